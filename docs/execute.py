@@ -1,0 +1,29 @@
+"""Run notebooks in place and store their outputs: all of them, or the ones named.
+
+`jupyter nbconvert --execute` would do, but it runs cells marked `#| eval: false` too."""
+import re, sys, time
+from pathlib import Path
+import nbformat
+from nbclient import NotebookClient
+
+class Client(NotebookClient):
+    "Leaves cells marked `#| eval: false` as they are."
+    async def async_execute_cell(self, cell, *args, **kwargs):
+        if re.search(r"^#\|\s*eval:\s*false", cell.source, flags=re.M): return cell
+        return await super().async_execute_cell(cell, *args, **kwargs)
+
+def execute(path):
+    "Run the notebook at `path` in its own folder. A failing cell raises, and leaves the file as it was."
+    nb = nbformat.read(path, as_version=4)
+    Client(nb, timeout=None, kernel_name="python3", record_timing=False,
+           extra_arguments=["--log-level=ERROR"],  # the kernel's own: it warns of local connections
+           resources={"metadata": {"path": str(path.parent)}}).execute()
+    nbformat.write(nb, path)
+
+if __name__ == "__main__":
+    found = sorted(Path("nbs").rglob("*.ipynb"))
+    named = [Path(name) for name in sys.argv[1:]]
+    for path in named or [p for p in found if not any(part.startswith(("_", ".")) for part in p.parts)]:
+        start = time.time()
+        execute(path)
+        print(f"{path}: {time.time() - start:.1f} s", flush=True)

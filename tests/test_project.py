@@ -1,0 +1,129 @@
+"""The project fits together: notebooks, library, README and metadata. Nothing here changes the work tree."""
+import importlib.metadata, json, os, re, shutil, subprocess, sys, zipfile
+from configparser import ConfigParser
+from pathlib import Path
+import pytest
+import dp_saddle
+
+ROOT = Path(__file__).resolve().parent.parent
+BIN = Path(sys.executable).parent
+# Everything that is generated, and all that it is generated from.
+PARTS = "settings.ini", "setup.py", "pyproject.toml", "README.md", "LICENSE", "nbs", "dp_saddle", "docs"
+MAX_BYTES = 300_000  # a larger notebook is no longer shown by code hosts
+
+def notebooks(root=ROOT):
+    "Paths of the notebooks, without drafts and checkpoints: what nbdev looks at."
+    return [p for p in sorted((root/"nbs").rglob("*.ipynb"))
+            if not any(part.startswith(("_", ".")) for part in p.relative_to(root).parts)]
+
+each_notebook = pytest.mark.parametrize("path", notebooks(), ids=lambda p: p.relative_to(ROOT).as_posix())
+
+def run(*command, cwd=ROOT):
+    "Output of `command`; if it fails, so does the test, with what the command said."
+    env = {k: v for k, v in os.environ.items() if k not in ("IN_TEST", "PYTHONPATH")}  # IN_TEST turns nbdev_export off
+    done = subprocess.run([str(c) for c in command], cwd=cwd, env=env, text=True, capture_output=True)
+    assert done.returncode == 0, f"{' '.join(map(str, command))} failed:\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+def settings():
+    "The settings of settings.ini."
+    config = ConfigParser(delimiters=["="])
+    config.read(ROOT/"settings.ini", encoding="utf-8")
+    return config["DEFAULT"]
+
+def files(root):
+    "What is kept in sync in the project at `root`: {path: content}."
+    found = [root/"README.md", root/"pyproject.toml", *notebooks(root), *(root/"dp_saddle").glob("*.py"),
+             *(root/"docs"/"images").glob("index-*")]
+    return {p.relative_to(root).as_posix(): p.read_bytes() for p in found if p.exists()}
+
+def copy(to):
+    "A copy of the project in the folder `to`."
+    junk = shutil.ignore_patterns("__pycache__", ".*", "_build")
+    for part in PARTS:
+        if (ROOT/part).is_dir(): shutil.copytree(ROOT/part, to/part, ignore=junk)
+        elif (ROOT/part).exists(): shutil.copy(ROOT/part, to/part)
+    return to
+
+def test_in_sync(tmp_path):
+    "Exporting, cleaning and rendering again changes nothing."
+    root = copy(tmp_path)
+    for module in (root/"dp_saddle").glob("*.py"):  # all but __init__.py come from notebooks
+        if module.name != "__init__.py": module.unlink()
+    run(BIN/"nbdev_export", cwd=root)
+    run(BIN/"nbdev_clean", cwd=root)
+    run(sys.executable, "docs/readme.py", cwd=root)
+    made, here = files(root), files(ROOT)
+    wrong = sorted(name for name in made.keys() | here.keys() if made.get(name) != here.get(name))
+    def why(name):
+        if name.endswith(".ipynb"): return "is not clean"
+        source = "nbs/index.ipynb" if name == "README.md" or name.startswith("docs/") else "nbs/"
+        if name not in here: return f"is missing, but made from {source}"
+        if name not in made: return f"is made from nothing in {source}: delete it"
+        return f"is not what {source} gives"
+    if wrong: pytest.fail("\n".join(f"{name} {why(name)}" for name in wrong) + "\nRun `make export readme`. "
+        "(Was a module or README.md edited by hand? Then first take the edit to its notebook.)", pytrace=False)
+
+def test_generated_files_are_tracked():
+    "What is generated and used must also be committed."
+    if not (ROOT/".git").exists() or not shutil.which("git"): pytest.skip("not a git checkout")
+    new = run("git", "-c", "safe.directory=*", "ls-files", "--others", "--", "nbs", "dp_saddle", "docs/images").splitlines()
+    forgotten = [name for name in new if name in files(ROOT)]
+    if forgotten: pytest.fail(f"not yet known to git: git add {' '.join(forgotten)}", pytrace=False)
+
+@each_notebook
+def test_notebook(path):
+    "A notebook is stored as run: with outputs, without errors and warnings, and small enough to be shown."
+    nb = json.loads(path.read_text(encoding="utf-8"))
+    redo = f"make execute NOTEBOOK={path.relative_to(ROOT).as_posix()}"
+    cells = [cell for cell in nb["cells"] if cell["cell_type"] == "code"]
+    assert nb["metadata"]["kernelspec"]["name"] == "python3", "its kernel must be called python3"
+    assert not cells or any(cell["outputs"] for cell in cells), f"it has no outputs: {redo}"
+    for cell in cells:
+        source = "".join(cell["source"])
+        if "raises-exception" in cell["metadata"].get("tags", []): continue
+        for output in cell["outputs"]:
+            assert output["output_type"] != "error", f"this cell's output is an error:\n{source}"
+            assert output.get("name") != "stderr", f"this cell's output has a warning:\n{source}\n{''.join(output['text'])}"
+    assert path.stat().st_size <= MAX_BYTES, f"{path.stat().st_size} bytes; at most {MAX_BYTES}"
+
+def test_import_is_light():
+    "The library needs numpy and scipy; what draws is imported where it draws, and nbdev's tools never."
+    heavy = "matplotlib", "ipywidgets", "IPython", "fastcore", "nbdev"
+    loaded = run(sys.executable, "-c", "import sys, dp_saddle; print(*sys.modules)").split()
+    assert not set(heavy) & set(loaded)
+
+def test_version():
+    newest = re.search(r"^## \[?(\d+\.\d+\.\d+)", (ROOT/"CHANGELOG.md").read_text(encoding="utf-8"), flags=re.M)
+    assert dp_saddle.__version__ == settings()["version"] == newest[1] == importlib.metadata.version("dp_saddle")
+
+def test_command():
+    assert "usage: dp-saddle" in run(BIN/"dp-saddle", "--help")
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", ".ci/run", ".github/workflows/test.yml"])
+def test_make_targets_exist(name):
+    "Every `make ...` that a reader is told to run is there."
+    makefile = (ROOT/"Makefile").read_text(encoding="utf-8")
+    targets = set(re.findall(r"^([a-z][a-z-]*):(?!=)", makefile, flags=re.M))
+    text = (ROOT/name).read_text(encoding="utf-8")
+    # A command stands at the start of a line of code or right after a backtick.
+    commands = re.findall(r"(?:^[ \t$]*(?:- run: )?|`)make((?: [a-z][a-z-]*(?![\w=]))+)", text, flags=re.M)
+    assert {word for command in commands for word in command.split()} <= targets
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])
+def test_links_exist(name):
+    "What a page of the repository links to, and is in it, is there."
+    links = re.findall(r"\]\((?!\w+:|#)([^)#\s]+)", (ROOT/name).read_text(encoding="utf-8"))
+    assert not [link for link in links if not (ROOT/link).exists()]
+
+@pytest.mark.slow
+def test_wheel(tmp_path):
+    "What is installed from a wheel is the library with its licence, and nothing else."
+    project = tmp_path/"project"
+    project.mkdir()
+    run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", tmp_path, copy(project))
+    wheel, = tmp_path.glob("*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    modules = {f"dp_saddle/{p.name}" for p in (ROOT/"dp_saddle").glob("*.py")}
+    assert modules == {name for name in names if not re.match(r"[^/]+\.dist-info/", name)}
+    assert any(name.endswith("LICENSE") for name in names)
