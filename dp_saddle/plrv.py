@@ -331,7 +331,7 @@ class FiniteLoss(NodeLoss):
         self.logp, self.logq = np.asarray(logp, float), np.asarray(logq, float)
         self.defect = np.exp(self.logp[np.isinf(self.logq)]).sum(), np.exp(self.logq[np.isinf(self.logp)]).sum()
         both = np.isfinite(self.logp) & np.isfinite(self.logq)
-        losses, where = np.unique((self.logp - self.logq)[both], return_inverse=True)
+        losses, where = np.unique(self.logp[both] - self.logq[both], return_inverse=True)
         mass = np.full(losses.shape, -inf)
         np.logaddexp.at(mass, where, self.logp[both])
         self.p_inf, self.atoms = self.defect[0], (losses, mass)
