@@ -218,9 +218,9 @@ def _log_modulus(law, t, s, bends):
     k = len(law.atoms[0])
     size = (logw.real + t*y.real)[:, k:]
     if not size.size: return np.full((len(bends), len(s)), -inf)
-    top = size.max(1, keepdims=True)
-    damped = np.exp(-s[:, None]*y.imag[:, None, k:])          # (bends, s, nodes)
-    return top + np.log((damped @ np.exp(size - top)[:, :, None])[..., 0] + 1e-300)
+    top = size.max(1)
+    sums = [np.exp(-np.outer(s, phase)) @ np.exp(v - m) for phase, v, m in zip(y.imag[:, k:], size, top)]
+    return top[:, None] + np.log(np.array(sums) + 1e-300)
 
 def _log_decay(law, t, s):
     "log A and log c(s) with |M(t+is')| <= A + c(s) for all s' >= s (an increasing array): A from the atoms, c from the density."

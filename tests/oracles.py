@@ -176,15 +176,25 @@ _f = lambda x: float(x.mid())
 def _to_mpf(x):
     return mpf(x.mid().str(flint.ctx.dps+5, radius=False))
 
+def _height(x, s, q, mu, top, stop):
+    "Im l of the horizontal part: the candidate with the least maximum modulus for Re l < stop."
+    if top <= 0: return 0.
+    y = np.linspace(-12, max(min((stop+mu*mu/2)/mu, max(mu*(x+1), 0)+12), -11), 300)
+    best = np.inf, 0.
+    for th in top*np.array([1, .8, .6, .45, .3, .2, .1, .05, .02, 0]):
+        with np.errstate(all='ignore'): w = np.log1p(q*np.expm1(mu*y-mu*mu/2+1j*th))
+        best = min(best, (float(np.nanmax((x+1)*w.real-s*w.imag-(y*y-(th/mu)**2)/2)), th))
+    return best[1]
+
 def sub_gaussian_mgf(z, q, mu, tol):
     """E_{y~N(0,1)}[(1-q+q e^{mu y - mu^2/2})^{z+1}], Im z >= 0, by `acb.integral` along a polygon in y.
-    With l = mu y - mu^2/2: horizontal at Im l = min(2, mu^2 Im z), and where that cap bites, a climb to the saddle point of
-    the e^{(z+1) l} part, to the right of the branch points Re l = log((1-q)/q), Im l = pi (2k+1)."""
+    With l = mu y - mu^2/2: horizontal at the Im l in [0, min(2, mu^2 Im z)] where the integrand's largest modulus is least (ten
+    candidates), then, for a large mu^2 Im z, a climb to the saddle point of the e^{(z+1) l} part, to the right of the branch points Re l = log((1-q)/q), Im l = pi (2k+1)."""
     q, mu = _a(q), _a(mu)
     c, mid = (1/q-1).log(), mu*mu/2
     h, x, s = _f(mu*mu*z.imag), _f(z.real), _f(z.imag)
     cap = 2. if x > -.5 else 1.2
-    th = min(cap, h)
+    th = _height(x, s, float(q.mid()), _f(mu), min(cap, h), _f(c)+.5)
     Y = math.sqrt(2*math.log(10)*(flint.ctx.dps+5) + (th/_f(mu))**2) + 1
     ym = lambda l: (l+_f(mid))/_f(mu)
     low = lambda y, an: ((z+1)*(1-q+q*(mu*y-mid).exp()).log(analytic=an) - y*y/2).exp()
@@ -192,7 +202,7 @@ def sub_gaussian_mgf(z, q, mu, tol):
         l = mu*y-mid
         return ((z+1)*(l+q.log()+(1+(c-l).exp()).log(analytic=an)) - y*y/2).exp()
     yb, yh = ym(_f(c)+.5), _f(mu)*(x+1)
-    if h <= cap or x <= 0:
+    if h <= cap and th == h or x <= 0 or th == 0:
         pts = [(-Y, th), (max(yh, 0)+Y, th)]
         if -Y < yb < pts[1][0]: pts.insert(1, (yb, th))
         segs = [low]*(len(pts)-1)
@@ -301,7 +311,7 @@ def _multinomials(shifts, n):
             for c, e in rec(k+1, r-j): yield c*math.comb(r, j), (j,)+e
     return [(c, e, sum((s*i for s, i in zip(shifts, e)), arb(0))) for c, e in rec(0, n)]
 
-def contour_mp(steps, eps, direction='remove', digits=30, seconds=60, info=None):
+def contour_mp(steps, eps, direction='remove', digits=30, seconds=60, t=None, info=None):
     """delta of any composition, (value, error estimate) as mpf, from p_inf + (1/2 pi i) int e^{K(z)-eps z}/(z(z+1)) dz.
 
     e^{K(z)} is written as sum_j e^{a_j z} G_j(z), a_j the total shift of one choice of atoms. The path leaves t > 0 along
@@ -318,8 +328,8 @@ def contour_mp(steps, eps, direction='remove', digits=30, seconds=60, info=None)
         pinf = p_inf(steps, direction)
         e = _a(eps)
         F = lambda t: float(sum((_mgf_real(m, direction, t).log()*n for m, n in steps), arb(0)).mid()) - float(eps)*t - math.log(t)-math.log1p(t)
-        t = _saddle(F)
-        if t > .5 and any(m[0] == 'sub' for m, _ in steps): t = float(round(t))  # away from the poles at 1/2, 3/2, ...
+        given, t = t, t or _saddle(F)                                    # any t > 0 gives the same delta: a check
+        if not given and t > .5 and any(m[0] == 'sub' for m, _ in steps): t = float(round(t))  # away from the poles at 1/2, 3/2, ...
         tol = arb(10)**-(dps-8)
         mgf_t = [_mgf_real(m, direction, t) for m, n in steps]
         parts = [_terms(m, direction, tol*M) for (m, n), M in zip(steps, mgf_t)]
@@ -605,3 +615,108 @@ def by_fft(steps, eps, direction='remove', log2n=20, info=None):
     if info is not None: info.update(t=t, h=h, window=(xhi-xlo), shift=at, rounding=rounding/v, alias=alias/v, sd=sd, mid=v)
     out = [mpf(max(y, 0))*mp.exp(mpf(ls))+pinf for y in (lo_v, hi_v)]
     return tuple(float(y) if y > 1e-300 else y for y in out)
+
+
+# ---------------------------------------------------------------- the best of these
+
+def reference(steps, eps, direction='remove', digits=16, seconds=60, log2n=21):
+    """(lo, hi, route) around delta(eps): closed form or exact sum, else contour_mp (error estimate times 10, at least 1e-14
+    relative), else by_fft. lo and hi are mpf; a bracket of the first two kinds is 1e-30 relative wide."""
+    steps = [(m, n) for m, n in steps if n]
+    def around(v, rel, route): return v*(1-mpf(rel)), v*(1+mpf(rel)), route
+    if not steps: return mpf(max(0, -math.expm1(eps))), mpf(max(0, -math.expm1(eps))), 'empty'
+    flat = [(m[1] if m[0] == 'sub' and float(m[2]) == 1 else m, n) for m, n in steps]
+    if all(m[0] == 'gaussian' for m, _ in flat):
+        with mp.workdps(DPS):
+            v = sum(n*(_mpf(_args(m)[1][1])/_mpf(_args(m)[1][0]))**2 for m, n in flat)
+            return around(gaussian([mp.sqrt(v)], eps), 1e-30, 'gaussian')
+    if sum(n for _, n in flat) == 1: return around(one_step(flat[0][0], eps, direction), 1e-30, 'one_step')
+    if all(finite_pair(m) is not None for m, _ in flat):
+        try: return around(finite(flat, eps, direction), 1e-30, 'finite')
+        except NotImplementedError: pass
+    try:
+        v, err = contour_mp(flat, eps, direction, digits, seconds)
+        err = max(10*err, abs(v)*mpf(10)**-14)
+        return max(v-err, mpf(0)), v+err, 'contour_mp'
+    except (NotImplementedError, ArithmeticError, ValueError): pass
+    lo, hi = by_fft(flat, eps, direction, log2n)
+    return mpf(lo), mpf(hi), 'by_fft'
+
+
+# ---------------------------------------------------------------- golden.json
+
+def _g(s): return ('gaussian', s)
+def _s(s, q): return ('sub', _g(s), q)
+MIX = [(_s(1., .01), 1000), (('laplace', 20.), 10), (('rr', .1), 5)]
+
+CLOSED = [  # closed forms and exact sums
+    *[([(_g(s), n)], e, 'remove') for s, n, e in ((.3, 1, 0.), (.3, 1, 50.), (1., 1, 1.), (1., 1, 38.), (1., 100, 50.), (5., 1, .5), (20., 1, .01), (20., 400, 38.),
+                                                  (9.4, 2000, 50.), (20., 10**7, 50.), (20., 1000, 10.), (2., 4, 35.))],
+    *[([(_s(s, q), 1)], e, d) for s, q, e, d in ((1., .01, .5, 'remove'), (1., .01, .005, 'add'), (.3, .1, 10., 'remove'), (.3, 1e-6, 1e-7, 'remove'), (.3, 1e-6, 5e-7, 'add'), (20., .5, .1, 'remove'),
+                                                 (20., .5, .1, 'add'), (1., .3, .2, 'add'), (.5, .2, 50., 'remove'), (5., 1e-4, 1e-5, 'remove'), (2., .01, 5., 'remove'), (1., 1., 2., 'remove'))],
+    *[([(m, 1)], e, d) for m, e, d in ((('laplace', 1.), .5, 'remove'), (('laplace', 20.), .01, 'add'), (('sub', ('laplace', 1.), .3), .2, 'remove'), (('sub', ('laplace', 1.), .3), .1, 'add'),
+                                       (('sub', ('laplace', .2), .01), .5, 'remove'))],
+    ([(('rr', .1), 100)], 1., 'remove'), ([(('rr', .1), 1000)], 50., 'remove'), ([(('rr', 1.), 1000)], 500., 'add'), ([(('rr', 1.), 300)], 299.5, 'remove'),
+    ([(('approx', .1, 1e-6), 50)], 1., 'remove'), ([(('approx', .5, 1e-9), 5), (('rr', .25), 40)], 6., 'add'), ([(('sub', ('rr', 2.), .05), 200)], 2., 'remove'),
+    ([(('sub', ('rr', 2.), .05), 200)], 1., 'add'), ([(('sub', ('approx', 1., 1e-5), .1), 30)], .7, 'remove'), ([(('sub', ('approx', 1., 1e-5), .1), 30)], .7, 'add'),
+    ([(('discrete', (.5, .25, .25), (.25, .25, .5)), 20)], 3., 'remove'), ([(('discrete', (.75, .25, 0.), (.25, .5, .25)), 6)], .5, 'remove'), ([(('discrete', (.75, .25, 0.), (.25, .5, .25)), 6)], .5, 'add'),
+    ([(('discrete', (.625, .25, .125), (.125, .25, .625)), 12), (('rr', .3), 30)], 8., 'remove'),
+]
+CONTOUR = [  # (steps, eps, direction, digits asked)
+    ([(_s(1.5, .01), 10**4)], 1., 'remove', 20), ([(_s(1.5, .01), 10**4)], 1., 'add', 20), ([(_s(.8, 4e-3), 1000)], 1.5, 'remove', 16), ([(_s(.8, 4e-3), 1000)], 1., 'add', 16),
+    ([(_s(5., .1), 5000)], 3., 'remove', 20), ([(_s(5., .1), 5000)], 3., 'add', 20), ([(_s(.3, .1), 5000)], 1500., 'remove', 16), ([(_s(.3, 1e-4), 1000)], 1., 'remove', 16), ([(_s(.3, 1e-4), 1000)], 5., 'remove', 16),
+    ([(_s(.3, 1e-4), 1000)], .05, 'add', 14), ([(_s(20., .2), 10**4)], 1., 'remove', 20), ([(_s(20., .2), 10**4)], 40., 'remove', 20), ([(_s(20., .2), 10**4)], 20., 'add', 20),
+    ([(_s(10., 1e-3), 10**7)], 1., 'remove', 16), ([(_s(10., 1e-3), 10**7)], 10., 'add', 16), ([(_s(1., 1e-6), 10**6)], .01, 'remove', 14), ([(_s(2., 1e-6), 10**7)], .005, 'remove', 14),
+    ([(_s(9.4, 2**14/50000), 2000)], 7.42438, 'remove', 16), ([(_s(9.4, 2**14/50000), 2000)], 7.42438, 'add', 16), ([(_s(9.4, 2**14/50000), 2000)], 50., 'remove', 16), ([(_s(2., .02), 3000)], 0., 'remove', 16),
+    ([(_s(2., .02), 3000)], 0., 'add', 16), ([(_s(2., .02), 3000)], 50., 'remove', 16), ([(_s(1., .5), 30)], 30., 'remove', 16), ([(_s(1., .5), 30)], 15., "add", 16), ([(_s(3., .1), 2)], .3, 'remove', 16), ([(_s(3., .1), 2)], .1, 'add', 16),
+    ([(('laplace', 20.), 100)], 1.5, 'remove', 16), ([(('laplace', 1.), 20)], 15., 'remove', 16), ([(('sub', ('laplace', 1.), .1), 20)], .5, 'remove', 14), ([(('sub', ('laplace', 1.), .1), 20)], .5, 'add', 14),
+    ([(_g(5.), 10), (('laplace', 2.), 4), (('rr', .5), 6)], 3., 'remove', 16), ([(_g(20.), 5), (('approx', .1, 1e-7), 3)], 1., 'add', 16), (MIX, 2., 'remove', 14), (MIX, 2., 'add', 14), (MIX, 0., 'remove', 14),
+    ([(_s(.8, 1e-3), 10)], .2564439927, 'remove', 14), ([(_s(.8, 1e-3), 1000)], 2., 'remove', 16), ([(_s(.5, 1e-5), 10**4)], 3., 'remove', 16), ([(_s(1., 1e-4), 10**6)], 1., 'remove', 22),
+    ([(_s(1., .01), 500), (_s(2., .02), 500)], 1., 'remove', 16), ([(_s(1., .01), 500), (_g(10.), 20)], 20., 'remove', 16), ([(_s(1., .01), 500), (_g(10.), 20)], 2., 'add', 16), ([(_s(.5, .2), 100)], 200., 'remove', 16),
+]
+
+def _compute(case):
+    steps, eps, direction, *digits = case
+    start = time.time()
+    try:
+        if not digits:
+            lo, hi, route = reference(steps, eps, direction); v, n = (lo+hi)/2, 28
+            with mp.workdps(50): v = (lo+hi)/2
+            v = {'gaussian': lambda: v, 'one_step': lambda: one_step(steps[0][0], eps, direction), 'finite': lambda: finite(steps, eps, direction)}[route]()
+        else:
+            v, err = contour_mp(steps, eps, direction, digits[0], 240)
+            route, n = 'contour_mp', min(digits[0], int(-mp.log10(max(10*err/abs(v), mpf(10)**-40)))) if v else 0
+    except (NotImplementedError, ArithmeticError, ValueError) as ex:
+        return dict(steps=steps, eps=eps, direction=direction, error=repr(ex)), time.time()-start
+    return dict(steps=steps, eps=eps, direction=direction, value=mp.nstr(v, n, min_fixed=0, max_fixed=0), digits=n, route=route), time.time()-start
+
+def solve_eps(steps, delta, direction, guess, digits=16):
+    "eps with delta(eps) = delta, secant on log delta over contour_mp (a few evaluations)."
+    f = lambda e: float(mp.log(contour_mp(steps, e, direction, digits)[0]/mpf(delta)))
+    x, y = guess, guess*1.0001
+    fx, fy = f(x), f(y)
+    for _ in range(8):
+        if fy == fx or abs(y-x) < 1e-14*abs(y): break
+        x, fx, y = y, fy, y-fy*(y-x)/(fy-fx)
+        fy = f(y)
+    return y
+
+def regenerate(path=os.path.join(os.path.dirname(os.path.abspath(__file__)), 'golden.json'), workers=2):
+    "Compute every golden value; written after each one, since some take minutes."
+    from multiprocessing import Pool
+    out = []
+    with Pool(workers) as pool:
+        for row, sec in pool.imap(_compute, CLOSED+CONTOUR, chunksize=1):
+            print(row, f'{sec:.1f} s', flush=True)
+            if 'value' in row and row['digits'] >= 6: out.append(row)
+            _write(path, out)
+    run = [(_s(9.4, 2**14/50000), 2000)]                                 # De et al. 2022: eps at delta = 1e-5
+    for direction in ('remove', 'add'):
+        e = solve_eps(run, 1e-5, direction, 7.42438)
+        row, _ = _compute((run, e, direction, 16)); out.append(row | dict(note='eps solves delta(eps) = 1e-5'))
+        _write(path, out)
+
+def _write(path, rows):
+    with open(path, 'w') as f: f.write('[\n' + ',\n'.join(json.dumps(r) for r in rows) + '\n]\n')
+
+if __name__ == '__main__': regenerate()
