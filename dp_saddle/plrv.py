@@ -15,6 +15,7 @@ from math import comb, fsum, inf, isfinite, pi, sqrt
 from numbers import Integral, Real
 from typing import NamedTuple
 import numpy as np
+import scipy.special as sc
 from scipy.special import expm1, log1p, log_ndtr, ndtr, roots_legendre
 
 # %% ../nbs/00_plrv.ipynb #4d94ba63
@@ -130,7 +131,7 @@ class GaussianLoss(PLRV):
     def cdf(self, x): return ndtr(np.asarray(x)/self.mu - self.mu/2)
     def log_delta(self, eps): return gaussian_log_delta(eps, self.mu)
     def _cgf(self, z): return self.cgf(z), 4*_ULP*np.abs(self.cgf(z))
-    def _line(self, t, s): return self._cgf(t + 1j*s)
+    def _line(self, t, s): K, D = self.cgf(t), self.mu**2*(1j*s*(t + .5) - s*s/2); return K, 4*_ULP*K, D, 4*_ULP*np.abs(D)
     def _log_decay(self, t, s): return -inf, self.cgf(t) - (self.mu*s)**2/2
 
 # %% ../nbs/00_plrv.ipynb #6fa7e1d0
@@ -152,6 +153,8 @@ class NodeLoss(PLRV):
     def _log_decay(self, t, s): return _log_decay(self, t, s)
 
 # %% ../nbs/00_plrv.ipynb #71072b05
+def _double(*arrays): return [a.astype(complex if np.iscomplexobj(a) else float) for a in arrays]
+
 def _cgf_by_groups(law, z):
     "K and the relative error of M at a 1-d array z, Re z >= -1/2, Im z >= 0."
     K, error, t, s = np.empty(z.shape, z.dtype), np.empty(z.shape), z.real, z.imag
@@ -159,7 +162,7 @@ def _cgf_by_groups(law, z):
     group = octave(t) + 1000*np.where(s > law._bend_from(t), octave(s), 0)
     for g in np.unique(group):
         i = np.flatnonzero(group == g)
-        y, logw = law._path(t[i].max(), s[i].max(), float(g >= 1000))
+        y, logw = _double(*law._path(t[i].max(), s[i].max(), float(g >= 1000)))
         for j in np.array_split(i, 1 + i.size*y.size//_BLOCK): K[j], error[j] = log_mgf(z[j], y, logw, law.defect)
     return K, error
 
@@ -175,7 +178,7 @@ def _cgf_anywhere(law, z):
 # %% ../nbs/00_plrv.ipynb #6186ede5
 def _node_cumulants(law, t, order):
     _real(-.5, inf, '[)', t=t); _count(1, order=order)
-    y, logw = law._path(max(t, 0.), 0., 0.)
+    y, logw = _double(*law._path(max(t, 0.), 0., 0.))
     K = law._cgf(np.array([float(t)]))[0][0]
     w, (p, q) = np.exp(logw + t*y - K), law.defect
     mean = (np.exp(logw - K)*y*expm1(t*y)).sum() + (_weighted_expm1mx(logw, -y).sum() + q - p)*np.exp(-K)
@@ -186,30 +189,35 @@ def _node_cumulants(law, t, order):
     return np.array(kappa[1:])
 
 # %% ../nbs/00_plrv.ipynb #88213f21
-def _log_mgf_row(law, t, s, y, logw):
-    "`log_mgf` at t + is, s equally spaced: 64 neighbours by one matrix product."
-    if s.size*y.size <= 1 << 17: return log_mgf(t + 1j*s, y, logw, law.defect)
-    h, start = s[1] - s[0], t + 1j*s[::64]
-    K, error = log_mgf(start, y, logw, law.defect)
-    e = np.exp(logw + start[:, None]*y - K[:, None])
-    ratio = e @ expm1(1j*h*np.outer(y, np.arange(64)))
-    size = np.abs(e) @ (np.minimum(64*h*np.abs(y), 2)*(32 + np.abs(logw) + 4*abs(t + 1j*s[-1])*np.abs(y)))
-    left = np.maximum(np.abs(1 + ratio), 1e-300)
-    K = K[:, None] + log1p(np.where(left > 1e-300, ratio, 1e-300 - 1))
-    return K.ravel()[:s.size], ((error + _ULP*size)[:, None]/left).ravel()[:s.size]
+def _log_increment(p, eta, y, s):
+    "log sum_j p_j e^{i s y_j} for equally spaced s, sum_j p_j = 1, and a bound on its relative error if the p_j are off by eta_j."
+    if s.size*y.size <= 1 << 17: total, ends, run = expm1(1j*np.outer(s, y)) @ p, s, 1
+    else:
+        h, run = s[1] - s[0], 64
+        first, step = expm1(1j*np.outer(s[::run], y)), expm1(1j*h*np.outer(y, np.arange(run)))
+        total, ends = ((first @ p)[:, None] + (p*(1 + first)) @ step).ravel()[:s.size], s[::run] + (run - 1)*h
+    phase = np.outer(ends, np.abs(y))
+    noise = (np.minimum(phase, 2)*(eta + _ULP*(8 + phase))) @ np.abs(p)
+    total = np.where(np.abs(1 + total) < 1e-300, 1e-300 - 1, total)
+    return log1p(total), np.repeat(noise, run)[:s.size]/np.abs(1 + total)
 
 def _cgf_on_line(law, t, s):
-    "K(t + is) on an equally spaced grid from s = 0, and log(1 + relative error of M), quadrature included."
-    K, error = np.empty(s.shape, complex), np.empty(s.shape)
+    "On equally spaced s from 0: K(t), its error, K(t + is) - K(t), and log(1 + relative error of its exponential), quadrature included."
+    (K,), (e,) = law._cgf(np.array([float(t)]))
+    D, error = np.empty(s.shape, complex), np.empty(s.shape)
     bend = np.searchsorted(s, law._bend_from(t), side='right')
-    for i, on in ((slice(0, bend), 0.), (slice(bend, None), 1.)):
-        if not s[i].size: continue
-        y, logw = law._path(t, s[i][-1], on)
-        rows = 64*max(1, _BLOCK//y.size)
-        parts = [_log_mgf_row(law, t, s[i][j:j + rows], y, logw) for j in range(0, s[i].size, rows)]
-        K[i], error[i] = (np.concatenate(x) for x in zip(*parts))
-        error[i] = np.log1p(error[i] + np.exp(np.minimum(law._log_strip(t, s[i][0], s[i][-1], on) - K[i].real, 600)))
-    return K, error
+    for part, on in ((s[:bend], 0.), (s[bend:], 1.)):
+        if not part.size: continue
+        y, logw = law._path(t, part[-1], on)
+        p = np.exp(logw + t*y - K).astype(complex if on else float)
+        eta = e + _ULP + 4*np.finfo(y.dtype).eps*(1 + np.abs(logw) + np.abs(t*y)).astype(float)
+        y, rows, at = y.astype(p.dtype), 64*max(1, _BLOCK//y.size), bend if on else 0
+        for j in range(0, part.size, rows):
+            i = slice(at + j, at + min(j + rows, part.size))
+            D[i], error[i] = _log_increment(p, eta, y, s[i])
+        i = slice(at, at + part.size)
+        error[i] = np.log1p(error[i] + np.exp(np.minimum(law._log_strip(t, part[0], part[-1], on) - K - D[i].real, 600)))
+    return K, e + np.exp(law._log_strip(t, 0., 0., 0.) - K), D, error
 
 # %% ../nbs/00_plrv.ipynb #b11acafd
 def _log_modulus(law, t, s, bends):
@@ -231,8 +239,8 @@ def _log_decay(law, t, s):
 # %% ../nbs/00_plrv.ipynb #d7a94dd0
 def _mix(l, rate):
     "log(1 - rate + rate e^l), accurate for small rates, safe for large l."
-    big = l.real > 500
-    return np.where(big, l + np.log(rate), log1p(rate*expm1(np.where(big, 0, l))))   # scipy's log1p: numpy's loses complex digits
+    big, f = l.real > 500, sc if np.iscomplexobj(l) else np          # numpy's complex log1p loses digits, scipy's has no long doubles
+    return np.where(big, l + np.log(rate), f.log1p(rate*f.expm1(np.where(big, 0, l))))
 
 class SubsampledLoss(NodeLoss):
     "Loss of a Poisson-subsampled step over a base that has a density; `top` is 'remove' or 'add', `reach` the largest base loss."
@@ -269,13 +277,13 @@ class SubsampledGaussianLoss(SubsampledLoss):
         super().__init__(mu, rate, top, inf)
         self.s2 = s2 = 1/mu**2
         self.shift = min(2/mu, (.44 if top == 'remove' else .25)*pi*s2)
-        self.margin = 50 + 2*self.shift**2/s2
+        self.margin = np.array([88., 50.]) + 2*self.shift**2/s2             # on the real axis, on a bent path
         self.h = 2*pi*self.shift/self.margin
         self.bends = tuple(f for f in .5**np.arange(13) if f == 1 or (f + 1)*self.shift <= pi*s2/2)
     def _base_log_delta(self, l): return gaussian_log_delta(l, self.mu)
     def _base_cdf(self, l): return ndtr(l/self.mu + self.mu/2)
     def _base_tail(self, l): return ndtr(-l/self.mu - self.mu/2)
-    def _bend_from(self, t): return 8*self.s2/self.shift
+    def _bend_from(self, t): return 40*self.s2/self.shift
     def _range(self, t):
         "Ends of the grid: what lies beyond is below e^-50 of the whole."
         sigma, q = 1/self.mu, self.rate
@@ -283,14 +291,16 @@ class SubsampledGaussianLoss(SubsampledLoss):
         hit = min(t*(t + 1)/(2*self.s2) + np.log(q), -t*np.log(q))
         return -10*sigma, t + 1 + sigma*sqrt(100 + 2*max(hit, 0.))
     def _path(self, t, s, bend):
-        low, high = np.array(self._range(t))/self.h
+        bent = np.any(bend)
+        h = self.h[int(bent)]
+        low, high = np.array(self._range(t))/h
         if high - low > 1 << 23: raise ValueError(f"sigma/sensitivity must be larger for rate < 1, got {1/self.mu:g}: tilt {t:g} needs a grid of {high - low:.0g} points")
-        x = np.arange(np.floor(low), np.ceil(high) + 1)*self.h
-        if np.any(bend): x = x + 1j*bend*self.shift*(1 if self.top == 'remove' else -1)
-        return self._orient((2*x - 1)/(2*self.s2), -x*x/(2*self.s2) + np.log(self.h*self.mu/sqrt(2*pi)))
+        x = np.arange(np.floor(low), np.ceil(high) + 1)
+        x = x*h + 1j*bend*self.shift*(1 if self.top == 'remove' else -1) if bent else x.astype(np.longdouble)*h
+        return self._orient((2*x - 1)/(2*self.s2), -x*x/(2*self.s2) + np.log(h*self.mu/sqrt(2*pi)))
     def _log_strip(self, t, s0, s1, bend):
         edges = _log_modulus(self, t, np.array([s1 if bend < 1 else s0]), (bend - 1, bend + 1))
-        return np.log(4) + np.logaddexp(*edges[:, 0]) - self.margin
+        return np.log(4) + np.logaddexp(*edges[:, 0]) - self.margin[int(bend)]
 
 # %% ../nbs/00_plrv.ipynb #57d788d5
 class LaplaceLoss(SubsampledLoss):
@@ -363,12 +373,12 @@ class ComposedLoss(PLRV):
     def log_delta(self, eps):
         if [n for _, n in self.parts] != [1]: raise ValueError("delta of a loss needs exactly one step (or Gaussians only): build an accountant for a composition")
         return self.parts[0][0].log_delta(eps)
-    def _total(self, pairs):
-        K, error = 0., 0.
-        for (k, e), (_, n) in zip(pairs, self.parts): K, error = K + n*k, error + n*e + _ULP*np.abs(n*k)
-        return K, error
-    def _cgf(self, z): return self._total(p._cgf(z) for p, _ in self.parts)
-    def _line(self, t, s): return self._total(p._line(t, s) for p, _ in self.parts)
+    def _total(self, parts):
+        values = [sum(n*v for v, (_, n) in zip(column, self.parts)) for column in zip(*parts)]
+        for i in range(0, len(values), 2): values[i + 1] = values[i + 1] + 4*_ULP*np.abs(values[i])
+        return values
+    def _cgf(self, z): return self._total([p._cgf(z) for p, _ in self.parts])
+    def _line(self, t, s): return self._total([p._line(t, s) for p, _ in self.parts])
 
 # %% ../nbs/00_plrv.ipynb #cd41931f
 @dataclass(frozen=True)

@@ -202,7 +202,7 @@ def sub_gaussian_mgf(z, q, mu, tol):
         l = mu*y-mid
         return ((z+1)*(l+q.log()+(1+(c-l).exp()).log(analytic=an)) - y*y/2).exp()
     yb, yh = ym(_f(c)+.5), _f(mu)*(x+1)
-    if h <= cap and th == h or x <= 0 or th == 0:
+    if h <= cap and th == h or x <= 0:
         pts = [(-Y, th), (max(yh, 0)+Y, th)]
         if -Y < yb < pts[1][0]: pts.insert(1, (yb, th))
         segs = [low]*(len(pts)-1)
@@ -253,12 +253,12 @@ def _mgf_real(m, direction, t):
     smooth = acb.integral(lambda l, an: ((z+1)*w(l).log(analytic=an)-(l+d)/2).exp()/4, -d, d).real
     return ((z+1)*w(-d).log()).exp()/2 + (-d).exp()/2*((z+1)*w(d).log()).exp() + smooth
 
-def _terms(m, direction, tol):
+def _terms(m, direction, tol, t):
     """M(z) = sum_j e^{a_j z} g_j(z) for Im z > 0: (shifts, function z -> [g_j], kind).
     Every g_j is entire in the upper half plane and grows on neither ray. kind: 'unbounded' loss; 'bounded', g_j analytic and
     bounded for large Re z, so that a term with a_j <= eps integrates to 0; 'poles', bounded, g_j with poles at 1/2, 3/2, ..."""
     name, a = _args(m)
-    if name == 'sub' and float(a[1]) == 1: return _terms(a[0], direction, tol)
+    if name == 'sub' and float(a[1]) == 1: return _terms(a[0], direction, tol, t)
     if finite_pair(m) is not None:
         merged = {}
         with mp.workdps(flint.ctx.dps+10):
@@ -279,8 +279,9 @@ def _terms(m, direction, tol):
     mu = _a(D)/_a(s)
     if kind == 'gaussian':
         a0 = (1-q).log()
-        if direction == 'remove': return [a0], lambda z: [sub_gaussian_mgf(z, q, mu, tol)*(-a0*z).exp()], 'unbounded'
-        return [-a0], lambda z: [_conj(sub_gaussian_mgf(-1-_conj(z), q, mu, tol))*(a0*z).exp()], 'bounded'
+        near = lambda z, a: tol*(a*(z.real-_a(t))).exp()                 # error of M: of g, tol, wherever z is
+        if direction == 'remove': return [a0], lambda z: [sub_gaussian_mgf(z, q, mu, near(z, a0))*(-a0*z).exp()], 'unbounded'
+        return [-a0], lambda z: [_conj(sub_gaussian_mgf(-1-_conj(z), q, mu, near(z, -a0)))*(a0*z).exp()], 'bounded'
     u = [(1-q+q*(sg*mu).exp()).log() for sg in (-1, 1)]
     if direction == 'remove': return u, lambda z: [g for _, g in _sub_laplace_parts(z, q, mu)], 'poles'
     return [-x for x in u], lambda z: [(-x).exp()*_conj(g) for x, g in _sub_laplace_parts(-1-_conj(z), q, mu)], 'bounded'
@@ -332,7 +333,7 @@ def contour_mp(steps, eps, direction='remove', digits=30, seconds=60, t=None, in
         if not given and t > .5 and any(m[0] == 'sub' for m, _ in steps): t = float(round(t))  # away from the poles at 1/2, 3/2, ...
         tol = arb(10)**-(dps-8)
         mgf_t = [_mgf_real(m, direction, t) for m, n in steps]
-        parts = [_terms(m, direction, tol*M) for (m, n), M in zip(steps, mgf_t)]
+        parts = [_terms(m, direction, tol*M, t) for (m, n), M in zip(steps, mgf_t)]
         kinds = {p[2] for p in parts}
         combos = [(arb(1), [], arb(0))]
         for (m, n), (shifts, _, _) in zip(steps, parts):
@@ -666,7 +667,7 @@ CONTOUR = [  # (steps, eps, direction, digits asked)
     ([(_s(1.5, .01), 10**4)], 1., 'remove', 20), ([(_s(1.5, .01), 10**4)], 1., 'add', 20), ([(_s(.8, 4e-3), 1000)], 1.5, 'remove', 16), ([(_s(.8, 4e-3), 1000)], 1., 'add', 16),
     ([(_s(5., .1), 5000)], 3., 'remove', 20), ([(_s(5., .1), 5000)], 3., 'add', 20), ([(_s(.3, .1), 5000)], 1500., 'remove', 16), ([(_s(.3, 1e-4), 1000)], 1., 'remove', 16), ([(_s(.3, 1e-4), 1000)], 5., 'remove', 16),
     ([(_s(.3, 1e-4), 1000)], .05, 'add', 14), ([(_s(20., .2), 10**4)], 1., 'remove', 20), ([(_s(20., .2), 10**4)], 40., 'remove', 20), ([(_s(20., .2), 10**4)], 20., 'add', 20),
-    ([(_s(10., 1e-3), 10**7)], 1., 'remove', 16), ([(_s(10., 1e-3), 10**7)], 10., 'add', 16), ([(_s(1., 1e-6), 10**6)], .01, 'remove', 14), ([(_s(2., 1e-6), 10**7)], .005, 'remove', 14),
+    ([(_s(10., 1e-3), 10**7)], 1., 'remove', 16), ([(_s(10., 1e-3), 10**7)], 10., 'add', 16), ([(_s(1., 1e-6), 10**6)], .01, 'remove', 10), ([(_s(5., 1e-6), 10**6)], 1e-3, 'remove', 14), ([(_s(2., 1e-6), 10**7)], .005, 'remove', 14),
     ([(_s(9.4, 2**14/50000), 2000)], 7.42438, 'remove', 16), ([(_s(9.4, 2**14/50000), 2000)], 7.42438, 'add', 16), ([(_s(9.4, 2**14/50000), 2000)], 50., 'remove', 16), ([(_s(2., .02), 3000)], 0., 'remove', 16),
     ([(_s(2., .02), 3000)], 0., 'add', 16), ([(_s(2., .02), 3000)], 50., 'remove', 16), ([(_s(1., .5), 30)], 30., 'remove', 16), ([(_s(1., .5), 30)], 15., "add", 16), ([(_s(3., .1), 2)], .3, 'remove', 16), ([(_s(3., .1), 2)], .1, 'add', 16),
     ([(('laplace', 20.), 100)], 1.5, 'remove', 16), ([(('laplace', 1.), 20)], 15., 'remove', 16), ([(('sub', ('laplace', 1.), .1), 20)], .5, 'remove', 14), ([(('sub', ('laplace', 1.), .1), 20)], .5, 'add', 14),
@@ -688,6 +689,7 @@ def _compute(case):
             route, n = 'contour_mp', min(digits[0], int(-mp.log10(max(10*err/abs(v), mpf(10)**-40)))) if v else 0
     except (NotImplementedError, ArithmeticError, ValueError) as ex:
         return dict(steps=steps, eps=eps, direction=direction, error=repr(ex)), time.time()-start
+    if n < 6: return dict(steps=steps, eps=eps, direction=direction, error=f'{n} digits only'), time.time()-start
     return dict(steps=steps, eps=eps, direction=direction, value=mp.nstr(v, n, min_fixed=0, max_fixed=0), digits=n, route=route), time.time()-start
 
 def solve_eps(steps, delta, direction, guess, digits=16):
@@ -706,9 +708,9 @@ def regenerate(path=os.path.join(os.path.dirname(os.path.abspath(__file__)), 'go
     from multiprocessing import Pool
     out = []
     with Pool(workers) as pool:
-        for row, sec in pool.imap(_compute, CLOSED+CONTOUR, chunksize=1):
+        for row, sec in pool.imap_unordered(_compute, CLOSED+CONTOUR, chunksize=1):
             print(row, f'{sec:.1f} s', flush=True)
-            if 'value' in row and row['digits'] >= 6: out.append(row)
+            if 'value' in row: out.append(row)
             _write(path, out)
     run = [(_s(9.4, 2**14/50000), 2000)]                                 # De et al. 2022: eps at delta = 1e-5
     for direction in ('remove', 'add'):
@@ -717,6 +719,7 @@ def regenerate(path=os.path.join(os.path.dirname(os.path.abspath(__file__)), 'go
         _write(path, out)
 
 def _write(path, rows):
+    rows = sorted(rows, key=lambda r: (r['route'], json.dumps(r['steps']), r['eps'], r['direction']))
     with open(path, 'w') as f: f.write('[\n' + ',\n'.join(json.dumps(r) for r in rows) + '\n]\n')
 
 if __name__ == '__main__': regenerate()
