@@ -1,1 +1,8 @@
+"Differential-privacy accounting with proved bounds, in milliseconds, for any delta."
 __version__ = "0.1.0"
+
+from .plrv import (Accountant, ApproxDP, Bounds, Composition, Discrete, Gaussian, Laplace, Mechanism, PLRV, PoissonSubsampled, PureDP, RandomizedResponse)
+from .contour import ContourAccountant, delta, epsilon
+
+__all__ = ['Accountant', 'ApproxDP', 'Bounds', 'Composition', 'ContourAccountant', 'Discrete', 'Gaussian', 'Laplace', 'Mechanism', 'PLRV',
+           'PoissonSubsampled', 'PureDP', 'RandomizedResponse', 'delta', 'epsilon']

@@ -99,8 +99,8 @@ def _log_spline_bound(t, s, w):
 
 # %% ../nbs/01_contour.ipynb #db5af0e5
 class _Plan(NamedTuple):
-    "Line Re z = t, period X, cut at S, smoothing width w; `full` if the node budget has cut it short."
-    t: float; X: float; S: float; w: float; full: bool
+    "Line Re z = t, period X, cut at S, smoothing width w, log of the bound on the terms from there on; `full`: the node budget has cut it short."
+    t: float; X: float; S: float; w: float; log_tail: float; full: bool
 
 def _place(curve, eps, goal):
     "t and X for a cluster of eps, and a guess of the cut."
@@ -120,15 +120,16 @@ def _plan(curve, eps, goal):
     "The cheapest line for a cluster of eps that loses at most e^goal (an array)."
     t, X, guess = _place(curve, eps, goal)
     s, limit = guess*2.**np.arange(-6, 30, .5), curve.max_nodes*2*np.pi/X
-    tail = _log_tail(curve, t, s) - np.log(np.pi*s) - (goal + t*eps).min()
-    def cut(w):
-        fits = np.flatnonzero(tail + _log_spline_bound(t, s, w) <= 0)
-        return s[fits[0]] if fits.size else inf
+    tail = _log_tail(curve, t, s) - np.log(np.pi*s)
+    most = (goal + t*eps).min()
     fine = sqrt(curve.resolution/(6*(1 + t)))
     for w in (0., fine)[curve.rough:]:
-        S = cut(w)
-        if S <= limit: return _Plan(t, X, S, w, False)
-    return _Plan(t, X, limit, max(fine, 2/limit*np.exp(np.interp(log(limit), np.log(s), tail)/_PIECES)), True)
+        smoothed = tail + _log_spline_bound(t, s, w)
+        fits = np.flatnonzero(smoothed <= most)
+        if fits.size and s[fits[0]] <= limit: return _Plan(t, X, s[fits[0]], w, smoothed[fits[0]], False)
+    i = max(np.searchsorted(s, limit) - 1, 0)
+    w = max(fine, 2/s[i]*np.exp((tail[i] - most)/_PIECES))
+    return _Plan(t, X, limit, w, tail[i] + _log_spline_bound(t, s[i], w), True)
 
 # %% ../nbs/01_contour.ipynb #fd5ddebd
 class _Line(NamedTuple):
@@ -137,7 +138,7 @@ class _Line(NamedTuple):
 
 def _line(curve, plan):
     "Evaluate the nodes."
-    t, X, S, w, _ = plan
+    t, X, S, w, log_tail, _ = plan
     h = 2*np.pi/X
     s = h*np.arange(ceil(S/h) + 1)
     z = t + 1j*s
@@ -149,9 +150,8 @@ def _line(curve, plan):
         c, noise = c - A, noise + np.abs(A)*(common + _ULP*(16 + 4*abs(base) + 2*np.abs(z)*reach))
     factor = spline_transform(z, w)*(h/np.pi)/(z*(z + 1))
     factor[0] /= 2
-    c, noise, end = c*factor, noise*np.abs(factor), s[-1:]
-    tail = np.exp(_log_tail(curve, t, end) + _log_spline_bound(t, end, w) - base)[0]/(np.pi*end[0])
-    return _Line(curve, plan, s, c, base, common, tail, noise.sum() + 16*_ULP*np.abs(c).sum(), 2*_ULP*np.abs(c*s).sum())
+    c, noise = c*factor, noise*np.abs(factor)
+    return _Line(curve, plan, s, c, base, common, np.exp(min(log_tail - base, 600)), noise.sum() + 16*_ULP*np.abs(c).sum(), 2*_ULP*np.abs(c*s).sum())
 
 def _log_sum(z, l, w):
     "log sum_j e^{w_j + z l_j}, z complex."
@@ -168,7 +168,7 @@ def _sums(line, eps):
 
 def _alias(line, eps):
     "Bound on the terms m != 0 of the identity, relative to e^{base - t eps}."
-    curve, (t, X, _, w, _) = line.curve, line.plan
+    curve, (t, X, _, w, *_) = line.curve, line.plan
     reach = _PIECES*w/2 + _spline_shift(w)            # smoothing looks so far down
     k, scale = curve.u > t, line.base - t*eps
     u = curve.u[k]

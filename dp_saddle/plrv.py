@@ -138,7 +138,7 @@ class GaussianLoss(PLRV):
 _BLOCK = 1 << 19   # entries of a (tilts x nodes) table held at a time
 
 class NodeLoss(PLRV):
-    "A loss whose transform is a sum over nodes: `_path(t, s, bend)` gives losses and log-weights good for tilts up to `t`, frequencies up to `s`; atoms first."
+    "A loss whose transform is a sum over nodes: `_path(t, s, bend, real)` gives losses and log-weights good for tilts up to `t` and frequencies up to `s`, atoms first; `real`: the precision on the real axis."
     defect, bends = (0., 0.), (1.,)
     def _bend_from(self, t): return inf                   # |Im z| from which the bent path is taken
     def _log_strip(self, t, s0, s1, bend): return -inf    # log of a bound on the quadrature's error, s0 <= s <= s1
@@ -153,8 +153,6 @@ class NodeLoss(PLRV):
     def _log_decay(self, t, s): return _log_decay(self, t, s)
 
 # %% ../nbs/00_plrv.ipynb #71072b05
-def _double(*arrays): return [a.astype(complex if np.iscomplexobj(a) else float) for a in arrays]
-
 def _cgf_by_groups(law, z):
     "K and the relative error of M at a 1-d array z, Re z >= -1/2, Im z >= 0."
     K, error, t, s = np.empty(z.shape, z.dtype), np.empty(z.shape), z.real, z.imag
@@ -162,7 +160,7 @@ def _cgf_by_groups(law, z):
     group = octave(t) + 1000*np.where(s > law._bend_from(t), octave(s), 0)
     for g in np.unique(group):
         i = np.flatnonzero(group == g)
-        y, logw = _double(*law._path(t[i].max(), s[i].max(), float(g >= 1000)))
+        y, logw = law._path(t[i].max(), s[i].max(), float(g >= 1000))
         for j in np.array_split(i, 1 + i.size*y.size//_BLOCK): K[j], error[j] = log_mgf(z[j], y, logw, law.defect)
     return K, error
 
@@ -178,7 +176,7 @@ def _cgf_anywhere(law, z):
 # %% ../nbs/00_plrv.ipynb #6186ede5
 def _node_cumulants(law, t, order):
     _real(-.5, inf, '[)', t=t); _count(1, order=order)
-    y, logw = _double(*law._path(max(t, 0.), 0., 0.))
+    y, logw = law._path(max(t, 0.), 0., 0.)
     K = law._cgf(np.array([float(t)]))[0][0]
     w, (p, q) = np.exp(logw + t*y - K), law.defect
     mean = (np.exp(logw - K)*y*expm1(t*y)).sum() + (_weighted_expm1mx(logw, -y).sum() + q - p)*np.exp(-K)
@@ -208,7 +206,7 @@ def _cgf_on_line(law, t, s):
     bend = np.searchsorted(s, law._bend_from(t), side='right')
     for part, on in ((s[:bend], 0.), (s[bend:], 1.)):
         if not part.size: continue
-        y, logw = law._path(t, part[-1], on)
+        y, logw = law._path(t, part[-1], on, np.longdouble)
         p = np.exp(logw + t*y - K).astype(complex if on else float)
         eta = e + _ULP + 4*np.finfo(y.dtype).eps*(1 + np.abs(logw) + np.abs(t*y)).astype(float)
         y, rows, at = y.astype(p.dtype), 64*max(1, _BLOCK//y.size), bend if on else 0
@@ -216,8 +214,10 @@ def _cgf_on_line(law, t, s):
             i = slice(at + j, at + min(j + rows, part.size))
             D[i], error[i] = _log_increment(p, eta, y, s[i])
         i = slice(at, at + part.size)
-        error[i] = np.log1p(error[i] + np.exp(np.minimum(law._log_strip(t, part[0], part[-1], on) - K - D[i].real, 600)))
-    return K, e + np.exp(law._log_strip(t, 0., 0., 0.) - K), D, error
+        strip = law._log_strip(t, part[0], part[-1], on) - K
+        if not on: e = e + np.exp(strip)
+        error[i] = np.log1p(error[i] + np.exp(np.minimum(strip - D[i].real, 600)))
+    return K, e, D, error
 
 # %% ../nbs/00_plrv.ipynb #b11acafd
 def _log_modulus(law, t, s, bends):
@@ -290,13 +290,13 @@ class SubsampledGaussianLoss(SubsampledLoss):
         if self.top == 'add': return -sigma*sqrt(100 - 2*t*np.log1p(-q)), 1 + 10*sigma
         hit = min(t*(t + 1)/(2*self.s2) + np.log(q), -t*np.log(q))
         return -10*sigma, t + 1 + sigma*sqrt(100 + 2*max(hit, 0.))
-    def _path(self, t, s, bend):
+    def _path(self, t, s, bend, real=float):
         bent = np.any(bend)
         h = self.h[int(bent)]
         low, high = np.array(self._range(t))/h
         if high - low > 1 << 23: raise ValueError(f"sigma/sensitivity must be larger for rate < 1, got {1/self.mu:g}: tilt {t:g} needs a grid of {high - low:.0g} points")
         x = np.arange(np.floor(low), np.ceil(high) + 1)
-        x = x*h + 1j*bend*self.shift*(1 if self.top == 'remove' else -1) if bent else x.astype(np.longdouble)*h
+        x = x*h + 1j*bend*self.shift*(1 if self.top == 'remove' else -1) if bent else x.astype(real)*h
         return self._orient((2*x - 1)/(2*self.s2), -x*x/(2*self.s2) + np.log(h*self.mu/sqrt(2*pi)))
     def _log_strip(self, t, s0, s1, bend):
         edges = _log_modulus(self, t, np.array([s1 if bend < 1 else s0]), (bend - 1, bend + 1))
@@ -314,7 +314,7 @@ class LaplaceLoss(SubsampledLoss):
     def _base_tail(self, l): return np.where(l > self.mu, 0, np.where(l <= -self.mu, 1, np.exp(-(np.maximum(l, -self.mu) + self.mu)/2)/2))
     def _base_cdf(self, l): return np.where(l >= self.mu, 1, np.where(l < -self.mu, 0, 1 - np.exp(-(np.maximum(l, -self.mu) + self.mu)/2)/2))
     def _bend_from(self, t): return 20/np.minimum(1.4, 8/(1 + t))
-    def _path(self, t, s, bend):
+    def _path(self, t, s, bend, real=float):
         d, bent = self.mu, np.any(bend)
         cuts = np.linspace(-d, d, 2 + int(2*d*max(1, (1 + t + (0 if bent else s))/8)))
         if bent:
@@ -348,7 +348,7 @@ class FiniteLoss(NodeLoss):
         self.inf, self.sup = (losses[0], losses[-1]) if losses.size else (inf, -inf)
     @property
     def reverse(self): return FiniteLoss(self.logq, self.logp)
-    def _path(self, t, s, bend): return tuple(a[None] for a in self.atoms) if np.ndim(bend) else self.atoms
+    def _path(self, t, s, bend, real=float): return tuple(a[None] for a in self.atoms) if np.ndim(bend) else self.atoms
     def cdf(self, x): return (np.exp(self.atoms[1])*(np.asarray(x, float)[..., None] >= self.atoms[0])).sum(-1)
     def log_delta(self, eps): return _log_delta_atoms(eps, *self.atoms)
 
