@@ -23,7 +23,6 @@ def shown(cell):
     if found.get("output") == "false" or "remove-output" in tags: cell.outputs = []
     cell.source = re.sub(r"^#\|.*\n?", "", cell.source, flags=re.M).strip()
     if found.get("echo") == "false" or "remove-input" in tags: cell.source = ""
-    if not cell.source: cell.transient = {"remove_source": True}  # nbconvert: then write no empty code block
     return cell if cell.source or cell.outputs else None
 
 def relink(text):
@@ -58,6 +57,7 @@ def render(root):
     exporter = MarkdownExporter()
     exporter.display_data_priority = ["text/markdown", "text/plain"]  # code hosts show little of other HTML
     text, _ = exporter.from_notebook_node(nb)
+    text = re.sub(r"^```python\n+```\n", "", text, flags=re.M)  # of cells that show only what they print
     text = re.sub(r"\n{3,}", "\n\n", re.sub(r"[ \t]+$", "", text, flags=re.M))
     return NOTE + text.strip() + "\n", pictures
 

@@ -23,20 +23,29 @@ def _log_expm1(x):
     return x + np.log(-np.expm1(-x))
 
 # %% ../nbs/01_contour.ipynb #419d7688
+_MAX_GRID, _MAX_WORK = 1 << 16, 1 << 29   # points of a quadrature grid; points times nodes of a line
+
 class _Curve:
     "One direction of one composition: its table of K, and what was asked of it."
-    def __init__(self, law, rtol, eps_resolution, max_nodes):
+    def __init__(self, law, rtol=1e-10, eps_resolution=1e-6, max_nodes=1 << 18, shortcut=True):
         self.law, self.rtol, self.resolution, self.max_nodes = law, rtol, eps_resolution, max_nodes
-        self.exact, self.full = _closed_form(law), False
-        self.log_p_inf = log(law.p_inf) if law.p_inf else -inf
+        self.exact, self.full = _closed_form(law) if shortcut else None, False
+        self.log_p_inf = np.full((3, 1), -inf)
+        if law.p_inf:                                  # kept as a logarithm on its way here: allow for that
+            a = _ULP*(16 - 2*log(law.p_inf) + 2*log(sum(n for _, n in law.parts)))
+            self.log_p_inf = log(law.p_inf) + np.array([[-a], [0], [a]])
         if self.exact: return
+        for p, _ in law.parts:
+            if p._size(.1) > _MAX_GRID: raise ValueError(f"noise over sensitivity (sigma or scale) must be larger for this method, got {1/p.mu:g}: its loss needs a grid of more than {_MAX_GRID} points; with rate = 1 it is a bound from above, in closed form")
         self.atoms = composed_atoms(law)
         self.rough = all(p.atoms[0].size for p, _ in law.parts)     # |M| need not decay
+        self.limit = 1e9                                            # largest tilt: its grid must fit
+        while law._size(self.limit) > _MAX_GRID: self.limit /= 2
         self.u = self.K = np.empty(0)
-        self.tabulate(np.geomspace(1e-5, 30, 60))
+        self.tabulate(np.geomspace(1e-5, min(30, self.limit), 60))
 
     def tabulate(self, u):
-        u, K = np.r_[self.u, u], np.r_[self.K, self.law._cgf(u)[0]]
+        u, K = np.r_[self.u, u], np.r_[self.K, self.law._cgf(u)]
         self.u, i = np.unique(u, return_index=True)
         self.K = K[i]
 
@@ -46,7 +55,7 @@ class _Curve:
             u, row = self.u, np.arange(len(eps))
             G = self.K - np.multiply.outer(eps, u) - np.log(u) - np.log1p(u)
             i = G.argmin(1)
-            if (G[row, -1] > -760)[i == len(u) - 1].any() and u[-1] < 1e9: self.tabulate(u[-1]*np.geomspace(1.3, 100, 18)); continue
+            if (G[row, -1] > -760)[i == len(u) - 1].any() and u[-1] < .9*self.limit: self.tabulate(u[-1]*np.geomspace(1.1, min(100, self.limit/u[-1]), 18)); continue
             i = np.clip(i, 1, len(u) - 2)
             i = np.unique(i[np.maximum(G[row, i - 1], G[row, i + 1]) - G[row, i] > 1])
             i = i[u[i + 1]/u[i - 1] > 1 + 1e-9]
@@ -119,7 +128,7 @@ def _place(curve, eps, goal):
 def _plan(curve, eps, goal):
     "The cheapest line for a cluster of eps that loses at most e^goal (an array)."
     t, X, guess = _place(curve, eps, goal)
-    s, limit = guess*2.**np.arange(-6, 30, .5), curve.max_nodes*2*np.pi/X
+    s, limit = guess*2.**np.arange(-4, 20, .5), min(curve.max_nodes, _MAX_WORK/curve.law._size(t))*2*np.pi/X
     tail = _log_tail(curve, t, s) - np.log(np.pi*s)
     most = (goal + t*eps).min()
     fine = sqrt(curve.resolution/(6*(1 + t)))
@@ -200,14 +209,13 @@ def _log_bounds(line, eps):
         with np.errstate(divide='ignore'):
             bounds = [line.base - line.plan.t*eps + np.log(np.maximum(x, 0)) for x in (low, np.clip(mid, low, up), up)]
         bounds += np.array([[-1], [0], [1]])*(line.common + 8*_ULP*(1 + abs(line.base) + line.plan.t*np.abs(eps)))
-        if line.curve.atoms is not None: bounds = np.logaddexp(bounds, _widened(lambda e: _log_delta_atoms(e, *line.curve.atoms), eps, _atom_allowance(line.curve)))
-    else: bounds = _widened(line.exact, eps, line.allowance)
-    p = line.curve.log_p_inf
-    return np.logaddexp(bounds, [[p - 8*_ULP], [p], [p + 8*_ULP]])
+        if line.curve.atoms is not None: bounds = np.logaddexp(bounds, _widened(lambda e: _log_delta_atoms(e, *line.curve.atoms), eps, _atom_allowance(line.curve), np.abs(line.curve.atoms[0]).max()))
+    else: bounds = _widened(line.exact, eps, line.allowance, max((abs(x) for x in (line.curve.law.inf, line.curve.law.sup) if abs(x) < inf), default=0.))
+    return np.logaddexp(bounds, line.curve.log_p_inf)
 
-def _widened(log_delta, eps, allowance):
-    "A closed form with its rounding: eps moved by a few units in the last place, log delta by an allowance."
-    r = 16*_ULP*(1 + np.abs(eps))
+def _widened(log_delta, eps, allowance, reach):
+    "A closed form with its rounding: eps and losses (at most `reach`) moved by a few units in the last place, log delta by an allowance."
+    r = 16*_ULP*(reach + np.abs(eps))
     low, mid, up = log_delta(eps + r), log_delta(eps), log_delta(eps - r)
     size = lambda x: allowance + 16*_ULP*np.abs(np.maximum(x, -1e4))
     return low - size(low), mid, up + size(up)
@@ -241,16 +249,16 @@ def _serve(curve, eps, log_delta):
     curve.full |= line.plan.full
     return line
 
-def _log_delta(curve, eps):
-    "log of (lower, estimate, upper), shape (3, eps), at a 1-d array eps."
-    out = np.full((3, len(eps)), curve.log_p_inf)
+def _log_delta(curve, eps, floor=-inf):
+    "log of (lower, estimate, upper), shape (3, eps), at a 1-d array eps; where the Chernoff bound is below `floor`, that is all there is."
+    out = np.repeat(curve.log_p_inf, len(eps), 1)
     live = np.flatnonzero(eps < curve.law.sup)
     live = live[np.argsort(eps[live])]
     if curve.exact: out[:, live] = _log_bounds(_serve(curve, eps[live], None), eps[live]); return out
     G = curve.exponents(eps[live])
     chernoff = curve.log_chernoff(G).min(1)
-    out[2, live] = np.logaddexp(chernoff + 1e-9*np.abs(chernoff), curve.log_p_inf)
-    keep = chernoff > -760                       # below, delta is not a double
+    out[2, live] = np.logaddexp(chernoff + 1e-9*np.abs(chernoff), curve.log_p_inf[2])
+    keep = (chernoff > -760) & (out[2, live] > np.broadcast_to(floor, eps.shape)[live])        # below e^-760, delta is not a double
     live, G, guess = live[keep], G[keep], chernoff[keep] - 3
     while live.size:
         loss = np.maximum.accumulate(G - G.min(1, keepdims=True), 0).min(1)
@@ -266,7 +274,7 @@ def _guess(curve, goal):
     high = curve.law.sup
     for _ in range(3):
         high = min(high, ((curve.K + log_chernoff_factor(curve.u) - goal)/curve.u).min()*(1 + 1e-9))
-        curve.exponents(np.array([high]))
+        if high < curve.law.sup: curve.exponents(np.array([high]))
     u, K = curve.u, curve.K
     slope = np.gradient(K, u)
     eps = slope - 1/u - 1/(1 + u)
@@ -274,11 +282,13 @@ def _guess(curve, goal):
     ok = eps > 0
     return (np.interp(-goal, -log_delta[ok], eps[ok]) if ok.any() else high/2), high
 
-def _epsilon(curve, delta):
-    "(lower, estimate, upper) of the eps that has this delta."
+def _epsilon(curve, delta, floor=0.):
+    "(lower, estimate, upper) of the eps that has this delta; if it is proved to be at most `floor`, that is all there is."
     if curve.law.p_inf >= delta: return inf, inf, inf
     goal, rest, low, line = log(delta), log(delta - curve.law.p_inf), None, None
+    if curve.law.sup <= floor: return 0., 0., floor
     e, high = _guess(curve, rest)
+    if high <= floor: return 0., 0., high
     if not 0 < e < high: e = high/2 if high < inf else 1.
     for _ in range(200):
         if line is None or (not curve.exact and abs(e - built)*line.plan.t > 2): line, built = _serve(curve, np.array([e]), np.array([rest])), e
@@ -323,13 +333,14 @@ class ContourAccountant(Accountant):
     def _warn(self, curve, too_wide):
         if curve.full and too_wide: warnings.warn(f"max_nodes = {curve.max_nodes} reached: the bounds hold, but are wider than asked; raise it, or look at upper - lower", stacklevel=5)
         curve.full = False
-    def _delta(self, law, eps):
-        low, mid, up = _log_delta(self._curves[law], eps)
-        self._warn(self._curves[law], (up - low > 1e-6).any())
-        with np.errstate(under='ignore'): up = np.where(up > -inf, np.maximum(np.exp(np.minimum(up + 8*_ULP, 0)), 5e-324), 0)
-        return np.exp(np.minimum(low - 8*_ULP, 0)), np.clip(np.exp(mid), np.exp(np.minimum(low, 0)), up), up
-    def _epsilon(self, law, delta):
-        ends = np.array([_epsilon(self._curves[law], d) for d in delta]).reshape(-1, 3).T
+    def _delta(self, law, eps, floor):
+        with np.errstate(divide='ignore'): logs = _log_delta(self._curves[law], eps, np.log(floor))
+        low, mid, up = np.exp(np.minimum(logs + [[-8*_ULP], [0], [8*_ULP]], 0))
+        up = np.where(logs[2] > -inf, np.maximum(up, 5e-324), 0)             # a delta below all doubles is not 0
+        self._warn(self._curves[law], (up - low > 1e-6*up + 1e-300).any())
+        return low, mid, up
+    def _epsilon(self, law, delta, floor):
+        ends = np.array([_epsilon(self._curves[law], d, f) for d, f in zip(delta, floor)]).reshape(-1, 3).T
         self._warn(self._curves[law], (ends[2] - ends[0] > self._curves[law].resolution).any())
         return ends
 

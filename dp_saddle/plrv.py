@@ -72,28 +72,29 @@ def log_mgf(
     y,                # losses at the nodes, nats, shape (j,)
     logw,             # log of the weights, shape (j,), complex if the path is
     defect=(0., 0.),  # (mass of P where Q has none, mass of Q where P has none)
-):                    # K(z) and a bound on the relative rounding error of M(z), each of shape (k,)
+):                    # K(z), shape (k,)
     "K(z) = log sum_j w_j e^{z y_j} to full relative precision."
-    X, cost = z[:, None]*y, 16 + np.abs(logw)
+    X = z[:, None]*y
     top = (logw + X).real.max(1)
     top = np.where(top > 600, top, 0.)
     e = np.exp(logw + X - top[:, None])
     M = e.sum(1)
-    M = np.where(np.abs(M) < 1e-300, 1e-300, M)
-    K, error = np.log(M) + top, (np.abs(e)*(cost + 2*np.abs(X))).sum(1)/np.abs(M)
-    near = (top == 0) & (np.abs(M - 1) < .5)
-    if near.any(): K[near], error[near] = _log_mgf_near_one(z[near], y, logw, X[near], e[near], cost, defect)
-    return K, _ULP*error
+    K, near = np.log(np.where(np.abs(M) < 1e-300, 1e-300, M)) + top, (top == 0) & (np.abs(M - 1) < .5)
+    if near.any():
+        X, (p, q), w, small = X[near], defect, np.exp(logw), np.abs(X[near]) < .25
+        terms = np.where(small, 0, e[near] - w*(1 + X))
+        terms[small] = np.broadcast_to(w, small.shape)[small]*expm1mx(X[small])
+        K[near] = log1p(terms.sum(1) + z[near]*(_weighted_expm1mx(logw, -y).sum() + q - p) - p)
+    return K
 
-def _log_mgf_near_one(z, y, logw, X, e, cost, defect):
-    "The same where M is near 1: K is of second order in the loss, and each term of the sum is too."
-    (p, q), w, first, small = defect, np.exp(logw), _weighted_expm1mx(logw, -y), np.abs(X) < .25
-    terms = np.where(small, 0, e - w*(1 + X))
-    terms[small] = np.broadcast_to(w, small.shape)[small]*expm1mx(X[small])
-    m1 = terms.sum(1) + z*first.sum() - p + z*(q - p)
-    size = np.where(small, 2*np.abs(terms), np.abs(e) + np.abs(w)*(1 + np.abs(X)))
-    slack = (size*(cost + 2*np.abs(X))).sum(1) + np.abs(z)*(np.abs(first)*cost).sum() + 4*(p + np.abs(z)*abs(q - p))
-    return log1p(m1), slack/np.abs(1 + m1)
+# %% ../nbs/00_plrv.ipynb #e4b46010
+def _log_mgf_rounding(t, y, logw, K, defect=(0., 0.)):
+    "Bound on the relative rounding error of M = e^K as `log_mgf` computes it at real t."
+    x, cost, scaled = t*y, 16 + np.abs(logw) + 2*np.abs(t*y), np.exp(logw - K)
+    size = np.exp(logw + x - K)
+    if abs(np.expm1(min(K, 1.))) < .5:
+        size = np.where(np.abs(x) < .25, x*x*scaled, size + scaled*(1 + np.abs(x))) + t*np.exp(-K)*np.abs(_weighted_expm1mx(logw, -y))
+    return _ULP*((size*cost).sum() + 4*(defect[0] + t*abs(defect[1] - defect[0]))*np.exp(-K))
 
 # %% ../nbs/00_plrv.ipynb #6d8830bc
 class PLRV:
@@ -130,7 +131,8 @@ class GaussianLoss(PLRV):
     def cumulants(self, t=0., order=2): return np.array([self.mu**2*(t + .5), self.mu**2] + [0.]*order)[:order]
     def cdf(self, x): return ndtr(np.asarray(x)/self.mu - self.mu/2)
     def log_delta(self, eps): return gaussian_log_delta(eps, self.mu)
-    def _cgf(self, z): return self.cgf(z), 4*_ULP*np.abs(self.cgf(z))
+    def _cgf(self, z): return self.cgf(z)
+    def _size(self, t): return 1
     def _line(self, t, s): K, D = self.cgf(t), self.mu**2*(1j*s*(t + .5) - s*s/2); return K, 4*_ULP*K, D, 4*_ULP*np.abs(D)
     def _log_decay(self, t, s): return -inf, self.cgf(t) - (self.mu*s)**2/2
 
@@ -140,6 +142,7 @@ _BLOCK = 1 << 19   # entries of a (tilts x nodes) table held at a time
 class NodeLoss(PLRV):
     "A loss whose transform is a sum over nodes: `_path(t, s, bend, real)` gives losses and log-weights good for tilts up to `t` and frequencies up to `s`, atoms first; `real`: the precision on the real axis."
     defect, bends = (0., 0.), (1.,)
+    def _size(self, t): return self.atoms[0].size         # number of nodes at tilt t
     def _bend_from(self, t): return inf                   # |Im z| from which the bent path is taken
     def _log_strip(self, t, s0, s1, bend): return -inf    # log of a bound on the quadrature's error, s0 <= s <= s1
     def cgf(self, z):
@@ -154,15 +157,15 @@ class NodeLoss(PLRV):
 
 # %% ../nbs/00_plrv.ipynb #71072b05
 def _cgf_by_groups(law, z):
-    "K and the relative error of M at a 1-d array z, Re z >= -1/2, Im z >= 0."
-    K, error, t, s = np.empty(z.shape, z.dtype), np.empty(z.shape), z.real, z.imag
+    "K at a 1-d array z, Re z >= -1/2, Im z >= 0."
+    K, t, s = np.empty(z.shape, z.dtype), z.real, z.imag
     octave = lambda x: np.ceil(np.log2(np.maximum(x, 4))/3)
     group = octave(t) + 1000*np.where(s > law._bend_from(t), octave(s), 0)
     for g in np.unique(group):
         i = np.flatnonzero(group == g)
         y, logw = law._path(t[i].max(), s[i].max(), float(g >= 1000))
-        for j in np.array_split(i, 1 + i.size*y.size//_BLOCK): K[j], error[j] = log_mgf(z[j], y, logw, law.defect)
-    return K, error
+        for j in np.array_split(i, 1 + i.size*y.size//_BLOCK): K[j] = log_mgf(z[j], y, logw, law.defect)
+    return K
 
 def _cgf_anywhere(law, z):
     flat = z.ravel() if np.iscomplexobj(z) else z.ravel().astype(float)
@@ -170,14 +173,14 @@ def _cgf_anywhere(law, z):
     w = np.where(flip, -1 - flat, flat)
     K = np.empty_like(w)
     for side, i in ((law, ~flip), (law.reverse if flip.any() else None, flip)):
-        if i.any(): K[i] = side._cgf(np.where(w[i].imag < 0, w[i].conj(), w[i]))[0]
+        if i.any(): K[i] = side._cgf(np.where(w[i].imag < 0, w[i].conj(), w[i]))
     return np.where(w.imag < 0, K.conj(), K).reshape(z.shape)[()]
 
 # %% ../nbs/00_plrv.ipynb #6186ede5
 def _node_cumulants(law, t, order):
     _real(-.5, inf, '[)', t=t); _count(1, order=order)
     y, logw = law._path(max(t, 0.), 0., 0.)
-    K = law._cgf(np.array([float(t)]))[0][0]
+    (K,) = law._cgf(np.array([float(t)]))
     w, (p, q) = np.exp(logw + t*y - K), law.defect
     mean = (np.exp(logw - K)*y*expm1(t*y)).sum() + (_weighted_expm1mx(logw, -y).sum() + q - p)*np.exp(-K)
     moment = [(w*(y - mean)**k).sum() for k in range(order + 1)]
@@ -187,36 +190,46 @@ def _node_cumulants(law, t, order):
     return np.array(kappa[1:])
 
 # %% ../nbs/00_plrv.ipynb #88213f21
-def _log_increment(p, eta, y, s):
-    "log sum_j p_j e^{i s y_j} for equally spaced s, sum_j p_j = 1, and a bound on its relative error if the p_j are off by eta_j."
-    if s.size*y.size <= 1 << 17: total, ends, run = expm1(1j*np.outer(s, y)) @ p, s, 1
-    else:
-        h, run = s[1] - s[0], 64
-        first, step = expm1(1j*np.outer(s[::run], y)), expm1(1j*h*np.outer(y, np.arange(run)))
-        total, ends = ((first @ p)[:, None] + (p*(1 + first)) @ step).ravel()[:s.size], s[::run] + (run - 1)*h
-    phase = np.outer(ends, np.abs(y))
-    noise = (np.minimum(phase, 2)*(eta + _ULP*(8 + phase))) @ np.abs(p)
-    total = np.where(np.abs(1 + total) < 1e-300, 1e-300 - 1, total)
-    return log1p(total), np.repeat(noise, run)[:s.size]/np.abs(1 + total)
+_RUN = 64
 
+def _increments(p, y, s):
+    "sum_j p_j (e^{i s y_j} - 1) for equally spaced s."
+    if s.size*y.size <= 1 << 17: return expm1(1j*np.outer(s, y)) @ p
+    step, start, out = expm1(1j*(s[1] - s[0])*np.outer(y, np.arange(_RUN))), s[::_RUN], []
+    for some in np.array_split(start, 1 + start.size*y.size//max(_BLOCK, _RUN*y.size)):
+        first = expm1(1j*np.outer(some, y))
+        out.append(((first @ p)[:, None] + (p*(1 + first)) @ step).ravel())
+    return np.concatenate(out)[:s.size]
+
+def _increment_noise(size, eta, y, s):
+    "Bound on the rounding of `_increments`: the weights, of modulus `size`, are off by eta, the phases by a few units in the last place."
+    every = 1 if s.size*y.size <= 1 << 17 else _RUN
+    ends = np.minimum(s[::every] + (every - 1)*(s[-1]/max(s.size - 1, 1)), s[-1]) if every > 1 else s
+    noise = []
+    for some in np.array_split(ends, 1 + ends.size*y.size//_BLOCK):
+        phase = np.outer(some, np.abs(y))
+        noise.append((np.minimum(phase, 2)*(eta + _ULP*(8 + phase))) @ size)
+    return np.repeat(np.concatenate(noise), every)[:s.size]
+
+# %% ../nbs/00_plrv.ipynb #f8ee6efd
 def _cgf_on_line(law, t, s):
     "On equally spaced s from 0: K(t), its error, K(t + is) - K(t), and log(1 + relative error of its exponential), quadrature included."
-    (K,), (e,) = law._cgf(np.array([float(t)]))
+    y, logw = law._path(t, 0., 0.)
+    (K,) = log_mgf(np.array([float(t)]), y, logw, law.defect)
+    e = _log_mgf_rounding(t, y, logw, K, law.defect)
     D, error = np.empty(s.shape, complex), np.empty(s.shape)
     bend = np.searchsorted(s, law._bend_from(t), side='right')
-    for part, on in ((s[:bend], 0.), (s[bend:], 1.)):
-        if not part.size: continue
-        y, logw = law._path(t, part[-1], on, np.longdouble)
+    for i, on in ((slice(0, bend), 0.), (slice(bend, None), 1.)):
+        if not s[i].size: continue
+        y, logw = law._path(t, s[i][-1], on, np.longdouble)
         p = np.exp(logw + t*y - K).astype(complex if on else float)
         eta = e + _ULP + 4*np.finfo(y.dtype).eps*(1 + np.abs(logw) + np.abs(t*y)).astype(float)
-        y, rows, at = y.astype(p.dtype), 64*max(1, _BLOCK//y.size), bend if on else 0
-        for j in range(0, part.size, rows):
-            i = slice(at + j, at + min(j + rows, part.size))
-            D[i], error[i] = _log_increment(p, eta, y, s[i])
-        i = slice(at, at + part.size)
-        strip = law._log_strip(t, part[0], part[-1], on) - K
+        y = y.astype(p.dtype)
+        change, strip = _increments(p, y, s[i]), law._log_strip(t, s[i][0], s[i][-1], on) - K
+        change = np.where(np.abs(1 + change) < 1e-300, 1e-300 - 1, change)
+        D[i] = log1p(change)
         if not on: e = e + np.exp(strip)
-        error[i] = np.log1p(error[i] + np.exp(np.minimum(strip - D[i].real, 600)))
+        error[i] = np.log1p((_increment_noise(np.abs(p), eta, y, s[i]) + np.exp(strip))/np.maximum(np.abs(1 + change), 1e-300))
     return K, e, D, error
 
 # %% ../nbs/00_plrv.ipynb #b11acafd
@@ -284,6 +297,7 @@ class SubsampledGaussianLoss(SubsampledLoss):
     def _base_cdf(self, l): return ndtr(l/self.mu + self.mu/2)
     def _base_tail(self, l): return ndtr(-l/self.mu - self.mu/2)
     def _bend_from(self, t): return 40*self.s2/self.shift
+    def _size(self, t): return (self._range(t)[1] - self._range(t)[0])/self.h[0]
     def _range(self, t):
         "Ends of the grid: what lies beyond is below e^-50 of the whole."
         sigma, q = 1/self.mu, self.rate
@@ -294,7 +308,6 @@ class SubsampledGaussianLoss(SubsampledLoss):
         bent = np.any(bend)
         h = self.h[int(bent)]
         low, high = np.array(self._range(t))/h
-        if high - low > 1 << 23: raise ValueError(f"sigma/sensitivity must be larger for rate < 1, got {1/self.mu:g}: tilt {t:g} needs a grid of {high - low:.0g} points")
         x = np.arange(np.floor(low), np.ceil(high) + 1)
         x = x*h + 1j*bend*self.shift*(1 if self.top == 'remove' else -1) if bent else x.astype(real)*h
         return self._orient((2*x - 1)/(2*self.s2), -x*x/(2*self.s2) + np.log(h*self.mu/sqrt(2*pi)))
@@ -314,6 +327,7 @@ class LaplaceLoss(SubsampledLoss):
     def _base_tail(self, l): return np.where(l > self.mu, 0, np.where(l <= -self.mu, 1, np.exp(-(np.maximum(l, -self.mu) + self.mu)/2)/2))
     def _base_cdf(self, l): return np.where(l >= self.mu, 1, np.where(l < -self.mu, 0, 1 - np.exp(-(np.maximum(l, -self.mu) + self.mu)/2)/2))
     def _bend_from(self, t): return 20/np.minimum(1.4, 8/(1 + t))
+    def _size(self, t): return 500 + 16*2*self.mu*max(1, (1 + t)/8)
     def _path(self, t, s, bend, real=float):
         d, bent = self.mu, np.any(bend)
         cuts = np.linspace(-d, d, 2 + int(2*d*max(1, (1 + t + (0 if bent else s))/8)))
@@ -327,7 +341,7 @@ class LaplaceLoss(SubsampledLoss):
         y, logw = self._orient(l, np.log(weight/4) - (l + d)/2)
         y, logw = np.r_[self.atoms[0], y], np.r_[self.atoms[1], logw]
         return (y[None], logw[None]) if np.ndim(bend) else (y, logw)
-    def _log_strip(self, t, s0, s1, bend): return self._cgf(np.array([float(t)]))[0][0] - 38
+    def _log_strip(self, t, s0, s1, bend): return self._cgf(np.array([float(t)]))[0] - 38
 
 # %% ../nbs/00_plrv.ipynb #26a9916d
 def _log_delta_atoms(eps, losses, logp):
@@ -373,12 +387,11 @@ class ComposedLoss(PLRV):
     def log_delta(self, eps):
         if [n for _, n in self.parts] != [1]: raise ValueError("delta of a loss needs exactly one step (or Gaussians only): build an accountant for a composition")
         return self.parts[0][0].log_delta(eps)
-    def _total(self, parts):
-        values = [sum(n*v for v, (_, n) in zip(column, self.parts)) for column in zip(*parts)]
-        for i in range(0, len(values), 2): values[i + 1] = values[i + 1] + 4*_ULP*np.abs(values[i])
-        return values
-    def _cgf(self, z): return self._total([p._cgf(z) for p, _ in self.parts])
-    def _line(self, t, s): return self._total([p._line(t, s) for p, _ in self.parts])
+    def _size(self, t): return max(p._size(t) for p, _ in self.parts)
+    def _cgf(self, z): return sum(n*p._cgf(z) for p, n in self.parts)
+    def _line(self, t, s):
+        K, e, D, error = (sum(n*v for v, (_, n) in zip(column, self.parts)) for column in zip(*(p._line(t, s) for p, _ in self.parts)))
+        return K, e + 4*_ULP*abs(K), D, error + 4*_ULP*np.abs(D)
 
 # %% ../nbs/00_plrv.ipynb #cd41931f
 @dataclass(frozen=True)
@@ -499,15 +512,16 @@ class PoissonSubsampled(Mechanism):
 
 # %% ../nbs/00_plrv.ipynb #484ed87b
 class Accountant:
-    "What the accountants share. A method defines `_delta(law, eps)` and `_epsilon(law, delta)`: (lower, estimate, upper) for one direction and a 1-d array."
+    "What the accountants share. A method defines `_delta(law, eps, floor)` and `_epsilon(law, delta, floor)`: (lower, estimate, upper) for one direction and a 1-d array."
     def __init__(self, mechanism):
         if not isinstance(mechanism, (Mechanism, PLRV)): raise TypeError(f"mechanism must be a Mechanism (or a PLRV, for one direction), got {mechanism!r}")
         self.mechanism = mechanism
         laws = [mechanism] if isinstance(mechanism, PLRV) else [mechanism.remove] if mechanism.symmetric else [mechanism.remove, mechanism.add]
         self.laws = [law if isinstance(law, ComposedLoss) else ComposedLoss([(law, 1)]) for law in laws]
     def _most(self, method, x):
-        worst = np.max([method(law, x.ravel()) for law in self.laws], axis=0).reshape(3, *x.shape)
-        return Bounds(*(v if x.ndim else float(v) for v in worst))
+        worst = np.zeros((3, x.size))
+        for law in self.laws: worst = np.maximum(worst, method(law, x.ravel(), worst[0]))
+        return Bounds(*(v.reshape(x.shape) if x.ndim else float(v[0]) for v in worst))
     def delta(self, eps) -> Bounds:
         "Bounds on delta at `eps` >= 0, a number or an array, the larger of both directions."
         return self._most(self._delta, _array(0, inf, '[)', eps=eps))

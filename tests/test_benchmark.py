@@ -1,0 +1,32 @@
+"""Speed, measured: `make benchmark`. Nothing is asserted about time; compare the rows of one run.
+
+import_dp_saddle is to be under 1.5 times import_numpy_scipy; epsilon_3000_steps 10 ms or less, curve_200_points 100 ms or less;
+thousand_steps and ten_million_steps within a factor of 3; distinct_mechanisms linear in their number; hard_corner under 2 s."""
+import subprocess, sys, warnings
+import numpy as np
+import pytest
+from dp_saddle import ContourAccountant, Gaussian, Laplace, PoissonSubsampled, epsilon
+
+S = lambda sigma, rate: PoissonSubsampled(base=Gaussian(sigma=sigma), rate=rate)
+fresh = lambda n, sigma=2., rate=.01: n*S(sigma, rate)          # losses are cached on the mechanism: build it anew
+
+def test_epsilon_3000_steps(benchmark): benchmark(lambda: epsilon(fresh(3000), delta=1e-15))
+def test_curve_200_points(benchmark): benchmark(lambda: ContourAccountant(fresh(3000)).delta(np.linspace(0, 10, 200)))
+def test_cifar_run(benchmark): benchmark(lambda: epsilon(fresh(2000, 9.4, 2**14/50000), delta=1e-5))
+def test_thousand_steps(benchmark): benchmark(lambda: epsilon(fresh(10**3), delta=1e-5))
+def test_ten_million_steps(benchmark): benchmark(lambda: epsilon(fresh(10**7), delta=1e-5))
+def test_gaussian_closed_form(benchmark): benchmark(lambda: epsilon(3000*Gaussian(sigma=100.), delta=1e-15))
+def test_laplace_composition(benchmark): benchmark(lambda: epsilon(200*Laplace(scale=20.), delta=1e-5))
+
+@pytest.mark.parametrize('kinds', [1, 4, 16, 64])
+def test_distinct_mechanisms(benchmark, kinds): benchmark(lambda: epsilon(sum(fresh(1000, 2. + i/64) for i in range(kinds)), delta=1e-5))
+
+@pytest.mark.parametrize('sigma, rate, n, eps', [(.3, .1, 5000, 1500.), (.3, .1, 5000, 700.), (.2, .1, 3000, 800.), (.1, .1, 2000, 900.), (.3, 1e-4, 1000, 1.), (.8, 1e-3, 10, .25)])
+def test_hard_corner(benchmark, sigma, rate, n, eps):
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore')
+        benchmark.pedantic(lambda: ContourAccountant(fresh(n, sigma, rate)).delta(eps), rounds=3)
+
+@pytest.mark.parametrize('modules', ['numpy, scipy.special, scipy.optimize', 'dp_saddle'], ids=['import_numpy_scipy', 'import_dp_saddle'])
+def test_import(benchmark, modules):
+    benchmark.pedantic(lambda: subprocess.run([sys.executable, '-c', f'import {modules}'], check=True), rounds=10)

@@ -1,0 +1,136 @@
+"The contour accountant: named figures, certification against independent references, extremes."
+import json, os, subprocess, sys, warnings
+from decimal import Decimal
+import numpy as np
+import pytest
+import oracles
+from certify import FILE, run
+from dp_saddle import (ApproxDP, ContourAccountant, Discrete, Gaussian, Laplace, PoissonSubsampled, RandomizedResponse, delta, epsilon)
+
+S = lambda sigma, rate: PoissonSubsampled(base=Gaussian(sigma=sigma), rate=rate)
+GOLDEN = json.load(open(os.path.join(os.path.dirname(FILE), 'golden.json')))
+RANDOM = json.load(open(FILE))
+
+def holds(bounds, low, high): return Decimal(bounds.lower) <= high and low <= Decimal(bounds.upper)
+
+@pytest.mark.parametrize('row', GOLDEN, ids=lambda r: f"{str(r['steps'])[:60]} {r['eps']} {r['direction']}")
+def test_golden(row):
+    "References of 14 to 16 digits: inside the bounds; the estimate as close as the bounds say."
+    value = Decimal(row['value'])
+    slack = abs(value)*Decimal(10)**(1 - row['digits'])
+    bounds = ContourAccountant(getattr(run(row['steps']), row['direction'])).delta(float(row['eps']))
+    assert holds(bounds, value - slack, value + slack), bounds
+    assert bounds.upper - bounds.lower <= 4e-6*bounds.upper or bounds.upper == 5e-324
+
+def test_published_fourier_table():
+    "[FA Table 1]'s setting, 12 digits from a contour of another shape at high precision (see golden.json)."
+    want = next(float(r['value']) for r in GOLDEN if r['steps'] == [[['sub', ['gaussian', 1.5], .01], 10000]] and r['direction'] == 'remove')
+    bounds = ContourAccountant((10**4*S(1.5, .01)).remove).delta(1.)
+    assert want == pytest.approx(0.049601410315, abs=5e-13)
+    assert bounds.estimate == pytest.approx(want, rel=1e-11) and bounds.upper - bounds.lower < 1e-9*bounds.lower
+
+@pytest.mark.parametrize('sigma, rate, n, eps, digits', [(.8, 4e-3, 1000, 1.5, '2.574967467E-6'), (.8, 1e-3, 1000, 2., '1.47906767E-11'), (.3, 1e-4, 1000, 1., '0.00663118463'), (.3, 1e-4, 1000, 5., '2.586514747E-4'),
+                                                         (.5, 1e-5, 10**4, 3., '5.4587896E-12'), (.3, .1, 5000, 1500., '0.427633576'), (5., .1, 5000, 3., '0.0337722025')])
+def test_phase_transitions(sigma, rate, n, eps, digits):
+    "Values known to so many digits: the bounds agree in all of them."
+    want = Decimal(digits)
+    half = Decimal(1).scaleb(want.as_tuple().exponent)
+    bounds = ContourAccountant((n*S(sigma, rate)).remove).delta(eps)
+    assert want - half < Decimal(bounds.lower) and Decimal(bounds.upper) < want + half
+
+def test_all_of_the_curve():
+    "From 1e-1 to 1e-300: upper/lower - 1 < 1e-8, and eps(delta(eps)) = eps to 1e-10."
+    accountant = ContourAccountant(3000*S(2., .01))
+    targets = np.logspace(-1, -300, 60)
+    eps = accountant.epsilon(targets)
+    for target, e in zip(targets, eps.estimate):
+        bounds = accountant.delta(e)
+        assert bounds.upper/bounds.lower - 1 < 1e-8 and bounds.estimate == pytest.approx(target, rel=1e-8)
+        back = accountant.epsilon(bounds.estimate)
+        assert abs(back.estimate - e) < 1e-10 and back.lower - 1e-10 <= e <= back.upper + 1e-10
+    curve = accountant.delta(eps.estimate)                     # all at once: shared nodes, the same promise
+    assert (curve.upper/curve.lower - 1 < 1e-8).all() and (eps.upper - eps.lower < 1e-9).all()
+
+def test_the_cifar_run():
+    "De et al. 2022: the authors, with Renyi accounting, reported 8."
+    bounds = ContourAccountant(2000*S(9.4, 2**14/50000)).epsilon(1e-5)
+    assert bounds.estimate == pytest.approx(7.42438, abs=5e-6) and bounds.upper - bounds.lower < 1e-9
+
+def test_gaussians_are_closed_form():
+    for mix, mus in [(7*Gaussian(sigma=3.), [1/3]*7), (10**7*Gaussian(sigma=2e3) + 3*Gaussian(sigma=1., sensitivity=.5), [1/2e3]*10**7 + [.5]*3)]:
+        for eps in (0., .5, 4., 25.):
+            want = oracles.gaussian([np.sqrt(np.sum(np.square(mus)))], eps)
+            bounds = ContourAccountant(mix).delta(eps)
+            assert bounds.estimate == pytest.approx(float(want), rel=2e-12) and bounds.lower <= want*(1 + 1e-14) and want*(1 - 1e-14) <= bounds.upper
+
+def check(rows):
+    for row in rows:
+        with warnings.catch_warnings():
+            warnings.simplefilter('ignore')                    # the budget's: bounds hold all the same
+            bounds = ContourAccountant(getattr(run(row['steps']), row['direction'])).delta(row['eps'])
+        low, high = Decimal(row['low']), Decimal(row['high'])
+        tiny = Decimal(10)**-19                                # random.json keeps 20 digits
+        assert holds(bounds, low*(1 - tiny), high*(1 + tiny)), (row, bounds)
+        assert bounds.lower <= bounds.estimate <= bounds.upper
+
+def test_certification_of_random_runs(): check(RANDOM[:40])
+
+@pytest.mark.slow
+def test_certification_of_the_other_random_runs(): check(RANDOM[40:]); assert len(RANDOM) >= 300
+
+@pytest.mark.slow
+@pytest.mark.parametrize('row', RANDOM[::25], ids=lambda r: str(r['steps'])[:60])
+def test_references_can_be_recomputed(row):
+    steps = [(tuple(tuple(x) if isinstance(x, list) else x for x in m), n) for m, n in row['steps']]
+    low, high, _ = oracles.reference(steps, row['eps'], row['direction'], seconds=40)
+    assert float(low) <= float(row['high'])*(1 + 1e-15) and float(row['low']) <= float(high)*(1 + 1e-15)
+
+EXTREMES = [(100*S(.05, .1), 1e-5), (1000*S(.05, .1), 1e-5), (10**7*S(1., 1e-6), 1e-8), (10**6*S(1., 1e-6), 1e-8), (10**7*S(20., 1.), 1e-5), (S(.3, 1e-6), 1e-7), (2*S(2., .01), 1e-10), (3000*S(2., .01), 1e-100), (50*Laplace(scale=.1), 1e-9),
+            (10*Laplace(scale=1e4), 1e-9), (10**7*RandomizedResponse(eps=1e-3), 1e-6), (sum(10*RandomizedResponse(eps=.1*i) for i in range(1, 13)), 1e-5), (1000*ApproxDP(eps=.01, delta=1e-9), 1e-5), (20*Discrete(p=(.4, .3, .2, .1), q=(.1, .2, .3, .4)), 1e-3),
+            (sum(5*S(1. + i/50, .01) for i in range(100)), 1e-6), (30*PoissonSubsampled(base=Laplace(scale=.2), rate=.01), 1e-4), (10*S(20., 1e-6), 1e-10), (5*PoissonSubsampled(base=RandomizedResponse(eps=40.), rate=1e-5) + 10*S(.3, .9), 1e-6)]
+
+@pytest.mark.parametrize('mix, d', EXTREMES, ids=lambda x: str(x)[:50])
+def test_extremes_have_finite_ordered_bounds(mix, d):
+    "Where tools crash or hang: finite, ordered bounds, that invert each other."
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore')
+        accountant = ContourAccountant(mix)
+        e = accountant.epsilon(d)
+        assert 0 <= e.lower <= e.estimate <= e.upper < np.inf
+        assert accountant.delta(e.upper).lower <= d
+        if e.lower: assert accountant.delta(e.lower).upper >= d
+
+def test_a_hundred_distinct_steps_against_their_mean():
+    mix = sum(5*S(1. + i/50, .01) for i in range(100))
+    assert epsilon(500*S(3., .01), delta=1e-6) < epsilon(mix, delta=1e-6) < epsilon(500*S(1., .01), delta=1e-6)
+
+def test_rival_mesh_looseness():
+    "rate 1e-6, sigma 1, 10^6 steps, delta 1e-8: grids gave .0055 to .0562 depending on the mesh."
+    assert epsilon(10**6*S(1., 1e-6), delta=1e-8) < .0055
+
+def test_zero_and_infinity():
+    nothing = 0*S(1., .1)
+    assert epsilon(nothing, delta=1e-9) == 0 and delta(nothing, eps=0.) == 0
+    assert epsilon(ApproxDP(eps=1., delta=1e-3), delta=1e-4) == np.inf and delta(ApproxDP(eps=1., delta=1e-3), eps=5.) == pytest.approx(1e-3, rel=1e-13)
+    assert delta(Discrete(p=(1., 0.), q=(0., 1.)), eps=3.) == 1 and epsilon(Discrete(p=(1., 0.), q=(0., 1.)), delta=.5) == np.inf
+    assert epsilon(S(20., 1e-3), delta=.5) == 0 and epsilon(3*RandomizedResponse(eps=0.), delta=1e-9) == 0
+    assert ContourAccountant(3000*S(2., .01)).delta(500.) [0] == 0 < delta(3000*S(2., .01), eps=500.)     # below all doubles, not 0
+    assert delta(30*S(2., .01), eps=np.empty(0)).shape == (0,) and delta(30*S(2., .01), eps=[[1., 2.]]).shape == (1, 2)
+
+def test_budget_is_announced_and_bounds_hold():
+    law, want = (100*S(.05, .1)).remove, ContourAccountant((100*S(.05, .1)).remove).delta(1000.)
+    with pytest.warns(UserWarning, match='max_nodes = 1024'): bounds = ContourAccountant(law, max_nodes=1024).delta(1000.)
+    assert 0 <= bounds.lower <= want.upper and want.lower <= bounds.upper < 1 and bounds.upper - bounds.lower > want.upper - want.lower
+
+def test_resolution_where_there_are_atoms():
+    "upper - lower < 1e-6 in eps by default, narrower when asked."
+    for mix in (10*Laplace(scale=1.), 200*Laplace(scale=20.), 10*PoissonSubsampled(base=Laplace(scale=1.), rate=.1)):
+        wide, narrow = (ContourAccountant(mix, eps_resolution=r).epsilon(1e-4) for r in (1e-6, 1e-7))
+        assert wide.upper - wide.lower < 1e-6 and narrow.upper - narrow.lower < 1e-7
+        assert wide.lower <= narrow.upper and narrow.lower <= wide.upper
+
+def test_memory_of_the_hard_corner():
+    "sigma .3, rate .1, thousands of steps, eps in the hundreds: 500 MB are enough (twice the resident size of the bare imports and more)."
+    code = "import resource, dp_saddle as d; r = 5000*d.PoissonSubsampled(base=d.Gaussian(sigma=.3), rate=.1); assert d.delta(r, eps=700.) > .99; d.epsilon(r, delta=1e-5); d.delta(1000*d.PoissonSubsampled(base=d.Gaussian(sigma=.3), rate=1e-4), eps=1.); print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    out = subprocess.run([sys.executable, '-W', 'ignore', '-c', code], capture_output=True, text=True, check=True).stdout
+    assert int(out)*(1 if sys.platform == 'darwin' else 1024) < 500e6

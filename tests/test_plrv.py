@@ -1,0 +1,105 @@
+"Losses and mechanisms: one-step curves and transforms against the oracles, algebra, bad input."
+import math
+import mpmath as mp
+import numpy as np
+import pytest
+from flint import acb, arb
+from hypothesis import given, strategies as st
+import oracles
+from certify import mechanism, run
+from dp_saddle import (ApproxDP, Composition, ContourAccountant, Discrete, Gaussian, Laplace, PoissonSubsampled, PureDP, RandomizedResponse, delta, epsilon)
+from dp_saddle.plrv import Accountant, PLRV
+
+gauss = lambda sigma, rate=None: ('gaussian', sigma) if rate is None else ('sub', ('gaussian', sigma), rate)
+ONE_STEP = [(gauss(1.), (0., 1., 10., 36.)), (gauss(.3), (0., 50., 115.)), (gauss(1e3), (0., 1e-3, .03)), (gauss(20.), (0., .1, 1.8)), (('gaussian', 2., .5), (.7,)),
+            (gauss(2., .01), (0., .01, 1., 9.)), (gauss(.3, 1e-6), (0., 1e-7, 3., 100.)), (gauss(.5, .2), (.1, 20., 70.)), (gauss(20., .9), (0., .1, 1.7)), (gauss(9.4, .32768), (.01, 1.)),
+            (('laplace', 1.), (0., .5, .999)), (('laplace', 50.), (0., .01)), (('sub', ('laplace', 1.), .3), (0., .1, .35)), (('sub', ('laplace', .2), 1e-4), (0., .005)),
+            (('rr', 2.), (0., 1., 1.9)), (('approx', .5, 1e-9), (0., .4, 3.)), (('discrete', (.5, .25, .25), (.25, .25, .5)), (0., .3)), (('sub', ('rr', 2.), .05), (0., .1)), (('sub', ('approx', 1., 1e-5), .1), (.05,))]
+
+@pytest.mark.parametrize('direction', ['remove', 'add'])
+@pytest.mark.parametrize('m, eps', ONE_STEP, ids=lambda x: str(x)[:40])
+def test_one_step_curves(m, eps, direction):
+    "To 1e-12 relative, down to 1e-300, and inside the accountant's certificate."
+    law = getattr(mechanism(m), direction)
+    for e in eps:
+        want = oracles.one_step(m, e, direction)
+        if want > 1e-300 or want == 0: assert abs(law.delta(e) - want) <= 1e-12*want, (e, want)
+        bounds = ContourAccountant(law).delta(e)
+        assert bounds.lower <= want <= bounds.upper
+
+@pytest.mark.parametrize('sigma, rate', [(2., .01), (.8, 1e-3), (.3, .1), (9.4, .32768), (1., 1e-5), (20., 1e-6), (.5, .9)])
+def test_transform_against_rigorous_integration(sigma, rate):
+    "M - 1 to 1e-12 of its own size on the real axis - n K is right for n = 1e7 - and to 1e-13 of M(Re z) off it; flint proves the reference."
+    law = mechanism(gauss(sigma, rate)).remove
+    for z in (.3, 2., 2 + 1j, 1 + 40j):
+        with oracles._prec(50), mp.workdps(60):
+            M = oracles.sub_gaussian_mgf(acb(complex(z).real, complex(z).imag), rate, 1/sigma, arb(10)**-45)
+            want = mp.mpc(*(oracles._to_mpf(x) for x in (M.real, M.imag)))
+            got = mp.expm1(mp.mpmathify(law.cgf(z)))
+        assert abs(got - (want - 1)) < (1e-12*abs(want - 1) if z in (.3, 2.) else 1e-13*mp.exp(law.cgf(complex(z).real))), z
+
+@pytest.mark.parametrize('m', [gauss(2., .01), gauss(.5, .3), gauss(1., 1e-6), ('laplace', 1.), ('sub', ('laplace', .5), .2), ('rr', 1.), ('approx', 1., .1), ('discrete', (.5, .25, .25), (.25, .25, .5))], ids=str)
+def test_transforms_of_the_two_directions(m):
+    "M_add(z) = M_remove(-1 - z), each by its own quadrature; conjugate symmetry; M(0) = 1 - p_inf."
+    a, b = mechanism(m).remove, mechanism(m).add
+    inner = -.5 + 1j*np.array([0, 3, -7, 60.])                  # the line on which neither defers to the other
+    np.testing.assert_allclose(np.exp(a.cgf(inner)), np.exp(b.cgf(-1 - inner)), rtol=1e-12)
+    np.testing.assert_allclose(a.cgf(inner.conj()), a.cgf(inner).conj(), rtol=1e-13)
+    assert a.cgf(0.) == pytest.approx(math.log1p(-a.p_inf), abs=1e-15)
+    assert a.cgf(np.zeros((2, 3))).shape == (2, 3)
+
+def test_cdf_and_support():
+    for m in (gauss(1., .2), ('laplace', 1.), ('sub', ('laplace', 1.), .3), ('rr', 1.)):
+        for law in (mechanism(m).remove, mechanism(m).add):
+            x = np.linspace(max(law.inf, -9), min(law.sup, 9), 400)
+            c = law.cdf(x)
+            assert (np.diff(c) >= 0).all() and 0 <= c[0] and c[-1] == pytest.approx(1, abs=1e-6)
+            assert law.cdf(law.inf - 1e-9) == 0 if law.inf > -np.inf else True
+            mean = np.trapezoid(1 - c, x) + x[0]              # E[L], up to the grid
+            assert mean == pytest.approx(law.cumulants(0., 1)[0], abs=.03)
+
+steps = st.sampled_from([Gaussian(sigma=2.), Laplace(scale=3.), RandomizedResponse(eps=.2), PoissonSubsampled(base=Gaussian(sigma=1.), rate=.1), ApproxDP(eps=.1, delta=1e-6)])
+counts = st.integers(0, 50)
+
+@given(steps, counts, steps, counts)
+def test_algebra(a, n, b, m):
+    left, right = n*a + m*b, Composition(((a, n), (b, m)))
+    assert left == right and a*n == n*a and 2*(n*a) == (2*n)*a and (n*a) + a == (n + 1)*a
+    np.testing.assert_allclose(left.remove.cgf(1.5), n*a.remove.cgf(1.5) + m*b.remove.cgf(1.5), rtol=1e-12, atol=1e-15)
+
+@given(steps, st.integers(1, 30), st.floats(0, 3), st.floats(0, 3))
+def test_curves_fall_and_grow(a, n, x, y):
+    "delta falls with eps and grows with the steps."
+    x, y = sorted((x, y))
+    one, more = ContourAccountant(n*a).delta([x, y]), ContourAccountant((n + 3)*a).delta([x, y])
+    assert one.upper[0] >= one.lower[1] and (more.upper >= one.lower).all()
+    for b in (one, more): assert ((0 <= b.lower) & (b.lower <= b.estimate) & (b.estimate <= b.upper) & (b.upper <= 1)).all()
+
+def test_values():
+    assert hash(3*Gaussian(sigma=1.)) == hash(Gaussian(sigma=1.) + 2*Gaussian(sigma=1.))
+    assert repr(2*RandomizedResponse(eps=1.)) == '2*RandomizedResponse(eps=1.0)' and np.int64(3)*Gaussian(sigma=1.) == 3*Gaussian(sigma=1.)
+    assert PoissonSubsampled(base=Gaussian(sigma=1.), rate=1.).remove.delta(.5) == Gaussian(sigma=1.).remove.delta(.5)
+    assert epsilon(PureDP(eps=.7), delta=1e-12) == pytest.approx(.7, abs=1e-11) and PureDP(eps=.7) != RandomizedResponse(eps=.7)
+    with pytest.raises(AttributeError): Gaussian(sigma=1.).sigma = 2.
+
+nan, inf = math.nan, math.inf
+BAD = [(f'{name}', kind, call) for name, kind, call in [
+    *(('sigma', ValueError, lambda x=x: Gaussian(sigma=x)) for x in (nan, inf, 0., -1., 0)), *(('sensitivity', ValueError, lambda x=x: Gaussian(sigma=1., sensitivity=x)) for x in (nan, inf, 0., -2)),
+    *(('sigma', TypeError, lambda x=x: Gaussian(sigma=x)) for x in ('1', None, True, 1j, [1.])), *(('scale', ValueError, lambda x=x: Laplace(scale=x)) for x in (nan, -inf, 0., -1.)), ('scale', TypeError, lambda: Laplace(scale='a')),
+    *(('eps', ValueError, lambda x=x, m=m: m(eps=x)) for x in (nan, inf, -.1) for m in (RandomizedResponse, PureDP)), *(('delta', ValueError, lambda x=x: ApproxDP(eps=1., delta=x)) for x in (nan, -.1, 1., 2.)), ('eps', ValueError, lambda: ApproxDP(eps=-1., delta=.1)),
+    *(('rate', ValueError, lambda x=x: PoissonSubsampled(base=Gaussian(sigma=1.), rate=x)) for x in (0., -.1, 1.0001, nan, inf)), ('rate', TypeError, lambda: PoissonSubsampled(base=Gaussian(sigma=1.), rate='.1')),
+    *(('base', TypeError, lambda x=x: PoissonSubsampled(base=x, rate=.1)) for x in (None, 3., 2*Gaussian(sigma=1.), PoissonSubsampled(base=Gaussian(sigma=1.), rate=.1))),
+    *(('p must', ValueError, lambda x=x: Discrete(p=x, q=(.5, .5))) for x in ((.5, .4), (1.5, -.5), (nan, .5), (), [[.5, .5]], (.5, .5 + 1e-9))), ('q must', ValueError, lambda: Discrete(p=(.5, .5), q=(.2, .3, .5))), ('q must', ValueError, lambda: Discrete(p=(.5, .5), q=(.9, .9))),
+    *(('p must', TypeError, lambda x=x: Discrete(p=x, q=(.5, .5))) for x in ('ab', None, (.5, 'x'), [.5, [.5]])),
+    *(('steps', TypeError, lambda x=x: x*Gaussian(sigma=1.)) for x in (2.5, 2., True, nan)), ('steps', ValueError, lambda: -1*Gaussian(sigma=1.)), ('steps', ValueError, lambda: Composition(())), ('steps', ValueError, lambda: Composition(((Gaussian(sigma=1.), -2),))), *(('steps', TypeError, lambda x=x: Composition(x)) for x in (3, None, (Gaussian(sigma=1.),), (('a', 1),), ((Gaussian(sigma=1.), 1.5),))),
+    *(('delta', ValueError, lambda x=x: epsilon(Gaussian(sigma=1.), delta=x)) for x in (0., 1., -1e-5, 1.5, nan, inf, [1e-5, 0.])), *(('delta', TypeError, lambda x=x: epsilon(Gaussian(sigma=1.), delta=x)) for x in ('1e-5', None, 1j, [[.1], [.1, .2]], True)),
+    *(('eps', ValueError, lambda x=x: delta(Gaussian(sigma=1.), eps=x)) for x in (-1e-9, nan, inf, -inf, [1., -1.])), *(('eps', TypeError, lambda x=x: delta(Gaussian(sigma=1.), eps=x)) for x in ('1', None, 1j)),
+    *(('mechanism', TypeError, lambda x=x: epsilon(x, delta=1e-5)) for x in (None, 0, 'gaussian', [Gaussian(sigma=1.)], Gaussian)),
+    *(('rtol', ValueError, lambda x=x: ContourAccountant(Gaussian(sigma=1.), rtol=x)) for x in (0., 1., nan)), ('eps_resolution', ValueError, lambda: ContourAccountant(Gaussian(sigma=1.), eps_resolution=-1.)), ('max_nodes', ValueError, lambda: ContourAccountant(Gaussian(sigma=1.), max_nodes=0)), ('max_nodes', TypeError, lambda: ContourAccountant(Gaussian(sigma=1.), max_nodes=1e5)),
+    ('order', ValueError, lambda: PoissonSubsampled(base=Gaussian(sigma=1.), rate=.1).remove.cumulants(0., 0)), ('t must', ValueError, lambda: PoissonSubsampled(base=Gaussian(sigma=1.), rate=.1).remove.cumulants(-2., 2))]]
+
+@pytest.mark.parametrize('name, kind, call', BAD, ids=[f'{i}-{b[0]}' for i, b in enumerate(BAD)])
+def test_bad_input(name, kind, call):
+    "The error names the parameter first."
+    with pytest.raises(kind) as e: call()
+    assert str(e.value).startswith(name), str(e.value)
