@@ -341,7 +341,7 @@ class ContourAccountant(Accountant):
         return low, mid, up
     def _epsilon(self, law, delta, floor):
         ends = np.array([_epsilon(self._curves[law], d, f) for d, f in zip(delta, floor)]).reshape(-1, 3).T
-        self._warn(self._curves[law], (ends[2] - ends[0] > self._curves[law].resolution).any())
+        self._warn(self._curves[law], any(high > low + self._curves[law].resolution for low, _, high in ends.T))
         return ends
 
 # %% ../nbs/01_contour.ipynb #c380b94a

@@ -37,7 +37,7 @@ def test_version(): assert dp_saddle('--version').stdout.startswith('dp-saddle '
     (['epsilon', '--sigma', '1', '--rate', '1', '--steps', '1.5', '--delta', '.1'], '--steps'), (['epsilon', '--sigma', '1', '--rate', '1', '--steps', '1', '--delta', '0'], 'delta must be in (0, 1)'),
     (['epsilon', '--sigma', '1', '--rate', '1', '--steps', '1', '--delta', '1'], 'delta'), (['delta', '--sigma', '1', '--rate', '1', '--steps', '1', '--eps', '-1'], 'eps must be in [0, inf)'),
     (['delta', '--sigma', '1', '--rate', '1', '--steps', '1', '--eps', 'inf'], 'eps'), (['curve', '--sigma', '1', '--rate', '1', '--steps', '1', '--out', '/no/such/folder/c.png'], 'No such file'),
-    (['curve', '--sigma', '1', '--rate', '1', '--steps', '1', '--out', 'c.xyz'], 'xyz'), (['curve', '--sigma', '1', '--rate', '1', '--steps', '1'], '--out'), ([], 'command'), (['epsilom'], 'epsilom')])
+    (['curve', '--sigma', '1', '--rate', '1', '--steps', '1', '--out', 'c.xyz'], 'xyz'), (['curve', '--sigma', '1', '--rate', '1', '--steps', '1'], '--out'), ([], 'required'), (['epsilom'], 'epsilom')])
 def test_mistakes_are_one_line_and_status_2(words, named, tmp_path):
     done = dp_saddle(*words, cwd=tmp_path)
     assert done.returncode == 2 and done.stdout == '' and done.stderr.count('\n') == 1 and named in done.stderr, done.stderr
