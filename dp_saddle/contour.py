@@ -30,6 +30,8 @@ class _Curve:
     def __init__(self, law, rtol=1e-10, eps_resolution=1e-6, max_nodes=1 << 18, shortcut=True):
         self.law, self.rtol, self.resolution, self.max_nodes = law, rtol, eps_resolution, max_nodes
         self.exact, self.full = _closed_form(law) if shortcut else None, False
+        self.reach = max((abs(x) for x in (law.inf, law.sup) if abs(x) < inf), default=0.)
+        self.sup = law.sup + 16*_ULP*self.reach                # the ends of the support are rounded too
         self.log_p_inf = np.full((3, 1), -inf)
         if law.p_inf:                                  # kept as a logarithm on its way here: allow for that
             a = _ULP*(16 - 2*log(law.p_inf) + 2*log(sum(n for _, n in law.parts)))
@@ -120,7 +122,7 @@ def _place(curve, eps, goal):
     with np.errstate(over='ignore', invalid='ignore'):
         for j in np.flatnonzero(loss <= loss.min() + 6):
             right = (np.logaddexp(0, log_c[:, j+1:] - goal[:, None])/(u[j+1:] - u[j])).min(1, initial=inf)
-            X = max((np.logaddexp(0, -goal)/u[j]).max(), np.minimum(right, curve.law.sup - eps).max())
+            X = max((np.logaddexp(0, -goal)/u[j]).max(), np.minimum(right, curve.sup - eps).max())
             guess = sqrt(60/curvature[j])
             best = min(best, (log(max(X*guess, 300)) + loss[j]/2, u[j], X, guess))
     return best[1:]
@@ -182,7 +184,7 @@ def _alias(line, eps):
     k, scale = curve.u > t, line.base - t*eps
     u = curve.u[k]
     right = (curve.K[k] - np.multiply.outer(eps - reach, u) + log_chernoff_factor(u) - _log_expm1((u - t)*X)).min(1, initial=inf)
-    right = np.where(eps + X - reach >= curve.law.sup, -inf, right)
+    right = np.where(eps + X - reach >= curve.sup, -inf, right)
     return np.exp(np.minimum(np.logaddexp(-_log_expm1(t*X), right) - scale, 600))*(1 + 1e-6)   # the table's own rounding
 
 def _bracket(line, eps):
@@ -209,8 +211,8 @@ def _log_bounds(line, eps):
         with np.errstate(divide='ignore'):
             bounds = [line.base - line.plan.t*eps + np.log(np.maximum(x, 0)) for x in (low, np.clip(mid, low, up), up)]
         bounds += np.array([[-1], [0], [1]])*(line.common + 8*_ULP*(1 + abs(line.base) + line.plan.t*np.abs(eps)))
-        if line.curve.atoms is not None: bounds = np.logaddexp(bounds, _widened(lambda e: _log_delta_atoms(e, *line.curve.atoms), eps, _atom_allowance(line.curve), np.abs(line.curve.atoms[0]).max()))
-    else: bounds = _widened(line.exact, eps, line.allowance, max((abs(x) for x in (line.curve.law.inf, line.curve.law.sup) if abs(x) < inf), default=0.))
+        if line.curve.atoms is not None: bounds = np.logaddexp(bounds, _widened(lambda e: _log_delta_atoms(e, *line.curve.atoms), eps, _atom_allowance(line.curve), line.curve.reach))
+    else: bounds = _widened(line.exact, eps, line.allowance, line.curve.reach)
     return np.logaddexp(bounds, line.curve.log_p_inf)
 
 def _widened(log_delta, eps, allowance, reach):
@@ -252,7 +254,7 @@ def _serve(curve, eps, log_delta):
 def _log_delta(curve, eps, floor=-inf):
     "log of (lower, estimate, upper), shape (3, eps), at a 1-d array eps; where the Chernoff bound is below `floor`, that is all there is."
     out = np.repeat(curve.log_p_inf, len(eps), 1)
-    live = np.flatnonzero(eps < curve.law.sup)
+    live = np.flatnonzero(eps < curve.sup)
     live = live[np.argsort(eps[live])]
     if curve.exact: out[:, live] = _log_bounds(_serve(curve, eps[live], None), eps[live]); return out
     G = curve.exponents(eps[live])
@@ -270,11 +272,11 @@ def _log_delta(curve, eps, floor=-inf):
 # %% ../nbs/01_contour.ipynb #a786bb9e
 def _guess(curve, goal):
     "A first eps, and one that is proved to be enough, from the table of K [SP 29, leading order]."
-    if curve.exact: return 1., curve.law.sup
-    high = curve.law.sup
+    if curve.exact: return 1., curve.sup
+    high = curve.sup
     for _ in range(3):
         high = min(high, ((curve.K + log_chernoff_factor(curve.u) - goal)/curve.u).min()*(1 + 1e-9))
-        if high < curve.law.sup: curve.exponents(np.array([high]))
+        if high < curve.sup: curve.exponents(np.array([high]))
     u, K = curve.u, curve.K
     slope = np.gradient(K, u)
     eps = slope - 1/u - 1/(1 + u)
@@ -286,7 +288,7 @@ def _epsilon(curve, delta, floor=0.):
     "(lower, estimate, upper) of the eps that has this delta; if it is proved to be at most `floor`, that is all there is."
     if curve.law.p_inf >= delta: return inf, inf, inf
     goal, rest, low, line = log(delta), log(delta - curve.law.p_inf), None, None
-    if curve.law.sup <= floor: return 0., 0., floor
+    if curve.sup <= floor: return 0., 0., floor
     e, high = _guess(curve, rest)
     if high <= floor: return 0., 0., high
     if not 0 < e < high: e = high/2 if high < inf else 1.
@@ -310,7 +312,7 @@ def _epsilon(curve, delta, floor=0.):
 
 def _edge(line, e, goal, slope, sign):
     "From e outwards to where delta is proved to be at most (sign 1) or at least (sign -1) the goal."
-    end = line.curve.law.sup if sign > 0 else 0.
+    end = line.curve.sup if sign > 0 else 0.
     for k in range(60):
         miss = sign*(_log_bounds(line, np.array([e]))[1 + sign, 0] - goal)
         if miss <= 0: return e

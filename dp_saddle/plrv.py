@@ -247,7 +247,7 @@ def _log_decay(law, t, s):
     "log A and log c(s) with |M(t+is')| <= A + c(s) for all s' >= s (an increasing array): A from the atoms, c from the density."
     c = _log_modulus(law, t, s, law.bends).min(0)
     A = np.logaddexp.reduce(t*law.atoms[0] + law.atoms[1])
-    return A, np.logaddexp(c, law._log_strip(t, s[0], s[0], 1.))
+    return A, np.logaddexp(c, law._log_strip(t, 0., 0., 1.))
 
 # %% ../nbs/00_plrv.ipynb #d7a94dd0
 def _mix(l, rate):
