@@ -81,7 +81,7 @@ def test_prototype_figures(m, n, eps, value):
     digits = len(value.split('e')[0].replace('.', '').lstrip('0'))
     close(row[0]['value'], value, .6*10.**(1-digits))
 
-@pytest.mark.parametrize('row', [r for r in GOLDEN if r['route'] == 'contour_mp'], ids=lambda r: f"{r['steps'][0][0][0]}-{r['eps']}-{r['direction']}")
+@pytest.mark.parametrize('row', [r for r in GOLDEN if r['route'] == 'contour_mp' and 'approx' not in str(r['steps'])], ids=lambda r: f"{r['steps'][0][0][0]}-{r['eps']}-{r['direction']}")
 def test_fft_brackets_golden(row):
     steps = [(tup(m), n) for m, n in row['steps']]
     lo, hi = o.by_fft(steps, row['eps'], row['direction'], 17)
@@ -91,4 +91,5 @@ def test_fft_brackets_golden(row):
 def test_closed_forms_are_reproduced(row):
     lo, hi, route = o.reference([(tup(m), n) for m, n in row['steps']], row['eps'], row['direction'])
     assert route == row['route']
-    close((lo+hi)/2, row['value'], mpf(10)**(2-row['digits']))
+    with mp.workdps(60): middle = (lo+hi)/2
+    close(middle, row['value'], mpf(10)**(2-row['digits']))
