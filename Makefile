@@ -41,7 +41,7 @@ sync: .venv/dev.stamp  ## check that notebooks, library and README belong togeth
 	$(BIN)/pytest -q tests/test_project.py
 
 lab: .venv/dev.stamp  ## open the notebooks in JupyterLab
-	$(BIN)/jupyter-lab nbs
+	$(BIN)/jupyter-lab $(if $(filter 0,$(shell id -u)),--allow-root) nbs  # root only in a container
 
 export: .venv/dev.stamp  ## write the library from the notebooks
 	$(BIN)/nbdev_export

@@ -47,6 +47,7 @@ class _Curve:
         self.tabulate(np.geomspace(1e-5, min(30, self.limit), 60))
 
     def tabulate(self, u):
+        "Add tilts to the table."
         u, K = np.r_[self.u, u], np.r_[self.K, self.law._cgf(u)]
         self.u, i = np.unique(u, return_index=True)
         self.K = K[i]

@@ -385,6 +385,7 @@ class ComposedLoss(PLRV):
         if [n for _, n in self.parts] != [1]: raise ValueError(f"cdf needs a composition of exactly one step (or Gaussians only), got {sum(n for _, n in self.parts)} steps")
         return self.parts[0][0].cdf(x)
     def log_delta(self, eps):
+        "log of the curve without p_inf; in closed form for one step only."
         if [n for _, n in self.parts] != [1]: raise ValueError("delta of a loss needs exactly one step (or Gaussians only): build an accountant for a composition")
         return self.parts[0][0].log_delta(eps)
     def _size(self, t): return max(p._size(t) for p, _ in self.parts)
