@@ -69,7 +69,7 @@ def main(argv=None):
     parser = _parser()
     args = parser.parse_args(argv)
     try: print(_answer(args))
-    except (ValueError, OSError) as error: parser.error(str(error).replace('\n', ' '))
+    except (ValueError, OverflowError, OSError) as error: parser.error(str(error).replace('\n', ' '))
     return 0
 
 def _answer(args):

@@ -31,6 +31,7 @@ class _Curve:
         self.law, self.rtol, self.resolution, self.max_nodes = law, rtol, eps_resolution, max_nodes
         self.exact, self.full = _closed_form(law) if shortcut else None, False
         self.reach = max((abs(x) for x in (law.inf, law.sup) if abs(x) < inf), default=0.)
+        self.reach += sum(n*getattr(p, 'loose', 0.) for p, n in law.parts)  # what the losses are known to, in units of 16 ulp
         self.sup = law.sup + 16*_ULP*self.reach                # the ends of the support are rounded too
         self.log_p_inf = np.full((3, 1), -inf)
         if law.p_inf:                                  # kept as a logarithm on its way here: allow for that
@@ -131,7 +132,8 @@ def _place(curve, eps, goal):
 def _plan(curve, eps, goal):
     "The cheapest line for a cluster of eps that loses at most e^goal (an array)."
     t, X, guess = _place(curve, eps, goal)
-    s, limit = guess*2.**np.arange(-4, 20, .5), min(curve.max_nodes, _MAX_WORK/curve.law._size(t))*2*np.pi/X
+    limit = min(curve.max_nodes, _MAX_WORK/curve.law._size(t))*2*np.pi/X
+    s = min(guess/16, limit)*2.**np.arange(0, 24, .5)
     tail = _log_tail(curve, t, s) - np.log(np.pi*s)
     most = (goal + t*eps).min()
     fine = sqrt(curve.resolution/(6*(1 + t)))
@@ -139,8 +141,8 @@ def _plan(curve, eps, goal):
         smoothed = tail + _log_spline_bound(t, s, w)
         fits = np.flatnonzero(smoothed <= most)
         if fits.size and s[fits[0]] <= limit: return _Plan(t, X, s[fits[0]], w, smoothed[fits[0]], False)
-    i = max(np.searchsorted(s, limit) - 1, 0)
-    w = max(fine, 2/s[i]*np.exp((tail[i] - most)/_PIECES))
+    i = np.flatnonzero(s <= limit)[-1]
+    w = max(fine, min(2/s[i]*np.exp(min((tail[i] - most)/_PIECES, 50)), 5.))
     return _Plan(t, X, limit, w, tail[i] + _log_spline_bound(t, s[i], w), True)
 
 # %% ../nbs/01_contour.ipynb #fd5ddebd
@@ -214,6 +216,8 @@ def _log_bounds(line, eps):
         bounds += np.array([[-1], [0], [1]])*(line.common + 8*_ULP*(1 + abs(line.base) + line.plan.t*np.abs(eps)))
         if line.curve.atoms is not None: bounds = np.logaddexp(bounds, _widened(lambda e: _log_delta_atoms(e, *line.curve.atoms), eps, _atom_allowance(line.curve), line.curve.reach))
     else: bounds = _widened(line.exact, eps, line.allowance, line.curve.reach)
+    wrong = ~(bounds[0] <= bounds[2]) | (bounds[2] == -inf)       # beyond what doubles can do: then say nothing
+    bounds = np.where(wrong, [[-inf], [-inf], [0.]], bounds) if isinstance(line, _Line) else bounds
     return np.logaddexp(bounds, line.curve.log_p_inf)
 
 def _widened(log_delta, eps, allowance, reach):
@@ -266,9 +270,34 @@ def _log_delta(curve, eps, floor=-inf):
     while live.size:
         loss = np.maximum.accumulate(G - G.min(1, keepdims=True), 0).min(1)
         m = max(1, int(np.searchsorted(loss, 4.5)))
-        out[:, live[:m]] = _log_bounds(_serve(curve, eps[live[:m]], guess[:m]), eps[live[:m]])
+        e = eps[live[:m]]
+        low, mid, up = _log_bounds(_serve(curve, e, guess[:m]), e)
+        up = np.minimum(up, out[2, live[:m]])                       # the Chernoff bound
+        if curve.full or (up - low > 1).any():
+            least, most = _basic(curve, e)
+            low, up = np.maximum(low, least), np.minimum(up, most)
+        out[:, live[:m]] = np.minimum(low, up), np.clip(mid, np.minimum(low, up), up), up
         live, G, guess = live[m:], G[m:], guess[m:]
     return out
+
+# %% ../nbs/01_contour.ipynb #7233ce9c
+def _basic(curve, eps):
+    "log of a lower and an upper bound on delta from single steps, at a 1-d array eps."
+    parts, total = curve.law.parts, sum(n for _, n in curve.law.parts)
+    def one(p, e):
+        with np.errstate(divide='ignore'): return np.logaddexp(p.log_delta(e), np.log(p.p_inf))
+    low = np.max([one(p, eps) for p, _ in parts], axis=0)
+    return low - 1e-11*(1 + np.abs(low)), np.logaddexp.reduce([log(n) + one(p, eps/total) for p, n in parts], axis=0) + 1e-9
+
+def _cross(curve, side, goal, high):
+    "Where one of the basic bounds falls through the goal: (below, above), bracketed from 0 and high."
+    low = 0.
+    for _ in range(200):
+        middle = (low + high)/2
+        if _basic(curve, np.array([middle]))[side][0] > goal: low = middle
+        else: high = middle
+        if high - low <= 1e-13*high: break
+    return low, high
 
 # %% ../nbs/01_contour.ipynb #a786bb9e
 def _guess(curve, goal):
@@ -291,6 +320,7 @@ def _epsilon(curve, delta, floor=0.):
     goal, rest, low, line = log(delta), log(delta - curve.law.p_inf), None, None
     if curve.sup <= floor: return 0., 0., floor
     e, high = _guess(curve, rest)
+    most = high
     if high <= floor: return 0., 0., high
     if not 0 < e < high: e = high/2 if high < inf else 1.
     for _ in range(200):
@@ -309,11 +339,14 @@ def _epsilon(curve, delta, floor=0.):
         if abs(new - e) <= 2*_ULP*e: break
         e = new
     slope = (f - g)/d if f > g else 1/e
-    return _edge(line, e, goal, slope, -1), e, _edge(line, e, goal, slope, 1)
+    low, up = _edge(line, e, goal, slope, -1, 0.), _edge(line, e, goal, slope, 1, most)
+    if not curve.exact and (curve.full or up - low > .1*up):
+        low = max(low, _cross(curve, 0, goal, up)[0] if up < inf else 0.)
+        up = min(up, _cross(curve, 1, goal, up)[1] if up < inf else inf)
+    return low, min(max(e, low), up), up
 
-def _edge(line, e, goal, slope, sign):
-    "From e outwards to where delta is proved to be at most (sign 1) or at least (sign -1) the goal."
-    end = line.curve.sup if sign > 0 else 0.
+def _edge(line, e, goal, slope, sign, end):
+    "From e outwards, at most to `end`, to where delta is proved to be at most (sign 1) or at least (sign -1) the goal."
     for k in range(60):
         miss = sign*(_log_bounds(line, np.array([e]))[1 + sign, 0] - goal)
         if miss <= 0: return e
@@ -339,7 +372,7 @@ class ContourAccountant(Accountant):
     def _delta(self, law, eps, floor):
         with np.errstate(divide='ignore'): logs = _log_delta(self._curves[law], eps, np.log(floor))
         low, mid, up = np.exp(np.minimum(logs + [[-8*_ULP], [0], [8*_ULP]], 0))
-        up = np.where(logs[2] > -inf, np.maximum(up, 5e-324), 0)             # a delta below all doubles is not 0
+        up = np.where(logs[2] == -inf, 0, np.maximum(up, 5e-324))            # a delta below all doubles is not 0
         self._warn(self._curves[law], (up - low > 1e-6*up + 1e-300).any())
         return low, mid, up
     def _epsilon(self, law, delta, floor):

@@ -74,6 +74,7 @@ def log_mgf(
     defect=(0., 0.),  # (mass of P where Q has none, mass of Q where P has none)
 ):                    # K(z), shape (k,)
     "K(z) = log sum_j w_j e^{z y_j} to full relative precision."
+    if not y.size: return np.full(z.shape, -inf)
     X = z[:, None]*y
     top = (logw + X).real.max(1)
     top = np.where(top > 600, top, 0.)
@@ -103,7 +104,7 @@ class PLRV:
 
     def delta(self, eps):
         "The privacy curve of this one step, E[(1 - e^{eps-L})_+] [SP 11]; any shape of `eps`."
-        return self.p_inf + np.exp(self.log_delta(np.asarray(eps, float)))
+        return self.p_inf + np.exp(self.log_delta(np.clip(np.asarray(eps, float), -1e100, 1e100)))
 
 # %% ../nbs/00_plrv.ipynb #d3543f49
 _LEGENDRE50, _LEGENDRE16 = roots_legendre(50), roots_legendre(16)
@@ -116,18 +117,19 @@ def gaussian_log_delta(
     eps, mu = np.broadcast_arrays(np.asarray(eps, float), mu)
     a = mu/2 - eps/mu
     x = np.maximum(-a, -1.5)
-    end = np.sqrt(x*x + 90) - x                       # e^{-xu-u^2/2} < e^-45 beyond
+    end = 90/(np.sqrt(x*x + 90) + x)                  # e^{-xu-u^2/2} < e^-45 beyond
     u = (_LEGENDRE50[0] + 1)/2*end[..., None]
     mills = (_LEGENDRE50[1]/2*np.exp(-(x[..., None] + u/2)*u)*-expm1(-mu[..., None]*u)).sum(-1)*end
     big = np.maximum(a, 1)
     ratio = np.where(a > 1, eps + log_ndtr(big - mu) - log_ndtr(big), -1)
-    return np.where(a > 1, log_ndtr(big) + log1p(-np.exp(np.minimum(ratio, -1e-17))), np.log(mills) - a*a/2 - np.log(2*pi)/2)
+    with np.errstate(divide='ignore', over='ignore'): # mills is 0 where a^2 overflows: then so is delta
+        return np.where(a > 1, log_ndtr(big) + log1p(-np.exp(np.minimum(ratio, -1e-17))), np.log(mills) - a*a/2 - np.log(2*pi)/2)
 
 # %% ../nbs/00_plrv.ipynb #e664b7f7
 class GaussianLoss(PLRV):
     "Loss of a Gaussian mechanism, mu = sensitivity/sigma: N(mu^2/2, mu^2)."
     def __init__(self, mu): self.mu = mu
-    def cgf(self, z): return self.mu**2*z*(np.asarray(z) + 1)/2
+    def cgf(self, z): z = np.asarray(z); return (self.mu**2*z*(z + 1)/2)[()]
     def cumulants(self, t=0., order=2): return np.array([self.mu**2*(t + .5), self.mu**2] + [0.]*order)[:order]
     def cdf(self, x): return ndtr(np.asarray(x)/self.mu - self.mu/2)
     def log_delta(self, eps): return gaussian_log_delta(eps, self.mu)
@@ -141,7 +143,7 @@ _BLOCK = 1 << 19   # entries of a (tilts x nodes) table held at a time
 
 class NodeLoss(PLRV):
     "A loss whose transform is a sum over nodes: `_path(t, s, bend, real)` gives losses and log-weights good for tilts up to `t` and frequencies up to `s`, atoms first; `real`: the precision on the real axis."
-    defect, bends = (0., 0.), (1.,)
+    defect, bends, loose = (0., 0.), (1.,), 0.             # loose: the losses are off by that many units in the last place of 1
     def _size(self, t): return self.atoms[0].size         # number of nodes at tilt t
     def _bend_from(self, t): return inf                   # |Im z| from which the bent path is taken
     def _log_strip(self, t, s0, s1, bend): return -inf    # log of a bound on the quadrature's error, s0 <= s <= s1
@@ -179,10 +181,11 @@ def _cgf_anywhere(law, z):
 # %% ../nbs/00_plrv.ipynb #6186ede5
 def _node_cumulants(law, t, order):
     _real(-.5, inf, '[)', t=t); _count(1, order=order)
+    if not law.sup > -inf: raise ValueError("cumulants need a loss that is finite somewhere")
     y, logw = law._path(max(t, 0.), 0., 0.)
     (K,) = law._cgf(np.array([float(t)]))
     w, (p, q) = np.exp(logw + t*y - K), law.defect
-    mean = (np.exp(logw - K)*y*expm1(t*y)).sum() + (_weighted_expm1mx(logw, -y).sum() + q - p)*np.exp(-K)
+    mean = (y*np.where(np.abs(t*y) < 1, np.exp(logw - K)*expm1(np.clip(t*y, -1, 1)), w - np.exp(logw - K))).sum() + (_weighted_expm1mx(logw, -y).sum() + q - p)*np.exp(-K)
     moment = [(w*(y - mean)**k).sum() for k in range(order + 1)]
     kappa = [0., mean]
     for n in range(2, order + 1):
@@ -216,14 +219,14 @@ def _cgf_on_line(law, t, s):
     "On equally spaced s from 0: K(t), its error, K(t + is) - K(t), and log(1 + relative error of its exponential), quadrature included."
     y, logw = law._path(t, 0., 0.)
     (K,) = log_mgf(np.array([float(t)]), y, logw, law.defect)
-    e = _log_mgf_rounding(t, y, logw, K, law.defect)
+    e = _log_mgf_rounding(t, y, logw, K, law.defect) + _ULP*law.loose*t
     D, error = np.empty(s.shape, complex), np.empty(s.shape)
     bend = np.searchsorted(s, law._bend_from(t), side='right')
     for i, on in ((slice(0, bend), 0.), (slice(bend, None), 1.)):
         if not s[i].size: continue
         y, logw = law._path(t, s[i][-1], on, np.longdouble)
         p = np.exp(logw + t*y - K).astype(complex if on else float)
-        eta = e + _ULP + 4*np.finfo(y.dtype).eps*(1 + np.abs(logw) + np.abs(t*y)).astype(float)
+        eta = e + _ULP*(1 + law.loose*(t + s[i][-1])) + 4*np.finfo(y.dtype).eps*(1 + np.abs(logw) + np.abs(t*y)).astype(float)
         y = y.astype(p.dtype)
         change, strip = _increments(p, y, s[i]), law._log_strip(t, s[i][0], s[i][-1], on) - K
         change = np.where(np.abs(1 + change) < 1e-300, 1e-300 - 1, change)
@@ -252,25 +255,33 @@ def _log_decay(law, t, s):
 # %% ../nbs/00_plrv.ipynb #d7a94dd0
 def _mix(l, rate):
     "log(1 - rate + rate e^l), accurate for small rates, safe for large l."
-    big, f = l.real > 500, sc if np.iscomplexobj(l) else np          # numpy's complex log1p loses digits, scipy's has no long doubles
-    return np.where(big, l + np.log(rate), f.log1p(rate*f.expm1(np.where(big, 0, l))))
+    l0, f, big = l, sc if np.iscomplexobj(l) else np, l.real > 500         # numpy's complex log1p loses digits, scipy's has no long doubles
+    l = np.where(big, 0, l)
+    v = rate*f.expm1(l)
+    far = np.where(v.real < -.5, (1 - rate) + rate*np.exp(l), 1)      # nothing cancels here if rate is near 1
+    return np.where(big, np.where(big, l0, 0) + np.log(rate), np.where(v.real < -.5, np.log(far), f.log1p(np.where(v.real < -.5, 0, v))))
 
 class SubsampledLoss(NodeLoss):
     "Loss of a Poisson-subsampled step over a base that has a density; `top` is 'remove' or 'add', `reach` the largest base loss."
     def __init__(self, mu, rate, top, reach):
         self.mu, self.rate, self.top = mu, rate, top
-        low, high = _mix(np.array([-reach, reach]), rate) if isfinite(reach) else (np.log1p(-rate), inf)
+        low, high = self._mixed(np.array([-reach, reach])) if isfinite(reach) else (np.log1p(-rate), inf)
         self.inf, self.sup = (low, high) if top == 'remove' else (-high, -low)
     @property
     def reverse(self): return type(self)(self.mu, self.rate, 'add' if self.top == 'remove' else 'remove')
+    def _mixed(self, l): return _mix(l, self.rate) if self.rate < 1 else l
     def _orient(self, l, logp0):
         "Losses and log-weights from base losses and log of P0's weights."
-        y = _mix(l, self.rate) if self.rate < 1 else l
+        y = self._mixed(l)
         return (y, logp0 + y) if self.top == 'remove' else (-y, logp0)
     def _base_loss(self, x):
-        "The base loss at which the subsampled loss is x, clipped to -inf."
-        with np.errstate(divide='ignore', over='ignore'):
-            return log1p(np.maximum(expm1(x if self.top == 'remove' else -np.asarray(x))/self.rate, -1))
+        "The base loss at which the subsampled loss is x; -inf below its support."
+        x, q = np.asarray(x if self.top == 'remove' else -np.asarray(x), float), self.rate
+        y = np.minimum(x, 500)
+        v = expm1(y)/q
+        with np.errstate(divide='ignore', invalid='ignore'):
+            near = np.log(np.maximum(np.exp(y) - (1 - q), 0)/q)       # v near -1: 1 - q is exact, 1 + v is not
+            return np.where(x > 500, x - np.log(q), np.where(v < -.5, near, log1p(np.maximum(v, -.5))))
     def cdf(self, x):
         "P[L <= x]."
         l = self._base_loss(np.asarray(x, float))
@@ -279,9 +290,12 @@ class SubsampledLoss(NodeLoss):
     def log_delta(self, eps):
         l = self._base_loss(eps)
         with np.errstate(divide='ignore', invalid='ignore'):
-            if self.top == 'remove': return np.log(self.rate) + self._base_log_delta(l)
+            if self.top == 'remove':
+                sure = eps <= np.log1p(-self.rate) if self.rate < 1 else np.zeros(np.shape(eps), bool)
+                return np.where(sure, np.log(-expm1(np.minimum(eps, -1e-300))), np.log(self.rate) + self._base_log_delta(np.where(sure, 0, l)))
             gap = -expm1(eps + np.log1p(-self.rate)) if self.rate < 1 else np.ones_like(eps)
-            return np.where(gap > 0, np.log(np.maximum(gap, 1e-320)) + self._base_log_delta(-np.where(gap > 0, l, 0)), -inf)
+            inside = (gap > 0) & (l > -inf)
+            return np.where(inside, np.log(np.maximum(gap, 1e-320)) + self._base_log_delta(-np.where(inside, l, 0)), -inf)
 
 # %% ../nbs/00_plrv.ipynb #ac5ca267
 class SubsampledGaussianLoss(SubsampledLoss):
@@ -312,8 +326,8 @@ class SubsampledGaussianLoss(SubsampledLoss):
         x = x*h + 1j*bend*self.shift*(1 if self.top == 'remove' else -1) if bent else x.astype(real)*h
         return self._orient((2*x - 1)/(2*self.s2), -x*x/(2*self.s2) + np.log(h*self.mu/sqrt(2*pi)))
     def _log_strip(self, t, s0, s1, bend):
-        edges = _log_modulus(self, t, np.array([s1 if bend < 1 else s0]), (bend - 1, bend + 1))
-        return np.log(4) + np.logaddexp(*edges[:, 0]) - self.margin[int(bend)]
+        low, high, whole = _log_modulus(self, t, np.array([s1 if bend < 1 else s0]), (bend - 1, bend + 1, 0.))[:, 0]
+        return np.logaddexp(np.log(4) + np.logaddexp(low, high) - self.margin[int(bend)], whole - 48)     # and what the grid leaves out
 
 # %% ../nbs/00_plrv.ipynb #57d788d5
 class LaplaceLoss(SubsampledLoss):
@@ -341,7 +355,7 @@ class LaplaceLoss(SubsampledLoss):
         y, logw = self._orient(l, np.log(weight/4) - (l + d)/2)
         y, logw = np.r_[self.atoms[0], y], np.r_[self.atoms[1], logw]
         return (y[None], logw[None]) if np.ndim(bend) else (y, logw)
-    def _log_strip(self, t, s0, s1, bend): return self._cgf(np.array([float(t)]))[0] - 38
+    def _log_strip(self, t, s0, s1, bend): return self._cgf(np.array([float(t)]))[0] - 34
 
 # %% ../nbs/00_plrv.ipynb #26a9916d
 def _log_delta_atoms(eps, losses, logp):
@@ -350,18 +364,19 @@ def _log_delta_atoms(eps, losses, logp):
     with np.errstate(divide='ignore'): return np.logaddexp.reduce(logp + np.log(-expm1(gap)), axis=-1)
 
 class FiniteLoss(NodeLoss):
-    "Loss of a pair of probability vectors, given by their logarithms (-inf where there is no mass)."
-    def __init__(self, logp, logq):
-        self.logp, self.logq = np.asarray(logp, float), np.asarray(logq, float)
+    "Loss of a pair of probability vectors, given by their logarithms (-inf where there is no mass) and, where it is known better than by their difference, the loss."
+    def __init__(self, logp, logq, losses=None, loose=4.):
+        self.logp, self.logq, self.loose = np.asarray(logp, float), np.asarray(logq, float), loose
         self.defect = np.exp(self.logp[np.isinf(self.logq)]).sum(), np.exp(self.logq[np.isinf(self.logp)]).sum()
         both = np.isfinite(self.logp) & np.isfinite(self.logq)
-        losses, where = np.unique(self.logp[both] - self.logq[both], return_inverse=True)
-        mass = np.full(losses.shape, -inf)
+        with np.errstate(invalid='ignore'): self.losses = self.logp - self.logq if losses is None else losses
+        values, where = np.unique(self.losses[both], return_inverse=True)
+        mass = np.full(values.shape, -inf)
         np.logaddexp.at(mass, where, self.logp[both])
-        self.p_inf, self.atoms = self.defect[0], (losses, mass)
-        self.inf, self.sup = (losses[0], losses[-1]) if losses.size else (inf, -inf)
+        self.p_inf, self.atoms = self.defect[0], (values, mass)
+        self.inf, self.sup = (values[0], values[-1]) if values.size else (inf, -inf)
     @property
-    def reverse(self): return FiniteLoss(self.logq, self.logp)
+    def reverse(self): return FiniteLoss(self.logq, self.logp, -self.losses, self.loose)
     def _path(self, t, s, bend, real=float): return tuple(a[None] for a in self.atoms) if np.ndim(bend) else self.atoms
     def cdf(self, x): return (np.exp(self.atoms[1])*(np.asarray(x, float)[..., None] >= self.atoms[0])).sum(-1)
     def log_delta(self, eps): return _log_delta_atoms(eps, *self.atoms)
@@ -399,6 +414,9 @@ class ComposedLoss(PLRV):
 class Mechanism:
     "A private step, or several. `a + b` and `n * a` compose; `.remove` and `.add` are the losses of removing and of adding a record."
     __array_ufunc__ = None      # numpy integers must leave `n * a` to us
+    def _floats(self, low, high, brackets='()', **named):
+        _real(low, high, brackets, **named)
+        for name, x in named.items(): object.__setattr__(self, name, float(x))
     symmetric = True
     def _steps(self): return ((self, 1),)
     @cached_property
@@ -424,6 +442,7 @@ class Composition(Mechanism):
         for m, n in self.steps:
             _count(0, steps=n)
             for part, k in m._steps(): merged[part] = merged.get(part, 0) + k*int(n)
+        if sum(merged.values()) > 2**53: raise ValueError(f"steps must be at most 2^53 in all, got {sum(merged.values())}")
         object.__setattr__(self, 'steps', tuple(merged.items()))
     def __repr__(self): return ' + '.join(f'{n}*{m}' for m, n in self.steps)
     def _steps(self): return self.steps
@@ -437,7 +456,7 @@ class Gaussian(Mechanism):
     "A value that one record moves by at most `sensitivity` (L2), released with Gaussian noise of std `sigma`; both > 0."
     sigma: float
     sensitivity: float = 1.
-    def __post_init__(self): _real(0, inf, sigma=self.sigma, sensitivity=self.sensitivity)
+    def __post_init__(self): self._floats(0, inf, sigma=self.sigma, sensitivity=self.sensitivity); _real(1e-100, 1e100, **{'sigma/sensitivity': self.sigma/self.sensitivity})
     def _loss(self, top): return GaussianLoss(self.sensitivity/self.sigma)
     def _subsampled(self, rate, top): return SubsampledGaussianLoss(self.sensitivity/self.sigma, rate, top)
 
@@ -446,27 +465,29 @@ class Laplace(Mechanism):
     "A value that one record moves by at most `sensitivity` (L1), released with Laplace noise of this `scale`; both > 0."
     scale: float
     sensitivity: float = 1.
-    def __post_init__(self): _real(0, inf, scale=self.scale, sensitivity=self.sensitivity)
+    def __post_init__(self): self._floats(0, inf, scale=self.scale, sensitivity=self.sensitivity); _real(1e-100, 1e100, **{'scale/sensitivity': self.scale/self.sensitivity})
     def _loss(self, top): return LaplaceLoss(self.sensitivity/self.scale, 1., top)
     def _subsampled(self, rate, top): return LaplaceLoss(self.sensitivity/self.scale, rate, top)
 
 # %% ../nbs/00_plrv.ipynb #09aac138
 class _Finite(Mechanism):
-    "A pair of probability vectors, `_logs()`."
+    "A pair of probability vectors; `_logs()`: log p, log q, the losses, and how many ulp of 1 these may be off."
     def _loss(self, top): return self._subsampled(1., top)
     def _subsampled(self, rate, top):
-        p, q = self._logs()
-        if rate < 1: p = np.logaddexp(np.log(rate) + p, np.log1p(-rate) + q)
-        return FiniteLoss(p, q) if top == 'remove' else FiniteLoss(q, p)
+        p, q, loss, loose = self._logs()
+        if rate < 1:
+            loss = _mix(loss, rate)
+            p = np.where(np.isinf(q), np.log(rate) + p, q + np.where(np.isinf(q), 0, loss))
+        return FiniteLoss(p, q, loss, loose) if top == 'remove' else FiniteLoss(q, p, -loss, loose)
 
 @dataclass(frozen=True, kw_only=True)
 class RandomizedResponse(_Finite):
     "One bit, told truly with probability e^eps/(1 + e^eps); eps >= 0."
     eps: float
-    def __post_init__(self): _real(0, inf, '[)', eps=self.eps)
+    def __post_init__(self): self._floats(0, 1e100, '[)', eps=self.eps)
     def _logs(self):
         p = -np.log1p(np.exp(-self.eps)) - np.array([0., self.eps])
-        return p, p[::-1]
+        return p, p[::-1], np.array([self.eps, -self.eps]), 0.
 
 @dataclass(frozen=True, kw_only=True)
 class PureDP(RandomizedResponse):
@@ -477,11 +498,11 @@ class ApproxDP(_Finite):
     "Any step known to be (eps, delta)-DP and no more; eps >= 0, 0 <= delta < 1 [SP Remark 2.10]."
     eps: float
     delta: float
-    def __post_init__(self): _real(0, inf, '[)', eps=self.eps); _real(0, 1, '[)', delta=self.delta)
+    def __post_init__(self): self._floats(0, 1e100, '[)', eps=self.eps); self._floats(0, 1, '[)', delta=self.delta)
     def _logs(self):
         pure = RandomizedResponse(eps=self.eps)._logs()[0] + np.log1p(-self.delta)
         p = np.r_[np.log(self.delta) if self.delta else -inf, pure, -inf]
-        return p, p[::-1]
+        return p, p[::-1], np.array([inf, self.eps, -self.eps, -inf]), 0.
 
 # %% ../nbs/00_plrv.ipynb #54dde608
 @dataclass(frozen=True, kw_only=True)
@@ -497,7 +518,10 @@ class Discrete(_Finite):
             object.__setattr__(self, name, tuple((v/fsum(v)).tolist()))
         if len(self.p) != len(self.q): raise ValueError(f"q must have the length of p, {len(self.p)}, got {len(self.q)}")
     def _logs(self):
-        with np.errstate(divide='ignore'): return np.log(self.p), np.log(self.q)
+        p, q = np.array(self.p), np.array(self.q)
+        close = np.abs(p - q) < q/2
+        with np.errstate(divide='ignore', invalid='ignore'):
+            return np.log(p), np.log(q), np.where(close, log1p(np.where(close, (p - q)/q, 0)), np.log(p) - np.log(q)), 4.
 
 @dataclass(frozen=True, kw_only=True)
 class PoissonSubsampled(Mechanism):
@@ -505,8 +529,8 @@ class PoissonSubsampled(Mechanism):
     base: Mechanism
     rate: float
     def __post_init__(self):
-        _real(0, 1, '(]', rate=self.rate)
-        if not hasattr(self.base, '_subsampled'): raise TypeError(f"base must be a Gaussian, a Laplace or a finite pair, got {self.base!r}")
+        self._floats(0, 1, '(]', rate=self.rate)
+        if not (isinstance(self.base, Mechanism) and hasattr(self.base, '_subsampled')): raise TypeError(f"base must be a Gaussian, a Laplace or a finite pair, got {self.base!r}")
     @property
     def symmetric(self): return self.rate == 1 and self.base.symmetric
     def _loss(self, top): return self.base._subsampled(self.rate, top) if self.rate < 1 else self.base._loss(top)
