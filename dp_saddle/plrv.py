@@ -30,8 +30,9 @@ def _real(low, high, brackets='()', **named):
     "Each named value is a finite real number between `low` and `high`, or an error that names it, its value and its range."
     for name, x in named.items():
         if isinstance(x, (bool, np.bool_)) or not isinstance(x, Real): raise TypeError(f"{name} must be a real number, got {x!r}")
-        inside = (low < x or (brackets[0] == '[' and low == x)) and (x < high or (brackets[1] == ']' and high == x))
-        if not (inside and isfinite(x)): raise ValueError(f"{name} must be in {brackets[0]}{low:g}, {high:g}{brackets[1]}, got {x!r}")
+        v = float(x) if x != x or abs(x) < 10**300 else inf*(1 if x > 0 else -1)      # a wide integer, a narrow float: compare as doubles
+        inside = (low < v or (brackets[0] == '[' and low == v)) and (v < high or (brackets[1] == ']' and high == v))
+        if not (inside and isfinite(v)): raise ValueError(f"{name} must be in {brackets[0]}{low:g}, {high:g}{brackets[1]}, got {x!r}")
 
 def _count(low, **named):
     "Each named value is an integer and at least `low`."
@@ -280,11 +281,11 @@ class SubsampledLoss(NodeLoss):
         y = np.minimum(x, 500)
         v = expm1(y)/q
         with np.errstate(divide='ignore', invalid='ignore'):
-            near = np.log(np.maximum(np.exp(y) - (1 - q), 0)/q)       # v near -1: 1 - q is exact, 1 + v is not
-            return np.where(x > 500, x - np.log(q), np.where(v < -.5, near, log1p(np.maximum(v, -.5))))
+            near = np.log(np.maximum(np.exp(y) - (1 - q), 0)/q)       # where rate is near 1, 1 - q is exact and 1 + v is not
+            return np.where(x > 500, x - np.log(q), np.where(np.exp(y) < q/2, near, log1p(np.maximum(v, -1))))
     def cdf(self, x):
         "P[L <= x]."
-        l = self._base_loss(np.asarray(x, float))
+        l = self._base_loss(np.asarray(x, float) + 16*_ULP*np.abs(x))     # an atom at x counts, in spite of rounding
         if self.top == 'add': return self._base_tail(l)
         return (1 - self.rate)*self._base_cdf(l) + self.rate*self._base_tail(-l)    # P1[l(X) <= l] = P0[l(X) >= -l]
     def log_delta(self, eps):

@@ -75,6 +75,18 @@ def test_curves_fall_and_grow(a, n, x, y):
     assert one.upper[0] >= one.lower[1] and (more.upper >= one.lower).all()
     for b in (one, more): assert ((0 <= b.lower) & (b.lower <= b.estimate) & (b.estimate <= b.upper) & (b.upper <= 1)).all()
 
+def test_single_precision_parameters_are_not_single_precision_results():
+    x = np.float32(1.1)
+    assert delta(10*RandomizedResponse(eps=x), eps=1.) == delta(10*RandomizedResponse(eps=float(x)), eps=1.)
+    assert delta(PoissonSubsampled(base=Gaussian(sigma=x), rate=np.float32(.1)), eps=.1) == delta(PoissonSubsampled(base=Gaussian(sigma=float(x)), rate=float(np.float32(.1))), eps=.1)
+
+def test_negative_eps_and_far_tilts():
+    'A composition meets its steps at negative eps; cumulants do not overflow.'
+    for m in (gauss(1., .2), ('sub', ('laplace', 1.), .2), ('laplace', 1.)):
+        for e in (-.05, -1., -5.):
+            for d in ('remove', 'add'): assert getattr(mechanism(m), d).delta(e) == pytest.approx(float(oracles.one_step(m, e, d)), rel=1e-12)
+    for m in (gauss(1., .1), ('laplace', 1.), ('rr', 1.)): assert np.isfinite(mechanism(m).remove.cumulants(1e3, 3)).all()
+
 def test_values():
     assert hash(3*Gaussian(sigma=1.)) == hash(Gaussian(sigma=1.) + 2*Gaussian(sigma=1.))
     assert repr(2*RandomizedResponse(eps=1.)) == '2*RandomizedResponse(eps=1.0)' and np.int64(3)*Gaussian(sigma=1.) == 3*Gaussian(sigma=1.)
@@ -91,7 +103,7 @@ BAD = [(f'{name}', kind, call) for name, kind, call in [
     *(('base', TypeError, lambda x=x: PoissonSubsampled(base=x, rate=.1)) for x in (None, 3., 2*Gaussian(sigma=1.), PoissonSubsampled(base=Gaussian(sigma=1.), rate=.1))),
     *(('p must', ValueError, lambda x=x: Discrete(p=x, q=(.5, .5))) for x in ((.5, .4), (1.5, -.5), (nan, .5), (), [[.5, .5]], (.5, .5 + 1e-9))), ('q must', ValueError, lambda: Discrete(p=(.5, .5), q=(.2, .3, .5))), ('q must', ValueError, lambda: Discrete(p=(.5, .5), q=(.9, .9))),
     *(('p must', TypeError, lambda x=x: Discrete(p=x, q=(.5, .5))) for x in ('ab', None, (.5, 'x'), [.5, [.5]])),
-    *(('steps', TypeError, lambda x=x: x*Gaussian(sigma=1.)) for x in (2.5, 2., True, nan)), ('steps', ValueError, lambda: -1*Gaussian(sigma=1.)), ('steps', ValueError, lambda: Composition(())), ('steps', ValueError, lambda: Composition(((Gaussian(sigma=1.), -2),))), *(('steps', TypeError, lambda x=x: Composition(x)) for x in (3, None, (Gaussian(sigma=1.),), (('a', 1),), ((Gaussian(sigma=1.), 1.5),))),
+    *(('steps', TypeError, lambda x=x: x*Gaussian(sigma=1.)) for x in (2.5, 2., True, nan)), ('steps', ValueError, lambda: -1*Gaussian(sigma=1.)), ('steps', ValueError, lambda: 10**30*Gaussian(sigma=1.)), ('base', TypeError, lambda: PoissonSubsampled(base=Gaussian, rate=.1)), ('sigma', ValueError, lambda: Gaussian(sigma=1e-200)), ('scale', ValueError, lambda: Laplace(scale=1e200)), ('steps', ValueError, lambda: Composition(())), ('steps', ValueError, lambda: Composition(((Gaussian(sigma=1.), -2),))), *(('steps', TypeError, lambda x=x: Composition(x)) for x in (3, None, (Gaussian(sigma=1.),), (('a', 1),), ((Gaussian(sigma=1.), 1.5),))),
     *(('delta', ValueError, lambda x=x: epsilon(Gaussian(sigma=1.), delta=x)) for x in (0., 1., -1e-5, 1.5, nan, inf, [1e-5, 0.])), *(('delta', TypeError, lambda x=x: epsilon(Gaussian(sigma=1.), delta=x)) for x in ('1e-5', None, 1j, [[.1], [.1, .2]], True)),
     *(('eps', ValueError, lambda x=x: delta(Gaussian(sigma=1.), eps=x)) for x in (-1e-9, nan, inf, -inf, [1., -1.])), *(('eps', TypeError, lambda x=x: delta(Gaussian(sigma=1.), eps=x)) for x in ('1', None, 1j)),
     *(('mechanism', TypeError, lambda x=x: epsilon(x, delta=1e-5)) for x in (None, 0, 'gaussian', [Gaussian(sigma=1.)], Gaussian)),
