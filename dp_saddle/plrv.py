@@ -30,7 +30,8 @@ def _real(low, high, brackets='()', **named):
     "Each named value is a finite real number between `low` and `high`, or an error that names it, its value and its range."
     for name, x in named.items():
         if isinstance(x, (bool, np.bool_)) or not isinstance(x, Real): raise TypeError(f"{name} must be a real number, got {x!r}")
-        v = float(x) if x != x or abs(x) < 10**300 else inf*(1 if x > 0 else -1)      # a wide integer, a narrow float: compare as doubles
+        try: v = float(x)
+        except OverflowError: v = inf if x > 0 else -inf
         inside = (low < v or (brackets[0] == '[' and low == v)) and (v < high or (brackets[1] == ']' and high == v))
         if not (inside and isfinite(v)): raise ValueError(f"{name} must be in {brackets[0]}{low:g}, {high:g}{brackets[1]}, got {x!r}")
 
