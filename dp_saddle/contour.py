@@ -314,6 +314,7 @@ def _guess(curve, goal):
     ok = eps > 0
     return (np.interp(-goal, -log_delta[ok], eps[ok]) if ok.any() else high/2), high
 
+# %% ../nbs/01_contour.ipynb #4f9b8f2b
 def _epsilon(curve, delta, floor=0.):
     "(lower, estimate, upper) of the eps that has this delta; if it is proved to be at most `floor`, that is all there is."
     if curve.law.p_inf >= delta: return inf, inf, inf
@@ -345,6 +346,7 @@ def _epsilon(curve, delta, floor=0.):
         up = min(up, _cross(curve, 1, goal, up)[1] if up < inf else inf)
     return low, min(max(e, low), up), up
 
+# %% ../nbs/01_contour.ipynb #be23217a
 def _edge(line, e, goal, slope, sign, end):
     "From e outwards, at most to `end`, to where delta is proved to be at most (sign 1) or at least (sign -1) the goal."
     for k in range(60):

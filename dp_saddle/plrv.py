@@ -263,6 +263,7 @@ def _mix(l, rate):
     far = np.where(v.real < -.5, (1 - rate) + rate*np.exp(l), 1)      # nothing cancels here if rate is near 1
     return np.where(big, np.where(big, l0, 0) + np.log(rate), np.where(v.real < -.5, np.log(far), f.log1p(np.where(v.real < -.5, 0, v))))
 
+# %% ../nbs/00_plrv.ipynb #17e0414e
 class SubsampledLoss(NodeLoss):
     "Loss of a Poisson-subsampled step over a base that has a density; `top` is 'remove' or 'add', `reach` the largest base loss."
     def __init__(self, mu, rate, top, reach):
@@ -290,6 +291,7 @@ class SubsampledLoss(NodeLoss):
         if self.top == 'add': return self._base_tail(l)
         return (1 - self.rate)*self._base_cdf(l) + self.rate*self._base_tail(-l)    # P1[l(X) <= l] = P0[l(X) >= -l]
     def log_delta(self, eps):
+        "log of the one-step curve, in closed form."
         l = self._base_loss(eps)
         with np.errstate(divide='ignore', invalid='ignore'):
             if self.top == 'remove':
