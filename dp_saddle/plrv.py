@@ -16,7 +16,7 @@ from numbers import Integral, Real
 from typing import NamedTuple
 import numpy as np
 import scipy.special as sc
-from scipy.special import expm1, log1p, log_ndtr, ndtr, roots_legendre
+from scipy.special import expm1, gamma, log1p, log_ndtr, ndtr, roots_legendre
 
 # %% ../nbs/00_plrv.ipynb #4d94ba63
 class Bounds(NamedTuple):
@@ -111,28 +111,32 @@ class PLRV:
 # %% ../nbs/00_plrv.ipynb #d3543f49
 _LEGENDRE50, _LEGENDRE16 = roots_legendre(50), roots_legendre(16)
 
+def _log_phi_gap(a, w, e):
+    "log(Phi(a) - e^e Phi(a - w)) where e = w(w/2 - a): the curve of a normal loss of std w > 0 whose mean is aw above eps; arrays of one shape."
+    x = np.maximum(-a, -1.5)
+    end = 90/(np.sqrt(x*x + 90) + x)                  # e^{-xu-u^2/2} < e^-45 beyond
+    u = (_LEGENDRE50[0] + 1)/2*end[..., None]
+    mills = (_LEGENDRE50[1]/2*np.exp(-(x[..., None] + u/2)*u)*-expm1(-w[..., None]*u)).sum(-1)*end
+    big = np.maximum(a, 1)
+    ratio = np.where(a > 1, e + log_ndtr(big - w) - log_ndtr(big), -1)
+    with np.errstate(divide='ignore', over='ignore'): # mills is 0 where a^2 overflows: then so is delta
+        return np.where(a > 1, log_ndtr(big) + log1p(-np.exp(np.minimum(ratio, -1e-17))), np.log(mills) - a*a/2 - np.log(2*pi)/2)
+
 def gaussian_log_delta(
     eps,  # any shape, nats, may be negative
     mu,   # sensitivity over noise std, > 0
 ):        # log delta(eps)
     "log of the privacy curve of a Gaussian mechanism or any composition of them (mu^2 = sum mu_i^2)."
     eps, mu = np.broadcast_arrays(np.asarray(eps, float), mu)
-    a = mu/2 - eps/mu
-    x = np.maximum(-a, -1.5)
-    end = 90/(np.sqrt(x*x + 90) + x)                  # e^{-xu-u^2/2} < e^-45 beyond
-    u = (_LEGENDRE50[0] + 1)/2*end[..., None]
-    mills = (_LEGENDRE50[1]/2*np.exp(-(x[..., None] + u/2)*u)*-expm1(-mu[..., None]*u)).sum(-1)*end
-    big = np.maximum(a, 1)
-    ratio = np.where(a > 1, eps + log_ndtr(big - mu) - log_ndtr(big), -1)
-    with np.errstate(divide='ignore', over='ignore'): # mills is 0 where a^2 overflows: then so is delta
-        return np.where(a > 1, log_ndtr(big) + log1p(-np.exp(np.minimum(ratio, -1e-17))), np.log(mills) - a*a/2 - np.log(2*pi)/2)
+    return _log_phi_gap(mu/2 - eps/mu, mu, eps)
 
 # %% ../nbs/00_plrv.ipynb #e664b7f7
 class GaussianLoss(PLRV):
     "Loss of a Gaussian mechanism, mu = sensitivity/sigma: N(mu^2/2, mu^2)."
     def __init__(self, mu): self.mu = mu
     def cgf(self, z): z = np.asarray(z); return (self.mu**2*z*(z + 1)/2)[()]
-    def cumulants(self, t=0., order=2): return np.array([self.mu**2*(t + .5), self.mu**2] + [0.]*order)[:order]
+    def cumulants(self, t=0., order=2): t = np.asarray(t, float); return np.array([self.mu**2*(t + .5), self.mu**2 + 0*t] + [0*t]*order)[:order]
+    def abs_moment(self, t=0., order=3): return (sqrt(2)*self.mu)**order*gamma((order + 1)/2)/sqrt(pi) + np.multiply(0., t)
     def cdf(self, x): return ndtr(np.asarray(x)/self.mu - self.mu/2)
     def log_delta(self, eps): return gaussian_log_delta(eps, self.mu)
     def _cgf(self, z): return self.cgf(z)
@@ -149,12 +153,16 @@ class NodeLoss(PLRV):
     def _size(self, t): return self.atoms[0].size         # number of nodes at tilt t
     def _bend_from(self, t): return inf                   # |Im z| from which the bent path is taken
     def _log_strip(self, t, s0, s1, bend): return -inf    # log of a bound on the quadrature's error, s0 <= s <= s1
+    def _split(self, t, x): return []                     # [(y, logw)], shape (t, j): nodes of the density, for functions with a corner at loss x
     def cgf(self, z):
         "K(z) = log E[e^{zL}; L < inf] for real or complex z of any shape, to full relative precision."
         return _cgf_anywhere(self, np.asarray(z))
     def cumulants(self, t=0., order=2):
-        "The first `order` cumulants of the loss tilted by t >= 0: K'(t), K''(t), ... as an array."
+        "The first `order` cumulants of the loss tilted by t >= -1/2, any shape: K'(t), K''(t), ... along a new first axis."
         return _node_cumulants(self, t, order)
+    def abs_moment(self, t=0., order=3):
+        "E|L - E L|^order of the loss tilted by t >= -1/2, any shape."
+        return _node_abs_moment(self, t, order)
     def _cgf(self, z): return _cgf_by_groups(self, z)
     def _line(self, t, s): return _cgf_on_line(self, t, s)
     def _log_decay(self, t, s): return _log_decay(self, t, s)
@@ -181,18 +189,44 @@ def _cgf_anywhere(law, z):
     return np.where(w.imag < 0, K.conj(), K).reshape(z.shape)[()]
 
 # %% ../nbs/00_plrv.ipynb #6186ede5
+def _tilted_mean(law, t, y, logw, K):
+    "Weights of the tilted loss on the nodes, shape (t, y), and its mean."
+    x, (p, q) = np.multiply.outer(t, y), law.defect
+    w, w0 = np.exp(logw + x - K[:, None]), np.exp(logw - K[:, None])
+    w /= w.sum(1, keepdims=True)                              # where K is large its rounding shows
+    change = np.where(np.abs(x) < 1, w0*expm1(np.clip(x, -1, 1)), w - w0)
+    return w, change @ y + (_weighted_expm1mx(logw, -y).sum() + q - p)*np.exp(-K)
+
 def _node_cumulants(law, t, order):
-    _real(-.5, inf, '[)', t=t); _count(1, order=order)
+    t = _array(-.5, inf, '[)', t=t); _count(1, order=order)
     if not law.sup > -inf: raise ValueError("cumulants need a loss that is finite somewhere")
-    y, logw = law._path(max(t, 0.), 0., 0.)
-    (K,) = law._cgf(np.array([float(t)]))
-    w, (p, q) = np.exp(logw + t*y - K), law.defect
-    mean = (y*np.where(np.abs(t*y) < 1, np.exp(logw - K)*expm1(np.clip(t*y, -1, 1)), w - np.exp(logw - K))).sum() + (_weighted_expm1mx(logw, -y).sum() + q - p)*np.exp(-K)
-    moment = [(w*(y - mean)**k).sum() for k in range(order + 1)]
+    flat, out = t.ravel(), np.empty((order, t.size))
+    group = np.ceil(np.log2(np.maximum(flat, 4))/3)
+    for g in np.unique(group):
+        i = np.flatnonzero(group == g)
+        y, logw = law._path(max(flat[i].max(), 0.), 0., 0.)
+        for j in np.array_split(i, 1 + i.size*y.size//_BLOCK): out[:, j] = _cumulants_on_nodes(law, flat[j], y, logw, order)
+    return out.reshape((order,) + t.shape)
+
+def _cumulants_on_nodes(law, t, y, logw, order):
+    w, mean = _tilted_mean(law, t, y, logw, log_mgf(t, y, logw, law.defect))
+    d = y - mean[:, None]
+    std = np.sqrt((w*d*d).sum(1))
+    unit, moment = d/np.where(std > 0, std, 1)[:, None], [1., 0.*mean]
+    power = w*unit
+    for k in range(2, order + 1): power = power*unit; moment.append(power.sum(1))
     kappa = [0., mean]
     for n in range(2, order + 1):
         kappa.append(moment[n] - sum(comb(n-1, k-1)*kappa[k]*moment[n-k] for k in range(2, n-1)))
-    return np.array(kappa[1:])
+    return np.array([mean] + [kappa[n]*std**n for n in range(2, order + 1)])
+
+# %% ../nbs/00_plrv.ipynb #512f9df6
+def _node_abs_moment(law, t, order):
+    t = _array(-.5, inf, '[)', t=t); _real(0, inf, order=order)
+    flat = t.ravel()
+    mean, K = law.cumulants(flat, 1)[0][:, None], law._cgf(flat)[:, None]
+    pieces = [(law.atoms[0][None], law.atoms[1][None])] + law._split(flat, mean)
+    return sum((np.exp(logw + flat[:, None]*y - K)*np.abs(y - mean)**order).sum(1) for y, logw in pieces).reshape(t.shape)[()]
 
 # %% ../nbs/00_plrv.ipynb #88213f21
 _RUN = 64
@@ -285,6 +319,15 @@ class SubsampledLoss(NodeLoss):
         with np.errstate(divide='ignore', invalid='ignore'):
             near = np.log(np.maximum(np.exp(y) - (1 - q), 0)/q)       # where rate is near 1, 1 - q is exact and 1 + v is not
             return np.where(x > 500, x - np.log(q), np.where(np.exp(y) < q/2, near, log1p(np.maximum(v, -1))))
+    def _split(self, t, x):
+        low, high, width = self._extent(t)
+        corner = np.clip(self._base_loss(x), low, high)
+        cuts = np.linspace(0, 1, 2 + int(np.max((high - low)/width)))
+        cuts = np.concatenate([low + (corner - low)*cuts[:-1], corner + (high - corner)*cuts], axis=1)
+        middle, half = (cuts[:, 1:] + cuts[:, :-1])/2, np.maximum(np.diff(cuts)/2, 1e-300)
+        l = middle[..., None] + half[..., None]*_LEGENDRE16[0]
+        logw = self._log_density(l) + np.log(half[..., None]*_LEGENDRE16[1])
+        return [self._orient(l.reshape(len(t), -1), logw.reshape(len(t), -1))]
     def cdf(self, x):
         "P[L <= x]."
         l = self._base_loss(np.asarray(x, float) + 16*_ULP*np.abs(x))     # an atom at x counts, in spite of rounding
@@ -313,6 +356,10 @@ class SubsampledGaussianLoss(SubsampledLoss):
         self.bends = tuple(f for f in .5**np.arange(13) if f == 1 or (f + 1)*self.shift <= pi*s2/2)
     def _base_log_delta(self, l): return gaussian_log_delta(l, self.mu)
     def _base_cdf(self, l): return ndtr(l/self.mu + self.mu/2)
+    def _log_density(self, l): return -(l/self.mu + self.mu/2)**2/2 - np.log(self.mu*sqrt(2*pi))
+    def _extent(self, t):
+        ends = (np.array([self._range(max(u, 0.)) for u in t])*2 - 1)/(2*self.s2)
+        return ends[:, :1], ends[:, 1:], min(2*self.mu, 1.)
     def _base_tail(self, l): return ndtr(-l/self.mu - self.mu/2)
     def _bend_from(self, t): return 40*self.s2/self.shift
     def _size(self, t): return (self._range(t)[1] - self._range(t)[0])/self.h[0]
@@ -345,10 +392,20 @@ class LaplaceLoss(SubsampledLoss):
     def _base_tail(self, l): return np.where(l > self.mu, 0, np.where(l <= -self.mu, 1, np.exp(-(np.maximum(l, -self.mu) + self.mu)/2)/2))
     def _base_cdf(self, l): return np.where(l >= self.mu, 1, np.where(l < -self.mu, 0, 1 - np.exp(-(np.maximum(l, -self.mu) + self.mu)/2)/2))
     def _bend_from(self, t): return 20/np.minimum(1.4, 8/(1 + t))
-    def _size(self, t): return 500 + 16*2*self.mu*max(1, (1 + t)/8)
+    def _log_density(self, l): return -(l + self.mu)/2 - np.log(4)
+    def _size(self, t): low, high = self._ends(t); return 500 + 16*(high - low)*max(1, (1 + t)/8)
+    def _ends(self, t):
+        "Where the density is felt at tilt t, or down to t/8: beyond, it is below e^-90 of the atom at the end."
+        if t <= 8: return -self.mu, self.mu
+        cut = float(np.clip(self._base_loss(self.sup - 8*(90 + self.mu)/t), -self.mu, self.mu))
+        return (cut, self.mu) if self.top == 'remove' else (-self.mu, cut)
+    def _extent(self, t):
+        low, high = np.array([self._ends(u) for u in t]).T[..., None]
+        return low, high, 1/np.maximum(1, (1 + t[:, None])/8)
     def _path(self, t, s, bend, real=float):
         d, bent = self.mu, np.any(bend)
-        cuts = np.linspace(-d, d, 2 + int(2*d*max(1, (1 + t + (0 if bent else s))/8)))
+        low, high = (-d, d) if bent else self._ends(t)
+        cuts = np.linspace(low, high, 2 + int((high - low)*max(1, (1 + t + (0 if bent else s))/8)))
         if bent:
             b = min(1.4, 8/(1 + t))
             leg = 1j*np.r_[0, b*.5**np.arange(max(np.ceil(np.log2(s*b/8)), 0) + 1)[::-1]]
@@ -398,7 +455,7 @@ class ComposedLoss(PLRV):
         return sum((n*p.cgf(z) for p, n in self.parts), 0.*np.asarray(z))
     def cumulants(self, t=0., order=2):
         "Cumulants of the tilted sum: they add."
-        return sum((n*p.cumulants(t, order) for p, n in self.parts), np.zeros(order))
+        return sum((n*p.cumulants(t, order) for p, n in self.parts), np.zeros((order,) + np.shape(t)))
     def cdf(self, x):
         "P[L <= x]; in closed form for one step only."
         if [n for _, n in self.parts] != [1]: raise ValueError(f"cdf needs a composition of exactly one step (or Gaussians only), got {sum(n for _, n in self.parts)} steps")
