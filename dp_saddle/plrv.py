@@ -69,11 +69,14 @@ def _weighted_expm1mx(logw, x):
 # %% ../nbs/00_plrv.ipynb #054e870b
 _ULP = np.finfo(float).eps
 
+def _drift(y, logw, defect): return _weighted_expm1mx(logw, -y).sum() + defect[1] - defect[0]
+
 def log_mgf(
     z,                # tilts, shape (k,), real or complex
     y,                # losses at the nodes, nats, shape (j,)
     logw,             # log of the weights, shape (j,), complex if the path is
     defect=(0., 0.),  # (mass of P where Q has none, mass of Q where P has none)
+    drift=None,       # E[f(-L)] + q - p, if known
 ):                    # K(z), shape (k,)
     "K(z) = log sum_j w_j e^{z y_j} to full relative precision."
     if not y.size: return np.full(z.shape, -inf)
@@ -84,10 +87,10 @@ def log_mgf(
     M = e.sum(1)
     K, near = np.log(np.where(np.abs(M) < 1e-300, 1e-300, M)) + top, (top == 0) & (np.abs(M - 1) < .5)
     if near.any():
-        X, (p, q), w, small = X[near], defect, np.exp(logw), np.abs(X[near]) < .25
+        X, w, small = X[near], np.exp(logw), np.abs(X[near]) < .25
         terms = np.where(small, 0, e[near] - w*(1 + X))
         terms[small] = np.broadcast_to(w, small.shape)[small]*expm1mx(X[small])
-        K[near] = log1p(terms.sum(1) + z[near]*(_weighted_expm1mx(logw, -y).sum() + q - p) - p)
+        K[near] = log1p(terms.sum(1) + z[near]*(_drift(y, logw, defect) if drift is None else drift) - defect[0])
     return K
 
 # %% ../nbs/00_plrv.ipynb #e4b46010
@@ -104,6 +107,9 @@ class PLRV:
     "The law of one privacy loss, in nats. `inf`, `sup`: ends of its support; `p_inf`: mass at +infinity; `atoms`: their losses and log-probabilities."
     inf, sup, p_inf, atoms = -inf, inf, 0., (np.empty(0), np.empty(0))
 
+    def _real_cgf(self, t): return self.cgf(t)                                # these two: at a 1-d array, not validated
+    def _cumulants(self, t, order): return self.cumulants(t, order)
+    def _size(self, t): return 1                                              # nodes per evaluation
     def delta(self, eps):
         "The privacy curve of this one step, E[(1 - e^{eps-L})_+] [SP 11]; any shape of `eps`."
         return self.p_inf + np.exp(self.log_delta(np.clip(np.asarray(eps, float), -1e100, 1e100)))
@@ -140,7 +146,6 @@ class GaussianLoss(PLRV):
     def cdf(self, x): return ndtr(np.asarray(x)/self.mu - self.mu/2)
     def log_delta(self, eps): return gaussian_log_delta(eps, self.mu)
     def _cgf(self, z): return self.cgf(z)
-    def _size(self, t): return 1
     def _line(self, t, s): K, D = self.cgf(t), self.mu**2*(1j*s*(t + .5) - s*s/2); return K, 4*_ULP*K, D, 4*_ULP*np.abs(D)
     def _log_decay(self, t, s): return -inf, self.cgf(t) - (self.mu*s)**2/2
 
@@ -159,10 +164,16 @@ class NodeLoss(PLRV):
         return _cgf_anywhere(self, np.asarray(z))
     def cumulants(self, t=0., order=2):
         "The first `order` cumulants of the loss tilted by t >= -1/2, any shape: K'(t), K''(t), ... along a new first axis."
-        return _node_cumulants(self, t, order)
+        t = _array(-.5, inf, '[)', t=t); _count(1, order=order)
+        if not self.sup > -inf: raise ValueError("cumulants need a loss that is finite somewhere")
+        return self._cumulants(t.ravel(), order).reshape((order,) + t.shape)
     def abs_moment(self, t=0., order=3):
         "E|L - E L|^order of the loss tilted by t >= -1/2, any shape."
         return _node_abs_moment(self, t, order)
+    @cached_property
+    def _grids(self): return {}                           # nodes for real tilts up to a power of two
+    def _real_cgf(self, t): return _real_cgf(self, t)
+    def _cumulants(self, t, order): return _cumulants(self, t, order)
     def _cgf(self, z): return _cgf_by_groups(self, z)
     def _line(self, t, s): return _cgf_on_line(self, t, s)
     def _log_decay(self, t, s): return _log_decay(self, t, s)
@@ -189,42 +200,52 @@ def _cgf_anywhere(law, z):
     return np.where(w.imag < 0, K.conj(), K).reshape(z.shape)[()]
 
 # %% ../nbs/00_plrv.ipynb #6186ede5
-def _tilted_mean(law, t, y, logw, K):
-    "Weights of the tilted loss on the nodes, shape (t, y), and its mean."
-    x, (p, q) = np.multiply.outer(t, y), law.defect
-    w, w0 = np.exp(logw + x - K[:, None]), np.exp(logw - K[:, None])
-    w /= w.sum(1, keepdims=True)                              # where K is large its rounding shows
-    change = np.where(np.abs(x) < 1, w0*expm1(np.clip(x, -1, 1)), w - w0)
-    return w, change @ y + (_weighted_expm1mx(logw, -y).sum() + q - p)*np.exp(-K)
+def _on_grids(law, t, f, out):
+    "Fill out[..., t] with f(t, grid), the tilts grouped by the nodes they share: those for tilts up to a power of two, which are kept."
+    top = np.exp2(np.ceil(np.log2(np.maximum(t, 4))))
+    for u in np.unique(top):
+        if u not in law._grids:
+            y, logw = law._path(u, 0., 0.)
+            law._grids[u] = y, logw, np.exp(logw), _drift(y, logw, law.defect)
+        i, grid = np.flatnonzero(top == u), law._grids[u]
+        for j in np.array_split(i, 1 + i.size*grid[0].size//_BLOCK): out[..., j] = f(t[j], *grid)
+    return out
 
-def _node_cumulants(law, t, order):
-    t = _array(-.5, inf, '[)', t=t); _count(1, order=order)
-    if not law.sup > -inf: raise ValueError("cumulants need a loss that is finite somewhere")
-    flat, out = t.ravel(), np.empty((order, t.size))
-    group = np.ceil(np.log2(np.maximum(flat, 4))/3)
-    for g in np.unique(group):
-        i = np.flatnonzero(group == g)
-        y, logw = law._path(max(flat[i].max(), 0.), 0., 0.)
-        for j in np.array_split(i, 1 + i.size*y.size//_BLOCK): out[:, j] = _cumulants_on_nodes(law, flat[j], y, logw, order)
-    return out.reshape((order,) + t.shape)
+def _real_cgf(law, t): return _on_grids(law, t, lambda t, y, logw, w, drift: log_mgf(t, y, logw, law.defect, drift), np.empty(t.shape))
 
-def _cumulants_on_nodes(law, t, y, logw, order):
-    w, mean = _tilted_mean(law, t, y, logw, log_mgf(t, y, logw, law.defect))
-    d = y - mean[:, None]
-    std = np.sqrt((w*d*d).sum(1))
-    unit, moment = d/np.where(std > 0, std, 1)[:, None], [1., 0.*mean]
-    power = w*unit
-    for k in range(2, order + 1): power = power*unit; moment.append(power.sum(1))
-    kappa = [0., mean]
+def _cumulants(law, t, order):
+    "K'(t), K''(t), ... at a 1-d array t >= -1/2, shape (order, t)."
+    return _on_grids(law, t, lambda *grid: _cumulants_on_nodes(*grid, order), np.empty((order, t.size)))
+
+def _cumulants_on_nodes(t, y, logw, w0, drift, order):
+    x = np.multiply.outer(t, y)
+    e = logw + x
+    top = e.max(1, keepdims=True)
+    w = np.exp(e - top)
+    total = w.sum(1, keepdims=True)
+    w /= total
+    inverse = np.exp(-top)/total                              # 1/M
+    mean = np.where(np.abs(x) < 1, (w0*inverse)*expm1(np.clip(x, -1, 1)), w - w0*inverse) @ y + drift*inverse[:, 0]
+    return np.array([mean, *_central_cumulants(w, y - mean[:, None], order)][:order])
+
+def _central_cumulants(w, d, order):
+    "Cumulants 2, 3, ... from weights and deviations, in units of the standard deviation on the way."
+    var = (w*d*d).sum(1)
+    if order == 2: return [var]
+    std = np.sqrt(var)
+    unit = d/np.where(std > 0, std, 1)[:, None]
+    power, moment, kappa = w*unit, [1., 0.], [0., 0.]
     for n in range(2, order + 1):
+        power = power*unit
+        moment.append(power.sum(1))
         kappa.append(moment[n] - sum(comb(n-1, k-1)*kappa[k]*moment[n-k] for k in range(2, n-1)))
-    return np.array([mean] + [kappa[n]*std**n for n in range(2, order + 1)])
+    return [k*std**n for n, k in enumerate(kappa)][2:]
 
 # %% ../nbs/00_plrv.ipynb #512f9df6
 def _node_abs_moment(law, t, order):
     t = _array(-.5, inf, '[)', t=t); _real(0, inf, order=order)
     flat = t.ravel()
-    mean, K = law.cumulants(flat, 1)[0][:, None], law._cgf(flat)[:, None]
+    K, mean = law._real_cgf(flat)[:, None], law._cumulants(flat, 1)[0][:, None]
     pieces = [(law.atoms[0][None], law.atoms[1][None])] + law._split(flat, mean)
     return sum((np.exp(logw + flat[:, None]*y - K)*np.abs(y - mean)**order).sum(1) for y, logw in pieces).reshape(t.shape)[()]
 
@@ -322,8 +343,8 @@ class SubsampledLoss(NodeLoss):
     def _split(self, t, x):
         low, high, width = self._extent(t)
         corner = np.clip(self._base_loss(x), low, high)
-        cuts = np.linspace(0, 1, 2 + int(np.max((high - low)/width)))
-        cuts = np.concatenate([low + (corner - low)*cuts[:-1], corner + (high - corner)*cuts], axis=1)
+        even = low + (high - low)*np.linspace(0, 1, 2 + int(np.max((high - low)/width)))
+        cuts = np.sort(np.concatenate([even, corner], axis=1), axis=1)
         middle, half = (cuts[:, 1:] + cuts[:, :-1])/2, np.maximum(np.diff(cuts)/2, 1e-300)
         l = middle[..., None] + half[..., None]*_LEGENDRE16[0]
         logw = self._log_density(l) + np.log(half[..., None]*_LEGENDRE16[1])
@@ -464,6 +485,8 @@ class ComposedLoss(PLRV):
         "log of the curve without p_inf; in closed form for one step only."
         if [n for _, n in self.parts] != [1]: raise ValueError("delta of a loss needs exactly one step (or Gaussians only): build an accountant for a composition")
         return self.parts[0][0].log_delta(eps)
+    def _real_cgf(self, t): return sum(n*p._real_cgf(t) for p, n in self.parts)
+    def _cumulants(self, t, order): return sum(n*p._cumulants(t, order) for p, n in self.parts)
     def _size(self, t): return max(p._size(t) for p, _ in self.parts)
     def _cgf(self, z): return sum(n*p._cgf(z) for p, n in self.parts)
     def _line(self, t, s):
