@@ -16,7 +16,7 @@ from numbers import Integral, Real
 from typing import NamedTuple
 import numpy as np
 import scipy.special as sc
-from scipy.special import expm1, gamma, log1p, log_ndtr, ndtr, roots_legendre
+from scipy.special import erfcx, expm1, gamma, log1p, log_ndtr, ndtr, roots_legendre
 
 # %% ../nbs/00_plrv.ipynb #4d94ba63
 class Bounds(NamedTuple):
@@ -119,14 +119,16 @@ _LEGENDRE50, _LEGENDRE16 = roots_legendre(50), roots_legendre(16)
 
 def _log_phi_gap(a, w, e):
     "log(Phi(a) - e^e Phi(a - w)) where e = w(w/2 - a): the curve of a normal loss of std w > 0 whose mean is aw above eps; arrays of one shape."
-    x = np.maximum(-a, -1.5)
-    end = 90/(np.sqrt(x*x + 90) + x)                  # e^{-xu-u^2/2} < e^-45 beyond
-    u = (_LEGENDRE50[0] + 1)/2*end[..., None]
-    mills = (_LEGENDRE50[1]/2*np.exp(-(x[..., None] + u/2)*u)*-expm1(-w[..., None]*u)).sum(-1)*end
-    big = np.maximum(a, 1)
-    ratio = np.where(a > 1, e + log_ndtr(big - w) - log_ndtr(big), -1)
-    with np.errstate(divide='ignore', over='ignore'): # mills is 0 where a^2 overflows: then so is delta
-        return np.where(a > 1, log_ndtr(big) + log1p(-np.exp(np.minimum(ratio, -1e-17))), np.log(mills) - a*a/2 - np.log(2*pi)/2)
+    with np.errstate(divide='ignore', over='ignore'):     # where a^2 overflows, delta is 0
+        x = np.maximum(-a, -1.5)
+        end = 90/(np.sqrt(x*x + 90) + x)                  # e^{-xu-u^2/2} < e^-45 beyond
+        u = (_LEGENDRE50[0] + 1)/2*end[..., None]
+        mills = (_LEGENDRE50[1]/2*np.exp(-(x[..., None] + u/2)*u)*-expm1(-w[..., None]*u)).sum(-1)*end
+        far = sqrt(pi/2)*(erfcx(x/sqrt(2)) - erfcx((x + w)/sqrt(2)))
+        big = np.maximum(a, 1)
+        second = np.where(a < w, np.log(erfcx(np.maximum(w - a, 0)/sqrt(2))/2) - a*a/2, e + log_ndtr(np.maximum(a - w, 0)))
+        ratio = np.where(a > 1, second - log_ndtr(big), -1)
+        return np.where(a > 1, log_ndtr(big) + log1p(-np.exp(np.minimum(ratio, -1e-17))), np.log(np.where(w > 10, far, mills)) - a*a/2 - np.log(2*pi)/2)
 
 def gaussian_log_delta(
     eps,  # any shape, nats, may be negative
@@ -235,11 +237,12 @@ def _central_cumulants(w, d, order):
     std = np.sqrt(var)
     unit = d/np.where(std > 0, std, 1)[:, None]
     power, moment, kappa = w*unit, [1., 0.], [0., 0.]
-    for n in range(2, order + 1):
-        power = power*unit
-        moment.append(power.sum(1))
-        kappa.append(moment[n] - sum(comb(n-1, k-1)*kappa[k]*moment[n-k] for k in range(2, n-1)))
-    return [k*std**n for n, k in enumerate(kappa)][2:]
+    with np.errstate(over='ignore', invalid='ignore'):
+        for n in range(2, order + 1):
+            power = power*unit
+            moment.append(power.sum(1))
+            kappa.append(moment[n] - sum(comb(n-1, k-1)*kappa[k]*moment[n-k] for k in range(2, n-1)))
+        return [k*std**n for n, k in enumerate(kappa)][2:]
 
 # %% ../nbs/00_plrv.ipynb #512f9df6
 def _node_abs_moment(law, t, order):

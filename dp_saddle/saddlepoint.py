@@ -49,7 +49,7 @@ def _solve(step, t, limit, tol=1e-6):
         v, slope = step(x, todo)
         low[todo], high[todo] = np.where(v < 0, x, low[todo]), np.where(v < 0, high[todo], x)
         a, b = np.maximum(low[todo], x/16), np.minimum(high[todo], 16*x)
-        with np.errstate(divide='ignore', invalid='ignore'): move = -v/slope
+        with np.errstate(divide='ignore', invalid='ignore', over='ignore'): move = -v/slope
         good = (x + move >= a) & (x + move <= b) & (np.abs(move) < last[todo]/2)
         t[todo] = new = np.where(good, x + move, np.sqrt(a*b))
         last[todo] = np.abs(new - x)
@@ -142,7 +142,7 @@ class TiltedAccountant(Accountant):
         def step(t, i): eps, value, slope = self._at(law, t); return log_delta[i] - value, t*slope
         return _solve(step, _normal_tilt(mean - ndtri(np.exp(log_delta)/2)*sqrt(var), mean, var), limit, 1e-11)   # its slope is approximate
     def _delta(self, law, eps, floor):
-        (low, value, up), p, live = np.zeros((3, eps.size)), law.p_inf, eps < law.sup + 16*_ULP*abs(law.sup)
+        (low, value, up), p, live = np.zeros((3, eps.size)), law.p_inf, eps < law.sup*(1 + 16*_ULP)
         if live.any():
             t = self._tilt(law, eps[live])
             k = _tilted(law, t, self._order)
@@ -241,7 +241,7 @@ class _Table:
         moments = self.K - np.multiply.outer(eps, self.t) + log_chernoff_factor(self.t)
         clt, error = clt_log_delta(eps[:, None], self.t, *self.k), moments + self.log_error
         rounding = self.rounding + 64*_ULP*np.multiply.outer(eps, self.t)
-        with np.errstate(divide='ignore'): low = clt + np.log(-np.expm1(np.minimum(error - clt, 0))) - rounding
+        with np.errstate(divide='ignore', invalid='ignore'): low = clt + np.log(-np.expm1(np.where(error < clt, error - clt, 0))) - rounding
         return low.max(1), (np.minimum(np.logaddexp(clt, error), moments) + rounding).min(1)
 
 # %% ../nbs/02_saddlepoint.ipynb #c1195d30
@@ -266,8 +266,7 @@ class SaddlePointCLT(TiltedAccountant):
 
 def _invert(table, log_high, log_low):
     "Lower and upper bound on eps from those on delta: the last eps where delta is proved to be above, the first found where below."
-    low = lambda e: table.log_bounds(np.array([e]))[0][0] - log_high
-    up = lambda e: table.log_bounds(np.array([e]))[1][0] - log_low
+    low, up = (lambda e, i=i, goal=goal: float(np.clip(table.log_bounds(np.array([e]))[i][0] - goal, -1e3, 1e3)) for i, goal in enumerate((log_high, log_low)))
     if log_low == -inf: return 0., inf
     end = ((table.K + log_chernoff_factor(table.t) - log_low + 2*table.rounding)/table.t).min()*(1 + 1e-12)
     if not end > 0 or up(0.) <= 0: return 0., 0.
@@ -336,7 +335,7 @@ class GaussianLimit(Accountant):
 
 def _normal_of(law, kind):
     "Mean and variance of the loss given that it is finite, and the Berry-Esseen error."
-    if not law.parts or law.p_inf >= 1: return -inf, 0., 0.
+    if law.p_inf >= 1 or law.sup <= 0: return -inf, 0., 0.
     if kind == 'gdp':
         with np.errstate(over='ignore'): mu2 = sum(p.mu**2 if isinstance(p, GaussianLoss) else n*np.expm1(p.cgf(1.)) for p, n in law.parts)
         return min(mu2, 1e300)/2, min(mu2, 1e300), 1.
@@ -347,8 +346,10 @@ def _normal_epsilon(delta, mean, var):
     "eps >= 0 with this delta if the loss is N(mean, var)."
     if delta <= 0: return inf
     if delta >= 1: return 0.
-    miss = lambda e: float(clt_log_delta(e, 0., 0., mean, var)) - log(delta)
-    return 0. if mean == -inf or miss(0.) <= 0 else brentq(miss, 0., max(mean + 40*sqrt(var), 1e-300), xtol=1e-300, rtol=1e-14)
+    miss = lambda e: float(np.clip(clt_log_delta(e, 0., 0., mean, var) - log(delta), -1e3, 1e3))
+    if mean == -inf or miss(0.) <= 0: return 0.
+    ends = mean + 40*sqrt(var) + mean*1e-15*2.**np.arange(50)
+    return brentq(miss, 0., next(e for e in ends if miss(e) <= 0), xtol=1e-300, rtol=1e-14)
 
 # %% ../nbs/02_saddlepoint.ipynb #9f03ecfe
 def asymptotic_epsilon(
