@@ -142,7 +142,7 @@ def _plan(curve, eps, goal):
         fits = np.flatnonzero(smoothed <= most)
         if fits.size and s[fits[0]] <= limit: return _Plan(t, X, s[fits[0]], w, smoothed[fits[0]], False)
     i = np.flatnonzero(s <= limit)[-1]
-    w = max(fine, min(2/s[i]*np.exp(min((tail[i] - most)/_PIECES, 50)), 5.))
+    w = max(fine, min(2/s[i]*np.exp(min((tail[i] - most)/_PIECES, 50)), 5., 60/t))
     return _Plan(t, X, limit, w, tail[i] + _log_spline_bound(t, s[i], w), True)
 
 # %% ../nbs/01_contour.ipynb #fd5ddebd

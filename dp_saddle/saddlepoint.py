@@ -53,7 +53,7 @@ def _solve(step, t, limit, tol=1e-6):
         good = (x + move >= a) & (x + move <= b) & (np.abs(move) < last[todo]/2)
         t[todo] = new = np.where(good, x + move, np.sqrt(a*b))
         last[todo] = np.abs(new - x)
-        todo = todo[(last[todo] > tol*x) & (high[todo] > low[todo]*(1 + 4*_ULP)) & (new > 1e-14)]
+        todo = todo[((last[todo] > tol*x) | ~good) & (high[todo] > low[todo]*(1 + 4*_ULP)) & (new > 1e-14)]
         if not todo.size: break
     return t
 
@@ -83,8 +83,8 @@ def saddle_point(
     law = _sum_of(law)
     eps = _array(0, law.sup, '[)', eps=eps)
     flat = eps.ravel()
-    t = _tilts(law, flat, _saddle_pull, asymptotic_saddle_point(law, flat), _largest_tilt(law))
-    return t.reshape(eps.shape)[()]
+    limit = _largest_tilt(law)
+    return _tilts(law, flat, _saddle_pull, asymptotic_saddle_point(law, flat), limit).reshape(eps.shape)[()]
 
 def _tilts(law, eps, pull, guess, limit):
     def step(t, i):
@@ -121,7 +121,8 @@ class TiltedAccountant(Accountant):
     _pull, _order = staticmethod(_saddle_pull), 2           # _order: cumulants needed
     def __init__(self, mechanism):
         super().__init__(mechanism)
-        self._known = {law: (*law.cumulants(0.), _largest_tilt(law)) for law in self.laws if law.sup > 0}
+        limits = [_largest_tilt(law) for law in self.laws]
+        self._known = {law: (*law.cumulants(0.), limit) for law, limit in zip(self.laws, limits) if law.sup > 0}
     def curve(self,
         tilts,  # 1-d array, > 0
     ):          # eps (may be negative) and delta, shape (directions, tilts)
@@ -235,14 +236,17 @@ class _Table:
         with np.errstate(divide='ignore', invalid='ignore', over='ignore'):
             log_rho = np.log(2*constant*lyapunov_sum(law, t)/K2**1.5)
         self.log_error = np.where(np.isnan(log_rho), inf, log_rho) + 1e-9
+        self.mean, self.std = K1 - t*K2, np.sqrt(np.maximum(K2, 1e-300))
         self.rounding = 1e-9 + 64*_ULP*(np.abs(self.K) + t*np.abs(K1) + t*t*K2)
     def log_bounds(self, eps):
         "log of (lower, upper) at a 1-d array eps, each the best over the tilts, without the mass at infinity."
-        moments = self.K - np.multiply.outer(eps, self.t) + log_chernoff_factor(self.t)
-        clt, error = clt_log_delta(eps[:, None], self.t, *self.k), moments + self.log_error
-        rounding = self.rounding + 64*_ULP*np.multiply.outer(eps, self.t)
-        with np.errstate(divide='ignore', invalid='ignore'): low = clt + np.log(-np.expm1(np.where(error < clt, error - clt, 0))) - rounding
-        return low.max(1), (np.minimum(np.logaddexp(clt, error), moments) + rounding).min(1)
+        eps = eps[:, None]
+        rounding = self.rounding + 64*_ULP*eps*self.t
+        moments = self.K - eps*self.t + log_chernoff_factor(self.t) + rounding
+        clt, error = clt_log_delta(eps, self.t, *self.k), moments + self.log_error
+        loose = rounding + 64*_ULP*(1 + np.abs(eps - self.mean)/self.std)*(eps + np.abs(self.mean))/self.std
+        with np.errstate(divide='ignore', invalid='ignore'): low = clt - loose + np.log(-np.expm1(np.where(error < clt - loose, error - clt + loose, 0)))
+        return low.max(1), np.minimum(np.logaddexp(clt + loose, error), moments).min(1)
 
 # %% ../nbs/02_saddlepoint.ipynb #c1195d30
 class SaddlePointCLT(TiltedAccountant):
@@ -268,8 +272,9 @@ def _invert(table, log_high, log_low):
     "Lower and upper bound on eps from those on delta: the last eps where delta is proved to be above, the first found where below."
     low, up = (lambda e, i=i, goal=goal: float(np.clip(table.log_bounds(np.array([e]))[i][0] - goal, -1e3, 1e3)) for i, goal in enumerate((log_high, log_low)))
     if log_low == -inf: return 0., inf
-    end = ((table.K + log_chernoff_factor(table.t) - log_low + 2*table.rounding)/table.t).min()*(1 + 1e-12)
-    if not end > 0 or up(0.) <= 0: return 0., 0.
+    if up(0.) <= 0: return 0., 0.
+    end = ((table.K + log_chernoff_factor(table.t) - log_low + 2*table.rounding)/table.t).min()*(1 + 1e-12)        # enough by moments alone
+    while up(end) > 0: end *= 1.1
     top = _nudge(up, brentq(up, 0., end, xtol=1e-13*end), 1)
     grid = np.linspace(0, top, 65)
     above = np.flatnonzero(table.log_bounds(grid)[0] >= log_high)
@@ -323,15 +328,16 @@ class GaussianLimit(Accountant):
         self._normal = {law: _normal_of(law, kind) for law in self.laws}
     def _delta(self, law, eps, floor):
         mean, var, error = self._normal[law]
-        p, value = law.p_inf, np.exp(clt_log_delta(eps, 0., 0., mean, var)) if mean > -inf else 0*eps
-        return np.clip(np.array([value - error, value, value + error])*(1 - p) + p, 0, 1)
+        p, loose = law.p_inf, 16*_ULP*(eps + abs(mean)) if mean > -inf else 0.
+        low, value, up = (np.exp(clt_log_delta(e, 0., 0., mean, var)) if mean > -inf else 0*eps for e in (eps + loose, eps, eps - loose))
+        return np.clip(np.array([low - error, value, up + error])*(1 - p) + p, 0, 1)
     def _epsilon(self, law, delta, floor):
         mean, var, error = self._normal[law]
         p = law.p_inf
         if p >= 1: return np.full((3, delta.size), inf)
         rest = (delta - p)/(1 - p)
         low, value, up = [[_normal_epsilon(d, mean, var) for d in rest + shift] for shift in (error, 0., -error)]
-        return np.array(low), np.array(value), np.array(up)
+        return np.array(low)*(1 - 16*_ULP), np.array(value), np.array(up)*(1 + 16*_ULP)
 
 def _normal_of(law, kind):
     "Mean and variance of the loss given that it is finite, and the Berry-Esseen error."

@@ -1,0 +1,223 @@
+"The saddle-point accountants: bounds against independent references, published settings, extremes, bad input."
+import json, os, warnings
+from decimal import Decimal
+import mpmath as mp
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+from certify import FILE, run
+from dp_saddle import (ApproxDP, ContourAccountant, Discrete, Gaussian, GaussianLimit, Laplace, MomentsAccountant, PLRV, PoissonSubsampled, PureDP,
+                       RandomizedResponse, SaddlePointCLT, SaddlePointMSD, rdp)
+from dp_saddle.plrv import gaussian_log_delta
+from dp_saddle.saddlepoint import asymptotic_epsilon, asymptotic_saddle_point, lyapunov_sum, msd_terms, saddle_point
+
+S = lambda sigma, rate: PoissonSubsampled(base=Gaussian(sigma=sigma), rate=rate)
+RANDOM = json.load(open(FILE))
+GOLDEN = json.load(open(os.path.join(os.path.dirname(FILE), 'golden.json')))
+PROVING = {'clt': SaddlePointCLT, 'moments': MomentsAccountant, 'classic': lambda m: MomentsAccountant(m, conversion='classic'), 'limit': GaussianLimit}
+ESTIMATING = {'msd': SaddlePointMSD, 'msd 3': lambda m: SaddlePointMSD(m, order=3), 'classical 8': lambda m: SaddlePointMSD(m, order=8, grouping='classical'), 'gdp': lambda m: GaussianLimit(m, kind='gdp')}
+
+# The promise
+
+@pytest.mark.parametrize('name', PROVING)
+def test_bounds_on_random_settings(name):
+    "On all 300 random settings of certify.py and all golden values: lower <= truth <= upper."
+    cases = [(r['steps'], r['eps'], r['direction'], Decimal(r['low']), Decimal(r['high'])) for r in RANDOM]
+    for r in GOLDEN:
+        value = Decimal(r['value']); slack = abs(value)*Decimal(10)**(1 - r['digits'])
+        cases.append((r['steps'], float(r['eps']), r['direction'], value - slack, value + slack))
+    assert len(cases) > 380
+    for steps, eps, direction, low, high in cases:
+        bounds = PROVING[name](getattr(run(steps), direction)).delta(eps)
+        assert Decimal(bounds.lower) <= high and low <= Decimal(bounds.upper), (steps, eps, direction, bounds)
+        assert bounds.lower <= bounds.estimate <= bounds.upper
+
+ODD = [0*Gaussian(sigma=1.), Gaussian(sigma=1.), Gaussian(sigma=1e-3), Gaussian(sigma=1e-50), Gaussian(sigma=1e50), 10**12*Gaussian(sigma=1e5), Laplace(scale=1.), Laplace(scale=1e-3), 10**6*Laplace(scale=1e3),
+       RandomizedResponse(eps=0), RandomizedResponse(eps=100.), 50*RandomizedResponse(eps=.1), 10**9*RandomizedResponse(eps=1e-4), ApproxDP(eps=0, delta=.1), 5*ApproxDP(eps=1., delta=1e-6), 10**4*ApproxDP(eps=.1, delta=.9),
+       Discrete(p=(1., 0.), q=(0., 1.)), Discrete(p=(.5, .5), q=(.5, .5)), Discrete(p=(.6, .4, 0), q=(.3, 0, .7)), Discrete(p=(1e-300, 1.), q=(.5, .5)), 20*Discrete(p=(.1, .2, .7), q=(.3, .3, .4)),
+       10*S(.3, .999), 10**6*S(.3, 1e-9), 3*S(.05, .01), 10**10*S(1e4, .5), 10*S(1., 1e-12), 1000*PoissonSubsampled(base=Laplace(scale=1.), rate=.01), 100*PoissonSubsampled(base=RandomizedResponse(eps=1.), rate=.1),
+       10*S(1., .1) + Gaussian(sigma=.01), 10*S(1., .1) + 1000*RandomizedResponse(eps=.01) + ApproxDP(eps=.1, delta=1e-8) + 3*Laplace(scale=2.), Gaussian(sigma=1e6) + RandomizedResponse(eps=1.), Gaussian(sigma=1e90) + RandomizedResponse(eps=1e-3)]
+
+@pytest.mark.parametrize('mechanism', ODD, ids=lambda m: f'{m}'[:80])
+def test_odd_mechanisms(mechanism):
+    "Whatever is composed: ordered bounds that meet the contour's, no NaN and no RuntimeWarning; or an error that says which mechanism is meant."
+    eps, delta = np.array([0, 1e-6, .5, 3., 100., 1e8]), np.array([.999, .1, 1e-6, 1e-300])
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore', UserWarning); warnings.simplefilter('error', RuntimeWarning)
+        exact = ContourAccountant(mechanism).delta(eps), ContourAccountant(mechanism).epsilon(delta)
+        for name, build in {**PROVING, **ESTIMATING}.items():
+            try: accountant = build(mechanism)
+            except ValueError as error:
+                assert 'mechanism must have' in str(error) and name in ESTIMATING
+                continue
+            for (low, mid, up), truth in zip((accountant.delta(eps), accountant.epsilon(delta)), exact):
+                assert (low <= mid).all() and (mid <= up).all() and (low >= 0).all(), name
+                assert (low <= truth.upper).all() and (truth.lower <= up).all(), name
+                if name in ESTIMATING and 'gdp' not in name and not accountant.laws[0].p_inf and accountant.laws[0].parts: assert (low == 0).all() or (low == np.inf).any()
+
+def test_trivial_bounds():
+    "A method that proves nothing says so."
+    for build in ESTIMATING.values():
+        with warnings.catch_warnings():
+            warnings.simplefilter('ignore')
+            assert build(100*S(1., .1)).delta([.5, 1.])[0].tolist() == [0, 0] and build(100*S(1., .1)).delta([.5, 1.])[2].tolist() == [1, 1]
+            assert build(100*S(1., .1)).epsilon(1e-5)[0] == 0 and build(100*S(1., .1)).epsilon(1e-5)[2] == np.inf
+
+def test_identical_steps():
+    "The sharper constant: narrower, still right."
+    for steps, n in ((S(1., .01), 1000), (PureDP(eps=.1), 100), (Laplace(scale=5.), 50)):
+        wide, narrow, truth = (a.delta([.5, 1., 2.]) for a in (SaddlePointCLT(n*steps), SaddlePointCLT(n*steps, identical=True), ContourAccountant(n*steps)))
+        assert (wide.upper - wide.lower >= narrow.upper - narrow.lower).all() and (narrow.lower <= truth.upper).all() and (truth.lower <= narrow.upper).all()
+        assert (narrow.upper < wide.upper).any()
+
+def test_never_above_moments():
+    "The CLT's upper bound is at most the tight moments bound, and that at most the classic one."
+    for m in (3000*S(2., .01), 10*S(.5, .1), 20*PureDP(eps=.5)):
+        clt, tight, classic = (a.epsilon([1e-3, 1e-9]).upper for a in (SaddlePointCLT(m), MomentsAccountant(m), MomentsAccountant(m, conversion='classic')))
+        assert (clt <= tight*(1 + 1e-3)).all() and (tight <= classic).all()
+
+# The saddle-point
+
+@given(st.floats(.3, 30), st.floats(1e-6, .9), st.integers(1, 10**7), st.floats(0, 30), st.booleans())
+def test_saddle_point_solves_its_equation(sigma, rate, n, eps, add):
+    law = (n*S(sigma, rate)).add if add else (n*S(sigma, rate)).remove
+    if eps >= law.sup*(1 - 1e-9):
+        if eps >= law.sup:
+            with pytest.raises(ValueError, match='eps must be in'): saddle_point(law, eps)
+        return
+    t = saddle_point(law, eps)
+    if t > 1e8: return                                    # delta is below all doubles
+    K1, K2 = law.cumulants(t)
+    assert t > 0 and abs(K1 - eps - 1/t - 1/(1 + t)) < 1e-8*t*(K2 + 1/t**2 + 1/(1 + t)**2)      # t to 8 digits
+
+def test_saddle_point_range():
+    "From 1e-8 to 1e6, with a closed form to compare with: K' = mu^2 (t + 1/2)."
+    for mu, eps in ((1e4, 0.), (1e-3, 1.), (1e-6, 1e-6), (1., 5.)):
+        t = saddle_point(Gaussian(sigma=1/mu).remove, eps)
+        with mp.workdps(30): want = mp.findroot(lambda x: mu**2*(x + .5) - eps - 1/x - 1/(1 + x), t)
+        assert t == pytest.approx(float(want), rel=1e-10)
+    assert saddle_point(Gaussian(sigma=1e-4).remove, 0.) < 3e-8 and saddle_point(Gaussian(sigma=1e3).remove, 1.) > 9e5
+
+def test_phase_transition_agrees_with_the_curve():
+    "Where K' climbs by orders of magnitude, t0 is still the minimum of F."
+    law = (1000*S(.3, 1e-4)).remove
+    for eps in (.5, 1., 5., 20., 80.):
+        t = saddle_point(law, eps)
+        near = t*np.linspace(.98, 1.02, 41)
+        F = law.cgf(near) - eps*near - np.log(near*(1 + near))
+        assert abs(F.argmin() - 20) <= 1
+
+# Published settings [SP Fig. 1-6]: order 1 within 0.1 % in eps
+
+@pytest.mark.parametrize('mechanism, deltas', [*[(n*S(2., .01), [1e-15]) for n in (2000, 2500, 3500, 4500)], (3000*S(2., .01), [1e-5, 1e-10, 1e-15]),
+                                              *[(n*S(9.4, 2**14/50000), [1e-5]) for n in (100, 250, 500, 1000, 2000)], (1000*Laplace(scale=100.), [1e-5, 1e-10, 1e-15])], ids=lambda v: f'{v}'[:70])
+def test_published_accuracy(mechanism, deltas):
+    truth, msd, clt = ContourAccountant(mechanism).epsilon(deltas).estimate, SaddlePointMSD(mechanism).epsilon(deltas).estimate, SaddlePointCLT(mechanism).epsilon(deltas)
+    assert np.abs(msd/truth - 1).max() < 1e-3 and np.abs(clt.estimate/truth - 1).max() < 1e-3
+    assert (clt.lower <= truth).all() and (truth <= clt.upper).all()
+
+def test_published_closed_forms():
+    "[SP 31, 32, 33] written out."
+    law, eps = (3000*S(2., .01)).remove, 1.5
+    t, F = saddle_point(law, eps), {}
+    for k, kappa in enumerate(law.cumulants(t, 6), 1): F[k] = kappa + (-1)**k*mp.factorial(k - 1)*(t**-k + (1 + t)**-k)
+    first = mp.exp(law.cgf(t) - eps*t)/mp.sqrt(2*mp.pi*t*t*(1 + t)**2*F[2])
+    b2, b3 = F[4]/(8*F[2]**2), -5*F[3]**2/(24*F[2]**3) - F[6]/(48*F[2]**3)
+    for order, want in ((1, first), (2, first*(1 + b2)), (3, first*(1 + b2 + b3))):
+        assert SaddlePointMSD(law, order=order).delta(eps).estimate == pytest.approx(float(want), rel=1e-9)
+    assert SaddlePointMSD(law, order=2, grouping='classical').delta(eps).estimate == pytest.approx(float(first*(1 + b2 - 5*F[3]**2/(24*F[2]**3))), rel=1e-9)
+
+def test_curve_is_the_curve():
+    "Every tilt is a saddle-point: the parametric curve and the solved one are the same."
+    run_, t = 500*S(1., .05), np.geomspace(.5, 10, 30)
+    for build in (SaddlePointMSD, SaddlePointCLT, MomentsAccountant):
+        eps, delta = build(run_).curve(t)
+        assert eps.shape == delta.shape == (2, 30)
+        for law, e, d in zip((run_.remove, run_.add), eps, delta):
+            inside = (e > 0) & (e < law.sup)
+            assert np.allclose(build(law).delta(e[inside]).estimate, d[inside], rtol=1e-8, atol=0)
+
+# Extremes
+
+def test_log_space():
+    "delta = 1e-300 and 10^7 steps."
+    for n in (3000, 10**7):
+        m = n*S(20., .01)
+        truth, clt = ContourAccountant(m).epsilon(1e-300).estimate, SaddlePointCLT(m).epsilon(1e-300)
+        assert clt.lower <= truth <= clt.upper
+        assert SaddlePointMSD(m).epsilon(1e-300).estimate == pytest.approx(truth, rel=1e-4) and clt.estimate == pytest.approx(truth, rel=1e-4)
+        assert SaddlePointMSD(m).delta(truth).estimate == pytest.approx(1e-300, rel=.05)
+
+@pytest.mark.parametrize('mu', [.01, 1., 9.9, 10.1, 40., 100., 1e3, 1e5])
+def test_normal_curve(mu):
+    "The closed form behind it all, for narrow and for very wide losses."
+    with mp.workdps(60):
+        for a in (30., 3., 1.001, .999, 0., -1., -8., -30.):
+            eps = mu*mu/2 - a*mu
+            second = mp.exp(-mp.mpf(a)**2/2)*mp.erfc((mp.mpf(mu) - a)/mp.sqrt(2))*mp.exp((mp.mpf(mu) - a)**2/2)/2      # e^eps Phi(a - mu)
+            want = mp.log(mp.ncdf(a) - second)
+            assert gaussian_log_delta(eps, mu) == pytest.approx(float(want), rel=1e-12, abs=3e-13*max(1, abs(eps)/mu**2*mu*abs(a), abs(a)))
+
+def test_gaussian_steps_cost_nothing():
+    "A Gaussian is infinitely divisible: with Gaussians alone the CLT version is exact, proved to 1e-8; beside others they only help."
+    m = 100*Gaussian(sigma=20.)
+    for accountant in (SaddlePointCLT(m), GaussianLimit(m)):
+        bounds = accountant.delta([.1, 1., 3.])
+        assert np.allclose(bounds.estimate, m.remove.delta([.1, 1., 3.]), rtol=1e-9) and (bounds.upper - bounds.lower < 1e-7*bounds.upper + 1e-11).all()
+    assert lyapunov_sum((m + 10*S(1., .1)).remove, 1.) == lyapunov_sum((10*S(1., .1)).remove, 1.)
+
+def test_renyi():
+    "rdp against closed forms, and Gaussian's tight conversion as in [GDP 4.1]."
+    assert rdp(4*Gaussian(sigma=2.), [1, 2.5, 100]) == pytest.approx(np.array([1, 2.5, 100])/2)
+    assert rdp(RandomizedResponse(eps=1.), 2.) == pytest.approx(float(mp.log((mp.e**2 + mp.e**-1)/(1 + mp.e))))
+    assert rdp(0*Gaussian(sigma=1.), 3) == 0 and rdp(ApproxDP(eps=1., delta=.1), 3) == np.inf
+    assert MomentsAccountant(420*Gaussian(sigma=100.)).epsilon(1e-5).upper == pytest.approx(.8156, abs=5e-5)
+
+# What the theory does not cover
+
+class Heavy(PLRV):
+    "A loss with an exponential tail: its MGF ends at t = 2."
+    def cgf(self, z): return np.where(np.asarray(z) < 2, -np.log(np.maximum(1 - np.asarray(z, float)/2, 1e-300)) - .7*np.asarray(z), np.inf)
+    def cumulants(self, t=0., order=2): return np.array([np.where(np.asarray(t) < 2, 1/np.maximum(2 - np.asarray(t, float), 1e-300)**k, np.inf) for k in range(1, order + 1)])
+
+def test_infinite_mgf():
+    with pytest.raises(ValueError, match='finite moment generating function'): SaddlePointMSD(Heavy()).delta(50.)
+
+def test_no_density():
+    for m in (10*PureDP(eps=1.), Discrete(p=(.5, .5), q=(.4, .6)), PoissonSubsampled(base=ApproxDP(eps=1., delta=.1), rate=.1)):
+        with pytest.raises(ValueError, match='mechanism must have a step with a density'): SaddlePointMSD(m)
+    SaddlePointMSD(PureDP(eps=1.) + Gaussian(sigma=1.)).delta(1.)
+
+def test_beyond_the_support():
+    law = (10*S(1., .1)).add
+    for build in (SaddlePointMSD, SaddlePointCLT, MomentsAccountant): assert build(law).delta(law.sup + 1e-6).estimate == 0
+    assert SaddlePointCLT(law).delta(law.sup + 1e-6) == (0, 0, 0)
+
+def test_warning_when_the_series_grows():
+    with pytest.warns(UserWarning, match='do not decrease at 1 of 2 points, first eps = 3'): SaddlePointMSD(3000*S(2., .01), order=3).delta([1., 3.])
+    with warnings.catch_warnings():
+        warnings.simplefilter('error')
+        SaddlePointMSD(3000*S(2., .01)).delta([.5, 1., 2.]); SaddlePointMSD(3000*S(2., .01), order=3).delta(1.)
+
+M = 10*S(1., .1)
+@pytest.mark.parametrize('text, error, call', [
+    ('order must be an integer, got 1.5', TypeError, lambda: SaddlePointMSD(M, order=1.5)), ('order must be an integer >= 1, got 0', ValueError, lambda: SaddlePointMSD(M, order=0)),
+    (r'order must be an integer in \[1, 8\], got 9: beyond, rounding', ValueError, lambda: SaddlePointMSD(M, order=9)), ('order must be an integer, got True', TypeError, lambda: SaddlePointMSD(M, order=True)),
+    ("grouping must be 'paper' or 'classical', got 'x'", ValueError, lambda: SaddlePointMSD(M, grouping='x')), ("conversion must be 'tight' or 'classic', got 'rdp'", ValueError, lambda: MomentsAccountant(M, conversion='rdp')),
+    ("kind must be 'clt' or 'gdp', got 3", ValueError, lambda: GaussianLimit(M, kind=3)), ('identical must be True or False, got 1', TypeError, lambda: SaddlePointCLT(M, identical=1)),
+    ('identical must be False', ValueError, lambda: SaddlePointCLT(M + Laplace(scale=1.), identical=True)), ('mechanism must be a Mechanism', TypeError, lambda: SaddlePointCLT('run')),
+    ('mechanism must have a finite loss', ValueError, lambda: GaussianLimit(ApproxDP(eps=1., delta=.1), kind='gdp')),
+    (r'eps must be in \[0, inf\), got -1', ValueError, lambda: SaddlePointMSD(M).delta(-1.)), (r'delta must be in \(0, 1\), got 0', ValueError, lambda: SaddlePointCLT(M).epsilon(0)),
+    (r'delta must be in \(0, 1\), got nan', ValueError, lambda: MomentsAccountant(M).epsilon(np.nan)), ('eps must be a number', TypeError, lambda: GaussianLimit(M).delta('1')),
+    (r'alpha must be in \[1, inf\), got 0.5', ValueError, lambda: rdp(M, .5)), (r'delta must be in \(0, 0.5\), got 0.6', ValueError, lambda: asymptotic_epsilon(M, delta=.6)),
+    ('mechanism must have at least one step', ValueError, lambda: asymptotic_epsilon(0*M, delta=.1)), ('law must be a PLRV', TypeError, lambda: saddle_point(M, 1.)), ('law must be a PLRV', TypeError, lambda: asymptotic_saddle_point(3, 1.)),
+    (r'tilts must be in \(0, inf\), got 0', ValueError, lambda: SaddlePointMSD(M).curve([0., 1.])), ('tilts must be a 1-d array', ValueError, lambda: SaddlePointMSD(M).curve(1.)),
+    ('noise over sensitivity', ValueError, lambda: SaddlePointMSD(S(1e-3, .1)).delta(1.))])
+def test_bad_input(text, error, call):
+    with pytest.raises(error, match=text): call()
+
+def test_high_orders_stop():
+    "Eight terms and no more; each is what the definition says, whatever the shape."
+    c = np.random.default_rng(0).normal(size=(14, 3))
+    assert msd_terms(c).shape == (7, 3) and np.allclose(msd_terms(c)[:, 1], msd_terms(c[:, 1]))
+    assert msd_terms(np.empty((0, 4))).shape == (0, 4)
