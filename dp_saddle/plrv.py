@@ -630,13 +630,16 @@ class Accountant:
         self.mechanism = mechanism
         laws = [mechanism] if isinstance(mechanism, PLRV) else [mechanism.remove] if mechanism.symmetric else [mechanism.remove, mechanism.add]
         self.laws = [law if isinstance(law, ComposedLoss) else ComposedLoss([(law, 1)]) for law in laws]
-    def _most(self, method, x):
+    def _most(self, method, x, top):
         worst = np.zeros((3, x.size))
-        for law in self.laws: worst = np.maximum(worst, method(law, x.ravel(), worst[0]))
+        for law in self.laws:
+            with np.errstate(over='ignore', invalid='ignore', divide='ignore'): low, mid, up = method(law, x.ravel(), worst[0])
+            low, up = np.where(np.isnan(low), 0, low), np.where(np.isnan(up), top, up)       # where doubles end, nothing is known
+            worst = np.maximum(worst, [low, np.where(np.isnan(mid), up, mid), up]) + 0.
         return Bounds(*(v.reshape(x.shape) if x.ndim else float(v[0]) for v in worst))
     def delta(self, eps) -> Bounds:
         "Bounds on delta at `eps` >= 0, a number or an array, the larger of both directions."
-        return self._most(self._delta, _array(0, inf, '[)', eps=eps))
+        return self._most(self._delta, _array(0, inf, '[)', eps=eps), 1.)
     def epsilon(self, delta) -> Bounds:
         "Bounds on the smallest eps >= 0 for `delta` in (0, 1), a number or an array; inf where no eps has it."
-        return self._most(self._epsilon, _array(0, 1, delta=delta))
+        return self._most(self._epsilon, _array(0, 1, delta=delta), inf)

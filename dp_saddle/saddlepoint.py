@@ -24,7 +24,12 @@ def _no_pull(t): return 0*t, 0*t
 # %% ../nbs/02_saddlepoint.ipynb #b735d4eb
 def _sum_of(law):
     if not isinstance(law, PLRV): raise TypeError(f"law must be a PLRV, such as run.remove or run.add, got {law!r}")
+    if not law.sup > -inf: raise ValueError("law must be finite somewhere, got a loss that is always infinite")
     return law if isinstance(law, ComposedLoss) else ComposedLoss([(law, 1)])
+
+def _choice(options, **named):
+    (name, x), = named.items()
+    if not isinstance(x, str) or x not in options: raise ValueError(f"{name} must be {' or '.join(map(repr, options))}, got {x!r}")
 
 def asymptotic_saddle_point(
     law,  # a PLRV, such as `run.remove`
@@ -36,7 +41,7 @@ def asymptotic_saddle_point(
 def _normal_tilt(eps, mean, var):
     std = sqrt(max(var, 1e-300))
     b = (eps - mean)/std
-    root = np.sqrt(b*b + 4)
+    root = np.hypot(b, 2)
     return np.where(b > 0, (b + root)/2, 2/(root + np.abs(b)))/std
 
 # %% ../nbs/02_saddlepoint.ipynb #5f04d7ca
@@ -53,7 +58,7 @@ def _solve(step, t, limit, tol=1e-6):
         good = (x + move >= a) & (x + move <= b) & (np.abs(move) < last[todo]/2)
         t[todo] = new = np.where(good, x + move, np.sqrt(a*b))
         last[todo] = np.abs(new - x)
-        todo = todo[((last[todo] > tol*x) | ~good) & (high[todo] > low[todo]*(1 + 4*_ULP)) & (new > 1e-14)]
+        todo = todo[((last[todo] > tol*x) | ~good) & (high[todo] > low[todo]*(1 + 4*_ULP)) & (new > _SMALLEST)]
         if not todo.size: break
     return t
 
@@ -73,6 +78,14 @@ def _cumulants(law, t, order):
     if bad.any(): raise ValueError(f"mechanism must have a loss with a finite moment generating function, got an infinite one at tilt {t[bad][0]:g}")
     return k
 
+_SMALLEST = 1e-14                            # tilt; below, delta is 1 to all digits, or the loss beyond all measure
+
+def _within(law, name, t, low, high=inf):
+    "All tilts are between low and the largest this law's grid allows, or an error."
+    high = min(high, _largest_tilt(law))
+    outside = ~((low <= t) & (t <= high))
+    if outside.any(): raise ValueError(f"{name} must be in [{low:g}, {high:g}] for this loss, got {t[outside][0]:g}")
+
 def _tilted(law, t, order): return np.vstack([law._real_cgf(t), _cumulants(law, t, order)])
 
 def saddle_point(
@@ -84,14 +97,16 @@ def saddle_point(
     eps = _array(0, law.sup, '[)', eps=eps)
     flat = eps.ravel()
     limit = _largest_tilt(law)
-    return _tilts(law, flat, _saddle_pull, asymptotic_saddle_point(law, flat), limit).reshape(eps.shape)[()]
+    t = _tilts(law, flat, _saddle_pull, asymptotic_saddle_point(law, flat), limit, 1e-10)
+    _within(law, 'the saddle-point', t, _SMALLEST*(1 + 1e-9), limit*(1 - 1e-9))
+    return t.reshape(eps.shape)[()]
 
-def _tilts(law, eps, pull, guess, limit):
+def _tilts(law, eps, pull, guess, limit, tol=1e-6):      # an error of t shows in delta as its square
     def step(t, i):
         K1, K2 = _cumulants(law, t, 2)
         p, slope = pull(t)
         return K1 - p - eps[i], K2 - slope
-    return _solve(step, guess, limit)
+    return _solve(step, guess, limit, tol)
 
 # %% ../nbs/02_saddlepoint.ipynb #2237028b
 _MAX_ORDER = 8
@@ -103,6 +118,8 @@ def msd_terms(
 ):                     # terms 2, ..., order, along the first axis
     "The corrections to steepest descent [SP 27], or the same sum sorted by powers of 1/n."
     c = np.asarray(c, float)
+    if not c.ndim or len(c) % 2 or len(c) > 22: raise ValueError(f"c must have 2 order - 2 rows, order in [1, 12], got shape {c.shape}")
+    _choice(('paper', 'classical'), grouping=grouping)
     order = len(c)//2 + 1
     A = np.zeros((2*order - 1,) + c.shape[1:])             # coefficients of A by the power of nu
     for k in range(3, 2*order + 1): A[k-2] = c[k-3]/_FACTORIAL[k]
@@ -118,7 +135,7 @@ def msd_terms(
 # %% ../nbs/02_saddlepoint.ipynb #46f3c878
 class TiltedAccountant(Accountant):
     "Methods that look at the loss from one tilt, K'(t) = eps + pull(t). They define `_log_value(t, eps, k, final)` from k = (K, K', K'', ...); `final`: time to warn."
-    _pull, _order = staticmethod(_saddle_pull), 2           # _order: cumulants needed
+    _pull, _order, _proves = staticmethod(_saddle_pull), 2, True       # _order: cumulants needed
     def __init__(self, mechanism):
         super().__init__(mechanism)
         limits = [_largest_tilt(law) for law in self.laws]
@@ -129,6 +146,7 @@ class TiltedAccountant(Accountant):
         "The curve of each direction with the tilt as its parameter: nothing to solve. Needs a loss that can be positive."
         t = _array(0, inf, tilts=tilts)
         if t.ndim != 1: raise ValueError(f"tilts must be a 1-d array of numbers in (0, inf), got {tilts!r}")
+        for law in self._known: _within(law, 'tilts', t, _SMALLEST)
         points = [self._at(law, t) for law in self._known]
         return np.array([e for e, _, _ in points]), np.array([np.exp(np.minimum(v, 0)) + law.p_inf for (_, v, _), law in zip(points, self._known)])
     def _at(self, law, t):
@@ -162,7 +180,8 @@ class TiltedAccountant(Accountant):
             e = k[1] - self._pull(t)[0]
             self._log_value(t, e, k, final=True)
             value[live] = np.clip(e, 0, law.sup)
-            with np.errstate(divide='ignore'): low[live], up[live] = self._prove_epsilon(law, t, k, np.log(d - p*(1 - 1e-12)), np.log(np.maximum(d - p*(1 + 1e-12), 0)))
+            low[live], up[live] = self._prove_epsilon(law, t, k, np.log(d - p*(1 - 1e-12)), np.log(np.maximum(d - p*(1 + 1e-12), 0)))
+            up[live] = np.where(d > p*(1 + 1e-12), np.minimum(up[live], law.sup*(1 + 16*_ULP)), inf) if self._proves else inf
         return low, np.clip(value, low, up), up
     def _prove_delta(self, law, t, k, eps): return 0*t, 0*t + 1                     # lower and upper bound, mass at infinity apart
     def _prove_epsilon(self, law, t, k, log_high, log_low): return 0*t, 0*t + inf   # likewise; two logarithms of delta, to allow for rounding
@@ -170,6 +189,7 @@ class TiltedAccountant(Accountant):
 # %% ../nbs/02_saddlepoint.ipynb #d82c6881
 class SaddlePointMSD(TiltedAccountant):
     "Steepest descent at the saddle-point [SP Def. 3.6]: an estimate, with trivial bounds. Needs a step with a density (Gaussian, Laplace)."
+    _proves = False
     def __init__(self,
         mechanism,         # a Mechanism, or a PLRV for one direction only
         order=1,           # terms of the series, 1 to 8
@@ -177,7 +197,7 @@ class SaddlePointMSD(TiltedAccountant):
     ):
         _count(1, order=order)
         if order > _MAX_ORDER: raise ValueError(f"order must be an integer in [1, {_MAX_ORDER}], got {order}: beyond, rounding of the {2*order} cumulants it needs shows in double precision")
-        if grouping not in ('paper', 'classical'): raise ValueError(f"grouping must be 'paper' or 'classical', got {grouping!r}")
+        _choice(('paper', 'classical'), grouping=grouping)
         super().__init__(mechanism)
         if any(law.parts and all(isinstance(p, FiniteLoss) for p, _ in law.parts) for law in self.laws):
             raise ValueError(f"mechanism must have a step with a density (Gaussian, Laplace) for steepest descent, got {mechanism!r}; the contour, CLT and moments accountants take it")
@@ -196,7 +216,7 @@ class SaddlePointMSD(TiltedAccountant):
     def _check(self, terms, eps):
         sizes = np.abs(np.vstack([np.ones(terms.shape[1]), terms]))
         bad = ~(sizes[1:] <= sizes[:-1]).all(0)
-        if bad.any(): warnings.warn(f"the terms of the series do not decrease at {bad.sum()} of {bad.size} points, first eps = {eps[bad][0]:g}: the estimate of order {self.order} may be far off; see SaddlePointCLT's bounds or ContourAccountant", stacklevel=6)
+        if bad.any(): warnings.warn(f"the terms of the series (looked at to order {max(self.order, 2)}) do not decrease at {bad.sum()} of {bad.size} points, first eps = {eps[bad][0]:g}: the estimate of order {self.order} may be far off; see SaddlePointCLT's bounds or ContourAccountant", stacklevel=6)
 
 # %% ../nbs/02_saddlepoint.ipynb #3da8d9ae
 def clt_log_delta(
@@ -215,9 +235,17 @@ def lyapunov_sum(
     t,    # tilts, any shape, >= 0
 ):        # P_t, shape of t
     "P_t = sum_j E|L_j - E L_j|^3 over the tilted steps [SP 19], by quadrature split at the mean; Gaussian steps are infinitely divisible and add 0."
-    return sum((n*p.abs_moment(t) for p, n in _sum_of(law).parts if not isinstance(p, GaussianLoss)), np.multiply(0., t))
+    law, t = _sum_of(law), _array(0, inf, '[)', t=t)
+    _within(law, 't', t, 0.)
+    return sum((n*p.abs_moment(t) for p, n in law.parts if not isinstance(p, GaussianLoss)), 0*t)[()]
 
 _BERRY_ESSEEN, _IDENTICAL = .56, .469        # Shevtsova 2010; 2013
+
+def _berry_esseen(law, t, var, constant):
+    "What the distribution function of the tilted sum and the normal one can differ by; inf where that is beyond doubles."
+    with np.errstate(divide='ignore', invalid='ignore', over='ignore'): P = lyapunov_sum(law, t); error = constant*P/var/np.sqrt(var)
+    known = (var > 1e-290) & ((P > 1e-290) | all(isinstance(p, GaussianLoss) for p, _ in law.parts))
+    return np.where(known & np.isfinite(error), error, inf)
 
 # %% ../nbs/02_saddlepoint.ipynb #4285e9e5
 def _spread(t, K2, widths):
@@ -233,9 +261,7 @@ class _Table:
     def __init__(self, law, t, constant):
         self.t = t
         self.K, K1, K2 = self.k = _tilted(law, t, 2)
-        with np.errstate(divide='ignore', invalid='ignore', over='ignore'):
-            log_rho = np.log(2*constant*lyapunov_sum(law, t)/K2**1.5)
-        self.log_error = np.where(np.isnan(log_rho), inf, log_rho) + 1e-9
+        with np.errstate(divide='ignore'): self.log_error = np.log(2*_berry_esseen(law, t, K2, constant)) + 1e-9      # 2: both ends of the interval
         self.mean, self.std = K1 - t*K2, np.sqrt(np.maximum(K2, 1e-300))
         self.rounding = 1e-9 + 64*_ULP*(np.abs(self.K) + t*np.abs(K1) + t*t*K2)
     def log_bounds(self, eps):
@@ -246,7 +272,8 @@ class _Table:
         clt, error = clt_log_delta(eps, self.t, *self.k), moments + self.log_error
         loose = rounding + 64*_ULP*(1 + np.abs(eps - self.mean)/self.std)*(eps + np.abs(self.mean))/self.std
         with np.errstate(divide='ignore', invalid='ignore'): low = clt - loose + np.log(-np.expm1(np.where(error < clt - loose, error - clt + loose, 0)))
-        return low.max(1), np.minimum(np.logaddexp(clt + loose, error), moments).min(1)
+        low, up = low.max(1), np.fmin(np.logaddexp(clt + loose, error), moments).min(1)
+        return np.where(np.isnan(low), -inf, low), np.where(np.isnan(up), inf, up)
 
 # %% ../nbs/02_saddlepoint.ipynb #c1195d30
 class SaddlePointCLT(TiltedAccountant):
@@ -256,7 +283,7 @@ class SaddlePointCLT(TiltedAccountant):
         identical=False,  # True: use the sharper constant for runs whose steps are all the same mechanism
     ):
         super().__init__(mechanism)
-        if not isinstance(identical, bool): raise TypeError(f"identical must be True or False, got {identical!r}")
+        if not isinstance(identical, (bool, np.bool_)): raise TypeError(f"identical must be True or False, got {identical!r}")
         if identical and any(len(law.parts) > 1 for law in self.laws): raise ValueError(f"identical must be False for a run of different mechanisms, got True for {mechanism!r}")
         self._constant = _IDENTICAL if identical else _BERRY_ESSEEN
     def _log_value(self, t, eps, k, final=False): return clt_log_delta(eps, t, *k)
@@ -274,7 +301,9 @@ def _invert(table, log_high, log_low):
     if log_low == -inf: return 0., inf
     if up(0.) <= 0: return 0., 0.
     end = ((table.K + log_chernoff_factor(table.t) - log_low + 2*table.rounding)/table.t).min()*(1 + 1e-12)        # enough by moments alone
-    while up(end) > 0: end *= 1.1
+    while up(end) > 0:
+        if end > 1e300: return 0., inf
+        end *= 1.1
     top = _nudge(up, brentq(up, 0., end, xtol=1e-13*end), 1)
     grid = np.linspace(0, top, 65)
     above = np.flatnonzero(table.log_bounds(grid)[0] >= log_high)
@@ -295,7 +324,7 @@ class MomentsAccountant(TiltedAccountant):
         mechanism,           # a Mechanism, or a PLRV for one direction only
         conversion='tight',  # 'tight' (Canonne et al. 2020) or 'classic' (Abadi et al. 2016)
     ):
-        if conversion not in ('tight', 'classic'): raise ValueError(f"conversion must be 'tight' or 'classic', got {conversion!r}")
+        _choice(('tight', 'classic'), conversion=conversion)
         super().__init__(mechanism)
         self._pull, self._log_factor = (_tight_pull, log_chernoff_factor) if conversion == 'tight' else (_no_pull, lambda t: 0*t)
     def _log_value(self, t, eps, k, final=False): return k[0] - eps*t + self._log_factor(t)
@@ -311,8 +340,11 @@ def rdp(
 ):              # Renyi divergence of that order, nats, the larger of both directions
     "Renyi differential privacy, K(alpha - 1)/(alpha - 1) [SP Sect. 1]; infinite where the loss can be."
     a = _array(1, inf, '[)', alpha=alpha)
-    t = np.maximum(a - 1, 1e-300)
-    one = lambda law: np.where(a == 1, law.cumulants(0., 1)[0], law.cgf(t)/t) if not law.p_inf and law.parts else np.full(a.shape, inf if law.p_inf else 0.)
+    def one(law):
+        if law.p_inf or not law.parts: return np.full(a.shape, inf if law.p_inf else 0.)
+        _within(law, 'alpha - 1', a - 1, 0.)
+        t = np.maximum(a - 1, 1e-300)
+        return np.where(a == 1, law.cumulants(0., 1)[0], law.cgf(t)/t)
     return np.max([one(law) for law in Accountant(mechanism).laws], axis=0)[()]
 
 # %% ../nbs/02_saddlepoint.ipynb #8fe62adb
@@ -323,21 +355,22 @@ class GaussianLimit(Accountant):
         kind='clt', # 'clt': mean and variance of the loss; 'gdp': mu of Bu et al. 2020, no mass at infinity
     ):
         super().__init__(mechanism)
-        if kind not in ('clt', 'gdp'): raise ValueError(f"kind must be 'clt' or 'gdp', got {kind!r}")
+        _choice(('clt', 'gdp'), kind=kind)
         if kind == 'gdp' and any(law.p_inf for law in self.laws): raise ValueError(f"mechanism must have a finite loss for kind='gdp', got {mechanism!r} with mass {self.laws[0].p_inf:g} at infinity")
         self._normal = {law: _normal_of(law, kind) for law in self.laws}
     def _delta(self, law, eps, floor):
         mean, var, error = self._normal[law]
         p, loose = law.p_inf, 16*_ULP*(eps + abs(mean)) if mean > -inf else 0.
         low, value, up = (np.exp(clt_log_delta(e, 0., 0., mean, var)) if mean > -inf else 0*eps for e in (eps + loose, eps, eps - loose))
-        return np.clip(np.array([low - error, value, up + error])*(1 - p) + p, 0, 1)
+        return np.clip(np.array([low - error, value, up + error])*(1 - p) + p, [[p*(1 - 1e-12)], [0], [0]], 1)
     def _epsilon(self, law, delta, floor):
         mean, var, error = self._normal[law]
         p = law.p_inf
         if p >= 1: return np.full((3, delta.size), inf)
         rest = (delta - p)/(1 - p)
         low, value, up = [[_normal_epsilon(d, mean, var) for d in rest + shift] for shift in (error, 0., -error)]
-        return np.array(low)*(1 - 16*_ULP), np.array(value), np.array(up)*(1 + 16*_ULP)
+        low, value, up = np.array(low)*(1 - 16*_ULP), np.minimum(value, max(law.sup, 0)), np.array(up)*(1 + 16*_ULP)
+        return np.minimum(low, value), value, up
 
 def _normal_of(law, kind):
     "Mean and variance of the loss given that it is finite, and the Berry-Esseen error."
@@ -346,7 +379,7 @@ def _normal_of(law, kind):
         with np.errstate(over='ignore'): mu2 = sum(p.mu**2 if isinstance(p, GaussianLoss) else n*np.expm1(p.cgf(1.)) for p, n in law.parts)
         return min(mu2, 1e300)/2, min(mu2, 1e300), 1.
     mean, var = law.cumulants(0.)
-    return mean, var, 1e-12 + (_BERRY_ESSEEN*lyapunov_sum(law, 0.)/var**1.5 if var > 0 else 1.)
+    return mean, var, 1e-12 + min(_berry_esseen(law, 0., var, _BERRY_ESSEEN), 1.)
 
 def _normal_epsilon(delta, mean, var):
     "eps >= 0 with this delta if the loss is N(mean, var)."
