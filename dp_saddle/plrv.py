@@ -41,6 +41,11 @@ def _count(low, **named):
         if isinstance(x, (bool, np.bool_)) or not isinstance(x, Integral): raise TypeError(f"{name} must be an integer, got {x!r}")
         if x < low: raise ValueError(f"{name} must be an integer >= {low}, got {x!r}")
 
+def _choice(options, **named):
+    "The named value is one of the strings `options`."
+    (name, x), = named.items()
+    if not isinstance(x, str) or x not in options: raise ValueError(f"{name} must be {' or '.join(map(repr, options))}, got {x!r}")
+
 def _array(low, high, brackets='()', **named):
     "The named value as a float array, each entry between `low` and `high`."
     (name, x), = named.items()

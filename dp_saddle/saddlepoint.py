@@ -13,8 +13,8 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import factorial, factorial2, log1p, ndtri
 from .contour import _MAX_GRID, log_chernoff_factor
-from .plrv import (Accountant, Bounds, ComposedLoss, FiniteLoss, GaussianLoss, Mechanism, PLRV, _array, _count, _log_phi_gap, _real,
-                            _ULP, gaussian_log_delta)
+from .plrv import (Accountant, ComposedLoss, FiniteLoss, GaussianLoss, PLRV, _array, _choice, _count, _log_phi_gap, _ULP,
+                            gaussian_log_delta)
 
 # %% ../nbs/02_saddlepoint.ipynb #b50b0464
 def _saddle_pull(t): return 1/t + 1/(1 + t), -1/t**2 - 1/(1 + t)**2          # [SP 25] and its derivative
@@ -26,10 +26,6 @@ def _sum_of(law):
     if not isinstance(law, PLRV): raise TypeError(f"law must be a PLRV, such as run.remove or run.add, got {law!r}")
     if not law.sup > -inf: raise ValueError("law must be finite somewhere, got a loss that is always infinite")
     return law if isinstance(law, ComposedLoss) else ComposedLoss([(law, 1)])
-
-def _choice(options, **named):
-    (name, x), = named.items()
-    if not isinstance(x, str) or x not in options: raise ValueError(f"{name} must be {' or '.join(map(repr, options))}, got {x!r}")
 
 def asymptotic_saddle_point(
     law,  # a PLRV, such as `run.remove`
@@ -45,6 +41,8 @@ def _normal_tilt(eps, mean, var):
     return np.where(b > 0, (b + root)/2, 2/(root + np.abs(b)))/std
 
 # %% ../nbs/02_saddlepoint.ipynb #5f04d7ca
+_SMALLEST = 1e-14                            # tilt; below, delta is 1 to all digits, or the loss beyond all measure
+
 def _solve(step, t, limit, tol=1e-6):
     "Where the increasing functions `step(t, i) -> (value, slope)`, i = their indices, are 0; `limit` if not before. From the guesses t, 1-d."
     t = np.clip(t, 1e-12, limit/2)
@@ -78,8 +76,6 @@ def _cumulants(law, t, order):
     if bad.any(): raise ValueError(f"mechanism must have a loss with a finite moment generating function, got an infinite one at tilt {t[bad][0]:g}")
     return k
 
-_SMALLEST = 1e-14                            # tilt; below, delta is 1 to all digits, or the loss beyond all measure
-
 def _within(law, name, t, low, high=inf):
     "All tilts are between low and the largest this law's grid allows, or an error."
     high = min(high, _largest_tilt(law))
@@ -88,6 +84,7 @@ def _within(law, name, t, low, high=inf):
 
 def _tilted(law, t, order): return np.vstack([law._real_cgf(t), _cumulants(law, t, order)])
 
+# %% ../nbs/02_saddlepoint.ipynb #e45d811a
 def saddle_point(
     law,  # a PLRV, such as `run.remove`
     eps,  # 0 <= eps < ess sup L, any shape, nats
@@ -98,11 +95,12 @@ def saddle_point(
     flat = eps.ravel()
     limit = _largest_tilt(law)
     t = _tilts(law, flat, _saddle_pull, asymptotic_saddle_point(law, flat), limit, 1e-10)
-    _within(law, 'the saddle-point', t, _SMALLEST*(1 + 1e-9), limit*(1 - 1e-9))
+    _within(law, 'eps: its saddle-point', t, _SMALLEST*(1 + 1e-9), limit*(1 - 1e-9))
     return t.reshape(eps.shape)[()]
 
 def _tilts(law, eps, pull, guess, limit, tol=1e-6):      # an error of t shows in delta as its square
     def step(t, i):
+        "K'(t) - pull - eps and its slope."
         K1, K2 = _cumulants(law, t, 2)
         p, slope = pull(t)
         return K1 - p - eps[i], K2 - slope
@@ -133,6 +131,10 @@ def msd_terms(
     return terms
 
 # %% ../nbs/02_saddlepoint.ipynb #46f3c878
+def _slack(law):
+    "What the sum's losses, and so an eps, are known to in doubles, nats."
+    return 16*_ULP*(sum(n*getattr(p, 'loose', 0.) for p, n in law.parts) + (abs(law.sup) if abs(law.sup) < inf else 0.))
+
 class TiltedAccountant(Accountant):
     "Methods that look at the loss from one tilt, K'(t) = eps + pull(t). They define `_log_value(t, eps, k, final)` from k = (K, K', K'', ...); `final`: time to warn."
     _pull, _order, _proves = staticmethod(_saddle_pull), 2, True       # _order: cumulants needed
@@ -140,6 +142,7 @@ class TiltedAccountant(Accountant):
         super().__init__(mechanism)
         limits = [_largest_tilt(law) for law in self.laws]
         self._known = {law: (*law.cumulants(0.), limit) for law, limit in zip(self.laws, limits) if law.sup > 0}
+        self._slack = {law: _slack(law) for law in self.laws}
     def curve(self,
         tilts,  # 1-d array, > 0
     ):          # eps (may be negative) and delta, shape (directions, tilts)
@@ -161,7 +164,7 @@ class TiltedAccountant(Accountant):
         def step(t, i): eps, value, slope = self._at(law, t); return log_delta[i] - value, t*slope
         return _solve(step, _normal_tilt(mean - ndtri(np.exp(log_delta)/2)*sqrt(var), mean, var), limit, 1e-11)   # its slope is approximate
     def _delta(self, law, eps, floor):
-        (low, value, up), p, live = np.zeros((3, eps.size)), law.p_inf, eps < law.sup*(1 + 16*_ULP)
+        (low, value, up), p, live = np.zeros((3, eps.size)), law.p_inf, (eps < law.sup + self._slack[law]) & (law.sup > 0)
         if live.any():
             t = self._tilt(law, eps[live])
             k = _tilted(law, t, self._order)
@@ -181,7 +184,7 @@ class TiltedAccountant(Accountant):
             self._log_value(t, e, k, final=True)
             value[live] = np.clip(e, 0, law.sup)
             low[live], up[live] = self._prove_epsilon(law, t, k, np.log(d - p*(1 - 1e-12)), np.log(np.maximum(d - p*(1 + 1e-12), 0)))
-            up[live] = np.where(d > p*(1 + 1e-12), np.minimum(up[live], law.sup*(1 + 16*_ULP)), inf) if self._proves else inf
+            up[live] = np.where(d > p*(1 + 1e-12), np.minimum(up[live], law.sup + self._slack[law]), inf) if self._proves else inf
         return low, np.clip(value, low, up), up
     def _prove_delta(self, law, t, k, eps): return 0*t, 0*t + 1                     # lower and upper bound, mass at infinity apart
     def _prove_epsilon(self, law, t, k, log_high, log_low): return 0*t, 0*t + inf   # likewise; two logarithms of delta, to allow for rounding
@@ -263,7 +266,7 @@ class _Table:
         self.K, K1, K2 = self.k = _tilted(law, t, 2)
         with np.errstate(divide='ignore'): self.log_error = np.log(2*_berry_esseen(law, t, K2, constant)) + 1e-9      # 2: both ends of the interval
         self.mean, self.std = K1 - t*K2, np.sqrt(np.maximum(K2, 1e-300))
-        self.rounding = 1e-9 + 64*_ULP*(np.abs(self.K) + t*np.abs(K1) + t*t*K2)
+        self.rounding = 1e-9 + 64*_ULP*(np.abs(self.K) + t*np.abs(K1) + t*t*K2) + t*_slack(law)
     def log_bounds(self, eps):
         "log of (lower, upper) at a 1-d array eps, each the best over the tilts, without the mass at infinity."
         eps = eps[:, None]
@@ -329,10 +332,10 @@ class MomentsAccountant(TiltedAccountant):
         self._pull, self._log_factor = (_tight_pull, log_chernoff_factor) if conversion == 'tight' else (_no_pull, lambda t: 0*t)
     def _log_value(self, t, eps, k, final=False): return k[0] - eps*t + self._log_factor(t)
     def _prove_delta(self, law, t, k, eps):
-        rounding = 1e-12 + 64*_ULP*(np.abs(k[0]) + eps*t)
+        rounding = 1e-12 + 64*_ULP*(np.abs(k[0]) + eps*t) + t*self._slack[law]
         return 0*t, np.maximum(np.exp(np.minimum(self._log_value(t, eps, k) + rounding, 0)), 5e-324)
     def _prove_epsilon(self, law, t, k, log_high, log_low):
-        return 0*t, np.maximum((k[0] + self._log_factor(t) - log_low + 1e-12 + 64*_ULP*np.abs(k[0]))/t, 0)
+        return 0*t, np.maximum((k[0] + self._log_factor(t) - log_low + 1e-12 + 64*_ULP*np.abs(k[0]))/t + self._slack[law], 0)
 
 def rdp(
     mechanism,  # a mechanism or a composition
@@ -341,6 +344,7 @@ def rdp(
     "Renyi differential privacy, K(alpha - 1)/(alpha - 1) [SP Sect. 1]; infinite where the loss can be."
     a = _array(1, inf, '[)', alpha=alpha)
     def one(law):
+        "One direction."
         if law.p_inf or not law.parts: return np.full(a.shape, inf if law.p_inf else 0.)
         _within(law, 'alpha - 1', a - 1, 0.)
         t = np.maximum(a - 1, 1e-300)
@@ -360,7 +364,7 @@ class GaussianLimit(Accountant):
         self._normal = {law: _normal_of(law, kind) for law in self.laws}
     def _delta(self, law, eps, floor):
         mean, var, error = self._normal[law]
-        p, loose = law.p_inf, 16*_ULP*(eps + abs(mean)) if mean > -inf else 0.
+        p, loose = law.p_inf, 16*_ULP*(eps + abs(mean)) + _slack(law) if mean > -inf else 0.
         low, value, up = (np.exp(clt_log_delta(e, 0., 0., mean, var)) if mean > -inf else 0*eps for e in (eps + loose, eps, eps - loose))
         return np.clip(np.array([low - error, value, up + error])*(1 - p) + p, [[p*(1 - 1e-12)], [0], [0]], 1)
     def _epsilon(self, law, delta, floor):
@@ -369,9 +373,10 @@ class GaussianLimit(Accountant):
         if p >= 1: return np.full((3, delta.size), inf)
         rest = (delta - p)/(1 - p)
         low, value, up = [[_normal_epsilon(d, mean, var) for d in rest + shift] for shift in (error, 0., -error)]
-        low, value, up = np.array(low)*(1 - 16*_ULP), np.minimum(value, max(law.sup, 0)), np.array(up)*(1 + 16*_ULP)
+        low, value, up = np.maximum(np.array(low)*(1 - 16*_ULP) - _slack(law), 0), np.minimum(value, max(law.sup, 0)), np.array(up)*(1 + 16*_ULP) + _slack(law)
         return np.minimum(low, value), value, up
 
+# %% ../nbs/02_saddlepoint.ipynb #22bb1e61
 def _normal_of(law, kind):
     "Mean and variance of the loss given that it is finite, and the Berry-Esseen error."
     if law.p_inf >= 1 or law.sup <= 0: return -inf, 0., 0.
