@@ -147,6 +147,8 @@ def gaussian_log_delta(
 class GaussianLoss(PLRV):
     "Loss of a Gaussian mechanism, mu = sensitivity/sigma: N(mu^2/2, mu^2)."
     def __init__(self, mu): self.mu = mu
+    @property
+    def reverse(self): return self
     def cgf(self, z): z = np.asarray(z); return (self.mu**2*z*(z + 1)/2)[()]
     def cumulants(self, t=0., order=2): t = np.asarray(t, float); return np.array([self.mu**2*(t + .5), self.mu**2 + 0*t] + [0*t]*order)[:order]
     def abs_moment(self, t=0., order=3): return (sqrt(2)*self.mu)**order*gamma((order + 1)/2)/sqrt(pi) + np.multiply(0., t)
@@ -479,6 +481,10 @@ class ComposedLoss(PLRV):
         self.parts = [(p, n) for p, n in parts if n and not isinstance(p, GaussianLoss)] + ([(GaussianLoss(sqrt(mu2)), 1)] if mu2 else [])
         self.inf, self.sup = (sum((n*getattr(p, end) for p, n in self.parts), 0.) for end in ('inf', 'sup'))
         with np.errstate(divide='ignore'): self.p_inf = -np.expm1(sum(n*np.log1p(-p.p_inf) for p, n in self.parts))
+    @property
+    def reverse(self):
+        "The composition of the pairs with P and Q exchanged."
+        return ComposedLoss([(p.reverse, n) for p, n in self.parts])
     def cgf(self, z):
         "K(z) = sum n_i K_i(z)."
         return sum((n*p.cgf(z) for p, n in self.parts), 0.*np.asarray(z))
