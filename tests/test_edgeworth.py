@@ -1,11 +1,12 @@
 "Edgeworth expansions: accountants that estimate, on anything that can be composed."
 import json, warnings
+from decimal import Decimal
 import numpy as np
 import pytest
 from certify import FILE, run
 from test_saddlepoint import ODD, S
-from dp_saddle import ApproxDP, ContourAccountant, EdgeworthAccountant, Gaussian, SaddlePointCLT, TiltedEdgeworth
-from dp_saddle.edgeworth import edgeworth_tail
+from dp_saddle import ApproxDP, ContourAccountant, EdgeworthAccountant, EdgeworthInterval, Gaussian, SaddlePointCLT, TiltedEdgeworth
+from dp_saddle.edgeworth import edgeworth_tail, moment_bound
 from dp_saddle.saddlepoint import saddle_point
 
 @pytest.mark.parametrize('mechanism', ODD, ids=lambda m: f'{m}'[:80])
@@ -60,3 +61,34 @@ def test_bad_input(build):
 
 def test_tail_shapes():
     assert edgeworth_tail(0., []).shape == () and edgeworth_tail(np.zeros((2, 3)), [.1, .2]).shape == (2, 3)
+
+# The interval
+
+def test_interval_on_random_settings():
+    "lower <= truth <= upper on all 300 random runs; now and then better than moments alone."
+    for row in json.load(open(FILE)):
+        bounds = EdgeworthInterval(getattr(run(row['steps']), row['direction'])).delta(row['eps'])
+        assert Decimal(bounds.lower) <= Decimal(row['high']) and Decimal(row['low']) <= Decimal(bounds.upper), row
+        assert bounds.lower <= bounds.estimate <= bounds.upper
+
+@pytest.mark.parametrize('mechanism', ODD, ids=lambda m: f'{m}'[:80])
+def test_interval_on_odd_mechanisms(mechanism):
+    eps, delta = np.array([0, 1e-6, .5, 3., 100., 1e8]), np.array([.999, .1, 1e-6, 1e-300])
+    with warnings.catch_warnings():
+        warnings.simplefilter('error', RuntimeWarning); warnings.simplefilter('ignore', UserWarning)
+        exact, accountant = ContourAccountant(mechanism), EdgeworthInterval(mechanism)
+        for (low, mid, up), truth in ((accountant.delta(eps), exact.delta(eps)), (accountant.epsilon(delta), exact.epsilon(delta))):
+            assert (0 <= low).all() and (low <= mid).all() and (mid <= up).all()
+            assert (low <= truth.upper).all() and (truth.lower <= up).all()
+
+def test_interval_of_gaussians():
+    "Order 1 is exact for them, and the interval knows."
+    m = 50*Gaussian(sigma=10.)
+    low, mid, up = EdgeworthInterval(m).delta([.1, 1.])
+    assert np.allclose(mid, m.remove.delta([.1, 1.]), rtol=1e-7) and (up - low < 1e-8).all()
+
+@pytest.mark.parametrize('identical, n, want', [(False, 150, .6151882), (False, 1000, .1462589), (False, 2000, .0888137), (True, 1000, .1626857), (True, 2000, .1056023)])
+def test_published_moment_bounds(identical, n, want):
+    "The package BoundEdgeworth 0.1.3: K_4 = 9, all else by its fallbacks."
+    K3 = 9**.75
+    assert moment_bound(n, .621*K3, K3, 9., K3 + 1 if identical else 2*K3, identical) == pytest.approx(want, abs=6e-8)
