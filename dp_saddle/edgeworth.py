@@ -13,8 +13,8 @@ from numpy.polynomial.hermite_e import hermeval
 from scipy.integrate import quad
 from scipy.optimize import brentq
 from scipy.special import gamma, gammaincc, log_ndtr, ndtr
-from .plrv import Accountant, _count, _LEGENDRE50
-from .saddlepoint import MomentsAccountant, TiltedAccountant, _largest_tilt, _slack, lyapunov_sum, clt_log_delta, cumulant_powers
+from .plrv import Accountant, _LEGENDRE50, _ULP
+from .saddlepoint import MomentsAccountant, TiltedAccountant, _largest_tilt, _series_order, _slack, lyapunov_sum, clt_log_delta, cumulant_powers
 
 # %% ../nbs/03_edgeworth.ipynb #4c78a973
 def standard_cumulants(
@@ -57,8 +57,7 @@ class EdgeworthAccountant(Accountant):
         order=2,    # of the expansion, 0 (the CLT) to 8
     ):
         super().__init__(mechanism)
-        _count(0, order=order)
-        if order > 8: raise ValueError(f"order must be an integer in [0, 8], got {order}: beyond, rounding of the cumulants shows in double precision")
+        _series_order(0, order)
         self.order = order
         for law in self.laws: _largest_tilt(law)              # is the noise large enough?
         self._shapes = {law: [standard_cumulants(law, order, null) for null in (False, True)] for law in self.laws if law.sup > 0}
@@ -92,8 +91,7 @@ class TiltedEdgeworth(TiltedAccountant):
         mechanism,  # a Mechanism, or a PLRV for one direction only
         order=2,    # of the expansion, 0 to 8
     ):
-        _count(0, order=order)
-        if order > 8: raise ValueError(f"order must be an integer in [0, 8], got {order}: beyond, rounding of the cumulants shows in double precision")
+        _series_order(0, order)
         super().__init__(mechanism)
         self.order, self._order = order, order + 2
     def _log_value(self, t, eps, k, final=False):
@@ -236,4 +234,5 @@ def _uniform_bound(law, null):
     third = berry_esseen(n, K3) if identical else .56*lyapunov_sum(side, 0.)/side.cumulants(0.)[1]**1.5       # where Gaussian steps add nothing
     simple = third + abs(lam)/(6*sqrt(2*pi*n))
     with np.errstate(all='ignore'): bounds = [simple, inf] + [moment_bound(*m, identical=same, eps=e) for same in {False, identical} for e in (.03, .1, .15)]
-    return min(b for b in bounds if b >= 0)*(1 + 1e-9) + 1e-12
+    mean, var = side.cumulants(0.)
+    return min(b for b in bounds if b >= 0)*(1 + 1e-9) + 1e-12 + (64*_ULP*abs(mean) + _slack(law))/sqrt(var)      # F is asked at a rounded place

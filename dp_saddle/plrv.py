@@ -481,7 +481,7 @@ class ComposedLoss(PLRV):
         self.parts = [(p, n) for p, n in parts if n and not isinstance(p, GaussianLoss)] + ([(GaussianLoss(sqrt(mu2)), 1)] if mu2 else [])
         self.inf, self.sup = (sum((n*getattr(p, end) for p, n in self.parts), 0.) for end in ('inf', 'sup'))
         with np.errstate(divide='ignore'): self.p_inf = -np.expm1(sum(n*np.log1p(-p.p_inf) for p, n in self.parts))
-    @property
+    @cached_property
     def reverse(self):
         "The composition of the pairs with P and Q exchanged."
         return ComposedLoss([(p.reverse, n) for p, n in self.parts])

@@ -196,6 +196,10 @@ class TiltedAccountant(Accountant):
     def _prove_epsilon(self, law, t, k, log_high, log_low): return 0*t, 0*t + inf   # likewise; two logarithms of delta, to allow for rounding
 
 # %% ../nbs/02_saddlepoint.ipynb #d82c6881
+def _series_order(low, order):
+    _count(low, order=order)
+    if order > _MAX_ORDER: raise ValueError(f"order must be an integer in [{low}, {_MAX_ORDER}], got {order}: beyond, rounding of the cumulants it needs shows in double precision")
+
 class SaddlePointMSD(TiltedAccountant):
     "Steepest descent at the saddle-point [SP Def. 3.6]: an estimate, with trivial bounds. Needs a step with a density (Gaussian, Laplace)."
     _proves = False
@@ -204,8 +208,7 @@ class SaddlePointMSD(TiltedAccountant):
         order=1,           # terms of the series, 1 to 8
         grouping='paper',  # 'paper': by beta_m; 'classical': by powers of 1/n, better from order 2 on
     ):
-        _count(1, order=order)
-        if order > _MAX_ORDER: raise ValueError(f"order must be an integer in [1, {_MAX_ORDER}], got {order}: beyond, rounding of the {2*order} cumulants it needs shows in double precision")
+        _series_order(1, order)
         _choice(('paper', 'classical'), grouping=grouping)
         super().__init__(mechanism)
         if any(law.parts and all(isinstance(p, FiniteLoss) for p, _ in law.parts) for law in self.laws):
