@@ -26,7 +26,8 @@ def test_one_delta(benchmark, accountant, n):
     benchmark(a.delta, ContourAccountant(fresh(n)).epsilon(1e-6).estimate)
 
 @pytest.mark.parametrize('kinds', [1, 4, 16, 64])
-def test_distinct_mechanisms(benchmark, kinds): benchmark(lambda: epsilon(sum(fresh(1000, 2. + i/64) for i in range(kinds)), delta=1e-5))
+@pytest.mark.parametrize('accountant', [ContourAccountant, EdgeworthAccountant, EdgeworthInterval])
+def test_distinct_mechanisms(benchmark, accountant, kinds): benchmark.pedantic(lambda: accountant(sum(fresh(1000, 2. + i/64) for i in range(kinds))).epsilon(1e-5), rounds=3)
 
 @pytest.mark.parametrize('sigma, rate, n, eps', [(.3, .1, 5000, 1500.), (.3, .1, 5000, 700.), (.2, .1, 3000, 800.), (.1, .1, 2000, 900.), (.3, 1e-4, 1000, 1.), (.8, 1e-3, 10, .25)])
 def test_hard_corner(benchmark, sigma, rate, n, eps):
