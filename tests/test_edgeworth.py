@@ -6,7 +6,7 @@ import pytest
 from scipy.special import gammaln
 from certify import FILE, run
 from test_saddlepoint import ODD, S
-from dp_saddle import ApproxDP, ContourAccountant, Discrete, EdgeworthAccountant, EdgeworthInterval, Gaussian, RandomizedResponse, SaddlePointCLT, TiltedEdgeworth
+from dp_saddle import ApproxDP, ContourAccountant, Discrete, EdgeworthAccountant, EdgeworthInterval, Gaussian, Laplace, RandomizedResponse, SaddlePointCLT, TiltedEdgeworth
 from dp_saddle.edgeworth import edgeworth_tail, moment_bound, standard_cumulants, transform_bound
 from dp_saddle.saddlepoint import saddle_point
 
@@ -60,6 +60,12 @@ def test_bad_input(build):
     with pytest.raises(ValueError, match='noise over sensitivity'): build(S(1e-3, .1))
     with pytest.raises(TypeError, match='mechanism must be'): build(3)
 
+@pytest.mark.parametrize('m, eps', [(Discrete(p=(1., 0.), q=(.5, .5)), 0.), (RandomizedResponse(eps=800.), 1.), (5*Discrete(p=(1., 0.), q=(.5, .5)), 1.)])
+def test_losses_that_do_not_vary(m, eps):
+    "The expansion is a step, and right."
+    law = m.remove
+    for k in (0, 2, 8): assert EdgeworthAccountant(law, order=k).delta(eps).estimate == pytest.approx(ContourAccountant(law).delta(eps).estimate, rel=1e-9)
+
 def test_tail_shapes():
     assert edgeworth_tail(0., []).shape == () and edgeworth_tail(np.zeros((2, 3)), [.1, .2]).shape == (2, 3)
 
@@ -97,8 +103,17 @@ def test_transform_bound_of_a_density(n):
             error = np.abs(exact - edgeworth_tail(x, lam[:order])).max()
             assert error < transform_bound(law, order) < 4*error + 1e-6
 
+@pytest.mark.parametrize('m', [10**6*Laplace(scale=1000.), 10**6*RandomizedResponse(eps=1e-3), 1000*Gaussian(sigma=50.)])
+def test_transform_is_no_wider_than_moments(m):
+    "Near-lattices, whose transform does not decay in reach: at order 1 no wider; order 4 pays for its distance from order 1."
+    for delta in (.1, .01):
+        moments, transform = EdgeworthInterval(m).epsilon(delta), [EdgeworthInterval(m, proof='transform', order=k).epsilon(delta) for k in (1, 4)]
+        for b, factor in zip(transform, (1.01, 3)): assert b.upper - b.lower <= factor*(moments.upper - moments.lower) + 1e-9
+
 def test_interval_arguments():
     m = 100*S(1., .1)
+    assert transform_bound(S(1., .1).remove) > 0
+    with pytest.raises(ValueError, match='order must be'): transform_bound(m.remove, 0)
     for how, match in ((dict(order=2), "order must be 1 with proof='moments', got 2"), (dict(order=0), 'order must be an integer'), (dict(proof='magic'), "proof must be 'moments' or 'transform', got 'magic'"), (dict(order=9, proof='transform'), 'order must be')):
         with pytest.raises(ValueError, match=match): EdgeworthInterval(m, **how)
 
