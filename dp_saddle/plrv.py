@@ -435,12 +435,12 @@ class LaplaceLoss(SubsampledLoss):
         return low, high, 1/np.maximum(1, (1 + t[:, None])/8)
     def _path(self, t, s, bend, real=float):
         d, bent = self.mu, np.any(bend)
-        low, high = (-d, d) if bent else self._ends(t)
+        low, high = self._ends(t)
         cuts = np.linspace(low, high, 2 + int((high - low)*max(1, (1 + t + (0 if bent else s))/8)))
         if bent:
             b = min(1.4, 8/(1 + t))
             leg = 1j*np.r_[0, b*.5**np.arange(max(np.ceil(np.log2(s*b/8)), 0) + 1)[::-1]]
-            cuts = np.r_[leg - d, cuts[1:-1] + 1j*b, d + leg[::-1]]
+            cuts = np.r_[low + leg, cuts[1:-1] + 1j*b, high + leg[::-1]]
         middle, half = (cuts[1:] + cuts[:-1])/2, np.diff(cuts)/2
         l, weight = (middle[:, None] + half[:, None]*_LEGENDRE16[0]).ravel(), (half[:, None]*_LEGENDRE16[1]).ravel()
         if self.top == 'add': l, weight = l.conj(), weight.conj()

@@ -202,3 +202,14 @@ def test_smoothing_on_and_off_atoms(eps):
         warnings.simplefilter('ignore')
         low, mid, up = _log_delta(curve, np.array([eps]))
     assert low[0] <= exact + 1e-11 and exact <= up[0] + 1e-11 and up[0] - low[0] < 1e-2
+
+def test_next_to_the_end_of_the_support():
+    "Tilts of 1e9 and more: the atom at the end decides, and the grids stay small."
+    m, end = 100*Laplace(scale=5.), 20.
+    tracemalloc.start()
+    for gap in (1e-6, 1e-9, 1e-12):
+        eps = end*(1 - gap)
+        low, _, up = ContourAccountant(m).delta(eps)
+        assert low <= -2.**-100*np.expm1(eps - end)*(1 + 1e-4) and up >= -2.**-100*np.expm1(eps - end)*(1 - 1e-3)
+    assert tracemalloc.get_traced_memory()[1] < 1e9
+    tracemalloc.stop()
