@@ -1,5 +1,5 @@
 "The contour accountant: named figures, certification against independent references, extremes."
-import json, os, subprocess, sys, warnings
+import json, os, subprocess, sys, tracemalloc, warnings
 from decimal import Decimal
 import numpy as np
 import pytest
