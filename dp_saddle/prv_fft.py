@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from math import ceil, exp, floor, inf, log, pi, sqrt
 from scipy import fft
 from scipy.optimize import elementwise, isotonic_regression
-from scipy.signal import lfilter
 from scipy.special import expm1, log1p, log_ndtr, logsumexp, ndtr
-from scipy.stats import binom
 from .contour import _alias, _Curve, _guess, _Line, _place, _Plan, _widened
 from .edgeworth import _bisect
 from .plrv import Accountant, ComposedLoss, FiniteLoss, GaussianLoss, NodeLoss, SubsampledGaussianLoss, _count, _Finite, _increment_noise, _increments, _real, _ULP
@@ -57,11 +55,16 @@ def _sum_on_circle(parts, points):
     return p, 2*sum(error) + 8*_ULP*np.log2(points)*sqrt(points*(p @ p))
 
 # %% ../nbs/04_prv_fft.ipynb #1e3e1c3c
+def _decaying_sums(p, decay):
+    "sum_{i >= j} p_i decay^{i - j} for every j."
+    from scipy.signal import lfilter                       # slow to import
+    return lfilter([1.], [1., -decay], p[::-1])[::-1]
+
 class _GridCurve:
     "delta of a variable on an even grid, x = first + mesh j with weights p."
     def __init__(self, p, first, mesh):
         self.first, self.mesh, self.mass = first, mesh, np.cumsum(p[::-1])[::-1]
-        self.null = lfilter([1.], [1., -exp(-mesh)], p[::-1])[::-1]
+        self.null = _decaying_sums(p, exp(-mesh))
         self.dots = np.maximum.accumulate((self.mass - self.null)[::-1])[::-1]        # delta at each x
     def _cell(self, j):
         i = np.clip(j, 0, len(self.mass) - 1)
@@ -159,7 +162,7 @@ class FourierAccountant(Accountant):
     def __init__(self,
         mechanism,  # a Mechanism, or a PLRV for one direction only
         L=None,     # half the window, nats; found from Chernoff's bound if not given
-        n=None,     # points, even, 16 to 2^24; doubled from 2^15 until [7.4] is below 1e-11, if not given
+        n=None,     # points, even, 16 to 2^24; if not given, doubled from 2^15 to at most 2^22 until [7.4] is below 1e-9
     ):
         super().__init__(mechanism)
         if L is not None: _real(0, inf, L=L)
@@ -172,11 +175,11 @@ class FourierAccountant(Accountant):
         for p, _ in law.parts: _density(p, np.zeros(1))
         self.L[law] = L = L or 1 + max(_reaches(side, .1, 1e-15)[0] for side in (law, law.reverse))
         at = np.linspace(0, L/2, 9)
-        sizes = [n] if n else [1 << k for k in range(15, 25)]
-        for size in sizes:
-            curve, finer = (_fourier_curve(law, L, m) for m in (size, min(2*size, 1 << 24)))
-            if np.abs(curve.delta(at) - finer.delta(at)).max()*2 < 1e-11: break
-        self.n[law] = size
+        self.n[law] = n or 1 << 15
+        curve, finer = (_fourier_curve(law, L, k*self.n[law]) for k in (1, 2))
+        while not n and np.abs(curve.delta(at) - finer.delta(at)).max()*2 > 1e-9 and self.n[law] < 1 << 22:
+            self.n[law] *= 2
+            curve, finer = finer, _fourier_curve(law, L, 2*self.n[law])
         return curve, finer
     def error(self, eps):
         "An estimate of the error of delta at eps, any shape: [FA 7.4] for the discretisation, and Chernoff's bound for what lies beyond L."
@@ -232,8 +235,11 @@ class ReplaceOneLoss(NodeLoss):
     def outcome(self, s):
         "The outcome whose loss is s; any shape."
         s = np.asarray(s, float)
-        reach = self.sigma**2*(np.abs(s).max(initial=0.) + 800)/max(self.l[self.l > 0].min(), 1e-3) + self.l.max()
-        return elementwise.find_root(lambda x, s: self.loss(x) - s, (np.full(s.shape, -reach), np.full(s.shape, reach)), args=(s,)).x
+        reach = 8*self.sigma
+        while self.loss(reach) <= np.abs(s).max(initial=0.): reach *= 1.5
+        table = np.linspace(-reach, reach, 2049)
+        i = np.clip(np.searchsorted(self.loss(table), s), 1, 2048)
+        return elementwise.find_root(lambda x, s: self.loss(x) - s, (table[i - 1], table[i]), args=(s,)).x
     def density(self, s):
         x = self.outcome(s)
         slope = sum(np.exp(logsumexp(self.logw - (x[..., None] - sign*self.l)**2/(2*self.sigma**2), axis=-1, b=self.l) - self._log_density(x, sign) - log(self.sigma*sqrt(2*pi))) for sign in (1, -1))/self.sigma**2
@@ -268,6 +274,7 @@ def with_replacement(
 ):                 # a PLRV, symmetric
     "The loss of the pair of [FA 6.3]: batches drawn with replacement, one record replaced. Other pairs can be worse: an illustration, not a guarantee."
     _real(0, inf, sigma=sigma); _count(1, batch_size=batch_size, steps=steps); _count(2, dataset_size=dataset_size)
+    from scipy.stats import binom                          # slow to import
     logw = binom.logpmf(np.arange(min(batch_size, 1000) + 1), batch_size, 1/dataset_size)
     keep = logw > -80                                      # e^-80 of all batches hold the record more often
     return ComposedLoss([(ReplaceOneLoss(sigma, np.flatnonzero(keep).astype(float), logw[keep] - logsumexp(logw[keep])), int(steps))])
@@ -280,7 +287,7 @@ def _dot_weights(D, a):
 
 def _dots_of(w, a):
     "The dots, above the last, of weights at 1, 2, ..."
-    return np.append(np.cumsum(w[::-1])[::-1] - lfilter([1.], [1., -1/a], w[::-1])[::-1]/a, 0.)
+    return np.append(np.cumsum(w[::-1])[::-1] - _decaying_sums(w, 1/a)/a, 0.)
 
 def _hull(D, a):
     "The largest dots below these whose curve is convex in e^eps: slopes by isotonic regression."
