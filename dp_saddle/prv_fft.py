@@ -106,8 +106,8 @@ class PRVAccountant(Accountant):
     ):
         super().__init__(mechanism)
         _real(0, inf, eps_error=eps_error); _real(0, 1, delta_error=delta_error); _count(64, max_points=max_points)
-        self._moments = MomentsAccountant(mechanism)
-        self._curves = {law: self._compose(law, eps_error, delta_error, max_points) for law in self.laws if law.parts and law.p_inf < 1}
+        self._moments = {law: MomentsAccountant(law) for law in self.laws}
+        with np.errstate(all='ignore'): self._curves = {law: self._compose(law, eps_error, delta_error, max_points) for law in self.laws if law.parts and law.p_inf < 1}
     def _compose(self, law, eps_error, delta_error, max_points):
         root = sqrt(sum(n for _, n in law.parts)/2*log(12/delta_error))
         mesh = eps_error/root
@@ -115,7 +115,8 @@ class PRVAccountant(Accountant):
         need = (left + right + 2*eps_error)/mesh + 4
         if need > max_points:
             fits = (left + right)*root/(max_points - 2*root - 5) if max_points > 2*root + 5 else inf
-            raise ValueError(f"eps_error must be at least {fits*1.001:.3g} to fit into max_points = {max_points}, got {eps_error!r}, which takes {ceil(need)} points")
+            digits = 10.**(floor(np.log10(fits)) - 2) if fits < inf else 1.
+            raise ValueError(f"eps_error must be at least {ceil(fits*1.01/digits)*digits if fits < inf else inf:.3g} to fit into max_points = {max_points}, got {eps_error!r}, which takes {ceil(need)} points")
         points = fft.next_fast_len(2*ceil(need/2), real=True)
         parts, shift = [], 0.
         for (p, n), a, b in zip(law.parts, lefts, rights):
@@ -133,7 +134,7 @@ class PRVAccountant(Accountant):
         if law not in self._curves: return 0*eps + p*(1 - 1e-12), 0*eps + p, 0*eps + p*(1 + 1e-12)
         curve, e, d = self._curves[law]
         low, mid, up = (p + (1 - p)*np.clip(x, 0, 1) for x in (curve.delta(eps + e) - d, curve.delta(eps), curve.delta(eps - e) + d))
-        up = np.minimum(up*(1 + 1e-14), self._moments._delta(law, eps, floor)[2])
+        up = np.minimum(up*(1 + 1e-14), self._moments[law]._delta(law, eps, floor)[2])
         low = np.minimum(low*(1 - 1e-14), up)
         return low, np.clip(mid, low, up), up
     def _epsilon(self, law, delta, floor):
@@ -142,7 +143,7 @@ class PRVAccountant(Accountant):
         curve, e, d = self._curves[law]
         goal, d = (delta - p)/(1 - p), d + 4*_ULP/(1 - p)
         up = np.where(goal > d, curve.epsilon(np.maximum(goal - d, 5e-324)) + e, inf)
-        up = np.maximum(np.minimum(up, self._moments._epsilon(law, delta, floor)[2]), 0)
+        up = np.maximum(np.minimum(up, self._moments[law]._epsilon(law, delta, floor)[2]), 0)
         low = np.clip(curve.epsilon(goal + d) - e, 0, up)
         return tuple(np.where(goal <= 0, inf, x) for x in (low, np.clip(curve.epsilon(np.maximum(goal, 5e-324)), low, up), up))
 
@@ -170,7 +171,7 @@ class FourierAccountant(Accountant):
             _count(16, n=n)
             if n % 2 or n > 1 << 24: raise ValueError(f"n must be even and at most 2^24, got {n}")
         self.L, self.n = {}, {}
-        self._curves = {law: self._compose(law, L, n) for law in self.laws if law.parts}
+        with np.errstate(all='ignore'): self._curves = {law: self._compose(law, L, n) for law in self.laws if law.parts}
     def _compose(self, law, L, n):
         for p, _ in law.parts: _density(p, np.zeros(1))
         self.L[law] = L = L or 1 + max(_reaches(side, .1, 1e-15)[0] for side in (law, law.reverse))
@@ -297,8 +298,9 @@ def _hull(D, a):
 
 def _lowered(D, w, a):
     "Dots of a curve below the one with dots D and weights w at 0, 1, ...; cut off where they reach 0."
-    chord = np.append((a - 1)*w[1:]*w[:-1]/(w[1:] + a*w[:-1] + 1e-300), 0.)*1.01
-    D = D - np.maximum(chord, np.r_[0., chord[:-1]])
+    both = w[1:] + a*w[:-1]
+    chord = np.append((a - 1)*w[1:]*(w[:-1]/np.where(both > 0, both, 1)), 0.)*1.01
+    D = D - np.maximum(chord, np.r_[0., chord[:-1]]) - 1e-295          # a curve that ends stays convex
     none = np.append(D[:-1] <= 0, True)
     D = np.where(none | np.append(none[1:], False), 0, D)       # a chord must not end below 0 either
     return D[:max(np.argmax(D <= 0), 1) + 1]
@@ -306,11 +308,13 @@ def _lowered(D, w, a):
 def _mark(law, mesh, up):
     "The dots 0, 1, ... of a one-step curve, rounded up or down, as far as they matter."
     end = 4*mesh
-    while end < law.sup and law.log_delta(np.array([end]))[0] > -650: end *= 1.25
-    x = mesh*np.arange(ceil(min(end, max(law.sup, 0))/mesh) + 2)
+    while end < law.sup and law.log_delta(np.array([end]))[0] > -700: end *= 1.25
+    end = min(end, max(law.sup, 0))
+    if end > mesh*(1 << 22): raise ValueError(f"mesh must be at least {end/(1 << 22):.3g}: the loss goes up to {end:.3g}, got {mesh:g}")
+    x = mesh*np.arange(ceil(end/mesh) + 2)
     blocks = np.array_split(x, 1 + len(x)*int(max(law._size(0.), 50))//(1 << 22))
     D = np.exp(np.concatenate([_widened(law.log_delta, block, 256*_ULP, 0.)[2*up] for block in blocks]))
-    return D[:np.argmax(np.append(D < 1e-280, True)) + 1]
+    return D[:max(np.argmax(np.append(D < 1e-303, True)), 1) + 1]
 
 def connect_the_dots(
     law,      # the PLRV of one step
@@ -337,7 +341,7 @@ def connect_the_dots(
     Q = Q*np.exp(-mesh*np.arange(1, len(Q) + 1))
     end = p + (dots[0][-1] if up else 0.)
     rest = 1 - end - P.sum() - Q.sum()
-    if rest < 0 and not up: P, Q, rest = P/(1 - rest), Q/(1 - rest), 0.        # a curve scaled down
+    if rest < 0 and not up: P, Q, rest = P*(1 - p)/(1 - p - rest), Q*(1 - p)/(1 - p - rest), 0.        # a curve scaled down
     return -len(Q), np.r_[Q[::-1], rest, P], end
 
 # %% ../nbs/04_prv_fft.ipynb #6a8dc949
@@ -376,7 +380,7 @@ class TiltedFFT(Accountant):
         if mesh is not None: _real(0, 1, mesh=mesh)
         _count(64, max_points=max_points)
         self.max_points = max_points
-        self._grids = {law: self._grid(law, mesh) for law in self.laws if law.parts and law.p_inf < 1 and law.sup > 0}
+        with np.errstate(all='ignore'): self._grids = {law: self._grid(law, mesh) for law in self.laws if law.parts and law.p_inf < 1 and law.sup > 0}
     def _grid(self, law, mesh):
         "Table of K, mesh, first loss of the sum, slack of its losses, and (first loss, first place, weights, mass at infinity, n) of each part, below and above."
         curve, lattice = _Curve(law, shortcut=False), None if mesh else _lattice(law.parts)
@@ -389,7 +393,7 @@ class TiltedFFT(Accountant):
             return curve, mesh, sum(n*o for (_, n), o in zip(law.parts, offsets)), slack, [side]
         if not mesh:
             wide = max(min(max(p.sup, p.reverse.sup), 40.) for p, _ in law.parts)
-            mesh = max(sqrt(law.cumulants(0.)[1]/sum(n for _, n in law.parts))/64, wide/(1 << 18))
+            mesh = min(max(sqrt(law.cumulants(0.)[1]/sum(n for _, n in law.parts))/64, wide/(1 << 18)), .5)
             atom = max(np.abs(p.atoms[0]).max(initial=0.) for p, _ in law.parts)
             if atom: mesh = atom/ceil(atom/mesh)
         curve.limit = min(curve.limit, 20/mesh)
@@ -402,6 +406,7 @@ class TiltedFFT(Accountant):
         points += points % 2
         if points > self.max_points: raise ValueError(f"mesh must be at least {mesh*points/self.max_points:.3g} to fit into max_points = {self.max_points}, got {mesh:g}")
         rows = [_tilted_deltas(side, mesh, t, points) for side in sides]
+        gone = sum(n*(end - p.p_inf) for (p, n), (*_, end, n) in zip(law.parts, sides[-1]))          # what joining the dots puts at infinity
         line = _Line(curve, _Plan(t, points*mesh, inf, 0., -inf, False), None, None, 0., 0., 0., 0., 0.)
         def at(eps):
             def value(row, eps, sign):
@@ -410,7 +415,7 @@ class TiltedFFT(Accountant):
                 left, right = ((c[(j + i) % points] + sign*error)*np.exp(np.minimum(base - t*(first + mesh*(j + i)), 700)) for i in (0, 1))
                 v = expm1(eps - first - mesh*j)/expm1(mesh)
                 return left*(1 - v) + right*v
-            low, up = value(rows[0], eps + slack, -1) - _alias(line, eps)*np.exp(-t*eps), value(rows[-1], eps - slack, 1)
+            low, up = value(rows[0], eps + slack, -1) - _alias(line, eps)*np.exp(-t*eps), value(rows[-1], eps - slack, 1) + gone
             low, up = np.maximum(low, 0), np.maximum(up, 0)
             share = 0 if any(p.atoms[0].size for p, _ in curve.law.parts) else 1/6      # of a smooth curve, the dots are 1/12 above and 5/12 below
             return low, np.clip(share*value(rows[0], eps, 0) + (1 - share)*value(rows[-1], eps, 0), np.minimum(low, up), up), up
@@ -422,6 +427,10 @@ class TiltedFFT(Accountant):
         curve = self._grids[law][0]
         live = np.flatnonzero(eps < curve.sup)
         live = live[np.argsort(eps[live])]
+        if live.size:
+            tiny = curve.log_chernoff(curve.exponents(eps[live])).min(1) < -760       # below all doubles
+            out[2, live[tiny]] += 5e-324
+            live = live[~tiny]
         while live.size:
             G = curve.exponents(eps[live])
             m = max(1, int(np.searchsorted(np.maximum.accumulate(G - G.min(1, keepdims=True), 0).min(1), 4.5)))
