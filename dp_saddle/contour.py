@@ -87,8 +87,8 @@ def composed_atoms(
     for part, n in law.parts:
         l, w = part.atoms
         if not l.size or gammaln(n + l.size) - gammaln(n + 1) - gammaln(l.size) + log(len(losses)) > log(limit): return None
-        a, b, left = np.zeros(1), np.full(1, gammaln(n + 1)), np.array([n])      # multinomials, one atom after the other
-        for i in range(l.size):
+        a, b, left = (l, w, None) if n == 1 else (np.zeros(1), np.full(1, gammaln(n + 1)), np.array([n]))      # multinomials, one atom after the other
+        for i in range(l.size*(n > 1)):
             count = [np.arange(m + 1) for m in left] if i < l.size - 1 else left[:, None]
             repeat, count = [len(c) for c in count], np.concatenate(count)
             a, b = np.repeat(a, repeat) + count*l[i], np.repeat(b, repeat) + count*w[i] - gammaln(count + 1)
