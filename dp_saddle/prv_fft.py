@@ -344,7 +344,7 @@ def connect_the_dots(
         if all(((x >= D) if up else (x <= D))[:-1].all() for x, D in got): break
     else:
         if up: raise ValueError(f"mesh must be larger for this loss: doubles cannot hold its second differences, got {mesh:g}")
-        return 0, np.array([1 - p]), p                             # no loss at all is below any curve
+        return 0, np.array([1 - p]), p                           # no loss at all is below any curve
     Q = Q*np.exp(-mesh*np.arange(1, len(Q) + 1))
     end = p + (dots[0][-1] if up else 0.)
     rest = 1 - end - P.sum() - Q.sum()
@@ -374,6 +374,7 @@ def _tilted_deltas(side, mesh, t, points):
         with np.errstate(divide='ignore', invalid='ignore'): e = np.log(np.maximum(w, 0)) + t*x
         K = log1p(w @ expm1(t*x) - end) if max(e.max(), t*x[-1]) < 600 else logsumexp(e)
         q = np.exp(e - K)
+        K += log(q.sum()) if q.sum() > 1 + 1e-14 else 0.       # weights that rounding made negative count as 0: a little more
         keep = slice(np.flatnonzero(q)[0], np.flatnonzero(q)[-1] + 1)
         f, miss = log_transform(q[keep]/q.sum(), start + keep.start, points, n)
         base, log_f, error = base + n*K, log_f + f, error + miss + n*_ULP*(16 + np.abs(t*x[keep]) @ q[keep])
