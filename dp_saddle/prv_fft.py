@@ -70,6 +70,7 @@ class _GridCurve:
         i = np.clip(j, 0, len(self.mass) - 1)
         return i, self.first + self.mesh*i
     def delta(self, eps):
+        "delta at eps, any shape, also negative."
         j = np.floor((eps - self.first)/self.mesh).astype(int) + 1
         i, x = self._cell(j)
         return np.where(j < len(self.mass), self.mass[i] - np.exp(np.minimum(eps - x, 0))*self.null[i], 0.)
@@ -243,6 +244,7 @@ class ReplaceOneLoss(NodeLoss):
         i = np.clip(np.searchsorted(self.loss(table), s), 1, 2048)
         return elementwise.find_root(lambda x, s: self.loss(x) - s, (table[i - 1], table[i]), args=(s,)).x
     def density(self, s):
+        "The density of the loss at s; any shape."
         x = self.outcome(s)
         slope = sum(np.exp(logsumexp(self.logw - (x[..., None] - sign*self.l)**2/(2*self.sigma**2), axis=-1, b=self.l) - self._log_density(x, sign) - log(self.sigma*sqrt(2*pi))) for sign in (1, -1))/self.sigma**2
         return np.exp(self._log_density(x, 1))/slope
@@ -424,7 +426,9 @@ class TiltedFFT(Accountant):
         gone = sum(n*(end - p.p_inf) for (p, n), (*_, end, n) in zip(law.parts, sides[-1]))          # what joining the dots puts at infinity
         line = _Line(curve, _Plan(t, points*mesh, inf, 0., -inf, False), None, None, 0., 0., 0., 0., 0.)
         def at(eps):
+            "The bounds at a 1-d array eps."
             def value(row, eps, sign):
+                "Between grid points a curve is a line in e^eps."
                 base, c, error = row
                 j = np.floor((eps - first)/mesh).astype(int)
                 left, right = ((c[(j + i) % points] + sign*error)*np.exp(np.minimum(base - t*(first + mesh*(j + i)), 700)) for i in (0, 1))
