@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import ceil, exp, floor, inf, log, pi, sqrt
 from scipy import fft
 from scipy.optimize import elementwise, isotonic_regression
-from scipy.special import expm1, log1p, log_ndtr, logsumexp, ndtr
+from scipy.special import expm1, log1p, logsumexp, ndtr
 from .contour import _alias, _Curve, _guess, _Line, _place, _Plan, _widened
 from .edgeworth import _bisect
 from .plrv import Accountant, ComposedLoss, FiniteLoss, GaussianLoss, NodeLoss, PLRV, SubsampledGaussianLoss, _count, _Finite, _increment_noise, _increments, _real, _ULP
@@ -386,7 +386,7 @@ def _tilted_deltas(side, mesh, t, points):
     return base, c, np.abs(kernel).max()*error/sqrt(points) + 8*_ULP*np.log2(points)*np.linalg.norm(c)
 
 class TiltedFFT(Accountant):
-    "FFT with a tilt: proved bounds with relative precision for any delta. Losses on a lattice exactly; others on a grid, above and below, by `connect_the_dots`."
+    "FFT with a tilt: proved bounds with relative precision for delta down to 1e-290. Losses on a lattice exactly; others on a grid, above and below, by `connect_the_dots`."
     def __init__(self,
         mechanism,           # a Mechanism, or a PLRV for one direction only
         mesh=None,           # of the grid, nats, in (0, 1); a 64th of a step's standard deviation or so if not given
