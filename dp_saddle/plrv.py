@@ -52,7 +52,8 @@ def _array(low, high, brackets='()', **named):
     try: a = np.asarray(x)
     except ValueError: raise TypeError(f"{name} must be a number or an array of numbers, got {x!r}") from None
     if a.dtype.kind not in 'iuf': raise TypeError(f"{name} must be a number or an array of numbers, got {x!r}")
-    for v in a[~(np.isfinite(a) & (a > low) & (a < high))].ravel(): _real(low, high, brackets, **{name: v.item()})
+    inside = np.isfinite(a) & (a >= low if brackets[0] == '[' else a > low) & (a <= high if brackets[1] == ']' else a < high)
+    if not inside.all(): _real(low, high, brackets, **{name: a[~inside][0].item()})
     return a.astype(float)
 
 # %% ../nbs/00_plrv.ipynb #1ce19400
