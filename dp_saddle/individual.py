@@ -231,10 +231,10 @@ def norm_counts(
 
 # %% ../nbs/05_individual.ipynb #6145dbdb
 def _mixing(K):
-    "Bound on |log(1 - w + w e^u) - wu|/(w(1 - w)), u the difference of K between neighbouring rows, and to 0 after the last."
-    u = np.abs(np.diff(K, axis=0, append=0*K[:1]))
-    v = np.minimum(u, 1.5)
-    return np.where(u < 1.5, v*v/2*np.exp(3*v)/np.cos(v)**2, 1e6)
+    "Bounds on |log(1 - w + w e^u) - wu|/(w(1 - w)) and on Re of that log, u the difference of K between neighbouring rows, and to 0 after the last."
+    u = np.diff(K, axis=0, append=0*K[:1])
+    v, x = np.minimum(np.abs(u), 1.5), np.abs(u.real)
+    return np.where(v < 1.5, v*v/2*np.exp(3*v)/np.cos(v)**2, 1e6), np.minimum(x*x/8, x)
 
 class _Family:
     "The losses of a noise grid in one direction, as rows: K on a grid of tilts, and on lines through them."
@@ -243,7 +243,7 @@ class _Family:
         limit = min(_largest_tilt(ComposedLoss([(p, 1) for p in self.laws])), 1e6)
         self.t = np.geomspace(.02, limit, ceil(log(limit/.02)/.2))
         self.K = np.array([p._real_cgf(self.t) for p in self.laws])
-        self.mixing, self.jump = _mixing(self.K), np.diff(self.K, axis=0, append=0*self.K[:1])**2/8
+        self.mixing, self.jump = _mixing(self.K)
         self._decay, self._lines = {}, {}
     def _rows(self, used, shape, one):
         "one(j), a tuple of arrays, for each law j in use, as rows of arrays that are 0 elsewhere."
@@ -266,7 +266,7 @@ class _Family:
             if n <= 2048: self._lines.setdefault((i, h, j), (K, e, D, error))
             return K, e, D[:n], error[:n]
         K, e, D, error = self._rows(used, [((), float), ((), float), ((n,), complex), ((n,), float)], one)
-        return K, e, D, error, _mixing(K[:, None] + D)
+        return K, e, D, error, *_mixing(K[:, None] + D)
 
 @lru_cache(4)
 def _families(grid, rate): return [_Family(grid, rate, top) for top in (('remove',) if rate == 1 else ('remove', 'add'))]
@@ -274,17 +274,18 @@ def _families(grid, rate): return [_Family(grid, rate, top) for top in (('remove
 # %% ../nbs/05_individual.ipynb #0b39cf78
 class _Batch:
     "Records on one line: sum_k Re(c_k e^{-i eps s_k}) e^{base - t eps} is delta, but for what noise and aliasing bound."
-    def __init__(self, family, i, h, table, tail, counts, spread, KX):
+    def __init__(self, family, i, h, table, tail, counts, steps, spread, KX):
         self.t, u = family.t[i], family.t[i+1:]
-        K, e, D, error, mixing = table
+        K, e, D, error, mixing, jump = table
         self.base, self.s = counts @ K, h*np.arange(D.shape[1])
         z = self.t + 1j*self.s
         factor = h/pi/(z*(z + 1))
         factor[0] /= 2
         self.c = np.exp(counts @ D.real + 1j*(counts @ D.imag))*factor
-        over = (counts @ e)[:, None] + counts @ error + 32*_ULP*(8 + counts @ np.abs(D)) + spread @ mixing
-        size = np.abs(self.c)
-        self.noise = (size*np.expm1(np.minimum(over, 600))).sum(1) + 64*_ULP*size.sum(1) + np.exp(np.minimum(tail - self.base, 600))
+        over = (counts @ e)[:, None] + counts @ error + 32*_ULP*(8 + counts @ np.abs(D))
+        size, mixed = np.abs(self.c), np.expm1(np.minimum(over + spread @ mixing, 600))
+        if mixed.max() > 2: mixed = np.minimum(mixed, 1 + np.exp(np.minimum(over + steps @ jump, 600)))      # both are small there
+        self.noise = (size*mixed).sum(1) + 64*_ULP*size.sum(1) + np.exp(np.minimum(tail - self.base, 600))
         self.slope = 4*_ULP*size @ self.s
         self.left, self.right = -_log_expm1(self.t*2*pi/h), (KX[:, i+1:] + log_chernoff_factor(u) - _log_expm1((u - self.t)*2*pi/h), u)
     def log_delta(self, eps, side):
@@ -333,7 +334,7 @@ def _tilts(family, spread, KX, eps, goal):
     "For each record the tilt to use, an index, and log of the share of delta that mixing may take there."
     G = KX + log_chernoff_factor(family.t) - np.multiply.outer(eps, family.t)
     best = (G <= G.min(1, keepdims=True) + 1).argmax(1)      # just before the best: beyond it K may explode
-    lost = np.log(spread @ family.mixing + 1e-300) + KX - np.multiply.outer(eps, family.t) - goal[:, None]
+    lost = np.log(spread @ family.mixing + 1e-300) + KX - np.multiply.outer(eps, family.t) - goal[:, None] - np.log1p(2*family.t)
     away = best[:, None] - np.arange(len(family.t))
     i = np.where((away < 0) | (away > 8), inf, np.maximum(lost, log(1e-3)) + 1e-3*away).argmin(1)      # mixing may take a thousandth
     return i, lost[np.arange(len(i)), i]
@@ -358,7 +359,7 @@ def _batches(family, counts, steps, spread, KX, eps, goal, serve, rough=False):
                 table = family.line(tilt, *line, used)
                 some = np.flatnonzero((h == line[0]) & (n == line[1]))
                 for x in np.array_split(some, ceil(some.size*line[1]/(1 << 18))):
-                    jobs.append(pool.submit(lambda r, tail, *at: serve(r, _Batch(family, *at, tail, counts[r], spread[r], KX[r])), rows[x], tail[x], tilt, line[0], table))
+                    jobs.append(pool.submit(lambda r, tail, *at: serve(r, _Batch(family, *at, tail, counts[r], steps[r], spread[r], KX[r])), rows[x], tail[x], tilt, line[0], table))
         for job in jobs: job.result()
 
 # %% ../nbs/05_individual.ipynb #c53da40b
