@@ -4,10 +4,10 @@ __version__ = "0.1.0"
 from .plrv import (Accountant, ApproxDP, Bounds, Composition, Discrete, Gaussian, Laplace, Mechanism, PLRV, PoissonSubsampled, PureDP, RandomizedResponse)
 from .contour import ContourAccountant, delta, epsilon
 from .edgeworth import EdgeworthAccountant, EdgeworthInterval, TiltedEdgeworth
-from .individual import (GDPFilter, GDPOdometer, IndividualAccountant, IndividualGDPFilter, RDPFilter, RDPOdometer, individual_epsilon)
+from .individual import (GDPFilter, GDPOdometer, IndividualAccountant, IndividualGDPFilter, RDPFilter, RDPOdometer, account_store, individual_epsilon)
 from .prv_fft import (DiscreteGaussian, DiscreteLaplace, FourierAccountant, PRVAccountant, TiltedFFT, connect_the_dots, with_replacement, without_replacement)
 from .saddlepoint import GaussianLimit, MomentsAccountant, SaddlePointCLT, SaddlePointMSD, rdp
 
 __all__ = ['Accountant', 'ApproxDP', 'Bounds', 'Composition', 'ContourAccountant', 'Discrete', 'DiscreteGaussian', 'DiscreteLaplace', 'EdgeworthAccountant', 'EdgeworthInterval', 'FourierAccountant', 'GDPFilter', 'GDPOdometer',
            'Gaussian', 'GaussianLimit', 'IndividualAccountant', 'IndividualGDPFilter', 'Laplace', 'Mechanism', 'MomentsAccountant', 'PLRV', 'PRVAccountant', 'PoissonSubsampled', 'PureDP', 'RDPFilter', 'RDPOdometer',
-           'RandomizedResponse', 'SaddlePointCLT', 'SaddlePointMSD', 'TiltedEdgeworth', 'TiltedFFT', 'connect_the_dots', 'delta', 'epsilon', 'individual_epsilon', 'rdp', 'with_replacement', 'without_replacement']
+           'RandomizedResponse', 'SaddlePointCLT', 'SaddlePointMSD', 'TiltedEdgeworth', 'TiltedFFT', 'account_store', 'connect_the_dots', 'delta', 'epsilon', 'individual_epsilon', 'rdp', 'with_replacement', 'without_replacement']

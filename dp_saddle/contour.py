@@ -99,7 +99,11 @@ def composed_atoms(
 # %% ../nbs/01_contour.ipynb #4412d276
 _PIECES = 8
 
-def _spline_shift(w): return _PIECES*log(np.sinh(w/2)/(w/2)) if w else 0.
+def _log_sinhc(x):
+    "log(sinh(x)/x) for x >= 0, where the quotient is nearly 1 by its series."
+    return x*x*(1/6 - x*x*(1/180 - x*x/2835)) if x < .02 else log(np.sinh(x)/x)
+
+def _spline_shift(w): return _PIECES*_log_sinhc(w/2)
 
 def spline_transform(z, w):
     "E e^{-z tau}, tau a B-spline of 8 pieces of width w >= 0, shifted such that E e^tau = 1."
@@ -108,7 +112,7 @@ def spline_transform(z, w):
 def _log_spline_bound(t, s, w):
     "log of a decreasing bound on |spline_transform(t + is, w)|."
     if not w: return 0.*s
-    return _PIECES*np.minimum(np.logaddexp(t*w/2, -t*w/2) - np.log(s*w), log(np.sinh(t*w/2)/(t*w/2))) + t*_spline_shift(w)
+    return _PIECES*np.minimum(np.logaddexp(t*w/2, -t*w/2) - np.log(s*w), _log_sinhc(t*w/2)) + t*_spline_shift(w)
 
 # %% ../nbs/01_contour.ipynb #db5af0e5
 class _Plan(NamedTuple):
@@ -200,7 +204,7 @@ def _bracket(line, eps):
         value, noise = _sums(line, eps + d)
         return np.array([value - noise - _alias(line, eps + d), value + noise])*np.exp(-line.plan.t*d)
     a, b = -np.expm1(-half - shift), np.expm1(half - shift)                 # e^tau is in [1 - a, 1 + b]
-    var = np.expm1(_PIECES*log(np.sinh(w)/w) - 2*shift)
+    var = np.expm1(_PIECES*_log_sinhc(w) - 2*shift)
     c = sqrt(max(var, 1e-300))/2*(1 + 1e-6)
     if c/a + c/b > .9: return side(half + shift)[0], total, up              # no chord so long: monotonicity alone
     below, above = side(np.log1p(-a))[1], side(np.log1p(b))[1]

@@ -9,17 +9,18 @@ __all__ = ['backward', 'train', 'accuracy', 'GDPFilter', 'IndividualGDPFilter', 
 # %% ../nbs/05_individual.ipynb #7ec46858
 import json
 import os
-import tempfile
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from functools import lru_cache
+from io import BytesIO
 from math import ceil, inf, log, pi, sqrt
 from pathlib import Path
 import numpy as np
 from scipy import fft
 from scipy.optimize import elementwise
-from scipy.special import erf, ndtr, ndtri
-from .contour import _log_expm1, delta as certified_delta, epsilon as certified_epsilon, log_chernoff_factor
+from scipy.special import erf, erfc, ndtri
+from .contour import _log_expm1, _log_spline_bound, _PIECES, _spline_shift, delta as certified_delta, epsilon as certified_epsilon, log_chernoff_factor, spline_transform
 from .plrv import Bounds, ComposedLoss, Gaussian, PoissonSubsampled, _array, _choice, _count, _real, _ULP, gaussian_log_delta
 from .saddlepoint import _largest_tilt
 
@@ -62,8 +63,10 @@ _FORGIVEN = 2.**-50     # of a budget: what rounding mu, its square and the budg
 
 def _two_sum(a, b):
     "a + b rounded, and what the rounding lost (Knuth)."
-    s = a + b
-    with np.errstate(invalid='ignore'): v = s - a; return s, (a - (s - v)) + (b - v)
+    with np.errstate(invalid='ignore', over='ignore'):
+        s = a + b
+        v = s - a
+        return s, (a - (s - v)) + (b - v)
 
 # %% ../nbs/05_individual.ipynb #66000ba9
 class _Meter:
@@ -82,6 +85,7 @@ class _Meter:
     def _pay(self, cost):
         total, lost, steps = self._sum
         total, error = _two_sum(total, cost)
+        if not np.isfinite(total).all(): raise ValueError(f"{self._unit} must leave the sum finite, got {np.sqrt(np.max(cost)) if self._unit == 'mu' else np.max(cost):g}")
         self._sum = total, lost + error, steps + 1
     def _state(self): return {'total': self._sum[0], 'lost': self._sum[1], 'steps': np.array(self._sum[2])}
     def _restore(self, total, lost, steps):
@@ -117,7 +121,9 @@ class _Filter(_Meter):
     def spend(self, x):
         "Pay for a step, before it is taken. ValueError if that passes the budget (of anyone): then nothing is spent."
         refused = self._refused(cost := self._costs(x))
-        if refused.any(): raise ValueError(f"{self._unit} must leave the sum within the budget {self.budget:g}: {np.max(self.remaining):.6g} remains at most, got {np.max(np.asarray(x)[refused]):.6g}; nothing was spent")
+        if refused.any():
+            i = np.flatnonzero(refused)[0]
+            raise ValueError(f"{self._unit} must be at most {np.ravel(self.remaining)[i]:.6g}, what remains of the budget {self.budget:g}, got {np.ravel(x)[i]:.6g}{'' if self.n is None else f' for record {i}'}; nothing was spent")
         self._pay(cost)
     def step(self, x):
         "Who takes part in this step: True where the budget allows it, and only there it is paid. A bool, or one for each record."
@@ -134,7 +140,7 @@ class _Filter(_Meter):
 # %% ../nbs/05_individual.ipynb #2b5e65ec
 class GDPFilter(_Gauss, _Filter):
     "Fully adaptive Gaussian filter [GDP Alg. 2, Thm C.1]: all steps together are `budget`-GDP, budget > 0, whoever chooses them."
-    def __init__(self, budget): _real(1e-90, 1e90, budget=budget); super().__init__(); self.budget = float(budget)
+    def __init__(self, budget): _real(1e-12, 1e8, '[]', budget=budget); super().__init__(); self.budget = float(budget)
     def _whole(self): return Gaussian(sigma=1/(self.budget*(1 + _FORGIVEN)))
     def epsilon(self, delta): "eps of the whole budget at delta [GDP Cor. C.2], rounded up; a number or an array."; return certified_epsilon(self._whole(), delta=delta)
     def delta(self, eps): "delta of the whole budget at eps [GDP C.2], rounded up; a number or an array."; return certified_delta(self._whole(), eps=eps)
@@ -150,7 +156,7 @@ class RDPFilter(_Renyi, _Filter):
     "Fully adaptive Renyi filter of Feldman and Zrnic (2021) at one order > 1 and `budget` > 0, nats; for all, or for each of n records."
     _settings = ('n', 'budget', 'order')
     def __init__(self, order, budget, n=None):
-        _real(1, 1e9, order=order); _real(0, 1e90, budget=budget)
+        _real(1, 1e9, order=order); _real(1e-24, 1e16, '[]', budget=budget)
         super().__init__(n)
         self.order, self.budget = float(order), float(budget)
     def epsilon(self, delta): "eps of the whole budget at delta [GDP C.3], a number or an array."; return np.maximum(self.budget*(1 + 2*_FORGIVEN) + _conversion(self.order, delta), 0)[()]
@@ -164,18 +170,18 @@ class _Odometer(_Meter):
     def bound(self):
         "What is proved at the next crossing: `spent`, rounded up to an increment. A number, or one for each record."
         unit = self._cost(self.increment)
-        return self._value(unit*np.ceil((self._sum[0] + self._sum[1])/unit*(1 - _FORGIVEN)))
+        return np.maximum(self._value(unit*np.ceil((self._sum[0] + self._sum[1])/unit*(1 - _FORGIVEN))), self.spent)
 
 class GDPOdometer(_Gauss, _Odometer):
     "Gaussian odometer [GDP C.5]: `bound` is sqrt(m) increments at the m-th crossing; for all, or for each of n records."
-    def __init__(self, increment, n=None): _real(1e-90, 1e90, increment=increment); super().__init__(n); self.increment = float(increment)
+    def __init__(self, increment, n=None): _real(1e-12, 1e8, '[]', increment=increment); super().__init__(n); self.increment = float(increment)
     def epsilon(self, delta): "eps at delta, a number, of what is proved at the next crossing; rounded up."; return gaussian_epsilon(self.bound, delta)
 
 class RDPOdometer(_Renyi, _Odometer):
     "Renyi odometer at one order > 1 (Feldman and Zrnic 2021); for all, or for each of n records."
     _settings = ('n', 'increment', 'order')
     def __init__(self, order, increment, n=None):
-        _real(1, 1e9, order=order); _real(0, 1e90, increment=increment)
+        _real(1, 1e9, order=order); _real(1e-24, 1e16, '[]', increment=increment)
         super().__init__(n)
         self.order, self.increment = float(order), float(increment)
     def epsilon(self, delta): "eps at delta of what is proved at the next crossing [GDP C.3]; 0 before the first step."; return np.where(self.bound > 0, np.maximum(self.bound*(1 + 2*_FORGIVEN) + _conversion(self.order, delta), 0), 0.)[()]
@@ -186,12 +192,14 @@ def gaussian_epsilon(
     delta,  # in (0, 1), a number or an array that broadcasts with mu
 ):          # eps >= 0, nats, rounded up
     "eps of a mu-GDP mechanism at delta [GDP C.2]."
-    mu, delta = np.broadcast_arrays(_array(0, 1e8, '[)', mu=mu), _array(0, 1, delta=delta))
+    mu, delta = _array(0, 1e9, '[)', mu=mu), _array(0, 1, delta=delta)
+    try: mu, delta = np.broadcast_arrays(mu, delta)
+    except ValueError: raise ValueError(f"delta must broadcast with mu of shape {mu.shape}, got shape {delta.shape}") from None
     safe = np.maximum(mu, 1e-150)
     miss = lambda e, mu, goal: gaussian_log_delta(e, mu) - goal
     goal = np.log(delta)
     high = safe**2/2 + safe*np.sqrt(-2*goal)
-    apart = (mu > 1e-150) & (miss(0., safe, goal) > 0)
+    apart = (mu > 0) & (miss(0., safe, goal) > 0)
     root = elementwise.find_root(miss, (np.zeros(mu.shape), high), args=(safe, goal)).x
     return np.where(apart, np.where(np.isfinite(root), root*(1 + 1e-12) + 1e-12*safe, high), 0.)[()]
 
@@ -200,33 +208,40 @@ def _save(self, path):
     "Write the state to a .json or .npz file: whole, or not at all."
     path = Path(path)
     _choice(('.json', '.npz'), **{'suffix of path': path.suffix})
+    if not path.parent.is_dir(): raise FileNotFoundError(f"path must be in a directory that exists, got {str(path)!r}")
     state = {'kind': np.array(type(self).__name__), **{k: np.array(-1 if getattr(self, k) is None else getattr(self, k)) for k in self._settings}, **self._state()}
-    handle, draft = tempfile.mkstemp(dir=path.parent or '.', prefix=path.name, suffix='.part')
+    draft = f"{path}.{os.getpid()}.part"
     try:
-        with os.fdopen(handle, 'wb') as file:
+        with open(draft, 'wb') as file:
             if path.suffix == '.npz': np.savez(file, **state)
             else: file.write(json.dumps({k: v.tolist() for k, v in state.items()}).encode())
             file.flush(); os.fsync(file.fileno())
         os.replace(draft, path)
     except BaseException:
-        os.unlink(draft)
+        Path(draft).unlink(missing_ok=True)
         raise
+    if os.name == 'posix':                                   # the new name has to reach the disk too
+        folder = os.open(path.parent, os.O_RDONLY)
+        try: os.fsync(folder)
+        finally: os.close(folder)
 
 def _load(self, path):
     "Take the state from a file that `save` wrote for the same settings; else ValueError, and nothing changes. Returns self."
     path, name = Path(path), type(self).__name__
     try:
-        if path.suffix == '.json': state = {k: np.array(v) for k, v in json.loads(path.read_text()).items()}
+        data = path.read_bytes()
+        if path.suffix == '.json': state = {k: np.array(v) for k, v in json.loads(data).items()}
         else:
-            with np.load(path, allow_pickle=False) as file: state = dict(file)
-        if str(state.pop('kind')) != name: raise ValueError("another kind")
-        settings, mine = {k: state.pop(k) for k in self._settings}, self._state()
+            with np.load(BytesIO(data), allow_pickle=False) as file: state = dict(file)
+        if str(state.pop('kind', '')) != name: raise ValueError("another kind")
+        settings, mine = {k: state.pop(k, None) for k in self._settings}, self._state()
         if set(state) != set(mine): raise ValueError("other entries")
         for k, v in settings.items():
             own = np.array(-1 if getattr(self, k) is None else getattr(self, k))
             if not np.array_equal(v, own): raise ValueError(f"{k} is {v} there and {own} here")
         for k, v in state.items():
-            if v.shape != mine[k].shape or v.dtype.kind not in 'iuf' or not np.isfinite(v).all(): raise ValueError(f"{k} is damaged")
+            if v.size == 0 == mine[k].size: state[k] = mine[k]
+            elif v.shape != mine[k].shape and mine[k].size or v.dtype.kind not in 'iuf' or not np.isfinite(v).all(): raise ValueError(f"{k} is damaged")
         self._restore(**state)
     except FileNotFoundError: raise
     except Exception as e: raise ValueError(f"path must be a state that a {name} with these settings has saved, got {str(path)!r}: {e}") from None
@@ -244,6 +259,10 @@ def _grid(sigma, sigma_grid):
     if grid.ndim != 1 or grid.size < 2 or not (np.diff(grid) > 0).all() or grid[0] > sigma: raise ValueError(f"sigma_grid must be at least two increasing values, the first at most sigma = {sigma:g}, got {sigma_grid!r}")
     return grid
 
+def _apart(a, b):
+    "T(a) - T(b) for a >= b >= 0, by the side that keeps the digits."
+    with np.errstate(under='ignore'): return np.where(b < 1, erf(a/sqrt(8)) - erf(b/sqrt(8)), erfc(b/sqrt(8)) - erfc(a/sqrt(8)))
+
 def norm_counts(
     norms,   # gradient norms after clipping, in [0, clip], shape (records, steps)
     grid,    # the noise grid, increasing, shape (m,); sigma_j <= noise over norm < sigma_{j+1} is cell j
@@ -253,14 +272,15 @@ def norm_counts(
     "Counts of each record's noise levels [GDP D.2], and their split by total variation."
     norms = _array(0, clip, '[]', norms=norms)
     if norms.ndim != 2: raise ValueError(f"norms must have shape (records, steps), got {norms.shape}")
-    mu, edge = norms/(clip*sigma), np.append(1/grid, 0.)
+    mu, edge = norms/clip/sigma, np.append(1/grid, 0.)
     j = np.searchsorted(-edge, -mu, side='right') - 1
     j = np.clip(j, 0, grid.size)
-    T = erf(edge/sqrt(8))
-    gap = np.append(T[:-1] - T[1:], 1.)
-    weight = np.clip((erf(mu/sqrt(8)) - np.append(T[1:], 0.)[j])/gap[j]*(1 + 1e-9) + 8*_ULP*np.append(T[:-1], 0.)[j]/gap[j], 0, 1)
+    edge = np.append(edge, 0.)
+    part, gap = _apart(mu, edge[j + 1]), _apart(edge[:-1], edge[1:])[j]
+    weight = np.divide(part + 8*_ULP*erf(edge[j]/sqrt(8)), gap, out=np.ones_like(part), where=gap > 0)
+    weight = np.clip(weight*(1 + 1e-9), 0, 1)                # rounded up
     cell = (np.arange(len(norms))[:, None]*grid.size + np.minimum(j, grid.size - 1))[mu > 0]         # a norm of 0 costs nothing
-    sums = [np.bincount(cell, weights=v, minlength=len(norms)*grid.size).reshape(len(norms), -1) for v in (None, weight[mu > 0])]
+    sums = [np.bincount(cell, weights=v, minlength=len(norms)*grid.size).reshape(len(norms), grid.size) for v in (None, weight[mu > 0])]
     return np.concatenate(sums, axis=1).astype(float)
 
 # %% ../nbs/05_individual.ipynb #6145dbdb
@@ -268,16 +288,18 @@ def _mixing(K):
     "Bounds on |log(1 - w + w e^u) - wu|/(w(1 - w)) and on Re of that log, u the difference of K between neighbouring rows, and to 0 after the last."
     u = np.diff(K, axis=0, append=0*K[:1])
     v, x = np.minimum(np.abs(u), 1.5), np.abs(u.real)
-    return np.where(v < 1.5, v*v/2*np.exp(3*v)/np.cos(v)**2, 1e6), np.minimum(x*x/8, x)
+    return np.where(v < 1.5, v*v/2*np.exp(3*v)/np.cos(v)**2, 1e300), np.minimum(x*x/8, x)
 
 class _Family:
     "The losses of a noise grid in one direction, as rows: K on a grid of tilts, and on lines through them."
     def __init__(self, grid, rate, top):
-        self.laws = [getattr(PoissonSubsampled(base=Gaussian(sigma=float(s)), rate=rate), top) for s in grid]
+        self.steps = [PoissonSubsampled(base=Gaussian(sigma=float(s)), rate=rate) for s in grid]
+        self.laws = [getattr(step, top) for step in self.steps]
         limit = min(_largest_tilt(ComposedLoss([(p, 1) for p in self.laws])), 1e6)
-        self.t = np.geomspace(.02, limit, ceil(log(limit/.02)/.2))
+        self.t = np.geomspace(.02, limit, ceil(log(limit/.02)/.05))
         self.K = np.array([p._real_cgf(self.t) for p in self.laws])
         self.mixing, self.jump = _mixing(self.K)
+        self.tv = np.array([p.delta(0.) for p in self.laws])*(1 + 1e-12)
         self._decay, self._lines = {}, {}
     def _rows(self, used, shape, one):
         "one(j), a tuple of arrays, for each law j in use, as rows of arrays that are 0 elsewhere."
@@ -297,7 +319,7 @@ class _Family:
         def one(j):
             if (i, h, j) in self._lines and self._lines[i, h, j][2].size >= n: K, e, D, error = self._lines[i, h, j]
             else: K, e, D, error = line = self.laws[j]._line(self.t[i], h*np.arange(n))
-            if n <= 2048: self._lines.setdefault((i, h, j), (K, e, D, error))
+            self._lines.setdefault((i, h, j), (K, e, D, error))
             return K, e, D[:n], error[:n]
         K, e, D, error = self._rows(used, [((), float), ((), float), ((n,), complex), ((n,), float)], one)
         return K, e, D, error, *_mixing(K[:, None] + D)
@@ -308,12 +330,13 @@ def _families(grid, rate): return [_Family(grid, rate, top) for top in (('remove
 # %% ../nbs/05_individual.ipynb #0b39cf78
 class _Batch:
     "Records on one line: sum_k Re(c_k e^{-i eps s_k}) e^{base - t eps} is delta, but for what noise and aliasing bound."
-    def __init__(self, family, i, h, table, tail, counts, steps, spread, KX):
+    def __init__(self, family, i, h, w, table, tail, counts, steps, spread, KX):
         self.t, u = family.t[i], family.t[i+1:]
+        self.shift, self.sharp = _PIECES*w/2 + _spline_shift(w), w*self.t < .1
         K, e, D, error, mixing, jump = table
         self.base, self.s = counts @ K, h*np.arange(D.shape[1])
         z = self.t + 1j*self.s
-        factor = h/pi/(z*(z + 1))
+        factor = spline_transform(z, w)*(h/pi)/(z*(z + 1))
         factor[0] /= 2
         self.c = np.exp(counts @ D.real + 1j*(counts @ D.imag))*factor
         over = (counts @ e)[:, None] + counts @ error + 32*_ULP*(8 + counts @ np.abs(D))
@@ -324,12 +347,13 @@ class _Batch:
         self.left, self.right = -_log_expm1(self.t*2*pi/h), (KX[:, i+1:] + log_chernoff_factor(u) - _log_expm1((u - self.t)*2*pi/h), u)
     def log_delta(self, eps, side):
         "log of an upper (side 1) or a lower bound (-1), or of the value (0), one eps for each record; and how fast it falls."
+        if side < 0: eps = eps + self.shift                     # smoothing looks so far down: delta falls
         terms = np.exp(-1j*eps[:, None]*self.s)*self.c
         total, scale = terms.real.sum(1), self.base - self.t*eps
         fall = self.t - terms.imag @ self.s/np.where(total > 0, total, inf)
         total += side*(self.noise + self.slope*eps)
         if side < 0:
-            alias = (self.right[0] - eps[:, None]*self.right[1]).min(1, initial=inf)
+            alias = (self.right[0] - (eps - self.shift)[:, None]*self.right[1]).min(1, initial=inf)
             total -= np.exp(np.minimum(np.logaddexp(self.left, alias) - scale, 600))
         with np.errstate(divide='ignore'): return scale + np.log(np.maximum(total, 0)) + side*16*_ULP*(1 + np.abs(self.base) + self.t*eps), fall
     def epsilon(self, goal, high, side, floor):
@@ -344,33 +368,38 @@ class _Batch:
             if done.all(): break
             e = np.where(done, e, np.clip(e + (miss + side*1e-9)/np.maximum(fall, self.t/8), floor, high))
         gap = np.clip(side*(goal - self.log_delta(best, 0)[0]), 0, 50)       # what the certificate costs, in log delta
-        return best, np.clip(best - side*gap/self.t, best/2, 2*best), done & ((gap < .1) | (best <= floor))
+        return best, np.clip(best - side*gap/self.t, best/2, 2*best), done & ((gap < .02) & self.sharp | (best <= floor))
 
 # %% ../nbs/05_individual.ipynb #4c9933ec
-_MAX_NODES = 1 << 16
+_MAX_NODES, _ROWS = 1 << 11, 1 << 14       # of a line; records at a time
 
 def _lines(family, counts, steps, used, KX, i, eps, goal, lose=23):
-    "For each record on the tilt i: spacing, number of nodes, and log of the tail, good to e^(goal - lose)."
+    "For each record on the tilt i: spacing, number of nodes, smoothing, and log of the tail, good to e^(goal - lose)."
     t, u = family.t[i], family.t[i+1:]
     right = ((KX[:, i+1:] + log_chernoff_factor(u) - np.multiply.outer(eps, u) - goal[:, None] + lose)/(u - t)).min(1, initial=inf)
-    X = np.minimum(np.maximum(np.logaddexp(0, lose - goal)/t, np.where(right < inf, right, 0)), 2*pi*_MAX_NODES/t)
+    X = np.maximum(np.logaddexp(0, lose - goal)/t, np.where(right < inf, right, 0))
     s, c = family.decay(i, used)
     below = np.append(c[1:], 0*c[:1], axis=0)                # a mixture: by Hoeffding's lemma, or by its larger part
     tail = np.minimum(counts @ c + steps @ ((c - below)**2/8), steps @ np.maximum(c, below))
-    tail = np.minimum.accumulate(tail, 1) - np.log(pi*s)
-    reach = s[np.minimum((tail > (goal - lose + t*eps)[:, None]).sum(1), len(s) - 1)]
+    tail, most = np.minimum.accumulate(tail, 1) - np.log(pi*s), goal - lose + t*eps
     h = 2*pi/2**(np.ceil(2*np.log2(X))/2)                   # few different lines: they are kept
+    reach = s[np.minimum((tail > most[:, None]).sum(1), len(s) - 1)]
     n = np.minimum(np.ceil(2.**np.ceil(np.log2(reach))/h) + 1, _MAX_NODES).astype(int)
-    at = np.searchsorted(s, (n - 1)*h*(1 + 1e-12), side='right') - 1
-    return h, n, np.where(at >= 0, tail[np.arange(len(h)), at], 600)
+    at = np.maximum(np.searchsorted(s, (n - 1)*h*(1 + 1e-12), side='right') - 1, 0)
+    end, tail = s[at], tail[np.arange(len(h)), at]
+    w = 2/end*np.exp(np.clip((tail - most)/_PIECES, 0, 50))  # what lies beyond the last node is smoothed away
+    w = np.where(tail > most, np.minimum(2**(np.ceil(2*np.log2(w))/2), min(5., 60/t)), 0)
+    return h, n, w, tail + np.array([_log_spline_bound(t, *x) for x in zip(end, w)])
 
 def _tilts(family, spread, KX, eps, goal):
     "For each record the tilt to use, an index, and log of the share of delta that mixing may take there."
     G = KX + log_chernoff_factor(family.t) - np.multiply.outer(eps, family.t)
-    best = (G <= G.min(1, keepdims=True) + 1).argmax(1)      # just before the best: beyond it K may explode
+    least = G.min(1, keepdims=True)
+    best = (G <= least + 1).argmax(1)                        # just before the best: beyond it K may explode
     lost = np.log(spread @ family.mixing + 1e-300) + KX - np.multiply.outer(eps, family.t) - goal[:, None] - np.log1p(2*family.t)
-    away = best[:, None] - np.arange(len(family.t))
-    i = np.where((away < 0) | (away > 8), inf, np.maximum(lost, log(1e-3)) + 1e-3*away).argmin(1)      # mixing may take a thousandth
+    away, rare = best[:, None] - np.arange(len(family.t)), np.select([np.arange(len(family.t)) % m == 0 for m in (12, 4)], [0., .3], 1.)
+    score = np.maximum(lost, log(1e-3)) + .01*away + rare    # mixing may take a thousandth; few lines, for they are kept
+    i = np.where((away < 0) | (G > least + 12), inf, score).argmin(1)
     return i, lost[np.arange(len(i)), i]
 
 def _batches(family, counts, steps, spread, KX, eps, goal, serve, rough=False):
@@ -381,19 +410,18 @@ def _batches(family, counts, steps, spread, KX, eps, goal, serve, rough=False):
         counts, spread = np.where(rough[:, None], steps, counts), np.where(rough[:, None], 0, spread)
         KX = np.where(rough[:, None], _tilted_sum(family, counts, steps, spread), KX)
         i, _ = _tilts(family, spread, KX, eps, goal)
-    i -= i % 3                                              # few lines: any tilt will do, a smaller one needs more nodes
     used = counts.any(0) | steps.any(0)
     used |= np.append(False, used[:-1])                      # a cell has two ends
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         jobs = []
         for tilt in np.unique(i):
             rows = np.flatnonzero(i == tilt)
-            h, n, tail = _lines(family, counts[rows], steps[rows], used, KX[rows], tilt, np.maximum(eps[rows] - 4/family.t[tilt], 0), goal[rows])
-            for line in sorted(set(zip(h, n)), key=lambda line: -line[1]):
-                table = family.line(tilt, *line, used)
-                some = np.flatnonzero((h == line[0]) & (n == line[1]))
+            h, n, w, tail = _lines(family, counts[rows], steps[rows], used, KX[rows], tilt, np.maximum(eps[rows] - 4/family.t[tilt], 0), goal[rows])
+            for line in sorted(set(zip(h, n, w)), key=lambda line: -line[1]):
+                table = family.line(tilt, *line[:2], used)
+                some = np.flatnonzero((h == line[0]) & (n == line[1]) & (w == line[2]))
                 for x in np.array_split(some, ceil(some.size*line[1]/(1 << 18))):
-                    jobs.append(pool.submit(lambda r, tail, *at: serve(r, _Batch(family, *at, tail, counts[r], steps[r], spread[r], KX[r])), rows[x], tail[x], tilt, line[0], table))
+                    jobs.append(pool.submit(lambda r, tail, *at: serve(r, _Batch(family, *at, tail, counts[r], steps[r], spread[r], KX[r])), rows[x], tail[x], tilt, line[0], line[2], table))
         for job in jobs: job.result()
 
 # %% ../nbs/05_individual.ipynb #c53da40b
@@ -405,13 +433,20 @@ def _sides(counts):
 
 def _tilted_sum(family, counts, steps, spread):
     "A bound on K of each record at the tilts of the family."
-    KX = counts @ family.K + np.where(spread > 0, steps, 0) @ family.jump
+    KX = np.minimum(counts @ family.K + np.where(spread > 0, steps, 0) @ family.jump, steps @ family.K) if spread.any() else counts @ family.K
     return KX + 1e-12 + 64*_ULP*np.abs(KX)
+
+def _capped(families, k, bound, ask):
+    "At most what chapter 01 says of all steps at the record's largest: ask(run, rows), once for each grid value."
+    first = (k > 0).argmax(1)
+    for j in np.unique(first[k.any(1)]):
+        rows = np.flatnonzero((first == j) & k.any(1))
+        bound[rows] = np.minimum(bound[rows], ask(int(k[rows].sum(1).max())*families[0].steps[j], rows))
 
 def _contour_epsilon(families, counts, delta):
     "(lower, estimate, upper) of each record's eps, shape (3, records)."
     up, low = _sides(counts)
-    log_delta, out = log(delta), np.zeros((3, len(counts)))
+    log_delta, out, good = log(delta), np.zeros((3, len(counts))), np.ones(len(counts), bool)
     def one(family, side, C, k, s, floor):
         KX = _tilted_sum(family, C, k, s)
         high = np.maximum(((KX + log_chernoff_factor(family.t) - log_delta)/family.t).min(1), floor)
@@ -419,12 +454,20 @@ def _contour_epsilon(families, counts, delta):
         for attempt in range(6):                             # where the Renyi bound is far off, so is the first line
             rows = np.flatnonzero(~done)
             if not rows.size: break
-            goal, e = np.full(rows.size, log_delta), guess[rows]
+            goal, e, before = np.full(rows.size, log_delta), guess[rows], bound[rows]
             def serve(r, batch): x = rows[r]; bound[x], guess[x], done[x] = batch.epsilon(log_delta, np.maximum(high[x], bound[x]), side, floor[x])
             _batches(family, C[rows], k[rows], s[rows], KX[rows], e, goal, serve, rough=attempt > 0)
+            if attempt > 1 and (np.abs(bound[rows] - before) <= 1e-3*before).all(): break             # no better for another line
             high = np.minimum(high, bound) if side > 0 else high
+        if side > 0: good[~done] = False
         return np.where(k.any(1), bound, 0.)
     for family in families: out[2] = one(family, 1, *up, out[2])
+    rows = np.flatnonzero(~good)
+    if rows.size:                                            # a few steps at a small rate, say: kinks that no short line resolves
+        cap = out[2, rows]
+        _capped(families, up[1][rows], cap, lambda run, _: certified_epsilon(run, delta=delta))
+        out[2, rows] = cap
+    out[2, up[0] @ families[0].tv <= delta] = 0              # delta(0), total variation, adds up at most
     out[0] = np.minimum(one(families[0], -1, *low, out[0]), out[2])         # one direction bounds both from below
     out[1] = out[2]
     return out
@@ -432,16 +475,24 @@ def _contour_epsilon(families, counts, delta):
 def _contour_delta(families, counts, eps, lower=True):
     "(lower, estimate, upper) of each record's delta at its eps, an array; shape (3, records)."
     up, low = _sides(counts)
-    out = np.zeros((3, len(counts)))
+    out, good = np.zeros((3, len(counts))), np.ones(len(counts), bool)
     def one(family, side, C, k, s):
         KX = _tilted_sum(family, C, k, s)
         chernoff = np.minimum((KX + log_chernoff_factor(family.t) - np.multiply.outer(eps, family.t)).min(1), 0)
         bound, rows = chernoff.copy() if side > 0 else np.full(len(C), -inf), np.flatnonzero(C.any(1) & (chernoff > -700))
         e, goal = eps[rows], chernoff[rows] - 3
-        def serve(r, batch): bound[rows[r]] = np.minimum(batch.log_delta(e[r], side)[0], chernoff[rows[r]])
+        def serve(r, batch):
+            bound[rows[r]] = np.minimum(batch.log_delta(e[r], side)[0], chernoff[rows[r]])
+            if side > 0: good[rows[r]] &= (bound[rows[r]] <= batch.log_delta(e[r], 0)[0] + .1) & batch.sharp
         if rows.size: _batches(family, C[rows], k[rows], s[rows], KX[rows], e, goal, serve)
         return np.where(k.any(1), np.exp(bound), 0.)
     for family in families: out[2] = np.maximum(one(family, 1, *up), out[2])
+    rows = np.flatnonzero(~good & lower)
+    if rows.size:
+        cap = out[2, rows]
+        _capped(families, up[1][rows], cap, lambda run, x: certified_delta(run, eps=eps[rows[x]]))
+        out[2, rows] = cap
+    out[2] = np.minimum(out[2], up[0] @ families[0].tv)
     if lower: out[0] = np.minimum(one(families[0], -1, *low), out[2])
     out[1] = out[2]
     return out
@@ -492,13 +543,13 @@ class IndividualAccountant:
     (arXiv 2602.06756). Under full adaptivity only the Renyi divergences may be used so: give `step_rdp` to an `RDPFilter`
     [GDP 5.1-5.3]. A record's own eps depends on its data, and is as private as these."""
     def __init__(self,
-        sigma,           # noise std over the clip, > 0
+        sigma,           # noise std over the clip, >= .1
         clip,            # clipping norm, > 0
         rate,            # Poisson sampling rate, in (0, 1]
-        sigma_grid=64,   # noise levels: so many from sigma to 100 sigma, or increasing values from sigma on
+        sigma_grid=64,   # noise levels: so many from sigma to 100 sigma, or increasing values from sigma on; finer for smaller delta
         n=None,          # number of records; taken from the first step if not given
     ):
-        _real(1e-3, 1e6, sigma=sigma); _real(0, 1e300, clip=clip); _real(0, 1, '(]', rate=rate)
+        _real(.1, 1e6, '[]', sigma=sigma); _real(0, 1e300, clip=clip); _real(0, 1, '(]', rate=rate)
         if n is not None: _count(1, n=n)
         self.sigma, self.clip, self.rate, self.n, self.steps = float(sigma), float(clip), float(rate), n, 0
         self.grid = _grid(self.sigma, sigma_grid)
@@ -506,8 +557,8 @@ class IndividualAccountant:
     _settings = ('sigma', 'clip', 'rate', 'grid')
     def _norms(self, norms):
         norms = _array(0, self.clip, '[]', norms=norms)
-        n = self.n or norms.size
-        if norms.shape != (n,) or not n: raise ValueError(f"norms must have shape ({n},), one for each record, got {norms.shape}")
+        n = self.n or max(norms.size, 1)
+        if norms.shape != (n,): raise ValueError(f"norms must have shape ({n},), one for each record, got {norms.shape}")
         return norm_counts(norms[:, None], self.grid, self.sigma, self.clip)
     def step(self, norms):
         "Add a step: norms of all records' gradients after clipping, in [0, clip], sampled or not; 0 for records that were left out beforehand."
@@ -517,16 +568,18 @@ class IndividualAccountant:
     def _chosen(self, records):
         if records is None: return self.counts
         r = np.atleast_1d(np.asarray(records))
-        if r.dtype.kind not in 'iu' or r.ndim != 1: raise TypeError(f"records must be an index or a list of indices, got {records!r}")
+        if r.dtype == bool and r.shape == (self.n or 0,): r = np.flatnonzero(r)
+        if not r.size: r = r.astype(int)
+        if r.dtype.kind not in 'iu' or r.ndim != 1: raise TypeError(f"records must be an index, a list of indices or a mask of all records, got {records!r}")
         if r.size and not (0 <= r.min() and r.max() < (self.n or 0)): raise ValueError(f"records must be in [0, {self.n or 0}), got {r.min() if r.min() < 0 else r.max()}")
         return self.counts[r]
     def epsilon(self,
         delta,             # in (0, 1), a number
-        records=None,      # indices; all if not given
-        engine='contour',  # 'contour': certified; 'rdp': an upper bound; 'fourier': an estimate [GDP D.1]
+        records=None,      # indices, or a mask; all if not given
+        engine='contour',  # 'contour': certified; 'rdp': an upper bound; 'fourier': an estimate [GDP D.1], at most RDP's bound
         L=None, n=1 << 16, # 'fourier': half the window, nats, and points
-    ) -> Bounds:           # arrays, one entry for each record
-        "Bounds on each record's eps after these steps."
+    ) -> Bounds:           # arrays, one entry for each record; the estimate is the upper bound but for 'fourier'
+        "Bounds on each record's eps after these steps. The upper is the one to report: the lower rounds each step to the next larger noise of the grid."
         _real(0, 1, delta=delta); _choice(('contour', 'rdp', 'fourier'), engine=engine)
         return Bounds(*_counts_epsilon(self._chosen(records), float(delta), tuple(self.grid), self.rate, engine, L, n))
     def delta(self,
@@ -537,7 +590,9 @@ class IndividualAccountant:
         counts = self._chosen(records)
         eps = _array(0, inf, '[)', eps=eps)
         if eps.shape not in ((), (len(counts),)): raise ValueError(f"eps must be a number or have shape ({len(counts)},), got {eps.shape}")
-        return Bounds(*_contour_delta(_families(tuple(self.grid), self.rate), counts, np.broadcast_to(eps, len(counts))))
+        families, eps = _families(tuple(self.grid), self.rate), np.broadcast_to(eps, len(counts))
+        parts = np.array_split(np.arange(len(counts)), ceil(len(counts)/_ROWS) or 1)
+        return Bounds(*np.concatenate([_contour_delta(families, counts[rows], eps[rows]) for rows in parts], axis=1))
     def mu(self,
         delta=1e-10,   # in (0, 1): the curve is covered down to here
         records=None,  # indices; all if not given
@@ -562,9 +617,10 @@ class IndividualAccountant:
         _real(1, 1 + families[0].t[-1], '(]', order=order)
         C, k, s = _sides(counts)[0]
         K = [np.array([p._real_cgf(np.array([order - 1.]))[0] for p in f.laws]) for f in families]
-        return np.max([C @ v + np.where(s > 0, k, 0) @ np.diff(v, append=0.)**2/8 for v in K], axis=0)*(1 + 1e-11)/(order - 1)
+        return np.max([np.minimum(C @ v + k @ _mixing(v)[1], k @ v) for v in K], axis=0)*(1 + 1e-11)/(order - 1)
     def _state(self): return {'counts': self.counts, 'steps': np.array(self.steps)}
     def _restore(self, counts, steps):
+        if counts.shape[1:] != self.counts.shape[1:]: raise ValueError("counts is damaged")
         k, w = np.split(counts, 2, axis=1)
         if not ((0 <= w) & (w <= k)).all() or (k.sum(1) > steps).any() or steps != int(steps): raise ValueError("numbers out of range")
         self.counts, self.steps, self.n = counts.astype(float), int(steps), len(counts) or self.n
@@ -574,6 +630,7 @@ class IndividualAccountant:
 def _counts_epsilon(counts, delta, grid, rate, engine='contour', L=None, n=1 << 16):
     "(lower, estimate, upper) of eps, shape (3, records), by one of the engines."
     if not len(counts): return np.zeros((3, 0))
+    if len(counts) > _ROWS: return np.concatenate([_counts_epsilon(some, delta, grid, rate, engine, L, n) for some in np.array_split(counts, ceil(len(counts)/_ROWS))], axis=1)
     families = _families(grid, rate)
     if engine == 'contour': return _contour_epsilon(families, counts, delta)
     out = _renyi_epsilon(families, counts, delta)
@@ -622,8 +679,9 @@ def individual_epsilon(
 
 def account_store(
     source,          # a .zarr or .parquet store of gradient norms after clipping, records x steps
-    target,          # where the bounds go: .zarr (records x 3) or .parquet (lower, estimate, upper); must not exist
-    *, progress=True,# show a progress bar
+    target,          # where the bounds go: .zarr (records x 3) or .parquet (lower, estimate, upper; with the index of a .parquet source); must not exist
+    *, columns=None, # of a .parquet store: which hold the norms; all if not given
+    progress=True,   # show a progress bar
     **settings,      # those of `individual_epsilon`
 ):
     "`individual_epsilon` from store to store with dask, on the current distributed client if there is one. The target appears when it is complete."
@@ -632,13 +690,20 @@ def account_store(
     for name, path in (('source', source), ('target', target)): _choice(('.zarr', '.parquet'), **{f'suffix of {name}': path.suffix})
     if target.exists(): raise ValueError(f"target must not exist, got {str(target)!r}")
     if not source.exists(): raise FileNotFoundError(f"source must exist, got {str(source)!r}")
+    if not target.parent.is_dir(): raise FileNotFoundError(f"target must be in a directory that exists, got {str(target)!r}")
     if '.parquet' in (source.suffix, target.suffix): import dask.dataframe as dd
-    norms = da.from_zarr(str(source)) if source.suffix == '.zarr' else dd.read_parquet(source).to_dask_array(lengths=True)
-    out, draft = individual_epsilon(norms, **settings), str(target) + '.part'
-    if target.suffix == '.zarr': task = out.to_zarr(draft, mode='w', compute=False)
-    else: task = dd.from_dask_array(out, columns=['lower', 'estimate', 'upper']).to_parquet(draft, overwrite=True, compute=False)
-    _compute(task, progress)
-    os.replace(draft, target)
+    index = None
+    if source.suffix == '.zarr': norms = da.from_zarr(str(source))
+    else:
+        frame = dd.read_parquet(source, columns=columns)
+        norms, index = frame.to_dask_array(lengths=True), frame.index
+    out, draft = individual_epsilon(norms, **settings), Path(f'{target}.part')
+    if target.suffix == '.zarr': task = out.rechunk((out.chunksize[0], 3)).to_zarr(str(draft), mode='w', compute=False)
+    else: task = dd.from_dask_array(out, columns=['lower', 'estimate', 'upper'], index=index).to_parquet(draft, overwrite=True, compute=False)
+    try:
+        _compute(task, progress)
+        os.replace(draft, target)
+    finally: shutil.rmtree(draft, ignore_errors=True)
 
 def _compute(task, progress):
     "Run on the current distributed client, or here."

@@ -6,6 +6,7 @@ import pytest
 import oracles
 from certify import FILE, run
 from dp_saddle import (ApproxDP, ContourAccountant, Discrete, Gaussian, Laplace, PoissonSubsampled, RandomizedResponse, delta, epsilon)
+from dp_saddle.contour import _log_sinhc
 
 S = lambda sigma, rate: PoissonSubsampled(base=Gaussian(sigma=sigma), rate=rate)
 GOLDEN = json.load(open(os.path.join(os.path.dirname(FILE), 'golden.json')))
@@ -213,3 +214,15 @@ def test_next_to_the_end_of_the_support():
         assert low <= -2.**-100*np.expm1(eps - end)*(1 + 1e-3) and up >= -2.**-100*np.expm1(eps - end)*(1 - 1e-3)
     assert tracemalloc.get_traced_memory()[1] < 1e9
     tracemalloc.stop()
+
+@pytest.mark.filterwarnings("ignore:max_nodes")
+def test_smoothing_narrower_than_sqrt_of_the_rounding_unit():
+    "The variance of a very narrow spline once came out as 0: losses of 1e-8 and less, where delta must fall and the bounds stay in order."
+    run = 300*PoissonSubsampled(base=Gaussian(sigma=1e8), rate=1e-5)
+    a = ContourAccountant(run)
+    low, _, up = a.delta(np.geomspace(1e-13, 1e-5, 60))
+    assert (low <= np.minimum.accumulate(up)).all()
+    for delta in (1e-14, 1e-20, 1e-30): assert a.epsilon(delta).lower <= a.epsilon(delta).upper < 1e-6
+    from mpmath import log, mpf, sinh, workdps
+    with workdps(50):
+        for x in (1e-9, 1e-5, .0199, .0201, 3.): assert _log_sinhc(x) == pytest.approx(float(log(sinh(mpf(x))/mpf(x))), rel=1e-11)
