@@ -161,6 +161,7 @@ class RDPFilter(_Renyi, _Filter):
         self.order, self.budget = float(order), float(budget)
     def epsilon(self, delta): "eps of the whole budget at delta [GDP C.3], a number or an array."; return np.maximum(self.budget*(1 + 2*_FORGIVEN) + _conversion(self.order, delta), 0)[()]
 
+# %% ../nbs/05_individual.ipynb #708afded
 class _Odometer(_Meter):
     "A meter that is read at the multiples of an increment."
     _settings = ('n', 'increment')
@@ -225,6 +226,7 @@ def _save(self, path):
         try: os.fsync(folder)
         finally: os.close(folder)
 
+# %% ../nbs/05_individual.ipynb #77442b52
 def _load(self, path):
     "Take the state from a file that `save` wrote for the same settings; else ValueError, and nothing changes. Returns self."
     path, name = Path(path), type(self).__name__
@@ -324,6 +326,7 @@ class _Family:
         K, e, D, error = self._rows(used, [((), float), ((), float), ((n,), complex), ((n,), float)], one)
         return K, e, D, error, *_mixing(K[:, None] + D)
 
+# %% ../nbs/05_individual.ipynb #acba0830
 @lru_cache(4)
 def _families(grid, rate): return [_Family(grid, rate, top) for top in (('remove',) if rate == 1 else ('remove', 'add'))]
 
@@ -391,6 +394,7 @@ def _lines(family, counts, steps, used, KX, i, eps, goal, lose=23):
     w = np.where(tail > most, np.minimum(2**(np.ceil(2*np.log2(w))/2), min(5., 60/t)), 0)
     return h, n, w, tail + np.array([_log_spline_bound(t, *x) for x in zip(end, w)])
 
+# %% ../nbs/05_individual.ipynb #c53da40b
 def _tilts(family, spread, KX, eps, goal):
     "For each record the tilt to use, an index, and log of the share of delta that mixing may take there."
     G = KX + log_chernoff_factor(family.t) - np.multiply.outer(eps, family.t)
@@ -402,6 +406,7 @@ def _tilts(family, spread, KX, eps, goal):
     i = np.where((away < 0) | (G > least + 12), inf, score).argmin(1)
     return i, lost[np.arange(len(i)), i]
 
+# %% ../nbs/05_individual.ipynb #387a0794
 def _batches(family, counts, steps, spread, KX, eps, goal, serve, rough=False):
     "Call serve(rows, batch) for the records of each line; eps and goal, log delta, are guesses of what will be asked."
     i, lost = _tilts(family, spread, KX, eps, goal)
@@ -424,7 +429,7 @@ def _batches(family, counts, steps, spread, KX, eps, goal, serve, rough=False):
                     jobs.append(pool.submit(lambda r, tail, *at: serve(r, _Batch(family, *at, tail, counts[r], steps[r], spread[r], KX[r])), rows[x], tail[x], tilt, line[0], line[2], table))
         for job in jobs: job.result()
 
-# %% ../nbs/05_individual.ipynb #c53da40b
+# %% ../nbs/05_individual.ipynb #352dc5d3
 def _sides(counts):
     "From `norm_counts`: what bounds from above and from below are computed with, as (counts, steps, spread)."
     k, w = np.split(counts, 2, axis=1)
@@ -436,6 +441,7 @@ def _tilted_sum(family, counts, steps, spread):
     KX = np.minimum(counts @ family.K + np.where(spread > 0, steps, 0) @ family.jump, steps @ family.K) if spread.any() else counts @ family.K
     return KX + 1e-12 + 64*_ULP*np.abs(KX)
 
+# %% ../nbs/05_individual.ipynb #8b458326
 def _capped(families, k, bound, ask):
     "At most what chapter 01 says of all steps at the record's largest: ask(run, rows), once for each grid value."
     first = (k > 0).argmax(1)
@@ -472,6 +478,7 @@ def _contour_epsilon(families, counts, delta):
     out[1] = out[2]
     return out
 
+# %% ../nbs/05_individual.ipynb #52d55611
 def _contour_delta(families, counts, eps, lower=True):
     "(lower, estimate, upper) of each record's delta at its eps, an array; shape (3, records)."
     up, low = _sides(counts)
@@ -677,6 +684,7 @@ def individual_epsilon(
     parts = norms.map_blocks(lambda block: norm_counts(block, grid, sigma, clip)[:, None], new_axis=2, chunks=(rows, (1,)*len(columns), (2*grid.size,)), dtype=float, meta=np.empty((0, 0, 0)))
     return parts.sum(axis=1).map_blocks(bounds, chunks=(rows, (3,)), dtype=float, meta=np.empty((0, 0)))
 
+# %% ../nbs/05_individual.ipynb #f8a501d8
 def account_store(
     source,          # a .zarr or .parquet store of gradient norms after clipping, records x steps
     target,          # where the bounds go: .zarr (records x 3) or .parquet (lower, estimate, upper; with the index of a .parquet source); must not exist

@@ -1,11 +1,12 @@
 """Speed, measured: `make benchmark`. Nothing is asserted about time; compare the rows of one run.
 
 import_dp_saddle is to be under 1.5 times import_numpy_scipy; epsilon_3000_steps 10 ms or less, curve_200_points 100 ms or less;
-thousand_steps and ten_million_steps within a factor of 3, one_delta the same, and under 1 ms for SaddlePointMSD; distinct_mechanisms linear in their number; hard_corner under 2 s."""
+thousand_steps and ten_million_steps within a factor of 3, one_delta the same, and under 1 ms for SaddlePointMSD; distinct_mechanisms linear in their number; hard_corner under 2 s;
+individual_filter_step 50 ms or less, individual_epsilon 20 s or less, and in individual_engines the contour at least 100 times the records per second of the Fourier engine (extra_info: rate, and the largest deviation from chapter 01)."""
 import subprocess, sys, warnings
 import numpy as np
 import pytest
-from dp_saddle import ContourAccountant, EdgeworthAccountant, EdgeworthInterval, Gaussian, GaussianLimit, Laplace, MomentsAccountant, PoissonSubsampled, PRVAccountant, SaddlePointCLT, SaddlePointMSD, TiltedEdgeworth, epsilon
+from dp_saddle import Composition, ContourAccountant, EdgeworthAccountant, EdgeworthInterval, Gaussian, GaussianLimit, IndividualAccountant, IndividualGDPFilter, Laplace, MomentsAccountant, PoissonSubsampled, PRVAccountant, SaddlePointCLT, SaddlePointMSD, TiltedEdgeworth, epsilon
 
 S = lambda sigma, rate: PoissonSubsampled(base=Gaussian(sigma=sigma), rate=rate)
 fresh = lambda n, sigma=2., rate=.01: n*S(sigma, rate)          # losses are cached on the mechanism: build it anew
@@ -46,3 +47,32 @@ def test_hard_corner(benchmark, sigma, rate, n, eps):
 @pytest.mark.parametrize('modules', ['numpy, scipy.special, scipy.optimize', 'dp_saddle'], ids=['import_numpy_scipy', 'import_dp_saddle'])
 def test_import(benchmark, modules):
     benchmark.pedantic(lambda: subprocess.run([sys.executable, '-c', f'import {modules}'], check=True), rounds=10)
+
+def test_individual_filter_step(benchmark):
+    "A million records."
+    guard, mus = IndividualGDPFilter(1e3, 10**6), np.random.default_rng(0).random(10**6)
+    benchmark(guard.step, mus)
+
+def individual(records, on_grid=False):
+    "An account of 3000 steps on 50 grid values: 60 different ones, each 50 times."
+    book, rng = IndividualAccountant(2., 1., .01, sigma_grid=50, n=records), np.random.default_rng(0)
+    level = rng.uniform(.02, 1, records)
+    for _ in range(60):
+        norms = np.minimum(level*np.exp(.5*rng.standard_normal(records)), 1)
+        if on_grid: norms = np.minimum(2/book.grid[np.minimum(np.searchsorted(book.grid, 2/norms), 49)], 1)
+        book.step(norms)
+    book.counts *= 50
+    return book
+
+def test_individual_epsilon(benchmark):
+    book = individual(10**5)
+    benchmark.pedantic(lambda: book.epsilon(1e-5), rounds=1)
+
+@pytest.mark.parametrize('engine, records, n', [('contour', 10**5, 1), ('fourier', 200, 1 << 16), ('fourier', 40, 1 << 18)])
+def test_individual_engines(benchmark, engine, records, n):
+    "The largest deviation is over the first 20 records, whose norms are on the grid: nothing is rounded or split."
+    book = individual(records, on_grid=True)
+    bounds = benchmark.pedantic(lambda: book.epsilon(1e-5, engine=engine, **{'n': n} if engine == 'fourier' else {}), rounds=1)
+    mechanisms = [S(sigma, .01) for sigma in book.grid]
+    exact = [ContourAccountant(Composition(tuple((mechanisms[j], int(k)) for j, k in enumerate(row[:50]) if k))).epsilon(1e-5).estimate for row in book.counts[:20]]
+    benchmark.extra_info.update(records_per_second=records/benchmark.stats['mean'], deviation=float(np.abs(bounds.estimate[:20]/exact - 1).max()))
