@@ -335,7 +335,7 @@ class _Batch:
     "Records on one line: sum_k Re(c_k e^{-i eps s_k}) e^{base - t eps} is delta, but for what noise and aliasing bound."
     def __init__(self, family, i, h, w, table, tail, counts, steps, spread, KX):
         self.t, u = family.t[i], family.t[i+1:]
-        self.shift, self.sharp = _PIECES*w/2 + _spline_shift(w), w*self.t < .1
+        self.shift, self.w = _PIECES*w/2 + _spline_shift(w), w
         K, e, D, error, mixing, jump = table
         self.base, self.s = counts @ K, h*np.arange(D.shape[1])
         z = self.t + 1j*self.s
@@ -370,8 +370,9 @@ class _Batch:
             done = (e <= floor) & (miss <= 0) | proved & (np.abs(miss) < 1e-7)
             if done.all(): break
             e = np.where(done, e, np.clip(e + (miss + side*1e-9)/np.maximum(fall, self.t/8), floor, high))
-        gap = np.clip(side*(goal - self.log_delta(best, 0)[0]), 0, 50)       # what the certificate costs, in log delta
-        return best, np.clip(best - side*gap/self.t, best/2, 2*best), done & ((gap < .02) & self.sharp | (best <= floor))
+        value, fall = self.log_delta(best, 0)
+        gap = np.clip(side*(goal - value), 0, 50) + (self.w*fall)**2/3        # what certificate and smoothing cost, in log delta
+        return best, np.clip(best - side*gap/self.t, best/2, 2*best), done & ((gap < .02) | (best <= floor))
 
 # %% ../nbs/05_individual.ipynb #4c9933ec
 _MAX_NODES, _ROWS = 1 << 11, 1 << 14       # of a line; records at a time
@@ -399,11 +400,11 @@ def _tilts(family, spread, KX, eps, goal):
     "For each record the tilt to use, an index, and log of the share of delta that mixing may take there."
     G = KX + log_chernoff_factor(family.t) - np.multiply.outer(eps, family.t)
     least = G.min(1, keepdims=True)
-    best = (G <= least + 1).argmax(1)                        # just before the best: beyond it K may explode
+    best = np.maximum((G <= least + 1).argmax(1), G.argmin(1) - 10)       # just before the best: beyond it K may explode
     lost = np.log(spread @ family.mixing + 1e-300) + KX - np.multiply.outer(eps, family.t) - goal[:, None] - np.log1p(2*family.t)
     away, rare = best[:, None] - np.arange(len(family.t)), np.select([np.arange(len(family.t)) % m == 0 for m in (12, 4)], [0., .3], 1.)
     score = np.maximum(lost, log(1e-3)) + .01*away + rare    # mixing may take a thousandth; few lines, for they are kept
-    i = np.where((away < 0) | (G > least + 12), inf, score).argmin(1)
+    i = np.where((away < 0) | (away > 32) | (G > least + 12), inf, score).argmin(1)
     return i, lost[np.arange(len(i)), i]
 
 # %% ../nbs/05_individual.ipynb #387a0794
@@ -490,7 +491,8 @@ def _contour_delta(families, counts, eps, lower=True):
         e, goal = eps[rows], chernoff[rows] - 3
         def serve(r, batch):
             bound[rows[r]] = np.minimum(batch.log_delta(e[r], side)[0], chernoff[rows[r]])
-            if side > 0: good[rows[r]] &= (bound[rows[r]] <= batch.log_delta(e[r], 0)[0] + .1) & batch.sharp
+            value, fall = batch.log_delta(e[r], 0)
+            if side > 0: good[rows[r]] &= bound[rows[r]] + (batch.w*fall)**2/3 <= value + .1
         if rows.size: _batches(family, C[rows], k[rows], s[rows], KX[rows], e, goal, serve)
         return np.where(k.any(1), np.exp(bound), 0.)
     for family in families: out[2] = np.maximum(one(family, 1, *up), out[2])

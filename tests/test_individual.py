@@ -256,6 +256,18 @@ def test_bounds_of_random_records(setting, norms, times, delta):
     ours, truth = book.epsilon(delta), alone(row, sigma, rate).epsilon(delta)
     assert ours.lower[0] <= truth.upper and truth.lower <= ours.upper[0] and ours.lower[0] <= ours.upper[0] < np.inf
 
+@pytest.mark.parametrize('grid, loose', [(64, .05), (256, .01)])
+def test_whole_curves_of_large_steps(grid, loose):
+    "A rate of 1/6: from delta(0) to 1e-8, where few steps count."
+    rng = np.random.default_rng(8)
+    rows = rng.uniform(.05, .8, (4, 1))*np.exp(-rng.uniform(0, .02, (4, 1))*np.arange(300))*np.exp(.5*rng.standard_normal((4, 300)))
+    rows = np.maximum(np.round(25*np.minimum(rows, 1)), 1)/25
+    book = fill(rows, sigma=2., clip=1., rate=1/6, sigma_grid=grid)
+    for i, a in enumerate(alone(row, 2., 1/6) for row in rows):
+        eps = np.linspace(0, a.epsilon(1e-8).lower, 10)
+        truth, ours = a.delta(eps), [book.delta(e, records=[i]) for e in eps]
+        assert (np.ravel([b.lower for b in ours]) <= truth.lower).all() and (truth.upper <= np.ravel([b.upper for b in ours])).all() and (np.ravel([b.upper for b in ours]) <= (1 + loose)*truth.upper).all()
+
 def test_on_the_grid_nothing_is_split():
     "Norms on the grid: the bounds are those of chapter 01, up to their certificate."
     book = IndividualAccountant(2., 1., .01)
