@@ -20,7 +20,7 @@ import numpy as np
 from scipy import fft
 from scipy.optimize import elementwise
 from scipy.special import erf, erfc, ndtri
-from .contour import _log_expm1, _log_spline_bound, _PIECES, _spline_shift, delta as certified_delta, epsilon as certified_epsilon, log_chernoff_factor, spline_transform
+from .contour import _log_expm1, _log_spline_bound, _PIECES, _spline_shift, ContourAccountant, log_chernoff_factor, spline_transform
 from .plrv import Bounds, ComposedLoss, Gaussian, PoissonSubsampled, _array, _choice, _count, _real, _ULP, gaussian_log_delta
 from .saddlepoint import _largest_tilt
 
@@ -142,8 +142,8 @@ class GDPFilter(_Gauss, _Filter):
     "Fully adaptive Gaussian filter [GDP Alg. 2, Thm C.1]: all steps together are `budget`-GDP, budget > 0, whoever chooses them."
     def __init__(self, budget): _real(1e-12, 1e8, '[]', budget=budget); super().__init__(); self.budget = float(budget)
     def _whole(self): return Gaussian(sigma=1/(self.budget*(1 + _FORGIVEN)))
-    def epsilon(self, delta): "eps of the whole budget at delta [GDP Cor. C.2], rounded up; a number or an array."; return certified_epsilon(self._whole(), delta=delta)
-    def delta(self, eps): "delta of the whole budget at eps [GDP C.2], rounded up; a number or an array."; return certified_delta(self._whole(), eps=eps)
+    def epsilon(self, delta): "eps of the whole budget at delta [GDP Cor. C.2], rounded up; a number or an array."; return ContourAccountant(self._whole()).epsilon(delta).upper
+    def delta(self, eps): "delta of the whole budget at eps [GDP C.2], rounded up; a number or an array."; return ContourAccountant(self._whole()).delta(eps).upper
 
 class IndividualGDPFilter(GDPFilter):
     "Individual Gaussian filter [GDP Alg. 1, Thm 4.1]: each of n records leaves before it has spent `budget`; fully adaptive. The result is `budget`-GDP."
@@ -243,7 +243,7 @@ def _load(self, path):
             if not np.array_equal(v, own): raise ValueError(f"{k} is {v} there and {own} here")
         for k, v in state.items():
             if v.size == 0 == mine[k].size: state[k] = mine[k]
-            elif v.shape != mine[k].shape and mine[k].size or v.dtype.kind not in 'iuf' or not np.isfinite(v).all(): raise ValueError(f"{k} is damaged")
+            elif v.shape != mine[k].shape and mine[k].size or (v.dtype.kind in 'iuf') != (mine[k].dtype.kind in 'iuf') or v.dtype.kind in 'iuf' and not np.isfinite(v).all(): raise ValueError(f"{k} is damaged")
         self._restore(**state)
     except FileNotFoundError: raise
     except Exception as e: raise ValueError(f"path must be a state that a {name} with these settings has saved, got {str(path)!r}: {e}") from None
@@ -293,10 +293,9 @@ def _mixing(K):
     return np.where(v < 1.5, v*v/2*np.exp(3*v)/np.cos(v)**2, 1e300), np.minimum(x*x/8, x)
 
 class _Family:
-    "The losses of a noise grid in one direction, as rows: K on a grid of tilts, and on lines through them."
-    def __init__(self, grid, rate, top):
-        self.steps = [PoissonSubsampled(base=Gaussian(sigma=float(s)), rate=rate) for s in grid]
-        self.laws = [getattr(step, top) for step in self.steps]
+    "The losses of different steps in one direction, as rows: K on a grid of tilts, and on lines through them."
+    def __init__(self, steps, top):
+        self.steps, self.laws = steps, [getattr(step, top) for step in steps]
         limit = min(_largest_tilt(ComposedLoss([(p, 1) for p in self.laws])), 1e6)
         self.t = np.geomspace(.02, limit, ceil(log(limit/.02)/.05))
         self.K = np.array([p._real_cgf(self.t) for p in self.laws])
@@ -328,7 +327,9 @@ class _Family:
 
 # %% ../nbs/05_individual.ipynb #acba0830
 @lru_cache(4)
-def _families(grid, rate): return [_Family(grid, rate, top) for top in (('remove',) if rate == 1 else ('remove', 'add'))]
+def _families(grid, rate):
+    steps = [PoissonSubsampled(base=Gaussian(sigma=float(s)), rate=rate) for s in grid]
+    return [_Family(steps, top) for top in (('remove',) if rate == 1 else ('remove', 'add'))]
 
 # %% ../nbs/05_individual.ipynb #0b39cf78
 class _Batch:
@@ -450,34 +451,41 @@ def _capped(families, k, bound, ask):
         rows = np.flatnonzero((first == j) & k.any(1))
         bound[rows] = np.minimum(bound[rows], ask(int(k[rows].sum(1).max())*families[0].steps[j], rows))
 
+def _contour_side(family, side, C, k, s, delta, floor):
+    "Bounds on eps, one for each record, and which of them are good: within some per cent of delta."
+    log_delta, KX = log(delta), _tilted_sum(family, C, k, s)
+    high = np.maximum(((KX + log_chernoff_factor(family.t) - log_delta)/family.t).min(1), floor)
+    bound, guess, done = high.copy() if side > 0 else floor.copy(), high.copy(), ~C.any(1) | (high <= floor)
+    for attempt in range(6):                                 # where the Renyi bound is far off, so is the first line
+        rows = np.flatnonzero(~done)
+        if not rows.size: break
+        goal, e, before = np.full(rows.size, log_delta), guess[rows], bound[rows]
+        def serve(r, batch): x = rows[r]; bound[x], guess[x], done[x] = batch.epsilon(log_delta, np.maximum(high[x], bound[x]), side, floor[x])
+        _batches(family, C[rows], k[rows], s[rows], KX[rows], e, goal, serve, rough=attempt > 0)
+        if attempt > 1 and (np.abs(bound[rows] - before) <= 1e-3*before).all(): break             # no better for another line
+        high = np.minimum(high, bound) if side > 0 else high
+    return np.where(k.any(1), bound, 0.), done
+
+def _contour_upper(families, C, k, s, delta):
+    "Upper bounds on eps, the larger of all directions, and which of them are good."
+    bound, good = np.zeros(len(C)), np.ones(len(C), bool)
+    for family in families:
+        bound, done = _contour_side(family, 1, C, k, s, delta, bound)
+        good &= done
+    zero = C @ families[0].tv <= delta                       # delta(0), total variation, adds up at most
+    return np.where(zero, 0, bound), good | zero
+
 def _contour_epsilon(families, counts, delta):
     "(lower, estimate, upper) of each record's eps, shape (3, records)."
     up, low = _sides(counts)
-    log_delta, out, good = log(delta), np.zeros((3, len(counts))), np.ones(len(counts), bool)
-    def one(family, side, C, k, s, floor):
-        KX = _tilted_sum(family, C, k, s)
-        high = np.maximum(((KX + log_chernoff_factor(family.t) - log_delta)/family.t).min(1), floor)
-        bound, guess, done = high.copy() if side > 0 else floor.copy(), high.copy(), ~C.any(1) | (high <= floor)
-        for attempt in range(6):                             # where the Renyi bound is far off, so is the first line
-            rows = np.flatnonzero(~done)
-            if not rows.size: break
-            goal, e, before = np.full(rows.size, log_delta), guess[rows], bound[rows]
-            def serve(r, batch): x = rows[r]; bound[x], guess[x], done[x] = batch.epsilon(log_delta, np.maximum(high[x], bound[x]), side, floor[x])
-            _batches(family, C[rows], k[rows], s[rows], KX[rows], e, goal, serve, rough=attempt > 0)
-            if attempt > 1 and (np.abs(bound[rows] - before) <= 1e-3*before).all(): break             # no better for another line
-            high = np.minimum(high, bound) if side > 0 else high
-        if side > 0: good[~done] = False
-        return np.where(k.any(1), bound, 0.)
-    for family in families: out[2] = one(family, 1, *up, out[2])
+    bound, good = _contour_upper(families, *up, delta)
     rows = np.flatnonzero(~good)
     if rows.size:                                            # a few steps at a small rate, say: kinks that no short line resolves
-        cap = out[2, rows]
-        _capped(families, up[1][rows], cap, lambda run, _: certified_epsilon(run, delta=delta))
-        out[2, rows] = cap
-    out[2, up[0] @ families[0].tv <= delta] = 0              # delta(0), total variation, adds up at most
-    out[0] = np.minimum(one(families[0], -1, *low, out[0]), out[2])         # one direction bounds both from below
-    out[1] = out[2]
-    return out
+        cap = bound[rows]
+        _capped(families, up[1][rows], cap, lambda run, _: ContourAccountant(run).epsilon(delta).upper)
+        bound[rows] = cap
+    least = _contour_side(families[0], -1, *low, delta, np.zeros(len(counts)))[0]                  # one direction bounds both from below
+    return np.array([np.minimum(least, bound), bound, bound])
 
 # %% ../nbs/05_individual.ipynb #52d55611
 def _contour_delta(families, counts, eps, lower=True):
@@ -499,7 +507,7 @@ def _contour_delta(families, counts, eps, lower=True):
     rows = np.flatnonzero(~good & lower)
     if rows.size:
         cap = out[2, rows]
-        _capped(families, up[1][rows], cap, lambda run, x: certified_delta(run, eps=eps[rows[x]]))
+        _capped(families, up[1][rows], cap, lambda run, x: ContourAccountant(run).delta(eps[rows[x]]).upper)
         out[2, rows] = cap
     out[2] = np.minimum(out[2], up[0] @ families[0].tv)
     if lower: out[0] = np.minimum(one(families[0], -1, *low), out[2])
