@@ -15,6 +15,7 @@ from math import ceil, exp, inf, log, sqrt
 from pathlib import Path
 from typing import NamedTuple
 import numpy as np
+from scipy.interpolate import CubicSpline
 from scipy.optimize import brentq
 from . import __version__
 from . import plrv
@@ -168,15 +169,19 @@ def calibrate(
     if advantage is not None: _real(0, 1, advantage=advantage)
     at, goal = (eps, delta) if eps is not None else (0., advantage)
     target = log(mu) if mu is not None else _log_mu(at, log(goal))
-    def cost(x):
+    def cost(x, both):
         "log mu of the run over mu of the target."
         run = builder(**{parameter: x})
         if mu is not None: return log(max(gdp(run, delta=delta or 1e-10).mu, 1e-26)) - target
-        return _log_mu(at, log(max(accountant(run).delta(at).upper, 1e-300))) - target
+        a = accountant(run if both or not isinstance(_law(run), Mechanism) else _law(run).remove)
+        return _log_mu(at, log(max(a.delta(at).upper, 1e-300))) - target
+    def met(x): return eps is None or not x or epsilon(builder(**{parameter: x}), delta=delta) <= eps
     with warnings.catch_warnings():
         warnings.simplefilter('ignore')                        # bounds may be wide far from the target
-        value = _search(cost, parameter)
-    while eps is not None and parameter not in _WHOLE and epsilon(builder(**{parameter: value}), delta=delta) > eps: value *= 1 + (1e-7 if parameter in _MORE_IS_PRIVATE else -1e-7)     # rounding
+        for both in (False, True):                             # mostly removing costs more than adding
+            value = _search(lambda x: cost(x, both), parameter)
+            if met(value) and (eps is not None or both or mu is not None): return value
+    while not met(value): value = value - 1 if parameter in _WHOLE else value*(1 + (1e-7 if parameter in _MORE_IS_PRIVATE else -1e-7))      # rounding
     return value
 
 def _search(cost, parameter):
@@ -202,9 +207,15 @@ def _search(cost, parameter):
     else: raise ValueError(f"{parameter} cannot be found: the target is {'met' if g <= 0 else 'missed'} at {value(u):g} still")
     good, bad = ends[True], ends[False]
     if not whole:
-        u = brentq(at, good, bad, xtol=1e-7, rtol=1e-15)
-        while at(u) > 0: u += 2e-7*np.sign(good - bad)
-        return value(u)
+        near = sorted((good, bad), key=lambda u: abs(at(u)))
+        for k in range(100):                                    # secants, aimed 4e-7 to the private side; halves where they do not help
+            slope = (at(near[0]) - at(near[1]))/(near[0] - near[1])
+            if at(good) > -8e-7*abs(slope): return value(good)
+            u = near[0] - at(near[0])/slope + 4e-7*np.sign(good - bad)
+            if k > 12 or not min(good, bad) < u < max(good, bad): u = (good + bad)/2
+            good, bad = (u, bad) if at(u) <= 0 else (good, u)
+            near = sorted((u, *near), key=lambda u: abs(at(u)))[:2]
+            if abs(good - bad) < 9e-7: return value(good)
     good, bad = value(good), value(bad)
     while abs(good - bad) > 1:                                  # by the line through both, and by halves
         line = round(good - known[good]*(bad - good)/(known[bad] - known[good])) if len(known) % 3 else (good + bad)//2
@@ -229,17 +240,17 @@ def tradeoff(
     alpha = _array(0, 1, '[]', fpr=fpr)
     x = alpha.ravel()
     a, eps, d = _curve(run, min(1e-12, 1e-3*x[x > 0].min(initial=1.)))
-    sides = (lambda e, d: 1 - d - np.exp(e)*x[:, None], lambda e, d: np.exp(-e)*(1 - d - x[:, None]))
+    rough = CubicSpline(eps, np.log(np.maximum(d, 1e-300)))
+    atoms = all(isinstance(p, FiniteLoss) for law in a.laws for p, _ in law.parts)
     best = np.zeros(x.shape)
-    for side in sides:
-        e, value = np.broadcast_to(eps, (x.size, eps.size)), side(eps, d)
-        for _ in range(5):                                   # a concave function of e^eps: nearer and nearer to its top
-            i, rows = value.argmax(1), np.arange(x.size)
-            low, high = e[rows, np.maximum(i - 1, 0)], e[rows, np.minimum(i + 1, e.shape[1] - 1)]
-            best = np.maximum(best, value[rows, i])
-            e = low[:, None] + (high - low)[:, None]*np.linspace(0, 1, 11)
-            value = side(e, a.delta(e).upper)
-        best = np.maximum(best, value.max(1))
+    for side in (lambda e, d, x: 1 - d - np.exp(e)*x, lambda e, d, x: np.exp(-e)*(1 - d - x)):
+        table = np.array([side(eps, d, one).argmax() for one in x], int)
+        low, high = eps[np.maximum(table - 1, 0)], eps[np.minimum(table + 1, len(eps) - 1)]
+        for _ in range(6):                                   # nearer and nearer to the top, a flat one: on the spline it is found well enough, but for corners
+            e = low[:, None] + (high - low)[:, None]*np.linspace(0, 1, 9)
+            i = side(e, a.delta(e).upper if atoms else np.exp(rough(e)), x[:, None]).argmax(1)
+            low, near, high = (e[np.arange(x.size), np.clip(i + j, 0, 8)] for j in (-1, 0, 1))
+        for at in (eps[table], near): best = np.maximum(best, side(at, a.delta(at).upper, x))
     return best.reshape(alpha.shape)[()]
 
 def advantage(run): "Most that an attacker's TPR exceeds the FPR, rounded up: the total variation distance, delta(0)."; return delta(run, eps=0.)
@@ -322,9 +333,9 @@ def _pairs(schedule):
     "The schedule as [(mechanism, count)]."
     if isinstance(schedule, Run): schedule = schedule.mechanism
     if isinstance(schedule, Mechanism): return list(schedule._steps())
-    out = [(s, 1) if isinstance(s, Mechanism) else tuple(s) for s in schedule]
+    out = [(s, 1) if isinstance(s, Mechanism) else s for s in schedule]
     for s in out:
-        if len(s) != 2 or not isinstance(s[0], Mechanism): raise TypeError(f"schedule must hold mechanisms or (mechanism, count) pairs, got {s!r}")
+        if not isinstance(s, tuple) or len(s) != 2 or not isinstance(s[0], Mechanism): raise TypeError(f"schedule must hold mechanisms or (mechanism, count) pairs, got {s!r}")
         _count(0, count=s[1])
     return out
 
@@ -335,9 +346,8 @@ def epsilon_after(
     "What was spent after every step of a schedule. Certified; each number is for a run that ends there."
     _real(0, 1, delta=delta)
     pairs = [p for p in _pairs(schedule) if p[1]]
-    kinds = list(dict.fromkeys(m for m, _ in pairs))
-    place, times = np.array([kinds.index(m) for m, _ in pairs], int), np.array([n for _, n in pairs], int)
-    which = np.repeat(place, times)
+    index = {m: i for i, m in enumerate(dict.fromkeys(m for m, _ in pairs))}
+    kinds, which = list(index), np.repeat(np.array([index[m] for m, _ in pairs], int), [n for _, n in pairs])
     if any(p.p_inf for m in kinds for p in (m.remove, m.add)): raise ValueError("schedule must hold steps with a finite loss, no ApproxDP with delta > 0: ask epsilon for a prefix")
     families = [_Family(kinds, top) for top in (('remove',) if all(m.symmetric for m in kinds) else ('remove', 'add'))] if kinds else []
     out, before = np.zeros(len(which)), np.zeros(len(kinds))
@@ -351,7 +361,7 @@ def epsilon_after(
             out[rows[i]] = min(out[rows[i]], ContourAccountant(run).epsilon(delta).upper)
     return np.minimum.accumulate(out[::-1])[::-1]
 
-def _few(rows, most=64): return rows if len(rows) <= most else rows[np.unique(np.geomspace(1, len(rows), most).astype(int) - 1)]
+def _few(rows, most=24): return rows if len(rows) <= most else rows[np.unique(np.geomspace(1, len(rows), most).astype(int) - 1)]
 
 # %% ../nbs/06_accounting.ipynb #0279b6c3
 _KINDS = {c.__name__: c for c in (plrv.Gaussian, plrv.Laplace, plrv.RandomizedResponse, plrv.PureDP, plrv.ApproxDP, plrv.Discrete, DiscreteGaussian, DiscreteLaplace)}
@@ -460,6 +470,7 @@ def report(
     "A paragraph for a paper or a model card, with all that a guarantee needs."
     _real(0, 1, delta=delta); _choice(('all', 'last'), released=released); _choice(('text', 'markdown', 'json'), form=form)
     bounds = accountant(run).epsilon(delta)
+    if bounds.upper == inf: raise ValueError(f"delta must be larger: no finite eps is proved for this run at {delta:g}")
     is_run = isinstance(run, Run)
     facts = {
         'epsilon': bounds.upper, 'delta': delta, 'certified interval': [bounds.lower, bounds.upper],
@@ -469,7 +480,6 @@ def report(
         'advantage of an attacker': advantage(run), 'covers': 'all checkpoints, of which ' + ('all are' if released == 'all' else 'the last is') + ' released', 'accountant': f'dp_saddle {__version__}, {type(accountant(run)).__name__}',
     }
     if is_run and run.poisson is not None: facts['eps if batches were Poisson samples, for comparison only'] = epsilon(run.poisson, delta=delta)
-    facts = {k: None if v == inf else v for k, v in facts.items()}
     if form == 'json': return json.dumps(facts, indent=1)
     up = _outwards(bounds.upper, ROUND_CEILING, 4)
     if form == 'markdown': return '\n'.join([f'**({up}, {delta:g})-differential privacy** of each {unit}', '', '| | |', '|---|---|'] + [f'| {k} | {v} |' for k, v in facts.items()])

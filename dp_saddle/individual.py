@@ -315,15 +315,15 @@ class _Family:
             if (i, j) not in self._decay: self._decay[i, j] = np.logaddexp(*self.laws[j]._log_decay(self.t[i], s))
             return self._decay[i, j],
         return s, self._rows(used, [((s.size,), float)], one)[0]
-    def line(self, i, h, n, used):
-        "K(t) and its error, K(t + is) - K(t) and its error at n nodes h apart, and the mixing's. Short ones are kept."
+    def line(self, i, h, n, used, mixed):
+        "K(t) and its error, K(t + is) - K(t) and its error at n nodes h apart, and the mixing's if asked. They are kept."
         def one(j):
             if (i, h, j) in self._lines and self._lines[i, h, j][2].size >= n: K, e, D, error = self._lines[i, h, j]
             else: K, e, D, error = line = self.laws[j]._line(self.t[i], h*np.arange(n))
             self._lines.setdefault((i, h, j), (K, e, D, error))
             return K, e, D[:n], error[:n]
         K, e, D, error = self._rows(used, [((), float), ((), float), ((n,), complex), ((n,), float)], one)
-        return K, e, D, error, *_mixing(K[:, None] + D)
+        return K, e, D, error, *(_mixing(K[:, None] + D) if mixed else (None, None))
 
 # %% ../nbs/05_individual.ipynb #acba0830
 @lru_cache(4)
@@ -344,8 +344,8 @@ class _Batch:
         factor[0] /= 2
         self.c = np.exp(counts @ D.real + 1j*(counts @ D.imag))*factor
         over = (counts @ e)[:, None] + counts @ error + 32*_ULP*(8 + counts @ np.abs(D))
-        size, mixed = np.abs(self.c), np.expm1(np.minimum(over + spread @ mixing, 600))
-        if mixed.max() > 2: mixed = np.minimum(mixed, 1 + np.exp(np.minimum(over + steps @ jump, 600)))      # both are small there
+        size, mixed = np.abs(self.c), np.expm1(np.minimum(over if mixing is None else over + spread @ mixing, 600))
+        if mixing is not None and mixed.max() > 2: mixed = np.minimum(mixed, 1 + np.exp(np.minimum(over + steps @ jump, 600)))      # both are small there
         self.noise = (size*mixed).sum(1) + 64*_ULP*size.sum(1) + np.exp(np.minimum(tail - self.base, 600))
         self.slope = 4*_ULP*size @ self.s
         self.left, self.right = -_log_expm1(self.t*2*pi/h), (KX[:, i+1:] + log_chernoff_factor(u) - _log_expm1((u - self.t)*2*pi/h), u)
@@ -362,7 +362,7 @@ class _Batch:
         with np.errstate(divide='ignore'): return scale + np.log(np.maximum(total, 0)) + side*16*_ULP*(1 + np.abs(self.base) + self.t*eps), fall
     def epsilon(self, goal, high, side, floor):
         "Where that bound is goal, a logarithm, between `floor` and `high`: rounded away from the truth; a better guess; and whether none is needed."
-        e, best = np.clip(high - 2/self.t, floor, high), high.copy() if side > 0 else floor.copy()
+        e, best = np.where(floor > 0, floor, np.maximum(high - 2/self.t, 0)), high.copy() if side > 0 else floor.copy()      # mostly removing costs more
         for _ in range(20):                                  # delta is nearly e^-t eps: Newton's method on its logarithm
             value, fall = self.log_delta(e, side)
             miss = np.clip(value - goal, -20, 20)
@@ -372,7 +372,7 @@ class _Batch:
             if done.all(): break
             e = np.where(done, e, np.clip(e + (miss + side*1e-9)/np.maximum(fall, self.t/8), floor, high))
         value, fall = self.log_delta(best, 0)
-        gap = np.clip(side*(goal - value), 0, 50) + (self.w*fall)**2/3        # what certificate and smoothing cost, in log delta
+        gap = np.clip(side*(goal - value), 0, 50) + (self.w*fall)**2/3 + (self.shift > .03*best)       # what certificate and smoothing cost, in log delta
         return best, np.clip(best - side*gap/self.t, best/2, 2*best), done & ((gap < .02) | (best <= floor))
 
 # %% ../nbs/05_individual.ipynb #4c9933ec
@@ -402,7 +402,7 @@ def _tilts(family, spread, KX, eps, goal):
     G = KX + log_chernoff_factor(family.t) - np.multiply.outer(eps, family.t)
     least = G.min(1, keepdims=True)
     best = np.maximum((G <= least + 1).argmax(1), G.argmin(1) - 10)       # just before the best: beyond it K may explode
-    lost = np.log(spread @ family.mixing + 1e-300) + KX - np.multiply.outer(eps, family.t) - goal[:, None] - np.log1p(2*family.t)
+    lost = np.log(spread @ family.mixing + 1e-300) + G - log_chernoff_factor(family.t) - goal[:, None] - np.log1p(2*family.t) if spread.any() else 0*G - inf
     away, rare = best[:, None] - np.arange(len(family.t)), np.select([np.arange(len(family.t)) % m == 0 for m in (12, 4)], [0., .3], 1.)
     score = np.maximum(lost, log(1e-3)) + .01*away + rare    # mixing may take a thousandth; few lines, for they are kept
     i = np.where((away < 0) | (away > 32) | (G > least + 12), inf, score).argmin(1)
@@ -425,7 +425,7 @@ def _batches(family, counts, steps, spread, KX, eps, goal, serve, rough=False):
             rows = np.flatnonzero(i == tilt)
             h, n, w, tail = _lines(family, counts[rows], steps[rows], used, KX[rows], tilt, np.maximum(eps[rows] - 4/family.t[tilt], 0), goal[rows])
             for line in sorted(set(zip(h, n, w)), key=lambda line: -line[1]):
-                table = family.line(tilt, *line[:2], used)
+                table = family.line(tilt, *line[:2], used, spread.any())
                 some = np.flatnonzero((h == line[0]) & (n == line[1]) & (w == line[2]))
                 for x in np.array_split(some, ceil(some.size*line[1]/(1 << 18))):
                     jobs.append(pool.submit(lambda r, tail, *at: serve(r, _Batch(family, *at, tail, counts[r], steps[r], spread[r], KX[r])), rows[x], tail[x], tilt, line[0], line[2], table))
