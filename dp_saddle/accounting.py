@@ -19,7 +19,7 @@ from scipy.interpolate import CubicSpline
 from scipy.optimize import brentq
 from . import __version__
 from . import plrv
-from .contour import ContourAccountant
+from .contour import composed_atoms, ContourAccountant
 from .edgeworth import EdgeworthAccountant, EdgeworthInterval, TiltedEdgeworth
 from .individual import _contour_upper, _dominating_mu, _Family, _load, _save
 from .plrv import Composition, ComposedLoss, FiniteLoss, Gaussian, Mechanism, PLRV, PoissonSubsampled, _array, _choice, _count, _real, gaussian_log_delta
@@ -239,16 +239,20 @@ def tradeoff(
     "The trade-off curve f, certified from below."
     alpha = _array(0, 1, '[]', fpr=fpr)
     x = alpha.ravel()
+    sides = (lambda e, d, x: 1 - d - np.exp(e)*x, lambda e, d, x: np.exp(-e)*(1 - d - x))
     a, eps, d = _curve(run, min(1e-12, 1e-3*x[x > 0].min(initial=1.)))
-    rough = CubicSpline(eps, np.log(np.maximum(d, 1e-300)))
-    atoms = all(isinstance(p, FiniteLoss) for law in a.laws for p, _ in law.parts)
-    best = np.zeros(x.shape)
-    for side in (lambda e, d, x: 1 - d - np.exp(e)*x, lambda e, d, x: np.exp(-e)*(1 - d - x)):
+    corners = [composed_atoms(law) if all(isinstance(p, FiniteLoss) for p, _ in law.parts) else None for law in a.laws]
+    if all(c is not None for c in corners):                  # finite: the curve is made of lines in e^eps, and the best eps is a corner
+        eps = np.unique(np.maximum(np.concatenate([losses for losses, _ in corners]), 0.))
+        d = a.delta(eps).upper
+        return np.array([max(side(eps, d, one).max() for side in sides) for one in x]).clip(0).reshape(alpha.shape)[()]
+    rough, best = CubicSpline(eps, np.log(np.maximum(d, 1e-300))), np.zeros(x.shape)
+    for side in sides:
         table = np.array([side(eps, d, one).argmax() for one in x], int)
         low, high = eps[np.maximum(table - 1, 0)], eps[np.minimum(table + 1, len(eps) - 1)]
-        for _ in range(6):                                   # nearer and nearer to the top, a flat one: on the spline it is found well enough, but for corners
+        for _ in range(6):                                   # nearer and nearer to the top, a flat one: on the spline it is found well enough
             e = low[:, None] + (high - low)[:, None]*np.linspace(0, 1, 9)
-            i = side(e, a.delta(e).upper if atoms else np.exp(rough(e)), x[:, None]).argmax(1)
+            i = side(e, np.exp(rough(e)), x[:, None]).argmax(1)
             low, near, high = (e[np.arange(x.size), np.clip(i + j, 0, 8)] for j in (-1, 0, 1))
         for at in (eps[table], near): best = np.maximum(best, side(at, a.delta(at).upper, x))
     return best.reshape(alpha.shape)[()]

@@ -318,6 +318,7 @@ class _Family:
     def line(self, i, h, n, used, mixed):
         "K(t) and its error, K(t + is) - K(t) and its error at n nodes h apart, and the mixing's if asked. They are kept."
         def one(j):
+            if len(self._lines) > 4000: self._lines.clear()          # 200 MB at most
             if (i, h, j) in self._lines and self._lines[i, h, j][2].size >= n: K, e, D, error = self._lines[i, h, j]
             else: K, e, D, error = line = self.laws[j]._line(self.t[i], h*np.arange(n))
             self._lines.setdefault((i, h, j), (K, e, D, error))
