@@ -180,7 +180,7 @@ def calibrate(
         warnings.simplefilter('ignore')                        # bounds may be wide far from the target
         for both in (False, True):                             # mostly removing costs more than adding
             value = _search(lambda x: cost(x, both), parameter)
-            if met(value) and (eps is not None or both or mu is not None): return value
+            if met(value): return value
     while not met(value): value = value - 1 if parameter in _WHOLE else value*(1 + (1e-7 if parameter in _MORE_IS_PRIVATE else -1e-7))      # rounding
     return value
 
@@ -240,12 +240,13 @@ def tradeoff(
     alpha = _array(0, 1, '[]', fpr=fpr)
     x = alpha.ravel()
     sides = (lambda e, d, x: 1 - d - np.exp(e)*x, lambda e, d, x: np.exp(-e)*(1 - d - x))
-    a, eps, d = _curve(run, min(1e-12, 1e-3*x[x > 0].min(initial=1.)))
+    a = accountant(run)
     corners = [composed_atoms(law) if all(isinstance(p, FiniteLoss) for p, _ in law.parts) else None for law in a.laws]
     if all(c is not None for c in corners):                  # finite: the curve is made of lines in e^eps, and the best eps is a corner
         eps = np.unique(np.maximum(np.concatenate([losses for losses, _ in corners]), 0.))
         d = a.delta(eps).upper
         return np.array([max(side(eps, d, one).max() for side in sides) for one in x]).clip(0).reshape(alpha.shape)[()]
+    a, eps, d = _curve(run, min(1e-12, 1e-3*x[x > 0].min(initial=1.)))
     rough, best = CubicSpline(eps, np.log(np.maximum(d, 1e-300))), np.zeros(x.shape)
     for side in sides:
         table = np.array([side(eps, d, one).argmax() for one in x], int)

@@ -503,7 +503,7 @@ def _contour_delta(families, counts, eps, lower=True):
             value, fall = batch.log_delta(e[r], 0)
             if side > 0: good[rows[r]] &= bound[rows[r]] + (batch.w*fall)**2/3 <= value + .1
         if rows.size: _batches(family, C[rows], k[rows], s[rows], KX[rows], e, goal, serve)
-        return np.where(k.any(1), np.exp(bound), 0.)
+        return np.where(k.any(1), np.maximum(np.exp(bound), 5e-324 if side > 0 else 0), 0.)       # a delta below all doubles is not 0
     for family in families: out[2] = np.maximum(one(family, 1, *up), out[2])
     rows = np.flatnonzero(~good & lower)
     if rows.size:
