@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['accountant', 'epsilon', 'delta', 'Run', 'dpsgd', 'Table', 'compare', 'calibrate', 'tradeoff', 'advantage', 'tpr',
-           'bayes_risk', 'GDP', 'gdp', 'plot_curve', 'plot_steps', 'plot_tradeoff', 'epsilon_after', 'to_steps',
-           'from_steps', 'read_run', 'Budget', 'report', 'main']
+           'bayes_risk', 'GDP', 'gdp', 'plot_curve', 'plot_steps', 'plot_tradeoff', 'plot_rdp', 'epsilon_after',
+           'to_steps', 'from_steps', 'read_run', 'Budget', 'report', 'main']
 
 # %% ../nbs/06_accounting.ipynb #9073f078
 import argparse, difflib, html, json, sys, time, warnings
@@ -15,7 +15,7 @@ from math import ceil, exp, inf, log, sqrt
 from pathlib import Path
 from typing import NamedTuple
 import numpy as np
-from scipy.interpolate import CubicSpline
+from scipy.interpolate import CubicSpline, krogh_interpolate
 from scipy.optimize import brentq
 from . import __version__
 from . import plrv
@@ -24,7 +24,7 @@ from .edgeworth import EdgeworthAccountant, EdgeworthInterval, TiltedEdgeworth
 from .individual import _contour_upper, _dominating_mu, _Family, _load, _save
 from .plrv import Composition, ComposedLoss, FiniteLoss, Gaussian, Mechanism, PLRV, PoissonSubsampled, _array, _choice, _count, _real, gaussian_log_delta
 from .prv_fft import connect_the_dots, DiscreteGaussian, DiscreteLaplace, FourierAccountant, PRVAccountant, TiltedFFT
-from .saddlepoint import GaussianLimit, MomentsAccountant, SaddlePointCLT, SaddlePointMSD
+from .saddlepoint import GaussianLimit, MomentsAccountant, SaddlePointCLT, SaddlePointMSD, rdp
 
 # %% ../nbs/06_accounting.ipynb #0dc52ba0
 def _law(run): return run.mechanism if isinstance(run, Run) else run
@@ -169,55 +169,72 @@ def calibrate(
     if advantage is not None: _real(0, 1, advantage=advantage)
     at, goal = (eps, delta) if eps is not None else (0., advantage)
     target = log(mu) if mu is not None else _log_mu(at, log(goal))
-    def cost(x, both):
+    def cost(x, method):
         "log mu of the run over mu of the target."
         run = builder(**{parameter: x})
-        if mu is not None: return log(max(gdp(run, delta=delta or 1e-10).mu, 1e-26)) - target
-        a = accountant(run if both or not isinstance(_law(run), Mechanism) else _law(run).remove)
-        return _log_mu(at, log(max(a.delta(at).upper, 1e-300))) - target
+        if method is None: return log(max(gdp(run, delta=delta or 1e-10).mu, 1e-26)) - target
+        bounds = method(_law(run)).delta(at)
+        return _log_mu(at, log(max(bounds.estimate if method is _scout else bounds.upper, 1e-300))) - target
     def met(x): return eps is None or not x or epsilon(builder(**{parameter: x}), delta=delta) <= eps
+    start = ()
     with warnings.catch_warnings():
         warnings.simplefilter('ignore')                        # bounds may be wide far from the target
-        for both in (False, True):                             # mostly removing costs more than adding
-            value = _search(lambda x: cost(x, both), parameter)
+        if mu is None:
+            try: start = _search(lambda x: cost(x, _scout), parameter)[1:]
+            except (ValueError, TypeError): pass               # no estimate for this mechanism: a longer way
+        for method in (_one_side, accountant) if mu is None else (None,):
+            value, *start = _search(lambda x: cost(x, method), parameter, *start)
             if met(value): return value
     while not met(value): value = value - 1 if parameter in _WHOLE else value*(1 + (1e-7 if parameter in _MORE_IS_PRIVATE else -1e-7))      # rounding
     return value
 
-def _search(cost, parameter):
-    "Where cost, nearly linear in log x, changes its sign; on the side where it is not positive."
+def _one_side(law): return accountant(law.remove if isinstance(law, Mechanism) else law)       # mostly removing costs more than adding
+
+def _scout(law): return SaddlePointMSD(law.remove if isinstance(law, Mechanism) else law)      # an estimate, quickly
+
+def _search(cost, parameter, u=None, slope=None):
+    "Where cost, nearly linear in u = log x, changes its sign: x on the side where it is not positive, u, and the slope there. u and slope: those of a near miss."
     whole, sign = parameter in _WHOLE, -1 if parameter in _MORE_IS_PRIVATE else 1
-    slope = sign*(.5 if parameter in ('steps', 'epochs', 'count') else 1.)
-    top, known = 0. if parameter == 'rate' else log(1e12), {}
+    top, known, pad = 0. if parameter == 'rate' else log(1e12), {}, 1e-3 if u is None else 4e-7
     def value(u): return max(round(exp(u)), 1) if whole else min(exp(u), 1.) if parameter == 'rate' else exp(u)
     def at(u):
         x = value(u)
         if x not in known: known[x] = cost(x)
         return known[x]
-    u, ends = -1. if parameter == 'rate' else 0., {}             # ends: the last u that meets the target (True), and the last that misses it
+    if u is None: u, slope = -1. if parameter == 'rate' else 0., sign*(.5 if parameter in ('steps', 'epochs', 'count') else 1.)
+    points = []                                                  # (cost, u)
     for k in range(60):
         g = at(u)
-        if k and u != before[0] and (g - before[1])/(u - before[0])*sign > .1: slope = (g - before[1])/(u - before[0])
-        before, ends[g <= 0] = (u, g), u
-        if len(ends) == 2: break
-        if g <= 0 and sign > 0 and u >= top: return value(top)
-        if g > 0 and whole and value(u) == 1: return 0
-        step = -1.1*g/slope + 1e-3*np.sign(-g/slope)
+        if points and u != points[-1][1]:
+            pad, rise = 4e-7 + .002*abs(u - points[-1][1]), (g - points[-1][0])/(u - points[-1][1])
+            if rise*sign > .1: slope = rise
+        points.append((g, u))
+        ends = {g <= 0: u for g, u in points}                    # the last u that meets the target (True), and the last that misses it
+        if not whole and 0 >= g > -8e-7*abs(slope): return value(u), u, slope
+        if len(ends) == 2: return (_last_whole(cost, known, *(value(ends[b]) for b in (True, False))), u, slope) if whole else (value(u := _root(at, points, ends)), u, slope)
+        if g <= 0 and sign > 0 and u >= top: return value(top), top, slope
+        if g > 0 and whole and value(u) == 1: return 0, u, slope
+        if whole: pad = max(pad, 1.01/value(u))
+        step = -g/slope - pad*sign*(1 if g > 0 or k == 0 and pad < 1e-3 else -1)
         u = min(u + (max(step, -.6) if sign < 0 else step), top)      # less noise has more effect than a line says, and takes longer
-    else: raise ValueError(f"{parameter} cannot be found: the target is {'met' if g <= 0 else 'missed'} at {value(u):g} still")
-    good, bad = ends[True], ends[False]
-    if not whole:
-        near = sorted((good, bad), key=lambda u: abs(at(u)))
-        for k in range(100):                                    # secants, aimed 4e-7 to the private side; halves where they do not help
-            slope = (at(near[0]) - at(near[1]))/(near[0] - near[1])
-            if at(good) > -8e-7*abs(slope): return value(good)
-            u = near[0] - at(near[0])/slope + 4e-7*np.sign(good - bad)
-            if k > 12 or not min(good, bad) < u < max(good, bad): u = (good + bad)/2
-            good, bad = (u, bad) if at(u) <= 0 else (good, u)
-            near = sorted((u, *near), key=lambda u: abs(at(u)))[:2]
-            if abs(good - bad) < 9e-7: return value(good)
-    good, bad = value(good), value(bad)
-    while abs(good - bad) > 1:                                  # by the line through both, and by halves
+    raise ValueError(f"{parameter} cannot be found: the target is {'met' if g <= 0 else 'missed'} at {value(u):g} still")
+
+def _root(at, points, ends):
+    "A u with -8e-7 or more <= cost <= 0, in units of u, by inverse interpolation through the best three points; by halves where that does not help."
+    for k in range(100):
+        points = sorted(points, key=lambda p: abs(p[0]))[:3]
+        slope = (points[0][0] - points[1][0])/(points[0][1] - points[1][1])
+        good, bad = ends[True], ends[False]
+        if at(good) > -8e-7*abs(slope) or abs(good - bad) < 9e-7: return good
+        u = float(krogh_interpolate(*zip(*points), 0.)) + 4e-7*np.sign(good - bad) if k < 12 and len({g for g, _ in points}) == len(points) else inf
+        if not min(good, bad) < u < max(good, bad): u = (good + bad)/2
+        points.append((at(u), u))
+        ends[at(u) <= 0] = u
+    return ends[True]
+
+def _last_whole(cost, known, good, bad):
+    "The last whole number that meets the target: by the line through both ends, and by halves."
+    while abs(good - bad) > 1:
         line = round(good - known[good]*(bad - good)/(known[bad] - known[good])) if len(known) % 3 else (good + bad)//2
         x = min(max(line, min(good, bad) + 1), max(good, bad) - 1)
         if x not in known: known[x] = cost(x)
@@ -333,6 +350,17 @@ def plot_tradeoff(
     ax.set(xlabel='false positive rate', ylabel='false negative rate'); ax.grid(alpha=.3); ax.legend()
     return ax
 
+def plot_rdp(
+    run,         # a mechanism, a composition, or what `dpsgd` returns
+    alpha=None,  # 1-d array of orders, > 1
+    ax=None,     # matplotlib axes; default: new ones
+):               # the axes
+    "Draw the Renyi divergence over its order, both on log scales."
+    alpha, ax = np.geomspace(1.01, 256, 200) if alpha is None else alpha, ax or _axes()
+    ax.loglog(alpha, rdp(_law(run), alpha), label='the run')
+    ax.set(xlabel='order α', ylabel='Rényi divergence (nats)'); ax.grid(alpha=.3); ax.legend()
+    return ax
+
 # %% ../nbs/06_accounting.ipynb #b6741e13
 def _pairs(schedule):
     "The schedule as [(mechanism, count)]."
@@ -363,7 +391,9 @@ def epsilon_after(
         out[rows], good = _contour_upper(families, counts, counts, 0*counts, delta)
         for i in _few(np.flatnonzero(~good)):                # eps never falls: what is unclear costs at most what a later prefix does
             run = Composition(tuple((m, int(n)) for m, n in zip(kinds, counts[i]) if n))
-            out[rows[i]] = min(out[rows[i]], ContourAccountant(run).epsilon(delta).upper)
+            with warnings.catch_warnings():
+                warnings.simplefilter('ignore')              # wide bounds are met by those of later prefixes
+                out[rows[i]] = min(out[rows[i]], ContourAccountant(run).epsilon(delta).upper)
     return np.minimum.accumulate(out[::-1])[::-1]
 
 def _few(rows, most=24): return rows if len(rows) <= most else rows[np.unique(np.geomspace(1, len(rows), most).astype(int) - 1)]

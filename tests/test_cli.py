@@ -1,11 +1,25 @@
 "The installed `dp-saddle` command, as typed."
-import json, os, subprocess, sys
+import json, os, re, shlex, subprocess, sys
+from pathlib import Path
 import pytest
 
 def dp_saddle(*words, **kw):
     return subprocess.run([os.path.join(os.path.dirname(sys.executable), 'dp-saddle'), *words], capture_output=True, text=True, **kw)
 
 RUN = ['--sigma', '2', '--rate', '0.01', '--steps', '3000']
+
+README = (Path(__file__).parent.parent/'README.md').read_text()
+
+def test_the_first_example_of_the_readme_is_the_command(): assert re.search(r'```(\w+)\n\$ (\S+)', README).groups() == ('console', 'dp-saddle') and README.index('```console') == README.index('```')
+
+@pytest.mark.parametrize('line, shown', re.findall(r'^\$ (dp-saddle .*)\n((?:(?!\$ |```).*\n)*)', README, re.M))
+def test_readme_prints_what_it_says(line, shown):
+    said, done = shown.split(), dp_saddle(*shlex.split(line)[1:]).stdout.split()
+    assert said and len(said) == len(done)
+    for a, b in zip(said, done): assert a == b or float(a.rstrip(':')) == pytest.approx(float(b.rstrip(':')), rel=1e-6)    # calibrated to 1e-6
+
+@pytest.mark.parametrize('line', re.findall(r'^(dp-saddle .*)', README, re.M))
+def test_readme_commands_work(line, tmp_path): assert dp_saddle(*shlex.split(line)[1:], cwd=tmp_path).returncode == 0
 
 def test_epsilon_and_delta():
     done = dp_saddle('epsilon', *RUN, '--delta', '1e-15')
