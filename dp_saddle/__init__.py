@@ -7,9 +7,10 @@ from .edgeworth import EdgeworthAccountant, EdgeworthInterval, TiltedEdgeworth
 from .individual import (GDPFilter, GDPOdometer, IndividualAccountant, IndividualGDPFilter, RDPFilter, RDPOdometer, account_store, individual_epsilon)
 from .prv_fft import (DiscreteGaussian, DiscreteLaplace, FourierAccountant, PRVAccountant, TiltedFFT, connect_the_dots, with_replacement, without_replacement)
 from .saddlepoint import GaussianLimit, MomentsAccountant, SaddlePointCLT, SaddlePointMSD, rdp
-from .accounting import (Budget, advantage, bayes_risk, calibrate, compare, delta, dpsgd, epsilon, epsilon_after, gdp, plot_curve, plot_rdp, plot_steps, plot_tradeoff, report, tpr, tradeoff)
+from .accounting import (Budget, advantage, bayes_risk, calibrate, compare, delta, dpsgd, epsilon, epsilon_after, from_steps, gdp, plot_curve, plot_rdp, plot_steps, plot_tradeoff, read_run, report,
+                         to_steps, tpr, tradeoff)
 
 __all__ = ['Accountant', 'ApproxDP', 'Bounds', 'Budget', 'Composition', 'ContourAccountant', 'Discrete', 'DiscreteGaussian', 'DiscreteLaplace', 'EdgeworthAccountant', 'EdgeworthInterval', 'FourierAccountant', 'GDPFilter',
            'GDPOdometer', 'Gaussian', 'GaussianLimit', 'IndividualAccountant', 'IndividualGDPFilter', 'Laplace', 'Mechanism', 'MomentsAccountant', 'PLRV', 'PRVAccountant', 'PoissonSubsampled', 'PureDP', 'RDPFilter', 'RDPOdometer',
            'RandomizedResponse', 'SaddlePointCLT', 'SaddlePointMSD', 'TiltedEdgeworth', 'TiltedFFT', 'account_store', 'advantage', 'bayes_risk', 'calibrate', 'compare', 'connect_the_dots', 'delta', 'dpsgd', 'epsilon', 'epsilon_after',
-           'gdp', 'individual_epsilon', 'plot_curve', 'plot_rdp', 'plot_steps', 'plot_tradeoff', 'rdp', 'report', 'tpr', 'tradeoff', 'with_replacement', 'without_replacement']
+           'from_steps', 'gdp', 'individual_epsilon', 'plot_curve', 'plot_rdp', 'plot_steps', 'plot_tradeoff', 'rdp', 'read_run', 'report', 'to_steps', 'tpr', 'tradeoff', 'with_replacement', 'without_replacement']

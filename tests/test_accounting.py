@@ -275,3 +275,90 @@ def test_completion(capsys):
     pytest.importorskip('shtab')
     main(['completion', 'bash'])
     assert 'calibrate' in capsys.readouterr().out
+
+# What a reviewer found: floors, directions, infinite losses, loaders that drop the last batch.
+SUB = lambda sigma, rate, n: n*PoissonSubsampled(base=Gaussian(sigma=sigma), rate=rate)
+
+def test_a_cost_that_stays_makes_the_target_impossible():
+    with pytest.raises(ValueError, match='steps cannot be found: the target is missed at 1'): calibrate(lambda steps: SUB(1., .01, steps) + Gaussian(sigma=1.), parameter='steps', eps=1, delta=1e-5)
+    assert calibrate(lambda steps: SUB(1., .01, steps) + Gaussian(sigma=8.), parameter='steps', eps=1, delta=1e-5) > 0
+
+def test_the_direction_of_any_parameter_is_found(): assert calibrate(lambda std: Gaussian(sigma=std), parameter='std', eps=1, delta=1e-5) == pytest.approx(3.730631634816464, rel=1e-6)   # scipy.optimize on the closed form
+
+def test_whole_parameters_end_where_the_builder_refuses():
+    build = lambda **k: dpsgd(**dict(sigma=1., batch_size=100, dataset_size=10_000, epochs=10, sampling='poisson') | k)
+    assert calibrate(lambda batch_size: build(batch_size=batch_size), parameter='batch_size', eps=200, delta=1e-6) == 10_000
+    b = calibrate(lambda batch_size: build(batch_size=batch_size), parameter='batch_size', eps=8, delta=1e-6)
+    assert epsilon(build(batch_size=b), delta=1e-6) <= 8 < epsilon(build(batch_size=b + 1), delta=1e-6)
+    with pytest.raises(ValueError, match='missed at 1'): calibrate(lambda epochs: build(epochs=epochs, sampling='none'), parameter='epochs', eps=8, delta=1e-6)
+
+def test_a_builders_mistake_is_its_own():
+    with pytest.raises(ValueError, match='sampling'): calibrate(lambda sigma: dpsgd(sigma=sigma, batch_size=1, dataset_size=10, steps=1, sampling='x'), eps=1., delta=1e-5)
+
+def test_no_mu_covers_an_infinite_loss():
+    with pytest.raises(ValueError, match='delta must be larger than 0.001'): gdp(ApproxDP(eps=1., delta=1e-3))
+    run = ApproxDP(eps=1., delta=1e-3) + Gaussian(sigma=1.)
+    g, at = gdp(run, delta=2e-3), np.linspace(0, 8, 400)
+    d = delta(run, eps=at)
+    assert (np.exp(gaussian_log_delta(at, g.mu))[d >= 2e-3] >= d[d >= 2e-3]*(1 - 1e-9)).all()
+
+@pytest.mark.parametrize('sigma', [.05, .3, 1., 5.])
+def test_mu_of_a_gaussian_is_its_own(sigma): assert 1/sigma <= gdp(Gaussian(sigma=sigma)).mu*(1 + 1e-12) and gdp(Gaussian(sigma=sigma)).mu == pytest.approx(1/sigma, rel=1e-5)
+
+@pytest.mark.parametrize('fpr', [1e-300, 1e-100, 1e-15, 1e-3, .5, 1.])
+def test_tpr_is_rounded_up_however_small(fpr):
+    true = 1. if fpr == 1 else float(ndtr(ndtri(fpr) + 1))
+    assert true*(1 - 1e-13) <= tpr(Gaussian(sigma=1.), fpr=fpr) <= true*(1 + 1e-6) and tpr(Gaussian(sigma=1.), fpr=fpr) >= fpr
+
+def test_tpr_with_an_infinite_loss(): assert tpr(ApproxDP(eps=1e-9, delta=1e-3), fpr=.01) == pytest.approx(.001 + .01*.999 + .999*1e-9*.01, abs=1e-9) or tpr(ApproxDP(eps=1e-9, delta=1e-3), fpr=.01) >= .011 - 1e-9
+
+def test_shuffled_batches_of_a_loader_that_drops_the_last():
+    assert dpsgd(sigma=2., batch_size=600, dataset_size=1000, steps=5, sampling='shuffle').mechanism == 5*Gaussian(sigma=2.)
+    assert dpsgd(sigma=2., batch_size=256, dataset_size=60_000, steps=14_041, sampling='shuffle').mechanism == 61*Gaussian(sigma=2.)
+
+def test_shuffled_steps_are_charged_by_epoch():
+    run = dpsgd(sigma=2., batch_size=100, dataset_size=1000, epochs=3, sampling='shuffle')
+    spent = epsilon_after(run, delta=1e-5)
+    assert len(spent) == 30 and len(set(spent)) == 3 and 1 <= spent[-1]/epsilon(run, delta=1e-5) < 1.001
+
+@pytest.mark.parametrize('schedule', [5, 'x', None])
+def test_schedules_of_other_kinds(schedule):
+    with pytest.raises(TypeError, match='schedule'): epsilon_after(schedule, delta=1e-5)
+
+def test_schedules_that_no_array_holds():
+    with pytest.raises(ValueError, match='count'): epsilon_after([(Gaussian(sigma=1e5), 10**12)], delta=1e-5)
+
+def test_small_noise_without_replacement_is_refused_by_name():
+    with pytest.raises(ValueError, match='sigma must be larger'): dpsgd(sigma=.05, batch_size=10, dataset_size=1000, steps=5, sampling='without-replacement')
+
+def test_numpy_counts_do_not_wrap():
+    with pytest.raises(ValueError, match='at most dataset_size'): dpsgd(sigma=1., batch_size=np.int32(100_000), accumulate=np.int32(100_000), dataset_size=np.int64(2)*10**9, steps=1, sampling='poisson')
+
+def test_a_ledger_takes_an_epoch_at_once(tmp_path):
+    book, epoch = Budget(2., 1e-5), SUB(1., .01, 100) + Laplace(scale=50.)
+    book.spend(epoch); book.spend(epoch, 2)
+    assert book.steps == 303 and book.spent == pytest.approx(epsilon(3*epoch, delta=1e-5), rel=1e-9) and 'steps=303' in repr(book)
+    book.save(tmp_path/'b.json')
+    again = Budget(2., 1e-5); again.load(tmp_path/'b.json')
+    assert again.spent == book.spent
+
+def test_a_ledger_of_alternating_steps_asks_seldom(monkeypatch):
+    asked, book = [], Budget(3., 1e-5)
+    monkeypatch.setattr(Budget, '_epsilon', lambda self, counts, f=Budget._epsilon: asked.append(1) or f(self, counts))
+    for _ in range(100): book.spend(SUB(1., .01, 1)); book.spend(Laplace(scale=200.))
+    assert len(asked) < 30
+
+@pytest.mark.parametrize('text, said', [('{"steps": [{"mechanism": "Gaussian", "sigma": 1, "sigma": 5}]}', "'sigma' is given twice"), ('{"steps": [{"mechanism": ["Gaussian"], "sigma": 1}]}', 'mechanism of step 0'),
+                                        ('{"steps": [{"mechanism": "Gaussian", "sigma": 1, "rate": true}]}', 'rate'), ('{"steps": [{"sigma": 1}]}', 'mechanism of step 0')])
+def test_files_with_mistakes(tmp_path, text, said):
+    (tmp_path/'run.json').write_text(text)
+    with pytest.raises(ValueError, match=said): read_run(tmp_path/'run.json')
+
+@pytest.mark.parametrize('text, said', [('steps:\n- mechanism: Gaussian\n  sigma: 1\n  sigma: 5\n', 'twice'), ('steps:\n- mechanism: Gaussian\n  sigma: 1\n  rate: 1e-2\n', '1.0e-2')])
+def test_yaml_with_mistakes(tmp_path, text, said):
+    (tmp_path/'run.yaml').write_text(text)
+    with pytest.raises(ValueError, match=said): read_run(tmp_path/'run.yaml')
+
+def test_a_file_that_is_no_text(tmp_path):
+    (tmp_path/'run.json').write_bytes(b'\xff\xfe\x00')
+    with pytest.raises(ValueError, match='run.json'): read_run(tmp_path/'run.json')
