@@ -22,9 +22,12 @@ def smaller(png):
 def execute(path):
     "Run the notebook at `path` in its own folder. A failing cell raises, and leaves the file as it was."
     nb = nbformat.read(path, as_version=4)
-    Client(nb, timeout=None, kernel_name="python3", record_timing=False,
+    Client(nb, timeout=None, kernel_name="python3", record_timing=False, store_widget_state=False,
            extra_arguments=["--log-level=ERROR"],  # the kernel's own: it warns of local connections
            resources={"metadata": {"path": str(path.parent)}}).execute()
+    for cell in nb.cells:
+        if "solution" in cell.metadata.get("tags", []): cell.metadata["jupyter"] = {"source_hidden": True, "outputs_hidden": True}   # folded, as the text before it
+        for output in cell.get("outputs", []): output.get("data", {}).pop("application/vnd.jupyter.widget-view+json", None)            # its model ends with the kernel: the picture stays
     for data in (output.get("data", {}) for cell in nb.cells for output in cell.get("outputs", [])):
         if "image/png" in data: data["image/png"] = smaller(data["image/png"])
     nbformat.write(nb, path)
