@@ -286,11 +286,12 @@ def _log_delta(curve, eps, floor=-inf):
 
 # %% ../nbs/01_contour.ipynb #7233ce9c
 def _basic(curve, eps):
-    "log of a lower and an upper bound on delta from single steps, at a 1-d array eps."
+    "log of a lower and an upper bound on delta from single steps, and from the atoms of their sum, at a 1-d array eps."
     parts, total = curve.law.parts, sum(n for _, n in curve.law.parts)
     def one(p, e):
         with np.errstate(divide='ignore'): return np.logaddexp(p.log_delta(e), np.log(p.p_inf))
     low = np.max([one(p, eps) for p, _ in parts], axis=0)
+    if curve.atoms is not None: low = np.maximum(low, _widened(lambda e: _log_delta_atoms(e, *curve.atoms), eps, _atom_allowance(curve), curve.reach)[0])
     return low - 1e-11*(1 + np.abs(low)), np.logaddexp.reduce([log(n) + one(p, eps/total) for p, n in parts], axis=0) + 1e-9
 
 def _cross(curve, side, goal, high):
