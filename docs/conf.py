@@ -1,21 +1,36 @@
 """Sphinx configuration of the site. Its pages are made by source.py."""
+import importlib.util, shutil
 from configparser import ConfigParser
 from pathlib import Path
 
+_here = Path(__file__).resolve().parent
 _about = ConfigParser(delimiters=["="])
-_about.read(Path(__file__).resolve().parent.parent/"settings.ini", encoding="utf-8")
+_about.read(_here.parent/"settings.ini", encoding="utf-8")
 _about = _about["DEFAULT"]
 
 project, release = _about["title"], _about["version"]
 author, copyright = _about["author"], _about["copyright"]
 
-extensions = ["myst_nb"]
+extensions = ["myst_nb", "sphinx_proof", "sphinx_exercise", "sphinxcontrib.bibtex", "sphinx_togglebutton"]
+exclude_patterns = []
 myst_enable_extensions = ["dollarmath", "amsmath", "attrs_inline", "colon_fence", "deflist"]
 myst_heading_anchors = 3
 nb_execution_mode = "off"  # the notebooks are committed with their outputs, and hidden cells are gone here
 nb_render_markdown_format = "myst"  # in outputs too: documentation made by nbdev has attributes
-nb_ipywidgets_js = {}      # no scripts from elsewhere: widgets are for live notebooks
-# MathJax is the one thing a page still takes from elsewhere; a local copy (mathjax_path) is to come.
+nb_ipywidgets_js = {}      # no scripts from elsewhere: source.py makes the figures that move
+nb_mime_priority_overrides = [("html", "image/png", 5)]
+bibtex_bibfiles = ["references.bib"]
+exercise_style = "solution_follow_exercise"
+prf_realtyp_to_countertyp = {kind: "theorem" for kind in ("proposition",)}   # claims and theorems are counted together
 
 html_theme = "sphinx_book_theme"
 html_title = project
+html_theme_options = {"use_download_button": False, "use_fullscreen_button": False, "repository_url": _about["git_url"], "use_repository_button": True, "show_toc_level": 2}
+html_static_path, html_css_files = ["static", "_build/static"], ["custom.css"]
+
+# MathJax comes with the pages: one file of the many that the package brings.
+_mathjax = Path(importlib.util.find_spec("sphinx-mathjax-offline").submodule_search_locations[0])/"static"/"mathjax"/"tex-svg.js"
+(_here/"_build"/"static").mkdir(parents=True, exist_ok=True)
+shutil.copy(_mathjax, _here/"_build"/"static"/"mathjax.js")
+mathjax_path = "mathjax.js"
+mathjax3_config = {"options": {"enableMenu": False}, "svg": {"fontCache": "global"}}

@@ -1,48 +1,210 @@
 """Prepare the site's pages: nbs/ -> _proc/ by nbdev -> docs/_build/source/ for Sphinx.
 
 nbdev adds the documentation of what is exported, and leaves out what is hidden. It writes for Quarto:
-what myst-nb says otherwise is changed here."""
-import re, shutil
+what myst-nb says otherwise is changed here. The notebooks are plain Markdown, so that they read well in Jupyter
+and on a code host; here their claims, proofs, exercises and solutions become directives, equations get numbers,
+citations and names of functions become links, and explorers become figures that work without Python."""
+import base64, hashlib, re, shutil
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 import nbformat
 from nbdev.config import get_config
 from nbdev.serve import proc_nbs
 
-CONTENTS = "```{{toctree}}\n:hidden:\n{}\n```"
+ORDER = ["preface", *(f"0{i}_" for i in range(10)), "papers/"]            # of the pages, by the start of their names
+KEYS = "SP|EA|PRV|FA|GDP"                                                 # of the papers, as cited in the notebooks
+OUTSIDE_CODE = re.compile(r"(^(`{3,})[^\n]*\n.*?^\2`*[ \t]*$|\$\$.*?\$\$|\$[^$\n]+\$|`[^`\n]*`|\[[^\]\n]*\]\([^)\n]*\))", flags=re.M | re.S)
 
-def page(nb, depth):
-    "Change the notebook `nb`, as nbdev processed it and `depth` folders below nbs/, into a page for myst-nb."
+def outside(text, change):
+    "Apply `change` to the parts of the text that are no code, no formula and no link."
+    return "".join(part if i % 3 == 1 else change(part) if i % 3 == 0 else "" for i, part in enumerate(OUTSIDE_CODE.split(text)))
+
+def fence(directive, title, options, body, ticks="````"):
+    return "\n".join([f"{ticks}{{{directive}}} {title}".rstrip(), *(f":{k}: {v}" for k, v in options.items()), "", body.strip(), ticks])
+
+# Claims, proofs, exercises
+
+CLAIM = re.compile(r"^\*\*(Claim|Theorem)((?: \[[^\]]*\])?)(?: \(([^)]*)\))?\.?\*\*\.?((?: \[[^\]]*\])?(?: \([^)]*\))?)\.?\s*", flags=re.M)
+FOLDED = re.compile(r"<details>\s*<summary>(Proof|Solution)[^<]*</summary>(.*?)</details>", flags=re.S)
+
+def claims(text, label):
+    "Statements, each to the next paragraph that begins in italics (*Why*), is folded, or is a claim."
+    out, end = [], 0
+    for k, found in enumerate(CLAIM.finditer(text)):
+        stop = re.compile(r"\n\n(?=\*[A-Z]|<details|\*\*(?:Claim|Theorem))").search(text, found.end())
+        stop = stop.start() if stop else len(text)
+        kind, source, name, late = found.groups()
+        title = " ".join(x.strip() for x in (name or "", source or "", late or "") if x.strip())
+        out += [text[end:found.start()], fence("prf:theorem" if kind == "Theorem" else "prf:proposition", title, {"label": f"{label}-{k}"}, text[found.end():stop])]
+        end = stop
+    return "".join(out) + text[end:]
+
+def exercises(cells, chapter):
+    "Exercises with their solutions, text and code, folded."
+    out, label = [], None
+    for cell in cells:
+        solution = "solution" in cell.metadata.get("tags", [])
+        started = cell.cell_type == "markdown" and re.match(r"\*\*Exercise (\d+): (.*?)\.?\*\*", cell.source)
+        folded = cell.cell_type == "markdown" and (cell.source.startswith("<details>") and FOLDED.match(cell.source))
+        if label and not solution: out.append(nbformat.v4.new_markdown_cell("```{solution-end}\n```")); label = None
+        if started:
+            name = f"ex-{chapter}-{started[1]}"
+            cell.source = fence("exercise", started[2].replace("`", ""), {"label": name}, cell.source[started.end():])
+        elif folded and folded[1] == "Solution":
+            label = name
+            out.append(nbformat.v4.new_markdown_cell(f"```{{solution-start}} {label}\n:class: dropdown\n```"))
+            cell.source = folded[2].strip()
+        out.append(cell)
+    if label: out.append(nbformat.v4.new_markdown_cell("```{solution-end}\n```"))
+    return out
+
+# Equations, citations, names
+
+def equations(text, chapter, numbers, cited):
+    "Displayed formulas with labels; those that carry a citation are found by it."
+    def one(found):
+        numbers.append(len(numbers) + 1)
+        label = f"eq-{chapter}-{numbers[-1]}"
+        for key in re.findall(rf"\[((?:{KEYS}) [^\]]+)\]", found[1]): cited.setdefault(key, f"{{page}}.html#equation-{label}")
+        return f"\n$$\n{found[1].strip()}\n$$ ({label})\n"
+    parts = re.split(r"(^(`{3,})[^\n]*\n.*?^\2`*[ \t]*$)", text, flags=re.M | re.S)
+    return "".join(re.sub(r"[ \t]*\$\$(.+?)\$\$[ \t]*\n?", one, part, flags=re.S) if i % 3 == 0 else part if i % 3 == 1 else "" for i, part in enumerate(parts))
+
+def cite(text, cited, top):
+    "[SP 25] leads to the equation that carries it, or to the bibliography."
+    def one(found):
+        first = re.split(r"[,;]", found[1])[0].strip()
+        to = cited.get(found[1]) or cited.get(first) or "references.html"
+        return f"[\\[{found[1]}\\]]({top}{to})"
+    return outside(text, lambda part: re.sub(rf"\[((?:{KEYS})\b[^\]\[]*)\](?!\()", one, part))
+
+def link_names(text, places, top):
+    "Names of what the library exports lead to their documentation, the first time in a cell."
+    done = set()
+    def one(found):
+        name = found[1]
+        if name in done or name not in places: return found[0]
+        done.add(name)
+        return f"[{found[0]}]({top}{places[name]}.html#api-{name})"
+    lines = re.split(r"(^(`{3,}).*?^\2`*[ \t]*$|^#.*$|\[[^\]\n]*\]\([^)\n]*\)|\$\$.*?\$\$)", text, flags=re.M | re.S)
+    return "".join(re.sub(r"(?<!`)`([A-Za-z_]\w*)(?:\([^`]*\))?`(?!`)", one, part) if i % 3 == 0 else part if i % 3 == 1 else "" for i, part in enumerate(lines))
+
+# Cells
+
+def document(cell):
+    "What nbdev says of an exported name, as a box with an anchor."
+    name = re.search(r"show_doc\(([\w.]+)", cell.source)[1]
+    text = "".join(o.get("data", {}).get("text/markdown", "") for o in cell.outputs)
+    text = re.sub(r"^\s*---\s*\n", "", text)
+    text = re.sub(r"^###+ .*$", "", text, flags=re.M)
+    text = re.sub(r'\[source\]\(([^)]*)\)\{[^}]*\}', r"[source](\1)", text)
+    return nbformat.v4.new_markdown_cell(f'<span id="api-{name}"></span>\n\n' + fence("admonition", f"`{name}`", {"class": "api"}, text))
+
+def explorer(cell, made):
+    "An explorer's figure, made live without Python."
+    found = re.match(r"^(explore_\w+\(.*\))\s*$", cell.source.strip(), flags=re.S)
+    if not found or found[1] not in made: return None
+    return nbformat.v4.new_markdown_cell("``````{raw} html\n" + made[found[1]] + "\n``````")
+
+def page(nb, name, made, places, cited):
+    "Change the notebook `nb`, as nbdev processed it, into a page for myst-nb."
+    depth, chapter = name.count("/"), name.split("/")[-1]
     top, code = "../"*(depth + 1), f"{get_config().git_url}/blob/{get_config().branch}/"
-    cells = []
-    for cell in nb.cells:
+    cells, numbers = [], []
+    for k, cell in enumerate(nb.cells):
         if cell.cell_type == "code":
-            if re.search(r"^#\|\s*echo:\s*false", cell.source, flags=re.M):
-                cell.metadata.setdefault("tags", []).append("remove-input")
+            if "show_doc(" in cell.source and cell.outputs: cells.append(document(cell)); continue
+            if re.search(r"^#\|\s*echo:\s*false", cell.source, flags=re.M): cell.metadata.setdefault("tags", []).append("remove-input")
             cell.source = re.sub(r"^#\|.*\n?", "", cell.source, flags=re.M)
-            for output in cell.outputs:  # documentation of functions starts with a rule, for which it is too deep
-                data = output.get("data", {})
-                if "text/markdown" in data: data["text/markdown"] = re.sub(r"^\s*---\s*\n", "", data["text/markdown"])
             if not cell.source.strip() and not cell.outputs: continue
+            if live := explorer(cell, made): cells.append(live); continue
         elif cell.cell_type == "raw" or not cell.source.strip(): continue  # raw cells are settings for nbdev
-        else: cell.source = cell.source.replace(f"]({top}", f"]({code}")  # links out of nbs/ lead out of the site
+        else:
+            cell.source = cell.source.replace(f"]({top}", f"]({code}")  # links out of nbs/ lead out of the site
+            if not FOLDED.fullmatch(cell.source.strip()) or "Solution" not in cell.source[:40]:
+                cell.source = FOLDED.sub(lambda found: fence("prf:proof", "", {"class": "dropdown"}, found[2]), claims(cell.source, f"claim-{chapter}-{k}"))
         cells.append(cell)
-    nb.cells = cells
+    nb.cells = exercises(cells, chapter)
+    for cell in nb.cells:
+        if cell.cell_type == "markdown" and "{raw} html" not in cell.source[:20]: cell.source = equations(cell.source, chapter, numbers, cited)
     return nb
+
+def finish(nb, name, places, cited):
+    "The links, once all pages' equations are known."
+    top = "../"*name.count("/")
+    for cell in nb.cells:
+        if cell.cell_type != "markdown" or "{raw} html" in cell.source[:20]: continue
+        cell.source = cite(cell.source, cited, top)
+        if "{admonition} `" not in cell.source[:200]: cell.source = link_names(cell.source, places, top)
+    return nb
+
+# Explorers and the gallery
+
+def calls(notebooks):
+    "Calls of explorers that stand alone in a cell, of all chapters but that which defines them."
+    found = (cell.source.strip() for name, nb in notebooks.items() if name != "07_widgets" for cell in nb.cells if cell.cell_type == "code")
+    return sorted({re.sub(r"^#\|.*\n?", "", s, flags=re.M).strip() for s in found if re.match(r"^(#\|.*\n)*explore_\w+\([^\n]*\)$", s)})
+
+def live(call):
+    from dp_saddle import widgets
+    return eval(call, vars(widgets)).page()
+
+def explorers(wanted, kept=Path("docs/_build/explorers")):
+    "{call: HTML}, kept until the library changes."
+    version = hashlib.sha256(b"".join(p.read_bytes() for p in sorted(Path("dp_saddle").glob("*.py")))).hexdigest()[:16]
+    place = {call: kept/f"{version}-{hashlib.sha256(call.encode()).hexdigest()[:16]}.html" for call in wanted}
+    missing = [call for call in wanted if not place[call].exists()]
+    if missing:
+        kept.mkdir(parents=True, exist_ok=True)
+        with ProcessPoolExecutor() as pool:
+            for call, text in zip(missing, pool.map(live, missing)): place[call].write_text(text, encoding="utf-8")
+    return {call: place[call].read_text(encoding="utf-8") for call in wanted}
+
+def gallery(notebooks, source):
+    "A page of all figures, each with its text and a link to its chapter."
+    (source/"figures").mkdir(parents=True, exist_ok=True)
+    parts = ["# Gallery", "Every picture of the book. A click leads to the chapter that makes it."]
+    for name, nb in notebooks.items():
+        title, items = next((re.match(r"# (.*)", c.source)[1] for c in nb.cells if c.cell_type == "markdown" and c.source.startswith("# ")), name), []
+        for k, cell in enumerate(c for c in nb.cells if c.cell_type == "code"):
+            png = next((o["data"]["image/png"] for o in cell.get("outputs", []) if "image/png" in o.get("data", {})), None)
+            alt = cell.metadata.get("mystnb", {}).get("image", {}).get("alt")
+            if png is None or alt is None: continue
+            file = f"figures/{name.replace('/', '-')}-{k}.png"
+            (source/file).write_bytes(base64.b64decode(png))
+            items.append(f'```{{figure}} {file}\n:alt: {alt}\n:width: 100%\n:target: {name}.html\n\n{alt}\n```')
+        if items: parts += [f"## {title}", *items]
+    return "\n\n".join(parts)
 
 def write(processed, source):
     "Write all pages of `processed` to `source`, which is made anew."
     shutil.rmtree(source, ignore_errors=True)
     for path in sorted(processed.rglob("*")):
-        to = source/path.relative_to(processed)
-        if path.is_dir(): continue
-        to.parent.mkdir(parents=True, exist_ok=True)
-        if path.suffix == ".ipynb": nbformat.write(page(nbformat.read(path, as_version=4), len(path.relative_to(processed).parts) - 1), to)
-        else: shutil.copy(path, to)
-    index = nbformat.read(source/"index.ipynb", as_version=4)
-    names = sorted(p.relative_to(source).with_suffix("").as_posix() for p in source.rglob("*.ipynb"))
-    names.remove("index")
-    index.cells.append(nbformat.v4.new_markdown_cell(CONTENTS.format("\n".join(names))))
-    nbformat.write(index, source/"index.ipynb")
+        if path.is_file() and path.suffix != ".ipynb":
+            (source/path.relative_to(processed)).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, source/path.relative_to(processed))
+    names = sorted((p.relative_to(processed).with_suffix("").as_posix() for p in processed.rglob("*.ipynb")), key=lambda n: (next((i for i, start in enumerate(ORDER) if n.startswith(start)), -1), n))
+    notebooks, cited = {name: nbformat.read(processed/f"{name}.ipynb", as_version=4) for name in names}, {}
+    places = {found[1].split(".")[0]: name for name, nb in notebooks.items() for cell in nb.cells if cell.cell_type == "code" and (found := re.search(r"^show_doc\(([\w.]+)", cell.source, flags=re.M))}
+    made = explorers(calls(notebooks))
+    source.mkdir(parents=True, exist_ok=True)
+    figures = gallery(notebooks, source)
+    pages = {}
+    for name, nb in notebooks.items():
+        here = {}
+        pages[name] = page(nb, name, made if name != "07_widgets" else {}, places, here)
+        for key, to in here.items(): cited.setdefault(key, to.format(page=name))
+    for name, nb in pages.items():
+        finish(nb, name, places, cited)
+        if name == "index":
+            listed = [n for n in names if n != "index"]
+            chapters, papers = [n for n in listed if "/" not in n], [n for n in listed if "/" in n]
+            for caption, entries in (("The book", chapters), ("The papers", papers), ("More", ["gallery", "references"])):
+                nb.cells.append(nbformat.v4.new_markdown_cell("```{toctree}\n:hidden:\n:caption: " + caption + "\n\n" + "\n".join(entries) + "\n```"))
+        (source/name).parent.mkdir(parents=True, exist_ok=True)
+        nbformat.write(nb, source/f"{name}.ipynb")
+    (source/"gallery.md").write_text(figures, encoding="utf-8")
+    for file in ("references.md", "references.bib"): shutil.copy(Path("docs")/file, source/file)
 
 if __name__ == "__main__":
     # In one process, and all anew: this takes seconds. (nbdev's own docs commands would download Quarto.)

@@ -22,7 +22,7 @@ from . import __version__
 from . import plrv
 from .contour import composed_atoms, ContourAccountant
 from .edgeworth import EdgeworthAccountant, EdgeworthInterval, TiltedEdgeworth
-from .individual import _contour_upper, _dominating_mu, _Family, _load, _save
+from .individual import _contour_upper, _dominating_mu, _Family, _gaussian_above, _load, _save
 from .plrv import Composition, ComposedLoss, FiniteLoss, Gaussian, Mechanism, PLRV, PoissonSubsampled, _array, _choice, _count, _real, gaussian_log_delta
 from .prv_fft import connect_the_dots, DiscreteGaussian, DiscreteLaplace, FourierAccountant, PRVAccountant, TiltedFFT
 from .saddlepoint import GaussianLimit, MomentsAccountant, SaddlePointCLT, SaddlePointMSD, rdp
@@ -323,9 +323,15 @@ def gdp(
     _real(0, 1, delta=delta)
     infinite = max(law.p_inf for law in accountant(run).laws)
     if infinite >= delta: raise ValueError(f"delta must be larger than {infinite:g}, the probability of an infinite loss, got {delta!r}")
-    a, eps, d = _curve(run, delta - infinite, 4000)
+    a, eps, d = _curve(run, delta - infinite)
     if eps[-1] == 0 or d[0] <= 1e-300: return GDP(0., delta, 0.)
-    mu = float(_dominating_mu(eps[:, None], np.minimum.accumulate(d)[:, None])[0])
+    for cells in (8, 1):                                       # a second time with more points where the curves nearly touch
+        at, curve = eps[:, None], np.minimum.accumulate(d)[:, None]
+        mu = float(_dominating_mu(at, curve)[0])
+        near = np.flatnonzero(~_gaussian_above(at, curve, mu*(1 - 1e-3))[:, 0])
+        if cells == 1 or not near.size: break
+        eps = np.union1d(eps, (eps[near, None] + np.diff(eps)[near, None]*np.arange(1, cells)/cells).ravel())
+        d = a.delta(eps).upper
     gap = np.exp(gaussian_log_delta(eps, mu)) - a.delta(eps).lower
     return GDP(mu, delta, float(max((gap/(1 + np.exp(eps))).max(), 0.)))
 

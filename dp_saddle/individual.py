@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from scipy import fft
 from scipy.optimize import elementwise
-from scipy.special import erf, erfc, ndtri
+from scipy.special import erf, erfc, ndtri_exp
 from .contour import _log_expm1, _log_spline_bound, _PIECES, _spline_shift, ContourAccountant, log_chernoff_factor, spline_transform
 from .plrv import Bounds, ComposedLoss, Gaussian, PoissonSubsampled, _array, _choice, _count, _real, _ULP, gaussian_log_delta
 from .saddlepoint import _largest_tilt
@@ -658,20 +658,22 @@ def _counts_epsilon(counts, delta, grid, rate, engine='contour', L=None, n=1 << 
         out[1] = _fourier_epsilon(grid, rate, counts, delta, out[2], L, n + n % 2)
     return out
 
+def _gaussian_above(at, curve, mu):
+    "Is the Gaussian curve above the chord (in e^eps) of each cell? shape (cells, records). It is convex too: nearest where its slope, -Phi(-eps/mu - mu/2), is the chord's."
+    goal, width = np.maximum(curve, 1e-300), np.maximum(np.diff(at, axis=0), 1e-300)
+    drop = -np.diff(goal, axis=0)
+    log_slope = np.log(np.maximum(drop, 1e-320)) - at[1:] - np.log(-np.expm1(-width))
+    e = np.clip(-mu*(ndtri_exp(np.minimum(log_slope, -1e-300)) + mu/2), at[:-1], at[1:])
+    chord = goal[:-1] - drop*np.expm1(e - at[:-1])/np.expm1(np.minimum(width, 700))
+    return (np.exp(gaussian_log_delta(e, mu)) >= chord*(1 - 1e-12)) | (np.diff(at, axis=0) <= 0)
+
 def _dominating_mu(at, curve):
     "The smallest mu whose curve is above the convex (in e^eps) curves through the points, shape (cells + 1, records), found by bisection."
-    y, goal = np.exp(at), np.maximum(curve, 1e-300)
-    slope = np.diff(goal, axis=0)/np.maximum(np.diff(y, axis=0), 1e-300)
-    def above(mu):
-        "Is the Gaussian curve above every chord? It is convex too: nearest where its slope, -Phi(-eps/mu - mu/2), is the chord's."
-        e = np.clip(-mu*(ndtri(np.clip(-slope, 1e-300, 1)) + mu/2), at[:-1], at[1:])
-        ok = np.exp(gaussian_log_delta(e, mu)) >= (goal[:-1] + slope*(np.exp(e) - y[:-1]))*(1 - 1e-12)
-        return (ok | (np.diff(at, axis=0) <= 0)).all(0)
     low = np.zeros(at.shape[1])
     high = np.sqrt(2*at[-1]) + 2*np.sqrt(2*np.log(2/(1 - np.minimum(curve[0], 1 - 1e-12)))) + 2
     for _ in range(60):
         middle = (low + high)/2
-        ok = above(np.maximum(middle, 1e-12))
+        ok = _gaussian_above(at, curve, np.maximum(middle, 1e-12)).all(0)
         low, high = np.where(ok, low, middle), np.where(ok, middle, high)
     return np.where((at[-1] > 0) | (curve[0] > 1e-12), high, 0.)
 
