@@ -18,7 +18,7 @@ from scipy.special import ndtr
 from .accounting import _outwards
 from .contour import ContourAccountant, log_chernoff_factor
 from .edgeworth import edgeworth_tail, standard_cumulants, transform_bound
-from .individual import train
+from .individual import IndividualGDPFilter, train
 from .plrv import Gaussian, PoissonSubsampled, _choice, _count, _real
 from .prv_fft import FourierAccountant
 from .saddlepoint import MomentsAccountant, SaddlePointCLT, SaddlePointMSD, saddle_point
@@ -36,7 +36,7 @@ class Slider:
         object.__setattr__(self, 'values', tuple(np.asarray(self.values).tolist()))
         if not 0 <= self.start < len(self.values): raise ValueError(f"start of {self.name} must be in [0, {len(self.values) - 1}], got {self.start!r}")
 
-def _grid(name, label, values, start): return Slider(name, label, values, int(np.abs(np.asarray(values) - start).argmin()))
+def _grid(name, label, values, start): return Slider(name, label, values, int(np.abs(np.asarray(values) - start).argmin()) if len(values) else 0)
 
 # %% ../nbs/07_widgets.ipynb #b31be57b
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Explorer:
         with io.BytesIO() as out:
             self.figure().savefig(out, format='png')
             still = base64.b64encode(out.getvalue()).decode()
-        return {'image/png': still, 'text/plain': f'{self.title}: {self.alt}'} | self.widget()._repr_mimebundle_()
+        return self.widget()._repr_mimebundle_() | {'image/png': still, 'text/plain': f'{self.title}: {self.alt}'}
 
 def _picture(explorer, values):
     "The image under the lines."
@@ -378,23 +378,23 @@ def explore_filter(
     budget=(.1, .2, .3, .4, .5, .6, .7), # mu of each record
     shown=41,                            # steps to choose from
 ):
-    "Records that spend their own budgets [GDP Alg. 2]: how many are still active, and how much of the budgets is spent."
+    "Records that spend their own budgets [GDP Alg. 2]: who takes part, and how much of the budgets is spent."
     norms = digits_norms() if norms is None else np.asarray(norms, float)
     if norms.ndim != 2: raise ValueError(f"norms must have shape (steps, records), got {norms.shape}")
     _real(0, inf, sigma=sigma); _count(2, shown=shown)
-    square = (norms/sigma)**2
-    wanted, at = np.cumsum(square, axis=0), np.unique(np.linspace(1, len(norms), shown).astype(int)).tolist()
+    mus, at = norms/sigma, np.unique(np.linspace(1, len(norms), shown).astype(int)).tolist()
+    @lru_cache(None)
+    def taking_part(budget): guard = IndividualGDPFilter(budget, norms.shape[1]); return np.array([guard.step(row) for row in mus])
     bins = np.linspace(0, 1, 26)
     x = np.repeat(bins, 2)[1:-1]                             # the outline of the bars
     def data(step, budget):
-        takes = wanted <= budget**2                          # a record leaves at the first step it cannot pay: costs only add up
-        spent = np.sqrt((square*takes)[:step].sum(0))/budget
+        takes = taking_part(budget)[:step]
+        spent = np.minimum(np.sqrt((mus[:step]**2*takes).sum(0))/budget, 1)
         share, _ = np.histogram(spent, bins)
-        active = takes[step - 1]
-        return [np.repeat(share/norms.shape[1], 2)], (float(np.median(spent)),), (f'{active.sum()} of {norms.shape[1]}', f'{np.median(spent):.1%}', f'{spent.max():.1%}')
-    return Explorer('filter', 'Spending a budget of one\'s own', 'A histogram of the share of its budget that each record of a training run has spent by a step, and how many can still take part: records with large gradients stop early.', data,
+        return [np.repeat(share/norms.shape[1], 2)], (float(np.median(spent)),), (f'{takes[-1].sum()} of {norms.shape[1]}', f'{np.median(spent):.1%}', f'{spent.max():.1%}')
+    return Explorer('filter', 'Spending a budget of one\'s own', 'A histogram of the share of its budget that each record of a training run has spent by a step, and how many can pay for this step: records with large gradients stop early.', data,
                     (_grid('step', 'step of the training run', at, at[len(at)//2]), _grid('budget', 'budget (μ)', budget, .4)), x, dict(xlabel='spent, share of the budget', ylabel='share of the records', xlim=(0., 1.), ylim=(0., 1.)),
-                    (('records', ''),), ('median',), ('still active', 'median spent', 'most spent'))
+                    (('records', ''),), ('median',), ('take part in this step', 'median spent', 'most spent'))
 
 # %% ../nbs/07_widgets.ipynb #d1645c8b
 def explore_tradeoff(
