@@ -26,6 +26,8 @@ prf_realtyp_to_countertyp = {kind: "theorem" for kind in ("proposition",)}   # c
 html_theme = "sphinx_book_theme"
 html_title = project
 html_theme_options = {"use_download_button": False, "use_fullscreen_button": False, "repository_url": _about["git_url"], "use_repository_button": True, "show_toc_level": 2}
+html_context = {"default_mode": "auto"}
+html_copy_source = html_show_sourcelink = False
 html_static_path, html_css_files = ["static", "_build/static"], ["custom.css"]
 
 # MathJax comes with the pages: one file of the many that the package brings.
