@@ -7,7 +7,7 @@ __all__ = ['Slider', 'Explorer', 'tabulate', 'explore_curve', 'explore_saddle', 
            'explore_fft', 'digits_norms', 'explore_filter', 'explore_tradeoff']
 
 # %% ../nbs/07_widgets.ipynb #099bcf2c
-import base64, html, io, json, warnings
+import base64, html, io, json, re, warnings
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
@@ -197,8 +197,8 @@ def _page(explorer):
     lines, marks, numbers = tabulate(explorer)
     svg, box, ax = _svg(explorer)
     name = explorer.name
-    svg = svg.replace('id="line', f'id="{name}-line').replace('id="mark', f'id="{name}-mark').replace('id="image"', f'id="{name}-image-group"')
-    svg = svg.replace('<svg', f'<svg role="img" aria-labelledby="{name}-alt"', 1).replace('<image ', f'<image id="{name}-image" ', 1).replace('xlink:href="data:', 'href="data:')
+    svg = re.sub(r'( id="|url\(#|href="#)', rf'\1{name}-', svg)                      # ids are the page's, not the picture's
+    svg = svg.replace('<svg', f'<svg role="img" aria-labelledby="{name}-alt"', 1).replace('xlink:href="data:', 'href="data:')
     pixels = lambda x: [None if not np.isfinite(v) else round(float(v), 2) for v in ax.transData.transform(np.c_[x, np.full(len(x), explorer.axes['ylim'][1])])[:, 0]*72/ax.figure.dpi] if len(x) else []
     images = [_inner_image(explorer, dict(zip(explorer.image_over, values))) for values in product(*(s.values for s in explorer.sliders if s.name in explorer.image_over))] if explorer.image else []
     say = dict(lines=base64.b64encode(lines.tobytes()).decode(), many=len(explorer.lines), x=pixels(explorer.x), box=[round(b, 2) for b in box], values=[[_shown(v) for v in s.values] for s in explorer.sliders],
