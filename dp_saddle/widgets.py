@@ -32,11 +32,22 @@ class Slider:
     values: tuple
     start: int
     def __post_init__(self):
-        if not len(self.values): raise ValueError(f"{self.name} must have at least one value, got {self.values!r}")
-        object.__setattr__(self, 'values', tuple(np.asarray(self.values).tolist()))
-        if not 0 <= self.start < len(self.values): raise ValueError(f"start of {self.name} must be in [0, {len(self.values) - 1}], got {self.start!r}")
+        values = np.atleast_1d(self.values)
+        if values.ndim != 1 or not values.size or values.dtype.kind not in 'iuf' or np.unique(values).size < values.size: raise ValueError(f"{self.name} must have one or more different numbers for its slider, got {self.values!r}")
+        object.__setattr__(self, 'values', tuple(values.tolist()))
+        _count(0, start=self.start)
+        if self.start >= len(self.values): raise ValueError(f"start of {self.name} must be below {len(self.values)}, the number of its values, got {self.start!r}")
 
-def _grid(name, label, values, start): return Slider(name, label, values, int(np.abs(np.asarray(values) - start).argmin()) if len(values) else 0)
+def _grid(name, label, values, start):
+    "A slider that starts at the value nearest to `start`."
+    first = Slider(name, label, values, 0)
+    return Slider(name, label, first.values, int(np.abs(np.array(first.values) - start).argmin()))
+
+def _axis(low, high, brackets='()', **named):
+    "A 1-d array of two or more increasing numbers in the range."
+    (name, x), a = *named.items(), _array(low, high, brackets, **named)
+    if a.ndim != 1 or a.size < 2 or not (np.diff(a) > 0).all(): raise ValueError(f"{name} must be a 1-d array of two or more increasing numbers, got {x!r}")
+    return a
 
 # %% ../nbs/07_widgets.ipynb #b31be57b
 @dataclass(frozen=True)
@@ -55,12 +66,23 @@ class Explorer:
     image: object = None # image(**values of the sliders in image_over) -> 2-d array in [0, 1], under the lines
     image_over: tuple = ()
 
+    def __post_init__(self):
+        if not self.name.isidentifier(): raise ValueError(f"name must be a word, got {self.name!r}")
+        for key in ('xlabel', 'ylabel', 'xlim', 'ylim'):
+            if key not in self.axes: raise ValueError(f"axes must have xlabel, ylabel, xlim and ylim, got {sorted(self.axes)}")
+        for _, rounding in self.lines: _choice(('up', 'down', ''), rounding=rounding)
+        object.__setattr__(self, 'x', _array(-inf, inf, x=self.x))
+        if self.x.ndim != 1 or self.x.size < 2: raise ValueError(f"x must be a 1-d array of two or more numbers, got shape {self.x.shape}")
+
     def at(self, **values):
         "(lines, marks, numbers) for values of the sliders, at their start if not given."
         start = {s.name: s.values[s.start] for s in self.sliders}
         for name in values: _choice(tuple(start), slider=name)
         lines, marks, numbers = self.data(**start | values)
-        return np.asarray(lines, float).reshape(len(self.lines), len(self.x)), tuple(marks), tuple(numbers)
+        lines = np.asarray(lines, float).reshape(-1, len(self.x))
+        if (len(lines), len(marks), len(numbers)) != (len(self.lines), len(self.marks), len(self.numbers)):
+            raise ValueError(f"data must return {len(self.lines)} lines, {len(self.marks)} marks and {len(self.numbers)} numbers, got {len(lines)}, {len(marks)} and {len(numbers)}")
+        return lines, tuple(marks), tuple(map(str, numbers))
 
     def figure(self, **values):
         "A matplotlib figure for values of the sliders."
@@ -116,7 +138,10 @@ def _widget(explorer):
                                          style={'description_width': '14em'}, layout={'width': '40em'}) for s in explorer.sliders}
     def redraw(change=None):
         values = {name: s.value for name, s in sliders.items()}
-        found = _redrawn(figure.axes[0], explorer, values)
+        try: found = _redrawn(figure.axes[0], explorer, values)
+        except Exception as error:                             # of an accountant, say: no old picture beside the new values
+            picture.value, numbers.value = b'', f'<div role="alert">{html.escape(f"{type(error).__name__}: {error}")}</div>'
+            return
         with io.BytesIO() as out:
             figure.savefig(out, format='png')
             picture.value = out.getvalue()
@@ -134,7 +159,8 @@ def _quantised(explorer, lines):
     scale = np.log if explorer.axes.get('yscale') == 'log' else np.asarray
     with np.errstate(divide='ignore', invalid='ignore'): y = (scale(lines) - scale(low))/(scale(high) - scale(low))*_TOP
     whole = np.stack([{'up': np.ceil, 'down': np.floor, '': np.round}[rounding](row) for (_, rounding), row in zip(explorer.lines, y)]) if len(lines) else y
-    return np.where(np.isnan(y), _TOP + 1, np.clip(whole, 0, _TOP)).astype('<u2')
+    away = np.isnan(y) | (whole > _TOP) | (whole < 0) & np.array([rounding == 'down' for _, rounding in explorer.lines], bool)[:, None]     # what is below lies on the lower edge, but no lower bound does
+    return np.where(away, _TOP + 1, np.clip(np.nan_to_num(whole), 0, _TOP)).astype('<u2')
 
 def tabulate(
     explorer,  # an Explorer
@@ -228,7 +254,9 @@ def _quick(run): return ContourAccountant(run, max_nodes=1 << 13)          # whe
 
 _METHODS = {'certified': (_quick, 'up'), 'moments (RDP), proved': (MomentsAccountant, 'up'), 'tilted CLT, proved': (SaddlePointCLT, 'up'), 'steepest descent, estimate': (SaddlePointMSD, '')}
 
-def _run(sigma, rate, steps): return int(steps)*PoissonSubsampled(base=Gaussian(sigma=float(sigma)), rate=float(rate))
+def _run(sigma, rate, steps):
+    _count(1, steps=steps)
+    return int(steps)*PoissonSubsampled(base=Gaussian(sigma=float(sigma)), rate=float(rate))
 
 def _up(x, digits=4): return _outwards(x, ROUND_CEILING, digits)
 def _down(x, digits=4): return _outwards(x, ROUND_FLOOR, digits)
@@ -247,7 +275,7 @@ def explore_curve(
 ):
     "delta over eps of DP-SGD by several accountants, over sigma, rate and steps."
     _real(0, 1, delta=delta)
-    eps = np.geomspace(.01, 100, 49) if eps is None else _array(0, inf, eps=eps)
+    eps = np.geomspace(.01, 100, 49) if eps is None else _axis(0, inf, eps=eps)
     if not isinstance(accountants, dict):
         for name in accountants: _choice(tuple(_METHODS), accountant=name)
         accountants = {name: _METHODS[name][0] for name in accountants}
@@ -272,6 +300,7 @@ def explore_saddle(
     period=6.,                                      # X = 2 pi/h, nats: the step of the sum
 ):
     "The integrand of the contour formula [SP 23] in the complex plane, and the sum on a line that is dragged across it."
+    _real(0, inf, period=period); tilt, eps = _axis(0, inf, tilt=tilt), _axis(0, inf, eps=eps)
     law = _run(sigma, rate, steps).remove
     truth = ContourAccountant(law)
     re, im = np.linspace(tilt[0], tilt[-1], 117), np.linspace(-15, 15, 81)
@@ -281,6 +310,7 @@ def explore_saddle(
         e = K - eps*z.real - np.log(np.abs(z*(z + 1)))
         return np.clip(np.floor((e - e[len(im)//2].min())*.8)/24 + .5, 0, 1)                   # bands of 1.25 nats around the height of the saddle
     def data(tilt, eps):
+        _real(0, inf, tilt=tilt); _real(0, inf, eps=eps)
         node = tilt + 2j*pi/period*np.arange(400)
         terms = (np.exp(law.cgf(node) - eps*node)/(node*(node + 1))).real*np.where(np.arange(400), 2, 1)/period
         left = 1/np.expm1(tilt*period)
@@ -300,7 +330,8 @@ def explore_tilt(
     loss=None,                                # 1-d array, nats, the horizontal axis; -.1 to 5.5, close around 0, if not given
 ):
     "The density of one subsampled step's loss, of its tilt by t, and of the Gaussian with the tilted mean and variance."
-    loss = .01*np.sinh(np.linspace(-3, 7, 141)) if loss is None else _array(-inf, inf, loss=loss)
+    loss = .01*np.sinh(np.linspace(-3, 7, 141)) if loss is None else _axis(-inf, inf, loss=loss)
+    _real(0, 1, rate=rate)
     def data(tilt, sigma):
         law = PoissonSubsampled(base=Gaussian(sigma=sigma), rate=rate).remove
         tilt = float(tilt)
@@ -317,10 +348,11 @@ def explore_tilt(
 def _tail_of_sum(law, x):
     "P[L > x] by its contour integral, (1/2 pi i) int M(z) e^{-xz}/z dz, at an array of x; to some 1e-6."
     std = sqrt(law.cumulants(0., 2)[1])
-    z = 1/std + 1j*np.linspace(0, 60/std, 1201)
-    M = np.exp(law.cgf(z))/z*(60/std/1200/pi)
-    M[0] /= 2
-    return (np.exp(-np.multiply.outer(x, z)) @ M).real
+    mean, t = law.cumulants(0., 1)[0], 1/std
+    while law.cgf(t) - t*mean > 1: t *= .7                    # where a rare large loss is tilted up, M explodes
+    z = t + 1j*np.linspace(0, 60/std, 1201)
+    weight = np.where(np.arange(1201), 1, .5)/z*(60/std/1200/pi)
+    return (np.exp(law.cgf(z) - np.multiply.outer(x, z)) @ weight).real
 
 def explore_edgeworth(
     steps=(1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096),
@@ -330,7 +362,7 @@ def explore_edgeworth(
     x=None,                                 # 1-d array, standard deviations from the mean; -4 to 4 if not given
 ):
     "Edgeworth's expansion of the distribution of a run's loss against the true one, and the proved interval around it."
-    x = np.linspace(-4, 4, 97) if x is None else _array(-inf, inf, x=x)
+    x = np.linspace(-4, 4, 97) if x is None else _axis(-inf, inf, x=x)
     @lru_cache(None)
     def truth(steps, rate):
         law = _run(sigma, rate, steps).remove
@@ -355,7 +387,7 @@ def explore_fft(
     eps=None,                                                    # 1-d array, nats, the horizontal axis; 0 to 8 if not given
 ):
     "The error of a privacy curve on a grid [FA Alg. 1], over mesh and window."
-    eps = np.linspace(0, 8, 81) if eps is None else _array(0, inf, '[)', eps=eps)
+    eps = np.linspace(0, 8, 81) if eps is None else _axis(0, inf, '[)', eps=eps)
     @lru_cache(None)
     def truth(steps): run = _run(sigma, rate, steps); return run, ContourAccountant(run).delta(eps).estimate
     def data(points, window, steps):
@@ -385,7 +417,7 @@ def explore_filter(
 ):
     "Records that spend their own budgets [GDP Alg. 2]: who takes part, and how much of the budgets is spent."
     norms = digits_norms() if norms is None else np.asarray(norms, float)
-    if norms.ndim != 2: raise ValueError(f"norms must have shape (steps, records), got {norms.shape}")
+    if norms.ndim != 2 or not norms.size: raise ValueError(f"norms must have shape (steps, records), got {norms.shape}")
     _real(0, inf, sigma=sigma); _count(2, shown=shown)
     mus, at = norms/sigma, np.unique(np.linspace(1, len(norms), shown).astype(int)).tolist()
     @lru_cache(None)
@@ -393,6 +425,8 @@ def explore_filter(
     bins = np.linspace(0, 1, 26)
     x = np.repeat(bins, 2)[1:-1]                             # the outline of the bars
     def data(step, budget):
+        _count(1, step=step); _real(0, inf, budget=budget)
+        if step > len(norms): raise ValueError(f"step must be at most {len(norms)}, got {step!r}")
         takes = taking_part(budget)[:step]
         spent = np.minimum(np.sqrt((mus[:step]**2*takes).sum(0))/budget, 1)
         share, _ = np.histogram(spent, bins)
@@ -409,7 +443,7 @@ def explore_tradeoff(
     fpr=None,                             # 1-d array of false positive rates in (0, 1], the horizontal axis; 1e-5 to 1 if not given
 ):
     "The risk of membership inference: true positive rate over false positive rate, rounded up."
-    fpr = np.geomspace(1e-5, 1, 61) if fpr is None else _array(0, 1, '(]', fpr=fpr)
+    fpr = np.geomspace(1e-5, 1, 61) if fpr is None else _axis(0, 1, '(]', fpr=fpr)
     def data(sigma, rate, steps):
         a = _quick(_run(sigma, rate, steps))
         with warnings.catch_warnings():

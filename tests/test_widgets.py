@@ -148,7 +148,32 @@ def test_in_a_notebook_there_is_a_picture_too():
 
 # Mistakes
 
-@pytest.mark.parametrize('make, named', [(lambda: W.explore_curve(accountants=('best',)), 'accountant'), (lambda: W.explore_curve(delta=0.), 'delta must be in'), (lambda: W.explore_curve(sigma=()), 'sigma must have at least one'),
+@pytest.mark.parametrize('make, named', [(lambda: W.explore_curve(accountants=('best',)), 'accountant'), (lambda: W.explore_curve(delta=0.), 'delta must be in'), (lambda: W.explore_curve(sigma=()), 'sigma must have one or more'),
                                          (lambda: SMALL().at(sigm=1.), 'slider'), (lambda: W.explore_filter(np.ones(3)), 'norms must have shape'), (lambda: W.explore_filter(NORMS, sigma=0.), 'sigma must be in'), (lambda: W.explore_filter(NORMS, shown=1), 'shown')])
 def test_mistakes(make, named):
     with pytest.raises(ValueError, match=named): make()
+
+@pytest.mark.parametrize('steps, rate', [(1, .05), (2, .05), (4, .2)])
+def test_the_true_distribution_of_few_steps(steps, rate):
+    lines, _, (far, most) = W.explore_edgeworth().at(steps=steps, order=1, rate=rate)
+    assert float(far) <= float(most) + 1e-4 and np.abs(lines[0]).max() < 1                                        # a distribution function, at that
+
+def test_bounds_beyond_the_picture_are_left_out():
+    e = W.Explorer('x', 't', 'a', lambda s: ([[2., 5., -1.]]*3, (), ()), (W.Slider('s', 's', (1,), 0),), np.array([0., 1., 2.]), dict(xlabel='x', ylabel='y', xlim=(0, 2), ylim=(0, 4)), (('u', 'up'), ('l', 'down'), ('e', '')))
+    table = W._quantised(e, e.at()[0])
+    assert table[:, 1].tolist() == [65535]*3 and table[:, 2].tolist() == [0, 65535, 0] and (table[:, 0] == 32767).all()
+
+def test_an_accountant_that_fails_says_so():
+    failing = W.Explorer('x', 't', 'a', lambda s: (_ for _ in ()).throw(ValueError('no more')) if s == 2 else ([[1., 2.]], (), ()), (W.Slider('s', 's', (1, 2), 0),), np.array([0., 1.]), dict(xlabel='x', ylabel='y', xlim=(0, 1), ylim=(0, 3)), (('l', ''),))
+    box = failing.widget()
+    box.children[0].index = 1
+    assert 'no more' in box.children[-1].value and box.children[-2].value == b''
+    box.children[0].index = 0
+    assert box.children[-2].value[:4] == b'\x89PNG'
+
+@pytest.mark.parametrize('make, named', [(lambda: W.explore_curve().at(steps=10.7), 'steps'), (lambda: W.explore_saddle(period=-6.), 'period'), (lambda: W.explore_saddle(tilt=(0., 1.)), 'tilt'), (lambda: W.explore_saddle().at(tilt=-2.), 'tilt'),
+                                         (lambda: W.explore_filter(NORMS).at(step=0), 'step'), (lambda: W.explore_filter(NORMS).at(step=999), 'step'), (lambda: W.explore_tilt(rate=1.), 'rate'), (lambda: W.explore_curve(eps=[]), 'eps'), (lambda: W.explore_tradeoff(fpr=[.1, 2.]), 'fpr'),
+                                         (lambda: W.explore_curve(sigma=(1., 1.)), 'sigma must have one or more different'), (lambda: W.explore_curve(sigma=('u"><i>',)), 'sigma'), (lambda: W.Slider('s', 's', (1, 2), 2), 'start'),
+                                         (lambda: W.Explorer('a b', 't', 'a', None, (), np.arange(2.), {}, ()), 'name'), (lambda: W.Explorer('a', 't', 'a', None, (), np.arange(2.), {}, ()), 'axes')])
+def test_more_mistakes(make, named):
+    with pytest.raises((ValueError, TypeError), match=named): make()
