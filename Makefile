@@ -16,7 +16,7 @@ export JUPYTER_PREFER_ENV_PATH := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-slow benchmark lab export sync readme execute docs docs-serve clean
+.PHONY: help run test test-slow test-browser benchmark lab export sync readme execute docs docs-serve clean
 .NOTPARALLEL:
 
 help:  ## show this list
@@ -27,12 +27,15 @@ run: .venv/run.stamp  ## install the library and show what it does
 	$(BIN)/dp-saddle curve --sigma 9.4 --rate 0.32768 --steps 2000 --out curve.png
 
 test: sync  ## everything that is checked before a commit
-	$(BIN)/nbdev_test
-	$(BIN)/pytest -q --ignore tests/test_project.py
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/nbdev_test
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -q -n auto --ignore tests/test_project.py
 
 test-slow: .venv/dev.stamp  ## the slow tests and the slow cells of the notebooks
 	$(BIN)/nbdev_test --flags slow
 	$(BIN)/pytest -q -m slow --hypothesis-profile=slow
+
+test-browser: .venv/browser.stamp docs  ## open the site and JupyterLab in Chromium (apt-get install chromium chromium-driver)
+	$(BIN)/pytest -q -m browser tests/browser
 
 benchmark: .venv/dev.stamp  ## time the library, on one thread
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/pytest -q --benchmark-only -o addopts=
@@ -87,6 +90,10 @@ clean:  ## delete all that make has made, .venv too
 
 .venv/dev.stamp: .venv/python.stamp settings.ini setup.py
 	$(BIN)/python -m pip install -q -e '.[dev]'
+	@touch .venv/run.stamp $@
+
+.venv/browser.stamp: .venv/dev.stamp settings.ini setup.py
+	$(BIN)/python -m pip install -q -e '.[browser]'
 	@touch .venv/run.stamp $@
 
 .venv/docs.stamp: .venv/python.stamp settings.ini setup.py

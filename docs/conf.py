@@ -1,5 +1,5 @@
 """Sphinx configuration of the site. Its pages are made by source.py."""
-import importlib.util, shutil
+import importlib.util, re, shutil
 from configparser import ConfigParser
 from pathlib import Path
 
@@ -44,5 +44,5 @@ def setup(app):
     def mend(app, error):
         for page in [] if error else Path(app.outdir).rglob("*.html"):
             text = page.read_text(encoding="utf-8")
-            page.write_text(text.replace(' id="proof-content"', "").replace('role="doc-biblioentry"', 'role="listitem"'), encoding="utf-8")
+            page.write_text(re.sub(r' id="(proof|exercise|solution)-content"', "", text).replace('role="doc-biblioentry"', 'role="listitem"'), encoding="utf-8")
     app.connect("build-finished", mend)
