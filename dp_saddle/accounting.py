@@ -266,7 +266,7 @@ def tradeoff(
     run,     # a mechanism, a composition, or what `dpsgd` returns
     *, fpr,  # false positive rate in [0, 1], a number or an array
 ):           # the least false negative rate of any test, shape of fpr, rounded down: an attacker does no better
-    "The trade-off curve f, certified from below (Dong et al. 2022, Prop. 2.13)."
+    "The trade-off curve f, certified from below (Dong et al. 2022, Prop. 2.12)."
     return _best_test(run, fpr, lambda e, d, x: 1 - d - np.exp(e)*x, lambda e, d, x: np.exp(-e)*(1 - d - x)).clip(0)[()]
 
 def tpr(
@@ -315,7 +315,7 @@ def bayes_risk(
 # %% ../nbs/06_accounting.ipynb #aa20b5ba
 class GDP(NamedTuple):
     "mu-GDP down to delta, and how far its trade-off curve is from the run's (Gomez et al. 2025)."
-    mu: float      # >= 0, rounded up
+    mu: float      # >= 0, to some 1e-6
     delta: float   # in (0, 1): the curve is covered wherever it is at least this
     regret: float  # the largest distance of the two trade-off curves, in [0, 1]
 
@@ -446,7 +446,7 @@ def _known(name, names, what):
 
 def to_steps(
     run,  # a mechanism, a composition, a schedule as for `epsilon_after`, or what `dpsgd` returns
-):        # dicts with 'mechanism', its parameters, 'rate' and 'count', one for each step
+):        # dicts with 'mechanism', its parameters, 'rate' where there is one, and 'count'
     "The steps of a run as a list for JSON. ValueError for mechanisms of one's own."
     def one(m, n):
         base, rate = (m.base, {'rate': m.rate}) if isinstance(m, PoissonSubsampled) else (m, {})
@@ -454,7 +454,7 @@ def to_steps(
     return [one(m, n) for m, n in _pairs(run)]
 
 def from_steps(
-    steps,  # a list, as `to_steps` makes it; 'rate' and 'count' are 1 if not given
+    steps,  # a list of dicts, as `to_steps` makes it; 'rate', in (0, 1], and 'count', >= 0, are 1 if not given
 ):          # (mechanism, count) pairs
     "The schedule of such a list. ValueError for anything that is not in the schema."
     if not isinstance(steps, list): raise ValueError(f"steps must be a list, got {steps!r}")
@@ -553,7 +553,7 @@ class Budget:
         for m, n in _law(step)._steps(): asked[m] += n*int(count)
         return asked
     def spend(self, step, count=1):
-        "Pay for `count` >= 1 of this step (as above), before they are taken. ValueError if that passes the budget: then nothing is spent."
+        "Pay for `count` >= 1 of this step (a mechanism, or a composition), before they are taken. ValueError if that passes the budget: then nothing is spent."
         if self.would_exceed(step, count): raise ValueError(f"step must leave eps within the budget {self.eps:g}: {self.spent:.6g} is spent, and {count} more of {step!r} do not fit; nothing was spent")
         history, asked = self.history, self._asked(step, count)
         for m, n in asked.items():

@@ -127,20 +127,20 @@ class _Filter(_Meter):
         "Would a step of size `x` >= 0 (mu, or a Renyi divergence in nats; of shape (n,) for n records) pass the budget? Nothing is spent. A bool, or one for each record."
         return self._refused(self._costs(x))[()]
     def spend(self, x):
-        "Pay for a step of size `x` >= 0, before it is taken. ValueError if that passes the budget (of anyone): then nothing is spent."
+        "Pay for a step of size `x` >= 0, a number or of shape (n,), before it is taken. ValueError if that passes the budget (of anyone): then nothing is spent."
         refused = self._refused(cost := self._costs(x))
         if refused.any():
             i = np.flatnonzero(refused)[0]
             raise ValueError(f"{self._unit} must be at most {np.ravel(self.remaining)[i]:.6g}, what remains of the budget {self.budget:g}, got {np.ravel(x)[i]:.6g}{'' if self.n is None else f' for record {i}'}; nothing was spent")
         self._pay(cost)
     def step(self, x):
-        "Who takes part in this step of size `x` >= 0: True where the budget allows it, and only there it is paid. A bool, or one for each record."
+        "Who takes part in this step of size `x` >= 0, a number or of shape (n,): True where the budget allows it, and only there it is paid. A bool, or one for each record."
         refused = self._refused(cost := self._costs(x))
         if not refused.all(): self._pay(np.where(refused, 0., cost))
         return ~refused[()]
     remaining = property(lambda self: self._value(self._cap() - self._sum[0] - self._sum[1]), doc="The largest step that still fits: a number, or one for each record.")
     def scale(self, x):
-        "The factor, at most 1, by which to scale the last step, of size `x` >= 0, so that the budget is used exactly [GDP Remark C.3]."
+        "The factor, at most 1, by which to scale the last step, of size `x` >= 0, a number or of shape (n,), so that the budget is used exactly [GDP Remark C.3]."
         self._costs(x)
         x = np.asarray(x, float)
         return np.minimum(1., np.divide(self.remaining, x, out=np.ones_like(x), where=x > self.remaining))[()]
@@ -629,7 +629,7 @@ class IndividualAccountant:
         return Bounds(*_counts_epsilon(self._chosen(records), float(delta), tuple(self.grid), self.rate, engine, L, n))
     def delta(self,
         eps,           # >= 0, nats, a number, or one for each record
-        records=None,  # indices; all if not given
+        records=None,  # indices in [0, n), or a mask of all; all if not given
     ) -> Bounds:       # arrays, one entry for each record
         "Certified bounds on each record's delta after these steps."
         counts = self._chosen(records)
@@ -640,7 +640,7 @@ class IndividualAccountant:
         return Bounds(*np.concatenate([_contour_delta(families, counts[rows], eps[rows]) for rows in parts], axis=1))
     def mu(self,
         delta=1e-10,   # in (0, 1): the curve is covered down to here
-        records=None,  # indices; all if not given
+        records=None,  # indices in [0, n), or a mask of all; all if not given
         cells=24,      # pieces of the curve, >= 1
     ):                 # mu, shape (records,)
         "The smallest mu, nearly, whose Gaussian curve is above the record's wherever that is at least `delta` [GDP 5.1, on a part of the curve]."
@@ -652,7 +652,7 @@ class IndividualAccountant:
             return _dominating_mu(at, np.minimum.accumulate(curve.reshape(at.shape)))
         return np.concatenate([one(some) for some in np.array_split(counts, ceil(len(counts)/2048) or 1)])
     def rdp(self, order, records=None):
-        "A bound on each record's Renyi divergence of this order > 1, nats, shape (records,); `records`: their indices, all if not given."
+        "A bound on each record's Renyi divergence of this order > 1, nats, shape (records,); `records`: indices in [0, n), or a mask of all; all if not given."
         return self._renyi(self._chosen(records), order)
     def step_rdp(self, norms, order):
         "A bound on the Renyi divergence, nats, of this order > 1, of a step with these `norms`, in [0, clip], shape (n,), before it is taken: what to ask an `RDPFilter` of that order."

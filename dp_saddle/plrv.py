@@ -482,7 +482,7 @@ class FiniteLoss(NodeLoss):
     "Loss of a pair of probability vectors. Atoms only."
     def __init__(self,
         logp,         # logarithms of P's probabilities, shape (j,), -inf where it has no mass
-        logq,         # likewise of Q's
+        logq,         # likewise of Q's, shape (j,)
         losses=None,  # logp - logq, nats, shape (j,), where it is known better than by subtraction
         loose=4.,     # what the losses may be off by, in units in the last place of 1, >= 0
     ):
@@ -589,7 +589,7 @@ class Composition(Mechanism):
 # %% ../nbs/00_plrv.ipynb #b04c0780
 @dataclass(frozen=True, kw_only=True)
 class Gaussian(Mechanism):
-    "A value that one record moves by at most `sensitivity`, released with Gaussian noise of std `sigma`."
+    "A value that one record moves by at most `sensitivity`, released with Gaussian noise of std `sigma`. The quotient of the two is between 1e-100 and 1e100."
     sigma: float             # noise std, > 0
     sensitivity: float = 1.  # in the L2 norm, > 0; of a clipped sum: the clip
     def __post_init__(self): self._floats(0, inf, sigma=self.sigma, sensitivity=self.sensitivity); _real(1e-100, 1e100, **{'sigma/sensitivity': self.sigma/self.sensitivity})
@@ -598,7 +598,7 @@ class Gaussian(Mechanism):
 
 @dataclass(frozen=True, kw_only=True)
 class Laplace(Mechanism):
-    "A value that one record moves by at most `sensitivity`, released with Laplace noise of this `scale`."
+    "A value that one record moves by at most `sensitivity`, released with Laplace noise of this `scale`. The quotient of the two is between 1e-100 and 1e100."
     scale: float             # mean modulus of the noise, > 0
     sensitivity: float = 1.  # in the L1 norm, > 0
     def __post_init__(self): self._floats(0, inf, scale=self.scale, sensitivity=self.sensitivity); _real(1e-100, 1e100, **{'scale/sensitivity': self.scale/self.sensitivity})
@@ -645,7 +645,7 @@ class ApproxDP(_Finite):
 class Discrete(_Finite):
     "A pair of probability vectors: the law of the output with a record, and without."
     p: tuple  # with the record: probabilities in [0, 1] that sum to 1 (within 1e-12)
-    q: tuple  # without: likewise, of the length of p
+    q: tuple  # without: likewise, a vector of the length of p
     symmetric = False
     def __post_init__(self):
         for name in ('p', 'q'):
@@ -677,7 +677,7 @@ class PoissonSubsampled(Mechanism):
 class Accountant:
     "What the accountants share. A method defines `_delta(law, eps, floor)` and `_epsilon(law, delta, floor)`: (lower, estimate, upper) for one direction and a 1-d array."
     def __init__(self,
-        mechanism,  # a Mechanism, or a PLRV for one direction only; TypeError for anything else
+        mechanism,  # a Mechanism, or a PLRV for one direction only; TypeError for anything else, ValueError if its noise is too small for the method's grid
     ):
         if not isinstance(mechanism, (Mechanism, PLRV)): raise TypeError(f"mechanism must be a Mechanism (or a PLRV, for one direction), got {mechanism!r}")
         self.mechanism = mechanism
@@ -691,8 +691,8 @@ class Accountant:
             worst = np.maximum(worst, [low, np.where(np.isnan(mid), up, mid), up]) + 0.
         return Bounds(*(v.reshape(x.shape) if x.ndim else float(v[0]) for v in worst))
     def delta(self, eps) -> Bounds:
-        "Bounds on delta at `eps` >= 0, nats, a number or an array, the larger of both directions."
+        "Bounds on delta at `eps` >= 0, nats, a number or an array, the larger of both directions. ValueError where the method cannot tell."
         return self._most(self._delta, _array(0, inf, '[)', eps=eps), 1.)
     def epsilon(self, delta) -> Bounds:
-        "Bounds on the smallest eps >= 0, nats, for `delta` in (0, 1), a number or an array; inf where no eps has it."
+        "Bounds on the smallest eps >= 0, nats, for `delta` in (0, 1), a number or an array; inf where no eps has it. ValueError where the method cannot tell."
         return self._most(self._epsilon, _array(0, 1, delta=delta), inf)

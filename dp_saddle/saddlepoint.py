@@ -145,7 +145,7 @@ class TiltedAccountant(Accountant):
     "Methods that look at the loss from one tilt, K'(t) = eps + pull(t) [SP 25]. They define `_log_value(t, eps, k, final)` from k = (K, K', K'', ...); `final`: time to warn."
     _pull, _order, _proves = staticmethod(_saddle_pull), 2, True       # _order: cumulants needed
     def __init__(self,
-        mechanism,  # a Mechanism, or a PLRV for one direction only; ValueError if its loss needs too fine a grid
+        mechanism,  # a Mechanism, or a PLRV for one direction only; ValueError if its noise is too small for the grid
     ):
         super().__init__(mechanism)
         limits = [_largest_tilt(law) for law in self.laws]
@@ -238,7 +238,7 @@ def clt_log_delta(
     t,           # the tilt, >= 0, any shape
     K, K1, K2,   # K(t), K'(t), K''(t) >= 0, any shape
 ):               # log delta_CLT(eps; t); all arguments broadcast
-    "The curve if K were its parabola at t [SP Prop. 5.3]."
+    "The curve if K were its parabola at t [SP 41]."
     K2 = np.maximum(K2, 1e-300)
     eps, mean, std = np.broadcast_arrays(np.asarray(eps, float), K1 - t*K2, np.sqrt(K2))
     return K - t*K1 + t*t*K2/2 + _log_phi_gap((mean - eps)/std, std, eps - mean + std*std/2)
@@ -246,7 +246,7 @@ def clt_log_delta(
 # %% ../nbs/02_saddlepoint.ipynb #d2d1bd7a
 def lyapunov_sum(
     law,  # a PLRV, such as `run.remove`
-    t,    # tilts, any shape, >= 0
+    t,    # tilts, any shape, >= 0, up to what the loss's grid allows
 ):        # P_t, shape of t
     "P_t = sum_j E|L_j - E L_j|^3 over the tilted steps [SP 19], by quadrature split at the mean; Gaussian steps are infinitely divisible and add 0."
     law, t = _sum_of(law), _array(0, inf, '[)', t=t)

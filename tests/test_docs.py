@@ -10,17 +10,39 @@ SYMBOLS = {f"{m.__name__.split('.')[1]}.{name}": getattr(m, name) for m in MODUL
 
 # What cites no paper, and why. All else has to.
 OWN = {
-    "definition": "plrv.Bounds plrv.PLRV plrv.Mechanism plrv.Accountant plrv.Discrete plrv.RandomizedResponse saddlepoint.TiltedAccountant",
-    "plumbing": "plrv.expm1mx plrv.NodeLoss plrv.FiniteLoss edgeworth.step_moments individual.backward individual.accuracy "
+    "a definition": "plrv.Bounds plrv.Mechanism plrv.Accountant plrv.Gaussian plrv.Laplace plrv.Discrete plrv.RandomizedResponse prv_fft.DiscreteLaplace accounting.advantage",
+    "plumbing": "plrv.expm1mx plrv.NodeLoss plrv.FiniteLoss individual.backward individual.accuracy "
                 "accounting.Run accounting.Table accounting.to_steps accounting.from_steps accounting.read_run accounting.Budget accounting.report accounting.main",
-    "asks the accountants of other chapters, which cite": "accounting.accountant accounting.epsilon accounting.delta accounting.dpsgd accounting.compare accounting.calibrate accounting.epsilon_after "
+    "asks others, which cite": "accounting.accountant accounting.epsilon accounting.delta accounting.compare accounting.calibrate accounting.epsilon_after "
                 "accounting.plot_curve accounting.plot_steps accounting.plot_tradeoff accounting.plot_rdp individual.individual_epsilon individual.account_store",
-    "the book's own": "contour.composed_atoms contour.spline_transform saddlepoint.cumulant_powers edgeworth.TiltedEdgeworth prv_fft.log_transform prv_fft.TiltedFFT",
-    "a picture of what other chapters cite": "widgets.Slider widgets.Explorer widgets.tabulate widgets.explore_curve widgets.explore_tilt widgets.explore_tradeoff widgets.explore_edgeworth widgets.digits_norms",
+    "derived or proved in its chapter": "plrv.log_mgf contour.composed_atoms contour.spline_transform saddlepoint.cumulant_powers edgeworth.TiltedEdgeworth prv_fft.log_transform prv_fft.TiltedFFT accounting.bayes_risk",
+    "a picture": "widgets.Slider widgets.Explorer widgets.tabulate widgets.explore_curve widgets.explore_tilt widgets.explore_tradeoff widgets.digits_norms",
 }
 
-# What raises an error of its own, and the words that say when (regular expressions). Ranges of parameters need none.
+# What raises a ValueError or TypeError of its own, itself or by a helper, and the words that say when (regular expressions). The validators of ranges do not count.
+GRID, PAID = "noise is too small", r"a number or of shape \(n,\)"
 ERRORS = {
+    "plrv.NodeLoss.cumulants": "ValueError for a loss that is infinite", "plrv.ComposedLoss.cdf": "ValueError for more than one step", "plrv.ComposedLoss.log_delta": "ValueError for more than one step",
+    "plrv.Composition.__post_init__": "at least one, .* at most 2\\^53", "plrv.Discrete.__post_init__": "sum to 1 .*of the length of p", "plrv.PoissonSubsampled.__post_init__": "TypeError",
+    "plrv.Accountant.__init__": "TypeError for anything else", "plrv.Accountant.delta": "ValueError where", "plrv.Accountant.epsilon": "ValueError where",
+    "contour.ContourAccountant.__init__": GRID, "saddlepoint.TiltedAccountant.__init__": GRID,
+    "saddlepoint.asymptotic_saddle_point": "a PLRV", "saddlepoint.saddle_point": "ValueError where there is none", "saddlepoint.lyapunov_sum": "up to what the loss's grid allows",
+    "saddlepoint.msd_terms": "order in", "saddlepoint.TiltedAccountant.curve": "1-d array, .* Needs a loss that can be positive", "saddlepoint.rdp": "up to what the loss's grid allows",
+    "saddlepoint.SaddlePointMSD.__init__": "Needs a step with a density .* ValueError", "saddlepoint.SaddlePointCLT.__init__": "ValueError if they are not", "saddlepoint.GaussianLimit.__init__": "ValueError for mass at infinity",
+    "saddlepoint.asymptotic_epsilon": "ValueError for no steps, or mass at infinity",
+    "edgeworth.EdgeworthAccountant.__init__": GRID, "edgeworth.EdgeworthInterval.__init__": "1 if proof='moments'", "edgeworth.step_moments": "a PLRV", "edgeworth.transform_bound": "a PLRV that varies",
+    "prv_fft.PRVAccountant.__init__": "ValueError if eps_error takes more", "prv_fft.FourierAccountant.__init__": "even, .*ValueError for losses without a density", "prv_fft.FourierAccountant.error": "",      # the constructor has asked before
+    "prv_fft.ReplaceOneLoss.log_delta": "ValueError", "prv_fft.with_replacement": r"in \[1, 1000000\]", "prv_fft.connect_the_dots": "up to 700 nats .*ValueError if it is too small", "prv_fft.DiscreteLaplace.__post_init__": "<= 10000",
+    "prv_fft.TiltedFFT.__init__": "ValueError if the mesh takes more",
+    "individual._Filter.would_exceed": r"of shape \(n,\)", "individual._Filter.spend": f"{PAID}.*ValueError if that passes the budget", "individual._Filter.step": PAID, "individual._Filter.scale": PAID,
+    "individual._Odometer.step": r"of shape \(n,\)", "individual._load": "else ValueError", "individual.gaussian_epsilon": "broadcasts with mu",
+    "individual.norm_counts": r"shape \(records, steps\)", "individual.individual_epsilon": r"shape \(records, steps\)", "individual.account_store": "must not exist", "individual.IndividualAccountant.__init__": "increasing values",
+    "individual.IndividualAccountant.step": r"shape \(n,\)", "individual.IndividualAccountant.step_rdp": r"shape \(n,\)", "individual.IndividualAccountant.delta": "one for each record",
+    "individual.IndividualAccountant.epsilon": r"indices in \[0, n\), or a mask", "individual.IndividualAccountant.mu": r"indices in \[0, n\), or a mask", "individual.IndividualAccountant.rdp": r"indices in \[0, n\), or a mask",
+    "accounting.dpsgd": "at most dataset_size .*not for sigma below about .1.*give this or", "accounting.compare": "give this or", "accounting.calibrate": "give one of the three.*ValueError if none is found",
+    "accounting.gdp": "ValueError if delta is not above", "accounting.epsilon_after": r"at most 10\^8 .*ValueError for a step with mass", "accounting.to_steps": "ValueError for mechanisms of one's own",
+    "accounting.from_steps": "ValueError for anything", "accounting.read_run": "ValueError for anything", "accounting.Budget.would_exceed": "a mechanism, or a composition", "accounting.Budget.spend": "ValueError if that passes the budget",
+    "accounting.report": "a word, .*ValueError if no finite", "accounting.main": "status 2", "widgets.Slider.__post_init__": "at least one", "widgets.explore_filter": r"shape \(steps, records\)",
 }
 
 # Parameters that are numbers, and what is enough to say of them: a range, a unit or a shape.
@@ -114,9 +136,8 @@ def test_parameters(symbol):
             named = re.search(rf"(?<![\w.]){parameter}(?!\w)", doc)
             if not comment and not (method and named): wrong.append(f"{name}: {parameter} is not described")
             if parameter in NUMBERS and not SAID.search(comment or doc): wrong.append(f"{name}: {parameter} has no range, unit or shape: {comment or doc!r}")
-        if f and (not method or any(said.values())) and not inspect.isclass(SYMBOLS[symbol]) | method:
-            if returns(parsed(f)[0]) and doc.endswith("-> "): wrong.append(f"{name}: what it returns is not described")
-        if f and method and any(said.values()) and returns(parsed(f)[0]) and doc.endswith("-> "): wrong.append(f"{name}: what it returns is not described")
+        answers = f and doc.endswith("-> ") and returns(parsed(f)[0])             # returns something, and no docment says what
+        if answers and (any(said.values()) if method else not inspect.isclass(SYMBOLS[symbol])): wrong.append(f"{name}: what it returns is not described")
     assert not wrong, "\n".join(wrong)
 
 def number(x): return re.sub(r"^(-?)0\.", r"\1.", f"{x:g}")
@@ -135,9 +156,10 @@ def ways(low, high, brackets):
     if far and low == -inf: return ["."]
     return out
 
-def literal(node):
-    try: return eval(compile(ast.Expression(node), "", "eval"), {"inf": inf, "__builtins__": {}})
-    except Exception: return None
+def value(node, f):
+    "What an argument of a validator is, or None where only a call knows."
+    try: return eval(compile(ast.Expression(node), "", "eval"), inspect.unwrap(f).__globals__)
+    except NameError: return None
 
 def checks(f):
     "(parameter, ways to say its range, in words) for every call of a validator in the body."
@@ -145,7 +167,7 @@ def checks(f):
     for call in ast.walk(tree):
         if not isinstance(call, ast.Call): continue
         kind = call.func.id if isinstance(call.func, ast.Name) else call.func.attr if isinstance(call.func, ast.Attribute) else ""
-        values = [literal(a) for a in call.args if not isinstance(a, ast.Starred)]
+        values = [value(a, f) for a in call.args if not isinstance(a, ast.Starred)]
         names = [k.arg for k in call.keywords if k.arg]
         if kind in ("_real", "_array", "_floats"):
             low, high, brackets = (values + ["()"])[:3] if len(values) >= 2 else (None, None, "()")
@@ -173,26 +195,47 @@ def test_ranges(symbol):
 
 CITED = re.compile(r"\[(SP|EA|PRV|FA|GDP)( [^\]]+|, [^\]]+)\]|[A-Z]\w+(,? [A-Z]\w+)*( et al\.| and [A-Z]\w+)? \(?(19|20)\d\d\b")
 
+def own_docs(symbol):
+    "Docstrings and docments of a symbol, without what it inherits."
+    thing = SYMBOLS[symbol]
+    mine = {f"{symbol}.{name}" for name in vars(thing)} | {symbol} if inspect.isclass(thing) else {symbol}
+    return (thing.__doc__ or "") + " ".join(" ".join(said.values()) + doc for name, f, said, doc, _ in described(symbol) if name in mine and (f is None or name != symbol or not inspect.isclass(thing) or f in vars(thing).values()))
+
 def test_sources():
     "A formula names its source; what has none is in OWN, with the reason."
     own = {s for names in OWN.values() for s in names.split()}
     assert not own - SYMBOLS.keys(), f"not exported: {own - SYMBOLS.keys()}"
     assert len(own) == sum(len(names.split()) for names in OWN.values()), "twice in OWN"
-    cited = {s for s, thing in SYMBOLS.items() if CITED.search((thing.__doc__ or "") + " ".join(" ".join(said.values()) + doc for _, _, said, doc, method in described(s)))}
+    cited = {s for s in SYMBOLS if CITED.search(own_docs(s))}
     assert not SYMBOLS.keys() - own - cited, f"no source, and not in OWN: {sorted(SYMBOLS.keys() - own - cited)}"
     assert not own & cited, f"has a source: take it out of OWN: {sorted(own & cited)}"
 
-def raised():
-    "What raises ValueError or TypeError by itself, in its own body."
-    for symbol in SYMBOLS:
-        for name, f, *_ in described(symbol):
-            if f and any(isinstance(n, ast.Raise) and n.exc and getattr(getattr(n.exc, "func", None), "id", "") in ("ValueError", "TypeError") for n in ast.walk(parsed(f)[0])): yield name
+VALIDATORS = {"_real", "_count", "_array", "_choice", "_floats", "_series_order"}
+
+def raises(f, cls, seen):
+    "Does the function raise a ValueError or TypeError, or a private helper of it, whatever the depth?"
+    f = inspect.unwrap(f)
+    if f in seen: return False
+    seen.add(f)
+    for n in ast.walk(parsed(f)[0]):
+        if isinstance(n, ast.Raise) and n.exc and getattr(getattr(n.exc, "func", None), "id", "") in ("ValueError", "TypeError"): return True
+        name, helper = "", None
+        if isinstance(n, ast.Name): name, helper = n.id, f.__globals__.get(n.id)
+        elif isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name) and n.value.id == "self" and cls: name, helper = n.attr, next((vars(c)[n.attr] for c in ours(cls) if n.attr in vars(c)), None)
+        if inspect.isclass(helper) and name.startswith("_"): cls, helper = helper, vars(helper).get("__init__")
+        if isinstance(helper, FunctionType) and helper.__module__.startswith("dp_saddle") and name.startswith("_") and name not in VALIDATORS and raises(helper, cls, seen): return True
+    return False
 
 def test_errors():
     "What a user can run into beyond a range is said: by docstring or docments."
-    docs = {name: f"{' '.join(said.values())} {doc}" for s in SYMBOLS for name, _, said, doc, _ in described(s)}
-    found = set(raised())
-    assert not found - ERRORS.keys(), f"raises, and is not in ERRORS: {sorted(found - ERRORS.keys())}"
-    assert not ERRORS.keys() - found, f"raises nothing: take it out of ERRORS: {sorted(ERRORS.keys() - found)}"
-    wrong = [f"{name}: {words!r} is not said" for name, words in ERRORS.items() if not re.search(words, docs[name])]
+    docs = {}
+    for symbol, thing in SYMBOLS.items():
+        cls = thing if inspect.isclass(thing) else None
+        for name, f, said, doc, _ in described(symbol):
+            if not f or not raises(f, cls, set()): continue
+            inherited = [" ".join(parameters(vars(c)["__init__"])[0].values()) for c in ours(cls)[1:] if isinstance(vars(c).get("__init__"), FunctionType)] if f.__name__ == "__init__" else []
+            docs.setdefault(f"{f.__module__.split('.')[1]}.{f.__qualname__}", " ".join([*said.values(), doc, *inherited]))
+    assert not docs.keys() - ERRORS.keys(), f"raises, and is not in ERRORS: {sorted(docs.keys() - ERRORS.keys())}"
+    assert not ERRORS.keys() - docs.keys(), f"raises nothing: take it out of ERRORS: {sorted(ERRORS.keys() - docs.keys())}"
+    wrong = [f"{name}: {words!r} is not said in {docs[name]!r}" for name, words in ERRORS.items() if not re.search(words, docs[name], flags=re.S)]
     assert not wrong, "\n".join(wrong)
