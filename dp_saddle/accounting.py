@@ -57,7 +57,7 @@ def delta(
 class Run:
     "A training run, as derived by `dpsgd`."
     mechanism: object    # what is accounted: a mechanism, or a PLRV of a symmetric pair
-    sigma: float         # noise std over the clipping norm, relative to the sum of gradients
+    sigma: float         # noise std over the clipping norm, > 0, relative to the sum of gradients
     rate: float          # expected batch over data set, in (0, 1]
     steps: int           # of the optimizer, >= 0
     sampling: str        # as for `dpsgd`

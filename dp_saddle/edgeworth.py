@@ -193,7 +193,7 @@ def _panels(cuts):
 
 def prawitz_bound(
     n, lam3, K3, K4, Kt3, # what `step_moments` gives
-    largest,              # the largest share of one step in the variance of the sum; 1/n for identical steps
+    largest,              # the largest share of one step in the variance of the sum, in (0, 1]; 1/n for identical steps
     eps=.1,               # the free parameter, in (0, 1/3)
     t0=1/pi,              # where the integrals are split, in (0, .63]
 ):                        # bound on sup |F - E_1|

@@ -295,7 +295,7 @@ def _apart(a, b):
 def norm_counts(
     norms,   # gradient norms after clipping, in [0, clip], shape (records, steps)
     grid,    # the noise grid, increasing, shape (m,); sigma_j <= noise over norm < sigma_{j+1} is cell j
-    sigma,   # noise std over the clip
+    sigma,   # noise std over the clip, > 0
     clip,    # clipping norm, > 0
 ):           # shape (records, 2m): how often each cell, and the sum of the weights of its left end
     "Counts of each record's noise levels [GDP D.2], and their split by total variation."

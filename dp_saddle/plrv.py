@@ -524,11 +524,11 @@ class ComposedLoss(PLRV):
         "Cumulants of the sum tilted by t >= -1/2, any shape: they add [SP 2.4]. K'(t), K''(t), ..., `order` >= 1 of them along a new first axis."
         return sum((n*p.cumulants(t, order) for p, n in self.parts), np.zeros((order,) + np.shape(t)))
     def cdf(self, x):
-        "P[L <= x] at `x` in nats, any shape; ValueError for more than one step (Gaussians count as one)."
+        "P[L <= x] at `x` in nats, any shape; ValueError unless there is exactly one step (Gaussians count as one)."
         if [n for _, n in self.parts] != [1]: raise ValueError(f"cdf needs a composition of exactly one step (or Gaussians only), got {sum(n for _, n in self.parts)} steps")
         return self.parts[0][0].cdf(x)
     def log_delta(self, eps):
-        "log of the curve without p_inf at `eps` in nats, an array of any shape; ValueError for more than one step (Gaussians count as one)."
+        "log of the curve without p_inf at `eps` in nats, an array of any shape; ValueError unless there is exactly one step (Gaussians count as one)."
         if [n for _, n in self.parts] != [1]: raise ValueError("delta of a loss needs exactly one step (or Gaussians only): build an accountant for a composition")
         return self.parts[0][0].log_delta(eps)
     def _real_cgf(self, t): return sum(n*p._real_cgf(t) for p, n in self.parts)

@@ -22,7 +22,7 @@ OWN = {
 # What raises a ValueError or TypeError of its own, itself or by a helper, and the words that say when (regular expressions). The validators of ranges do not count.
 GRID, PAID = "noise is too small", r"a number or of shape \(n,\)"
 ERRORS = {
-    "plrv.NodeLoss.cumulants": "ValueError for a loss that is infinite", "plrv.ComposedLoss.cdf": "ValueError for more than one step", "plrv.ComposedLoss.log_delta": "ValueError for more than one step",
+    "plrv.NodeLoss.cumulants": "ValueError for a loss that is infinite", "plrv.ComposedLoss.cdf": "ValueError unless there is exactly one step", "plrv.ComposedLoss.log_delta": "ValueError unless there is exactly one step",
     "plrv.Composition.__post_init__": "at least one, .* at most 2\\^53", "plrv.Discrete.__post_init__": "sum to 1 .*of the length of p", "plrv.PoissonSubsampled.__post_init__": "TypeError",
     "plrv.Accountant.__init__": "TypeError for anything else", "plrv.Accountant.delta": "ValueError where", "plrv.Accountant.epsilon": "ValueError where",
     "contour.ContourAccountant.__init__": GRID, "saddlepoint.TiltedAccountant.__init__": GRID,
@@ -46,10 +46,13 @@ ERRORS = {
 }
 
 # Parameters that are numbers, and what is enough to say of them: a range, a unit or a shape.
-NUMBERS = set("""eps delta sigma rate steps order scale mu norms clip t alpha fpr x y z w s L n h u k K K1 K2 K3 K4 Kt3 lam lam3 c d q p mesh points max_points max_nodes rtol eps_resolution eps_error delta_error
-    tilts tilt budget increment grid sigma_grid records cells seed lr prior loss losses logw logp logq limit loose largest t0 sensitivity batch_size dataset_size epochs accumulate count window shown lower estimate upper
-    regret start values marks reach places dropped noise drift defect cap advantage""".split())
-SAID = re.compile(r"[<>]|\bin [\[(]|\bnats\b|shape|\b[12]-d\b|\barrays?\b|\d to \d|\bat (least|most)\b|\binteger|\bwhole|\bnumbers?\b|how many|\bstd\b|vector|probabilit|\bshare\b|first axis|\bfrom \d|\bindices|\blambda_3|what `step_moments` gives|the run\b")
+NUMBERS = set("""eps delta sigma rate steps order scale mu norms clip t alpha fpr x y z w s L n u K K1 K2 K3 K4 Kt3 lam lam3 c d q p mesh points max_points max_nodes rtol eps_resolution eps_error delta_error
+    tilts tilt budget increment grid sigma_grid records cells seed lr prior loss losses logw logp logq limit loose largest t0 sensitivity batch_size dataset_size epochs accumulate count window
+    shown lower estimate upper regret start values marks reach places drift defect advantage period X""".split())
+SAID = re.compile(r"[<>]|\bin [\[(]|\bnats\b|shape|\b[12]-d\b|\barrays?\b|\d to \d|\binteger|\bnumbers?\b|how many|vector|probabilit|first axis|lambda_3|what `step_moments` gives")
+
+# The same everywhere, also where another function does the check.
+ALWAYS = {"delta": r"in [\[(]0, 1(/2)?\)", "rate": r"in \(0, 1[\])]|0 < rate < 1|as for", "sigma": r"[>(]=? ?0|>= \.1", "fpr": r"in [\[(]0, 1\]", "prior": r"in \(0, 1\)", "alpha": r">=? 1"}
 
 def source_of(thing):
     f = inspect.unwrap(thing.fget if isinstance(thing, property) else thing.func if isinstance(thing, cached_property) else thing)
@@ -135,6 +138,7 @@ def test_parameters(symbol):
         for parameter, comment in said.items():
             named = re.search(rf"(?<![\w.]){parameter}(?!\w)", doc)
             if not comment and not (method and named): wrong.append(f"{name}: {parameter} is not described")
+            if not re.search(ALWAYS.get(parameter, ""), f"{comment} {doc}"): wrong.append(f"{name}: {parameter} is in {ALWAYS[parameter]} elsewhere: {comment or doc!r}")
             if parameter in NUMBERS and not SAID.search(comment or doc): wrong.append(f"{name}: {parameter} has no range, unit or shape: {comment or doc!r}")
         answers = f and doc.endswith("-> ") and returns(parsed(f)[0])             # returns something, and no docment says what
         if answers and (any(said.values()) if method else not inspect.isclass(SYMBOLS[symbol])): wrong.append(f"{name}: what it returns is not described")
@@ -158,15 +162,19 @@ def ways(low, high, brackets):
 
 def value(node, f):
     "What an argument of a validator is, or None where only a call knows."
-    try: return eval(compile(ast.Expression(node), "", "eval"), inspect.unwrap(f).__globals__)
-    except NameError: return None
+    try: found = eval(compile(ast.Expression(node), "", "eval"), inspect.unwrap(f).__globals__)
+    except (NameError, AttributeError, IndexError): return None
+    return found if isinstance(found, (int, float, str, tuple)) else None                     # a local variable may have the name of a function
+
+VALIDATORS = {"_real", "_count", "_array", "_choice", "_floats", "_series_order"}
 
 def checks(f):
     "(parameter, ways to say its range, in words) for every call of a validator in the body."
     tree, _ = parsed(f)
     for call in ast.walk(tree):
         if not isinstance(call, ast.Call): continue
-        kind = call.func.id if isinstance(call.func, ast.Name) else call.func.attr if isinstance(call.func, ast.Attribute) else ""
+        kind = getattr(call.func, "id", getattr(call.func, "attr", ""))
+        if kind not in VALIDATORS: continue
         values = [value(a, f) for a in call.args if not isinstance(a, ast.Starred)]
         names = [k.arg for k in call.keywords if k.arg]
         if kind in ("_real", "_array", "_floats"):
@@ -209,8 +217,6 @@ def test_sources():
     cited = {s for s in SYMBOLS if CITED.search(own_docs(s))}
     assert not SYMBOLS.keys() - own - cited, f"no source, and not in OWN: {sorted(SYMBOLS.keys() - own - cited)}"
     assert not own & cited, f"has a source: take it out of OWN: {sorted(own & cited)}"
-
-VALIDATORS = {"_real", "_count", "_array", "_choice", "_floats", "_series_order"}
 
 def raises(f, cls, seen):
     "Does the function raise a ValueError or TypeError, or a private helper of it, whatever the depth?"
