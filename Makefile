@@ -16,7 +16,7 @@ export JUPYTER_PREFER_ENV_PATH := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-slow benchmark lab export sync readme execute docs clean
+.PHONY: help run test test-slow benchmark lab export sync readme execute docs docs-serve clean
 .NOTPARALLEL:
 
 help:  ## show this list
@@ -58,8 +58,12 @@ execute: export  ## run all notebooks in place, or NOTEBOOK=nbs/00_plrv.ipynb; t
 
 docs: .venv/docs.stamp  ## build the site: docs/_build/html
 	$(BIN)/python docs/source.py
-	$(BIN)/sphinx-build -q -W --keep-going -b html -c docs docs/_build/source docs/_build/html
+	$(BIN)/sphinx-build -q -W --keep-going -b html -c docs -d docs/_build/doctrees docs/_build/source docs/_build/html
+	rm -f docs/_build/html/_static/scripts/*.map docs/_build/html/.buildinfo
 	@echo "Open docs/_build/html/index.html"
+
+docs-serve: docs  ## build the site and serve it: http://localhost:8000
+	$(BIN)/python -m http.server -d docs/_build/html 8000
 
 clean:  ## delete all that make has made, .venv too
 	rm -rf .venv _proc _docs docs/_build build dist *.egg-info curve.png .pytest_cache .hypothesis .benchmarks

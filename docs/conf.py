@@ -26,7 +26,11 @@ prf_realtyp_to_countertyp = {kind: "theorem" for kind in ("proposition",)}   # c
 html_theme = "sphinx_book_theme"
 html_title = project
 html_theme_options = {"use_download_button": False, "use_fullscreen_button": False, "repository_url": _about["git_url"], "use_repository_button": True, "show_toc_level": 2}
+html_context = {"default_mode": "auto"}
+templates_path, html_sidebars = ["templates"], {"**": ["home.html", "search-button-field.html", "sbt-sidebar-nav.html"]}
+html_copy_source = html_show_sourcelink = False
 html_static_path, html_css_files = ["static", "_build/static"], ["custom.css"]
+html_js_files = ["focus.js"]
 
 # MathJax comes with the pages: one file of the many that the package brings.
 _mathjax = Path(importlib.util.find_spec("sphinx-mathjax-offline").submodule_search_locations[0])/"static"/"mathjax"/"tex-svg.js"
@@ -34,3 +38,11 @@ _mathjax = Path(importlib.util.find_spec("sphinx-mathjax-offline").submodule_sea
 shutil.copy(_mathjax, _here/"_build"/"static"/"mathjax.js")
 mathjax_path = "mathjax.js"
 mathjax3_config = {"options": {"enableMenu": False}, "svg": {"fontCache": "global"}}
+
+def setup(app):
+    "What the extensions leave for a screen reader to stumble over: ids that are there many times, and a role that is no longer one."
+    def mend(app, error):
+        for page in [] if error else Path(app.outdir).rglob("*.html"):
+            text = page.read_text(encoding="utf-8")
+            page.write_text(text.replace(' id="proof-content"', "").replace('role="doc-biblioentry"', 'role="listitem"'), encoding="utf-8")
+    app.connect("build-finished", mend)

@@ -22,7 +22,7 @@ def smaller(png):
 def execute(path):
     "Run the notebook at `path` in its own folder. A failing cell raises, and leaves the file as it was."
     nb = nbformat.read(path, as_version=4)
-    Client(nb, timeout=None, kernel_name="python3", record_timing=False, store_widget_state=False,
+    Client(nb, timeout=None, kernel_name="python3", record_timing=False, store_widget_state=False, coalesce_streams=True,
            extra_arguments=["--log-level=ERROR"],  # the kernel's own: it warns of local connections
            resources={"metadata": {"path": str(path.parent)}}).execute()
     for cell in nb.cells:

@@ -4,8 +4,8 @@ nbdev adds the documentation of what is exported, and leaves out what is hidden.
 what myst-nb says otherwise is changed here. The notebooks are plain Markdown, so that they read well in Jupyter
 and on a code host; here their claims, proofs, exercises and solutions become directives, equations get numbers,
 citations and names of functions become links, and explorers become figures that work without Python."""
-import base64, hashlib, re, shutil
-from concurrent.futures import ProcessPoolExecutor
+import base64, hashlib, os, re, shutil, subprocess, sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 import nbformat
 from nbdev.config import get_config
@@ -13,7 +13,7 @@ from nbdev.serve import proc_nbs
 
 ORDER = ["preface", *(f"0{i}_" for i in range(10)), "papers/"]            # of the pages, by the start of their names
 KEYS = "SP|EA|PRV|FA|GDP"                                                 # of the papers, as cited in the notebooks
-OUTSIDE_CODE = re.compile(r"(^(`{3,})[^\n]*\n.*?^\2`*[ \t]*$|\$\$.*?\$\$|\$[^$\n]+\$|`[^`\n]*`|\[[^\]\n]*\]\([^)\n]*\))", flags=re.M | re.S)
+OUTSIDE_CODE = re.compile(r"(^(`{3,})[^{`\n]*\n.*?^\2`*[ \t]*$|\$\$.*?\$\$|\$[^$\n]+\$|`[^`\n]*`|\[[^\]\n]*\]\([^)\n]*\))", flags=re.M | re.S)
 
 def outside(text, change):
     "Apply `change` to the parts of the text that are no code, no formula and no link."
@@ -67,7 +67,7 @@ def equations(text, chapter, numbers, cited):
         label = f"eq-{chapter}-{numbers[-1]}"
         for key in re.findall(rf"\[((?:{KEYS}) [^\]]+)\]", found[1]): cited.setdefault(key, f"{{page}}.html#equation-{label}")
         return f"\n$$\n{found[1].strip()}\n$$ ({label})\n"
-    parts = re.split(r"(^(`{3,})[^\n]*\n.*?^\2`*[ \t]*$)", text, flags=re.M | re.S)
+    parts = re.split(r"(^(`{3,})[^{`\n]*\n.*?^\2`*[ \t]*$)", text, flags=re.M | re.S)              # code, not directives
     return "".join(re.sub(r"[ \t]*\$\$(.+?)\$\$[ \t]*\n?", one, part, flags=re.S) if i % 3 == 0 else part if i % 3 == 1 else "" for i, part in enumerate(parts))
 
 def cite(text, cited, top):
@@ -75,7 +75,7 @@ def cite(text, cited, top):
     def one(found):
         first = re.split(r"[,;]", found[1])[0].strip()
         to = cited.get(found[1]) or cited.get(first) or "references.html"
-        return f"[\\[{found[1]}\\]]({top}{to})"
+        return f'<a href="{top}{to}">\\[{found[1]}\\]</a>'
     return outside(text, lambda part: re.sub(rf"\[((?:{KEYS})\b[^\]\[]*)\](?!\()", one, part))
 
 def link_names(text, places, top):
@@ -85,8 +85,8 @@ def link_names(text, places, top):
         name = found[1]
         if name in done or name not in places: return found[0]
         done.add(name)
-        return f"[{found[0]}]({top}{places[name]}.html#api-{name})"
-    lines = re.split(r"(^(`{3,}).*?^\2`*[ \t]*$|^#.*$|\[[^\]\n]*\]\([^)\n]*\)|\$\$.*?\$\$)", text, flags=re.M | re.S)
+        return f'<a href="{top}{places[name]}.html#api-{name}">{found[0]}</a>'
+    lines = re.split(r"(^(`{3,})[^{`\n]*\n.*?^\2`*[ \t]*$|^#.*$|\[[^\]\n]*\]\([^)\n]*\)|\$\$.*?\$\$)", text, flags=re.M | re.S)
     return "".join(re.sub(r"(?<!`)`([A-Za-z_]\w*)(?:\([^`]*\))?`(?!`)", one, part) if i % 3 == 0 else part if i % 3 == 1 else "" for i, part in enumerate(lines))
 
 # Cells
@@ -122,7 +122,7 @@ def page(nb, name, made, places, cited):
         else:
             cell.source = cell.source.replace(f"]({top}", f"]({code}")  # links out of nbs/ lead out of the site
             if not FOLDED.fullmatch(cell.source.strip()) or "Solution" not in cell.source[:40]:
-                cell.source = FOLDED.sub(lambda found: fence("prf:proof", "", {"class": "dropdown"}, found[2]), claims(cell.source, f"claim-{chapter}-{k}"))
+                cell.source = FOLDED.sub(lambda found: fence("admonition", "Proof", {"collapsible": "closed"}, found[2]), claims(cell.source, f"claim-{chapter}-{k}"))
         cells.append(cell)
     nb.cells = exercises(cells, chapter)
     for cell in nb.cells:
@@ -145,9 +145,7 @@ def calls(notebooks):
     found = (cell.source.strip() for name, nb in notebooks.items() if name != "07_widgets" for cell in nb.cells if cell.cell_type == "code")
     return sorted({re.sub(r"^#\|.*\n?", "", s, flags=re.M).strip() for s in found if re.match(r"^(#\|.*\n)*explore_\w+\([^\n]*\)$", s)})
 
-def live(call):
-    from dp_saddle import widgets
-    return eval(call, vars(widgets)).page()
+LIVE = "import sys, pathlib; from dp_saddle import widgets; pathlib.Path(sys.argv[2]).write_text(eval(sys.argv[1], vars(widgets)).page(), encoding='utf-8')"
 
 def explorers(wanted, kept=Path("docs/_build/explorers")):
     "{call: HTML}, kept until the library changes."
@@ -156,8 +154,8 @@ def explorers(wanted, kept=Path("docs/_build/explorers")):
     missing = [call for call in wanted if not place[call].exists()]
     if missing:
         kept.mkdir(parents=True, exist_ok=True)
-        with ProcessPoolExecutor() as pool:
-            for call, text in zip(missing, pool.map(live, missing)): place[call].write_text(text, encoding="utf-8")
+        with ThreadPoolExecutor(os.cpu_count()) as pool:     # of processes: a table takes up to a minute
+            list(pool.map(lambda call: subprocess.run([sys.executable, "-c", LIVE, call, place[call]], check=True, env=os.environ | {"OMP_NUM_THREADS": "1"}), missing))
     return {call: place[call].read_text(encoding="utf-8") for call in wanted}
 
 def gallery(notebooks, source):

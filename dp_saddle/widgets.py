@@ -7,7 +7,7 @@ __all__ = ['Slider', 'Explorer', 'tabulate', 'explore_curve', 'explore_saddle', 
            'explore_fft', 'digits_norms', 'explore_filter', 'explore_tradeoff']
 
 # %% ../nbs/07_widgets.ipynb #099bcf2c
-import base64, html, io, json, warnings
+import base64, html, io, json, re, warnings
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
@@ -19,7 +19,7 @@ from .accounting import _outwards
 from .contour import ContourAccountant, log_chernoff_factor
 from .edgeworth import edgeworth_tail, standard_cumulants, transform_bound
 from .individual import IndividualGDPFilter, train
-from .plrv import Gaussian, PoissonSubsampled, _choice, _count, _real
+from .plrv import Gaussian, PoissonSubsampled, _array, _choice, _count, _real
 from .prv_fft import FourierAccountant
 from .saddlepoint import MomentsAccountant, SaddlePointCLT, SaddlePointMSD, saddle_point
 
@@ -197,8 +197,8 @@ def _page(explorer):
     lines, marks, numbers = tabulate(explorer)
     svg, box, ax = _svg(explorer)
     name = explorer.name
-    svg = svg.replace('id="line', f'id="{name}-line').replace('id="mark', f'id="{name}-mark').replace('id="image"', f'id="{name}-image-group"')
-    svg = svg.replace('<svg', f'<svg role="img" aria-labelledby="{name}-alt"', 1).replace('<image ', f'<image id="{name}-image" ', 1).replace('xlink:href="data:', 'href="data:')
+    svg = re.sub(r'( id="|url\(#|href="#)', rf'\1{name}-', svg)                      # ids are the page's, not the picture's
+    svg = svg.replace('<svg', f'<svg role="img" aria-labelledby="{name}-alt"', 1).replace('xlink:href="data:', 'href="data:')
     pixels = lambda x: [None if not np.isfinite(v) else round(float(v), 2) for v in ax.transData.transform(np.c_[x, np.full(len(x), explorer.axes['ylim'][1])])[:, 0]*72/ax.figure.dpi] if len(x) else []
     images = [_inner_image(explorer, dict(zip(explorer.image_over, values))) for values in product(*(s.values for s in explorer.sliders if s.name in explorer.image_over))] if explorer.image else []
     say = dict(lines=base64.b64encode(lines.tobytes()).decode(), many=len(explorer.lines), x=pixels(explorer.x), box=[round(b, 2) for b in box], values=[[_shown(v) for v in s.values] for s in explorer.sliders],
@@ -243,10 +243,11 @@ def explore_curve(
     rate=(.001, .003, .01, .03, .1, .3, 1.),                  # Poisson sampling rate, in (0, 1]: likewise
     steps=(10, 100, 300, 1000, 3000, 10_000),                 # number of steps, >= 1: likewise
     delta=1e-5,                           # in (0, 1): where eps is read off
-    eps=np.geomspace(.01, 100, 49),       # nats, > 0, 1-d array: the horizontal axis
+    eps=None,                             # 1-d array, nats, > 0, the horizontal axis; .01 to 100 if not given
 ):                                        # an Explorer
     "delta over eps of DP-SGD by several accountants, over sigma, rate and steps."
     _real(0, 1, delta=delta)
+    eps = np.geomspace(.01, 100, 49) if eps is None else _array(0, inf, eps=eps)
     if not isinstance(accountants, dict):
         for name in accountants: _choice(tuple(_METHODS), accountant=name)
         accountants = {name: _METHODS[name][0] for name in accountants}
@@ -260,13 +261,13 @@ def explore_curve(
         return [np.maximum(c.upper if rounding[name] else c.estimate, 1e-300) for name, c in curves.items()], (best.upper,), (_up(best.upper), _down(best.lower))
     lines = tuple(rounding.items())
     return Explorer('curve', 'The privacy curve of DP-SGD', f'How delta falls with eps for a run of Poisson-subsampled Gaussian steps, by {len(lines)} accountants; the vertical line is the certified eps at delta {delta:g}.', data,
-                    (_SIGMA(sigma), _RATE(rate), _STEPS(steps)), np.asarray(eps, float), dict(xlabel='ε (nats)', ylabel='δ', xscale='log', yscale='log', xlim=(eps[0], eps[-1]), ylim=(1e-12, 1)), lines,
+                    (_SIGMA(sigma), _RATE(rate), _STEPS(steps)), eps, dict(xlabel='ε (nats)', ylabel='δ', xscale='log', yscale='log', xlim=(eps[0], eps[-1]), ylim=(1e-12, 1)), lines,
                     (f'ε at δ = {delta:g}',), (f'ε at δ = {delta:g} is at most', 'and at least'))
 
 # %% ../nbs/07_widgets.ipynb #5e1e389e
 def explore_saddle(
     sigma=2., rate=.01, steps=3000,                 # the run: noise std over the clip, > 0; Poisson sampling rate, in (0, 1]; number of steps, >= 1
-    tilt=tuple(np.arange(1., 30.5, .5)),            # t, > 0: what the slider of the line's place takes
+    tilt=tuple(range(1, 31)),                       # t > 0, the places of the line: what its slider takes
     eps=(.25, .5, .75, 1., 1.25, 1.5, 1.75, 2.),    # nats, >= 0: likewise
     period=6.,                                      # X = 2 pi/h, nats, > 0: the step of the sum
 ):                                                  # an Explorer
@@ -294,20 +295,22 @@ def explore_saddle(
 # %% ../nbs/07_widgets.ipynb #c0e5dfac
 def explore_tilt(
     rate=.01,                                 # Poisson sampling rate, in (0, 1)
-    tilt=tuple(np.arange(0., 41., 1.)),       # t, >= 0: what its slider takes
+    tilt=tuple(range(41)),                    # t >= 0: what its slider takes
     sigma=(.6, .8, 1., 1.5, 2., 3.),          # noise std over the clip, > 0: likewise
-    loss=.01*np.sinh(np.linspace(-3, 7, 141)),  # nats, 1-d array: the horizontal axis
+    loss=None,                                # 1-d array, nats, the horizontal axis; -.1 to 5.5, close around 0, if not given
 ):                                            # an Explorer
     "The density of one subsampled step's loss, of its tilt by t, and of the Gaussian with the tilted mean and variance."
+    loss = .01*np.sinh(np.linspace(-3, 7, 141)) if loss is None else _array(-inf, inf, loss=loss)
     def data(tilt, sigma):
         law = PoissonSubsampled(base=Gaussian(sigma=sigma), rate=rate).remove
+        tilt = float(tilt)
         y, logw = law._path(max(tilt, 40.), 0., 0.)          # the nodes of chapter 00
         density = np.interp(loss, y, logw - np.log(np.gradient(y)), left=-inf, right=-inf)
-        mean, var = law.cumulants(tilt, 2)
+        mean, var = law.cumulants(float(tilt), 2)
         normal = np.exp(-(loss - mean)**2/(2*var))/sqrt(2*pi*var)
         return [np.exp(density), np.exp(density + tilt*loss - law.cgf(tilt)), normal], (float(mean),), (f'{float(mean):.4g}', f'{sqrt(var):.4g}', f'{float(law.cgf(tilt)):.4g}')
     return Explorer('tilt', f'One step at rate {rate:g}', 'The density of the loss of one step, of the same law tilted by t, and of the normal law with the tilted mean and standard deviation: the tilt moves the weight to the right, where for some t there are two humps.', data,
-                    (_grid('tilt', 't, tilt', tilt, 36.), _grid('sigma', 'σ (noise over clip)', sigma, 2.)), np.asarray(loss, float), dict(xlabel='loss of one step (nats)', ylabel='density', yscale='log', xlim=(loss[0], loss[-1]), ylim=(1e-8, 1e3)),
+                    (_grid('tilt', 't, tilt', tilt, 36.), _grid('sigma', 'σ (noise over clip)', sigma, 2.)), loss, dict(xlabel='loss of one step (nats)', ylabel='density', yscale='log', xlim=(loss[0], loss[-1]), ylim=(1e-8, 1e3)),
                     (('loss', ''), ('tilted', ''), ('normal with its mean and std', '')), ('tilted mean',), ('tilted mean (nats)', 'tilted standard deviation (nats)', 'K(t)'))
 
 # %% ../nbs/07_widgets.ipynb #254c95d2
@@ -324,9 +327,10 @@ def explore_edgeworth(
     order=(1, 2, 3, 4),                     # of the expansion, 1 to 8: likewise
     rate=(.05, .2, .5),                     # Poisson sampling rate, in (0, 1): likewise
     sigma=1.,                               # noise std over the clip, > 0
-    x=np.linspace(-4, 4, 97),               # standard deviations from the mean, 1-d array: the horizontal axis
+    x=None,                                 # 1-d array, standard deviations from the mean, the horizontal axis; -4 to 4 if not given
 ):                                          # an Explorer
     "Edgeworth's expansion of the distribution of a run's loss [EA Sect. 4.1] against the true one, and the proved interval around it."
+    x = np.linspace(-4, 4, 97) if x is None else _array(-inf, inf, x=x)
     @lru_cache(None)
     def truth(steps, rate):
         law = _run(sigma, rate, steps).remove
@@ -338,7 +342,7 @@ def explore_edgeworth(
         error, far = transform_bound(law, order), np.abs(guess - true).max()
         return sqrt(steps)*(np.array([true, guess, np.clip(guess - error, 0, 1), np.clip(guess + error, 0, 1)]) - ndtr(x)), (), (f'{far:.2e}', _up(min(error, 1.), 3))
     return Explorer('edgeworth', f'The distribution of the loss, σ = {sigma:g}', 'How far the distribution function of the standardised loss is from the normal one, times the root of the steps: truly, by its Edgeworth expansion, and by the proved band around that, which narrows as the steps grow.', data,
-                    (_grid('steps', 'steps', steps, 4), _grid('order', 'order of the expansion', order, 1), _grid('rate', 'rate (Poisson sampling)', rate, .2)), np.asarray(x, float),
+                    (_grid('steps', 'steps', steps, 4), _grid('order', 'order of the expansion', order, 1), _grid('rate', 'rate (Poisson sampling)', rate, .2)), x,
                     dict(xlabel='standard deviations from the mean', ylabel='√steps (F(x) − Φ(x))', xlim=(x[0], x[-1]), ylim=(-.4, .6)), (('true', ''), ('expansion', ''), ('proved, from below', 'down'), ('proved, from above', 'up')), (),
                     ('largest error on the picture', 'proved: at most'))
 
@@ -348,9 +352,10 @@ def explore_fft(
     window=(1., 1.5, 2., 3., 4., 6., 8., 12., 16., 24., 32.),    # L, half the window, nats, > 0: likewise
     steps=(30, 100, 300, 1000),                                  # number of steps, >= 1: likewise
     sigma=2., rate=.1,                                           # noise std over the clip, > 0; Poisson sampling rate, in (0, 1]
-    eps=np.linspace(0, 8, 81),                                   # nats, >= 0, 1-d array: the horizontal axis
+    eps=None,                                                    # 1-d array, nats, >= 0, the horizontal axis; 0 to 8 if not given
 ):                                                               # an Explorer
     "The error of a privacy curve on a grid [FA Alg. 1], over mesh and window."
+    eps = np.linspace(0, 8, 81) if eps is None else _array(0, inf, '[)', eps=eps)
     @lru_cache(None)
     def truth(steps): run = _run(sigma, rate, steps); return run, ContourAccountant(run).delta(eps).estimate
     def data(points, window, steps):
@@ -359,7 +364,7 @@ def explore_fft(
         error = np.abs(found - true)
         return [true, found, error], (min(window, eps[-1]),), (f'{2*window/points:.3g}', f'{error.max():.2e}')
     return Explorer('fft', f'The Fourier accountant, σ = {sigma:g}, rate {rate:g}', 'The true curve, the curve from the grid, and the distance between them: too few points shift the curve, too small a window folds it.', data,
-                    (_grid('points', 'points of the grid', points, 2**9), _grid('window', 'L, half the window (nats)', window, 6.), _grid('steps', 'steps', steps, 300)), np.asarray(eps, float),
+                    (_grid('points', 'points of the grid', points, 2**9), _grid('window', 'L, half the window (nats)', window, 6.), _grid('steps', 'steps', steps, 300)), eps,
                     dict(xlabel='ε (nats)', ylabel='δ', yscale='log', xlim=(eps[0], eps[-1]), ylim=(1e-18, 1)), (('certified', ''), ('from the grid', ''), ('error', '')), ('end of the window',), ('mesh (nats)', 'largest error'))
 
 # %% ../nbs/07_widgets.ipynb #f186ea47
@@ -401,9 +406,10 @@ def explore_tradeoff(
     sigma=(.5, .6, .7, .8, .9, 1., 1.2, 1.5, 2., 3., 5.), # noise std over the clip, > 0: what its slider takes
     rate=(.001, .003, .01, .03, .1, 1.),  # Poisson sampling rate, in (0, 1]: likewise
     steps=(1, 10, 100, 300, 1000, 3000, 10_000),          # number of steps, >= 1: likewise
-    fpr=np.geomspace(1e-5, 1, 61),        # false positive rates, in (0, 1], 1-d array: the horizontal axis
+    fpr=None,                             # 1-d array of false positive rates, in (0, 1], the horizontal axis; 1e-5 to 1 if not given
 ):                                        # an Explorer
     "The risk of membership inference: true positive rate over false positive rate, rounded up."
+    fpr = np.geomspace(1e-5, 1, 61) if fpr is None else _array(0, 1, '(]', fpr=fpr)
     def data(sigma, rate, steps):
         a = _quick(_run(sigma, rate, steps))
         with warnings.catch_warnings():
@@ -414,5 +420,5 @@ def explore_tradeoff(
         most = np.minimum(d + np.exp(eps)*at, 1 - np.exp(-eps)*(1 - d - at)).min(1).clip(0, 1)
         return [most[:-1], fpr], (), (_up(most[-1], 3), _up(d[0], 3), _down((1 - d[0])/2, 3))
     return Explorer('tradeoff', 'What an attacker can do', 'The largest true positive rate of any attack that asks whether a record was in the data, over its false positive rate, above the diagonal of mere guessing.', data,
-                    (_SIGMA(sigma), _RATE(rate), _STEPS(steps)), np.asarray(fpr, float), dict(xlabel='false positive rate', ylabel='true positive rate', xscale='log', yscale='log', xlim=(fpr[0], 1.), ylim=(fpr[0], 1.)),
+                    (_SIGMA(sigma), _RATE(rate), _STEPS(steps)), fpr, dict(xlabel='false positive rate', ylabel='true positive rate', xscale='log', yscale='log', xlim=(fpr[0], 1.), ylim=(fpr[0], 1.)),
                     (('no attack is above', 'up'), ('guessing', '')), (), ('TPR at FPR 0.001, at most', 'advantage, at most', 'error of a guess about a coin toss, at least'))
