@@ -57,12 +57,12 @@ def delta(
 class Run:
     "A training run, as derived by `dpsgd`."
     mechanism: object    # what is accounted: a mechanism, or a PLRV of a symmetric pair
-    sigma: float         # noise std over the clipping norm, relative to the sum of gradients
-    rate: float          # expected batch over data set
-    steps: int           # of the optimizer
-    sampling: str
-    relation: str        # neighbours that the guarantee is for
-    note: str
+    sigma: float         # noise std over the clipping norm, > 0, relative to the sum of gradients
+    rate: float          # expected batch over data set, in (0, 1]
+    steps: int           # of the optimizer, >= 0
+    sampling: str        # as for `dpsgd`
+    relation: str        # neighbours that the guarantee is for, in words
+    note: str            # what is proved of the sampling, in words
     poisson: object = None   # the Poisson-sampled run of these figures, where that is not what is proved
     def __str__(self): return f"{self.steps} steps at rate {self.rate:.6g}, noise {self.sigma:g} times the clipping norm, sampling: {self.sampling}. {self.note}"
 
@@ -74,13 +74,13 @@ _SAMPLING = {
 }
 
 def dpsgd(
-    *, sigma,      # noise multiplier: std of the noise over the clipping norm, on the SUM of gradients
-    batch_size,    # records per batch, expected or fixed
-    dataset_size,  # records
-    sampling,      # "poisson", "without-replacement", "shuffle" or "none"
-    epochs=None,   # passes over the data set; give this or
-    steps=None,    # steps of the optimizer
-    accumulate=1,  # batches whose gradients are summed into one step
+    *, sigma,      # noise multiplier, > 0: std of the noise over the clipping norm, on the SUM of gradients
+    batch_size,    # records per batch, expected or fixed, >= 1; times accumulate, at most dataset_size
+    dataset_size,  # records, >= 1
+    sampling,      # "poisson", "without-replacement" (Balle et al. 2018; not for sigma below about .1), "shuffle" or "none"
+    epochs=None,   # passes over the data set, > 0, may be fractional; give this or
+    steps=None,    # steps of the optimizer, >= 0
+    accumulate=1,  # batches whose gradients are summed into one step, >= 1
 ):                 # a Run
     "The run of DP-SGD from what people know; the rate and the steps that follow are in the result, print it."
     _real(0, inf, sigma=sigma); _count(1, batch_size=batch_size, dataset_size=dataset_size, accumulate=accumulate); _choice(tuple(_SAMPLING), sampling=sampling)
@@ -115,7 +115,7 @@ def _fixed_size(sigma, rate, steps):
 
 # %% ../nbs/06_accounting.ipynb #68ac599e
 class Table(list):
-    "Rows, as dicts of strings: a table in a terminal, and HTML in a notebook."
+    "Rows, as dicts of strings with the same keys: a table in a terminal, and HTML in a notebook."
     def _columns(self): return list(self[0]) if self else []
     def __repr__(self):
         widths = [max(len(str(row[c])) for row in [dict(zip(self._columns(), self._columns()))] + self) for c in self._columns()]
@@ -129,7 +129,7 @@ _METHODS = {ContourAccountant: 'certified', TiltedFFT: 'proved, on a grid', Sadd
 
 def compare(
     run,         # a mechanism, a composition, or what `dpsgd` returns
-    *, delta=None, # in (0, 1): compares eps; or
+    *, delta=None, # in (0, 1): compares eps; give this or
     eps=None,    # >= 0, nats: compares delta
 ) -> Table:      # a row for each accountant: bounds, seconds, and what they are worth
     "Every accountant's answer to one question."
@@ -158,13 +158,13 @@ _MORE_IS_PRIVATE, _WHOLE = ('sigma', 'scale', 'noise_multiplier'), ('steps', 'ep
 
 def calibrate(
     builder,           # builder(parameter=value) -> a mechanism, or what `dpsgd` returns
-    *, eps=None,       # the target, with delta: at most this; or
-    mu=None,           # of Gaussian DP, down to delta (default 1e-10); or
-    advantage=None,    # of an attacker, delta at eps = 0
+    *, eps=None,       # the target, with delta: at most this, nats, > 0; or
+    mu=None,           # of Gaussian DP, > 0, down to delta (default 1e-10); or
+    advantage=None,    # of an attacker, delta at eps = 0, in (0, 1); give one of the three
     delta=None,        # in (0, 1)
     parameter='sigma', # the builder's: sigma, scale: the smallest; rate, steps, epochs: the largest; of others, what more of it does is tried. steps, epochs, batch_size, accumulate, count are whole
 ):                     # the value: it meets the target, and a relative 1e-6 away (or the next whole one) does not
-    "The smallest noise, the most steps or the largest rate that meets a target."
+    "The smallest noise, the most steps or the largest rate that meets a target. ValueError if none is found."
     if sum(x is not None for x in (eps, mu, advantage)) != 1: raise ValueError(f"give one of eps, mu and advantage, got eps = {eps!r}, mu = {mu!r}, advantage = {advantage!r}")
     if eps is not None: _real(0, inf, eps=eps); _real(0, 1, delta=delta)
     if mu is not None: _real(0, inf, mu=mu)
@@ -265,15 +265,15 @@ def _curve(run, smallest=1e-12, points=400):
 def tradeoff(
     run,     # a mechanism, a composition, or what `dpsgd` returns
     *, fpr,  # false positive rate in [0, 1], a number or an array
-):           # the least false negative rate of any test, rounded down: an attacker does no better
-    "The trade-off curve f, certified from below."
+):           # the least false negative rate of any test, shape of fpr, rounded down: an attacker does no better
+    "The trade-off curve f, certified from below (Dong et al. 2022, Prop. 2.12)."
     return _best_test(run, fpr, lambda e, d, x: 1 - d - np.exp(e)*x, lambda e, d, x: np.exp(-e)*(1 - d - x)).clip(0)[()]
 
 def tpr(
     run,     # a mechanism, a composition, or what `dpsgd` returns
     *, fpr,  # false positive rate in [0, 1], a number or an array
-):           # the largest true positive rate of any test, rounded up
-    "1 - f: the same, without the cancellation where it is small."
+):           # the largest true positive rate of any test, shape of fpr, rounded up
+    "1 - f, f the trade-off curve (Dong et al. 2022), without the cancellation where it is small."
     return np.minimum(-_best_test(run, fpr, lambda e, d, x: -(d + np.exp(e)*x)*(1 + 4e-16), lambda e, d, x: (np.expm1(-e) - np.exp(-e)*(d + x))*(1 + 4e-16)), 1.)[()]
 
 def _best_test(run, fpr, *sides):
@@ -298,28 +298,32 @@ def _best_test(run, fpr, *sides):
         for at in (eps[table], near): best = np.maximum(best, side(at, a.delta(at).upper, x))
     return best.reshape(alpha.shape)
 
-def advantage(run): "Most that an attacker's TPR exceeds the FPR, rounded up: the total variation distance, delta(0)."; return delta(run, eps=0.)
+def advantage(
+    run,  # a mechanism, a composition, or what `dpsgd` returns
+):        # in [0, 1], rounded up
+    "Most that an attacker's TPR exceeds the FPR: the total variation distance, delta(0)."
+    return delta(run, eps=0.)
 
 def bayes_risk(
     run,        # a mechanism, a composition, or what `dpsgd` returns
     prior=.5,   # probability that the record is there, in (0, 1), a number or an array
-):              # probability that the best attacker guesses wrongly, rounded down
-    "The Bayes risk of an attacker who knows the prior."
+):              # probability that the best attacker guesses wrongly, shape of prior, rounded down
+    "The Bayes risk of an attacker who knows the prior, min(p, 1-p) (1 - delta(|log p/(1-p)|))."
     p = _array(0, 1, prior=prior)
     return np.minimum(p, 1 - p)*(1 - delta(run, eps=np.abs(np.log(p) - np.log1p(-p))))
 
 # %% ../nbs/06_accounting.ipynb #aa20b5ba
 class GDP(NamedTuple):
-    "mu-GDP down to delta, and how far its trade-off curve is from the run's."
-    mu: float
-    delta: float
-    regret: float
+    "mu-GDP down to delta, and how far its trade-off curve is from the run's (Gomez et al. 2025)."
+    mu: float      # >= 0, to some 1e-6
+    delta: float   # in (0, 1): the curve is covered wherever it is at least this
+    regret: float  # the largest distance of the two trade-off curves, in [0, 1]
 
 def gdp(
     run,             # a mechanism, a composition, or what `dpsgd` returns
     *, delta=1e-10,  # in (0, 1): the curve is covered wherever it is at least this
-) -> GDP:
-    "The tightest mu of Gaussian DP, to some 1e-6, and its regret. ValueError if delta is not above the probability of an infinite loss: no mu covers that."
+) -> GDP:        # mu, delta and regret
+    "The tightest mu of Gaussian DP, to some 1e-6, and its regret (Gomez et al. 2025). ValueError if delta is not above the probability of an infinite loss: no mu covers that."
     _real(0, 1, delta=delta)
     infinite = max(law.p_inf for law in accountant(run).laws)
     if infinite >= delta: raise ValueError(f"delta must be larger than {infinite:g}, the probability of an infinite loss, got {delta!r}")
@@ -406,7 +410,7 @@ def epsilon_after(
     schedule,  # mechanisms in their order, or (mechanism, count) pairs, at most 10^8 in all; or what `dpsgd` returns
     *, delta,  # in (0, 1)
 ):             # eps after each step, rounded up, shape (steps,)
-    "What was spent after every step of a schedule. Certified; each number is for a run that ends there."
+    "What was spent after every step of a schedule. Certified; each number is for a run that ends there. ValueError for a step with mass at infinity."
     _real(0, 1, delta=delta)
     if isinstance(schedule, Run) and schedule.sampling == 'shuffle':       # one Gaussian step for each epoch that has begun
         epochs = epsilon_after(schedule.mechanism, delta=delta)
@@ -440,15 +444,19 @@ def _known(name, names, what):
     near = difflib.get_close_matches(name, names, 1, 0) if isinstance(name, str) else []
     raise ValueError(f"{what} must be one of {', '.join(names)}, got {name!r}" + (f"; did you mean {near[0]!r}?" if near else ''))
 
-def to_steps(run):
-    "The steps of a mechanism, a composition or a schedule, as a list of dicts for JSON."
+def to_steps(
+    run,  # a mechanism, a composition, a schedule as for `epsilon_after`, or what `dpsgd` returns
+):        # dicts with 'mechanism', its parameters, 'rate' where there is one, and 'count'
+    "The steps of a run as a list for JSON. ValueError for mechanisms of one's own."
     def one(m, n):
         base, rate = (m.base, {'rate': m.rate}) if isinstance(m, PoissonSubsampled) else (m, {})
         return {'mechanism': _known(type(base).__name__, _KINDS, 'mechanism'), **{f.name: getattr(base, f.name) for f in fields(base)}, **rate, 'count': int(n)}
     return [one(m, n) for m, n in _pairs(run)]
 
-def from_steps(steps):
-    "[(mechanism, count)] from such a list. ValueError for anything that is not in the schema."
+def from_steps(
+    steps,  # a list of dicts, as `to_steps` makes it; 'rate', in (0, 1], and 'count', >= 0, are 1 if not given
+):          # (mechanism, count) pairs
+    "The schedule of such a list. ValueError for anything that is not in the schema."
     if not isinstance(steps, list): raise ValueError(f"steps must be a list, got {steps!r}")
     out = []
     for i, step in enumerate(steps):
@@ -474,8 +482,10 @@ def _once(pairs):
         if keys.count(k) > 1: raise ValueError(f"key {k!r} is given twice")
     return dict(pairs)
 
-def read_run(path):
-    "The composition in a .json, .yaml or .yml file: {steps: [...]}. YAML needs PyYAML (`dp-saddle[yaml]`), and is read safely."
+def read_run(
+    path,  # a '.json', '.yaml' or '.yml' file: {steps: [...]}, a list as for `from_steps`
+):         # a Composition
+    "The run in a file. YAML needs PyYAML (`dp-saddle[yaml]`), and is read safely. ValueError for anything that is not in the schema."
     path = Path(path)
     _choice(('.json', '.yaml', '.yml'), **{'suffix of path': path.suffix})
     try:
@@ -496,9 +506,12 @@ def read_run(path):
 
 # %% ../nbs/06_accounting.ipynb #32cfd2dc
 class Budget:
-    "A ledger for a run that has to stay within (eps, delta): eps >= 0, nats; delta in (0, 1)."
+    "A ledger for a run that has to stay within (eps, delta)."
     _settings, n = ('eps', 'delta'), None
-    def __init__(self, eps, delta):
+    def __init__(self,
+        eps,    # nats, > 0
+        delta,  # in (0, 1)
+    ):
         _real(0, inf, eps=eps); _real(0, 1, delta=delta)
         self.eps, self.delta, self.history = float(eps), float(delta), ()          # history: ((mechanism, count), ...)
         self._forget()
@@ -515,7 +528,7 @@ class Budget:
         if self._now is None: self._now = self._epsilon(self._counts)
         return self._now
     def would_exceed(self, step, count=1):
-        "Would `count` more of this step (a mechanism, or a composition such as an epoch) pass the budget? Nothing is spent."
+        "Would `count` >= 1 more of this step (a mechanism, or a composition such as an epoch) pass the budget? Nothing is spent."
         need = self._counts + self._asked(step, count)
         if need <= self._fits: return False                    # a part of what was found to fit
         if self._over is not None and need >= self._over: return True
@@ -540,7 +553,7 @@ class Budget:
         for m, n in _law(step)._steps(): asked[m] += n*int(count)
         return asked
     def spend(self, step, count=1):
-        "Pay for `count` steps, before they are taken. ValueError if that passes the budget: then nothing is spent."
+        "Pay for `count` >= 1 of this step (a mechanism, or a composition), before they are taken. ValueError if that passes the budget: then nothing is spent."
         if self.would_exceed(step, count): raise ValueError(f"step must leave eps within the budget {self.eps:g}: {self.spent:.6g} is spent, and {count} more of {step!r} do not fit; nothing was spent")
         history, asked = self.history, self._asked(step, count)
         for m, n in asked.items():
@@ -557,11 +570,11 @@ class Budget:
 def report(
     run,              # a mechanism, a composition, or what `dpsgd` returns
     *, delta,         # in (0, 1)
-    unit='record',    # whose presence is protected: 'record', 'user', ...
+    unit='record',    # whose presence is protected: a word, 'record', 'user', ...
     released='all',   # 'all' checkpoints, or 'last' only: the guarantee is the same, and holds for all
     form='text',      # 'text', 'markdown' or 'json'
-) -> str:
-    "A paragraph for a paper or a model card, with all that a guarantee needs."
+) -> str:             # eps is rounded up
+    "A paragraph for a paper or a model card, with all that a guarantee needs. ValueError if no finite eps is proved at delta."
     _real(0, 1, delta=delta); _choice(('all', 'last'), released=released); _choice(('text', 'markdown', 'json'), form=form)
     if not isinstance(unit, str) or not unit.strip(): raise ValueError(f"unit must be a word such as 'record' or 'user', got {unit!r}")
     bounds = accountant(run).epsilon(delta)
@@ -649,8 +662,10 @@ def _progress(done, of):
     "On a terminal, while a table of many rows is made."
     if of > 1 and sys.stderr.isatty(): print(f'\r{done} of {of}' + ('\n' if done == of else ''), end='', file=sys.stderr, flush=True)
 
-def main(argv=None):
-    "The `dp-saddle` command. Returns the exit status; a mistake is one line on stderr and status 2."
+def main(
+    argv=None,  # a list of words; those of the command line if not given
+):              # the exit status, 0
+    "The `dp-saddle` command. A mistake is one line on stderr and SystemExit with status 2."
     parser = _parser()
     args = parser.parse_args(argv)
     with warnings.catch_warnings():

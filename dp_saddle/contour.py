@@ -14,8 +14,10 @@ from scipy.special import gammaln
 from .plrv import (Accountant, Bounds, ComposedLoss, FiniteLoss, Mechanism, _count, _log_delta_atoms, _real, _ULP)
 
 # %% ../nbs/01_contour.ipynb #9b2470ae
-def log_chernoff_factor(u):
-    "log max_{l>0} (1 - e^{-l}) e^{-ul} = u log u - (1+u) log(1+u): delta(x) <= e^{K(u) - ux} times this."
+def log_chernoff_factor(
+    u,  # tilt, > 0, any shape
+):      # u log u - (1+u) log(1+u), shape of u
+    "log max_{l>0} (1 - e^{-l}) e^{-ul}: log delta(x) <= K(u) - ux plus this [GDP C.3] (Canonne et al. 2020)."
     return u*np.log(u) - (1 + u)*np.log1p(u)
 
 def _log_expm1(x):
@@ -80,8 +82,8 @@ def _log_tail(curve, t, s):
 # %% ../nbs/01_contour.ipynb #3a84243a
 def composed_atoms(
     law,            # a ComposedLoss
-    limit=1 << 16,  # give up beyond so many atoms
-):                  # (losses, log-probabilities), or None
+    limit=1 << 16,  # give up beyond so many atoms, >= 1
+):                  # (losses in nats, log-probabilities), 1-d; None if there are too many, or a part has none
     "All sums of the parts' atoms: the outcomes in which no density is drawn from."
     losses, logp = np.zeros(1), np.zeros(1)
     for part, n in law.parts:
@@ -105,8 +107,11 @@ def _log_sinhc(x):
 
 def _spline_shift(w): return _PIECES*_log_sinhc(w/2)
 
-def spline_transform(z, w):
-    "E e^{-z tau}, tau a B-spline of 8 pieces of width w >= 0, shifted such that E e^tau = 1."
+def spline_transform(
+    z,  # any shape, complex, not 0
+    w,  # width of a piece, nats, >= 0
+):      # E e^{-z tau}, shape of z
+    "Transform of tau, a B-spline of 8 pieces, shifted such that E e^tau = 1."
     return (np.sinh(z*w/2)/(z*w/2))**_PIECES*np.exp(z*_spline_shift(w)) if w else np.ones_like(z)
 
 def _log_spline_bound(t, s, w):
@@ -367,8 +372,8 @@ class ContourAccountant(Accountant):
     def __init__(self,
         mechanism,            # a Mechanism, or a PLRV for one direction only
         rtol=1e-10,           # relative error of delta to aim at, in (0, 1)
-        eps_resolution=1e-6,  # where the loss has atoms: width in eps to aim at, nats
-        max_nodes=1 << 18,    # the node budget: when reached, bounds hold but are wider, and a warning says so
+        eps_resolution=1e-6,  # where the loss has atoms: width in eps to aim at, nats, in (0, 1)
+        max_nodes=1 << 18,    # the node budget, >= 64: when reached, bounds hold but are wider, and a warning says so
     ):
         super().__init__(mechanism)
         _real(0, 1, rtol=rtol, eps_resolution=eps_resolution); _count(64, max_nodes=max_nodes)

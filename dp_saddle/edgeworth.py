@@ -20,10 +20,10 @@ from .saddlepoint import MomentsAccountant, TiltedAccountant, _largest_tilt, _se
 # %% ../nbs/03_edgeworth.ipynb #4c78a973
 def standard_cumulants(
     law,        # a PLRV, such as `run.remove`
-    order,      # how many beyond the variance, >= 0
+    order,      # how many beyond the variance, an integer >= 0
     null=False, # True: of the log-ratio X under Q, instead of the loss Y under P
-):              # mean, std, and lambda_r = kappa_r/std^r for r = 3, ..., order + 2
-    "The loss by its cumulants, mass at infinity left out."
+):              # mean and std, nats, and lambda_r = kappa_r/std^r for r = 3, ..., order + 2, shape (order,)
+    "The loss by its cumulants, mass at infinity left out [EA Sect. 4.1]."
     k = (law.reverse if null else law).cumulants(0., order + 2)
     if null: k = k*(-1.)**np.arange(1, order + 3)
     std = sqrt(max(k[1], 1e-300))
@@ -34,7 +34,7 @@ def standard_cumulants(
 def hermite_series(
     lam,  # lambda_3, lambda_4, ..., along the first axis: as many as the order
 ):        # coefficients of He_0, He_1, ...: the density is phi(x) times this series, shape (3 order + 1, ...)
-    "The Edgeworth expansion of a density by standardised cumulants."
+    "The Edgeworth expansion of a density by standardised cumulants [EA Sect. 4.1] (Feller 1971, ch. XVI)."
     lam = np.asarray(lam, float)
     series = np.zeros((3*len(lam) + 1,) + lam.shape[1:])
     series[0] = 1.
@@ -46,8 +46,8 @@ def hermite_series(
 def edgeworth_tail(
     x,    # any shape, standardised
     lam,  # lambda_3, ..., lambda_{order+2}, 1-d
-):        # 1 - F(x), approximately; may leave [0, 1]
-    "Tail of a standardised sum of independent terms by its Edgeworth expansion."
+):        # 1 - F(x), approximately, shape of x; may leave [0, 1]
+    "Tail of a standardised sum of independent terms by its Edgeworth expansion [EA Sect. 4.1] (Feller 1971, ch. XVI)."
     x = np.asarray(x, float)
     return ndtr(-x) + np.exp(_correction_exponent(x))*_correction(x, lam)
 
@@ -56,10 +56,10 @@ def _correction(x, lam): return hermeval(np.clip(x, -1e3, 1e3), np.append(hermit
 
 # %% ../nbs/03_edgeworth.ipynb #b140c740
 class EdgeworthAccountant(Accountant):
-    "The approximate Edgeworth accountant [EA 3.1, AEA]: an estimate, with trivial bounds, good where delta is not small."
+    "The approximate Edgeworth accountant [EA 3.1, Def. 4.1]: an estimate, with trivial bounds, good where delta is not small."
     def __init__(self,
         mechanism,  # a Mechanism, or a PLRV for one direction only
-        order=2,    # of the expansion, 0 (the CLT) to 8
+        order=2,    # of the expansion, an integer, 0 (the CLT) to 8
     ):
         super().__init__(mechanism)
         _series_order(0, order)
@@ -125,7 +125,7 @@ def step_moments(
     law,        # a PLRV, such as `run.remove`
     null=False, # True: of the log-ratio X under Q
 ):              # n, lambda_3, K_3, K_4, K~_3
-    "Standardised mean moments of the steps, as the moment bounds take them. Gaussian steps count as one."
+    "Standardised mean moments of the steps, as the moment bounds take them [EA Lemma 4.3]. Gaussian steps count as one."
     parts = _sum_of(law.reverse if null else law).parts
     n = sum(k for _, k in parts)
     var, third = (sum(k*p.cumulants(0., 3)[i] for p, k in parts)/n for i in (1, 2))
@@ -147,7 +147,7 @@ def _first_constants(n, lam, K4, e):
 
 # %% ../nbs/03_edgeworth.ipynb #8c6e2a5f
 def berry_esseen(
-    n, K3,  # steps, all the same mechanism, and their standardised third absolute moment
+    n, K3,  # number of steps, >= 1, all the same mechanism, and their standardised third absolute moment, >= 1
 ):          # bound on sup |F - Phi|
     "The Berry-Esseen bound for identical steps (Shevtsova 2013)."
     return min(.469*K3, .3322*(K3 + .429), .3031*(K3 + .646))/sqrt(n)
@@ -193,11 +193,11 @@ def _panels(cuts):
 
 def prawitz_bound(
     n, lam3, K3, K4, Kt3, # what `step_moments` gives
-    largest,              # the largest share of one step in the variance of the sum; 1/n for identical steps
+    largest,              # the largest share of one step in the variance of the sum, in (0, 1]; 1/n for identical steps
     eps=.1,               # the free parameter, in (0, 1/3)
     t0=1/pi,              # where the integrals are split, in (0, .63]
 ):                        # bound on sup |F - E_1|
-    "Prawitz's smoothing inequality from four moments, its integrals by quadrature: 1.7 to 3.7 times sharper than its closed forms once the run is long."
+    "The smoothing inequality of Prawitz (1972) from four moments [EA Lemma 4.3], its integrals by quadrature: 1.7 to 3.7 times sharper than its closed forms once the run is long."
     lam, k, d, T = abs(lam3), K4/n, 1 - 3*eps, 2*pi*sqrt(n)/Kt3
     P1, e1, *_ = _first_constants(n, lam, K4, eps)
     skew = lambda u: lam*u**3/(6*sqrt(n))
@@ -235,7 +235,7 @@ def transform_bound(
     law,     # a PLRV that varies, such as `run.remove`
     order=1, # of the expansion, 1 to 8
 ):           # bound on sup |F - E_order|
-    "The distance of a standardised composition from its Edgeworth expansion, proved from its characteristic function."
+    "The distance of a standardised composition from its Edgeworth expansion, proved from its characteristic function by the inequality of Prawitz (1972)."
     law = _sum_of(law)
     _series_order(1, order)
     k = law.cumulants(0., max(order, 2) + 2)
@@ -265,11 +265,11 @@ def transform_bound(
 
 # %% ../nbs/03_edgeworth.ipynb #5aa77854
 class EdgeworthInterval(Accountant):
-    "The exact Edgeworth interval [EA, EEAI]: proved bounds from a uniform bound on the expansion's error and Chernoff's on the tail. Where only the latter is left, `lower` is 0."
+    "The exact Edgeworth interval [EA 3.1, Def. 4.2]: proved bounds from a uniform bound on the expansion's error and Chernoff's on the tail. Where only the latter is left, `lower` is 0."
     def __init__(self,
         mechanism,        # a Mechanism, or a PLRV for one direction only
         order=1,          # of the expansion; 1 if proof='moments', else 1 to 8
-        proof='moments',  # what the error is bounded by: four moments of the steps (the paper's; wide unless the run is very long), or their 'transform'
+        proof='moments',  # what bounds the error: 'moments', four of the steps (the paper's; wide unless the run is very long), or their 'transform'
     ):
         super().__init__(mechanism)
         _series_order(1, order); _choice(('moments', 'transform'), proof=proof)

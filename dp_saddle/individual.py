@@ -25,7 +25,10 @@ from .plrv import Bounds, ComposedLoss, Gaussian, PoissonSubsampled, _array, _ch
 from .saddlepoint import _largest_tilt
 
 # %% ../nbs/05_individual.ipynb #58d80e7c
-def backward(weights, X, y):
+def backward(
+    weights,  # one matrix for each layer, as for `train`
+    X, y,     # records, shape (records, inputs), the last column 1; their classes 0, 1, ..., shape (records,)
+):            # two lists, an array of shape (records, units) for each layer
     "What each layer saw, and the error that came back to it: their outer products are the gradients of the records."
     seen = [X]
     for W in weights[:-1]: seen.append(np.c_[np.tanh(seen[-1] @ W), np.ones(len(X))])
@@ -37,14 +40,14 @@ def backward(weights, X, y):
 
 # %% ../nbs/05_individual.ipynb #0cb58285
 def train(
-    X, y,        # records, the last column 1, and their classes 0, 1, ...
+    X, y,        # records, shape (records, inputs), the last column 1; their classes 0, 1, ..., shape (records,)
     weights,     # start: one matrix for each layer, with tanh between them and a softmax at the end
-    *, sigma,    # noise std over the clip
-    clip,        # norm to which each record's gradient is clipped
-    steps, lr,   # number and length of the steps
-    rate=1.,     # Poisson sampling rate
-    choose=None, # choose(norms/clip) -> which records may take part; all if not given
-    seed=0,
+    *, sigma,    # noise std over the clip, >= 0
+    clip,        # L2 norm to which each record's gradient is clipped, > 0
+    steps, lr,   # number and length of the steps, > 0
+    rate=1.,     # Poisson sampling rate, in (0, 1]
+    choose=None, # choose(norms/clip) -> which records may take part, shape (records,); all if not given
+    seed=0,      # of the noise and the samples, an integer >= 0
 ):               # weights; norms over the clip of all records, shape (steps, records)
     "Private gradient descent in NumPy, for experiments: clip, sum, add noise [GDP 3.3]."
     rng, history = np.random.default_rng(seed), []
@@ -56,7 +59,12 @@ def train(
         weights = [W - lr/(rate*len(X))*(a.T @ (d*use[:, None]) + sigma*clip*rng.standard_normal(W.shape)) for W, a, d in zip(weights, seen, errors)]
     return weights, np.array(history)
 
-def accuracy(weights, X, y): "Share of the records that the model gets right."; return (np.argmax(backward(weights, X, y)[0][-1] @ weights[-1], 1) == y).mean()
+def accuracy(
+    weights,  # one matrix for each layer, as for `train`
+    X, y,     # records, shape (records, inputs), the last column 1; their classes 0, 1, ..., shape (records,)
+):            # in [0, 1]
+    "Share of the records that the model gets right."
+    return (np.argmax(backward(weights, X, y)[0][-1] @ weights[-1], 1) == y).mean()
 
 # %% ../nbs/05_individual.ipynb #457187be
 _FORGIVEN = 2.**-50     # of a budget: what rounding mu, its square and the budget can come to, 8 half units in the last place
@@ -116,57 +124,68 @@ class _Filter(_Meter):
         s, error = _two_sum(total, cost)
         return ~((s - self._cap()) + (lost + error) <= self._cap()*_FORGIVEN)       # where s overflows, refused
     def would_exceed(self, x):
-        "Would a step of this size pass the budget? Nothing is spent. A bool, or one for each record."
+        "Would a step of size `x` >= 0 (mu, or a Renyi divergence in nats; of shape (n,) for n records) pass the budget? Nothing is spent. A bool, or one for each record."
         return self._refused(self._costs(x))[()]
     def spend(self, x):
-        "Pay for a step, before it is taken. ValueError if that passes the budget (of anyone): then nothing is spent."
+        "Pay for a step of size `x` >= 0, a number or of shape (n,), before it is taken. ValueError if that passes the budget (of anyone): then nothing is spent."
         refused = self._refused(cost := self._costs(x))
         if refused.any():
             i = np.flatnonzero(refused)[0]
             raise ValueError(f"{self._unit} must be at most {np.ravel(self.remaining)[i]:.6g}, what remains of the budget {self.budget:g}, got {np.ravel(x)[i]:.6g}{'' if self.n is None else f' for record {i}'}; nothing was spent")
         self._pay(cost)
     def step(self, x):
-        "Who takes part in this step: True where the budget allows it, and only there it is paid. A bool, or one for each record."
+        "Who takes part in this step of size `x` >= 0, a number or of shape (n,): True where the budget allows it, and only there it is paid. A bool, or one for each record."
         refused = self._refused(cost := self._costs(x))
         if not refused.all(): self._pay(np.where(refused, 0., cost))
         return ~refused[()]
     remaining = property(lambda self: self._value(self._cap() - self._sum[0] - self._sum[1]), doc="The largest step that still fits: a number, or one for each record.")
     def scale(self, x):
-        "The factor, at most 1, by which to scale the last step so that the budget is used exactly [GDP Remark C.3]."
+        "The factor, at most 1, by which to scale the last step, of size `x` >= 0, a number or of shape (n,), so that the budget is used exactly [GDP Remark C.3]."
         self._costs(x)
         x = np.asarray(x, float)
         return np.minimum(1., np.divide(self.remaining, x, out=np.ones_like(x), where=x > self.remaining))[()]
 
 # %% ../nbs/05_individual.ipynb #2b5e65ec
 class GDPFilter(_Gauss, _Filter):
-    "Fully adaptive Gaussian filter [GDP Alg. 2, Thm C.1]: all steps together are `budget`-GDP, budget > 0, whoever chooses them."
-    def __init__(self, budget): _real(1e-12, 1e8, '[]', budget=budget); super().__init__(); self.budget = float(budget)
+    "Fully adaptive Gaussian filter [GDP Alg. 2, Thm C.1]: all steps together are `budget`-GDP, whoever chooses them."
+    def __init__(self,
+        budget,  # mu of the whole, > 0
+    ):
+        _real(1e-12, 1e8, '[]', budget=budget); super().__init__(); self.budget = float(budget)
     def _whole(self): return Gaussian(sigma=1/(self.budget*(1 + _FORGIVEN)))
-    def epsilon(self, delta): "eps of the whole budget at delta [GDP Cor. C.2], rounded up; a number or an array."; return ContourAccountant(self._whole()).epsilon(delta).upper
-    def delta(self, eps): "delta of the whole budget at eps [GDP C.2], rounded up; a number or an array."; return ContourAccountant(self._whole()).delta(eps).upper
+    def epsilon(self, delta): "eps >= 0, nats, of the whole budget at `delta` in (0, 1) [GDP Cor. C.2], rounded up; a number or an array."; return ContourAccountant(self._whole()).epsilon(delta).upper
+    def delta(self, eps): "delta of the whole budget at `eps` >= 0, nats [GDP C.2], rounded up; a number or an array."; return ContourAccountant(self._whole()).delta(eps).upper
 
 class IndividualGDPFilter(GDPFilter):
     "Individual Gaussian filter [GDP Alg. 1, Thm 4.1]: each of n records leaves before it has spent `budget`; fully adaptive. The result is `budget`-GDP."
-    def __init__(self, budget, n): super().__init__(budget); _Meter.__init__(self, n)
+    def __init__(self,
+        budget,  # mu of each record, > 0
+        n,       # number of records, >= 1
+    ):
+        super().__init__(budget); _Meter.__init__(self, n)
 
 # %% ../nbs/05_individual.ipynb #b89fd403
 def _conversion(order, delta): return (log_chernoff_factor(order - 1.) - np.log(_array(0, 1, delta=delta)))/(order - 1)     # [GDP C.3]
 
 class RDPFilter(_Renyi, _Filter):
-    "Fully adaptive Renyi filter of Feldman and Zrnic (2021) at one order > 1 and `budget` > 0, nats; for all, or for each of n records."
+    "Fully adaptive Renyi filter of Feldman and Zrnic (2021) at one order; for all, or for each of n records."
     _settings = ('n', 'budget', 'order')
-    def __init__(self, order, budget, n=None):
+    def __init__(self,
+        order,   # of the Renyi divergence, > 1
+        budget,  # the divergence of the whole, nats, > 0
+        n=None,  # number of records, >= 1; one sum for all if not given
+    ):
         _real(1, 1e9, order=order); _real(1e-24, 1e16, '[]', budget=budget)
         super().__init__(n)
         self.order, self.budget = float(order), float(budget)
-    def epsilon(self, delta): "eps of the whole budget at delta [GDP C.3], a number or an array."; return np.maximum(self.budget*(1 + 2*_FORGIVEN) + _conversion(self.order, delta), 0)[()]
+    def epsilon(self, delta): "eps >= 0, nats, of the whole budget at `delta` in (0, 1) [GDP C.3], a number or an array."; return np.maximum(self.budget*(1 + 2*_FORGIVEN) + _conversion(self.order, delta), 0)[()]
 
 # %% ../nbs/05_individual.ipynb #708afded
 class _Odometer(_Meter):
     "A meter that is read at the multiples of an increment."
     _settings = ('n', 'increment')
-    def step(self, x): "Add a step that is taken."; self._pay(self._costs(x))
-    def spend(self, x): "The same: an odometer refuses nothing."; self.step(x)
+    def step(self, x): "Add a step that is taken, of size `x` >= 0 (mu, or a Renyi divergence in nats; of shape (n,) for n records)."; self._pay(self._costs(x))
+    def spend(self, x): "The same as step(x): an odometer refuses nothing."; self.step(x)
     @property
     def bound(self):
         "What is proved at the next crossing: `spent`, rounded up to an increment. A number, or one for each record."
@@ -175,17 +194,25 @@ class _Odometer(_Meter):
 
 class GDPOdometer(_Gauss, _Odometer):
     "Gaussian odometer [GDP C.5]: `bound` is sqrt(m) increments at the m-th crossing; for all, or for each of n records."
-    def __init__(self, increment, n=None): _real(1e-12, 1e8, '[]', increment=increment); super().__init__(n); self.increment = float(increment)
-    def epsilon(self, delta): "eps at delta, a number, of what is proved at the next crossing; rounded up."; return gaussian_epsilon(self.bound, delta)
+    def __init__(self,
+        increment,  # mu from one crossing to the next, > 0
+        n=None,     # number of records, >= 1; one sum for all if not given
+    ):
+        _real(1e-12, 1e8, '[]', increment=increment); super().__init__(n); self.increment = float(increment)
+    def epsilon(self, delta): "eps >= 0, nats, at `delta` in (0, 1), a number, of what is proved at the next crossing; rounded up."; return gaussian_epsilon(self.bound, delta)
 
 class RDPOdometer(_Renyi, _Odometer):
-    "Renyi odometer at one order > 1 (Feldman and Zrnic 2021); for all, or for each of n records."
+    "Renyi odometer at one order (Feldman and Zrnic 2021); for all, or for each of n records."
     _settings = ('n', 'increment', 'order')
-    def __init__(self, order, increment, n=None):
+    def __init__(self,
+        order,      # of the Renyi divergence, > 1
+        increment,  # the divergence from one crossing to the next, nats, > 0
+        n=None,     # number of records, >= 1; one sum for all if not given
+    ):
         _real(1, 1e9, order=order); _real(1e-24, 1e16, '[]', increment=increment)
         super().__init__(n)
         self.order, self.increment = float(order), float(increment)
-    def epsilon(self, delta): "eps at delta of what is proved at the next crossing [GDP C.3]; 0 before the first step."; return np.where(self.bound > 0, np.maximum(self.bound*(1 + 2*_FORGIVEN) + _conversion(self.order, delta), 0), 0.)[()]
+    def epsilon(self, delta): "eps >= 0, nats, at `delta` in (0, 1) of what is proved at the next crossing [GDP C.3]; 0 before the first step."; return np.where(self.bound > 0, np.maximum(self.bound*(1 + 2*_FORGIVEN) + _conversion(self.order, delta), 0), 0.)[()]
 
 # %% ../nbs/05_individual.ipynb #1de61d78
 def gaussian_epsilon(
@@ -206,7 +233,7 @@ def gaussian_epsilon(
 
 # %% ../nbs/05_individual.ipynb #86c2ed5c
 def _save(self, path):
-    "Write the state to a .json or .npz file: whole, or not at all."
+    "Write the state to the file `path`, .json or .npz: whole, or not at all. FileNotFoundError if its directory does not exist."
     path = Path(path)
     _choice(('.json', '.npz'), **{'suffix of path': path.suffix})
     if not path.parent.is_dir(): raise FileNotFoundError(f"path must be in a directory that exists, got {str(path)!r}")
@@ -228,7 +255,7 @@ def _save(self, path):
 
 # %% ../nbs/05_individual.ipynb #77442b52
 def _load(self, path):
-    "Take the state from a file that `save` wrote for the same settings; else ValueError, and nothing changes. Returns self."
+    "Take the state from a file `path` that `save` wrote for the same settings; else ValueError, and nothing changes. Returns self."
     path, name = Path(path), type(self).__name__
     try:
         data = path.read_bytes()
@@ -268,7 +295,7 @@ def _apart(a, b):
 def norm_counts(
     norms,   # gradient norms after clipping, in [0, clip], shape (records, steps)
     grid,    # the noise grid, increasing, shape (m,); sigma_j <= noise over norm < sigma_{j+1} is cell j
-    sigma,   # noise std over the clip
+    sigma,   # noise std over the clip, > 0
     clip,    # clipping norm, > 0
 ):           # shape (records, 2m): how often each cell, and the sum of the weights of its left end
     "Counts of each record's noise levels [GDP D.2], and their split by total variation."
@@ -564,8 +591,8 @@ class IndividualAccountant:
         sigma,           # noise std over the clip, >= .1
         clip,            # clipping norm, > 0
         rate,            # Poisson sampling rate, in (0, 1]
-        sigma_grid=64,   # noise levels: so many from sigma to 100 sigma, or increasing values from sigma on; finer for smaller delta
-        n=None,          # number of records; taken from the first step if not given
+        sigma_grid=64,   # noise levels: how many, >= 2, from sigma to 100 sigma; or an array of increasing values, > 0, the first at most sigma; finer for smaller delta
+        n=None,          # number of records, >= 1; taken from the first step if not given
     ):
         _real(.1, 1e6, '[]', sigma=sigma); _real(0, 1e300, clip=clip); _real(0, 1, '(]', rate=rate)
         if n is not None: _count(1, n=n)
@@ -579,7 +606,7 @@ class IndividualAccountant:
         if norms.shape != (n,): raise ValueError(f"norms must have shape ({n},), one for each record, got {norms.shape}")
         return norm_counts(norms[:, None], self.grid, self.sigma, self.clip)
     def step(self, norms):
-        "Add a step: norms of all records' gradients after clipping, in [0, clip], sampled or not; 0 for records that were left out beforehand."
+        "Add a step: `norms` of all records' gradients after clipping, in [0, clip], shape (n,), sampled or not; 0 for records that were left out beforehand."
         new = self._norms(norms)
         if self.n is None: self.n, self.counts = len(new), np.zeros(new.shape)
         self.counts, self.steps = self.counts + new if self.counts.size < 1 << 22 else np.add(self.counts, new, out=self.counts), self.steps + 1
@@ -593,16 +620,16 @@ class IndividualAccountant:
         return self.counts[r]
     def epsilon(self,
         delta,             # in (0, 1), a number
-        records=None,      # indices, or a mask; all if not given
+        records=None,      # indices in [0, n), or a mask of all; all if not given
         engine='contour',  # 'contour': certified; 'rdp': an upper bound; 'fourier': an estimate [GDP D.1], at most RDP's bound
-        L=None, n=1 << 16, # 'fourier': half the window, nats, and points
+        L=None, n=1 << 16, # 'fourier': half the window, nats, > 0, and points, >= 16
     ) -> Bounds:           # arrays, one entry for each record; the estimate is the upper bound but for 'fourier'
         "Bounds on each record's eps after these steps. The upper is the one to report: the lower rounds each step to the next larger noise of the grid."
         _real(0, 1, delta=delta); _choice(('contour', 'rdp', 'fourier'), engine=engine)
         return Bounds(*_counts_epsilon(self._chosen(records), float(delta), tuple(self.grid), self.rate, engine, L, n))
     def delta(self,
         eps,           # >= 0, nats, a number, or one for each record
-        records=None,  # indices; all if not given
+        records=None,  # indices in [0, n), or a mask of all; all if not given
     ) -> Bounds:       # arrays, one entry for each record
         "Certified bounds on each record's delta after these steps."
         counts = self._chosen(records)
@@ -613,8 +640,8 @@ class IndividualAccountant:
         return Bounds(*np.concatenate([_contour_delta(families, counts[rows], eps[rows]) for rows in parts], axis=1))
     def mu(self,
         delta=1e-10,   # in (0, 1): the curve is covered down to here
-        records=None,  # indices; all if not given
-        cells=24,      # pieces of the curve
+        records=None,  # indices in [0, n), or a mask of all; all if not given
+        cells=24,      # pieces of the curve, >= 1
     ):                 # mu, shape (records,)
         "The smallest mu, nearly, whose Gaussian curve is above the record's wherever that is at least `delta` [GDP 5.1, on a part of the curve]."
         _real(0, 1, delta=delta); _count(1, cells=cells)
@@ -625,10 +652,10 @@ class IndividualAccountant:
             return _dominating_mu(at, np.minimum.accumulate(curve.reshape(at.shape)))
         return np.concatenate([one(some) for some in np.array_split(counts, ceil(len(counts)/2048) or 1)])
     def rdp(self, order, records=None):
-        "A bound on each record's Renyi divergence of this order > 1, nats, shape (records,)."
+        "A bound on each record's Renyi divergence of this order > 1, nats, shape (records,); `records`: indices in [0, n), or a mask of all; all if not given."
         return self._renyi(self._chosen(records), order)
     def step_rdp(self, norms, order):
-        "A bound on the Renyi divergence of a step with these norms, before it is taken: what to ask an `RDPFilter` of that order."
+        "A bound on the Renyi divergence, nats, of this order > 1, of a step with these `norms`, in [0, clip], shape (n,), before it is taken: what to ask an `RDPFilter` of that order."
         return self._renyi(self._norms(norms), order)
     def _renyi(self, counts, order):
         families = _families(tuple(self.grid), self.rate)
@@ -681,11 +708,11 @@ def _dominating_mu(at, curve):
 def individual_epsilon(
     norms,         # gradient norms after clipping, in [0, clip], shape (records, steps): a NumPy or a dask array
     *, delta,      # in (0, 1)
-    sigma,         # noise std over the clip
-    clip,          # clipping norm
+    sigma,         # noise std over the clip, >= .1
+    clip,          # clipping norm, > 0
     rate,          # Poisson sampling rate, in (0, 1]
-    sigma_grid=64, # as for `IndividualAccountant`
-    engine='contour',
+    sigma_grid=64, # noise levels, how many or which, as for `IndividualAccountant`
+    engine='contour', # 'contour': certified; 'rdp': an upper bound; 'fourier': an estimate
 ):                 # (lower, estimate, upper) of each record's eps, shape (records, 3); a dask array if norms is one
     "Every record's eps from the whole table of norms; lazily, chunk by chunk, for a dask array. A report, not a filter."
     _real(0, 1, delta=delta); _choice(('contour', 'rdp', 'fourier'), engine=engine)
@@ -705,7 +732,7 @@ def account_store(
     progress=True,   # show a progress bar
     **settings,      # those of `individual_epsilon`
 ):
-    "`individual_epsilon` from store to store with dask, on the current distributed client if there is one. The target appears when it is complete."
+    "`individual_epsilon` from store to store with dask, on the current distributed client if there is one. The target appears when it is complete. FileNotFoundError without a source, or a directory for the target."
     import dask.array as da
     source, target = Path(source), Path(target)
     for name, path in (('source', source), ('target', target)): _choice(('.zarr', '.parquet'), **{f'suffix of {name}': path.suffix})

@@ -21,9 +21,9 @@ from scipy.special import erfcx, expm1, gamma, log1p, log_ndtr, ndtr, roots_lege
 # %% ../nbs/00_plrv.ipynb #4d94ba63
 class Bounds(NamedTuple):
     "What an accountant answers: `lower <= truth <= upper`, floats or arrays; `estimate` lies between and promises nothing."
-    lower: float
-    estimate: float
-    upper: float
+    lower: float     # >= 0, proved: a float, or an array of the shape that was asked
+    estimate: float  # lower <= estimate <= upper
+    upper: float     # proved: the number to report
 
 # %% ../nbs/00_plrv.ipynb #ad2ed384
 def _real(low, high, brackets='()', **named):
@@ -57,8 +57,10 @@ def _array(low, high, brackets='()', **named):
     return a.astype(float)
 
 # %% ../nbs/00_plrv.ipynb #1ce19400
-def expm1mx(x):
-    "e^x - 1 - x to full relative precision; real or complex arrays."
+def expm1mx(
+    x,  # any shape, real or complex
+):      # e^x - 1 - x, shape of x
+    "e^x - 1 - x to full relative precision, also where it is nearly x^2/2."
     x = np.asarray(x)
     out = np.array(expm1(x) - x)
     small = np.abs(x) < .25
@@ -81,8 +83,8 @@ def log_mgf(
     z,                # tilts, shape (k,), real or complex
     y,                # losses at the nodes, nats, shape (j,)
     logw,             # log of the weights, shape (j,), complex if the path is
-    defect=(0., 0.),  # (mass of P where Q has none, mass of Q where P has none)
-    drift=None,       # E[f(-L)] + q - p, if known
+    defect=(0., 0.),  # (p, q): mass of P where Q has none, mass of Q where P has none, each in [0, 1]
+    drift=None,       # E[f(-L)] + q - p, f(x) = e^x - 1 - x: a number, if known
 ):                    # K(z), shape (k,)
     "K(z) = log sum_j w_j e^{z y_j} to full relative precision."
     if not y.size: return np.full(z.shape, -inf)
@@ -110,14 +112,14 @@ def _log_mgf_rounding(t, y, logw, K, defect=(0., 0.)):
 
 # %% ../nbs/00_plrv.ipynb #6d8830bc
 class PLRV:
-    "The law of one privacy loss, in nats. `inf`, `sup`: ends of its support; `p_inf`: mass at +infinity; `atoms`: their losses and log-probabilities."
+    "The law of one privacy loss L = log dP/dQ(X), X ~ P, in nats [SP 10]. `inf`, `sup`: ends of its support; `p_inf`: mass at +infinity [SP Remark 2.10]; `atoms`: their losses and log-probabilities."
     inf, sup, p_inf, atoms = -inf, inf, 0., (np.empty(0), np.empty(0))
 
     def _real_cgf(self, t): return self.cgf(t)                                # these two: at a 1-d array, not validated
     def _cumulants(self, t, order): return self.cumulants(t, order)
     def _size(self, t): return 1                                              # nodes per evaluation
     def delta(self, eps):
-        "The privacy curve of this one step, E[(1 - e^{eps-L})_+] [SP 11]; any shape of `eps`."
+        "The privacy curve of this one step, E[(1 - e^{eps-L})_+] [SP 11]; `eps` in nats, any shape, may be negative."
         return self.p_inf + np.exp(self.log_delta(np.clip(np.asarray(eps, float), -1e100, 1e100)))
 
 # %% ../nbs/00_plrv.ipynb #d3543f49
@@ -140,21 +142,26 @@ def gaussian_log_delta(
     eps,  # any shape, nats, may be negative
     mu,   # sensitivity over noise std, > 0
 ):        # log delta(eps)
-    "log of the privacy curve of a Gaussian mechanism or any composition of them (mu^2 = sum mu_i^2)."
+    "log of the privacy curve of a Gaussian mechanism or any composition of them (mu^2 = sum mu_i^2) [GDP C.2], right down to delta = 1e-300 and below."
     eps, mu = np.broadcast_arrays(np.asarray(eps, float), mu)
     return _log_phi_gap(mu/2 - eps/mu, mu, eps)
 
 # %% ../nbs/00_plrv.ipynb #e664b7f7
 class GaussianLoss(PLRV):
-    "Loss of a Gaussian mechanism, mu = sensitivity/sigma: N(mu^2/2, mu^2)."
-    def __init__(self, mu): self.mu = mu
+    "Loss of a Gaussian mechanism: N(mu^2/2, mu^2)."
+    def __init__(self,
+        mu,  # sensitivity/sigma, > 0
+    ):
+        self.mu = mu
     @property
-    def reverse(self): return self
-    def cgf(self, z): z = np.asarray(z); return (self.mu**2*z*(z + 1)/2)[()]
-    def cumulants(self, t=0., order=2): t = np.asarray(t, float); return np.array([self.mu**2*(t + .5), self.mu**2 + 0*t] + [0*t]*order)[:order]
-    def abs_moment(self, t=0., order=3): return (sqrt(2)*self.mu)**order*gamma((order + 1)/2)/sqrt(pi) + np.multiply(0., t)
-    def cdf(self, x): return ndtr(np.asarray(x)/self.mu - self.mu/2)
-    def log_delta(self, eps): return gaussian_log_delta(eps, self.mu)
+    def reverse(self):
+        "The loss of the pair with P and Q exchanged: the same."
+        return self
+    def cgf(self, z): "K(z) = mu^2 z(z+1)/2; `z` real or complex, any shape."; z = np.asarray(z); return (self.mu**2*z*(z + 1)/2)[()]
+    def cumulants(self, t=0., order=2): "K'(t), K''(t), ..., `order` >= 1 of them along a new first axis; `t` any shape."; t = np.asarray(t, float); return np.array([self.mu**2*(t + .5), self.mu**2 + 0*t] + [0*t]*order)[:order]
+    def abs_moment(self, t=0., order=3): "E|L - E L|^order of the tilted loss, `order` > 0: the same for all `t`, any shape."; return (sqrt(2)*self.mu)**order*gamma((order + 1)/2)/sqrt(pi) + np.multiply(0., t)
+    def cdf(self, x): "P[L <= x]; `x` in nats, any shape."; return ndtr(np.asarray(x)/self.mu - self.mu/2)
+    def log_delta(self, eps): "log of the curve [GDP C.2]; `eps` in nats, any shape."; return gaussian_log_delta(eps, self.mu)
     def _cgf(self, z): return self.cgf(z)
     def _line(self, t, s): K, D = self.cgf(t), self.mu**2*(1j*s*(t + .5) - s*s/2); return K, 4*_ULP*K, D, 4*_ULP*np.abs(D)
     def _log_decay(self, t, s): return -inf, self.cgf(t) - (self.mu*s)**2/2
@@ -170,15 +177,15 @@ class NodeLoss(PLRV):
     def _log_strip(self, t, s0, s1, bend): return -inf    # log of a bound on the quadrature's error, s0 <= s <= s1
     def _split(self, t, x): return []                     # [(y, logw)], shape (t, j): nodes of the density, for functions with a corner at loss x
     def cgf(self, z):
-        "K(z) = log E[e^{zL}; L < inf] for real or complex z of any shape, to full relative precision."
+        "K(z) = log E[e^{zL}; L < inf] for real or complex `z` of any shape, to full relative precision."
         return _cgf_anywhere(self, np.asarray(z))
     def cumulants(self, t=0., order=2):
-        "The first `order` cumulants of the loss tilted by t >= -1/2, any shape: K'(t), K''(t), ... along a new first axis."
+        "The first `order` >= 1 cumulants of the loss tilted by t >= -1/2, any shape: K'(t), K''(t), ... along a new first axis. ValueError for a loss that is infinite everywhere."
         t = _array(-.5, inf, '[)', t=t); _count(1, order=order)
         if not self.sup > -inf: raise ValueError("cumulants need a loss that is finite somewhere")
         return self._cumulants(t.ravel(), order).reshape((order,) + t.shape)
     def abs_moment(self, t=0., order=3):
-        "E|L - E L|^order of the loss tilted by t >= -1/2, any shape."
+        "E|L - E L|^order, order > 0, of the loss tilted by t >= -1/2, any shape."
         return _node_abs_moment(self, t, order)
     @cached_property
     def _grids(self): return {}                           # nodes for real tilts up to a power of two
@@ -331,13 +338,20 @@ def _mix(l, rate):
 
 # %% ../nbs/00_plrv.ipynb #17e0414e
 class SubsampledLoss(NodeLoss):
-    "Loss of a Poisson-subsampled step over a base that has a density; `top` is 'remove' or 'add', `reach` the largest base loss."
-    def __init__(self, mu, rate, top, reach):
+    "Loss of a Poisson-subsampled step over a base that has a density [SP App. A]."
+    def __init__(self,
+        mu,     # sensitivity over noise (sigma or scale), > 0
+        rate,   # sampling rate, in (0, 1]
+        top,    # the direction: 'remove' or 'add'
+        reach,  # the largest base loss, nats, in (0, inf]
+    ):
         self.mu, self.rate, self.top = mu, rate, top
         low, high = self._mixed(np.array([-reach, reach])) if isfinite(reach) else (np.log1p(-rate), inf)
         self.inf, self.sup = (low, high) if top == 'remove' else (-high, -low)
     @property
-    def reverse(self): return type(self)(self.mu, self.rate, 'add' if self.top == 'remove' else 'remove')
+    def reverse(self):
+        "The loss of the other direction, P and Q exchanged."
+        return type(self)(self.mu, self.rate, 'add' if self.top == 'remove' else 'remove')
     def _mixed(self, l): return _mix(l, self.rate) if self.rate < 1 else l
     def _orient(self, l, logp0):
         "Losses and log-weights from base losses and log of P0's weights."
@@ -361,12 +375,12 @@ class SubsampledLoss(NodeLoss):
         logw = self._log_density(l) + np.log(half[..., None]*_LEGENDRE16[1])
         return [self._orient(l.reshape(len(t), -1), logw.reshape(len(t), -1))]
     def cdf(self, x):
-        "P[L <= x]."
+        "P[L <= x]; `x` in nats, any shape."
         l = self._base_loss(np.asarray(x, float) + 16*_ULP*np.abs(x))     # an atom at x counts, in spite of rounding
         if self.top == 'add': return self._base_tail(l)
         return (1 - self.rate)*self._base_cdf(l) + self.rate*self._base_tail(-l)    # P1[l(X) <= l] = P0[l(X) >= -l]
     def log_delta(self, eps):
-        "log of the one-step curve, in closed form."
+        "log of the one-step curve, in closed form; `eps` in nats, an array of any shape."
         l = self._base_loss(eps)
         with np.errstate(divide='ignore', invalid='ignore'):
             if self.top == 'remove':
@@ -378,8 +392,12 @@ class SubsampledLoss(NodeLoss):
 
 # %% ../nbs/00_plrv.ipynb #ac5ca267
 class SubsampledGaussianLoss(SubsampledLoss):
-    "Loss of a Poisson-subsampled Gaussian step, mu = sensitivity/sigma, 0 < rate < 1 [SP App. A]."
-    def __init__(self, mu, rate, top):
+    "Loss of a Poisson-subsampled Gaussian step [SP App. A]."
+    def __init__(self,
+        mu,    # sensitivity/sigma, > 0
+        rate,  # sampling rate, in (0, 1)
+        top,   # the direction: 'remove' or 'add'
+    ):
         super().__init__(mu, rate, top, inf)
         self.s2 = s2 = 1/mu**2
         self.shift = min(2/mu, (.44 if top == 'remove' else .25)*pi*s2)
@@ -414,8 +432,12 @@ class SubsampledGaussianLoss(SubsampledLoss):
 
 # %% ../nbs/00_plrv.ipynb #57d788d5
 class LaplaceLoss(SubsampledLoss):
-    "Loss of a Laplace step, d = sensitivity/scale, Poisson-subsampled where rate < 1. Two atoms and a density."
-    def __init__(self, d, rate, top):
+    "Loss of a Laplace step, Poisson-subsampled where rate < 1 [SP App. A]. Two atoms and a density."
+    def __init__(self,
+        d,     # sensitivity/scale, > 0
+        rate,  # sampling rate, in (0, 1]
+        top,   # the direction: 'remove' or 'add'
+    ):
         super().__init__(d, rate, top, d)
         ends = np.array([-d, d])
         self.atoms = self._orient(ends, -np.log(2) - (ends + d)/2)
@@ -457,8 +479,13 @@ def _log_delta_atoms(eps, losses, logp):
     with np.errstate(divide='ignore'): return np.logaddexp.reduce(logp + np.log(-expm1(gap)), axis=-1)
 
 class FiniteLoss(NodeLoss):
-    "Loss of a pair of probability vectors, given by their logarithms (-inf where there is no mass) and, where it is known better than by their difference, the loss."
-    def __init__(self, logp, logq, losses=None, loose=4.):
+    "Loss of a pair of probability vectors. Atoms only."
+    def __init__(self,
+        logp,         # logarithms of P's probabilities, shape (j,), -inf where it has no mass
+        logq,         # likewise of Q's, shape (j,)
+        losses=None,  # logp - logq, nats, shape (j,), where it is known better than by subtraction
+        loose=4.,     # what the losses may be off by, in units in the last place of 1, >= 0
+    ):
         self.logp, self.logq, self.loose = np.asarray(logp, float), np.asarray(logq, float), loose
         self.defect = np.exp(self.logp[np.isinf(self.logq)]).sum(), np.exp(self.logq[np.isinf(self.logp)]).sum()
         both = np.isfinite(self.logp) & np.isfinite(self.logq)
@@ -469,15 +496,19 @@ class FiniteLoss(NodeLoss):
         self.p_inf, self.atoms = self.defect[0], (values, mass)
         self.inf, self.sup = (values[0], values[-1]) if values.size else (inf, -inf)
     @property
-    def reverse(self): return FiniteLoss(self.logq, self.logp, -self.losses, self.loose)
+    def reverse(self):
+        "The loss of the pair with P and Q exchanged."
+        return FiniteLoss(self.logq, self.logp, -self.losses, self.loose)
     def _path(self, t, s, bend, real=float): return tuple(a[None] for a in self.atoms) if np.ndim(bend) else self.atoms
-    def cdf(self, x): return (np.exp(self.atoms[1])*(np.asarray(x, float)[..., None] >= self.atoms[0])).sum(-1)
-    def log_delta(self, eps): return _log_delta_atoms(eps, *self.atoms)
+    def cdf(self, x): "P[L <= x]; `x` in nats, any shape."; return (np.exp(self.atoms[1])*(np.asarray(x, float)[..., None] >= self.atoms[0])).sum(-1)
+    def log_delta(self, eps): "log of the curve without p_inf; `eps` in nats, any shape."; return _log_delta_atoms(eps, *self.atoms)
 
 # %% ../nbs/00_plrv.ipynb #47b176e4
 class ComposedLoss(PLRV):
-    "Sum of independent losses, `parts`: (loss, count) pairs. No steps at all: the loss is 0."
-    def __init__(self, parts):
+    "Sum of independent losses [SP 2.2]. No steps at all: the loss is 0."
+    def __init__(self,
+        parts,  # (loss, count) pairs: PLRVs and integers >= 0
+    ):
         mu2 = sum(n*p.mu**2 for p, n in parts if isinstance(p, GaussianLoss))
         self.parts = [(p, n) for p, n in parts if n and not isinstance(p, GaussianLoss)] + ([(GaussianLoss(sqrt(mu2)), 1)] if mu2 else [])
         self.inf, self.sup = (sum((n*getattr(p, end) for p, n in self.parts), 0.) for end in ('inf', 'sup'))
@@ -487,17 +518,17 @@ class ComposedLoss(PLRV):
         "The composition of the pairs with P and Q exchanged."
         return ComposedLoss([(p.reverse, n) for p, n in self.parts])
     def cgf(self, z):
-        "K(z) = sum n_i K_i(z)."
+        "K(z) = sum n_i K_i(z); `z` real or complex, any shape."
         return sum((n*p.cgf(z) for p, n in self.parts), 0.*np.asarray(z))
     def cumulants(self, t=0., order=2):
-        "Cumulants of the tilted sum: they add."
+        "Cumulants of the sum tilted by t >= -1/2, any shape: they add [SP 2.4]. K'(t), K''(t), ..., `order` >= 1 of them along a new first axis."
         return sum((n*p.cumulants(t, order) for p, n in self.parts), np.zeros((order,) + np.shape(t)))
     def cdf(self, x):
-        "P[L <= x]; in closed form for one step only."
+        "P[L <= x] at `x` in nats, any shape; ValueError unless there is exactly one step (Gaussians count as one)."
         if [n for _, n in self.parts] != [1]: raise ValueError(f"cdf needs a composition of exactly one step (or Gaussians only), got {sum(n for _, n in self.parts)} steps")
         return self.parts[0][0].cdf(x)
     def log_delta(self, eps):
-        "log of the curve without p_inf; in closed form for one step only."
+        "log of the curve without p_inf at `eps` in nats, an array of any shape; ValueError unless there is exactly one step (Gaussians count as one)."
         if [n for _, n in self.parts] != [1]: raise ValueError("delta of a loss needs exactly one step (or Gaussians only): build an accountant for a composition")
         return self.parts[0][0].log_delta(eps)
     def _real_cgf(self, t): return sum(n*p._real_cgf(t) for p, n in self.parts)
@@ -519,9 +550,13 @@ class Mechanism:
     symmetric = True
     def _steps(self): return ((self, 1),)
     @cached_property
-    def remove(self): return self._loss('remove')
+    def remove(self):
+        "The loss of removing a record, a PLRV: P is the law with the record, Q without."
+        return self._loss('remove')
     @cached_property
-    def add(self): return self.remove if self.symmetric else self._loss('add')
+    def add(self):
+        "The loss of adding a record, a PLRV: P is the law without the record, Q with it."
+        return self.remove if self.symmetric else self._loss('add')
     def __add__(self, other): return Composition(self._steps() + other._steps()) if isinstance(other, Mechanism) else NotImplemented
     def __radd__(self, other): return self if type(other) is int and other == 0 else NotImplemented    # for sum()
     def __mul__(self, steps):
@@ -531,8 +566,8 @@ class Mechanism:
 
 @dataclass(frozen=True)
 class Composition(Mechanism):
-    "Steps run one after the other, each seeing what came before: (mechanism, count) pairs."
-    steps: tuple
+    "Steps run one after the other, each seeing what came before [SP 2.2; Dong et al. 2022, Thm 3.2]."
+    steps: tuple  # (mechanism, count) pairs, at least one, count an integer >= 0; at most 2^53 steps in all
     def __post_init__(self):
         if not isinstance(self.steps, (tuple, list)) or not all(isinstance(s, (tuple, list)) and len(s) == 2 and isinstance(s[0], Mechanism) for s in self.steps):
             raise TypeError(f"steps must be (mechanism, count) pairs, got {self.steps!r}")
@@ -546,24 +581,26 @@ class Composition(Mechanism):
     def __repr__(self): return ' + '.join(f'{n}*{m}' for m, n in self.steps)
     def _steps(self): return self.steps
     @property
-    def symmetric(self): return all(m.symmetric for m, _ in self.steps)
+    def symmetric(self):
+        "Is adding the same as removing?"
+        return all(m.symmetric for m, _ in self.steps)
     def _loss(self, top): return ComposedLoss([(getattr(m, top), n) for m, n in self.steps])
 
 # %% ../nbs/00_plrv.ipynb #b04c0780
 @dataclass(frozen=True, kw_only=True)
 class Gaussian(Mechanism):
-    "A value that one record moves by at most `sensitivity` (L2), released with Gaussian noise of std `sigma`; both > 0."
-    sigma: float
-    sensitivity: float = 1.
+    "A value that one record moves by at most `sensitivity`, released with Gaussian noise of std `sigma`. The quotient of the two is between 1e-100 and 1e100."
+    sigma: float             # noise std, > 0
+    sensitivity: float = 1.  # in the L2 norm, > 0; of a clipped sum: the clip
     def __post_init__(self): self._floats(0, inf, sigma=self.sigma, sensitivity=self.sensitivity); _real(1e-100, 1e100, **{'sigma/sensitivity': self.sigma/self.sensitivity})
     def _loss(self, top): return GaussianLoss(self.sensitivity/self.sigma)
     def _subsampled(self, rate, top): return SubsampledGaussianLoss(self.sensitivity/self.sigma, rate, top)
 
 @dataclass(frozen=True, kw_only=True)
 class Laplace(Mechanism):
-    "A value that one record moves by at most `sensitivity` (L1), released with Laplace noise of this `scale`; both > 0."
-    scale: float
-    sensitivity: float = 1.
+    "A value that one record moves by at most `sensitivity`, released with Laplace noise of this `scale`. The quotient of the two is between 1e-100 and 1e100."
+    scale: float             # mean modulus of the noise, > 0
+    sensitivity: float = 1.  # in the L1 norm, > 0
     def __post_init__(self): self._floats(0, inf, scale=self.scale, sensitivity=self.sensitivity); _real(1e-100, 1e100, **{'scale/sensitivity': self.scale/self.sensitivity})
     def _loss(self, top): return LaplaceLoss(self.sensitivity/self.scale, 1., top)
     def _subsampled(self, rate, top): return LaplaceLoss(self.sensitivity/self.scale, rate, top)
@@ -581,8 +618,8 @@ class _Finite(Mechanism):
 
 @dataclass(frozen=True, kw_only=True)
 class RandomizedResponse(_Finite):
-    "One bit, told truly with probability e^eps/(1 + e^eps); eps >= 0."
-    eps: float
+    "One bit, told truly with probability e^eps/(1 + e^eps)."
+    eps: float  # >= 0, nats
     def __post_init__(self): self._floats(0, 1e100, '[)', eps=self.eps)
     def _logs(self):
         p = -np.log1p(np.exp(-self.eps)) - np.array([0., self.eps])
@@ -590,13 +627,13 @@ class RandomizedResponse(_Finite):
 
 @dataclass(frozen=True, kw_only=True)
 class PureDP(RandomizedResponse):
-    "Any step known to be eps-DP and no more: randomised response dominates it."
+    "Any step known to be eps-DP (`eps` >= 0, nats) and no more: randomised response dominates it (Kairouz, Oh and Viswanath 2015)."
 
 @dataclass(frozen=True, kw_only=True)
 class ApproxDP(_Finite):
-    "Any step known to be (eps, delta)-DP and no more; eps >= 0, 0 <= delta < 1 [SP Remark 2.10]."
-    eps: float
-    delta: float
+    "Any step known to be (eps, delta)-DP and no more [SP Remark 2.10]."
+    eps: float    # >= 0, nats
+    delta: float  # in [0, 1): mass of an infinite loss
     def __post_init__(self): self._floats(0, 1e100, '[)', eps=self.eps); self._floats(0, 1, '[)', delta=self.delta)
     def _logs(self):
         pure = RandomizedResponse(eps=self.eps)._logs()[0] + np.log1p(-self.delta)
@@ -606,9 +643,9 @@ class ApproxDP(_Finite):
 # %% ../nbs/00_plrv.ipynb #54dde608
 @dataclass(frozen=True, kw_only=True)
 class Discrete(_Finite):
-    "A pair of probability vectors of one length: `p` with the record, `q` without. Each sums to 1 (to 1e-12)."
-    p: tuple
-    q: tuple
+    "A pair of probability vectors: the law of the output with a record, and without."
+    p: tuple  # with the record: probabilities in [0, 1] that sum to 1 (within 1e-12)
+    q: tuple  # without: likewise, a vector of the length of p
     symmetric = False
     def __post_init__(self):
         for name in ('p', 'q'):
@@ -624,20 +661,24 @@ class Discrete(_Finite):
 
 @dataclass(frozen=True, kw_only=True)
 class PoissonSubsampled(Mechanism):
-    "`base` run on a sample that each record joins with probability `rate`, 0 < rate <= 1, on its own. Not shuffling, not fixed-size batches."
-    base: Mechanism
-    rate: float
+    "`base` run on a sample that each record joins with probability `rate`, on its own [SP App. A]. Not shuffling, not fixed-size batches."
+    base: Mechanism  # a Gaussian, a Laplace or a finite pair; not a composition: TypeError
+    rate: float      # in (0, 1]
     def __post_init__(self):
         self._floats(0, 1, '(]', rate=self.rate)
         if not (isinstance(self.base, Mechanism) and hasattr(self.base, '_subsampled')): raise TypeError(f"base must be a Gaussian, a Laplace or a finite pair, got {self.base!r}")
     @property
-    def symmetric(self): return self.rate == 1 and self.base.symmetric
+    def symmetric(self):
+        "Is adding the same as removing?"
+        return self.rate == 1 and self.base.symmetric
     def _loss(self, top): return self.base._subsampled(self.rate, top) if self.rate < 1 else self.base._loss(top)
 
 # %% ../nbs/00_plrv.ipynb #484ed87b
 class Accountant:
     "What the accountants share. A method defines `_delta(law, eps, floor)` and `_epsilon(law, delta, floor)`: (lower, estimate, upper) for one direction and a 1-d array."
-    def __init__(self, mechanism):
+    def __init__(self,
+        mechanism,  # a Mechanism, or a PLRV for one direction only; TypeError for anything else, ValueError if its noise is too small for the method's grid
+    ):
         if not isinstance(mechanism, (Mechanism, PLRV)): raise TypeError(f"mechanism must be a Mechanism (or a PLRV, for one direction), got {mechanism!r}")
         self.mechanism = mechanism
         laws = [mechanism] if isinstance(mechanism, PLRV) else [mechanism.remove] if mechanism.symmetric else [mechanism.remove, mechanism.add]
@@ -650,8 +691,8 @@ class Accountant:
             worst = np.maximum(worst, [low, np.where(np.isnan(mid), up, mid), up]) + 0.
         return Bounds(*(v.reshape(x.shape) if x.ndim else float(v[0]) for v in worst))
     def delta(self, eps) -> Bounds:
-        "Bounds on delta at `eps` >= 0, a number or an array, the larger of both directions."
+        "Bounds on delta at `eps` >= 0, nats, a number or an array, the larger of both directions. ValueError where the method cannot tell."
         return self._most(self._delta, _array(0, inf, '[)', eps=eps), 1.)
     def epsilon(self, delta) -> Bounds:
-        "Bounds on the smallest eps >= 0 for `delta` in (0, 1), a number or an array; inf where no eps has it."
+        "Bounds on the smallest eps >= 0, nats, for `delta` in (0, 1), a number or an array; inf where no eps has it. ValueError where the method cannot tell."
         return self._most(self._epsilon, _array(0, 1, delta=delta), inf)

@@ -20,10 +20,10 @@ from .saddlepoint import MomentsAccountant, _largest_tilt
 
 # %% ../nbs/04_prv_fft.ipynb #ff051257
 def log_transform(
-    w,       # weights at places start, start + 1, ...; they sum to 1
+    w,       # weights at places start, start + 1, ..., shape (j,); >= 0, they sum to 1
     start,   # the first place, an integer
-    points,  # length of the circle, even
-    n,       # the power
+    points,  # length of the circle, an even number >= 2
+    n,       # the power, an integer >= 1
 ):           # n log of the transform at frequencies 0, ..., points/2; a bound on what rounding adds to its exponential, in the 2-norm
     "The transform of n independent grid variables, to many more digits than a power of the plain FFT has."
     place = start + np.arange(len(w))
@@ -103,7 +103,7 @@ class PRVAccountant(Accountant):
         mechanism,           # a Mechanism, or a PLRV for one direction only
         eps_error=.1,        # half the width of the band in eps, nats, > 0
         delta_error=1e-10,   # and in delta, in (0, 1); rounding comes on top
-        max_points=1 << 24,  # the memory budget: points of the grid, 8 bytes each and a few copies
+        max_points=1 << 24,  # the memory budget, >= 64: points of the grid, 8 bytes each and a few copies; ValueError if eps_error takes more
     ):
         super().__init__(mechanism)
         _real(0, inf, eps_error=eps_error); _real(0, 1, delta_error=delta_error); _count(64, max_points=max_points)
@@ -160,11 +160,11 @@ def _density(law, s):
     return np.where(inside, np.exp(np.minimum(law._log_density(l) + (2*s if law.top == 'remove' else -s) - l, 700))/law.rate, 0)
 
 class FourierAccountant(Accountant):
-    "The Fourier accountant [FA Alg. 1]: an estimate, with trivial bounds; `error` says how good it may be. Losses with a density only."
+    "The Fourier accountant [FA Alg. 1]: an estimate, with trivial bounds; `error` says how good it may be. ValueError for losses without a density."
     def __init__(self,
         mechanism,  # a Mechanism, or a PLRV for one direction only
-        L=None,     # half the window, nats; found from Chernoff's bound if not given
-        n=None,     # points, even, 16 to 2^24; if not given, doubled from 2^15 to at most 2^22 until [7.4] is below 1e-9
+        L=None,     # half the window, nats, > 0; found from Chernoff's bound if not given
+        n=None,     # points, even, 16 to 2^24; if not given, doubled from 2^15 to at most 2^22 until [FA 7.4] is below 1e-9
     ):
         super().__init__(mechanism)
         if L is not None: _real(0, inf, L=L)
@@ -184,7 +184,7 @@ class FourierAccountant(Accountant):
             curve, finer = finer, _fourier_curve(law, L, 2*self.n[law])
         return curve, finer
     def error(self, eps):
-        "An estimate of the error of delta at eps, any shape: [FA 7.4] for the discretisation, what the total mass misses, and Chernoff's bound for what lies beyond L."
+        "An estimate of the error of delta at `eps`, nats, any shape: [FA 7.4] for the discretisation, what the total mass misses, and Chernoff's bound for what lies beyond L."
         eps = np.asarray(eps, float)
         def tail(law):
             t = np.geomspace(1e-3, min(_largest_tilt(law), 1e3), 100)
@@ -213,9 +213,9 @@ def _fourier_curve(law, L, n):
     return _GridCurve(fft.fftshift(fft.irfft(np.exp(np.minimum(f.real, 700) + 1j*f.imag), n)), -L, dx)
 
 def fourier_tail(
-    L,           # half the window, nats
-    sigma, rate, # of a Poisson-subsampled Gaussian step
-    steps,       # how many
+    L,           # half the window, nats, > 0
+    sigma, rate, # of a Poisson-subsampled Gaussian step: sigma > 0, 0 < rate < 1
+    steps,       # how many, >= 1
 ):               # (bound or estimate of P[S > L], True if it is a proved bound)
     "What lies beyond L by [FA Thm 8] where its conditions hold, else the estimate [FA 7.3], itself meant for rate < 1/(16 sigma) and L/2 <= sigma^2 log(1/(rate sigma))."
     q, lam = rate, L/2
@@ -227,16 +227,23 @@ def fourier_tail(
 # %% ../nbs/04_prv_fft.ipynb #0fec207b
 class ReplaceOneLoss(NodeLoss):
     "The loss of sum_l w_l N(l, sigma^2) over its mirror image [FA 6.2, 6.3]: of ONE pair of neighbours, no bound for the mechanism (Lebeda et al. 2024). For FourierAccountant, PRVAccountant and the estimates."
-    def __init__(self, sigma, places, logw): self.sigma, self.l, self.logw = sigma, places, logw
+    def __init__(self,
+        sigma,   # noise std over the size of a record, > 0
+        places,  # the means l, shape (j,)
+        logw,    # log of their weights, shape (j,)
+    ):
+        self.sigma, self.l, self.logw = sigma, places, logw
     @property
-    def reverse(self): return self
+    def reverse(self):
+        "The loss of the pair with P and Q exchanged: the same."
+        return self
     def _log_density(self, x, sign): return logsumexp(self.logw - (x[..., None] - sign*self.l)**2/(2*self.sigma**2), axis=-1) - log(self.sigma*sqrt(2*pi))
     def loss(self, x):
-        "The loss of outcome x; any shape."
+        "The loss, nats, of outcome `x`; any shape."
         x = np.asarray(x, float)
         return self._log_density(x, 1) - self._log_density(x, -1)
     def outcome(self, s):
-        "The outcome whose loss is s; any shape."
+        "The outcome whose loss is `s`, nats; any shape."
         s = np.asarray(s, float)
         reach = 8*self.sigma
         while self.loss(reach) <= np.abs(s).max(initial=0.): reach *= 1.5
@@ -244,11 +251,11 @@ class ReplaceOneLoss(NodeLoss):
         i = np.clip(np.searchsorted(self.loss(table), s), 1, 2048)
         return elementwise.find_root(lambda x, s: self.loss(x) - s, (table[i - 1], table[i]), args=(s,)).x
     def density(self, s):
-        "The density of the loss at s; any shape."
+        "The density of the loss at `s`, nats; any shape."
         x = self.outcome(s)
         slope = sum(np.exp(logsumexp(self.logw - (x[..., None] - sign*self.l)**2/(2*self.sigma**2), axis=-1, b=self.l) - self._log_density(x, sign) - log(self.sigma*sqrt(2*pi))) for sign in (1, -1))/self.sigma**2
         return np.exp(self._log_density(x, 1))/slope
-    def cdf(self, s): return ndtr((self.outcome(s)[..., None] - self.l)/self.sigma) @ np.exp(self.logw)
+    def cdf(self, s): "P[L <= s]; `s` in nats, any shape."; return ndtr((self.outcome(s)[..., None] - self.l)/self.sigma) @ np.exp(self.logw)
     def _range(self, t): return -self.l.max() - 12*self.sigma, (2*t + 1)*self.l.max() + 12*self.sigma
     def _size(self, t): low, high = self._range(t); return (high - low)/self._step()
     def _step(self): return min(self.sigma/8, .03*self.sigma**2)
@@ -257,14 +264,14 @@ class ReplaceOneLoss(NodeLoss):
         x = np.arange(low, high, self._step())
         logp = self._log_density(x, 1)
         return logp - self._log_density(x, -1), logp + log(self._step())
-    def log_delta(self, eps): raise ValueError("this loss has no proved bounds: use PRVAccountant or FourierAccountant")
+    def log_delta(self, eps): "ValueError at any `eps`, whatever its shape: nothing is proved about this loss."; raise ValueError("this loss has no proved bounds: use PRVAccountant or FourierAccountant")
     def _line(self, t, s): self.log_delta(0.)
     def _log_decay(self, t, s): self.log_delta(0.)
 
 def without_replacement(
     *, sigma,  # noise std over the size of a record, > 0
     rate,      # batch size over data set size, in (0, 1)
-    steps=1,   # how many
+    steps=1,   # how many, >= 1
 ):             # a PLRV, symmetric
     "The loss of the pair of [FA 6.2]: fixed-size batches without replacement, one record replaced. Other pairs can be worse: an illustration, not a guarantee."
     _real(0, inf, sigma=sigma); _real(0, 1, rate=rate); _count(1, steps=steps)
@@ -272,9 +279,9 @@ def without_replacement(
 
 def with_replacement(
     *, sigma,      # noise std over the size of a record, > 0
-    batch_size,    # draws per step
-    dataset_size,  # records they are drawn from
-    steps=1,       # how many
+    batch_size,    # draws per step, in [1, 1000000]
+    dataset_size,  # records they are drawn from, >= 2
+    steps=1,       # how many, >= 1
 ):                 # a PLRV, symmetric
     "The loss of the pair of [FA 6.3]: batches drawn with replacement, one record replaced. Other pairs can be worse: an illustration, not a guarantee."
     _real(0, inf, sigma=sigma); _count(1, batch_size=batch_size, steps=steps); _count(2, dataset_size=dataset_size)
@@ -322,10 +329,10 @@ def _mark(law, mesh, up):
     return D[:max(np.argmax(np.append(D < 1e-303, True)), 1) + 1]
 
 def connect_the_dots(
-    law,      # the PLRV of one step
-    mesh,     # of the grid, nats
+    law,      # the PLRV of one step, such as `step.remove`; losses up to 700 nats
+    mesh,     # of the grid, nats, in (0, 1); ValueError if it is too small for the loss's reach, or for doubles
     up=True,  # above its curves, or below
-):            # (place of the first weight, weights, mass at infinity)
+):            # (place of the first weight, an integer; weights, shape (j,); mass at infinity)
     "A law on multiples of the mesh whose curves, of both directions, are nowhere below (up) or nowhere above those of `law` (Doroshenko et al. 2022)."
     if not isinstance(law, PLRV): raise TypeError(f"law must be the PLRV of one step, such as `step.remove`, got {law!r}")
     _real(0, 1, mesh=mesh)
@@ -390,7 +397,7 @@ class TiltedFFT(Accountant):
     def __init__(self,
         mechanism,           # a Mechanism, or a PLRV for one direction only
         mesh=None,           # of the grid, nats, in (0, 1); a 64th of a step's standard deviation or so if not given
-        max_points=1 << 22,  # the memory budget: points of a transform
+        max_points=1 << 22,  # the memory budget, >= 64: points of a transform; ValueError if the mesh takes more
     ):
         super().__init__(mechanism)
         if mesh is not None: _real(0, 1, mesh=mesh)
@@ -486,9 +493,9 @@ class TiltedFFT(Accountant):
 # %% ../nbs/04_prv_fft.ipynb #b1127f5a
 @dataclass(frozen=True, kw_only=True)
 class DiscreteGaussian(_Finite):
-    "An integer that one record moves by at most `sensitivity`, released with discrete Gaussian noise: probability proportional to e^{-x^2/2 sigma^2}; 0 < sigma <= 800."
-    sigma: float
-    sensitivity: int = 1
+    "An integer that one record moves by at most `sensitivity`, released with discrete Gaussian noise: probability proportional to e^{-x^2/2 sigma^2} (Canonne et al. 2020)."
+    sigma: float          # about the noise std, in (0, 800], more than sensitivity/64
+    sensitivity: int = 1  # an integer >= 1
     def __post_init__(self): self._floats(0, 800, '(]', sigma=self.sigma); _count(1, sensitivity=self.sensitivity); _real(1/64, inf, **{'sigma/sensitivity': self.sigma/self.sensitivity})
     def _logs(self):
         s, d = self.sigma, self.sensitivity
@@ -498,9 +505,9 @@ class DiscreteGaussian(_Finite):
 
 @dataclass(frozen=True, kw_only=True)
 class DiscreteLaplace(_Finite):
-    "An integer that one record moves by at most `sensitivity` <= 10000, released with discrete Laplace (two-sided geometric) noise: probability proportional to e^{-|x|/scale}."
-    scale: float
-    sensitivity: int = 1
+    "An integer that one record moves by at most `sensitivity`, released with discrete Laplace (two-sided geometric) noise: probability proportional to e^{-|x|/scale}."
+    scale: float          # about the mean modulus of the noise, > 0
+    sensitivity: int = 1  # an integer, 1 <= sensitivity <= 10000
     def __post_init__(self):
         self._floats(0, 1e6, scale=self.scale); _count(1, sensitivity=self.sensitivity)
         if self.sensitivity > 10000: raise ValueError(f"sensitivity must be in [1, 10000], got {self.sensitivity!r}")

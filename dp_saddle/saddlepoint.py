@@ -30,8 +30,8 @@ def _sum_of(law):
 
 def asymptotic_saddle_point(
     law,  # a PLRV, such as `run.remove`
-    eps,  # any shape, nats
-):        # t0, shape of eps
+    eps,  # any shape, nats, may be negative
+):        # t0 > 0, shape of eps
     "What the saddle-point tends to for many steps [SP 35]."
     return _normal_tilt(_array(-inf, inf, eps=eps), *_sum_of(law).cumulants(0.))
 
@@ -112,7 +112,7 @@ _MAX_ORDER = 8
 _FACTORIAL, _ODD = factorial(np.arange(25)), factorial2(np.arange(-1, 72, 2))      # k!, (2k - 1)!!
 
 def cumulant_powers(
-    c,  # c_3, c_4, ... along the first axis: standardised cumulants or derivatives
+    c,  # c_3, c_4, ... along the first axis: standardised cumulants or derivatives; at most 22
 ):      # list over r: coefficients of A^r/r! by the power of nu, A = sum c_k nu^{k-2}/k!; as many powers as c has rows
     "Partial Bell polynomials: what expanding exp(A) gives, sorted by the number r of factors and the power of nu."
     A = np.concatenate([np.zeros_like(c[:1]), c/_FACTORIAL[3:len(c) + 3].reshape((-1,) + (1,)*(c.ndim - 1))])
@@ -121,7 +121,7 @@ def cumulant_powers(
     return powers
 
 def msd_terms(
-    c,                 # c_k = F^(k)/F''^(k/2) for k = 3, ..., 2 order, along the first axis
+    c,                 # c_k = F^(k)/F''^(k/2) for k = 3, ..., 2 order, along the first axis; order in [1, 12]
     grouping='paper',  # 'paper': beta_m; 'classical': powers of 1/n
 ):                     # terms 2, ..., order, along the first axis
     "The corrections to steepest descent [SP 27], or the same sum sorted by powers of 1/n."
@@ -142,15 +142,17 @@ def _slack(law):
     return 16*_ULP*(sum(n*getattr(p, 'loose', 0.) for p, n in law.parts) + (abs(law.sup) if abs(law.sup) < inf else 0.))
 
 class TiltedAccountant(Accountant):
-    "Methods that look at the loss from one tilt, K'(t) = eps + pull(t). They define `_log_value(t, eps, k, final)` from k = (K, K', K'', ...); `final`: time to warn."
+    "Methods that look at the loss from one tilt, K'(t) = eps + pull(t) [SP 25]. They define `_log_value(t, eps, k, final)` from k = (K, K', K'', ...); `final`: time to warn."
     _pull, _order, _proves = staticmethod(_saddle_pull), 2, True       # _order: cumulants needed
-    def __init__(self, mechanism):
+    def __init__(self,
+        mechanism,  # a Mechanism, or a PLRV for one direction only; ValueError if its noise is too small for the grid
+    ):
         super().__init__(mechanism)
         limits = [_largest_tilt(law) for law in self.laws]
         self._known = {law: (*law.cumulants(0.), limit) for law, limit in zip(self.laws, limits) if law.sup > 0}
         self._slack = {law: _slack(law) for law in self.laws}
     def curve(self,
-        tilts,  # 1-d array, > 0
+        tilts,  # 1-d array, > 0, up to what the loss's grid allows
     ):          # eps (may be negative) and delta, shape (directions, tilts)
         "The curve of each direction with the tilt as its parameter: nothing to solve. Needs a loss that can be positive."
         t = _array(0, inf, tilts=tilts)
@@ -201,7 +203,7 @@ def _series_order(low, order):
     if order > _MAX_ORDER: raise ValueError(f"order must be an integer in [{low}, {_MAX_ORDER}], got {order}: beyond, rounding of the cumulants it needs shows in double precision")
 
 class SaddlePointMSD(TiltedAccountant):
-    "Steepest descent at the saddle-point [SP Def. 3.6]: an estimate, with trivial bounds. Needs a step with a density (Gaussian, Laplace)."
+    "Steepest descent at the saddle-point [SP Def. 3.6]: an estimate, with trivial bounds. Needs a step with a density (Gaussian, Laplace), else ValueError. Warns where the series' terms do not decrease."
     _proves = False
     def __init__(self,
         mechanism,         # a Mechanism, or a PLRV for one direction only
@@ -233,10 +235,10 @@ class SaddlePointMSD(TiltedAccountant):
 # %% ../nbs/02_saddlepoint.ipynb #3da8d9ae
 def clt_log_delta(
     eps,         # any shape, nats
-    t,           # the tilt, >= 0
-    K, K1, K2,   # K(t), K'(t), K''(t)
+    t,           # the tilt, >= 0, any shape
+    K, K1, K2,   # K(t), K'(t), K''(t) >= 0, any shape
 ):               # log delta_CLT(eps; t); all arguments broadcast
-    "The curve if K were its parabola at t [SP Prop. 5.3]."
+    "The curve if K were its parabola at t [SP 41]."
     K2 = np.maximum(K2, 1e-300)
     eps, mean, std = np.broadcast_arrays(np.asarray(eps, float), K1 - t*K2, np.sqrt(K2))
     return K - t*K1 + t*t*K2/2 + _log_phi_gap((mean - eps)/std, std, eps - mean + std*std/2)
@@ -244,7 +246,7 @@ def clt_log_delta(
 # %% ../nbs/02_saddlepoint.ipynb #d2d1bd7a
 def lyapunov_sum(
     law,  # a PLRV, such as `run.remove`
-    t,    # tilts, any shape, >= 0
+    t,    # tilts, any shape, >= 0, up to what the loss's grid allows
 ):        # P_t, shape of t
     "P_t = sum_j E|L_j - E L_j|^3 over the tilted steps [SP 19], by quadrature split at the mean; Gaussian steps are infinitely divisible and add 0."
     law, t = _sum_of(law), _array(0, inf, '[)', t=t)
@@ -292,7 +294,7 @@ class SaddlePointCLT(TiltedAccountant):
     "The tilted normal approximation [SP Def. 5.1] and what Thm 5.6 proves about it, at the best tilt. Any mechanism."
     def __init__(self,
         mechanism,        # a Mechanism, or a PLRV for one direction only
-        identical=False,  # True: use the sharper constant for runs whose steps are all the same mechanism
+        identical=False,  # True: use the sharper constant for runs whose steps are all the same mechanism (Shevtsova 2013); ValueError if they are not
     ):
         super().__init__(mechanism)
         if not isinstance(identical, (bool, np.bool_)): raise TypeError(f"identical must be True or False, got {identical!r}")
@@ -348,7 +350,7 @@ class MomentsAccountant(TiltedAccountant):
 
 def rdp(
     mechanism,  # a mechanism or a composition
-    alpha,      # order, >= 1, a number or an array; 1: the Kullback-Leibler divergence
+    alpha,      # order, >= 1, up to what the loss's grid allows; a number or an array; 1: the Kullback-Leibler divergence
 ):              # Renyi divergence of that order, nats, the larger of both directions
     "Renyi differential privacy, K(alpha - 1)/(alpha - 1) [SP Sect. 1]; infinite where the loss can be."
     a = _array(1, inf, '[)', alpha=alpha)
@@ -365,7 +367,7 @@ class GaussianLimit(Accountant):
     "The CLT without tilting, with its Berry-Esseen bounds [SP App. H]; or the mu-GDP approximation, which proves nothing."
     def __init__(self,
         mechanism,  # a Mechanism, or a PLRV for one direction only
-        kind='clt', # 'clt': mean and variance of the loss; 'gdp': mu of Bu et al. 2020, no mass at infinity
+        kind='clt', # 'clt': mean and variance of the loss; 'gdp': mu of Bu et al. 2020, ValueError for mass at infinity
     ):
         super().__init__(mechanism)
         _choice(('clt', 'gdp'), kind=kind)
@@ -409,7 +411,7 @@ def asymptotic_epsilon(
     mechanism,  # a mechanism or a composition
     *, delta,   # in (0, 1/2), a number or an array
 ):              # eps, nats, the larger of both directions
-    "What eps tends to for many steps, E[L] - Phi^-1(delta) std(L) [SP Thm 4.1]: no bound, and no good estimate for few."
+    "What eps tends to for many steps, E[L] - Phi^-1(delta) std(L) [SP Thm 4.1]: no bound, and no good estimate for few. ValueError for no steps, or mass at infinity."
     d = _array(0, .5, delta=delta)
     laws = Accountant(mechanism).laws
     if any(law.p_inf or not law.parts for law in laws): raise ValueError(f"mechanism must have at least one step and no mass at infinity for a limit theorem, got {mechanism!r}")

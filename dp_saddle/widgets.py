@@ -26,11 +26,11 @@ from .saddlepoint import MomentsAccountant, SaddlePointCLT, SaddlePointMSD, sadd
 # %% ../nbs/07_widgets.ipynb #4d90e7d7
 @dataclass(frozen=True)
 class Slider:
-    "A parameter of an explorer: its name, what to write beside it (with units), the values it takes, and the number of the first one shown."
-    name: str
-    label: str
-    values: tuple
-    start: int
+    "A parameter of an explorer."
+    name: str      # of the argument of the explorer's functions
+    label: str     # what to write beside it, with units
+    values: tuple  # what it takes, different numbers, at least one
+    start: int     # which of them is shown first, in [0, len(values) - 1]
     def __post_init__(self):
         values = np.atleast_1d(self.values)
         if values.ndim != 1 or not values.size or values.dtype.kind not in 'iuf' or np.unique(values).size < values.size: raise ValueError(f"{self.name} must have one or more different numbers for its slider, got {self.values!r}")
@@ -54,17 +54,17 @@ def _axis(low, high, brackets='()', **named):
 class Explorer:
     "A figure with sliders. Shown by a notebook as a widget; `page()` is HTML that works without Python."
     name: str            # a word, for the page
-    title: str
+    title: str           # above the figure
     alt: str             # what it shows, in words
     data: object         # data(**values) -> (lines, shape (len(lines), len(x)); positions of the marks; what to print for the numbers)
-    sliders: tuple
-    x: np.ndarray        # 1-d: where the lines are known
+    sliders: tuple       # a Slider for each parameter
+    x: np.ndarray        # 1-d array: where the lines are known
     axes: dict           # xlabel, ylabel, xlim, ylim, xscale, yscale, for matplotlib
     lines: tuple         # (label, rounding) pairs: rounding is 'up' for an upper bound, 'down' for a lower one, '' for an estimate
-    marks: tuple = ()    # labels of vertical lines
-    numbers: tuple = ()  # labels
+    marks: tuple = ()    # labels of vertical lines, shape (marks,)
+    numbers: tuple = ()  # labels of the numbers below
     image: object = None # image(**values of the sliders in image_over) -> 2-d array in [0, 1], under the lines
-    image_over: tuple = ()
+    image_over: tuple = () # names of the sliders that change the image
 
     def __post_init__(self):
         if not self.name.isidentifier(): raise ValueError(f"name must be a word, got {self.name!r}")
@@ -75,7 +75,7 @@ class Explorer:
         if self.x.ndim != 1 or self.x.size < 2: raise ValueError(f"x must be a 1-d array of two or more numbers, got shape {self.x.shape}")
 
     def at(self, **values):
-        "(lines, marks, numbers) for values of the sliders, at their start if not given."
+        "(lines, marks, numbers) for `values` of the sliders, at their start if not given."
         start = {s.name: s.values[s.start] for s in self.sliders}
         for name in values: _choice(tuple(start), slider=name)
         lines, marks, numbers = self.data(**start | values)
@@ -85,7 +85,7 @@ class Explorer:
         return lines, tuple(marks), tuple(map(str, numbers))
 
     def figure(self, **values):
-        "A matplotlib figure for values of the sliders."
+        "A matplotlib figure for `values` of the sliders, at their start if not given."
         from matplotlib.figure import Figure
         figure = Figure(figsize=(6.4, 3.4), dpi=80)
         figure.subplots_adjust(left=.11, right=.97, bottom=.15, top=.91)
@@ -267,12 +267,12 @@ _STEPS = lambda values: _grid('steps', 'steps', values, 1000)
 
 def explore_curve(
     accountants=('certified', 'moments (RDP), proved', 'steepest descent, estimate'),  # there is also 'tilted CLT, proved'; or {name: class of accountant}, of which the upper bounds are drawn
-    sigma=(.5, .6, .7, .8, .9, 1., 1.2, 1.5, 2., 3., 5., 10.),
-    rate=(.001, .003, .01, .03, .1, .3, 1.),
-    steps=(10, 100, 300, 1000, 3000, 10_000),
+    sigma=(.5, .6, .7, .8, .9, 1., 1.2, 1.5, 2., 3., 5., 10.), # noise std over the clip, > 0: what its slider takes
+    rate=(.001, .003, .01, .03, .1, .3, 1.),                  # Poisson sampling rate, in (0, 1]: likewise
+    steps=(10, 100, 300, 1000, 3000, 10_000),                 # number of steps, >= 1: likewise
     delta=1e-5,                           # in (0, 1): where eps is read off
-    eps=None,                             # 1-d array, nats, the horizontal axis; .01 to 100 if not given
-):
+    eps=None,                             # 1-d array, nats, > 0, the horizontal axis; .01 to 100 if not given
+):                                        # an Explorer
     "delta over eps of DP-SGD by several accountants, over sigma, rate and steps."
     _real(0, 1, delta=delta)
     eps = np.geomspace(.01, 100, 49) if eps is None else _axis(0, inf, eps=eps)
@@ -294,11 +294,11 @@ def explore_curve(
 
 # %% ../nbs/07_widgets.ipynb #5e1e389e
 def explore_saddle(
-    sigma=2., rate=.01, steps=3000,                 # the run
-    tilt=tuple(range(1, 31)),                       # t > 0, the places of the line
-    eps=(.25, .5, .75, 1., 1.25, 1.5, 1.75, 2.),    # nats
-    period=6.,                                      # X = 2 pi/h, nats: the step of the sum
-):
+    sigma=2., rate=.01, steps=3000,                 # the run: noise std over the clip, > 0; Poisson sampling rate, in (0, 1]; number of steps, >= 1
+    tilt=tuple(range(1, 31)),                       # t > 0, the places of the line: what its slider takes
+    eps=(.25, .5, .75, 1., 1.25, 1.5, 1.75, 2.),    # nats, >= 0: likewise
+    period=6.,                                      # X = 2 pi/h, nats, > 0: the step of the sum
+):                                                  # an Explorer
     "The integrand of the contour formula [SP 23] in the complex plane, and the sum on a line that is dragged across it."
     _real(0, inf, period=period); tilt, eps = _axis(0, inf, tilt=tilt), _axis(0, inf, eps=eps)
     law = _run(sigma, rate, steps).remove
@@ -324,11 +324,11 @@ def explore_saddle(
 
 # %% ../nbs/07_widgets.ipynb #c0e5dfac
 def explore_tilt(
-    rate=.01,
-    tilt=tuple(range(41)),                    # t >= 0
-    sigma=(.6, .8, 1., 1.5, 2., 3.),
+    rate=.01,                                 # Poisson sampling rate, in (0, 1)
+    tilt=tuple(range(41)),                    # t >= 0: what its slider takes
+    sigma=(.6, .8, 1., 1.5, 2., 3.),          # noise std over the clip, > 0: likewise
     loss=None,                                # 1-d array, nats, the horizontal axis; -.1 to 5.5, close around 0, if not given
-):
+):                                            # an Explorer
     "The density of one subsampled step's loss, of its tilt by t, and of the Gaussian with the tilted mean and variance."
     loss = .01*np.sinh(np.linspace(-3, 7, 141)) if loss is None else _axis(-inf, inf, loss=loss)
     _real(0, 1, rate=rate)
@@ -355,13 +355,13 @@ def _tail_of_sum(law, x):
     return (np.exp(law.cgf(z) - np.multiply.outer(x, z)) @ weight).real
 
 def explore_edgeworth(
-    steps=(1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096),
-    order=(1, 2, 3, 4),
-    rate=(.05, .2, .5),
-    sigma=1.,
-    x=None,                                 # 1-d array, standard deviations from the mean; -4 to 4 if not given
-):
-    "Edgeworth's expansion of the distribution of a run's loss against the true one, and the proved interval around it."
+    steps=(1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096), # number of steps, >= 1: what its slider takes
+    order=(1, 2, 3, 4),                     # of the expansion, 1 to 8: likewise
+    rate=(.05, .2, .5),                     # Poisson sampling rate, in (0, 1): likewise
+    sigma=1.,                               # noise std over the clip, > 0
+    x=None,                                 # 1-d array, standard deviations from the mean, the horizontal axis; -4 to 4 if not given
+):                                          # an Explorer
+    "Edgeworth's expansion of the distribution of a run's loss [EA Sect. 4.1] against the true one, and the proved interval around it."
     x = np.linspace(-4, 4, 97) if x is None else _axis(-inf, inf, x=x)
     @lru_cache(None)
     def truth(steps, rate):
@@ -380,12 +380,12 @@ def explore_edgeworth(
 
 # %% ../nbs/07_widgets.ipynb #a30427fd
 def explore_fft(
-    points=(2**8, 2**9, 2**10, 2**11, 2**12, 2**13, 2**14, 2**15, 2**16),
-    window=(1., 1.5, 2., 3., 4., 6., 8., 12., 16., 24., 32.),    # L, nats
-    steps=(30, 100, 300, 1000),
-    sigma=2., rate=.1,
-    eps=None,                                                    # 1-d array, nats, the horizontal axis; 0 to 8 if not given
-):
+    points=(2**8, 2**9, 2**10, 2**11, 2**12, 2**13, 2**14, 2**15, 2**16), # of the grid, even, >= 16: what its slider takes
+    window=(1., 1.5, 2., 3., 4., 6., 8., 12., 16., 24., 32.),    # L, half the window, nats, > 0: likewise
+    steps=(30, 100, 300, 1000),                                  # number of steps, >= 1: likewise
+    sigma=2., rate=.1,                                           # noise std over the clip, > 0; Poisson sampling rate, in (0, 1]
+    eps=None,                                                    # 1-d array, nats, >= 0, the horizontal axis; 0 to 8 if not given
+):                                                               # an Explorer
     "The error of a privacy curve on a grid [FA Alg. 1], over mesh and window."
     eps = np.linspace(0, 8, 81) if eps is None else _axis(0, inf, '[)', eps=eps)
     @lru_cache(None)
@@ -401,8 +401,8 @@ def explore_fft(
 
 # %% ../nbs/07_widgets.ipynb #f186ea47
 @lru_cache(None)
-def digits_norms():
-    "Gradient norms over the clip of 1300 records in 200 steps of private training on scikit-learn's digits (chapter 05), shape (steps, records). Needs scikit-learn."
+def digits_norms():  # in [0, 1], shape (steps, records)
+    "Gradient norms over the clip of 1300 records in 200 steps of private training on scikit-learn's digits (chapter 05). ImportError without scikit-learn."
     try: from sklearn.datasets import load_digits
     except ImportError: raise ImportError("digits_norms needs scikit-learn: install it, or give explore_filter the norms of a run of yours") from None
     digits, rng = load_digits(), np.random.default_rng(0)
@@ -411,10 +411,10 @@ def digits_norms():
 
 def explore_filter(
     norms=None,                          # gradient norms over the clip, shape (steps, records), as `train` returns them; those of digits if not given
-    sigma=20.,                           # noise std over the clip; every record in every step
-    budget=(.1, .2, .3, .4, .5, .6, .7), # mu of each record
-    shown=41,                            # steps to choose from
-):
+    sigma=20.,                           # noise std over the clip, > 0; every record in every step
+    budget=(.1, .2, .3, .4, .5, .6, .7), # mu of each record, > 0: what its slider takes
+    shown=41,                            # how many steps to choose from, >= 2
+):                                       # an Explorer
     "Records that spend their own budgets [GDP Alg. 2]: who takes part, and how much of the budgets is spent."
     norms = digits_norms() if norms is None else np.asarray(norms, float)
     if norms.ndim != 2 or not norms.size: raise ValueError(f"norms must have shape (steps, records), got {norms.shape}")
@@ -437,11 +437,11 @@ def explore_filter(
 
 # %% ../nbs/07_widgets.ipynb #d1645c8b
 def explore_tradeoff(
-    sigma=(.5, .6, .7, .8, .9, 1., 1.2, 1.5, 2., 3., 5.),
-    rate=(.001, .003, .01, .03, .1, 1.),
-    steps=(1, 10, 100, 300, 1000, 3000, 10_000),
-    fpr=None,                             # 1-d array of false positive rates in (0, 1], the horizontal axis; 1e-5 to 1 if not given
-):
+    sigma=(.5, .6, .7, .8, .9, 1., 1.2, 1.5, 2., 3., 5.), # noise std over the clip, > 0: what its slider takes
+    rate=(.001, .003, .01, .03, .1, 1.),  # Poisson sampling rate, in (0, 1]: likewise
+    steps=(1, 10, 100, 300, 1000, 3000, 10_000),          # number of steps, >= 1: likewise
+    fpr=None,                             # 1-d array of false positive rates, in (0, 1], the horizontal axis; 1e-5 to 1 if not given
+):                                        # an Explorer
     "The risk of membership inference: true positive rate over false positive rate, rounded up."
     fpr = np.geomspace(1e-5, 1, 61) if fpr is None else _axis(0, 1, '(]', fpr=fpr)
     def data(sigma, rate, steps):
