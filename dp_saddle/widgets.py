@@ -52,7 +52,7 @@ def _axis(low, high, brackets='()', **named):
 # %% ../nbs/07_widgets.ipynb #b31be57b
 @dataclass(frozen=True)
 class Explorer:
-    "A figure with sliders. Shown by a notebook as a widget; `page()` is HTML that works without Python."
+    "A figure with sliders. Shown by a notebook as a widget; `page()` is HTML that works without Python. ValueError for a name that is no word, axes without labels and limits, another rounding."
     name: str            # a word, for the page
     title: str           # above the figure
     alt: str             # what it shows, in words
@@ -75,7 +75,7 @@ class Explorer:
         if self.x.ndim != 1 or self.x.size < 2: raise ValueError(f"x must be a 1-d array of two or more numbers, got shape {self.x.shape}")
 
     def at(self, **values):
-        "(lines, marks, numbers) for `values` of the sliders, at their start if not given."
+        "(lines, marks, numbers) for `values` of the sliders, at their start if not given. ValueError if the function returns another number of them."
         start = {s.name: s.values[s.start] for s in self.sliders}
         for name in values: _choice(tuple(start), slider=name)
         lines, marks, numbers = self.data(**start | values)
@@ -296,7 +296,7 @@ def explore_curve(
 def explore_saddle(
     sigma=2., rate=.01, steps=3000,                 # the run: noise std over the clip, > 0; Poisson sampling rate, in (0, 1]; number of steps, >= 1
     tilt=tuple(range(1, 31)),                       # t > 0, the places of the line: what its slider takes
-    eps=(.25, .5, .75, 1., 1.25, 1.5, 1.75, 2.),    # nats, >= 0: likewise
+    eps=(.25, .5, .75, 1., 1.25, 1.5, 1.75, 2.),    # nats, > 0: likewise
     period=6.,                                      # X = 2 pi/h, nats, > 0: the step of the sum
 ):                                                  # an Explorer
     "The integrand of the contour formula [SP 23] in the complex plane, and the sum on a line that is dragged across it."
