@@ -43,7 +43,7 @@ ERRORS = {
     "accounting.gdp": "ValueError if delta is not above", "accounting.epsilon_after": r"at most 10\^8 .*ValueError for a step with mass", "accounting.to_steps": "ValueError for mechanisms of one's own",
     "accounting.from_steps": "ValueError for anything", "accounting.read_run": "ValueError for anything", "accounting.Budget.would_exceed": "a mechanism, or a composition", "accounting.Budget.spend": "ValueError if that passes the budget",
     "accounting.report": "a word, .*ValueError if no finite", "accounting.main": "status 2", "widgets.Slider.__post_init__": "at least one", "widgets.Explorer.__post_init__": "ValueError for a name", "widgets.Explorer.at": "ValueError if the function",
-    "widgets.explore_curve": "1-d array, nats, > 0", "widgets.explore_edgeworth": "1-d array", "widgets.explore_fft": "1-d array", "widgets.explore_saddle": "t > 0", "widgets.explore_tilt": "1-d array", "widgets.explore_tradeoff": r"1-d array of false positive rates in \(0, 1\]", "widgets.explore_filter": r"shape \(steps, records\)",
+    "widgets.explore_curve": "1-d array, nats, > 0", "widgets.explore_edgeworth": "1-d array", "widgets.explore_fft": "1-d array", "widgets.explore_saddle": "t > 0", "widgets.explore_tilt": "1-d array", "widgets.explore_tradeoff": r"1-d array of false positive rates, in \(0, 1\]", "widgets.explore_filter": r"shape \(steps, records\)",
 }
 
 # Parameters that are numbers, and what is enough to say of them: a range, a unit or a shape.
