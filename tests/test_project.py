@@ -87,6 +87,14 @@ def test_notebook(path):
             assert output.get("name") != "stderr", f"this cell's output has a warning:\n{source}\n{''.join(output['text'])}"
     assert path.stat().st_size <= MAX_BYTES, f"{path.stat().st_size} bytes; at most {MAX_BYTES}"
 
+@each_notebook
+def test_alternative_text(path):
+    "Every picture is told in words, for those who do not see it."
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        if not any("image/png" in output.get("data", {}) for output in cell.get("outputs", [])): continue
+        text = cell["metadata"].get("mystnb", {}).get("image", {}).get("alt", "")
+        assert len(text) >= 40, f"this cell's picture has no alternative text, or too short a one: {text!r}\n{''.join(cell['source'])}"
+
 def test_import_is_light():
     "The library needs numpy and scipy; what draws is imported where it draws, and nbdev's tools never."
     heavy = "matplotlib", "ipywidgets", "IPython", "fastcore", "nbdev"
