@@ -177,8 +177,9 @@ def calibrate(
         try: run = builder(**{parameter: x})
         except ValueError: return inf
         if method is None: return log(max(gdp(run, delta=delta or 1e-10).mu, 1e-26)) - target
-        bounds = method(_law(run)).delta(at)
-        return _log_mu(at, log(max(bounds.estimate if method is _scout else bounds.upper, 1e-300))) - target
+        try: bounds = method(_law(run)).delta(at)
+        except ValueError as error: raise ValueError(f"{parameter} cannot be found: at {x:.4g} there is no bound ({error})") from None
+        return _log_mu(at, log(max(bounds.estimate if method is _scout else bounds.upper, 5e-324))) - target
     def met(x): return eps is None or not x or epsilon(builder(**{parameter: x}), delta=delta) <= eps
     start, exact = (), accountant if mu is None else None
     with warnings.catch_warnings():
@@ -189,7 +190,9 @@ def calibrate(
         for method in (_one_side, accountant) if mu is None else (None,):
             value, *start = _search(lambda x: cost(x, method), parameter, *start)
             if met(value): break
-        while not met(value): value = value - 1 if parameter in _WHOLE else value*(1 + (1e-7 if start[1] < 0 else -1e-7))      # rounding
+        for k in range(40):                                     # rounding
+            if met(value): break
+            value = value - 1 if parameter in _WHOLE else value*(1 + (1e-7 if start[1] < 0 else -1e-7)*2**k)
         if not value and cost(0, exact) > 0: raise ValueError(f"{parameter} cannot be found: the target is missed at 1 still")
     return value
 
@@ -225,6 +228,7 @@ def _search(cost, parameter, u=None, slope=None):
         if g <= 0 and sign > 0 and u >= top: return value(top), top, slope
         if g > 0 and whole and value(u) == 1: return 0, u, slope
         if g == inf: break
+        if pad < 1e-3 and k > 3 and len({g for g, _ in points[-4:]}) == 1: raise ValueError(f"{parameter} cannot be found: near {value(u):.4g} the bounds are too wide to tell")
         if whole: pad = max(pad, 1.01/value(u))
         step = -g/slope - pad*sign*(1 if g > 0 or k == 0 and pad < 1e-3 else -1)
         u = min(u + (max(step, -.6) if sign < 0 else step), top)      # less noise has more effect than a line says, and takes longer

@@ -362,3 +362,7 @@ def test_yaml_with_mistakes(tmp_path, text, said):
 def test_a_file_that_is_no_text(tmp_path):
     (tmp_path/'run.json').write_bytes(b'\xff\xfe\x00')
     with pytest.raises(ValueError, match='run.json'): read_run(tmp_path/'run.json')
+
+def test_calibration_at_the_end_of_the_doubles():
+    sigma = calibrate(lambda sigma: SUB(sigma, .1, 10), eps=1., delta=1e-300)
+    assert epsilon(SUB(sigma, .1, 10), delta=1e-300) <= 1 < epsilon(SUB(sigma*(1 - 1e-6), .1, 10), delta=1e-300)
