@@ -2,6 +2,8 @@
 import os, subprocess, sys, time
 import nbformat
 import pytest
+
+pytest.importorskip('selenium')
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 
