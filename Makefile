@@ -16,7 +16,7 @@ export JUPYTER_PREFER_ENV_PATH := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-slow test-browser benchmark lab export sync readme execute docs docs-serve clean
+.PHONY: help run test test-slow test-browser mutants benchmark lab export sync readme execute docs docs-serve clean
 .NOTPARALLEL:
 
 help:  ## show this list
@@ -34,8 +34,13 @@ test-slow: .venv/dev.stamp  ## the slow tests and the slow cells of the notebook
 	$(BIN)/nbdev_test --flags slow
 	$(BIN)/pytest -q -m slow --hypothesis-profile=slow
 
+<<<<<<< HEAD
 test-browser: .venv/browser.stamp docs  ## open the site and JupyterLab in Chromium (apt-get install chromium chromium-driver)
 	$(BIN)/pytest -q -m browser tests/browser
+=======
+mutants: .venv/dev.stamp  ## put small mistakes into copies of the library: each must be noticed; takes hours
+	$(BIN)/python tests/mutate.py --count 20
+>>>>>>> ede38b3 (Mutants: harness, make target, a note for contributors)
 
 benchmark: .venv/dev.stamp  ## time the library, on one thread
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/pytest -q --benchmark-only -o addopts=

@@ -64,7 +64,7 @@ def equations(text, chapter, numbers, cited):
     "Displayed formulas with labels; those that carry a citation are found by it."
     def one(found):
         numbers.append(len(numbers) + 1)
-        label = f"eq-{chapter}-{numbers[-1]}"
+        label = f"eq-{chapter}-{numbers[-1]}".replace("_", "-")
         for key in re.findall(rf"\[((?:{KEYS}) [^\]]+)\]", found[1]): cited.setdefault(key, f"{{page}}.html#equation-{label}")
         return f"\n$$\n{found[1].strip()}\n$$ ({label})\n"
     parts = re.split(r"(^(`{3,})[^{`\n]*\n.*?^\2`*[ \t]*$)", text, flags=re.M | re.S)              # code, not directives
