@@ -87,6 +87,11 @@ def test_negative_eps_and_far_tilts():
             for d in ('remove', 'add'): assert getattr(mechanism(m), d).delta(e) == pytest.approx(float(oracles.one_step(m, e, d)), rel=1e-12)
     for m in (gauss(1., .1), ('laplace', 1.), ('rr', 1.)): assert np.isfinite(mechanism(m).remove.cumulants(1e3, 3)).all()
 
+def test_a_loss_that_is_never_finite():
+    law = Discrete(p=(1., 0.), q=(0., 1.)).remove
+    assert (law.inf, law.sup, law.p_inf) == (math.inf, -math.inf, 1.)
+    with pytest.raises(ValueError, match='finite somewhere'): law.cumulants(0.)
+
 def test_values():
     assert hash(3*Gaussian(sigma=1.)) == hash(Gaussian(sigma=1.) + 2*Gaussian(sigma=1.))
     assert repr(2*RandomizedResponse(eps=1.)) == '2*RandomizedResponse(eps=1.0)' and np.int64(3)*Gaussian(sigma=1.) == 3*Gaussian(sigma=1.)

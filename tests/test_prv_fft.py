@@ -99,6 +99,7 @@ def test_fourier_tails():
     value, proved = fourier_tail(6., 8., .01, 1000)
     law = (1000*S(8., .01)).remove
     assert proved and value > ContourAccountant(law).delta(6.).upper
+    assert value == pytest.approx(math.exp(1000*math.log1p(2*.01**2*4*3/8**2) - 18), rel=1e-12)
 
 def test_fourier_bad_input():
     m = 10*S(1., .1)
