@@ -204,6 +204,20 @@ def test_smoothing_on_and_off_atoms(eps):
         low, mid, up = _log_delta(curve, np.array([eps]))
     assert low[0] <= exact + 1e-11 and exact <= up[0] + 1e-11 and up[0] - low[0] < 1e-2
 
+@pytest.mark.parametrize('n', [30, 2000])
+def test_rounding_of_enumerated_outcomes(n):
+    "Sums of atoms are closed forms, but binomial coefficients are rounded: where delta is near 1, only the allowance for that is left."
+    from mpmath import binomial, exp, mpf, workdps
+    for eps0 in (.1, .25, .5, 1.):
+        eps = float(max(n*eps0*np.tanh(eps0/2) - 3.3*eps0*np.sqrt(n), 0))
+        with workdps(40):
+            q = 1/(1 + exp(mpf(eps0)))
+            want, k = mpf(0), int(np.floor(n/2 + eps/eps0/2)) + 1
+            term = binomial(n, k)*(1 - q)**k*q**(n - k)
+            while k <= n and term > 1e-40: want += term*(1 - exp(eps - (2*k - n)*mpf(eps0))); term *= mpf(n - k)/(k + 1)*(1 - q)/q; k += 1
+        bounds = ContourAccountant(n*RandomizedResponse(eps=eps0)).delta(eps)
+        assert bounds.lower <= want <= bounds.upper and bounds.upper - bounds.lower < 1e-9, (eps0, want, bounds)
+
 def test_next_to_the_end_of_the_support():
     "Tilts of 1e9 and more: the atom at the end decides, and the grids stay small."
     m, end = 100*Laplace(scale=5.), 20.

@@ -435,3 +435,12 @@ def test_a_worker_killed_midway_changes_nothing(tmp_path, table, expected):
         run.join(120)
         assert not run.is_alive() and set(client.run(os.getpid).values()) != set(pids.values())
     assert da.from_zarr(str(tmp_path/'eps.zarr')).compute() == pytest.approx(expected, rel=1e-6)
+
+def test_mixing_promises_nothing_for_wide_gaps():
+    "Between neighbours that differ by pi i, log(1 - w + w e^u) is infinite at w = 1/2; where the bound is finite, it holds."
+    from dp_saddle.individual import _mixing
+    assert _mixing(np.array([[0.], [np.pi*1j]]))[0][0, 0] >= 1e300
+    w = np.linspace(.01, .99, 99)
+    for u in (.1, -1.4, 1.4j, .9 + .9j):
+        bound = _mixing(np.array([[0.], [u]]))[0][0, 0]
+        assert (np.abs(np.log(1 - w + w*np.exp(u)) - w*u) <= bound*w*(1 - w)).all()
