@@ -13,6 +13,11 @@ export JUPYTER_CONFIG_DIR := $(STATE)/jupyter/config
 export JUPYTER_DATA_DIR := $(STATE)/jupyter/data
 export JUPYTER_RUNTIME_DIR := $(STATE)/jupyter/runtime
 export JUPYTER_PREFER_ENV_PATH := 1
+
+# One thread for each process: the matrices here are small, and two of them wait for each other.
+export OMP_NUM_THREADS := 1
+export OPENBLAS_NUM_THREADS := 1
+export MKL_NUM_THREADS := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
@@ -20,30 +25,28 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .NOTPARALLEL:
 
 help:  ## show this list
-	@sed -n 's/^\([a-z-]*\):[^#]*## /\1|/p' Makefile | while IFS='|' read -r target text; do printf '  make %-11s %s\n' "$$target" "$$text"; done
+	@sed -n 's/^\([a-z-]*\):[^#]*## /\1|/p' Makefile | while IFS='|' read -r target text; do printf '  make %-12s %s\n' "$$target" "$$text"; done
 
 run: .venv/run.stamp  ## install the library and show what it does
 	$(BIN)/dp-saddle epsilon --sigma 9.4 --rate 0.32768 --steps 250 500 1000 1500 2000 --delta 1e-5
 	$(BIN)/dp-saddle curve --sigma 9.4 --rate 0.32768 --steps 2000 --out curve.png
 
 test: sync  ## everything that is checked before a commit
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/nbdev_test
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -q -n auto --ignore tests/test_project.py
+	$(BIN)/nbdev_test
+	$(BIN)/pytest -q -n auto --ignore tests/test_project.py
 
 test-slow: .venv/dev.stamp  ## the slow tests and the slow cells of the notebooks
 	$(BIN)/nbdev_test --flags slow
 	$(BIN)/pytest -q -m slow --hypothesis-profile=slow
 
-<<<<<<< HEAD
 test-browser: .venv/browser.stamp docs  ## open the site and JupyterLab in Chromium (apt-get install chromium chromium-driver)
 	$(BIN)/pytest -q -m browser tests/browser
-=======
+
 mutants: .venv/dev.stamp  ## put small mistakes into copies of the library: each must be noticed; takes hours
 	$(BIN)/python tests/mutate.py --count 20
->>>>>>> ede38b3 (Mutants: harness, make target, a note for contributors)
 
 benchmark: .venv/dev.stamp  ## time the library, on one thread
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/pytest -q --benchmark-only -o addopts=
+	$(BIN)/pytest -q --benchmark-only -o addopts=
 
 sync: .venv/dev.stamp  ## check that notebooks, library and README belong together
 	$(BIN)/pytest -q tests/test_project.py
