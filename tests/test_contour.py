@@ -240,3 +240,15 @@ def test_smoothing_narrower_than_sqrt_of_the_rounding_unit():
     from mpmath import log, mpf, sinh, workdps
     with workdps(50):
         for x in (1e-9, 1e-5, .0199, .0201, 3.): assert _log_sinhc(x) == pytest.approx(float(log(sinh(mpf(x))/mpf(x))), rel=1e-11)
+
+@pytest.mark.parametrize('t, X, w, eps', [(2., 3., .5, 1.), (3., 2.5, .25, .5), (2., 2., .4, 0.)])
+def test_what_is_too_much_in_a_smoothed_sum(t, X, w, eps):
+    "The terms m > 0, by the smoothing's own definition: the mean over a B-spline. They outweigh those of m < 0, and the bound must reach as far down as the smoothing."
+    from scipy.interpolate import BSpline
+    from dp_saddle.contour import _alias, _Curve, _line, _PIECES, _Plan, _spline_shift
+    line = _line(_Curve(ContourAccountant(Gaussian(sigma=1.)).laws[0], shortcut=False), _Plan(t, X, 60., w, -1e3, False))
+    tau = np.linspace(-_PIECES/2, _PIECES/2, 4001)
+    weight, m = BSpline.basis_element(np.arange(_PIECES + 1.) - _PIECES/2)(tau), np.arange(1, 40)
+    smoothed = lambda x: np.exp(Gaussian(sigma=1.).remove.log_delta(np.add.outer(x, w*tau - _spline_shift(w)))) @ weight/weight.sum()
+    right, left = np.exp(t*m*X) @ smoothed(eps + m*X), np.exp(-t*m*X) @ smoothed(eps - m*X)
+    assert right > 2*left and right + left <= _alias(line, np.array([eps]))[0]*np.exp(line.base - t*eps)
