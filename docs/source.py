@@ -98,7 +98,7 @@ def document(cell):
     text = re.sub(r"^\s*---\s*\n", "", text)
     text = re.sub(r"^###+ .*$", "", text, flags=re.M)
     text = re.sub(r'\[source\]\(([^)]*)\)\{[^}]*\}', r"[source](\1)", text)
-    return nbformat.v4.new_markdown_cell(f'<span id="api-{name}"></span>\n\n' + fence("admonition", f"`{name}`", {"class": "api"}, text))
+    return nbformat.v4.new_markdown_cell(f'<span id="api-{name}"></span>\n\n' + fence("admonition", name, {"class": "api"}, text))
 
 def explorer(cell, made):
     "An explorer's figure, made live without Python."
@@ -135,7 +135,7 @@ def finish(nb, name, places, cited):
     for cell in nb.cells:
         if cell.cell_type != "markdown" or "{raw} html" in cell.source[:20]: continue
         cell.source = cite(cell.source, cited, top)
-        if "{admonition} `" not in cell.source[:200]: cell.source = link_names(cell.source, places, top)
+        if ":class: api" not in cell.source[:200]: cell.source = link_names(cell.source, places, top)
     return nb
 
 # Explorers and the gallery

@@ -1,5 +1,5 @@
 "Every page of the site that `make docs` has built, opened as a file: nothing from elsewhere, nothing missing, and every slider says what Python says."
-import json
+import json, re
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -30,6 +30,8 @@ def nothing_is_missing(browser):
     assert browser.execute_script("return [...document.images].filter(i => i.loading != 'lazy' && !(i.complete && i.naturalWidth)).map(i => i.src)") == []
     assert browser.execute_script("return [...document.images].filter(i => i.alt.length < 10).map(i => i.src)") == [], 'pictures without a text'
     assert browser.execute_script("return [...document.querySelectorAll('.bd-article .math')].filter(m => !m.querySelector('mjx-container')).length") == 0
+    text = browser.execute_script("return [...document.querySelectorAll('.bd-article')].map(x => x.textContent).join()")
+    assert not re.search(r'\{(admonition|prf:\w+|exercise[\w-]*|solution[\w-]*|figure|raw)\}|`{3}|\*\*(Claim|Theorem|Exercise)', text), 'a directive that was not understood'
     assert browser.execute_script("return [...document.querySelectorAll('mjx-merror, [data-mml-node=merror]')].map(m => m.textContent)") == []
 
 def sliders_say_what_python_says(browser):
