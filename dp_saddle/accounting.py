@@ -540,9 +540,9 @@ class Budget:
         self._checked = (self._checked + [need])[-len(need):]
         while self._ahead:
             plan = need + Counter({m: n*self._ahead for m, n in recent.items()})
-            if self._over is None or not plan >= self._over:
+            if sum(plan.values()) < 2**50 and not (self._over and plan >= self._over):
                 if self._epsilon(plan) <= self.eps:
-                    self._fits, self._ahead = plan, 2*self._ahead
+                    self._fits, self._ahead = plan, min(2*self._ahead, 1024)
                     return False
                 self._over = plan
             self._ahead //= 2

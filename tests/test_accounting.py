@@ -366,3 +366,10 @@ def test_a_file_that_is_no_text(tmp_path):
 def test_calibration_at_the_end_of_the_doubles():
     sigma = calibrate(lambda sigma: SUB(sigma, .1, 10), eps=1., delta=1e-300)
     assert epsilon(SUB(sigma, .1, 10), delta=1e-300) <= 1 < epsilon(SUB(sigma*(1 - 1e-6), .1, 10), delta=1e-300)
+
+def test_a_ledger_of_very_many_steps():
+    book, tiny = Budget(1., 1e-5), S(1e5, 1e-3)
+    for k in (0, 20, 40, 47): book.spend(tiny, 2**k)
+    assert book.steps == (total := 1 + 2**20 + 2**40 + 2**47) and book.spent <= 1
+    with pytest.raises(ValueError, match='2.53'): book.spend(tiny, 2**53)
+    assert book.steps == total
