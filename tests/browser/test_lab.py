@@ -59,3 +59,4 @@ def test_an_explorer_in_jupyterlab(browser, lab):
     until(lambda: numbers() == said(sigma=2., rate=.01, steps=3000), 'the number for 3000 steps')
     until(lambda: picture() != before, 'another picture')
     assert not browser.find_elements('css selector', '.jp-OutputArea-output[data-mime-type="application/vnd.jupyter.stderr"], .jp-OutputArea-output[data-mime-type="application/vnd.jupyter.error"]')
+    browser.get('about:blank')                                                   # before the server stops
