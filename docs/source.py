@@ -106,7 +106,7 @@ def explorer(cell, made):
     if not found or found[1] not in made: return None
     return nbformat.v4.new_markdown_cell("``````{raw} html\n" + made[found[1]] + "\n``````")
 
-def page(nb, name, made, places, cited):
+def page(nb, name, made, cited):
     "Change the notebook `nb`, as nbdev processed it, into a page for myst-nb."
     depth, chapter = name.count("/"), name.split("/")[-1]
     top, code = "../"*(depth + 1), f"{get_config().git_url}/blob/{get_config().branch}/"
@@ -190,7 +190,7 @@ def write(processed, source):
     pages = {}
     for name, nb in notebooks.items():
         here = {}
-        pages[name] = page(nb, name, made if name != "07_widgets" else {}, places, here)
+        pages[name] = page(nb, name, made if name != "07_widgets" else {}, here)
         for key, to in here.items(): cited.setdefault(key, to.format(page=name))
     for name, nb in pages.items():
         finish(nb, name, places, cited)

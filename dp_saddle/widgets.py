@@ -101,10 +101,8 @@ class Explorer:
         return _page(self)
 
     def _repr_mimebundle_(self, **kwargs):
-        with io.BytesIO() as out:
-            self.figure().savefig(out, format='png')
-            still = base64.b64encode(out.getvalue()).decode()
-        return self.widget()._repr_mimebundle_() | {'image/png': still, 'text/plain': f'{self.title}: {self.alt}'}
+        box = self.widget()
+        return box._repr_mimebundle_() | {'image/png': base64.b64encode(box.children[-2].value).decode(), 'text/plain': f'{self.title}: {self.alt}'}
 
 def _picture(explorer, values):
     "The image under the lines."

@@ -21,7 +21,7 @@ def test_page(browser, name):
     nothing_from_elsewhere(browser); nothing_is_missing(browser); sliders_say_what_python_says(browser); accessible(browser); fits_a_phone(browser)
 
 def nothing_from_elsewhere(browser):
-    errors = [e['message'] for e in browser.get_log('browser') if e['level'] == 'SEVERE' and '127.0.0.1' not in e['message']]          # JupyterLab's server, which is gone
+    errors = [e['message'] for e in browser.get_log('browser') if e['level'] == 'SEVERE']
     assert not errors, errors
     asked = [json.loads(e['message'])['message'] for e in browser.get_log('performance')]
     remote = [m['params']['request']['url'] for m in asked if m['method'] == 'Network.requestWillBeSent' and not m['params']['request']['url'].startswith(('file:', 'data:', 'blob:', 'chrome'))]
