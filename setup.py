@@ -26,7 +26,7 @@ setup(
                  "Topic :: Scientific/Engineering :: Mathematics"],
     packages=[about["lib_path"]],
     install_requires=words("requirements"),
-    extras_require={extra: words(f"{extra}_requirements") for extra in ("distributed", "yaml", "completion", "dev", "docs", "browser")},
+    extras_require={extra: words(f"{extra}_requirements") for extra in ("distributed", "yaml", "completion", "opacus", "dp-accounting", "dev", "docs", "browser")},
     entry_points={"console_scripts": words("console_scripts"),
                   "nbdev": [f"{about['lib_name']}={about['lib_path']}._modidx:d"]},  # lets other nbdev projects link here
 )

@@ -11,7 +11,7 @@ import nbformat
 from nbdev.config import get_config
 from nbdev.serve import proc_nbs
 
-ORDER = ["preface", *(f"0{i}_" for i in range(10)), "papers/"]            # of the pages, by the start of their names
+ORDER = ["preface", *(f"0{i}_" for i in range(10)), "benchmark", "papers/"]            # of the pages, by the start of their names
 KEYS = "SP|EA|PRV|FA|GDP"                                                 # of the papers, as cited in the notebooks
 OUTSIDE_CODE = re.compile(r"(^(`{3,})[^{`\n]*\n.*?^\2`*[ \t]*$|\$\$.*?\$\$|\$[^$\n]+\$|`[^`\n]*`|\[[^\]\n]*\]\([^)\n]*\))", flags=re.M | re.S)
 
