@@ -5,16 +5,16 @@ from math import inf
 from types import FunctionType
 import pytest
 
-MODULES = [importlib.import_module(f"dp_saddle.{m}") for m in "plrv contour saddlepoint edgeworth prv_fft individual accounting widgets".split()]
+MODULES = [importlib.import_module(f"dp_saddle.{m}") for m in "plrv contour saddlepoint edgeworth prv_fft individual accounting widgets interop".split()]
 SYMBOLS = {f"{m.__name__.split('.')[1]}.{name}": getattr(m, name) for m in MODULES for name in m.__all__}
 
 # What cites no paper, and why. All else has to.
 OWN = {
-    "a definition": "plrv.Bounds plrv.Mechanism plrv.Accountant plrv.Gaussian plrv.Laplace plrv.Discrete plrv.RandomizedResponse prv_fft.DiscreteLaplace accounting.advantage",
+    "a definition": "interop.BudgetSpent plrv.Bounds plrv.Mechanism plrv.Accountant plrv.Gaussian plrv.Laplace plrv.Discrete plrv.RandomizedResponse prv_fft.DiscreteLaplace accounting.advantage",
     "plumbing": "plrv.expm1mx plrv.NodeLoss plrv.FiniteLoss individual.backward individual.accuracy "
                 "accounting.Run accounting.Table accounting.to_steps accounting.from_steps accounting.read_run accounting.Budget accounting.report accounting.main",
     "asks others, which cite": "accounting.accountant accounting.epsilon accounting.delta accounting.compare accounting.calibrate accounting.epsilon_after "
-                "accounting.plot_curve accounting.plot_steps accounting.plot_tradeoff accounting.plot_rdp individual.individual_epsilon individual.account_store",
+                "accounting.plot_curve accounting.plot_steps accounting.plot_tradeoff accounting.plot_rdp individual.individual_epsilon individual.account_store interop.SaddlePrivacyAccountant",
     "derived or proved in its chapter": "plrv.log_mgf contour.composed_atoms contour.spline_transform saddlepoint.cumulant_powers edgeworth.TiltedEdgeworth prv_fft.log_transform prv_fft.TiltedFFT accounting.bayes_risk",
     "a picture": "widgets.Slider widgets.Explorer widgets.tabulate widgets.explore_curve widgets.explore_tilt widgets.explore_tradeoff widgets.digits_norms",
 }
@@ -44,6 +44,8 @@ ERRORS = {
     "accounting.from_steps": "ValueError for anything", "accounting.read_run": "ValueError for anything", "accounting.Budget.would_exceed": "a mechanism, or a composition", "accounting.Budget.spend": "ValueError if that passes the budget",
     "accounting.report": "a word, .*ValueError if no finite", "accounting.main": "status 2", "widgets.Slider.__post_init__": "at least one", "widgets.Explorer.__post_init__": "ValueError for a name", "widgets.Explorer.at": "ValueError if the function",
     "widgets.explore_curve": "1-d array, nats, > 0", "widgets.explore_edgeworth": "1-d array", "widgets.explore_fft": "1-d array", "widgets.explore_saddle": "t > 0", "widgets.explore_tilt": "1-d array", "widgets.explore_tradeoff": r"1-d array of false positive rates, in \(0, 1\]", "widgets.explore_filter": r"shape \(steps, records\)",
+    "interop.SaddleAccountant.step": r">= 0 .*in \(0, 1\]", "interop.SaddleAccountant.load_state_dict": "ValueError for a state that is not", "interop.SaddleAccountant.get_filter_hook_fn": "ValueError if the guard has not paid.*BudgetSpent",
+    "interop.record_norms": "TypeError if the optimizer",
 }
 
 # Parameters that are numbers, and what is enough to say of them: a range, a unit or a shape.
