@@ -1,12 +1,15 @@
 "The contour accountant: named figures, certification against independent references, extremes."
 import json, os, subprocess, sys, tracemalloc, warnings
 from decimal import Decimal
+import mpmath
 import numpy as np
 import pytest
+from hypothesis import given, settings, strategies as st
 import oracles
 from certify import FILE, run
 from dp_saddle import (ApproxDP, ContourAccountant, Discrete, Gaussian, Laplace, PoissonSubsampled, RandomizedResponse, delta, epsilon)
 from dp_saddle.contour import _log_sinhc
+from dp_saddle.plrv import ComposedLoss, GaussianLoss
 
 S = lambda sigma, rate: PoissonSubsampled(base=Gaussian(sigma=sigma), rate=rate)
 GOLDEN = json.load(open(os.path.join(os.path.dirname(FILE), 'golden.json')))
@@ -252,3 +255,28 @@ def test_what_is_too_much_in_a_smoothed_sum(t, X, w, eps):
     smoothed = lambda x: np.exp(Gaussian(sigma=1.).remove.log_delta(np.add.outer(x, w*tau - _spline_shift(w)))) @ weight/weight.sum()
     right, left = np.exp(t*m*X) @ smoothed(eps + m*X), np.exp(-t*m*X) @ smoothed(eps - m*X)
     assert right > 2*left and right + left <= _alias(line, np.array([eps]))[0]*np.exp(line.base - t*eps)
+
+def exact_gaussian(mu, eps):
+    "log delta of the Gaussian curve to 40 digits."
+    from mpmath import exp, log, mpf, ncdf, workdps
+    with workdps(80): return log(ncdf(mpf(mu)/2 - mpf(eps)/mpf(mu)) - exp(mpf(eps))*ncdf(-mpf(mu)/2 - mpf(eps)/mpf(mu)))
+
+@settings(max_examples=150, deadline=None)
+@given(t=st.floats(.3, 6.), X=st.floats(1., 30.), w=st.sampled_from([0., 1e-3, .05, .2, .5, 1., 2.]), eps=st.floats(0., 4.), mu=st.floats(.5, 2.))
+def test_any_line_has_true_bounds(t, X, w, eps, mu):
+    "However coarse the step and wide the smoothing, what is proved of a sum holds; the closed form is the judge. Aliases and smoothing are anything between nothing and all."
+    from dp_saddle.contour import _bracket, _Curve, _line, _Plan
+    line = _line(_Curve(ComposedLoss([(GaussianLoss(mu), 1)]), shortcut=False), _Plan(t, X, 40/mu, w, -1e3, False))       # at 40/mu, |M| is e^-800
+    low, mid, up = (v[0] for v in _bracket(line, np.array([eps])))
+    truth = float(np.exp(float(exact_gaussian(mu, eps)) - line.base + t*eps))
+    assert low <= truth*(1 + 1e-12) + 1e-15 and truth <= up*(1 + 1e-12) + 1e-15 and low <= mid <= up or not low <= up
+
+@pytest.mark.parametrize('mu', [10., 300., 1e4, 3e5])
+def test_rounding_of_large_exponents(mu):
+    "K and t eps are up to 1e11, so their difference has few digits left: the bounds must know."
+    from dp_saddle.contour import _Curve, _line, _log_bounds, _plan
+    curve, eps = _Curve(ComposedLoss([(GaussianLoss(mu), 1)]), shortcut=False), mu*mu/2 + mu*np.linspace(-1, 9, 41)
+    for e in eps:
+        line = _line(curve, _plan(curve, np.array([e]), np.array([float(exact_gaussian(mu, e)) - 26])))
+        low, _, up = (mpmath.mpf(float(v[0])) for v in _log_bounds(line, np.array([e])))
+        assert low <= exact_gaussian(mu, float(e)) <= up < low + 1e-8*(1 + mu*mu*1e-8)
