@@ -6,9 +6,11 @@
 __all__ = ['BudgetSpent', 'SaddleAccountant', 'record_norms', 'SaddlePrivacyAccountant']
 
 # %% ../nbs/08_interop.ipynb #1ab5f014
+import warnings
 from collections import Counter
 from functools import lru_cache
 from math import inf
+from numbers import Real
 import numpy as np
 from .accounting import Budget, delta, epsilon
 from .contour import ContourAccountant
@@ -36,7 +38,9 @@ def _amplified(base, rate):
     "The sampled step; where its noise is too small for a grid, the step without the gain from sampling: an upper bound."
     step = PoissonSubsampled(base=base, rate=rate)
     try: ContourAccountant(2*step)                         # one step alone has a closed form
-    except ValueError: return base
+    except ValueError:
+        warnings.warn(f"{base} has too little noise for a grid: it is charged without the gain from sampling, which is an upper bound only", stacklevel=3)
+        return base
     return step
 
 # %% ../nbs/08_interop.ipynb #7536becc
@@ -96,44 +100,67 @@ class SaddleAccountant(IAccountant or _absent('Opacus', 'opacus')):
         except (ValueError, TypeError) as error:
             self.history = before
             raise ValueError(f"state_dict cannot be loaded: {error}") from None
-    def get_filter_hook_fn(self,
-        sample_rate,  # of the Poisson sample, in (0, 1]
-        guard,        # a `Budget`, for noise and rates that were fixed in advance; or an `RDPFilter`, where they may follow from the outputs so far [GDP 5.1]
-    ):                # a function of the optimizer, for its `attach_step_hook`; raises BudgetSpent
-        "Like get_optimizer_hook_fn, but asks the guard before each step. ValueError if the guard has not paid for the steps so far."
-        _real(0, 1, '(]', sample_rate=sample_rate)
+    def attach_filter(self,
+        optimizer,  # what make_private of this accountant's engine returned
+        guard,      # a `Budget`, for noise and rates that were fixed in advance; or an `RDPFilter`, where they may follow from the outputs so far [GDP 5.1]
+    ):
+        """Ask the guard before each step: where it would be passed, the step raises BudgetSpent, the weights stay, and nothing is counted.
+
+        A guard without steps pays for those so far. ValueError for one that paid for others, or an optimizer that does not report to this accountant."""
+        count = getattr(optimizer, 'step_hook', None)
+        count = getattr(count, 'counts', count)               # a guard attached before is replaced
+        if not callable(count): raise ValueError(f"optimizer must be one that make_private returned, got {type(optimizer).__name__}")
         if not isinstance(guard, (Budget, RDPFilter)): raise TypeError(f"guard must be a Budget or an RDPFilter, got {guard!r}")
-        if guard.steps != len(self): raise ValueError(f"guard must have paid for the steps so far, {len(self)}, got one that has paid for {guard.steps}")
-        count = self.get_optimizer_hook_fn(sample_rate)
-        def hook_fn(optim):
-            (sigma, rate, _), = _history([(optim.noise_multiplier, sample_rate*optim.accumulated_iterations, 1)])
+        def pay(sigma, rate, steps):
+            if not sigma: raise BudgetSpent("a step without noise passes any budget: it was not taken")
             step = _amplified(Gaussian(sigma=sigma), rate)
-            cost = step if isinstance(guard, Budget) else rdp(step, guard.order)*(1 + 1e-11)       # of rounding
-            if guard.would_exceed(cost): raise BudgetSpent(f"step {len(self) + 1} would pass the budget: it was not taken; {guard.spent:.6g} is spent")
-            guard.spend(cost)
-            count(optim)
-        return hook_fn
+            for cost in [(step, steps)] if isinstance(guard, Budget) else [(rdp(step, guard.order)*(1 + 1e-11),)]*steps:       # of rounding
+                if guard.would_exceed(*cost): raise BudgetSpent(f"step {guard.steps + 1} would pass the budget: it was not taken; {guard.spent:.6g} is spent")
+                guard.spend(*cost)
+        if not guard.steps:
+            for entry in _history(self.history): pay(*entry)
+        if isinstance(guard, Budget) and guard.steps and dict(Composition(guard.history).steps) != dict(self.composition.steps): raise ValueError(f"guard must have paid for the steps so far, {self.composition}, got one that paid for {Composition(guard.history)}")
+        def hook_fn(optim):
+            if guard.steps != len(self): raise ValueError(f"guard must have paid for the steps so far, {len(self)}, got one that paid for {guard.steps}: attach the guard after the state is loaded")
+            before, self.history = self.history, []
+            try: count(optim)                              # Opacus' own hook, which knows the rate, into an empty history
+            finally: new, self.history = self.history, before
+            if len(new) != 1: raise ValueError("optimizer must report to this accountant: it is another engine's")
+            try: pay(*new[0])
+            except BudgetSpent: optim._is_last_step_skipped = False; raise      # else Opacus keeps this gradient
+            self.step(noise_multiplier=new[0][0], sample_rate=new[0][1])
+        hook_fn.counts = count
+        optimizer.attach_step_hook(hook_fn)
 
 if register_accountant: register_accountant('saddle', SaddleAccountant, force=True)
 
 # %% ../nbs/08_interop.ipynb #eec14724
 def record_norms(
-    model, optimizer,  # as `make_private` returns them, with flat clipping
+    model, optimizer,  # as `make_private` returns them, with flat clipping, grad_sample_mode 'hooks', at least single precision; in training mode
     criterion,         # criterion(model(records), targets) -> the loss, as in the training
     records, targets,  # tensors, one entry for each record along the first axis
     batch=512,         # records at a time, >= 1
 ):                     # array of shape (records,), in [0, max_grad_norm], rounded up: for `IndividualAccountant.step`
-    "Norms of all records' gradients after clipping [GDP App. D], between two steps. TypeError if the optimizer keeps no gradients of records."
+    """Norms of all records' gradients after clipping [GDP App. D], between two steps.
+
+    The pass must do what the training does: no dropout, no augmentation. ValueError or TypeError where the gradients are not those of the training."""
     import torch
     _count(1, batch=batch)
-    if not hasattr(type(optimizer), 'grad_samples') or not isinstance(optimizer.max_grad_norm, (int, float)): raise TypeError(f"optimizer must be one that make_private returns with clipping='flat', got {type(optimizer).__name__}")
-    norms = []
-    optimizer.zero_grad()
-    for x, y in zip(torch.split(records, batch), torch.split(targets, batch)):
-        criterion(model(x), y).backward()
-        norms.append(torch.stack([g.flatten(1).double().norm(dim=1) for g in optimizer.grad_samples]).norm(dim=0).cpu().numpy())
+    if not hasattr(type(optimizer), 'grad_samples') or not isinstance(optimizer.max_grad_norm, Real): raise TypeError(f"optimizer must be one that make_private returns with clipping='flat', got {type(optimizer).__name__}")
+    if not model.training: raise ValueError("model must be in training mode: Opacus keeps no gradients of records in the other")
+    if any('Dropout' in type(m).__name__ and m.p for m in model.modules()): raise ValueError("model must have no dropout: the norms would be those of another draw; charge the clip instead")
+    if any(torch.finfo(p.dtype).eps > 2e-7 for p in optimizer.params): raise ValueError("model must be in single precision at least: rounding hides the norms")
+    def norms(x, y):
         optimizer.zero_grad()
-    return np.minimum(np.concatenate(norms)*(1 + 1e-5), optimizer.max_grad_norm)       # gradients in single precision: rounded up
+        criterion(model(x), y).backward()
+        if any(getattr(p, 'grad_sample', None) is None for p in optimizer.params): raise TypeError("optimizer must be one that make_private returns with grad_sample_mode='hooks': there are no gradients of records")
+        found = torch.stack([g.flatten(1).double().norm(dim=1) for g in optimizer.grad_samples]).norm(dim=0).cpu().numpy()
+        optimizer.zero_grad()
+        return found
+    out = np.concatenate([norms(*part) for part in zip(torch.split(records, batch), torch.split(targets, batch))])
+    alone = norms(records[:1], targets[:1])
+    if not np.allclose(alone, out[:1], rtol=1e-3): raise ValueError(f"criterion must be reduced as loss_reduction = {optimizer.loss_reduction!r} says: the first record's norm is {out[0]:.4g} among others and {alone[0]:.4g} alone")
+    return np.minimum(out*(1 + 1e-5), optimizer.max_grad_norm)       # single precision: rounded up
 
 # %% ../nbs/08_interop.ipynb #bc893283
 class SaddlePrivacyAccountant(PrivacyAccountant or _absent('dp_accounting', 'dp-accounting')):
@@ -155,7 +182,7 @@ class SaddlePrivacyAccountant(PrivacyAccountant or _absent('dp_accounting', 'dp-
         if not self._private: return inf
         if target_delta == 1: return 0.
         if target_delta > 0: return epsilon(self.composition, delta=target_delta)
-        return max([0.] + [inf if law.p_inf else law.sup*(1 + 1e-12) for law in ContourAccountant(self.composition).laws if law.parts])
+        return max([0.] + [inf if law.p_inf else law.sup*(1 + 1e-12) + 1e-15 for law in ContourAccountant(self.composition).laws if law.parts])
     def get_delta(self,
         target_epsilon,  # >= 0, nats; inf: the mass of an infinite loss
     ):                   # delta in [0, 1], rounded up
@@ -194,7 +221,7 @@ class SaddlePrivacyAccountant(PrivacyAccountant or _absent('dp_accounting', 'dp-
     def _response(self, p, k):
         if self.neighboring_relation.name == 'ADD_OR_REMOVE_ONE': raise ValueError("neighboring_relation must be REPLACE_ONE or REPLACE_SPECIAL for RandomizedResponse: without the record there is no answer")
         _real(0, 1, '[]', noise_parameter=p); _count(1, num_buckets=k)
-        if k == 1 or p == 0: return None if k == 1 else inf
+        if k == 1 or p/k < 1e-300: return None if k == 1 else inf
         truth, lie = 1 - p + p/k, p/k
         if self.neighboring_relation.name == 'REPLACE_SPECIAL': return Discrete(p=(truth, (k - 1)*lie), q=(1/k, 1 - 1/k))
         return Discrete(p=(truth, lie, (k - 2)*lie)[:k], q=(lie, truth, (k - 2)*lie)[:k])
@@ -204,5 +231,5 @@ class SaddlePrivacyAccountant(PrivacyAccountant or _absent('dp_accounting', 'dp-
         if kind in ('PoissonSampled', 'RandomizedResponse'): raise ValueError(f"{kind} cannot be sampled here")
         step = self._step(event, kind)
         if rate == 0 or rate == 1 or step in (None, inf): return step if rate else None
-        if self.neighboring_relation.name == 'REPLACE_ONE': raise ValueError("neighboring_relation must be ADD_OR_REMOVE_ONE or REPLACE_SPECIAL for PoissonSampled: no loss of replacing a record is proved")
+        if self.neighboring_relation.name == 'REPLACE_ONE': raise ValueError("neighboring_relation must be ADD_OR_REMOVE_ONE or REPLACE_SPECIAL for PoissonSampled: replacing a record of a sample has no proved loss here")
         return _amplified(step, float(rate))

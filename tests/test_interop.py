@@ -136,9 +136,10 @@ def test_small_noise(sigma):
     "Finite, and below what it costs without sampling; Opacus' own accountants: inf, NaN, or no answer. The noise of the last two is too small for a grid."
     a = SaddleAccountant()
     a.history = [(sigma, .1, 100)]
-    with warnings.catch_warnings():
-        warnings.simplefilter('ignore')
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter('always')
         assert 0 < a.get_epsilon(1e-5) <= epsilon(100*Gaussian(sigma=sigma), delta=1e-5) < math.inf
+    assert any('upper bound only' in str(w.message) for w in said) == (sigma < .01)
 
 def test_registered_on_import():
     code = "import dp_saddle.interop\nfrom opacus import PrivacyEngine\nassert type(PrivacyEngine(accountant='saddle').accountant) is dp_saddle.interop.SaddleAccountant"
@@ -148,7 +149,7 @@ def test_registered_on_import():
 def test_budget_stops_the_loop():
     model, optimizer, loader, engine = ready()
     guard = Budget(eps=3., delta=1e-5)
-    optimizer.attach_step_hook(engine.accountant.get_filter_hook_fn(.1, guard))
+    engine.accountant.attach_filter(optimizer, guard)
     with pytest.raises(BudgetSpent, match='would pass the budget'):
         for k in range(100): epoch(model, optimizer, loader)
     n, weights = len(engine.accountant), [p.detach().clone() for p in model.parameters()]
@@ -159,7 +160,7 @@ def test_budget_stops_the_loop():
 def test_renyi_filter_stops_the_loop():
     model, optimizer, loader, engine = ready()
     guard, cost = RDPFilter(order=4., budget=.5), {sigma: rdp(S(sigma, .1), 4.) for sigma in (1., 2.)}
-    optimizer.attach_step_hook(engine.accountant.get_filter_hook_fn(.1, guard))
+    engine.accountant.attach_filter(optimizer, guard)
     with pytest.raises(BudgetSpent):
         for k in range(1000):
             epoch(model, optimizer, loader)
@@ -167,15 +168,50 @@ def test_renyi_filter_stops_the_loop():
     spent = sum(n*cost[sigma] for sigma, _, n in engine.accountant.history)
     assert spent <= .5 < spent + cost[optimizer.noise_multiplier] and guard.spent == pytest.approx(spent, rel=1e-9)
 
-def test_filter_hooks_are_asked_rightly():
-    a = SaddleAccountant()
-    a.history = [(1., .1, 5)]
-    with pytest.raises(ValueError, match='guard must have paid .* 5'): a.get_filter_hook_fn(.1, Budget(eps=3., delta=1e-5))
-    with pytest.raises(TypeError, match='guard'): a.get_filter_hook_fn(.1, 3.)
-    with pytest.raises(ValueError, match='sample_rate'): a.get_filter_hook_fn(1.1, Budget(eps=3., delta=1e-5))
-    guard = Budget(eps=3., delta=1e-5)
-    guard.spend(a.composition)
-    a.get_filter_hook_fn(.1, guard)
+def test_filters_are_attached_rightly(tmp_path):
+    model, optimizer, loader, engine = ready()
+    with pytest.raises(TypeError, match='guard'): engine.accountant.attach_filter(optimizer, 3.)
+    with pytest.raises(ValueError, match='make_private'): engine.accountant.attach_filter(torch.optim.SGD(model.parameters(), lr=1.), Budget(eps=3., delta=1e-5))
+    SaddleAccountant().attach_filter(optimizer, Budget(eps=3., delta=1e-5))
+    with pytest.raises(ValueError, match="another engine's"): epoch(model, optimizer, loader)
+    assert len(engine.accountant) == 0 or engine.accountant.history == [(1., .1, 1)]
+
+@pytest.mark.parametrize('guard', [Budget(eps=10., delta=1e-5), RDPFilter(order=4., budget=5.)])
+def test_a_fresh_guard_pays_for_what_was_done(guard):
+    model, optimizer, loader, engine = ready()
+    epoch(model, optimizer, loader)
+    engine.accountant.attach_filter(optimizer, guard)
+    assert guard.steps == 10 and len(engine.accountant) == 10
+    epoch(model, optimizer, loader)
+    assert guard.steps == 20 == len(engine.accountant)
+    engine.accountant.attach_filter(optimizer, guard)                # again: no step is paid twice
+    epoch(model, optimizer, loader)
+    assert guard.steps == 30 == len(engine.accountant)
+    engine.accountant.history = [(1., .1, 35)]                       # a checkpoint, loaded too late
+    with pytest.raises(ValueError, match='after the state is loaded'): epoch(model, optimizer, loader)
+
+def test_a_guard_that_paid_for_others_or_cannot():
+    model, optimizer, loader, engine = ready()
+    engine.accountant.history = [(1., .1, 5)]
+    other = Budget(eps=3., delta=1e-5)
+    other.spend(S(50., .001), 5)
+    with pytest.raises(ValueError, match='got one that paid for'): engine.accountant.attach_filter(optimizer, other)
+    with pytest.raises(BudgetSpent): engine.accountant.attach_filter(optimizer, Budget(eps=.1, delta=1e-5))
+    optimizer.noise_multiplier, optimizer_hook = 0., optimizer.step_hook
+    engine.accountant.attach_filter(optimizer, Budget(eps=3., delta=1e-5))
+    with pytest.raises(BudgetSpent, match='without noise'): epoch(model, optimizer, loader)
+
+def test_filter_with_virtual_steps():
+    model, optimizer, loader, engine = ready()
+    guard = Budget(eps=1.9, delta=1e-5)
+    engine.accountant.attach_filter(optimizer, guard)
+    def small():
+        with BatchMemoryManager(data_loader=loader, max_physical_batch_size=30, optimizer=optimizer) as parts: epoch(model, optimizer, parts)
+    for again in range(2):                                           # and it stays so
+        with pytest.raises(BudgetSpent):
+            for k in range(100): small()
+    n = len(engine.accountant)
+    assert engine.accountant.history == [(1., .1, n)] and epsilon(n*S(1., .1), delta=1e-5) <= 1.9 < epsilon((n + 1)*S(1., .1), delta=1e-5)
 
 def test_record_norms():
     model, optimizer, loader, engine = ready(max_grad_norm=3.)
@@ -190,10 +226,22 @@ def test_record_norms():
     own = book.epsilon(1e-5)
     assert len(engine.accountant) == book.steps == 10 and (own.upper <= engine.get_epsilon(1e-5)*(1 + 1e-9)).all() and own.upper.min() < .9*own.upper.max()
 
-def test_record_norms_need_the_private_optimizer():
+def test_record_norms_of_what_is_trained():
+    "Or an error: no optimizer of Opacus, no gradients of records, dropout, another reduction, too few digits."
+    norms = lambda model, optimizer, **how: record_norms(model, optimizer, loss, pixels[:50], labels[:50], **how)
     model, optimizer, loader, engine = ready()
-    with pytest.raises(TypeError, match='make_private'): record_norms(model, torch.optim.SGD(model.parameters(), lr=1.), loss, pixels, labels)
-    with pytest.raises(ValueError, match='batch'): record_norms(model, optimizer, loss, pixels, labels, batch=0)
+    with pytest.raises(TypeError, match='make_private'): norms(model, torch.optim.SGD(model.parameters(), lr=1.))
+    with pytest.raises(ValueError, match='batch'): norms(model, optimizer, batch=0)
+    assert (norms(model, optimizer, batch=7) == pytest.approx(norms(model, optimizer), rel=1e-5))
+    model.eval()
+    with pytest.raises(ValueError, match='training mode'): norms(model, optimizer)
+    model, optimizer, loader, engine = ready(loss_reduction='sum')
+    with pytest.raises(ValueError, match='criterion must be reduced'): norms(model, optimizer)
+    assert norms(model, optimizer, batch=1).shape == (50,)
+    for layers, words in (([nn.Linear(64, 10), nn.Dropout(.5)], 'dropout'), ([nn.Linear(64, 10).to(torch.bfloat16)], 'single precision')):
+        model = nn.Sequential(*layers)
+        model, optimizer, _ = opacus.PrivacyEngine(accountant='saddle').make_private(module=model, optimizer=torch.optim.SGD(model.parameters(), lr=1.), data_loader=loader, noise_multiplier=1., max_grad_norm=1.)
+        with pytest.raises(ValueError, match=words): norms(model, optimizer)
 
 # dp_accounting
 
@@ -256,7 +304,7 @@ def test_what_the_events_are():
     (dp_event.UnsupportedDpEvent(), ADD, 'Unsupported has no loss'), (dp_event.ZCDpEvent(1.), ADD, 'ZC has no loss'), (dp_event.SingleEpochTreeAggregationDpEvent(1., 4), ADD, 'no loss'), (dp_event.RepeatAndSelectDpEvent(G(1.), 2., 1.), ADD, 'no loss'),
     (dp_event.MixtureOfGaussiansDpEvent(1., [0., 1.], [.5, .5]), ADD, 'no loss'), (dp_event.SampledWithoutReplacementDpEvent(100, 10, G(1.)), ADD, 'no loss'), (dp_event.SampledWithReplacementDpEvent(100, 10, G(1.)), ADD, 'no loss'),
     (P(.1, N(G(1.), 2)), ADD, 'SelfComposed has no loss'), (P(.1, C([G(1.)])), ADD, 'Composed has no loss'), (P(.1, P(.1, G(1.))), ADD, 'cannot be sampled'), (P(.1, RR(.1, 3)), SPECIAL, 'cannot be sampled'),
-    (P(.1, G(1.)), REPLACE, 'no loss of replacing'), (RR(.1, 3), ADD, 'REPLACE_ONE'), (RR(1.5, 3), REPLACE, 'noise_parameter'), (RR(.1, 0), REPLACE, 'num_buckets'),
+    (P(.1, G(1.)), REPLACE, 'no proved loss'), (RR(.1, 3), ADD, 'REPLACE_ONE'), (RR(1.5, 3), REPLACE, 'noise_parameter'), (RR(.1, 0), REPLACE, 'num_buckets'),
     (G(-1.), ADD, 'sigma'), (G(math.nan), ADD, 'sigma'), (L(-1.), ADD, 'scale'), (P(1.5, G(1.)), ADD, 'sampling_probability'), (P(-.1, G(1.)), ADD, 'sampling_probability'), (DL(1., 0), ADD, 'sensitivity'), (DL(1., 1.5), ADD, 'sensitivity'),
     (event('DiscreteGaussianDpEvent', sigma=1., sensitivity=1, dimension=2), ADD, 'dimension'), (N(G(1.), -2), ADD, 'count'), (event('EpsilonDeltaDpEvent', epsilon=-1., delta=0.), ADD, 'eps')])
 def test_refused(bad, relation, words):
