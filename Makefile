@@ -45,7 +45,10 @@ test-browser: .venv/browser.stamp docs  ## open the site and JupyterLab in Chrom
 mutants: .venv/dev.stamp  ## put small mistakes into copies of the library: each must be noticed; takes hours
 	$(BIN)/python tests/mutate.py --count 20
 
-benchmark: .venv/dev.stamp  ## time the library, on one thread
+benchmark: .venv/dev.stamp  ## measure the library beside other accountants, on one thread; takes half an hour
+	$(BIN)/python tests/peers.py
+	$(BIN)/python docs/execute.py nbs/benchmark.ipynb
+	$(BIN)/nbdev_clean --fname nbs/benchmark.ipynb
 	$(BIN)/pytest -q --benchmark-only -o addopts=
 
 sync: .venv/dev.stamp  ## check that notebooks, library and README belong together

@@ -190,7 +190,7 @@ def serve(make, exact=True, memory=8):
         os.close(write)
         text = os.read(read, 1 << 16) if select.select([read], [], [], limit)[0] else None
         os.kill(child, signal.SIGKILL); os.waitpid(child, 0); os.close(read)
-        print((text or b'').decode() or json.dumps(dict(failure=f'more than {limit:g} s' if text is None else 'killed: memory')), flush=True)
+        print((text or b'').decode() or json.dumps(dict(failure=f'more than {limit:g} s' if text is None else 'killed')), flush=True)
 
 class Peer:
     "Asks an accountant that runs in its own process."
