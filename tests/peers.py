@@ -6,7 +6,7 @@ others if it was quick. MB is the peak of resident memory above what was there a
 time-out, NaN, a negative eps, or no finite answer. Then LADDERS: one question made harder until an accountant fails or is wrong (below .99 or above 2 times
 what ours answers); and checks: delta at both our bounds by tests/oracles.py, which does not know the library.
 
-The file is written after each accountant. --resume keeps what it has; --only measures what is named (accountants or settings) again and keeps the rest.
+The file is written after each setting. --resume keeps what it has; --only measures what is named (accountants or settings) again and keeps the rest.
 """
 import argparse, contextlib, datetime, io, json, math, os, platform, resource, select, signal, statistics, subprocess, sys, time, warnings
 from importlib.metadata import version
@@ -238,16 +238,21 @@ def main():
         parts = dict(machine=machine, columns=COLUMNS, settings=SETTINGS, ours=OURS, rows=told, ladders={k: ladders[k] for k in PEERS if k in ladders}, checks=checks)
         args.out.write_text('{' + ',\n'.join(f'{json.dumps(k)}: {json.dumps(v)}' for k, v in parts.items()).replace(': {"MNIST, noise 1.12"', ':\n{"MNIST, noise 1.12"') + '}\n', encoding='utf-8')
     load = round(os.getloadavg()[0], 1)
-    with Peer('ContourAccountant') as ask: known = {rung['name']: ask(rung, args.limit)['upper'] for rung in sum(LADDERS.values(), [])}
-    for name in PEERS:
-        mine, begun = rows.setdefault(name, {}), time.time()
-        with Peer(name) as ask:
-            for s in SETTINGS:
-                if name in MORE and s['name'] not in REFINED or not chosen(name, s['name']) or (args.resume and s['name'] in mine): continue
-                mine[s['name']] = ask(s, args.limit)
-            if name in ASKED and chosen(name) and not (args.resume and name in ladders): ladders[name] = {k: climb(ask, rungs, known, args.limit/2) for k, rungs in LADDERS.items()}
-        print(f'{name}: {time.time() - begun:.0f} s; {sum(bool(r["failure"]) for r in mine.values())} of {len(mine)} failed', flush=True)
-        write()
+    with contextlib.ExitStack() as open_ones:
+        asked = {}
+        def ask(name, *question):
+            if name not in asked: asked[name] = open_ones.enter_context(Peer(name))
+            return asked[name](*question)
+        for s in SETTINGS:                                                           # one after the other on the same setting: the load of the machine changes slowly
+            todo, begun = [n for n in PEERS if (n in ASKED or s['name'] in REFINED) and chosen(n, s['name']) and not (args.resume and s['name'] in rows.get(n, {}))], time.time()
+            for name in todo: rows.setdefault(name, {})[s['name']] = ask(name, s, args.limit)
+            failed = [f'{n} ({rows[n][s["name"]]["failure"]})' for n in todo if rows[n][s['name']]['failure']]
+            if todo: print(f'{s["name"]}: {len(todo)} in {time.time() - begun:.0f} s;', 'failed:'*bool(failed), '; '.join(failed), flush=True); write()
+        todo = [n for n in ASKED if chosen(n) and not (args.resume and n in ladders)]
+        known = {rung['name']: ask('ContourAccountant', rung, args.limit)['upper'] for rung in sum(LADDERS.values(), []) if todo}
+        for name in todo:
+            ladders[name] = {k: climb(lambda *question: ask(name, *question), rungs, known, args.limit/3) for k, rungs in LADDERS.items()}
+            print(f'ladders of {name}: {ladders[name]}', flush=True); write()
     with Peer('oracle') as ask:
         for s in SETTINGS:
             row = rows['ContourAccountant'].get(s['name'], {})
