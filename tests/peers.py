@@ -257,8 +257,8 @@ def main():
         for s in SETTINGS:
             row = rows['ContourAccountant'].get(s['name'], {})
             bounds = {k: row.get(k) or 0. for k in ('lower', 'upper')}
-            if {k: checks.get(s['name'], {}).get(k) for k in bounds} != bounds:      # slow, and the same on every machine where our bounds are
-                checks[s['name']] = bounds | ask(s, 15*args.limit, **bounds)
+            if {k: checks.get(s['name'], {}).get(k) for k in bounds} != bounds or not checks[s['name']]['check']:      # slow, and the same on every machine where our bounds are
+                checks[s['name']] = bounds | {'check': ask(s, 15*args.limit, **bounds).get('check')}
                 print(f'checked {s["name"]}: {checks[s["name"]]}', flush=True); write()
 
 if __name__ == '__main__': main()
