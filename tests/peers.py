@@ -138,8 +138,8 @@ def oracle():
     import oracles
     def ask(sigma, rate, steps, delta, lower, upper):
         def one(eps, way):
-            low, high, route = oracles.reference([(('sub', ('gaussian', sigma), rate), steps)], eps, way, 16, 100)
-            if route == 'by_fft' and high > 2*low and way == 'remove':
+            low, high, route = oracles.reference([(('sub', ('gaussian', sigma), rate), steps)], eps, way, 14, 150)
+            if route == 'by_fft' and way == 'remove':
                 value = line(sigma, rate, steps, eps)
                 low, high, route = value*(1 - 1e-8), value*(1 + 1e-8), 'line'
             return float(low/delta - 1), float(high/delta - 1), route
