@@ -124,7 +124,7 @@ class Table(list):
         line = lambda tag, cells: '<tr>' + ''.join(f'<{tag}>{html.escape(str(c))}</{tag}>' for c in cells) + '</tr>'
         return '<table>' + line('th', self._columns()) + ''.join(line('td', row.values()) for row in self) + '</table>'
 
-_METHODS = {ContourAccountant: 'certified', TiltedFFT: 'proved, on a grid', SaddlePointCLT: 'proved', EdgeworthInterval: 'proved', MomentsAccountant: 'proved, from above', PRVAccountant: 'band, rounding not included',
+_METHODS = {ContourAccountant: 'certified', TiltedFFT: 'proved, on a grid', SaddlePointCLT: 'proved', EdgeworthInterval: 'proved', MomentsAccountant: 'proved, from above', PRVAccountant: 'proved, a band',
             SaddlePointMSD: 'estimate', TiltedEdgeworth: 'estimate', EdgeworthAccountant: 'estimate', FourierAccountant: 'estimate', GaussianLimit: 'proved, absolute'}
 
 def compare(

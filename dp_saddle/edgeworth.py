@@ -158,7 +158,7 @@ def moment_bound(
     eps=.1,               # the free parameter, in (0, 1/3)
     smooth=None,          # function (a, b) -> bound on the integral of |f(u)|/u from a to b: the version under regularity
 ):                        # bound on sup |F - E_1|
-    "The explicit first-order Edgeworth bounds with their remainders [EA Lemma 4.3, Thm A.2 (any steps), A.3 (identical); under regularity A.4, A.5]."
+    "The explicit first-order Edgeworth bounds with their remainders [EA Lemma 4.3] (Derumigny, Girard and Guyonvarch, Thm A.2: any steps; A.3: identical; A.4, A.5: under regularity)."
     lam, k, d, root, mu = abs(lam3), K4/n, 1 - 3*eps, sqrt(n), _half_moment
     P1, e1, P2, e2, e3 = _first_constants(n, lam, K4, eps)
     T = 2*pi*root/Kt3 if smooth is None else 16*pi**4*n*n/Kt3**4

@@ -113,9 +113,10 @@ class PRVAccountant(Accountant):
         root = sqrt(sum(n for _, n in law.parts)/2*log(12/delta_error))
         mesh = eps_error/root
         (left, lefts, t0), (right, rights, t1) = (_reaches(side, eps_error, delta_error) for side in (law.reverse, law))
-        need = (left + right + 2*eps_error)/mesh + 4
+        moved = delta_error*(left + right + 1/t0 + 1/t1)      # what cutting off can do to the mean
+        need = (left + right + 2*(eps_error + moved))/mesh + 4
         if need > max_points:
-            fits = (left + right)*root/(max_points - 2*root - 5) if max_points > 2*root + 5 else inf
+            fits = (left + right + 2*moved)*root/(max_points - 2*root - 5) if max_points > 2*root + 5 else inf
             digits = 10.**(floor(np.log10(fits)) - 2) if fits < inf else 1.
             raise ValueError(f"eps_error must be at least {ceil(fits*1.01/digits)*digits if fits < inf else inf:.3g} to fit into max_points = {max_points}, got {eps_error!r}, which takes {ceil(need)} points")
         points = fft.next_fast_len(2*ceil(need/2), real=True)
@@ -127,9 +128,9 @@ class PRVAccountant(Accountant):
             shift += n*(p.cumulants(0., 1)[0] - mesh*(w @ i))
             parts.append((w, int(i[0]), n))
         weights, rounding = _sum_on_circle(parts, points)
-        start = floor((-left - eps_error - shift)/mesh) - 1
+        start = floor((-left - eps_error - moved - shift)/mesh) - 1
         curve = _GridCurve(np.roll(weights, -(start % points)), start*mesh + shift, mesh)
-        return curve, eps_error + delta_error*(left + right + 1/t0 + 1/t1), delta_error + rounding
+        return curve, eps_error + moved, delta_error + rounding
     def _delta(self, law, eps, floor):
         p = law.p_inf
         if law not in self._curves: return 0*eps + p*(1 - 1e-12), 0*eps + p, 0*eps + p*(1 + 1e-12)
