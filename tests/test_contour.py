@@ -280,3 +280,15 @@ def test_rounding_of_large_exponents(mu):
         line = _line(curve, _plan(curve, np.array([e]), np.array([float(exact_gaussian(mu, e)) - 26])))
         low, _, up = (mpmath.mpf(float(v[0])) for v in _log_bounds(line, np.array([e])))
         assert low <= exact_gaussian(mu, float(e)) <= up < low + 1e-8*(1 + mu*mu*1e-8)
+
+@pytest.mark.parametrize('law, goal', [(100*Laplace(scale=20.), 1e-5), (30*S(.7, .02), 1e-6), (5*S(.02, 1e-5), 2e-5)])
+def test_where_the_basic_bounds_cross(law, goal):
+    "What is left where a sum of nodes says nothing: both ends, to 13 digits, of where the bounds from single steps fall through the goal."
+    from dp_saddle.contour import _basic, _cross, _Curve
+    curve = _Curve(law.remove)
+    for side in (0, 1):
+        low, high = _cross(curve, side, np.log(goal), 3000.)
+        assert 0 <= low <= high <= 3000. and high - low <= 2e-13*high
+        assert _basic(curve, np.array([high]))[side][0] <= np.log(goal) and (low == 0 or _basic(curve, np.array([low]))[side][0] > np.log(goal))
+        exact = ContourAccountant(law.remove).epsilon(goal)
+        assert low <= exact.upper if side == 0 else exact.lower <= high

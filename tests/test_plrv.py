@@ -120,3 +120,9 @@ def test_bad_input(name, kind, call):
     "The error names the parameter first."
     with pytest.raises(kind) as e: call()
     assert str(e.value).startswith(name), str(e.value)
+
+@pytest.mark.parametrize('make', [lambda x: Gaussian(sigma=x), lambda x: Laplace(scale=x), lambda x: Gaussian(sigma=1., sensitivity=1/x), lambda x: Laplace(scale=1., sensitivity=1/x)])
+def test_the_ends_of_the_noise_that_is_taken(make):
+    for x in (1.01e-100, .99e100): make(x)
+    for x in (.99e-100, 1.01e100):
+        with pytest.raises(ValueError, match=r'must be in \(1e-100, 1e\+100\)'): make(x)
