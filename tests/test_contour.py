@@ -287,8 +287,8 @@ def test_where_the_basic_bounds_cross(law, goal):
     from dp_saddle.contour import _basic, _cross, _Curve
     curve = _Curve(law.remove)
     for side in (0, 1):
-        low, high = _cross(curve, side, np.log(goal), 3000.)
-        assert 0 <= low <= high <= 3000. and high - low <= 2e-13*high + 1e-50
+        low, high = _cross(curve, side, np.log(goal), 3e4)
+        assert 0 <= low <= high <= 3e4 and high - low <= 2e-13*high + 1e-50
         assert _basic(curve, np.array([high]))[side][0] <= np.log(goal) and (low == 0 or _basic(curve, np.array([low]))[side][0] > np.log(goal))
         exact = ContourAccountant(law.remove).epsilon(goal)
         assert low <= exact.upper if side == 0 else exact.lower <= high
