@@ -164,11 +164,12 @@ def record_norms(
 
 # %% ../nbs/08_interop.ipynb #bc893283
 class SaddlePrivacyAccountant(PrivacyAccountant or _absent('dp_accounting', 'dp-accounting')):
-    "Certified accounting for dp_accounting's events: Gaussian, Laplace, discrete noise, randomised response and (eps, delta), sampled and composed. ImportError without dp_accounting."
+    "Certified accounting for dp_accounting's events: Gaussian, Laplace, discrete noise, randomised response and (eps, delta), sampled and composed. ImportError without dp_accounting, TypeError for a relation that is none."
     def __init__(self,
         neighboring_relation=NeighboringRelation and NeighboringRelation.ADD_OR_REMOVE_ONE,  # a dp_accounting.NeighboringRelation
     ):
         super().__init__(neighboring_relation)
+        if not isinstance(neighboring_relation, NeighboringRelation): raise TypeError(f"neighboring_relation must be a dp_accounting.NeighboringRelation, got {neighboring_relation!r}")
         self._counts, self._private = Counter(), True
     @property
     def composition(self):
@@ -203,7 +204,7 @@ class SaddlePrivacyAccountant(PrivacyAccountant or _absent('dp_accounting', 'dp-
         elif do_compose and count and step is not None: self._counts[step] += count
     def _step(self, event, kind):
         "The mechanism of an event; None if it costs nothing, inf if it is not private. ValueError if it has no loss here."
-        noise = lambda x, make: make(x) if x else inf
+        noise = lambda x, make: inf if x == 0 else make(x)
         moved = 2 if self.neighboring_relation.name == 'REPLACE_ONE' else 1
         match kind:
             case 'NoOp': return None

@@ -45,7 +45,7 @@ ERRORS = {
     "accounting.report": "a word, .*ValueError if no finite", "accounting.main": "status 2", "widgets.Slider.__post_init__": "at least one", "widgets.Explorer.__post_init__": "ValueError for a name", "widgets.Explorer.at": "ValueError if the function",
     "widgets.explore_curve": "1-d array, nats, > 0", "widgets.explore_edgeworth": "1-d array", "widgets.explore_fft": "1-d array", "widgets.explore_saddle": "t > 0", "widgets.explore_tilt": "1-d array", "widgets.explore_tradeoff": r"1-d array of false positive rates, in \(0, 1\]", "widgets.explore_filter": r"shape \(steps, records\)",
     "interop.SaddleAccountant.step": r">= 0 .*in \(0, 1\]", "interop.SaddleAccountant.load_state_dict": "ValueError for a state that is not", "interop.SaddleAccountant.attach_filter": "BudgetSpent.*ValueError for one that paid for others",
-    "interop.record_norms": "ValueError or TypeError where",
+    "interop.record_norms": "ValueError or TypeError where", "interop.SaddlePrivacyAccountant.__init__": "TypeError for a relation",
 }
 
 # Parameters that are numbers, and what is enough to say of them: a range, a unit or a shape.

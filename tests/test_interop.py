@@ -305,7 +305,7 @@ def test_what_the_events_are():
     (dp_event.MixtureOfGaussiansDpEvent(1., [0., 1.], [.5, .5]), ADD, 'no loss'), (dp_event.SampledWithoutReplacementDpEvent(100, 10, G(1.)), ADD, 'no loss'), (dp_event.SampledWithReplacementDpEvent(100, 10, G(1.)), ADD, 'no loss'),
     (P(.1, N(G(1.), 2)), ADD, 'SelfComposed has no loss'), (P(.1, C([G(1.)])), ADD, 'Composed has no loss'), (P(.1, P(.1, G(1.))), ADD, 'cannot be sampled'), (P(.1, RR(.1, 3)), SPECIAL, 'cannot be sampled'),
     (P(.1, G(1.)), REPLACE, 'no proved loss'), (RR(.1, 3), ADD, 'REPLACE_ONE'), (RR(1.5, 3), REPLACE, 'noise_parameter'), (RR(.1, 0), REPLACE, 'num_buckets'),
-    (G(-1.), ADD, 'sigma'), (G(math.nan), ADD, 'sigma'), (L(-1.), ADD, 'scale'), (P(1.5, G(1.)), ADD, 'sampling_probability'), (P(-.1, G(1.)), ADD, 'sampling_probability'), (DL(1., 0), ADD, 'sensitivity'), (DL(1., 1.5), ADD, 'sensitivity'),
+    (G(-1.), ADD, 'sigma'), (G(None), ADD, 'sigma'), (L('1'), ADD, 'scale'), (G(math.nan), ADD, 'sigma'), (L(-1.), ADD, 'scale'), (P(1.5, G(1.)), ADD, 'sampling_probability'), (P(-.1, G(1.)), ADD, 'sampling_probability'), (DL(1., 0), ADD, 'sensitivity'), (DL(1., 1.5), ADD, 'sensitivity'),
     (event('DiscreteGaussianDpEvent', sigma=1., sensitivity=1, dimension=2), ADD, 'dimension'), (N(G(1.), -2), ADD, 'count'), (event('EpsilonDeltaDpEvent', epsilon=-1., delta=0.), ADD, 'eps')])
 def test_refused(bad, relation, words):
     "By name, before anything is counted, wherever it stands."
@@ -316,6 +316,9 @@ def test_refused(bad, relation, words):
         assert details.invalid_event == bad and words in details.error_message
         with pytest.raises(dp.UnsupportedEventError, match='caused by subevent'): a.compose(nested)
         assert a.get_epsilon(1e-5) == 0. and a.ledger == Nothing()
+
+def test_a_relation_that_is_none():
+    with pytest.raises(TypeError, match='NeighboringRelation'): SaddlePrivacyAccountant('ADD_OR_REMOVE_ONE')
 
 def test_questions():
     a = spent(G(1.), event('EpsilonDeltaDpEvent', epsilon=1., delta=1e-4))
