@@ -4,13 +4,15 @@ nbdev adds the documentation of what is exported, and leaves out what is hidden.
 what myst-nb says otherwise is changed here. The notebooks are plain Markdown, so that they read well in Jupyter
 and on a code host; here their claims, proofs, exercises and solutions become directives, equations get numbers,
 citations and names of functions become links, and explorers become figures that work without Python."""
-import base64, hashlib, os, re, shutil, subprocess, sys
+import ast, base64, hashlib, inspect, os, re, shutil, subprocess, sys, textwrap
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from pathlib import Path
 import nbformat
 from nbdev.config import get_config
 from nbdev.serve import proc_nbs
 
+LIBRARY = [f"dp_saddle.{p.stem}" for p in sorted((Path(__file__).parent.parent/"dp_saddle").glob("[a-z]*.py"))]
 ORDER = ["preface", *(f"0{i}_" for i in range(10)), "benchmark", "papers/"]            # of the pages, by the start of their names
 KEYS = "SP|EA|PRV|FA|GDP"                                                 # of the papers, as cited in the notebooks
 OUTSIDE_CODE = re.compile(r"(^(`{3,})[^{`\n]*\n.*?^\2`*[ \t]*$|\$\$.*?\$\$|\$[^$\n]+\$|`[^`\n]*`|\[[^\]\n]*\]\([^)\n]*\))", flags=re.M | re.S)
@@ -91,6 +93,22 @@ def link_names(text, places, top):
 
 # Cells
 
+def members(name):
+    "The methods and properties of an exported class, which nbdev leaves out: signature with its comments, and docstring."
+    cls = next((getattr(m, name) for m in map(import_module, LIBRARY) if hasattr(m, name)), None)
+    parts = []
+    for key, thing in vars(cls).items() if isinstance(cls, type) else ():
+        f = getattr(thing, "__func__", thing)
+        if key.startswith("_") or not inspect.getdoc(f) or not (inspect.isfunction(f) or isinstance(f, property)): continue
+        head = f"{key}"
+        if inspect.isfunction(f):
+            lines = textwrap.dedent(inspect.getsource(f)).splitlines()
+            tree = ast.parse("\n".join(lines)).body[0]
+            head = "\n".join(lines[tree.lineno - 1:tree.body[0].lineno - 1]) or f"def {key}({ast.unparse(tree.args)}):"
+            head = head.replace(f"def {tree.name}(", f"def {key}(", 1)        # a name can be another's
+        parts.append(fence("code-block", "python", {}, head, "```") + "\n\n" + inspect.getdoc(f))
+    return "\n\n".join(parts)
+
 def document(cell):
     "What nbdev says of an exported name, as a box with an anchor."
     name = re.search(r"show_doc\(([\w.]+)", cell.source)[1]
@@ -98,7 +116,7 @@ def document(cell):
     text = re.sub(r"^\s*---\s*\n", "", text)
     text = re.sub(r"^###+ .*$", "", text, flags=re.M)
     text = re.sub(r'\[source\]\(([^)]*)\)\{[^}]*\}', r"[source](\1)", text)
-    return nbformat.v4.new_markdown_cell(f'<span id="api-{name}"></span>\n\n' + fence("admonition", name, {"class": "api"}, text))
+    return nbformat.v4.new_markdown_cell(f'<span id="api-{name}"></span>\n\n' + fence("admonition", name, {"class": "api"}, f"{text.strip()}\n\n{members(name)}"))
 
 def explorer(cell, made):
     "An explorer's figure, made live without Python."
