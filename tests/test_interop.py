@@ -174,7 +174,7 @@ def test_filters_are_attached_rightly(tmp_path):
     with pytest.raises(ValueError, match='make_private'): engine.accountant.attach_filter(torch.optim.SGD(model.parameters(), lr=1.), Budget(eps=3., delta=1e-5))
     SaddleAccountant().attach_filter(optimizer, Budget(eps=3., delta=1e-5))
     with pytest.raises(ValueError, match="another engine's"): epoch(model, optimizer, loader)
-    assert len(engine.accountant) == 0 or engine.accountant.history == [(1., .1, 1)]
+    assert engine.accountant.history == [(1., .1, 1)]                # Opacus' own hook has counted: too much, never too little
 
 @pytest.mark.parametrize('guard', [Budget(eps=10., delta=1e-5), RDPFilter(order=4., budget=5.)])
 def test_a_fresh_guard_pays_for_what_was_done(guard):
