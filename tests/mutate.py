@@ -2,7 +2,7 @@
 
 A mutant is one edit inside a function: + and -, * and /, ** and *, comparisons turned round, and and or, min and max, exp and expm1, log and log1p exchanged; a number
 changed; a condition negated; a not or a minus dropped; the first two parts of a returned tuple exchanged. Errors, warnings, annotations and defaults that
-carry a comment stay. A module's mutants, in the order of its functions, are cut into --count strata of one size; the seed draws one of each. It is killed by
+carry a comment stay. The second such change in a function is called #2. A module's mutants, in the order of its functions, are cut into --count strata of one size; the seed draws one of each. It is killed by
 the first that fails of: an import and one answer; the chapter's cells in order, the exported ones as mutated; the module's tests; the chapters and tests that
 build on it. So is one that takes --slack times as long as the library itself (timed when first needed, and kept in the temporary folder). Survivors are listed
 with their lines, and looked at one by one: equivalent to what was there, an allowance that shows nowhere, or a gap in the tests. What was found is kept in
@@ -47,8 +47,9 @@ def mutants(module):
         for old, new in edits(node) if inside else ():
             (before, after), i, j = map(ast.unparse, (old, new)), old.lineno - 1, old.end_lineno - 1
             patch = lines[i][:old.col_offset] + (after if isinstance(old, ast.stmt) else f'({after})').encode() + lines[j][old.end_col_offset:]
-            seen[i] += 1
-            found.append((f'{module}:{i + 1}:{seen[i]}', '.'.join(path), f'{before} -> {after}', b''.join(lines[:i] + [patch] + lines[j+1:])))
+            what = '.'.join(path), f'{before} -> {after}'
+            seen[i], seen[what] = seen[i] + 1, seen[what] + 1
+            found.append((f'{module}:{i + 1}:{seen[i]}', what[0], what[1] + f' #{seen[what]}'*(seen[what] > 1), b''.join(lines[:i] + [patch] + lines[j+1:])))
         for name, field in ast.iter_fields(node):
             for child in (field if isinstance(field, list) else [field]) if name not in ('annotation', 'returns', 'decorator_list') else ():
                 if isinstance(child, ast.AST) and not ('defaults' in name and b'#' in lines[child.lineno - 1]): visit(child, path, inside or isinstance(node, (ast.FunctionDef, ast.Lambda)))

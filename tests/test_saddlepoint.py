@@ -228,3 +228,11 @@ def test_high_orders_stop():
     c = np.random.default_rng(0).normal(size=(14, 3))
     assert msd_terms(c).shape == (7, 3) and np.allclose(msd_terms(c)[:, 1], msd_terms(c[:, 1]))
     assert msd_terms(np.empty((0, 4))).shape == (0, 4)
+
+@pytest.mark.parametrize('eps', [-3., 0., .04, .5, 4., 30.])
+def test_asymptotic_saddle_point_solves_its_equation(eps):
+    "K''(0) t = eps - K'(0) + 1/t, of which [SP 35] is the positive root, on both sides of the mean."
+    law = (1000*PoissonSubsampled(base=Gaussian(sigma=2.), rate=.01)).remove
+    mean, var = law.cumulants(0.)
+    t = asymptotic_saddle_point(law, eps)
+    assert t > 0 and var*t == pytest.approx(eps - mean + 1/t, rel=1e-9)
