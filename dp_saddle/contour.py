@@ -328,7 +328,7 @@ def _guess(curve, goal):
 def _epsilon(curve, delta, floor=0.):
     "(lower, estimate, upper) of the eps that has this delta; if it is proved to be at most `floor`, that is all there is."
     if curve.law.p_inf >= delta: return inf, inf, inf
-    goal, rest, low, line = log(delta), log(delta - curve.law.p_inf), None, None
+    goal, rest, low, line = log(delta), log(delta - curve.law.p_inf*(1 + 1e-12)), None, None
     if curve.sup <= floor: return 0., 0., floor
     e, high = _guess(curve, rest)
     most = high
@@ -352,8 +352,7 @@ def _epsilon(curve, delta, floor=0.):
     slope = (f - g)/d if f > g else 1/e
     low, up = _edge(line, e, goal, slope, -1, 0.), _edge(line, e, goal, slope, 1, most)
     if not curve.exact and (curve.full or up - low > .1*up):
-        low = max(low, _cross(curve, 0, goal, up)[0] if up < inf else 0.)
-        up = min(up, _cross(curve, 1, goal, up)[1] if up < inf else inf)
+        low, up = max(low, _cross(curve, 0, goal, up)[0]), min(up, _cross(curve, 1, goal, up)[1])
     return low, min(max(e, low), up), up
 
 # %% ../nbs/01_contour.ipynb #be23217a

@@ -112,8 +112,8 @@ def _log_mgf_rounding(t, y, logw, K, defect=(0., 0.)):
 
 # %% ../nbs/00_plrv.ipynb #6d8830bc
 class PLRV:
-    "The law of one privacy loss L = log dP/dQ(X), X ~ P, in nats [SP 10]. `inf`, `sup`: ends of its support; `p_inf`: mass at +infinity [SP Remark 2.10]; `atoms`: their losses and log-probabilities."
-    inf, sup, p_inf, atoms = -inf, inf, 0., (np.empty(0), np.empty(0))
+    "The law of one privacy loss L = log dP/dQ(X), X ~ P, in nats [SP 10]. `inf`, `sup`: ends of its support; `p_inf`: mass at +infinity [SP Remark 2.10], `exact`: known to all digits; `atoms`: their losses and log-probabilities."
+    inf, sup, p_inf, exact, atoms = -inf, inf, 0., False, (np.empty(0), np.empty(0))
 
     def _real_cgf(self, t): return self.cgf(t)                                # these two: at a 1-d array, not validated
     def _cumulants(self, t, order): return self.cumulants(t, order)
@@ -246,18 +246,17 @@ def _cumulants_on_nodes(t, y, logw, w0, drift, order):
     return np.array([mean, *_central_cumulants(w, y - mean[:, None], order)][:order])
 
 def _central_cumulants(w, d, order):
-    "Cumulants 2, 3, ... from weights and deviations, in units of the standard deviation on the way."
-    var = (w*d*d).sum(1)
-    if order == 2: return [var]
-    std = np.sqrt(var)
-    unit = d/np.where(std > 0, std, 1)[:, None]
+    "Cumulants 2, 3, ... from weights and deviations, in units of the largest of these on the way."
+    if order == 2: return [(w*d*d).sum(1)]
+    scale = np.abs(d).max(1)
+    unit = d/np.where(scale > 0, scale, 1)[:, None]
     power, moment, kappa = w*unit, [1., 0.], [0., 0.]
     with np.errstate(over='ignore', invalid='ignore'):
         for n in range(2, order + 1):
             power = power*unit
             moment.append(power.sum(1))
             kappa.append(moment[n] - sum(comb(n-1, k-1)*kappa[k]*moment[n-k] for k in range(2, n-1)))
-        return [k*std**n for n, k in enumerate(kappa)][2:]
+        return [np.where(k == 0, 0, k*scale**n) for n, k in enumerate(kappa)][2:]
 
 # %% ../nbs/00_plrv.ipynb #512f9df6
 def _node_abs_moment(law, t, order):
@@ -485,9 +484,11 @@ class FiniteLoss(NodeLoss):
         logq,         # likewise of Q's, shape (j,)
         losses=None,  # logp - logq, nats, shape (j,), where it is known better than by subtraction
         loose=4.,     # what the losses may be off by, in units in the last place of 1, >= 0
+        defect=None,  # (P's mass where Q has none, Q's where P has none), each in [0, 1], if known exactly
     ):
         self.logp, self.logq, self.loose = np.asarray(logp, float), np.asarray(logq, float), loose
-        self.defect = np.exp(self.logp[np.isinf(self.logq)]).sum(), np.exp(self.logq[np.isinf(self.logp)]).sum()
+        self.exact = defect is not None
+        self.defect = defect or (np.exp(self.logp[np.isinf(self.logq)]).sum(), np.exp(self.logq[np.isinf(self.logp)]).sum())
         both = np.isfinite(self.logp) & np.isfinite(self.logq)
         with np.errstate(invalid='ignore'): self.losses = self.logp - self.logq if losses is None else losses
         values, where = np.unique(self.losses[both], return_inverse=True)
@@ -498,7 +499,7 @@ class FiniteLoss(NodeLoss):
     @property
     def reverse(self):
         "The loss of the pair with P and Q exchanged."
-        return FiniteLoss(self.logq, self.logp, -self.losses, self.loose)
+        return FiniteLoss(self.logq, self.logp, -self.losses, self.loose, self.defect[::-1] if self.exact else None)
     def _path(self, t, s, bend, real=float): return tuple(a[None] for a in self.atoms) if np.ndim(bend) else self.atoms
     def cdf(self, x): "P[L <= x]; `x` in nats, any shape."; return (np.exp(self.atoms[1])*(np.asarray(x, float)[..., None] >= self.atoms[0])).sum(-1)
     def log_delta(self, eps): "log of the curve without p_inf; `eps` in nats, any shape."; return _log_delta_atoms(eps, *self.atoms)
@@ -513,6 +514,7 @@ class ComposedLoss(PLRV):
         self.parts = [(p, n) for p, n in parts if n and not isinstance(p, GaussianLoss)] + ([(GaussianLoss(sqrt(mu2)), 1)] if mu2 else [])
         self.inf, self.sup = (sum((n*getattr(p, end) for p, n in self.parts), 0.) for end in ('inf', 'sup'))
         with np.errstate(divide='ignore'): self.p_inf = -np.expm1(sum(n*np.log1p(-p.p_inf) for p, n in self.parts))
+        if [n for _, n in self.parts] == [1]: self.p_inf, self.exact = self.parts[0][0].p_inf, self.parts[0][0].exact
     @cached_property
     def reverse(self):
         "The composition of the pairs with P and Q exchanged."
@@ -608,13 +610,15 @@ class Laplace(Mechanism):
 # %% ../nbs/00_plrv.ipynb #09aac138
 class _Finite(Mechanism):
     "A pair of probability vectors; `_logs()`: log p, log q, the losses, and how many ulp of 1 these may be off."
+    _defect = None               # see FiniteLoss; for `add` too
     def _loss(self, top): return self._subsampled(1., top)
     def _subsampled(self, rate, top):
         p, q, loss, loose = self._logs()
         if rate < 1:
             loss = _mix(loss, rate)
             p = np.where(np.isinf(q), np.log(rate) + p, q + np.where(np.isinf(q), 0, loss))
-        return FiniteLoss(p, q, loss, loose) if top == 'remove' else FiniteLoss(q, p, -loss, loose)
+        defect = self._defect if rate == 1 else None
+        return FiniteLoss(p, q, loss, loose, defect) if top == 'remove' else FiniteLoss(q, p, -loss, loose, defect)
 
 @dataclass(frozen=True, kw_only=True)
 class RandomizedResponse(_Finite):
@@ -635,6 +639,8 @@ class ApproxDP(_Finite):
     eps: float    # >= 0, nats
     delta: float  # in [0, 1): mass of an infinite loss
     def __post_init__(self): self._floats(0, 1e100, '[)', eps=self.eps); self._floats(0, 1, '[)', delta=self.delta)
+    @property
+    def _defect(self): return self.delta, self.delta
     def _logs(self):
         pure = RandomizedResponse(eps=self.eps)._logs()[0] + np.log1p(-self.delta)
         p = np.r_[np.log(self.delta) if self.delta else -inf, pure, -inf]
@@ -690,9 +696,18 @@ class Accountant:
             low, up = np.where(np.isnan(low), 0, low), np.where(np.isnan(up), top, up)       # where doubles end, nothing is known
             worst = np.maximum(worst, [low, np.where(np.isnan(mid), up, mid), up]) + 0.
         return Bounds(*(v.reshape(x.shape) if x.ndim else float(v[0]) for v in worst))
+    def _finite_part(self, law, delta, floor):
+        "`_epsilon`, away from the mass at infinity: as near as that is known, eps is what it is a little above, or more."
+        p = law.p_inf
+        near, above = (np.abs(delta - p) <= 2e-12*p) & (p > 0), p*(1 + 5e-12)
+        low, mid, up = self._epsilon(law, np.where(near & (above < 1), above, delta), floor)
+        if not near.any(): return low, mid, up
+        sup = max(law.sup, 0.) if p < 1 else inf
+        up = np.where(near, np.where(law.exact & (delta >= p), sup*(1 + 1e-12) + 1e-15, inf), up)
+        return np.minimum(np.where(near & (above >= 1), 0, low), up), np.where(near, sup, mid), up
     def delta(self, eps) -> Bounds:
         "Bounds on delta at `eps` >= 0, nats, a number or an array, the larger of both directions. ValueError where the method cannot tell."
         return self._most(self._delta, _array(0, inf, '[)', eps=eps), 1.)
     def epsilon(self, delta) -> Bounds:
         "Bounds on the smallest eps >= 0, nats, for `delta` in (0, 1), a number or an array; inf where no eps has it. ValueError where the method cannot tell."
-        return self._most(self._epsilon, _array(0, 1, delta=delta), inf)
+        return self._most(self._finite_part, _array(0, 1, delta=delta), inf)

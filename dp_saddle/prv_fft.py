@@ -474,15 +474,15 @@ class TiltedFFT(Accountant):
         "Where the three curves cross delta, by bisection within one transform's reach."
         if delta <= law.p_inf: return inf, inf, inf
         if law not in self._grids: return 0., 0., 0.
-        curve, goal = self._grids[law][0], delta - law.p_inf
-        e, high = _guess(curve, log(goal))
+        curve, goals = self._grids[law][0], delta - law.p_inf*(1 + 1e-12*np.arange(-1, 2))
+        e, high = _guess(curve, log(goals[2]))
         e, ends, left, right = min(max(e, 0.), high, curve.sup*(1 - 1e-9)), [0., None, high], 0., min(high, curve.sup*(1 - 1e-9))
         for _ in range(60):
-            t, at = self._transform(law, np.array([e]), np.array([log(goal)]))
+            t, at = self._transform(law, np.array([e]), np.log(goals[1:2]))
             grid = np.linspace(max(e - 4/t, 0.), min(e + 4/t, curve.sup*(1 - 1e-9)), 65)
-            first = [np.argmax(np.append(row <= goal, True)) for row in at(grid)]
+            first = [np.argmax(np.append(row <= goal, True)) for row, goal in zip(at(grid), goals)]
             for side, i in enumerate(first):
-                if 0 < i < 65 or i == grid[0] == 0: ends[side] = _bisect(lambda x: at(x)[side] <= goal, grid, i)[min(side, 1)]
+                if 0 < i < 65 or i == grid[0] == 0: ends[side] = _bisect(lambda x: at(x)[side] <= goals[side], grid, i)[min(side, 1)]
             if first[1] == 65 and grid[-1] < right*(1 - 1e-9): left = grid[-1]
             elif first[1] == 0 < grid[0]: right = grid[0]
             elif ends[1] is None or abs(ends[1] - e) < .5/t: break

@@ -182,8 +182,8 @@ class TiltedAccountant(Accountant):
         return low, np.clip(value + p, low, up), up
     def _epsilon(self, law, delta, floor):
         p = law.p_inf
-        value, live = np.where(delta > p, 0., inf), (delta > p) & (law.sup > 0)
-        low, up = np.where(delta > p*(1 - 1e-12), 0., inf), np.where(delta > p*(1 + 1e-12), 0., inf)
+        low, value, up = np.tile(np.where(delta > p, 0., inf), (3, 1))
+        live = (delta > p) & (law.sup > 0)
         if live.any():
             d = delta[live]
             t = self._tilt_of_delta(law, np.log(d - p))
@@ -191,8 +191,8 @@ class TiltedAccountant(Accountant):
             e = k[1] - self._pull(t)[0]
             self._log_value(t, e, k, final=True)
             value[live] = np.clip(e, 0, law.sup)
-            low[live], up[live] = self._prove_epsilon(law, t, k, np.log(d - p*(1 - 1e-12)), np.log(np.maximum(d - p*(1 + 1e-12), 0)))
-            up[live] = np.where(d > p*(1 + 1e-12), np.minimum(up[live], law.sup + self._slack[law]), inf) if self._proves else inf
+            low[live], up[live] = self._prove_epsilon(law, t, k, np.log(d - p*(1 - 1e-12)), np.log(d - p*(1 + 1e-12)))
+            up[live] = np.minimum(up[live], law.sup + self._slack[law]) if self._proves else inf
         return low, np.clip(value, low, up), up
     def _prove_delta(self, law, t, k, eps): return 0*t, 0*t + 1                     # lower and upper bound, mass at infinity apart
     def _prove_epsilon(self, law, t, k, log_high, log_low): return 0*t, 0*t + inf   # likewise; two logarithms of delta, to allow for rounding
@@ -225,7 +225,7 @@ class SaddlePointMSD(TiltedAccountant):
     def _log_value(self, t, eps, k, final=False):
         F2, terms = self._series(t, k)
         if final: self._check(terms, eps)
-        total = 1 + np.where(np.isfinite(terms), terms, 0)[:self.order - 1].sum(0)
+        total = 1 + terms[:self.order - 1].sum(0)
         with np.errstate(divide='ignore'): return k[0] - eps*t - np.log(t) - log1p(t) - np.log(2*pi*F2)/2 + np.log(np.maximum(total, 0))
     def _check(self, terms, eps):
         sizes = np.abs(np.vstack([np.ones(terms.shape[1]), terms]))
@@ -320,8 +320,8 @@ def _invert(table, log_high, log_low):
         end *= 1.1
     top = _nudge(up, brentq(up, 0., end, xtol=1e-13*end), 1)
     grid = np.linspace(0, top, 65)
-    above = np.flatnonzero(table.log_bounds(grid)[0] >= log_high)
-    if not above.size or above[-1] == 64: return grid[above[-1:]].sum(), top
+    above = np.flatnonzero(table.log_bounds(grid[:-1])[0] >= log_high)            # at the top, both bounds are below
+    if not above.size: return 0., top
     return _nudge(low, brentq(low, *grid[above[-1]:][:2], xtol=1e-13*end), -1), top
 
 def _nudge(f, e, sign):
@@ -384,7 +384,7 @@ class GaussianLimit(Accountant):
         if p >= 1: return np.full((3, delta.size), inf)
         rest = (delta - p)/(1 - p)
         low, value, up = [[_normal_epsilon(d, mean, var) for d in rest + shift] for shift in (error, 0., -error)]
-        low, value, up = np.maximum(np.array(low)*(1 - 16*_ULP) - _slack(law), 0), np.minimum(value, max(law.sup, 0)), np.array(up)*(1 + 16*_ULP) + _slack(law)
+        low, value, up = np.maximum(np.array(low)*(1 - 16*_ULP) - _slack(law), 0), np.where(rest > 0, np.minimum(value, max(law.sup, 0)), inf), np.array(up)*(1 + 16*_ULP) + _slack(law)
         return np.minimum(low, value), value, up
 
 # %% ../nbs/02_saddlepoint.ipynb #22bb1e61

@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from scipy.special import ndtr, ndtri
 import dp_saddle
-from dp_saddle import (ApproxDP, Budget, Composition, ContourAccountant, Discrete, Gaussian, Laplace, PoissonSubsampled, PureDP, PRVAccountant, RandomizedResponse, advantage, bayes_risk, calibrate, compare, delta, dpsgd, epsilon, epsilon_after, gdp,
-                       plot_curve, plot_steps, plot_tradeoff, report, tpr, tradeoff, without_replacement)
+from dp_saddle import (ApproxDP, Budget, Composition, ContourAccountant, Discrete, EdgeworthInterval, Gaussian, GaussianLimit, Laplace, MomentsAccountant, PoissonSubsampled, PRVAccountant,
+                       PureDP, RandomizedResponse, SaddlePointCLT, TiltedFFT, advantage, bayes_risk, calibrate, compare, delta, dpsgd, epsilon, epsilon_after, gdp, plot_curve, plot_steps,
+                       plot_tradeoff, report, tpr, tradeoff, without_replacement)
 from dp_saddle.accounting import from_steps, main, read_run, to_steps
 from dp_saddle.plrv import gaussian_log_delta
 
@@ -30,6 +31,29 @@ def test_ten_million_steps():
 def test_a_hundred_distinct_noises():
     run = sum(10*S(s, .01) for s in np.linspace(1, 3, 100))
     assert epsilon(run, delta=1e-6) == pytest.approx(epsilon_after(run, delta=1e-6)[-1], rel=1e-3)
+
+METHODS = dict(contour=ContourAccountant, clt=SaddlePointCLT, moments=MomentsAccountant, limit=GaussianLimit, prv=PRVAccountant, tilted=lambda m: TiltedFFT(m, mesh=1e-3), edgeworth=EdgeworthInterval)
+
+@pytest.mark.parametrize('name', METHODS)
+def test_delta_at_the_mass_at_infinity(name):
+    "eps jumps there. Of one (eps, delta)-DP step that mass is what was typed; of several it is known to a rounding, and both sides of the jump are possible."
+    for d in (.1, .3, 1e-5, 1e-6, 1e-300):
+        a = METHODS[name](ApproxDP(eps=1., delta=d))
+        for asked in (d, np.nextafter(d, 1), d*(1 + 1e-13)):
+            bounds = a.epsilon(asked)
+            assert bounds.lower <= 1 <= bounds.upper <= 1 + 2e-12 and bounds.estimate == 1
+        assert a.epsilon(np.nextafter(d, 0)).upper == np.inf and a.epsilon(d*(1 - 1e-11)).upper == np.inf == a.epsilon(d*(1 - 1e-11)).estimate
+    two = METHODS[name](2*ApproxDP(eps=1., delta=.1))
+    for asked in (.19, 1 - .9**2, np.nextafter(.19, 1)): assert two.epsilon(asked).lower <= 2 and two.epsilon(asked)[1:] == (2, np.inf)
+    assert two.epsilon(.19*(1 + 1e-11)).lower <= 2 and METHODS[name](Discrete(p=(.1, .9), q=(0., 1.))).epsilon(.1).lower == 0
+    assert METHODS[name](10**4*ApproxDP(eps=1., delta=.9)).epsilon(1 - 1e-15)[1:] == (np.inf, np.inf)
+    bounds = METHODS[name](10*Gaussian(sigma=5.) + ApproxDP(eps=0., delta=1e-6)).epsilon([1e-6*(1 - 1e-14), 1e-6, 1e-6*(1 + 1e-11)])
+    assert bounds.lower[1] <= bounds.estimate[1] == np.inf and bounds.lower[2] <= 5.3729 <= bounds.upper[2]
+
+def test_the_contour_is_sharp_at_the_mass_at_infinity():
+    assert ContourAccountant(ApproxDP(eps=1., delta=1e-5)).epsilon(1e-5).lower > 1 - 1e-9 and epsilon(ApproxDP(eps=1., delta=1e-6), delta=1e-6) == pytest.approx(1, abs=2e-12)
+    assert ContourAccountant(2*ApproxDP(eps=1., delta=.1)).epsilon(.19).lower > 2 - 1e-7
+    assert ContourAccountant(10*Gaussian(sigma=5.) + ApproxDP(eps=0., delta=1e-6)).epsilon(1e-6).lower > 5.4
 
 # The run
 

@@ -10,6 +10,7 @@ from certify import mechanism, run
 from dp_saddle import (ApproxDP, Composition, ContourAccountant, Discrete, Gaussian, Laplace, PoissonSubsampled, PureDP, RandomizedResponse, delta, epsilon)
 from dp_saddle.plrv import Accountant, PLRV
 
+S = lambda sigma, rate: PoissonSubsampled(base=Gaussian(sigma=sigma), rate=rate)
 gauss = lambda sigma, rate=None: ('gaussian', sigma) if rate is None else ('sub', ('gaussian', sigma), rate)
 ONE_STEP = [(gauss(1.), (0., 1., 10., 36.)), (gauss(.3), (0., 50., 115.)), (gauss(1e3), (0., 1e-3, .03)), (gauss(20.), (0., .1, 1.8)), (('gaussian', 2., .5), (.7,)),
             (gauss(2., .01), (0., .01, 1., 9.)), (gauss(.3, 1e-6), (0., 1e-7, 3., 100.)), (gauss(.5, .2), (.1, 20., 70.)), (gauss(20., .9), (0., .1, 1.7)), (gauss(9.4, .32768), (.01, 1.)),
@@ -86,6 +87,25 @@ def test_negative_eps_and_far_tilts():
         for e in (-.05, -1., -5.):
             for d in ('remove', 'add'): assert getattr(mechanism(m), d).delta(e) == pytest.approx(float(oracles.one_step(m, e, d)), rel=1e-12)
     for m in (gauss(1., .1), ('laplace', 1.), ('rr', 1.)): assert np.isfinite(mechanism(m).remove.cumulants(1e3, 3)).all()
+
+@pytest.mark.parametrize('m', [('laplace', .005), ('sub', ('laplace', .005), .1)], ids=str)
+def test_wide_laplace(m):
+    "Losses of 200 nats, where each tilt feels another part of the density: K against both atoms and the density in closed form, from tilt -1/2 on."
+    d, rate = mp.mpf(200), mp.mpf(m[2] if m[0] == 'sub' else 1)
+    for t in (-.5, -.2, 0., .01, .5, 3., 8., 9., 40.):
+        with mp.workdps(30):
+            mixed = lambda l: mp.log(1 - rate + rate*mp.exp(l))
+            pieces = [mp.quad(lambda l: mp.exp(-(l + d)/2 + (1 + t)*mixed(l))/4, mp.linspace(-d, d, 21), maxdegree=8)] + [mp.exp(-(l + d)/2 + (1 + t)*mixed(l))/2 for l in (-d, d)]
+            want = mp.log(sum(pieces))
+        for law, tilt in ((mechanism(m).remove, t), (mechanism(m).add, -1 - t)):
+            if tilt >= -.5: assert law.cgf(tilt) == pytest.approx(float(want), rel=1e-12, abs=1e-13), (t, tilt)
+
+def test_one_step_of_a_composition():
+    "A composition of one step has that step's laws; of two, it sends the reader to an accountant."
+    one, two = S(1., .1), 2*S(1., .1)
+    assert (1*one).remove.cdf(.2) == one.remove.cdf(.2) and (1*one).add.log_delta(.2) == one.add.log_delta(.2) and (3*Gaussian(sigma=3.)).remove.cdf(.5) == pytest.approx(Gaussian(sigma=3**.5).remove.cdf(.5), rel=1e-14)
+    with pytest.raises(ValueError, match='exactly one step .*, got 2 steps'): two.remove.cdf(.2)
+    with pytest.raises(ValueError, match='exactly one step'): two.add.log_delta(.2)
 
 def test_a_loss_that_is_never_finite():
     law = Discrete(p=(1., 0.), q=(0., 1.)).remove
