@@ -703,7 +703,7 @@ class Accountant:
         low, mid, up = self._epsilon(law, np.where(near & (above < 1), above, delta), floor)
         if not near.any(): return low, mid, up
         sup = max(law.sup, 0.) if p < 1 else inf
-        up = np.where(near, np.where(law.exact & (delta >= p), sup*(1 + 1e-12) + 1e-15, inf), up)
+        up = np.where(near, np.where(law.exact & (delta >= p), sup, inf), up)
         return np.minimum(np.where(near & (above >= 1), 0, low), up), np.where(near, sup, mid), up
     def delta(self, eps) -> Bounds:
         "Bounds on delta at `eps` >= 0, nats, a number or an array, the larger of both directions. ValueError where the method cannot tell."

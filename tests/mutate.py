@@ -16,7 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 CHAPTERS = {p.stem[3:]: p.name for p in sorted((ROOT/'nbs').glob('[0-9]*.ipynb'))}
 MODULES = ['plrv', 'contour', 'saddlepoint', 'prv_fft', 'edgeworth', 'individual']
-KNOWN = {tuple(x.strip() for x in line.split('|')[:3]): line.split('|')[3].strip() for line in (ROOT/'tests'/'survivors.txt').read_text(encoding='utf-8').splitlines() if line.count('|') == 3}   # none of them has a | in it
+KNOWN = {tuple(x.strip() for x in line.split('|')[:3]): line.split('|')[3].strip() for line in (ROOT/'tests'/'survivors.txt').read_text(encoding='utf-8').splitlines()[2:] if line.count('|') == 3}   # none of them has a | in it
 SMOKE = "import os, dp_saddle as d, dp_saddle.widgets; assert os.path.dirname(d.__file__) == os.path.abspath('dp_saddle'); assert 4 < d.epsilon(d.Gaussian(sigma=1.), delta=1e-5) < 5"
 OPERATORS = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.Pow: ast.Mult, ast.And: ast.Or, ast.Or: ast.And}
 COMPARISONS = {ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq}
@@ -29,7 +29,7 @@ def edits(node):
     for i, op in enumerate(node.ops if isinstance(node, ast.Compare) else ()):
         if type(op) in COMPARISONS: yield node, changed(node, ops=node.ops[:i] + [COMPARISONS[type(op)]()] + node.ops[i+1:])
     if isinstance(node, ast.Constant) and type(node.value) in (int, float, complex):
-        x, factor = node.value, random.Random(f'{node.lineno} {node.col_offset}').choice([1.01, 2.])
+        x, factor = node.value, (1.01, 2.)[node.col_offset % 2]
         yield node, ast.Constant(x + 1 if type(x) is int else x*factor or 1.)
     if isinstance(node, ast.Attribute) and node.attr in NAMES: yield node, changed(node, attr=NAMES[node.attr])
     if isinstance(node, ast.Name) and node.id in NAMES: yield node, ast.Name(('' if node.id in ('min', 'max') else 'np.') + NAMES[node.id])
