@@ -54,6 +54,7 @@ def test_the_contour_is_sharp_at_the_mass_at_infinity():
     assert ContourAccountant(ApproxDP(eps=1., delta=1e-5)).epsilon(1e-5).lower > 1 - 1e-9 and epsilon(ApproxDP(eps=1., delta=1e-6), delta=1e-6) == 1
     assert not Budget(1., 1e-6).would_exceed(ApproxDP(eps=1., delta=1e-6)) and Budget(1., 1e-6).would_exceed(ApproxDP(eps=1., delta=1.1e-6))
     assert ContourAccountant(2*ApproxDP(eps=1., delta=.1)).epsilon(.19).lower > 2 - 1e-7
+    assert ContourAccountant(2*ApproxDP(eps=1., delta=.1)).epsilon(.19*(1 + 3e-12)).upper == pytest.approx(2, abs=1e-12)
     assert ContourAccountant(10*Gaussian(sigma=5.) + ApproxDP(eps=0., delta=1e-6)).epsilon(1e-6).lower > 5.4
 
 # The run
