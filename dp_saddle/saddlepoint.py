@@ -12,7 +12,7 @@ import warnings
 from math import inf, log, pi, sqrt
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import factorial, factorial2, log1p, ndtri
+from scipy.special import factorial, factorial2, log1p, ndtri, ndtri_exp
 from .contour import _MAX_GRID, log_chernoff_factor
 from .plrv import (Accountant, ComposedLoss, FiniteLoss, GaussianLoss, PLRV, _array, _choice, _count, _log_phi_gap, _ULP,
                             gaussian_log_delta)
@@ -170,7 +170,7 @@ class TiltedAccountant(Accountant):
     def _tilt_of_delta(self, law, log_delta):
         mean, var, limit = self._known[law]
         def step(t, i): eps, value, slope = self._at(law, t); return log_delta[i] - value, t*slope
-        return _solve(step, _normal_tilt(mean - ndtri(np.exp(log_delta)/2)*sqrt(var), mean, var), limit, 1e-11)   # its slope is approximate
+        return _solve(step, _normal_tilt(mean - ndtri_exp(log_delta - log(2))*sqrt(var), mean, var), limit, 1e-11)   # its slope is approximate
     def _delta(self, law, eps, floor):
         (low, value, up), p, live = np.zeros((3, eps.size)), law.p_inf, (eps < law.sup + self._slack[law]) & (law.sup > 0)
         if live.any():
@@ -312,12 +312,8 @@ class SaddlePointCLT(TiltedAccountant):
 def _invert(table, log_high, log_low):
     "Lower and upper bound on eps from those on delta: the last eps where delta is proved to be above, the first found where below."
     low, up = (lambda e, i=i, goal=goal: float(np.clip(table.log_bounds(np.array([e]))[i][0] - goal, -1e3, 1e3)) for i, goal in enumerate((log_high, log_low)))
-    if log_low == -inf: return 0., inf
     if up(0.) <= 0: return 0., 0.
     end = ((table.K + log_chernoff_factor(table.t) - log_low + 2*table.rounding)/table.t).min()*(1 + 1e-12)        # enough by moments alone
-    while up(end) > 0:
-        if end > 1e300: return 0., inf
-        end *= 1.1
     top = _nudge(up, brentq(up, 0., end, xtol=1e-13*end), 1)
     grid = np.linspace(0, top, 65)
     above = np.flatnonzero(table.log_bounds(grid[:-1])[0] >= log_high)            # at the top, both bounds are below
@@ -403,7 +399,7 @@ def _normal_epsilon(delta, mean, var):
     if delta >= 1: return 0.
     miss = lambda e: float(np.clip(clt_log_delta(e, 0., 0., mean, var) - log(delta), -1e3, 1e3))
     if mean == -inf or miss(0.) <= 0: return 0.
-    ends = mean + 40*sqrt(var) + mean*1e-15*2.**np.arange(50)
+    ends = mean + 40*sqrt(max(var, 1e-300)) + mean*1e-15*2.**np.arange(50)
     return brentq(miss, 0., next(e for e in ends if miss(e) <= 0), xtol=1e-300, rtol=1e-14)
 
 # %% ../nbs/02_saddlepoint.ipynb #9f03ecfe

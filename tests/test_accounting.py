@@ -50,6 +50,18 @@ def test_delta_at_the_mass_at_infinity(name):
     bounds = METHODS[name](10*Gaussian(sigma=5.) + ApproxDP(eps=0., delta=1e-6)).epsilon([1e-6*(1 - 1e-14), 1e-6, 1e-6*(1 + 1e-11)])
     assert bounds.lower[1] <= bounds.estimate[1] == np.inf and bounds.lower[2] <= 5.3729 <= bounds.upper[2]
 
+@pytest.mark.parametrize('name', METHODS)
+def test_the_smallest_delta(name):
+    "5e-324, of losses that are next to constant: an answer, or an error that says what must be larger."
+    for m in (RandomizedResponse(eps=855.), 2*RandomizedResponse(eps=5e4), S(807., 1e-240), PoissonSubsampled(base=Laplace(scale=11.), rate=1e-190), 1000*S(2., .01)):
+        for d in (5e-324, 1e-310, 1e-300):
+            try: bounds = METHODS[name](m).epsilon(d)
+            except ValueError as error:
+                assert 'must be' in str(error) and name in ('prv', 'tilted')
+                continue
+            truth = ContourAccountant(m).epsilon(d)
+            assert bounds.lower <= bounds.estimate <= bounds.upper and bounds.lower <= truth.upper and truth.lower <= bounds.upper
+
 def test_the_contour_is_sharp_at_the_mass_at_infinity():
     assert ContourAccountant(ApproxDP(eps=1., delta=1e-5)).epsilon(1e-5).lower > 1 - 1e-9 and epsilon(ApproxDP(eps=1., delta=1e-6), delta=1e-6) == 1
     assert not Budget(1., 1e-6).would_exceed(ApproxDP(eps=1., delta=1e-6)) and Budget(1., 1e-6).would_exceed(ApproxDP(eps=1., delta=1.1e-6))
