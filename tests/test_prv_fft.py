@@ -93,6 +93,31 @@ def test_fourier_says_when_it_missed():
     m = Gaussian(sigma=.1)
     assert FourierAccountant(m).epsilon(1e-6).estimate == pytest.approx(ContourAccountant(m).epsilon(1e-6).estimate, rel=1e-6)
 
+def test_newton_needs_no_search(monkeypatch):
+    "Where the slope is sound, [FA 5.4] alone finds eps."
+    a, exact = FourierAccountant(1000*S(2., .01)), ContourAccountant(1000*S(2., .01))
+    monkeypatch.setattr('dp_saddle.prv_fft._GridCurve.epsilon', lambda self, delta: np.nan*delta)
+    assert a.epsilon([.05, 1e-4, 1e-7]).estimate == pytest.approx(exact.epsilon([.05, 1e-4, 1e-7]).estimate, rel=1e-6)
+
+def test_the_conditions_of_the_tail_bound():
+    "[FA Thm 8] asks for rate <= 1/5, sigma >= 4, L/2 > 1 and two more: in all corners, each of these alone can make the difference."
+    seen = set()
+    for L in np.geomspace(1.5, 300, 1500).tolist():
+        for sigma in (1., 3.9, 4., 8.):
+            for q in (1e-6, 1e-3, .05, .2, .201):
+                lam, s2 = L/2, sigma*sigma
+                c = math.log((q*(lam - 1) + 1)/(q*(lam - 1))) if lam > 1 else math.nan
+                conditions = (lam > 1, q <= .2, sigma >= 4, lam + 2*math.log(sigma) <= s2*c/2, lam*(c + math.log(q*lam) + .5/s2) + math.log(5*s2) <= s2*c/2)
+                assert fourier_tail(L, sigma, q, 10)[1] == all(conditions), (L, sigma, q)
+                seen.add(conditions)
+    assert {(True, True, True, True, True), (True, True, True, True, False), (True, True, True, False, True), (True, False, True, True, True), (True, True, False, True, True)} <= seen, seen
+
+def test_grids_are_as_large_as_announced():
+    "What a loss says of its grid is what refuses noise that is too small."
+    for law in (PoissonSubsampled(base=Gaussian(sigma=.7), rate=.1).remove, S(3., .01).add, without_replacement(sigma=2., rate=.1, steps=1), PoissonSubsampled(base=Laplace(scale=.02), rate=.1).remove, DiscreteGaussian(sigma=3.).remove):
+        for p in [p for p, _ in law.parts] if hasattr(law, 'parts') else [law]:
+            for t in (.5, 6., 40.): assert .95*(len(p._path(t, 0., 0.)[0]) - 3) <= p._size(t) <= 1.2*len(p._path(t, 0., 0.)[0]) + 500
+
 def test_fourier_tails():
     "Thm 8 is a bound; [7.3] has its published values (cut off after three digits, not rounded)."
     assert fourier_tail(12., 1.5, .01, 10**4) == (pytest.approx(8.30e-24, rel=4e-3, abs=0), False) and fourier_tail(6., 1.5, .01, 10**4)[0] == pytest.approx(3.32e-6, rel=4e-3)
