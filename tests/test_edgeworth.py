@@ -165,3 +165,6 @@ def test_mass_at_infinity_is_counted_once():
     run = 100*ApproxDP(eps=.01, delta=1e-4)
     low, _, up = EdgeworthInterval(run).delta(50.)
     assert low == pytest.approx(-np.expm1(100*np.log1p(-1e-4)), rel=1e-9) and up == pytest.approx(low, rel=1e-9)
+    run, eps = 10**4*S(3., .05) + ApproxDP(eps=.1, delta=1e-3), np.array([.5, 1., 2.])
+    bounds, truth = EdgeworthInterval(run).delta(eps), ContourAccountant(run).delta(eps).estimate
+    assert bounds.estimate == pytest.approx(truth, abs=1e-5) and (bounds.lower < truth - 1e-3).all() and (truth + 1e-3 < bounds.upper).all()

@@ -197,6 +197,8 @@ def test_rounding_allowances(sigma):
     low, _, up = np.log(SaddlePointCLT(m).delta(eps))
     exact, moved = m.remove.log_delta(eps), np.abs(m.remove.log_delta(eps*(1 + 1e-12)) - m.remove.log_delta(eps*(1 - 1e-12)))
     assert (low <= exact + 1e-12 + moved).all() and (exact <= up + 1e-12 + moved).all() and (up - low <= 5e-9 + moved).all()
+    low, _, up = GaussianLimit(m).delta(eps)
+    assert (low <= np.exp(exact + moved) + 1e-15).all() and (np.exp(exact - moved) <= up + 1e-15).all() and (low < np.exp(exact)).all() and (np.exp(exact) < up).all() and (up - low <= 1e-11 + 2e-2*moved).all()
     ends = SaddlePointCLT(m).epsilon([.4, 1e-3, 1e-9, 1e-100])
     assert (ends.upper - ends.lower <= 5e-9/sigma + 1e-12/sigma**2 + 1e-12).all()
 
