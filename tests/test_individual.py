@@ -112,7 +112,7 @@ def test_bad_steps_leave_a_filter_as_it_was(method, mus, message):
 @pytest.mark.parametrize('make, message', [
     (lambda: GDPFilter(0), 'budget must be'), (lambda: GDPFilter(-1), 'budget must be'), (lambda: GDPFilter(np.nan), 'budget must be'), (lambda: GDPFilter('1'), 'budget must be'),
     (lambda: IndividualGDPFilter(1., 0), 'n must be'), (lambda: IndividualGDPFilter(1., 2.5), 'n must be'), (lambda: RDPFilter(1., 1.), 'order must be'), (lambda: RDPFilter(2., 0), 'budget must be'),
-    (lambda: GDPFilter(1e9), 'budget must be'), (lambda: GDPOdometer(0), 'increment must be'), (lambda: gaussian_epsilon([1, 2], [1e-5]*3), 'delta must broadcast'), (lambda: GDPOdometer(1.).step(1e200), 'mu must leave the sum finite'), (lambda: RDPOdometer(.5, 1.), 'order must be'), (lambda: GDPFilter(1.).epsilon(0), 'delta must be'), (lambda: GDPFilter(1.).epsilon(1.), 'delta must be'),
+    (lambda: GDPFilter(1e9), 'budget must be'), (lambda: GDPOdometer(0), 'increment must be'), (lambda: GDPOdometer(1.01e8), 'increment must be'), (lambda: GDPOdometer(.99e-12), 'increment must be'), (lambda: gaussian_epsilon([1, 2], [1e-5]*3), 'delta must broadcast'), (lambda: GDPOdometer(1.).step(1e200), 'mu must leave the sum finite'), (lambda: RDPOdometer(.5, 1.), 'order must be'), (lambda: GDPFilter(1.).epsilon(0), 'delta must be'), (lambda: GDPFilter(1.).epsilon(1.), 'delta must be'),
     (lambda: GDPFilter(1.).delta(-1), 'eps must be'), (lambda: RDPFilter(2., 1.).epsilon(2), 'delta must be'), (lambda: gaussian_epsilon(-1, 1e-5), 'mu must be'), (lambda: gaussian_epsilon(1, [1e-5, 0]), 'delta must be')])
 def test_bad_settings(make, message):
     with pytest.raises((ValueError, TypeError), match=message): make()
