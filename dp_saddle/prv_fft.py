@@ -90,7 +90,7 @@ class _GridCurve:
 def _reaches(law, eps_error, delta_error):
     "By Chernoff: b with P[b < L < inf] <= delta_error/6; for each part a b_i that all its steps exceed with probability delta_error/12; the least tilt used."
     t = np.geomspace(1e-5, min(_largest_tilt(law), 1e3/eps_error), 64)
-    K = np.array([p._real_cgf(t) for p, _ in law.parts])
+    K = np.array([p._real_cgf(t) - np.log1p(-p.p_inf) for p, _ in law.parts])       # of what is finite: the window is never empty
     K += 1e-12 + 1e-13*np.abs(K)
     least = lambda K, log_p: min(zip((K - log_p)/t, t))
     steps = [n for _, n in law.parts]

@@ -43,6 +43,8 @@ def test_delta_at_the_mass_at_infinity(name):
             bounds = a.epsilon(asked)
             assert bounds.lower <= 1 == bounds.upper == bounds.estimate
         assert a.epsilon(np.nextafter(d, 0)).upper == np.inf and a.epsilon(d*(1 - 1e-11)).upper == np.inf == a.epsilon(d*(1 - 1e-11)).estimate
+    small, certain = METHODS[name](ApproxDP(eps=.5, delta=1e-5)).epsilon(1e-5), METHODS[name](ApproxDP(eps=.5, delta=1 - 1e-12)).epsilon(1 - 1e-12)
+    assert small.lower <= .5 == small.upper == small.estimate and certain.lower <= .5 == certain.upper
     two = METHODS[name](2*ApproxDP(eps=1., delta=.1))
     for asked in (.19, 1 - .9**2, np.nextafter(.19, 1)): assert two.epsilon(asked).lower <= 2 and two.epsilon(asked)[1:] == (2, np.inf)
     assert two.epsilon(.19*(1 + 1e-11)).lower <= 2 and METHODS[name](Discrete(p=(.1, .9), q=(0., 1.))).epsilon(.1).lower == 0
