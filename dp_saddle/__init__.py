@@ -1,11 +1,13 @@
 "Differential-privacy accounting with proved bounds, in milliseconds, for any delta."
 __version__ = "0.1.0"
 
-from .plrv import (Accountant, ApproxDP, Bounds, Composition, Discrete, Gaussian, Laplace, Mechanism, PLRV, PoissonSubsampled, PureDP, RandomizedResponse)
+from .plrv import Bounds, PLRV
+from .mechanisms import (Accountant, ApproxDP, Composition, Discrete, DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace,
+    Mechanism, PoissonSubsampled, PureDP, RandomizedResponse)
 from .contour import ContourAccountant
 from .edgeworth import EdgeworthAccountant, EdgeworthInterval, TiltedEdgeworth
 from .individual import (GDPFilter, GDPOdometer, IndividualAccountant, IndividualGDPFilter, RDPFilter, RDPOdometer, account_store, individual_epsilon)
-from .prv_fft import (DiscreteGaussian, DiscreteLaplace, FourierAccountant, PRVAccountant, TiltedFFT, connect_the_dots, with_replacement, without_replacement)
+from .prv_fft import (FourierAccountant, PRVAccountant, TiltedFFT, connect_the_dots, with_replacement, without_replacement)
 from .saddlepoint import GaussianLimit, MomentsAccountant, SaddlePointCLT, SaddlePointMSD, rdp
 from .accounting import (Budget, advantage, bayes_risk, calibrate, compare, delta, dpsgd, epsilon, epsilon_after, from_steps, gdp, plot_curve, plot_rdp, plot_steps, plot_tradeoff, read_run, report,
                          to_steps, tpr, tradeoff)

@@ -14,17 +14,22 @@ from numpy.polynomial.polynomial import polyval
 from scipy.integrate import quad
 from scipy.optimize import brentq
 from scipy.special import exp1, gamma, gammaincc, log_ndtr, ndtr
-from .plrv import Accountant, _LEGENDRE16, _LEGENDRE50, _ULP, _choice
-from .saddlepoint import MomentsAccountant, TiltedAccountant, _largest_tilt, _series_order, _slack, _sum_of, lyapunov_sum, clt_log_delta, cumulant_powers
+from . import checks
+from .numerics import LEGENDRE16, LEGENDRE50, ULP, bisect
+from .mechanisms import Accountant
+from .plrv import as_composition
+from dp_saddle.saddlepoint import (
+    MomentsAccountant, TiltedAccountant, check_series_order, lyapunov_sum, clt_log_delta,
+    cumulant_powers)
 
 # %% ../nbs/03_edgeworth.ipynb #4c78a973
 def standard_cumulants(
-    law,        # a PLRV, such as `run.remove`
+    plrv,        # a PLRV, such as `run.remove`
     order,      # how many beyond the variance, an integer >= 0
     null=False, # True: of the log-ratio X under Q, instead of the loss Y under P
 ):              # mean and std, nats, and lambda_r = kappa_r/std^r for r = 3, ..., order + 2, shape (order,)
     "The loss by its cumulants, mass at infinity left out [EA Sect. 4.1]."
-    k = (law.reverse if null else law).cumulants(0., order + 2)
+    k = (plrv.reverse if null else plrv).cumulants(0., order + 2)
     if null: k = k*(-1.)**np.arange(1, order + 3)
     std = sqrt(max(k[1], 1e-300))
     with np.errstate(over='ignore', invalid='ignore', divide='ignore'): lam = k[2:]/std**np.arange(3., order + 3)
@@ -62,31 +67,31 @@ class EdgeworthAccountant(Accountant):
         order=2,    # of the expansion, an integer, 0 (the CLT) to 8
     ):
         super().__init__(mechanism)
-        _series_order(0, order)
+        check_series_order(0, order)
         self.order = order
-        for law in self.laws: _largest_tilt(law)              # is the noise large enough?
-        self._shapes = {law: [standard_cumulants(law, order, null) for null in (False, True)] for law in self.laws if law.sup > 0}
-    def _value(self, law, eps):
-        (my, sy, ly), (mx, sx, lx) = self._shapes[law]
+        for plrv in self.directions: plrv.largest_tilt              # is the noise large enough?
+        self._shapes = {plrv: [standard_cumulants(plrv, order, null) for null in (False, True)] for plrv in self.directions if plrv.ess_sup > 0}
+    def _value(self, plrv, eps):
+        (my, sy, ly), (mx, sx, lx) = self._shapes[plrv]
         x = (eps - mx)/sx
         null = np.exp(eps + log_ndtr(-x)) + np.exp(eps + _correction_exponent(x))*_correction(x, lx)     # e^eps P[X > eps]
-        value = (1 - law.p_inf)*edgeworth_tail((eps - my)/sy, ly) - (1 - law.reverse.p_inf)*null
-        return np.clip(np.where(np.isfinite(value), value, 0), 0, 1 - law.p_inf) + law.p_inf
-    def _delta(self, law, eps, floor):
-        value = self._value(law, eps) if law in self._shapes else 0*eps + law.p_inf
-        value = np.where(eps < law.sup, value, law.p_inf)
-        return 0*eps + law.p_inf*(1 - 1e-12), value, 1 + 0*eps
-    def _epsilon(self, law, delta, floor):
-        return 0*delta, np.array([self._root(law, d) for d in delta]), inf + 0*delta
-    def _root(self, law, delta):
+        value = (1 - plrv.p_inf)*edgeworth_tail((eps - my)/sy, ly) - (1 - plrv.reverse.p_inf)*null
+        return np.clip(np.where(np.isfinite(value), value, 0), 0, 1 - plrv.p_inf) + plrv.p_inf
+    def delta_of(self, plrv, eps, floor):
+        value = self._value(plrv, eps) if plrv in self._shapes else 0*eps + plrv.p_inf
+        value = np.where(eps < plrv.ess_sup, value, plrv.p_inf)
+        return 0*eps + plrv.p_inf*(1 - 1e-12), value, 1 + 0*eps
+    def epsilon_of(self, plrv, delta, floor):
+        return 0*delta, np.array([self._root(plrv, d) for d in delta]), inf + 0*delta
+    def _root(self, plrv, delta):
         "The first eps from 0 where the curve falls to delta."
-        if delta <= law.p_inf or law not in self._shapes: return inf if delta <= law.p_inf else 0.
-        mean, std, _ = self._shapes[law][0]
-        grid = np.linspace(0, min(max(mean, 0) + 40*std, law.sup), 2000)
-        below = np.flatnonzero(self._value(law, grid) <= delta)
-        if not below.size: return law.sup
+        if delta <= plrv.p_inf or plrv not in self._shapes: return inf if delta <= plrv.p_inf else 0.
+        mean, std, _ = self._shapes[plrv][0]
+        grid = np.linspace(0, min(max(mean, 0) + 40*std, plrv.ess_sup), 2000)
+        below = np.flatnonzero(self._value(plrv, grid) <= delta)
+        if not below.size: return plrv.ess_sup
         i = below[0]
-        return brentq(lambda e: float(self._value(law, np.array([e]))[0]) - delta, grid[i-1], grid[i], xtol=1e-14*grid[-1]) if i else 0.
+        return brentq(lambda e: float(self._value(plrv, np.array([e]))[0]) - delta, grid[i-1], grid[i], xtol=1e-14*grid[-1]) if i else 0.
 
 # %% ../nbs/03_edgeworth.ipynb #5e08ac23
 class TiltedEdgeworth(TiltedAccountant):
@@ -96,7 +101,7 @@ class TiltedEdgeworth(TiltedAccountant):
         mechanism,  # a Mechanism, or a PLRV for one direction only
         order=2,    # of the expansion, 0 to 8
     ):
-        _series_order(0, order)
+        check_series_order(0, order)
         super().__init__(mechanism)
         self.order, self._order = order, order + 2
     def _log_value(self, t, eps, k, final=False):
@@ -114,19 +119,19 @@ def _hermite_ratio(a, alpha, std, series):
     x = np.maximum(alpha, -6)                            # below, delta is 1 to many digits
     end = np.sqrt(x*x + 90) - x
     layer = np.minimum(end, 200/std)                     # where 1 - e^{-std v} rises
-    half = (_LEGENDRE50[0] + 1)/2
+    half = (LEGENDRE50[0] + 1)/2
     v = np.concatenate([layer[:, None]*half, layer[:, None] + (end - layer)[:, None]*half], axis=1)
-    weight = np.concatenate([layer[:, None]*_LEGENDRE50[1], (end - layer)[:, None]*_LEGENDRE50[1]], axis=1)
+    weight = np.concatenate([layer[:, None]*LEGENDRE50[1], (end - layer)[:, None]*LEGENDRE50[1]], axis=1)
     weight = weight*np.exp(-(x[:, None] + v/2)*v)*-np.expm1(-std[:, None]*v)
     return (weight*hermeval(a[:, None] + v, series[:, :, None], tensor=False)).sum(1)/weight.sum(1)
 
 # %% ../nbs/03_edgeworth.ipynb #097db87a
 def step_moments(
-    law,        # a PLRV, such as `run.remove`
+    plrv,        # a PLRV, such as `run.remove`
     null=False, # True: of the log-ratio X under Q
 ):              # n, lambda_3, K_3, K_4, K~_3
     "Standardised mean moments of the steps, as the moment bounds take them [EA Lemma 4.3]. Gaussian steps count as one."
-    parts = _sum_of(law.reverse if null else law).parts
+    parts = as_composition(plrv.reverse if null else plrv).parts
     n = sum(k for _, k in parts)
     var, third = (sum(k*p.cumulants(0., 3)[i] for p, k in parts)/n for i in (1, 2))
     K3, K4 = (sum(k*p.abs_moment(0., r) for p, k in parts)/n/var**(r/2) for r in (3, 4))
@@ -189,7 +194,7 @@ def _panels(cuts):
     "Gauss-Legendre nodes and weights between the cuts."
     cuts = np.unique(cuts)
     half = np.diff(cuts)/2
-    return ((cuts[1:] + cuts[:-1])/2 + half*_LEGENDRE16[0][:, None]).ravel(), (half*_LEGENDRE16[1][:, None]).ravel()
+    return ((cuts[1:] + cuts[:-1])/2 + half*LEGENDRE16[0][:, None]).ravel(), (half*LEGENDRE16[1][:, None]).ravel()
 
 def prawitz_bound(
     n, lam3, K3, K4, Kt3, # what `step_moments` gives
@@ -220,38 +225,38 @@ def prawitz_bound(
 # %% ../nbs/03_edgeworth.ipynb #7e80f3bc
 _FAR = 2.**np.arange(0, 44, .25)                            # frequencies, in units of 1/std, out to 1e13
 
-def _log_decay(law, std):
+def _log_decay(plrv, std):
     "log of a bound on |f| beyond each frequency of _FAR."
-    mass = law._real_cgf(np.zeros(1))[0]
-    return np.minimum(sum(n*np.logaddexp(*p._log_decay(0., _FAR/std)) for p, n in law.parts) - mass, 0)
+    mass = plrv.real_cgf(np.zeros(1))[0]
+    return np.minimum(sum(n*np.logaddexp(*p.decay(0., _FAR/std)) for p, n in plrv.parts) - mass, 0)
 
-def _smooth(law, std):
+def _smooth(plrv, std):
     "Function (a, b) -> bound on the integral of |f(u)|/u from a to b."
-    f = np.exp(np.r_[0, _log_decay(law, std)])
+    f = np.exp(np.r_[0, _log_decay(plrv, std)])
     cuts = np.r_[1e-300, _FAR, inf]
     return lambda a, b: (f*np.log(np.maximum(np.minimum(cuts[1:], b)/np.maximum(cuts[:-1], a), 1))).sum()
 
 def transform_bound(
-    law,     # a PLRV that varies, such as `run.remove`
+    plrv,     # a PLRV that varies, such as `run.remove`
     order=1, # of the expansion, 1 to 8
 ):           # bound on sup |F - E_order|
     "The distance of a standardised composition from its Edgeworth expansion, proved from its characteristic function by the inequality of Prawitz (1972)."
-    law = _sum_of(law)
-    _series_order(1, order)
-    k = law.cumulants(0., max(order, 2) + 2)
+    plrv = as_composition(plrv)
+    check_series_order(1, order)
+    k = plrv.cumulants(0., max(order, 2) + 2)
     std = sqrt(k[1])
     lam = k[2:]/std**np.arange(3., len(k) + 1)
     c = hermite_series(lam[:order])
     j, size = np.arange(len(c)), (np.abs(c)*np.sqrt(gamma(np.arange(len(c)) + 1.))).sum()
     C2, C4 = 1 + sqrt(3)*size, 3 + lam[1] + sqrt(105)*size
-    tails = np.exp(_log_decay(law, std)[:-1])*np.log(2)/4       # of |f|, over each interval of _FAR
+    tails = np.exp(_log_decay(plrv, std)[:-1])*np.log(2)/4       # of |f|, over each interval of _FAR
     start = 12 + np.argmax(np.append(tails[::-1].cumsum()[::-1][12:32] < 1e-12, True))        # U is 8 to 256
-    U, nodes = _FAR[start], 1 << int(np.clip(24 - np.log2(sum(p._size(0.) for p, _ in law.parts)), 9, 15))
+    U, nodes = _FAR[start], 1 << int(np.clip(24 - np.log2(sum(p.nodes_at(0.) for p, _ in plrv.parts)), 9, 15))
     step = U/nodes
     u = step*np.arange(nodes + 1)
-    *_, D, error = law._line(0., u/std)
+    *_, D, error = plrv.line(0., u/std)
     f = np.exp(D - 1j*u*(k[0]/std))
-    noise = np.abs(f)*np.expm1(np.minimum(error + _ULP*(16 + 2*u*abs(k[0])/std), 600)) + 1e-15
+    noise = np.abs(f)*np.expm1(np.minimum(error + ULP*(16 + 2*u*abs(k[0])/std), 600)) + 1e-15
     h = np.abs(f - np.exp(-u*u/2)*polyval(1j*u, c)) + noise
     cells = (h[1:] + h[:-1])/2 + step**2/8*np.minimum(C2, u[1:]**2/2*C4)
     first = max(int(.01/step), 1)                               # |h(u)| <= C4 u^4/24 up to here
@@ -272,78 +277,68 @@ class EdgeworthInterval(Accountant):
         proof='moments',  # what bounds the error: 'moments', four of the steps (the paper's; wide unless the run is very long), or their 'transform'
     ):
         super().__init__(mechanism)
-        _series_order(1, order); _choice(('moments', 'transform'), proof=proof)
+        check_series_order(1, order); checks.choice(('moments', 'transform'), proof=proof)
         if proof == 'moments' and order > 1: raise ValueError(f"order must be 1 with proof='moments', got {order!r}")
-        bound = _by_moments if proof == 'moments' else lambda law: min(transform_bound(law, order), _by_moments(law) + _between(law, order))
-        self._moments = {law: MomentsAccountant(law, conversion='classic') for law in self.laws}
-        self._shapes = {law: [(*standard_cumulants(law, order, null), _uniform_bound(law.reverse if null else law, bound)) for null in (False, True)] for law in self.laws if law.sup > 0}
-        self._tails = {law: _chernoff_table(law, shape[0][1]) for law, shape in self._shapes.items()}
-    def _delta(self, law, eps, floor):
-        p = law.p_inf
-        if law not in self._shapes: return 0*eps + p*(1 - 1e-12), 0*eps + p, 0*eps + p*(1 + 1e-12)
-        (my, sy, ly, dy), (mx, sx, lx, dx) = self._shapes[law]
-        y, x = (1 - p)*edgeworth_tail((eps - my)/sy, ly), (1 - law.reverse.p_inf)*edgeworth_tail((eps - mx)/sx, lx)
-        t, K = self._tails[law]
+        bound = _by_moments if proof == 'moments' else lambda plrv: min(transform_bound(plrv, order), _by_moments(plrv) + _between(plrv, order))
+        self._moments = {plrv: MomentsAccountant(plrv, conversion='classic') for plrv in self.directions}
+        self._shapes = {plrv: [(*standard_cumulants(plrv, order, null), _uniform_bound(plrv.reverse if null else plrv, bound)) for null in (False, True)] for plrv in self.directions if plrv.ess_sup > 0}
+        self._tails = {plrv: _chernoff_table(plrv, shape[0][1]) for plrv, shape in self._shapes.items()}
+    def delta_of(self, plrv, eps, floor):
+        p = plrv.p_inf
+        if plrv not in self._shapes: return 0*eps + p*(1 - 1e-12), 0*eps + p, 0*eps + p*(1 + 1e-12)
+        (my, sy, ly, dy), (mx, sx, lx, dx) = self._shapes[plrv]
+        y, x = (1 - p)*edgeworth_tail((eps - my)/sy, ly), (1 - plrv.reverse.p_inf)*edgeworth_tail((eps - mx)/sx, lx)
+        t, K = self._tails[plrv]
         most = np.exp(np.minimum((K - np.multiply.outer(eps, t)).min(1), 0))       # Chernoff, mass at infinity apart
         y_low, y_up, x_low, x_up = np.maximum(y - dy, 0), np.minimum(y + dy, most), np.maximum(x - dx, 0), np.maximum(x + dx, 0)
         grow = np.exp(np.minimum(eps, 700))
         low, up = np.maximum(y_low - np.minimum(grow*x_up, y_up), 0), np.maximum(y_up - grow*x_low, 5e-324)
         low, up = low*(1 - 1e-9) + p*(1 - 1e-12), np.minimum(up*(1 + 1e-9) + p*(1 + 1e-12), 1)
         return low, np.clip(y - grow*x + p, low, up), up
-    def _epsilon(self, law, delta, floor):
-        return np.array([self._ends(law, d) for d in delta]).reshape(-1, 3).T
-    def _ends(self, law, delta):
+    def epsilon_of(self, plrv, delta, floor):
+        return np.array([self._ends(plrv, d) for d in delta]).reshape(-1, 3).T
+    def _ends(self, plrv, delta):
         "Where the three curves cross delta, found on a grid as far as Chernoff's bound reaches, then by bisection on the safe side."
-        if delta <= law.p_inf: return inf, inf, inf
-        if law not in self._shapes: return 0., 0., 0.
-        reach = self._moments[law]._epsilon(law, np.array([delta]), None)[2][0]
+        if delta <= plrv.p_inf: return inf, inf, inf
+        if plrv not in self._shapes: return 0., 0., 0.
+        reach = self._moments[plrv].epsilon_of(plrv, np.array([delta]), None)[2][0]
         if not 0 < reach < inf: return 0., 0., reach
         grid = np.linspace(0, reach, 1025)
-        low, mid, up = self._delta(law, grid, None)
+        low, mid, up = self.delta_of(plrv, grid, None)
         high, above = np.flatnonzero(up <= delta), np.flatnonzero(low >= delta)
-        top = _bisect(lambda e: self._delta(law, e, None)[2] <= delta, grid, high[0])[1] if high.size else reach
-        bottom = _bisect(lambda e: self._delta(law, e, None)[0] < delta, grid, above[-1] + 1)[0] if above.size and above[-1] < 1024 else 0.
+        top = bisect(lambda e: self.delta_of(plrv, e, None)[2] <= delta, grid, high[0])[1] if high.size else reach
+        bottom = bisect(lambda e: self.delta_of(plrv, e, None)[0] < delta, grid, above[-1] + 1)[0] if above.size and above[-1] < 1024 else 0.
         i = np.flatnonzero(mid <= delta)
-        middle = _bisect(lambda e: self._delta(law, e, None)[1] <= delta, grid, i[0])[1] if i.size else top
+        middle = bisect(lambda e: self.delta_of(plrv, e, None)[1] <= delta, grid, i[0])[1] if i.size else top
         return bottom, min(max(middle, bottom), top), top
 
-def _chernoff_table(law, std):
+def _chernoff_table(plrv, std):
     "Tilts, and K there rounded up."
-    t = np.geomspace(1e-3/std, min(1e4/std, _largest_tilt(law)), 160) if 1e-3/std < _largest_tilt(law) else np.array([_largest_tilt(law)])
-    K = law._real_cgf(t)
-    return t, K + 1e-12 + 1e-13*np.abs(K) + t*_slack(law)
+    t = np.geomspace(1e-3/std, min(1e4/std, plrv.largest_tilt), 160) if 1e-3/std < plrv.largest_tilt else np.array([plrv.largest_tilt])
+    K = plrv.real_cgf(t)
+    return t, K + 1e-12 + 1e-13*np.abs(K) + t*plrv.rounding
 
-def _bisect(true_at, grid, i):
-    "Neighbours a < b in [grid[i-1], grid[i]] with true_at(b) and not true_at(a); both 0 where i = 0."
-    if i == 0: return 0., 0.
-    a, b = grid[i-1], grid[i]
-    for _ in range(50):
-        middle = (a + b)/2
-        if true_at(np.array([middle]))[0]: b = middle
-        else: a = middle
-    return a, b
-
-def _by_moments(law):
+def _by_moments(plrv):
     "The smallest of the bounds on sup |F - E_1| that four moments give, with the transform's decay for the regular versions."
-    m, var = step_moments(law), law.cumulants(0.)[1]
+    m, var = step_moments(plrv), plrv.cumulants(0.)[1]
     n, lam, K3 = m[:3]
-    identical = len(law.parts) == 1 and law.parts[0][1] > 1
-    third = berry_esseen(n, K3) if identical else .56*lyapunov_sum(law, 0.)/var**1.5       # where Gaussian steps add nothing
-    largest = max(p.cumulants(0.)[1] for p, _ in law.parts)/var
-    kinds = [(same, smooth) for same in {False, identical} for smooth in (None, _smooth(law, sqrt(var)))]
+    identical = len(plrv.parts) == 1 and plrv.parts[0][1] > 1
+    third = berry_esseen(n, K3) if identical else .56*lyapunov_sum(plrv, 0.)/var**1.5       # where Gaussian steps add nothing
+    largest = max(p.cumulants(0.)[1] for p, _ in plrv.parts)/var
+    kinds = [(same, smooth) for same in {False, identical} for smooth in (None, _smooth(plrv, sqrt(var)))]
     bounds = [moment_bound(*m, identical=same, smooth=smooth, eps=e) for same, smooth in kinds for e in (.03, .1, .15)]
     return np.nanmin([third + abs(lam)/(6*sqrt(2*pi*n)), *bounds, *(prawitz_bound(*m, largest, eps=e, t0=t0) for e in (.06, .1, .14) for t0 in (.25, 1/pi))])
 
-def _between(law, order):
+def _between(plrv, order):
     "Bound on sup |E_order - E_1|, by Cramer's inequality for Hermite polynomials."
-    c = hermite_series(standard_cumulants(law, order)[2])
+    c = hermite_series(standard_cumulants(plrv, order)[2])
     c[3] = 0                                                  # that is E_1's
     j = np.arange(1, len(c))
     return 1.0865/sqrt(2*pi)*(np.abs(c[1:])*np.sqrt(gamma(j))).sum()
 
-def _uniform_bound(law, bound):
+def _uniform_bound(plrv, bound):
     "bound(law), rounded up. It may exceed 1: the expansion is no distribution function."
-    mean, var = law.cumulants(0.)
+    mean, var = plrv.cumulants(0.)
     if var < 1e-190: return inf                               # beyond what doubles can say
-    with np.errstate(all='ignore'): b = bound(law)
-    return b*(1 + 1e-6) + 1e-12 + (64*_ULP*abs(mean) + _slack(law))/sqrt(var) if b >= 0 else inf      # F is asked at a rounded place
+    with np.errstate(all='ignore'): b = bound(plrv)
+    return b*(1 + 1e-6) + 1e-12 + (64*ULP*abs(mean) + plrv.rounding)/sqrt(var) if b >= 0 else inf      # F is asked at a rounded place

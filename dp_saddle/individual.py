@@ -4,25 +4,28 @@
 
 # %% auto #0
 __all__ = ['backward', 'train', 'accuracy', 'GDPFilter', 'IndividualGDPFilter', 'RDPFilter', 'GDPOdometer', 'RDPOdometer',
-           'gaussian_epsilon', 'norm_counts', 'IndividualAccountant', 'individual_epsilon', 'account_store']
+           'gaussian_epsilon', 'norm_counts', 'mixing_bounds', 'LossFamily', 'tilted_sum', 'upper_epsilon',
+           'IndividualAccountant', 'gaussian_above', 'dominating_mu', 'individual_epsilon', 'account_store']
 
 # %% ../nbs/05_individual.ipynb #7ec46858
-import json
 import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from functools import lru_cache
-from io import BytesIO
 from math import ceil, inf, log, pi, sqrt
 from pathlib import Path
 import numpy as np
 from scipy import fft
 from scipy.optimize import elementwise
 from scipy.special import erf, erfc, ndtri_exp
-from .contour import _log_expm1, _log_spline_bound, _PIECES, _spline_shift, ContourAccountant, log_chernoff_factor, spline_transform
-from .plrv import Bounds, ComposedLoss, Gaussian, PoissonSubsampled, _array, _choice, _count, _real, _ULP, gaussian_log_delta
-from .saddlepoint import _largest_tilt
+from .numerics import ULP, log_chernoff_factor, log_expm1, two_sum
+from .contour import ContourAccountant, Smoothing
+from . import checks
+from .checks import Saved
+from .plrv import Bounds, ComposedLoss, gaussian_log_delta
+from .mechanisms import Gaussian, PoissonSubsampled
+
 
 # %% ../nbs/05_individual.ipynb #58d80e7c
 def backward(
@@ -69,30 +72,23 @@ def accuracy(
 # %% ../nbs/05_individual.ipynb #457187be
 _FORGIVEN = 2.**-50     # of a budget: what rounding mu, its square and the budget can come to, 8 half units in the last place
 
-def _two_sum(a, b):
-    "a + b rounded, and what the rounding lost (Knuth)."
-    with np.errstate(invalid='ignore', over='ignore'):
-        s = a + b
-        v = s - a
-        return s, (a - (s - v)) + (b - v)
-
 # %% ../nbs/05_individual.ipynb #66000ba9
-class _Meter:
+class _Meter(Saved):
     "A compensated sum of costs, for all (n = None) or for each of n records; saved and loaded whole."
     _settings = ('n',)
     def __init__(self, n=None):
-        if n is not None: _count(1, n=n)
+        if n is not None: checks.count(1, n=n)
         self.n, zero = n, np.zeros(() if n is None else n)
         self._sum = zero, zero, 0                          # total, what rounding lost, steps: replaced in one assignment, or not at all
     steps = property(lambda self: self._sum[2], doc="Steps so far; one that nobody was left to take part in is none.")
     spent = property(lambda self: self._value(self._sum[0] + self._sum[1]), doc="What was spent so far: a number, or one for each record.")
     def _costs(self, x):
-        x = _array(0, inf, '[)', **{self._unit: x})
+        x = checks.array(0, inf, '[)', **{self._unit: x})
         if x.shape != self._sum[0].shape: raise ValueError(f"{self._unit} must have shape {self._sum[0].shape}, one value for {'all' if self.n is None else 'each record'}, got shape {x.shape}")
         with np.errstate(over='ignore'): return self._cost(x)
     def _pay(self, cost):
         total, lost, steps = self._sum
-        total, error = _two_sum(total, cost)
+        total, error = two_sum(total, cost)
         if not np.isfinite(total).all(): raise ValueError(f"{self._unit} must leave the sum finite, got {np.sqrt(np.max(cost)) if self._unit == 'mu' else np.max(cost):g}")
         self._sum = total, lost + error, steps + 1
     def _state(self): return {'total': self._sum[0], 'lost': self._sum[1], 'steps': np.array(self._sum[2])}
@@ -121,7 +117,7 @@ class _Filter(_Meter):
     def _most(self): return self._cap()*(1 + 2*_FORGIVEN)
     def _refused(self, cost):
         total, lost, _ = self._sum
-        s, error = _two_sum(total, cost)
+        s, error = two_sum(total, cost)
         return ~((s - self._cap()) + (lost + error) <= self._cap()*_FORGIVEN)       # where s overflows, refused
     def would_exceed(self, x):
         "Would a step of size `x` >= 0 (mu, or a Renyi divergence in nats; of shape (n,) for n records) pass the budget? Nothing is spent. A bool, or one for each record."
@@ -151,7 +147,7 @@ class GDPFilter(_Gauss, _Filter):
     def __init__(self,
         budget,  # mu of the whole, > 0
     ):
-        _real(1e-12, 1e8, '[]', budget=budget); super().__init__(); self.budget = float(budget)
+        checks.real(1e-12, 1e8, '[]', budget=budget); super().__init__(); self.budget = float(budget)
     def _whole(self): return Gaussian(sigma=1/(self.budget*(1 + _FORGIVEN)))
     def epsilon(self, delta): "eps >= 0, nats, of the whole budget at `delta` in (0, 1) [GDP Cor. C.2], rounded up; a number or an array."; return ContourAccountant(self._whole()).epsilon(delta).upper
     def delta(self, eps): "delta of the whole budget at `eps` >= 0, nats [GDP C.2], rounded up; a number or an array."; return ContourAccountant(self._whole()).delta(eps).upper
@@ -165,7 +161,7 @@ class IndividualGDPFilter(GDPFilter):
         super().__init__(budget); _Meter.__init__(self, n)
 
 # %% ../nbs/05_individual.ipynb #b89fd403
-def _conversion(order, delta): return (log_chernoff_factor(order - 1.) - np.log(_array(0, 1, delta=delta)))/(order - 1)     # [GDP C.3]
+def _conversion(order, delta): return (log_chernoff_factor(order - 1.) - np.log(checks.array(0, 1, delta=delta)))/(order - 1)     # [GDP C.3]
 
 class RDPFilter(_Renyi, _Filter):
     "Fully adaptive Renyi filter of Feldman and Zrnic (2021) at one order; for all, or for each of n records."
@@ -175,7 +171,7 @@ class RDPFilter(_Renyi, _Filter):
         budget,  # the divergence of the whole, nats, > 0
         n=None,  # number of records, >= 1; one sum for all if not given
     ):
-        _real(1, 1e9, order=order); _real(1e-24, 1e16, '[]', budget=budget)
+        checks.real(1, 1e9, order=order); checks.real(1e-24, 1e16, '[]', budget=budget)
         super().__init__(n)
         self.order, self.budget = float(order), float(budget)
     def epsilon(self, delta): "eps >= 0, nats, of the whole budget at `delta` in (0, 1) [GDP C.3], a number or an array."; return np.maximum(self.budget*(1 + 2*_FORGIVEN) + _conversion(self.order, delta), 0)[()]
@@ -198,7 +194,7 @@ class GDPOdometer(_Gauss, _Odometer):
         increment,  # mu from one crossing to the next, > 0
         n=None,     # number of records, >= 1; one sum for all if not given
     ):
-        _real(1e-12, 1e8, '[]', increment=increment); super().__init__(n); self.increment = float(increment)
+        checks.real(1e-12, 1e8, '[]', increment=increment); super().__init__(n); self.increment = float(increment)
     def epsilon(self, delta): "eps >= 0, nats, at `delta` in (0, 1), a number, of what is proved at the next crossing; rounded up."; return gaussian_epsilon(self.bound, delta)
 
 class RDPOdometer(_Renyi, _Odometer):
@@ -209,7 +205,7 @@ class RDPOdometer(_Renyi, _Odometer):
         increment,  # the divergence from one crossing to the next, nats, > 0
         n=None,     # number of records, >= 1; one sum for all if not given
     ):
-        _real(1, 1e9, order=order); _real(1e-24, 1e16, '[]', increment=increment)
+        checks.real(1, 1e9, order=order); checks.real(1e-24, 1e16, '[]', increment=increment)
         super().__init__(n)
         self.order, self.increment = float(order), float(increment)
     def epsilon(self, delta): "eps >= 0, nats, at `delta` in (0, 1) of what is proved at the next crossing [GDP C.3]; 0 before the first step."; return np.where(self.bound > 0, np.maximum(self.bound*(1 + 2*_FORGIVEN) + _conversion(self.order, delta), 0), 0.)[()]
@@ -220,7 +216,7 @@ def gaussian_epsilon(
     delta,  # in (0, 1), a number or an array that broadcasts with mu
 ):          # eps >= 0, nats, rounded up
     "eps of a mu-GDP mechanism at delta [GDP C.2]."
-    mu, delta = _array(0, 1e9, '[)', mu=mu), _array(0, 1, delta=delta)
+    mu, delta = checks.array(0, 1e9, '[)', mu=mu), checks.array(0, 1, delta=delta)
     try: mu, delta = np.broadcast_arrays(mu, delta)
     except ValueError: raise ValueError(f"delta must broadcast with mu of shape {mu.shape}, got shape {delta.shape}") from None
     safe = np.maximum(mu, 1e-150)
@@ -231,60 +227,13 @@ def gaussian_epsilon(
     root = elementwise.find_root(miss, (np.zeros(mu.shape), high), args=(safe, goal)).x
     return np.where(apart, np.where(np.isfinite(root), root*(1 + 1e-12) + 1e-12*safe, high), 0.)[()]
 
-# %% ../nbs/05_individual.ipynb #86c2ed5c
-def _save(self, path):
-    "Write the state to the file `path`, .json or .npz: whole, or not at all. FileNotFoundError if its directory does not exist."
-    path = Path(path)
-    _choice(('.json', '.npz'), **{'suffix of path': path.suffix})
-    if not path.parent.is_dir(): raise FileNotFoundError(f"path must be in a directory that exists, got {str(path)!r}")
-    state = {'kind': np.array(type(self).__name__), **{k: np.array(-1 if getattr(self, k) is None else getattr(self, k)) for k in self._settings}, **self._state()}
-    draft = f"{path}.{os.getpid()}.part"
-    try:
-        with open(draft, 'wb') as file:
-            if path.suffix == '.npz': np.savez(file, **state)
-            else: file.write(json.dumps({k: v.tolist() for k, v in state.items()}).encode())
-            file.flush(); os.fsync(file.fileno())
-        os.replace(draft, path)
-    except BaseException:
-        Path(draft).unlink(missing_ok=True)
-        raise
-    if os.name == 'posix':                                   # the new name has to reach the disk too
-        folder = os.open(path.parent, os.O_RDONLY)
-        try: os.fsync(folder)
-        finally: os.close(folder)
-
-# %% ../nbs/05_individual.ipynb #77442b52
-def _load(self, path):
-    "Take the state from a file `path` that `save` wrote for the same settings; else ValueError, and nothing changes. Returns self."
-    path, name = Path(path), type(self).__name__
-    try:
-        data = path.read_bytes()
-        if path.suffix == '.json': state = {k: np.array(v) for k, v in json.loads(data).items()}
-        else:
-            with np.load(BytesIO(data), allow_pickle=False) as file: state = dict(file)
-        if str(state.pop('kind', '')) != name: raise ValueError("another kind")
-        settings, mine = {k: state.pop(k, None) for k in self._settings}, self._state()
-        if set(state) != set(mine): raise ValueError("other entries")
-        for k, v in settings.items():
-            own = np.array(-1 if getattr(self, k) is None else getattr(self, k))
-            if not np.array_equal(v, own): raise ValueError(f"{k} is {v} there and {own} here")
-        for k, v in state.items():
-            if v.size == 0 == mine[k].size: state[k] = mine[k]
-            elif v.shape != mine[k].shape and mine[k].size or (v.dtype.kind in 'iuf') != (mine[k].dtype.kind in 'iuf') or v.dtype.kind in 'iuf' and not np.isfinite(v).all(): raise ValueError(f"{k} is damaged")
-        self._restore(**state)
-    except FileNotFoundError: raise
-    except Exception as e: raise ValueError(f"path must be a state that a {name} with these settings has saved, got {str(path)!r}: {e}") from None
-    return self
-
-_Meter.save, _Meter.load = _save, _load
-
 # %% ../nbs/05_individual.ipynb #04c6f2fb
 def _grid(sigma, sigma_grid):
     "The noise grid: given, or so many values from sigma to 100 sigma, evenly in the logarithm."
     if np.ndim(sigma_grid) == 0:
-        _count(2, sigma_grid=sigma_grid)
+        checks.count(2, sigma_grid=sigma_grid)
         return sigma*np.geomspace(1, 100, sigma_grid)
-    grid = _array(0, inf, sigma_grid=sigma_grid)
+    grid = checks.array(0, inf, sigma_grid=sigma_grid)
     if grid.ndim != 1 or grid.size < 2 or not (np.diff(grid) > 0).all() or grid[0] > sigma: raise ValueError(f"sigma_grid must be at least two increasing values, the first at most sigma = {sigma:g}, got {sigma_grid!r}")
     return grid
 
@@ -299,39 +248,39 @@ def norm_counts(
     clip,    # clipping norm, > 0
 ):           # shape (records, 2m): how often each cell, and the sum of the weights of its left end
     "Counts of each record's noise levels [GDP D.2], and their split by total variation."
-    norms = _array(0, clip, '[]', norms=norms)
+    norms = checks.array(0, clip, '[]', norms=norms)
     if norms.ndim != 2: raise ValueError(f"norms must have shape (records, steps), got {norms.shape}")
     mu, edge = norms/clip/sigma, np.append(1/grid, 0.)
     j = np.searchsorted(-edge, -mu, side='right') - 1
     j = np.clip(j, 0, grid.size)
     edge = np.append(edge, 0.)
     part, gap = _apart(mu, edge[j + 1]), _apart(edge[:-1], edge[1:])[j]
-    weight = np.divide(part + 8*_ULP*erf(edge[j]/sqrt(8)), gap, out=np.ones_like(part), where=gap > 0)
+    weight = np.divide(part + 8*ULP*erf(edge[j]/sqrt(8)), gap, out=np.ones_like(part), where=gap > 0)
     weight = np.clip(weight*(1 + 1e-9), 0, 1)                # rounded up
     cell = (np.arange(len(norms))[:, None]*grid.size + np.minimum(j, grid.size - 1))[mu > 0]         # a norm of 0 costs nothing
     sums = [np.bincount(cell, weights=v, minlength=len(norms)*grid.size).reshape(len(norms), grid.size) for v in (None, weight[mu > 0])]
     return np.concatenate(sums, axis=1).astype(float)
 
 # %% ../nbs/05_individual.ipynb #6145dbdb
-def _mixing(K):
+def mixing_bounds(K):
     "Bounds on |log(1 - w + w e^u) - wu|/(w(1 - w)) and on Re of that log, u the difference of K between neighbouring rows, and to 0 after the last."
     u = np.diff(K, axis=0, append=0*K[:1])
     v, x = np.minimum(np.abs(u), 1.5), np.abs(u.real)
     return np.where(v < 1.5, v*v/2*np.exp(3*v)/np.cos(v)**2, 1e300), np.minimum(x*x/8, x)
 
-class _Family:
+class LossFamily:
     "The losses of different steps in one direction, as rows: K on a grid of tilts, and on lines through them."
     def __init__(self, steps, top):
-        self.steps, self.laws = steps, [getattr(step, top) for step in steps]
-        limit = min(_largest_tilt(ComposedLoss([(p, 1) for p in self.laws])), 1e6)
+        self.steps, self.directions = steps, [getattr(step, top) for step in steps]
+        limit = min(ComposedLoss([(p, 1) for p in self.directions]).largest_tilt, 1e6)
         self.t = np.geomspace(.02, limit, ceil(log(limit/.02)/.05))
-        self.K = np.array([p._real_cgf(self.t) for p in self.laws])
-        self.mixing, self.jump = _mixing(self.K)
-        self.tv = np.array([p.delta(0.) for p in self.laws])*(1 + 1e-12)
+        self.K = np.array([p.real_cgf(self.t) for p in self.directions])
+        self.mixing, self.jump = mixing_bounds(self.K)
+        self.tv = np.array([p.delta(0.) for p in self.directions])*(1 + 1e-12)
         self._decay, self._lines = {}, {}
     def _rows(self, used, shape, one):
         "one(j), a tuple of arrays, for each law j in use, as rows of arrays that are 0 elsewhere."
-        out = [np.zeros((len(self.laws),) + n, kind) for n, kind in shape]
+        out = [np.zeros((len(self.directions),) + n, kind) for n, kind in shape]
         for j in np.flatnonzero(used):
             for a, v in zip(out, one(j)): a[j] = v
         return out
@@ -339,7 +288,7 @@ class _Family:
         "Frequencies, and log of a bound on |M| beyond each, rows as laws."
         s = self.t[i]*2.**np.arange(-4, 16, .25)
         def one(j):
-            if (i, j) not in self._decay: self._decay[i, j] = np.logaddexp(*self.laws[j]._log_decay(self.t[i], s))
+            if (i, j) not in self._decay: self._decay[i, j] = np.logaddexp(*self.directions[j].decay(self.t[i], s))
             return self._decay[i, j],
         return s, self._rows(used, [((s.size,), float)], one)[0]
     def line(self, i, h, n, used, mixed):
@@ -347,36 +296,36 @@ class _Family:
         def one(j):
             if len(self._lines) > 4000: self._lines.clear()          # 200 MB at most
             if (i, h, j) in self._lines and self._lines[i, h, j][2].size >= n: K, e, D, error = self._lines[i, h, j]
-            else: K, e, D, error = line = self.laws[j]._line(self.t[i], h*np.arange(n))
+            else: K, e, D, error = line = self.directions[j].line(self.t[i], h*np.arange(n))
             self._lines.setdefault((i, h, j), (K, e, D, error))
             return K, e, D[:n], error[:n]
         K, e, D, error = self._rows(used, [((), float), ((), float), ((n,), complex), ((n,), float)], one)
-        return K, e, D, error, *(_mixing(K[:, None] + D) if mixed else (None, None))
+        return K, e, D, error, *(mixing_bounds(K[:, None] + D) if mixed else (None, None))
 
 # %% ../nbs/05_individual.ipynb #acba0830
 @lru_cache(4)
 def _families(grid, rate):
     steps = [PoissonSubsampled(base=Gaussian(sigma=float(s)), rate=rate) for s in grid]
-    return [_Family(steps, top) for top in (('remove',) if rate == 1 else ('remove', 'add'))]
+    return [LossFamily(steps, top) for top in (('remove',) if rate == 1 else ('remove', 'add'))]
 
 # %% ../nbs/05_individual.ipynb #0b39cf78
 class _Batch:
     "Records on one line: sum_k Re(c_k e^{-i eps s_k}) e^{base - t eps} is delta, but for what noise and aliasing bound."
     def __init__(self, family, i, h, w, table, tail, counts, steps, spread, KX):
         self.t, u = family.t[i], family.t[i+1:]
-        self.shift, self.w = _PIECES*w/2 + _spline_shift(w), w
+        self.shift, self.w = Smoothing(w).reach, w
         K, e, D, error, mixing, jump = table
         self.base, self.s = counts @ K, h*np.arange(D.shape[1])
         z = self.t + 1j*self.s
-        factor = spline_transform(z, w)*(h/pi)/(z*(z + 1))
+        factor = Smoothing(w).transform(z)*(h/pi)/(z*(z + 1))
         factor[0] /= 2
         self.c = np.exp(counts @ D.real + 1j*(counts @ D.imag))*factor
-        over = (counts @ e)[:, None] + counts @ error + 32*_ULP*(8 + counts @ np.abs(D))
+        over = (counts @ e)[:, None] + counts @ error + 32*ULP*(8 + counts @ np.abs(D))
         size, mixed = np.abs(self.c), np.expm1(np.minimum(over if mixing is None else over + spread @ mixing, 600))
         if mixing is not None and mixed.max() > 2: mixed = np.minimum(mixed, 1 + np.exp(np.minimum(over + steps @ jump, 600)))      # both are small there
-        self.noise = (size*mixed).sum(1) + 64*_ULP*size.sum(1) + np.exp(np.minimum(tail - self.base, 600))
-        self.slope = 4*_ULP*size @ self.s
-        self.left, self.right = -_log_expm1(self.t*2*pi/h), (KX[:, i+1:] + log_chernoff_factor(u) - _log_expm1((u - self.t)*2*pi/h), u)
+        self.noise = (size*mixed).sum(1) + 64*ULP*size.sum(1) + np.exp(np.minimum(tail - self.base, 600))
+        self.slope = 4*ULP*size @ self.s
+        self.left, self.right = -log_expm1(self.t*2*pi/h), (KX[:, i+1:] + log_chernoff_factor(u) - log_expm1((u - self.t)*2*pi/h), u)
     def log_delta(self, eps, side):
         "log of an upper (side 1) or a lower bound (-1), or of the value (0), one eps for each record; and how fast it falls."
         if side < 0: eps = eps + self.shift                     # smoothing looks so far down: delta falls
@@ -387,7 +336,7 @@ class _Batch:
         if side < 0:
             alias = (self.right[0] - (eps - self.shift)[:, None]*self.right[1]).min(1, initial=inf)
             total -= np.exp(np.minimum(np.logaddexp(self.left, alias) - scale, 600))
-        with np.errstate(divide='ignore'): return scale + np.log(np.maximum(total, 0)) + side*16*_ULP*(1 + np.abs(self.base) + self.t*eps), fall
+        with np.errstate(divide='ignore'): return scale + np.log(np.maximum(total, 0)) + side*16*ULP*(1 + np.abs(self.base) + self.t*eps), fall
     def epsilon(self, goal, high, side, floor):
         "Where that bound is goal, a logarithm, between `floor` and `high`: rounded away from the truth; a better guess; and whether none is needed."
         e, best = np.where(floor > 0, floor, np.maximum(high - 2/self.t, 0)), high.copy() if side > 0 else floor.copy()      # mostly removing costs more
@@ -420,9 +369,9 @@ def _lines(family, counts, steps, used, KX, i, eps, goal, lose=23):
     n = np.minimum(np.ceil(2.**np.ceil(np.log2(reach))/h) + 1, _MAX_NODES).astype(int)
     at = np.maximum(np.searchsorted(s, (n - 1)*h*(1 + 1e-12), side='right') - 1, 0)
     end, tail = s[at], tail[np.arange(len(h)), at]
-    w = 2/end*np.exp(np.clip((tail - most)/_PIECES, 0, 50))  # what lies beyond the last node is smoothed away
+    w = 2/end*np.exp(np.clip((tail - most)/Smoothing.pieces, 0, 50))  # what lies beyond the last node is smoothed away
     w = np.where(tail > most, np.minimum(2**(np.ceil(2*np.log2(w))/2), min(5., 60/t)), 0)
-    return h, n, w, tail + np.array([_log_spline_bound(t, *x) for x in zip(end, w)])
+    return h, n, w, tail + np.array([Smoothing(x[1]).log_bound(t, x[0]) for x in zip(end, w)])
 
 # %% ../nbs/05_individual.ipynb #c53da40b
 def _tilts(family, spread, KX, eps, goal):
@@ -443,7 +392,7 @@ def _batches(family, counts, steps, spread, KX, eps, goal, serve, rough=False):
     rough = (lost > log(.5)) | rough & (spread > 0).any(1)    # mixing needs many small steps: else round down in noise [GDP Thm D.2]
     if rough.any():
         counts, spread = np.where(rough[:, None], steps, counts), np.where(rough[:, None], 0, spread)
-        KX = np.where(rough[:, None], _tilted_sum(family, counts, steps, spread), KX)
+        KX = np.where(rough[:, None], tilted_sum(family, counts, steps, spread), KX)
         i, _ = _tilts(family, spread, KX, eps, goal)
     used = counts.any(0) | steps.any(0)
     used |= np.append(False, used[:-1])                      # a cell has two ends
@@ -466,10 +415,10 @@ def _sides(counts):
     down = lambda a: np.pad(a[:, :-1], ((0, 0), (1, 0)))      # to the next larger noise
     return (w + down(k - w), k, w*(k - w)/np.maximum(k, 1)), (down(k), k, 0*k)
 
-def _tilted_sum(family, counts, steps, spread):
+def tilted_sum(family, counts, steps, spread):
     "A bound on K of each record at the tilts of the family."
     KX = np.minimum(counts @ family.K + np.where(spread > 0, steps, 0) @ family.jump, steps @ family.K) if spread.any() else counts @ family.K
-    return KX + 1e-12 + 64*_ULP*np.abs(KX)
+    return KX + 1e-12 + 64*ULP*np.abs(KX)
 
 # %% ../nbs/05_individual.ipynb #8b458326
 def _capped(families, k, bound, ask):
@@ -481,7 +430,7 @@ def _capped(families, k, bound, ask):
 
 def _contour_side(family, side, C, k, s, delta, floor):
     "Bounds on eps, one for each record, and which of them are good: within some per cent of delta."
-    log_delta, KX = log(delta), _tilted_sum(family, C, k, s)
+    log_delta, KX = log(delta), tilted_sum(family, C, k, s)
     high = np.maximum(((KX + log_chernoff_factor(family.t) - log_delta)/family.t).min(1), floor)
     bound, guess, done = high.copy() if side > 0 else floor.copy(), high.copy(), ~C.any(1) | (high <= floor)
     for attempt in range(6):                                 # where the Renyi bound is far off, so is the first line
@@ -494,7 +443,7 @@ def _contour_side(family, side, C, k, s, delta, floor):
         high = np.minimum(high, bound) if side > 0 else high
     return np.where(k.any(1), bound, 0.), done
 
-def _contour_upper(families, C, k, s, delta):
+def upper_epsilon(families, C, k, s, delta):
     "Upper bounds on eps, the larger of all directions, and which of them are good."
     bound, good = np.zeros(len(C)), np.ones(len(C), bool)
     for family in families:
@@ -506,7 +455,7 @@ def _contour_upper(families, C, k, s, delta):
 def _contour_epsilon(families, counts, delta):
     "(lower, estimate, upper) of each record's eps, shape (3, records)."
     up, low = _sides(counts)
-    bound, good = _contour_upper(families, *up, delta)
+    bound, good = upper_epsilon(families, *up, delta)
     rows = np.flatnonzero(~good)
     if rows.size:                                            # a few steps at a small rate, say: kinks that no short line resolves
         cap = bound[rows]
@@ -521,7 +470,7 @@ def _contour_delta(families, counts, eps, lower=True):
     up, low = _sides(counts)
     out, good = np.zeros((3, len(counts))), np.ones(len(counts), bool)
     def one(family, side, C, k, s):
-        KX = _tilted_sum(family, C, k, s)
+        KX = tilted_sum(family, C, k, s)
         chernoff = np.minimum((KX + log_chernoff_factor(family.t) - np.multiply.outer(eps, family.t)).min(1), 0)
         bound, rows = chernoff.copy() if side > 0 else np.full(len(C), -inf), np.flatnonzero(C.any(1) & (chernoff > -700))
         e, goal = eps[rows], chernoff[rows] - 3
@@ -545,7 +494,7 @@ def _contour_delta(families, counts, eps, lower=True):
 def _renyi_epsilon(families, counts, delta):
     "The same from Renyi divergences over a grid of orders [GDP Lemma C.4]: an upper bound."
     C, k, s = _sides(counts)[0]
-    up = np.max([np.maximum(((_tilted_sum(f, C, k, s) + log_chernoff_factor(f.t) - log(delta))/f.t).min(1), 0) for f in families], axis=0)
+    up = np.max([np.maximum(((tilted_sum(f, C, k, s) + log_chernoff_factor(f.t) - log(delta))/f.t).min(1), 0) for f in families], axis=0)
     up = np.where(k.any(1), up, 0.)
     return np.array([0*up, up, up])
 
@@ -556,10 +505,10 @@ def _fourier_table(grid, rate, L, n):
     x, h = -L + 2*L/n*np.arange(n), L/n
     tables = []
     for family in _families(grid, rate):
-        a = np.array([np.diff(p.cdf(np.append(x - h, L - h))) for p in family.laws])
+        a = np.array([np.diff(p.cdf(np.append(x - h, L - h))) for p in family.directions])
         F = np.array([fft.rfft(fft.ifftshift(row)) for row in a])
         F = np.log(np.maximum(np.abs(F), 1e-300)) + 1j*np.unwrap(np.angle(F), axis=1)
-        tables.append((F, [p._cumulants(np.zeros(1), 1)[0, 0] for p in family.laws] - a @ x))
+        tables.append((F, [p.cumulants_on(np.zeros(1), 1)[0, 0] for p in family.directions] - a @ x))
     return tables
 
 def _fourier_epsilon(grid, rate, counts, delta, high, L, n, values=96):
@@ -581,7 +530,7 @@ def _fourier_epsilon(grid, rate, counts, delta, high, L, n, values=96):
     return np.clip(out, 0, high)
 
 # %% ../nbs/05_individual.ipynb #79d20745
-class IndividualAccountant:
+class IndividualAccountant(Saved):
     """What a Poisson-sampled Gaussian run cost each record, from its gradient norms [GDP App. D].
 
     A report after the fact, not a filter: never stop, or drop a record, because of its eps here; that is not private
@@ -594,14 +543,14 @@ class IndividualAccountant:
         sigma_grid=64,   # noise levels: how many, >= 2, from sigma to 100 sigma; or an array of increasing values, > 0, the first at most sigma; finer for smaller delta
         n=None,          # number of records, >= 1; taken from the first step if not given
     ):
-        _real(.1, 1e6, '[]', sigma=sigma); _real(0, 1e300, clip=clip); _real(0, 1, '(]', rate=rate)
-        if n is not None: _count(1, n=n)
+        checks.real(.1, 1e6, '[]', sigma=sigma); checks.real(0, 1e300, clip=clip); checks.real(0, 1, '(]', rate=rate)
+        if n is not None: checks.count(1, n=n)
         self.sigma, self.clip, self.rate, self.n, self.steps = float(sigma), float(clip), float(rate), n, 0
         self.grid = _grid(self.sigma, sigma_grid)
         self.counts = np.zeros((n or 0, 2*self.grid.size))     # see norm_counts
     _settings = ('sigma', 'clip', 'rate', 'grid')
     def _norms(self, norms):
-        norms = _array(0, self.clip, '[]', norms=norms)
+        norms = checks.array(0, self.clip, '[]', norms=norms)
         n = self.n or max(norms.size, 1)
         if norms.shape != (n,): raise ValueError(f"norms must have shape ({n},), one for each record, got {norms.shape}")
         return norm_counts(norms[:, None], self.grid, self.sigma, self.clip)
@@ -625,7 +574,7 @@ class IndividualAccountant:
         L=None, n=1 << 16, # 'fourier': half the window, nats, > 0, and points, >= 16
     ) -> Bounds:           # arrays, one entry for each record; the estimate is the upper bound but for 'fourier'
         "Bounds on each record's eps after these steps. The upper is the one to report: the lower rounds each step to the next larger noise of the grid."
-        _real(0, 1, delta=delta); _choice(('contour', 'rdp', 'fourier'), engine=engine)
+        checks.real(0, 1, delta=delta); checks.choice(('contour', 'rdp', 'fourier'), engine=engine)
         return Bounds(*_counts_epsilon(self._chosen(records), float(delta), tuple(self.grid), self.rate, engine, L, n))
     def delta(self,
         eps,           # >= 0, nats, a number, or one for each record
@@ -633,7 +582,7 @@ class IndividualAccountant:
     ) -> Bounds:       # arrays, one entry for each record
         "Certified bounds on each record's delta after these steps."
         counts = self._chosen(records)
-        eps = _array(0, inf, '[)', eps=eps)
+        eps = checks.array(0, inf, '[)', eps=eps)
         if eps.shape not in ((), (len(counts),)): raise ValueError(f"eps must be a number or have shape ({len(counts)},), got {eps.shape}")
         families, eps = _families(tuple(self.grid), self.rate), np.broadcast_to(eps, len(counts))
         parts = np.array_split(np.arange(len(counts)), ceil(len(counts)/_ROWS) or 1)
@@ -644,12 +593,12 @@ class IndividualAccountant:
         cells=24,      # pieces of the curve, >= 1
     ):                 # mu, shape (records,)
         "The smallest mu, nearly, whose Gaussian curve is above the record's wherever that is at least `delta` [GDP 5.1, on a part of the curve]."
-        _real(0, 1, delta=delta); _count(1, cells=cells)
+        checks.real(0, 1, delta=delta); checks.count(1, cells=cells)
         families, counts = _families(tuple(self.grid), self.rate), self._chosen(records)
         def one(counts):
             at = np.linspace(0, 1, cells + 1)[:, None]*_contour_epsilon(families, counts, delta)[2]
             curve = _contour_delta(families, np.tile(counts, (cells + 1, 1)), at.ravel(), lower=False)[2]
-            return _dominating_mu(at, np.minimum.accumulate(curve.reshape(at.shape)))
+            return dominating_mu(at, np.minimum.accumulate(curve.reshape(at.shape)))
         return np.concatenate([one(some) for some in np.array_split(counts, ceil(len(counts)/2048) or 1)])
     def rdp(self, order, records=None):
         "A bound on each record's Renyi divergence of this order > 1, nats, shape (records,); `records`: indices in [0, n), or a mask of all; all if not given."
@@ -659,17 +608,16 @@ class IndividualAccountant:
         return self._renyi(self._norms(norms), order)
     def _renyi(self, counts, order):
         families = _families(tuple(self.grid), self.rate)
-        _real(1, 1 + families[0].t[-1], '(]', order=order)
+        checks.real(1, 1 + families[0].t[-1], '(]', order=order)
         C, k, s = _sides(counts)[0]
-        K = [np.array([p._real_cgf(np.array([order - 1.]))[0] for p in f.laws]) for f in families]
-        return np.max([np.minimum(C @ v + k @ _mixing(v)[1], k @ v) for v in K], axis=0)*(1 + 1e-11)/(order - 1)
+        K = [np.array([p.real_cgf(np.array([order - 1.]))[0] for p in f.directions]) for f in families]
+        return np.max([np.minimum(C @ v + k @ mixing_bounds(v)[1], k @ v) for v in K], axis=0)*(1 + 1e-11)/(order - 1)
     def _state(self): return {'counts': self.counts, 'steps': np.array(self.steps)}
     def _restore(self, counts, steps):
         if counts.shape[1:] != self.counts.shape[1:]: raise ValueError("counts is damaged")
         k, w = np.split(counts, 2, axis=1)
         if not ((0 <= w) & (w <= k)).all() or (k.sum(1) > steps).any() or steps != int(steps): raise ValueError("numbers out of range")
         self.counts, self.steps, self.n = counts.astype(float), int(steps), len(counts) or self.n
-    save, load = _save, _load
 
 # %% ../nbs/05_individual.ipynb #996bacf2
 def _counts_epsilon(counts, delta, grid, rate, engine='contour', L=None, n=1 << 16):
@@ -680,12 +628,12 @@ def _counts_epsilon(counts, delta, grid, rate, engine='contour', L=None, n=1 << 
     if engine == 'contour': return _contour_epsilon(families, counts, delta)
     out = _renyi_epsilon(families, counts, delta)
     if engine == 'fourier':
-        if L is not None: _real(0, inf, L=L)
-        _count(16, n=n)
+        if L is not None: checks.real(0, inf, L=L)
+        checks.count(16, n=n)
         out[1] = _fourier_epsilon(grid, rate, counts, delta, out[2], L, n + n % 2)
     return out
 
-def _gaussian_above(at, curve, mu):
+def gaussian_above(at, curve, mu):
     "Is the Gaussian curve above the chord (in e^eps) of each cell? shape (cells, records). It is convex too: nearest where its slope, -Phi(-eps/mu - mu/2), is the chord's."
     goal, width = np.maximum(curve, 1e-300), np.maximum(np.diff(at, axis=0), 1e-300)
     drop = -np.diff(goal, axis=0)
@@ -694,13 +642,13 @@ def _gaussian_above(at, curve, mu):
     chord = goal[:-1] - drop*np.expm1(e - at[:-1])/np.expm1(np.minimum(width, 700))
     return (np.exp(gaussian_log_delta(e, mu)) >= chord*(1 - 1e-12)) | (np.diff(at, axis=0) <= 0)
 
-def _dominating_mu(at, curve):
+def dominating_mu(at, curve):
     "The smallest mu whose curve is above the convex (in e^eps) curves through the points, shape (cells + 1, records), found by bisection."
     low = np.zeros(at.shape[1])
     high = np.sqrt(2*at[-1]) + 2*np.sqrt(2*np.log(2/(1 - np.minimum(curve[0], 1 - 1e-12)))) + 2
     for _ in range(60):
         middle = (low + high)/2
-        ok = _gaussian_above(at, curve, np.maximum(middle, 1e-12)).all(0)
+        ok = gaussian_above(at, curve, np.maximum(middle, 1e-12)).all(0)
         low, high = np.where(ok, low, middle), np.where(ok, middle, high)
     return np.where((at[-1] > 0) | (curve[0] > 1e-12), high, 0.)
 
@@ -715,7 +663,7 @@ def individual_epsilon(
     engine='contour', # 'contour': certified; 'rdp': an upper bound; 'fourier': an estimate
 ):                 # (lower, estimate, upper) of each record's eps, shape (records, 3); a dask array if norms is one
     "Every record's eps from the whole table of norms; lazily, chunk by chunk, for a dask array. A report, not a filter."
-    _real(0, 1, delta=delta); _choice(('contour', 'rdp', 'fourier'), engine=engine)
+    checks.real(0, 1, delta=delta); checks.choice(('contour', 'rdp', 'fourier'), engine=engine)
     if getattr(norms, 'ndim', 2) != 2: raise ValueError(f"norms must have shape (records, steps), got {norms.shape}")
     grid = IndividualAccountant(sigma, clip, rate, sigma_grid).grid
     bounds = lambda counts: _counts_epsilon(counts, float(delta), tuple(grid), float(rate), engine).T
@@ -735,7 +683,7 @@ def account_store(
     "`individual_epsilon` from store to store with dask, on the current distributed client if there is one. The target appears when it is complete. FileNotFoundError without a source, or a directory for the target."
     import dask.array as da
     source, target = Path(source), Path(target)
-    for name, path in (('source', source), ('target', target)): _choice(('.zarr', '.parquet'), **{f'suffix of {name}': path.suffix})
+    for name, path in (('source', source), ('target', target)): checks.choice(('.zarr', '.parquet'), **{f'suffix of {name}': path.suffix})
     if target.exists(): raise ValueError(f"target must not exist, got {str(target)!r}")
     if not source.exists(): raise FileNotFoundError(f"source must exist, got {str(source)!r}")
     if not target.parent.is_dir(): raise FileNotFoundError(f"target must be in a directory that exists, got {str(target)!r}")

@@ -15,8 +15,10 @@ import numpy as np
 from .accounting import Budget, delta, epsilon
 from .contour import ContourAccountant
 from .individual import RDPFilter
-from .plrv import ApproxDP, Composition, Discrete, Gaussian, Laplace, PoissonSubsampled, _count, _real
-from .prv_fft import DiscreteGaussian, DiscreteLaplace
+from . import checks
+from .mechanisms import (
+    ApproxDP, Composition, Discrete, Gaussian, Laplace, PoissonSubsampled)
+from .mechanisms import DiscreteGaussian, DiscreteLaplace
 from .saddlepoint import rdp
 
 # %% ../nbs/08_interop.ipynb #57fce730
@@ -50,7 +52,7 @@ def _history(entries):
     for entry in entries:
         if not isinstance(entry, (tuple, list)) or len(entry) != 3: raise ValueError(f"history must hold (noise_multiplier, sample_rate, steps), got {entry!r}")
         sigma, rate, steps = entry
-        _real(0, inf, '[)', noise_multiplier=sigma); _real(0, 1, '(]', sample_rate=rate); _count(0, steps=steps)
+        checks.real(0, inf, '[)', noise_multiplier=sigma); checks.real(0, 1, '(]', sample_rate=rate); checks.count(0, steps=steps)
         out.append((float(sigma), float(rate), int(steps)))
     return out
 
@@ -86,7 +88,7 @@ class SaddleAccountant(IAccountant or _absent('Opacus', 'opacus')):
         *, alphas=None, eps_error=None, delta_error=None,  # numbers that Opacus' own accountants need, and this one does not
     ):                                                     # eps >= 0, nats, rounded up; infinite after a step without noise
         "What was spent so far, under adding or removing one record."
-        _real(0, 1, delta=delta)
+        checks.real(0, 1, delta=delta)
         if any(not sigma and n for sigma, _, n in self.history): return inf
         return epsilon(self.composition, delta=delta)
     def load_state_dict(self,
@@ -145,7 +147,7 @@ def record_norms(
 
     The pass must do what the training does: no dropout, no augmentation. ValueError or TypeError where the gradients are not those of the training."""
     import torch
-    _count(1, batch=batch)
+    checks.count(1, batch=batch)
     if not hasattr(type(optimizer), 'grad_samples') or not isinstance(optimizer.max_grad_norm, Real): raise TypeError(f"optimizer must be one that make_private returns with clipping='flat', got {type(optimizer).__name__}")
     if not model.training: raise ValueError("model must be in training mode: Opacus keeps no gradients of records in the other")
     if any('Dropout' in type(m).__name__ and m.p for m in model.modules()): raise ValueError("model must have no dropout: the norms would be those of another draw; charge the clip instead")
@@ -179,16 +181,16 @@ class SaddlePrivacyAccountant(PrivacyAccountant or _absent('dp_accounting', 'dp-
         target_delta,  # in [0, 1]
     ):                 # eps >= 0, nats, rounded up
         "What was spent so far; at delta 0 the largest loss there is."
-        _real(0, 1, '[]', target_delta=target_delta)
+        checks.real(0, 1, '[]', target_delta=target_delta)
         if not self._private: return inf
         if target_delta == 1: return 0.
         if target_delta > 0: return epsilon(self.composition, delta=target_delta)
-        return max([0.] + [inf if law.p_inf else law.sup*(1 + 1e-12) + 1e-15 for law in ContourAccountant(self.composition).laws if law.parts])
+        return max([0.] + [inf if plrv.p_inf else plrv.ess_sup*(1 + 1e-12) + 1e-15 for plrv in ContourAccountant(self.composition).directions if plrv.parts])
     def get_delta(self,
         target_epsilon,  # >= 0, nats; inf: the mass of an infinite loss
     ):                   # delta in [0, 1], rounded up
         "The delta of all events so far."
-        if target_epsilon != inf: _real(0, inf, '[)', target_epsilon=target_epsilon)
+        if target_epsilon != inf: checks.real(0, inf, '[)', target_epsilon=target_epsilon)
         return delta(self.composition, eps=min(target_epsilon, 1e300)) if self._private else 1.
     def _maybe_compose(self, event, count, do_compose):
         "None if there is a loss for the event; then, with do_compose, it is counted."
@@ -196,7 +198,7 @@ class SaddlePrivacyAccountant(PrivacyAccountant or _absent('dp_accounting', 'dp-
         if kind == 'Composed': return next((e for e in [self._maybe_compose(part, count, do_compose) for part in event.events] if e is not None), None)
         try:
             if kind == 'SelfComposed':
-                _count(0, count=event.count)
+                checks.count(0, count=event.count)
                 return self._maybe_compose(event.event, count*int(event.count), do_compose)
             step = self._step(event, kind)
         except (ValueError, TypeError) as error: return self.CompositionErrorDetails(event, str(error))
@@ -221,13 +223,13 @@ class SaddlePrivacyAccountant(PrivacyAccountant or _absent('dp_accounting', 'dp-
         raise ValueError(f"{kind} has no loss here: there is one for Gaussian, Laplace, DiscreteLaplace, DiscreteGaussian, EpsilonDelta and RandomizedResponse, and for a PoissonSampled one of the first five")
     def _response(self, p, k):
         if self.neighboring_relation.name == 'ADD_OR_REMOVE_ONE': raise ValueError("neighboring_relation must be REPLACE_ONE or REPLACE_SPECIAL for RandomizedResponse: without the record there is no answer")
-        _real(0, 1, '[]', noise_parameter=p); _count(1, num_buckets=k)
+        checks.real(0, 1, '[]', noise_parameter=p); checks.count(1, num_buckets=k)
         if k == 1 or p/k < 1e-300: return None if k == 1 else inf
         truth, lie = 1 - p + p/k, p/k
         if self.neighboring_relation.name == 'REPLACE_SPECIAL': return Discrete(p=(truth, (k - 1)*lie), q=(1/k, 1 - 1/k))
         return Discrete(p=(truth, lie, (k - 2)*lie)[:k], q=(lie, truth, (k - 2)*lie)[:k])
     def _sampled(self, rate, event):
-        _real(0, 1, '[]', sampling_probability=rate)
+        checks.real(0, 1, '[]', sampling_probability=rate)
         kind = type(event).__name__.removesuffix('DpEvent')
         if kind in ('PoissonSampled', 'RandomizedResponse'): raise ValueError(f"{kind} cannot be sampled here")
         step = self._step(event, kind)

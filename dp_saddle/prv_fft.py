@@ -4,19 +4,22 @@
 
 # %% auto #0
 __all__ = ['log_transform', 'PRVAccountant', 'FourierAccountant', 'fourier_tail', 'ReplaceOneLoss', 'without_replacement',
-           'with_replacement', 'connect_the_dots', 'TiltedFFT', 'DiscreteGaussian', 'DiscreteLaplace']
+           'with_replacement', 'connect_the_dots', 'TiltedFFT']
 
 # %% ../nbs/04_prv_fft.ipynb #d22ad069
 import numpy as np
-from dataclasses import dataclass
 from math import ceil, exp, floor, inf, log, pi, sqrt
 from scipy import fft
 from scipy.optimize import elementwise, isotonic_regression
 from scipy.special import expm1, log1p, logsumexp, ndtr
-from .contour import _alias, _Curve, _guess, _Line, _place, _Plan, _widened
-from .edgeworth import _bisect
-from .plrv import Accountant, ComposedLoss, FiniteLoss, GaussianLoss, NodeLoss, PLRV, SubsampledGaussianLoss, _count, _Finite, _increment_noise, _increments, _real, _ULP
-from .saddlepoint import MomentsAccountant, _largest_tilt
+from .contour import SaddleTable, widened
+from .numerics import ULP, bisect
+from . import checks
+from .plrv import ComposedLoss, GaussianLoss, PLRV
+from .losses import (
+    FiniteLoss, NodeLoss, SubsampledGaussianLoss, increment_noise, increments, ULP)
+from .mechanisms import Accountant
+from .saddlepoint import MomentsAccountant
 
 # %% ../nbs/04_prv_fft.ipynb #ff051257
 def log_transform(
@@ -27,7 +30,7 @@ def log_transform(
 ):           # n log of the transform at frequencies 0, ..., points/2; a bound on what rounding adds to its exponential, in the 2-norm
     "The transform of n independent grid variables, to many more digits than a power of the plain FFT has."
     place = start + np.arange(len(w))
-    scale = 8*_ULP*np.log2(points)*sqrt(points)                 # error of an FFT over the size of what goes in, both in the 2-norm
+    scale = 8*ULP*np.log2(points)*sqrt(points)                 # error of an FFT over the size of what goes in, both in the 2-norm
     light = (1e-14/(n*scale))**2
     low, high = np.searchsorted(np.cumsum(w*w), light), len(w) - np.searchsorted(np.cumsum((w*w)[::-1]), light)
     a = np.bincount(place % points, w, points)
@@ -40,8 +43,8 @@ def log_transform(
         core, y, s = w[low:high], place[low:high].astype(float), 2*pi/points*np.arange(max(m, 2))
         a = np.bincount(np.r_[place[:low], place[high:]] % points, np.r_[w[:low], w[high:]], points)
         rest = w[:low].sum() + w[high:].sum()
-        D[:m] = fft.rfft(a)[:m] - rest + _increments(core, y, s)[:m].conj()
-        e = _increment_noise(core, np.full(len(core), 2*_ULP), y, s)[:m] + 4*_ULP*rest
+        D[:m] = fft.rfft(a)[:m] - rest + increments(core, y, s)[:m].conj()
+        e = increment_noise(core, np.full(len(core), 2*ULP), y, s)[:m] + 4*ULP*rest
         near = np.minimum(n*e, 1.)*np.exp(np.minimum((n - 1)*np.log(np.abs(1 + D[:m]) + e), 0))
         near, size[:m] = sqrt(2)*np.linalg.norm(near) + n*scale*np.linalg.norm(a), 1e-300
     far = np.exp(np.minimum((n - 1)*np.log(size).max(), 0))
@@ -52,7 +55,7 @@ def _sum_on_circle(parts, points):
     "The weights of the sum of the parts (w, start, n) at places 0, 1, ..., and a bound on their errors' absolute sum."
     log_f, error = zip(*(log_transform(*part[:2], points, part[2]) for part in parts))
     p = fft.irfft(np.exp(sum(log_f)), points)
-    return p, 2*sum(error) + 8*_ULP*np.log2(points)*sqrt(points*(p @ p))
+    return p, 2*sum(error) + 8*ULP*np.log2(points)*sqrt(points*(p @ p))
 
 # %% ../nbs/04_prv_fft.ipynb #1e3e1c3c
 def _decaying_sums(p, decay):
@@ -87,13 +90,13 @@ class _GridCurve:
         return np.where(j < len(self.mass), x + np.clip(np.nan_to_num(down), -self.mesh, 0), inf)
 
 # %% ../nbs/04_prv_fft.ipynb #f43e01d6
-def _reaches(law, eps_error, delta_error):
+def _reaches(plrv, eps_error, delta_error):
     "By Chernoff: b with P[b < L < inf] <= delta_error/6; for each part a b_i that all its steps exceed with probability delta_error/12; the least tilt used."
-    t = np.geomspace(1e-5, min(_largest_tilt(law), 1e3/eps_error), 64)
-    K = np.array([p._real_cgf(t) - np.log1p(-p.p_inf) for p, _ in law.parts])       # of what is finite: the window is never empty
+    t = np.geomspace(1e-5, min(plrv.largest_tilt, 1e3/eps_error), 64)
+    K = np.array([p.real_cgf(t) - np.log1p(-p.p_inf) for p, _ in plrv.parts])       # of what is finite: the window is never empty
     K += 1e-12 + 1e-13*np.abs(K)
     least = lambda K, log_p: min(zip((K - log_p)/t, t))
-    steps = [n for _, n in law.parts]
+    steps = [n for _, n in plrv.parts]
     (b, s), single = least(steps @ K, log(delta_error/6)), [least(row, log(delta_error/(12*sum(steps)))) for row in K]
     return max(b, *(x for x, _ in single), 0.), [max(x, 0.) for x, _ in single], min(s, *(u for _, u in single))
 
@@ -106,13 +109,13 @@ class PRVAccountant(Accountant):
         max_points=1 << 24,  # the memory budget, >= 64: points of the grid, 8 bytes each and a few copies; ValueError if eps_error takes more
     ):
         super().__init__(mechanism)
-        _real(0, inf, eps_error=eps_error); _real(0, 1, delta_error=delta_error); _count(64, max_points=max_points)
-        self._moments = {law: MomentsAccountant(law) for law in self.laws}
-        with np.errstate(all='ignore'): self._curves = {law: self._compose(law, eps_error, delta_error, max_points) for law in self.laws if law.parts and law.p_inf < 1}
-    def _compose(self, law, eps_error, delta_error, max_points):
-        root = sqrt(sum(n for _, n in law.parts)/2*log(12/delta_error))
+        checks.real(0, inf, eps_error=eps_error); checks.real(0, 1, delta_error=delta_error); checks.count(64, max_points=max_points)
+        self._moments = {plrv: MomentsAccountant(plrv) for plrv in self.directions}
+        with np.errstate(all='ignore'): self._curves = {plrv: self._compose(plrv, eps_error, delta_error, max_points) for plrv in self.directions if plrv.parts and plrv.p_inf < 1}
+    def _compose(self, plrv, eps_error, delta_error, max_points):
+        root = sqrt(sum(n for _, n in plrv.parts)/2*log(12/delta_error))
         mesh = eps_error/root
-        (left, lefts, t0), (right, rights, t1) = (_reaches(side, eps_error, delta_error) for side in (law.reverse, law))
+        (left, lefts, t0), (right, rights, t1) = (_reaches(side, eps_error, delta_error) for side in (plrv.reverse, plrv))
         moved = delta_error*(left + right + 1/t0 + 1/t1)      # what cutting off can do to the mean
         need = (left + right + 2*(eps_error + moved))/mesh + 4
         if need > max_points:
@@ -121,7 +124,7 @@ class PRVAccountant(Accountant):
             raise ValueError(f"eps_error must be at least {ceil(fits*1.01/digits)*digits if fits < inf else inf:.3g} to fit into max_points = {max_points}, got {eps_error!r}, which takes {ceil(need)} points")
         points = fft.next_fast_len(2*ceil(need/2), real=True)
         parts, shift = [], 0.
-        for (p, n), a, b in zip(law.parts, lefts, rights):
+        for (p, n), a, b in zip(plrv.parts, lefts, rights):
             i = np.arange(floor(-a/mesh) - 1, ceil(b/mesh) + 2)
             w = np.diff(p.cdf((np.append(i, i[-1] + 1) - .5)*mesh))
             w = w/w.sum()
@@ -131,34 +134,29 @@ class PRVAccountant(Accountant):
         start = floor((-left - eps_error - moved - shift)/mesh) - 1
         curve = _GridCurve(np.roll(weights, -(start % points)), start*mesh + shift, mesh)
         return curve, eps_error + moved, delta_error + rounding
-    def _delta(self, law, eps, floor):
-        p = law.p_inf
-        if law not in self._curves: return 0*eps + p*(1 - 1e-12), 0*eps + p, 0*eps + p*(1 + 1e-12)
-        curve, e, d = self._curves[law]
+    def delta_of(self, plrv, eps, floor):
+        p = plrv.p_inf
+        if plrv not in self._curves: return 0*eps + p*(1 - 1e-12), 0*eps + p, 0*eps + p*(1 + 1e-12)
+        curve, e, d = self._curves[plrv]
         low, mid, up = (p + (1 - p)*np.clip(x, 0, 1) for x in (curve.delta(eps + e) - d, curve.delta(eps), curve.delta(eps - e) + d))
-        up = np.minimum(up*(1 + 1e-14), self._moments[law]._delta(law, eps, floor)[2])
+        up = np.minimum(up*(1 + 1e-14), self._moments[plrv].delta_of(plrv, eps, floor)[2])
         low = np.minimum(low*(1 - 1e-14), up)
         return low, np.clip(mid, low, up), up
-    def _epsilon(self, law, delta, floor):
-        p = law.p_inf
-        if law not in self._curves: return tuple(np.where(delta <= p, inf, 0.) for _ in range(3))
-        curve, e, d = self._curves[law]
-        goal, d = (delta - p)/(1 - p), d + 4*_ULP/(1 - p)
+    def epsilon_of(self, plrv, delta, floor):
+        p = plrv.p_inf
+        if plrv not in self._curves: return tuple(np.where(delta <= p, inf, 0.) for _ in range(3))
+        curve, e, d = self._curves[plrv]
+        goal, d = (delta - p)/(1 - p), d + 4*ULP/(1 - p)
         up = np.where(goal > d, curve.epsilon(np.maximum(goal - d, 5e-324)) + e, inf)
-        up = np.maximum(np.minimum(up, self._moments[law]._epsilon(law, delta, floor)[2]), 0)
+        up = np.maximum(np.minimum(up, self._moments[plrv].epsilon_of(plrv, delta, floor)[2]), 0)
         low = np.clip(curve.epsilon(goal + d) - e, 0, up)
         return tuple(np.where(goal <= 0, inf, x) for x in (low, np.clip(curve.epsilon(np.maximum(goal, 5e-324)), low, up), up))
 
 # %% ../nbs/04_prv_fft.ipynb #0c73da8b
-def _density(law, s):
+def _density(plrv, s):
     "The density of a loss at s [FA Def. 4, 6.1]."
-    if isinstance(law, GaussianLoss): return np.exp(-(s/law.mu - law.mu/2)**2/2)/(law.mu*sqrt(2*pi))
-    if hasattr(law, 'density'): return law.density(s)
-    if not isinstance(law, SubsampledGaussianLoss): raise ValueError(f"FourierAccountant needs losses with a density (Gaussian steps, subsampled or not), got {type(law).__name__}: use PRVAccountant or TiltedFFT")
-    l = law._base_loss(s)
-    inside = l > -inf
-    l = np.where(inside, l, 0)
-    return np.where(inside, np.exp(np.minimum(law._log_density(l) + (2*s if law.top == 'remove' else -s) - l, 700))/law.rate, 0)
+    if not hasattr(plrv, 'density'): raise ValueError(f"FourierAccountant needs losses with a density (Gaussian steps, subsampled or not), got {type(plrv).__name__}: use PRVAccountant or TiltedFFT")
+    return plrv.density(s)
 
 class FourierAccountant(Accountant):
     "The Fourier accountant [FA Alg. 1]: an estimate, with trivial bounds; `error` says how good it may be. ValueError for losses without a density."
@@ -168,33 +166,33 @@ class FourierAccountant(Accountant):
         n=None,     # points, even, 16 to 2^24; if not given, doubled from 2^15 to at most 2^22 until [FA 7.4] is below 1e-9
     ):
         super().__init__(mechanism)
-        if L is not None: _real(0, inf, L=L)
+        if L is not None: checks.real(0, inf, L=L)
         if n is not None:
-            _count(16, n=n)
+            checks.count(16, n=n)
             if n % 2 or n > 1 << 24: raise ValueError(f"n must be even and at most 2^24, got {n}")
         self.L, self.n = {}, {}
-        with np.errstate(all='ignore'): self._curves = {law: self._compose(law, L, n) for law in self.laws if law.parts}
-    def _compose(self, law, L, n):
-        for p, _ in law.parts: _density(p, np.zeros(1))
-        self.L[law] = L = L or 1 + max(_reaches(side, .1, 1e-15)[0] for side in (law, law.reverse))
+        with np.errstate(all='ignore'): self._curves = {plrv: self._compose(plrv, L, n) for plrv in self.directions if plrv.parts}
+    def _compose(self, plrv, L, n):
+        for p, _ in plrv.parts: _density(p, np.zeros(1))
+        self.L[plrv] = L = L or 1 + max(_reaches(side, .1, 1e-15)[0] for side in (plrv, plrv.reverse))
         at = np.linspace(0, L/2, 9)
-        self.n[law] = n or 1 << 15
-        curve, finer = (_fourier_curve(law, L, k*self.n[law]) for k in (1, 2))
-        while not n and np.abs(curve.delta(at) - finer.delta(at)).max()*2 > 1e-9 and self.n[law] < 1 << 22:
-            self.n[law] *= 2
-            curve, finer = finer, _fourier_curve(law, L, 2*self.n[law])
+        self.n[plrv] = n or 1 << 15
+        curve, finer = (_fourier_curve(plrv, L, k*self.n[plrv]) for k in (1, 2))
+        while not n and np.abs(curve.delta(at) - finer.delta(at)).max()*2 > 1e-9 and self.n[plrv] < 1 << 22:
+            self.n[plrv] *= 2
+            curve, finer = finer, _fourier_curve(plrv, L, 2*self.n[plrv])
         return curve, finer
     def error(self, eps):
         "An estimate of the error of delta at `eps`, nats, any shape: [FA 7.4] for the discretisation, what the total mass misses, and Chernoff's bound for what lies beyond L."
         eps = np.asarray(eps, float)
-        def tail(law):
-            t = np.geomspace(1e-3, min(_largest_tilt(law), 1e3), 100)
-            return np.exp(min((law._real_cgf(t) - t*self.L[law]).min(), 0))
-        return np.max([0*eps] + [2*np.abs(a.delta(eps) - b.delta(eps)) + tail(law) + abs(a.mass[0] - 1) for law, (a, b) in self._curves.items()], axis=0)[()]
-    def _delta(self, law, eps, floor):
-        return 0*eps, np.clip(self._curves[law][0].delta(eps), 0, 1) if law in self._curves else 0*eps, 1 + 0*eps
-    def _epsilon(self, law, delta, floor):
-        return 0*delta, self._newton(self._curves[law][0], delta) if law in self._curves else 0*delta, inf + 0*delta
+        def tail(plrv):
+            t = np.geomspace(1e-3, min(plrv.largest_tilt, 1e3), 100)
+            return np.exp(min((plrv.real_cgf(t) - t*self.L[plrv]).min(), 0))
+        return np.max([0*eps] + [2*np.abs(a.delta(eps) - b.delta(eps)) + tail(plrv) + abs(a.mass[0] - 1) for plrv, (a, b) in self._curves.items()], axis=0)[()]
+    def delta_of(self, plrv, eps, floor):
+        return 0*eps, np.clip(self._curves[plrv][0].delta(eps), 0, 1) if plrv in self._curves else 0*eps, 1 + 0*eps
+    def epsilon_of(self, plrv, delta, floor):
+        return 0*delta, self._newton(self._curves[plrv][0], delta) if plrv in self._curves else 0*delta, inf + 0*delta
     def _newton(self, curve, delta):
         "Newton's method from 0 [FA 5.4]: the curve is convex, so it comes from the left. inf where the grid's noise is above delta."
         eps = 0*delta
@@ -207,10 +205,10 @@ class FourierAccountant(Accountant):
         stuck = ~(np.abs(curve.delta(np.minimum(eps, 1e300)) - delta) < 1e-6*delta) & (eps != 0) | (eps == 0) & (curve.delta(0*eps) > delta)
         return np.where(stuck, np.maximum(curve.epsilon(delta), 0), eps)                       # where the slope at 0 is all rounding
 
-def _fourier_curve(law, L, n):
+def _fourier_curve(plrv, L, n):
     dx = 2*L/n
     x = -L + dx*np.arange(n)
-    f = sum(k*np.log(np.maximum(np.abs(t := fft.rfft(fft.ifftshift(_density(p, x)*dx))), 1e-300)) + 1j*((k*np.angle(t)) % (2*pi)) for p, k in law.parts)
+    f = sum(k*np.log(np.maximum(np.abs(t := fft.rfft(fft.ifftshift(_density(p, x)*dx))), 1e-300)) + 1j*((k*np.angle(t)) % (2*pi)) for p, k in plrv.parts)
     return _GridCurve(fft.fftshift(fft.irfft(np.exp(np.minimum(f.real, 700) + 1j*f.imag), n)), -L, dx)
 
 def fourier_tail(
@@ -258,16 +256,16 @@ class ReplaceOneLoss(NodeLoss):
         return np.exp(self._log_density(x, 1))/slope
     def cdf(self, s): "P[L <= s]; `s` in nats, any shape."; return ndtr((self.outcome(s)[..., None] - self.l)/self.sigma) @ np.exp(self.logw)
     def _range(self, t): return -self.l.max() - 12*self.sigma, (2*t + 1)*self.l.max() + 12*self.sigma
-    def _size(self, t): low, high = self._range(t); return (high - low)/self._step()
+    def nodes_at(self, t): low, high = self._range(t); return (high - low)/self._step()
     def _step(self): return min(self.sigma/8, .03*self.sigma**2)
-    def _path(self, t, s, bend, real=float):
+    def path(self, t, s, bend, real=float):
         low, high = self._range(t)
         x = np.arange(low, high, self._step())
         logp = self._log_density(x, 1)
         return logp - self._log_density(x, -1), logp + log(self._step())
     def log_delta(self, eps): "ValueError at any `eps`, whatever its shape: nothing is proved about this loss."; raise ValueError("this loss has no proved bounds: use PRVAccountant or FourierAccountant")
-    def _line(self, t, s): self.log_delta(0.)
-    def _log_decay(self, t, s): self.log_delta(0.)
+    def line(self, t, s): self.log_delta(0.)
+    def decay(self, t, s): self.log_delta(0.)
 
 def without_replacement(
     *, sigma,  # noise std over the size of a record, > 0
@@ -275,7 +273,7 @@ def without_replacement(
     steps=1,   # how many, >= 1
 ):             # a PLRV, symmetric
     "The loss of the pair of [FA 6.2]: fixed-size batches without replacement, one record replaced. Other pairs can be worse: an illustration, not a guarantee."
-    _real(0, inf, sigma=sigma); _real(0, 1, rate=rate); _count(1, steps=steps)
+    checks.real(0, inf, sigma=sigma); checks.real(0, 1, rate=rate); checks.count(1, steps=steps)
     return ComposedLoss([(ReplaceOneLoss(sigma, np.array([0., 1.]), np.log([1 - rate, rate])), int(steps))])
 
 def with_replacement(
@@ -285,7 +283,7 @@ def with_replacement(
     steps=1,       # how many, >= 1
 ):                 # a PLRV, symmetric
     "The loss of the pair of [FA 6.3]: batches drawn with replacement, one record replaced. Other pairs can be worse: an illustration, not a guarantee."
-    _real(0, inf, sigma=sigma); _count(1, batch_size=batch_size, steps=steps); _count(2, dataset_size=dataset_size)
+    checks.real(0, inf, sigma=sigma); checks.count(1, batch_size=batch_size, steps=steps); checks.count(2, dataset_size=dataset_size)
     from scipy.stats import binom                          # slow to import
     if batch_size > 10**6: raise ValueError(f"batch_size must be in [1, 1000000], got {batch_size!r}")
     logw = binom.logpmf(np.arange(batch_size + 1), batch_size, 1/dataset_size)
@@ -317,28 +315,28 @@ def _lowered(D, w, a):
     D = np.where(none | np.append(none[1:], False), 0, D)       # a chord must not end below 0 either
     return D[:max(np.argmax(D <= 0), 1) + 1]
 
-def _mark(law, mesh, up):
+def _mark(plrv, mesh, up):
     "The dots 0, 1, ... of a one-step curve, rounded up or down, as far as they matter."
     end = 4*mesh
-    while end < law.sup and law.log_delta(np.array([end]))[0] > -700: end *= 1.25
-    end = min(end, max(law.sup, 0))
+    while end < plrv.ess_sup and plrv.log_delta(np.array([end]))[0] > -700: end *= 1.25
+    end = min(end, max(plrv.ess_sup, 0))
     if end > 700: raise ValueError(f"the loss must be below 700 nats to join its dots, got one that goes up to {end:.3g}: use ContourAccountant")
     if end > mesh*(1 << 22): raise ValueError(f"mesh must be at least {end/(1 << 22):.3g}: the loss goes up to {end:.3g}, got {mesh:g}")
     x = mesh*np.arange(ceil(end/mesh) + 2)
-    blocks = np.array_split(x, 1 + len(x)*int(max(law._size(0.), 50))//(1 << 22))
-    D = np.exp(np.concatenate([_widened(law.log_delta, block, 256*_ULP, 0.)[2*up] for block in blocks]))
+    blocks = np.array_split(x, 1 + len(x)*int(max(plrv.nodes_at(0.), 50))//(1 << 22))
+    D = np.exp(np.concatenate([widened(plrv.log_delta, block, 256*ULP, 0.)[2*up] for block in blocks]))
     return D[:max(np.argmax(np.append(D < 1e-303, True)), 1) + 1]
 
 def connect_the_dots(
-    law,      # the PLRV of one step, such as `step.remove`; losses up to 700 nats
+    plrv,      # the PLRV of one step, such as `step.remove`; losses up to 700 nats
     mesh,     # of the grid, nats, in (0, 1); ValueError if it is too small for the loss's reach, or for doubles
     up=True,  # above its curves, or below
 ):            # (place of the first weight, an integer; weights, shape (j,); mass at infinity)
-    "A law on multiples of the mesh whose curves, of both directions, are nowhere below (up) or nowhere above those of `law` (Doroshenko et al. 2022)."
-    if not isinstance(law, PLRV): raise TypeError(f"law must be the PLRV of one step, such as `step.remove`, got {law!r}")
-    _real(0, 1, mesh=mesh)
-    a, p, r = exp(mesh), law.p_inf, law.reverse.p_inf
-    dots = [_mark(side, mesh, up) for side in (law, law.reverse)]
+    "A law on multiples of the mesh whose curves, of both directions, are nowhere below (up) or nowhere above those of `plrv` (Doroshenko et al. 2022)."
+    if not isinstance(plrv, PLRV): raise TypeError(f"plrv must be the PLRV of one step, such as `step.remove`, got {plrv!r}")
+    checks.real(0, 1, mesh=mesh)
+    a, p, r = exp(mesh), plrv.p_inf, plrv.reverse.p_inf
+    dots = [_mark(side, mesh, up) for side in (plrv, plrv.reverse)]
     dots[1][0] = dots[0][0] + p - r                               # the same at eps = 0
     if not up:
         zero = max(1 + (dots[0][1] - (1 + a)*dots[0][0] + dots[1][1] - a*p + r)/(a - 1), 0.)
@@ -387,11 +385,11 @@ def _tilted_deltas(side, mesh, t, points):
         K += log(q.sum()) if q.sum() > 1 + 1e-14 else 0.       # weights that rounding made negative count as 0: a little more
         keep = slice(np.flatnonzero(q)[0], np.flatnonzero(q)[-1] + 1)
         f, miss = log_transform(q[keep]/q.sum(), start + keep.start, points, n)
-        base, log_f, error = base + n*K, log_f + f, error + miss + n*_ULP*(16 + np.abs(t*x[keep]) @ q[keep])
+        base, log_f, error = base + n*K, log_f + f, error + miss + n*ULP*(16 + np.abs(t*x[keep]) @ q[keep])
     z = mesh*t - 2j*pi/points*np.arange(points//2 + 1)
     kernel = -np.exp(-z)*expm1(-mesh)/(expm1(-z)*expm1(-z - mesh))
     c = fft.irfft(np.exp(log_f)*kernel, points)
-    return base, c, np.abs(kernel).max()*error/sqrt(points) + 8*_ULP*np.log2(points)*np.linalg.norm(c)
+    return base, c, np.abs(kernel).max()*error/sqrt(points) + 8*ULP*np.log2(points)*np.linalg.norm(c)
 
 class TiltedFFT(Accountant):
     "FFT with a tilt: proved bounds with relative precision for delta down to 1e-290. Losses on a lattice exactly; others on a grid, above and below, by `connect_the_dots`."
@@ -401,38 +399,38 @@ class TiltedFFT(Accountant):
         max_points=1 << 22,  # the memory budget, >= 64: points of a transform; ValueError if the mesh takes more
     ):
         super().__init__(mechanism)
-        if mesh is not None: _real(0, 1, mesh=mesh)
-        _count(64, max_points=max_points)
+        if mesh is not None: checks.real(0, 1, mesh=mesh)
+        checks.count(64, max_points=max_points)
         self.max_points = max_points
-        with np.errstate(all='ignore'): self._grids = {law: self._grid(law, mesh) for law in self.laws if law.parts and law.p_inf < 1 and law.sup > 0}
-    def _grid(self, law, mesh):
+        with np.errstate(all='ignore'): self._grids = {plrv: self._grid(plrv, mesh) for plrv in self.directions if plrv.parts and plrv.p_inf < 1 and plrv.ess_sup > 0}
+    def _grid(self, plrv, mesh):
         "Table of K, mesh, first loss of the sum, slack of its losses, and (first loss, first place, weights, mass at infinity, n) of each part, below and above."
-        curve, lattice = _Curve(law, shortcut=False), None if mesh else _lattice(law.parts)
+        curve, lattice = SaddleTable(plrv, shortcut=False), None if mesh else _lattice(plrv.parts)
         if lattice:
             mesh, offsets = lattice
             _limit_tilts(curve, 20/mesh)
             side, slack, place = [], 0., lambda p, o: np.rint((p.atoms[0] - o)/mesh).astype(int)
-            for (p, n), o in zip(law.parts, offsets):
-                slack += n*(np.abs(o + mesh*place(p, o) - p.atoms[0]).max() + _ULP*(4*np.abs(p.atoms[0]).max() + p.loose))
+            for (p, n), o in zip(plrv.parts, offsets):
+                slack += n*(np.abs(o + mesh*place(p, o) - p.atoms[0]).max() + ULP*(4*np.abs(p.atoms[0]).max() + p.loss_ulps))
                 side.append((o, 0, np.bincount(place(p, o), np.exp(p.atoms[1])), p.p_inf, n))
-            return curve, mesh, sum(n*o for (_, n), o in zip(law.parts, offsets)), slack, [side]
+            return curve, mesh, sum(n*o for (_, n), o in zip(plrv.parts, offsets)), slack, [side]
         if not mesh:
-            wide = max(min(max(p.sup, p.reverse.sup), 40.) for p, _ in law.parts)
-            mesh = min(max(sqrt(law.cumulants(0.)[1]/sum(n for _, n in law.parts))/64, wide/(1 << 18)), .5)
-            atom = max(np.abs(p.atoms[0]).max(initial=0.) for p, _ in law.parts)
+            wide = max(min(max(p.ess_sup, p.reverse.ess_sup), 40.) for p, _ in plrv.parts)
+            mesh = min(max(sqrt(plrv.cumulants(0.)[1]/sum(n for _, n in plrv.parts))/64, wide/(1 << 18)), .5)
+            atom = max(np.abs(p.atoms[0]).max(initial=0.) for p, _ in plrv.parts)
             if atom: mesh = atom/ceil(atom/mesh)
         _limit_tilts(curve, 20/mesh)
-        return curve, mesh, 0., 0., [[(0., *connect_the_dots(p, mesh, up), n) for p, n in law.parts] for up in (False, True)]
-    def _transform(self, law, eps, log_delta):
+        return curve, mesh, 0., 0., [[(0., *connect_the_dots(p, mesh, up), n) for p, n in plrv.parts] for up in (False, True)]
+    def _transform(self, plrv, eps, log_delta):
         "The function eps -> (lower, estimate, upper) of one tilt, good for a cluster of eps."
-        curve, mesh, first, slack, sides = self._grids[law]
-        t, X, _ = _place(curve, eps, log(1e-12) + log_delta)
+        curve, mesh, first, slack, sides = self._grids[plrv]
+        t, X, _ = curve.place(eps, log(1e-12) + log_delta)
         points = fft.next_fast_len(2*ceil(X/mesh/2), real=True)
         points += points % 2
         if points > self.max_points: raise ValueError(f"mesh must be at least {mesh*points/self.max_points:.3g} to fit into max_points = {self.max_points}, got {mesh:g}")
         rows = [_tilted_deltas(side, mesh, t, points) for side in sides]
-        gone = sum(n*(end - p.p_inf) for (p, n), (*_, end, n) in zip(law.parts, sides[-1]))          # what joining the dots puts at infinity
-        line = _Line(curve, _Plan(t, points*mesh, inf, 0., -inf, False), None, None, 0., 0., 0., 0., 0.)
+        gone = sum(n*(end - p.p_inf) for (p, n), (*_, end, n) in zip(plrv.parts, sides[-1]))          # what joining the dots puts at infinity
+        def alias(eps): return np.exp(np.minimum(curve.log_alias(t, points*mesh, eps) + t*eps, 600))*(1 + 1e-6)
         def at(eps):
             "The bounds at a 1-d array eps."
             def value(row, eps, sign):
@@ -443,17 +441,17 @@ class TiltedFFT(Accountant):
                 v = eps - first - mesh*j
                 v = np.exp(np.minimum(v - mesh, 0))*expm1(-v)/expm1(-mesh)
                 return left*(1 - v) + right*v
-            low, up = value(rows[0], eps + slack, -1) - _alias(line, eps)*np.exp(-t*eps), value(rows[-1], eps - slack, 1) + gone
+            low, up = value(rows[0], eps + slack, -1) - alias(eps)*np.exp(-t*eps), value(rows[-1], eps - slack, 1) + gone
             low, up = np.maximum(low, 0), np.maximum(up, 0)
-            share = 0 if any(p.atoms[0].size for p, _ in curve.law.parts) else 1/6      # of a smooth curve, the dots are 1/12 above and 5/12 below
+            share = 0 if any(p.atoms[0].size for p, _ in curve.plrv.parts) else 1/6      # of a smooth curve, the dots are 1/12 above and 5/12 below
             return low, np.clip(share*value(rows[0], eps, 0) + (1 - share)*value(rows[-1], eps, 0), np.minimum(low, up), up), up
         return t, at
-    def _delta(self, law, eps, floor):
-        p = law.p_inf
+    def delta_of(self, plrv, eps, floor):
+        p = plrv.p_inf
         out = np.array([0*eps + p*(1 - 1e-12), 0*eps + p, 0*eps + p*(1 + 1e-12)])
-        if law not in self._grids: return out
-        curve = self._grids[law][0]
-        live = np.flatnonzero(eps < curve.sup)
+        if plrv not in self._grids: return out
+        curve = self._grids[plrv][0]
+        live = np.flatnonzero(eps < curve.ess_sup)
         live = live[np.argsort(eps[live])]
         if live.size:
             tiny = curve.log_chernoff(curve.exponents(eps[live])).min(1) < -760       # below all doubles
@@ -463,26 +461,26 @@ class TiltedFFT(Accountant):
             G = curve.exponents(eps[live])
             m = max(1, int(np.searchsorted(np.maximum.accumulate(G - G.min(1, keepdims=True), 0).min(1), 4.5)))
             chernoff = curve.log_chernoff(G[:m]).min(1)
-            low, mid, up = self._transform(law, eps[live[:m]], chernoff - 3)[1](eps[live[:m]])
+            low, mid, up = self._transform(plrv, eps[live[:m]], chernoff - 3)[1](eps[live[:m]])
             up = np.minimum(up, np.exp(np.minimum(chernoff + 1e-9*np.abs(chernoff), 0)))
             low = np.minimum(low, up)
             out[:, live[:m]] += np.maximum([low, np.clip(mid, low, up), up], [[0], [0], [5e-324]])
             live = live[m:]
         return np.minimum(out, 1)
-    def _epsilon(self, law, delta, floor): return np.array([self._ends(law, d) for d in delta]).reshape(-1, 3).T
-    def _ends(self, law, delta):
+    def epsilon_of(self, plrv, delta, floor): return np.array([self._ends(plrv, d) for d in delta]).reshape(-1, 3).T
+    def _ends(self, plrv, delta):
         "Where the three curves cross delta, by bisection within one transform's reach."
-        if delta <= law.p_inf: return inf, inf, inf
-        if law not in self._grids: return 0., 0., 0.
-        curve, goals = self._grids[law][0], delta - law.p_inf*(1 + 1e-12*np.arange(-1, 2))
-        e, high = _guess(curve, log(goals[2]))
-        e, ends, left, right = min(max(e, 0.), high, curve.sup*(1 - 1e-9)), [0., None, high], 0., min(high, curve.sup*(1 - 1e-9))
+        if delta <= plrv.p_inf: return inf, inf, inf
+        if plrv not in self._grids: return 0., 0., 0.
+        curve, goals = self._grids[plrv][0], delta - plrv.p_inf*(1 + 1e-12*np.arange(-1, 2))
+        e, high = curve.first_eps(log(goals[2]))
+        e, ends, left, right = min(max(e, 0.), high, curve.ess_sup*(1 - 1e-9)), [0., None, high], 0., min(high, curve.ess_sup*(1 - 1e-9))
         for _ in range(60):
-            t, at = self._transform(law, np.array([e]), np.log(goals[1:2]))
-            grid = np.linspace(max(e - 4/t, 0.), min(e + 4/t, curve.sup*(1 - 1e-9)), 65)
+            t, at = self._transform(plrv, np.array([e]), np.log(goals[1:2]))
+            grid = np.linspace(max(e - 4/t, 0.), min(e + 4/t, curve.ess_sup*(1 - 1e-9)), 65)
             first = [np.argmax(np.append(row <= goal, True)) for row, goal in zip(at(grid), goals)]
             for side, i in enumerate(first):
-                if 0 < i < 65 or i == grid[0] == 0: ends[side] = _bisect(lambda x: at(x)[side] <= goals[side], grid, i)[min(side, 1)]
+                if 0 < i < 65 or i == grid[0] == 0: ends[side] = bisect(lambda x: at(x)[side] <= goals[side], grid, i)[min(side, 1)]
             if first[1] == 65 and grid[-1] < right*(1 - 1e-9): left = grid[-1]
             elif first[1] == 0 < grid[0]: right = grid[0]
             elif ends[1] is None or abs(ends[1] - e) < .5/t: break
@@ -490,31 +488,3 @@ class TiltedFFT(Accountant):
             e = (left + right)/2
         up = min(ends[2], high)
         return min(ends[0], up), min(max(e if ends[1] is None else ends[1], min(ends[0], up)), up), up
-
-# %% ../nbs/04_prv_fft.ipynb #b1127f5a
-@dataclass(frozen=True, kw_only=True)
-class DiscreteGaussian(_Finite):
-    "An integer that one record moves by at most `sensitivity`, released with discrete Gaussian noise: probability proportional to e^{-x^2/2 sigma^2} (Canonne et al. 2020)."
-    sigma: float          # about the noise std, in (0, 800], more than sensitivity/64
-    sensitivity: int = 1  # an integer >= 1
-    def __post_init__(self): self._floats(0, 800, '(]', sigma=self.sigma); _count(1, sensitivity=self.sensitivity); _real(1/64, inf, **{'sigma/sensitivity': self.sigma/self.sensitivity})
-    def _logs(self):
-        s, d = self.sigma, self.sensitivity
-        x = np.arange(-ceil(39*s) - 1, ceil(39*s) + d + 2)
-        total = logsumexp(-x*x/(2*s*s))
-        return -(x - d)**2/(2*s*s) - total, -x*x/(2*s*s) - total, (2*x - d)*d/(2*s*s), 4.
-
-@dataclass(frozen=True, kw_only=True)
-class DiscreteLaplace(_Finite):
-    "An integer that one record moves by at most `sensitivity`, released with discrete Laplace (two-sided geometric) noise: probability proportional to e^{-|x|/scale}."
-    scale: float          # about the mean modulus of the noise, > 0
-    sensitivity: int = 1  # an integer, 1 <= sensitivity <= 10000
-    def __post_init__(self):
-        self._floats(0, 1e6, scale=self.scale); _count(1, sensitivity=self.sensitivity)
-        if self.sensitivity > 10000: raise ValueError(f"sensitivity must be in [1, 10000], got {self.sensitivity!r}")
-    def _logs(self):
-        s, d = self.scale, self.sensitivity
-        k = np.arange(1, d)
-        end, inner = -np.log1p(np.exp(-1/s)), np.log(-np.expm1(-1/s))
-        q = end + np.r_[0., inner - k/s, -d/s]
-        return q[::-1], q, np.r_[-d, 2*k - d, d]/s, 4.

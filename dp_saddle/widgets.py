@@ -15,11 +15,13 @@ from math import inf, pi, sqrt
 from decimal import ROUND_CEILING, ROUND_FLOOR
 import numpy as np
 from scipy.special import ndtr
-from .accounting import _outwards
-from .contour import ContourAccountant, log_chernoff_factor
+from .numerics import round_outwards
+from .numerics import log_chernoff_factor
+from .contour import ContourAccountant
 from .edgeworth import edgeworth_tail, standard_cumulants, transform_bound
 from .individual import IndividualGDPFilter, train
-from .plrv import Gaussian, PoissonSubsampled, _array, _choice, _count, _real
+from . import checks
+from .mechanisms import Gaussian, PoissonSubsampled
 from .prv_fft import FourierAccountant
 from .saddlepoint import MomentsAccountant, SaddlePointCLT, SaddlePointMSD, saddle_point
 
@@ -35,7 +37,7 @@ class Slider:
         values = np.atleast_1d(self.values)
         if values.ndim != 1 or not values.size or values.dtype.kind not in 'iuf' or np.unique(values).size < values.size: raise ValueError(f"{self.name} must have one or more different numbers for its slider, got {self.values!r}")
         object.__setattr__(self, 'values', tuple(values.tolist()))
-        _count(0, start=self.start)
+        checks.count(0, start=self.start)
         if self.start >= len(self.values): raise ValueError(f"start of {self.name} must be below {len(self.values)}, the number of its values, got {self.start!r}")
 
 def _grid(name, label, values, start):
@@ -45,7 +47,7 @@ def _grid(name, label, values, start):
 
 def _axis(low, high, brackets='()', **named):
     "A 1-d array of two or more increasing numbers in the range."
-    (name, x), a = *named.items(), _array(low, high, brackets, **named)
+    (name, x), a = *named.items(), checks.array(low, high, brackets, **named)
     if a.ndim != 1 or a.size < 2 or not (np.diff(a) > 0).all(): raise ValueError(f"{name} must be a 1-d array of two or more increasing numbers, got {x!r}")
     return a
 
@@ -70,14 +72,14 @@ class Explorer:
         if not self.name.isidentifier(): raise ValueError(f"name must be a word, got {self.name!r}")
         for key in ('xlabel', 'ylabel', 'xlim', 'ylim'):
             if key not in self.axes: raise ValueError(f"axes must have xlabel, ylabel, xlim and ylim, got {sorted(self.axes)}")
-        for _, rounding in self.lines: _choice(('up', 'down', ''), rounding=rounding)
-        object.__setattr__(self, 'x', _array(-inf, inf, x=self.x))
+        for _, rounding in self.lines: checks.choice(('up', 'down', ''), rounding=rounding)
+        object.__setattr__(self, 'x', checks.array(-inf, inf, x=self.x))
         if self.x.ndim != 1 or self.x.size < 2: raise ValueError(f"x must be a 1-d array of two or more numbers, got shape {self.x.shape}")
 
     def at(self, **values):
         "(lines, marks, numbers) for `values` of the sliders, at their start if not given. ValueError if the function returns another number of them."
         start = {s.name: s.values[s.start] for s in self.sliders}
-        for name in values: _choice(tuple(start), slider=name)
+        for name in values: checks.choice(tuple(start), slider=name)
         lines, marks, numbers = self.data(**start | values)
         lines = np.asarray(lines, float).reshape(-1, len(self.x))
         if (len(lines), len(marks), len(numbers)) != (len(self.lines), len(self.marks), len(self.numbers)):
@@ -242,7 +244,7 @@ def _numbers_table(explorer):
     if not explorer.lines: return ''
     lines, some = explorer.at()[0], np.linspace(0, len(explorer.x) - 1, 7).astype(int)
     row = lambda tag, cells: '<tr>' + ''.join(f'<{tag}>{html.escape(c)}</{tag}>' for c in cells) + '</tr>'
-    said = lambda v, rounding: '-' if np.isnan(v) else f'{v:.4g}' if not rounding else _outwards(v, ROUND_CEILING if rounding == 'up' else ROUND_FLOOR, 4)
+    said = lambda v, rounding: '-' if np.isnan(v) else f'{v:.4g}' if not rounding else round_outwards(v, ROUND_CEILING if rounding == 'up' else ROUND_FLOOR, 4)
     rows = [row('td', [f'{explorer.x[i]:.4g}'] + [said(y[i], rounding) for (_, rounding), y in zip(explorer.lines, lines)]) for i in some]
     start = ', '.join(f'{s.label} {_shown(s.values[s.start])}' for s in explorer.sliders)
     return f'<details><summary>Numbers for {html.escape(start)}</summary><table>{row("th", [explorer.axes["xlabel"]] + [label for label, _ in explorer.lines])}{"".join(rows)}</table></details>'
@@ -253,11 +255,11 @@ def _quick(run): return ContourAccountant(run, max_nodes=1 << 13)          # whe
 _METHODS = {'certified': (_quick, 'up'), 'moments (RDP), proved': (MomentsAccountant, 'up'), 'tilted CLT, proved': (SaddlePointCLT, 'up'), 'steepest descent, estimate': (SaddlePointMSD, '')}
 
 def _run(sigma, rate, steps):
-    _count(1, steps=steps)
+    checks.count(1, steps=steps)
     return int(steps)*PoissonSubsampled(base=Gaussian(sigma=float(sigma)), rate=float(rate))
 
-def _up(x, digits=4): return _outwards(x, ROUND_CEILING, digits)
-def _down(x, digits=4): return _outwards(x, ROUND_FLOOR, digits)
+def _up(x, digits=4): return round_outwards(x, ROUND_CEILING, digits)
+def _down(x, digits=4): return round_outwards(x, ROUND_FLOOR, digits)
 
 _SIGMA = lambda values: _grid('sigma', 'σ (noise over clip)', values, 1.)
 _RATE = lambda values: _grid('rate', 'rate (Poisson sampling)', values, .01)
@@ -272,10 +274,10 @@ def explore_curve(
     eps=None,                             # 1-d array, nats, > 0, the horizontal axis; .01 to 100 if not given
 ):                                        # an Explorer
     "delta over eps of DP-SGD by several accountants, over sigma, rate and steps."
-    _real(0, 1, delta=delta)
+    checks.real(0, 1, delta=delta)
     eps = np.geomspace(.01, 100, 49) if eps is None else _axis(0, inf, eps=eps)
     if not isinstance(accountants, dict):
-        for name in accountants: _choice(tuple(_METHODS), accountant=name)
+        for name in accountants: checks.choice(tuple(_METHODS), accountant=name)
         accountants = {name: _METHODS[name][0] for name in accountants}
     rounding = {name: _METHODS.get(name, (None, 'up'))[1] for name in accountants}
     def data(sigma, rate, steps):
@@ -298,24 +300,24 @@ def explore_saddle(
     period=6.,                                      # X = 2 pi/h, nats, > 0: the step of the sum
 ):                                                  # an Explorer
     "The integrand of the contour formula [SP 23] in the complex plane, and the sum on a line that is dragged across it."
-    _real(0, inf, period=period); tilt, eps = _axis(0, inf, tilt=tilt), _axis(0, inf, eps=eps)
-    law = _run(sigma, rate, steps).remove
-    truth = ContourAccountant(law)
+    checks.real(0, inf, period=period); tilt, eps = _axis(0, inf, tilt=tilt), _axis(0, inf, eps=eps)
+    plrv = _run(sigma, rate, steps).remove
+    truth = ContourAccountant(plrv)
     re, im = np.linspace(tilt[0], tilt[-1], 117), np.linspace(-15, 15, 81)
     z, table = re + 1j*im[:, None], np.geomspace(1.001, 40, 300)
-    K = law.cgf(z).real
+    K = plrv.cgf(z).real
     def image(eps):
         e = K - eps*z.real - np.log(np.abs(z*(z + 1)))
         return np.clip(np.floor((e - e[len(im)//2].min())*.8)/24 + .5, 0, 1)                   # bands of 1.25 nats around the height of the saddle
     def data(tilt, eps):
-        _real(0, inf, tilt=tilt); _real(0, inf, eps=eps)
+        checks.real(0, inf, tilt=tilt); checks.real(0, inf, eps=eps)
         node = tilt + 2j*pi/period*np.arange(400)
-        terms = (np.exp(law.cgf(node) - eps*node)/(node*(node + 1))).real*np.where(np.arange(400), 2, 1)/period
+        terms = (np.exp(plrv.cgf(node) - eps*node)/(node*(node + 1))).real*np.where(np.arange(400), 2, 1)/period
         left = 1/np.expm1(tilt*period)
         u = tilt*table
-        right = np.exp((law.cgf(u) - u*eps + log_chernoff_factor(u) - np.log(np.expm1(np.minimum((u - tilt)*period, 700)))).min())
+        right = np.exp((plrv.cgf(u) - u*eps + log_chernoff_factor(u) - np.log(np.expm1(np.minimum((u - tilt)*period, 700)))).min())
         bounds = truth.delta(eps)
-        return [], (tilt, float(saddle_point(law, eps))), (f'{terms.sum():.10e}', _up(left), _up(right), f'{np.abs(terms).sum()/abs(terms.sum()):.3g}', f'[{_down(bounds.lower, 11)}, {_up(bounds.upper, 11)}]')
+        return [], (tilt, float(saddle_point(plrv, eps))), (f'{terms.sum():.10e}', _up(left), _up(right), f'{np.abs(terms).sum()/abs(terms.sum()):.3g}', f'[{_down(bounds.lower, 11)}, {_up(bounds.upper, 11)}]')
     return Explorer('saddle', f'The integrand: {steps} steps, σ = {sigma:g}, rate {rate:g}', 'The modulus of the integrand in the complex plane, bright where it is large, with the line of the sum and the saddle-point: along the line the modulus is largest on the real axis, along the real axis it is smallest at the saddle-point.',
                     data, (_grid('tilt', 't, place of the line', tilt, 5.), _grid('eps', 'ε (nats)', eps, 1.)), re, dict(xlabel='Re z', ylabel='Im z', xlim=(tilt[0], tilt[-1]), ylim=(-15., 15.)), (),
                     ('the line, Re z = t', 'saddle-point'), ('the sum', 'too much from the left, at most', 'too much from the right, at most', 'sum of moduli over modulus of the sum', 'certified δ'), image, ('eps',))
@@ -329,28 +331,28 @@ def explore_tilt(
 ):                                            # an Explorer
     "The density of one subsampled step's loss, of its tilt by t, and of the Gaussian with the tilted mean and variance."
     loss = .01*np.sinh(np.linspace(-3, 7, 141)) if loss is None else _axis(-inf, inf, loss=loss)
-    _real(0, 1, rate=rate)
+    checks.real(0, 1, rate=rate)
     def data(tilt, sigma):
-        law = PoissonSubsampled(base=Gaussian(sigma=sigma), rate=rate).remove
+        plrv = PoissonSubsampled(base=Gaussian(sigma=sigma), rate=rate).remove
         tilt = float(tilt)
-        y, logw = law._path(max(tilt, 40.), 0., 0.)          # the nodes of chapter 00
+        y, logw = plrv.path(max(tilt, 40.), 0., 0.)          # the nodes of chapter 00
         density = np.interp(loss, y, logw - np.log(np.gradient(y)), left=-inf, right=-inf)
-        mean, var = law.cumulants(float(tilt), 2)
+        mean, var = plrv.cumulants(float(tilt), 2)
         normal = np.exp(-(loss - mean)**2/(2*var))/sqrt(2*pi*var)
-        return [np.exp(density), np.exp(density + tilt*loss - law.cgf(tilt)), normal], (float(mean),), (f'{float(mean):.4g}', f'{sqrt(var):.4g}', f'{float(law.cgf(tilt)):.4g}')
+        return [np.exp(density), np.exp(density + tilt*loss - plrv.cgf(tilt)), normal], (float(mean),), (f'{float(mean):.4g}', f'{sqrt(var):.4g}', f'{float(plrv.cgf(tilt)):.4g}')
     return Explorer('tilt', f'One step at rate {rate:g}', 'The density of the loss of one step, of the same law tilted by t, and of the normal law with the tilted mean and standard deviation: the tilt moves the weight to the right, where for some t there are two humps.', data,
                     (_grid('tilt', 't, tilt', tilt, 36.), _grid('sigma', 'σ (noise over clip)', sigma, 2.)), loss, dict(xlabel='loss of one step (nats)', ylabel='density', yscale='log', xlim=(loss[0], loss[-1]), ylim=(1e-8, 1e3)),
                     (('loss', ''), ('tilted', ''), ('normal with its mean and std', '')), ('tilted mean',), ('tilted mean (nats)', 'tilted standard deviation (nats)', 'K(t)'))
 
 # %% ../nbs/07_widgets.ipynb #254c95d2
-def _tail_of_sum(law, x):
+def _tail_of_sum(plrv, x):
     "P[L > x] by its contour integral, (1/2 pi i) int M(z) e^{-xz}/z dz, at an array of x; to some 1e-6."
-    std = sqrt(law.cumulants(0., 2)[1])
-    mean, t = law.cumulants(0., 1)[0], 1/std
-    while law.cgf(t) - t*mean > 1: t *= .7                    # where a rare large loss is tilted up, M explodes
+    std = sqrt(plrv.cumulants(0., 2)[1])
+    mean, t = plrv.cumulants(0., 1)[0], 1/std
+    while plrv.cgf(t) - t*mean > 1: t *= .7                    # where a rare large loss is tilted up, M explodes
     z = t + 1j*np.linspace(0, 60/std, 1201)
     weight = np.where(np.arange(1201), 1, .5)/z*(60/std/1200/pi)
-    return (np.exp(law.cgf(z) - np.multiply.outer(x, z)) @ weight).real
+    return (np.exp(plrv.cgf(z) - np.multiply.outer(x, z)) @ weight).real
 
 def explore_edgeworth(
     steps=(1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096), # number of steps, >= 1: what its slider takes
@@ -363,13 +365,13 @@ def explore_edgeworth(
     x = np.linspace(-4, 4, 97) if x is None else _axis(-inf, inf, x=x)
     @lru_cache(None)
     def truth(steps, rate):
-        law = _run(sigma, rate, steps).remove
-        mean, std, _ = standard_cumulants(law, 0)
-        return law, 1 - _tail_of_sum(law, mean + std*x)
+        plrv = _run(sigma, rate, steps).remove
+        mean, std, _ = standard_cumulants(plrv, 0)
+        return plrv, 1 - _tail_of_sum(plrv, mean + std*x)
     def data(steps, order, rate):
-        law, true = truth(steps, rate)
-        guess = 1 - edgeworth_tail(x, standard_cumulants(law, order)[2])
-        error, far = transform_bound(law, order), np.abs(guess - true).max()
+        plrv, true = truth(steps, rate)
+        guess = 1 - edgeworth_tail(x, standard_cumulants(plrv, order)[2])
+        error, far = transform_bound(plrv, order), np.abs(guess - true).max()
         return sqrt(steps)*(np.array([true, guess, np.clip(guess - error, 0, 1), np.clip(guess + error, 0, 1)]) - ndtr(x)), (), (f'{far:.2e}', _up(min(error, 1.), 3))
     return Explorer('edgeworth', f'The distribution of the loss, σ = {sigma:g}', 'How far the distribution function of the standardised loss is from the normal one, times the root of the steps: truly, by its Edgeworth expansion, and by the proved band around that, which narrows as the steps grow.', data,
                     (_grid('steps', 'steps', steps, 4), _grid('order', 'order of the expansion', order, 1), _grid('rate', 'rate (Poisson sampling)', rate, .2)), x,
@@ -416,14 +418,14 @@ def explore_filter(
     "Records that spend their own budgets [GDP Alg. 2]: who takes part, and how much of the budgets is spent."
     norms = digits_norms() if norms is None else np.asarray(norms, float)
     if norms.ndim != 2 or not norms.size: raise ValueError(f"norms must have shape (steps, records), got {norms.shape}")
-    _real(0, inf, sigma=sigma); _count(2, shown=shown)
+    checks.real(0, inf, sigma=sigma); checks.count(2, shown=shown)
     mus, at = norms/sigma, np.unique(np.linspace(1, len(norms), shown).astype(int)).tolist()
     @lru_cache(None)
     def taking_part(budget): guard = IndividualGDPFilter(budget, norms.shape[1]); return np.array([guard.step(row) for row in mus])
     bins = np.linspace(0, 1, 26)
     x = np.repeat(bins, 2)[1:-1]                             # the outline of the bars
     def data(step, budget):
-        _count(1, step=step); _real(0, inf, budget=budget)
+        checks.count(1, step=step); checks.real(0, inf, budget=budget)
         if step > len(norms): raise ValueError(f"step must be at most {len(norms)}, got {step!r}")
         takes = taking_part(budget)[:step]
         spent = np.minimum(np.sqrt((mus[:step]**2*takes).sum(0))/budget, 1)

@@ -35,10 +35,10 @@ def settings(count=300, seed=2026):
         if kind == 2: steps.append((('rr', log_uniform(.01, 1)), int(rng.integers(1, 30))))
         if kind == 3: steps.append((('sub', ('gaussian', log_uniform(.5, 10)), log_uniform(1e-4, .5)), int(log_uniform(1, 1e5))))
         direction = str(rng.choice(['remove', 'add']))
-        law = getattr(run(steps), direction)
-        mean, variance = law.cumulants(0., 2)
+        plrv = getattr(run(steps), direction)
+        mean, variance = plrv.cumulants(0., 2)
         eps = float(mean + rng.uniform(-1, 8)*np.sqrt(variance))
-        if -1 < eps < min(50, law.sup): out.append((steps, max(eps, 0.), direction))
+        if -1 < eps < min(50, plrv.ess_sup): out.append((steps, max(eps, 0.), direction))
     return out
 
 def _refer(setting):

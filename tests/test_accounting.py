@@ -385,7 +385,7 @@ def test_a_ledger_takes_an_epoch_at_once(tmp_path):
 
 def test_a_ledger_of_alternating_steps_asks_seldom(monkeypatch):
     asked, book = [], Budget(3., 1e-5)
-    monkeypatch.setattr(Budget, '_epsilon', lambda self, counts, f=Budget._epsilon: asked.append(1) or f(self, counts))
+    monkeypatch.setattr(Budget, '_epsilon', lambda self, counts, f=Budget.epsilon_of: asked.append(1) or f(self, counts))
     for _ in range(100): book.spend(SUB(1., .01, 1)); book.spend(Laplace(scale=200.))
     assert len(asked) < 30
 

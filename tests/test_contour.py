@@ -123,11 +123,11 @@ def test_zero_and_infinity():
     assert delta(30*S(2., .01), eps=np.empty(0)).shape == (0,) and delta(30*S(2., .01), eps=[[1., 2.]]).shape == (1, 2)
 
 def test_budget_is_announced_and_bounds_hold():
-    law = (100*S(.05, .1)).remove
+    plrv = (100*S(.05, .1)).remove
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        want = ContourAccountant(law).delta(1000.)
-    with pytest.warns(UserWarning, match='max_nodes = 1024'): bounds = ContourAccountant(law, max_nodes=1024).delta(1000.)
+        want = ContourAccountant(plrv).delta(1000.)
+    with pytest.warns(UserWarning, match='max_nodes = 1024'): bounds = ContourAccountant(plrv, max_nodes=1024).delta(1000.)
     assert 0 <= bounds.lower <= want.upper and want.lower <= bounds.upper <= 1 and bounds.upper - bounds.lower > want.upper - want.lower
 
 def test_resolution_where_there_are_atoms():
@@ -187,21 +187,21 @@ def test_very_many_steps(mix):
 def test_small_budgets_overlap_large_ones():
     with warnings.catch_warnings():
         warnings.simplefilter('ignore')
-        for law in ((3*S(.5, 1e-5)).remove, (100*S(.05, .1)).remove, (12*Laplace(scale=2.)).remove, sum(9*RandomizedResponse(eps=.1*i) for i in range(1, 9)).remove):
+        for plrv in ((3*S(.5, 1e-5)).remove, (100*S(.05, .1)).remove, (12*Laplace(scale=2.)).remove, sum(9*RandomizedResponse(eps=.1*i) for i in range(1, 9)).remove):
             for e in (.1, 3., 1000.):
-                best = ContourAccountant(law).delta(e)
+                best = ContourAccountant(plrv).delta(e)
                 for nodes in (64, 1024, 16384):
-                    b = ContourAccountant(law, max_nodes=nodes).delta(e)
+                    b = ContourAccountant(plrv, max_nodes=nodes).delta(e)
                     assert b.lower <= best.upper and best.lower <= b.upper and b.lower <= b.estimate <= b.upper, (e, nodes, b, best)
 
 @pytest.mark.parametrize('eps', [3., 3.5, 3.6, 4.4])
 def test_smoothing_on_and_off_atoms(eps):
     "Forty answers, their outcomes not enumerated but smoothed: the exact sum is inside, on an atom too."
-    from dp_saddle.contour import _Curve, _log_delta
-    from dp_saddle.plrv import _log_delta_atoms
-    law = (40*RandomizedResponse(eps=.2)).remove
-    curve = _Curve(law, shortcut=False)
-    exact, curve.atoms = _log_delta_atoms(eps, *curve.atoms), None
+    from dp_saddle.contour import SaddleTable, _log_delta
+    from dp_saddle.losses import log_delta_of_atoms
+    plrv = (40*RandomizedResponse(eps=.2)).remove
+    curve = SaddleTable(plrv, shortcut=False)
+    exact, curve.atoms = log_delta_of_atoms(eps, *curve.atoms), None
     with warnings.catch_warnings():
         warnings.simplefilter('ignore')
         low, mid, up = _log_delta(curve, np.array([eps]))
@@ -248,11 +248,11 @@ def test_smoothing_narrower_than_sqrt_of_the_rounding_unit():
 def test_what_is_too_much_in_a_smoothed_sum(t, X, w, eps):
     "The terms m > 0, by the smoothing's own definition: the mean over a B-spline. They outweigh those of m < 0, and the bound must reach as far down as the smoothing."
     from scipy.interpolate import BSpline
-    from dp_saddle.contour import _alias, _Curve, _line, _PIECES, _Plan, _spline_shift
-    line = _line(_Curve(ContourAccountant(Gaussian(sigma=1.)).laws[0], shortcut=False), _Plan(t, X, 60., w, -1e3, False))
-    tau = np.linspace(-_PIECES/2, _PIECES/2, 4001)
-    weight, m = BSpline.basis_element(np.arange(_PIECES + 1.) - _PIECES/2)(tau), np.arange(1, 40)
-    smoothed = lambda x: np.exp(Gaussian(sigma=1.).remove.log_delta(np.add.outer(x, w*tau - _spline_shift(w)))) @ weight/weight.sum()
+    from dp_saddle.contour import _alias, SaddleTable, _line, Plan, Smoothing
+    line = _line(SaddleTable(ContourAccountant(Gaussian(sigma=1.)).directions[0], shortcut=False), Plan(t, X, 60., w, -1e3, False))
+    tau = np.linspace(-Smoothing.pieces/2, Smoothing.pieces/2, 4001)
+    weight, m = BSpline.basis_element(np.arange(Smoothing.pieces + 1.) - Smoothing.pieces/2)(tau), np.arange(1, 40)
+    smoothed = lambda x: np.exp(Gaussian(sigma=1.).remove.log_delta(np.add.outer(x, w*tau - Smoothing(w).shift))) @ weight/weight.sum()
     right, left = np.exp(t*m*X) @ smoothed(eps + m*X), np.exp(-t*m*X) @ smoothed(eps - m*X)
     assert right > 2*left and right + left <= _alias(line, np.array([eps]))[0]*np.exp(line.base - t*eps)
 
@@ -265,8 +265,8 @@ def exact_gaussian(mu, eps):
 @given(t=st.floats(.3, 6.), X=st.floats(1., 30.), w=st.sampled_from([0., 1e-3, .05, .2, .5, 1., 2.]), eps=st.floats(0., 4.), mu=st.floats(.5, 2.))
 def test_any_line_has_true_bounds(t, X, w, eps, mu):
     "However coarse the step and wide the smoothing, what is proved of a sum holds; the closed form is the judge. Aliases and smoothing are anything between nothing and all."
-    from dp_saddle.contour import _bracket, _Curve, _line, _Plan
-    line = _line(_Curve(ComposedLoss([(GaussianLoss(mu), 1)]), shortcut=False), _Plan(t, X, 40/mu, w, -1e3, False))       # at 40/mu, |M| is e^-800
+    from dp_saddle.contour import _bracket, SaddleTable, _line, Plan
+    line = _line(SaddleTable(ComposedLoss([(GaussianLoss(mu), 1)]), shortcut=False), Plan(t, X, 40/mu, w, -1e3, False))       # at 40/mu, |M| is e^-800
     low, mid, up = (v[0] for v in _bracket(line, np.array([eps])))
     truth = float(np.exp(float(exact_gaussian(mu, eps)) - line.base + t*eps))
     assert low <= truth*(1 + 1e-12) + 1e-15 and truth <= up*(1 + 1e-12) + 1e-15 and low <= mid <= up or not low <= up
@@ -274,21 +274,21 @@ def test_any_line_has_true_bounds(t, X, w, eps, mu):
 @pytest.mark.parametrize('mu', [10., 300., 1e4, 3e5])
 def test_rounding_of_large_exponents(mu):
     "K and t eps are up to 1e11, so their difference has few digits left: the bounds must know."
-    from dp_saddle.contour import _Curve, _line, _log_bounds, _plan
-    curve, eps = _Curve(ComposedLoss([(GaussianLoss(mu), 1)]), shortcut=False), mu*mu/2 + mu*np.linspace(-1, 9, 41)
+    from dp_saddle.contour import SaddleTable, _line, _log_bounds, _plan
+    curve, eps = SaddleTable(ComposedLoss([(GaussianLoss(mu), 1)]), shortcut=False), mu*mu/2 + mu*np.linspace(-1, 9, 41)
     for e in eps:
         line = _line(curve, _plan(curve, np.array([e]), np.array([float(exact_gaussian(mu, e)) - 26])))
         low, _, up = (mpmath.mpf(float(v[0])) for v in _log_bounds(line, np.array([e])))
         assert low <= exact_gaussian(mu, float(e)) <= up < low + 1e-8*(1 + mu*mu*1e-8)
 
 @pytest.mark.parametrize('law, goal', [(100*Laplace(scale=20.), 1e-5), (30*S(.7, .02), 1e-6), (5*S(.02, 1e-5), 2e-5)])
-def test_where_the_basic_bounds_cross(law, goal):
+def test_where_the_basic_bounds_cross(plrv, goal):
     "What is left where a sum of nodes says nothing: both ends, to 13 digits, of where the bounds from single steps fall through the goal."
-    from dp_saddle.contour import _basic, _cross, _Curve
-    curve = _Curve(law.remove)
+    from dp_saddle.contour import _basic, _cross, SaddleTable
+    curve = SaddleTable(plrv.remove)
     for side in (0, 1):
         low, high = _cross(curve, side, np.log(goal), 3e4)
         assert 0 <= low <= high <= 3e4 and high - low <= 2e-13*high + 1e-50
         assert _basic(curve, np.array([high]))[side][0] <= np.log(goal) and (low == 0 or _basic(curve, np.array([low]))[side][0] > np.log(goal))
-        exact = ContourAccountant(law.remove).epsilon(goal)
+        exact = ContourAccountant(plrv.remove).epsilon(goal)
         assert low <= exact.upper if side == 0 else exact.lower <= high

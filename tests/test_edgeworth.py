@@ -7,7 +7,9 @@ from scipy.special import gammaln
 from certify import FILE, run
 from test_saddlepoint import ODD, ODD_DELTA, ODD_EPS, S, truth_of
 from dp_saddle import ApproxDP, ContourAccountant, Discrete, EdgeworthAccountant, EdgeworthInterval, Gaussian, Laplace, RandomizedResponse, SaddlePointCLT, TiltedEdgeworth
-from dp_saddle.edgeworth import edgeworth_tail, moment_bound, prawitz_bound, standard_cumulants, step_moments, transform_bound
+from dp_saddle.edgeworth import (
+    edgeworth_tail, moment_bound, prawitz_bound, standard_cumulants, step_moments,
+    transform_bound)
 from dp_saddle.saddlepoint import saddle_point
 
 @pytest.mark.parametrize('mechanism', ODD, ids=lambda m: f'{m}'[:80])
@@ -25,12 +27,12 @@ def test_tilted_on_long_runs():
     "On the random runs of certify.py whose tilted loss is nearly normal: order 0 to a per cent or so, order 2 to a thousandth of that."
     errors = []
     for row in json.load(open(FILE)):
-        law = getattr(run(row['steps']), row['direction'])
+        plrv = getattr(run(row['steps']), row['direction'])
         low, high = float(row['low']), float(row['high'])
-        if row['route'] != 'contour_mp' or not 1e-250 < low or row['eps'] >= law.sup: continue
-        k = law.cumulants(saddle_point(law, row['eps']), 4)
+        if row['route'] != 'contour_mp' or not 1e-250 < low or row['eps'] >= plrv.ess_sup: continue
+        k = plrv.cumulants(saddle_point(plrv, row['eps']), 4)
         if abs(k[2])/k[1]**1.5 > .1 or abs(k[3])/k[1]**2 > .1: continue               # the tilted loss has one smooth hump
-        errors.append([abs(TiltedEdgeworth(law, order=k).delta(row['eps']).estimate/high - 1) for k in (0, 2)])
+        errors.append([abs(TiltedEdgeworth(plrv, order=k).delta(row['eps']).estimate/high - 1) for k in (0, 2)])
     errors = np.array(errors)
     assert len(errors) > 60 and np.median(errors[:, 1]) < np.median(errors[:, 0])/1000 and errors[:, 0].max() < .05 and errors[:, 1].max() < 1e-3, errors.max(0)
 
@@ -63,8 +65,8 @@ def test_bad_input(build):
 @pytest.mark.parametrize('m, eps', [(Discrete(p=(1., 0.), q=(.5, .5)), 0.), (RandomizedResponse(eps=800.), 1.), (5*Discrete(p=(1., 0.), q=(.5, .5)), 1.)])
 def test_losses_that_do_not_vary(m, eps):
     "The expansion is a step, and right."
-    law = m.remove
-    for k in (0, 2, 8): assert EdgeworthAccountant(law, order=k).delta(eps).estimate == pytest.approx(ContourAccountant(law).delta(eps).estimate, rel=1e-9)
+    plrv = m.remove
+    for k in (0, 2, 8): assert EdgeworthAccountant(plrv, order=k).delta(eps).estimate == pytest.approx(ContourAccountant(plrv).delta(eps).estimate, rel=1e-9)
 
 def test_tail_shapes():
     assert edgeworth_tail(0., []).shape == () and edgeworth_tail(np.zeros((2, 3)), [.1, .2]).shape == (2, 3)
@@ -77,8 +79,8 @@ HOWS = [{}, dict(proof='transform', order=3)]
 @pytest.mark.parametrize('order', [1, 2, 5])
 def test_transform_bound_of_lattices(mechanism, n, order):
     "Against the exact distribution of a sum on a lattice, left and right of every jump: no density, so the bound stops at the size of the jumps."
-    law = (n*mechanism).remove
-    (losses, logp), mean, std, lam = law.parts[0][0].atoms, *standard_cumulants(law, order)
+    plrv = (n*mechanism).remove
+    (losses, logp), mean, std, lam = plrv.parts[0][0].atoms, *standard_cumulants(plrv, order)
     counts = np.array(np.meshgrid(*[np.arange(n + 1)]*(len(losses) - 1))).reshape(len(losses) - 1, -1)
     counts = np.vstack([counts, n - counts.sum(0)])[:, n >= counts.sum(0)]
     x = (losses @ counts - mean)/std
@@ -89,19 +91,19 @@ def test_transform_bound_of_lattices(mechanism, n, order):
     first = np.r_[True, np.diff(x[i]) > 1e-9]              # equal sums count together
     last = np.r_[first[1:], True]
     error = max(np.abs(tail - expansion)[last].max(), np.abs(tail + p[i] - expansion)[first].max())
-    assert error < transform_bound(law, order) < 4*error + .01
+    assert error < transform_bound(plrv, order) < 4*error + .01
 
 @pytest.mark.parametrize('n', [10, 100, 10000])
 def test_transform_bound_of_a_density(n):
     "Against the exact distribution by inversion, for a skew loss and its reverse."
-    for law in ((n*S(1., .1)).remove, (n*S(1., .1)).add):
-        mean, std, lam = standard_cumulants(law, 4)
+    for plrv in ((n*S(1., .1)).remove, (n*S(1., .1)).add):
+        mean, std, lam = standard_cumulants(plrv, 4)
         x, u = np.linspace(-6, 6, 121), np.arange(.01, 120, .02)
-        f = np.exp(law.cgf(1j*u/std) - 1j*u*mean/std)
+        f = np.exp(plrv.cgf(1j*u/std) - 1j*u*mean/std)
         exact = .5 + (np.imag(np.exp(-1j*np.multiply.outer(x, u))*f)/u).sum(-1)*.02/np.pi
         for order in (1, 2, 3, 4):
             error = np.abs(exact - edgeworth_tail(x, lam[:order])).max()
-            assert error < transform_bound(law, order) < 4*error + 1e-6
+            assert error < transform_bound(plrv, order) < 4*error + 1e-6
 
 @pytest.mark.parametrize('m', [10**6*Laplace(scale=1000.), 10**6*RandomizedResponse(eps=1e-3), 1000*Gaussian(sigma=50.)])
 def test_transform_is_no_wider_than_moments(m):
@@ -158,8 +160,8 @@ def test_published_regular_bounds(n, want):
 @pytest.mark.parametrize('n, want', [(100, .0939907866), (1600, .0191051688)])
 def test_prawitz_bound_keeps_its_digits(n, want):
     "No published value: pinned, as a term of the remainder that goes wrong still leaves a bound that looks like one."
-    law = (n*S(1., .3)).remove
-    assert prawitz_bound(*step_moments(law), 1/n) == pytest.approx(want, rel=1e-8)
+    plrv = (n*S(1., .3)).remove
+    assert prawitz_bound(*step_moments(plrv), 1/n) == pytest.approx(want, rel=1e-8)
 
 def test_mass_at_infinity_is_counted_once():
     run = 100*ApproxDP(eps=.01, delta=1e-4)

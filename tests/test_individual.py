@@ -438,18 +438,18 @@ def test_a_worker_killed_midway_changes_nothing(tmp_path, table, expected):
 
 def test_mixing_promises_nothing_for_wide_gaps():
     "Between neighbours that differ by pi i, log(1 - w + w e^u) is infinite at w = 1/2; where the bound is finite, it holds."
-    from dp_saddle.individual import _mixing
-    assert _mixing(np.array([[0.], [np.pi*1j]]))[0][0, 0] >= 1e300
+    from dp_saddle.individual import mixing_bounds
+    assert mixing_bounds(np.array([[0.], [np.pi*1j]]))[0][0, 0] >= 1e300
     w = np.linspace(.01, .99, 99)
     for u in (.1, -1.4, 1.4j, .9 + .9j):
-        bound = _mixing(np.array([[0.], [u]]))[0][0, 0]
+        bound = mixing_bounds(np.array([[0.], [u]]))[0][0, 0]
         assert (np.abs(np.log(1 - w + w*np.exp(u)) - w*u) <= bound*w*(1 - w)).all()
 
 def test_what_mixing_adds_is_added_where_steps_are_mixed_only():
     from types import SimpleNamespace
-    from dp_saddle.individual import _tilted_sum
+    from dp_saddle.individual import tilted_sum
     family = SimpleNamespace(K=np.array([[.1, .2], [.3, .5]]), jump=np.array([[.05, .02], [.04, .01]]))
     counts, steps, spread = np.array([[3., 4.], [3., 4.]]), np.array([[3., 5.], [3., 5.]]), np.array([[0., 0.], [0., 1.]])
-    plain, mixed = _tilted_sum(family, counts, steps, spread)
+    plain, mixed = tilted_sum(family, counts, steps, spread)
     assert plain == pytest.approx(counts[0] @ family.K, rel=1e-9)
     assert mixed == pytest.approx(np.minimum(counts[1] @ family.K + 5*family.jump[1], steps[1] @ family.K), rel=1e-9) and (mixed >= plain*(1 - 1e-12)).all()

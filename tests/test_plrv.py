@@ -8,7 +8,8 @@ from hypothesis import given, strategies as st
 import oracles
 from certify import mechanism, run
 from dp_saddle import (ApproxDP, Composition, ContourAccountant, Discrete, Gaussian, Laplace, PoissonSubsampled, PureDP, RandomizedResponse, delta, epsilon)
-from dp_saddle.plrv import Accountant, PLRV
+from dp_saddle.plrv import PLRV
+from dp_saddle.mechanisms import Accountant
 
 S = lambda sigma, rate: PoissonSubsampled(base=Gaussian(sigma=sigma), rate=rate)
 gauss = lambda sigma, rate=None: ('gaussian', sigma) if rate is None else ('sub', ('gaussian', sigma), rate)
@@ -21,23 +22,23 @@ ONE_STEP = [(gauss(1.), (0., 1., 10., 36.)), (gauss(.3), (0., 50., 115.)), (gaus
 @pytest.mark.parametrize('m, eps', ONE_STEP, ids=lambda x: str(x)[:40])
 def test_one_step_curves(m, eps, direction):
     "To 1e-12 relative, down to 1e-300, and inside the accountant's certificate."
-    law = getattr(mechanism(m), direction)
+    plrv = getattr(mechanism(m), direction)
     for e in eps:
         want = oracles.one_step(m, e, direction)
-        if want > 1e-300 or want == 0: assert abs(law.delta(e) - want) <= 1e-12*want, (e, want)
-        bounds = ContourAccountant(law).delta(e)
+        if want > 1e-300 or want == 0: assert abs(plrv.delta(e) - want) <= 1e-12*want, (e, want)
+        bounds = ContourAccountant(plrv).delta(e)
         assert bounds.lower <= want <= bounds.upper
 
 @pytest.mark.parametrize('sigma, rate', [(2., .01), (.8, 1e-3), (.3, .1), (9.4, .32768), (1., 1e-5), (20., 1e-6), (.5, .9)])
 def test_transform_against_rigorous_integration(sigma, rate):
     "M - 1 to 1e-12 of its own size on the real axis - n K is right for n = 1e7 - and to 1e-13 of M(Re z) off it; flint proves the reference."
-    law = mechanism(gauss(sigma, rate)).remove
+    plrv = mechanism(gauss(sigma, rate)).remove
     for z in (.3, 2., 2 + 1j, 1 + 40j):
         with oracles._prec(50), mp.workdps(60):
             M = oracles.sub_gaussian_mgf(acb(complex(z).real, complex(z).imag), rate, 1/sigma, arb(10)**-45)
             want = mp.mpc(*(oracles._to_mpf(x) for x in (M.real, M.imag)))
-            got = mp.expm1(mp.mpmathify(law.cgf(z)))
-        assert abs(got - (want - 1)) < (1e-12*abs(want - 1) if z in (.3, 2.) else 1e-13*mp.exp(law.cgf(complex(z).real))), z
+            got = mp.expm1(mp.mpmathify(plrv.cgf(z)))
+        assert abs(got - (want - 1)) < (1e-12*abs(want - 1) if z in (.3, 2.) else 1e-13*mp.exp(plrv.cgf(complex(z).real))), z
 
 @pytest.mark.parametrize('m', [gauss(2., .01), gauss(.5, .3), gauss(1., 1e-6), ('laplace', 1.), ('sub', ('laplace', .5), .2), ('rr', 1.), ('approx', 1., .1), ('discrete', (.5, .25, .25), (.25, .25, .5))], ids=str)
 def test_transforms_of_the_two_directions(m):
@@ -51,13 +52,13 @@ def test_transforms_of_the_two_directions(m):
 
 def test_cdf_and_support():
     for m in (gauss(1., .2), ('laplace', 1.), ('sub', ('laplace', 1.), .3), ('rr', 1.)):
-        for law in (mechanism(m).remove, mechanism(m).add):
-            x = np.linspace(max(law.inf, -9), min(law.sup, 9), 400)
-            c = law.cdf(x)
+        for plrv in (mechanism(m).remove, mechanism(m).add):
+            x = np.linspace(max(plrv.ess_inf, -9), min(plrv.ess_sup, 9), 400)
+            c = plrv.cdf(x)
             assert (np.diff(c) >= 0).all() and 0 <= c[0] and c[-1] == pytest.approx(1, abs=1e-6)
-            assert law.cdf(law.inf - 1e-9) == 0 if law.inf > -np.inf else True
+            assert plrv.cdf(plrv.ess_inf - 1e-9) == 0 if plrv.ess_inf > -np.inf else True
             mean = np.trapezoid(1 - c, x) + x[0]              # E[L], up to the grid
-            assert mean == pytest.approx(law.cumulants(0., 1)[0], abs=.03)
+            assert mean == pytest.approx(plrv.cumulants(0., 1)[0], abs=.03)
 
 steps = st.sampled_from([Gaussian(sigma=2.), Laplace(scale=3.), RandomizedResponse(eps=.2), PoissonSubsampled(base=Gaussian(sigma=1.), rate=.1), ApproxDP(eps=.1, delta=1e-6)])
 counts = st.integers(0, 50)
@@ -97,8 +98,8 @@ def test_wide_laplace(m):
             mixed = lambda l: mp.log(1 - rate + rate*mp.exp(l))
             pieces = [mp.quad(lambda l: mp.exp(-(l + d)/2 + (1 + t)*mixed(l))/4, mp.linspace(-d, d, 21), maxdegree=8)] + [mp.exp(-(l + d)/2 + (1 + t)*mixed(l))/2 for l in (-d, d)]
             want = mp.log(sum(pieces))
-        for law, tilt in ((mechanism(m).remove, t), (mechanism(m).add, -1 - t)):
-            if tilt >= -.5: assert law.cgf(tilt) == pytest.approx(float(want), rel=1e-12, abs=1e-13), (t, tilt)
+        for plrv, tilt in ((mechanism(m).remove, t), (mechanism(m).add, -1 - t)):
+            if tilt >= -.5: assert plrv.cgf(tilt) == pytest.approx(float(want), rel=1e-12, abs=1e-13), (t, tilt)
 
 def exact_cgf(m, z):
     "K of removing a record from the step `m`, to 50 digits: closed forms, and flint's integration."
@@ -116,12 +117,12 @@ def exact_cgf(m, z):
                                    [(gauss(30.), 7), (('rr', .02), 900), (('laplace', 12.), 55), (gauss(2., .03), 1000)]], ids=str)
 def test_what_the_line_says_of_its_errors(parts):
     "K(t) and K(t + is) - K(t) are as near to the truth as is said, which the contour's certificate rests on; and what is said is at most 500 times what is seen (for K at tilts below 1, where it can be next to 0, more)."
-    law = sum(n*mechanism(m) for m, n in parts).remove
+    plrv = sum(n*mechanism(m) for m, n in parts).remove
     for tilts in (np.geomspace(1e-5, .1, 8), [.25, .75, 1.5, 6., 23.]):
         at_t, beside = [], []
         for t in tilts:
-            s = np.arange(9)*(1.375/np.sqrt(law.cumulants(t)[1]))
-            K, e, D, error = law._line(t, s)
+            s = np.arange(9)*(1.375/np.sqrt(plrv.cumulants(t)[1]))
+            K, e, D, error = plrv.line(t, s)
             with mp.workdps(50):
                 at = lambda z: sum(n*exact_cgf(m, z) for m, n in parts)
                 base = at(mp.mpc(float(t)))
@@ -141,9 +142,9 @@ def test_one_step_of_a_composition():
     with pytest.raises(ValueError, match='exactly one step'): two.add.log_delta(.2)
 
 def test_a_loss_that_is_never_finite():
-    law = Discrete(p=(1., 0.), q=(0., 1.)).remove
-    assert (law.inf, law.sup, law.p_inf) == (math.inf, -math.inf, 1.)
-    with pytest.raises(ValueError, match='finite somewhere'): law.cumulants(0.)
+    plrv = Discrete(p=(1., 0.), q=(0., 1.)).remove
+    assert (plrv.ess_inf, plrv.ess_sup, plrv.p_inf) == (math.inf, -math.inf, 1.)
+    with pytest.raises(ValueError, match='finite somewhere'): plrv.cumulants(0.)
 
 def test_values():
     assert hash(3*Gaussian(sigma=1.)) == hash(Gaussian(sigma=1.) + 2*Gaussian(sigma=1.))

@@ -11,10 +11,10 @@ from dp_saddle import (ApproxDP, ContourAccountant, Discrete, DiscreteGaussian, 
 from dp_saddle.plrv import ComposedLoss
 from dp_saddle.prv_fft import connect_the_dots, fourier_tail
 
-def prv(law, eps_error=.1, **more):
+def prv(plrv, eps_error=.1, **more):
     "As asked, or with the smallest error that fits into memory."
-    try: return PRVAccountant(law, eps_error=eps_error, **more)
-    except ValueError as error: return PRVAccountant(law, eps_error=float(re.search('at least ([0-9.e+-]+)', str(error))[1]), **more)
+    try: return PRVAccountant(plrv, eps_error=eps_error, **more)
+    except ValueError as error: return PRVAccountant(plrv, eps_error=float(re.search('at least ([0-9.e+-]+)', str(error))[1]), **more)
 
 # PRV
 
@@ -114,16 +114,16 @@ def test_the_conditions_of_the_tail_bound():
 
 def test_grids_are_as_large_as_announced():
     "What a loss says of its grid is what refuses noise that is too small."
-    for law in (PoissonSubsampled(base=Gaussian(sigma=.7), rate=.1).remove, S(3., .01).add, without_replacement(sigma=2., rate=.1, steps=1), PoissonSubsampled(base=Laplace(scale=.02), rate=.1).remove, DiscreteGaussian(sigma=3.).remove):
-        for p in [p for p, _ in law.parts] if hasattr(law, 'parts') else [law]:
-            for t in (.5, 6., 40.): assert .95*(len(p._path(t, 0., 0.)[0]) - 3) <= p._size(t) <= 1.2*len(p._path(t, 0., 0.)[0]) + 500
+    for plrv in (PoissonSubsampled(base=Gaussian(sigma=.7), rate=.1).remove, S(3., .01).add, without_replacement(sigma=2., rate=.1, steps=1), PoissonSubsampled(base=Laplace(scale=.02), rate=.1).remove, DiscreteGaussian(sigma=3.).remove):
+        for p in [p for p, _ in plrv.parts] if hasattr(plrv, 'parts') else [plrv]:
+            for t in (.5, 6., 40.): assert .95*(len(p.path(t, 0., 0.)[0]) - 3) <= p.nodes_at(t) <= 1.2*len(p.path(t, 0., 0.)[0]) + 500
 
 def test_fourier_tails():
     "Thm 8 is a bound; [7.3] has its published values (cut off after three digits, not rounded)."
     assert fourier_tail(12., 1.5, .01, 10**4) == (pytest.approx(8.30e-24, rel=4e-3, abs=0), False) and fourier_tail(6., 1.5, .01, 10**4)[0] == pytest.approx(3.32e-6, rel=4e-3)
     value, proved = fourier_tail(6., 8., .01, 1000)
-    law = (1000*S(8., .01)).remove
-    assert proved and value > ContourAccountant(law).delta(6.).upper
+    plrv = (1000*S(8., .01)).remove
+    assert proved and value > ContourAccountant(plrv).delta(6.).upper
     assert value == pytest.approx(math.exp(1000*math.log1p(2*.01**2*4*3/8**2) - 18), rel=1e-12)
 
 def test_fourier_bad_input():
@@ -137,18 +137,18 @@ def test_fourier_bad_input():
 # Other sampling
 
 @pytest.mark.parametrize('law', [without_replacement(sigma=1.5, rate=.1, steps=30), with_replacement(sigma=2., batch_size=50, dataset_size=500, steps=30)], ids=['without', 'with'])
-def test_replace_one(law):
+def test_replace_one(plrv):
     "Density, cdf and loss agree; PRV bounds contain the Fourier estimate; nothing is proved by those that cannot."
-    part = law.parts[0][0]
+    part = plrv.parts[0][0]
     s = np.linspace(-6, 6, 200001)
     p = part.density(s)
     assert p.sum()*(s[1] - s[0]) == pytest.approx(1, abs=1e-9) and (p*np.exp(-s)).sum()*(s[1] - s[0]) == pytest.approx(1, abs=1e-9)
     assert part.cumulants(0., 2)[0] == pytest.approx((p*s).sum()*(s[1] - s[0]), rel=1e-9) and part.reverse is part
     eps = np.array([.1, .5, 1., 2.])
-    bounds, estimate = PRVAccountant(law, eps_error=.02).delta(eps), FourierAccountant(law, n=1 << 16).delta(eps).estimate
+    bounds, estimate = PRVAccountant(plrv, eps_error=.02).delta(eps), FourierAccountant(plrv, n=1 << 16).delta(eps).estimate
     assert (bounds.lower <= estimate).all() and (estimate <= bounds.upper).all()
     for build in (ContourAccountant, TiltedFFT):
-        with pytest.raises(ValueError, match='this loss has no proved bounds'): build(law).delta(1.)
+        with pytest.raises(ValueError, match='this loss has no proved bounds'): build(plrv).delta(1.)
 
 def test_many_draws_of_one_record():
     "More than a thousand copies in a batch: all of them count."
@@ -168,13 +168,13 @@ LAWS = [S(1., .1), S(2., .01), S(.5, .3), S(1., 1e-4), Gaussian(sigma=1.), Gauss
 @pytest.mark.parametrize('mechanism', LAWS, ids=lambda m: f'{m}'[:60])
 def test_dots_are_above_and_below(mechanism, mesh):
     "Of both directions; and they keep what every pair has: mass 1 under P and at most 1 under Q."
-    for law in (mechanism.remove, mechanism.add):
+    for plrv in (mechanism.remove, mechanism.add):
         for up in (True, False):
-            start, w, end = connect_the_dots(law, mesh, up)
+            start, w, end = connect_the_dots(plrv, mesh, up)
             x = mesh*(start + np.arange(len(w)))
             assert w.min() > -1e-9 and w.sum() + end == pytest.approx(1, abs=1e-12) and (w*np.exp(-x)).sum() <= 1 + 1e-9
-            eps = np.r_[0, np.random.default_rng(0).uniform(0, min(max(abs(law.sup), .1), 20.), 300)]
-            for curve, value in ((law.delta(eps), np.maximum(-np.expm1(np.subtract.outer(eps, x)), 0) @ w + end), (law.reverse.delta(eps), np.maximum(-np.expm1(np.subtract.outer(eps, -x)), 0) @ (w*np.exp(-x)) + max(1 - (w*np.exp(-x)).sum(), 0))):
+            eps = np.r_[0, np.random.default_rng(0).uniform(0, min(max(abs(plrv.ess_sup), .1), 20.), 300)]
+            for curve, value in ((plrv.delta(eps), np.maximum(-np.expm1(np.subtract.outer(eps, x)), 0) @ w + end), (plrv.reverse.delta(eps), np.maximum(-np.expm1(np.subtract.outer(eps, -x)), 0) @ (w*np.exp(-x)) + max(1 - (w*np.exp(-x)).sum(), 0))):
                 assert ((value >= curve*(1 - 1e-9) - 1e-12) if up else (value <= curve*(1 + 1e-9) + 1e-12)).all()
 
 # Tilted
@@ -230,7 +230,7 @@ def test_tilted_bad_input():
         with pytest.raises(ValueError, match=match): TiltedFFT(10*S(1., .1), **how)
     for mesh in (0., 1.5):
         with pytest.raises(ValueError, match='mesh must be in'): connect_the_dots(S(1., .1).remove, mesh)
-    with pytest.raises(TypeError, match='law must be the PLRV of one step'): connect_the_dots(S(1., .1), .1)
+    with pytest.raises(TypeError, match='plrv must be the PLRV of one step'): connect_the_dots(S(1., .1), .1)
     with pytest.raises(ValueError, match='below 700 nats'): TiltedFFT(Gaussian(sigma=.05))
     with pytest.raises(ValueError, match='mesh must be at least .* to fit into max_points = 256'): TiltedFFT(1000*S(1., .1), mesh=1e-3, max_points=256).delta(1.)
 
@@ -271,12 +271,12 @@ def test_losses_a_little_off_their_lattice():
     c, d, n = .2, 4e-11, 60
     a = (1 - (1 - c)/np.e - c*np.exp(-2 - d))/(np.e - 1/np.e)
     p = (a, 1 - c - a, c)
-    law = n*Discrete(p=p, q=(a*np.e, (1 - c - a)/np.e, 1 - a*np.e - (1 - c - a)/np.e))
-    step = law.steps[0][0]
+    plrv = n*Discrete(p=p, q=(a*np.e, (1 - c - a)/np.e, 1 - a*np.e - (1 - c - a)/np.e))
+    step = plrv.steps[0][0]
     with workdps(40):
         p, q = [[mpf(x) for x in v] for v in (step.p, step.q)]
         classes = [(binomial(n, i)*binomial(n - i, j), (i, j, n - i - j)) for i in range(n + 1) for j in range(n - i + 1)]
         for eps in (50., 60.5, 75.3, 90.):
             exact = sum(ways*max(mpf(0), p[0]**k[0]*p[1]**k[1]*p[2]**k[2] - exp(mpf(eps))*q[0]**k[0]*q[1]**k[1]*q[2]**k[2]) for ways, k in classes)
-            low, mid, up = TiltedFFT(law.remove).delta(eps)
+            low, mid, up = TiltedFFT(plrv.remove).delta(eps)
             assert low <= exact <= up < low*(1 + 1e-5) and abs(mid/exact - 1) > 1e-10

@@ -9,7 +9,9 @@ from certify import FILE, run
 from dp_saddle import (ApproxDP, ContourAccountant, Discrete, Gaussian, GaussianLimit, Laplace, MomentsAccountant, PLRV, PoissonSubsampled, PureDP,
                        RandomizedResponse, SaddlePointCLT, SaddlePointMSD, rdp)
 from dp_saddle.plrv import gaussian_log_delta
-from dp_saddle.saddlepoint import _saddle_pull, _solve, _Table, _tight_pull, asymptotic_epsilon, asymptotic_saddle_point, lyapunov_sum, msd_terms, saddle_point
+from dp_saddle.saddlepoint import (
+    _saddle_pull, _solve, _Table, _tight_pull, asymptotic_epsilon, asymptotic_saddle_point,
+    lyapunov_sum, msd_terms, saddle_point)
 
 S = lambda sigma, rate: PoissonSubsampled(base=Gaussian(sigma=sigma), rate=rate)
 RANDOM = json.load(open(FILE))
@@ -60,7 +62,7 @@ def test_odd_mechanisms(mechanism):
             for (low, mid, up), truth in zip((accountant.delta(eps), accountant.epsilon(delta)), exact):
                 assert (low <= mid).all() and (mid <= up).all() and (low >= 0).all(), name
                 assert (low <= truth.upper).all() and (truth.lower <= up).all(), name
-                if name in ESTIMATING and 'gdp' not in name and not accountant.laws[0].p_inf and accountant.laws[0].parts: assert (low == 0).all()
+                if name in ESTIMATING and 'gdp' not in name and not accountant.directions[0].p_inf and accountant.directions[0].parts: assert (low == 0).all()
 
 def test_trivial_bounds():
     "A method that proves nothing says so."
@@ -87,14 +89,14 @@ def test_never_above_moments():
 
 @given(st.floats(.3, 30), st.floats(1e-6, .9), st.integers(1, 10**7), st.floats(0, 30), st.booleans())
 def test_saddle_point_solves_its_equation(sigma, rate, n, eps, add):
-    law = (n*S(sigma, rate)).add if add else (n*S(sigma, rate)).remove
-    if eps >= law.sup*(1 - 1e-9):
-        if eps >= law.sup:
-            with pytest.raises(ValueError, match='eps must be in'): saddle_point(law, eps)
+    plrv = (n*S(sigma, rate)).add if add else (n*S(sigma, rate)).remove
+    if eps >= plrv.ess_sup*(1 - 1e-9):
+        if eps >= plrv.ess_sup:
+            with pytest.raises(ValueError, match='eps must be in'): saddle_point(plrv, eps)
         return
-    t = saddle_point(law, eps)
+    t = saddle_point(plrv, eps)
     if t > 1e8: return                                    # delta is below all doubles
-    K1, K2 = law.cumulants(t)
+    K1, K2 = plrv.cumulants(t)
     assert t > 0 and abs(K1 - eps - 1/t - 1/(1 + t)) < 1e-8*t*(K2 + 1/t**2 + 1/(1 + t)**2)      # t to 8 digits
 
 def test_saddle_point_range():
@@ -123,11 +125,11 @@ def test_pulls_have_their_slopes():
 
 def test_phase_transition_agrees_with_the_curve():
     "Where K' climbs by orders of magnitude, t0 is still the minimum of F."
-    law = (1000*S(.3, 1e-4)).remove
+    plrv = (1000*S(.3, 1e-4)).remove
     for eps in (.5, 1., 5., 20., 80.):
-        t = saddle_point(law, eps)
+        t = saddle_point(plrv, eps)
         near = t*np.linspace(.98, 1.02, 41)
-        F = law.cgf(near) - eps*near - np.log(near*(1 + near))
+        F = plrv.cgf(near) - eps*near - np.log(near*(1 + near))
         assert abs(F.argmin() - 20) <= 1
 
 # Published settings [SP Fig. 1-6]: order 1 within 0.1 % in eps
@@ -141,14 +143,14 @@ def test_published_accuracy(mechanism, deltas):
 
 def test_published_closed_forms():
     "[SP 31, 32, 33] written out."
-    law, eps = (3000*S(2., .01)).remove, 1.5
-    t, F = saddle_point(law, eps), {}
-    for k, kappa in enumerate(law.cumulants(t, 6), 1): F[k] = kappa + (-1)**k*mp.factorial(k - 1)*(t**-k + (1 + t)**-k)
-    first = mp.exp(law.cgf(t) - eps*t)/mp.sqrt(2*mp.pi*t*t*(1 + t)**2*F[2])
+    plrv, eps = (3000*S(2., .01)).remove, 1.5
+    t, F = saddle_point(plrv, eps), {}
+    for k, kappa in enumerate(plrv.cumulants(t, 6), 1): F[k] = kappa + (-1)**k*mp.factorial(k - 1)*(t**-k + (1 + t)**-k)
+    first = mp.exp(plrv.cgf(t) - eps*t)/mp.sqrt(2*mp.pi*t*t*(1 + t)**2*F[2])
     b2, b3 = F[4]/(8*F[2]**2), -5*F[3]**2/(24*F[2]**3) - F[6]/(48*F[2]**3)
     for order, want in ((1, first), (2, first*(1 + b2)), (3, first*(1 + b2 + b3))):
-        assert SaddlePointMSD(law, order=order).delta(eps).estimate == pytest.approx(float(want), rel=1e-9)
-    assert SaddlePointMSD(law, order=2, grouping='classical').delta(eps).estimate == pytest.approx(float(first*(1 + b2 - 5*F[3]**2/(24*F[2]**3))), rel=1e-9)
+        assert SaddlePointMSD(plrv, order=order).delta(eps).estimate == pytest.approx(float(want), rel=1e-9)
+    assert SaddlePointMSD(plrv, order=2, grouping='classical').delta(eps).estimate == pytest.approx(float(first*(1 + b2 - 5*F[3]**2/(24*F[2]**3))), rel=1e-9)
 
 def test_curve_is_the_curve():
     "Every tilt is a saddle-point: the parametric curve and the solved one are the same."
@@ -156,9 +158,9 @@ def test_curve_is_the_curve():
     for build in (SaddlePointMSD, SaddlePointCLT, MomentsAccountant):
         eps, delta = build(run_).curve(t)
         assert eps.shape == delta.shape == (2, 30)
-        for law, e, d in zip((run_.remove, run_.add), eps, delta):
-            inside = (e > 0) & (e < law.sup)
-            assert np.allclose(build(law).delta(e[inside]).estimate, d[inside], rtol=1e-8, atol=0)
+        for plrv, e, d in zip((run_.remove, run_.add), eps, delta):
+            inside = (e > 0) & (e < plrv.ess_sup)
+            assert np.allclose(build(plrv).delta(e[inside]).estimate, d[inside], rtol=1e-8, atol=0)
 
 # Extremes
 
@@ -225,9 +227,9 @@ def test_no_density():
     SaddlePointMSD(PureDP(eps=1.) + Gaussian(sigma=1.)).delta(1.)
 
 def test_beyond_the_support():
-    law = (10*S(1., .1)).add
-    for build in (SaddlePointMSD, SaddlePointCLT, MomentsAccountant): assert build(law).delta(law.sup + 1e-6).estimate == 0
-    assert SaddlePointCLT(law).delta(law.sup + 1e-6) == (0, 0, 0)
+    plrv = (10*S(1., .1)).add
+    for build in (SaddlePointMSD, SaddlePointCLT, MomentsAccountant): assert build(plrv).delta(plrv.ess_sup + 1e-6).estimate == 0
+    assert SaddlePointCLT(plrv).delta(plrv.ess_sup + 1e-6) == (0, 0, 0)
 
 def test_warning_when_the_series_grows():
     with pytest.warns(UserWarning, match='do not decrease at 1 of 2 points, first eps = 3'): SaddlePointMSD(3000*S(2., .01), order=3).delta([1., 3.])
@@ -246,7 +248,7 @@ M = 10*S(1., .1)
     (r'eps must be in \[0, inf\), got -1', ValueError, lambda: SaddlePointMSD(M).delta(-1.)), (r'delta must be in \(0, 1\), got 0', ValueError, lambda: SaddlePointCLT(M).epsilon(0)),
     (r'delta must be in \(0, 1\), got nan', ValueError, lambda: MomentsAccountant(M).epsilon(np.nan)), ('eps must be a number', TypeError, lambda: GaussianLimit(M).delta('1')),
     (r'alpha must be in \[1, inf\), got 0.5', ValueError, lambda: rdp(M, .5)), (r'delta must be in \(0, 0.5\), got 0.6', ValueError, lambda: asymptotic_epsilon(M, delta=.6)),
-    ('mechanism must have at least one step', ValueError, lambda: asymptotic_epsilon(0*M, delta=.1)), ('law must be a PLRV', TypeError, lambda: saddle_point(M, 1.)), ('law must be a PLRV', TypeError, lambda: asymptotic_saddle_point(3, 1.)),
+    ('mechanism must have at least one step', ValueError, lambda: asymptotic_epsilon(0*M, delta=.1)), ('plrv must be a PLRV', TypeError, lambda: saddle_point(M, 1.)), ('plrv must be a PLRV', TypeError, lambda: asymptotic_saddle_point(3, 1.)),
     (r'tilts must be in \(0, inf\), got 0', ValueError, lambda: SaddlePointMSD(M).curve([0., 1.])), ('tilts must be a 1-d array', ValueError, lambda: SaddlePointMSD(M).curve(1.)),
     *[('c must have 2 order - 2 rows', ValueError, lambda c=c: msd_terms(c)) for c in (1., np.ones(3), np.ones((24, 2)))], ("grouping must be 'paper'", ValueError, lambda: msd_terms(np.ones(2), 'x')),
     ('noise over sensitivity', ValueError, lambda: SaddlePointMSD(S(1e-3, .1)).delta(1.))])
@@ -262,18 +264,18 @@ def test_high_orders_stop():
 @pytest.mark.parametrize('eps', [-3., 0., .04, .5, 4., 30.])
 def test_asymptotic_saddle_point_solves_its_equation(eps):
     "K''(0) t = eps - K'(0) + 1/t, of which [SP 35] is the positive root, on both sides of the mean."
-    law = (1000*PoissonSubsampled(base=Gaussian(sigma=2.), rate=.01)).remove
-    mean, var = law.cumulants(0.)
-    t = asymptotic_saddle_point(law, eps)
+    plrv = (1000*PoissonSubsampled(base=Gaussian(sigma=2.), rate=.01)).remove
+    mean, var = plrv.cumulants(0.)
+    t = asymptotic_saddle_point(plrv, eps)
     assert t > 0 and var*t == pytest.approx(eps - mean + 1/t, rel=1e-9)
 
 def test_high_orders_of_a_rare_loss():
     "Where nearly all of the mass is at one atom, high cumulants neither overflow on the way nor vanish: those of a coin, written out."
-    law, t = (Gaussian(sigma=1.) + RandomizedResponse(eps=400.)).remove, .1
+    plrv, t = (Gaussian(sigma=1.) + RandomizedResponse(eps=400.)).remove, .1
     rare = mp.exp(-480)                                        # probability of -400 under the tilt; 1 - rare is 1 to 200 digits
     want = [1 + rare*800**2] + [rare*(-800)**n for n in range(3, 9)]
-    assert law.cumulants(t, 8)[1:] == pytest.approx([float(w) for w in want], rel=1e-9, abs=0)
-    with pytest.warns(UserWarning, match='do not decrease'): assert np.isfinite(SaddlePointMSD(law, order=8).delta([0., 1., 399., 401.])).all()
+    assert plrv.cumulants(t, 8)[1:] == pytest.approx([float(w) for w in want], rel=1e-9, abs=0)
+    with pytest.warns(UserWarning, match='do not decrease'): assert np.isfinite(SaddlePointMSD(plrv, order=8).delta([0., 1., 399., 401.])).all()
 
 def test_the_tilts_tried_suffice():
     "Theorem 5.6 holds at every tilt: the few that are tried give bounds as good as 2000 do, to a hundredth."
@@ -281,5 +283,5 @@ def test_the_tilts_tried_suffice():
         a = SaddlePointCLT(m.remove)
         low, _, up = a.delta(eps)
         t = saddle_point(m.remove, eps)
-        best = np.exp([_Table(a.laws[0], np.linspace(.3, 1.5, 2000)*x, .56).log_bounds(np.array([e])) for x, e in zip(t, eps)])[..., 0].T
+        best = np.exp([_Table(a.directions[0], np.linspace(.3, 1.5, 2000)*x, .56).log_bounds(np.array([e])) for x, e in zip(t, eps)])[..., 0].T
         assert (low <= best[0]*1.001).all() and (low >= best[0] - .01*best[1]).all() and (up >= best[1]*.999).all() and (up <= best[1]*1.01).all()

@@ -51,16 +51,16 @@ def test_the_saddle_is_where_the_modulus_is_least():
 def test_tilted_densities_integrate_to_one(t, sigma):
     e = W.explore_tilt(loss=np.r_[np.linspace(-.02, .4, 4001), np.linspace(.4, 30, 8000)[1:]])
     lines, (mean,), _ = e.at(tilt=t, sigma=sigma)
-    law = PoissonSubsampled(base=Gaussian(sigma=sigma), rate=.01).remove
+    plrv = PoissonSubsampled(base=Gaussian(sigma=sigma), rate=.01).remove
     assert np.trapezoid(lines[1], e.x) == pytest.approx(1, abs=2e-3) and np.trapezoid(e.x*lines[1], e.x) == pytest.approx(mean, abs=2e-3*max(mean, 1))
-    assert mean == pytest.approx(law.cumulants(t, 1)[0])
+    assert mean == pytest.approx(plrv.cumulants(t, 1)[0])
 
 def test_the_true_distribution_by_simulation():
-    law, rng = S(1., .2, 4).remove, np.random.default_rng(1)
+    plrv, rng = S(1., .2, 4).remove, np.random.default_rng(1)
     z = rng.standard_normal((400_000, 4)) + (rng.random((400_000, 4)) < .2)
     loss = np.log1p(.2*np.expm1(z - .5)).sum(1)
     x = np.quantile(loss, [.02, .1, .3, .5, .7, .9, .98])
-    assert np.abs(W._tail_of_sum(law, x) - [.98, .9, .7, .5, .3, .1, .02]).max() < 3e-3
+    assert np.abs(W._tail_of_sum(plrv, x) - [.98, .9, .7, .5, .3, .1, .02]).max() < 3e-3
 
 @pytest.mark.parametrize('steps, order', [(4, 1), (64, 2), (1024, 4)])
 def test_the_proved_band_holds_the_truth(steps, order):
