@@ -45,11 +45,12 @@ def array(low, high, brackets='()', **named):
     return a.astype(float)
 
 # %% ../nbs/91_checks.ipynb #54f3a2b0
-def patch(method):
-    "Make the function a method of the class that its first parameter is annotated with: a chapter can build a class in pieces."
+def patch(method=None, *, as_prop=False):
+    "Make the function a method (or a property) of the class that its first parameter is annotated with."
+    if method is None: return lambda method: patch(method, as_prop=as_prop)
     cls = next(iter(method.__annotations__.values()))
     method.__qualname__ = f"{cls.__name__}.{method.__name__}"
-    setattr(cls, method.__name__, method)
+    setattr(cls, method.__name__, property(method) if as_prop else method)
 
 # %% ../nbs/91_checks.ipynb #68195d67
 class Saved:
