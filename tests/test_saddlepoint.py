@@ -10,7 +10,7 @@ from dp_saddle import (ApproxDP, ContourAccountant, Discrete, Gaussian, Gaussian
                        RandomizedResponse, SaddlePointCLT, SaddlePointMSD, rdp)
 from dp_saddle.plrv import gaussian_log_delta
 from dp_saddle.saddlepoint import (
-    _saddle_pull, _solve, _Table, _tight_pull, asymptotic_epsilon, asymptotic_saddle_point,
+    saddle_pull, solve_increasing, TiltTable, moments_pull, asymptotic_epsilon, asymptotic_saddle_point,
     lyapunov_sum, msd_terms, saddle_point)
 
 S = lambda sigma, rate: PoissonSubsampled(base=Gaussian(sigma=sigma), rate=rate)
@@ -115,13 +115,13 @@ def test_solver():
         return np.choose(i, [t**3 - 8, np.log(t) + 20, 1 - 3/t, t - 1e9]), np.choose(i, [3*t*t, 1/t, 3/t**2, 0*t + 1])
     for guess in (1e-30, 1., 1e30):
         asked.clear()
-        t = _solve(step, np.full(4, guess), 1e4, 1e-12)
+        t = solve_increasing(step, np.full(4, guess), 1e4, 1e-12)
         assert t == pytest.approx([2, np.exp(-20), 3, 1e4], rel=1e-11)
         assert max(x.max() for x, _ in asked) <= 1e4 and sum((i < 3).any() for _, i in asked) < 40
 
 def test_pulls_have_their_slopes():
     t = np.geomspace(1e-3, 1e3, 13)
-    for pull in (_saddle_pull, _tight_pull): assert pull(t)[1] == pytest.approx((pull(t*(1 + 1e-5))[0] - pull(t*(1 - 1e-5))[0])/(2e-5*t), rel=1e-8)
+    for pull in (saddle_pull, moments_pull): assert pull(t)[1] == pytest.approx((pull(t*(1 + 1e-5))[0] - pull(t*(1 - 1e-5))[0])/(2e-5*t), rel=1e-8)
 
 def test_phase_transition_agrees_with_the_curve():
     "Where K' climbs by orders of magnitude, t0 is still the minimum of F."
@@ -283,5 +283,5 @@ def test_the_tilts_tried_suffice():
         a = SaddlePointCLT(m.remove)
         low, _, up = a.delta(eps)
         t = saddle_point(m.remove, eps)
-        best = np.exp([_Table(a.directions[0], np.linspace(.3, 1.5, 2000)*x, .56).log_bounds(np.array([e])) for x, e in zip(t, eps)])[..., 0].T
+        best = np.exp([TiltTable(a.directions[0], np.linspace(.3, 1.5, 2000)*x, .56).log_bounds(np.array([e])) for x, e in zip(t, eps)])[..., 0].T
         assert (low <= best[0]*1.001).all() and (low >= best[0] - .01*best[1]).all() and (up >= best[1]*.999).all() and (up <= best[1]*1.01).all()
