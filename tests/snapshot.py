@@ -30,6 +30,7 @@ import importlib
 import io
 import json
 import pkgutil
+import re
 import sys
 import tempfile
 import time
@@ -898,8 +899,9 @@ def compared(run, **asked):
 
 
 def text_of(text):
-    "A text without the version of the package."
-    return text.replace(dp.__version__, '<version>')
+    "A text without the version of the package, and without places in memory."
+    text = re.sub(r'<[\w.]*?(\w+) object at 0x[0-9a-f]+>', r'<\1>', text)
+    return text.replace(f'dp_saddle {dp.__version__}', 'dp_saddle')
 
 
 def ask_training_runs():
