@@ -1,5 +1,5 @@
 """The project fits together: notebooks, library, README and metadata. Nothing here changes the work tree."""
-import importlib.metadata, json, os, re, shutil, subprocess, sys, zipfile
+import ast, importlib.metadata, json, os, re, shutil, subprocess, sys, zipfile
 from configparser import ConfigParser
 from pathlib import Path
 import pytest
@@ -124,10 +124,15 @@ def test_links_exist(name):
     links = re.findall(r"\]\((?!\w+:|#)([^)#\s]+)", (ROOT/name).read_text(encoding="utf-8"))
     assert not [link for link in links if not (ROOT/link).exists()]
 
-def test_survivors_are_mutants():
-    "What is noted about a mutant is about one that is still made."
-    made = {(module, *mutant[1:3]) for module in mutate.MODULES for mutant in mutate.mutants(module)}
-    assert len(mutate.KNOWN) > 20 and set(mutate.KNOWN) <= made
+def test_mutants_are_of_the_first_two_kinds():
+    "Numbers that are proved or allow for rounding are mutated, tuning numbers never."
+    text = [b"# Proved: x\n", b"A = .5\n", b"# Rounding: y\n", b"B = 8.\n", b"# Tuning: z\n", b"C = 3\n",
+            b"def f(x):\n", b"    return x + A\n"]
+    tree = ast.parse(b"".join(text))
+    made = [(name, new.value) for name, _, new in mutate.constants(tree, text)]
+    assert made == [("A", .5*mutate.PROVED_CHANGE), ("B", 8.*mutate.ROUNDING_CHANGE)]
+    assert [ast.unparse(new) for _, _, new in mutate.in_functions(tree, text)] == ["x - A"]
+    assert all(len(mutate.mutants(module)) > 3 for module in mutate.MODULES)
 
 @pytest.mark.slow
 def test_wheel(tmp_path):
