@@ -1,5 +1,5 @@
 """The project fits together: notebooks, library, README and metadata. Nothing here changes the work tree."""
-import importlib.metadata, json, os, re, shutil, subprocess, sys, zipfile
+import importlib.metadata, json, os, re, shutil, subprocess, sys
 from configparser import ConfigParser
 from pathlib import Path
 import pytest
@@ -128,15 +128,3 @@ def test_survivors_are_mutants():
     "What is noted about a mutant is about one that is still made."
     made = {(module, *mutant[1:3]) for module in mutate.MODULES for mutant in mutate.mutants(module)}
     assert len(mutate.KNOWN) > 20 and set(mutate.KNOWN) <= made
-
-@pytest.mark.slow
-def test_wheel(tmp_path):
-    "What is installed from a wheel is the library with its licence, and nothing else."
-    project = tmp_path/"project"
-    project.mkdir()
-    run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", tmp_path, copy(project))
-    wheel, = tmp_path.glob("*.whl")
-    names = zipfile.ZipFile(wheel).namelist()
-    modules = {f"dp_saddle/{p.name}" for p in (ROOT/"dp_saddle").glob("*.py")}
-    assert modules == {name for name in names if not re.match(r"[^/]+\.dist-info/", name)}
-    assert any(name.endswith("LICENSE") for name in names)
