@@ -3,8 +3,9 @@
     python tests/notebooks.py [--all] [nbs/01_contour.ipynb ...]
 
 A notebook is left out, and named, if one of its cells imports a package that is not installed:
-other accountants are in the extra `peers`, Opacus and PyTorch in `interop`. With `--all` that is a
-failure. (What is imported within a function or a `try` is not needed, nor what is not evaluated.)"""
+other accountants are in the extra `peers`, Opacus and PyTorch in `interop`. With `--all`, or for a
+notebook that is named, that is a failure. (What is imported within a function or a `try` is not
+needed, nor what is not evaluated.)"""
 import argparse
 import ast
 import importlib.util

@@ -1,5 +1,5 @@
-"""What others get, from nothing: source distribution and wheel, each in an environment of its own, the
-oldest requirements that are allowed, and the site with its extra alone. `make test-arrival`."""
+"""What others get, from nothing: source distribution and wheel, each in an environment of its own,
+the oldest requirements that are allowed, and the site with its extra alone. `make test-arrival`."""
 import email
 import os
 import re
@@ -8,9 +8,9 @@ import subprocess
 import sys
 import tarfile
 import zipfile
-from pathlib import Path
 
 import pytest
+
 from test_project import ROOT, settings
 
 pytestmark = pytest.mark.arrival
@@ -54,7 +54,7 @@ def environment(home):
 
 
 def run(*command, cwd, timeout=900):
-    "Output of `command`, run in the folder `cwd` with an empty home; if it fails, so does the test."
+    "Output of `command` in the folder `cwd` with an empty home; if it fails, so does the test."
     done = subprocess.run(
         [str(word) for word in command],
         cwd=cwd,
@@ -109,7 +109,8 @@ def try_it(python, place):
     run(python, "-c", SMOKE, cwd=place)
     command = python.parent / "dp-saddle"
     assert "usage: dp-saddle" in run(command, "--help", cwd=place)
-    told = run(command, "epsilon", "--sigma", 2, "--steps", 10, "--rate", 1, "--delta", 1e-5, cwd=place)
+    question = "--sigma", 2, "--steps", 10, "--rate", 1, "--delta", 1e-5
+    told = run(command, "epsilon", *question, cwd=place)
     assert "certified" in told
     run(python, "-m", "pip", "check", cwd=place)
 
