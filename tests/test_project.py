@@ -108,7 +108,7 @@ def test_version():
 def test_command():
     assert "usage: dp-saddle" in run(BIN/"dp-saddle", "--help")
 
-@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", ".ci/run", ".github/workflows/test.yml"])
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", ".ci/run", *(f".github/workflows/{name}.yml" for name in ("test", "docs", "release"))])
 def test_make_targets_exist(name):
     "Every `make ...` that a reader is told to run is there."
     makefile = (ROOT/"Makefile").read_text(encoding="utf-8")
@@ -123,6 +123,12 @@ def test_links_exist(name):
     "What a page of the repository links to, and is in it, is there."
     links = re.findall(r"\]\((?!\w+:|#)([^)#\s]+)", (ROOT/name).read_text(encoding="utf-8"))
     assert not [link for link in links if not (ROOT/link).exists()]
+
+def test_address():
+    "As long as settings.ini names no code host, nothing else does."
+    if not settings()["git_url"]: assert not re.search(r"^(url|repository)", (ROOT/"CITATION.cff").read_text(encoding="utf-8"), flags=re.M)
+    index = importlib.import_module("dp_saddle._modidx").d["settings"]
+    assert all(index[key] == settings()[key] for key in ("git_url", "doc_host", "branch"))
 
 def test_survivors_are_mutants():
     "What is noted about a mutant is about one that is still made."
