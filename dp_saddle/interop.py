@@ -19,7 +19,7 @@ from . import checks
 from .mechanisms import (
     ApproxDP, Composition, Discrete, Gaussian, Laplace, PoissonSubsampled)
 from .mechanisms import DiscreteGaussian, DiscreteLaplace
-from .saddlepoint import rdp
+from .tilting import rdp
 
 # %% ../nbs/08_interop.ipynb #57fce730
 def _absent(package, extra):
