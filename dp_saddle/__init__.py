@@ -8,7 +8,8 @@ from .contour import ContourAccountant
 from .edgeworth import EdgeworthAccountant, EdgeworthInterval, TiltedEdgeworth
 from .individual import (GDPFilter, GDPOdometer, IndividualAccountant, IndividualGDPFilter, RDPFilter, RDPOdometer, account_store, individual_epsilon)
 from .prv_fft import (FourierAccountant, PRVAccountant, TiltedFFT, connect_the_dots, with_replacement, without_replacement)
-from .saddlepoint import GaussianLimit, MomentsAccountant, SaddlePointCLT, SaddlePointMSD, rdp
+from .saddlepoint import SaddlePointMSD
+from .tilting import GaussianLimit, MomentsAccountant, SaddlePointCLT, rdp
 from .accounting import (Budget, advantage, bayes_risk, calibrate, compare, delta, dpsgd, epsilon, epsilon_after, from_steps, gdp, plot_curve, plot_rdp, plot_steps, plot_tradeoff, read_run, report,
                          to_steps, tpr, tradeoff)
 

@@ -27,12 +27,13 @@ from .numerics import round_outwards
 from .checks import Saved
 from .plrv import ComposedLoss, PLRV, gaussian_log_delta
 from .losses import FiniteLoss
-from .mechanisms import (ApproxDP, Composition, Discrete, Gaussian, Laplace, Mechanism,
-    PoissonSubsampled, PureDP, RandomizedResponse)
+from dp_saddle.mechanisms import (
+    ApproxDP, Composition, Discrete, Gaussian, Laplace, Mechanism, PoissonSubsampled, PureDP,
+    RandomizedResponse)
 from .mechanisms import DiscreteGaussian, DiscreteLaplace
 from .prv_fft import connect_the_dots, FourierAccountant, PRVAccountant, TiltedFFT
-from .saddlepoint import (
-    GaussianLimit, MomentsAccountant, SaddlePointCLT, SaddlePointMSD, rdp)
+from .saddlepoint import SaddlePointMSD
+from .tilting import GaussianLimit, MomentsAccountant, SaddlePointCLT, rdp
 
 # %% ../nbs/06_accounting.ipynb #0dc52ba0
 def mechanism_of(run): return run.mechanism if isinstance(run, Run) else run

@@ -18,9 +18,8 @@ from . import checks
 from .numerics import LEGENDRE16, LEGENDRE50, ULP, bisect
 from .mechanisms import Accountant
 from .plrv import as_composition
-from dp_saddle.saddlepoint import (
-    MomentsAccountant, TiltedAccountant, check_series_order, lyapunov_sum, clt_log_delta,
-    cumulant_powers)
+from .saddlepoint import TiltedAccountant, check_series_order, cumulant_powers
+from .tilting import MomentsAccountant, lyapunov_sum, clt_log_delta
 
 # %% ../nbs/03_edgeworth.ipynb #4c78a973
 def standard_cumulants(

@@ -20,16 +20,9 @@ from .checks import patch
 from .contour import ContourAccountant
 from .individual import RDPFilter
 from dp_saddle.mechanisms import (
-    ApproxDP,
-    Composition,
-    Discrete,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    Gaussian,
-    Laplace,
-    PoissonSubsampled,
-)
-from .saddlepoint import rdp
+    ApproxDP, Composition, Discrete, DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace,
+    PoissonSubsampled)
+from .tilting import rdp
 
 # %% ../nbs/08_interop.ipynb #913a02cc
 # Rounding: may grow, never shrink.
@@ -359,6 +352,7 @@ def _response(p, k, relation):
     others = (k - 2)*lie
     return Discrete(p=(truth, lie, others)[:k], q=(lie, truth, others)[:k])
 
+# %% ../nbs/08_interop.ipynb #4cca1f5f
 def _sampled(rate, event, relation):
     "The event on a Poisson sample."
     checks.real(0, 1, '[]', sampling_probability=rate)

@@ -16,10 +16,11 @@ from .contour import SaddleTable, widened
 from .numerics import ULP, bisect
 from . import checks
 from .plrv import ComposedLoss, GaussianLoss, PLRV
+from .numerics import ULP
 from .losses import (
-    FiniteLoss, NodeLoss, SubsampledGaussianLoss, increment_noise, increments, ULP)
+    FiniteLoss, NodeLoss, SubsampledGaussianLoss, increment_noise, increments)
 from .mechanisms import Accountant
-from .saddlepoint import MomentsAccountant
+from .tilting import MomentsAccountant
 
 # %% ../nbs/04_prv_fft.ipynb #ff051257
 def log_transform(

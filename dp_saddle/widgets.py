@@ -23,7 +23,8 @@ from .individual import IndividualGDPFilter, train
 from . import checks
 from .mechanisms import Gaussian, PoissonSubsampled
 from .prv_fft import FourierAccountant
-from .saddlepoint import MomentsAccountant, SaddlePointCLT, SaddlePointMSD, saddle_point
+from .saddlepoint import SaddlePointMSD, saddle_point
+from .tilting import MomentsAccountant, SaddlePointCLT
 
 # %% ../nbs/07_widgets.ipynb #4d90e7d7
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
 """The project fits together: notebooks, library, README and metadata. Nothing here changes the work tree."""
-import ast, importlib.metadata, json, os, re, shutil, subprocess, sys, zipfile
+import ast, importlib.metadata, json, os, re, shutil, subprocess, sys
 from configparser import ConfigParser
 from pathlib import Path
 import pytest
@@ -108,7 +108,7 @@ def test_version():
 def test_command():
     assert "usage: dp-saddle" in run(BIN/"dp-saddle", "--help")
 
-@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", ".ci/run", ".github/workflows/test.yml"])
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", ".ci/run", *(f".github/workflows/{name}.yml" for name in ("test", "docs", "release"))])
 def test_make_targets_exist(name):
     "Every `make ...` that a reader is told to run is there."
     makefile = (ROOT/"Makefile").read_text(encoding="utf-8")
@@ -134,14 +134,8 @@ def test_mutants_are_of_the_first_two_kinds():
     assert [ast.unparse(new) for _, _, new in mutate.in_functions(tree, text)] == ["x - A"]
     assert all(len(mutate.mutants(module)) > 3 for module in mutate.MODULES)
 
-@pytest.mark.slow
-def test_wheel(tmp_path):
-    "What is installed from a wheel is the library with its licence, and nothing else."
-    project = tmp_path/"project"
-    project.mkdir()
-    run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", tmp_path, copy(project))
-    wheel, = tmp_path.glob("*.whl")
-    names = zipfile.ZipFile(wheel).namelist()
-    modules = {f"dp_saddle/{p.name}" for p in (ROOT/"dp_saddle").glob("*.py")}
-    assert modules == {name for name in names if not re.match(r"[^/]+\.dist-info/", name)}
-    assert any(name.endswith("LICENSE") for name in names)
+def test_address():
+    "As long as settings.ini names no code host, nothing else does."
+    if not settings()["git_url"]: assert not re.search(r"^(url|repository)", (ROOT/"CITATION.cff").read_text(encoding="utf-8"), flags=re.M)
+    index = importlib.import_module("dp_saddle._modidx").d["settings"]
+    assert all(index[key] == settings()[key] for key in ("git_url", "doc_host", "branch"))
