@@ -50,7 +50,7 @@ def test_in_sync(tmp_path):
     root = copy(tmp_path)
     for module in (root/"dp_saddle").glob("*.py"):  # all but __init__.py come from notebooks
         if module.name != "__init__.py": module.unlink()
-    run(BIN/"nbdev_export", cwd=root)
+    run(sys.executable, "docs/export.py", cwd=root)
     run(BIN/"nbdev_clean", cwd=root)
     run(sys.executable, "docs/readme.py", cwd=root)
     made, here = files(root), files(ROOT)
