@@ -14,7 +14,16 @@ from nbdev.config import get_config
 from nbdev.serve import proc_nbs
 
 LIBRARY = [f"dp_saddle.{p.stem}" for p in sorted((Path(__file__).parent.parent/"dp_saddle").glob("[a-z]*.py"))]
-ORDER = ["preface", *(f"0{i}_" for i in range(10)), "benchmark", "papers/"]            # of the pages, by the start of their names
+# The book's parts, and its pages by the start of their names, in this order. "More" has the pages that are made here.
+PARTS = {
+    "Losses": ("preface", "glossary", "00"),
+    "Accountants": ("01", "02", "03", "04"),
+    "Record by record": ("05",),
+    "In practice": ("06", "07", "08", "09", "benchmark"),
+    "Appendices": ("9",),
+    "The papers": ("papers/",),
+    "More": ("gallery", "references"),
+}
 KEYS = "SP|EA|PRV|FA|GDP"                                                 # of the papers, as cited in the notebooks
 OUTSIDE_CODE = re.compile(r"(^(`{3,})[^{`\n]*\n.*?^\2`*[ \t]*$|\$\$.*?\$\$|\$[^$\n]+\$|`[^`\n]*`|\[[^\]\n]*\]\([^)\n]*\))", flags=re.M | re.S)
 
@@ -219,6 +228,33 @@ def gallery(notebooks, source):
         if items: parts += [f"## {title}", *items]
     return "\n\n".join(parts)
 
+def part_of(name):
+    "The part of the book that a page belongs to."
+    return next((part for part, starts in PARTS.items() if name.startswith(starts)), "")
+
+def place_of(name):
+    "For sorting: the part, the place in it, the name."
+    starts = [start for part in PARTS.values() for start in part]
+    return next((i for i, start in enumerate(starts) if name.startswith(start)), -1), name
+
+def entry(name, nb):
+    "A line of the sidebar: chapters with their numbers, appendices with their letters."
+    title = next(re.match(r"# (.*)", c.source)[1] for c in nb.cells if c.cell_type == "markdown" and c.source.startswith("# "))
+    number = re.match(r"(\d+[a-z]?)_", name)
+    if not number: return name
+    shown = chr(ord("A") + int(number[1]) - 90) if part_of(name) == "Appendices" else number[1]
+    return f"{shown} {title} <{name}>"
+
+def contents(notebooks):
+    "Cells with the sidebar: a list of pages for each part."
+    cells = []
+    for part in PARTS:
+        entries = [entry(name, nb) for name, nb in notebooks.items() if part_of(name) == part]
+        if part == "More": entries = list(PARTS[part])
+        listed = "\n".join(["```{toctree}", ":hidden:", f":caption: {part}", "", *entries, "```"])
+        cells.append(nbformat.v4.new_markdown_cell(listed))
+    return cells
+
 def write(processed, source):
     "Write all pages of `processed` to `source`, which is made anew."
     shutil.rmtree(source, ignore_errors=True)
@@ -226,7 +262,7 @@ def write(processed, source):
         if path.is_file() and path.suffix != ".ipynb":
             (source/path.relative_to(processed)).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(path, source/path.relative_to(processed))
-    names = sorted((p.relative_to(processed).with_suffix("").as_posix() for p in processed.rglob("*.ipynb")), key=lambda n: (next((i for i, start in enumerate(ORDER) if n.startswith(start)), -1), n))
+    names = sorted((p.relative_to(processed).with_suffix("").as_posix() for p in processed.rglob("*.ipynb")), key=place_of)
     notebooks, cited = {name: nbformat.read(processed/f"{name}.ipynb", as_version=4) for name in names}, {}
     places = {found[1].split(".")[0]: name for name, nb in notebooks.items() for cell in nb.cells if cell.cell_type == "code" and (found := re.search(r"^show_doc\(([\w.]+)", cell.source, flags=re.M))}
     made = explorers(calls(notebooks))
@@ -240,10 +276,7 @@ def write(processed, source):
     for name, nb in pages.items():
         finish(nb, name, places, cited)
         if name == "index":
-            listed = [n for n in names if n != "index"]
-            chapters, papers = [n for n in listed if "/" not in n], [n for n in listed if "/" in n]
-            for caption, entries in (("The book", chapters), ("The papers", papers), ("More", ["gallery", "references"])):
-                nb.cells.append(nbformat.v4.new_markdown_cell("```{toctree}\n:hidden:\n:caption: " + caption + "\n\n" + "\n".join(entries) + "\n```"))
+            nb.cells += contents(notebooks)
         (source/name).parent.mkdir(parents=True, exist_ok=True)
         nbformat.write(nb, source/f"{name}.ipynb")
     (source/"gallery.md").write_text(figures, encoding="utf-8")
