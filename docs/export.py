@@ -1,4 +1,5 @@
-"""Write dp_saddle/*.py from the notebooks, as nbdev_export does, with lists of names as narrow as a page."""
+"""Write dp_saddle/*.py from the notebooks, as nbdev_export does, with lists of names as narrow as a
+page."""
 import textwrap
 
 import nbdev.maker

@@ -90,7 +90,8 @@ def test_imports_go_down(module):
 
 @each_module
 def test_no_private_name_is_imported(module):
-    private = [f"{room}.{name}" for room, name in imports(MODULES[module]) if name and is_private(name)]
+    private = [f"{room}.{name}" for room, name in imports(MODULES[module]) if name
+               and is_private(name)]
     assert not private, f"{module} imports {private}"
 
 @each_module
@@ -114,7 +115,8 @@ def test_tests_use_public_names(path):
 def test_the_rules_can_be_broken(tmp_path):
     "A file that breaks each rule is noticed."
     bad = tmp_path/"bad.py"
-    bad.write_text("from dp_saddle.accounting import _axes\nfrom dp_saddle import checks\nx = y._hidden\n")
+    bad.write_text("from dp_saddle.accounting import _axes\nfrom dp_saddle import checks\nx = "
+                   "y._hidden\n")
     assert set(imports(bad)) == {("accounting", "_axes"), ("checks", None)}
     assert "accounting" not in below("contour") and below("cli") > below("contour")
     assert "_hidden" not in defined(bad)

@@ -83,14 +83,17 @@ def test_width_of_what_readers_see(path):
 FREE = {0, 1, 2, .5, 1j}
 
 class Numbers(ast.NodeVisitor):
-    """Collects the numbers that stand bare. Named are: the value of an UPPER_CASE name (at the head of a module
-    or of a class), the default of a parameter or a field, and whole numbers that count axes, orders or places:
+    """Collects the numbers that stand bare. Named are: the value of an UPPER_CASE name (at the head
+    of a module
+    or of a class), the default of a parameter or a field, and whole numbers that count axes, orders
+    or places:
     in an index, an axis=, a shape, a round(x, n), a format."""
     def __init__(self):
         self.bare = []
 
     def visit_Assign(self, node):
-        names = [t.id for target in node.targets for t in ast.walk(target) if isinstance(t, ast.Name)]
+        names = [t.id for target in node.targets for t in ast.walk(target)
+                 if isinstance(t, ast.Name)]
         if not (names and all(name.strip("_").isupper() for name in names)):
             self.generic_visit(node)
 
@@ -127,7 +130,8 @@ EXCUSED = {}
 def test_numbers_have_names(path):
     lines = path.read_text(encoding="utf-8").splitlines()
     excused = EXCUSED.get(path.stem, {})
-    bare = [(i, x) for i, x in bare_numbers(path) if not any(text in lines[i - 1] for text in excused)]
+    bare = [(i, x) for i, x in bare_numbers(path)
+            if not any(text in lines[i - 1] for text in excused)]
     assert not bare, f"{len(bare)} numbers without a name, as (line, number): {bare}"
 
 def test_the_rules_can_be_broken(tmp_path):
