@@ -21,8 +21,7 @@ from .losses import FiniteLoss, log_delta_of_atoms
 from .mechanisms import Accountant
 from .numerics import ULP, log_chernoff_factor, log_expm1
 
-# %% ../nbs/01_contour.ipynb #dd2572d6
-#| code-fold: true
+# %% ../nbs/01_contour.ipynb #344f81a1
 # Proved: change one and a theorem is broken.
 _LOG_SINHC = 6, 180, 2835    # log(sinh(x)/x) = x^2/6 - x^4/180 + x^6/2835 - ...
 _SERIES_BELOW = .02          # where the next term, x^8/37800, is 1e-14 of the sum
@@ -45,8 +44,7 @@ _TINY = 1e-300               # stands for 0 where a logarithm or a quotient foll
 _LOWEST_LOG = -1e4           # below, no bound on a logarithm needs to be relative
 _LOG_HUGE = 600              # a bound of e^600 says as little as a larger one
 
-# %% ../nbs/01_contour.ipynb #a480510e
-#| code-fold: true
+# %% ../nbs/01_contour.ipynb #c4c95379
 # Tuning: only time and width depend on it. The table, and the plan of a line.
 LOG_SMALLEST = -760          # delta below e^-760 is below all doubles
 _FIRST_TILT = 1e-5           # the table begins with tilts from here
@@ -70,8 +68,7 @@ _WIDEST = 5, 60, 50          # a spline's piece, nats; nats times the tilt; log 
 _MAX_CHORDS = .9             # the chords' part of the smoothed curve, in [0, 1)
 _BLOCK = 1 << 20             # complex numbers in memory
 
-# %% ../nbs/01_contour.ipynb #dffbee23
-#| code-fold: true
+# %% ../nbs/01_contour.ipynb #7e4f7027
 # Tuning: only time and width depend on it. The curve, and its inverse.
 _SHARE = 8                   # what a plan may lose: this part of rtol
 _MAX_PLANS = 4               # of one line
@@ -807,7 +804,7 @@ def epsilon_of(self:ContourAccountant,
     self._warn(table, (up > low + table.resolution).any())
     return low, mid, up
 
-# %% ../nbs/01_contour.ipynb #3afa23fa
+# %% ../nbs/01_contour.ipynb #0ff3bb5d
 @patch
 def _warn(self:ContourAccountant, table, too_wide):
     if table.nodes_ran_out and too_wide:
@@ -817,8 +814,8 @@ def _warn(self:ContourAccountant, table, too_wide):
 
 def _users_level():
     "How many calls above the caller the first line outside the library is, for `warnings`."
+    def library(frame): return frame.f_globals.get('__name__', '').partition('.')[0]
     frame, level = sys._getframe(1), 1
-    library = __name__.partition('.')[0]
-    while frame.f_back and frame.f_globals['__name__'].partition('.')[0] == library:
-        frame, level = frame.f_back, level + 1
+    ours = library(frame)
+    while frame.f_back and library(frame) == ours: frame, level = frame.f_back, level + 1
     return level
