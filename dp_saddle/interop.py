@@ -16,7 +16,8 @@ from numbers import Real
 import numpy as np
 
 from . import checks
-from .accounting import Budget, delta, epsilon
+from .contour import epsilon
+from .accounting import Budget, delta
 from .checks import patch
 from .contour import ContourAccountant
 from .individual import RDPFilter
