@@ -9,12 +9,14 @@ __all__ = ['SHARES', 'FFT_ULPS', 'MASS_ROUNDING', 'SMALLEST', 'TINY', 'LARGEST_L
            'without_replacement', 'with_replacement']
 
 # %% ../nbs/04_prv_fft.ipynb #d22ad069
-from math import ceil, exp, floor, inf, log, pi, sqrt
 from decimal import ROUND_UP
+from math import ceil, exp, floor, inf, log, pi, sqrt
 from typing import NamedTuple
+
 import numpy as np
 from scipy import fft
 from scipy.special import log1p, logsumexp, ndtr
+
 from . import checks
 from .checks import patch
 from .losses import NodeLoss, increment_noise, increments
@@ -46,7 +48,7 @@ _LOG_NOTHING = -50               # log of a power that is left to the FFT
 _MAX_SUMS = 1 << 26              # weights times frequencies of the core
 _LEAST_TILT, _MOST_TILT, _TILTS = 1e-5, 1e3, 64                              # of Chernoff's bounds
 _FEWEST = 64                     # a memory budget
-_ADVICE = 1.01                   # an eps_error that fits, with a little room
+_ADVICE, _DIGITS = 1.01, 3       # an eps_error that fits: a little room, and its digits
 _FOURIER_TILT, _BEYOND = 1e4, 1e-15                                          # of a window L
 _LEAST_POINTS, _MOST_POINTS = 16, 1 << 24                                    # of a Fourier grid
 _FIRST_POINTS, _LAST_POINTS, _GOAL, _PROBES = 1 << 15, 1 << 22, 1e-9, 9      # where n is found
@@ -120,7 +122,8 @@ def sum_on_circle(
     points,  # length of the circle, an even number >= 2
 ):           # weights at places 0, 1, ..., shape (points,); a bound on their errors' absolute sum
     "The law of the sum of the parts on a circle [PRV Alg. 1]."
-    log_f, error = zip(*(log_transform(w, start, points, n) for w, start, n in parts))
+    log_f, error = zip(*(log_transform(w, start, points, n) for w, start, n in parts),
+                       strict=True)
     p = fft.irfft(np.exp(sum(log_f)), points)
     return p, 2*sum(error) + fft_rounding(points)*sqrt(points*(p @ p))
 
@@ -130,7 +133,7 @@ def decaying_sums(
     decay,  # a number in (0, 1]
 ):          # shape (j,)
     "sum_{i >= j} p_i decay^{i - j} for every j: one pass from the right."
-    from scipy.signal import lfilter                       # slow to import
+    from scipy.signal import lfilter  # slow to import
     return lfilter([1.], [1., -decay], p[::-1])[::-1]
 
 class GridCurve:
@@ -215,10 +218,10 @@ def _reach(plrv, most, delta_error):
     K = np.array([p.real_cgf(t) - np.log1p(-p.p_inf) for p, _ in plrv.parts])
     K += _CGF_ERROR + _CGF_RELATIVE*np.abs(K)
     counts = [n for _, n in plrv.parts]
-    def least(K, p): return min(zip((K - log(p))/t, t))
+    def least(K, p): return min(zip((K - log(p))/t, t, strict=True))
     end, tilt = least(counts @ K, delta_error/SHARES)
     single = [least(row, delta_error/(2*SHARES*sum(counts))) for row in K]
-    ends, tilts = zip(*single)
+    ends, tilts = zip(*single, strict=True)
     return Reach(max(end, *ends, 0.), [max(x, 0.) for x in ends], min(tilt, *tilts))
 
 # %% ../nbs/04_prv_fft.ipynb #e44e0178
@@ -239,7 +242,7 @@ def _band(plrv, eps_error, delta_error, max_points):
         window = left.sum + right.sum + 2*moved
         raise ValueError(_too_many(eps_error, need, window, root, max_points))
     points, parts, shift = fft.next_fast_len(2*ceil(need/2), real=True), [], 0.
-    for (p, n), a, b in zip(plrv.parts, left.steps, right.steps):
+    for (p, n), a, b in zip(plrv.parts, left.steps, right.steps, strict=True):
         cells = on_grid(p, mesh, a, b)
         parts.append((cells.weights, cells.start, n))
         shift += n*cells.shift
@@ -252,7 +255,7 @@ def _band(plrv, eps_error, delta_error, max_points):
 def _too_many(eps_error, need, window, root, max_points):
     "What to say of a grid that does not fit, and what would."
     room = max_points - 2*root - (_SPARE + 1)
-    fits = float(round_outwards(_ADVICE*window*root/room, ROUND_UP, 3)) if room > 0 else inf
+    fits = float(round_outwards(_ADVICE*window*root/room, ROUND_UP, _DIGITS)) if room > 0 else inf
     return (f"eps_error must be at least {fits:.3g} to fit into max_points = {max_points}, "
             f"got {eps_error!r}, which takes {ceil(need)} points")
 
@@ -307,7 +310,8 @@ def epsilon_of(self:PRVAccountant, plrv, delta, floor):
     "(lower, estimate, upper) for `delta` in (0, 1), 1-d, of one `plrv`, all above `floor` or not."
     p = plrv.p_inf
     if plrv not in self.bands:
-        return tuple(np.where(delta <= p, inf, 0.) for _ in range(3))
+        eps = np.where(delta <= p, inf, 0.)
+        return eps, eps, eps
     curve, e, d = self.bands[plrv]
     goal, d = (delta - p)/(1 - p), d + _GOAL_ULPS*ULP/(1 - p)
     up = np.where(goal > d, curve.epsilon(np.maximum(goal - d, SMALLEST)) + e, inf)
@@ -344,12 +348,12 @@ class FourierAccountant(Accountant):
     """The Fourier accountant [FA Alg. 1]: an estimate, with trivial bounds.
 
     `error` says how good it may be. ValueError for losses without a density.
-    `L`, `n`, `curves`: window, points and curves (from n and 2n points) of each direction."""
+    `L`, `n`, `curves`: window, points and curves (of n and 2n points), by direction."""
     def __init__(self,
         mechanism,  # a Mechanism, or a PLRV for one direction only
         L=None,     # half the window, nats, > 0; found from Chernoff's bound if not given
-        n=None,     # points, even, 16 to 2^24; if not given, doubled from 2^15 to at most 2^22 until
-    ):              # [FA 7.4] is below 1e-9
+        n=None,     # points, even, 16 to 2^24; if not given, doubled from 2^15 until [FA 7.4]
+    ):              # is below 1e-9, to at most 2^22
         super().__init__(mechanism)
         if L is not None:
             checks.real(0, inf, L=L)
@@ -396,14 +400,14 @@ def error(self:FourierAccountant, eps):
     return np.max(found, axis=0)[()]
 
 @patch
-def delta_of(self:FourierAccountant, plrv, eps, floor):
+def delta_of(self:FourierAccountant, plrv, eps, floor):  # noqa: F811 (of another class)
     "(0, estimate, 1) at `eps`, nats, 1-d, of one `plrv`, above `floor` or not."
     mid = np.clip(self.curves[plrv][0].delta(eps), 0, 1) if plrv in self.curves else 0*eps
     return 0*eps, mid, 1 + 0*eps
 
-# %% ../nbs/04_prv_fft.ipynb #ce5b98eb
+# %% ../nbs/04_prv_fft.ipynb #20767a1f
 @patch
-def epsilon_of(self:FourierAccountant, plrv, delta, floor):
+def epsilon_of(self:FourierAccountant, plrv, delta, floor):  # noqa: F811 (of another class)
     "(0, estimate, inf) for `delta` in (0, 1), 1-d, of one `plrv`, above `floor` or not."
     mid = _newton(self.curves[plrv][0], delta) if plrv in self.curves else 0*delta
     return 0*delta, mid, inf + 0*delta
@@ -638,7 +642,7 @@ def with_replacement(
     checks.count(2, dataset_size=dataset_size)
     if batch_size > _MAX_BATCH:
         raise ValueError(f"batch_size must be in [1, 1000000], got {batch_size!r}")
-    from scipy.stats import binom                          # slow to import
+    from scipy.stats import binom  # slow to import
     logw = binom.logpmf(np.arange(batch_size + 1), batch_size, 1/dataset_size)
     keep = logw > _LOG_RARE
     places = np.flatnonzero(keep).astype(float)

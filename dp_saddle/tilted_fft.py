@@ -8,19 +8,28 @@ __all__ = ['GridLoss', 'connect_the_dots', 'GridSteps', 'TiltedSum', 'Grid', 'Ti
 # %% ../nbs/04a_tilted_fft.ipynb #21ef189e
 from math import ceil, exp, inf, log, pi, sqrt
 from typing import NamedTuple
+
 import numpy as np
 from scipy import fft
 from scipy.optimize import isotonic_regression
 from scipy.special import expm1, log1p, logsumexp
+
 from . import checks
 from .checks import patch
 from .contour import SaddleTable, widened
 from .losses import FiniteLoss
 from .mechanisms import Accountant
 from .numerics import ULP, bisect
-from .plrv import PLRV
-from .prv_fft import (
-    LARGEST_LOG, MASS_ROUNDING, SMALLEST, decaying_sums, fft_rounding, infinite_part, log_transform)
+from .plrv import PLRV, Bounds
+from dp_saddle.prv_fft import (
+    LARGEST_LOG,
+    MASS_ROUNDING,
+    SMALLEST,
+    decaying_sums,
+    fft_rounding,
+    infinite_part,
+    log_transform,
+)
 
 # %% ../nbs/04a_tilted_fft.ipynb #8b41e244
 # Rounding: may grow, never shrink.
@@ -104,7 +113,7 @@ def _both_lowered(dots, masses, a):
     (D, E), (p, r) = dots, masses
     zero = max(1 + (D[1] - (1 + a)*D[0] + E[1] - a*p + r)/(a - 1), 0.)        # the weight at 0
     weights = [np.r_[zero, _dot_weights(D, a)] + _DOT_ERROR*D/(a - 1) for D in dots]
-    D, E = (_lowered(D, w, a) for D, w in zip(dots, weights))
+    D, E = (_lowered(D, w, a) for D, w in zip(dots, weights, strict=True))
     if min(D[0], E[0]) <= 0:
         return [np.zeros(2), np.zeros(2)]
     first = min(D[0] + p, E[0] + r)
@@ -126,8 +135,9 @@ def _weights_beyond(dots, a, side):
         moved = [np.append(D[:-1]*(1 + side*eta), D[-1]) for D in dots]
         weights = [np.maximum(_dot_weights(_hull(D, a), a), 0) for D in moved]
         doubt = _SUM_ERROR*sqrt(max(len(w) for w in weights))
-        curves = [(_dots_of(w, a) + D[-1])*(1 - side*doubt) for w, D in zip(weights, dots)]
-        if all((side*x >= side*D)[:-1].all() for x, D in zip(curves, dots)):
+        pairs = zip(weights, dots, strict=True)
+        curves = [(_dots_of(w, a) + D[-1])*(1 - side*doubt) for w, D in pairs]
+        if all((side*x >= side*D)[:-1].all() for x, D in zip(curves, dots, strict=True)):
             return weights
     return None
 
@@ -250,7 +260,7 @@ def _limit_tilts(table, mesh):
 def _exact_grid(parts, table, mesh, offsets):
     "Of losses that lie on a lattice."
     side, slack = [], 0.
-    for (p, n), offset in zip(parts, offsets):
+    for (p, n), offset in zip(parts, offsets, strict=True):
         losses, logp = p.atoms
         place = np.rint((losses - offset)/mesh).astype(int)
         moved = np.abs(offset + mesh*place - losses).max()
@@ -273,7 +283,8 @@ def _dotted_grid(parts, table, mesh):
     "Of the dots of each step's curve."
     sides = [[GridSteps(0., *connect_the_dots(p, mesh, up), n) for p, n in parts]
              for up in (False, True)]
-    gone = sum(n*(steps.p_inf - p.p_inf) for (p, n), steps in zip(parts, sides[-1]))
+    both = zip(parts, sides[-1], strict=True)
+    gone = sum(n*(steps.p_inf - p.p_inf) for (p, n), steps in both)
     smooth = not any(p.atoms[0].size for p, _ in parts)
     return Grid(table, mesh, sides, gone=gone, share=_SMOOTH_SHARE if smooth else 0)
 
@@ -398,18 +409,18 @@ def delta_of(self:TiltedFFT, plrv, eps, floor):
 # %% ../nbs/04a_tilted_fft.ipynb #31c6ab49
 def _crossings(curve, grid, goals, ends):
     "Where in the grid each of the three is first at most its goal; `ends`: there, by bisection."
-    rows, ends = zip(curve.bounds(grid), goals), list(ends)
-    first = [np.argmax(np.append(row <= goal, True)) for row, goal in rows]
+    rows, found = curve.bounds(grid), list(ends)
+    first = [np.argmax(np.append(rows[side] <= goals[side], True)) for side in range(len(goals))]
     for side, i in enumerate(first):
         if 0 < i < len(grid) or i == grid[0] == 0:
-            def below(x): return curve.bounds(x)[side] <= goals[side]
-            ends[side] = bisect(below, grid, i)[min(side, 1)]         # outwards
-    return first, ends
+            def below(x, side=side): return curve.bounds(x)[side] <= goals[side]
+            found[side] = bisect(below, grid, i)[min(side, 1)]        # outwards
+    return first, found
 
 @patch
 def epsilon_of(self:TiltedFFT, plrv, delta, floor):
     "(lower, estimate, upper) for `delta` in (0, 1), 1-d, of one `plrv`, above `floor` or not."
-    return np.array([self._ends(plrv, d) for d in delta]).reshape(-1, 3).T
+    return np.array([self._ends(plrv, d) for d in delta]).reshape(-1, len(Bounds._fields)).T
 
 @patch
 def _ends(self:TiltedFFT, plrv, delta):
