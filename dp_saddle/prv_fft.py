@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['SHARES', 'FFT_ULPS', 'MASS_ROUNDING', 'SMALLEST', 'TINY', 'LARGEST_LOG', 'fft_rounding', 'LogTransform',
-           'log_transform', 'sum_on_circle', 'decaying_sums', 'GridCurve', 'Cells', 'on_grid', 'Reach', 'Band',
-           'PRVAccountant', 'infinite_part', 'FourierAccountant', 'fourier_tail', 'find_roots', 'ReplaceOneLoss',
-           'without_replacement', 'with_replacement']
+           'log_transform', 'sum_on_circle', 'decaying_sums', 'GridCurve', 'Cells', 'on_grid', 'Band', 'PRVAccountant',
+           'infinite_part', 'FourierAccountant', 'fourier_tail', 'find_roots', 'ReplaceOneLoss', 'without_replacement',
+           'with_replacement']
 
 # %% ../nbs/04_prv_fft.ipynb #d22ad069
 from decimal import ROUND_UP
@@ -178,7 +178,7 @@ def slope(self:GridCurve, eps):
 # %% ../nbs/04_prv_fft.ipynb #fa6ed03b
 @patch
 def epsilon(self:GridCurve, delta):
-    "The smallest eps that has `delta`, any shape, inf where none has it."
+    "The smallest eps that has `delta` in (0, 1), any shape; inf where the grid has none."
     j = len(self.dots) - np.searchsorted(self.dots[::-1], delta, side='right')
     i, x = self._at(j)
     with np.errstate(all='ignore'):
@@ -189,7 +189,7 @@ def epsilon(self:GridCurve, delta):
 class Cells(NamedTuple):
     "A loss on a grid, by the probability of each cell."
     weights: np.ndarray  # shape (j,), their sum is 1
-    start: int           # the place of the first
+    start: int           # the place of the first, an integer
     shift: float         # nats: what the grid is moved by to keep the mean
 
 def on_grid(
@@ -204,12 +204,12 @@ def on_grid(
     w = w/w.sum()
     return Cells(w, int(i[0]), plrv.cumulants(0., 1)[0] - mesh*(w @ i))
 
-# %% ../nbs/04_prv_fft.ipynb #3ed3e7a6
-class Reach(NamedTuple):
+# %% ../nbs/04_prv_fft.ipynb #a2d2aab0
+class _Reach(NamedTuple):
     "How far up a sum and its steps reach, but for what delta_error allows [PRV 5.5]."
     sum: float    # nats, >= 0: the sum is beyond with probability delta_error/6, unless infinite
     steps: list   # nats, >= 0: for each part; all its steps together with delta_error/12
-    tilt: float   # the least tilt that proves one of these
+    tilt: float   # > 0: the least that proves one of these
 
 def _reach(plrv, most, delta_error):
     "By Chernoff's bound at tilts up to `most`."
@@ -222,15 +222,17 @@ def _reach(plrv, most, delta_error):
     end, tilt = least(counts @ K, delta_error/SHARES)
     single = [least(row, delta_error/(2*SHARES*sum(counts))) for row in K]
     ends, tilts = zip(*single, strict=True)
-    return Reach(max(end, *ends, 0.), [max(x, 0.) for x in ends], min(tilt, *tilts))
+    return _Reach(max(end, *ends, 0.), [max(x, 0.) for x in ends], min(tilt, *tilts))
 
 # %% ../nbs/04_prv_fft.ipynb #e44e0178
 class Band(NamedTuple):
     "A curve on a grid, and how far from it the true one can be."
-    curve: GridCurve
+    curve: GridCurve    # of losses put on the grid
     eps_error: float    # nats, > 0
     delta_error: float  # > 0
 
+# %% ../nbs/04_prv_fft.ipynb #d509468c
+@np.errstate(all='ignore')
 def _band(plrv, eps_error, delta_error, max_points):
     root = sqrt(sum(n for _, n in plrv.parts)/2*log(2*SHARES/delta_error))
     mesh, sides = eps_error/root, (plrv.reverse, plrv)
@@ -251,7 +253,7 @@ def _band(plrv, eps_error, delta_error, max_points):
     curve = GridCurve(np.roll(weights, -(start % points)), start*mesh + shift, mesh)
     return Band(curve, eps_error + moved, delta_error + rounding)
 
-# %% ../nbs/04_prv_fft.ipynb #b29faaab
+# %% ../nbs/04_prv_fft.ipynb #c65b0fc6
 def _too_many(eps_error, need, window, root, max_points):
     "What to say of a grid that does not fit, and what would."
     room = max_points - 2*root - (_SPARE + 1)
@@ -279,10 +281,9 @@ class PRVAccountant(Accountant):
         self.bands = {}
         for plrv in self.directions:
             if plrv.parts and plrv.p_inf < 1:
-                with np.errstate(all='ignore'):
-                    self.bands[plrv] = _band(plrv, eps_error, delta_error, max_points)
+                self.bands[plrv] = _band(plrv, eps_error, delta_error, max_points)
 
-# %% ../nbs/04_prv_fft.ipynb #459b8f89
+# %% ../nbs/04_prv_fft.ipynb #f2fd4f82
 def infinite_part(
     plrv,  # a PLRV
     eps,   # nats, 1-d array
@@ -304,7 +305,7 @@ def delta_of(self:PRVAccountant, plrv, eps, floor):
     low = np.minimum(low*(1 - _BAND_ROUNDING), up)
     return low, np.clip(mid, low, up), up
 
-# %% ../nbs/04_prv_fft.ipynb #1c7a8010
+# %% ../nbs/04_prv_fft.ipynb #1e378246
 @patch
 def epsilon_of(self:PRVAccountant, plrv, delta, floor):
     "(lower, estimate, upper) for `delta` in (0, 1), 1-d, of one `plrv`, all above `floor` or not."
@@ -321,7 +322,7 @@ def epsilon_of(self:PRVAccountant, plrv, delta, floor):
     mid = np.clip(curve.epsilon(np.maximum(goal, SMALLEST)), low, up)
     return tuple(np.where(goal <= 0, inf, x) for x in (low, mid, up))
 
-# %% ../nbs/04_prv_fft.ipynb #d03c08bc
+# %% ../nbs/04_prv_fft.ipynb #b577380a
 def _density(plrv, s):
     "The density of a loss at s [FA Def. 4, 6.1]."
     if not hasattr(plrv, 'density'):
@@ -343,33 +344,10 @@ def _fourier_curve(plrv, L, n):
     power = np.exp(np.minimum(f.real, LARGEST_LOG) + 1j*f.imag)
     return GridCurve(fft.fftshift(fft.irfft(power, n)), -L, dx)
 
-# %% ../nbs/04_prv_fft.ipynb #0c73da8b
-class FourierAccountant(Accountant):
-    """The Fourier accountant [FA Alg. 1]: an estimate, with trivial bounds.
-
-    `error` says how good it may be. ValueError for losses without a density.
-    `L`, `n`, `curves`: window, points and curves (of n and 2n points), by direction."""
-    def __init__(self,
-        mechanism,  # a Mechanism, or a PLRV for one direction only
-        L=None,     # half the window, nats, > 0; found from Chernoff's bound if not given
-        n=None,     # points, even, 16 to 2^24; if not given, doubled from 2^15 until [FA 7.4]
-    ):              # is below 1e-9, to at most 2^22
-        super().__init__(mechanism)
-        if L is not None:
-            checks.real(0, inf, L=L)
-        if n is not None:
-            checks.count(_LEAST_POINTS, n=n)
-            if n % 2 or n > _MOST_POINTS:
-                raise ValueError(f"n must be even and at most 2^24, got {n}")
-        self.L, self.n, self.curves = {}, {}, {}
-        for plrv in self.directions:
-            if plrv.parts:
-                with np.errstate(all='ignore'):
-                    self._compose(plrv, L, n)
-
-# %% ../nbs/04_prv_fft.ipynb #7481435c
-@patch
-def _compose(self:FourierAccountant, plrv, L, n):
+# %% ../nbs/04_prv_fft.ipynb #61a66577
+@np.errstate(all='ignore')
+def _fourier_curves(plrv, L, n):
+    "Window, points, and the curves of so many and of twice as many."
     for p, _ in plrv.parts:
         _density(p, np.zeros(1))                          # is there one?
     if not L:
@@ -381,9 +359,44 @@ def _compose(self:FourierAccountant, plrv, L, n):
     while not n and too_coarse() and points < _LAST_POINTS:
         points *= 2
         curve, finer = finer, _fourier_curve(plrv, L, 2*points)
-    self.L[plrv], self.n[plrv], self.curves[plrv] = L, points, (curve, finer)
+    return L, points, (curve, finer)
 
-# %% ../nbs/04_prv_fft.ipynb #a2a7a0dd
+def _check_grid(L, n):
+    if L is not None:
+        checks.real(0, inf, L=L)
+    if n is not None:
+        checks.count(_LEAST_POINTS, n=n)
+        if n % 2 or n > _MOST_POINTS:
+            raise ValueError(f"n must be even and at most 2^24, got {n}")
+
+# %% ../nbs/04_prv_fft.ipynb #0c73da8b
+class FourierAccountant(Accountant):
+    """The Fourier accountant [FA Alg. 1]: an estimate, trivial bounds; `error` says how good it is.
+
+    ValueError for losses without a density. `L`, `n`, `curves` (of n, 2n points): by direction."""
+    def __init__(self,
+        mechanism,  # a Mechanism, or a PLRV for one direction only
+        L=None,     # half the window, nats, > 0; found from Chernoff's bound if not given
+        n=None,     # points, even, 16 to 2^24; if not given, doubled from 2^15 until [FA 7.4]
+    ):              # is below 1e-9, to at most 2^22
+        super().__init__(mechanism)
+        _check_grid(L, n)
+        self.L, self.n, self.curves = {}, {}, {}
+        for plrv in self.directions:
+            if plrv.parts:
+                self.L[plrv], self.n[plrv], self.curves[plrv] = _fourier_curves(plrv, L, n)
+
+    def delta_of(self, plrv, eps, floor):
+        "(0, estimate, 1) at `eps`, nats, 1-d, of one `plrv`, above `floor` or not."
+        mid = np.clip(self.curves[plrv][0].delta(eps), 0, 1) if plrv in self.curves else 0*eps
+        return 0*eps, mid, 1 + 0*eps
+
+    def epsilon_of(self, plrv, delta, floor):
+        "(0, estimate, inf) for `delta` in (0, 1), 1-d, of one `plrv`, above `floor` or not."
+        mid = _newton(self.curves[plrv][0], delta) if plrv in self.curves else 0*delta
+        return 0*delta, mid, inf + 0*delta
+
+# %% ../nbs/04_prv_fft.ipynb #ce393360
 @patch
 def error(self:FourierAccountant, eps):
     """An estimate of the error of delta at `eps`, nats, any shape.
@@ -399,19 +412,7 @@ def error(self:FourierAccountant, eps):
         found.append(mesh + tail + abs(curve.mass[0] - 1))
     return np.max(found, axis=0)[()]
 
-@patch
-def delta_of(self:FourierAccountant, plrv, eps, floor):  # noqa: F811 (of another class)
-    "(0, estimate, 1) at `eps`, nats, 1-d, of one `plrv`, above `floor` or not."
-    mid = np.clip(self.curves[plrv][0].delta(eps), 0, 1) if plrv in self.curves else 0*eps
-    return 0*eps, mid, 1 + 0*eps
-
-# %% ../nbs/04_prv_fft.ipynb #20767a1f
-@patch
-def epsilon_of(self:FourierAccountant, plrv, delta, floor):  # noqa: F811 (of another class)
-    "(0, estimate, inf) for `delta` in (0, 1), 1-d, of one `plrv`, above `floor` or not."
-    mid = _newton(self.curves[plrv][0], delta) if plrv in self.curves else 0*delta
-    return 0*delta, mid, inf + 0*delta
-
+# %% ../nbs/04_prv_fft.ipynb #786e07ba
 def _newton(curve, delta):
     "Newton's method from 0 [FA 5.4]. inf where the grid's noise is above delta."
     eps, end = 0*delta, curve.first + curve.mesh*len(curve.mass)
@@ -427,7 +428,7 @@ def _newton(curve, delta):
     stuck = np.where(eps == 0, curve.delta(0*eps) > delta, ~near)
     return np.where(stuck, np.maximum(curve.epsilon(delta), 0), eps)
 
-# %% ../nbs/04_prv_fft.ipynb #785e3b73
+# %% ../nbs/04_prv_fft.ipynb #18813d6e
 def fourier_tail(
     L,           # half the window, nats, > 0
     sigma, rate, # of a Poisson-subsampled Gaussian step: sigma > 0, 0 < rate < 1
@@ -446,7 +447,7 @@ def fourier_tail(
     estimate = steps*q*q*(lam + 1)*lam/((1 - q)*s2) - L*L/2
     return exp(min(estimate, LARGEST_LOG)), False
 
-# %% ../nbs/04_prv_fft.ipynb #fd026770
+# %% ../nbs/04_prv_fft.ipynb #2c3bff66
 # Rounding: may grow, never shrink.
 _ROOT_ULPS = 4                                             # the width of a bracket at the end
 _NORMAL = np.finfo(float).tiny                             # the smallest double with all digits
@@ -471,7 +472,7 @@ def _where_to_cut(brackets, least):
     margin = least/2/np.abs(b - a)
     return np.clip(np.where(safe, parabola, .5), margin, 1 - margin)
 
-# %% ../nbs/04_prv_fft.ipynb #5d9e0f30
+# %% ../nbs/04_prv_fft.ipynb #3508a5d5
 def _cut(brackets, f, args, least):
     "Narrower brackets."
     a, b, _, fa, fb, _ = brackets
@@ -491,7 +492,7 @@ def _roots(brackets):
     more = ~exact & apart & (np.abs(b - a) >= least)
     return np.where(exact | apart, best, np.nan), least, more
 
-# %% ../nbs/04_prv_fft.ipynb #73aba8ed
+# %% ../nbs/04_prv_fft.ipynb #d7181811
 def find_roots(
     f,        # f(x, *args), elementwise, of 1-d arrays
     low,      # ends of brackets, any shape
@@ -531,7 +532,7 @@ class ReplaceOneLoss(NodeLoss):
         "The loss of the pair with P and Q exchanged: the same."
         return self
 
-# %% ../nbs/04_prv_fft.ipynb #4a9d64a1
+# %% ../nbs/04_prv_fft.ipynb #ec48a209
 @patch
 def _log_terms(self:ReplaceOneLoss, x, sign):
     "log of the weighted Gaussians at x, but for their common factor, shape of x and (j,)."
@@ -557,7 +558,7 @@ def outcome(self:ReplaceOneLoss, s):
     i = np.clip(np.searchsorted(self.loss(table), s), 1, _OUTCOMES)
     return find_roots(lambda x, s: self.loss(x) - s, table[i - 1], table[i], (s,))
 
-# %% ../nbs/04_prv_fft.ipynb #b20c27c3
+# %% ../nbs/04_prv_fft.ipynb #360e6ca0
 @patch
 def density(self:ReplaceOneLoss, s):
     "The density of the loss at `s`, nats; any shape [FA Def. 4]."
@@ -573,7 +574,7 @@ def cdf(self:ReplaceOneLoss, s):
     "P[L <= s]; `s` in nats, any shape."
     return ndtr((self.outcome(s)[..., None] - self.l)/self.sigma) @ np.exp(self.logw)
 
-# %% ../nbs/04_prv_fft.ipynb #60d60a75
+# %% ../nbs/04_prv_fft.ipynb #f0fab9c1
 @patch
 def _range(self:ReplaceOneLoss, t):
     "Outcomes that matter at tilts up to t."
@@ -596,7 +597,7 @@ def path(self:ReplaceOneLoss, t, s, shift, real=float):
     logp = self._log_density(x, 1)
     return logp - self._log_density(x, -1), logp + log(self._step())
 
-# %% ../nbs/04_prv_fft.ipynb #e1ac7cc2
+# %% ../nbs/04_prv_fft.ipynb #98f12789
 @patch
 def log_delta(self:ReplaceOneLoss, eps):
     "ValueError at any `eps`, whatever its shape: nothing is proved about this loss."
@@ -612,7 +613,7 @@ def decay(self:ReplaceOneLoss, t, s):
     "ValueError at any tilt `t` and frequencies `s`, numbers: nothing is proved about this loss."
     self.log_delta(0.)
 
-# %% ../nbs/04_prv_fft.ipynb #6ceccf09
+# %% ../nbs/04_prv_fft.ipynb #490dd209
 def without_replacement(
     *, sigma,  # noise std over the size of a record, > 0
     rate,      # batch size over data set size, in (0, 1)
@@ -627,7 +628,7 @@ def without_replacement(
     step = ReplaceOneLoss(sigma, np.array([0., 1.]), np.log([1 - rate, rate]))
     return ComposedLoss([(step, int(steps))])
 
-# %% ../nbs/04_prv_fft.ipynb #acc0ff02
+# %% ../nbs/04_prv_fft.ipynb #4fee6aa0
 def with_replacement(
     *, sigma,      # noise std over the size of a record, > 0
     batch_size,    # draws per step, in [1, 1000000]
