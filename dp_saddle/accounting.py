@@ -32,7 +32,8 @@ from dp_saddle.mechanisms import (
     ApproxDP, Composition, Discrete, Gaussian, Laplace, Mechanism, PoissonSubsampled, PureDP,
     RandomizedResponse)
 from .mechanisms import DiscreteGaussian, DiscreteLaplace
-from .prv_fft import connect_the_dots, FourierAccountant, PRVAccountant, TiltedFFT
+from .prv_fft import FourierAccountant, PRVAccountant
+from .tilted_fft import connect_the_dots, TiltedFFT
 from .saddlepoint import SaddlePointMSD
 from .tilting import GaussianLimit, MomentsAccountant, SaddlePointCLT, rdp
 

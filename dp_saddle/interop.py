@@ -17,7 +17,8 @@ import numpy as np
 
 from . import checks
 from .contour import epsilon
-from .accounting import Budget, delta
+from .prv_fft import delta
+from .accounting import Budget
 from .checks import patch
 from .contour import ContourAccountant
 from .individual import RDPFilter

@@ -580,7 +580,7 @@ def ask_formulas():
     for width in (0.0, 1e-3, 0.5):
         ask(
             f'spline_transform(complex, {width:g})',
-            lambda width=width: public('spline_transform')(tilts, width),
+            lambda width=width: public('Smoothing')(width).transform(tilts),
         )
     ask(
         'clt_log_delta',
