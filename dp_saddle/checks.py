@@ -8,6 +8,7 @@ __all__ = ['real', 'count', 'choice', 'array', 'patch', 'Saved']
 # %% ../nbs/91_checks.ipynb #29c0e849
 import json
 import os
+from functools import cached_property
 from io import BytesIO
 from math import inf, isfinite
 from numbers import Integral, Real
@@ -86,21 +87,29 @@ def array(
     return a.astype(float)
 
 # %% ../nbs/91_checks.ipynb #54f3a2b0
+def _as_member(method, as_prop, cached):
+    "What is put into the class: the function, a property, or a property that is computed once."
+    if not cached:
+        return property(method) if as_prop else method
+    member = cached_property(method)
+    member.__set_name__(None, method.__name__)
+    return member
+
 def patch(
     method=None,    # a function whose first parameter is annotated with a class; TypeError if not
     *,
     as_prop=False,  # a property instead of a method?
+    cached=False,   # a property that is computed once?
 ):                  # what the function's name meant in its module before, or None
     "Make the function a method (or a property) of the class that its first parameter names."
     if method is None:
-        return lambda method: patch(method, as_prop=as_prop)
-    first = ''.join(method.__code__.co_varnames[:1])
+        return lambda method: patch(method, as_prop=as_prop, cached=cached)
+    name, first = method.__name__, ''.join(method.__code__.co_varnames[:1])
     cls = method.__annotations__.get(first)
     if not isinstance(cls, type):
         raise TypeError(f"method must have a class at its first parameter, got {method!r}")
-    name = method.__name__
     method.__qualname__ = f"{cls.__name__}.{name}"
-    setattr(cls, name, property(method) if as_prop else method)
+    setattr(cls, name, _as_member(method, as_prop, cached))
     return method.__globals__.get(name)
 
 # %% ../nbs/91_checks.ipynb #cee9dd20
