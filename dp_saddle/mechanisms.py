@@ -93,7 +93,7 @@ def _are_pairs(steps):
 @dataclass(frozen=True)
 class Composition(Mechanism):
     "Steps one after the other, each seeing what came before [SP 2.2; Dong et al. 2022, Thm 3.2]."
-    steps: tuple  # (mechanism, count) pairs, at least one, count an integer >= 0; at most 2^53 in all
+    steps: tuple  # (mechanism, count) pairs, at least one, counts >= 0; at most 2^53 in all
 
     def __post_init__(self):
         if not _are_pairs(self.steps):
@@ -187,7 +187,7 @@ def _sampled(pair, rate):
 # %% ../nbs/00b_mechanisms.ipynb #a42a698e
 class FiniteMechanism(Mechanism):
     "A step that is a pair of probability vectors: a class of one's own defines `pair`."
-    singular = None   # (mass of P where Q has none, of Q where P has none), if given: see FiniteLoss
+    singular = None   # (mass of P where Q has none, of Q where P has none), if given
 
     def pair(self):
         "Its `FinitePair`."
@@ -344,7 +344,8 @@ class PoissonSubsampled(Mechanism):
     def __post_init__(self):
         self.set_floats(0, 1, '(]', rate=self.rate)
         if not (isinstance(self.base, Mechanism) and hasattr(self.base, 'loss_of_sample')):
-            raise TypeError(f"base must be a Gaussian, a Laplace or a finite pair, got {self.base!r}")
+            wanted = "base must be a Gaussian, a Laplace or a finite pair"
+            raise TypeError(f"{wanted}, got {self.base!r}")
 
     @property
     def symmetric(self):
@@ -366,8 +367,9 @@ class Accountant:
     """What the accountants share. A method defines `delta_of(plrv, eps, floor)` and
     `epsilon_of(plrv, delta, floor)`: (lower, estimate, upper) for one direction and a 1-d array."""
     def __init__(self,
-        mechanism,  # a Mechanism, or a PLRV for one direction only; TypeError for anything else
+        mechanism,  # a Mechanism, or one direction's PLRV; ValueError if its noise is too small
     ):
+        "TypeError for anything else."
         if not isinstance(mechanism, (Mechanism, PLRV)):
             wanted = "mechanism must be a Mechanism (or a PLRV, for one direction)"
             raise TypeError(f"{wanted}, got {mechanism!r}")
@@ -409,7 +411,7 @@ def epsilon(self:Accountant, delta) -> Bounds:
 # %% ../nbs/00b_mechanisms.ipynb #7001858e
 @patch
 def _around_mass(self:Accountant, plrv, delta, floor):
-    "`epsilon_of`; but as near to p_inf as that is known, eps is what it is a little above, or more."
+    "`epsilon_of`; but as near to p_inf as that is known, eps is as a little above, or more."
     p = plrv.p_inf
     near, above = (np.abs(delta - p) <= NEAR_MASS*p) & (p > 0), p*(1 + ABOVE_MASS)
     low, mid, up = self.epsilon_of(plrv, np.where(near & (above < 1), above, delta), floor)
