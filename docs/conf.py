@@ -25,7 +25,9 @@ prf_realtyp_to_countertyp = {kind: "theorem" for kind in ("proposition",)}   # c
 
 html_theme = "sphinx_book_theme"
 html_title = project
-html_theme_options = {"use_download_button": False, "use_fullscreen_button": False, "repository_url": _about["git_url"], "use_repository_button": True, "show_toc_level": 2}
+html_theme_options = {"use_download_button": False, "use_fullscreen_button": False, "show_toc_level": 2}
+if _about["git_url"]:
+    html_theme_options |= {"repository_url": _about["git_url"], "use_repository_button": True}
 html_context = {"default_mode": "auto"}
 templates_path, html_sidebars = ["templates"], {"**": ["home.html", "search-button-field.html", "sbt-sidebar-nav.html"]}
 html_copy_source = html_show_sourcelink = False

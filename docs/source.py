@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
 import nbformat
+import nbdev.processors
 from nbdev.config import get_config
 from nbdev.serve import proc_nbs
 
@@ -109,13 +110,19 @@ def members(name):
         parts.append(fence("code-block", "python", {}, head, "```") + "\n\n" + inspect.getdoc(f))
     return "\n\n".join(parts)
 
-def document(cell):
+def source_link(found, top):
+    "nbdev's link to the line of a definition. Where the project is on no code host, it leads to the site's copy."
+    path, line = re.fullmatch(r".*/(\w+)\.py#(L\w+)", found[1]).groups()
+    to = found[1] if get_config().git_url else f"{top}source/{path}.html#{line}"
+    return f'<a class="source" href="{to}">source</a>'
+
+def document(cell, top):
     "What nbdev says of an exported name, as a box with an anchor."
     name = re.search(r"show_doc\(([\w.]+)", cell.source)[1]
     text = "".join(o.get("data", {}).get("text/markdown", "") for o in cell.outputs)
     text = re.sub(r"^\s*---\s*\n", "", text)
     text = re.sub(r"^###+ .*$", "", text, flags=re.M)
-    text = re.sub(r'\[source\]\(([^)]*)\)\{[^}]*\}', r"[source](\1)", text)
+    text = re.sub(r"\[source\]\(([^)]*)\)\{[^}]*\}", lambda found: source_link(found, top), text)
     return nbformat.v4.new_markdown_cell(f'<span id="api-{name}"></span>\n\n' + fence("admonition", name, {"class": "api"}, f"{text.strip()}\n\n{members(name)}"))
 
 def explorer(cell, made):
@@ -128,17 +135,18 @@ def page(nb, name, made, cited):
     "Change the notebook `nb`, as nbdev processed it, into a page for myst-nb."
     depth, chapter = name.count("/"), name.split("/")[-1]
     top, code = "../"*(depth + 1), f"{get_config().git_url}/blob/{get_config().branch}/"
+    outside = rf"\[([^\]\n]*)\]\({re.escape(top)}([^)\s]*)\)"            # links out of nbs/ lead out of the site
     cells, numbers = [], []
     for k, cell in enumerate(nb.cells):
         if cell.cell_type == "code":
-            if "show_doc(" in cell.source and cell.outputs: cells.append(document(cell)); continue
+            if "show_doc(" in cell.source and cell.outputs: cells.append(document(cell, "../"*depth)); continue
             if re.search(r"^#\|\s*echo:\s*false", cell.source, flags=re.M): cell.metadata.setdefault("tags", []).append("remove-input")
             cell.source = re.sub(r"^#\|.*\n?", "", cell.source, flags=re.M)
             if not cell.source.strip() and not cell.outputs: continue
             if live := explorer(cell, made): cells.append(live); continue
         elif cell.cell_type == "raw" or not cell.source.strip(): continue  # raw cells are settings for nbdev
         else:
-            cell.source = cell.source.replace(f"]({top}", f"]({code}")  # links out of nbs/ lead out of the site
+            cell.source = re.sub(outside, rf"[\1]({code}\2)" if get_config().git_url else r"\1", cell.source)
             if not FOLDED.fullmatch(cell.source.strip()) or "Solution" not in cell.source[:40]:
                 cell.source = FOLDED.sub(lambda found: fence("admonition", "Proof", {"collapsible": "closed"}, found[2]), claims(cell.source, f"claim-{chapter}-{k}"))
         cells.append(cell)
@@ -155,6 +163,25 @@ def finish(nb, name, places, cited):
         cell.source = cite(cell.source, cited, top)
         if ":class: api" not in cell.source[:200]: cell.source = link_names(cell.source, places, top)
     return nb
+
+# The library's source
+
+def sources(to):
+    "A page for each module in the folder `to`, whose definitions have their line's number as an anchor."
+    to.mkdir(parents=True)
+    for name in LIBRARY:
+        path = Path(*name.split(".")).with_suffix(".py")
+        text = path.read_text(encoding="utf-8")
+        lines = text.splitlines()
+        defined = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+        starts = [(min([node.lineno, *(d.lineno for d in node.decorator_list)]), node.lineno)
+                  for node in ast.parse(text).body if isinstance(node, defined)]
+        parts, pieces = ["---", "orphan: true", "---", "", f"# Source of {name}", ""], [(1, 0), *starts]
+        for (start, anchor), (end, _) in zip(pieces, [*starts, (len(lines) + 1, 0)]):
+            if anchor: parts.append(f'<span id="L{anchor}"></span>\n')
+            code = "\n".join(lines[start - 1:end - 1])
+            if code.strip(): parts.append(f"````python\n{code}\n````\n")
+        (to/f"{path.stem}.md").write_text("\n".join(parts), encoding="utf-8")
 
 # Explorers and the gallery
 
@@ -220,8 +247,18 @@ def write(processed, source):
         (source/name).parent.mkdir(parents=True, exist_ok=True)
         nbformat.write(nb, source/f"{name}.ipynb")
     (source/"gallery.md").write_text(figures, encoding="utf-8")
+    sources(source/"source")
     for file in ("references.md", "references.bib"): shutil.copy(Path("docs")/file, source/file)
 
+# Running
+
+def only_exports(cell, evaluates=nbdev.processors._do_eval):
+    """nbdev runs what is exported, to show its documentation, and every import beside it: the rivals
+    that a chapter is checked against, and PyTorch. The library is enough."""
+    needed = cell.directives_.keys() & {"export", "exports", "exporti", "exec_doc"} or "show_doc(" in cell.source
+    return evaluates(cell) and bool(needed)
+
 if __name__ == "__main__":
+    nbdev.processors._do_eval = only_exports
     # In one process, and all anew: this takes seconds. (nbdev's own docs commands would download Quarto.)
     write(Path(proc_nbs(n_workers=0, force=True)), Path("docs/_build/source"))

@@ -96,15 +96,15 @@ class EdgeworthAccountant(Accountant):
 # %% ../nbs/03_edgeworth.ipynb #5e08ac23
 class TiltedEdgeworth(TiltedAccountant):
     "The Edgeworth expansion of the loss tilted to its saddle-point: an estimate whose relative error does not grow as delta falls, good where the tilted loss is nearly normal (many steps). Order 0, to which it falls back where the correction is not small, is SaddlePointCLT's."
-    _proves = False
+    proves = False
     def __init__(self,
         mechanism,  # a Mechanism, or a PLRV for one direction only
         order=2,    # of the expansion, 0 to 8
     ):
         check_series_order(0, order)
         super().__init__(mechanism)
-        self.order, self._order = order, order + 2
-    def _log_value(self, t, eps, k, final=False):
+        self.order, self.cumulants_needed = order, order + 2
+    def log_value(self, t, eps, k, final=False):
         std = np.sqrt(np.maximum(k[2], 1e-300))
         first = clt_log_delta(eps, t, *k[:3])
         if not self.order: return first

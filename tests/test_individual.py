@@ -194,6 +194,7 @@ while True:
     released.write(f'{f.steps}\\n'); released.flush()
 """
 
+@pytest.mark.skipif(sys.platform == 'win32', reason='SIGKILL is of Unix')
 def test_killed_between_steps_nothing_is_lost_or_paid_twice(tmp_path):
     "Spend, save, release: what was released was paid for, and each kill costs at most the one step under way."
     state, released, rng, kills = tmp_path/'f.json', tmp_path/'released', np.random.default_rng(0), 6
@@ -421,6 +422,7 @@ def test_bad_stores(tmp_path):
     assert os.listdir(tmp_path) == ['large.zarr']             # neither a target nor a draft
     with pytest.raises(ValueError, match='norms must have shape'): individual_epsilon(np.ones(3), **SETTINGS)
 
+@pytest.mark.skipif(sys.platform == 'win32', reason='SIGKILL is of Unix')
 def test_a_worker_killed_midway_changes_nothing(tmp_path, table, expected):
     da, distributed = pytest.importorskip('dask.array'), pytest.importorskip('distributed')
     da.from_array(table, chunks=(12, 60)).to_zarr(str(tmp_path/'norms.zarr'))           # 20 x 5 chunks

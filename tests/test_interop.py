@@ -25,8 +25,8 @@ else: raise SystemExit('no error')
 
 # Opacus
 
-torch = pytest.importorskip('torch')
-opacus = pytest.importorskip('opacus')
+torch = pytest.importorskip('torch', reason='PyTorch is in the extra interop: make test-all')
+opacus = pytest.importorskip('opacus', reason='Opacus is in the extra interop: make test-all')
 from opacus.accountants import create_accountant
 from opacus.accountants.utils import get_noise_multiplier
 from opacus.utils.batch_memory_manager import BatchMemoryManager
@@ -245,7 +245,7 @@ def test_record_norms_of_what_is_trained():
 
 # dp_accounting
 
-dp = pytest.importorskip('dp_accounting')
+dp = pytest.importorskip('dp_accounting', reason='dp_accounting is in the extra interop: make test-all')
 from dp_accounting.pld import PLDAccountant
 from dp_accounting import privacy_accountant_test
 from dp_accounting.dp_event import (ComposedDpEvent as C, DiscreteLaplaceDpEvent as DL, GaussianDpEvent as G, LaplaceDpEvent as L, NoOpDpEvent as Nothing, PoissonSampledDpEvent as P, RandomizedResponseDpEvent as RR,
@@ -345,7 +345,7 @@ def test_never_above_the_pld(events, target):
     assert theirs.get_epsilon(target) <= ours.get_epsilon(target) + 1e-3
 
 def test_jax_privacy():
-    accounting = pytest.importorskip('jax_privacy.accounting')
+    accounting = pytest.importorskip('jax_privacy.accounting', reason='jax_privacy is in no extra: pip install jax-privacy')
     from jax_privacy.experimental.accounting import dpsgd_event
     class Config(accounting.DpAccountantConfig):
         def create_accountant(self): return SaddlePrivacyAccountant()

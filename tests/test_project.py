@@ -1,5 +1,5 @@
 """The project fits together: notebooks, library, README and metadata. Nothing here changes the work tree."""
-import importlib.metadata, json, os, re, shutil, subprocess, sys, zipfile
+import ast, importlib.metadata, json, os, re, shutil, subprocess, sys
 from configparser import ConfigParser
 from pathlib import Path
 import pytest
@@ -108,7 +108,7 @@ def test_version():
 def test_command():
     assert "usage: dp-saddle" in run(BIN/"dp-saddle", "--help")
 
-@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", ".ci/run", ".github/workflows/test.yml"])
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", ".ci/run", *(f".github/workflows/{name}.yml" for name in ("test", "docs", "release"))])
 def test_make_targets_exist(name):
     "Every `make ...` that a reader is told to run is there."
     makefile = (ROOT/"Makefile").read_text(encoding="utf-8")
@@ -124,19 +124,18 @@ def test_links_exist(name):
     links = re.findall(r"\]\((?!\w+:|#)([^)#\s]+)", (ROOT/name).read_text(encoding="utf-8"))
     assert not [link for link in links if not (ROOT/link).exists()]
 
-def test_survivors_are_mutants():
-    "What is noted about a mutant is about one that is still made."
-    made = {(module, *mutant[1:3]) for module in mutate.MODULES for mutant in mutate.mutants(module)}
-    assert len(mutate.KNOWN) > 20 and set(mutate.KNOWN) <= made
+def test_mutants_are_of_the_first_two_kinds():
+    "Numbers that are proved or allow for rounding are mutated, tuning numbers never."
+    text = [b"# Proved: x\n", b"A = .5\n", b"# Rounding: y\n", b"B = 8.\n", b"# Tuning: z\n", b"C = 3\n",
+            b"def f(x):\n", b"    return x + A\n"]
+    tree = ast.parse(b"".join(text))
+    made = [(name, new.value) for name, _, new in mutate.constants(tree, text)]
+    assert made == [("A", .5*mutate.PROVED_CHANGE), ("B", 8.*mutate.ROUNDING_CHANGE)]
+    assert [ast.unparse(new) for _, _, new in mutate.in_functions(tree, text)] == ["x - A"]
+    assert all(len(mutate.mutants(module)) > 3 for module in mutate.MODULES)
 
-@pytest.mark.slow
-def test_wheel(tmp_path):
-    "What is installed from a wheel is the library with its licence, and nothing else."
-    project = tmp_path/"project"
-    project.mkdir()
-    run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", tmp_path, copy(project))
-    wheel, = tmp_path.glob("*.whl")
-    names = zipfile.ZipFile(wheel).namelist()
-    modules = {f"dp_saddle/{p.name}" for p in (ROOT/"dp_saddle").glob("*.py")}
-    assert modules == {name for name in names if not re.match(r"[^/]+\.dist-info/", name)}
-    assert any(name.endswith("LICENSE") for name in names)
+def test_address():
+    "As long as settings.ini names no code host, nothing else does."
+    if not settings()["git_url"]: assert not re.search(r"^(url|repository)", (ROOT/"CITATION.cff").read_text(encoding="utf-8"), flags=re.M)
+    index = importlib.import_module("dp_saddle._modidx").d["settings"]
+    assert all(index[key] == settings()[key] for key in ("git_url", "doc_host", "branch"))
