@@ -119,6 +119,12 @@ class Saved:
     (`_restore`, which raises ValueError for what cannot be)."""
     _settings = ()
 
+    def _state(self):
+        raise NotImplementedError(f"{type(self).__name__} has no method `_state`")
+
+    def _restore(self, **state):
+        raise NotImplementedError(f"{type(self).__name__} has no method `_restore`")
+
 # %% ../nbs/91_checks.ipynb #30d350aa
 def _write_whole(path, write):
     "Let write(file) make the file: under another name until it is on the disk."
