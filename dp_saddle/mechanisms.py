@@ -123,7 +123,7 @@ def loss_of(self:Composition, direction):
     return ComposedLoss([(getattr(m, direction), n) for m, n in self.steps])
 
 # %% ../nbs/00b_mechanisms.ipynb #1b542a35
-_LEAST_NOISE, _MOST_NOISE = 1e-100, 1e100     # Proved: noise over sensitivity, so that no square is 0
+_LEAST_NOISE, _MOST_NOISE = 1e-100, 1e100   # Proved: over sensitivity, so that no square is 0
 
 @dataclass(frozen=True, kw_only=True)
 class Gaussian(Mechanism):
