@@ -26,7 +26,7 @@ class Mechanism:
     """A private step, or several. `a + b` and `n * a` compose; `.remove` and `.add` are the losses
     of removing and of adding a record."""
     __array_ufunc__ = None      # numpy integers must leave `n * a` to us
-    symmetric = True
+    symmetric = False           # is the loss of adding known to be that of removing?
 
     def as_steps(self):
         "The (mechanism, count) pairs it consists of."
@@ -131,6 +131,7 @@ class Gaussian(Mechanism):
     `sigma`. The quotient of the two is between 1e-100 and 1e100."""
     sigma: float             # noise std, > 0
     sensitivity: float = 1.  # in the L2 norm, > 0; of a clipped sum: the clip
+    symmetric = True
 
     def __post_init__(self):
         self.set_floats(0, inf, sigma=self.sigma, sensitivity=self.sensitivity)
@@ -152,6 +153,7 @@ class Laplace(Mechanism):
     `scale`. The quotient of the two is between 1e-100 and 1e100."""
     scale: float             # mean modulus of the noise, > 0
     sensitivity: float = 1.  # in the L1 norm, > 0
+    symmetric = True
 
     def __post_init__(self):
         self.set_floats(0, inf, scale=self.scale, sensitivity=self.sensitivity)
@@ -212,6 +214,7 @@ _MOST_EPS = 1e100        # Proved: nats of one step, so that sums stay finite
 class RandomizedResponse(FiniteMechanism):
     "One bit, told truly with probability e^eps/(1 + e^eps)."
     eps: float  # >= 0, nats
+    symmetric = True
 
     def __post_init__(self):
         self.set_floats(0, _MOST_EPS, '[)', eps=self.eps)
@@ -232,6 +235,7 @@ class ApproxDP(FiniteMechanism):
     "Any step known to be (eps, delta)-DP and no more [SP Remark 2.10]."
     eps: float    # >= 0, nats
     delta: float  # in [0, 1): mass of an infinite loss
+    symmetric = True
 
     def __post_init__(self):
         self.set_floats(0, _MOST_EPS, '[)', eps=self.eps)
@@ -257,7 +261,6 @@ class Discrete(FiniteMechanism):
     "A pair of probability vectors: the law of the output with a record, and without."
     p: tuple  # with the record: probabilities in [0, 1] that sum to 1 (within 1e-12)
     q: tuple  # without: likewise, a vector of the length of p
-    symmetric = False
 
     def __post_init__(self):
         for name in ('p', 'q'):
@@ -293,6 +296,7 @@ class DiscreteGaussian(FiniteMechanism):
     noise: probability proportional to e^{-x^2/2 sigma^2} (Canonne et al. 2020)."""
     sigma: float          # about the noise std, in (0, 800], more than sensitivity/64
     sensitivity: int = 1  # an integer >= 1
+    symmetric = True
 
     def __post_init__(self):
         self.set_floats(0, _MAX_SIGMA, '(]', sigma=self.sigma)
@@ -316,6 +320,7 @@ class DiscreteLaplace(FiniteMechanism):
     (two-sided geometric) noise: probability proportional to e^{-|x|/scale}."""
     scale: float          # about the mean modulus of the noise, > 0
     sensitivity: int = 1  # an integer, 1 <= sensitivity <= 10000
+    symmetric = True
 
     def __post_init__(self):
         self.set_floats(0, _MAX_SCALE, scale=self.scale)
