@@ -16,8 +16,8 @@ from numbers import Real
 import numpy as np
 
 from . import checks
-from .contour import epsilon
-from .prv_fft import delta
+from .mechanisms import epsilon
+from .mechanisms import delta
 from .accounting import Budget
 from .checks import patch
 from .contour import ContourAccountant
