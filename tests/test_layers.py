@@ -39,6 +39,10 @@ THEIRS = {
     "_asdict", "_replace", "_fields",   # of a NamedTuple
     "_repr_html_", "_repr_mimebundle_", # of a notebook's display
     "_is_last_step_skipped",            # Opacus has no other name for it
+    "_maybe_compose",                   # what a dp_accounting accountant defines
+    "_getframe", "_exit",               # of sys and os
+    "_prec", "_to_mpf",                 # of mpmath and python-flint
+    "_shown",                           # of the page that a browser test looks at
 }
 
 def below(module):
