@@ -25,14 +25,15 @@ from .mechanisms import Accountant
 from .numerics import LEGENDRE50, ULP, bisect
 from .plrv import Bounds, as_composition
 from .saddlepoint import (
-    FACTORIAL, FAR_STDS, ODD_FACTORIAL, P_INF_ROUNDING, SMALLEST_DOUBLE, THIRD, TINY,
+    FACTORIAL, FAR_STDS, P_INF_ROUNDING, SMALLEST_DOUBLE, THIRD, TINY,
     MomentsAccountant, TiltedAccountant, check_series_order, clt_log_delta, cumulant_powers)
 
-# %% ../nbs/03_edgeworth.ipynb #3aaed3a3
+# %% ../nbs/03_edgeworth.ipynb #06b43f9a
 # Proved: change one and a theorem is broken.
 KERNEL_CURVE = 1.7          # 2 pi t |Psi(t)| <= 1 + this t^2, Psi Prawitz's kernel
 CHORD = 8                   # a function is off its chord by at most step^2/8 sup|f''|
 CRAMER = 1.0865             # |He_j(x)| e^{-x^2/2} <= |He_j(x)| e^{-x^2/4} <= this sqrt(j!)
+NORMAL_4, NORMAL_8 = 3, 105 # E N^4 and E N^8 of a standard normal variable
 FOURTH = 4                  # the fourth derivative at 0, a remainder's order
 # Rounding: may grow, never shrink.
 ANGLE_ULPS = 16             # of an angle u E[L]/std, and of the transform
@@ -257,7 +258,7 @@ def _distance(plrv, mean, std, g, u):
     noise = np.abs(f)*np.expm1(np.minimum(doubt, LARGEST_EXPONENT)) + GRID_ROUNDING
     return np.abs(f - g.at(u)) + noise
 
-# %% ../nbs/03_edgeworth.ipynb #389c9630
+# %% ../nbs/03_edgeworth.ipynb #f8aeac6f
 class _Cells(NamedTuple):
     origin: float        # the integral of |f - g|/u up to the first cell
     ends: np.ndarray     # where each cell ends
@@ -266,8 +267,8 @@ class _Cells(NamedTuple):
 def _cells(u, h, size, lambda_4):
     "Bounds on the integral of |f - g|/u over the grid's cells, from |f - g| on the grid."
     step = u[1]
-    C2 = 1 + sqrt(ODD_FACTORIAL[2])*size
-    C4 = ODD_FACTORIAL[2] + lambda_4 + sqrt(ODD_FACTORIAL[4])*size
+    C2 = 1 + sqrt(NORMAL_4)*size
+    C4 = NORMAL_4 + lambda_4 + sqrt(NORMAL_8)*size
     cells = (h[1:] + h[:-1])/2 + step**2/CHORD*np.minimum(C2, u[1:]**2/2*C4)
     first = max(int(TAYLOR_END/step), 1)
     origin = C4/(FOURTH*FACTORIAL[4])*u[first]**FOURTH
