@@ -88,9 +88,9 @@ def step_moments(
     mixed = sum(k*p.abs_moment(0., 1)*p.cumulants(0.)[1] for p, k in parts)/n/var**THREE_HALVES
     return StepMoments(n, (-1 if null else 1)*third/var**THREE_HALVES, K3, K4, K3 + mixed)
 
-# %% ../nbs/03a_berry_esseen.ipynb #23169727
+# %% ../nbs/03a_berry_esseen.ipynb #99499b18
 def berry_esseen(
-    n, K3,  # number of steps, >= 1, all the same, and their standardised third absolute moment, >= 1
+    n, K3,  # number of equal steps, >= 1, and their standardised third absolute moment, >= 1
 ):          # bound on sup |F - Phi|
     "The Berry-Esseen bound for identical steps (Shevtsova 2013)."
     return min(c*(K3 + a) for c, a in SHEVTSOVA)/sqrt(n)
