@@ -7,7 +7,7 @@ __all__ = ['StandardCumulants', 'standard_cumulants', 'hermite_series', 'edgewor
            'TiltedEdgeworth', 'transform_bound', 'EdgeworthInterval']
 
 # %% ../nbs/03_edgeworth.ipynb #6c410013
-from math import inf, log, pi, sqrt
+from math import inf, pi, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -137,8 +137,7 @@ class EdgeworthAccountant(Accountant):
         super().__init__(mechanism)
         check_series_order(0, order)
         self.order = order
-        for plrv in self.directions:
-            plrv.largest_tilt              # is the noise large enough?
+        _ = [plrv.largest_tilt for plrv in self.directions]    # is the noise large enough?
         self.sequences = {
             plrv: _Sequences(*(standard_cumulants(plrv, order, null) for null in (False, True)))
             for plrv in self.directions if plrv.ess_sup > 0}
