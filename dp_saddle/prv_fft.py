@@ -6,8 +6,8 @@
 __all__ = ['SHARES', 'FFT_ULPS', 'MASS_ROUNDING', 'SMALLEST', 'TINY', 'LARGEST_LOG', 'fft_rounding',
            'LogTransform', 'log_transform', 'sum_on_circle', 'decaying_sums', 'GridCurve',
            'Cells', 'on_grid', 'Band', 'PRVAccountant', 'infinite_part',
-           'FourierAccountant', 'fourier_tail', 'find_roots', 'ReplaceOneLoss',
-           'without_replacement', 'with_replacement']
+           'FourierAccountant', 'fourier_tail', 'ReplaceOneLoss', 'without_replacement',
+           'with_replacement']
 
 # %% ../nbs/04_prv_fft.ipynb #d22ad069
 from decimal import ROUND_UP
@@ -22,7 +22,7 @@ from . import checks
 from .checks import patch
 from .losses import NodeLoss, increment_noise, increments
 from .mechanisms import Accountant
-from .numerics import ULP, round_outwards
+from .numerics import ULP, find_roots, round_outwards
 from .plrv import ComposedLoss
 from .tilting import MomentsAccountant
 
@@ -447,73 +447,6 @@ def fourier_tail(
             return exp(steps*np.log1p(2*q*q*(lam + 1)*lam/s2) - L*L/2), True
     estimate = steps*q*q*(lam + 1)*lam/((1 - q)*s2) - L*L/2
     return exp(min(estimate, LARGEST_LOG)), False
-
-# %% ../nbs/04_prv_fft.ipynb #2c3bff66
-# Rounding: may grow, never shrink.
-_ROOT_ULPS = 4                                             # the width of a bracket at the end
-_NORMAL = np.finfo(float).tiny                             # the smallest double with all digits
-# Tuning: only time and width depend on it.
-_MAX_CUTS = 2046                                           # so many halvings reach any double
-
-class _Brackets(NamedTuple):
-    "Ends a and b, and c, the end that was lost last; what f is there."
-    a: np.ndarray
-    b: np.ndarray
-    c: np.ndarray
-    fa: np.ndarray
-    fb: np.ndarray
-    fc: np.ndarray
-
-def _where_to_cut(brackets, least):
-    "The share of the way from a to b at which to cut, not nearer to an end than half of `least`."
-    a, b, c, fa, fb, fc = brackets
-    x, y, alpha = (a - b)/(c - b), (fa - fb)/(fc - fb), (c - a)/(b - a)
-    safe = (1 - np.sqrt(1 - x) < y) & (y < np.sqrt(x))
-    parabola = fa/(fa - fb)*fc/(fc - fb) - alpha*fa/(fc - fa)*fb/(fb - fc)
-    margin = least/2/np.abs(b - a)
-    return np.clip(np.where(safe, parabola, .5), margin, 1 - margin)
-
-# %% ../nbs/04_prv_fft.ipynb #3508a5d5
-def _cut(brackets, f, args, least):
-    "Narrower brackets."
-    a, b, _, fa, fb, _ = brackets
-    x = a + _where_to_cut(brackets, least)*(b - a)
-    fx = f(x, *args)
-    same = np.sign(fx) == np.sign(fa)
-    def kept(p, q): return np.where(same, p, q)
-    return _Brackets(x, kept(b, a), kept(a, b), fx, kept(fb, fa), kept(fa, fb))
-
-def _roots(brackets):
-    "The better end of each, or nan; the width at which to stop; is there more to do?"
-    a, b, _, fa, fb, _ = brackets
-    nearer = np.abs(fa) < np.abs(fb)
-    best, miss = np.where(nearer, a, b), np.abs(np.where(nearer, fa, fb))
-    least = np.abs(best)*(_ROOT_ULPS*ULP) + _ROOT_ULPS*_NORMAL
-    exact, apart = miss <= _NORMAL, np.sign(fa)*np.sign(fb) < 0
-    more = ~exact & apart & (np.abs(b - a) >= least)
-    return np.where(exact | apart, best, np.nan), least, more
-
-# %% ../nbs/04_prv_fft.ipynb #d7181811
-def find_roots(
-    f,        # f(x, *args), elementwise, of 1-d arrays
-    low,      # ends of brackets, any shape
-    high,     # the other ends, shape of low: f has the other sign there, or is 0
-    args=(),  # arrays, shape of low
-):            # x with f(x, *args) = 0, shape of low; nan where f has one sign at both ends
-    "All roots at once, each to a few units in the last place (Chandrupatla 1997)."
-    shape, (low, high, *args) = np.shape(low), (np.ravel(v) for v in (low, high, *args))
-    roots, left = np.full(low.shape, np.nan), np.arange(low.size)
-    end = f(high, *args)
-    brackets = _Brackets(low, high, high, f(low, *args), end, end)
-    with np.errstate(all='ignore'):                            # the first cut is in the middle
-        for _ in range(_MAX_CUTS):
-            roots[left], least, more = _roots(brackets)
-            if not more.any():
-                break
-            left, args = left[more], [v[more] for v in args]
-            brackets = _Brackets(*(v[more] for v in brackets))
-            brackets = _cut(brackets, f, args, least[more])
-    return roots.reshape(shape)
 
 # %% ../nbs/04_prv_fft.ipynb #0fec207b
 class ReplaceOneLoss(NodeLoss):
