@@ -17,9 +17,9 @@ from scipy.integrate import quad
 from scipy.special import exp1, gamma, gammaincc
 
 from .checks import patch
-from .numerics import LEGENDRE16
+from .numerics import LEGENDRE16, TINY
 from .plrv import as_composition
-from .saddlepoint import FACTORIAL, TINY
+from .saddlepoint import FACTORIAL
 from .tilting import BERRY_ESSEEN, lyapunov_sum
 
 # %% ../nbs/02b_berry_esseen.ipynb #7743e052

@@ -19,16 +19,31 @@ from scipy.special import gamma, log_ndtr, ndtr
 
 from . import checks
 from dp_saddle.berry_esseen import (
-    FREQUENCIES, PER_OCTAVE, PRAWITZ_SUP, half_moment, log_decay, smallest_moment_bound,
-    upper_gamma)
+    FREQUENCIES,
+    PER_OCTAVE,
+    PRAWITZ_SUP,
+    half_moment,
+    log_decay,
+    smallest_moment_bound,
+    upper_gamma,
+)
 from .checks import patch
 from .mechanisms import Accountant
-from .numerics import LEGENDRE50, ULP, bisect
-from .plrv import Bounds, as_composition
+from .numerics import LEGENDRE50, TINY, ULP, bisect
+from .plrv import MASS_ERROR, Bounds, as_composition
 from dp_saddle.saddlepoint import (
-    FACTORIAL, P_INF_ROUNDING, THIRD, TINY, TiltedAccountant, check_series_order,
-    cumulant_powers)
-from .tilting import FAR_STDS, SMALLEST_DOUBLE, MomentsAccountant, clt_log_delta
+    FACTORIAL,
+    THIRD,
+    TiltedAccountant,
+    check_series_order,
+    cumulant_powers,
+)
+from dp_saddle.tilting import (
+    FAR_STDS,
+    SMALLEST_DOUBLE,
+    MomentsAccountant,
+    clt_log_delta,
+)
 
 # %% ../nbs/03_edgeworth.ipynb #06b43f9a
 # Proved: change one and a theorem is broken.
@@ -162,7 +177,7 @@ def delta_of(self:EdgeworthAccountant, plrv, eps, floor):
     p = plrv.p_inf
     value = self._value(plrv, eps) if plrv in self.sequences else 0*eps + p
     value = np.where(eps < plrv.ess_sup, value, p)
-    return 0*eps + p*(1 - P_INF_ROUNDING), value, 1 + 0*eps
+    return 0*eps + p*(1 - MASS_ERROR), value, 1 + 0*eps
 
 # %% ../nbs/03_edgeworth.ipynb #077c419e
 @patch
@@ -390,7 +405,7 @@ def _null_tail(self:EdgeworthInterval, plrv, eps):
 def delta_of(self:EdgeworthInterval, plrv, eps, floor):
     "(lower, estimate, upper) of delta in one direction, at a 1-d array eps."
     p = plrv.p_inf
-    p_low, p_up = p*(1 - P_INF_ROUNDING), p*(1 + P_INF_ROUNDING)
+    p_low, p_up = p*(1 - MASS_ERROR), p*(1 + MASS_ERROR)
     if plrv not in self.sequences:
         return 0*eps + p_low, 0*eps + p, 0*eps + p_up
     y_low, y, y_up = self._loss_tail(plrv, eps)
