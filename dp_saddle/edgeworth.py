@@ -19,31 +19,15 @@ from scipy.special import gamma, log_ndtr, ndtr
 
 from . import checks
 from dp_saddle.berry_esseen import (
-    FREQUENCIES,
-    PER_OCTAVE,
-    PRAWITZ_SUP,
-    half_moment,
-    log_decay,
-    smallest_moment_bound,
-    upper_gamma,
-)
+    FREQUENCIES, PER_OCTAVE, PRAWITZ_SUP, half_moment, log_decay, smallest_moment_bound,
+    upper_gamma)
 from .checks import patch
 from .mechanisms import Accountant
-from .numerics import LEGENDRE50, TINY, ULP, bisect
+from .numerics import LEGENDRE50, SMALLEST, TINY, ULP, bisect
 from .plrv import MASS_ERROR, Bounds, as_composition
-from dp_saddle.saddlepoint import (
-    FACTORIAL,
-    THIRD,
-    TiltedAccountant,
-    check_series_order,
-    cumulant_powers,
-)
-from dp_saddle.tilting import (
-    FAR_STDS,
-    SMALLEST_DOUBLE,
-    MomentsAccountant,
-    clt_log_delta,
-)
+from .saddlepoint import (
+    FACTORIAL, THIRD, TiltedAccountant, check_series_order, cumulant_powers)
+from .tilting import FAR_STDS, MomentsAccountant, clt_log_delta
 
 # %% ../nbs/03_edgeworth.ipynb #06b43f9a
 # Proved: change one and a theorem is broken.
@@ -412,7 +396,7 @@ def delta_of(self:EdgeworthInterval, plrv, eps, floor):
     x_low, x, x_up = self._null_tail(plrv, eps)
     grow = np.exp(np.minimum(eps, LARGEST_EPS))
     low = np.maximum(y_low - np.minimum(grow*x_up, y_up), 0)
-    up = np.maximum(y_up - grow*x_low, SMALLEST_DOUBLE)
+    up = np.maximum(y_up - grow*x_low, SMALLEST)
     low = low*(1 - DELTA_ROUNDING) + p_low
     up = np.minimum(up*(1 + DELTA_ROUNDING) + p_up, 1)
     return low, np.clip(y - grow*x + p, low, up), up

@@ -20,11 +20,7 @@ from .checks import patch
 from .mechanisms import Accountant
 from .numerics import SMALLEST, TINY, ULP, log_chernoff_factor
 from .plrv import MASS_ERROR, Bounds, GaussianLoss, as_composition, log_phi_gap
-from dp_saddle.saddlepoint import (
-    TiltedAccountant,
-    cgf_and_cumulants,
-    check_tilts,
-)
+from .saddlepoint import TiltedAccountant, cgf_and_cumulants, check_tilts
 
 # %% ../nbs/02a_tilting.ipynb #17eaaed5
 # Proved: change one and a theorem is broken.
