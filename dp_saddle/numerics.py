@@ -204,7 +204,7 @@ def invert(
     rtol=RTOL,     # relative width to stop at, >= 0
     atol=TINY,     # or this, > 0: the root may be 0
 ):                 # a Crossing
-    "Where a falling function goes through 0: a proved bracket, narrowed as Chandrupatla (1997) does."
+    "Where a falling function goes through 0: a proved bracket (Chandrupatla 1997)."
     left, right = _asked(miss, low), None
     if left.miss <= 0:
         return Crossing(left.x, left.x)
