@@ -6,10 +6,14 @@
 __all__ = ['mechanism_of', 'best_accountant', 'epsilon', 'delta', 'Run', 'dpsgd', 'Table', 'compare']
 
 # %% ../nbs/06_accounting.ipynb #9073f078
-import html, time, warnings
+import html
+import time
+import warnings
 from dataclasses import dataclass
 from math import ceil, exp, inf, log, sqrt
+
 import numpy as np
+
 from . import checks
 from .contour import ContourAccountant
 from .edgeworth import EdgeworthAccountant, EdgeworthInterval, TiltedEdgeworth
@@ -18,8 +22,7 @@ from .mechanisms import Gaussian, PoissonSubsampled
 from .plrv import PLRV, Bounds, ComposedLoss
 from .prv_fft import FourierAccountant, PRVAccountant
 from .prv_fft import TiltedFFT, connect_the_dots
-from .saddlepoint import (
-    GaussianLimit, MomentsAccountant, SaddlePointCLT, SaddlePointMSD)
+from .saddlepoint import GaussianLimit, MomentsAccountant, SaddlePointCLT, SaddlePointMSD
 
 # %% ../nbs/06_accounting.ipynb #9da777da
 # Rounding: may shrink, never grow; a count of steps this near above a whole number is that number.
@@ -213,8 +216,8 @@ class Table(list):
 
     def __repr__(self):
         lines = [self._columns()] + [list(row.values()) for row in self]
-        widths = [max(len(str(cell)) for cell in column) for column in zip(*lines)]
-        padded = [[str(v).ljust(w) for v, w in zip(line, widths)] for line in lines]
+        widths = [max(len(str(cell)) for cell in column) for column in zip(*lines, strict=False)]
+        padded = [[str(v).ljust(w) for v, w in zip(line, widths, strict=False)] for line in lines]
         return '\n'.join('  '.join(line).rstrip() for line in padded)
 
     def _repr_html_(self):
@@ -246,7 +249,7 @@ def _row(method, worth, mechanism, delta, eps):
         cells, worth = ['']*len(Bounds._fields), f'not for this run: {error}'[:_SHOWN_OF_AN_ERROR]
     seconds = f'{time.perf_counter() - start:.3f}'
     names = ('accountant', 'lower', 'estimate', 'upper', 'seconds', 'worth')
-    return dict(zip(names, [method.__name__, *cells, seconds, worth]))
+    return dict(zip(names, [method.__name__, *cells, seconds, worth], strict=True))
 
 # %% ../nbs/06_accounting.ipynb #e08caf8d
 def compare(

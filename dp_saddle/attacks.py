@@ -6,10 +6,12 @@
 __all__ = ['tradeoff', 'tpr', 'advantage', 'bayes_risk', 'GDP', 'gdp']
 
 # %% ../nbs/06b_attacks.ipynb #c9e228b1
-from math import exp, inf
+from math import inf
 from typing import NamedTuple
+
 import numpy as np
 from scipy.interpolate import CubicSpline
+
 from . import checks
 from .accounting import best_accountant, delta
 from .contour import composed_atoms

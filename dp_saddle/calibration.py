@@ -6,11 +6,14 @@
 __all__ = ['calibrate']
 
 # %% ../nbs/06a_calibration.ipynb #64e2b5b4
-import inspect, warnings
+import inspect
+import warnings
 from bisect import bisect_left
 from math import copysign, exp, inf, log
 from typing import NamedTuple
+
 from scipy.optimize import brentq
+
 from . import checks
 from .accounting import best_accountant, epsilon, mechanism_of
 from .attacks import gdp

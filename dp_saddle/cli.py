@@ -6,9 +6,13 @@
 __all__ = ['main']
 
 # %% ../nbs/06e_cli.ipynb #ecbc29cc
-import argparse, json, sys, warnings
+import argparse
+import json
+import sys
+import warnings
 from decimal import ROUND_CEILING, ROUND_FLOOR
 from math import inf
+
 from . import __version__
 from .accounting import best_accountant, compare, epsilon
 from .calibration import calibrate

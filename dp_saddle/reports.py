@@ -9,7 +9,9 @@ __all__ = ['report', 'plot_curve', 'plot_steps', 'plot_tradeoff', 'plot_rdp']
 import json
 from decimal import ROUND_CEILING, ROUND_FLOOR
 from math import inf
+
 import numpy as np
+
 from . import __version__, checks
 from .accounting import Run, best_accountant, epsilon, mechanism_of
 from .attacks import advantage, tradeoff
@@ -76,13 +78,14 @@ def _facts(run, bounds, delta, unit, released):
 # %% ../nbs/06d_reports.ipynb #00280cd6
 def _text(facts):
     "The facts in sentences."
-    eps, unit, interval = facts['epsilon'], facts['unit'], facts['certified interval']
+    eps, unit = facts['epsilon'], facts['unit']
     up = round_outwards(eps, ROUND_CEILING, _DIGITS)
-    ends = [round_outwards(*end) for end in zip(interval, (ROUND_FLOOR, ROUND_CEILING))]
+    low, high = facts['certified interval']
+    ends = f"{round_outwards(low, ROUND_FLOOR)}, {round_outwards(high, ROUND_CEILING)}"
     gain = round_outwards(facts['advantage of an attacker'], ROUND_CEILING, _FEWER)
     text = (
         f"Each {unit} is protected with ({up}, {facts['delta']:g})-differential privacy under "
-        f"{facts['neighbours']}: eps is certified to lie in [{', '.join(ends)}] "
+        f"{facts['neighbours']}: eps is certified to lie in [{ends}] "
         f"for {facts['mechanism']}. Sampling: {facts['sampling']}. No attacker's true positive "
         f"rate exceeds his false positive rate by more than {gain}. "
         f"The guarantee covers {facts['covers']}; batch and data set sizes used for scaling "

@@ -6,20 +6,22 @@
 __all__ = ['epsilon_after', 'to_steps', 'from_steps', 'read_run', 'Budget']
 
 # %% ../nbs/06c_schedules.ipynb #9817fad9
-import difflib, json, warnings
+import difflib
+import json
+import warnings
 from collections import Counter
 from dataclasses import fields
 from math import ceil, inf
 from pathlib import Path
+
 import numpy as np
-from . import checks
+
+from . import checks, mechanisms
 from .accounting import Run, epsilon, mechanism_of
 from .checks import Saved, patch
 from .contour import ContourAccountant
 from .individual import LossFamily, upper_epsilon
-from .mechanisms import (
-    ApproxDP, Composition, Discrete, DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace,
-    Mechanism, PoissonSubsampled, PureDP, RandomizedResponse)
+from .mechanisms import Composition, Mechanism, PoissonSubsampled
 
 # %% ../nbs/06c_schedules.ipynb #3d50fba7
 # Tuning: only time and memory depend on it.
@@ -87,7 +89,7 @@ def _prefixes(kinds, which, delta):
     return out
 
 def _alone(kinds, counts, delta):
-    run = Composition(tuple((m, int(n)) for m, n in zip(kinds, counts) if n))
+    run = Composition(tuple((m, int(n)) for m, n in zip(kinds, counts, strict=True) if n))
     with warnings.catch_warnings():
         warnings.simplefilter('ignore')          # wide bounds are met by those of later prefixes
         return ContourAccountant(run).epsilon(delta).upper
@@ -113,9 +115,9 @@ def epsilon_after(
     return np.minimum.accumulate(_prefixes(kinds, which, delta)[::-1])[::-1]
 
 # %% ../nbs/06c_schedules.ipynb #0279b6c3
-_KINDS = {c.__name__: c for c in (
-    Gaussian, Laplace, RandomizedResponse, PureDP, ApproxDP, Discrete, DiscreteGaussian,
-    DiscreteLaplace)}
+_KINDS = {name: getattr(mechanisms, name) for name in (
+    'Gaussian', 'Laplace', 'RandomizedResponse', 'PureDP', 'ApproxDP', 'Discrete',
+    'DiscreteGaussian', 'DiscreteLaplace')}
 
 def _known(name, names, what):
     "The name, if it is one of these."

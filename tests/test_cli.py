@@ -35,7 +35,7 @@ def test_the_first_example_of_the_readme_is_the_command():
 def test_readme_prints_what_it_says(line, shown):
     said, done = shown.split(), dp_saddle(*shlex.split(line)[1:]).stdout.split()
     assert said and len(said) == len(done)
-    for a, b in zip(said, done):
+    for a, b in zip(said, done, strict=True):
         same = a == b or float(a.rstrip(':')) == pytest.approx(float(b.rstrip(':')), rel=1e-6)
         assert same                                                      # calibrated to 1e-6
 

@@ -185,22 +185,24 @@ def test_runs_in_yaml(tmp_path):
     with pytest.raises(ValueError, match='evil.yaml'):
         read_run(path)
 
-GAUSSIAN = '"mechanism": "Gaussian"'
+def one(parameters=''):
+    "A file of one Gaussian step."
+    return '{"steps": [{"mechanism": "Gaussian"' + (parameters and ', ' + parameters) + '}]}'
 
 @pytest.mark.parametrize('text, message', [
     ('{"steps": [{"mechanism": "Gausian", "sigma": 1}]}', "did you mean 'Gaussian'"),
-    ('{"steps": [{%s, "sigma": 1, "rates": 0.1}]}' % GAUSSIAN, "did you mean 'rate'"),
+    (one('"sigma": 1, "rates": 0.1'), "did you mean 'rate'"),
     ('{"step": []}', "did you mean 'steps'"),
     ('{"steps": 3}', 'steps must be a list'),
     ('{"steps": [3]}', 'step 0 must be a mapping'),
     ('{"steps": [{"sigma": 1}]}', 'mechanism of step 0'),
     ('{"steps": [{"mechanism": ["Gaussian"], "sigma": 1}]}', 'mechanism of step 0'),
-    ('{"steps": [{%s}]}' % GAUSSIAN, "step 0: .*sigma"),
-    ('{"steps": [{%s, "sigma": -1}]}' % GAUSSIAN, 'step 0: sigma must'),
-    ('{"steps": [{%s, "sigma": 1, "count": 1.5}]}' % GAUSSIAN, 'step 0: count must'),
-    ('{"steps": [{%s, "sigma": 1, "rate": 2}]}' % GAUSSIAN, 'step 0: rate must'),
-    ('{"steps": [{%s, "sigma": 1, "rate": true}]}' % GAUSSIAN, 'rate'),
-    ('{"steps": [{%s, "sigma": 1, "sigma": 5}]}' % GAUSSIAN, "'sigma' is given twice"),
+    (one(), "step 0: .*sigma"),
+    (one('"sigma": -1'), 'step 0: sigma must'),
+    (one('"sigma": 1, "count": 1.5'), 'step 0: count must'),
+    (one('"sigma": 1, "rate": 2'), 'step 0: rate must'),
+    (one('"sigma": 1, "rate": true'), 'rate'),
+    (one('"sigma": 1, "sigma": 5'), "'sigma' is given twice"),
     ('[1]', 'mapping'),
     ('{', 'run.json'),
     ('{}', 'steps must be a list'),
