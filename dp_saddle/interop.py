@@ -18,7 +18,7 @@ import numpy as np
 from . import checks
 from .mechanisms import epsilon
 from .mechanisms import delta
-from .accounting import Budget
+from .schedules import Budget
 from .checks import patch
 from .contour import ContourAccountant
 from .individual import RDPFilter
