@@ -13,8 +13,7 @@ import numpy as np
 from scipy.interpolate import CubicSpline
 
 from . import checks
-from .mechanisms import delta
-from .accounting import best_accountant
+from .accounting import best_accountant, delta
 from .contour import composed_atoms
 from .individual import dominating_mu, gaussian_above
 from .losses import FiniteLoss

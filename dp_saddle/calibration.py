@@ -15,8 +15,7 @@ from typing import NamedTuple
 from scipy.optimize import brentq
 
 from . import checks
-from .mechanisms import epsilon
-from .accounting import best_accountant, mechanism_of
+from .accounting import best_accountant, epsilon, mechanism_of
 from .attacks import gdp
 from .checks import patch
 from .mechanisms import Gaussian, Mechanism

@@ -14,8 +14,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR
 from math import inf
 
 from . import __version__
-from .mechanisms import epsilon
-from .accounting import best_accountant, compare
+from .accounting import best_accountant, compare, epsilon
 from .calibration import calibrate
 from .mechanisms import Gaussian, PoissonSubsampled
 from .numerics import round_outwards

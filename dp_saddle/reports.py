@@ -13,8 +13,7 @@ from math import inf
 import numpy as np
 
 from . import __version__, checks
-from .mechanisms import epsilon
-from .accounting import Run, best_accountant, mechanism_of
+from .accounting import Run, best_accountant, epsilon, mechanism_of
 from .attacks import advantage, tradeoff
 from .mechanisms import Mechanism
 from .numerics import round_outwards

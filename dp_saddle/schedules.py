@@ -17,8 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from . import checks, mechanisms
-from .mechanisms import epsilon
-from .accounting import Run, mechanism_of
+from .accounting import Run, epsilon, mechanism_of
 from .checks import Saved, patch
 from .contour import ContourAccountant
 from .individual import LossFamily, upper_epsilon
