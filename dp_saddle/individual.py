@@ -366,7 +366,7 @@ def _restore(self:IndividualAccountant, counts, steps):
 
 # %% ../nbs/05b_individual.ipynb #3fb088d3
 def individual_epsilon(
-    norms,         # gradient norms after clipping, in [0, clip], shape (records, steps); may be dask
+    norms,         # gradient norms after clipping, in [0, clip], shape (records, steps); or dask
     *, delta,      # in (0, 1)
     sigma,         # noise std over the clip, >= .1
     clip,          # clipping norm, > 0
