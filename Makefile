@@ -82,7 +82,7 @@ lab: .venv/lab.stamp  ## open the notebooks in JupyterLab
 	$(BIN)/jupyter-lab $(if $(filter 0,$(shell id -u)),--allow-root) nbs  # root only in a container
 
 export: .venv/test.stamp  ## write the library from the notebooks
-	$(BIN)/nbdev_export
+	$(BIN)/python docs/export.py
 	$(BIN)/nbdev_clean
 
 readme: .venv/test.stamp  ## write README.md from nbs/index.ipynb

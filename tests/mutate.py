@@ -1,18 +1,28 @@
-"""A wrong formula breaks its chapter: one small mistake at a time is put into a copy of the library,
+"""A wrong formula breaks its chapter: one small mistake at a time is put into a copy of the
+library,
 and something must notice.
 
-A mutant is one edit: inside a function + and -, * and /, ** and *, comparisons turned round, `and` and
-`or`, min and max, exp and expm1, log and log1p exchanged; 0, 1, 2 or 1/2 changed; a condition negated;
-a `not` or a minus dropped; the first two parts of a returned tuple exchanged. At the head of a module a
-proved constant is moved by a tenth, and a rounding allowance, which may grow and never shrink, is made a
+A mutant is one edit: inside a function + and -, * and /, ** and *, comparisons turned round, `and`
+and
+`or`, min and max, exp and expm1, log and log1p exchanged; 0, 1, 2 or 1/2 changed; a condition
+negated;
+a `not` or a minus dropped; the first two parts of a returned tuple exchanged. At the head of a
+module a
+proved constant is moved by a tenth, and a rounding allowance, which may grow and never shrink, is
+made a
 hundred times smaller. Tuning numbers are left alone: only time and width depend on them. Errors,
 warnings, annotations and defaults that carry a comment stay.
 
-A module's mutants, in the order of its lines, are cut into --count strata of one size; the seed draws one
-of each. It is killed by the first that fails of: an import and one answer; the chapter's cells in order,
-the exported ones as mutated; the module's tests; the chapters and tests that build on it. So is one that
-takes --slack times as long as the library itself (timed when first needed). Survivors are listed with
-their lines, to be looked at one by one: equivalent to what was there, an allowance that shows nowhere, or
+A module's mutants, in the order of its lines, are cut into --count strata of one size; the seed
+draws one
+of each. It is killed by the first that fails of: an import and one answer; the chapter's cells in
+order,
+the exported ones as mutated; the module's tests; the chapters and tests that build on it. So is one
+that
+takes --slack times as long as the library itself (timed when first needed). Survivors are listed
+with
+their lines, to be looked at one by one: equivalent to what was there, an allowance that shows
+nowhere, or
 a gap in the tests. A finding goes where it belongs: into a comment beside the line, or into a test.
 The work tree is left as it is.
 """
@@ -40,7 +50,8 @@ ROOT = Path(__file__).resolve().parent.parent
 LIBRARY = ROOT/"dp_saddle"
 CHAPTERS = {p.stem.split("_", 1)[1]: p.name for p in sorted((ROOT/"nbs").glob("[0-9]*.ipynb"))}
 # What every mutant is judged by at the end, beside its own chapter and tests.
-BUILT_ON_IT = {"numerics": ["contour"], "plrv": ["contour"], "losses": ["contour"], "mechanisms": ["contour"]}
+BUILT_ON_IT = {"numerics": ["contour"], "plrv": ["contour"], "losses": ["contour"],
+               "mechanisms": ["contour"]}
 DRAWING = {"widgets", "interop", "cli", "reports"}      # judged by what they show, not by formulas
 MODULES = [name for name in CHAPTERS if name not in DRAWING]
 SMOKE = """import os, dp_saddle as d, dp_saddle.widgets
@@ -185,7 +196,8 @@ def limit_memory():
     resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
 
 def run(command, limit=None, mutant=None):
-    "(what failed, or nothing; seconds) of a command in a copy of the project, with the mutant in it."
+    """(what failed, or nothing; seconds) of a command in a copy of the project, with the mutant in
+    it."""
     junk = shutil.ignore_patterns(".*", "__pycache__", "papers", "docs", "build", "dist")
     with tempfile.TemporaryDirectory() as folder:
         shutil.copytree(ROOT, folder, ignore=junk, dirs_exist_ok=True)
@@ -267,7 +279,8 @@ def main():
                         help=f"of {', '.join(MODULES)}; default: all")
     for name, default, text in (("count", 20, "mutants per module"), ("seed", 1, "which of them"),
                                 ("jobs", 1, "how many at a time"), ("slack", 4, "see above")):
-        parser.add_argument(f"--{name}", type=int, default=default, help=f"{text}; default: {default}")
+        parser.add_argument(f"--{name}", type=int, default=default,
+                            help=f"{text}; default: {default}")
     parser.add_argument("--only", nargs="+", default=[], metavar="ID",
                         help="these mutants and no others, such as plrv:74:1")
     parser.add_argument("--chapter-only", action="store_true", help="no pytest")

@@ -580,7 +580,7 @@ def ask_formulas():
     for width in (0.0, 1e-3, 0.5):
         ask(
             f'spline_transform(complex, {width:g})',
-            lambda width=width: public('spline_transform')(tilts, width),
+            lambda width=width: public('Smoothing')(width).transform(tilts),
         )
     ask(
         'clt_log_delta',
@@ -772,7 +772,7 @@ def ask_individuals():
     "The cost of a run for each of its records."
     grid = np.geomspace(1.0, 100.0, 9)
     ask('norm_counts', lambda: public('norm_counts')(2 * NORMS, grid, 1.0, 2.0))
-    for k, (sigma, rate, repeats) in enumerate(
+    for _k, (sigma, rate, repeats) in enumerate(
         ((1.0, 0.1, 1), (2.0, 0.01, 100), (4.0, 1.0, 3), (0.6, 0.3, 1))
     ):
         about = f'sigma {sigma:g}, rate {rate:g}, {6*repeats} steps'

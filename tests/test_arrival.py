@@ -10,7 +10,6 @@ import tarfile
 import zipfile
 
 import pytest
-
 from test_project import ROOT, settings
 
 pytestmark = pytest.mark.arrival

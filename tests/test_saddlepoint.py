@@ -11,9 +11,9 @@ from dp_saddle import (ApproxDP, ContourAccountant, Discrete, Gaussian, Gaussian
                        MomentsAccountant, PLRV, PoissonSubsampled, PureDP, RandomizedResponse,
                        SaddlePointCLT, SaddlePointMSD, rdp)
 from dp_saddle.plrv import gaussian_log_delta
-from dp_saddle.saddlepoint import (saddle_pull, solve_increasing, TiltTable, moments_pull,
-                                   asymptotic_epsilon, asymptotic_saddle_point, lyapunov_sum,
-                                   msd_terms, saddle_point)
+from dp_saddle.saddlepoint import (
+    saddle_pull, solve_increasing, asymptotic_saddle_point, msd_terms, saddle_point)
+from dp_saddle.tilting import TiltTable, moments_pull, asymptotic_epsilon, lyapunov_sum
 
 S = lambda sigma, rate: PoissonSubsampled(base=Gaussian(sigma=sigma), rate=rate)
 RANDOM = json.load(open(FILE))

@@ -1,7 +1,9 @@
 """What users have written keeps working: the public signatures, as they were said last.
 
-`python tests/test_signatures.py` writes them anew, into tests/signatures.json: do so together with a line in
-CHANGELOG.md, and where a name or a parameter goes, with a deprecation (CONTRIBUTING.md says how)."""
+`python tests/test_signatures.py` writes them anew, into tests/signatures.json: do so together with
+a line in
+CHANGELOG.md, and where a name or a parameter goes, with a deprecation (CONTRIBUTING.md says
+how)."""
 import inspect
 import json
 from pathlib import Path
