@@ -12,10 +12,8 @@ from .tilting import GaussianLimit, MomentsAccountant, rdp, SaddlePointCLT
 from .edgeworth import EdgeworthAccountant, EdgeworthInterval, TiltedEdgeworth
 from .prv_fft import FourierAccountant, PRVAccountant, with_replacement, without_replacement
 from .tilted_fft import connect_the_dots, TiltedFFT
-from .individual import (
-    account_store, GDPFilter, GDPOdometer, individual_epsilon, IndividualAccountant,
-    IndividualGDPFilter, RDPFilter, RDPOdometer,
-)
+from .filters import GDPFilter, GDPOdometer, IndividualGDPFilter, RDPFilter, RDPOdometer
+from .individual import account_store, individual_epsilon, IndividualAccountant
 from .accounting import compare, delta, dpsgd, epsilon
 from .calibration import calibrate
 from .attacks import advantage, bayes_risk, gdp, tpr, tradeoff

@@ -15,7 +15,7 @@ from scipy.interpolate import CubicSpline
 from . import checks
 from .accounting import best_accountant, delta
 from .contour import composed_atoms
-from .individual import dominating_mu, gaussian_above
+from .batch import dominating_mu, gaussian_above
 from .losses import FiniteLoss
 from .plrv import gaussian_log_delta
 

@@ -20,7 +20,7 @@ from .accounting import delta, epsilon
 from .schedules import Budget
 from .checks import patch
 from .contour import ContourAccountant
-from .individual import RDPFilter
+from .filters import RDPFilter
 from dp_saddle.mechanisms import (
     ApproxDP, Composition, Discrete, DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace,
     PoissonSubsampled)

@@ -20,7 +20,7 @@ from . import checks, mechanisms
 from .accounting import Run, epsilon, mechanism_of
 from .checks import Saved, patch
 from .contour import ContourAccountant
-from .individual import LossFamily, upper_epsilon
+from .batch import LossFamily, upper_epsilon
 from .mechanisms import Composition, Mechanism, PoissonSubsampled
 
 # %% ../nbs/06c_schedules.ipynb #3d50fba7

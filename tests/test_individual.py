@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings, strategies as st
 from dp_saddle import Composition, ContourAccountant, Gaussian, GDPFilter, GDPOdometer, IndividualAccountant, IndividualGDPFilter, MomentsAccountant, PoissonSubsampled, RDPFilter, RDPOdometer, epsilon, individual_epsilon, rdp
-from dp_saddle.individual import account_store, gaussian_epsilon, norm_counts
+from dp_saddle.filters import gaussian_epsilon
+from dp_saddle.individual import account_store, norm_counts
 from oracles import gaussian
 
 pytestmark = pytest.mark.filterwarnings('error', 'ignore:The inplace keyword')       # the latter is dask's own
@@ -184,7 +185,7 @@ def test_a_failing_save_leaves_the_old_state(tmp_path, monkeypatch):
 WORK = """
 import sys
 from pathlib import Path
-from dp_saddle.individual import GDPFilter
+from dp_saddle.filters import GDPFilter
 state, released = Path(sys.argv[1]), open(sys.argv[2], 'a')
 f = GDPFilter(1.)
 if state.exists(): f.load(state)
@@ -440,7 +441,7 @@ def test_a_worker_killed_midway_changes_nothing(tmp_path, table, expected):
 
 def test_mixing_promises_nothing_for_wide_gaps():
     "Between neighbours that differ by pi i, log(1 - w + w e^u) is infinite at w = 1/2; where the bound is finite, it holds."
-    from dp_saddle.individual import mixing_bounds
+    from dp_saddle.batch import mixing_bounds
     assert mixing_bounds(np.array([[0.], [np.pi*1j]]))[0][0, 0] >= 1e300
     w = np.linspace(.01, .99, 99)
     for u in (.1, -1.4, 1.4j, .9 + .9j):
@@ -449,7 +450,7 @@ def test_mixing_promises_nothing_for_wide_gaps():
 
 def test_what_mixing_adds_is_added_where_steps_are_mixed_only():
     from types import SimpleNamespace
-    from dp_saddle.individual import tilted_sum
+    from dp_saddle.batch import tilted_sum
     family = SimpleNamespace(K=np.array([[.1, .2], [.3, .5]]), jump=np.array([[.05, .02], [.04, .01]]))
     counts, steps, spread = np.array([[3., 4.], [3., 4.]]), np.array([[3., 5.], [3., 5.]]), np.array([[0., 0.], [0., 1.]])
     plain, mixed = tilted_sum(family, counts, steps, spread)

@@ -32,7 +32,8 @@ BELOW = {
     "schedules": ("accounting", "batch"),
     "reports": ("attacks", "schedules"),
     "cli": ("calibration", "reports"),
-    "widgets": ("cli", "individual"),
+    "explorer": ("numerics", "checks"),
+    "widgets": ("cli", "individual", "explorer"),
     "interop": ("cli", "individual"),
 }
 # Underscored names that belong to Python or to a library, not to a module of ours.
