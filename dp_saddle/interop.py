@@ -135,7 +135,7 @@ class SaddleAccountant(OpacusHistory):
 
     def get_epsilon(self,
         delta,                                             # in (0, 1)
-        *, alphas=None, eps_error=None, delta_error=None,  # for Opacus' own accountants only
+        *, alphas=None, eps_error=None, delta_error=None,  # numbers that only Opacus' own accountants need
     ):                # eps >= 0, nats, rounded up; infinite after a step without noise
         "What was spent so far, under adding or removing one record."
         checks.real(0, 1, delta=delta)

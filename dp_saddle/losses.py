@@ -719,7 +719,7 @@ class FiniteLoss(_AtomicLoss):
     "The loss of a pair of probability vectors: its atoms are all there is."
     def __init__(self,
         logp,                    # log of P's probabilities, shape (j,), -inf where it has no mass
-        logq,                    # log of Q's, likewise
+        logq,                    # log of Q's, likewise, shape (j,)
         losses=None,             # logp - logq, nats, shape (j,), where it is known better
         loss_ulps=_FINITE_ULPS,  # what the losses may be off by, in ulp of 1, >= 0
         singular=None,           # masses where the other has none, P's and Q's, in [0, 1], if known
