@@ -12,12 +12,14 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from math import ceil, inf, log, pi
 from typing import NamedTuple
+
 import numpy as np
 from scipy.special import ndtri_exp
+
+from .checks import patch
 from .contour import ContourAccountant, Smoothing
 from .numerics import ULP, log_chernoff_factor, log_expm1
 from .plrv import ComposedLoss, LineValues, gaussian_log_delta
-from .checks import patch
 
 # %% ../nbs/05a_batch.ipynb #8450b05a
 # Proved: change one and a theorem is broken.
@@ -83,7 +85,7 @@ def _rows(self:LossFamily, used, shapes, one):
     "one(j), a tuple of arrays, for each loss j in use, as rows of arrays that are 0 elsewhere."
     out = [np.zeros((len(self.losses), *shape), kind) for shape, kind in shapes]
     for j in np.flatnonzero(used):
-        for array, row in zip(out, one(j)):
+        for array, row in zip(out, one(j), strict=True):
             array[j] = row
     return out
 
@@ -239,8 +241,8 @@ class RecordLines(NamedTuple):
 
     def shared(self, tilt):
         "(a LinePlan, the records that use it) for each different one, those of many nodes first."
-        plans = sorted(set(zip(self.h, self.nodes, self.width)), key=lambda plan: -plan[1])
-        for h, n, w in plans:
+        plans = set(zip(self.h, self.nodes, self.width, strict=True))
+        for h, n, w in sorted(plans, key=lambda plan: -plan[1]):
             same = (self.h == h) & (self.nodes == n) & (self.width == w)
             yield LinePlan(tilt, h, n, w), np.flatnonzero(same)
 
@@ -284,7 +286,7 @@ def _lines(family, i, mixed, used, K, eps, goal):
     excess = np.clip((tail - most)/Smoothing.pieces, 0, _MOST_WIDENED)
     w = np.minimum(_rounded_up(2/s*np.exp(excess)), min(_WIDEST, _WIDEST_TILT/t))
     w = np.where(tail > most, w, 0)
-    smoothed = [Smoothing(width).log_bound(t, last) for width, last in zip(w, s)]
+    smoothed = [Smoothing(width).log_bound(t, last) for width, last in zip(w, s, strict=True)]
     return RecordLines(h, n, w, tail + np.array(smoothed))
 
 # %% ../nbs/05a_batch.ipynb #ae19990d

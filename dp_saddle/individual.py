@@ -12,12 +12,21 @@ from contextlib import nullcontext
 from functools import lru_cache
 from math import ceil, inf, log, sqrt
 from pathlib import Path
+
 import numpy as np
 from scipy import fft
 from scipy.special import erf, erfc
+
 from . import checks
-from .batch import LossFamily, delta_bounds, dominating_mu, epsilon_bounds
-from .batch import mixing_bounds, split_steps, tilted_sum
+from dp_saddle.batch import (
+    LossFamily,
+    delta_bounds,
+    dominating_mu,
+    epsilon_bounds,
+    mixing_bounds,
+    split_steps,
+    tilted_sum,
+)
 from .checks import Saved, patch
 from .mechanisms import Gaussian, PoissonSubsampled
 from .numerics import ULP, log_chernoff_factor
@@ -25,9 +34,14 @@ from .plrv import Bounds
 
 # %% ../nbs/05b_individual.ipynb #69e87293
 # Until those who ask here for what has moved to `filters` and `batch` ask there.
-from .filters import GDPFilter, GDPOdometer, IndividualGDPFilter, RDPFilter  # noqa: F401
-from .filters import RDPOdometer  # noqa: F401
 from .batch import gaussian_above, upper_epsilon  # noqa: F401
+from dp_saddle.filters import (  # noqa: F401
+    GDPFilter,
+    GDPOdometer,
+    IndividualGDPFilter,
+    RDPFilter,
+    RDPOdometer,
+)
 
 # %% ../nbs/05b_individual.ipynb #14d6bb50
 # Proved: change one and a theorem is broken.
@@ -42,7 +56,8 @@ _RDP_ROUNDING = 1e-11            # of a Renyi divergence, relative
 _GRID_REACH = 100                # the noise grid ends at so many sigma
 _ROWS, _MU_ROWS = 1 << 14, 1 << 11   # records at a time
 _IN_PLACE = 1 << 22              # counts: from here on no copy is made for a step
-_POINTS = 1 << 16                # of the Fourier engine
+_POINTS, _LEAST_POINTS = 1 << 16, 16 # of the Fourier engine
+_KEPT_GRIDS = 4                  # tables of so many grids are kept
 
 # %% ../nbs/05b_individual.ipynb #04c6f2fb
 def _grid(sigma, sigma_grid):
@@ -95,7 +110,7 @@ def norm_counts(
     return np.concatenate(sums, axis=1).astype(float)
 
 # %% ../nbs/05b_individual.ipynb #acba0830
-@lru_cache(4)
+@lru_cache(_KEPT_GRIDS)
 def _families(grid, rate):
     "A LossFamily of the steps at these noises for each direction; rate 1 has but one."
     steps = [PoissonSubsampled(base=Gaussian(sigma=float(s)), rate=rate) for s in grid]
@@ -184,7 +199,7 @@ def _engine_epsilon(table, delta, grid, rate, engine, L, n):
     if engine == 'fourier':
         if L is not None:
             checks.real(0, inf, L=L)
-        checks.count(16, n=n)
+        checks.count(_LEAST_POINTS, n=n)
         out[1] = _fourier_epsilon(grid, rate, table, delta, out[2], L, n + n % 2)
     return out
 
@@ -366,7 +381,7 @@ def _restore(self:IndividualAccountant, counts, steps):
 
 # %% ../nbs/05b_individual.ipynb #3fb088d3
 def individual_epsilon(
-    norms,         # gradient norms after clipping, in [0, clip], shape (records, steps); may be dask
+    norms,         # gradient norms after clipping, in [0, clip], shape (records, steps); or dask
     *, delta,      # in (0, 1)
     sigma,         # noise std over the clip, >= .1
     clip,          # clipping norm, > 0
