@@ -151,7 +151,7 @@ class Mixed(NamedTuple):
     spread: np.ndarray  # of these: the sum of w(1 - w), at most; 0 where nothing is split
 
     def of(self, rows):
-        "Of these records only: indices, 1-d array."
+        "Of these records only: `rows`, a 1-d array of indices."
         return Mixed(self.counts[rows], self.steps[rows], self.spread[rows])
 
     def rounded(self, which):
@@ -227,7 +227,7 @@ def _tilts(family, spread, K, eps, goal):
 # %% ../nbs/05a_batch.ipynb #8c338209
 class LinePlan(NamedTuple):
     "A line that records share."
-    tilt: int     # its index in the family
+    tilt: int     # which of the family's, an integer
     h: float      # from node to node
     nodes: int    # how many
     width: float  # of a piece of the smoothing; 0: none
@@ -240,7 +240,7 @@ class RecordLines(NamedTuple):
     tail: np.ndarray   # log of a bound on what lies beyond the last node
 
     def shared(self, tilt):
-        "(a LinePlan, the records that use it) for each different one, those of many nodes first."
+        "(LinePlan, records that use it) for each different one on `tilt`, the longest first."
         plans = set(zip(self.h, self.nodes, self.width, strict=True))
         for h, n, w in sorted(plans, key=lambda plan: -plan[1]):
             same = (self.h == h) & (self.nodes == n) & (self.width == w)
@@ -369,7 +369,7 @@ def log_delta(self:LineBatch, eps, side):
 
 @patch
 def smoothing_cost(self:LineBatch, fall):
-    "What smoothing adds to log delta, about, where that falls so fast, shape (records,)."
+    "What smoothing adds to log delta, about, where its slope is -`fall`, shape (records,)."
     return (self.width*fall)**2/_SPREAD
 
 # %% ../nbs/05a_batch.ipynb #4f2844be
@@ -559,7 +559,7 @@ def delta_bounds(
     families,    # a LossFamily for each direction
     table,       # the records' steps, as for `split_steps`, shape (records, 2 kinds)
     eps,         # >= 0, nats, shape (records,)
-    lower=True,  # the lower bounds too, and chapter 01 where no short line is good
+    both=True,   # lower bounds too, and chapter 01 where no short line is good
 ):               # (lower, estimate, upper), shape (3, records)
     "Certified bounds on each record's delta at its eps [SP 23]; the estimate is the upper one."
     mixed, low, up = split_steps(table), np.zeros(len(table)), np.zeros(len(table))
@@ -567,14 +567,14 @@ def delta_bounds(
     for family in families:
         bound, fine = _delta_side(family, 1, mixed, eps)
         up, good = np.maximum(bound, up), good & fine
-    bad = np.flatnonzero(~good & lower)
+    bad = np.flatnonzero(~good & both)
     if bad.size:
         cap = up[bad]
         def ask(run, rows): return ContourAccountant(run).delta(eps[bad[rows]]).upper
         _cap_by_largest(families, mixed.steps[bad], cap, ask)
         up[bad] = cap
     up = np.minimum(up, mixed.counts @ families[0].tv)
-    if lower:
+    if both:
         low = np.minimum(_delta_side(families[0], -1, smaller_steps(table), eps)[0], up)
     return np.array([low, up, up])
 

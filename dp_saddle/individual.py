@@ -350,7 +350,7 @@ def mu(self:IndividualAccountant,
     def one(counts):
         at = np.linspace(0, 1, cells + 1)[:, None]*epsilon_bounds(families, counts, delta)[2]
         each = np.tile(counts, (cells + 1, 1))
-        curve = delta_bounds(families, each, at.ravel(), lower=False)[2]
+        curve = delta_bounds(families, each, at.ravel(), both=False)[2]
         return dominating_mu(at, np.minimum.accumulate(curve.reshape(at.shape)))
     parts = np.array_split(counts, ceil(len(counts)/_MU_ROWS) or 1)
     return np.concatenate([one(part) for part in parts])
