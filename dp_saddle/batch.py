@@ -13,12 +13,14 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from math import ceil, inf, log, pi
 from typing import NamedTuple
+
 import numpy as np
 from scipy.special import ndtri_exp
+
+from .checks import patch
 from .contour import ContourAccountant, Smoothing
 from .numerics import ULP, log_chernoff_factor, log_expm1
 from .plrv import ComposedLoss, LineValues, gaussian_log_delta
-from .checks import patch
 
 # %% ../nbs/05a_batch.ipynb #8450b05a
 # Proved: change one and a theorem is broken.
@@ -84,7 +86,7 @@ def _rows(self:LossFamily, used, shapes, one):
     "one(j), a tuple of arrays, for each loss j in use, as rows of arrays that are 0 elsewhere."
     out = [np.zeros((len(self.losses), *shape), kind) for shape, kind in shapes]
     for j in np.flatnonzero(used):
-        for array, row in zip(out, one(j)):
+        for array, row in zip(out, one(j), strict=True):
             array[j] = row
     return out
 
@@ -150,7 +152,7 @@ class Mixed(NamedTuple):
     spread: np.ndarray  # of these: the sum of w(1 - w), at most; 0 where nothing is split
 
     def of(self, rows):
-        "Of these records only: indices, 1-d array."
+        "Of these records only: `rows`, a 1-d array of indices."
         return Mixed(self.counts[rows], self.steps[rows], self.spread[rows])
 
     def rounded(self, which):
@@ -226,7 +228,7 @@ def _tilts(family, spread, K, eps, goal):
 # %% ../nbs/05a_batch.ipynb #8c338209
 class LinePlan(NamedTuple):
     "A line that records share."
-    tilt: int     # its index in the family
+    tilt: int     # which of the family's, an integer
     h: float      # from node to node
     nodes: int    # how many
     width: float  # of a piece of the smoothing; 0: none
@@ -239,9 +241,9 @@ class RecordLines(NamedTuple):
     tail: np.ndarray   # log of a bound on what lies beyond the last node
 
     def shared(self, tilt):
-        "(a LinePlan, the records that use it) for each different one, those of many nodes first."
-        plans = sorted(set(zip(self.h, self.nodes, self.width)), key=lambda plan: -plan[1])
-        for h, n, w in plans:
+        "(LinePlan, records that use it) for each different one on `tilt`, the longest first."
+        plans = set(zip(self.h, self.nodes, self.width, strict=True))
+        for h, n, w in sorted(plans, key=lambda plan: -plan[1]):
             same = (self.h == h) & (self.nodes == n) & (self.width == w)
             yield LinePlan(tilt, h, n, w), np.flatnonzero(same)
 
@@ -285,7 +287,7 @@ def _lines(family, i, mixed, used, K, eps, goal):
     excess = np.clip((tail - most)/Smoothing.pieces, 0, _MOST_WIDENED)
     w = np.minimum(_rounded_up(2/s*np.exp(excess)), min(_WIDEST, _WIDEST_TILT/t))
     w = np.where(tail > most, w, 0)
-    smoothed = [Smoothing(width).log_bound(t, last) for width, last in zip(w, s)]
+    smoothed = [Smoothing(width).log_bound(t, last) for width, last in zip(w, s, strict=True)]
     return RecordLines(h, n, w, tail + np.array(smoothed))
 
 # %% ../nbs/05a_batch.ipynb #ae19990d
@@ -368,7 +370,7 @@ def log_delta(self:LineBatch, eps, side):
 
 @patch
 def smoothing_cost(self:LineBatch, fall):
-    "What smoothing adds to log delta, about, where that falls so fast, shape (records,)."
+    "What smoothing adds to log delta, about, where its slope is -`fall`, shape (records,)."
     return (self.width*fall)**2/_SPREAD
 
 # %% ../nbs/05a_batch.ipynb #4f2844be
@@ -558,7 +560,7 @@ def delta_bounds(
     families,    # a LossFamily for each direction
     table,       # the records' steps, as for `split_steps`, shape (records, 2 kinds)
     eps,         # >= 0, nats, shape (records,)
-    lower=True,  # the lower bounds too, and chapter 01 where no short line is good
+    both=True,   # lower bounds too, and chapter 01 where no short line is good
 ):               # (lower, estimate, upper), shape (3, records)
     "Certified bounds on each record's delta at its eps [SP 23]; the estimate is the upper one."
     mixed, low, up = split_steps(table), np.zeros(len(table)), np.zeros(len(table))
@@ -566,14 +568,14 @@ def delta_bounds(
     for family in families:
         bound, fine = _delta_side(family, 1, mixed, eps)
         up, good = np.maximum(bound, up), good & fine
-    bad = np.flatnonzero(~good & lower)
+    bad = np.flatnonzero(~good & both)
     if bad.size:
         cap = up[bad]
         def ask(run, rows): return ContourAccountant(run).delta(eps[bad[rows]]).upper
         _cap_by_largest(families, mixed.steps[bad], cap, ask)
         up[bad] = cap
     up = np.minimum(up, mixed.counts @ families[0].tv)
-    if lower:
+    if both:
         low = np.minimum(_delta_side(families[0], -1, smaller_steps(table), eps)[0], up)
     return np.array([low, up, up])
 

@@ -6,10 +6,13 @@
 __all__ = ['GDPFilter', 'IndividualGDPFilter', 'RDPFilter', 'gaussian_epsilon', 'GDPOdometer',
            'RDPOdometer']
 
-# %% ../nbs/05_filters.ipynb #915b855b
+# %% ../nbs/05_filters.ipynb #dbd39ea9
+from collections.abc import Callable
 from math import inf
-from typing import Callable, NamedTuple
+from typing import NamedTuple
+
 import numpy as np
+
 from . import checks
 from .checks import Saved, patch
 from .contour import ContourAccountant

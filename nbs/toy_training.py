@@ -1,4 +1,4 @@
-"""A small private trainer in NumPy, which the chapters about filters and individual costs train with.
+"""A small private trainer in NumPy, which the chapters on filters and individual costs train with.
 
 An example, not a part of the library: it is neither exported nor installed. Networks of matrices
 with tanh between them and a softmax at the end. The gradient of one record is an outer product for
@@ -20,7 +20,7 @@ def backward(
     scores = seen[-1] @ weights[-1]
     p = np.exp(scores - scores.max(1, keepdims=True))
     errors = [p/p.sum(1, keepdims=True) - np.eye(p.shape[1])[y]]
-    for W, h in zip(weights[:0:-1], seen[:0:-1]):
+    for W, h in zip(weights[:0:-1], seen[:0:-1], strict=True):
         errors.append(((errors[-1] @ W.T)*(1 - h*h))[:, :-1])
     return seen, errors[::-1]
 
@@ -29,7 +29,8 @@ def gradient_norms(
     seen, errors,  # what `backward` gives
 ):                 # the norm of each record's whole gradient, shape (records,)
     "The norm of an outer product is the product of the norms."
-    return np.sqrt(sum((a*a).sum(1)*(d*d).sum(1) for a, d in zip(seen, errors)))
+    squares = [(a*a).sum(1)*(d*d).sum(1) for a, d in zip(seen, errors, strict=True)]
+    return np.sqrt(sum(squares))
 
 
 def train(
@@ -51,13 +52,10 @@ def train(
         sampled = rng.random(len(X)) < rate
         allowed = 1. if choose is None else choose(history[-1])
         share = sampled*allowed*np.minimum(1, clip/np.maximum(norms, TINY))
-
-        def noisy(W, a, d):
-            "The sum of the clipped gradients of one layer, and noise."
-            noise = sigma*clip*rng.standard_normal(W.shape)
-            return a.T @ (d*share[:, None]) + noise
+        sums = [a.T @ (d*share[:, None]) for a, d in zip(seen, errors, strict=True)]
+        noise = [sigma*clip*rng.standard_normal(W.shape) for W in weights]
         length = lr/(rate*len(X))
-        weights = [W - length*noisy(W, a, d) for W, a, d in zip(weights, seen, errors)]
+        weights = [W - length*(g + z) for W, g, z in zip(weights, sums, noise, strict=True)]
     return weights, np.array(history)
 
 
@@ -93,3 +91,30 @@ def digits_run():  # pixels and classes of the 1797 digits, 1300 of them seen; w
     settings = dict(sigma=2., clip=1., steps=200, lr=2., rate=DIGITS_RATE)
     weights, norms = train(X[:1300], y[:1300], start, **settings)
     return X, y, weights, norms
+
+
+def packed(
+    norms,  # in [0, 1], shape (steps, records), as `train` returns them
+):          # bytes, shape (records, steps)
+    "255ths, and of each record the differences from step to step, modulo 256: they compress well."
+    shares = np.round(255*norms).astype(np.uint8).T
+    return np.diff(shares, axis=1, prepend=np.uint8(0))
+
+
+def unpacked(
+    differences,  # as `packed` gives them
+):                # norms, within 1/510, shape (steps, records)
+    "The norms again."
+    return np.cumsum(differences, axis=1, dtype=np.uint8).T/255
+
+
+def main(path, every=1):
+    "Write the norms of every so-many-th record of `digits_run` to an .npz file."
+    norms = digits_run()[-1][:, ::every]
+    np.savez_compressed(path, norms=packed(norms))
+    print(f'{path}: {norms.shape[1]} records, {norms.shape[0]} steps')
+
+
+if __name__ == '__main__':       # python nbs/toy_training.py FILE.npz [EVERY]
+    import sys
+    main(sys.argv[1], *map(int, sys.argv[2:]))
