@@ -16,11 +16,11 @@ from .individual import (
     account_store, GDPFilter, GDPOdometer, individual_epsilon, IndividualAccountant,
     IndividualGDPFilter, RDPFilter, RDPOdometer,
 )
-from .accounting import (
-    advantage, bayes_risk, Budget, calibrate, compare, delta, dpsgd, epsilon, epsilon_after,
-    from_steps, gdp, plot_curve, plot_rdp, plot_steps, plot_tradeoff, read_run, report,
-    to_steps, tpr, tradeoff,
-)
+from .accounting import compare, delta, dpsgd, epsilon
+from .calibration import calibrate
+from .attacks import advantage, bayes_risk, gdp, tpr, tradeoff
+from .schedules import Budget, epsilon_after, from_steps, read_run, to_steps
+from .reports import plot_curve, plot_rdp, plot_steps, plot_tradeoff, report
 
 __all__ = [
     "Accountant", "ApproxDP", "Bounds", "Budget", "Composition", "ContourAccountant",

@@ -168,10 +168,9 @@ def _read(path):
         return dict(file)
 
 # %% ../nbs/91_checks.ipynb #ddbc5bcd
-@patch
-def _settings_now(self:Saved):
+def _settings_of(owner):
     "The settings as arrays, -1 for None."
-    values = {key: getattr(self, key) for key in self._settings}
+    values = {key: getattr(owner, key) for key in owner._settings}
     return {key: np.array(-1 if v is None else v) for key, v in values.items()}
 
 @patch
@@ -182,20 +181,18 @@ def save(self:Saved, path):
     if not path.parent.is_dir():
         raise FileNotFoundError(f"path must be in a directory that exists, got {str(path)!r}")
     kind = {'kind': np.array(type(self).__name__)}
-    state = {**kind, **self._settings_now(), **self._state()}
+    state = {**kind, **_settings_of(self), **self._state()}
     _write_whole(path, lambda file: _dump(file, state, path.suffix))
 
 # %% ../nbs/91_checks.ipynb #8819b3e7
-@patch
-def _check_settings(self:Saved, saved):
-    for key, own in self._settings_now().items():
+def _check_settings(owner, saved):
+    for key, own in _settings_of(owner).items():
         if not np.array_equal(saved[key], own):
             raise ValueError(f"{key} is {saved[key]} there and {own} here")
 
-@patch
-def _checked(self:Saved, state):
-    "The state, if its entries look like ours."
-    mine = self._state()
+def _checked(owner, state):
+    "The state, if its entries look like the owner's."
+    mine = owner._state()
     if set(state) != set(mine):
         raise ValueError("other entries")
     return {key: _like(mine[key], v, key) for key, v in state.items()}
@@ -222,8 +219,8 @@ def load(self:Saved, path):
         state = _read(path)
         if str(state.pop('kind', '')) != name:
             raise ValueError("another kind")
-        self._check_settings({key: state.pop(key, None) for key in self._settings})
-        self._restore(**self._checked(state))
+        _check_settings(self, {key: state.pop(key, None) for key in self._settings})
+        self._restore(**_checked(self, state))
     except FileNotFoundError:
         raise
     except Exception as error:

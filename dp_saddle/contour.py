@@ -19,13 +19,13 @@ from . import checks
 from .checks import patch
 from .losses import FiniteLoss, log_delta_of_atoms
 from .mechanisms import Accountant
-from .numerics import ULP, log_chernoff_factor, log_expm1
+from .numerics import SMALLEST, TINY, ULP, log_chernoff_factor, log_expm1
+from .plrv import MASS_ERROR
 
 # %% ../nbs/01_contour.ipynb #344f81a1
 # Proved: change one and a theorem is broken.
 _LOG_SINHC = 6, 180, 2835    # log(sinh(x)/x) = x^2/6 - x^4/180 + x^6/2835 - ...
 _SERIES_BELOW = .02          # where the next term, x^8/37800, is 1e-14 of the sum
-_LEAST_DOUBLE = 5e-324       # a delta below all doubles is not 0
 
 # Rounding: may grow, never shrink (Appendix A).
 _LOSS_ULPS = 16              # of losses and eps, and of the log of what is computed from them
@@ -37,10 +37,8 @@ _LOG_ULPS = 8                # of a logarithm that is shifted by K(t) - t eps, a
 _CHERNOFF_ROUNDING = 1e-9    # of a Chernoff bound's exponent, relative
 TABLE_ROUNDING = 1e-6        # of the bound on the aliases, relative
 _CHORD_ROUNDING = 1e-6       # of the standard deviation of a smoothing, relative
-_P_INF_ROUNDING = 1e-12      # of the mass at infinity, relative
 _LOWER_ROUNDING = 1e-11      # of the log of the lower bound from single steps, relative
 _UPPER_ROUNDING = 1e-9       # of the log of the upper bound from single steps
-_TINY = 1e-300               # stands for 0 where a logarithm or a quotient follows
 _LOWEST_LOG = -1e4           # below, no bound on a logarithm needs to be relative
 _LOG_HUGE = 600              # a bound of e^600 says as little as a larger one
 
@@ -219,7 +217,7 @@ def log_tail(self:SaddleTable,
     decay = [(n, *p.decay(t, s)) for p, n in self.plrv.parts]
     if self.atoms is None: return sum(n*np.logaddexp(a, c) for n, a, c in decay)
     growth = sum(n*np.logaddexp(0, c - a) for n, a, c in decay)     # prod (a + c)^n / prod a^n
-    return sum(n*a for n, a, _ in decay) + log_expm1(np.maximum(growth, _TINY))
+    return sum(n*a for n, a, _ in decay) + log_expm1(np.maximum(growth, TINY))
 
 # %% ../nbs/01_contour.ipynb #3a84243a
 def composed_atoms(
@@ -452,7 +450,7 @@ def bracket(self:Line,
     if not self.plan.w: return low, total, up
     tau = Smoothing(self.plan.w)
     a, b = -np.expm1(-tau.reach), np.expm1(tau.half - tau.shift)    # e^tau is in [1 - a, 1 + b]
-    c = sqrt(max(tau.variance, _TINY))/2*(1 + _CHORD_ROUNDING)
+    c = sqrt(max(tau.variance, TINY))/2*(1 + _CHORD_ROUNDING)
     if c/a + c/b > _MAX_CHORDS: return self._smoothed(eps, tau.reach)[0], total, up
     left, right = (self._smoothed(eps, np.log1p(d))[2] for d in (-a, b))
     estimate = total - tau.variance/(a + b)*((left - total)/a + (right - total)/b)
@@ -543,7 +541,7 @@ def _closed_form(plrv, reach, log_p_inf):
 
 def _no_loss(eps):
     "log (1 - e^eps)_+."
-    return np.log(-np.expm1(np.minimum(eps, -_TINY))) + np.where(eps >= 0, -inf, 0)
+    return np.log(-np.expm1(np.minimum(eps, -TINY))) + np.where(eps >= 0, -inf, 0)
 
 # %% ../nbs/01_contour.ipynb #b396edd7
 @patch
@@ -701,7 +699,7 @@ def epsilon(self:SaddleTable,
     p_inf = self.plrv.p_inf
     if p_inf >= delta: return inf, inf, inf
     if self.ess_sup <= floor: return 0., 0., floor
-    goal, finite_goal = log(delta), log(delta - p_inf*(1 + _P_INF_ROUNDING))
+    goal, finite_goal = log(delta), log(delta - p_inf*(1 + MASS_ERROR))
     guess, enough = self.first_eps(finite_goal)
     if enough <= floor: return 0., 0., enough
     if not 0 < guess < enough: guess = _between(0., enough, 0.)
@@ -786,8 +784,8 @@ def delta_of(self:ContourAccountant,
     with np.errstate(divide='ignore'): logs = table.log_delta(eps, np.log(floor))
     allowance = _LOG_ULPS*ULP*np.array([[-1], [0], [1]])
     low, mid, up = np.exp(np.minimum(logs + allowance, 0))
-    up = np.where(logs[2] == -inf, 0, np.maximum(up, _LEAST_DOUBLE))
-    self._warn(table, (up - low > _TOO_WIDE*up + _TINY).any())
+    up = np.where(logs[2] == -inf, 0, np.maximum(up, SMALLEST))
+    self._warn(table, (up - low > _TOO_WIDE*up + TINY).any())
     return low, mid, up
 
 # %% ../nbs/01_contour.ipynb #706b4e9e

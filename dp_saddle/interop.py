@@ -16,9 +16,8 @@ from numbers import Real
 import numpy as np
 
 from . import checks
-from .mechanisms import epsilon
-from .mechanisms import delta
-from .accounting import Budget
+from .accounting import delta, epsilon
+from .schedules import Budget
 from .checks import patch
 from .contour import ContourAccountant
 from .individual import RDPFilter

@@ -45,12 +45,17 @@ class Mechanism:
 
 # %% ../nbs/00b_mechanisms.ipynb #5f792242
 @patch
-def set_floats(self:Mechanism, low, high, brackets='()', **named):
+def set_floats(self:Mechanism,
+    low, high,      # the ends of the range, numbers
+    brackets='()',  # '[' and ']' take an end in
+    **named,        # the values, by the names of their parameters
+):
     "Each named parameter as a float, checked to be in the range: ValueError or TypeError if not."
     checks.real(low, high, brackets, **named)
     for name, x in named.items():
         object.__setattr__(self, name, float(x))
 
+# %% ../nbs/00b_mechanisms.ipynb #56a77057
 @patch
 def __add__(self:Mechanism, other):
     if not isinstance(other, Mechanism):
@@ -172,9 +177,9 @@ class Laplace(Mechanism):
 # %% ../nbs/00b_mechanisms.ipynb #4e253cd7
 class FinitePair(NamedTuple):
     "Two probability vectors and their log-ratio; all 1-d of one length."
-    logp: np.ndarray      # with the record
-    logq: np.ndarray      # without
-    losses: np.ndarray    # logp - logq, computed as exactly as it can be
+    logp: np.ndarray      # with the record, shape (n,)
+    logq: np.ndarray      # without, shape (n,)
+    losses: np.ndarray    # logp - logq as exactly as it can be computed, nats, shape (n,)
     loss_ulps: float      # what the losses may be off by, in ulp of 1
 
 def _sampled(pair, rate):

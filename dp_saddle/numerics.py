@@ -5,7 +5,8 @@
 # %% auto #0
 __all__ = ['ULP', 'TINY', 'SMALLEST', 'SERIES_REACH', 'LEGENDRE16', 'LEGENDRE50', 'RTOL', 'expm1mx',
            'weighted_expm1mx', 'log_expm1', 'safe_log', 'log_chernoff_factor', 'two_sum',
-           'Rule', 'legendre', 'round_outwards', 'bisect', 'Crossing', 'invert']
+           'Rule', 'legendre', 'round_outwards', 'bisect', 'Crossing', 'invert',
+           'find_roots']
 
 # %% ../nbs/90_numerics.ipynb #0f3bd572
 from decimal import Context
@@ -203,7 +204,7 @@ def invert(
     rtol=RTOL,     # relative width to stop at, >= 0
     atol=TINY,     # or this, > 0: the root may be 0
 ):                 # a Crossing
-    "Where a falling function goes through 0: a bracket that is proved, as narrow as asked for."
+    "Where a falling function goes through 0: a proved bracket (Chandrupatla 1997)."
     left, right = _asked(miss, low), None
     if left.miss <= 0:
         return Crossing(left.x, left.x)
@@ -215,3 +216,70 @@ def invert(
     if right.miss > 0:
         return Crossing(right.x, inf)
     return _narrowed(miss, left, right, rtol, atol) if right.x < inf else Crossing(left.x, inf)
+
+# %% ../nbs/90_numerics.ipynb #2c3bff66
+# Rounding: may grow, never shrink.
+_ROOT_ULPS = 4                                             # the width of a bracket at the end
+_NORMAL = np.finfo(float).tiny                             # the smallest double with all digits
+# Tuning: only time and width depend on it.
+_MAX_CUTS = 2046                                           # so many halvings reach any double
+
+class _Brackets(NamedTuple):
+    "Ends a and b, and c, the end that was lost last; what f is there."
+    a: np.ndarray
+    b: np.ndarray
+    c: np.ndarray
+    fa: np.ndarray
+    fb: np.ndarray
+    fc: np.ndarray
+
+def _where_to_cut(brackets, least):
+    "The share of the way from a to b at which to cut, not nearer to an end than half of `least`."
+    a, b, c, fa, fb, fc = brackets
+    x, y, alpha = (a - b)/(c - b), (fa - fb)/(fc - fb), (c - a)/(b - a)
+    safe = (1 - np.sqrt(1 - x) < y) & (y < np.sqrt(x))
+    parabola = fa/(fa - fb)*fc/(fc - fb) - alpha*fa/(fc - fa)*fb/(fb - fc)
+    margin = least/2/np.abs(b - a)
+    return np.clip(np.where(safe, parabola, .5), margin, 1 - margin)
+
+# %% ../nbs/90_numerics.ipynb #3508a5d5
+def _cut(brackets, f, args, least):
+    "Narrower brackets."
+    a, b, _, fa, fb, _ = brackets
+    x = a + _where_to_cut(brackets, least)*(b - a)
+    fx = f(x, *args)
+    same = np.sign(fx) == np.sign(fa)
+    def kept(p, q): return np.where(same, p, q)
+    return _Brackets(x, kept(b, a), kept(a, b), fx, kept(fb, fa), kept(fa, fb))
+
+def _roots(brackets):
+    "The better end of each, or nan; the width at which to stop; is there more to do?"
+    a, b, _, fa, fb, _ = brackets
+    nearer = np.abs(fa) < np.abs(fb)
+    best, miss = np.where(nearer, a, b), np.abs(np.where(nearer, fa, fb))
+    least = np.abs(best)*(_ROOT_ULPS*ULP) + _ROOT_ULPS*_NORMAL
+    exact, apart = miss <= _NORMAL, np.sign(fa)*np.sign(fb) < 0
+    more = ~exact & apart & (np.abs(b - a) >= least)
+    return np.where(exact | apart, best, np.nan), least, more
+
+# %% ../nbs/90_numerics.ipynb #d7181811
+def find_roots(
+    f,        # f(x, *args), elementwise, of 1-d arrays
+    low,      # ends of brackets, any shape
+    high,     # the other ends, shape of low: f has the other sign there, or is 0
+    args=(),  # arrays, shape of low
+):            # x with f(x, *args) = 0, shape of low; nan where f has one sign at both ends
+    "All roots at once, each to a few units in the last place (Chandrupatla 1997)."
+    shape, (low, high, *args) = np.shape(low), (np.ravel(v) for v in (low, high, *args))
+    roots, left = np.full(low.shape, np.nan), np.arange(low.size)
+    end = f(high, *args)
+    brackets = _Brackets(low, high, high, f(low, *args), end, end)
+    with np.errstate(all='ignore'):                            # the first cut is in the middle
+        for _ in range(_MAX_CUTS):
+            roots[left], least, more = _roots(brackets)
+            if not more.any():
+                break
+            left, args = left[more], [v[more] for v in args]
+            brackets = _Brackets(*(v[more] for v in brackets))
+            brackets = _cut(brackets, f, args, least[more])
+    return roots.reshape(shape)

@@ -37,15 +37,15 @@ class Bounds(NamedTuple):
 # %% ../nbs/00_plrv.ipynb #ff0677f6
 class LineValues(NamedTuple):
     "What a loss says of K on a line Re z = t, at frequencies s."
-    K: float                # K(t)
+    K: float                # K(t), a number
     error: float            # what that is off by, at most
     change: np.ndarray      # K(t + is) - K(t), shape of s
     log_error: np.ndarray   # log(1 + relative error of e^change), shape of s
 
 class Decay(NamedTuple):
     "|M(t + is')| <= e^log_atoms + e^log_density[i] for all s' >= s[i]."
-    log_atoms: float
-    log_density: np.ndarray
+    log_atoms: float        # of all atoms together: they do not decay; -inf without any
+    log_density: np.ndarray # shape of s, not increasing
 
 # %% ../nbs/00_plrv.ipynb #c726b8dd
 # Tuning: only time and width depend on it.

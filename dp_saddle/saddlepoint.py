@@ -20,13 +20,11 @@ from . import checks
 from .checks import patch
 from .losses import FiniteLoss
 from .mechanisms import Accountant
-from .numerics import ULP
-from .plrv import Bounds, as_composition
+from .numerics import TINY, ULP
+from .plrv import MASS_ERROR, Bounds, as_composition
 
 # %% ../nbs/02_saddlepoint.ipynb #998d6f44
 # Rounding: may grow, never shrink.
-P_INF_ROUNDING = 1e-12      # relative, of the mass at infinity
-TINY = 1e-300               # stands for 0 under a logarithm, a root or a quotient
 
 # %% ../nbs/02_saddlepoint.ipynb #22902ea5
 # Tuning: only time and width depend on it.
@@ -248,8 +246,8 @@ def delta_of(self:TiltedAccountant, plrv, eps, floor):
         value[live] = np.exp(np.minimum(log_value, 0))
         low[live], up[live] = self.prove_delta(plrv, t, k, eps[live])
     p = plrv.p_inf
-    low = low + p*(1 - P_INF_ROUNDING)
-    up = np.minimum(up + p*(1 + P_INF_ROUNDING), 1)
+    low = low + p*(1 - MASS_ERROR)
+    up = np.minimum(up + p*(1 + MASS_ERROR), 1)
     return low, np.clip(value + p, low, up), up
 
 @patch
@@ -288,8 +286,8 @@ def epsilon_of(self:TiltedAccountant, plrv, delta, floor):
         eps = k[1] - self.pull(t)[0]
         self.log_value(t, eps, k, final=True)
         value[live] = np.clip(eps, 0, plrv.ess_sup)
-        log_high = np.log(d - p*(1 - P_INF_ROUNDING))
-        log_low = np.log(d - p*(1 + P_INF_ROUNDING))
+        log_high = np.log(d - p*(1 - MASS_ERROR))
+        log_low = np.log(d - p*(1 + MASS_ERROR))
         low[live], up[live] = self.prove_epsilon(plrv, t, k, log_high, log_low)
         sure = plrv.ess_sup + plrv.rounding
         up[live] = np.minimum(up[live], sure) if self.proves else inf

@@ -19,11 +19,10 @@ from .checks import patch
 from .contour import SaddleTable, widened
 from .losses import FiniteLoss
 from .mechanisms import Accountant
-from .numerics import ULP, bisect
-from .plrv import PLRV, Bounds
-from dp_saddle.prv_fft import (
-    LARGEST_LOG, MASS_ROUNDING, SMALLEST, decaying_sums, fft_rounding, infinite_part,
-    log_transform)
+from .numerics import SMALLEST, ULP, bisect
+from .plrv import MASS_ERROR, PLRV, Bounds
+from .prv_fft import (
+    LARGEST_LOG, decaying_sums, fft_rounding, infinite_part, log_transform)
 
 # %% ../nbs/04a_tilted_fft.ipynb #8b41e244
 # Rounding: may grow, never shrink.
@@ -414,7 +413,7 @@ def _ends(self:TiltedFFT, plrv, delta):
         return inf, inf, inf
     if plrv not in self.grids:
         return 0., 0., 0.
-    low, mid, up = self._search(plrv, delta - plrv.p_inf*(1 + MASS_ROUNDING*np.arange(-1, 2)))
+    low, mid, up = self._search(plrv, delta - plrv.p_inf*(1 + MASS_ERROR*np.arange(-1, 2)))
     low = min(low, up)
     return low, min(max(mid, low), up), up
 

@@ -18,10 +18,9 @@ from scipy.special import log1p, ndtri
 from . import checks
 from .checks import patch
 from .mechanisms import Accountant
-from .numerics import ULP, log_chernoff_factor
-from .plrv import Bounds, GaussianLoss, as_composition, log_phi_gap
-from .saddlepoint import (
-    P_INF_ROUNDING, TINY, TiltedAccountant, cgf_and_cumulants, check_tilts)
+from .numerics import SMALLEST, TINY, ULP, log_chernoff_factor
+from .plrv import MASS_ERROR, Bounds, GaussianLoss, as_composition, log_phi_gap
+from .saddlepoint import TiltedAccountant, cgf_and_cumulants, check_tilts
 
 # %% ../nbs/02a_tilting.ipynb #17eaaed5
 # Proved: change one and a theorem is broken.
@@ -35,7 +34,6 @@ LIMIT_ULPS = 16             # of eps and of a normal quantile, likewise
 TABLE_ROUNDING = 1e-9       # of the logarithms in a table of tilts
 MOMENTS_ROUNDING = 1e-12    # of log delta by moments, and of a Berry-Esseen error
 TINY_VARIANCE = 1e-290      # below, a Berry-Esseen quotient is beyond doubles
-SMALLEST_DOUBLE = 5e-324    # a delta below all doubles is not 0
 END_ROUNDING = 1e-12        # relative, of the eps that moments prove to be enough
 
 # %% ../nbs/02a_tilting.ipynb #d4467dcd
@@ -158,7 +156,7 @@ def prove_delta(self:SaddlePointCLT, plrv, t, k, eps):
     tilts = np.minimum(_spread(t, k[2], DELTA_WIDTHS), self.facts[plrv].limit)
     table = TiltTable(plrv, tilts, self.constant)
     low, up = np.exp(np.minimum(table.log_bounds(eps), 0))
-    return low, np.maximum(up, SMALLEST_DOUBLE)
+    return low, np.maximum(up, SMALLEST)
 
 @patch
 def prove_epsilon(self:SaddlePointCLT, plrv, t, k, log_high, log_low):
@@ -232,7 +230,7 @@ class MomentsAccountant(TiltedAccountant):
         "Bounds on delta, the mass at infinity apart."
         rounding = MOMENTS_ROUNDING + SUM_ULPS*ULP*(np.abs(k[0]) + eps*t) + t*plrv.rounding
         up = np.exp(np.minimum(self.log_value(t, eps, k) + rounding, 0))
-        return 0*t, np.maximum(up, SMALLEST_DOUBLE)
+        return 0*t, np.maximum(up, SMALLEST)
 
 # %% ../nbs/02a_tilting.ipynb #f489eb88
 @patch
@@ -293,7 +291,7 @@ def delta_of(self:GaussianLimit, plrv, eps, floor):
         return np.exp(clt_log_delta(eps, 0., 0., mean, var)) if mean > -inf else 0*eps
     low, value, up = normal_delta(eps + doubt), normal_delta(eps), normal_delta(eps - doubt)
     bounds = np.array([low - error, value, up + error])*(1 - p) + p
-    return np.clip(bounds, [[p*(1 - P_INF_ROUNDING)], [0], [0]], 1)
+    return np.clip(bounds, [[p*(1 - MASS_ERROR)], [0], [0]], 1)
 
 # %% ../nbs/02a_tilting.ipynb #2c8d0750
 @patch

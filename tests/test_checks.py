@@ -129,6 +129,14 @@ def test_what_is_saved_is_loaded(tmp_path, suffix, size, limit):
     for other in (Tally(size, .2), Tally(size + 1, limit)):
         with pytest.raises(ValueError, match=' there and .* here'): other.load(path)
 
+def test_a_class_has_names_of_its_own(tmp_path):
+    tally = filled(2)
+    ours = '_settings', '_state', '_restore'
+    for name in [n for n in dir(checks) if n[0] == '_' != n[1] and n not in ours]:
+        setattr(tally, name, 'taken')
+    tally.save(tmp_path/'a.json')
+    assert tally.load(tmp_path/'a.json').word == 'some'
+
 def test_formats_are_not_guessed(tmp_path):
     for name in ('a', 'a.txt', 'a.JSON', '.json'):
         with pytest.raises(ValueError, match="suffix of path must be '.json' or '.npz'"):

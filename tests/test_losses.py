@@ -5,11 +5,11 @@ from contextlib import contextmanager
 import flint
 import mpmath as mp
 import numpy as np
-import oracles
 import pytest
-from certify import mechanism
 from flint import acb, arb
 
+import oracles
+from certify import mechanism
 from dp_saddle import ContourAccountant, Discrete
 
 

@@ -10,11 +10,26 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from dp_saddle.numerics import (
-    LEGENDRE16, LEGENDRE50, RTOL, SERIES_REACH, ULP, Crossing, bisect, expm1mx, invert,
-    legendre, log_chernoff_factor, log_expm1, round_outwards, safe_log, two_sum,
-    weighted_expm1mx)
-from dp_saddle.saddlepoint import TINY
-from dp_saddle.prv_fft import SMALLEST
+    LEGENDRE16,
+    LEGENDRE50,
+    RTOL,
+    SERIES_REACH,
+    SMALLEST,
+    TINY,
+    ULP,
+    Crossing,
+    bisect,
+    expm1mx,
+    find_roots,
+    invert,
+    legendre,
+    log_chernoff_factor,
+    log_expm1,
+    round_outwards,
+    safe_log,
+    two_sum,
+    weighted_expm1mx,
+)
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 
@@ -184,3 +199,18 @@ def test_nan_is_on_no_side(where):
     def miss(x): return nan if x == where else .7 - x
     with pytest.raises(ValueError, match='miss must be a number everywhere'):
         invert(miss, 0., 1., guess=.5)
+
+def test_roots_are_scipys():
+    "Bit for bit, where SciPy has a solver of this kind; no root where both signs are one."
+    elementwise = pytest.importorskip('scipy.optimize.elementwise')
+    rng = np.random.default_rng(0)
+    for f, low, high in ((lambda x, c: x**3 + x - c, -1e3, 1e3),
+                         (lambda x, c: np.tanh(x - c), -900., 1200.),
+                         (lambda x, c: (x - c)**9, -700., 700.)):
+        c = rng.uniform(-800, 800, (20, 5))
+        ends = np.full(c.shape, low), np.full(c.shape, high)
+        theirs = elementwise.find_root(f, ends, args=(c,)).x
+        ours = find_roots(f, *ends, (c,))
+        assert np.array_equal(ours, theirs, equal_nan=True) and ours.shape == c.shape
+    assert np.isnan(find_roots(lambda x: x*x + 1, np.array([-1.]), np.array([1.])))
+    assert find_roots(lambda x: x, np.array(-1.), np.array(3.)) == pytest.approx(0, abs=1e-300)

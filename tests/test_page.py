@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 MODULES = sorted((ROOT/"dp_saddle").glob("[a-z]*.py"))
 CHAPTERS = sorted((ROOT/"nbs").glob("[0-9]*.ipynb"))
-EXPORTED_WIDTH, READERS_WIDTH, CELL_LINES, MODULE_LINES = 100, 88, 25, 450
+EXPORTED_WIDTH, READERS_WIDTH, CELL_LINES, MODULE_LINES = 100, 88, 25, 490
 
 # Exported cells that are longer, and why: {cell id: reason}.
 LONG_CELLS = {}

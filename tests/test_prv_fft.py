@@ -27,7 +27,7 @@ from dp_saddle import (
     without_replacement,
 )
 from dp_saddle.prv_fft import (
-    GridCurve, decaying_sums, find_roots, fourier_tail, log_transform, on_grid, sum_on_circle)
+    GridCurve, decaying_sums, fourier_tail, log_transform, on_grid, sum_on_circle)
 
 
 def prv(plrv, eps_error=.1, **more):
@@ -255,21 +255,6 @@ def test_fourier_of_nothing():
     assert FourierAccountant(0*Gaussian(sigma=1.)).epsilon(.1).estimate == 0
 
 # Other sampling
-
-def test_roots_are_scipys():
-    "Bit for bit, where SciPy has a solver of this kind; no root where both signs are one."
-    elementwise = pytest.importorskip('scipy.optimize.elementwise')
-    rng = np.random.default_rng(0)
-    for f, low, high in ((lambda x, c: x**3 + x - c, -1e3, 1e3),
-                         (lambda x, c: np.tanh(x - c), -900., 1200.),
-                         (lambda x, c: (x - c)**9, -700., 700.)):
-        c = rng.uniform(-800, 800, (20, 5))
-        ends = np.full(c.shape, low), np.full(c.shape, high)
-        theirs = elementwise.find_root(f, ends, args=(c,)).x
-        ours = find_roots(f, *ends, (c,))
-        assert np.array_equal(ours, theirs, equal_nan=True) and ours.shape == c.shape
-    assert np.isnan(find_roots(lambda x: x*x + 1, np.array([-1.]), np.array([1.])))
-    assert find_roots(lambda x: x, np.array(-1.), np.array(3.)) == pytest.approx(0, abs=1e-300)
 
 RUNS = {'without': without_replacement(sigma=1.5, rate=.1, steps=30),
         'with': with_replacement(sigma=2., batch_size=50, dataset_size=500, steps=30)}
