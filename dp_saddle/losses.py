@@ -135,7 +135,7 @@ class NodeLoss(PLRV):
         "The frequency, > 0, from which the path is shifted at tilts `t`, any shape; inf: never."
         return inf
 
-# %% ../nbs/00a_losses.ipynb #f89d50eb
+# %% ../nbs/00a_losses.ipynb #8bb3cceb
 def missing(
     plrv,    # the loss
     method,  # the method that its class has to define, and does not
@@ -150,7 +150,8 @@ def path(self:NodeLoss,
     shift,            # 0: real axis, 1: farthest path, or a share; or an array, shape (k, 1)
     precision=float,  # of the nodes on the real axis: float or np.longdouble
 ):                    # (losses, log-weights), nats, atoms first; shape (j,), or (k, j)
-    "The nodes: sum_j w_j e^{z y_j} is M(z), but for e^`log_strip`."
+    """The nodes for tilts up to `t`, a number, and frequencies up to `s` >= 0, on the path `shift`,
+    on the real axis in `precision`: sum_j w_j e^{z y_j} is M(z), but for e^`log_strip`."""
     raise missing(self, 'path(t, s, shift, precision)')
 
 # %% ../nbs/00a_losses.ipynb #71072b05
@@ -719,7 +720,7 @@ class FiniteLoss(_AtomicLoss):
     "The loss of a pair of probability vectors: its atoms are all there is."
     def __init__(self,
         logp,                    # log of P's probabilities, shape (j,), -inf where it has no mass
-        logq,                    # log of Q's, likewise, shape (j,)
+        logq,                    # log of Q's, shape (j,), likewise
         losses=None,             # logp - logq, nats, shape (j,), where it is known better
         loss_ulps=_FINITE_ULPS,  # what the losses may be off by, in ulp of 1, >= 0
         singular=None,           # masses where the other has none, P's and Q's, in [0, 1], if known
