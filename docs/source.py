@@ -261,12 +261,17 @@ def calls(notebooks):
     return sorted({re.sub(r"^#\|.*\n?", "", s, flags=re.M).strip() for s in found
                    if re.match(r"^(#\|.*\n)*explore_\w+\([^\n]*\)$", s)})
 
-LIVE = "import sys, pathlib; from dp_saddle import widgets; pathlib.Path(sys.argv[2]).write_text(eval(sys.argv[1], vars(widgets)).page(), encoding='utf-8')"
+LIVE = """import sys
+from pathlib import Path
+from dp_saddle import widgets
+page = eval(sys.argv[1], vars(widgets)).page()
+Path(sys.argv[2]).write_text(page, encoding='utf-8')
+"""
 
 def explorers(wanted, kept=Path("docs/_build/explorers")):
     "{call: HTML}, kept until the library changes."
-    version = hashlib.sha256(b"".join(p.read_bytes()
-                                      for p in sorted(Path("dp_saddle").glob("*.py")))).hexdigest()[:16]
+    sources = b"".join(p.read_bytes() for p in sorted(Path("dp_saddle").glob("*.py")))
+    version = hashlib.sha256(sources).hexdigest()[:16]
     place = {call: kept/f"{version}-{hashlib.sha256(call.encode()).hexdigest()[:16]}.html"
              for call in wanted}
     missing = [call for call in wanted if not place[call].exists()]

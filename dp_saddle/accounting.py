@@ -22,8 +22,8 @@ from .losses import FiniteLoss
 from .mechanisms import Gaussian, PoissonSubsampled
 from .plrv import PLRV, Bounds, ComposedLoss
 from .prv_fft import FourierAccountant, PRVAccountant
-from .tilted_fft import TiltedFFT, connect_the_dots
 from .saddlepoint import SaddlePointMSD
+from .tilted_fft import TiltedFFT, connect_the_dots
 from .tilting import GaussianLimit, MomentsAccountant, SaddlePointCLT
 
 # %% ../nbs/06_accounting.ipynb #9da777da

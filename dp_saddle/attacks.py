@@ -14,8 +14,8 @@ from scipy.interpolate import CubicSpline
 
 from . import checks
 from .accounting import best_accountant, delta
-from .contour import composed_atoms
 from .batch import dominating_mu, gaussian_above
+from .contour import composed_atoms
 from .losses import FiniteLoss
 from .plrv import gaussian_log_delta
 

@@ -19,14 +19,25 @@ from scipy.special import gamma, log_ndtr, ndtr
 
 from . import checks
 from dp_saddle.berry_esseen import (
-    FREQUENCIES, PER_OCTAVE, PRAWITZ_SUP, half_moment, log_decay, smallest_moment_bound,
-    upper_gamma)
+    FREQUENCIES,
+    PER_OCTAVE,
+    PRAWITZ_SUP,
+    half_moment,
+    log_decay,
+    smallest_moment_bound,
+    upper_gamma,
+)
 from .checks import patch
 from .mechanisms import Accountant
 from .numerics import LEGENDRE50, SMALLEST, TINY, ULP, bisect
 from .plrv import MASS_ERROR, Bounds, as_composition
-from .saddlepoint import (
-    FACTORIAL, THIRD, TiltedAccountant, check_series_order, cumulant_powers)
+from dp_saddle.saddlepoint import (
+    FACTORIAL,
+    THIRD,
+    TiltedAccountant,
+    check_series_order,
+    cumulant_powers,
+)
 from .tilting import FAR_STDS, MomentsAccountant, clt_log_delta
 
 # %% ../nbs/03_edgeworth.ipynb #06b43f9a

@@ -19,8 +19,14 @@ from scipy.special import erf, erfc
 
 from . import checks
 from dp_saddle.batch import (
-    LossFamily, delta_bounds, dominating_mu, epsilon_bounds, mixing_bounds, split_steps,
-    tilted_sum)
+    LossFamily,
+    delta_bounds,
+    dominating_mu,
+    epsilon_bounds,
+    mixing_bounds,
+    split_steps,
+    tilted_sum,
+)
 from .checks import Saved, patch
 from .mechanisms import Gaussian, PoissonSubsampled
 from .numerics import ULP, log_chernoff_factor

@@ -17,13 +17,20 @@ import numpy as np
 
 from . import checks
 from .accounting import delta, epsilon
-from .schedules import Budget
 from .checks import patch
 from .contour import ContourAccountant
 from .filters import RDPFilter
 from dp_saddle.mechanisms import (
-    ApproxDP, Composition, Discrete, DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace,
-    PoissonSubsampled)
+    ApproxDP,
+    Composition,
+    Discrete,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Gaussian,
+    Laplace,
+    PoissonSubsampled,
+)
+from .schedules import Budget
 from .tilting import rdp
 
 # %% ../nbs/08_interop.ipynb #913a02cc
@@ -135,7 +142,7 @@ class SaddleAccountant(OpacusHistory):
 
     def get_epsilon(self,
         delta,                                             # in (0, 1)
-        *, alphas=None, eps_error=None, delta_error=None,  # numbers that only Opacus' own accountants need
+        *, alphas=None, eps_error=None, delta_error=None,  # numbers for Opacus' own accountants
     ):                # eps >= 0, nats, rounded up; infinite after a step without noise
         "What was spent so far, under adding or removing one record."
         checks.real(0, 1, delta=delta)

@@ -17,8 +17,8 @@ from .accounting import Run, best_accountant, epsilon, mechanism_of
 from .attacks import advantage, tradeoff
 from .mechanisms import Mechanism
 from .numerics import round_outwards
-from .tilting import rdp
 from .schedules import epsilon_after
+from .tilting import rdp
 
 # %% ../nbs/06d_reports.ipynb #05c9d8aa
 # Tuning: only what is shown depends on it.

@@ -18,9 +18,9 @@ import numpy as np
 
 from . import checks, mechanisms
 from .accounting import Run, epsilon, mechanism_of
+from .batch import LossFamily, upper_epsilon
 from .checks import Saved, patch
 from .contour import ContourAccountant
-from .batch import LossFamily, upper_epsilon
 from .mechanisms import Composition, Mechanism, PoissonSubsampled
 
 # %% ../nbs/06c_schedules.ipynb #3d50fba7

@@ -21,8 +21,7 @@ from .losses import FiniteLoss
 from .mechanisms import Accountant
 from .numerics import SMALLEST, ULP, bisect
 from .plrv import MASS_ERROR, PLRV, Bounds
-from .prv_fft import (
-    LARGEST_LOG, decaying_sums, fft_rounding, infinite_part, log_transform)
+from .prv_fft import LARGEST_LOG, decaying_sums, fft_rounding, infinite_part, log_transform
 
 # %% ../nbs/04a_tilted_fft.ipynb #8b41e244
 # Rounding: may grow, never shrink.

@@ -21,7 +21,7 @@ from scipy.special import ndtr
 from . import checks
 from .contour import ContourAccountant
 from .edgeworth import edgeworth_tail, standard_cumulants, transform_bound
-from .explorer import Explorer, Slider, axis, slider_near, tabulate# noqa: F401
+from .explorer import Explorer, Slider, axis, slider_near, tabulate  # noqa: F401
 from .filters import IndividualGDPFilter
 from .mechanisms import Gaussian, PoissonSubsampled
 from .numerics import log_chernoff_factor, round_outwards

@@ -12,8 +12,8 @@ from multiprocessing import Pool
 
 import mpmath as mp
 import numpy as np
-import oracles
 
+import oracles
 from dp_saddle import (
     ApproxDP,
     Composition,

@@ -837,21 +837,6 @@ def ask_individuals():
                 ),
             )
 
-    def training():
-        rng = np.random.default_rng(7)
-        X = np.c_[rng.standard_normal((12, 3)), np.ones(12)]
-        y = (X[:, 0] > 0).astype(int)
-        start = [rng.standard_normal((4, 5)) * 0.3, rng.standard_normal((6, 2)) * 0.3]
-        settings = dict(sigma=0.5, clip=1.0, steps=3, lr=0.2, rate=0.5, seed=3)
-        weights, norms = public('train')(X, y, start, **settings)
-        return (
-            digest(norms.ravel()),
-            [digest(w.ravel()) for w in weights],
-            public('accuracy')(weights, X, y),
-        )
-
-    ask('train and accuracy', training)
-
 
 # --------------------------------------------------------------------------- what practitioners ask
 

@@ -10,6 +10,7 @@ import tarfile
 import zipfile
 
 import pytest
+
 from test_project import ROOT, settings
 
 pytestmark = pytest.mark.arrival

@@ -4,7 +4,12 @@ import pytest
 
 from dp_saddle import Gaussian, Laplace, PoissonSubsampled, RandomizedResponse
 from dp_saddle.berry_esseen import (
-    berry_esseen, moment_bound, prawitz_bound, smallest_moment_bound, step_moments)
+    berry_esseen,
+    moment_bound,
+    prawitz_bound,
+    smallest_moment_bound,
+    step_moments,
+)
 
 K3 = 9**.75
 

@@ -3,12 +3,12 @@ and each check finds a mistake."""
 
 from math import inf, pi
 
-import conformance
 import mpmath as mp
 import numpy as np
 import pytest
 from scipy.special import ndtr
 
+import conformance
 from dp_saddle import (
     ApproxDP,
     ContourAccountant,

@@ -9,14 +9,14 @@ from decimal import Decimal
 
 import mpmath
 import numpy as np
-import oracles
 import pytest
-from certify import FILE, run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mpf, workdps
 from scipy.interpolate import BSpline
 
+import oracles
+from certify import FILE, run
 from dp_saddle import (
     ApproxDP,
     ContourAccountant,

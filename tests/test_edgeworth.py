@@ -5,15 +5,24 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from certify import FILE, run
 from scipy.special import gammaln
-from test_saddlepoint import ODD, ODD_DELTA, ODD_EPS, S, truth_of
 
+from certify import FILE, run
 from dp_saddle import (
-    ApproxDP, ContourAccountant, Discrete, EdgeworthAccountant, EdgeworthInterval, Gaussian,
-    Laplace, RandomizedResponse, SaddlePointCLT, TiltedEdgeworth)
+    ApproxDP,
+    ContourAccountant,
+    Discrete,
+    EdgeworthAccountant,
+    EdgeworthInterval,
+    Gaussian,
+    Laplace,
+    RandomizedResponse,
+    SaddlePointCLT,
+    TiltedEdgeworth,
+)
 from dp_saddle.edgeworth import edgeworth_tail, standard_cumulants, transform_bound
 from dp_saddle.saddlepoint import saddle_point
+from test_saddlepoint import ODD, ODD_DELTA, ODD_EPS, S, truth_of
 
 ESTIMATES = [EdgeworthAccountant, TiltedEdgeworth]
 odd = pytest.mark.parametrize("mechanism", ODD, ids=lambda m: f"{m}"[:80])

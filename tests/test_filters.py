@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from oracles import gaussian
 
 from dp_saddle import (
     Gaussian,
@@ -25,6 +24,7 @@ from dp_saddle import (
     filters,
 )
 from dp_saddle.filters import gaussian_epsilon
+from oracles import gaussian
 
 # Sums
 

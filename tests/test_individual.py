@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from oracles import gaussian
 
 from dp_saddle import (
     Composition,
@@ -27,6 +26,7 @@ from dp_saddle import (
     rdp,
 )
 from dp_saddle.individual import norm_counts
+from oracles import gaussian
 
 # The second is dask's own.
 pytestmark = pytest.mark.filterwarnings('error', 'ignore:The inplace keyword')

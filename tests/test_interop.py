@@ -82,7 +82,7 @@ def epoch(model, optimizer, loader):
 
 def test_a_training_run():
     model, optimizer, loader, engine = ready()
-    for k in range(3): epoch(model, optimizer, loader)
+    for _k in range(3): epoch(model, optimizer, loader)
     assert engine.accountant.history == [(1., .1, 30)] and len(engine.accountant) == 30
     assert engine.get_epsilon(1e-6) == epsilon(30*S(1., .1), delta=1e-6)
     with torch.no_grad(): assert (model(pixels).argmax(1) == labels).float().mean() > .7
@@ -92,7 +92,7 @@ def test_a_training_run():
 
 def test_make_private_with_epsilon():
     model, optimizer, loader, engine = ready(target_epsilon=2., target_delta=1e-5, epochs=4)
-    for k in range(4): epoch(model, optimizer, loader)
+    for _k in range(4): epoch(model, optimizer, loader)
     assert 1.98 < engine.get_epsilon(1e-5) <= 2
 
 def test_virtual_steps_are_one():
@@ -176,7 +176,8 @@ def test_corners():
     with pytest.raises(TypeError): a.get_epsilon(1e-5, dleta=1e-6)
     a.step(noise_multiplier=0, sample_rate=.1)
     assert a.get_epsilon(.5) == math.inf
-    with pytest.raises(ValueError): a.composition
+    with pytest.raises(ValueError):
+        _ = a.composition
 
 @pytest.mark.parametrize('sigma', [.1, .05, .02, 1e-3, 1e-9])
 def test_small_noise(sigma):
@@ -203,7 +204,7 @@ def test_budget_stops_the_loop():
     guard = Budget(eps=3., delta=1e-5)
     engine.accountant.attach_filter(optimizer, guard)
     with pytest.raises(BudgetSpent, match='would pass the budget'):
-        for k in range(100): epoch(model, optimizer, loader)
+        for _k in range(100): epoch(model, optimizer, loader)
     n, weights = len(engine.accountant), [p.detach().clone() for p in model.parameters()]
     assert epsilon(n*S(1., .1), delta=1e-5) <= 3 < epsilon((n + 1)*S(1., .1), delta=1e-5)
     with pytest.raises(BudgetSpent): epoch(model, optimizer, loader)
@@ -258,7 +259,7 @@ def test_a_guard_that_paid_for_others_or_cannot():
         engine.accountant.attach_filter(optimizer, other)
     with pytest.raises(BudgetSpent):
         engine.accountant.attach_filter(optimizer, Budget(eps=.1, delta=1e-5))
-    optimizer.noise_multiplier, optimizer_hook = 0., optimizer.step_hook
+    optimizer.noise_multiplier = 0.
     engine.accountant.attach_filter(optimizer, Budget(eps=3., delta=1e-5))
     with pytest.raises(BudgetSpent, match='without noise'): epoch(model, optimizer, loader)
 
@@ -270,9 +271,9 @@ def test_filter_with_virtual_steps():
         with BatchMemoryManager(data_loader=loader, max_physical_batch_size=30,
                                 optimizer=optimizer) as parts:
             epoch(model, optimizer, parts)
-    for again in range(2):                                           # and it stays so
+    for _again in range(2):                                           # and it stays so
         with pytest.raises(BudgetSpent):
-            for k in range(100): small()
+            for _k in range(100): small()
     n = len(engine.accountant)
     assert engine.accountant.history == [(1., .1, n)]
     assert epsilon(n*S(1., .1), delta=1e-5) <= 1.9 < epsilon((n + 1)*S(1., .1), delta=1e-5)

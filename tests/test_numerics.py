@@ -10,9 +10,26 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from dp_saddle.numerics import (
-    LEGENDRE16, LEGENDRE50, RTOL, SERIES_REACH, SMALLEST, TINY, ULP, Crossing, bisect,
-    expm1mx, find_roots, invert, legendre, log_chernoff_factor, log_expm1, round_outwards,
-    safe_log, two_sum, weighted_expm1mx)
+    LEGENDRE16,
+    LEGENDRE50,
+    RTOL,
+    SERIES_REACH,
+    SMALLEST,
+    TINY,
+    ULP,
+    Crossing,
+    bisect,
+    expm1mx,
+    find_roots,
+    invert,
+    legendre,
+    log_chernoff_factor,
+    log_expm1,
+    round_outwards,
+    safe_log,
+    two_sum,
+    weighted_expm1mx,
+)
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 

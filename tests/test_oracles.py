@@ -4,9 +4,10 @@ import json
 import os
 
 import mpmath as mp
-import oracles as o
 import pytest
 from mpmath import mpf
+
+import oracles as o
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 GOLDEN = json.load(open(os.path.join(HERE, 'golden.json')))

@@ -9,7 +9,13 @@ from hypothesis import strategies as st
 
 from dp_saddle import Gaussian, Laplace, PoissonSubsampled, RandomizedResponse
 from dp_saddle.plrv import (
-    PLRV, Bounds, ComposedLoss, GaussianLoss, as_composition, gaussian_log_delta)
+    PLRV,
+    Bounds,
+    ComposedLoss,
+    GaussianLoss,
+    as_composition,
+    gaussian_log_delta,
+)
 
 # Bounds
 

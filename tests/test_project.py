@@ -11,10 +11,10 @@ import sys
 from configparser import ConfigParser
 from pathlib import Path
 
-import mutate
 import pytest
 
 import dp_saddle
+import mutate
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
@@ -37,7 +37,8 @@ def run(*command, cwd=ROOT):
     env = {k: v for k, v in os.environ.items() if k not in ("IN_TEST", "PYTHONPATH")}
     done = subprocess.run([str(c) for c in command], cwd=cwd, env=env, text=True,
                           capture_output=True)
-    assert done.returncode == 0, f"{' '.join(map(str, command))} failed:\n{done.stdout}{done.stderr}"
+    said = f"{' '.join(map(str, command))} failed:\n{done.stdout}{done.stderr}"
+    assert done.returncode == 0, said
     return done.stdout
 
 def settings():
@@ -104,7 +105,9 @@ def test_notebook(path):
         if "raises-exception" in cell["metadata"].get("tags", []): continue
         for output in cell["outputs"]:
             assert output["output_type"] != "error", f"this cell's output is an error:\n{source}"
-            assert output.get("name") != "stderr", f"this cell's output has a warning:\n{source}\n{''.join(output['text'])}"
+            said = "".join(output.get("text", []))
+            warned = output.get("name") == "stderr"
+            assert not warned, f"this cell's output has a warning:\n{source}\n{said}"
     assert path.stat().st_size <= MAX_BYTES, f"{path.stat().st_size} bytes; at most {MAX_BYTES}"
 
 @each_notebook
@@ -114,7 +117,8 @@ def test_alternative_text(path):
         if not any("image/png" in output.get("data", {}) for output in cell.get("outputs", [])):
             continue
         text = cell["metadata"].get("mystnb", {}).get("image", {}).get("alt", "")
-        assert len(text) >= 40, f"this cell's picture has no alternative text, or too short a one: {text!r}\n{''.join(cell['source'])}"
+        source = "".join(cell["source"])
+        assert len(text) >= 40, f"no alternative text, or too short a one: {text!r}\n{source}"
 
 def test_import_is_light():
     """The library needs numpy and scipy; what draws is imported where it draws, and nbdev's tools
@@ -126,7 +130,8 @@ def test_import_is_light():
 def test_version():
     newest = re.search(r"^## \[?(\d+\.\d+\.\d+)", (ROOT/"CHANGELOG.md").read_text(encoding="utf-8"),
                        flags=re.M)
-    assert dp_saddle.__version__ == settings()["version"] == newest[1] == importlib.metadata.version("dp_saddle")
+    installed = importlib.metadata.version("dp_saddle")
+    assert dp_saddle.__version__ == settings()["version"] == newest[1] == installed
 
 def test_command():
     assert "usage: dp-saddle" in run(BIN/"dp-saddle", "--help")

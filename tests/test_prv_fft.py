@@ -8,9 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from certify import FILE, run
-from test_saddlepoint import ODD, ODD_DELTA, ODD_EPS, S, truth_of
 
+from certify import FILE, run
 from dp_saddle import (
     ApproxDP,
     ContourAccountant,
@@ -27,7 +26,14 @@ from dp_saddle import (
     without_replacement,
 )
 from dp_saddle.prv_fft import (
-    GridCurve, decaying_sums, fourier_tail, log_transform, on_grid, sum_on_circle)
+    GridCurve,
+    decaying_sums,
+    fourier_tail,
+    log_transform,
+    on_grid,
+    sum_on_circle,
+)
+from test_saddlepoint import ODD, ODD_DELTA, ODD_EPS, S, truth_of
 
 
 def prv(plrv, eps_error=.1, **more):

@@ -1,19 +1,43 @@
 """The saddle-point accountants: bounds against independent references, published settings,
 extremes, bad input."""
-import functools, json, os, warnings
+import functools
+import json
+import os
+import warnings
 from decimal import Decimal
+
 import mpmath as mp
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given
+from hypothesis import strategies as st
+
 from certify import FILE, run
-from dp_saddle import (ApproxDP, ContourAccountant, Discrete, Gaussian, GaussianLimit, Laplace,
-                       MomentsAccountant, PLRV, PoissonSubsampled, PureDP, RandomizedResponse,
-                       SaddlePointCLT, SaddlePointMSD, rdp)
+from dp_saddle import (
+    PLRV,
+    ApproxDP,
+    ContourAccountant,
+    Discrete,
+    Gaussian,
+    GaussianLimit,
+    Laplace,
+    MomentsAccountant,
+    PoissonSubsampled,
+    PureDP,
+    RandomizedResponse,
+    SaddlePointCLT,
+    SaddlePointMSD,
+    rdp,
+)
 from dp_saddle.plrv import gaussian_log_delta
 from dp_saddle.saddlepoint import (
-    saddle_pull, solve_increasing, asymptotic_saddle_point, msd_terms, saddle_point)
-from dp_saddle.tilting import TiltTable, moments_pull, asymptotic_epsilon, lyapunov_sum
+    asymptotic_saddle_point,
+    msd_terms,
+    saddle_point,
+    saddle_pull,
+    solve_increasing,
+)
+from dp_saddle.tilting import TiltTable, asymptotic_epsilon, lyapunov_sum, moments_pull
 
 S = lambda sigma, rate: PoissonSubsampled(base=Gaussian(sigma=sigma), rate=rate)
 RANDOM = json.load(open(FILE))
@@ -139,7 +163,10 @@ def test_saddle_point_range():
     "From 1e-8 to 1e6, with a closed form to compare with: K' = mu^2 (t + 1/2)."
     for mu, eps in ((1e4, 0.), (1e-3, 1.), (1e-6, 1e-6), (1., 5.)):
         t = saddle_point(Gaussian(sigma=1/mu).remove, eps)
-        with mp.workdps(30): want = mp.findroot(lambda x: mu**2*(x + .5) - eps - 1/x - 1/(1 + x), t)
+        def equation(x, mu=mu, eps=eps):
+            return mu**2*(x + .5) - eps - 1/x - 1/(1 + x)
+        with mp.workdps(30):
+            want = mp.findroot(equation, t)
         assert t == pytest.approx(float(want), rel=1e-10)
     assert saddle_point(Gaussian(sigma=1e-4).remove, 0.) < 3e-8
     assert saddle_point(Gaussian(sigma=1e3).remove, 1.) > 9e5

@@ -6,11 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from certify import FILE, run
 from mpmath import mp, mpf, workdps
-from test_prv_fft import contained
-from test_saddlepoint import ODD, S
 
+from certify import FILE, run
 from dp_saddle import (
     ApproxDP,
     ContourAccountant,
@@ -26,6 +24,8 @@ from dp_saddle import (
     connect_the_dots,
 )
 from dp_saddle.tilted_fft import TiltedCurve
+from test_prv_fft import contained
+from test_saddlepoint import ODD, S
 
 
 def meet(a, b, rtol=1e-12):
