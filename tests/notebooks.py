@@ -46,7 +46,9 @@ def imports(path):
 
 def missing(path):
     "What the notebook at `path` imports and is not installed."
-    return sorted(name for name in imports(path) if importlib.util.find_spec(name) is None)
+    beside = {module.stem for module in NBS.glob("*.py")}
+    wanted = imports(path) - beside
+    return sorted(name for name in wanted if importlib.util.find_spec(name) is None)
 
 
 def main():
