@@ -3,6 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 NOTEBOOK ?=
+CHAPTER ?=
 
 # What Jupyter, IPython and matplotlib keep goes into .venv as well: then neither the settings in a home
 # directory, nor a kernel registered there, nor a home that cannot be written changes what happens here.
@@ -21,7 +22,7 @@ export MKL_NUM_THREADS := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-slow test-browser mutants benchmark lab export sync readme execute docs docs-serve clean
+.PHONY: help run check test test-all test-slow test-arrival test-browser lint mutants benchmark lab export sync readme execute docs docs-serve dist clean
 .NOTPARALLEL:
 
 help:  ## show this list
@@ -31,41 +32,64 @@ run: .venv/run.stamp  ## install the library and show what it does
 	$(BIN)/dp-saddle epsilon --sigma 9.4 --rate 0.32768 --steps 250 500 1000 1500 2000 --delta 1e-5
 	$(BIN)/dp-saddle curve --sigma 9.4 --rate 0.32768 --steps 2000 --out curve.png
 
-test: sync  ## everything that is checked before a commit
-	$(BIN)/nbdev_test
+# The chapter 01_contour is nbs/01_contour.ipynb, its module dp_saddle/contour.py, and its tests tests/test_contour.py.
+MODULE = $(shell echo '$(CHAPTER)' | sed 's/^[0-9]*_//')
+ifneq ($(filter check,$(MAKECMDGOALS)),)
+ifeq ($(wildcard nbs/$(CHAPTER).ipynb),)
+$(error make check needs CHAPTER=, the name of a notebook in nbs/: make check CHAPTER=01_contour)
+endif
+endif
+
+check: export  ## one chapter, in a minute: make check CHAPTER=01_contour exports, lints and tests it
+	$(BIN)/ruff check nbs/$(CHAPTER).ipynb $(wildcard dp_saddle/$(MODULE).py tests/test_$(MODULE).py)
+	$(BIN)/python tests/notebooks.py nbs/$(CHAPTER).ipynb
+	$(if $(wildcard tests/test_$(MODULE).py),$(BIN)/pytest -q -n auto tests/test_$(MODULE).py,@echo "no tests/test_$(MODULE).py")
+
+test: sync lint  ## everything that is checked before a commit, without what needs other accountants or PyTorch
+	$(BIN)/python tests/notebooks.py
 	$(BIN)/pytest -q -n auto --ignore tests/test_project.py
 
-test-slow: .venv/dev.stamp  ## the slow tests and the slow cells of the notebooks
+test-all: .venv/all.stamp sync lint  ## make test with all of them installed: nothing may be left out
+	$(BIN)/python tests/notebooks.py --all
+	$(BIN)/pytest -q -n auto --ignore tests/test_project.py
+
+lint: .venv/test.stamp  ## ruff, on notebooks too; ruff.toml lists the files that are still to be cleaned
+	$(BIN)/ruff check
+
+test-slow: .venv/all.stamp  ## the slow tests and the slow cells of the notebooks
 	$(BIN)/nbdev_test --flags slow
 	$(BIN)/pytest -q -m slow --hypothesis-profile=slow
+
+test-arrival: .venv/test.stamp  ## build sdist and wheel, install each and build the site, all from nothing
+	$(BIN)/pytest -q -m arrival tests/test_arrival.py
 
 test-browser: .venv/browser.stamp docs  ## open the site and JupyterLab in Chromium (apt-get install chromium chromium-driver)
 	$(BIN)/pytest -q -m browser tests/browser
 
-mutants: .venv/dev.stamp  ## put small mistakes into copies of the library: each must be noticed; takes hours
+mutants: .venv/test.stamp  ## put small mistakes into copies of the library: each must be noticed; takes hours
 	$(BIN)/python tests/mutate.py --count 20
 
-benchmark: .venv/dev.stamp  ## measure the library beside other accountants, on one thread; takes half an hour
+benchmark: .venv/all.stamp  ## measure the library beside other accountants, on one thread; takes half an hour
 	$(BIN)/python tests/peers.py
 	$(BIN)/python docs/execute.py nbs/benchmark.ipynb
 	$(BIN)/nbdev_clean --fname nbs/benchmark.ipynb
 	$(BIN)/pytest -q --benchmark-only -o addopts=
 
-sync: .venv/dev.stamp  ## check that notebooks, library and README belong together
+sync: .venv/test.stamp  ## check that notebooks, library and README belong together
 	$(BIN)/pytest -q tests/test_project.py
 
-lab: .venv/dev.stamp  ## open the notebooks in JupyterLab
+lab: .venv/lab.stamp  ## open the notebooks in JupyterLab
 	$(BIN)/jupyter-lab $(if $(filter 0,$(shell id -u)),--allow-root) nbs  # root only in a container
 
-export: .venv/dev.stamp  ## write the library from the notebooks
-	$(BIN)/nbdev_export
+export: .venv/test.stamp  ## write the library from the notebooks
+	$(BIN)/python docs/export.py
 	$(BIN)/nbdev_clean
 
-readme: .venv/dev.stamp  ## write README.md from nbs/index.ipynb
+readme: .venv/test.stamp  ## write README.md from nbs/index.ipynb
 	$(BIN)/python docs/readme.py
 
 # Notebooks import the library that they are exported to, so export comes first.
-execute: export  ## run all notebooks in place, or NOTEBOOK=nbs/00_plrv.ipynb; then export and readme
+execute: $(if $(NOTEBOOK),,.venv/all.stamp) export  ## run all notebooks in place, or NOTEBOOK=nbs/00_plrv.ipynb; then export and readme
 	$(BIN)/python docs/execute.py $(NOTEBOOK)
 	$(BIN)/nbdev_clean
 	$(BIN)/python docs/readme.py
@@ -78,6 +102,10 @@ docs: .venv/docs.stamp  ## build the site: docs/_build/html
 
 docs-serve: docs  ## build the site and serve it: http://localhost:8000
 	$(BIN)/python -m http.server -d docs/_build/html 8000
+
+dist: .venv/test.stamp  ## build sdist and wheel into dist/
+	rm -rf dist
+	$(BIN)/python -m build
 
 clean:  ## delete all that make has made, .venv too
 	rm -rf .venv _proc _docs docs/_build build dist *.egg-info curve.png .pytest_cache .hypothesis .benchmarks
@@ -99,14 +127,13 @@ clean:  ## delete all that make has made, .venv too
 	$(BIN)/python -m pip install -q -e .
 	@touch $@
 
-.venv/dev.stamp: .venv/python.stamp settings.ini setup.py
-	$(BIN)/python -m pip install -q -e '.[dev]'
+# test.stamp, docs.stamp, lab.stamp: the extra of that name. browser.stamp adds its own to what the tests need.
+.venv/%.stamp: .venv/python.stamp settings.ini setup.py
+	$(BIN)/python -m pip install -q -e '.[$*]'
 	@touch .venv/run.stamp $@
 
-.venv/browser.stamp: .venv/dev.stamp settings.ini setup.py
-	$(BIN)/python -m pip install -q -e '.[browser]'
-	@touch .venv/run.stamp $@
+.venv/browser.stamp .venv/lab.stamp: .venv/test.stamp
 
-.venv/docs.stamp: .venv/python.stamp settings.ini setup.py
-	$(BIN)/python -m pip install -q -e '.[docs]'
-	@touch .venv/run.stamp $@
+.venv/all.stamp: .venv/python.stamp settings.ini setup.py
+	$(BIN)/python -m pip install -q -e '.[test,peers,interop]'
+	@touch .venv/run.stamp .venv/test.stamp $@

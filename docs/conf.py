@@ -1,5 +1,7 @@
 """Sphinx configuration of the site. Its pages are made by source.py."""
-import importlib.util, re, shutil
+import importlib.util
+import re
+import shutil
 from configparser import ConfigParser
 from pathlib import Path
 
@@ -11,38 +13,49 @@ _about = _about["DEFAULT"]
 project, release = _about["title"], _about["version"]
 author, copyright = _about["author"], _about["copyright"]
 
-extensions = ["myst_nb", "sphinx_proof", "sphinx_exercise", "sphinxcontrib.bibtex", "sphinx_togglebutton"]
+extensions = ["myst_nb", "sphinx_proof", "sphinx_exercise", "sphinxcontrib.bibtex",
+              "sphinx_togglebutton"]
 exclude_patterns = []
 myst_enable_extensions = ["dollarmath", "amsmath", "attrs_inline", "colon_fence", "deflist"]
 myst_heading_anchors = 3
-nb_execution_mode = "off"  # the notebooks are committed with their outputs, and hidden cells are gone here
+# the notebooks are committed with their outputs, and hidden cells are gone here
+nb_execution_mode = "off"
 nb_render_markdown_format = "myst"  # in outputs too: documentation made by nbdev has attributes
 nb_ipywidgets_js = {}      # no scripts from elsewhere: source.py makes the figures that move
 nb_mime_priority_overrides = [("html", "image/png", 5)]
 bibtex_bibfiles = ["references.bib"]
 exercise_style = "solution_follow_exercise"
-prf_realtyp_to_countertyp = {kind: "theorem" for kind in ("proposition",)}   # claims and theorems are counted together
+# claims and theorems are counted together
+prf_realtyp_to_countertyp = {kind: "theorem" for kind in ("proposition",)}
 
 html_theme = "sphinx_book_theme"
 html_title = project
-html_theme_options = {"use_download_button": False, "use_fullscreen_button": False, "repository_url": _about["git_url"], "use_repository_button": True, "show_toc_level": 2}
+html_theme_options = {"use_download_button": False, "use_fullscreen_button": False,
+                      "show_toc_level": 2}
+if _about["git_url"]:
+    html_theme_options |= {"repository_url": _about["git_url"], "use_repository_button": True}
 html_context = {"default_mode": "auto"}
-templates_path, html_sidebars = ["templates"], {"**": ["home.html", "search-button-field.html", "sbt-sidebar-nav.html"]}
+templates_path = ["templates"]
+html_sidebars = {"**": ["home.html", "search-button-field.html", "sbt-sidebar-nav.html"]}
 html_copy_source = html_show_sourcelink = False
 html_static_path, html_css_files = ["static", "_build/static"], ["custom.css"]
 html_js_files = ["focus.js"]
 
 # MathJax comes with the pages: one file of the many that the package brings.
-_mathjax = Path(importlib.util.find_spec("sphinx-mathjax-offline").submodule_search_locations[0])/"static"/"mathjax"/"tex-svg.js"
+_mathjax = (Path(importlib.util.find_spec("sphinx-mathjax-offline").submodule_search_locations[0])
+            /"static"/"mathjax"/"tex-svg.js")
 (_here/"_build"/"static").mkdir(parents=True, exist_ok=True)
 shutil.copy(_mathjax, _here/"_build"/"static"/"mathjax.js")
 mathjax_path = "mathjax.js"
 mathjax3_config = {"options": {"enableMenu": False}, "svg": {"fontCache": "global"}}
 
 def setup(app):
-    "What the extensions leave for a screen reader to stumble over: ids that are there many times, and a role that is no longer one."
+    """What the extensions leave for a screen reader to stumble over: ids that are there many times,
+    and a role that is no longer one."""
     def mend(app, error):
         for page in [] if error else Path(app.outdir).rglob("*.html"):
             text = page.read_text(encoding="utf-8")
-            page.write_text(re.sub(r' id="(proof|exercise|solution)-content"', "", text).replace('role="doc-biblioentry"', 'role="listitem"'), encoding="utf-8")
+            page.write_text(re.sub(r' id="(proof|exercise|solution)-content"', "",
+                                   text).replace('role="doc-biblioentry"', 'role="listitem"'),
+                                   encoding="utf-8")
     app.connect("build-finished", mend)

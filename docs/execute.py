@@ -1,11 +1,17 @@
 """Run notebooks in place and store their outputs: all of them, or the ones named.
 
 `jupyter nbconvert --execute` would do, but it runs cells marked `#| eval: false` too."""
-import base64, io, re, sys, time
+import base64
+import io
+import re
+import sys
+import time
 from pathlib import Path
+
 import nbformat
 from nbclient import NotebookClient
 from PIL import Image
+
 
 class Client(NotebookClient):
     "Leaves cells marked `#| eval: false` as they are."
@@ -16,18 +22,25 @@ class Client(NotebookClient):
 def smaller(png):
     "The picture in at most 256 colours: a third of the bytes, and no difference to see."
     with io.BytesIO() as out:
-        Image.open(io.BytesIO(base64.b64decode(png))).convert("RGB").quantize(256, dither=Image.Dither.NONE).save(out, "png", optimize=True)
+        Image.open(io.BytesIO(base64.b64decode(png))).convert("RGB").quantize(256,
+            dither=Image.Dither.NONE).save(out, "png", optimize=True)
         return base64.b64encode(out.getvalue()).decode()
 
 def execute(path):
-    "Run the notebook at `path` in its own folder. A failing cell raises, and leaves the file as it was."
+    """Run the notebook at `path` in its own folder. A failing cell raises, and leaves the file as
+    it was."""
     nb = nbformat.read(path, as_version=4)
-    Client(nb, timeout=None, kernel_name="python3", record_timing=False, store_widget_state=False, coalesce_streams=True,
+    Client(nb, timeout=None, kernel_name="python3", record_timing=False, store_widget_state=False,
+    coalesce_streams=True,
            extra_arguments=["--log-level=ERROR"],  # the kernel's own: it warns of local connections
            resources={"metadata": {"path": str(path.parent)}}).execute()
     for cell in nb.cells:
-        if "solution" in cell.metadata.get("tags", []): cell.metadata["jupyter"] = {"source_hidden": True, "outputs_hidden": True}   # folded, as the text before it
-        for output in cell.get("outputs", []): output.get("data", {}).pop("application/vnd.jupyter.widget-view+json", None)            # its model ends with the kernel: the picture stays
+        # folded, as the text before it
+        if "solution" in cell.metadata.get("tags", []):
+            cell.metadata["jupyter"] = {"source_hidden": True, "outputs_hidden": True}
+        # its model ends with the kernel: the picture stays
+        for output in cell.get("outputs", []):
+            output.get("data", {}).pop("application/vnd.jupyter.widget-view+json", None)
     for data in (output.get("data", {}) for cell in nb.cells for output in cell.get("outputs", [])):
         if "image/png" in data: data["image/png"] = smaller(data["image/png"])
     nbformat.write(nb, path)
@@ -35,7 +48,8 @@ def execute(path):
 if __name__ == "__main__":
     found = sorted(Path("nbs").rglob("*.ipynb"))
     named = [Path(name) for name in sys.argv[1:]]
-    for path in named or [p for p in found if not any(part.startswith(("_", ".")) for part in p.parts)]:
+    for path in named or [p for p in found
+                          if not any(part.startswith(("_", ".")) for part in p.parts)]:
         start = time.time()
         execute(path)
         print(f"{path}: {time.time() - start:.1f} s", flush=True)

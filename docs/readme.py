@@ -2,8 +2,11 @@
 
 nbdev does this with Quarto, a program of its own; nbconvert is already here. Nothing is executed:
 the outputs stored in the notebook are shown, so the same notebook always gives the same bytes."""
-import base64, posixpath, re
+import base64
+import posixpath
+import re
 from pathlib import Path
+
 import nbformat
 from nbconvert import MarkdownExporter
 
@@ -11,7 +14,8 @@ NOTE = "<!-- Made from nbs/index.ipynb by `make readme`: edit the notebook. -->\
 
 def directives(source):
     "The `#| key: value` lines of a cell, as a dict."
-    return {key: value.strip().lower() for key, value in re.findall(r"^#\|\s*([\w-]+):?[ \t]*(.*)$", source, flags=re.M)}
+    return {key: value.strip().lower()
+            for key, value in re.findall(r"^#\|\s*([\w-]+):?[ \t]*(.*)$", source, flags=re.M)}
 
 def shown(cell):
     "`cell` without what nbdev and the site leave out; None if nothing is left."
@@ -19,7 +23,9 @@ def shown(cell):
     if "remove-cell" in tags or cell.cell_type == "raw": return None
     if cell.cell_type == "markdown": return cell
     found = directives(cell.source)
-    if found.keys() & {"hide", "default_exp", "export", "exporti"} or found.get("include") == "false": return None
+    if found.keys() & {"hide", "default_exp", "export",
+                       "exporti"} or found.get("include") == "false":
+        return None
     if found.get("output") == "false" or "remove-output" in tags: cell.outputs = []
     cell.source = re.sub(r"^#\|.*\n?", "", cell.source, flags=re.M).strip()
     if found.get("echo") == "false" or "remove-input" in tags: cell.source = ""
@@ -29,7 +35,9 @@ def relink(text):
     "`text` with links that are relative to nbs/ made relative to the top folder."
     def link(match):
         path, mark, anchor = match[1].partition("#")
-        if not re.search(r"[./]", path) or re.match(r"/|\w+:", path): return match[0]  # an anchor, a web address, no link
+        # an anchor, a web address, no link
+        if not re.search(r"[./]", path) or re.match(r"/|\w+:", path):
+            return match[0]
         return f"]({posixpath.normpath('nbs/' + path)}{mark}{anchor})"
     return re.sub(r"\]\(([^)\s]+)\)", link, text)
 
@@ -55,9 +63,11 @@ def render(root):
         if cell.cell_type == "code": take_pictures(cell, pictures)
         else: cell.source = relink(cell.source)
     exporter = MarkdownExporter()
-    exporter.display_data_priority = ["text/markdown", "text/plain"]  # code hosts show little of other HTML
+    # code hosts show little of other HTML
+    exporter.display_data_priority = ["text/markdown", "text/plain"]
     text, _ = exporter.from_notebook_node(nb)
-    text = re.sub(r"^```python\n+```\n", "", text, flags=re.M)  # of cells that show only what they print
+    # of cells that show only what they print
+    text = re.sub(r"^```python\n+```\n", "", text, flags=re.M)
     text = re.sub(r"\n{3,}", "\n\n", re.sub(r"[ \t]+$", "", text, flags=re.M))
     return NOTE + text.strip() + "\n", pictures
 

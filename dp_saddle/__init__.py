@@ -2,17 +2,34 @@
 __version__ = "0.1.0"
 
 from .plrv import Bounds, PLRV
-from .mechanisms import (Accountant, ApproxDP, Composition, Discrete, DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace,
-    Mechanism, PoissonSubsampled, PureDP, RandomizedResponse)
+from .mechanisms import (
+    Accountant, ApproxDP, Composition, Discrete, DiscreteGaussian, DiscreteLaplace, Gaussian,
+    Laplace, Mechanism, PoissonSubsampled, PureDP, RandomizedResponse,
+)
 from .contour import ContourAccountant
+from .saddlepoint import SaddlePointMSD
+from .tilting import GaussianLimit, MomentsAccountant, rdp, SaddlePointCLT
 from .edgeworth import EdgeworthAccountant, EdgeworthInterval, TiltedEdgeworth
-from .individual import (GDPFilter, GDPOdometer, IndividualAccountant, IndividualGDPFilter, RDPFilter, RDPOdometer, account_store, individual_epsilon)
-from .prv_fft import (FourierAccountant, PRVAccountant, TiltedFFT, connect_the_dots, with_replacement, without_replacement)
-from .saddlepoint import GaussianLimit, MomentsAccountant, SaddlePointCLT, SaddlePointMSD, rdp
-from .accounting import (Budget, advantage, bayes_risk, calibrate, compare, delta, dpsgd, epsilon, epsilon_after, from_steps, gdp, plot_curve, plot_rdp, plot_steps, plot_tradeoff, read_run, report,
-                         to_steps, tpr, tradeoff)
+from .prv_fft import FourierAccountant, PRVAccountant, with_replacement, without_replacement
+from .tilted_fft import connect_the_dots, TiltedFFT
+from .filters import GDPFilter, GDPOdometer, IndividualGDPFilter, RDPFilter, RDPOdometer
+from .individual import account_store, individual_epsilon, IndividualAccountant
+from .accounting import compare, delta, dpsgd, epsilon
+from .calibration import calibrate
+from .attacks import advantage, bayes_risk, gdp, tpr, tradeoff
+from .schedules import Budget, epsilon_after, from_steps, read_run, to_steps
+from .reports import plot_curve, plot_rdp, plot_steps, plot_tradeoff, report
 
-__all__ = ['Accountant', 'ApproxDP', 'Bounds', 'Budget', 'Composition', 'ContourAccountant', 'Discrete', 'DiscreteGaussian', 'DiscreteLaplace', 'EdgeworthAccountant', 'EdgeworthInterval', 'FourierAccountant', 'GDPFilter',
-           'GDPOdometer', 'Gaussian', 'GaussianLimit', 'IndividualAccountant', 'IndividualGDPFilter', 'Laplace', 'Mechanism', 'MomentsAccountant', 'PLRV', 'PRVAccountant', 'PoissonSubsampled', 'PureDP', 'RDPFilter', 'RDPOdometer',
-           'RandomizedResponse', 'SaddlePointCLT', 'SaddlePointMSD', 'TiltedEdgeworth', 'TiltedFFT', 'account_store', 'advantage', 'bayes_risk', 'calibrate', 'compare', 'connect_the_dots', 'delta', 'dpsgd', 'epsilon', 'epsilon_after',
-           'from_steps', 'gdp', 'individual_epsilon', 'plot_curve', 'plot_rdp', 'plot_steps', 'plot_tradeoff', 'rdp', 'read_run', 'report', 'to_steps', 'tpr', 'tradeoff', 'with_replacement', 'without_replacement']
+__all__ = [
+    "Accountant", "ApproxDP", "Bounds", "Budget", "Composition", "ContourAccountant",
+    "Discrete", "DiscreteGaussian", "DiscreteLaplace", "EdgeworthAccountant",
+    "EdgeworthInterval", "FourierAccountant", "GDPFilter", "GDPOdometer", "Gaussian",
+    "GaussianLimit", "IndividualAccountant", "IndividualGDPFilter", "Laplace", "Mechanism",
+    "MomentsAccountant", "PLRV", "PRVAccountant", "PoissonSubsampled", "PureDP", "RDPFilter",
+    "RDPOdometer", "RandomizedResponse", "SaddlePointCLT", "SaddlePointMSD", "TiltedEdgeworth",
+    "TiltedFFT", "account_store", "advantage", "bayes_risk", "calibrate", "compare",
+    "connect_the_dots", "delta", "dpsgd", "epsilon", "epsilon_after", "from_steps", "gdp",
+    "individual_epsilon", "plot_curve", "plot_rdp", "plot_steps", "plot_tradeoff", "rdp",
+    "read_run", "report", "to_steps", "tpr", "tradeoff", "with_replacement",
+    "without_replacement",
+]

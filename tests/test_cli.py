@@ -1,35 +1,62 @@
-"The installed `dp-saddle` command, as typed."
-import json, os, re, shlex, subprocess, sys
+"Chapter 06e, the command: the installed `dp-saddle`, as typed."
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
 from pathlib import Path
+
 import pytest
 
-def dp_saddle(*words, **kw):
-    return subprocess.run([os.path.join(os.path.dirname(sys.executable), 'dp-saddle'), *words], capture_output=True, text=True, **kw)
+from dp_saddle import Gaussian, Laplace, PoissonSubsampled, epsilon, to_steps
+from dp_saddle.cli import main
+
+COMMAND = os.path.join(os.path.dirname(sys.executable), 'dp-saddle')
+
+def dp_saddle(*words, **options):
+    return subprocess.run([COMMAND, *words], capture_output=True, text=True, **options)
+
+def S(sigma, rate):
+    return PoissonSubsampled(base=Gaussian(sigma=sigma), rate=rate)
 
 RUN = ['--sigma', '2', '--rate', '0.01', '--steps', '3000']
 
+# The README
+
 README = (Path(__file__).parent.parent/'README.md').read_text()
+SHOWN = re.findall(r'^\$ (dp-saddle .*)\n((?:(?!\$ |```).*\n)*)', README, re.M)
 
-def test_the_first_example_of_the_readme_is_the_command(): assert re.search(r'```(\w+)\n\$ (\S+)', README).groups() == ('console', 'dp-saddle') and README.index('```console') == README.index('```')
+def test_the_first_example_of_the_readme_is_the_command():
+    assert re.search(r'```(\w+)\n\$ (\S+)', README).groups() == ('console', 'dp-saddle')
+    assert README.index('```console') == README.index('```')
 
-@pytest.mark.parametrize('line, shown', re.findall(r'^\$ (dp-saddle .*)\n((?:(?!\$ |```).*\n)*)', README, re.M))
+@pytest.mark.parametrize('line, shown', SHOWN)
 def test_readme_prints_what_it_says(line, shown):
     said, done = shown.split(), dp_saddle(*shlex.split(line)[1:]).stdout.split()
     assert said and len(said) == len(done)
-    for a, b in zip(said, done): assert a == b or float(a.rstrip(':')) == pytest.approx(float(b.rstrip(':')), rel=1e-6)    # calibrated to 1e-6
+    for a, b in zip(said, done, strict=True):
+        same = a == b or float(a.rstrip(':')) == pytest.approx(float(b.rstrip(':')), rel=1e-6)
+        assert same                                                      # calibrated to 1e-6
 
 @pytest.mark.parametrize('line', re.findall(r'^(dp-saddle .*)', README, re.M))
-def test_readme_commands_work(line, tmp_path): assert dp_saddle(*shlex.split(line)[1:], cwd=tmp_path).returncode == 0
+def test_readme_commands_work(line, tmp_path):
+    assert dp_saddle(*shlex.split(line)[1:], cwd=tmp_path).returncode == 0
+
+# What it answers
 
 def test_epsilon_and_delta():
     done = dp_saddle('epsilon', *RUN, '--delta', '1e-15')
     assert done.returncode == 0 and '2.328029714' in done.stdout and done.stderr == ''
     row, = json.loads(dp_saddle('delta', *RUN, '--eps', '1', '--json').stdout)['results']
-    assert row['steps'] == 3000 and row['lower'] <= row['estimate'] <= row['upper'] and row['estimate'] == pytest.approx(4.64853066236e-5, rel=1e-11)
+    assert row['steps'] == 3000 and row['lower'] <= row['estimate'] <= row['upper']
+    assert row['estimate'] == pytest.approx(4.64853066236e-5, rel=1e-11)
 
 def test_several_at_once():
-    rows = json.loads(dp_saddle('epsilon', '--sigma', '9.4', '--rate', '0.32768', '--steps', '0', '1000', '2000', '--delta', '1e-5', '1e-100', '--json').stdout)['results']
-    assert [(r['steps'], r['delta']) for r in rows] == [(n, d) for n in (0, 1000, 2000) for d in (1e-5, 1e-100)]
+    words = 'epsilon --sigma 9.4 --rate 0.32768 --steps 0 1000 2000 --delta 1e-5 1e-100 --json'
+    rows = json.loads(dp_saddle(*words.split()).stdout)['results']
+    asked = [(n, d) for n in (0, 1000, 2000) for d in (1e-5, 1e-100)]
+    assert [(r['steps'], r['delta']) for r in rows] == asked
     assert rows[0]['upper'] == 0 and rows[4]['upper'] == pytest.approx(7.42438, abs=1e-5)
 
 def test_printed_bounds_are_rounded_outwards():
@@ -40,18 +67,79 @@ def test_printed_bounds_are_rounded_outwards():
 
 def test_curve(tmp_path):
     done = dp_saddle('curve', *RUN, '--out', 'c.png', cwd=tmp_path)
-    assert done.returncode == 0 and (tmp_path/'c.png').read_bytes()[:4] == b'\x89PNG' and 'c.png' in done.stdout
+    assert done.returncode == 0 and 'c.png' in done.stdout
+    assert (tmp_path/'c.png').read_bytes()[:4] == b'\x89PNG'
 
-def test_version(): assert dp_saddle('--version').stdout.startswith('dp-saddle ')
+def test_curve_as_json(tmp_path):
+    done = json.loads(dp_saddle('curve', *RUN, '--out', 'c.svg', '--json', cwd=tmp_path).stdout)
+    assert len(done['eps']) == len(done['delta']) == 200 and done['steps'] == 3000
+
+def test_calibrate():
+    words = 'calibrate --rate .01 --steps 1000 --eps 1 --delta 1e-5 --json'
+    out = json.loads(dp_saddle(*words.split()).stdout)
+    assert epsilon(1000*S(out['sigma'], .01), delta=1e-5) == out['epsilon'] <= 1
+    words = 'calibrate --rate .01 --sigma 1 --find steps --eps 2 --delta 1e-5'
+    assert dp_saddle(*words.split()).stdout.startswith('steps ')
+
+def test_runs_from_files(tmp_path):
+    run, path = 1000*S(2., .01) + Laplace(scale=5.), tmp_path/'run.json'
+    path.write_text(json.dumps({'steps': to_steps(run)}))
+    done = dp_saddle('epsilon', '--run', str(path), '--delta', '1e-5', '--json')
+    row, = json.loads(done.stdout)['results']
+    assert row['upper'] == epsilon(run, delta=1e-5) and done.stderr == ''
+    done = dp_saddle('report', '--run', str(path), '--delta', '1e-5')
+    assert '-differential privacy' in done.stdout
+
+def test_compare():
+    words = 'compare --sigma 2 --rate .01 --steps 100 --delta 1e-5'.split()
+    assert 'ContourAccountant' in dp_saddle(*words).stdout
+
+def test_version():
+    assert dp_saddle('--version').stdout.startswith('dp-saddle ')
+
+def test_completion(capsys):
+    pytest.importorskip('shtab')
+    main(['completion', 'bash'])
+    assert 'calibrate' in capsys.readouterr().out
+
+# Mistakes
 
 @pytest.mark.parametrize('words, named', [
-    (['epsilon', '--sigma', '0', '--rate', '1', '--steps', '1', '--delta', '.1'], 'sigma must be in (0, inf), got 0.0'), (['epsilon', '--sigma', 'nan', '--rate', '1', '--steps', '1', '--delta', '.1'], 'sigma'),
-    (['epsilon', '--sigma', 'x', '--rate', '1', '--steps', '1', '--delta', '.1'], '--sigma'), (['epsilon', '--sigma', '1', '--rate', '1.5', '--steps', '1', '--delta', '.1'], 'rate must be in (0, 1]'),
-    (['epsilon', '--sigma', '1', '--steps', '1', '--delta', '.1'], '--rate'), (['epsilon', '--sigma', '1', '--rate', '1', '--steps', '-1', '--delta', '.1'], 'steps must be an integer >= 0'),
-    (['epsilon', '--sigma', '1', '--rate', '1', '--steps', '1.5', '--delta', '.1'], '--steps'), (['epsilon', '--sigma', '1', '--rate', '1', '--steps', '1', '--delta', '0'], 'delta must be in (0, 1)'),
-    (['epsilon', '--sigma', '1', '--rate', '1', '--steps', '1', '--delta', '1'], 'delta'), (['delta', '--sigma', '1', '--rate', '1', '--steps', '1', '--eps', '-1'], 'eps must be in [0, inf)'),
-    (['delta', '--sigma', '1', '--rate', '1', '--steps', '1', '--eps', 'inf'], 'eps'), (['curve', '--sigma', '1', '--rate', '1', '--steps', '1', '--out', '/no/such/folder/c.png'], 'No such file'),
-    (['curve', '--sigma', '1', '--rate', '1', '--steps', '1', '--out', 'c.xyz'], 'xyz'), (['curve', '--sigma', '1', '--rate', '1', '--steps', '1'], '--out'), ([], 'required'), (['epsilom'], 'epsilom')])
+    ('epsilon --sigma 0 --rate 1 --steps 1 --delta .1', 'sigma must be in (0, inf), got 0.0'),
+    ('epsilon --sigma nan --rate 1 --steps 1 --delta .1', 'sigma'),
+    ('epsilon --sigma x --rate 1 --steps 1 --delta .1', '--sigma'),
+    ('epsilon --sigma 1 --rate 1.5 --steps 1 --delta .1', 'rate must be in (0, 1]'),
+    ('epsilon --sigma 1 --steps 1 --delta .1', '--rate'),
+    ('epsilon --sigma 1 --rate 1 --steps -1 --delta .1', 'steps must be an integer >= 0'),
+    ('epsilon --sigma 1 --rate 1 --steps 1.5 --delta .1', '--steps'),
+    ('epsilon --sigma 1 --rate 1 --steps 1 --delta 0', 'delta must be in (0, 1)'),
+    ('epsilon --sigma 1 --rate 1 --steps 1 --delta 1', 'delta'),
+    ('delta --sigma 1 --rate 1 --steps 1 --eps -1', 'eps must be in [0, inf)'),
+    ('delta --sigma 1 --rate 1 --steps 1 --eps inf', 'eps'),
+    ('curve --sigma 1 --rate 1 --steps 1 --out /no/such/folder/c.png', 'No such file'),
+    ('curve --sigma 1 --rate 1 --steps 1 --out c.xyz', 'xyz'),
+    ('curve --sigma 1 --rate 1 --steps 1', '--out'),
+    ('', 'required'),
+    ('epsilom', 'epsilom'),
+])
 def test_mistakes_are_one_line_and_status_2(words, named, tmp_path):
-    done = dp_saddle(*words, cwd=tmp_path)
-    assert done.returncode == 2 and done.stdout == '' and done.stderr.count('\n') == 1 and named in done.stderr, done.stderr
+    done = dp_saddle(*words.split(), cwd=tmp_path)
+    assert done.returncode == 2 and done.stdout == ''
+    assert done.stderr.count('\n') == 1 and named in done.stderr, done.stderr
+
+@pytest.mark.parametrize('words, message', [
+    ('calibrate --rate .01 --eps 1 --delta 1e-5', '--steps is needed'),
+    ('calibrate --rate .01 --steps 5 --sigma 1 --eps 1 --delta 1e-5',
+     '--sigma is what is to be found'),
+    ('epsilon --delta 1e-5', '--sigma is needed'),
+    ('epsilon --run no.json --delta 1e-5', 'no.json'),
+    ('epsilon --run a.txt --delta 1e-5', 'suffix'),
+    ('epsilon --run a.json --sigma 1 --delta 1e-5', '--sigma does not go with it'),
+    ('compare --sigma 1 --rate 1 --steps 1', 'either delta or eps'),
+    ('report --sigma 1 --rate 1 --steps 1 --delta 3', 'delta must be'),
+])
+def test_mistakes_of_words_are_one_line(words, message, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(words.split())
+    out, err = capsys.readouterr()
+    assert stop.value.code == 2 and out == '' and err.count('\n') == 1 and message in err

@@ -1,16 +1,37 @@
 "Chapter 08: the adapters inside the real Opacus and dp_accounting, and without them."
-import json, math, subprocess, sys, warnings
+import json
+import math
+import subprocess
+import sys
+import warnings
+
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
-from dp_saddle import ApproxDP, Budget, DiscreteGaussian, Gaussian, IndividualAccountant, Laplace, PoissonSubsampled, RDPFilter, calibrate, delta, epsilon, rdp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dp_saddle import (
+    ApproxDP,
+    Budget,
+    DiscreteGaussian,
+    Gaussian,
+    IndividualAccountant,
+    Laplace,
+    PoissonSubsampled,
+    RDPFilter,
+    calibrate,
+    epsilon,
+    rdp,
+)
 from dp_saddle.interop import BudgetSpent, SaddleAccountant, SaddlePrivacyAccountant, record_norms
 
 S = lambda sigma, rate: PoissonSubsampled(base=Gaussian(sigma=sigma), rate=rate)
 
 # Without either library
 
-@pytest.mark.parametrize('missing, name', [('opacus', 'SaddleAccountant'), ('dp_accounting', 'SaddlePrivacyAccountant')])
+@pytest.mark.parametrize('missing, name',
+                         [('opacus', 'SaddleAccountant'),
+                         ('dp_accounting', 'SaddlePrivacyAccountant')])
 def test_without_the_library(missing, name):
     code = f"""
 import sys, dp_saddle
@@ -18,34 +39,40 @@ assert not {{'opacus', 'torch', 'dp_accounting'}} & set(sys.modules), 'the libra
 sys.modules['{missing}'] = None
 import dp_saddle.interop as interop
 try: interop.{name}()
-except ImportError as error: assert '{name} needs' in str(error) and "pip install 'dp-saddle[{missing.replace('_', '-')}]'" in str(error), error
+except ImportError as error:
+    assert '{name} needs' in str(error), error
+    assert "pip install 'dp-saddle[{missing.replace('_', '-')}]'" in str(error), error
 else: raise SystemExit('no error')
 """
     subprocess.run([sys.executable, '-c', code], check=True, timeout=120)
 
 # Opacus
 
-torch = pytest.importorskip('torch')
-opacus = pytest.importorskip('opacus')
+torch = pytest.importorskip('torch', reason='PyTorch is in the extra interop: make test-all')
+opacus = pytest.importorskip('opacus', reason='Opacus is in the extra interop: make test-all')
 from opacus.accountants import create_accountant
 from opacus.accountants.utils import get_noise_multiplier
 from opacus.utils.batch_memory_manager import BatchMemoryManager
 from sklearn.datasets import load_digits
 from torch import nn
 
-pytestmark = pytest.mark.filterwarnings('ignore')        # torch's, of hooks, and Opacus', of secure_mode
+# torch's, of hooks, and Opacus', of secure_mode
+pytestmark = pytest.mark.filterwarnings('ignore')
 digits = load_digits()
-pixels, labels = torch.tensor(digits.data/16, dtype=torch.float32)[:800], torch.tensor(digits.target)[:800]
+pixels = torch.tensor(digits.data/16, dtype=torch.float32)[:800]
+labels = torch.tensor(digits.target)[:800]
 loss = nn.CrossEntropyLoss()
 
 def ready(max_grad_norm=1., **how):
     "model, optimizer, loader, engine: softmax regression on 800 digits."
     torch.manual_seed(0)
     model, engine = nn.Linear(64, 10), opacus.PrivacyEngine(accountant='saddle')
-    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(pixels, labels), batch_size=80)
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(pixels, labels),
+                                         batch_size=80)
     make = engine.make_private_with_epsilon if 'target_epsilon' in how else engine.make_private
     how = how if 'target_epsilon' in how else {'noise_multiplier': 1., **how}
-    return *make(module=model, optimizer=torch.optim.SGD(model.parameters(), lr=1.), data_loader=loader, max_grad_norm=max_grad_norm, **how), engine
+    return *make(module=model, optimizer=torch.optim.SGD(model.parameters(), lr=1.),
+                 data_loader=loader, max_grad_norm=max_grad_norm, **how), engine
 
 def epoch(model, optimizer, loader):
     for x, y in loader:
@@ -70,7 +97,9 @@ def test_make_private_with_epsilon():
 
 def test_virtual_steps_are_one():
     model, optimizer, loader, engine = ready()
-    with BatchMemoryManager(data_loader=loader, max_physical_batch_size=30, optimizer=optimizer) as small: epoch(model, optimizer, small)
+    with BatchMemoryManager(data_loader=loader, max_physical_batch_size=30,
+                            optimizer=optimizer) as small:
+        epoch(model, optimizer, small)
     assert engine.accountant.history == [(1., .1, 10)]
 
 def test_checkpoints(tmp_path):
@@ -83,36 +112,53 @@ def test_checkpoints(tmp_path):
     epoch(model, optimizer, loader)
     assert again.get_epsilon(1e-5) == epsilon(20*S(1., .1), delta=1e-5)
 
-@pytest.mark.parametrize('eps, rate, steps', [(.1, .01, 1000), (1., .05, 120), (8., .2, 500), (30., 1., 10)])
+@pytest.mark.parametrize('eps, rate, steps',
+                         [(.1, .01, 1000), (1., .05, 120), (8., .2, 500), (30., 1., 10)])
 def test_noise_multiplier(eps, rate, steps):
-    sigma = get_noise_multiplier(target_epsilon=eps, target_delta=1e-5, sample_rate=rate, steps=steps, accountant='saddle', epsilon_tolerance=1e-3*eps)
+    sigma = get_noise_multiplier(target_epsilon=eps, target_delta=1e-5, sample_rate=rate,
+                                 steps=steps, accountant='saddle', epsilon_tolerance=1e-3*eps)
     assert (1 - 1e-3)*eps <= epsilon(steps*S(sigma, rate), delta=1e-5) <= eps
     assert sigma >= calibrate(lambda sigma: steps*S(sigma, rate), eps=eps, delta=1e-5)*(1 - 2e-6)
 
 @settings(max_examples=25)
-@given(st.lists(st.tuples(st.sampled_from([.8, 1., 3.]), st.sampled_from([.01, .1, 1.]), st.integers(1, 5)), max_size=5))
+@given(st.lists(st.tuples(st.sampled_from([.8, 1., 3.]), st.sampled_from([.01, .1, 1.]),
+                          st.integers(1, 5)), max_size=5))
 def test_history(parts):
-    "Equal steps that follow each other are one entry; the cost is the composition's; JSON brings it back."
+    """Equal steps that follow each other are one entry; the cost is the composition's; JSON brings
+    it back."""
     a = SaddleAccountant()
     for sigma, rate, n in parts:
         for _ in range(n): a.step(noise_multiplier=sigma, sample_rate=rate)
-    assert len(a) == sum(n for *_, n in parts) and all(x[:2] != y[:2] for x, y in zip(a.history, a.history[1:]))
-    assert a.get_epsilon(1e-5) == (epsilon(sum(n*S(sigma, rate) for sigma, rate, n in parts), delta=1e-5) if parts else 0.)
+    assert len(a) == sum(n for *_, n in parts)
+    assert all(x[:2] != y[:2] for x, y in zip(a.history, a.history[1:]))
+    assert a.get_epsilon(1e-5) == (epsilon(sum(n*S(sigma, rate) for sigma, rate, n in parts),
+                                           delta=1e-5) if parts else 0.)
     again = SaddleAccountant()
     again.load_state_dict(json.loads(json.dumps(a.state_dict())))
     assert again.history == a.history
 
-@pytest.mark.parametrize('state, words', [
-    (None, 'None or empty'), ({}, 'None or empty'), ({'history': []}, 'mechanism'), ({'mechanism': 'saddle'}, 'history'), ({'history': [], 'mechanism': 'rdp'}, 'rdp'),
-    ({'history': [(1., .1)], 'mechanism': 'saddle'}, 'history'), ({'history': [(1., .1, 2.5)], 'mechanism': 'saddle'}, 'steps'), ({'history': [(1., .1, -1)], 'mechanism': 'saddle'}, 'steps'),
-    ({'history': [('1', .1, 1)], 'mechanism': 'saddle'}, 'noise_multiplier'), ({'history': [(math.nan, .1, 1)], 'mechanism': 'saddle'}, 'noise_multiplier'), ({'history': [(1., 0., 1)], 'mechanism': 'saddle'}, 'sample_rate'), ({'history': 7, 'mechanism': 'saddle'}, 'state_dict')])
+@pytest.mark.parametrize('state, words',
+                         [(None, 'None or empty'), ({}, 'None or empty'),
+                         ({'history': []}, 'mechanism'), ({'mechanism': 'saddle'}, 'history'),
+                         ({'history': [], 'mechanism': 'rdp'}, 'rdp'),
+                         ({'history': [(1., .1)], 'mechanism': 'saddle'}, 'history'),
+                         ({'history': [(1., .1, 2.5)], 'mechanism': 'saddle'}, 'steps'),
+                         ({'history': [(1., .1, -1)], 'mechanism': 'saddle'}, 'steps'),
+                         ({'history': [('1', .1, 1)], 'mechanism': 'saddle'}, 'noise_multiplier'),
+                         ({'history': [(math.nan, .1, 1)], 'mechanism': 'saddle'},
+                         'noise_multiplier'), ({'history': [(1., 0., 1)], 'mechanism': 'saddle'},
+                         'sample_rate'), ({'history': 7, 'mechanism': 'saddle'}, 'state_dict')])
 def test_a_state_that_is_none(state, words):
     a = SaddleAccountant()
     a.step(noise_multiplier=1., sample_rate=.5)
     with pytest.raises(ValueError, match=words): a.load_state_dict(state)
     assert a.history == [(1., .5, 1)]
 
-@pytest.mark.parametrize('what', [dict(noise_multiplier=-1., sample_rate=.1), dict(noise_multiplier=math.inf, sample_rate=.1), dict(noise_multiplier=1., sample_rate=0.), dict(noise_multiplier=1., sample_rate=1.01), dict(noise_multiplier=math.nan, sample_rate=.1)])
+@pytest.mark.parametrize('what', [dict(noise_multiplier=-1., sample_rate=.1),
+                                  dict(noise_multiplier=math.inf, sample_rate=.1),
+                                  dict(noise_multiplier=1., sample_rate=0.),
+                                  dict(noise_multiplier=1., sample_rate=1.01),
+                                  dict(noise_multiplier=math.nan, sample_rate=.1)])
 def test_a_step_that_is_none(what):
     a = SaddleAccountant()
     with pytest.raises(ValueError): a.step(**what)
@@ -122,7 +168,8 @@ def test_corners():
     a = SaddleAccountant()
     assert a.get_epsilon(1e-5) == 0. and len(a) == 0
     a.history = [(1., .01, np.int64(1000))]                          # Opacus and its users set it
-    assert a.get_epsilon(1e-5, alphas=[2, 3], eps_error=.1, delta_error=1e-9) == epsilon(1000*S(1., .01), delta=1e-5)
+    assert a.get_epsilon(1e-5, alphas=[2, 3], eps_error=.1,
+                         delta_error=1e-9) == epsilon(1000*S(1., .01), delta=1e-5)
     assert 0 < a.get_epsilon(1e-300) < math.inf
     for bad in (0., 1., math.nan, -1e-5):
         with pytest.raises(ValueError, match='delta'): a.get_epsilon(bad)
@@ -133,7 +180,8 @@ def test_corners():
 
 @pytest.mark.parametrize('sigma', [.1, .05, .02, 1e-3, 1e-9])
 def test_small_noise(sigma):
-    "Finite, and below what it costs without sampling; Opacus' own accountants: inf, NaN, or no answer. The noise of the last two is too small for a grid."
+    """Finite, and below what it costs without sampling; Opacus' own accountants: inf, NaN, or no
+    answer. The noise of the last two is too small for a grid."""
     a = SaddleAccountant()
     a.history = [(sigma, .1, 100)]
     with warnings.catch_warnings(record=True) as said:
@@ -142,9 +190,13 @@ def test_small_noise(sigma):
     assert any('upper bound only' in str(w.message) for w in said) == (sigma < .01)
 
 def test_registered_on_import():
-    code = "import dp_saddle.interop\nfrom opacus import PrivacyEngine\nassert type(PrivacyEngine(accountant='saddle').accountant) is dp_saddle.interop.SaddleAccountant"
+    code = """import dp_saddle.interop
+from opacus import PrivacyEngine
+found = PrivacyEngine(accountant='saddle').accountant
+assert type(found) is dp_saddle.interop.SaddleAccountant"""
     subprocess.run([sys.executable, '-W', 'ignore', '-c', code], check=True, timeout=120)
-    assert type(create_accountant('saddle')) is SaddleAccountant and SaddleAccountant.mechanism() == 'saddle'
+    assert type(create_accountant('saddle')) is SaddleAccountant
+    assert SaddleAccountant.mechanism() == 'saddle'
 
 def test_budget_stops_the_loop():
     model, optimizer, loader, engine = ready()
@@ -155,26 +207,32 @@ def test_budget_stops_the_loop():
     n, weights = len(engine.accountant), [p.detach().clone() for p in model.parameters()]
     assert epsilon(n*S(1., .1), delta=1e-5) <= 3 < epsilon((n + 1)*S(1., .1), delta=1e-5)
     with pytest.raises(BudgetSpent): epoch(model, optimizer, loader)
-    assert len(engine.accountant) == n == guard.steps and all(torch.equal(a, b) for a, b in zip(weights, model.parameters()))
+    assert len(engine.accountant) == n == guard.steps
+    assert all(torch.equal(a, b) for a, b in zip(weights, model.parameters()))
 
 def test_renyi_filter_stops_the_loop():
     model, optimizer, loader, engine = ready()
-    guard, cost = RDPFilter(order=4., budget=.5), {sigma: rdp(S(sigma, .1), 4.) for sigma in (1., 2.)}
+    guard = RDPFilter(order=4., budget=.5)
+    cost = {sigma: rdp(S(sigma, .1), 4.) for sigma in (1., 2.)}
     engine.accountant.attach_filter(optimizer, guard)
     with pytest.raises(BudgetSpent):
         for k in range(1000):
             epoch(model, optimizer, loader)
             optimizer.noise_multiplier = 1. + k % 2
     spent = sum(n*cost[sigma] for sigma, _, n in engine.accountant.history)
-    assert spent <= .5 < spent + cost[optimizer.noise_multiplier] and guard.spent == pytest.approx(spent, rel=1e-9)
+    assert spent <= .5 < spent + cost[optimizer.noise_multiplier]
+    assert guard.spent == pytest.approx(spent, rel=1e-9)
 
 def test_filters_are_attached_rightly(tmp_path):
     model, optimizer, loader, engine = ready()
     with pytest.raises(TypeError, match='guard'): engine.accountant.attach_filter(optimizer, 3.)
-    with pytest.raises(ValueError, match='make_private'): engine.accountant.attach_filter(torch.optim.SGD(model.parameters(), lr=1.), Budget(eps=3., delta=1e-5))
+    with pytest.raises(ValueError, match='make_private'):
+        engine.accountant.attach_filter(torch.optim.SGD(model.parameters(), lr=1.),
+                                        Budget(eps=3., delta=1e-5))
     SaddleAccountant().attach_filter(optimizer, Budget(eps=3., delta=1e-5))
     with pytest.raises(ValueError, match="another engine's"): epoch(model, optimizer, loader)
-    assert engine.accountant.history == [(1., .1, 1)]                # Opacus' own hook has counted: too much, never too little
+    # Opacus' own hook has counted: too much, never too little
+    assert engine.accountant.history == [(1., .1, 1)]
 
 @pytest.mark.parametrize('guard', [Budget(eps=10., delta=1e-5), RDPFilter(order=4., budget=5.)])
 def test_a_fresh_guard_pays_for_what_was_done(guard):
@@ -188,15 +246,18 @@ def test_a_fresh_guard_pays_for_what_was_done(guard):
     epoch(model, optimizer, loader)
     assert guard.steps == 30 == len(engine.accountant)
     engine.accountant.history = [(1., .1, 35)]                       # a checkpoint, loaded too late
-    with pytest.raises(ValueError, match='after the state is loaded'): epoch(model, optimizer, loader)
+    with pytest.raises(ValueError, match='after the state is loaded'):
+        epoch(model, optimizer, loader)
 
 def test_a_guard_that_paid_for_others_or_cannot():
     model, optimizer, loader, engine = ready()
     engine.accountant.history = [(1., .1, 5)]
     other = Budget(eps=3., delta=1e-5)
     other.spend(S(50., .001), 5)
-    with pytest.raises(ValueError, match='got one that paid for'): engine.accountant.attach_filter(optimizer, other)
-    with pytest.raises(BudgetSpent): engine.accountant.attach_filter(optimizer, Budget(eps=.1, delta=1e-5))
+    with pytest.raises(ValueError, match='got one that paid for'):
+        engine.accountant.attach_filter(optimizer, other)
+    with pytest.raises(BudgetSpent):
+        engine.accountant.attach_filter(optimizer, Budget(eps=.1, delta=1e-5))
     optimizer.noise_multiplier, optimizer_hook = 0., optimizer.step_hook
     engine.accountant.attach_filter(optimizer, Budget(eps=3., delta=1e-5))
     with pytest.raises(BudgetSpent, match='without noise'): epoch(model, optimizer, loader)
@@ -206,31 +267,46 @@ def test_filter_with_virtual_steps():
     guard = Budget(eps=1.9, delta=1e-5)
     engine.accountant.attach_filter(optimizer, guard)
     def small():
-        with BatchMemoryManager(data_loader=loader, max_physical_batch_size=30, optimizer=optimizer) as parts: epoch(model, optimizer, parts)
+        with BatchMemoryManager(data_loader=loader, max_physical_batch_size=30,
+                                optimizer=optimizer) as parts:
+            epoch(model, optimizer, parts)
     for again in range(2):                                           # and it stays so
         with pytest.raises(BudgetSpent):
             for k in range(100): small()
     n = len(engine.accountant)
-    assert engine.accountant.history == [(1., .1, n)] and epsilon(n*S(1., .1), delta=1e-5) <= 1.9 < epsilon((n + 1)*S(1., .1), delta=1e-5)
+    assert engine.accountant.history == [(1., .1, n)]
+    assert epsilon(n*S(1., .1), delta=1e-5) <= 1.9 < epsilon((n + 1)*S(1., .1), delta=1e-5)
 
 def test_record_norms():
     model, optimizer, loader, engine = ready(max_grad_norm=3.)
     book = IndividualAccountant(sigma=1., clip=3., rate=.1, n=800)
     for x, y in loader:
         norms = record_norms(model, optimizer, loss, pixels, labels, batch=300)
-        p = torch.softmax(nn.functional.linear(pixels, *(w.detach() for w in model.parameters())), 1) - nn.functional.one_hot(labels, 10)
-        exact = np.minimum((p.double().norm(dim=1)*(1 + pixels.double().norm(dim=1)**2).sqrt()).numpy(), 3.)      # of an outer product
-        assert (norms >= exact*(1 - 1e-9)).all() and (norms <= exact*(1 + 2e-5) + 1e-7).all() and norms.shape == (800,)
+        p = torch.softmax(nn.functional.linear(pixels, *(w.detach() for w in model.parameters())),
+                          1) - nn.functional.one_hot(labels, 10)
+        # of an outer product
+        exact = np.minimum((p.double().norm(dim=1)
+                            *(1 + pixels.double().norm(dim=1)**2).sqrt()).numpy(), 3.)
+        assert (norms >= exact*(1 - 1e-9)).all()
+        assert (norms <= exact*(1 + 2e-5) + 1e-7).all()
+        assert norms.shape == (800,)
         book.step(norms)
-        optimizer.zero_grad(); loss(model(x), y).backward(); optimizer.step()
+        optimizer.zero_grad()
+        loss(model(x), y).backward()
+        optimizer.step()
     own = book.epsilon(1e-5)
-    assert len(engine.accountant) == book.steps == 10 and (own.upper <= engine.get_epsilon(1e-5)*(1 + 1e-9)).all() and own.upper.min() < .9*own.upper.max()
+    assert len(engine.accountant) == book.steps == 10
+    assert (own.upper <= engine.get_epsilon(1e-5)*(1 + 1e-9)).all()
+    assert own.upper.min() < .9*own.upper.max()
 
 def test_record_norms_of_what_is_trained():
-    "Or an error: no optimizer of Opacus, no gradients of records, dropout, another reduction, too few digits."
-    norms = lambda model, optimizer, **how: record_norms(model, optimizer, loss, pixels[:50], labels[:50], **how)
+    """Or an error: no optimizer of Opacus, no gradients of records, dropout, another reduction, too
+    few digits."""
+    norms = lambda model, optimizer, **how: record_norms(model, optimizer, loss, pixels[:50],
+        labels[:50], **how)
     model, optimizer, loader, engine = ready()
-    with pytest.raises(TypeError, match='make_private'): norms(model, torch.optim.SGD(model.parameters(), lr=1.))
+    with pytest.raises(TypeError, match='make_private'):
+        norms(model, torch.optim.SGD(model.parameters(), lr=1.))
     with pytest.raises(ValueError, match='batch'): norms(model, optimizer, batch=0)
     assert (norms(model, optimizer, batch=7) == pytest.approx(norms(model, optimizer), rel=1e-5))
     model.eval()
@@ -238,75 +314,129 @@ def test_record_norms_of_what_is_trained():
     model, optimizer, loader, engine = ready(loss_reduction='sum')
     with pytest.raises(ValueError, match='criterion must be reduced'): norms(model, optimizer)
     assert norms(model, optimizer, batch=1).shape == (50,)
-    for layers, words in (([nn.Linear(64, 10), nn.Dropout(.5)], 'dropout'), ([nn.Linear(64, 10).to(torch.bfloat16)], 'single precision')):
+    for layers, words in (([nn.Linear(64, 10), nn.Dropout(.5)], 'dropout'),
+                          ([nn.Linear(64, 10).to(torch.bfloat16)], 'single precision')):
         model = nn.Sequential(*layers)
-        model, optimizer, _ = opacus.PrivacyEngine(accountant='saddle').make_private(module=model, optimizer=torch.optim.SGD(model.parameters(), lr=1.), data_loader=loader, noise_multiplier=1., max_grad_norm=1.)
+        model, optimizer, _ = opacus.PrivacyEngine(accountant='saddle').make_private(module=model,
+            optimizer=torch.optim.SGD(model.parameters(), lr=1.), data_loader=loader,
+            noise_multiplier=1., max_grad_norm=1.)
         with pytest.raises(ValueError, match=words): norms(model, optimizer)
 
 # dp_accounting
 
-dp = pytest.importorskip('dp_accounting')
+dp = pytest.importorskip('dp_accounting',
+                         reason='dp_accounting is in the extra interop: make test-all')
+from dp_accounting import dp_event, privacy_accountant_test
+from dp_accounting.dp_event import ComposedDpEvent as C
+from dp_accounting.dp_event import DiscreteLaplaceDpEvent as DL
+from dp_accounting.dp_event import GaussianDpEvent as G
+from dp_accounting.dp_event import LaplaceDpEvent as L
+from dp_accounting.dp_event import NoOpDpEvent as Nothing
+from dp_accounting.dp_event import PoissonSampledDpEvent as P
+from dp_accounting.dp_event import RandomizedResponseDpEvent as RR
+from dp_accounting.dp_event import SelfComposedDpEvent as N
 from dp_accounting.pld import PLDAccountant
-from dp_accounting import privacy_accountant_test
-from dp_accounting.dp_event import (ComposedDpEvent as C, DiscreteLaplaceDpEvent as DL, GaussianDpEvent as G, LaplaceDpEvent as L, NoOpDpEvent as Nothing, PoissonSampledDpEvent as P, RandomizedResponseDpEvent as RR,
-                                    SelfComposedDpEvent as N)
-from dp_accounting import dp_event
 
-ADD, REPLACE, SPECIAL = dp.NeighboringRelation.ADD_OR_REMOVE_ONE, dp.NeighboringRelation.REPLACE_ONE, dp.NeighboringRelation.REPLACE_SPECIAL
+ADD = dp.NeighboringRelation.ADD_OR_REMOVE_ONE
+REPLACE = dp.NeighboringRelation.REPLACE_ONE
+SPECIAL = dp.NeighboringRelation.REPLACE_SPECIAL
 def event(name, **fields):
     "An event that not every release of dp_accounting has."
     attr = pytest.importorskip('attr')
-    return (getattr(dp_event, name, None) or attr.make_class(name, list(fields), bases=(dp.DpEvent,), frozen=True))(**fields)
+    return (getattr(dp_event, name, None)
+            or attr.make_class(name, list(fields), bases=(dp.DpEvent,), frozen=True))(**fields)
 spent = lambda *events, relation=ADD: SaddlePrivacyAccountant(relation).compose(C(list(events)))
 
 class TestAsTheyTest(privacy_accountant_test.PrivacyAccountantTest):
     "What dp_accounting asks of every accountant, by its own test case."
-    def _make_test_accountants(self): return [SaddlePrivacyAccountant(r) for r in dp.NeighboringRelation] + [SaddlePrivacyAccountant()]
+    def _make_test_accountants(self):
+        return [SaddlePrivacyAccountant(r)
+                for r in dp.NeighboringRelation] + [SaddlePrivacyAccountant()]
 
-@pytest.mark.parametrize('events, relation, eps, delta_, within', [        # figures of dp_accounting's tests of its PLD accountant
+@pytest.mark.parametrize('events, relation, eps, delta_, within',
+[        # figures of dp_accounting's tests of its PLD accountant
     ([G(3**.5)]*3, ADD, 1., .126936, 1e-6),
     ([N(P(.2, G(.5)), 3)], ADD, 1., .15594, 1e-4),
     ([L(1)]*3 + [L(2)]*2, ADD, 4., 0., 1e-10),
     ([P(.2, L(.5))]*3, ADD, 2.46964, 0., 1e-5),
     ([DL(1, 1)]*3 + [DL(.5, 1)]*2, ADD, 4., 0., 1e-12),
-    ([RR(4/(3 + math.e), 4)], REPLACE, 1., 0., 1e-12), ([RR((4 - math.e)/3, 4)], SPECIAL, 1., 0., 1e-12), ([RR(math.exp(-1), 2)], SPECIAL, 1., 0., 1e-12),
-    ([event('EpsilonDeltaDpEvent', epsilon=1., delta=.1), event('EpsilonDeltaDpEvent', epsilon=2., delta=.2)], ADD, 3., .28, 1e-12)])
+    ([RR(4/(3 + math.e), 4)], REPLACE, 1., 0., 1e-12),
+    ([RR((4 - math.e)/3, 4)], SPECIAL, 1., 0., 1e-12),
+    ([RR(math.exp(-1), 2)], SPECIAL, 1., 0., 1e-12),
+    ([event('EpsilonDeltaDpEvent', epsilon=1., delta=.1),
+    event('EpsilonDeltaDpEvent', epsilon=2., delta=.2)], ADD, 3., .28, 1e-12)])
 def test_their_figures(events, relation, eps, delta_, within):
     a = spent(*events, relation=relation)
     assert a.get_delta(eps) == pytest.approx(delta_, abs=within)
-    assert a.get_epsilon(delta_*(1 + 3e-12)) == pytest.approx(eps, abs=2*within/delta_ if delta_ and delta_ != .28 else 1e-5)
+    assert a.get_epsilon(delta_*(1 + 3e-12)) == pytest.approx(eps,
+        abs=2*within/delta_ if delta_ and delta_ != .28 else 1e-5)
 
-@pytest.mark.parametrize('zero', [G(0), L(0), DL(0, 1), P(.1, G(0)), P(.1, L(0)), event('DiscreteGaussianDpEvent', sigma=0., sensitivity=1), event('EpsilonDeltaDpEvent', epsilon=1., delta=1.), event('EpsilonDeltaDpEvent', epsilon=math.inf, delta=0.)])
+@pytest.mark.parametrize('zero', [G(0), L(0), DL(0, 1), P(.1, G(0)), P(.1, L(0)),
+                                  event('DiscreteGaussianDpEvent', sigma=0., sensitivity=1),
+                                  event('EpsilonDeltaDpEvent', epsilon=1., delta=1.),
+                                  event('EpsilonDeltaDpEvent', epsilon=math.inf, delta=0.)])
 def test_no_noise_is_no_privacy(zero):
     a = spent(zero)
-    assert (a.get_delta(1.), a.get_delta(math.inf), a.get_epsilon(.01), a.get_epsilon(1)) == (1., 1., math.inf, math.inf)
+    assert (a.get_delta(1.), a.get_delta(math.inf), a.get_epsilon(.01), a.get_epsilon(1)) == (1.,
+        1., math.inf, math.inf)
 
-@pytest.mark.parametrize('nothing', [P(0, G(1)), P(0, L(1)), P(0, G(0)), P(0, L(0)), P(.5, Nothing()), Nothing(), C([]), RR(0., 1), RR(1., 5)])
+@pytest.mark.parametrize('nothing',
+                         [P(0, G(1)), P(0, L(1)), P(0, G(0)), P(0, L(0)), P(.5, Nothing()),
+                         Nothing(), C([]), RR(0., 1), RR(1., 5)])
 def test_what_costs_nothing(nothing):
     a = spent(nothing, relation=SPECIAL)
-    assert (a.get_delta(0), a.get_delta(math.inf)) == pytest.approx((0., 0.), abs=1e-13) and a.get_epsilon(0) == pytest.approx(0., abs=1e-13) and a.get_epsilon(1) == 0.
+    assert (a.get_delta(0), a.get_delta(math.inf)) == pytest.approx((0., 0.), abs=1e-13)
+    assert a.get_epsilon(0) == pytest.approx(0., abs=1e-13)
+    assert a.get_epsilon(1) == 0.
 
-@pytest.mark.parametrize('replaced, added', [(G(2.), G(1.)), (L(2.), L(1.)), (DL(.3, 2), DL(.3, 4)), (event('DiscreteGaussianDpEvent', sigma=3., sensitivity=1), event('DiscreteGaussianDpEvent', sigma=3., sensitivity=2)), (N(G(4.), 4), G(1.))])
+@pytest.mark.parametrize('replaced, added',
+                         [(G(2.), G(1.)), (L(2.), L(1.)), (DL(.3, 2), DL(.3, 4)),
+                         (event('DiscreteGaussianDpEvent', sigma=3., sensitivity=1),
+                         event('DiscreteGaussianDpEvent', sigma=3., sensitivity=2)),
+                         (N(G(4.), 4), G(1.))])
 def test_to_replace_is_to_move_twice_as_far(replaced, added):
-    assert spent(replaced, relation=REPLACE).get_delta(.7) == pytest.approx(spent(added).get_delta(.7), rel=1e-12)
+    assert spent(replaced,
+                 relation=REPLACE).get_delta(.7) == pytest.approx(spent(added).get_delta(.7),
+                 rel=1e-12)
     assert spent(replaced, relation=SPECIAL).get_delta(.7) == spent(replaced).get_delta(.7)
 
 def test_what_the_events_are():
-    assert spent(event('DiscreteGaussianDpEvent', sigma=2., sensitivity=3)).composition == 1*DiscreteGaussian(sigma=2., sensitivity=3)
-    assert spent(event('EpsilonDeltaDpEvent', epsilon=1., delta=.1)).composition == 1*ApproxDP(eps=1., delta=.1)
-    assert spent(N(P(.1, L(2.)), 7), P(1, L(2.)), L(2.)).composition == 7*PoissonSubsampled(base=Laplace(scale=2.), rate=.1) + 2*Laplace(scale=2.)
-    assert spent(N(C([G(1.), N(G(2.), 3), Nothing()]), 5)).composition == 5*Gaussian(sigma=1.) + 15*Gaussian(sigma=2.)
+    assert spent(event('DiscreteGaussianDpEvent', sigma=2.,
+                       sensitivity=3)).composition == 1*DiscreteGaussian(sigma=2., sensitivity=3)
+    assert spent(event('EpsilonDeltaDpEvent', epsilon=1.,
+                       delta=.1)).composition == 1*ApproxDP(eps=1., delta=.1)
+    sampled = PoissonSubsampled(base=Laplace(scale=2.), rate=.1)
+    asked = spent(N(P(.1, L(2.)), 7), P(1, L(2.)), L(2.))
+    assert asked.composition == 7*sampled + 2*Laplace(scale=2.)
+    assert spent(N(C([G(1.), N(G(2.), 3), Nothing()]),
+                   5)).composition == 5*Gaussian(sigma=1.) + 15*Gaussian(sigma=2.)
     a = SaddlePrivacyAccountant().compose(G(1.), 3).compose(Nothing()).compose(L(2.))
     assert a.ledger == C([N(G(1.), 3), L(2.)]) and a.neighboring_relation == ADD
     assert SaddlePrivacyAccountant().composition.steps == ((Gaussian(sigma=1.), 0),)
 
-@pytest.mark.parametrize('bad, relation, words', [
-    (dp_event.UnsupportedDpEvent(), ADD, 'Unsupported has no loss'), (dp_event.ZCDpEvent(1.), ADD, 'ZC has no loss'), (dp_event.SingleEpochTreeAggregationDpEvent(1., 4), ADD, 'no loss'), (dp_event.RepeatAndSelectDpEvent(G(1.), 2., 1.), ADD, 'no loss'),
-    (dp_event.MixtureOfGaussiansDpEvent(1., [0., 1.], [.5, .5]), ADD, 'no loss'), (dp_event.SampledWithoutReplacementDpEvent(100, 10, G(1.)), ADD, 'no loss'), (dp_event.SampledWithReplacementDpEvent(100, 10, G(1.)), ADD, 'no loss'),
-    (P(.1, N(G(1.), 2)), ADD, 'SelfComposed has no loss'), (P(.1, C([G(1.)])), ADD, 'Composed has no loss'), (P(.1, P(.1, G(1.))), ADD, 'cannot be sampled'), (P(.1, RR(.1, 3)), SPECIAL, 'cannot be sampled'),
-    (P(.1, G(1.)), REPLACE, 'no proved loss'), (RR(.1, 3), ADD, 'REPLACE_ONE'), (RR(1.5, 3), REPLACE, 'noise_parameter'), (RR(.1, 0), REPLACE, 'num_buckets'),
-    (G(-1.), ADD, 'sigma'), (G(None), ADD, 'sigma'), (L('1'), ADD, 'scale'), (G(math.nan), ADD, 'sigma'), (L(-1.), ADD, 'scale'), (P(1.5, G(1.)), ADD, 'sampling_probability'), (P(-.1, G(1.)), ADD, 'sampling_probability'), (DL(1., 0), ADD, 'sensitivity'), (DL(1., 1.5), ADD, 'sensitivity'),
-    (event('DiscreteGaussianDpEvent', sigma=1., sensitivity=1, dimension=2), ADD, 'dimension'), (N(G(1.), -2), ADD, 'count'), (event('EpsilonDeltaDpEvent', epsilon=-1., delta=0.), ADD, 'eps')])
+@pytest.mark.parametrize('bad, relation, words',
+                         [(dp_event.UnsupportedDpEvent(), ADD, 'Unsupported has no loss'),
+                         (dp_event.ZCDpEvent(1.), ADD, 'ZC has no loss'),
+                         (dp_event.SingleEpochTreeAggregationDpEvent(1., 4), ADD, 'no loss'),
+                         (dp_event.RepeatAndSelectDpEvent(G(1.), 2., 1.), ADD, 'no loss'),
+                         (dp_event.MixtureOfGaussiansDpEvent(1., [0., 1.], [.5, .5]), ADD,
+                         'no loss'), (dp_event.SampledWithoutReplacementDpEvent(100, 10, G(1.)),
+                         ADD, 'no loss'), (dp_event.SampledWithReplacementDpEvent(100, 10, G(1.)),
+                         ADD, 'no loss'), (P(.1, N(G(1.), 2)), ADD, 'SelfComposed has no loss'),
+                         (P(.1, C([G(1.)])), ADD, 'Composed has no loss'),
+                         (P(.1, P(.1, G(1.))), ADD, 'cannot be sampled'),
+                         (P(.1, RR(.1, 3)), SPECIAL, 'cannot be sampled'),
+                         (P(.1, G(1.)), REPLACE, 'no proved loss'), (RR(.1, 3), ADD, 'REPLACE_ONE'),
+                         (RR(1.5, 3), REPLACE, 'noise_parameter'),
+                         (RR(.1, 0), REPLACE, 'num_buckets'), (G(-1.), ADD, 'sigma'),
+                         (G(None), ADD, 'sigma'), (L('1'), ADD, 'scale'),
+                         (G(math.nan), ADD, 'sigma'), (L(-1.), ADD, 'scale'),
+                         (P(1.5, G(1.)), ADD, 'sampling_probability'),
+                         (P(-.1, G(1.)), ADD, 'sampling_probability'),
+                         (DL(1., 0), ADD, 'sensitivity'), (DL(1., 1.5), ADD, 'sensitivity'),
+                         (event('DiscreteGaussianDpEvent', sigma=1., sensitivity=1, dimension=2),
+                         ADD, 'dimension'), (N(G(1.), -2), ADD, 'count'),
+                         (event('EpsilonDeltaDpEvent', epsilon=-1., delta=0.), ADD, 'eps')])
 def test_refused(bad, relation, words):
     "By name, before anything is counted, wherever it stands."
     for nested in (bad, C([G(1.), bad]), N(bad, 3)):
@@ -318,11 +448,14 @@ def test_refused(bad, relation, words):
         assert a.get_epsilon(1e-5) == 0. and a.ledger == Nothing()
 
 def test_a_relation_that_is_none():
-    with pytest.raises(TypeError, match='NeighboringRelation'): SaddlePrivacyAccountant('ADD_OR_REMOVE_ONE')
+    with pytest.raises(TypeError, match='NeighboringRelation'):
+        SaddlePrivacyAccountant('ADD_OR_REMOVE_ONE')
 
 def test_questions():
     a = spent(G(1.), event('EpsilonDeltaDpEvent', epsilon=1., delta=1e-4))
-    assert a.get_epsilon(0) == math.inf and a.get_epsilon(1) == 0. and a.get_delta(math.inf) == pytest.approx(1e-4, rel=1e-9)
+    assert a.get_epsilon(0) == math.inf
+    assert a.get_epsilon(1) == 0.
+    assert a.get_delta(math.inf) == pytest.approx(1e-4, rel=1e-9)
     assert a.get_epsilon(1e-5) == math.inf and 0 < a.get_epsilon(2e-4) < math.inf
     for bad in (-1., 1.1, math.nan):
         with pytest.raises(ValueError, match='target_delta'): a.get_epsilon(bad)
@@ -331,24 +464,35 @@ def test_questions():
     with pytest.raises(ValueError): a.compose(G(1.), 0)
     with pytest.raises(TypeError): a.compose('Gaussian')
 
-@pytest.mark.parametrize('make, target, smaller', [(lambda s: G(s), .5, .999), (lambda s: N(P(.01, G(s)), 1000), 1., .999), (lambda s: N(L(s), 10), 2., .999), (lambda s: C([G(3.), N(P(.05, L(s)), 50)]), 3., .999)])
+@pytest.mark.parametrize('make, target, smaller',
+                         [(lambda s: G(s), .5, .999), (lambda s: N(P(.01, G(s)), 1000), 1., .999),
+                         (lambda s: N(L(s), 10), 2., .999),
+                         (lambda s: C([G(3.), N(P(.05, L(s)), 50)]), 3., .999)])
 def test_calibrate(make, target, smaller):
     found = dp.calibrate_dp_mechanism(SaddlePrivacyAccountant, make, target, 1e-6)
-    assert spent(make(found)).get_epsilon(1e-6) <= target < spent(make(found*smaller)).get_epsilon(1e-6)
+    assert spent(make(found)).get_epsilon(1e-6) <= target < spent(make(found
+        *smaller)).get_epsilon(1e-6)
 
 @settings(max_examples=20, deadline=None)
-@given(st.lists(st.sampled_from([G(2.), G(5.), L(3.), L(8.), DL(.4, 1), DL(.1, 2), P(.02, G(1.)), P(.1, L(2.)), N(P(.05, G(2.)), 20)]), min_size=1, max_size=4), st.sampled_from([1e-3, 1e-6, 1e-9]))
+@given(st.lists(st.sampled_from([G(2.), G(5.), L(3.), L(8.), DL(.4, 1), DL(.1, 2), P(.02, G(1.)),
+                                 P(.1, L(2.)), N(P(.05, G(2.)), 20)]), min_size=1, max_size=4),
+                                 st.sampled_from([1e-3, 1e-6, 1e-9]))
 def test_never_above_the_pld(events, target):
-    "The PLD accountant's eps is proved from above on a grid of 1e-4; ours is at most that, but for the 1e-6 to which atoms are resolved."
+    """The PLD accountant's eps is proved from above on a grid of 1e-4; ours is at most that, but
+    for the 1e-6 to which atoms are resolved."""
     ours, theirs = spent(*events), PLDAccountant().compose(C(events))
     assert ours.get_epsilon(target) <= theirs.get_epsilon(target) + 2e-6
     assert theirs.get_epsilon(target) <= ours.get_epsilon(target) + 1e-3
 
 def test_jax_privacy():
-    accounting = pytest.importorskip('jax_privacy.accounting')
+    accounting = pytest.importorskip('jax_privacy.accounting',
+                                     reason='jax_privacy is in no extra')
     from jax_privacy.experimental.accounting import dpsgd_event
     class Config(accounting.DpAccountantConfig):
         def create_accountant(self): return SaddlePrivacyAccountant()
     exact = epsilon(2000*S(1.1, .01), delta=1e-6)
-    assert SaddlePrivacyAccountant().compose(dpsgd_event(1.1, 2000, sampling_prob=.01)).get_epsilon(1e-6) == exact
-    assert accounting.DpsgdTrainingAccountant(Config()).compute_epsilon(2000, accounting.DpParams(noise_multipliers=1.1, num_samples=60_000, batch_size=600, delta=1e-6)) == exact
+    assert SaddlePrivacyAccountant().compose(dpsgd_event(1.1, 2000,
+        sampling_prob=.01)).get_epsilon(1e-6) == exact
+    assert accounting.DpsgdTrainingAccountant(Config()).compute_epsilon(2000,
+        accounting.DpParams(noise_multipliers=1.1, num_samples=60_000, batch_size=600,
+        delta=1e-6)) == exact

@@ -1,7 +1,13 @@
-"""tests/peers.py measures and reports rightly, and nbs/benchmark.json, which it wrote, is whole. The comparison itself is nbs/benchmark.ipynb."""
-import json, subprocess, sys, time
+"""tests/peers.py measures and reports rightly, and nbs/benchmark.json, which it wrote, is whole.
+The comparison itself is nbs/benchmark.ipynb."""
+import json
+import subprocess
+import sys
+import time
 from pathlib import Path
+
 import pytest
+
 import dp_saddle
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -9,11 +15,15 @@ import peers
 
 QUESTION = {k: peers.SETTINGS[-1][k] for k in ('sigma', 'rate', 'steps', 'delta')}
 
-@pytest.mark.parametrize('said, failure', [((1., 2., float('nan')), 'NaN'), ((0, -1., -1.), 'negative eps'), ((0, float('inf'), float('inf')), 'no finite answer'), ((.5, 1., 2.), '')])
+@pytest.mark.parametrize('said, failure',
+                         [((1., 2., float('nan')), 'NaN'), ((0, -1., -1.), 'negative eps'),
+                         ((0, float('inf'), float('inf')), 'no finite answer'), ((.5, 1., 2.), '')])
 def test_answer(said, failure):
     row = peers.answer(lambda **question: said, QUESTION)
     assert row['failure'] == failure
-    if not failure: assert (row['lower'], row['estimate'], row['upper']) == said and row['seconds'] >= 0 and row['MB'] < 5
+    if not failure:
+        assert (row['lower'], row['estimate'],
+                row['upper']) == said and row['seconds'] >= 0 and row['MB'] < 5
 
 def test_nothing_proved_is_null():
     row = peers.answer(lambda **question: (0, 1., float('inf')), QUESTION)
@@ -25,7 +35,8 @@ def test_an_exception_is_a_failure():
 
 def test_time_and_memory_are_seen():
     def ask(**question):
-        time.sleep(.05); block = bytearray(60 << 20)
+        time.sleep(.05)
+        block = bytearray(60 << 20)
         return 0, len(block), len(block)
     row = peers.answer(ask, QUESTION, patience=0.)
     assert .05 <= row['seconds'] < 1 and 55 < row['MB'] < 80
@@ -44,37 +55,53 @@ peers.serve(make, memory=1)
 def test_a_child_for_each_question():
     "Time-outs, too much memory and death are failures of one question, and the next is answered."
     asked = ''.join(json.dumps([1., QUESTION | {'steps': steps}]) + '\n' for steps in (1, 2, 3, 4))
-    done = subprocess.run([sys.executable, '-c', FAKE.format(tests=str(Path(__file__).parent))], input=asked, text=True, capture_output=True, timeout=60)
+    done = subprocess.run([sys.executable, '-c', FAKE.format(tests=str(Path(__file__).parent))],
+                          input=asked, text=True, capture_output=True, timeout=60)
     slow, large, dead, good = map(json.loads, done.stdout.splitlines())
-    assert slow['failure'] == 'more than 1 s' and large['failure'].startswith('MemoryError') and dead['failure'].startswith('killed')
+    assert slow['failure'] == 'more than 1 s'
+    assert large['failure'].startswith('MemoryError')
+    assert dead['failure'].startswith('killed')
     assert good['failure'] == '' and good['upper'] == QUESTION['sigma']
 
 @pytest.mark.parametrize('peer', ['ContourAccountant', 'MomentsAccountant'])
 def test_peer(peer):
     "One cheap setting, in a process of its own."
     with peers.Peer(peer) as ask: row = ask(peers.SETTINGS[-1], 20.)
-    plrv = peers.SETTINGS[-1]['steps']*dp_saddle.PoissonSubsampled(base=dp_saddle.Gaussian(sigma=.5), rate=1.)
-    assert row['failure'] == '' and row['upper'] == getattr(dp_saddle, peer)(plrv).epsilon(1e-5).upper and 0 < row['seconds'] < 5
+    plrv = (peers.SETTINGS[-1]['steps']
+            *dp_saddle.PoissonSubsampled(base=dp_saddle.Gaussian(sigma=.5), rate=1.))
+    assert row['failure'] == ''
+    assert row['upper'] == getattr(dp_saddle, peer)(plrv).epsilon(1e-5).upper
+    assert 0 < row['seconds'] < 5
 
 def test_line():
     "The fallback of the check agrees with an exact curve: one Gaussian step in every step."
     from dp_saddle import ContourAccountant, Gaussian, PoissonSubsampled
-    b = ContourAccountant((2000*PoissonSubsampled(base=Gaussian(sigma=9.4), rate=2**14/50000)).remove).delta(7.)
+    b = ContourAccountant((2000*PoissonSubsampled(base=Gaussian(sigma=9.4),
+        rate=2**14/50000)).remove).delta(7.)
     assert b.lower*(1 - 1e-9) <= peers.line(9.4, 2**14/50000, 2000, 7.) <= b.upper*(1 + 1e-9)
 
 def test_climb():
     rungs = [{'name': f'delta {k}', 'true': k} for k in (1, 2, 3)]
     known = {r['name']: float(r['true']) for r in rungs}
-    assert peers.climb(lambda r, limit: dict(failure='', upper=r['true']*1.5), rungs, known, 1.) == {'last': 'delta 3', 'why': ''}
-    assert peers.climb(lambda r, limit: dict(failure='', upper=None, estimate=1.), rungs, known, 1.) == {'last': 'delta 1', 'why': 'says 1 for 2'}
-    assert peers.climb(lambda r, limit: dict(failure='NaN'), rungs, known, 1.) == {'last': None, 'why': 'NaN'}
+    assert peers.climb(lambda r, limit: dict(failure='', upper=r['true']*1.5), rungs, known,
+                       1.) == {'last': 'delta 3', 'why': ''}
+    assert peers.climb(lambda r, limit: dict(failure='', upper=None, estimate=1.), rungs, known,
+                       1.) == {'last': 'delta 1', 'why': 'says 1 for 2'}
+    assert peers.climb(lambda r, limit: dict(failure='NaN'), rungs, known, 1.) == {'last': None,
+        'why': 'NaN'}
 
 def test_what_is_committed():
-    "All settings and accountants, small, no failure of ours, and nothing about the machine but what explains the times."
+    """All settings and accountants, small, no failure of ours, and nothing about the machine but
+    what explains the times."""
     text = (peers.ROOT/'nbs'/'benchmark.json').read_text(encoding='utf-8')
     data = json.loads(text)
-    assert len(text) < 60_000 and data['settings'] == peers.SETTINGS and '/tmp' not in text and '/home' not in text
+    assert len(text) < 60_000
+    assert data['settings'] == peers.SETTINGS
+    assert '/tmp' not in text
+    assert '/home' not in text
     names = {s['name'] for s in peers.SETTINGS}
-    assert list(data['rows']) == list(peers.PEERS) and all(set(data['rows'][p]) == (names if p in peers.ASKED else set(peers.REFINED)) for p in peers.PEERS)
+    assert list(data['rows']) == list(peers.PEERS)
+    assert all(set(data['rows'][p]) == (names if p in peers.ASKED else set(peers.REFINED))
+               for p in peers.PEERS)
     assert set(data['ladders']) == set(peers.ASKED) and set(data['checks']) == names
     assert all(not row[-1] for row in data['rows']['ContourAccountant'].values())

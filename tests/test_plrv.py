@@ -1,182 +1,156 @@
-"Losses and mechanisms: one-step curves and transforms against the oracles, algebra, bad input."
+"The protocol of a loss: the Gaussian, sums, and bounds with a mass at infinity."
 import math
+
 import mpmath as mp
 import numpy as np
 import pytest
-from flint import acb, arb
-from hypothesis import given, strategies as st
-import oracles
-from certify import mechanism, run
-from dp_saddle import (ApproxDP, Composition, ContourAccountant, Discrete, Gaussian, Laplace, PoissonSubsampled, PureDP, RandomizedResponse, delta, epsilon)
-from dp_saddle.plrv import PLRV
-from dp_saddle.mechanisms import Accountant
+from hypothesis import given
+from hypothesis import strategies as st
 
-S = lambda sigma, rate: PoissonSubsampled(base=Gaussian(sigma=sigma), rate=rate)
-gauss = lambda sigma, rate=None: ('gaussian', sigma) if rate is None else ('sub', ('gaussian', sigma), rate)
-ONE_STEP = [(gauss(1.), (0., 1., 10., 36.)), (gauss(.3), (0., 50., 115.)), (gauss(1e3), (0., 1e-3, .03)), (gauss(20.), (0., .1, 1.8)), (('gaussian', 2., .5), (.7,)),
-            (gauss(2., .01), (0., .01, 1., 9.)), (gauss(.3, 1e-6), (0., 1e-7, 3., 100.)), (gauss(.5, .2), (.1, 20., 70.)), (gauss(20., .9), (0., .1, 1.7)), (gauss(9.4, .32768), (.01, 1.)),
-            (('laplace', 1.), (0., .5, .999)), (('laplace', 50.), (0., .01)), (('sub', ('laplace', 1.), .3), (0., .1, .35)), (('sub', ('laplace', .2), 1e-4), (0., .005)),
-            (('rr', 2.), (0., 1., 1.9)), (('approx', .5, 1e-9), (0., .4, 3.)), (('discrete', (.5, .25, .25), (.25, .25, .5)), (0., .3)), (('sub', ('rr', 2.), .05), (0., .1)), (('sub', ('approx', 1., 1e-5), .1), (.05,))]
+from dp_saddle import Gaussian, Laplace, PoissonSubsampled, RandomizedResponse
+from dp_saddle.plrv import (
+    PLRV, Bounds, ComposedLoss, GaussianLoss, as_composition, gaussian_log_delta)
 
-@pytest.mark.parametrize('direction', ['remove', 'add'])
-@pytest.mark.parametrize('m, eps', ONE_STEP, ids=lambda x: str(x)[:40])
-def test_one_step_curves(m, eps, direction):
-    "To 1e-12 relative, down to 1e-300, and inside the accountant's certificate."
-    plrv = getattr(mechanism(m), direction)
-    for e in eps:
-        want = oracles.one_step(m, e, direction)
-        if want > 1e-300 or want == 0: assert abs(plrv.delta(e) - want) <= 1e-12*want, (e, want)
-        bounds = ContourAccountant(plrv).delta(e)
-        assert bounds.lower <= want <= bounds.upper
+# Bounds
 
-@pytest.mark.parametrize('sigma, rate', [(2., .01), (.8, 1e-3), (.3, .1), (9.4, .32768), (1., 1e-5), (20., 1e-6), (.5, .9)])
-def test_transform_against_rigorous_integration(sigma, rate):
-    "M - 1 to 1e-12 of its own size on the real axis - n K is right for n = 1e7 - and to 1e-13 of M(Re z) off it; flint proves the reference."
-    plrv = mechanism(gauss(sigma, rate)).remove
-    for z in (.3, 2., 2 + 1j, 1 + 40j):
-        with oracles._prec(50), mp.workdps(60):
-            M = oracles.sub_gaussian_mgf(acb(complex(z).real, complex(z).imag), rate, 1/sigma, arb(10)**-45)
-            want = mp.mpc(*(oracles._to_mpf(x) for x in (M.real, M.imag)))
-            got = mp.expm1(mp.mpmathify(plrv.cgf(z)))
-        assert abs(got - (want - 1)) < (1e-12*abs(want - 1) if z in (.3, 2.) else 1e-13*mp.exp(plrv.cgf(complex(z).real))), z
+chance = st.floats(0, 1)
 
-@pytest.mark.parametrize('m', [gauss(2., .01), gauss(.5, .3), gauss(1., 1e-6), ('laplace', 1.), ('sub', ('laplace', .5), .2), ('rr', 1.), ('approx', 1., .1), ('discrete', (.5, .25, .25), (.25, .25, .5))], ids=str)
-def test_transforms_of_the_two_directions(m):
-    "M_add(z) = M_remove(-1 - z), each by its own quadrature; conjugate symmetry; M(0) = 1 - p_inf."
-    a, b = mechanism(m).remove, mechanism(m).add
-    inner = -.5 + 1j*np.array([0, 3, -7, 60.])                  # the line on which neither defers to the other
-    np.testing.assert_allclose(np.exp(a.cgf(inner)), np.exp(b.cgf(-1 - inner)), rtol=1e-12)
-    np.testing.assert_allclose(a.cgf(inner.conj()), a.cgf(inner).conj(), rtol=1e-13)
-    assert a.cgf(0.) == pytest.approx(math.log1p(-a.p_inf), abs=1e-15)
-    assert a.cgf(np.zeros((2, 3))).shape == (2, 3)
+@given(chance, chance, chance, chance)
+def test_a_mass_is_added_to_bounds(a, b, c, p):
+    "The truth is between, and nothing is far from it."
+    low, mid, up = np.sort([a, b, c])*(1 - p)         # the finite part has no more
+    bounds = Bounds(low, mid, up).with_mass(p)
+    assert 0 <= bounds.lower <= bounds.estimate <= bounds.upper <= 1
+    assert bounds.lower <= low + p and min(up + p, 1) <= bounds.upper
+    np.testing.assert_allclose(bounds, [low + p, mid + p, min(up + p, 1)], rtol=2e-12)
 
-def test_cdf_and_support():
-    for m in (gauss(1., .2), ('laplace', 1.), ('sub', ('laplace', 1.), .3), ('rr', 1.)):
-        for plrv in (mechanism(m).remove, mechanism(m).add):
-            x = np.linspace(max(plrv.ess_inf, -9), min(plrv.ess_sup, 9), 400)
-            c = plrv.cdf(x)
-            assert (np.diff(c) >= 0).all() and 0 <= c[0] and c[-1] == pytest.approx(1, abs=1e-6)
-            assert plrv.cdf(plrv.ess_inf - 1e-9) == 0 if plrv.ess_inf > -np.inf else True
-            mean = np.trapezoid(1 - c, x) + x[0]              # E[L], up to the grid
-            assert mean == pytest.approx(plrv.cumulants(0., 1)[0], abs=.03)
+def test_no_mass_changes_no_bit():
+    values = np.array([.1, 1e-300, 5e-324]), np.array([.2, 1e-299, 1e-322]), np.array([.3, 1., .5])
+    for old, new in zip(values, Bounds(*values).with_mass(0.), strict=True):
+        assert old.tolist() == new.tolist()
 
-steps = st.sampled_from([Gaussian(sigma=2.), Laplace(scale=3.), RandomizedResponse(eps=.2), PoissonSubsampled(base=Gaussian(sigma=1.), rate=.1), ApproxDP(eps=.1, delta=1e-6)])
-counts = st.integers(0, 50)
+# The Gaussian loss
 
-@given(steps, counts, steps, counts)
-def test_algebra(a, n, b, m):
-    left, right = n*a + m*b, Composition(((a, n), (b, m)))
-    assert left == right and a*n == n*a and 2*(n*a) == (2*n)*a and (n*a) + a == (n + 1)*a
-    np.testing.assert_allclose(left.remove.cgf(1.5), n*a.remove.cgf(1.5) + m*b.remove.cgf(1.5), rtol=1e-12, atol=1e-15)
+@pytest.mark.parametrize('mu', [1e-8, 1e-3, .3, 1., 9.99, 10.01, 30., 1e3])
+def test_gaussian_curve_at_the_seams(mu):
+    "a = 1, and mu = 10, are where the forms change; each is right on both sides."
+    a = np.array([-38., -3., 0., 1 - 1e-9, 1 + 1e-9, 1.6, 5.])
+    eps = mu*(mu/2 - a)
+    with mp.workdps(400):
+        m = mp.mpf(mu)
+        for e in eps:
+            at = m/2 - mp.mpf(e)/m
+            want = mp.log(mp.ncdf(at) - mp.e**mp.mpf(e)*mp.ncdf(at - m))
+            got = gaussian_log_delta(e, mu)
+            digits = 1e-12 if e >= 0 or mu > .1 else 1e-15/mu      # a rising curve and a small mu
+            assert abs(got - want) < digits*max(1, at**2), e
 
-@given(steps, st.integers(1, 30), st.floats(0, 3), st.floats(0, 3))
-def test_curves_fall_and_grow(a, n, x, y):
-    "delta falls with eps and grows with the steps."
-    x, y = sorted((x, y))
-    one, more = ContourAccountant(n*a).delta([x, y]), ContourAccountant((n + 3)*a).delta([x, y])
-    assert one.upper[0] >= one.lower[1] and (more.upper >= one.lower).all()
-    for b in (one, more): assert ((0 <= b.lower) & (b.lower <= b.estimate) & (b.estimate <= b.upper) & (b.upper <= 1)).all()
+def test_gaussian_curve_where_nothing_is_left():
+    with np.errstate(divide='raise', over='raise', invalid='raise'):
+        assert gaussian_log_delta(1e300, 1.) == -np.inf
+        assert gaussian_log_delta(-1e300, 1.) == 0
+    assert gaussian_log_delta(np.zeros((2, 1)), np.ones(3)).shape == (2, 3)
+    assert GaussianLoss(1.).delta(-np.inf) == 1 and GaussianLoss(1.).delta(np.inf) == 0
 
-def test_single_precision_parameters_are_not_single_precision_results():
-    x = np.float32(1.1)
-    assert delta(10*RandomizedResponse(eps=x), eps=1.) == delta(10*RandomizedResponse(eps=float(x)), eps=1.)
-    assert delta(PoissonSubsampled(base=Gaussian(sigma=x), rate=np.float32(.1)), eps=.1) == delta(PoissonSubsampled(base=Gaussian(sigma=float(x)), rate=float(np.float32(.1))), eps=.1)
+@given(st.floats(1e-3, 30), st.floats(0, 40), st.lists(st.floats(0, 50), min_size=1, max_size=4))
+def test_what_a_gaussian_line_says(mu, t, s):
+    "K and its change to within what is said, against many digits; and a decay that is one."
+    loss, s = GaussianLoss(mu), np.sort(s)
+    line, decay = loss.line(t, s), loss.decay(t, s)
+    with mp.workdps(40):
+        def exact(z): return mp.mpf(mu)**2*z*(z + 1)/2
+        base = exact(mp.mpf(t))
+        assert abs(line.K - base) <= line.error
+        for x, change, log_error in zip(s, line.change, line.log_error, strict=True):
+            want = exact(mp.mpc(t, x)) - base
+            off = abs(mp.expm1(want - mp.mpc(change)))
+            assert off <= mp.expm1(mp.mpf(float(log_error))) + mp.mpf(10)**-30
+            beyond = decay.log_density[list(s).index(x)]
+            assert mp.re(base + want) <= beyond + 1e-12*(1 + abs(beyond))
+    assert decay.log_atoms == -np.inf
 
-def test_negative_eps_and_far_tilts():
-    'A composition meets its steps at negative eps; cumulants do not overflow.'
-    for m in (gauss(1., .2), ('sub', ('laplace', 1.), .2), ('laplace', 1.)):
-        for e in (-.05, -1., -5.):
-            for d in ('remove', 'add'): assert getattr(mechanism(m), d).delta(e) == pytest.approx(float(oracles.one_step(m, e, d)), rel=1e-12)
-    for m in (gauss(1., .1), ('laplace', 1.), ('rr', 1.)): assert np.isfinite(mechanism(m).remove.cumulants(1e3, 3)).all()
+# Sums
 
-@pytest.mark.parametrize('m', [('laplace', .005), ('sub', ('laplace', .005), .1)], ids=str)
-def test_wide_laplace(m):
-    "Losses of 200 nats, where each tilt feels another part of the density: K against both atoms and the density in closed form, from tilt -1/2 on."
-    d, rate = mp.mpf(200), mp.mpf(m[2] if m[0] == 'sub' else 1)
-    for t in (-.5, -.2, 0., .01, .5, 3., 8., 9., 40.):
-        with mp.workdps(30):
-            mixed = lambda l: mp.log(1 - rate + rate*mp.exp(l))
-            pieces = [mp.quad(lambda l: mp.exp(-(l + d)/2 + (1 + t)*mixed(l))/4, mp.linspace(-d, d, 21), maxdegree=8)] + [mp.exp(-(l + d)/2 + (1 + t)*mixed(l))/2 for l in (-d, d)]
-            want = mp.log(sum(pieces))
-        for plrv, tilt in ((mechanism(m).remove, t), (mechanism(m).add, -1 - t)):
-            if tilt >= -.5: assert plrv.cgf(tilt) == pytest.approx(float(want), rel=1e-12, abs=1e-13), (t, tilt)
-
-def exact_cgf(m, z):
-    "K of removing a record from the step `m`, to 50 digits: closed forms, and flint's integration."
-    if m[0] == 'gaussian': return z*(z + 1)/(2*mp.mpf(m[1])**2)
-    if m[0] == 'laplace':
-        d, p = 1/mp.mpf(m[1]), lambda l: mp.exp(-(l + d)/2 + (1 + z)*l)
-        return mp.log((p(d) + p(-d))/2 + (p(d) - p(-d))/(4*z + 2))
-    if m[0] == 'sub' and m[1][0] == 'gaussian':
-        with oracles._prec(60): M = oracles.sub_gaussian_mgf(acb(float(z.real), float(z.imag)), m[2], 1/m[1][1], arb(10)**-50); return mp.log(mp.mpc(*(oracles._to_mpf(x) for x in (M.real, M.imag))))
-    eps, rate = mp.mpf(m[-2][-1] if m[0] == 'sub' else m[1]), mp.mpf(m[2] if m[0] == 'sub' else 1)
-    q = [1/(1 + mp.exp(eps)), 1/(1 + mp.exp(-eps))]
-    return mp.log((1 - (mp.mpf(m[2]) if m[0] == 'approx' else 0))*sum(b*((1 - rate) + rate*a/b)**(1 + z) for a, b in (q, q[::-1])))
-
-@pytest.mark.parametrize('parts', [[(gauss(.7), 1)], [(('rr', .8), 1)], [(('sub', ('rr', 2.), .1), 300)], [(('approx', .5, .2), 3)], [(('laplace', 2.), 40)], [(gauss(1.3, .25), 16)], [(gauss(2., .01), 1)],
-                                   [(gauss(30.), 7), (('rr', .02), 900), (('laplace', 12.), 55), (gauss(2., .03), 1000)]], ids=str)
-def test_what_the_line_says_of_its_errors(parts):
-    "K(t) and K(t + is) - K(t) are as near to the truth as is said, which the contour's certificate rests on; and what is said is at most 500 times what is seen (for K at tilts below 1, where it can be next to 0, more)."
-    plrv = sum(n*mechanism(m) for m, n in parts).remove
-    for tilts in (np.geomspace(1e-5, .1, 8), [.25, .75, 1.5, 6., 23.]):
-        at_t, beside = [], []
-        for t in tilts:
-            s = np.arange(9)*(1.375/np.sqrt(plrv.cumulants(t)[1]))
-            K, e, D, error = plrv.line(t, s)
-            with mp.workdps(50):
-                at = lambda z: sum(n*exact_cgf(m, z) for m, n in parts)
-                base = at(mp.mpc(float(t)))
-                assert abs(K - base) <= e <= 1e-9*(1 + abs(base))
-                at_t.append(abs(K - base)/e)
-                for x, d, most in zip(s[1:], D[1:], error[1:]):
-                    off = abs(mp.exp(at(mp.mpc(float(t), float(x))) - base - mp.mpc(d)) - 1)
-                    assert off <= mp.expm1(float(most)), (t, x)
-                    beside.append(off/mp.expm1(float(most)))
-        assert max(at_t) > (1/500 if t > 1 else 0) and max(beside) > 1/500
+def S(sigma, rate): return PoissonSubsampled(Gaussian(sigma=sigma), rate=rate)
 
 def test_one_step_of_a_composition():
     "A composition of one step has that step's laws; of two, it sends the reader to an accountant."
     one, two = S(1., .1), 2*S(1., .1)
-    assert (1*one).remove.cdf(.2) == one.remove.cdf(.2) and (1*one).add.log_delta(.2) == one.add.log_delta(.2) and (3*Gaussian(sigma=3.)).remove.cdf(.5) == pytest.approx(Gaussian(sigma=3**.5).remove.cdf(.5), rel=1e-14)
+    assert (1*one).remove.cdf(.2) == one.remove.cdf(.2)
+    assert (1*one).add.log_delta(.2) == one.add.log_delta(.2)
+    three = (3*Gaussian(sigma=3.)).remove.cdf(.5)
+    assert three == pytest.approx(Gaussian(sigma=3**.5).remove.cdf(.5), rel=1e-14)
     with pytest.raises(ValueError, match='exactly one step .*, got 2 steps'): two.remove.cdf(.2)
     with pytest.raises(ValueError, match='exactly one step'): two.add.log_delta(.2)
 
-def test_a_loss_that_is_never_finite():
-    plrv = Discrete(p=(1., 0.), q=(0., 1.)).remove
-    assert (plrv.ess_inf, plrv.ess_sup, plrv.p_inf) == (math.inf, -math.inf, 1.)
-    with pytest.raises(ValueError, match='finite somewhere'): plrv.cumulants(0.)
+PARTS = [(S(1., .1).remove, 20), (Laplace(scale=4.).remove, 3), (GaussianLoss(.3), 2)]
 
-def test_values():
-    assert hash(3*Gaussian(sigma=1.)) == hash(Gaussian(sigma=1.) + 2*Gaussian(sigma=1.))
-    assert repr(2*RandomizedResponse(eps=1.)) == '2*RandomizedResponse(eps=1.0)' and np.int64(3)*Gaussian(sigma=1.) == 3*Gaussian(sigma=1.)
-    assert PoissonSubsampled(base=Gaussian(sigma=1.), rate=1.).remove.delta(.5) == Gaussian(sigma=1.).remove.delta(.5)
-    assert epsilon(PureDP(eps=.7), delta=1e-12) == pytest.approx(.7, abs=1e-11) and PureDP(eps=.7) != RandomizedResponse(eps=.7)
-    with pytest.raises(AttributeError): Gaussian(sigma=1.).sigma = 2.
+def test_what_adds_up():
+    total = ComposedLoss(PARTS)
+    z, t, s = np.array([.5, 1 + 3j, 9.]), np.array([.1, 2., 30.]), np.array([0., .5, 8.])
+    for name, arguments in (('cgf', (z,)), ('cgf_on', (z,)), ('real_cgf', (t,)),
+                            ('cumulants', (t, 3)), ('cumulants_on', (t, 3))):
+        parts = sum(n*getattr(p, name)(*arguments) for p, n in PARTS)
+        np.testing.assert_allclose(getattr(total, name)(*arguments), parts, rtol=1e-13)
+    lines = [(p.line(.7, s), n) for p, n in PARTS]
+    line = total.line(.7, s)
+    assert line.K == pytest.approx(sum(n*v.K for v, n in lines), rel=1e-13)
+    assert line.error >= sum(n*v.error for v, n in lines)
+    np.testing.assert_allclose(line.change, sum(n*v.change for v, n in lines), rtol=1e-12)
+    assert (line.log_error >= sum(n*v.log_error for v, n in lines)*(1 - 1e-12)).all()
 
-nan, inf = math.nan, math.inf
-BAD = [(f'{name}', kind, call) for name, kind, call in [
-    *(('sigma', ValueError, lambda x=x: Gaussian(sigma=x)) for x in (nan, inf, 0., -1., 0)), *(('sensitivity', ValueError, lambda x=x: Gaussian(sigma=1., sensitivity=x)) for x in (nan, inf, 0., -2)),
-    *(('sigma', TypeError, lambda x=x: Gaussian(sigma=x)) for x in ('1', None, True, 1j, [1.])), *(('scale', ValueError, lambda x=x: Laplace(scale=x)) for x in (nan, -inf, 0., -1.)), ('scale', TypeError, lambda: Laplace(scale='a')),
-    *(('eps', ValueError, lambda x=x, m=m: m(eps=x)) for x in (nan, inf, -.1) for m in (RandomizedResponse, PureDP)), *(('delta', ValueError, lambda x=x: ApproxDP(eps=1., delta=x)) for x in (nan, -.1, 1., 2.)), ('eps', ValueError, lambda: ApproxDP(eps=-1., delta=.1)),
-    *(('rate', ValueError, lambda x=x: PoissonSubsampled(base=Gaussian(sigma=1.), rate=x)) for x in (0., -.1, 1.0001, nan, inf)), ('rate', TypeError, lambda: PoissonSubsampled(base=Gaussian(sigma=1.), rate='.1')),
-    *(('base', TypeError, lambda x=x: PoissonSubsampled(base=x, rate=.1)) for x in (None, 3., 2*Gaussian(sigma=1.), PoissonSubsampled(base=Gaussian(sigma=1.), rate=.1))),
-    *(('p must', ValueError, lambda x=x: Discrete(p=x, q=(.5, .5))) for x in ((.5, .4), (1.5, -.5), (nan, .5), (), [[.5, .5]], (.5, .5 + 1e-9))), ('q must', ValueError, lambda: Discrete(p=(.5, .5), q=(.2, .3, .5))), ('q must', ValueError, lambda: Discrete(p=(.5, .5), q=(.9, .9))),
-    *(('p must', TypeError, lambda x=x: Discrete(p=x, q=(.5, .5))) for x in ('ab', None, (.5, 'x'), [.5, [.5]])),
-    *(('steps', TypeError, lambda x=x: x*Gaussian(sigma=1.)) for x in (2.5, 2., True, nan)), ('steps', ValueError, lambda: -1*Gaussian(sigma=1.)), ('steps', ValueError, lambda: 10**30*Gaussian(sigma=1.)), ('base', TypeError, lambda: PoissonSubsampled(base=Gaussian, rate=.1)), ('sigma', ValueError, lambda: Gaussian(sigma=1e-200)), ('scale', ValueError, lambda: Laplace(scale=1e200)), ('steps', ValueError, lambda: Composition(())), ('steps', ValueError, lambda: Composition(((Gaussian(sigma=1.), -2),))), *(('steps', TypeError, lambda x=x: Composition(x)) for x in (3, None, (Gaussian(sigma=1.),), (('a', 1),), ((Gaussian(sigma=1.), 1.5),))),
-    *(('delta', ValueError, lambda x=x: epsilon(Gaussian(sigma=1.), delta=x)) for x in (0., 1., -1e-5, 1.5, nan, inf, [1e-5, 0.])), *(('delta', TypeError, lambda x=x: epsilon(Gaussian(sigma=1.), delta=x)) for x in ('1e-5', None, 1j, [[.1], [.1, .2]], True)),
-    *(('eps', ValueError, lambda x=x: delta(Gaussian(sigma=1.), eps=x)) for x in (-1e-9, nan, inf, -inf, [1., -1.])), *(('eps', TypeError, lambda x=x: delta(Gaussian(sigma=1.), eps=x)) for x in ('1', None, 1j)),
-    *(('mechanism', TypeError, lambda x=x: epsilon(x, delta=1e-5)) for x in (None, 0, 'gaussian', [Gaussian(sigma=1.)], Gaussian)),
-    *(('rtol', ValueError, lambda x=x: ContourAccountant(Gaussian(sigma=1.), rtol=x)) for x in (0., 1., nan)), ('eps_resolution', ValueError, lambda: ContourAccountant(Gaussian(sigma=1.), eps_resolution=-1.)), ('max_nodes', ValueError, lambda: ContourAccountant(Gaussian(sigma=1.), max_nodes=0)), ('max_nodes', TypeError, lambda: ContourAccountant(Gaussian(sigma=1.), max_nodes=1e5)),
-    ('order', ValueError, lambda: PoissonSubsampled(base=Gaussian(sigma=1.), rate=.1).remove.cumulants(0., 0)), ('t must', ValueError, lambda: PoissonSubsampled(base=Gaussian(sigma=1.), rate=.1).remove.cumulants(-2., 2))]]
+def test_ends_and_exchange():
+    total = ComposedLoss(PARTS[1:2])
+    assert (total.ess_inf, total.ess_sup) == (-.75, .75)
+    assert total.rounding > ComposedLoss([(PARTS[1][0], 1)]).rounding > 0
+    mixed = ComposedLoss(PARTS)
+    assert mixed.reverse is mixed.reverse and mixed.ess_sup == math.inf
+    assert mixed.reverse.cgf(-1.4) == pytest.approx(mixed.cgf(.4), rel=1e-11)
+    assert mixed.nodes_at(3.) == max(p.nodes_at(3.) for p, _ in mixed.parts) > 1
 
-@pytest.mark.parametrize('name, kind, call', BAD, ids=[f'{i}-{b[0]}' for i, b in enumerate(BAD)])
-def test_bad_input(name, kind, call):
-    "The error names the parameter first."
-    with pytest.raises(kind) as e: call()
-    assert str(e.value).startswith(name), str(e.value)
+def test_no_steps_at_all():
+    nothing = ComposedLoss([(GaussianLoss(1.), 0), (Laplace(scale=1.).remove, 0)])
+    assert nothing.parts == [] and nothing.p_inf == nothing.ess_inf == nothing.ess_sup == 0
+    assert nothing.cgf(3.) == 0 and nothing.largest_tilt > 1e8 and nothing.rounding == 0
+    assert nothing.cumulants(np.ones(2), 3).shape == (3, 2)
 
-@pytest.mark.parametrize('make', [lambda x: Gaussian(sigma=x), lambda x: Laplace(scale=x), lambda x: Gaussian(sigma=1., sensitivity=1/x), lambda x: Laplace(scale=1., sensitivity=1/x)])
-def test_the_ends_of_the_noise_that_is_taken(make):
-    for x in (1.01e-100, .99e100): make(x)
-    for x in (.99e-100, 1.01e100):
-        with pytest.raises(ValueError, match=r'must be in \(1e-100, 1e\+100\)'): make(x)
+def test_masses_at_infinity():
+    from dp_saddle import ApproxDP
+    one = ApproxDP(eps=.1, delta=1e-5).remove
+    assert ComposedLoss([(one, 1)]).p_inf == 1e-5 and ComposedLoss([(one, 1)]).p_inf_exact
+    many = ComposedLoss([(one, 10**6)])
+    assert not many.p_inf_exact
+    assert many.p_inf == pytest.approx(-math.expm1(1e6*math.log1p(-1e-5)), rel=1e-14)
+
+def test_as_composition():
+    one = RandomizedResponse(eps=1.).remove
+    assert as_composition(one).parts == [(one, 1)]
+    assert as_composition(both := ComposedLoss(PARTS)) is both
+    for wrong in (None, 3., RandomizedResponse(eps=1.)):
+        with pytest.raises(TypeError, match='plrv must be a PLRV'): as_composition(wrong)
+
+# A loss of one's own
+
+class Coin(PLRV):
+    "A bit told truly with probability 3/4."
+    ess_inf, ess_sup = -math.log(3), math.log(3)
+    def cgf(self, z): return np.log(.75*3.**z + .25*3.**-z)
+
+def test_what_follows_for_a_loss_of_ones_own():
+    loss, theirs = Coin(), RandomizedResponse(eps=math.log(3)).remove
+    t = np.array([.1, 3.])
+    np.testing.assert_allclose(loss.real_cgf(t), theirs.real_cgf(t), rtol=1e-13)
+    np.testing.assert_allclose(ComposedLoss([(loss, 7)]).cgf(t), 7*theirs.cgf(t), rtol=1e-13)
+    assert loss.nodes_at(5.) == 1 and loss.largest_tilt == GaussianLoss(1.).largest_tilt
+    assert 0 < loss.rounding < 1e-14 and loss.p_inf == 0 and not loss.p_inf_exact
+
+def test_a_grid_limits_the_tilt():
+    class Hungry(Coin):
+        def nodes_at(self, t): return int(1000*(1 + t))
+    limit = Hungry().largest_tilt
+    assert 30 < limit < 70 and Hungry().nodes_at(limit) <= 1 << 16 < Hungry().nodes_at(2*limit)
+    class Starving(Hungry):
+        mu = 1e6
+        def nodes_at(self, t): return 10**6
+    with pytest.raises(ValueError, match='noise over sensitivity .* must be larger .* got 1e-06'):
+        _ = ComposedLoss([(Starving(), 2)]).largest_tilt

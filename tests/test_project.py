@@ -1,14 +1,26 @@
-"""The project fits together: notebooks, library, README and metadata. Nothing here changes the work tree."""
-import importlib.metadata, json, os, re, shutil, subprocess, sys, zipfile
+"""The project fits together: notebooks, library, README and metadata. Nothing here changes the work
+tree."""
+import ast
+import importlib.metadata
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
 from configparser import ConfigParser
 from pathlib import Path
+
+import mutate
 import pytest
-import dp_saddle, mutate
+
+import dp_saddle
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 # Everything that is generated, and all that it is generated from.
-PARTS = "settings.ini", "setup.py", "pyproject.toml", "README.md", "LICENSE", "nbs", "dp_saddle", "docs"
+PARTS = ("settings.ini", "setup.py", "pyproject.toml", "README.md", "LICENSE", "nbs", "dp_saddle",
+         "docs")
 MAX_BYTES = 300_000  # a larger notebook is no longer shown by code hosts
 
 def notebooks(root=ROOT):
@@ -16,12 +28,15 @@ def notebooks(root=ROOT):
     return [p for p in sorted((root/"nbs").rglob("*.ipynb"))
             if not any(part.startswith(("_", ".")) for part in p.relative_to(root).parts)]
 
-each_notebook = pytest.mark.parametrize("path", notebooks(), ids=lambda p: p.relative_to(ROOT).as_posix())
+each_notebook = pytest.mark.parametrize("path", notebooks(),
+                                        ids=lambda p: p.relative_to(ROOT).as_posix())
 
 def run(*command, cwd=ROOT):
     "Output of `command`; if it fails, so does the test, with what the command said."
-    env = {k: v for k, v in os.environ.items() if k not in ("IN_TEST", "PYTHONPATH")}  # IN_TEST turns nbdev_export off
-    done = subprocess.run([str(c) for c in command], cwd=cwd, env=env, text=True, capture_output=True)
+    # IN_TEST turns nbdev_export off
+    env = {k: v for k, v in os.environ.items() if k not in ("IN_TEST", "PYTHONPATH")}
+    done = subprocess.run([str(c) for c in command], cwd=cwd, env=env, text=True,
+                          capture_output=True)
     assert done.returncode == 0, f"{' '.join(map(str, command))} failed:\n{done.stdout}{done.stderr}"
     return done.stdout
 
@@ -33,8 +48,8 @@ def settings():
 
 def files(root):
     "What is kept in sync in the project at `root`: {path: content}."
-    found = [root/"README.md", root/"pyproject.toml", *notebooks(root), *(root/"dp_saddle").glob("*.py"),
-             *(root/"docs"/"images").glob("index-*")]
+    found = [root/"README.md", root/"pyproject.toml", *notebooks(root),
+             *(root/"dp_saddle").glob("*.py"), *(root/"docs"/"images").glob("index-*")]
     return {p.relative_to(root).as_posix(): p.read_bytes() for p in found if p.exists()}
 
 def copy(to):
@@ -50,7 +65,7 @@ def test_in_sync(tmp_path):
     root = copy(tmp_path)
     for module in (root/"dp_saddle").glob("*.py"):  # all but __init__.py come from notebooks
         if module.name != "__init__.py": module.unlink()
-    run(BIN/"nbdev_export", cwd=root)
+    run(sys.executable, "docs/export.py", cwd=root)
     run(BIN/"nbdev_clean", cwd=root)
     run(sys.executable, "docs/readme.py", cwd=root)
     made, here = files(root), files(ROOT)
@@ -61,19 +76,24 @@ def test_in_sync(tmp_path):
         if name not in here: return f"is missing, but made from {source}"
         if name not in made: return f"is made from nothing in {source}: delete it"
         return f"is not what {source} gives"
-    if wrong: pytest.fail("\n".join(f"{name} {why(name)}" for name in wrong) + "\nRun `make export readme`. "
-        "(Was a module or README.md edited by hand? Then first take the edit to its notebook.)", pytrace=False)
+    if wrong:
+        pytest.fail("\n".join(f"{name} {why(name)}" for name in wrong)
+                    + "\nRun `make export readme`. "
+                    "(Was a module or README.md edited by hand? Then first take the edit to its "
+                    "notebook.)", pytrace=False)
 
 def test_generated_files_are_tracked():
     "What is generated and used must also be committed."
     if not (ROOT/".git").exists() or not shutil.which("git"): pytest.skip("not a git checkout")
-    new = run("git", "-c", "safe.directory=*", "ls-files", "--others", "--", "nbs", "dp_saddle", "docs/images").splitlines()
+    new = run("git", "-c", "safe.directory=*", "ls-files", "--others", "--", "nbs", "dp_saddle",
+              "docs/images").splitlines()
     forgotten = [name for name in new if name in files(ROOT)]
     if forgotten: pytest.fail(f"not yet known to git: git add {' '.join(forgotten)}", pytrace=False)
 
 @each_notebook
 def test_notebook(path):
-    "A notebook is stored as run: with outputs, without errors and warnings, and small enough to be shown."
+    """A notebook is stored as run: with outputs, without errors and warnings, and small enough to
+    be shown."""
     nb = json.loads(path.read_text(encoding="utf-8"))
     redo = f"make execute NOTEBOOK={path.relative_to(ROOT).as_posix()}"
     cells = [cell for cell in nb["cells"] if cell["cell_type"] == "code"]
@@ -91,31 +111,37 @@ def test_notebook(path):
 def test_alternative_text(path):
     "Every picture is told in words, for those who do not see it."
     for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
-        if not any("image/png" in output.get("data", {}) for output in cell.get("outputs", [])): continue
+        if not any("image/png" in output.get("data", {}) for output in cell.get("outputs", [])):
+            continue
         text = cell["metadata"].get("mystnb", {}).get("image", {}).get("alt", "")
         assert len(text) >= 40, f"this cell's picture has no alternative text, or too short a one: {text!r}\n{''.join(cell['source'])}"
 
 def test_import_is_light():
-    "The library needs numpy and scipy; what draws is imported where it draws, and nbdev's tools never."
+    """The library needs numpy and scipy; what draws is imported where it draws, and nbdev's tools
+    never."""
     heavy = "matplotlib", "ipywidgets", "IPython", "fastcore", "nbdev"
     loaded = run(sys.executable, "-c", "import sys, dp_saddle; print(*sys.modules)").split()
     assert not set(heavy) & set(loaded)
 
 def test_version():
-    newest = re.search(r"^## \[?(\d+\.\d+\.\d+)", (ROOT/"CHANGELOG.md").read_text(encoding="utf-8"), flags=re.M)
+    newest = re.search(r"^## \[?(\d+\.\d+\.\d+)", (ROOT/"CHANGELOG.md").read_text(encoding="utf-8"),
+                       flags=re.M)
     assert dp_saddle.__version__ == settings()["version"] == newest[1] == importlib.metadata.version("dp_saddle")
 
 def test_command():
     assert "usage: dp-saddle" in run(BIN/"dp-saddle", "--help")
 
-@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", ".ci/run", ".github/workflows/test.yml"])
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", ".ci/run",
+                                  *(f".github/workflows/{name}.yml"
+                                  for name in ("test", "docs", "release"))])
 def test_make_targets_exist(name):
     "Every `make ...` that a reader is told to run is there."
     makefile = (ROOT/"Makefile").read_text(encoding="utf-8")
     targets = set(re.findall(r"^([a-z][a-z-]*):(?!=)", makefile, flags=re.M))
     text = (ROOT/name).read_text(encoding="utf-8")
     # A command stands at the start of a line of code or right after a backtick.
-    commands = re.findall(r"(?:^[ \t$]*(?:- run: )?|`)make((?: [a-z][a-z-]*(?![\w=]))+)", text, flags=re.M)
+    commands = re.findall(r"(?:^[ \t$]*(?:- run: )?|`)make((?: [a-z][a-z-]*(?![\w=]))+)", text,
+                          flags=re.M)
     assert {word for command in commands for word in command.split()} <= targets
 
 @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])
@@ -124,19 +150,21 @@ def test_links_exist(name):
     links = re.findall(r"\]\((?!\w+:|#)([^)#\s]+)", (ROOT/name).read_text(encoding="utf-8"))
     assert not [link for link in links if not (ROOT/link).exists()]
 
-def test_survivors_are_mutants():
-    "What is noted about a mutant is about one that is still made."
-    made = {(module, *mutant[1:3]) for module in mutate.MODULES for mutant in mutate.mutants(module)}
-    assert len(mutate.KNOWN) > 20 and set(mutate.KNOWN) <= made
+def test_mutants_are_of_the_first_two_kinds():
+    "Numbers that are proved or allow for rounding are mutated, tuning numbers never."
+    text = [b"# Proved: x\n", b"A = .5\n", b"# Rounding: y\n", b"B = 8.\n", b"# Tuning: z\n",
+    b"C = 3\n",
+            b"def f(x):\n", b"    return x + A\n"]
+    tree = ast.parse(b"".join(text))
+    made = [(name, new.value) for name, _, new in mutate.constants(tree, text)]
+    assert made == [("A", .5*mutate.PROVED_CHANGE), ("B", 8.*mutate.ROUNDING_CHANGE)]
+    assert [ast.unparse(new) for _, _, new in mutate.in_functions(tree, text)] == ["x - A"]
+    assert all(len(mutate.mutants(module)) > 3 for module in mutate.MODULES)
 
-@pytest.mark.slow
-def test_wheel(tmp_path):
-    "What is installed from a wheel is the library with its licence, and nothing else."
-    project = tmp_path/"project"
-    project.mkdir()
-    run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", tmp_path, copy(project))
-    wheel, = tmp_path.glob("*.whl")
-    names = zipfile.ZipFile(wheel).namelist()
-    modules = {f"dp_saddle/{p.name}" for p in (ROOT/"dp_saddle").glob("*.py")}
-    assert modules == {name for name in names if not re.match(r"[^/]+\.dist-info/", name)}
-    assert any(name.endswith("LICENSE") for name in names)
+def test_address():
+    "As long as settings.ini names no code host, nothing else does."
+    if not settings()["git_url"]:
+        assert not re.search(r"^(url|repository)",
+                             (ROOT/"CITATION.cff").read_text(encoding="utf-8"), flags=re.M)
+    index = importlib.import_module("dp_saddle._modidx").d["settings"]
+    assert all(index[key] == settings()[key] for key in ("git_url", "doc_host", "branch"))

@@ -1,0 +1,71 @@
+"""Run the notebooks, which are tests, with `nbdev_test`: all of them, or those named.
+
+    python tests/notebooks.py [--all] [nbs/01_contour.ipynb ...]
+
+A notebook is left out, and named, if one of its cells imports a package that is not installed:
+other accountants are in the extra `peers`, Opacus and PyTorch in `interop`. With `--all`, or for a
+notebook that is named, that is a failure. (What is imported within a function or a `try` is not
+needed, nor what is not evaluated.)"""
+import argparse
+import ast
+import importlib.util
+import json
+import re
+import sys
+from pathlib import Path
+
+from nbdev.test import nbdev_test
+
+NBS = Path(__file__).resolve().parent.parent / "nbs"
+
+
+def notebooks():
+    "What nbdev runs: no drafts, no checkpoints."
+    return [
+        path
+        for path in sorted(NBS.rglob("*.ipynb"))
+        if not any(part.startswith(("_", ".")) for part in path.relative_to(NBS).parts)
+    ]
+
+
+def imports(path):
+    "The packages without which the notebook at `path` cannot run."
+    found = set()
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        source = "".join(cell["source"])
+        if cell["cell_type"] != "code" or re.search(r"^#\|\s*(eval:\s*false|slow)", source, re.M):
+            continue
+        lines = [line for line in source.splitlines() if not line.startswith(("%", "!"))]
+        for statement in ast.parse("\n".join(lines)).body:
+            if isinstance(statement, ast.Import):
+                found |= {alias.name.split(".")[0] for alias in statement.names}
+            elif isinstance(statement, ast.ImportFrom):
+                found.add(statement.module.split(".")[0])
+    return found
+
+
+def missing(path):
+    "What the notebook at `path` imports and is not installed."
+    return sorted(name for name in imports(path) if importlib.util.find_spec(name) is None)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("paths", nargs="*", type=Path, help="all, if none is given")
+    parser.add_argument("--all", action="store_true", help="fail if one has to be left out")
+    asked = parser.parse_args()
+    paths = [path.resolve() for path in asked.paths] or notebooks()
+    left_out = {path: missing(path) for path in paths if missing(path)}
+    for path, names in left_out.items():
+        print(f"left out: {path.relative_to(NBS.parent)} needs {', '.join(names)}", flush=True)
+    if left_out:
+        print("These are in the extras `peers` and `interop`: make test-all", flush=True)
+    if left_out and (asked.all or asked.paths):
+        return 1
+    wanted = "|".join(re.escape(path.name) for path in paths if path not in left_out)
+    nbdev_test(file_re=f"^({wanted})$", timing=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

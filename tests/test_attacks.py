@@ -1,0 +1,132 @@
+"Chapter 06b, attacks: closed forms, conjugates, one number for a curve."
+import numpy as np
+import pytest
+from scipy.special import ndtr, ndtri
+
+from dp_saddle import (
+    ApproxDP,
+    Discrete,
+    Gaussian,
+    Laplace,
+    PoissonSubsampled,
+    RandomizedResponse,
+    advantage,
+    bayes_risk,
+    delta,
+    epsilon,
+    gdp,
+    tpr,
+    tradeoff,
+)
+from dp_saddle.plrv import gaussian_log_delta
+
+pytestmark = pytest.mark.filterwarnings('error', 'ignore:max_nodes')
+
+def S(sigma, rate):
+    return PoissonSubsampled(base=Gaussian(sigma=sigma), rate=rate)
+
+def gaussian_tradeoff(alpha, mu):
+    return ndtr(-ndtri(np.clip(alpha, 1e-300, 1 - 1e-16)) - mu)
+
+@pytest.mark.parametrize('mu', [.1, 1., 6.])
+def test_trade_off_of_gaussians_in_closed_form(mu):
+    alpha, run = np.array([0., 1e-9, 1e-3, .05, .3, .5, .9, 1 - 1e-9, 1.]), Gaussian(sigma=1/mu)
+    exact = gaussian_tradeoff(alpha, mu)
+    exact[0], exact[-1] = 1., 0.
+    ours = tradeoff(run, fpr=alpha)
+    assert (ours <= exact + 1e-12).all() and ours == pytest.approx(exact, abs=1e-10)
+    assert tpr(run, fpr=alpha) == pytest.approx(1 - exact, abs=1e-10)
+    assert advantage(run) == pytest.approx(2*ndtr(mu/2) - 1, rel=1e-10)
+    assert bayes_risk(run) == pytest.approx(ndtr(-mu/2), rel=1e-9)
+
+RUNS = {
+    'sampled': 1000*S(2., .01),
+    'mixed': Laplace(scale=1.) + S(2., .1),
+    'responses': 20*RandomizedResponse(eps=.3),
+    'discrete': 3*Discrete(p=(.5, .3, .2), q=(.2, .3, .5)),
+}
+each_run = pytest.mark.parametrize('run', RUNS.values(), ids=RUNS)
+
+@each_run
+def test_shape_of_the_trade_off(run):
+    alpha = np.linspace(0, 1, 301)**4
+    f = tradeoff(run, fpr=alpha)
+    assert (np.diff(f) <= 1e-12).all() and f[-1] == 0
+    assert f[0] == pytest.approx(1 - delta(run, eps=600.), abs=1e-10)
+    assert advantage(run) == delta(run, eps=0.)
+    assert (1 - alpha - f).max() == pytest.approx(advantage(run), abs=1e-3)
+
+@each_run
+@pytest.mark.parametrize('e', [0., .1, .7, 2.])
+def test_curves_are_conjugates(run, e):
+    "delta(eps) = max over alpha of 1 - f(alpha) - e^eps alpha; f is above none of its lines."
+    near = np.linspace(0, 1, 301)**4
+    gain = 1 - tradeoff(run, fpr=near) - np.exp(e)*near
+    for _ in range(10):
+        i = np.clip(gain.argmax(), 1, len(near) - 2)
+        near = np.linspace(near[i-1], near[i+1], 21)
+        gain = 1 - tradeoff(run, fpr=near) - np.exp(e)*near
+    assert abs(gain.max() - delta(run, eps=e)) < 1e-10
+
+@pytest.mark.parametrize('p', [.01, .3, .5, .8])
+def test_bayes_risk_is_that_of_the_best_test(p):
+    run, alpha = 100*S(1., .05), np.linspace(0, 1, 20001)**3
+    f = tradeoff(run, fpr=alpha)
+    risk = min((p*f + (1 - p)*alpha).min(), (p*alpha + (1 - p)*f).min())
+    assert bayes_risk(run, prior=p) == pytest.approx(risk, abs=1e-6)
+
+@pytest.mark.parametrize('fpr', [1e-300, 1e-100, 1e-15, 1e-3, .5, 1.])
+def test_tpr_is_rounded_up_however_small(fpr):
+    true = 1. if fpr == 1 else float(ndtr(ndtri(fpr) + 1))
+    found = tpr(Gaussian(sigma=1.), fpr=fpr)
+    assert true*(1 - 1e-13) <= found <= true*(1 + 1e-6) and found >= fpr
+
+@pytest.mark.parametrize('fpr', [0., 1e-6, .01, .5])
+def test_tpr_with_an_infinite_loss(fpr):
+    e, d = .5, 1e-3
+    exact = min(d + np.exp(e)*fpr, 1 - np.exp(-e)*(1 - d - fpr))
+    assert tpr(ApproxDP(eps=e, delta=d), fpr=fpr) == pytest.approx(exact, rel=1e-9)
+
+# One number
+
+def test_mu_and_its_regret():
+    run = 1000*S(2., .01)
+    g = gdp(run, delta=1e-8)
+    e = np.linspace(0, epsilon(run, delta=1e-8), 50)
+    d = delta(run, eps=e)
+    assert (np.exp(gaussian_log_delta(e, g.mu)) >= d*(1 - 1e-9)).all() and 0 < g.regret < .05
+    assert (np.exp(gaussian_log_delta(e, .999*g.mu)) < d).any()
+    assert gdp(run, delta=1e-30).mu > g.mu and gdp(0*Gaussian(sigma=1.)).mu == 0
+
+def test_the_regret_is_a_levy_distance():
+    "f moved by the regret is below f_mu."
+    run = 1000*S(2., .01)
+    g, alpha = gdp(run, delta=1e-8), np.linspace(0, 1, 501)
+    f = tradeoff(run, fpr=alpha)
+    shifted = np.interp(alpha + g.regret, alpha, f, right=0.) - g.regret
+    assert (shifted <= gaussian_tradeoff(alpha, g.mu) + 1e-6).all()
+
+@pytest.mark.parametrize('sigma', [.05, .3, 1., 5.])
+def test_mu_of_a_gaussian_is_its_own(sigma):
+    mu = gdp(Gaussian(sigma=sigma)).mu
+    assert 1/sigma <= mu*(1 + 1e-12) and mu == pytest.approx(1/sigma, rel=1e-5)
+
+def test_no_mu_covers_an_infinite_loss():
+    with pytest.raises(ValueError, match='delta must be larger than 0.001'):
+        gdp(ApproxDP(eps=1., delta=1e-3))
+    run = ApproxDP(eps=1., delta=1e-3) + Gaussian(sigma=1.)
+    g, at = gdp(run, delta=2e-3), np.linspace(0, 8, 400)
+    d = delta(run, eps=at)
+    covered = np.exp(gaussian_log_delta(at, g.mu)) >= d*(1 - 1e-9)
+    assert covered[d >= 2e-3].all()
+
+@pytest.mark.parametrize('call, message', [
+    (lambda g: tradeoff(g, fpr=1.1), 'fpr must'),
+    (lambda g: tradeoff(g, fpr=np.nan), 'fpr must'),
+    (lambda g: tpr(g, fpr=-.1), 'fpr must'),
+    (lambda g: bayes_risk(g, prior=0.), 'prior must'),
+    (lambda g: gdp(g, delta=1.), 'delta must'),
+])
+def test_bad_questions(call, message):
+    with pytest.raises(ValueError, match=message):
+        call(Gaussian(sigma=1.))

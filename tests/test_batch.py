@@ -1,0 +1,270 @@
+"Chapter 05a: one line for many compositions, against chapter 01."
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracles import gaussian
+
+from dp_saddle import Composition, ContourAccountant, Gaussian, Laplace, PoissonSubsampled
+from dp_saddle.batch import (
+    LossFamily,
+    Mixed,
+    delta_bounds,
+    dominating_mu,
+    epsilon_bounds,
+    gaussian_above,
+    mixing_bounds,
+    on_lines,
+    smaller_steps,
+    split_steps,
+    tilted_sum,
+    upper_epsilon,
+)
+from dp_saddle.plrv import gaussian_log_delta
+
+pytestmark = pytest.mark.filterwarnings('error')
+
+NOISES = 1.5*np.geomspace(1, 20, 8)
+KINDS = [PoissonSubsampled(base=Gaussian(sigma=float(s)), rate=.05) for s in NOISES]
+
+@pytest.fixture(scope='module')
+def families():
+    return [LossFamily(KINDS, direction) for direction in ('remove', 'add')]
+
+def alone(counts, kinds=KINDS):
+    "The truth: chapter 01, each kind composed as often as it occurs."
+    parts = tuple((kind, int(n)) for kind, n in zip(kinds, counts, strict=True) if n)
+    return ContourAccountant(Composition(parts))
+
+def whole(counts):
+    "The table of steps that are exactly of one kind."
+    return np.concatenate([counts, counts], axis=1)
+
+# What mixing adds
+
+@pytest.mark.parametrize('u', [.1, -1.4, 1.4j, .9 + .9j, 1e-8])
+def test_mixing_bounds_hold(u):
+    w = np.linspace(.01, .99, 99)
+    adds = np.log1p(w*np.expm1(u)) - w*u
+    bound, jump = (b[0, 0] for b in mixing_bounds(np.array([[0.], [u]])))
+    rounding = 1e-16*abs(u) + 1e-18
+    assert (np.abs(adds) <= bound*w*(1 - w) + rounding).all()
+    assert (adds.real <= jump + rounding).all()
+
+def test_mixing_promises_nothing_for_wide_gaps():
+    "Where u is pi i, log(1 - w + w e^u) is infinite at w = 1/2; the real part is bounded anyway."
+    bound, jump = (b[0, 0] for b in mixing_bounds(np.array([[0.], [np.pi*1j]])))
+    assert bound >= 1e300 and jump == 0
+
+@given(st.floats(-30, 30), st.floats(-30, 30), st.floats(0, 1))
+def test_the_real_part_is_bounded_for_any_gap(x, y, w):
+    u = complex(x, y)
+    jump = mixing_bounds(np.array([[0.], [u]]))[1][0, 0]
+    size = abs(1 - w + w*np.exp(u))
+    assert size <= np.exp(w*x + jump)*(1 + 1e-12)
+
+def test_after_the_last_kind_comes_no_loss():
+    bound, jump = mixing_bounds(np.array([[.3], [.1]]))
+    alone, _ = mixing_bounds(np.array([[.1], [0.]]))
+    assert bound[1] == alone[0] and jump.shape == (2, 1)
+
+def test_what_mixing_adds_is_added_where_steps_are_mixed_only(families):
+    family = families[0]
+    counts = np.zeros((2, 8))
+    counts[:, :2] = 3, 4
+    steps = np.zeros((2, 8))
+    steps[:, 0] = 7
+    spread = np.zeros((2, 8))
+    spread[1, 0] = 1.
+    plain, mixed = tilted_sum(family, counts, steps, spread)
+    assert plain == pytest.approx(counts[0] @ family.K, rel=1e-9, abs=2e-12)
+    split = counts[1] @ family.K + 7*family.jump[0]
+    assert mixed == pytest.approx(np.minimum(split, 7*family.K[0]), rel=1e-9, abs=2e-12)
+    assert (mixed >= plain*(1 - 1e-12)).all()
+
+CELLS = (0, 1), (2, 3), (7, 8)
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=20), st.sampled_from(CELLS))
+def test_tilted_sum_covers_mixtures(families, weights, cell):
+    "K of the steps whose coin is shown, at every tilt of the family."
+    family, w = families[0], np.array(weights)
+    K = np.vstack([family.K, np.zeros(family.t.size)])[list(cell)]
+    K = K[:, family.t < 50]
+    truth = np.logaddexp(np.log(np.maximum(w, 1e-300))[:, None] + K[0],
+                         np.log(np.maximum(1 - w, 1e-300))[:, None] + K[1]).sum(0)
+    table = np.zeros((1, 16))
+    table[0, cell[0]], table[0, 8 + cell[0]] = len(w), w.sum()
+    bound = tilted_sum(family, *split_steps(table))[0, family.t < 50]
+    assert (truth <= bound).all()
+
+# The steps of records
+
+def test_tables_are_split_and_rounded():
+    table = np.array([[4., 0., 2., 1., 0., 2.]])           # 4 of cell 0 of weight 1, 2 of cell 2
+    split, small = split_steps(table), smaller_steps(table)
+    assert split.counts.tolist() == [[1, 3, 2]] and split.steps.tolist() == [[4, 0, 2]]
+    assert split.spread.tolist() == [[.75, 0, 0]]          # w(1 - w) = 3/16, four times
+    assert small.counts.tolist() == [[0, 4, 0]] and not small.spread.any()
+
+def test_rounded_steps_are_of_the_larger_kind():
+    mixed = split_steps(np.array([[4., 0., 1., 0.], [4., 0., 1., 0.]]))
+    rounded = mixed.rounded(np.array([True, False]))
+    assert rounded.counts.tolist() == [[4, 0], [1, 3]]
+    assert rounded.spread.tolist() == [[0, 0], mixed.spread[1].tolist()]
+    assert rounded.of([1]).counts.tolist() == [[1, 3]]
+
+# Families and lines
+
+def test_a_family_knows_its_losses(families):
+    for family, direction in zip(families, ('remove', 'add'), strict=True):
+        for kind, K, tv in zip(KINDS, family.K, family.tv, strict=True):
+            loss = getattr(kind, direction)
+            assert K[:300] == pytest.approx(loss.cgf(family.t[:300]), rel=1e-9, abs=1e-15)
+            assert tv == pytest.approx(float(loss.delta(0.)), rel=1e-9)
+
+def test_lines_are_kept_and_cut(families):
+    family, used = families[0], np.ones(8, bool)
+    short, long = (family.line(100, .5, n, used, False) for n in (30, 90))
+    again = family.line(100, .5, 30, used, True)
+    assert short.change.shape == again.change.shape == (8, 30) and long.change.shape == (8, 90)
+    assert long.change[:, :30] == pytest.approx(short.change, rel=1e-12, abs=1e-15)
+    assert np.array_equal(again.change, long.change[:, :30])
+    assert short.mixing is None and again.mixing.shape == (8, 30)
+    z = family.t[100] + .5j*np.arange(30)
+    truth = KINDS[2].remove.cgf(z) - KINDS[2].remove.cgf(z[:1])
+    assert short.change[2] == pytest.approx(truth, rel=1e-9, abs=1e-12)
+
+def test_losses_that_are_not_used_cost_nothing(families):
+    used = np.arange(8) == 3
+    table = families[0].line(50, .3, 20, used, False)
+    s, decay = families[0].decay(50, used)
+    assert table.change[3].any() and not np.delete(table.change, 3, axis=0).any()
+    assert decay[3].any() and not np.delete(decay, 3, axis=0).any() and s.size == decay.shape[1]
+
+@pytest.mark.parametrize('log_goal', [-2., -12., -40.])
+def test_every_line_brackets_the_truth(families, log_goal):
+    "At eps that the line was not made for, too."
+    counts = np.random.default_rng(2).integers(0, 60, (6, 8)).astype(float)
+    mixed = Mixed(counts, counts, 0*counts)
+    runs = [Composition(tuple(zip(KINDS, map(int, row), strict=True))) for row in counts]
+    accounts = [ContourAccountant(run.remove) for run in runs]
+    eps = np.array([max(a.epsilon(np.exp(log_goal)).estimate, .1) for a in accounts])
+    seen = []
+    def look(rows, batch):
+        for moved in (.5, 1., 1.3):
+            e = moved*eps[rows]
+            (up, fall), (low, _) = batch.log_delta(e, 1), batch.log_delta(e, -1)
+            for r, one_eps, lower, upper in zip(rows, e, low, up, strict=True):
+                truth = accounts[r].delta(one_eps)
+                assert lower <= np.log(truth.upper) and np.log(truth.lower) <= upper
+            assert (fall > 0).all()
+        seen.extend(rows)
+    on_lines(families[0], mixed, tilted_sum(families[0], *mixed), eps, np.full(6, log_goal), look)
+    assert sorted(seen) == list(range(6))
+
+def test_an_error_on_a_line_is_raised(families):
+    counts = np.ones((2, 8))
+    def broken(rows, batch):
+        raise RuntimeError('asked for it')
+    mixed = Mixed(counts, counts, 0*counts)
+    K, one = tilted_sum(families[0], *mixed), np.ones(2)
+    with pytest.raises(RuntimeError, match='asked for it'):
+        on_lines(families[0], mixed, K, one, -one, broken)
+
+# Bounds
+
+@settings(max_examples=25)
+@given(st.lists(st.integers(0, 300), min_size=8, max_size=8), st.floats(1e-12, .2))
+def test_epsilon_bounds_of_whole_counts(families, counts, delta):
+    counts = np.array([counts], float)
+    low, estimate, up = epsilon_bounds(families, whole(counts), delta)[:, 0]
+    if not counts.any():
+        assert low == up == 0
+        return
+    truth = alone(counts[0]).epsilon(delta)
+    assert low <= truth.upper and truth.lower <= up and low <= estimate <= up
+
+def test_whole_counts_lose_nothing(families):
+    rng = np.random.default_rng(4)
+    counts = rng.multinomial(800, rng.dirichlet(np.full(8, .4), 12)).astype(float)
+    bounds = epsilon_bounds(families, whole(counts), 1e-6)
+    truth = np.array([alone(row).epsilon(1e-6) for row in counts])
+    assert (truth[:, 0] <= bounds[2]).all()
+    assert bounds[2] == pytest.approx(truth[:, 2], rel=1e-6)
+    deltas = delta_bounds(families, whole(counts), truth[:, 1]*.7)
+    exact = np.array([alone(row).delta(.7*t) for row, t in zip(counts, truth[:, 1], strict=True)])
+    assert (deltas[0] <= exact[:, 2]).all() and (exact[:, 0] <= deltas[2]).all()
+    assert deltas[2] == pytest.approx(exact[:, 2], rel=1e-5)
+
+@settings(max_examples=25)
+@given(st.integers(0, 7), st.integers(1, 400), st.floats(0, 1), st.floats(1e-9, .1))
+def test_mixtures_are_between_their_kinds(families, j, steps, w, delta):
+    "Split steps cost at most what the larger kind costs, and at least what the smaller one does."
+    table = np.zeros((1, 16))
+    table[0, j], table[0, 8 + j] = steps, w*steps
+    low, _, up = epsilon_bounds(families, table, delta)[:, 0]
+    larger = ContourAccountant(steps*KINDS[j]).epsilon(delta)
+    smaller = ContourAccountant(steps*KINDS[j + 1]).epsilon(delta).upper if j < 7 else 0.
+    assert low <= smaller*(1 + 1e-12) and up <= larger.upper*(1 + 1e-6)
+    assert up >= smaller*(1 - 1e-9)
+
+def test_no_records_and_no_steps(families):
+    assert epsilon_bounds(families, np.zeros((3, 16)), 1e-5).tolist() == [[0.]*3]*3
+    assert delta_bounds(families, np.zeros((3, 16)), np.zeros(3)).tolist() == [[0.]*3]*3
+    assert epsilon_bounds(families, np.zeros((0, 16)), 1e-5).shape == (3, 0)
+    assert delta_bounds(families, np.zeros((0, 16)), np.zeros(0)).shape == (3, 0)
+
+def test_small_total_variation_needs_no_line(families):
+    counts = np.zeros((1, 8))
+    counts[0, 7] = 1.
+    bound, good = upper_epsilon(families, counts, counts, 0*counts, .5)
+    assert bound[0] == 0 and good[0]
+
+def test_few_rare_steps_are_said_to_be_bad_and_capped():
+    step = PoissonSubsampled(base=Gaussian(sigma=1.), rate=.002)
+    pair = [LossFamily([step], direction) for direction in ('remove', 'add')]
+    counts = np.array([[10.], [1000.]])
+    bound, good = upper_epsilon(pair, counts, counts, 0*counts, 1e-5)
+    assert good.tolist() == [False, True]
+    truth = [ContourAccountant(n*step).epsilon(1e-5).upper for n in (10, 1000)]
+    assert bound[0] > 1.1*truth[0]
+    capped = epsilon_bounds(pair, whole(counts), 1e-5)[2]
+    assert capped == pytest.approx(truth, rel=1e-6) and capped[0] >= truth[0]*(1 - 1e-12)
+
+def test_other_mechanisms():
+    "A family may be of any steps: here sampled Laplace, and two directions that are the same."
+    laplace = [PoissonSubsampled(base=Laplace(scale=s), rate=.1) for s in (2., 4., 8.)]
+    pair = [LossFamily(laplace, direction) for direction in ('remove', 'add')]
+    counts = np.array([[30., 0., 100.], [0., 200., 10.]])
+    bounds = epsilon_bounds(pair, whole(counts), 1e-5)
+    truth = np.array([alone(row, laplace).epsilon(1e-5) for row in counts])
+    assert (bounds[0] <= truth[:, 2]).all() and (truth[:, 0] <= bounds[2]).all()
+    assert bounds[2] == pytest.approx(truth[:, 2], rel=1e-3)
+
+# Which Gaussian is above
+
+@pytest.mark.parametrize('mu', [.01, .5, 3., 30.])
+def test_a_gaussian_dominates_itself(mu):
+    last = ContourAccountant(Gaussian(sigma=1/mu)).epsilon(1e-8).upper
+    at = np.linspace(0, last, 97)[:, None]*np.ones(2)
+    curve = np.exp(gaussian_log_delta(at, mu))
+    found = dominating_mu(at, curve)
+    assert found.shape == (2,) and (mu*(1 - 1e-9) <= found).all() and (found < 1.01*mu).all()
+    assert gaussian_above(at, curve, found*(1 + 1e-9)).all()
+    assert not gaussian_above(at, curve, np.full(2, .9*mu)).all(0).any()
+
+def test_a_chord_is_checked_between_its_ends():
+    "A Gaussian that is above both ends of a long chord, and below its middle."
+    at = np.array([[0.], [3.]])
+    curve = np.array([[.4], [.02]])
+    found = dominating_mu(at, curve)[0]
+    ends = max(m for m in np.linspace(.1, 5, 2000)
+               if not (np.exp(gaussian_log_delta(at[:, 0], m)) >= curve[:, 0]).all())
+    assert found > ends*1.01
+    e = np.linspace(0, 3, 50)
+    share = (np.exp(e) - 1)/np.expm1(3)
+    chord = .4*(1 - share) + .02*share
+    assert all(float(gaussian([found], x)) >= c*(1 - 1e-9) for x, c in zip(e, chord, strict=True))
+
+def test_no_loss_needs_no_gaussian():
+    assert dominating_mu(np.zeros((3, 1)), np.zeros((3, 1))).tolist() == [0.]

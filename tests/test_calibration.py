@@ -1,0 +1,192 @@
+"Chapter 06a, calibration: the target is met, and a millionth less noise does not meet it."
+import functools
+
+import numpy as np
+import pytest
+from scipy.special import ndtr
+
+from dp_saddle import (
+    ApproxDP,
+    Gaussian,
+    Laplace,
+    PoissonSubsampled,
+    RandomizedResponse,
+    calibrate,
+    delta,
+    dpsgd,
+    epsilon,
+    gdp,
+)
+
+pytestmark = pytest.mark.filterwarnings('error', 'ignore:max_nodes')
+
+def S(sigma, rate):
+    return PoissonSubsampled(base=Gaussian(sigma=sigma), rate=rate)
+
+def gaussian(sigma):
+    return Gaussian(sigma=sigma)
+
+BUILDERS = {
+    'sampled': lambda sigma: 1000*S(sigma, .01),
+    'Gaussian': lambda sigma: 10*Gaussian(sigma=sigma),
+    'mixed': lambda sigma: 200*S(sigma, .3) + 5*Laplace(scale=2000.),
+}
+
+@pytest.mark.parametrize('eps', [.01, .1, 1., 10., 100., 1000.])
+@pytest.mark.parametrize('build', BUILDERS.values(), ids=BUILDERS)
+def test_the_smallest_noise(build, eps):
+    "Private, and a millionth less is not: no 'budget too low', no 1280 for 80."
+    sigma = calibrate(build, eps=eps, delta=1e-5)
+    assert epsilon(build(sigma), delta=1e-5) <= eps
+    assert epsilon(build(sigma*(1 - 1e-6)), delta=1e-5) > eps
+
+def test_closed_form_of_calibration():
+    sigma = calibrate(gaussian, mu=.5)
+    assert sigma == pytest.approx(2., rel=1e-5) and sigma >= 2
+    assert calibrate(gaussian, advantage=2*ndtr(.25) - 1) == pytest.approx(2., rel=2e-6)
+
+def test_mu_of_a_sampled_run():
+    sigma = calibrate(lambda sigma: 100*S(sigma, .05), mu=.5, delta=1e-6)
+    assert gdp(100*S(sigma, .05), delta=1e-6).mu <= .5
+    assert gdp(100*S(sigma*(1 - 3e-6), .05), delta=1e-6).mu > .5
+
+def test_an_advantage_of_losses_without_a_density():
+    "Of these there is no estimate to begin with."
+    eps = calibrate(lambda e: 20*RandomizedResponse(eps=e), advantage=.3, parameter='eps')
+    assert delta(20*RandomizedResponse(eps=eps), eps=0.) <= .3
+    assert delta(20*RandomizedResponse(eps=eps*(1 + 1e-6)), eps=0.) > .3
+
+@pytest.mark.parametrize('eps', [.3, 2., 20.])
+def test_whole_numbers_exactly(eps):
+    def build(steps): return steps*S(1., .01)
+    n = calibrate(build, eps=eps, delta=1e-5, parameter='steps')
+    assert isinstance(n, int)
+    assert epsilon(build(n), delta=1e-5) <= eps < epsilon(build(n + 1), delta=1e-5)
+
+def test_a_rate():
+    def build(rate): return 1000*S(1., rate)
+    q = calibrate(build, eps=2., delta=1e-5, parameter='rate')
+    assert epsilon(build(q), delta=1e-5) <= 2 < epsilon(build(q*(1 + 1e-6)), delta=1e-5)
+
+def test_a_scale():
+    def build(scale): return 10*Laplace(scale=scale)
+    b = calibrate(build, eps=1., delta=1e-6, parameter='scale')
+    assert epsilon(build(b), delta=1e-6) <= 1 < epsilon(build(b*(1 - 1e-6)), delta=1e-6)
+
+def test_epochs():
+    def build(epochs):
+        return dpsgd(sigma=1., batch_size=100, dataset_size=10_000, epochs=epochs,
+                     sampling='poisson')
+    n = calibrate(build, eps=3., delta=1e-5, parameter='epochs')
+    assert epsilon(build(n), delta=1e-5) <= 3 < epsilon(build(n + 1), delta=1e-5)
+
+def test_limits():
+    assert calibrate(lambda rate: S(50., rate), eps=2., delta=1e-5, parameter='rate') == 1
+    def loud(steps): return steps*Gaussian(sigma=.1)
+    assert calibrate(loud, eps=2., delta=1e-5, parameter='steps') == 0
+    def quiet(steps): return steps*Gaussian(sigma=1e9)
+    assert calibrate(quiet, eps=2., delta=1e-5, parameter='steps') == 10**12
+
+def test_the_end_of_the_doubles():
+    def build(sigma): return 10*S(sigma, .1)
+    sigma = calibrate(build, eps=1., delta=1e-300)
+    assert epsilon(build(sigma), delta=1e-300) <= 1
+    assert epsilon(build(sigma*(1 - 1e-6)), delta=1e-300) > 1
+
+@pytest.mark.parametrize('target, message', [
+    (dict(delta=1e-5), 'one of eps, mu and advantage'),
+    (dict(eps=1., mu=1., delta=1e-5), 'one of eps, mu and advantage'),
+    (dict(eps=1.), 'delta must'),
+    (dict(eps=0., delta=1e-5), 'eps must'),
+    (dict(eps=-1., delta=1e-5), 'eps must'),
+    (dict(eps=np.nan, delta=1e-5), 'eps must'),
+    (dict(eps=1., delta=0.), 'delta must'),
+    (dict(mu=1., delta=0.), 'delta must'),
+    (dict(advantage=1.5), 'advantage must'),
+    (dict(mu=0.), 'mu must'),
+])
+def test_bad_targets(target, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        calibrate(gaussian, **target)
+
+def test_a_cost_that_stays_makes_the_target_impossible():
+    def build(n, beside): return n*S(1., .01) + Gaussian(sigma=beside)
+    asked = dict(eps=1, delta=1e-5, parameter='steps')
+    with pytest.raises(ValueError, match='steps cannot be found: the target is missed at 1'):
+        calibrate(lambda steps: build(steps, 1.), **asked)
+    assert calibrate(lambda steps: build(steps, 8.), **asked) > 0
+    with pytest.raises(ValueError, match='sigma cannot be found: all values tried, .* miss'):
+        calibrate(lambda sigma: gaussian(sigma) + ApproxDP(eps=0., delta=.1), eps=1., delta=1e-5)
+
+def test_the_direction_of_any_parameter_is_found():
+    std = calibrate(lambda std: Gaussian(sigma=std), parameter='std', eps=1, delta=1e-5)
+    assert std == pytest.approx(3.730631634816464, rel=1e-6)    # by the closed form
+
+def test_whole_parameters_end_where_the_builder_refuses():
+    def build(batch_size):
+        return dpsgd(sigma=1., batch_size=batch_size, dataset_size=10_000, epochs=10,
+                     sampling='poisson')
+    assert calibrate(build, parameter='batch_size', eps=200, delta=1e-6) == 10_000
+    b = calibrate(build, parameter='batch_size', eps=8, delta=1e-6)
+    assert epsilon(build(b), delta=1e-6) <= 8 < epsilon(build(b + 1), delta=1e-6)
+
+def test_one_epoch_is_too_many():
+    def build(epochs):
+        return dpsgd(sigma=1., batch_size=100, dataset_size=10_000, epochs=epochs, sampling='none')
+    with pytest.raises(ValueError, match='missed at 1'):
+        calibrate(build, parameter='epochs', eps=8, delta=1e-6)
+
+def test_a_number_ends_where_the_builder_refuses():
+    def build(sigma):
+        if sigma < 3:
+            raise ValueError('less than 3')
+        return Gaussian(sigma=sigma)
+    def first(sigma): return build(3*sigma)
+    assert 3*calibrate(first, eps=10., delta=1e-5) == pytest.approx(3., rel=1e-6)
+
+# Builders
+
+def test_a_builders_mistake_is_its_own():
+    def build(sigma):
+        return dpsgd(sigma=sigma, batch_size=1, dataset_size=10, steps=1, sampling='x')
+    with pytest.raises(ValueError, match='sampling'):
+        calibrate(build, eps=1., delta=1e-5)
+
+class Lab:
+    "Builders that are methods."
+    def of_sigma(self, sigma): return Gaussian(sigma=sigma)
+    def of_any(self, s, times=1): return times*Gaussian(sigma=s)
+    @classmethod
+    def of_class(cls, sigma, /): return Gaussian(sigma=sigma)
+    def __call__(self, noise): return Gaussian(sigma=noise)
+
+class Untold:
+    "As some builtins are: it does not tell what it takes."
+    def __call__(self, x): return Gaussian(sigma=x)
+    @property
+    def __signature__(self): raise ValueError('no signature found')
+
+def shared(sigma, sensitivity): return Gaussian(sigma=sigma, sensitivity=sensitivity)
+
+@pytest.mark.parametrize('builder', [
+    Gaussian, gaussian, lambda s: Gaussian(sigma=s), lambda **given: Gaussian(**given),
+    lambda s, times=1: times*Gaussian(sigma=s), lambda s, *more: Gaussian(sigma=s),
+    functools.partial(Gaussian, sensitivity=1.), functools.partial(shared, sensitivity=1.),
+    functools.partial(lambda times, s: times*Gaussian(sigma=s), 1),
+    Lab().of_sigma, Lab().of_any, Lab.of_class, Lab(), Untold(),
+])
+def test_builders_of_all_kinds(builder):
+    assert calibrate(builder, eps=1., delta=1e-5) == calibrate(gaussian, eps=1., delta=1e-5)
+
+@pytest.mark.parametrize('builder, message', [
+    (lambda a, b: a, r'builder must take sigma, .* got one that takes \(a, b\)'),
+    (lambda: 1, r'builder must take sigma, .* got one that takes \(\)'),
+    (lambda s=1.: s, 'builder must take sigma'),
+    (lambda *s: s, 'builder must take sigma'),
+    (lambda *, s: s, 'builder must take sigma'),
+    (lambda a, *, b: a, 'builder must take sigma'),
+    (Gaussian(sigma=1.), 'builder must be a function of sigma, got Gaussian'),
+])
+def test_builders_that_are_none(builder, message):
+    with pytest.raises(TypeError, match=message):
+        calibrate(builder, eps=1., delta=1e-5)

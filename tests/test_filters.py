@@ -1,0 +1,410 @@
+"Chapter 05: filters that stop in time and survive, and odometers."
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from oracles import gaussian
+
+from dp_saddle import (
+    Gaussian,
+    GDPFilter,
+    GDPOdometer,
+    IndividualGDPFilter,
+    MomentsAccountant,
+    RDPFilter,
+    RDPOdometer,
+    epsilon,
+    filters,
+)
+from dp_saddle.filters import gaussian_epsilon
+
+# Sums
+
+@given(st.floats(1e-3, 1e3), st.integers(1, 3000))
+def test_a_budget_lasts_for_exactly_its_steps(budget, k):
+    f, mu = GDPFilter(budget), budget/np.sqrt(k)
+    for _ in range(k):
+        f.spend(mu)
+    assert f.would_exceed(mu) and not f.step(mu)
+    assert f.steps == k and f.spent == pytest.approx(budget, rel=1e-15)
+
+def spend_equal(k):
+    "Record i pays a k_i-th of the squared budget at each step: it takes part exactly k_i times."
+    f, mu, count = IndividualGDPFilter(.7, len(k)), .7/np.sqrt(k), np.zeros(len(k), int)
+    for _ in range(k.max() + 2):
+        count += f.step(mu)
+    assert (count == k).all()
+
+def test_two_hundred_budgets_of_about_ten_thousand_steps():
+    spend_equal(np.arange(10_000, 10_200))
+
+@pytest.mark.slow
+def test_two_hundred_budgets_of_a_million_steps():
+    spend_equal(np.arange(1_000_000, 1_000_200))
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=200))
+def test_sums_are_those_of_exact_arithmetic(mus):
+    odometer = GDPOdometer(1.)
+    for mu in mus:
+        odometer.step(mu)
+    exact = float(sum(Fraction(m)*Fraction(m) for m in mus))
+    assert odometer.spent**2 == pytest.approx(exact, rel=1e-15, abs=1e-300)
+
+# Filters
+
+@given(st.lists(st.floats(0, 2), min_size=1, max_size=50))
+def test_step_is_would_exceed_then_spend(mus):
+    a, b = GDPFilter(1.), GDPFilter(1.)
+    for mu in mus:
+        refused = b.would_exceed(mu)
+        if not refused:
+            b.spend(mu)
+        assert a.step(mu) == (not refused)
+    assert a.spent == b.spent <= 1 and a.steps == b.steps
+
+def test_a_refused_spend_changes_nothing():
+    f = IndividualGDPFilter(1., 3)
+    f.spend([.5, .9, 0])
+    words = r'mu must be at most 0.43589, .* got 0.5 for record 1; nothing was spent'
+    with pytest.raises(ValueError, match=words):
+        f.spend([.1, .5, .1])
+    assert f.spent.tolist() == [.5, .9, 0] and f.steps == 1
+    assert f.step([.1, .5, .1]).tolist() == [True, False, True] and f.spent[1] == .9
+    assert not f.step([9., 9., 9.]).any() and f.steps == 2          # nobody took part: no step
+
+def test_the_message_of_one_sum_names_no_record():
+    f = RDPFilter(2., 1.)
+    with pytest.raises(ValueError, match=r'rho must be at most 1, .* got 1.5; nothing was spent'):
+        f.spend(1.5)
+
+def test_the_last_step_scaled_uses_the_budget_exactly():
+    f = IndividualGDPFilter(1.3, 4)
+    f.spend([.2, .7, 1.1, 1.3])
+    mu = np.full(4, 5.)
+    f.spend(mu*f.scale(mu))
+    assert f.spent == pytest.approx(np.full(4, 1.3), rel=1e-15)
+    assert f.would_exceed(np.full(4, 1e-4)).all() and f.scale(0*mu).tolist() == [1]*4
+
+def test_numbers_of_one_sum_are_numbers():
+    f = GDPFilter(1.)
+    answers = [f.would_exceed(.1), f.step(.1), f.spent, f.remaining, f.scale(.1)]
+    answers.append(GDPOdometer(1.).bound)
+    assert all(np.ndim(x) == 0 and not isinstance(x, np.ndarray) for x in answers)
+
+def test_conversion_is_the_gaussian_curve():
+    f, eps = GDPFilter(.8), np.array([0., .3, 1., 4.])
+    exact = np.array([float(gaussian([.8], e)) for e in eps])
+    assert (f.delta(eps) >= exact).all() and f.delta(eps) == pytest.approx(exact, rel=1e-10)
+    assert f.epsilon(1e-5) == pytest.approx(epsilon(Gaussian(sigma=1.25), delta=1e-5), rel=1e-10)
+
+def test_gdp_paper_section_4_1():
+    by_rdp = MomentsAccountant(420*Gaussian(sigma=100.)).epsilon(1e-5).upper
+    by_gdp = gaussian_epsilon(np.sqrt([420, 495])/100, 1e-5)
+    assert [round(v, 4) for v in (by_rdp, *by_gdp)] == [.8156, .7451, .8152]
+    f, r = GDPFilter(np.sqrt(495)/100), RDPFilter(20., 420*20/2e4)
+    while f.step(1/100):
+        pass
+    while r.step(20/2e4):
+        pass
+    assert (f.steps, r.steps) == (495, 420)
+
+def test_renyi_filter_against_moments():
+    orders = np.linspace(2, 60, 400)
+    best = min(RDPFilter(a, 420*a/2e4).epsilon(1e-5) for a in orders)
+    moments = MomentsAccountant(420*Gaussian(sigma=100.)).epsilon(1e-5).upper
+    assert best == pytest.approx(moments, rel=1e-4)
+
+# Odometers
+
+def test_odometers_prove_the_next_crossing():
+    one, all_ = GDPOdometer(.5, 2), RDPOdometer(8., .1)
+    assert one.bound.tolist() == [0, 0] and all_.epsilon(1e-5) == 0
+    one.step([.5, 0])
+    assert one.bound.tolist() == [.5, 0]
+    one.step([.1, .1])
+    assert one.bound == pytest.approx([np.sqrt(.5), .5])
+    for _ in range(10):
+        all_.step(.01)
+    assert all_.bound == pytest.approx(.1)
+    assert all_.epsilon(1e-5) == RDPFilter(8., .1).epsilon(1e-5)
+    assert (one.epsilon(1e-5) >= gaussian_epsilon(one.spent, 1e-5)).all()
+
+def test_a_bound_is_never_below_what_was_spent():
+    fine = GDPOdometer(1e-12)
+    for mu in (1., 1e-9, .3):
+        fine.step(mu)
+        assert fine.bound >= fine.spent
+
+def test_an_odometer_that_overflows_stays_as_it_was(tmp_path):
+    o = GDPOdometer(1.)
+    o.step(1e154)
+    with pytest.raises(ValueError, match='mu must leave the sum finite, got 1.2e'):
+        o.step(1.2e154)
+    assert o.steps == 1 and o.spent == 1e154
+    o.save(tmp_path/'o.json')
+    assert GDPOdometer(1.).load(tmp_path/'o.json').spent == 1e154
+
+# eps of Gaussian steps
+
+@pytest.fixture(params=['SciPy finds the root', 'halving'])
+def root_finder(request, monkeypatch):
+    "With the root finder of SciPy 1.15 and without."
+    if request.param == 'halving':
+        monkeypatch.setattr(filters, 'find_root', None)
+    elif filters.find_root is None:
+        pytest.skip('an older SciPy')
+
+def test_gaussian_epsilon(root_finder):
+    mu = np.array([0., 1e-9, 1e-4, .1, 3., 40., 1e4])
+    upper = gaussian_epsilon(mu, 1e-5)
+    assert upper[:2].tolist() == [0, 0]
+    for m, e in zip(mu[2:], upper[2:], strict=True):
+        assert float(gaussian([m], e)) <= 1e-5
+        assert e == pytest.approx(epsilon(Gaussian(sigma=1/m), delta=1e-5), rel=1e-9, abs=1e-12)
+
+def test_gaussian_epsilon_is_a_number_or_broadcasts(root_finder):
+    assert np.ndim(gaussian_epsilon(1., 1e-5)) == 0
+    grid = gaussian_epsilon(np.array([[.5], [1.]]), np.array([1e-3, 1e-5, 1e-7]))
+    assert grid.shape == (2, 3) and (np.diff(grid, axis=1) > 0).all()
+    assert grid[1, 1] == pytest.approx(gaussian_epsilon(1., 1e-5), rel=1e-13)
+
+def test_both_root_finders_agree(monkeypatch):
+    if filters.find_root is None:
+        pytest.skip('an older SciPy')
+    mu, delta = np.geomspace(1e-12, 9e8, 60)[:, None], np.array([.9, .1, 1e-5, 1e-100, 1e-300])
+    found = gaussian_epsilon(mu, delta)
+    monkeypatch.setattr(filters, 'find_root', None)
+    halved = gaussian_epsilon(mu, delta)
+    assert (found == 0).tolist() == (halved == 0).tolist() and (found > 0).sum() > 200
+    np.testing.assert_allclose(halved, found, rtol=1e-11, atol=0)
+
+@given(st.floats(1e-6, 1e4), st.floats(1e-200, .99))
+def test_gaussian_epsilon_is_rounded_up(mu, delta):
+    found = gaussian_epsilon(mu, delta)
+    assert float(gaussian([mu], found)) <= delta*(1 + 1e-13)
+
+def test_an_import_without_the_root_finder():
+    "SciPy before 1.15 has no scipy.optimize.elementwise."
+    code = ("import importlib, sys\n"
+            "from dp_saddle import filters\n"
+            "sys.modules['scipy.optimize.elementwise'] = None\n"
+            "importlib.reload(filters)\n"
+            "print(filters.find_root, filters.gaussian_epsilon(1., 1e-5))")
+    done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True)
+    missing, eps = done.stdout.split()
+    assert missing == 'None'
+    assert float(eps) == pytest.approx(epsilon(Gaussian(sigma=1.), delta=1e-5), rel=1e-9)
+
+# Mistakes
+
+@pytest.mark.parametrize('mus, message', [
+    ([.1, -.1, .1], r'mu must be in \[0, inf\), got -0.1'),
+    ([.1, np.nan, .1], 'mu must be .*nan'),
+    ([.1, .1], r'shape \(3,\)'),
+    (.1, r'shape \(3,\)'),
+    ([np.inf]*3, 'mu must be'),
+    ([[.1]*3], r'shape \(3,\)'),
+])
+@pytest.mark.parametrize('method', ['step', 'spend', 'would_exceed', 'scale'])
+def test_bad_steps_leave_a_filter_as_it_was(method, mus, message):
+    f = IndividualGDPFilter(1., 3)
+    f.spend([.5]*3)
+    with pytest.raises(ValueError, match=message):
+        getattr(f, method)(mus)
+    assert f.steps == 1 and f.spent.tolist() == [.5]*3
+
+@pytest.mark.parametrize('make, message', [
+    (lambda: GDPFilter(0), 'budget must be'),
+    (lambda: GDPFilter(-1), 'budget must be'),
+    (lambda: GDPFilter(np.nan), 'budget must be'),
+    (lambda: GDPFilter('1'), 'budget must be'),
+    (lambda: GDPFilter(1e9), 'budget must be'),
+    (lambda: IndividualGDPFilter(1., 0), 'n must be'),
+    (lambda: IndividualGDPFilter(1., 2.5), 'n must be'),
+    (lambda: RDPFilter(1., 1.), 'order must be'),
+    (lambda: RDPFilter(2., 0), 'budget must be'),
+    (lambda: GDPOdometer(0), 'increment must be'),
+    (lambda: GDPOdometer(1.01e8), 'increment must be'),
+    (lambda: GDPOdometer(.99e-12), 'increment must be'),
+    (lambda: RDPOdometer(.5, 1.), 'order must be'),
+    (lambda: GDPOdometer(1.).step(1e200), 'mu must leave the sum finite'),
+    (lambda: GDPFilter(1.).epsilon(0), 'delta must be'),
+    (lambda: GDPFilter(1.).epsilon(1.), 'delta must be'),
+    (lambda: GDPFilter(1.).delta(-1), 'eps must be'),
+    (lambda: RDPFilter(2., 1.).epsilon(2), 'delta must be'),
+    (lambda: gaussian_epsilon([1, 2], [1e-5]*3), 'delta must broadcast'),
+    (lambda: gaussian_epsilon(-1, 1e-5), 'mu must be'),
+    (lambda: gaussian_epsilon(1, [1e-5, 0]), 'delta must be'),
+])
+def test_bad_settings(make, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        make()
+
+# State
+
+KINDS = (
+    lambda: GDPFilter(1.),
+    lambda: IndividualGDPFilter(1., 2),
+    lambda: RDPFilter(3., 1.),
+    lambda: RDPFilter(3., 1., 2),
+    lambda: GDPOdometer(.1),
+    lambda: RDPOdometer(3., .1, 2),
+)
+
+def meters():
+    "(how to make one, one that has taken seven steps) for each kind."
+    for make in KINDS:
+        meter = make()
+        for _ in range(7):
+            meter.step(.1/3 if meter.n is None else [.1/3, .123])
+        yield make, meter
+
+def contents(meter, folder):
+    "All that is saved of it, each double exactly."
+    meter.save(folder/'contents.json')
+    return json.loads((folder/'contents.json').read_text())
+
+@pytest.mark.parametrize('suffix', ['json', 'npz'])
+def test_saved_state_is_exact(tmp_path, suffix):
+    looks = tmp_path/'looks'
+    looks.mkdir()
+    for make, meter in meters():
+        path = tmp_path/f'state.{suffix}'
+        meter.save(path)
+        again = make().load(path)
+        assert again.steps == meter.steps and contents(again, looks) == contents(meter, looks)
+        one, two = (m.step(.2/3 if m.n is None else [.2/3, .1]) for m in (meter, again))
+        np.testing.assert_array_equal(one, two)
+        assert contents(again, looks) == contents(meter, looks)
+    assert sorted(os.listdir(tmp_path)) == ['looks', f'state.{suffix}']
+
+# As version 0.1.0 wrote them: what was saved then must load now.
+EARLIER = [
+    (KINDS[0], .58309518948453, {
+        'kind': 'GDPFilter', 'n': -1, 'budget': 1.0,
+        'total': 0.33999999999999997, 'lost': 2.7755575615628914e-17, 'steps': 2}),
+    (KINDS[1], [.31622776601683794, .9219544457292888], {
+        'kind': 'IndividualGDPFilter', 'n': 2, 'budget': 1.0, 'total': [0.1, 0.8500000000000001],
+        'lost': [-6.938893903907228e-18, -2.7755575615628914e-17], 'steps': 2}),
+    (KINDS[2], .3, {
+        'kind': 'RDPFilter', 'n': -1, 'budget': 1.0, 'order': 3.0,
+        'total': 0.30000000000000004, 'lost': -2.7755575615628914e-17, 'steps': 2}),
+    (KINDS[3], [.4, .2], {
+        'kind': 'RDPFilter', 'n': 2, 'budget': 1.0, 'order': 3.0, 'total': [0.4, 0.2],
+        'lost': [-2.7755575615628914e-17, 0.0], 'steps': 2}),
+    (KINDS[4], .58309518948453, {
+        'kind': 'GDPOdometer', 'n': -1, 'increment': 0.1,
+        'total': 0.33999999999999997, 'lost': 2.7755575615628914e-17, 'steps': 2}),
+    (KINDS[5], [.4, 1.1], {
+        'kind': 'RDPOdometer', 'n': 2, 'increment': 0.1, 'order': 3.0, 'total': [0.4, 1.1],
+        'lost': [-2.7755575615628914e-17, -5.551115123125783e-17], 'steps': 2}),
+]
+
+@pytest.mark.parametrize('make, spent, saved', EARLIER)
+def test_files_of_the_first_version_load(tmp_path, make, spent, saved):
+    path = tmp_path/'earlier.json'
+    path.write_text(json.dumps(saved))
+    meter = make().load(path)
+    assert meter.spent == pytest.approx(spent, rel=1e-8) and meter.steps == 2
+    assert contents(meter, tmp_path) == saved                     # and is written in the same way
+    np.savez(tmp_path/'earlier.npz', **saved)
+    assert contents(make().load(tmp_path/'earlier.npz'), tmp_path) == saved
+
+@pytest.mark.parametrize('suffix', ['json', 'npz'])
+def test_foreign_and_truncated_states_are_refused(tmp_path, suffix):
+    made = list(meters())
+    paths = [tmp_path/f'{i}.{suffix}' for i in range(len(made))]
+    for path, (_, meter) in zip(paths, made, strict=True):
+        meter.save(path)
+    for i, (make, _) in enumerate(made):
+        fresh = make()
+        fresh.step(.01 if fresh.n is None else [.01, .02])
+        before, whole = contents(fresh, tmp_path), paths[i].read_bytes()
+        wrong = [path for path in paths if path != paths[i]]
+        cuts = [whole[:size] for size in (0, 1, len(whole)//3, len(whole) - 2)]
+        for j, bad in enumerate(cuts + [b'\0'*100, b'[]', b'{"kind": 3}', b'null']):
+            wrong.append(tmp_path/f'bad{j}.{suffix}')
+            wrong[-1].write_bytes(bad)
+        for path in wrong:
+            with pytest.raises(ValueError, match='path must be'):
+                fresh.load(path)
+        with pytest.raises(FileNotFoundError):
+            fresh.load(tmp_path/f'none.{suffix}')
+        assert contents(fresh, tmp_path) == before
+
+@pytest.mark.parametrize('change', [
+    {'total': 1.5}, {'total': -.1}, {'total': 'x'}, {'total': None}, {'lost': .5}, {'steps': -1},
+    {'steps': 1.5}, {'total': [0.]}, {'budget': 2.}, {'more': 1},
+])
+def test_a_changed_state_is_refused(tmp_path, change):
+    path = tmp_path/'a.json'
+    GDPFilter(1.).save(path)
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(ValueError, match='path must be'):
+        GDPFilter(1.).load(path)
+
+def test_a_full_budget_loads(tmp_path):
+    "What a filter forgives in a sum, it forgives in a file."
+    f, path = GDPFilter(1.), tmp_path/'full.json'
+    for _ in range(1000):
+        f.spend(np.sqrt(1/1000))
+    f.save(path)
+    assert GDPFilter(1.).load(path).would_exceed(1e-3)
+
+def test_suffixes(tmp_path):
+    with pytest.raises(ValueError, match='suffix'):
+        GDPFilter(1.).save(tmp_path/'a.pickle')
+
+def test_a_failing_save_leaves_the_old_state(tmp_path, monkeypatch):
+    def full(_):
+        raise OSError('disk full')
+    f, path = GDPFilter(1.), tmp_path/'a.json'
+    f.step(.5)
+    f.save(path)
+    f.step(.5)
+    monkeypatch.setattr(os, 'fsync', full)
+    with pytest.raises(OSError):
+        f.save(path)
+    assert GDPFilter(1.).load(path).spent == .5 and os.listdir(tmp_path) == ['a.json']
+
+WORK = """
+import sys
+from pathlib import Path
+from dp_saddle.filters import GDPFilter
+state, released = Path(sys.argv[1]), open(sys.argv[2], 'a')
+f = GDPFilter(1.)
+if state.exists():
+    f.load(state)
+print('ready', flush=True)
+while True:
+    f.spend(1e-3)
+    f.save(state)
+    released.write(f'{f.steps}\\n')
+    released.flush()
+"""
+
+def test_killed_between_steps_nothing_is_lost_or_paid_twice(tmp_path):
+    "Spend, save, release: what was released was paid for, and a kill costs the step under way."
+    state, released = tmp_path/'f.json', tmp_path/'released'
+    rng, kills = np.random.default_rng(0), 6
+    for _ in range(kills):
+        command = [sys.executable, '-c', WORK, str(state), str(released)]
+        p = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert p.stdout.readline() == 'ready\n'
+        time.sleep(rng.uniform(.02, .2))
+        p.send_signal(signal.SIGKILL)
+        p.wait()
+        p.stdout.close()
+    f = GDPFilter(1.).load(state)
+    out = [int(line) for line in released.read_text().splitlines()]
+    assert len(out) > kills and out == sorted(set(out))             # none is released twice
+    assert out[-1] <= f.steps and len(out) <= f.steps <= len(out) + kills
+    assert f.spent**2 == pytest.approx(f.steps*1e-6, rel=1e-12)

@@ -1,0 +1,128 @@
+"""The house stands: who may import whom, and that no name with an underscore leaves its module."""
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+MODULES = {p.stem: p for p in sorted((ROOT/"dp_saddle").glob("[a-z]*.py"))}
+
+# Each room, and the rooms right below it; all that is below those may be imported too.
+BELOW = {
+    "numerics": (),
+    "checks": (),
+    "plrv": ("numerics", "checks"),
+    "losses": ("plrv",),
+    "mechanisms": ("losses",),
+    "contour": ("mechanisms",),
+    "saddlepoint": ("mechanisms",),
+    "tilting": ("saddlepoint",),
+    "berry_esseen": ("tilting",),
+    "edgeworth": ("berry_esseen",),
+    "prv_fft": ("tilting",),
+    "tilted_fft": ("contour", "prv_fft"),
+    "filters": ("contour",),
+    "batch": ("contour",),
+    "individual": ("batch", "filters"),
+    # `compare` names every accountant, so the front door knows all the rooms of part two
+    "accounting": ("tilted_fft", "edgeworth"),
+    "calibration": ("attacks",),
+    "attacks": ("accounting", "batch"),
+    "schedules": ("accounting", "batch"),
+    "reports": ("attacks", "schedules"),
+    "cli": ("calibration", "reports"),
+    "explorer": ("numerics", "checks"),
+    "widgets": ("cli", "individual", "explorer"),
+    "interop": ("cli", "individual"),
+}
+# Underscored names that belong to Python or to a library, not to a module of ours.
+THEIRS = {
+    "_asdict", "_replace", "_fields",   # of a NamedTuple
+    "_repr_html_", "_repr_mimebundle_", # of a notebook's display
+    "_is_last_step_skipped",            # Opacus has no other name for it
+    "_maybe_compose",                   # what a dp_accounting accountant defines
+    "_getframe", "_exit",               # of sys and os
+    "_prec", "_to_mpf",                 # of mpmath and python-flint
+    "_shown",                           # of the page that a browser test looks at
+}
+
+def below(module):
+    "Every room under this one."
+    rooms = set(BELOW[module])
+    for room in BELOW[module]:
+        rooms |= below(room)
+    return rooms
+
+def tree(path):
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+def is_private(name):
+    return name.startswith("_") and not (name.startswith("__") and name.endswith("__"))
+
+def imports(path):
+    "(module of ours, name) for all that a file imports from the package."
+    for node in ast.walk(tree(path)):
+        if not isinstance(node, ast.ImportFrom):
+            continue
+        module = node.module or ""
+        if node.level == 0 and not module.startswith("dp_saddle"):
+            continue
+        module = re.sub(r"^dp_saddle\.?", "", module)
+        for alias in node.names:
+            yield (module, alias.name) if module else (alias.name, None)
+
+def defined(path):
+    "The underscored names that a file gives itself: functions, methods, attributes, constants."
+    names = set()
+    for node in ast.walk(tree(path)):
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            names.add(node.name)
+        elif isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Store):
+            names.add(node.id if isinstance(node, ast.Name) else node.attr)
+    return names
+
+each_module = pytest.mark.parametrize("module", MODULES)
+
+@each_module
+def test_every_module_has_its_room(module):
+    assert module in BELOW, f"say in BELOW what {module} may import"
+
+@each_module
+def test_imports_go_down(module):
+    "A module imports only from rooms below it."
+    up = {room for room, _ in imports(MODULES[module])} - below(module) - {"__version__"}
+    assert not up, f"{module} is not above {sorted(up)}"
+
+@each_module
+def test_no_private_name_is_imported(module):
+    private = [f"{room}.{name}" for room, name in imports(MODULES[module]) if name
+               and is_private(name)]
+    assert not private, f"{module} imports {private}"
+
+@each_module
+def test_no_private_attribute_of_another_module_is_used(module):
+    "Every underscored attribute that a module uses, it defines."
+    path = MODULES[module]
+    used = {node.attr for node in ast.walk(tree(path)) if isinstance(node, ast.Attribute)}
+    foreign = {name for name in used if is_private(name)} - defined(path) - THEIRS
+    assert not foreign, f"{module} uses {sorted(foreign)}, which it does not define"
+
+TESTS = sorted([*(ROOT/"tests").glob("*.py"), *(ROOT/"tests"/"browser").glob("*.py")])
+
+@pytest.mark.parametrize("path", TESTS, ids=lambda p: p.name)
+def test_tests_use_public_names(path):
+    "What a test asks, a user may ask."
+    private = [f"{room}.{name}" for room, name in imports(path) if name and is_private(name)]
+    used = {node.attr for node in ast.walk(tree(path)) if isinstance(node, ast.Attribute)}
+    foreign = {name for name in used if is_private(name)} - defined(path) - THEIRS
+    assert not private and not foreign, f"{path.name}: {private} {sorted(foreign)}"
+
+def test_the_rules_can_be_broken(tmp_path):
+    "A file that breaks each rule is noticed."
+    bad = tmp_path/"bad.py"
+    bad.write_text("from dp_saddle.accounting import _axes\nfrom dp_saddle import checks\nx = "
+                   "y._hidden\n")
+    assert set(imports(bad)) == {("accounting", "_axes"), ("checks", None)}
+    assert "accounting" not in below("contour") and below("cli") > below("contour")
+    assert "_hidden" not in defined(bad)

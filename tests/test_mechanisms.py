@@ -1,0 +1,229 @@
+"Mechanisms: their algebra, their values, bad input; and what all accountants share."
+import copy
+import math
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dp_saddle import (
+    ApproxDP,
+    Composition,
+    ContourAccountant,
+    Discrete,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Gaussian,
+    Laplace,
+    PoissonSubsampled,
+    PureDP,
+    RandomizedResponse,
+    delta,
+    epsilon,
+)
+from dp_saddle.mechanisms import Accountant, FiniteMechanism, FinitePair, Mechanism
+from dp_saddle.plrv import GaussianLoss
+
+STEPS = [Gaussian(sigma=2.), Laplace(scale=3.), RandomizedResponse(eps=.2),
+         PoissonSubsampled(Gaussian(sigma=1.), rate=.1), ApproxDP(eps=.1, delta=1e-6)]
+steps, counts = st.sampled_from(STEPS), st.integers(0, 50)
+
+@given(steps, counts, steps, counts)
+def test_algebra(a, n, b, m):
+    left, right = n*a + m*b, Composition(((a, n), (b, m)))
+    assert left == right and a*n == n*a and 2*(n*a) == (2*n)*a and (n*a) + a == (n + 1)*a
+    parts = n*a.remove.cgf(1.5) + m*b.remove.cgf(1.5)
+    np.testing.assert_allclose(left.remove.cgf(1.5), parts, rtol=1e-12, atol=1e-15)
+
+@given(steps, st.integers(1, 30), st.floats(0, 3), st.floats(0, 3))
+def test_curves_fall_and_grow(a, n, x, y):
+    "delta falls with eps and grows with the steps."
+    x, y = sorted((x, y))
+    one, more = (ContourAccountant(k*a).delta([x, y]) for k in (n, n + 3))
+    assert one.upper[0] >= one.lower[1] and (more.upper >= one.lower).all()
+    for b in (one, more):
+        assert ((0 <= b.lower) & (b.lower <= b.estimate)).all()
+        assert ((b.estimate <= b.upper) & (b.upper <= 1)).all()
+
+def test_single_precision_parameters_are_not_single_precision_results():
+    x, rate = np.float32(1.1), np.float32(.1)
+    many = [10*RandomizedResponse(eps=v) for v in (x, float(x))]
+    assert delta(many[0], eps=1.) == delta(many[1], eps=1.)
+    sampled = [PoissonSubsampled(Gaussian(sigma=x), rate=rate),
+               PoissonSubsampled(Gaussian(sigma=float(x)), rate=float(rate))]
+    assert delta(sampled[0], eps=.1) == delta(sampled[1], eps=.1)
+
+# Values
+
+def test_equal_steps_merge():
+    assert hash(3*Gaussian(sigma=1.)) == hash(Gaussian(sigma=1.) + 2*Gaussian(sigma=1.))
+    assert np.int64(3)*Gaussian(sigma=1.) == 3*Gaussian(sigma=1.)
+    assert sum(STEPS).as_steps() == tuple((m, 1) for m in STEPS)
+    assert (0*STEPS[0] + STEPS[1]).as_steps() == ((STEPS[0], 0), (STEPS[1], 1))
+
+def test_values():
+    whole = PoissonSubsampled(base=Gaussian(sigma=1.), rate=1.)
+    assert whole.remove.delta(.5) == Gaussian(sigma=1.).remove.delta(.5)
+    assert epsilon(PureDP(eps=.7), delta=1e-12) == pytest.approx(.7, abs=1e-11)
+    assert PureDP(eps=.7) != RandomizedResponse(eps=.7)
+    with pytest.raises(AttributeError): Gaussian(sigma=1.).sigma = 2.
+    with pytest.raises(AttributeError): whole.rate = .5
+
+def test_representations():
+    assert repr(2*RandomizedResponse(eps=1.)) == '2*RandomizedResponse(eps=1.0)'
+    sampled = PoissonSubsampled(base=Gaussian(sigma=2.), rate=.01)
+    base = 'Gaussian(sigma=2.0, sensitivity=1.0)'
+    assert repr(sampled) == f'PoissonSubsampled(base={base}, rate=0.01)'
+    assert eval(repr(sampled)) == sampled
+
+def test_a_base_by_position():
+    base = Gaussian(sigma=2.)
+    one, other = PoissonSubsampled(base, rate=.01), PoissonSubsampled(base=base, rate=.01)
+    assert one == other and hash(one) == hash(other) and repr(one) == repr(other)
+    for wrong in (lambda: PoissonSubsampled(base, .01), lambda: PoissonSubsampled(base),
+                  lambda: PoissonSubsampled(base, base=base, rate=.01)):
+        with pytest.raises(TypeError, match='argument'): wrong()
+
+@pytest.mark.parametrize('m', [*STEPS, 3*STEPS[0] + STEPS[3], Discrete(p=(.5, .5), q=(.4, .6)),
+                               DiscreteGaussian(sigma=2.), DiscreteLaplace(scale=2.)], ids=str)
+def test_copies_are_equal(m):
+    m.remove.cumulants(.5)                            # also after a loss was asked for
+    for again in (pickle.loads(pickle.dumps(m)), copy.copy(m), copy.deepcopy(m)):
+        assert again == m and hash(again) == hash(m) and repr(again) == repr(m)
+        assert again.add.cgf(.7) == m.add.cgf(.7)
+
+@pytest.mark.parametrize('m, symmetric', [
+    (STEPS[0], True), (STEPS[3], False), (STEPS[0] + STEPS[1], True), (STEPS[0] + STEPS[3], False),
+    (PoissonSubsampled(STEPS[0], rate=1.), True), (Discrete(p=(.5, .5), q=(.4, .6)), False),
+    (PoissonSubsampled(RandomizedResponse(eps=1.), rate=.5), False)], ids=str)
+def test_where_both_directions_are_one(m, symmetric):
+    assert m.symmetric == symmetric and (m.add is m.remove) == symmetric
+    assert len(Accountant(m).directions) == 2 - symmetric
+
+# Mechanisms and accountants of one's own
+
+def test_a_mechanism_of_ones_own():
+    class Twice(Mechanism):
+        def loss_of(self, direction): return GaussianLoss(2. if direction == 'remove' else 1.)
+    class Third(FiniteMechanism):
+        def pair(self):
+            p = np.log([2/3, 1/3])
+            return FinitePair(p, p[::-1], np.log([2., .5]), 1.)
+    three = 3*Twice()
+    assert three.remove.cgf(1.) == pytest.approx(12) and three.add.cgf(1.) == pytest.approx(3)
+    truth = RandomizedResponse(eps=math.log(2.))
+    for mine, theirs in ((Third(), truth), (PoissonSubsampled(Third(), rate=.3),
+                                            PoissonSubsampled(truth, rate=.3))):
+        for direction in ('remove', 'add'):
+            a, b = getattr(mine, direction).delta([0., .1, .5]), getattr(theirs, direction)
+            np.testing.assert_allclose(a, b.delta([0., .1, .5]), rtol=1e-13, atol=1e-16)
+    with pytest.raises(NotImplementedError, match='Empty has no method `pair`'):
+        type('Empty', (FiniteMechanism,), {})().remove.cgf(1.)
+    with pytest.raises(TypeError, match='base must be'): PoissonSubsampled(Twice(), rate=.1)
+
+def answers(*three):
+    "An accountant that always says the same."
+    class Fixed(Accountant):
+        def delta_of(self, plrv, eps, floor): return [v + 0*eps for v in three]
+        def epsilon_of(self, plrv, delta, floor): return [v + 0*delta for v in three]
+    return Fixed
+
+def test_where_doubles_end_nothing_is_known():
+    known = answers(math.nan, math.nan, math.nan)(STEPS[0])
+    assert known.delta(.3) == (0, 1, 1) and known.epsilon(.3) == (0, math.inf, math.inf)
+    assert answers(.1, math.nan, .3)(STEPS[0]).delta(.3) == (.1, .3, .3)
+
+def test_the_floor_is_what_the_first_direction_proved():
+    floors = []
+    class Noting(Accountant):
+        def delta_of(self, plrv, eps, floor):
+            floors.append(floor.tolist())
+            return eps, eps, eps
+    Noting(STEPS[3]).delta([.1, .2])
+    assert floors == [[0., 0.], [.1, .2]]
+
+def test_shapes_of_answers():
+    for shape in ((), (1,), (2, 3), (0,)):
+        b = answers(.1, .2, .3)(STEPS[0]).delta(np.full(shape, .5))
+        assert np.shape(b.lower) == np.shape(b.upper) == shape
+    assert isinstance(answers(.1, .2, .3)(STEPS[0]).delta(.5).upper, float)
+
+@pytest.mark.parametrize('m', [ApproxDP(eps=.5, delta=.25), 2*ApproxDP(eps=.5, delta=.25)], ids=str)
+def test_at_the_mass_at_infinity(m):
+    "From above eps is proved if p_inf is a number somebody gave; below it, there is none."
+    a, p = answers(.1, .2, .3)(m), m.remove.p_inf
+    assert a.epsilon(p*(1 + 1e-9)) == (.1, .2, .3)
+    at = a.epsilon(p)
+    given = m.as_steps()[0][1] == 1
+    assert at.lower == .1 and at.upper == (m.remove.ess_sup if given else math.inf)
+    below = a.epsilon(p*(1 - 1e-12))
+    assert below.lower == .1 and below.upper == math.inf
+
+# Bad input
+
+nan, inf = math.nan, math.inf
+ONE = Gaussian(sigma=1.)
+
+def sampled(base=ONE, rate=.1): return PoissonSubsampled(base=base, rate=rate)
+
+def gaussian(x): return Gaussian(sigma=x)
+
+def given_p(x): return Discrete(p=x, q=(.5, .5))
+
+BAD_VALUES = [
+    ('sigma', gaussian, (nan, inf, 0., -1., 0, 1e-200)),
+    ('sensitivity', lambda x: Gaussian(sigma=1., sensitivity=x), (nan, inf, 0., -2)),
+    ('scale', lambda x: Laplace(scale=x), (nan, -inf, 0., -1., 1e200)),
+    ('eps', lambda x: RandomizedResponse(eps=x), (nan, inf, -.1)),
+    ('eps', lambda x: PureDP(eps=x), (nan, inf, -.1)),
+    ('eps', lambda x: ApproxDP(eps=x, delta=.1), (nan, inf, -1.)),
+    ('delta', lambda x: ApproxDP(eps=1., delta=x), (nan, -.1, 1., 2.)),
+    ('sigma', lambda x: DiscreteGaussian(sigma=x), (nan, 0., 801., 1/64)),
+    ('sensitivity', lambda x: DiscreteGaussian(sigma=1., sensitivity=x), (0, -1)),
+    ('scale', lambda x: DiscreteLaplace(scale=x), (nan, 0., 1e6)),
+    ('sensitivity', lambda x: DiscreteLaplace(scale=1., sensitivity=x), (0, 10001)),
+    ('rate', lambda x: sampled(rate=x), (0., -.1, 1.0001, nan, inf)),
+    ('p must', given_p, ((.5, .4), (1.5, -.5), (nan, .5), (), [[.5, .5]], (.5, .5 + 1e-9))),
+    ('q must', lambda x: Discrete(p=(.5, .5), q=x), ((.2, .3, .5), (.9, .9))),
+    ('steps', lambda x: x*ONE, (-1, 10**30)),
+    ('steps', lambda x: Composition(x), ((), ((ONE, -2),))),
+    ('delta', lambda x: epsilon(ONE, delta=x), (0., 1., -1e-5, 1.5, nan, inf, [1e-5, 0.])),
+    ('eps', lambda x: delta(ONE, eps=x), (-1e-9, nan, inf, -inf, [1., -1.])),
+    ('rtol', lambda x: ContourAccountant(ONE, rtol=x), (0., 1., nan)),
+    ('eps_resolution', lambda x: ContourAccountant(ONE, eps_resolution=x), (-1.,)),
+    ('max_nodes', lambda x: ContourAccountant(ONE, max_nodes=x), (0,)),
+    ('order', lambda x: sampled().remove.cumulants(0., x), (0,)),
+    ('t must', lambda x: sampled().remove.cumulants(x, 2), (-2.,)),
+]
+BAD_KINDS = [
+    ('sigma', gaussian, ('1', None, True, 1j, [1.])),
+    ('scale', lambda x: Laplace(scale=x), ('a',)),
+    ('sensitivity', lambda x: DiscreteLaplace(scale=1., sensitivity=x), (1., True)),
+    ('rate', lambda x: sampled(rate=x), ('.1',)),
+    ('base', lambda x: sampled(base=x), (None, 3., 2*ONE, sampled(), Gaussian)),
+    ('p must', given_p, ('ab', None, (.5, 'x'), [.5, [.5]])),
+    ('steps', lambda x: x*ONE, (2.5, 2., True, nan)),
+    ('steps', lambda x: Composition(x), (3, None, (ONE,), (('a', 1),), ((ONE, 1.5),))),
+    ('delta', lambda x: epsilon(ONE, delta=x), ('1e-5', None, 1j, [[.1], [.1, .2]], True)),
+    ('eps', lambda x: delta(ONE, eps=x), ('1', None, 1j)),
+    ('mechanism', lambda x: epsilon(x, delta=1e-5), (None, 0, 'gaussian', [ONE], Gaussian)),
+    ('max_nodes', lambda x: ContourAccountant(ONE, max_nodes=x), (1e5,)),
+]
+BAD = [(kind, name, call, x) for kind, table in ((ValueError, BAD_VALUES), (TypeError, BAD_KINDS))
+       for name, call, values in table for x in values]
+
+@pytest.mark.parametrize('kind, name, call, x', BAD, ids=[f'{b[1]}-{i}' for i, b in enumerate(BAD)])
+def test_bad_input(kind, name, call, x):
+    "The error names the parameter first."
+    with pytest.raises(kind) as e: call(x)
+    assert str(e.value).startswith(name), str(e.value)
+
+@pytest.mark.parametrize('make', [
+    lambda x: Gaussian(sigma=x), lambda x: Laplace(scale=x),
+    lambda x: Gaussian(sigma=1., sensitivity=1/x), lambda x: Laplace(scale=1., sensitivity=1/x)])
+def test_the_ends_of_the_noise_that_is_taken(make):
+    for x in (1.01e-100, .99e100): make(x)
+    for x in (.99e-100, 1.01e100):
+        with pytest.raises(ValueError, match=r'must be in \(1e-100, 1e\+100\)'): make(x)

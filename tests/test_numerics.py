@@ -1,0 +1,199 @@
+"Functions of doubles: against many digits, and searches that keep what they have proved."
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from fractions import Fraction
+from math import exp, inf, isfinite, nan, nextafter
+
+import mpmath as mp
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from dp_saddle.numerics import (
+    LEGENDRE16, LEGENDRE50, RTOL, SERIES_REACH, SMALLEST, TINY, ULP, Crossing, bisect,
+    expm1mx, find_roots, invert, legendre, log_chernoff_factor, log_expm1, round_outwards,
+    safe_log, two_sum, weighted_expm1mx)
+
+finite = st.floats(allow_nan=False, allow_infinity=False)
+
+def exact_expm1mx(x):
+    "e^x - 1 - x, with digits enough for x down to 1e-150."
+    with mp.workdps(400):
+        z = mp.mpmathify(x)
+        return mp.expm1(z) - z
+
+@given(st.floats(-700, 700))
+def test_expm1mx_of_real_numbers(x):
+    assume(abs(x) > 1e-150)                           # its square is a double
+    assert abs(expm1mx(x)/exact_expm1mx(x) - 1) < 2e-15
+
+@pytest.mark.parametrize('size', [nextafter(SERIES_REACH, to) for to in (0, SERIES_REACH, 1)])
+@pytest.mark.parametrize('turn', [1, -1, 1j, -1j, (3 + 4j)/5])
+def test_expm1mx_where_the_formula_changes(size, turn):
+    x = size*turn
+    assert abs(complex(expm1mx(x))/complex(exact_expm1mx(x)) - 1) < 3e-15
+
+def test_expm1mx_keeps_shapes():
+    assert expm1mx(np.zeros((2, 0, 3))).shape == (2, 0, 3)
+    assert expm1mx(0.).shape == () and expm1mx(0.) == 0
+    assert expm1mx(np.array([1e-200, -800.])).tolist() == [0., 799.]
+
+@given(st.floats(-900, 0), st.floats(-30, 900))
+def test_weights_that_make_up_for_an_overflow(logw, x):
+    assume(logw + x < 700 and abs(x) > 1e-100)
+    with mp.workdps(60), np.errstate(over='ignore', invalid='ignore'):
+        want = mp.exp(logw)*exact_expm1mx(x)
+        got = weighted_expm1mx(np.array([logw]), np.array([x]))[0]
+        scale = mp.exp(logw)*(mp.exp(x) + 1 + abs(x))
+    assert abs(got - want) <= 1e-12*(want if abs(x) < .25 else scale) + SMALLEST
+
+@given(st.floats(1e-300, 1e6))
+def test_log_expm1(x):
+    with mp.workdps(60):
+        want = mp.log(mp.expm1(mp.mpf(x)))
+    assert abs(log_expm1(x) - want) <= 4*ULP*(1 + x + abs(want))
+
+def test_safe_log_is_silent():
+    with np.errstate(all='raise'):
+        assert safe_log(np.array([[0., exp(1.)]])).tolist() == [[-inf, 1.]]
+        assert safe_log(0.) == -inf
+
+@given(st.floats(1e-6, 1e6), st.floats(1e-9, 100))
+def test_chernoff_factor_is_the_largest(u, length):
+    "(1 - e^{-l}) e^{-ul} is nowhere larger, and nearly so large where it has to be."
+    def at(x): return np.log(-np.expm1(-x)) - u*x
+    slack = 1e-9*(1 + u)
+    assert at(length) <= log_chernoff_factor(u) + slack
+    assert at(np.log1p(1/u)) == pytest.approx(log_chernoff_factor(u), abs=slack)
+
+@given(finite, finite)
+def test_two_sum_is_exact(a, b):
+    assume(isfinite(a + b) and isfinite(2*abs(a)) and isfinite(2*abs(b)))
+    s, lost = two_sum(a, b)
+    assert s == a + b and Fraction(s) + Fraction(lost) == Fraction(a) + Fraction(b)
+
+def test_two_sum_overflows_without_a_warning():
+    with np.errstate(all='raise'):
+        s, lost = two_sum(np.array([1e308, 1.]), np.array([1e308, inf]))
+    assert (s == inf).all() and np.isnan(lost).all()
+
+@pytest.mark.parametrize('n', [1, 2, 7, 16, 50])
+def test_gauss_rules_are_exact(n):
+    rule = legendre(n)
+    assert len(rule.nodes) == n and (rule.weights > 0).all() and (np.diff(rule.nodes) > 0).all()
+    for power in range(2*n):
+        exact = 0 if power % 2 else 2/(power + 1)
+        assert (rule.weights*rule.nodes**power).sum() == pytest.approx(exact, abs=1e-14)
+    assert rule is legendre(n)
+    with pytest.raises(ValueError, match='read-only'): rule.nodes[0] = 0
+
+def test_rules_that_are_shared():
+    assert (LEGENDRE16, LEGENDRE50) == (legendre(16), legendre(50))
+
+@given(finite, st.integers(1, 20))
+def test_rounding_outwards(x, digits):
+    down, up = (Decimal(round_outwards(x, way, digits)) for way in (ROUND_FLOOR, ROUND_CEILING))
+    assert down <= Decimal(x) <= up
+    assert max(len(v.as_tuple().digits) for v in (down, up)) <= max(digits, 1)
+    assert (up - down) <= abs(Decimal(x))*Decimal(10)**(1 - digits)*2
+
+@given(st.floats(.01, 9.99))
+def test_bisection_within_a_cell(root):
+    grid = np.arange(11.)
+    a, b = bisect(lambda x: x >= root, grid, int(np.ceil(root)))
+    assert a < root <= b or a <= root <= b
+    assert b - a <= max(2**-50, 4*ULP*root)
+
+def test_bisection_at_the_start():
+    assert bisect(lambda x: x < 0, np.arange(3.), 0) == (0, 0)
+
+# Inversion
+
+@given(st.floats(-1e6, 1e6), st.floats(1e-3, 1e3), st.integers(1, 5), st.floats(-1e3, 1e3))
+def test_a_bracket_is_proved(root, scale, power, start):
+    "Both ends have been asked; between them lies the root; and they are as near as they can be."
+    assume(start < root)
+    asked = {}
+    def miss(x):
+        asked[x] = (root - x)*abs((root - x)/scale)**(power - 1)
+        return asked[x]
+    low, high = invert(miss, start)
+    assert low < high and asked[low] > 0 >= asked[high]
+    assert low <= root <= high or power > 1           # a power of a small number may be 0
+    assert high - low <= max(RTOL*abs(high), TINY) or nextafter(low, inf) == high
+
+@given(st.floats(0, 1), st.floats(0, 1), st.floats(0, .5))
+def test_what_falls_in_steps(first, second, top):
+    "Not smooth, not even falling everywhere: still a bracket of one of its crossings."
+    def miss(x): return 1. if x < first else (top if x < second else -1.)
+    low, high = invert(miss, -1., 2.)
+    assert miss(low) > 0 >= miss(high) and low < high
+    assert high - low <= max(RTOL*abs(high), TINY) or nextafter(low, inf) == high
+
+def count_calls(f, *args, **options):
+    "The bracket, and the number of calls."
+    calls = []
+    def counted(x):
+        calls.append(x)
+        return f(x)
+    return invert(counted, *args, **options), len(calls)
+
+@pytest.mark.parametrize('f', [lambda x: 5 - x, lambda x: 30 - x**2, lambda x: np.exp(-x) - 1e-9,
+                               lambda x: 1/(1 + x) - 1e-3, lambda x: -np.log(1e-3 + x/9)])
+def test_smooth_functions_take_few_calls(f):
+    assert count_calls(f, 0.)[1] <= 30
+    assert count_calls(f, 0., 2000.)[1] <= 30
+
+@pytest.mark.parametrize('f', [lambda x: 1. if x < 1e-5 else -1., lambda x: inf if x < .3 else -inf,
+                               lambda x: (.3 - x)**21, lambda x: 1e-300 if x < .3 else -1e300])
+def test_the_worst_functions_take_four_times_as_many_as_halves(f):
+    (low, high), calls = count_calls(f, 0., 1.)
+    assert f(low) > 0 >= f(high) and calls <= 4*80
+
+def test_ends_of_an_inversion():
+    assert invert(lambda x: 1 - x, 2., 9.) == Crossing(2., 2.)          # enough already
+    assert invert(lambda x: 1 - x, 1.) == Crossing(1., 1.)
+    assert invert(lambda x: 1., 0., 9.) == Crossing(9., inf)            # not enough at the end
+    low, high = invert(lambda x: 1., 0.)
+    assert low > 1e307 and high == inf
+    assert invert(lambda x: 9 - x, 0., 9.).high == 9.                   # the end is the root
+    low, high = invert(lambda x: 1. if x <= 0 else -1., 0., 1.)
+    assert low == 0 < high <= TINY
+
+def test_a_guess_saves_calls():
+    f = lambda x: 100 - x
+    assert count_calls(f, 0., guess=100.1)[1] < count_calls(f, 0.)[1]
+    assert invert(f, 0., guess=99.5, rtol=.01) == Crossing(99.5, 100.5)
+    for guess in (-5., 0., 300., inf):
+        assert invert(f, 0., 200., guess=guess).high == pytest.approx(100, rel=1e-15)
+
+def test_widths_that_are_asked_for():
+    f = lambda x: np.exp(-x) - .2
+    for rtol in (.5, 1e-3, 1e-9):
+        low, high = invert(f, 0., rtol=rtol)
+        assert 0 < high - low <= rtol*high
+    low, high = invert(f, 0., rtol=0., atol=1e-4)
+    assert 0 < high - low <= 1e-4
+    low, high = invert(f, 0., rtol=0.)
+    assert nextafter(low, inf) == high                                  # neighbours
+
+@pytest.mark.parametrize('where', [0., 1., .5])
+def test_nan_is_on_no_side(where):
+    def miss(x): return nan if x == where else .7 - x
+    with pytest.raises(ValueError, match='miss must be a number everywhere'):
+        invert(miss, 0., 1., guess=.5)
+
+def test_roots_are_scipys():
+    "Bit for bit, where SciPy has a solver of this kind; no root where both signs are one."
+    elementwise = pytest.importorskip('scipy.optimize.elementwise')
+    rng = np.random.default_rng(0)
+    for f, low, high in ((lambda x, c: x**3 + x - c, -1e3, 1e3),
+                         (lambda x, c: np.tanh(x - c), -900., 1200.),
+                         (lambda x, c: (x - c)**9, -700., 700.)):
+        c = rng.uniform(-800, 800, (20, 5))
+        ends = np.full(c.shape, low), np.full(c.shape, high)
+        theirs = elementwise.find_root(f, ends, args=(c,)).x
+        ours = find_roots(f, *ends, (c,))
+        assert np.array_equal(ours, theirs, equal_nan=True) and ours.shape == c.shape
+    assert np.isnan(find_roots(lambda x: x*x + 1, np.array([-1.]), np.array([1.])))
+    assert find_roots(lambda x: x, np.array(-1.), np.array(3.)) == pytest.approx(0, abs=1e-300)

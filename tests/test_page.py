@@ -1,0 +1,143 @@
+"""A page of the book: how wide, how long, one statement a line, and no number without a name."""
+import ast
+import json
+import tokenize
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+MODULES = sorted((ROOT/"dp_saddle").glob("[a-z]*.py"))
+CHAPTERS = sorted((ROOT/"nbs").glob("[0-9]*.ipynb"))
+EXPORTED_WIDTH, READERS_WIDTH, CELL_LINES, MODULE_LINES = 100, 88, 25, 490
+
+# Exported cells that are longer, and why: {cell id: reason}.
+LONG_CELLS = {}
+# Modules that are longer, and why.
+LONG_MODULES = {
+    "contour": "one line and a bound on every error: in two rooms, its data would go back and forth",
+}
+
+each_module = pytest.mark.parametrize("path", MODULES, ids=lambda p: p.stem)
+each_chapter = pytest.mark.parametrize("path", CHAPTERS, ids=lambda p: p.stem)
+
+def cells(path):
+    "(id, first line, source lines) of the code cells."
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        if cell["cell_type"] == "code":
+            lines = "".join(cell["source"]).splitlines()
+            yield cell["id"], lines[0] if lines else "", lines
+
+def is_exported(first):
+    return first.startswith("#|") and "export" in first and "default_exp" not in first
+
+def body(lines):
+    return [line for line in lines if not line.startswith("#|")]
+
+@each_module
+def test_width_of_modules(path):
+    wide = [i for i, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+            if len(line) > EXPORTED_WIDTH]
+    assert not wide, f"lines over {EXPORTED_WIDTH} columns: {wide}"
+
+@each_module
+def test_length_of_modules(path):
+    "In lines that say something: neither blank nor the mark of a cell."
+    lines = path.read_text(encoding="utf-8").splitlines()
+    count = sum(bool(line.strip()) and not line.startswith("# %%") for line in lines)
+    assert count <= MODULE_LINES or path.stem in LONG_MODULES, f"{count} lines"
+
+def joined(path):
+    "Lines with a semicolon between statements."
+    with tokenize.open(path) as file:
+        return [t.start[0] for t in tokenize.generate_tokens(file.readline)
+                if t.type == tokenize.OP and t.string == ";"]
+
+@each_module
+def test_one_statement_a_line(path):
+    assert not joined(path), f"more than one statement in lines {joined(path)}"
+
+@each_chapter
+def test_length_of_cells(path):
+    "An exported cell fits on a page."
+    long = [(key, len(body(lines))) for key, first, lines in cells(path)
+            if is_exported(first) and len(body(lines)) > CELL_LINES and key not in LONG_CELLS]
+    assert not long, f"cells of more than {CELL_LINES} lines: {long}"
+
+@each_chapter
+def test_width_of_what_readers_see(path):
+    "Nothing scrolls sideways: what is not exported is narrower."
+    wide = [(key, max(map(len, lines))) for key, first, lines in cells(path)
+            if not is_exported(first) and "hide" not in first and lines
+            and max(map(len, lines)) > READERS_WIDTH]
+    assert not wide, f"cells with lines over {READERS_WIDTH} columns: {wide}"
+
+# --- numbers
+
+FREE = {0, 1, 2, .5, 1j}
+
+class Numbers(ast.NodeVisitor):
+    """Collects the numbers that stand bare. Named are: the value of an UPPER_CASE name (at the head
+    of a module
+    or of a class), the default of a parameter or a field, and whole numbers that count axes, orders
+    or places:
+    in an index, an axis=, a shape, a round(x, n), a format."""
+    def __init__(self):
+        self.bare = []
+
+    def visit_Assign(self, node):
+        names = [t.id for target in node.targets for t in ast.walk(target)
+                 if isinstance(t, ast.Name)]
+        if not (names and all(name.strip("_").isupper() for name in names)):
+            self.generic_visit(node)
+
+    def visit_AnnAssign(self, node):    # a field and its default
+        pass
+
+    def visit_arguments(self, node):    # a parameter and its default
+        pass
+
+    def visit_Subscript(self, node):    # a place
+        self.visit(node.value)
+
+    def visit_keyword(self, node):
+        if node.arg not in ("axis", "ndmin", "minlength"):
+            self.generic_visit(node)
+
+    def visit_FormattedValue(self, node):
+        self.visit(node.value)
+
+    def visit_Constant(self, node):
+        number = isinstance(node.value, (int, float, complex)) and not isinstance(node.value, bool)
+        if number and node.value not in FREE:
+            self.bare.append((node.lineno, node.value))
+
+def bare_numbers(path):
+    visitor = Numbers()
+    visitor.visit(ast.parse(path.read_text(encoding="utf-8")))
+    return visitor.bare
+
+# Lines that may keep a bare number: {module: {text that the line holds: why}}.
+EXCUSED = {
+    "contour": {
+        "(3, 1)": "a shape: lower, estimate, upper",
+        "reshape(-1, 3)": "the same",
+        "pieces = 8": "of the spline, which is defined by it",
+        "checks.count(64": "the least node budget, as the message says",
+    },
+}
+
+@each_module
+def test_numbers_have_names(path):
+    lines = path.read_text(encoding="utf-8").splitlines()
+    excused = EXCUSED.get(path.stem, {})
+    bare = [(i, x) for i, x in bare_numbers(path)
+            if not any(text in lines[i - 1] for text in excused)]
+    assert not bare, f"{len(bare)} numbers without a name, as (line, number): {bare}"
+
+def test_the_rules_can_be_broken(tmp_path):
+    "A module that breaks them is noticed."
+    bad = tmp_path/"bad.py"
+    bad.write_text("LIMIT = 760\nx = 3.5*y[7]; z = 2*x\nif x: y = 1\ndef f(a, b=9): return a\n")
+    assert bare_numbers(bad) == [(2, 3.5)]
+    assert joined(bad) == [2]

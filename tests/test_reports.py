@@ -1,0 +1,81 @@
+"Chapter 06d, reports: a paragraph that names everything, and pictures."
+import json
+
+import matplotlib.pyplot as plt
+import pytest
+
+import dp_saddle
+from dp_saddle import (
+    ApproxDP,
+    Gaussian,
+    Laplace,
+    PoissonSubsampled,
+    dpsgd,
+    epsilon,
+    plot_curve,
+    plot_rdp,
+    plot_steps,
+    plot_tradeoff,
+    report,
+)
+
+pytestmark = pytest.mark.filterwarnings('error', 'ignore:max_nodes')
+
+def cifar():
+    return dpsgd(sigma=9.4, batch_size=2**14, dataset_size=50_000, steps=2000, sampling='poisson')
+
+def test_report_says_all_that_a_guarantee_needs():
+    text = report(cifar(), delta=1e-5, unit='image')
+    for words in ('(7.425, 1e-05)-differential privacy', 'Each image', 'Poisson', '7.424378898',
+                  'adding or removing one record', 'sum of clipped gradients', 'all checkpoints',
+                  dp_saddle.__version__):
+        assert words in text
+
+def test_report_in_other_forms():
+    facts = json.loads(report(cifar(), delta=1e-5, form='json'))
+    eps = epsilon(cifar(), delta=1e-5)
+    assert facts['certified interval'][0] <= facts['epsilon'] == eps and facts['unit'] == 'record'
+    assert report(cifar(), delta=1e-5, form='markdown').startswith('**(7.425, 1e-05)')
+    assert 'the last is released' in report(cifar(), delta=1e-5, released='last')
+
+def test_report_of_mechanisms_and_losses():
+    assert 'Laplace' in report(3*Laplace(scale=2.), delta=1e-5)
+    text = report(Gaussian(sigma=2.).remove, delta=1e-5)
+    assert 'those of the pair given' in text and 'one direction of a pair' in text
+
+def test_report_names_what_the_batches_were():
+    run = dpsgd(sigma=2., batch_size=10, dataset_size=100, epochs=3, sampling='shuffle')
+    facts = json.loads(report(run, delta=1e-5, form='json'))
+    assert 'accounted as 3*Gaussian' in facts['mechanism']
+    assert facts['sampling'] == 'shuffled batches, no amplification claimed'
+
+@pytest.mark.parametrize('bad, message', [
+    (dict(delta=0.), 'delta must'),
+    (dict(form='html'), 'form must'),
+    (dict(released='some'), 'released must'),
+    (dict(unit=' '), 'unit must'),
+    (dict(unit=3), 'unit must'),
+])
+def test_reports_that_are_none(bad, message):
+    with pytest.raises(ValueError, match=message):
+        report(Gaussian(sigma=1.), **(dict(delta=1e-5) | bad))
+
+def test_there_is_no_report_without_a_finite_eps():
+    with pytest.raises(ValueError, match='no finite eps'):
+        report(ApproxDP(eps=1., delta=.1), delta=1e-5)
+
+def test_plots_take_axes_and_return_them():
+    axes = plt.subplots(1, 4)[1]
+    run = 100*PoissonSubsampled(base=Gaussian(sigma=1.), rate=.05)
+    assert plot_curve(run, ax=axes[0]) is axes[0]
+    assert plot_steps(run, delta=1e-5, ax=axes[1]) is axes[1]
+    assert plot_tradeoff(run, ax=axes[2]) is axes[2]
+    assert plot_rdp(run, ax=axes[3]) is axes[3]
+    steps, eps = axes[1].lines[0].get_data()
+    assert eps[-1] == pytest.approx(epsilon(run, delta=1e-5), rel=1e-3) and len(steps) == 101
+    plt.close('all')
+
+def test_plots_make_axes():
+    ax = plot_tradeoff(Gaussian(sigma=1.), fpr=[.1, .5])
+    assert len(ax.lines[1].get_xdata()) == 2
+    plt.close('all')

@@ -1,0 +1,235 @@
+"Chapter 06c, schedules: every prefix, runs in files, the ledger."
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dp_saddle import (
+    ApproxDP,
+    Budget,
+    Composition,
+    ContourAccountant,
+    Discrete,
+    DiscreteGaussian,
+    Gaussian,
+    Laplace,
+    PoissonSubsampled,
+    RandomizedResponse,
+    dpsgd,
+    epsilon,
+    epsilon_after,
+    from_steps,
+    read_run,
+    to_steps,
+)
+
+pytestmark = pytest.mark.filterwarnings('error', 'ignore:max_nodes')
+
+def S(sigma, rate):
+    return PoissonSubsampled(base=Gaussian(sigma=sigma), rate=rate)
+
+# Every prefix
+
+KINDS = [S(1., .01), S(2., .05), Gaussian(sigma=9.), Laplace(scale=30.),
+         RandomizedResponse(eps=.01)]
+SCHEDULES = st.lists(st.tuples(st.sampled_from(KINDS), st.integers(1, 30)),
+                     min_size=1, max_size=5)
+
+@settings(max_examples=5)
+@given(SCHEDULES, st.sampled_from([1e-3, 1e-8]))
+def test_every_prefix_is_bounded(schedule, delta):
+    eps, steps = epsilon_after(schedule, delta=delta), [m for m, n in schedule for _ in range(n)]
+    assert len(eps) == len(steps) and (np.diff(eps) >= 0).all()
+    for n in (1, len(steps)//2 or 1, len(steps)):
+        exact = ContourAccountant(sum(steps[:n], 0*steps[0])).epsilon(delta)
+        assert exact.lower <= eps[n-1]*(1 + 1e-9) + 1e-9
+    assert eps[-1] <= exact.upper*1.05 + .02
+
+def test_shuffled_steps_are_charged_by_epoch():
+    run = dpsgd(sigma=2., batch_size=100, dataset_size=1000, epochs=3, sampling='shuffle')
+    spent = epsilon_after(run, delta=1e-5)
+    assert len(spent) == 30 and len(set(spent)) == 3
+    assert 1 <= spent[-1]/epsilon(run, delta=1e-5) < 1.001
+
+@pytest.mark.parametrize('schedule, message', [
+    (5, 'schedule must'),
+    ('x', 'schedule must'),
+    (None, 'schedule must'),
+    ([3], 'schedule must hold'),
+    ([(Gaussian(sigma=1.),)], 'schedule must hold'),
+    ([(Gaussian(sigma=1.), -1)], 'count must'),
+    ([ApproxDP(eps=1., delta=.1)], 'finite loss'),
+    ([(Gaussian(sigma=1e5), 10**12)], 'count must add up to at most'),
+])
+def test_schedules_that_are_none(schedule, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        epsilon_after(schedule, delta=1e-5)
+
+# Ledger
+
+def test_the_ledger_stops_at_the_budget():
+    budget, step = Budget(eps=2., delta=1e-5), S(1., .01)
+    for count in (7, 1):
+        budget.spend(step, count)
+    budget.spend(Gaussian(sigma=10.))
+    assert budget.history == ((step, 8), (Gaussian(sigma=10.), 1)) and budget.steps == 9
+    while not budget.would_exceed(step):
+        budget.spend(step)
+    n, beside = budget.steps - 1, Gaussian(sigma=10.)
+    assert budget.spent <= 2 < epsilon(beside + (n + 1)*step, delta=1e-5)
+    assert budget.spent == pytest.approx(epsilon(beside + n*step, delta=1e-5), rel=1e-12)
+
+def test_what_passes_the_budget_is_not_spent():
+    budget = Budget(eps=2., delta=1e-5)
+    budget.spend(S(1., .01), 1100)
+    before = budget.history
+    for step, count in ((S(1., .01), 200), (Gaussian(sigma=.1), 1)):
+        with pytest.raises(ValueError, match='nothing was spent'):
+            budget.spend(step, count)
+    assert budget.history == before and not budget.would_exceed(S(1000., 1e-5))
+
+STEPS = st.sampled_from([S(1., .05), S(2., .05), Gaussian(sigma=20.)])
+
+@settings(max_examples=10)
+@given(st.lists(st.tuples(STEPS, st.integers(1, 60)), min_size=1, max_size=12))
+def test_the_ledger_knows_what_fits(asked):
+    budget = Budget(eps=1., delta=1e-5)
+    for step, n in asked:
+        parts = budget.history + ((step, n),)
+        assert budget.would_exceed(step, n) == (epsilon(Composition(parts), delta=1e-5) > 1)
+        if not budget.would_exceed(step, n):
+            budget.spend(step, n)
+
+@pytest.mark.parametrize('suffix', ['json', 'npz'])
+def test_the_ledger_survives(tmp_path, suffix):
+    budget, path = Budget(1., 1e-5), tmp_path/f'b.{suffix}'
+    budget.spend(S(1., .01), 5)
+    budget.spend(Discrete(p=(.5, .5), q=(.49, .51)))
+    budget.save(path)
+    again = Budget(1., 1e-5).load(path)
+    assert again.history == budget.history and again.spent == budget.spent
+    assert again.would_exceed(Gaussian(sigma=.1)) and not again.would_exceed(S(1., .01))
+    with pytest.raises(ValueError, match='delta is'):
+        Budget(1., 1e-6).load(path)
+
+def test_a_damaged_ledger_is_refused(tmp_path):
+    budget, path = Budget(1., 1e-5), tmp_path/'b.json'
+    budget.spend(S(1., .01))
+    budget.save(path)
+    path.write_text(path.read_text()[:-9])
+    with pytest.raises(ValueError, match='path must be'):
+        budget.load(path)
+    assert budget.steps == 1
+
+def test_the_ledger_refuses_what_is_no_step():
+    budget = Budget(1., 1e-5)
+    for bad in (0, 1.5, -1):
+        with pytest.raises((ValueError, TypeError), match='count must'):
+            budget.spend(S(1., .01), bad)
+    with pytest.raises(TypeError, match='step must be'):
+        budget.would_exceed(1.)
+
+@pytest.mark.parametrize('eps, delta', [(0, .1), (1, 0), (np.nan, .1), (1, 1)])
+def test_budgets_that_are_none(eps, delta):
+    with pytest.raises(ValueError, match='must be in'):
+        Budget(eps, delta)
+
+def test_a_ledger_takes_an_epoch_at_once(tmp_path):
+    book, epoch = Budget(2., 1e-5), 100*S(1., .01) + Laplace(scale=50.)
+    book.spend(epoch)
+    book.spend(epoch, 2)
+    assert book.steps == 303 and 'steps=303' in repr(book)
+    assert book.spent == pytest.approx(epsilon(3*epoch, delta=1e-5), rel=1e-9)
+    book.save(tmp_path/'b.json')
+    assert Budget(2., 1e-5).load(tmp_path/'b.json').spent == book.spent
+
+def test_a_ledger_of_alternating_steps_asks_seldom(monkeypatch):
+    asked, book = [], Budget(3., 1e-5)
+    def counted(self, counts, cost=Budget.cost):
+        asked.append(counts)
+        return cost(self, counts)
+    monkeypatch.setattr(Budget, 'cost', counted)
+    for _ in range(100):
+        book.spend(S(1., .01))
+        book.spend(Laplace(scale=200.))
+    assert 0 < len(asked) < 30
+
+def test_a_ledger_of_very_many_steps():
+    book, tiny = Budget(1., 1e-5), S(1e5, 1e-3)
+    for k in (0, 20, 40, 47):
+        book.spend(tiny, 2**k)
+    assert book.steps == (total := 1 + 2**20 + 2**40 + 2**47) and book.spent <= 1
+    with pytest.raises(ValueError, match='2.53'):
+        book.spend(tiny, 2**53)
+    assert book.steps == total
+
+# Files
+
+def run_of_many_kinds():
+    return (3000*S(2., .01) + 10*Laplace(scale=20.) + ApproxDP(eps=.1, delta=1e-9)
+            + Discrete(p=(.5, .5), q=(.4, .6)) + 2*DiscreteGaussian(sigma=3.))
+
+def test_runs_in_json(tmp_path):
+    run, path = run_of_many_kinds(), tmp_path/'run.json'
+    path.write_text(json.dumps({'steps': to_steps(run)}))
+    assert read_run(path) == run
+
+def test_runs_in_yaml(tmp_path):
+    yaml, run, path = pytest.importorskip('yaml'), run_of_many_kinds(), tmp_path/'run.yaml'
+    path.write_text(yaml.safe_dump({'steps': json.loads(json.dumps(to_steps(run)))}))
+    assert read_run(path) == run
+    path = tmp_path/'evil.yaml'
+    path.write_text('steps: !!python/object/apply:os.system ["true"]')
+    with pytest.raises(ValueError, match='evil.yaml'):
+        read_run(path)
+
+def one(parameters=''):
+    "A file of one Gaussian step."
+    return '{"steps": [{"mechanism": "Gaussian"' + (parameters and ', ' + parameters) + '}]}'
+
+@pytest.mark.parametrize('text, message', [
+    ('{"steps": [{"mechanism": "Gausian", "sigma": 1}]}', "did you mean 'Gaussian'"),
+    (one('"sigma": 1, "rates": 0.1'), "did you mean 'rate'"),
+    ('{"step": []}', "did you mean 'steps'"),
+    ('{"steps": 3}', 'steps must be a list'),
+    ('{"steps": [3]}', 'step 0 must be a mapping'),
+    ('{"steps": [{"sigma": 1}]}', 'mechanism of step 0'),
+    ('{"steps": [{"mechanism": ["Gaussian"], "sigma": 1}]}', 'mechanism of step 0'),
+    (one(), "step 0: .*sigma"),
+    (one('"sigma": -1'), 'step 0: sigma must'),
+    (one('"sigma": 1, "count": 1.5'), 'step 0: count must'),
+    (one('"sigma": 1, "rate": 2'), 'step 0: rate must'),
+    (one('"sigma": 1, "rate": true'), 'rate'),
+    (one('"sigma": 1, "sigma": 5'), "'sigma' is given twice"),
+    ('[1]', 'mapping'),
+    ('{', 'run.json'),
+    ('{}', 'steps must be a list'),
+])
+def test_files_that_are_refused(tmp_path, text, message):
+    (tmp_path/'run.json').write_text(text)
+    with pytest.raises(ValueError, match=message):
+        read_run(tmp_path/'run.json')
+
+@pytest.mark.parametrize('text, said', [
+    ('steps:\n- mechanism: Gaussian\n  sigma: 1\n  sigma: 5\n', 'twice'),
+    ('steps:\n- mechanism: Gaussian\n  sigma: 1\n  rate: 1e-2\n', '1.0e-2'),
+    ('steps: [', 'run.yaml'),
+])
+def test_yaml_with_mistakes(tmp_path, text, said):
+    pytest.importorskip('yaml')
+    (tmp_path/'run.yaml').write_text(text)
+    with pytest.raises(ValueError, match=said):
+        read_run(tmp_path/'run.yaml')
+
+def test_a_file_that_is_no_text(tmp_path):
+    (tmp_path/'run.json').write_bytes(b'\xff\xfe\x00')
+    with pytest.raises(ValueError, match='run.json'):
+        read_run(tmp_path/'run.json')
+
+def test_lists_that_are_refused():
+    with pytest.raises(ValueError, match='steps must be a list'):
+        from_steps({})
+    with pytest.raises(ValueError, match='must be one of Gaussian, .* got .Own.'):
+        to_steps([type('Own', (Gaussian,), {})(sigma=1.)])
