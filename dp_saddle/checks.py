@@ -114,16 +114,18 @@ def patch(
 
 # %% ../nbs/91_checks.ipynb #cee9dd20
 class Saved:
-    """What can be saved and goes on where it was. A class lists its `_settings` (names of
-    attributes that have to agree), gives its `_state` (a dict of arrays) and takes it back
-    (`_restore`, which raises ValueError for what cannot be)."""
-    _settings = ()
+    """What can be saved and goes on where it was. A class lists its `settings` (names of
+    attributes that have to agree), gives its `state` (a dict of arrays) and takes it back
+    (`restore`, which raises ValueError for what cannot be)."""
+    settings = ()
 
-    def _state(self):
-        raise NotImplementedError(f"{type(self).__name__} has no method `_state`")
+    def state(self):
+        "What is saved: arrays by their names."
+        raise NotImplementedError(f"{type(self).__name__} has no method `state`")
 
-    def _restore(self, **state):
-        raise NotImplementedError(f"{type(self).__name__} has no method `_restore`")
+    def restore(self, **state):
+        "Take a state back, or ValueError: then nothing has changed."
+        raise NotImplementedError(f"{type(self).__name__} has no method `restore`")
 
 # %% ../nbs/91_checks.ipynb #30d350aa
 def _write_whole(path, write):
@@ -170,7 +172,7 @@ def _read(path):
 # %% ../nbs/91_checks.ipynb #ddbc5bcd
 def _settings_of(owner):
     "The settings as arrays, -1 for None."
-    values = {key: getattr(owner, key) for key in owner._settings}
+    values = {key: getattr(owner, key) for key in owner.settings}
     return {key: np.array(-1 if v is None else v) for key, v in values.items()}
 
 @patch
@@ -181,7 +183,7 @@ def save(self:Saved, path):
     if not path.parent.is_dir():
         raise FileNotFoundError(f"path must be in a directory that exists, got {str(path)!r}")
     kind = {'kind': np.array(type(self).__name__)}
-    state = {**kind, **_settings_of(self), **self._state()}
+    state = {**kind, **_settings_of(self), **self.state()}
     _write_whole(path, lambda file: _dump(file, state, path.suffix))
 
 # %% ../nbs/91_checks.ipynb #8819b3e7
@@ -192,7 +194,7 @@ def _check_settings(owner, saved):
 
 def _checked(owner, state):
     "The state, if its entries look like the owner's."
-    mine = owner._state()
+    mine = owner.state()
     if set(state) != set(mine):
         raise ValueError("other entries")
     return {key: _like(mine[key], v, key) for key, v in state.items()}
@@ -219,8 +221,8 @@ def load(self:Saved, path):
         state = _read(path)
         if str(state.pop('kind', '')) != name:
             raise ValueError("another kind")
-        _check_settings(self, {key: state.pop(key, None) for key in self._settings})
-        self._restore(**_checked(self, state))
+        _check_settings(self, {key: state.pop(key, None) for key in self.settings})
+        self.restore(**_checked(self, state))
     except FileNotFoundError:
         raise
     except Exception as error:

@@ -66,7 +66,7 @@ class _Sum(NamedTuple):
 # %% ../nbs/05_filters.ipynb #740c6672
 class _Ledger(Saved):
     "Costs summed in one unit, for all (n = None) or for each of n records."
-    _settings = ('n',)
+    settings = ('n',)
     def __init__(self, unit, n=None):
         if n is not None:
             checks.count(1, n=n)
@@ -111,7 +111,7 @@ def _pay(self:_Ledger, cost):
 
 # %% ../nbs/05_filters.ipynb #1fc6976b
 @patch
-def _state(self:_Ledger):
+def state(self:_Ledger):
     total, lost, steps = self._sum
     return {'total': total, 'lost': lost, 'steps': np.array(steps)}
 
@@ -121,7 +121,7 @@ def _most(self:_Ledger):
     return inf
 
 @patch
-def _restore(self:_Ledger, total, lost, steps):
+def restore(self:_Ledger, total, lost, steps):
     outside = (total < 0).any() or (total > self._most()).any()
     if outside or (np.abs(lost) > total*_MOST_LOST).any() or steps < 0 or steps != int(steps):
         raise ValueError("numbers out of range")
@@ -130,7 +130,7 @@ def _restore(self:_Ledger, total, lost, steps):
 # %% ../nbs/05_filters.ipynb #533ac596
 class _Filter(_Ledger):
     "A ledger with a cap, which it never passes."
-    _settings = ('n', 'budget')
+    settings = ('n', 'budget')
     def __init__(self, unit, budget, n=None):
         super().__init__(unit, n)
         self.budget = float(budget)
@@ -235,7 +235,7 @@ def _conversion(order, delta):
 class RDPFilter(_Filter):
     """Fully adaptive Renyi filter of Feldman and Zrnic (2021) at one order; for all, or for each of
     n records."""
-    _settings = ('n', 'budget', 'order')
+    settings = ('n', 'budget', 'order')
     def __init__(self,
         order,   # of the Renyi divergence, > 1
         budget,  # the divergence of the whole, nats, > 0
@@ -254,7 +254,7 @@ class RDPFilter(_Filter):
 # %% ../nbs/05_filters.ipynb #708afded
 class _Odometer(_Ledger):
     "A ledger that is read at the multiples of an increment."
-    _settings = ('n', 'increment')
+    settings = ('n', 'increment')
     def __init__(self, unit, increment, n=None):
         super().__init__(unit, n)
         self.increment = float(increment)
@@ -339,7 +339,7 @@ class GDPOdometer(_Odometer):
 # %% ../nbs/05_filters.ipynb #1a6834e0
 class RDPOdometer(_Odometer):
     "Renyi odometer at one order (Feldman and Zrnic 2021); for all, or for each of n records."
-    _settings = ('n', 'increment', 'order')
+    settings = ('n', 'increment', 'order')
     def __init__(self,
         order,      # of the Renyi divergence, > 1
         increment,  # the divergence from one crossing to the next, nats, > 0

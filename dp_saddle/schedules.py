@@ -230,7 +230,7 @@ def _parsed(text, suffix):
 # %% ../nbs/06c_schedules.ipynb #32cfd2dc
 class Budget(Saved):
     "A ledger for a run that has to stay within (eps, delta)."
-    _settings = ('eps', 'delta')
+    settings = ('eps', 'delta')
 
     def __init__(self,
         eps,    # nats, > 0
@@ -253,11 +253,11 @@ class Budget(Saved):
 
 # %% ../nbs/06c_schedules.ipynb #7cc5970e
 @patch
-def _state(self:Budget):
+def state(self:Budget):
     return {'history': np.array(json.dumps(to_steps(self.history)))}
 
 @patch
-def _restore(self:Budget, history):
+def restore(self:Budget, history):
     self.history = tuple(from_steps(json.loads(str(history))))
     self._forget()
 

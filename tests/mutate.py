@@ -52,7 +52,7 @@ CHAPTERS = {p.stem.split("_", 1)[1]: p.name for p in sorted((ROOT/"nbs").glob("[
 # What every mutant is judged by at the end, beside its own chapter and tests.
 BUILT_ON_IT = {"numerics": ["contour"], "plrv": ["contour"], "losses": ["contour"],
                "mechanisms": ["contour"]}
-DRAWING = {"widgets", "interop", "cli", "reports"}      # judged by what they show, not by formulas
+DRAWING = {"explorer", "widgets", "interop", "cli", "reports"}      # judged by what they show, not by formulas
 MODULES = [name for name in CHAPTERS if name not in DRAWING]
 SMOKE = """import os, dp_saddle as d, dp_saddle.widgets
 assert os.path.dirname(d.__file__) == os.path.abspath('dp_saddle')

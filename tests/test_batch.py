@@ -7,19 +7,8 @@ from oracles import gaussian
 
 from dp_saddle import Composition, ContourAccountant, Gaussian, Laplace, PoissonSubsampled
 from dp_saddle.batch import (
-    LossFamily,
-    Mixed,
-    delta_bounds,
-    dominating_mu,
-    epsilon_bounds,
-    gaussian_above,
-    mixing_bounds,
-    on_lines,
-    smaller_steps,
-    split_steps,
-    tilted_sum,
-    upper_epsilon,
-)
+    LossFamily, Mixed, delta_bounds, dominating_mu, epsilon_bounds, gaussian_above,
+    mixing_bounds, on_lines, smaller_steps, split_steps, tilted_sum, upper_epsilon)
 from dp_saddle.plrv import gaussian_log_delta
 
 pytestmark = pytest.mark.filterwarnings('error')

@@ -105,12 +105,12 @@ def test_what_cannot_be_patched(function):
 
 class Tally(Saved):
     "Counts, and a word."
-    _settings = 'size', 'limit'
+    settings = 'size', 'limit'
     def __init__(self, size, limit=None):
         self.size, self.limit = size, limit
         self.counts, self.word = np.zeros(size, int), 'none'
-    def _state(self): return {'counts': self.counts, 'word': np.array(self.word)}
-    def _restore(self, counts, word): self.counts, self.word = counts, str(word)
+    def state(self): return {'counts': self.counts, 'word': np.array(self.word)}
+    def restore(self, counts, word): self.counts, self.word = counts, str(word)
 
 def filled(size, limit=None):
     tally = Tally(size, limit)
@@ -131,7 +131,7 @@ def test_what_is_saved_is_loaded(tmp_path, suffix, size, limit):
 
 def test_a_class_has_names_of_its_own(tmp_path):
     tally = filled(2)
-    ours = '_settings', '_state', '_restore'
+    ours = 'settings', 'state', 'restore'
     for name in [n for n in dir(checks) if n[0] == '_' != n[1] and n not in ours]:
         setattr(tally, name, 'taken')
     tally.save(tmp_path/'a.json')
@@ -184,5 +184,5 @@ def test_an_interrupted_save_leaves_the_old_file(tmp_path, monkeypatch, step):
 def test_a_class_that_owes_its_state():
     class Empty(Saved):
         pass
-    with pytest.raises(NotImplementedError, match='Empty has no method `_state`'):
+    with pytest.raises(NotImplementedError, match='Empty has no method `state`'):
         Empty().save('a.json')

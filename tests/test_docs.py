@@ -225,7 +225,7 @@ def described(symbol):
 # their parameters are.
 HOOKS = {"cgf_on", "real_cgf", "cumulants_on", "line", "decay", "nodes_at", "path", "log_strip",
          "split", "shift_from", "delta_of", "epsilon_of", "log_value", "prove_delta",
-         "prove_epsilon", "loss_of", "set_floats", "subsampled_loss"}
+         "prove_epsilon", "loss_of", "set_floats", "state", "restore"}
 
 each = pytest.mark.parametrize("symbol", SYMBOLS)
 

@@ -44,7 +44,6 @@ THEIRS = {
     "_maybe_compose",                   # what a dp_accounting accountant defines
     "_getframe", "_exit",               # of sys and os
     "_prec", "_to_mpf",                 # of mpmath and python-flint
-    "_shown",                           # of the page that a browser test looks at
 }
 
 def below(module):

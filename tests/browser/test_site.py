@@ -9,6 +9,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from dp_saddle import widgets
+from dp_saddle.explorer import shown
 
 SITE = Path(__file__).parents[2]/'docs'/'_build'/'html'
 PAGES = sorted(p.relative_to(SITE).as_posix() for p in SITE.rglob('*.html')
@@ -75,14 +76,14 @@ def sliders_say_what_python_says(browser):
             assert [o.get_attribute('textContent')
                     for o in figure.find_elements('css selector',
                     'output.number')] == list(explorer.at(**values)[2]), (name, values)
-            assert [x.get_attribute('aria-valuetext') for x in inputs] == [widgets._shown(v)
+            assert [x.get_attribute('aria-valuetext') for x in inputs] == [shown(v)
                 for v in values.values()]
             pictures.add(seen())
         assert len(pictures) == 3, name
         for x, s in zip(inputs, explorer.sliders):               # by keyboard, from the last value
             x.send_keys('\ue012')                                # arrow left
             assert int(x.get_attribute('value')) == len(s.values) - 2
-            assert x.get_attribute('aria-valuetext') == widgets._shown(s.values[-2])
+            assert x.get_attribute('aria-valuetext') == shown(s.values[-2])
 
 def accessible(browser):
     import axe_core_python
