@@ -720,7 +720,7 @@ class FiniteLoss(_AtomicLoss):
     "The loss of a pair of probability vectors: its atoms are all there is."
     def __init__(self,
         logp,                    # log of P's probabilities, shape (j,), -inf where it has no mass
-        logq,                    # log of Q's, shape (j,), likewise
+        logq,                    # log of Q's, likewise, shape (j,)
         losses=None,             # logp - logq, nats, shape (j,), where it is known better
         loss_ulps=_FINITE_ULPS,  # what the losses may be off by, in ulp of 1, >= 0
         singular=None,           # masses where the other has none, P's and Q's, in [0, 1], if known
@@ -769,10 +769,10 @@ class DensityLoss(TrapezoidLoss):
 
     def shift_from(self, t): return _PHASE/self.phase
 
-# %% ../nbs/00a_losses.ipynb #24ede6a4
+# %% ../nbs/00a_losses.ipynb #5e3ee457
 @patch
-def outcome(self:DensityLoss, x, low, high):
-    "The outcomes between `low` and `high` at which the loss is `x`, nats; all of shape (t, 1)."
+def _outcome(self:DensityLoss, x, low, high):
+    "The outcomes between low and high at which the loss is x; all of shape (t, 1)."
     rising = self.loss(high) > self.loss(low)
     for _ in range(_HALVINGS):
         middle = (low + high)/2
@@ -783,6 +783,6 @@ def outcome(self:DensityLoss, x, low, high):
 @patch
 def split(self:DensityLoss, t, x):
     low, high = np.array([self.ends(max(u, 0.)) for u in t]).T[..., None]
-    cuts = _cuts(low, high, abs(self.height), self.outcome(x, low, high))
+    cuts = _cuts(low, high, abs(self.height), self._outcome(x, low, high))
     outcomes, w = (v.reshape(len(t), -1) for v in _legendre(cuts, _TINY))
     return [(self.loss(outcomes), self.log_density(outcomes) + np.log(w))]
