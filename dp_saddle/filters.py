@@ -17,7 +17,7 @@ from . import checks
 from .checks import Saved, patch
 from .contour import ContourAccountant
 from .mechanisms import Gaussian
-from .numerics import log_chernoff_factor, two_sum
+from .numerics import find_roots, log_chernoff_factor, two_sum
 from .plrv import gaussian_log_delta
 
 # %% ../nbs/05_filters.ipynb #fe73480a
@@ -32,7 +32,6 @@ _MOST_LOST = 1e-6            # of a total: no sum loses more, only a damaged fil
 _ROOT_ERROR = 1e-12          # of an eps, and of its mu: what a root may be off by
 # Tuning: only time and width depend on it.
 _LEAST_MU = 1e-150           # below it eps is 0 in doubles
-_HALVINGS = 64               # of a bracket, where SciPy has no root finder for arrays
 
 # %% ../nbs/05_filters.ipynb #4b8e3cdb
 class _Unit(NamedTuple):
@@ -276,24 +275,7 @@ class _Odometer(_Ledger):
         crossings = np.ceil(self._sum.value/unit*(1 - _FORGIVEN))
         return np.maximum(self._size(unit*crossings), self.spent)
 
-# %% ../nbs/05_filters.ipynb #4f590ca1
-try:
-    from scipy.optimize.elementwise import find_root
-except ImportError:                     # SciPy before 1.15, as in browsers
-    find_root = None
-
 # %% ../nbs/05_filters.ipynb #b0cfdf71
-def _falls_through(miss, high, args):
-    "Where miss(eps, *args), which falls, is 0 between 0 and high; nan or high where it is not."
-    low = np.zeros(high.shape)
-    if find_root:
-        return find_root(miss, (low, high), args=args).x
-    for _ in range(_HALVINGS):
-        middle = (low + high)/2
-        above = miss(middle, *args) > 0
-        low, high = np.where(above, middle, low), np.where(above, high, middle)
-    return high
-
 def _fitting(mu, delta):
     "Both in one shape."
     try:
@@ -316,7 +298,7 @@ def gaussian_epsilon(
         return gaussian_log_delta(eps, mu) - goal
     enough = safe**2/2 + safe*np.sqrt(-2*goal)
     needed = (mu > 0) & (miss(0., safe, goal) > 0)
-    root = _falls_through(miss, enough, (safe, goal))
+    root = find_roots(miss, np.zeros(enough.shape), enough, (safe, goal))
     above = np.where(np.isfinite(root), root*(1 + _ROOT_ERROR) + _ROOT_ERROR*safe, enough)
     return np.where(needed, above, 0.)[()]
 

@@ -520,8 +520,8 @@ def nodes_at(self:ReplaceOneLoss, t):
     return (high - low)/self._step()
 
 @patch
-def path(self:ReplaceOneLoss, t, s, shift, real=float):
-    "Losses and log-weights good for tilts up to `t`, a number, whatever `s`, `shift`, `real` are."
+def path(self:ReplaceOneLoss, t, s, shift, precision=float):
+    "Losses and log-weights for tilts up to `t`, a number, whatever `s`, `shift`, `precision` are."
     low, high = self._range(t)
     x = np.arange(low, high, self._step())
     logp = self._log_density(x, 1)
@@ -541,6 +541,11 @@ def line(self:ReplaceOneLoss, t, s):
 @patch
 def decay(self:ReplaceOneLoss, t, s):
     "ValueError at any tilt `t` and frequencies `s`, numbers: nothing is proved about this loss."
+    self.log_delta(0.)
+
+@patch
+def split(self:ReplaceOneLoss, t, x):
+    "ValueError at any tilts `t` and corners `x`: absolute moments are asked for by proofs only."
     self.log_delta(0.)
 
 # %% ../nbs/04_prv_fft.ipynb #490dd209

@@ -21,7 +21,6 @@ from dp_saddle import (
     RDPFilter,
     RDPOdometer,
     epsilon,
-    filters,
 )
 from dp_saddle.filters import gaussian_epsilon
 from oracles import gaussian
@@ -154,15 +153,7 @@ def test_an_odometer_that_overflows_stays_as_it_was(tmp_path):
 
 # eps of Gaussian steps
 
-@pytest.fixture(params=['SciPy finds the root', 'halving'])
-def root_finder(request, monkeypatch):
-    "With the root finder of SciPy 1.15 and without."
-    if request.param == 'halving':
-        monkeypatch.setattr(filters, 'find_root', None)
-    elif filters.find_root is None:
-        pytest.skip('an older SciPy')
-
-def test_gaussian_epsilon(root_finder):
+def test_gaussian_epsilon():
     mu = np.array([0., 1e-9, 1e-4, .1, 3., 40., 1e4])
     upper = gaussian_epsilon(mu, 1e-5)
     assert upper[:2].tolist() == [0, 0]
@@ -170,38 +161,16 @@ def test_gaussian_epsilon(root_finder):
         assert float(gaussian([m], e)) <= 1e-5
         assert e == pytest.approx(epsilon(Gaussian(sigma=1/m), delta=1e-5), rel=1e-9, abs=1e-12)
 
-def test_gaussian_epsilon_is_a_number_or_broadcasts(root_finder):
+def test_gaussian_epsilon_is_a_number_or_broadcasts():
     assert np.ndim(gaussian_epsilon(1., 1e-5)) == 0
     grid = gaussian_epsilon(np.array([[.5], [1.]]), np.array([1e-3, 1e-5, 1e-7]))
     assert grid.shape == (2, 3) and (np.diff(grid, axis=1) > 0).all()
     assert grid[1, 1] == pytest.approx(gaussian_epsilon(1., 1e-5), rel=1e-13)
 
-def test_both_root_finders_agree(monkeypatch):
-    if filters.find_root is None:
-        pytest.skip('an older SciPy')
-    mu, delta = np.geomspace(1e-12, 9e8, 60)[:, None], np.array([.9, .1, 1e-5, 1e-100, 1e-300])
-    found = gaussian_epsilon(mu, delta)
-    monkeypatch.setattr(filters, 'find_root', None)
-    halved = gaussian_epsilon(mu, delta)
-    assert (found == 0).tolist() == (halved == 0).tolist() and (found > 0).sum() > 200
-    np.testing.assert_allclose(halved, found, rtol=1e-11, atol=0)
-
 @given(st.floats(1e-6, 1e4), st.floats(1e-200, .99))
 def test_gaussian_epsilon_is_rounded_up(mu, delta):
     found = gaussian_epsilon(mu, delta)
     assert float(gaussian([mu], found)) <= delta*(1 + 1e-13)
-
-def test_an_import_without_the_root_finder():
-    "SciPy before 1.15 has no scipy.optimize.elementwise."
-    code = ("import importlib, sys\n"
-            "from dp_saddle import filters\n"
-            "sys.modules['scipy.optimize.elementwise'] = None\n"
-            "importlib.reload(filters)\n"
-            "print(filters.find_root, filters.gaussian_epsilon(1., 1e-5))")
-    done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True)
-    missing, eps = done.stdout.split()
-    assert missing == 'None'
-    assert float(eps) == pytest.approx(epsilon(Gaussian(sigma=1.), delta=1e-5), rel=1e-9)
 
 # Mistakes
 
