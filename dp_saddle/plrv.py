@@ -47,13 +47,14 @@ class Decay(NamedTuple):
     log_atoms: float        # of all atoms together: they do not decay; -inf without any
     log_density: np.ndarray # shape of s, not increasing
 
-# %% ../nbs/00_plrv.ipynb #c726b8dd
+# %% ../nbs/00_plrv.ipynb #3605f653
 # Tuning: only time and width depend on it.
 MAX_GRID = 1 << 16   # points of a quadrature grid
 MAX_TILT = 1e9       # of a loss that is no sum over a grid
 _FAR = 1e100         # nats: beyond, an eps is as good as infinite
 _OWED = 'reverse cgf cumulants cdf log_delta cgf_on line decay abs_moment density'.split()
 
+# %% ../nbs/00_plrv.ipynb #c726b8dd
 class PLRV:
     """The law of one privacy loss L = log dP/dQ(X), X ~ P, in nats [SP 10]. `ess_inf`, `ess_sup`:
     ends of its support; `p_inf`: mass at +infinity [SP Remark 2.10], `p_inf_exact`: known to all
@@ -70,15 +71,11 @@ class PLRV:
         shape, may be negative."""
         return self.p_inf + np.exp(self.log_delta(np.clip(np.asarray(eps, float), -_FAR, _FAR)))
 
-# %% ../nbs/00_plrv.ipynb #e7b99a15
-@patch
-def __getattr__(self:PLRV, name):
-    "An error that says what is missing; asked only where nothing has this name."
-    kind = type(self).__name__
-    if name in _OWED:
-        raise AttributeError(f"{kind} must define `{name}` for this question: see the table of what "
-                             "a PLRV owes, at the end of chapter 00")
-    raise AttributeError(f"{kind!r} object has no attribute {name!r}")
+    def __getattr__(self, name):
+        if name in _OWED:
+            raise AttributeError(f"{type(self).__name__} must define `{name}` for this question: "
+                                 "see what a PLRV owes, in the table at the end of chapter 00")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
 # %% ../nbs/00_plrv.ipynb #e3340ef1
 # Rounding: may grow, never shrink.
