@@ -213,8 +213,8 @@ class IndividualAccountant(Saved):
         sigma,         # noise std over the clip, >= .1
         clip,          # clipping norm, > 0
         rate,          # Poisson sampling rate, in (0, 1]
-        sigma_grid=64, # noise levels: how many, >= 2, from sigma to 100 sigma; or increasing
-                       # values, > 0, an array, the first at most sigma; finer for smaller delta
+        # finer for smaller delta:
+        sigma_grid=64, # noise levels to 100 sigma, >= 2; or increasing values, the first <= sigma
         n=None,        # number of records, >= 1; taken from the first step if not given
     ):
         self._check(sigma, clip, rate, n)

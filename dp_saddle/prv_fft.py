@@ -268,8 +268,8 @@ class PRVAccountant(Accountant):
         mechanism,           # a Mechanism, or a PLRV for one direction only
         eps_error=.1,        # half the width of the band in eps, nats, > 0
         delta_error=1e-10,   # and in delta, in (0, 1); rounding comes on top
-        max_points=1 << 24,  # points of the grid, >= 64, 8 bytes each and a few copies;
-    ):                       # ValueError if eps_error takes more
+        max_points=1 << 24,  # of the grid, >= 64, 8 bytes each; ValueError if eps_error takes more
+    ):
         super().__init__(mechanism)
         checks.real(0, inf, eps_error=eps_error)
         checks.real(0, 1, delta_error=delta_error)

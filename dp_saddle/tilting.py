@@ -267,7 +267,7 @@ class NormalLoss(NamedTuple):
 
 class GaussianLimit(Accountant):
     """The CLT without tilting, with its Berry-Esseen bounds [SP App. H]; or the mu-GDP
-    approximation, which proves nothing."""
+    approximation, which proves nothing, with a ValueError for mass at infinity."""
     def __init__(self,
         mechanism,  # a Mechanism, or a PLRV for one direction only
         kind='clt', # 'clt': mean and variance of the loss; 'gdp': mu of Bu et al. 2020
