@@ -42,8 +42,8 @@ def spend_equal(k):
         count += f.step(mu)
     assert (count == k).all()
 
-def test_two_hundred_budgets_of_about_ten_thousand_steps():
-    spend_equal(np.arange(10_000, 10_200))
+def test_two_hundred_budgets_of_about_two_thousand_steps():
+    spend_equal(np.arange(2_000, 2_200))
 
 @pytest.mark.slow
 def test_two_hundred_budgets_of_a_million_steps():
@@ -360,6 +360,7 @@ while True:
     released.flush()
 """
 
+@pytest.mark.skipif(os.name == 'nt', reason='SIGKILL is of Unix')
 def test_killed_between_steps_nothing_is_lost_or_paid_twice(tmp_path):
     "Spend, save, release: what was released was paid for, and a kill costs the step under way."
     state, released = tmp_path/'f.json', tmp_path/'released'

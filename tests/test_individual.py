@@ -105,7 +105,8 @@ def test_bounds_of_random_records(setting, norms, times, delta):
     assert ours.lower[0] <= truth.upper and truth.lower <= ours.upper[0]
     assert ours.lower[0] <= ours.upper[0] < np.inf
 
-@pytest.mark.parametrize('grid, loose', [(64, .05), (256, .01)])
+@pytest.mark.parametrize('grid, loose', [
+    (64, .05), pytest.param(256, .01, marks=pytest.mark.slow)])
 def test_whole_curves_of_large_steps(grid, loose):
     "A rate of 1/6: from delta(0) to 1e-8, where few steps count."
     rng = np.random.default_rng(8)
@@ -463,6 +464,8 @@ def test_bad_stores(tmp_path):
     with pytest.raises(ValueError, match='norms must have shape'):
         individual_epsilon(np.ones(3), **RUN)
 
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == 'nt', reason='SIGKILL is of Unix')
 def test_a_worker_killed_midway_changes_nothing(tmp_path, table, expected):
     da, distributed = pytest.importorskip('dask.array'), pytest.importorskip('distributed')
     source, target = tmp_path/'norms.zarr', tmp_path/'eps.zarr'

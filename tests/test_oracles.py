@@ -1,5 +1,5 @@
-"""The oracles against each other, closed forms, direct integration and golden.json. About half a
-minute."""
+"""The oracles against each other, closed forms, direct integration and golden.json. (Slow: they judge
+the references, which change with their own file only.)"""
 import json
 import os
 
@@ -8,6 +8,8 @@ import pytest
 from mpmath import mpf
 
 import oracles as o
+
+pytestmark = pytest.mark.slow
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 GOLDEN = json.load(open(os.path.join(HERE, 'golden.json')))
