@@ -182,7 +182,8 @@ def test_interval_arguments(how, match):
         EdgeworthInterval(100*S(1., .1), **how)
 
 @proved
-@pytest.mark.parametrize("part", [0, *(pytest.param(k, marks=pytest.mark.slow) for k in range(1, 4))])
+@pytest.mark.parametrize(
+    "part", [0, *(pytest.param(k, marks=pytest.mark.slow) for k in range(1, 4))])
 def test_interval_on_random_settings(how, part):
     "lower <= truth <= upper on the 300 random runs."
     for row in json.load(open(FILE))[part::4]:
