@@ -72,9 +72,11 @@ class PLRV:
         return self.p_inf + np.exp(self.log_delta(np.clip(np.asarray(eps, float), -_FAR, _FAR)))
 
     def __getattr__(self, name):
+        if any(name in vars(cls) for cls in type(self).__mro__):
+            return object.__getattribute__(self, name)     # a property's own error, again
         if name in _OWED:
             raise AttributeError(f"{type(self).__name__} must define `{name}` for this question: "
-                                 "see what a PLRV owes, in the table at the end of chapter 00")
+                                 "see the protocol in chapter 00")
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
 # %% ../nbs/00_plrv.ipynb #e3340ef1

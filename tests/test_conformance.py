@@ -360,3 +360,38 @@ def test_a_path_on_the_wrong_side_is_refused():
     plrv.height = -plrv.height
     with pytest.raises(ValueError, match='height must have the other sign'):
         plrv.line(1.0, np.arange(4.0))
+
+
+def test_a_mistake_in_the_middle_of_a_line_is_found():
+    "Not only at its last frequency."
+    plrv, s = GaussianLoss(0.5), np.linspace(0, 5, 9)
+    def exact(z):
+        return mp.mpf(0.5) ** 2 * z * (z + 1) / 2
+    line = plrv.line(2.0, s)
+    conformance.judge(exact, 2.0, s, line)
+    change = line.change.copy()
+    change[4] += 1e-9
+    with pytest.raises(AssertionError, match='2.5i is off by 1e-09'):
+        conformance.judge(exact, 2.0, s, line._replace(change=change))
+
+
+class Mistaken(GaussianLoss):
+    "Its curve cannot be asked for, by mistake."
+
+    def log_delta(self, eps):
+        raise ValueError('a mistake')
+
+
+class Typo(GaussianLoss):
+    "Another."
+
+    def cdf(self, x):
+        return self.missing
+
+
+@pytest.mark.parametrize('loss, error', [(Mistaken, ValueError), (Typo, AttributeError)])
+def test_a_method_that_fails_is_not_one_that_is_not_there(loss, error):
+    "What a loss does not define is left out, and named; what it defines has to work."
+    with pytest.raises(error, match='mistake|missing'):
+        conformance.check(loss(0.5))
+    assert conformance.check(GaussianLoss(0.5)) == []
