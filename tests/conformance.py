@@ -42,14 +42,14 @@ ABSURD = 1e-8  # a line that knows less than that is of no use
 
 
 def says(plrv, method, *question):
-    """Does the loss answer? Not if it does not define the method; a sum of losses says by a ValueError
-    that it has no answer, as does a loss that declares so (`declines`). All else is a mistake."""
+    """Does the loss answer? Not if it does not define the method; and a sum of losses says by a
+    ValueError that it has no answer. All else is a mistake."""
     if not any(method in vars(cls) for cls in type(plrv).__mro__):
         return False
     try:
         getattr(plrv, method)(*question)
     except (ValueError, NotImplementedError):
-        if isinstance(plrv, ComposedLoss) or method in getattr(plrv, 'declines', ()):
+        if isinstance(plrv, ComposedLoss):
             return False
         raise
     return True
@@ -465,8 +465,9 @@ def check(
     exact=None,  # K to 50 digits: takes and gives an mpmath number
     **settings,  # of `check_accountants`: steps, accountants
 ):
-    """All checks, one after the other. An AssertionError says which promise is not kept. Returns the
-    methods that the loss does not offer: what they promise could not be checked."""
+    """All checks, one after the other. An AssertionError says which promise is not kept.
+
+    Returns the methods that the loss does not offer: what they promise could not be checked."""
     for one in CHECKS:
         one(plrv, density=density, exact=exact, **settings)
     return [method for method, question in QUESTIONS.items() if not says(plrv, method, *question)]
