@@ -1179,7 +1179,7 @@ def answer_of(text):
 
 
 def products(x):
-    "Sums of products, of the shapes and kinds that the answers are made from: each has its own way."
+    "Sums of products, of shapes and kinds that answers are made from: each has its own way."
     for rows, columns in ((1, 7), (3, 64), (16, 129), (60, 1000), (257, 33)):
         table = np.sin(np.arange(1.0, 1 + rows * columns)).reshape(rows, columns)
         weights = np.exp(-x[:columns])
