@@ -179,6 +179,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                        'dp_saddle.calibration._estimated': ('calibration.html#_estimated', 'dp_saddle/calibration.py'),
                                        'dp_saddle.calibration._exactly': ('calibration.html#_exactly', 'dp_saddle/calibration.py'),
                                        'dp_saddle.calibration._first': ('calibration.html#_first', 'dp_saddle/calibration.py'),
+                                       'dp_saddle.calibration._first_line': ('calibration.html#_first_line', 'dp_saddle/calibration.py'),
                                        'dp_saddle.calibration._log_mu': ('calibration.html#_log_mu', 'dp_saddle/calibration.py'),
                                        'dp_saddle.calibration._mu': ('calibration.html#_mu', 'dp_saddle/calibration.py'),
                                        'dp_saddle.calibration._nudged': ('calibration.html#_nudged', 'dp_saddle/calibration.py'),

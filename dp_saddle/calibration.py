@@ -102,6 +102,8 @@ def _mu(run, target):
 # %% ../nbs/06a_calibration.ipynb #6552cbed
 def _called(builder, parameter):
     "The builder as a function of one value."
+    if not isinstance(parameter, str):
+        raise TypeError(f"parameter must be the name of one, got {parameter!r}")
     if not callable(builder):
         raise TypeError(f"builder must be a function of {parameter}, got {builder!r}")
     try:
@@ -114,6 +116,10 @@ def _called(builder, parameter):
         return lambda x: builder(**{parameter: x})
     required = [p for p in kinds if p.default is p.empty and p.kind != p.VAR_POSITIONAL]
     if len(required) == 1 and required[0].kind != inspect.Parameter.KEYWORD_ONLY:
+        name = required[0].name
+        if name in _SLOPES and name != parameter:   # it is another parameter's value that is meant
+            raise TypeError(f"builder must take {parameter}, got one that takes {name}: "
+                            f"say parameter={name!r}")
         return builder
     raise TypeError(f"builder must take {parameter}, or exactly one value by position, "
                     f"got one that takes {signature}")
@@ -226,15 +232,27 @@ def line(self:_Search, x):
 
 def _roughly(build, parameter, target, bounds):
     "(u, slope) where the first of these bounds that has an answer meets the target."
-    first = _first(parameter)
     for bound in bounds:
         cost = _cost(build, parameter, bound, target)
         try:
-            rising = _SLOPES.get(parameter) or (1. if cost(_TRIED_NEXT) > cost(first) else -1.)
-            search = _Search(parameter, cost, log(first), rising)
-            return search.line(search.root())
+            return _first_line(cost, parameter)
         except (ValueError, TypeError):
             if bound is bounds[-1]:
+                raise
+
+# %% ../nbs/06a_calibration.ipynb #c41d5e03
+def _first_line(cost, parameter):
+    "(u, slope) at the root; where nothing is seen of the slope at first, both are tried."
+    first, slopes = _first(parameter), [_SLOPES.get(parameter)]
+    if slopes == [None]:
+        more = cost(_TRIED_NEXT) - cost(first)
+        slopes = [copysign(1., more)] if more else [-1., 1.]
+    for slope in slopes:
+        try:
+            search = _Search(parameter, cost, log(first), slope)
+            return search.line(search.root())
+        except ValueError:
+            if slope == slopes[-1]:
                 raise
 
 def _first(parameter): return {'rate': _FIRST_RATE}.get(parameter, 1 if parameter in _WHOLE else 1.)
