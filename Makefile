@@ -97,7 +97,7 @@ execute: $(if $(NOTEBOOK),,.venv/all.stamp) export  ## run all notebooks in plac
 docs: .venv/docs.stamp  ## build the site: docs/_build/html
 	$(BIN)/python docs/source.py
 	$(BIN)/sphinx-build -q -W --keep-going -b html -c docs -d docs/_build/doctrees docs/_build/source docs/_build/html
-	rm -f docs/_build/html/_static/scripts/*.map docs/_build/html/.buildinfo
+	rm -f docs/_build/html/_static/scripts/*.map docs/_build/html/_static/styles/*.map docs/_build/html/.buildinfo
 	@echo "Open docs/_build/html/index.html"
 
 docs-serve: docs  ## build the site and serve it: http://localhost:8000

@@ -249,7 +249,8 @@ def sources(to):
         for (start, anchor), (end, _) in zip(pieces, [*starts, (len(lines) + 1, 0)]):
             if anchor: parts.append(f'<span id="L{anchor}"></span>\n')
             code = "\n".join(lines[start - 1:end - 1])
-            if code.strip(): parts.append(f"````python\n{code}\n````\n")
+            if code.strip():                # without colours, which weigh twice as much
+                parts.append(f"````text\n{code}\n````\n")
         (to/f"{path.stem}.md").write_text("\n".join(parts), encoding="utf-8")
 
 # Explorers and the gallery

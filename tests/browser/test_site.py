@@ -135,7 +135,7 @@ def test_methods_are_documented():
     import inspect
     pages = {p.name: re.sub(r'<[^>]+>', '', p.read_text(encoding='utf-8'))
              for p in SITE.glob('0*.html')}
-    for module in (name[3:-5] for name in pages):
+    for module in (name.split('_', 1)[1][:-5] for name in pages):
         text = next(text for name, text in pages.items() if name.endswith(f'_{module}.html'))
         library = importlib.import_module(f'dp_saddle.{module}')
         for cls in (c for name in library.__all__ if inspect.isclass(c := getattr(library, name))):
