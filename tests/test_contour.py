@@ -62,7 +62,10 @@ def test_golden(row):
     bounds = ContourAccountant(plrv).delta(float(row['eps']))
     assert holds(bounds, value - slack, value + slack), bounds
     sharp = row["steps"] == [[["sub", ["gaussian", 1.0], 1e-4], 10**6]]     # rounding is seen there
-    narrow = bounds.upper - bounds.lower <= (3e-4 if sharp else 4e-6)*bounds.upper
+    # where long doubles are doubles, a line knows eleven bits less of so rare a loss
+    longer = np.finfo(np.longdouble).eps < np.finfo(float).eps
+    width = (3e-4 if longer else 1e-3) if sharp else 4e-6
+    narrow = bounds.upper - bounds.lower <= width*bounds.upper
     assert narrow or bounds.upper == 5e-324
 
 def test_published_fourier_table():
