@@ -19,7 +19,13 @@ from scipy.special import log1p, logsumexp, ndtr
 
 from . import checks
 from .checks import patch
-from .losses import NodeLoss, increment_noise, increments
+from dp_saddle.losses import (
+    NodeLoss,
+    cuts_at_corner,
+    increment_noise,
+    increments,
+    legendre_panels,
+)
 from .mechanisms import Accountant
 from .numerics import SMALLEST, TINY, ULP, find_roots, round_outwards
 from .plrv import MASS_ERROR, ComposedLoss
@@ -53,6 +59,7 @@ _TAIL_TILTS = np.geomspace(1e-3, 1e3, 100)
 _MAX_NEWTON, _MISS, _STUCK = 200, 1e-13, 1e-6                                # relative to delta
 _OUTCOMES, _FIRST_REACH, _LONGER = 2048, 8, 1.5                              # of a table of losses
 _SIGMAS, _STEP, _FINE_STEP = 12, 1/8, .03                                    # of a loss's nodes
+_PANEL_STEPS = 8                 # ... on panels, where a function has a corner
 _MAX_BATCH, _LOG_RARE = 10**6, -80                                           # of binomial weights
 
 # %% ../nbs/04_prv_fft.ipynb #3a5c94f9
@@ -527,6 +534,15 @@ def path(self:ReplaceOneLoss, t, s, shift, precision=float):
     logp = self._log_density(x, 1)
     return logp - self._log_density(x, -1), logp + log(self._step())
 
+# %% ../nbs/04_prv_fft.ipynb #4d1c9e05
+@patch
+def split(self:ReplaceOneLoss, t, x):
+    low, high = np.array([self._range(max(u, 0.)) for u in t]).T[..., None]
+    cuts = cuts_at_corner(low, high, _PANEL_STEPS*self._step(), self.outcome(x))
+    outcomes, w = (v.reshape(len(t), -1) for v in legendre_panels(cuts, TINY))
+    logp, logq = (np.array([self._log_density(row, sign) for row in outcomes]) for sign in (1, -1))
+    return [(logp - logq, logp + np.log(w))]
+
 # %% ../nbs/04_prv_fft.ipynb #98f12789
 @patch
 def log_delta(self:ReplaceOneLoss, eps):
@@ -541,11 +557,6 @@ def line(self:ReplaceOneLoss, t, s):
 @patch
 def decay(self:ReplaceOneLoss, t, s):
     "ValueError at any tilt `t` and frequencies `s`, numbers: nothing is proved about this loss."
-    self.log_delta(0.)
-
-@patch
-def split(self:ReplaceOneLoss, t, x):
-    "ValueError at any tilts `t` and corners `x`: absolute moments are asked for by proofs only."
     self.log_delta(0.)
 
 # %% ../nbs/04_prv_fft.ipynb #490dd209
