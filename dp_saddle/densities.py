@@ -6,7 +6,7 @@
 __all__ = ['TrapezoidLoss', 'log_mix', 'SubsampledLoss', 'SubsampledGaussianLoss', 'LaplaceLoss',
            'DensityLoss']
 
-# %% ../nbs/00ab_densities.ipynb #01d75b62
+# %% ../nbs/00ab_densities.ipynb #f55aa779
 from functools import cached_property
 from math import inf, isfinite, pi, sqrt
 
@@ -19,7 +19,7 @@ from .losses import SPAN_BITS, NodeLoss, cuts_at_corner, legendre_panels, missin
 from .numerics import LEGENDRE16, TINY, ULP
 from .plrv import gaussian_log_delta
 
-# %% ../nbs/00ab_densities.ipynb #47f9b170
+# %% ../nbs/00ab_densities.ipynb #d4c3b3f2
 # Proved: change one and a theorem is broken.
 _STRIP = 88., 50.         # 2 pi c/h of the trapezoidal rule: on the real axis, on a shifted path
 _PHASE = 40.              # the real axis serves frequencies until e^{s Im y} = e^40 at its edge
@@ -34,7 +34,7 @@ _LAPLACE_HEIGHT = 1.4     # of the path for a Laplace: Re e^l > 0 below pi/2
 _LAPLACE_PHASE = 20.      # the real axis serves frequencies up to 20/height there
 _FELT = 90.               # a Laplace's density is left out where it is below e^-90 of an atom
 
-# %% ../nbs/00ab_densities.ipynb #e25649fc
+# %% ../nbs/00ab_densities.ipynb #9a52ee95
 # Rounding: may grow, never shrink.
 _ATOM_ULPS = 16           # a loss so many units below an atom counts as the atom in a cdf
 _HEIGHT_ULPS = 16         # Im L at the height may be so many units below 0
@@ -42,7 +42,7 @@ _TINIEST = 1e-320         # in place of 0 under a logarithm, where all doubles m
 _LARGE = 500.             # e^l alone matters in 1 - q + q e^l
 _HUGE = 700.              # the largest exponent
 
-# %% ../nbs/00ab_densities.ipynb #90234923
+# %% ../nbs/00ab_densities.ipynb #402b7a9f
 # Tuning: only time and width depend on it.
 _SHIFTS = 13              # shifts that `decay` tries: 1, 1/2, 1/4, ...
 _HALVINGS = 80            # of an interval, to find an outcome by its loss
@@ -61,7 +61,7 @@ class TrapezoidLoss(NodeLoss):
 
     def ends(self, t):
         "(low, high): outcomes beyond are below e^-50 of M at tilts from `t`/8 (or -1/2) to `t`."
-        raise missing(self, 'ends(t)')
+        raise missing(self, 'ends(t)', '00ab')
 
     def path(self, t, s, shift, precision=float):
         shifted = np.any(shift)
@@ -75,7 +75,7 @@ class TrapezoidLoss(NodeLoss):
 @patch
 def at(self:TrapezoidLoss, x, h):
     "(losses, log-weights) of outcomes `x`, any shape, real or complex, that are `h` > 0 apart."
-    raise missing(self, 'at(x, h)')
+    raise missing(self, 'at(x, h)', '00ab')
 
 @patch
 def nodes_at(self:TrapezoidLoss, t):
@@ -126,7 +126,7 @@ class SubsampledLoss(NodeLoss):
 
     def extent(self, t):
         "(low, high, width), shape (t, 1): base losses felt at tilts `t`, 1-d; length of a panel."
-        raise missing(self, 'extent(t)')
+        raise missing(self, 'extent(t)', '00ab')
 
 # %% ../nbs/00ab_densities.ipynb #1cb68fec
 @patch
@@ -155,22 +155,22 @@ def base_loss(self:SubsampledLoss, x):
 @patch
 def base_log_density(self:SubsampledLoss, l):
     "log of the density of the base loss under P0 at `l`, nats, any shape."
-    raise missing(self, 'base_log_density(l)')
+    raise missing(self, 'base_log_density(l)', '00ab')
 
 @patch
 def base_cdf(self:SubsampledLoss, l):
     "P0[base loss <= `l`], nats, any shape."
-    raise missing(self, 'base_cdf(l)')
+    raise missing(self, 'base_cdf(l)', '00ab')
 
 @patch
 def base_tail(self:SubsampledLoss, l):
     "P0[base loss >= `l`], nats, any shape."
-    raise missing(self, 'base_tail(l)')
+    raise missing(self, 'base_tail(l)', '00ab')
 
 @patch
 def base_log_delta(self:SubsampledLoss, l):
     "log of the base step's curve at `l`, nats, any shape."
-    raise missing(self, 'base_log_delta(l)')
+    raise missing(self, 'base_log_delta(l)', '00ab')
 
 # %% ../nbs/00ab_densities.ipynb #d3ac94af
 @patch
