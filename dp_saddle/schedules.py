@@ -18,10 +18,11 @@ import numpy as np
 
 from . import checks, mechanisms
 from .accounting import Run, epsilon, mechanism_of
-from .batch import LossFamily, upper_epsilon
+from .batch import LossFamily
 from .checks import Saved, patch
 from .contour import ContourAccountant
 from .mechanisms import Composition, Mechanism, PoissonSubsampled
+from .record_bounds import upper_epsilon
 
 # %% ../nbs/06c_schedules.ipynb #3d50fba7
 # Tuning: only time and memory depend on it.
