@@ -138,6 +138,7 @@ def decay(self:LossFamily, i, used):
     loss; 0 for those not in the mask `used`, shape (steps,)."""
     s = self.t[i]*_FREQUENCIES
     def one(j):
+        "Of loss j alone; kept."
         if (i, j) not in self._decay:
             self._decay[i, j] = np.logaddexp(*self.losses[j].decay(self.t[i], s))
         return self._decay[i, j],

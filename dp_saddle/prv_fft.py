@@ -224,9 +224,18 @@ class Band(NamedTuple):
     eps_error: float    # nats, > 0
     delta_error: float  # > 0
 
+# %% ../nbs/04_prv_fft.ipynb #c65b0fc6
+def _too_many(eps_error, need, window, root, max_points):
+    "What to say of a grid that does not fit, and what would."
+    room = max_points - 2*root - (_SPARE + 1)
+    fits = float(round_outwards(_ADVICE*window*root/room, ROUND_UP, _DIGITS)) if room > 0 else inf
+    return (f"eps_error must be at least {fits:.3g} to fit into max_points = {max_points}, "
+            f"got {eps_error!r}, which takes {ceil(need)} points")
+
 # %% ../nbs/04_prv_fft.ipynb #d509468c
 @np.errstate(all='ignore')
 def _band(plrv, eps_error, delta_error, max_points):
+    "The Band of one direction; ValueError if its grid has more than `max_points`."
     root = sqrt(sum(n for _, n in plrv.parts)/2*log(2*SHARES/delta_error))
     mesh, sides = eps_error/root, (plrv.reverse, plrv)
     left, right = (_reach(side, _MOST_TILT/eps_error, delta_error) for side in sides)
@@ -245,14 +254,6 @@ def _band(plrv, eps_error, delta_error, max_points):
     start = floor((-left.sum - eps_error - moved - shift)/mesh) - 1
     curve = GridCurve(np.roll(weights, -(start % points)), start*mesh + shift, mesh)
     return Band(curve, eps_error + moved, delta_error + rounding)
-
-# %% ../nbs/04_prv_fft.ipynb #c65b0fc6
-def _too_many(eps_error, need, window, root, max_points):
-    "What to say of a grid that does not fit, and what would."
-    room = max_points - 2*root - (_SPARE + 1)
-    fits = float(round_outwards(_ADVICE*window*root/room, ROUND_UP, _DIGITS)) if room > 0 else inf
-    return (f"eps_error must be at least {fits:.3g} to fit into max_points = {max_points}, "
-            f"got {eps_error!r}, which takes {ceil(need)} points")
 
 # %% ../nbs/04_prv_fft.ipynb #f43e01d6
 class PRVAccountant(Accountant):
@@ -355,6 +356,7 @@ def _fourier_curves(plrv, L, n):
     return L, points, (curve, finer)
 
 def _check_grid(L, n):
+    "ValueError for a window or a number of points that no grid has."
     if L is not None:
         checks.real(0, inf, L=L)
     if n is not None:

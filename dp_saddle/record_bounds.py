@@ -43,6 +43,7 @@ class _Search:
     def ask(self, rows, rounded):
         "One line for each of these records."
         def serve(some, batch):
+            "What a line says of its records."
             r = rows[some]
             high = np.maximum(self.high[r], self.bound[r])
             found = batch.epsilon(self.log_delta, high, self.side, self.floor[r])
@@ -123,6 +124,7 @@ def _delta_side(family, side, mixed, eps):
     live = np.flatnonzero(mixed.counts.any(1) & (chernoff > _LOG_VANISHING))
 
     def serve(some, batch):
+        "What a line says of its records; is its bound near its value?"
         rows, e = live[some], eps[live[some]]
         bound[rows] = np.minimum(batch.log_delta(e, side)[0], chernoff[rows])
         value, fall = batch.log_delta(e, 0)
