@@ -76,9 +76,9 @@ EXPECTED = dict.fromkeys(
 )
 # {how questions about an eps begin: the same}, for the inversions of whole methods.
 EXPECTED_EPS = {
-    'SaddlePointCLT': 'an end of a bracket of a few ulps, not a root that is moved outwards: tighter',
-    'GaussianLimit': 'the outward end of a bracket: what a root is off by no longer counts as nothing',
-    'EdgeworthAccountant': 'an end of a bracket where there was a root: an estimate',
+    'SaddlePointCLT': 'an end of a bracket of a few ulps, where a root was moved outwards',
+    'GaussianLimit': 'the outward end of a bracket, where there was a root',
+    'EdgeworthAccountant': 'an end of a bracket, where there was a root: an estimate',
     'TiltedFFT(3 Poisson(Gaussian(.8), .1))': 'by halves until neighbours: tighter by an ulp',
 }
 LOOSELY = 1e-6
