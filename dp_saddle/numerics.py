@@ -121,10 +121,11 @@ def bisect(
     true_at,  # function of arrays of the shape of low: truth values, each for its own element
     low,      # where it is false, a number or an array
     high,     # where it is true, the shape of low; below it or above
+    *, halvings=_HALVINGS,  # at most so many, an integer
 ):            # (low, high), of that shape: nearer, and still so
     "Where yes-or-no questions change their answer: by halves, elementwise, until neighbours."
     low, high = np.broadcast_arrays(low, high)
-    for _ in range(_HALVINGS):
+    for _ in range(halvings):
         middle = (low + high)/2
         if not ((middle != low) & (middle != high)).any():
             break

@@ -156,6 +156,7 @@ def test_halves_stop_when_all_are_done():
         return x >= np.array([.7, 1e-3])
     bisect(true_at, np.zeros(2), np.ones(2))
     assert 53 <= len(calls) <= 64
+    assert bisect(lambda x: x >= .3, 0., 1., halvings=2) == (.25, .5)       # or earlier
 
 # Inversion
 
