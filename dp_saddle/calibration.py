@@ -12,13 +12,12 @@ from bisect import bisect_left
 from math import copysign, exp, inf, log
 from typing import NamedTuple
 
-from scipy.optimize import brentq
-
 from . import checks
 from .accounting import best_accountant, epsilon, mechanism_of
 from .attacks import gdp
 from .checks import patch
 from .mechanisms import Gaussian, Mechanism
+from .numerics import Crossing, invert
 from .plrv import gaussian_log_delta
 from .saddlepoint import SaddlePointMSD
 
@@ -47,23 +46,20 @@ _SMALLEST_DELTA, _SMALLEST_MU = 5e-324, 1e-26  # whose logarithms are taken
 
 # %% ../nbs/06a_calibration.ipynb #9308c4df
 def _log_mu(eps, log_delta):
-    "log of the mu whose Gaussian mechanism has this delta at this eps."
-    def miss(m): return float(gaussian_log_delta(eps, exp(m))) - log_delta
-    if miss(_LOWEST) >= 0:
-        return _LOWEST
-    if miss(_HIGHEST) <= 0:
-        return _HIGHEST
-    return brentq(miss, _LOWEST, _HIGHEST, xtol=_LOG_MU_ERROR)
+    "log of the mu whose Gaussian mechanism has this delta at this eps: a Crossing."
+    def below(m): return log_delta - gaussian_log_delta(eps, exp(m))
+    low, high = invert(below, _LOWEST, _HIGHEST, rtol=0., atol=_LOG_MU_ERROR)
+    return Crossing(low, min(high, _HIGHEST))
 
 class _Target(NamedTuple):
-    "What is to be met: delta(eps) <= delta; log_mu, that of the Gaussian mechanism that just does."
+    "What is to be met: delta(eps) <= delta; log_mu, of the Gaussian mechanism that just does."
     eps: float
     delta: float
     log_mu: float
 
     def cost(self, delta):
         "log mu of a run with this delta at the target's eps, over the target's."
-        return _log_mu(self.eps, log(max(delta, _SMALLEST_DELTA))) - self.log_mu
+        return _log_mu(self.eps, log(max(delta, _SMALLEST_DELTA))).high - self.log_mu
 
 # %% ../nbs/06a_calibration.ipynb #a942de78
 def _target(eps, mu, advantage, delta):
@@ -74,13 +70,13 @@ def _target(eps, mu, advantage, delta):
     if eps is not None:
         checks.real(0, inf, eps=eps)
         checks.real(0, 1, delta=delta)
-        return _Target(eps, delta, _log_mu(eps, log(delta)))
+        return _Target(eps, delta, _log_mu(eps, log(delta)).low)
     if mu is not None:
         checks.real(0, inf, mu=mu)
         delta = _MU_DELTA if delta is None else delta
         return _Target(epsilon(Gaussian(sigma=1/mu), delta=delta), delta, log(mu))
     checks.real(0, 1, advantage=advantage)
-    return _Target(0., advantage, _log_mu(0., log(advantage)))
+    return _Target(0., advantage, _log_mu(0., log(advantage)).low)
 
 # %% ../nbs/06a_calibration.ipynb #4c8d88e4
 def _removing(run):
@@ -206,9 +202,11 @@ def root(self:_Search):
         return self.value(good)
     if self.whole and self.near:
         return self.last_whole(good, bad)
-    brentq(self.miss, good, bad, xtol=self.near/2 or _ROUGHLY)
-    met = [x for x, cost in self.known.items() if cost <= 0]
-    return max(met) if self.slope > 0 else min(met)
+    turn = -copysign(1., self.slope)                   # along turn*u the cost falls
+    def miss(v): return self.miss(turn*v)
+    width = self.near/2 or _ROUGHLY
+    found = invert(miss, turn*bad, turn*good, rtol=0., atol=width, enough=0.)
+    return self.value(turn*found.high)
 
 @patch
 def last_whole(self:_Search, good, bad):

@@ -19,7 +19,7 @@ from . import checks
 from .checks import patch
 from .losses import FiniteLoss, log_delta_of_atoms
 from .mechanisms import Accountant
-from .numerics import SMALLEST, TINY, ULP, log_chernoff_factor, log_expm1
+from .numerics import SMALLEST, TINY, ULP, invert, log_chernoff_factor, log_expm1
 from .plrv import MASS_ERROR
 
 # %% ../nbs/01_contour.ipynb #344f81a1
@@ -72,7 +72,7 @@ _SHARE = 8                   # what a plan may lose: this part of rtol
 _MAX_PLANS = 4               # of one line
 _BELOW_CHERNOFF = 3          # nats: the first guess of log delta
 _CLUSTER = 4.5               # nats of cancellation that eps on one line may have
-_MAX_STEPS = 200             # of Newton's method, or of a bisection
+_MAX_STEPS = 200             # of Newton's method
 _NEWTON_STEP = 1e-6          # of the difference quotient, in units of the curve's own scale
 _WELL_KNOWN = .4             # nats between bounds, for the slope of the estimate to be used
 _SETTLED = 1/4, .1           # of the bounds' distance, which is at most .1 nats: near enough
@@ -82,7 +82,7 @@ _LONGEST = 10                # nats that such a step makes up for at most
 _LENGTHEN = .01              # by which it is too long, doubled each time
 _NUDGE = 4                   # ulps by which it is too long
 _WIDE = .1                   # relative width of eps at which single steps are asked
-_CROSSED = 1e-13             # relative width at which a bisection ends
+_CROSSED = 1e-13             # relative width of a bracket for them: they are not known better
 _TOO_WIDE = 1e-6             # relative width of delta that is worth a warning
 
 # %% ../nbs/01_contour.ipynb #419d7688
@@ -627,16 +627,11 @@ def _log_curve(p, eps):
 def basic_crossing(self:SaddleTable,
     side,  # 0: of the lower bound, 1: of the upper
     goal,  # log of the delta that is wanted
-    high,  # an eps at which it is known to be below, nats, > 0
-):         # (below, above), nats
+    high,  # where the search ends, nats, > 0
+):         # a Crossing: above and below the goal, nats
     "Where one of the basic bounds falls through the goal, between 0 and `high`."
-    low = 0.
-    for _ in range(_MAX_STEPS):
-        middle = (low + high)/2
-        if self.basic_bounds(np.array([middle]))[side][0] > goal: low = middle
-        else: high = middle
-        if high - low <= _CROSSED*high: break
-    return low, high
+    def above(eps): return self.basic_bounds(np.array([eps]))[side][0] - goal
+    return invert(above, 0., high, rtol=_CROSSED)
 
 # %% ../nbs/01_contour.ipynb #1b44e6ed
 @patch

@@ -14,7 +14,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.polynomial.hermite_e import hermeval
 from numpy.polynomial.polynomial import polyval
-from scipy.optimize import brentq
 from scipy.special import gamma, log_ndtr, ndtr
 
 from . import checks
@@ -29,7 +28,7 @@ from dp_saddle.berry_esseen import (
 )
 from .checks import patch
 from .mechanisms import Accountant
-from .numerics import LEGENDRE50, SMALLEST, TINY, ULP, bisect
+from .numerics import LEGENDRE50, SMALLEST, TINY, ULP, bisect, invert
 from .plrv import MASS_ERROR, Bounds, as_composition
 from dp_saddle.saddlepoint import (
     FACTORIAL,
@@ -38,7 +37,7 @@ from dp_saddle.saddlepoint import (
     check_series_order,
     cumulant_powers,
 )
-from .tilting import FAR_STDS, MomentsAccountant, clt_log_delta
+from .tilting import MomentsAccountant, clt_log_delta
 
 # %% ../nbs/03_edgeworth.ipynb #06b43f9a
 # Proved: change one and a theorem is broken.
@@ -62,6 +61,7 @@ TINY_VARIANCE = 1e-190      # below, its powers are beyond doubles
 # %% ../nbs/03_edgeworth.ipynb #85990ee2
 # Tuning: only time and width depend on it.
 FAR_OUT, FAR_HERMITE = 1e100, 1e3       # beyond, the exponential beside a series is 0
+FAR_STDS = 40               # eps at which a normal delta is below all doubles
 ROOT_POINTS, ROOT_TOLERANCE = 2000, 1e-14   # the grid, and the root, of an estimated eps
 LOWEST_ALPHA = -6           # below, delta is 1 to many digits
 GAUSSIAN_FALL = 90          # e^{-xv - v^2/2} < e^-45 beyond sqrt(x^2 + 90) - x
@@ -192,10 +192,10 @@ def _root(self:EdgeworthAccountant, plrv, delta):
     below = np.flatnonzero(self._value(plrv, grid) <= delta)
     if not below.size:
         return plrv.ess_sup
-    i = below[0]
     def miss(eps):
-        return float(self._value(plrv, np.array([eps]))[0]) - delta
-    return brentq(miss, grid[i-1], grid[i], xtol=ROOT_TOLERANCE*grid[-1]) if i else 0.
+        return self._value(plrv, np.array([eps]))[0] - delta
+    left, right = grid[max(below[0] - 1, 0)], grid[below[0]]
+    return min(invert(miss, left, right, atol=ROOT_TOLERANCE*grid[-1]).high, right)
 
 # %% ../nbs/03_edgeworth.ipynb #5e08ac23
 class TiltedEdgeworth(TiltedAccountant):
@@ -400,17 +400,15 @@ def _null_tail(self:EdgeworthInterval, plrv, eps):
 def delta_of(self:EdgeworthInterval, plrv, eps, floor):
     "(lower, estimate, upper) of delta in one direction, at a 1-d array eps."
     p = plrv.p_inf
-    p_low, p_up = p*(1 - MASS_ERROR), p*(1 + MASS_ERROR)
     if plrv not in self.sequences:
-        return 0*eps + p_low, 0*eps + p, 0*eps + p_up
+        return Bounds(0*eps, 0*eps, 0*eps).with_mass(p)
     y_low, y, y_up = self._loss_tail(plrv, eps)
     x_low, x, x_up = self._null_tail(plrv, eps)
     grow = np.exp(np.minimum(eps, LARGEST_EPS))
     low = np.maximum(y_low - np.minimum(grow*x_up, y_up), 0)
     up = np.maximum(y_up - grow*x_low, SMALLEST)
-    low = low*(1 - DELTA_ROUNDING) + p_low
-    up = np.minimum(up*(1 + DELTA_ROUNDING) + p_up, 1)
-    return low, np.clip(y - grow*x + p, low, up), up
+    sure = Bounds(low*(1 - DELTA_ROUNDING), y - grow*x, up*(1 + DELTA_ROUNDING))
+    return sure.with_mass(p)
 
 # %% ../nbs/03_edgeworth.ipynb #1d5be8e6
 @patch
@@ -430,27 +428,24 @@ def _ends(self:EdgeworthInterval, plrv, delta):
     if not 0 < reach < inf:
         return 0., 0., reach
     grid = np.linspace(0, reach, CROSSING_POINTS)
-    curves = Bounds(*self.delta_of(plrv, grid, None))
-    top = self._first_below(plrv, delta, grid, curves, 'upper', reach)
-    middle = self._first_below(plrv, delta, grid, curves, 'estimate', top)
-    bottom = self._last_above(plrv, delta, grid, curves.lower)
+    left, right = _cells_of_grid(_fallen(self.delta_of(plrv, grid, None), delta))
+    def has_fallen(eps):
+        "Each of the three at an eps of its own."
+        return _fallen(np.diagonal(self.delta_of(plrv, eps, None)), delta)
+    (bottom, _, _), (_, middle, top) = bisect(has_fallen, grid[left], grid[right])
     return bottom, min(max(middle, bottom), top), top
 
 # %% ../nbs/03_edgeworth.ipynb #ab555420
-@patch
-def _first_below(self:EdgeworthInterval, plrv, delta, grid, curves, name, otherwise):
-    "The first eps where this curve has fallen to delta."
-    below = np.flatnonzero(getattr(curves, name) <= delta)
-    def has_fallen(eps):
-        return getattr(Bounds(*self.delta_of(plrv, eps, None)), name) <= delta
-    return bisect(has_fallen, grid, below[0])[1] if below.size else otherwise
+def _fallen(curves, delta):
+    "Have (lower, estimate, upper) fallen to delta, the first below it? Shape (3, ...)."
+    low, mid, up = curves
+    return np.array([low < delta, mid <= delta, up <= delta])
 
-@patch
-def _last_above(self:EdgeworthInterval, plrv, delta, grid, low):
-    "The last eps where delta is proved to be as large, or 0."
-    above = np.flatnonzero(low >= delta)
-    def has_fallen(eps):
-        return self.delta_of(plrv, eps, None)[0] < delta
-    if not above.size or above[-1] + 1 == len(grid):
-        return 0.
-    return bisect(has_fallen, grid, above[-1] + 1)[0]
+def _cells_of_grid(fallen):
+    "Ends, as places on the grid, of the cells in which each of the three falls, shape (2, 3)."
+    low, *others = fallen
+    last = low.shape[0] - 1
+    after = np.flatnonzero(np.r_[True, ~low])[-1]       # behind the last place where it has not
+    first = [np.argmax(np.r_[row, True]) for row in others]
+    right = np.array([after if after <= last else 0, *first])
+    return np.maximum(right - 1, 0), np.minimum(right, last)

@@ -113,26 +113,25 @@ def round_outwards(
 
 # %% ../nbs/90_numerics.ipynb #bada80f3
 # Tuning: only time and width depend on it.
-_HALVINGS = 50         # of a cell: a double has 53 bits
+_HALVINGS = 80         # a double has 53 bits; the rest is for roots near 0
 RTOL = float(4*ULP)    # relative width of a bracket: about as narrow as doubles allow
 _PATIENCE = 3          # calls that need not halve it
 
 def bisect(
-    true_at,  # function of an array of shape (1,): an array of truth values
-    grid,     # increasing, 1-d
-    i,        # an integer: grid[i] is the first where it is true
-):            # (a, b)
-    "Neighbours a < b in [grid[i-1], grid[i]], true_at(b) and not true_at(a); both 0 where i = 0."
-    if i == 0:
-        return 0., 0.
-    a, b = grid[i-1], grid[i]
-    for _ in range(_HALVINGS):
-        middle = (a + b)/2
-        if true_at(np.array([middle]))[0]:
-            b = middle
-        else:
-            a = middle
-    return a, b
+    true_at,  # function of arrays of the shape of low: truth values, each for its own element
+    low,      # where it is false, a number or an array
+    high,     # where it is true, the shape of low; below it or above
+    *, halvings=_HALVINGS,  # at most so many, an integer
+):            # (low, high), of that shape: nearer, and still so
+    "Where yes-or-no questions change their answer: by halves, elementwise, until neighbours."
+    low, high = np.broadcast_arrays(low, high)
+    for _ in range(halvings):
+        middle = (low + high)/2
+        if not ((middle != low) & (middle != high)).any():
+            break
+        true = true_at(middle)
+        low, high = np.where(true, low, middle), np.where(true, middle, high)
+    return low[()], high[()]
 
 # %% ../nbs/90_numerics.ipynb #d2dff37a
 class Crossing(NamedTuple):
@@ -153,23 +152,29 @@ def _asked(miss, x):
 
 # %% ../nbs/90_numerics.ipynb #23e8d594
 def _share(new, other, old):
-    "How far the root is from new to other, on the inverse parabola; 1/2 if that cannot be trusted."
-    if old is None or old.miss == other.miss:
+    """How far the root is from new to other: on the first chord, then on the inverse parabola; 1/2
+    if that cannot be trusted."""
+    if old is None:
+        chord = new.miss/(new.miss - other.miss)
+        return chord if 0 < chord < 1 else .5
+    if old.miss == other.miss:
         return .5
     place = (new.x - other.x)/(old.x - other.x)
     height = (new.miss - other.miss)/(old.miss - other.miss)
-    if not (height**2 < place and (1 - height)**2 < 1 - place):
+    if not (height*height < place and (1 - height)*(1 - height) < 1 - place):
         return .5
     a, b, c = new.miss, other.miss, old.miss
     bent = (old.x - new.x)/(other.x - new.x)*a/(c - a)*b/(c - b)
     return a/(b - a)*c/(b - c) + bent
 
 # %% ../nbs/90_numerics.ipynb #9efec7ca
-def _narrowed(miss, left, right, rtol, atol):
+def _narrowed(miss, left, right, rtol, atol, enough):
     "The bracket, narrowed until it is as wide as allowed, or its ends are neighbours."
     new, other, old = left, right, None
     widths = [inf]*_PATIENCE                          # of the bracket, at the last calls
     while (width := right.x - left.x) > (wide := max(rtol*abs(right.x), atol)):
+        if right.miss >= enough:
+            break
         slow = width > widths[0]/2
         x = new.x + (.5 if slow else _share(new, other, old))*(other.x - new.x)
         x = min(max(x, left.x + wide/2), right.x - wide/2)
@@ -186,8 +191,8 @@ def _narrowed(miss, left, right, rtol, atol):
 
 # %% ../nbs/90_numerics.ipynb #057263d8
 def _outwards(miss, left):
-    "(left, right) around the root, by steps of 1, 2, 4, ...; right.x = inf if none is enough."
-    step = 1.
+    "(left, right) around the root, by steps that double; right.x = inf if none is enough."
+    step = max(1., RTOL*abs(left.x))
     while (x := left.x + step) < inf:
         new = _asked(miss, x)
         if new.miss <= 0:
@@ -203,6 +208,7 @@ def invert(
     *, guess=None, # a number: what is asked first; one outside (low, high) is not
     rtol=RTOL,     # relative width to stop at, >= 0
     atol=TINY,     # or this, > 0: the root may be 0
+    enough=inf,    # or where the miss at high is in [enough, 0]: inf, if the width alone counts
 ):                 # a Crossing
     "Where a falling function goes through 0: a proved bracket (Chandrupatla 1997)."
     left, right = _asked(miss, low), None
@@ -215,7 +221,9 @@ def invert(
         left, right = (left, _asked(miss, high)) if high < inf else _outwards(miss, left)
     if right.miss > 0:
         return Crossing(right.x, inf)
-    return _narrowed(miss, left, right, rtol, atol) if right.x < inf else Crossing(left.x, inf)
+    if right.x == inf:
+        return Crossing(left.x, inf)
+    return _narrowed(miss, left, right, rtol, atol, enough)
 
 # %% ../nbs/90_numerics.ipynb #2c3bff66
 # Rounding: may grow, never shrink.

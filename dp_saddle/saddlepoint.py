@@ -20,7 +20,7 @@ from . import checks
 from .checks import patch
 from .losses import FiniteLoss
 from .mechanisms import Accountant
-from .numerics import TINY, ULP
+from .numerics import TINY, ULP, safe_log
 from .plrv import MASS_ERROR, Bounds, as_composition
 
 # %% ../nbs/02_saddlepoint.ipynb #998d6f44
@@ -245,10 +245,7 @@ def delta_of(self:TiltedAccountant, plrv, eps, floor):
         log_value = self.log_value(t, eps[live], k, final=True)
         value[live] = np.exp(np.minimum(log_value, 0))
         low[live], up[live] = self.prove_delta(plrv, t, k, eps[live])
-    p = plrv.p_inf
-    low = low + p*(1 - MASS_ERROR)
-    up = np.minimum(up + p*(1 + MASS_ERROR), 1)
-    return low, np.clip(value + p, low, up), up
+    return Bounds(low, value, up).with_mass(plrv.p_inf)
 
 @patch
 def prove_delta(self:TiltedAccountant, plrv, t, k, eps):
@@ -344,8 +341,7 @@ def log_value(self:SaddlePointMSD, t, eps, k, final=False):
         self._check(terms, eps)
     total = 1 + terms[:self.order - 1].sum(0)
     exponent = k[0] - eps*t - np.log(t) - log1p(t)
-    with np.errstate(divide='ignore'):
-        return exponent - np.log(2*pi*F2)/2 + np.log(np.maximum(total, 0))
+    return exponent - np.log(2*pi*F2)/2 + safe_log(np.maximum(total, 0))
 
 # %% ../nbs/02_saddlepoint.ipynb #55f84694
 @patch

@@ -393,13 +393,13 @@ def delta_of(self:TiltedFFT, plrv, eps, floor):
 # %% ../nbs/04a_tilted_fft.ipynb #31c6ab49
 def _crossings(curve, grid, goals, ends):
     "Where in the grid each of the three is first at most its goal; `ends`: there, by bisection."
-    rows, found = curve.bounds(grid), list(ends)
-    first = [np.argmax(np.append(rows[side] <= goals[side], True)) for side in range(len(goals))]
-    for side, i in enumerate(first):
-        if 0 < i < len(grid) or i == grid[0] == 0:
-            def below(x, side=side): return curve.bounds(x)[side] <= goals[side]
-            found[side] = bisect(below, grid, i)[min(side, 1)]        # outwards
-    return first, found
+    rows = np.array(curve.bounds(grid)) <= goals[:, None]
+    first = np.array([np.argmax(np.append(row, True)) for row in rows])
+    def below(eps): return np.diagonal(curve.bounds(eps)) <= goals    # each at an eps of its own
+    cells = grid[np.maximum(first - 1, 0)], grid[np.minimum(first, len(grid) - 1)]
+    (low, _, _), (_, mid, up) = bisect(below, *cells)                 # outwards
+    seen = (0 < first) & (first < len(grid)) | (first == 0) & (grid[0] == 0)
+    return first, [new if s else end for new, s, end in zip((low, mid, up), seen, ends)]
 
 @patch
 def epsilon_of(self:TiltedFFT, plrv, delta, floor):

@@ -12,14 +12,22 @@ from math import inf, log, sqrt
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import log1p, ndtri
 
 from . import checks
 from .checks import patch
 from .mechanisms import Accountant
-from .numerics import SMALLEST, TINY, ULP, log_chernoff_factor
-from .plrv import MASS_ERROR, Bounds, GaussianLoss, as_composition, log_phi_gap
+from dp_saddle.numerics import (
+    RTOL,
+    SMALLEST,
+    TINY,
+    ULP,
+    Crossing,
+    invert,
+    log_chernoff_factor,
+    safe_log,
+)
+from .plrv import Bounds, GaussianLoss, as_composition, log_phi_gap
 from .saddlepoint import TiltedAccountant, cgf_and_cumulants, check_tilts
 
 # %% ../nbs/02a_tilting.ipynb #17eaaed5
@@ -38,19 +46,11 @@ END_ROUNDING = 1e-12        # relative, of the eps that moments prove to be enou
 
 # %% ../nbs/02a_tilting.ipynb #d4467dcd
 # Tuning: only time and width depend on it.
-FAR = 1e3                   # values of log delta are cut off here while its root is searched
-MOST_NUDGES = 60            # outwards from a root, the first by NUDGE, each twice the last
-NUDGE = 1e-14
-ROOT_TOLERANCE = 1e-13
 DELTA_WIDTHS = np.array([-1, -.7, -.45, -.2, 0, .3])
 EPSILON_WIDTHS = np.linspace(-1.5, 2.5, 17)
 TOO_CLOSE = .2              # tilts nearer than so many widths count as one
 LEAST_SHARE = 8             # no tilt below this part of the saddle-point
 SEARCH_POINTS = 65          # on which the lower bound's crossing is bracketed
-FAR_STDS = 40               # eps at which a normal delta is below all doubles
-FIRST_STEP = 1e-15          # further from there: relative to the mean, doubled each time
-MOST_DOUBLINGS = 50
-NORMAL_RTOL = 1e-14
 LARGEST_MU2 = 1e300
 
 # %% ../nbs/02a_tilting.ipynb #3da8d9ae
@@ -106,8 +106,8 @@ class TiltTable:
     ):
         self.t, self.k = t, cgf_and_cumulants(plrv, t, 2)
         self.K, K1, K2 = self.k
-        with np.errstate(divide='ignore'):     # 2: an interval has two ends
-            self.log_error = np.log(2*_berry_esseen(plrv, t, K2, constant)) + TABLE_ROUNDING
+        error = 2*_berry_esseen(plrv, t, K2, constant)      # 2: an interval has two ends
+        self.log_error = safe_log(error) + TABLE_ROUNDING
         self.mean, self.std = K1 - t*K2, np.sqrt(np.maximum(K2, TINY))
         size = np.abs(self.K) + t*np.abs(K1) + t*t*K2
         self.rounding = TABLE_ROUNDING + SUM_ULPS*ULP*size + t*plrv.rounding
@@ -165,39 +165,26 @@ def prove_epsilon(self:SaddlePointCLT, plrv, t, k, log_high, log_low):
     for i in range(t.size):
         tilts = np.minimum(_spread(t[i:i+1], k[2, i:i+1], EPSILON_WIDTHS), limit)
         table = TiltTable(plrv, tilts, self.constant)
-        bounds.append(_invert(table, log_high[i], log_low[i]))
+        bounds.append(_crossings(table, log_high[i], log_low[i]))
     return np.array(bounds).T
 
 # %% ../nbs/02a_tilting.ipynb #c1f51e55
-def _invert(table, log_high, log_low):
-    "The last eps where delta is proved to be above, and the first found where it is below."
-    def miss(eps, side, goal):
-        "How far a bound on log delta is above its goal."
-        return float(np.clip(table.log_bounds(np.array([eps]))[side][0] - goal, -FAR, FAR))
-    def low(eps):
-        return miss(eps, 0, log_high)
-    def up(eps):
-        return miss(eps, 1, log_low)
-    if up(0.) <= 0:
-        return 0., 0.
+def _crossings(table, log_high, log_low):
+    "The last eps seen where delta is proved to be above, and one where it is proved to be below."
+    def above(side, goal):
+        "How far a bound on log delta is above its goal, as a function of eps."
+        return lambda eps: table.log_bounds(np.array([eps]))[side][0] - goal
     moments = table.K + log_chernoff_factor(table.t) - log_low + 2*table.rounding
-    end = (moments/table.t).min()*(1 + END_ROUNDING)                 # enough by moments alone
-    top = _nudge(up, brentq(up, 0., end, xtol=ROOT_TOLERANCE*end), 1)
-    grid = np.linspace(0, top, SEARCH_POINTS)
-    above = np.flatnonzero(table.log_bounds(grid[:-1])[0] >= log_high)  # both end below
-    if not above.size:
+    enough = (moments/table.t).min()*(1 + END_ROUNDING)              # by moments alone
+    top = invert(above(1, log_low), 0., guess=enough).high
+    if not 0 < top < inf:
         return 0., top
-    last, after = grid[above[-1]:][:2]
-    return _nudge(low, brentq(low, last, after, xtol=ROOT_TOLERANCE*end), -1), top
-
-# %% ../nbs/02a_tilting.ipynb #7bd2481c
-def _nudge(f, eps, sign):
-    "From a root of f outwards to where sign f <= 0."
-    for k in range(MOST_NUDGES):
-        if sign*f(eps) <= 0:
-            return eps
-        eps = max(eps + sign*NUDGE*2**k*(1 + eps), 0.)
-    return inf if sign > 0 else 0.
+    grid = np.linspace(0, top, SEARCH_POINTS)
+    seen = np.flatnonzero(table.log_bounds(grid[:-1])[0] > log_high)  # both ends are below at top
+    if not seen.size:
+        return 0., top
+    last, after = grid[seen[-1]:][:2]
+    return invert(above(0, log_high), last, after).low, top
 
 # %% ../nbs/02a_tilting.ipynb #5f182b28
 def moments_pull(
@@ -290,8 +277,8 @@ def delta_of(self:GaussianLimit, plrv, eps, floor):
     def normal_delta(eps):
         return np.exp(clt_log_delta(eps, 0., 0., mean, var)) if mean > -inf else 0*eps
     low, value, up = normal_delta(eps + doubt), normal_delta(eps), normal_delta(eps - doubt)
-    bounds = np.array([low - error, value, up + error])*(1 - p) + p
-    return np.clip(bounds, [[p*(1 - MASS_ERROR)], [0], [0]], 1)
+    bounds = np.clip([low - error, value, up + error], 0, 1)
+    return Bounds(*bounds*(1 - p)).with_mass(p)
 
 # %% ../nbs/02a_tilting.ipynb #2c8d0750
 @patch
@@ -302,8 +289,9 @@ def epsilon_of(self:GaussianLimit, plrv, delta, floor):
     if p >= 1:
         return np.full((len(Bounds._fields), delta.size), inf)
     rest = (delta - p)/(1 - p)
-    low, value, up = [np.array([_normal_epsilon(d, mean, var) for d in rest + shift])
-                      for shift in (error, 0., -error)]
+    def crossings(shift):
+        return np.array([_normal_crossing(d, mean, var) for d in rest + shift]).T
+    (low, _), (_, value), (_, up) = (crossings(shift) for shift in (error, 0., -error))
     value = np.where(rest > 0, np.minimum(value, max(plrv.ess_sup, 0)), inf)
     low, up = np.maximum(low*(1 - ulps) - slack, 0), up*(1 + ulps) + slack
     return np.minimum(low, value), value, up
@@ -323,20 +311,16 @@ def _normal_of(plrv, kind):
     return NormalLoss(mean, var, MOMENTS_ROUNDING + error)
 
 # %% ../nbs/02a_tilting.ipynb #d3b65f3b
-def _normal_epsilon(delta, mean, var):
-    "eps >= 0 with this delta if the loss is N(mean, var)."
+def _normal_crossing(delta, mean, var):
+    "Where the curve of a loss N(mean, var) falls through delta, eps >= 0: a Crossing."
     if delta <= 0:
-        return inf
-    if delta >= 1:
-        return 0.
+        return Crossing(inf, inf)
+    if delta >= 1 or mean == -inf:
+        return Crossing(0., 0.)
     def miss(eps):
-        return float(np.clip(clt_log_delta(eps, 0., 0., mean, var) - log(delta), -FAR, FAR))
-    if mean == -inf or miss(0.) <= 0:
-        return 0.
-    farther = mean*FIRST_STEP*2.**np.arange(MOST_DOUBLINGS)
-    ends = mean + FAR_STDS*sqrt(max(var, TINY)) + farther
-    end = next(e for e in ends if miss(e) <= 0)
-    return brentq(miss, 0., end, xtol=TINY, rtol=NORMAL_RTOL)
+        return clt_log_delta(eps, 0., 0., mean, var) - log(delta)
+    std = sqrt(max(var, TINY))
+    return invert(miss, 0., guess=mean - ndtri(delta)*std, atol=RTOL*std)
 
 # %% ../nbs/02a_tilting.ipynb #9f03ecfe
 def asymptotic_epsilon(

@@ -72,8 +72,15 @@ EXPECTED = dict.fromkeys(
         'dp-saddle calibrate --rate .02 --steps 300 --eps 2 --delta 1e-5',
         'dp-saddle calibrate --sigma 1.1 --steps 300 --find rate --eps 2 --delta 1e-5',
     ],
-    'by a bracket and a root: a little nearer to the target, which both meet',
+    'by a bracket, whose end meets the target: as near to it as before, where both meet it',
 )
+# {how questions about an eps begin: the same}, for the inversions of whole methods.
+EXPECTED_EPS = {
+    'SaddlePointCLT': 'an end of a bracket of a few ulps, where a root was moved outwards',
+    'GaussianLimit': 'the outward end of a bracket, where there was a root',
+    'EdgeworthAccountant': 'an end of a bracket, where there was a root: an estimate',
+    'TiltedFFT(3 Poisson(Gaussian(.8), .1))': 'by halves until neighbours: tighter by an ulp',
+}
 LOOSELY = 1e-6
 
 QUESTIONS = {}  # {text: function without arguments}, in the order they are asked
@@ -1106,6 +1113,14 @@ for _section in (
     ask_mistakes,
 ):
     _section()
+
+EXPECTED['GaussianLimit(4 Discrete(partly infinite)).delta(0.84)'] = (
+    'the upper bound has what the mass at infinity may be off by, a relative 1e-12'
+)
+for _text in QUESTIONS:
+    for _beginning, _reason in EXPECTED_EPS.items():
+        if _text.startswith(_beginning) and '.epsilon(' in _text:
+            EXPECTED[_text] = _reason
 
 
 # ------------------------------------------------------------------------------- asking and keeping

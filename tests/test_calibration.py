@@ -56,6 +56,13 @@ def test_an_advantage_of_losses_without_a_density():
     assert delta(20*RandomizedResponse(eps=eps), eps=0.) <= .3
     assert delta(20*RandomizedResponse(eps=eps*(1 + 1e-6)), eps=0.) > .3
 
+@pytest.mark.parametrize('advantage', [1e-6, .01, .5, .9])
+def test_an_advantage_is_met(advantage):
+    "Proved of the run, though no certified eps has the last word."
+    def spent(scale): return delta(3*Laplace(scale=scale), eps=0.)
+    scale = calibrate(lambda b: 3*Laplace(scale=b), advantage=advantage, parameter='scale')
+    assert spent(scale) <= advantage < spent(scale*(1 - 1e-6))
+
 @pytest.mark.parametrize('eps', [.3, 2., 20.])
 def test_whole_numbers_exactly(eps):
     def build(steps): return steps*S(1., .01)

@@ -114,15 +114,49 @@ def test_rounding_outwards(x, digits):
     assert max(len(v.as_tuple().digits) for v in (down, up)) <= max(digits, 1)
     assert (up - down) <= abs(Decimal(x))*Decimal(10)**(1 - digits)*2
 
-@given(st.floats(.01, 9.99))
-def test_bisection_within_a_cell(root):
-    grid = np.arange(11.)
-    a, b = bisect(lambda x: x >= root, grid, int(np.ceil(root)))
-    assert a < root <= b or a <= root <= b
-    assert b - a <= max(2**-50, 4*ULP*root)
+# Halving
 
-def test_bisection_at_the_start():
-    assert bisect(lambda x: x < 0, np.arange(3.), 0) == (0, 0)
+@given(st.lists(st.floats(-9.99, 9.99), min_size=1, max_size=7))
+def test_halves_end_at_neighbours(roots):
+    "Each element is a search of its own; both ends have been asked, or were given."
+    roots = np.array(roots)
+    low, high = bisect(lambda x: x >= roots, np.full(roots.shape, -10.), np.full(roots.shape, 10.))
+    assert low.shape == roots.shape and (low < roots).all() and (roots <= high).all()
+    near_zero = high - low <= 20*2.**-80
+    assert (near_zero | (np.nextafter(low, inf) == high)).all()
+
+def test_halves_of_what_switches_often():
+    "Any function: false at one end, true at the other."
+    def true_at(x): return np.sin(1e3/x) > .5*np.cos(x)
+    x = np.linspace(.02, .04, 301)
+    start, end = x[~true_at(x)][:90], x[true_at(x)][:90]
+    low, high = bisect(true_at, start, end)
+    assert ((np.minimum(start, end) <= low) & (low <= np.maximum(start, end))).all()
+    assert not true_at(low).any() and true_at(high).all()
+    assert (np.nextafter(low, high) == high).all()
+
+def test_halves_of_a_number_and_of_nothing():
+    low, high = bisect(lambda x: x*x >= 2, 1., 2.)
+    assert isinstance(low, float) and low*low < 2 <= high*high and nextafter(low, inf) == high
+    assert bisect(lambda x: x >= .5, 0, 1) == (nextafter(.5, 0), .5)             # of integers
+    assert bisect(None, 3., 3.) == (3., 3.) and bisect(None, 1., nextafter(1., 2)) == (
+        1., nextafter(1., 2))                                                    # never asked
+    low, high = bisect(lambda x: x <= -.3, 0., -1.)                              # downwards
+    assert high <= -.3 < low and nextafter(low, -1) == high
+
+def test_halves_of_long_doubles():
+    root = np.longdouble(1)/3
+    low, high = bisect(lambda x: x >= root, np.zeros(2, np.longdouble), np.ones(2, np.longdouble))
+    assert low.dtype == np.longdouble and (low < root).all() and (high == root).all()
+
+def test_halves_stop_when_all_are_done():
+    calls = []
+    def true_at(x):
+        calls.append(x)
+        return x >= np.array([.7, 1e-3])
+    bisect(true_at, np.zeros(2), np.ones(2))
+    assert 53 <= len(calls) <= 64
+    assert bisect(lambda x: x >= .3, 0., 1., halvings=2) == (.25, .5)       # or earlier
 
 # Inversion
 
@@ -193,6 +227,35 @@ def test_widths_that_are_asked_for():
     assert 0 < high - low <= 1e-4
     low, high = invert(f, 0., rtol=0.)
     assert nextafter(low, inf) == high                                  # neighbours
+
+def test_near_enough_at_one_end():
+    f = lambda x: 2 - x*x
+    low, high = invert(f, 0., 9., enough=-.1)
+    assert f(low) > 0 >= f(high) >= -.1
+    assert count_calls(f, 0., 9., enough=-.1)[1] < count_calls(f, 0., 9.)[1]
+    def flat(x): return max(1 - x, 0.)
+    assert invert(flat, 0., 2., enough=0.) == Crossing(0., 2.)          # 0 at the end
+    low, high = invert(flat, 0., 2.)
+    assert low < 1 <= high and high - low <= RTOL*high                  # 0 alone is not enough
+    low, high = invert(f, 0., 9., enough=-1e-300)                       # the width ends it too
+    assert nextafter(low, inf) == high or high - low <= RTOL*high
+
+@pytest.mark.parametrize('f', [lambda x: 1e-200 if x < .1 else (1e200 if x < .4 else -1e-200),
+                               lambda x: 1e308 if x < .3 else -1e308,
+                               lambda x: inf if x < .3 else -1., lambda x: 1. if x < .3 else -inf,
+                               lambda x: 5e-324 if x < .3 else 0.])
+def test_values_beyond_all_proportion(f):
+    "Squares and differences of the values may be beyond doubles."
+    low, high = invert(f, 0., 1.)
+    assert f(low) > 0 >= f(high) and high - low <= RTOL*high
+
+@pytest.mark.parametrize('start', [1e17, 1e150, -1e150, 1e300])
+def test_steps_outwards_reach_the_next_double(start):
+    "Where the next double is farther away than 1."
+    goal = nextafter(start, inf) if start > 0 else 7.
+    (low, high), calls = count_calls(lambda x: 1. if x < goal else -1., start)
+    assert low < goal <= high and nextafter(low, inf) == high or high - low <= RTOL*abs(high)
+    assert calls <= 600
 
 @pytest.mark.parametrize('where', [0., 1., .5])
 def test_nan_is_on_no_side(where):
