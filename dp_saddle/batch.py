@@ -17,7 +17,7 @@ import numpy as np
 
 from .checks import patch
 from .contour import Smoothing
-from .numerics import ULP, log_chernoff_factor, log_expm1
+from .numerics import ULP, log_chernoff_factor, log_expm1, safe_log
 from .plrv import ComposedLoss, LineValues
 
 # %% ../nbs/05a_batch.ipynb #8450b05a
@@ -363,8 +363,7 @@ def log_delta(self:LineBatch, eps, side):
     if side < 0:
         total -= np.exp(np.minimum(self._alias(eps - self.reach) - scale, _LOG_HUGE))
     rounding = side*_SCALE_ROUNDING*(1 + np.abs(self.base) + self.t*eps)
-    with np.errstate(divide='ignore'):
-        return scale + np.log(np.maximum(total, 0)) + rounding, fall
+    return scale + safe_log(np.maximum(total, 0)) + rounding, fall
 
 @patch
 def smoothing_cost(self:LineBatch, fall):

@@ -19,7 +19,15 @@ from . import checks
 from .checks import patch
 from .losses import FiniteLoss, log_delta_of_atoms
 from .mechanisms import Accountant
-from .numerics import SMALLEST, TINY, ULP, invert, log_chernoff_factor, log_expm1
+from dp_saddle.numerics import (
+    SMALLEST,
+    TINY,
+    ULP,
+    invert,
+    log_chernoff_factor,
+    log_expm1,
+    safe_log,
+)
 from .plrv import MASS_ERROR
 
 # %% ../nbs/01_contour.ipynb #344f81a1
@@ -471,8 +479,7 @@ def log_bounds(self:Line,
     "log of (lower, estimate, upper) of delta, the mass at infinity included."
     low, mid, up = self.bracket(eps)
     exponent = self.base - self.plan.t*eps
-    with np.errstate(divide='ignore'):
-        bounds = [exponent + np.log(np.maximum(x, 0)) for x in (low, np.clip(mid, low, up), up)]
+    bounds = [exponent + safe_log(np.maximum(x, 0)) for x in (low, np.clip(mid, low, up), up)]
     size = 1 + abs(self.base) + self.plan.t*np.abs(eps)
     bounds += np.array([[-1], [0], [1]])*(self.common + _LOG_ULPS*ULP*size)
     if self.table.atoms is not None:
@@ -620,7 +627,7 @@ def basic_bounds(self:SaddleTable,
 
 def _log_curve(p, eps):
     "log delta of one step, its mass at infinity included."
-    with np.errstate(divide='ignore'): return np.logaddexp(p.log_delta(eps), np.log(p.p_inf))
+    return np.logaddexp(p.log_delta(eps), safe_log(p.p_inf))
 
 # %% ../nbs/01_contour.ipynb #fee1a51f
 @patch
@@ -776,7 +783,7 @@ def delta_of(self:ContourAccountant,
 ):          # (lower, estimate, upper), each of shape of eps
     "delta of one direction; where it is proved to be below `floor`, only the upper bound is good."
     table = self._tables[plrv]
-    with np.errstate(divide='ignore'): logs = table.log_delta(eps, np.log(floor))
+    logs = table.log_delta(eps, safe_log(floor))
     allowance = _LOG_ULPS*ULP*np.array([[-1], [0], [1]])
     low, mid, up = np.exp(np.minimum(logs + allowance, 0))
     up = np.where(logs[2] == -inf, 0, np.maximum(up, SMALLEST))

@@ -16,7 +16,7 @@ from scipy.special import expm1, log1p, ndtr
 
 from .checks import patch
 from .losses import SPAN_BITS, NodeLoss, cuts_at_corner, legendre_panels, missing
-from .numerics import LEGENDRE16, TINY, ULP
+from .numerics import LEGENDRE16, TINY, ULP, bisect, safe_log
 from .plrv import gaussian_log_delta
 
 # %% ../nbs/00ab_densities.ipynb #d4c3b3f2
@@ -45,7 +45,6 @@ _HUGE = 700.              # the largest exponent
 # %% ../nbs/00ab_densities.ipynb #402b7a9f
 # Tuning: only time and width depend on it.
 _SHIFTS = 13              # shifts that `decay` tries: 1, 1/2, 1/4, ...
-_HALVINGS = 80            # of an interval, to find an outcome by its loss
 _LEG_NODES = 500          # about how many nodes the legs of a bent path and the atoms take
 
 # %% ../nbs/00ab_densities.ipynb #57434869
@@ -272,7 +271,7 @@ class _LaplaceStep(SubsampledLoss):
 
     def base_log_delta(self, l):
         exponent = np.where(l < -self.mu, l, np.minimum((l - self.mu)/2, 0))
-        with np.errstate(divide='ignore'): return np.log(-expm1(exponent))
+        return safe_log(-expm1(exponent))
 
 # %% ../nbs/00ab_densities.ipynb #6519eec0
 @patch
@@ -361,11 +360,8 @@ class DensityLoss(TrapezoidLoss):
 def _outcome(self:DensityLoss, x, low, high):
     "The outcomes between low and high at which the loss is x; all of shape (t, 1)."
     rising = self.loss(high) > self.loss(low)
-    for _ in range(_HALVINGS):
-        middle = (low + high)/2
-        beyond = (self.loss(middle) > x) == rising
-        low, high = np.where(beyond, low, middle), np.where(beyond, middle, high)
-    return high
+    def beyond(outcome): return (self.loss(outcome) > x) == rising
+    return bisect(beyond, low, high)[1]
 
 @patch
 def split(self:DensityLoss, t, x):

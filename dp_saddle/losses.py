@@ -15,7 +15,7 @@ from scipy.special import expm1, log1p
 
 from . import checks
 from .checks import patch
-from .numerics import LEGENDRE16, TINY, ULP, expm1mx, weighted_expm1mx
+from .numerics import LEGENDRE16, TINY, ULP, expm1mx, safe_log, weighted_expm1mx
 from .plrv import PLRV, Decay, LineValues
 
 # %% ../nbs/00a_losses.ipynb #a640bfa0
@@ -381,8 +381,7 @@ def log_delta_of_atoms(
 ):           # shape of eps
     "log of sum_j p_j (1 - e^{eps-l_j})_+ [SP 11]."
     gap = np.minimum(np.asarray(eps, float)[..., None] - losses, 0)
-    with np.errstate(divide='ignore'):
-        return np.logaddexp.reduce(logp + np.log(-expm1(gap)), axis=-1)
+    return np.logaddexp.reduce(logp + safe_log(-expm1(gap)), axis=-1)
 
 def _merged_atoms(losses, logp):
     "The different losses, increasing, and the log of each one's probability."

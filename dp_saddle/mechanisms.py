@@ -20,6 +20,7 @@ from . import checks
 from .checks import patch
 from .densities import LaplaceLoss, SubsampledGaussianLoss, log_mix
 from .losses import FiniteLoss, missing
+from .numerics import safe_log
 from .plrv import PLRV, Bounds, ComposedLoss, GaussianLoss
 
 # %% ../nbs/00b_mechanisms.ipynb #6eb37b35
@@ -260,7 +261,7 @@ class ApproxDP(FiniteMechanism):
     def pair(self):
         "Its `FinitePair`: betrayed, truth, lie, betrayed on the other side."
         pure = RandomizedResponse(eps=self.eps).pair().logp + np.log1p(-self.delta)
-        p = np.r_[np.log(self.delta) if self.delta else -inf, pure, -inf]
+        p = np.r_[safe_log(self.delta), pure, -inf]
         return FinitePair(p, p[::-1], np.array([inf, self.eps, -self.eps, -inf]), 0.)
 
 # %% ../nbs/00b_mechanisms.ipynb #ac90af6c

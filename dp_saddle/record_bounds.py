@@ -20,7 +20,7 @@ from dp_saddle.batch import (
     tilted_sum,
 )
 from .contour import ContourAccountant
-from .numerics import log_chernoff_factor
+from .numerics import bisect, log_chernoff_factor
 from .plrv import gaussian_log_delta
 
 # %% ../nbs/05aa_record_bounds.ipynb #972cf78a
@@ -192,11 +192,9 @@ def dominating_mu(
     curve,  # delta there, decreasing, shape (cells + 1, records)
 ):          # mu, shape (records,)
     "The smallest mu whose curve is above the convex (in e^eps) curve through the points [GDP 5.1]."
-    low = np.zeros(at.shape[1])
+    def above(mu): return gaussian_above(at, curve, np.maximum(mu, _LEAST_MU)).all(0)
     start = np.minimum(curve[0], _CERTAIN)
-    high = np.sqrt(2*at[-1]) + 2*np.sqrt(2*np.log(2/(1 - start))) + 2
-    for _ in range(_HALVINGS):
-        middle = (low + high)/2
-        above = gaussian_above(at, curve, np.maximum(middle, _LEAST_MU)).all(0)
-        low, high = np.where(above, low, middle), np.where(above, middle, high)
+    most = np.sqrt(2*at[-1]) + 2*np.sqrt(2*np.log(2/(1 - start))) + 2
+    high = bisect(above, np.zeros(most.shape), most, halvings=_HALVINGS)[1]
+    high = np.maximum(high, _LEAST_MU)            # what was asked
     return np.where((at[-1] > 0) | (curve[0] > _NEGLIGIBLE), high, 0.)
