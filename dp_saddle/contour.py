@@ -42,7 +42,7 @@ _ATOM_ULPS = 8               # of the logs of factorials and of the atoms' proba
 _TERM_ULPS = 16              # of the terms of a line, and of the atoms' part in them
 _BASE_ULPS = 4               # of the exponent in the atoms' part
 _LOG_ULPS = 8                # of a logarithm that is shifted by K(t) - t eps, and of the last exp
-_CHERNOFF_ROUNDING = 1e-9    # of a Chernoff bound's exponent, relative
+_MOMENT_ULPS = 8             # of K, u eps and the factor in a Chernoff bound's exponent
 TABLE_ROUNDING = 1e-6        # of the bound on the aliases, relative
 _CHORD_ROUNDING = 1e-6       # of the standard deviation of a smoothing, relative
 _LOWER_ROUNDING = 1e-11      # of the log of the lower bound from single steps, relative
@@ -80,6 +80,7 @@ _SHARE = 8                   # what a plan may lose: this part of rtol
 _MAX_PLANS = 4               # of one line
 _BELOW_CHERNOFF = 3          # nats: the first guess of log delta
 _CLUSTER = 4.5               # nats of cancellation that eps on one line may have
+_NEARLY = 1                  # nats from a Chernoff bound in which it may be better than a line
 _MAX_STEPS = 200             # of Newton's method
 _NEWTON_STEP = 1e-6          # of the difference quotient, in units of the curve's own scale
 _WELL_KNOWN = .4             # nats between bounds, for the slope of the estimate to be used
@@ -112,6 +113,7 @@ class SaddleTable:
         self.limit = plrv.largest_tilt                              # of what the table holds
         self.atoms = composed_atoms(plrv)
         self.rough = all(p.atoms[0].size for p, _ in plrv.parts)     # |M| need not decay
+        self.above = {}                                             # K, rounded up, where asked
         self._first_tilts(_FIRST_TILT)
 
 # %% ../nbs/01_contour.ipynb #76eff0d3
@@ -199,6 +201,25 @@ def log_chernoff(self:SaddleTable,
 ):      # shape of G
     "log of the Chernoff bound on delta with each tilt [GDP Lemma C.4]."
     return G + np.log(self.u) + np.log1p(self.u) + log_chernoff_factor(self.u)
+
+@patch
+def log_moment(self:SaddleTable,
+    eps,  # nats, 1-d
+    G,    # what `exponents` gave there
+):        # shape of eps
+    "log of the best Chernoff bound on the curve without the mass at infinity, proved."
+    best = self.log_chernoff(G).argmin(1)
+    u, K = self.u[best], np.array([self._K_above(u) for u in self.u[best]])
+    factor = log_chernoff_factor(u)
+    return K - u*eps + factor + _MOMENT_ULPS*ULP*(np.abs(K) + u*np.abs(eps) + np.abs(factor))
+
+@patch
+def _K_above(self:SaddleTable, u):
+    "K(u) with the error that the loss says it has, kept."
+    if u not in self.above:
+        K, error, *_ = self.plrv.line(u, np.zeros(2))
+        self.above[u] = K + error
+    return self.above[u]
 
 @patch
 def log_alias(self:SaddleTable,
@@ -588,12 +609,13 @@ def _by_lines(self:SaddleTable, eps, floor):
     "log of the bounds at increasing eps, cluster by cluster."
     G = self.exponents(eps)
     chernoff = self.log_chernoff(G).min(1)
-    most = np.logaddexp(chernoff + _CHERNOFF_ROUNDING*np.abs(chernoff), self.log_p_inf[2])
-    out = np.vstack([np.repeat(self.log_p_inf[:2], len(eps), 1), most])
-    left = np.flatnonzero((chernoff > LOG_SMALLEST) & (most > floor))
+    out = np.repeat(self.log_p_inf, len(eps), 1)
+    by_line = (chernoff > LOG_SMALLEST) & (np.logaddexp(chernoff, out[2]) > floor)
+    left, rest = np.flatnonzero(by_line), np.flatnonzero(~by_line)
+    out[2, rest] = np.logaddexp(self.log_moment(eps[rest], G[rest]), out[2, rest])
     while left.size:
         cluster, left = np.split(left, [_cluster_size(G[left])])
-        out[:, cluster] = self._by_one_line(eps[cluster], chernoff[cluster], most[cluster])
+        out[:, cluster] = self._by_one_line(eps[cluster], G[cluster])
     return out
 
 # %% ../nbs/01_contour.ipynb #b793ce07
@@ -603,9 +625,12 @@ def _cluster_size(G):
     return max(1, int(np.searchsorted(loss, _CLUSTER)))
 
 @patch
-def _by_one_line(self:SaddleTable, eps, chernoff, most):
+def _by_one_line(self:SaddleTable, eps, G):
+    chernoff = self.log_chernoff(G).min(1)
     low, mid, up = self.line_for(eps, chernoff - _BELOW_CHERNOFF).log_bounds(eps)
-    up = np.minimum(up, most)
+    near = up > np.logaddexp(chernoff, self.log_p_inf[2]) - _NEARLY
+    moment = np.logaddexp(self.log_moment(eps[near], G[near]), self.log_p_inf[2])
+    up[near] = np.minimum(up[near], moment)
     if self.nodes_ran_out or (up - low > 1).any():
         least, most = self.basic_bounds(eps)
         low, up = np.maximum(low, least), np.minimum(up, most)
@@ -647,14 +672,23 @@ def first_eps(self:SaddleTable,
 ):         # (a guess, one that is proved to be enough), nats
     "A first eps, and one that is proved to be enough, from the table [SP 29, leading order]."
     if self.closed_form: return 1., self.ess_sup
-    enough = self.ess_sup
     for _ in range(_ENOUGH_ROUNDS):
-        chernoff = ((self.K + log_chernoff_factor(self.u) - goal)/self.u).min()
-        enough = min(enough, chernoff*(1 + _CHERNOFF_ROUNDING))
-        if enough < self.ess_sup: self.exponents(np.array([enough]))
+        about = ((self.K + log_chernoff_factor(self.u) - goal)/self.u).min()
+        if about < self.ess_sup: self.exponents(np.array([about]))
+    enough = min(self.ess_sup, self._enough(goal))
     eps, log_delta = self._leading_order()
     ok = eps > 0
     return (np.interp(-goal, -log_delta[ok], eps[ok]) if ok.any() else enough/2), enough
+
+@patch
+def _enough(self:SaddleTable, goal):
+    "An eps at which the best Chernoff bound is proved to be at most e^goal."
+    factor = log_chernoff_factor(self.u)
+    best = ((self.K + factor - goal)/self.u).argmin()
+    u, factor = self.u[best], factor[best]
+    K = self._K_above(u)
+    size = abs(K) + abs(factor) + abs(goal)
+    return (K + factor - goal + _MOMENT_ULPS*ULP*size)/u
 
 @patch
 def _leading_order(self:SaddleTable):

@@ -10,7 +10,7 @@ __all__ = ['Mechanism', 'Composition', 'Gaussian', 'Laplace', 'FinitePair', 'Fin
 # %% ../nbs/00b_mechanisms.ipynb #9a55cae8
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import ceil, fsum, inf
+from math import ceil, fsum, inf, log
 from typing import NamedTuple
 
 import numpy as np
@@ -266,7 +266,7 @@ class ApproxDP(FiniteMechanism):
 
 # %% ../nbs/00b_mechanisms.ipynb #ac90af6c
 _SUM_ERROR = 1e-12        # Rounding: what the sum of given probabilities may miss 1 by
-_LOSS_ULPS = 4.           # Rounding: what a computed loss may be off by, in ulp of 1
+_LOSS_ULPS = 4.           # Rounding: what a computed loss may be off by, in ulp of itself or 1
 
 @dataclass(frozen=True, kw_only=True)
 class Discrete(FiniteMechanism):
@@ -292,10 +292,13 @@ def pair(self:Discrete):
     "Its `FinitePair`."
     p, q = np.array(self.p), np.array(self.q)
     close = np.abs(p - q) < q/2
+    (m, above), (n, below) = np.frexp(p), np.frexp(q)            # p = m 2^above, 1/2 <= m < 1
     with np.errstate(divide='ignore', invalid='ignore'):
         change = log1p(np.where(close, (p - q)/q, 0))
-        losses = np.where(close, change, np.log(p) - np.log(q))
-        return FinitePair(np.log(p), np.log(q), losses, _LOSS_ULPS)
+        losses = np.where(close, change, np.log(m/n) + (above - below)*log(2))
+        losses = np.where((p > 0) & (q > 0), losses, np.log(p) - np.log(q))
+    largest = np.abs(losses[np.isfinite(losses)]).max(initial=1.)
+    return FinitePair(safe_log(p), safe_log(q), losses, _LOSS_ULPS*largest)
 
 # %% ../nbs/00b_mechanisms.ipynb #87154960
 _END = 39                # Proved: sigmas, beyond which e^{-x^2/2 sigma^2} is below all doubles

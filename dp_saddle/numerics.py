@@ -70,7 +70,7 @@ def log_chernoff_factor(
     u,  # tilt, > 0, any shape
 ):      # u log u - (1+u) log(1+u), shape of u
     "log max (1 - e^-l)e^-ul over l > 0: log delta(x) <= K(u) - ux plus this (Canonne et al. 2020)."
-    return u*np.log(u) - (1 + u)*np.log1p(u)
+    return -np.log1p(u) - u*np.log1p(1/u)
 
 # %% ../nbs/90_numerics.ipynb #35c43745
 def two_sum(
