@@ -53,7 +53,7 @@ test-all: .venv/all.stamp sync lint  ## make test with all of them installed: no
 	$(BIN)/python tests/notebooks.py --all
 	$(BIN)/pytest -q -n auto --ignore tests/test_project.py
 
-lint: .venv/test.stamp  ## ruff, on notebooks too; ruff.toml lists the files that are still to be cleaned
+lint: .venv/test.stamp  ## ruff, on notebooks too
 	$(BIN)/ruff check
 
 test-slow: .venv/all.stamp  ## the slow tests and the slow cells of the notebooks
