@@ -33,7 +33,7 @@ from dp_saddle.prv_fft import (
     on_grid,
     sum_on_circle,
 )
-from test_saddlepoint import ODD, ODD_DELTA, ODD_EPS, S, truth_of
+from odd import ODD, ODD_DELTA, ODD_EPS, S, truth_of
 
 
 def prv(plrv, eps_error=.1, **more):
