@@ -5,6 +5,7 @@ import signal
 import threading
 import time
 import warnings
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -64,13 +65,17 @@ def fifty():
     level = np.log(rng.uniform(.05, 1, (50, 1)))
     norms = np.minimum(np.exp(rng.normal(level, .6, (50, 1000))), 1)
     norms = np.maximum(np.round(norms*25), 1)/25                   # 25 values, between the grid's
-    return norms, fill(norms, sigma=2., clip=1., rate=.01), [alone(row, 2., .01) for row in norms]
+    @cache
+    def book_of(grid):
+        return fill(norms, sigma=2., clip=1., rate=.01, sigma_grid=grid)
+    return norms, book_of, [alone(row, 2., .01) for row in norms]
 
 # Against chapter 01
 
 def test_fifty_records_against_exact_composition(fifty):
-    _, book, exact = fifty
-    assert book.grid.size == 64
+    _, book_of, exact = fifty
+    book = book_of(64)
+    assert book.grid.size == 64 == IndividualAccountant(2., 1., .01).grid.size
     truth = np.array([a.epsilon(1e-5) for a in exact])
     brackets(book.epsilon(1e-5), truth, .01)
     some, eps = range(0, 50, 7), truth[::7, 1]*1.1
@@ -83,8 +88,8 @@ def test_fifty_records_against_exact_composition(fifty):
 ])
 def test_other_deltas(fifty, delta, grid, loose):
     "The smaller delta, the more the largest steps count, and the finer the grid has to be."
-    norms, _, exact = fifty
-    book, some = fill(norms, sigma=2., clip=1., rate=.01, sigma_grid=grid), [0, 17, 33, 49]
+    _, book_of, exact = fifty
+    book, some = book_of(grid), [0, 17, 33, 49]
     truth = [exact[i].epsilon(delta) for i in some]
     brackets(book.epsilon(delta, records=some), truth, loose)
 
@@ -192,7 +197,8 @@ def test_many_records_are_counted_in_place():
 # Engines
 
 def test_engines(fifty):
-    _, book, _ = fifty
+    _, book_of, _ = fifty
+    book = book_of(64)
     contour, renyi, fourier = (book.epsilon(1e-5, engine=e) for e in ('contour', 'rdp', 'fourier'))
     assert (renyi.upper > 1.05*contour.upper).all()
     assert (fourier.lower == 0).all() and (fourier.upper == renyi.upper).all()
@@ -202,7 +208,8 @@ def test_engines(fifty):
     assert misses(1 << 14) > misses(1 << 16) and misses(1 << 16) < 5e-3
 
 def test_renyi_divergences_against_moments(fifty):
-    norms, book, _ = fifty
+    norms, book_of, _ = fifty
+    book = book_of(64)
     ours, exact = book.rdp(16., [4])[0], sum(rdp(sampled(2/c, .01), 16.) for c in norms[4])
     assert ours == pytest.approx(exact, rel=5e-3) and ours >= exact*(1 - 1e-9)
 
@@ -218,7 +225,8 @@ def test_renyi_divergences_are_bounds_and_never_above_the_worst_case(setting, no
 
 def test_fed_to_a_renyi_filter(fifty):
     "The adaptive way: one order, and the divergence of each step before it is taken."
-    norms, book, _ = fifty
+    norms, book_of, _ = fifty
+    book = book_of(64)
     guard, order = RDPFilter(16., .02, n=50), 16.
     for column in norms[:, :200].T:
         guard.step(book.step_rdp(column, order))
@@ -228,7 +236,8 @@ def test_fed_to_a_renyi_filter(fifty):
     assert once.rdp(order) == pytest.approx(book.step_rdp(norms[:, 0], order), rel=1e-12)
 
 def test_mu_covers_the_curve_down_to_delta(fifty):
-    _, book, exact = fifty
+    _, book_of, exact = fifty
+    book = book_of(64)
     for i, mu in zip((3, 30), book.mu(1e-8, records=[3, 30]), strict=True):
         for e in np.linspace(0, exact[i].epsilon(1e-8).lower, 7):
             assert float(gaussian([mu], e)) >= exact[i].delta(e).lower*(1 - 1e-9)
