@@ -74,7 +74,7 @@ def lab(tmp_path):
             server.wait(20)
 
 
-def until(true, what, seconds=90):
+def until(true, what, seconds=240):
     end = time.time() + seconds
     while time.time() < end:
         try:
