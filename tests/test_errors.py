@@ -60,6 +60,7 @@ from dp_saddle.tilted_fft import connect_the_dots
 from dp_saddle.tilting import asymptotic_epsilon, lyapunov_sum
 from test_docs import ERRORS, VALIDATORS, documented
 
+pytestmark = pytest.mark.filterwarnings('ignore:Secure RNG')      # Opacus', of secure_mode
 
 def sampled(sigma): return PoissonSubsampled(base=Gaussian(sigma=sigma), rate=.1)
 
