@@ -33,6 +33,7 @@ from oracles import gaussian
 pytestmark = pytest.mark.filterwarnings('error', 'ignore:The inplace keyword')
 
 MECHANISMS = {}
+FIFTY = Path(__file__).with_name('fifty.json')
 
 def sampled(sigma, rate):
     return PoissonSubsampled(base=Gaussian(sigma=sigma), rate=rate)
@@ -58,13 +59,17 @@ def brackets(ours, truth, loose):
     assert (ours.lower <= high).all() and (low <= ours.upper).all()
     assert (ours.upper <= (1 + loose)*high).all()
 
-@pytest.fixture(scope='module')
-def fifty():
+def norms_of_fifty():
     "50 records, 1000 steps, norms that vary by a factor of ten within each."
     rng = np.random.default_rng(3)
     level = np.log(rng.uniform(.05, 1, (50, 1)))
     norms = np.minimum(np.exp(rng.normal(level, .6, (50, 1000))), 1)
-    norms = np.maximum(np.round(norms*25), 1)/25                   # 25 values, between the grid's
+    return np.maximum(np.round(norms*25), 1)/25                    # 25 values, between the grid's
+
+@pytest.fixture(scope='module')
+def fifty():
+    "Their norms, an account of them for each grid, and their exact composition."
+    norms = norms_of_fifty()
     @cache
     def book_of(grid):
         return fill(norms, sigma=2., clip=1., rate=.01, sigma_grid=grid)
@@ -72,11 +77,22 @@ def fifty():
 
 # Against chapter 01
 
+def exact_epsilons():
+    "(lower, estimate, upper) of each of the fifty at delta 1e-5."
+    return [alone(row, 2., .01).epsilon(1e-5) for row in norms_of_fifty()]
+
+@pytest.mark.slow
+def test_what_is_kept_of_fifty_records():
+    "`python tests/test_individual.py` writes it anew: it takes seconds."
+    kept, fresh = np.array(json.loads(FIFTY.read_text())), np.array(exact_epsilons())
+    assert kept.shape == (50, 3)
+    assert (kept[:, 0] <= fresh[:, 2]).all() and (fresh[:, 0] <= kept[:, 2]).all()
+
 def test_fifty_records_against_exact_composition(fifty):
     _, book_of, exact = fifty
     book = book_of(64)
     assert book.grid.size == 64 == IndividualAccountant(2., 1., .01).grid.size
-    truth = np.array([a.epsilon(1e-5) for a in exact])
+    truth = np.array(json.loads(FIFTY.read_text()))
     brackets(book.epsilon(1e-5), truth, .01)
     some, eps = range(0, 50, 7), truth[::7, 1]*1.1
     ours = book.delta(eps, records=some)
@@ -495,3 +511,7 @@ def test_a_worker_killed_midway_changes_nothing(tmp_path, table, expected):
         assert not run.is_alive()
         assert set(client.run(os.getpid).values()) != set(pids.values())
     assert da.from_zarr(str(target)).compute() == pytest.approx(expected, rel=1e-6)
+
+if __name__ == '__main__':
+    rows = ',\n'.join(json.dumps(row) for row in exact_epsilons())
+    FIFTY.write_text(f'[\n{rows}\n]\n')
