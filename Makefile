@@ -21,6 +21,9 @@ export OPENBLAS_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
+# Tests in parallel; a worker that has done its own takes others'.
+PYTEST := $(BIN)/pytest -q -n auto --dist worksteal
+
 .DEFAULT_GOAL := help
 .PHONY: help run check test test-all test-slow test-arrival test-browser lint mutants benchmark lab export sync readme execute docs docs-serve dist clean
 .NOTPARALLEL:
@@ -43,17 +46,17 @@ endif
 check: export  ## one chapter, in a minute: make check CHAPTER=01_contour exports, lints and tests it
 	$(BIN)/ruff check nbs/$(CHAPTER).ipynb $(wildcard dp_saddle/$(MODULE).py tests/test_$(MODULE).py)
 	$(BIN)/python tests/notebooks.py nbs/$(CHAPTER).ipynb
-	$(if $(wildcard tests/test_$(MODULE).py),$(BIN)/pytest -q -n auto tests/test_$(MODULE).py,@echo "no tests/test_$(MODULE).py")
+	$(if $(wildcard tests/test_$(MODULE).py),$(PYTEST) tests/test_$(MODULE).py,@echo "no tests/test_$(MODULE).py")
 
 test: sync lint  ## everything that is checked before a commit, without what needs other accountants or PyTorch
 	$(BIN)/python tests/notebooks.py
-	$(BIN)/pytest -q -n auto --ignore tests/test_project.py
+	$(PYTEST) --ignore tests/test_project.py
 
 test-all: .venv/all.stamp sync lint  ## make test with all of them installed: nothing may be left out
 	$(BIN)/python tests/notebooks.py --all
-	$(BIN)/pytest -q -n auto --ignore tests/test_project.py
+	$(PYTEST) --ignore tests/test_project.py
 
-lint: .venv/test.stamp  ## ruff, on notebooks too; ruff.toml lists the files that are still to be cleaned
+lint: .venv/test.stamp  ## ruff, on notebooks too
 	$(BIN)/ruff check
 
 test-slow: .venv/all.stamp  ## the slow tests and the slow cells of the notebooks
@@ -64,7 +67,7 @@ test-arrival: .venv/test.stamp  ## build sdist and wheel, install each and build
 	$(BIN)/pytest -q -m arrival tests/test_arrival.py
 
 test-browser: .venv/browser.stamp docs  ## open the site and JupyterLab in Chromium (apt-get install chromium chromium-driver)
-	$(BIN)/pytest -q -m browser tests/browser
+	$(BIN)/pytest -q -n 2 --dist worksteal -m browser tests/browser
 
 mutants: .venv/test.stamp  ## put small mistakes into copies of the library: each must be noticed; takes hours
 	$(BIN)/python tests/mutate.py --count 20
@@ -137,3 +140,8 @@ clean:  ## delete all that make has made, .venv too
 .venv/all.stamp: .venv/python.stamp settings.ini setup.py
 	$(BIN)/python -m pip install -q -e '.[test,peers,interop]'
 	@touch .venv/run.stamp .venv/test.stamp $@
+
+# For .ci/run, with one call of pip: all.stamp and browser.stamp.
+.venv/ci.stamp: .venv/python.stamp settings.ini setup.py
+	$(BIN)/python -m pip install -q -e '.[test,peers,interop,browser]'
+	@touch .venv/run.stamp .venv/test.stamp .venv/all.stamp .venv/browser.stamp $@

@@ -74,13 +74,12 @@ def array(
 ):                  # the value as an array of floats, of its shape
     "Each entry is a finite number in the range; else TypeError or ValueError."
     (name, x), = named.items()
-    wrong_kind = TypeError(f"{name} must be a number or an array of numbers, got {x!r}")
     try:
         a = np.asarray(x)
-    except ValueError:
-        raise wrong_kind from None
+    except ValueError:      # rows of different lengths
+        a = np.asarray(None)
     if a.dtype.kind not in 'iuf':
-        raise wrong_kind
+        raise TypeError(f"{name} must be a number or an array of numbers, got {x!r}")
     inside = np.isfinite(a) & _within(a, low, high, brackets)
     if not inside.all():
         real(low, high, brackets, **{name: a[~inside][0].item()})

@@ -1,180 +1,499 @@
-"""Accountants side by side: `make benchmark`. Measures, and leaves the judging to nbs/benchmark.ipynb, which reads what is written here.
+"""Accountants side by side: `make benchmark`. Measures, and leaves the judging to
+nbs/benchmark.ipynb, which reads what is written here.
 
-One question, the eps of a setting at its delta, for every accountant in PEERS on every setting in SETTINGS. A process per accountant imports it (not timed) and
-forks a child per setting: one thread, a time limit, a memory limit. Everything is built anew in each repeat; the first call is noted, and the median of the
-others if it was quick. MB is the peak of resident memory above what was there after the imports. Nothing proved on a side is null. A failure is an exception, a
-time-out, NaN, a negative eps, or no finite answer. Then LADDERS: one question made harder until an accountant fails or is wrong (below .99 or above 2 times
-what ours answers); and checks: delta at both our bounds by tests/oracles.py, which does not know the library.
+One question, the eps of a setting at its delta, for every accountant in PEERS on every setting
+in SETTINGS. A process per accountant imports it (not timed) and forks a child per setting: one
+thread, a time limit, a memory limit. Everything is built anew in each repeat; the first call is
+noted, and the median of the others if it was quick. MB is the peak of resident memory above what
+was there after the imports. Nothing proved on a side is null. A failure is an exception, a
+time-out, NaN, a negative eps, or no finite answer. Then LADDERS: one question made harder until
+an accountant fails or is wrong (below .99 or above 2 times what ours answers); and checks: delta
+at both our bounds by tests/oracles.py, which does not know the library.
 
-The file is written after each setting. --resume keeps what it has; --only measures what is named (accountants or settings) again and keeps the rest.
+The file is written after each setting. --resume keeps what it has; --only measures what is named
+(accountants or settings) again and keeps the rest.
 """
-import argparse, contextlib, datetime, io, json, math, os, platform, resource, select, signal, statistics, subprocess, sys, time, warnings
+
+import argparse
+import contextlib
+import datetime
+import io
+import json
+import math
+import os
+import platform
+import resource
+import select
+import signal
+import statistics
+import subprocess
+import sys
+import time
+import warnings
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-S = lambda name, sigma, rate, steps, delta, source='', kind='run': dict(name=name, sigma=float(sigma), rate=float(rate), steps=int(steps), delta=float(delta), source=source, kind=kind)
+S = lambda name, sigma, rate, steps, delta, source='', kind='run': dict(
+    name=name,
+    sigma=float(sigma),
+    rate=float(rate),
+    steps=int(steps),
+    delta=float(delta),
+    source=source,
+    kind=kind,
+)
 SETTINGS = [
-    S('MNIST, noise 1.12', 1.12, 256/60000, 60*60000//256, 1e-5, 'TensorFlow Privacy, tutorials/README.md: batch 256, 60 epochs; eps 2.92 there'),
-    S('MNIST, noise .6', .6, 256/60000, 30*60000//256, 1e-5, 'TensorFlow Privacy, tutorials/README.md: batch 256, 30 epochs; eps 9.74 there'),
-    S('MNIST, noise .7', .7, .004, 45*250, 1e-5, 'Opacus, examples/mnist_README.md: rate .004, 45 epochs; eps 7.10 there'),
-    S('MNIST, GDP', 1.3, 256/60000, 20*60000//256, 1e-5, 'Bu et al. 2020, Fig. 4: 256 of 60000, 20 epochs; eps 1.34 there by moments'),
-    S('CIFAR-10, 81.4 %', 9.4, 2**14/50000, 2000, 1e-5, 'De et al. 2022, as in Alghamdi et al. 2023, Fig. 2: batch 16384; eps 8 there'),
-    S('CIFAR-10, eps 1', 10, 4096/50000, 725, 1e-5, 'De et al. 2022, jax_privacy cifar10_wrn_16_4_eps1.py: batch 4096, stops at eps 1'),
-    S('CIFAR-100, fine-tuned', 21.1, 2**14/50000, 250, 1e-5, 'De et al. 2022, jax_privacy cifar100_wrn_28_10_eps1_finetune.py: batch 16384, stops at eps 1'),
-    S('ImageNet', 2.5, 2**14/1281167, 71589, 8e-7, 'De et al. 2022, jax_privacy imagenet_nf_resnet_50_eps8.py: batch 16384, stops at eps 8'),
-    S('CIFAR-10, TAN', 3, 4096/50000, 2500, 1e-5, 'Sander et al. 2023, facebookresearch/tan README: batch 4096; eps 8 there; the delta is ours'),
-    S('ImageNet, TAN', 2.5, 2**15/1281167, 18000, 8e-7, 'Sander et al. 2023, facebookresearch/tan README: batch 32768; eps 8 there; the delta is that of De et al.'),
-    S('GPT-2 on E2E', .6, 128/42061, 20*(42061//128), 1e-5, "Yu et al. 2022, their repository's GPT-2 README: 16 times 8 records, noise .6, 20 epochs; the 42061 records are E2E's training set"),
-    S('MNIST, individual', 2, 300/60000, 10000, 1e-5, 'Koskela et al. 2023, Fig. 1: batch 300, 50 epochs; the delta is ours'),
-    S('Gradient descent', 100, 1, 420, 1e-5, 'Feldman and Zrnic 2021, as in Koskela et al. 2023, 4.1: every record in every step; eps .8 there by RDP'),
-    S('PRV Fig. 1', .8, 1e-3, 2000, 1e-7, 'Gopi et al. 2021, Fig. 1: the last point of the curve'),
-    S('Fourier Fig. 1', 1, .01, 10000, 1e-6, 'Koskela et al. 2020, Fig. 1: the last point of a curve; delta as in their Fig. 2'),
-    S('Little noise', .3, .1, 1000, 1e-5, 'rate .1, noise .3: eps in the hundreds', 'corner'),
-    S('Large eps', .5, 81920/1281167, 10000, .5/1281167, "facebookresearch/ViP-MAE PRETRAIN.md, its command for ImageNet-1K as it stands (the paper's run had other data)", 'corner'),
-    S('Rare and sharp', .3, 1e-4, 1000, 1e-5, 'a loss of two humps', 'corner'),
+    S(
+        'MNIST, noise 1.12',
+        1.12,
+        256 / 60000,
+        60 * 60000 // 256,
+        1e-5,
+        'TensorFlow Privacy, tutorials/README.md: batch 256, 60 epochs; eps 2.92 there',
+    ),
+    S(
+        'MNIST, noise .6',
+        0.6,
+        256 / 60000,
+        30 * 60000 // 256,
+        1e-5,
+        'TensorFlow Privacy, tutorials/README.md: batch 256, 30 epochs; eps 9.74 there',
+    ),
+    S(
+        'MNIST, noise .7',
+        0.7,
+        0.004,
+        45 * 250,
+        1e-5,
+        'Opacus, examples/mnist_README.md: rate .004, 45 epochs; eps 7.10 there',
+    ),
+    S(
+        'MNIST, GDP',
+        1.3,
+        256 / 60000,
+        20 * 60000 // 256,
+        1e-5,
+        'Bu et al. 2020, Fig. 4: 256 of 60000, 20 epochs; eps 1.34 there by moments',
+    ),
+    S(
+        'CIFAR-10, 81.4 %',
+        9.4,
+        2**14 / 50000,
+        2000,
+        1e-5,
+        'De et al. 2022, as in Alghamdi et al. 2023, Fig. 2: batch 16384; eps 8 there',
+    ),
+    S(
+        'CIFAR-10, eps 1',
+        10,
+        4096 / 50000,
+        725,
+        1e-5,
+        'De et al. 2022, jax_privacy cifar10_wrn_16_4_eps1.py: batch 4096, stops at eps 1',
+    ),
+    S(
+        'CIFAR-100, fine-tuned',
+        21.1,
+        2**14 / 50000,
+        250,
+        1e-5,
+        'De et al. 2022, jax_privacy cifar100_wrn_28_10_eps1_finetune.py: '
+        'batch 16384, stops at eps 1',
+    ),
+    S(
+        'ImageNet',
+        2.5,
+        2**14 / 1281167,
+        71589,
+        8e-7,
+        'De et al. 2022, jax_privacy imagenet_nf_resnet_50_eps8.py: batch 16384, stops at eps 8',
+    ),
+    S(
+        'CIFAR-10, TAN',
+        3,
+        4096 / 50000,
+        2500,
+        1e-5,
+        'Sander et al. 2023, facebookresearch/tan README: '
+        'batch 4096; eps 8 there; the delta is ours',
+    ),
+    S(
+        'ImageNet, TAN',
+        2.5,
+        2**15 / 1281167,
+        18000,
+        8e-7,
+        'Sander et al. 2023, facebookresearch/tan README: '
+        'batch 32768; eps 8 there; the delta is that of De et al.',
+    ),
+    S(
+        'GPT-2 on E2E',
+        0.6,
+        128 / 42061,
+        20 * (42061 // 128),
+        1e-5,
+        "Yu et al. 2022, their repository's GPT-2 README: "
+        "16 times 8 records, noise .6, 20 epochs; the 42061 records are E2E's training set",
+    ),
+    S(
+        'MNIST, individual',
+        2,
+        300 / 60000,
+        10000,
+        1e-5,
+        'Koskela et al. 2023, Fig. 1: batch 300, 50 epochs; the delta is ours',
+    ),
+    S(
+        'Gradient descent',
+        100,
+        1,
+        420,
+        1e-5,
+        'Feldman and Zrnic 2021, as in Koskela et al. 2023, 4.1: '
+        'every record in every step; eps .8 there by RDP',
+    ),
+    S('PRV Fig. 1', 0.8, 1e-3, 2000, 1e-7, 'Gopi et al. 2021, Fig. 1: the last point of the curve'),
+    S(
+        'Fourier Fig. 1',
+        1,
+        0.01,
+        10000,
+        1e-6,
+        'Koskela et al. 2020, Fig. 1: the last point of a curve; delta as in their Fig. 2',
+    ),
+    S('Little noise', 0.3, 0.1, 1000, 1e-5, 'rate .1, noise .3: eps in the hundreds', 'corner'),
+    S(
+        'Large eps',
+        0.5,
+        81920 / 1281167,
+        10000,
+        0.5 / 1281167,
+        'facebookresearch/ViP-MAE PRETRAIN.md, its command for ImageNet-1K as it stands '
+        "(the paper's run had other data)",
+        'corner',
+    ),
+    S('Rare and sharp', 0.3, 1e-4, 1000, 1e-5, 'a loss of two humps', 'corner'),
     S('A million rare steps', 1, 1e-6, 10**6, 1e-8, 'grids lose every step in rounding', 'corner'),
-    S('Ten million steps', 20, .01, 10**7, 1e-5, '', 'corner'),
-    S('Small delta', 2, .01, 1000, 1e-15, '', 'corner'),
-    S('Tiny delta', 2, .01, 1000, 1e-30, '', 'corner'),
-    S('Absurd delta', 2, .01, 1000, 1e-100, '', 'corner'),
-    S('Tiny eps', 100, .01, 1000, 1e-5, 'much noise', 'corner'),
-    S('One step', 1, .01, 1, 1e-5, '', 'corner'),
-    S('One release', .5, 1, 1, 1e-5, 'the Gaussian mechanism itself', 'corner'),
+    S('Ten million steps', 20, 0.01, 10**7, 1e-5, '', 'corner'),
+    S('Small delta', 2, 0.01, 1000, 1e-15, '', 'corner'),
+    S('Tiny delta', 2, 0.01, 1000, 1e-30, '', 'corner'),
+    S('Absurd delta', 2, 0.01, 1000, 1e-100, '', 'corner'),
+    S('Tiny eps', 100, 0.01, 1000, 1e-5, 'much noise', 'corner'),
+    S('One step', 1, 0.01, 1, 1e-5, '', 'corner'),
+    S('One release', 0.5, 1, 1, 1e-5, 'the Gaussian mechanism itself', 'corner'),
 ]
-LADDERS = {'delta': [S(f'delta {d:g}', 2, .01, 1000, d) for d in (1e-8, 1e-9, 1e-10, 1e-11, 1e-12, 1e-13, 1e-14, 1e-15, 1e-16, 1e-18, 1e-20, 1e-30, 1e-50, 1e-100, 1e-200, 1e-300)],
-           'eps': [S(f'sigma {s:g}', s, .01, 1000, 1e-5) for s in (1, .7, .5, .4, .35, .3, .25, .2, .15, .1, .07, .05)]}
-COLUMNS = ('lower', 'estimate', 'upper', 'first', 'seconds', 'MB', 'failure')   # first call and median, seconds; null: nothing proved, or no answer
-REFINED = ['MNIST, noise 1.12', 'CIFAR-10, 81.4 %', 'ImageNet']               # where rivals are asked for more than their defaults
+LADDERS = {
+    'delta': [
+        S(f'delta {d:g}', 2, 0.01, 1000, d)
+        for d in (
+            1e-8,
+            1e-9,
+            1e-10,
+            1e-11,
+            1e-12,
+            1e-13,
+            1e-14,
+            1e-15,
+            1e-16,
+            1e-18,
+            1e-20,
+            1e-30,
+            1e-50,
+            1e-100,
+            1e-200,
+            1e-300,
+        )
+    ],
+    'eps': [
+        S(f'sigma {s:g}', s, 0.01, 1000, 1e-5)
+        for s in (1, 0.7, 0.5, 0.4, 0.35, 0.3, 0.25, 0.2, 0.15, 0.1, 0.07, 0.05)
+    ],
+}
+# first call and median, seconds; null: nothing proved, or no answer
+COLUMNS = (
+    'lower',
+    'estimate',
+    'upper',
+    'first',
+    'seconds',
+    'MB',
+    'failure',
+)
+# where rivals are asked for more than their defaults
+REFINED = ['MNIST, noise 1.12', 'CIFAR-10, 81.4 %', 'ImageNet']
+
 
 def ours(name, **options):
     import dp_saddle as d
-    return lambda sigma, rate, steps, delta: getattr(d, name)(steps*d.PoissonSubsampled(base=d.Gaussian(sigma=sigma), rate=rate), **options).epsilon(delta)
+
+    return lambda sigma, rate, steps, delta: getattr(d, name)(
+        steps * d.PoissonSubsampled(base=d.Gaussian(sigma=sigma), rate=rate), **options
+    ).epsilon(delta)
+
 
 def dp_accounting(kind):
     import dp_accounting as d
+
     def ask(sigma, rate, steps, delta):
-        event = d.GaussianDpEvent(sigma) if rate == 1 else d.PoissonSampledDpEvent(rate, d.GaussianDpEvent(sigma))
-        eps = (d.pld.PLDAccountant if kind == 'pld' else d.rdp.RdpAccountant)().compose(event, steps).get_epsilon(delta)
+        event = (
+            d.GaussianDpEvent(sigma)
+            if rate == 1
+            else d.PoissonSampledDpEvent(rate, d.GaussianDpEvent(sigma))
+        )
+        eps = (
+            (d.pld.PLDAccountant if kind == 'pld' else d.rdp.RdpAccountant)()
+            .compose(event, steps)
+            .get_epsilon(delta)
+        )
         return 0, eps, eps
+
     return ask
 
+
 def pld_both(mesh):
-    "Upper bound by connected dots, lower bound by the optimistic rounding that the same library has."
+    """Upper bound by connected dots, lower bound by the optimistic rounding that the same
+    library has."""
     from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
+
     def ask(sigma, rate, steps, delta):
-        low, high = [from_gaussian_mechanism(sigma, sampling_prob=rate, value_discretization_interval=mesh, pessimistic_estimate=p, use_connect_dots=p).self_compose(steps).get_epsilon_for_delta(delta) for p in (False, True)]
+        low, high = [
+            from_gaussian_mechanism(
+                sigma,
+                sampling_prob=rate,
+                value_discretization_interval=mesh,
+                pessimistic_estimate=p,
+                use_connect_dots=p,
+            )
+            .self_compose(steps)
+            .get_epsilon_for_delta(delta)
+            for p in (False, True)
+        ]
         return low, high, high
+
     return ask
+
 
 def prv(eps_error):
     "Removing a record only: the larger of the two directions wherever we know."
     import prv_accountant as p
     from prv_accountant.privacy_random_variables import GaussianMechanism
+
     def ask(sigma, rate, steps, delta):
-        loss = GaussianMechanism(sigma) if rate == 1 else p.PoissonSubsampledGaussianMechanism(sampling_probability=rate, noise_multiplier=sigma)
-        return p.PRVAccountant(prvs=[loss], max_self_compositions=[steps], eps_error=eps_error, delta_error=delta/1000).compute_epsilon(delta, [steps])
+        loss = (
+            GaussianMechanism(sigma)
+            if rate == 1
+            else p.PoissonSubsampledGaussianMechanism(
+                sampling_probability=rate, noise_multiplier=sigma
+            )
+        )
+        return p.PRVAccountant(
+            prvs=[loss],
+            max_self_compositions=[steps],
+            eps_error=eps_error,
+            delta_error=delta / 1000,
+        ).compute_epsilon(delta, [steps])
+
     return ask
+
 
 def opacus(kind):
     from opacus.accountants import create_accountant
+
     def ask(sigma, rate, steps, delta):
         a = create_accountant(kind)
         a.history = [(sigma, rate, steps)]
         eps = a.get_epsilon(delta)
         return 0, eps, math.inf if kind == 'gdp' else eps
+
     return ask
+
 
 def riskcal():
     from riskcal.accountants import CTDAccountant
+
     def ask(sigma, rate, steps, delta):
         a = CTDAccountant()
         a.history = [(sigma, rate, steps)]
         eps = a.get_epsilon(delta=delta)
         return 0, eps, eps
+
     return ask
+
 
 def fourier():
     from fourier_accountant import get_epsilon_R
+
     return lambda sigma, rate, steps, delta: (0, get_epsilon_R(delta, sigma, rate, steps), math.inf)
 
+
 def fourier_bounds():
-    "eps from the bounds on delta that the package calls experimental, by the secant method for log delta."
-    from fourier_accountant.experimental.subsampled_gaussian_bounds import get_delta_max, get_delta_min
+    """eps from the bounds on delta that the package calls experimental, by the secant method for
+    log delta."""
     from fourier_accountant import get_epsilon_R
+    from fourier_accountant.experimental.subsampled_gaussian_bounds import (
+        get_delta_max,
+        get_delta_min,
+    )
     from scipy.optimize import root_scalar
+
     def ask(sigma, rate, steps, delta):
         x = get_epsilon_R(delta, sigma, rate, steps)
-        miss = lambda f: lambda e: math.log(float(f(e, sigma, rate, steps).item())/delta)
-        low, high = [root_scalar(miss(f), x0=x, x1=x*1.01, xtol=1e-9) for f in (get_delta_min, get_delta_max)]
-        if not (low.converged and high.converged): raise ArithmeticError('no eps has this bound')
+        miss = lambda f: lambda e: math.log(float(f(e, sigma, rate, steps).item()) / delta)
+        low, high = [
+            root_scalar(miss(f), x0=x, x1=x * 1.01, xtol=1e-9)
+            for f in (get_delta_min, get_delta_max)
+        ]
+        if not (low.converged and high.converged):
+            raise ArithmeticError('no eps has this bound')
         return low.root, x, high.root
+
     return ask
+
 
 def line(sigma, rate, steps, eps):
-    """delta of removing a record, in double precision: the trapezoidal rule for M(z) = E[(1 - q + q e^(X/s - 1/2s^2))^(z+1)], X standard normal, and on the
-    vertical line through the saddle point, until half the step changes nothing."""
+    """delta of removing a record, in double precision: the trapezoidal rule for M(z) = E[(1 - q
+    + q e^(X/s - 1/2s^2))^(z+1)], X standard normal, and on the vertical line through the saddle
+    point, until half the step changes nothing."""
     import numpy as np
     from scipy.optimize import minimize_scalar
-    x = np.arange(-14, 26, .1)
-    weight, loss = np.exp(-x**2/2)*.1/math.sqrt(2*math.pi), np.log1p(rate*np.expm1(x/sigma - .5/sigma**2))
+
+    x = np.arange(-14, 26, 0.1)
+    weight, loss = (
+        np.exp(-(x**2) / 2) * 0.1 / math.sqrt(2 * math.pi),
+        np.log1p(rate * np.expm1(x / sigma - 0.5 / sigma**2)),
+    )
+
     def f(z):
         m = np.expm1(np.multiply.outer(z + 1, loss)) @ weight
-        return steps*(.5*np.log1p(2*m.real + abs(m)**2) + 1j*np.angle(1 + m)) - eps*z - np.log(z*(z + 1))
+        return (
+            steps * (0.5 * np.log1p(2 * m.real + abs(m) ** 2) + 1j * np.angle(1 + m))
+            - eps * z
+            - np.log(z * (z + 1))
+        )
+
     t = math.exp(minimize_scalar(lambda u: f(np.exp(u)).real, bounds=(-8, 5), method='bounded').x)
-    top, step, found = f(t).real, t/64, [0., 0.]
-    while len(found) < 4 or abs(found[-1] - found[-2]) >= 1e-9*abs(found[-1]):
-        step, total = step/2, 0.
+    top, step, found = f(t).real, t / 64, [0.0, 0.0]
+    while len(found) < 4 or abs(found[-1] - found[-2]) >= 1e-9 * abs(found[-1]):
+        step, total = step / 2, 0.0
         for k in range(0, 10**7, 500):
-            terms = np.exp(f(t + 1j*step*np.arange(k, k + 500)) - top).real
-            total += terms.sum() - (k == 0)/2
-            if np.abs(terms[-50:]).max() < 1e-18: break
-        found.append(total*step/math.pi*math.exp(top))
+            terms = np.exp(f(t + 1j * step * np.arange(k, k + 500)) - top).real
+            total += terms.sum() - (k == 0) / 2
+            if np.abs(terms[-50:]).max() < 1e-18:
+                break
+        found.append(total * step / math.pi * math.exp(top))
     return found[-1]
 
+
 def oracle():
-    "delta over its target, minus 1, at both our bounds: (from, to, route) for the upper one and the lower one."
-    sys.path.insert(0, str(ROOT/'tests'))
+    """delta over its target, minus 1, at both our bounds: (from, to, route) for the upper one
+    and the lower one."""
+    sys.path.insert(0, str(ROOT / 'tests'))
     import oracles
+
     def ask(sigma, rate, steps, delta, lower, upper):
         def one(eps, way):
-            low, high, route = oracles.reference([(('sub', ('gaussian', sigma), rate), steps)], eps, way, 14, 150)
+            low, high, route = oracles.reference(
+                [(('sub', ('gaussian', sigma), rate), steps)], eps, way, 14, 150
+            )
             if route == 'by_fft' and way == 'remove':
                 value = line(sigma, rate, steps, eps)
-                low, high, route = value*(1 - 1e-8), value*(1 + 1e-8), 'line'
-            return float(low/delta - 1), float(high/delta - 1), route
+                low, high, route = value * (1 - 1e-8), value * (1 + 1e-8), 'line'
+            return float(low / delta - 1), float(high / delta - 1), route
+
         return [max(one(upper, way) for way in ('remove', 'add')), one(lower, 'remove')]
+
     return ask
 
-ASKED = {**{name: lambda name=name: ours(name) for name in ('ContourAccountant', 'PRVAccountant', 'TiltedFFT', 'SaddlePointCLT', 'SaddlePointMSD', 'TiltedEdgeworth', 'EdgeworthInterval', 'MomentsAccountant')},
-         'prv_accountant': lambda: prv(.01), 'dp_accounting PLD': lambda: dp_accounting('pld'), 'dp_accounting PLD, both sides': lambda: pld_both(1e-4), 'dp_accounting RDP': lambda: dp_accounting('rdp'),
-         'riskcal': riskcal, 'Opacus PRV': lambda: opacus('prv'), 'Opacus RDP': lambda: opacus('rdp'), 'Opacus GDP': lambda: opacus('gdp'), 'fourier_accountant': fourier}
-MORE = {**{f'prv_accountant, eps_error {e:g}': lambda e=e: prv(e) for e in (1e-3, 1e-4, 5e-6)}, **{f'dp_accounting PLD, both sides, mesh {h:g}': lambda h=h: pld_both(h) for h in (1e-5, 1e-6)},
-        'fourier_accountant, bounds': fourier_bounds}
+
+ASKED = {
+    **{
+        name: lambda name=name: ours(name)
+        for name in (
+            'ContourAccountant',
+            'PRVAccountant',
+            'TiltedFFT',
+            'SaddlePointCLT',
+            'SaddlePointMSD',
+            'TiltedEdgeworth',
+            'EdgeworthInterval',
+            'MomentsAccountant',
+        )
+    },
+    'prv_accountant': lambda: prv(0.01),
+    'dp_accounting PLD': lambda: dp_accounting('pld'),
+    'dp_accounting PLD, both sides': lambda: pld_both(1e-4),
+    'dp_accounting RDP': lambda: dp_accounting('rdp'),
+    'riskcal': riskcal,
+    'Opacus PRV': lambda: opacus('prv'),
+    'Opacus RDP': lambda: opacus('rdp'),
+    'Opacus GDP': lambda: opacus('gdp'),
+    'fourier_accountant': fourier,
+}
+MORE = {
+    **{f'prv_accountant, eps_error {e:g}': lambda e=e: prv(e) for e in (1e-3, 1e-4, 5e-6)},
+    **{f'dp_accounting PLD, both sides, mesh {h:g}': lambda h=h: pld_both(h) for h in (1e-5, 1e-6)},
+    'fourier_accountant, bounds': fourier_bounds,
+}
 PEERS, OURS = ASKED | MORE, list(ASKED)[:8]
+
 
 def peak():
     "MB of resident memory, the largest since the last call."
     lines = dict(line.split(':', 1) for line in Path('/proc/self/status').read_text().splitlines())
-    with contextlib.suppress(OSError): Path('/proc/self/clear_refs').write_text('5')
-    return int(lines['VmHWM'].split()[0])/1024
+    with contextlib.suppress(OSError):
+        Path('/proc/self/clear_refs').write_text('5')
+    return int(lines['VmHWM'].split()[0]) / 1024
 
-def answer(ask, question, exact=True, repeats=9, patience=2.):
+
+def answer(ask, question, exact=True, repeats=9, patience=2.0):
     "The row of one accountant on one question."
     try:
-        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        with (
+            warnings.catch_warnings(),
+            contextlib.redirect_stdout(io.StringIO()),
+            contextlib.redirect_stderr(io.StringIO()),
+        ):
             warnings.simplefilter('ignore')
-            peak(); before, times, begun = peak(), [], time.perf_counter()
+            peak()
+            before, times, begun = peak(), [], time.perf_counter()
             while not times or (len(times) <= repeats and time.perf_counter() - begun < patience):
-                start = time.perf_counter(); said = ask(**question); times.append(time.perf_counter() - start)
+                start = time.perf_counter()
+                said = ask(**question)
+                times.append(time.perf_counter() - start)
             memory = peak() - before
-    except BaseException as error: return dict(failure=f'{type(error).__name__}: {error}'[:90])
-    if isinstance(said, list): return dict(check=said, seconds=times[0])
+    except BaseException as error:
+        return dict(failure=f'{type(error).__name__}: {error}'[:90])
+    if isinstance(said, list):
+        return dict(check=said, seconds=times[0])
     lower, estimate, upper = map(float, said)
     show = lambda x: (x if exact else float(f'{x:.12g}')) if math.isfinite(x) else None
     value = upper if upper < math.inf else estimate
-    failure = 'NaN' if any(map(math.isnan, (lower, estimate, upper))) else 'no finite answer' if not value < math.inf else 'negative eps' if value < 0 else ''
-    return dict(zip(COLUMNS, (show(lower) if lower > 0 else None, show(estimate), show(upper), float(f'{times[0]:.4g}'), float(f'{statistics.median(times[1:] or times):.4g}'), round(memory, 1), failure)))
+    failure = (
+        'NaN'
+        if any(map(math.isnan, (lower, estimate, upper)))
+        else 'no finite answer'
+        if not value < math.inf
+        else 'negative eps'
+        if value < 0
+        else ''
+    )
+    return dict(
+        zip(
+            COLUMNS,
+            (
+                show(lower) if lower > 0 else None,
+                show(estimate),
+                show(upper),
+                float(f'{times[0]:.4g}'),
+                float(f'{statistics.median(times[1:] or times):.4g}'),
+                round(memory, 1),
+                failure,
+            ),
+        )
+    )
+
 
 def serve(make, exact=True, memory=8):
     "In a process of its own: a child per line of stdin, its row to stdout."
@@ -189,21 +508,49 @@ def serve(make, exact=True, memory=8):
             os._exit(0)
         os.close(write)
         text = os.read(read, 1 << 16) if select.select([read], [], [], limit)[0] else None
-        os.kill(child, signal.SIGKILL); os.waitpid(child, 0); os.close(read)
-        print((text or b'').decode() or json.dumps(dict(failure=f'more than {limit:g} s' if text is None else 'killed')), flush=True)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        os.close(read)
+        print(
+            (text or b'').decode()
+            or json.dumps(dict(failure=f'more than {limit:g} s' if text is None else 'killed')),
+            flush=True,
+        )
+
 
 class Peer:
     "Asks an accountant that runs in its own process."
+
     def __init__(self, name):
-        one = {k: '1' for k in ('OMP_NUM_THREADS', 'OPENBLAS_NUM_THREADS', 'MKL_NUM_THREADS')} | {'PYTHONPATH': str(ROOT), 'MPLBACKEND': 'agg'}
-        self.process = subprocess.Popen([sys.executable, __file__, '--serve', name], env=os.environ | one, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        one = {k: '1' for k in ('OMP_NUM_THREADS', 'OPENBLAS_NUM_THREADS', 'MKL_NUM_THREADS')} | {
+            'PYTHONPATH': str(ROOT),
+            'MPLBACKEND': 'agg',
+        }
+        self.process = subprocess.Popen(
+            [sys.executable, __file__, '--serve', name],
+            env=os.environ | one,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+
     def __call__(self, setting, limit, **more):
         question = {k: setting[k] for k in ('sigma', 'rate', 'steps', 'delta')} | more
-        try: self.process.stdin.write(json.dumps([limit, question]) + '\n'); self.process.stdin.flush()
-        except BrokenPipeError: pass
+        try:
+            self.process.stdin.write(json.dumps([limit, question]) + '\n')
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            pass
         return json.loads(self.process.stdout.readline() or '{"failure": "cannot be imported"}')
-    def __enter__(self): return self
-    def __exit__(self, *_): self.process.stdin.close(); self.process.wait()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.stdin.close()
+        self.process.wait()
+
 
 def climb(ask, rungs, known, limit):
     "How far up a ladder the answers are right: the last rung, and why not the next."
@@ -211,54 +558,164 @@ def climb(ask, rungs, known, limit):
     for rung in rungs:
         row, true = ask(rung, limit), known[rung['name']]
         value = row.get('upper') or row.get('estimate')
-        why = row['failure'] or ('' if .99*true <= value <= 2*true else f'says {value:.4g} for {true:.4g}')
-        if why: return dict(last=last, why=why)
+        why = row['failure'] or (
+            '' if 0.99 * true <= value <= 2 * true else f'says {value:.4g} for {true:.4g}'
+        )
+        if why:
+            return dict(last=last, why=why)
         last = rung['name'] if rung['name'].startswith('delta') else true
     return dict(last=last, why='')
 
+
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--only', nargs='+', default=[], metavar='NAME', help='accountants or settings')
-    parser.add_argument('--limit', type=float, default=60, metavar='SECONDS', help='for one answer; default: 60')
-    parser.add_argument('--out', type=Path, default=ROOT/'nbs'/'benchmark.json')
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        '--only', nargs='+', default=[], metavar='NAME', help='accountants or settings'
+    )
+    parser.add_argument(
+        '--limit', type=float, default=60, metavar='SECONDS', help='for one answer; default: 60'
+    )
+    parser.add_argument('--out', type=Path, default=ROOT / 'nbs' / 'benchmark.json')
     parser.add_argument('--resume', action='store_true', help='keep what the file has')
     parser.add_argument('--serve', help=argparse.SUPPRESS)
     args = parser.parse_args()
-    if args.serve: return serve((PEERS | {'oracle': oracle})[args.serve], args.serve in [*OURS, 'oracle'])
+    if args.serve:
+        return serve((PEERS | {'oracle': oracle})[args.serve], args.serve in [*OURS, 'oracle'])
     unknown = set(args.only) - set(PEERS) - {s['name'] for s in SETTINGS}
-    if unknown: parser.error(f'{", ".join(sorted(unknown))}: neither an accountant nor a setting; there are {", ".join([*PEERS, *(s["name"] for s in SETTINGS)])}')
-    old = json.loads(args.out.read_text(encoding='utf-8')) if args.out.exists() else dict(rows={}, ladders={}, checks={})
-    rows, ladders, checks = (old[k] if args.resume or args.only or k == 'checks' else {} for k in ('rows', 'ladders', 'checks'))
-    rows = {peer: {name: dict(zip(COLUMNS, row)) for name, row in answers.items()} for peer, answers in rows.items()}
+    if unknown:
+        known = ', '.join([*PEERS, *(s['name'] for s in SETTINGS)])
+        parser.error(
+            f'{", ".join(sorted(unknown))}: neither an accountant nor a setting; there are {known}'
+        )
+    old = (
+        json.loads(args.out.read_text(encoding='utf-8'))
+        if args.out.exists()
+        else dict(rows={}, ladders={}, checks={})
+    )
+    rows, ladders, checks = (
+        old[k] if args.resume or args.only or k == 'checks' else {}
+        for k in ('rows', 'ladders', 'checks')
+    )
+    rows = {
+        peer: {name: dict(zip(COLUMNS, row)) for name, row in answers.items()}
+        for peer, answers in rows.items()
+    }
     chosen = lambda *names: not args.only or set(names) & set(args.only)
+
     def write():
-        packages = {p: version(p) for p in ('numpy', 'scipy', 'prv-accountant', 'dp-accounting', 'fourier-accountant', 'riskcal', 'opacus')}
-        machine = dict(date=str(datetime.date.today()), python=platform.python_version(), machine=platform.machine(), cores=os.cpu_count(), limit=args.limit, load=load, **packages)
-        told = {peer: {s['name']: [rows[peer][s['name']].get(c) for c in COLUMNS] for s in SETTINGS if s['name'] in rows[peer]} for peer in PEERS if peer in rows}
-        parts = dict(machine=machine, columns=COLUMNS, settings=SETTINGS, ours=OURS, rows=told, ladders={k: ladders[k] for k in PEERS if k in ladders}, checks=checks)
-        args.out.write_text('{' + ',\n'.join(f'{json.dumps(k)}: {json.dumps(v)}' for k, v in parts.items()).replace(': {"MNIST, noise 1.12"', ':\n{"MNIST, noise 1.12"') + '}\n', encoding='utf-8')
+        packages = {
+            p: version(p)
+            for p in (
+                'numpy',
+                'scipy',
+                'prv-accountant',
+                'dp-accounting',
+                'fourier-accountant',
+                'riskcal',
+                'opacus',
+            )
+        }
+        machine = dict(
+            date=str(datetime.date.today()),
+            python=platform.python_version(),
+            machine=platform.machine(),
+            cores=os.cpu_count(),
+            limit=args.limit,
+            load=load,
+            **packages,
+        )
+        told = {
+            peer: {
+                s['name']: [rows[peer][s['name']].get(c) for c in COLUMNS]
+                for s in SETTINGS
+                if s['name'] in rows[peer]
+            }
+            for peer in PEERS
+            if peer in rows
+        }
+        parts = dict(
+            machine=machine,
+            columns=COLUMNS,
+            settings=SETTINGS,
+            ours=OURS,
+            rows=told,
+            ladders={k: ladders[k] for k in PEERS if k in ladders},
+            checks=checks,
+        )
+        args.out.write_text(
+            '{'
+            + ',\n'.join(f'{json.dumps(k)}: {json.dumps(v)}' for k, v in parts.items()).replace(
+                ': {"MNIST, noise 1.12"', ':\n{"MNIST, noise 1.12"'
+            )
+            + '}\n',
+            encoding='utf-8',
+        )
+
     load = round(os.getloadavg()[0], 1)
     with contextlib.ExitStack() as open_ones:
         asked = {}
+
         def ask(name, *question):
-            if name not in asked: asked[name] = open_ones.enter_context(Peer(name))
+            if name not in asked:
+                asked[name] = open_ones.enter_context(Peer(name))
             return asked[name](*question)
-        for s in SETTINGS:                                                           # one after the other on the same setting: the load of the machine changes slowly
-            todo, begun = [n for n in PEERS if (n in ASKED or s['name'] in REFINED) and chosen(n, s['name']) and not (args.resume and s['name'] in rows.get(n, {}))], time.time()
-            for name in todo: rows.setdefault(name, {})[s['name']] = ask(name, s, args.limit)
-            failed = [f'{n} ({rows[n][s["name"]]["failure"]})' for n in todo if rows[n][s['name']]['failure']]
-            if todo: print(f'{s["name"]}: {len(todo)} in {time.time() - begun:.0f} s;', 'failed:'*bool(failed), '; '.join(failed), flush=True); write()
+
+        for s in (
+            SETTINGS
+        ):  # one after the other on the same setting: the load of the machine changes slowly
+            todo, begun = (
+                [
+                    n
+                    for n in PEERS
+                    if (n in ASKED or s['name'] in REFINED)
+                    and chosen(n, s['name'])
+                    and not (args.resume and s['name'] in rows.get(n, {}))
+                ],
+                time.time(),
+            )
+            for name in todo:
+                rows.setdefault(name, {})[s['name']] = ask(name, s, args.limit)
+            failed = [
+                f'{n} ({rows[n][s["name"]]["failure"]})'
+                for n in todo
+                if rows[n][s['name']]['failure']
+            ]
+            if todo:
+                print(
+                    f'{s["name"]}: {len(todo)} in {time.time() - begun:.0f} s;',
+                    'failed:' * bool(failed),
+                    '; '.join(failed),
+                    flush=True,
+                )
+                write()
         todo = [n for n in ASKED if chosen(n) and not (args.resume and n in ladders)]
-        known = {rung['name']: ask('ContourAccountant', rung, args.limit)['upper'] for rung in sum(LADDERS.values(), []) if todo}
+        known = {
+            rung['name']: ask('ContourAccountant', rung, args.limit)['upper']
+            for rung in sum(LADDERS.values(), [])
+            if todo
+        }
         for name in todo:
-            ladders[name] = {k: climb(lambda *question: ask(name, *question), rungs, known, args.limit/3) for k, rungs in LADDERS.items()}
-            print(f'ladders of {name}: {ladders[name]}', flush=True); write()
+            ladders[name] = {
+                k: climb(partial(ask, name), rungs, known, args.limit / 3)
+                for k, rungs in LADDERS.items()
+            }
+            print(f'ladders of {name}: {ladders[name]}', flush=True)
+            write()
     with Peer('oracle') as ask:
         for s in SETTINGS:
             row = rows['ContourAccountant'].get(s['name'], {})
-            bounds = {k: row.get(k) or 0. for k in ('lower', 'upper')}
-            if {k: checks.get(s['name'], {}).get(k) for k in bounds} != bounds or not checks[s['name']]['check']:      # slow, and the same on every machine where our bounds are
-                checks[s['name']] = bounds | {'check': ask(s, 15*args.limit, **bounds).get('check')}
-                print(f'checked {s["name"]}: {checks[s["name"]]}', flush=True); write()
+            bounds = {k: row.get(k) or 0.0 for k in ('lower', 'upper')}
+            if {k: checks.get(s['name'], {}).get(k) for k in bounds} != bounds or not checks[
+                s['name']
+            ]['check']:  # slow, and the same on every machine where our bounds are
+                checks[s['name']] = bounds | {
+                    'check': ask(s, 15 * args.limit, **bounds).get('check')
+                }
+                print(f'checked {s["name"]}: {checks[s["name"]]}', flush=True)
+                write()
 
-if __name__ == '__main__': main()
+
+if __name__ == '__main__':
+    main()

@@ -1,103 +1,277 @@
-"""Speed, measured: `make benchmark`. Nothing is asserted about time; compare the rows of one run.
+"""Speed, measured: `make benchmark`. Nothing is asserted about time; compare the rows of one
+run.
 
-import_dp_saddle is to be under 1.5 times import_numpy_scipy; epsilon_3000_steps 10 ms or less, curve_200_points 100 ms or less;
-thousand_steps and ten_million_steps within a factor of 3, one_delta the same, and under 1 ms for SaddlePointMSD; distinct_mechanisms linear in their number; hard_corner under 2 s;
-calibration[ours-*] 200 ms or less, epsilon_after 10 s or less;
-individual_filter_step 50 ms or less, individual_epsilon 20 s or less, and in individual_engines the contour at least 100 times the records per second of the Fourier engine (extra_info: rate, and the largest deviation from chapter 01)."""
-import subprocess, sys, warnings
+import_dp_saddle is to be under 1.5 times import_numpy_scipy; epsilon_3000_steps 10 ms or less,
+curve_200_points 100 ms or less; thousand_steps and ten_million_steps within a factor of 3,
+one_delta the same, and under 1 ms for SaddlePointMSD; distinct_mechanisms linear in their
+number; hard_corner under 2 s; calibration[ours-*] 200 ms or less, epsilon_after 10 s or less;
+individual_filter_step 50 ms or less, individual_epsilon 20 s or less, and in individual_engines
+the contour at least 100 times the records per second of the Fourier engine (extra_info: rate,
+and the largest deviation from chapter 01)."""
+
+import subprocess
+import sys
+import warnings
+
 import numpy as np
 import pytest
-from dp_saddle import Composition, ContourAccountant, EdgeworthAccountant, EdgeworthInterval, Gaussian, GaussianLimit, IndividualAccountant, IndividualGDPFilter, Laplace, MomentsAccountant, PoissonSubsampled, PRVAccountant, SaddlePointCLT, SaddlePointMSD, TiltedEdgeworth, calibrate, epsilon, epsilon_after
+
+from dp_saddle import (
+    Composition,
+    ContourAccountant,
+    EdgeworthAccountant,
+    EdgeworthInterval,
+    Gaussian,
+    GaussianLimit,
+    IndividualAccountant,
+    IndividualGDPFilter,
+    Laplace,
+    MomentsAccountant,
+    PoissonSubsampled,
+    PRVAccountant,
+    SaddlePointCLT,
+    SaddlePointMSD,
+    TiltedEdgeworth,
+    calibrate,
+    epsilon,
+    epsilon_after,
+)
 
 S = lambda sigma, rate: PoissonSubsampled(base=Gaussian(sigma=sigma), rate=rate)
-fresh = lambda n, sigma=2., rate=.01: n*S(sigma, rate)          # losses are cached on the mechanism: build it anew
+# losses are cached on the mechanism: build it anew
+fresh = lambda n, sigma=2.0, rate=0.01: n * S(sigma, rate)
 
-def test_epsilon_3000_steps(benchmark): benchmark(lambda: epsilon(fresh(3000), delta=1e-15))
-def test_curve_200_points(benchmark): benchmark(lambda: ContourAccountant(fresh(3000)).delta(np.linspace(0, 10, 200)))
-def test_cifar_run(benchmark): benchmark(lambda: epsilon(fresh(2000, 9.4, 2**14/50000), delta=1e-5))
-def test_thousand_steps(benchmark): benchmark(lambda: epsilon(fresh(10**3), delta=1e-5))
-def test_ten_million_steps(benchmark): benchmark(lambda: epsilon(fresh(10**7), delta=1e-5))
-def test_gaussian_closed_form(benchmark): benchmark(lambda: epsilon(3000*Gaussian(sigma=100.), delta=1e-15))
-def test_laplace_composition(benchmark): benchmark(lambda: epsilon(200*Laplace(scale=20.), delta=1e-5))
+
+def test_epsilon_3000_steps(benchmark):
+    benchmark(lambda: epsilon(fresh(3000), delta=1e-15))
+
+
+def test_curve_200_points(benchmark):
+    benchmark(lambda: ContourAccountant(fresh(3000)).delta(np.linspace(0, 10, 200)))
+
+
+def test_cifar_run(benchmark):
+    benchmark(lambda: epsilon(fresh(2000, 9.4, 2**14 / 50000), delta=1e-5))
+
+
+def test_thousand_steps(benchmark):
+    benchmark(lambda: epsilon(fresh(10**3), delta=1e-5))
+
+
+def test_ten_million_steps(benchmark):
+    benchmark(lambda: epsilon(fresh(10**7), delta=1e-5))
+
+
+def test_gaussian_closed_form(benchmark):
+    benchmark(lambda: epsilon(3000 * Gaussian(sigma=100.0), delta=1e-15))
+
+
+def test_laplace_composition(benchmark):
+    benchmark(lambda: epsilon(200 * Laplace(scale=20.0), delta=1e-5))
+
 
 @pytest.mark.parametrize('n', [10**3, 10**5, 10**7])
-@pytest.mark.parametrize('accountant', [SaddlePointMSD, SaddlePointCLT, MomentsAccountant, GaussianLimit, EdgeworthAccountant, TiltedEdgeworth, EdgeworthInterval, ContourAccountant])
+@pytest.mark.parametrize(
+    'accountant',
+    [
+        SaddlePointMSD,
+        SaddlePointCLT,
+        MomentsAccountant,
+        GaussianLimit,
+        EdgeworthAccountant,
+        TiltedEdgeworth,
+        EdgeworthInterval,
+        ContourAccountant,
+    ],
+)
 def test_one_delta(benchmark, accountant, n):
     "One delta of about 1e-6, both directions, from an accountant that is there."
     a = accountant(fresh(n))
     benchmark(a.delta, ContourAccountant(fresh(n)).epsilon(1e-6).estimate)
 
+
 @pytest.mark.parametrize('k', [10**3, 10**5, 10**6])
 @pytest.mark.parametrize('who', ['ours', 'prv_accountant'])
 def test_prv_figure_3(benchmark, who, k):
-    "[PRV Fig. 3]: sigma .8, rate .004, eps_error .1, one epsilon from nothing. Ours is to be no slower at 10^3 steps, and ahead at 10^5 and 10^6."
-    rival = pytest.importorskip('prv_accountant', reason='in the extra peers') if who == 'prv_accountant' else None
-    def theirs(): return rival.PRVAccountant(prvs=[rival.PoissonSubsampledGaussianMechanism(sampling_probability=4e-3, noise_multiplier=.8)], max_self_compositions=[k], eps_error=.1, delta_error=1e-10).compute_epsilon(1e-6, [k])
-    benchmark.pedantic(theirs if who == 'prv_accountant' else lambda: PRVAccountant(fresh(k, .8, 4e-3)).epsilon(1e-6), rounds=1 if k == 10**6 else 3)
+    """[PRV Fig. 3]: sigma .8, rate .004, eps_error .1, one epsilon from nothing. Ours is to be
+    no slower at 10^3 steps, and ahead at 10^5 and 10^6."""
+    rival = (
+        pytest.importorskip('prv_accountant', reason='in the extra peers')
+        if who == 'prv_accountant'
+        else None
+    )
+
+    def theirs():
+        return rival.PRVAccountant(
+            prvs=[
+                rival.PoissonSubsampledGaussianMechanism(
+                    sampling_probability=4e-3, noise_multiplier=0.8
+                )
+            ],
+            max_self_compositions=[k],
+            eps_error=0.1,
+            delta_error=1e-10,
+        ).compute_epsilon(1e-6, [k])
+
+    benchmark.pedantic(
+        theirs
+        if who == 'prv_accountant'
+        else lambda: PRVAccountant(fresh(k, 0.8, 4e-3)).epsilon(1e-6),
+        rounds=1 if k == 10**6 else 3,
+    )
+
 
 @pytest.mark.parametrize('kinds', [1, 4, 16, 64])
 @pytest.mark.parametrize('accountant', [ContourAccountant, EdgeworthAccountant, EdgeworthInterval])
-def test_distinct_mechanisms(benchmark, accountant, kinds): benchmark.pedantic(lambda: accountant(sum(fresh(1000, 2. + i/64) for i in range(kinds))).epsilon(1e-5), rounds=3)
+def test_distinct_mechanisms(benchmark, accountant, kinds):
+    benchmark.pedantic(
+        lambda: accountant(sum(fresh(1000, 2.0 + i / 64) for i in range(kinds))).epsilon(1e-5),
+        rounds=3,
+    )
 
-@pytest.mark.parametrize('sigma, rate, n, eps', [(.3, .1, 5000, 1500.), (.3, .1, 5000, 700.), (.2, .1, 3000, 800.), (.1, .1, 2000, 900.), (.3, 1e-4, 1000, 1.), (.8, 1e-3, 10, .25)])
+
+@pytest.mark.parametrize(
+    'sigma, rate, n, eps',
+    [
+        (0.3, 0.1, 5000, 1500.0),
+        (0.3, 0.1, 5000, 700.0),
+        (0.2, 0.1, 3000, 800.0),
+        (0.1, 0.1, 2000, 900.0),
+        (0.3, 1e-4, 1000, 1.0),
+        (0.8, 1e-3, 10, 0.25),
+    ],
+)
 def test_hard_corner(benchmark, sigma, rate, n, eps):
     with warnings.catch_warnings():
         warnings.simplefilter('ignore')
         benchmark.pedantic(lambda: ContourAccountant(fresh(n, sigma, rate)).delta(eps), rounds=3)
 
-@pytest.mark.parametrize('eps', [.01, .1, 1., 10., 100., 1000.])
-@pytest.mark.parametrize('who', ['ours', 'dp_accounting', 'dp_accounting_pld', 'opacus', 'opacus_prv'])
+
+@pytest.mark.parametrize('eps', [0.01, 0.1, 1.0, 10.0, 100.0, 1000.0])
+@pytest.mark.parametrize(
+    'who', ['ours', 'dp_accounting', 'dp_accounting_pld', 'opacus', 'opacus_prv']
+)
 def test_calibration(benchmark, who, eps):
-    "sigma of 1000 steps at rate .01 for delta 1e-5, as each library's users are told to ask for it. extra_info: sigma, what it costs (certified), or the error. Left out are rows of minutes, and Opacus' that end the process for want of memory."
-    if (who, eps) in (('dp_accounting_pld', 1000.), ('opacus_prv', 100.), ('opacus_prv', 1000.)): pytest.skip('minutes, or more memory than there is')
-    peer = pytest.importorskip('dp_accounting' if who.startswith('dp') else 'opacus.accountants.utils') if who != 'ours' else None
-    def ours(): return calibrate(lambda sigma: fresh(1000, sigma), eps=eps, delta=1e-5)
+    """sigma of 1000 steps at rate .01 for delta 1e-5, as each library's users are told to ask
+    for it. extra_info: sigma, what it costs (certified), or the error. Left out are rows of
+    minutes, and Opacus' that end the process for want of memory."""
+    if (who, eps) in (('dp_accounting_pld', 1000.0), ('opacus_prv', 100.0), ('opacus_prv', 1000.0)):
+        pytest.skip('minutes, or more memory than there is')
+    peer = (
+        pytest.importorskip('dp_accounting' if who.startswith('dp') else 'opacus.accountants.utils')
+        if who != 'ours'
+        else None
+    )
+
+    def ours():
+        return calibrate(lambda sigma: fresh(1000, sigma), eps=eps, delta=1e-5)
+
     def dp_accounting():
         kind = peer.pld.PLDAccountant if who.endswith('pld') else peer.rdp.RdpAccountant
-        return peer.calibrate_dp_mechanism(kind, lambda sigma: peer.SelfComposedDpEvent(peer.PoissonSampledDpEvent(.01, peer.GaussianDpEvent(sigma)), 1000), eps, 1e-5, tol=1e-6)
-    def opacus(): return peer.get_noise_multiplier(target_epsilon=eps, target_delta=1e-5, sample_rate=.01, steps=1000, accountant='prv' if who.endswith('prv') else 'rdp')
+        return peer.calibrate_dp_mechanism(
+            kind,
+            lambda sigma: peer.SelfComposedDpEvent(
+                peer.PoissonSampledDpEvent(0.01, peer.GaussianDpEvent(sigma)), 1000
+            ),
+            eps,
+            1e-5,
+            tol=1e-6,
+        )
+
+    def opacus():
+        return peer.get_noise_multiplier(
+            target_epsilon=eps,
+            target_delta=1e-5,
+            sample_rate=0.01,
+            steps=1000,
+            accountant='prv' if who.endswith('prv') else 'rdp',
+        )
+
     def found():
         with warnings.catch_warnings():
             warnings.simplefilter('ignore')
-            try: return {'ours': ours, 'dp_accounting': dp_accounting, 'opacus': opacus}[who.removesuffix('_pld').removesuffix('_prv')]()
-            except Exception as error: return f'{type(error).__name__}: {error}'
+            try:
+                return {'ours': ours, 'dp_accounting': dp_accounting, 'opacus': opacus}[
+                    who.removesuffix('_pld').removesuffix('_prv')
+                ]()
+            except Exception as error:
+                return f'{type(error).__name__}: {error}'
+
     sigma = benchmark.pedantic(found, rounds=5 if who == 'ours' else 1)
-    benchmark.extra_info.update(sigma=sigma, **({} if isinstance(sigma, str) else {'costs': epsilon(fresh(1000, sigma), delta=1e-5)}))
+    benchmark.extra_info.update(
+        sigma=sigma,
+        **({} if isinstance(sigma, str) else {'costs': epsilon(fresh(1000, sigma), delta=1e-5)}),
+    )
+
 
 def test_epsilon_after(benchmark):
     "eps after each of 10^5 steps, of 100 different settings."
-    schedule = [(S(sigma, .001), 1000) for sigma in np.linspace(.8, 2, 100)]
+    schedule = [(S(sigma, 0.001), 1000) for sigma in np.linspace(0.8, 2, 100)]
     benchmark.pedantic(lambda: epsilon_after(schedule, delta=1e-5), rounds=1)
 
-@pytest.mark.parametrize('modules', ['numpy, scipy.special, scipy.optimize', 'dp_saddle'], ids=['import_numpy_scipy', 'import_dp_saddle'])
+
+@pytest.mark.parametrize(
+    'modules',
+    ['numpy, scipy.special, scipy.optimize', 'dp_saddle'],
+    ids=['import_numpy_scipy', 'import_dp_saddle'],
+)
 def test_import(benchmark, modules):
-    benchmark.pedantic(lambda: subprocess.run([sys.executable, '-c', f'import {modules}'], check=True), rounds=10)
+    benchmark.pedantic(
+        lambda: subprocess.run([sys.executable, '-c', f'import {modules}'], check=True), rounds=10
+    )
+
 
 def test_individual_filter_step(benchmark):
     "A million records."
     guard, mus = IndividualGDPFilter(1e3, 10**6), np.random.default_rng(0).random(10**6)
     benchmark(guard.step, mus)
 
+
 def individual(records, on_grid=False):
     "An account of 3000 steps on 50 grid values: 60 different ones, each 50 times."
-    book, rng = IndividualAccountant(2., 1., .01, sigma_grid=50, n=records), np.random.default_rng(0)
-    level = rng.uniform(.02, 1, records)
+    book, rng = (
+        IndividualAccountant(2.0, 1.0, 0.01, sigma_grid=50, n=records),
+        np.random.default_rng(0),
+    )
+    level = rng.uniform(0.02, 1, records)
     for _ in range(60):
-        norms = np.minimum(level*np.exp(.5*rng.standard_normal(records)), 1)
-        if on_grid: norms = np.minimum(2/book.grid[np.minimum(np.searchsorted(book.grid, 2/norms), 49)], 1)
+        norms = np.minimum(level * np.exp(0.5 * rng.standard_normal(records)), 1)
+        if on_grid:
+            norms = np.minimum(
+                2 / book.grid[np.minimum(np.searchsorted(book.grid, 2 / norms), 49)], 1
+            )
         book.step(norms)
     book.counts *= 50
     return book
+
 
 def test_individual_epsilon(benchmark):
     book = individual(10**5)
     benchmark.pedantic(lambda: book.epsilon(1e-5), rounds=1)
 
-@pytest.mark.parametrize('engine, records, n', [('contour', 10**5, 1), ('fourier', 200, 1 << 16), ('fourier', 40, 1 << 18)])
+
+@pytest.mark.parametrize(
+    'engine, records, n',
+    [('contour', 10**5, 1), ('fourier', 200, 1 << 16), ('fourier', 40, 1 << 18)],
+)
 def test_individual_engines(benchmark, engine, records, n):
-    "The largest deviation is over the first 20 records, whose norms are on the grid: nothing is rounded or split."
+    """The largest deviation is over the first 20 records, whose norms are on the grid: nothing
+    is rounded or split."""
     book = individual(records, on_grid=True)
-    bounds = benchmark.pedantic(lambda: book.epsilon(1e-5, engine=engine, **{'n': n} if engine == 'fourier' else {}), rounds=1)
-    mechanisms = [S(sigma, .01) for sigma in book.grid]
-    exact = [ContourAccountant(Composition(tuple((mechanisms[j], int(k)) for j, k in enumerate(row[:50]) if k))).epsilon(1e-5).estimate for row in book.counts[:20]]
-    benchmark.extra_info.update(records_per_second=records/benchmark.stats['mean'], deviation=float(np.abs(bounds.estimate[:20]/exact - 1).max()))
+    bounds = benchmark.pedantic(
+        lambda: book.epsilon(1e-5, engine=engine, **{'n': n} if engine == 'fourier' else {}),
+        rounds=1,
+    )
+    mechanisms = [S(sigma, 0.01) for sigma in book.grid]
+    exact = [
+        ContourAccountant(
+            Composition(tuple((mechanisms[j], int(k)) for j, k in enumerate(row[:50]) if k))
+        )
+        .epsilon(1e-5)
+        .estimate
+        for row in book.counts[:20]
+    ]
+    benchmark.extra_info.update(
+        records_per_second=records / benchmark.stats['mean'],
+        deviation=float(np.abs(bounds.estimate[:20] / exact - 1).max()),
+    )

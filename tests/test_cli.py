@@ -1,11 +1,14 @@
-"Chapter 06e, the command: the installed `dp-saddle`, as typed."
+"Chapter 06e, the command: the installed `dp-saddle` as typed, and what `main` answers to words."
+import io
 import json
 import os
 import re
 import shlex
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,8 +17,19 @@ from dp_saddle.cli import main
 
 COMMAND = os.path.join(os.path.dirname(sys.executable), 'dp-saddle')
 
-def dp_saddle(*words, **options):
+def typed(*words, **options):
+    "The installed command, in a process of its own."
     return subprocess.run([COMMAND, *words], capture_output=True, text=True, **options)
+
+def dp_saddle(*words):
+    "The same words for `main`, here: a process takes half a second."
+    out, err, code = io.StringIO(), io.StringIO(), 0
+    with redirect_stdout(out), redirect_stderr(err):
+        try:
+            main(list(words))
+        except SystemExit as stop:
+            code = stop.code or 0
+    return SimpleNamespace(returncode=code, stdout=out.getvalue(), stderr=err.getvalue())
 
 def S(sigma, rate):
     return PoissonSubsampled(base=Gaussian(sigma=sigma), rate=rate)
@@ -33,7 +47,7 @@ def test_the_first_example_of_the_readme_is_the_command():
 
 @pytest.mark.parametrize('line, shown', SHOWN)
 def test_readme_prints_what_it_says(line, shown):
-    said, done = shown.split(), dp_saddle(*shlex.split(line)[1:]).stdout.split()
+    said, done = shown.split(), typed(*shlex.split(line)[1:]).stdout.split()
     assert said and len(said) == len(done)
     for a, b in zip(said, done, strict=True):
         same = a == b or float(a.rstrip(':')) == pytest.approx(float(b.rstrip(':')), rel=1e-6)
@@ -41,7 +55,7 @@ def test_readme_prints_what_it_says(line, shown):
 
 @pytest.mark.parametrize('line', re.findall(r'^(dp-saddle .*)', README, re.M))
 def test_readme_commands_work(line, tmp_path):
-    assert dp_saddle(*shlex.split(line)[1:], cwd=tmp_path).returncode == 0
+    assert typed(*shlex.split(line)[1:], cwd=tmp_path).returncode == 0
 
 # What it answers
 
@@ -65,13 +79,15 @@ def test_printed_bounds_are_rounded_outwards():
     exact, = json.loads(dp_saddle(*words, '--json').stdout)['results']
     assert float(low) <= exact['lower'] and exact['upper'] <= float(high)
 
-def test_curve(tmp_path):
-    done = dp_saddle('curve', *RUN, '--out', 'c.png', cwd=tmp_path)
+def test_curve(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = dp_saddle('curve', *RUN, '--out', 'c.png')
     assert done.returncode == 0 and 'c.png' in done.stdout
     assert (tmp_path/'c.png').read_bytes()[:4] == b'\x89PNG'
 
-def test_curve_as_json(tmp_path):
-    done = json.loads(dp_saddle('curve', *RUN, '--out', 'c.svg', '--json', cwd=tmp_path).stdout)
+def test_curve_as_json(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = json.loads(dp_saddle('curve', *RUN, '--out', 'c.svg', '--json').stdout)
     assert len(done['eps']) == len(done['delta']) == 200 and done['steps'] == 3000
 
 def test_calibrate():
@@ -95,7 +111,7 @@ def test_compare():
     assert 'ContourAccountant' in dp_saddle(*words).stdout
 
 def test_version():
-    assert dp_saddle('--version').stdout.startswith('dp-saddle ')
+    assert typed('--version').stdout.startswith('dp-saddle ')
 
 def test_completion(capsys):
     pytest.importorskip('shtab')
@@ -122,10 +138,15 @@ def test_completion(capsys):
     ('', 'required'),
     ('epsilom', 'epsilom'),
 ])
-def test_mistakes_are_one_line_and_status_2(words, named, tmp_path):
-    done = dp_saddle(*words.split(), cwd=tmp_path)
+def test_mistakes_are_one_line_and_status_2(words, named, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = dp_saddle(*words.split())
     assert done.returncode == 2 and done.stdout == ''
     assert done.stderr.count('\n') == 1 and named in done.stderr, done.stderr
+
+def test_a_mistake_as_typed():
+    done = typed('epsilon', *RUN, '--delta', '0')
+    assert done.returncode == 2 and done.stdout == '' and done.stderr.count('\n') == 1
 
 @pytest.mark.parametrize('words, message', [
     ('calibrate --rate .01 --eps 1 --delta 1e-5', '--steps is needed'),

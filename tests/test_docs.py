@@ -21,9 +21,9 @@ MODULES = [importlib.import_module(f"dp_saddle.{path.stem}")
 EXPORTED = {name: getattr(m, name) for m in MODULES for name in getattr(m, "__all__", ())
             if callable(getattr(m, name))}
 # What chapters teach beside what `import dp_saddle` brings. All else that is exported is a door
-# between
-# rooms: it has a docstring, and is not held to the rest.
-TAUGHT = """expm1mx log_mgf gaussian_log_delta GaussianLoss NodeLoss SubsampledLoss SubsampledGaussianLoss
+# between rooms: it has a docstring, and is not held to the rest.
+TAUGHT = """
+    expm1mx log_mgf gaussian_log_delta GaussianLoss NodeLoss SubsampledLoss SubsampledGaussianLoss
     LaplaceLoss FiniteLoss ComposedLoss log_chernoff_factor composed_atoms asymptotic_saddle_point
     saddle_point cumulant_powers msd_terms TiltedAccountant clt_log_delta lyapunov_sum
     asymptotic_epsilon standard_cumulants hermite_series edgeworth_tail step_moments berry_esseen
@@ -35,13 +35,18 @@ SYMBOLS = {name: EXPORTED[name] for name in [*dp_saddle.__all__, *TAUGHT]}
 DOORS = {name: thing for name, thing in EXPORTED.items() if name not in SYMBOLS}
 
 # What cites no paper, and why. All else has to.
-OWN = {"a definition": "BudgetSpent Bounds Mechanism Accountant Gaussian Laplace Discrete "
-       "RandomizedResponse DiscreteLaplace advantage",
-       "plumbing": "expm1mx NodeLoss FiniteLoss Run Table to_steps from_steps read_run Budget "
-       "report " "main", "asks others, which cite": "epsilon delta compare calibrate "
-       "epsilon_after plot_curve plot_steps " "plot_tradeoff plot_rdp "
-       "individual_epsilon account_store " "SaddlePrivacyAccountant",
-       "derived or proved in its chapter": "log_mgf composed_atoms cumulant_powers TiltedEdgeworth " "log_transform TiltedFFT bayes_risk", "a picture": "Slider Explorer tabulate explore_curve explore_tilt explore_tradeoff",}
+OWN = {
+    "a definition": """BudgetSpent Bounds Mechanism Accountant Gaussian Laplace Discrete
+        RandomizedResponse DiscreteLaplace advantage""",
+    "plumbing": """expm1mx NodeLoss FiniteLoss Run Table to_steps from_steps read_run Budget report
+        main""",
+    "asks others, which cite": """epsilon delta compare calibrate epsilon_after plot_curve
+        plot_steps plot_tradeoff plot_rdp individual_epsilon account_store
+        SaddlePrivacyAccountant""",
+    "derived or proved in its chapter": """log_mgf composed_atoms cumulant_powers TiltedEdgeworth
+        log_transform TiltedFFT bayes_risk""",
+    "a picture": "Slider Explorer tabulate explore_curve explore_tilt explore_tradeoff",
+}
 
 # What raises a ValueError or TypeError of its own, itself or by a helper, and the words that say
 # when (regular expressions). The validators of ranges do not count.
@@ -120,9 +125,13 @@ ERRORS = {
 }
 
 # Parameters that are numbers, and what is enough to say of them: a range, a unit or a shape.
-NUMBERS = set("""eps delta sigma rate steps order scale mu norms clip t alpha fpr x y z w s L n u K K1 K2 K3 K4 Kt3 lam lam3 c d q p mesh points max_points max_nodes rtol eps_resolution eps_error delta_error
-    tilts tilt budget increment grid sigma_grid records cells seed lr prior loss losses logw logp logq limit loose largest t0 sensitivity batch_size dataset_size epochs accumulate count window
-    shown lower estimate upper regret start values marks reach places drift defect advantage period X""".split())
+NUMBERS = set("""
+    eps delta sigma rate steps order scale mu norms clip t alpha fpr x y z w s L n u K K1 K2 K3 K4
+    Kt3 lam lam3 c d q p mesh points max_points max_nodes rtol eps_resolution eps_error delta_error
+    tilts tilt budget increment grid sigma_grid records cells seed lr prior loss losses logw logp
+    logq limit loose largest t0 sensitivity batch_size dataset_size epochs accumulate count window
+    shown lower estimate upper regret start values marks reach places drift defect advantage period
+    X""".split())
 SAID = re.compile(r"[<>]|\bin [\[(]|\bnats\b|shape|\b[12]-d\b|\barrays?\b|\d to "
                   r"\d|\binteger|\bnumbers?\b|how many|vector|probabilit|first axis|lambda_3|what "
                   r"`step_moments` gives")
@@ -151,9 +160,8 @@ def parameters(f):
     none)."""
     tree, comments = parsed(f)
     a = tree.args
-    defaults = dict(zip([x.arg for x in (a.posonlyargs + a.args)][::-1],
-                        a.defaults[::-1])) | {x.arg: d for x, d in zip(a.kwonlyargs, a.kw_defaults)
-                        if d}
+    defaults = dict(zip([x.arg for x in (a.posonlyargs + a.args)][::-1], a.defaults[::-1]))
+    defaults |= {x.arg: d for x, d in zip(a.kwonlyargs, a.kw_defaults) if d}
     every = [x for x in a.posonlyargs + a.args + [a.vararg] + a.kwonlyargs + [a.kwarg] if x
              and x.arg not in ("self", "cls")]
     end = {x.arg: (defaults.get(x.arg) or x).end_lineno for x in every}
@@ -220,8 +228,7 @@ def described(symbol):
     return out
 
 # What a loss owes its accountants, and an accountant the class it comes from: chapters 00 and 02
-# say once what
-# their parameters are.
+# say once what their parameters are.
 HOOKS = {"cgf_on", "real_cgf", "cumulants_on", "line", "decay", "nodes_at", "path", "log_strip",
          "split", "shift_from", "delta_of", "epsilon_of", "log_value", "prove_delta",
          "prove_epsilon", "loss_of", "set_floats", "state", "restore"}
@@ -308,7 +315,11 @@ def checks(f):
             for name in names:
                 yield name, ways(low, high, brackets), f"{brackets[0]}{low}, {high}{brackets[1]}"
         elif kind == "count":
-            for name in names: yield name, [rf">= {values[0]}\b", rf"\b{values[0]} to \d", rf"{values[0]} <= {name}", r"how many", rf"in \[{values[0]}, "] if values[0] is not None else ["."], f">= {values[0]}"
+            least = values[0]
+            for name in names:
+                words = [rf">= {least}\b", rf"\b{least} to \d", rf"{least} <= {name}", "how many",
+                         rf"in \[{least}, "]
+                yield name, ["."] if least is None else words, f">= {least}"
         elif kind == "choice":
             options = values[0] if values and values[0] else None
             for name in names: yield name, None if options else ["."], options
@@ -353,7 +364,8 @@ def test_sources():
     assert not own - SYMBOLS.keys(), f"not exported: {own - SYMBOLS.keys()}"
     assert len(own) == sum(len(names.split()) for names in OWN.values()), "twice in OWN"
     cited = {s for s in SYMBOLS if CITED.search(own_docs(s))}
-    assert not SYMBOLS.keys() - own - cited, f"no source, and not in OWN: {sorted(SYMBOLS.keys() - own - cited)}"
+    lost = sorted(SYMBOLS.keys() - own - cited)
+    assert not lost, f"no source, and not in OWN: {lost}"
     assert not own & cited, f"has a source: take it out of OWN: {sorted(own & cited)}"
 
 def raises(f, cls, seen):
@@ -374,25 +386,38 @@ def raises(f, cls, seen):
                                         None)
         if inspect.isclass(helper) and name.startswith("_"):
             cls, helper = helper, vars(helper).get("__init__")
-        if isinstance(helper, FunctionType) and helper.__module__.startswith("dp_saddle") and name.startswith("_") and name not in VALIDATORS and raises(helper, cls, seen): return True
+        ours_too = isinstance(helper, FunctionType) and helper.__module__.startswith("dp_saddle")
+        private = name.startswith("_") and name not in VALIDATORS
+        if ours_too and private and raises(helper, cls, seen):
+            return True
     return False
 
-def test_errors():
-    "What a user can run into beyond a range is said: by docstring or docments."
-    docs, raising = {}, set()
+@lru_cache(None)
+def documented():
+    """{qualified name: (function, all that its docstring, its docments and those of the
+    constructors it inherits say)}, hooks left out."""
+    found = {}
     for symbol, thing in SYMBOLS.items():
-        cls = thing if inspect.isclass(thing) else None
         for name, f, said, doc, _ in described(symbol):
             if not f or name.rpartition(".")[2] in HOOKS:
                 continue
             inherited = []
             if f.__name__ == "__init__":
-                makers = [vars(c).get("__init__") for c in ours(cls)[1:]]
+                makers = [vars(c).get("__init__") for c in ours(thing)[1:]]
                 inherited = [" ".join(parameters(make)[0].values())
                              for make in makers if isinstance(make, FunctionType)]
             told = " ".join([*said.values(), doc, *inherited])
-            docs.setdefault(f.__qualname__, re.sub(r"\s+", " ", told))
-            if raises(f, cls, set()):
+            found.setdefault(f.__qualname__, (inspect.unwrap(f), re.sub(r"\s+", " ", told)))
+    return found
+
+def test_errors():
+    """What a user can run into beyond a range is said: by docstring or docments. (That it is true:
+    test_errors.py.)"""
+    docs, raising = {name: told for name, (_, told) in documented().items()}, set()
+    for symbol, thing in SYMBOLS.items():
+        cls = thing if inspect.isclass(thing) else None
+        for name, f, _, _, _ in described(symbol):
+            if f and name.rpartition(".")[2] not in HOOKS and raises(f, cls, set()):
                 raising.add(f.__qualname__)
     assert not raising - ERRORS.keys(), f"raises, and is not in ERRORS: {raising - ERRORS.keys()}"
     gone = ERRORS.keys() - docs.keys()

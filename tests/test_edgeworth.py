@@ -22,7 +22,7 @@ from dp_saddle import (
 )
 from dp_saddle.edgeworth import edgeworth_tail, standard_cumulants, transform_bound
 from dp_saddle.saddlepoint import saddle_point
-from test_saddlepoint import ODD, ODD_DELTA, ODD_EPS, S, truth_of
+from odd import ODD, ODD_DELTA, ODD_EPS, S, truth_of
 
 ESTIMATES = [EdgeworthAccountant, TiltedEdgeworth]
 odd = pytest.mark.parametrize("mechanism", ODD, ids=lambda m: f"{m}"[:80])

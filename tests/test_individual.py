@@ -5,6 +5,7 @@ import signal
 import threading
 import time
 import warnings
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +33,7 @@ from oracles import gaussian
 pytestmark = pytest.mark.filterwarnings('error', 'ignore:The inplace keyword')
 
 MECHANISMS = {}
+FIFTY = Path(__file__).with_name('fifty.json')
 
 def sampled(sigma, rate):
     return PoissonSubsampled(base=Gaussian(sigma=sigma), rate=rate)
@@ -57,21 +59,40 @@ def brackets(ours, truth, loose):
     assert (ours.lower <= high).all() and (low <= ours.upper).all()
     assert (ours.upper <= (1 + loose)*high).all()
 
-@pytest.fixture(scope='module')
-def fifty():
+def norms_of_fifty():
     "50 records, 1000 steps, norms that vary by a factor of ten within each."
     rng = np.random.default_rng(3)
     level = np.log(rng.uniform(.05, 1, (50, 1)))
     norms = np.minimum(np.exp(rng.normal(level, .6, (50, 1000))), 1)
-    norms = np.maximum(np.round(norms*25), 1)/25                   # 25 values, between the grid's
-    return norms, fill(norms, sigma=2., clip=1., rate=.01), [alone(row, 2., .01) for row in norms]
+    return np.maximum(np.round(norms*25), 1)/25                    # 25 values, between the grid's
+
+@pytest.fixture(scope='module')
+def fifty():
+    "Their norms, an account of them for each grid, and their exact composition."
+    norms = norms_of_fifty()
+    @cache
+    def book_of(grid):
+        return fill(norms, sigma=2., clip=1., rate=.01, sigma_grid=grid)
+    return norms, book_of, [alone(row, 2., .01) for row in norms]
 
 # Against chapter 01
 
+def exact_epsilons():
+    "(lower, estimate, upper) of each of the fifty at delta 1e-5."
+    return [alone(row, 2., .01).epsilon(1e-5) for row in norms_of_fifty()]
+
+@pytest.mark.slow
+def test_what_is_kept_of_fifty_records():
+    "`python tests/test_individual.py` writes it anew: it takes seconds."
+    kept, fresh = np.array(json.loads(FIFTY.read_text())), np.array(exact_epsilons())
+    assert kept.shape == (50, 3)
+    assert (kept[:, 0] <= fresh[:, 2]).all() and (fresh[:, 0] <= kept[:, 2]).all()
+
 def test_fifty_records_against_exact_composition(fifty):
-    _, book, exact = fifty
-    assert book.grid.size == 64
-    truth = np.array([a.epsilon(1e-5) for a in exact])
+    _, book_of, exact = fifty
+    book = book_of(64)
+    assert book.grid.size == 64 == IndividualAccountant(2., 1., .01).grid.size
+    truth = np.array(json.loads(FIFTY.read_text()))
     brackets(book.epsilon(1e-5), truth, .01)
     some, eps = range(0, 50, 7), truth[::7, 1]*1.1
     ours = book.delta(eps, records=some)
@@ -83,8 +104,8 @@ def test_fifty_records_against_exact_composition(fifty):
 ])
 def test_other_deltas(fifty, delta, grid, loose):
     "The smaller delta, the more the largest steps count, and the finer the grid has to be."
-    norms, _, exact = fifty
-    book, some = fill(norms, sigma=2., clip=1., rate=.01, sigma_grid=grid), [0, 17, 33, 49]
+    _, book_of, exact = fifty
+    book, some = book_of(grid), [0, 17, 33, 49]
     truth = [exact[i].epsilon(delta) for i in some]
     brackets(book.epsilon(delta, records=some), truth, loose)
 
@@ -116,8 +137,8 @@ def test_whole_curves_of_large_steps(grid, loose):
     book = fill(rows, sigma=2., clip=1., rate=1/6, sigma_grid=grid)
     for i, row in enumerate(rows):
         exact = alone(row, 2., 1/6)
-        for e in np.linspace(0, exact.epsilon(1e-8).lower, 10):
-            brackets(book.delta(e, records=[i]), [exact.delta(e)], loose)
+        eps = np.linspace(0, exact.epsilon(1e-8).lower, 10)
+        brackets(book.delta(eps, records=[i]*10), np.transpose(exact.delta(eps)), loose)
 
 def test_on_the_grid_nothing_is_split():
     "Norms on the grid: the bounds are those of chapter 01, up to their certificate."
@@ -192,7 +213,8 @@ def test_many_records_are_counted_in_place():
 # Engines
 
 def test_engines(fifty):
-    _, book, _ = fifty
+    _, book_of, _ = fifty
+    book = book_of(64)
     contour, renyi, fourier = (book.epsilon(1e-5, engine=e) for e in ('contour', 'rdp', 'fourier'))
     assert (renyi.upper > 1.05*contour.upper).all()
     assert (fourier.lower == 0).all() and (fourier.upper == renyi.upper).all()
@@ -202,7 +224,8 @@ def test_engines(fifty):
     assert misses(1 << 14) > misses(1 << 16) and misses(1 << 16) < 5e-3
 
 def test_renyi_divergences_against_moments(fifty):
-    norms, book, _ = fifty
+    norms, book_of, _ = fifty
+    book = book_of(64)
     ours, exact = book.rdp(16., [4])[0], sum(rdp(sampled(2/c, .01), 16.) for c in norms[4])
     assert ours == pytest.approx(exact, rel=5e-3) and ours >= exact*(1 - 1e-9)
 
@@ -218,7 +241,8 @@ def test_renyi_divergences_are_bounds_and_never_above_the_worst_case(setting, no
 
 def test_fed_to_a_renyi_filter(fifty):
     "The adaptive way: one order, and the divergence of each step before it is taken."
-    norms, book, _ = fifty
+    norms, book_of, _ = fifty
+    book = book_of(64)
     guard, order = RDPFilter(16., .02, n=50), 16.
     for column in norms[:, :200].T:
         guard.step(book.step_rdp(column, order))
@@ -228,7 +252,8 @@ def test_fed_to_a_renyi_filter(fifty):
     assert once.rdp(order) == pytest.approx(book.step_rdp(norms[:, 0], order), rel=1e-12)
 
 def test_mu_covers_the_curve_down_to_delta(fifty):
-    _, book, exact = fifty
+    _, book_of, exact = fifty
+    book = book_of(64)
     for i, mu in zip((3, 30), book.mu(1e-8, records=[3, 30]), strict=True):
         for e in np.linspace(0, exact[i].epsilon(1e-8).lower, 7):
             assert float(gaussian([mu], e)) >= exact[i].delta(e).lower*(1 - 1e-9)
@@ -486,3 +511,7 @@ def test_a_worker_killed_midway_changes_nothing(tmp_path, table, expected):
         assert not run.is_alive()
         assert set(client.run(os.getpid).values()) != set(pids.values())
     assert da.from_zarr(str(target)).compute() == pytest.approx(expected, rel=1e-6)
+
+if __name__ == '__main__':
+    rows = ',\n'.join(json.dumps(row) for row in exact_epsilons())
+    FIFTY.write_text(f'[\n{rows}\n]\n')

@@ -1,6 +1,5 @@
 """The saddle-point accountants: bounds against independent references, published settings,
 extremes, bad input."""
-import functools
 import json
 import os
 import warnings
@@ -38,8 +37,8 @@ from dp_saddle.saddlepoint import (
     solve_increasing,
 )
 from dp_saddle.tilting import TiltTable, asymptotic_epsilon, lyapunov_sum, moments_pull
+from odd import ODD, ODD_DELTA, ODD_EPS, S, asked, truth_of
 
-S = lambda sigma, rate: PoissonSubsampled(base=Gaussian(sigma=sigma), rate=rate)
 RANDOM = json.load(open(FILE))
 GOLDEN = json.load(open(os.path.join(os.path.dirname(FILE), 'golden.json')))
 PROVING = {'clt': SaddlePointCLT, 'moments': MomentsAccountant,
@@ -66,31 +65,6 @@ def test_bounds_on_random_settings(name):
             direction, bounds)
         assert bounds.lower <= bounds.estimate <= bounds.upper
 
-ODD_EPS, ODD_DELTA = np.array([0, 1e-6, .5, 3., 100., 1e8]), np.array([.999, .1, 1e-6, 1e-300])
-
-@functools.cache
-def truth_of(mechanism):
-    "The contour's answers at ODD_EPS and ODD_DELTA: some take seconds, and three files ask."
-    return (ContourAccountant(mechanism).delta(ODD_EPS),
-            ContourAccountant(mechanism).epsilon(ODD_DELTA))
-
-ODD = [0*Gaussian(sigma=1.), Gaussian(sigma=1.), Gaussian(sigma=1e-3), Gaussian(sigma=1e-50),
-       Gaussian(sigma=1e50), 10**12*Gaussian(sigma=1e5), Laplace(scale=1.), Laplace(scale=1e-3),
-       10**6*Laplace(scale=1e3), RandomizedResponse(eps=0), RandomizedResponse(eps=100.),
-       50*RandomizedResponse(eps=.1), 10**9*RandomizedResponse(eps=1e-4), ApproxDP(eps=0, delta=.1),
-       5*ApproxDP(eps=1., delta=1e-6), 10**4*ApproxDP(eps=.1, delta=.9),
-       Discrete(p=(1., 0.), q=(0., 1.)), Discrete(p=(.5, .5), q=(.5, .5)),
-       Discrete(p=(.6, .4, 0), q=(.3, 0, .7)), Discrete(p=(1e-300, 1.), q=(.5, .5)),
-       20*Discrete(p=(.1, .2, .7), q=(.3, .3, .4)),
-       10**9*Discrete(p=(.500001, .499999), q=(.5, .5)), 10*S(.3, .999), 10**6*S(.3, 1e-9),
-       3*S(.05, .01), 10**10*S(1e4, .5), 10*S(1., 1e-12),
-       1000*PoissonSubsampled(base=Laplace(scale=1.), rate=.01),
-       100*PoissonSubsampled(base=RandomizedResponse(eps=1.), rate=.1),
-       10*S(1., .1) + Gaussian(sigma=.01),
-       10*S(1., .1) + 1000*RandomizedResponse(eps=.01) + ApproxDP(eps=.1, delta=1e-8) + 3
-       *Laplace(scale=2.), Gaussian(sigma=1e6) + RandomizedResponse(eps=1.),
-       Gaussian(sigma=1e90) + RandomizedResponse(eps=1e-3)]
-
 @pytest.mark.parametrize('mechanism', ODD, ids=lambda m: f'{m}'[:80])
 def test_odd_mechanisms(mechanism):
     """Whatever is composed: ordered bounds that meet the contour's, no NaN and no RuntimeWarning;
@@ -112,6 +86,23 @@ def test_odd_mechanisms(mechanism):
                 if (name in ESTIMATING and 'gdp' not in name and not accountant.directions[0].p_inf
                         and accountant.directions[0].parts):
                     assert (low == 0).all()
+
+def takes_seconds(mechanism):
+    "Those whose lines are longest: `make test-slow` asks them."
+    return any(word in str(mechanism) for word in ('rate=1e-09', 'rate=1e-12', 'sigma=1e+90'))
+
+@pytest.mark.parametrize('mechanism', [
+    pytest.param(m, marks=pytest.mark.slow) if takes_seconds(m) else m for m in ODD],
+    ids=lambda m: f'{m}'[:80])
+def test_the_contour_on_odd_mechanisms(mechanism):
+    "Ordered bounds that meet those that are kept, no NaN and no RuntimeWarning."
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore', UserWarning)
+        warnings.simplefilter('error', RuntimeWarning)
+        answers = asked(mechanism)
+    for (low, mid, up), truth in zip(answers, truth_of(mechanism), strict=True):
+        assert (0 <= low).all() and (low <= mid).all() and (mid <= up).all()
+        assert (low <= truth.upper).all() and (truth.lower <= up).all()
 
 def test_trivial_bounds():
     "A method that proves nothing says so."

@@ -24,8 +24,8 @@ from dp_saddle import (
     connect_the_dots,
 )
 from dp_saddle.tilted_fft import TiltedCurve
+from odd import ODD, S
 from test_prv_fft import contained
-from test_saddlepoint import ODD, S
 
 
 def meet(a, b, rtol=1e-12):

@@ -1,27 +1,44 @@
 "A real browser, Chromium, with nothing of the network but this machine. `make test-browser`."
+
 import shutil
 
 import pytest
 
 CHROMIUM, DRIVER = (shutil.which(name) for name in ('chromium', 'chromedriver'))
 
+
 def pytest_collection_modifyitems(items):
     for item in items:
         if 'browser' in str(item.path):
             item.add_marker('browser')
             if not (CHROMIUM and DRIVER):
-                item.add_marker(pytest.mark.skip(reason='no chromium and chromedriver: apt-get '
-                                                        'install chromium chromium-driver'))
+                item.add_marker(
+                    pytest.mark.skip(
+                        reason='no chromium and chromedriver: apt-get '
+                        'install chromium chromium-driver'
+                    )
+                )
+
 
 @pytest.fixture(scope='session')
 def browser(tmp_path_factory):
     from selenium import webdriver
+
     options = webdriver.ChromeOptions()
     options.binary_location = CHROMIUM
-    for argument in ('--headless=new', '--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage',
-                     '--no-first-run', '--disable-background-networking',
-                     '--disable-component-update', '--disable-sync', '--window-size=1300,1000',
-                     '--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE localhost , EXCLUDE 127.0.0.1', f'--user-data-dir={tmp_path_factory.mktemp("profile")}'):
+    for argument in (
+        '--headless=new',
+        '--no-sandbox',
+        '--disable-gpu',
+        '--disable-dev-shm-usage',
+        '--no-first-run',
+        '--disable-background-networking',
+        '--disable-component-update',
+        '--disable-sync',
+        '--window-size=1300,1000',
+        '--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE localhost , EXCLUDE 127.0.0.1',
+        f'--user-data-dir={tmp_path_factory.mktemp("profile")}',
+    ):
         options.add_argument(argument)
     options.set_capability('goog:loggingPrefs', {'performance': 'ALL', 'browser': 'ALL'})
     with webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER)) as driver:
