@@ -22,6 +22,7 @@ from .record_bounds import dominating_mu, gaussian_above
 # %% ../nbs/06b_attacks.ipynb #bf2eea46
 # Rounding: may grow, never shrink.
 _UP = 4e-16             # relative: what the few operations of `tpr` may lose
+_DOWN = 1e-15           # of the terms of `tradeoff` and of a risk, added up: likewise
 _ABOVE_INFINITE = 1e-9  # relative: above the mass at infinity delta is asked for
 
 # Tuning: only time and width depend on it.
@@ -99,8 +100,8 @@ def _best_test(run, fpr, *sides):
         best = _best_corner(accountant, corners, x, sides)
     return best.reshape(alpha.shape)
 
-def _missed(e, d, x): return 1 - d - np.exp(e)*x
-def _missed_exchanged(e, d, x): return np.exp(-e)*(1 - d - x)
+def _missed(e, d, x): return 1 - d - np.exp(e)*x - _DOWN*(1 + d + np.exp(e)*x)
+def _missed_exchanged(e, d, x): return np.exp(-e)*(1 - d - x - _DOWN*(1 + d + x))
 def _found(e, d, x): return -(d + np.exp(e)*x)*(1 + _UP)
 def _found_exchanged(e, d, x): return (np.expm1(-e) - np.exp(-e)*(d + x))*(1 + _UP)
 
@@ -132,7 +133,10 @@ def bayes_risk(
 ):              # probability that the best attacker guesses wrongly, shape of prior, rounded down
     "The Bayes risk of an attacker who knows the prior, min(p, 1-p) (1 - delta(|log p/(1-p)|))."
     p = checks.array(0, 1, prior=prior)
-    return np.minimum(p, 1 - p)*(1 - delta(run, eps=np.abs(np.log(p) - np.log1p(-p))))
+    for_it, against = np.log(p), np.log1p(-p)
+    eps = np.abs(for_it - against) + _DOWN*(for_it + against)        # rounded down
+    guessed = 1 - delta(run, eps=np.maximum(eps, 0)) - _DOWN
+    return np.maximum(np.minimum(p, 1 - p)*guessed*(1 - _DOWN), 0)
 
 # %% ../nbs/06b_attacks.ipynb #aa20b5ba
 class GDP(NamedTuple):

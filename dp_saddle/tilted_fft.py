@@ -309,8 +309,7 @@ def _value(self:TiltedCurve, row, eps, sign):
 def _aliases(self:TiltedCurve, eps):
     "Bound on what lies whole periods away [chapter 01]."
     log_bound = self.grid.table.log_alias(self.t, self.points*self.grid.mesh, eps)
-    relative = np.exp(np.minimum(log_bound + self.t*eps, _FITTING))*(1 + _TABLE_ROUNDING)
-    return relative*np.exp(-self.t*eps)
+    return np.exp(np.minimum(log_bound, _FITTING))*(1 + _TABLE_ROUNDING)
 
 # %% ../nbs/04a_tilted_fft.ipynb #fa801ac3
 @patch
