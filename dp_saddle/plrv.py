@@ -28,6 +28,16 @@ class Bounds(NamedTuple):
     estimate: float  # lower <= estimate <= upper
     upper: float     # proved: the number to report
 
+    @property
+    def width(self):
+        "upper - lower, the largest of an array; 0 where both are infinite."
+        low, up = np.broadcast_arrays(self.lower, self.upper)
+        return float(np.subtract(up, low, out=np.zeros(up.shape), where=up > low).max(initial=0.))
+
+    def __repr__(self):
+        named = ', '.join(f'{k}={v!r}' for k, v in self._asdict().items())
+        return f'Bounds({named}, width={self.width:.1e})'
+
     def with_mass(self, p):
         "From bounds on delta of the finite part: those with a mass `p` in [0, 1] at +infinity."
         lower = self.lower + p*(1 - MASS_ERROR)

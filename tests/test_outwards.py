@@ -1,0 +1,184 @@
+"""Bounds at the last bit. Each family of questions here once found a bound on the wrong side of the
+truth; truths are exact, at 60 digits: two outcomes, atoms that are enumerated, closed forms."""
+import warnings
+
+import mpmath as mp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dp_saddle import (
+    ContourAccountant,
+    Discrete,
+    Gaussian,
+    GaussianLimit,
+    Laplace,
+    MomentsAccountant,
+    PRVAccountant,
+    RandomizedResponse,
+    TiltedFFT,
+    bayes_risk,
+    gdp,
+    tpr,
+    tradeoff,
+)
+from dp_saddle.plrv import gaussian_log_delta
+
+DIGITS = 60
+
+@pytest.fixture(autouse=True)
+def exactly():
+    with mp.workdps(DIGITS), warnings.catch_warnings():
+        warnings.simplefilter('ignore')
+        yield
+
+def response_delta(eps, x):
+    "Of one randomised response, at x."
+    eps, x = mp.mpf(eps), mp.mpf(x)
+    return max(mp.mpf(0), (1 - mp.exp(x - eps))/(1 + mp.exp(-eps)))
+
+def holds(bounds, truth):
+    assert bounds.lower <= truth <= bounds.upper, (bounds, mp.nstr(truth, 25))
+
+def log_floats(low, high):
+    return st.floats(np.log(low), np.log(high)).map(lambda x: float(np.exp(x)))
+
+# Near the end of the support, where K(u) - u eps cancels
+
+def laplace_and_response(eps, x):
+    """delta at x of a Laplace step of scale 2 and a randomised response, both with atoms at their
+    ends: the outcomes of the response, and the Laplace curve 1 - e^{(y - d)/2} in closed form."""
+    d, eps, x = mp.mpf(1)/2, mp.mpf(eps), mp.mpf(x)
+    def laplace(y):
+        if y >= d:
+            return mp.mpf(0)
+        return 1 - mp.exp((y - d)/2) if y >= -d else 1 - mp.exp(y)
+    truth = 1/(1 + mp.exp(-eps))
+    return truth*laplace(x - eps) + (1 - truth)*laplace(x + eps)
+
+def test_near_the_end_of_a_support():
+    eps = 1.284371890296196
+    found = ContourAccountant(Laplace(scale=2.) + RandomizedResponse(eps=eps))
+    holds(found.delta(1.784371889296196), laplace_and_response(eps, 1.784371889296196))
+
+def check_near_an_end(eps, gap):
+    x = (.5 + eps)*(1 - gap)
+    found = ContourAccountant(Laplace(scale=2.) + RandomizedResponse(eps=eps)).delta(x)
+    holds(found, laplace_and_response(eps, x))
+
+@pytest.mark.parametrize('eps, gap', [(3., 1e-11), (.7, 1e-9), (.05, 1e-8)])
+def test_near_some_ends(eps, gap):
+    check_near_an_end(eps, gap)
+
+@pytest.mark.slow
+@given(log_floats(.01, 5.), log_floats(1e-12, .1))
+def test_near_the_ends_of_supports(eps, gap):
+    check_near_an_end(eps, gap)
+
+@pytest.mark.parametrize('accountant, eps, x', [
+    (MomentsAccountant, 4.316051530910459e-05, 4.315863221975281e-05),
+    (PRVAccountant, 0.0028549035020569527, 0.0028549020283856787)])
+def test_moments_near_an_end(accountant, eps, x):
+    assert response_delta(eps, x) <= accountant(RandomizedResponse(eps=eps)).delta(x).upper
+
+@given(log_floats(1e-5, 10.), log_floats(1e-9, .5))
+def test_moments_near_ends(eps, gap):
+    x = eps*(1 - gap)
+    found = MomentsAccountant(RandomizedResponse(eps=eps))
+    truth = response_delta(eps, x)
+    assert truth <= found.delta(x).upper
+    if truth > 1e-300:
+        assert x <= found.epsilon(float(truth)*(1 - 1e-15)).upper
+
+# Probabilities that are tiny
+
+def pair_delta(p, q, x):
+    p, q = ([mp.mpf(v) for v in side] for side in (p, q))
+    p, q = ([v/mp.fsum(side) for v in side] for side in (p, q))
+    return mp.fsum(max(a - mp.exp(mp.mpf(x))*b, mp.mpf(0)) for a, b in zip(p, q, strict=True))
+
+def both_deltas(p, q, x): return max(pair_delta(p, q, x), pair_delta(q, p, x))
+
+def test_a_tiny_probability():
+    p, q, x = (3e-250, 1.), (1e-250, 1.), 1.0986122876681097
+    holds(ContourAccountant(Discrete(p=p, q=q)).delta(x), both_deltas(p, q, x))
+
+@given(log_floats(1e-300, .1), log_floats(1e-300, .1), st.floats(-2., .999))
+def test_probabilities_of_any_size(a, b, share):
+    p, q = (a, 1 - a), (b, 1 - b)
+    x = max(share*abs(float(mp.log(mp.mpf(a)/mp.mpf(b)))), 0.)
+    holds(ContourAccountant(Discrete(p=p, q=q)).delta(x), both_deltas(p, q, x))
+
+# Grids, limits, and what is made of curves
+
+@pytest.mark.parametrize('eps', [2.413661935035935, .5, 1.2345, .01, 5.999])
+@pytest.mark.parametrize('x', [1., 1 + 1e-12, 1 - 1e-9, .999, .3])
+def test_a_grid_at_the_end_of_a_support(eps, x):
+    found = TiltedFFT(RandomizedResponse(eps=eps), mesh=.01)
+    holds(found.delta(x*eps), response_delta(eps, x*eps))
+
+@given(log_floats(.05, 6.), st.floats(.2, 1.1))
+def test_a_grid_near_the_end_of_a_support(eps, x):
+    holds(TiltedFFT(RandomizedResponse(eps=eps), mesh=.01).delta(x*eps), response_delta(eps, x*eps))
+
+def test_a_limit_where_no_loss_is_positive():
+    p, q, n = (.00390625, .99609375, 0.), (0., .9921875, .0078125), 40
+    found = GaussianLimit((n*Discrete(p=p, q=q)).add).delta(0.)
+    both = mp.mpf('.9921875')**n                  # the shared outcome, each time
+    there = mp.mpf('.99609375')**n
+    holds(found, 1 - both + max(both - there, mp.mpf(0)))
+
+def response_tradeoff(eps, n, x):
+    "The least false negative rate at false positive rate x, of n randomised responses."
+    eps, x = mp.mpf(eps), mp.mpf(x)
+    truth = 1/(1 + mp.exp(-eps))
+    rest, missed = x, mp.mpf(0)
+    for k in range(n + 1):                        # k lies, the likeliest under P first
+        under_p = mp.binomial(n, k)*truth**(n - k)*(1 - truth)**k
+        under_q = mp.binomial(n, k)*truth**k*(1 - truth)**(n - k)
+        taken = min(mp.mpf(1), rest/under_q)
+        rest, missed = rest - taken*under_q, missed + (1 - taken)*under_p
+    return missed
+
+def check_attacks(eps, n, x):
+    run, truth = n*RandomizedResponse(eps=eps), response_tradeoff(eps, n, x)
+    assert tradeoff(run, fpr=x) <= truth
+    assert tpr(run, fpr=x) >= 1 - truth
+
+def test_a_trade_off():
+    check_attacks(0.00010278348638200532, 5, .4668576247373418)
+
+@given(log_floats(1e-5, 4.), st.integers(1, 12), st.floats(1e-6, 1 - 1e-6))
+def test_trade_offs(eps, n, x):
+    check_attacks(eps, n, x)
+
+@given(log_floats(1e-4, 4.), st.floats(1e-9, 1 - 1e-9))
+def test_bayes_risks(eps, prior):
+    p = mp.mpf(prior)
+    truth = 1/(1 + mp.exp(-mp.mpf(eps)))
+    best = min(p*truth, (1 - p)*(1 - truth)) + min(p*(1 - truth), (1 - p)*truth)
+    assert bayes_risk(RandomizedResponse(eps=eps), prior=prior) <= best
+
+def test_bayes_risk_of_a_gaussian():
+    for sigma in (.3, 1., 20.):
+        best = mp.ncdf(-1/(2*mp.mpf(sigma)))
+        assert bayes_risk(Gaussian(sigma=sigma)) <= best
+
+def check_cover(eps):
+    "The Gaussian curve lies above the response's at its corners, by as much as doubles see."
+    mu = mp.mpf(gdp(RandomizedResponse(eps=eps)).mu)
+    for x in (0., eps/3, eps*.9):
+        x = mp.mpf(x)
+        curve = mp.ncdf(mu/2 - x/mu) - mp.exp(x)*mp.ncdf(-mu/2 - x/mu)
+        assert response_delta(eps, x) <= curve
+        assert abs(mp.exp(float(gaussian_log_delta(float(x), float(mu))))/curve - 1) < 1e-12
+
+@pytest.mark.parametrize('eps', [1., .01, .3, 3., 8.])
+def test_a_cover(eps):
+    check_cover(eps)
+
+@pytest.mark.slow
+@given(log_floats(1e-3, 8.))
+def test_covers(eps):
+    check_cover(eps)
