@@ -259,10 +259,14 @@ def _first(parameter): return {'rate': _FIRST_RATE}.get(parameter, 1 if paramete
 def _exactly(build, parameter, target, bound, u, slope):
     "The value, by certified bounds."
     cost = _cost(build, parameter, bound, target)
-    value = _Search(parameter, cost, u, slope, _NEARLY).root()
+    search = _Search(parameter, cost, u, slope, _NEARLY)
+    value = search.root()
     if not value and cost(0) > 0:
         raise ValueError(f"{parameter} cannot be found: the target is missed at 1 still")
-    return value
+    u, seen = search.line(value)
+    if search.whole or abs(seen) >= abs(slope)/2:
+        return value
+    return _exactly(build, parameter, target, bound, u, seen)
 
 def _nudged(value, met, whole, slope):
     "The value, moved to where the target is met, if rounding makes it miss."
