@@ -30,7 +30,10 @@ BELOW = {
     "calibration": ("attacks",),
     "attacks": ("accounting", "batch"),
     "schedules": ("accounting", "batch"),
-    "reports": ("attacks", "schedules"),
+    "balls": ("checks",),            # nothing of what is verified by it
+    "verification": ("balls",),
+    "certificates": ("schedules", "verification"),
+    "reports": ("attacks", "certificates"),
     "cli": ("calibration", "reports"),
     "explorer": ("numerics", "checks"),
     "widgets": ("cli", "individual", "explorer"),
