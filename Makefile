@@ -33,7 +33,7 @@ run: .venv/run.stamp  ## install the library and show what it does
 	$(BIN)/dp-saddle curve --sigma 9.4 --rate 0.32768 --steps 2000 --out curve.png
 
 # The chapter 01_contour is nbs/01_contour.ipynb, its module dp_saddle/contour.py, and its tests tests/test_contour.py.
-MODULE = $(shell echo '$(CHAPTER)' | sed 's/^[0-9]*_//')
+MODULE = $(shell echo '$(CHAPTER)' | sed 's/^[0-9]*[a-z]*_//')
 ifneq ($(filter check,$(MAKECMDGOALS)),)
 ifeq ($(wildcard nbs/$(CHAPTER).ipynb),)
 $(error make check needs CHAPTER=, the name of a notebook in nbs/: make check CHAPTER=01_contour)

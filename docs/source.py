@@ -317,7 +317,7 @@ def entry(name, nb):
     "A line of the sidebar: chapters with their numbers, appendices with their letters."
     title = next(re.match(r"# (.*)", c.source)[1] for c in nb.cells if c.cell_type == "markdown"
                  and c.source.startswith("# "))
-    number = re.match(r"(\d+[a-z]?)_", name)
+    number = re.match(r"(\d+[a-z]*)_", name)
     if not number: return name
     shown = chr(ord("A") + int(number[1]) - 90) if part_of(name) == "Appendices" else number[1]
     return f"{shown} {title} <{name}>"

@@ -10,8 +10,9 @@ from .contour import ContourAccountant
 from .saddlepoint import SaddlePointMSD
 from .tilting import GaussianLimit, MomentsAccountant, rdp, SaddlePointCLT
 from .edgeworth import EdgeworthAccountant, EdgeworthInterval, TiltedEdgeworth
-from .prv_fft import FourierAccountant, PRVAccountant, with_replacement, without_replacement
+from .prv_fft import FourierAccountant, PRVAccountant
 from .tilted_fft import connect_the_dots, TiltedFFT
+from .fixed_batches import with_replacement, without_replacement
 from .filters import GDPFilter, GDPOdometer, IndividualGDPFilter, RDPFilter, RDPOdometer
 from .individual import account_store, individual_epsilon, IndividualAccountant
 from .accounting import compare, delta, dpsgd, epsilon

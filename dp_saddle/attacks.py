@@ -14,10 +14,10 @@ from scipy.interpolate import CubicSpline
 
 from . import checks
 from .accounting import best_accountant, delta
-from .batch import dominating_mu, gaussian_above
 from .contour import composed_atoms
 from .losses import FiniteLoss
 from .plrv import gaussian_log_delta
+from .record_bounds import dominating_mu, gaussian_above
 
 # %% ../nbs/06b_attacks.ipynb #bf2eea46
 # Rounding: may grow, never shrink.

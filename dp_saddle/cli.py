@@ -134,6 +134,18 @@ def _progress(done, of):
         end = '\n' if done == of else ''
         print(f'\r{done} of {of}{end}', end='', file=sys.stderr, flush=True)
 
+# %% ../nbs/06e_cli.ipynb #f7fa7c94
+def _title(args):
+    "The run of a table, in words."
+    sampling = ' (Poisson sampling)' if args.rate < 1 else ''
+    return f'sigma {args.sigma:g}, rate {args.rate:g}{sampling}'
+
+def _line(row, asked):
+    "A row as text, its bounds rounded outwards."
+    low = round_outwards(row['lower'], ROUND_FLOOR)
+    high = round_outwards(row['upper'], ROUND_CEILING)
+    return f'{row["steps"]:>10} {row[asked]:>10g}  {low:>18}  {high:>18}'
+
 # %% ../nbs/06e_cli.ipynb #81b16794
 def _rows(args, asked, runs):
     "A dict for each run and each value asked."
@@ -156,16 +168,7 @@ def _table(args, asked, runs):
     about = f'{title}; adding or removing one record; certified bounds'
     return '\n'.join([about, head, *(_line(row, asked) for row in rows)])
 
-def _line(row, asked):
-    low = round_outwards(row['lower'], ROUND_FLOOR)
-    high = round_outwards(row['upper'], ROUND_CEILING)
-    return f'{row["steps"]:>10} {row[asked]:>10g}  {low:>18}  {high:>18}'
-
 # %% ../nbs/06e_cli.ipynb #d7541aff
-def _title(args):
-    sampling = ' (Poisson sampling)' if args.rate < 1 else ''
-    return f'sigma {args.sigma:g}, rate {args.rate:g}{sampling}'
-
 def _calibrated(args):
     "The parameter that meets the target."
     asked = {name: getattr(args, name) for name in _NUMBERS if name != args.find}
@@ -187,6 +190,7 @@ def _calibrated(args):
 
 # %% ../nbs/06e_cli.ipynb #611f66a5
 def _found(args, value, spent):
+    "The value in print, on the safe side, and what it spends."
     safe = ROUND_CEILING if args.find == 'sigma' else ROUND_FLOOR
     shown = str(value) if args.find == 'steps' else round_outwards(value, safe)
     eps = round_outwards(spent, ROUND_CEILING)
@@ -215,6 +219,7 @@ def _drawn(args, runs):
     return _json(_about(args, runs) | dict(steps=steps, out=args.out, eps=eps, delta=delta))
 
 def _completion(args, parser):
+    "A script for the shell, by shtab."
     try:
         import shtab
     except ImportError:

@@ -50,6 +50,7 @@ class Slider:
     start: int     # which of them is shown first, in [0, len(values) - 1]
 
     def __post_init__(self):
+        "ValueError for values that are no grid, and a start beyond them."
         values = np.atleast_1d(self.values)
         numbers = values.ndim == 1 and values.size and values.dtype.kind in 'iuf'
         if not numbers or np.unique(values).size < values.size:
@@ -148,17 +149,20 @@ def _picture(explorer, values):
     return explorer.image(**over)
 
 def _draw_image(ax, explorer, values):
+    "The image, over all of the axes."
     (left, right), (low, high) = explorer.axes['xlim'], explorer.axes['ylim']
     image = ax.imshow(_picture(explorer, values), extent=(left, right, low, high), aspect='auto',
                       origin='lower', vmin=0, vmax=1, cmap='viridis', interpolation='nearest')
     image.set_gid('image')
 
 def _draw_lines(ax, explorer, lines):
+    "Each line, with its label and a name."
     for i, ((label, _), y) in enumerate(zip(explorer.lines, lines)):
         line, = ax.plot(explorer.x, y, label=label, lw=LINE_WIDTH, ls=DASHES[i % len(DASHES)])
         line.set_gid(f'line{i}')
 
 def _draw_marks(ax, explorer, marks):
+    "A vertical line for each mark."
     for i, (label, x) in enumerate(zip(explorer.marks, marks)):
         color = MARKS_ON_IMAGE[i] if explorer.image else f'C{i + FIRST_MARK}'
         mark = ax.axvline(x, label=label, color=color, lw=LINE_WIDTH, ls=DASHES[i % 2])
@@ -203,6 +207,7 @@ def figure(self:Explorer, **values):
 
 # %% ../nbs/92_explorer.ipynb #d94d0d0e
 def _png(figure):
+    "The figure as the bytes of a PNG file."
     with io.BytesIO() as out:
         figure.savefig(out, format='png')
         return out.getvalue()
@@ -232,6 +237,7 @@ def widget(self:Explorer):
     figure, picture, numbers = self.figure(), Image(format='png'), HTML()
     sliders = {s.name: _as_widget(s) for s in self.sliders}
     def redraw(change=None):
+        "Everything that a slider changes."
         values = {name: s.value for name, s in sliders.items()}
         try:
             found = _redraw(figure.axes[0], self, values)
@@ -247,6 +253,7 @@ def widget(self:Explorer):
 # %% ../nbs/92_explorer.ipynb #f6a47638
 @patch
 def _repr_mimebundle_(self:Explorer, **kwargs):
+    "The widget where it can be live, and else a still picture."
     box = self.widget()
     picture = base64.b64encode(box.children[-2].value).decode()
     still = {'image/png': picture, 'text/plain': f'{self.title}: {self.alt}'}

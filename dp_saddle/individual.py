@@ -18,19 +18,12 @@ from scipy import fft
 from scipy.special import erf, erfc
 
 from . import checks
-from dp_saddle.batch import (
-    LossFamily,
-    delta_bounds,
-    dominating_mu,
-    epsilon_bounds,
-    mixing_bounds,
-    split_steps,
-    tilted_sum,
-)
+from .batch import LossFamily, mixing_bounds, split_steps, tilted_sum
 from .checks import Saved, patch
 from .mechanisms import Gaussian, PoissonSubsampled
 from .numerics import ULP, log_chernoff_factor
 from .plrv import Bounds
+from .record_bounds import delta_bounds, dominating_mu, epsilon_bounds
 
 # %% ../nbs/05b_individual.ipynb #14d6bb50
 # Proved: change one and a theorem is broken.

@@ -5,8 +5,7 @@
 # %% auto #0
 __all__ = ['SHARES', 'FFT_ULPS', 'LARGEST_LOG', 'fft_rounding', 'LogTransform', 'log_transform',
            'sum_on_circle', 'decaying_sums', 'GridCurve', 'Cells', 'on_grid', 'Band',
-           'PRVAccountant', 'infinite_part', 'FourierAccountant', 'fourier_tail',
-           'ReplaceOneLoss', 'without_replacement', 'with_replacement']
+           'PRVAccountant', 'infinite_part', 'FourierAccountant', 'fourier_tail']
 
 # %% ../nbs/04_prv_fft.ipynb #d22ad069
 from decimal import ROUND_UP
@@ -15,14 +14,14 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy import fft
-from scipy.special import log1p, logsumexp, ndtr
+from scipy.special import log1p
 
 from . import checks
 from .checks import patch
-from .losses import NodeLoss, increment_noise, increments
+from .losses import increment_noise, increments
 from .mechanisms import Accountant
-from .numerics import SMALLEST, TINY, ULP, find_roots, round_outwards
-from .plrv import MASS_ERROR, ComposedLoss
+from .numerics import SMALLEST, TINY, ULP, round_outwards
+from .plrv import MASS_ERROR
 from .tilting import MomentsAccountant
 
 # %% ../nbs/04_prv_fft.ipynb #262e9416
@@ -51,9 +50,6 @@ _LEAST_POINTS, _MOST_POINTS = 16, 1 << 24                                    # o
 _FIRST_POINTS, _LAST_POINTS, _GOAL, _PROBES = 1 << 15, 1 << 22, 1e-9, 9      # where n is found
 _TAIL_TILTS = np.geomspace(1e-3, 1e3, 100)
 _MAX_NEWTON, _MISS, _STUCK = 200, 1e-13, 1e-6                                # relative to delta
-_OUTCOMES, _FIRST_REACH, _LONGER = 2048, 8, 1.5                              # of a table of losses
-_SIGMAS, _STEP, _FINE_STEP = 12, 1/8, .03                                    # of a loss's nodes
-_MAX_BATCH, _LOG_RARE = 10**6, -80                                           # of binomial weights
 
 # %% ../nbs/04_prv_fft.ipynb #3a5c94f9
 def fft_rounding(
@@ -228,9 +224,18 @@ class Band(NamedTuple):
     eps_error: float    # nats, > 0
     delta_error: float  # > 0
 
+# %% ../nbs/04_prv_fft.ipynb #c65b0fc6
+def _too_many(eps_error, need, window, root, max_points):
+    "What to say of a grid that does not fit, and what would."
+    room = max_points - 2*root - (_SPARE + 1)
+    fits = float(round_outwards(_ADVICE*window*root/room, ROUND_UP, _DIGITS)) if room > 0 else inf
+    return (f"eps_error must be at least {fits:.3g} to fit into max_points = {max_points}, "
+            f"got {eps_error!r}, which takes {ceil(need)} points")
+
 # %% ../nbs/04_prv_fft.ipynb #d509468c
 @np.errstate(all='ignore')
 def _band(plrv, eps_error, delta_error, max_points):
+    "The Band of one direction; ValueError if its grid has more than `max_points`."
     root = sqrt(sum(n for _, n in plrv.parts)/2*log(2*SHARES/delta_error))
     mesh, sides = eps_error/root, (plrv.reverse, plrv)
     left, right = (_reach(side, _MOST_TILT/eps_error, delta_error) for side in sides)
@@ -249,14 +254,6 @@ def _band(plrv, eps_error, delta_error, max_points):
     start = floor((-left.sum - eps_error - moved - shift)/mesh) - 1
     curve = GridCurve(np.roll(weights, -(start % points)), start*mesh + shift, mesh)
     return Band(curve, eps_error + moved, delta_error + rounding)
-
-# %% ../nbs/04_prv_fft.ipynb #c65b0fc6
-def _too_many(eps_error, need, window, root, max_points):
-    "What to say of a grid that does not fit, and what would."
-    room = max_points - 2*root - (_SPARE + 1)
-    fits = float(round_outwards(_ADVICE*window*root/room, ROUND_UP, _DIGITS)) if room > 0 else inf
-    return (f"eps_error must be at least {fits:.3g} to fit into max_points = {max_points}, "
-            f"got {eps_error!r}, which takes {ceil(need)} points")
 
 # %% ../nbs/04_prv_fft.ipynb #f43e01d6
 class PRVAccountant(Accountant):
@@ -359,6 +356,7 @@ def _fourier_curves(plrv, L, n):
     return L, points, (curve, finer)
 
 def _check_grid(L, n):
+    "ValueError for a window or a number of points that no grid has."
     if L is not None:
         checks.real(0, inf, L=L)
     if n is not None:
@@ -443,144 +441,3 @@ def fourier_tail(
             return exp(steps*np.log1p(2*q*q*(lam + 1)*lam/s2) - L*L/2), True
     estimate = steps*q*q*(lam + 1)*lam/((1 - q)*s2) - L*L/2
     return exp(min(estimate, LARGEST_LOG)), False
-
-# %% ../nbs/04_prv_fft.ipynb #0fec207b
-class ReplaceOneLoss(NodeLoss):
-    """The loss of sum_l w_l N(l, sigma^2) over its mirror image [FA 6.2, 6.3].
-
-    Of ONE pair of neighbours, no bound for the mechanism (Lebeda et al. 2024). For
-    FourierAccountant, PRVAccountant and the estimates."""
-    def __init__(self,
-        sigma,   # noise std over the size of a record, > 0
-        places,  # the means l, shape (j,)
-        logw,    # log of their weights, shape (j,)
-    ):
-        self.sigma, self.l, self.logw = sigma, places, logw
-
-    @property
-    def reverse(self):
-        "The loss of the pair with P and Q exchanged: the same."
-        return self
-
-# %% ../nbs/04_prv_fft.ipynb #ec48a209
-@patch
-def _log_terms(self:ReplaceOneLoss, x, sign):
-    "log of the weighted Gaussians at x, but for their common factor, shape of x and (j,)."
-    return self.logw - (x[..., None] - sign*self.l)**2/(2*self.sigma**2)
-
-@patch
-def _log_density(self:ReplaceOneLoss, x, sign):
-    return logsumexp(self._log_terms(x, sign), axis=-1) - log(self.sigma*sqrt(2*pi))
-
-@patch
-def loss(self:ReplaceOneLoss, x):
-    "The loss, nats, of outcome `x`; any shape."
-    x = np.asarray(x, float)
-    return self._log_density(x, 1) - self._log_density(x, -1)
-
-@patch
-def outcome(self:ReplaceOneLoss, s):
-    "The outcome whose loss is `s`, nats; any shape."
-    s, reach = np.asarray(s, float), _FIRST_REACH*self.sigma
-    while self.loss(reach) <= np.abs(s).max(initial=0.):
-        reach *= _LONGER
-    table = np.linspace(-reach, reach, _OUTCOMES + 1)
-    i = np.clip(np.searchsorted(self.loss(table), s), 1, _OUTCOMES)
-    return find_roots(lambda x, s: self.loss(x) - s, table[i - 1], table[i], (s,))
-
-# %% ../nbs/04_prv_fft.ipynb #360e6ca0
-@patch
-def density(self:ReplaceOneLoss, s):
-    "The density of the loss at `s`, nats; any shape [FA Def. 4]."
-    x, slope = self.outcome(s), 0.
-    for sign in (1, -1):
-        log_first = logsumexp(self._log_terms(x, sign), axis=-1, b=self.l)
-        log_mean = log_first - self._log_density(x, sign) - log(self.sigma*sqrt(2*pi))
-        slope = slope + np.exp(log_mean)
-    return np.exp(self._log_density(x, 1))/(slope/self.sigma**2)
-
-@patch
-def cdf(self:ReplaceOneLoss, s):
-    "P[L <= s]; `s` in nats, any shape."
-    return ndtr((self.outcome(s)[..., None] - self.l)/self.sigma) @ np.exp(self.logw)
-
-# %% ../nbs/04_prv_fft.ipynb #f0fab9c1
-@patch
-def _range(self:ReplaceOneLoss, t):
-    "Outcomes that matter at tilts up to t."
-    return -self.l.max() - _SIGMAS*self.sigma, (2*t + 1)*self.l.max() + _SIGMAS*self.sigma
-
-@patch
-def _step(self:ReplaceOneLoss): return min(self.sigma*_STEP, _FINE_STEP*self.sigma**2)
-
-@patch
-def nodes_at(self:ReplaceOneLoss, t):
-    "How many nodes an evaluation at tilts up to `t` takes, a number."
-    low, high = self._range(t)
-    return (high - low)/self._step()
-
-@patch
-def path(self:ReplaceOneLoss, t, s, shift, precision=float):
-    "Losses and log-weights for tilts up to `t`, a number, whatever `s`, `shift`, `precision` are."
-    low, high = self._range(t)
-    x = np.arange(low, high, self._step())
-    logp = self._log_density(x, 1)
-    return logp - self._log_density(x, -1), logp + log(self._step())
-
-# %% ../nbs/04_prv_fft.ipynb #98f12789
-@patch
-def log_delta(self:ReplaceOneLoss, eps):
-    "ValueError at any `eps`, whatever its shape: nothing is proved about this loss."
-    raise ValueError("this loss has no proved bounds: use PRVAccountant or FourierAccountant")
-
-@patch
-def line(self:ReplaceOneLoss, t, s):
-    "ValueError at any tilt `t` and frequencies `s`, numbers: nothing is proved about this loss."
-    self.log_delta(0.)
-
-@patch
-def decay(self:ReplaceOneLoss, t, s):
-    "ValueError at any tilt `t` and frequencies `s`, numbers: nothing is proved about this loss."
-    self.log_delta(0.)
-
-@patch
-def split(self:ReplaceOneLoss, t, x):
-    "ValueError at any tilts `t` and corners `x`: absolute moments are asked for by proofs only."
-    self.log_delta(0.)
-
-# %% ../nbs/04_prv_fft.ipynb #490dd209
-def without_replacement(
-    *, sigma,  # noise std over the size of a record, > 0
-    rate,      # batch size over data set size, in (0, 1)
-    steps=1,   # how many, >= 1
-):             # a PLRV, symmetric
-    """The loss of the pair of [FA 6.2]: fixed-size batches, drawn without replacement.
-
-    One record is replaced. Other pairs can be worse: an illustration, not a guarantee."""
-    checks.real(0, inf, sigma=sigma)
-    checks.real(0, 1, rate=rate)
-    checks.count(1, steps=steps)
-    step = ReplaceOneLoss(sigma, np.array([0., 1.]), np.log([1 - rate, rate]))
-    return ComposedLoss([(step, int(steps))])
-
-# %% ../nbs/04_prv_fft.ipynb #4fee6aa0
-def with_replacement(
-    *, sigma,      # noise std over the size of a record, > 0
-    batch_size,    # draws per step, in [1, 1000000]
-    dataset_size,  # records they are drawn from, >= 2
-    steps=1,       # how many, >= 1
-):                 # a PLRV, symmetric
-    """The loss of the pair of [FA 6.3]: batches drawn with replacement.
-
-    One record is replaced. Other pairs can be worse: an illustration, not a guarantee."""
-    checks.real(0, inf, sigma=sigma)
-    checks.count(1, batch_size=batch_size, steps=steps)
-    checks.count(2, dataset_size=dataset_size)
-    if batch_size > _MAX_BATCH:
-        raise ValueError(f"batch_size must be in [1, 1000000], got {batch_size!r}")
-    from scipy.stats import binom  # slow to import
-    logw = binom.logpmf(np.arange(batch_size + 1), batch_size, 1/dataset_size)
-    keep = logw > _LOG_RARE
-    places = np.flatnonzero(keep).astype(float)
-    step = ReplaceOneLoss(sigma, places, logw[keep] - logsumexp(logw[keep]))
-    return ComposedLoss([(step, int(steps))])

@@ -18,10 +18,11 @@ import numpy as np
 
 from . import checks, mechanisms
 from .accounting import Run, epsilon, mechanism_of
-from .batch import LossFamily, upper_epsilon
+from .batch import LossFamily
 from .checks import Saved, patch
 from .contour import ContourAccountant
 from .mechanisms import Composition, Mechanism, PoissonSubsampled
+from .record_bounds import upper_epsilon
 
 # %% ../nbs/06c_schedules.ipynb #3d50fba7
 # Tuning: only time and memory depend on it.
@@ -43,6 +44,7 @@ def _pairs(schedule):
     return [_pair(step) for step in schedule]
 
 def _pair(step):
+    "(mechanism, count) of an entry, checked."
     if isinstance(step, Mechanism):
         return step, 1
     if not isinstance(step, tuple) or len(step) != 2 or not isinstance(step[0], Mechanism):
@@ -73,6 +75,20 @@ def _families(kinds):
     both = ('remove',) if all(m.symmetric for m in kinds) else ('remove', 'add')
     return [LossFamily(kinds, direction) for direction in both]
 
+# %% ../nbs/06c_schedules.ipynb #4cbafd06
+def _alone(kinds, counts, delta):
+    "What the contour says of these counts."
+    run = Composition(tuple((m, int(n)) for m, n in zip(kinds, counts, strict=True) if n))
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore')          # wide bounds are met by those of later prefixes
+        return ContourAccountant(run).epsilon(delta).upper
+
+def _few(rows):
+    "All rows if they are few; else some, the first ones closest together."
+    if len(rows) <= _MOST_ALONE:
+        return rows
+    return rows[np.unique(np.geomspace(1, len(rows), _MOST_ALONE).astype(int) - 1)]
+
 # %% ../nbs/06c_schedules.ipynb #91a6b57b
 def _prefixes(kinds, which, delta):
     "Upper bounds on eps after each step, not yet in order."
@@ -87,17 +103,6 @@ def _prefixes(kinds, which, delta):
         for i in _few(np.flatnonzero(~good)):
             out[rows[i]] = min(out[rows[i]], _alone(kinds, counts[i], delta))
     return out
-
-def _alone(kinds, counts, delta):
-    run = Composition(tuple((m, int(n)) for m, n in zip(kinds, counts, strict=True) if n))
-    with warnings.catch_warnings():
-        warnings.simplefilter('ignore')          # wide bounds are met by those of later prefixes
-        return ContourAccountant(run).epsilon(delta).upper
-
-def _few(rows):
-    if len(rows) <= _MOST_ALONE:
-        return rows
-    return rows[np.unique(np.geomspace(1, len(rows), _MOST_ALONE).astype(int) - 1)]
 
 # %% ../nbs/06c_schedules.ipynb #b14ab6d6
 def epsilon_after(
@@ -143,6 +148,18 @@ def to_steps(
     "The steps of a run as a list for JSON. ValueError for mechanisms of one's own."
     return [_as_dict(mechanism, count) for mechanism, count in _pairs(run)]
 
+# %% ../nbs/06c_schedules.ipynb #1bf5f4c6
+def _mechanism_of(kind, parameters, rate, count):
+    "The mechanism of these values, each checked."
+    for key, value in dict(parameters, rate=rate).items():
+        if isinstance(value, str):
+            raise ValueError(f"{key} must be a number, got the text {value!r} "
+                             "(YAML wants a point: 1.0e-2)")
+    checks.count(0, count=count)
+    checks.real(0, 1, '(]', rate=rate)
+    values = {k: tuple(v) if isinstance(v, list) else v for k, v in parameters.items()}
+    return kind(**values) if rate == 1 else PoissonSubsampled(base=kind(**values), rate=rate)
+
 # %% ../nbs/06c_schedules.ipynb #d0d3eff7
 def _from_dict(i, step):
     "(mechanism, count) of the i-th dict."
@@ -159,16 +176,6 @@ def _from_dict(i, step):
         return _mechanism_of(kind, step, rate, count), count
     except (TypeError, ValueError) as error:
         raise ValueError(f"step {i}: {error}") from None
-
-def _mechanism_of(kind, parameters, rate, count):
-    for key, value in dict(parameters, rate=rate).items():
-        if isinstance(value, str):
-            raise ValueError(f"{key} must be a number, got the text {value!r} "
-                             "(YAML wants a point: 1.0e-2)")
-    checks.count(0, count=count)
-    checks.real(0, 1, '(]', rate=rate)
-    values = {k: tuple(v) if isinstance(v, list) else v for k, v in parameters.items()}
-    return kind(**values) if rate == 1 else PoissonSubsampled(base=kind(**values), rate=rate)
 
 # %% ../nbs/06c_schedules.ipynb #54acc43b
 def from_steps(
@@ -189,6 +196,7 @@ def _once(pairs):
     return dict(pairs)
 
 def _from_yaml(text):
+    "What the text of a YAML file says."
     try:
         import yaml
     except ImportError:
@@ -263,6 +271,7 @@ def restore(self:Budget, history):
 
 @patch
 def _forget(self:Budget):
+    "Of all that follows from the history, keep the counts alone."
     self._counts, self._now = Counter(), None      # of each kind; their eps, once it is known
     for mechanism, n in self.history:
         self._counts[mechanism] += n

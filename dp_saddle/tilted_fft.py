@@ -408,6 +408,7 @@ def epsilon_of(self:TiltedFFT, plrv, delta, floor):
 
 @patch
 def _ends(self:TiltedFFT, plrv, delta):
+    "The three eps at which one `delta` is reached, in order."
     if delta <= plrv.p_inf:
         return inf, inf, inf
     if plrv not in self.grids:

@@ -15,9 +15,7 @@ EXPORTED_WIDTH, READERS_WIDTH, CELL_LINES, MODULE_LINES = 100, 88, 25, 450
 LONG_CELLS = {}
 # Modules that are longer, and why.
 LONG_MODULES = {
-    "prv_fft": "two accountants on one grid, and the losses of other ways of sampling",
     "losses": "all laws that are integrated, on one machinery; to be cut when one is added",
-    "batch": "one line for many records: its tables, their bounds and the search on them",
     "contour": "one line, a bound on every error: in two rooms, data would go back and forth",
 }
 

@@ -1,0 +1,127 @@
+"Chapter 05aa: bounds for thousands of records, against chapter 01."
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dp_saddle import Composition, ContourAccountant, Gaussian, Laplace, PoissonSubsampled
+from dp_saddle.batch import LossFamily
+from dp_saddle.plrv import gaussian_log_delta
+from dp_saddle.record_bounds import (
+    delta_bounds,
+    dominating_mu,
+    epsilon_bounds,
+    gaussian_above,
+    upper_epsilon,
+)
+from oracles import gaussian
+from test_batch import KINDS, families  # noqa: F401 (a fixture)
+
+pytestmark = pytest.mark.filterwarnings('error')
+
+def alone(counts, kinds=KINDS):
+    "The truth: chapter 01, each kind composed as often as it occurs."
+    parts = tuple((kind, int(n)) for kind, n in zip(kinds, counts, strict=True) if n)
+    return ContourAccountant(Composition(parts))
+
+def whole(counts):
+    "The table of steps that are exactly of one kind."
+    return np.concatenate([counts, counts], axis=1)
+
+# Bounds
+
+@settings(max_examples=25)
+@given(st.lists(st.integers(0, 300), min_size=8, max_size=8), st.floats(1e-12, .2))
+def test_epsilon_bounds_of_whole_counts(families, counts, delta):
+    counts = np.array([counts], float)
+    low, estimate, up = epsilon_bounds(families, whole(counts), delta)[:, 0]
+    if not counts.any():
+        assert low == up == 0
+        return
+    truth = alone(counts[0]).epsilon(delta)
+    assert low <= truth.upper and truth.lower <= up and low <= estimate <= up
+
+def test_whole_counts_lose_nothing(families):
+    rng = np.random.default_rng(4)
+    counts = rng.multinomial(800, rng.dirichlet(np.full(8, .4), 12)).astype(float)
+    bounds = epsilon_bounds(families, whole(counts), 1e-6)
+    truth = np.array([alone(row).epsilon(1e-6) for row in counts])
+    assert (truth[:, 0] <= bounds[2]).all()
+    assert bounds[2] == pytest.approx(truth[:, 2], rel=1e-6)
+    deltas = delta_bounds(families, whole(counts), truth[:, 1]*.7)
+    exact = np.array([alone(row).delta(.7*t) for row, t in zip(counts, truth[:, 1], strict=True)])
+    assert (deltas[0] <= exact[:, 2]).all() and (exact[:, 0] <= deltas[2]).all()
+    assert deltas[2] == pytest.approx(exact[:, 2], rel=1e-5)
+
+@settings(max_examples=25)
+@given(st.integers(0, 7), st.integers(1, 400), st.floats(0, 1), st.floats(1e-9, .1))
+def test_mixtures_are_between_their_kinds(families, j, steps, w, delta):
+    "Split steps cost at most what the larger kind costs, and at least what the smaller one does."
+    table = np.zeros((1, 16))
+    table[0, j], table[0, 8 + j] = steps, w*steps
+    low, _, up = epsilon_bounds(families, table, delta)[:, 0]
+    larger = ContourAccountant(steps*KINDS[j]).epsilon(delta)
+    smaller = ContourAccountant(steps*KINDS[j + 1]).epsilon(delta).upper if j < 7 else 0.
+    assert low <= smaller*(1 + 1e-12) and up <= larger.upper*(1 + 1e-6)
+    assert up >= smaller*(1 - 1e-9)
+
+def test_no_records_and_no_steps(families):
+    assert epsilon_bounds(families, np.zeros((3, 16)), 1e-5).tolist() == [[0.]*3]*3
+    assert delta_bounds(families, np.zeros((3, 16)), np.zeros(3)).tolist() == [[0.]*3]*3
+    assert epsilon_bounds(families, np.zeros((0, 16)), 1e-5).shape == (3, 0)
+    assert delta_bounds(families, np.zeros((0, 16)), np.zeros(0)).shape == (3, 0)
+
+def test_small_total_variation_needs_no_line(families):
+    counts = np.zeros((1, 8))
+    counts[0, 7] = 1.
+    bound, good = upper_epsilon(families, counts, counts, 0*counts, .5)
+    assert bound[0] == 0 and good[0]
+
+def test_few_rare_steps_are_said_to_be_bad_and_capped():
+    step = PoissonSubsampled(base=Gaussian(sigma=1.), rate=.002)
+    pair = [LossFamily([step], direction) for direction in ('remove', 'add')]
+    counts = np.array([[10.], [1000.]])
+    bound, good = upper_epsilon(pair, counts, counts, 0*counts, 1e-5)
+    assert good.tolist() == [False, True]
+    truth = [ContourAccountant(n*step).epsilon(1e-5).upper for n in (10, 1000)]
+    assert bound[0] > 1.1*truth[0]
+    capped = epsilon_bounds(pair, whole(counts), 1e-5)[2]
+    assert capped == pytest.approx(truth, rel=1e-6) and capped[0] >= truth[0]*(1 - 1e-12)
+
+def test_other_mechanisms():
+    "A family may be of any steps: here sampled Laplace, and two directions that are the same."
+    laplace = [PoissonSubsampled(base=Laplace(scale=s), rate=.1) for s in (2., 4., 8.)]
+    pair = [LossFamily(laplace, direction) for direction in ('remove', 'add')]
+    counts = np.array([[30., 0., 100.], [0., 200., 10.]])
+    bounds = epsilon_bounds(pair, whole(counts), 1e-5)
+    truth = np.array([alone(row, laplace).epsilon(1e-5) for row in counts])
+    assert (bounds[0] <= truth[:, 2]).all() and (truth[:, 0] <= bounds[2]).all()
+    assert bounds[2] == pytest.approx(truth[:, 2], rel=1e-3)
+
+# Which Gaussian is above
+
+@pytest.mark.parametrize('mu', [.01, .5, 3., 30.])
+def test_a_gaussian_dominates_itself(mu):
+    last = ContourAccountant(Gaussian(sigma=1/mu)).epsilon(1e-8).upper
+    at = np.linspace(0, last, 97)[:, None]*np.ones(2)
+    curve = np.exp(gaussian_log_delta(at, mu))
+    found = dominating_mu(at, curve)
+    assert found.shape == (2,) and (mu*(1 - 1e-9) <= found).all() and (found < 1.01*mu).all()
+    assert gaussian_above(at, curve, found*(1 + 1e-9)).all()
+    assert not gaussian_above(at, curve, np.full(2, .9*mu)).all(0).any()
+
+def test_a_chord_is_checked_between_its_ends():
+    "A Gaussian that is above both ends of a long chord, and below its middle."
+    at = np.array([[0.], [3.]])
+    curve = np.array([[.4], [.02]])
+    found = dominating_mu(at, curve)[0]
+    ends = max(m for m in np.linspace(.1, 5, 2000)
+               if not (np.exp(gaussian_log_delta(at[:, 0], m)) >= curve[:, 0]).all())
+    assert found > ends*1.01
+    e = np.linspace(0, 3, 50)
+    share = (np.exp(e) - 1)/np.expm1(3)
+    chord = .4*(1 - share) + .02*share
+    assert all(float(gaussian([found], x)) >= c*(1 - 1e-9) for x, c in zip(e, chord, strict=True))
+
+def test_no_loss_needs_no_gaussian():
+    assert dominating_mu(np.zeros((3, 1)), np.zeros((3, 1))).tolist() == [0.]
