@@ -2,6 +2,7 @@
 __version__ = "0.1.0"
 
 from .plrv import Bounds, PLRV
+from .densities import DensityLoss
 from .mechanisms import (
     Accountant, ApproxDP, Composition, Discrete, DiscreteGaussian, DiscreteLaplace, Gaussian,
     Laplace, Mechanism, PoissonSubsampled, PureDP, RandomizedResponse,
@@ -24,7 +25,7 @@ from .reports import plot_curve, plot_rdp, plot_steps, plot_tradeoff, report
 
 __all__ = [
     "Accountant", "ApproxDP", "Bounds", "Budget", "Certificate", "Composition", "ContourAccountant",
-    "Discrete", "DiscreteGaussian", "DiscreteLaplace", "EdgeworthAccountant",
+    "DensityLoss", "Discrete", "DiscreteGaussian", "DiscreteLaplace", "EdgeworthAccountant",
     "EdgeworthInterval", "FourierAccountant", "GDPFilter", "GDPOdometer", "Gaussian",
     "GaussianLimit", "IndividualAccountant", "IndividualGDPFilter", "Laplace", "Mechanism",
     "MomentsAccountant", "PLRV", "PRVAccountant", "PoissonSubsampled", "PureDP", "RDPFilter",

@@ -13,14 +13,15 @@ from scipy.special import logsumexp, ndtr
 
 from . import checks
 from .checks import patch
-from .losses import NodeLoss
-from .numerics import find_roots
+from .losses import NodeLoss, cuts_at_corner, legendre_panels
+from .numerics import TINY, find_roots
 from .plrv import ComposedLoss
 
 # %% ../nbs/04b_fixed_batches.ipynb #fef2ac57
 # Tuning: only time and width depend on it.
 _OUTCOMES, _FIRST_REACH, _LONGER = 2048, 8, 1.5    # of a table of losses
 _SIGMAS, _STEP, _FINE_STEP = 12, 1/8, .03          # of a loss's nodes
+_PANEL_STEPS = 8                                   # ... on panels, where a function has a corner
 _MAX_BATCH, _LOG_RARE = 10**6, -80                 # of binomial weights
 
 # %% ../nbs/04b_fixed_batches.ipynb #0fec207b
@@ -107,6 +108,15 @@ def path(self:ReplaceOneLoss, t, s, shift, precision=float):
     logp = self._log_density(x, 1)
     return logp - self._log_density(x, -1), logp + log(self._step())
 
+# %% ../nbs/04b_fixed_batches.ipynb #4d1c9e05
+@patch
+def split(self:ReplaceOneLoss, t, x):
+    low, high = np.array([self._range(max(u, 0.)) for u in t]).T[..., None]
+    cuts = cuts_at_corner(low, high, _PANEL_STEPS*self._step(), self.outcome(x))
+    outcomes, w = (v.reshape(len(t), -1) for v in legendre_panels(cuts, TINY))
+    logp, logq = (np.array([self._log_density(row, sign) for row in outcomes]) for sign in (1, -1))
+    return [(logp - logq, logp + np.log(w))]
+
 # %% ../nbs/04b_fixed_batches.ipynb #98f12789
 @patch
 def log_delta(self:ReplaceOneLoss, eps):
@@ -121,11 +131,6 @@ def line(self:ReplaceOneLoss, t, s):
 @patch
 def decay(self:ReplaceOneLoss, t, s):
     "ValueError at any tilt `t` and frequencies `s`, numbers: nothing is proved about this loss."
-    self.log_delta(0.)
-
-@patch
-def split(self:ReplaceOneLoss, t, x):
-    "ValueError at any tilts `t` and corners `x`: absolute moments are asked for by proofs only."
     self.log_delta(0.)
 
 # %% ../nbs/04b_fixed_batches.ipynb #490dd209

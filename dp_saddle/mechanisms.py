@@ -18,7 +18,8 @@ from scipy.special import log1p, logsumexp
 
 from . import checks
 from .checks import patch
-from .losses import FiniteLoss, LaplaceLoss, SubsampledGaussianLoss, log_mix
+from .densities import LaplaceLoss, SubsampledGaussianLoss, log_mix
+from .losses import FiniteLoss, missing
 from .plrv import PLRV, Bounds, ComposedLoss, GaussianLoss
 
 # %% ../nbs/00b_mechanisms.ipynb #6eb37b35
@@ -28,6 +29,10 @@ class Mechanism:
     of removing and of adding a record."""
     __array_ufunc__ = None      # numpy integers must leave `n * a` to us
     symmetric = False           # is the loss of adding known to be that of removing?
+
+    def loss_of(self, direction):
+        "The loss in a direction, 'remove' or 'add', a PLRV: what a class of this kind defines."
+        raise missing(self, 'loss_of(direction)', '00b')
 
     def as_steps(self):
         "The (mechanism, count) pairs it consists of."
@@ -197,7 +202,7 @@ class FiniteMechanism(Mechanism):
 
     def pair(self):
         "Its `FinitePair`."
-        raise NotImplementedError(f"{type(self).__name__} has no method `pair`")
+        raise missing(self, 'pair()', '00b')
 
     def loss_of(self, direction):
         "The loss in a direction, 'remove' or 'add'."
@@ -431,3 +436,22 @@ def _around_mass(self:Accountant, plrv, delta, floor):
     up = np.where(near, np.where(reached, jump, inf), up)
     low = np.minimum(np.where(near & (above >= 1), 0, low), up)
     return low, np.where(near, jump, mid), up
+
+# %% ../nbs/00b_mechanisms.ipynb #e81f40c6
+@patch
+def delta_of(self:Accountant,
+    plrv,   # the composed loss of one direction
+    eps,    # nats, >= 0, shape (k,)
+    floor,  # what the other direction has proved of delta, shape (k,)
+):          # (lower, estimate, upper), each of shape (k,)
+    "Bounds on delta for one direction: what a method defines."
+    raise missing(self, 'delta_of(plrv, eps, floor)', '00b')
+
+@patch
+def epsilon_of(self:Accountant,
+    plrv,   # the composed loss of one direction
+    delta,  # in (0, 1), shape (k,)
+    floor,  # what the other direction has proved of eps, shape (k,)
+):          # (lower, estimate, upper), each of shape (k,)
+    "Bounds on eps, nats, for one direction: what a method defines."
+    raise missing(self, 'epsilon_of(plrv, delta, floor)', '00b')

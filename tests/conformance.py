@@ -9,11 +9,11 @@
     def test_my_loss(promise):
         promise(MyLoss(.5))
 
-A check asks by the names that accountants use (chapter 00a, "A loss of your own") and compares what
-a loss says in one place with what it says in another: its transform with an integral of its curve,
-its cumulants with the transform on a circle, one direction with the other. What a loss does not say
-(a composition has no distribution function, a loss with atoms no density) is left out. The checks
-are no proof, but tests/test_conformance.py shows for each of them a mistake that it finds.
+A check asks by the names that accountants use (the table at the end of chapter 00) and compares
+what a loss says in one place with what it says in another: its transform with an integral of its
+curve, its cumulants with the transform on a circle, one direction with the other. What a loss does
+not say (a composition has no distribution function, a loss with atoms no density) is left out. The
+checks are no proof, but tests/test_conformance.py shows for each of them a mistake that it finds.
 """
 
 from math import factorial, inf, pi

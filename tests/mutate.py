@@ -51,7 +51,7 @@ LIBRARY = ROOT/"dp_saddle"
 CHAPTERS = {p.stem.split("_", 1)[1]: p.name for p in sorted((ROOT/"nbs").glob("[0-9]*.ipynb"))}
 # What every mutant is judged by at the end, beside its own chapter and tests.
 BUILT_ON_IT = {"numerics": ["contour"], "plrv": ["contour"], "losses": ["contour"],
-               "mechanisms": ["contour"]}
+               "densities": ["contour"], "mechanisms": ["contour"]}
 # Judged by what they show, not by formulas.
 DRAWING = {"explorer", "widgets", "interop", "cli", "reports"}
 MODULES = [name for name in CHAPTERS if name not in DRAWING]

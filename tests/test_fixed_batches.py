@@ -7,13 +7,18 @@ from dp_saddle import (
     DiscreteGaussian,
     DiscreteLaplace,
     FourierAccountant,
+    Gaussian,
+    GaussianLimit,
     Laplace,
     PoissonSubsampled,
     PRVAccountant,
+    SaddlePointCLT,
     TiltedFFT,
     with_replacement,
     without_replacement,
 )
+from dp_saddle.fixed_batches import ReplaceOneLoss
+from dp_saddle.plrv import ComposedLoss, GaussianLoss
 from test_saddlepoint import S
 
 RUNS = {'without': without_replacement(sigma=1.5, rate=.1, steps=30),
@@ -39,6 +44,31 @@ def test_replace_one(plrv):
 def test_replace_one_proves_nothing(plrv, build):
     with pytest.raises(ValueError, match='this loss has no proved bounds'):
         build(plrv).delta(1.)
+
+@pytest.mark.parametrize('build', [SaddlePointCLT, GaussianLimit])
+@pytest.mark.parametrize('plrv', [
+    without_replacement(sigma=4., rate=.05, steps=4000),
+    with_replacement(sigma=20., batch_size=500, dataset_size=5000, steps=4000)],
+    ids=['without', 'with'])
+def test_replace_one_for_many_steps(plrv, build):
+    "What is near to normal: central limits are within a percent, and their bounds hold."
+    eps = np.array([.1, .5, 1.])
+    sure = PRVAccountant(plrv, eps_error=.001).delta(eps)
+    found = build(plrv).delta(eps)
+    assert (found.lower <= sure.upper).all() and (sure.lower <= found.upper).all()
+    np.testing.assert_allclose(found.estimate, sure.estimate, rtol=.01)
+    assert (sure.upper < 1.02*sure.lower).all()
+
+def test_replace_one_that_is_a_gaussian():
+    "A record that is always in the batch: the contour knows it."
+    part = ReplaceOneLoss(20., np.ones(1), np.zeros(1))
+    known = ContourAccountant(4000*Gaussian(sigma=20., sensitivity=2.))
+    found = SaddlePointCLT(ComposedLoss([(part, 4000)])).delta([10., 30.])
+    sure = known.delta([10., 30.])
+    assert (found.lower <= sure.upper).all() and (sure.lower <= found.upper).all()
+    np.testing.assert_allclose(found.estimate, sure.estimate, rtol=1e-9)
+    third = part.abs_moment(np.array([0., 1.]), 3)
+    np.testing.assert_allclose(third, GaussianLoss(.1).abs_moment(0., 3), rtol=1e-10)
 
 def test_many_draws_of_one_record():
     "More than a thousand copies in a batch: all of them count."

@@ -119,7 +119,7 @@ def test_a_mechanism_of_ones_own():
         for direction in ('remove', 'add'):
             a, b = getattr(mine, direction).delta([0., .1, .5]), getattr(theirs, direction)
             np.testing.assert_allclose(a, b.delta([0., .1, .5]), rtol=1e-13, atol=1e-16)
-    with pytest.raises(NotImplementedError, match='Empty has no method `pair`'):
+    with pytest.raises(NotImplementedError, match=r'Empty must define pair\(\)'):
         type('Empty', (FiniteMechanism,), {})().remove.cgf(1.)
     with pytest.raises(TypeError, match='base must be'): PoissonSubsampled(Twice(), rate=.1)
 
@@ -227,3 +227,32 @@ def test_the_ends_of_the_noise_that_is_taken(make):
     for x in (1.01e-100, .99e100): make(x)
     for x in (.99e-100, 1.01e100):
         with pytest.raises(ValueError, match=r'must be in \(1e-100, 1e\+100\)'): make(x)
+
+class Silent(Mechanism):
+    "Says nothing."
+
+class NoPair(FiniteMechanism):
+    "Says nothing either."
+
+class Deaf(Accountant):
+    "Answers nothing."
+
+class Half(Accountant):
+    "Answers one question of two."
+    def delta_of(self, plrv, eps, floor): return [0*eps, 0*eps, 0*eps + 1]
+
+@pytest.mark.parametrize('ask, said', [
+    (lambda: Silent().remove, r'Silent must define loss_of\(direction\)'),
+    (lambda: Silent().add, r'Silent must define loss_of\(direction\)'),
+    (lambda: (3*Silent()).remove, r'Silent must define loss_of\(direction\)'),
+    (lambda: ContourAccountant(Silent()), r'Silent must define loss_of\(direction\)'),
+    (lambda: epsilon(Silent(), delta=1e-5), r'Silent must define loss_of\(direction\)'),
+    (lambda: NoPair().remove, r'NoPair must define pair\(\)'),
+    (lambda: Deaf(Gaussian(sigma=1.)).delta(1.), r'Deaf must define delta_of\(plrv, eps, floor\)'),
+    (lambda: Deaf(Gaussian(sigma=1.)).epsilon([.1, .2]), r'Deaf must define epsilon_of\(plrv, '),
+    (lambda: Half(Gaussian(sigma=1.)).epsilon(.1), r'Half must define epsilon_of\(plrv, delta, ')])
+def test_a_class_that_forgets_a_method_is_told_which(ask, said):
+    with pytest.raises(NotImplementedError, match=said + '.*see chapter 00b'): ask()
+
+def test_what_is_defined_is_enough():
+    assert Half(Gaussian(sigma=1.)).delta(1.) == (0., 0., 1.)

@@ -15,7 +15,6 @@ EXPORTED_WIDTH, READERS_WIDTH, CELL_LINES, MODULE_LINES = 100, 88, 25, 450
 LONG_CELLS = {}
 # Modules that are longer, and why.
 LONG_MODULES = {
-    "losses": "all laws that are integrated, on one machinery; to be cut when one is added",
     "contour": "one line, a bound on every error: in two rooms, data would go back and forth",
 }
 
