@@ -19,9 +19,30 @@ except ImportError:      # the extra `certificate`: nothing but a verification n
     acb = acb_mat = arb = ctx = None
 
 # %% ../nbs/06ca_balls.ipynb #ceb2b0d1
+# Proved: change one and a theorem is broken.
+_GAUSS = 64, 15           # the constant of the theorem on Gauss's rule, as a quotient
+_LAPLACE = 4              # a Laplace's base losses have density e^{-(l + d)/2}/4 in [-d, d]
 # Tuning: only time and width depend on it.
-PRECISION = 128       # bits of a ball's midpoint
-_NATS = 52.           # a quadrature aims at an error of e^-52 of a bound on its integrand
+PRECISION = 128           # bits of a ball's midpoint
+_NATS = 52.               # a quadrature aims at an error of e^-52 of a bound on its integrand
+_MORE_NATS = 20.          # ... and begins and ends so much further out
+_HIGHEST = .44, .245, 5.  # a line's height, removing and adding: so many pi/mu; the most of both
+_MOST_NODES = 1 << 20     # of one quadrature
+_MOST_TERMS = 1 << 28     # of the sums at all nodes of a line
+
+# %% ../nbs/06ca_balls.ipynb #aece6e44
+# Tuning: only time and width depend on it.
+_TRIED = 57, .25, 5.      # heights that are tried: so many, each e^-.25 of the last, from 5 down
+_ROUGH_NODES = 200        # of a sum in doubles
+_TOP = .9                 # of the highest line that the theorem allows
+_INSIDE = .98             # of the widest strip
+_WIDEST = 4.              # half-width of a strip
+_LOG_HUGE = 600.          # exponents of doubles end here
+_RHO = 4                  # of the ellipses around panels; a power of two: their axes are exact
+_AXES = (_RHO + 1/_RHO)/2, (_RHO - 1/_RHO)/2   # for panels of half-length 1
+_TURN = 20                # nats: s Im l is at most that in an ellipse
+_POINTS = 40              # of Gauss's rule on a panel
+_LONGEST = .5             # half-length of a panel, nats
 
 # %% ../nbs/06ca_balls.ipynb #1549dc94
 def power_sums(
@@ -156,8 +177,8 @@ def cut_error(self:SampledGaussianStep,
 ):         # a ball
     "Bound on the terms that are left out."
     if self.removes:
-        hit = self.rate*(t*(t + 1)*self.mu**2/2).exp()*normal_tail(high - (1 + t)*self.mu)
-        tails = normal_tail(low) + (1 - self.rate)*normal_tail(high) + hit
+        moved = self.rate*(t*(t + 1)*self.mu**2/2).exp()*normal_tail(high - (1 + t)*self.mu)
+        tails = normal_tail(low) + (1 - self.rate)*normal_tail(high) + moved
     else:
         tails = self.log_size(t).exp()*(normal_tail(low) + normal_tail(high))
     return (v*v/2).exp()*tails
@@ -174,28 +195,28 @@ def strip_error(self:SampledGaussianStep,
     return sum(sizes, arb(0))/((2*arb.pi()*distance/step).exp() - 1)
 
 # %% ../nbs/06ca_balls.ipynb #28e9dbe8
-# Tuning: only time and width depend on it.
-_MORE_NATS = 20.          # beyond _NATS, for the height of the line
-_HIGHEST = .44, .245, 5.  # removing and adding: so many pi/mu, and in either case so high
-_MOST_NODES = 1 << 20     # of one quadrature
-
 @patch
-def log_least(self:SampledGaussianStep, t):
-    "log of a number that M(`t`) is at least, about: what errors are to be small beside."
+def log_least(self:SampledGaussianStep,
+    t,  # tilt, a number >= 0
+):      # a number
+    "log of a number that M(t) is at least, about: what errors are to be small beside."
     mu, q = float(self.mu), float(self.rate)
     if self.removes:
-        return max(0., (1 + t)*log(q) + t*(t + 1)*mu*mu/2)       # no hit, and a hit
+        return max(0., (1 + t)*log(q) + t*(t + 1)*mu*mu/2)       # not in the sample, and in it
     return max(0., -t*log(1 - q + q*exp(-mu*mu/2)) - log(2))     # the half with l < -mu^2/2
 
 @patch
-def ends(self:SampledGaussianStep, t):
-    "Where the sum begins and ends, for a number `t`: what is left out is about e^-_NATS of M."
+def ends(self:SampledGaussianStep,
+    t,  # tilt, a number >= 0
+):      # (low, high), numbers
+    "The sum goes from -low to high: what is left out is about e^-_NATS of M."
     mu, q, far = float(self.mu), float(self.rate), 2*_NATS + _MORE_NATS
     if not self.removes:
         return (sqrt(far + 2*max(0., -t*log1p(-q) - self.log_least(t))),)*2
-    hit = max(0., t*(t + 1)*mu*mu/2 + log(q) - self.log_least(t))
-    return sqrt(far), (1 + t)*mu + sqrt(far + 2*hit)
+    moved = max(0., t*(t + 1)*mu*mu/2 + log(q) - self.log_least(t))
+    return sqrt(far), (1 + t)*mu + sqrt(far + 2*moved)
 
+# %% ../nbs/06ca_balls.ipynb #93f40f3a
 @patch
 def height(self:SampledGaussianStep):
     "Of the line: the strip reaches up to twice that."
@@ -221,6 +242,7 @@ def grid(self:SampledGaussianStep,
 # %% ../nbs/06ca_balls.ipynb #1b562ba2
 @patch
 def values(self:SampledGaussianStep, t, h, count):
+    "M at `t` + ikh, k = 0, ..., `count` - 1."
     b = self.height()
     j, step = self.grid(float(t), (0., 2*b), b)
     g = [acb(step*k, b) for k in j]
@@ -241,17 +263,14 @@ def around(
     return acb(r, r)
 
 # %% ../nbs/06ca_balls.ipynb #c98aff79
-# Tuning: only time and width depend on it.
-_TRIED = 57, .25, 5.      # heights that are tried: so many, each e^-.25 of the last, from 5 down
-_ROUGH_NODES = 200        # of a sum in doubles
-_TOP = .9                 # of the highest line
-_INSIDE = .98             # of the widest strip
-_WIDEST = 4.              # half-width of a strip
-_LOG_HUGE = 600.          # exponents of doubles end here
-
 @patch
-def rough_size(self:SampledGaussianStep, t, s, a, ends):
-    "log of about J(a), in doubles."
+def rough_size(self:SampledGaussianStep,
+    t,     # tilt, a number >= 0
+    s,     # frequency, a number > 0
+    a,     # height of the line, a number
+    ends,  # (low, high), numbers: x from -low to high
+):         # a number
+    "log of about J(a), but for a factor that all heights share, in doubles."
     mu, q, p = float(self.mu), float(self.rate), self.power(t)
     low, high = ends
     exponents = []
@@ -281,8 +300,10 @@ def modulus(self:SampledGaussianStep,
     error += self.cut_error(t, arb(a), -j[0]*step, j[-1]*step)
     return grown*total*step/(2*arb.pi()).sqrt() + error
 
+# %% ../nbs/06ca_balls.ipynb #28346f4f
 @patch
 def beyond(self:SampledGaussianStep, t, s):
+    "Bounds on the atoms' and the density's part of M beyond `s`: (0, J(a)) for the best a."
     count, ratio, most = _TRIED
     top = min(pi/2/float(self.mu)*_TOP, most)
     ends = self.ends(float(t))
@@ -310,15 +331,6 @@ def curve(self:SampledGaussianStep, eps):
     return sampled_curve(GaussianStep(self.mu).curve, self.rate, self.removes, eps)
 
 # %% ../nbs/06ca_balls.ipynb #300c37bd
-# Proved: change one and a theorem is broken.
-_RHO = 4                          # the ellipses' rho,
-_AXES = 2.125, 1.875              # ... and its semi-axes, for panels of half-length 1
-_GAUSS = 64, 15                   # the theorem's constant, as a quotient
-_TURN = 20                        # nats: s Im l is at most that in an ellipse
-# Tuning: only time and width depend on it.
-_POINTS = 40                      # of the rule
-_LONGEST = .5                     # half-length of a panel
-
 def gauss_rule(
     low, high,  # the ends, balls
     half,       # half-length of a panel at most, a number
@@ -351,15 +363,13 @@ class LaplaceStep(Step):
         return 1 + t if self.removes else -t
 
     def log_most(self, t, margin, angle):
-        "log of the most that the density times |w^power| is, `margin` beyond the ends."
+        "log of a bound on density times |w^power|, `margin` beyond the ends, to Im l = `angle`."
         p, q = self.power(t), self.rate
         l = (1 if self.removes else -1)*(self.d + margin)
         w = (1 - q + q*l.exp())*(1 if self.removes else arb(angle/2).cos())
-        return p*w.log() + margin/2 - arb(4).log()
+        return p*w.log() + margin/2 - arb(_LAPLACE).log()
 
 # %% ../nbs/06ca_balls.ipynb #12770804
-_MOST_TERMS = 1 << 28     # Tuning: of the sums at all nodes
-
 @patch
 def sampled_density_at(self:LaplaceStep, t, h, count):
     "The density's part of M at t + ikh, by Gauss's rule."
@@ -372,7 +382,8 @@ def sampled_density_at(self:LaplaceStep, t, h, count):
                          f"of {len(rule)} terms are too many")
     power, q = self.power(t), self.rate
     y = [(1 - q + q*l.exp()).log() for l, _ in rule]
-    c = [acb(w*(power*v - (l + self.d)/2).exp()/4) for (l, w), v in zip(rule, y, strict=True)]
+    terms = zip(rule, y, strict=True)
+    c = [acb(w*(power*v - (l + self.d)/2).exp()/_LAPLACE) for (l, w), v in terms]
     sums = power_sums(c, [acb(0, h*v) for v in y], count)
     top, below = _GAUSS
     size = (self.log_most(t, (width - 1)*half, height*half) + _TURN).exp()
@@ -387,26 +398,28 @@ def density_at(self:LaplaceStep, t, h, count):
     if self.rate != 1:
         return self.sampled_density_at(t, h, count)
     x = [acb(t + arb(.5), h*k) for k in range(count)]
-    return [(-self.d/2).exp()/4*((v*self.d).exp() - (-v*self.d).exp())/v for v in x]
+    return [(-self.d/2).exp()/_LAPLACE*((v*self.d).exp() - (-v*self.d).exp())/v for v in x]
 
 @patch
 def values(self:LaplaceStep, t, h, count):
+    "M at `t` + ikh, k = 0, ..., `count` - 1."
     atoms, density = self.atoms_at(t, h, count), self.density_at(t, h, count)
     return [a + b for a, b in zip(atoms, density, strict=True)]
 
 # %% ../nbs/06ca_balls.ipynb #12f90bd4
 @patch
 def slope(self:LaplaceStep, l):
-    "kappa at an end l."
+    "kappa at the end `l`, a ball."
     a, b = 1 - self.rate, self.rate*l.exp()
     tangent = b/(a + b)
     return tangent if self.rate == 1 else tangent.min(2/arb.pi()*(b/a).atan())
 
 @patch
 def beyond(self:LaplaceStep, t, s):
+    "Bounds on the atoms' and the density's part of M beyond `s`."
     if self.rate == 1:
         x = t + arb(.5)
-        size = (-self.d/2).exp()/4*((x*self.d).exp() + (-x*self.d).exp())
+        size = (-self.d/2).exp()/_LAPLACE*((x*self.d).exp() + (-x*self.d).exp())
         return self.atoms_size(t), size/(x*x + s*s).sqrt()
     most = self.log_most(t, arb(0), 1.).exp()
     legs = sum((most/(s*self.slope(l)) for l in (self.d, -self.d)), arb(0))
@@ -459,6 +472,7 @@ def _finite_pairs(step):
     p = [betrayed, (1 - betrayed)*truth/(1 + truth), (1 - betrayed)/(1 + truth), arb(0)]
     return list(zip(p, p[::-1], strict=True))
 
+# %% ../nbs/06ca_balls.ipynb #bb6a236f
 def as_step(
     step,       # a dict: 'mechanism', its parameters, and 'rate' where it is sampled
     direction,  # 'remove' or 'add'
