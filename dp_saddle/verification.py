@@ -275,7 +275,10 @@ class Finding(NamedTuple):
     claim: str
     proved: str
 
-    def __str__(self): return f"{self.claim}: {self.proved}{'' if self.holds else ' - NOT PROVED'}"
+    def __str__(self):
+        return f"{self.claim}: {self.proved}{'' if self.holds else ' - NOT PROVED'}"
+
+def _shown(x): return x.str(_SHOWN, radius=False)
 
 # %% ../nbs/06cb_verification.ipynb #3216e2db
 def _finding(verifier, question, answer, side, direction, plan):
@@ -302,8 +305,6 @@ def _claim(question, answer, side, direction):
     eps, delta = (asked, known) if 'eps' in question else (known, asked)
     sign = '<=' if side == 'upper' else '>='
     return f"{direction}: delta({_shown(eps)}) {sign} {_shown(delta)}", eps, delta
-
-def _shown(x): return x.str(_SHOWN, radius=False)
 
 # %% ../nbs/06cb_verification.ipynb #985d6779
 def check(

@@ -10,6 +10,7 @@ import pytest
 
 from certify import run as run_of
 from dp_saddle import (
+    ApproxDP,
     ContourAccountant,
     Discrete,
     DiscreteLaplace,
@@ -19,6 +20,7 @@ from dp_saddle import (
     RandomizedResponse,
     certify,
     load_certificate,
+    verification,
     verify,
 )
 from dp_saddle.certificates import Certificate
@@ -115,6 +117,63 @@ def test_a_proof_left_out():
     zero = altered(made, proof={**made.proof, 'lower': {}},
                    answer={**made.answer, 'lower': '0'})
     assert verify(zero)
+
+@pytest.mark.parametrize('direction', ['remove', 'add'])
+@pytest.mark.parametrize('way', ['nothing', 'single steps', 'moments'])
+def test_a_lower_bound_is_looked_at_in_any_direction(way, direction):
+    "Also where both directions are the same, and one is enough for the upper bound."
+    made = certify(4*RandomizedResponse(eps=.5) + Gaussian(sigma=1.), eps=1.)
+    plan = {'by': way, 'tilt': 2.} if way == 'moments' else {'by': way}
+    lower = {direction: plan}
+    assert verify(made) and float(made.answer['upper']) < .5
+    assert not verify(altered(made, proof={**made.proof, 'lower': lower},
+                              answer={**made.answer, 'lower': '0.5'}))
+
+@pytest.mark.parametrize('first, second', [
+    (RandomizedResponse(eps=5.), ApproxDP(eps=.1, delta=.5)),
+    (ApproxDP(eps=2., delta=.3), 3*ApproxDP(eps=.1, delta=.4)),
+    (Discrete(p=(.25, .75, 0.), q=(0., .5, .5)), RandomizedResponse(eps=3.))])
+def test_a_mass_is_not_added_to_anothers_curve(first, second):
+    "No way proves a lower bound above the truth where steps have mass at infinity."
+    run = first + second
+    truth = ContourAccountant(run).delta(0.)
+    made = certify(run, eps=0.)
+    for direction in ('remove', 'add'):
+        for way in ('single steps', 'outcomes', 'nothing'):
+            lower = {direction: {'by': way}}
+            low = Decimal(truth.upper) + Decimal('1e-9')
+            assert not verify(altered(made, proof={**made.proof, 'lower': lower},
+                                      answer={**made.answer, 'lower': f'{low:.12f}'}))
+    trivial = {'remove': {'by': 'nothing'}, 'add': {'by': 'nothing'}}
+    assert verify(altered(made, proof={'upper': trivial, 'lower': {}},
+                          answer={'lower': '0', 'upper': '1'}))
+
+@pytest.mark.parametrize('change', [
+    {'tilt': 1e300}, {'tilt': 0}, {'tilt': 1e-300}, {'period': 0}, {'period': 1e300}, {'nodes': 0},
+    {'nodes': 1}, {'smoothing': 1e300}, {'smoothing': 1e-40}, {'far tilt': 1e300},
+    {'far tilt': None}], ids=str)
+def test_wild_plans_prove_nothing(change):
+    made = certify(sgd(2., .01, 1000), eps=1.)
+    assert made.proof['upper']['remove']['by'] == 'line'
+    proof = {side: {d: {**plan, **change} if plan['by'] == 'line' else plan
+                    for d, plan in plans.items()} for side, plans in made.proof.items()}
+    assert not verify(altered(made, proof=proof))
+
+def test_verify_asks_for_the_form():
+    "A certificate that was not read from a file is checked like one that was."
+    made = certify(sgd(2., .01, 1000), eps=1.)
+    for wrong in ({'question': {'eps': -1.}}, {'answer': {'lower': '0', 'upper': 'inf'}},
+                  {'run': [{}]}, {'form': 'mine'}, {'proof': {'upper': {}, 'more': {}}}):
+        with pytest.raises(ValueError, match='must'):
+            verify(altered(made, **wrong))
+
+def test_without_python_flint(monkeypatch):
+    "A certificate can be made, saved and read; to verify it takes the extra, which is named."
+    made = certify(sgd(2., .01, 1000), eps=1.)
+    monkeypatch.setattr(verification, 'arb', None)
+    assert certify(sgd(2., .01, 1000), eps=1.) == made == Certificate.from_json(made.to_json())
+    with pytest.raises(ImportError, match=r"pip install 'dp-saddle\[certificate\]'"):
+        verify(made)
 
 @pytest.mark.parametrize('run, question', [
     (30*Laplace(scale=10.), {'delta': 1e-6}),

@@ -38,7 +38,7 @@ DOORS = {name: thing for name, thing in EXPORTED.items() if name not in SYMBOLS}
 OWN = {"a definition": "BudgetSpent Bounds Mechanism Accountant Gaussian Laplace Discrete "
        "RandomizedResponse DiscreteLaplace advantage",
        "plumbing": "expm1mx NodeLoss FiniteLoss Run Table to_steps from_steps read_run Budget "
-       "report " "main", "asks others, which cite": "epsilon delta compare calibrate "
+       "Certificate load_certificate report " "main", "asks others, which cite": "certify verify epsilon delta compare calibrate "
        "epsilon_after plot_curve plot_steps " "plot_tradeoff plot_rdp "
        "individual_epsilon account_store " "SaddlePrivacyAccountant",
        "derived or proved in its chapter": "log_mgf composed_atoms cumulant_powers TiltedEdgeworth " "log_transform TiltedFFT bayes_risk", "a picture": "Slider Explorer tabulate explore_curve explore_tilt explore_tradeoff",}
@@ -95,6 +95,9 @@ ERRORS = {
     "IndividualAccountant.rdp": r"indices in \[0, n\), or a mask",
     "dpsgd": "at most dataset_size .*not for sigma below about .1.*give this or",
     "compare": "give this or",
+    "certify": "TypeError for what is no mechanism; ValueError for one of one's own, and where no",
+    "verify": "ValueError if it is not in the form.*ImportError",
+    "load_certificate": "ValueError, with the path",
     "calibrate": "give one of the three.*ValueError if none is found",
     "gdp": "ValueError if delta is not above",
     "epsilon_after": r"at most 10\^8 .*ValueError for a step with mass",
