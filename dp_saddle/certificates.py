@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from . import __version__, balls, checks, verification
+from . import __version__, checks
 from .accounting import mechanism_of
 from .checks import patch
 from .contour import ContourAccountant, SaddleTable, Smoothing
@@ -79,12 +79,13 @@ def _is_number(x, whole=False):
 
 def _check_plans(plans):
     "ValueError if the plans of one side are not in form."
+    from dp_saddle.verification import WAYS
     _expect(isinstance(plans, dict), "a plan for each direction", plans)
     for direction, plan in plans.items():
         _expect(direction in ('remove', 'add'), "directions 'remove' and 'add'", direction)
-        _expect(isinstance(plan, dict) and plan.get('by') in list(verification.WAYS),
-                f"plans by one of {', '.join(verification.WAYS)}", plan)
-        names = verification.WAYS[plan['by']]
+        _expect(isinstance(plan, dict) and plan.get('by') in list(WAYS),
+                f"plans by one of {', '.join(WAYS)}", plan)
+        names = WAYS[plan['by']]
         for name in names:
             value = plan.get(name)
             _expect(_is_number(value, name == 'nodes') or value is None and name == 'far tilt',
@@ -285,13 +286,14 @@ def certify(
 ) -> Certificate:  # `verify` proves it again; `save` writes it
     """Bounds, and what they are proved by. TypeError for what is no mechanism; ValueError for one
     of one's own, and where no finite eps is enough."""
+    from dp_saddle.balls import check_run
     run = mechanism_of(run)
     if not isinstance(run, Mechanism):
         raise TypeError(f"run must be a mechanism, or what dpsgd returns for one, got {run!r}")
     if (eps is None) == (delta is None):
         raise ValueError(f"give either eps or delta, got eps = {eps!r} and delta = {delta!r}")
     steps = to_steps(run)
-    balls.check_run(steps)
+    check_run(steps)
     run = Composition(tuple(from_steps(steps)))
     if eps is not None:
         return _certify_delta(run, steps, eps)
@@ -314,8 +316,9 @@ def verify(
     """Is all that a certificate claims proved, by ball arithmetic from the definition of its steps?
     ValueError if it is not in the form. Needs python-flint (`dp-saddle[certificate]`): ImportError
     without."""
+    from dp_saddle.verification import check
     if not isinstance(certificate, Certificate):
         raise TypeError(f"certificate must be a Certificate, got {certificate!r}")
     parts = _checked(certificate.to_json())
-    found = verification.check(*(parts[name] for name in ('run', 'question', 'answer', 'proof')))
+    found = check(*(parts[name] for name in ('run', 'question', 'answer', 'proof')))
     return Verdict(all(f.holds for f in found), tuple(map(str, found)))

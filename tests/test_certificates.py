@@ -20,7 +20,6 @@ from dp_saddle import (
     RandomizedResponse,
     certify,
     load_certificate,
-    verification,
     verify,
 )
 from dp_saddle.certificates import Certificate
@@ -170,7 +169,7 @@ def test_verify_asks_for_the_form():
 def test_without_python_flint(monkeypatch):
     "A certificate can be made, saved and read; to verify it takes the extra, which is named."
     made = certify(sgd(2., .01, 1000), eps=1.)
-    monkeypatch.setattr(verification, 'arb', None)
+    monkeypatch.setattr('dp_saddle.verification.arb', None)
     assert certify(sgd(2., .01, 1000), eps=1.) == made == Certificate.from_json(made.to_json())
     with pytest.raises(ImportError, match=r"pip install 'dp-saddle\[certificate\]'"):
         verify(made)

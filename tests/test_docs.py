@@ -106,7 +106,7 @@ ERRORS = {
     "read_run": "ValueError for anything",
     "Budget.would_exceed": "a mechanism, or a composition",
     "Budget.spend": "ValueError if that passes the budget",
-    "report": "a word, .*ValueError if no finite", "main": "status 2",
+    "report": "a word, .*ValueError if no finite .*for a certificate of another run", "main": "status 2",
     "Slider.__post_init__": "at least one",
     "Explorer.__post_init__": "ValueError for a name",
     "Explorer.at": "ValueError if the function",
