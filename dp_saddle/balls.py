@@ -22,20 +22,20 @@ except ImportError:      # the extra `certificate`: nothing but a verification n
 # Proved: change one and a theorem is broken.
 _GAUSS = 64, 15           # the constant of the theorem on Gauss's rule, as a quotient
 _LAPLACE = 4              # a Laplace's base losses have density e^{-(l + d)/2}/4 in [-d, d]
+_HIGHEST = .44, .245, 5.  # a line's height: below 1/2 pi/mu removing, 1/4 adding; at most 5
+_TOP = .9                 # of the highest line for a bound beyond a frequency: below 1
+_INSIDE = .98             # of the widest strip there: below 1
 # Tuning: only time and width depend on it.
 PRECISION = 128           # bits of a ball's midpoint
 _NATS = 52.               # a quadrature aims at an error of e^-52 of a bound on its integrand
 _MORE_NATS = 20.          # ... and begins and ends so much further out
-_HIGHEST = .44, .245, 5.  # a line's height, removing and adding: so many pi/mu; the most of both
 _MOST_NODES = 1 << 20     # of one quadrature
 _MOST_TERMS = 1 << 28     # of the sums at all nodes of a line
 
-# %% ../nbs/06ca_balls.ipynb #aece6e44
+# %% ../nbs/06ca_balls.ipynb #955f4f28
 # Tuning: only time and width depend on it.
 _TRIED = 57, .25, 5.      # heights that are tried: so many, each e^-.25 of the last, from 5 down
 _ROUGH_NODES = 200        # of a sum in doubles
-_TOP = .9                 # of the highest line that the theorem allows
-_INSIDE = .98             # of the widest strip
 _WIDEST = 4.              # half-width of a strip
 _LOG_HUGE = 600.          # exponents of doubles end here
 _RHO = 4                  # of the ellipses around panels; a power of two: their axes are exact
