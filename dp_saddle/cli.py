@@ -59,7 +59,7 @@ def _add_target(command, name):
             nargs='+' if name == 'delta' else None,
             help='nats, ' + ('> 0' if name == 'calibrate' else '>= 0'))
 
-# %% ../nbs/06e_cli.ipynb #b73ae937
+# %% ../nbs/06e_cli.ipynb #717b69b3
 def _add_own(command, name):
     "What this command alone takes."
     if name == 'curve':
@@ -72,6 +72,8 @@ def _add_own(command, name):
     if name == 'report':
         command.add_argument('--form', choices=('text', 'markdown', 'json'), default='text')
         command.add_argument('--unit', default='record', help='whose presence is protected')
+        command.add_argument('--certificate', metavar='FILE',
+            help='what `certify` wrote of this run: its digest is quoted')
 
 _FOUND = ('sigma', 'steps', 'rate')
 _EXAMPLES = {
@@ -278,7 +280,8 @@ def _answer(args, parser):
     runs = _runs(args)
     if args.command == 'report':
         form = 'json' if args.json else args.form
-        return report(runs[0][1], delta=args.delta, unit=args.unit, form=form)
+        quoted = load_certificate(args.certificate) if args.certificate else None
+        return report(runs[0][1], delta=args.delta, unit=args.unit, form=form, certificate=quoted)
     if args.command == 'curve':
         return _drawn(args, runs)
     if args.command == 'compare':

@@ -121,6 +121,14 @@ def test_certify_and_verify_as_json(tmp_path):
     assert done.returncode == 0 and found['proved'] is True and len(found['findings']) == 3
     assert found['digest'] == said['digest'] and found['answer'] == said['answer']
 
+def test_a_report_with_a_certificate(tmp_path):
+    dp_saddle(*CERTIFY, cwd=tmp_path)
+    words = 'report', *RUN, '--certificate', 'run.cert.json', '--delta'
+    done = dp_saddle(*words, '1e-5', cwd=tmp_path)
+    assert load_certificate(tmp_path/'run.cert.json').digest in done.stdout
+    done = dp_saddle(*words, '1e-6', cwd=tmp_path)
+    assert done.returncode == 2 and 'certificate must be about delta = 1e-06' in done.stderr
+
 def test_what_is_not_proved_is_status_1(tmp_path):
     dp_saddle(*CERTIFY, cwd=tmp_path)
     path = tmp_path/'run.cert.json'
