@@ -16,6 +16,7 @@ from math import inf
 from . import __version__
 from .accounting import best_accountant, compare, epsilon
 from .calibration import calibrate
+from .certificates import certify, load_certificate, verify
 from .mechanisms import Gaussian, PoissonSubsampled
 from .numerics import round_outwards
 from .reports import plot_curve, report
@@ -29,8 +30,11 @@ class _Parser(argparse.ArgumentParser):
 _COMMANDS = {
     'epsilon': 'eps for each delta', 'delta': 'delta for each eps',
     'curve': 'draw delta over eps', 'calibrate': 'the noise, steps or rate that meet a target',
-    'compare': 'every accountant, side by side', 'report': 'a paragraph to publish'}
+    'compare': 'every accountant, side by side', 'report': 'a paragraph to publish',
+    'certify': 'bounds, and all that their proof needs, in a file',
+    'verify': 'prove the bounds of such a file again, in ball arithmetic'}
 _PIXELS = 150  # an inch
+_OTHER = {'delta': 'eps', 'eps': 'delta'}
 
 def _add_run(command, several):
     "The arguments that describe a run."
@@ -46,27 +50,36 @@ def _add_run(command, several):
 # %% ../nbs/06e_cli.ipynb #ed0e369d
 def _add_target(command, name):
     "delta, eps or both."
-    needed = name != 'compare'
-    if name in ('epsilon', 'report', 'calibrate', 'compare'):
+    needed = name not in ('compare', 'certify')
+    if name in ('epsilon', 'report', 'calibrate', 'compare', 'certify'):
         command.add_argument('--delta', type=float, required=needed,
             nargs='+' if name == 'epsilon' else None, help='in (0, 1)')
-    if name in ('delta', 'calibrate', 'compare'):
+    if name in ('delta', 'calibrate', 'compare', 'certify'):
         command.add_argument('--eps', type=float, required=needed,
             nargs='+' if name == 'delta' else None,
             help='nats, ' + ('> 0' if name == 'calibrate' else '>= 0'))
 
+# %% ../nbs/06e_cli.ipynb #717b69b3
 def _add_own(command, name):
     "What this command alone takes."
     if name == 'curve':
         command.add_argument('--out', required=True, help='picture file: .png, .svg or .pdf')
+    if name == 'certify':
+        command.add_argument('--out', required=True, help='the file, say run.cert.json')
     if name == 'calibrate':
         command.add_argument('--find', choices=_FOUND, default='sigma',
             help='what is to be found (default sigma); give the other two')
     if name == 'report':
         command.add_argument('--form', choices=('text', 'markdown', 'json'), default='text')
         command.add_argument('--unit', default='record', help='whose presence is protected')
+        command.add_argument('--certificate', metavar='FILE',
+            help='what `certify` wrote of this run: its digest is quoted')
 
 _FOUND = ('sigma', 'steps', 'rate')
+_EXAMPLES = {
+    'certify': 'dp-saddle certify --sigma 2 --rate .01 --steps 3000 --delta 1e-5 '
+               '--out run.cert.json',
+    'verify': 'dp-saddle verify run.cert.json'}
 
 # %% ../nbs/06e_cli.ipynb #24011dde
 def _parser():
@@ -78,7 +91,12 @@ def _parser():
     names = '{' + ','.join([*_COMMANDS, 'completion']) + '}'
     commands = parser.add_subparsers(dest='command', required=True, metavar=names)
     for name, text in _COMMANDS.items():
-        command = commands.add_parser(name, help=text, description=text)
+        example = f'example: {_EXAMPLES[name]}' if name in _EXAMPLES else None
+        command = commands.add_parser(name, help=text, description=text, epilog=example)
+        if name == 'verify':
+            command.add_argument('file', help='what `certify` wrote')
+            command.add_argument('--json', action='store_true', help='print JSON')
+            continue
         if name != 'calibrate':
             command.add_argument('--run', metavar='FILE',
                 help='.json or .yaml file of steps, in place of --sigma, --rate and --steps')
@@ -162,7 +180,7 @@ def _table(args, asked, runs):
     rows = _rows(args, asked, runs)
     if args.json:
         return _json(_about(args, runs) | dict(results=rows))
-    name = {'delta': 'eps', 'eps': 'delta'}[asked]
+    name = _OTHER[asked]
     title = args.run or _title(args)
     head = f'{"steps":>10} {asked:>10}  {name + " >=":>18}  {name + " <=":>18}'
     about = f'{title}; adding or removing one record; certified bounds'
@@ -226,6 +244,32 @@ def _completion(args, parser):
         raise ValueError("completion needs shtab: pip install 'dp-saddle[completion]'") from None
     return shtab.complete(parser, shell=args.shell)
 
+# %% ../nbs/06e_cli.ipynb #94783818
+def _certified(args, runs):
+    "The certificate, in a file; its answer and its digest."
+    made = certify(runs[0][1], eps=args.eps, delta=args.delta)
+    made.save(args.out)
+    if args.json:
+        return _json(_about(args, runs) | _quoted(made) | dict(out=args.out))
+    (asked, value), = made.question.items()
+    low, up, other = made.answer['lower'], made.answer['upper'], _OTHER[asked]
+    return (f'{low} <= {other} <= {up} at {asked} {value:g}\n'
+            f'certificate written to {args.out}\ndigest {made.digest}')
+
+def _quoted(certificate):
+    "What is asked and answered, and the digest."
+    return dict(question=certificate.question, answer=certificate.answer,
+                digest=certificate.digest)
+
+def _verified(args):
+    "(what was found, the exit status)."
+    certificate = load_certificate(args.file)
+    verdict = verify(certificate)
+    if args.json:
+        found = dict(proved=verdict.proved, findings=list(verdict.findings))
+        return _json(found | _quoted(certificate)), int(not verdict)
+    return f'{verdict!r}\ndigest {certificate.digest}', int(not verdict)
+
 # %% ../nbs/06e_cli.ipynb #a401c7ec
 def _answer(args, parser):
     "What is printed."
@@ -236,27 +280,34 @@ def _answer(args, parser):
     runs = _runs(args)
     if args.command == 'report':
         form = 'json' if args.json else args.form
-        return report(runs[0][1], delta=args.delta, unit=args.unit, form=form)
+        quoted = load_certificate(args.certificate) if args.certificate else None
+        return report(runs[0][1], delta=args.delta, unit=args.unit, form=form, certificate=quoted)
     if args.command == 'curve':
         return _drawn(args, runs)
     if args.command == 'compare':
         return _compared(args, runs)
+    if args.command == 'certify':
+        return _certified(args, runs)
     return _table(args, 'delta' if args.command == 'epsilon' else 'eps', runs)
 
 # %% ../nbs/06e_cli.ipynb #c3aad6a0
 def main(
     argv=None,  # a list of words; those of the command line if not given
-):              # the exit status, 0
+):              # the exit status: 0, and 1 if `verify` finds a claim that is not proved
     "The `dp-saddle` command. A mistake is one line on stderr and SystemExit with status 2."
-    parser = _parser()
+    parser, status = _parser(), 0
     args = parser.parse_args(argv)
     def warn(message, *_): print(f'dp-saddle: {message}', file=sys.stderr)
     with warnings.catch_warnings():
         warnings.showwarning = warn
         try:
-            print(_answer(args, parser), flush=True)
+            if args.command == 'verify':
+                text, status = _verified(args)
+            else:
+                text = _answer(args, parser)
+            print(text, flush=True)
         except BrokenPipeError:       # the reader, such as head, has seen enough
             sys.stdout = None
-        except (ValueError, TypeError, OverflowError, OSError) as error:
+        except (ValueError, TypeError, OverflowError, OSError, ImportError) as error:
             parser.error(str(error).replace('\n', ' '))
-    return 0
+    return status

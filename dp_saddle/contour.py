@@ -28,7 +28,7 @@ from dp_saddle.numerics import (
     log_expm1,
     safe_log,
 )
-from .plrv import MASS_ERROR, Bounds
+from .plrv import MASS_ERROR
 
 # %% ../nbs/01_contour.ipynb #344f81a1
 # Proved: change one and a theorem is broken.
@@ -805,7 +805,6 @@ class ContourAccountant(Accountant):
         super().__init__(mechanism)
         checks.real(0, 1, rtol=rtol, eps_resolution=eps_resolution)
         checks.count(64, max_nodes=max_nodes)
-        self.resolution, self.max_nodes = eps_resolution, max_nodes
         settings = rtol, eps_resolution, max_nodes
         self._tables = {plrv: SaddleTable(plrv, *settings) for plrv in self.directions}
 
@@ -822,6 +821,7 @@ def delta_of(self:ContourAccountant,
     allowance = _LOG_ULPS*ULP*np.array([[-1], [0], [1]])
     low, mid, up = np.exp(np.minimum(logs + allowance, 0))
     up = np.where(logs[2] == -inf, 0, np.maximum(up, SMALLEST))
+    self._warn(table, (up - low > _TOO_WIDE*up + TINY).any())
     return low, mid, up
 
 # %% ../nbs/01_contour.ipynb #706b4e9e
@@ -835,36 +835,16 @@ def epsilon_of(self:ContourAccountant,
     table = self._tables[plrv]
     found = [table.epsilon(d, f) for d, f in zip(delta, floor, strict=True)]
     low, mid, up = np.array(found).reshape(-1, 3).T
+    self._warn(table, (up > low + table.resolution).any())
     return low, mid, up
 
 # %% ../nbs/01_contour.ipynb #0ff3bb5d
 @patch
-def delta(self:ContourAccountant, eps) -> Bounds:
-    """Bounds on delta at `eps` >= 0, nats, a number or an array, the larger of both directions. A
-    warning where they are more than a relative 1e-6 apart."""
-    found = Accountant.delta(self, eps)
-    self._warn(found, found.upper - found.lower > _TOO_WIDE*found.upper + TINY)
-    return found
-
-@patch
-def epsilon(self:ContourAccountant, delta) -> Bounds:
-    """Bounds on the smallest eps >= 0, nats, for `delta` in (0, 1), a number or an array; inf where
-    no eps has it. A warning where they are more than 1e-6 apart."""
-    found = Accountant.epsilon(self, delta)
-    self._warn(found, found.upper > found.lower + max(_TOO_WIDE, self.resolution))
-    return found
-
-@patch
-def _warn(self:ContourAccountant, found, too_wide):
-    "Say why bounds are wide, and what can be done."
-    tables = self._tables.values()
-    if np.any(too_wide):
-        why, what = "rounding is all that is left of them", "ask at a larger delta"
-        if any(table.nodes_ran_out for table in tables):
-            why, what = f"max_nodes = {self.max_nodes} reached", "raise it"
-        warnings.warn(f"{why}: the bounds hold, but are {found.width:.1g} wide; {what}, or look at "
-                      "upper - lower", stacklevel=_users_level())
-    for table in tables: table.nodes_ran_out = False
+def _warn(self:ContourAccountant, table, too_wide):
+    if table.nodes_ran_out and too_wide:
+        warnings.warn(f"max_nodes = {table.max_nodes} reached: the bounds hold, but are wider than "
+                      "asked; raise it, or look at upper - lower", stacklevel=_users_level())
+    table.nodes_ran_out = False
 
 def _users_level():
     "How many calls above the caller the first line outside the library is, for `warnings`."

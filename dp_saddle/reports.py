@@ -15,14 +15,16 @@ import numpy as np
 from . import __version__, checks
 from .accounting import Run, best_accountant, epsilon, mechanism_of
 from .attacks import advantage, tradeoff
+from .certificates import Certificate
 from .mechanisms import Mechanism
 from .numerics import round_outwards
-from .schedules import epsilon_after
+from .schedules import epsilon_after, from_steps, to_steps
 from .tilting import rdp
 
 # %% ../nbs/06d_reports.ipynb #05c9d8aa
 # Tuning: only what is shown depends on it.
 _DIGITS, _FEWER = 4, 3     # of the eps in front, of an advantage
+_DIGEST = 16              # digits of a digest, within a sentence
 _LEAST_DELTA = 1e-15      # where a curve's picture ends
 _POINTS = 200             # of a curve
 _ORDERS = (1.01, 256)     # of Renyi divergence
@@ -93,13 +95,40 @@ def _text(facts):
     if _IF_POISSON in facts:
         text += (f" Had the batches been Poisson samples, eps would be {facts[_IF_POISSON]:.4g}: "
                  "they were not, and this is no guarantee.")
-    return text
+    return text + _quotation(facts) if _CERTIFIED in facts else text
 
 def _markdown(facts):
     up = round_outwards(facts['epsilon'], ROUND_CEILING, _DIGITS)
     title = f"**({up}, {facts['delta']:g})-differential privacy** of each {facts['unit']}"
     rows = (f'| {k} | {v} |' for k, v in facts.items())
     return '\n'.join([title, '', '| | |', '|---|---|', *rows])
+
+# %% ../nbs/06d_reports.ipynb #586385a3
+def _ordered(steps):
+    "The steps of a run, whatever their order was."
+    return sorted(json.dumps(step, sort_keys=True) for step in to_steps(from_steps(steps)))
+
+def _quoted(run, delta, certificate):
+    "What is quoted of a certificate, if there is one, and it is about this run and delta."
+    if certificate is None:
+        return {}
+    if not isinstance(certificate, Certificate):
+        raise TypeError(f"certificate must be a Certificate, got {certificate!r}")
+    if certificate.question != {'delta': delta}:
+        raise ValueError(f"certificate must be about delta = {delta!r}, got {certificate!r}")
+    if _ordered(certificate.run) != _ordered(to_steps(mechanism_of(run))):
+        raise ValueError(f"certificate must be about this run, got one about {certificate.run}")
+    answer = certificate.answer
+    return {_CERTIFIED: [answer['lower'], answer['upper']], 'certificate': certificate.digest}
+
+_CERTIFIED = 'interval of the certificate'
+
+def _quotation(facts):
+    "A sentence, and a line with the whole digest."
+    low, up = facts[_CERTIFIED]
+    digest = facts['certificate']
+    return (f" Certificate {digest[:_DIGEST]} proves {low} <= eps <= {up}: anyone can verify it, "
+            f"by dp-saddle verify.\n\nCertificate, SHA-256: {digest}")
 
 # %% ../nbs/06d_reports.ipynb #09d7e074
 def report(
@@ -108,9 +137,10 @@ def report(
     unit='record',    # whose presence is protected: a word, 'record', 'user', ...
     released='all',   # 'all' checkpoints, or 'last' only: the guarantee is the same, for all
     form='text',      # 'text', 'markdown' or 'json'
+    certificate=None, # what `certify` says of this run at this delta: its digest is quoted
 ) -> str:             # eps is rounded up
     """A paragraph for a paper or a model card, with all that a guarantee needs. ValueError if no
-    finite eps is proved at delta."""
+    finite eps is proved at delta, and for a certificate of another run or another question."""
     checks.real(0, 1, delta=delta)
     checks.choice(('all', 'last'), released=released)
     checks.choice(('text', 'markdown', 'json'), form=form)
@@ -119,7 +149,7 @@ def report(
     bounds = best_accountant(run).epsilon(delta)
     if bounds.upper == inf:
         raise ValueError(f"delta must be larger: no finite eps is proved for this run at {delta:g}")
-    facts = _facts(run, bounds, delta, unit, released)
+    facts = _facts(run, bounds, delta, unit, released) | _quoted(run, delta, certificate)
     if form == 'json':
         return json.dumps(facts, indent=1)
     return _markdown(facts) if form == 'markdown' else _text(facts)

@@ -6,13 +6,21 @@ import re
 import shlex
 import subprocess
 import sys
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from dp_saddle import Gaussian, Laplace, PoissonSubsampled, epsilon, to_steps
+from dp_saddle import (
+    Gaussian,
+    Laplace,
+    PoissonSubsampled,
+    certify,
+    epsilon,
+    load_certificate,
+    to_steps,
+)
 from dp_saddle.cli import main
 
 COMMAND = os.path.join(os.path.dirname(sys.executable), 'dp-saddle')
@@ -21,12 +29,21 @@ def typed(*words, **options):
     "The installed command, in a process of its own."
     return subprocess.run([COMMAND, *words], capture_output=True, text=True, **options)
 
-def dp_saddle(*words):
-    "The same words for `main`, here: a process takes half a second."
+@contextmanager
+def folder(path):
+    before = os.getcwd()
+    os.chdir(path)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+def dp_saddle(*words, cwd='.'):
+    "The same words for `main`, here, in a folder: a process takes half a second."
     out, err, code = io.StringIO(), io.StringIO(), 0
-    with redirect_stdout(out), redirect_stderr(err):
+    with redirect_stdout(out), redirect_stderr(err), folder(cwd):
         try:
-            main(list(words))
+            code = main(list(words)) or 0
         except SystemExit as stop:
             code = stop.code or 0
     return SimpleNamespace(returncode=code, stdout=out.getvalue(), stderr=err.getvalue())
@@ -110,6 +127,66 @@ def test_compare():
     words = 'compare --sigma 2 --rate .01 --steps 100 --delta 1e-5'.split()
     assert 'ContourAccountant' in dp_saddle(*words).stdout
 
+CERTIFY = ['certify', *RUN, '--delta', '1e-5', '--out', 'run.cert.json']
+
+def test_certify_and_verify(tmp_path):
+    done = dp_saddle(*CERTIFY, cwd=tmp_path)
+    made = load_certificate(tmp_path/'run.cert.json')
+    assert done.returncode == 0 and done.stderr == '' and made.digest in done.stdout
+    assert made.answer['upper'] in done.stdout and 'at delta 1e-05' in done.stdout
+    done = dp_saddle('verify', 'run.cert.json', cwd=tmp_path)
+    assert done.returncode == 0 and done.stdout.startswith('proved\n')
+    assert made.digest in done.stdout and 'remove: delta(' in done.stdout
+
+def test_certify_and_verify_as_json(tmp_path):
+    said = json.loads(dp_saddle(*CERTIFY, '--json', cwd=tmp_path).stdout)
+    assert said['question'] == {'delta': 1e-5} and said['out'] == 'run.cert.json'
+    done = dp_saddle('verify', 'run.cert.json', '--json', cwd=tmp_path)
+    found = json.loads(done.stdout)
+    assert done.returncode == 0 and found['proved'] is True and len(found['findings']) == 3
+    assert found['digest'] == said['digest'] and found['answer'] == said['answer']
+
+def test_a_report_with_a_certificate(tmp_path):
+    dp_saddle(*CERTIFY, cwd=tmp_path)
+    words = 'report', *RUN, '--certificate', 'run.cert.json', '--delta'
+    done = dp_saddle(*words, '1e-5', cwd=tmp_path)
+    assert load_certificate(tmp_path/'run.cert.json').digest in done.stdout
+    done = dp_saddle(*words, '1e-6', cwd=tmp_path)
+    assert done.returncode == 2 and 'certificate must be about delta = 1e-06' in done.stderr
+
+def test_what_is_not_proved_is_status_1(tmp_path):
+    dp_saddle(*CERTIFY, cwd=tmp_path)
+    path = tmp_path/'run.cert.json'
+    path.write_text(path.read_text().replace('"sigma": 2.0', '"sigma": 1.9'))
+    done = dp_saddle('verify', 'run.cert.json', cwd=tmp_path)
+    assert done.returncode == 1 and done.stderr == '' and 'NOT PROVED' in done.stdout
+    done = dp_saddle('verify', 'run.cert.json', '--json', cwd=tmp_path)
+    assert done.returncode == 1 and json.loads(done.stdout)['proved'] is False
+
+def test_what_is_no_certificate_is_status_2(tmp_path):
+    (tmp_path/'run.cert.json').write_text('{}')
+    for file, message in [('run.cert.json', 'must have the keys'), ('none.json', 'No such file')]:
+        done = dp_saddle('verify', file, cwd=tmp_path)
+        assert done.returncode == 2 and done.stdout == '' and message in done.stderr
+        assert done.stderr.count('\n') == 1
+
+def test_verify_without_python_flint(tmp_path, monkeypatch, capsys):
+    certify(1000*S(2., .01), eps=1.).save(tmp_path/'run.cert.json')
+    monkeypatch.setattr('dp_saddle.verification.arb', None)
+    with pytest.raises(SystemExit) as stop:
+        main(['verify', str(tmp_path/'run.cert.json')])
+    assert stop.value.code == 2 and 'dp-saddle[certificate]' in capsys.readouterr().err
+
+def test_certify_a_run_from_a_file(tmp_path):
+    run, path = 1000*S(2., .01) + Laplace(scale=5.), tmp_path/'run.json'
+    path.write_text(json.dumps({'steps': to_steps(run)}))
+    done = dp_saddle('certify', '--run', 'run.json', '--eps', '1', '--out', 'a.json', cwd=tmp_path)
+    assert done.returncode == 0 and load_certificate(tmp_path/'a.json') == certify(run, eps=1.)
+
+@pytest.mark.parametrize('command', ['certify', 'verify'])
+def test_help_has_an_example(command):
+    assert f'example: dp-saddle {command} ' in ' '.join(dp_saddle(command, '--help').stdout.split())
+
 def test_version():
     assert typed('--version').stdout.startswith('dp-saddle ')
 
@@ -158,6 +235,10 @@ def test_a_mistake_as_typed():
     ('epsilon --run a.json --sigma 1 --delta 1e-5', '--sigma does not go with it'),
     ('compare --sigma 1 --rate 1 --steps 1', 'either delta or eps'),
     ('report --sigma 1 --rate 1 --steps 1 --delta 3', 'delta must be'),
+    ('certify --sigma 1 --rate 1 --steps 1 --out a.json', 'either eps or delta'),
+    ('certify --sigma 1 --rate 1 --steps 1 --out a.json --eps 1 --delta .1', 'either eps or delta'),
+    ('certify --sigma 1 --rate 1 --steps 1 --eps 1', '--out'),
+    ('verify', 'file'),
 ])
 def test_mistakes_of_words_are_one_line(words, message, capsys):
     with pytest.raises(SystemExit) as stop:

@@ -39,9 +39,9 @@ OWN = {
     "a definition": """BudgetSpent Bounds Mechanism Accountant Gaussian Laplace Discrete
         RandomizedResponse DiscreteLaplace advantage""",
     "plumbing": """expm1mx NodeLoss FiniteLoss Run Table to_steps from_steps read_run Budget report
-        main""",
-    "asks others, which cite": """epsilon delta compare calibrate epsilon_after plot_curve
-        plot_steps plot_tradeoff plot_rdp individual_epsilon account_store
+        Certificate load_certificate main""",
+    "asks others, which cite": """certify verify epsilon delta compare calibrate epsilon_after
+        plot_curve plot_steps plot_tradeoff plot_rdp individual_epsilon account_store
         SaddlePrivacyAccountant""",
     "derived or proved in its chapter": """log_mgf composed_atoms cumulant_powers TiltedEdgeworth
         log_transform TiltedFFT bayes_risk""",
@@ -100,6 +100,9 @@ ERRORS = {
     "IndividualAccountant.rdp": r"indices in \[0, n\), or a mask",
     "dpsgd": "at most dataset_size .*not for sigma below about .1.*give this or",
     "compare": "give this or",
+    "certify": "TypeError for what is no mechanism; ValueError for one of one's own, and where no",
+    "verify": "ValueError if it is not in the form.*ImportError",
+    "load_certificate": "ValueError, with the path",
     "calibrate": "give one of the three.*ValueError if none is found",
     "gdp": "ValueError if delta is not above",
     "epsilon_after": r"at most 10\^8 .*ValueError for a step with mass",
@@ -108,7 +111,8 @@ ERRORS = {
     "read_run": "ValueError for anything",
     "Budget.would_exceed": "a mechanism, or a composition",
     "Budget.spend": "ValueError if that passes the budget",
-    "report": "a word, .*ValueError if no finite", "main": "status 2",
+    "report": "a word, .*ValueError if no finite .*for a certificate of another run",
+    "main": "status 2",
     "Slider.__post_init__": "at least one",
     "Explorer.__post_init__": "ValueError for a name",
     "Explorer.at": "ValueError if the function",

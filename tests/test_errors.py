@@ -2,6 +2,7 @@
 import re
 import sys
 import traceback
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -33,6 +34,7 @@ from dp_saddle import (
     TiltedFFT,
     account_store,
     calibrate,
+    certify,
     cli,
     compare,
     dpsgd,
@@ -41,9 +43,11 @@ from dp_saddle import (
     gdp,
     individual_epsilon,
     interop,
+    load_certificate,
     rdp,
     report,
     schedules,
+    verify,
     widgets,
 )
 from dp_saddle.berry_esseen import step_moments
@@ -130,6 +134,11 @@ CALLS = {
     'Budget.would_exceed': [lambda: Budget(eps=1., delta=1e-5).would_exceed(3)],
     'Budget.spend': [lambda: Budget(eps=.1, delta=1e-5).spend(ONE)],
     'Saved.load': [lambda tmp: RDPOdometer(2., .1).load(from_file(tmp))],
+    'certify': [lambda: certify(3, eps=1.), lambda: certify(Own(), eps=1.),
+                lambda: certify(LEAKY, delta=.05)],
+    'verify': [lambda: verify(3),
+               lambda: verify(replace(certify(ONE, eps=1.), question={'eps': -1.}))],
+    'load_certificate': [lambda tmp: load_certificate(from_file(tmp))],
     'Composition.__post_init__': [
         lambda: Composition(()), lambda: Composition(3), lambda: 2**53*ONE + RUN],
     'ContourAccountant.__init__': [lambda: ContourAccountant(TINY)],

@@ -33,7 +33,10 @@ BELOW = {
     "calibration": ("attacks",),
     "attacks": ("accounting", "record_bounds"),
     "schedules": ("accounting", "record_bounds"),
-    "reports": ("attacks", "schedules"),
+    "balls": ("checks",),            # nothing of what is verified by it
+    "verification": ("balls",),
+    "certificates": ("schedules", "verification"),
+    "reports": ("attacks", "certificates"),
     "cli": ("calibration", "reports"),
     "explorer": ("numerics", "checks"),
     "widgets": ("cli", "individual", "explorer"),

@@ -76,6 +76,14 @@ def test_width_of_what_readers_see(path):
             and max(map(len, lines)) > READERS_WIDTH]
     assert not wide, f"cells with lines over {READERS_WIDTH} columns: {wide}"
 
+@each_chapter
+def test_exercises_begin_their_cells(path):
+    "docs/source.py makes a box of a cell that begins with an exercise, and a fold of its solution."
+    nb = json.loads(path.read_text(encoding="utf-8"))
+    texts = ["".join(c["source"]) for c in nb["cells"] if c["cell_type"] == "markdown"]
+    late = [text for text in texts if "\n**Exercise " in text]
+    assert not late, f"exercises within a cell: {late}"
+
 # --- numbers
 
 FREE = {0, 1, 2, .5, 1j}

@@ -123,7 +123,7 @@ def test_alternative_text(path):
 def test_import_is_light():
     """The library needs numpy and scipy; what draws is imported where it draws, and nbdev's tools
     never."""
-    heavy = "matplotlib", "ipywidgets", "IPython", "fastcore", "nbdev"
+    heavy = "matplotlib", "ipywidgets", "IPython", "fastcore", "nbdev", "flint"
     loaded = run(sys.executable, "-c", "import sys, dp_saddle; print(*sys.modules)").split()
     assert not set(heavy) & set(loaded)
 

@@ -10,6 +10,7 @@ from dp_saddle import (
     Gaussian,
     Laplace,
     PoissonSubsampled,
+    certify,
     dpsgd,
     epsilon,
     plot_curve,
@@ -63,6 +64,29 @@ def test_reports_that_are_none(bad, message):
 def test_there_is_no_report_without_a_finite_eps():
     with pytest.raises(ValueError, match='no finite eps'):
         report(ApproxDP(eps=1., delta=.1), delta=1e-5)
+
+def test_a_report_quotes_a_certificate():
+    made = certify(cifar().mechanism, delta=1e-5)
+    text = report(cifar(), delta=1e-5, certificate=made)
+    sentence, _, line = text.partition('\n\n')
+    assert made.digest[:16] in sentence and line == f'Certificate, SHA-256: {made.digest}'
+    assert made.answer['lower'] in sentence and made.answer['upper'] in sentence
+    facts = json.loads(report(cifar(), delta=1e-5, form='json', certificate=made))
+    assert facts['certificate'] == made.digest
+    assert f'| certificate | {made.digest} |' in report(cifar(), delta=1e-5, form='markdown',
+                                                        certificate=made)
+    assert 'ertificate' not in report(cifar(), delta=1e-5)
+
+@pytest.mark.parametrize('run, question, error, message', [
+    (2*Gaussian(sigma=4.), {'delta': 1e-6}, ValueError, 'about delta = 1e-05'),
+    (2*Gaussian(sigma=4.), {'eps': 1.}, ValueError, 'about delta = 1e-05'),
+    (3*Gaussian(sigma=4.), {'delta': 1e-5}, ValueError, 'about this run'),
+    (2*Gaussian(sigma=4.1), {'delta': 1e-5}, ValueError, 'about this run'),
+    (None, None, TypeError, 'must be a Certificate')])
+def test_a_certificate_of_something_else_is_not_quoted(run, question, error, message):
+    made = 'run.cert.json' if run is None else certify(run, **question)
+    with pytest.raises(error, match=message):
+        report(2*Gaussian(sigma=4.), delta=1e-5, certificate=made)
 
 def test_plots_take_axes_and_return_them():
     axes = plt.subplots(1, 4)[1]

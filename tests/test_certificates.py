@@ -1,0 +1,232 @@
+"""Certificates: those of published and of random runs are proved, and false ones are refused."""
+import dataclasses
+import json
+import warnings
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from certify import run as run_of
+from dp_saddle import (
+    ApproxDP,
+    ContourAccountant,
+    Discrete,
+    DiscreteLaplace,
+    Gaussian,
+    Laplace,
+    PoissonSubsampled,
+    RandomizedResponse,
+    certify,
+    load_certificate,
+    verify,
+)
+from dp_saddle.certificates import Certificate
+from peers import SETTINGS
+
+RANDOM = json.loads((Path(__file__).parent/"random.json").read_text())
+
+@pytest.fixture(autouse=True)
+def quiet():
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore')
+        yield
+
+def sgd(sigma, rate, steps):
+    return steps*PoissonSubsampled(Gaussian(sigma=sigma), rate=rate)
+
+def setting_of(name):
+    return next(s for s in SETTINGS if s['name'] == name)
+
+LONG = 'Rare and sharp',     # its line has 200,000 nodes: five seconds
+
+@pytest.mark.parametrize('name', [
+    pytest.param(s['name'], marks=pytest.mark.slow if s['name'] in LONG else ())
+    for s in SETTINGS])
+def test_benchmark_settings(name):
+    s = setting_of(name)
+    run = sgd(s['sigma'], s['rate'], s['steps'])
+    made = certify(run, delta=s['delta'])
+    verdict = verify(made)
+    assert verdict, verdict
+    ours = ContourAccountant(run).epsilon(s['delta'])
+    low, up = (float(made.answer[k]) for k in ('lower', 'upper'))
+    assert low <= ours.upper and ours.lower <= up
+    assert up - low <= 1e-9*up or name == 'A million rare steps'
+
+def check_random(row):
+    made = certify(run_of(row['steps']), eps=row['eps'])
+    verdict = verify(made)
+    assert verdict, verdict
+    assert Decimal(made.answer['upper']) >= Decimal(row['low'])     # of one direction
+
+@pytest.mark.parametrize('i', [i for i in range(0, 300, 20)])
+def test_random_runs(i):
+    check_random(RANDOM[i])
+
+@pytest.mark.slow
+@pytest.mark.parametrize('i', [i for i in range(300) if i % 20])
+def test_all_random_runs(i):
+    check_random(RANDOM[i])
+
+# Lies
+
+def moved(text, units):
+    "A decimal number, moved by units of its tenth digit."
+    x = Decimal(text)
+    return str(x + units*Decimal(1).scaleb(x.adjusted() - 9))
+
+def altered(certificate, **parts):
+    return dataclasses.replace(certificate, **parts)
+
+def with_step(certificate, **change):
+    return altered(certificate, run=[{**certificate.run[0], **change}, *certificate.run[1:]])
+
+def lies(c):
+    "Five certificates that are not true."
+    low, up = c.answer['lower'], c.answer['upper']
+    yield altered(c, answer={'lower': low, 'upper': moved(up, -1)})
+    yield altered(c, answer={'lower': moved(low, 1), 'upper': up})
+    yield with_step(c, count=c.run[0]['count'] + 1)
+    yield with_step(c, rate=c.run[0]['rate']*(1 - 1e-6))
+    other = {'remove': 'add', 'add': 'remove'}
+    swapped = {side: {other[d]: plan for d, plan in plans.items()}
+               for side, plans in c.proof.items()}
+    yield altered(c, proof=swapped, answer={'lower': moved(up, 1), 'upper': moved(up, 2)})
+
+RATES = np.geomspace(.003, .3, 20)
+
+@pytest.mark.parametrize('rate', RATES)
+def test_a_hundred_lies(rate):
+    "Twenty certificates, five lies each."
+    made = certify(sgd(8*rate**.25, float(rate), int(20/rate)), delta=1e-6)
+    assert verify(made)
+    false = list(lies(made))
+    assert len(false) == 5 and not any(verify(c) for c in false)
+
+def test_a_proof_left_out():
+    made = certify(sgd(2., .01, 1000), delta=1e-6)
+    upper = made.proof['upper']
+    assert sorted(upper) == ['add', 'remove']
+    for direction in upper:
+        one = {**made.proof, 'upper': {direction: upper[direction]}}
+        assert not verify(altered(made, proof=one))
+    assert not verify(altered(made, proof={**made.proof, 'lower': {}}))
+    zero = altered(made, proof={**made.proof, 'lower': {}},
+                   answer={**made.answer, 'lower': '0'})
+    assert verify(zero)
+
+@pytest.mark.parametrize('direction', ['remove', 'add'])
+@pytest.mark.parametrize('way', ['nothing', 'single steps', 'moments'])
+def test_a_lower_bound_is_looked_at_in_any_direction(way, direction):
+    "Also where both directions are the same, and one is enough for the upper bound."
+    made = certify(4*RandomizedResponse(eps=.5) + Gaussian(sigma=1.), eps=1.)
+    plan = {'by': way, 'tilt': 2.} if way == 'moments' else {'by': way}
+    lower = {direction: plan}
+    assert verify(made) and float(made.answer['upper']) < .5
+    assert not verify(altered(made, proof={**made.proof, 'lower': lower},
+                              answer={**made.answer, 'lower': '0.5'}))
+
+@pytest.mark.parametrize('first, second', [
+    (RandomizedResponse(eps=5.), ApproxDP(eps=.1, delta=.5)),
+    (ApproxDP(eps=2., delta=.3), 3*ApproxDP(eps=.1, delta=.4)),
+    (Discrete(p=(.25, .75, 0.), q=(0., .5, .5)), RandomizedResponse(eps=3.))])
+def test_a_mass_is_not_added_to_anothers_curve(first, second):
+    "No way proves a lower bound above the truth where steps have mass at infinity."
+    run = first + second
+    truth = ContourAccountant(run).delta(0.)
+    made = certify(run, eps=0.)
+    for direction in ('remove', 'add'):
+        for way in ('single steps', 'outcomes', 'nothing'):
+            lower = {direction: {'by': way}}
+            low = Decimal(truth.upper) + Decimal('1e-9')
+            assert not verify(altered(made, proof={**made.proof, 'lower': lower},
+                                      answer={**made.answer, 'lower': f'{low:.12f}'}))
+    trivial = {'remove': {'by': 'nothing'}, 'add': {'by': 'nothing'}}
+    assert verify(altered(made, proof={'upper': trivial, 'lower': {}},
+                          answer={'lower': '0', 'upper': '1'}))
+
+@pytest.mark.parametrize('change', [
+    {'tilt': 1e300}, {'tilt': 0}, {'tilt': 1e-300}, {'period': 0}, {'period': 1e300}, {'nodes': 0},
+    {'nodes': 1}, {'smoothing': 1e300}, {'smoothing': 1e-40}, {'far tilt': 1e300},
+    {'far tilt': None}], ids=str)
+def test_wild_plans_prove_nothing(change):
+    made = certify(sgd(2., .01, 1000), eps=1.)
+    assert made.proof['upper']['remove']['by'] == 'line'
+    proof = {side: {d: {**plan, **change} if plan['by'] == 'line' else plan
+                    for d, plan in plans.items()} for side, plans in made.proof.items()}
+    assert not verify(altered(made, proof=proof))
+
+def test_verify_asks_for_the_form():
+    "A certificate that was not read from a file is checked like one that was."
+    made = certify(sgd(2., .01, 1000), eps=1.)
+    for wrong in ({'question': {'eps': -1.}}, {'answer': {'lower': '0', 'upper': 'inf'}},
+                  {'run': [{}]}, {'form': 'mine'}, {'proof': {'upper': {}, 'more': {}}}):
+        with pytest.raises(ValueError, match='must'):
+            verify(altered(made, **wrong))
+
+def test_without_python_flint(monkeypatch):
+    "A certificate can be made, saved and read; to verify it takes the extra, which is named."
+    made = certify(sgd(2., .01, 1000), eps=1.)
+    monkeypatch.setattr('dp_saddle.verification.arb', None)
+    assert certify(sgd(2., .01, 1000), eps=1.) == made == Certificate.from_json(made.to_json())
+    with pytest.raises(ImportError, match=r"pip install 'dp-saddle\[certificate\]'"):
+        verify(made)
+
+@pytest.mark.parametrize('run, question', [
+    (30*Laplace(scale=10.), {'delta': 1e-6}),
+    (4*PoissonSubsampled(Laplace(scale=2.), rate=.2) + Gaussian(sigma=2.), {'eps': .5}),
+    (3*Discrete(p=(.25, .75, 0.), q=(0., .5, .5)), {'eps': .2}),
+    (6*DiscreteLaplace(scale=4., sensitivity=2) + 2*RandomizedResponse(eps=.1), {'delta': 1e-4}),
+    (sgd(1., .01, 0) + Gaussian(sigma=3.), {'delta': 1e-5}),
+    (sgd(1., 1., 5), {'delta': .5}),
+    (2*RandomizedResponse(eps=0.), {'delta': .1}),
+], ids=str)
+def test_other_runs(run, question):
+    made = certify(run, **question)
+    assert verify(made), verify(made)
+
+def test_files(tmp_path):
+    made = certify(sgd(2., .01, 1000), eps=1.)
+    made.save(tmp_path/'a.cert.json')
+    assert load_certificate(tmp_path/'a.cert.json') == made
+    assert Certificate.from_json(made.to_json()).digest == made.digest
+    with pytest.raises(ValueError, match=r'b\.json: certificate must be JSON'):
+        (tmp_path/'b.json').write_text('eps')
+        load_certificate(tmp_path/'b.json')
+
+@pytest.mark.parametrize('break_it, message', [
+    (lambda d: d.pop('proof'), 'must have the keys'),
+    (lambda d: d.update(form='mine'), 'must have the form'),
+    (lambda d: d.update(question={'eps': -1}), 'one question'),
+    (lambda d: d.update(question={'eps': 1, 'delta': .1}), 'one question'),
+    (lambda d: d['answer'].update(upper='much'), 'two numbers'),
+    (lambda d: d['answer'].update(upper='NaN'), 'two numbers'),
+    (lambda d: d['answer'].update(upper=1.), 'two numbers'),
+    (lambda d: d['proof']['upper'].update(sideways={'by': 'nothing'}), "directions 'remove'"),
+    (lambda d: d['proof']['upper']['remove'].update(by='magic'), 'plans by one of'),
+    (lambda d: d['proof']['upper']['remove'].update(nodes=1e9), "a number as 'nodes'"),
+    (lambda d: d['proof']['upper']['remove'].update(nodes=10**9), "nodes"),
+    (lambda d: d['proof']['upper']['remove'].update(tilt='1'), "a number as 'tilt'"),
+    (lambda d: d['run'][0].update(sigma=-1.), 'step 0: sigma'),
+    (lambda d: d['run'][0].update(mechanism='Mine'), 'mechanism of step 0'),
+])
+def test_what_is_not_in_form(break_it, message):
+    data = json.loads(certify(sgd(2., .01, 1000), eps=1.).to_json())
+    break_it(data)
+    with pytest.raises(ValueError, match=message):
+        Certificate.from_json(json.dumps(data))
+
+def test_user_mistakes():
+    run = sgd(2., .01, 1000)
+    for question in ({}, {'eps': 1., 'delta': .1}):
+        with pytest.raises(ValueError, match='either eps or delta'):
+            certify(run, **question)
+    for question in ({'eps': -1.}, {'eps': np.nan}, {'delta': 0.}, {'delta': 1.}):
+        with pytest.raises(ValueError, match='eps|delta'):
+            certify(run, **question)
+    with pytest.raises(TypeError, match='run must be'):
+        certify('run', eps=1.)
+    with pytest.raises(TypeError, match='certificate must be'):
+        verify('a file')
