@@ -184,8 +184,8 @@ def gaussian_above(
     touch = -mu*(ndtri_exp(np.minimum(log_slope, -_TINY)) + mu/2)
     e = np.clip(touch, at[:-1], at[1:])
     chord = goal[:-1] - drop*np.expm1(e - at[:-1])/np.expm1(np.minimum(width, _WIDE))
-    goal = np.minimum(chord*(1 + _CHORD_ROUNDING*(1 - chord) + _HEIGHT), 1)
-    above = np.exp(gaussian_log_delta(e, mu)) >= goal
+    needed = np.minimum(chord*(1 + _CHORD_ROUNDING*(1 - chord) + _HEIGHT), 1)
+    above = np.exp(gaussian_log_delta(e, mu)) >= needed
     return above | (np.diff(at, axis=0) <= 0)
 
 # %% ../nbs/05aa_record_bounds.ipynb #c2073e0d
