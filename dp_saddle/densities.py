@@ -16,14 +16,14 @@ from scipy.special import expm1, log1p, ndtr
 
 from .checks import patch
 from .losses import SPAN_BITS, NodeLoss, cuts_at_corner, legendre_panels, missing
-from .numerics import LEGENDRE16, TINY, ULP, bisect, log_expm1, safe_log
+from .numerics import LEGENDRE16, TINY, ULP, bisect, safe_log
 from .plrv import gaussian_log_delta
 
 # %% ../nbs/00ab_densities.ipynb #d4c3b3f2
 # Proved: change one and a theorem is broken.
 _STRIP = 88., 50.         # 2 pi c/h of the trapezoidal rule: on the real axis, on a shifted path
 _PHASE = 40.              # the real axis serves frequencies until e^{s Im y} = e^40 at its edge
-_EDGE = 10.               # std: beyond, where a grid ends, three normal tails are below e^-51
+_EDGE = 10.               # std: beyond, where a grid ends, a normal density is below e^-50
 _LEFT_OUT = 48.           # so what a grid leaves out is below e^-48 of the whole
 _SUM_FOR_INTEGRAL = 4.    # an integral over a strip's edge is at most 4 times its sum on the grid
 _OPEN = {'remove': .44, 'add': .25}  # of pi sigma^2: the path's height; no zeros to twice that
@@ -246,25 +246,6 @@ def density(self:SubsampledGaussianLoss, s):
     mixture = 2*s if self.top == 'remove' else -s             # log of P/P0 and of dl/ds, but for l
     log_density = np.minimum(self.base_log_density(l) + mixture - l, _HUGE)
     return np.where(inside, np.exp(log_density)/self.rate, 0)
-
-# %% ../nbs/00ab_densities.ipynb #5a1e0d03
-@patch
-def log_size(self:SubsampledGaussianLoss, t):
-    "log of a bound on E_0 |w^power| on all lines that are used: Minkowski's inequality."
-    q = self.rate
-    if t <= 0: return 0.
-    if self.top == 'add': return -t*log1p(-q)
-    return (1 + t)*np.logaddexp(log1p(-q), np.log(q) + t/(2*self.s2))
-
-@patch
-def log_strip(self:SubsampledGaussianLoss, t, s0, s1, shift):
-    "In closed form: the rule in a strip, and Minkowski's inequality for the integrals."
-    grown, size = self.height**2/self.s2, self.log_size(t)
-    if shift < 1: edges = size + grown/2 + np.logaddexp(0, s1*abs(self.height)/self.s2)
-    else: edges = size + np.logaddexp(0, 2*grown)
-    hit = (1 + t)*np.log(self.rate) + t*(t + 1)/(2*self.s2) if self.top == 'remove' else 0.
-    ends = -_EDGE**2/2 + max(hit, 0.)
-    return np.logaddexp(edges - log_expm1(self.margin[int(shift)]), ends)
 
 # %% ../nbs/00ab_densities.ipynb #57d788d5
 class _LaplaceStep(SubsampledLoss):

@@ -20,7 +20,7 @@ from dp_saddle.batch import (
     tilted_sum,
 )
 from .contour import ContourAccountant
-from .numerics import ULP, bisect, log_chernoff_factor
+from .numerics import bisect, log_chernoff_factor
 from .plrv import gaussian_log_delta
 
 # %% ../nbs/05aa_record_bounds.ipynb #972cf78a
@@ -162,8 +162,7 @@ def delta_bounds(
 # %% ../nbs/05aa_record_bounds.ipynb #f84e4bd0
 # Rounding: may grow, never shrink.
 _TINY = 1e-300            # before a logarithm
-_CHORD_ROUNDING = 1e-12   # of a chord's height, relative,
-_HEIGHT = 4*ULP           # ... near a height of 1
+_CHORD_ROUNDING = 1e-12   # of a chord's height, relative
 _CERTAIN = 1 - 1e-12      # a delta(0) no larger
 _SMALLEST = 1e-320        # of a drop in delta, before its logarithm
 _WIDE = 700               # nats: e^width is a double
@@ -184,8 +183,7 @@ def gaussian_above(
     touch = -mu*(ndtri_exp(np.minimum(log_slope, -_TINY)) + mu/2)
     e = np.clip(touch, at[:-1], at[1:])
     chord = goal[:-1] - drop*np.expm1(e - at[:-1])/np.expm1(np.minimum(width, _WIDE))
-    needed = np.minimum(chord*(1 + _CHORD_ROUNDING*(1 - chord) + _HEIGHT), 1)
-    above = np.exp(gaussian_log_delta(e, mu)) >= needed
+    above = np.exp(gaussian_log_delta(e, mu)) >= chord*(1 - _CHORD_ROUNDING)
     return above | (np.diff(at, axis=0) <= 0)
 
 # %% ../nbs/05aa_record_bounds.ipynb #c2073e0d
