@@ -95,14 +95,20 @@ def test_an_explorer_in_jupyterlab(browser, lab):
         'the notebook',
     )
     until(lambda: 'Idle' in browser.page_source, 'the kernel')
-    # as the menu does: keys get lost on a machine that is busy
-    browser.execute_script("window.jupyterapp.commands.execute('notebook:run-all-cells')")
-    until(
-        lambda: (
-            len(browser.find_elements('css selector', '.jp-OutputArea-output .noUi-handle')) == 3
-        ),
-        'three sliders',
-    )
+    sliders = '.jp-OutputArea-output .noUi-handle'
+    for last in (False, False, True):
+        # as the menu does; keys, and a command before all is there, get lost on a busy machine
+        browser.execute_script("window.jupyterapp.commands.execute('notebook:run-all-cells')")
+        try:
+            until(
+                lambda: len(browser.find_elements('css selector', sliders)) == 3,
+                'three sliders',
+                seconds=80,
+            )
+            break
+        except AssertionError:
+            if last:
+                raise
     picture = lambda: one('.jp-OutputArea-output img.widget-image').get_attribute('src')
     numbers = lambda: one('.jp-OutputArea-output .widget-html b').text
     until(picture, 'the picture')
