@@ -123,11 +123,12 @@ def _reach(plrv):
     return max(ends, default=0.) + sum(n*p.loss_ulps for p, n in plrv.parts)
 
 def _log_p_inf(plrv):
-    "log of (lower, estimate, upper) of the mass at infinity, shape (3, 1)."
-    if not plrv.p_inf: return np.full((3, 1), -inf)
+    "log of (lower, estimate, upper) of the mass at infinity, shape (3, 1); upper: and left out."
+    left_out = safe_log([[0.], [0.], [plrv.p_left_out]])
+    if not plrv.p_inf: return left_out
     steps = sum(n for _, n in plrv.parts)
     allowance = ULP*(_LOSS_ULPS - 2*log(plrv.p_inf) + 2*log(steps))
-    return log(plrv.p_inf) + allowance*np.array([[-1], [0], [1]])
+    return np.logaddexp(log(plrv.p_inf) + allowance*np.array([[-1], [0], [1]]), left_out)
 
 # %% ../nbs/01_contour.ipynb #13818322
 @patch
@@ -385,7 +386,7 @@ def plan(self:SaddleTable,
     limit = min(self.max_nodes, _MAX_WORK/self.plrv.nodes_at(t))*2*np.pi/X
     s = min(guess/_FIRST_CUT, limit)*_CUTS
     log_tail = self.log_tail(t, s) - np.log(np.pi*s)
-    fine = sqrt(self.resolution/(_FINE*(1 + t)))
+    fine = sqrt(self.resolution/(_FINE*(1 + t)*max(t, 1)))
     for w in (0., fine)[self.rough:]:
         smoothed = log_tail + Smoothing(w).log_bound(t, s)
         fits = np.flatnonzero((smoothed <= most) & (s <= limit))
