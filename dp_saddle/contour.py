@@ -222,6 +222,20 @@ def _K_above(self:SaddleTable, u):
         self.above[u] = K + error
     return self.above[u]
 
+# %% ../nbs/01_contour.ipynb #6b2f0e13
+@patch
+def right_aliases(self:SaddleTable,
+    t,         # tilt of the line, > 0
+    period,    # X, nats, > 0
+    eps,       # nats, 1-d
+    reach=0.,  # how much further down a smoothing looks, nats, >= 0
+):             # the table's tilts u > t, 1-d; and for each eps and u, shape (eps, tilts):
+    "log of a bound on the sum of the terms m > 0, by Chernoff's bound at the tilt u."
+    beyond = self.u > t
+    u, K = self.u[beyond], self.K[beyond]
+    log_c = K - np.multiply.outer(eps - reach, u) + log_chernoff_factor(u)
+    return u, log_c - log_expm1((u - t)*period)
+
 # %% ../nbs/01_contour.ipynb #6b2f0e15
 @patch
 def log_alias(self:SaddleTable,
@@ -231,10 +245,8 @@ def log_alias(self:SaddleTable,
     reach=0.,  # how much further down a smoothing looks, nats, >= 0
 ):             # shape of eps
     "log of a bound on the sum of the terms m != 0 at each eps."
-    beyond = self.u > t
-    u, K = self.u[beyond], self.K[beyond]
-    log_c = K - np.multiply.outer(eps - reach, u) + log_chernoff_factor(u)
-    right = (log_c - log_expm1((u - t)*period)).min(1, initial=inf)
+    _, log_right = self.right_aliases(t, period, eps, reach)
+    right = log_right.min(1, initial=inf)
     right = np.where(eps + period - reach >= self.ess_sup, -inf, right)
     return np.logaddexp(-log_expm1(t*period), right)
 
