@@ -7,7 +7,6 @@ __all__ = ['TABLE_ROUNDING', 'LOG_SMALLEST', 'SaddleTable', 'composed_atoms', 'S
            'Plan', 'Line', 'widened', 'ClosedForm', 'ContourAccountant']
 
 # %% ../nbs/01_contour.ipynb #787d4058
-import sys
 import warnings
 from math import ceil, inf, log, sqrt
 from typing import NamedTuple
@@ -16,7 +15,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from . import checks
-from .checks import patch
+from .checks import patch, users_level
 from .losses import FiniteLoss, log_delta_of_atoms
 from .mechanisms import Accountant
 from dp_saddle.numerics import (
@@ -859,13 +858,5 @@ def epsilon_of(self:ContourAccountant,
 def _warn(self:ContourAccountant, table, too_wide):
     if table.nodes_ran_out and too_wide:
         warnings.warn(f"max_nodes = {table.max_nodes} reached: the bounds hold, but are wider than "
-                      "asked; raise it, or look at upper - lower", stacklevel=_users_level())
+                      "asked; raise it, or look at upper - lower", stacklevel=users_level())
     table.nodes_ran_out = False
-
-def _users_level():
-    "How many calls above the caller the first line outside the library is, for `warnings`."
-    def library(frame): return frame.f_globals.get('__name__', '').partition('.')[0]
-    frame, level = sys._getframe(1), 1
-    ours = library(frame)
-    while frame.f_back and library(frame) == ours: frame, level = frame.f_back, level + 1
-    return level
