@@ -91,7 +91,7 @@ EXPECTED_OUTWARDS = (
 LOOSELY = 1e-6
 # {question: to what its numbers agree instead}.
 FURTHER = {
-    # the upper bound on an eps near 0, by a Chernoff bound now: tighter
+    # the last estimate: its bounds are a relative 6e-4 apart, and agree to 1e-7
     'ContourAccountant(20000 Poisson(Gaussian(1), 1e-4)).epsilon(array)': 2e-4,
 }
 
