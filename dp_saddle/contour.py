@@ -221,7 +221,7 @@ def _K_above(self:SaddleTable, u):
         self.above[u] = K + error
     return self.above[u]
 
-# %% ../nbs/01_contour.ipynb #6b2f0e16
+# %% ../nbs/01_contour.ipynb #01a11a5e
 @patch
 def right_aliases(self:SaddleTable,
     t,         # tilt of the line, > 0
