@@ -27,7 +27,7 @@ _TOP = .9                 # of the highest line for a bound beyond a frequency: 
 _INSIDE = .98             # of the widest strip there: below 1
 # Tuning: only time and width depend on it.
 PRECISION = 128           # bits of a ball's midpoint
-_NATS = 52.               # a quadrature aims at an error of e^-52 of a bound on its integrand
+_NATS = 52.               # a quadrature aims at an error of e^-52 of M
 _MORE_NATS = 20.          # ... and begins and ends so much further out
 _MOST_NODES = 1 << 20     # of one quadrature
 _MOST_TERMS = 1 << 28     # of the sums at all nodes of a line
@@ -65,7 +65,12 @@ class Step:
     mass = 0           # of the infinite loss
     largest = None     # the largest finite loss; None: there is none
     symmetric = False  # is the other direction the same?
+    removes = True     # is this the direction of removing a record?
     finite = False     # are the atoms all there is?
+
+    def power(self, t):
+        "M(t) = E w^power without the record; w: the quotient of the laws with it and without."
+        return 1 + t if self.removes else -t
 
     def at(self, u):
         "M(`u`) at a real ball."
@@ -152,10 +157,6 @@ class SampledGaussianStep(Step):
     ):
         self.mu, self.rate, self.removes = mu, rate, direction == 'remove'
         self.largest = None if self.removes else -(1 - rate).log()
-
-    def power(self, t):
-        "M(t) = E w^power."
-        return 1 + t if self.removes else -t
 
     def log_size(self, t):
         "log of a bound on the integral of phi(x) |w(x + iv)^power|, for all v of the theorem."
@@ -328,6 +329,7 @@ def sampled_curve(
 
 @patch
 def curve(self:SampledGaussianStep, eps):
+    "delta(`eps`) of this step alone, a ball: the Gaussian's, at two other places."
     return sampled_curve(GaussianStep(self.mu).curve, self.rate, self.removes, eps)
 
 # %% ../nbs/06ca_balls.ipynb #300c37bd
@@ -357,10 +359,6 @@ class LaplaceStep(Step):
         w = [(1 - rate + rate*l.exp(), p) for l, p in base]
         self.atoms = [(sign*v.log(), p*v if self.removes else p) for v, p in w]
         self.largest = self.atoms[0 if self.removes else 1][0]
-
-    def power(self, t):
-        "M(t) = E_0 w^power."
-        return 1 + t if self.removes else -t
 
     def log_most(self, t, margin, angle):
         "log of a bound on density times |w^power|, `margin` beyond the ends, to Im l = `angle`."
@@ -439,6 +437,7 @@ def base_curve(self:LaplaceStep, l):
 
 @patch
 def curve(self:LaplaceStep, eps):
+    "delta(`eps`) of this step alone, a ball."
     if self.rate == 1:
         return self.base_curve(eps)
     return sampled_curve(self.base_curve, self.rate, self.removes, eps)

@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from dataclasses import asdict, dataclass
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from math import inf, log
 from pathlib import Path
 from typing import NamedTuple
@@ -22,15 +22,13 @@ from .accounting import mechanism_of
 from .checks import patch
 from .contour import ContourAccountant, SaddleTable, Smoothing
 from .mechanisms import Composition, Mechanism
-from .numerics import log_chernoff_factor, log_expm1
+from .numerics import round_outwards
 from .plrv import as_composition
 from .schedules import from_steps, to_steps
 
 # %% ../nbs/06cc_certificates.ipynb #fe27afbd
 _FORM = 'dp_saddle privacy certificate, form 1'
 _PARTS = 'form', 'version', 'run', 'question', 'answer', 'proof'
-# Rounding: may grow, never shrink.
-_MARGIN = 1e-9        # of a Chernoff bound's exponent, relative
 # Tuning: only width, size and time depend on it.
 _RTOL = 1e-12         # relative error of delta that a line aims at
 _DIGITS = 13          # of the bounds, rounded outwards
@@ -172,10 +170,10 @@ class _Prover:
 @patch
 def by_moments(self:_Prover, eps):
     "Chernoff's bound, at its best tilt."
-    table = self.table
-    bounds = table.log_chernoff(table.exponents(np.array([eps])))[0]
-    best = bounds.argmin()
-    up = np.logaddexp(bounds[best] + _MARGIN*abs(bounds[best]), table.log_p_inf[2, 0])
+    table, at = self.table, np.array([eps])
+    G = table.exponents(at)
+    best = table.log_chernoff(G)[0].argmin()
+    up = np.logaddexp(table.log_moment(at, G)[0], table.log_p_inf[2, 0])
     return Candidate({'by': 'moments', 'tilt': float(table.u[best])}, -inf, float(up))
 
 # %% ../nbs/06cc_certificates.ipynb #eaa069a9
@@ -195,11 +193,8 @@ def by_line(self:_Prover, eps, guess):
 
 def _plan_of(line, eps):
     "The numbers of a line, as a dict."
-    t, X = line.plan.t, line.plan.X
-    beyond = line.table.u > t
-    u, K = line.table.u[beyond], line.table.K[beyond]
-    reach = Smoothing(line.plan.w).reach
-    right = K - (eps - reach)*u + log_chernoff_factor(u) - log_expm1((u - t)*X)
+    t, X, reach = line.plan.t, line.plan.X, Smoothing(line.plan.w).reach
+    u, right = line.table.right_aliases(t, X, np.array([eps]), reach)
     return {'by': 'line', 'tilt': float(t), 'period': float(X), 'nodes': len(line.s) - 1,
             'smoothing': float(line.plan.w),
             'far tilt': float(u[right.argmin()]) if u.size else None}
@@ -209,9 +204,8 @@ def _outwards(
     x,         # a Decimal, or a finite number
     rounding,  # decimal.ROUND_CEILING or ROUND_FLOOR
 ):             # text
-    "A decimal number that is not nearer."
-    exactly = Context(prec=_DIGITS, rounding=rounding).create_decimal(Decimal(x))
-    return str(exactly).replace('E', 'e')
+    "A decimal number that is not nearer, in a certificate's digits."
+    return round_outwards(x, rounding, _DIGITS).replace('E', 'e')
 
 def _as_text(log_delta, rounding):
     "e^log_delta, for a log_delta <= 0."

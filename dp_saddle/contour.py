@@ -7,7 +7,6 @@ __all__ = ['TABLE_ROUNDING', 'LOG_SMALLEST', 'SaddleTable', 'composed_atoms', 'S
            'Plan', 'Line', 'widened', 'ClosedForm', 'ContourAccountant']
 
 # %% ../nbs/01_contour.ipynb #787d4058
-import sys
 import warnings
 from math import ceil, inf, log, sqrt
 from typing import NamedTuple
@@ -16,7 +15,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from . import checks
-from .checks import patch
+from .checks import patch, users_level
 from .losses import FiniteLoss, log_delta_of_atoms
 from .mechanisms import Accountant
 from dp_saddle.numerics import (
@@ -223,6 +222,20 @@ def _K_above(self:SaddleTable, u):
         self.above[u] = K + error
     return self.above[u]
 
+# %% ../nbs/01_contour.ipynb #01a11a5e
+@patch
+def right_aliases(self:SaddleTable,
+    t,         # tilt of the line, > 0
+    period,    # X, nats, > 0
+    eps,       # nats, 1-d
+    reach=0.,  # how much further down a smoothing looks, nats, >= 0
+):             # the table's tilts u > t, 1-d; and for each eps and u, shape (eps, tilts):
+    "log of a bound on the sum of the terms m > 0, by Chernoff's bound at the tilt u."
+    beyond = self.u > t
+    u, K = self.u[beyond], self.K[beyond]
+    log_c = K - np.multiply.outer(eps - reach, u) + log_chernoff_factor(u)
+    return u, log_c - log_expm1((u - t)*period)
+
 # %% ../nbs/01_contour.ipynb #6b2f0e15
 @patch
 def log_alias(self:SaddleTable,
@@ -232,10 +245,8 @@ def log_alias(self:SaddleTable,
     reach=0.,  # how much further down a smoothing looks, nats, >= 0
 ):             # shape of eps
     "log of a bound on the sum of the terms m != 0 at each eps."
-    beyond = self.u > t
-    u, K = self.u[beyond], self.K[beyond]
-    log_c = K - np.multiply.outer(eps - reach, u) + log_chernoff_factor(u)
-    right = (log_c - log_expm1((u - t)*period)).min(1, initial=inf)
+    _, log_right = self.right_aliases(t, period, eps, reach)
+    right = log_right.min(1, initial=inf)
     right = np.where(eps + period - reach >= self.ess_sup, -inf, right)
     return np.logaddexp(-log_expm1(t*period), right)
 
@@ -848,13 +859,5 @@ def epsilon_of(self:ContourAccountant,
 def _warn(self:ContourAccountant, table, too_wide):
     if table.nodes_ran_out and too_wide:
         warnings.warn(f"max_nodes = {table.max_nodes} reached: the bounds hold, but are wider than "
-                      "asked; raise it, or look at upper - lower", stacklevel=_users_level())
+                      "asked; raise it, or look at upper - lower", stacklevel=users_level())
     table.nodes_ran_out = False
-
-def _users_level():
-    "How many calls above the caller the first line outside the library is, for `warnings`."
-    def library(frame): return frame.f_globals.get('__name__', '').partition('.')[0]
-    frame, level = sys._getframe(1), 1
-    ours = library(frame)
-    while frame.f_back and library(frame) == ours: frame, level = frame.f_back, level + 1
-    return level

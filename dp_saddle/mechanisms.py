@@ -21,7 +21,7 @@ from .checks import patch
 from .densities import LaplaceLoss, SubsampledGaussianLoss, log_mix
 from .losses import FiniteLoss, missing
 from .numerics import safe_log
-from .plrv import PLRV, Bounds, ComposedLoss, GaussianLoss
+from .plrv import PLRV, Bounds, ComposedLoss, GaussianLoss, composed
 
 # %% ../nbs/00b_mechanisms.ipynb #6eb37b35
 @dataclass(frozen=True)
@@ -392,15 +392,13 @@ class Accountant:
             wanted = "mechanism must be a Mechanism (or a PLRV, for one direction)"
             raise TypeError(f"{wanted}, got {mechanism!r}")
         self.mechanism = mechanism
-        self.directions = [_composed(plrv) for plrv in _directions(mechanism)]
+        self.directions = [composed(plrv) for plrv in _directions(mechanism)]
 
 def _directions(mechanism):
     "The losses to look at: one, if it is one, or if both are the same."
     if isinstance(mechanism, PLRV):
         return [mechanism]
     return [mechanism.remove] if mechanism.symmetric else [mechanism.remove, mechanism.add]
-
-def _composed(plrv): return plrv if isinstance(plrv, ComposedLoss) else ComposedLoss([(plrv, 1)])
 
 # %% ../nbs/00b_mechanisms.ipynb #a741fe3e
 @patch

@@ -9,7 +9,7 @@ __all__ = ['ULP', 'TINY', 'SMALLEST', 'SERIES_REACH', 'LEGENDRE16', 'LEGENDRE50'
            'find_roots']
 
 # %% ../nbs/90_numerics.ipynb #0f3bd572
-from decimal import Context
+from decimal import Context, Decimal
 from functools import lru_cache
 from math import inf, isnan
 from typing import NamedTuple
@@ -103,13 +103,13 @@ LEGENDRE16, LEGENDRE50 = legendre(16), legendre(50)
 
 # %% ../nbs/90_numerics.ipynb #6c6c0acb
 def round_outwards(
-    x,         # a finite number
+    x,         # a finite number, a Decimal too
     rounding,  # decimal.ROUND_CEILING: up; decimal.ROUND_FLOOR: down
     digits=10, # how many, >= 1
 ):             # decimal digits, a string
-    "x in decimal digits, on the safe side of what the double is."
-    exactly = Context(prec=digits, rounding=rounding).create_decimal_from_float(float(x))
-    return str(exactly)
+    "x in decimal digits, on the safe side of what the double (or the Decimal) is."
+    exactly = x if isinstance(x, Decimal) else Decimal(float(x))
+    return str(Context(prec=digits, rounding=rounding).create_decimal(exactly))
 
 # %% ../nbs/90_numerics.ipynb #bada80f3
 # Tuning: only time and width depend on it.
@@ -151,6 +151,10 @@ def _asked(miss, x):
     return _Point(float(x), value)
 
 # %% ../nbs/90_numerics.ipynb #23e8d594
+def _is_monotone(place, height):
+    "Is the inverse parabola, so that it can be trusted? Numbers or arrays."
+    return (height*height < place) & ((1 - height)*(1 - height) < 1 - place)
+
 def _share(new, other, old):
     """How far the root is from new to other: on the first chord, then on the inverse parabola; 1/2
     if that cannot be trusted."""
@@ -161,7 +165,7 @@ def _share(new, other, old):
         return .5
     place = (new.x - other.x)/(old.x - other.x)
     height = (new.miss - other.miss)/(old.miss - other.miss)
-    if not (height*height < place and (1 - height)*(1 - height) < 1 - place):
+    if not _is_monotone(place, height):
         return .5
     a, b, c = new.miss, other.miss, old.miss
     bent = (old.x - new.x)/(other.x - new.x)*a/(c - a)*b/(c - b)
@@ -245,10 +249,9 @@ def _where_to_cut(brackets, least):
     "The share of the way from a to b at which to cut, not nearer to an end than half of `least`."
     a, b, c, fa, fb, fc = brackets
     x, y, alpha = (a - b)/(c - b), (fa - fb)/(fc - fb), (c - a)/(b - a)
-    safe = (1 - np.sqrt(1 - x) < y) & (y < np.sqrt(x))
     parabola = fa/(fa - fb)*fc/(fc - fb) - alpha*fa/(fc - fa)*fb/(fb - fc)
     margin = least/2/np.abs(b - a)
-    return np.clip(np.where(safe, parabola, .5), margin, 1 - margin)
+    return np.clip(np.where(_is_monotone(x, y), parabola, .5), margin, 1 - margin)
 
 # %% ../nbs/90_numerics.ipynb #3508a5d5
 def _cut(brackets, f, args, least):

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['MASS_ERROR', 'MAX_GRID', 'MAX_TILT', 'SMALL_TILT', 'Bounds', 'LineValues', 'Decay',
            'PLRV', 'log_phi_gap', 'gaussian_log_delta', 'GaussianLoss', 'ComposedLoss',
-           'as_composition']
+           'composed', 'as_composition']
 
 # %% ../nbs/00_plrv.ipynb #09976f04
 from math import inf, pi, sqrt
@@ -354,13 +354,19 @@ def largest_tilt(self:ComposedLoss):
     return PLRV.largest_tilt.fget(self) if self.parts else MAX_TILT
 
 # %% ../nbs/00_plrv.ipynb #06303811
+def composed(
+    plrv,  # a PLRV
+):         # a ComposedLoss
+    "The loss as a sum: itself, if it is one."
+    return plrv if isinstance(plrv, ComposedLoss) else ComposedLoss([(plrv, 1)])
+
 def as_composition(
     plrv,  # a PLRV
 ):         # a ComposedLoss
-    """The loss as a sum: itself, if it is one. TypeError for anything but a PLRV, ValueError for a
-    loss that is always infinite."""
+    """`composed`, of what a user gave. TypeError for anything but a PLRV, ValueError for a loss
+    that is always infinite."""
     if not isinstance(plrv, PLRV):
         raise TypeError(f"plrv must be a PLRV, such as run.remove or run.add, got {plrv!r}")
     if not plrv.ess_sup > -inf:
         raise ValueError("plrv must be finite somewhere, got a loss that is always infinite")
-    return plrv if isinstance(plrv, ComposedLoss) else ComposedLoss([(plrv, 1)])
+    return composed(plrv)

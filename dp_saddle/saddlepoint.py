@@ -17,14 +17,11 @@ import numpy as np
 from scipy.special import factorial, factorial2, log1p, ndtri_exp
 
 from . import checks
-from .checks import patch
+from .checks import patch, users_level
 from .losses import FiniteLoss
 from .mechanisms import Accountant
 from .numerics import TINY, ULP, safe_log
 from .plrv import MASS_ERROR, Bounds, as_composition
-
-# %% ../nbs/02_saddlepoint.ipynb #998d6f44
-# Rounding: may grow, never shrink.
 
 # %% ../nbs/02_saddlepoint.ipynb #22902ea5
 # Tuning: only time and width depend on it.
@@ -40,7 +37,6 @@ MOST_TERMS = 12             # of a series that is given its cumulants
 BRACKET_ULPS = 4            # a bracket this narrow is a number
 END_MARGIN = 1e-9           # a tilt this near to an end of the grid is not a saddle-point
 THIRD = 3                   # the series begins with the third cumulant
-WARN_LEVEL = 6              # calls between a warning and the line that asked
 
 # %% ../nbs/02_saddlepoint.ipynb #b50b0464
 def saddle_pull(
@@ -354,4 +350,4 @@ def _check(self:SaddlePointMSD, terms, eps):
         warnings.warn(f"the terms of the series (looked at to order {looked_at}) do not decrease "
             f"at {bad.sum()} of {bad.size} points, first eps = {first:g}: the estimate of order "
             f"{self.order} may be far off; see SaddlePointCLT's bounds or ContourAccountant",
-            stacklevel=WARN_LEVEL)
+            stacklevel=users_level())

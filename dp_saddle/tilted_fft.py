@@ -34,7 +34,6 @@ _LOSS_ULPS = 4                   # of the losses on a lattice
 _POWER_ULPS = 16                 # of the logarithm of a weight, tilted
 _MASS_ERROR = 1e-14              # by how much tilted weights may sum to more than 1
 _TABLE_ROUNDING = 1e-6           # of a bound on aliases: its table of K is rounded, too
-_CHERNOFF_ERROR = 1e-9           # of a log delta by Chernoff's bound
 _AT_END = 1e-9                   # nearer to the end of the support, relative, no eps is tried
 _SMALLEST_LOG = -760             # e^-760 is less than half of the smallest double
 
@@ -364,8 +363,10 @@ def _finite_bounds(self:TiltedFFT, grid, eps, log_chernoff):
     "Of the cluster eps: one transform, and Chernoff's bound where that is smaller."
     curve = TiltedCurve(grid, eps, log_chernoff - _ROOM, self.max_points)
     low, mid, up = curve.bounds(eps)
-    chernoff = log_chernoff + _CHERNOFF_ERROR*np.abs(log_chernoff)
-    up = np.minimum(up, np.exp(np.minimum(chernoff, 0)))
+    if (less := np.exp(np.minimum(log_chernoff, 0)) < up).any():
+        table, at = grid.table, eps[less]
+        moment = table.log_moment(at, table.exponents(at))
+        up[less] = np.minimum(up[less], np.exp(np.minimum(moment, 0)))
     low = np.minimum(low, up)
     return low, np.clip(mid, low, up), np.maximum(up, SMALLEST)
 

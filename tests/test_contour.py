@@ -108,6 +108,22 @@ def test_all_of_the_curve():
     curve = accountant.delta(eps.estimate)          # all at once: shared nodes, the same promise
     assert (curve.upper/curve.lower - 1 < 1e-8).all() and (eps.upper - eps.lower < 1e-9).all()
 
+def test_aliases_to_the_right():
+    "Each tilt's bound is above the sum of the true ones, the best by a factor of about 20."
+    mu, t, period, eps = 1.5, 3., 2.5, np.array([.5, 2.])
+    table = SaddleTable(ComposedLoss([(GaussianLoss(mu), 1)]), shortcut=False)
+    table.tabulate(np.linspace(3.1, 9, 60))
+    for reach in (0., .25):
+        u, bounds = table.right_aliases(t, period, eps, reach)
+        assert (u > t).all() and bounds.shape == (2, len(u))
+        for x, row in zip(eps - reach, bounds, strict=True):
+            truth = sum(mpmath.exp(t*m*period)*oracles.gaussian([mu], x + m*period)
+                        for m in range(1, 12))
+            assert mpmath.log(truth) < row.min() < mpmath.log(truth) + 3.2
+        left = -np.log(np.expm1(t*period))
+        assert table.log_alias(t, period, eps, reach) == pytest.approx(
+            np.logaddexp(left, bounds.min(1)), abs=1e-12)
+
 def test_the_cifar_run():
     "De et al. 2022: the authors, with Renyi accounting, reported 8."
     bounds = ContourAccountant(2000*S(9.4, 2**14/50000)).epsilon(1e-5)

@@ -335,6 +335,16 @@ def test_warning_when_the_series_grows():
         SaddlePointMSD(3000*S(2., .01)).delta([.5, 1., 2.])
         SaddlePointMSD(3000*S(2., .01), order=3).delta(1.)
 
+def test_the_warning_points_at_the_line_that_asked():
+    accountant = SaddlePointMSD(3000*S(2., .01), order=3)
+    def ask(method, x): return method(x)
+    for method, x in [(accountant.delta, 3.), (accountant.delta, [1., 3.]),
+                      (accountant.epsilon, 9e-24)]:
+        with pytest.warns(UserWarning, match='do not decrease') as caught:
+            ask(method, x)
+        assert {w.filename for w in caught} == {__file__}
+        assert {w.lineno for w in caught} == {ask.__code__.co_firstlineno}
+
 M = 10*S(1., .1)
 @pytest.mark.parametrize('text, error, call',
                          [('order must be an integer, got 1.5', TypeError,

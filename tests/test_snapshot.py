@@ -52,19 +52,29 @@ def bounds(*values):
 
 
 @pytest.mark.parametrize(
-    'new, expected, wrong',
+    'new, expected, further, wrong',
     [
-        (bounds(1, 2, 3), {}, 0),
-        (bounds(1, 2, 3.0000000000000004), {}, 1),
-        (bounds(1, 2, 3.0000000000000004), {'q': 'tighter'}, 0),
-        (bounds(2.5, 2.6, 4), {'q': 'tighter'}, 0),
-        (bounds(3.5, 3.6, 4), {'q': 'tighter'}, 1),
-        (one_answer('=word'), {'q': 'tighter'}, 1),
+        (bounds(1, 2, 3), {}, {}, 0),
+        (bounds(1, 2, 3.0000000000000004), {}, {}, 1),
+        (bounds(1, 2, 3.0000000000000004), {'q': 'tighter'}, {}, 0),
+        (bounds(1, 2, 2.9999999), {'q': 'tighter'}, {}, 0),
+        (bounds(1, 2, 2.9999), {'q': 'tighter'}, {}, 1),
+        (bounds(1, 1.9999, 3), {'q': 'tighter'}, {}, 1),
+        (bounds(1, 2, 2.9999), {'q': 'tighter'}, {'q': 1e-4}, 0),
+        (bounds(1, 2, 2.9999), {}, {'q': 1e-4}, 1),
+        (bounds(2.5, 2.6, 4), {'q': 'tighter'}, {'q': 0.7}, 0),
+        (bounds(3.5, 3.6, 4), {'q': 'tighter'}, {'q': 0.8}, 1),
+        (one_answer('=word'), {'q': 'tighter'}, {}, 1),
     ],
 )
-def test_a_difference_is_found(new, expected, wrong):
-    "A last bit counts, unless it is expected and the bounds overlap."
+def test_a_difference_is_found(new, expected, further, wrong):
+    "A last bit counts, unless it is expected, the bounds overlap, and the numbers are near."
     old = json.loads(json.dumps(bounds(1, 2, 3)))
-    lines, found = snapshot.compare(old, new, expected)
+    lines, found = snapshot.compare(old, new, expected, further)
     assert found == wrong
     assert bool(lines) == (old != new)
+
+
+def test_what_may_differ_further_is_expected():
+    "And it is a question that is asked."
+    assert set(snapshot.FURTHER) <= set(snapshot.EXPECTED) & set(snapshot.QUESTIONS)
