@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['TABLE_ROUNDING', 'LOG_SMALLEST', 'SaddleTable', 'composed_atoms', 'Smoothing', 'Place',
-           'Plan', 'Line', 'widened', 'ClosedForm', 'ContourAccountant']
+           'Plan', 'Line', 'widened', 'ClosedForm', 'LeveledTable', 'ContourAccountant']
 
 # %% ../nbs/01_contour.ipynb #787d4058
 import warnings
@@ -16,6 +16,7 @@ from scipy.special import gammaln
 
 from . import checks
 from .checks import patch, users_level
+from .levels import Levels
 from .losses import FiniteLoss, log_delta_of_atoms
 from .mechanisms import Accountant
 from dp_saddle.numerics import (
@@ -55,7 +56,8 @@ LOG_SMALLEST = -760          # delta below e^-760 is below all doubles
 _FIRST_TILT = 1e-5           # the table begins with tilts from here
 _LAST_TILT = 30              # ... to here,
 _FEW_TILTS = 60              # ... so many,
-_FIRST_OF_LIMIT = 1e-6       # ... or from this part of a limit that is asked for
+_FIRST_OF_LIMIT = 1e-6       # ... or from this part of a limit that is asked for,
+_FIRST_OF_PART = 1e-4        # ... or of the largest tilt of a part of a law
 _MAX_REFINEMENTS = 60        # of the table, for one cluster of eps
 _NEAR_LIMIT = .9             # of the largest tilt: no need to go nearer
 _LONGER = 1.1, 100, 18       # how the table grows: from, to (in units of its last tilt), how many
@@ -91,7 +93,14 @@ _LENGTHEN = .01              # by which it is too long, doubled each time
 _NUDGE = 4                   # ulps by which it is too long
 _WIDE = .1                   # relative width of eps at which single steps are asked
 _CROSSED = 1e-13             # relative width of a bracket for them: they are not known better
-_TOO_WIDE = 1e-6             # relative width of delta that is worth a warning
+_TOO_WIDE = 1e-6             # relative width of delta that is worth a warning,
+_WORTH_A_TRY = 3e-7          # ... and that is worth another way; of eps, absolute
+_FIRST_NODES = 1 << 14       # of one line, where there are other ways
+_LEVEL_WORK = 1 << 25        # nodes of a level's line times points of a grid, at most
+_LEAST_NODES = 64            # of a level's line
+_NOTHING, _SERVES = 23, 18   # nats below delta: nothing, and narrow enough for a level
+_ONE_CUT = 20                # nats that log delta may differ for one set of cuts
+_GUESSED = 1e-3              # relative width of a guess
 
 # %% ../nbs/01_contour.ipynb #419d7688
 class SaddleTable:
@@ -113,7 +122,8 @@ class SaddleTable:
         self.atoms = composed_atoms(plrv)
         self.rough = all(p.atoms[0].size for p, _ in plrv.parts)     # |M| need not decay
         self.above = {}                                             # K, rounded up, where asked
-        self._first_tilts(_FIRST_TILT)
+        if plrv.whole: self._first_tilts(_FIRST_TILT, min(_LAST_TILT, self.limit))
+        else: self._first_tilts(_FIRST_OF_PART*self.limit, self.limit)
 
 # %% ../nbs/01_contour.ipynb #76eff0d3
 def _reach(plrv):
@@ -122,18 +132,17 @@ def _reach(plrv):
     return max(ends, default=0.) + sum(n*p.loss_ulps for p, n in plrv.parts)
 
 def _log_p_inf(plrv):
-    "log of (lower, estimate, upper) of the mass at infinity, shape (3, 1); upper: and left out."
-    left_out = safe_log([[0.], [0.], [plrv.p_left_out]])
-    if not plrv.p_inf: return left_out
+    "log of (lower, estimate, upper) of the mass at infinity, shape (3, 1)."
+    if not plrv.p_inf: return np.full((3, 1), -inf)
     steps = sum(n for _, n in plrv.parts)
     allowance = ULP*(_LOSS_ULPS - 2*log(plrv.p_inf) + 2*log(steps))
-    return np.logaddexp(log(plrv.p_inf) + allowance*np.array([[-1], [0], [1]]), left_out)
+    return log(plrv.p_inf) + allowance*np.array([[-1], [0], [1]])
 
 # %% ../nbs/01_contour.ipynb #13818322
 @patch
-def _first_tilts(self:SaddleTable, first):
+def _first_tilts(self:SaddleTable, first, last):
     self.u = self.K = np.empty(0)
-    self.tabulate(np.geomspace(first, min(_LAST_TILT, self.limit), _FEW_TILTS))
+    self.tabulate(np.geomspace(first, last, _FEW_TILTS))
 
 @patch
 def limit_tilts(self:SaddleTable,
@@ -141,7 +150,8 @@ def limit_tilts(self:SaddleTable,
 ):
     "Begin the table again, with tilts up to `limit` only."
     self.limit = min(self.limit, limit)
-    self._first_tilts(min(_FIRST_TILT, self.limit*_FIRST_OF_LIMIT))
+    first = min(_FIRST_TILT, self.limit*_FIRST_OF_LIMIT)
+    self._first_tilts(first, min(_LAST_TILT, self.limit))
 
 @patch
 def tabulate(self:SaddleTable,
@@ -248,7 +258,7 @@ def log_alias(self:SaddleTable,
     _, log_right = self.right_aliases(t, period, eps, reach)
     right = log_right.min(1, initial=inf)
     right = np.where(eps + period - reach >= self.ess_sup, -inf, right)
-    return np.logaddexp(-log_expm1(t*period), right)
+    return np.logaddexp(self.plrv.log_mass - log_expm1(t*period), right)
 
 # %% ../nbs/01_contour.ipynb #f92808d6
 @patch
@@ -347,7 +357,7 @@ class Place(NamedTuple):
 def _period(self:SaddleTable, j, eps, goal, log_c):
     "The least period with the j-th tilt that loses at most e^goal to either side."
     u = self.u
-    left = (np.logaddexp(0, -goal)/u[j]).max()
+    left = (np.logaddexp(0, self.plrv.log_mass - goal)/u[j]).max()
     loss = np.logaddexp(0, log_c[:, j+1:] - goal[:, None])
     right = (loss/(u[j+1:] - u[j])).min(1, initial=inf)
     return max(left, np.minimum(right, self.ess_sup - eps).max())
@@ -660,6 +670,7 @@ def basic_bounds(self:SaddleTable,
     "log of bounds on delta from single steps, and from the atoms of their sum."
     parts = self.plrv.parts
     steps = sum(n for _, n in parts)
+    if not self.plrv.whole: return np.full(eps.shape, -inf), np.full(eps.shape, self.plrv.log_mass)
     low = np.max([_log_curve(p, eps) for p, _ in parts], axis=0)
     if self.atoms is not None: low = np.maximum(low, self.atoms_log_delta(eps)[0])
     up = np.logaddexp.reduce([log(n) + _log_curve(p, eps/steps) for p, n in parts], axis=0)
@@ -807,6 +818,111 @@ def _edge(root, goal, sign, end):
         if (eps - end)*sign >= 0: break
     return end
 
+# %% ../nbs/01_contour.ipynb #3c74c3c3
+class _Left(NamedTuple):
+    "The bounds of all levels, each from its line or its Chernoff bound."
+    levels: list      # of what answers log_bounds
+    missing: float    # log of what may be missing
+    either: float     # log of what may be missing, or too much
+
+    def log_bounds(self, eps):
+        return self.added([level.log_bounds(eps) for level in self.levels])
+
+    def added(self, logs):
+        "log of (lower, estimate, upper), from those of the levels, shape (levels, 3, eps)."
+        low, mid, up = np.logaddexp.reduce(logs)
+        low, up = _log_minus(low, self.either), np.logaddexp(up, self.missing)
+        return np.array([low, np.clip(mid, low, up), up])
+
+    def scale(self, eps): return min(level.scale(eps) for level in self.levels)
+    def growth(self, moved): return max(level.growth(moved) for level in self.levels)
+
+class _Chernoff(NamedTuple):
+    "The Chernoff bound of a level that does not matter."
+    table: object
+
+    def log_bounds(self, eps):
+        up = self.table.log_moment(eps, self.table.exponents(eps))
+        return np.array([np.full(eps.shape, -inf), np.full(eps.shape, -inf), up])
+
+    def scale(self, eps): return inf
+    def growth(self, moved): return 0.
+
+def _log_minus(a, b):
+    "log(e^a - e^b), -inf where that is negative."
+    with np.errstate(invalid='ignore'):
+        return np.where(b < a, a + np.log1p(-np.exp(np.minimum(b - a, -TINY))), -inf)
+
+# %% ../nbs/01_contour.ipynb #7fe40fbb
+class LeveledTable(SaddleTable):
+    "A table of a composition of sampled Gaussians, removing, with a line for each level."
+    def __init__(self,
+        plrv,      # a ComposedLoss of which `Levels.fit`
+        *settings, # as a SaddleTable's: rtol, eps_resolution, max_nodes
+    ):
+        super().__init__(plrv, *settings, shortcut=False)
+
+    def part(self, loss):
+        "The table of a level."
+        nodes = max(_LEAST_NODES, min(self.max_nodes, int(_LEVEL_WORK/loss.nodes_at(0.))))
+        return SaddleTable(loss, self.rtol, self.resolution, nodes, shortcut=False)
+
+@patch
+def _tables(self:LeveledTable, eps, log_delta):
+    "The tables of the levels for a cluster of eps, and the Levels."
+    levels = Levels(self.plrv.parts, eps.min(), log_delta.min())
+    base = self._base(levels, eps, log_delta)
+    losses = [levels.below(base)] + [levels.level(k) for k in range(base, levels.last)]
+    return [self.part(loss) for loss in losses], levels.log_left_out()
+
+@patch
+def _base(self:LeveledTable, levels, eps, log_delta):
+    "The highest cut below which one line serves, or nothing matters."
+    def serves(cut):
+        low, _, up = self.part(levels.below(cut)).log_delta(eps, log_delta - _NOTHING)
+        return (_log_minus(up, low) < log_delta - _SERVES).all()
+    low, high = 0, levels.last
+    if serves(high): return high
+    while high - low > 1:
+        middle = (low + high)//2
+        low, high = (middle, high) if serves(middle) else (low, middle)
+    return low
+
+# %% ../nbs/01_contour.ipynb #f4414d2e
+@patch
+def line_for(self:LeveledTable, eps, log_delta):
+    "What serves these eps: lines of the levels that matter."
+    tables, left_out = self._tables(eps, log_delta)
+    return _Left([_level_for(table, eps, log_delta) for table in tables], *left_out)
+
+def _level_for(table, eps, log_delta):
+    "A Line of a level, or its _Chernoff bound."
+    chernoff = table.log_chernoff(table.exponents(eps)).min(1)
+    if (chernoff < log_delta - _NOTHING).all(): return _Chernoff(table)
+    return table.line_for(eps, chernoff - _BELOW_CHERNOFF)
+
+@patch
+def log_delta(self:LeveledTable, eps, floor=-inf):
+    "log of (lower, estimate, upper) of delta, shape (3, eps)."
+    goal = np.maximum(self.basic_bounds(eps)[0], LOG_SMALLEST)
+    out, left = np.empty((3, len(eps))), np.argsort(eps)
+    while left.size:
+        near = goal[left] > goal[left[0]] - _ONE_CUT
+        some, left = left[near], left[~near]
+        tables, left_out = self._tables(eps[some], goal[some])
+        logs = [table.log_delta(eps[some], goal[some] - _NOTHING) for table in tables]
+        out[:, some] = _Left([], *left_out).added(logs)
+    return out
+
+@patch
+def first_eps(self:LeveledTable, goal):
+    "A first eps: where some one step's loss alone would do; and one that is enough."
+    _, enough = SaddleTable.first_eps(self, goal)
+    def above(eps):
+        each = [log(n) + _log_curve(p, np.array([eps]))[0] for p, n in self.plrv.parts]
+        return np.logaddexp.reduce(each) - goal
+    return invert(above, 0., enough, rtol=_GUESSED).high, enough
+
 # %% ../nbs/01_contour.ipynb #8a958eaf
 class ContourAccountant(Accountant):
     """The exact accountant: [SP 23] by the trapezoidal rule, every bound proved.
@@ -821,8 +937,30 @@ class ContourAccountant(Accountant):
         super().__init__(mechanism)
         checks.real(0, 1, rtol=rtol, eps_resolution=eps_resolution)
         checks.count(64, max_nodes=max_nodes)
-        settings = rtol, eps_resolution, max_nodes
-        self._tables = {plrv: SaddleTable(plrv, *settings) for plrv in self.directions}
+        self._settings = rtol, eps_resolution, max_nodes
+        self._tables = {plrv: [self._first_table(plrv)] for plrv in self.directions}
+
+    def _first_table(self, plrv):
+        rtol, eps_resolution, max_nodes = self._settings
+        if Levels.fit(plrv): max_nodes = min(max_nodes, _FIRST_NODES)
+        return SaddleTable(plrv, rtol, eps_resolution, max_nodes)
+
+# %% ../nbs/01_contour.ipynb #6b2f0e20
+@patch
+def _tries(self:ContourAccountant, plrv):
+    "The tables of a direction: one line with few nodes; level by level; one line with all nodes."
+    yield self._tables[plrv][0]
+    if not Levels.fit(plrv) or self._tables[plrv][0].closed_form: return
+    for number, make in enumerate((LeveledTable, SaddleTable), 1):
+        if len(self._tables[plrv]) == number:
+            self._tables[plrv].append(make(plrv, *self._settings))
+        yield self._tables[plrv][number]
+
+def _tighter(one, other):
+    "The tighter of two bounds on either side, and the estimate of the narrower."
+    low, up = np.maximum(one[0], other[0]), np.minimum(one[2], other[2])
+    mid = np.where(other[2] - other[0] < one[2] - one[0], other[1], one[1])
+    return low, np.clip(mid, low, up), up
 
 # %% ../nbs/01_contour.ipynb #52b4b50f
 @patch
@@ -832,12 +970,16 @@ def delta_of(self:ContourAccountant,
     floor,  # lower bounds that another direction has, in [0, 1], shape of eps
 ):          # (lower, estimate, upper), each of shape of eps
     "delta of one direction; where it is proved to be below `floor`, only the upper bound is good."
-    table = self._tables[plrv]
-    logs = table.log_delta(eps, safe_log(floor))
+    least, wide = np.maximum(safe_log(floor), LOG_SMALLEST), np.full(eps.shape, True)
+    logs = np.repeat([[-inf], [-inf], [0.]], len(eps), 1)
+    for table in self._tries(plrv):
+        logs[:, wide] = _tighter(logs[:, wide], table.log_delta(eps[wide], least[wide]))
+        wide = (logs[2] - logs[0] > _WORTH_A_TRY) & (logs[2] > least)
+        if not wide.any(): break
     allowance = _LOG_ULPS*ULP*np.array([[-1], [0], [1]])
     low, mid, up = np.exp(np.minimum(logs + allowance, 0))
     up = np.where(logs[2] == -inf, 0, np.maximum(up, SMALLEST))
-    self._warn(table, (up - low > _TOO_WIDE*up + TINY).any())
+    self._warn(plrv, ((up - low)[wide] > self._too_wide()*up[wide] + TINY).any())
     return low, mid, up
 
 # %% ../nbs/01_contour.ipynb #706b4e9e
@@ -848,16 +990,36 @@ def epsilon_of(self:ContourAccountant,
     floor,  # lower bounds that another direction has, nats, >= 0, shape of delta
 ):          # (lower, estimate, upper), nats, each of shape of delta
     "eps of one direction; where it is proved to be below `floor`, only the upper bound is good."
-    table = self._tables[plrv]
-    found = [table.epsilon(d, f) for d, f in zip(delta, floor, strict=True)]
+    found = [self._epsilon_of(plrv, d, f) for d, f in zip(delta, floor, strict=True)]
     low, mid, up = np.array(found).reshape(-1, 3).T
-    self._warn(table, (up > low + table.resolution).any())
+    self._warn(plrv, (up > np.maximum(low, floor) + self._too_wide()).any())
     return low, mid, up
+
+@patch
+def _epsilon_of(self:ContourAccountant, plrv, delta, floor):
+    "(lower, estimate, upper) of one eps, nats."
+    found = 0., inf, inf
+    for table in self._tries(plrv):
+        found = _tighter(found, table.epsilon(delta, floor))
+        if not max(found[0], floor) + _WORTH_A_TRY*min(found[2], 1.) < found[2] < inf: break
+    return found
 
 # %% ../nbs/01_contour.ipynb #0ff3bb5d
 @patch
-def _warn(self:ContourAccountant, table, too_wide):
-    if table.nodes_ran_out and too_wide:
-        warnings.warn(f"max_nodes = {table.max_nodes} reached: the bounds hold, but are wider than "
-                      "asked; raise it, or look at upper - lower", stacklevel=users_level())
-    table.nodes_ran_out = False
+def _too_wide(self:ContourAccountant):
+    "The width, relative in delta and absolute in eps, from which on there is a warning."
+    rtol, eps_resolution, _ = self._settings
+    return max(_TOO_WIDE, rtol, eps_resolution)
+
+@patch
+def _warn(self:ContourAccountant, plrv, too_wide):
+    tables, (_, eps_resolution, max_nodes) = self._tables[plrv], self._settings
+    if any(table.nodes_ran_out for table in tables):
+        why = f"max_nodes = {max_nodes} reached: {{}}; raise it, or look at upper - lower"
+    elif tables[0].rough:
+        why = f"{{}}: losses with atoms are smoothed; make eps_resolution = {eps_resolution:g} smaller"
+    else: why = "{}: what cancels here is more than doubles carry; look at upper - lower"
+    for table in tables: table.nodes_ran_out = False
+    if too_wide:
+        warnings.warn(why.format("the bounds hold, but are wider than asked"),
+                      stacklevel=users_level())

@@ -72,7 +72,8 @@ class PLRV:
     ess_inf = -inf
     ess_sup = inf
     p_inf = 0.
-    p_left_out = 0.       # mass of finite losses that were left out: it bounds their part of delta
+    whole = True          # or part of a law, whose mass is e^log_mass
+    log_mass = 0.
     p_inf_exact = False
     atoms = np.empty(0), np.empty(0)
     loss_ulps = 0.        # in units of ULP
@@ -261,7 +262,6 @@ class ComposedLoss(PLRV):
         self.ess_inf = sum((n*p.ess_inf for p, n in self.parts), 0.)
         self.ess_sup = sum((n*p.ess_sup for p, n in self.parts), 0.)
         self.loss_ulps = sum(n*p.loss_ulps for p, n in self.parts)
-        self.p_left_out = sum(n*p.p_left_out for p, n in self.parts)
         if [n for _, n in self.parts] == [1]:
             (only, _), = self.parts
             self.p_inf, self.p_inf_exact = only.p_inf, only.p_inf_exact
