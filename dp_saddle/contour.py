@@ -837,20 +837,22 @@ class _Left(NamedTuple):
     def scale(self, eps): return min(level.scale(eps) for level in self.levels)
     def growth(self, moved): return max(level.growth(moved) for level in self.levels)
 
+# %% ../nbs/01_contour.ipynb #dab0b73a
 class _Chernoff(NamedTuple):
     "The Chernoff bound of a level that does not matter."
     table: object
+    tilt: float       # the best one
 
     def log_bounds(self, eps):
         up = self.table.log_moment(eps, self.table.exponents(eps))
         return np.array([np.full(eps.shape, -inf), np.full(eps.shape, -inf), up])
 
-    def scale(self, eps): return inf
-    def growth(self, moved): return 0.
+    def scale(self, eps): return 1/self.tilt
+    def growth(self, moved): return abs(moved)*self.tilt
 
 def _log_minus(a, b):
     "log(e^a - e^b), -inf where that is negative."
-    with np.errstate(invalid='ignore'):
+    with np.errstate(invalid='ignore', divide='ignore'):
         return np.where(b < a, a + np.log1p(-np.exp(np.minimum(b - a, -TINY))), -inf)
 
 # %% ../nbs/01_contour.ipynb #7fe40fbb
@@ -875,6 +877,7 @@ def _tables(self:LeveledTable, eps, log_delta):
     losses = [levels.below(base)] + [levels.level(k) for k in range(base, levels.last)]
     return [self.part(loss) for loss in losses], levels.log_left_out()
 
+# %% ../nbs/01_contour.ipynb #2fce2bbc
 @patch
 def _base(self:LeveledTable, levels, eps, log_delta):
     "The highest cut below which one line serves, or nothing matters."
@@ -897,15 +900,17 @@ def line_for(self:LeveledTable, eps, log_delta):
 
 def _level_for(table, eps, log_delta):
     "A Line of a level, or its _Chernoff bound."
-    chernoff = table.log_chernoff(table.exponents(eps)).min(1)
-    if (chernoff < log_delta - _NOTHING).all(): return _Chernoff(table)
+    bounds = table.log_chernoff(table.exponents(eps))
+    chernoff, tilt = bounds.min(1), table.u[bounds[0].argmin()]
+    if (chernoff < log_delta - _NOTHING).all(): return _Chernoff(table, tilt)
     return table.line_for(eps, chernoff - _BELOW_CHERNOFF)
 
+# %% ../nbs/01_contour.ipynb #e06e68d5
 @patch
 def log_delta(self:LeveledTable, eps, floor=-inf):
     "log of (lower, estimate, upper) of delta, shape (3, eps)."
     goal = np.maximum(self.basic_bounds(eps)[0], LOG_SMALLEST)
-    out, left = np.empty((3, len(eps))), np.argsort(eps)
+    out, left = np.repeat(self.log_p_inf, len(eps), 1), np.argsort(eps)
     while left.size:
         near = goal[left] > goal[left[0]] - _ONE_CUT
         some, left = left[near], left[~near]
@@ -1013,13 +1018,15 @@ def _too_wide(self:ContourAccountant):
 
 @patch
 def _warn(self:ContourAccountant, plrv, too_wide):
-    tables, (_, eps_resolution, max_nodes) = self._tables[plrv], self._settings
-    if any(table.nodes_ran_out for table in tables):
-        why = f"max_nodes = {max_nodes} reached: {{}}; raise it, or look at upper - lower"
-    elif tables[0].rough:
-        why = f"{{}}: losses with atoms are smoothed; make eps_resolution = {eps_resolution:g} smaller"
-    else: why = "{}: what cancels here is more than doubles carry; look at upper - lower"
+    tables = self._tables[plrv]
+    ran_out = any(table.nodes_ran_out for table in tables)
     for table in tables: table.nodes_ran_out = False
-    if too_wide:
-        warnings.warn(why.format("the bounds hold, but are wider than asked"),
-                      stacklevel=users_level())
+    if not too_wide: return
+    _, eps_resolution, max_nodes = self._settings
+    holds = "the bounds hold, but are wider than asked"
+    if ran_out:
+        why = f"max_nodes = {max_nodes} reached: {holds}; raise it, or look at upper - lower"
+    elif not tables[0].closed_form and tables[0].rough:
+        why = f"{holds}: atoms are smoothed; make eps_resolution = {eps_resolution:g} smaller"
+    else: why = f"{holds}: more cancels here than doubles carry; look at upper - lower"
+    warnings.warn(why, stacklevel=users_level())

@@ -216,16 +216,28 @@ class SubsampledGaussianLoss(SubsampledLoss, TrapezoidLoss):
         shares = .5**np.arange(_SHIFTS)
         self.shifts = tuple(f for f in shares if f == 1 or (f + 1)*height <= pi*self.s2/2)
 
-    def at(self, x, h):
-        logp0 = -x*x/(2*self.s2) + np.log(h*self.mu/sqrt(2*pi))
-        return self.oriented((2*x - 1)/(2*self.s2), logp0)
+    def log_growth(self, share):
+        "By how much the density's modulus is larger at this share of the height, a logarithm."
+        return (share/2)**2*self.growth
 
-    def base_log_density(self, l):
-        return -(l/self.mu + self.mu/2)**2/2 - np.log(self.mu*sqrt(2*pi))
+# %% ../nbs/00ab_densities.ipynb #ac5ca268
+@patch
+def at(self:SubsampledGaussianLoss, x, h):
+    logp0 = -x*x/(2*self.s2) + np.log(h*self.mu/sqrt(2*pi))
+    return self.oriented((2*x - 1)/(2*self.s2), logp0)
 
-    def base_cdf(self, l): return ndtr(l/self.mu + self.mu/2)
-    def base_tail(self, l): return ndtr(-l/self.mu - self.mu/2)
-    def base_log_delta(self, l): return gaussian_log_delta(l, self.mu)
+@patch
+def base_log_density(self:SubsampledGaussianLoss, l):
+    return -(l/self.mu + self.mu/2)**2/2 - np.log(self.mu*sqrt(2*pi))
+
+@patch
+def base_cdf(self:SubsampledGaussianLoss, l): return ndtr(l/self.mu + self.mu/2)
+
+@patch
+def base_tail(self:SubsampledGaussianLoss, l): return ndtr(-l/self.mu - self.mu/2)
+
+@patch
+def base_log_delta(self:SubsampledGaussianLoss, l): return gaussian_log_delta(l, self.mu)
 
 # %% ../nbs/00ab_densities.ipynb #dfb5695e
 @patch
@@ -269,7 +281,7 @@ def _log_edge(self:SubsampledGaussianLoss, t, share):
     "log of a bound on e^{-b^2/2 std^2} B(b), b = `share` of the height, at frequency 0."
     if self.top == 'remove' or t <= 0: return np.log(_TWICE) + self.cgf_on(np.array([float(t)]))[0]
     y, logw = self.path(t, 0., share)
-    return log_unimodal(logw.real + t*y.real) - share**2*self.growth/4
+    return log_unimodal(logw.real + t*y.real) - self.log_growth(share)
 
 # %% ../nbs/00ab_densities.ipynb #cc82a1a2
 @patch
@@ -281,9 +293,9 @@ def log_beyond(self:SubsampledGaussianLoss,
     power = 1 + t if self.top == 'remove' else -t
     losses = self.mixed((2*ends - 1)/(2*self.s2))
     if power < 0:
-        highest = (2*ends[1:] - 1 + 2j*abs(self.height))/(2*self.s2)
+        highest = (2*(ends[1:] + 1j*abs(self.height)) - 1)/(2*self.s2)
         losses = np.r_[np.log1p(-self.rate), self.mixed(highest).real]
-    return np.log(_BEYOND) + self.growth/4 - ends**2/(2*self.s2) + power*losses
+    return np.log(_BEYOND) + self.log_growth(1) - ends**2/(2*self.s2) + power*losses
 
 @patch
 def log_left_out(self:SubsampledGaussianLoss, t):
@@ -294,7 +306,7 @@ def log_left_out(self:SubsampledGaussianLoss, t):
 @patch
 def log_strip(self:SubsampledGaussianLoss, t, s0, s1, shift):
     edges = np.log(2) + self._log_edge(t, 1. + shift)
-    grown = self.growth if shift else self.growth/4 + s1*abs(self.height)/self.s2
+    grown = self.log_growth(2) if shift else self.log_growth(1) + s1*abs(self.height)/self.s2
     inside = edges + grown - np.log(np.expm1(self.margin[int(shift)]))
     return np.logaddexp(inside, self.log_left_out(t))
 
