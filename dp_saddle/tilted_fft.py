@@ -19,9 +19,9 @@ from .checks import patch
 from .contour import SaddleTable, widened
 from .losses import FiniteLoss
 from .mechanisms import Accountant
-from .numerics import SMALLEST, ULP, bisect
+from .numerics import SMALLEST, ULP, bisect, decaying_sums
 from .plrv import MASS_ERROR, PLRV, Bounds
-from .prv_fft import LARGEST_LOG, decaying_sums, fft_rounding, infinite_part, log_transform
+from .prv_fft import LARGEST_LOG, fft_rounding, infinite_part, log_transform
 
 # %% ../nbs/04a_tilted_fft.ipynb #8b41e244
 # Rounding: may grow, never shrink.
