@@ -1135,6 +1135,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                    'dp_saddle.prv_fft._fourier_curves': ('prv_fft.html#_fourier_curves', 'dp_saddle/prv_fft.py'),
                                    'dp_saddle.prv_fft._known_cgf': ('prv_fft.html#_known_cgf', 'dp_saddle/prv_fft.py'),
                                    'dp_saddle.prv_fft._log_power': ('prv_fft.html#_log_power', 'dp_saddle/prv_fft.py'),
+                                   'dp_saddle.prv_fft._masses': ('prv_fft.html#_masses', 'dp_saddle/prv_fft.py'),
                                    'dp_saddle.prv_fft._newton': ('prv_fft.html#_newton', 'dp_saddle/prv_fft.py'),
                                    'dp_saddle.prv_fft._of_the_cells': ('prv_fft.html#_of_the_cells', 'dp_saddle/prv_fft.py'),
                                    'dp_saddle.prv_fft._of_the_log': ('prv_fft.html#_of_the_log', 'dp_saddle/prv_fft.py'),

@@ -389,14 +389,18 @@ def infinite_part(
     p = plrv.p_inf
     return np.array([0*eps + p*(1 - MASS_ERROR), 0*eps + p, 0*eps + p*(1 + MASS_ERROR)])
 
+def _masses(p):
+    "The least, the estimated and the largest mass at infinity."
+    return np.minimum(p*(1 + MASS_ERROR*np.arange(-1, 2)), 1)
+
 @patch
 def delta_of(self:PRVAccountant, plrv, eps, floor):
     "(lower, estimate, upper) at `eps`, nats, 1-d, of one `plrv`, all above `floor` or not."
     if plrv not in self.bands:
         return infinite_part(plrv, eps)
-    p, (curve, e, d) = plrv.p_inf, self.bands[plrv]
+    masses, (curve, e, d) = _masses(plrv.p_inf), self.bands[plrv]
     finite = curve.delta(eps + e) - d, curve.delta(eps), curve.delta(eps - e) + d
-    low, mid, up = (p + (1 - p)*np.clip(x, 0, 1) for x in finite)
+    low, mid, up = (p + (1 - p)*np.clip(x, 0, 1) for p, x in zip(masses, finite, strict=True))
     chernoff = self._moments[plrv].delta_of(plrv, eps, floor)[2]
     up = np.minimum(up*(1 + _BAND_ROUNDING), chernoff)
     low = np.minimum(low*(1 - _BAND_ROUNDING), up)
@@ -411,13 +415,15 @@ def epsilon_of(self:PRVAccountant, plrv, delta, floor):
         eps = np.where(delta <= p, inf, 0.)
         return eps, eps, eps
     curve, e, d = self.bands[plrv]
-    goal, d = (delta - p)/(1 - p), d + _GOAL_ULPS*ULP/(1 - p)
-    up = np.where(goal > d, curve.epsilon(np.maximum(goal - d, SMALLEST)) + e, inf)
+    d += _GOAL_ULPS*ULP/(1 - p)
+    most, goal, least = ((delta - mass)/(1 - p) for mass in _masses(p))
+    up = np.where(least > d, curve.epsilon(np.maximum(least - d, SMALLEST)) + e, inf)
     chernoff = self._moments[plrv].epsilon_of(plrv, delta, floor)[2]
     up = np.maximum(np.minimum(up, chernoff), 0)
-    low = np.clip(curve.epsilon(goal + d) - e, 0, up)
+    low = np.clip(curve.epsilon(most + d) - e, 0, up)
     mid = np.clip(curve.epsilon(np.maximum(goal, SMALLEST)), low, up)
-    return tuple(np.where(goal <= 0, inf, x) for x in (low, mid, up))
+    return tuple(np.where(left <= 0, inf, x)
+                 for left, x in zip((most, goal, goal), (low, mid, up), strict=True))
 
 # %% ../nbs/04_prv_fft.ipynb #b577380a
 def _density(plrv, s):
