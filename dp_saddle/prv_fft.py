@@ -249,7 +249,7 @@ def on_grid(
     "A loss, conditioned on a window, on the multiples of a mesh [PRV Alg. 2]."
     i = np.arange(floor(-left/mesh) - 1, ceil(right/mesh) + 2)
     w = np.diff(plrv.cdf((np.append(i, i[-1] + 1) - .5)*mesh))
-    w = w/w.sum()
+    w = w/by_halves(w)
     mean, places = plrv.cumulants(0., 1)[0], mesh*(w*i).sum()
     doubt = _MEAN_ERROR*(abs(mean) + mesh*(w*np.abs(i)).sum())
     return Cells(w, int(i[0]), mean - places, doubt)

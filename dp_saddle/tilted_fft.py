@@ -19,7 +19,7 @@ from .checks import patch
 from .contour import SaddleTable, widened
 from .losses import FiniteLoss
 from .mechanisms import Accountant
-from .numerics import SMALLEST, ULP, bisect, decaying_sums, tail_sums
+from .numerics import SMALLEST, ULP, bisect, by_halves, decaying_sums, tail_sums
 from .plrv import MASS_ERROR, PLRV, Bounds
 from dp_saddle.prv_fft import (
     LARGEST_LOG,
@@ -230,7 +230,7 @@ def _tilted_power(steps, mesh, t, points):
         K += log(q.sum())
     some = np.flatnonzero(q)
     keep = slice(some[0], some[-1] + 1)
-    f, miss = log_transform(q[keep]/q.sum(), steps.start + keep.start, points, steps.n)
+    f, miss = log_transform(q[keep]/by_halves(q), steps.start + keep.start, points, steps.n)
     costs = _POWER_ULPS + np.abs(logw[some]) + 2*t*size[some] + np.abs(e[some] - K)
     doubt = ULP*(costs @ q[some] + _SUM_ULPS*of_sum + _LOSS_ULPS*abs(K)) + _MASS_ERROR*(w.min() < 0)
     return _Power(K, f, miss, doubt)
