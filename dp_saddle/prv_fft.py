@@ -269,13 +269,12 @@ def _known_cgf(plrv, t):
     except ValueError:
         return plrv.real_cgf(np.array([t]))[0], 0.
 
-def _farthest(plrv, t, K, p):
+def _farthest(plrv, finite, t, K, p):
     "Where Chernoff's bound on what is finite is p, by K with its own error; and the tilt."
-    for tilt in t[np.argsort((K - log(p))/t)]:
+    for tilt in t[np.argsort((K - finite - log(p))/t)]:
         K, error = _known_cgf(plrv, tilt)
-        if np.isfinite(error):
+        if error <= 1:                                 # where M is a double, and not nan
             break
-    finite = np.log1p(-plrv.p_inf)
     rounding = _K_ULPS*ULP*(abs(K) + abs(finite) - log(p))
     end = (K + error - finite - log(p) + rounding)/tilt + plrv.rounding
     return max(end*(1 + _K_ULPS*ULP), 0.), tilt
@@ -284,12 +283,12 @@ def _farthest(plrv, t, K, p):
 def _reach(plrv, most, delta_error):
     "By Chernoff's bound at tilts up to `most`."
     t = np.geomspace(_LEAST_TILT, min(plrv.largest_tilt, most), _TILTS)
-    steps = sum(n for _, n in plrv.parts)
-    K = np.array([p.real_cgf(t) for p, _ in plrv.parts])
-    single = delta_error/(2*SHARES*steps)
-    ends, tilts = zip(*(_farthest(p, t, row, single)
-                        for (p, _), row in zip(plrv.parts, K, strict=True)), strict=True)
-    end, tilt = _farthest(plrv, t, [n for _, n in plrv.parts] @ K, delta_error/SHARES)
+    parts, counts = zip(*plrv.parts, strict=True)
+    finite, K = [np.log1p(-p.p_inf) for p in parts], [p.real_cgf(t) for p in parts]
+    single = delta_error/(2*SHARES*sum(counts))
+    each = [_farthest(*known, single) for known in zip(parts, finite, [t]*len(parts), K)]
+    end, tilt = _farthest(plrv, np.dot(counts, finite), t, np.dot(counts, K), delta_error/SHARES)
+    ends, tilts = zip(*each, strict=True)
     return _Reach(max(end, *ends), list(ends), min(tilt, *tilts))
 
 # %% ../nbs/04_prv_fft.ipynb #e44e0178
