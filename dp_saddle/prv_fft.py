@@ -248,7 +248,8 @@ def on_grid(
 ):          # Cells
     "A loss, conditioned on a window, on the multiples of a mesh [PRV Alg. 2]."
     i = np.arange(floor(-left/mesh) - 1, ceil(right/mesh) + 2)
-    w = np.diff(plrv.cdf((np.append(i, i[-1] + 1) - .5)*mesh))
+    ends = (np.append(i, i[-1] + 1) - .5)*mesh
+    w = np.diff(np.maximum.accumulate(plrv.cdf(ends)))     # rounding may make a cdf fall
     w = w/by_halves(w)
     mean, places = plrv.cumulants(0., 1)[0], mesh*(w*i).sum()
     doubt = _MEAN_ERROR*(abs(mean) + mesh*(w*np.abs(i)).sum())
