@@ -319,7 +319,9 @@ def entry(name, nb):
                  and c.source.startswith("# "))
     number = re.match(r"(\d+[a-z]*)_", name)
     if not number: return name
-    shown = chr(ord("A") + int(number[1]) - 90) if part_of(name) == "Appendices" else number[1]
+    shown = number[1]
+    if part_of(name) == "Appendices":
+        shown = chr(ord("A") + int(shown[:2]) - 90) + shown[2:]
     return f"{shown} {title} <{name}>"
 
 def contents(notebooks):

@@ -47,12 +47,14 @@ CRAMER = 1.0865             # |He_j(x)| e^{-x^2/2} <= |He_j(x)| e^{-x^2/4} <= th
 NORMAL_4, NORMAL_8 = 3, 105 # E N^4 and E N^8 of a standard normal variable
 FOURTH = 4                  # the fourth derivative at 0, a remainder's order
 # Rounding: may grow, never shrink.
-ANGLE_ULPS = 16             # of an angle u E[L]/std, and of the transform
-GRID_ROUNDING = 1e-15       # of |f - g|, both below 1
+ANGLE_ULPS = 16             # of an angle u E[L]/std, and of a transform
+TERM_ULPS = 4               # of each term of g
+GRID_ROUNDING = 1e-15       # of |f - g|
+SERIES_ULPS = 64            # of an expansion, relative to the size of its series
 BOUND_ROUNDING = 1e-6       # relative, of a uniform bound, and
 LEAST_BOUND = 1e-12         # absolute
 MEAN_ULPS = 64              # of the mean, where F is asked
-K_ROUNDING, K_RELATIVE = 1e-12, 1e-13   # of K in a table for Chernoff's bound
+K_ULPS = 8                  # of K, t eps and their difference in Chernoff's bound
 DELTA_ROUNDING = 1e-9       # relative, of the bounds on delta
 LARGEST_EXPONENT = 600      # of e: a wider error is of no use
 LARGEST_EPS = 700           # nats: e^eps is a double
@@ -244,6 +246,10 @@ class _SeriesTransform:
         self.size = (np.abs(c)*np.sqrt(gamma(self.j + 1.))).sum()
     def at(self, u):
         return np.exp(-u*u/2)*polyval(1j*u, self.c)
+    def rounding(self, u):
+        "Of `at`: Horner's rule costs some ulps of the sum of moduli for each term."
+        ulps = ANGLE_ULPS + TERM_ULPS*self.c.size + u*u
+        return ULP*ulps*np.exp(-u*u/2)*polyval(u, np.abs(self.c))
     def integral(self):
         "Of |g| over u > 0, at most."
         return (np.abs(self.c)*half_moment(self.j)).sum()
@@ -266,8 +272,8 @@ def _distance(plrv, mean, std, g, u):
     *_, change, error = plrv.line(0., u/std)
     f = np.exp(change - 1j*u*(mean/std))
     doubt = error + ULP*(ANGLE_ULPS + 2*u*abs(mean)/std)
-    noise = np.abs(f)*np.expm1(np.minimum(doubt, LARGEST_EXPONENT)) + GRID_ROUNDING
-    return np.abs(f - g.at(u)) + noise
+    noise = np.abs(f)*np.expm1(np.minimum(doubt, LARGEST_EXPONENT)) + g.rounding(u)
+    return np.abs(f - g.at(u)) + noise + GRID_ROUNDING + ULP*u
 
 # %% ../nbs/03_edgeworth.ipynb #f8aeac6f
 class _Cells(NamedTuple):
@@ -315,7 +321,7 @@ def _at(T, U, g, cells, rest):
 def _between(plrv, order):
     "Bound on sup |E_order - E_1|, by Cramer's inequality for Hermite polynomials."
     c = hermite_series(standard_cumulants(plrv, order).lam)
-    c[3] = 0                                      # that is E_1's
+    c[THIRD] = 0                                  # that is E_1's
     j = np.arange(1, len(c))
     return CRAMER/sqrt(2*pi)*(np.abs(c[1:])*np.sqrt(gamma(j))).sum()
 
@@ -331,12 +337,26 @@ def _uniform_bound(plrv, order, proof):
         by_moments = proof == 'moments'
         b = smallest_moment_bound(plrv) if by_moments else _transform_or_moments(plrv, order)
     place = (MEAN_ULPS*ULP*abs(mean) + plrv.rounding)/sqrt(var)    # where F is asked
-    return b*(1 + BOUND_ROUNDING) + LEAST_BOUND + place if b >= 0 else inf
+    series = _SeriesTransform(hermite_series(standard_cumulants(plrv, order).lam)).size
+    rounding = LEAST_BOUND + SERIES_ULPS*ULP*series + place
+    return b*(1 + BOUND_ROUNDING) + rounding if b >= 0 else inf
 
 # %% ../nbs/03_edgeworth.ipynb #5b3d5490
 class _ChernoffTable(NamedTuple):
-    t: np.ndarray   # tilts
-    K: np.ndarray   # K there, rounded up
+    plrv: object
+    t: np.ndarray       # tilts
+    K: np.ndarray       # K there
+    above: np.ndarray   # K + its error, where it was asked for; nan elsewhere
+
+    def log_tail(self, eps):
+        "log of Chernoff's bound on P[L > eps], rounded up, at a 1-d array eps."
+        best = (self.K - np.multiply.outer(eps, self.t)).argmin(1)
+        for j in set(best[np.isnan(self.above[best])].tolist()):
+            K, error, *_ = self.plrv.line(self.t[j], np.zeros(2))
+            self.above[j] = K + error if error < inf else inf
+        t, K = self.t[best], self.above[best]
+        rounding = K_ULPS*ULP*(np.abs(K) + t*np.abs(eps)) + t*self.plrv.rounding
+        return K - t*eps + rounding
 
 def _chernoff_table(plrv, std):
     "Tilts in units of 1/std, as far as the loss's grid allows."
@@ -344,8 +364,7 @@ def _chernoff_table(plrv, std):
     t = np.array([limit])
     if FIRST_TILT/std < limit:
         t = np.geomspace(FIRST_TILT/std, min(LAST_TILT/std, limit), TILTS)
-    K = plrv.real_cgf(t)
-    return _ChernoffTable(t, K + K_ROUNDING + K_RELATIVE*np.abs(K) + t*plrv.rounding)
+    return _ChernoffTable(plrv, t, plrv.real_cgf(t), np.full(t.shape, np.nan))
 
 # %% ../nbs/03_edgeworth.ipynb #9cf194a2
 class _Proved(NamedTuple):
@@ -383,9 +402,9 @@ class EdgeworthInterval(Accountant):
 @patch
 def _loss_tail(self:EdgeworthInterval, plrv, eps):
     "P[eps < L < inf]: the expansion between its bounds, the upper one Chernoff's if that is less."
-    loss, (t, K) = self.sequences[plrv][0], self.tails[plrv]
+    loss, table = self.sequences[plrv][0], self.tails[plrv]
     y = (1 - plrv.p_inf)*edgeworth_tail((eps - loss.mean)/loss.std, loss.lam)
-    chernoff = np.exp(np.minimum((K - np.multiply.outer(eps, t)).min(1), 0))
+    chernoff = np.exp(np.minimum(table.log_tail(eps), 0))
     return np.maximum(y - loss.error, 0), y, np.minimum(y + loss.error, chernoff)
 
 @patch

@@ -5,13 +5,13 @@
 # %% auto #0
 __all__ = ['ULP', 'TINY', 'SMALLEST', 'SERIES_REACH', 'LEGENDRE16', 'LEGENDRE50', 'RTOL', 'expm1mx',
            'weighted_expm1mx', 'log_expm1', 'safe_log', 'log_chernoff_factor', 'two_sum',
-           'Rule', 'legendre', 'round_outwards', 'bisect', 'Crossing', 'invert',
-           'find_roots']
+           'by_halves', 'tail_sums', 'decaying_sums', 'Rule', 'legendre', 'gauss_error',
+           'round_outwards', 'bisect', 'Crossing', 'invert', 'find_roots']
 
 # %% ../nbs/90_numerics.ipynb #0f3bd572
 from decimal import Context, Decimal
 from functools import lru_cache
-from math import inf, isnan
+from math import inf, isnan, isqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -83,6 +83,33 @@ def two_sum(
         v = s - a
         return s, (a - (s - v)) + (b - v)
 
+# %% ../nbs/90_numerics.ipynb #75c1701c
+def by_halves(
+    terms,  # shape (j, ...), j >= 1
+):          # shape (...)
+    "The sum over the first axis: an error grows with the logarithm of its length."
+    while len(terms) > 1:
+        half = len(terms)//2
+        terms = np.concatenate([terms[:half] + terms[half:2*half], terms[2*half:]])
+    return terms[0]
+
+def tail_sums(
+    p,  # shape (j,)
+):      # shape (j,)
+    "sum_{i >= j} p_i for every j, by rows, so that an error grows like the root of the length."
+    width = isqrt(len(p)) + 1
+    rows = np.append(p[::-1], np.zeros(-len(p) % width)).reshape(-1, width).cumsum(1)
+    before = np.append(0, rows[:-1, -1].cumsum())
+    return (rows + before[:, None]).ravel()[:len(p)][::-1]
+
+def decaying_sums(
+    p,      # shape (j,)
+    decay,  # a number in (0, 1]
+):          # shape (j,)
+    "sum_{i >= j} p_i decay^{i - j} for every j: one pass from the right."
+    from scipy.signal import lfilter  # slow to import
+    return lfilter([1.], [1., -decay], p[::-1])[::-1]
+
 # %% ../nbs/90_numerics.ipynb #1cf75dbe
 class Rule(NamedTuple):
     "A quadrature rule on [-1, 1]: the integral of f is about (weights*f(nodes)).sum()."
@@ -100,6 +127,18 @@ def legendre(
     return rule
 
 LEGENDRE16, LEGENDRE50 = legendre(16), legendre(50)
+
+# %% ../nbs/90_numerics.ipynb #50c467f5
+# Proved: change one and a theorem is broken.
+_GAUSS = 64, 15    # the constant of the theorem on Gauss's rule, as a quotient
+
+def gauss_error(
+    points,  # of the rule, >= 2
+    rho,     # the sum of the ellipse's semi-axes, > 1, for a panel of half-length 1
+):           # what the rule is off by at most, over half-length and largest modulus
+    "Gauss's rule on a panel: its error over that of the largest |f| on the ellipse around it."
+    top, bottom = _GAUSS
+    return top/bottom*rho**(-2*points)/(1 - rho**-2)
 
 # %% ../nbs/90_numerics.ipynb #6c6c0acb
 def round_outwards(

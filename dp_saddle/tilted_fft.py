@@ -19,23 +19,34 @@ from .checks import patch
 from .contour import SaddleTable, widened
 from .losses import FiniteLoss
 from .mechanisms import Accountant
-from .numerics import SMALLEST, ULP, bisect
+from .numerics import SMALLEST, ULP, bisect, by_halves, decaying_sums, tail_sums
 from .plrv import MASS_ERROR, PLRV, Bounds
-from .prv_fft import LARGEST_LOG, decaying_sums, fft_rounding, infinite_part, log_transform
+from dp_saddle.prv_fft import (
+    LARGEST_LOG,
+    LOG_ULPS,
+    circle_length,
+    fft_rounding,
+    infinite_part,
+    log_transform,
+)
 
 # %% ../nbs/04a_tilted_fft.ipynb #8b41e244
 # Rounding: may grow, never shrink.
 _CURVE_ULPS = 256                # log delta of one step
 _CHORD = 1.01                    # what a chord is above its curve, with its own rounding
 _LEAST_LOWERED = 1e-295          # a dot is lowered by that at least: a curve that ends stays convex
-_DOT_ERROR = 4e-13               # of weights that are second differences, over mesh and dots
-_SUM_ERROR = 1e-14               # of a sum of k weights, over sqrt(k)
+_WEIGHT_ULPS = 16                # of a second difference, relative to its largest term
+_DOT_ULPS = 8                    # of a dot from its weights: over the mesh, and once
 _LOSS_ULPS = 4                   # of the losses on a lattice
-_POWER_ULPS = 16                 # of the logarithm of a weight, tilted
+_POWER_ULPS = 16                 # of a weight, tilted, besides its exponent
+_SUM_ULPS = 32                   # of a sum of weights, relative to the sizes of its terms
 _MASS_ERROR = 1e-14              # by how much tilted weights may sum to more than 1
+_KERNEL_ULPS = 64                # of the kernel
+_SIZE_ULPS = 16                  # of a value, besides its exponent
+_PLACE_ULPS = 16                 # of an eps, and of a place on the grid, over their sizes
 _TABLE_ROUNDING = 1e-6           # of a bound on aliases: its table of K is rounded, too
 _AT_END = 1e-9                   # nearer to the end of the support, relative, no eps is tried
-_SMALLEST_LOG = -760             # e^-760 is less than half of the smallest double
+_SMALLEST_LOG = -760             # e^-760 is e^-15 of the smallest double, half of which is 0
 
 # %% ../nbs/04a_tilted_fft.ipynb #8189cafd
 # Tuning: only time and width depend on it.
@@ -60,8 +71,12 @@ def _dot_weights(D, a):
     return (D[2:] - D[1:-1] - a*(D[1:-1] - D[:-2]))/(a - 1)
 
 def _dots_of(w, a):
-    "The dots, above the last, of weights at 1, 2, ..."
-    return np.append(np.cumsum(w[::-1])[::-1] - decaying_sums(w, 1/a)/a, 0.)
+    "The dots, above the last, of weights at 1, 2, ...: sums of positive terms only."
+    return np.append((a - 1)/a*decaying_sums(tail_sums(w), 1/a), 0.)
+
+def _dots_rounding(count, a):
+    "What `_dots_of` so many weights is off by, relative."
+    return ULP*(sqrt(count) + _DOT_ULPS*(2 + 1/(a - 1)))
 
 # %% ../nbs/04a_tilted_fft.ipynb #a97f8908
 def _last_dot(plrv, mesh):
@@ -78,14 +93,14 @@ def _last_dot(plrv, mesh):
             f"the loss goes up to {end:.3g}, got {mesh:g}")
     return end
 
-def _mark(plrv, mesh, up):
-    "The dots 0, 1, ... of a one-step curve, rounded up or down, as far as they matter."
+def _mark(plrv, mesh):
+    "The dots 0, 1, ... of a one-step curve, rounded down and up, as far as they matter."
     x = mesh*np.arange(ceil(_last_dot(plrv, mesh)/mesh) + 2)
     nodes = int(max(plrv.nodes_at(0.), _LEAST_NODES))
     blocks = np.array_split(x, 1 + len(x)*nodes//_MAX_BLOCK)
     bounds = [widened(plrv.log_delta, block, _CURVE_ULPS*ULP, 0.) for block in blocks]
-    D = np.exp(np.concatenate([bound[2*up] for bound in bounds]))
-    return D[:max(np.argmax(np.append(D < _LAST_DOT, True)), 1) + 1]
+    both = [np.exp(np.concatenate(side)) for side in list(zip(*bounds, strict=True))[::2]]
+    return [D[:max(np.argmax(np.append(D < _LAST_DOT, True)), 1) + 1] for D in both]
 
 # %% ../nbs/04a_tilted_fft.ipynb #049857ec
 def _lowered(D, w, a):
@@ -98,12 +113,20 @@ def _lowered(D, w, a):
     D = np.where(none | np.append(none[1:], False), 0, D)       # nor may a chord end below 0
     return D[:max(np.argmax(D <= 0), 1) + 1]
 
-def _both_lowered(dots, masses, a):
-    "The dots of both directions, lowered; `masses` at infinity."
-    (D, E), (p, r) = dots, masses
-    zero = max(1 + (D[1] - (1 + a)*D[0] + E[1] - a*p + r)/(a - 1), 0.)        # the weight at 0
-    weights = [np.r_[zero, _dot_weights(D, a)] + _DOT_ERROR*D/(a - 1) for D in dots]
-    D, E = (_lowered(D, w, a) for D, w in zip(dots, weights, strict=True))
+# %% ../nbs/04a_tilted_fft.ipynb #3c32e2fa
+def _most_weights(low, up, a):
+    "Weights at 1, 2, ... of any curve with dots between low and up, at most."
+    up = np.append(up, up[-1])[:len(low) + 1]
+    outer = up[2:] + a*up[:-2]
+    return (outer - (1 + a)*low[1:] + _WEIGHT_ULPS*ULP*outer)/(a - 1)
+
+def _both_lowered(low, up, masses, a):
+    "The dots of both directions, lowered, from bounds on them; `masses` at infinity."
+    (D, E), (p, r), outer = low, masses, up[0][1] + up[1][1]
+    zero = 1 + (outer - (1 + a)*D[0] - a*p + r + _WEIGHT_ULPS*ULP*(outer + a))/(a - 1)
+    weights = [np.r_[max(zero, 0.), np.maximum(_most_weights(x, y, a), 0)]
+               for x, y in zip(low, up, strict=True)]
+    D, E = (_lowered(D, w, a) for D, w in zip(low, weights, strict=True))
     if min(D[0], E[0]) <= 0:
         return [np.zeros(2), np.zeros(2)]
     first = min(D[0] + p, E[0] + r)
@@ -124,7 +147,7 @@ def _weights_beyond(dots, a, side):
     for eta in _MOVES:
         moved = [np.append(D[:-1]*(1 + side*eta), D[-1]) for D in dots]
         weights = [np.maximum(_dot_weights(_hull(D, a), a), 0) for D in moved]
-        doubt = _SUM_ERROR*sqrt(max(len(w) for w in weights))
+        doubt = _dots_rounding(max(len(w) for w in weights), a)
         pairs = zip(weights, dots, strict=True)
         curves = [(_dots_of(w, a) + D[-1])*(1 - side*doubt) for w, D in pairs]
         if all((side*x >= side*D)[:-1].all() for x, D in zip(curves, dots, strict=True)):
@@ -160,10 +183,10 @@ def connect_the_dots(
         raise TypeError(f"plrv must be the PLRV of one step, such as `step.remove`, got {plrv!r}")
     checks.real(0, 1, mesh=mesh)
     a, p, r = exp(mesh), plrv.p_inf, plrv.reverse.p_inf
-    dots = [_mark(side, mesh, up) for side in (plrv, plrv.reverse)]
-    dots[1][0] = dots[0][0] + p - r                              # the same at eps = 0
-    if not up:
-        dots = _both_lowered(dots, (p, r), a)
+    below, above = (list(D) for D in zip(*(_mark(x, mesh) for x in (plrv, plrv.reverse))))
+    for D in (below, above):
+        D[1][0] = D[0][0] + p - r                                # the same at eps = 0
+    dots = above if up else _both_lowered(below, above, (p, r), a)
     weights = _weights_beyond(dots, a, 1 if up else -1)
     if weights is not None:
         return _as_one(dots, weights, p, mesh, up)
@@ -181,21 +204,36 @@ class GridSteps(NamedTuple):
     p_inf: float         # mass at infinity, in [0, 1]
     n: int               # how many, >= 1
 
+class _Power(NamedTuple):
+    "A part of a sum, tilted."
+    K: float          # K(t) of one step
+    f: np.ndarray     # log of the tilted sum's transform
+    miss: float       # what e^f is off by in the 2-norm
+    doubt: float      # what rounding of one step's weights and K does, relative
+
+# %% ../nbs/04a_tilted_fft.ipynb #01add444
 def _tilted_power(steps, mesh, t, points):
     "K(t), log of the tilted sum's transform, and bounds on its error and the weights'."
-    w, p_inf, n = steps.weights, steps.p_inf, steps.n
-    x = steps.offset + mesh*(steps.start + np.arange(len(w)))
+    w, p_inf = steps.weights, steps.p_inf
+    place = steps.start + np.arange(len(w))
+    x, size = steps.offset + mesh*place, abs(steps.offset) + mesh*np.abs(place)
     with np.errstate(divide='ignore', invalid='ignore'):
-        e = np.log(np.maximum(w, 0)) + t*x
-    safe = max(e.max(), t*x[-1]) < _FITTING
-    K = log1p(w @ expm1(t*x) - p_inf) if safe else logsumexp(e)
+        logw = np.log(np.maximum(w, 0))
+        e = logw + t*x
+    K, of_sum = logsumexp(e), 2.
+    if max(e.max(), t*x[-1]) < _FITTING:
+        terms = w*expm1(t*x)
+        K = log1p(terms.sum() - p_inf)
+        of_sum = np.abs(terms).sum()*exp(-K)
     q = np.exp(e - K)
     if q.sum() > 1 + _MASS_ERROR:            # weights that rounding made negative count as 0
         K += log(q.sum())
     some = np.flatnonzero(q)
     keep = slice(some[0], some[-1] + 1)
-    f, miss = log_transform(q[keep]/q.sum(), steps.start + keep.start, points, n)
-    return K, f, miss, n*ULP*(_POWER_ULPS + np.abs(t*x[keep]) @ q[keep])
+    f, miss = log_transform(q[keep]/by_halves(q), steps.start + keep.start, points, steps.n)
+    costs = _POWER_ULPS + np.abs(logw[some]) + 2*t*size[some] + np.abs(e[some] - K)
+    doubt = ULP*(costs @ q[some] + _SUM_ULPS*of_sum + _LOSS_ULPS*abs(K)) + _MASS_ERROR*(w.min() < 0)
+    return _Power(K, f, miss, doubt)
 
 # %% ../nbs/04a_tilted_fft.ipynb #3393a4bd
 class _TiltedSum(NamedTuple):
@@ -206,15 +244,18 @@ class _TiltedSum(NamedTuple):
 
 def _tilted_sum(side, mesh, t, points):
     "The curve of the sum of all steps, at all places of the circle."
-    base, log_f, error = 0., 0., 0.
-    for steps in side:
-        K, f, miss, rounding = _tilted_power(steps, mesh, t, points)
-        base, log_f, error = base + steps.n*K, log_f + f, error + miss + rounding
+    parts = [(steps.n, _tilted_power(steps, mesh, t, points)) for steps in side]
+    base, miss = (sum(v) for v in zip(*((n*part.K, part.miss) for n, part in parts)))
+    log_f = sum(part.f for _, part in parts)
     z = mesh*t - 1j*(2*pi/points*np.arange(points//2 + 1))
     kernel = -np.exp(-z)*expm1(-mesh)/(expm1(-z)*expm1(-z - mesh))
+    size = np.abs(kernel)
+    error = size*np.exp(log_f.real)*ULP*(_KERNEL_ULPS + LOG_ULPS*len(side)*(1 + np.abs(log_f)))
+    for n, part in parts:                                 # n q^{n-1}, times the other parts
+        error += size*n*part.doubt*np.exp(log_f.real - part.f.real/n)
     c = fft.irfft(np.exp(log_f)*kernel, points)
-    rounding = fft_rounding(points)*np.linalg.norm(c)
-    return _TiltedSum(base, c, np.abs(kernel).max()*error/sqrt(points) + rounding)
+    rounding = fft_rounding(points)*np.linalg.norm(c) + 2*size.max()*miss/sqrt(points)
+    return _TiltedSum(base, c, 2*error.sum()/points + rounding)
 
 # %% ../nbs/04a_tilted_fft.ipynb #33047712
 class Grid(NamedTuple):
@@ -250,6 +291,7 @@ def _exact_grid(parts, table, mesh, offsets):
         slack += n*(moved + ULP*(_LOSS_ULPS*np.abs(losses).max() + p.loss_ulps))
         side.append(GridSteps(offset, 0, np.bincount(place, np.exp(logp)), p.p_inf, n))
     first = sum(steps.n*steps.offset for steps in side)
+    slack += _LOSS_ULPS*ULP*len(side)*sum(abs(steps.n*steps.offset) for steps in side)
     return Grid(table, mesh, [side], first, slack)
 
 # %% ../nbs/04a_tilted_fft.ipynb #1d182971
@@ -281,8 +323,7 @@ class TiltedCurve:
         max_points=1<<22,  # of the transform, >= 64; ValueError if the mesh takes more
     ):
         self.t, period, _ = grid.table.place(eps, _LOG_ALIAS + log_delta)
-        points = fft.next_fast_len(2*ceil(period/grid.mesh/2), real=True)
-        self.grid, self.points = grid, points + points % 2
+        self.grid, self.points = grid, circle_length(period/grid.mesh)
         if self.points > max_points:
             raise ValueError(f"mesh must be at least {grid.mesh*self.points/max_points:.3g} "
                 f"to fit into max_points = {max_points}, got {grid.mesh:g}")
@@ -292,7 +333,8 @@ class TiltedCurve:
         "The value at place j, with its error to the side of `sign`."
         x = self.grid.first + self.grid.mesh*j
         size = np.exp(np.minimum(row.base - self.t*x, LARGEST_LOG))
-        return (row.c[j % self.points] + sign*row.error)*size
+        ulps = _SIZE_ULPS + len(self.grid.sides[0])*abs(row.base) + 2*self.t*np.abs(x)
+        return (row.c[j % self.points] + sign*row.error)*size*(1 + sign*ULP*ulps)
 
 # %% ../nbs/04a_tilted_fft.ipynb #81e7bc11
 @patch
@@ -315,8 +357,9 @@ def _aliases(self:TiltedCurve, eps):
 def bounds(self:TiltedCurve, eps):
     "(lower, estimate, upper) at `eps`, nats, 1-d, the mass at infinity left out."
     below, above, grid = self.sums[0], self.sums[-1], self.grid
-    low = self._value(below, eps + grid.slack, -1) - self._aliases(eps)
-    up = self._value(above, eps - grid.slack, 1) + grid.gone
+    slack = grid.slack + _PLACE_ULPS*ULP*(np.abs(eps) + abs(grid.first) + grid.mesh)
+    low = self._value(below, eps + slack, -1) - self._aliases(eps)
+    up = self._value(above, eps - slack, 1) + grid.gone
     low, up = np.maximum(low, 0), np.maximum(up, 0)
     mid = grid.share*self._value(below, eps, 0) + (1 - grid.share)*self._value(above, eps, 0)
     return low, np.clip(mid, np.minimum(low, up), up), up

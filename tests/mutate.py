@@ -48,7 +48,8 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 LIBRARY = ROOT/"dp_saddle"
-CHAPTERS = {p.stem.split("_", 1)[1]: p.name for p in sorted((ROOT/"nbs").glob("[0-9]*.ipynb"))}
+CHAPTERS = {p.stem.split("_", 1)[1]: p.name for p in sorted((ROOT/"nbs").glob("[0-9]*.ipynb"))
+            if (LIBRARY/f"{p.stem.split('_', 1)[1]}.py").exists()}
 # What every mutant is judged by at the end, beside its own chapter and tests.
 BUILT_ON_IT = {"numerics": ["contour"], "plrv": ["contour"], "losses": ["contour"],
                "densities": ["contour"], "mechanisms": ["contour"]}

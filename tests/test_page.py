@@ -16,6 +16,7 @@ LONG_CELLS = {}
 # Modules that are longer, and why.
 LONG_MODULES = {
     "contour": "one line, a bound on every error: in two rooms, data would go back and forth",
+    "prv_fft": "two accountants on one grid; what rounding costs stands beside each sum",
 }
 
 each_module = pytest.mark.parametrize("path", MODULES, ids=lambda p: p.stem)

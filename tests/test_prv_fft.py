@@ -85,7 +85,7 @@ def test_grid_curve_beyond_its_ends():
 def test_cells_keep_the_mean():
     "Weights sum to 1, and their mean, moved by the shift, is the loss's."
     plrv = S(1., .1).remove
-    w, start, shift = on_grid(plrv, .01, 3., 30.)
+    w, start, shift, _ = on_grid(plrv, .01, 3., 30.)
     mean = .01*(w @ (start + np.arange(len(w)))) + shift
     assert w.sum() == pytest.approx(1, rel=1e-14) and start == -301
     assert mean == pytest.approx(plrv.cumulants(0., 1)[0], rel=1e-12)

@@ -77,4 +77,5 @@ def test_a_difference_is_found(new, expected, further, wrong):
 
 def test_what_may_differ_further_is_expected():
     "And it is a question that is asked."
-    assert set(snapshot.FURTHER) <= set(snapshot.EXPECTED) & set(snapshot.QUESTIONS)
+    for start in snapshot.FURTHER:
+        assert any(text.startswith(start) for text in snapshot.EXPECTED)
