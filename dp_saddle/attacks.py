@@ -11,17 +11,19 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.interpolate import CubicSpline
+from scipy.special import gammaln, log_ndtr
 
 from . import checks
 from .accounting import best_accountant, delta
 from .contour import composed_atoms
 from .losses import FiniteLoss
-from .plrv import gaussian_log_delta
-from .record_bounds import dominating_mu, gaussian_above
+from .numerics import ULP
+from .plrv import GaussianLoss, gaussian_log_delta
+from .record_bounds import dominating_mu, gaussian_above, log_missed_of
 
 # %% ../nbs/06b_attacks.ipynb #bf2eea46
 # Rounding: may grow, never shrink.
-_UP = 4e-16             # relative: what the few operations of `tpr` may lose
+_UP = 1e-15             # relative: what the few operations of `tpr` may lose, 5.6e-16 at most
 _DOWN = 1e-15           # of the terms of `tradeoff` and of a risk, added up: likewise
 _ABOVE_INFINITE = 1e-9  # relative: above the mass at infinity delta is asked for
 
@@ -38,15 +40,16 @@ _NEARLY_TOUCH = 1e-3    # relative, in mu
 # %% ../nbs/06b_attacks.ipynb #da95a73b
 def _infinite(accountant): return max(plrv.p_inf for plrv in accountant.directions)
 
-def _curve(run, smallest=_SMALLEST):
-    "The accountant, eps from 0 to where delta is `smallest`, and certified upper bounds on delta."
-    accountant = best_accountant(run)
-    infinite, top = _infinite(accountant), inf               # delta never falls below that
-    if infinite < 1:
-        least = min(infinite*(1 + _ABOVE_INFINITE) + smallest, .5 + infinite/2)
-        top = accountant.epsilon(least).upper
+def _least(accountant, smallest):
+    "A delta that the curve falls to, by `smallest` above the mass at infinity."
+    infinite = _infinite(accountant)
+    return min(infinite*(1 + _ABOVE_INFINITE) + smallest, .5 + infinite/2)
+
+def _curve(accountant, least):
+    "eps from 0 to where delta is `least`, and certified upper bounds on delta."
+    top = accountant.epsilon(least).upper if least < 1 else inf
     eps = np.linspace(0, 1, _POINTS)**_CROWDING*(top if 0 < top < inf else 1.)
-    return accountant, eps, accountant.delta(eps).upper
+    return eps, accountant.delta(eps).upper
 
 # %% ../nbs/06b_attacks.ipynb #ffc737dc
 def _corners(accountant):
@@ -79,7 +82,8 @@ def _zoom(side, log_delta, eps, best, x):
 def _best_on_curve(run, x, sides):
     "The largest of the sides at each fpr in x, over all eps."
     smallest = min(_SMALLEST, _SMALLEST_FPR*x[x > 0].min(initial=1.))
-    accountant, eps, delta = _curve(run, smallest)
+    accountant = best_accountant(run)
+    eps, delta = _curve(accountant, _least(accountant, smallest))
     log_delta = CubicSpline(eps, np.log(np.maximum(delta, _LEAST_POSITIVE)))
     best = np.full(x.shape, -inf)
     for side in sides:
@@ -138,20 +142,69 @@ def bayes_risk(
     guessed = 1 - delta(run, eps=np.maximum(eps, 0)) - _DOWN
     return np.maximum(np.minimum(p, 1 - p)*guessed*(1 - _DOWN), 0)
 
+# %% ../nbs/06b_attacks.ipynb #6b0a7c01
+# Rounding: may grow, never shrink.
+_SHIFT_ULPS = 16        # of losses and eps, and of a logarithm: as for curves in closed form,
+_FORM_ULPS = 256        # their least allowance,
+_FACTORIAL_ULPS = 8     # and that for the logs of factorials
+# Tuning: only time and width depend on it.
+_NEARLY_ALL = .9        # a delta above which 1 - delta is looked for
+_TERMS = 1 << 20        # of a sum over atoms, at a time
+
+def _log_missed_by(plrv, eps):
+    "log E min(1, e^{eps-L}), for a Gaussian or a finite loss; or None."
+    parts = [p for p, _ in plrv.parts]
+    if len(parts) == 1 and isinstance(parts[0], GaussianLoss):
+        mu = parts[0].mu
+        return np.logaddexp(log_ndtr(eps/mu - mu/2), eps + log_ndtr(-eps/mu - mu/2))
+    finite = all(isinstance(part, FiniteLoss) for part in parts)
+    atoms = composed_atoms(plrv) if finite else None
+    if atoms is None:
+        return None
+    blocks = np.array_split(eps, 1 + eps.size*atoms[0].size//_TERMS)
+    return np.concatenate([_log_sum_missed(e[:, None], *atoms) for e in blocks])
+
+def _log_sum_missed(eps, losses, logp):
+    terms = logp + np.minimum(eps - losses, 0)
+    largest = terms.max(1)
+    return largest + np.log(np.exp(terms - largest[:, None]).sum(1))
+
+# %% ../nbs/06b_attacks.ipynb #6b0a7c02
+def _lowered(log_missed, plrv, eps):
+    "Less what it may be too large by."
+    steps = sum(n for _, n in plrv.parts)
+    ends = [abs(x) for x in (plrv.ess_inf, plrv.ess_sup) if abs(x) < inf]
+    moved = _SHIFT_ULPS*(max(ends, default=0.) + plrv.loss_ulps + eps)
+    allowance = _FORM_ULPS + _FACTORIAL_ULPS*gammaln(2 + steps)
+    return log_missed - ULP*(moved + allowance + _SHIFT_ULPS*np.abs(log_missed))
+
+def _surely_missed(accountant, eps, curve):
+    "Lower bounds on log(1 - delta), from upper bounds on delta and from closed forms."
+    best, near = log_missed_of(eps, curve), np.flatnonzero(curve > _NEARLY_ALL)
+    exact = [(_log_missed_by(plrv, eps[near]), plrv) for plrv in accountant.directions]
+    if near.size and all(v is not None for v, _ in exact):
+        closed = np.min([_lowered(*pair, eps[near]) for pair in exact], axis=0)
+        best[near] = np.maximum(best[near], closed)
+    return best
+
 # %% ../nbs/06b_attacks.ipynb #aa20b5ba
 class GDP(NamedTuple):
     "mu-GDP down to delta, and how far its trade-off curve is from the run's (Gomez et al. 2025)."
-    mu: float      # >= 0, to some 1e-6
+    mu: float      # >= 0, rounded up: by some 1e-6 of it up to 10
     delta: float   # in (0, 1): the curve is covered wherever it is at least this
     regret: float  # the largest distance of the two trade-off curves, in [0, 1]
 
 def _covering_mu(accountant, eps, delta):
     "(mu, eps): the smallest mu above the curve; with more points where the two nearly touch."
     for cells in (_FINER, 1):
-        at, curve = eps[:, None], np.minimum.accumulate(delta)[:, None]
-        mu = float(dominating_mu(at, curve)[0])
-        near = np.flatnonzero(~gaussian_above(at, curve, mu*(1 - _NEARLY_TOUCH))[:, 0])
-        if cells == 1 or not near.size:
+        curve = np.minimum.accumulate(delta)
+        known = [v[:, None] for v in (eps, curve, _surely_missed(accountant, eps, curve))]
+        mu = float(dominating_mu(*known)[0])
+        if cells == 1 or mu == inf:
+            return mu, eps
+        at, curve, missed = known
+        near = np.flatnonzero(~gaussian_above(at, curve, mu*(1 - _NEARLY_TOUCH), missed)[:, 0])
+        if not near.size:
             return mu, eps
         between = np.diff(eps)[near, None]*np.arange(1, cells)/cells
         eps = np.union1d(eps, (eps[near, None] + between).ravel())
@@ -162,17 +215,19 @@ def gdp(
     run,             # a mechanism, a composition, or what `dpsgd` returns
     *, delta=1e-10,  # in (0, 1): the curve is covered wherever it is at least this
 ) -> GDP:        # mu, delta and regret
-    """The tightest mu of Gaussian DP, to some 1e-6, and its regret (Gomez et al. 2025). ValueError
+    """The tightest mu of Gaussian DP, rounded up, and its regret (Gomez et al. 2025). ValueError
     if delta is not above the probability of an infinite loss: no mu covers that."""
     checks.real(0, 1, delta=delta)
-    infinite = _infinite(best_accountant(run))
-    if infinite >= delta:
+    accountant = best_accountant(run)
+    infinite = _infinite(accountant)
+    if infinite*(1 + _ABOVE_INFINITE) >= delta:
         raise ValueError(f"delta must be larger than {infinite:g}, "
                          f"the probability of an infinite loss, got {delta!r}")
-    accountant, eps, curve = _curve(run, delta - infinite)
+    eps, curve = _curve(accountant, delta)
     if eps[-1] == 0 or curve[0] <= _LEAST_POSITIVE:
         return GDP(0., delta, 0.)
     mu, eps = _covering_mu(accountant, eps, curve)
-    gap = np.exp(gaussian_log_delta(eps, mu)) - accountant.delta(eps).lower
-    regret = (gap/(1 + np.exp(eps))).max()
+    covered = np.exp(gaussian_log_delta(eps, mu)) if mu < inf else np.ones(eps.shape)
+    gap = covered - accountant.delta(eps).lower
+    regret = (gap*np.exp(-eps)/(1 + np.exp(-eps))).max()
     return GDP(mu, delta, float(max(regret, 0.)))

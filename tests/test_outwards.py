@@ -5,7 +5,7 @@ import warnings
 import mpmath as mp
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dp_saddle import (
@@ -19,6 +19,7 @@ from dp_saddle import (
     RandomizedResponse,
     TiltedFFT,
     bayes_risk,
+    gdp,
     tpr,
     tradeoff,
 )
@@ -162,3 +163,66 @@ def test_bayes_risk_of_a_gaussian():
     for sigma in (.3, 1., 20.):
         best = mp.ncdf(-1/(2*mp.mpf(sigma)))
         assert bayes_risk(Gaussian(sigma=sigma)) <= best
+
+# The Gaussian curve that covers a run's
+
+def gaussian_delta(mu, x):
+    mu, x = mp.mpf(mu), mp.mpf(x)
+    return mp.ncdf(mu/2 - x/mu) - mp.exp(x)*mp.ncdf(-mu/2 - x/mu)
+
+def responses_delta(eps, n, x):
+    "delta at x of n randomised responses."
+    eps, x = mp.mpf(eps), mp.mpf(x)
+    truth = 1/(1 + mp.exp(-eps))
+    return mp.fsum(mp.binomial(n, k)*truth**(n - k)*(1 - truth)**k*(1 - mp.exp(x - (n - 2*k)*eps))
+                   for k in range(n + 1) if (n - 2*k)*eps > x)
+
+def laplace_delta(scale, x):
+    return max(mp.mpf(0), 1 - mp.exp((mp.mpf(x) - 1/mp.mpf(scale))/2))
+
+def gaussian_and_response(mu, eps, x):
+    truth, x, eps = 1/(1 + mp.exp(-mp.mpf(eps))), mp.mpf(x), mp.mpf(eps)
+    return truth*gaussian_delta(mu, x - eps) + (1 - truth)*gaussian_delta(mu, x + eps)
+
+def check_covered(run, delta_at, last, least=1e-10):
+    "The Gaussian curve of `gdp` is not below that of the run, down to `least`."
+    mu = gdp(run, delta=least).mu
+    for x in (0., *np.linspace(0, last, 41)[1:], *np.geomspace(1e-9, 1, 7)*last):
+        truth = delta_at(x)
+        if truth >= least:
+            assert gaussian_delta(mu, x) >= truth, (mu, x)
+    return mu
+
+def test_the_curve_that_was_too_low():
+    mu = check_covered(RandomizedResponse(eps=1.), lambda x: response_delta(1., x), 1.)
+    exact = 2*mp.sqrt(2)*mp.erfinv(response_delta(1., 0.))       # the curves touch at eps = 0
+    assert exact <= mu <= exact*(1 + 1e-12)
+
+@settings(max_examples=40)
+@given(log_floats(1e-6, 60.))
+def test_responses_are_covered(eps):
+    check_covered(RandomizedResponse(eps=eps), lambda x: response_delta(eps, x), eps)
+
+@settings(max_examples=40)
+@given(log_floats(1e-3, 5.), st.integers(2, 30))
+def test_compositions_are_covered(eps, n):
+    run = n*RandomizedResponse(eps=eps)
+    check_covered(run, lambda x: responses_delta(eps, n, x), n*eps)
+
+@settings(max_examples=40)
+@given(log_floats(.02, 1e4))
+def test_laplaces_are_covered(scale):
+    check_covered(Laplace(scale=scale), lambda x: laplace_delta(scale, x), 1/scale)
+
+@settings(max_examples=40)
+@given(log_floats(.01, 1e4))
+def test_gaussians_are_covered(sigma):
+    mu = 1/mp.mpf(sigma)
+    last = float(mu*mu/2 + 7*mu)
+    found = check_covered(Gaussian(sigma=sigma), lambda x: gaussian_delta(mu, x), last)
+    assert mu <= found <= mu*(1 + (1e-5 if mu < 20 else 1e-3))
+
+@pytest.mark.parametrize('mu, eps', [(1., .5), (.01, 3.), (12., .1)])
+def test_mixed_compositions_are_covered(mu, eps):
+    run = Gaussian(sigma=1/mu) + RandomizedResponse(eps=eps)
+    check_covered(run, lambda x: gaussian_and_response(1/mp.mpf(1/mu), eps, x), mu*mu/2 + 7*mu)
