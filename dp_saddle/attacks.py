@@ -14,11 +14,11 @@ from scipy.interpolate import CubicSpline
 from scipy.special import gammaln, log_ndtr
 
 from . import checks
-from .accounting import best_accountant, delta
+from .accounting import best_accountant, delta, mechanism_of
 from .contour import composed_atoms
 from .losses import FiniteLoss
 from .numerics import ULP
-from .plrv import GaussianLoss, gaussian_log_delta
+from .plrv import PLRV, GaussianLoss, gaussian_log_delta
 from .record_bounds import dominating_mu, gaussian_above, log_missed_of
 
 # %% ../nbs/06b_attacks.ipynb #bf2eea46
@@ -33,6 +33,8 @@ _CROWDING = 1.5         # denser near eps = 0
 _SMALLEST = 1e-12       # the delta down to which it is followed
 _SMALLEST_FPR = 1e-3    # times the smallest false positive rate: the same, if that is less
 _LEAST_POSITIVE = 1e-300  # whose logarithm is taken
+_ALL_CORNERS = 1 << 20   # of a curve times rates: up to here all are looked at,
+_NEXT = 2                # beyond it so many next to the best on either side
 _ZOOMS, _CELLS = 6, 9    # how often, and how finely, the best eps is looked for
 _FINER = 8              # points in a cell where two curves nearly touch,
 _NEARLY_TOUCH = 1e-3    # relative, in mu
@@ -63,10 +65,24 @@ def _corners(accountant):
         losses.append(atoms[0])
     return np.unique(np.maximum(np.concatenate(losses), 0.))
 
-def _best_corner(accountant, eps, x, sides):
-    "The largest of the sides at each fpr in x, over these eps."
-    delta = accountant.delta(eps).upper
-    return np.array([max(side(eps, delta, fpr).max() for side in sides) for fpr in x])
+# %% ../nbs/06b_attacks.ipynb #6b0a7c07
+def _best_corner(eps, delta, x, side):
+    "The largest of the side at each fpr in x, over these eps."
+    if eps.size*x.size <= _ALL_CORNERS:
+        return np.array([side(eps, delta, fpr).max() for fpr in x])
+    near = _near_best(eps, delta, x, side)
+    return side(eps[near], delta[near], x[:, None]).max(1)
+
+def _near_best(eps, delta, x, side):
+    "Indices of corners, the best one at each fpr among them; shape (x, some)."
+    at_0, at_1 = side(eps, delta, 0.), side(eps, delta, 1.)
+    order = np.argsort(at_1 - at_0, kind='stable')           # the steepest first
+    rise, slope = np.diff(at_0[order]), np.diff((at_1 - at_0)[order])
+    with np.errstate(all='ignore'):
+        meet = np.nan_to_num(-rise/slope, nan=-inf)          # line i is best up to meet[i]
+    best = np.searchsorted(np.maximum.accumulate(meet), x)[:, None]
+    best = np.clip(best + np.arange(-_NEXT, _NEXT + 1), 0, eps.size - 1)
+    return np.c_[order[best], np.full(x.size, eps.size - 1)]
 
 # %% ../nbs/06b_attacks.ipynb #260ac8d4
 def _zoom(side, log_delta, eps, best, x):
@@ -79,50 +95,80 @@ def _zoom(side, log_delta, eps, best, x):
         low, near, high = (e[row, np.clip(i + j, 0, _CELLS - 1)] for j in (-1, 0, 1))
     return near
 
-def _best_on_curve(run, x, sides):
-    "The largest of the sides at each fpr in x, over all eps."
-    smallest = min(_SMALLEST, _SMALLEST_FPR*x[x > 0].min(initial=1.))
-    accountant = best_accountant(run)
-    eps, delta = _curve(accountant, _least(accountant, smallest))
+def _best_on_curve(accountant, eps, delta, x, side):
+    "The largest of the side at each fpr in x, over all eps."
     log_delta = CubicSpline(eps, np.log(np.maximum(delta, _LEAST_POSITIVE)))
-    best = np.full(x.shape, -inf)
-    for side in sides:
-        i = np.array([side(eps, delta, fpr).argmax() for fpr in x], int)
-        for at in (eps[i], _zoom(side, log_delta, eps, i, x)):
-            best = np.maximum(best, side(at, accountant.delta(at).upper, x))
-    return best
+    i = np.array([side(eps, delta, fpr).argmax() for fpr in x], int)
+    near = eps[i], _zoom(side, log_delta, eps, i, x)
+    return np.max([side(at, accountant.delta(at).upper, x) for at in near], axis=0)
 
 # %% ../nbs/06b_attacks.ipynb #252b618f
-def _best_test(run, fpr, *sides):
-    "The largest of the sides, functions of (eps, delta, fpr), over eps."
+def _best_of(accountant, x, sides):
+    "The largest of the sides, functions of (eps, delta, fpr), at each fpr in x, over eps."
+    eps = _corners(accountant)
+    if eps is not None:
+        delta = accountant.delta(eps).upper
+        return np.max([_best_corner(eps, delta, x, side) for side in sides], axis=0)
+    smallest = min(_SMALLEST, _SMALLEST_FPR*x[x > 0].min(initial=1.))
+    eps, delta = _curve(accountant, _least(accountant, smallest))
+    return np.max([_best_on_curve(accountant, eps, delta, x, side) for side in sides], axis=0)
+
+# %% ../nbs/06b_attacks.ipynb #6b0a7c08
+def _best_test(first, second, fpr, *sides):
+    "The same of a run: the first side with one accountant's curve, the second with the other's."
     alpha = checks.array(0, 1, '[]', fpr=fpr)
-    x, accountant = alpha.ravel(), best_accountant(run)
-    corners = _corners(accountant)
-    if corners is None:
-        best = _best_on_curve(run, x, sides)
+    x = alpha.ravel()
+    if first is second:
+        best = _best_of(first, x, sides)
     else:
-        best = _best_corner(accountant, corners, x, sides)
+        best = np.maximum(_best_of(first, x, sides[:1]), _best_of(second, x, sides[1:]))
     return best.reshape(alpha.shape)
 
-def _missed(e, d, x): return 1 - d - np.exp(e)*x - _DOWN*(1 + d + np.exp(e)*x)
+def _accountants(run, direction):
+    "Of this direction and of the other; the same twice for both together."
+    if direction is None:
+        return (best_accountant(run),)*2
+    mechanism = mechanism_of(run)
+    if isinstance(mechanism, PLRV):
+        raise ValueError("direction must be None for a run that is given by its loss, "
+                         f"got {direction!r}")
+    if direction not in ('remove', 'add'):
+        raise ValueError(f"direction must be None, 'remove' or 'add', got {direction!r}")
+    first, second = map(best_accountant, (mechanism.remove, mechanism.add))
+    return (first, second) if direction == 'remove' else (second, first)
+
+# %% ../nbs/06b_attacks.ipynb #6b0a7c04
+def _accused(e, x):
+    "e^e x, also where e^e is no double."
+    with np.errstate(over='ignore', invalid='ignore'):
+        return np.where(x > 0, np.exp(e)*x, 0.)
+
+def _missed(e, d, x): return 1 - d - _accused(e, x) - _DOWN*(1 + d + _accused(e, x))
 def _missed_exchanged(e, d, x): return np.exp(-e)*(1 - d - x - _DOWN*(1 + d + x))
-def _found(e, d, x): return -(d + np.exp(e)*x)*(1 + _UP)
+def _found(e, d, x): return -(d + _accused(e, x))*(1 + _UP)
 def _found_exchanged(e, d, x): return (np.expm1(-e) - np.exp(-e)*(d + x))*(1 + _UP)
 
 # %% ../nbs/06b_attacks.ipynb #b84959d2
 def tradeoff(
     run,     # a mechanism, a composition, or what `dpsgd` returns
     *, fpr,  # false positive rate in [0, 1], a number or an array
-):           # the least false negative rate of any test, shape of fpr, rounded down
-    "The trade-off curve f, certified from below (Dong et al. 2022, Prop. 2.12)."
-    return _best_test(run, fpr, _missed, _missed_exchanged).clip(0)[()]
+    direction=None, # 'remove' or 'add': of tests of that one alone; None: of either
+):           # a bound on the false negative rate of any test, shape of fpr, rounded down
+    """The trade-off curve, certified from below (Dong et al. 2022, Prop. 2.12). By default the
+    symmetrised one, the largest convex curve below those of both directions: where these differ, it
+    may be .1 and more below the best test of either. 'remove': the curve of tests for the record,
+    whose false positives are runs without it; 'add': of tests for its absence. ValueError for a
+    direction of a run that is given by its loss."""
+    accountants = _accountants(run, direction)
+    return _best_test(*accountants, fpr, _missed, _missed_exchanged).clip(0)[()]
 
 def tpr(
     run,     # a mechanism, a composition, or what `dpsgd` returns
     *, fpr,  # false positive rate in [0, 1], a number or an array
 ):           # the largest true positive rate of any test, shape of fpr, rounded up
     "1 - f, f the trade-off curve (Dong et al. 2022), without the cancellation where it is small."
-    return np.minimum(-_best_test(run, fpr, _found, _found_exchanged), 1.)[()]
+    accountant = best_accountant(run)
+    return np.minimum(-_best_test(accountant, accountant, fpr, _found, _found_exchanged), 1.)[()]
 
 # %% ../nbs/06b_attacks.ipynb #463a2ef6
 def advantage(

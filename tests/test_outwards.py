@@ -152,6 +152,28 @@ def test_a_trade_off():
 def test_trade_offs(eps, n, x):
     check_attacks(eps, n, x)
 
+def direct_tradeoff(p, q, x):
+    "The least false negative rate of tests of P, at false positive rate x under Q."
+    p, q = ([mp.mpf(v) for v in side] for side in (p, q))
+    p, q = ([v/mp.fsum(side) for v in side] for side in (p, q))
+    rest, missed = mp.mpf(x), mp.mpf(0)
+    for a, b in sorted(zip(p, q, strict=True), key=lambda ab: ab[1]/ab[0] if ab[0] else mp.inf):
+        taken = min(mp.mpf(1), rest/b) if b else mp.mpf(1)
+        rest, missed = rest - taken*b, missed + (1 - taken)*a
+    return missed
+
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), min_size=2, max_size=6),
+       st.floats(1e-6, 1 - 1e-6))
+def test_trade_offs_of_each_direction(pairs, x):
+    p, q = (tuple(float(v) + (i == 0) for v in side)
+            for i, side in enumerate(zip(*pairs, (1, 1), strict=True)))
+    run = Discrete(p=tuple(v/sum(p) for v in p), q=tuple(v/sum(q) for v in q))
+    remove, add = direct_tradeoff(p, q, x), direct_tradeoff(q, p, x)
+    for direction, truth in (('remove', remove), ('add', add)):
+        found = tradeoff(run, fpr=x, direction=direction)
+        assert truth - 1e-9 <= found <= truth
+    assert tradeoff(run, fpr=x) <= min(remove, add)
+
 @given(log_floats(1e-4, 4.), st.floats(1e-9, 1 - 1e-9))
 def test_bayes_risks(eps, prior):
     p = mp.mpf(prior)
