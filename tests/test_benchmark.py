@@ -294,3 +294,13 @@ def test_curve_of_many_responses(benchmark):
     run = 60_000 * RandomizedResponse(eps=0.01)
     curve = lambda: ContourAccountant(run).delta(np.linspace(0, 30, 2000))
     benchmark.pedantic(curve, rounds=1)
+
+
+def test_epsilon_after_a_million_steps(benchmark):
+    run = fresh(10**6)
+    benchmark.pedantic(lambda: epsilon_after(run, delta=1e-6), rounds=1)
+
+
+def test_epsilon_after_responses(benchmark):
+    run = 2000 * RandomizedResponse(eps=0.1)
+    benchmark.pedantic(lambda: epsilon_after(run, delta=1e-6), rounds=1)
