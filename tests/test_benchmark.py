@@ -304,3 +304,14 @@ def test_epsilon_after_a_million_steps(benchmark):
 def test_epsilon_after_responses(benchmark):
     run = 2000 * RandomizedResponse(eps=0.1)
     benchmark.pedantic(lambda: epsilon_after(run, delta=1e-6), rounds=1)
+
+
+def test_individual_with_little_noise(benchmark):
+    "200 noise levels from .1 on, whose tables are made first."
+    def first():
+        book = IndividualAccountant(0.1, 1.0, 0.1, sigma_grid=200)
+        for norms in np.random.default_rng(0).uniform(0, 1, (50, 20)):
+            book.step(norms)
+        return book.epsilon(1e-5)
+
+    benchmark.pedantic(first, rounds=1)
