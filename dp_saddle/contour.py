@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['TABLE_ROUNDING', 'LOG_SMALLEST', 'SaddleTable', 'composed_atoms', 'Smoothing', 'Place',
-           'Plan', 'Line', 'widened', 'ClosedForm', 'ContourAccountant']
+           'Plan', 'Line', 'widened', 'widened_to', 'ClosedForm', 'ContourAccountant']
 
 # %% ../nbs/01_contour.ipynb #787d4058
 import sys
@@ -519,10 +519,8 @@ def widened(
     reach,      # the largest loss, nats, >= 0
 ):              # (lower, estimate, upper), each of shape of eps
     "A closed form with its rounding: eps and losses moved by some ulps, log delta by an allowance."
-    r = _LOSS_ULPS*ULP*(reach + np.abs(eps))
-    low, mid, up = log_delta(eps + r), log_delta(eps), log_delta(eps - r)
-    def size(x): return allowance + _LOSS_ULPS*ULP*np.abs(np.maximum(x, _LOWEST_LOG))
-    return low - size(low), mid, up + size(up)
+    low, up = (widened_to(side, log_delta, eps, allowance, reach) for side in (-1, 1))
+    return low, log_delta(eps), up
 
 @patch
 def atoms_log_delta(self:SaddleTable,
@@ -533,6 +531,15 @@ def atoms_log_delta(self:SaddleTable,
     largest = np.abs(np.maximum(logp, _LOWEST_LOG)).max()
     allowance = ULP*(_FORM_ULPS + _ATOM_ULPS*largest + _ATOM_ULPS*gammaln(2 + steps))
     return widened(lambda e: log_delta_of_atoms(e, *self.atoms), eps, allowance, self.reach)
+
+# %% ../nbs/01_contour.ipynb #0c1a7001
+def widened_to(
+    side,  # 1: the upper bound alone; -1: the lower
+    log_delta, eps, allowance, reach,  # as for `widened`
+):         # shape of eps
+    "One of the two bounds, at a third of the price."
+    log = log_delta(eps - side*_LOSS_ULPS*ULP*(reach + np.abs(eps)))
+    return log + side*(allowance + _LOSS_ULPS*ULP*np.abs(np.maximum(log, _LOWEST_LOG)))
 
 # %% ../nbs/01_contour.ipynb #cb6b6b43
 class ClosedForm(NamedTuple):

@@ -6,6 +6,7 @@
 __all__ = ['GridLoss', 'connect_the_dots', 'GridSteps', 'Grid', 'TiltedCurve', 'TiltedFFT']
 
 # %% ../nbs/04a_tilted_fft.ipynb #21ef189e
+import sys
 from math import ceil, exp, inf, log, pi, sqrt
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ from scipy.special import expm1, log1p, logsumexp
 
 from . import checks
 from .checks import patch
-from .contour import SaddleTable, widened
+from .contour import SaddleTable, widened_to
 from .losses import FiniteLoss
 from .mechanisms import Accountant
 from .numerics import SMALLEST, ULP, bisect
@@ -79,13 +80,26 @@ def _last_dot(plrv, mesh):
             f"the loss goes up to {end:.3g}, got {mesh:g}")
     return end
 
+# %% ../nbs/04a_tilted_fft.ipynb #4a0c7c01
+# Tuning: only what is said depends on it.
+_NODES_A_SECOND, _LONG = 5e7, 1.      # of a curve; seconds that are announced
+
+def _say_price(nodes):
+    "A line on the terminal, if there is one, where the dots of a curve take long."
+    seconds = nodes/_NODES_A_SECOND
+    if seconds > _LONG and sys.stderr.isatty():
+        print(f"the dots of each curve take about {seconds:.0f} s, a larger mesh less",
+              file=sys.stderr, flush=True)
+
 def _mark(plrv, mesh, up):
     "The dots 0, 1, ... of a one-step curve, rounded up or down, as far as they matter."
     x = mesh*np.arange(ceil(_last_dot(plrv, mesh)/mesh) + 2)
     nodes = int(max(plrv.nodes_at(0.), _LEAST_NODES))
+    _say_price(len(x)*nodes)
     blocks = np.array_split(x, 1 + len(x)*nodes//_MAX_BLOCK)
-    bounds = [widened(plrv.log_delta, block, _CURVE_ULPS*ULP, 0.) for block in blocks]
-    D = np.exp(np.concatenate([bound[2*up] for bound in bounds]))
+    side = 1 if up else -1
+    bounds = [widened_to(side, plrv.log_delta, block, _CURVE_ULPS*ULP, 0.) for block in blocks]
+    D = np.exp(np.concatenate(bounds))
     return D[:max(np.argmax(np.append(D < _LAST_DOT, True)), 1) + 1]
 
 # %% ../nbs/04a_tilted_fft.ipynb #049857ec
@@ -161,7 +175,8 @@ def connect_the_dots(
         raise TypeError(f"plrv must be the PLRV of one step, such as `step.remove`, got {plrv!r}")
     checks.real(0, 1, mesh=mesh)
     a, p, r = exp(mesh), plrv.p_inf, plrv.reverse.p_inf
-    dots = [_mark(side, mesh, up) for side in (plrv, plrv.reverse)]
+    dots, reverse = [_mark(plrv, mesh, up)], plrv.reverse
+    dots.append(dots[0].copy() if reverse is plrv else _mark(reverse, mesh, up))
     dots[1][0] = dots[0][0] + p - r                              # the same at eps = 0
     if not up:
         dots = _both_lowered(dots, (p, r), a)

@@ -50,6 +50,7 @@ DELTA_WIDTHS = np.array([-1, -.7, -.45, -.2, 0, .3])
 EPSILON_WIDTHS = np.linspace(-1.5, 2.5, 17)
 TOO_CLOSE = .2              # tilts nearer than so many widths count as one
 LEAST_SHARE = 8             # no tilt below this part of the saddle-point
+_MOST_NODES = 1 << 22       # of a loss whose moments are taken: 200 MB
 SEARCH_POINTS = 65          # on which the lower bound's crossing is bracketed
 LARGEST_MU2 = 1e300
 
@@ -254,7 +255,8 @@ class NormalLoss(NamedTuple):
 
 class GaussianLimit(Accountant):
     """The CLT without tilting, with its Berry-Esseen bounds [SP App. H]; or the mu-GDP
-    approximation, which proves nothing, with a ValueError for mass at infinity."""
+    approximation, which proves nothing, with a ValueError for mass at infinity. ValueError if the
+    noise is too small for the moments."""
     def __init__(self,
         mechanism,  # a Mechanism, or a PLRV for one direction only
         kind='clt', # 'clt': mean and variance of the loss; 'gdp': mu of Bu et al. 2020
@@ -264,7 +266,18 @@ class GaussianLimit(Accountant):
         if kind == 'gdp' and any(plrv.p_inf for plrv in self.directions):
             raise ValueError("mechanism must have a finite loss for kind='gdp', "
                 f"got {mechanism!r} with mass {self.directions[0].p_inf:g} at infinity")
+        for plrv in self.directions:
+            _check_grid(plrv)
         self.normal = {plrv: _normal_of(plrv, kind) for plrv in self.directions}
+
+# %% ../nbs/02a_tilting.ipynb #02a07c01
+def _check_grid(plrv):
+    "ValueError if the moments of a loss take more nodes than memory has room for."
+    for part, _ in plrv.parts:
+        if part.nodes_at(0.) > _MOST_NODES:
+            known = f", got {1/part.mu:g}" if hasattr(part, 'mu') else ""
+            raise ValueError(f"noise over sensitivity (sigma or scale) must be larger{known}: the "
+                             f"moments of its loss take {part.nodes_at(0.):.1e} nodes")
 
 # %% ../nbs/02a_tilting.ipynb #db8de772
 @patch

@@ -33,6 +33,7 @@ from dp_saddle import (
     SaddlePointCLT,
     SaddlePointMSD,
     TiltedEdgeworth,
+    TiltedFFT,
     calibrate,
     epsilon,
     epsilon_after,
@@ -315,3 +316,8 @@ def test_individual_with_little_noise(benchmark):
         return book.epsilon(1e-5)
 
     benchmark.pedantic(first, rounds=1)
+
+
+def test_fine_mesh(benchmark):
+    run = 100 * Gaussian(sigma=1.02)
+    benchmark.pedantic(lambda: TiltedFFT(run, mesh=1e-3).delta(1.0), rounds=1)
