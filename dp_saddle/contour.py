@@ -588,8 +588,11 @@ def line_for(self:SaddleTable,
 ):              # a Line, or the ClosedForm: both answer log_bounds(eps)
     "What serves these eps: a line, planned again where delta is smaller than was guessed."
     if self.closed_form: return self.closed_form
+    plan = None
     for _ in range(_MAX_PLANS):
-        line = self.line(self.plan(eps, log(self.rtol/_SHARE) + log_delta))
+        last, plan = plan, self.plan(eps, log(self.rtol/_SHARE) + log_delta)
+        if plan == last: break                     # at the largest tilt there is no better one
+        line = self.line(plan)
         total, noise = line.sums(eps)
         lost, rounding = line.alias(eps) + line.tail, noise - line.tail
         too_much = (lost > self.rtol*np.abs(total)) & (lost > rounding)
