@@ -1137,7 +1137,7 @@ for _text in QUESTIONS:
         if _text.startswith(_beginning) and '.epsilon(' in _text:
             EXPECTED[_text] = _reason
     if _text.startswith(('gdp(', 'tpr(')):
-        EXPECTED[_text] = 'every rounding bounded: mu covers, and a rate is rounded up, by a theorem'
+        EXPECTED[_text] = 'every rounding bounded: mu covers, a rate is rounded up'
     if _text.startswith(EXPECTED_OUTWARDS):
         EXPECTED.setdefault(
             _text, "Chernoff's factor without cancellation, errors as they are said, risks down"
