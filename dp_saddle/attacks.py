@@ -6,7 +6,7 @@
 __all__ = ['tradeoff', 'tpr', 'advantage', 'bayes_risk', 'GDP', 'gdp']
 
 # %% ../nbs/06b_attacks.ipynb #c9e228b1
-from math import inf
+from math import ceil, inf
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ from . import checks
 from .accounting import best_accountant, delta, mechanism_of
 from .contour import composed_atoms
 from .losses import FiniteLoss
-from .numerics import ULP
+from .numerics import ULP, bisect, log_expm1
 from .plrv import PLRV, GaussianLoss, gaussian_log_delta
 from .record_bounds import dominating_mu, gaussian_above, log_missed_of
 
@@ -194,7 +194,6 @@ _SHIFT_ULPS = 16        # of losses and eps, and of a logarithm: as for curves i
 _FORM_ULPS = 256        # their least allowance,
 _FACTORIAL_ULPS = 8     # and that for the logs of factorials
 # Tuning: only time and width depend on it.
-_NEARLY_ALL = .9        # a delta above which 1 - delta is looked for
 _TERMS = 1 << 20        # of a sum over atoms, at a time
 
 def _log_missed_by(plrv, eps):
@@ -224,13 +223,100 @@ def _lowered(log_missed, plrv, eps):
     allowance = _FORM_ULPS + _FACTORIAL_ULPS*gammaln(2 + steps)
     return log_missed - ULP*(moved + allowance + _SHIFT_ULPS*np.abs(log_missed))
 
+# %% ../nbs/06b_attacks.ipynb #6b0a7c10
+# Tuning: only time and width depend on it.
+_NEAREST = -1e-3        # the largest tilt
+_TILT_HALVINGS = 40     # of its bracket
+_NATS = 32.             # by which aliases and tail are to be smaller
+_MOST_NODES = 1 << 14   # of a line,
+_MOST_WORK = 1 << 23    # times points of each loss's grid
+_USELESS = -8.          # nats: a tail above it leaves nothing
+_DEVIATIONS = 3.        # of the tilted loss: so far apart are the eps of a line
+_CUTS = 2.**np.arange(-8, 40, .5)     # frequencies that are tried, over X
+
+def _tail(plrv, t, s):
+    "log of a bound on what lies beyond each frequency."
+    bounds = [n*np.logaddexp(*p.decay(t, s)) for p, n in plrv.parts]
+    return sum(bounds) - np.log(np.pi*s)
+
+def _tilts(plrv, eps):
+    "Where K'(t) = eps, between -1/2 and 0."
+    def beyond(t): return plrv.cumulants_on(t, 1)[0] >= eps
+    return bisect(beyond, np.full(eps.shape, -.5), np.full(eps.shape, _NEAREST),
+                  halvings=_TILT_HALVINGS)[1]
+
+# %% ../nbs/06b_attacks.ipynb #6b0a7c11
+# Rounding: may grow, never shrink.
+_TERM_ULPS = 16         # of a term, and of its phase; of the logarithm at the end
+
+def _frequencies(plrv, t, X, K):
+    "The nodes of a line; none if atoms keep the tail from falling."
+    most = min(_MOST_NODES, _MOST_WORK/plrv.nodes_at(0.))
+    cuts = _CUTS[_CUTS < most]*2*np.pi/X
+    tails = _tail(plrv, t, cuts) - K
+    if not tails.min() < _USELESS:
+        return np.empty(0)
+    cut = cuts[min((tails > -_NATS).sum(), cuts.size - 1)]
+    return 2*np.pi/X*np.arange(ceil(cut*X/(2*np.pi)) + 1)
+
+def _missed_on_line(plrv, t, eps):
+    "Lower bounds on log(1 - delta) at 1-d eps, by a line at tilt t."
+    K = plrv.real_cgf(np.array([t]))[0]
+    least = (K - t*eps).min()
+    X = max((_NATS - least)/-t, (_NATS - least + eps.max())/(1 + t))
+    s = _frequencies(plrv, t, X, K)
+    if not s.size:
+        return np.full(eps.shape, -inf)
+    line, z = plrv.line(t, s), t + 1j*s
+    terms = -np.exp(line.change)/(z*(z + 1))*(2/X)
+    terms[0] /= 2
+    return _left_of(terms, s, eps, line, t, X, np.exp(_tail(plrv, t, s[-1:])[0] - line.K))
+
+# %% ../nbs/06b_attacks.ipynb #6b0a7c13
+def _left_of(terms, s, eps, line, t, X, tail):
+    "log of the rule's sum, less all that it may be too large by."
+    scale, size = line.K - t*eps, np.abs(terms)
+    total = (np.exp(-1j*np.multiply.outer(eps, s)) @ terms).real
+    relative = np.expm1(np.minimum(line.log_error, 1)) + _TERM_ULPS*ULP
+    lost = tail + size @ relative + _TERM_ULPS*ULP*eps*(size @ s)
+    lost += np.exp(-log_expm1(-X*t) - scale) + np.exp(eps - log_expm1(X*(1 + t)) - scale)
+    known = (total > lost) & (line.log_error.max() < 1)
+    left = np.log(np.where(known, total - lost, 1.))
+    rounding = line.error + _TERM_ULPS*ULP*(1 + abs(line.K) - t*eps + np.abs(left))
+    return np.where(known, scale + left - rounding, -inf)
+
+def _missed_on_lines(plrv, eps):
+    "The same at increasing eps, each line for some that are near to one another."
+    out, start, tilts = np.full(eps.shape, -inf), 0, _tilts(plrv, eps)
+    ends = eps + _DEVIATIONS*np.sqrt(plrv.cumulants_on(tilts, 2)[1])
+    while start < eps.size:
+        stop = max(np.searchsorted(eps, ends[start], side='right'), start + 1)
+        some = slice(start, stop)
+        out[some] = _missed_on_line(plrv, tilts[(start + stop - 1)//2], eps[some])
+        start = stop
+    return out
+
+# %% ../nbs/06b_attacks.ipynb #6b0a7c12
+# Tuning: only time and width depend on it.
+_NEARLY_ALL = .9        # a delta above which 1 - delta is looked for in closed form,
+_ALL = 1 - 1e-6         # and by a line
+
+def _least_missed(plrv, eps, curve):
+    "Lower bounds on log(1 - delta) of one direction; -inf where there is none."
+    exact = _log_missed_by(plrv, eps)
+    if exact is not None:
+        return _lowered(exact, plrv, eps)
+    found, near = np.full(eps.shape, -inf), np.flatnonzero(curve > _ALL)
+    if near.size:
+        found[near] = _missed_on_lines(plrv, eps[near])
+    return found
+
 def _surely_missed(accountant, eps, curve):
-    "Lower bounds on log(1 - delta), from upper bounds on delta and from closed forms."
+    "Lower bounds on log(1 - delta), from upper bounds on delta, and where these are nearly 1."
     best, near = log_missed_of(eps, curve), np.flatnonzero(curve > _NEARLY_ALL)
-    exact = [(_log_missed_by(plrv, eps[near]), plrv) for plrv in accountant.directions]
-    if near.size and all(v is not None for v, _ in exact):
-        closed = np.min([_lowered(*pair, eps[near]) for pair in exact], axis=0)
-        best[near] = np.maximum(best[near], closed)
+    if near.size:
+        each = [_least_missed(plrv, eps[near], curve[near]) for plrv in accountant.directions]
+        best[near] = np.maximum(best[near], np.min(each, axis=0))
     return best
 
 # %% ../nbs/06b_attacks.ipynb #aa20b5ba

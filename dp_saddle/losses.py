@@ -84,8 +84,8 @@ def _log_mgf_rounding(t, y, logw, K, singular=(0., 0.)):
     w, size = np.exp(logw - K), np.exp(logw + x - K)          # of the terms, over M
     if abs(np.expm1(min(K, 1.))) < .5:
         second = np.where(np.abs(x) < _SMALL, x*x*w, size + w*(1 + np.abs(x)))
-        size = second + t*np.exp(-K)*np.abs(weighted_expm1mx(logw, -y))
-    masses = _MASS*(p_inf + t*abs(q_0 - p_inf))*np.exp(-K)
+        size = second + abs(t)*np.exp(-K)*np.abs(weighted_expm1mx(logw, -y))
+    masses = _MASS*(p_inf + abs(t*(q_0 - p_inf)))*np.exp(-K)
     return ULP*((size*cost).sum() + masses)
 
 # %% ../nbs/00a_losses.ipynb #0353dff5
@@ -327,7 +327,8 @@ def _changes(self:NodeLoss, t, s, shift, K, error, strip):
     y, logw = self.path(t, s[-1], shift, np.longdouble)
     p = np.exp(logw + t*y - K).astype(complex if shift else float)
     exponents = (1 + np.abs(logw) + np.abs(t*y)).astype(float)
-    eta = error + ULP*(1 + self.loss_ulps*(t + s[-1])) + _WEIGHT*np.finfo(y.dtype).eps*exponents
+    eta = error + ULP*(1 + self.loss_ulps*(abs(t) + s[-1]))
+    eta = eta + _WEIGHT*np.finfo(y.dtype).eps*exponents
     y = y.astype(p.dtype)
     change, noise = increments(p, y, s), increment_noise(np.abs(p), eta, y, s) + strip
     change = np.where(np.abs(1 + change) < TINY, TINY - 1, change)
@@ -340,7 +341,7 @@ def line(self:NodeLoss, t, s):
     K(t), its error, K(t + is) - K(t), log(1 + relative error of its exponential)."""
     y, logw = self.path(t, 0., 0.)
     K, = log_mgf(np.array([float(t)]), y, logw, self.singular)
-    error = _log_mgf_rounding(t, y, logw, K, self.singular) + ULP*self.loss_ulps*t
+    error = _log_mgf_rounding(t, y, logw, K, self.singular) + ULP*self.loss_ulps*abs(t)
     change, log_error = np.empty(s.shape, complex), np.empty(s.shape)
     first_shifted = np.searchsorted(s, self.shift_from(t), side='right')
     for i, shift in ((slice(0, first_shifted), 0.), (slice(first_shifted, None), 1.)):
