@@ -77,8 +77,8 @@ def _near_best(eps, delta, x, side):
     "Indices of corners, the best one at each fpr among them; shape (x, some)."
     at_0, at_1 = side(eps, delta, 0.), side(eps, delta, 1.)
     order = np.argsort(at_1 - at_0, kind='stable')           # the steepest first
-    rise, slope = np.diff(at_0[order]), np.diff((at_1 - at_0)[order])
-    with np.errstate(all='ignore'):
+    with np.errstate(all='ignore'):                          # some are infinitely steep
+        rise, slope = np.diff(at_0[order]), np.diff((at_1 - at_0)[order])
         meet = np.nan_to_num(-rise/slope, nan=-inf)          # line i is best up to meet[i]
     best = np.searchsorted(np.maximum.accumulate(meet), x)[:, None]
     best = np.clip(best + np.arange(-_NEXT, _NEXT + 1), 0, eps.size - 1)
@@ -193,35 +193,35 @@ def bayes_risk(
 _SHIFT_ULPS = 16        # of losses and eps, and of a logarithm: as for curves in closed form,
 _FORM_ULPS = 256        # their least allowance,
 _FACTORIAL_ULPS = 8     # and that for the logs of factorials
-# Tuning: only time and width depend on it.
-_TERMS = 1 << 20        # of a sum over atoms, at a time
+_SUM_ULPS = 3           # besides its size, of each partial sum's logarithm
 
-def _log_missed_by(plrv, eps):
-    "log E min(1, e^{eps-L}), for a Gaussian or a finite loss; or None."
+def _missed_by_atoms(eps, losses, logp):
+    "log of sum_i p_i min(1, e^{eps-l_i}): sums from below and from above."
+    order = np.argsort(losses, kind='stable')
+    losses, logp = losses[order], logp[order]
+    below = np.logaddexp.accumulate(logp)
+    above = np.logaddexp.accumulate((logp - losses)[::-1])[::-1]
+    j = np.searchsorted(losses, eps, side='right')
+    return np.logaddexp(np.append(-inf, below)[j], eps + np.append(above, -inf)[j])
+
+def _missed_in_form(plrv, eps):
+    "(log E min(1, e^{eps-L}), how many terms) for a Gaussian or a finite loss; or None."
     parts = [p for p, _ in plrv.parts]
     if len(parts) == 1 and isinstance(parts[0], GaussianLoss):
         mu = parts[0].mu
-        return np.logaddexp(log_ndtr(eps/mu - mu/2), eps + log_ndtr(-eps/mu - mu/2))
+        return np.logaddexp(log_ndtr(eps/mu - mu/2), eps + log_ndtr(-eps/mu - mu/2)), 2
     finite = all(isinstance(part, FiniteLoss) for part in parts)
     atoms = composed_atoms(plrv) if finite else None
-    if atoms is None:
-        return None
-    blocks = np.array_split(eps, 1 + eps.size*atoms[0].size//_TERMS)
-    return np.concatenate([_log_sum_missed(e[:, None], *atoms) for e in blocks])
-
-def _log_sum_missed(eps, losses, logp):
-    terms = logp + np.minimum(eps - losses, 0)
-    largest = terms.max(1)
-    return largest + np.log(np.exp(terms - largest[:, None]).sum(1))
+    return None if atoms is None else (_missed_by_atoms(eps, *atoms), atoms[0].size)
 
 # %% ../nbs/06b_attacks.ipynb #6b0a7c02
-def _lowered(log_missed, plrv, eps):
+def _lowered(log_missed, terms, plrv, eps):
     "Less what it may be too large by."
-    steps = sum(n for _, n in plrv.parts)
+    steps, size = sum(n for _, n in plrv.parts), np.abs(log_missed)
     ends = [abs(x) for x in (plrv.ess_inf, plrv.ess_sup) if abs(x) < inf]
     moved = _SHIFT_ULPS*(max(ends, default=0.) + plrv.loss_ulps + eps)
-    allowance = _FORM_ULPS + _FACTORIAL_ULPS*gammaln(2 + steps)
-    return log_missed - ULP*(moved + allowance + _SHIFT_ULPS*np.abs(log_missed))
+    allowance = _FORM_ULPS + _FACTORIAL_ULPS*gammaln(2 + steps) + terms*(_SUM_ULPS + size + eps)
+    return log_missed - ULP*(moved + allowance + _SHIFT_ULPS*size)
 
 # %% ../nbs/06b_attacks.ipynb #6b0a7c10
 # Tuning: only time and width depend on it.
@@ -303,9 +303,9 @@ _ALL = 1 - 1e-6         # and by a line
 
 def _least_missed(plrv, eps, curve):
     "Lower bounds on log(1 - delta) of one direction; -inf where there is none."
-    exact = _log_missed_by(plrv, eps)
+    exact = _missed_in_form(plrv, eps)
     if exact is not None:
-        return _lowered(exact, plrv, eps)
+        return _lowered(*exact, plrv, eps)
     found, near = np.full(eps.shape, -inf), np.flatnonzero(curve > _ALL)
     if near.size:
         found[near] = _missed_on_lines(plrv, eps[near])
