@@ -158,7 +158,8 @@ CALLS = {
     '_Filter.scale': [lambda: filtered('scale', [.1], n=2)],
     '_Odometer.step': [lambda: RDPOdometer(2., .1, n=2).step([.1])],
     'GaussianLimit.__init__': [lambda: GaussianLimit(LEAKY, kind='gdp'),
-                               lambda: GaussianLimit(TINY)],
+                               lambda: GaussianLimit(TINY),
+                               lambda: GaussianLimit(sampled(1e-6), kind='gdp')],
     'IndividualAccountant.__init__': [
         lambda: IndividualAccountant(1., 1., .1, sigma_grid=[2., 1.])],
     'IndividualAccountant.step': [lambda: people('step', [.5])],
