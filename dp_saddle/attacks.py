@@ -6,22 +6,24 @@
 __all__ = ['tradeoff', 'tpr', 'advantage', 'bayes_risk', 'GDP', 'gdp']
 
 # %% ../nbs/06b_attacks.ipynb #c9e228b1
-from math import inf
+from math import ceil, inf
 from typing import NamedTuple
 
 import numpy as np
 from scipy.interpolate import CubicSpline
+from scipy.special import gammaln, log_ndtr
 
 from . import checks
-from .accounting import best_accountant, delta
+from .accounting import best_accountant, delta, mechanism_of
 from .contour import composed_atoms
 from .losses import FiniteLoss
-from .plrv import gaussian_log_delta
-from .record_bounds import dominating_mu, gaussian_above
+from .numerics import ULP, bisect, log_expm1
+from .plrv import PLRV, GaussianLoss, gaussian_log_delta
+from .record_bounds import dominating_mu, gaussian_above, log_missed_of
 
 # %% ../nbs/06b_attacks.ipynb #bf2eea46
 # Rounding: may grow, never shrink.
-_UP = 4e-16             # relative: what the few operations of `tpr` may lose
+_UP = 1e-15             # relative: what the few operations of `tpr` may lose, 5.6e-16 at most
 _DOWN = 1e-15           # of the terms of `tradeoff` and of a risk, added up: likewise
 _ABOVE_INFINITE = 1e-9  # relative: above the mass at infinity delta is asked for
 
@@ -31,6 +33,8 @@ _CROWDING = 1.5         # denser near eps = 0
 _SMALLEST = 1e-12       # the delta down to which it is followed
 _SMALLEST_FPR = 1e-3    # times the smallest false positive rate: the same, if that is less
 _LEAST_POSITIVE = 1e-300  # whose logarithm is taken
+_ALL_CORNERS = 1 << 20   # of a curve times rates: up to here all are looked at,
+_NEXT = 2                # beyond it so many next to the best on either side
 _ZOOMS, _CELLS = 6, 9    # how often, and how finely, the best eps is looked for
 _FINER = 8              # points in a cell where two curves nearly touch,
 _NEARLY_TOUCH = 1e-3    # relative, in mu
@@ -38,15 +42,16 @@ _NEARLY_TOUCH = 1e-3    # relative, in mu
 # %% ../nbs/06b_attacks.ipynb #da95a73b
 def _infinite(accountant): return max(plrv.p_inf for plrv in accountant.directions)
 
-def _curve(run, smallest=_SMALLEST):
-    "The accountant, eps from 0 to where delta is `smallest`, and certified upper bounds on delta."
-    accountant = best_accountant(run)
-    infinite, top = _infinite(accountant), inf               # delta never falls below that
-    if infinite < 1:
-        least = min(infinite*(1 + _ABOVE_INFINITE) + smallest, .5 + infinite/2)
-        top = accountant.epsilon(least).upper
+def _least(accountant, smallest):
+    "A delta that the curve falls to, by `smallest` above the mass at infinity."
+    infinite = _infinite(accountant)
+    return min(infinite*(1 + _ABOVE_INFINITE) + smallest, .5 + infinite/2)
+
+def _curve(accountant, least):
+    "eps from 0 to where delta is `least`, and certified upper bounds on delta."
+    top = accountant.epsilon(least).upper if least < 1 else inf
     eps = np.linspace(0, 1, _POINTS)**_CROWDING*(top if 0 < top < inf else 1.)
-    return accountant, eps, accountant.delta(eps).upper
+    return eps, accountant.delta(eps).upper
 
 # %% ../nbs/06b_attacks.ipynb #ffc737dc
 def _corners(accountant):
@@ -60,10 +65,24 @@ def _corners(accountant):
         losses.append(atoms[0])
     return np.unique(np.maximum(np.concatenate(losses), 0.))
 
-def _best_corner(accountant, eps, x, sides):
-    "The largest of the sides at each fpr in x, over these eps."
-    delta = accountant.delta(eps).upper
-    return np.array([max(side(eps, delta, fpr).max() for side in sides) for fpr in x])
+# %% ../nbs/06b_attacks.ipynb #6b0a7c07
+def _best_corner(eps, delta, x, side):
+    "The largest of the side at each fpr in x, over these eps."
+    if eps.size*x.size <= _ALL_CORNERS:
+        return np.array([side(eps, delta, fpr).max() for fpr in x])
+    near = _near_best(eps, delta, x, side)
+    return side(eps[near], delta[near], x[:, None]).max(1)
+
+def _near_best(eps, delta, x, side):
+    "Indices of corners, the best one at each fpr among them; shape (x, some)."
+    at_0, at_1 = side(eps, delta, 0.), side(eps, delta, 1.)
+    order = np.argsort(at_1 - at_0, kind='stable')           # the steepest first
+    with np.errstate(all='ignore'):                          # some are infinitely steep
+        rise, slope = np.diff(at_0[order]), np.diff((at_1 - at_0)[order])
+        meet = np.nan_to_num(-rise/slope, nan=-inf)          # line i is best up to meet[i]
+    best = np.searchsorted(np.maximum.accumulate(meet), x)[:, None]
+    best = np.clip(best + np.arange(-_NEXT, _NEXT + 1), 0, eps.size - 1)
+    return np.c_[order[best], np.full(x.size, eps.size - 1)]
 
 # %% ../nbs/06b_attacks.ipynb #260ac8d4
 def _zoom(side, log_delta, eps, best, x):
@@ -76,49 +95,80 @@ def _zoom(side, log_delta, eps, best, x):
         low, near, high = (e[row, np.clip(i + j, 0, _CELLS - 1)] for j in (-1, 0, 1))
     return near
 
-def _best_on_curve(run, x, sides):
-    "The largest of the sides at each fpr in x, over all eps."
-    smallest = min(_SMALLEST, _SMALLEST_FPR*x[x > 0].min(initial=1.))
-    accountant, eps, delta = _curve(run, smallest)
+def _best_on_curve(accountant, eps, delta, x, side):
+    "The largest of the side at each fpr in x, over all eps."
     log_delta = CubicSpline(eps, np.log(np.maximum(delta, _LEAST_POSITIVE)))
-    best = np.full(x.shape, -inf)
-    for side in sides:
-        i = np.array([side(eps, delta, fpr).argmax() for fpr in x], int)
-        for at in (eps[i], _zoom(side, log_delta, eps, i, x)):
-            best = np.maximum(best, side(at, accountant.delta(at).upper, x))
-    return best
+    i = np.array([side(eps, delta, fpr).argmax() for fpr in x], int)
+    near = eps[i], _zoom(side, log_delta, eps, i, x)
+    return np.max([side(at, accountant.delta(at).upper, x) for at in near], axis=0)
 
 # %% ../nbs/06b_attacks.ipynb #252b618f
-def _best_test(run, fpr, *sides):
-    "The largest of the sides, functions of (eps, delta, fpr), over eps."
+def _best_of(accountant, x, sides):
+    "The largest of the sides, functions of (eps, delta, fpr), at each fpr in x, over eps."
+    eps = _corners(accountant)
+    if eps is not None:
+        delta = accountant.delta(eps).upper
+        return np.max([_best_corner(eps, delta, x, side) for side in sides], axis=0)
+    smallest = min(_SMALLEST, _SMALLEST_FPR*x[x > 0].min(initial=1.))
+    eps, delta = _curve(accountant, _least(accountant, smallest))
+    return np.max([_best_on_curve(accountant, eps, delta, x, side) for side in sides], axis=0)
+
+# %% ../nbs/06b_attacks.ipynb #6b0a7c08
+def _best_test(first, second, fpr, *sides):
+    "The same of a run: the first side with one accountant's curve, the second with the other's."
     alpha = checks.array(0, 1, '[]', fpr=fpr)
-    x, accountant = alpha.ravel(), best_accountant(run)
-    corners = _corners(accountant)
-    if corners is None:
-        best = _best_on_curve(run, x, sides)
+    x = alpha.ravel()
+    if first is second:
+        best = _best_of(first, x, sides)
     else:
-        best = _best_corner(accountant, corners, x, sides)
+        best = np.maximum(_best_of(first, x, sides[:1]), _best_of(second, x, sides[1:]))
     return best.reshape(alpha.shape)
 
-def _missed(e, d, x): return 1 - d - np.exp(e)*x - _DOWN*(1 + d + np.exp(e)*x)
+def _accountants(run, direction):
+    "Of this direction and of the other; the same twice for both together."
+    if direction is None:
+        return (best_accountant(run),)*2
+    mechanism = mechanism_of(run)
+    if isinstance(mechanism, PLRV):
+        raise ValueError("direction must be None for a run that is given by its loss, "
+                         f"got {direction!r}")
+    if direction not in ('remove', 'add'):
+        raise ValueError(f"direction must be None, 'remove' or 'add', got {direction!r}")
+    first, second = map(best_accountant, (mechanism.remove, mechanism.add))
+    return (first, second) if direction == 'remove' else (second, first)
+
+# %% ../nbs/06b_attacks.ipynb #6b0a7c04
+def _accused(e, x):
+    "e^e x, also where e^e is no double."
+    with np.errstate(over='ignore', invalid='ignore'):
+        return np.where(x > 0, np.exp(e)*x, 0.)
+
+def _missed(e, d, x): return 1 - d - _accused(e, x) - _DOWN*(1 + d + _accused(e, x))
 def _missed_exchanged(e, d, x): return np.exp(-e)*(1 - d - x - _DOWN*(1 + d + x))
-def _found(e, d, x): return -(d + np.exp(e)*x)*(1 + _UP)
+def _found(e, d, x): return -(d + _accused(e, x))*(1 + _UP)
 def _found_exchanged(e, d, x): return (np.expm1(-e) - np.exp(-e)*(d + x))*(1 + _UP)
 
 # %% ../nbs/06b_attacks.ipynb #b84959d2
 def tradeoff(
     run,     # a mechanism, a composition, or what `dpsgd` returns
     *, fpr,  # false positive rate in [0, 1], a number or an array
-):           # the least false negative rate of any test, shape of fpr, rounded down
-    "The trade-off curve f, certified from below (Dong et al. 2022, Prop. 2.12)."
-    return _best_test(run, fpr, _missed, _missed_exchanged).clip(0)[()]
+    direction=None, # 'remove' or 'add': of tests of that one alone; None: of either
+):           # a bound on the false negative rate of any test, shape of fpr, rounded down
+    """The trade-off curve, certified from below (Dong et al. 2022, Prop. 2.12). By default the
+    symmetrised one, the largest convex curve below those of both directions: where these differ, it
+    may be .1 and more below the best test of either. 'remove': the curve of tests for the record,
+    whose false positives are runs without it; 'add': of tests for its absence. ValueError for a
+    direction of a run that is given by its loss."""
+    accountants = _accountants(run, direction)
+    return _best_test(*accountants, fpr, _missed, _missed_exchanged).clip(0)[()]
 
 def tpr(
     run,     # a mechanism, a composition, or what `dpsgd` returns
     *, fpr,  # false positive rate in [0, 1], a number or an array
 ):           # the largest true positive rate of any test, shape of fpr, rounded up
     "1 - f, f the trade-off curve (Dong et al. 2022), without the cancellation where it is small."
-    return np.minimum(-_best_test(run, fpr, _found, _found_exchanged), 1.)[()]
+    accountant = best_accountant(run)
+    return np.minimum(-_best_test(accountant, accountant, fpr, _found, _found_exchanged), 1.)[()]
 
 # %% ../nbs/06b_attacks.ipynb #463a2ef6
 def advantage(
@@ -138,20 +188,155 @@ def bayes_risk(
     guessed = 1 - delta(run, eps=np.maximum(eps, 0)) - _DOWN
     return np.maximum(np.minimum(p, 1 - p)*guessed*(1 - _DOWN), 0)
 
+# %% ../nbs/06b_attacks.ipynb #6b0a7c01
+# Rounding: may grow, never shrink.
+_SHIFT_ULPS = 16        # of losses and eps, and of a logarithm: as for curves in closed form,
+_FORM_ULPS = 256        # their least allowance,
+_FACTORIAL_ULPS = 8     # and that for the logs of factorials
+_SUM_ULPS = 3           # besides its size, of each partial sum's logarithm
+
+def _missed_by_atoms(eps, losses, logp):
+    "log of sum_i p_i min(1, e^{eps-l_i}): sums from below and from above."
+    order = np.argsort(losses, kind='stable')
+    losses, logp = losses[order], logp[order]
+    below = np.logaddexp.accumulate(logp)
+    above = np.logaddexp.accumulate((logp - losses)[::-1])[::-1]
+    j = np.searchsorted(losses, eps, side='right')
+    return np.logaddexp(np.append(-inf, below)[j], eps + np.append(above, -inf)[j])
+
+def _missed_in_form(plrv, eps):
+    "(log E min(1, e^{eps-L}), how many terms) for a Gaussian or a finite loss; or None."
+    parts = [p for p, _ in plrv.parts]
+    if len(parts) == 1 and isinstance(parts[0], GaussianLoss):
+        mu = parts[0].mu
+        return np.logaddexp(log_ndtr(eps/mu - mu/2), eps + log_ndtr(-eps/mu - mu/2)), 2
+    finite = all(isinstance(part, FiniteLoss) for part in parts)
+    atoms = composed_atoms(plrv) if finite else None
+    return None if atoms is None else (_missed_by_atoms(eps, *atoms), atoms[0].size)
+
+# %% ../nbs/06b_attacks.ipynb #6b0a7c02
+def _lowered(log_missed, terms, plrv, eps):
+    "Less what it may be too large by."
+    steps, size = sum(n for _, n in plrv.parts), np.abs(log_missed)
+    ends = [abs(x) for x in (plrv.ess_inf, plrv.ess_sup) if abs(x) < inf]
+    moved = _SHIFT_ULPS*(max(ends, default=0.) + plrv.loss_ulps + eps)
+    allowance = _FORM_ULPS + _FACTORIAL_ULPS*gammaln(2 + steps) + terms*(_SUM_ULPS + size + eps)
+    return log_missed - ULP*(moved + allowance + _SHIFT_ULPS*size)
+
+# %% ../nbs/06b_attacks.ipynb #6b0a7c10
+# Tuning: only time and width depend on it.
+_NEAREST = -1e-3        # the largest tilt
+_TILT_HALVINGS = 40     # of its bracket
+_NATS = 32.             # by which aliases and tail are to be smaller
+_MOST_NODES = 1 << 14   # of a line,
+_MOST_WORK = 1 << 23    # times points of each loss's grid
+_USELESS = -8.          # nats: a tail above it leaves nothing
+_DEVIATIONS = 3.        # of the tilted loss: so far apart are the eps of a line
+_CUTS = 2.**np.arange(-8, 40, .5)     # frequencies that are tried, over X
+
+def _tail(plrv, t, s):
+    "log of a bound on what lies beyond each frequency."
+    bounds = [n*np.logaddexp(*p.decay(t, s)) for p, n in plrv.parts]
+    return sum(bounds) - np.log(np.pi*s)
+
+def _tilts(plrv, eps):
+    "Where K'(t) = eps, between -1/2 and 0."
+    def beyond(t): return plrv.cumulants_on(t, 1)[0] >= eps
+    return bisect(beyond, np.full(eps.shape, -.5), np.full(eps.shape, _NEAREST),
+                  halvings=_TILT_HALVINGS)[1]
+
+# %% ../nbs/06b_attacks.ipynb #6b0a7c11
+# Rounding: may grow, never shrink.
+_TERM_ULPS = 16         # of a term, and of its phase; of the logarithm at the end
+
+def _frequencies(plrv, t, X, K):
+    "The nodes of a line; none if atoms keep the tail from falling."
+    most = min(_MOST_NODES, _MOST_WORK/plrv.nodes_at(0.))
+    cuts = _CUTS[_CUTS < most]*2*np.pi/X
+    tails = _tail(plrv, t, cuts) - K
+    if not tails.min() < _USELESS:
+        return np.empty(0)
+    cut = cuts[min((tails > -_NATS).sum(), cuts.size - 1)]
+    return 2*np.pi/X*np.arange(ceil(cut*X/(2*np.pi)) + 1)
+
+def _missed_on_line(plrv, t, eps):
+    "Lower bounds on log(1 - delta) at 1-d eps, by a line at tilt t."
+    K = plrv.real_cgf(np.array([t]))[0]
+    least = (K - t*eps).min()
+    X = max((_NATS - least)/-t, (_NATS - least + eps.max())/(1 + t))
+    s = _frequencies(plrv, t, X, K)
+    if not s.size:
+        return np.full(eps.shape, -inf)
+    line, z = plrv.line(t, s), t + 1j*s
+    terms = -np.exp(line.change)/(z*(z + 1))*(2/X)
+    terms[0] /= 2
+    return _left_of(terms, s, eps, line, t, X, np.exp(_tail(plrv, t, s[-1:])[0] - line.K))
+
+# %% ../nbs/06b_attacks.ipynb #6b0a7c13
+def _left_of(terms, s, eps, line, t, X, tail):
+    "log of the rule's sum, less all that it may be too large by."
+    scale, size = line.K - t*eps, np.abs(terms)
+    total = (np.exp(-1j*np.multiply.outer(eps, s)) @ terms).real
+    relative = np.expm1(np.minimum(line.log_error, 1)) + _TERM_ULPS*ULP
+    lost = tail + size @ relative + _TERM_ULPS*ULP*eps*(size @ s)
+    lost += np.exp(-log_expm1(-X*t) - scale) + np.exp(eps - log_expm1(X*(1 + t)) - scale)
+    known = (total > lost) & (line.log_error.max() < 1)
+    left = np.log(np.where(known, total - lost, 1.))
+    rounding = line.error + _TERM_ULPS*ULP*(1 + abs(line.K) - t*eps + np.abs(left))
+    return np.where(known, scale + left - rounding, -inf)
+
+def _missed_on_lines(plrv, eps):
+    "The same at increasing eps, each line for some that are near to one another."
+    out, start, tilts = np.full(eps.shape, -inf), 0, _tilts(plrv, eps)
+    ends = eps + _DEVIATIONS*np.sqrt(plrv.cumulants_on(tilts, 2)[1])
+    while start < eps.size:
+        stop = max(np.searchsorted(eps, ends[start], side='right'), start + 1)
+        some = slice(start, stop)
+        out[some] = _missed_on_line(plrv, tilts[(start + stop - 1)//2], eps[some])
+        start = stop
+    return out
+
+# %% ../nbs/06b_attacks.ipynb #6b0a7c12
+# Tuning: only time and width depend on it.
+_NEARLY_ALL = .9        # a delta above which 1 - delta is looked for in closed form,
+_ALL = 1 - 1e-6         # and by a line
+
+def _least_missed(plrv, eps, curve):
+    "Lower bounds on log(1 - delta) of one direction; -inf where there is none."
+    exact = _missed_in_form(plrv, eps)
+    if exact is not None:
+        return _lowered(*exact, plrv, eps)
+    found, near = np.full(eps.shape, -inf), np.flatnonzero(curve > _ALL)
+    if near.size:
+        found[near] = _missed_on_lines(plrv, eps[near])
+    return found
+
+def _surely_missed(accountant, eps, curve):
+    "Lower bounds on log(1 - delta), from upper bounds on delta, and where these are nearly 1."
+    best, near = log_missed_of(eps, curve), np.flatnonzero(curve > _NEARLY_ALL)
+    if near.size:
+        each = [_least_missed(plrv, eps[near], curve[near]) for plrv in accountant.directions]
+        best[near] = np.maximum(best[near], np.min(each, axis=0))
+    return best
+
 # %% ../nbs/06b_attacks.ipynb #aa20b5ba
 class GDP(NamedTuple):
     "mu-GDP down to delta, and how far its trade-off curve is from the run's (Gomez et al. 2025)."
-    mu: float      # >= 0, to some 1e-6
+    mu: float      # >= 0, rounded up: by some 1e-6 of it up to 10
     delta: float   # in (0, 1): the curve is covered wherever it is at least this
     regret: float  # the largest distance of the two trade-off curves, in [0, 1]
 
 def _covering_mu(accountant, eps, delta):
     "(mu, eps): the smallest mu above the curve; with more points where the two nearly touch."
     for cells in (_FINER, 1):
-        at, curve = eps[:, None], np.minimum.accumulate(delta)[:, None]
-        mu = float(dominating_mu(at, curve)[0])
-        near = np.flatnonzero(~gaussian_above(at, curve, mu*(1 - _NEARLY_TOUCH))[:, 0])
-        if cells == 1 or not near.size:
+        curve = np.minimum.accumulate(delta)
+        known = [v[:, None] for v in (eps, curve, _surely_missed(accountant, eps, curve))]
+        mu = float(dominating_mu(*known)[0])
+        if cells == 1 or mu == inf:
+            return mu, eps
+        at, curve, missed = known
+        near = np.flatnonzero(~gaussian_above(at, curve, mu*(1 - _NEARLY_TOUCH), missed)[:, 0])
+        if not near.size:
             return mu, eps
         between = np.diff(eps)[near, None]*np.arange(1, cells)/cells
         eps = np.union1d(eps, (eps[near, None] + between).ravel())
@@ -162,17 +347,19 @@ def gdp(
     run,             # a mechanism, a composition, or what `dpsgd` returns
     *, delta=1e-10,  # in (0, 1): the curve is covered wherever it is at least this
 ) -> GDP:        # mu, delta and regret
-    """The tightest mu of Gaussian DP, to some 1e-6, and its regret (Gomez et al. 2025). ValueError
+    """The tightest mu of Gaussian DP, rounded up, and its regret (Gomez et al. 2025). ValueError
     if delta is not above the probability of an infinite loss: no mu covers that."""
     checks.real(0, 1, delta=delta)
-    infinite = _infinite(best_accountant(run))
-    if infinite >= delta:
+    accountant = best_accountant(run)
+    infinite = _infinite(accountant)
+    if infinite*(1 + _ABOVE_INFINITE) >= delta:
         raise ValueError(f"delta must be larger than {infinite:g}, "
                          f"the probability of an infinite loss, got {delta!r}")
-    accountant, eps, curve = _curve(run, delta - infinite)
+    eps, curve = _curve(accountant, delta)
     if eps[-1] == 0 or curve[0] <= _LEAST_POSITIVE:
         return GDP(0., delta, 0.)
     mu, eps = _covering_mu(accountant, eps, curve)
-    gap = np.exp(gaussian_log_delta(eps, mu)) - accountant.delta(eps).lower
-    regret = (gap/(1 + np.exp(eps))).max()
+    covered = np.exp(gaussian_log_delta(eps, mu)) if mu < inf else np.ones(eps.shape)
+    gap = covered - accountant.delta(eps).lower
+    regret = (gap*np.exp(-eps)/(1 + np.exp(-eps))).max()
     return GDP(mu, delta, float(max(regret, 0.)))

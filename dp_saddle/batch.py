@@ -304,7 +304,7 @@ class LineBatch:
         self.width, self.reach = plan.width, Smoothing(plan.width).reach
         self.base = mixed.counts @ table.K
         change = mixed.counts @ table.change.real + 1j*(mixed.counts @ table.change.imag)
-        self.c = np.exp(change)*self._factor(plan.h)
+        self.change, self.c = change, np.exp(change)*self._factor(plan.h)
         size = np.abs(self.c)
         self.noise = (size*self._relative_error(table, mixed)).sum(1) + _SUM_ROUNDING*size.sum(1)
         self.noise += np.exp(np.minimum(tail - self.base, _LOG_HUGE))

@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['TABLE_ROUNDING', 'LOG_SMALLEST', 'SaddleTable', 'composed_atoms', 'Smoothing', 'Place',
-           'Plan', 'Line', 'widened', 'ClosedForm', 'LeveledTable', 'ContourAccountant']
+           'Plan', 'Line', 'widened', 'widened_to', 'ClosedForm', 'LeveledTable',
+           'ContourAccountant']
 
 # %% ../nbs/01_contour.ipynb #787d4058
 import warnings
@@ -541,10 +542,8 @@ def widened(
     reach,      # the largest loss, nats, >= 0
 ):              # (lower, estimate, upper), each of shape of eps
     "A closed form with its rounding: eps and losses moved by some ulps, log delta by an allowance."
-    r = _LOSS_ULPS*ULP*(reach + np.abs(eps))
-    low, mid, up = log_delta(eps + r), log_delta(eps), log_delta(eps - r)
-    def size(x): return allowance + _LOSS_ULPS*ULP*np.abs(np.maximum(x, _LOWEST_LOG))
-    return low - size(low), mid, up + size(up)
+    low, up = (widened_to(side, log_delta, eps, allowance, reach) for side in (-1, 1))
+    return low, log_delta(eps), up
 
 @patch
 def atoms_log_delta(self:SaddleTable,
@@ -555,6 +554,15 @@ def atoms_log_delta(self:SaddleTable,
     largest = np.abs(np.maximum(logp, _LOWEST_LOG)).max()
     allowance = ULP*(_FORM_ULPS + _ATOM_ULPS*largest + _ATOM_ULPS*gammaln(2 + steps))
     return widened(lambda e: log_delta_of_atoms(e, *self.atoms), eps, allowance, self.reach)
+
+# %% ../nbs/01_contour.ipynb #0c1a7001
+def widened_to(
+    side,  # 1: the upper bound alone; -1: the lower
+    log_delta, eps, allowance, reach,  # as for `widened`
+):         # shape of eps
+    "One of the two bounds, at a third of the price."
+    log = log_delta(eps - side*_LOSS_ULPS*ULP*(reach + np.abs(eps)))
+    return log + side*(allowance + _LOSS_ULPS*ULP*np.abs(np.maximum(log, _LOWEST_LOG)))
 
 # %% ../nbs/01_contour.ipynb #cb6b6b43
 class ClosedForm(NamedTuple):
@@ -603,8 +611,11 @@ def line_for(self:SaddleTable,
 ):              # a Line, or the ClosedForm: both answer log_bounds(eps)
     "What serves these eps: a line, planned again where delta is smaller than was guessed."
     if self.closed_form: return self.closed_form
+    plan = None
     for _ in range(_MAX_PLANS):
-        line = self.line(self.plan(eps, log(self.rtol/_SHARE) + log_delta))
+        last, plan = plan, self.plan(eps, log(self.rtol/_SHARE) + log_delta)
+        if plan == last: break                     # at the largest tilt there is no better one
+        line = self.line(plan)
         total, noise = line.sums(eps)
         lost, rounding = line.alias(eps) + line.tail, noise - line.tail
         too_much = (lost > self.rtol*np.abs(total)) & (lost > rounding)

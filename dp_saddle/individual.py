@@ -8,6 +8,7 @@ __all__ = ['norm_counts', 'IndividualAccountant', 'individual_epsilon', 'account
 # %% ../nbs/05b_individual.ipynb #7ec46858
 import os
 import shutil
+import sys
 from contextlib import nullcontext
 from functools import lru_cache
 from math import ceil, inf, log, sqrt
@@ -15,13 +16,14 @@ from pathlib import Path
 
 import numpy as np
 from scipy import fft
-from scipy.special import erf, erfc
+from scipy.special import erf, erfc, erfcinv, erfinv
 
 from . import checks
 from .batch import LossFamily, mixing_bounds, split_steps, tilted_sum
 from .checks import Saved, patch
+from .filters import gaussian_log_bounds, proved_epsilon
 from .mechanisms import Gaussian, PoissonSubsampled
-from .numerics import ULP, log_chernoff_factor
+from .numerics import SMALLEST, ULP, log_chernoff_factor
 from .plrv import Bounds
 from .record_bounds import delta_bounds, dominating_mu, epsilon_bounds
 
@@ -40,6 +42,8 @@ _ROWS, _MU_ROWS = 1 << 14, 1 << 11   # records at a time
 _IN_PLACE = 1 << 22              # counts: from here on no copy is made for a step
 _POINTS, _LEAST_POINTS = 1 << 16, 16 # of the Fourier engine
 _KEPT_GRIDS = 4                  # tables of so many grids are kept
+_NODES_A_SECOND, _LONG = 3e4, 1.5 # of all noises, tables and lines; seconds that are announced
+_LEAST_FAR = 1e-300              # under an inverse
 
 # %% ../nbs/05b_individual.ipynb #04c6f2fb
 def _grid(sigma, sigma_grid):
@@ -96,7 +100,56 @@ def norm_counts(
 def _families(grid, rate):
     "A LossFamily of the steps at these noises for each direction; rate 1 has but one."
     steps = [PoissonSubsampled(base=Gaussian(sigma=float(s)), rate=rate) for s in grid]
+    _say_price(steps)
     return [LossFamily(steps, top) for top in (('remove',) if rate == 1 else ('remove', 'add'))]
+
+def _say_price(steps):
+    "A line on the terminal, if there is one, where tables will take long."
+    seconds = sum(float(step.remove.nodes_at(1.)) for step in steps)/_NODES_A_SECOND
+    if seconds > _LONG and sys.stderr.isatty():
+        print(f"{len(steps)} noise levels are tabulated, once for this grid and rate: "
+              f"about {seconds:.0f} s", file=sys.stderr, flush=True)
+
+# %% ../nbs/05b_individual.ipynb #5b0a7c02
+# Rounding: may grow, never shrink.
+_SQUARE_ROUNDING = 1e-13  # of a sum of squares, relative: as many terms as the grid has values
+_MEAN_ROUNDING = 1e-9     # of the mean's mu, relative: a grid of mu <= 10 has T to 25 ulps
+_EXP_ROUNDING = 8*ULP     # of an exponential
+
+def _means(k, w, grid):
+    "A lower bound on the mu at the mean T of the steps in each cell."
+    edge = np.append(1/grid, 0.)
+    T, rest = erf(edge/_TV), erfc(edge/_TV)
+    gap = _apart(edge[:-1], edge[1:])
+    lost = np.divide(2*_PART_ROUNDING*T[:-1], gap, out=np.ones_like(gap), where=gap > 0)
+    share = np.divide(w, k, out=0*w, where=k > 0)*(1 - 2*_WEIGHT_ROUNDING) - lost
+    share = np.maximum(share, 0)
+    near, far = (share*v[:-1] + (1 - share)*v[1:] for v in (T, rest))
+    mu = _TV*np.where(near < .5, erfinv(near), erfcinv(np.maximum(far, _LEAST_FAR)))
+    return np.clip(mu*(1 - _MEAN_ROUNDING), edge[1:], edge[:-1])
+
+def _gaussian_mus(table, grid):
+    "Bounds on the mu of each record without sampling, shape (2, records)."
+    k, w = np.split(table, 2, axis=1)
+    edge = np.append(1/grid, 0.)
+    least = (k*_means(k, w, grid)**2).sum(1)
+    most = (w*edge[:-1]**2 + (k - w)*edge[1:]**2).sum(1)
+    return np.sqrt([least*(1 - _SQUARE_ROUNDING), most*(1 + _SQUARE_ROUNDING)])
+
+# %% ../nbs/05b_individual.ipynb #5b0a7c04
+def _gaussian_epsilons(table, grid, delta):
+    "(lower, estimate, upper) of each record's eps without sampling."
+    low, up = (proved_epsilon(mu, delta, side)
+               for mu, side in zip(_gaussian_mus(table, grid), (-1, 1), strict=True))
+    return np.array([low, up, up])
+
+def _gaussian_deltas(table, grid, eps):
+    "(lower, estimate, upper) of each record's delta without sampling."
+    low, up = _gaussian_mus(table, grid)
+    least = np.exp(gaussian_log_bounds(low, eps)[0])*(1 - _EXP_ROUNDING)
+    most = np.exp(gaussian_log_bounds(up, eps)[2])*(1 + _EXP_ROUNDING)
+    most = np.where(up > 0, np.clip(most, SMALLEST, 1), 0.)
+    return np.array([np.minimum(least, most), most, most])
 
 # %% ../nbs/05b_individual.ipynb #22c1b51b
 def _renyi_epsilon(families, table, delta):
@@ -174,6 +227,8 @@ def _fourier_epsilon(grid, rate, table, delta, high, L, n):
 # %% ../nbs/05b_individual.ipynb #996bacf2
 def _engine_epsilon(table, delta, grid, rate, engine, L, n):
     "(lower, estimate, upper) of some records' eps by one of the engines, shape (3, records)."
+    if engine == 'contour' and rate == 1:
+        return _gaussian_epsilons(table, np.array(grid), delta)
     families = _families(grid, rate)
     if engine == 'contour':
         return epsilon_bounds(families, table, delta)
@@ -283,7 +338,10 @@ def delta(self:IndividualAccountant,
     eps = checks.array(0, inf, '[)', eps=eps)
     if eps.shape not in ((), (len(counts),)):
         raise ValueError(f"eps must be a number or have shape ({len(counts)},), got {eps.shape}")
-    families, eps = _families(tuple(self.grid), self.rate), np.broadcast_to(eps, len(counts))
+    eps = np.broadcast_to(eps, len(counts))
+    if self.rate == 1:
+        return Bounds(*_gaussian_deltas(counts, self.grid, eps))
+    families = _families(tuple(self.grid), self.rate)
     parts = np.array_split(np.arange(len(counts)), ceil(len(counts)/_ROWS) or 1)
     bounds = [delta_bounds(families, counts[rows], eps[rows]) for rows in parts]
     return Bounds(*np.concatenate(bounds, axis=1))
@@ -327,7 +385,10 @@ def mu(self:IndividualAccountant,
     `delta` [GDP 5.1, on a part of the curve]."""
     checks.real(0, 1, delta=delta)
     checks.count(1, cells=cells)
-    families, counts = _families(tuple(self.grid), self.rate), self._chosen(records)
+    counts = self._chosen(records)
+    if self.rate == 1:
+        return _gaussian_mus(counts, self.grid)[1]
+    families = _families(tuple(self.grid), self.rate)
 
     def one(counts):
         at = np.linspace(0, 1, cells + 1)[:, None]*epsilon_bounds(families, counts, delta)[2]

@@ -84,8 +84,8 @@ def _log_mgf_rounding(t, y, logw, K, singular=(0., 0.)):
     w, size = np.exp(logw - K), np.exp(logw + x - K)          # of the terms, over M
     if abs(np.expm1(min(K, 1.))) < .5:
         second = np.where(np.abs(x) < _SMALL, x*x*w, size + w*(1 + np.abs(x)))
-        size = second + t*np.exp(-K)*np.abs(weighted_expm1mx(logw, -y))
-    masses = _MASS*(p_inf + t*abs(q_0 - p_inf))*np.exp(-K)
+        size = second + abs(t)*np.exp(-K)*np.abs(weighted_expm1mx(logw, -y))
+    masses = _MASS*(p_inf + abs(t*(q_0 - p_inf)))*np.exp(-K)
     return ULP*((size*cost).sum() + masses)
 
 # %% ../nbs/00a_losses.ipynb #0353dff5
@@ -327,7 +327,8 @@ def _changes(self:NodeLoss, t, s, shift, K, error, strip):
     y, logw = self.path(t, s[-1], shift, np.longdouble)
     p = np.exp(logw + t*y - K).astype(complex if shift else float)
     exponents = (1 + np.abs(logw) + np.abs(t*y)).astype(float)
-    eta = error + ULP*(1 + self.loss_ulps*(t + s[-1])) + _WEIGHT*np.finfo(y.dtype).eps*exponents
+    eta = error + ULP*(1 + self.loss_ulps*(abs(t) + s[-1]))
+    eta = eta + _WEIGHT*np.finfo(y.dtype).eps*exponents
     y = y.astype(p.dtype)
     change, noise = increments(p, y, s), increment_noise(np.abs(p), eta, y, s) + strip
     change = np.where(np.abs(1 + change) < TINY, TINY - 1, change)
@@ -340,7 +341,7 @@ def line(self:NodeLoss, t, s):
     K(t), its error, K(t + is) - K(t), log(1 + relative error of its exponential)."""
     y, logw = self.path(t, 0., 0.)
     K, = log_mgf(np.array([float(t)]), y, logw, self.singular)
-    error = _log_mgf_rounding(t, y, logw, K, self.singular) + ULP*self.loss_ulps*t
+    error = _log_mgf_rounding(t, y, logw, K, self.singular) + ULP*self.loss_ulps*abs(t)
     change, log_error = np.empty(s.shape, complex), np.empty(s.shape)
     first_shifted = np.searchsorted(s, self.shift_from(t), side='right')
     for i, shift in ((slice(0, first_shifted), 0.), (slice(first_shifted, None), 1.)):
@@ -380,6 +381,8 @@ def log_delta_of_atoms(
     logp,    # log of their probabilities, shape (j,)
 ):           # shape of eps
     "log of sum_j p_j (1 - e^{eps-l_j})_+ [SP 11]."
+    if np.size(eps)*losses.size > _LARGE_TABLE:
+        return _by_shared_sums(np.ravel(eps), losses, logp).reshape(np.shape(eps))
     gap = np.minimum(np.asarray(eps, float)[..., None] - losses, 0)
     return np.logaddexp.reduce(logp + safe_log(-expm1(gap)), axis=-1)
 
@@ -393,6 +396,57 @@ def _merged_atoms(losses, logp):
 def _mass_without(logp, logq):
     "Mass of the first vector where the second has none."
     return np.exp(logp[np.isinf(logq)]).sum()
+
+# %% ../nbs/00a_losses.ipynb #0a0c7c02
+# Tuning: only time and memory depend on it.
+_LARGE_TABLE = 1 << 20     # entries of an (eps x atoms) table; beyond, sums are shared
+_ZERO_EXPONENT = -1 << 60  # of a mass of 0
+_OUT_OF_SIGHT = -2000      # a power of 2 below all doubles
+
+def _scaled(m, k):
+    "m 2^k with m in [1/2, 1), or 0."
+    m, more = np.frexp(m)
+    return m, np.where(m > 0, k + more, _ZERO_EXPONENT)
+
+def _shifted(a, top):
+    "a 2^-top, of a pair."
+    return np.ldexp(a[0], np.maximum(a[1] - top, _OUT_OF_SIGHT).astype(np.intc))
+
+def _plus(*pairs):
+    "The sum of masses m 2^k."
+    top = np.max([k for _, k in pairs], axis=0)
+    return _scaled(sum(_shifted(pair, top) for pair in pairs), top)
+
+# %% ../nbs/00a_losses.ipynb #0a0c7c03
+def _suffix_sums(losses, logp):
+    "The pairs D and H of increasing losses."
+    k = np.floor(logp/np.log(2))
+    H = _scaled(np.exp(logp - k*np.log(2)), k.astype(np.int64))
+    D, w = _scaled(np.zeros(losses.size), H[1]), 1
+    while w < losses.size:
+        gap = losses[:-w] - losses[w:]
+        H_0, H_w, D_0, D_w = ((v[some], k[some]) for v, k in (H, D)
+                              for some in (slice(-w), slice(w, None)))
+        D_new = _plus(D_0, D_w, _scaled(H_w[0]*-expm1(gap), H_w[1]))
+        H_new = _plus(H_0, _scaled(H_w[0]*np.exp(gap), H_w[1]))
+        D, H = (tuple(map(np.append, new, (v[-w:], k[-w:])))
+                for new, (v, k) in ((D_new, D), (H_new, H)))
+        w *= 2
+    return D, H
+
+# %% ../nbs/00a_losses.ipynb #0a0c7c05
+def _by_shared_sums(eps, losses, logp):
+    "`log_delta_of_atoms` at 1-d eps."
+    order = np.argsort(losses, kind='stable')
+    order = order[logp[order] > -inf]
+    (D, i), (H, k) = _suffix_sums(losses[order], logp[order])
+    j = np.searchsorted(losses[order], eps, side='right')
+    inside = np.flatnonzero(j < order.size)
+    j, out = j[inside], np.full(eps.shape, -inf)
+    part = _scaled(H[j]*-expm1(eps[inside] - losses[order][j]), k[j])
+    m, top = _plus((D[j], i[j]), part)
+    out[inside] = safe_log(m) + top*np.log(2)
+    return out
 
 # %% ../nbs/00a_losses.ipynb #658cda14
 class _AtomicLoss(NodeLoss):

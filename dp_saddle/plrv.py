@@ -239,7 +239,7 @@ def cgf_on(self:GaussianLoss, z):
 def line(self:GaussianLoss, t, s):
     "K on the line Re z = `t`, a number, at frequencies `s`, 1-d: `LineValues`."
     K, change = self.cgf(t), self.mu**2*(1j*s*(t + 1/2) - s*s/2)
-    return LineValues(K, _CGF_ULPS*ULP*K, change, _CGF_ULPS*ULP*np.abs(change))
+    return LineValues(K, _CGF_ULPS*ULP*abs(K), change, _CGF_ULPS*ULP*np.abs(change))
 
 @patch
 def decay(self:GaussianLoss, t, s):

@@ -197,12 +197,13 @@ def plot_tradeoff(
     run,       # a mechanism, a composition, or what `dpsgd` returns
     fpr=None,  # 1-d array in [0, 1]
     ax=None,   # matplotlib axes; default: new ones
+    direction=None, # 'remove' or 'add', as for `tradeoff`
 ):             # the axes
     "Draw what attackers miss over what they falsely accuse."
     fpr = np.linspace(0, 1, _POINTS + 1)**2 if fpr is None else fpr
     ax = ax or _axes()
     ax.plot([0, 1], [1, 0], 'k:', label='guessing', **_THIN)
-    ax.plot(fpr, tradeoff(run, fpr=fpr), label='no attack is below')
+    ax.plot(fpr, tradeoff(run, fpr=fpr, direction=direction), label='no attack is below')
     ax.set(xlabel='false positive rate', ylabel='false negative rate')
     ax.grid(**_GRID)
     ax.legend()

@@ -11,7 +11,7 @@ import json
 import warnings
 from collections import Counter
 from dataclasses import fields
-from math import ceil, inf
+from math import ceil, inf, log
 from pathlib import Path
 
 import numpy as np
@@ -20,15 +20,20 @@ from . import checks, mechanisms
 from .accounting import Run, epsilon, mechanism_of
 from .batch import LossFamily
 from .checks import Saved, patch
-from .contour import ContourAccountant
+from .contour import ContourAccountant, composed_atoms
+from .losses import FiniteLoss
 from .mechanisms import Composition, Mechanism, PoissonSubsampled
-from .record_bounds import upper_epsilon
+from .numerics import ULP
+from .record_bounds import raised_between, upper_epsilon
 
 # %% ../nbs/06c_schedules.ipynb #3d50fba7
 # Tuning: only time and memory depend on it.
 _MOST_STEPS = 10**8     # of a schedule: an array of this size is the answer
 _ROWS_AT_ONCE = 1 << 14 # prefixes, in one matrix product
 _MOST_ALONE = 24        # prefixes that are bounded one by one
+_MOST_EXACT = 800       # prefixes of steps with few outcomes, summed exactly
+_EACH = 1 << 12         # prefixes of equal steps, each; then about 1/_EACH apart,
+_MOST_BETWEEN = 1 << 16 # and so many between them where the chord is not proved
 _MOST_AHEAD = 1024      # times what came lately, that a budget is tried with
 _MOST_PLANNED = 1 << 50 # steps that it is tried with
 
@@ -83,25 +88,90 @@ def _alone(kinds, counts, delta):
         warnings.simplefilter('ignore')          # wide bounds are met by those of later prefixes
         return ContourAccountant(run).epsilon(delta).upper
 
-def _few(rows):
+def _few(rows, most=_MOST_ALONE):
     "All rows if they are few; else some, the first ones closest together."
-    if len(rows) <= _MOST_ALONE:
+    if len(rows) <= most:
         return rows
-    return rows[np.unique(np.geomspace(1, len(rows), _MOST_ALONE).astype(int) - 1)]
+    return rows[np.unique(np.geomspace(1, len(rows), most).astype(int) - 1)]
 
 # %% ../nbs/06c_schedules.ipynb #91a6b57b
+def _bounded(families, kinds, counts, delta):
+    "Upper bounds on eps of these counts, shape (rows, kinds)."
+    eps, good = upper_epsilon(families, counts, counts, 0*counts, delta)
+    for i in _few(np.flatnonzero(~good)):
+        eps[i] = min(eps[i], _alone(kinds, counts[i], delta))
+    return eps
+
+def _blocks(rows): return np.array_split(rows, ceil(len(rows)/_ROWS_AT_ONCE)) if len(rows) else []
+
 def _prefixes(kinds, which, delta):
     "Upper bounds on eps after each step, not yet in order."
     families, out, before = _families(kinds), np.zeros(len(which)), np.zeros(len(kinds))
-    for rows in np.array_split(np.arange(len(which)), ceil(len(which)/_ROWS_AT_ONCE) or 1):
-        if not len(rows):
-            continue
+    if len(kinds) == 1:
+        return _equal_steps(families, kinds, len(which), delta)
+    for rows in _blocks(np.arange(len(which))):
         is_kind = which[rows, None] == np.arange(len(kinds))
         counts = before + np.cumsum(is_kind, axis=0)
         before = counts[-1]
-        out[rows], good = upper_epsilon(families, counts, counts, 0*counts, delta)
-        for i in _few(np.flatnonzero(~good)):
-            out[rows[i]] = min(out[rows[i]], _alone(kinds, counts[i], delta))
+        out[rows] = _bounded(families, kinds, counts, delta)
+    return out
+
+# %% ../nbs/06c_schedules.ipynb #6c0a7c02
+def _some_counts(steps):
+    "Counts from 1 to `steps`: each of the first, then about 1/_EACH apart."
+    more = max(0, ceil(log(steps/_EACH)*_EACH))
+    later = _EACH*np.exp(np.arange(1, more + 1)/_EACH)
+    counts = np.append(np.arange(1, min(steps, _EACH) + 1), np.minimum(np.floor(later), steps))
+    return np.unique(counts)
+
+def _summed_exactly(kind, steps, delta):
+    "Upper bounds on eps after each of so many equal steps, if all outcomes can be listed; or None."
+    run = (steps*kind).remove
+    finite = all(isinstance(part, FiniteLoss) for part, _ in run.parts)
+    if not finite or composed_atoms(run) is None:
+        return None
+    every = np.arange(1, steps + 1)
+    at = _few(every, _MOST_EXACT)
+    eps = np.array([_alone([kind], [n], delta) for n in at])
+    return eps[np.searchsorted(at, every)]
+
+# %% ../nbs/06c_schedules.ipynb #6c0a7c05
+def _equal_steps(families, kinds, steps, delta):
+    "Upper bounds on eps after each of so many equal steps."
+    exact = _summed_exactly(kinds[0], steps, delta)
+    if exact is not None:
+        return exact
+    def bounded(counts):
+        blocks = [_bounded(families, kinds, some[:, None], delta) for some in _blocks(counts)]
+        return np.concatenate(blocks) if blocks else np.empty(0)
+    at = _some_counts(steps)
+    eps = np.minimum.accumulate(bounded(at)[::-1])[::-1]
+    raised, wide = np.zeros(len(at)), np.flatnonzero(np.diff(at) > 1)
+    if wide.size:
+        first = wide[0]
+        raised[first + 1:] = _raised_by(families, at[first:], eps[first:], delta)
+    return _between(at, eps, raised, bounded)
+
+# %% ../nbs/06c_schedules.ipynb #6c0a7c03
+# Rounding: may grow, never shrink.
+_CHORD_ULPS = 8         # of eps: what a chord between two of them may lose
+
+def _raised_by(families, at, eps, delta):
+    "`raised_between` of all neighbours, some thousands at a time."
+    blocks = np.array_split(np.arange(len(at) - 1), ceil(2*len(at)/_ROWS_AT_ONCE))
+    parts = [np.append(some, some[-1] + 1) for some in blocks]
+    return np.concatenate([raised_between(families, at[i], eps[i], delta) for i in parts])
+
+def _between(at, eps, raised, bounded):
+    "Upper bounds at all counts from those at some: on raised chords, or bounded(counts)."
+    every = np.arange(1, int(at[-1]) + 1)
+    end = np.searchsorted(at, every)
+    known = every == at[end]
+    chord = (np.interp(every, at, eps) + raised[end])*(1 + _CHORD_ULPS*ULP)
+    out = np.where(known, eps[end], np.minimum(chord, eps[end]))
+    missing = np.flatnonzero(~known & np.isinf(raised[end]))
+    if missing.size <= _MOST_BETWEEN:
+        out[missing] = np.minimum(out[missing], bounded(every[missing].astype(float)))
     return out
 
 # %% ../nbs/06c_schedules.ipynb #b14ab6d6

@@ -6,6 +6,7 @@
 __all__ = ['GridLoss', 'connect_the_dots', 'GridSteps', 'Grid', 'TiltedCurve', 'TiltedFFT']
 
 # %% ../nbs/04a_tilted_fft.ipynb #21ef189e
+import sys
 from math import ceil, exp, inf, log, pi, sqrt
 from typing import NamedTuple
 
@@ -93,10 +94,22 @@ def _last_dot(plrv, mesh):
             f"the loss goes up to {end:.3g}, got {mesh:g}")
     return end
 
+# %% ../nbs/04a_tilted_fft.ipynb #4a0c7c01
+# Tuning: only what is said depends on it.
+_NODES_A_SECOND, _LONG = 5e7, 1.      # of a curve; seconds that are announced
+
+def _say_price(nodes):
+    "A line on the terminal, if there is one, where the dots of a curve take long."
+    seconds = nodes/_NODES_A_SECOND
+    if seconds > _LONG and sys.stderr.isatty():
+        print(f"the dots of each curve take about {seconds:.0f} s, a larger mesh less",
+              file=sys.stderr, flush=True)
+
 def _mark(plrv, mesh):
     "The dots 0, 1, ... of a one-step curve, rounded down and up, as far as they matter."
     x = mesh*np.arange(ceil(_last_dot(plrv, mesh)/mesh) + 2)
     nodes = int(max(plrv.nodes_at(0.), _LEAST_NODES))
+    _say_price(len(x)*nodes)
     blocks = np.array_split(x, 1 + len(x)*nodes//_MAX_BLOCK)
     bounds = [widened(plrv.log_delta, block, _CURVE_ULPS*ULP, 0.) for block in blocks]
     both = [np.exp(np.concatenate(side)) for side in list(zip(*bounds, strict=True))[::2]]
@@ -183,7 +196,10 @@ def connect_the_dots(
         raise TypeError(f"plrv must be the PLRV of one step, such as `step.remove`, got {plrv!r}")
     checks.real(0, 1, mesh=mesh)
     a, p, r = exp(mesh), plrv.p_inf, plrv.reverse.p_inf
-    below, above = (list(D) for D in zip(*(_mark(x, mesh) for x in (plrv, plrv.reverse))))
+    marks, reverse = [_mark(plrv, mesh)], plrv.reverse
+    same = [D.copy() for D in marks[0]]
+    marks.append(same if reverse is plrv else _mark(reverse, mesh))
+    below, above = (list(D) for D in zip(*marks, strict=True))
     for D in (below, above):
         D[1][0] = D[0][0] + p - r                                # the same at eps = 0
     dots = above if up else _both_lowered(below, above, (p, r), a)

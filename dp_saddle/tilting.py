@@ -50,6 +50,7 @@ DELTA_WIDTHS = np.array([-1, -.7, -.45, -.2, 0, .3])
 EPSILON_WIDTHS = np.linspace(-1.5, 2.5, 17)
 TOO_CLOSE = .2              # tilts nearer than so many widths count as one
 LEAST_SHARE = 8             # no tilt below this part of the saddle-point
+_MOST_NODES = 1 << 20       # of a loss whose transform is taken, besides lines: 200 MB
 SEARCH_POINTS = 65          # on which the lower bound's crossing is bracketed
 LARGEST_MU2 = 1e300
 
@@ -254,7 +255,8 @@ class NormalLoss(NamedTuple):
 
 class GaussianLimit(Accountant):
     """The CLT without tilting, with its Berry-Esseen bounds [SP App. H]; or the mu-GDP
-    approximation, which proves nothing, with a ValueError for mass at infinity."""
+    approximation, which proves nothing, with a ValueError for mass at infinity. ValueError if the
+    noise is too small for the moments."""
     def __init__(self,
         mechanism,  # a Mechanism, or a PLRV for one direction only
         kind='clt', # 'clt': mean and variance of the loss; 'gdp': mu of Bu et al. 2020
@@ -265,6 +267,18 @@ class GaussianLimit(Accountant):
             raise ValueError("mechanism must have a finite loss for kind='gdp', "
                 f"got {mechanism!r} with mass {self.directions[0].p_inf:g} at infinity")
         self.normal = {plrv: _normal_of(plrv, kind) for plrv in self.directions}
+
+# %% ../nbs/02a_tilting.ipynb #02a07c01
+def _check_grid(plrv, kind):
+    "ValueError if the moments of a loss take more nodes than there is room for."
+    if kind == 'clt':
+        _ = plrv.largest_tilt                    # or an error that names the noise
+        return
+    for part, _ in plrv.parts:
+        if part.nodes_at(1.) > _MOST_NODES:
+            known = f", got {1/part.mu:g}" if hasattr(part, 'mu') else ""
+            raise ValueError(f"noise over sensitivity (sigma or scale) must be larger{known}: the "
+                             f"transform of its loss takes {float(part.nodes_at(1.)):.1e} nodes")
 
 # %% ../nbs/02a_tilting.ipynb #db8de772
 @patch
@@ -301,6 +315,7 @@ def _normal_of(plrv, kind):
     "Mean and variance of the loss given that it is finite, and the Berry-Esseen error."
     if plrv.p_inf >= 1 or plrv.ess_sup <= 0:
         return NormalLoss(-inf, 0., 0.)
+    _check_grid(plrv, kind)
     if kind == 'gdp':
         with np.errstate(over='ignore'):
             mu2 = sum(p.mu**2 if isinstance(p, GaussianLoss) else n*np.expm1(p.cgf(1.))

@@ -1,4 +1,6 @@
 "Chapter 06b, attacks: closed forms, conjugates, one number for a curve."
+import tracemalloc
+
 import numpy as np
 import pytest
 from scipy.special import ndtr, ndtri
@@ -90,6 +92,34 @@ def test_tpr_with_an_infinite_loss(fpr):
     exact = min(d + np.exp(e)*fpr, 1 - np.exp(-e)*(1 - d - fpr))
     assert tpr(ApproxDP(eps=e, delta=d), fpr=fpr) == pytest.approx(exact, rel=1e-9)
 
+def test_each_direction_mirrors_the_other():
+    "f_remove(f_add(x)) = x, and the symmetrised curve is below both."
+    run, alpha = 3*S(.5, .5), np.linspace(.01, .99, 99)
+    both, found, cleared = (tradeoff(run, fpr=alpha, direction=way)
+                            for way in (None, 'remove', 'add'))
+    assert tradeoff(run, fpr=found, direction='add') == pytest.approx(alpha, abs=1e-8)
+    assert (both <= np.minimum(found, cleared) + 1e-12).all()
+    assert (np.minimum(found, cleared) - both).max() > .01
+    symmetric = Laplace(scale=1.) + Gaussian(sigma=2.)
+    both, found = (tradeoff(symmetric, fpr=alpha, direction=way) for way in (None, 'add'))
+    assert found == pytest.approx(both, abs=1e-9)
+
+def test_many_corners_are_looked_up():
+    "A best corner that is looked up is the best of all; of 60,000 responses there are as many."
+    run, alpha = 2000*RandomizedResponse(eps=.03), np.linspace(0, 1, 1201)**3
+    each = [tradeoff(run, fpr=x) for x in alpha[::100]]
+    assert tradeoff(run, fpr=alpha)[::100] == pytest.approx(each, rel=1e-10, abs=1e-13)
+
+def test_no_table_of_all_corners():
+    run = 20_000*RandomizedResponse(eps=.01)
+    tracemalloc.start()
+    f, found = tradeoff(run, fpr=.01), gdp(run)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1e8                                   # a table of all corners has 3e9 bytes
+    assert f == pytest.approx(gaussian_tradeoff(.01, found.mu), abs=1e-4)
+    assert found.mu == pytest.approx(.01*20_000**.5, rel=1e-4)
+
 # One number
 
 def test_mu_and_its_regret():
@@ -129,6 +159,9 @@ def test_no_mu_covers_an_infinite_loss():
     (lambda g: tpr(g, fpr=-.1), 'fpr must'),
     (lambda g: bayes_risk(g, prior=0.), 'prior must'),
     (lambda g: gdp(g, delta=1.), 'delta must'),
+    (lambda g: tradeoff(g, fpr=.1, direction='both'), "direction must be None, 'remove' or 'add'"),
+    (lambda g: tradeoff(g, fpr=.1, direction=1), "direction must be .* got 1"),
+    (lambda g: tradeoff(g.remove, fpr=.1, direction='add'), 'direction must be None for a run'),
 ])
 def test_bad_questions(call, message):
     with pytest.raises(ValueError, match=message):

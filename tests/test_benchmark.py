@@ -7,7 +7,7 @@ one_delta the same, and under 1 ms for SaddlePointMSD; distinct_mechanisms linea
 number; hard_corner under 2 s; calibration[ours-*] 200 ms or less, epsilon_after 10 s or less;
 individual_filter_step 50 ms or less, individual_epsilon 20 s or less, and in individual_engines
 the contour at least 100 times the records per second of the Fourier engine (extra_info: rate,
-and the largest deviation from chapter 01)."""
+and the largest deviation from chapter 01); many_responses 2 s or less."""
 
 import subprocess
 import sys
@@ -29,12 +29,16 @@ from dp_saddle import (
     MomentsAccountant,
     PoissonSubsampled,
     PRVAccountant,
+    RandomizedResponse,
     SaddlePointCLT,
     SaddlePointMSD,
     TiltedEdgeworth,
+    TiltedFFT,
     calibrate,
     epsilon,
     epsilon_after,
+    gdp,
+    tradeoff,
 )
 
 S = lambda sigma, rate: PoissonSubsampled(base=Gaussian(sigma=sigma), rate=rate)
@@ -275,3 +279,45 @@ def test_individual_engines(benchmark, engine, records, n):
         records_per_second=records / benchmark.stats['mean'],
         deviation=float(np.abs(bounds.estimate[:20] / exact - 1).max()),
     )
+
+
+def test_tradeoff_of_many_responses(benchmark):
+    run = 60_000 * RandomizedResponse(eps=0.01)
+    benchmark.pedantic(lambda: tradeoff(run, fpr=np.linspace(0, 1, 101)), rounds=1)
+
+
+def test_gdp_of_many_responses(benchmark):
+    run = 60_000 * RandomizedResponse(eps=0.01)
+    benchmark.pedantic(lambda: gdp(run), rounds=1)
+
+
+def test_curve_of_many_responses(benchmark):
+    run = 60_000 * RandomizedResponse(eps=0.01)
+    curve = lambda: ContourAccountant(run).delta(np.linspace(0, 30, 2000))
+    benchmark.pedantic(curve, rounds=1)
+
+
+def test_epsilon_after_a_million_steps(benchmark):
+    run = fresh(10**6)
+    benchmark.pedantic(lambda: epsilon_after(run, delta=1e-6), rounds=1)
+
+
+def test_epsilon_after_responses(benchmark):
+    run = 2000 * RandomizedResponse(eps=0.1)
+    benchmark.pedantic(lambda: epsilon_after(run, delta=1e-6), rounds=1)
+
+
+def test_individual_with_little_noise(benchmark):
+    "200 noise levels from .1 on, whose tables are made first."
+    def first():
+        book = IndividualAccountant(0.1, 1.0, 0.1, sigma_grid=200)
+        for norms in np.random.default_rng(0).uniform(0, 1, (50, 20)):
+            book.step(norms)
+        return book.epsilon(1e-5)
+
+    benchmark.pedantic(first, rounds=1)
+
+
+def test_fine_mesh(benchmark):
+    run = 100 * Gaussian(sigma=1.02)
+    benchmark.pedantic(lambda: TiltedFFT(run, mesh=1e-3).delta(1.0), rounds=1)

@@ -508,3 +508,14 @@ def test_where_the_basic_bounds_cross(mix, goal):
         assert bound(side, high) <= np.log(goal)
         assert low == 0 or bound(side, low) > np.log(goal)
         assert low <= exact.upper if side == 0 else exact.lower <= high
+
+def test_no_line_is_made_twice(monkeypatch):
+    "Just below the end of a support, at the largest tilt, a plan does not change any more."
+    plans, line = [], SaddleTable.line
+    def counting(self, plan):
+        plans.append(plan)
+        return line(self, plan)
+    monkeypatch.setattr(SaddleTable, 'line', counting)
+    run = Laplace(scale=2.) + RandomizedResponse(eps=1.284371890296196)
+    ContourAccountant(run).delta(1.784371889296196)
+    assert len(plans) == len(set(plans))

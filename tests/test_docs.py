@@ -62,6 +62,7 @@ ERRORS = {
     "Accountant.delta": "ValueError where", "Accountant.epsilon": "ValueError where",
     "ContourAccountant.__init__": GRID, "TiltedAccountant.__init__": GRID,
     "asymptotic_saddle_point": "a PLRV",
+    "tradeoff": "ValueError for a\\s+direction of a run",
     "saddle_point": "or ValueError",
     "lyapunov_sum": "up to what the loss's grid allows",
     "msd_terms": "order in",

@@ -47,6 +47,7 @@ from dp_saddle import (
     rdp,
     report,
     schedules,
+    tradeoff,
     verify,
     widgets,
 )
@@ -156,7 +157,9 @@ CALLS = {
     '_Filter.step': [lambda: filtered('step', [.1], n=2)],
     '_Filter.scale': [lambda: filtered('scale', [.1], n=2)],
     '_Odometer.step': [lambda: RDPOdometer(2., .1, n=2).step([.1])],
-    'GaussianLimit.__init__': [lambda: GaussianLimit(LEAKY, kind='gdp')],
+    'GaussianLimit.__init__': [lambda: GaussianLimit(LEAKY, kind='gdp'),
+                               lambda: GaussianLimit(TINY),
+                               lambda: GaussianLimit(sampled(1e-6), kind='gdp')],
     'IndividualAccountant.__init__': [
         lambda: IndividualAccountant(1., 1., .1, sigma_grid=[2., 1.])],
     'IndividualAccountant.step': [lambda: people('step', [.5])],
@@ -192,6 +195,8 @@ CALLS = {
         lambda: epsilon_after([(Gaussian(sigma=1e5), 10**12)], delta=1e-5)],
     'from_steps': [lambda: schedules.from_steps(7)],
     'gdp': [lambda: gdp(LEAKY)],
+    'tradeoff': [lambda: tradeoff(ONE.remove, fpr=.1, direction='add'),
+                 lambda: tradeoff(ONE, fpr=.1, direction='both')],
     'individual_epsilon': [lambda: individual_epsilon(np.ones(3), **SPENT)],
     'rdp': [lambda: rdp(TINY, 2.)],
     'read_run': [lambda tmp: schedules.read_run(from_file(tmp))],

@@ -1,9 +1,12 @@
 "Sums over nodes: both directions, far tilts, finite pairs and what their sums are off by."
 import math
+import tracemalloc
 
 import mpmath as mp
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from certify import mechanism
 from dp_saddle import Discrete
@@ -14,6 +17,7 @@ from dp_saddle.losses import (
     increment_noise,
     increments,
     legendre_panels,
+    log_delta_of_atoms,
     log_mgf,
 )
 from dp_saddle.numerics import ULP
@@ -117,3 +121,28 @@ def test_a_loss_that_is_never_finite():
     plrv = Discrete(p=(1., 0.), q=(0., 1.)).remove
     assert (plrv.ess_inf, plrv.ess_sup, plrv.p_inf) == (math.inf, -math.inf, 1.)
     with pytest.raises(ValueError, match='finite somewhere'): plrv.cumulants(0.)
+
+# Sums that many eps share
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(0, 1000), st.floats(-8, 2), st.floats(0, 3))
+def test_sums_that_many_eps_share(seed, spread, depth):
+    "Against 40 digits, and without a table: 1,000 atoms, 1,100 eps; gaps and masses of any size."
+    rng = np.random.default_rng(seed)
+    losses, logp = 10**spread*rng.normal(size=1000), -10**depth*rng.exponential(size=1000)
+    eps = np.append(losses, losses[:100] + 1e-9*10**spread)
+    tracemalloc.start()
+    found = log_delta_of_atoms(eps, losses, logp)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1e6
+    with mp.workdps(40):
+        for i in (*rng.integers(0, 1100, 4), losses.argsort()[-2]):
+            some = [j for j in range(1000) if losses[j] > eps[i]]
+            terms = [mp.exp(mp.mpf(logp[j]))*-mp.expm1(mp.mpf(eps[i]) - mp.mpf(losses[j]))
+                     for j in some]
+            if not some:
+                assert found[i] == -np.inf
+                continue
+            truth = mp.log(mp.fsum(terms))
+            assert abs(found[i] - truth) <= 2.3e-16*(68 + 4*abs(truth))

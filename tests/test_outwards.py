@@ -5,7 +5,7 @@ import warnings
 import mpmath as mp
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dp_saddle import (
@@ -19,6 +19,7 @@ from dp_saddle import (
     RandomizedResponse,
     TiltedFFT,
     bayes_risk,
+    gdp,
     tpr,
     tradeoff,
 )
@@ -151,6 +152,28 @@ def test_a_trade_off():
 def test_trade_offs(eps, n, x):
     check_attacks(eps, n, x)
 
+def direct_tradeoff(p, q, x):
+    "The least false negative rate of tests of P, at false positive rate x under Q."
+    p, q = ([mp.mpf(v) for v in side] for side in (p, q))
+    p, q = ([v/mp.fsum(side) for v in side] for side in (p, q))
+    rest, missed = mp.mpf(x), mp.mpf(0)
+    for a, b in sorted(zip(p, q, strict=True), key=lambda ab: ab[1]/ab[0] if ab[0] else mp.inf):
+        taken = min(mp.mpf(1), rest/b) if b else mp.mpf(1)
+        rest, missed = rest - taken*b, missed + (1 - taken)*a
+    return missed
+
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), min_size=2, max_size=6),
+       st.floats(1e-6, 1 - 1e-6))
+def test_trade_offs_of_each_direction(pairs, x):
+    p, q = (tuple(float(v) + (i == 0) for v in side)
+            for i, side in enumerate(zip(*pairs, (1, 1), strict=True)))
+    run = Discrete(p=tuple(v/sum(p) for v in p), q=tuple(v/sum(q) for v in q))
+    remove, add = direct_tradeoff(p, q, x), direct_tradeoff(q, p, x)
+    for direction, truth in (('remove', remove), ('add', add)):
+        found = tradeoff(run, fpr=x, direction=direction)
+        assert truth - 1e-9 <= found <= truth
+    assert tradeoff(run, fpr=x) <= min(remove, add)
+
 @given(log_floats(1e-4, 4.), st.floats(1e-9, 1 - 1e-9))
 def test_bayes_risks(eps, prior):
     p = mp.mpf(prior)
@@ -162,3 +185,69 @@ def test_bayes_risk_of_a_gaussian():
     for sigma in (.3, 1., 20.):
         best = mp.ncdf(-1/(2*mp.mpf(sigma)))
         assert bayes_risk(Gaussian(sigma=sigma)) <= best
+
+# The Gaussian curve that covers a run's
+
+def gaussian_delta(mu, x):
+    mu, x = mp.mpf(mu), mp.mpf(x)
+    return mp.ncdf(mu/2 - x/mu) - mp.exp(x)*mp.ncdf(-mu/2 - x/mu)
+
+def responses_delta(eps, n, x):
+    "delta at x of n randomised responses."
+    eps, x = mp.mpf(eps), mp.mpf(x)
+    truth = 1/(1 + mp.exp(-eps))
+    return mp.fsum(mp.binomial(n, k)*truth**(n - k)*(1 - truth)**k*(1 - mp.exp(x - (n - 2*k)*eps))
+                   for k in range(n + 1) if (n - 2*k)*eps > x)
+
+def laplace_delta(scale, x):
+    return max(mp.mpf(0), 1 - mp.exp((mp.mpf(x) - 1/mp.mpf(scale))/2))
+
+def gaussian_and_response(mu, eps, x):
+    truth, x, eps = 1/(1 + mp.exp(-mp.mpf(eps))), mp.mpf(x), mp.mpf(eps)
+    return truth*gaussian_delta(mu, x - eps) + (1 - truth)*gaussian_delta(mu, x + eps)
+
+def check_covered(run, delta_at, last, least=1e-10):
+    "The Gaussian curve of `gdp` is not below that of the run, down to `least`."
+    mu = gdp(run, delta=least).mu
+    for x in (0., *np.linspace(0, last, 41)[1:], *np.geomspace(1e-9, 1, 7)*last):
+        truth = delta_at(x)
+        if truth >= least:
+            assert gaussian_delta(mu, x) >= truth, (mu, x)
+    return mu
+
+def test_the_curve_that_was_too_low():
+    mu = check_covered(RandomizedResponse(eps=1.), lambda x: response_delta(1., x), 1.)
+    exact = 2*mp.sqrt(2)*mp.erfinv(response_delta(1., 0.))       # the curves touch at eps = 0
+    assert exact <= mu <= exact*(1 + 1e-12)
+
+@settings(max_examples=40)
+@given(log_floats(1e-6, 60.))
+def test_responses_are_covered(eps):
+    check_covered(RandomizedResponse(eps=eps), lambda x: response_delta(eps, x), eps)
+
+@settings(max_examples=40)
+@given(log_floats(1e-3, 5.), st.integers(2, 30))
+def test_compositions_are_covered(eps, n):
+    run = n*RandomizedResponse(eps=eps)
+    check_covered(run, lambda x: responses_delta(eps, n, x), n*eps)
+
+@settings(max_examples=40)
+@given(log_floats(.02, 1e4))
+def test_laplaces_are_covered(scale):
+    check_covered(Laplace(scale=scale), lambda x: laplace_delta(scale, x), 1/scale)
+
+@settings(max_examples=40)
+@given(log_floats(.01, 1e4))
+def test_gaussians_are_covered(sigma):
+    mu = 1/mp.mpf(sigma)
+    last = float(mu*mu/2 + 7*mu)
+    found = check_covered(Gaussian(sigma=sigma), lambda x: gaussian_delta(mu, x), last)
+    assert mu <= found <= mu*(1 + (1e-5 if mu < 20 else 1e-3))
+
+@pytest.mark.parametrize('mu, eps', [(1., .5), (.01, 3.), (12., .1), (20., 1.), (100., .1)])
+def test_mixed_compositions_are_covered(mu, eps):
+    "Also where delta is 1 to all digits: then 1 - delta comes from a line beyond the pole."
+    run = Gaussian(sigma=1/mu) + RandomizedResponse(eps=eps)
+    found = check_covered(run, lambda x: gaussian_and_response(1/mp.mpf(1/mu), eps, x),
+                          mu*mu/2 + 7*mu)
+    assert mu < 12 or mu <= found <= mu + 1.1*eps/mu*(1 + eps) + .01*mu

@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import log_ndtr
 
 from dp_saddle import Composition, ContourAccountant, Gaussian, Laplace, PoissonSubsampled
 from dp_saddle.batch import LossFamily
@@ -105,9 +106,12 @@ def test_a_gaussian_dominates_itself(mu):
     last = ContourAccountant(Gaussian(sigma=1/mu)).epsilon(1e-8).upper
     at = np.linspace(0, last, 97)[:, None]*np.ones(2)
     curve = np.exp(gaussian_log_delta(at, mu))
-    found = dominating_mu(at, curve)
+    missed = np.logaddexp(log_ndtr(at/mu - mu/2), at + log_ndtr(-at/mu - mu/2)) - 1e-11
+    found = dominating_mu(at, curve, missed)
     assert found.shape == (2,) and (mu*(1 - 1e-9) <= found).all() and (found < 1.01*mu).all()
-    assert gaussian_above(at, curve, found*(1 + 1e-9)).all()
+    alone = dominating_mu(at, curve)            # without the digits of 1 - delta: not less
+    assert (alone >= found*(1 - 1e-12)).all() and gaussian_above(at, curve, alone*1.001).all()
+    assert gaussian_above(at, curve, found*(1 + 1e-9), missed).all()
     assert not gaussian_above(at, curve, np.full(2, .9*mu)).all(0).any()
 
 def test_a_chord_is_checked_between_its_ends():

@@ -22,8 +22,10 @@ from dp_saddle import (
     epsilon_after,
     from_steps,
     read_run,
+    schedules,
     to_steps,
 )
+from dp_saddle.record_bounds import upper_epsilon
 
 pytestmark = pytest.mark.filterwarnings('error', 'ignore:max_nodes')
 
@@ -46,6 +48,29 @@ def test_every_prefix_is_bounded(schedule, delta):
         exact = ContourAccountant(sum(steps[:n], 0*steps[0])).epsilon(delta)
         assert exact.lower <= eps[n-1]*(1 + 1e-9) + 1e-9
     assert eps[-1] <= exact.upper*1.05 + .02
+
+@pytest.mark.parametrize('step, delta', [(S(1., .001), 1e-6), (S(.8, .05), 1e-12),
+                                         (Laplace(scale=50.), 1e-5)])
+def test_many_equal_steps(step, delta, monkeypatch):
+    "Prefixes between those that were asked for, against chapter 01; and few are asked for."
+    asked = []
+    def counting(families, counts, *rest):
+        asked.append(len(counts))
+        return upper_epsilon(families, counts, *rest)
+    monkeypatch.setattr(schedules, 'upper_epsilon', counting)
+    eps = epsilon_after(200_000*step, delta=delta)
+    assert eps.shape == (200_000,) and (np.diff(eps) >= 0).all() and sum(asked) < 25_000
+    for n in (5000, 30_001, 123_456, 199_999, 200_000):
+        exact = ContourAccountant(n*step).epsilon(delta)
+        assert exact.lower <= eps[n - 1] <= exact.upper*(1 + 1e-4) + 1e-9
+
+def test_equal_steps_of_few_outcomes():
+    step = Discrete(p=(.52, .48), q=(.5, .5))
+    eps = epsilon_after(1500*step, delta=1e-6)
+    assert (np.diff(eps) >= 0).all()
+    for n in (1, 40, 300, 777, 1499, 1500):
+        exact = ContourAccountant(n*step).epsilon(1e-6)
+        assert exact.lower <= eps[n - 1] <= exact.upper*1.01 + 1e-9
 
 def test_shuffled_steps_are_charged_by_epoch():
     run = dpsgd(sigma=2., batch_size=100, dataset_size=1000, epochs=3, sampling='shuffle')

@@ -23,6 +23,7 @@ from dp_saddle import (
     TiltedFFT,
     connect_the_dots,
 )
+from dp_saddle.plrv import GaussianLoss
 from dp_saddle.tilted_fft import TiltedCurve
 from odd import ODD, S
 from test_prv_fft import contained
@@ -246,3 +247,20 @@ def test_losses_a_little_off_their_lattice():
                         for w, under_p, under_q in known)
             low, mid, up = tilted.delta(eps)
             assert low <= exact <= up < low*(1 + 1e-5) and abs(mid/exact - 1) > 1e-10
+
+def test_each_curve_is_asked_once(monkeypatch):
+    "One bound of it at a time, and of a symmetric pair one direction."
+    asked, curve = [], GaussianLoss.log_delta
+    def counting(self, eps):
+        asked.append(np.size(eps))
+        return curve(self, eps)
+    monkeypatch.setattr(GaussianLoss, 'log_delta', counting)
+    law = connect_the_dots(Gaussian(sigma=1.).remove, 1e-3)
+    assert sum(asked) < 1.4*len(law.weights)/2          # 6 times that, both bounds and the middle
+
+def test_a_terminal_is_told_the_price(monkeypatch, capsys):
+    monkeypatch.setattr('sys.stderr.isatty', lambda: True, raising=False)
+    loss = Gaussian(sigma=1.).remove
+    for mesh, told in ((1e-2, False), (4e-5, True)):
+        connect_the_dots(loss, mesh)
+        assert ('dots of each curve take about' in capsys.readouterr().err) == told
