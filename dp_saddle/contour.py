@@ -83,7 +83,9 @@ _MAX_PLANS = 4               # of one line
 _BELOW_CHERNOFF = 3          # nats: the first guess of log delta
 _CLUSTER = 4.5               # nats of cancellation that eps on one line may have
 _NEARLY = 1                  # nats from a Chernoff bound in which it may be better than a line
-_MAX_STEPS = 200             # of Newton's method
+_MAX_STEPS = 200             # of Newton's method,
+_MAX_LINES, _COSTLY = 20, 5   # and lines that it uses; one with all nodes counts so many
+_SHORT_OF = 1 - 10.**-np.arange(1, 9)  # of an upper end: where the lower one is looked for
 _NEWTON_STEP = 1e-6          # of the difference quotient, in units of the curve's own scale
 _WELL_KNOWN = .4             # nats between bounds, for the slope of the estimate to be used
 _SETTLED = 1/4, .1           # of the bounds' distance, which is at most .1 nats: near enough
@@ -783,7 +785,15 @@ def epsilon(self:SaddleTable,
     if not self.closed_form and (self.nodes_ran_out or up - low > _WIDE*up):
         low = max(low, self.basic_crossing(0, goal, up)[0])
         up = min(up, self.basic_crossing(1, goal, up)[1])
+        if up < inf: low = max(low, self._near_end(goal, up))
     return low, min(max(root.eps, low), up), up
+
+@patch
+def _near_end(self:SaddleTable, goal, up):
+    "The largest of some eps below `up` whose delta is proved to be at least the goal, or 0."
+    eps = up*_SHORT_OF
+    enough = self.log_delta(eps)[0] >= goal
+    return eps[enough].max(initial=0.)
 
 # %% ../nbs/01_contour.ipynb #f1fe0a6e
 class _Root(NamedTuple):
@@ -794,11 +804,12 @@ class _Root(NamedTuple):
 @patch
 def _newton(self:SaddleTable, goal, finite_goal, eps, high):
     "The _Root; None if eps = 0 is enough."
-    low, line, built = None, None, eps
+    low, line, built, lines = None, None, eps, 0
     for _ in range(_MAX_STEPS):
         if line is None or line.growth(eps - built) > _CLOSE:
+            if lines >= _MAX_LINES: break
             line = self.line_for(np.array([eps]), np.array([finite_goal]))
-            built = eps
+            built, lines = eps, lines + (_COSTLY if self.nodes_ran_out else 1)
         at = _probe(line, eps, goal)
         low, high = (eps, high) if at.miss > 0 else (low, eps)
         if _is_settled(at): break
@@ -827,7 +838,13 @@ def _edge(root, goal, sign, end):
         step = min(miss, _LONGEST)/root.fall*(1 + _LENGTHEN*2**k) + _NUDGE*ULP*(1 + eps)
         eps += sign*step
         if (eps - end)*sign >= 0: break
-    return end
+    return _edge_by_halves(root, goal, sign, end)
+
+def _edge_by_halves(root, goal, sign, end):
+    "The same where log delta falls too steeply for steps: between the root and the end."
+    def above(eps): return root.line.log_bounds(np.array([eps]))[1 + sign, 0] - goal
+    if sign < 0: return invert(above, end, root.eps).low
+    return min(invert(above, root.eps, end).high, end) if end < inf else end
 
 # %% ../nbs/01_contour.ipynb #3c74c3c3
 class _Left(NamedTuple):

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['log_window', 'WindowedGaussianLoss', 'LevelLoss', 'Levels']
 
-# %% ../nbs/00ac_levels.ipynb #90ae8e85
+# %% ../nbs/00ac_levels.ipynb #9cf061be
 from math import inf, log, pi, sqrt
 
 import numpy as np
@@ -16,7 +16,7 @@ from .densities import SubsampledGaussianLoss
 from .numerics import TINY, ULP, bisect, log_expm1, weighted_expm1mx
 from .plrv import PLRV, Decay, LineValues
 
-# %% ../nbs/00ac_levels.ipynb #36936722
+# %% ../nbs/00ac_levels.ipynb #660fe70e
 # Proved: change one and a theorem is broken.
 _JUMP = 42.            # what a sharp end may add to M(t) is below e^-42 of it, at all tilts allowed
 _TAILS = 40.           # what windows lose at their sharp ends is below e^-40 of delta, each
@@ -29,20 +29,22 @@ _COUNT_ULPS = 8        # of K of a level, besides its parts'
 _OVERFLOW = 600.       # errors from e^600 on say nothing
 _TINY_GAIN = -300.     # log of a quotient r from which on log(1 + r) is r, to all digits
 
-# %% ../nbs/00ac_levels.ipynb #4fe04be7
+# %% ../nbs/00ac_levels.ipynb #fd5de34a
 # Tuning: only time and width depend on it.
 _DROPPED = 21.         # outcomes so many nats rarer than delta are not resolved
 _FAR = 40.             # widths below a window, where its grid begins
 _LEAST_END = 14.       # widths above a window, at least, where it is cut
 _MOST_END = 60.
 _NARROW = .25, .2      # width of a window in nats of the base loss: .25/sqrt(x), .2 at most
+_WIDEST = .25          # of a standard deviation of an outcome
 _SPACING = 3., 2.      # from one to the next: 3/sqrt(x), 2 at most, or half of the loss
+_LONGEST = 8.          # standard deviations of an outcome, at most
 _ROOM = 4.             # widths, at least, from one cut to the next
 _START = 8.            # widths by which the first cut is below what eps needs
 _TILTS = 30., 60       # times 2^k over the largest loss: tilts that are tried
 _LOSSES = -80., 12.    # log of the least and the largest loss at which a cut may be
 
-# %% ../nbs/00ac_levels.ipynb #4095e14c
+# %% ../nbs/00ac_levels.ipynb #0a328b44
 def log_window(
     x,      # outcomes, any shape, real or complex
     low,    # a, or -inf
@@ -57,7 +59,7 @@ def log_window(
     near, far = log_ndtr(near), log_ndtr(far)
     return near + log1p(-np.exp(far - near))
 
-# %% ../nbs/00ac_levels.ipynb #d25c74e6
+# %% ../nbs/00ac_levels.ipynb #9895afac
 class WindowedGaussianLoss(SubsampledGaussianLoss):
     """The loss of removing, for outcomes in a window and before `end`, as a law: its weights
     are divided by e^`log_mass`."""
@@ -76,7 +78,7 @@ class WindowedGaussianLoss(SubsampledGaussianLoss):
         self.log_mass, self.paths = 0., {}
         self._make_a_law()
 
-# %% ../nbs/00ac_levels.ipynb #6751b303
+# %% ../nbs/00ac_levels.ipynb #cadfc392
 @patch
 def _make_a_law(self:WindowedGaussianLoss):
     "The mass, and what makes up for E[L] at the first order (chapter 00a)."
@@ -86,7 +88,7 @@ def _make_a_law(self:WindowedGaussianLoss):
     mean = (np.exp(logw)*y).sum()                         # K'(0), which 1 - Q would not give
     self.singular = 0., mean - weighted_expm1mx(logw, -y).sum()
 
-# %% ../nbs/00ac_levels.ipynb #884e1647
+# %% ../nbs/00ac_levels.ipynb #05c7738e
 @patch
 def ends(self:WindowedGaussianLoss, t):
     low, _ = SubsampledGaussianLoss.ends(self, 0.)
@@ -103,7 +105,7 @@ def path(self:WindowedGaussianLoss, t, s, shift, precision=float):
     if shift not in self.paths: self.paths[shift] = self._path(shift)     # the same for all tilts
     return self.paths[shift]
 
-# %% ../nbs/00ac_levels.ipynb #d02e660b
+# %% ../nbs/00ac_levels.ipynb #e54b6181
 @patch
 def _path(self:WindowedGaussianLoss, shift):
     shifted = np.any(shift)
@@ -117,7 +119,7 @@ def _outcomes(self:WindowedGaussianLoss, shifted):
     nodes = np.ceil((self.end - self.ends(0.)[0])/h)
     return self.end - (np.arange(nodes)[::-1] + 1/2)*h, h
 
-# %% ../nbs/00ac_levels.ipynb #1fb7ffd5
+# %% ../nbs/00ac_levels.ipynb #c9cda1b3
 @patch
 def log_left_out(self:WindowedGaussianLoss, t):
     "log of a bound on what both ends may add to M at tilt `t`, on any path."
@@ -141,7 +143,7 @@ def _log_first(self:WindowedGaussianLoss, t, first):
     steep = rise >= -SubsampledGaussianLoss.ends(self, 0.)[0]*self.mu**2
     return left + log_ndtr(inside) if steep else inf
 
-# %% ../nbs/00ac_levels.ipynb #28415467
+# %% ../nbs/00ac_levels.ipynb #bf722ebd
 @patch
 def _weight_error(self:WindowedGaussianLoss, t):
     "Bound on the relative error of M(t) from that of the weights."
@@ -163,7 +165,7 @@ def line(self:WindowedGaussianLoss, t, s):
     relative = np.expm1(np.minimum(log_error, _OVERFLOW)) + more
     return LineValues(K, error + weights, change, np.log1p(relative))
 
-# %% ../nbs/00ac_levels.ipynb #0326a61c
+# %% ../nbs/00ac_levels.ipynb #8a11d174
 def _log_gain(counts, log_r):
     "log(prod (1 + r_i)^n_i - 1), r real, elementwise."
     top = np.max(log_r, axis=0)
@@ -182,7 +184,7 @@ def _gain(counts, log_r, log_first):
     little = expm1(np.where(large, 0, S))*np.exp(np.where(large, 0, -log_first))
     return np.where(large, np.exp(S - log_first)*-expm1(-S), little)
 
-# %% ../nbs/00ac_levels.ipynb #3b3953c3
+# %% ../nbs/00ac_levels.ipynb #51d9c0f4
 class LevelLoss(PLRV):
     """Part of a composition's law: runs with no outcome above a window, and some in it; or, where
     no window is given, with none above a cut."""
@@ -199,7 +201,7 @@ class LevelLoss(PLRV):
         self.limit = self._largest_tilt(highest)
         self.log_mass = float(self.cgf_on(np.zeros(1))[0])
 
-# %% ../nbs/00ac_levels.ipynb #003bce99
+# %% ../nbs/00ac_levels.ipynb #cb0e567f
 @patch
 def nodes_at(self:LevelLoss, t):
     "About how many nodes a step's part has."
@@ -210,7 +212,7 @@ def largest_tilt(self:LevelLoss):
     "The largest tilt at which the ends do no harm."
     return self.limit
 
-# %% ../nbs/00ac_levels.ipynb #bbdea71e
+# %% ../nbs/00ac_levels.ipynb #dbb73157
 @patch
 def _largest_tilt(self:LevelLoss, highest):
     "The largest of a row of tilts, up to which all are harmless."
@@ -229,7 +231,7 @@ def cgf_on(self:LevelLoss, z):
     log_r = [p.log_mass + p.cgf_on(z) - v for p, v in zip(self.inside, below, strict=True)]
     return all_below + _log_gain(self.counts, log_r)
 
-# %% ../nbs/00ac_levels.ipynb #ccc00ece
+# %% ../nbs/00ac_levels.ipynb #29c5eebb
 @patch
 def decay(self:LevelLoss, t, s):
     "Bound on |M| on the line Re z = `t` beyond frequencies `s`, 1-d: `Decay`."
@@ -248,7 +250,7 @@ def log_delta(self:LevelLoss, eps):
     "log of a bound on the part of delta, its mass; `eps` in nats, any shape."
     return np.full(np.shape(eps), self.log_mass)
 
-# %% ../nbs/00ac_levels.ipynb #713b836c
+# %% ../nbs/00ac_levels.ipynb #659075e1
 @patch
 def line(self:LevelLoss, t, s):
     "log M on the line Re z = `t`, a number, at frequencies `s`, 1-d: `LineValues`."
@@ -268,13 +270,13 @@ def line(self:LevelLoss, t, s):
     return LineValues(K, error + _COUNT_ULPS*ULP*(1 + abs(K)), change + np.log(gain),
                       np.log1p(relative))
 
-# %% ../nbs/00ac_levels.ipynb #8abdca68
+# %% ../nbs/00ac_levels.ipynb #3ca5680a
 def _log_most(values):
     "log(1 + the relative error of e^{K + change})."
     most = np.minimum(values.log_error, _OVERFLOW)
     return most + np.log1p(values.error*np.exp(-most))
 
-# %% ../nbs/00ac_levels.ipynb #bd7c93a9
+# %% ../nbs/00ac_levels.ipynb #32375a5e
 @patch
 def _gained(self:LevelLoss, below, inside):
     "The bracket over its value at s = 0; its error, over prod (1 + alpha)^n; log of that value."
@@ -292,7 +294,7 @@ def _gained(self:LevelLoss, below, inside):
                   for n, r, b in zip(self.counts, most, beta, strict=True))
     return gain, times(log_size)*parts + windows, log_first
 
-# %% ../nbs/00ac_levels.ipynb #4023dd7d
+# %% ../nbs/00ac_levels.ipynb #b39fce82
 class Levels:
     "The law of a composition of sampled Gaussian steps, removing, cut into levels."
     def __init__(self,
@@ -306,7 +308,7 @@ class Levels:
         largest = self._largest_loss()
         scale, most = _NARROW
         outcomes = self.outcomes_at(largest)
-        self.widths = [min(most, scale/sqrt(max(x, TINY)))*p.s2
+        self.widths = [min(min(most, scale/sqrt(max(x, TINY)))*p.s2, _WIDEST/p.mu)
                        for p, x in zip(self.losses, outcomes, strict=True)]
         self.cuts = self._cuts(eps, largest)
 
@@ -317,7 +319,7 @@ class Levels:
         "Is this a composition of sampled Gaussian steps, removing?"
         return all(type(p) is SubsampledGaussianLoss and p.top == 'remove' for p, _ in plrv.parts)
 
-# %% ../nbs/00ac_levels.ipynb #076ffa6c
+# %% ../nbs/00ac_levels.ipynb #525f68dd
 @patch
 def outcomes_at(self:Levels, loss):
     "Where each kind of step has this loss, nats, > log(1 - rate)."
@@ -328,7 +330,7 @@ def last(self:Levels):
     "The number of the last cut; levels are between neighbours."
     return len(self.cuts) - 1
 
-# %% ../nbs/00ac_levels.ipynb #4fdc95b9
+# %% ../nbs/00ac_levels.ipynb #7ca8fc1e
 def _log_above(part, x, width=0.):
     "log of the mass of removing's outcomes in a window that is open above."
     std = sqrt(part.s2 + width*width)
@@ -351,24 +353,26 @@ def _largest_loss(self:Levels):
         return self.log_above(outcomes, sharp) <= self.log_delta - _DROPPED
     return float(np.exp(bisect(np.vectorize(rare), *_LOSSES)[1]))
 
-# %% ../nbs/00ac_levels.ipynb #b8218e3d
+# %% ../nbs/00ac_levels.ipynb #534b476c
 @patch
 def _cuts(self:Levels, eps, largest):
     "Outcomes of each kind of step at increasing losses, up to the largest."
     widths = [w/p.s2 for w, p in zip(self.widths, self.losses, strict=True)]
     start = -_START*max(widths)
+    first = max(float(p.mixed(start)) for p in self.losses)        # all kinds have such a loss
     if eps > 0:
         least = eps/sum(self.counts)
-        first = min(float(p.mixed(p.base_loss(least) + start)) for p in self.losses)
-    else: first = min(float(p.mixed(start)) for p in self.losses)
-    cuts = [self.outcomes_at(first)]
-    while True:
-        loss = min(self._next(p, x, w) for p, x, w
-                   in zip(self.losses, cuts[-1], widths, strict=True))
+        below = min(float(p.mixed(p.base_loss(least) + start)) for p in self.losses)
+        first = max(first, below)
+    loss = min(first, largest)
+    cuts = [self.outcomes_at(loss)]
+    while loss < largest:
+        loss = min(largest, *(self._next(p, x, w) for p, x, w
+                              in zip(self.losses, cuts[-1], widths, strict=True)))
         cuts.append(self.outcomes_at(loss))
-        if loss >= largest: return cuts
+    return cuts
 
-# %% ../nbs/00ac_levels.ipynb #c68ed270
+# %% ../nbs/00ac_levels.ipynb #29c42be5
 @patch
 def _next(self:Levels, part, x, width):
     "The loss of this kind of step at the next cut."
@@ -376,10 +380,10 @@ def _next(self:Levels, part, x, width):
     l = (2*x - 1)/(2*part.s2)
     loss = float(part.mixed(l))
     bent = max(x*(1 - part.rate)*np.exp(-max(loss, 0.)), TINY)     # x (1 - dL/dl)
-    step = min(max(most, loss/2), scale/sqrt(bent))
+    step = min(max(most, loss/2), scale/sqrt(bent), _LONGEST*part.mu)
     return float(part.mixed(l + max(step, _ROOM*width)))
 
-# %% ../nbs/00ac_levels.ipynb #a204e2d5
+# %% ../nbs/00ac_levels.ipynb #5f55b52f
 @patch
 def _windowed(self:Levels, kind, low, high):
     "A kind of step in a window, with an end at which next to nothing is lost."
@@ -403,7 +407,7 @@ def below(self:Levels,
 def _below(self:Levels, cut):
     return tuple(self._windowed(kind, -inf, x) for kind, x in enumerate(self.cuts[cut]))
 
-# %% ../nbs/00ac_levels.ipynb #79112138
+# %% ../nbs/00ac_levels.ipynb #8cfb8133
 @patch
 def level(self:Levels,
     cut,  # the number of the window's lower cut, 0 to `last` - 1
@@ -413,7 +417,7 @@ def level(self:Levels,
     inside = tuple(self._windowed(kind, low, high) for kind, (low, high) in enumerate(ends))
     return LevelLoss(self.counts, self._below(cut), inside)
 
-# %% ../nbs/00ac_levels.ipynb #162a905f
+# %% ../nbs/00ac_levels.ipynb #ed4d5691
 @patch
 def log_left_out(self:Levels):
     "(log of what may be missing, log of what may be missing or too much)."
