@@ -420,6 +420,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                    'dp_saddle.contour.SaddleTable': ('contour.html#saddletable', 'dp_saddle/contour.py'),
                                    'dp_saddle.contour.SaddleTable._K_above': ('contour.html#saddletable._k_above', 'dp_saddle/contour.py'),
                                    'dp_saddle.contour.SaddleTable.__init__': ('contour.html#saddletable.__init__', 'dp_saddle/contour.py'),
+                                   'dp_saddle.contour.SaddleTable._above': ('contour.html#saddletable._above', 'dp_saddle/contour.py'),
                                    'dp_saddle.contour.SaddleTable._by_lines': ( 'contour.html#saddletable._by_lines',
                                                                                 'dp_saddle/contour.py'),
                                    'dp_saddle.contour.SaddleTable._by_one_line': ( 'contour.html#saddletable._by_one_line',
