@@ -1029,6 +1029,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                   'dp_saddle.losses._central_cumulants': ('losses.html#_central_cumulants', 'dp_saddle/losses.py'),
                                   'dp_saddle.losses._cumulants_of_moments': ('losses.html#_cumulants_of_moments', 'dp_saddle/losses.py'),
                                   'dp_saddle.losses._drift': ('losses.html#_drift', 'dp_saddle/losses.py'),
+                                  'dp_saddle.losses._halving': ('losses.html#_halving', 'dp_saddle/losses.py'),
                                   'dp_saddle.losses._log_mgf_rounding': ('losses.html#_log_mgf_rounding', 'dp_saddle/losses.py'),
                                   'dp_saddle.losses._mass_without': ('losses.html#_mass_without', 'dp_saddle/losses.py'),
                                   'dp_saddle.losses._merged_atoms': ('losses.html#_merged_atoms', 'dp_saddle/losses.py'),
