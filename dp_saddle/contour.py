@@ -246,8 +246,10 @@ def right_aliases(self:SaddleTable,
     "log of a bound on the sum of the terms m > 0, by Chernoff's bound at the tilt u."
     beyond = self.u > t
     u, K = self.u[beyond], self.K[beyond]
-    log_c = K - np.multiply.outer(eps - reach, u) + log_chernoff_factor(u)
-    return u, log_c - log_expm1((u - t)*period)
+    factor, x = log_chernoff_factor(u), (u - t)*period
+    log_c = K - np.multiply.outer(eps - reach, u) + factor
+    size = 1 + np.abs(K) + np.multiply.outer(np.abs(eps) + reach, u) + np.abs(factor) + x
+    return u, log_c - log_expm1(x) + _MOMENT_ULPS*ULP*size
 
 # %% ../nbs/01_contour.ipynb #6b2f0e15
 @patch
@@ -260,8 +262,17 @@ def log_alias(self:SaddleTable,
     "log of a bound on the sum of the terms m != 0 at each eps."
     _, log_right = self.right_aliases(t, period, eps, reach)
     right = log_right.min(1, initial=inf)
+    felt = np.flatnonzero(eps + period - reach < self.ess_sup)
+    if log_right.size:
+        right[felt] += self._above(np.flatnonzero(self.u > t)[log_right[felt].argmin(1)])
     right = np.where(eps + period - reach >= self.ess_sup, -inf, right)
     return np.logaddexp(self.plrv.log_mass - log_expm1(t*period), right)
+
+@patch
+def _above(self:SaddleTable, i):
+    "By how much the proved K is above that at places `i` of the table."
+    which, where = np.unique(i, return_inverse=True)
+    return np.array([self._K_above(self.u[j]) - self.K[j] for j in which])[where]
 
 # %% ../nbs/01_contour.ipynb #f92808d6
 @patch
@@ -493,7 +504,8 @@ def alias(self:Line,
 ):        # shape of eps
     "Bound on the terms m != 0 of the identity, relative to e^{base - t eps}."
     t, reach = self.plan.t, Smoothing(self.plan.w).reach
-    log_bound = self.table.log_alias(t, self.plan.X, eps, reach) - (self.base - t*eps)
+    log_alias, size = self.table.log_alias(t, self.plan.X, eps, reach), t*np.abs(eps)
+    log_bound = log_alias - (self.base - t*eps) + _LOG_ULPS*ULP*(abs(self.base) + size)
     return np.exp(np.minimum(log_bound, _LOG_HUGE))*(1 + TABLE_ROUNDING)
 
 # %% ../nbs/01_contour.ipynb #1be3ac6a

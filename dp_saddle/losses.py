@@ -7,7 +7,7 @@ __all__ = ['SPAN_BITS', 'log_mgf', 'missing', 'NodeLoss', 'legendre_panels', 'cu
            'increments', 'increment_noise', 'log_delta_of_atoms', 'FiniteLoss']
 
 # %% ../nbs/00a_losses.ipynb #e60f5520
-from math import comb, inf
+from math import comb, inf, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ from scipy.special import expm1, log1p
 
 from . import checks
 from .checks import patch
-from .numerics import LEGENDRE16, TINY, ULP, expm1mx, safe_log, weighted_expm1mx
+from .numerics import LEGENDRE16, TINY, ULP, by_halves, expm1mx, safe_log, weighted_expm1mx
 from .plrv import PLRV, Decay, LineValues
 
 # %% ../nbs/00a_losses.ipynb #a640bfa0
@@ -24,11 +24,17 @@ SPAN_BITS = 3             # nodes serve tilts from t/8 to t, frequencies likewis
 
 # %% ../nbs/00a_losses.ipynb #6513270e
 # Rounding: may grow, never shrink.
-_TERM = 16                # units in the last place that a term of M costs, besides its exponent
+_TERM = 16                # units in the last place a term of M costs, besides exponent and sum
 _MASS = 4                 # ... and the mass that is singular
-_TURN = 8                 # ... and a term e^{isy} - 1, besides its phase
+_EDGE_OF_NEAR = 1e-6      # where |M - 1| is nearly 1/2, either form may have been taken
+_TURN = 1, 4              # ... and e^{isy} - 1, of |sy| or 2, besides its phase: y real, complex
+_PRODUCT = 2              # ... and its product with a weight,
+_OF_STEP = 3              # ... and, three times, a neighbour's term, besides its sum
+_PHASE = 2                # ... and a phase sy, of its size
 _WEIGHT = 4               # ... and a weight, in the precision of the nodes
-_FINITE_ULPS = 4.         # of 1, what logp - logq is off by
+_LOG = 8                  # ... and a logarithm of 1 + w, w complex
+_PIECE = 8                # nodes over which a matrix product sums, in an order nobody knows
+_FINITE_ULPS = 4.         # of 1, what logp - logq is off by, where the logs are as given
 _SMALL = .25              # where `expm1mx` is its series
 _OVERFLOW = 600.          # exponents from here on are taken out of a sum
 
@@ -45,12 +51,12 @@ def _second_order(exponents, terms, w):
     small = np.abs(exponents) < _SMALL
     second = np.where(small, 0, terms - w*(1 + exponents))
     second[small] = np.broadcast_to(w, small.shape)[small]*expm1mx(exponents[small])
-    return second.sum(1)
+    return by_halves(second.T)
 
 def _drift(y, logw, singular):
     "E[f(-L)] + q_0 - p_inf: what is left of the first order, for z = 1."
     p_inf, q_0 = singular
-    return weighted_expm1mx(logw, -y).sum() + q_0 - p_inf
+    return by_halves(weighted_expm1mx(logw, -y)) + q_0 - p_inf if y.size else q_0 - p_inf
 
 # %% ../nbs/00a_losses.ipynb #054e870b
 def log_mgf(
@@ -66,7 +72,7 @@ def log_mgf(
     largest = (logw + exponents).real.max(1)
     taken_out = np.where(largest > _OVERFLOW, largest, 0.)
     terms = np.exp(logw + exponents - taken_out[:, None])
-    M = terms.sum(1)
+    M = by_halves(terms.T)
     K = np.log(np.where(np.abs(M) < TINY, TINY, M)) + taken_out
     near = (taken_out == 0) & (np.abs(M - 1) < .5)
     if near.any():
@@ -76,16 +82,23 @@ def log_mgf(
     return K
 
 # %% ../nbs/00a_losses.ipynb #e4b46010
+def _halving(j):
+    "What a sum of j terms by halves costs, in units in the last place of their sizes."
+    return np.ceil(np.log2(max(j, 2)))/2
+
 def _log_mgf_rounding(t, y, logw, K, singular=(0., 0.)):
     "Bound on the relative rounding error of M = e^K as `log_mgf` computes it at real t."
     p_inf, q_0 = singular
     x = t*y
-    cost = _TERM + np.abs(logw) + 2*np.abs(x)
-    w, size = np.exp(logw - K), np.exp(logw + x - K)          # of the terms, over M
-    if abs(np.expm1(min(K, 1.))) < .5:
+    cost = _TERM + 1 + _halving(y.size) + np.abs(logw) + 2*np.abs(x)
+    size, masses = np.exp(logw + x - K), 0.                   # of the terms, over M
+    distance = abs(np.expm1(min(K, 1.)))
+    if distance < .5 + _EDGE_OF_NEAR:
+        w = np.exp(logw - K)
         second = np.where(np.abs(x) < _SMALL, x*x*w, size + w*(1 + np.abs(x)))
-        size = second + abs(t)*np.exp(-K)*np.abs(weighted_expm1mx(logw, -y))
-    masses = _MASS*(p_inf + abs(t*(q_0 - p_inf)))*np.exp(-K)
+        second += abs(t)*np.exp(-K)*np.abs(weighted_expm1mx(logw, -y))
+        masses = _MASS*(p_inf + abs(t*(q_0 - p_inf)))*np.exp(-K)
+        size = second if distance < .5 - _EDGE_OF_NEAR else np.maximum(second, size)
     return ULP*((size*cost).sum() + masses)
 
 # %% ../nbs/00a_losses.ipynb #0353dff5
@@ -295,30 +308,38 @@ def increments(
     s,  # frequencies, shape (k,), equally spaced
 ):      # shape (k,)
     "sum_j p_j (e^{i s y_j} - 1) for equally spaced s."
-    if s.size*y.size <= _DIRECT: return expm1(1j*np.outer(s, y)) @ p
-    step = expm1(1j*(s[1] - s[0])*np.outer(y, np.arange(_RUN)))
+    if s.size*y.size <= _DIRECT: return by_halves(p[:, None]*expm1(1j*np.outer(y, s)))
+    extra = np.zeros(-y.size % _PIECE)                              # weights of 0
+    p, y = np.append(p, extra), np.append(y, extra)
+    h = (s[-1] - s[0])/(s.size - 1)
+    step = expm1(1j*np.outer(y, h*np.arange(_RUN))).reshape(-1, _PIECE, _RUN)
     starts, runs = s[::_RUN], []
-    for some in np.array_split(starts, 1 + starts.size*y.size//max(_BLOCK, _RUN*y.size)):
-        first = expm1(1j*np.outer(some, y))
-        runs.append(((first @ p)[:, None] + (p*(1 + first)) @ step).ravel())
+    for some in np.array_split(starts, 1 + _PIECE*starts.size*y.size//max(_BLOCK, _RUN*y.size)):
+        first = expm1(1j*np.outer(y, some))
+        turned = (p[:, None]*(1 + first)).reshape(-1, _PIECE, some.size)
+        steps = by_halves(turned.swapaxes(1, 2) @ step)
+        runs.append((by_halves(p[:, None]*first)[:, None] + steps).ravel())
     return np.concatenate(runs)[:s.size]
 
 # %% ../nbs/00a_losses.ipynb #27820b70
 def increment_noise(
     size,  # moduli of the weights, shape (j,)
-    eta,   # what the weights are off by, relative, shape (j,)
-    y,     # losses, nats, shape (j,)
+    eta,   # what the weights are off by, relative, a number or of shape (j,)
+    y,     # losses, nats, shape (j,), real or complex
     s,     # frequencies, shape (k,), equally spaced
 ):         # shape (k,)
-    "Bound on the rounding of `increments`: weights are off by eta, phases by a few ulp."
+    "Bound on the rounding of `increments`, if the weights are off by eta."
     every = 1 if s.size*y.size <= _DIRECT else _RUN
-    ends = s
-    if every > 1: ends = np.minimum(s[::_RUN] + (_RUN - 1)*(s[-1]/max(s.size - 1, 1)), s[-1])
-    noise = []
-    for some in np.array_split(ends, 1 + ends.size*y.size//_BLOCK):
-        phase = np.outer(some, np.abs(y))
-        noise.append((np.minimum(phase, 2)*(eta + ULP*(_TURN + phase))) @ size)
-    return np.repeat(np.concatenate(noise), every)[:s.size]
+    turn, size_y = _TURN[int(np.iscomplexobj(y))], np.abs(y)
+    halves = _halving(y.size)
+    def noise(frequencies, ulps):
+        phase = np.outer(frequencies, size_y)
+        return (np.minimum(phase, 2)*(eta + ULP*ulps) + ULP*_PHASE*phase) @ size
+    h = (s[-1] - s[0])/max(s.size - 1, 1)
+    neighbours = noise(h*np.arange(every), _OF_STEP*turn + _PRODUCT + sqrt(2)*_PIECE + halves)
+    starts = [noise(some, turn + _PRODUCT + halves) for some in
+              np.array_split(s[::every], 1 + s.size//every*y.size//_BLOCK)]
+    return np.add.outer(np.concatenate(starts), neighbours).ravel()[:s.size]
 
 # %% ../nbs/00a_losses.ipynb #0cd7b3df
 @patch
@@ -332,7 +353,8 @@ def _changes(self:NodeLoss, t, s, shift, K, error, strip):
     y = y.astype(p.dtype)
     change, noise = increments(p, y, s), increment_noise(np.abs(p), eta, y, s) + strip
     change = np.where(np.abs(1 + change) < TINY, TINY - 1, change)
-    return log1p(change), np.log1p(noise/np.maximum(np.abs(1 + change), TINY))
+    relative, change = noise/np.maximum(np.abs(1 + change), TINY), log1p(change)
+    return change, np.log1p(relative) + _LOG*ULP*np.abs(change)
 
 # %% ../nbs/00a_losses.ipynb #f8ee6efd
 @patch

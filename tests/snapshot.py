@@ -93,6 +93,10 @@ EXPECTED_PROVED = (
     'EdgeworthInterval', 'transform_bound', 'prawitz_bound', 'moment_bound', 'connect_the_dots',
     'log_transform', 'FourierAccountant', 'compare', 'dp-saddle compare',
 )
+# How questions begin that ask a loss itself, a sum over nodes, or what is computed from its sums.
+EXPECTED_SUMS = (
+    'Laplace(', 'Poisson(', 'SaddlePointMSD', 'standard_cumulants', 'rdp(',
+)
 LOOSELY = 1e-6
 # {how questions begin: how far one number may go}, where a proof costs that much, or a number is
 # an error; and what is nothing beside 1, in weights that add up to 1.
@@ -1161,6 +1165,8 @@ for _text in QUESTIONS:
         EXPECTED.setdefault(
             _text, 'remainders of quadratures, rounding of transforms and sums: proved, outwards'
         )
+    if _text.startswith(EXPECTED_SUMS):
+        EXPECTED.setdefault(_text, 'nodes are summed by halves, whose order is known: last bits')
 
 
 # ------------------------------------------------------------------------------- asking and keeping
