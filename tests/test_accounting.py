@@ -97,6 +97,7 @@ def test_delta_at_a_small_and_a_large_mass_at_infinity(name):
     certain = METHODS[name](ApproxDP(eps=.5, delta=1 - 1e-12)).epsilon(1 - 1e-12)
     assert certain.lower <= .5 == certain.upper
 
+@pytest.mark.filterwarnings("ignore:the bounds hold")
 @each_method
 def test_delta_at_the_mass_at_infinity_of_several_steps(name):
     "It is known to a rounding, and both sides of the jump are possible."
@@ -141,6 +142,7 @@ def test_the_smallest_delta(name, run):
         assert bounds.lower <= bounds.estimate <= bounds.upper
         assert bounds.lower <= truth.upper and truth.lower <= bounds.upper
 
+@pytest.mark.filterwarnings("ignore:the bounds hold")
 def test_the_contour_is_sharp_at_the_mass_at_infinity():
     assert ContourAccountant(ApproxDP(eps=1., delta=1e-5)).epsilon(1e-5).lower > 1 - 1e-9
     assert epsilon(ApproxDP(eps=1., delta=1e-6), delta=1e-6) == 1
