@@ -13,7 +13,9 @@ and a number alone. Two are asked of each: the eps of the delta, and the delta o
 No reference asks the library. `python tests/questions.py --questions 6000` prints a table.
 """
 import argparse
+import json
 import math
+import os
 import signal
 import time
 import warnings
@@ -29,6 +31,7 @@ import oracles
 from certify import run as make
 from dp_saddle import ContourAccountant, TiltedFFT
 
+CHOSEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'questions.json')
 FAMILIES = 'sampled-few', 'sampled', 'laplace', 'finite', 'mixed', 'hetero'
 WIDE = 1e-6         # relative in delta, absolute in eps: wider must be rare, and carry a warning
 SLOW = 2.           # seconds of CPU
@@ -88,19 +91,19 @@ def _steps(rng, family):
     kinds = rng.integers(2, 4)
     return tuple((_sampled(rng, (1e-9, .5), (.3, 30)), _count(rng, 100)) for _ in range(kinds))
 
-def question(family, number, seed=0):
-    "The Question of a family with this number."
+def question(family, number, seed=0, light=False):
+    "The Question of a family with this number; `light`: no delta below 1e-12 that costs seconds."
     rng = np.random.default_rng([seed, FAMILIES.index(family), number])
-    deep = rng.random() < .4
+    deep = rng.random() < .4 and (family == 'finite' or not light)
     delta = _between(rng, 1e-300, 1e-1) if deep else _between(rng, 1e-12, 1e-1)
     part = 0. if rng.random() < .05 else float(rng.uniform(.3, 1.3))
     direction = str(rng.choice(['remove', 'add']))
     return Question(family, _steps(rng, family), direction, delta, part)
 
-def questions(count, seed=0, first=0, families=FAMILIES):
+def questions(count, seed=0, first=0, families=FAMILIES, light=False):
     "So many questions, the families in turn."
     for i in range(first, first + count):
-        yield question(families[i % len(families)], i//len(families), seed)
+        yield question(families[i % len(families)], i//len(families), seed, light)
 
 # ---------------- one step with density, in closed form
 
@@ -200,6 +203,7 @@ class Unknown(Exception):
     "There is no reference for this question."
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
+_TOWARDS = 4.**-np.arange(25)
 
 def log_integral(f, cuts, rtol):
     "log of the integral of e^f between the first and the last cut, adaptively."
@@ -245,8 +249,9 @@ def _log_delta_at(steps, eps, rtol):
     for s in rest: ends = [x + y for x in ends for y in s.ends()] or ends
     low, high = first.reach()
     width = 1. if first.kind == 'gaussian' else 10.
-    cuts = np.r_[np.arange(low, high, width), high, first.places([eps - x for x in ends])]
-    cuts = np.unique(np.clip(cuts, low, high))
+    bends = first.places([eps - x for x in ends])     # narrow peaks may be next to them
+    near = np.add.outer(bends, np.r_[-_TOWARDS, 0., _TOWARDS]).ravel()
+    cuts = np.unique(np.clip(np.r_[np.arange(low, high, width), high, near], low, high))
     def f(y):
         loss, log_density = first.outcome(y)
         with np.errstate(invalid='ignore'):
@@ -420,6 +425,28 @@ def _routes(q, plrv):
     yield 'halves', lambda: ContourAccountant(getattr(make(halved), q.direction))
     if all(n < 1e4 for _, n in q.steps): yield 'TiltedFFT', lambda: TiltedFFT(plrv)
 
+def within(seconds, q, *how):
+    "The Records of a question; TimeoutError after so much CPU time, where the system can tell."
+    def stop(*_): raise TimeoutError
+    if not hasattr(signal, 'setitimer'): return list(judged(q, *how))
+    signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try: return list(judged(q, *how))
+    finally: signal.setitimer(signal.ITIMER_PROF, 0)
+
+def chosen(seconds=.15, finite=300, others=40):
+    "Numbers of light questions, family by family, that cost no more."
+    out = {}
+    for family in FAMILIES:
+        out[family], number = [], 0
+        while len(out[family]) < (finite if family == 'finite' else others):
+            try:
+                within(seconds, question(family, number, light=True))
+                out[family].append(number)
+            except TimeoutError: pass
+            number += 1
+    return out
+
 # ---------------- the table
 
 def told(q, record):
@@ -466,18 +493,21 @@ def main():
     parser.add_argument('--first', type=int, default=0)
     parser.add_argument('--seed', type=int, default=0)
     parser.add_argument('--nested', type=int, default=2)
-    parser.add_argument('--limit', type=int, default=20, help='seconds for one question')
+    parser.add_argument('--choose', action='store_true', help='write questions.json again')
+    parser.add_argument('--limit', type=float, default=20, help='seconds for one question')
+    parser.add_argument('--light', action='store_true', help='without what costs seconds')
     parser.add_argument('--more', action='store_true', help='other routes too')
     parser.add_argument('--families', nargs='*', default=FAMILIES)
     given = parser.parse_args()
+    if given.choose:
+        with open(CHOSEN, 'w') as file: json.dump(chosen(), file)
+        return
     table = Table()
-    def stop(*_): raise TimeoutError
-    if hasattr(signal, 'SIGALRM'): signal.signal(signal.SIGALRM, stop)
-    for q in questions(given.questions, given.seed, given.first, given.families):
+    for q in questions(given.questions, given.seed, given.first, given.families,
+                       given.light):
         before = len(table.lines)
-        if hasattr(signal, 'SIGALRM'): signal.alarm(given.limit)
         try:
-            for r in judged(q, given.nested, given.more): table.add(q, r)
+            for r in within(given.limit, q, given.nested, given.more): table.add(q, r)
         except TimeoutError: table.late(q, given.limit)
         except Exception as error:
             table.lines.append(f'ERROR: {error!r} | {q!r}')
