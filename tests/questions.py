@@ -134,6 +134,7 @@ class Step(NamedTuple):
 
     def tau(self, eps):
         "The base loss at which dP = e^eps dQ; -inf or inf beyond the support."
+        if self.rate == 1: return eps if self.remove else -eps
         with np.errstate(all='ignore'):
             change = np.expm1(eps if self.remove else -eps)/self.rate
             large = np.isinf(change)
