@@ -1,0 +1,99 @@
+"""Random questions against independent references: a thousand answers here, as many as you like by
+`QUESTIONS=100000 pytest -m slow tests/test_questions.py`, or in parts by
+`python tests/questions.py --first N`."""
+import json
+import math
+import os
+
+import mpmath as mp
+import numpy as np
+import pytest
+from mpmath import mpf
+
+import oracles
+import questions as asked
+from dp_saddle.contour import LeveledTable
+from dp_saddle.plrv import composed
+
+# Of answers; 1 in 1,000 is the aim. (Finite: the eps of a tiny delta near the largest loss.)
+MOST_WIDE = {'sampled-few': 0, 'sampled': 0, 'laplace': 0, 'finite': 51, 'mixed': 1, 'hetero': 0}
+SLOW = int(os.environ.get('QUESTIONS', 600))
+with open(asked.CHOSEN) as file: CHOSEN = json.load(file)
+
+def S(sigma, rate): return 'sub', ('gaussian', sigma), rate
+
+@pytest.mark.parametrize('family', asked.FAMILIES)
+def test_cheap_questions(family):
+    "None missed, none wider than 1e-6 without a warning, and no more of them than there were."
+    table = asked.Table()
+    for number in CHOSEN[family]:
+        q = asked.question(family, number, light=True)
+        for record in asked.judged(q): table.add(q, record)
+    said = '\n'.join([str(table), *table.lines])
+    assert table.total('asked') == 2*len(CHOSEN[family])
+    assert table.total('missed') == table.total('unsaid') == 0, said
+    assert table.total('wide') <= MOST_WIDE[family], said
+
+def test_a_thousand():
+    assert sum(map(len, CHOSEN.values())) >= 500        # of each, eps and delta are asked
+
+@pytest.mark.slow
+@pytest.mark.parametrize('family', asked.FAMILIES)
+def test_questions(family):
+    "As many as the environment's QUESTIONS says, a sixth of each family."
+    table = asked.Table()
+    for q in asked.questions(SLOW//6, seed=1, families=[family]):
+        try:
+            for record in asked.within(60, q, 2, True): table.add(q, record)
+        except TimeoutError: table.late(q, 60)
+    said = '\n'.join([str(table), *table.lines])
+    print(said)
+    assert table.total('missed') == table.total('unsaid') == 0, said
+
+# ---------------- the levels, where a closed form or a quadrature tells the truth
+
+def leveled(steps, eps):
+    "Bounds on delta, level by level, also of one step."
+    table = LeveledTable(composed(asked.make(steps).remove), 1e-10, 1e-6, 1 << 18)
+    with np.errstate(all='ignore'): low, _, up = table.log_delta(np.array([eps]))[:, 0]
+    return [mp.exp(mpf(float(x))) if x > -math.inf else mpf(0) for x in (low, up)]
+
+LEVELS = [
+    (((S(2.338088864713637, 5.884250439436732e-07), 2),), 1.5612160542620237),
+    (((S(1., 1e-6), 2),), 3.), (((S(25., 1e-3), 2),), .002), (((S(.4, 1e-9), 2),), 10.),
+    (((S(.7, 1e-8), 1), (S(5., 1e-2), 1)), .3),
+    (((S(1., 1e-4), 1),), 2.), (((S(.5, 1e-9), 1),), 20.), (((S(10., 1e-2), 1),), .05),
+]
+
+@pytest.mark.parametrize('steps, eps', LEVELS)
+def test_levels(steps, eps):
+    low, up = leveled(steps, eps)
+    least, most = asked.Reference(steps, 'remove').bounds(eps)
+    assert low <= most and least <= up
+
+# ---------------- the references themselves
+
+@pytest.mark.parametrize('kind', ['gaussian', 'laplace'])
+@pytest.mark.parametrize('direction', ['remove', 'add'])
+def test_one_step_in_doubles(kind, direction):
+    "The closed form in doubles is that of the oracles, at positive and negative eps."
+    rng = np.random.default_rng(3)
+    for _ in range(50):
+        scale, rate = np.exp(rng.uniform(np.log([.3, 1e-9]), np.log([30, .9])))
+        eps = float(rng.choice([-1, 1])*np.exp(rng.uniform(-20, 3)))
+        step = asked.Step(kind, 1/scale, rate, direction == 'remove')
+        exact = oracles.one_step(('sub', (kind, float(scale)), float(rate)), eps, direction)
+        if exact < 1e-290: continue
+        assert abs(float(step.log_delta(np.array([eps]))[0]) - float(mp.log(exact))) < 1e-12
+
+@pytest.mark.parametrize('eps', [0., .3, 5., 30.])
+def test_two_steps_are_one_gaussian(eps):
+    steps = [asked.Step('gaussian', mu, 1., True) for mu in (.8, 1.1)]
+    exact = float(mp.log(oracles.gaussian([.8, 1.1], eps)))
+    assert abs(float(asked.log_delta_of(steps, eps)) - exact) < 1e-12
+
+def test_narrow_peaks_are_seen():
+    "Next to where the second step's support ends; the value is from a quadrature in 40 digits."
+    steps, eps = LEVELS[0]
+    low, up = asked.Reference(steps, 'remove').bounds(eps)
+    assert low < mpf('1.0687004982992743909e-298') < up < low*(1 + mpf('1e-10'))
