@@ -83,8 +83,8 @@ _MAX_PLANS = 4               # of one line
 _BELOW_CHERNOFF = 3          # nats: the first guess of log delta
 _CLUSTER = 4.5               # nats of cancellation that eps on one line may have
 _NEARLY = 1                  # nats from a Chernoff bound in which it may be better than a line
-_MAX_STEPS = 200             # of Newton's method,
-_MAX_LINES, _COSTLY = 20, 5   # and lines that it uses; one with all nodes counts so many
+_MAX_STEPS = 100             # of Newton's method,
+_MAX_LINES, _COSTLY = 20, 5  # and lines that it uses; one with all nodes counts so many
 _SHORT_OF = 1 - 10.**-np.arange(1, 9)  # of an upper end: where the lower one is looked for
 _NEWTON_STEP = 1e-6          # of the difference quotient, in units of the curve's own scale
 _WELL_KNOWN = .4             # nats between bounds, for the slope of the estimate to be used
@@ -96,8 +96,11 @@ _LENGTHEN = .01              # by which it is too long, doubled each time
 _NUDGE = 4                   # ulps by which it is too long
 _WIDE = .1                   # relative width of eps at which single steps are asked
 _CROSSED = 1e-13             # relative width of a bracket for them: they are not known better
-_TOO_WIDE = 1e-6             # relative width of delta that is worth a warning,
-_WORTH_A_TRY = 3e-7          # ... and that is worth another way; of eps, absolute
+_TOO_WIDE = 1e-6             # relative width of delta that is worth a warning
+
+# %% ../nbs/01_contour.ipynb #7e4f7028
+# Tuning: only time and width depend on it. What is tried where one line is not enough.
+_WORTH_A_TRY = 3e-7          # a width, as in the warning, that is worth another way
 _FIRST_NODES = 1 << 14       # of one line, where there are other ways
 _LEVEL_WORK = 1 << 25        # nodes of a level's line times points of a grid, at most
 _LEAST_NODES = 64            # of a level's line
@@ -800,6 +803,7 @@ def epsilon(self:SaddleTable,
         if up < inf: low = max(low, self._near_end(goal, up))
     return low, min(max(root.eps, low), up), up
 
+# %% ../nbs/01_contour.ipynb #752cc653
 @patch
 def _near_end(self:SaddleTable, goal, up):
     "The largest of some eps below `up` whose delta is proved to be at least the goal, or 0."
@@ -1044,9 +1048,10 @@ def epsilon_of(self:ContourAccountant,
 def _epsilon_of(self:ContourAccountant, plrv, delta, floor):
     "(lower, estimate, upper) of one eps, nats."
     found = 0., inf, inf
-    for table in self._tries(plrv):
+    for number, table in enumerate(self._tries(plrv)):
         found = _tighter(found, table.epsilon(delta, floor))
-        if not max(found[0], floor) + _WORTH_A_TRY*min(found[2], 1.) < found[2] < inf: break
+        scale = 1. if number else min(found[2], 1.)             # levels know small eps relatively
+        if not max(found[0], floor) + _WORTH_A_TRY*scale < found[2] < inf: break
     return found
 
 # %% ../nbs/01_contour.ipynb #0ff3bb5d

@@ -47,7 +47,6 @@ _HUGE = 700.              # the largest exponent
 # %% ../nbs/00ab_densities.ipynb #402b7a9f
 # Tuning: only time and width depend on it.
 _SHIFTS = 13              # shifts that `decay` tries: 1, 1/2, 1/4, ...
-_HALVINGS = 30            # of the peak's place
 _LEG_NODES = 500          # about how many nodes the legs of a bent path and the atoms take
 
 # %% ../nbs/00ab_densities.ipynb #57434869
@@ -244,21 +243,9 @@ def base_log_delta(self:SubsampledGaussianLoss, l): return gaussian_log_delta(l,
 @patch
 def ends(self:SubsampledGaussianLoss, t):
     sigma, q = 1/self.mu, self.rate
-    if self.top == 'add': return self._peak(t) - _EDGE*sigma, 1 + _EDGE*sigma
+    if self.top == 'add': return -sigma*sqrt(_EDGE**2 - 2*t*np.log1p(-q)), 1 + _EDGE*sigma
     hit = min(t*(t + 1)/(2*self.s2) + np.log(q), -t*np.log(q))
     return -_EDGE*sigma, t + 1 + sigma*sqrt(_EDGE**2 + 2*max(hit, 0.))
-
-@patch
-def _hit(self:SubsampledGaussianLoss, x):
-    "P[the record was drawn], given an outcome of removing: the slope of log w in l."
-    return np.exp((2*x - 1)/(2*self.s2) - self.mixed((2*x - 1)/(2*self.s2)))*self.rate
-
-@patch
-def _peak(self:SubsampledGaussianLoss, t):
-    "The likeliest outcome of adding, tilted by t; 0 for t <= 0."
-    if t <= 0: return 0.
-    least = -sqrt(-2*t*np.log1p(-self.rate))/self.mu       # e^{-x^2/2 sigma^2} (1 - q)^-t < 1
-    return bisect(lambda x: x > -t*self._hit(x), least, 0., halvings=_HALVINGS)[0]
 
 @patch
 def shift_from(self:SubsampledGaussianLoss, t): return _PHASE*self.s2/abs(self.height)
@@ -306,9 +293,8 @@ def log_beyond(self:SubsampledGaussianLoss,
     power = 1 + t if self.top == 'remove' else -t
     if power >= 0: losses = self.mixed((2*ends - 1)/(2*self.s2))
     else:
-        x = ends + 1j*abs(self.height)
-        losses = self.mixed((2*x - 1)/(2*self.s2)).real
-        if not -ends[0] - t*self._hit(x).real[0] >= _EDGE/self.mu: losses[0] = -inf
+        highest = (2*(ends[1:] + 1j*abs(self.height)) - 1)/(2*self.s2)
+        losses = np.r_[np.log1p(-self.rate), self.mixed(highest).real]
     return np.log(_BEYOND) + self.log_growth(1) - ends**2/(2*self.s2) + power*losses
 
 @patch

@@ -352,7 +352,8 @@ def _changes(self:NodeLoss, t, s, shift, K, error, strip):
     eta = eta + _WEIGHT*np.finfo(y.dtype).eps*exponents
     y = y.astype(p.dtype)
     change, noise = increments(p, y, s), increment_noise(np.abs(p), eta, y, s) + strip
-    change = np.where(np.abs(1 + change) < TINY, TINY - 1, change)
+    lost = np.abs(1 + change) < ULP                            # log1p(-1) is infinite
+    change, noise = np.where(lost, ULP - 1, change), noise + 2*ULP*lost
     relative, change = noise/np.maximum(np.abs(1 + change), TINY), log1p(change)
     return change, np.log1p(relative) + _LOG*ULP*np.abs(change)
 

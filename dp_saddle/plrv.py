@@ -60,7 +60,7 @@ class Decay(NamedTuple):
 # %% ../nbs/00_plrv.ipynb #3605f653
 # Tuning: only time and width depend on it.
 MAX_GRID = 1 << 16   # points of a quadrature grid
-MAX_TILT = 1e18      # of a loss that is no sum over a grid
+MAX_TILT = 1e9*2**30 # of a loss that is no sum over a grid
 _FAR = 1e100         # nats: beyond, an eps is as good as infinite
 _OWED = 'reverse cgf cumulants cdf log_delta cgf_on line decay abs_moment density'.split()
 

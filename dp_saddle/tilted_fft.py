@@ -17,7 +17,7 @@ from scipy.special import expm1, log1p, logsumexp
 
 from . import checks
 from .checks import patch
-from .contour import SaddleTable, widened
+from .contour import SaddleTable, widened_to
 from .losses import FiniteLoss
 from .mechanisms import Accountant
 from .numerics import SMALLEST, ULP, bisect, by_halves, decaying_sums, tail_sums
@@ -105,15 +105,16 @@ def _say_price(nodes):
         print(f"the dots of each curve take about {seconds:.0f} s, a larger mesh less",
               file=sys.stderr, flush=True)
 
-def _mark(plrv, mesh):
-    "The dots 0, 1, ... of a one-step curve, rounded down and up, as far as they matter."
+def _mark(plrv, mesh, sides):
+    "The dots 0, 1, ... of a one-step curve, rounded to these sides, as far as they matter."
     x = mesh*np.arange(ceil(_last_dot(plrv, mesh)/mesh) + 2)
     nodes = int(max(plrv.nodes_at(0.), _LEAST_NODES))
     _say_price(len(x)*nodes)
     blocks = np.array_split(x, 1 + len(x)*nodes//_MAX_BLOCK)
-    bounds = [widened(plrv.log_delta, block, _CURVE_ULPS*ULP, 0.) for block in blocks]
-    both = [np.exp(np.concatenate(side)) for side in list(zip(*bounds, strict=True))[::2]]
-    return [D[:max(np.argmax(np.append(D < _LAST_DOT, True)), 1) + 1] for D in both]
+    def bound(side, block):
+        return widened_to(side, plrv.log_delta, block, _CURVE_ULPS*ULP, 0.)
+    dots = [np.exp(np.concatenate([bound(side, block) for block in blocks])) for side in sides]
+    return [D[:max(np.argmax(np.append(D < _LAST_DOT, True)), 1) + 1] for D in dots]
 
 # %% ../nbs/04a_tilted_fft.ipynb #049857ec
 def _lowered(D, w, a):
@@ -196,13 +197,14 @@ def connect_the_dots(
         raise TypeError(f"plrv must be the PLRV of one step, such as `step.remove`, got {plrv!r}")
     checks.real(0, 1, mesh=mesh)
     a, p, r = exp(mesh), plrv.p_inf, plrv.reverse.p_inf
-    marks, reverse = [_mark(plrv, mesh)], plrv.reverse
+    sides = (1,) if up else (-1, 1)
+    marks, reverse = [_mark(plrv, mesh, sides)], plrv.reverse
     same = [D.copy() for D in marks[0]]
-    marks.append(same if reverse is plrv else _mark(reverse, mesh))
-    below, above = (list(D) for D in zip(*marks, strict=True))
-    for D in (below, above):
+    marks.append(same if reverse is plrv else _mark(reverse, mesh, sides))
+    curves = [list(D) for D in zip(*marks, strict=True)]
+    for D in curves:
         D[1][0] = D[0][0] + p - r                                # the same at eps = 0
-    dots = above if up else _both_lowered(below, above, (p, r), a)
+    dots = curves[0] if up else _both_lowered(*curves, (p, r), a)
     weights = _weights_beyond(dots, a, 1 if up else -1)
     if weights is not None:
         return _as_one(dots, weights, p, mesh, up)

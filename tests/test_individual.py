@@ -101,6 +101,7 @@ def test_fifty_records_against_exact_composition(fifty):
     deltas = np.array([exact[i].delta(e) for i, e in zip(some, eps, strict=True)])
     brackets(ours, deltas, np.inf)
 
+@pytest.mark.filterwarnings("ignore:the bounds hold")
 @pytest.mark.parametrize('delta, grid, loose', [
     (.1, 64, 1e-3), (1e-3, 64, 1e-3), (1e-10, 256, .01), (1e-30, 256, .05),
 ])

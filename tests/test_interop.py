@@ -354,6 +354,7 @@ class TestAsTheyTest(privacy_accountant_test.PrivacyAccountantTest):
         return [SaddlePrivacyAccountant(r)
                 for r in dp.NeighboringRelation] + [SaddlePrivacyAccountant()]
 
+@pytest.mark.filterwarnings("ignore:the bounds hold")
 @pytest.mark.parametrize('events, relation, eps, delta_, within',
 [        # figures of dp_accounting's tests of its PLD accountant
     ([G(3**.5)]*3, ADD, 1., .126936, 1e-6),
