@@ -225,7 +225,8 @@ def log_moment(self:SaddleTable,
     G,    # what `exponents` gave there
 ):        # shape of eps
     "log of the best Chernoff bound on the curve without the mass at infinity, proved."
-    best = self.log_chernoff(G).argmin(1)
+    rounding = np.abs(self.K) + np.multiply.outer(np.abs(eps), self.u)
+    best = (self.log_chernoff(G) + _MOMENT_ULPS*ULP*rounding).argmin(1)
     u, K = self.u[best], np.array([self._K_above(u) for u in self.u[best]])
     factor = log_chernoff_factor(u)
     return K - u*eps + factor + _MOMENT_ULPS*ULP*(np.abs(K) + u*np.abs(eps) + np.abs(factor))
@@ -748,7 +749,7 @@ def _leading_order(self:SaddleTable):
 def _enough(self:SaddleTable, goal):
     "An eps at which the best Chernoff bound is proved to be at most e^goal."
     factor = log_chernoff_factor(self.u)
-    best = ((self.K + factor - goal)/self.u).argmin()
+    best = ((self.K + factor - goal + 2*_MOMENT_ULPS*ULP*np.abs(self.K))/self.u).argmin()
     u, factor = self.u[best], factor[best]
     K = self._K_above(u)
     size = abs(K) + abs(factor) + abs(goal)

@@ -196,14 +196,13 @@ def connect_the_dots(
     if not isinstance(plrv, PLRV):
         raise TypeError(f"plrv must be the PLRV of one step, such as `step.remove`, got {plrv!r}")
     checks.real(0, 1, mesh=mesh)
-    a, p, r = exp(mesh), plrv.p_inf, plrv.reverse.p_inf
-    sides = (1,) if up else (-1, 1)
-    marks, reverse = [_mark(plrv, mesh, sides)], plrv.reverse
-    same = [D.copy() for D in marks[0]]
-    marks.append(same if reverse is plrv else _mark(reverse, mesh, sides))
-    curves = [list(D) for D in zip(*marks, strict=True)]
-    for D in curves:
-        D[1][0] = D[0][0] + p - r                                # the same at eps = 0
+    sides, reverse = (1,) if up else (-1, 1), plrv.reverse
+    a, p, r = exp(mesh), plrv.p_inf, reverse.p_inf
+    marks = _mark(plrv, mesh, sides)
+    same = [D.copy() for D in marks]
+    marks = marks, same if reverse is plrv else _mark(reverse, mesh, sides)
+    curves = list(zip(*marks, strict=True))
+    for D in curves: D[1][0] = D[0][0] + p - r                   # the same at eps = 0
     dots = curves[0] if up else _both_lowered(*curves, (p, r), a)
     weights = _weights_beyond(dots, a, 1 if up else -1)
     if weights is not None:

@@ -266,7 +266,7 @@ def _law(finite, direction, most):
     "The law of the finite steps: (log P-mass, loss) pairs, and the mass at infinity."
     law, p_inf = [(mpf(1), mpf(1))], mpf(0)
     for m, n in finite:
-        try: power = oracles._power(oracles._directed(m, direction), n)
+        try: power = oracles.power(oracles.directed(m, direction), n)
         except NotImplementedError: raise Unknown from None
         if len(law)*len(power) > most: raise Unknown
         law = [(a*c, b*d) for a, b in law for c, d in power]
