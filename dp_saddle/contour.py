@@ -1067,11 +1067,12 @@ def _warn(self:ContourAccountant, plrv, too_wide):
     tables = self._tables[plrv]
     ran_out = any(table.nodes_ran_out for table in tables)
     for table in tables: table.nodes_ran_out = False
-    if not too_wide or tables[0].closed_form: return        # rounding alone, next to an end
+    if not too_wide: return
     _, eps_resolution, max_nodes = self._settings
     holds = "the bounds hold, but are wider than asked"
     if ran_out:
         why = f"max_nodes = {max_nodes} reached: {holds}; raise it, or look at upper - lower"
+    elif tables[0].closed_form: why = f"{holds}: eps and the losses are known to rounding only"
     elif tables[0].rough:
         why = f"{holds}: atoms are smoothed; make eps_resolution = {eps_resolution:g} smaller"
     else: why = f"{holds}: more cancels here than doubles carry; look at upper - lower"

@@ -81,7 +81,7 @@ def finite_pair(m):
     return None
 
 
-def _directed(m, direction):
+def directed(m, direction):
     "(P, Q) of a finite mechanism in this direction."
     p, q = finite_pair(m)
     return (p, q) if direction == 'remove' else (q, p)
@@ -129,7 +129,7 @@ def one_step(m, eps, direction='remove'):
 
     def f():
         if finite_pair(m) is not None:
-            return _sum_pos(list(zip(*_directed(m, direction))), eps)
+            return _sum_pos(list(zip(*directed(m, direction))), eps)
         name, a = _args(m)
         base, q = (a[0], _mpf(a[1])) if name == 'sub' else (m, mpf(1))
         e = mp.exp(_mpf(eps))
@@ -169,7 +169,7 @@ def _sum_pos(law, eps):
     return mp.fsum(max(p - e * q, mpf(0)) for p, q in law)
 
 
-def _power(pair, n):
+def power(pair, n):
     "Multinomial classes of n draws: [(P mass, Q mass)]. Outcomes of equal ratio are merged first."
     merged = {}
     for p, q in zip(*pair):
@@ -204,7 +204,7 @@ def finite(steps, eps, direction='remove', dps=60):
     with mp.workdps(dps):
         halves = [[(mpf(1), mpf(1))], [(mpf(1), mpf(1))]]
         for m, n in sorted(steps, key=lambda x: -x[1]):
-            law = _power(_directed(m, direction), n)
+            law = power(directed(m, direction), n)
             i = 0 if len(halves[0]) <= len(halves[1]) else 1
             if len(law) * len(halves[i]) > 400000:
                 raise NotImplementedError('too many classes')
@@ -335,7 +335,7 @@ def _mgf_real(m, direction, t):
                 (
                     arb(mp.nstr(p, flint.ctx.dps + 5))
                     * ((arb(mp.nstr(p / q, flint.ctx.dps + 5)).log() * t).exp())
-                    for p, q in zip(*_directed(m, direction))
+                    for p, q in zip(*directed(m, direction))
                     if p > 0 and q > 0
                 ),
                 arb(0),
@@ -374,7 +374,7 @@ def _terms(m, direction, tol, t):
     if finite_pair(m) is not None:
         merged = {}
         with mp.workdps(flint.ctx.dps + 10):
-            for p, q in zip(*_directed(m, direction)):
+            for p, q in zip(*directed(m, direction)):
                 if p > 0 and q > 0:
                     merged[mp.nstr(p / q, flint.ctx.dps)] = (
                         merged.get(mp.nstr(p / q, flint.ctx.dps), 0) + p
@@ -430,7 +430,7 @@ def p_inf(steps, direction='remove'):
     for m, n in steps:
         if finite_pair(m) is None:
             continue
-        keep *= (1 - mp.fsum(p for p, q in zip(*_directed(m, direction)) if q == 0)) ** n
+        keep *= (1 - mp.fsum(p for p, q in zip(*directed(m, direction)) if q == 0)) ** n
     return 1 - keep
 
 
@@ -634,7 +634,7 @@ class _Step:
             m, (name, a) = a[0], _args(a[0])
         fp = finite_pair(m)
         if fp is not None:
-            p, q = _directed(m, direction)
+            p, q = directed(m, direction)
             self.atoms = [
                 (float(mp.log(x / y)), float(mp.log(x))) for x, y in zip(p, q) if x > 0 and y > 0
             ]
