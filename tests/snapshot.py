@@ -101,7 +101,7 @@ LOOSELY = 1e-6
 # {how questions begin: how far one number may go}, where a proof costs that much, or a number is
 # an error; and what is nothing beside 1, in weights that add up to 1.
 FURTHER = {
-    'PRVAccountant': 1e-3, 'prawitz_bound': 2e-3, 'transform_bound': 2e-6, 'log_transform': 1., 'FourierAccountant': 1.,
+    'prawitz_bound': 2e-3, 'transform_bound': 2e-6, 'log_transform': 1., 'FourierAccountant': 1.,
     'compare': 2e-3,
     # the last estimate: its bounds are a relative 6e-4 apart, and agree to 1e-7
     'ContourAccountant(20000 Poisson(Gaussian(1), 1e-4)).epsilon(array)': 2e-4,

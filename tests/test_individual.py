@@ -32,7 +32,8 @@ from dp_saddle.record_bounds import delta_bounds
 from oracles import gaussian
 
 # The second is dask's own.
-pytestmark = pytest.mark.filterwarnings('error', 'ignore:The inplace keyword', 'ignore:the bounds hold')
+pytestmark = pytest.mark.filterwarnings(
+    'error', 'ignore:The inplace keyword', 'ignore:the bounds hold')
 
 MECHANISMS = {}
 FIFTY = Path(__file__).with_name('fifty.json')
@@ -100,7 +101,6 @@ def test_fifty_records_against_exact_composition(fifty):
     ours = book.delta(eps, records=some)
     deltas = np.array([exact[i].delta(e) for i, e in zip(some, eps, strict=True)])
     brackets(ours, deltas, np.inf)
-
 
 @pytest.mark.parametrize('delta, grid, loose', [
     (.1, 64, 1e-3), (1e-3, 64, 1e-3), (1e-10, 256, .01), (1e-30, 256, .05),
