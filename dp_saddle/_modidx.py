@@ -57,6 +57,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                    'dp_saddle.attacks._surely_missed': ('attacks.html#_surely_missed', 'dp_saddle/attacks.py'),
                                    'dp_saddle.attacks._tail': ('attacks.html#_tail', 'dp_saddle/attacks.py'),
                                    'dp_saddle.attacks._tilts': ('attacks.html#_tilts', 'dp_saddle/attacks.py'),
+                                   'dp_saddle.attacks._upper_delta': ('attacks.html#_upper_delta', 'dp_saddle/attacks.py'),
                                    'dp_saddle.attacks._zoom': ('attacks.html#_zoom', 'dp_saddle/attacks.py'),
                                    'dp_saddle.attacks.advantage': ('attacks.html#advantage', 'dp_saddle/attacks.py'),
                                    'dp_saddle.attacks.bayes_risk': ('attacks.html#bayes_risk', 'dp_saddle/attacks.py'),

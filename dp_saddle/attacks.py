@@ -6,6 +6,7 @@
 __all__ = ['tradeoff', 'tpr', 'advantage', 'bayes_risk', 'GDP', 'gdp']
 
 # %% ../nbs/06b_attacks.ipynb #c9e228b1
+import warnings
 from math import ceil, inf
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ from scipy.special import gammaln, log_ndtr
 
 from . import checks
 from .accounting import best_accountant, delta, mechanism_of
+from .checks import users_level
 from .contour import composed_atoms
 from .losses import FiniteLoss
 from .numerics import ULP, bisect, log_expm1
@@ -38,6 +40,7 @@ _NEXT = 2                # beyond it so many next to the best on either side
 _ZOOMS, _CELLS = 6, 9    # how often, and how finely, the best eps is looked for
 _FINER = 8              # points in a cell where two curves nearly touch,
 _NEARLY_TOUCH = 1e-3    # relative, in mu
+_MATTERS = 1e-6         # the width of delta, relative to what is made of it, worth a warning
 
 # %% ../nbs/06b_attacks.ipynb #da95a73b
 def _infinite(accountant): return max(plrv.p_inf for plrv in accountant.directions)
@@ -52,6 +55,18 @@ def _curve(accountant, least):
     top = accountant.epsilon(least).upper if least < 1 else inf
     eps = np.linspace(0, 1, _POINTS)**_CROWDING*(top if 0 < top < inf else 1.)
     return eps, accountant.delta(eps).upper
+
+# %% ../nbs/06b_attacks.ipynb #7ed7c405
+def _upper_delta(accountant, eps, x, side):
+    "Certified upper bounds on delta, for the side at these fpr: a width that matters is announced."
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter('always')
+        bounds = accountant.delta(eps)
+    made = np.abs(side(eps, bounds.upper, x[x > 0].min(initial=1.)))
+    matters = bounds.upper - bounds.lower > _MATTERS*made
+    for warning in caught:
+        if matters.any(): warnings.warn(warning.message, stacklevel=users_level())
+    return bounds.upper
 
 # %% ../nbs/06b_attacks.ipynb #ffc737dc
 def _corners(accountant):
@@ -100,14 +115,14 @@ def _best_on_curve(accountant, eps, delta, x, side):
     log_delta = CubicSpline(eps, np.log(np.maximum(delta, _LEAST_POSITIVE)))
     i = np.array([side(eps, delta, fpr).argmax() for fpr in x], int)
     near = eps[i], _zoom(side, log_delta, eps, i, x)
-    return np.max([side(at, accountant.delta(at).upper, x) for at in near], axis=0)
+    return np.max([side(at, _upper_delta(accountant, at, x, side), x) for at in near], axis=0)
 
 # %% ../nbs/06b_attacks.ipynb #252b618f
 def _best_of(accountant, x, sides):
     "The largest of the sides, functions of (eps, delta, fpr), at each fpr in x, over eps."
     eps = _corners(accountant)
     if eps is not None:
-        delta = accountant.delta(eps).upper
+        delta = _upper_delta(accountant, eps, x, sides[0])
         return np.max([_best_corner(eps, delta, x, side) for side in sides], axis=0)
     smallest = min(_SMALLEST, _SMALLEST_FPR*x[x > 0].min(initial=1.))
     eps, delta = _curve(accountant, _least(accountant, smallest))

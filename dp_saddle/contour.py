@@ -101,7 +101,7 @@ _TOO_WIDE = 1e-6             # relative width of delta that is worth a warning
 # %% ../nbs/01_contour.ipynb #7e4f7028
 # Tuning: only time and width depend on it. What is tried where one line is not enough.
 _WORTH_A_TRY = 3e-7          # a width, as in the warning, that is worth another way
-_FIRST_NODES = 1 << 14       # of one line, where there are other ways
+_IN_VAIN = 1 << 14           # nodes of a line that cannot do, where there are other ways
 _LEVEL_WORK = 1 << 25        # nodes of a level's line times points of a grid, at most
 _LEAST_NODES = 64            # of a level's line
 _NOTHING, _SERVES = 23, 18   # nats below delta: nothing, and narrow enough for a level
@@ -117,8 +117,10 @@ class SaddleTable:
         eps_resolution=1e-6,  # where the loss has atoms: width in eps to aim at, nats, in (0, 1)
         max_nodes=1 << 18,    # the node budget of a line, >= 64
         shortcut=True,        # may a closed form stand in for the line?
+        in_vain=None,         # nodes of a line that cannot do; max_nodes, if not given
     ):
         self.plrv, self.rtol, self.max_nodes = plrv, rtol, max_nodes
+        self.in_vain = min(in_vain or max_nodes, max_nodes)
         self.resolution, self.nodes_ran_out = eps_resolution, False
         self.reach, self.log_p_inf = _reach(plrv), _log_p_inf(plrv)
         self.ess_sup = plrv.ess_sup + _LOSS_ULPS*ULP*self.reach
@@ -422,17 +424,18 @@ def plan(self:SaddleTable,
     "The cheapest line that loses at most e^goal; or one that uses all nodes, and smooths more."
     t, X, guess = self.place(eps, goal)
     most = (goal + t*eps).min()
-    limit = min(self.max_nodes, _MAX_WORK/self.plrv.nodes_at(t))*2*np.pi/X
-    s = min(guess/_FIRST_CUT, limit)*_CUTS
+    most_nodes = _MAX_WORK/self.plrv.nodes_at(t)
+    limit, in_vain = (min(n, most_nodes)*2*np.pi/X for n in (self.max_nodes, self.in_vain))
+    s = min(guess/_FIRST_CUT, in_vain)*_CUTS
     log_tail = self.log_tail(t, s) - np.log(np.pi*s)
     fine = sqrt(self.resolution/(_FINE*(1 + t)*max(t, 1)))
     for w in (0., fine)[self.rough:]:
         smoothed = log_tail + Smoothing(w).log_bound(t, s)
         fits = np.flatnonzero((smoothed <= most) & (s <= limit))
         if fits.size: return Plan(t, X, s[fits[0]], w, smoothed[fits[0]], False)
-    i = np.flatnonzero(s <= limit)[-1]
+    i = np.flatnonzero(s <= in_vain)[-1]
     w = max(fine, _width_needed(t, s[i], log_tail[i] - most))
-    return Plan(t, X, limit, w, log_tail[i] + Smoothing(w).log_bound(t, s[i]), True)
+    return Plan(t, X, in_vain, w, log_tail[i] + Smoothing(w).log_bound(t, s[i]), True)
 
 def _width_needed(t, s, excess):
     "The width that would take so many nats off the terms beyond s, within reason."
@@ -983,24 +986,27 @@ class ContourAccountant(Accountant):
         rtol=1e-10,           # relative error of delta to aim at, in (0, 1)
         eps_resolution=1e-6,  # where the loss has atoms: width in eps to aim at, nats, in (0, 1)
         max_nodes=1 << 18,    # the node budget, >= 64: when reached, bounds hold but are wider,
-    ):                        # and a warning says so
+                              # and a warning says so
+        levels=True,          # may runs be sorted by their largest loss, where a line cannot do?
+    ):
         super().__init__(mechanism)
         checks.real(0, 1, rtol=rtol, eps_resolution=eps_resolution)
         checks.count(64, max_nodes=max_nodes)
-        self._settings = rtol, eps_resolution, max_nodes
+        self._settings, self._levels = (rtol, eps_resolution, max_nodes), levels
         self._tables = {plrv: [self._first_table(plrv)] for plrv in self.directions}
 
     def _first_table(self, plrv):
         rtol, eps_resolution, max_nodes = self._settings
-        if Levels.fit(plrv): max_nodes = min(max_nodes, _FIRST_NODES)
-        return SaddleTable(plrv, rtol, eps_resolution, max_nodes)
+        in_vain = _IN_VAIN if self._levels and Levels.fit(plrv) else None
+        return SaddleTable(plrv, rtol, eps_resolution, max_nodes, in_vain=in_vain)
 
 # %% ../nbs/01_contour.ipynb #6b2f0e20
 @patch
 def _tries(self:ContourAccountant, plrv):
-    "The tables of a direction: one line with few nodes; level by level; one line with all nodes."
-    yield self._tables[plrv][0]
-    if not Levels.fit(plrv) or self._tables[plrv][0].closed_form: return
+    "The tables of a direction: one line; level by level; one line with all nodes all the same."
+    first = self._tables[plrv][0]
+    yield first
+    if first.in_vain == first.max_nodes or first.closed_form: return
     for number, make in enumerate((LeveledTable, SaddleTable), 1):
         if len(self._tables[plrv]) == number:
             self._tables[plrv].append(make(plrv, *self._settings))

@@ -39,6 +39,7 @@ _NARROW = .25, .2      # width of a window in nats of the base loss: .25/sqrt(x)
 _WIDEST = .25          # of a standard deviation of an outcome
 _SPACING = 3., 2.      # from one to the next: 3/sqrt(x), 2 at most, or half of the loss
 _MOST_KINDS = 1        # of steps: more kinds can be cut, but take long
+_SHARPEST = 8.         # sensitivity/sigma: from here on windows take too many nodes
 _LONGEST = 8.          # standard deviations of an outcome, at most
 _ROOM = 4.             # widths, at least, from one cut to the next
 _START = 8.            # widths by which the first cut is below what eps needs
@@ -317,9 +318,10 @@ class Levels:
     def fit(
         plrv,  # a ComposedLoss
     ):         # True or False
-        "Are these sampled Gaussian steps of few kinds, removing?"
+        "Are these sampled Gaussian steps of few kinds, removing, their noise not too small?"
         return 0 < len(plrv.parts) <= _MOST_KINDS and all(
-            type(p) is SubsampledGaussianLoss and p.top == 'remove' for p, _ in plrv.parts)
+            type(p) is SubsampledGaussianLoss and p.top == 'remove' and p.mu <= _SHARPEST
+            for p, _ in plrv.parts)
 
 # %% ../nbs/00ac_levels.ipynb #525f68dd
 @patch

@@ -52,7 +52,7 @@ def _run(sigma, rate, steps):
     checks.count(1, steps=steps)
     return int(steps)*PoissonSubsampled(base=Gaussian(sigma=float(sigma)), rate=float(rate))
 
-def _quick(run): return ContourAccountant(run, max_nodes=QUICK_NODES)
+def _quick(run): return ContourAccountant(run, max_nodes=QUICK_NODES, levels=False)
 def _up(x, digits=DIGITS): return round_outwards(x, ROUND_CEILING, digits)
 def _down(x, digits=DIGITS): return round_outwards(x, ROUND_FLOOR, digits)
 

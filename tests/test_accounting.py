@@ -1,8 +1,10 @@
 "Chapter 06, the front door: what users of other libraries report, the run, all accountants."
+import warnings
 from functools import cache
 
 import numpy as np
 import pytest
+from scipy.special import expit
 
 from dp_saddle import (
     ApproxDP,
@@ -97,7 +99,6 @@ def test_delta_at_a_small_and_a_large_mass_at_infinity(name):
     certain = METHODS[name](ApproxDP(eps=.5, delta=1 - 1e-12)).epsilon(1 - 1e-12)
     assert certain.lower <= .5 == certain.upper
 
-@pytest.mark.filterwarnings("ignore:the bounds hold")
 @each_method
 def test_delta_at_the_mass_at_infinity_of_several_steps(name):
     "It is known to a rounding, and both sides of the jump are possible."
@@ -110,7 +111,9 @@ def test_delta_at_the_mass_at_infinity_of_several_steps(name):
     many = METHODS[name](10**4*ApproxDP(eps=1., delta=.9))
     assert many.epsilon(1 - 1e-15)[1:] == (np.inf, np.inf)
     mixed = METHODS[name](10*Gaussian(sigma=5.) + ApproxDP(eps=0., delta=1e-6))
-    bounds = mixed.epsilon([1e-6*(1 - 1e-14), 1e-6, 1e-6*(1 + 1e-11)])
+    with warnings.catch_warnings():
+        warnings.filterwarnings('ignore', 'the bounds hold')
+        bounds = mixed.epsilon([1e-6*(1 - 1e-14), 1e-6, 1e-6*(1 + 1e-11)])
     assert bounds.lower[1] <= bounds.estimate[1] == np.inf
     assert bounds.lower[2] <= 5.3729 <= bounds.upper[2]
 
@@ -142,7 +145,6 @@ def test_the_smallest_delta(name, run):
         assert bounds.lower <= bounds.estimate <= bounds.upper
         assert bounds.lower <= truth.upper and truth.lower <= bounds.upper
 
-@pytest.mark.filterwarnings("ignore:the bounds hold")
 def test_the_contour_is_sharp_at_the_mass_at_infinity():
     assert ContourAccountant(ApproxDP(eps=1., delta=1e-5)).epsilon(1e-5).lower > 1 - 1e-9
     assert epsilon(ApproxDP(eps=1., delta=1e-6), delta=1e-6) == 1
@@ -150,9 +152,11 @@ def test_the_contour_is_sharp_at_the_mass_at_infinity():
     assert Budget(1., 1e-6).would_exceed(ApproxDP(eps=1., delta=1.1e-6))
     two = ContourAccountant(2*ApproxDP(eps=1., delta=.1))
     assert two.epsilon(.19).lower > 2 - 1e-7
-    assert two.epsilon(.19*(1 + 3e-12)).upper == pytest.approx(2, abs=1e-12)
+    just_below_2 = 2 - 3e-12*.19/(.81*expit(1)**2)
+    assert two.epsilon(.19*(1 + 3e-12)).upper == pytest.approx(just_below_2, abs=2e-13)
     mixed = ContourAccountant(10*Gaussian(sigma=5.) + ApproxDP(eps=0., delta=1e-6))
-    assert mixed.epsilon(1e-6).lower > 5.4
+    with pytest.warns(UserWarning, match='the bounds hold'):      # inf is possible too
+        assert mixed.epsilon(1e-6).lower > 5.4
 
 # The run
 
