@@ -93,18 +93,21 @@ def _make_a_law(self:WindowedGaussianLoss):
 # %% ../nbs/00ac_levels.ipynb #05c7738e
 @patch
 def ends(self:WindowedGaussianLoss, t):
+    "(low, high): where the window has all but vanished, and the sharp end."
     low, _ = SubsampledGaussianLoss.ends(self, 0.)
     return max(low, self.low - _FAR*self.width), self.end
 
 @patch
 def at(self:WindowedGaussianLoss, x, h):
+    "(losses, log-weights) of outcomes, as a law's."
     y, logw = SubsampledGaussianLoss.at(self, x, h)
     return y, logw + log_window(x, self.low, self.high, self.width) - self.log_mass
 
 @patch
 def path(self:WindowedGaussianLoss, t, s, shift, precision=float):
+    "Of these, the same at all tilts `t`, frequencies `s` and in any precision; kept."
     if np.ndim(shift): return self._path(shift)
-    if shift not in self.paths: self.paths[shift] = self._path(shift)     # the same for all tilts
+    if shift not in self.paths: self.paths[shift] = self._path(shift)
     return self.paths[shift]
 
 # %% ../nbs/00ac_levels.ipynb #e54b6181
