@@ -386,6 +386,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                         'dp_saddle/contour.py'),
                                    'dp_saddle.contour.ContourAccountant._first_table': ( 'contour.html#contouraccountant._first_table',
                                                                                          'dp_saddle/contour.py'),
+                                   'dp_saddle.contour.ContourAccountant._may_be_leveled': ( 'contour.html#contouraccountant._may_be_leveled',
+                                                                                            'dp_saddle/contour.py'),
                                    'dp_saddle.contour.ContourAccountant._too_wide': ( 'contour.html#contouraccountant._too_wide',
                                                                                       'dp_saddle/contour.py'),
                                    'dp_saddle.contour.ContourAccountant._tries': ( 'contour.html#contouraccountant._tries',

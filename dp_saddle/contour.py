@@ -995,22 +995,26 @@ class ContourAccountant(Accountant):
         self._settings, self._levels = (rtol, eps_resolution, max_nodes), levels
         self._tables = {plrv: [self._first_table(plrv)] for plrv in self.directions}
 
+    def _may_be_leveled(self, plrv): return self._levels and Levels.fit(plrv)
+
     def _first_table(self, plrv):
         rtol, eps_resolution, max_nodes = self._settings
-        in_vain = _IN_VAIN if self._levels and Levels.fit(plrv) else None
+        in_vain = _IN_VAIN if self._may_be_leveled(plrv) else None
         return SaddleTable(plrv, rtol, eps_resolution, max_nodes, in_vain=in_vain)
 
 # %% ../nbs/01_contour.ipynb #6b2f0e20
 @patch
 def _tries(self:ContourAccountant, plrv):
     "The tables of a direction: one line; level by level; one line with all nodes all the same."
-    first = self._tables[plrv][0]
+    tables = self._tables[plrv]
+    first = tables[0]
     yield first
-    if first.in_vain == first.max_nodes or first.closed_form: return
-    for number, make in enumerate((LeveledTable, SaddleTable), 1):
-        if len(self._tables[plrv]) == number:
-            self._tables[plrv].append(make(plrv, *self._settings))
-        yield self._tables[plrv][number]
+    if first.closed_form or not self._may_be_leveled(plrv): return
+    if len(tables) == 1: tables.append(LeveledTable(plrv, *self._settings))
+    yield tables[1]
+    if first.in_vain == first.max_nodes: return
+    if len(tables) == 2: tables.append(SaddleTable(plrv, *self._settings))
+    yield tables[2]
 
 def _tighter(one, other):
     "The tighter of two bounds on either side, and the estimate of the narrower."
