@@ -801,6 +801,7 @@ def epsilon(self:SaddleTable,
     root = self._newton(goal, finite_goal, guess, enough)
     if root is None: return 0., 0., 0.
     low, up = _edge(root, goal, -1, 0.), _edge(root, goal, 1, enough)
+    if _WORTH_A_TRY < up - low < inf: low, up = _by_halves(root.line, goal, low, up)
     if not self.closed_form and (self.nodes_ran_out or up - low > _WIDE*up):
         low = max(low, self.basic_crossing(0, goal, up)[0])
         up = min(up, self.basic_crossing(1, goal, up)[1])
@@ -858,13 +859,14 @@ def _edge(root, goal, sign, end):
         step = min(miss, _LONGEST)/root.fall*(1 + _LENGTHEN*2**k) + _NUDGE*ULP*(1 + eps)
         eps += sign*step
         if (eps - end)*sign >= 0: break
-    return _edge_by_halves(root, goal, sign, end)
+    return end
 
-def _edge_by_halves(root, goal, sign, end):
-    "The same where log delta falls too steeply for steps: between the root and the end."
-    def above(eps): return root.line.log_bounds(np.array([eps]))[1 + sign, 0] - goal
-    if sign < 0: return invert(above, end, root.eps).low
-    return min(invert(above, root.eps, end).high, end) if end < inf else end
+def _by_halves(line, goal, low, up):
+    "Both ends where log delta falls too steeply for steps, from two that hold."
+    def lower(eps): return line.log_bounds(np.array([eps]))[0, 0] - goal
+    def upper(eps): return line.log_bounds(np.array([eps]))[2, 0] - goal
+    low = invert(lower, low, up).low
+    return low, min(invert(upper, low, up).high, up)
 
 # %% ../nbs/01_contour.ipynb #3c74c3c3
 class _Left(NamedTuple):

@@ -4,8 +4,8 @@
     python tests/snapshot.py                                 compares; exit status 1 on a difference
 
 Many questions, and the answers of an earlier commit, kept as hexadecimal doubles. A difference that
-is meant to be is named in `EXPECTED_TO_DIFFER`: then the old and the new bounds must overlap, and all numbers
-agree to one in a million, or to what `FURTHER` names.
+is meant to be is named in `EXPECTED_TO_DIFFER`: then the old and the new bounds must overlap, and
+all numbers agree to one in a million, or to what `FURTHER` names.
 
 The last bits of exp, of a matrix product or of an FFT belong to the processor and to the versions
 of NumPy and SciPy: the file holds a fingerprint of these. Where it differs, check out the earlier
@@ -59,8 +59,8 @@ from dp_saddle import (
 
 FILE = Path(__file__).resolve().with_suffix('.json')
 
-# {how questions begin: why their answers are other ones now}: the old and the new bounds must overlap,
-# and all numbers agree to `LOOSELY`, relatively. Emptied whenever the file is written anew.
+# {how questions begin: why their answers are other ones now}: the old and the new bounds must
+# overlap, and all numbers agree to `LOOSELY`, relatively. Emptied when the file is written anew.
 EXPECTED_TO_DIFFER = {}
 LOOSELY = 1e-6
 # {how questions begin: how far one number may go}, where a proof costs that much.

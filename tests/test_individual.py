@@ -32,8 +32,7 @@ from dp_saddle.record_bounds import delta_bounds
 from oracles import gaussian
 
 # The second is dask's own.
-pytestmark = pytest.mark.filterwarnings(
-    'error', 'ignore:The inplace keyword', 'ignore:the bounds hold')
+pytestmark = pytest.mark.filterwarnings('error', 'ignore:The inplace keyword')
 
 MECHANISMS = {}
 FIFTY = Path(__file__).with_name('fifty.json')
