@@ -9,6 +9,7 @@ __all__ = ['TABLE_ROUNDING', 'LOG_SMALLEST', 'SaddleTable', 'composed_atoms', 'S
 
 # %% ../nbs/01_contour.ipynb #787d4058
 import warnings
+from functools import partial
 from math import ceil, inf, log, sqrt
 from typing import NamedTuple
 
@@ -296,11 +297,13 @@ def log_tail(self:SaddleTable,
 def composed_atoms(
     plrv,           # a ComposedLoss
     limit=1 << 16,  # give up beyond so many atoms, >= 1
+    losses_of=None, # a function of a part: what is to be summed in place of its atoms' losses
 ):                  # (losses in nats, log-probabilities), 1-d; None if too many, or a part has none
     "All sums of the parts' atoms: the outcomes in which no density is drawn from."
     losses, logp = np.zeros(1), np.zeros(1)
     for part, n in plrv.parts:
         l, w = part.atoms
+        if losses_of: l = losses_of(part)
         if not l.size or _log_outcomes(l.size, n) + log(len(losses)) > log(limit): return None
         if n > 1: l, w = _multinomial(l, w, n)
         losses, logp = np.add.outer(losses, l).ravel(), np.add.outer(logp, w).ravel()
@@ -588,7 +591,8 @@ def widened_to(
 # %% ../nbs/01_contour.ipynb #cb6b6b43
 class ClosedForm(NamedTuple):
     "A curve that has a formula [SP 11]."
-    log_delta: object      # function of eps: log delta without the mass at infinity
+    log_delta: object      # function of (eps, side=0): log delta without the mass at infinity;
+                           # side 1 or -1: losses are moved up or down by what they are off by
     allowance: float       # what that may be off by, besides the rounding of losses and eps, >= 0
     reach: float           # the largest loss, nats, >= 0
     log_p_inf: np.ndarray  # log of (lower, estimate, upper) of the mass at infinity, shape (3, 1)
@@ -597,8 +601,10 @@ class ClosedForm(NamedTuple):
         eps,  # nats, 1-d
     ):        # shape (3, eps)
         "log of (lower, estimate, upper) of delta, the mass at infinity included."
-        bounds = widened(self.log_delta, eps, self.allowance, self.reach)
-        return np.logaddexp(bounds, self.log_p_inf)
+        def bound(side):
+            curve = partial(self.log_delta, side=side)
+            return widened_to(side, curve, eps, self.allowance, self.reach)
+        return np.logaddexp([bound(-1), self.log_delta(eps), bound(1)], self.log_p_inf)
 
     def scale(self, eps):
         "A distance in which log delta changes by some nats at `eps`, nats."
@@ -608,19 +614,38 @@ class ClosedForm(NamedTuple):
         "By how many nats terms grow if eps is `moved` by so many nats: there are none."
         return 0.
 
+# %% ../nbs/01_contour.ipynb #faacc7cb
+class _AtomsCurve(NamedTuple):
+    "delta of enumerated outcomes, and of outcomes whose losses are moved by their errors."
+    losses: np.ndarray  # nats, 1-d
+    logp: np.ndarray    # log-probabilities, likewise
+    errors: np.ndarray  # what each loss may be off by, nats, likewise
+
+    def __call__(self, eps, side=0):
+        return log_delta_of_atoms(eps, self.losses + side*self.errors, self.logp)
+
+def _atoms_curve(plrv):
+    "The _AtomsCurve of finite losses, or None if there are too many atoms."
+    atoms, additions = composed_atoms(plrv), sum(p.atoms[0].size for p, _ in plrv.parts)
+    if atoms is None: return None
+    def error(part):
+        return ULP*((_LOSS_ULPS + additions)*np.abs(part.atoms[0]) + part.atom_ulps)
+    return _AtomsCurve(*atoms, composed_atoms(plrv, losses_of=error)[0])
+
 # %% ../nbs/01_contour.ipynb #b5e262f0
 def _closed_form(plrv, reach, log_p_inf):
     "The ClosedForm of a loss, or None."
     atoms, steps = None, sum(n for _, n in plrv.parts)
     if not plrv.parts or plrv.p_inf >= 1: return ClosedForm(_no_loss, 0., reach, log_p_inf)
-    if steps == 1:
-        return ClosedForm(plrv.parts[0][0].log_delta, _FORM_ULPS*ULP, reach, log_p_inf)
-    if all(isinstance(p, FiniteLoss) for p, _ in plrv.parts): atoms = composed_atoms(plrv)
-    if atoms is None: return None
-    allowance = ULP*(_FORM_ULPS + _ATOM_ULPS*gammaln(2 + steps))
-    return ClosedForm(lambda e: log_delta_of_atoms(e, *atoms), allowance, reach, log_p_inf)
+    if all(isinstance(p, FiniteLoss) for p, _ in plrv.parts): atoms = _atoms_curve(plrv)
+    if atoms:
+        allowance = ULP*(_FORM_ULPS + _ATOM_ULPS*gammaln(2 + steps))
+        return ClosedForm(atoms, allowance, 0., log_p_inf)
+    if steps > 1: return None
+    def alone(eps, side=0): return plrv.parts[0][0].log_delta(eps)
+    return ClosedForm(alone, _FORM_ULPS*ULP, reach, log_p_inf)
 
-def _no_loss(eps):
+def _no_loss(eps, side=0):
     "log (1 - e^eps)_+."
     return np.log(-np.expm1(np.minimum(eps, -TINY))) + np.where(eps >= 0, -inf, 0)
 

@@ -409,12 +409,13 @@ def log_delta_of_atoms(
     gap = np.minimum(np.asarray(eps, float)[..., None] - losses, 0)
     return np.logaddexp.reduce(logp + safe_log(-expm1(gap)), axis=-1)
 
-def _merged_atoms(losses, logp):
-    "The different losses, increasing, and the log of each one's probability."
+def _merged_atoms(losses, logp, ulps):
+    "The different losses, increasing; the log of each one's probability; what each is off by."
     values, where = np.unique(losses, return_inverse=True)
-    mass = np.full(values.shape, -inf)
+    mass, most = np.full(values.shape, -inf), np.zeros(values.shape)
     np.logaddexp.at(mass, where, logp)
-    return values, mass
+    np.maximum.at(most, where, ulps)
+    return values, mass, most
 
 def _mass_without(logp, logq):
     "Mass of the first vector where the second has none."
@@ -498,18 +499,19 @@ class FiniteLoss(_AtomicLoss):
         logp,                    # log of P's probabilities, shape (j,), -inf where it has no mass
         logq,                    # log of Q's, likewise, shape (j,)
         losses=None,             # logp - logq, nats, shape (j,), where it is known better
-        loss_ulps=_FINITE_ULPS,  # what the losses may be off by, in ulp of 1, >= 0
+        loss_ulps=_FINITE_ULPS,  # what losses may be off by, in ulp of 1, >= 0: all, or shape (j,)
         singular=None,           # masses where the other has none, P's and Q's, in [0, 1], if known
     ):
         self.logp, self.logq = np.asarray(logp, float), np.asarray(logq, float)
-        self.loss_ulps, self.p_inf_exact = loss_ulps, singular is not None
+        self.given_ulps, self.p_inf_exact = loss_ulps, singular is not None
         with np.errstate(invalid='ignore'):
             self.losses = self.logp - self.logq if losses is None else losses
         self.singular = singular or self._singular_masses()
         self.p_inf = self.singular[0]
         shared = np.isfinite(self.logp) & np.isfinite(self.logq)
-        self.atoms = _merged_atoms(self.losses[shared], self.logp[shared])
-        values = self.atoms[0]
+        ulps = np.broadcast_to(loss_ulps, shared.shape)[shared]
+        *self.atoms, self.atom_ulps = _merged_atoms(self.losses[shared], self.logp[shared], ulps)
+        self.loss_ulps, values = float(ulps.max(initial=0.)), self.atoms[0]
         self.ess_inf, self.ess_sup = (values[0], values[-1]) if values.size else (inf, -inf)
 
     def _singular_masses(self):
@@ -520,4 +522,4 @@ class FiniteLoss(_AtomicLoss):
 def reverse(self:FiniteLoss):
     "The loss of the pair with P and Q exchanged."
     singular = self.singular[::-1] if self.p_inf_exact else None
-    return FiniteLoss(self.logq, self.logp, -self.losses, self.loss_ulps, singular)
+    return FiniteLoss(self.logq, self.logp, -self.losses, self.given_ulps, singular)

@@ -186,7 +186,7 @@ class FinitePair(NamedTuple):
     logp: np.ndarray      # with the record, shape (n,)
     logq: np.ndarray      # without, shape (n,)
     losses: np.ndarray    # logp - logq as exactly as it can be computed, nats, shape (n,)
-    loss_ulps: float      # what the losses may be off by, in ulp of 1
+    loss_ulps: float      # what the losses may be off by, in ulp of 1: a number, or shape (n,)
 
 def _sampled(pair, rate):
     "The pair on a Poisson sample."
@@ -297,8 +297,9 @@ def pair(self:Discrete):
         change = log1p(np.where(close, (p - q)/q, 0))
         losses = np.where(close, change, np.log(m/n) + (above - below)*log(2))
         losses = np.where((p > 0) & (q > 0), losses, np.log(p) - np.log(q))
-    largest = np.abs(losses[np.isfinite(losses)]).max(initial=1.)
-    return FinitePair(safe_log(p), safe_log(q), losses, _LOSS_ULPS*largest)
+    size = np.where(np.isfinite(losses), np.abs(losses), 0)
+    ulps = _LOSS_ULPS*np.where(close, size, np.maximum(size, 1))
+    return FinitePair(safe_log(p), safe_log(q), losses, ulps)
 
 # %% ../nbs/00b_mechanisms.ipynb #87154960
 _END = 39                # Proved: sigmas, beyond which e^{-x^2/2 sigma^2} is below all doubles
