@@ -68,7 +68,8 @@ _WORSE = 6                   # nats by which a line may be worse conditioned tha
 _DECAYED = 60                # nats by which |M|^2 falls up to the guess of the cut
 _FLAT = 1e-200               # the least curvature of K
 _FEW_NODES = 300             # a period times a cut, below which there is nothing to gain
-_ENOUGH_ROUNDS = 3           # refinements of an eps that is enough
+_ENOUGH_ROUNDS = 3           # refinements of an eps that is enough,
+_GUESS_ROUNDS = 8            # and of a first guess
 _MAX_WORK = 1 << 29          # nodes of a line times points of each loss's grid
 _FIRST_CUT = 16              # the first cut that is tried, as a part of the guess
 _CUTS = 2.**np.arange(0, 24, .5)       # and all that are tried, in its units
@@ -758,10 +759,19 @@ def first_eps(self:SaddleTable,
     for _ in range(_ENOUGH_ROUNDS):
         about = ((self.K + log_chernoff_factor(self.u) - goal)/self.u).min()
         if about < self.ess_sup: self.exponents(np.array([about]))
-    enough = min(self.ess_sup, self._enough(goal))
+    enough, guess = min(self.ess_sup, self._enough(goal)), 0.
+    for _ in range(_GUESS_ROUNDS):
+        tilts, guess = len(self.u), self._guess(goal, enough)
+        if guess < self.ess_sup: self.exponents(np.array([guess]))
+        if len(self.u) == tilts: break
+    return guess, enough
+
+@patch
+def _guess(self:SaddleTable, goal, enough):
+    "The table read backwards: where the leading order is the goal, in [0, `enough`]."
     eps, log_delta = self._leading_order()
-    ok = eps > 0
-    return (np.interp(-goal, -log_delta[ok], eps[ok]) if ok.any() else enough/2), enough
+    ok = (eps > 0) & (eps < enough)
+    return np.interp(-goal, -log_delta[ok], eps[ok]) if ok.any() else enough/2
 
 @patch
 def _leading_order(self:SaddleTable):

@@ -7,12 +7,13 @@ __all__ = ['TrapezoidLoss', 'log_mix', 'SubsampledLoss', 'SubsampledGaussianLoss
            'LaplaceLoss', 'DensityLoss']
 
 # %% ../nbs/00ab_densities.ipynb #f55aa779
+from copy import copy
 from functools import cached_property
 from math import inf, isfinite, pi, sqrt
 
 import numpy as np
 import scipy.special as sc
-from scipy.special import expm1, log1p, ndtr
+from scipy.special import expm1, log1p, log_ndtr, ndtr
 
 from .checks import patch
 from .losses import SPAN_BITS, NodeLoss, cuts_at_corner, legendre_panels, missing
@@ -47,6 +48,7 @@ _HUGE = 700.              # the largest exponent
 # %% ../nbs/00ab_densities.ipynb #402b7a9f
 # Tuning: only time and width depend on it.
 _SHIFTS = 13              # shifts that `decay` tries: 1, 1/2, 1/4, ...
+_STEEP = 1.               # t r mu^2, from which on the tilt matters more than the density
 _LEG_NODES = 500          # about how many nodes the legs of a bent path and the atoms take
 
 # %% ../nbs/00ab_densities.ipynb #57434869
@@ -243,9 +245,17 @@ def base_log_delta(self:SubsampledGaussianLoss, l): return gaussian_log_delta(l,
 @patch
 def ends(self:SubsampledGaussianLoss, t):
     sigma, q = 1/self.mu, self.rate
-    if self.top == 'add': return -sigma*sqrt(_EDGE**2 - 2*t*np.log1p(-q)), 1 + _EDGE*sigma
+    if self.top == 'add': return -sigma*sqrt(_EDGE**2 + 2*self._rarity(t)), 1 + _EDGE*sigma
     hit = min(t*(t + 1)/(2*self.s2) + np.log(q), -t*np.log(q))
     return -_EDGE*sigma, t + 1 + sigma*sqrt(_EDGE**2 + 2*max(hit, 0.))
+
+@patch
+def _rarity(self:SubsampledGaussianLoss, t):
+    "At most so many nats M(t) is below (1 - rate)^-t, adding."
+    largest = -t*np.log1p(-self.rate)
+    if t <= 0: return largest                                 # as M(t) >= 1 for t >= 0
+    far = 1/2 - self.s2*np.log(t*self.rate/(1 - self.rate))   # before it, e^{tL} is at most e less
+    return min(largest, 1 - log_ndtr(far*self.mu))
 
 @patch
 def shift_from(self:SubsampledGaussianLoss, t): return _PHASE*self.s2/abs(self.height)
@@ -309,6 +319,24 @@ def log_strip(self:SubsampledGaussianLoss, t, s0, s1, shift):
     grown = self.log_growth(2) if shift else self.log_growth(1) + s1*abs(self.height)/self.s2
     inside = edges + grown - np.log(np.expm1(self.margin[int(shift)]))
     return np.logaddexp(inside, self.log_left_out(t))
+
+# %% ../nbs/00ab_densities.ipynb #ab0b5c2d
+@patch
+def at_tilt(self:SubsampledGaussianLoss,
+    t,  # >= -1/2
+):      # a SubsampledGaussianLoss: this one, or one with lower paths
+    "The same loss, with paths for lines at tilt `t`."
+    steep = t*self.rate/(1 - self.rate)*self.mu**2
+    if self.top == 'remove' or not steep > _STEEP: return self
+    lower = copy(self)
+    lower.set_path(1/(self.mu*sqrt(1 + sc.lambertw(steep).real)))
+    return lower
+
+@patch
+def line(self:SubsampledGaussianLoss, t, s): return NodeLoss.line(self.at_tilt(t), t, s)
+
+@patch
+def decay(self:SubsampledGaussianLoss, t, s): return NodeLoss.decay(self.at_tilt(t), t, s)
 
 # %% ../nbs/00ab_densities.ipynb #57d788d5
 class _LaplaceStep(SubsampledLoss):
