@@ -353,11 +353,11 @@ def log_above(self:Levels, outcomes, widths):
 
 @patch
 def _largest_loss(self:Levels):
-    "The loss beyond which runs matter no more, nats."
-    sharp = [0.]*len(self.losses)
+    "The loss beyond which runs matter no more, nats, whatever the windows' widths will be."
+    widest = [_WIDEST/p.mu for p in self.losses]
     def rare(log_loss):
         outcomes = self.outcomes_at(np.exp(log_loss))
-        return self.log_above(outcomes, sharp) <= self.log_delta - _DROPPED
+        return self.log_above(outcomes, widest) <= self.log_delta - _DROPPED
     return float(np.exp(bisect(np.vectorize(rare), *_LOSSES)[1]))
 
 # %% ../nbs/00ac_levels.ipynb #534b476c
