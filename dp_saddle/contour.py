@@ -86,6 +86,7 @@ _BELOW_CHERNOFF = 3          # nats: the first guess of log delta
 _CLUSTER = 4.5               # nats of cancellation that eps on one line may have
 _NEARLY = 1                  # nats from a Chernoff bound in which it may be better than a line
 _MAX_STEPS = 100             # of Newton's method,
+_PATIENCE, _NEAR = 20, 1e-10 # after so many a bracket of so many nats is enough
 _MAX_LINES, _COSTLY = 20, 5  # and lines that it uses; one with all nodes counts so many
 _SHORT_OF = 1 - 10.**-np.arange(1, 9)  # of an upper end: where the lower one is looked for
 _NEWTON_STEP = 1e-6          # of the difference quotient, in units of the curve's own scale
@@ -103,7 +104,7 @@ _TOO_WIDE = 1e-6             # relative width of delta that is worth a warning
 # %% ../nbs/01_contour.ipynb #7e4f7028
 # Tuning: only time and width depend on it. What is tried where one line is not enough.
 _WORTH_A_TRY = 3e-7          # a width, as in the warning, that is worth another way
-_IN_VAIN = 1 << 14           # nodes of a line that cannot do, where there are other ways
+_IN_VAIN = 1 << 14           # nodes of a line that cannot do, before other ways are tried
 _LEVEL_WORK = 1 << 25        # nodes of a level's line times points of a grid, at most
 _LEAST_NODES = 64            # of a level's line
 _NOTHING, _SERVES = 23, 18   # nats below delta: nothing, and narrow enough for a level
@@ -759,19 +760,20 @@ def first_eps(self:SaddleTable,
     for _ in range(_ENOUGH_ROUNDS):
         about = ((self.K + log_chernoff_factor(self.u) - goal)/self.u).min()
         if about < self.ess_sup: self.exponents(np.array([about]))
-    enough, guess = min(self.ess_sup, self._enough(goal)), 0.
+    enough = min(self.ess_sup, self._enough(goal))
     for _ in range(_GUESS_ROUNDS):
-        tilts, guess = len(self.u), self._guess(goal, enough)
-        if guess < self.ess_sup: self.exponents(np.array([guess]))
+        tilts, (guess, beyond) = len(self.u), self._guess(goal, enough)
+        if beyond and not self.rough: self.exponents(np.array([guess]))
         if len(self.u) == tilts: break
     return guess, enough
 
 @patch
 def _guess(self:SaddleTable, goal, enough):
-    "The table read backwards: where the leading order is the goal, in [0, `enough`]."
+    "(where the leading order is the goal, by the table; is that beyond its last tilt?)"
     eps, log_delta = self._leading_order()
-    ok = (eps > 0) & (eps < enough)
-    return np.interp(-goal, -log_delta[ok], eps[ok]) if ok.any() else enough/2
+    ok = eps > 0
+    if not ok.any(): return enough/2, True
+    return np.interp(-goal, -log_delta[ok], eps[ok]), goal < log_delta[ok][-1]
 
 @patch
 def _leading_order(self:SaddleTable):
@@ -861,14 +863,14 @@ class _Root(NamedTuple):
 def _newton(self:SaddleTable, goal, finite_goal, eps, high):
     "The _Root; None if eps = 0 is enough."
     low, line, built, lines = None, None, eps, 0
-    for _ in range(_MAX_STEPS):
+    for step in range(_MAX_STEPS):
         if line is None or line.growth(eps - built) > _CLOSE:
             if lines >= _MAX_LINES: break
             line = self.line_for(np.array([eps]), np.array([finite_goal]))
             built, lines = eps, lines + (_COSTLY if self.nodes_ran_out else 1)
         at = _probe(line, eps, goal)
         low, high = (eps, high) if at.miss > 0 else (low, eps)
-        if _is_settled(at): break
+        if _is_settled(at) or step > _PATIENCE and high - (low or 0.) < _NEAR: break
         if low is None and at.root <= 0:
             if self.log_delta(np.zeros(1))[2, 0] <= goal: return None
             low = 0.
@@ -1030,28 +1032,23 @@ class ContourAccountant(Accountant):
         checks.real(0, 1, rtol=rtol, eps_resolution=eps_resolution)
         checks.count(64, max_nodes=max_nodes)
         self._settings, self._levels = (rtol, eps_resolution, max_nodes), levels
-        self._tables = {plrv: [self._first_table(plrv)] for plrv in self.directions}
+        self._tables = {plrv: [SaddleTable(plrv, *self._settings, in_vain=_IN_VAIN)]
+                        for plrv in self.directions}
 
-    def _may_be_leveled(self, plrv): return self._levels and Levels.fit(plrv)
 
-    def _first_table(self, plrv):
-        rtol, eps_resolution, max_nodes = self._settings
-        in_vain = _IN_VAIN if self._may_be_leveled(plrv) else None
-        return SaddleTable(plrv, rtol, eps_resolution, max_nodes, in_vain=in_vain)
 
 # %% ../nbs/01_contour.ipynb #6b2f0e20
 @patch
 def _tries(self:ContourAccountant, plrv):
     "The tables of a direction: one line; level by level; one line with all nodes all the same."
-    tables = self._tables[plrv]
-    first = tables[0]
-    yield first
-    if first.closed_form or not self._may_be_leveled(plrv): return
-    if len(tables) == 1: tables.append(LeveledTable(plrv, *self._settings))
-    yield tables[1]
-    if first.in_vain == first.max_nodes: return
-    if len(tables) == 2: tables.append(SaddleTable(plrv, *self._settings))
-    yield tables[2]
+    tables, max_nodes = self._tables[plrv], self._settings[2]
+    yield tables[0]
+    ways = [SaddleTable] if tables[0].nodes_ran_out and max_nodes > _IN_VAIN else []
+    if self._levels and Levels.fit(plrv) and not tables[0].closed_form: ways.insert(0, LeveledTable)
+    for make in ways:
+        if not any(type(table) is make for table in tables[1:]):
+            tables.append(make(plrv, *self._settings))
+        yield next(table for table in tables[1:] if type(table) is make)
 
 def _tighter(one, other):
     "The tighter of two bounds on either side, and the estimate of the narrower."
