@@ -767,6 +767,7 @@ def first_eps(self:SaddleTable,
         if len(self.u) == tilts: break
     return guess, enough
 
+# %% ../nbs/01_contour.ipynb #1bc309de
 @patch
 def _guess(self:SaddleTable, goal, enough):
     "(where the leading order is the goal, by the table; is that beyond its last tilt?)"

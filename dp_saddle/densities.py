@@ -266,6 +266,7 @@ def extent(self:SubsampledGaussianLoss, t):
     losses = (outcomes*2 - 1)/(2*self.s2)
     return losses[:, :1], losses[:, 1:], min(2*self.mu, 1.)
 
+# %% ../nbs/00ab_densities.ipynb #f3a5efa1
 @patch
 def density(self:SubsampledGaussianLoss, s):
     "The density of the loss; `s` in nats, any shape."

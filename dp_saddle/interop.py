@@ -17,7 +17,7 @@ import numpy as np
 
 from . import checks
 from .accounting import delta, epsilon
-from .checks import patch
+from .checks import patch, users_level
 from .contour import ContourAccountant
 from .filters import RDPFilter
 from dp_saddle.mechanisms import (
@@ -44,7 +44,6 @@ SMALLEST_SHARE = 1e-300       # a lie less likely than this is no privacy
 # Tuning: only time and width depend on it.
 LARGEST_EPS = 1e300           # stands for an infinite eps
 ENTRY = 3                     # noise, rate and steps of an entry in Opacus' history
-WARN_LEVEL = 3                # calls between a warning and the line that asked
 KEPT_STEPS = 64               # sampled steps whose noise was tried
 SAME_NORM = 1e-3              # relative: two computations of one norm agree
 
@@ -78,7 +77,7 @@ def _amplified(base, rate):
         ContourAccountant(2*step)                         # one step alone has a closed form
     except ValueError:
         warnings.warn(f"{base} has too little noise for a grid: it is charged without the gain "
-                      "from sampling, which is an upper bound only", stacklevel=WARN_LEVEL)
+                      "from sampling, which is an upper bound only", stacklevel=users_level())
         return base
     return step
 

@@ -298,8 +298,7 @@ def pair(self:Discrete):
         losses = np.where(close, change, np.log(m/n) + (above - below)*log(2))
         losses = np.where((p > 0) & (q > 0), losses, np.log(p) - np.log(q))
     size = np.where(np.isfinite(losses), np.abs(losses), 0)
-    ulps = _LOSS_ULPS*np.where(close, size, np.maximum(size, 1))
-    return FinitePair(safe_log(p), safe_log(q), losses, ulps)
+    return FinitePair(safe_log(p), safe_log(q), losses, _LOSS_ULPS*np.maximum(size, 1))
 
 # %% ../nbs/00b_mechanisms.ipynb #87154960
 _END = 39                # Proved: sigmas, beyond which e^{-x^2/2 sigma^2} is below all doubles

@@ -108,7 +108,9 @@ def test_other_deltas(fifty, delta, grid, loose):
     "The smaller delta, the more the largest steps count, and the finer the grid has to be."
     _, book_of, exact = fifty
     book, some = book_of(grid), [0, 17, 33, 49]
-    truth = [exact[i].epsilon(delta) for i in some]
+    with warnings.catch_warnings():      # at 1e-30 chapter 01 is wide for some, and says so
+        warnings.filterwarnings('ignore', 'the bounds hold')
+        truth = [exact[i].epsilon(delta) for i in some]
     brackets(book.epsilon(delta, records=some), truth, loose)
 
 SETTINGS = [(.7, .01), (2., .1), (5., 1.), (1., 1e-3)]
