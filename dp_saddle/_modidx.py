@@ -478,6 +478,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                    'dp_saddle.contour.Smoothing': ('contour.html#smoothing', 'dp_saddle/contour.py'),
                                    'dp_saddle.contour.Smoothing.__init__': ('contour.html#smoothing.__init__', 'dp_saddle/contour.py'),
                                    'dp_saddle.contour.Smoothing.log_bound': ('contour.html#smoothing.log_bound', 'dp_saddle/contour.py'),
+                                   'dp_saddle.contour.Smoothing.rounding': ('contour.html#smoothing.rounding', 'dp_saddle/contour.py'),
                                    'dp_saddle.contour.Smoothing.transform': ('contour.html#smoothing.transform', 'dp_saddle/contour.py'),
                                    'dp_saddle.contour.Smoothing.variance': ('contour.html#smoothing.variance', 'dp_saddle/contour.py'),
                                    'dp_saddle.contour._AtomsCurve': ('contour.html#_atomscurve', 'dp_saddle/contour.py'),

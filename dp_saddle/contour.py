@@ -10,7 +10,7 @@ __all__ = ['TABLE_ROUNDING', 'LOG_SMALLEST', 'SaddleTable', 'composed_atoms', 'S
 # %% ../nbs/01_contour.ipynb #787d4058
 import warnings
 from functools import partial
-from math import ceil, inf, log, sqrt
+from math import ceil, inf, log, log2, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -40,9 +40,13 @@ _SERIES_BELOW = .02          # where the next term, x^8/37800, is 1e-14 of the s
 # Rounding: may grow, never shrink (Appendix A).
 _LOSS_ULPS = 16              # of losses and eps, and of the log of what is computed from them
 _FORM_ULPS = 256             # of a curve in closed form, at least
-_ATOM_ULPS = 8               # of the logs of factorials and of the atoms' probabilities
-_TERM_ULPS = 16              # of the terms of a line, and of the atoms' part in them
-_BASE_ULPS = 4               # of the exponent in the atoms' part
+_ATOM_ULPS = 16              # of the logs of factorials and of the atoms' probabilities
+_TERM_ULPS = 20              # of the terms of a line, besides M and the smoothing
+_PAIRWISE_ULPS = 8           # of a sum in numpy's order, besides half of log2 of how many there are
+_PIECE_ULPS = 6              # of sinh(x)/x, besides what x is off by
+_POWER_ULPS = 16             # of its eighth power and an exponential, besides its exponent
+_ATOM_EXPONENT_ULPS = 6      # of the exponents' sizes in the atoms' part
+_ATOM_STEP_ULPS = 32, 8      # of a step of it; and for each of its atoms
 _LOG_ULPS = 8                # of a logarithm that is shifted by K(t) - t eps, and of the last exp
 _MOMENT_ULPS = 8             # of K, u eps and the factor in a Chernoff bound's exponent
 TABLE_ROUNDING = 1e-6        # of the bound on the aliases, relative
@@ -371,6 +375,19 @@ def variance(self:Smoothing):
     "Of e^tau."
     return np.expm1(self.pieces*_log_sinhc(self.width) - 2*self.shift)
 
+# %% ../nbs/01_contour.ipynb #4703ece3
+@patch
+def rounding(self:Smoothing, z):
+    "What `transform` is off by, absolutely, at most."
+    if not self.width: return np.zeros(z.shape)
+    x = z*self.width/2
+    slope = np.cosh(x.real)                                  # of sinh, at most; and of |sinh(x)|
+    most = slope*np.minimum(1, 1/np.abs(x))                  # of |sinh(x)/x|
+    piece = _PIECE_ULPS*most + slope
+    ulps = _POWER_ULPS + np.abs(z)*self.shift
+    power = self.pieces*most**(self.pieces - 1)*piece + ulps*most**self.pieces
+    return ULP*power*np.exp(z.real*self.shift)
+
 # %% ../nbs/01_contour.ipynb #db5af0e5
 class Place(NamedTuple):
     "Where a line of [SP 23] is to stand."
@@ -466,16 +483,18 @@ def line(self:SaddleTable,
     plan,  # a Plan
 ):         # a Line
     "The nodes of a plan, evaluated."
-    h = 2*np.pi/plan.X
+    h, tau = 2*np.pi/plan.X, Smoothing(plan.w)
     s = h*np.arange(ceil(plan.cut/h) + 1)
     z = plan.t + 1j*s
     base, common, change, log_error = self.plrv.line(plan.t, s)
     M, noise = self._without_atoms(z, base, common, np.exp(change), _relative(log_error))
-    factor = Smoothing(plan.w).transform(z)*(h/np.pi)/(z*(z + 1))
-    factor[0] /= 2
-    c, noise = M*factor, noise*np.abs(factor)
+    smooth, weight = tau.transform(z), (h/np.pi)/(z*(z + 1))
+    weight[0] /= 2
+    c = M*smooth*weight
+    noise = (noise*np.abs(smooth) + np.abs(M)*tau.rounding(z))*np.abs(weight)
+    ulps = _TERM_ULPS + _PAIRWISE_ULPS + log2(len(s))/2
     tail = np.exp(min(plan.log_tail - base, _LOG_HUGE))
-    rounding = noise.sum() + _TERM_ULPS*ULP*np.abs(c).sum()
+    rounding = noise.sum() + ulps*ULP*np.abs(c).sum()
     return Line(self, plan, s, c, base, common, tail, rounding, 2*ULP*np.abs(c*s).sum())
 
 def _relative(log_error):
@@ -489,10 +508,13 @@ def _without_atoms(self:SaddleTable, z, base, common, M, error):
     "M - A and a bound on its rounding, both relative to e^base; `error`: M's, relative."
     noise = np.abs(M)*error
     if self.atoms is None: return M, noise
-    A = np.exp(sum(n*_log_sum(z, *p.atoms) for p, n in self.plrv.parts) - base)
+    logs = [n*_log_sum(z, *p.atoms) for p, n in self.plrv.parts]
+    A = np.exp(sum(logs) - base)
     reach = sum(n*np.abs(p.atoms[0]).max() for p, n in self.plrv.parts)
-    ulps = _TERM_ULPS + _BASE_ULPS*abs(base) + 2*np.abs(z)*reach
-    return M - A, noise + np.abs(A)*(common + ULP*ulps)
+    exponents = abs(base) + sum(abs(v[0].real) for v in logs) + np.abs(z)*reach
+    (step, atom), ulps = _ATOM_STEP_ULPS, _TERM_ULPS + _ATOM_EXPONENT_ULPS*exponents
+    ulps += sum(n*(step + atom*p.atoms[0].size) for p, n in self.plrv.parts)
+    return M - A, noise + np.abs(A[0])*(common + ULP*ulps)
 
 def _log_sum(z, l, w):
     "log sum_j e^{w_j + z l_j}, z complex."
@@ -507,7 +529,7 @@ def sums(self:Line,
 ):        # (the sum, bound on tail and rounding), each of shape of eps
     "The rule's sum, and what tail and rounding can do to it, relative to e^{base - t eps}."
     blocks = np.array_split(eps, ceil(len(eps)*len(self.s)/_BLOCK))
-    total = [(np.exp(-1j*np.multiply.outer(e, self.s)) @ self.c).real for e in blocks]
+    total = [(np.exp(-1j*np.multiply.outer(e, self.s))*self.c).real.sum(1) for e in blocks]
     return np.concatenate(total), self.rounding + self.slope*np.abs(eps) + self.tail
 
 @patch
@@ -550,9 +572,9 @@ def log_bounds(self:Line,
 ):        # shape (3, eps)
     "log of (lower, estimate, upper) of delta, the mass at infinity included."
     low, mid, up = self.bracket(eps)
-    exponent = self.base - self.plan.t*eps
-    bounds = [exponent + safe_log(np.maximum(x, 0)) for x in (low, np.clip(mid, low, up), up)]
-    size = 1 + abs(self.base) + self.plan.t*np.abs(eps)
+    logs = safe_log(np.maximum([low, np.clip(mid, low, up), up], 0))
+    size = 1 + abs(self.base) + self.plan.t*np.abs(eps) + np.abs(np.maximum(logs, _LOWEST_LOG))
+    bounds = self.base - self.plan.t*eps + logs
     bounds += np.array([[-1], [0], [1]])*(self.common + _LOG_ULPS*ULP*size)
     if self.table.atoms is not None:
         bounds = np.logaddexp(bounds, self.table.atoms_log_delta(eps))

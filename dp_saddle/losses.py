@@ -407,7 +407,10 @@ def log_delta_of_atoms(
     if np.size(eps)*losses.size > _LARGE_TABLE:
         return _by_shared_sums(np.ravel(eps), losses, logp).reshape(np.shape(eps))
     gap = np.minimum(np.asarray(eps, float)[..., None] - losses, 0)
-    return np.logaddexp.reduce(logp + safe_log(-expm1(gap)), axis=-1)
+    terms = logp + safe_log(-expm1(gap))
+    top = terms.max(-1, keepdims=True, initial=-inf)
+    top = np.where(top > -inf, top, 0)
+    return top[..., 0] + safe_log(np.exp(terms - top).sum(-1))
 
 def _merged_atoms(losses, logp, ulps):
     "The different losses, increasing; the log of each one's probability; what each is off by."

@@ -12,7 +12,7 @@ from mpmath import mpf
 
 import oracles
 import questions as asked
-from dp_saddle.contour import LeveledTable
+from dp_saddle.contour import ContourAccountant, LeveledTable
 from dp_saddle.plrv import composed
 
 # Of answers; 1 in 1,000 is the aim. (Finite: an eps and a loss of 1e-139 beside probabilities that
@@ -71,6 +71,24 @@ def test_levels(steps, eps):
     low, up = leveled(steps, eps)
     least, most = asked.Reference(steps, 'remove').bounds(eps)
     assert low <= most and least <= up
+
+# ---------------- adding, at tilts so steep that the line's paths have to be lower
+
+STEEP = [(S(13.8, .0078), 2, 9.1e-106), (S(2.63, .0127), 2, 4.3e-210), (S(2.63, .0127), 3, 4e-210),
+         (S(1.58, 3.2e-6), 2, 5.7e-133), (S(1.58, 3.2e-6), 5, 5.7e-133), (S(.5, 1.2e-4), 3, 3e-193)]
+
+@pytest.mark.parametrize('step, count, delta', STEEP)
+def test_adding_at_steep_tilts(step, count, delta):
+    "eps of a tiny delta, next to the largest loss: narrow, soon, and true."
+    steps = ((step, count),)
+    accountant = ContourAccountant(asked.make(steps).add)
+    low, mid, up = accountant.epsilon(delta)
+    assert low <= mid <= up <= low*(1 + 2e-8)
+    if count == 2:
+        for eps in (low, up):
+            least, most = asked.Reference(steps, 'add').bounds(eps)
+            found = accountant.delta(eps)
+            assert found.lower <= most and least <= found.upper <= found.lower*(1 + 1e-6)
 
 # ---------------- the references themselves
 
