@@ -39,6 +39,7 @@ _NARROW = .25, .2      # width of a window in nats of the base loss: .25/sqrt(x)
 _WIDEST = .25          # of a standard deviation of an outcome
 _SPACING = 3., 2.      # from one to the next: 3/sqrt(x), 2 at most, or half of the loss
 _MOST_KINDS = 1        # of steps: more kinds can be cut, but take long
+_MOST_STEPS = 1 << 28   # beyond, a level is known to 1e-6 or worse
 _SHARPEST = 8.         # sensitivity/sigma: from here on windows take too many nodes
 _LONGEST = 8.          # standard deviations of an outcome, at most
 _ROOM = 4.             # widths, at least, from one cut to the next
@@ -310,8 +311,7 @@ class Levels:
         self.losses, self.counts = zip(*parts, strict=True)
         self.log_delta = log_delta
         self.kept = {}                                          # windows made so far
-        largest = self._largest_loss()
-        scale, most = _NARROW
+        largest, (scale, most) = self._largest_loss(), _NARROW
         outcomes = self.outcomes_at(largest)
         self.widths = [min(min(most, scale/sqrt(max(x, TINY)))*p.s2, _WIDEST/p.mu)
                        for p, x in zip(self.losses, outcomes, strict=True)]
@@ -321,10 +321,10 @@ class Levels:
     def fit(
         plrv,  # a ComposedLoss
     ):         # True or False
-        "Are these sampled Gaussian steps of few kinds, removing, their noise not too small?"
-        return 0 < len(plrv.parts) <= _MOST_KINDS and all(
-            type(p) is SubsampledGaussianLoss and p.top == 'remove' and p.mu <= _SHARPEST
-            for p, _ in plrv.parts)
+        "Are these sampled Gaussian steps of few kinds, removing, not too many and not too sharp?"
+        def fits(p): return type(p) is SubsampledGaussianLoss and p.top == 'remove'
+        few = 0 < len(plrv.parts) <= _MOST_KINDS and sum(n for _, n in plrv.parts) <= _MOST_STEPS
+        return few and all(fits(p) and p.mu <= _SHARPEST for p, _ in plrv.parts)
 
 # %% ../nbs/00ac_levels.ipynb #525f68dd
 @patch
