@@ -220,23 +220,26 @@ def test_the_curve_that_was_too_low():
     exact = 2*mp.sqrt(2)*mp.erfinv(response_delta(1., 0.))       # the curves touch at eps = 0
     assert exact <= mu <= exact*(1 + 1e-12)
 
-@settings(max_examples=40)
+# A gdp takes a tenth of a second: fewer examples than elsewhere.
+few = settings(max_examples=settings.default.max_examples*3//20)
+
+@few
 @given(log_floats(1e-6, 60.))
 def test_responses_are_covered(eps):
     check_covered(RandomizedResponse(eps=eps), lambda x: response_delta(eps, x), eps)
 
-@settings(max_examples=40)
+@few
 @given(log_floats(1e-3, 5.), st.integers(2, 30))
 def test_compositions_are_covered(eps, n):
     run = n*RandomizedResponse(eps=eps)
     check_covered(run, lambda x: responses_delta(eps, n, x), n*eps)
 
-@settings(max_examples=40)
+@few
 @given(log_floats(.02, 1e4))
 def test_laplaces_are_covered(scale):
     check_covered(Laplace(scale=scale), lambda x: laplace_delta(scale, x), 1/scale)
 
-@settings(max_examples=40)
+@few
 @given(log_floats(.01, 1e4))
 def test_gaussians_are_covered(sigma):
     mu = 1/mp.mpf(sigma)

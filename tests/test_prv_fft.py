@@ -92,7 +92,8 @@ def test_cells_keep_the_mean():
 
 # PRV
 
-@pytest.mark.parametrize('part', range(5))
+@pytest.mark.parametrize('part', [
+    0, *(pytest.param(k, marks=pytest.mark.slow) for k in range(1, 5))])
 def test_prv_on_random_settings(part):
     "All 300 random runs: lower <= truth <= upper."
     for row in json.loads(Path(FILE).read_text())[part::5]:
