@@ -64,8 +64,9 @@ def _upper_delta(accountant, eps, x, side):
         bounds = accountant.delta(eps)
     made = np.abs(side(eps, bounds.upper, x[x > 0].min(initial=1.)))
     matters = bounds.upper - bounds.lower > _MATTERS*made
-    for warning in caught:
-        if matters.any(): warnings.warn(warning.message, stacklevel=users_level())
+    for warning in caught:      # a warning of anything else is passed on as well
+        if matters.any() or warning.category is not UserWarning:
+            warnings.warn(warning.message, stacklevel=users_level())
     return bounds.upper
 
 # %% ../nbs/06b_attacks.ipynb #ffc737dc

@@ -443,7 +443,7 @@ def plan(self:SaddleTable,
     eps,   # a cluster, nats, 1-d
     goal,  # log of what may be lost in delta, shape of eps
 ):         # a Plan
-    "The cheapest line that loses at most e^goal; or one that uses all nodes, and smooths more."
+    "The cheapest line that loses at most e^goal; or one with `in_vain` nodes, that smooths more."
     t, X, guess = self.place(eps, goal)
     most = (goal + t*eps).min()
     most_nodes = _MAX_WORK/self.plrv.nodes_at(t)
@@ -618,7 +618,7 @@ class ClosedForm(NamedTuple):
     log_delta: object      # function of (eps, side=0): log delta without the mass at infinity;
                            # side 1 or -1: losses are moved up or down by what they are off by
     allowance: float       # what that may be off by, besides the rounding of losses and eps, >= 0
-    reach: float           # the largest loss, nats, >= 0
+    reach: float           # the largest loss, nats, >= 0; 0 where errors are each loss's own
     log_p_inf: np.ndarray  # log of (lower, estimate, upper) of the mass at infinity, shape (3, 1)
 
     def log_bounds(self,
@@ -1055,23 +1055,21 @@ class ContourAccountant(Accountant):
         checks.real(0, 1, rtol=rtol, eps_resolution=eps_resolution)
         checks.count(64, max_nodes=max_nodes)
         self._settings, self._levels = (rtol, eps_resolution, max_nodes), levels
-        self._tables = {plrv: [SaddleTable(plrv, *self._settings, in_vain=_IN_VAIN)]
+        self._tables = {plrv: {'line': SaddleTable(plrv, *self._settings, in_vain=_IN_VAIN)}
                         for plrv in self.directions}
-
-
 
 # %% ../nbs/01_contour.ipynb #6b2f0e20
 @patch
 def _tries(self:ContourAccountant, plrv):
     "The tables of a direction: one line; level by level; one line with all nodes all the same."
-    tables, max_nodes = self._tables[plrv], self._settings[2]
-    yield tables[0]
-    ways = [SaddleTable] if tables[0].nodes_ran_out and max_nodes > _IN_VAIN else []
-    if self._levels and Levels.fit(plrv) and not tables[0].closed_form: ways.insert(0, LeveledTable)
-    for make in ways:
-        if not any(type(table) is make for table in tables[1:]):
-            tables.append(make(plrv, *self._settings))
-        yield next(table for table in tables[1:] if type(table) is make)
+    tables, ways = self._tables[plrv], {}
+    line = tables['line']
+    yield line
+    if self._levels and Levels.fit(plrv) and not line.closed_form: ways['levels'] = LeveledTable
+    if line.nodes_ran_out and line.in_vain < line.max_nodes: ways['all nodes'] = SaddleTable
+    for way, make in ways.items():
+        if way not in tables: tables[way] = make(plrv, *self._settings)
+        yield tables[way]
 
 def _tighter(one, other):
     "The tighter of two bounds on either side, and the estimate of the narrower."
@@ -1131,7 +1129,7 @@ def _too_wide(self:ContourAccountant):
 
 @patch
 def _warn(self:ContourAccountant, plrv, too_wide):
-    tables = self._tables[plrv]
+    tables, line = self._tables[plrv].values(), self._tables[plrv]['line']
     ran_out = any(table.nodes_ran_out for table in tables)
     for table in tables: table.nodes_ran_out = False
     if not too_wide: return
@@ -1139,8 +1137,8 @@ def _warn(self:ContourAccountant, plrv, too_wide):
     holds = "the bounds hold, but are wider than asked"
     if ran_out:
         why = f"max_nodes = {max_nodes} reached: {holds}; raise it, or look at upper - lower"
-    elif tables[0].closed_form: why = f"{holds}: eps and the losses are known to rounding only"
-    elif tables[0].rough:
+    elif line.closed_form: why = f"{holds}: eps and the losses are known to rounding only"
+    elif line.rough:
         why = f"{holds}: atoms are smoothed; make eps_resolution = {eps_resolution:g} smaller"
     else: why = f"{holds}: more cancels here than doubles carry; look at upper - lower"
     warnings.warn(why, stacklevel=users_level())

@@ -49,9 +49,10 @@ def test_every_prefix_is_bounded(schedule, delta):
         assert exact.lower <= eps[n-1]*(1 + 1e-9) + 1e-9
     assert eps[-1] <= exact.upper*1.05 + .02
 
-@pytest.mark.parametrize('step, delta, steps', [
-    (S(1., .001), 1e-6, 200_000), (S(.8, .05), 1e-12, 200_000), (Laplace(scale=50.), 1e-5, 30_000)])
-def test_many_equal_steps(step, delta, steps, monkeypatch):
+@pytest.mark.parametrize('step, delta, steps, most', [
+    (S(1., .001), 1e-6, 200_000, 25_000), (S(.8, .05), 1e-12, 200_000, 25_000),
+    (Laplace(scale=50.), 1e-5, 30_000, 13_000)])
+def test_many_equal_steps(step, delta, steps, most, monkeypatch):
     "Prefixes between those that were asked for, against chapter 01; and few are asked for."
     asked = []
     def counting(families, counts, *rest):
@@ -59,7 +60,7 @@ def test_many_equal_steps(step, delta, steps, monkeypatch):
         return upper_epsilon(families, counts, *rest)
     monkeypatch.setattr(schedules, 'upper_epsilon', counting)
     eps = epsilon_after(steps*step, delta=delta)
-    assert eps.shape == (steps,) and (np.diff(eps) >= 0).all() and sum(asked) < 25_000
+    assert eps.shape == (steps,) and (np.diff(eps) >= 0).all() and sum(asked) < most
     for n in (5000, steps//4 + 1, 5*steps//8, steps - 1, steps):
         exact = ContourAccountant(n*step).epsilon(delta)
         assert exact.lower <= eps[n - 1] <= exact.upper*(1 + 1e-4) + 1e-9
