@@ -1277,7 +1277,6 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                    'dp_saddle.prv_fft._by_sums': ('prv_fft.html#_by_sums', 'dp_saddle/prv_fft.py'),
                                    'dp_saddle.prv_fft._check_grid': ('prv_fft.html#_check_grid', 'dp_saddle/prv_fft.py'),
                                    'dp_saddle.prv_fft._core': ('prv_fft.html#_core', 'dp_saddle/prv_fft.py'),
-                                   'dp_saddle.prv_fft._core_increments': ('prv_fft.html#_core_increments', 'dp_saddle/prv_fft.py'),
                                    'dp_saddle.prv_fft._crossings': ('prv_fft.html#_crossings', 'dp_saddle/prv_fft.py'),
                                    'dp_saddle.prv_fft._density': ('prv_fft.html#_density', 'dp_saddle/prv_fft.py'),
                                    'dp_saddle.prv_fft._farthest': ('prv_fft.html#_farthest', 'dp_saddle/prv_fft.py'),

@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy import fft
-from scipy.special import expm1, log1p
+from scipy.special import log1p
 
 from . import checks
 from .checks import patch
-from .losses import increment_noise
+from .losses import increment_noise, increments
 from .mechanisms import Accountant
 from dp_saddle.numerics import (
     SMALLEST,
@@ -44,7 +44,6 @@ _THM8_RATE, _THM8_SIGMA, _THM8_FACTOR = .2, 4, 5                   # of [FA Thm 
 FFT_ULPS = 8                     # an FFT of 2^a 3^b 5^c = N points: so many times log2(N) ulp
 _WEIGHT_ULPS = 16                # of weights that are to add up to 1
 _LIGHT_ULPS = 32                 # the sum of the weights that are not summed one by one
-_CORE_ULPS = 64                  # the sums over the others, relative to the sizes of their terms
 LOG_ULPS = 8                     # of a complex logarithm, and of n times it; of an exponential
 _NULL_ULPS = 4                   # of N, the decaying sums, times the mesh
 _CURVE_ULPS = 16                 # of the last operations on T and N, and of tails that are added
@@ -61,7 +60,6 @@ LARGEST_LOG = 700                # e^700 is a double still
 _LIGHT = 1e-14                   # after the power, what the FFT adds to the lightest weights
 _LOG_NOTHING = -50               # log of a power that is left to the FFT
 _MAX_SUMS = 1 << 26              # weights times frequencies of the core
-_DIRECT, _RUN, _BLOCK = 1 << 17, 64, 32    # of these at a time; frequencies; weights in a row
 _CROSSED = 2**np.arange(11)      # cells that a rounded cdf may move a loss by
 _LEAST_TILT, _MOST_TILT, _TILTS = 1e-5, 1e3, 64                              # of Chernoff's bounds
 _FEWEST = 64                     # a memory budget
@@ -100,21 +98,6 @@ def _core(w, light):
     low = np.searchsorted(np.cumsum(square), most)
     return slice(low, len(w) - np.searchsorted(np.cumsum(square[::-1]), most))
 
-# %% ../nbs/04_prv_fft.ipynb #59de24f2
-def _core_increments(w, y, s):
-    "sum_j w_j (e^{i s y_j} - 1) for equally spaced s, in blocks of weights."
-    extra = -len(w) % _BLOCK
-    w, y = np.append(w, np.zeros(extra)), np.append(y, np.zeros(extra))
-    every = 1 if s.size*y.size <= _DIRECT else _RUN
-    first = expm1(1j*np.outer(s[::every], y))
-    def in_blocks(terms): return terms.reshape(len(terms), -1, _BLOCK).swapaxes(0, 1)
-    starts = by_halves(in_blocks(first*w).sum(2))
-    if every == 1:
-        return starts
-    step = expm1(1j*(s[1] - s[0])*np.outer(y, np.arange(every))).reshape(-1, _BLOCK, every)
-    runs = by_halves(in_blocks(w*(1 + first)) @ step)
-    return (starts[:, None] + runs).ravel()[:s.size]
-
 # %% ../nbs/04_prv_fft.ipynb #7b354f7f
 def _by_sums(w, place, core, points, n, m, scale):
     "The transform minus 1 at m frequencies, and a bound on the error of its n-th power."
@@ -123,9 +106,8 @@ def _by_sums(w, place, core, points, n, m, scale):
     tails = np.r_[place[:low], place[high:]] % points
     a = np.bincount(tails, np.r_[w[:low], w[high:]], points)
     y, s = place[core].astype(float), 2*pi/points*np.arange(max(m, 2))
-    change = fft.rfft(a)[:m] - rest + _core_increments(w[core], y, s)[:m].conj()
-    eta = np.full(len(y), (_WEIGHT_ULPS + _CORE_ULPS)*ULP)
-    noise = increment_noise(w[core], eta, y, s)[:m] + _LIGHT_ULPS*ULP*rest
+    change = fft.rfft(a)[:m] - rest + increments(w[core], y, s)[:m].conj()
+    noise = increment_noise(w[core], _WEIGHT_ULPS*ULP, y, s)[:m] + _LIGHT_ULPS*ULP*rest
     power = np.exp(np.minimum((n - 1)*np.log(np.abs(1 + change) + noise), LARGEST_LOG))
     near = np.linalg.norm(n*noise*power)
     return change, sqrt(2)*near + n*scale*np.linalg.norm(a)*power.max()
