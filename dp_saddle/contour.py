@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['TABLE_ROUNDING', 'LOG_SMALLEST', 'SaddleTable', 'composed_atoms', 'Smoothing', 'Place',
            'Plan', 'Line', 'widened', 'widened_to', 'ClosedForm', 'LeveledTable',
-           'ContourAccountant']
+           'ConditionedTable', 'ContourAccountant']
 
 # %% ../nbs/01_contour.ipynb #787d4058
 import warnings
@@ -30,7 +30,7 @@ from dp_saddle.numerics import (
     log_expm1,
     safe_log,
 )
-from .plrv import MASS_ERROR
+from .plrv import MASS_ERROR, ComposedLoss
 
 # %% ../nbs/01_contour.ipynb #344f81a1
 # Proved: change one and a theorem is broken.
@@ -114,10 +114,13 @@ _LEAST_NODES = 64            # of a level's line
 _NOTHING, _SERVES = 23, 18   # nats below delta: nothing, and narrow enough for a level
 _ONE_CUT = 20                # nats that log delta may differ for one set of cuts
 _GUESSED = 1e-3              # relative width of a guess
+_MOST_OUTCOMES = 1 << 10     # of finite steps, one by one
+_ALIKE = 1.1                 # quotient of the gaps that one line is to serve
 
 # %% ../nbs/01_contour.ipynb #419d7688
 class SaddleTable:
     "One direction of one composition: K at real tilts, and the lines of [SP 23] planned from it."
+    costly = _COSTLY   # a line with all nodes counts so many
     def __init__(self,
         plrv,                 # a ComposedLoss
         rtol=1e-10,           # relative error of delta to aim at, in (0, 1)
@@ -132,10 +135,10 @@ class SaddleTable:
         self.reach, self.log_p_inf = _reach(plrv), _log_p_inf(plrv)
         self.ess_sup = plrv.ess_sup + _LOSS_ULPS*ULP*self.reach
         self.closed_form = _closed_form(plrv, self.reach, self.log_p_inf) if shortcut else None
+        self.rough = all(p.atoms[0].size for p, _ in plrv.parts)     # |M| need not decay
         if self.closed_form: return
         self.limit = plrv.largest_tilt                              # of what the table holds
         self.atoms = composed_atoms(plrv)
-        self.rough = all(p.atoms[0].size for p, _ in plrv.parts)     # |M| need not decay
         self.above = {}                                             # K, rounded up, where asked
         if plrv.whole: self._first_tilts(_FIRST_TILT, min(_LAST_TILT, self.limit))
         else: self._first_tilts(_FIRST_OF_PART*self.limit, self.limit)
@@ -862,7 +865,7 @@ def epsilon(self:SaddleTable,
     if root is None: return 0., 0., 0.
     low, up = _edge(root, goal, -1, 0.), _edge(root, goal, 1, enough)
     if _WORTH_A_TRY < up - low < inf: low, up = _by_halves(root.line, goal, low, up)
-    if not self.closed_form and (self.nodes_ran_out or up - low > _WIDE*up):
+    if not self.closed_form and up - low > min(_WORTH_A_TRY, _WIDE*up):
         low = max(low, self.basic_crossing(0, goal, up)[0])
         up = min(up, self.basic_crossing(1, goal, up)[1])
         if up < inf: low = max(low, self._near_end(goal, up))
@@ -890,7 +893,7 @@ def _newton(self:SaddleTable, goal, finite_goal, eps, high):
         if line is None or line.growth(eps - built) > _CLOSE:
             if lines >= _MAX_LINES: break
             line = self.line_for(np.array([eps]), np.array([finite_goal]))
-            built, lines = eps, lines + (_COSTLY if self.nodes_ran_out else 1)
+            built, lines = eps, lines + (self.costly if self.nodes_ran_out else 1)
         at = _probe(line, eps, goal)
         low, high = (eps, high) if at.miss > 0 else (low, eps)
         if _is_settled(at) or step > _PATIENCE and high - (low or 0.) < _NEAR: break
@@ -934,6 +937,7 @@ class _Left(NamedTuple):
     levels: list      # of what answers log_bounds
     missing: float    # log of what may be missing
     either: float     # log of what may be missing, or too much
+    log_p_inf: np.ndarray  # of (lower, estimate, upper) of the mass at infinity, shape (3, 1)
 
     def log_bounds(self, eps):
         return self.added([level.log_bounds(eps) for level in self.levels])
@@ -942,7 +946,7 @@ class _Left(NamedTuple):
         "log of (lower, estimate, upper), from those of the levels, shape (levels, 3, eps)."
         low, mid, up = np.logaddexp.reduce(logs)
         low, up = _log_minus(low, self.either), np.logaddexp(up, self.missing)
-        return np.array([low, np.clip(mid, low, up), up])
+        return np.logaddexp([low, np.clip(mid, low, up), up], self.log_p_inf)
 
     def scale(self, eps): return min(level.scale(eps) for level in self.levels)
     def growth(self, moved): return max(level.growth(moved) for level in self.levels)
@@ -967,7 +971,7 @@ def _log_minus(a, b):
 
 # %% ../nbs/01_contour.ipynb #7fe40fbb
 class LeveledTable(SaddleTable):
-    "A table of a composition of sampled Gaussians, removing, with a line for each level."
+    "A table of a composition with sampled Gaussians, removing, with a line for each level."
     def __init__(self,
         plrv,      # a ComposedLoss of which `Levels.fit`
         *settings, # as a SaddleTable's: rtol, eps_resolution, max_nodes
@@ -985,7 +989,7 @@ def _tables(self:LeveledTable, eps, log_delta):
     levels = Levels(self.plrv.parts, eps.min(), log_delta.min())
     base = self._base(levels, eps, log_delta)
     losses = [levels.below(base)] + [levels.level(k) for k in range(base, levels.last)]
-    return [self.part(loss) for loss in losses], levels.log_left_out()
+    return [self.part(loss) for loss in losses], (*levels.log_left_out(), self.log_p_inf)
 
 # %% ../nbs/01_contour.ipynb #2fce2bbc
 @patch
@@ -1033,10 +1037,137 @@ def log_delta(self:LeveledTable, eps, floor=-inf):
 def first_eps(self:LeveledTable, goal):
     "A first eps: where some one step's loss alone would do; and one that is enough."
     _, enough = SaddleTable.first_eps(self, goal)
-    def above(eps):
-        each = [log(n) + _log_curve(p, np.array([eps]))[0] for p, n in self.plrv.parts]
-        return np.logaddexp.reduce(each) - goal
+    def above(eps): return _any_alone(self.plrv.parts, np.array([eps]))[0] - goal
     return invert(above, 0., enough, rtol=_GUESSED).high, enough
+
+# %% ../nbs/01_contour.ipynb #f4bb72e7
+class ConditionedTable(SaddleTable):
+    "A table of a composition with few finite steps: the others' curve, given what these gave."
+    costly = 1
+    def __init__(self,
+        plrv,      # a ComposedLoss that `fit`s
+        *settings, # as a SaddleTable's: rtol, eps_resolution, max_nodes
+    ):
+        super().__init__(plrv, *settings, shortcut=False)
+        finite, rest = _parted(plrv)
+        self.outcomes, rest = _atoms_curve(finite), ComposedLoss(rest)
+        self.rest = _Ways(rest, settings, True), _Ways(rest.reverse, settings, True)
+        steps = sum(n for _, n in finite.parts)
+        self.allowance = _FORM_ULPS + _ATOM_ULPS*gammaln(2 + steps)
+
+    @staticmethod
+    def fit(
+        plrv,  # a ComposedLoss
+    ):         # True or False
+        "Are there finite steps of few outcomes, and others?"
+        finite, rest = _parted(plrv)
+        few = finite.parts and composed_atoms(finite, _MOST_OUTCOMES)
+        return bool(few and rest and few[0].size)
+
+def _parted(plrv):
+    "(the ComposedLoss of the finite steps, the others' parts)."
+    finite = [part for part in plrv.parts if isinstance(part[0], FiniteLoss)]
+    return ComposedLoss(finite), [part for part in plrv.parts if part not in finite]
+
+# %% ../nbs/01_contour.ipynb #977f4df7
+@patch
+def joined(self:ConditionedTable,
+    eps,      # nats, 1-d
+    of_rest,  # log of (lower, estimate, upper) of the others' curve at gaps, (3, outcomes, gaps)
+):            # shape (3, eps)
+    "log of (lower, estimate, upper) of delta, the mass at infinity included."
+    losses, logp, errors = self.outcomes
+    gaps = eps - losses[:, None]
+    off = errors[:, None] + ULP*(np.abs(eps) + np.abs(losses[:, None]))
+    n = len(eps)
+    logs = of_rest(np.concatenate([gaps + off, gaps, gaps - off], axis=1))
+    bounds = [logs[side, :, side*n:(side + 1)*n] + logp[:, None] for side in range(3)]
+    logs = np.logaddexp.reduce(bounds, axis=1)
+    ulps = self.allowance + _LOSS_ULPS*np.abs(np.maximum(logs, _LOWEST_LOG))
+    return np.logaddexp(logs + ULP*ulps*np.array([[-1], [0], [1]]), self.log_p_inf)
+
+def _turned(gaps, logs):
+    "log of the curve at `gaps` < 0, or next to 0, from the other direction's logs at -`gaps`."
+    return np.logaddexp(safe_log(-np.expm1(np.minimum(gaps, 0))), gaps + logs)
+
+# %% ../nbs/01_contour.ipynb #96146639
+@patch
+def _least(self:ConditionedTable, eps):
+    "log of a lower bound on delta, shape of eps, as far as it goes."
+    gaps = eps - self.outcomes.losses[:, None]
+    table = self.rest[0].tables['line']
+    curve = table.closed_form.log_bounds if table.closed_form else table.basic_bounds
+    low = curve(gaps.ravel())[0].reshape(gaps.shape)
+    return np.logaddexp.reduce(self.outcomes.logp[:, None] + low)
+
+@patch
+def _matters_from(self:ConditionedTable, gaps, log_delta):
+    "log of what the curve has to be at gaps (and turned, where below 0), to matter."
+    logp = self.outcomes.logp[:, None]
+    from_here = log_delta - logp - _NOTHING - log(len(logp))
+    x = np.maximum(-gaps, TINY)
+    return np.where(gaps < 0, np.maximum(from_here + x, log_expm1(x) - _NOTHING), from_here)
+
+@patch
+def log_delta(self:ConditionedTable, eps, floor=-inf):
+    "log of (lower, estimate, upper) of delta, shape (3, eps)."
+    goal = np.maximum(self._least(eps), LOG_SMALLEST)
+    def of_rest(gaps):
+        least, out = self._matters_from(gaps, np.tile(goal, 3)), np.empty((3, *gaps.shape))
+        for below, ways in enumerate(self.rest):
+            here = (gaps < 0) == below
+            if not here.any(): continue
+            logs, _ = ways.log_delta(np.abs(gaps[here]), least[here])
+            out[:, here] = _turned(gaps[here], logs) if below else logs
+            self.nodes_ran_out |= ways.ran_out()
+        return out
+    return self.joined(eps, of_rest)
+
+# %% ../nbs/01_contour.ipynb #3cbe7974
+class _Given(NamedTuple):
+    "What serves a ConditionedTable while eps moves a little: lines for groups of outcomes."
+    table: ConditionedTable
+    groups: list             # (numbers of outcomes, is their gap below 0?, what answers log_bounds)
+
+    def log_bounds(self, eps):
+        def of_rest(gaps):
+            out = np.empty((3, *gaps.shape))
+            for numbers, below, line in self.groups:
+                x = gaps[numbers]*(-1 if below else 1)
+                logs = line.log_bounds(x.ravel()).reshape((3, *x.shape))
+                out[:, numbers] = _turned(gaps[numbers], logs) if below else logs
+            return out
+        return self.table.joined(eps, of_rest)
+
+    def scale(self, eps): return min(line.scale(eps) for _, _, line in self.groups)
+    def growth(self, moved): return max(line.growth(moved) for _, _, line in self.groups)
+
+@patch
+def line_for(self:ConditionedTable, eps, log_delta):
+    "What serves one eps, an array of one, and others near it."
+    gaps = eps - self.outcomes.losses[:, None]
+    least, groups = self._matters_from(gaps, log_delta)[:, 0], []
+    for below, ways in enumerate(self.rest):
+        here = np.flatnonzero((gaps[:, 0] < 0) == below)
+        served = ways.lines_for(np.abs(gaps[here, 0]), least[here]) if here.size else []
+        groups += [(here[i], bool(below), line) for i, line in served]
+        self.nodes_ran_out |= ways.ran_out()
+    return _Given(self, groups)
+
+# %% ../nbs/01_contour.ipynb #211699a7
+@patch
+def first_eps(self:ConditionedTable, goal):
+    "A first eps: where some one other step's loss would do; and one that is enough."
+    _, enough = SaddleTable.first_eps(self, goal)
+    losses, logp, _ = self.outcomes
+    def above(eps):
+        alone = _any_alone(self.rest[0].plrv.parts, eps - losses)
+        return np.logaddexp.reduce(logp + np.minimum(alone, 0)) - goal
+    return invert(above, 0., enough).high, enough
+
+def _any_alone(parts, eps):
+    "log of the sum of all steps' curves, at an array of eps."
+    return np.logaddexp.reduce([log(n) + _log_curve(p, eps) for p, n in parts])
 
 # %% ../nbs/01_contour.ipynb #8a958eaf
 class ContourAccountant(Accountant):
@@ -1049,33 +1180,93 @@ class ContourAccountant(Accountant):
         eps_resolution=1e-6,  # where the loss has atoms: width in eps to aim at, nats, in (0, 1)
         max_nodes=1 << 18,    # the node budget, >= 64: when reached, bounds hold but are wider,
                               # and a warning says so
-        levels=True,          # may runs be sorted by their largest loss, where a line cannot do?
+        levels=True,          # may runs be sorted, by their finite steps' outcomes and by their
+                              # largest loss, where a line cannot do?
     ):
         super().__init__(mechanism)
         checks.real(0, 1, rtol=rtol, eps_resolution=eps_resolution)
         checks.count(64, max_nodes=max_nodes)
-        self._settings, self._levels = (rtol, eps_resolution, max_nodes), levels
-        self._tables = {plrv: {'line': SaddleTable(plrv, *self._settings, in_vain=_IN_VAIN)}
-                        for plrv in self.directions}
+        self._settings = rtol, eps_resolution, max_nodes
+        self._ways = {plrv: _Ways(plrv, self._settings, levels) for plrv in self.directions}
 
 # %% ../nbs/01_contour.ipynb #6b2f0e20
+class _Ways:
+    "One direction of a composition, and what may be asked of it, made when it is."
+    def __init__(self,
+        plrv,      # a ComposedLoss
+        settings,  # of a SaddleTable: rtol, eps_resolution, max_nodes
+        sorts,     # may runs be sorted?
+    ):
+        self.plrv, self.settings, self.sorts = plrv, settings, sorts
+        self.tables = {'line': SaddleTable(plrv, *settings, in_vain=_IN_VAIN)}
+
+    def tries(self):
+        "One line; the runs sorted; one line with all nodes all the same."
+        line, ways = self.tables['line'], {}
+        yield line
+        if self.sorts and not line.closed_form:
+            if ConditionedTable.fit(self.plrv): ways['outcomes'] = ConditionedTable
+            elif Levels.fit(self.plrv): ways['levels'] = LeveledTable
+        if line.nodes_ran_out and line.in_vain < line.max_nodes: ways['all nodes'] = SaddleTable
+        for way, make in ways.items():
+            if way not in self.tables: self.tables[way] = make(self.plrv, *self.settings)
+            yield self.tables[way]
+
+    def ran_out(self):
+        "Has any of them run out of nodes since this was asked?"
+        ran_out = any(table.nodes_ran_out for table in self.tables.values())
+        for table in self.tables.values(): table.nodes_ran_out = False
+        return ran_out
+
 @patch
-def _tries(self:ContourAccountant, plrv):
-    "The tables of a direction: one line; level by level; one line with all nodes all the same."
-    tables, ways = self._tables[plrv], {}
-    line = tables['line']
-    yield line
-    if self._levels and Levels.fit(plrv) and not line.closed_form: ways['levels'] = LeveledTable
-    if line.nodes_ran_out and line.in_vain < line.max_nodes: ways['all nodes'] = SaddleTable
-    for way, make in ways.items():
-        if way not in tables: tables[way] = make(plrv, *self._settings)
-        yield tables[way]
+def log_delta(self:_Ways, eps, least):
+    "log of (lower, estimate, upper), shape (3, eps), and where the upper one is good enough alone."
+    wide, logs = np.full(eps.shape, True), np.repeat([[-inf], [-inf], [0.]], len(eps), 1)
+    for table in self.tries():
+        logs[:, wide] = _tighter(logs[:, wide], table.log_delta(eps[wide], least[wide]))
+        wide = (logs[2] - logs[0] > _WORTH_A_TRY) & (logs[2] > least)
+        if not wide.any(): break
+    return logs, wide
 
 def _tighter(one, other):
     "The tighter of two bounds on either side, and the estimate of the narrower."
     low, up = np.maximum(one[0], other[0]), np.minimum(one[2], other[2])
     mid = np.where(other[2] - other[0] < one[2] - one[0], other[1], one[1])
     return low, np.clip(mid, low, up), up
+
+# %% ../nbs/01_contour.ipynb #ce8860de
+@patch
+def lines_for(self:_Ways,
+    eps,    # nats, >= 0, 1-d
+    least,  # log delta below which a Chernoff bound is enough, shape of eps
+):          # [(places in eps, what answers log_bounds)]
+    "What serves these eps, in groups."
+    table, left = self.tables['line'], np.argsort(eps)
+    if table.closed_form: return [(left, table.closed_form)]
+    G, served = table.exponents(eps[left]), []
+    chernoff, tilts = table.log_chernoff(G).min(1), table.u[G.argmin(1)]
+    little = chernoff < least[left]
+    served += [(left[[i]], _Chernoff(table, tilts[i])) for i in np.flatnonzero(little)]
+    left, G, chernoff = left[~little], G[~little], chernoff[~little]
+    while left.size:
+        n = min(_cluster_size(G), np.count_nonzero(eps[left] <= _ALIKE*eps[left[0]]))
+        some = left[:n]
+        served.append((some, self.line_for(eps[some], chernoff[:n], least[some])))
+        left, G, chernoff = left[n:], G[n:], chernoff[n:]
+    return served
+
+@patch
+def line_for(self:_Ways, eps, chernoff, least):
+    "What serves these eps best, of all that may be tried."
+    best, narrowest = None, inf
+    known = np.maximum(self.tables['line'].basic_bounds(eps)[0], least)
+    for number, table in enumerate(self.tries()):
+        line = table.line_for(eps, known if number else chernoff - _BELOW_CHERNOFF)
+        low, _, up = line.log_bounds(eps)
+        width = np.where(up > least, up - low, 0).max()
+        if width < narrowest or best is None: best, narrowest = line, width
+        if width <= _WORTH_A_TRY: break
+    return best
 
 # %% ../nbs/01_contour.ipynb #52b4b50f
 @patch
@@ -1085,12 +1276,7 @@ def delta_of(self:ContourAccountant,
     floor,  # lower bounds that another direction has, in [0, 1], shape of eps
 ):          # (lower, estimate, upper), each of shape of eps
     "delta of one direction; where it is proved to be below `floor`, only the upper bound is good."
-    least, wide = np.maximum(safe_log(floor), LOG_SMALLEST), np.full(eps.shape, True)
-    logs = np.repeat([[-inf], [-inf], [0.]], len(eps), 1)
-    for table in self._tries(plrv):
-        logs[:, wide] = _tighter(logs[:, wide], table.log_delta(eps[wide], least[wide]))
-        wide = (logs[2] - logs[0] > _WORTH_A_TRY) & (logs[2] > least)
-        if not wide.any(): break
+    logs, wide = self._ways[plrv].log_delta(eps, np.maximum(safe_log(floor), LOG_SMALLEST))
     allowance = _LOG_ULPS*ULP*np.array([[-1], [0], [1]])
     low, mid, up = np.exp(np.minimum(logs + allowance, 0))
     up = np.where(logs[2] == -inf, 0, np.maximum(up, SMALLEST))
@@ -1114,9 +1300,10 @@ def epsilon_of(self:ContourAccountant,
 def _epsilon_of(self:ContourAccountant, plrv, delta, floor):
     "(lower, estimate, upper) of one eps, nats."
     found = 0., inf, inf
-    for number, table in enumerate(self._tries(plrv)):
+    for number, table in enumerate(self._ways[plrv].tries()):
         found = _tighter(found, table.epsilon(delta, floor))
-        scale = 1. if number else min(found[2], 1.)             # levels know small eps relatively
+        relative = not (number or table.rough)                  # levels know small eps relatively
+        scale = min(found[2], 1.) if relative else 1.
         if not max(found[0], floor) + _WORTH_A_TRY*scale < found[2] < inf: break
     return found
 
@@ -1129,9 +1316,7 @@ def _too_wide(self:ContourAccountant):
 
 @patch
 def _warn(self:ContourAccountant, plrv, too_wide):
-    tables, line = self._tables[plrv].values(), self._tables[plrv]['line']
-    ran_out = any(table.nodes_ran_out for table in tables)
-    for table in tables: table.nodes_ran_out = False
+    ran_out, line = self._ways[plrv].ran_out(), self._ways[plrv].tables['line']
     if not too_wide: return
     _, eps_resolution, max_nodes = self._settings
     holds = "the bounds hold, but are wider than asked"

@@ -30,7 +30,10 @@ _TWICE = 2.               # M(t) is at most twice its sum
 _LEFT_OUT = 48.           # so what a grid leaves out is below e^-48 of the whole
 _SUM_FOR_INTEGRAL = 4.    # an integral over a strip's edge is at most 4 times its sum on the grid
 _OPEN = {'remove': .44, 'add': .25}  # of pi sigma^2: the path's height; no zeros to twice that
-_PANEL = 8                # a Legendre panel at z is at most 8/(1 + |z|) long, and 1
+_SLOPE = 4.               # a Laplace's `slope` is 4 times dL/dl at this far beyond d,
+_BEYOND_D = 1/8, 2.       # for panels so short that they reach no further, and for all
+_STEEP_PANELS = 160.      # slope*t from which on they are: heights below 8/161
+_PANEL = 8                # a Legendre panel at z is at most 8/(1 + slope |z|) long, and 1
 _PANEL_ERROR = 34.        # 16 points on it err by less than e^-34 of the whole
 _LAPLACE = 4              # a Laplace's base losses have density e^{-(l + d)/2}/4 in [-d, d]
 _LAPLACE_HEIGHT = 1.4     # of the path for a Laplace: Re e^l > 0 below pi/2
@@ -348,6 +351,8 @@ class _LaplaceStep(SubsampledLoss):
         top,   # the direction: 'remove' or 'add'
     ):
         super().__init__(d, rate, top, d)
+        odds = rate*np.exp(np.minimum(d + np.array(_BEYOND_D), _HUGE))
+        self.slopes = np.minimum(1, _SLOPE/(1 + (1 - rate)/odds))
         atoms = np.array([-d, d])
         self.atoms = self.oriented(atoms, -np.log(2) - (atoms + d)/2)
 
@@ -379,14 +384,30 @@ def _felt(self:_LaplaceStep, t):
 def _straight_cuts(self:_LaplaceStep, t, s):
     "Ends of panels on the real axis."
     low, high = self._felt(t)
-    return np.linspace(low, high, 2 + int((high - low)*max(1, (1 + t + s)/_PANEL)))
+    return np.linspace(low, high, 2 + int((high - low)/self.panel(t, s)))
+
+@patch
+def slope(self:_LaplaceStep, t):
+    "Four times a bound on dL/dl as far as panels at tilts `t` reach, any shape; 1 at most."
+    near, far = self.slopes
+    return np.where(near*t >= _STEEP_PANELS, near, far)
+
+@patch
+def panel(self:_LaplaceStep, t, s=0.):
+    "The longest panel on the real axis at tilts `t`, any shape, up to frequency `s`."
+    return 1/np.maximum(1, (1 + self.slope(t)*(t + s))/_PANEL)
+
+@patch
+def path_height(self:_LaplaceStep, t):
+    "The height of the path at tilts `t`, any shape."
+    return np.minimum(_LAPLACE_HEIGHT, _PANEL/(1 + self.slope(t)*t))
 
 @patch
 def _bent_cuts(self:_LaplaceStep, t, s):
     "Ends of panels up a leg, across, and down a leg."
     low, high = self._felt(t)
-    height = min(_LAPLACE_HEIGHT, _PANEL/(1 + t))
-    doublings = max(np.ceil(np.log2(s*height/_PANEL)), 0)
+    height = self.path_height(t)
+    doublings = max(np.ceil(np.log2(self.slope(t)*s*height/_PANEL)), 0)
     leg = 1j*np.r_[0, height*.5**np.arange(doublings + 1)[::-1]]
     across = self._straight_cuts(t, 0)[1:-1] + 1j*height
     return np.r_[low + leg, across, high + leg[::-1]]
@@ -404,16 +425,16 @@ class LaplaceLoss(_LaplaceStep):
 
     def nodes_at(self, t):
         low, high = self._felt(t)
-        return _LEG_NODES + len(LEGENDRE16[0])*(high - low)*max(1, (1 + t)/_PANEL)
+        return _LEG_NODES + len(LEGENDRE16[0])*(high - low)/self.panel(t)
 
     def log_strip(self, t, s0, s1, shift):
         return self.cgf_on(np.array([float(t)]))[0] - _PANEL_ERROR
 
-    def shift_from(self, t): return _LAPLACE_PHASE/np.minimum(_LAPLACE_HEIGHT, _PANEL/(1 + t))
+    def shift_from(self, t): return _LAPLACE_PHASE/(self.slope(t)*self.path_height(t))
 
     def extent(self, t):
         low, high = np.array([self._felt(u) for u in t]).T[..., None]
-        return low, high, 1/np.maximum(1, (1 + t[:, None])/_PANEL)
+        return low, high, self.panel(t[:, None])
 
 # %% ../nbs/00ab_densities.ipynb #50f4d839
 @patch

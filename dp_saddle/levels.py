@@ -38,14 +38,14 @@ _MOST_END = 60.
 _NARROW = .25, .2      # width of a window in nats of the base loss: .25/sqrt(x), .2 at most
 _WIDEST = .25          # of a standard deviation of an outcome
 _SPACING = 3., 2.      # from one to the next: 3/sqrt(x), 2 at most, or half of the loss
-_MOST_KINDS = 1        # of steps: more kinds can be cut, but take long
+_MOST_KINDS = 8        # of steps: more kinds can be cut, but take long
 _MOST_STEPS = 1 << 28   # beyond, a level is known to 1e-6 or worse
 _SHARPEST = 8.         # sensitivity/sigma: from here on windows take too many nodes
 _LONGEST = 8.          # standard deviations of an outcome, at most
 _ROOM = 4.             # widths, at least, from one cut to the next
 _START = 8.            # widths by which the first cut is below what eps needs
 _TILTS = 30., 60       # times 2^k over the largest loss: tilts that are tried
-_LOSSES = -80., 12.    # log of the least and the largest loss at which a cut may be
+_DEVIATIONS = 0., 1e3  # where a kind's last cut may be, from its mean
 
 # %% ../nbs/00ac_levels.ipynb #0a328b44
 def log_window(
@@ -197,12 +197,14 @@ class LevelLoss(PLRV):
     whole = False
     def __init__(self,
         counts,      # how many steps of each kind, a tuple of integers > 0
-        below,       # the outcomes below the cut: a tuple, a WindowedGaussianLoss of each kind
-        inside=(),   # the outcomes in the window, likewise
+        below,       # the outcomes below the cut: a WindowedGaussianLoss of each kind that is cut,
+                     # then the PLRVs of those that are not; a tuple
+        inside=None, # the outcomes in the window, {number of the kind: WindowedGaussianLoss}
     ):
-        self.counts, self.below, self.inside = counts, below, inside
-        highest = inside or below
+        self.counts, self.below, self.inside = counts, below, inside or {}
+        highest = {**dict(enumerate(below)), **self.inside}.values()
         self.ess_sup = sum(n*p.ess_sup for n, p in zip(counts, highest, strict=True))
+        self.loss_ulps = sum(n*p.loss_ulps for n, p in zip(counts, below, strict=True))
         self.parts = [(self, 1)]
         self.limit = self._largest_tilt(highest)
         self.log_mass = float(self.cgf_on(np.zeros(1))[0])
@@ -211,7 +213,7 @@ class LevelLoss(PLRV):
 @patch
 def nodes_at(self:LevelLoss, t):
     "About how many nodes a step's part has."
-    return max(p.nodes_at(t) for p in (*self.below, *self.inside))
+    return max(p.nodes_at(t) for p in (*self.below, *self.inside.values()))
 
 @patch(as_prop=True)
 def largest_tilt(self:LevelLoss):
@@ -223,10 +225,13 @@ def largest_tilt(self:LevelLoss):
 def _largest_tilt(self:LevelLoss, highest):
     "The largest of a row of tilts, up to which all are harmless."
     first, count = _TILTS
-    tilts = first*np.exp2(np.arange(-count, count))/self.ess_sup
-    ends = [np.array([p.log_left_out(t) for t in tilts]) - p.cgf_on(tilts) for p in highest]
+    cut = [p for p in highest if isinstance(p, WindowedGaussianLoss)]
+    largest = sum(n*p.ess_sup for n, p in zip(self.counts, cut, strict=False))
+    tilts = first*np.exp2(np.arange(-count, count))/largest
+    ends = [np.array([p.log_left_out(t) for t in tilts]) - p.cgf_on(tilts) for p in cut]
     harmful = np.flatnonzero(~(np.max(ends, axis=0) <= -_JUMP))
-    return tilts[max(harmful[0] - 1, 0)] if harmful.size else tilts[-1]
+    limit = tilts[max(harmful[0] - 1, 0)] if harmful.size else tilts[-1]
+    return min([limit, *(p.largest_tilt for p in highest if p not in cut)])
 
 @patch
 def cgf_on(self:LevelLoss, z):
@@ -234,8 +239,13 @@ def cgf_on(self:LevelLoss, z):
     below = [p.log_mass + p.cgf_on(z) for p in self.below]
     all_below = sum(n*v for n, v in zip(self.counts, below, strict=True))
     if not self.inside: return all_below
-    log_r = [p.log_mass + p.cgf_on(z) - v for p, v in zip(self.inside, below, strict=True)]
-    return all_below + _log_gain(self.counts, log_r)
+    log_r = [p.log_mass + p.cgf_on(z) - below[kind] for kind, p in self.inside.items()]
+    return all_below + _log_gain(self.inside_counts, log_r)
+
+@patch(as_prop=True)
+def inside_counts(self:LevelLoss):
+    "How many steps there are of the kinds that have outcomes in the window."
+    return [self.counts[kind] for kind in self.inside]
 
 # %% ../nbs/00ac_levels.ipynb #29c5eebb
 @patch
@@ -244,12 +254,13 @@ def decay(self:LevelLoss, t, s):
     below = [p.log_mass + _at_most(p, t, s) for p in self.below]
     all_below = sum(n*v for n, v in zip(self.counts, below, strict=True))
     if not self.inside: return Decay(-inf, all_below)
-    log_r = [p.log_mass + _at_most(p, t, s) - v for p, v in zip(self.inside, below, strict=True)]
-    return Decay(-inf, all_below + _log_gain(self.counts, log_r))
+    log_r = [p.log_mass + _at_most(p, t, s) - below[kind] for kind, p in self.inside.items()]
+    return Decay(-inf, all_below + _log_gain(self.inside_counts, log_r))
 
 def _at_most(part, t, s):
     "log of the smaller of two bounds on |M|: its decay, and M(t)."
-    return np.minimum(part.decay(t, s).log_density, part.cgf_on(np.array([float(t)]))[0])
+    decay = np.logaddexp(*part.decay(t, s))
+    return np.minimum(decay, part.cgf_on(np.array([float(t)]))[0])
 
 @patch
 def log_delta(self:LevelLoss, eps):
@@ -261,7 +272,7 @@ def log_delta(self:LevelLoss, eps):
 def line(self:LevelLoss, t, s):
     "log M on the line Re z = `t`, a number, at frequencies `s`, 1-d: `LineValues`."
     below = [p.line(t, s) for p in self.below]
-    inside = [p.line(t, s) for p in self.inside]
+    inside = {kind: p.line(t, s) for kind, p in self.inside.items()}
     def total(values): return sum(n*v for n, v in zip(self.counts, values, strict=True))
     K = total([p.log_mass + v.K for p, v in zip(self.below, below, strict=True)])
     error = total([v.error for v in below])
@@ -271,7 +282,7 @@ def line(self:LevelLoss, t, s):
     gain, noise, log_first = self._gained(below, inside)
     gain = np.where(np.abs(gain) < TINY, TINY, gain) + 0j
     noise = noise*np.exp(np.minimum(log_error, _OVERFLOW))
-    K, error = K + log_first, error + total([v.error for v in inside])
+    K, error = K + log_first, error + sum(self.counts[k]*v.error for k, v in inside.items())
     relative = np.minimum(noise/np.abs(gain), 1/TINY)
     return LineValues(K, error + _COUNT_ULPS*ULP*(1 + abs(K)), change + np.log(gain),
                       np.log1p(relative))
@@ -286,45 +297,51 @@ def _log_most(values):
 @patch
 def _gained(self:LevelLoss, below, inside):
     "The bracket over its value at s = 0; its error, over prod (1 + alpha)^n; log of that value."
-    masses = [p.log_mass - q.log_mass for p, q in zip(self.inside, self.below, strict=True)]
-    at_zero = [m + v.K - u.K for m, u, v in zip(masses, below, inside, strict=True)]
-    log_r = [r + v.change - u.change for r, u, v in zip(at_zero, below, inside, strict=True)]
-    log_first = float(_log_gain(self.counts, at_zero))
-    gain = _gain(self.counts, log_r, log_first)
-    alpha, beta = [_log_most(v) for v in below], [_log_most(v) for v in inside]
-    most = [r.real + b - a for r, a, b in zip(log_r, alpha, beta, strict=True)]
-    log_size = _log_gain(self.counts, most)
+    masses = [p.log_mass - self.below[kind].log_mass for kind, p in self.inside.items()]
+    counts, under = self.inside_counts, [below[kind] for kind in inside]
+    pairs = list(zip(masses, under, inside.values(), strict=True))
+    at_zero = [m + v.K - u.K for m, u, v in pairs]
+    log_r = [r + v.change - u.change for r, (_, u, v) in zip(at_zero, pairs, strict=True)]
+    log_first = float(_log_gain(counts, at_zero))
+    gain = _gain(counts, log_r, log_first)
+    beta = [_log_most(v) for v in inside.values()]
+    most = [r.real + b - _log_most(u) for r, u, b in zip(log_r, under, beta, strict=True)]
+    log_size = _log_gain(counts, most)
     def times(log_factor): return np.exp(np.minimum(log_factor - log_first, _OVERFLOW))
-    parts = sum(n*-expm1(-a) for n, a in zip(self.counts, alpha, strict=True))
+    parts = sum(n*-expm1(-_log_most(v)) for n, v in zip(self.counts, below, strict=True))
     windows = sum(n*times(np.logaddexp(0, log_size) + r)*-expm1(-b)
-                  for n, r, b in zip(self.counts, most, beta, strict=True))
+                  for n, r, b in zip(counts, most, beta, strict=True))
     return gain, times(log_size)*parts + windows, log_first
 
 # %% ../nbs/00ac_levels.ipynb #b39fce82
 class Levels:
-    "The law of a composition of sampled Gaussian steps, removing, cut into levels."
+    "The law of a composition, cut into levels by the losses of its sampled Gaussian steps."
     def __init__(self,
-        parts,      # (SubsampledGaussianLoss, count) pairs
+        parts,      # (PLRV, count) pairs
         eps,        # the least eps that matters, nats, >= 0
         log_delta,  # log of the least delta that matters
     ):
-        self.losses, self.counts = zip(*parts, strict=True)
-        self.log_delta = log_delta
+        cut, whole = ([part for part in parts if _is_cut(part[0]) == cut] for cut in (True, False))
+        self.losses, self.counts = zip(*cut, strict=True)
+        self.whole, self.log_delta = whole, log_delta
         self.kept = {}                                          # windows made so far
-        largest, (scale, most) = self._largest_loss(), _NARROW
-        outcomes = self.outcomes_at(largest)
+        self.ends, (scale, most) = self._largest_outcomes(), _NARROW
         self.widths = [min(min(most, scale/sqrt(max(x, TINY)))*p.s2, _WIDEST/p.mu)
-                       for p, x in zip(self.losses, outcomes, strict=True)]
-        self.cuts = self._cuts(eps, largest)
+                       for p, x in zip(self.losses, self.ends, strict=True)]
+        self.cuts = self._cuts(0. if whole else eps)
 
     @staticmethod
     def fit(
         plrv,  # a ComposedLoss
     ):         # True or False
-        "Are these sampled Gaussian steps of few kinds, removing, not too many and not too sharp?"
-        def fits(p): return type(p) is SubsampledGaussianLoss and p.top == 'remove'
-        few = 0 < len(plrv.parts) <= _MOST_KINDS and sum(n for _, n in plrv.parts) <= _MOST_STEPS
-        return few and all(fits(p) and p.mu <= _SHARPEST for p, _ in plrv.parts)
+        "Are there sampled Gaussian steps, removing, in a composition of not too many?"
+        kinds = sum(_is_cut(p) for p, _ in plrv.parts)
+        steps = sum(n for _, n in plrv.parts)
+        return 0 < kinds and len(plrv.parts) <= _MOST_KINDS and steps <= _MOST_STEPS
+
+def _is_cut(p):
+    "Is this a sampled Gaussian step, removing, not too sharp?"
+    return type(p) is SubsampledGaussianLoss and p.top == 'remove' and p.mu <= _SHARPEST
 
 # %% ../nbs/00ac_levels.ipynb #525f68dd
 @patch
@@ -352,32 +369,39 @@ def log_above(self:Levels, outcomes, widths):
     return float(np.logaddexp.reduce(each))
 
 @patch
-def _largest_loss(self:Levels):
-    "The loss beyond which runs matter no more, nats, whatever the windows' widths will be."
-    widest = [_WIDEST/p.mu for p in self.losses]
-    def rare(log_loss):
-        outcomes = self.outcomes_at(np.exp(log_loss))
-        return self.log_above(outcomes, widest) <= self.log_delta - _DROPPED
-    return float(np.exp(bisect(np.vectorize(rare), *_LOSSES)[1]))
+def _largest_outcomes(self:Levels):
+    "Of each kind, from which on it matters no more, whatever the windows' widths will be."
+    allowed = self.log_delta - _DROPPED - log(len(self.losses))
+    ends = []
+    for p, n in zip(self.losses, self.counts, strict=True):
+        def rare(deviations, p=p, n=n):
+            return log(n) + _log_above(p, 1 + deviations/p.mu, _WIDEST/p.mu) <= allowed
+        ends.append(1 + bisect(np.vectorize(rare), *_DEVIATIONS)[1]/p.mu)
+    return ends
 
 # %% ../nbs/00ac_levels.ipynb #534b476c
 @patch
-def _cuts(self:Levels, eps, largest):
-    "Outcomes of each kind of step at increasing losses, up to the largest."
+def _cuts(self:Levels, eps):
+    "Outcomes of each kind of step at increasing losses, each up to its largest."
     widths = [w/p.s2 for w, p in zip(self.widths, self.losses, strict=True)]
     start = -_START*max(widths)
-    first = max(float(p.mixed(start)) for p in self.losses)        # all kinds have such a loss
+    loss = max(float(p.mixed(start)) for p in self.losses)         # all kinds have such a loss
     if eps > 0:
         least = eps/sum(self.counts)
         below = min(float(p.mixed(p.base_loss(least) + start)) for p in self.losses)
-        first = max(first, below)
-    loss = min(first, largest)
-    cuts = [self.outcomes_at(loss)]
-    while loss < largest:
-        loss = min(largest, *(self._next(p, x, w) for p, x, w
-                              in zip(self.losses, cuts[-1], widths, strict=True)))
-        cuts.append(self.outcomes_at(loss))
+        loss = max(loss, below)
+    cuts = [self._ended(loss)]
+    while cuts[-1] != self.ends:
+        kinds = zip(self.losses, cuts[-1], widths, self.ends, strict=True)
+        loss = min(self._next(p, x, w) for p, x, w, end in kinds if x < end)
+        cuts.append(self._ended(loss))
     return cuts
+
+@patch
+def _ended(self:Levels, loss):
+    "Where each kind has this loss, or its last cut where that is nearer than a few widths."
+    kinds = zip(self.outcomes_at(loss), self.widths, self.ends, strict=True)
+    return [x if x < end - _ROOM*width else end for x, width, end in kinds]
 
 # %% ../nbs/00ac_levels.ipynb #29c42be5
 @patch
@@ -408,11 +432,15 @@ def below(self:Levels,
     cut,  # its number, 0 to `last`
 ):        # a LevelLoss
     "The runs with no outcome above a cut."
-    return LevelLoss(self.counts, self._below(cut))
+    return LevelLoss(self._all_counts, self._below(cut))
 
 @patch
 def _below(self:Levels, cut):
-    return tuple(self._windowed(kind, -inf, x) for kind, x in enumerate(self.cuts[cut]))
+    below = [self._windowed(kind, -inf, x) for kind, x in enumerate(self.cuts[cut])]
+    return (*below, *(p for p, _ in self.whole))
+
+@patch(as_prop=True)
+def _all_counts(self:Levels): return (*self.counts, *(n for _, n in self.whole))
 
 # %% ../nbs/00ac_levels.ipynb #8cfb8133
 @patch
@@ -420,9 +448,9 @@ def level(self:Levels,
     cut,  # the number of the window's lower cut, 0 to `last` - 1
 ):        # a LevelLoss
     "The runs with an outcome between this cut and the next, and none above."
-    ends = zip(self.cuts[cut], self.cuts[cut + 1], strict=True)
-    inside = tuple(self._windowed(kind, low, high) for kind, (low, high) in enumerate(ends))
-    return LevelLoss(self.counts, self._below(cut), inside)
+    ends = enumerate(zip(self.cuts[cut], self.cuts[cut + 1], strict=True))
+    inside = {kind: self._windowed(kind, *window) for kind, window in ends if window[0] < window[1]}
+    return LevelLoss(self._all_counts, self._below(cut), inside)
 
 # %% ../nbs/00ac_levels.ipynb #ed4d5691
 @patch

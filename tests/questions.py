@@ -129,7 +129,7 @@ class Step(NamedTuple):
             c = np.where(near, a, 0)
             mills = erfcx(c/math.sqrt(2)) - erfcx((c + self.mu)/math.sqrt(2))
             tail = np.log(mills/2) - c*c/2
-            plain = np.log(ndtr(-a) - np.exp(np.minimum(tau, 0) + log_ndtr(-b)))
+            plain = np.log(ndtr(-a) - np.exp(np.where(near, 0, tau) + log_ndtr(-b)))
             return np.where(near, tail, np.where(np.isneginf(tau), 0., plain))
 
     def tau(self, eps):
