@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['TABLE_ROUNDING', 'LOG_SMALLEST', 'SaddleTable', 'composed_atoms', 'Smoothing', 'Place',
            'Plan', 'Line', 'widened', 'widened_to', 'ClosedForm', 'LeveledTable',
-           'ConditionedTable', 'ContourAccountant']
+           'CountedTable', 'ConditionedTable', 'ContourAccountant']
 
 # %% ../nbs/01_contour.ipynb #787d4058
 import warnings
@@ -18,7 +18,7 @@ from scipy.special import gammaln
 
 from . import checks
 from .checks import patch, users_level
-from .levels import Levels
+from .levels import Counted, Levels
 from .losses import FiniteLoss, log_delta_of_atoms
 from .mechanisms import Accountant
 from dp_saddle.numerics import (
@@ -102,6 +102,7 @@ _LONGEST = 10                # nats that such a step makes up for at most
 _LENGTHEN = .01              # by which it is too long, doubled each time
 _NUDGE = 4                   # ulps by which it is too long
 _WIDE = .1                   # relative width of eps at which single steps are asked
+_NEARBY = .1                 # and at which it is where to begin
 _CROSSED = 1e-13             # relative width of a bracket for them: they are not known better
 _TOO_WIDE = 1e-6             # relative width of delta that is worth a warning
 
@@ -115,6 +116,7 @@ _NOTHING, _SERVES = 23, 18   # nats below delta: nothing, and narrow enough for 
 _ONE_CUT = 20                # nats that log delta may differ for one set of cuts
 _GUESSED = 1e-3              # relative width of a guess
 _MOST_OUTCOMES = 1 << 10     # of finite steps, one by one
+_MOST_COUNTS = 40            # of large losses, one by one
 _ALIKE = 1.1                 # quotient of the gaps that one line is to serve
 
 # %% ../nbs/01_contour.ipynb #419d7688
@@ -238,7 +240,8 @@ def log_moment(self:SaddleTable,
 ):        # shape of eps
     "log of the best Chernoff bound on the curve without the mass at infinity, proved."
     rounding = np.abs(self.K) + np.multiply.outer(np.abs(eps), self.u)
-    best = (self.log_chernoff(G) + _MOMENT_ULPS*ULP*rounding).argmin(1)
+    bounds = self.log_chernoff(G) + _MOMENT_ULPS*ULP*rounding
+    best = np.maximum(bounds, 2*LOG_SMALLEST).argmin(1)     # the first tilt that is enough
     u, K = self.u[best], np.array([self._K_above(u) for u in self.u[best]])
     factor = log_chernoff_factor(u)
     return K - u*eps + factor + _MOMENT_ULPS*ULP*(np.abs(K) + u*np.abs(eps) + np.abs(factor))
@@ -852,6 +855,7 @@ def _probe(line, eps, goal):
 def epsilon(self:SaddleTable,
     delta,     # in (0, 1)
     floor=0.,  # nats, >= 0: if eps is proved to be at most this, that is all there is
+    near=None, # (lower, estimate, upper), nats, if they are known from elsewhere
 ):             # (lower, estimate, upper), nats
     "The eps that has this delta, and bounds on it; inf where none has."
     p_inf = self.plrv.p_inf
@@ -859,6 +863,7 @@ def epsilon(self:SaddleTable,
     if self.ess_sup <= floor: return 0., 0., floor
     goal, finite_goal = log(delta), log(delta - p_inf*(1 + MASS_ERROR))
     guess, enough = self.first_eps(finite_goal)
+    if near and near[2] - near[0] < _NEARBY*near[2]: guess = near[1]
     if enough <= floor: return 0., 0., enough
     if not 0 < guess < enough: guess = _between(0., enough, 0.)
     root = self._newton(goal, finite_goal, guess, enough)
@@ -959,7 +964,8 @@ class _Chernoff(NamedTuple):
 
     def log_bounds(self, eps):
         up = self.table.log_moment(eps, self.table.exponents(eps))
-        return np.array([np.full(eps.shape, -inf), np.full(eps.shape, -inf), up])
+        nothing = np.full(eps.shape, -inf)
+        return np.array([nothing, nothing, np.where(eps < self.table.ess_sup, up, -inf)])
 
     def scale(self, eps): return 1/self.tilt
     def growth(self, moved): return abs(moved)*self.tilt
@@ -1016,14 +1022,16 @@ def _level_for(table, eps, log_delta):
     "A Line of a level, or its _Chernoff bound."
     bounds = table.log_chernoff(table.exponents(eps))
     chernoff, tilt = bounds.min(1), table.u[bounds[0].argmin()]
-    if (chernoff < log_delta - _NOTHING).all(): return _Chernoff(table, tilt)
-    return table.line_for(eps, chernoff - _BELOW_CHERNOFF)
+    little = (eps >= table.ess_sup) | (chernoff < log_delta - _NOTHING)
+    if little.all(): return _Chernoff(table, tilt)
+    line = table.line_for(eps, chernoff - _BELOW_CHERNOFF)
+    return _Chernoff(table, tilt) if (line.log_bounds(eps)[2] > chernoff).all() else line
 
 # %% ../nbs/01_contour.ipynb #e06e68d5
 @patch
 def log_delta(self:LeveledTable, eps, floor=-inf):
     "log of (lower, estimate, upper) of delta, shape (3, eps)."
-    goal = np.maximum(self.basic_bounds(eps)[0], LOG_SMALLEST)
+    goal = np.maximum(np.maximum(self.basic_bounds(eps)[0], floor), LOG_SMALLEST)
     out, left = np.repeat(self.log_p_inf, len(eps), 1), np.argsort(eps)
     while left.size:
         near = goal[left] > goal[left[0]] - _ONE_CUT
@@ -1039,6 +1047,36 @@ def first_eps(self:LeveledTable, goal):
     _, enough = SaddleTable.first_eps(self, goal)
     def above(eps): return _any_alone(self.plrv.parts, np.array([eps]))[0] - goal
     return invert(above, 0., enough, rtol=_GUESSED).high, enough
+
+# %% ../nbs/01_contour.ipynb #f7d830ee
+class CountedTable(LeveledTable):
+    "A table of a composition with sampled Gaussians, removing, with a line for each count."
+
+@patch
+def _tables(self:CountedTable, eps, log_delta):
+    "The tables of the counts for a cluster of eps, and what is left out."
+    best = self.exponents(eps[:1])[0].argmin()
+    counted = Counted(self.plrv.parts, log_delta.min(), float(self.u[best]))
+    steps, tables, before = counted.counts[0], [], -inf
+    def most(table): return (table.log_chernoff(table.exponents(eps)).min(1) - log_delta).max()
+    for k in range(min(steps, _MOST_COUNTS) + 1 if counted.valley else 0):
+        tables.append(self.part(counted.of(k)))
+        if k == steps: return tables, (*counted.log_left_out(), self.log_p_inf)
+        now = most(tables[-1])
+        if now < min(before, -_NOTHING):
+            rest = _Remainder(counted.beyond(k + 1), self.rtol, self.resolution, shortcut=False)
+            if most(rest) < -_NOTHING:
+                return [*tables, rest], (*counted.log_left_out(), self.log_p_inf)
+        before = now
+    return LeveledTable._tables(self, eps, log_delta)
+
+class _Remainder(SaddleTable):
+    "Of a measure that is at least what is left: only an upper bound is asked."
+    def log_delta(self, eps, floor=-inf): return self.line_for(eps, floor).log_bounds(eps)
+
+    def line_for(self, eps, log_delta):
+        best = self.exponents(eps)[0].argmin()
+        return _Chernoff(self, self.u[best])
 
 # %% ../nbs/01_contour.ipynb #f4bb72e7
 class ConditionedTable(SaddleTable):
@@ -1111,7 +1149,7 @@ def _matters_from(self:ConditionedTable, gaps, log_delta):
 @patch
 def log_delta(self:ConditionedTable, eps, floor=-inf):
     "log of (lower, estimate, upper) of delta, shape (3, eps)."
-    goal = np.maximum(self._least(eps), LOG_SMALLEST)
+    goal = np.maximum(np.maximum(self._least(eps), floor), LOG_SMALLEST)
     def of_rest(gaps):
         least, out = self._matters_from(gaps, np.tile(goal, 3)), np.empty((3, *gaps.shape))
         for below, ways in enumerate(self.rest):
@@ -1206,7 +1244,9 @@ class _Ways:
         yield line
         if self.sorts and not line.closed_form:
             if ConditionedTable.fit(self.plrv): ways['outcomes'] = ConditionedTable
-            elif Levels.fit(self.plrv): ways['levels'] = LeveledTable
+            elif Levels.fit(self.plrv):
+                if Counted.fit(self.plrv): ways['counts'] = CountedTable
+                ways['levels'] = LeveledTable
         if line.nodes_ran_out and line.in_vain < line.max_nodes: ways['all nodes'] = SaddleTable
         for way, make in ways.items():
             if way not in self.tables: self.tables[way] = make(self.plrv, *self.settings)
@@ -1223,7 +1263,8 @@ def log_delta(self:_Ways, eps, least):
     "log of (lower, estimate, upper), shape (3, eps), and where the upper one is good enough alone."
     wide, logs = np.full(eps.shape, True), np.repeat([[-inf], [-inf], [0.]], len(eps), 1)
     for table in self.tries():
-        logs[:, wide] = _tighter(logs[:, wide], table.log_delta(eps[wide], least[wide]))
+        floor = np.maximum(logs[0], least)[wide]
+        logs[:, wide] = _tighter(logs[:, wide], table.log_delta(eps[wide], floor))
         wide = (logs[2] - logs[0] > _WORTH_A_TRY) & (logs[2] > least)
         if not wide.any(): break
     return logs, wide
@@ -1301,7 +1342,7 @@ def _epsilon_of(self:ContourAccountant, plrv, delta, floor):
     "(lower, estimate, upper) of one eps, nats."
     found = 0., inf, inf
     for number, table in enumerate(self._ways[plrv].tries()):
-        found = _tighter(found, table.epsilon(delta, floor))
+        found = _tighter(found, table.epsilon(delta, floor, found if number else None))
         relative = not (number or table.rough)                  # levels know small eps relatively
         scale = min(found[2], 1.) if relative else 1.
         if not max(found[0], floor) + _WORTH_A_TRY*scale < found[2] < inf: break
