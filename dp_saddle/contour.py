@@ -47,6 +47,7 @@ _PIECE_ULPS = 6              # of sinh(x)/x, besides what x is off by
 _POWER_ULPS = 16             # of its eighth power and an exponential, besides its exponent
 _ATOM_EXPONENT_ULPS = 6      # of the exponents' sizes in the atoms' part
 _ATOM_STEP_ULPS = 32, 8      # of a step of it; and for each of its atoms
+_SIDE, _SIDE_ULPS = 16, 28   # columns of a sum over rows and columns, and what it costs more
 _LOG_ULPS = 8                # of a logarithm that is shifted by K(t) - t eps, and of the last exp
 _MOMENT_ULPS = 8             # of K, u eps and the factor in a Chernoff bound's exponent
 TABLE_ROUNDING = 1e-6        # of the bound on the aliases, relative
@@ -81,6 +82,7 @@ _FINE = 6                    # smoothing of variance 2/3 w^2 is to cost no more 
 _WIDEST = 5, 60, 50          # a spline's piece, nats; nats times the tilt; log of its growth
 _MAX_CHORDS = .9             # the chords' part of the smoothed curve, in [0, 1)
 _BLOCK = 1 << 20             # complex numbers in memory
+_MANY = 4                    # eps, from which on sums go by rows and columns
 
 # %% ../nbs/01_contour.ipynb #7e4f7027
 # Tuning: only time and width depend on it. The curve, and its inverse.
@@ -482,6 +484,7 @@ class Line(NamedTuple):
     tail: float         # bound on what lies beyond the cut, relative to e^{base - t eps}
     rounding: float     # bound on the rounding, likewise
     slope: float        # and what it grows by with each nat of eps
+    of_sides: float     # and by with a sum over rows and columns
 
 # %% ../nbs/01_contour.ipynb #96f25f05
 @patch
@@ -500,8 +503,9 @@ def line(self:SaddleTable,
     noise = (noise*np.abs(smooth) + np.abs(M)*tau.rounding(z))*np.abs(weight)
     ulps = _TERM_ULPS + _PAIRWISE_ULPS + log2(len(s))/2
     tail = np.exp(min(plan.log_tail - base, _LOG_HUGE))
-    rounding = noise.sum() + ulps*ULP*np.abs(c).sum()
-    return Line(self, plan, s, c, base, common, tail, rounding, 2*ULP*np.abs(c*s).sum())
+    size = ULP*np.abs(c).sum()
+    rounding, slope = noise.sum() + ulps*size, 2*ULP*np.abs(c*s).sum()
+    return Line(self, plan, s, c, base, common, tail, rounding, slope, _SIDE_ULPS*size)
 
 def _relative(log_error):
     "The relative error of e^x, of which the logarithm of 1 + that is given."
@@ -534,9 +538,13 @@ def sums(self:Line,
     eps,  # nats, 1-d
 ):        # (the sum, bound on tail and rounding), each of shape of eps
     "The rule's sum, and what tail and rounding can do to it, relative to e^{base - t eps}."
+    noise = self.rounding + self.slope*np.abs(eps) + self.tail
+    if len(eps) >= _MANY: return self._sums_by_sides(eps), noise + self.of_sides
     blocks = np.array_split(eps, ceil(len(eps)*len(self.s)/_BLOCK))
-    total = [(np.exp(-1j*np.multiply.outer(e, self.s))*self.c).real.sum(1) for e in blocks]
-    return np.concatenate(total), self.rounding + self.slope*np.abs(eps) + self.tail
+    total = [(_turned(e, self.s)*self.c).real.sum(1) for e in blocks]
+    return np.concatenate(total), noise
+
+def _turned(eps, s): return np.exp(-1j*np.multiply.outer(eps, s))
 
 @patch
 def alias(self:Line,
@@ -547,6 +555,17 @@ def alias(self:Line,
     log_alias, size = self.table.log_alias(t, self.plan.X, eps, reach), t*np.abs(eps)
     log_bound = log_alias - (self.base - t*eps) + _LOG_ULPS*ULP*(abs(self.base) + size)
     return np.exp(np.minimum(log_bound, _LOG_HUGE))*(1 + TABLE_ROUNDING)
+
+# %% ../nbs/01_contour.ipynb #e4d14966
+@patch
+def _sums_by_sides(self:Line, eps):
+    "The sum at many eps, by rows and columns of nodes."
+    rows = ceil(len(self.s)/_SIDE)
+    c = np.append(self.c, np.zeros(rows*_SIDE - len(self.c))).reshape(rows, _SIDE)
+    columns = np.append(self.s, np.zeros(_SIDE))[:_SIDE]
+    blocks = np.array_split(eps, ceil(len(eps)*rows/_BLOCK))
+    total = [((_turned(e, columns) @ c.T)*_turned(e, self.s[::_SIDE])).real.sum(1) for e in blocks]
+    return np.concatenate(total)
 
 # %% ../nbs/01_contour.ipynb #1be3ac6a
 @patch
@@ -1124,7 +1143,7 @@ def joined(self:ConditionedTable,
     ulps = self.allowance + _LOSS_ULPS*np.abs(np.maximum(logs, _LOWEST_LOG))
     return np.logaddexp(logs + ULP*ulps*np.array([[-1], [0], [1]]), self.log_p_inf)
 
-def _turned(gaps, logs):
+def _from_reverse(gaps, logs):
     "log of the curve at `gaps` < 0, or next to 0, from the other direction's logs at -`gaps`."
     return np.logaddexp(safe_log(-np.expm1(np.minimum(gaps, 0))), gaps + logs)
 
@@ -1156,7 +1175,7 @@ def log_delta(self:ConditionedTable, eps, floor=-inf):
             here = (gaps < 0) == below
             if not here.any(): continue
             logs, _ = ways.log_delta(np.abs(gaps[here]), least[here])
-            out[:, here] = _turned(gaps[here], logs) if below else logs
+            out[:, here] = _from_reverse(gaps[here], logs) if below else logs
             self.nodes_ran_out |= ways.ran_out()
         return out
     return self.joined(eps, of_rest)
@@ -1173,7 +1192,7 @@ class _Given(NamedTuple):
             for numbers, below, line in self.groups:
                 x = gaps[numbers]*(-1 if below else 1)
                 logs = line.log_bounds(x.ravel()).reshape((3, *x.shape))
-                out[:, numbers] = _turned(gaps[numbers], logs) if below else logs
+                out[:, numbers] = _from_reverse(gaps[numbers], logs) if below else logs
             return out
         return self.table.joined(eps, of_rest)
 
@@ -1245,8 +1264,7 @@ class _Ways:
         if self.sorts and not line.closed_form:
             if ConditionedTable.fit(self.plrv): ways['outcomes'] = ConditionedTable
             elif Levels.fit(self.plrv):
-                if Counted.fit(self.plrv): ways['counts'] = CountedTable
-                ways['levels'] = LeveledTable
+                ways['counts'], ways['levels'] = CountedTable, LeveledTable
         if line.nodes_ran_out and line.in_vain < line.max_nodes: ways['all nodes'] = SaddleTable
         for way, make in ways.items():
             if way not in self.tables: self.tables[way] = make(self.plrv, *self.settings)

@@ -468,21 +468,16 @@ def log_left_out(self:Levels):
 
 # %% ../nbs/00ac_levels.ipynb #9902b839
 class Counted(Levels):
-    "The law of a composition, sorted by how many sampled Gaussian steps of one kind lose much."
+    "The law of a composition, sorted by how many of its sharpest sampled Gaussian steps lose much."
     def __init__(self,
         parts,      # (PLRV, count) pairs
         log_delta,  # log of the least delta that matters
         tilt,       # at which outcomes of some size matter, > 0
     ):
-        super().__init__(parts, 0., log_delta)
+        sharpest = max((p for p, _ in parts if _is_cut(p)), key=lambda p: p.mu)
+        super().__init__([(p, n) for p, n in parts if p is sharpest], 0., log_delta)
+        self.whole = [(p, n) for p, n in parts if p is not sharpest]
         self.valley = _valley(self.losses[0], min(tilt, self.ends[0] - 1))
-
-    @staticmethod
-    def fit(
-        plrv,  # a ComposedLoss
-    ):         # True or False
-        "Is there one kind of sampled Gaussian steps, removing, in a composition of not too many?"
-        return Levels.fit(plrv) and sum(_is_cut(p) for p, _ in plrv.parts) == 1
 
 def _valley(part, t):
     "The outcome between no loss and a large one that is rarest at tilt t; None if none is."
