@@ -7,6 +7,7 @@ from scipy.special import ndtr, ndtri
 
 from dp_saddle import (
     ApproxDP,
+    ContourAccountant,
     Discrete,
     Gaussian,
     Laplace,
@@ -130,6 +131,21 @@ def test_mu_and_its_regret():
     assert (np.exp(gaussian_log_delta(e, g.mu)) >= d*(1 - 1e-9)).all() and 0 < g.regret < .05
     assert (np.exp(gaussian_log_delta(e, .999*g.mu)) < d).any()
     assert gdp(run, delta=1e-30).mu > g.mu and gdp(0*Gaussian(sigma=1.)).mu == 0
+
+@pytest.mark.parametrize('run, most', [
+    (Laplace(scale=3.), 1100), (Gaussian(sigma=2.), 3300), (1000*S(2., .01), 350)])
+def test_each_point_of_the_curve_is_asked_once(run, most, monkeypatch):
+    "More of them where a Gaussian curve nearly touches: mu is as near as ten times as many make it."
+    asked, delta_at = [], ContourAccountant.delta
+    def counting(accountant, eps):
+        asked.extend(np.ravel(eps))
+        return delta_at(accountant, eps)
+    monkeypatch.setattr(ContourAccountant, 'delta', counting)
+    mu = gdp(run).mu
+    assert len(set(asked)) == len(asked) < most
+    e = np.linspace(0, epsilon(run, delta=1e-10), 30_000)
+    above = np.exp(gaussian_log_delta(e, mu*(1 - 2e-6))) >= delta(run, eps=e)
+    assert not above.all()
 
 def test_the_regret_is_a_levy_distance():
     "f moved by the regret is below f_mu."
