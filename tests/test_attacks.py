@@ -135,7 +135,7 @@ def test_mu_and_its_regret():
 @pytest.mark.parametrize('run, most', [
     (Laplace(scale=3.), 1100), (Gaussian(sigma=2.), 3300), (1000*S(2., .01), 350)])
 def test_each_point_of_the_curve_is_asked_once(run, most, monkeypatch):
-    "More of them where a Gaussian curve nearly touches: mu is as near as ten times as many make it."
+    "More of them where a Gaussian curve nearly touches: to a millionth of mu."
     asked, delta_at = [], ContourAccountant.delta
     def counting(accountant, eps):
         asked.extend(np.ravel(eps))
