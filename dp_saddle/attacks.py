@@ -58,12 +58,14 @@ def _curve(accountant, least, points=_POINTS):
     return eps, accountant.delta(eps)
 
 # %% ../nbs/06b_attacks.ipynb #7ed7c405
-def _upper_delta(accountant, eps, x, side):
-    "Certified upper bounds on delta, for the side at these fpr: a width that matters is announced."
+def _upper_delta(accountant, eps, x, *sides):
+    """Certified upper bounds on delta, where each row of eps is for one of the sides at these fpr:
+    a width that matters is announced."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter('always')
         bounds = accountant.delta(eps)
-    made = np.abs(side(eps, bounds.upper, x[x > 0].min(initial=1.)))
+    least, rows = x[x > 0].min(initial=1.), zip(sides, eps, bounds.upper, strict=True)
+    made = np.abs([side(e, upper, least) for side, e, upper in rows])
     matters = bounds.upper - bounds.lower > _MATTERS*made
     for warning in caught:      # a warning of anything else is passed on as well
         if matters.any() or warning.category is not UserWarning:
@@ -112,24 +114,26 @@ def _zoom(side, log_delta, eps, best, x):
         low, near, high = (e[row, np.clip(i + j, 0, _CELLS - 1)] for j in (-1, 0, 1))
     return near
 
-def _best_on_curve(accountant, eps, delta, x, side):
-    "The largest of the side at each fpr in x, over all eps."
+def _best_on_curve(accountant, eps, delta, x, sides):
+    "The largest of the sides at each fpr in x, over all eps."
     log_delta = CubicSpline(eps, np.log(np.maximum(delta, _LEAST_POSITIVE)))
-    i = np.array([side(eps, delta, fpr).argmax() for fpr in x], int)
-    near = eps[i], _zoom(side, log_delta, eps, i, x)
-    return np.max([side(at, _upper_delta(accountant, at, x, side), x) for at in near], axis=0)
+    best = [np.array([side(eps, delta, fpr).argmax() for fpr in x], int) for side in sides]
+    near = [_zoom(side, log_delta, eps, i, x) for side, i in zip(sides, best, strict=True)]
+    at = np.concatenate([eps[best], near])
+    upper = np.concatenate([delta[best], _upper_delta(accountant, np.array(near), x, *sides)])
+    found = zip((*sides, *sides), at, upper, strict=True)
+    return np.max([side(e, d, x) for side, e, d in found], axis=0)
 
 # %% ../nbs/06b_attacks.ipynb #252b618f
 def _best_of(accountant, x, sides):
     "The largest of the sides, functions of (eps, delta, fpr), at each fpr in x, over eps."
     eps = _corners(accountant)
     if eps is not None:
-        delta = _upper_delta(accountant, eps, x, sides[0])
+        delta = _upper_delta(accountant, eps[None], x, sides[0])[0]
         return np.max([_best_corner(eps, delta, x, side) for side in sides], axis=0)
     smallest = min(_SMALLEST, _SMALLEST_FPR*x[x > 0].min(initial=1.))
     eps, bounds = _curve(accountant, _least(accountant, smallest))
-    best = [_best_on_curve(accountant, eps, bounds.upper, x, side) for side in sides]
-    return np.max(best, axis=0)
+    return _best_on_curve(accountant, eps, bounds.upper, x, sides)
 
 # %% ../nbs/06b_attacks.ipynb #6b0a7c08
 def _best_test(first, second, fpr, *sides):

@@ -111,6 +111,19 @@ def test_many_corners_are_looked_up():
     each = [tradeoff(run, fpr=x) for x in alpha[::100]]
     assert tradeoff(run, fpr=alpha)[::100] == pytest.approx(each, rel=1e-10, abs=1e-13)
 
+@pytest.mark.parametrize('run', [Laplace(scale=3.) + Gaussian(sigma=2.), 1000*S(2., .01)])
+def test_a_curve_is_asked_twice(run, monkeypatch):
+    "Some hundreds of points, then those that are best: what a line costs is mostly its nodes."
+    asked, delta_at = [], ContourAccountant.delta
+    def counting(accountant, eps):
+        asked.append(np.size(eps))
+        return delta_at(accountant, eps)
+    monkeypatch.setattr(ContourAccountant, 'delta', counting)
+    alpha = np.linspace(.01, .99, 50)
+    f, found = tradeoff(run, fpr=alpha), tpr(run, fpr=alpha)
+    assert len(asked) == 4 and sum(asked) < 1100
+    assert f == pytest.approx(1 - found, abs=1e-9)
+
 def test_no_table_of_all_corners():
     run = 20_000*RandomizedResponse(eps=.01)
     tracemalloc.start()
