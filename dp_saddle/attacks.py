@@ -20,7 +20,7 @@ from .checks import users_level
 from .contour import composed_atoms
 from .losses import FiniteLoss
 from .numerics import ULP, bisect, log_expm1
-from .plrv import PLRV, GaussianLoss, gaussian_log_delta
+from .plrv import PLRV, Bounds, GaussianLoss, gaussian_log_delta
 from .record_bounds import dominating_mu, gaussian_above, log_missed_of
 
 # %% ../nbs/06b_attacks.ipynb #bf2eea46
@@ -38,8 +38,9 @@ _LEAST_POSITIVE = 1e-300  # whose logarithm is taken
 _ALL_CORNERS = 1 << 20   # of a curve times rates: up to here all are looked at,
 _NEXT = 2                # beyond it so many next to the best on either side
 _ZOOMS, _CELLS = 6, 9    # how often, and how finely, the best eps is looked for
-_FINER = 8              # points in a cell where two curves nearly touch,
-_NEARLY_TOUCH = 1e-3    # relative, in mu
+_FIRST_POINTS = 128     # of the curve that a Gaussian one is to cover,
+_FINER, _MORE = 8, 2700 # points in a cell where the two nearly touch, in all cells at most,
+_NEARLY_TOUCH = 1e-2, 1e-4  # relative, in mu: first, and where they are that near even then
 _MATTERS = 1e-6         # the width of delta, relative to what is made of it, worth a warning
 
 # %% ../nbs/06b_attacks.ipynb #da95a73b
@@ -50,19 +51,21 @@ def _least(accountant, smallest):
     infinite = _infinite(accountant)
     return min(infinite*(1 + _ABOVE_INFINITE) + smallest, .5 + infinite/2)
 
-def _curve(accountant, least):
-    "eps from 0 to where delta is `least`, and certified upper bounds on delta."
+def _curve(accountant, least, points=_POINTS):
+    "eps from 0 to where delta is `least`, and Bounds on delta."
     top = accountant.epsilon(least).upper if least < 1 else inf
-    eps = np.linspace(0, 1, _POINTS)**_CROWDING*(top if 0 < top < inf else 1.)
-    return eps, accountant.delta(eps).upper
+    eps = np.linspace(0, 1, points)**_CROWDING*(top if 0 < top < inf else 1.)
+    return eps, accountant.delta(eps)
 
 # %% ../nbs/06b_attacks.ipynb #7ed7c405
-def _upper_delta(accountant, eps, x, side):
-    "Certified upper bounds on delta, for the side at these fpr: a width that matters is announced."
+def _upper_delta(accountant, eps, x, *sides):
+    """Certified upper bounds on delta, where each row of eps is for one of the sides at these fpr:
+    a width that matters is announced."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter('always')
         bounds = accountant.delta(eps)
-    made = np.abs(side(eps, bounds.upper, x[x > 0].min(initial=1.)))
+    least, rows = x[x > 0].min(initial=1.), zip(sides, eps, bounds.upper, strict=True)
+    made = np.abs([side(e, upper, least) for side, e, upper in rows])
     matters = bounds.upper - bounds.lower > _MATTERS*made
     for warning in caught:      # a warning of anything else is passed on as well
         if matters.any() or warning.category is not UserWarning:
@@ -111,23 +114,26 @@ def _zoom(side, log_delta, eps, best, x):
         low, near, high = (e[row, np.clip(i + j, 0, _CELLS - 1)] for j in (-1, 0, 1))
     return near
 
-def _best_on_curve(accountant, eps, delta, x, side):
-    "The largest of the side at each fpr in x, over all eps."
+def _best_on_curve(accountant, eps, delta, x, sides):
+    "The largest of the sides at each fpr in x, over all eps."
     log_delta = CubicSpline(eps, np.log(np.maximum(delta, _LEAST_POSITIVE)))
-    i = np.array([side(eps, delta, fpr).argmax() for fpr in x], int)
-    near = eps[i], _zoom(side, log_delta, eps, i, x)
-    return np.max([side(at, _upper_delta(accountant, at, x, side), x) for at in near], axis=0)
+    best = [np.array([side(eps, delta, fpr).argmax() for fpr in x], int) for side in sides]
+    near = [_zoom(side, log_delta, eps, i, x) for side, i in zip(sides, best, strict=True)]
+    at = np.concatenate([eps[best], near])
+    upper = np.concatenate([delta[best], _upper_delta(accountant, np.array(near), x, *sides)])
+    found = zip((*sides, *sides), at, upper, strict=True)
+    return np.max([side(e, d, x) for side, e, d in found], axis=0)
 
 # %% ../nbs/06b_attacks.ipynb #252b618f
 def _best_of(accountant, x, sides):
     "The largest of the sides, functions of (eps, delta, fpr), at each fpr in x, over eps."
     eps = _corners(accountant)
     if eps is not None:
-        delta = _upper_delta(accountant, eps, x, sides[0])
+        delta = _upper_delta(accountant, eps[None], x, sides[0])[0]
         return np.max([_best_corner(eps, delta, x, side) for side in sides], axis=0)
     smallest = min(_SMALLEST, _SMALLEST_FPR*x[x > 0].min(initial=1.))
-    eps, delta = _curve(accountant, _least(accountant, smallest))
-    return np.max([_best_on_curve(accountant, eps, delta, x, side) for side in sides], axis=0)
+    eps, bounds = _curve(accountant, _least(accountant, smallest))
+    return _best_on_curve(accountant, eps, bounds.upper, x, sides)
 
 # %% ../nbs/06b_attacks.ipynb #6b0a7c08
 def _best_test(first, second, fpr, *sides):
@@ -342,21 +348,43 @@ class GDP(NamedTuple):
     delta: float   # in (0, 1): the curve is covered wherever it is at least this
     regret: float  # the largest distance of the two trade-off curves, in [0, 1]
 
-def _covering_mu(accountant, eps, delta):
-    "(mu, eps): the smallest mu above the curve; with more points where the two nearly touch."
-    for cells in (_FINER, 1):
-        curve = np.minimum.accumulate(delta)
+# %% ../nbs/06b_attacks.ipynb #6b0a7c21
+def _with_more(accountant, eps, bounds, new):
+    "(eps, Bounds) with some new eps among them: only these are asked for."
+    new = np.setdiff1d(new, eps)
+    order = np.argsort(np.append(eps, new))
+    both = zip(bounds, accountant.delta(new), strict=True)
+    return np.append(eps, new)[order], Bounds(*(np.append(*pair)[order] for pair in both))
+
+def _covering_mu(accountant, eps, bounds):
+    "(mu, eps, Bounds): the smallest mu above the curve; more points where the two nearly touch."
+    for nearly in (*_NEARLY_TOUCH, 0):
+        curve = np.minimum.accumulate(bounds.upper)
         known = [v[:, None] for v in (eps, curve, _surely_missed(accountant, eps, curve))]
         mu = float(dominating_mu(*known)[0])
-        if cells == 1 or mu == inf:
-            return mu, eps
+        if not nearly or mu == inf:
+            return mu, eps, bounds
         at, curve, missed = known
-        near = np.flatnonzero(~gaussian_above(at, curve, mu*(1 - _NEARLY_TOUCH), missed)[:, 0])
-        if not near.size:
-            return mu, eps
+        near = np.flatnonzero(~gaussian_above(at, curve, mu*(1 - nearly), missed)[:, 0])
+        cells = min(_FINER, 1 + _MORE//max(near.size, 1))
         between = np.diff(eps)[near, None]*np.arange(1, cells)/cells
-        eps = np.union1d(eps, (eps[near, None] + between).ravel())
-        delta = accountant.delta(eps).upper
+        new = (eps[near, None] + between).ravel()
+        eps, bounds = _with_more(accountant, eps, bounds, new)
+
+# %% ../nbs/06b_attacks.ipynb #6b0a7c22
+def _distance(mu, eps, least):
+    "Of the two trade-off curves, on the lines of these eps; `least`: lower bounds on delta."
+    covered = np.exp(gaussian_log_delta(eps, mu)) if mu < inf else np.ones(eps.shape)
+    return (covered - least)*np.exp(-eps)/(1 + np.exp(-eps))
+
+def _regret(accountant, mu, eps, bounds):
+    "The largest distance."
+    distance = _distance(mu, eps, bounds.lower)
+    i = distance.argmax()
+    ends = eps[max(i - 1, 0)], eps[min(i + 1, eps.size - 1)]
+    near = np.setdiff1d(np.linspace(*ends, 2*_FINER + 1), eps)
+    again = _distance(mu, near, accountant.delta(near).lower)
+    return float(max(distance[i], again.max(initial=0.), 0.))
 
 # %% ../nbs/06b_attacks.ipynb #6df02555
 def gdp(
@@ -371,11 +399,8 @@ def gdp(
     if infinite*(1 + _ABOVE_INFINITE) >= delta:
         raise ValueError(f"delta must be larger than {infinite:g}, "
                          f"the probability of an infinite loss, got {delta!r}")
-    eps, curve = _curve(accountant, delta)
-    if eps[-1] == 0 or curve[0] <= _LEAST_POSITIVE:
+    eps, bounds = _curve(accountant, delta, _FIRST_POINTS)
+    if eps[-1] == 0 or bounds.upper[0] <= _LEAST_POSITIVE:
         return GDP(0., delta, 0.)
-    mu, eps = _covering_mu(accountant, eps, curve)
-    covered = np.exp(gaussian_log_delta(eps, mu)) if mu < inf else np.ones(eps.shape)
-    gap = covered - accountant.delta(eps).lower
-    regret = (gap*np.exp(-eps)/(1 + np.exp(-eps))).max()
-    return GDP(mu, delta, float(max(regret, 0.)))
+    mu, eps, bounds = _covering_mu(accountant, eps, bounds)
+    return GDP(mu, delta, _regret(accountant, mu, eps, bounds))

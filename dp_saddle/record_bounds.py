@@ -85,14 +85,31 @@ def upper_epsilon(
     return np.where(zero, 0, bound), good | zero
 
 # %% ../nbs/05aa_record_bounds.ipynb #28a412b3
-def _cap_by_largest(families, steps, bound, ask):
-    "At most what ask(run, rows) says of all steps at the record's largest: once for each kind."
-    first, some = (steps > 0).argmax(1), steps.any(1)
-    for j in np.unique(first[some]):
-        rows = np.flatnonzero((first == j) & some)
-        run = int(steps[rows].sum(1).max())*families[0].steps[j]
+def _all_largest(steps):
+    "(the largest kind, counts of as many steps of it as any such record has), for each record."
+    first, counts = (steps > 0).argmax(1), 0*steps
+    for j in np.unique(first):
+        rows = np.flatnonzero(first == j)
+        counts[rows, j] = steps[rows].sum(1).max()
+    return first, counts
+
+def _cap_by_largest(families, steps, bound, least, ask):
+    """At most what ask(run, rows) says of all steps at the record's largest: once for each kind,
+    if least(a Mixed of these) is below the bound."""
+    first, counts = _all_largest(steps)
+    lower = steps.any(1) & (bound > least(Mixed(counts, counts, 0*counts)))
+    for j in np.unique(first[lower]):
+        rows = np.flatnonzero((first == j) & lower)
+        run = int(counts[rows[0], j])*families[0].steps[j]
         bound[rows] = np.minimum(bound[rows], ask(run, rows))
 
+def _least_epsilons(family, mixed, delta):
+    "Lower bounds on eps; of equal records but one is looked at."
+    _, some, place = np.unique(mixed.counts, axis=0, return_index=True, return_inverse=True)
+    least, _ = _one_side(family, -1, mixed.of(some), delta, np.zeros(some.size))
+    return least[place.ravel()]
+
+# %% ../nbs/05aa_record_bounds.ipynb #6b0a7c30
 def epsilon_bounds(
     families,  # a LossFamily for each direction
     table,     # the records' steps, as for `split_steps`, shape (records, 2 kinds)
@@ -104,8 +121,9 @@ def epsilon_bounds(
     bad = np.flatnonzero(~good)
     if bad.size:
         cap = bound[bad]
+        def least_of(runs): return _least_epsilons(families[0], runs, delta)
         def ask(run, _): return ContourAccountant(run).epsilon(delta).upper
-        _cap_by_largest(families, mixed.steps[bad], cap, ask)
+        _cap_by_largest(families, mixed.steps[bad], cap, least_of, ask)
         bound[bad] = cap
     least, _ = _one_side(families[0], -1, smaller_steps(table), delta, np.zeros(len(table)))
     return np.array([np.minimum(least, bound), bound, bound])
@@ -209,8 +227,9 @@ def delta_bounds(
     bad = np.flatnonzero(~good & both)
     if bad.size:
         cap = up[bad]
+        def least_of(runs): return _delta_side(families[0], -1, runs, eps[bad])[0]
         def ask(run, rows): return ContourAccountant(run).delta(eps[bad[rows]]).upper
-        _cap_by_largest(families, mixed.steps[bad], cap, ask)
+        _cap_by_largest(families, mixed.steps[bad], cap, least_of, ask)
         up[bad] = cap
     up = np.minimum(up, mixed.counts @ families[0].tv)
     if both:

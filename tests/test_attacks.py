@@ -7,6 +7,7 @@ from scipy.special import ndtr, ndtri
 
 from dp_saddle import (
     ApproxDP,
+    ContourAccountant,
     Discrete,
     Gaussian,
     Laplace,
@@ -110,6 +111,19 @@ def test_many_corners_are_looked_up():
     each = [tradeoff(run, fpr=x) for x in alpha[::100]]
     assert tradeoff(run, fpr=alpha)[::100] == pytest.approx(each, rel=1e-10, abs=1e-13)
 
+@pytest.mark.parametrize('run', [Laplace(scale=3.) + Gaussian(sigma=2.), 1000*S(2., .01)])
+def test_a_curve_is_asked_twice(run, monkeypatch):
+    "Some hundreds of points, then those that are best: what a line costs is mostly its nodes."
+    asked, delta_at = [], ContourAccountant.delta
+    def counting(accountant, eps):
+        asked.append(np.size(eps))
+        return delta_at(accountant, eps)
+    monkeypatch.setattr(ContourAccountant, 'delta', counting)
+    alpha = np.linspace(.01, .99, 50)
+    f, found = tradeoff(run, fpr=alpha), tpr(run, fpr=alpha)
+    assert len(asked) == 4 and sum(asked) < 1100
+    assert f == pytest.approx(1 - found, abs=1e-9)
+
 def test_no_table_of_all_corners():
     run = 20_000*RandomizedResponse(eps=.01)
     tracemalloc.start()
@@ -130,6 +144,21 @@ def test_mu_and_its_regret():
     assert (np.exp(gaussian_log_delta(e, g.mu)) >= d*(1 - 1e-9)).all() and 0 < g.regret < .05
     assert (np.exp(gaussian_log_delta(e, .999*g.mu)) < d).any()
     assert gdp(run, delta=1e-30).mu > g.mu and gdp(0*Gaussian(sigma=1.)).mu == 0
+
+@pytest.mark.parametrize('run, most', [
+    (Laplace(scale=3.), 1100), (Gaussian(sigma=2.), 3300), (1000*S(2., .01), 350)])
+def test_each_point_of_the_curve_is_asked_once(run, most, monkeypatch):
+    "More of them where a Gaussian curve nearly touches: to a millionth of mu."
+    asked, delta_at = [], ContourAccountant.delta
+    def counting(accountant, eps):
+        asked.extend(np.ravel(eps))
+        return delta_at(accountant, eps)
+    monkeypatch.setattr(ContourAccountant, 'delta', counting)
+    mu = gdp(run).mu
+    assert len(set(asked)) == len(asked) < most
+    e = np.linspace(0, epsilon(run, delta=1e-10), 30_000)
+    above = np.exp(gaussian_log_delta(e, mu*(1 - 2e-6))) >= delta(run, eps=e)
+    assert not above.all()
 
 def test_the_regret_is_a_levy_distance():
     "f moved by the regret is below f_mu."

@@ -5,8 +5,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import log_ndtr
 
-from dp_saddle import Composition, ContourAccountant, Gaussian, Laplace, PoissonSubsampled
-from dp_saddle.batch import LossFamily
+from dp_saddle import (
+    Composition,
+    ContourAccountant,
+    Gaussian,
+    Laplace,
+    PoissonSubsampled,
+    record_bounds,
+)
+from dp_saddle.batch import LossFamily, split_steps
 from dp_saddle.plrv import gaussian_log_delta
 from dp_saddle.record_bounds import (
     delta_bounds,
@@ -88,6 +95,29 @@ def test_few_rare_steps_are_said_to_be_bad_and_capped():
     assert bound[0] > 1.1*truth[0]
     capped = epsilon_bounds(pair, whole(counts), 1e-5)[2]
     assert capped == pytest.approx(truth, rel=1e-6) and capped[0] >= truth[0]*(1 - 1e-12)
+
+def test_chapter_01_is_asked_only_where_it_can_help(monkeypatch):
+    "Where a line proves that all steps at the largest cost more than the bound, no one asks."
+    asked = []
+    class Counting(ContourAccountant):
+        def __init__(self, run):
+            asked.append(run)
+            super().__init__(run)
+    monkeypatch.setattr(record_bounds, 'ContourAccountant', Counting)
+    noises, rng = .1*np.geomspace(1, 20, 24), np.random.default_rng(0)
+    kinds = [PoissonSubsampled(base=Gaussian(sigma=s), rate=.1) for s in noises]
+    both = [LossFamily(kinds, way) for way in ('remove', 'add')]
+    steps = rng.multinomial(50, np.full(24, 1/24), 3).astype(float)
+    split = np.concatenate([steps, steps/2], axis=1)
+    low, _, up = epsilon_bounds(both, split, 1e-5)
+    assert not upper_epsilon(both, *split_steps(split), 1e-5)[1].all() and not asked
+    assert (0 < low).all() and (low < up).all()
+    one = np.zeros((1, 48))
+    one[0, 0] = one[0, 24] = 1         # one step, and the capped bound is chapter 01's
+    bad = [PoissonSubsampled(base=Gaussian(sigma=s), rate=1e-3) for s in noises]
+    both = [LossFamily(bad, way) for way in ('remove', 'add')]
+    up = epsilon_bounds(both, one, 1e-8)[2, 0]
+    assert len(asked) == 1 and up == pytest.approx(ContourAccountant(bad[0]).epsilon(1e-8).upper)
 
 def test_other_mechanisms():
     "A family may be of any steps: here sampled Laplace, and two directions that are the same."
