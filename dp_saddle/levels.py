@@ -220,7 +220,7 @@ class LevelLoss(PLRV):
         self.ess_sup = sum(n*p.ess_sup for n, p in zip(counts, highest, strict=True))
         self.loss_ulps = sum(n*p.loss_ulps for n, p in zip(counts, below, strict=True))
         self.parts = [(self, 1)]
-        self.limit = min(p.largest_tilt for p in highest)
+        self.limit = min(p.largest_tilt for p in (*below, *self.inside.values()))
         self.log_mass = float(self.cgf_on(np.zeros(1))[0])
 
 # %% ../nbs/00ac_levels.ipynb #cb0e567f
