@@ -6,7 +6,7 @@
 __all__ = ['PRECISION', 'power_sums', 'around', 'Step', 'positive_part', 'atoms_curve',
            'FiniteStep', 'normal_tail', 'GaussianStep', 'SampledGaussianStep',
            'sampled_curve', 'gauss_rule', 'gauss_error', 'equal_panels', 'LaplaceStep',
-           'leg_panels', 'check_run', 'as_step']
+           'leg_panels', 'leg_size', 'check_run', 'as_step']
 
 # %% ../nbs/06ca_balls.ipynb #e7740891
 import cmath
@@ -31,6 +31,9 @@ PRECISION = 128           # bits of a ball's midpoint
 _NATS = 52.               # a quadrature aims at an error of e^-52 of M
 _MORE_NATS = 20.          # ... and begins and ends so much further out
 _MOST_NODES = 1 << 20     # of one quadrature
+_FAR = 10.                # beyond (1 + t) mu an upper sum ends
+_PIECE = 5.               # and its pieces are so much less than the length, a number of times
+_MOST_PIECES = 1 << 15    # ... and at most that
 _TINY = 80.               # nats: terms so far below the largest are left out of a sum
 _MOST_PANELS = 1 << 14    # of another
 
@@ -46,6 +49,7 @@ _TURN = 20                # nats: what a factor e^{...} may grow by in an ellips
 _POINTS = 40              # of Gauss's rule on a panel
 _LONGEST = .5             # half-length of a panel, nats
 _TURNED = 25., .125       # the path is turned at frequencies above 25 and 1/8 of the tilt
+_FINE = .02               # pieces of an upper sum: so much longer, each, than the last
 
 # %% ../nbs/06ca_balls.ipynb #1549dc94
 def power_sums(
@@ -173,8 +177,8 @@ class SampledGaussianStep(Step):
         self.mu, self.rate, self.removes = mu, rate, direction == 'remove'
         self.largest = None if self.removes else -(1 - rate).log()
 
-    def log_size(self, t):
-        "log of a bound on the integral of phi(x) |w(x + iv)^power|, for all v of the theorem."
+    def log_norm(self, t):
+        "log of the theorem's bound on the integral of phi(x) |w(x + iv)^power|."
         if self.removes:
             return (1 + t)*(1 - self.rate + self.rate*(t*self.mu**2/2).exp()).log()
         return -t*(1 - self.rate).log()
@@ -196,7 +200,7 @@ def cut_error(self:SampledGaussianStep,
         moved = self.rate*(t*(t + 1)*self.mu**2/2).exp()*normal_tail(high - (1 + t)*self.mu)
         tails = normal_tail(low) + (1 - self.rate)*normal_tail(high) + moved
     else:
-        tails = self.log_size(t).exp()*(normal_tail(low) + normal_tail(high))
+        tails = self.log_norm(t).exp()*(normal_tail(low) + normal_tail(high))
     return (v*v/2).exp()*tails
 
 @patch
@@ -207,8 +211,23 @@ def strip_error(self:SampledGaussianStep,
     step,      # of the rule, a ball
 ):             # a ball
     "Bound on the error of the rule, of all its terms."
-    sizes = ((v*v/2 + self.log_size(t)).exp() for v in edges)
-    return sum(sizes, arb(0))/((2*arb.pi()*distance/step).exp() - 1)
+    grown = sum(((v*v/2).exp() for v in edges), arb(0))
+    return grown*self.log_size(t).exp()/((2*arb.pi()*distance/step).exp() - 1)
+
+@patch
+def log_size(self:SampledGaussianStep,
+    t,  # tilt, a ball >= 0
+):      # a ball
+    "log of a bound on the integral of phi(x) |w(x + iv)^power|: the theorem's, or an upper sum."
+    norm = self.log_norm(t)
+    if not self.removes or norm < self.log_least(float(t)) + _NATS:
+        return norm
+    far = (1 + t)*self.mu + _FAR
+    count = min(ceil(far*far/_PIECE), _MOST_PIECES)
+    x = [far*k/count for k in range(count + 1)]
+    terms = (((1 + t)*w - a*a/2).exp() for a, w in zip(x, self.log_w(x[1:]), strict=False))
+    first = self.cut_error(t, arb(0), arb(0), far)
+    return (first + far/count*sum(terms, arb(0))/(2*arb.pi()).sqrt()).log().min(norm)
 
 # %% ../nbs/06ca_balls.ipynb #28e9dbe8
 @patch
@@ -452,8 +471,6 @@ def legs_error(self:LaplaceStep, t, panels):
 @patch
 def turned(self:LaplaceStep, t, h, first, count):
     "As `straight`, for k = first, ..., count - 1: along the turned path."
-    if first >= count:
-        return []
     x, s = self.power(t) - arb(.5), h*first
     top = min((_NATS + _MORE_NATS)/float(s), pi)
     gap = min(float(gap) for _, gap in self.ends)
@@ -476,7 +493,9 @@ def density_at(self:LaplaceStep, t, h, count):
         low, part = _TURNED
         first = max(low, part*abs(float(self.power(t))))
         few = min(count, ceil(first/float(h)) + 1) if h > 0 else count
-        sums = self.straight(t, h, few) + self.turned(t, h, few, count)
+        sums = self.straight(t, h, few)
+        while len(sums) < count:
+            sums += self.turned(t, h, len(sums), min(2*len(sums), count))
         return sums if self.removes else [v.conjugate() for v in sums]
     x = [acb(t + arb(.5), h*k) for k in range(count)]
     return [self.factor*((v*self.d).exp() - (-v*self.d).exp())/v for v in x]
@@ -488,14 +507,26 @@ def values(self:LaplaceStep, t, h, count):
     return [a + b for a, b in zip(atoms, density, strict=True)]
 
 # %% ../nbs/06ca_balls.ipynb #12f90bd4
+def leg_size(
+    gap,  # 1 - xi, a ball in (0, 1)
+    s,    # frequency, a ball > 0
+):        # a ball
+    "Bound on the integral of e^{-sy} |1 - xi e^{-iy}|^{-3/2} from 0 to pi."
+    count = ceil(log(pi/_FINE/min(float(gap), 1/float(s)))/_FINE)
+    y = [arb.pi()*(-_FINE*arb(k)).exp() for k in range(count)] + [arb(0)]
+    faded = [(-s*v).exp() for v in y]
+    squares = [gap*gap + 4*(1 - gap)*(v/2).sin()**2 for v in y[1:]]
+    return sum(((b - a)*v.rsqrt()*v.rsqrt().sqrt()
+                for a, b, v in zip(faded, faded[1:], squares, strict=False)), arb(0))/s
+
 @patch
 def beyond(self:LaplaceStep, t, s):
     "Bounds on the atoms' and the density's part of M beyond `s`."
     x = self.power(t) - arb(.5)
-    sizes = [(self.factor*(x*u).exp(), gap) for u, gap in self.ends]
+    sizes = [self.factor*(x*u).exp() for u, _ in self.ends]
     if self.rate == 1:
-        return self.atoms_size(t), sum((size for size, _ in sizes), arb(0))/(x*x + s*s).sqrt()
-    legs = sum((size*gap.rsqrt()/gap/s for size, gap in sizes), arb(0))
+        return self.atoms_size(t), sum(sizes, arb(0))/(x*x + s*s).sqrt()
+    legs = sum((a*leg_size(gap, s) for a, (_, gap) in zip(sizes, self.ends, strict=True)), arb(0))
     whole = self.density_at(t, arb(0), 1)[0].real
     return self.atoms_size(t), whole.min(legs + self.across(t, s, arb.pi()))
 
