@@ -121,6 +121,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                  'dp_saddle.balls.Step.atoms_size': ('balls.html#step.atoms_size', 'dp_saddle/balls.py'),
                                  'dp_saddle.balls.Step.power': ('balls.html#step.power', 'dp_saddle/balls.py'),
                                  'dp_saddle.balls._finite_pairs': ('balls.html#_finite_pairs', 'dp_saddle/balls.py'),
+                                 'dp_saddle.balls._products': ('balls.html#_products', 'dp_saddle/balls.py'),
                                  'dp_saddle.balls.around': ('balls.html#around', 'dp_saddle/balls.py'),
                                  'dp_saddle.balls.as_step': ('balls.html#as_step', 'dp_saddle/balls.py'),
                                  'dp_saddle.balls.atoms_curve': ('balls.html#atoms_curve', 'dp_saddle/balls.py'),

@@ -34,6 +34,7 @@ _MOST_NODES = 1 << 20     # of one quadrature
 _FAR = 10.                # beyond (1 + t) mu an upper sum ends
 _PIECE = 5.               # and its pieces are so much less than the length, a number of times
 _MOST_PIECES = 1 << 15    # ... and at most that
+_FIRST_SUMS = 128         # sums that take all the same terms; then twice as many, and so on
 _TINY = 80.               # nats: terms so far below the largest are left out of a sum
 _MOST_PANELS = 1 << 14    # of another
 
@@ -59,16 +60,25 @@ def power_sums(
 ):          # a list of balls
     "sum_j c_j e^{k y_j} for k = 0, ..., count - 1."
     sizes = [abs(a).log() + (count - 1)*positive_part(v.real) for a, v in zip(c, y, strict=True)]
-    least = max(float(size) for size in sizes) - _TINY
-    rest = sum((size.exp() for size in sizes if size < least), arb(0))
-    large = [k for k, size in enumerate(sizes) if not size < least]
-    c, y = [c[k] for k in large], [y[k] for k in large]
+    least = max((float(size) for size in sizes), default=0.) - _TINY
+    sums, last = [], 0
+    while last < count:
+        first, last = last, min(max(2*last, _FIRST_SUMS), count)
+        now = [size + first*v.real for size, v in zip(sizes, y, strict=True)]
+        rest = around(sum((size.exp() for size in now if size < least), arb(0)))
+        large = [k for k, size in enumerate(now) if not size < least]
+        starts, steps = [c[k]*(first*y[k]).exp() for k in large], [y[k] for k in large]
+        sums += [v + rest for v in _products(starts, steps, last - first)]
+    return sums
+
+def _products(c, y, count):
+    "`power_sums` of all terms."
     width = max(1, int(sqrt(count)))
     rows = ceil(count/width)
     starts = [a*(k*width*v).exp() for k in range(rows) for a, v in zip(c, y, strict=True)]
     steps = [(k*v).exp() for v in y for k in range(width)]
     products = acb_mat(rows, len(c), starts)*acb_mat(len(y), width, steps)
-    return [v + around(rest) for v in products.entries()[:count]]
+    return products.entries()[:count]
 
 def around(
     error,  # a ball >= 0
@@ -197,8 +207,9 @@ def cut_error(self:SampledGaussianStep,
 ):         # a ball
     "Bound on the terms that are left out."
     if self.removes:
-        moved = self.rate*(t*(t + 1)*self.mu**2/2).exp()*normal_tail(high - (1 + t)*self.mu)
-        tails = normal_tail(low) + (1 - self.rate)*normal_tail(high) + moved
+        (most,), middle = self.log_w([high]), (1 + t)*self.mu
+        moved = (1 + t)*most + middle*(middle/2 - high)
+        tails = normal_tail(low) + moved.exp()*normal_tail(high - middle)
     else:
         tails = self.log_norm(t).exp()*(normal_tail(low) + normal_tail(high))
     return (v*v/2).exp()*tails
@@ -248,8 +259,11 @@ def ends(self:SampledGaussianStep,
     mu, q, far = float(self.mu), float(self.rate), 2*_NATS + _MORE_NATS
     if not self.removes:
         return (sqrt(far + 2*max(0., -t*log1p(-q) - self.log_least(t))),)*2
-    moved = max(0., t*(t + 1)*mu*mu/2 + log(q) - self.log_least(t))
-    return sqrt(far), (1 + t)*mu + sqrt(far + 2*moved)
+    middle = (1 + t)*mu
+    log_w = log(q) + middle*mu - mu*mu/2
+    log_w = max(log_w, 0.) + log1p(exp(-abs(log_w)))                 # log(1 + q e^l)
+    more = max(0., (1 + t)*log_w - middle*middle/2 - self.log_least(t))
+    return sqrt(far), middle + sqrt(far + 2*more)
 
 # %% ../nbs/06ca_balls.ipynb #93f40f3a
 @patch
