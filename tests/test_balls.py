@@ -77,7 +77,8 @@ def test_sampled_laplace_beyond():
 
 @pytest.mark.parametrize('direction', ['remove', 'add'])
 @pytest.mark.parametrize('d, q, t, s', [(.05, .3, 20., 900.), (1., .01, 3., 2000.),
-                                        (4., .5, .5, 80.), (.2, .1, 600., 300.), (9., 1e-4, 1., 40.)])
+                                        (4., .5, .5, 80.), (.2, .1, 600., 300.),
+                                        (9., 1e-4, 1., 40.)])
 def test_the_turned_path(d, q, t, s, direction):
     "At high frequencies, beside the straight one and beside a quadrature."
     step = balls.LaplaceStep(arb(d), arb(q), direction)
