@@ -1568,6 +1568,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                         'dp_saddle.verification.Shift.at': ('verification.html#shift.at', 'dp_saddle/verification.py'),
                                         'dp_saddle.verification.Shift.beyond': ( 'verification.html#shift.beyond',
                                                                                  'dp_saddle/verification.py'),
+                                        'dp_saddle.verification.Shift.values': ( 'verification.html#shift.values',
+                                                                                 'dp_saddle/verification.py'),
                                         'dp_saddle.verification.Shift.variance': ( 'verification.html#shift.variance',
                                                                                    'dp_saddle/verification.py'),
                                         'dp_saddle.verification.Verifier': ('verification.html#verifier', 'dp_saddle/verification.py'),

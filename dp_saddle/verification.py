@@ -11,7 +11,14 @@ from decimal import Decimal
 from math import ceil, comb, inf, sqrt
 from typing import NamedTuple
 
-from .balls import PRECISION, GaussianStep, as_step, atoms_curve, positive_part
+from dp_saddle.balls import (
+    PRECISION,
+    GaussianStep,
+    as_step,
+    atoms_curve,
+    positive_part,
+    power_sums,
+)
 from .checks import patch
 
 try:
@@ -82,6 +89,16 @@ class Shift:
         "E e^{-z tau} at a complex ball."
         return acb(1) if self.w == 0 else _sinhc(z*self.w/2)**_PIECES*(z*self.constant).exp()
 
+    def values(self, t, h, count):
+        "The same at t + ikh, k = 0, ..., count - 1, by sums of exponentials."
+        if self.w == 0:
+            return [acb(1)]*count
+        half, grown = self.w/2, (t*self.w/2).exp()
+        sinh = power_sums([acb(grown/2), acb(-1/grown/2)], [acb(0, h*half), acb(0, -h*half)], count)
+        rest = power_sums([acb((t*self.constant).exp())], [acb(0, h*self.constant)], count)
+        return [(s/acb(t*half, k*h*half))**_PIECES*r
+                for k, (s, r) in enumerate(zip(sinh, rest, strict=True))]
+
     def variance(self):
         "Of e^tau."
         return _sinhc(self.w)**_PIECES*(-2*self.constant).exp() - 1
@@ -118,7 +135,8 @@ class Line:
             A = self._product(count, lambda step: step.atoms_at)
             M = [a - b for a, b in zip(M, A, strict=True)]
         z = [acb(self.t, self.h*k) for k in range(count)]
-        self.c = [m*self.tau.at(v)/(v*(v + 1))*self.h/arb.pi() for m, v in zip(M, z, strict=True)]
+        tau, unit = self.tau.values(self.t, self.h, count), self.h/arb.pi()
+        self.c = [unit*m*s/(v*(v + 1)) for m, s, v in zip(M, tau, z, strict=True)]
         self.c[0] /= 2
         self.tail = self._tail(plan['nodes'])
 
