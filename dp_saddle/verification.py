@@ -89,16 +89,6 @@ class Shift:
         "E e^{-z tau} at a complex ball."
         return acb(1) if self.w == 0 else _sinhc(z*self.w/2)**_PIECES*(z*self.constant).exp()
 
-    def values(self, t, h, count):
-        "The same at t + ikh, k = 0, ..., count - 1, by sums of exponentials."
-        if self.w == 0:
-            return [acb(1)]*count
-        half, grown = self.w/2, (t*self.w/2).exp()
-        sinh = power_sums([acb(grown/2), acb(-1/grown/2)], [acb(0, h*half), acb(0, -h*half)], count)
-        rest = power_sums([acb((t*self.constant).exp())], [acb(0, h*self.constant)], count)
-        return [(s/acb(t*half, k*h*half))**_PIECES*r
-                for k, (s, r) in enumerate(zip(sinh, rest, strict=True))]
-
     def variance(self):
         "Of e^tau."
         return _sinhc(self.w)**_PIECES*(-2*self.constant).exp() - 1
@@ -106,6 +96,17 @@ class Shift:
 def _sinhc(x): return x.sinh()/x if x != 0 else 1 + 0*x
 
 # %% ../nbs/06cb_verification.ipynb #89bedab7
+@patch
+def values(self:Shift, t, h, count):
+    "`at` t + ikh, k = 0, ..., count - 1, by sums of exponentials."
+    if self.w == 0:
+        return [acb(1)]*count
+    half, grown = self.w/2, (t*self.w/2).exp()
+    sinh = power_sums([acb(grown/2), acb(-1/grown/2)], [acb(0, h*half), acb(0, -h*half)], count)
+    rest = power_sums([acb((t*self.constant).exp())], [acb(0, h*self.constant)], count)
+    return [(s/acb(t*half, k*h*half))**_PIECES*r
+            for k, (s, r) in enumerate(zip(sinh, rest, strict=True))]
+
 @patch
 def beyond(self:Shift,
     t,  # tilt, a ball > 0
