@@ -9,6 +9,7 @@ __all__ = ['Certificate', 'load_certificate', 'Candidate', 'certify', 'Verdict',
 import hashlib
 import json
 import re
+import warnings
 from dataclasses import asdict, dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from math import inf, log
@@ -37,6 +38,9 @@ _SAME = 1e-3          # nats of e^{t eps} by which eps may move and keep its lin
 _MOVES = 40           # of an end, each twice as far
 _FIRST_MOVE = 1e-13   # relative
 _MOST_NODES = 1 << 24 # a certificate with more is not read
+_OWN, _KIND = 12e-6, 6e-6 # seconds of a node, alone and for each kind of step
+_SAMPLED_LAPLACE = 25e-6, 3e-6     # more for such a kind, and for its sensitivity over scale
+_LONG = 10.           # seconds of a verification that are worth a warning
 _SHOWN = 12           # digits of the digest
 
 # %% ../nbs/06cc_certificates.ipynb #ee97eb04
@@ -272,6 +276,33 @@ def _certify_epsilon(run, steps, delta):
     proof = {'upper': above, 'lower': below}
     return Certificate(steps, {'delta': float(delta)}, {'lower': low, 'upper': up}, proof)
 
+# %% ../nbs/06cc_certificates.ipynb #1ce92e27
+def _loudness(step):
+    "Sensitivity over scale of sampled Laplace noise; 0 for other steps."
+    sampled = step['mechanism'] == 'Laplace' and step.get('rate', 1) < 1
+    return step.get('sensitivity', 1)/step['scale'] if sampled else 0.
+
+def _seconds(certificate):
+    "About what its lines take to verify."
+    proof = certificate.proof
+    lines = {(direction, *sorted(plan.items())) for side in ('upper', 'lower')
+             for direction, plan in proof[side].items() if plan['by'] == 'line'}
+    more, louder = _SAMPLED_LAPLACE
+    kinds = [_KIND + (more + louder*x if x else 0) for x in map(_loudness, certificate.run)]
+    return sum(dict(line[1:])['nodes'] for line in lines)*(_OWN + sum(kinds))
+
+def _warn_of_lines(certificate):
+    "A warning, for the caller of `certify`."
+    from dp_saddle.balls import LOUDEST
+    seconds, loudest = _seconds(certificate), max(map(_loudness, certificate.run), default=0)
+    if seconds and loudest > LOUDEST:
+        warnings.warn("verify will refuse this certificate: it has a line, and sampled Laplace "
+                      f"noise with a scale below 1/{LOUDEST} of the sensitivity",
+                      stacklevel=checks.users_level())
+    elif seconds > _LONG:
+        warnings.warn(f"verify will take about {seconds:.0f} seconds for this certificate: "
+                      "its lines are long", stacklevel=checks.users_level())
+
 # %% ../nbs/06cc_certificates.ipynb #97eb7367
 def certify(
     run,           # a mechanism, a composition, or what `dpsgd` returns
@@ -279,7 +310,8 @@ def certify(
     delta=None,    # in (0, 1): bounds on eps
 ) -> Certificate:  # `verify` proves it again; `save` writes it
     """Bounds, and what they are proved by. TypeError for what is no mechanism; ValueError for one
-    of one's own, and where no finite eps is enough."""
+    of one's own, and where no finite eps is enough. A warning where `verify` takes long, or will
+    refuse."""
     from dp_saddle.balls import check_run
     run = mechanism_of(run)
     if not isinstance(run, Mechanism):
@@ -289,9 +321,10 @@ def certify(
     steps = to_steps(run)
     check_run(steps)
     run = Composition(tuple(from_steps(steps)))
-    if eps is not None:
-        return _certify_delta(run, steps, eps)
-    return _certify_epsilon(run, steps, delta)
+    made = (_certify_delta(run, steps, eps) if eps is not None
+            else _certify_epsilon(run, steps, delta))
+    _warn_of_lines(made)
+    return made
 
 # %% ../nbs/06cc_certificates.ipynb #08018427
 class Verdict(NamedTuple):

@@ -75,6 +75,40 @@ def test_sampled_laplace_beyond():
         for k in (1, 10, 30):
             assert max(density[k:]) <= float(step.beyond(arb(t), h*k)[1].abs_upper())
 
+@pytest.mark.parametrize('direction', ['remove', 'add'])
+@pytest.mark.parametrize('d, q, t, s', [(.05, .3, 20., 900.), (1., .01, 3., 2000.),
+                                        (4., .5, .5, 80.), (.2, .1, 600., 300.),
+                                        (9., 1e-4, 1., 40.)])
+def test_the_turned_path(d, q, t, s, direction):
+    "At high frequencies, beside the straight one and beside a quadrature."
+    step = balls.LaplaceStep(arb(d), arb(q), direction)
+    turned, straight = step.turned(arb(t), arb(s), 1, 3), step.straight(arb(t), arb(s), 3)[1:]
+    size = float(step.straight(arb(t), arb(0), 1)[0].real)
+    for a, b in zip(turned, straight, strict=True):
+        assert a.overlaps(b) and float(a.rad()) < 1e-24*size
+    p = 1 + t if direction == 'remove' else -t
+    with mp.workdps(40):
+        rate, cuts = mp.mpf(q), mp.linspace(-d, d, 3 + int(s*d/4))
+        def density(x):
+            return (1 - rate + rate*mp.exp(x))**mp.mpc(p, s)*mp.exp(-(x + d)/2)/4
+        exact = mp.quad(density, cuts)
+    assert apart(turned[0], exact) <= 2*float(turned[0].rad()) + 1e-24*size
+
+@pytest.mark.parametrize('d, q', [(.1, .3), (1., .05), (30., .01)])
+def test_a_turned_path_that_is_cut_or_coarse_says_so(d, q, monkeypatch):
+    "Fewer points, and a path across at a small height: wide balls that hold the truth."
+    step, t, s = balls.LaplaceStep(arb(d), arb(q), 'remove'), arb(2), arb(50)
+    exact = step.turned(t, s, 1, 2)[0]
+    monkeypatch.setattr(balls, '_NATS', 1.)
+    monkeypatch.setattr(balls, '_MORE_NATS', 1.)
+    low = step.turned(t, s, 1, 2)[0]
+    assert low.overlaps(exact) and low.rad() > 1e6*exact.rad()
+    assert abs(low.mid() - exact).abs_lower() > 1e3*exact.rad()
+    monkeypatch.undo()
+    monkeypatch.setattr(balls, '_POINTS', 8)
+    rough = step.turned(t, s, 1, 2)[0]
+    assert rough.overlaps(exact) and rough.rad() > 1e6*exact.rad()
+
 @pytest.mark.parametrize('sigma', [1e-4, 1e-3])
 def test_too_long_is_said(sigma):
     step = balls.SampledGaussianStep(1/arb(sigma), arb(.5), 'remove')

@@ -1,6 +1,7 @@
 """Certificates: those of published and of random runs are proved, and false ones are refused."""
 import dataclasses
 import json
+import time
 import warnings
 from decimal import Decimal
 from pathlib import Path
@@ -186,6 +187,51 @@ def test_without_python_flint(monkeypatch):
 def test_other_runs(run, question):
     made = certify(run, **question)
     assert verify(made), verify(made)
+
+def sampled_laplace(scale, rate, steps):
+    return steps*PoissonSubsampled(Laplace(scale=scale), rate=rate)
+
+@pytest.mark.parametrize('run, question', [
+    (sampled_laplace(1., .05, 60), {'delta': 1e-6}),
+    (sampled_laplace(1., .05, 1000), {'delta': 1e-6}),
+    (sampled_laplace(1., .01, 5000), {'delta': 1e-6}),
+    (sampled_laplace(5., .001, 100_000), {'eps': .2}),
+    (sampled_laplace(2., .3, 100), {'delta': 1e-9}),
+    (sampled_laplace(.2, .02, 200), {'delta': 1e-6}),
+    (sampled_laplace(1., .05, 60) + sampled_laplace(2., .1, 30), {'delta': 1e-6}),
+    (sampled_laplace(5., .01, 2000) + 100*RandomizedResponse(eps=.1), {'eps': .5}),
+    (sampled_laplace(1., .05, 100) + sgd(1., .01, 1000), {'eps': .5}),
+], ids=str)
+def test_sampled_laplace(run, question):
+    "Bounds that are proved, narrow, and refused where they are moved by their own width."
+    made = certify(run, **question)
+    low, up = (Decimal(made.answer[side]) for side in ('lower', 'upper'))
+    assert verify(made), verify(made)
+    assert low < up < low*(1 + Decimal('1e-5'))
+    for moved_by in (low - up, up - low):
+        false = {'lower': str(low + moved_by), 'upper': str(up + moved_by)}
+        assert not verify(altered(made, answer=false))
+
+@pytest.mark.parametrize('i', [49, 135])
+def test_tiny_deltas_take_seconds(i):
+    "Lines with tilts in the thousands, between two maxima of the integrand."
+    made = certify(run_of(RANDOM[i]['steps']), eps=RANDOM[i]['eps'])
+    start = time.process_time()
+    assert verify(made)
+    assert time.process_time() - start < 10
+
+def test_long_verifications_are_announced():
+    with pytest.warns(UserWarning, match=r'verify will take about \d\d seconds'):
+        certify(sampled_laplace(.025, .1, 4), delta=1e-5)
+    with pytest.warns(UserWarning, match='verify will refuse this certificate'):
+        made = certify(sampled_laplace(.001, .1, 3), delta=1e-5)
+    verdict = verify(made)
+    assert not verdict and 'at least 1/50 of the sensitivity' in str(verdict)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter('always')
+        certify(sampled_laplace(.5, .1, 20), delta=1e-6)
+        certify(sampled_laplace(.001, .1, 1), delta=1e-5)       # without a line
+    assert not [w for w in said if 'verify' in str(w.message)]
 
 def test_files(tmp_path):
     made = certify(sgd(2., .01, 1000), eps=1.)

@@ -4,16 +4,8 @@ import pytest
 from flint import arb, ctx
 
 from dp_saddle import balls, verification
+from dp_saddle import mechanisms as ms
 from dp_saddle.contour import ContourAccountant
-from dp_saddle.mechanisms import (
-    ApproxDP,
-    Discrete,
-    DiscreteLaplace,
-    Gaussian,
-    Laplace,
-    PoissonSubsampled,
-    RandomizedResponse,
-)
 from dp_saddle.schedules import to_steps
 
 
@@ -23,13 +15,13 @@ def precision():
         yield
 
 RUNS = [
-    7*RandomizedResponse(eps=.3) + 2*ApproxDP(eps=.1, delta=1e-3),
-    5*PoissonSubsampled(DiscreteLaplace(scale=3., sensitivity=2), rate=.4),
-    3*Discrete(p=(.2, .3, .5), q=(.3, .3, .4)),
-    Discrete(p=(.25, .75, 0.), q=(0., .5, .5)),
-    PoissonSubsampled(Laplace(scale=1.5), rate=.25),
-    PoissonSubsampled(Gaussian(sigma=.8), rate=.5),
-    2*Gaussian(sigma=3.) + Gaussian(sigma=1., sensitivity=.5),
+    7*ms.RandomizedResponse(eps=.3) + 2*ms.ApproxDP(eps=.1, delta=1e-3),
+    5*ms.PoissonSubsampled(ms.DiscreteLaplace(scale=3., sensitivity=2), rate=.4),
+    3*ms.Discrete(p=(.2, .3, .5), q=(.3, .3, .4)),
+    ms.Discrete(p=(.25, .75, 0.), q=(0., .5, .5)),
+    ms.PoissonSubsampled(ms.Laplace(scale=1.5), rate=.25),
+    ms.PoissonSubsampled(ms.Gaussian(sigma=.8), rate=.5),
+    2*ms.Gaussian(sigma=3.) + ms.Gaussian(sigma=1., sensitivity=.5),
 ]
 
 @pytest.mark.parametrize('run', RUNS, ids=str)
@@ -47,7 +39,7 @@ def test_exact_ways(run):
 
 def test_every_way_holds_the_truth():
     "All ways of one run, in the order of their sharpness."
-    run = 20*PoissonSubsampled(Laplace(scale=3.), rate=.2) + 3*RandomizedResponse(eps=.2)
+    run = 20*ms.PoissonSubsampled(ms.Laplace(scale=3.), rate=.2) + 3*ms.RandomizedResponse(eps=.2)
     verifier = verification.Verifier(to_steps(run))
     ours = ContourAccountant(run.remove, max_nodes=1 << 14).delta(.5)
     plan = {'by': 'line', 'tilt': 9., 'period': 6., 'nodes': 3000, 'smoothing': 2e-3,
