@@ -8,7 +8,7 @@ __all__ = ['MASS_ERROR', 'MAX_GRID', 'MAX_TILT', 'SMALL_TILT', 'Bounds', 'LineVa
            'composed', 'as_composition']
 
 # %% ../nbs/00_plrv.ipynb #09976f04
-from math import inf, pi, sqrt
+from math import fsum, inf, pi, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -249,7 +249,7 @@ def decay(self:GaussianLoss, t, s):
 # %% ../nbs/00_plrv.ipynb #ce002e12
 def _added(parts):
     "The parts that are there, all Gaussians as one."
-    mu2 = sum(n*p.mu**2 for p, n in parts if isinstance(p, GaussianLoss))
+    mu2 = fsum(n*p.mu**2 for p, n in parts if isinstance(p, GaussianLoss))
     others = [(p, n) for p, n in parts if n and not isinstance(p, GaussianLoss)]
     return others + ([(GaussianLoss(sqrt(mu2)), 1)] if mu2 else [])
 
