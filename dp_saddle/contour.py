@@ -51,8 +51,8 @@ _LOG_ULPS = 8                # of a logarithm that is shifted by K(t) - t eps, a
 _MOMENT_ULPS = 8             # of K, u eps and the factor in a Chernoff bound's exponent
 TABLE_ROUNDING = 1e-6        # of the bound on the aliases, relative
 _CHORD_ROUNDING = 1e-6       # of the standard deviation of a smoothing, relative
-_LOWER_ROUNDING = 1e-11      # of the log of the lower bound from single steps, relative
-_UPPER_ROUNDING = 1e-9       # of the log of the upper bound from single steps
+_LOWER_ROUNDING = 1e-11      # of the log of the lower bound from single steps, besides theirs
+_UPPER_ROUNDING = 1e-9       # of the log of the upper bound from single steps, likewise
 _LOWEST_LOG = -1e4           # below, no bound on a logarithm needs to be relative
 _NOT_NOTHING = -1e300        # an upper bound where a logarithm is infinite in doubles only
 _LOG_HUGE = 600              # a bound of e^600 says as little as a larger one
@@ -756,14 +756,15 @@ def basic_bounds(self:SaddleTable,
     parts = self.plrv.parts
     steps = sum(n for _, n in parts)
     if not self.plrv.whole: return np.full(eps.shape, -inf), np.full(eps.shape, self.plrv.log_mass)
-    low = np.max([_log_curve(p, eps) for p, _ in parts], axis=0)
+    low = np.max([_log_curve(p, eps, -1) for p, _ in parts], axis=0)
     if self.atoms is not None: low = np.maximum(low, self.atoms_log_delta(eps)[0])
-    up = np.logaddexp.reduce([log(n) + _log_curve(p, eps/steps) for p, n in parts], axis=0)
+    up = np.logaddexp.reduce([log(n) + _log_curve(p, eps/steps, 1) for p, n in parts], axis=0)
     return low - _LOWER_ROUNDING*(1 + np.abs(low)), up + _UPPER_ROUNDING
 
-def _log_curve(p, eps):
-    "log delta of one step, its mass at infinity included."
-    return np.logaddexp(p.log_delta(eps), safe_log(p.p_inf))
+def _log_curve(p, eps, side=0):
+    "log delta of one step, its mass at infinity included; or its bound of a side."
+    curve = widened_to(side, p.log_delta, eps, _FORM_ULPS*ULP, reach_of(p))
+    return np.logaddexp(curve, safe_log(p.p_inf))
 
 # %% ../nbs/01_contour.ipynb #fee1a51f
 @patch

@@ -359,6 +359,14 @@ def _changes(self:NodeLoss, t, s, shift, K, error, strip):
 
 # %% ../nbs/00a_losses.ipynb #f8ee6efd
 @patch
+def known_cgf(self:NodeLoss, t):
+    "(K(t), what it is off by at most), at a tilt `t` >= -1/2, a number: as `line` has them."
+    y, logw = self.path(t, 0., 0.)
+    K, = log_mgf(np.array([float(t)]), y, logw, self.singular)
+    error = _log_mgf_rounding(t, y, logw, K, self.singular) + ULP*self.loss_ulps*abs(t)
+    return K, error + np.exp(self.log_strip(t, 0., 0., 0.) - K)
+
+@patch
 def line(self:NodeLoss, t, s):
     """LineValues at tilt `t` >= -1/2 and equally spaced frequencies `s` from 0, a 1-d array:
     K(t), its error, K(t + is) - K(t), log(1 + relative error of its exponential)."""

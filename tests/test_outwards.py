@@ -325,3 +325,10 @@ def test_the_smallest_gaussians():
             with mp.workdps(1000):
                 truth = mp.log(gaussian_delta(mu, x)) if x < 40*mu else -mp.inf
             assert a <= truth <= b
+
+def test_the_end_of_many_kinds():
+    "The largest loss of many kinds of steps is their sum, rounded once: each alone would be lost."
+    eps = [64., *(6e-15*(1 + np.arange(1000)/1e4)).tolist()]
+    run = Composition(tuple((RandomizedResponse(eps=e), 1) for e in eps))
+    exact = mp.fsum(eps)
+    assert abs(run.remove.ess_sup - exact) <= np.finfo(float).eps*exact/2 and exact > 64 + 6e-12
