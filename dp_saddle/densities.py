@@ -126,7 +126,7 @@ class SubsampledLoss(NodeLoss):
         low, high = np.log1p(-rate) if rate < 1 else -inf, inf
         if isfinite(reach):
             low, high = self.mixed(np.array([-reach, reach]))
-            moved = reach*np.exp(np.log(rate) + reach - high)     # dL/dl at the end, times l
+            moved = reach*np.exp(np.log(rate) + reach - high)     # dL/dl at the end, times d
             self.loss_ulps = float(moved) if moved > _STEEP_END*high else 0.
         self.ess_inf, self.ess_sup = (low, high) if top == 'remove' else (-high, -low)
 

@@ -99,6 +99,7 @@ def _log_mgf_rounding(t, y, logw, K, singular=(0., 0.)):
         second += abs(t)*np.exp(-K)*np.abs(weighted_expm1mx(logw, -y))
         masses = _MASS*(p_inf + abs(t*(q_0 - p_inf)))*np.exp(-K)
         size = second if distance < .5 - _EDGE_OF_NEAR else np.maximum(second, size)
+    cost = np.where(size > 0, cost, 0.)                       # a weight of 0 costs nothing
     return ULP*((size*cost).sum() + masses)
 
 # %% ../nbs/00a_losses.ipynb #0353dff5

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['clt_log_delta', 'lyapunov_sum', 'cgf_error', 'TiltTable', 'SaddlePointCLT',
-           'moments_pull', 'MomentsAccountant', 'rdp', 'NormalLoss', 'GaussianLimit',
-           'asymptotic_epsilon']
+           'moments_pull', 'MomentsAccountant', 'rdp_error', 'rdp', 'NormalLoss',
+           'GaussianLimit', 'asymptotic_epsilon']
 
 # %% ../nbs/02a_tilting.ipynb #45dd5f6e
 from math import inf, log, sqrt
@@ -245,6 +245,16 @@ def prove_epsilon(self:MomentsAccountant, plrv, t, k, log_high, log_low):
     return 0*t, np.maximum(up, 0)
 
 # %% ../nbs/02a_tilting.ipynb #5a6cafdc
+def rdp_error(
+    mechanism,  # a mechanism or a composition
+    alpha,      # order, > 1, a number
+):              # nats
+    "What the Renyi divergence of that order may be off by, as the losses state it."
+    t = np.array([alpha - 1.])
+    losses = [as_composition(plrv) for plrv in Accountant(mechanism).directions]
+    return max(cgf_error(plrv, t, plrv.cgf_on(t))[0] for plrv in losses)/t[0]
+
+# %% ../nbs/02a_tilting.ipynb #972ca5a0
 def rdp(
     mechanism,  # a mechanism or a composition
     alpha,      # order, >= 1, up to what the loss's grid allows, any shape; 1: Kullback-Leibler
