@@ -17,7 +17,7 @@ from scipy.special import gammaln, log_ndtr
 from . import checks
 from .accounting import best_accountant, delta, mechanism_of
 from .checks import users_level
-from .contour import composed_atoms
+from .contour import composed_atoms, reach_of
 from .losses import FiniteLoss
 from .numerics import ULP, bisect, log_expm1
 from .plrv import PLRV, Bounds, GaussianLoss, gaussian_log_delta
@@ -214,7 +214,7 @@ def bayes_risk(
 # Rounding: may grow, never shrink.
 _SHIFT_ULPS = 16        # of losses and eps, and of a logarithm: as for curves in closed form,
 _FORM_ULPS = 256        # their least allowance,
-_FACTORIAL_ULPS = 8     # and that for the logs of factorials
+_FACTORIAL_ULPS = 16    # and that for the logs of factorials
 _SUM_ULPS = 3           # besides its size, of each partial sum's logarithm
 
 def _missed_by_atoms(eps, losses, logp):
@@ -240,8 +240,7 @@ def _missed_in_form(plrv, eps):
 def _lowered(log_missed, terms, plrv, eps):
     "Less what it may be too large by."
     steps, size = sum(n for _, n in plrv.parts), np.abs(log_missed)
-    ends = [abs(x) for x in (plrv.ess_inf, plrv.ess_sup) if abs(x) < inf]
-    moved = _SHIFT_ULPS*(max(ends, default=0.) + plrv.loss_ulps + eps)
+    moved = _SHIFT_ULPS*(reach_of(plrv) + eps)
     allowance = _FORM_ULPS + _FACTORIAL_ULPS*gammaln(2 + steps) + terms*(_SUM_ULPS + size + eps)
     return log_missed - ULP*(moved + allowance + _SHIFT_ULPS*size)
 
@@ -269,7 +268,7 @@ def _tilts(plrv, eps):
 
 # %% ../nbs/06b_attacks.ipynb #6b0a7c11
 # Rounding: may grow, never shrink.
-_TERM_ULPS = 16         # of a term, and of its phase; of the logarithm at the end
+_TERM_ULPS = 32         # of a term and the sum, of its phase; of the logarithm at the end
 
 def _frequencies(plrv, t, X, K):
     "The nodes of a line; none if atoms keep the tail from falling."
@@ -295,13 +294,16 @@ def _missed_on_line(plrv, t, eps):
     return _left_of(terms, s, eps, line, t, X, np.exp(_tail(plrv, t, s[-1:])[0] - line.K))
 
 # %% ../nbs/06b_attacks.ipynb #6b0a7c13
+_LOST_ROUNDING = 1e-6   # Rounding: of all that the sum may be too large by, relative
+
 def _left_of(terms, s, eps, line, t, X, tail):
     "log of the rule's sum, less all that it may be too large by."
     scale, size = line.K - t*eps, np.abs(terms)
-    total = (np.exp(-1j*np.multiply.outer(eps, s)) @ terms).real
+    total = (np.exp(-1j*np.multiply.outer(eps, s))*terms).real.sum(1)
     relative = np.expm1(np.minimum(line.log_error, 1)) + _TERM_ULPS*ULP
     lost = tail + size @ relative + _TERM_ULPS*ULP*eps*(size @ s)
     lost += np.exp(-log_expm1(-X*t) - scale) + np.exp(eps - log_expm1(X*(1 + t)) - scale)
+    lost = lost*(1 + _LOST_ROUNDING)
     known = (total > lost) & (line.log_error.max() < 1)
     left = np.log(np.where(known, total - lost, 1.))
     rounding = line.error + _TERM_ULPS*ULP*(1 + abs(line.K) - t*eps + np.abs(left))

@@ -45,7 +45,9 @@ _FELT = 90.               # a Laplace's density is left out where it is below e^
 _ATOM_ULPS = 16           # a loss so many units below an atom counts as the atom in a cdf
 _HEIGHT_ULPS = 16         # Im L at the height may be so many units below 0
 _TINIEST = 1e-320         # in place of 0 under a logarithm, where all doubles may come
-_LARGE = 500.             # e^l alone matters in 1 - q + q e^l
+_LARGE = 500.             # e^l is not taken beyond
+_SURE = 40.               # q e^l alone matters in 1 - q + q e^l from e^40 on
+_STEEP_END = 4.           # so often may the end of a support be off by what d is, relatively
 _HUGE = 700.              # the largest exponent
 
 # %% ../nbs/00ab_densities.ipynb #402b7a9f
@@ -108,7 +110,10 @@ def log_mix(
     far = v.real < -.5                      # nothing cancels here if rate is near 1
     sums = np.log(np.where(far, (1 - rate) + rate*np.exp(safe), 1))
     changes = f.log1p(np.where(far, 0, v))
-    return np.where(large, np.where(large, l, 0) + np.log(rate), np.where(far, sums, changes))
+    grown = np.where(large, l, 0) + np.log(rate)
+    rare = grown.real < _SURE               # the rate is below e^-460 here, and 1 - rate is 1
+    grown = np.where(rare, f.log1p(np.exp(np.where(rare, grown, 0))), grown)
+    return np.where(large, grown, np.where(far, sums, changes))
 
 # %% ../nbs/00ab_densities.ipynb #17e0414e
 class SubsampledLoss(NodeLoss):
@@ -122,7 +127,10 @@ class SubsampledLoss(NodeLoss):
     ):
         self.mu, self.rate, self.top = mu, rate, top
         low, high = np.log1p(-rate) if rate < 1 else -inf, inf
-        if isfinite(reach): low, high = self.mixed(np.array([-reach, reach]))
+        if isfinite(reach):
+            low, high = self.mixed(np.array([-reach, reach]))
+            moved = reach*np.exp(np.log(rate) + reach - high)     # dL/dl at the end, times d
+            self.loss_ulps = float(moved) if moved > _STEEP_END*high else 0.
         self.ess_inf, self.ess_sup = (low, high) if top == 'remove' else (-high, -low)
 
     @property
@@ -151,10 +159,11 @@ def base_loss(self:SubsampledLoss, x):
     "The base loss at which the subsampled loss is `x`, nats, any shape; -inf below its support."
     x, q = np.asarray(x if self.top == 'remove' else -np.asarray(x), float), self.rate
     y = np.minimum(x, _LARGE)
-    v = expm1(y)/q
-    with np.errstate(divide='ignore', invalid='ignore'):
+    with np.errstate(divide='ignore', invalid='ignore', over='ignore'):
+        v = expm1(y)/q
         low = np.log(np.maximum(np.exp(y) - (1 - q), 0)/q)  # near rate 1, 1 - q is exact, 1 + v not
         inner = np.where(np.exp(y) < q/2, low, log1p(np.maximum(v, -1)))
+        inner = np.where(v < inf, inner, np.log(expm1(y)) - np.log(q))
         return np.where(x > _LARGE, x - np.log(q), inner)
 
 # %% ../nbs/00ab_densities.ipynb #6cad4a26

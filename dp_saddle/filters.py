@@ -316,7 +316,8 @@ def gaussian_log_bounds(
     "A Gaussian curve with its rounding [GDP C.2]."
     safe = np.maximum(mu, _SMALL_MU)
     bounds = widened(lambda e: gaussian_log_delta(e, safe), eps, _FORM_ROUNDING, 0.)
-    return [np.where(mu > 0, bound, -inf) for bound in bounds]
+    least = _SMALL_MU, 0., 0.                # a smaller mu has no lower bound but 0
+    return [np.where(mu > low, bound, -inf) for low, bound in zip(least, bounds, strict=True)]
 
 # %% ../nbs/05_filters.ipynb #05c0a704
 def proved_epsilon(

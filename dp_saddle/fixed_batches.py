@@ -123,6 +123,11 @@ def log_delta(self:ReplaceOneLoss, eps):
     "ValueError at any `eps`, whatever its shape: nothing is proved about this loss."
     raise ValueError("this loss has no proved bounds: use PRVAccountant or FourierAccountant")
 
+@patch(as_prop=True)
+def proves(self:ReplaceOneLoss):
+    "Nothing is proved about this loss."
+    return False
+
 @patch
 def line(self:ReplaceOneLoss, t, s):
     "ValueError at any tilt `t` and frequencies `s`, numbers: nothing is proved about this loss."

@@ -31,11 +31,11 @@ from dp_saddle.mechanisms import (
     PoissonSubsampled,
 )
 from .schedules import Budget
-from .tilting import rdp
+from .tilting import rdp, rdp_error
 
 # %% ../nbs/08_interop.ipynb #913a02cc
 # Rounding: may grow, never shrink.
-RDP_ROUNDING = 1e-11          # relative, of a Renyi divergence that a filter is paid
+RDP_ROUNDING = 1e-11          # relative, of a Renyi divergence that a filter is paid, besides K
 SUPPORT_ROUNDING = 1e-12      # relative, of the largest loss of a composition
 SINGLE_ROUNDING = 1e-5        # relative, of a gradient norm in single precision
 SINGLE_EPS = 2e-7             # the unit of single precision, and a little more
@@ -176,7 +176,8 @@ def _pay(guard, sigma, rate, steps):
     if isinstance(guard, Budget):
         costs = [(step, steps)]
     else:
-        costs = [(rdp(step, guard.order)*(1 + RDP_ROUNDING),)]*steps
+        cost = rdp(step, guard.order)*(1 + RDP_ROUNDING) + rdp_error(step, guard.order)
+        costs = [(cost,)]*steps
     for cost in costs:
         if guard.would_exceed(*cost):
             raise BudgetSpent(f"step {guard.steps + 1} would pass the budget: it was not taken; "

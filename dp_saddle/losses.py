@@ -99,6 +99,7 @@ def _log_mgf_rounding(t, y, logw, K, singular=(0., 0.)):
         second += abs(t)*np.exp(-K)*np.abs(weighted_expm1mx(logw, -y))
         masses = _MASS*(p_inf + abs(t*(q_0 - p_inf)))*np.exp(-K)
         size = second if distance < .5 - _EDGE_OF_NEAR else np.maximum(second, size)
+    cost = np.where(size > 0, cost, 0.)                       # a weight of 0 costs nothing
     return ULP*((size*cost).sum() + masses)
 
 # %% ../nbs/00a_losses.ipynb #0353dff5
@@ -358,6 +359,14 @@ def _changes(self:NodeLoss, t, s, shift, K, error, strip):
     return change, np.log1p(relative) + _LOG*ULP*np.abs(change)
 
 # %% ../nbs/00a_losses.ipynb #f8ee6efd
+@patch
+def known_cgf(self:NodeLoss, t):
+    "(K(t), what it is off by at most), at a tilt `t` >= -1/2, a number: as `line` has them."
+    y, logw = self.path(t, 0., 0.)
+    K, = log_mgf(np.array([float(t)]), y, logw, self.singular)
+    error = _log_mgf_rounding(t, y, logw, K, self.singular) + ULP*self.loss_ulps*abs(t)
+    return K, error + np.exp(self.log_strip(t, 0., 0., 0.) - K)
+
 @patch
 def line(self:NodeLoss, t, s):
     """LineValues at tilt `t` >= -1/2 and equally spaced frequencies `s` from 0, a 1-d array:

@@ -8,7 +8,7 @@ __all__ = ['MASS_ERROR', 'MAX_GRID', 'MAX_TILT', 'SMALL_TILT', 'Bounds', 'LineVa
            'composed', 'as_composition']
 
 # %% ../nbs/00_plrv.ipynb #09976f04
-from math import inf, pi, sqrt
+from math import fsum, inf, pi, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -104,6 +104,17 @@ def real_cgf(self:PLRV, t):
 def cumulants_on(self:PLRV, t, order):
     "The first `order` >= 1 cumulants at a 1-d array `t` of tilts, not checked."
     return self.cumulants(t, order)
+
+# %% ../nbs/00_plrv.ipynb #34e0bca7
+@patch(as_prop=True)
+def proves(self:PLRV):
+    "Does `line` say what K is off by?"
+    return True
+
+@patch
+def known_cgf(self:PLRV, t):
+    "(K(t), what it is off by at most), at a tilt `t`, a number: as `line` has them."
+    return self.line(t, np.zeros(2))[:2]
 
 @patch
 def nodes_at(self:PLRV, t):
@@ -249,9 +260,14 @@ def decay(self:GaussianLoss, t, s):
 # %% ../nbs/00_plrv.ipynb #ce002e12
 def _added(parts):
     "The parts that are there, all Gaussians as one."
-    mu2 = sum(n*p.mu**2 for p, n in parts if isinstance(p, GaussianLoss))
+    mu2 = fsum(n*p.mu**2 for p, n in parts if isinstance(p, GaussianLoss))
     others = [(p, n) for p, n in parts if n and not isinstance(p, GaussianLoss)]
     return others + ([(GaussianLoss(sqrt(mu2)), 1)] if mu2 else [])
+
+# %% ../nbs/00_plrv.ipynb #6fbf8950
+def _sum(values):
+    "The sum of doubles, rounded once."
+    return fsum(values) if np.isfinite(values).all() else sum(values)
 
 class ComposedLoss(PLRV):
     "Sum of independent losses [SP 2.2]. No steps at all: the loss is 0."
@@ -259,8 +275,8 @@ class ComposedLoss(PLRV):
         parts,  # (loss, count) pairs: PLRVs and integers >= 0
     ):
         self.parts = _added(parts)
-        self.ess_inf = sum((n*p.ess_inf for p, n in self.parts), 0.)
-        self.ess_sup = sum((n*p.ess_sup for p, n in self.parts), 0.)
+        self.ess_inf = _sum([n*p.ess_inf for p, n in self.parts])
+        self.ess_sup = _sum([n*p.ess_sup for p, n in self.parts])
         self.loss_ulps = sum(n*p.loss_ulps for p, n in self.parts)
         if [n for _, n in self.parts] == [1]:
             (only, _), = self.parts
@@ -339,6 +355,19 @@ def line(self:ComposedLoss, t, s):
 
 # %% ../nbs/00_plrv.ipynb #4cedb98f
 SMALL_TILT = .1     # Tuning: a loss whose grid does not fit here is refused
+
+# %% ../nbs/00_plrv.ipynb #be224c4d
+@patch(as_prop=True)
+def proves(self:ComposedLoss):
+    "Do all steps say what they are off by?"
+    return all(p.proves for p, _ in self.parts)
+
+@patch
+def known_cgf(self:ComposedLoss, t):
+    "(K(t), what it is off by at most), at a tilt `t`, a number."
+    known = [(n, *p.known_cgf(t)) for p, n in self.parts]
+    K = sum(n*k for n, k, _ in known)
+    return K, sum(n*error for n, _, error in known) + _CGF_ULPS*ULP*abs(K)
 
 @patch
 def nodes_at(self:ComposedLoss, t):

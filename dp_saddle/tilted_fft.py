@@ -17,7 +17,7 @@ from scipy.special import expm1, log1p, logsumexp
 
 from . import checks
 from .checks import patch
-from .contour import SaddleTable, widened_to
+from .contour import SaddleTable, reach_of, widened_to
 from .losses import FiniteLoss
 from .mechanisms import Accountant
 from .numerics import SMALLEST, ULP, bisect, by_halves, decaying_sums, tail_sums
@@ -112,7 +112,7 @@ def _mark(plrv, mesh, sides):
     _say_price(len(x)*nodes)
     blocks = np.array_split(x, 1 + len(x)*nodes//_MAX_BLOCK)
     def bound(side, block):
-        return widened_to(side, plrv.log_delta, block, _CURVE_ULPS*ULP, 0.)
+        return widened_to(side, plrv.log_delta, block, _CURVE_ULPS*ULP, reach_of(plrv))
     dots = [np.exp(np.concatenate([bound(side, block) for block in blocks])) for side in sides]
     return [D[:max(np.argmax(np.append(D < _LAST_DOT, True)), 1) + 1] for D in dots]
 

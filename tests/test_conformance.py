@@ -291,7 +291,14 @@ MISTAKES = [
     ('check_decay', SAMPLED, dict(decay=absurd)),
     ('check_sizes', SAMPLED, dict(nodes_at=constant(3e4))),
     ('check_sizes', GAUSS, dict(largest_tilt=property(constant(0.0)))),
-    ('check_accountants', LOGISTIC, dict(real_cgf=times(LogisticLoss, 'real_cgf', 0.3))),
+    (
+        'check_accountants',                  # a wrong K alone is seen, and its error taken
+        LOGISTIC,
+        dict(
+            real_cgf=times(LogisticLoss, 'real_cgf', 0.3),
+            known_cgf=lambda self, t: (self.real_cgf(np.array([t]))[0], 0.0),
+        ),
+    ),
 ]
 
 

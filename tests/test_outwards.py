@@ -15,6 +15,7 @@ from dp_saddle import (
     GaussianLimit,
     Laplace,
     MomentsAccountant,
+    PoissonSubsampled,
     PRVAccountant,
     RandomizedResponse,
     TiltedFFT,
@@ -23,6 +24,9 @@ from dp_saddle import (
     tpr,
     tradeoff,
 )
+from dp_saddle.filters import gaussian_log_bounds
+from dp_saddle.losses import FiniteLoss
+from dp_saddle.mechanisms import Composition
 
 DIGITS = 60
 
@@ -254,3 +258,77 @@ def test_mixed_compositions_are_covered(mu, eps):
     found = check_covered(run, lambda x: gaussian_and_response(1/mp.mpf(1/mu), eps, x),
                           mu*mu/2 + 7*mu)
     assert mu < 12 or mu <= found <= mu + 1.1*eps/mu*(1 + eps) + .01*mu
+
+# Single steps in closed form, where rates and noise are at their ends
+
+def sampled_laplace_delta(scale, rate, x):
+    "Removing, for x >= 0."
+    with mp.workdps(400):
+        gap = 1/mp.mpf(scale) - mp.log1p(mp.expm1(mp.mpf(x))/mp.mpf(rate))
+        return mp.mpf(rate)*-mp.expm1(-max(gap, 0)/2)
+
+@pytest.mark.parametrize('scale, rate, x', [
+    (.0057268772431606, 1.9694844110135879e-78, .013362249371201906),   # near the end
+    (.0037840337421291034, 8.107978488553502e-119, .00047758916562772497),
+    (.00156, 1e-280, .01), (.00156, 1e-278, 1.),                         # the loss was below 0
+])
+def test_rare_records_under_little_laplace_noise(scale, rate, x):
+    run = PoissonSubsampled(Laplace(scale=scale), rate=rate)
+    holds(ContourAccountant(run.remove).delta(x), sampled_laplace_delta(scale, rate, x))
+
+@settings(max_examples=60)
+@given(log_floats(.0015, .2), st.floats(-4, 4), st.floats(-13, 0))
+def test_near_the_ends_of_rare_records(scale, size, gap):
+    "A Laplace loss that is large, and rare enough for the sampled one not to be."
+    rate = float(np.exp(-1/scale)*10**size)
+    if 0 < rate < 1:
+        loss = PoissonSubsampled(Laplace(scale=scale), rate=rate).remove
+        x = float(loss.ess_sup*(1 - 10**gap))
+        holds(ContourAccountant(loss).delta(x), sampled_laplace_delta(scale, rate, x))
+
+def test_a_rare_record_under_little_gaussian_noise():
+    "(e^eps - 1)/rate is above all doubles."
+    sigma, rate, x = .02, 1e-100, 499.
+    with mp.workdps(700):
+        truth = mp.mpf(rate)*gaussian_delta(1/mp.mpf(sigma), mp.log1p(mp.expm1(x)/mp.mpf(rate)))
+    run = PoissonSubsampled(Gaussian(sigma=sigma), rate=rate)
+    holds(ContourAccountant(run.remove).delta(x), truth)
+
+@pytest.mark.parametrize('x', [40., 1e155, 1e300])
+def test_a_gaussian_curve_is_nowhere_0(x):
+    "Whatever the logarithm of it is in doubles."
+    bounds = ContourAccountant(Gaussian(sigma=1.)).delta(x)
+    assert bounds.lower == 0 < bounds.upper < 1e-300
+
+def test_thousands_of_kinds_of_gaussians():
+    "Their mu is known as well as one."
+    sigmas = np.exp(np.random.default_rng(2).uniform(3, 3.0001, 8000)).tolist()
+    run = sum(Gaussian(sigma=sigma) for sigma in sigmas[:1]) + Composition(
+        tuple((Gaussian(sigma=sigma), 1) for sigma in sigmas[1:]))
+    exact = mp.sqrt(mp.fsum(1/mp.mpf(sigma)**2 for sigma in sigmas))
+    (only, _), = run.remove.parts
+    assert abs(only.mu/exact - 1) < 2*np.finfo(float).eps
+
+def test_dots_of_losses_that_are_off():
+    "What a loss says its own losses are off by is in the dots, too."
+    given = np.array([.99e-10, -.99e-10])               # by 1e-12, where 2.2e-12 are stated
+    half = np.log([.5, .5])
+    bounds = TiltedFFT(FiniteLoss(half, half, given, loss_ulps=1e4), mesh=.01).delta(0.)
+    holds(bounds, -mp.expm1(-mp.mpf(10)**-10)/2)
+
+def test_the_smallest_gaussians():
+    "A lower bound on the curve of a mu that is smaller than any that is asked."
+    mus = np.array([0., 1e-300, 1e-14, 9.9e-13, 1e-11])
+    for x in (0., 1e-13):
+        low, _, up = gaussian_log_bounds(mus, np.full(mus.shape, x))
+        for mu, a, b in zip(mus[1:], low[1:], up[1:], strict=True):
+            with mp.workdps(1000):
+                truth = mp.log(gaussian_delta(mu, x)) if x < 40*mu else -mp.inf
+            assert a <= truth <= b
+
+def test_the_end_of_many_kinds():
+    "The largest loss of many kinds of steps is their sum, rounded once: each alone would be lost."
+    eps = [64., *(6e-15*(1 + np.arange(1000)/1e4)).tolist()]
+    run = Composition(tuple((RandomizedResponse(eps=e), 1) for e in eps))
+    exact = mp.fsum(eps)
+    assert abs(run.remove.ess_sup - exact) <= np.finfo(float).eps*exact/2 and exact > 64 + 6e-12
