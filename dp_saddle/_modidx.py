@@ -561,6 +561,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                    'dp_saddle.contour._parted': ('contour.html#_parted', 'dp_saddle/contour.py'),
                                    'dp_saddle.contour._probe': ('contour.html#_probe', 'dp_saddle/contour.py'),
                                    'dp_saddle.contour._relative': ('contour.html#_relative', 'dp_saddle/contour.py'),
+                                   'dp_saddle.contour._sorts': ('contour.html#_sorts', 'dp_saddle/contour.py'),
                                    'dp_saddle.contour._tighter': ('contour.html#_tighter', 'dp_saddle/contour.py'),
                                    'dp_saddle.contour._turned': ('contour.html#_turned', 'dp_saddle/contour.py'),
                                    'dp_saddle.contour._width_needed': ('contour.html#_width_needed', 'dp_saddle/contour.py'),

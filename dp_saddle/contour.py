@@ -118,6 +118,7 @@ _LEAST_NODES = 64            # of a level's line
 _NOTHING, _SERVES = 23, 18   # nats below delta: nothing, and narrow enough for a level
 _ONE_CUT = 20                # nats that log delta may differ for one set of cuts
 _GUESSED = 1e-3              # relative width of a guess
+_BOUNDS = 3                  # lower, estimate, upper
 _MOST_OUTCOMES = 1 << 10     # of finite steps, one by one
 _MOST_COUNTS = 40            # of large losses, one by one
 _ALIKE = 1.1                 # quotient of the gaps that one line is to serve
@@ -146,6 +147,7 @@ class SaddleTable:
         self.atoms = composed_atoms(plrv)
         self.above = {}                                             # K, rounded up, where asked
         if plrv.whole: self._first_tilts(_FIRST_TILT, min(_LAST_TILT, self.limit))
+        elif plrv.mixed: self._first_tilts(_FIRST_TILT, self.limit)
         else: self._first_tilts(_FIRST_OF_PART*self.limit, self.limit)
 
 # %% ../nbs/01_contour.ipynb #76eff0d3
@@ -1094,6 +1096,7 @@ def _tables(self:CountedTable, eps, log_delta):
         before = now
     return LeveledTable._tables(self, eps, log_delta)
 
+# %% ../nbs/01_contour.ipynb #d5544889
 class _Remainder(SaddleTable):
     "Of a measure that is at least what is left: only an upper bound is asked."
     def log_delta(self, eps, floor=-inf): return self.line_for(eps, floor).log_bounds(eps)
@@ -1101,6 +1104,92 @@ class _Remainder(SaddleTable):
     def line_for(self, eps, log_delta):
         best = self.exponents(eps)[0].argmin()
         return _Chernoff(self, self.u[best])
+
+# %% ../nbs/01_contour.ipynb #6b2f0e20
+class _Ways:
+    "One direction of a composition, and what may be asked of it, made when it is."
+    def __init__(self,
+        plrv,      # a ComposedLoss
+        settings,  # of a SaddleTable: rtol, eps_resolution, max_nodes
+        sorts,     # may runs be sorted?
+    ):
+        self.plrv, self.settings, self.sorts = plrv, settings, sorts
+        self.tables = {'line': SaddleTable(plrv, *settings, in_vain=_IN_VAIN)}
+
+    def tries(self):
+        "One line; the runs sorted; one line with all nodes all the same."
+        line = self.tables['line']
+        yield line
+        ways = {} if line.closed_form or not self.sorts else _sorts(self.plrv)
+        if line.nodes_ran_out and line.in_vain < line.max_nodes: ways['all nodes'] = SaddleTable
+        for way, make in ways.items():
+            if way not in self.tables: self.tables[way] = make(self.plrv, *self.settings)
+            yield self.tables[way]
+
+def _sorts(plrv):
+    "How runs may be sorted: {name: table}."
+    if ConditionedTable.fit(plrv): return {'outcomes': ConditionedTable}
+    return {'counts': CountedTable, 'levels': LeveledTable} if Levels.fit(plrv) else {}
+
+# %% ../nbs/01_contour.ipynb #bb2d9965
+@patch
+def ran_out(self:_Ways):
+    "Has any of them run out of nodes since this was asked?"
+    ran_out = any(table.nodes_ran_out for table in self.tables.values())
+    for table in self.tables.values(): table.nodes_ran_out = False
+    return ran_out
+
+@patch
+def log_delta(self:_Ways, eps, least):
+    "log of (lower, estimate, upper), shape (3, eps), and where the upper one is good enough alone."
+    wide, logs = np.full(eps.shape, True), np.repeat([[-inf], [-inf], [0.]], len(eps), 1)
+    for table in self.tries():
+        floor = np.maximum(logs[0], least)[wide]
+        logs[:, wide] = _tighter(logs[:, wide], table.log_delta(eps[wide], floor))
+        wide = (logs[2] > logs[0] + _WORTH_A_TRY) & (logs[2] > least)
+        if not wide.any(): break
+    return logs, wide
+
+def _tighter(one, other):
+    "The tighter of two bounds on either side, and the estimate of the narrower."
+    low, up = np.maximum(one[0], other[0]), np.minimum(one[2], other[2])
+    mid = np.where(other[2] + one[0] < one[2] + other[0], other[1], one[1])
+    return low, np.clip(mid, low, up), up
+
+# %% ../nbs/01_contour.ipynb #ce8860de
+@patch
+def lines_for(self:_Ways,
+    eps,    # nats, >= 0, 1-d
+    least,  # log delta below which a Chernoff bound is enough, shape of eps
+):          # [(places in eps, what answers log_bounds)]
+    "What serves these eps, in groups."
+    table, left = self.tables['line'], np.argsort(eps)
+    if table.closed_form: return [(left, table.closed_form)]
+    G, served = table.exponents(eps[left]), []
+    chernoff, tilts = table.log_chernoff(G).min(1), table.u[G.argmin(1)]
+    little = chernoff < least[left]
+    served += [(left[[i]], _Chernoff(table, tilts[i])) for i in np.flatnonzero(little)]
+    left, G, chernoff = left[~little], G[~little], chernoff[~little]
+    while left.size:
+        n = min(_cluster_size(G), np.count_nonzero(eps[left] <= _ALIKE*eps[left[0]]))
+        some = left[:n]
+        served.append((some, self.line_for(eps[some], chernoff[:n], least[some])))
+        left, G, chernoff = left[n:], G[n:], chernoff[n:]
+    return served
+
+# %% ../nbs/01_contour.ipynb #66519a49
+@patch
+def line_for(self:_Ways, eps, chernoff, least):
+    "What serves these eps best, of all that may be tried."
+    best, narrowest = None, inf
+    known = np.maximum(self.tables['line'].basic_bounds(eps)[0], least)
+    for number, table in enumerate(self.tries()):
+        line = table.line_for(eps, known if number else chernoff - _BELOW_CHERNOFF)
+        low, _, up = line.log_bounds(eps)
+        width = np.where(up > least, up - low, 0).max()
+        if width < narrowest or best is None: best, narrowest = line, width
+        if width <= _WORTH_A_TRY: break
+    return best
 
 # %% ../nbs/01_contour.ipynb #f4bb72e7
 class ConditionedTable(SaddleTable):
@@ -1114,8 +1203,7 @@ class ConditionedTable(SaddleTable):
         finite, rest = _parted(plrv)
         self.outcomes, rest = _atoms_curve(finite), ComposedLoss(rest)
         self.rest = _Ways(rest, settings, True), _Ways(rest.reverse, settings, True)
-        steps = sum(n for _, n in finite.parts)
-        self.allowance = _FORM_ULPS + _ATOM_ULPS*gammaln(2 + steps)
+        self.allowance = _FORM_ULPS + _ATOM_ULPS*gammaln(2 + sum(n for _, n in finite.parts))
 
     @staticmethod
     def fit(
@@ -1126,6 +1214,7 @@ class ConditionedTable(SaddleTable):
         few = finite.parts and composed_atoms(finite, _MOST_OUTCOMES)
         return bool(few and rest and few[0].size)
 
+# %% ../nbs/01_contour.ipynb #05144e97
 def _parted(plrv):
     "(the ComposedLoss of the finite steps, the others' parts)."
     finite = [part for part in plrv.parts if isinstance(part[0], FiniteLoss)]
@@ -1143,14 +1232,16 @@ def joined(self:ConditionedTable,
     off = errors[:, None] + ULP*(np.abs(eps) + np.abs(losses[:, None]))
     n = len(eps)
     logs = of_rest(np.concatenate([gaps + off, gaps, gaps - off], axis=1))
-    bounds = [logs[side, :, side*n:(side + 1)*n] + logp[:, None] for side in range(3)]
+    bounds = [logs[side, :, side*n:(side + 1)*n] + logp[:, None] for side in range(_BOUNDS)]
     logs = np.logaddexp.reduce(bounds, axis=1)
     ulps = self.allowance + _LOSS_ULPS*np.abs(np.maximum(logs, _LOWEST_LOG))
     return np.logaddexp(logs + ULP*ulps*np.array([[-1], [0], [1]]), self.log_p_inf)
 
 def _from_reverse(gaps, logs):
-    "log of the curve at `gaps` < 0, or next to 0, from the other direction's logs at -`gaps`."
-    return np.logaddexp(safe_log(-np.expm1(np.minimum(gaps, 0))), gaps + logs)
+    "log of the curve at `gaps` < 0, or an upper bound elsewhere, from the other's logs at -`gaps`."
+    found = np.logaddexp(safe_log(-np.expm1(np.minimum(gaps, 0))), gaps + logs)
+    found[:2] = np.where(gaps <= 0, found[:2], -inf)
+    return found
 
 # %% ../nbs/01_contour.ipynb #96146639
 @patch
@@ -1170,12 +1261,14 @@ def _matters_from(self:ConditionedTable, gaps, log_delta):
     x = np.maximum(-gaps, TINY)
     return np.where(gaps < 0, np.maximum(from_here + x, log_expm1(x) - _NOTHING), from_here)
 
+# %% ../nbs/01_contour.ipynb #563c74b7
 @patch
 def log_delta(self:ConditionedTable, eps, floor=-inf):
     "log of (lower, estimate, upper) of delta, shape (3, eps)."
     goal = np.maximum(np.maximum(self._least(eps), floor), LOG_SMALLEST)
     def of_rest(gaps):
-        least, out = self._matters_from(gaps, np.tile(goal, 3)), np.empty((3, *gaps.shape))
+        least = self._matters_from(gaps, np.tile(goal, _BOUNDS))
+        out = np.empty((_BOUNDS, *gaps.shape))
         for below, ways in enumerate(self.rest):
             here = (gaps < 0) == below
             if not here.any(): continue
@@ -1193,10 +1286,10 @@ class _Given(NamedTuple):
 
     def log_bounds(self, eps):
         def of_rest(gaps):
-            out = np.empty((3, *gaps.shape))
+            out = np.empty((_BOUNDS, *gaps.shape))
             for numbers, below, line in self.groups:
                 x = gaps[numbers]*(-1 if below else 1)
-                logs = line.log_bounds(x.ravel()).reshape((3, *x.shape))
+                logs = line.log_bounds(x.ravel()).reshape((_BOUNDS, *x.shape))
                 out[:, numbers] = _from_reverse(gaps[numbers], logs) if below else logs
             return out
         return self.table.joined(eps, of_rest)
@@ -1204,6 +1297,7 @@ class _Given(NamedTuple):
     def scale(self, eps): return min(line.scale(eps) for _, _, line in self.groups)
     def growth(self, moved): return max(line.growth(moved) for _, _, line in self.groups)
 
+# %% ../nbs/01_contour.ipynb #f5f6592d
 @patch
 def line_for(self:ConditionedTable, eps, log_delta):
     "What serves one eps, an array of one, and others near it."
@@ -1250,87 +1344,6 @@ class ContourAccountant(Accountant):
         checks.count(64, max_nodes=max_nodes)
         self._settings = rtol, eps_resolution, max_nodes
         self._ways = {plrv: _Ways(plrv, self._settings, levels) for plrv in self.directions}
-
-# %% ../nbs/01_contour.ipynb #6b2f0e20
-class _Ways:
-    "One direction of a composition, and what may be asked of it, made when it is."
-    def __init__(self,
-        plrv,      # a ComposedLoss
-        settings,  # of a SaddleTable: rtol, eps_resolution, max_nodes
-        sorts,     # may runs be sorted?
-    ):
-        self.plrv, self.settings, self.sorts = plrv, settings, sorts
-        self.tables = {'line': SaddleTable(plrv, *settings, in_vain=_IN_VAIN)}
-
-    def tries(self):
-        "One line; the runs sorted; one line with all nodes all the same."
-        line, ways = self.tables['line'], {}
-        yield line
-        if self.sorts and not line.closed_form:
-            if ConditionedTable.fit(self.plrv): ways['outcomes'] = ConditionedTable
-            elif Levels.fit(self.plrv):
-                ways['counts'], ways['levels'] = CountedTable, LeveledTable
-        if line.nodes_ran_out and line.in_vain < line.max_nodes: ways['all nodes'] = SaddleTable
-        for way, make in ways.items():
-            if way not in self.tables: self.tables[way] = make(self.plrv, *self.settings)
-            yield self.tables[way]
-
-    def ran_out(self):
-        "Has any of them run out of nodes since this was asked?"
-        ran_out = any(table.nodes_ran_out for table in self.tables.values())
-        for table in self.tables.values(): table.nodes_ran_out = False
-        return ran_out
-
-@patch
-def log_delta(self:_Ways, eps, least):
-    "log of (lower, estimate, upper), shape (3, eps), and where the upper one is good enough alone."
-    wide, logs = np.full(eps.shape, True), np.repeat([[-inf], [-inf], [0.]], len(eps), 1)
-    for table in self.tries():
-        floor = np.maximum(logs[0], least)[wide]
-        logs[:, wide] = _tighter(logs[:, wide], table.log_delta(eps[wide], floor))
-        wide = (logs[2] - logs[0] > _WORTH_A_TRY) & (logs[2] > least)
-        if not wide.any(): break
-    return logs, wide
-
-def _tighter(one, other):
-    "The tighter of two bounds on either side, and the estimate of the narrower."
-    low, up = np.maximum(one[0], other[0]), np.minimum(one[2], other[2])
-    mid = np.where(other[2] - other[0] < one[2] - one[0], other[1], one[1])
-    return low, np.clip(mid, low, up), up
-
-# %% ../nbs/01_contour.ipynb #ce8860de
-@patch
-def lines_for(self:_Ways,
-    eps,    # nats, >= 0, 1-d
-    least,  # log delta below which a Chernoff bound is enough, shape of eps
-):          # [(places in eps, what answers log_bounds)]
-    "What serves these eps, in groups."
-    table, left = self.tables['line'], np.argsort(eps)
-    if table.closed_form: return [(left, table.closed_form)]
-    G, served = table.exponents(eps[left]), []
-    chernoff, tilts = table.log_chernoff(G).min(1), table.u[G.argmin(1)]
-    little = chernoff < least[left]
-    served += [(left[[i]], _Chernoff(table, tilts[i])) for i in np.flatnonzero(little)]
-    left, G, chernoff = left[~little], G[~little], chernoff[~little]
-    while left.size:
-        n = min(_cluster_size(G), np.count_nonzero(eps[left] <= _ALIKE*eps[left[0]]))
-        some = left[:n]
-        served.append((some, self.line_for(eps[some], chernoff[:n], least[some])))
-        left, G, chernoff = left[n:], G[n:], chernoff[n:]
-    return served
-
-@patch
-def line_for(self:_Ways, eps, chernoff, least):
-    "What serves these eps best, of all that may be tried."
-    best, narrowest = None, inf
-    known = np.maximum(self.tables['line'].basic_bounds(eps)[0], least)
-    for number, table in enumerate(self.tries()):
-        line = table.line_for(eps, known if number else chernoff - _BELOW_CHERNOFF)
-        low, _, up = line.log_bounds(eps)
-        width = np.where(up > least, up - low, 0).max()
-        if width < narrowest or best is None: best, narrowest = line, width
-        if width <= _WORTH_A_TRY: break
-    return best
 
 # %% ../nbs/01_contour.ipynb #52b4b50f
 @patch

@@ -367,17 +367,21 @@ class _LaplaceStep(SubsampledLoss):
 
     def base_log_density(self, l): return -(l + self.mu)/2 - np.log(_LAPLACE)
 
-    def base_cdf(self, l):
-        inner = 1 - np.exp(-(np.maximum(l, -self.mu) + self.mu)/2)/2
-        return np.where(l >= self.mu, 1, np.where(l < -self.mu, 0, inner))
+# %% ../nbs/00ab_densities.ipynb #3881f565
+@patch
+def base_cdf(self:_LaplaceStep, l):
+    inner = 1 - np.exp(-(np.maximum(l, -self.mu) + self.mu)/2)/2
+    return np.where(l >= self.mu, 1, np.where(l < -self.mu, 0, inner))
 
-    def base_tail(self, l):
-        inner = np.exp(-(np.maximum(l, -self.mu) + self.mu)/2)/2
-        return np.where(l > self.mu, 0, np.where(l <= -self.mu, 1, inner))
+@patch
+def base_tail(self:_LaplaceStep, l):
+    inner = np.exp(-(np.maximum(l, -self.mu) + self.mu)/2)/2
+    return np.where(l > self.mu, 0, np.where(l <= -self.mu, 1, inner))
 
-    def base_log_delta(self, l):
-        exponent = np.where(l < -self.mu, l, np.minimum((l - self.mu)/2, 0))
-        return safe_log(-expm1(exponent))
+@patch
+def base_log_delta(self:_LaplaceStep, l):
+    exponent = np.where(l < -self.mu, l, np.minimum((l - self.mu)/2, 0))
+    return safe_log(-expm1(exponent))
 
 # %% ../nbs/00ab_densities.ipynb #6519eec0
 @patch
@@ -395,6 +399,7 @@ def _straight_cuts(self:_LaplaceStep, t, s):
     low, high = self._felt(t)
     return np.linspace(low, high, 2 + int((high - low)/self.panel(t, s)))
 
+# %% ../nbs/00ab_densities.ipynb #1e291101
 @patch
 def slope(self:_LaplaceStep, t):
     "Four times a bound on dL/dl as far as panels at tilts `t` reach, any shape; 1 at most."

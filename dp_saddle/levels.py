@@ -146,6 +146,7 @@ def largest_tilt(self:WindowedGaussianLoss):
         self.limit = tilts[max(harmful[0] - 1, 0)] if harmful.size else tilts[-1]
     return self.limit
 
+# %% ../nbs/00ac_levels.ipynb #875239e5
 @patch
 def log_window_at_end(self:WindowedGaussianLoss):
     "log of a bound on the window where it is cut."
@@ -205,7 +206,7 @@ def _gain(counts, log_r, log_first):
 # %% ../nbs/00ac_levels.ipynb #51d9c0f4
 class LevelLoss(PLRV):
     """Part of a composition's law: runs with no outcome above a window, and some in it; or, where
-    no window is given, with none above a cut."""
+    no window is given, with none above a cut. `mixed`: are there steps that are not cut?"""
     whole = False
     def __init__(self,
         counts,      # how many steps of each kind, a tuple of integers > 0
@@ -220,6 +221,7 @@ class LevelLoss(PLRV):
         self.ess_sup = sum(n*p.ess_sup for n, p in zip(counts, highest, strict=True))
         self.loss_ulps = sum(n*p.loss_ulps for n, p in zip(counts, below, strict=True))
         self.parts = [(self, 1)]
+        self.mixed = not all(isinstance(p, WindowedGaussianLoss) for p in below)
         self.limit = min(p.largest_tilt for p in (*below, *self.inside.values()))
         self.log_mass = float(self.cgf_on(np.zeros(1))[0])
 
@@ -341,6 +343,7 @@ class Levels:
         steps = sum(n for _, n in plrv.parts)
         return 0 < kinds and len(plrv.parts) <= _MOST_KINDS and steps <= _MOST_STEPS
 
+# %% ../nbs/00ac_levels.ipynb #716557bb
 def _is_cut(p):
     "Is this a sampled Gaussian step, removing, not too sharp?"
     return type(p) is SubsampledGaussianLoss and p.top == 'remove' and p.mu <= _SHARPEST
@@ -429,6 +432,7 @@ def _windowed(self:Levels, kind, low, high):
         self.kept[kind, low, high] = loss
     return self.kept[kind, low, high]
 
+# %% ../nbs/00ac_levels.ipynb #535ff0de
 @patch
 def below(self:Levels,
     cut,  # its number, 0 to `last`
