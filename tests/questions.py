@@ -496,6 +496,7 @@ def main():
     parser.add_argument('--nested', type=int, default=2)
     parser.add_argument('--choose', action='store_true', help='write questions.json again')
     parser.add_argument('--limit', type=float, default=20, help='seconds for one question')
+    parser.add_argument('--seconds', type=float, default=math.inf, help='after which to stop')
     parser.add_argument('--light', action='store_true', help='without what costs seconds')
     parser.add_argument('--more', action='store_true', help='other routes too')
     parser.add_argument('--families', nargs='*', default=FAMILIES)
@@ -503,9 +504,10 @@ def main():
     if given.choose:
         with open(CHOSEN, 'w') as file: json.dump(chosen(), file)
         return
-    table = Table()
+    table, end = Table(), time.time() + given.seconds
     for q in questions(given.questions, given.seed, given.first, given.families,
                        given.light):
+        if time.time() > end: break
         before = len(table.lines)
         try:
             for r in within(given.limit, q, given.nested, given.more): table.add(q, r)

@@ -61,15 +61,10 @@ FILE = Path(__file__).resolve().with_suffix('.json')
 
 # {how questions begin: why their answers are other ones now}: the old and the new bounds must
 # overlap, and all numbers agree to `LOOSELY`, relatively. Emptied when the file is written anew.
-EXPECTED_TO_DIFFER = {'': 'all is asked anew'}
+EXPECTED_TO_DIFFER = {}
 LOOSELY = 1e-6
 # {how questions begin: how far one number may go}, where a proof costs that much.
-FURTHER = {
-    'gdp(': 0.1,
-    'TiltedFFT, with a mesh, (30 DiscreteLaplace(5, sensitivity 2)).delta(12)': 0.99,
-    'connect_the_dots(ApproxDP(.3, 1e-6), .05, True)': 1.0,  # weights of 1e-14
-    'connect_the_dots(Discrete(partly infinite).remove, .02, True)': 1.0,
-}
+FURTHER = {}
 NOTHING = 1e-15  # beside 1, in weights that add up to 1
 # {question: (signs, why its bounds are narrower now)}: numbers in turn with these signs, 1: an
 # upper bound, which has not grown; -1: a lower one, which has not fallen.
