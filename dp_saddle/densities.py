@@ -30,8 +30,8 @@ _TWICE = 2.               # M(t) is at most twice its sum
 _LEFT_OUT = 48.           # so what a grid leaves out is below e^-48 of the whole
 _SUM_FOR_INTEGRAL = 4.    # an integral over a strip's edge is at most 4 times its sum on the grid
 _OPEN = {'remove': .44, 'add': .25}  # of pi sigma^2: the path's height; no zeros to twice that
-_SLOPE = 4.               # a Laplace's `slope` is 4 times dL/dl at this far beyond d,
-_BEYOND_D = 1/8, 2.       # for panels so short that they reach no further, and for all
+_SLOPE = 4.               # a Laplace's `slope` is 4 times dL/dl at this far beyond their end,
+_BEYOND_END = 1/8, 2.     # for panels so short that they reach no further, and for all
 _STEEP_PANELS = 160.      # slope*t from which on they are: heights below 8/161
 _PANEL = 8                # a Legendre panel at z is at most 8/(1 + slope |z|) long, and 1
 _PANEL_ERROR = 34.        # 16 points on it err by less than e^-34 of the whole
@@ -360,8 +360,6 @@ class _LaplaceStep(SubsampledLoss):
         top,   # the direction: 'remove' or 'add'
     ):
         super().__init__(d, rate, top, d)
-        odds = rate*np.exp(np.minimum(d + np.array(_BEYOND_D), _HUGE))
-        self.slopes = np.minimum(1, _SLOPE/(1 + (1 - rate)/odds))
         atoms = np.array([-d, d])
         self.atoms = self.oriented(atoms, -np.log(2) - (atoms + d)/2)
 
@@ -388,10 +386,10 @@ def base_log_delta(self:_LaplaceStep, l):
 def _felt(self:_LaplaceStep, t):
     "Base losses felt at tilts t/8 to t: beyond, the density is below e^-90 of the end's atom."
     d, tilts = self.mu, 2**SPAN_BITS
-    if t <= tilts: return -d, d
-    cut = self.base_loss(self.ess_sup - tilts*(_FELT + d)/t)
-    cut = float(np.clip(cut, -d, d))
-    return (cut, d) if self.top == 'remove' else (-d, cut)
+    cut = self.base_loss(self.ess_sup - tilts*(_FELT + d)/np.maximum(t, tilts))
+    cut = np.where(t > tilts, np.clip(cut, -d, d), -d if self.top == 'remove' else d)
+    low, high = (cut, d + 0*cut) if self.top == 'remove' else (-d + 0*cut, cut)
+    return low[()], high[()]
 
 @patch
 def _straight_cuts(self:_LaplaceStep, t, s):
@@ -403,8 +401,14 @@ def _straight_cuts(self:_LaplaceStep, t, s):
 @patch
 def slope(self:_LaplaceStep, t):
     "Four times a bound on dL/dl as far as panels at tilts `t` reach, any shape; 1 at most."
-    near, far = self.slopes
+    _, end = self._felt(t)
+    near, far = (self._slope_to(end + beyond) for beyond in _BEYOND_END)
     return np.where(near*t >= _STEEP_PANELS, near, far)
+
+@patch
+def _slope_to(self:_LaplaceStep, l):
+    odds = self.rate*np.exp(np.minimum(l, _HUGE))
+    return np.minimum(1, _SLOPE/(1 + (1 - self.rate)/odds))
 
 @patch
 def panel(self:_LaplaceStep, t, s=0.):
@@ -447,7 +451,7 @@ class LaplaceLoss(_LaplaceStep):
     def shift_from(self, t): return _LAPLACE_PHASE/(self.slope(t)*self.path_height(t))
 
     def extent(self, t):
-        low, high = np.array([self._felt(u) for u in t]).T[..., None]
+        low, high = np.array(self._felt(t))[..., None]
         return low, high, self.panel(t[:, None])
 
 # %% ../nbs/00ab_densities.ipynb #50f4d839
