@@ -420,6 +420,7 @@ def path_height(self:_LaplaceStep, t):
     "The height of the path at tilts `t`, any shape."
     return np.minimum(_LAPLACE_HEIGHT, _PANEL/(1 + self.slope(t)*t))
 
+# %% ../nbs/00ab_densities.ipynb #e2fe5ef9
 @patch
 def _bent_cuts(self:_LaplaceStep, t, s):
     "Ends of panels up a leg, across, and down a leg."
