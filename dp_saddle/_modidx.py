@@ -680,6 +680,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                       'dp_saddle/densities.py'),
                                      'dp_saddle.densities._LaplaceStep._felt': ( 'densities.html#_laplacestep._felt',
                                                                                  'dp_saddle/densities.py'),
+                                     'dp_saddle.densities._LaplaceStep._felt_at': ( 'densities.html#_laplacestep._felt_at',
+                                                                                    'dp_saddle/densities.py'),
                                      'dp_saddle.densities._LaplaceStep._slope_to': ( 'densities.html#_laplacestep._slope_to',
                                                                                      'dp_saddle/densities.py'),
                                      'dp_saddle.densities._LaplaceStep._straight_cuts': ( 'densities.html#_laplacestep._straight_cuts',

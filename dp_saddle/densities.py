@@ -384,7 +384,14 @@ def base_log_delta(self:_LaplaceStep, l):
 # %% ../nbs/00ab_densities.ipynb #6519eec0
 @patch
 def _felt(self:_LaplaceStep, t):
-    "Base losses felt at tilts t/8 to t: beyond, the density is below e^-90 of the end's atom."
+    "Base losses felt at tilts t/8 to t: beyond, the density is below e^-90 of the end's atom; kept."
+    if np.ndim(t): return self._felt_at(t)
+    kept = self.__dict__.setdefault('felt', {})
+    if t not in kept: kept[t] = self._felt_at(t)
+    return kept[t]
+
+@patch
+def _felt_at(self:_LaplaceStep, t):
     d, tilts = self.mu, 2**SPAN_BITS
     cut = self.base_loss(self.ess_sup - tilts*(_FELT + d)/np.maximum(t, tilts))
     cut = np.where(t > tilts, np.clip(cut, -d, d), -d if self.top == 'remove' else d)

@@ -170,7 +170,8 @@ class Step(NamedTuple):
     def outcome(self, y):
         "(loss, log density), the outcome in units of the scale."
         if self.kind == 'laplace':
-            base, log_density = np.abs(y) - np.abs(y - self.mu), -np.abs(y) - math.log(2)
+            inside = np.where(y < self.mu, 2*y - self.mu, self.mu)       # |y| - |y - mu|, exactly
+            base, log_density = np.where(y > 0, inside, -self.mu), -np.abs(y) - math.log(2)
         else:
             base = self.mu*y - self.mu**2/2
             log_density = -y*y/2 - math.log(2*math.pi)/2
