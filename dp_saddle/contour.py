@@ -1203,6 +1203,7 @@ class ConditionedTable(SaddleTable):
         super().__init__(plrv, *settings, shortcut=False)
         finite, rest = _parted(plrv)
         self.outcomes, rest = _atoms_curve(finite), ComposedLoss(rest)
+        self.log_p_inf_of_finite = _log_p_inf(finite)
         self.rest = _Ways(rest, settings, True), _Ways(rest.reverse, settings, True)
         self.allowance = _FORM_ULPS + _ATOM_ULPS*gammaln(2 + sum(n for _, n in finite.parts))
 
@@ -1236,7 +1237,7 @@ def joined(self:ConditionedTable,
     bounds = [logs[side, :, side*n:(side + 1)*n] + logp[:, None] for side in range(_BOUNDS)]
     logs = np.logaddexp.reduce(bounds, axis=1)
     ulps = self.allowance + _LOSS_ULPS*np.abs(np.maximum(logs, _LOWEST_LOG))
-    return np.logaddexp(logs + ULP*ulps*np.array([[-1], [0], [1]]), self.log_p_inf)
+    return np.logaddexp(logs + ULP*ulps*np.array([[-1], [0], [1]]), self.log_p_inf_of_finite)
 
 def _from_reverse(gaps, logs):
     "log of the curve at `gaps` < 0, or an upper bound elsewhere, from the other's logs at -`gaps`."
@@ -1337,8 +1338,8 @@ class ContourAccountant(Accountant):
         eps_resolution=1e-6,  # where the loss has atoms: width in eps to aim at, nats, in (0, 1)
         max_nodes=1 << 18,    # the node budget, >= 64: when reached, bounds hold but are wider,
                               # and a warning says so
-        levels=True,          # may runs be sorted, by their finite steps' outcomes and by their
-                              # largest loss, where a line cannot do?
+        levels=True,          # may runs be sorted - by finite outcomes, by how many losses are
+                              # large, by the largest - where one line cannot do?
     ):
         super().__init__(mechanism)
         checks.real(0, 1, rtol=rtol, eps_resolution=eps_resolution)

@@ -384,7 +384,7 @@ def base_log_delta(self:_LaplaceStep, l):
 # %% ../nbs/00ab_densities.ipynb #6519eec0
 @patch
 def _felt(self:_LaplaceStep, t):
-    "Base losses felt at tilts t/8 to t: beyond, the density is below e^-90 of the end's atom; kept."
+    "Base losses felt at tilts t/8 to t: beyond, the density is below e^-90 of the end's; kept."
     if np.ndim(t): return self._felt_at(t)
     kept = self.__dict__.setdefault('felt', {})
     if t not in kept: kept[t] = self._felt_at(t)
