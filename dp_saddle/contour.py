@@ -25,6 +25,7 @@ from dp_saddle.numerics import (
     SMALLEST,
     TINY,
     ULP,
+    by_halves,
     invert,
     log_chernoff_factor,
     log_expm1,
@@ -976,7 +977,7 @@ class _Left(NamedTuple):
 
     def added(self, logs):
         "log of (lower, estimate, upper), from those of the levels, shape (levels, 3, eps)."
-        low, mid, up = np.logaddexp.reduce(logs)
+        low, mid, up = _log_sum_of(logs)
         low, up = _log_minus(low, self.either), np.logaddexp(up, self.missing)
         return np.logaddexp([low, np.clip(mid, low, up), up], self.log_p_inf)
 
@@ -996,6 +997,12 @@ class _Chernoff(NamedTuple):
 
     def scale(self, eps): return 1/self.tilt
     def growth(self, moved): return abs(moved)*self.tilt
+
+def _log_sum_of(logs):
+    "log sum e^logs over the first axis, by halves: j terms cost less than j/2 in a row would."
+    logs = np.asarray(logs)
+    top = np.where(logs.max(0) == -inf, 0, logs.max(0))
+    return top + safe_log(by_halves(np.exp(logs - top)))
 
 def _log_minus(a, b):
     "log(e^a - e^b), -inf where that is negative."
@@ -1214,7 +1221,7 @@ class ConditionedTable(SaddleTable):
         "Are there finite steps of few outcomes, and others?"
         finite, rest = _parted(plrv)
         few = finite.parts and composed_atoms(finite, _MOST_OUTCOMES)
-        return bool(few and rest and few[0].size)
+        return bool(few and few[0].size and rest and all(hasattr(p, 'reverse') for p, _ in rest))
 
 # %% ../nbs/01_contour.ipynb #05144e97
 def _parted(plrv):
@@ -1235,7 +1242,7 @@ def joined(self:ConditionedTable,
     n = len(eps)
     logs = of_rest(np.concatenate([gaps + off, gaps, gaps - off], axis=1))
     bounds = [logs[side, :, side*n:(side + 1)*n] + logp[:, None] for side in range(_BOUNDS)]
-    logs = np.logaddexp.reduce(bounds, axis=1)
+    logs = _log_sum_of(np.array(bounds).swapaxes(0, 1))
     ulps = self.allowance + _LOSS_ULPS*np.abs(np.maximum(logs, _LOWEST_LOG))
     return np.logaddexp(logs + ULP*ulps*np.array([[-1], [0], [1]]), self.log_p_inf_of_finite)
 

@@ -68,7 +68,7 @@ class TrapezoidLoss(NodeLoss):
         self.steps = 2*pi*abs(height)/self.margin             # on the real axis, on a shifted path
 
     def ends(self, t):
-        "(low, high): outcomes beyond are below e^-50 of M at tilts from `t`/8 (or -1/2) to `t`."
+        "(low, high): beyond, less than e^-50 of P, of Q, of M at tilts from `t`/8 (or -1/2) to `t`."
         raise missing(self, 'ends(t)', '00ab')
 
     def path(self, t, s, shift, precision=float):
@@ -437,6 +437,17 @@ def _bent_cuts(self:_LaplaceStep, t, s):
     leg = 1j*np.r_[0, height*.5**np.arange(doublings + 1)[::-1]]
     across = self._straight_cuts(t, 0)[1:-1] + 1j*height
     return np.r_[low + leg, across, high + leg[::-1]]
+
+# %% ../nbs/00ab_densities.ipynb #88fba32b
+@patch
+def singular_at(self:_LaplaceStep, t):
+    "Masses (of P, of Q) that are not felt at tilts up to `t`."
+    (low, high), d = self._felt(t), self.mu
+    a, b = (-d, low) if self.top == 'remove' else (high, d)
+    between = -expm1((a - b)/2)/2
+    without, present = np.exp(-(a + d)/2)*between, np.exp((b - d)/2)*between
+    mixed = (1 - self.rate)*without + self.rate*present
+    return (mixed, without) if self.top == 'remove' else (without, mixed)
 
 # %% ../nbs/00ab_densities.ipynb #bd49b64c
 class LaplaceLoss(_LaplaceStep):

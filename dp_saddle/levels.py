@@ -478,17 +478,18 @@ class Counted(Levels):
         log_delta,  # log of the least delta that matters
         tilt,       # of the line that would be asked: its integrand has the valley, > 0
     ):
-        sharpest = max((p for p, _ in parts if _is_cut(p)), key=lambda p: p.mu)
-        super().__init__([(p, n) for p, n in parts if p is sharpest], 0., log_delta)
-        self.whole = [(p, n) for p, n in parts if p is not sharpest]
+        cut = [k for k, (p, _) in enumerate(parts) if _is_cut(p)]
+        sharpest = max(cut, key=lambda k: parts[k][0].mu)
+        super().__init__([parts[sharpest]], 0., log_delta)
+        self.whole = [part for k, part in enumerate(parts) if k != sharpest]
         self.valley = _valley(self.losses[0], min(tilt, self.ends[0] - 1))
 
 def _valley(part, t):
-    "The outcome between no loss and a large one that is rarest at tilt t; None if none is."
+    "The outcome between a small loss and a large one that is rarest at tilt t; None if none is."
     x = np.linspace(0, 1 + t, _PLACES)
     l = (2*x - 1)/(2*part.s2)
     falls = x - (1 + t)*expit(l - log1p(-part.rate) + log(part.rate))
-    bottom = np.flatnonzero((falls[:-1] > 0) & (falls[1:] <= 0))
+    bottom = np.flatnonzero((falls[:-1] > 0) & (falls[1:] <= 0) & (part.mixed(l[:-1]) > 0))
     return float(x[bottom[0]]) if bottom.size else None
 
 # %% ../nbs/00ac_levels.ipynb #e67f3f7b

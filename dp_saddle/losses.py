@@ -25,7 +25,7 @@ SPAN_BITS = 3             # nodes serve tilts from t/8 to t, frequencies likewis
 # %% ../nbs/00a_losses.ipynb #6513270e
 # Rounding: may grow, never shrink.
 _TERM = 16                # units in the last place a term of M costs, besides exponent and sum
-_MASS = 4                 # ... and the mass that is singular
+_MASS = 24                # ... and the mass that is singular, or left out
 _EDGE_OF_NEAR = 1e-6      # where |M - 1| is nearly 1/2, either form may have been taken
 _TURN = 1, 4              # ... and e^{isy} - 1, of |sy| or 2, besides its phase: y real, complex
 _PRODUCT = 2              # ... and its product with a weight,
@@ -136,6 +136,10 @@ class NodeLoss(PLRV):
         "The frequency, > 0, from which the path is shifted at tilts `t`, any shape; inf: never."
         return inf
 
+    def singular_at(self, t):
+        "`singular`, and the masses of P and Q that the path for tilts up to `t` leaves out."
+        return self.singular
+
 # %% ../nbs/00a_losses.ipynb #8bb3cceb
 @patch
 def path(self:NodeLoss,
@@ -162,7 +166,7 @@ def cgf_on(self:NodeLoss, z):
         i = np.flatnonzero(kinds == kind)
         y, logw = self.path(t[i].max(), s[i].max(), float(kind.imag > 0))
         for j in np.array_split(i, 1 + i.size*y.size//_BLOCK):
-            K[j] = log_mgf(z[j], y, logw, self.singular)
+            K[j] = log_mgf(z[j], y, logw, self.singular_at(t[i].max()))
     return K
 
 # %% ../nbs/00a_losses.ipynb #929a4af7
@@ -202,6 +206,7 @@ class _Grid(NamedTuple):
     y: np.ndarray
     logw: np.ndarray
     w: np.ndarray
+    singular: tuple
     drift: float
 
 @patch
@@ -210,7 +215,8 @@ def _grid(self:NodeLoss, t):
     kept = self.__dict__.setdefault('_grids', {})
     if t not in kept:
         y, logw = self.path(t, 0., 0.)
-        kept[t] = _Grid(y, logw, np.exp(logw), _drift(y, logw, self.singular))
+        singular = self.singular_at(t)
+        kept[t] = _Grid(y, logw, np.exp(logw), singular, _drift(y, logw, singular))
     return kept[t]
 
 @patch
@@ -250,7 +256,7 @@ def _central_cumulants(w, d, order):
 @patch
 def real_cgf(self:NodeLoss, t):
     "K at a 1-d array `t` of tilts >= -1/2, not checked."
-    def K(tilts, grid): return log_mgf(tilts, grid.y, grid.logw, self.singular, grid.drift)
+    def K(tilts, grid): return log_mgf(tilts, grid.y, grid.logw, grid.singular, grid.drift)
     return self._over_grids(t, K, np.empty(t.shape))
 
 @patch
@@ -362,18 +368,18 @@ def _changes(self:NodeLoss, t, s, shift, K, error, strip):
 @patch
 def known_cgf(self:NodeLoss, t):
     "(K(t), what it is off by at most), at a tilt `t` >= -1/2, a number: as `line` has them."
-    y, logw = self.path(t, 0., 0.)
-    K, = log_mgf(np.array([float(t)]), y, logw, self.singular)
-    error = _log_mgf_rounding(t, y, logw, K, self.singular) + ULP*self.loss_ulps*abs(t)
+    (y, logw), singular = self.path(t, 0., 0.), self.singular_at(t)
+    K, = log_mgf(np.array([float(t)]), y, logw, singular)
+    error = _log_mgf_rounding(t, y, logw, K, singular) + ULP*self.loss_ulps*abs(t)
     return K, error + np.exp(self.log_strip(t, 0., 0., 0.) - K)
 
 @patch
 def line(self:NodeLoss, t, s):
     """LineValues at tilt `t` >= -1/2 and equally spaced frequencies `s` from 0, a 1-d array:
     K(t), its error, K(t + is) - K(t), log(1 + relative error of its exponential)."""
-    y, logw = self.path(t, 0., 0.)
-    K, = log_mgf(np.array([float(t)]), y, logw, self.singular)
-    error = _log_mgf_rounding(t, y, logw, K, self.singular) + ULP*self.loss_ulps*abs(t)
+    (y, logw), singular = self.path(t, 0., 0.), self.singular_at(t)
+    K, = log_mgf(np.array([float(t)]), y, logw, singular)
+    error = _log_mgf_rounding(t, y, logw, K, singular) + ULP*self.loss_ulps*abs(t)
     change, log_error = np.empty(s.shape, complex), np.empty(s.shape)
     first_shifted = np.searchsorted(s, self.shift_from(t), side='right')
     for i, shift in ((slice(0, first_shifted), 0.), (slice(first_shifted, None), 1.)):

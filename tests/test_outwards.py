@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import oracles
+import questions as asked
 from dp_saddle import (
     ContourAccountant,
     Discrete,
@@ -24,9 +26,12 @@ from dp_saddle import (
     tpr,
     tradeoff,
 )
+from dp_saddle.contour import ConditionedTable
+from dp_saddle.densities import LaplaceLoss, SubsampledGaussianLoss
 from dp_saddle.filters import gaussian_log_bounds
 from dp_saddle.losses import FiniteLoss
 from dp_saddle.mechanisms import Composition
+from dp_saddle.plrv import ComposedLoss
 
 DIGITS = 60
 
@@ -332,3 +337,89 @@ def test_the_end_of_many_kinds():
     run = Composition(tuple((RandomizedResponse(eps=e), 1) for e in eps))
     exact = mp.fsum(eps)
     assert abs(run.remove.ess_sup - exact) <= np.finfo(float).eps*exact/2 and exact > 64 + 6e-12
+
+
+# ---------------- adding to rare Laplace steps of little noise: what the nodes leave out is there
+
+def exact_cgf(scale, rate, t):
+    "K(t) of adding, by quadrature in 40 digits."
+    with mp.workdps(40):
+        d, q = 1/mp.mpf(scale), mp.mpf(rate)
+        def w(l): return (1 - q + q*mp.exp(l))**-mp.mpf(t)
+        bend = -mp.log(q*t)
+        cuts = sorted({-d, d, *(x for x in (0, bend - 6, bend - 2, bend, bend + 2, bend + 5)
+                                if -d < x < d)})
+        smooth = mp.quad(lambda l: w(l)*mp.exp(-(l + d)/2)/4, cuts)
+        return mp.log(w(-d)/2 + w(d)*mp.exp(-d)/2 + smooth)
+
+@pytest.mark.parametrize('scale, rate, t', [(.05, 1e-3, 200.), (.1, 1e-3, 400.), (.05, 1e-5, 1e3),
+                                            (.11, 1.7e-6, 68746.), (.073, 8.7e-6, 4624.)])
+def test_cgf_where_nodes_are_left_out(scale, rate, t):
+    loss = LaplaceLoss(1/scale, rate, 'add')
+    exact = exact_cgf(scale, rate, t)
+    K, error, *_ = loss.line(t, np.zeros(2))
+    assert abs(K - exact) <= error < 1e-9
+    for found in (loss.cgf(t), loss.real_cgf(np.array([t]))[0], loss.known_cgf(t)[0]):
+        assert abs(found - exact) <= 2*error
+
+def test_adding_to_a_rare_laplace():
+    "It was too small by a tenth: references of `questions`, nested quadratures."
+    steps = (('gaussian', 50.), 1), (('sub', ('laplace', .05), 1e-3), 1)
+    reference = asked.Reference(steps, 'add')
+    for eps in (.05, .1):
+        low, up = reference.bounds(eps)
+        found = ContourAccountant(asked.make(steps).add).delta(eps)
+        assert found.lower <= up and low <= found.upper < found.lower*(1 + 1e-8)
+
+# ---------------- runs that are sorted
+
+def test_a_kind_that_is_listed_twice():
+    p = SubsampledGaussianLoss(1/.45, 5e-5, 'remove')
+    once, twice = (ContourAccountant(ComposedLoss(parts)).delta(72.)
+                   for parts in ([(p, 60)], [(p, 20), (p, 40)]))
+    assert once.lower <= twice.upper and twice.lower <= once.upper
+    assert twice.lower <= twice.estimate <= twice.upper < twice.lower*(1 + 1e-2)
+
+def test_a_thousand_outcomes_are_added_up():
+    "Each of them less than a unit in the last place of the logarithm of the one that is large."
+    losses = np.r_[0., np.linspace(1e-6, 1e-5, 1000)]
+    q = np.r_[1., np.full(1000, 1e-14)]
+    step = SubsampledGaussianLoss(1., 1e-6, 'remove')
+    finite = FiniteLoss(np.log(q) + losses, np.log(q), losses=losses)
+    table = ConditionedTable(ComposedLoss([(finite, 1), (step, 1)]), 1e-10, 1e-6, 1 << 18)
+    for eps in (1., 5., 15.):
+        few = np.exp(np.log(q[1:]) + losses[1:] + step.log_delta(eps - losses[1:])).sum()
+        truth = mp.log(oracles.one_step(('sub', ('gaussian', 1.), 1e-6), eps) + few)
+        low, _, up = table.log_delta(np.array([eps]))[:, 0]
+        assert low <= truth <= up < low + 1e-9
+
+def test_a_valley_of_negative_losses():
+    kinds = [(('sub', ('gaussian', .2), .9), 1), (('sub', ('gaussian', .5), 5e-9), 1)]
+    reference = asked.Reference(tuple(kinds), 'remove')
+    for eps in (1., 10.):
+        low, up = reference.bounds(eps)
+        found = ContourAccountant(asked.make(kinds).remove).delta(eps)
+        assert found.lower <= up and low <= found.upper
+
+class Failing(SubsampledGaussianLoss):
+    "A step that shows everything with a probability of 1e-3."
+    p_inf = 1e-3
+
+def test_mass_at_infinity_of_the_others_counts_once():
+    finite = FiniteLoss(np.log([.6, .4]), np.log([.4, .6]))
+    table = ConditionedTable(ComposedLoss([(finite, 1), (Failing(.5, 1e-6, 'remove'), 1)]))
+    others = np.full((3, 2, 3), np.log(.01))
+    found = np.exp(table.joined(np.array([.3]), lambda gaps: others))
+    assert np.abs(found - .01).max() < 1e-15
+
+def test_a_loss_without_the_other_direction():
+    class OneWay(SubsampledGaussianLoss):
+        @property
+        def reverse(self): raise AttributeError('no other direction')
+    finite = FiniteLoss(np.log([.6, .4]), np.log([.4, .6]))
+    parts = ComposedLoss([(finite, 1), (OneWay(.5, 1e-6, 'remove'), 2)])
+    assert not ConditionedTable.fit(parts)
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore')
+        found = ContourAccountant(parts).delta(.406)
+    assert found.lower <= found.upper
