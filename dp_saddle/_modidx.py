@@ -1096,6 +1096,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                   'dp_saddle.losses.NodeLoss._changes': ('losses.html#nodeloss._changes', 'dp_saddle/losses.py'),
                                   'dp_saddle.losses.NodeLoss._grid': ('losses.html#nodeloss._grid', 'dp_saddle/losses.py'),
                                   'dp_saddle.losses.NodeLoss._over_grids': ('losses.html#nodeloss._over_grids', 'dp_saddle/losses.py'),
+                                  'dp_saddle.losses.NodeLoss._rounded_cgf': ('losses.html#nodeloss._rounded_cgf', 'dp_saddle/losses.py'),
                                   'dp_saddle.losses.NodeLoss.abs_moment': ('losses.html#nodeloss.abs_moment', 'dp_saddle/losses.py'),
                                   'dp_saddle.losses.NodeLoss.cgf': ('losses.html#nodeloss.cgf', 'dp_saddle/losses.py'),
                                   'dp_saddle.losses.NodeLoss.cgf_on': ('losses.html#nodeloss.cgf_on', 'dp_saddle/losses.py'),

@@ -68,7 +68,7 @@ class TrapezoidLoss(NodeLoss):
         self.steps = 2*pi*abs(height)/self.margin             # on the real axis, on a shifted path
 
     def ends(self, t):
-        "(low, high): beyond, less than e^-50 of P, of Q, of M at tilts from `t`/8 (or -1/2) to `t`."
+        "(low, high): beyond, less than e^-50 of P, Q and M at tilts from `t`/8 (or -1/2) to `t`."
         raise missing(self, 'ends(t)', '00ab')
 
     def path(self, t, s, shift, precision=float):

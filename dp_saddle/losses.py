@@ -128,17 +128,13 @@ class NodeLoss(PLRV):
         raise missing(self, 'log_strip(t, s0, s1, shift)')
 
     def split(self, t, x):
-        """[(losses, log-weights)], shape (t, j): nodes of the density at tilts `t`, 1-d, for
-        functions with a corner at the loss `x`, nats, shape (t, 1)."""
+        "[(losses, log-weights)], shape (t, j), for functions with a corner at `x`, shape (t, 1)."
         raise missing(self, 'split(t, x)')
 
     def shift_from(self, t):
         "The frequency, > 0, from which the path is shifted at tilts `t`, any shape; inf: never."
         return inf
 
-    def singular_at(self, t):
-        "`singular`, and the masses of P and Q that the path for tilts up to `t` leaves out."
-        return self.singular
 
 # %% ../nbs/00a_losses.ipynb #8bb3cceb
 @patch
@@ -151,6 +147,11 @@ def path(self:NodeLoss,
     """The nodes for tilts up to `t`, a number, and frequencies up to `s` >= 0, on the path `shift`,
     on the real axis in `precision`: sum_j w_j e^{z y_j} is M(z), but for e^`log_strip`."""
     raise missing(self, 'path(t, s, shift, precision)')
+
+@patch
+def singular_at(self:NodeLoss, t):
+    "`singular`, and the masses of P and Q that the path for tilts up to `t` leaves out."
+    return self.singular
 
 # %% ../nbs/00a_losses.ipynb #71072b05
 def _span(x):
@@ -214,8 +215,7 @@ def _grid(self:NodeLoss, t):
     "The nodes for tilts up to t, kept."
     kept = self.__dict__.setdefault('_grids', {})
     if t not in kept:
-        y, logw = self.path(t, 0., 0.)
-        singular = self.singular_at(t)
+        (y, logw), singular = self.path(t, 0., 0.), self.singular_at(t)
         kept[t] = _Grid(y, logw, np.exp(logw), singular, _drift(y, logw, singular))
     return kept[t]
 
@@ -366,20 +366,22 @@ def _changes(self:NodeLoss, t, s, shift, K, error, strip):
 
 # %% ../nbs/00a_losses.ipynb #f8ee6efd
 @patch
-def known_cgf(self:NodeLoss, t):
-    "(K(t), what it is off by at most), at a tilt `t` >= -1/2, a number: as `line` has them."
+def _rounded_cgf(self:NodeLoss, t):
     (y, logw), singular = self.path(t, 0., 0.), self.singular_at(t)
     K, = log_mgf(np.array([float(t)]), y, logw, singular)
-    error = _log_mgf_rounding(t, y, logw, K, singular) + ULP*self.loss_ulps*abs(t)
+    return K, _log_mgf_rounding(t, y, logw, K, singular) + ULP*self.loss_ulps*abs(t)
+
+@patch
+def known_cgf(self:NodeLoss, t):
+    "(K(t), what it is off by at most), at a tilt `t` >= -1/2, a number: as `line` has them."
+    K, error = self._rounded_cgf(t)
     return K, error + np.exp(self.log_strip(t, 0., 0., 0.) - K)
 
 @patch
 def line(self:NodeLoss, t, s):
     """LineValues at tilt `t` >= -1/2 and equally spaced frequencies `s` from 0, a 1-d array:
     K(t), its error, K(t + is) - K(t), log(1 + relative error of its exponential)."""
-    (y, logw), singular = self.path(t, 0., 0.), self.singular_at(t)
-    K, = log_mgf(np.array([float(t)]), y, logw, singular)
-    error = _log_mgf_rounding(t, y, logw, K, singular) + ULP*self.loss_ulps*abs(t)
+    K, error = self._rounded_cgf(t)
     change, log_error = np.empty(s.shape, complex), np.empty(s.shape)
     first_shifted = np.searchsorted(s, self.shift_from(t), side='right')
     for i, shift in ((slice(0, first_shifted), 0.), (slice(first_shifted, None), 1.)):
