@@ -1089,8 +1089,6 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                   'dp_saddle.levels.log_window': ('levels.html#log_window', 'dp_saddle/levels.py')},
             'dp_saddle.losses': { 'dp_saddle.losses.FiniteLoss': ('losses.html#finiteloss', 'dp_saddle/losses.py'),
                                   'dp_saddle.losses.FiniteLoss.__init__': ('losses.html#finiteloss.__init__', 'dp_saddle/losses.py'),
-                                  'dp_saddle.losses.FiniteLoss._singular_masses': ( 'losses.html#finiteloss._singular_masses',
-                                                                                    'dp_saddle/losses.py'),
                                   'dp_saddle.losses.FiniteLoss.reverse': ('losses.html#finiteloss.reverse', 'dp_saddle/losses.py'),
                                   'dp_saddle.losses.NodeLoss': ('losses.html#nodeloss', 'dp_saddle/losses.py'),
                                   'dp_saddle.losses.NodeLoss._changes': ('losses.html#nodeloss._changes', 'dp_saddle/losses.py'),

@@ -282,8 +282,7 @@ def legendre_panels(
     "16 Legendre points on each panel between cuts."
     middle, half = (cuts[..., 1:] + cuts[..., :-1])/2, np.diff(cuts)/2
     if least: half = np.maximum(half, least)
-    x, w = LEGENDRE16
-    return middle[..., None] + half[..., None]*x, half[..., None]*w
+    return middle[..., None] + half[..., None]*LEGENDRE16[0], half[..., None]*LEGENDRE16[1]
 
 def cuts_at_corner(
     low, high,  # the ends, shape (t, 1)
@@ -526,7 +525,8 @@ class FiniteLoss(_AtomicLoss):
         self.given_ulps, self.p_inf_exact = loss_ulps, singular is not None
         with np.errstate(invalid='ignore'):
             self.losses = self.logp - self.logq if losses is None else losses
-        self.singular = singular or self._singular_masses()
+        masses = _mass_without(self.logp, self.logq), _mass_without(self.logq, self.logp)
+        self.singular = singular or masses
         self.p_inf = self.singular[0]
         shared = np.isfinite(self.logp) & np.isfinite(self.logq)
         ulps = np.broadcast_to(loss_ulps, shared.shape)[shared]
@@ -534,8 +534,6 @@ class FiniteLoss(_AtomicLoss):
         self.loss_ulps, values = float(ulps.max(initial=0.)), self.atoms[0]
         self.ess_inf, self.ess_sup = (values[0], values[-1]) if values.size else (inf, -inf)
 
-    def _singular_masses(self):
-        return _mass_without(self.logp, self.logq), _mass_without(self.logq, self.logp)
 
 # %% ../nbs/00a_losses.ipynb #0cb1e29c
 @patch(as_prop=True)
