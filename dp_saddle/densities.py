@@ -414,8 +414,9 @@ def slope(self:_LaplaceStep, t):
 
 @patch
 def _slope_to(self:_LaplaceStep, l):
-    odds = self.rate*np.exp(np.minimum(l, _HUGE))
-    return np.minimum(1, _SLOPE/(1 + (1 - self.rate)/odds))
+    if self.rate == 1: return np.ones(np.shape(l))
+    log_odds = l + np.log(self.rate) - np.log1p(-self.rate)
+    return np.clip(_SLOPE*sc.expit(log_odds), TINY, 1)
 
 @patch
 def panel(self:_LaplaceStep, t, s=0.):
