@@ -213,9 +213,10 @@ def step(sigma, rate):
     (100*group(step(2., .01), 4), {'delta': 1e-6}),
     (group(step(2., .01), 4), {'delta': 1e-6}),
     (1000*group(step(2., .01), 16), {'delta': 1e-6}),
-    (100*group(step(10., .01), 64), {'delta': 1e-6}),
+    pytest.param(100*group(step(10., .01), 64), {'delta': 1e-6}, marks=pytest.mark.slow),
     (10*mixture((1, .5), (2, .4), (5, .1)), {'eps': 1.}),
-    (10*mixture((0, .9), (1.5, .01), (9, .09)), {'delta': 1e-6}),
+    pytest.param(10*mixture((0, .9), (1.5, .01), (9, .09)), {'delta': 1e-6},
+                 marks=pytest.mark.slow),
     (3*PoissonSubsampled(mixture((1, .5), (2, .5)), rate=.1) + Laplace(scale=5.), {'delta': 1e-5}),
     (1000*cut(), {'delta': 1e-6}),
     (1000*cut(max_batch_size=60), {'eps': 2.}),
@@ -259,10 +260,11 @@ def sampled_laplace(scale, rate, steps):
     (sampled_laplace(1., .05, 1000), {'delta': 1e-6}),
     (sampled_laplace(1., .01, 5000), {'delta': 1e-6}),
     (sampled_laplace(5., .001, 100_000), {'eps': .2}),
-    (sampled_laplace(2., .3, 100), {'delta': 1e-9}),
+    pytest.param(sampled_laplace(2., .3, 100), {'delta': 1e-9}, marks=pytest.mark.slow),
     pytest.param(sampled_laplace(.2, .02, 200), {'delta': 1e-6}, marks=pytest.mark.slow),
     (sampled_laplace(1., .05, 60) + sampled_laplace(2., .1, 30), {'delta': 1e-6}),
-    (sampled_laplace(5., .01, 2000) + 100*RandomizedResponse(eps=.1), {'eps': .5}),
+    pytest.param(sampled_laplace(5., .01, 2000) + 100*RandomizedResponse(eps=.1), {'eps': .5},
+                 marks=pytest.mark.slow),
     (sampled_laplace(1., .05, 100) + sgd(1., .01, 1000), {'eps': .5}),
 ], ids=str)
 def test_sampled_laplace(run, question):
@@ -275,7 +277,7 @@ def test_sampled_laplace(run, question):
         false = {'lower': str(low + moved_by), 'upper': str(up + moved_by)}
         assert not verify(altered(made, answer=false))
 
-@pytest.mark.parametrize('i', [49, 135])
+@pytest.mark.parametrize('i', [pytest.param(49, marks=pytest.mark.slow), 135])
 def test_tiny_deltas_take_seconds(i):
     "Lines with tilts in the thousands, between two maxima of the integrand."
     made = certify(run_of(RANDOM[i]['steps']), eps=RANDOM[i]['eps'])

@@ -118,7 +118,7 @@ def test_other_deltas(fifty, delta, grid, loose):
 SETTINGS = [(.7, .01), (2., .1), (5., 1.), (1., 1e-3)]
 SIZES = [0., .001, .05, .3, .31, .7, .99, 1.]
 
-@settings(max_examples=25)
+@settings(max_examples=settings.default.max_examples//5)
 @given(st.sampled_from(SETTINGS), st.lists(st.sampled_from(SIZES), min_size=1, max_size=12),
        st.integers(1, 200), st.floats(1e-9, .3))
 def test_bounds_of_random_records(setting, norms, times, delta):
@@ -133,7 +133,8 @@ def test_bounds_of_random_records(setting, norms, times, delta):
     assert ours.lower[0] <= ours.upper[0] < np.inf
 
 @pytest.mark.parametrize('grid, loose', [
-    (64, .05), pytest.param(256, .01, marks=pytest.mark.slow)])
+    pytest.param(64, .05, marks=pytest.mark.slow),
+    pytest.param(256, .01, marks=pytest.mark.slow)])
 def test_whole_curves_of_large_steps(grid, loose):
     "A rate of 1/6: from delta(0) to 1e-8, where few steps count."
     rng = np.random.default_rng(8)

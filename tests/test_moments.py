@@ -281,20 +281,24 @@ def test_a_step_known_by_moments_does_not_spoil_the_others():
                                                                        eps=at)).all()
     assert (delta(ZCDP(rho=1e-12) + CUT, eps=at) < 1.5*delta(CUT, eps=at)).all()
 
-def test_bounds_by_laws_are_bounds():
+LAWS = ((ZCDP(rho=.005), RandomizedResponse(eps=.1)), (3*ZCDP(rho=.02), 3*Gaussian(sigma=5.)),
+        (2*ExponentialMechanism(eps=.4), 2*BoundedRange(eps=.4, shift=.15)))
+RESTS = CUT, 10*SAMPLED, ApproxDP(eps=.2, delta=1e-3)
+
+@pytest.mark.parametrize('law, rest', [
+    pytest.param(law, rest, marks=[pytest.mark.slow]*(i != j))
+    for i, law in enumerate(LAWS) for j, rest in enumerate(RESTS)])
+def test_bounds_by_laws_are_bounds(law, rest):
     "Steps that there are, beside others, cost no more; arrays answer as numbers do."
-    for known, real in ((ZCDP(rho=.005), RandomizedResponse(eps=.1)),
-                        (3*ZCDP(rho=.02), 3*Gaussian(sigma=5.)),
-                        (2*ExponentialMechanism(eps=.4), 2*BoundedRange(eps=.4, shift=.15))):
-        for rest in (CUT, 10*SAMPLED, ApproxDP(eps=.2, delta=1e-3)):
-            deltas = np.array([.3, 2e-3, 1e-6])
-            many = epsilon(known + rest, delta=deltas)
-            assert (ContourAccountant(real + rest).epsilon(deltas).lower <= many).all()
-            assert epsilon(known + rest, delta=2e-3) == pytest.approx(many[1], rel=1e-9)
-            for e in (0., .5, 3.):
-                low, mid, up = best_accountant(known + rest).delta(e)
-                assert low <= mid <= up
-                assert ContourAccountant(real + rest).delta(e).lower <= up
+    known, real = law
+    deltas = np.array([.3, 2e-3, 1e-6])
+    many = epsilon(known + rest, delta=deltas)
+    assert (ContourAccountant(real + rest).epsilon(deltas).lower <= many).all()
+    assert epsilon(known + rest, delta=2e-3) == pytest.approx(many[1], rel=1e-9)
+    for e in (0., .5, 3.):
+        low, mid, up = best_accountant(known + rest).delta(e)
+        assert low <= mid <= up
+        assert ContourAccountant(real + rest).delta(e).lower <= up
 
 @pytest.mark.parametrize('eps', [.02, .5, 3., 50.])
 def test_one_exponential_mechanism_is_exact(eps):

@@ -320,7 +320,8 @@ def test_no_steps_cost_nothing(tries, most):
 SETTING = dict(sigma=2., batch_size=10, dataset_size=1000, epochs=1)
 
 @pytest.mark.parametrize('run', [
-    dpsgd(**SETTING, sampling='poisson'), dpsgd(**SETTING, sampling='poisson', unit_records=3),
+    dpsgd(**SETTING, sampling='poisson'),
+    pytest.param(dpsgd(**SETTING, sampling='poisson', unit_records=3), marks=pytest.mark.slow),
     dpsgd(**SETTING, sampling='shuffle'), dpsgd(**SETTING, sampling='none', unit_records=2),
     dpsgd(**SETTING, sampling='truncated-poisson', max_batch_size=30),
 ], ids=lambda run: run.relation)

@@ -111,7 +111,7 @@ def test_bad_input(bad, message):
         shuffled_lower_bound(**(dict(run=1., batches=10, epochs=1, delta=1e-5) | bad))
 
 @pytest.mark.parametrize('sigma', [1e-3, .05, .149, 30., 1e4])
-@pytest.mark.parametrize('epochs', [1, 5])
+@pytest.mark.parametrize('epochs', [1, pytest.param(5, marks=pytest.mark.slow)])
 def test_extreme_noise(sigma, epochs):
     found = shuffled_lower_bound(sigma, batches=1000, epochs=epochs, delta=1e-6)
     assert 0 <= found <= epsilon(epochs*Gaussian(sigma=sigma), delta=1e-6)

@@ -77,10 +77,10 @@ def test_a_step_whose_dots_cannot_be_lowered():
 # Tilted
 
 @pytest.mark.parametrize('part', [
-    0, *(pytest.param(k, marks=pytest.mark.slow) for k in range(1, 10))])
+    0, *(pytest.param(k, marks=pytest.mark.slow) for k in range(1, 30))])
 def test_tilted_on_random_settings(part):
     "The random runs whose grids are small: lower <= truth <= upper."
-    for row in json.loads(Path(FILE).read_text())[part::10]:
+    for row in json.loads(Path(FILE).read_text())[part::30]:
         plrv = getattr(run(row['steps']), row['direction'])
         try:
             bounds = TiltedFFT(plrv, max_points=1 << 20).delta(row['eps'])
@@ -182,7 +182,8 @@ def test_dots_of_bad_input():
 
 # Discrete mechanisms
 
-@pytest.mark.parametrize('sigma, d', [(1., 1), (3.5, 2), (40., 7), (.4, 1)])
+@pytest.mark.parametrize('sigma, d', [
+    (1., 1), (3.5, 2), pytest.param(40., 7, marks=pytest.mark.slow), (.4, 1)])
 def test_discrete_gaussian(sigma, d):
     "One step against its definition; many, contour against lattice; near the Gaussian if wide."
     m, x = DiscreteGaussian(sigma=sigma, sensitivity=d), np.arange(-3000, 3001)
