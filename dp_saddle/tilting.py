@@ -70,8 +70,9 @@ def clt_log_delta(
 def lyapunov_sum(
     plrv,  # a PLRV, such as `run.remove`
     t,     # tilts, any shape, >= 0, up to what the loss's grid allows
-):         # P_t, shape of t
-    """P_t = sum_j E|L_j - E L_j|^3 over the tilted steps [SP 19], by quadrature split at the mean.
+):         # Lambda_t, shape of t
+    """Lambda_t = sum_j E|L_j - E L_j|^3 over the tilted steps [SP 19], by quadrature split at the
+    mean.
 
     Gaussian steps are infinitely divisible and add 0."""
     plrv, t = as_composition(plrv), checks.array(0, inf, '[)', t=t)
@@ -82,10 +83,10 @@ def lyapunov_sum(
 def _berry_esseen(plrv, t, var, constant):
     "How far the tilted sum can be from normal, in distribution; inf where beyond doubles."
     with np.errstate(divide='ignore', invalid='ignore', over='ignore'):
-        P = lyapunov_sum(plrv, t)
-        error = constant*P/var/np.sqrt(var)
+        cubes = lyapunov_sum(plrv, t)
+        error = constant*cubes/var/np.sqrt(var)
     gaussian = all(isinstance(p, GaussianLoss) for p, _ in plrv.parts)
-    known = (var > TINY_VARIANCE) & ((P > TINY_VARIANCE) | gaussian)
+    known = (var > TINY_VARIANCE) & ((cubes > TINY_VARIANCE) | gaussian)
     return np.where(known & np.isfinite(error), error, inf)
 
 # %% ../nbs/02a_tilting.ipynb #5f182b28
