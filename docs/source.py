@@ -140,22 +140,21 @@ def link_names(text, places, top):
 
 # Places in other notebooks
 
-PLACE = re.compile(r"\]\(([^()\s]+?)\.ipynb#([^()\s]+)\)")
+PLACE = re.compile(r"\]\(([^()\s]+?)\.ipynb#([^()\s=]+)\)")
+CELL = re.compile(r"\[`(\w+)`\]\(([^()\s]+?)\.ipynb#cell-id=(\w+)\)")
 
 def named_cells(notebooks):
     "The ids of the cells that a page links to."
-    return {place.removeprefix("cell-id=") for nb in notebooks.values() for cell in nb.cells
-            if cell.cell_type == "markdown" for _, place in PLACE.findall(cell.source)}
+    return {found[3] for nb in notebooks.values() for cell in nb.cells
+            if cell.cell_type == "markdown" for found in CELL.finditer(cell.source)}
 
 def places_in(text):
     """Anchors as Jupyter writes them, as the site has them: a heading's words in small letters
     without punctuation; and `cell-id=...`, which only Jupyter knows, as an anchor of its own."""
-    def one(found):
-        name, place = found[1], found[2]
-        if place.startswith("cell-id="):
-            return f"]({name}.html#cell-{place.removeprefix('cell-id=')})"
-        return f"]({name}.ipynb#{re.sub(r'[^a-z0-9_-]', '', place.lower())})"
-    return PLACE.sub(one, text)
+    def of_site(found):
+        return f"]({found[1]}.ipynb#{re.sub(r'[^a-z0-9_-]', '', found[2].lower())})"
+    text = CELL.sub(r'<a href="\2.html#cell-\3"><code>\1</code></a>', text)
+    return PLACE.sub(of_site, text)
 
 # Cells
 
