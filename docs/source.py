@@ -152,7 +152,8 @@ def places_in(text):
     """Anchors as Jupyter writes them, as the site has them: a heading's words in small letters
     without punctuation; and `cell-id=...`, which only Jupyter knows, as an anchor of its own."""
     def of_site(found):
-        return f"]({found[1]}.ipynb#{re.sub(r'[^a-z0-9_-]', '', found[2].lower())})"
+        slug = re.sub(r"[^\w-]", "", found[2].lower())
+        return f"]({found[1]}.ipynb#{slug})"
     text = CELL.sub(r'<a href="\2.html#cell-\3"><code>\1</code></a>', text)
     return PLACE.sub(of_site, text)
 
