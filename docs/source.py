@@ -368,14 +368,14 @@ def write(processed, source):
     names = sorted((p.relative_to(processed).with_suffix("").as_posix()
                     for p in processed.rglob("*.ipynb")), key=place_of)
     notebooks = {name: nbformat.read(processed/f"{name}.ipynb", as_version=4) for name in names}
-    cited = {}
+    cited, named = {}, named_cells(notebooks)
     places = {found[1].split(".")[0]: name for name, nb in notebooks.items() for cell in nb.cells
               if cell.cell_type == "code"
               and (found := re.search(r"^show_doc\(([\w.]+)", cell.source, flags=re.M))}
     made = explorers(calls(notebooks))
     source.mkdir(parents=True, exist_ok=True)
     figures = gallery(notebooks, source)
-    pages, named = {}, named_cells(notebooks)
+    pages = {}
     for name, nb in notebooks.items():
         here = {}
         pages[name] = page(nb, name, made if name != "07_widgets" else {}, here, named)
