@@ -1,6 +1,7 @@
 """A page of the book: how wide, how long, one statement a line, and no number without a name."""
 import ast
 import json
+import re
 import tokenize
 from pathlib import Path
 
