@@ -108,3 +108,10 @@ def test_a_wrong_link_is_seen():
     "The check itself: a heading or a cell that is not there."
     path, _ = links("](../05_filters.ipynb#The-last-step)")[0]
     assert "The-last-step" in headings(path) and "The-last-straw" not in headings(path)
+
+
+def test_the_readme_lists_every_chapter():
+    index = "".join(text(cell) for cell in cells(ROOT/"nbs"/"index.ipynb"))
+    linked = set(re.findall(r"\]\(([\w/]+\.ipynb)\)", index))
+    chapters = {path.relative_to(ROOT/"nbs").as_posix() for path in (ROOT/"nbs").rglob("[0-9a-z]*.ipynb")}
+    assert {path for path in chapters if ".ipynb_checkpoints" not in path} - linked == {"index.ipynb"}
