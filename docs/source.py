@@ -138,6 +138,25 @@ def link_names(text, places, top):
     return "".join(re.sub(r"(?<!`)`([A-Za-z_]\w*)(?:\([^`]*\))?`(?!`)", one, part) if i % 3 == 0
                    else part if i % 3 == 1 else "" for i, part in enumerate(lines))
 
+# Places in other notebooks
+
+PLACE = re.compile(r"\]\(([^()\s]+?)\.ipynb#([^()\s=]+)\)")
+CELL = re.compile(r"\[`(\w+)`\]\(([^()\s]+?)\.ipynb#cell-id=(\w+)\)")
+
+def named_cells(notebooks):
+    "The ids of the cells that a page links to."
+    return {found[3] for nb in notebooks.values() for cell in nb.cells
+            if cell.cell_type == "markdown" for found in CELL.finditer(cell.source)}
+
+def places_in(text):
+    """Anchors as Jupyter writes them, as the site has them: a heading's words in small letters
+    without punctuation; and `cell-id=...`, which only Jupyter knows, as an anchor of its own."""
+    def of_site(found):
+        slug = re.sub(r"[^\w-]", "", found[2].lower())
+        return f"]({found[1]}.ipynb#{slug})"
+    text = CELL.sub(r'<a href="\2.html#cell-\3"><code>\1</code></a>', text)
+    return PLACE.sub(of_site, text)
+
 # Cells
 
 def members(name):
@@ -185,8 +204,9 @@ def explorer(cell, made):
     if not found or found[1] not in made: return None
     return nbformat.v4.new_markdown_cell("``````{raw} html\n" + made[found[1]] + "\n``````")
 
-def page(nb, name, made, cited):
-    "Change the notebook `nb`, as nbdev processed it, into a page for myst-nb."
+def page(nb, name, made, cited, named=()):
+    """Change the notebook `nb`, as nbdev processed it, into a page for myst-nb; the cells whose ids
+    are in `named` get an anchor."""
     depth, chapter = name.count("/"), name.split("/")[-1]
     top, code = "../"*(depth + 1), f"{get_config().git_url}/blob/{get_config().branch}/"
     # links out of nbs/ lead out of the site
@@ -204,12 +224,16 @@ def page(nb, name, made, cited):
             if live := explorer(cell, made):
                 cells.append(live)
                 continue
+            if cell.id in named and "solution" not in cell.metadata.get("tags", []):
+                anchor = f'<span id="cell-{cell.id}"></span>'
+                cells.append(nbformat.v4.new_markdown_cell(anchor))
         # raw cells are settings for nbdev
         elif cell.cell_type == "raw" or not cell.source.strip():
             continue
         else:
             cell.source = re.sub(outside, rf"[\1]({code}\2)" if get_config().git_url else r"\1",
                                  cell.source)
+            cell.source = places_in(cell.source)
             if not FOLDED.fullmatch(cell.source.strip()) or "Solution" not in cell.source[:40]:
                 cell.source = FOLDED.sub(lambda found: fence("admonition", "Proof",
                     {"collapsible": "closed"}, found[2]),
@@ -344,7 +368,7 @@ def write(processed, source):
     names = sorted((p.relative_to(processed).with_suffix("").as_posix()
                     for p in processed.rglob("*.ipynb")), key=place_of)
     notebooks = {name: nbformat.read(processed/f"{name}.ipynb", as_version=4) for name in names}
-    cited = {}
+    cited, named = {}, named_cells(notebooks)
     places = {found[1].split(".")[0]: name for name, nb in notebooks.items() for cell in nb.cells
               if cell.cell_type == "code"
               and (found := re.search(r"^show_doc\(([\w.]+)", cell.source, flags=re.M))}
@@ -354,7 +378,7 @@ def write(processed, source):
     pages = {}
     for name, nb in notebooks.items():
         here = {}
-        pages[name] = page(nb, name, made if name != "07_widgets" else {}, here)
+        pages[name] = page(nb, name, made if name != "07_widgets" else {}, here, named)
         for key, to in here.items(): cited.setdefault(key, to.format(page=name))
     for name, nb in pages.items():
         finish(nb, name, places, cited)

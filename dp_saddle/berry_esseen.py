@@ -291,9 +291,9 @@ def first_order(self:FourMoments, u):
     return np.exp(-u*u/2)*(1 + self.skew(u))
 
 @patch
-def cut_off(self:FourMoments, t0):
-    "|g|: what the kernel is off by up to t0, and all that is beyond; two integrals, rounded up."
-    T, s, y = self.T, self.skewness, self.T*t0
+def cut_off(self:FourMoments, t_s):
+    "|g|: what the kernel is off by up to t_s, and all that is beyond; two integrals, rounded up."
+    T, s, y = self.T, self.skewness, self.T*t_s
     panels = Panels(from_zero(y, KERNEL_PANELS))
     first_orders = [(1, 0), (-1/T, 1), (s, THIRD), (-s/T, FOURTH)]      # (1 - u/T)(1 + s u^3)
     near = kernel_lean(panels.high/T) @ panels.terms(first_orders, 1/2)
@@ -302,14 +302,14 @@ def cut_off(self:FourMoments, t0):
 
 # %% ../nbs/02b_berry_esseen.ipynb #14c67973
 @patch
-def middle(self:FourMoments, t0):
-    "|f| from t0 to 1, by its decay, rounded up."
-    return (self._nearer(t0) + self._farther())
+def middle(self:FourMoments, t_s):
+    "|f| from t_s to 1, by its decay, rounded up."
+    return (self._nearer(t_s) + self._farther())
 
 @patch
-def _nearer(self:FourMoments, t0):
-    "From t0 to CHI_PLACE."
-    panels = Panels(self.T*np.linspace(t0, CHI_PLACE, MIDDLE_PANELS))
+def _nearer(self:FourMoments, t_s):
+    "From t_s to CHI_PLACE."
+    panels = Panels(self.T*np.linspace(t_s, CHI_PLACE, MIDDLE_PANELS))
     top = kernel_top(panels.low/self.T, panels.high/self.T)
     return top @ panels.terms([(1, -1)], 1/2, BEND/(2*self.T))/pi
 
@@ -349,9 +349,9 @@ def far_from_origin(self:FourMoments, u, largest):
 
 # %% ../nbs/02b_berry_esseen.ipynb #597d485d
 @patch
-def origin(self:FourMoments, t0, largest):
-    "|f - g| up to t0, the better of both bounds on each panel, rounded up."
-    T, end, cube = self.T, self.T*t0, CHI*self.Kt3/self.root
+def origin(self:FourMoments, t_s, largest):
+    "|f - g| up to t_s, the better of both bounds on each panel, rounded up."
+    T, end, cube = self.T, self.T*t_s, CHI*self.Kt3/self.root
     panels = Panels(np.r_[from_zero(end, ORIGIN_PANELS), min(self.split, end)])
     near = panels.terms([(c, p - 1) for c, p in self.near_terms()], 1/2)
     skew, over_u = panels.terms([(self.skewness, 2)], 1/2), [(1, -1)]
@@ -366,14 +366,14 @@ def prawitz_bound(
     n, lam3, K3, K4, Kt3,  # what `step_moments` gives
     largest,               # largest share of a step in the variance, in (0, 1]; identical: 1/n
     eps=.1,                # the free parameter, in (0, 1/3)
-    t0=1/pi,               # where the integrals are split, in (0, .63]
+    t_s=1/pi,               # where the integrals are split, in (0, .63]
 ):                         # bound on sup |F - E_1|
     """The smoothing inequality of Prawitz (1972) from four moments [EA Lemma 4.3], its integrals by
     quadrature, remainders included: 1.7 to 3.7 times sharper than its closed forms once the run is
     long."""
     known = FourMoments(StepMoments(n, lam3, K3, K4, Kt3), eps, 2*pi*sqrt(n)/Kt3)
-    kernel, beyond = known.cut_off(t0)
-    return kernel + beyond + known.middle(t0) + known.origin(t0, largest)
+    kernel, beyond = known.cut_off(t_s)
+    return kernel + beyond + known.middle(t_s) + known.origin(t_s, largest)
 
 # %% ../nbs/02b_berry_esseen.ipynb #d580d067
 def log_decay(plrv, std):
@@ -407,8 +407,8 @@ def smallest_moment_bound(
     smooth = decay_integral(plrv, sqrt(var))
     closed = [moment_bound(*m, identical=same, smooth=how, eps=e)
               for same in {False, identical} for how in (None, smooth) for e in CLOSED_EPS]
-    quadrature = [prawitz_bound(*m, largest, eps=e, t0=t0)
-                  for e in QUADRATURE_EPS for t0 in SPLITS]
+    quadrature = [prawitz_bound(*m, largest, eps=e, t_s=t_s)
+                  for e in QUADRATURE_EPS for t_s in SPLITS]
     return np.nanmin([_third_moment_bound(plrv, m, var, identical), *closed, *quadrature])
 
 def _third_moment_bound(plrv, m, var, identical):

@@ -244,7 +244,7 @@ class PureDP(RandomizedResponse):
 # %% ../nbs/00b_mechanisms.ipynb #d05bac61
 @dataclass(frozen=True, kw_only=True)
 class ApproxDP(FiniteMechanism):
-    "Any step known to be (eps, delta)-DP and no more [SP Remark 2.10]."
+    "Any step known to be (eps, delta)-DP and no more (Murtagh and Vadhan 2016)."
     eps: float    # >= 0, nats
     delta: float  # in [0, 1): mass of an infinite loss
     symmetric = True

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['FACTORIAL', 'ODD_FACTORIAL', 'saddle_pull', 'asymptotic_saddle_point',
-           'solve_increasing', 'cgf_and_cumulants', 'check_tilts', 'saddle_point',
-           'cumulant_powers', 'msd_terms', 'LossFacts', 'TiltedAccountant',
+           'cumulant_powers', 'msd_terms', 'solve_increasing', 'cgf_and_cumulants',
+           'check_tilts', 'saddle_point', 'LossFacts', 'TiltedAccountant',
            'check_series_order', 'SaddlePointMSD']
 
 # %% ../nbs/02_saddlepoint.ipynb #10e1ce05
@@ -60,6 +60,44 @@ def _normal_tilt(eps, mean, var):
     b = (eps - mean)/std
     root = np.hypot(b, 2)
     return np.where(b > 0, (b + root)/2, 2/(root + np.abs(b)))/std
+
+# %% ../nbs/02_saddlepoint.ipynb #2237028b
+FACTORIAL = factorial(np.arange(25))               # k!
+ODD_FACTORIAL = factorial2(np.arange(-1, 72, 2))   # (2k - 1)!!
+
+def cumulant_powers(
+    c,  # c_3, c_4, ... along the first axis: standardised cumulants or derivatives; at most 22
+):      # list over r: coefficients of A^r/r! by the power of nu; as many powers as c has rows
+    "Partial Bell polynomials: exp(A), A = sum c_k nu^{k-2}/k!, by the number r of factors."
+    weights = FACTORIAL[3:len(c) + 3].reshape((-1,) + (1,)*(c.ndim - 1))
+    A = np.concatenate([np.zeros_like(c[:1]), c/weights])
+    powers = [np.concatenate([np.ones_like(c[:1]), np.zeros_like(c)])]
+    for r in range(1, len(A)):
+        last, rows = powers[-1], [0*A[0]]
+        rows += [sum(A[i]*last[j-i] for i in range(1, j + 1)) for j in range(1, len(A))]
+        powers.append(np.array(rows)/r)
+    return powers
+
+# %% ../nbs/02_saddlepoint.ipynb #0e02944e
+def msd_terms(
+    c,                 # c_k = F^(k)/F''^(k/2) for k = 3, ..., 2 order, along the first axis
+    grouping='paper',  # 'paper': beta_m; 'classical': powers of 1/n
+):                     # terms 2, ..., order, along the first axis; order in [1, 12]
+    "The corrections to steepest descent [SP 27], or the same sum sorted by powers of 1/n."
+    c = np.asarray(c, float)
+    if not c.ndim or len(c) % 2 or len(c) > 2*MOST_TERMS - 2:
+        raise ValueError(f"c must have 2 order - 2 rows, order in [1, 12], got shape {c.shape}")
+    checks.choice(('paper', 'classical'), grouping=grouping)
+    order = len(c)//2 + 1
+    terms = np.zeros((order - 1,) + c.shape[1:])
+    powers = cumulant_powers(c) if len(c) else []
+    for r in range(1, len(powers)):
+        for m in range(2, order + 1):
+            j = 2*(m - r) if grouping == 'paper' else 2*(m - 1)
+            if j > 0:
+                half = j//2 + r
+                terms[m - 2] += (-1)**half*ODD_FACTORIAL[half]*powers[r][j]
+    return terms
 
 # %% ../nbs/02_saddlepoint.ipynb #5f04d7ca
 def solve_increasing(
@@ -144,44 +182,6 @@ def _tilts_for(plrv, eps, pull, guess, limit, tol=TILT_TOLERANCE):
         p, slope = pull(t)
         return K1 - p - eps[i], K2 - slope
     return solve_increasing(step, guess, limit, tol)
-
-# %% ../nbs/02_saddlepoint.ipynb #2237028b
-FACTORIAL = factorial(np.arange(25))               # k!
-ODD_FACTORIAL = factorial2(np.arange(-1, 72, 2))   # (2k - 1)!!
-
-def cumulant_powers(
-    c,  # c_3, c_4, ... along the first axis: standardised cumulants or derivatives; at most 22
-):      # list over r: coefficients of A^r/r! by the power of nu; as many powers as c has rows
-    "Partial Bell polynomials: exp(A), A = sum c_k nu^{k-2}/k!, by the number r of factors."
-    weights = FACTORIAL[3:len(c) + 3].reshape((-1,) + (1,)*(c.ndim - 1))
-    A = np.concatenate([np.zeros_like(c[:1]), c/weights])
-    powers = [np.concatenate([np.ones_like(c[:1]), np.zeros_like(c)])]
-    for r in range(1, len(A)):
-        last, rows = powers[-1], [0*A[0]]
-        rows += [sum(A[i]*last[j-i] for i in range(1, j + 1)) for j in range(1, len(A))]
-        powers.append(np.array(rows)/r)
-    return powers
-
-# %% ../nbs/02_saddlepoint.ipynb #0e02944e
-def msd_terms(
-    c,                 # c_k = F^(k)/F''^(k/2) for k = 3, ..., 2 order, along the first axis
-    grouping='paper',  # 'paper': beta_m; 'classical': powers of 1/n
-):                     # terms 2, ..., order, along the first axis; order in [1, 12]
-    "The corrections to steepest descent [SP 27], or the same sum sorted by powers of 1/n."
-    c = np.asarray(c, float)
-    if not c.ndim or len(c) % 2 or len(c) > 2*MOST_TERMS - 2:
-        raise ValueError(f"c must have 2 order - 2 rows, order in [1, 12], got shape {c.shape}")
-    checks.choice(('paper', 'classical'), grouping=grouping)
-    order = len(c)//2 + 1
-    terms = np.zeros((order - 1,) + c.shape[1:])
-    powers = cumulant_powers(c) if len(c) else []
-    for r in range(1, len(powers)):
-        for m in range(2, order + 1):
-            j = 2*(m - r) if grouping == 'paper' else 2*(m - 1)
-            if j > 0:
-                half = j//2 + r
-                terms[m - 2] += (-1)**half*ODD_FACTORIAL[half]*powers[r][j]
-    return terms
 
 # %% ../nbs/02_saddlepoint.ipynb #46f3c878
 class LossFacts(NamedTuple):

@@ -152,7 +152,7 @@ NUMBERS = set("""
     eps delta sigma rate steps order scale mu norms clip t alpha fpr x y z w s L n u K K1 K2 K3 K4
     Kt3 lam lam3 c d q p mesh points max_points max_nodes rtol eps_resolution eps_error delta_error
     tilts tilt budget increment grid sigma_grid records cells seed lr prior loss losses logw logp
-    logq limit loose largest t0 sensitivity batch_size dataset_size epochs accumulate count window
+    logq limit loose largest t_s sensitivity batch_size dataset_size epochs accumulate count window
     shown lower estimate upper regret start values marks reach places drift defect advantage period
     X""".split())
 SAID = re.compile(r"[<>]|\bin [\[(]|\bnats\b|shape|\b[12]-d\b|\barrays?\b|\d to "

@@ -1,6 +1,7 @@
 """A page of the book: how wide, how long, one statement a line, and no number without a name."""
 import ast
 import json
+import re
 import tokenize
 from pathlib import Path
 
@@ -88,6 +89,16 @@ def test_exercises_begin_their_cells(path):
     texts = ["".join(c["source"]) for c in nb["cells"] if c["cell_type"] == "markdown"]
     late = [text for text in texts if "\n**Exercise " in text]
     assert not late, f"exercises within a cell: {late}"
+
+@pytest.mark.parametrize("name", ["02_saddlepoint", "02a_tilting", "03_edgeworth", "05_filters",
+                                  "05a_batch"])
+def test_engineering_comes_last(name):
+    "By hand first; checked arguments, rounding and brackets in the last section of the text."
+    nb = json.loads((ROOT/"nbs"/f"{name}.ipynb").read_text(encoding="utf-8"))
+    text = "\n".join("".join(c["source"]) for c in nb["cells"] if c["cell_type"] == "markdown")
+    sections = re.findall(r"^## (.*)", text, flags=re.M)
+    assert sections[-3:] == ["Engineering", "Exercises", "Summary and sources"]
+    assert 0 < re.search("by hand", text, flags=re.I).start() < text.index("\n## Engineering")
 
 # --- numbers
 

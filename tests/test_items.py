@@ -1,0 +1,117 @@
+"""The page of the papers' items, nbs/papers/items.ipynb: none is missing, its links lead somewhere,
+and what is said to check an item does check something."""
+import json
+import re
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT/"nbs"/"papers"/"items.ipynb"
+
+# What each paper numbers, counted from the papers; of [FA]'s appendix what its text names.
+COUNTED = {
+    "SP": """Definition 2.1 2.3 3.2 3.6 5.1; Lemma 2.2 2.4 A.1 E.1; Assumption 2.5 2.6 2.7;
+        Remark 2.8 2.9 2.10 2.11 3.3 3.4 5.2 5.4 5.8; Theorem 3.1 4.1 4.2 5.6 5.7; Heuristic 3.5;
+        Proposition 5.3 5.5; Algorithm 1; Figure 1 2 3 4 5 6""",
+    "EA": """Definition 2.1 2.2 3.1 4.1 4.2; Fact 1 2 3 4; Proposition 3.2 4.5; Lemma 3.3 4.3;
+        Remark 3.4 4.4 B.1; Theorem 1; Algorithm 1; Figure 1 2 3; Table 1""",
+    "PRV": """Definition 1.1 1.4 2.1 2.3 3.1 5.1; Proposition 1.2 1.3; Lemma 5.2 5.3 5.4;
+        Theorem 1.5 1.6 2.4 3.2 3.3 3.5 5.5; Remark 2.2 3.4 5.6; Algorithm 1 2; Figure 1 2 3""",
+    "FA": """Definition 1 2 3 4; Lemma 5 7 9 A.2 A.9 C.6 D.1 D.4; Theorem 6 8; Algorithm 1;
+        Figure 1 2 3 4; Table 1 2""",
+    "GDP": """Definition 2.1 2.3 2.5 2.9; Lemma 2.2 2.8 3.1 C.4 D.1; Corollary 2.7 C.2;
+        Theorem 2.4 2.6 3.2 4.1 B.1 C.1 D.2; Remark C.3; Algorithm 1 2;
+        Figure 1 2 3 4 5 6 7 8 9 10"""}
+
+def counted(paper):
+    "The items of a paper."
+    found = []
+    for kind in COUNTED[paper].split(";"):
+        name, *numbers = kind.split()
+        found += [f"{name} {number}" for number in numbers]
+    return found
+
+@lru_cache(None)
+def cells(path):
+    "The cells of a notebook."
+    return json.loads(path.read_text(encoding="utf-8"))["cells"]
+
+def text(cell): return "".join(cell["source"])
+
+def section(paper):
+    "The cell of a paper's table."
+    return next(text(c) for c in cells(PAGE) if f"\n[{paper}] " in text(c))
+
+def rows(paper):
+    "The table's rows: item, what it says, where it is, what checks it."
+    lines = [line for line in section(paper).splitlines() if line.startswith("| ")]
+    return [[part.strip() for part in line.strip("|").split("|")] for line in lines[1:]]
+
+def links(part):
+    "(path, anchor) of each link."
+    found = re.findall(r"\]\(([^)#\s]+)(?:#([^)\s]+))?\)", part)
+    return [((PAGE.parent/path).resolve(), anchor) for path, anchor in found]
+
+def headings(path):
+    "The anchors of a notebook's headings, as Jupyter makes them."
+    lines = (line for c in cells(path) if c["cell_type"] == "markdown"
+             for line in text(c).splitlines())
+    return {re.sub(r"^#+ ", "", line).strip().replace(" ", "-")
+            for line in lines if re.match(r"#{1,4} ", line)}
+
+def asserts(source): return re.search(r"\bassert\b|\btest_\w+\(|pytest\.raises", source)
+
+each = pytest.mark.parametrize("paper", COUNTED)
+
+@each
+def test_no_item_is_missing(paper):
+    listed = [row[0] for row in rows(paper)]
+    assert sorted(listed) == sorted(counted(paper))
+    assert f": {len(listed)} items." in section(paper)
+
+def test_the_page_counts_right():
+    absent = [row[0] for paper in COUNTED for row in rows(paper) if "not in the book" in row[2]]
+    total = sum(len(counted(paper)) for paper in COUNTED)
+    assert f"{total} items; {len(absent)} of them are not in the book" in text(cells(PAGE)[1])
+
+@each
+def test_links_lead_somewhere(paper):
+    "To a notebook, and in it to a heading or a cell."
+    lost = [(path.name, anchor) for path, anchor in links(section(paper)) if not path.exists()
+            or anchor and not anchor.startswith("cell-id=") and anchor not in headings(path)]
+    assert not lost
+
+@each
+def test_an_item_is_where_it_is_said_to_be(paper):
+    "Each row names a place, or says why there is none."
+    for item, said, where, _ in rows(paper):
+        assert said and (links(where) or re.fullmatch(r"not in the book: .{10,}", where)), item
+
+@each
+def test_what_checks_it_checks(paper):
+    "A cell with an assertion, or a test; only what is not in the book has none."
+    for item, _, where, by in rows(paper):
+        named = [(path, anchor.removeprefix("cell-id=")) for path, anchor in links(by)]
+        for path, name in named:
+            cell = next((c for c in cells(path) if c.get("id") == name), None)
+            assert cell and cell["cell_type"] == "code" and asserts(text(cell)), (item, name)
+        tests = re.findall(r"`(tests/\w+\.py)::(\w+)`", by)
+        for file, name in tests:
+            source = (ROOT/file).read_text(encoding="utf-8")
+            body = re.search(rf"^def {name}\(.*?(?=^\S|\Z)", source, flags=re.M | re.S)
+            assert body and asserts(body[0]), (item, name)
+        assert named or tests or where.startswith("not in the book"), item
+
+def test_a_wrong_link_is_seen():
+    "The check itself: a heading or a cell that is not there."
+    path, _ = links("](../05_filters.ipynb#The-last-step)")[0]
+    assert "The-last-step" in headings(path) and "The-last-straw" not in headings(path)
+
+
+def test_the_readme_lists_every_chapter():
+    index = "".join(text(cell) for cell in cells(ROOT/"nbs"/"index.ipynb"))
+    linked = set(re.findall(r"\]\(([\w/]+\.ipynb)\)", index))
+    chapters = {path.relative_to(ROOT/"nbs").as_posix() for path in (ROOT/"nbs").rglob("[0-9a-z]*.ipynb")}
+    assert {path for path in chapters if ".ipynb_checkpoints" not in path} - linked == {"index.ipynb"}
