@@ -92,13 +92,17 @@ PALE = .25     # of a band's colour
 
 # %% ../nbs/93_pictures.ipynb #6434192d
 def shades(
-    n,  # how many, >= 1
-):      # a list of n dicts, keywords for matplotlib's `plot`
+    n,          # how many, >= 1
+    name=None,  # of the method that they all belong to, as for `style_of`; None: of none
+):              # a list of n dicts, keywords for matplotlib's `plot`
     "Styles of a family of curves, from dark to light."
     checks.count(1, n=n)
     ends = np.array([_rgb(c) for c in RAMP])
-    at = np.linspace(0, len(RAMP) - 1, n) if n > 1 else np.zeros(1)
-    mixed = [[np.interp(x, range(len(RAMP)), column) for column in ends.T] for x in at]
+    if name:
+        colour = _rgb(style_of(name)['color'])
+        ends = np.array([DARK*colour, colour, 1 - LIGHT*(1 - colour)])
+    at = np.linspace(0, len(ends) - 1, n) if n > 1 else np.zeros(1)
+    mixed = [[np.interp(x, range(len(ends)), column) for column in ends.T] for x in at]
     return [dict(color=_hex(c), linestyle=DASHES[i % len(DASHES)]) for i, c in enumerate(mixed)]
 
 def _rgb(colour):
@@ -112,6 +116,7 @@ def _hex(rgb):
 # Tuning: only the looks depend on it.
 RAMP = PURPLE, PINK, AMBER
 DASHES = '-', LONG, TWICE, SHORT
+DARK, LIGHT = .5, .75   # shares of a method's colour, of its distance to white
 # Said by others.
 BASE, TOP = 16, 255   # of a colour's two digits
 
@@ -121,7 +126,7 @@ DPI = 160      # pixels an inch
 PAGE = {
     'axes.grid': True, 'grid.alpha': .35, 'grid.linewidth': .6, 'axes.axisbelow': True,
     'axes.spines.top': False, 'axes.spines.right': False, 'axes.edgecolor': '#666666',
-    'axes.titlesize': 10, 'axes.titlelocation': 'left', 'axes.labelsize': 9.5,
+    'axes.titlesize': 10, 'axes.labelsize': 9.5,
     'xtick.labelsize': 8.5, 'ytick.labelsize': 8.5, 'legend.fontsize': 8, 'legend.frameon': False,
     'figure.titlesize': 10, 'lines.linewidth': 1.6, 'lines.markersize': 5,
     'image.cmap': 'viridis', 'figure.facecolor': 'white', 'savefig.facecolor': 'white',
@@ -138,7 +143,7 @@ def use_style(
     in_turn = [ROLES[k] for k in ('first', 'second', 'third', 'fourth', 'fifth', 'sixth')]
     cycle = cycler(color=[s.color for s in in_turn], linestyle=[s.linestyle for s in in_turn])
     plt.rcParams.update(PAGE | {'figure.figsize': (width, height), 'figure.dpi': DPI,
-                                'axes.prop_cycle': cycle})
+                                'axes.titlelocation': 'left', 'axes.prop_cycle': cycle})
 
 def names():
     "Those that `style_of` knows."
@@ -155,6 +160,7 @@ VISION = {
     'deuteranopia': np.array([[.367322, .860646, -.227968], [.280085, .672501, .047413],
                               [-.011820, .042940, .968881]]),
 }
+KEPT = 512     # colours seen
 SMALL_CODE, SLOPE, SHIFT, POWER = .04045, 12.92, .055, 2.4      # of a colour code
 SMALL_LIGHT, STEEP, LIFT, FULL = 216/24389, 24389/27, 16, 116   # of lightness
 LAB = np.array([[0, FULL, 0], [500, -500, 0], [0, 200, -200]])
@@ -170,7 +176,7 @@ def light_of(
     bent = ((code + SHIFT)/(1 + SHIFT))**POWER
     return np.clip(VISION[vision] @ np.where(code <= SMALL_CODE, code/SLOPE, bent), 0, 1)
 
-@lru_cache(1 << 9)
+@lru_cache(KEPT)
 def lab_of(
     colour,            # '#rrggbb'
     vision='normal',   # as for `light_of`
