@@ -12,7 +12,7 @@ import nbformat
 from nbclient import NotebookClient
 from PIL import Image, ImageChops, ImageStat
 
-ROUGHNESS = 1.5  # of 255, root mean square: what a picture may lose by having fewer colours
+ROUGHNESS = 3.  # of 255, root mean square: what a picture may lose by having fewer colours
 
 
 class Client(NotebookClient):
@@ -25,8 +25,8 @@ def smaller(png):
     """The picture in as few colours as show no difference: half of the bytes; and its width on a
     page, half of its pixels, for screens that have two where others have one."""
     picture = Image.open(io.BytesIO(base64.b64decode(png))).convert("RGB")
-    for colours in (32, 64, 128, 256):
-        fewer = picture.quantize(colours, dither=Image.Dither.NONE)
+    for colours in (24, 32, 48, 64, 128, 256):
+        fewer = picture.quantize(colours, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
         off = ImageStat.Stat(ImageChops.difference(picture, fewer.convert("RGB"))).rms
         if max(off) <= ROUGHNESS: break
     with io.BytesIO() as out:

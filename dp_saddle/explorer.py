@@ -157,7 +157,7 @@ def _draw_image(ax, explorer, values):
     "The image, over all of the axes."
     (left, right), (low, high) = explorer.axes['xlim'], explorer.axes['ylim']
     image = ax.imshow(_picture(explorer, values), extent=(left, right, low, high), aspect='auto',
-                      origin='lower', vmin=0, vmax=1, cmap='viridis', interpolation='nearest')
+                      origin='lower', vmin=0, vmax=1, interpolation='nearest')
     image.set_gid('image')
 
 def _draw_lines(ax, explorer, lines):
