@@ -1866,6 +1866,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                     'dp_saddle.pictures._place': ('pictures.html#_place', 'dp_saddle/pictures.py'),
                                     'dp_saddle.pictures._rgb': ('pictures.html#_rgb', 'dp_saddle/pictures.py'),
                                     'dp_saddle.pictures._size': ('pictures.html#_size', 'dp_saddle/pictures.py'),
+                                    'dp_saddle.pictures._vertices': ('pictures.html#_vertices', 'dp_saddle/pictures.py'),
                                     'dp_saddle.pictures._write': ('pictures.html#_write', 'dp_saddle/pictures.py'),
                                     'dp_saddle.pictures.band_of': ('pictures.html#band_of', 'dp_saddle/pictures.py'),
                                     'dp_saddle.pictures.contrast': ('pictures.html#contrast', 'dp_saddle/pictures.py'),

@@ -28,7 +28,6 @@ AMBER, RUST, MAROON, PINK = '#da7e0b', '#aa390a', '#5d1b02', '#b04399'
 PURPLE, OLIVE, GREY, BLACK = '#5c1493', '#919959', '#a09191', '#111111'
 COLOURS = BLACK, BLUE, RUST, PURPLE, AMBER, GREEN, SKY, NAVY, MAROON, PINK, OLIVE, GREY
 LONG, SHORT, TWICE = (0, (7, 1.5)), (0, (2.5, 1)), (0, (5, 1, 1, 1))
-THRICE = 0, (4, 1, 1, 1, 1, 1)
 
 # %% ../nbs/93_pictures.ipynb #e21516ca
 # Tuning: only the looks depend on it.
@@ -41,8 +40,8 @@ METHODS = {
     'fourier': Style(SKY, TWICE, 'Fourier'),
     'tilted': Style(NAVY, '-', 'tilted FFT'),
     'moments': Style(MAROON, '-', 'moments (RDP)'),
-    'gdp': Style(PINK, SHORT, 'μ-GDP'),
-    'limit': Style(PINK, THRICE, 'Gaussian limit'),
+    'gdp': Style(PINK, '-', 'μ-GDP'),
+    'limit': Style(PINK, SHORT, 'Gaussian limit'),
     'pld': Style(OLIVE, '-', 'dp-accounting'),
     'opacus': Style(GREY, '-', 'Opacus'),
     'truth': Style(BLACK, '-', 'exact'),
@@ -219,15 +218,21 @@ HALO = 2.5                                # of white around a name, points
 # %% ../nbs/93_pictures.ipynb #a7d9b450
 def _pixels(ax, artist):
     "Points of a curve on the picture, close together, those inside the axes."
-    xy = artist.get_xydata() if hasattr(artist, 'get_xydata') else artist.get_paths()[0].vertices
     with np.errstate(all='ignore'):
-        xy = artist.get_transform().transform(np.asarray(xy, float))
+        xy = artist.get_transform().transform(np.asarray(_vertices(artist), float))
     xy = xy[np.isfinite(xy).all(1)]
     if len(xy) > 1 and getattr(artist, 'get_linestyle', str)() not in ('None', ''):
         xy = np.concatenate([_between(a, b, ax.bbox) for a, b in zip(xy, xy[1:])] + [xy[-1:]])
     (left, low), (right, high) = ax.bbox.min, ax.bbox.max
     x, y = xy.T
     return xy[(x >= left) & (x <= right) & (y >= low) & (y <= high)]
+
+def _vertices(artist):
+    "Of a line, of a band, of a bar."
+    if hasattr(artist, 'get_xydata'):
+        return artist.get_xydata()
+    path = artist.get_path() if hasattr(artist, 'get_path') else artist.get_paths()[0]
+    return path.vertices
 
 def _between(a, b, box):
     "Points from a to b, without b; no more than cross the picture."
@@ -304,12 +309,12 @@ def label_lines(
     for ax in axes:
         ax.figure.draw_without_rendering()
         named = [a for a in (*ax.lines, *ax.collections) if a.get_label()[:1] not in ('', '_')]
-        paths = {a: _pixels(ax, a) for a in (*ax.lines, *named)}
+        solid = *ax.lines, *ax.patches
+        paths = {a: _pixels(ax, a) for a in (*solid, *named)}
         taken, rest = [], []
         for artist in named:
-            away = [paths[a] for a in ax.lines if a is not artist]
-            box = _place(ax, paths[artist], np.concatenate(away or [np.empty((0, 2))]), taken,
-                         _size(ax, artist, size))
+            away = [np.empty((0, 2)), *(paths[a] for a in solid if a is not artist)]
+            box = _place(ax, paths[artist], np.concatenate(away), taken, _size(ax, artist, size))
             if box is None:
                 rest.append(artist)
             else:

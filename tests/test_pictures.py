@@ -1,5 +1,5 @@
-"""One style of picture: colours far apart for everybody, no others in the book, nothing blurred, and
-names that stand beside their curves."""
+"""One style of picture: colours far apart for everybody, no others in the book, nothing blurred,
+and names that stand beside their curves."""
 import ast
 import base64
 import json
@@ -82,8 +82,8 @@ def test_the_library_draws_with_the_palette():
 # --- the book
 
 DRAWS = {"plot", "semilogy", "semilogx", "loglog", "fill_between", "axhline", "axvline", "hist",
-         "bar", "barh", "errorbar", "step", "scatter", "contour", "contourf", "imshow", "text", "annotate",
-         "legend"}
+         "bar", "barh", "errorbar", "step", "scatter", "contour", "contourf", "imshow", "text",
+         "annotate", "legend"}
 LOOKS = {"color", "c", "colors", "mfc", "facecolor", "edgecolor", "cmap"}
 ALLOWED = {"white", "w", "none", "Greys"}     # on an image; not filled; under coloured lines
 LETTER = re.compile(r"C\d|[bgrcmyk]|tab:")
@@ -207,6 +207,13 @@ def test_bands_are_named(ax):
     ax.fill_between([0, 1], [0, 0], [1, 2], **band_of("prv", label="proved"))
     assert label_lines(ax) == []
     assert to_rgb(written(ax)["proved"].get_color()) == to_rgb(style_of("prv")["color"])
+
+def test_names_do_not_stand_on_bars(ax):
+    bars = ax.bar(range(10), range(10), width=1., **band_of("contour"))
+    ax.axvline(8, **style_of("bound", label="worst case"))
+    assert label_lines(ax) == []
+    box = written(ax)["worst case"].get_window_extent()
+    assert not any(box.overlaps(bar.get_window_extent()) for bar in bars)
 
 def test_only_words_of_the_table():
     with pytest.raises(ValueError, match="name must be .*'contour'"):
