@@ -12,7 +12,8 @@ import nbformat
 from nbclient import NotebookClient
 from PIL import Image, ImageChops, ImageStat
 
-ROUGHNESS = 3.  # of 255, root mean square: what a picture may lose by having fewer colours
+ROUGHNESS = 4.  # of 255, root mean square: what a picture may lose by having fewer colours
+WHITE = 250     # of 255: as white as paper
 
 
 class Client(NotebookClient):
@@ -29,6 +30,7 @@ def smaller(png):
         fewer = picture.quantize(colours, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
         off = ImageStat.Stat(ImageChops.difference(picture, fewer.convert("RGB"))).rms
         if max(off) <= ROUGHNESS: break
+    fewer.putpalette([255 if v >= WHITE else v for v in fewer.getpalette()])
     with io.BytesIO() as out:
         fewer.save(out, "png", optimize=True)
         return base64.b64encode(out.getvalue()).decode(), picture.width//2

@@ -188,7 +188,7 @@ def _draw(ax, explorer, values):
     ax.title.set_fontsize(TITLE_POINTS)
     ax.grid(not explorer.image)
     colours = LEGEND_ON_IMAGE if explorer.image else {}
-    ax.legend(fontsize=LEGEND_POINTS, loc='upper right', **colours)
+    ax.legend(fontsize=LEGEND_POINTS, loc='best', **colours)
 
 def _redraw(ax, explorer, values):
     "Change what `_draw` has drawn; the numbers come back."
