@@ -286,7 +286,7 @@ def explorers(wanted, kept=Path("docs/_build/explorers")):
     return {call: place[call].read_text(encoding="utf-8") for call in wanted}
 
 CARD = """```{{raw}} html
-<figure class="card"><a href="{page}"><img src="{file}" alt="{alt}" width="{width}"
+<figure class="shown"><a href="{page}"><img src="{file}" alt="{alt}" width="{width}"
 loading="lazy"></a><figcaption>{alt}</figcaption></figure>
 ```"""
 
