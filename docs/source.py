@@ -11,6 +11,7 @@ Python."""
 import ast
 import base64
 import hashlib
+import html
 import inspect
 import os
 import re
@@ -308,8 +309,14 @@ def explorers(wanted, kept=Path("docs/_build/explorers")):
                 place[call]], check=True, env=os.environ | {"OMP_NUM_THREADS": "1"}), missing))
     return {call: place[call].read_text(encoding="utf-8") for call in wanted}
 
-def gallery(notebooks, source):
-    "A page of all figures, each with its text and a link to its chapter."
+CARD = """```{{raw}} html
+<figure class="shown"><a href="{page}"><img src="{file}" alt="{alt}" width="{width}"
+loading="lazy"></a><figcaption>{alt}</figcaption></figure>
+```"""
+
+def gallery(notebooks, source, made):
+    """A page of all figures, each with its text and a link to its chapter: the chapter's own file,
+    named by myst-nb after what is in it, but for explorers, which are no file there."""
     (source/"figures").mkdir(parents=True, exist_ok=True)
     parts = ["# Gallery", "Every picture of the book. A click leads to the chapter that makes it."]
     for name, nb in notebooks.items():
@@ -317,14 +324,20 @@ def gallery(notebooks, source):
                       if c.cell_type == "markdown" and c.source.startswith("# ")), name)
         items = []
         for k, cell in enumerate(c for c in nb.cells if c.cell_type == "code"):
-            png = next((o["data"]["image/png"] for o in cell.get("outputs", [])
-                        if "image/png" in o.get("data", {})), None)
+            output = next((o for o in cell.get("outputs", [])
+                           if "image/png" in o.get("data", {})), None)
             alt = cell.metadata.get("mystnb", {}).get("image", {}).get("alt")
-            if png is None or alt is None: continue
-            file = f"figures/{name.replace('/', '-')}-{k}.png"
-            (source/file).write_bytes(base64.b64decode(png))
-            items.append(f'```{{figure}} {file}\n:alt: {alt}\n:width: 100%\n:target: '
-                         f'{name}.html\n\n{alt}\n```')
+            if output is None or alt is None: continue
+            png = base64.b64decode(output["data"]["image/png"])
+            if name != "07_widgets" and explorer(cell, made):
+                file = f"figures/{name.replace('/', '-')}-{k}.png"
+                (source/file).write_bytes(png)
+                items.append(f'```{{figure}} {file}\n:alt: {alt}\n:width: 100%\n:target: '
+                             f'{name}.html\n\n{alt}\n```')
+                continue
+            width = output["metadata"].get("image/png", {}).get("width", "")
+            items.append(CARD.format(page=f"{name}.html", alt=html.escape(alt), width=width,
+                                     file=f"_images/{hashlib.sha256(png).hexdigest()}.png"))
         if items: parts += [f"## {title}", *items]
     return "\n\n".join(parts)
 
@@ -374,7 +387,7 @@ def write(processed, source):
               and (found := re.search(r"^show_doc\(([\w.]+)", cell.source, flags=re.M))}
     made = explorers(calls(notebooks))
     source.mkdir(parents=True, exist_ok=True)
-    figures = gallery(notebooks, source)
+    figures = gallery(notebooks, source, made)
     pages = {}
     for name, nb in notebooks.items():
         here = {}

@@ -22,6 +22,7 @@ import numpy as np
 from . import checks
 from .checks import patch
 from .numerics import round_outwards
+from .pictures import AMBER, PAGE, style_of
 
 # %% ../nbs/92_explorer.ipynb #b350d151
 # Rounding: may grow, never shrink.
@@ -29,12 +30,14 @@ TOP = 65534                     # the highest position on a picture; a level is 
 DIGITS = 4                      # of the numbers in a table for readers
 # Tuning: only the looks depend on it.
 SIZE = dict(figsize=(6.4, 3.4), dpi=80)
+WIDTH = 512                     # of a still picture on a page
 MARGINS = dict(left=.11, right=.97, bottom=.15, top=.91)
-LINE_WIDTH, GRID_ALPHA = 1.5, .3
+SHARP = 160                     # pixels an inch of a still picture, on screens that have them
 TITLE_POINTS, LEGEND_POINTS = 10, 8
-DASHES = ('-', '--', '-.', ':')
-FIRST_MARK = 3                  # marks have the colours after the first three lines'
-MARKS_ON_IMAGE = ('white', 'C3')
+LINES = 'first', 'second', 'third', 'fourth'     # styles of lines that say none
+MARKS = 'bound', 'guide'
+MARKS_ON_IMAGE = ('white', AMBER)
+MARK_DASHES = ':', '--'
 ROWS = 7                        # of the table for readers
 # Said by others.
 OFF = TOP + 1                   # two bytes: the position of what is not on the picture
@@ -103,6 +106,7 @@ class Explorer:
     image: object = None # image(**values of the sliders in image_over) -> 2-d array in [0, 1],
                          # under the lines
     image_over: tuple = () # names of the sliders that change the image
+    styles: tuple = ()   # of the lines, as for `style_of` (Appendix D); others if not given
 
     def __post_init__(self):
         _check(self)
@@ -119,6 +123,8 @@ def _check(explorer):
                          f"got {sorted(explorer.axes)}")
     for _, rounding in explorer.lines:
         checks.choice(('up', 'down', ''), rounding=rounding)
+    for name in explorer.styles:
+        style_of(name)              # or a ValueError
     x = checks.array(-inf, inf, x=explorer.x)
     if x.ndim != 1 or x.size < 2:
         raise ValueError(f"x must be a 1-d array of two or more numbers, got shape {x.shape}")
@@ -144,32 +150,32 @@ def at(self:Explorer, **values):
 # %% ../nbs/92_explorer.ipynb #5395358f
 def _picture(explorer, values):
     "The image under the lines."
-    over = {s.name: values.get(s.name, s.values[s.start])
-            for s in explorer.sliders if s.name in explorer.image_over}
-    return explorer.image(**over)
+    over = (s for s in explorer.sliders if s.name in explorer.image_over)
+    return explorer.image(**{s.name: values.get(s.name, s.values[s.start]) for s in over})
 
 def _draw_image(ax, explorer, values):
     "The image, over all of the axes."
     (left, right), (low, high) = explorer.axes['xlim'], explorer.axes['ylim']
     image = ax.imshow(_picture(explorer, values), extent=(left, right, low, high), aspect='auto',
-                      origin='lower', vmin=0, vmax=1, cmap='viridis', interpolation='nearest')
+                      origin='lower', vmin=0, vmax=1, interpolation='nearest')
     image.set_gid('image')
 
 def _draw_lines(ax, explorer, lines):
     "Each line, with its label and a name."
     for i, ((label, _), y) in enumerate(zip(explorer.lines, lines)):
-        line, = ax.plot(explorer.x, y, label=label, lw=LINE_WIDTH, ls=DASHES[i % len(DASHES)])
+        styles = explorer.styles or LINES
+        line, = ax.plot(explorer.x, y, **style_of(styles[i % len(styles)], label=label))
         line.set_gid(f'line{i}')
 
 def _draw_marks(ax, explorer, marks):
     "A vertical line for each mark."
     for i, (label, x) in enumerate(zip(explorer.marks, marks)):
-        color = MARKS_ON_IMAGE[i] if explorer.image else f'C{i + FIRST_MARK}'
-        mark = ax.axvline(x, label=label, color=color, lw=LINE_WIDTH, ls=DASHES[i % 2])
+        color = MARKS_ON_IMAGE[i] if explorer.image else style_of(MARKS[i % 2])['color']
+        mark = ax.axvline(x, label=label, color=color, ls=MARK_DASHES[i % 2])
         mark.set_gid(f'mark{i}')
 
 # %% ../nbs/92_explorer.ipynb #a1689623
-LEGEND_ON_IMAGE = {'facecolor': '.35', 'labelcolor': 'white'}
+LEGEND_ON_IMAGE = {'facecolor': '.35', 'labelcolor': 'white', 'frameon': True}
 
 def _draw(ax, explorer, values):
     "Everything, on empty axes."
@@ -180,9 +186,9 @@ def _draw(ax, explorer, values):
     _draw_marks(ax, explorer, marks)
     ax.set(title=explorer.title, **explorer.axes)
     ax.title.set_fontsize(TITLE_POINTS)
-    ax.grid(alpha=GRID_ALPHA)
+    ax.grid(not explorer.image)
     colours = LEGEND_ON_IMAGE if explorer.image else {}
-    ax.legend(fontsize=LEGEND_POINTS, loc='upper right', **colours)
+    ax.legend(fontsize=LEGEND_POINTS, loc='best', **colours)
 
 def _redraw(ax, explorer, values):
     "Change what `_draw` has drawn; the numbers come back."
@@ -199,17 +205,19 @@ def _redraw(ax, explorer, values):
 @patch
 def figure(self:Explorer, **values):
     "A matplotlib figure for `values` of the sliders, at their start if not given."
+    from matplotlib import rc_context
     from matplotlib.figure import Figure
-    figure = Figure(**SIZE)
-    figure.subplots_adjust(**MARGINS)
-    _draw(figure.subplots(), self, values)
+    with rc_context(PAGE):
+        figure = Figure(**SIZE)
+        figure.subplots_adjust(**MARGINS)
+        _draw(figure.subplots(), self, values)
     return figure
 
 # %% ../nbs/92_explorer.ipynb #d94d0d0e
 def _png(figure):
     "The figure as the bytes of a PNG file."
     with io.BytesIO() as out:
-        figure.savefig(out, format='png')
+        figure.savefig(out, format='png', dpi=SHARP)
         return out.getvalue()
 
 def _said(explorer, numbers):
@@ -234,7 +242,7 @@ def _as_widget(s):
 def widget(self:Explorer):
     "The sliders, the figure and the numbers, for a live notebook."
     from ipywidgets import HTML, Image, VBox
-    figure, picture, numbers = self.figure(), Image(format='png'), HTML()
+    figure, picture, numbers = self.figure(), Image(format='png', width=WIDTH), HTML()
     sliders = {s.name: _as_widget(s) for s in self.sliders}
     def redraw(change=None):
         "Everything that a slider changes."

@@ -20,6 +20,7 @@ from .builders import TruncatedPoisson
 from .certificates import Certificate
 from .mechanisms import Composition, Mechanism, MixtureOfGaussians, PoissonSubsampled
 from .numerics import in_order, round_outwards
+from .pictures import PAGE, band_of, style_of
 from .schedules import epsilon_after, from_steps, to_steps
 from .selection import ADD_OR_REMOVE, Selected, relation_of
 from .tilting import rdp
@@ -34,9 +35,6 @@ _NEARLY = .99             # of the upper end: a lower end below is spoken of
 _POINTS = 200             # of a curve
 _ORDERS = (1.01, 256)     # of Renyi divergence
 _TITLE = dict(fontsize=8)
-_GRID = dict(alpha=.3)
-_BAND = dict(alpha=.4, lw=0)
-_THIN = dict(lw=1)
 
 # %% ../nbs/06d_reports.ipynb #a1b1fc74
 def neighbours(
@@ -226,7 +224,8 @@ def report(
 # %% ../nbs/06d_reports.ipynb #9c0cd240
 def _axes():
     import matplotlib.pyplot as plt
-    return plt.subplots(layout='constrained')[1]
+    with plt.rc_context(PAGE):
+        return plt.subplots(layout='constrained')[1]
 
 def plot_curve(
     run,        # a mechanism, a composition, or what `dpsgd` returns
@@ -239,12 +238,11 @@ def plot_curve(
         reach = accountant.epsilon(_LEAST_DELTA).upper
         eps = np.linspace(0, reach if 0 < reach < inf else 1., _POINTS)
     ax, bounds = ax or _axes(), accountant.delta(eps)
-    ax.fill_between(eps, bounds.lower, bounds.upper, **_BAND)
-    ax.semilogy(eps, bounds.upper, label='certified upper bound', **_THIN)
+    ax.fill_between(eps, bounds.lower, bounds.upper, **band_of('contour'))
+    ax.semilogy(eps, bounds.upper, **style_of('contour', label='certified upper bound'))
     title = f'{mechanism_of(run)}'.replace(', sensitivity=1.0', '')
     ax.set(xlabel='ε (nats)', ylabel='δ')
     ax.set_title(title, **_TITLE)
-    ax.grid(**_GRID)
     ax.legend()
     return ax
 
@@ -256,9 +254,8 @@ def plot_steps(
 ):             # the axes
     "Draw eps over the steps of a run."
     eps, ax = epsilon_after(schedule, delta=delta), ax or _axes()
-    ax.plot(np.arange(len(eps) + 1), np.append(0, eps))
+    ax.plot(np.arange(len(eps) + 1), np.append(0, eps), **style_of('contour', label=''))
     ax.set(xlabel='steps', ylabel=f'ε at δ = {delta:g}')
-    ax.grid(**_GRID)
     return ax
 
 # %% ../nbs/06d_reports.ipynb #35a6e645
@@ -271,10 +268,10 @@ def plot_tradeoff(
     "Draw what attackers miss over what they falsely accuse."
     fpr = np.linspace(0, 1, _POINTS + 1)**2 if fpr is None else fpr
     ax = ax or _axes()
-    ax.plot([0, 1], [1, 0], 'k:', label='guessing', **_THIN)
-    ax.plot(fpr, tradeoff(run, fpr=fpr, direction=direction), label='no attack is below')
+    ax.plot([0, 1], [1, 0], **style_of('guide', label='guessing'))
+    ax.plot(fpr, tradeoff(run, fpr=fpr, direction=direction),
+            **style_of('contour', label='no attack is below'))
     ax.set(xlabel='false positive rate', ylabel='false negative rate')
-    ax.grid(**_GRID)
     ax.legend()
     return ax
 
@@ -287,8 +284,7 @@ def plot_rdp(
     "Draw the Renyi divergence over its order, both on log scales."
     alpha = np.geomspace(*_ORDERS, _POINTS) if alpha is None else alpha
     ax = ax or _axes()
-    ax.loglog(alpha, rdp(mechanism_of(run), alpha), label='the run')
+    ax.loglog(alpha, rdp(mechanism_of(run), alpha), **style_of('moments', label='the run'))
     ax.set(xlabel='order α', ylabel='Rényi divergence (nats)')
-    ax.grid(**_GRID)
     ax.legend()
     return ax

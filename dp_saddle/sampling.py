@@ -17,6 +17,7 @@ from .accounting import RELATIONS, Run, Table, best_accountant, dpsgd
 from .bins import BallsInBins
 from .mechanisms import Gaussian
 from .numerics import in_order, round_outwards
+from .pictures import PAGE, style_of
 
 # %% ../nbs/06da_sampling.ipynb #77d11362
 # Tuning: only what is shown depends on it.
@@ -25,6 +26,7 @@ _DIGITS = 4               # of an eps
 _SHOWN = 60               # characters of a reason why there is none
 _HEIGHT, _BAR = .3, .6    # of a row in a picture, inches; of a bar in a row
 _MARK = dict(ms=10, mew=2)
+_COLOURS = 'first', 'second', 'third', 'fourth', 'fifth'    # of the relations, in their order
 
 # %% ../nbs/06da_sampling.ipynb #cdc9e3fa
 class Scheme(NamedTuple):
@@ -144,11 +146,12 @@ def plot_sampling(
     if ax is None:
         import matplotlib.pyplot as plt
         size = plt.rcParams['figure.figsize'][0], 1 + _HEIGHT*len(table)
-        ax = plt.subplots(figsize=size, layout='constrained')[1]
+        with plt.rc_context(PAGE):
+            ax = plt.subplots(figsize=size, layout='constrained')[1]
     ax.set_xscale('log')
     rows = [b for b in table.bounds if b.most is not None]
     for place, (scheme, low, high, _) in enumerate(rows):
-        colour = f'C{sorted(RELATIONS).index(scheme.relation)}'
+        colour = style_of(_COLOURS[sorted(RELATIONS).index(scheme.relation)])['color']
         ax.barh(place, high - low, left=low, height=_BAR, color=colour, alpha=_BAR)
         ax.plot([low, high], [place, place], '|', color=colour, **_MARK)
     ax.set_yticks(range(len(rows)), [f'{b.scheme.sampling} ({b.scheme.relation})' for b in rows])

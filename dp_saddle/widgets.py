@@ -66,12 +66,14 @@ def _sliders(**values):
 class Method(NamedTuple):
     kind: object     # the accountant's class, or a function of a run that makes one
     rounding: str    # 'up' for its upper bound, '' for its estimate
+    style: str       # of its line, as for `style_of`
 
+OTHERS = 'second', 'third', 'fourth', 'fifth'
 METHODS = {
-    'certified': Method(_quick, 'up'),
-    'moments (RDP), proved': Method(MomentsAccountant, 'up'),
-    'tilted CLT, proved': Method(SaddlePointCLT, 'up'),
-    'steepest descent, estimate': Method(SaddlePointMSD, ''),
+    'certified': Method(_quick, 'up', 'contour'),
+    'moments (RDP), proved': Method(MomentsAccountant, 'up', 'moments'),
+    'tilted CLT, proved': Method(SaddlePointCLT, 'up', 'clt'),
+    'steepest descent, estimate': Method(SaddlePointMSD, '', 'saddle'),
 }
 
 def _methods(accountants):
@@ -80,8 +82,9 @@ def _methods(accountants):
         for name in accountants:
             checks.choice(tuple(METHODS), accountant=name)
         return {name: METHODS[name] for name in accountants}
-    rounding = {name: METHODS[name].rounding for name in METHODS}
-    return {name: Method(kind, rounding.get(name, 'up')) for name, kind in accountants.items()}
+    known = {name: METHODS[name][1:] for name in METHODS}
+    return {name: Method(kind, *known.get(name, ('up', OTHERS[i % len(OTHERS)])))
+            for i, (name, kind) in enumerate(accountants.items())}
 
 # %% ../nbs/07_widgets.ipynb #e567562c
 def _curves(methods, eps, delta):
@@ -116,7 +119,7 @@ def explore_curve(
         dict(xlabel='ε (nats)', ylabel='δ', xscale='log', yscale='log', xlim=(eps[0], eps[-1]),
              ylim=DELTAS),
         lines=tuple((name, method.rounding) for name, method in methods.items()),
-        marks=(f'ε at δ = {delta:g}',),
+        marks=(f'ε at δ = {delta:g}',), styles=tuple(m.style for m in methods.values()),
         numbers=(f'ε at δ = {delta:g} is at most', 'and at least'))
 
 # %% ../nbs/07_widgets.ipynb #6c2f4a8f
@@ -237,7 +240,7 @@ def explore_tilt(
         dict(xlabel='loss of one step (nats)', ylabel='density', yscale='log',
              xlim=(loss[0], loss[-1]), ylim=DENSITIES),
         lines=(('loss', ''), ('tilted', ''), ('normal with its mean and std', '')),
-        marks=('tilted mean',),
+        marks=('tilted mean',), styles=('first', 'second', 'limit'),
         numbers=('tilted mean (nats)', 'tilted standard deviation (nats)', 'K(t)'))
 
 # %% ../nbs/07_widgets.ipynb #254c95d2
@@ -301,7 +304,8 @@ def explore_edgeworth(
                                 _slider('rate', rate, EDGEWORTH_START['rate'])), x,
         dict(xlabel='standard deviations from the mean', ylabel='√steps (F(x) − Φ(x))',
              xlim=(x[0], x[-1]), ylim=DIFFERENCES),
-        lines=EDGEWORTH_LINES, numbers=('largest error on the picture', 'proved: at most'))
+        lines=EDGEWORTH_LINES, numbers=('largest error on the picture', 'proved: at most'),
+        styles=('truth', 'edgeworth', 'fifth', 'fifth'))
 
 # %% ../nbs/07_widgets.ipynb #5602d1f3
 # What is drawn.
@@ -347,7 +351,8 @@ def explore_fft(
         _grids(sigma, rate, eps), (number, half, _slider('steps', steps, GRID_START['steps'])), eps,
         dict(xlabel='ε (nats)', ylabel='δ', yscale='log', xlim=(eps[0], eps[-1]), ylim=GRID_DELTA),
         lines=(('certified', ''), ('from the grid', ''), ('error', '')),
-        marks=('end of the window',), numbers=('mesh (nats)', 'largest error'))
+        marks=('end of the window',), styles=('contour', 'fourier', 'guide'),
+        numbers=('mesh (nats)', 'largest error'))
 
 # %% ../nbs/07_widgets.ipynb #30f8c900
 LEVELS = 255    # of a table of one byte
@@ -447,6 +452,6 @@ def explore_tradeoff(
         _sliders(sigma=sigma, rate=rate, steps=steps), fpr,
         dict(xlabel='false positive rate', ylabel='true positive rate', xscale='log', yscale='log',
              xlim=(fpr[0], 1.), ylim=(fpr[0], 1.)),
-        lines=(('no attack is above', 'up'), ('guessing', '')),
+        lines=(('no attack is above', 'up'), ('guessing', '')), styles=('contour', 'guide'),
         numbers=('TPR at FPR 0.001, at most', 'advantage, at most',
                  'error of a guess about a coin toss, at least'))

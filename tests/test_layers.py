@@ -12,6 +12,7 @@ MODULES = {p.stem: p for p in sorted((ROOT/"dp_saddle").glob("[a-z]*.py"))}
 BELOW = {
     "numerics": (),
     "checks": (),
+    "pictures": ("checks",),
     "plrv": ("numerics", "checks"),
     "losses": ("plrv",),
     "densities": ("losses",),
@@ -52,10 +53,10 @@ BELOW = {
     "balls": ("checks",),            # nothing of what is verified by it
     "verification": ("balls",),
     "certificates": ("schedules", "verification"),
-    "reports": ("attacks", "certificates"),
-    "sampling": ("accounting",),
+    "reports": ("attacks", "certificates", "pictures"),
+    "sampling": ("accounting", "pictures"),
     "cli": ("calibration", "reports", "sampling"),
-    "explorer": ("numerics", "checks"),
+    "explorer": ("numerics", "pictures"),
     "widgets": ("cli", "individual", "explorer"),
     "events": ("selection",),
     "interop": ("cli", "individual", "events"),
