@@ -31,7 +31,7 @@ _TINY_GAIN = -300.     # log of a quotient r from which on log(1 + r) is r, to a
 
 # %% ../nbs/00ac_levels.ipynb #fd5de34a
 # Tuning: only time and width depend on it.
-_DROPPED = 21.         # outcomes so many nats rarer than delta are not resolved
+_DROPPED = 21., 25.    # outcomes so many nats rarer than delta are not resolved; of mixtures
 _FAR = 40.             # widths below a window, where its grid begins
 _LEAST_END = 14.       # widths above a window, at least, where it is cut
 _MOST_END = 60.
@@ -247,7 +247,7 @@ def largest_tilt(self:LevelLoss):
 @patch(as_prop=True)
 def some_uncut(self:LevelLoss):
     "Are there steps that are not cut?"
-    return not all(isinstance(p, WindowedGaussianLoss) for p in self.below)
+    return not all(isinstance(b, WindowedGaussianLoss) for p in self.below for _, b in _branches(p))
 
 # %% ../nbs/00ac_levels.ipynb #dbb73157
 @patch
@@ -339,8 +339,10 @@ class Levels:
         log_delta,  # log of the least delta that matters
     ):
         cut, whole = ([part for part in parts if _is_cut(part[0]) == cut] for cut in (True, False))
-        self.losses, self.counts = zip(*cut, strict=True)
+        self.kinds, self.counts = zip(*cut, strict=True)
         self.whole, self.log_delta = whole, log_delta
+        each = [(kind, log(n) + w, p) for kind, (k, n) in enumerate(cut) for w, p in _branches(k)]
+        self.kind_of, self.log_counts, self.losses = zip(*each, strict=True)
         self.kept = {}                                          # windows made so far
         self.ends, (scale, most) = self._largest_outcomes(), _NARROW
         self.widths = [min(min(most, scale/sqrt(max(x, TINY)))*p.s2, _WIDEST/p.mu)
@@ -356,16 +358,31 @@ class Levels:
         steps = sum(n for _, n in plrv.parts)
         return 0 < kinds and len(plrv.parts) <= _MOST_KINDS and steps <= _MOST_STEPS
 
+    @staticmethod
+    def mixed(
+        plrv,  # a ComposedLoss
+    ):         # True or False
+        "Are some of the steps that are cut mixtures of more than a Gaussian's being there or not?"
+        return any(_is_cut(p) and _is_mixed(p) for p, _ in plrv.parts)
+
 # %% ../nbs/00ac_levels.ipynb #716557bb
+def _branches(p):
+    "(log-weight, loss) of each law that a mixture of laws may be; of others, of the one there is."
+    return zip(p.logw, p.branches, strict=True) if hasattr(p, 'branches') else [(0., p)]
+
 def _is_cut(p):
-    "Is this a sampled Gaussian step, removing, not too sharp?"
-    mixed = isinstance(p, GaussianMixtureLoss) and not isinstance(p, WindowedGaussianLoss)
-    return mixed and p.top == 'remove' and p.mu <= _SHARPEST
+    "Is this a sampled Gaussian step, removing, or a mixture of such laws, and none too sharp?"
+    def fits(p):
+        mixed = isinstance(p, GaussianMixtureLoss) and not isinstance(p, WindowedGaussianLoss)
+        return mixed and p.top == 'remove' and p.mu <= _SHARPEST
+    return all(fits(branch) for _, branch in _branches(p))
+
+def _is_mixed(p): return not isinstance(p, SubsampledGaussianLoss)
 
 # %% ../nbs/00ac_levels.ipynb #525f68dd
 @patch
 def outcomes_at(self:Levels, loss):
-    "Where each kind of step has this loss, nats, > log(1 - rate)."
+    "Where each loss that is cut is this, nats, > log(1 - rate)."
     return [float(p.base_loss(loss))*p.s2 + 1/2 for p in self.losses]
 
 @patch(as_prop=True)
@@ -383,25 +400,26 @@ def _log_above(part, x, width=0.):
 @patch
 def log_above(self:Levels, outcomes, widths):
     "log of a bound on the mass of the runs with something in windows that are open above."
-    each = [log(n) + _log_above(p, x, w) for n, p, x, w
-            in zip(self.counts, self.losses, outcomes, widths, strict=True)]
+    each = [n + _log_above(p, x, w) for n, p, x, w
+            in zip(self.log_counts, self.losses, outcomes, widths, strict=True)]
     return float(np.logaddexp.reduce(each))
 
 @patch
 def _largest_outcomes(self:Levels):
-    "Of each kind, from which on it matters no more, whatever the windows' widths will be."
-    allowed = self.log_delta - _DROPPED - log(len(self.losses))
+    "Of each loss, from which on it matters no more, whatever the windows' widths will be."
+    dropped = _DROPPED[any(_is_mixed(p) for p in self.kinds)]
+    allowed = self.log_delta - dropped - log(len(self.losses))
     least, most = (np.array([p.c[i] + d/p.mu for p in self.losses])
                    for i, d in zip((1, -1), _DEVIATIONS, strict=True))
     def rare(outcomes):
-        kinds = zip(self.losses, self.counts, outcomes, strict=True)
-        return [log(n) + _log_above(p, x, _WIDEST/p.mu) <= allowed for p, n, x in kinds]
+        each = zip(self.losses, self.log_counts, outcomes, strict=True)
+        return [n + _log_above(p, x, _WIDEST/p.mu) <= allowed for p, n, x in each]
     return bisect(rare, least, most)[1].tolist()
 
 # %% ../nbs/00ac_levels.ipynb #534b476c
 @patch
 def _cuts(self:Levels, eps):
-    "Outcomes of each kind of step at increasing losses, each up to its largest."
+    "Outcomes of each of the losses at increasing values, each up to its largest."
     widths = [w/p.s2 for w, p in zip(self.widths, self.losses, strict=True)]
     start = -_START*max(widths)
     loss = max(float(p.mixed(start)) for p in self.losses)         # all kinds have such a loss
@@ -435,16 +453,30 @@ def _next(self:Levels, part, x, width):
 
 # %% ../nbs/00ac_levels.ipynb #5f55b52f
 @patch
-def _windowed(self:Levels, kind, low, high):
-    "A kind of step in a window, with an end at which next to nothing is lost."
-    if (kind, low, high) not in self.kept:
-        part, width = self.losses[kind], self.widths[kind]
+def _windowed(self:Levels, number, low, high):
+    "One of the losses in a window, with an end at which next to nothing is lost."
+    if (number, low, high) not in self.kept:
+        part, width = self.losses[number], self.widths[number]
         allowed = self.log_delta - _TAILS - log(sum(self.counts))
         def lost(ends): return _log_above(part, high + ends*width) + log_ndtr(-ends) <= allowed
         end = high + bisect(lost, _LEAST_END, _MOST_END)[1]*width
         loss = WindowedGaussianLoss(part, low, high, width, end)
-        self.kept[kind, low, high] = loss
-    return self.kept[kind, low, high]
+        self.kept[number, low, high] = loss
+    return self.kept[number, low, high]
+
+@patch
+def _of_kinds(self:Levels, windows):
+    "{number of the kind: its law in windows}, from those of its branches, {their number: window}."
+    laws = {}
+    for number, window in windows.items():
+        laws.setdefault(self.kind_of[number], {})[number] = self._windowed(number, *window)
+    return {kind: self._joined(kind, parts) for kind, parts in laws.items()}
+
+@patch
+def _joined(self:Levels, kind, parts):
+    first, step = self.kind_of.index(kind), self.kinds[kind]
+    if not hasattr(step, 'branches'): return parts[first]
+    return step.in_windows({number - first: loss for number, loss in parts.items()})
 
 # %% ../nbs/00ac_levels.ipynb #535ff0de
 @patch
@@ -456,8 +488,8 @@ def below(self:Levels,
 
 @patch
 def _below(self:Levels, cut):
-    below = [self._windowed(kind, -inf, x) for kind, x in enumerate(self.cuts[cut])]
-    return (*below, *(p for p, _ in self.whole))
+    below = self._of_kinds({number: (-inf, x) for number, x in enumerate(self.cuts[cut])})
+    return (*below.values(), *(p for p, _ in self.whole))
 
 @patch(as_prop=True)
 def _all_counts(self:Levels): return (*self.counts, *(n for _, n in self.whole))
@@ -469,7 +501,7 @@ def level(self:Levels,
 ):        # a LevelLoss
     "The runs with an outcome between this cut and the next, and none above."
     ends = enumerate(zip(self.cuts[cut], self.cuts[cut + 1], strict=True))
-    inside = {kind: self._windowed(kind, *window) for kind, window in ends if window[0] < window[1]}
+    inside = self._of_kinds({number: window for number, window in ends if window[0] < window[1]})
     return LevelLoss(self._all_counts, self._below(cut), inside)
 
 # %% ../nbs/00ac_levels.ipynb #ed4d5691
@@ -477,8 +509,8 @@ def level(self:Levels,
 def log_left_out(self:Levels):
     "(log of what may be missing, log of what may be missing or too much)."
     missing = self.log_above(self.cuts[-1], self.widths)
-    beyond = [log(self.counts[kind]) + _log_above(self.losses[kind], loss.end)
-              for (kind, _, _), loss in self.kept.items()]
+    beyond = [self.log_counts[number] + _log_above(self.losses[number], loss.end)
+              for (number, _, _), loss in self.kept.items()]
     ends = [mass + loss.log_window_at_end()
             for mass, loss in zip(beyond, self.kept.values(), strict=True)]
     either = float(np.logaddexp.reduce(ends)) + log(_MEASURES*len(self.cuts))
@@ -493,16 +525,28 @@ class Counted(Levels):
         tilt,       # of the line that would be asked: its integrand has the valley, > 0
     ):
         cut = [k for k, (p, _) in enumerate(parts) if _is_cut(p)]
-        sharpest = max(cut, key=lambda k: parts[k][0].mu)
+        sharpest = max(cut, key=lambda k: _sharpness(parts[k][0]))
         super().__init__([parts[sharpest]], 0., log_delta)
         self.whole = [part for k, part in enumerate(parts) if k != sharpest]
-        self.valley = _valley(self.losses[0], min(tilt, self.ends[0] - 1))
+        self.valley = _valley(self.kinds[0], min(tilt, self.ends[0] - 1))
+
+    @staticmethod
+    def fit(
+        plrv,  # a ComposedLoss of which `Levels.fit`
+    ):         # True or False
+        "Is the sharpest of the steps that are cut one in which a record is there or not?"
+        sharpest = max((p for p, _ in plrv.parts if _is_cut(p)), key=_sharpness)
+        return isinstance(sharpest, SubsampledGaussianLoss)
+
+def _sharpness(p):
+    "Sensitivity over noise, of the sharpest branch."
+    return max(branch.mu for _, branch in _branches(p))
 
 def _valley(part, t):
     "The outcome between a small loss and a large one that is rarest at tilt t; None if none is."
+    if not isinstance(part, SubsampledGaussianLoss): return None
     x = np.linspace(0, 1 + t, _PLACES)
     l = (2*x - 1)/(2*part.s2)
-    if not isinstance(part, SubsampledGaussianLoss): return None
     falls = x - (1 + t)*expit(l - log1p(-part.rate) + log(part.rate))
     bottom = np.flatnonzero((falls[:-1] > 0) & (falls[1:] <= 0) & (part.mixed(l[:-1]) > 0))
     return float(x[bottom[0]]) if bottom.size else None
