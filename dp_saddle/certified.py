@@ -33,7 +33,7 @@ from dp_saddle.contour import (
     log_p_inf_of,
     outcomes_of,
 )
-from .levels import Counted, Levels
+from .levels import Counted, Levels, has_mixtures
 from .losses import FiniteLoss
 from .mechanisms import Accountant
 from .numerics import SMALLEST, TINY, ULP, by_halves, invert, log_expm1, safe_log
@@ -111,7 +111,7 @@ class LeveledTable(SaddleTable):
         *settings, # as a SaddleTable's: rtol, eps_resolution, max_nodes
     ):
         super().__init__(plrv, *settings, shortcut=False)
-        finer = _FINER*Levels.mixed(plrv)
+        finer = _FINER*has_mixtures(plrv)
         self.nothing, self.serves = _NOTHING + finer, _SERVES + finer
 
     def part(self, loss):
@@ -234,7 +234,7 @@ class _Direction:
     @cached_property
     def enough(self):
         "The relative width that one line has to have: a mixture's levels are often narrower."
-        return _OF_MIXTURES if 'levels' in self.sorts and Levels.mixed(self.plrv) else WORTH_A_TRY
+        return _OF_MIXTURES if 'levels' in self.sorts and has_mixtures(self.plrv) else WORTH_A_TRY
 
 # %% ../nbs/01a_certified.ipynb #f5eae452
 @patch
@@ -505,6 +505,7 @@ def epsilon_of(self:ContourAccountant,
     self._warn(plrv, (up > np.maximum(low, floor) + self._too_wide()).any())
     return low, mid, up
 
+# %% ../nbs/01a_certified.ipynb #a4afe140
 @patch
 def _epsilon_of(self:ContourAccountant, plrv, delta, floor, few):
     "(lower, estimate, upper) of one eps, nats."
