@@ -317,6 +317,30 @@ def decay(self:MixedLoss, t, s):
     return Decay(np.logaddexp.reduce(self.logw + atoms),
                  np.logaddexp.reduce(self.logw[:, None] + density))
 
+# %% ../nbs/00c_builders.ipynb #b61bee09
+class _MixedWindows(MixedLoss):
+    "Parts of the branches, as a law: weights are divided by e^`log_mass`."
+    def __init__(self, logw, windows):
+        self.log_mass = float(np.logaddexp.reduce(logw))
+        super().__init__(logw - self.log_mass, windows)
+
+    @property
+    def largest_tilt(self):
+        "The largest tilt at which no window's ends do harm."
+        return min(p.largest_tilt for p in self.branches)
+
+    def _mixed_error(self, K, K_j, error_j):
+        of_weights = _MIX_ULPS*(1 + abs(self.log_mass) + len(self.branches))
+        return super()._mixed_error(K, K_j, error_j) + ULP*of_weights
+
+@patch
+def in_windows(self:MixedLoss,
+    windows,  # {number of a branch: what a window leaves of it, with its `log_mass`}
+):            # a PLRV with `log_mass` and `largest_tilt`
+    "What windows leave of some of the branches, and nothing of the others, as a law."
+    masses = [self.logw[j] + p.log_mass for j, p in windows.items()]
+    return _MixedWindows(np.array(masses), list(windows.values()))
+
 # %% ../nbs/00c_builders.ipynb #4822156e
 def _log_factorial(n):
     "log n!, in decimals: exactly, or by Stirling's series, which errs by less than its next term."

@@ -354,6 +354,14 @@ def _nudged(value, met, whole, slope):
     return value
 
 # %% ../nbs/06a_calibration.ipynb #fbee1a53
+def _check_limit(build, target):
+    "ValueError where any limit on the batch will do, if only it is large."
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore')
+        met = _cost(build, 'max_batch_size', _certified, target)(int(_LARGEST)) <= 0
+    if met: raise ValueError("max_batch_size cannot be found: without any limit the target is met, "
+                             "so that the largest batch no longer matters")
+
 def calibrate(
     builder,           # a function of the parameter -> a mechanism, or what `dpsgd` returns
     *, eps=None,       # the target, with delta: at most this, nats, > 0; or
@@ -367,6 +375,7 @@ def calibrate(
     target = _target(eps, mu, advantage, delta)
     build = _called(builder, parameter)
     _first(parameter, build)                     # a mistake in the builder shows here
+    if parameter == 'max_batch_size': _check_limit(build, target)
     certified = _certified if mu is None else _mu
     with warnings.catch_warnings():
         warnings.simplefilter('ignore')          # bounds may be wide far from the target

@@ -33,7 +33,7 @@ from dp_saddle.contour import (
     log_p_inf_of,
     outcomes_of,
 )
-from .levels import Counted, Levels
+from .levels import Counted, Levels, has_mixtures
 from .losses import FiniteLoss
 from .mechanisms import Accountant
 from .numerics import SMALLEST, TINY, ULP, by_halves, invert, log_expm1, safe_log
@@ -42,10 +42,13 @@ from .plrv import ComposedLoss
 # %% ../nbs/01a_certified.ipynb #468490fd
 # Tuning: only time and width depend on it.
 _TOO_WIDE = 1e-6             # relative width of delta that is worth a warning
+_OF_MIXTURES = 1e-9          # relative width at which runs of mixtures are sorted,
+_FEW_ASKED = 16              # where so few are asked
 _IN_VAIN = 1 << 14           # nodes of a line that cannot do, before other ways are tried
 _LEVEL_WORK = 1 << 25        # nodes of a level's line times points of a grid, at most
 _LEAST_NODES = 64            # of a level's line
-_NOTHING, _SERVES = 23, 18   # nats below delta: nothing, and narrow enough for a level
+_NOTHING, _SERVES = 23, 18   # nats below delta: nothing, and narrow enough for a level;
+_FINER = 4                   # and so many more for mixtures
 _ONE_CUT = 20                # nats that log delta may differ for one set of cuts
 _GUESSED = 1e-3              # relative width of a guess
 _BOUNDS = 3                  # lower, estimate, upper
@@ -108,6 +111,8 @@ class LeveledTable(SaddleTable):
         *settings, # as a SaddleTable's: rtol, eps_resolution, max_nodes
     ):
         super().__init__(plrv, *settings, shortcut=False)
+        finer = _FINER*has_mixtures(plrv)
+        self.nothing, self.serves = _NOTHING + finer, _SERVES + finer
 
     def part(self, loss):
         "The table of a level."
@@ -127,8 +132,8 @@ def _tables(self:LeveledTable, eps, log_delta):
 def _base(self:LeveledTable, levels, eps, log_delta):
     "The highest cut below which one line serves, or nothing matters."
     def serves(cut):
-        low, _, up = self.part(levels.below(cut)).log_delta(eps, log_delta - _NOTHING)
-        return (_log_minus(up, low) < log_delta - _SERVES).all()
+        low, _, up = self.part(levels.below(cut)).log_delta(eps, log_delta - self.nothing)
+        return (_log_minus(up, low) < log_delta - self.serves).all()
     low, high = 0, levels.last
     if serves(high): return high
     while high - low > 1:
@@ -141,13 +146,14 @@ def _base(self:LeveledTable, levels, eps, log_delta):
 def line_for(self:LeveledTable, eps, log_delta):
     "What serves these eps: lines of the levels that matter."
     tables, left_out = self._tables(eps, log_delta)
-    return _SumOfLevels([_level_for(table, eps, log_delta) for table in tables], *left_out)
+    nothing = log_delta - self.nothing
+    return _SumOfLevels([_level_for(table, eps, nothing) for table in tables], *left_out)
 
-def _level_for(table, eps, log_delta):
-    "A Line of a level, or its _Chernoff bound."
+def _level_for(table, eps, nothing):
+    "A Line of a level, or its _Chernoff bound where that is below `nothing`."
     bounds = table.log_chernoff(table.exponents(eps))
     chernoff, tilt = bounds.min(1), table.u[bounds[0].argmin()]
-    little = (eps >= table.ess_sup) | (chernoff < log_delta - _NOTHING)
+    little = (eps >= table.ess_sup) | (chernoff < nothing)
     if little.all(): return _Chernoff(table, tilt)
     line = table.line_for(eps, chernoff - BELOW_CHERNOFF)
     return _Chernoff(table, tilt) if (line.log_bounds(eps)[2] > chernoff).all() else line
@@ -162,7 +168,7 @@ def log_delta(self:LeveledTable, eps, floor=-inf):
         near = goal[left] > goal[left[0]] - _ONE_CUT
         some, left = left[near], left[~near]
         tables, left_out = self._tables(eps[some], goal[some])
-        logs = [table.log_delta(eps[some], goal[some] - _NOTHING) for table in tables]
+        logs = [table.log_delta(eps[some], goal[some] - self.nothing) for table in tables]
         out[:, some] = _SumOfLevels([], *left_out).added(logs)
     return out
 
@@ -221,7 +227,14 @@ class _Direction:
         if self.tables['line'].closed_form or not self.may_sort: return {}
         if EnumeratedTable.fit(self.plrv): return {'all outcomes': EnumeratedTable}
         if ConditionedTable.fit(self.plrv): return {'outcomes': ConditionedTable}
-        return {'counts': CountedTable, 'levels': LeveledTable} if Levels.fit(self.plrv) else {}
+        if not Levels.fit(self.plrv): return {}
+        counts = {'counts': CountedTable} if Counted.fit(self.plrv) else {}
+        return counts | {'levels': LeveledTable}
+
+    @cached_property
+    def enough(self):
+        "The relative width that one line has to have: a mixture's levels are often narrower."
+        return _OF_MIXTURES if 'levels' in self.sorts and has_mixtures(self.plrv) else WORTH_A_TRY
 
 # %% ../nbs/01a_certified.ipynb #f5eae452
 @patch
@@ -246,12 +259,14 @@ def ran_out(self:_Direction):
 def log_delta(self:_Direction, eps, least):
     "log of (lower, estimate, upper), shape (3, eps), and where the upper one is good enough alone."
     wide, logs = np.full(eps.shape, True), np.repeat([[-inf], [-inf], [0.]], len(eps), 1)
+    few = len(eps) <= _FEW_ASKED
     for table in self.tries():
         floor = np.maximum(logs[0], least)[wide]
         logs[:, wide] = _tighter(logs[:, wide], table.log_delta(eps[wide], floor))
-        wide = (logs[2] > logs[0] + WORTH_A_TRY) & (logs[2] > least)
+        enough = self.enough if few and table is self.tables['line'] else WORTH_A_TRY
+        wide = (logs[2] > logs[0] + enough) & (logs[2] > least)
         if not wide.any(): break
-    return logs, wide
+    return logs, (logs[2] > logs[0] + WORTH_A_TRY) & (logs[2] > least)
 
 def _tighter(one, other):
     "The tighter of two bounds on either side, and the estimate of the narrower."
@@ -482,21 +497,26 @@ def epsilon_of(self:ContourAccountant,
     "eps of one direction; where it is proved to be below `floor`, only the upper bound is good."
     found = np.full((_BOUNDS, delta.size), np.nan)
     if delta.size > 1: found = self._tried[plrv].tables['line'].epsilons(delta)
-    for k in np.flatnonzero(~(found[2] - found[0] <= WORTH_A_TRY*np.minimum(found[2], 1))):
-        found[:, k] = self._epsilon_of(plrv, delta[k], floor[k])
+    few, most = delta.size <= _FEW_ASKED, WORTH_A_TRY*np.minimum(found[2], 1)
+    if few and self._tried[plrv].enough < WORTH_A_TRY: most = self._tried[plrv].enough*found[2]
+    for k in np.flatnonzero(~(found[2] - found[0] <= most)):
+        found[:, k] = self._epsilon_of(plrv, delta[k], floor[k], few)
     low, mid, up = found
     self._warn(plrv, (up > np.maximum(low, floor) + self._too_wide()).any())
     return low, mid, up
 
+# %% ../nbs/01a_certified.ipynb #a4afe140
 @patch
-def _epsilon_of(self:ContourAccountant, plrv, delta, floor):
+def _epsilon_of(self:ContourAccountant, plrv, delta, floor, few):
     "(lower, estimate, upper) of one eps, nats."
-    found = 0., inf, inf
-    for number, table in enumerate(self._tried[plrv].tries()):
+    found, tried = (0., inf, inf), self._tried[plrv]
+    for number, table in enumerate(tried.tries()):
         found = _tighter(found, table.epsilon(delta, floor, found if number else None))
         relative = not (number or table.rough)                  # levels know small eps relatively
         scale = min(found[2], 1.) if relative else 1.
-        if not max(found[0], floor) + WORTH_A_TRY*scale < found[2] < inf: break
+        enough = WORTH_A_TRY*scale
+        if few and not number: enough = min(enough, tried.enough*found[2])
+        if not max(found[0], floor) + enough < found[2] < inf: break
     return found
 
 # %% ../nbs/01a_certified.ipynb #0ff3bb5d

@@ -225,6 +225,14 @@ def proved(self:AdditiveNoise):
     "Is enough said of the density for a proof?"
     return self.log_concave or len(self.inflections) > 0
 
+@patch(as_prop=True)
+def remedy(self:AdditiveNoise):
+    "What may be said of it that its loss be finite, in words; '' if it is, or cannot be."
+    ends = not self.proved or self.slope < inf or max(map(abs, self.support)) < inf
+    if ends or not self.loss_of('remove').p_inf: return ''
+    return (f"AdditiveNoise needs slope=, a bound on |d log_density/dx|, got {self.slope}; without "
+            "it, what lies beyond its cells counts as lost")
+
 @patch
 def _check_shape(self:AdditiveNoise):
     "Do the statements go together? And is it even, where it is looked at?"

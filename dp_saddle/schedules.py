@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from . import builders, checks, fixed_sizes, mechanisms, moments
-from .accounting import Run, epsilon, mechanism_of
+from .accounting import Run, WorstCaseAccountant, epsilon, mechanism_of
 from .batch import LossFamily
 from .bins import BallsInBins
 from .certified import ContourAccountant
@@ -25,15 +25,18 @@ from .checks import Saved, patch
 from .contour import composed_atoms
 from .losses import FiniteLoss
 from .mechanisms import Composition, Gaussian, Mechanism, PoissonSubsampled
-from .numerics import ULP
+from .numerics import ULP, log_chernoff_factor
+from .plrv import as_composition
 from .record_bounds import raised_between, upper_epsilon
 from .selection import TRIES, Selected, selected
+from .tilting import MOMENTS_ROUNDING, SUM_ULPS, remedy_of
 
 # %% ../nbs/06c_schedules.ipynb #3d50fba7
 # Tuning: only time and memory depend on it.
 _MOST_STEPS = 10**8     # of a schedule: an array of this size is the answer
 _ROWS_AT_ONCE = 1 << 14 # prefixes, in one matrix product
 _MOST_ALONE = 24        # prefixes that are bounded one by one
+_TILTS = 1e-3, 1e4, 300 # of Renyi divergences: from, to, how many
 _MOST_EXACT = 800       # prefixes of steps with few outcomes, summed exactly
 _EACH = 1 << 12         # prefixes of equal steps, each; then about 1/_EACH apart,
 _MOST_BETWEEN = 1 << 16 # and so many between them where the chord is not proved
@@ -62,6 +65,11 @@ def _pair(step):
     return step
 
 # %% ../nbs/06c_schedules.ipynb #d51dbc63
+def _hint(kinds):
+    "What could be said of a step, if anything."
+    hint = next(filter(None, map(remedy_of, kinds)), '')
+    return hint and f"; {hint}"
+
 def _kinds(pairs):
     "(the different mechanisms, the place among them of each step)."
     total = sum(n for _, n in pairs)
@@ -73,7 +81,7 @@ def _kinds(pairs):
     if any(plrv.p_inf for m in kinds for plrv in (m.remove, m.add)):
         raise ValueError("schedule must hold steps with a finite loss, "
                          "no ApproxDP with delta > 0, no batches of a fixed size with a record "
-                         "replaced: ask epsilon for a prefix")
+                         "replaced: ask epsilon for a prefix" + _hint(kinds))
     places = np.array([place[m] for m, _ in pairs], int)
     return kinds, np.repeat(places, [n for _, n in pairs])
 
@@ -118,6 +126,42 @@ def _prefixes(kinds, which, delta):
         counts = before + np.cumsum(is_kind, axis=0)
         before = counts[-1]
         out[rows] = _bounded(families, kinds, counts, delta)
+    return out
+
+# %% ../nbs/06c_schedules.ipynb #464d54b0
+def _by_moments_only(kinds): return any(m.remove.moments_only for m in kinds)
+
+def _moments(plrvs):
+    "(tilts; bounds on each K there, shape (tilts, plrvs); those that are nothing at 0 and ulps)."
+    low, high, count = _TILTS
+    t = np.geomspace(low, min([high] + [p.largest_tilt for p in plrvs]), count)
+    return t, np.array([[sum(as_composition(p).known_cgf(u)) for p in plrvs] for u in t])
+
+def _bounded_by_moments(table, rounding, counts, delta):
+    "Upper bounds on eps of these counts, shape (rows, kinds), in one direction."
+    t, K = table
+    sums, sizes = counts @ K.T, counts @ np.abs(K).T
+    log_factor = log_chernoff_factor(t) - log(delta) + MOMENTS_ROUNDING
+    eps = ((sums + SUM_ULPS*ULP*sizes + log_factor)/t).min(1)
+    return np.maximum(eps*(1 + SUM_ULPS*ULP), 0) + rounding
+
+# %% ../nbs/06c_schedules.ipynb #53225806
+def _prefixes_by_moments(kinds, which, delta):
+    "`_prefixes` of a schedule with steps that are known by their moments."
+    sides = [[getattr(m, side) for m in kinds] for side in ('remove', 'add')]
+    tables, out = [_moments(side) for side in sides], np.zeros(len(which))
+    before, all_rows = np.zeros(len(kinds)), np.arange(len(which))
+    some = set(_few(all_rows).tolist())
+    for rows in _blocks(all_rows):
+        counts = before + np.cumsum(which[rows, None] == np.arange(len(kinds)), axis=0)
+        before = counts[-1]
+        for side, table in zip(sides, tables, strict=True):
+            rounding = sum(n*as_composition(p).rounding for p, n in zip(side, before, strict=True))
+            out[rows] = np.maximum(out[rows], _bounded_by_moments(table, rounding, counts, delta))
+        for k in some.intersection(rows.tolist()):
+            taken = zip(kinds, counts[k - rows[0]], strict=True)
+            run = Composition(tuple((m, int(n)) for m, n in taken if n))
+            out[k] = min(out[k], WorstCaseAccountant(run).epsilon(delta).upper)
     return out
 
 # %% ../nbs/06c_schedules.ipynb #6c0a7c02
@@ -186,7 +230,7 @@ def epsilon_after(
     *, delta,  # in (0, 1)
 ):             # eps after each step, rounded up, shape (steps,)
     """What was spent after every step of a schedule. Certified; each number is for a run that ends
-    there. ValueError for a step with mass at infinity."""
+    there. Of steps known by their moments: by these. ValueError for mass at infinity."""
     checks.real(0, 1, delta=delta)
     if isinstance(schedule, Run) and schedule.sampling in _BY_EPOCHS:
         epochs = epsilon_after(schedule.mechanism, delta=delta)
@@ -194,7 +238,8 @@ def epsilon_after(
         whole = ceil(batches) if schedule.sampling == 'balls-in-bins' else int(batches)
         return epochs[np.minimum(np.arange(schedule.steps)//whole, len(epochs) - 1)]
     kinds, which = _kinds([pair for pair in _pairs(schedule) if pair[1]])
-    return np.minimum.accumulate(_prefixes(kinds, which, delta)[::-1])[::-1]
+    prefixes = _prefixes_by_moments if _by_moments_only(kinds) else _prefixes
+    return np.minimum.accumulate(prefixes(kinds, which, delta)[::-1])[::-1]
 
 # %% ../nbs/06c_schedules.ipynb #0279b6c3
 _KINDS = {name: getattr(mechanisms, name) for name in (

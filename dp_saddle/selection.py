@@ -16,13 +16,13 @@ import numpy as np
 from scipy.special import expit, gammaln
 
 from . import checks
-from .accounting import mechanism_of
+from .accounting import WorstCaseAccountant, mechanism_of
 from .certified import ContourAccountant
-from .checks import patch
+from .checks import patch, users_level
 from .mechanisms import Composition, Mechanism
 from .numerics import TINY, expm1mx, in_order, invert, log_chernoff_factor
-from .plrv import Bounds
-from .tilting import rdp, rdp_error
+from .plrv import Bounds, as_composition
+from .tilting import rdp, rdp_error, remedy_of
 
 # %% ../nbs/06ab_selection.ipynb #dbedb2f5
 # Rounding: may grow, never shrink.
@@ -120,21 +120,29 @@ class Poisson:
 TRIES = {law.__name__: law for law in (Geometric, Logarithmic, TruncatedNegativeBinomial, Poisson)}
 
 # %% ../nbs/06ab_selection.ipynb #9803a95d
+def _curve_of(run):
+    "The accountant of a mechanism's or a PLRV's curve: of moments, where these are all there is."
+    plrv = run.remove if isinstance(run, Mechanism) else run
+    by_moments = any(p.moments_only for p, _ in as_composition(plrv).parts)
+    return WorstCaseAccountant(run) if by_moments else ContourAccountant(run)
+
 class _OneRun:
     "What the bounds ask of one run."
     def __init__(self, run):
         self.run, symmetric = run, run.symmetric
-        self.remove = ContourAccountant(run.remove)
-        self.add = self.remove if symmetric else ContourAccountant(run.add)
+        self.remove = _curve_of(run.remove)
+        self.add = self.remove if symmetric else _curve_of(run.add)
         self.ways = [(self.remove, self.add), (self.add, self.remove)][:1 if symmetric else 2]
 
     def renyi(self, alpha):
         "Renyi divergences at orders > 1, 1-d, nats."
-        return rdp(self.run, alpha)
+        with warnings.catch_warnings():
+            warnings.simplefilter('ignore')                    # said once, by the accountant
+            return rdp(self.run, alpha)
 
     def proved(self, alpha):
         "An upper bound at one order."
-        value = float(rdp(self.run, alpha))
+        value = float(self.renyi(alpha))
         return value*(1 + _UP) + rdp_error(self.run, alpha) if value < inf else inf
 
 # %% ../nbs/06ab_selection.ipynb #a9f06f5b
@@ -354,9 +362,19 @@ class SelectionAccountant:
         others = [(m, n) for m, n in steps if not isinstance(m, Selected)]
         plain = others + [(m.run, n) for m, n in steps if isinstance(m, Selected)]
         self.others = [_OneRun(Composition(tuple(others)))] if others else []
-        self.plain = ContourAccountant(Composition(tuple(plain)))
+        self.plain = _curve_of(Composition(tuple(plain)))
+        self._say_what_is_missing()
         self.alone = len(steps) == 1 and [n for _, n, _ in self.searches] == [1]
         self.kept = {}                        # Renyi divergences rounded up, by places in `tilts`
+
+# %% ../nbs/06ab_selection.ipynb #63365b66
+@patch
+def _say_what_is_missing(self:SelectionAccountant):
+    "A warning where a step could say more of itself: bounds by Renyi divergences are infinite."
+    runs = [m.run for m, _, _ in self.searches] + [one.run for one in self.others]
+    hint = next(filter(None, map(remedy_of, runs)), '')
+    if hint: warnings.warn("selected runs are bounded by their privacy curve alone, or not at all: "
+                           f"{hint}", stacklevel=users_level())
 
 # %% ../nbs/06ab_selection.ipynb #514d6516
 @patch(as_prop=True)

@@ -10,6 +10,9 @@ time-out, NaN, a negative eps, or no finite answer. Then LADDERS: one question m
 an accountant fails or is wrong (below .99 or above 2 times what ours answers); and checks: delta
 at both our bounds by tests/oracles.py, which does not know the library.
 
+BUILT are runs that are not Poisson samples of one Gaussian - mixtures, groups, batches that are
+cut, selection - each with those who can do it; --built measures these alone, and keeps the rest.
+
 The file is written after each setting. --resume keeps what it has; --only measures what is named
 (accountants or settings) again and keeps the rest.
 """
@@ -439,6 +442,125 @@ MORE = {
 PEERS, OURS = ASKED | MORE, list(ASKED)[:8]
 
 
+def sampled(d, sigma=1.0, rate=0.01):
+    return d.PoissonSubsampled(d.Gaussian(sigma=sigma), rate=rate)
+
+
+def mixture_of_nine(d):
+    "Nine sensitivities from 0 to 2, on no lattice."
+    amounts = [0.0, 0.11, 0.37, 0.52, 0.83, 1.07, 1.31, 1.72, 2.0]
+    return d.MixtureOfGaussians(
+        sigma=1.0, sensitivities=amounts, probabilities=[0.992] + [0.001] * 8
+    )
+
+
+def truncated(d):
+    return d.TruncatedPoisson(sigma=1.0, rate=0.01, dataset_size=10_000, max_batch_size=150)
+
+
+def searched(d):
+    return d.selected(3000 * sampled(d, 2.0), tries=d.Geometric(mean=10.0))
+
+
+BUILT = {  # (a function of the library -> the run, its delta)
+    'Poisson, 2000 steps': (lambda d: 2000 * sampled(d), 1e-6),
+    'mixture of 9, 2000 steps': (lambda d: 2000 * mixture_of_nine(d), 1e-6),
+    'users with 8 records': (lambda d: d.group(2000 * sampled(d), 8), 1e-6),
+    'users with 64 records': (lambda d: d.group(2000 * sampled(d, 8.0), 64), 1e-6),
+    'batches of 150 at most': (lambda d: 1000 * truncated(d), 1e-5),
+    'rare users with 8 records': (lambda d: d.group(10_000 * sampled(d, 2.0, 1e-5), 8), 1e-6),
+    'the best of 10 runs': (searched, 1e-5),
+}
+
+
+def build_ours(name):
+    import dp_saddle as d
+    from dp_saddle.accounting import best_accountant
+
+    make, delta = BUILT[name]
+    return lambda: best_accountant(make(d)).epsilon(delta)
+
+
+def build_pld(name, mesh=1e-3):
+    "dp_accounting's grid, from above."
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    import dp_saddle as ours
+
+    make, delta = BUILT[name]
+    if name.startswith('the best'):
+        raise ValueError('no selection by privacy loss distributions')
+    ((step, steps),) = make(ours).as_steps()
+
+    def one():
+        known = dict(value_discretization_interval=mesh)
+        if isinstance(step, ours.TruncatedPoisson):
+            sizes = step.dataset_size, step.rate, step.max_batch_size, step.sigma
+            return pld.from_truncated_subsampled_gaussian_mechanism(*sizes, **known)
+        if isinstance(step, ours.PoissonSubsampled):
+            return pld.from_gaussian_mechanism(step.base.sigma, sampling_prob=step.rate, **known)
+        law = step.sensitivities, step.probabilities
+        return pld.from_mixture_gaussian_mechanism(step.sigma, *law, **known)
+
+    def ask():
+        above = one().self_compose(steps).get_epsilon_for_delta(delta)
+        return 0, above, above
+
+    return ask
+
+
+def build_rdp(name):
+    "dp_accounting's Renyi bounds, which know sampled Gaussians and selection."
+    import dp_accounting as d
+
+    if name not in ('Poisson, 2000 steps', 'the best of 10 runs'):
+        raise ValueError('no Renyi divergences of this step')
+    best = name.startswith('the best')
+    sigma, steps, delta = (2.0, 3000, 1e-5) if best else (1.0, 2000, 1e-6)
+    one = d.PoissonSampledDpEvent(0.01, d.GaussianDpEvent(sigma))
+    run = d.SelfComposedDpEvent(one, steps)
+    if best:
+        run = d.dp_event.RepeatAndSelectDpEvent(run, 10, 1)
+
+    def ask():
+        eps = d.rdp.RdpAccountant().compose(run).get_epsilon(delta)
+        return 0, eps, eps
+
+    return ask
+
+
+def build_riskcal(name):
+    "Its connected dots know a sampled Gaussian."
+    if name != 'Poisson, 2000 steps':
+        raise ValueError('sampled Gaussians only')
+    ask = riskcal()
+    return lambda: ask(sigma=1.0, rate=0.01, steps=2000, delta=1e-6)
+
+
+BUILDERS = {
+    'ours': build_ours,
+    'dp_accounting PLD': build_pld,
+    'dp_accounting RDP': build_rdp,
+    'riskcal': build_riskcal,
+}
+
+
+def built():
+    "The rows of BUILT, in this process: [lower, estimate, upper, first, seconds, MB, failure]."
+    rows = {}
+    for name in BUILT:
+        for peer, build in BUILDERS.items():
+            try:
+                ask = build(name)
+            except ValueError as error:
+                row = dict(failure=f'not served: {error}')
+            else:
+                row = answer(ask, {}, exact=peer == 'ours')
+            rows.setdefault(name, {})[peer] = [row.get(c) for c in COLUMNS]
+            print(f'{name} | {peer} | {row}', flush=True)
+    return rows
+
+
 def peak():
     "MB of resident memory, the largest since the last call."
     lines = dict(line.split(':', 1) for line in Path('/proc/self/status').read_text().splitlines())
@@ -567,6 +689,13 @@ def climb(ask, rungs, known, limit):
     return dict(last=last, why='')
 
 
+def write_parts(path, parts):
+    "The file, a part a line."
+    lines = ',\n'.join(f'{json.dumps(k)}: {json.dumps(v)}' for k, v in parts.items())
+    lines = lines.replace(': {"MNIST, noise 1.12"', ':\n{"MNIST, noise 1.12"')
+    path.write_text('{' + lines + '}\n', encoding='utf-8')
+
+
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -579,8 +708,12 @@ def main():
     )
     parser.add_argument('--out', type=Path, default=ROOT / 'nbs' / 'benchmark.json')
     parser.add_argument('--resume', action='store_true', help='keep what the file has')
+    parser.add_argument('--built', action='store_true', help='measure BUILT alone')
     parser.add_argument('--serve', help=argparse.SUPPRESS)
     args = parser.parse_args()
+    if args.built:
+        data = json.loads(args.out.read_text(encoding='utf-8'))
+        return write_parts(args.out, data | dict(built=built()))
     if args.serve:
         return serve((PEERS | {'oracle': oracle})[args.serve], args.serve in [*OURS, 'oracle'])
     unknown = set(args.only) - set(PEERS) - {s['name'] for s in SETTINGS}
@@ -644,14 +777,7 @@ def main():
             ladders={k: ladders[k] for k in PEERS if k in ladders},
             checks=checks,
         )
-        args.out.write_text(
-            '{'
-            + ',\n'.join(f'{json.dumps(k)}: {json.dumps(v)}' for k, v in parts.items()).replace(
-                ': {"MNIST, noise 1.12"', ':\n{"MNIST, noise 1.12"'
-            )
-            + '}\n',
-            encoding='utf-8',
-        )
+        write_parts(args.out, parts | {k: old[k] for k in ('built',) if k in old})
 
     load = round(os.getloadavg()[0], 1)
     with contextlib.ExitStack() as open_ones:

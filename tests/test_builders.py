@@ -36,6 +36,7 @@ from dp_saddle import (
     tree_aggregation,
 )
 from dp_saddle.builders import MixedLoss, TreeNode, tree_height, truncation
+from dp_saddle.losses import legendre_panels
 from dp_saddle.reports import neighbours
 
 CUT = dict(rate=.01, dataset_size=10**4, max_batch_size=150)
@@ -220,6 +221,39 @@ def test_lines_by_mpmath(removing):
             for x, d, e in zip(s[1:], change[1:], log_error[1:], strict=True):
                 off = mp.exp(exact(mp.mpc(t, x)) - exact(mp.mpf(t)) - mp.mpc(d)) - 1
                 assert abs(off) <= mp.expm1(mp.mpf(float(e)))
+
+def two_steps(loss, eps):
+    "delta of two equal steps: the second's closed form where the first one's loss is given."
+    total, nearby = 0., np.exp2(-np.arange(1., 40))
+    for w, p in zip(loss.logw, loss.branches, strict=True):
+        bends = [float(p.base_loss(eps - np.log1p(-q.rate)))*p.s2 + .5 for q in loss.branches]
+        ends = np.linspace(-12/p.mu, 22/p.mu, 401)
+        ends = np.sort(np.concatenate([ends, *(b + d for b in bends for d in (-nearby, nearby))]))
+        x, h = (v.ravel() for v in legendre_panels(ends))
+        first = p.mixed((2*x - 1)*p.mu**2/2)
+        law = np.exp(w + first - (x*p.mu)**2/2)*p.mu/math.sqrt(2*math.pi)*h
+        total += law @ np.exp(loss.log_delta(eps - first))
+    return total
+
+@pytest.mark.parametrize('sigma, rate, n, B, eps', [
+    (1., 1e-6, 10**8, 120, .01),
+    *(pytest.param(*case, marks=pytest.mark.slow) for case in (
+        (1., 1e-6, 10**8, 120, 1e-5), (1., 1e-6, 10**8, 120, .5), (1., 1e-5, 10**6, 25, .01),
+        (2., 1e-4, 10**6, 130, .01), (.5, 1e-4, 10**6, 130, 3.)))])
+def test_rare_records_in_batches_that_are_cut(sigma, rate, n, B, eps):
+    "Levels of a mixture of laws, against closed forms."
+    step = TruncatedPoisson(sigma=sigma, rate=rate, dataset_size=n, max_batch_size=B)
+    low, _, up = ContourAccountant((2*step).remove).delta(eps)
+    exact = two_steps(step.remove, eps)
+    assert low*(1 - 1e-12) <= exact <= up*(1 + 1e-12) and up - low < 1e-10*up
+
+@pytest.mark.slow
+@pytest.mark.parametrize('steps, rate, n, B', [
+    (100, 1e-6, 10**8, 120), (1000, 1e-6, 10**8, 100), (1000, 1e-5, 10**7, 150)])
+def test_rare_runs_are_narrow(steps, rate, n, B):
+    run = steps*TruncatedPoisson(sigma=1., rate=rate, dataset_size=n, max_batch_size=B)
+    low, _, up = ContourAccountant(run).epsilon(1e-6)
+    assert 0 < up - low < 1e-9*up
 
 def test_a_mixture_of_equal_parts_is_the_part():
     part = PoissonSubsampled(Gaussian(sigma=1.), rate=.1).remove

@@ -275,6 +275,18 @@ def test_rare_components():
     assert sorted_.lower <= line.upper and line.lower <= sorted_.upper
     assert sorted_.width <= line.width
 
+@pytest.mark.parametrize('size, rate, sigma', [
+    (2, 1e-4, 2.), (8, 1e-4, 2.), (8, 1e-5, 2.), (32, 1e-5, 2.),
+    pytest.param(8, 1e-4, 1., marks=pytest.mark.slow),
+    pytest.param(32, 1e-4, 1., marks=pytest.mark.slow)])
+def test_rare_groups_are_narrow(size, rate, sigma):
+    "One line of theirs is 4e-9 to 6e-8 wide, relatively."
+    run = 10**4*group(PoissonSubsampled(Gaussian(sigma=sigma), rate=rate), size)
+    low, _, up = ContourAccountant(run).epsilon(1e-6)
+    assert up - low < 1e-9*up
+    wide = ContourAccountant(run, levels=False).epsilon(1e-6)
+    assert wide.lower <= low <= up <= wide.upper and wide.width > 2*(up - low)
+
 def test_binomial_laws_are_recognised():
     for size in (2, 8, 64):
         for rate in (.5, .01, 1e-4):

@@ -22,13 +22,16 @@ from dp_saddle import (
     FourierAccountant,
     Gaussian,
     GaussianLimit,
+    Geometric,
     MomentsAccountant,
+    Poisson,
     PoissonSubsampled,
     PRVAccountant,
     PureDP,
     RandomizedResponse,
     SaddlePointCLT,
     SaddlePointMSD,
+    SelectionAccountant,
     TiltedEdgeworth,
     TiltedFFT,
     TruncatedPoisson,
@@ -43,6 +46,7 @@ from dp_saddle import (
     from_steps,
     rdp,
     report,
+    selected,
     to_steps,
 )
 from dp_saddle.accounting import WorstCaseAccountant, best_accountant
@@ -114,8 +118,7 @@ def test_tools(step):
     assert again == run == pickle.loads(pickle.dumps(run))
     served = [row for row in compare(run, delta=1e-5) if row['upper']]
     assert [row['accountant'] for row in served] == ['WorstCaseAccountant', 'MomentsAccountant']
-    with pytest.raises(ValueError, match=type(step).__name__):
-        epsilon_after(run, delta=1e-5)
+    assert epsilon_after(run, delta=1e-5)[-1] == pytest.approx(eps, rel=1e-9)
     with pytest.raises(ValueError, match=type(step).__name__):
         certify(run, delta=1e-5)
     with pytest.raises(TypeError, match='^base must be'):
@@ -353,3 +356,37 @@ def test_no_limit_theorem_for_what_is_not_known():
     for step in (ZCDP(rho=.1), 3*ExponentialMechanism(eps=.1) + SAMPLED):
         with pytest.raises(ValueError, match='is not known for'):
             asymptotic_epsilon(step, delta=1e-5)
+
+# ---------------------------------------------------------------- prefixes, and the best of many
+
+@pytest.mark.parametrize('step', [ZCDP(rho=.01), ExponentialMechanism(eps=.1)], ids=str)
+def test_prefixes(step):
+    "After each step what `epsilon` says of so many, or hardly more; also beside other steps."
+    spent = epsilon_after([(step, 30)], delta=1e-6)
+    assert (np.diff(spent) > 0).all() and spent.shape == (30,)
+    for n in (1, 7, 30):
+        assert epsilon(n*step, delta=1e-6)*(1 - 1e-9) <= spent[n - 1]*(1 + 1e-9)
+        assert spent[n - 1] <= epsilon(n*step, delta=1e-6)*1.01
+    other = PoissonSubsampled(Gaussian(sigma=1.), rate=.01)
+    mixed = epsilon_after([(other, 40), (step, 10), (other, 40)], delta=1e-6)
+    whole = epsilon(80*other + 10*step, delta=1e-6)
+    assert mixed[-1] == pytest.approx(whole, rel=1e-9) and (np.diff(mixed) >= 0).all()
+    assert mixed[39] >= epsilon(40*other, delta=1e-6)
+
+def test_prefixes_of_a_gaussian_and_its_moments():
+    "A zCDP step is never cheaper than the Gaussian that has its moments."
+    known, moments = Gaussian(sigma=10.), ZCDP(rho=.005)
+    assert (epsilon_after([(known, 20)], delta=1e-6)
+            <= epsilon_after([(moments, 20)], delta=1e-6)).all()
+
+@pytest.mark.parametrize('tries', [Geometric(mean=3.), Poisson(mean=5.)], ids=str)
+def test_the_best_of_many(tries):
+    "Papernot and Steinke take Renyi divergences: those of a Gaussian's moments cost no less."
+    moments, known = selected(10*ZCDP(rho=.01), tries=tries), 10*Gaussian(sigma=50**.5)
+    found = SelectionAccountant(moments).epsilon(1e-6)
+    least = SelectionAccountant(selected(known, tries=tries))
+    assert least.epsilon(1e-6).upper <= found.upper
+    if isinstance(tries, Geometric):
+        assert found.upper <= least.by_renyi(delta=1e-6)*(1 + 1e-9)
+    assert 0 < found.lower <= least.epsilon(1e-6).upper
+    assert SelectionAccountant(moments).delta(found.upper).upper <= 1.01e-6   # another optimum

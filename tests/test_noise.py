@@ -20,12 +20,14 @@ from dp_saddle import (
     PRVAccountant,
     SaddlePointCLT,
     SaddlePointMSD,
+    SelectionAccountant,
     TiltedEdgeworth,
     TiltedFFT,
     certify,
     epsilon,
     epsilon_after,
     rdp,
+    selected,
     to_steps,
 )
 from dp_saddle.accounting import best_accountant
@@ -445,3 +447,18 @@ def test_wide_bounds_are_said():
     with warnings.catch_warnings():
         warnings.simplefilter('error')
         TiltedFFT(100*fine).epsilon(1e-6)
+
+def test_what_would_make_it_finite():
+    "Without a slope a loss may be infinite: who needs more says so, by name."
+    own = AdditiveNoise(log_density=logistic, sensitivity=.1, **CONCAVE)
+    with pytest.warns(UserWarning, match=r'AdditiveNoise needs slope=, a bound on'):
+        assert rdp(5*own, 2.) == inf
+    with pytest.raises(ValueError, match='ask epsilon for a prefix; AdditiveNoise needs slope='):
+        epsilon_after([(PoissonSubsampled(own, rate=.1), 5)], delta=1e-6)
+    with pytest.warns(UserWarning, match='privacy curve alone, or not at all: AdditiveNoise needs'):
+        SelectionAccountant(selected(5*own))
+    finite = AdditiveNoise(log_density=logistic, sensitivity=.1, slope=1., **CONCAVE)
+    with warnings.catch_warnings():
+        warnings.simplefilter('error')
+        assert rdp(5*finite, 2.) < .1 and len(epsilon_after([(finite, 3)], delta=1e-6)) == 3
+        SelectionAccountant(selected(5*finite))

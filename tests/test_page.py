@@ -19,6 +19,8 @@ LONG_MODULES = {
     "mechanisms": "what users write, on one page, beside what every accountant has",
     "balls": "what a step is, in one place: who believes these pages need believe nothing else",
     "contour": "one line, a bound on every error: in more rooms, data would go back and forth",
+    "certified": "one accountant: what it tries, in which order, and how bounds are joined",
+    "levels": "windows, levels and counts are cut by one class, and of one loss",
     "densities": "all Gaussians, sampled and mixed, share a path; a Laplace and your own beside it",
     "prv_fft": "two accountants on one grid; what rounding costs stands beside each sum",
     "tilted_fft": "dots, lattices, and one transform of both: dots are to be parted from it",

@@ -112,3 +112,6 @@ def test_what_is_committed():
                for p in peers.PEERS)
     assert set(data['ladders']) == set(peers.ASKED) and set(data['checks']) == names
     assert all(not row[-1] for row in data['rows']['ContourAccountant'].values())
+    assert list(data['built']) == list(peers.BUILT)
+    assert all(list(row) == list(peers.BUILDERS) and not row['ours'][-1]
+               for row in data['built'].values())
