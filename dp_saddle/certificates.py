@@ -41,6 +41,7 @@ _FIRST_MOVE = 1e-13   # relative
 _MOST_NODES = 1 << 24 # a certificate with more is not read
 _OWN, _KIND = 12e-6, 6e-6 # seconds of a node, alone and for each kind of step
 _SAMPLED_LAPLACE = 25e-6, 3e-6     # more for such a kind, and for its sensitivity over scale
+_BINS = .3, 5.        # seconds for a line of an epoch of bins, for each unit of its tilt and 5 more
 _LONG = 10.           # seconds of a verification that are worth a warning
 _SHOWN = 12           # digits of the digest
 
@@ -290,8 +291,16 @@ def _seconds(certificate):
              for direction, plan in proof[side].items() if plan['by'] == 'line'}
     more, louder = _SAMPLED_LAPLACE
     kinds = [_KIND + (more + louder*x if x else 0) for x in map(_loudness, certificate.run)]
-    return sum(dict(line[1:])['nodes'] for line in lines)*(_OWN + sum(kinds))
+    plans = [dict(line[1:]) for line in lines]
+    return _of_rays(certificate, plans) + sum(v['nodes'] for v in plans)*(_OWN + sum(kinds))
 
+def _of_rays(certificate, plans):
+    "What the lines take more where a step is an epoch of bins."
+    each, least = _BINS
+    in_bins = any(step['mechanism'] == 'BallsInBins' for step in certificate.run)
+    return in_bins*sum(each*(plan['tilt'] + least) for plan in plans)
+
+# %% ../nbs/06cc_certificates.ipynb #84d81a2a
 def _warn_of_lines(certificate):
     "A warning, for the caller of `certify`."
     from dp_saddle.balls import LOUDEST

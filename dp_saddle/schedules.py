@@ -19,7 +19,7 @@ import numpy as np
 from . import builders, checks, fixed_sizes, mechanisms, moments
 from .accounting import Run, epsilon, mechanism_of
 from .batch import LossFamily
-from .bins import BallsInBins
+from .bins import BallsInBins, BinDraw
 from .certified import ContourAccountant
 from .checks import Saved, patch
 from .contour import composed_atoms
@@ -243,6 +243,9 @@ def _as_dict(mechanism, count):
 def _not_in_a_file(mechanism):
     "The ValueError for a step that has no name in a file."
     functions = [name for name, value in vars(mechanism).items() if callable(value)]
+    if isinstance(mechanism, BinDraw):
+        return ValueError("draws must be 1, or all batches, in a file or a certificate: of "
+                          "other draws only an upper bound is known, by epsilon, delta and report")
     why = (f"a function such as its {functions[0]} cannot be in a file" if functions
            else "only these have a name in a file")
     return ValueError(f"mechanism must be one of {', '.join(_KINDS)} to be a step in a file, "
