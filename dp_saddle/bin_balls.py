@@ -347,7 +347,7 @@ def bins_step(
     step,       # a dict: 'sigma', 'sensitivity', 'batches', 'draws'
     direction,  # 'remove' or 'add'
 ):              # a Step
-    "An epoch as a step."
+    "An epoch as a step. ValueError for some draws, but not all."
     mu, bins = arb(step.get('sensitivity', 1))/arb(step['sigma']), int(step['batches'])
     draws = int(step.get('draws', 1))
     if mu == 0: return FiniteStep([(arb(1), arb(1))], True)
