@@ -1196,6 +1196,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                   'dp_saddle.events._mixture': ('events.html#_mixture', 'dp_saddle/events.py'),
                                   'dp_saddle.events._noisy': ('events.html#_noisy', 'dp_saddle/events.py'),
                                   'dp_saddle.events._of_one_sample': ('events.html#_of_one_sample', 'dp_saddle/events.py'),
+                                  'dp_saddle.events._of_one_size': ('events.html#_of_one_size', 'dp_saddle/events.py'),
+                                  'dp_saddle.events._one_gaussian': ('events.html#_one_gaussian', 'dp_saddle/events.py'),
                                   'dp_saddle.events._other_mechanism': ('events.html#_other_mechanism', 'dp_saddle/events.py'),
                                   'dp_saddle.events._response': ('events.html#_response', 'dp_saddle/events.py'),
                                   'dp_saddle.events._sampled': ('events.html#_sampled', 'dp_saddle/events.py'),
