@@ -207,6 +207,7 @@ def _built(event, relation):
         "RandomizedResponse, for a PoissonSampled one of the first six or several Gaussians, and "
         f"for {', '.join(_BUILT)}")
 
+# %% ../nbs/07a_events.ipynb #79ca5f6e
 def _check_relation(event, relation, wanted):
     if relation != wanted:
         raise ValueError(f"neighboring_relation must be {wanted} for {_kind(event)}, "
@@ -224,6 +225,7 @@ def _truncated(event, relation):
     rate = float(event.sampling_probability)
     return _noisy(event.noise_multiplier, lambda x: TruncatedPoisson(sigma=x, rate=rate, **sizes))
 
+# %% ../nbs/07a_events.ipynb #ca8a2936
 def _of_one_size(event, relation):
     "Gaussian noise on a batch of one size."
     names = {'REPLACE_ONE': 'replace-one', 'ADD_OR_REMOVE_ONE': 'add-remove'}
@@ -241,6 +243,7 @@ def _of_one_size(event, relation):
                       dataset_size=int(event.source_dataset_size), relation=names[relation],
                       replacement=_kind(event) == 'SampledWithReplacement')
 
+# %% ../nbs/07a_events.ipynb #782d3393
 def _of_one_sample(event, relation):
     "The mechanism of an event, or of several composed, on one sample."
     match _kind(event):
