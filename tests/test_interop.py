@@ -434,7 +434,7 @@ def test_what_the_events_are():
 
 def test_batches_of_one_size():
     "Each relation by its name; several Gaussians on one batch are one."
-    both = N(G(8**.5), 2)                             # two of sqrt 8 on one batch are one of 2
+    both = N(G(4.), 4)                                # four of 4 on one batch are one of 2
     for draw, replacement in ((without, False), (again, True)):
         for relation, name in ((REPLACE, 'replace-one'), (ADD, 'add-remove')):
             found = spent(N(draw(50, 5, both), 3), relation=relation).composition
