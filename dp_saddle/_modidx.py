@@ -2474,6 +2474,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                    'dp_saddle.widgets._expansions': ('widgets.html#_expansions', 'dp_saddle/widgets.py'),
                                    'dp_saddle.widgets._grids': ('widgets.html#_grids', 'dp_saddle/widgets.py'),
                                    'dp_saddle.widgets._integrand': ('widgets.html#_integrand', 'dp_saddle/widgets.py'),
+                                   'dp_saddle.widgets._loader_costs': ('widgets.html#_loader_costs', 'dp_saddle/widgets.py'),
+                                   'dp_saddle.widgets._loaders': ('widgets.html#_loaders', 'dp_saddle/widgets.py'),
                                    'dp_saddle.widgets._methods': ('widgets.html#_methods', 'dp_saddle/widgets.py'),
                                    'dp_saddle.widgets._quick': ('widgets.html#_quick', 'dp_saddle/widgets.py'),
                                    'dp_saddle.widgets._run': ('widgets.html#_run', 'dp_saddle/widgets.py'),
@@ -2491,5 +2493,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                    'dp_saddle.widgets.explore_fft': ('widgets.html#explore_fft', 'dp_saddle/widgets.py'),
                                    'dp_saddle.widgets.explore_filter': ('widgets.html#explore_filter', 'dp_saddle/widgets.py'),
                                    'dp_saddle.widgets.explore_saddle': ('widgets.html#explore_saddle', 'dp_saddle/widgets.py'),
+                                   'dp_saddle.widgets.explore_sampling': ('widgets.html#explore_sampling', 'dp_saddle/widgets.py'),
                                    'dp_saddle.widgets.explore_tilt': ('widgets.html#explore_tilt', 'dp_saddle/widgets.py'),
-                                   'dp_saddle.widgets.explore_tradeoff': ('widgets.html#explore_tradeoff', 'dp_saddle/widgets.py')}}}
+                                   'dp_saddle.widgets.explore_tradeoff': ('widgets.html#explore_tradeoff', 'dp_saddle/widgets.py'),
+                                   'dp_saddle.widgets.loader_table': ('widgets.html#loader_table', 'dp_saddle/widgets.py')}}}
