@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 import warnings
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from math import inf, log
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from . import __version__, checks
-from .accounting import mechanism_of
+from .accounting import Run, mechanism_of
 from .certified import ContourAccountant
 from .checks import patch
 from .contour import SaddleTable, Smoothing
@@ -279,6 +279,12 @@ def _certify_epsilon(run, steps, delta):
     return Certificate(steps, {'delta': float(delta)}, {'lower': low, 'upper': up}, proof)
 
 # %% ../nbs/06cc_certificates.ipynb #1ce92e27
+def _from_above(made):
+    "The certificate without its lower bound: of shuffled batches the steps are only a bound."
+    nothing = {direction: {'by': 'nothing'} for direction in made.proof['lower']}
+    return replace(made, answer={**made.answer, 'lower': '0'},
+                   proof={**made.proof, 'lower': nothing})
+
 def _loudness(step):
     "Sensitivity over scale of sampled Laplace noise; 0 for other steps."
     sampled = step['mechanism'] == 'Laplace' and step.get('rate', 1) < 1
@@ -323,6 +329,7 @@ def certify(
     of one's own, and where no finite eps is enough. A warning where `verify` takes long, or will
     refuse."""
     from dp_saddle.balls import check_run
+    shuffled = isinstance(run, Run) and run.sampling == 'shuffle'
     run = mechanism_of(run)
     if not isinstance(run, Mechanism):
         raise TypeError(f"run must be a mechanism, or what dpsgd returns for one, got {run!r}")
@@ -333,6 +340,7 @@ def certify(
     run = Composition(tuple(from_steps(steps)))
     made = (_certify_delta(run, steps, eps) if eps is not None
             else _certify_epsilon(run, steps, delta))
+    if shuffled: made = _from_above(made)
     _warn_of_lines(made)
     return made
 

@@ -34,6 +34,7 @@ from .selection import TRIES, Selected, selected
 _MOST_STEPS = 10**8     # of a schedule: an array of this size is the answer
 _ROWS_AT_ONCE = 1 << 14 # prefixes, in one matrix product
 _MOST_ALONE = 24        # prefixes that are bounded one by one
+_MOST_WITH_MASS = 12    # prefixes of steps with mass at infinity, likewise
 _MOST_EXACT = 800       # prefixes of steps with few outcomes, summed exactly
 _EACH = 1 << 12         # prefixes of equal steps, each; then about 1/_EACH apart,
 _MOST_BETWEEN = 1 << 16 # and so many between them where the chord is not proved
@@ -70,10 +71,6 @@ def _kinds(pairs):
                          f"got {total}: ask epsilon for a prefix")
     place = {m: i for i, m in enumerate(dict.fromkeys(m for m, _ in pairs))}
     kinds = list(place)
-    if any(plrv.p_inf for m in kinds for plrv in (m.remove, m.add)):
-        raise ValueError("schedule must hold steps with a finite loss, "
-                         "no ApproxDP with delta > 0, no batches of a fixed size with a record "
-                         "replaced: ask epsilon for a prefix")
     places = np.array([place[m] for m, _ in pairs], int)
     return kinds, np.repeat(places, [n for _, n in pairs])
 
@@ -106,10 +103,19 @@ def _bounded(families, kinds, counts, delta):
         eps[i] = min(eps[i], _alone(kinds, counts[i], delta))
     return eps
 
+def _at_some(kinds, which, delta):
+    "Upper bounds by the contour after some of the steps: elsewhere, those of the next one."
+    at = _few(np.arange(len(which)), _MOST_WITH_MASS)
+    counts = [np.bincount(which[:i + 1], minlength=len(kinds)) for i in at]
+    eps = np.array([_alone(kinds, row, delta) for row in counts])
+    return eps[np.searchsorted(at, np.arange(len(which)))]
+
 def _blocks(rows): return np.array_split(rows, ceil(len(rows)/_ROWS_AT_ONCE)) if len(rows) else []
 
 def _prefixes(kinds, which, delta):
     "Upper bounds on eps after each step, not yet in order."
+    if any(plrv.p_inf for m in kinds for plrv in (m.remove, m.add)):
+        return _at_some(kinds, which, delta)
     families, out, before = _families(kinds), np.zeros(len(which)), np.zeros(len(kinds))
     if len(kinds) == 1:
         return _equal_steps(families, kinds, len(which), delta)
@@ -186,7 +192,7 @@ def epsilon_after(
     *, delta,  # in (0, 1)
 ):             # eps after each step, rounded up, shape (steps,)
     """What was spent after every step of a schedule. Certified; each number is for a run that ends
-    there. ValueError for a step with mass at infinity."""
+    there; infinite where the mass of an infinite loss is more than delta."""
     checks.real(0, 1, delta=delta)
     if isinstance(schedule, Run) and schedule.sampling in _BY_EPOCHS:
         epochs = epsilon_after(schedule.mechanism, delta=delta)

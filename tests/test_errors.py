@@ -229,7 +229,7 @@ CALLS = {
         lambda: dpsgd(sigma=1., batch_size=1, dataset_size=9, steps=1, unit_records=2,
                       sampling='without-replacement')],
     'epsilon_after': [
-        lambda: epsilon_after([LEAKY], delta=1e-5),
+        lambda: epsilon_after([3], delta=1e-5),
         lambda: epsilon_after([(Gaussian(sigma=1e5), 10**12)], delta=1e-5)],
     'from_steps': [lambda: schedules.from_steps(7)],
     'gdp': [lambda: gdp(LEAKY)],
