@@ -53,7 +53,7 @@ setup(
         "Typing :: Typed",
     ],
     packages=[about["lib_path"]],
-    package_data={about["lib_path"]: ["py.typed", "__init__.pyi", "norms.npz"]},
+    package_data={about["lib_path"]: ["py.typed", "__init__.pyi", "norms.npz", "sampling.npz"]},
     install_requires=words("requirements"),
     extras_require={k.removesuffix(suffix): words(k) for k in about if k.endswith(suffix)},
     entry_points={

@@ -749,7 +749,7 @@ def binomial_tail(
 # %% ../nbs/06ca_balls.ipynb #64dfb117
 _VERIFIABLE = ('Gaussian', 'TreeNode', 'Laplace', 'RandomizedResponse', 'PureDP', 'ApproxDP',
                'Discrete', 'DiscreteLaplace', 'BoundedRange', 'MixtureOfGaussians',
-               'TruncatedPoisson')
+               'TruncatedPoisson', 'BallsInBins')
 
 def check_run(
     run,  # a list of dicts: 'mechanism', its parameters, 'rate', 'count'
@@ -760,6 +760,9 @@ def check_run(
             raise ValueError(f"mechanism must be one of {', '.join(_VERIFIABLE)} to be verified, "
                              f"got {step['mechanism']!r}: its bounds are proved in doubles, by "
                              "epsilon, delta and report")
+        if step.get('draws', 1) not in (1, step.get('batches', 1)):
+            raise ValueError(f"draws must be 1, or all batches, to be verified, got "
+                             f"{step['draws']}: of others only an upper bound is known, by epsilon")
 
 # %% ../nbs/06ca_balls.ipynb #24bcfeb5
 _LOPSIDED = 'Discrete', 'BoundedRange'    # adding is not removing

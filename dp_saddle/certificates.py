@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 import warnings
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from math import inf, log
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from . import __version__, checks
-from .accounting import mechanism_of
+from .accounting import Run, mechanism_of
 from .certified import ContourAccountant
 from .checks import patch
 from .contour import SaddleTable, Smoothing
@@ -41,6 +41,7 @@ _FIRST_MOVE = 1e-13   # relative
 _MOST_NODES = 1 << 24 # a certificate with more is not read
 _OWN, _KIND = 12e-6, 6e-6 # seconds of a node, alone and for each kind of step
 _SAMPLED_LAPLACE = 25e-6, 3e-6     # more for such a kind, and for its sensitivity over scale
+_BINS = .3, 5.        # seconds for a line of an epoch of bins, for each unit of its tilt and 5 more
 _LONG = 10.           # seconds of a verification that are worth a warning
 _SHOWN = 12           # digits of the digest
 
@@ -278,6 +279,12 @@ def _certify_epsilon(run, steps, delta):
     return Certificate(steps, {'delta': float(delta)}, {'lower': low, 'upper': up}, proof)
 
 # %% ../nbs/06cc_certificates.ipynb #1ce92e27
+def _from_above(made):
+    "The certificate without its lower bound: of shuffled batches the steps are only a bound."
+    nothing = {direction: {'by': 'nothing'} for direction in made.proof['lower']}
+    return replace(made, answer={**made.answer, 'lower': '0'},
+                   proof={**made.proof, 'lower': nothing})
+
 def _loudness(step):
     "Sensitivity over scale of sampled Laplace noise; 0 for other steps."
     sampled = step['mechanism'] == 'Laplace' and step.get('rate', 1) < 1
@@ -290,8 +297,16 @@ def _seconds(certificate):
              for direction, plan in proof[side].items() if plan['by'] == 'line'}
     more, louder = _SAMPLED_LAPLACE
     kinds = [_KIND + (more + louder*x if x else 0) for x in map(_loudness, certificate.run)]
-    return sum(dict(line[1:])['nodes'] for line in lines)*(_OWN + sum(kinds))
+    plans = [dict(line[1:]) for line in lines]
+    return _of_rays(certificate, plans) + sum(v['nodes'] for v in plans)*(_OWN + sum(kinds))
 
+def _of_rays(certificate, plans):
+    "What the lines take more where a step is an epoch of bins."
+    each, least = _BINS
+    in_bins = any(step['mechanism'] == 'BallsInBins' for step in certificate.run)
+    return in_bins*sum(each*(plan['tilt'] + least) for plan in plans)
+
+# %% ../nbs/06cc_certificates.ipynb #84d81a2a
 def _warn_of_lines(certificate):
     "A warning, for the caller of `certify`."
     from dp_saddle.balls import LOUDEST
@@ -314,6 +329,7 @@ def certify(
     of one's own, and where no finite eps is enough. A warning where `verify` takes long, or will
     refuse."""
     from dp_saddle.balls import check_run
+    shuffled = isinstance(run, Run) and run.sampling == 'shuffle'
     run = mechanism_of(run)
     if not isinstance(run, Mechanism):
         raise TypeError(f"run must be a mechanism, or what dpsgd returns for one, got {run!r}")
@@ -324,6 +340,7 @@ def certify(
     run = Composition(tuple(from_steps(steps)))
     made = (_certify_delta(run, steps, eps) if eps is not None
             else _certify_epsilon(run, steps, delta))
+    if shuffled: made = _from_above(made)
     _warn_of_lines(made)
     return made
 

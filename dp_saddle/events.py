@@ -18,6 +18,7 @@ from .accounting import delta, epsilon
 from .builders import TruncatedPoisson, tree_aggregation
 from .certified import ContourAccountant
 from .checks import patch, users_level
+from .fixed_sizes import PoissonReplaceOne, fixed_size
 from dp_saddle.mechanisms import (
     ApproxDP,
     Composition,
@@ -169,12 +170,23 @@ def _sampled(rate, event, relation):
     if rate == 0 or rate == 1 or step in (None, inf):
         return step if rate else None
     if relation == 'REPLACE_ONE':
-        raise ValueError("neighboring_relation must be ADD_OR_REMOVE_ONE or REPLACE_SPECIAL for "
-                         "PoissonSampled: replacing a record of a sample has no proved loss here")
+        alone = _one_gaussian(event)
+        if alone is None:
+            raise ValueError("neighboring_relation must be ADD_OR_REMOVE_ONE or REPLACE_SPECIAL "
+                             "for PoissonSampled, but for Gaussian noise: replacing a record of a "
+                             "sample has no proved loss here")
+        return PoissonReplaceOne(sigma=alone.sigma, sensitivity=alone.sensitivity, rate=float(rate))
     return amplified(step, float(rate))
 
+def _one_gaussian(event):
+    "The Gaussian that an event is, or that several on one sample come to; or None."
+    step = _of_one_sample(event, 'ADD_OR_REMOVE_ONE')
+    base = step if step in (None, inf) else PoissonSubsampled(base=step, rate=1.).base
+    return base if isinstance(base, Gaussian) else None
+
 # %% ../nbs/07a_events.ipynb #4cca1f52
-_BUILT = 'TruncatedSubsampledGaussian', 'SingleEpochTreeAggregation', 'ZC'
+_FIXED = 'SampledWithoutReplacement', 'SampledWithReplacement'
+_BUILT = 'TruncatedSubsampledGaussian', 'SingleEpochTreeAggregation', 'ZC', *_FIXED
 
 def _built(event, relation):
     "Samples that are cut, trees, and what is known by its zCDP guarantee."
@@ -185,6 +197,8 @@ def _built(event, relation):
             _check_relation(event, relation, 'REPLACE_SPECIAL')
             steps = np.max(event.step_counts).item()
             return _noisy(event.noise_multiplier, lambda x: tree_aggregation(steps=steps, sigma=x))
+        case kind if kind in _FIXED:
+            return _of_one_size(event, relation)
         case 'ZC':
             if event.rho: return ZCDP(rho=event.rho, xi=event.xi)
             return PureDP(eps=event.xi) if event.xi else None    # all divergences at most xi
@@ -193,6 +207,7 @@ def _built(event, relation):
         "RandomizedResponse, for a PoissonSampled one of the first six or several Gaussians, and "
         f"for {', '.join(_BUILT)}")
 
+# %% ../nbs/07a_events.ipynb #79ca5f6e
 def _check_relation(event, relation, wanted):
     if relation != wanted:
         raise ValueError(f"neighboring_relation must be {wanted} for {_kind(event)}, "
@@ -210,6 +225,25 @@ def _truncated(event, relation):
     rate = float(event.sampling_probability)
     return _noisy(event.noise_multiplier, lambda x: TruncatedPoisson(sigma=x, rate=rate, **sizes))
 
+# %% ../nbs/07a_events.ipynb #ca8a2936
+def _of_one_size(event, relation):
+    "Gaussian noise on a batch of one size."
+    names = {'REPLACE_ONE': 'replace-one', 'ADD_OR_REMOVE_ONE': 'add-remove'}
+    if relation not in names:
+        raise ValueError(f"neighboring_relation must be REPLACE_ONE or ADD_OR_REMOVE_ONE for "
+                         f"{_kind(event)}, got {relation}")
+    checks.count(1, source_dataset_size=event.source_dataset_size)
+    checks.count(0, sample_size=event.sample_size)
+    step = _of_one_sample(event.event, 'ADD_OR_REMOVE_ONE') if event.sample_size else None
+    if step in (None, inf): return step
+    base = _one_gaussian(event.event)
+    if base is None:
+        raise ValueError(f"event must be Gaussian noise, once or more, for {_kind(event)}")
+    return fixed_size(sigma=base.sigma/base.sensitivity, batch_size=int(event.sample_size),
+                      dataset_size=int(event.source_dataset_size), relation=names[relation],
+                      replacement=_kind(event) == 'SampledWithReplacement')
+
+# %% ../nbs/07a_events.ipynb #782d3393
 def _of_one_sample(event, relation):
     "The mechanism of an event, or of several composed, on one sample."
     match _kind(event):

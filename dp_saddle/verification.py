@@ -19,6 +19,7 @@ from dp_saddle.balls import (
     positive_part,
     power_sums,
 )
+from .bin_balls import BIN_BITS, bins_step
 from .checks import patch
 
 try:
@@ -226,10 +227,14 @@ def as_parts(
     direction,  # 'remove' or 'add'
 ):              # [(Step, count)]
     "The steps of a run, all Gaussians without sampling as one: their mu^2 add up [SP 2.4]."
-    parts = [(as_step(step, direction), int(step.get('count', 1))) for step in run]
+    parts = [(_step(step, direction), int(step.get('count', 1))) for step in run]
     squares = sum((n*step.mu**2 for step, n in parts if isinstance(step, GaussianStep)), arb(0))
     others = [(step, n) for step, n in parts if n and not isinstance(step, GaussianStep)]
     return others + ([(GaussianStep(squares.sqrt()), 1)] if squares > 0 else [])
+
+def _in_bins(step): return step['mechanism'] == 'BallsInBins'
+def _step(step, direction): return (bins_step if _in_bins(step) else as_step)(step, direction)
+def _bits(run): return BIN_BITS if any(map(_in_bins, run)) else PRECISION
 
 # %% ../nbs/06cb_verification.ipynb #710d17e3
 def lost(
@@ -355,7 +360,7 @@ def check(
     "Is each claim proved? ImportError without python-flint."
     if arb is None:
         raise ImportError("a verification needs python-flint: pip install 'dp-saddle[certificate]'")
-    with ctx.workprec(PRECISION):
+    with ctx.workprec(_bits(run)):
         verifier = Verifier(run)
         found = [_finding(verifier, question, answer, 'upper', direction,
                           proof['upper'].get(direction))

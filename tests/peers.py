@@ -645,7 +645,7 @@ class Peer:
 
     def __init__(self, name):
         one = {k: '1' for k in ('OMP_NUM_THREADS', 'OPENBLAS_NUM_THREADS', 'MKL_NUM_THREADS')} | {
-            'PYTHONPATH': str(ROOT),
+            'PYTHONPATH': os.pathsep.join([str(ROOT), os.environ.get('PYTHONPATH', '')]),
             'MPLBACKEND': 'agg',
         }
         self.process = subprocess.Popen(
@@ -696,6 +696,96 @@ def write_parts(path, parts):
     path.write_text('{' + lines + '}\n', encoding='utf-8')
 
 
+# ---------------- balls in bins: other packages, other settings, the same judge
+B = lambda sigma, batches, epochs, delta: S(
+    f'sigma {sigma:g}, {batches} batches, {epochs} epoch{"s"[: epochs > 1]}',
+    sigma,
+    1 / batches,
+    epochs,
+    delta,
+    kind='bins',
+)
+BINS = [
+    B(1, 10, 1, 1e-6),
+    B(1, 1000, 1, 1e-5),
+    B(0.35, 1000, 1, 1e-6),
+    B(0.4, 10_000, 1, 1e-6),
+    B(1, 1000, 10, 1e-5),
+    B(2, 100, 100, 1e-6),
+]
+SAMPLES = 200_000  # of the Monte Carlo estimate
+
+
+def bins_ours():
+    from dp_saddle import BallsInBins, ContourAccountant, Gaussian
+    from dp_saddle.bin_moments import bin_moments
+
+    def ask(sigma, rate, steps, delta):
+        bin_moments.cache_clear()
+        run = steps * BallsInBins(Gaussian(sigma=sigma), batches=round(1 / rate))
+        return ContourAccountant(run).epsilon(delta)
+
+    return ask
+
+
+def bins_grid():
+    "Feldman and Shenfeld's grids, as their package refines them by default."
+    import PLD_accounting as p
+
+    def ask(sigma, rate, steps, delta):
+        high, low = p.gaussian_allocation_epsilon_range(
+            delta=delta, sigma=sigma, num_steps=round(1 / rate), num_epochs=steps
+        )
+        return low, high, high
+
+    return ask
+
+
+def bins_sampled():
+    "Removing a record: the estimate of many sampled losses, with the record. Proves nothing."
+    import numpy as np
+
+    def ask(sigma, rate, steps, delta):
+        rng, T, loss = np.random.default_rng(0), round(1 / rate), np.zeros(SAMPLES)
+        for some in np.array_split(np.arange(SAMPLES), max(1, SAMPLES * T // 10**7)):
+            for _ in range(steps):
+                x = rng.standard_normal((len(some), T)) / sigma
+                x[:, 0] += 1 / sigma**2
+                top = x.max(1)
+                sums = np.exp(x - top[:, None]).mean(1)
+                loss[some] += top + np.log(sums) - 0.5 / sigma**2
+        low, high = 0.0, max(loss.max(), 1e-9)
+        for _ in range(60):
+            eps = (low + high) / 2
+            enough = -np.expm1(np.minimum(eps - loss, 0)).mean() > delta
+            low, high = (eps, high) if enough else (low, eps)
+        return 0, high, math.inf
+
+    return ask
+
+
+BIN_PEERS = {
+    'BallsInBins': bins_ours,
+    'PLD_accounting': bins_grid,
+    'Monte Carlo, 200000 losses': bins_sampled,
+}
+
+
+def measure_bins(out, limit):
+    "Into the part `bins` of the file; the rest of it stays."
+    rows = {name: {} for name in BIN_PEERS}
+    for name in BIN_PEERS:
+        with Peer(name) as ask:
+            for s in BINS:
+                row = ask(s, limit)
+                rows[name][s['name']] = [row.get(c) for c in COLUMNS]
+                print(name, s['name'], row, flush=True)
+    packages = {'PLD-accounting': version('PLD-accounting')}
+    told = dict(date=str(datetime.date.today()), limit=limit, **packages, settings=BINS, rows=rows)
+    data = json.loads(out.read_text(encoding='utf-8'))
+    write_parts(out, data | dict(bins=told))
+
+
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -709,13 +799,17 @@ def main():
     parser.add_argument('--out', type=Path, default=ROOT / 'nbs' / 'benchmark.json')
     parser.add_argument('--resume', action='store_true', help='keep what the file has')
     parser.add_argument('--built', action='store_true', help='measure BUILT alone')
+    parser.add_argument('--bins', action='store_true', help='measure balls in bins, nothing else')
     parser.add_argument('--serve', help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.built:
         data = json.loads(args.out.read_text(encoding='utf-8'))
         return write_parts(args.out, data | dict(built=built()))
     if args.serve:
-        return serve((PEERS | {'oracle': oracle})[args.serve], args.serve in [*OURS, 'oracle'])
+        known = PEERS | BIN_PEERS | {'oracle': oracle}
+        return serve(known[args.serve], args.serve in [*OURS, 'BallsInBins', 'oracle'])
+    if args.bins:
+        return measure_bins(args.out, args.limit)
     unknown = set(args.only) - set(PEERS) - {s['name'] for s in SETTINGS}
     if unknown:
         known = ', '.join([*PEERS, *(s['name'] for s in SETTINGS)])
@@ -777,7 +871,8 @@ def main():
             ladders={k: ladders[k] for k in PEERS if k in ladders},
             checks=checks,
         )
-        write_parts(args.out, parts | {k: old[k] for k in ('built',) if k in old})
+        parts |= {k: v for k, v in old.items() if k not in parts}  # what is measured apart
+        write_parts(args.out, parts)
 
     load = round(os.getloadavg()[0], 1)
     with contextlib.ExitStack() as open_ones:

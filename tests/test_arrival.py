@@ -145,7 +145,8 @@ def test_contents(built):
     names = zipfile.ZipFile(wheel).namelist()
     library = {name for name in names if not re.match(r"[^/]+\.dist-info/", name)}
     modules = {f"dp_saddle/{path.name}" for path in (ROOT / "dp_saddle").glob("*.py*")}
-    assert library == modules | {"dp_saddle/py.typed", "dp_saddle/norms.npz"}
+    data = {"dp_saddle/py.typed", "dp_saddle/norms.npz", "dp_saddle/sampling.npz"}
+    assert library == modules | data
     assert any(name.endswith("LICENSE") for name in names)
 
 

@@ -13,6 +13,7 @@ from certify import run as run_of
 from dp_saddle import (
     ZCDP,
     ApproxDP,
+    BallsInBins,
     BoundedRange,
     ContourAccountant,
     Discrete,
@@ -26,6 +27,7 @@ from dp_saddle import (
     RandomizedResponse,
     TruncatedPoisson,
     certify,
+    dpsgd,
     group,
     load_certificate,
     selected,
@@ -341,3 +343,49 @@ def test_user_mistakes():
         certify('run', eps=1.)
     with pytest.raises(TypeError, match='certificate must be'):
         verify('a file')
+
+def bins(sigma, batches, epochs=1):
+    return epochs*BallsInBins(Gaussian(sigma=sigma), batches=batches)
+
+@pytest.mark.parametrize('sigma, batches, epochs, delta', [
+    (1., 2, 1, 1e-6), (1., 10, 1, 1e-6),
+    pytest.param(2., 10, 3, 1e-6, marks=pytest.mark.slow),
+    pytest.param(.5, 100, 1, 1e-6, marks=pytest.mark.slow),
+    pytest.param(1., 1000, 1, 1e-5, marks=pytest.mark.slow),
+    pytest.param(1., 1000, 10, 1e-5, marks=pytest.mark.slow),
+    pytest.param(.35, 1000, 1, 1e-6, marks=pytest.mark.slow),
+    pytest.param(2., 1000, 1, 1e-6, marks=pytest.mark.slow)])
+def test_epochs_of_bins(sigma, batches, epochs, delta):
+    made = certify(bins(sigma, batches, epochs), delta=delta)
+    verdict = verify(made)
+    assert verdict, verdict
+    low, up = (float(made.answer[k]) for k in ('lower', 'upper'))
+    ours = ContourAccountant(bins(sigma, batches, epochs)).epsilon(delta)
+    assert low <= ours.upper and ours.lower <= up and up - low < 1e-8
+
+def test_a_false_certificate_of_bins_is_refused():
+    made = certify(bins(1., 10), delta=1e-6)
+    for side, factor in (('upper', '.999999999'), ('lower', '1.000000001')):
+        moved = str(Decimal(made.answer[side])*Decimal(factor))
+        false = dataclasses.replace(made, answer={**made.answer, side: moved})
+        assert not verify(false)
+    louder = dataclasses.replace(made, run=[{**made.run[0], 'sigma': .99}])
+    assert not verify(louder)
+
+def test_bins_with_other_steps():
+    run = bins(1., 5) + sgd(2., .1, 10)
+    assert verify(certify(run, eps=1.))
+
+def test_bins_that_are_gaussians():
+    run = BallsInBins(Gaussian(sigma=1.), batches=1)
+    assert verify(certify(run, delta=1e-6))
+    assert verify(certify(BallsInBins(Gaussian(sigma=2.), batches=3, draws=3), delta=1e-6))
+    with pytest.raises(ValueError, match='draws'):
+        certify(BallsInBins(Gaussian(sigma=1.), batches=9, draws=2), delta=1e-6)
+
+def test_a_shuffled_run_is_certified_from_above():
+    "Its steps are what no amplification leaves: they say nothing of it from below."
+    run = dpsgd(sigma=1., batch_size=10, dataset_size=1000, epochs=2, sampling='shuffle')
+    made = certify(run, delta=1e-5)
+    assert verify(made) and made.answer['lower'] == '0'
+    assert run.at_least(1e-5) < float(made.answer['upper'])

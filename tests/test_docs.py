@@ -30,7 +30,7 @@ TAUGHT = """
     moment_bound prawitz_bound transform_bound log_transform fourier_tail ReplaceOneLoss
     gaussian_epsilon norm_counts Run Table GDP main Slider Explorer tabulate explore_curve
     explore_tilt explore_saddle explore_edgeworth explore_fft explore_filter explore_tradeoff
-    BudgetSpent SaddleAccountant SaddlePrivacyAccountant record_norms""".split()
+    explore_sampling BudgetSpent SaddleAccountant SaddlePrivacyAccountant record_norms""".split()
 SYMBOLS = {name: EXPORTED[name] for name in [*dp_saddle.__all__, *TAUGHT]}
 DOORS = {name: thing for name, thing in EXPORTED.items() if name not in SYMBOLS}
 
@@ -47,7 +47,8 @@ OWN = {
         SaddlePrivacyAccountant""",
     "derived or proved in its chapter": """log_mgf composed_atoms cumulant_powers TiltedEdgeworth
         log_transform TiltedFFT bayes_risk PoissonReplaceOne fixed_size""",
-    "a picture": "Slider Explorer tabulate explore_curve explore_tilt explore_tradeoff",
+    "a picture": """Slider Explorer tabulate explore_curve explore_tilt explore_tradeoff
+        explore_sampling""",
 }
 
 # What raises a ValueError or TypeError of its own, itself or by a helper, and the words that say

@@ -229,7 +229,7 @@ CALLS = {
         lambda: dpsgd(sigma=1., batch_size=1, dataset_size=9, steps=1, unit_records=2,
                       sampling='without-replacement')],
     'epsilon_after': [
-        lambda: epsilon_after([LEAKY], delta=1e-5),
+        lambda: epsilon_after([3], delta=1e-5),
         lambda: epsilon_after([(Gaussian(sigma=1e5), 10**12)], delta=1e-5)],
     'from_steps': [lambda: schedules.from_steps(7)],
     'gdp': [lambda: gdp(LEAKY)],
@@ -277,6 +277,7 @@ CALLS = {
     'explore_fft': [lambda: widgets.explore_fft(eps=1.)],
     'explore_filter': [lambda: widgets.explore_filter(np.ones(3))],
     'explore_tradeoff': [lambda: widgets.explore_tradeoff(fpr=.1)],
+    'explore_sampling': [lambda: widgets.explore_sampling(sigma=1.)],
     'SaddleAccountant.load_state_dict': [
         lambda: opacus_accountant().load_state_dict({'history': 7, 'mechanism': 'saddle'})],
     'SaddleAccountant.attach_filter': [

@@ -17,12 +17,14 @@ from dp_saddle import (
     Gaussian,
     IndividualAccountant,
     Laplace,
+    PoissonReplaceOne,
     PoissonSubsampled,
     PureDP,
     RDPFilter,
     TruncatedPoisson,
     calibrate,
     epsilon,
+    fixed_size,
     rdp,
     tree_aggregation,
 )
@@ -343,6 +345,8 @@ from dp_accounting.pld import PLDAccountant
 
 ADD = dp.NeighboringRelation.ADD_OR_REMOVE_ONE
 REPLACE = dp.NeighboringRelation.REPLACE_ONE
+without = dp_event.SampledWithoutReplacementDpEvent
+again = dp_event.SampledWithReplacementDpEvent
 SPECIAL = dp.NeighboringRelation.REPLACE_SPECIAL
 def event(name, **fields):
     "An event that not every release of dp_accounting has."
@@ -428,6 +432,26 @@ def test_what_the_events_are():
     assert a.ledger == C([N(G(1.), 3), L(2.)]) and a.neighboring_relation == ADD
     assert SaddlePrivacyAccountant().composition.steps == ((Gaussian(sigma=1.), 0),)
 
+def test_batches_of_one_size():
+    "Each relation by its name; several Gaussians on one batch are one."
+    both = N(G(4.), 4)                                # four of 4 on one batch are one of 2
+    for draw, replacement in ((without, False), (again, True)):
+        for relation, name in ((REPLACE, 'replace-one'), (ADD, 'add-remove')):
+            found = spent(N(draw(50, 5, both), 3), relation=relation).composition
+            step = fixed_size(sigma=2., batch_size=5, dataset_size=50, relation=name,
+                              replacement=replacement)
+            assert [m for m, _ in found.steps] == [m for m, _ in (1*step).steps]
+    assert spent(without(10, 0, G(1.)), relation=REPLACE).get_epsilon(1e-5) == 0
+    assert spent(without(10, 2, G(0.)), relation=REPLACE).get_epsilon(1e-5) == math.inf
+    theirs = rdp_accountant(REPLACE)      # its sums move by 1 where a record is replaced, ours by 2
+    theirs.compose(N(without(10_000, 100, G(1.)), 1000))
+    ours = spent(N(without(10_000, 100, G(2.)), 1000), relation=REPLACE).get_epsilon(1e-5)
+    assert 2.1 < ours < 2.3 < 3.5 < theirs.get_epsilon(1e-5)
+
+def test_a_replaced_record_of_a_poisson_sample():
+    found = spent(N(P(.1, G(1.)), 10), relation=REPLACE).composition
+    assert found.steps == ((PoissonReplaceOne(sigma=1., rate=.1), 10),)
+
 @pytest.mark.parametrize('bad, relation, words',
                          [(dp_event.UnsupportedDpEvent(), ADD, 'Unsupported has no loss'),
                          (dp_event.ZCDpEvent(-1.), ADD, 'rho'),
@@ -439,13 +463,17 @@ def test_what_the_events_are():
                          ADD, 'no loss'),
                          (dp_event.MixtureOfGaussiansDpEvent(1., [0., -1.], [.5, .5]), ADD,
                          'sensitivities must be >= 0'),
-                         (dp_event.SampledWithoutReplacementDpEvent(100, 10, G(1.)),
-                         ADD, 'no loss'), (dp_event.SampledWithReplacementDpEvent(100, 10, G(1.)),
-                         ADD, 'no loss'), (P(.1, N(L(1.), 2)), ADD, 'one outcome'),
+                         (without(100, 10, G(1.)), SPECIAL, 'REPLACE_ONE or ADD_OR_REMOVE_ONE'),
+                         (without(100, 101, G(1.)), REPLACE, 'batch_size'),
+                         (without(100, 10, L(1.)), REPLACE, 'Gaussian noise'),
+                         (without(100, 10, G(.01)), REPLACE, 'sigma must be larger'),
+                         (again(100, -1, G(1.)), REPLACE, 'sample_size'),
+                         (again(0, 1, G(1.)), ADD, 'source_dataset_size'),
+                         (P(.1, N(L(1.), 2)), ADD, 'one outcome'),
                          (P(.1, C([P(.1, G(1.)), G(1.)])), ADD, 'one sample'),
                          (P(.1, P(.1, G(1.))), ADD, 'cannot be sampled'),
                          (P(.1, RR(.1, 3)), SPECIAL, 'cannot be sampled'),
-                         (P(.1, G(1.)), REPLACE, 'no proved loss'), (RR(.1, 3), ADD, 'REPLACE_ONE'),
+                         (P(.1, L(1.)), REPLACE, 'no proved loss'), (RR(.1, 3), ADD, 'REPLACE_ONE'),
                          (RR(1.5, 3), REPLACE, 'noise_parameter'),
                          (RR(.1, 0), REPLACE, 'num_buckets'), (G(-1.), ADD, 'sigma'),
                          (G(None), ADD, 'sigma'), (L('1'), ADD, 'scale'),

@@ -51,7 +51,8 @@ BELOW = {
     "attacks": ("accounting", "record_bounds"),
     "schedules": ("selection", "record_bounds"),
     "balls": ("checks",),            # nothing of what is verified by it
-    "verification": ("balls",),
+    "bin_balls": ("balls",),
+    "verification": ("bin_balls",),
     "certificates": ("schedules", "verification"),
     "reports": ("attacks", "certificates", "pictures"),
     "sampling": ("accounting", "pictures"),

@@ -18,6 +18,7 @@ from dp_saddle import (
     IndividualGDPFilter,
     PoissonSubsampled,
     delta,
+    dpsgd,
     epsilon,
     tradeoff,
 )
@@ -26,7 +27,7 @@ from dp_saddle import widgets as W
 ROOT = Path(__file__).resolve().parent.parent
 NORMS = np.random.default_rng(0).random((60, 50))**2
 ALL = [W.explore_curve, W.explore_saddle, W.explore_tilt, W.explore_edgeworth, W.explore_fft,
-       lambda: W.explore_filter(NORMS), W.explore_tradeoff]
+       lambda: W.explore_filter(NORMS), W.explore_tradeoff, W.explore_sampling]
 
 def run(sigma, rate, n):
     return n*PoissonSubsampled(base=Gaussian(sigma=sigma), rate=rate)
@@ -286,6 +287,11 @@ def test_an_accountant_that_fails_says_so():
     (lambda: W.explore_filter(NORMS).at(step=0), 'step'),
     (lambda: W.explore_filter(NORMS).at(step=999), 'step'),
     (lambda: W.explore_tradeoff(fpr=[.1, 2.]), 'fpr'),
+    (lambda: W.explore_sampling(sigma=[1.]), 'sigma must be a 1-d array of two'),
+    (lambda: W.explore_sampling(batches=()), 'batches must have one or more'),
+    (lambda: W.explore_sampling().at(batches=0), 'batches'),
+    (lambda: W.explore_sampling().at(sigma=.01), 'sigma'),
+    (lambda: W.explore_sampling().at(epochs=1.5), 'epochs'),
 ])
 def test_mistakes(make, named):
     with pytest.raises((ValueError, TypeError), match=named):
@@ -302,3 +308,25 @@ def test_mistakes(make, named):
 def test_mistakes_in_ones_own(make, named):
     with pytest.raises(ValueError, match=named):
         make()
+
+@pytest.mark.slow
+@pytest.mark.parametrize('epochs', (1, 5, 20, 100))
+@pytest.mark.parametrize('batches', (10, 100, 1000))
+def test_the_loaders_table_is_what_is_computed(batches, epochs):
+    "Each setting at two noises; a stored bound is one of the library's, and in order."
+    for sigma in (.4, 2.):
+        size = dict(batch_size=256, dataset_size=256*batches, epochs=epochs)
+        *most, least = W.loader_table()[sigma, batches, epochs]
+        for name, up in zip(W.LOADERS, most, strict=True):
+            run = dpsgd(sigma=sigma, sampling=name, **size)
+            assert up == pytest.approx(epsilon(run, delta=1e-5), rel=1e-6)
+            if name == 'shuffle':
+                assert least <= up
+                assert least == pytest.approx(run.at_least(1e-5), rel=1e-5)
+
+def test_a_loader_off_the_table_is_computed():
+    e = W.explore_sampling(sigma=(1., 1.5), batches=(7,), epochs=(2,))
+    lines, (mark,), said = e.at(sigma=1.5, batches=7, epochs=2)
+    run = dpsgd(sigma=1.5, batch_size=256, dataset_size=7*256, epochs=2, sampling='balls-in-bins')
+    assert lines[0][1] == pytest.approx(epsilon(run, delta=1e-5)) and mark == 1.5
+    assert float(said[0]) >= epsilon(run, delta=1e-5)
