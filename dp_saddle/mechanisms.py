@@ -496,7 +496,7 @@ def _from_both_sides(method, plrv, x, floor):
     low, mid, up = method(plrv, x, floor)
     if plrv.dominated is None: return low, mid, up
     low, less, _ = method(plrv.dominated, x, floor)
-    return low, _SHARE_BELOW*less + (1 - _SHARE_BELOW)*mid, up
+    return low, np.clip(_SHARE_BELOW*less + (1 - _SHARE_BELOW)*mid, low, up), up
 
 # %% ../nbs/00b_mechanisms.ipynb #a741fe3e
 @patch

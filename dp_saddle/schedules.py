@@ -19,7 +19,7 @@ import numpy as np
 from . import builders, checks, fixed_sizes, mechanisms, moments
 from .accounting import Run, WorstCaseAccountant, epsilon, mechanism_of
 from .batch import LossFamily
-from .bins import BallsInBins
+from .bins import BallsInBins, BinDraw
 from .certified import ContourAccountant
 from .checks import Saved, patch
 from .contour import composed_atoms
@@ -29,7 +29,7 @@ from .numerics import ULP, log_chernoff_factor
 from .plrv import as_composition
 from .record_bounds import raised_between, upper_epsilon
 from .selection import TRIES, Selected, selected
-from .tilting import MOMENTS_ROUNDING, SUM_ULPS, remedy_of
+from .tilting import MOMENTS_ROUNDING, SUM_ULPS
 
 # %% ../nbs/06c_schedules.ipynb #3d50fba7
 # Tuning: only time and memory depend on it.
@@ -37,6 +37,7 @@ _MOST_STEPS = 10**8     # of a schedule: an array of this size is the answer
 _ROWS_AT_ONCE = 1 << 14 # prefixes, in one matrix product
 _MOST_ALONE = 24        # prefixes that are bounded one by one
 _TILTS = 1e-3, 1e4, 300 # of Renyi divergences: from, to, how many
+_MOST_WITH_MASS = 12    # prefixes of steps with mass at infinity, likewise
 _MOST_EXACT = 800       # prefixes of steps with few outcomes, summed exactly
 _EACH = 1 << 12         # prefixes of equal steps, each; then about 1/_EACH apart,
 _MOST_BETWEEN = 1 << 16 # and so many between them where the chord is not proved
@@ -65,11 +66,6 @@ def _pair(step):
     return step
 
 # %% ../nbs/06c_schedules.ipynb #d51dbc63
-def _hint(kinds):
-    "What could be said of a step, if anything."
-    hint = next(filter(None, map(remedy_of, kinds)), '')
-    return hint and f"; {hint}"
-
 def _kinds(pairs):
     "(the different mechanisms, the place among them of each step)."
     total = sum(n for _, n in pairs)
@@ -78,10 +74,6 @@ def _kinds(pairs):
                          f"got {total}: ask epsilon for a prefix")
     place = {m: i for i, m in enumerate(dict.fromkeys(m for m, _ in pairs))}
     kinds = list(place)
-    if any(plrv.p_inf for m in kinds for plrv in (m.remove, m.add)):
-        raise ValueError("schedule must hold steps with a finite loss, "
-                         "no ApproxDP with delta > 0, no batches of a fixed size with a record "
-                         "replaced: ask epsilon for a prefix" + _hint(kinds))
     places = np.array([place[m] for m, _ in pairs], int)
     return kinds, np.repeat(places, [n for _, n in pairs])
 
@@ -114,10 +106,19 @@ def _bounded(families, kinds, counts, delta):
         eps[i] = min(eps[i], _alone(kinds, counts[i], delta))
     return eps
 
+def _at_some(kinds, which, delta):
+    "Upper bounds by the contour after some of the steps: elsewhere, those of the next one."
+    at = _few(np.arange(len(which)), _MOST_WITH_MASS)
+    counts = [np.bincount(which[:i + 1], minlength=len(kinds)) for i in at]
+    eps = np.array([_alone(kinds, row, delta) for row in counts])
+    return eps[np.searchsorted(at, np.arange(len(which)))]
+
 def _blocks(rows): return np.array_split(rows, ceil(len(rows)/_ROWS_AT_ONCE)) if len(rows) else []
 
 def _prefixes(kinds, which, delta):
     "Upper bounds on eps after each step, not yet in order."
+    if any(plrv.p_inf for m in kinds for plrv in (m.remove, m.add)):
+        return _at_some(kinds, which, delta)
     families, out, before = _families(kinds), np.zeros(len(which)), np.zeros(len(kinds))
     if len(kinds) == 1:
         return _equal_steps(families, kinds, len(which), delta)
@@ -230,7 +231,8 @@ def epsilon_after(
     *, delta,  # in (0, 1)
 ):             # eps after each step, rounded up, shape (steps,)
     """What was spent after every step of a schedule. Certified; each number is for a run that ends
-    there. Of steps known by their moments: by these. ValueError for mass at infinity."""
+    there; infinite where the mass of an infinite loss is more than delta. Of steps known by
+    their moments: by these."""
     checks.real(0, 1, delta=delta)
     if isinstance(schedule, Run) and schedule.sampling in _BY_EPOCHS:
         epochs = epsilon_after(schedule.mechanism, delta=delta)
@@ -288,6 +290,9 @@ def _as_dict(mechanism, count):
 def _not_in_a_file(mechanism):
     "The ValueError for a step that has no name in a file."
     functions = [name for name, value in vars(mechanism).items() if callable(value)]
+    if isinstance(mechanism, BinDraw):
+        return ValueError("draws must be 1, or all batches, in a file or a certificate: of "
+                          "other draws only an upper bound is known, by epsilon, delta and report")
     why = (f"a function such as its {functions[0]} cannot be in a file" if functions
            else "only these have a name in a file")
     return ValueError(f"mechanism must be one of {', '.join(_KINDS)} to be a step in a file, "

@@ -4,10 +4,11 @@
 
 # %% auto #0
 __all__ = ['clt_log_delta', 'lyapunov_sum', 'moments_pull', 'rdp', 'asymptotic_epsilon',
-           'cgf_error', 'TiltTable', 'SaddlePointCLT', 'MomentsAccountant', 'rdp_error',
-           'NormalLoss', 'GaussianLimit']
+           'cgf_error', 'TiltTable', 'SaddlePointCLT', 'MomentsAccountant', 'remedy_of',
+           'rdp_error', 'NormalLoss', 'GaussianLimit']
 
 # %% ../nbs/02a_tilting.ipynb #45dd5f6e
+import warnings
 from math import inf, log, sqrt
 from typing import NamedTuple
 
@@ -15,8 +16,8 @@ import numpy as np
 from scipy.special import log1p, ndtri
 
 from . import checks
-from .checks import patch
-from .mechanisms import Accountant
+from .checks import patch, users_level
+from .mechanisms import Accountant, Mechanism
 from dp_saddle.numerics import (
     RTOL,
     SMALLEST,
@@ -104,8 +105,11 @@ def rdp(
     mechanism,  # a mechanism or a composition
     alpha,      # order, >= 1, up to what the loss's grid allows, any shape; 1: Kullback-Leibler
 ):              # Renyi divergence of that order, nats, the larger of both directions
-    "Renyi differential privacy, K(alpha - 1)/(alpha - 1) [SP Sect. 1]; inf where the loss can be."
+    """Renyi differential privacy, K(alpha - 1)/(alpha - 1) [SP Sect. 1]; inf where the loss can be,
+    with a warning where a step could say more of itself."""
     a = checks.array(1, inf, '[)', alpha=alpha)
+    if hint := remedy_of(mechanism):
+        warnings.warn(f"Renyi divergences are infinite: {hint}", stacklevel=users_level())
     divergences = [_renyi_divergence(plrv, a) for plrv in Accountant(mechanism).directions]
     return np.max(divergences, axis=0)[()]
 
@@ -286,6 +290,14 @@ def prove_epsilon(self:MomentsAccountant, plrv, t, k, log_high, log_low):
     return 0*t, np.maximum(up, 0)
 
 # %% ../nbs/02a_tilting.ipynb #5a6cafdc
+def remedy_of(
+    mechanism,  # a mechanism, a composition, or a PLRV
+):              # str; '' where nothing is
+    "What may be said of a step that its loss be finite, in words."
+    steps = mechanism.as_steps() if isinstance(mechanism, Mechanism) else ()
+    hints = (getattr(getattr(m, 'base', m), 'remedy', '') for m, n in steps if n)
+    return next((hint for hint in hints if hint), '')
+
 def rdp_error(
     mechanism,  # a mechanism or a composition
     alpha,      # order, > 1, a number
