@@ -306,8 +306,8 @@ def label_lines(
 ):                       # the names that found none
     "Write the names of curves and bands beside them, in their colours."
     left_over = []
+    for figure in {ax.figure for ax in axes}: figure.draw_without_rendering()
     for ax in axes:
-        ax.figure.draw_without_rendering()
         named = [a for a in (*ax.lines, *ax.collections) if a.get_label()[:1] not in ('', '_')]
         solid = *ax.lines, *ax.patches
         paths = {a: _pixels(ax, a) for a in (*solid, *named)}
