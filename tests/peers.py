@@ -567,6 +567,12 @@ def climb(ask, rungs, known, limit):
     return dict(last=last, why='')
 
 
+def as_text(parts):
+    "A line for each part and each accountant's rows."
+    lines = ',\n'.join(f'{json.dumps(k)}: {json.dumps(v)}' for k, v in parts.items())
+    return '{' + lines.replace(': {"MNIST, noise 1.12"', ':\n{"MNIST, noise 1.12"') + '}\n'
+
+
 # ---------------- balls in bins: other packages, other settings, the same judge
 B = lambda sigma, batches, epochs, delta: S(
     f'sigma {sigma:g}, {batches} batches, {epochs} epoch{"s"[: epochs > 1]}',
@@ -653,9 +659,8 @@ def measure_bins(out, limit):
                 print(name, s['name'], row, flush=True)
     packages = {'PLD-accounting': version('PLD-accounting')}
     told = dict(date=str(datetime.date.today()), limit=limit, **packages, settings=BINS, rows=rows)
-    text = out.read_text(encoding='utf-8').rstrip().removesuffix('}')
-    text = text.split(',\n"bins": ')[0]
-    out.write_text(f'{text},\n"bins": {json.dumps(told)}}}\n', encoding='utf-8')
+    parts = json.loads(out.read_text(encoding='utf-8')) | {'bins': told}
+    out.write_text(as_text(parts), encoding='utf-8')
 
 
 def main():
@@ -740,14 +745,7 @@ def main():
             checks=checks,
         )
         parts |= {k: v for k, v in old.items() if k not in parts}  # what is measured apart
-        args.out.write_text(
-            '{'
-            + ',\n'.join(f'{json.dumps(k)}: {json.dumps(v)}' for k, v in parts.items()).replace(
-                ': {"MNIST, noise 1.12"', ':\n{"MNIST, noise 1.12"'
-            )
-            + '}\n',
-            encoding='utf-8',
-        )
+        args.out.write_text(as_text(parts), encoding='utf-8')
 
     load = round(os.getloadavg()[0], 1)
     with contextlib.ExitStack() as open_ones:
