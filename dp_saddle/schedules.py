@@ -103,6 +103,7 @@ def _bounded(families, kinds, counts, delta):
         eps[i] = min(eps[i], _alone(kinds, counts[i], delta))
     return eps
 
+# %% ../nbs/06c_schedules.ipynb #1d0f8e00
 def _at_some(kinds, which, delta):
     "Upper bounds by the contour after some of the steps: elsewhere, those of the next one."
     at = _few(np.arange(len(which)), _MOST_WITH_MASS)
