@@ -285,6 +285,7 @@ def _from_above(made):
     return replace(made, answer={**made.answer, 'lower': '0'},
                    proof={**made.proof, 'lower': nothing})
 
+# %% ../nbs/06cc_certificates.ipynb #e1f2198b
 def _loudness(step):
     "Sensitivity over scale of sampled Laplace noise; 0 for other steps."
     sampled = step['mechanism'] == 'Laplace' and step.get('rate', 1) < 1
@@ -326,8 +327,8 @@ def certify(
     delta=None,    # in (0, 1): bounds on eps
 ) -> Certificate:  # `verify` proves it again; `save` writes it
     """Bounds, and what they are proved by. TypeError for what is no mechanism; ValueError for one
-    of one's own, and where no finite eps is enough. A warning where `verify` takes long, or will
-    refuse."""
+    of one's own, and where no finite eps is enough. A warning where `verify` takes long, or
+    refuses. Of shuffled batches: an upper bound only."""
     from dp_saddle.balls import check_run
     shuffled = isinstance(run, Run) and run.sampling == 'shuffle'
     run = mechanism_of(run)
@@ -338,9 +339,9 @@ def certify(
     steps = json.loads(json.dumps(to_steps(run)))    # as in a file: lists, no tuples
     check_run(steps)
     run = Composition(tuple(from_steps(steps)))
-    made = (_certify_delta(run, steps, eps) if eps is not None
-            else _certify_epsilon(run, steps, delta))
-    if shuffled: made = _from_above(made)
+    asked = (_certify_delta, eps) if delta is None else (_certify_epsilon, delta)
+    made = asked[0](run, steps, asked[1])
+    made = _from_above(made) if shuffled else made
     _warn_of_lines(made)
     return made
 

@@ -125,7 +125,7 @@ ERRORS = {
     "SelectionAccountant.__init__": "else TypeError",
     "epsilon_slopes": "ValueError where eps is infinite, TypeError for a loss",
     "gdp": "ValueError if delta is not above",
-    "epsilon_after": r"at most 10\^8 .*ValueError for a step with mass",
+    "epsilon_after": r"at most 10\^8 .*infinite where the mass",
     "to_steps": "ValueError for mechanisms of one's own",
     "from_steps": "ValueError for anything",
     "read_run": "ValueError for anything",

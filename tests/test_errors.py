@@ -277,7 +277,6 @@ CALLS = {
     'explore_fft': [lambda: widgets.explore_fft(eps=1.)],
     'explore_filter': [lambda: widgets.explore_filter(np.ones(3))],
     'explore_tradeoff': [lambda: widgets.explore_tradeoff(fpr=.1)],
-    'explore_sampling': [lambda: widgets.explore_sampling(sigma=1.)],
     'SaddleAccountant.load_state_dict': [
         lambda: opacus_accountant().load_state_dict({'history': 7, 'mechanism': 'saddle'})],
     'SaddleAccountant.attach_filter': [
