@@ -85,6 +85,7 @@ def _kinds(pairs):
     places = np.array([place[m] for m, _ in pairs], int)
     return kinds, np.repeat(places, [n for _, n in pairs])
 
+# %% ../nbs/06c_schedules.ipynb #a03fa1f0
 def _families(kinds):
     "Their losses, tabulated together, for each direction that matters."
     if not kinds:
@@ -230,7 +231,7 @@ def epsilon_after(
     *, delta,  # in (0, 1)
 ):             # eps after each step, rounded up, shape (steps,)
     """What was spent after every step of a schedule. Certified; each number is for a run that ends
-    there. Of steps known by their moments: by these. ValueError for mass at infinity."""
+    there. Of steps known by moments: by these. ValueError for a step with mass at infinity."""
     checks.real(0, 1, delta=delta)
     if isinstance(schedule, Run) and schedule.sampling in _BY_EPOCHS:
         epochs = epsilon_after(schedule.mechanism, delta=delta)
