@@ -362,6 +362,7 @@ def _check_limit(build, target):
     if met: raise ValueError("max_batch_size cannot be found: without any limit the target is met, "
                              "so that the largest batch no longer matters")
 
+# %% ../nbs/06a_calibration.ipynb #1fe1c8d8
 def calibrate(
     builder,           # a function of the parameter -> a mechanism, or what `dpsgd` returns
     *, eps=None,       # the target, with delta: at most this, nats, > 0; or

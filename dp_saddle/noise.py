@@ -233,6 +233,7 @@ def remedy(self:AdditiveNoise):
     return (f"AdditiveNoise needs slope=, a bound on |d log_density/dx|, got {self.slope}; without "
             "it, what lies beyond its cells counts as lost")
 
+# %% ../nbs/04d_noise.ipynb #548ed1bf
 @patch
 def _check_shape(self:AdditiveNoise):
     "Do the statements go together? And is it even, where it is looked at?"

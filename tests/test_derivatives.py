@@ -220,3 +220,14 @@ def test_beside_the_end_of_a_curve(run):
     found = epsilon_slopes(run, delta=1e-6).delta
     ends = [epsilon(run, delta=1e-6*(1 + side*1e-3)) for side in (-1, 1)]
     assert found == pytest.approx((ends[1] - ends[0])/2e-9, rel=1e-2) and found < 0
+
+def test_noise_of_ones_own_has_no_slopes_by_its_knobs():
+    "Not by mesh, slope or rounding; the other steps' are what differences say."
+    def logistic(x): return -np.abs(x) - 2*np.log1p(np.exp(-np.abs(x)))
+    own = AdditiveNoise(log_density=logistic, sensitivity=.5, slope=1.,
+                        log_concave=True, even=True)
+    def run(sigma): return 10*own + 5*Gaussian(sigma=sigma)
+    first, second = epsilon_slopes(run(3.), delta=1e-6).steps
+    assert first.slopes == {} and first.count == 10 and set(second.slopes) == {'sigma'}
+    high, low = (epsilon(run(sigma), delta=1e-6) for sigma in (3.05, 2.95))
+    assert second.slopes['sigma'] == pytest.approx((high - low)/.1, rel=1e-2)

@@ -23,6 +23,7 @@ LONG_MODULES = {
     "levels": "windows, levels and counts are cut by one class, and of one loss",
     "densities": "all Gaussians, sampled and mixed, share a path; a Laplace and your own beside it",
     "prv_fft": "two accountants on one grid; what rounding costs stands beside each sum",
+    "schedules": "prefixes by tables, by outcomes, by moments; and the files they come from",
     "tilted_fft": "dots, lattices, and one transform of both: dots are to be parted from it",
 }
 
