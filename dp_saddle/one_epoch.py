@@ -282,7 +282,7 @@ def _falls_from(self:Epoch, v, mass, high):
     for low in np.arange(first, high - step, step):
         part, mode = self._spread(v, low, high)[1].sum(), max(low, min(-1/self.sigma, high))
         top = exp(max(v, 0)*float(self.part(high)) + float(self.log_density(mode)))
-        need = self.least*mass/part
+        need = min(self.least*mass/part, 1.)
         eta = need*(2 - need)*_DOUBLED**np.arange(_HALVINGS)        # of 1 - |chi|^2, doubled
         eta = eta[eta < 1] if need < 1 else eta[:0]
         places = (_MORE*top/part + abs(v))/np.sqrt(1 - eta)/2**np.arange(len(eta))
