@@ -192,7 +192,8 @@ def log_bounds(self:Option,
     K = np.exp(self.sign*eps)
     logs = safe_log(sum(part.bounds(K) for part in self.parts)) + (eps if self.sign < 0 else 0)
     ulps = _LOG_ULPS + 2*np.abs(np.maximum(logs, _LOWEST_LOG))
-    return np.minimum(logs + np.array([[-1], [0], [1]])*ULP*ulps, 0)
+    logs = np.minimum(logs + np.array([[-1], [0], [1]])*ULP*ulps, 0)
+    return np.where(np.isnan(logs).any(0), [[-inf], [-inf], [0.]], logs)
 
 @patch
 def scale(self:Option, eps):

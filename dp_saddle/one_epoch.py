@@ -30,7 +30,7 @@ _EXACT_ULPS = 64          # of the runs beyond the cut
 # Tuning: only time and width depend on it. The panels and lines.
 _ORDER = 24               # nodes of a panel
 LOWEST = -13.             # where panels begin
-_TURN = 16.               # by how much an exponent may change in a panel, radians or nats
+_TURN = 10.               # by how much an exponent may change in a panel, radians or nats
 _NO_PANEL = 1e-9          # a panel that is shorter is none
 _ELLIPSES = np.array([2.5, 3.5, 5., 8.])
 _BLOCK, _ROWS = 16, 256   # frequencies at a time; and blocks of these
@@ -93,7 +93,7 @@ def edges(self:Epoch,
     low, high,  # the ends
     fast,       # the largest |v + is| of what is to be integrated
 ):              # 1-d
-    "Panels in which e^{zy} changes by no more than e^16 or 16 radians, and no longer than 1."
+    "Panels in which e^{zy} changes by no more than e^10 or 10 radians, and no longer than 1."
     out = [low]
     while out[-1] < high:
         more = self.sigma*float(np.log1p(_TURN/(fast*float(self.part(out[-1])))))
@@ -349,26 +349,33 @@ def _both(self:Epoch, low, high, fast):
 def _powers(self:Epoch, at, more, v, h, count):
     "(log E e^{vS} below, E e^{zS} over that, what it is off by, how much it is beyond, at most)."
     value, off = self.below(at, v, h, count)
+    nothing = value == -1                         # of phi: then some ulp of 1 stand for it
+    value, off = np.where(nothing, ULP - 1, value), np.where(nothing, off + ULP, off)
     log_phi = log1p(value)
     exponents, modulus = self.T*log_phi, np.exp(log_phi.real)
     base = exponents[0].real
     power, wrong = np.exp(exponents - base), self.T*off/modulus
     rounding = ULP*(_LOG_ULPS*(1 + np.abs(exponents)))
     if more is not None:
-        return base, *self._gained(more, (v, h, count), log_phi, off, power, rounding)
-    error = np.abs(power)*(np.expm1(np.minimum(wrong, _SAFE)) + rounding)
+        return base, *self._gained(more, (v, h, count), log_phi, off, exponents, rounding)
+    most = np.exp(np.minimum(self.T*np.log(modulus + off) - base, _SAFE))
+    little = np.abs(power)*np.expm1(np.minimum(wrong, 1))
+    error = np.where(wrong < 1, little, _MORE*most) + np.abs(power)*rounding
     return base, power, error, exp(-_DECAYED)
 
 # %% ../nbs/04dc_one_epoch.ipynb #e5ec9a92
 @patch
-def _gained(self:Epoch, more, line, log_phi, off, power, rounding):
+def _gained(self:Epoch, more, line, log_phi, off, exponents, rounding):
     "The same of outcomes with some Gaussian in `more`, without their log."
     T, (h, off_h) = self.T, self.transform(more, *line, False)
-    modulus, size_h = np.exp(log_phi.real), np.abs(h)
+    modulus, size_h, base = np.exp(log_phi.real), np.abs(h), exponents[0].real
+    power = np.exp(exponents - base)
     gain = np.expm1(T*log1p(h*np.exp(-log_phi)))
-    many = np.exp(np.minimum(T*(size_h + off_h + off)/modulus, _SAFE))
+    changes = T*(size_h + off_h + off)/modulus
     wrong = off_h + size_h*(T*off/modulus + _LOG_ULPS*ULP)
-    error = np.abs(power)*many*T/modulus*wrong + np.abs(power*gain)*rounding
+    little = np.abs(power)*np.exp(np.minimum(changes, _SAFE))*T/modulus*wrong
+    most = _MORE*np.exp(np.minimum(T*np.log(modulus + size_h + off_h + off) - base, _SAFE))
+    error = np.where(changes < _SAFE, np.minimum(little, most), most) + np.abs(power*gain)*rounding
     q = float(size_h[0]/modulus[0])*(1 + _BOUND_ROUNDING)
     tail = T*q*exp(min((T - 1)*log(1 - self.least + q), _SAFE))
     return power*gain, error, tail*(1 + _BOUND_ROUNDING)
