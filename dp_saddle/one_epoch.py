@@ -56,7 +56,8 @@ class Epoch:
     @property
     def served(self):
         "Are lines short enough to be of use?"
-        return self.sigma >= _LEAST_SIGMA and self.T >= _FEWEST
+        fewest = _FEWEST*exp(max(min(self.sigma**-2, _SAFE) - 1, 0))     # one bin is small, then
+        return self.sigma >= _LEAST_SIGMA and self.T >= fewest
 
     def part(self, g):
         "What a bin has of S where its Gaussian is `g`, any shape."
