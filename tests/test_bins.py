@@ -327,8 +327,8 @@ def check_against_moments(count, seed):
     "The sum's lines and the moments' line are two proofs: their intervals meet."
     rng, met = np.random.default_rng(seed), 0
     for _ in range(count):
-        sigma = np.exp(rng.uniform(np.log(.45), np.log(5)))
-        T = int(np.exp(rng.uniform(np.log(30), np.log(3000))))
+        sigma = np.exp(rng.uniform(np.log(.6), np.log(5)))
+        T = int(np.exp(rng.uniform(np.log(180), np.log(3000))))
         direction = rng.choice(['remove', 'add'])
         epoch, sign = epoch_of(sigma, T), 1 if direction == 'remove' else -1
         eps = epoch.first_eps(np.log(10.)*rng.uniform(-12, -2), sign)
