@@ -10,6 +10,7 @@ from math import cos, floor, log, log2, pi, sqrt
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import log1p
 
 from .checks import patch
 from .numerics import ULP, by_halves, safe_log
@@ -202,7 +203,7 @@ def series(self:BinMean,
     near = part.r < _NEAR_ONE
     phi, little = _dot(terms, part.weights), _dot(less, part.weights) - part.lost[0]
     with np.errstate(divide='ignore', invalid='ignore'):
-        log_phi = np.where(near, np.log1p(little), np.log(phi))
+        log_phi = np.where(near, log1p(little), np.log(phi))
     size = np.where(near, np.abs(less) @ part.moduli + part.lost[1], np.abs(terms) @ part.moduli)
     a, sizes = _higher(part, terms, k, path.theta)
     a[0], sizes[0] = np.exp(log_phi), size

@@ -17,6 +17,7 @@ from .bin_moments import bin_moments
 from .certified import ContourAccountant
 from .checks import patch
 from .contour import SaddleTable
+from .epoch_options import epoch_of
 from .losses import FiniteLoss
 from .mechanisms import Gaussian, Mechanism, PoissonSubsampled
 from .numerics import TINY, ULP
@@ -83,6 +84,29 @@ def real_cgf(self:BinsLoss, t):
         some = np.array([f is family for f in families])
         out[some] = family.log_moments(orders[some])
     return out
+
+# %% ../nbs/04e_bins.ipynb #0909352c
+class _OwnLines:
+    "One epoch's lines, those of the sum (chapter 04dc)."
+    def __init__(self, epoch, direction):
+        self.epoch, self.sign = epoch, 1 if direction == 'remove' else -1
+        self.last = None, None
+
+    def at(self, eps):
+        "What serves an eps, a number; None if nothing does."
+        if self.last[0] != eps: self.last = eps, self.epoch.option(eps, self.sign)
+        return self.last[1]
+
+    def first_eps(self, log_delta):
+        "About the eps with this log of delta."
+        return self.epoch.first_eps(log_delta, self.sign)
+
+@patch(as_prop=True)
+def own_lines(self:BinsLoss):
+    "The lines of one epoch alone, or None: of little noise, or few bins."
+    epoch = epoch_of(self.mean.sigma, self.mean.T)
+    return _OwnLines(epoch, self.direction) if epoch.served else None
+
 
 # %% ../nbs/04e_bins.ipynb #2d2dcb9d
 @patch

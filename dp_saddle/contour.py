@@ -7,7 +7,7 @@ __all__ = ['LOSS_ULPS', 'FORM_ULPS', 'ATOM_ULPS', 'LOG_ULPS', 'TABLE_ROUNDING', 
            'LOG_SMALLEST', 'BELOW_CHERNOFF', 'WORTH_A_TRY', 'SaddleTable', 'reach_of',
            'log_p_inf_of', 'composed_atoms', 'Smoothing', 'Place', 'Plan', 'Line',
            'widened', 'widened_to', 'ClosedForm', 'outcomes_of', 'cluster_size',
-           'log_curve', 'EnumeratedTable']
+           'log_curve', 'EnumeratedTable', 'OwnTable']
 
 # %% ../nbs/01_contour.ipynb #787d4058
 from functools import partial
@@ -106,6 +106,7 @@ _LENGTHEN = .01              # by which it is too long, doubled each time
 _NUDGE = 4                   # ulps by which it is too long
 _WIDE = .1                   # relative width of eps at which single steps are asked
 _NEARBY = .1                 # and at which it is where to begin
+_GROWN = 2.                  # nats by which terms may have grown on a step's own line
 _CROSSED = 1e-13             # relative width of a bracket for them: they are not known better
 
 # %% ../nbs/01_contour.ipynb #7e4f7030
@@ -1065,3 +1066,55 @@ class EnumeratedTable(SaddleTable):
         if not all(isinstance(p, FiniteLoss) for p, _ in plrv.parts): return False
         count = sum(_log_outcomes(p.atoms[0].size, n) for p, n in plrv.parts)
         return bool(count <= log(_MANY_OUTCOMES))
+
+# %% ../nbs/01_contour.ipynb #72db5815
+class OwnTable(SaddleTable):
+    "A table of one step that has lines of its own."
+    costly = 1
+    def __init__(self,
+        plrv,      # a ComposedLoss that `fit`s
+        *settings, # as a SaddleTable's, not needed
+    ):
+        self.plrv, self.lines = plrv, plrv.parts[0][0].own_lines
+        self.nodes_ran_out = self.rough = False
+        self.closed_form = self.atoms = None
+        self.log_p_inf, self.ess_sup = log_p_inf_of(plrv), inf
+
+    @staticmethod
+    def fit(
+        plrv,  # a ComposedLoss
+    ):         # True or False
+        "Is there one step, and has it lines of its own?"
+        alone = [n for _, n in plrv.parts] == [1]
+        return alone and getattr(plrv.parts[0][0], 'own_lines', None) is not None
+
+    def line_for(self, eps, log_delta):
+        "What serves these eps, or knows nothing."
+        return self.lines.at(float(eps[0])) or _Unknown()
+
+# %% ../nbs/01_contour.ipynb #b26e83d0
+class _Unknown:
+    "What serves an eps of which nothing is known."
+    def log_bounds(self, eps): return np.repeat([[-inf], [-inf], [0.]], len(eps), 1)
+    def scale(self, eps): return eps
+    def growth(self, moved): return np.abs(moved)*inf
+
+@patch
+def log_delta(self:OwnTable, eps, floor=-inf):
+    "log of (lower, estimate, upper) of delta, shape (3, eps)."
+    out, left = np.repeat(self.log_p_inf, len(eps), 1), np.argsort(eps)
+    while left.size:
+        line, first = self.line_for(eps[left], None), eps[left[0]]
+        some = (eps[left] == first) | (line.growth(eps[left] - first) < _GROWN)
+        out[:, left[some]], left = line.log_bounds(eps[left[some]]), left[~some]
+    return out
+
+@patch
+def first_eps(self:OwnTable, goal): return self.lines.first_eps(goal), inf
+
+@patch
+def epsilon(self:OwnTable, delta, floor=0., near=None):
+    "As a SaddleTable's; nothing, where no line serves."
+    if not self.lines.at(self.lines.first_eps(log(delta))): return 0., 0., inf
+    return SaddleTable.epsilon(self, delta, floor, near)
+

@@ -19,7 +19,9 @@ from dp_saddle import (
 from dp_saddle.bin_moments import BinMoments, bin_moments, log_gamma
 from dp_saddle.bin_sums import BinMean, power_series
 from dp_saddle.bins import BinsLoss
-from dp_saddle.plrv import gaussian_log_delta
+from dp_saddle.contour import OwnTable, SaddleTable
+from dp_saddle.epoch_options import epoch_of
+from dp_saddle.plrv import ComposedLoss, gaussian_log_delta
 
 NOISE = Gaussian(sigma=1.)
 
@@ -288,3 +290,80 @@ def test_prefixes():
     "After each epoch."
     eps = epsilon_after(3*bins(1., 100), delta=1e-5)
     assert len(np.ravel(eps)) >= 1
+
+def put_in_digits(sigma, T, eps):
+    """E(S - e^eps)_+ = 1 - e^eps + E(e^eps - S)_+ by the Laplace transform of S, in 120 digits:
+    nothing of the library. Sums with even steps, of Gaussians and of frequencies."""
+    import flint
+    old, flint.ctx.prec = flint.ctx.prec, 400
+    try:
+        arb, acb = flint.arb, flint.acb
+        h, b = arb(1)/12, 1/arb(sigma)
+        g = [h*k for k in range(-150, 165)]
+        y = [(b*x - b*b/2).exp()/T for x in g]
+        w = [(-x*x/2).exp()*h/(2*arb.pi()).sqrt() for x in g]
+        K, std = arb(eps).exp(), (np.expm1(sigma**-2)/T)**.5
+        c, X = arb(8/std), K*6/5                      # e^{-c X} is below 1e-100, and X above K
+        total = arb(0)
+        for j in range(10**4):
+            u = acb(c, 2*arb.pi()*j/X)
+            M = (1 + sum((p*(-u*x).expm1() for p, x in zip(w, y, strict=True)), acb(0)))**T
+            f = ((u*K).exp()*M/u**2).real
+            total += f if j else f/2
+            if abs(float(f)) < 1e-40: break
+        return float(1 - K + 2*total/X)
+    finally:
+        flint.ctx.prec = old
+
+@pytest.mark.parametrize('sigma, T, eps', [(2., 300, .19), (5., 1000, .0383)])
+def test_tiny_delta_removing(sigma, T, eps):
+    "Near 1e-12, where doubles leave nothing of 1 - K + E(K - S)_+."
+    truth = put_in_digits(sigma, T, eps)
+    low, _, up = ContourAccountant(bins(sigma, T).remove).delta(eps)
+    assert 1e-14 < truth < 1e-10
+    assert low*(1 - 1e-12) <= truth <= up*(1 + 1e-12) and up < low*(1 + 1e-7)
+
+def check_against_moments(count, seed):
+    "The sum's lines and the moments' line are two proofs: their intervals meet."
+    rng, met = np.random.default_rng(seed), 0
+    for _ in range(count):
+        sigma = np.exp(rng.uniform(np.log(.6), np.log(5)))
+        T = int(np.exp(rng.uniform(np.log(180), np.log(3000))))
+        direction = rng.choice(['remove', 'add'])
+        epoch, sign = epoch_of(sigma, T), 1 if direction == 'remove' else -1
+        eps = epoch.first_eps(np.log(10.)*rng.uniform(-12, -2), sign)
+        option = epoch.option(eps, sign)
+        if option is None: continue
+        low, mid, up = option.log_bounds(np.array([eps]))[:, 0]
+        assert low <= mid <= up <= 0
+        table = SaddleTable(ComposedLoss([(BinsLoss(bin_moments(sigma, T), direction), 1)]))
+        least, _, most = table.log_delta(np.array([eps]))[:, 0]
+        assert low <= most and least <= up, (sigma, T, direction, eps)
+        met += up < low + 1e-6
+    assert met > .7*count
+
+def test_against_moments(): check_against_moments(8, 3)
+
+@pytest.mark.slow
+def test_against_moments_often(): check_against_moments(200, 4)
+
+@pytest.mark.parametrize('sigma, T', [(1., 1000), (2., 100), (5., 10**4), (1., 10**5)])
+def test_width_at_tiny_delta(sigma, T):
+    "One epoch below 1e-8, where one line of moments is 1e-7 to 7e-3 wide."
+    for d in (1e-3, 1e-9, 1e-12):
+        for loss in (bins(sigma, T).remove, bins(sigma, T).add):
+            assert ContourAccountant(loss).epsilon(d).width < 1e-8
+
+def test_own_lines_are_asked_first():
+    run = bins(1., 1000).remove
+    assert OwnTable.fit(ComposedLoss([(run, 1)])) and not OwnTable.fit(ComposedLoss([(run, 2)]))
+    accountant = ContourAccountant(run)
+    one = accountant.delta([.1, .2, .4])
+    apart = [ContourAccountant(run).delta(e) for e in (.1, .2, .4)]
+    for k, other in enumerate(apart):
+        assert one.lower[k] <= other.upper and other.lower <= one.upper[k]
+    for sigma, T in ((.3, 100), (1., 10), (.5, 500)):
+        assert BinsLoss(bin_moments(sigma, T), 'remove').own_lines is None
+    # where a line of its own would be too long, the moments serve
+    assert epoch_of(.5, 10**4).option(4.3, 1) is None
+    assert ContourAccountant(bins(.5, 10**4).remove).epsilon(1e-9).width < 1e-8
