@@ -7,7 +7,7 @@ __all__ = ['LeveledTable', 'CountedTable', 'ConditionedTable', 'ContourAccountan
 
 # %% ../nbs/01a_certified.ipynb #f4665404
 import warnings
-from functools import cached_property
+from functools import cached_property, partial
 from math import inf, log
 from typing import NamedTuple
 
@@ -26,6 +26,7 @@ from dp_saddle.contour import (
     LOWEST_LOG,
     WORTH_A_TRY,
     EnumeratedTable,
+    OwnTable,
     SaddleTable,
     cluster_size,
     composed_atoms,
@@ -211,6 +212,11 @@ class _Remainder(SaddleTable):
         return _Chernoff(self, self.u[best])
 
 # %% ../nbs/01a_certified.ipynb #6b2f0e20
+class _Tables(dict):
+    "Tables by their names; that of the line is made when it is asked for."
+    def __init__(self, line): self.line = line
+    def __missing__(self, way): return self.setdefault(way, self.line())
+
 class _Direction:
     "One direction of a composition, and what may be asked of it, made when it is."
     def __init__(self,
@@ -219,7 +225,9 @@ class _Direction:
         sorts,     # may runs be sorted?
     ):
         self.plrv, self.settings, self.may_sort = plrv, settings, sorts
-        self.tables = {'line': SaddleTable(plrv, *settings, in_vain=_IN_VAIN)}
+        self.tables = _Tables(partial(SaddleTable, plrv, *settings, in_vain=_IN_VAIN))
+        self.own = sorts and OwnTable.fit(plrv)
+        if not self.own: self.tables['line']       # may say that it cannot be
 
     @cached_property
     def sorts(self):
@@ -234,12 +242,16 @@ class _Direction:
     @cached_property
     def enough(self):
         "The relative width that one line has to have: a mixture's levels are often narrower."
-        return _OF_MIXTURES if 'levels' in self.sorts and has_mixtures(self.plrv) else WORTH_A_TRY
+        mixed = not self.own and has_mixtures(self.plrv) and 'levels' in self.sorts
+        return _OF_MIXTURES if mixed else WORTH_A_TRY
 
 # %% ../nbs/01a_certified.ipynb #f5eae452
 @patch
 def tries(self:_Direction):
-    "One line; the runs sorted; one line with all nodes all the same."
+    "The step's own lines; one line; the runs sorted; one line with all nodes all the same."
+    if self.own:
+        if 'own' not in self.tables: self.tables['own'] = OwnTable(self.plrv, *self.settings)
+        yield self.tables['own']
     line = self.tables['line']
     yield line
     again = line.nodes_ran_out and line.in_vain < line.max_nodes
@@ -263,7 +275,7 @@ def log_delta(self:_Direction, eps, least):
     for table in self.tries():
         floor = np.maximum(logs[0], least)[wide]
         logs[:, wide] = _tighter(logs[:, wide], table.log_delta(eps[wide], floor))
-        enough = self.enough if few and table is self.tables['line'] else WORTH_A_TRY
+        enough = self.enough if few and table is self.tables.get('line') else WORTH_A_TRY
         wide = (logs[2] > logs[0] + enough) & (logs[2] > least)
         if not wide.any(): break
     return logs, (logs[2] > logs[0] + WORTH_A_TRY) & (logs[2] > least)
@@ -496,7 +508,8 @@ def epsilon_of(self:ContourAccountant,
 ):          # (lower, estimate, upper), nats, each of shape of delta
     "eps of one direction; where it is proved to be below `floor`, only the upper bound is good."
     found = np.full((_BOUNDS, delta.size), np.nan)
-    if delta.size > 1: found = self._tried[plrv].tables['line'].epsilons(delta)
+    if delta.size > 1 and not self._tried[plrv].own:
+        found = self._tried[plrv].tables['line'].epsilons(delta)
     few, most = delta.size <= _FEW_ASKED, WORTH_A_TRY*np.minimum(found[2], 1)
     if few and self._tried[plrv].enough < WORTH_A_TRY: most = self._tried[plrv].enough*found[2]
     for k in np.flatnonzero(~(found[2] - found[0] <= most)):
@@ -504,6 +517,7 @@ def epsilon_of(self:ContourAccountant,
     low, mid, up = found
     self._warn(plrv, (up > np.maximum(low, floor) + self._too_wide()).any())
     return low, mid, up
+
 
 # %% ../nbs/01a_certified.ipynb #a4afe140
 @patch
@@ -516,7 +530,8 @@ def _epsilon_of(self:ContourAccountant, plrv, delta, floor, few):
         scale = min(found[2], 1.) if relative else 1.
         enough = WORTH_A_TRY*scale
         if few and not number: enough = min(enough, tried.enough*found[2])
-        if not max(found[0], floor) + enough < found[2] < inf: break
+        done = not max(found[0], floor) + enough < found[2] < inf
+        if done and not (found[2] == inf and isinstance(table, OwnTable)): break
     return found
 
 # %% ../nbs/01a_certified.ipynb #0ff3bb5d
@@ -528,8 +543,9 @@ def _too_wide(self:ContourAccountant):
 
 @patch
 def _warn(self:ContourAccountant, plrv, too_wide):
-    ran_out, line = self._tried[plrv].ran_out(), self._tried[plrv].tables['line']
+    ran_out = self._tried[plrv].ran_out()
     if not too_wide: return
+    line = self._tried[plrv].tables['line']
     _, eps_resolution, max_nodes = self._settings
     holds = "the bounds hold, but are wider than asked"
     if ran_out:

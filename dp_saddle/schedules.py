@@ -77,6 +77,7 @@ def _kinds(pairs):
     places = np.array([place[m] for m, _ in pairs], int)
     return kinds, np.repeat(places, [n for _, n in pairs])
 
+# %% ../nbs/06c_schedules.ipynb #a03fa1f0
 def _families(kinds):
     "Their losses, tabulated together, for each direction that matters."
     if not kinds:
@@ -105,29 +106,6 @@ def _bounded(families, kinds, counts, delta):
     for i in _few(np.flatnonzero(~good)):
         eps[i] = min(eps[i], _alone(kinds, counts[i], delta))
     return eps
-
-def _at_some(kinds, which, delta):
-    "Upper bounds by the contour after some of the steps: elsewhere, those of the next one."
-    at = _few(np.arange(len(which)), _MOST_WITH_MASS)
-    counts = [np.bincount(which[:i + 1], minlength=len(kinds)) for i in at]
-    eps = np.array([_alone(kinds, row, delta) for row in counts])
-    return eps[np.searchsorted(at, np.arange(len(which)))]
-
-def _blocks(rows): return np.array_split(rows, ceil(len(rows)/_ROWS_AT_ONCE)) if len(rows) else []
-
-def _prefixes(kinds, which, delta):
-    "Upper bounds on eps after each step, not yet in order."
-    if any(plrv.p_inf for m in kinds for plrv in (m.remove, m.add)):
-        return _at_some(kinds, which, delta)
-    families, out, before = _families(kinds), np.zeros(len(which)), np.zeros(len(kinds))
-    if len(kinds) == 1:
-        return _equal_steps(families, kinds, len(which), delta)
-    for rows in _blocks(np.arange(len(which))):
-        is_kind = which[rows, None] == np.arange(len(kinds))
-        counts = before + np.cumsum(is_kind, axis=0)
-        before = counts[-1]
-        out[rows] = _bounded(families, kinds, counts, delta)
-    return out
 
 # %% ../nbs/06c_schedules.ipynb #464d54b0
 def _by_moments_only(kinds): return any(m.remove.moments_only for m in kinds)
@@ -163,6 +141,30 @@ def _prefixes_by_moments(kinds, which, delta):
             taken = zip(kinds, counts[k - rows[0]], strict=True)
             run = Composition(tuple((m, int(n)) for m, n in taken if n))
             out[k] = min(out[k], WorstCaseAccountant(run).epsilon(delta).upper)
+    return out
+
+# %% ../nbs/06c_schedules.ipynb #1d0f8e00
+def _at_some(kinds, which, delta):
+    "Upper bounds by the contour after some of the steps: elsewhere, those of the next one."
+    at = _few(np.arange(len(which)), _MOST_WITH_MASS)
+    counts = [np.bincount(which[:i + 1], minlength=len(kinds)) for i in at]
+    eps = np.array([_alone(kinds, row, delta) for row in counts])
+    return eps[np.searchsorted(at, np.arange(len(which)))]
+
+def _blocks(rows): return np.array_split(rows, ceil(len(rows)/_ROWS_AT_ONCE)) if len(rows) else []
+
+def _prefixes(kinds, which, delta):
+    "Upper bounds on eps after each step, not yet in order."
+    if any(plrv.p_inf for m in kinds for plrv in (m.remove, m.add)):
+        return _at_some(kinds, which, delta)
+    families, out, before = _families(kinds), np.zeros(len(which)), np.zeros(len(kinds))
+    if len(kinds) == 1:
+        return _equal_steps(families, kinds, len(which), delta)
+    for rows in _blocks(np.arange(len(which))):
+        is_kind = which[rows, None] == np.arange(len(kinds))
+        counts = before + np.cumsum(is_kind, axis=0)
+        before = counts[-1]
+        out[rows] = _bounded(families, kinds, counts, delta)
     return out
 
 # %% ../nbs/06c_schedules.ipynb #6c0a7c02

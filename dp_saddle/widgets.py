@@ -461,6 +461,7 @@ def explore_tradeoff(
 # %% ../nbs/07_widgets.ipynb #784595cb
 # What is drawn.
 LOADER_DELTA, LOADER_BATCH = 1e-5, 256
+LOADER_START = dict(sigma=1., batches=100, epochs=5)
 LOADERS = 'balls-in-bins', 'poisson', 'without-replacement', 'shuffle', 'none'
 LOADER_LINES = (('bins, at most', 'up'), ('Poisson, at most', 'up'), ('one size, at most', 'up'),
                 ('shuffled, at most', 'up'), ('any batches, at most', 'up'),
@@ -512,7 +513,7 @@ def explore_sampling(
     "What a run costs at least and at most by the way its batches are drawn, over the noise."
     x = axis(0, inf, sigma=sigma)
     named = dict(sigma='σ (noise over clip)', batches='batches an epoch', epochs='epochs')
-    starts = dict(sigma=1., batches=100, epochs=5)
+    starts = LOADER_START
     values = dict(sigma=tuple(x.tolist()), batches=batches, epochs=epochs)
     sliders = tuple(slider_near(starts[k], k, named[k], v) for k, v in values.items())
     return Explorer(
