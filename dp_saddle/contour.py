@@ -33,8 +33,6 @@ from .plrv import MASS_ERROR
 # Proved: change one and a theorem is broken.
 _LOG_SINHC = 6, 180, 2835    # log(sinh(x)/x) = x^2/6 - x^4/180 + x^6/2835 - ...
 _SERIES_BELOW = .02          # where the next term, x^8/37800, is 1e-14 of the sum
-_KNOT = 1.5                  # pieces from the middle of a spline, where its chords are broken
-_ABOVE = .32783, .009665     # E U_+ and E (U - 3/2)_+ of eight uniform variables' sum, rounded up
 
 # Rounding: may grow, never shrink (Appendix A).
 LOSS_ULPS = 16              # of losses and eps, and of the log of what is computed from them
@@ -51,7 +49,6 @@ LOG_ULPS = 8                # of a logarithm that is shifted by K(t) - t eps, an
 _MOMENT_ULPS = 8             # of K, u eps and the factor in a Chernoff bound's exponent
 TABLE_ROUNDING = 1e-6        # of the bound on the aliases, relative
 _CHORD_ROUNDING = 1e-6       # of a smoothing's mean distances, relative
-_CHORD_ULPS = 32             # of what five values on chords add up to
 _LOWER_ROUNDING = 1e-11      # of the log of the lower bound from single steps, besides theirs
 _UPPER_ROUNDING = 1e-9       # of the log of the upper bound from single steps, likewise
 LOWEST_LOG = -1e4           # below, no bound on a logarithm needs to be relative
@@ -81,7 +78,6 @@ _FIRST_CUT = 16              # the first cut that is tried, as a part of the gue
 _CUTS = 2.**np.arange(0, 24, .5)       # and all that are tried, in its units
 _FINE = 6                    # smoothing of variance 2/3 w^2 is to cost no more than the resolution
 _WIDEST = 5, 60, 50          # a spline's piece, nats; nats times the tilt; log of its growth
-_SPARED = .1                 # power of what a spline costs over what is asked: tail and spline
 _MAX_CHORDS = .9             # the chords' part of the smoothed curve, in [0, 1)
 _BLOCK = 1 << 20             # complex numbers in memory
 _MANY, _MANY_TERMS = 4, 1 << 15  # eps, and terms in all, from which on sums go by rows and columns
@@ -403,6 +399,12 @@ def rounding(self:Smoothing, z):
     return ULP*power*np.exp(z.real*self.shift)
 
 # %% ../nbs/01_contour.ipynb #b51786e3
+# Proved: change one and a theorem is broken.
+_KNOT = 1.5                  # pieces from the middle of a spline, where its chords are broken
+_ABOVE = .32783, .009665     # E U_+ and E (U - 3/2)_+ of eight uniform variables' sum, rounded up
+# Rounding: may grow, never shrink (Appendix A).
+_CHORD_ULPS = 64             # of what five values on chords add up to, besides their exponents
+
 @patch
 def chords(self:Smoothing):
     "(d, weights): E f(e^tau) <= sum_j weights_j f(1 + d_j) + (1 - sum_j weights_j) f(1), f convex."
@@ -487,12 +489,16 @@ def plan(self:SaddleTable,
     w = max(fine, self._width_needed(t, s[i], log_tail[i] - most))
     return Plan(t, X, in_vain, w, log_tail[i] + Smoothing(w).log_bound(t, s[i]), True)
 
+
+# %% ../nbs/01_contour.ipynb #d2c5dd19
+_SPARED = .1                 # Tuning: the power of what a spline costs over what is asked
+
 @patch
 def _width_needed(self:SaddleTable, t, s, excess):
     "The width that takes so many nats off the terms beyond s, or as many as it is worth."
     nats, over_tilt, growth = _WIDEST
     w = 2/s*np.exp(min(excess/Smoothing.pieces, growth))
-    costs = t*(t + 1)*w*w/self.rtol                       # of what is asked: delta'' is t(t+1) delta
+    costs = t*(t + 1)*w*w/self.rtol              # of what is asked: delta'' is about t(t+1) delta
     return min(w*max(costs, 1)**-_SPARED, nats, over_tilt/t)
 
 # %% ../nbs/01_contour.ipynb #fd5ddebd
@@ -607,7 +613,8 @@ def bracket(self:Line,
     a, b = -d[0], d[3]
     left, *_, right = ends = np.array([self._smoothed(eps, np.log1p(x))[2] for x in d])
     estimate = total - tau.variance/(a + b)*((left - total)/a + (right - total)/b)
-    low = (low - weights @ ends - _CHORD_ULPS*ULP*up)/rest
+    ulps = _CHORD_ULPS + self.plan.t*tau.reach
+    low = (low - weights @ ends - ulps*ULP*(up + weights @ ends))/rest
     return low, np.clip(estimate, low, up), up
 
 @patch
@@ -958,11 +965,6 @@ def _near_end(self:SaddleTable, goal, up):
     return eps[enough].max(initial=0.)
 
 # %% ../nbs/01_contour.ipynb #f1fe0a6e
-class _Root(NamedTuple):
-    eps: float    # where the estimate of log delta is the goal
-    line: object  # the line, or closed form, that said so
-    fall: float   # how fast log delta falls there, per nat, > 0
-
 @patch
 def _newton(self:SaddleTable, goal, finite_goal, eps, high):
     "The _Root; None if eps = 0 is enough."
@@ -990,6 +992,11 @@ def _newton(self:SaddleTable, goal, finite_goal, eps, high):
     return _Root(eps, line, at.fall or 1/eps)
 
 # %% ../nbs/01_contour.ipynb #47a33af6
+class _Root(NamedTuple):
+    eps: float    # where the estimate of log delta is the goal
+    line: object  # the line, or closed form, that said so
+    fall: float   # how fast log delta falls there, per nat, > 0
+
 def _is_settled(at):
     part, most = _SETTLED
     return abs(at.miss) <= at.width*part < most
