@@ -1470,6 +1470,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                   'dp_saddle.levels.WindowedGaussianLoss': ('levels.html#windowedgaussianloss', 'dp_saddle/levels.py'),
                                   'dp_saddle.levels.WindowedGaussianLoss.__init__': ( 'levels.html#windowedgaussianloss.__init__',
                                                                                       'dp_saddle/levels.py'),
+                                  'dp_saddle.levels.WindowedGaussianLoss._first_harmful': ( 'levels.html#windowedgaussianloss._first_harmful',
+                                                                                            'dp_saddle/levels.py'),
                                   'dp_saddle.levels.WindowedGaussianLoss._log_first': ( 'levels.html#windowedgaussianloss._log_first',
                                                                                         'dp_saddle/levels.py'),
                                   'dp_saddle.levels.WindowedGaussianLoss._make_a_law': ( 'levels.html#windowedgaussianloss._make_a_law',

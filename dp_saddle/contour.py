@@ -93,6 +93,8 @@ _NEARLY = 1                  # nats from a Chernoff bound in which it may be bet
 _MAX_STEPS = 100             # of Newton's method,
 _PATIENCE, _NEAR = 20, 1e-10 # after so many a bracket of so many nats is enough
 _DARK, _IN_THE_DARK = 30, 3  # nats between bounds that say nothing; so many times in a row: give up
+_AT_END = .99                # of the largest loss: from here on an eps may be at the very end
+_NEARER = 16                 # halvings at a time, at most, of the distance to an upper end
 _MAX_LINES, _COSTLY = 20, 5  # and lines that it uses; one with all nodes counts so many
 _SHORT_OF = 1 - 10.**-np.arange(1, 9)  # of an upper end: where the lower one is looked for
 _OUTWARDS = 8                # times as far each time, where Newton's method does not lead,
@@ -942,7 +944,8 @@ def epsilon(self:SaddleTable,
     if not 0 < guess < enough: guess = enough/2 if enough < inf else 1.
     root = self._newton(goal, finite_goal, guess, enough)
     if root is None: return 0., 0., 0.
-    if self.gave_up: return 0., guess, enough
+    if self.gave_up:
+        return self._near_end(goal, enough) if enough > _AT_END*self.ess_sup else 0., guess, enough
     low, up = _edge(root, goal, -1, 0.), _edge(root, goal, 1, enough)
     if WORTH_A_TRY < up - low < inf: low, up = _by_halves(root.line, goal, low, up)
     if not self.closed_form and up - low > min(WORTH_A_TRY, _WIDE*up):
@@ -979,14 +982,15 @@ def _newton(self:SaddleTable, goal, finite_goal, eps, high):
         self.gave_up = dark >= _IN_THE_DARK and self.in_vain < self.max_nodes and top < inf
         if self.gave_up: break
         low, high = (eps, high) if at.miss > 0 else (low, eps)
-        if _is_settled(at) or step > _PATIENCE and high - (low or 0.) < _NEAR: break
+        known = _NEAR if step > _PATIENCE else _NEAR*min(high, 1.) if high == top else 0.
+        if _is_settled(at) or high - (low or 0.) < known: break
         if low is None and at.root <= 0:
             if self.log_delta(np.zeros(1))[2, 0] <= goal: return None
             low = 0.
         new, bracketed = at.root, low is not None and high < top
         slow = bracketed and abs(new - eps) > last/2 and line.growth(new - built) > _CLOSE
         if slow or not (low or 0.) < new < high:
-            new = _between(low, high, top, eps, at.root, line.scale(eps)*_OUTWARDS**step)
+            new = _between(low, high, top, eps, at.root, (step, line.scale(eps)))
         if abs(new - eps) <= 2*ULP*eps: break
         eps, last = new, abs(new - eps)
     return _Root(eps, line, at.fall or 1/eps)
@@ -1001,16 +1005,20 @@ def _is_settled(at):
     part, most = _SETTLED
     return abs(at.miss) <= at.width*part < most
 
-def _between(low, high, top, eps, root, step):
-    "The middle; a `step` outwards at most while no end but the first is known, nor a root beyond."
+def _between(low, high, top, eps, root, so_far):
+    "The middle; outwards while an end is where the search began: nearly there for roots beyond."
+    count, scale = so_far
+    step = scale*_OUTWARDS**count
     if low is None: return max(eps/2, eps - step)
-    if high == top: return min((eps + high)/2, eps + (step if root == inf else inf))
+    if high == top and root < inf: return high - (high - eps)*.5**min(2**count, _NEARER)
+    if high == top: return min((eps + high)/2, eps + step)
     return (low + high)/2
 
 # %% ../nbs/01_contour.ipynb #be23217a
 def _edge(root, goal, sign, end):
     "Where delta is proved to be at most (sign 1) or at least (sign -1) the goal; or `end`."
     eps = root.eps
+    if 0 <= (end - eps)*sign < _NEAR*min(eps, 1.): return end
     for k in range(_MAX_OUTWARDS):
         miss = sign*(root.line.log_bounds(np.array([eps]))[1 + sign, 0] - goal)
         if miss <= 0: return eps
