@@ -1440,6 +1440,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                   'dp_saddle.levels.Counted.of': ('levels.html#counted.of', 'dp_saddle/levels.py'),
                                   'dp_saddle.levels.LevelLoss': ('levels.html#levelloss', 'dp_saddle/levels.py'),
                                   'dp_saddle.levels.LevelLoss.__init__': ('levels.html#levelloss.__init__', 'dp_saddle/levels.py'),
+                                  'dp_saddle.levels.LevelLoss._error_of_windows': ( 'levels.html#levelloss._error_of_windows',
+                                                                                    'dp_saddle/levels.py'),
                                   'dp_saddle.levels.LevelLoss._gained': ('levels.html#levelloss._gained', 'dp_saddle/levels.py'),
                                   'dp_saddle.levels.LevelLoss.cgf_on': ('levels.html#levelloss.cgf_on', 'dp_saddle/levels.py'),
                                   'dp_saddle.levels.LevelLoss.decay': ('levels.html#levelloss.decay', 'dp_saddle/levels.py'),
