@@ -92,9 +92,6 @@ _CLUSTER = 4.5               # nats of cancellation that eps on one line may hav
 _NEARLY = 1                  # nats from a Chernoff bound in which it may be better than a line
 _MAX_STEPS = 100             # of Newton's method,
 _PATIENCE, _NEAR = 20, 1e-10 # after so many a bracket of so many nats is enough
-_DARK, _IN_THE_DARK = 30, 3  # nats between bounds that say nothing; so many times in a row: give up
-_AT_END = .99                # of the largest loss: from here on an eps may be at the very end
-_NEARER = 16                 # halvings at a time, at most, of the distance to an upper end
 _MAX_LINES, _COSTLY = 20, 5  # and lines that it uses; one with all nodes counts so many
 _SHORT_OF = 1 - 10.**-np.arange(1, 9)  # of an upper end: where the lower one is looked for
 _OUTWARDS = 8                # times as far each time, where Newton's method does not lead,
@@ -112,7 +109,10 @@ _NEARBY = .1                 # and at which it is where to begin
 _CROSSED = 1e-13             # relative width of a bracket for them: they are not known better
 
 # %% ../nbs/01_contour.ipynb #7e4f7030
-# Tuning: only time and width depend on it. Many eps together.
+# Tuning: only time and width depend on it. Where a search ends early; many eps together.
+_DARK, _IN_THE_DARK = 30, 3  # nats between bounds that say nothing; so many times in a row: give up
+_AT_END = .99                # of the largest loss: from here on an eps may be at the very end
+_NEARER = 16                 # halvings at a time, at most, of the distance to an upper end
 _SHARED_STEPS, _SHARED_OUTWARDS = 12, 12  # of many eps together: who needs more goes alone,
 _SHARED_ROUNDS = 2           # after a second line where the first one led
 
@@ -944,8 +944,7 @@ def epsilon(self:SaddleTable,
     if not 0 < guess < enough: guess = enough/2 if enough < inf else 1.
     root = self._newton(goal, finite_goal, guess, enough)
     if root is None: return 0., 0., 0.
-    if self.gave_up:
-        return self._near_end(goal, enough) if enough > _AT_END*self.ess_sup else 0., guess, enough
+    if self.gave_up: return self._given_up(goal, guess, enough)
     low, up = _edge(root, goal, -1, 0.), _edge(root, goal, 1, enough)
     if WORTH_A_TRY < up - low < inf: low, up = _by_halves(root.line, goal, low, up)
     if not self.closed_form and up - low > min(WORTH_A_TRY, _WIDE*up):
@@ -959,6 +958,11 @@ def epsilon(self:SaddleTable,
 def nearby(self:SaddleTable, near, guess):
     "Where to look first, of an eps that is known nearly and the table's own guess."
     return near[1]
+
+@patch
+def _given_up(self:SaddleTable, goal, guess, up):
+    "What is known of an eps that is not looked for: something if it is next to the largest loss."
+    return self._near_end(goal, up) if up > _AT_END*self.ess_sup else 0., guess, up
 
 @patch
 def _near_end(self:SaddleTable, goal, up):
@@ -979,8 +983,7 @@ def _newton(self:SaddleTable, goal, finite_goal, eps, high):
             built, lines = eps, lines + (self.costly if self.nodes_ran_out else 1)
         at = _probe(line, eps, goal)
         dark = dark + 1 if at.width > _DARK else 0
-        self.gave_up = dark >= _IN_THE_DARK and self.in_vain < self.max_nodes and top < inf
-        if self.gave_up: break
+        if self._is_in_vain(dark, top): break
         low, high = (eps, high) if at.miss > 0 else (low, eps)
         known = _NEAR if step > _PATIENCE else _NEAR*min(high, 1.) if high == top else 0.
         if _is_settled(at) or high - (low or 0.) < known: break
@@ -996,6 +999,12 @@ def _newton(self:SaddleTable, goal, finite_goal, eps, high):
     return _Root(eps, line, at.fall or 1/eps)
 
 # %% ../nbs/01_contour.ipynb #47a33af6
+@patch
+def _is_in_vain(self:SaddleTable, dark, top):
+    "Will a first line say nothing, and others be asked?"
+    self.gave_up = dark >= _IN_THE_DARK and self.in_vain < self.max_nodes and top < inf
+    return self.gave_up
+
 class _Root(NamedTuple):
     eps: float    # where the estimate of log delta is the goal
     line: object  # the line, or closed form, that said so

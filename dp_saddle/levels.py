@@ -44,8 +44,7 @@ _SHARPEST = 8.         # sensitivity/sigma: from here on windows take too many n
 _LONGEST = 8.          # standard deviations of an outcome, at most
 _ROOM = 4.             # widths, at least, from one cut to the next
 _START = 8.            # widths by which the first cut is below what eps needs
-_TILTS = 30., 60       # times 2^k over the largest loss: tilts that are tried,
-_AT_ONCE = 12          # so many at once
+_TILTS = 30., 60       # times 2^k over the largest loss: tilts that are tried
 _DEVIATIONS = 0., 1e3  # where a kind's last cut may be, from its mean
 _PLACES = 4096         # at which a valley is looked for
 
@@ -152,18 +151,10 @@ def largest_tilt(self:WindowedGaussianLoss):
     if 'limit' not in self.__dict__:
         first, count = _TILTS
         tilts = first*np.exp2(np.arange(-count, count))/self.ess_sup
-        self.limit = tilts[max(self._first_harmful(tilts) - 1, 0)]
-    return self.limit
-
-@patch
-def _first_harmful(self:WindowedGaussianLoss, tilts):
-    "The number of the first tilt at which what the ends add does harm; or how many there are."
-    for done in range(0, len(tilts), _AT_ONCE):
-        some = tilts[done:done + _AT_ONCE]
-        ends = np.array([self.log_left_out(t) for t in some]) - self.cgf_on(some)
+        ends = np.array([self.log_left_out(t) for t in tilts]) - self.cgf_on(tilts)
         harmful = np.flatnonzero(~(ends <= -_JUMP))
-        if harmful.size: return done + harmful[0]
-    return len(tilts)
+        self.limit = tilts[max(harmful[0] - 1, 0)] if harmful.size else tilts[-1]
+    return self.limit
 
 # %% ../nbs/00ac_levels.ipynb #875239e5
 @patch
