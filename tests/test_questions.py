@@ -107,6 +107,9 @@ SORTED = {
     'many sharp': (((S(.46, 5.4e-5), 60),), 'remove', 1e-124, 1.14),
     'flat': (((('sub', ('laplace', 3.6), 4.9e-6), 2),), 'remove', 1.9e-109, .63),
     'flat, many': (((('sub', ('laplace', 42.), 1e-9), 265),), 'add', 1e-10, .6),
+    'two sizes': (((('sub', ('laplace', .18), 1.9e-7), 2),), 'add', 1e-7, .5),
+    'at the end': (((('laplace', 9.2), 96),), 'add', 1e-276, .9),
+    'at both ends': (((S(.42, 3e-6), 2),), 'add', 1e-280, .9),
 }
 
 @pytest.mark.parametrize('name', SORTED)
@@ -115,6 +118,36 @@ def test_what_one_line_cannot_do(name):
     q = asked.Question('', *SORTED[name])
     for record in asked.judged(q):
         assert not record.missed and not record.wide, asked.told(q, record)
+
+RARE = (('discrete', (.4, .01, .55, .04), (5e-151, 1.6e-29, 3e-83, 1.)), 25)
+RARER = (('discrete', (2.6e-130, 2.3e-119, 4e-222, 1.), (5e-154, 8.8e-45, 9e-181, 1.)), 9)
+
+@pytest.mark.parametrize('delta', [5e-119, 1e-40, .1])
+def test_two_million_outcomes(delta):
+    "Nearly all of them rarer than any double: the others are added up. The oracle adds up all."
+    steps = RARE, (('sub', ('rr', 8.), 4e-5), 2), RARER
+    low, _, up = ContourAccountant(asked.make(steps).add).epsilon(delta)
+    assert low <= up < low + 1e-9 and math.comb(28, 3)*3*math.comb(12, 3) > 2e6
+    assert oracles.finite(steps, up, 'add', 400) <= delta
+    assert low == 0 or oracles.finite(steps, low, 'add', 400) >= delta
+
+@pytest.mark.parametrize('steps, delta, most', [
+    (((S(1.94, 4.8e-5), 93824),), 7.6e-44, 8),
+    pytest.param(((S(11.4, 3.7e-4), 20142),), 2.1e-158, 8, marks=pytest.mark.slow),
+    pytest.param(((('rr', 2.8e-4), 3), (S(23.3, 5.2e-7), 7)), 1e-20, 40, marks=pytest.mark.slow),
+])
+def test_few_lines_on_the_way(monkeypatch, steps, delta, most):
+    "An eps of runs that have to be sorted is found with few sets of lines."
+    made, line_for = [], LeveledTable.line_for
+    def counted(*given):
+        made.append(given)
+        return line_for(*given)
+    monkeypatch.setattr(LeveledTable, 'line_for', counted)
+    run = asked.make(steps).remove
+    low, _, up = ContourAccountant(run).epsilon(delta)
+    assert 0 < len(made) <= most and low <= up < low + 1e-9
+    kept = ContourAccountant(run)
+    assert kept.delta(up).lower <= delta <= kept.delta(low).upper
 
 @pytest.mark.slow
 def test_sorted_is_narrower():
