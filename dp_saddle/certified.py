@@ -225,6 +225,7 @@ class _Direction:
         sorts,     # may runs be sorted?
     ):
         self.plrv, self.settings, self.may_sort = plrv, settings, sorts
+        self.in_vain = False             # was a line not enough, where its runs, sorted, were?
         self.tables = _Tables(partial(SaddleTable, plrv, *settings, in_vain=_IN_VAIN))
         self.own = sorts and OwnTable.fit(plrv)
         if not self.own: self.tables['line']       # may say that it cannot be
@@ -254,7 +255,7 @@ def tries(self:_Direction):
         yield self.tables['own']
     line = self.tables['line']
     yield line
-    again = line.nodes_ran_out and line.in_vain < line.max_nodes
+    again = (line.nodes_ran_out or line.gave_up) and line.in_vain < line.max_nodes
     for way, make in (self.sorts | ({'all nodes': SaddleTable} if again else {})).items():
         if way not in self.tables: self.tables[way] = make(self.plrv, *self.settings)
         yield self.tables[way]
@@ -313,13 +314,15 @@ def line_for(self:_Direction, eps, chernoff, least):
     "What serves these eps best, of all that may be tried."
     best, narrowest = None, inf
     known = np.maximum(self.tables['line'].basic_bounds(eps)[0], least)
-    for number, table in enumerate(self.tries()):
+    tries = enumerate(self.tries())
+    for number, table in list(tries)[1:] if self.in_vain else tries:
         line = table.line_for(eps, known if number else chernoff - BELOW_CHERNOFF)
         low, _, up = line.log_bounds(eps)
         width = np.where(up > least, up - low, 0).max()
         if width < narrowest or best is None: best, narrowest = line, width
         if width <= WORTH_A_TRY: break
-    return best
+    before, self.in_vain = self.in_vain, 0 < number <= len(self.sorts) and width <= WORTH_A_TRY
+    return best if self.in_vain or not before else self.line_for(eps, chernoff, least)
 
 # %% ../nbs/01a_certified.ipynb #f4bb72e7
 class ConditionedTable(SaddleTable):

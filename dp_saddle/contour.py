@@ -48,7 +48,7 @@ _SIDE, _SIDE_ULPS = 16, 28   # columns of a sum over rows and columns, and what 
 LOG_ULPS = 8                # of a logarithm that is shifted by K(t) - t eps, and of the last exp
 _MOMENT_ULPS = 8             # of K, u eps and the factor in a Chernoff bound's exponent
 TABLE_ROUNDING = 1e-6        # of the bound on the aliases, relative
-_CHORD_ROUNDING = 1e-6       # of the standard deviation of a smoothing, relative
+_CHORD_ROUNDING = 1e-6       # of a smoothing's mean distances, relative
 _LOWER_ROUNDING = 1e-11      # of the log of the lower bound from single steps, besides theirs
 _UPPER_ROUNDING = 1e-9       # of the log of the upper bound from single steps, likewise
 LOWEST_LOG = -1e4           # below, no bound on a logarithm needs to be relative
@@ -110,7 +110,10 @@ _GROWN = 2.                  # nats by which terms may have grown on a step's ow
 _CROSSED = 1e-13             # relative width of a bracket for them: they are not known better
 
 # %% ../nbs/01_contour.ipynb #7e4f7030
-# Tuning: only time and width depend on it. Many eps together.
+# Tuning: only time and width depend on it. Where a search ends early; many eps together.
+_DARK, _IN_THE_DARK = 30, 3  # nats between bounds that say nothing; so many times in a row: give up
+_AT_END = .99                # of the largest loss: from here on an eps may be at the very end
+_NEARER = 16                 # halvings at a time, at most, of the distance to an upper end
 _SHARED_STEPS, _SHARED_OUTWARDS = 12, 12  # of many eps together: who needs more goes alone,
 _SHARED_ROUNDS = 2           # after a second line where the first one led
 
@@ -118,7 +121,8 @@ _SHARED_ROUNDS = 2           # after a second line where the first one led
 # Tuning: only time and width depend on it. What is tried where one line is not enough.
 WORTH_A_TRY = 3e-7           # a width, as in the warning, that is worth another way
 _FEW_OUTCOMES = 1 << 16      # of finite steps: so many are summed at once,
-_MANY_OUTCOMES = 1 << 19     # and so many where a line is not enough
+_MANY_OUTCOMES = 1 << 19     # and so many where a line is not enough,
+_MOST_LOOKED_AT = 1 << 22    # of so many at most that are looked at
 
 # %% ../nbs/01_contour.ipynb #419d7688
 class SaddleTable:
@@ -134,7 +138,7 @@ class SaddleTable:
     ):
         self.plrv, self.rtol, self.max_nodes = plrv, rtol, max_nodes
         self.in_vain = min(in_vain or max_nodes, max_nodes)
-        self.resolution, self.nodes_ran_out = eps_resolution, False
+        self.resolution, self.nodes_ran_out, self.gave_up = eps_resolution, False, False
         self.reach, self.log_p_inf = reach_of(plrv), log_p_inf_of(plrv)
         self.ess_sup = plrv.ess_sup + LOSS_ULPS*ULP*self.reach
         self.closed_form = _closed_form(plrv, self.reach, self.log_p_inf) if shortcut else None
@@ -397,6 +401,26 @@ def rounding(self:Smoothing, z):
     power = self.pieces*most**(self.pieces - 1)*piece + ulps*most**self.pieces
     return ULP*power*np.exp(z.real*self.shift)
 
+# %% ../nbs/01_contour.ipynb #b51786e3
+# Proved: change one and a theorem is broken.
+_KNOT = 1.5                  # pieces from the middle of a spline, where its chords are broken
+_ABOVE = .32783, .009665     # E U_+ and E (U - 3/2)_+ of eight uniform variables' sum, rounded up
+# Rounding: may grow, never shrink (Appendix A).
+_CHORD_ULPS = 64             # of what five values on chords add up to, besides their exponents
+
+@patch
+def chords(self:Smoothing):
+    "(d, weights): E f(e^tau) <= sum_j weights_j f(1 + d_j) + (1 - sum_j weights_j) f(1), f convex."
+    w, near = self.width, _KNOT*self.width
+    a, b = -np.expm1(-self.reach), np.expm1(self.half - self.shift)
+    inner_a, inner_b = -np.expm1(-near - self.shift), np.expm1(near)
+    middle, knot = (x*w*(1 + _CHORD_ROUNDING) for x in _ABOVE)
+    middle += self.shift
+    left, right = knot, knot*(1 + b)
+    weights = [left/(a - inner_a), (middle - left)/inner_a - left/(a - inner_a),
+               (middle - right)/inner_b - right/(b - inner_b), right/(b - inner_b)]
+    return np.array([-a, -inner_a, inner_b, b]), np.array(weights)
+
 # %% ../nbs/01_contour.ipynb #db5af0e5
 class Place(NamedTuple):
     "Where a line of [SP 23] is to stand."
@@ -465,13 +489,20 @@ def plan(self:SaddleTable,
         fits = np.flatnonzero((smoothed <= most) & (s <= limit))
         if fits.size: return Plan(t, X, s[fits[0]], w, smoothed[fits[0]], False)
     i = np.flatnonzero(s <= in_vain)[-1]
-    w = max(fine, _width_needed(t, s[i], log_tail[i] - most))
+    w = max(fine, self._width_needed(t, s[i], log_tail[i] - most))
     return Plan(t, X, in_vain, w, log_tail[i] + Smoothing(w).log_bound(t, s[i]), True)
 
-def _width_needed(t, s, excess):
-    "The width that would take so many nats off the terms beyond s, within reason."
+
+# %% ../nbs/01_contour.ipynb #d2c5dd19
+_SPARED = .1                 # Tuning: the power of what a spline costs over what is asked
+
+@patch
+def _width_needed(self:SaddleTable, t, s, excess):
+    "The width that takes so many nats off the terms beyond s, or as many as it is worth."
     nats, over_tilt, growth = _WIDEST
-    return min(2/s*np.exp(min(excess/Smoothing.pieces, growth)), nats, over_tilt/t)
+    w = 2/s*np.exp(min(excess/Smoothing.pieces, growth))
+    costs = t*(t + 1)*w*w/self.rtol              # of what is asked: delta'' is about t(t+1) delta
+    return min(w*max(costs, 1)**-_SPARED, nats, over_tilt/t)
 
 # %% ../nbs/01_contour.ipynb #fd5ddebd
 class Line(NamedTuple):
@@ -578,12 +609,16 @@ def bracket(self:Line,
     low, total, up = self._smoothed(eps, 0.)
     if not self.plan.w: return low, total, up
     tau = Smoothing(self.plan.w)
-    a, b = -np.expm1(-tau.reach), np.expm1(tau.half - tau.shift)    # e^tau is in [1 - a, 1 + b]
-    c = sqrt(max(tau.variance, TINY))/2*(1 + _CHORD_ROUNDING)
-    if c/a + c/b > _MAX_CHORDS: return self._smoothed(eps, tau.reach)[0], total, up
-    left, right = (self._smoothed(eps, np.log1p(d))[2] for d in (-a, b))
+    d, weights = tau.chords()
+    rest = 1 - weights.sum()
+    if weights.min() < 0 or rest < 1 - _MAX_CHORDS:
+        return self._smoothed(eps, tau.reach)[0], total, up
+    a, b = -d[0], d[3]
+    left, *_, right = ends = np.array([self._smoothed(eps, np.log1p(x))[2] for x in d])
     estimate = total - tau.variance/(a + b)*((left - total)/a + (right - total)/b)
-    return (low - c*(left/a + right/b))/(1 - c/a - c/b), estimate, up
+    ulps = _CHORD_ULPS + self.plan.t*tau.reach
+    low = (low - weights @ ends - ulps*ULP*(up + weights @ ends))/rest
+    return low, np.clip(estimate, low, up), up
 
 @patch
 def _smoothed(self:Line, eps, shift):
@@ -676,13 +711,13 @@ class _AtomsCurve(NamedTuple):
     def __call__(self, eps, side=0):
         return log_delta_of_atoms(eps, self.losses + side*self.errors, self.logp)
 
-def outcomes_of(plrv, most=_FEW_OUTCOMES):
+def outcomes_of(plrv, most=_FEW_OUTCOMES, of=composed_atoms):
     "The _AtomsCurve of finite losses, or None if there are too many atoms."
-    atoms, additions = composed_atoms(plrv, most), sum(p.atoms[0].size for p, _ in plrv.parts)
+    atoms, additions = of(plrv, most), sum(p.atoms[0].size for p, _ in plrv.parts)
     if atoms is None: return None
     def error(part):
         return ULP*((LOSS_ULPS + additions)*np.abs(part.atoms[0]) + part.atom_ulps)
-    return _AtomsCurve(*atoms, composed_atoms(plrv, most, losses_of=error)[0])
+    return _AtomsCurve(*atoms, of(plrv, most, losses_of=error)[0])
 
 class _SharedCurve:
     "An _AtomsCurve of many outcomes, whose sums are made once."
@@ -702,10 +737,10 @@ def _closed_form(plrv, reach, log_p_inf):
     def alone(eps, side=0): return plrv.parts[0][0].log_delta(eps)
     return ClosedForm(alone, FORM_ULPS*ULP, reach, log_p_inf)
 
-def _enumerated(plrv, log_p_inf, most):
+def _enumerated(plrv, log_p_inf, most, of=composed_atoms):
     "The ClosedForm of finite losses; None for others, and where there are too many outcomes."
     if not all(isinstance(p, FiniteLoss) for p, _ in plrv.parts): return None
-    curve, steps = outcomes_of(plrv, most), sum(n for _, n in plrv.parts)
+    curve, steps = outcomes_of(plrv, most, of), sum(n for _, n in plrv.parts)
     if curve is None: return None
     if len(curve.losses) > _FEW_OUTCOMES: curve = _SharedCurve(curve)
     return ClosedForm(curve, ULP*(FORM_ULPS + ATOM_ULPS*gammaln(2 + steps)), 0., log_p_inf)
@@ -910,6 +945,7 @@ def epsilon(self:SaddleTable,
     if not 0 < guess < enough: guess = enough/2 if enough < inf else 1.
     root = self._newton(goal, finite_goal, guess, enough)
     if root is None: return 0., 0., 0.
+    if self.gave_up: return self._given_up(goal, guess, enough)
     low, up = _edge(root, goal, -1, 0.), _edge(root, goal, 1, enough)
     if WORTH_A_TRY < up - low < inf: low, up = _by_halves(root.line, goal, low, up)
     if not self.closed_form and up - low > min(WORTH_A_TRY, _WIDE*up):
@@ -925,6 +961,11 @@ def nearby(self:SaddleTable, near, guess):
     return near[1]
 
 @patch
+def _given_up(self:SaddleTable, goal, guess, up):
+    "What is known of an eps that is not looked for: something if it is next to the largest loss."
+    return self._near_end(goal, up) if up > _AT_END*self.ess_sup else 0., guess, up
+
+@patch
 def _near_end(self:SaddleTable, goal, up):
     "The largest of some eps below `up` whose delta is proved to be at least the goal, or 0."
     eps = up*_SHORT_OF
@@ -932,40 +973,54 @@ def _near_end(self:SaddleTable, goal, up):
     return eps[enough].max(initial=0.)
 
 # %% ../nbs/01_contour.ipynb #f1fe0a6e
-class _Root(NamedTuple):
-    eps: float    # where the estimate of log delta is the goal
-    line: object  # the line, or closed form, that said so
-    fall: float   # how fast log delta falls there, per nat, > 0
-
 @patch
 def _newton(self:SaddleTable, goal, finite_goal, eps, high):
     "The _Root; None if eps = 0 is enough."
-    low, top, line, built, lines = None, high, None, eps, 0
+    low, top, line, built, lines, dark, last = None, high, None, eps, 0, 0, inf
     for step in range(_MAX_STEPS):
         if line is None or line.growth(eps - built) > _CLOSE:
             if lines >= _MAX_LINES: break
             line = self.line_for(np.array([eps]), np.array([finite_goal]))
             built, lines = eps, lines + (self.costly if self.nodes_ran_out else 1)
         at = _probe(line, eps, goal)
+        dark = dark + 1 if at.width > _DARK else 0
+        if self._is_in_vain(dark, top): break
         low, high = (eps, high) if at.miss > 0 else (low, eps)
-        if _is_settled(at) or step > _PATIENCE and high - (low or 0.) < _NEAR: break
+        known = _NEAR if step > _PATIENCE else _NEAR*min(high, 1.) if high == top else 0.
+        if _is_settled(at) or high - (low or 0.) < known: break
         if low is None and at.root <= 0:
             if self.log_delta(np.zeros(1))[2, 0] <= goal: return None
             low = 0.
-        new, step = at.root, line.scale(eps)*_OUTWARDS**step
-        if not (low or 0.) < new < high: new = _between(low, high, top, eps, step)
+        new, bracketed = at.root, low is not None and high < top
+        slow = bracketed and abs(new - eps) > last/2 and line.growth(new - built) > _CLOSE
+        if slow or not (low or 0.) < new < high:
+            new = _between(low, high, top, eps, at.root, (step, line.scale(eps)))
         if abs(new - eps) <= 2*ULP*eps: break
-        eps = new
+        eps, last = new, abs(new - eps)
     return _Root(eps, line, at.fall or 1/eps)
 
 # %% ../nbs/01_contour.ipynb #47a33af6
+@patch
+def _is_in_vain(self:SaddleTable, dark, top):
+    "Will a first line say nothing, and others be asked?"
+    self.gave_up = dark >= _IN_THE_DARK and self.in_vain < self.max_nodes and top < inf
+    return self.gave_up
+
+class _Root(NamedTuple):
+    eps: float    # where the estimate of log delta is the goal
+    line: object  # the line, or closed form, that said so
+    fall: float   # how fast log delta falls there, per nat, > 0
+
 def _is_settled(at):
     part, most = _SETTLED
     return abs(at.miss) <= at.width*part < most
 
-def _between(low, high, top, eps, step):
-    "The middle; while one end is only where the search began, so far a `step` outwards."
+def _between(low, high, top, eps, root, so_far):
+    "The middle; outwards while an end is where the search began: nearly there for roots beyond."
+    count, scale = so_far
+    step = scale*_OUTWARDS**count
     if low is None: return max(eps/2, eps - step)
+    if high == top and root < inf: return high - (high - eps)*.5**min(2**count, _NEARER)
     if high == top: return min((eps + high)/2, eps + step)
     return (low + high)/2
 
@@ -973,6 +1028,7 @@ def _between(low, high, top, eps, step):
 def _edge(root, goal, sign, end):
     "Where delta is proved to be at most (sign 1) or at least (sign -1) the goal; or `end`."
     eps = root.eps
+    if 0 <= (end - eps)*sign < _NEAR*min(eps, 1.): return end
     for k in range(_MAX_OUTWARDS):
         miss = sign*(root.line.log_bounds(np.array([eps]))[1 + sign, 0] - goal)
         if miss <= 0: return eps
@@ -1047,6 +1103,25 @@ def _ends(line, eps, fall, goals, sign):
         eps = eps + sign*np.where(miss > 0, step, 0)
     return np.where(miss <= 0, eps, np.nan)
 
+# %% ../nbs/01_contour.ipynb #f87c3b58
+def _log_number(plrv):
+    "log of the number of outcomes of a composition of finite steps."
+    return sum(_log_outcomes(p.atoms[0].size, n) for p, n in plrv.parts)
+
+def _likely_atoms(plrv, most, losses_of=None):
+    "Like `composed_atoms`, without those that all together are below e^LOG_SMALLEST."
+    losses, logp, least = np.zeros(1), np.zeros(1), LOG_SMALLEST - _log_number(plrv)
+    for part, n in plrv.parts:
+        l, w = part.atoms[0] if losses_of is None else losses_of(part), part.atoms[1]
+        if _log_outcomes(l.size, n) > log(_MANY_OUTCOMES): return None
+        l, w = _multinomial(l, w, n)
+        l, w = l[w > least], w[w > least]
+        if len(l)*len(losses) > _MOST_LOOKED_AT: return None
+        losses, logp = np.add.outer(losses, l).ravel(), np.add.outer(logp, w).ravel()
+        losses, logp = losses[logp > least], logp[logp > least]
+        if len(losses) > most: return None
+    return losses, logp
+
 # %% ../nbs/01_contour.ipynb #b5ccdcbe
 class EnumeratedTable(SaddleTable):
     "A table of finite steps with so many outcomes that a line comes first."
@@ -1056,16 +1131,19 @@ class EnumeratedTable(SaddleTable):
         *settings, # as a SaddleTable's: rtol, eps_resolution, max_nodes
     ):
         super().__init__(plrv, *settings)
-        self.closed_form = _enumerated(plrv, self.log_p_inf, _MANY_OUTCOMES)
+        left_out = np.array([[-inf], [-inf], [LOG_SMALLEST]])
+        log_p_inf = np.logaddexp(self.log_p_inf, left_out)
+        self.closed_form = (_enumerated(plrv, self.log_p_inf, _MANY_OUTCOMES)
+                            or _enumerated(plrv, log_p_inf, _MANY_OUTCOMES, _likely_atoms))
 
     @staticmethod
     def fit(
         plrv,  # a ComposedLoss
     ):         # True or False
-        "Are all steps finite, and are there not too many outcomes?"
+        "Are all steps finite, and are there not too many outcomes, or too many that matter?"
         if not all(isinstance(p, FiniteLoss) for p, _ in plrv.parts): return False
-        count = sum(_log_outcomes(p.atoms[0].size, n) for p, n in plrv.parts)
-        return bool(count <= log(_MANY_OUTCOMES))
+        few = _log_number(plrv) <= log(_MANY_OUTCOMES)
+        return bool(few or _likely_atoms(plrv, _MANY_OUTCOMES) is not None)
 
 # %% ../nbs/01_contour.ipynb #72db5815
 class OwnTable(SaddleTable):

@@ -299,7 +299,7 @@ def line(self:LevelLoss, t, s):
     gain, noise, log_first = self._gained(below, inside)
     gain = np.where(np.abs(gain) < TINY, TINY, gain) + 0j
     noise = noise*np.exp(np.minimum(log_error, _OVERFLOW))
-    K, error = K + log_first, error + sum(self.counts[k]*v.error for k, v in inside.items())
+    K, error = K + log_first, error + self._error_of_windows(inside, error, log_first)
     relative = np.minimum(noise/np.abs(gain), 1/TINY)
     return LineValues(K, error + _COUNT_ULPS*ULP*(1 + abs(K)), change + np.log(gain),
                       np.log1p(relative))
@@ -323,12 +323,25 @@ def _gained(self:LevelLoss, below, inside):
     gain = _gain(counts, log_r, log_first)
     beta = [_log_most(v) for v in inside.values()]
     most = [r.real + b - _log_most(u) for r, u, b in zip(log_r, under, beta, strict=True)]
-    log_size = _log_gain(counts, most)
+    def size(kind):
+        fewer = [(n - (k == kind), r) for k, n, r in zip(self.inside, counts, most, strict=True)]
+        fewer = [(n, r) for n, r in fewer if n]
+        return _log_gain(*zip(*fewer, strict=True)) if fewer else np.full(most[0].shape, -inf)
     def times(log_factor): return np.exp(np.minimum(log_factor - log_first, _OVERFLOW))
-    parts = sum(n*-expm1(-_log_most(v)) for n, v in zip(self.counts, below, strict=True))
-    windows = sum(n*times(np.logaddexp(0, log_size) + r)*-expm1(-b)
-                  for n, r, b in zip(counts, most, beta, strict=True))
-    return gain, times(log_size)*parts + windows, log_first
+    parts = sum(n*times(size(kind))*-expm1(-_log_most(v))
+                for kind, (n, v) in enumerate(zip(self.counts, below, strict=True)))
+    windows = sum(n*times(np.logaddexp(0, size(kind)) + r)*-expm1(-b)
+                  for kind, n, r, b in zip(self.inside, counts, most, beta, strict=True))
+    return gain, parts + windows, log_first
+
+# %% ../nbs/00ac_levels.ipynb #d7a7f0ee
+@patch
+def _error_of_windows(self:LevelLoss, inside, alpha, log_first):
+    "What the windows' errors move log of the bracket at s = 0 by, at most; `alpha`: the others'."
+    errors = [v.error for v in inside.values()]
+    moved = np.exp(min(alpha + max(errors), _OVERFLOW))
+    together = (1 + moved*np.logaddexp(0, log_first))*max(errors)
+    return min(together, sum(n*v for n, v in zip(self.inside_counts, errors, strict=True)))
 
 # %% ../nbs/00ac_levels.ipynb #b39fce82
 class Levels:

@@ -8,7 +8,7 @@ __all__ = ['WAYS', 'outcomes', 'moment', 'chernoff', 'Shift', 'Line', 'as_parts'
 
 # %% ../nbs/06cb_verification.ipynb #2d92bbba
 from decimal import Decimal
-from math import ceil, comb, inf, sqrt
+from math import ceil, comb, factorial, inf, sqrt
 from typing import NamedTuple
 
 from dp_saddle.balls import (
@@ -31,6 +31,7 @@ except ImportError:      # the extra `certificate`: nothing but a verification n
 # Tuning: only time and width depend on it.
 _MOST_OUTCOMES = 1 << 16  # that are written down
 _PIECES = 8               # of the random shift, as chapter 01 has them: its widths serve here
+_KNOT = 3                 # half pieces from the middle, where chords are broken
 _SHOWN = 15               # digits
 
 # %% ../nbs/06cb_verification.ipynb #e35c7327
@@ -94,7 +95,26 @@ class Shift:
         "Of e^tau."
         return _sinhc(self.w)**_PIECES*(-2*self.constant).exp() - 1
 
+    def above(self, u):
+        "w E(U - u/2)_+, where U = (tau + constant)/w."
+        terms = (comb(_PIECES, k)*(-1)**k*max(_PIECES - 2*k - u, 0)**(_PIECES + 1)
+                 for k in range(_PIECES + 1))
+        return self.w*arb(sum(terms))/(2**(_PIECES + 1)*factorial(_PIECES + 1))
+
 def _sinhc(x): return x.sinh()/x if x != 0 else 1 + 0*x
+
+# %% ../nbs/06cb_verification.ipynb #258eabf4
+@patch
+def chords(self:Shift):
+    "[(shift of eps, weight)]: what is taken off at four places, for the curve not shifted."
+    near = self.w*_KNOT/2
+    shifts = [-self.reach, -near - self.constant, near, self.ahead]
+    a, inner_a, inner_b, b = (abs(x.exp() - 1) for x in shifts)
+    middle = (self.variance().sqrt()/2).min(self.constant + self.above(0))
+    left, right = self.above(_KNOT), self.above(_KNOT)*(1 + b)
+    weights = [left/(a - inner_a), (middle - left)/inner_a - left/(a - inner_a),
+               (middle - right)/inner_b - right/(b - inner_b), right/(b - inner_b)]
+    return list(zip(shifts, weights, strict=True))
 
 # %% ../nbs/06cb_verification.ipynb #89bedab7
 @patch
@@ -211,11 +231,11 @@ def finite_bounds(self:Line,
     "Bounds on the curve of the finite part."
     low, up = self.smoothed(eps)
     if self.tau.w > 0:
-        a, b = 1 - (-self.tau.reach).exp(), self.tau.ahead.exp() - 1
-        c = self.tau.variance().sqrt()/2
-        left, right = (self.smoothed(eps + (1 + x).log())[1] for x in (-a, b))
-        rest = 1 - c/a - c/b
-        low = (low - c*(left/a + right/b))/rest if rest > 0 else arb(0)
+        chords = self.tau.chords()
+        rest = 1 - sum(weight for _, weight in chords)
+        good = rest > 0 and all(weight >= 0 for _, weight in chords)
+        others = sum(weight*self.smoothed(eps + x)[1] for x, weight in chords) if good else 0
+        low = (low - others)/rest if good else arb(0)
     if self.atoms:
         apart = atoms_curve(self.atoms, eps)
         low, up = low + apart, up + apart
