@@ -10,7 +10,7 @@ __all__ = ['LOSS_ULPS', 'FORM_ULPS', 'ATOM_ULPS', 'LOG_ULPS', 'TABLE_ROUNDING', 
            'log_curve', 'EnumeratedTable']
 
 # %% ../nbs/01_contour.ipynb #787d4058
-from functools import partial
+from functools import lru_cache, partial
 from math import ceil, inf, log, log2, sqrt
 from typing import NamedTuple
 
@@ -58,24 +58,29 @@ _LOG_HUGE = 600              # a bound of e^600 says as little as a larger one
 # %% ../nbs/01_contour.ipynb #c4c95379
 # Tuning: only time and width depend on it. The table, and the plan of a line.
 LOG_SMALLEST = -760          # delta below e^-760 is below all doubles
-_FIRST_TILT = 1e-5           # the table begins with tilts from here
+_LEAST_TILT = 1e-5           # no tilt is smaller than this,
+_FIRST_TILT = .02            # the table begins with tilts from here
 _LAST_TILT = 30              # ... to here,
-_FEW_TILTS = 60              # ... so many,
+_FEW_TILTS = 30              # ... so many,
 _FIRST_OF_LIMIT = 1e-6       # ... or from this part of a limit that is asked for,
 _FIRST_OF_PART = 1e-4        # ... or of the largest tilt of a part of a law
+_KEPT_TILTS = 64             # grids of tilts that are kept
 _MAX_REFINEMENTS = 60        # of the table, for one cluster of eps
 _NEAR_LIMIT = .9             # of the largest tilt: no need to go nearer
 _LONGER = 1.1, 100, 18       # how the table grows: from, to (in units of its last tilt), how many
+_SHORTER = 1/1.3, 24         # and down: from (in units of its first tilt), how many
 _ROOM = 1 + 1e-9             # quotient of two tilts that have another one between them
 _WORSE = 6                   # nats by which a line may be worse conditioned than the best
 _DECAYED = 60                # nats by which |M|^2 falls up to the guess of the cut
 _FLAT = 1e-200               # the least curvature of K
+_SOME = 64                   # eps of a cluster that are asked for their periods, about
 _FEW_NODES = 300             # a period times a cut, below which there is nothing to gain
 _ENOUGH_ROUNDS = 3           # refinements of an eps that is enough,
 _GUESS_ROUNDS = 8            # and of a first guess
 _MAX_WORK = 1 << 29          # nodes of a line times points of each loss's grid
 _FIRST_CUT = 16              # the first cut that is tried, as a part of the guess
-_CUTS = 2.**np.arange(0, 24, .5)       # and all that are tried, in its units
+_CUTS = 2.**np.arange(0, 24, .5)       # and all that are tried, in its units;
+_NEAR_CUTS = 2.**np.arange(-1.5, 2, .25)  # but first these, in units of the guess
 _FINE = 6                    # smoothing of variance 2/3 w^2 is to cost no more than the resolution
 _WIDEST = 5, 60, 50          # a spline's piece, nats; nats times the tilt; log of its growth
 _MAX_CHORDS = .9             # the chords' part of the smoothed curve, in [0, 1)
@@ -90,6 +95,7 @@ BELOW_CHERNOFF = 3          # nats: the first guess of log delta
 _TOO_SMALL = 20              # nats that make a guess too small for a line
 _CLUSTER = 4.5               # nats of cancellation that eps on one line may have
 _NEARLY = 1                  # nats from a Chernoff bound in which it may be better than a line
+_HARDLY = 1e-4               # of delta, what a line may lose that is to show another's is larger
 _MAX_STEPS = 100             # of Newton's method,
 _PATIENCE, _NEAR = 20, 1e-10 # after so many a bracket of so many nats is enough
 _MAX_LINES, _COSTLY = 20, 5  # and lines that it uses; one with all nodes counts so many
@@ -143,7 +149,7 @@ class SaddleTable:
         self.atoms = composed_atoms(plrv)
         self.above = {}                                             # K, rounded up, where asked
         if plrv.whole: self._first_tilts(_FIRST_TILT, min(_LAST_TILT, self.limit))
-        elif plrv.some_uncut: self._first_tilts(_FIRST_TILT, self.limit)
+        elif plrv.some_uncut: self._first_tilts(_LEAST_TILT, self.limit)
         else: self._first_tilts(_FIRST_OF_PART*self.limit, self.limit)
 
 # %% ../nbs/01_contour.ipynb #76eff0d3
@@ -165,7 +171,7 @@ def log_p_inf_of(plrv):
 @patch
 def _first_tilts(self:SaddleTable, first, last):
     self.u = self.K = np.empty(0)
-    self.tabulate(np.geomspace(first, last, _FEW_TILTS))
+    self.tabulate(_geometric(first, last, _FEW_TILTS))
 
 @patch
 def limit_tilts(self:SaddleTable,
@@ -173,7 +179,7 @@ def limit_tilts(self:SaddleTable,
 ):
     "Begin the table again, with tilts up to `limit` only."
     self.limit = min(self.limit, limit)
-    first = min(_FIRST_TILT, self.limit*_FIRST_OF_LIMIT)
+    first = min(_LEAST_TILT, self.limit*_FIRST_OF_LIMIT)
     self._first_tilts(first, min(_LAST_TILT, self.limit))
 
 @patch
@@ -181,9 +187,15 @@ def tabulate(self:SaddleTable,
     tilts,  # > 0, 1-d, in any order
 ):
     "Add tilts to the table."
-    u, K = np.r_[self.u, tilts], np.r_[self.K, self.plrv.cgf_on(tilts)]
-    self.u, first = np.unique(u, return_index=True)
-    self.K = K[first]
+    u, K = tilts, self.plrv.tabulated(tilts)
+    if self.u.size:
+        u, first = np.unique(np.append(self.u, u), return_index=True)
+        K = np.append(self.K, K)[first]
+    self.u, self.K, self.log_poles = u, K, np.log(u) + np.log1p(u)
+    self.factor, self.slopes = log_chernoff_factor(u), None
+
+@lru_cache(_KEPT_TILTS)
+def _geometric(first, last, count): return np.geomspace(first, last, count)
 
 # %% ../nbs/01_contour.ipynb #94858c91
 @patch
@@ -195,13 +207,14 @@ def exponents(self:SaddleTable,
         G = self._exponents_so_far(eps)
         lowest = G.argmin(1)
         if self._minimum_is_beyond(G, lowest): self.tabulate(self._larger_tilts())
+        elif self._minimum_is_before(lowest): self.tabulate(self._smaller_tilts())
         elif (coarse := self._coarse(G, lowest)).size: self.tabulate(self._halfway(coarse))
         else: return G
     return self._exponents_so_far(eps)
 
 @patch
 def _exponents_so_far(self:SaddleTable, eps):
-    return self.K - np.multiply.outer(eps, self.u) - np.log(self.u) - np.log1p(self.u)
+    return self.K - self.log_poles - np.multiply.outer(eps, self.u)
 
 # %% ../nbs/01_contour.ipynb #7c152cff
 @patch
@@ -212,14 +225,24 @@ def _minimum_is_beyond(self:SaddleTable, G, lowest):
 @patch
 def _larger_tilts(self:SaddleTable):
     (first, most, count), last = _LONGER, self.u[-1]
-    return last*np.geomspace(first, min(most, self.limit/last), count)
+    return last*_geometric(first, min(most, self.limit/last), count)
+
+@patch
+def _minimum_is_before(self:SaddleTable, lowest):
+    return self.u[0] > _LEAST_TILT and self.plrv.whole and not lowest.all()
+
+@patch
+def _smaller_tilts(self:SaddleTable):
+    last, count = _SHORTER
+    return _geometric(_LEAST_TILT, last*float(self.u[0]), count)
 
 @patch
 def _coarse(self:SaddleTable, G, lowest):
     "Places in the table where G rises by more than a nat to a neighbour, and there is room."
-    i, row = np.clip(lowest, 1, len(self.u) - 2), np.arange(len(G))
+    i, row = np.minimum(np.maximum(lowest, 1), len(self.u) - 2), np.arange(len(G))
     rise = np.maximum(G[row, i - 1], G[row, i + 1]) - G[row, i]
-    i = np.unique(i[rise > 1])
+    if not (coarse := rise > 1).any(): return i[:0]
+    i = np.unique(i[coarse])
     return i[self.u[i + 1]/self.u[i - 1] > _ROOM]
 
 @patch
@@ -233,7 +256,7 @@ def log_chernoff(self:SaddleTable,
     G,  # what `exponents` gave, of this table
 ):      # shape of G
     "log of the Chernoff bound on delta with each tilt [GDP Lemma C.4]."
-    return G + np.log(self.u) + np.log1p(self.u) + log_chernoff_factor(self.u)
+    return G + self.log_poles + self.factor
 
 # %% ../nbs/01_contour.ipynb #6b2f0e12
 @patch
@@ -265,9 +288,9 @@ def right_aliases(self:SaddleTable,
     reach=0.,  # how much further down a smoothing looks, nats, >= 0
 ):             # the table's tilts u > t, 1-d; and for each eps and u, shape (eps, tilts):
     "log of a bound on the sum of the terms m > 0, by Chernoff's bound at the tilt u."
-    beyond = self.u > t
-    u, K = self.u[beyond], self.K[beyond]
-    factor, x = log_chernoff_factor(u), (u - t)*period
+    beyond = slice(np.searchsorted(self.u, t, side='right'), None)
+    u, K, factor = self.u[beyond], self.K[beyond], self.factor[beyond]
+    x = (u - t)*period
     log_c = K - np.multiply.outer(eps - reach, u) + factor
     size = 1 + np.abs(K) + np.multiply.outer(np.abs(eps) + reach, u) + np.abs(factor) + x
     return u, log_c - log_expm1(x) + _MOMENT_ULPS*ULP*size
@@ -282,11 +305,12 @@ def log_alias(self:SaddleTable,
 ):             # shape of eps
     "log of a bound on the sum of the terms m != 0 at each eps."
     _, log_right = self.right_aliases(t, period, eps, reach)
-    right = log_right.min(1, initial=inf)
-    felt = np.flatnonzero(eps + period - reach < self.ess_sup)
-    if log_right.size:
-        right[felt] += self._above(np.flatnonzero(self.u > t)[log_right[felt].argmin(1)])
-    right = np.where(eps + period - reach >= self.ess_sup, -inf, right)
+    first = len(self.u) - log_right.shape[1]
+    felt = eps + period - reach < self.ess_sup
+    right = np.full(eps.shape, -inf)
+    if felt.any():
+        right[felt] = log_right[felt].min(1, initial=inf)
+        if log_right.size: right[felt] += self._above(log_right[felt].argmin(1) + first)
     return np.logaddexp(self.plrv.log_mass - log_expm1(t*period), right)
 
 @patch
@@ -404,19 +428,26 @@ class Place(NamedTuple):
     cut: float  # a guess of the frequency at which it may stop, > 0
 
 @patch
-def _period(self:SaddleTable, j, eps, goal, log_c):
-    "The least period with the j-th tilt that loses at most e^goal to either side."
-    u = self.u
-    left = (np.logaddexp(0, self.plrv.log_mass - goal)/u[j]).max()
-    loss = np.logaddexp(0, log_c[:, j+1:] - goal[:, None])
-    right = (loss/(u[j+1:] - u[j])).min(1, initial=inf)
-    return max(left, np.minimum(right, self.ess_sup - eps).max())
+def _periods(self:SaddleTable, t, eps, goal, log_c):
+    "The least periods with tilts `t` that lose at most e^goal to either side, shape of t."
+    left = np.logaddexp(0, self.plrv.log_mass - goal.min())/t
+    loss, apart = np.logaddexp(0, log_c - goal[:, None]), self.u - t[:, None]
+    right = np.where(apart > 0, loss[:, None]/apart, inf).min(2)
+    return np.maximum(left, np.minimum(right, (self.ess_sup - eps)[:, None]).max(0))
 
 @patch
 def _guessed_cuts(self:SaddleTable):
     "Where |M| would have decayed if the loss were normal, for each tilt and smaller ones."
-    curvature = np.gradient(np.gradient(self.K, self.u), self.u)
+    _, curvature = self._slopes()
     return np.sqrt(_DECAYED/np.minimum.accumulate(np.maximum(curvature, _FLAT)))
+
+@patch
+def _slopes(self:SaddleTable):
+    "K' and K'', by differences; kept until the table grows."
+    if self.slopes is None:
+        slope = np.gradient(self.K, self.u)
+        self.slopes = slope, np.gradient(slope, self.u)
+    return self.slopes
 
 # %% ../nbs/01_contour.ipynb #9d5c7a6d
 @patch
@@ -427,13 +458,13 @@ def place(self:SaddleTable,
     "The tilt and the period with the fewest nodes, where half a nat of condition counts as much."
     G = self.exponents(eps)
     loss = (G - G.min(1, keepdims=True)).max(0)
-    log_c, cuts = self.log_chernoff(G), self._guessed_cuts()
-    def scored(j):
-        X = self._period(j, eps, goal, log_c)
-        return log(max(X*cuts[j], _FEW_NODES)) + loss[j]/2, Place(self.u[j], X, cuts[j])
-    with np.errstate(over='ignore', invalid='ignore'):
-        _, best = min(scored(j) for j in np.flatnonzero(loss <= loss.min() + _WORSE))
-    return best
+    near, some = np.flatnonzero(loss <= loss.min() + _WORSE), slice(None, None, -(-len(eps)//_SOME))
+    t, cuts = self.u[near], self._guessed_cuts()[near]
+    with np.errstate(over='ignore', invalid='ignore', divide='ignore'):
+        X = self._periods(t, eps[some], goal[some], self.log_chernoff(G[some]))
+        score = np.log(np.maximum(X*cuts, _FEW_NODES)) + loss[near]/2
+    best = np.where(np.isnan(score), inf, score).argmin()
+    return Place(float(t[best]), float(X[best]), float(cuts[best]))
 
 # %% ../nbs/01_contour.ipynb #f3178f70
 class Plan(NamedTuple):
@@ -456,6 +487,7 @@ def plan(self:SaddleTable,
     most = (goal + t*eps).min()
     most_nodes = _MAX_WORK/self.plrv.nodes_at(t)
     limit, in_vain = (min(n, most_nodes)*2*np.pi/X for n in (self.max_nodes, self.in_vain))
+    if near := self._cut_near(guess, t, most, limit): return Plan(t, X, *near)
     s = min(guess/_FIRST_CUT, in_vain)*_CUTS
     log_tail = self.log_tail(t, s) - np.log(np.pi*s)
     fine = sqrt(self.resolution/(_FINE*(1 + t)*max(t, 1)))
@@ -466,6 +498,16 @@ def plan(self:SaddleTable,
     i = np.flatnonzero(s <= in_vain)[-1]
     w = max(fine, _width_needed(t, s[i], log_tail[i] - most))
     return Plan(t, X, in_vain, w, log_tail[i] + Smoothing(w).log_bound(t, s[i]), True)
+
+@patch
+def _cut_near(self:SaddleTable, guess, t, most, limit):
+    "(cut, width, log_tail, did nodes run out?) of a plan that stops near the guess; None if none."
+    if self.rough: return None
+    s = guess*_NEAR_CUTS
+    log_tail = self.log_tail(t, s) - np.log(np.pi*s)
+    fits = np.flatnonzero((log_tail <= most) & (s <= limit))
+    if not fits.size or not fits[0]: return None
+    return float(s[fits[0]]), 0., float(log_tail[fits[0]]), False
 
 def _width_needed(t, s, excess):
     "The width that would take so many nats off the terms beyond s, within reason."
@@ -827,8 +869,9 @@ def first_eps(self:SaddleTable,
     "A first eps, and one that is proved to be enough, from the table [SP 29, leading order]."
     if self.closed_form: return 1., self.ess_sup
     for _ in range(_ENOUGH_ROUNDS):
-        about = ((self.K + log_chernoff_factor(self.u) - goal)/self.u).min()
+        tilts, about = len(self.u), ((self.K + self.factor - goal)/self.u).min()
         if about < self.ess_sup: self.exponents(np.array([about]))
+        if len(self.u) == tilts: break
     enough = min(self.ess_sup, self._enough(goal))
     for _ in range(_GUESS_ROUNDS):
         tilts, (guess, beyond) = len(self.u), self._guess(goal, enough)
@@ -848,19 +891,17 @@ def _guess(self:SaddleTable, goal, enough):
 @patch
 def _leading_order(self:SaddleTable):
     "The eps whose saddle-point each tilt of the table is, and log delta there."
-    u, K = self.u, self.K
-    slope = np.gradient(K, u)
+    u, (slope, curvature) = self.u, self._slopes()
     eps = slope - 1/u - 1/(1 + u)
-    curvature = np.maximum(np.gradient(slope, u), 0) + 1/u**2 + 1/(1 + u)**2
-    return eps, K - eps*u - np.log(u) - np.log1p(u) - np.log(2*np.pi*curvature)/2
+    curvature = np.maximum(curvature, 0) + 1/u**2 + 1/(1 + u)**2
+    return eps, self.K - eps*u - self.log_poles - np.log(2*np.pi*curvature)/2
 
 # %% ../nbs/01_contour.ipynb #6b2f0e16
 @patch
 def _enough(self:SaddleTable, goal):
     "An eps at which the best Chernoff bound is proved to be at most e^goal."
-    factor = log_chernoff_factor(self.u)
-    best = ((self.K + factor - goal + 2*_MOMENT_ULPS*ULP*np.abs(self.K))/self.u).argmin()
-    u, factor = self.u[best], factor[best]
+    best = ((self.K + self.factor - goal + 2*_MOMENT_ULPS*ULP*np.abs(self.K))/self.u).argmin()
+    u, factor = self.u[best], self.factor[best]
     K = self._K_above(u)
     size = abs(K) + abs(factor) + abs(goal)
     return (K + factor - goal + _MOMENT_ULPS*ULP*size)/u
@@ -884,12 +925,31 @@ class _Probe(NamedTuple):
     root: float   # where Newton's method leads, inf where it does not lead
 
 def _probe(line, eps, goal):
+    "The same of anything that answers log_bounds, by a difference quotient."
     h = max(_NEWTON_STEP*line.scale(eps), _LEAST_ULPS*ULP*eps)
     low, mid, up = line.log_bounds(np.array([eps, eps + h]))
     (miss, ahead), width = mid - goal, up[0] - low[0]
     if not miss > ahead: return _Probe(miss, width, None, inf)
     root = eps + miss*h/(miss - ahead) if width < _WELL_KNOWN else inf
     return _Probe(miss, width, (miss - ahead)/h, root)
+
+# %% ../nbs/01_contour.ipynb #497f73b4
+@patch
+def probe(self:Line,
+    eps,   # nats, a number
+    goal,  # log of the delta that is wanted
+):         # a _Probe
+    "How far log delta is from the goal, and where Newton's method leads: by one sum."
+    if self.plan.w or self.table.atoms is not None: return _probe(self, eps, goal)
+    terms = np.exp(-1j*eps*self.s)*self.c
+    total, noise = float(terms.real.sum()), self.rounding + self.slope*abs(eps) + self.tail
+    if not total > 2*noise: return _probe(self, eps, goal)
+    finite, log_p_inf = self.base - self.plan.t*eps + log(total), float(self.table.log_p_inf[1, 0])
+    log_delta = np.logaddexp(finite, log_p_inf)
+    fall = (self.plan.t - float(terms.imag @ self.s)/total)*np.exp(finite - log_delta)
+    miss, width = log_delta - goal, 2*(noise/total + self.table.rtol)
+    leads = fall > 0 and width < _WELL_KNOWN
+    return _Probe(miss, width, fall if fall > 0 else None, eps + miss/fall if leads else inf)
 
 # %% ../nbs/01_contour.ipynb #4f9b8f2b
 @patch
@@ -906,10 +966,11 @@ def epsilon(self:SaddleTable,
     guess, enough = self.first_eps(finite_goal)
     if near and near[2] - near[0] < _NEARBY*near[2]: guess = self.nearby(near, guess)
     if enough <= floor: return 0., 0., enough
+    if floor > 0 and near is None and self._is_below(goal, floor): return 0., 0., floor
     if not 0 < guess < enough: guess = enough/2 if enough < inf else 1.
     root = self._newton(goal, finite_goal, guess, enough)
     if root is None: return 0., 0., 0.
-    low, up = _edge(root, goal, -1, 0.), _edge(root, goal, 1, enough)
+    low, up = _edges(root, goal, enough)
     if WORTH_A_TRY < up - low < inf: low, up = _by_halves(root.line, goal, low, up)
     if not self.closed_form and up - low > min(WORTH_A_TRY, _WIDE*up):
         low = max(low, self.basic_crossing(0, goal, up)[0])
@@ -918,6 +979,14 @@ def epsilon(self:SaddleTable,
     return low, min(max(root.eps, low), up), up
 
 # %% ../nbs/01_contour.ipynb #752cc653
+@patch
+def _is_below(self:SaddleTable, goal, eps):
+    "Is eps proved to be enough, by one line, or by the formula?"
+    at = np.array([eps])
+    if self.closed_form: return self.closed_form.log_bounds(at)[2, 0] <= goal
+    line = self.line(self.plan(at, np.array([goal + log(_HARDLY)])))
+    return line.log_bounds(at)[2, 0] <= goal
+
 @patch
 def nearby(self:SaddleTable, near, guess):
     "Where to look first, of an eps that is known nearly and the table's own guess."
@@ -945,7 +1014,7 @@ def _newton(self:SaddleTable, goal, finite_goal, eps, high):
             if lines >= _MAX_LINES: break
             line = self.line_for(np.array([eps]), np.array([finite_goal]))
             built, lines = eps, lines + (self.costly if self.nodes_ran_out else 1)
-        at = _probe(line, eps, goal)
+        at = line.probe(eps, goal) if hasattr(line, 'probe') else _probe(line, eps, goal)
         low, high = (eps, high) if at.miss > 0 else (low, eps)
         if _is_settled(at) or step > _PATIENCE and high - (low or 0.) < _NEAR: break
         if low is None and at.root <= 0:
@@ -969,16 +1038,19 @@ def _between(low, high, top, eps, step):
     return (low + high)/2
 
 # %% ../nbs/01_contour.ipynb #be23217a
-def _edge(root, goal, sign, end):
-    "Where delta is proved to be at most (sign 1) or at least (sign -1) the goal; or `end`."
-    eps = root.eps
+def _edges(root, goal, enough):
+    "Where delta is proved to be at least, and at most, the goal; or 0, and `enough`."
+    low, up = root.eps, root.eps
     for k in range(_MAX_OUTWARDS):
-        miss = sign*(root.line.log_bounds(np.array([eps]))[1 + sign, 0] - goal)
-        if miss <= 0: return eps
-        step = min(miss, _LONGEST)/root.fall*(1 + _LENGTHEN*2**k) + _NUDGE*ULP*(1 + eps)
-        eps += sign*step
-        if (eps - end)*sign >= 0: break
-    return end
+        (log_low, _), _, (_, log_up) = root.line.log_bounds(np.array([low, up]))
+        if log_low >= goal >= log_up: break
+        longer = (1 + _LENGTHEN*2**k)/root.fall
+        if log_low < goal and low > 0:
+            low = max(low - min(goal - log_low, _LONGEST)*longer - _NUDGE*ULP*(1 + low), 0.)
+        if log_up > goal and up < enough:
+            up = min(up + min(log_up - goal, _LONGEST)*longer + _NUDGE*ULP*(1 + up), enough)
+        if (log_low >= goal or not low) and (log_up <= goal or up == enough): break
+    return low if log_low >= goal else 0., up if log_up <= goal else enough
 
 def _by_halves(line, goal, low, up):
     "Both ends where log delta falls too steeply for steps, from two that hold."

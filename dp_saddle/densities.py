@@ -54,7 +54,8 @@ _HUGE = 700.              # the largest exponent
 
 # %% ../nbs/00ab_densities.ipynb #402b7a9f
 # Tuning: only time and width depend on it.
-_SHIFTS = 13              # shifts that `decay` tries: 1, 1/2, 1/4, ...
+_SHIFTS = 13              # shifts that `decay` knows: 1, 1/2, 1/4, ...
+_AROUND = 2               # and tries, so far around the best
 _STEEP = 1.               # t r mu^2, from which on the tilt matters more than the density
 _LEG_NODES = 500          # about how many nodes the legs of a bent path and the atoms take
 _FEET = 12                # base losses at which paths leave the real axis for `decay`, at most,
@@ -64,6 +65,7 @@ _MANY_PANELS = 128        # of a Laplace, from which on they are longer where it
 # %% ../nbs/00ab_densities.ipynb #57434869
 class TrapezoidLoss(NodeLoss):
     "A loss with a density, by the trapezoidal rule: a class of this kind defines `at` and `ends`."
+    fixed_nodes = True
     def __init__(self,
         height,     # Im x of the farthest path: where Im L >= 0; all is analytic to twice that
         growth=0.,  # >= 0: added to 2 pi c/h, for what the integrand grows by to its strip's edges
@@ -114,15 +116,16 @@ def log_mix(
     "log(1 - rate + rate e^l), accurate for small rates, safe for large l [SP App. A]."
     f = sc if np.iscomplexobj(l) else np  # numpy's complex log1p loses digits; sc has no longdouble
     large = l.real > _LARGE
-    safe = np.where(large, 0, l)
+    safe = np.where(large, 0, l) if np.any(large) else l
     v = rate*f.expm1(safe)
     far = v.real < -.5                      # nothing cancels here if rate is near 1
-    sums = np.log(np.where(far, (1 - rate) + rate*np.exp(safe), 1))
-    changes = f.log1p(np.where(far, 0, v))
+    y = f.log1p(np.where(far, 0, v))
+    if np.any(far): y = np.where(far, np.log(np.where(far, (1 - rate) + rate*np.exp(safe), 1)), y)
+    if not np.any(large): return y
     grown = np.where(large, l, 0) + np.log(rate)
     rare = grown.real < _SURE               # the rate is below e^-460 here, and 1 - rate is 1
     grown = np.where(rare, f.log1p(np.exp(np.where(rare, grown, 0))), grown)
-    return np.where(large, grown, np.where(far, sums, changes))
+    return np.where(large, grown, y)
 
 # %% ../nbs/00ab_densities.ipynb #17e0414e
 class SubsampledLoss(NodeLoss):
@@ -250,6 +253,7 @@ class GaussianMixtureLoss(TrapezoidLoss):
 @patch
 def set_path(self:GaussianMixtureLoss, std):
     "The paths, for a density that falls like a normal one of standard deviation `std` > 0."
+    self.answers = {}                                      # those for another path
     height = min(2*std, _OPEN[self.top]*pi*self.s2)
     self.growth = 2*(height/std)**2
     TrapezoidLoss.__init__(self, height if self.top == 'remove' else -height, self.growth)
@@ -373,9 +377,12 @@ def log_unimodal(
 @patch
 def _log_edge(self:GaussianMixtureLoss, t, share):
     "log of a bound on e^{-b^2/2 std^2} B(b), b = `share` of the height, at frequency 0."
-    if self.top == 'remove' or t <= 0: return np.log(_TWICE) + self.cgf_on(np.array([float(t)]))[0]
-    y, logw = self.path(t, 0., share)
-    return log_unimodal(logw.real + t*y.real) - self.log_growth(share)
+    def make():
+        if self.top == 'remove' or t <= 0:
+            return np.log(_TWICE) + NodeLoss.known_cgf_of_sum(self, t)[0]
+        y, logw = self.path(t, 0., share)
+        return log_unimodal(logw.real + t*y.real) - self.log_growth(share)
+    return self.kept(('edge', t, share), make)
 
 # %% ../nbs/00ab_densities.ipynb #cc82a1a2
 @patch
@@ -414,7 +421,8 @@ def _log_with_unfelt(self:GaussianMixtureLoss, t, power, x, log_felt):
 @patch
 def log_left_out(self:GaussianMixtureLoss, t):
     "log of a bound on the terms beyond the ends of the grid at tilt `t`, on any path."
-    return np.logaddexp(*self.log_beyond(t, np.array(self.ends(t))))
+    def make(): return np.logaddexp(*self.log_beyond(t, np.array(self.ends(t))))
+    return self.kept(('left out', t), make)
 
 # %% ../nbs/00ab_densities.ipynb #5f21ab07
 @patch
@@ -463,9 +471,11 @@ def at_tilt(self:GaussianMixtureLoss,
     steps = [c - self.c[0] for c in self.c[1:]]
     steep = [t*odds*d*d*self.mu**2 for d, odds in zip(steps, self._odds(t), strict=True)]
     if not max(steep) > _STEEP: return self
-    lower = copy(self)
-    lower.set_path(1/(self.mu*sqrt(1 + sum(sc.lambertw(v).real for v in steep))))
-    return lower
+    def make():
+        lower = copy(self)
+        lower.set_path(1/(self.mu*sqrt(1 + sum(sc.lambertw(v).real for v in steep))))
+        return lower
+    return self.kept(('lower', t), make)
 
 @patch
 def line(self:GaussianMixtureLoss, t, s):
@@ -478,6 +488,19 @@ def line(self:GaussianMixtureLoss, t, s):
 
 @patch
 def decay(self:GaussianMixtureLoss, t, s): return NodeLoss.decay(self.at_tilt(t), t, s)
+
+@patch
+def shifts_for(self:GaussianMixtureLoss, t, s):
+    "At a share f the modulus is e^{growth f^2/4 - s turn f} as large: those near the least."
+    least = self.shifts[-1]
+    def turn():
+        y, logw = self.path(t, 0., least)
+        size = logw.real + t*y.real
+        p = np.exp(size - size.max())
+        return p @ y.imag/(p.sum()*least)
+    best = 2*s*self.kept(('turn', t), turn)/self.growth
+    low, high = min(best[0]/_AROUND, 1.), max(best[-1]*_AROUND, least)
+    return tuple(f for f in self.shifts if low <= f <= high) or self.shifts
 
 # %% ../nbs/00ab_densities.ipynb #57d788d5
 class _LaplaceStep(SubsampledLoss):

@@ -10,7 +10,7 @@ __all__ = ['Mechanism', 'Composition', 'Gaussian', 'Laplace', 'FinitePair', 'Fin
 # %% ../nbs/00b_mechanisms.ipynb #9a55cae8
 import warnings
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import ceil, fsum, inf, log, sqrt
 from typing import NamedTuple
 
@@ -138,6 +138,11 @@ def loss_of(self:Composition, direction):
 # %% ../nbs/00b_mechanisms.ipynb #1b542a35
 _LEAST_NOISE, _MOST_NOISE = 1e-100, 1e100   # Proved: over sensitivity, so that no square is 0
 
+_KEPT_LOSSES = 32         # Tuning: with what they keep, so that equal steps share it
+
+@lru_cache(_KEPT_LOSSES)
+def _sampled_gaussian(mu, rate, top): return SubsampledGaussianLoss(mu, rate, top)
+
 @dataclass(frozen=True, kw_only=True)
 class Gaussian(Mechanism):
     """A value that one record moves by at most `sensitivity`, released with Gaussian noise of std
@@ -157,7 +162,7 @@ class Gaussian(Mechanism):
 
     def loss_of_sample(self, rate, direction):
         "The loss on a Poisson sample of this `rate` in (0, 1), in a direction, 'remove' or 'add'."
-        return SubsampledGaussianLoss(self.sensitivity/self.sigma, rate, direction)
+        return _sampled_gaussian(self.sensitivity/self.sigma, rate, direction)
 
 # %% ../nbs/00b_mechanisms.ipynb #27f1c4a1
 @dataclass(frozen=True, kw_only=True)
