@@ -184,7 +184,7 @@ def limit_tilts(self:SaddleTable,
 
 @patch
 def tabulate(self:SaddleTable,
-    tilts,  # > 0, 1-d, in any order
+    tilts,  # > 0, 1-d, increasing
 ):
     "Add tilts to the table."
     u, K = tilts, self.plrv.tabulated(tilts)
@@ -192,7 +192,7 @@ def tabulate(self:SaddleTable,
         u, first = np.unique(np.append(self.u, u), return_index=True)
         K = np.append(self.K, K)[first]
     self.u, self.K, self.log_poles = u, K, np.log(u) + np.log1p(u)
-    self.factor, self.slopes = log_chernoff_factor(u), None
+    self.factor, self.slopes, self.right = log_chernoff_factor(u), None, {}
 
 @lru_cache(_KEPT_TILTS)
 def _geometric(first, last, count): return np.geomspace(first, last, count)
@@ -248,7 +248,7 @@ def _coarse(self:SaddleTable, G, lowest):
 @patch
 def _halfway(self:SaddleTable, i):
     below, at, above = (self.u[i + d] for d in (-1, 0, 1))
-    return np.sqrt(np.r_[at*below, at*above])
+    return np.unique(np.sqrt(np.append(at*below, at*above)))
 
 # %% ../nbs/01_contour.ipynb #139903f9
 @patch
@@ -288,12 +288,19 @@ def right_aliases(self:SaddleTable,
     reach=0.,  # how much further down a smoothing looks, nats, >= 0
 ):             # the table's tilts u > t, 1-d; and for each eps and u, shape (eps, tilts):
     "log of a bound on the sum of the terms m > 0, by Chernoff's bound at the tilt u."
+    if (t, period) not in self.right: self.right[t, period] = self._beyond(t, period)
+    u, log_c, size = self.right[t, period]
+    low, far = eps - reach, np.abs(eps) + reach
+    return u, log_c + size - np.multiply.outer(low - _MOMENT_ULPS*ULP*far, u)
+
+@patch
+def _beyond(self:SaddleTable, t, period):
+    "The tilts beyond t; what of these bounds does not depend on eps; and its rounding."
     beyond = slice(np.searchsorted(self.u, t, side='right'), None)
     u, K, factor = self.u[beyond], self.K[beyond], self.factor[beyond]
     x = (u - t)*period
-    log_c = K - np.multiply.outer(eps - reach, u) + factor
-    size = 1 + np.abs(K) + np.multiply.outer(np.abs(eps) + reach, u) + np.abs(factor) + x
-    return u, log_c - log_expm1(x) + _MOMENT_ULPS*ULP*size
+    size = 1 + np.abs(K) + np.abs(factor) + x
+    return u, K + factor - log_expm1(x), _MOMENT_ULPS*ULP*size
 
 # %% ../nbs/01_contour.ipynb #6b2f0e15
 @patch
@@ -316,6 +323,8 @@ def log_alias(self:SaddleTable,
 @patch
 def _above(self:SaddleTable, i):
     "By how much the proved K is above that at places `i` of the table."
+    if len(i) == 1 or i[0] == i[-1] and (i == i[0]).all():
+        return self._K_above(self.u[i[0]]) - self.K[i[0]]
     which, where = np.unique(i, return_inverse=True)
     return np.array([self._K_above(self.u[j]) - self.K[j] for j in which])[where]
 
@@ -445,9 +454,17 @@ def _guessed_cuts(self:SaddleTable):
 def _slopes(self:SaddleTable):
     "K' and K'', by differences; kept until the table grows."
     if self.slopes is None:
-        slope = np.gradient(self.K, self.u)
-        self.slopes = slope, np.gradient(slope, self.u)
+        slope = _gradient(self.K, self.u)
+        self.slopes = slope, _gradient(slope, self.u)
     return self.slopes
+
+def _gradient(y, x):
+    "dy/dx by parabolas through neighbours, y and x 1-d; by chords at the ends."
+    gap = x[1:] - x[:-1]
+    chord = (y[1:] - y[:-1])/gap
+    out = np.append(chord, chord[-1:])
+    out[1:-1] = (chord[1:]*gap[:-1] + chord[:-1]*gap[1:])/(gap[1:] + gap[:-1])
+    return out
 
 # %% ../nbs/01_contour.ipynb #9d5c7a6d
 @patch
@@ -639,7 +656,18 @@ def log_bounds(self:Line,
     eps,  # nats, 1-d
 ):        # shape (3, eps)
     "log of (lower, estimate, upper) of delta, the mass at infinity included."
-    low, mid, up = self.bracket(eps)
+    return self._logs(eps, *self.bracket(eps))
+
+@patch
+def log_above(self:Line, eps):
+    "The last of `log_bounds`, for which nothing about aliases is asked; shape of `eps`."
+    total, noise = self.sums(eps)
+    return self.log_bounds(eps)[2] if self.plan.w else self._logs(eps, 0., 0., total + noise)[2]
+
+@patch
+def _logs(self:Line, eps, low, mid, up):
+    "log of bounds on delta, of those of the sum."
+    low = np.broadcast_to(low, eps.shape)
     logs = safe_log(np.maximum([low, np.clip(mid, low, up), up], 0))
     size = 1 + abs(self.base) + self.plan.t*np.abs(eps) + np.abs(np.maximum(logs, LOWEST_LOG))
     bounds = self.base - self.plan.t*eps + logs
@@ -865,14 +893,14 @@ def basic_crossing(self:SaddleTable,
 @patch
 def first_eps(self:SaddleTable,
     goal,  # log delta, without the mass at infinity
-):         # (a guess, one that is proved to be enough), nats
-    "A first eps, and one that is proved to be enough, from the table [SP 29, leading order]."
+):         # (a guess, one that is about enough), nats
+    "A first eps, and one that is about enough, from the table [SP 29, leading order]."
     if self.closed_form: return 1., self.ess_sup
     for _ in range(_ENOUGH_ROUNDS):
         tilts, about = len(self.u), ((self.K + self.factor - goal)/self.u).min()
         if about < self.ess_sup: self.exponents(np.array([about]))
         if len(self.u) == tilts: break
-    enough = min(self.ess_sup, self._enough(goal))
+    enough = min(self.ess_sup, about + self.plrv.rounding)
     for _ in range(_GUESS_ROUNDS):
         tilts, (guess, beyond) = len(self.u), self._guess(goal, enough)
         if beyond and not self.rough: self.exponents(np.array([guess]))
@@ -898,13 +926,16 @@ def _leading_order(self:SaddleTable):
 
 # %% ../nbs/01_contour.ipynb #6b2f0e16
 @patch
-def _enough(self:SaddleTable, goal):
-    "An eps at which the best Chernoff bound is proved to be at most e^goal."
+def enough(self:SaddleTable,
+    goal,  # log delta, without the mass at infinity
+):         # nats
+    "An eps at which the best Chernoff bound is proved to be at most e^goal; or the largest loss."
+    if self.closed_form: return self.ess_sup
     best = ((self.K + self.factor - goal + 2*_MOMENT_ULPS*ULP*np.abs(self.K))/self.u).argmin()
     u, factor = self.u[best], self.factor[best]
     K = self._K_above(u)
     size = abs(K) + abs(factor) + abs(goal)
-    return (K + factor - goal + _MOMENT_ULPS*ULP*size)/u
+    return min(self.ess_sup, (K + factor - goal + _MOMENT_ULPS*ULP*size)/u)
 
 # %% ../nbs/01_contour.ipynb #a7600858
 @patch
@@ -965,12 +996,13 @@ def epsilon(self:SaddleTable,
     goal, finite_goal = log(delta), log(delta - p_inf*(1 + MASS_ERROR))
     guess, enough = self.first_eps(finite_goal)
     if near and near[2] - near[0] < _NEARBY*near[2]: guess = self.nearby(near, guess)
-    if enough <= floor: return 0., 0., enough
+    if enough <= floor and (proved := self.enough(finite_goal)) <= floor: return 0., 0., proved
     if floor > 0 and near is None and self._is_below(goal, floor): return 0., 0., floor
     if not 0 < guess < enough: guess = enough/2 if enough < inf else 1.
     root = self._newton(goal, finite_goal, guess, enough)
     if root is None: return 0., 0., 0.
     low, up = _edges(root, goal, enough)
+    if up == enough: up = self.enough(finite_goal)
     if WORTH_A_TRY < up - low < inf: low, up = _by_halves(root.line, goal, low, up)
     if not self.closed_form and up - low > min(WORTH_A_TRY, _WIDE*up):
         low = max(low, self.basic_crossing(0, goal, up)[0])
@@ -985,7 +1017,7 @@ def _is_below(self:SaddleTable, goal, eps):
     at = np.array([eps])
     if self.closed_form: return self.closed_form.log_bounds(at)[2, 0] <= goal
     line = self.line(self.plan(at, np.array([goal + log(_HARDLY)])))
-    return line.log_bounds(at)[2, 0] <= goal
+    return line.log_above(at)[0] <= goal
 
 @patch
 def nearby(self:SaddleTable, near, guess):

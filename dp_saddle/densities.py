@@ -458,8 +458,10 @@ def moved_by_noise(self:GaussianMixtureLoss,
 # %% ../nbs/00ab_densities.ipynb #7a6cbbf6
 @patch
 def known_cgf(self:GaussianMixtureLoss, t):
-    K, error = NodeLoss.known_cgf(self, t)
-    return K, error + self.moved_by_noise(t, np.zeros(1), K)[0]
+    def make():
+        K, error = NodeLoss.known_cgf(self, t)
+        return K, error + self.moved_by_noise(t, np.zeros(1), K)[0]
+    return self.kept(('known K', float(t)), make)
 
 # %% ../nbs/00ab_densities.ipynb #ab0b5c2d
 @patch

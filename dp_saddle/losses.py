@@ -17,7 +17,7 @@ from scipy.special import expm1, log1p
 from . import checks
 from .checks import patch
 from .numerics import LEGENDRE16, TINY, ULP, by_halves, expm1mx, safe_log, weighted_expm1mx
-from .plrv import PLRV, Decay, LineValues, log_moduli
+from .plrv import PLRV, Decay, LineValues, log_sum_turned, turning
 
 # %% ../nbs/00a_losses.ipynb #a640bfa0
 # Proved: change one and a theorem is broken.
@@ -90,12 +90,23 @@ def _halving(j):
     "What a sum of j terms by halves costs, in units in the last place of their sizes."
     return np.ceil(np.log2(max(j, 2)))/2
 
-def _quick_cgf(t, grid):
-    "K at real tilts: M - 1 is known to some ulp of the terms' sizes."
-    exponents = np.multiply.outer(t, grid.y)
-    if exponents.size > _BLOCK or exponents.max(initial=0.) > _OVERFLOW:
-        return log_mgf(t, grid.y, grid.logw, grid.singular, grid.drift)
-    return np.log1p(np.expm1(exponents) @ grid.w - grid.singular[0])
+class _Nodes(NamedTuple):
+    "The first of a _Grid's fields."
+    y: np.ndarray
+    logw: np.ndarray
+    w: np.ndarray
+    singular: tuple
+
+def _quick_cgf(t, nodes):
+    "K at increasing tilts: M - 1 is known to some ulp of the terms' sizes."
+    if t.size*nodes.y.size > _BLOCK: return log_mgf(t, *nodes[:2], nodes.singular)
+    few = np.searchsorted(t, _OVERFLOW/max(nodes.y.max(initial=0.), TINY))
+    exponents = np.multiply.outer(t, nodes.y)
+    near = np.log1p(np.expm1(exponents[:few]) @ nodes.w - nodes.singular[0])
+    if few == t.size: return near
+    far = exponents[few:] + nodes.logw
+    top = far.max(1)
+    return np.append(near, top + np.log(np.exp(far - top[:, None]).sum(1)))
 
 def _log_mgf_rounding(t, y, logw, K, singular=(0., 0.)):
     "Bound on the relative rounding error of M = e^K as `log_mgf` computes it at real t."
@@ -225,9 +236,16 @@ class _Grid(NamedTuple):
 def _grid(self:NodeLoss, t):
     "The nodes for tilts up to t, kept."
     def make():
-        (y, logw), singular = self.path(t, 0., 0.), self.singular_at(t)
-        return _Grid(y, logw, np.exp(logw), singular, _drift(y, logw, singular))
+        nodes = self._nodes(t)
+        return _Grid(*nodes, _drift(nodes.y, nodes.logw, nodes.singular))
     return self.kept(('grid', float(t)), make, _KEPT_GRIDS)
+
+@patch
+def _nodes(self:NodeLoss, t):
+    def make():
+        y, logw = self.path(t, 0., 0.)
+        return _Nodes(y, logw, np.exp(logw), self.singular_at(t))
+    return self.kept(('nodes', float(t)), make, _KEPT_GRIDS)
 
 @patch
 def _over_grids(self:NodeLoss, t, f, out):
@@ -271,13 +289,13 @@ def real_cgf(self:NodeLoss, t):
 
 @patch
 def tabulated(self:NodeLoss, t):
-    "K at a 1-d array `t` of tilts > 0, quickly: not to the last digit; kept."
+    "K at a 1-d array `t` of increasing tilts > 0, quickly: not to the last digit; kept."
     def make():
-        K, span = np.empty(t.shape), _span(t)
+        K, span = np.empty(t.shape), _span(t)                          # t increases
         for k in sorted(set(span.tolist())):
             most = min(_LOW_TILT*2**(SPAN_BITS*k), self.largest_tilt)
             i = np.flatnonzero(span == k)
-            K[i] = _quick_cgf(t[i], self._grid(max(most, t[i].max())))
+            K[i] = _quick_cgf(t[i], self._nodes(max(most, t[i[-1]])))
         return K
     return self.kept(('K', t.tobytes()), make, _KEPT_TABLES)
 
@@ -427,10 +445,14 @@ def line(self:NodeLoss, t, s):
 def log_modulus(self:NodeLoss, t, s, shifts):
     """log of the sum of moduli of the density's terms, shape (shifts, s): at tilt `t` >= -1/2
     and frequencies `s` >= 0, a 1-d array, on the paths `shifts`, a 1-d array of shares."""
-    paths = self.path(t, np.max(s), np.asarray(shifts, float)[:, None])
-    y, logw = (v[:, len(self.atoms[0]):] for v in paths)              # the density's nodes
-    if not y.size: return np.full((len(shifts), len(s)), -inf)
-    return np.array([log_moduli(t, s, *nodes) for nodes in zip(y, logw, strict=True)])
+    def make():
+        paths = self.path(t, np.max(s), np.asarray(shifts, float)[:, None])
+        y, logw = (v[:, len(self.atoms[0]):] for v in paths)          # the density's nodes
+        return [turning(t, *nodes) for nodes in zip(y, logw, strict=True)] if y.size else []
+    few = self.fixed_nodes and self.nodes_at(t)*len(shifts) <= _FEW_NODES
+    turned = self.kept(('turning', t, tuple(shifts)), make) if few else make()
+    if not turned: return np.full((len(shifts), len(s)), -inf)
+    return np.array([log_sum_turned(s, *path) for path in turned])
 
 @patch
 def shifts_for(self:NodeLoss, t, s):

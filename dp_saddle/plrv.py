@@ -4,8 +4,9 @@
 
 # %% auto #0
 __all__ = ['MASS_ERROR', 'MAX_GRID', 'MAX_TILT', 'SMALL_TILT', 'Bounds', 'LineValues', 'Decay',
-           'log_moduli', 'PLRV', 'log_phi_gap', 'gaussian_log_delta', 'GaussianLoss',
-           'ComposedLoss', 'composed', 'as_composition']
+           'log_moduli', 'turning', 'log_sum_turned', 'PLRV', 'log_phi_gap',
+           'gaussian_log_delta', 'GaussianLoss', 'ComposedLoss', 'composed',
+           'as_composition']
 
 # %% ../nbs/00_plrv.ipynb #09976f04
 from math import fsum, inf, pi, sqrt
@@ -63,14 +64,23 @@ def log_moduli(
     y, logw,  # losses and log-weights of the terms, complex, 1-d
 ):            # shape of s
     "log of the sum of the moduli of w e^{(t + is)y}."
+    return log_sum_turned(s, *turning(t, y, logw))
+
+def turning(t, y, logw):
+    "(log of the largest modulus of w e^{ty}, all moduli over it, Im y): what `log_moduli` needs."
     size = logw.real + t*y.real
     largest = size.max()
-    return largest + np.log(np.exp(-np.outer(s, y.imag)) @ np.exp(size - largest) + TINY)
+    return largest, np.exp(size - largest), y.imag
+
+def log_sum_turned(s, largest, sizes, turns):
+    "log of the sum of the sizes times e^{-s turn}, and e^largest."
+    return largest + np.log(np.exp(np.multiply.outer(-s, turns)) @ sizes + TINY)
 
 # %% ../nbs/00_plrv.ipynb #3605f653
 # Tuning: only time and width depend on it.
 MAX_GRID = 1 << 16   # points of a quadrature grid
 MAX_TILT = 1e9*2**30 # of a loss that is no sum over a grid
+_MOST_HALVINGS = 64  # of it, to come to a tilt that serves every loss that is served
 _FAR = 1e100         # nats: beyond, an eps is as good as infinite
 _OWED = 'reverse cgf cumulants cdf log_delta cgf_on line decay abs_moment density'.split()
 
@@ -144,7 +154,7 @@ def known_cgf(self:PLRV, t):
 
 @patch
 def tabulated(self:PLRV, t):
-    "K at a 1-d array `t` of tilts > 0, quickly: to plan with, for nothing says what it is off by."
+    "K at increasing tilts `t` > 0, 1-d, quickly: to plan with, nothing says what it is off by."
     return self.cgf_on(t)
 
 @patch
@@ -182,10 +192,12 @@ def _largest_tilt(self:PLRV):
         raise ValueError(f"noise over sensitivity (sigma or scale) must be larger for this method"
                          f"{known}: its loss needs a grid of more than {MAX_GRID} points; "
                          "with rate = 1 it is a bound from above, in closed form")
-    t = MAX_TILT
-    while self.nodes_at(t) > MAX_GRID:
-        t /= 2
-    return t
+    few, many = _MOST_HALVINGS, 0                        # of MAX_TILT: a grid that fits, and not
+    while few - many > 1:
+        middle = (few + many)//2
+        fits = self.nodes_at(MAX_TILT*.5**middle) <= MAX_GRID
+        few, many = (middle, many) if fits else (few, middle)
+    return MAX_TILT*.5**few if many or self.nodes_at(MAX_TILT) > MAX_GRID else MAX_TILT
 
 @patch(as_prop=True)
 def rounding(self:PLRV):
@@ -393,7 +405,7 @@ def real_cgf(self:ComposedLoss, t):
 
 @patch
 def tabulated(self:ComposedLoss, t):
-    "K at a 1-d array `t` of tilts > 0, quickly."
+    "K at increasing tilts `t` > 0, 1-d, quickly."
     return sum(n*p.tabulated(t) for p, n in self.parts)
 
 @patch
