@@ -18,7 +18,7 @@ import numpy as np
 from . import checks
 from .bins import BallsInBins
 from .builders import TruncatedPoisson, group
-from .certified import ContourAccountant
+from .certified import ContourAccountant, epsilon_of_gaussians
 from .checks import patch
 from .edgeworth import EdgeworthAccountant, EdgeworthInterval, TiltedEdgeworth
 from .fixed_sizes import PoissonReplaceOne, fixed_size
@@ -216,7 +216,8 @@ def epsilon(
 ):             # eps, a float (or array), rounded up: the number to report
     """The smallest eps >= 0 for which the run is proved (eps, delta)-DP;
     for mechanisms, under adding or removing one record, unless a step says otherwise."""
-    return best_accountant(run).epsilon(delta).upper
+    closed = epsilon_of_gaussians(run, delta)
+    return closed.upper if closed else best_accountant(run).epsilon(delta).upper
 
 def delta(
     run,     # a mechanism, a composition, or what `dpsgd` returns

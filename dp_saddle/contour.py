@@ -6,16 +6,16 @@
 __all__ = ['LOSS_ULPS', 'FORM_ULPS', 'ATOM_ULPS', 'LOG_ULPS', 'TABLE_ROUNDING', 'LOWEST_LOG',
            'LOG_SMALLEST', 'BELOW_CHERNOFF', 'WORTH_A_TRY', 'SaddleTable', 'reach_of',
            'log_p_inf_of', 'composed_atoms', 'Smoothing', 'Place', 'Plan', 'Line',
-           'widened', 'widened_to', 'ClosedForm', 'outcomes_of', 'cluster_size',
-           'log_curve', 'EnumeratedTable']
+           'widened', 'widened_to', 'ClosedForm', 'gaussian_epsilon', 'outcomes_of',
+           'cluster_size', 'log_curve', 'EnumeratedTable']
 
 # %% ../nbs/01_contour.ipynb #787d4058
 from functools import lru_cache, partial
-from math import ceil, inf, log, log2, sqrt
+from math import ceil, erf, inf, log, log2, sqrt
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import gammaln
+from scipy.special import gammaln, ndtri
 
 from .checks import patch
 from .losses import FiniteLoss, SharedSums, log_delta_of_atoms
@@ -27,7 +27,7 @@ from dp_saddle.numerics import (
     log_expm1,
     safe_log,
 )
-from .plrv import MASS_ERROR
+from .plrv import MASS_ERROR, Bounds, GaussianLoss, gaussian_fall
 
 # %% ../nbs/01_contour.ipynb #344f81a1
 # Proved: change one and a theorem is broken.
@@ -56,7 +56,7 @@ _NOT_NOTHING = -1e300        # an upper bound where a logarithm is infinite in d
 _LOG_HUGE = 600              # a bound of e^600 says as little as a larger one
 
 # %% ../nbs/01_contour.ipynb #c4c95379
-# Tuning: only time and width depend on it. The table, and the plan of a line.
+# Tuning: only time and width depend on it. The table.
 LOG_SMALLEST = -760          # delta below e^-760 is below all doubles
 _LEAST_TILT = 1e-5           # no tilt is smaller than this,
 _FIRST_TILT = .02            # the table begins with tilts from here
@@ -73,6 +73,9 @@ _ROOM = 1 + 1e-9             # quotient of two tilts that have another one betwe
 _WORSE = 6                   # nats by which a line may be worse conditioned than the best
 _DECAYED = 60                # nats by which |M|^2 falls up to the guess of the cut
 _FLAT = 1e-200               # the least curvature of K
+
+# %% ../nbs/01_contour.ipynb #5eed0000
+# Tuning: only time and width depend on it. The plan of a line.
 _SOME = 64                   # eps of a cluster that are asked for their periods, about
 _FEW_NODES = 300             # a period times a cut, below which there is nothing to gain
 _ENOUGH_ROUNDS = 3           # refinements of an eps that is enough,
@@ -106,7 +109,11 @@ _LEAST_ULPS = 1 << 10        # but so much of eps at least: else it is all round
 _WELL_KNOWN = .4             # nats between bounds, for the slope of the estimate to be used
 _SETTLED = 1/4, .1           # of the bounds' distance, which is at most .1 nats: near enough
 _CLOSE = 2                   # nats by which a line's terms may have grown since it was built
+
+# %% ../nbs/01_contour.ipynb #5eed0001
+# Tuning: only time and width depend on it. The ends of an eps.
 _MAX_OUTWARDS = 60           # steps from the root to an end
+_NEAR_ENOUGH = 1e-13         # of log delta, relatively: from here on Newton's step is rounding
 _LONGEST = 10                # nats that such a step makes up for at most
 _LENGTHEN = .01              # by which it is too long, doubled each time
 _NUDGE = 4                   # ulps by which it is too long
@@ -182,6 +189,7 @@ def limit_tilts(self:SaddleTable,
     first = min(_LEAST_TILT, self.limit*_FIRST_OF_LIMIT)
     self._first_tilts(first, min(_LAST_TILT, self.limit))
 
+# %% ../nbs/01_contour.ipynb #d864a43a
 @patch
 def tabulate(self:SaddleTable,
     tilts,  # > 0, 1-d, increasing
@@ -236,6 +244,7 @@ def _smaller_tilts(self:SaddleTable):
     last, count = _SHORTER
     return _geometric(_LEAST_TILT, last*float(self.u[0]), count)
 
+# %% ../nbs/01_contour.ipynb #3f05569c
 @patch
 def _coarse(self:SaddleTable, G, lowest):
     "Places in the table where G rises by more than a nat to a neighbour, and there is room."
@@ -444,6 +453,7 @@ def _periods(self:SaddleTable, t, eps, goal, log_c):
     right = np.where(apart > 0, loss[:, None]/apart, inf).min(2)
     return np.maximum(left, np.minimum(right, (self.ess_sup - eps)[:, None]).max(0))
 
+# %% ../nbs/01_contour.ipynb #69a574bd
 @patch
 def _guessed_cuts(self:SaddleTable):
     "Where |M| would have decayed if the loss were normal, for each tilt and smaller ones."
@@ -505,7 +515,7 @@ def plan(self:SaddleTable,
     most_nodes = _MAX_WORK/self.plrv.nodes_at(t)
     limit, in_vain = (min(n, most_nodes)*2*np.pi/X for n in (self.max_nodes, self.in_vain))
     if near := self._cut_near(guess, t, most, limit): return Plan(t, X, *near)
-    s = min(guess/_FIRST_CUT, in_vain)*_CUTS
+    s = np.sort(np.append(min(guess/_FIRST_CUT, in_vain)*_CUTS, in_vain))
     log_tail = self.log_tail(t, s) - np.log(np.pi*s)
     fine = sqrt(self.resolution/(_FINE*(1 + t)*max(t, 1)))
     for w in (0., fine)[self.rough:]:
@@ -516,6 +526,7 @@ def plan(self:SaddleTable,
     w = max(fine, _width_needed(t, s[i], log_tail[i] - most))
     return Plan(t, X, in_vain, w, log_tail[i] + Smoothing(w).log_bound(t, s[i]), True)
 
+# %% ../nbs/01_contour.ipynb #ac3d7868
 @patch
 def _cut_near(self:SaddleTable, guess, t, most, limit):
     "(cut, width, log_tail, did nodes run out?) of a plan that stops near the guess; None if none."
@@ -658,6 +669,7 @@ def log_bounds(self:Line,
     "log of (lower, estimate, upper) of delta, the mass at infinity included."
     return self._logs(eps, *self.bracket(eps))
 
+# %% ../nbs/01_contour.ipynb #0db18f07
 @patch
 def log_above(self:Line, eps):
     "The last of `log_bounds`, for which nothing about aliases is asked; shape of `eps`."
@@ -717,6 +729,7 @@ class ClosedForm(NamedTuple):
     allowance: float       # what that may be off by, besides the rounding of losses and eps, >= 0
     reach: float           # the largest loss, nats, >= 0; 0 where errors are each loss's own
     log_p_inf: np.ndarray  # log of (lower, estimate, upper) of the mass at infinity, shape (3, 1)
+    mu: float = 0.         # of a Gaussian loss, > 0; 0 of others
 
     def log_bounds(self,
         eps,  # nats, 1-d
@@ -734,6 +747,33 @@ class ClosedForm(NamedTuple):
     def growth(self, moved):
         "By how many nats terms grow if eps is `moved` by so many nats: there are none."
         return 0.
+
+# %% ../nbs/01_contour.ipynb #d4cfb327
+def gaussian_epsilon(
+    mu,     # sensitivity over noise std of one Gaussian, or root of the sum of squares of many, > 0
+    delta,  # in (0, 1)
+) -> Bounds:
+    "The eps of Gaussian mechanisms, in closed form [GDP C.2]."
+    goal, large = log(delta), 2*delta > erf(mu/2/sqrt(2))          # that is delta(0), about
+    if large and _gaussian_bound(0., mu, 1) <= goal: return Bounds(0., 0., 0.)
+    eps = max(mu*mu/2 - mu*float(ndtri(delta)), 0.)
+    for _ in range(_MAX_STEPS):
+        at = gaussian_fall(eps, mu)
+        eps = max(eps + (at.log_delta - goal)/at.fall, 0.)
+        if abs(at.log_delta - goal) <= _NEAR_ENOUGH*(1 - goal): break
+    low, up, nudge = eps, eps, _NUDGE*ULP*(1 + eps)
+    for k in range(_MAX_OUTWARDS):
+        short, beyond = goal - _gaussian_bound(low, mu, -1), _gaussian_bound(up, mu, 1) - goal
+        if short <= 0 >= beyond: return Bounds(low, eps, up)
+        longer = (1 + _LENGTHEN*2**k)/at.fall
+        if short > 0: low = max(low - short*longer - nudge, 0.)
+        if beyond > 0: up += beyond*longer + nudge
+    return Bounds(low if short <= 0 else 0., eps, up if beyond <= 0 else inf)
+
+def _gaussian_bound(eps, mu, side):
+    "What log delta is at most (side 1) or at least (-1): as `widened_to` of the closed form."
+    log_delta = gaussian_fall(eps - side*LOSS_ULPS*ULP*eps, mu).log_delta
+    return log_delta + side*ULP*(FORM_ULPS + LOSS_ULPS*abs(log_delta))
 
 # %% ../nbs/01_contour.ipynb #faacc7cb
 class _AtomsCurve(NamedTuple):
@@ -769,7 +809,8 @@ def _closed_form(plrv, reach, log_p_inf):
     if enumerated: return enumerated
     if sum(n for _, n in plrv.parts) > 1 or not plrv.parts[0][0].closed: return None
     def alone(eps, side=0): return plrv.parts[0][0].log_delta(eps)
-    return ClosedForm(alone, FORM_ULPS*ULP, reach, log_p_inf)
+    mu = plrv.parts[0][0].mu if isinstance(plrv.parts[0][0], GaussianLoss) else 0.
+    return ClosedForm(alone, FORM_ULPS*ULP, reach, log_p_inf, mu)
 
 def _enumerated(plrv, log_p_inf, most):
     "The ClosedForm of finite losses; None for others, and where there are too many outcomes."
@@ -988,11 +1029,11 @@ def epsilon(self:SaddleTable,
     delta,     # in (0, 1)
     floor=0.,  # nats, >= 0: if eps is proved to be at most this, that is all there is
     near=None, # (lower, estimate, upper), nats, if they are known from elsewhere
-):             # (lower, estimate, upper), nats
-    "The eps that has this delta, and bounds on it; inf where none has."
-    p_inf = self.plrv.p_inf
+):             # (lower, estimate, upper), nats, the eps that has this delta; inf where none has
+    p_inf, mu = self.plrv.p_inf, getattr(self.closed_form, 'mu', 0.)
     if p_inf >= delta: return inf, inf, inf
     if self.ess_sup <= floor: return 0., 0., floor
+    if mu: return gaussian_epsilon(mu, delta)
     goal, finite_goal = log(delta), log(delta - p_inf*(1 + MASS_ERROR))
     guess, enough = self.first_eps(finite_goal)
     if near and near[2] - near[0] < _NEARBY*near[2]: guess = self.nearby(near, guess)
@@ -1001,16 +1042,21 @@ def epsilon(self:SaddleTable,
     if not 0 < guess < enough: guess = enough/2 if enough < inf else 1.
     root = self._newton(goal, finite_goal, guess, enough)
     if root is None: return 0., 0., 0.
-    low, up = _edges(root, goal, enough)
-    if up == enough: up = self.enough(finite_goal)
+    low, up = self._ends(root, goal, finite_goal, enough)
     if WORTH_A_TRY < up - low < inf: low, up = _by_halves(root.line, goal, low, up)
     if not self.closed_form and up - low > min(WORTH_A_TRY, _WIDE*up):
         low = max(low, self.basic_crossing(0, goal, up)[0])
         up = min(up, self.basic_crossing(1, goal, up)[1])
-        if up < inf: low = max(low, self._near_end(goal, up))
+        low = max(low, self._near_end(goal, up) if up < inf else 0.)
     return low, min(max(root.eps, low), up), up
 
 # %% ../nbs/01_contour.ipynb #752cc653
+@patch
+def _ends(self:SaddleTable, root, goal, finite_goal, enough):
+    "Proved ends of an eps, around its root."
+    low, up = _edges(root, goal, enough)
+    return low, up if up < enough else self.enough(finite_goal)
+
 @patch
 def _is_below(self:SaddleTable, goal, eps):
     "Is eps proved to be enough, by one line, or by the formula?"

@@ -65,7 +65,7 @@ _MANY_PANELS = 128        # of a Laplace, from which on they are longer where it
 # %% ../nbs/00ab_densities.ipynb #57434869
 class TrapezoidLoss(NodeLoss):
     "A loss with a density, by the trapezoidal rule: a class of this kind defines `at` and `ends`."
-    fixed_nodes = True
+    fixed_nodes = True      # the same for all frequencies
     def __init__(self,
         height,     # Im x of the farthest path: where Im L >= 0; all is analytic to twice that
         growth=0.,  # >= 0: added to 2 pi c/h, for what the integrand grows by to its strip's edges
@@ -78,6 +78,9 @@ class TrapezoidLoss(NodeLoss):
         "(low, high): beyond, less than e^-50 of P, Q and M at tilts from `t`/8 (or -1/2) to `t`."
         raise missing(self, 'ends(t)', '00ab')
 
+    def path(self, t, s, shift, precision=float):
+        return self.at(*self.outcomes(t, shift, precision))
+
     def outcomes(self, t, shift, precision=float):
         "(x, h): nodes at tilt `t`, on the path `shift`, real ones in `precision`; and their step."
         shifted = np.any(shift)
@@ -85,10 +88,6 @@ class TrapezoidLoss(NodeLoss):
         low, high = np.array(self.ends(t))/h
         k = np.arange(np.floor(low), np.ceil(high) + 1)
         return (k*h + 1j*shift*self.height if shifted else k.astype(precision)*h), h
-
-    def path(self, t, s, shift, precision=float):
-        x, h = self.outcomes(t, shift, precision)
-        return self.at(x, h)
 
 # %% ../nbs/00ab_densities.ipynb #3d9c1724
 @patch
@@ -479,6 +478,7 @@ def at_tilt(self:GaussianMixtureLoss,
         return lower
     return self.kept(('lower', t), make)
 
+# %% ../nbs/00ab_densities.ipynb #ecbcf8ca
 @patch
 def line(self:GaussianMixtureLoss, t, s):
     lower = self.at_tilt(t)
@@ -491,9 +491,10 @@ def line(self:GaussianMixtureLoss, t, s):
 @patch
 def decay(self:GaussianMixtureLoss, t, s): return NodeLoss.decay(self.at_tilt(t), t, s)
 
+# %% ../nbs/00ab_densities.ipynb #34038090
 @patch
 def shifts_for(self:GaussianMixtureLoss, t, s):
-    "At a share f the modulus is e^{growth f^2/4 - s turn f} as large: those near the least."
+    "Those near the best at tilt `t` and one of the frequencies `s`, 1-d: as e^{a f^2 - s b f}."
     least = self.shifts[-1]
     def turn():
         y, logw = self.path(t, 0., least)

@@ -90,6 +90,7 @@ def _halving(j):
     "What a sum of j terms by halves costs, in units in the last place of their sizes."
     return np.ceil(np.log2(max(j, 2)))/2
 
+# %% ../nbs/00a_losses.ipynb #43e783f8
 class _Nodes(NamedTuple):
     "The first of a _Grid's fields."
     y: np.ndarray
@@ -108,6 +109,7 @@ def _quick_cgf(t, nodes):
     top = far.max(1)
     return np.append(near, top + np.log(np.exp(far - top[:, None]).sum(1)))
 
+# %% ../nbs/00a_losses.ipynb #d665f5cf
 def _log_mgf_rounding(t, y, logw, K, singular=(0., 0.)):
     "Bound on the relative rounding error of M = e^K as `log_mgf` computes it at real t."
     p_inf, q_0 = singular
@@ -247,6 +249,7 @@ def _nodes(self:NodeLoss, t):
         return _Nodes(y, logw, np.exp(logw), self.singular_at(t))
     return self.kept(('nodes', float(t)), make, _KEPT_GRIDS)
 
+# %% ../nbs/00a_losses.ipynb #9ad42659
 @patch
 def _over_grids(self:NodeLoss, t, f, out):
     "Fill out[..., t] with f(tilts, grid): tilts up to the same power of two share a grid."
@@ -287,18 +290,20 @@ def real_cgf(self:NodeLoss, t):
     def K(tilts, grid): return log_mgf(tilts, grid.y, grid.logw, grid.singular, grid.drift)
     return self._over_grids(t, K, np.empty(t.shape))
 
+# %% ../nbs/00a_losses.ipynb #241da481
 @patch
 def tabulated(self:NodeLoss, t):
     "K at a 1-d array `t` of increasing tilts > 0, quickly: not to the last digit; kept."
     def make():
         K, span = np.empty(t.shape), _span(t)                          # t increases
         for k in sorted(set(span.tolist())):
-            most = min(_LOW_TILT*2**(SPAN_BITS*k), self.largest_tilt)
+            most = min(2**(SPAN_BITS*k), self.largest_tilt)
             i = np.flatnonzero(span == k)
             K[i] = _quick_cgf(t[i], self._nodes(max(most, t[i[-1]])))
         return K
     return self.kept(('K', t.tobytes()), make, _KEPT_TABLES)
 
+# %% ../nbs/00a_losses.ipynb #653410e2
 @patch
 def cumulants_on(self:NodeLoss, t, order):
     "K'(t), K''(t), ... at a 1-d array `t` of tilts >= -1/2, shape (`order`, t), not checked."
@@ -426,6 +431,7 @@ def known_cgf(self:NodeLoss, t):
     K, error = self.known_cgf_of_sum(t)
     return K, error + np.exp(self.log_strip(t, 0., 0., 0.) - K)
 
+# %% ../nbs/00a_losses.ipynb #862578ea
 @patch
 def line(self:NodeLoss, t, s):
     """LineValues at tilt `t` >= -1/2 and equally spaced frequencies `s` from 0, a 1-d array:
@@ -459,6 +465,7 @@ def shifts_for(self:NodeLoss, t, s):
     "Those of `shifts` that are worth a try at tilt `t` and increasing frequencies `s`, 1-d."
     return self.shifts
 
+# %% ../nbs/00a_losses.ipynb #bb58cef6
 @patch
 def decay(self:NodeLoss, t, s):
     """Decay at tilt `t` >= -1/2 and increasing frequencies `s`, a 1-d array:

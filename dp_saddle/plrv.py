@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['MASS_ERROR', 'MAX_GRID', 'MAX_TILT', 'SMALL_TILT', 'Bounds', 'LineValues', 'Decay',
            'log_moduli', 'turning', 'log_sum_turned', 'PLRV', 'log_phi_gap',
-           'gaussian_log_delta', 'GaussianLoss', 'ComposedLoss', 'composed',
-           'as_composition']
+           'gaussian_log_delta', 'Fall', 'gaussian_fall', 'GaussianLoss', 'ComposedLoss',
+           'composed', 'as_composition']
 
 # %% ../nbs/00_plrv.ipynb #09976f04
 from math import fsum, inf, pi, sqrt
@@ -255,6 +255,27 @@ def gaussian_log_delta(
     eps, mu = np.broadcast_arrays(np.asarray(eps, float), mu)
     return log_phi_gap(mu/2 - eps/mu, mu, eps)
 
+# %% ../nbs/00_plrv.ipynb #0dba8af4
+class Fall(NamedTuple):
+    "A curve at one eps."
+    log_delta: float  # log delta(eps)
+    fall: float       # how fast that falls, per nat, > 0
+
+def gaussian_fall(
+    eps,  # nats, a number
+    mu,   # sensitivity over noise std, > 0
+):        # a Fall
+    "`gaussian_log_delta` at one eps, and its slope: in microseconds."
+    a, mu = np.float64(mu/2 - eps/mu), np.float64(mu)
+    with np.errstate(divide='ignore', over='ignore', under='ignore', invalid='ignore'):
+        log_delta = float(_log_rising(a, mu, eps) if a > 1 else _log_falling_at(a, mu))
+        return Fall(log_delta, float(np.exp(eps + log_ndtr(a - mu) - log_delta)))
+
+def _log_falling_at(a, w):
+    "`_log_falling` at one a, by one of its two forms."
+    if w > _STEEP: return _log_falling(a, w)
+    return np.log(_mills_gap(-a, w)) - a*a/2 - np.log(2*pi)/2
+
 # %% ../nbs/00_plrv.ipynb #7e594121
 class GaussianLoss(PLRV):
     "The loss of a Gaussian mechanism: N(mu^2/2, mu^2), the same with P and Q exchanged."
@@ -408,6 +429,7 @@ def tabulated(self:ComposedLoss, t):
     "K at increasing tilts `t` > 0, 1-d, quickly."
     return sum(n*p.tabulated(t) for p, n in self.parts)
 
+# %% ../nbs/00_plrv.ipynb #219cf05f
 @patch
 def cgf_on(self:ComposedLoss, z):
     "K at a 1-d array `z`, not checked."
