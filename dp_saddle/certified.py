@@ -30,7 +30,7 @@ from dp_saddle.contour import (
     SaddleTable,
     cluster_size,
     composed_atoms,
-    gaussian_epsilon,
+    epsilon_of_mu,
     log_curve,
     log_p_inf_of,
     outcomes_of,
@@ -529,4 +529,4 @@ def epsilon_of_gaussians(
 ) -> Bounds | None:  # on eps, nats; None unless it is one delta of Gaussian steps only
     "The accountant's answer, without one, where there is a closed form."
     mu = gaussian_mu(run) if isinstance(delta, float) and 0 < delta < 1 else 0.
-    return gaussian_epsilon(mu, delta) if mu else None
+    return epsilon_of_mu(mu, delta) if mu else None

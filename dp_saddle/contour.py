@@ -6,7 +6,7 @@
 __all__ = ['LOSS_ULPS', 'FORM_ULPS', 'ATOM_ULPS', 'LOG_ULPS', 'TABLE_ROUNDING', 'LOWEST_LOG',
            'LOG_SMALLEST', 'BELOW_CHERNOFF', 'WORTH_A_TRY', 'SaddleTable', 'reach_of',
            'log_p_inf_of', 'composed_atoms', 'Smoothing', 'Place', 'Plan', 'Line',
-           'widened', 'widened_to', 'ClosedForm', 'gaussian_epsilon', 'outcomes_of',
+           'widened', 'widened_to', 'ClosedForm', 'epsilon_of_mu', 'outcomes_of',
            'cluster_size', 'log_curve', 'EnumeratedTable']
 
 # %% ../nbs/01_contour.ipynb #787d4058
@@ -749,7 +749,7 @@ class ClosedForm(NamedTuple):
         return 0.
 
 # %% ../nbs/01_contour.ipynb #d4cfb327
-def gaussian_epsilon(
+def epsilon_of_mu(
     mu,     # sensitivity over noise std of one Gaussian, or root of the sum of squares of many, > 0
     delta,  # in (0, 1)
 ) -> Bounds:
@@ -1033,7 +1033,7 @@ def epsilon(self:SaddleTable,
     p_inf, mu = self.plrv.p_inf, getattr(self.closed_form, 'mu', 0.)
     if p_inf >= delta: return inf, inf, inf
     if self.ess_sup <= floor: return 0., 0., floor
-    if mu: return gaussian_epsilon(mu, delta)
+    if mu: return epsilon_of_mu(mu, delta)
     goal, finite_goal = log(delta), log(delta - p_inf*(1 + MASS_ERROR))
     guess, enough = self.first_eps(finite_goal)
     if near and near[2] - near[0] < _NEARBY*near[2]: guess = self.nearby(near, guess)

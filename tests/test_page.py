@@ -18,7 +18,7 @@ LONG_MODULES = {
     "mechanisms": "what users write, on one page, beside what every accountant has",
     "balls": "what a step is, in one place: who believes these pages need believe nothing else",
     "contour": "one line, a bound on every error: in more rooms, data would go back and forth",
-    "losses": "what all sums over nodes share: K, its rounding, its lines, and what is kept of them",
+    "losses": "what all sums over nodes share: K, its rounding, its lines, what is kept of them",
     "densities": "all Gaussians, sampled and mixed, share a path; a Laplace and your own beside it",
     "prv_fft": "two accountants on one grid; what rounding costs stands beside each sum",
     "tilted_fft": "dots, lattices, and one transform of both: dots are to be parted from it",
