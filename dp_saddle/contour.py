@@ -92,7 +92,7 @@ _MANY, _MANY_TERMS = 4, 1 << 15  # eps, and terms in all, from which on sums go 
 
 # %% ../nbs/01_contour.ipynb #7e4f7027
 # Tuning: only time and width depend on it. The curve, and its inverse.
-_SHARE = 8                   # what a plan may lose: this part of rtol
+_SHARE = 32                  # what a plan may lose: this part of rtol
 _MAX_PLANS = 4               # of one line
 BELOW_CHERNOFF = 3          # nats: the first guess of log delta
 _TOO_SMALL = 20              # nats that make a guess too small for a line
@@ -1019,7 +1019,7 @@ def probe(self:Line,
     finite, log_p_inf = self.base - self.plan.t*eps + log(total), float(self.table.log_p_inf[1, 0])
     log_delta = np.logaddexp(finite, log_p_inf)
     fall = (self.plan.t - float(terms.imag @ self.s)/total)*np.exp(finite - log_delta)
-    miss, width = log_delta - goal, 2*(noise/total + self.table.rtol)
+    miss, width = log_delta - goal, noise/total + self.table.rtol/_SHARE
     leads = fall > 0 and width < _WELL_KNOWN
     return _Probe(miss, width, fall if fall > 0 else None, eps + miss/fall if leads else inf)
 
