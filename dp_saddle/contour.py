@@ -88,7 +88,7 @@ _FINE = 6                    # smoothing of variance 2/3 w^2 is to cost no more 
 _WIDEST = 5, 60, 50          # a spline's piece, nats; nats times the tilt; log of its growth
 _MAX_CHORDS = .9             # the chords' part of the smoothed curve, in [0, 1)
 _BLOCK = 1 << 20             # complex numbers in memory
-_MANY, _MANY_TERMS = 4, 1 << 15  # eps, and terms in all, from which on sums go by rows and columns
+_MANY_TERMS = 1 << 15        # terms in all, from which on sums go by rows and columns
 
 # %% ../nbs/01_contour.ipynb #7e4f7027
 # Tuning: only time and width depend on it. The curve, and its inverse.
@@ -112,7 +112,7 @@ _CLOSE = 2                   # nats by which a line's terms may have grown since
 
 # %% ../nbs/01_contour.ipynb #5eed0001
 # Tuning: only time and width depend on it. The ends of an eps.
-_MAX_OUTWARDS = 60           # steps from the root to an end
+_MAX_OUTWARDS = 30           # steps from the root to an end
 _NEAR_ENOUGH = 1e-13         # of log delta, relatively: from here on Newton's step is rounding
 _LONGEST = 10                # nats that such a step makes up for at most
 _LENGTHEN = .01              # by which it is too long, doubled each time
@@ -609,8 +609,7 @@ def sums(self:Line,
 ):        # (the sum, bound on tail and rounding), each of shape of eps
     "The rule's sum, and what tail and rounding can do to it, relative to e^{base - t eps}."
     noise = self.rounding + self.slope*np.abs(eps) + self.tail
-    many = len(eps) >= _MANY and len(eps)*len(self.s) >= _MANY_TERMS
-    if many: return self._sums_by_sides(eps), noise + self.of_sides
+    if len(eps)*len(self.s) >= _MANY_TERMS: return self._sums_by_sides(eps), noise + self.of_sides
     blocks = np.array_split(eps, ceil(len(eps)*len(self.s)/_BLOCK))
     total = [(_turned(e, self.s)*self.c).real.sum(1) for e in blocks]
     return np.concatenate(total), noise
