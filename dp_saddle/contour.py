@@ -92,7 +92,7 @@ _MANY_TERMS = 1 << 15        # terms in all, from which on sums go by rows and c
 
 # %% ../nbs/01_contour.ipynb #7e4f7027
 # Tuning: only time and width depend on it. The curve, and its inverse.
-_SHARE = 32                  # what a plan may lose: this part of rtol
+_SHARE = 24                  # what a plan may lose: this part of rtol
 _MAX_PLANS = 4               # of one line
 BELOW_CHERNOFF = 3          # nats: the first guess of log delta
 _TOO_SMALL = 20              # nats that make a guess too small for a line
