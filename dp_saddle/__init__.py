@@ -32,6 +32,7 @@ _ROOMS = {
     "derivatives": "epsilon_slopes",
     "selection":
         "Geometric Logarithmic Poisson selected SelectionAccountant TruncatedNegativeBinomial",
+    "sweeps": "sweep",
     "attacks": "advantage bayes_risk gdp tpr tradeoff",
     "schedules": "Budget epsilon_after from_steps read_run to_steps",
     "certificates": "Certificate certify load_certificate verify",

@@ -226,6 +226,7 @@ from .selection import (
     selected as selected,
 )
 from .shuffles import shuffled_lower_bound as shuffled_lower_bound
+from .sweeps import sweep as sweep
 from .tilted_fft import TiltedFFT as TiltedFFT
 from .tilted_fft import connect_the_dots as connect_the_dots
 from .tilting import (

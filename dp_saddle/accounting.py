@@ -18,7 +18,7 @@ import numpy as np
 from . import checks
 from .bins import BallsInBins
 from .builders import TruncatedPoisson, group
-from .certified import ContourAccountant
+from .certified import ContourAccountant, epsilon_of_gaussians
 from .checks import patch
 from .edgeworth import EdgeworthAccountant, EdgeworthInterval, TiltedEdgeworth
 from .fixed_sizes import PoissonReplaceOne, fixed_size
@@ -211,12 +211,14 @@ def epsilon_of(self:WorstCaseAccountant, plrv, delta, floor):
 
 # %% ../nbs/06_accounting.ipynb #087f029e
 def epsilon(
-    run,       # a mechanism, a composition, or what `dpsgd` returns
+    run,       # a mechanism, a composition, or what `dpsgd` returns; or a list of them
     *, delta,  # in (0, 1), a number or an array
-):             # eps, a float (or array), rounded up: the number to report
+):             # eps, a float (or array; a row for each of a list), rounded up: the number to report
     """The smallest eps >= 0 for which the run is proved (eps, delta)-DP;
     for mechanisms, under adding or removing one record, unless a step says otherwise."""
-    return best_accountant(run).epsilon(delta).upper
+    if isinstance(run, list): return np.array([epsilon(one, delta=delta) for one in run])
+    closed = epsilon_of_gaussians(run, delta)
+    return closed.upper if closed else best_accountant(run).epsilon(delta).upper
 
 def delta(
     run,     # a mechanism, a composition, or what `dpsgd` returns

@@ -54,7 +54,8 @@ _HUGE = 700.              # the largest exponent
 
 # %% ../nbs/00ab_densities.ipynb #402b7a9f
 # Tuning: only time and width depend on it.
-_SHIFTS = 13              # shifts that `decay` tries: 1, 1/2, 1/4, ...
+_SHIFTS = 13              # shifts that `decay` knows: 1, 1/2, 1/4, ...
+_AROUND = 2               # and tries, so far around the best
 _STEEP = 1.               # t r mu^2, from which on the tilt matters more than the density
 _LEG_NODES = 500          # about how many nodes the legs of a bent path and the atoms take
 _FEET = 12                # base losses at which paths leave the real axis for `decay`, at most,
@@ -64,6 +65,7 @@ _MANY_PANELS = 128        # of a Laplace, from which on they are longer where it
 # %% ../nbs/00ab_densities.ipynb #57434869
 class TrapezoidLoss(NodeLoss):
     "A loss with a density, by the trapezoidal rule: a class of this kind defines `at` and `ends`."
+    fixed_nodes = True      # the same for all frequencies
     def __init__(self,
         height,     # Im x of the farthest path: where Im L >= 0; all is analytic to twice that
         growth=0.,  # >= 0: added to 2 pi c/h, for what the integrand grows by to its strip's edges
@@ -76,6 +78,9 @@ class TrapezoidLoss(NodeLoss):
         "(low, high): beyond, less than e^-50 of P, Q and M at tilts from `t`/8 (or -1/2) to `t`."
         raise missing(self, 'ends(t)', '00ab')
 
+    def path(self, t, s, shift, precision=float):
+        return self.at(*self.outcomes(t, shift, precision))
+
     def outcomes(self, t, shift, precision=float):
         "(x, h): nodes at tilt `t`, on the path `shift`, real ones in `precision`; and their step."
         shifted = np.any(shift)
@@ -83,10 +88,6 @@ class TrapezoidLoss(NodeLoss):
         low, high = np.array(self.ends(t))/h
         k = np.arange(np.floor(low), np.ceil(high) + 1)
         return (k*h + 1j*shift*self.height if shifted else k.astype(precision)*h), h
-
-    def path(self, t, s, shift, precision=float):
-        x, h = self.outcomes(t, shift, precision)
-        return self.at(x, h)
 
 # %% ../nbs/00ab_densities.ipynb #3d9c1724
 @patch
@@ -114,15 +115,16 @@ def log_mix(
     "log(1 - rate + rate e^l), accurate for small rates, safe for large l [SP App. A]."
     f = sc if np.iscomplexobj(l) else np  # numpy's complex log1p loses digits; sc has no longdouble
     large = l.real > _LARGE
-    safe = np.where(large, 0, l)
+    safe = np.where(large, 0, l) if np.any(large) else l
     v = rate*f.expm1(safe)
     far = v.real < -.5                      # nothing cancels here if rate is near 1
-    sums = np.log(np.where(far, (1 - rate) + rate*np.exp(safe), 1))
-    changes = f.log1p(np.where(far, 0, v))
+    y = f.log1p(np.where(far, 0, v))
+    if np.any(far): y = np.where(far, np.log(np.where(far, (1 - rate) + rate*np.exp(safe), 1)), y)
+    if not np.any(large): return y
     grown = np.where(large, l, 0) + np.log(rate)
     rare = grown.real < _SURE               # the rate is below e^-460 here, and 1 - rate is 1
     grown = np.where(rare, f.log1p(np.exp(np.where(rare, grown, 0))), grown)
-    return np.where(large, grown, np.where(far, sums, changes))
+    return np.where(large, grown, y)
 
 # %% ../nbs/00ab_densities.ipynb #17e0414e
 class SubsampledLoss(NodeLoss):
@@ -250,6 +252,7 @@ class GaussianMixtureLoss(TrapezoidLoss):
 @patch
 def set_path(self:GaussianMixtureLoss, std):
     "The paths, for a density that falls like a normal one of standard deviation `std` > 0."
+    self.answers = {}                                      # those for another path
     height = min(2*std, _OPEN[self.top]*pi*self.s2)
     self.growth = 2*(height/std)**2
     TrapezoidLoss.__init__(self, height if self.top == 'remove' else -height, self.growth)
@@ -373,9 +376,12 @@ def log_unimodal(
 @patch
 def _log_edge(self:GaussianMixtureLoss, t, share):
     "log of a bound on e^{-b^2/2 std^2} B(b), b = `share` of the height, at frequency 0."
-    if self.top == 'remove' or t <= 0: return np.log(_TWICE) + self.cgf_on(np.array([float(t)]))[0]
-    y, logw = self.path(t, 0., share)
-    return log_unimodal(logw.real + t*y.real) - self.log_growth(share)
+    def make():
+        if self.top == 'remove' or t <= 0:
+            return np.log(_TWICE) + NodeLoss.known_cgf_of_sum(self, t)[0]
+        y, logw = self.path(t, 0., share)
+        return log_unimodal(logw.real + t*y.real) - self.log_growth(share)
+    return self.kept(('edge', t, share), make)
 
 # %% ../nbs/00ab_densities.ipynb #cc82a1a2
 @patch
@@ -414,7 +420,8 @@ def _log_with_unfelt(self:GaussianMixtureLoss, t, power, x, log_felt):
 @patch
 def log_left_out(self:GaussianMixtureLoss, t):
     "log of a bound on the terms beyond the ends of the grid at tilt `t`, on any path."
-    return np.logaddexp(*self.log_beyond(t, np.array(self.ends(t))))
+    def make(): return np.logaddexp(*self.log_beyond(t, np.array(self.ends(t))))
+    return self.kept(('left out', t), make)
 
 # %% ../nbs/00ab_densities.ipynb #5f21ab07
 @patch
@@ -450,8 +457,10 @@ def moved_by_noise(self:GaussianMixtureLoss,
 # %% ../nbs/00ab_densities.ipynb #7a6cbbf6
 @patch
 def known_cgf(self:GaussianMixtureLoss, t):
-    K, error = NodeLoss.known_cgf(self, t)
-    return K, error + self.moved_by_noise(t, np.zeros(1), K)[0]
+    def make():
+        K, error = NodeLoss.known_cgf(self, t)
+        return K, error + self.moved_by_noise(t, np.zeros(1), K)[0]
+    return self.kept(('known K', float(t)), make)
 
 # %% ../nbs/00ab_densities.ipynb #ab0b5c2d
 @patch
@@ -463,10 +472,13 @@ def at_tilt(self:GaussianMixtureLoss,
     steps = [c - self.c[0] for c in self.c[1:]]
     steep = [t*odds*d*d*self.mu**2 for d, odds in zip(steps, self._odds(t), strict=True)]
     if not max(steep) > _STEEP: return self
-    lower = copy(self)
-    lower.set_path(1/(self.mu*sqrt(1 + sum(sc.lambertw(v).real for v in steep))))
-    return lower
+    def make():
+        lower = copy(self)
+        lower.set_path(1/(self.mu*sqrt(1 + sum(sc.lambertw(v).real for v in steep))))
+        return lower
+    return self.kept(('lower', t), make)
 
+# %% ../nbs/00ab_densities.ipynb #ecbcf8ca
 @patch
 def line(self:GaussianMixtureLoss, t, s):
     lower = self.at_tilt(t)
@@ -478,6 +490,20 @@ def line(self:GaussianMixtureLoss, t, s):
 
 @patch
 def decay(self:GaussianMixtureLoss, t, s): return NodeLoss.decay(self.at_tilt(t), t, s)
+
+# %% ../nbs/00ab_densities.ipynb #34038090
+@patch
+def shifts_for(self:GaussianMixtureLoss, t, s):
+    "Those near the best at tilt `t` and one of the frequencies `s`, 1-d: as e^{a f^2 - s b f}."
+    least = self.shifts[-1]
+    def turn():
+        y, logw = self.path(t, 0., least)
+        size = logw.real + t*y.real
+        p = np.exp(size - size.max())
+        return p @ y.imag/(p.sum()*least)
+    best = 2*s*self.kept(('turn', t), turn)/self.growth
+    low, high = min(best[0]/_AROUND, 1.), max(best[-1]*_AROUND, least)
+    return tuple(f for f in self.shifts if low <= f <= high) or self.shifts
 
 # %% ../nbs/00ab_densities.ipynb #57d788d5
 class _LaplaceStep(SubsampledLoss):

@@ -17,7 +17,7 @@ from scipy.special import expm1, log1p
 from . import checks
 from .checks import patch
 from .numerics import LEGENDRE16, TINY, ULP, by_halves, expm1mx, safe_log, weighted_expm1mx
-from .plrv import PLRV, Decay, LineValues, log_moduli
+from .plrv import PLRV, Decay, LineValues, log_sum_turned, turning
 
 # %% ../nbs/00a_losses.ipynb #a640bfa0
 # Proved: change one and a theorem is broken.
@@ -45,6 +45,9 @@ _BLOCK = 1 << 19          # entries of a (tilts x nodes) table held at a time
 _DIRECT = 1 << 17         # entries of a (frequencies x nodes) table that is filled one by one
 _RUN = 64                 # neighbouring frequencies that follow from one by a product
 _LOW_TILT = 4             # tilts up to here share their nodes
+_KEPT_GRIDS = 16          # of a loss
+_KEPT_TABLES = 64         # of K at tilts, and of K at one
+_FEW_NODES = 1 << 13      # a path with more is not kept
 
 # %% ../nbs/00a_losses.ipynb #0c5c7fd0
 def _second_order(exponents, terms, w):
@@ -87,6 +90,26 @@ def _halving(j):
     "What a sum of j terms by halves costs, in units in the last place of their sizes."
     return np.ceil(np.log2(max(j, 2)))/2
 
+# %% ../nbs/00a_losses.ipynb #43e783f8
+class _Nodes(NamedTuple):
+    "The first of a _Grid's fields."
+    y: np.ndarray
+    logw: np.ndarray
+    w: np.ndarray
+    singular: tuple
+
+def _quick_cgf(t, nodes):
+    "K at increasing tilts: M - 1 is known to some ulp of the terms' sizes."
+    if t.size*nodes.y.size > _BLOCK: return log_mgf(t, *nodes[:2], nodes.singular)
+    few = np.searchsorted(t, _OVERFLOW/max(nodes.y.max(initial=0.), TINY))
+    exponents = np.multiply.outer(t, nodes.y)
+    near = np.log1p(np.expm1(exponents[:few]) @ nodes.w - nodes.singular[0])
+    if few == t.size: return near
+    far = exponents[few:] + nodes.logw
+    top = far.max(1)
+    return np.append(near, top + np.log(np.exp(far - top[:, None]).sum(1)))
+
+# %% ../nbs/00a_losses.ipynb #d665f5cf
 def _log_mgf_rounding(t, y, logw, K, singular=(0., 0.)):
     "Bound on the relative rounding error of M = e^K as `log_mgf` computes it at real t."
     p_inf, q_0 = singular
@@ -119,6 +142,7 @@ class NodeLoss(PLRV):
     `log_strip`, `split`, and `shift_from` if its path can be shifted; and what any PLRV does."""
     singular = (0., 0.)  # mass of P where Q has none, mass of Q where P has none: probabilities
     shifts = (1.,)       # the shifted paths that `decay` may use, as shares of the farthest
+    fixed_nodes = False  # are the nodes of a path the same for all frequencies?
 
     def nodes_at(self, t):
         "About how many nodes `path` has at tilt `t`, a number."
@@ -213,12 +237,19 @@ class _Grid(NamedTuple):
 @patch
 def _grid(self:NodeLoss, t):
     "The nodes for tilts up to t, kept."
-    kept = self.__dict__.setdefault('_grids', {})
-    if t not in kept:
-        (y, logw), singular = self.path(t, 0., 0.), self.singular_at(t)
-        kept[t] = _Grid(y, logw, np.exp(logw), singular, _drift(y, logw, singular))
-    return kept[t]
+    def make():
+        nodes = self._nodes(t)
+        return _Grid(*nodes, _drift(nodes.y, nodes.logw, nodes.singular))
+    return self.kept(('grid', float(t)), make, _KEPT_GRIDS)
 
+@patch
+def _nodes(self:NodeLoss, t):
+    def make():
+        y, logw = self.path(t, 0., 0.)
+        return _Nodes(y, logw, np.exp(logw), self.singular_at(t))
+    return self.kept(('nodes', float(t)), make, _KEPT_GRIDS)
+
+# %% ../nbs/00a_losses.ipynb #9ad42659
 @patch
 def _over_grids(self:NodeLoss, t, f, out):
     "Fill out[..., t] with f(tilts, grid): tilts up to the same power of two share a grid."
@@ -259,6 +290,20 @@ def real_cgf(self:NodeLoss, t):
     def K(tilts, grid): return log_mgf(tilts, grid.y, grid.logw, grid.singular, grid.drift)
     return self._over_grids(t, K, np.empty(t.shape))
 
+# %% ../nbs/00a_losses.ipynb #241da481
+@patch
+def tabulated(self:NodeLoss, t):
+    "K at a 1-d array `t` of increasing tilts > 0, quickly: not to the last digit; kept."
+    def make():
+        K, span = np.empty(t.shape), _span(t)                          # t increases
+        for k in sorted(set(span.tolist())):
+            most = min(2**(SPAN_BITS*k), self.largest_tilt)
+            i = np.flatnonzero(span == k)
+            K[i] = _quick_cgf(t[i], self._nodes(max(most, t[i[-1]])))
+        return K
+    return self.kept(('K', t.tobytes()), make, _KEPT_TABLES)
+
+# %% ../nbs/00a_losses.ipynb #653410e2
 @patch
 def cumulants_on(self:NodeLoss, t, order):
     "K'(t), K''(t), ... at a 1-d array `t` of tilts >= -1/2, shape (`order`, t), not checked."
@@ -349,14 +394,21 @@ def increment_noise(
 
 # %% ../nbs/00a_losses.ipynb #0cd7b3df
 @patch
+def _weights(self:NodeLoss, t, s, shift, K):
+    "(losses, tilted weights, what these are off by) of the path for frequencies up to s; kept."
+    def make():
+        y, logw = self.path(t, s, shift, np.longdouble)
+        p = np.exp(logw + t*y - K).astype(complex if shift else float)
+        exponents = (1 + np.abs(logw) + np.abs(t*y)).astype(float)
+        return y.astype(p.dtype), p, _WEIGHT*np.finfo(y.dtype).eps*exponents
+    if self.nodes_at(t) > _FEW_NODES: return make()
+    return self.kept(('weights', t, shift, 0. if self.fixed_nodes else s), make)
+
+@patch
 def _changes(self:NodeLoss, t, s, shift, K, error, strip):
     "K(t + is) - K(t) by one path, and log(1 + relative error of its exponential)."
-    y, logw = self.path(t, s[-1], shift, np.longdouble)
-    p = np.exp(logw + t*y - K).astype(complex if shift else float)
-    exponents = (1 + np.abs(logw) + np.abs(t*y)).astype(float)
-    eta = error + ULP*(1 + self.loss_ulps*(abs(t) + s[-1]))
-    eta = eta + _WEIGHT*np.finfo(y.dtype).eps*exponents
-    y = y.astype(p.dtype)
+    y, p, off = self._weights(t, s[-1], shift, K)
+    eta = error + ULP*(1 + self.loss_ulps*(abs(t) + s[-1])) + off
     change, noise = increments(p, y, s), increment_noise(np.abs(p), eta, y, s) + strip
     lost = np.abs(1 + change) < ULP                            # log1p(-1) is infinite
     change, noise = np.where(lost, ULP - 1, change), noise + 2*ULP*lost
@@ -365,22 +417,26 @@ def _changes(self:NodeLoss, t, s, shift, K, error, strip):
 
 # %% ../nbs/00a_losses.ipynb #f8ee6efd
 @patch
-def _rounded_cgf(self:NodeLoss, t):
-    (y, logw), singular = self.path(t, 0., 0.), self.singular_at(t)
-    K, = log_mgf(np.array([float(t)]), y, logw, singular)
-    return K, _log_mgf_rounding(t, y, logw, K, singular) + ULP*self.loss_ulps*abs(t)
+def known_cgf_of_sum(self:NodeLoss, t):
+    "(K(t) of the nodes, what rounding takes it off by), at a tilt `t` >= -1/2, a number; kept."
+    def make():
+        (y, logw), singular = self.path(t, 0., 0.), self.singular_at(t)
+        K, = log_mgf(np.array([float(t)]), y, logw, singular)
+        return K, _log_mgf_rounding(t, y, logw, K, singular) + ULP*self.loss_ulps*abs(t)
+    return self.kept(('rounded K', float(t)), make, _KEPT_TABLES)
 
 @patch
 def known_cgf(self:NodeLoss, t):
     "(K(t), what it is off by at most), at a tilt `t` >= -1/2, a number: as `line` has them."
-    K, error = self._rounded_cgf(t)
+    K, error = self.known_cgf_of_sum(t)
     return K, error + np.exp(self.log_strip(t, 0., 0., 0.) - K)
 
+# %% ../nbs/00a_losses.ipynb #862578ea
 @patch
 def line(self:NodeLoss, t, s):
     """LineValues at tilt `t` >= -1/2 and equally spaced frequencies `s` from 0, a 1-d array:
     K(t), its error, K(t + is) - K(t), log(1 + relative error of its exponential)."""
-    K, error = self._rounded_cgf(t)
+    K, error = self.known_cgf_of_sum(t)
     change, log_error = np.empty(s.shape, complex), np.empty(s.shape)
     first_shifted = np.searchsorted(s, self.shift_from(t), side='right')
     for i, shift in ((slice(0, first_shifted), 0.), (slice(first_shifted, None), 1.)):
@@ -395,17 +451,27 @@ def line(self:NodeLoss, t, s):
 def log_modulus(self:NodeLoss, t, s, shifts):
     """log of the sum of moduli of the density's terms, shape (shifts, s): at tilt `t` >= -1/2
     and frequencies `s` >= 0, a 1-d array, on the paths `shifts`, a 1-d array of shares."""
-    paths = self.path(t, np.max(s), np.asarray(shifts, float)[:, None])
-    y, logw = (v[:, len(self.atoms[0]):] for v in paths)              # the density's nodes
-    if not y.size: return np.full((len(shifts), len(s)), -inf)
-    return np.array([log_moduli(t, s, *nodes) for nodes in zip(y, logw, strict=True)])
+    def make():
+        paths = self.path(t, np.max(s), np.asarray(shifts, float)[:, None])
+        y, logw = (v[:, len(self.atoms[0]):] for v in paths)          # the density's nodes
+        return [turning(t, *nodes) for nodes in zip(y, logw, strict=True)] if y.size else []
+    few = self.fixed_nodes and self.nodes_at(t)*len(shifts) <= _FEW_NODES
+    turned = self.kept(('turning', t, tuple(shifts)), make) if few else make()
+    if not turned: return np.full((len(shifts), len(s)), -inf)
+    return np.array([log_sum_turned(s, *path) for path in turned])
 
+@patch
+def shifts_for(self:NodeLoss, t, s):
+    "Those of `shifts` that are worth a try at tilt `t` and increasing frequencies `s`, 1-d."
+    return self.shifts
+
+# %% ../nbs/00a_losses.ipynb #bb58cef6
 @patch
 def decay(self:NodeLoss, t, s):
     """Decay at tilt `t` >= -1/2 and increasing frequencies `s`, a 1-d array:
     |M(t + is')| <= A + c(s) for all s' >= s; log A from the atoms, log c from the density."""
     losses, logp = self.atoms
-    density = self.log_modulus(t, s, self.shifts).min(0)
+    density = self.log_modulus(t, s, self.shifts_for(t, s)).min(0)
     atoms = np.logaddexp.reduce(t*losses + logp)
     return Decay(atoms, np.logaddexp(density, self.log_strip(t, 0., 0., 1.)))
 

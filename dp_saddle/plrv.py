@@ -4,8 +4,9 @@
 
 # %% auto #0
 __all__ = ['MASS_ERROR', 'MAX_GRID', 'MAX_TILT', 'SMALL_TILT', 'Bounds', 'LineValues', 'Decay',
-           'log_moduli', 'PLRV', 'log_phi_gap', 'gaussian_log_delta', 'GaussianLoss',
-           'ComposedLoss', 'composed', 'as_composition']
+           'log_moduli', 'turning', 'log_sum_turned', 'PLRV', 'log_phi_gap',
+           'gaussian_log_delta', 'Fall', 'gaussian_fall', 'GaussianLoss', 'ComposedLoss',
+           'composed', 'as_composition']
 
 # %% ../nbs/00_plrv.ipynb #09976f04
 from math import fsum, inf, pi, sqrt
@@ -63,14 +64,23 @@ def log_moduli(
     y, logw,  # losses and log-weights of the terms, complex, 1-d
 ):            # shape of s
     "log of the sum of the moduli of w e^{(t + is)y}."
+    return log_sum_turned(s, *turning(t, y, logw))
+
+def turning(t, y, logw):
+    "(log of the largest modulus of w e^{ty}, all moduli over it, Im y): what `log_moduli` needs."
     size = logw.real + t*y.real
     largest = size.max()
-    return largest + np.log(np.exp(-np.outer(s, y.imag)) @ np.exp(size - largest) + TINY)
+    return largest, np.exp(size - largest), y.imag
+
+def log_sum_turned(s, largest, sizes, turns):
+    "log of the sum of the sizes times e^{-s turn}, and e^largest."
+    return largest + np.log(np.exp(np.multiply.outer(-s, turns)) @ sizes + TINY)
 
 # %% ../nbs/00_plrv.ipynb #3605f653
 # Tuning: only time and width depend on it.
 MAX_GRID = 1 << 16   # points of a quadrature grid
 MAX_TILT = 1e9*2**30 # of a loss that is no sum over a grid
+_MOST_HALVINGS = 64  # of it, to come to a tilt that serves every loss that is served
 _FAR = 1e100         # nats: beyond, an eps is as good as infinite
 _OWED = 'reverse cgf cumulants cdf log_delta cgf_on line decay abs_moment density'.split()
 
@@ -143,24 +153,51 @@ def known_cgf(self:PLRV, t):
     return self.line(t, np.zeros(2))[:2]
 
 @patch
+def tabulated(self:PLRV, t):
+    "K at increasing tilts `t` > 0, 1-d, quickly: to plan with, nothing says what it is off by."
+    return self.cgf_on(t)
+
+@patch
 def nodes_at(self:PLRV, t):
     "How many nodes an evaluation at tilts up to a number `t` takes."
     return 1
+
+# %% ../nbs/00_plrv.ipynb #470a4c54
+_KEPT = 8   # Tuning: of each name
+
+@patch
+def kept(self:PLRV,
+    key,         # a name, and what else the answer depends on: a tuple
+    make,        # a function without arguments: the answer
+    most=_KEPT,  # how many are kept under this name
+):               # the answer, not to be changed
+    "make(), or what it was when this key was asked before."
+    answers = self.__dict__.setdefault('answers', {}).setdefault(key[0], {})
+    if key not in answers:
+        if len(answers) >= most: answers.pop(next(iter(answers)), None)
+        answers[key] = make()
+    return answers[key]
 
 # %% ../nbs/00_plrv.ipynb #505dad6b
 @patch(as_prop=True)
 def largest_tilt(self:PLRV):
     """The largest tilt whose grid fits: delta is below all doubles before it is reached.
     ValueError if the noise is too small for any grid."""
+    return self.kept(('largest tilt',), self._largest_tilt)
+
+@patch
+def _largest_tilt(self:PLRV):
     if self.nodes_at(SMALL_TILT) > MAX_GRID:
         known = f", got {1/self.mu:g}" if hasattr(self, 'mu') else ""
         raise ValueError(f"noise over sensitivity (sigma or scale) must be larger for this method"
                          f"{known}: its loss needs a grid of more than {MAX_GRID} points; "
                          "with rate = 1 it is a bound from above, in closed form")
-    t = MAX_TILT
-    while self.nodes_at(t) > MAX_GRID:
-        t /= 2
-    return t
+    few, many = _MOST_HALVINGS, 0                        # of MAX_TILT: a grid that fits, and not
+    while few - many > 1:
+        middle = (few + many)//2
+        fits = self.nodes_at(MAX_TILT*.5**middle) <= MAX_GRID
+        few, many = (middle, many) if fits else (few, middle)
+    return MAX_TILT*.5**few if many or self.nodes_at(MAX_TILT) > MAX_GRID else MAX_TILT
 
 @patch(as_prop=True)
 def rounding(self:PLRV):
@@ -217,6 +254,27 @@ def gaussian_log_delta(
     (mu^2 = sum mu_i^2) [GDP C.2], right down to delta = 1e-300 and below."""
     eps, mu = np.broadcast_arrays(np.asarray(eps, float), mu)
     return log_phi_gap(mu/2 - eps/mu, mu, eps)
+
+# %% ../nbs/00_plrv.ipynb #0dba8af4
+class Fall(NamedTuple):
+    "A curve at one eps."
+    log_delta: float  # log delta(eps)
+    fall: float       # how fast that falls, per nat, > 0
+
+def gaussian_fall(
+    eps,  # nats, a number
+    mu,   # sensitivity over noise std, > 0
+):        # a Fall
+    "`gaussian_log_delta` at one eps, and its slope: in microseconds."
+    a, mu = np.float64(mu/2 - eps/mu), np.float64(mu)
+    with np.errstate(divide='ignore', over='ignore', under='ignore', invalid='ignore'):
+        log_delta = float(_log_rising(a, mu, eps) if a > 1 else _log_falling_at(a, mu))
+        return Fall(log_delta, float(np.exp(eps + log_ndtr(a - mu) - log_delta)))
+
+def _log_falling_at(a, w):
+    "`_log_falling` at one a, by one of its two forms."
+    if w > _STEEP: return _log_falling(a, w)
+    return np.log(_mills_gap(-a, w)) - a*a/2 - np.log(2*pi)/2
 
 # %% ../nbs/00_plrv.ipynb #7e594121
 class GaussianLoss(PLRV):
@@ -367,6 +425,12 @@ def real_cgf(self:ComposedLoss, t):
     return sum(n*p.real_cgf(t) for p, n in self.parts)
 
 @patch
+def tabulated(self:ComposedLoss, t):
+    "K at increasing tilts `t` > 0, 1-d, quickly."
+    return sum(n*p.tabulated(t) for p, n in self.parts)
+
+# %% ../nbs/00_plrv.ipynb #219cf05f
+@patch
 def cgf_on(self:ComposedLoss, z):
     "K at a 1-d array `z`, not checked."
     return sum((n*p.cgf_on(z) for p, n in self.parts), 0*z)
@@ -410,9 +474,7 @@ def nodes_at(self:ComposedLoss, t):
 def largest_tilt(self:ComposedLoss):
     """The largest tilt whose grid fits: delta is below all doubles before it is reached.
     ValueError if the noise is too small for any grid."""
-    for part, _ in self.parts:
-        _ = part.largest_tilt             # or an error that names its noise
-    return PLRV.largest_tilt.fget(self) if self.parts else MAX_TILT
+    return min((part.largest_tilt for part, _ in self.parts), default=MAX_TILT)
 
 # %% ../nbs/00_plrv.ipynb #06303811
 def composed(

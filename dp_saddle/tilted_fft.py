@@ -547,7 +547,8 @@ def _ends(self:TiltedFFT, plrv, delta):
 def _search(self:TiltedFFT, plrv, goals):
     "The eps at which the three curves have their goals."
     grid = self.grids[plrv]
-    guess, high = grid.table.first_eps(log(goals[2]))
+    guess, _ = grid.table.first_eps(log(goals[2]))
+    high = grid.table.enough(log(goals[2]))
     last = grid.table.ess_sup*(1 - _AT_END)
     left, right, ends = 0., min(high, last), [0., None, high]
     eps = min(max(guess, 0.), high, last)

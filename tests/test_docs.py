@@ -43,7 +43,7 @@ OWN = {
         PoissonBatches ShuffledBatches""",
     "asks others, which cite": """certify verify epsilon delta compare calibrate epsilon_after
         plot_curve plot_steps plot_tradeoff plot_rdp individual_epsilon account_store
-        compare_sampling plot_sampling
+        compare_sampling plot_sampling sweep
         SaddlePrivacyAccountant""",
     "derived or proved in its chapter": """log_mgf composed_atoms cumulant_powers TiltedEdgeworth
         log_transform TiltedFFT bayes_risk PoissonReplaceOne fixed_size""",
@@ -55,6 +55,7 @@ OWN = {
 # when (regular expressions). The validators of ranges do not count.
 GRID, PAID = "noise is too small", r"a number or of shape \(n,\)"
 ERRORS = {
+    "sweep": "ValueError for a parameter that is neither",
     "NodeLoss.cumulants": "ValueError for a loss that is infinite",
     "ComposedLoss.cdf": "ValueError unless there is exactly one step",
     "ComposedLoss.log_delta": "ValueError unless there is exactly one step",

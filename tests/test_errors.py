@@ -60,6 +60,7 @@ from dp_saddle import (
     schedules,
     selected,
     shuffled_lower_bound,
+    sweep,
     tradeoff,
     verify,
     widgets,
@@ -240,6 +241,7 @@ CALLS = {
     'rdp': [lambda: rdp(TINY, 2.)],
     'read_run': [lambda tmp: schedules.read_run(from_file(tmp))],
     'SelectionAccountant.__init__': [lambda: SelectionAccountant(RUN)],
+    'sweep': [lambda: sweep(sigma=[[1.]], rate=.1, steps=1, delta=.1)],
     'epsilon_slopes': [
         lambda: epsilon_slopes(LEAKY, delta=1e-5), lambda: epsilon_slopes(RUN.remove, delta=1e-5)],
     'optimal_schedule': [

@@ -50,6 +50,7 @@ BELOW = {
     "derivatives": ("accounting",),
     "selection": ("accounting",),
     "calibration": ("attacks", "derivatives"),
+    "sweeps": ("accounting",),
     "attacks": ("accounting", "record_bounds"),
     "schedules": ("selection", "record_bounds"),
     "balls": ("checks",),            # nothing of what is verified by it

@@ -21,6 +21,7 @@ LONG_MODULES = {
     "contour": "one line, a bound on every error: in more rooms, data would go back and forth",
     "certified": "one accountant: what it tries, in which order, and how bounds are joined",
     "levels": "windows, levels and counts are cut by one class, and of one loss",
+    "losses": "what all sums over nodes share: K, its rounding, its lines, what is kept of them",
     "densities": "all Gaussians, sampled and mixed, share a path; a Laplace and your own beside it",
     "prv_fft": "two accountants on one grid; what rounding costs stands beside each sum",
     "schedules": "prefixes by tables, by outcomes, by moments; and the files they come from",
