@@ -6,16 +6,16 @@
 __all__ = ['LOSS_ULPS', 'FORM_ULPS', 'ATOM_ULPS', 'LOG_ULPS', 'TABLE_ROUNDING', 'LOWEST_LOG',
            'LOG_SMALLEST', 'BELOW_CHERNOFF', 'WORTH_A_TRY', 'SaddleTable', 'reach_of',
            'log_p_inf_of', 'composed_atoms', 'Smoothing', 'Place', 'Plan', 'Line',
-           'widened', 'widened_to', 'ClosedForm', 'outcomes_of', 'cluster_size',
-           'log_curve', 'EnumeratedTable', 'OwnTable']
+           'widened', 'widened_to', 'ClosedForm', 'epsilon_of_mu', 'outcomes_of',
+           'cluster_size', 'log_curve', 'EnumeratedTable', 'OwnTable']
 
 # %% ../nbs/01_contour.ipynb #787d4058
-from functools import partial
-from math import ceil, inf, log, log2, sqrt
+from functools import lru_cache, partial
+from math import ceil, erf, inf, log, log2, sqrt
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import gammaln
+from scipy.special import gammaln, ndtri
 
 from .checks import patch
 from .losses import FiniteLoss, SharedSums, log_delta_of_atoms
@@ -27,7 +27,7 @@ from dp_saddle.numerics import (
     log_expm1,
     safe_log,
 )
-from .plrv import MASS_ERROR
+from .plrv import MASS_ERROR, Bounds, GaussianLoss, gaussian_fall
 
 # %% ../nbs/01_contour.ipynb #344f81a1
 # Proved: change one and a theorem is broken.
@@ -56,40 +56,49 @@ _NOT_NOTHING = -1e300        # an upper bound where a logarithm is infinite in d
 _LOG_HUGE = 600              # a bound of e^600 says as little as a larger one
 
 # %% ../nbs/01_contour.ipynb #c4c95379
-# Tuning: only time and width depend on it. The table, and the plan of a line.
+# Tuning: only time and width depend on it. The table.
 LOG_SMALLEST = -760          # delta below e^-760 is below all doubles
-_FIRST_TILT = 1e-5           # the table begins with tilts from here
+_LEAST_TILT = 1e-5           # no tilt is smaller than this,
+_FIRST_TILT = .02            # the table begins with tilts from here
 _LAST_TILT = 30              # ... to here,
-_FEW_TILTS = 60              # ... so many,
+_FEW_TILTS = 30              # ... so many,
 _FIRST_OF_LIMIT = 1e-6       # ... or from this part of a limit that is asked for,
 _FIRST_OF_PART = 1e-4        # ... or of the largest tilt of a part of a law
+_KEPT_TILTS = 64             # grids of tilts that are kept
 _MAX_REFINEMENTS = 60        # of the table, for one cluster of eps
 _NEAR_LIMIT = .9             # of the largest tilt: no need to go nearer
 _LONGER = 1.1, 100, 18       # how the table grows: from, to (in units of its last tilt), how many
+_SHORTER = 1/1.3, 24         # and down: from (in units of its first tilt), how many
 _ROOM = 1 + 1e-9             # quotient of two tilts that have another one between them
 _WORSE = 6                   # nats by which a line may be worse conditioned than the best
 _DECAYED = 60                # nats by which |M|^2 falls up to the guess of the cut
 _FLAT = 1e-200               # the least curvature of K
+
+# %% ../nbs/01_contour.ipynb #5eed0000
+# Tuning: only time and width depend on it. The plan of a line.
+_SOME = 64                   # eps of a cluster that are asked for their periods, about
 _FEW_NODES = 300             # a period times a cut, below which there is nothing to gain
 _ENOUGH_ROUNDS = 3           # refinements of an eps that is enough,
 _GUESS_ROUNDS = 8            # and of a first guess
 _MAX_WORK = 1 << 29          # nodes of a line times points of each loss's grid
 _FIRST_CUT = 16              # the first cut that is tried, as a part of the guess
-_CUTS = 2.**np.arange(0, 24, .5)       # and all that are tried, in its units
+_CUTS = 2.**np.arange(0, 24, .5)       # and all that are tried, in its units;
+_NEAR_CUTS = 2.**np.arange(-1.5, 2, .25)  # but first these, in units of the guess
 _FINE = 6                    # smoothing of variance 2/3 w^2 is to cost no more than the resolution
 _WIDEST = 5, 60, 50          # a spline's piece, nats; nats times the tilt; log of its growth
 _MAX_CHORDS = .9             # the chords' part of the smoothed curve, in [0, 1)
 _BLOCK = 1 << 20             # complex numbers in memory
-_MANY, _MANY_TERMS = 4, 1 << 15  # eps, and terms in all, from which on sums go by rows and columns
+_MANY_TERMS = 1 << 15        # terms in all, from which on sums go by rows and columns
 
 # %% ../nbs/01_contour.ipynb #7e4f7027
 # Tuning: only time and width depend on it. The curve, and its inverse.
-_SHARE = 8                   # what a plan may lose: this part of rtol
+_SHARE = 24                  # what a plan may lose: this part of rtol
 _MAX_PLANS = 4               # of one line
 BELOW_CHERNOFF = 3          # nats: the first guess of log delta
 _TOO_SMALL = 20              # nats that make a guess too small for a line
 _CLUSTER = 4.5               # nats of cancellation that eps on one line may have
 _NEARLY = 1                  # nats from a Chernoff bound in which it may be better than a line
+_HARDLY = 1e-4               # of delta, what a line may lose that is to show another's is larger
 _MAX_STEPS = 100             # of Newton's method,
 _PATIENCE, _NEAR = 20, 1e-10 # after so many a bracket of so many nats is enough
 _MAX_LINES, _COSTLY = 20, 5  # and lines that it uses; one with all nodes counts so many
@@ -100,13 +109,17 @@ _LEAST_ULPS = 1 << 10        # but so much of eps at least: else it is all round
 _WELL_KNOWN = .4             # nats between bounds, for the slope of the estimate to be used
 _SETTLED = 1/4, .1           # of the bounds' distance, which is at most .1 nats: near enough
 _CLOSE = 2                   # nats by which a line's terms may have grown since it was built
-_MAX_OUTWARDS = 60           # steps from the root to an end
+_GROWN = 2.                  # and on a step's own line
+
+# %% ../nbs/01_contour.ipynb #5eed0001
+# Tuning: only time and width depend on it. The ends of an eps.
+_MAX_OUTWARDS = 30           # steps from the root to an end
+_NEAR_ENOUGH = 1e-13         # of log delta, relatively: from here on Newton's step is rounding
 _LONGEST = 10                # nats that such a step makes up for at most
 _LENGTHEN = .01              # by which it is too long, doubled each time
 _NUDGE = 4                   # ulps by which it is too long
 _WIDE = .1                   # relative width of eps at which single steps are asked
 _NEARBY = .1                 # and at which it is where to begin
-_GROWN = 2.                  # nats by which terms may have grown on a step's own line
 _CROSSED = 1e-13             # relative width of a bracket for them: they are not known better
 
 # %% ../nbs/01_contour.ipynb #7e4f7030
@@ -148,7 +161,7 @@ class SaddleTable:
         self.atoms = composed_atoms(plrv)
         self.above = {}                                             # K, rounded up, where asked
         if plrv.whole: self._first_tilts(_FIRST_TILT, min(_LAST_TILT, self.limit))
-        elif plrv.some_uncut: self._first_tilts(_FIRST_TILT, self.limit)
+        elif plrv.some_uncut: self._first_tilts(_LEAST_TILT, self.limit)
         else: self._first_tilts(_FIRST_OF_PART*self.limit, self.limit)
 
 # %% ../nbs/01_contour.ipynb #76eff0d3
@@ -170,7 +183,7 @@ def log_p_inf_of(plrv):
 @patch
 def _first_tilts(self:SaddleTable, first, last):
     self.u = self.K = np.empty(0)
-    self.tabulate(np.geomspace(first, last, _FEW_TILTS))
+    self.tabulate(_geometric(first, last, _FEW_TILTS))
 
 @patch
 def limit_tilts(self:SaddleTable,
@@ -178,17 +191,24 @@ def limit_tilts(self:SaddleTable,
 ):
     "Begin the table again, with tilts up to `limit` only."
     self.limit = min(self.limit, limit)
-    first = min(_FIRST_TILT, self.limit*_FIRST_OF_LIMIT)
+    first = min(_LEAST_TILT, self.limit*_FIRST_OF_LIMIT)
     self._first_tilts(first, min(_LAST_TILT, self.limit))
 
+# %% ../nbs/01_contour.ipynb #d864a43a
 @patch
 def tabulate(self:SaddleTable,
-    tilts,  # > 0, 1-d, in any order
+    tilts,  # > 0, 1-d, increasing
 ):
     "Add tilts to the table."
-    u, K = np.r_[self.u, tilts], np.r_[self.K, self.plrv.cgf_on(tilts)]
-    self.u, first = np.unique(u, return_index=True)
-    self.K = K[first]
+    u, K = tilts, self.plrv.tabulated(tilts)
+    if self.u.size:
+        u, first = np.unique(np.append(self.u, u), return_index=True)
+        K = np.append(self.K, K)[first]
+    self.u, self.K, self.log_poles = u, K, np.log(u) + np.log1p(u)
+    self.factor, self.slopes, self.right = log_chernoff_factor(u), None, {}
+
+@lru_cache(_KEPT_TILTS)
+def _geometric(first, last, count): return np.geomspace(first, last, count)
 
 # %% ../nbs/01_contour.ipynb #94858c91
 @patch
@@ -200,13 +220,14 @@ def exponents(self:SaddleTable,
         G = self._exponents_so_far(eps)
         lowest = G.argmin(1)
         if self._minimum_is_beyond(G, lowest): self.tabulate(self._larger_tilts())
+        elif self._minimum_is_before(lowest): self.tabulate(self._smaller_tilts())
         elif (coarse := self._coarse(G, lowest)).size: self.tabulate(self._halfway(coarse))
         else: return G
     return self._exponents_so_far(eps)
 
 @patch
 def _exponents_so_far(self:SaddleTable, eps):
-    return self.K - np.multiply.outer(eps, self.u) - np.log(self.u) - np.log1p(self.u)
+    return self.K - self.log_poles - np.multiply.outer(eps, self.u)
 
 # %% ../nbs/01_contour.ipynb #7c152cff
 @patch
@@ -217,20 +238,31 @@ def _minimum_is_beyond(self:SaddleTable, G, lowest):
 @patch
 def _larger_tilts(self:SaddleTable):
     (first, most, count), last = _LONGER, self.u[-1]
-    return last*np.geomspace(first, min(most, self.limit/last), count)
+    return last*_geometric(first, min(most, self.limit/last), count)
 
+@patch
+def _minimum_is_before(self:SaddleTable, lowest):
+    return self.u[0] > _LEAST_TILT and self.plrv.whole and not lowest.all()
+
+@patch
+def _smaller_tilts(self:SaddleTable):
+    last, count = _SHORTER
+    return _geometric(_LEAST_TILT, last*float(self.u[0]), count)
+
+# %% ../nbs/01_contour.ipynb #3f05569c
 @patch
 def _coarse(self:SaddleTable, G, lowest):
     "Places in the table where G rises by more than a nat to a neighbour, and there is room."
-    i, row = np.clip(lowest, 1, len(self.u) - 2), np.arange(len(G))
+    i, row = np.minimum(np.maximum(lowest, 1), len(self.u) - 2), np.arange(len(G))
     rise = np.maximum(G[row, i - 1], G[row, i + 1]) - G[row, i]
-    i = np.unique(i[rise > 1])
+    if not (coarse := rise > 1).any(): return i[:0]
+    i = np.unique(i[coarse])
     return i[self.u[i + 1]/self.u[i - 1] > _ROOM]
 
 @patch
 def _halfway(self:SaddleTable, i):
     below, at, above = (self.u[i + d] for d in (-1, 0, 1))
-    return np.sqrt(np.r_[at*below, at*above])
+    return np.unique(np.sqrt(np.append(at*below, at*above)))
 
 # %% ../nbs/01_contour.ipynb #139903f9
 @patch
@@ -238,7 +270,7 @@ def log_chernoff(self:SaddleTable,
     G,  # what `exponents` gave, of this table
 ):      # shape of G
     "log of the Chernoff bound on delta with each tilt [GDP Lemma C.4]."
-    return G + np.log(self.u) + np.log1p(self.u) + log_chernoff_factor(self.u)
+    return G + self.log_poles + self.factor
 
 # %% ../nbs/01_contour.ipynb #6b2f0e12
 @patch
@@ -270,12 +302,19 @@ def right_aliases(self:SaddleTable,
     reach=0.,  # how much further down a smoothing looks, nats, >= 0
 ):             # the table's tilts u > t, 1-d; and for each eps and u, shape (eps, tilts):
     "log of a bound on the sum of the terms m > 0, by Chernoff's bound at the tilt u."
-    beyond = self.u > t
-    u, K = self.u[beyond], self.K[beyond]
-    factor, x = log_chernoff_factor(u), (u - t)*period
-    log_c = K - np.multiply.outer(eps - reach, u) + factor
-    size = 1 + np.abs(K) + np.multiply.outer(np.abs(eps) + reach, u) + np.abs(factor) + x
-    return u, log_c - log_expm1(x) + _MOMENT_ULPS*ULP*size
+    if (t, period) not in self.right: self.right[t, period] = self._beyond(t, period)
+    u, log_c, size = self.right[t, period]
+    low, far = eps - reach, np.abs(eps) + reach
+    return u, log_c + size - np.multiply.outer(low - _MOMENT_ULPS*ULP*far, u)
+
+@patch
+def _beyond(self:SaddleTable, t, period):
+    "The tilts beyond t; what of these bounds does not depend on eps; and its rounding."
+    beyond = slice(np.searchsorted(self.u, t, side='right'), None)
+    u, K, factor = self.u[beyond], self.K[beyond], self.factor[beyond]
+    x = (u - t)*period
+    size = 1 + np.abs(K) + np.abs(factor) + x
+    return u, K + factor - log_expm1(x), _MOMENT_ULPS*ULP*size
 
 # %% ../nbs/01_contour.ipynb #6b2f0e15
 @patch
@@ -287,16 +326,19 @@ def log_alias(self:SaddleTable,
 ):             # shape of eps
     "log of a bound on the sum of the terms m != 0 at each eps."
     _, log_right = self.right_aliases(t, period, eps, reach)
-    right = log_right.min(1, initial=inf)
-    felt = np.flatnonzero(eps + period - reach < self.ess_sup)
-    if log_right.size:
-        right[felt] += self._above(np.flatnonzero(self.u > t)[log_right[felt].argmin(1)])
-    right = np.where(eps + period - reach >= self.ess_sup, -inf, right)
+    first = len(self.u) - log_right.shape[1]
+    felt = eps + period - reach < self.ess_sup
+    right = np.full(eps.shape, -inf)
+    if felt.any():
+        right[felt] = log_right[felt].min(1, initial=inf)
+        if log_right.size: right[felt] += self._above(log_right[felt].argmin(1) + first)
     return np.logaddexp(self.plrv.log_mass - log_expm1(t*period), right)
 
 @patch
 def _above(self:SaddleTable, i):
     "By how much the proved K is above that at places `i` of the table."
+    if len(i) == 1 or i[0] == i[-1] and (i == i[0]).all():
+        return self._K_above(self.u[i[0]]) - self.K[i[0]]
     which, where = np.unique(i, return_inverse=True)
     return np.array([self._K_above(self.u[j]) - self.K[j] for j in which])[where]
 
@@ -429,19 +471,35 @@ class Place(NamedTuple):
     cut: float  # a guess of the frequency at which it may stop, > 0
 
 @patch
-def _period(self:SaddleTable, j, eps, goal, log_c):
-    "The least period with the j-th tilt that loses at most e^goal to either side."
-    u = self.u
-    left = (np.logaddexp(0, self.plrv.log_mass - goal)/u[j]).max()
-    loss = np.logaddexp(0, log_c[:, j+1:] - goal[:, None])
-    right = (loss/(u[j+1:] - u[j])).min(1, initial=inf)
-    return max(left, np.minimum(right, self.ess_sup - eps).max())
+def _periods(self:SaddleTable, t, eps, goal, log_c):
+    "The least periods with tilts `t` that lose at most e^goal to either side, shape of t."
+    left = np.logaddexp(0, self.plrv.log_mass - goal.min())/t
+    loss, apart = np.logaddexp(0, log_c - goal[:, None]), self.u - t[:, None]
+    right = np.where(apart > 0, loss[:, None]/apart, inf).min(2)
+    return np.maximum(left, np.minimum(right, (self.ess_sup - eps)[:, None]).max(0))
 
+# %% ../nbs/01_contour.ipynb #69a574bd
 @patch
 def _guessed_cuts(self:SaddleTable):
     "Where |M| would have decayed if the loss were normal, for each tilt and smaller ones."
-    curvature = np.gradient(np.gradient(self.K, self.u), self.u)
+    _, curvature = self._slopes()
     return np.sqrt(_DECAYED/np.minimum.accumulate(np.maximum(curvature, _FLAT)))
+
+@patch
+def _slopes(self:SaddleTable):
+    "K' and K'', by differences; kept until the table grows."
+    if self.slopes is None:
+        slope = _gradient(self.K, self.u)
+        self.slopes = slope, _gradient(slope, self.u)
+    return self.slopes
+
+def _gradient(y, x):
+    "dy/dx by parabolas through neighbours, y and x 1-d; by chords at the ends."
+    gap = x[1:] - x[:-1]
+    chord = (y[1:] - y[:-1])/gap
+    out = np.append(chord, chord[-1:])
+    out[1:-1] = (chord[1:]*gap[:-1] + chord[:-1]*gap[1:])/(gap[1:] + gap[:-1])
+    return out
 
 # %% ../nbs/01_contour.ipynb #9d5c7a6d
 @patch
@@ -452,13 +510,13 @@ def place(self:SaddleTable,
     "The tilt and the period with the fewest nodes, where half a nat of condition counts as much."
     G = self.exponents(eps)
     loss = (G - G.min(1, keepdims=True)).max(0)
-    log_c, cuts = self.log_chernoff(G), self._guessed_cuts()
-    def scored(j):
-        X = self._period(j, eps, goal, log_c)
-        return log(max(X*cuts[j], _FEW_NODES)) + loss[j]/2, Place(self.u[j], X, cuts[j])
-    with np.errstate(over='ignore', invalid='ignore'):
-        _, best = min(scored(j) for j in np.flatnonzero(loss <= loss.min() + _WORSE))
-    return best
+    near, some = np.flatnonzero(loss <= loss.min() + _WORSE), slice(None, None, -(-len(eps)//_SOME))
+    t, cuts = self.u[near], self._guessed_cuts()[near]
+    with np.errstate(over='ignore', invalid='ignore', divide='ignore'):
+        X = self._periods(t, eps[some], goal[some], self.log_chernoff(G[some]))
+        score = np.log(np.maximum(X*cuts, _FEW_NODES)) + loss[near]/2
+    best = np.where(np.isnan(score), inf, score).argmin()
+    return Place(float(t[best]), float(X[best]), float(cuts[best]))
 
 # %% ../nbs/01_contour.ipynb #f3178f70
 class Plan(NamedTuple):
@@ -481,7 +539,8 @@ def plan(self:SaddleTable,
     most = (goal + t*eps).min()
     most_nodes = _MAX_WORK/self.plrv.nodes_at(t)
     limit, in_vain = (min(n, most_nodes)*2*np.pi/X for n in (self.max_nodes, self.in_vain))
-    s = min(guess/_FIRST_CUT, in_vain)*_CUTS
+    if near := self._cut_near(guess, t, most, limit): return Plan(t, X, *near)
+    s = np.sort(np.append(min(guess/_FIRST_CUT, in_vain)*_CUTS, in_vain))
     log_tail = self.log_tail(t, s) - np.log(np.pi*s)
     fine = sqrt(self.resolution/(_FINE*(1 + t)*max(t, 1)))
     for w in (0., fine)[self.rough:]:
@@ -503,6 +562,22 @@ def _width_needed(self:SaddleTable, t, s, excess):
     w = 2/s*np.exp(min(excess/Smoothing.pieces, growth))
     costs = t*(t + 1)*w*w/self.rtol              # of what is asked: delta'' is about t(t+1) delta
     return min(w*max(costs, 1)**-_SPARED, nats, over_tilt/t)
+
+# %% ../nbs/01_contour.ipynb #ac3d7868
+@patch
+def _cut_near(self:SaddleTable, guess, t, most, limit):
+    "(cut, width, log_tail, did nodes run out?) of a plan that stops near the guess; None if none."
+    if self.rough: return None
+    s = guess*_NEAR_CUTS
+    log_tail = self.log_tail(t, s) - np.log(np.pi*s)
+    fits = np.flatnonzero((log_tail <= most) & (s <= limit))
+    if not fits.size or not fits[0]: return None
+    return float(s[fits[0]]), 0., float(log_tail[fits[0]]), False
+
+def _width_needed(t, s, excess):
+    "The width that would take so many nats off the terms beyond s, within reason."
+    nats, over_tilt, growth = _WIDEST
+    return min(2/s*np.exp(min(excess/Smoothing.pieces, growth)), nats, over_tilt/t)
 
 # %% ../nbs/01_contour.ipynb #fd5ddebd
 class Line(NamedTuple):
@@ -571,8 +646,7 @@ def sums(self:Line,
 ):        # (the sum, bound on tail and rounding), each of shape of eps
     "The rule's sum, and what tail and rounding can do to it, relative to e^{base - t eps}."
     noise = self.rounding + self.slope*np.abs(eps) + self.tail
-    many = len(eps) >= _MANY and len(eps)*len(self.s) >= _MANY_TERMS
-    if many: return self._sums_by_sides(eps), noise + self.of_sides
+    if len(eps)*len(self.s) >= _MANY_TERMS: return self._sums_by_sides(eps), noise + self.of_sides
     blocks = np.array_split(eps, ceil(len(eps)*len(self.s)/_BLOCK))
     total = [(_turned(e, self.s)*self.c).real.sum(1) for e in blocks]
     return np.concatenate(total), noise
@@ -633,7 +707,19 @@ def log_bounds(self:Line,
     eps,  # nats, 1-d
 ):        # shape (3, eps)
     "log of (lower, estimate, upper) of delta, the mass at infinity included."
-    low, mid, up = self.bracket(eps)
+    return self._logs(eps, *self.bracket(eps))
+
+# %% ../nbs/01_contour.ipynb #0db18f07
+@patch
+def log_above(self:Line, eps):
+    "The last of `log_bounds`, for which nothing about aliases is asked; shape of `eps`."
+    total, noise = self.sums(eps)
+    return self.log_bounds(eps)[2] if self.plan.w else self._logs(eps, 0., 0., total + noise)[2]
+
+@patch
+def _logs(self:Line, eps, low, mid, up):
+    "log of bounds on delta, of those of the sum."
+    low = np.broadcast_to(low, eps.shape)
     logs = safe_log(np.maximum([low, np.clip(mid, low, up), up], 0))
     size = 1 + abs(self.base) + self.plan.t*np.abs(eps) + np.abs(np.maximum(logs, LOWEST_LOG))
     bounds = self.base - self.plan.t*eps + logs
@@ -683,6 +769,7 @@ class ClosedForm(NamedTuple):
     allowance: float       # what that may be off by, besides the rounding of losses and eps, >= 0
     reach: float           # the largest loss, nats, >= 0; 0 where errors are each loss's own
     log_p_inf: np.ndarray  # log of (lower, estimate, upper) of the mass at infinity, shape (3, 1)
+    mu: float = 0.         # of a Gaussian loss, > 0; 0 of others
 
     def log_bounds(self,
         eps,  # nats, 1-d
@@ -700,6 +787,33 @@ class ClosedForm(NamedTuple):
     def growth(self, moved):
         "By how many nats terms grow if eps is `moved` by so many nats: there are none."
         return 0.
+
+# %% ../nbs/01_contour.ipynb #d4cfb327
+def epsilon_of_mu(
+    mu,     # sensitivity over noise std of one Gaussian, or root of the sum of squares of many, > 0
+    delta,  # in (0, 1)
+) -> Bounds:
+    "The eps of Gaussian mechanisms, in closed form [GDP C.2]."
+    goal, large = log(delta), 2*delta > erf(mu/2/sqrt(2))          # that is delta(0), about
+    if large and _gaussian_bound(0., mu, 1) <= goal: return Bounds(0., 0., 0.)
+    eps = max(mu*mu/2 - mu*float(ndtri(delta)), 0.)
+    for _ in range(_MAX_STEPS):
+        at = gaussian_fall(eps, mu)
+        eps = max(eps + (at.log_delta - goal)/at.fall, 0.)
+        if abs(at.log_delta - goal) <= _NEAR_ENOUGH*(1 - goal): break
+    low, up, nudge = eps, eps, _NUDGE*ULP*(1 + eps)
+    for k in range(_MAX_OUTWARDS):
+        short, beyond = goal - _gaussian_bound(low, mu, -1), _gaussian_bound(up, mu, 1) - goal
+        if short <= 0 >= beyond: return Bounds(low, eps, up)
+        longer = (1 + _LENGTHEN*2**k)/at.fall
+        if short > 0: low = max(low - short*longer - nudge, 0.)
+        if beyond > 0: up += beyond*longer + nudge
+    return Bounds(low if short <= 0 else 0., eps, up if beyond <= 0 else inf)
+
+def _gaussian_bound(eps, mu, side):
+    "What log delta is at most (side 1) or at least (-1): as `widened_to` of the closed form."
+    log_delta = gaussian_fall(eps - side*LOSS_ULPS*ULP*eps, mu).log_delta
+    return log_delta + side*ULP*(FORM_ULPS + LOSS_ULPS*abs(log_delta))
 
 # %% ../nbs/01_contour.ipynb #faacc7cb
 class _AtomsCurve(NamedTuple):
@@ -735,7 +849,8 @@ def _closed_form(plrv, reach, log_p_inf):
     if enumerated: return enumerated
     if sum(n for _, n in plrv.parts) > 1 or not plrv.parts[0][0].closed: return None
     def alone(eps, side=0): return plrv.parts[0][0].log_delta(eps)
-    return ClosedForm(alone, FORM_ULPS*ULP, reach, log_p_inf)
+    mu = plrv.parts[0][0].mu if isinstance(plrv.parts[0][0], GaussianLoss) else 0.
+    return ClosedForm(alone, FORM_ULPS*ULP, reach, log_p_inf, mu)
 
 def _enumerated(plrv, log_p_inf, most, of=composed_atoms):
     "The ClosedForm of finite losses; None for others, and where there are too many outcomes."
@@ -859,13 +974,14 @@ def basic_crossing(self:SaddleTable,
 @patch
 def first_eps(self:SaddleTable,
     goal,  # log delta, without the mass at infinity
-):         # (a guess, one that is proved to be enough), nats
-    "A first eps, and one that is proved to be enough, from the table [SP 29, leading order]."
+):         # (a guess, one that is about enough), nats
+    "A first eps, and one that is about enough, from the table [SP 29, leading order]."
     if self.closed_form: return 1., self.ess_sup
     for _ in range(_ENOUGH_ROUNDS):
-        about = ((self.K + log_chernoff_factor(self.u) - goal)/self.u).min()
+        tilts, about = len(self.u), ((self.K + self.factor - goal)/self.u).min()
         if about < self.ess_sup: self.exponents(np.array([about]))
-    enough = min(self.ess_sup, self._enough(goal))
+        if len(self.u) == tilts: break
+    enough = min(self.ess_sup, about + self.plrv.rounding)
     for _ in range(_GUESS_ROUNDS):
         tilts, (guess, beyond) = len(self.u), self._guess(goal, enough)
         if beyond and not self.rough: self.exponents(np.array([guess]))
@@ -884,22 +1000,23 @@ def _guess(self:SaddleTable, goal, enough):
 @patch
 def _leading_order(self:SaddleTable):
     "The eps whose saddle-point each tilt of the table is, and log delta there."
-    u, K = self.u, self.K
-    slope = np.gradient(K, u)
+    u, (slope, curvature) = self.u, self._slopes()
     eps = slope - 1/u - 1/(1 + u)
-    curvature = np.maximum(np.gradient(slope, u), 0) + 1/u**2 + 1/(1 + u)**2
-    return eps, K - eps*u - np.log(u) - np.log1p(u) - np.log(2*np.pi*curvature)/2
+    curvature = np.maximum(curvature, 0) + 1/u**2 + 1/(1 + u)**2
+    return eps, self.K - eps*u - self.log_poles - np.log(2*np.pi*curvature)/2
 
 # %% ../nbs/01_contour.ipynb #6b2f0e16
 @patch
-def _enough(self:SaddleTable, goal):
-    "An eps at which the best Chernoff bound is proved to be at most e^goal."
-    factor = log_chernoff_factor(self.u)
-    best = ((self.K + factor - goal + 2*_MOMENT_ULPS*ULP*np.abs(self.K))/self.u).argmin()
-    u, factor = self.u[best], factor[best]
+def enough(self:SaddleTable,
+    goal,  # log delta, without the mass at infinity
+):         # nats
+    "An eps at which the best Chernoff bound is proved to be at most e^goal; or the largest loss."
+    if self.closed_form: return self.ess_sup
+    best = ((self.K + self.factor - goal + 2*_MOMENT_ULPS*ULP*np.abs(self.K))/self.u).argmin()
+    u, factor = self.u[best], self.factor[best]
     K = self._K_above(u)
     size = abs(K) + abs(factor) + abs(goal)
-    return (K + factor - goal + _MOMENT_ULPS*ULP*size)/u
+    return min(self.ess_sup, (K + factor - goal + _MOMENT_ULPS*ULP*size)/u)
 
 # %% ../nbs/01_contour.ipynb #a7600858
 @patch
@@ -920,6 +1037,7 @@ class _Probe(NamedTuple):
     root: float   # where Newton's method leads, inf where it does not lead
 
 def _probe(line, eps, goal):
+    "The same of anything that answers log_bounds, by a difference quotient."
     h = max(_NEWTON_STEP*line.scale(eps), _LEAST_ULPS*ULP*eps)
     low, mid, up = line.log_bounds(np.array([eps, eps + h]))
     (miss, ahead), width = mid - goal, up[0] - low[0]
@@ -927,34 +1045,67 @@ def _probe(line, eps, goal):
     root = eps + miss*h/(miss - ahead) if width < _WELL_KNOWN else inf
     return _Probe(miss, width, (miss - ahead)/h, root)
 
+# %% ../nbs/01_contour.ipynb #497f73b4
+@patch
+def probe(self:Line,
+    eps,   # nats, a number
+    goal,  # log of the delta that is wanted
+):         # a _Probe
+    "How far log delta is from the goal, and where Newton's method leads: by one sum."
+    if self.plan.w or self.table.atoms is not None: return _probe(self, eps, goal)
+    terms = np.exp(-1j*eps*self.s)*self.c
+    total, noise = float(terms.real.sum()), self.rounding + self.slope*abs(eps) + self.tail
+    if not total > 2*noise: return _probe(self, eps, goal)
+    finite, log_p_inf = self.base - self.plan.t*eps + log(total), float(self.table.log_p_inf[1, 0])
+    log_delta = np.logaddexp(finite, log_p_inf)
+    fall = (self.plan.t - float(terms.imag @ self.s)/total)*np.exp(finite - log_delta)
+    miss, width = log_delta - goal, noise/total + self.table.rtol/_SHARE
+    leads = fall > 0 and width < _WELL_KNOWN
+    return _Probe(miss, width, fall if fall > 0 else None, eps + miss/fall if leads else inf)
+
 # %% ../nbs/01_contour.ipynb #4f9b8f2b
 @patch
 def epsilon(self:SaddleTable,
     delta,     # in (0, 1)
     floor=0.,  # nats, >= 0: if eps is proved to be at most this, that is all there is
     near=None, # (lower, estimate, upper), nats, if they are known from elsewhere
-):             # (lower, estimate, upper), nats
-    "The eps that has this delta, and bounds on it; inf where none has."
-    p_inf = self.plrv.p_inf
+):             # (lower, estimate, upper), nats, the eps that has this delta; inf where none has
+    p_inf, mu = self.plrv.p_inf, getattr(self.closed_form, 'mu', 0.)
     if p_inf >= delta: return inf, inf, inf
     if self.ess_sup <= floor: return 0., 0., floor
+    if mu: return epsilon_of_mu(mu, delta)
     goal, finite_goal = log(delta), log(delta - p_inf*(1 + MASS_ERROR))
     guess, enough = self.first_eps(finite_goal)
     if near and near[2] - near[0] < _NEARBY*near[2]: guess = self.nearby(near, guess)
-    if enough <= floor: return 0., 0., enough
+    if enough <= floor and (proved := self.enough(finite_goal)) <= floor: return 0., 0., proved
+    if floor > 0 and near is None and self._is_below(goal, floor): return 0., 0., floor
     if not 0 < guess < enough: guess = enough/2 if enough < inf else 1.
     root = self._newton(goal, finite_goal, guess, enough)
     if root is None: return 0., 0., 0.
-    if self.gave_up: return self._given_up(goal, guess, enough)
-    low, up = _edge(root, goal, -1, 0.), _edge(root, goal, 1, enough)
+    if self.gave_up: return self._given_up(goal, guess, self.enough(finite_goal))
+    low, up = self._ends(root, goal, finite_goal, enough)
     if WORTH_A_TRY < up - low < inf: low, up = _by_halves(root.line, goal, low, up)
     if not self.closed_form and up - low > min(WORTH_A_TRY, _WIDE*up):
         low = max(low, self.basic_crossing(0, goal, up)[0])
         up = min(up, self.basic_crossing(1, goal, up)[1])
-        if up < inf: low = max(low, self._near_end(goal, up))
+        low = max(low, self._near_end(goal, up) if up < inf else 0.)
     return low, min(max(root.eps, low), up), up
 
 # %% ../nbs/01_contour.ipynb #752cc653
+@patch
+def _ends(self:SaddleTable, root, goal, finite_goal, enough):
+    "Proved ends of an eps, around its root."
+    low, up = _edges(root, goal, enough)
+    return low, up if up < enough else self.enough(finite_goal)
+
+@patch
+def _is_below(self:SaddleTable, goal, eps):
+    "Is eps proved to be enough, by one line, or by the formula?"
+    at = np.array([eps])
+    if self.closed_form: return self.closed_form.log_bounds(at)[2, 0] <= goal
+    line = self.line(self.plan(at, np.array([goal + log(_HARDLY)])))
+    return line.log_above(at)[0] <= goal
+
 @patch
 def nearby(self:SaddleTable, near, guess):
     "Where to look first, of an eps that is known nearly and the table's own guess."
@@ -982,7 +1133,7 @@ def _newton(self:SaddleTable, goal, finite_goal, eps, high):
             if lines >= _MAX_LINES: break
             line = self.line_for(np.array([eps]), np.array([finite_goal]))
             built, lines = eps, lines + (self.costly if self.nodes_ran_out else 1)
-        at = _probe(line, eps, goal)
+        at = line.probe(eps, goal) if hasattr(line, 'probe') else _probe(line, eps, goal)
         dark = dark + 1 if at.width > _DARK else 0
         if self._is_in_vain(dark, top): break
         low, high = (eps, high) if at.miss > 0 else (low, eps)
@@ -1025,17 +1176,20 @@ def _between(low, high, top, eps, root, so_far):
     return (low + high)/2
 
 # %% ../nbs/01_contour.ipynb #be23217a
-def _edge(root, goal, sign, end):
-    "Where delta is proved to be at most (sign 1) or at least (sign -1) the goal; or `end`."
-    eps = root.eps
-    if 0 <= (end - eps)*sign < _NEAR*min(eps, 1.): return end
+def _edges(root, goal, enough):
+    "Where delta is proved to be at least, and at most, the goal; or 0, and `enough`."
+    low = up = root.eps
+    if enough - up < _NEAR*min(up, 1.): up = enough
     for k in range(_MAX_OUTWARDS):
-        miss = sign*(root.line.log_bounds(np.array([eps]))[1 + sign, 0] - goal)
-        if miss <= 0: return eps
-        step = min(miss, _LONGEST)/root.fall*(1 + _LENGTHEN*2**k) + _NUDGE*ULP*(1 + eps)
-        eps += sign*step
-        if (eps - end)*sign >= 0: break
-    return end
+        (log_low, _), _, (_, log_up) = root.line.log_bounds(np.array([low, up]))
+        if log_low >= goal >= log_up: break
+        longer = (1 + _LENGTHEN*2**k)/root.fall
+        if log_low < goal and low > 0:
+            low = max(low - min(goal - log_low, _LONGEST)*longer - _NUDGE*ULP*(1 + low), 0.)
+        if log_up > goal and up < enough:
+            up = min(up + min(log_up - goal, _LONGEST)*longer + _NUDGE*ULP*(1 + up), enough)
+        if (log_low >= goal or not low) and (log_up <= goal or up == enough): break
+    return low if log_low >= goal else 0., up if log_up <= goal else enough
 
 def _by_halves(line, goal, low, up):
     "Both ends where log delta falls too steeply for steps, from two that hold."
@@ -1156,6 +1310,7 @@ class OwnTable(SaddleTable):
         self.plrv, self.lines = plrv, plrv.parts[0][0].own_lines
         self.nodes_ran_out = self.rough = False
         self.closed_form = self.atoms = None
+        self.in_vain = self.max_nodes = 0          # it never gives up
         self.log_p_inf, self.ess_sup = log_p_inf_of(plrv), inf
 
     @staticmethod
@@ -1189,6 +1344,13 @@ def log_delta(self:OwnTable, eps, floor=-inf):
 
 @patch
 def first_eps(self:OwnTable, goal): return self.lines.first_eps(goal), inf
+
+@patch
+def enough(self:OwnTable, goal): return inf
+
+@patch
+def _is_below(self:OwnTable, goal, eps):
+    return self.log_delta(np.array([eps]))[2, 0] <= goal
 
 @patch
 def epsilon(self:OwnTable, delta, floor=0., near=None):
