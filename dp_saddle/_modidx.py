@@ -868,6 +868,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                 'dp_saddle/contour.py'),
                                    'dp_saddle.contour.SaddleTable._newton': ('contour.html#saddletable._newton', 'dp_saddle/contour.py'),
                                    'dp_saddle.contour.SaddleTable._periods': ('contour.html#saddletable._periods', 'dp_saddle/contour.py'),
+                                   'dp_saddle.contour.SaddleTable._searched': ( 'contour.html#saddletable._searched',
+                                                                                'dp_saddle/contour.py'),
                                    'dp_saddle.contour.SaddleTable._slopes': ('contour.html#saddletable._slopes', 'dp_saddle/contour.py'),
                                    'dp_saddle.contour.SaddleTable._smaller_tilts': ( 'contour.html#saddletable._smaller_tilts',
                                                                                      'dp_saddle/contour.py'),

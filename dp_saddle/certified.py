@@ -219,6 +219,7 @@ class _Tables(dict):
     def __init__(self, line): self.line = line
     def __missing__(self, way): return self.setdefault(way, self.line())
 
+# %% ../nbs/01a_certified.ipynb #3286a6d6
 class _Direction:
     "One direction of a composition, and what may be asked of it, made when it is."
     def __init__(self,

@@ -1069,7 +1069,8 @@ def epsilon(self:SaddleTable,
     delta,     # in (0, 1)
     floor=0.,  # nats, >= 0: if eps is proved to be at most this, that is all there is
     near=None, # (lower, estimate, upper), nats, if they are known from elsewhere
-):             # (lower, estimate, upper), nats, the eps that has this delta; inf where none has
+):             # (lower, estimate, upper), nats
+    "The eps that has this delta, and bounds on it; inf where none has."
     p_inf, mu = self.plrv.p_inf, getattr(self.closed_form, 'mu', 0.)
     if p_inf >= delta: return inf, inf, inf
     if self.ess_sup <= floor: return 0., 0., floor
@@ -1080,6 +1081,12 @@ def epsilon(self:SaddleTable,
     if enough <= floor and (proved := self.enough(finite_goal)) <= floor: return 0., 0., proved
     if floor > 0 and near is None and self._is_below(goal, floor): return 0., 0., floor
     if not 0 < guess < enough: guess = enough/2 if enough < inf else 1.
+    return self._searched(goal, finite_goal, guess, enough)
+
+# %% ../nbs/01_contour.ipynb #653d1656
+@patch
+def _searched(self:SaddleTable, goal, finite_goal, guess, enough):
+    "(lower, estimate, upper) of an eps, by Newton's method from a guess on; then its two ends."
     root = self._newton(goal, finite_goal, guess, enough)
     if root is None: return 0., 0., 0.
     if self.gave_up: return self._given_up(goal, guess, self.enough(finite_goal))
@@ -1111,6 +1118,7 @@ def nearby(self:SaddleTable, near, guess):
     "Where to look first, of an eps that is known nearly and the table's own guess."
     return near[1]
 
+# %% ../nbs/01_contour.ipynb #ae18cdbe
 @patch
 def _given_up(self:SaddleTable, goal, guess, up):
     "What is known of an eps that is not looked for: something if it is next to the largest loss."
@@ -1332,6 +1340,7 @@ class _Unknown:
     def scale(self, eps): return eps
     def growth(self, moved): return np.abs(moved)*inf
 
+# %% ../nbs/01_contour.ipynb #d9c447f7
 @patch
 def log_delta(self:OwnTable, eps, floor=-inf):
     "log of (lower, estimate, upper) of delta, shape (3, eps)."

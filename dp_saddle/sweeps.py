@@ -121,10 +121,14 @@ def _heat_map(ax, cells, across, up):
     "Cells with their values, of (name, settings) across and up."
     import matplotlib.pyplot as plt
     ax = ax or plt.subplots(layout='constrained')[1]
-    ax.imshow(np.log10(np.maximum(cells, np.finfo(float).tiny)), origin='lower', aspect='auto')
-    words = dict(ha='center', va='center', color='w', fontsize=_SMALL_PRINT)
-    for (i, j), v in np.ndenumerate(cells): ax.text(j, i, f'{v:.{_DIGITS - 1}g}', **words)
+    shade = np.log10(np.maximum(cells, np.finfo(float).tiny))
+    ax.imshow(shade, origin='lower', aspect='auto', cmap='Blues')
+    ax.grid(False)
+    dark = shade > (shade.min() + shade.max())/2
+    for (i, j), v in np.ndenumerate(cells):
+        ax.text(j, i, f'{v:.{_DIGITS - 1}g}', ha='center', va='center', fontsize=_SMALL_PRINT,
+                color='white' if dark[i, j] else 'black')
     ax.set_xticks(range(across[1].size), [f'{v:.{_DIGITS}g}' for v in across[1]])
     ax.set_yticks(range(up[1].size), [f'{v:.{_DIGITS}g}' for v in up[1]])
-    ax.set(xlabel=across[0], ylabel=up[0], title='ε: the more noise and the rarer, the less')
+    ax.set(xlabel=across[0], ylabel=up[0], title='ε (nats)')
     return ax
