@@ -40,7 +40,8 @@ _ZOOMS, _CELLS = 6, 9    # how often, and how finely, the best eps is looked for
 _FIRST_POINTS = 128     # of the curve that a Gaussian one is to cover,
 _FINER, _MORE = 8, 2700 # points in a cell where the two nearly touch, in all cells at most,
 _NEARLY_TOUCH = 1e-2, 1e-4  # relative, in mu: first, and where they are that near even then
-_MATTERS = 1e-6         # the width of delta, relative to what is made of it, worth a warning
+_MATTERS = 1e-6         # the width of delta, relative to what is made of it, worth a warning,
+_MATTERS_TO_MU = 1e-4   # and relative to delta, where a Gaussian curve is to cover it
 
 # %% ../nbs/06b_attacks.ipynb #da95a73b
 def _infinite(accountant): return max(plrv.p_inf for plrv in accountant.directions)
@@ -54,22 +55,28 @@ def _curve(accountant, least, points=_POINTS):
     "eps from 0 to where delta is `least`, and Bounds on delta."
     top = accountant.epsilon(least).upper if least < 1 else inf
     eps = np.linspace(0, 1, points)**_CROWDING*(top if 0 < top < inf else 1.)
-    return eps, accountant.delta(eps)
+    return eps, _announced(accountant, eps, lambda bounds: _MATTERS_TO_MU*bounds.upper)
+
+def _announced(accountant, eps, least):
+    "Bounds on delta; a width that is more than `least(bounds)` anywhere is announced."
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter('always')
+        bounds = accountant.delta(eps)
+    matters = (bounds.upper - bounds.lower > least(bounds)).any()
+    for warning in caught:      # a warning of anything else is passed on as well
+        if matters or warning.category is not UserWarning:
+            warnings.warn(warning.message, stacklevel=users_level())
+    return bounds
 
 # %% ../nbs/06b_attacks.ipynb #7ed7c405
 def _upper_delta(accountant, eps, x, *sides):
     """Certified upper bounds on delta, where each row of eps is for one of the sides at these fpr:
     a width that matters is announced."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter('always')
-        bounds = accountant.delta(eps)
-    least, rows = x[x > 0].min(initial=1.), zip(sides, eps, bounds.upper, strict=True)
-    made = np.abs([side(e, upper, least) for side, e, upper in rows])
-    matters = bounds.upper - bounds.lower > _MATTERS*made
-    for warning in caught:      # a warning of anything else is passed on as well
-        if matters.any() or warning.category is not UserWarning:
-            warnings.warn(warning.message, stacklevel=users_level())
-    return bounds.upper
+    least = x[x > 0].min(initial=1.)
+    def allowed(bounds):
+        rows = zip(sides, eps, bounds.upper, strict=True)
+        return _MATTERS*np.abs([side(e, upper, least) for side, e, upper in rows])
+    return _announced(accountant, eps, allowed).upper
 
 # %% ../nbs/06b_attacks.ipynb #ffc737dc
 def _corners(accountant):

@@ -243,11 +243,12 @@ class _Direction:
         counts = {'counts': CountedTable} if Counted.fit(self.plrv) else {}
         return counts | {'levels': LeveledTable}
 
-    @cached_property
-    def enough(self):
-        "The relative width that one line has to have: a mixture's levels are often narrower."
-        mixed = not self.own and has_mixtures(self.plrv) and 'levels' in self.sorts
-        return _OF_MIXTURES if mixed else WORTH_A_TRY
+# %% ../nbs/01a_certified.ipynb #69b7c347
+@patch(as_prop=True)
+def enough(self:_Direction):
+    "The relative width that one line has to have: a mixture's levels are often narrower."
+    mixed = not self.own and has_mixtures(self.plrv) and 'levels' in self.sorts
+    return _OF_MIXTURES if mixed else WORTH_A_TRY
 
 # %% ../nbs/01a_certified.ipynb #f5eae452
 @patch

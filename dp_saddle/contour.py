@@ -105,6 +105,7 @@ _MAX_LINES, _COSTLY = 20, 5  # and lines that it uses; one with all nodes counts
 _SHORT_OF = 1 - 10.**-np.arange(1, 9)  # of an upper end: where the lower one is looked for
 _OUTWARDS = 8                # times as far each time, where Newton's method does not lead,
 _NEWTON_STEP = 1e-6          # of the difference quotient, in units of the curve's own scale,
+_NEWTON_SHORTER = .01        # and times that where it leads beyond the largest loss,
 _LEAST_ULPS = 1 << 10        # but so much of eps at least: else it is all rounding
 _WELL_KNOWN = .4             # nats between bounds, for the slope of the estimate to be used
 _SETTLED = 1/4, .1           # of the bounds' distance, which is at most .1 nats: near enough
@@ -1038,12 +1039,16 @@ class _Probe(NamedTuple):
 
 def _probe(line, eps, goal):
     "The same of anything that answers log_bounds, by a difference quotient."
-    h = max(_NEWTON_STEP*line.scale(eps), _LEAST_ULPS*ULP*eps)
+    least = _LEAST_ULPS*ULP*eps
+    h = max(_NEWTON_STEP*line.scale(eps), least)
     low, mid, up = line.log_bounds(np.array([eps, eps + h]))
+    while mid[1] == -inf and h > least:               # beyond the largest loss
+        h = max(_NEWTON_SHORTER*h, least)
+        low, mid, up = line.log_bounds(np.array([eps, eps + h]))
     (miss, ahead), width = mid - goal, up[0] - low[0]
-    if not miss > ahead: return _Probe(miss, width, None, inf)
-    root = eps + miss*h/(miss - ahead) if width < _WELL_KNOWN else inf
-    return _Probe(miss, width, (miss - ahead)/h, root)
+    fall = (miss - ahead)/h
+    if not 0 < fall < inf: return _Probe(miss, width, None, inf)
+    return _Probe(miss, width, fall, eps + miss/fall if width < _WELL_KNOWN else inf)
 
 # %% ../nbs/01_contour.ipynb #497f73b4
 @patch

@@ -20,7 +20,6 @@ from . import builders, checks, fixed_sizes, mechanisms, moments
 from .accounting import Run, WorstCaseAccountant, epsilon, mechanism_of
 from .batch import LossFamily
 from .bins import BallsInBins, BinDraw
-from .certified import ContourAccountant
 from .checks import Saved, patch
 from .contour import composed_atoms
 from .losses import FiniteLoss
@@ -87,11 +86,11 @@ def _families(kinds):
 
 # %% ../nbs/06c_schedules.ipynb #4cbafd06
 def _alone(kinds, counts, delta):
-    "What the contour says of these counts."
+    "What the front door says of these counts."
     run = Composition(tuple((m, int(n)) for m, n in zip(kinds, counts, strict=True) if n))
     with warnings.catch_warnings():
         warnings.simplefilter('ignore')          # wide bounds are met by those of later prefixes
-        return ContourAccountant(run).epsilon(delta).upper
+        return epsilon(run, delta=delta)
 
 def _few(rows, most=_MOST_ALONE):
     "All rows if they are few; else some, the first ones closest together."
@@ -145,7 +144,7 @@ def _prefixes_by_moments(kinds, which, delta):
 
 # %% ../nbs/06c_schedules.ipynb #1d0f8e00
 def _at_some(kinds, which, delta):
-    "Upper bounds by the contour after some of the steps: elsewhere, those of the next one."
+    "Upper bounds after some of the steps: elsewhere, those of the next one."
     at = _few(np.arange(len(which)), _MOST_WITH_MASS)
     counts = [np.bincount(which[:i + 1], minlength=len(kinds)) for i in at]
     eps = np.array([_alone(kinds, row, delta) for row in counts])

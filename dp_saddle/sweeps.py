@@ -15,6 +15,7 @@ from . import checks
 from .accounting import Table, epsilon
 from .checks import patch
 from .mechanisms import Gaussian, PoissonSubsampled
+from .pictures import style_of
 
 # %% ../nbs/06ba_sweeps.ipynb #635a0949
 # Tuning: only time depends on it.
@@ -114,15 +115,23 @@ def plot(self:Sweep,
     table = self.columns['epsilon'].reshape(self.shape)
     shown = tuple(slice(None) if name in (x, y) else 0 for name in _NAMES)
     cells = table[shown] if _NAMES.index(y) < _NAMES.index(x) else table[shown].T
-    return _heat_map(ax, cells, *((name, np.unique(self.columns[name])) for name in (x, y)))
+    return _heat_map(ax, cells, *((name, self._settings(name)) for name in (x, y)))
+
+@patch
+def _settings(self:Sweep, name):
+    "Those of one parameter, as they were given, a vector."
+    along = np.moveaxis(self.columns[name].reshape(self.shape), _NAMES.index(name), -1)
+    return along[0, 0, 0]
 
 # %% ../nbs/06ba_sweeps.ipynb #569fcfb0
 def _heat_map(ax, cells, across, up):
     "Cells with their values, of (name, settings) across and up."
     import matplotlib.pyplot as plt
+    from matplotlib.colors import LinearSegmentedColormap
     ax = ax or plt.subplots(layout='constrained')[1]
     shade = np.log10(np.maximum(cells, np.finfo(float).tiny))
-    ax.imshow(shade, origin='lower', aspect='auto', cmap='Blues')
+    pale = LinearSegmentedColormap.from_list('', ['white', style_of('contour')['color']])
+    ax.imshow(shade, origin='lower', aspect='auto', cmap=pale)
     ax.grid(False)
     dark = shade > (shade.min() + shade.max())/2
     for (i, j), v in np.ndenumerate(cells):

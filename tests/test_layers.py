@@ -50,7 +50,7 @@ BELOW = {
     "derivatives": ("accounting",),
     "selection": ("accounting",),
     "calibration": ("attacks", "derivatives"),
-    "sweeps": ("accounting",),
+    "sweeps": ("accounting", "pictures"),
     "attacks": ("accounting", "record_bounds"),
     "schedules": ("selection", "record_bounds"),
     "balls": ("checks",),            # nothing of what is verified by it
