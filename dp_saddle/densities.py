@@ -79,7 +79,8 @@ class TrapezoidLoss(NodeLoss):
         raise missing(self, 'ends(t)', '00ab')
 
     def path(self, t, s, shift, precision=float):
-        return self.at(*self.outcomes(t, shift, precision))
+        x, h = self.outcomes(t, shift, precision)
+        return self.at(x, h)
 
     def outcomes(self, t, shift, precision=float):
         "(x, h): nodes at tilt `t`, on the path `shift`, real ones in `precision`; and their step."
