@@ -79,8 +79,7 @@ class TrapezoidLoss(NodeLoss):
         raise missing(self, 'ends(t)', '00ab')
 
     def path(self, t, s, shift, precision=float):
-        x, h = self.outcomes(t, shift, precision)
-        return self.at(x, h)
+        return self.at(*self.outcomes(t, shift, precision))
 
     def outcomes(self, t, shift, precision=float):
         "(x, h): nodes at tilt `t`, on the path `shift`, real ones in `precision`; and their step."
