@@ -570,4 +570,4 @@ def epsilon_of_gaussians(
 ) -> Bounds | None:  # on eps, nats; None unless it is one delta of Gaussian steps only
     "The accountant's answer, without one, where there is a closed form."
     mu = gaussian_mu(run) if isinstance(delta, float) and 0 < delta < 1 else 0.
-    return epsilon_of_mu(mu, delta) if mu else None
+    return Bounds(*map(float, epsilon_of_mu(mu, delta))) if mu else None

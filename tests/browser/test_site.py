@@ -18,7 +18,7 @@ PAGES = sorted(
 )
 EXPLORERS = {
     name: getattr(widgets, 'explore_' + name)
-    for name in ('curve', 'saddle', 'tilt', 'edgeworth', 'fft', 'filter', 'tradeoff')
+    for name in ('curve', 'saddle', 'tilt', 'edgeworth', 'fft', 'filter', 'tradeoff', 'sampling')
 }
 
 
