@@ -42,5 +42,5 @@ def browser(tmp_path_factory):
         options.add_argument(argument)
     options.set_capability('goog:loggingPrefs', {'performance': 'ALL', 'browser': 'ALL'})
     with webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER)) as driver:
-        driver.set_script_timeout(300)  # seconds: axe reads a long page while other tests are running
+        driver.set_script_timeout(300)  # seconds: axe reads a long page, and is not alone
         yield driver
