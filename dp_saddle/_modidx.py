@@ -2370,7 +2370,6 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                      'dp_saddle.schedules._bounded': ('schedules.html#_bounded', 'dp_saddle/schedules.py'),
                                      'dp_saddle.schedules._bounded_by_moments': ( 'schedules.html#_bounded_by_moments',
                                                                                   'dp_saddle/schedules.py'),
-                                     'dp_saddle.schedules._by_moments_only': ('schedules.html#_by_moments_only', 'dp_saddle/schedules.py'),
                                      'dp_saddle.schedules._complete': ('schedules.html#_complete', 'dp_saddle/schedules.py'),
                                      'dp_saddle.schedules._equal_steps': ('schedules.html#_equal_steps', 'dp_saddle/schedules.py'),
                                      'dp_saddle.schedules._families': ('schedules.html#_families', 'dp_saddle/schedules.py'),

@@ -51,11 +51,11 @@ def _least(accountant, smallest):
     infinite = _infinite(accountant)
     return min(infinite*(1 + _ABOVE_INFINITE) + smallest, .5 + infinite/2)
 
-def _curve(accountant, least, points=_POINTS):
-    "eps from 0 to where delta is `least`, and Bounds on delta."
+def _curve(accountant, least, points=_POINTS, matters=_MATTERS):
+    "eps from 0 to where delta is `least`, and Bounds on delta; what width of it matters."
     top = accountant.epsilon(least).upper if least < 1 else inf
     eps = np.linspace(0, 1, points)**_CROWDING*(top if 0 < top < inf else 1.)
-    return eps, _announced(accountant, eps, lambda bounds: _MATTERS_TO_MU*bounds.upper)
+    return eps, _announced(accountant, eps, lambda bounds: matters*bounds.upper)
 
 def _announced(accountant, eps, least):
     "Bounds on delta; a width that is more than `least(bounds)` anywhere is announced."
@@ -408,7 +408,7 @@ def gdp(
     if infinite*(1 + _ABOVE_INFINITE) >= delta:
         raise ValueError(f"delta must be larger than {infinite:g}, "
                          f"the probability of an infinite loss, got {delta!r}")
-    eps, bounds = _curve(accountant, delta, _FIRST_POINTS)
+    eps, bounds = _curve(accountant, delta, _FIRST_POINTS, _MATTERS_TO_MU)
     if eps[-1] == 0 or bounds.upper[0] <= _LEAST_POSITIVE:
         return GDP(0., delta, 0.)
     mu, eps, bounds = _covering_mu(accountant, eps, bounds)

@@ -107,7 +107,6 @@ def own_lines(self:BinsLoss):
     epoch = epoch_of(self.mean.sigma, self.mean.T)
     return _OwnLines(epoch, self.direction) if epoch.served else None
 
-
 # %% ../nbs/04e_bins.ipynb #2d2dcb9d
 @patch
 def cgf_on(self:BinsLoss, z):

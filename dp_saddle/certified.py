@@ -9,6 +9,7 @@ __all__ = ['LeveledTable', 'CountedTable', 'ConditionedTable', 'ContourAccountan
 # %% ../nbs/01a_certified.ipynb #f4665404
 import warnings
 from functools import cached_property, partial
+from itertools import islice
 from math import inf, log
 from typing import NamedTuple
 
@@ -318,8 +319,8 @@ def line_for(self:_Direction, eps, chernoff, least):
     "What serves these eps best, of all that may be tried."
     best, narrowest = None, inf
     known = np.maximum(self.tables['line'].basic_bounds(eps)[0], least)
-    tries = enumerate(self.tries())
-    for number, table in list(tries)[1:] if self.in_vain else tries:
+    tries = islice(enumerate(self.tries()), int(self.in_vain), None)
+    for number, table in tries:
         line = table.line_for(eps, known if number else chernoff - BELOW_CHERNOFF)
         low, _, up = line.log_bounds(eps)
         width = np.where(up > least, up - low, 0).max()
@@ -524,7 +525,6 @@ def epsilon_of(self:ContourAccountant,
     low, mid, up = found
     self._warn(plrv, (up > np.maximum(low, floor) + self._too_wide()).any())
     return low, mid, up
-
 
 # %% ../nbs/01a_certified.ipynb #a4afe140
 @patch

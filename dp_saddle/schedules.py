@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from . import builders, checks, fixed_sizes, mechanisms, moments
-from .accounting import Run, WorstCaseAccountant, epsilon, mechanism_of
+from .accounting import Run, epsilon, mechanism_of
 from .batch import LossFamily
 from .bins import BallsInBins, BinDraw
 from .checks import Saved, patch
@@ -107,8 +107,6 @@ def _bounded(families, kinds, counts, delta):
     return eps
 
 # %% ../nbs/06c_schedules.ipynb #464d54b0
-def _by_moments_only(kinds): return any(m.remove.moments_only for m in kinds)
-
 def _moments(plrvs):
     "(tilts; bounds on each K there, shape (tilts, plrvs); those that are nothing at 0 and ulps)."
     low, high, count = _TILTS
@@ -137,9 +135,7 @@ def _prefixes_by_moments(kinds, which, delta):
             rounding = sum(n*as_composition(p).rounding for p, n in zip(side, before, strict=True))
             out[rows] = np.maximum(out[rows], _bounded_by_moments(table, rounding, counts, delta))
         for k in some.intersection(rows.tolist()):
-            taken = zip(kinds, counts[k - rows[0]], strict=True)
-            run = Composition(tuple((m, int(n)) for m, n in taken if n))
-            out[k] = min(out[k], WorstCaseAccountant(run).epsilon(delta).upper)
+            out[k] = min(out[k], _alone(kinds, counts[k - rows[0]], delta))
     return out
 
 # %% ../nbs/06c_schedules.ipynb #1d0f8e00
@@ -156,6 +152,8 @@ def _prefixes(kinds, which, delta):
     "Upper bounds on eps after each step, not yet in order."
     if any(plrv.p_inf for m in kinds for plrv in (m.remove, m.add)):
         return _at_some(kinds, which, delta)
+    if any(m.remove.moments_only for m in kinds):
+        return _prefixes_by_moments(kinds, which, delta)
     families, out, before = _families(kinds), np.zeros(len(which)), np.zeros(len(kinds))
     if len(kinds) == 1:
         return _equal_steps(families, kinds, len(which), delta)
@@ -241,8 +239,7 @@ def epsilon_after(
         whole = ceil(batches) if schedule.sampling == 'balls-in-bins' else int(batches)
         return epochs[np.minimum(np.arange(schedule.steps)//whole, len(epochs) - 1)]
     kinds, which = _kinds([pair for pair in _pairs(schedule) if pair[1]])
-    prefixes = _prefixes_by_moments if _by_moments_only(kinds) else _prefixes
-    return np.minimum.accumulate(prefixes(kinds, which, delta)[::-1])[::-1]
+    return np.minimum.accumulate(_prefixes(kinds, which, delta)[::-1])[::-1]
 
 # %% ../nbs/06c_schedules.ipynb #0279b6c3
 _KINDS = {name: getattr(mechanisms, name) for name in (

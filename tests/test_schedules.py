@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dp_saddle import (
+    ZCDP,
     ApproxDP,
     Budget,
     Composition,
@@ -267,6 +268,10 @@ def test_prefixes_of_steps_with_mass_at_infinity():
     spent = epsilon_after([leak]*4, delta=1e-5)
     each = [epsilon(n*leak, delta=1e-5) for n in (1, 2)]
     assert np.allclose(spent[:2], each) and np.isinf(spent[2:]).all()
+    mixed = [ZCDP(rho=.01), leak, leak, leak]    # steps known by their moments beside such a mass
+    spent = epsilon_after(mixed, delta=1e-5)
+    each = [epsilon(sum(mixed[1:n], 1*mixed[0]), delta=1e-5) for n in (1, 2, 3, 4)]
+    assert np.allclose(spent, each) and np.isinf(spent[3]) and spent[2] < 2
     fixed = PoissonReplaceOne(sigma=2., rate=.01)
     spent = epsilon_after(40*fixed, delta=1e-5)
     assert (np.diff(spent) >= 0).all()
