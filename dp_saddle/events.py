@@ -13,8 +13,11 @@ from math import inf
 
 import numpy as np
 
+from scipy.special import ndtri
+
 from . import checks
 from .accounting import delta, epsilon
+from .attacks import gdp, tpr
 from .builders import TruncatedPoisson, tree_aggregation
 from .certified import ContourAccountant
 from .checks import patch, users_level
@@ -39,7 +42,9 @@ from .selection import Geometric, Logarithmic, Poisson, TruncatedNegativeBinomia
 SUPPORT_ROUNDING = 1e-12      # relative, of the largest loss of a composition
 SMALLEST_EPS = 1e-15          # added to a largest loss
 SMALLEST_SHARE = 1e-300       # a lie less likely than this is no privacy
+QUANTILE_ROUNDING = 1e-13     # relative, of two normal quantiles and what they are taken of
 # Tuning: only time and width depend on it.
+SMALLEST_RATE = 1e-12         # the false positive rate down to which one mu is to cover
 LARGEST_EPS = 1e300           # stands for an infinite eps
 KEPT_STEPS = 64               # sampled steps whose noise was tried
 
@@ -107,9 +112,16 @@ def _mechanism(event, relation):
         case 'Laplace':
             return _noisy(event.noise_multiplier, lambda x: Laplace(scale=x, sensitivity=moved))
         case 'EpsilonDelta':
-            private = event.epsilon < inf and event.delta != 1
-            return ApproxDP(eps=event.epsilon, delta=event.delta) if private else inf
+            return _as_stated(event.epsilon, event.delta)
+        case 'ExponentialMechanism' | 'PermuteAndFlip':
+            return _as_stated(event.epsilon, 0.)
     return _other_mechanism(event, relation, moved)
+
+def _as_stated(eps, delta):
+    "The worst step of this guarantee; (0, 0) costs nothing."
+    if eps == 0 and delta == 0:
+        return None
+    return ApproxDP(eps=eps, delta=delta) if eps < inf and delta != 1 else inf
 
 # %% ../nbs/07a_events.ipynb #a237d198
 def _other_mechanism(event, relation, moved):
@@ -203,9 +215,9 @@ def _built(event, relation):
             if event.rho: return ZCDP(rho=event.rho, xi=event.xi)
             return PureDP(eps=event.xi) if event.xi else None    # all divergences at most xi
     raise ValueError(f"{_kind(event)} has no loss here: there is one for Gaussian, Laplace, "
-        "DiscreteLaplace, DiscreteGaussian, EpsilonDelta, MixtureOfGaussians and "
-        "RandomizedResponse, for a PoissonSampled one of the first six or several Gaussians, and "
-        f"for {', '.join(_BUILT)}")
+        "DiscreteLaplace, DiscreteGaussian, EpsilonDelta, MixtureOfGaussians, "
+        "ExponentialMechanism, PermuteAndFlip and RandomizedResponse, for a PoissonSampled one of "
+        f"the first six or several Gaussians, and for {', '.join(_BUILT)}")
 
 # %% ../nbs/07a_events.ipynb #79ca5f6e
 def _check_relation(event, relation, wanted):
@@ -360,3 +372,46 @@ def get_delta(self:SaddlePrivacyAccountant,
     if not self.private:
         return 1.
     return delta(self.composition, eps=min(target_epsilon, LARGEST_EPS))
+
+# %% ../nbs/07a_events.ipynb #ec0fe3aa
+@patch
+def get_true_positive_rates(self:SaddlePrivacyAccountant,
+    false_positive_rates,  # in [0, 1], a number or an array
+    deltas=None,           # for dp_accounting's own: not needed
+):                         # shape of the rates, rounded up
+    "The largest true positive rates of any attack, by the certified curve."
+    at = checks.array(0, 1, '[]', false_positive_rates=false_positive_rates)
+    if not self.private:
+        return np.ones(at.shape)[()]
+    return tpr(self.composition, fpr=at)[()] if self.counts else at[()]
+
+@patch
+def get_gdp_parameter_estimate(self:SaddlePrivacyAccountant,
+    false_positive_rates=None,  # in (0, 1), an array; None: all down to 1e-12
+    deltas=None,                # for dp_accounting's own: not needed
+):                              # mu >= 0, rounded up; inf where a loss is infinite
+    "The mu of Gaussian DP that covers these rates, certified; without any, the whole curve."
+    if false_positive_rates is None:
+        return _whole_mu(self)
+    at = checks.array(0, 1, false_positive_rates=false_positive_rates).ravel()
+    found = np.minimum(self.get_true_positive_rates(at), 1.)
+    if not at.size or (found == 1).any():
+        return inf if at.size else 0.
+    ends = np.array([ndtri(found), ndtri(at)])
+    return float(max(np.max(ends[0] - ends[1] + QUANTILE_ROUNDING*np.abs(ends).sum(0)), 0.))
+
+# %% ../nbs/07a_events.ipynb #bb51948f
+def _whole_mu(accountant):
+    "mu of all that an accountant counted, or inf."
+    if not accountant.private:
+        return inf
+    if not accountant.counts:
+        return 0.
+    run = accountant.composition
+    infinite = max(plrv.p_inf for plrv in ContourAccountant(run).directions)
+    return inf if infinite >= SMALLEST_RATE/2 else gdp(run, delta=SMALLEST_RATE).mu
+
+@patch(as_prop=True)
+def _contains_non_dp_event(self:SaddlePrivacyAccountant):
+    "Was there an event without privacy? dp_accounting's own accountant keeps it under this name."
+    return not self.private

@@ -62,7 +62,7 @@ BELOW = {
     "cli": ("calibration", "reports", "sampling"),
     "explorer": ("numerics", "pictures"),
     "widgets": ("cli", "individual", "explorer"),
-    "events": ("selection",),
+    "events": ("selection", "attacks"),
     "interop": ("cli", "individual", "events"),
 }
 # Underscored names that belong to Python or to a library, not to a module of ours.
