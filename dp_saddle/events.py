@@ -117,6 +117,7 @@ def _mechanism(event, relation):
             return _as_stated(event.epsilon, 0.)
     return _other_mechanism(event, relation, moved)
 
+# %% ../nbs/07a_events.ipynb #ee3d99d3
 def _as_stated(eps, delta):
     "The worst step of this guarantee; (0, 0) costs nothing."
     if eps == 0 and delta == 0:

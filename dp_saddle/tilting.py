@@ -117,6 +117,7 @@ def _far_cgf(part, t):
         return -t*log1p(-part.rate)
     return (t + 1)*log(part.rate) + t*(t + 1)*part.mu**2/2
 
+# %% ../nbs/02a_tilting.ipynb #2cdad2bb
 def cgf_beyond(
     plrv,  # a ComposedLoss
     t,     # tilts, > 0, any shape
@@ -144,10 +145,11 @@ def remedy_of(
 # %% ../nbs/02a_tilting.ipynb #972ca5a0
 def rdp(
     mechanism,  # a mechanism or a composition
-    alpha,      # order, >= 1, up to what a loss's grid allows, if any; any shape; 1: Kullback-Leibler
+    alpha,      # order, >= 1, up to what the loss's grid allows, any shape; 1: Kullback-Leibler
 ):              # Renyi divergence of that order, nats, the larger of both directions
     """Renyi differential privacy, K(alpha - 1)/(alpha - 1) [SP Sect. 1]; inf where the loss can be,
-    with a warning where a step could say more of itself."""
+    with a warning where a step could say more of itself. A Gaussian step, sampled or not, has no
+    largest order."""
     a = checks.array(1, inf, '[)', alpha=alpha)
     if hint := remedy_of(mechanism):
         warnings.warn(f"Renyi divergences are infinite: {hint}", stacklevel=users_level())
