@@ -1313,6 +1313,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                   'dp_saddle.events._search': ('events.html#_search', 'dp_saddle/events.py'),
                                   'dp_saddle.events._tries': ('events.html#_tries', 'dp_saddle/events.py'),
                                   'dp_saddle.events._truncated': ('events.html#_truncated', 'dp_saddle/events.py'),
+                                  'dp_saddle.events._whole': ('events.html#_whole', 'dp_saddle/events.py'),
                                   'dp_saddle.events._whole_mu': ('events.html#_whole_mu', 'dp_saddle/events.py'),
                                   'dp_saddle.events.absent': ('events.html#absent', 'dp_saddle/events.py'),
                                   'dp_saddle.events.amplified': ('events.html#amplified', 'dp_saddle/events.py'),

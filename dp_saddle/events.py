@@ -34,7 +34,7 @@ from dp_saddle.mechanisms import (
     PoissonSubsampled,
     PureDP,
 )
-from .moments import ZCDP
+from .moments import ZCDP, ExponentialMechanism
 from .selection import Geometric, Logarithmic, Poisson, TruncatedNegativeBinomial, selected
 
 # %% ../nbs/07a_events.ipynb #8c9b8892
@@ -46,6 +46,7 @@ QUANTILE_ROUNDING = 1e-13     # relative, of two normal quantiles and what they 
 # Tuning: only time and width depend on it.
 SMALLEST_RATE = 1e-12         # the false positive rate down to which one mu is to cover
 LARGEST_EPS = 1e300           # stands for an infinite eps
+LARGEST_RANGE = 100.          # of an exponential mechanism; beyond, it is taken as eps-DP
 KEPT_STEPS = 64               # sampled steps whose noise was tried
 
 # %% ../nbs/07a_events.ipynb #57fce730
@@ -95,6 +96,10 @@ def composition_of(
 def _kind(event):
     return type(event).__name__.removesuffix('DpEvent')
 
+def _whole(x):
+    "A float that is whole, as an int."
+    return int(x) if isinstance(x, float) and x.is_integer() else x
+
 def _noisy(x, make):
     "A mechanism of this noise, or inf: no noise, no privacy."
     return inf if x == 0 else make(x)
@@ -113,8 +118,11 @@ def _mechanism(event, relation):
             return _noisy(event.noise_multiplier, lambda x: Laplace(scale=x, sensitivity=moved))
         case 'EpsilonDelta':
             return _as_stated(event.epsilon, event.delta)
-        case 'ExponentialMechanism' | 'PermuteAndFlip':
+        case 'PermuteAndFlip':
             return _as_stated(event.epsilon, 0.)
+        case 'ExponentialMechanism':
+            small = 0 < event.epsilon <= LARGEST_RANGE
+            return ExponentialMechanism(eps=event.epsilon) if small else _as_stated(event.epsilon, 0.)
     return _other_mechanism(event, relation, moved)
 
 # %% ../nbs/07a_events.ipynb #ee3d99d3
@@ -129,13 +137,13 @@ def _other_mechanism(event, relation, moved):
     "Discrete noise, randomised response, and what is sampled."
     match _kind(event):
         case 'DiscreteLaplace':
-            size = moved*event.sensitivity
+            size = _whole(moved*event.sensitivity)
             return _noisy(event.noise_parameter,
                           lambda x: DiscreteLaplace(scale=1/x, sensitivity=size))
         case 'DiscreteGaussian':
             if getattr(event, 'dimension', 1) != 1:
                 raise ValueError(f"dimension must be 1 for a loss here, got {event.dimension!r}")
-            size = moved*event.sensitivity
+            size = _whole(moved*event.sensitivity)
             return _noisy(event.sigma, lambda x: DiscreteGaussian(sigma=x, sensitivity=size))
         case 'RandomizedResponse':
             return _response(event.noise_parameter, event.num_buckets, relation)
