@@ -55,7 +55,7 @@ def test_a_difference_is_seen():
     assert pt.compared(row | {'is': 'inf'}, 7., None) == 'tighter'
 
 def test_at_the_mass_at_infinity():
-    "`edge`: a delta that is larger by a relative 1e-12 has the eps that is expected."
+    "`edge`: a delta that is larger by a relative 1e-11 has the eps that is expected."
     pytest.importorskip('dp_accounting', reason='dp_accounting is in the extra interop')
     (row,) = [r for r in ROWS if r.get('why') == 'edge']
-    assert pt.verdict(row | {'at': row['at']*(1 + 1e-12)})[0] == 'agrees'
+    assert pt.verdict(row | {'at': row['at']*(1 + 1e-11)})[0] == 'agrees'
