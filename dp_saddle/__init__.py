@@ -34,6 +34,7 @@ _ROOMS = {
         "Geometric Logarithmic Poisson selected SelectionAccountant TruncatedNegativeBinomial",
     "sweeps": "sweep",
     "attacks": "advantage bayes_risk gdp tpr tradeoff",
+    "audits": "Audit audit",
     "schedules": "Budget epsilon_after from_steps read_run to_steps",
     "certificates": "Certificate certify load_certificate verify",
     "reports": "plot_curve plot_rdp plot_steps plot_tradeoff report",

@@ -19,6 +19,12 @@ from .attacks import (
 from .attacks import (
     tradeoff as tradeoff,
 )
+from .audits import (
+    Audit as Audit,
+)
+from .audits import (
+    audit as audit,
+)
 from .bins import BallsInBins as BallsInBins
 from .builders import (
     TruncatedPoisson as TruncatedPoisson,

@@ -52,6 +52,7 @@ BELOW = {
     "calibration": ("attacks", "derivatives"),
     "sweeps": ("accounting", "pictures"),
     "attacks": ("accounting", "record_bounds"),
+    "audits": ("attacks",),
     "schedules": ("selection", "record_bounds"),
     "balls": ("checks",),            # nothing of what is verified by it
     "bin_balls": ("balls",),
