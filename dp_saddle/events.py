@@ -12,7 +12,6 @@ from functools import lru_cache
 from math import inf
 
 import numpy as np
-
 from scipy.special import ndtri
 
 from . import checks
@@ -104,6 +103,7 @@ def _noisy(x, make):
     "A mechanism of this noise, or inf: no noise, no privacy."
     return inf if x == 0 else make(x)
 
+# %% ../nbs/07a_events.ipynb #8fec686c
 def _mechanism(event, relation):
     "The mechanism of an event; None if it costs nothing, inf if it is not private; or ValueError."
     moved = 2 if relation == 'REPLACE_ONE' else 1
@@ -121,11 +121,15 @@ def _mechanism(event, relation):
         case 'PermuteAndFlip':
             return _as_stated(event.epsilon, 0.)
         case 'ExponentialMechanism':
-            small = 0 < event.epsilon <= LARGEST_RANGE
-            return ExponentialMechanism(eps=event.epsilon) if small else _as_stated(event.epsilon, 0.)
+            return _of_range(event.epsilon)
     return _other_mechanism(event, relation, moved)
 
 # %% ../nbs/07a_events.ipynb #ee3d99d3
+def _of_range(eps):
+    "An exponential mechanism; beyond its largest eps what is eps-DP."
+    small = 0 < eps <= LARGEST_RANGE
+    return ExponentialMechanism(eps=eps) if small else _as_stated(eps, 0.)
+
 def _as_stated(eps, delta):
     "The worst step of this guarantee; (0, 0) costs nothing."
     if eps == 0 and delta == 0:

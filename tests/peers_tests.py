@@ -1,8 +1,9 @@
 """What other accountants' tests expect, and what this library answers: tests/peers_tests.json.
 
 A row of the file is one check of a peer's test: where it stands, the setting, and what is expected,
-as numbers (no code of theirs is here). `answer` asks our adapters or the library the same, `verdict`
-compares: an expectation E with the peer's own tolerance T, ours an interval [lower, upper].
+as numbers (no code of theirs is here). `answer` asks our adapters or the library the same,
+`verdict` compares: an expectation E with the peer's own tolerance T, ours an interval
+[lower, upper].
 
     agrees    E is in [lower - T, upper + T]; or the same error, the same support
     tighter   upper < E - T: theirs is a bound, and a loose one
@@ -133,7 +134,8 @@ def renyi(book, run, order):
 
 def sampled(row):
     "The run of sigma, rate and steps."
-    return row['steps'] * ds.PoissonSubsampled(base=ds.Gaussian(sigma=row['sigma']), rate=row['rate'])
+    step = ds.PoissonSubsampled(base=ds.Gaussian(sigma=row['sigma']), rate=row['rate'])
+    return row['steps'] * step
 
 
 def by_history(row):

@@ -40,7 +40,7 @@ OWN = {
         RandomizedResponse DiscreteLaplace advantage""",
     "plumbing": """expm1mx NodeLoss FiniteLoss Run Table to_steps from_steps read_run Budget report
         Certificate load_certificate main BinBatches CyclicPoissonBatches FixedSizeBatches
-        PoissonBatches ShuffledBatches""",
+        PoissonBatches ShuffledBatches Audit""",
     "asks others, which cite": """certify verify epsilon delta compare calibrate epsilon_after
         plot_curve plot_steps plot_tradeoff plot_rdp individual_epsilon account_store
         compare_sampling plot_sampling sweep
@@ -55,6 +55,7 @@ OWN = {
 # when (regular expressions). The validators of ranges do not count.
 GRID, PAID = "noise is too small", r"a number or of shape \(n,\)"
 ERRORS = {
+    "audit": "ValueError for no scores",
     "sweep": "ValueError for a parameter that is neither",
     "NodeLoss.cumulants": "ValueError for a loss that is infinite",
     "ComposedLoss.cdf": "ValueError unless there is exactly one step",

@@ -39,6 +39,7 @@ from dp_saddle import (
     TiltedEdgeworth,
     TiltedFFT,
     account_store,
+    audit,
     calibrate,
     certify,
     cli,
@@ -241,6 +242,9 @@ CALLS = {
     'rdp': [lambda: rdp(TINY, 2.)],
     'read_run': [lambda tmp: schedules.read_run(from_file(tmp))],
     'SelectionAccountant.__init__': [lambda: SelectionAccountant(RUN)],
+    'audit': [lambda: audit(Gaussian(sigma=1.), [], [1., 2.], delta=.1),
+              lambda: audit(Gaussian(sigma=1.), [1., 2.], [1., 2.], delta=.1, threshold=1.,
+                            method='one-run')],
     'sweep': [lambda: sweep(sigma=[[1.]], rate=.1, steps=1, delta=.1)],
     'epsilon_slopes': [
         lambda: epsilon_slopes(LEAKY, delta=1e-5), lambda: epsilon_slopes(RUN.remove, delta=1e-5)],
