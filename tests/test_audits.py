@@ -41,7 +41,7 @@ def test_rates_are_covered(n, p):
     assert binom.pmf(k, n, p)[rate_bound(k, n, .1) > p].sum() <= .1
 
 def test_one_run_against_randomised_response():
-    "Each coin answered truthfully with odds e^eps: the number of right ones is the binomial itself."
+    "Each coin answered truthfully with odds e^eps: right answers are binomial."
     eps, m = 1.2, 40
     p = np.exp(eps)/(1 + np.exp(eps))
     for right in (0, 20, 35, 40):
