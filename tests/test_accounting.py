@@ -135,7 +135,7 @@ def contour_epsilon(run, d):
 def test_the_smallest_delta(name, run):
     "5e-324, of losses that are next to constant: an answer, or an error that says what to change."
     build = cache(METHODS[name])
-    for d in (5e-324, 1e-310, 1e-300):
+    for d in (5e-324, 1e-300):
         try:
             bounds = build(run).epsilon(d)
         except ValueError as error:
