@@ -38,8 +38,10 @@ html_context = {"default_mode": "auto"}
 templates_path = ["templates"]
 html_sidebars = {"**": ["home.html", "search-button-field.html", "sbt-sidebar-nav.html"]}
 html_copy_source = html_show_sourcelink = False
-html_static_path, html_css_files = ["static", "_build/static"], ["custom.css"]
-html_js_files = ["focus.js"]
+html_static_path, html_css_files = ["static", "_build/static"], ["custom.css", "run.css"]
+# Python in the browser: pyodide.py has made python-files.js, runnable.py what run.js reads.
+html_js_files = ["focus.js", *((name, {"defer": "defer"}) for name in
+                               ("python-files.js", "python.js", "run.js"))]
 
 # MathJax comes with the pages: one file of the many that the package brings.
 _mathjax = (Path(importlib.util.find_spec("sphinx-mathjax-offline").submodule_search_locations[0])

@@ -25,6 +25,7 @@ from pathlib import Path
 
 import nbdev.processors
 import nbformat
+import pyodide
 from nbdev.config import get_config
 from nbdev.serve import proc_nbs
 
@@ -414,6 +415,7 @@ def only_exports(cell, evaluates=nbdev.processors._do_eval):
     return evaluates(cell) and bool(needed)
 
 if __name__ == "__main__":
+    pyodide.prepare()
     nbdev.processors._do_eval = only_exports
     # In one process, and all anew: this takes seconds. (nbdev's own docs commands would download
     # Quarto.)
