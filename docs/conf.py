@@ -14,7 +14,7 @@ project, release = _about["title"], _about["version"]
 author, copyright = _about["author"], _about["copyright"]
 
 extensions = ["myst_nb", "sphinx_proof", "sphinx_exercise", "sphinxcontrib.bibtex",
-              "sphinx_togglebutton"]
+              "sphinx_togglebutton", "sphinx_copybutton"]
 exclude_patterns = []
 myst_enable_extensions = ["dollarmath", "amsmath", "attrs_inline", "colon_fence", "deflist"]
 myst_heading_anchors = 3
@@ -27,6 +27,10 @@ bibtex_bibfiles = ["references.bib"]
 exercise_style = "solution_follow_exercise"
 # claims and theorems are counted together
 prf_realtyp_to_countertyp = {kind: "theorem" for kind in ("proposition",)}
+
+copybutton_prompt_text = "$ "                 # of a console: the commands alone
+copybutton_copy_empty_lines = False
+copybutton_selector = "div.highlight-ipython3 pre, div.highlight-python pre, div.highlight-py pre, div.highlight-sh pre, div.highlight-console pre"
 
 html_theme = "sphinx_book_theme"
 html_title = project
