@@ -2,7 +2,7 @@
 // the other, and shows what it says. Before that it shows what the site's builder was told.
 (() => {
   'use strict';
-  const root = document.getElementById('your-run');
+  const root = document.getElementById('run-form');
   if (!root) return;
   const one = (selector) => root.querySelector(selector);
   const form = one('form'), say = one('.status'), data = JSON.parse(one('.data').textContent);
