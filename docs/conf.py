@@ -30,7 +30,8 @@ prf_realtyp_to_countertyp = {kind: "theorem" for kind in ("proposition",)}
 
 copybutton_prompt_text = "$ "                 # of a console: the commands alone
 copybutton_copy_empty_lines = False
-copybutton_selector = "div.highlight-ipython3 pre, div.highlight-python pre, div.highlight-py pre, div.highlight-sh pre, div.highlight-console pre"
+copybutton_selector = ", ".join(f"div.highlight-{language} pre" for language in
+                                ("ipython3", "python", "py", "sh", "console"))
 
 html_theme = "sphinx_book_theme"
 html_title = project
