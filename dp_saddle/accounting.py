@@ -525,7 +525,5 @@ def compare(
         checks.real(0, 1, delta=delta)
     for name in methods or (): checks.choice(ACCOUNTANTS, method=name)
     every = {type(best_accountant(run)): 'certified'} | _METHODS       # a search has one of its own
-    asked = {method: worth for method, worth in every.items()
-             if methods is None or method.__name__ in methods}
-    rows = (_row(*method, mechanism_of(run), delta, eps) for method in asked.items())
-    return Table(rows)
+    return Table(_row(*method, mechanism_of(run), delta, eps) for method in every.items()
+                 if methods is None or method[0].__name__ in methods)
