@@ -14,7 +14,7 @@ project, release = _about["title"], _about["version"]
 author, copyright = _about["author"], _about["copyright"]
 
 extensions = ["myst_nb", "sphinx_proof", "sphinx_exercise", "sphinxcontrib.bibtex",
-              "sphinx_togglebutton"]
+              "sphinx_togglebutton", "sphinx_copybutton"]
 exclude_patterns = []
 myst_enable_extensions = ["dollarmath", "amsmath", "attrs_inline", "colon_fence", "deflist"]
 myst_heading_anchors = 3
@@ -28,6 +28,11 @@ exercise_style = "solution_follow_exercise"
 # claims and theorems are counted together
 prf_realtyp_to_countertyp = {kind: "theorem" for kind in ("proposition",)}
 
+copybutton_prompt_text = "$ "                 # of a console: the commands alone
+copybutton_copy_empty_lines = False
+copybutton_selector = ", ".join(f"div.highlight-{language} pre" for language in
+                                ("ipython3", "python", "py", "sh", "console"))
+
 html_theme = "sphinx_book_theme"
 html_title = project
 html_theme_options = {"use_download_button": False, "use_fullscreen_button": False,
@@ -38,8 +43,10 @@ html_context = {"default_mode": "auto"}
 templates_path = ["templates"]
 html_sidebars = {"**": ["home.html", "search-button-field.html", "sbt-sidebar-nav.html"]}
 html_copy_source = html_show_sourcelink = False
-html_static_path, html_css_files = ["static", "_build/static"], ["custom.css"]
-html_js_files = ["focus.js"]
+html_static_path, html_css_files = ["static", "_build/static"], ["custom.css", "run.css"]
+# Python in the browser: pyodide.py has made python-files.js, runnable.py what run.js reads.
+html_js_files = ["focus.js", *((name, {"defer": "defer"}) for name in
+                               ("python-files.js", "python.js", "run.js"))]
 
 # MathJax comes with the pages: one file of the many that the package brings.
 _mathjax = (Path(importlib.util.find_spec("sphinx-mathjax-offline").submodule_search_locations[0])

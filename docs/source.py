@@ -23,8 +23,10 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
 
+import form
 import nbdev.processors
 import nbformat
+import pyodide
 from nbdev.config import get_config
 from nbdev.serve import proc_nbs
 
@@ -33,6 +35,7 @@ LIBRARY = [f"dp_saddle.{p.stem}" for p in sorted((Path(__file__).parent.parent
 # The book's parts, and its pages by the start of their names, in this order. "More" has the pages
 # that are made here.
 PARTS = {
+    "Start here": ("five_minutes", "your_run", "faq"),
     "Losses": ("preface", "glossary", "00"),
     "Accountants": ("01", "02", "03", "04"),
     "Record by record": ("05",),
@@ -397,6 +400,8 @@ def write(processed, source):
         finish(nb, name, places, cited)
         if name == "index":
             nb.cells += contents(notebooks)
+        if name == "your_run":
+            nb.cells.insert(1, form.form())
         (source/name).parent.mkdir(parents=True, exist_ok=True)
         nbformat.write(nb, source/f"{name}.ipynb")
     (source/"gallery.md").write_text(figures, encoding="utf-8")
@@ -414,6 +419,7 @@ def only_exports(cell, evaluates=nbdev.processors._do_eval):
     return evaluates(cell) and bool(needed)
 
 if __name__ == "__main__":
+    pyodide.prepare()
     nbdev.processors._do_eval = only_exports
     # In one process, and all anew: this takes seconds. (nbdev's own docs commands would download
     # Quarto.)

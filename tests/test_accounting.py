@@ -256,6 +256,12 @@ def test_compare_lists_every_accountant():
     odd = compare(ApproxDP(eps=1., delta=.1), eps=.5)
     assert any('not for this run' in row['worth'] for row in odd) and odd[0]['upper']
 
+def test_compare_asks_those_that_are_named():
+    run = Gaussian(sigma=2.)
+    table = compare(run, delta=1e-5, methods=['SaddlePointMSD', 'ContourAccountant'])
+    assert [row['accountant'] for row in table] == ['ContourAccountant', 'SaddlePointMSD']
+    assert compare(run, delta=1e-5, methods=[]) == []
+
 @pytest.mark.parametrize('call, message', [
     (lambda g: epsilon('run', delta=1e-5), 'mechanism must'),
     (lambda g: delta(g, eps=-1.), 'eps must'),
@@ -264,6 +270,7 @@ def test_compare_lists_every_accountant():
     (lambda g: compare(g, delta=1e-5, eps=1.), 'either delta or eps'),
     (lambda g: compare(g, delta=2.), 'delta must'),
     (lambda g: compare(g, eps=-1.), 'eps must'),
+    (lambda g: compare(g, eps=1., methods=['RDP']), 'method must be'),
 ])
 def test_bad_questions(call, message):
     with pytest.raises((ValueError, TypeError), match=message):

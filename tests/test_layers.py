@@ -60,6 +60,7 @@ BELOW = {
     "certificates": ("schedules", "verification"),
     "reports": ("attacks", "certificates", "pictures"),
     "sampling": ("accounting", "pictures"),
+    "your_run": ("calibration", "reports"),
     "cli": ("calibration", "reports", "sampling"),
     "explorer": ("numerics", "pictures"),
     "widgets": ("cli", "individual", "explorer"),
