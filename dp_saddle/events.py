@@ -48,7 +48,19 @@ def absent(
     package,  # a name
     extra,    # of ours, that brings it
 ):            # a class
-    "Stands in for the base class of a package that is not installed."
+    """Stands in for the base class of a package that is not installed.
+
+    Parameters
+    ----------
+    package
+        a name
+    extra
+        of ours, that brings it
+
+    Returns
+    -------
+    a class
+    """
     class Absent:
         def __init__(self, *args, **kwargs):
             name = type(self).__name__
@@ -69,7 +81,19 @@ def amplified(
     rate,  # of a Poisson sample, in (0, 1)
 ):         # a mechanism
     """The sampled step; where its noise is too small for a grid, the step without the gain from
-    sampling: an upper bound."""
+    sampling: an upper bound.
+
+    Parameters
+    ----------
+    base
+        the step without sampling
+    rate
+        of a Poisson sample, in (0, 1)
+
+    Returns
+    -------
+    a mechanism
+    """
     step = PoissonSubsampled(base=base, rate=rate)
     try:
         ContourAccountant(2*step)                         # one step alone has a closed form
@@ -83,7 +107,17 @@ def amplified(
 def composition_of(
     pairs,  # (mechanism, count) pairs
 ):          # a Composition
-    "All of them; no steps at all for none."
+    """All of them; no steps at all for none.
+
+    Parameters
+    ----------
+    pairs
+        (mechanism, count) pairs
+
+    Returns
+    -------
+    a Composition
+    """
     return Composition(tuple(pairs) or ((Gaussian(sigma=1.), 0),))
 
 # %% ../nbs/07a_events.ipynb #bc893283
@@ -323,6 +357,11 @@ class SaddlePrivacyAccountant(EventCounts):
     def __init__(self,
         neighboring_relation=ADD_OR_REMOVE_ONE,  # a dp_accounting.NeighboringRelation
     ):
+        """Parameters
+        ----------
+        neighboring_relation
+            a dp_accounting.NeighboringRelation
+        """
         super().__init__(neighboring_relation)
 
     @property
@@ -333,7 +372,17 @@ class SaddlePrivacyAccountant(EventCounts):
     def get_epsilon(self,
         target_delta,  # in [0, 1]
     ):                 # eps >= 0, nats, rounded up
-        "What was spent so far; at delta 0 the largest loss there is."
+        """What was spent so far; at delta 0 the largest loss there is.
+
+        Parameters
+        ----------
+        target_delta
+            in [0, 1]
+
+        Returns
+        -------
+        eps >= 0, nats, rounded up
+        """
         checks.real(0, 1, '[]', target_delta=target_delta)
         if not self.private:
             return inf
@@ -354,7 +403,17 @@ def _epsilon_of_all(run, target_delta):
 def get_delta(self:SaddlePrivacyAccountant,
     target_epsilon,  # >= 0, nats; inf: the mass of an infinite loss
 ):                   # delta in [0, 1], rounded up
-    "The delta of all events so far."
+    """The delta of all events so far.
+
+    Parameters
+    ----------
+    target_epsilon
+        >= 0, nats; inf: the mass of an infinite loss
+
+    Returns
+    -------
+    delta in [0, 1], rounded up
+    """
     if target_epsilon != inf:
         checks.real(0, inf, '[)', target_epsilon=target_epsilon)
     if not self.private:
