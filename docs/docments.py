@@ -22,14 +22,19 @@ def comments_in(text):
             for t in tokenize.generate_tokens(io.StringIO(text).readline)
             if t.type == tokenize.COMMENT}
 
-def grouped(ends, first, last, comments):
+def grouped(ends, first, last, margin, comments):
     """[(names, comment)] of the names that end in these lines; names that share a line share its
-    comment, and a comment goes on in lines of its own. The second part: what stands behind all."""
-    names, said, result, at = {}, {}, [], None
+    comment. A comment goes on in lines of its own; one at the margin belongs to what follows. The
+    second part: what stands behind all."""
+    names, said, result, at, before = {}, {}, [], None, []
     for name, line in ends.items(): names.setdefault(line, []).append(name)
     for line in range(first, last + 1):
         column, comment, alone = comments.get(line, (0, "", False))
         at = line if line in names else at if alone else None
+        if alone and column <= margin:
+            before.append(comment)
+            continue
+        if line in names: comment, before = " ".join([*before, comment]).strip(), []
         if not comment: continue
         if at is not None: said.setdefault(at, []).append(comment)
         elif not alone: result.append(comment)
@@ -42,7 +47,8 @@ def described(node, comments):
                 and not n.target.id.startswith("_")}
         last = max(ends.values(), default=0)
         while comments.get(last + 1, (0, 0, False))[2]: last += 1
-        return grouped(ends, node.lineno + 1, last, comments)[0] if ends else [], ""
+        margin = node.col_offset + 4
+        return grouped(ends, node.lineno + 1, last, margin, comments)[0] if ends else [], ""
     a, head = node.args, node.body[0].lineno - 1
     defaults = dict(zip([x.arg for x in (a.posonlyargs + a.args)][::-1], a.defaults[::-1]))
     defaults |= {x.arg: d for x, d in zip(a.kwonlyargs, a.kw_defaults) if d}
@@ -52,7 +58,8 @@ def described(node, comments):
     ends = {stars.get(x.arg, "") + x.arg: (defaults.get(x.arg) or x).end_lineno for x in every}
     if head <= node.lineno:         # a signature of one line: the comment is of what comes back
         return [], comments.get(node.lineno, (0, "", False))[1]
-    return grouped(ends, node.lineno, head, comments)
+    margin = min((x.col_offset for x in every), default=0)
+    return grouped(ends, node.lineno, head, margin, comments)
 
 def has_section(node):
     "Is it public, or how a class is made?"

@@ -288,9 +288,10 @@ class IndividualAccountant(Saved):
         clip
             clipping norm, > 0
         rate
-            Poisson sampling rate, in (0, 1] finer for smaller delta:
+            Poisson sampling rate, in (0, 1]
         sigma_grid
-            noise levels to 100 sigma, >= 2; or increasing values, the first <= sigma
+            finer for smaller delta: noise levels to 100 sigma, >= 2; or increasing values,
+            the first <= sigma
         n
             number of records, >= 1; taken from the first step if not given
         """

@@ -28,7 +28,7 @@ def f(
     z,          # [0, 1]
     **named
 ):              # their sum
-    "It's \\"added\\"."
+    "It's added."
     return x
 
 class Made:
@@ -43,8 +43,8 @@ def _hidden(
 ): "Nothing."
 
 def short(a): # what comes back
-    """Over
-    two lines."""
+    """Over two lines, as one cannot hold what there is to say, were it only for the sake of
+    the width."""
     return a
 '''
 
@@ -54,13 +54,14 @@ def test_by_hand():
     docs = {n.name: ast.get_docstring(n) for n in ast.walk(ast.parse(made))
             if isinstance(n, (ast.FunctionDef, ast.ClassDef))}
     assert docs["Pair"] == ("Two numbers.\n\nParameters\n----------\nlow\n    proved, nats, >= 0")
-    assert docs["f"] == ("It's \"added\".\n\nParameters\n----------\nw, x\n    two things, as "
+    assert docs["f"] == ("It's added.\n\nParameters\n----------\nw, x\n    two things, as "
                          "\\mu\n*args\n    others\nz\n    in a line above, [0, 1]\n\nReturns\n"
                          "-------\ntheir sum")
     assert docs["Made"] == "A class."
     assert docs["__init__"] == "Parameters\n----------\nn\n    how many"
     assert docs["_hidden"] == "Nothing."
-    assert docs["short"] == "Over\ntwo lines.\n\nReturns\n-------\nwhat comes back"
+    assert docs["short"] == ("Over two lines, as one cannot hold what there is to say, were it only "
+                             "for the sake of\nthe width.\n\nReturns\n-------\nwhat comes back")
     assert docments.without(made) == HAND
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda p: p.stem)
