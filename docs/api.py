@@ -182,7 +182,8 @@ def public():
 
 def first_sentence(name):
     node = next(n for n in module(rooms()[name])[0].body if getattr(n, "name", "") == name)
-    return re.split(r"(?<!al)(?<!App)(?<=\w|\)|\])\. (?=[A-Z`])", " ".join(documented(node).split()))[0]
+    text = " ".join(documented(node).split())
+    return re.split(r"(?<!al)(?<!App)(?<=\w|\)|\])\. (?=[A-Z`])", text)[0]
 
 def front(paths):
     "The reference's first page: what `import dp_saddle` brings, in one table, and all modules."

@@ -2,9 +2,9 @@
 module imported, but to tabulate the explorers.
 
 The notebooks are plain Markdown, so that they read well in Jupyter and on a code host; here their
-claims, proofs, exercises and solutions become directives, equations get numbers, citations and names of
-functions become links, pictures' code and checks are folded, and explorers become figures that work
-without Python. The reference is made by api.py."""
+claims, proofs, exercises and solutions become directives, equations get numbers, citations and
+names of functions become links, pictures' code and checks are folded, and explorers become figures
+that work without Python. The reference is made by api.py."""
 import ast
 import base64
 import hashlib
@@ -205,8 +205,9 @@ def reference(cell, depth):
              and n.name in api.rooms()]
     if "export" not in directives(cell) or not names: return []
     top = "../"*depth
-    links = ", ".join(f'<a id="api-{name}" href="{top}api/{api.rooms()[name].stem}.html#api-{name}">'
-                      f'<code>{name}</code></a>' for name in names)
+    pages = [(name, f"{top}api/{api.rooms()[name].stem}.html#api-{name}") for name in names]
+    links = ", ".join(f'<a id="api-{name}" href="{to}"><code>{name}</code></a>'
+                      for name, to in pages)
     return [nbformat.v4.new_markdown_cell(f'<p class="api">Reference: {links}</p>')]
 
 def explorer(cell, made, depth=0):
@@ -345,7 +346,8 @@ def shared(made, to=Path("docs/_build/static/explorers")):
 }})();
 """, encoding="utf-8")
         figure = KNOWN.sub("", text).replace("</figure>", "")
-        out[call] = (f'{figure}<script defer src="{{top}}_static/explorers/{file}"></script></figure>')
+        source = f'<script defer src="{{top}}_static/explorers/{file}"></script>'
+        out[call] = f"{figure}{source}</figure>"
     return out
 
 THUMBNAIL, COLOURS = 480, 64    # pixels across, twice what is shown; and colours
