@@ -49,7 +49,11 @@ def is_property(node):
 def members(node, path):
     "Public methods and properties of a class, in the order of its module."
     found = [n for n in node.body if isinstance(n, ast.FunctionDef)]
-    found += patched(node.name, path)
+    for where in LIBRARY:       # later chapters add methods to a class, too
+        if where != path and rooms().get(node.name) != path: continue
+        added = list(patched(node.name, where))
+        for n in added: n.room = where
+        found += added
     return {n.name: n for n in found if not n.name.startswith("_") and documented(n)}
 
 def documented(node):
@@ -161,7 +165,8 @@ def entry(node, path, chapter):
         head = f"{name}.{key}"
         parts += [f'<span id="api-{head}"></span>',
                   code(f"{head}    # a property" if is_property(f) else signature(head, f.args)),
-                  plain(documented(f)), listed(*described(f, comments))]
+                  plain(documented(f)),
+                  listed(*described(f, module(getattr(f, "room", path))[1]))]
     return [*parts, link(node, path, "../") + where]
 
 def page(path, chapter, title):

@@ -60,8 +60,9 @@ def test_by_hand():
     assert docs["Made"] == "A class."
     assert docs["__init__"] == "Parameters\n----------\nn\n    how many"
     assert docs["_hidden"] == "Nothing."
-    assert docs["short"] == ("Over two lines, as one cannot hold what there is to say, were it only "
-                             "for the sake of\nthe width.\n\nReturns\n-------\nwhat comes back")
+    assert docs["short"] == (
+        "Over two lines, as one cannot hold what there is to say, were it only for the sake of\n"
+        "the width.\n\nReturns\n-------\nwhat comes back")
     assert docments.without(made) == HAND
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda p: p.stem)
