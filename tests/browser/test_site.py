@@ -181,7 +181,8 @@ const scrolls = e => ['auto', 'scroll'].includes(getComputedStyle(e).overflowX);
 const code = found('pre'), maths = found('div.math, .math-wrapper');
 const said = e => e.textContent.slice(0, 80);
 return {code: code.map(said), equations: maths.map(said),
-        page: document.documentElement.scrollWidth, lost: [...code, ...maths].filter(e => !scrolls(e)).map(said)};
+        page: document.documentElement.scrollWidth,
+        lost: [...code, ...maths].filter(e => !scrolls(e)).map(said)};
 """
 
 
