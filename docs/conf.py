@@ -36,12 +36,15 @@ copybutton_selector = ", ".join(f"div.highlight-{language} pre" for language in
 html_theme = "sphinx_book_theme"
 html_title = project
 html_theme_options = {"use_download_button": False, "use_fullscreen_button": False,
-                      "show_toc_level": 2}
+                      "show_toc_level": 2,
+                      "navbar_persistent": [], "header_links_before_dropdown": 0}   # one search box
 if _about["git_url"]:
     html_theme_options |= {"repository_url": _about["git_url"], "use_repository_button": True}
 html_context = {"default_mode": "auto"}
 templates_path = ["templates"]
 html_sidebars = {"**": ["home.html", "search-button-field.html", "sbt-sidebar-nav.html"]}
+html_favicon = "static/favicon.svg"
+html_use_index = html_domain_indices = False    # names are in the reference
 html_copy_source = html_show_sourcelink = False
 html_static_path, html_css_files = ["static", "_build/static"], ["custom.css", "run.css"]
 # Python in the browser: pyodide.py has made python-files.js, runnable.py what run.js reads.

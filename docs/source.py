@@ -1,37 +1,31 @@
-"""Prepare the site's pages: nbs/ -> _proc/ by nbdev -> docs/_build/source/ for Sphinx.
+"""Prepare the site's pages: nbs/ -> docs/_build/source/ for Sphinx. No notebook is run, and no
+module imported, but to tabulate the explorers.
 
-nbdev adds the documentation of what is exported, and leaves out what is hidden. It writes for
-Quarto:
-what myst-nb says otherwise is changed here. The notebooks are plain Markdown, so that they read
-well in Jupyter
-and on a code host; here their claims, proofs, exercises and solutions become directives, equations
-get numbers,
-citations and names of functions become links, and explorers become figures that work without
-Python."""
+The notebooks are plain Markdown, so that they read well in Jupyter and on a code host; here their
+claims, proofs, exercises and solutions become directives, equations get numbers, citations and
+names of functions become links, pictures' code and checks are folded, and explorers become figures
+that work without Python. The reference is made by api.py."""
 import ast
 import base64
 import hashlib
 import html
-import inspect
+import io
 import os
 import re
 import shutil
 import subprocess
 import sys
-import textwrap
 from concurrent.futures import ThreadPoolExecutor
-from importlib import import_module
 from pathlib import Path
 
+import api
 import form
-import nbdev.processors
 import nbformat
 import pyodide
 from nbdev.config import get_config
-from nbdev.serve import proc_nbs
+from PIL import Image
 
-LIBRARY = [f"dp_saddle.{p.stem}" for p in sorted((Path(__file__).parent.parent
-    /"dp_saddle").glob("[a-z]*.py"))]
+LIBRARY = [f"dp_saddle.{path.stem}" for path in api.LIBRARY]
 # The book's parts, and its pages by the start of their names, in this order. "More" has the pages
 # that are made here.
 PARTS = {
@@ -42,7 +36,7 @@ PARTS = {
     "In practice": ("06", "07", "08", "09", "benchmark"),
     "Appendices": ("9",),
     "The papers": ("papers/",),
-    "More": ("gallery", "references"),
+    "More": ("api/index", "gallery", "references"),
 }
 # of the papers, as cited in the notebooks
 KEYS = "SP|EA|PRV|FA|GDP"
@@ -136,7 +130,7 @@ def link_names(text, places, top):
         name = found[1]
         if name in done or name not in places: return found[0]
         done.add(name)
-        return f'<a href="{top}{places[name]}.html#api-{name}">{found[0]}</a>'
+        return f'<a href="{top}api/{places[name]}.html#api-{name}">{found[0]}</a>'
     lines = re.split(r"(^(`{3,})[^{`\n]*\n.*?^\2`*[ "
                      r"\t]*$|^#.*$|\[[^\]\n]*\]\([^)\n]*\)|\$\$.*?\$\$)", text, flags=re.M | re.S)
     return "".join(re.sub(r"(?<!`)`([A-Za-z_]\w*)(?:\([^`]*\))?`(?!`)", one, part) if i % 3 == 0
@@ -163,50 +157,68 @@ def places_in(text):
 
 # Cells
 
-def members(name):
-    """The methods and properties of an exported class, which nbdev leaves out: signature with its
-    comments, and docstring."""
-    cls = next((getattr(m, name) for m in map(import_module, LIBRARY) if hasattr(m, name)), None)
-    parts = []
-    for key, thing in vars(cls).items() if isinstance(cls, type) else ():
-        f = getattr(thing, "__func__", thing)
-        if key.startswith("_") or not inspect.getdoc(f) or not (inspect.isfunction(f)
-                or isinstance(f, property)):
-            continue
-        head = f"{key}"
-        if inspect.isfunction(f):
-            lines = textwrap.dedent(inspect.getsource(f)).splitlines()
-            tree = ast.parse("\n".join(lines)).body[0]
-            head = "\n".join(lines[tree.lineno - 1:tree.body[0].lineno
-                                   - 1]) or f"def {key}({ast.unparse(tree.args)}):"
-            # a name can be another's
-            head = head.replace(f"def {tree.name}(", f"def {key}(", 1)
-        parts.append(fence("code-block", "python", {}, head, "```") + "\n\n" + inspect.getdoc(f))
-    return "\n\n".join(parts)
+DIRECTIVE = re.compile(r"^#\|\s*(.*?)\s*$", flags=re.M)
+HIDDEN = {"hide", "default_exp"}
+# What a folded cell is called: {what it does: what opens it}.
+PROMPTS = {"imports": "Imports", "check": "The check", "picture": "The code of this picture"}
 
-def source_link(found, top):
-    """nbdev's link to the line of a definition. Where the project is on no code host, it leads to
-    the site's copy."""
-    path, line = re.fullmatch(r".*/(\w+)\.py#(L\w+)", found[1]).groups()
-    to = found[1] if get_config().git_url else f"{top}source/{path}.html#{line}"
-    return f'<a class="source" href="{to}">source</a>'
+def directives(cell):
+    "The words that begin the directives of a cell."
+    return {found.split()[0].rstrip(":") for found in DIRECTIVE.findall(cell.source) if found}
 
-def document(cell, top):
-    "What nbdev says of an exported name, as a box with an anchor."
-    name = re.search(r"show_doc\(([\w.]+)", cell.source)[1]
-    text = "".join(o.get("data", {}).get("text/markdown", "") for o in cell.outputs)
-    text = re.sub(r"^\s*---\s*\n", "", text)
-    text = re.sub(r"^###+ .*$", "", text, flags=re.M)
-    text = re.sub(r"\[source\]\(([^)]*)\)\{[^}]*\}", lambda found: source_link(found, top), text)
-    return nbformat.v4.new_markdown_cell(f'<span id="api-{name}"></span>\n\n'
-                                         + fence("admonition", name, {"class": "api"},
-                                         f"{text.strip()}\n\n{members(name)}"))
+def body(source):
+    "The statements of a cell; none where it is not Python alone."
+    try: return ast.parse(DIRECTIVE.sub("", source)).body
+    except SyntaxError: return []
 
-def explorer(cell, made):
+def is_test(node):
+    "An assert, a call of test_..., or a block that comes to one."
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+        return getattr(node.value.func, "id", "").startswith("test_")
+    if isinstance(node, (ast.For, ast.With, ast.If)):
+        return is_test(node.body[-1]) and all(map(prepares_or_tests, node.body))
+    return isinstance(node, ast.Assert)
+
+def prepares_or_tests(node):
+    kinds = ast.Assign, ast.AugAssign, ast.Import, ast.ImportFrom
+    return isinstance(node, kinds) or is_test(node)
+
+def does(cell):
+    """What a cell does that readers need not see at once: '' for what they do. Formulas stay open:
+    what is exported, and what defines a function or a class."""
+    statements, outputs = body(cell.source), cell.get("outputs", [])
+    if statements and all(isinstance(n, (ast.Import, ast.ImportFrom)) for n in statements):
+        return "imports"
+    if directives(cell) & {"export", "exporti", "exports"} or not statements: return ""
+    if any("image/png" in o.get("data", {}) for o in outputs): return "picture"
+    if outputs or not is_test(statements[-1]): return ""
+    return "check" if all(map(prepares_or_tests, statements)) else ""
+
+def fold(cell):
+    "Fold the cell's input, if it is one to be folded."
+    kind = does(cell)
+    if kind and "solution" not in cell.metadata.get("tags", []):
+        cell.metadata["tags"] = [*cell.metadata.get("tags", []), "hide-input"]
+        mystnb = cell.metadata.setdefault("mystnb", {})
+        mystnb["code_prompt_show"] = mystnb["code_prompt_hide"] = PROMPTS[kind]
+
+def reference(cell, depth):
+    "Below an exported cell: where its public names stand in the reference."
+    names = [n.name for n in body(cell.source) if isinstance(n, api.DEFINED)
+             and n.name in api.rooms()]
+    if "export" not in directives(cell) or not names: return []
+    top = "../"*depth
+    pages = [(name, f"{top}api/{api.rooms()[name].stem}.html#api-{name}") for name in names]
+    links = ", ".join(f'<a id="api-{name}" href="{to}"><code>{name}</code></a>'
+                      for name, to in pages)
+    return [nbformat.v4.new_markdown_cell(f'<p class="api">Reference: {links}</p>')]
+
+def explorer(cell, made, depth=0):
     "An explorer's figure, made live without Python."
     found = re.match(r"^(explore_\w+\(.*\))\s*$", cell.source.strip(), flags=re.S)
     if not found or found[1] not in made: return None
-    return nbformat.v4.new_markdown_cell("``````{raw} html\n" + made[found[1]] + "\n``````")
+    figure = made[found[1]].replace("{top}", "../"*depth)
+    return nbformat.v4.new_markdown_cell("``````{raw} html\n" + figure + "\n``````")
 
 def page(nb, name, made, cited, named=()):
     """Change the notebook `nb`, as nbdev processed it, into a page for myst-nb; the cells whose ids
@@ -217,15 +229,17 @@ def page(nb, name, made, cited, named=()):
     outside = rf"\[([^\]\n]*)\]\({re.escape(top)}([^)\s]*)\)"
     cells, numbers = [], []
     for k, cell in enumerate(nb.cells):
+        after = []
         if cell.cell_type == "code":
-            if "show_doc(" in cell.source and cell.outputs:
-                cells.append(document(cell, "../"*depth))
-                continue
+            said = directives(cell)
+            if said & HIDDEN or re.match(r"(#\|.*\n)*_all_ = ", cell.source): continue
             if re.search(r"^#\|\s*echo:\s*false", cell.source, flags=re.M):
                 cell.metadata.setdefault("tags", []).append("remove-input")
+            after = reference(cell, depth)
+            fold(cell)
             cell.source = re.sub(r"^#\|.*\n?", "", cell.source, flags=re.M)
             if not cell.source.strip() and not cell.outputs: continue
-            if live := explorer(cell, made):
+            if live := explorer(cell, made, depth):
                 cells.append(live)
                 continue
             if cell.id in named and "solution" not in cell.metadata.get("tags", []):
@@ -242,7 +256,7 @@ def page(nb, name, made, cited, named=()):
                 cell.source = FOLDED.sub(lambda found: fence("admonition", "Proof",
                     {"collapsible": "closed"}, found[2]),
                     claims(cell.source, f"claim-{chapter}-{k}"))
-        cells.append(cell)
+        cells += [cell, *after]
     nb.cells = exercises(cells, chapter)
     for cell in nb.cells:
         if cell.cell_type == "markdown" and "{raw} html" not in cell.source[:20]:
@@ -255,7 +269,7 @@ def finish(nb, name, places, cited):
     for cell in nb.cells:
         if cell.cell_type != "markdown" or "{raw} html" in cell.source[:20]: continue
         cell.source = cite(cell.source, cited, top)
-        if ":class: api" not in cell.source[:200]:
+        if 'class="api"' not in cell.source[:20]:
             cell.source = link_names(cell.source, places, top)
     return nb
 
@@ -284,9 +298,9 @@ def sources(to):
 # Explorers and the gallery
 
 def calls(notebooks):
-    "Calls of explorers that stand alone in a cell, of all chapters but that which defines them."
-    found = (cell.source.strip() for name, nb in notebooks.items() if name != "07_widgets"
-             for cell in nb.cells if cell.cell_type == "code")
+    "Calls of explorers that stand alone in a cell."
+    found = (cell.source.strip() for nb in notebooks.values() for cell in nb.cells
+             if cell.cell_type == "code")
     return sorted({re.sub(r"^#\|.*\n?", "", s, flags=re.M).strip() for s in found
                    if re.match(r"^(#\|.*\n)*explore_\w+\([^\n]*\)$", s)})
 
@@ -312,37 +326,70 @@ def explorers(wanted, kept=Path("docs/_build/explorers")):
                 place[call]], check=True, env=os.environ | {"OMP_NUM_THREADS": "1"}), missing))
     return {call: place[call].read_text(encoding="utf-8") for call in wanted}
 
-CARD = """```{{raw}} html
-<figure class="shown"><a href="{page}"><img src="{file}" alt="{alt}" width="{width}"
-loading="lazy"></a><figcaption>{alt}</figcaption></figure>
-```"""
+KNOWN = re.compile(r'<script type="application/json">(.*?)</script><script>(.*?)'
+                   r"\(document\.currentScript\.parentElement\);\s*</script>", flags=re.S)
 
-def gallery(notebooks, source, made):
-    """A page of all figures, each with its text and a link to its chapter: the chapter's own file,
-    named by myst-nb after what is in it, but for explorers, which are no file there."""
-    (source/"figures").mkdir(parents=True, exist_ok=True)
+def shared(made, to=Path("docs/_build/static/explorers")):
+    """The figures with their tables in files of their own, which pages share and browsers keep:
+    {call: HTML, with {top} for the way to the site's first page}."""
+    shutil.rmtree(to, ignore_errors=True)
+    to.mkdir(parents=True)
+    out = {}
+    for call, text in made.items():
+        known, script = KNOWN.search(text).groups()
+        name = re.search(r'id="explorer-(\w+)"', text)[1]
+        file = f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:12]}.js"
+        (to/file).write_text(f"""(function () {{
+  const figure = document.getElementById('explorer-{name}');
+  const known = document.createElement('script');
+  known.type = 'application/json';
+  known.textContent = JSON.stringify({known});
+  figure.append(known);
+  {script.strip()}(figure);
+}})();
+""", encoding="utf-8")
+        figure = KNOWN.sub("", text).replace("</figure>", "")
+        source = f'<script defer src="{{top}}_static/explorers/{file}"></script>'
+        out[call] = f"{figure}{source}</figure>"
+    return out
+
+THUMBNAIL, COLOURS = 480, 64    # pixels across, twice what is shown; and colours
+
+def thumbnail(png, path):
+    "The picture, smaller."
+    picture = Image.open(io.BytesIO(png)).convert("RGB")
+    picture.thumbnail((THUMBNAIL, THUMBNAIL), Image.Resampling.LANCZOS)
+    picture.quantize(COLOURS).save(path, optimize=True)
+    return picture.size
+
+CARD = """<figure class="shown"><a href="{page}.html"><img src="_static/thumbnails/{file}"
+alt="{alt}" width="{width}" height="{height}" loading="lazy"></a></figure>"""
+
+def gallery(notebooks, to=Path("docs/_build/static/thumbnails")):
+    "A page of all pictures, small, in a grid: each with its text and a link to its chapter."
+    shutil.rmtree(to, ignore_errors=True)
+    to.mkdir(parents=True)
     parts = ["# Gallery", "Every picture of the book. A click leads to the chapter that makes it."]
     for name, nb in notebooks.items():
-        title = next((re.match(r"# (.*)", c.source)[1] for c in nb.cells
-                      if c.cell_type == "markdown" and c.source.startswith("# ")), name)
-        items = []
-        for k, cell in enumerate(c for c in nb.cells if c.cell_type == "code"):
+        title, items = title_of(nb), []
+        for cell in nb.cells:
             output = next((o for o in cell.get("outputs", [])
                            if "image/png" in o.get("data", {})), None)
             alt = cell.metadata.get("mystnb", {}).get("image", {}).get("alt")
-            if output is None or alt is None: continue
+            if output is None or alt is None or directives(cell) & HIDDEN: continue
             png = base64.b64decode(output["data"]["image/png"])
-            if name != "07_widgets" and explorer(cell, made):
-                file = f"figures/{name.replace('/', '-')}-{k}.png"
-                (source/file).write_bytes(png)
-                items.append(f'```{{figure}} {file}\n:alt: {alt}\n:width: 100%\n:target: '
-                             f'{name}.html\n\n{alt}\n```')
-                continue
-            width = output["metadata"].get("image/png", {}).get("width", "")
-            items.append(CARD.format(page=f"{name}.html", alt=html.escape(alt), width=width,
-                                     file=f"_images/{hashlib.sha256(png).hexdigest()}.png"))
-        if items: parts += [f"## {title}", *items]
+            file = f"{hashlib.sha256(png).hexdigest()[:16]}.png"
+            width, height = thumbnail(png, to/file)
+            items.append(CARD.format(page=name, file=file, alt=html.escape(alt),
+                                     width=width//2, height=height//2))
+        if items:
+            grid = "\n".join(['<div class="gallery">', *items, "</div>"])
+            parts += [f"## {title}", f"```{{raw}} html\n{grid}\n```"]
     return "\n\n".join(parts)
+
+def title_of(nb):
+    return next(re.match(r"# (.*)", c.source)[1] for c in nb.cells if c.cell_type == "markdown"
+                and c.source.startswith("# "))
 
 def part_of(name):
     "The part of the book that a page belongs to."
@@ -355,8 +402,7 @@ def place_of(name):
 
 def entry(name, nb):
     "A line of the sidebar: chapters with their numbers, appendices with their letters."
-    title = next(re.match(r"# (.*)", c.source)[1] for c in nb.cells if c.cell_type == "markdown"
-                 and c.source.startswith("# "))
+    title = title_of(nb)
     number = re.match(r"(\d+[a-z]*)_", name)
     if not number: return name
     shown = number[1]
@@ -374,27 +420,34 @@ def contents(notebooks):
         cells.append(nbformat.v4.new_markdown_cell(listed))
     return cells
 
-def write(processed, source):
-    "Write all pages of `processed` to `source`, which is made anew."
+def chapters(notebooks):
+    "{module: the notebook that it is exported from}."
+    found = {}
+    for name, nb in notebooks.items():
+        for cell in nb.cells:
+            if exported := re.match(r"#\|\s*default_exp (\w+)", cell.source):
+                found[exported[1]] = name
+    return found
+
+def write(written, source):
+    "Write all pages of the folder `written` to `source`, which is made anew."
     shutil.rmtree(source, ignore_errors=True)
-    for path in sorted(processed.rglob("*")):
-        if path.is_file() and path.suffix != ".ipynb":
-            (source/path.relative_to(processed)).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(path, source/path.relative_to(processed))
-    names = sorted((p.relative_to(processed).with_suffix("").as_posix()
-                    for p in processed.rglob("*.ipynb")), key=place_of)
-    notebooks = {name: nbformat.read(processed/f"{name}.ipynb", as_version=4) for name in names}
+    source.mkdir(parents=True)
+    for name in ("benchmark.json", "toy_training.py"): shutil.copy(written/name, source/name)
+    names = sorted((name for path in written.rglob("*.ipynb")
+                    if not re.search(r"(^|/)[._]", name := path.relative_to(written)
+                                     .with_suffix("").as_posix())), key=place_of)
+    notebooks = {name: nbformat.read(written/f"{name}.ipynb", as_version=4) for name in names}
     cited, named = {}, named_cells(notebooks)
-    places = {found[1].split(".")[0]: name for name, nb in notebooks.items() for cell in nb.cells
-              if cell.cell_type == "code"
-              and (found := re.search(r"^show_doc\(([\w.]+)", cell.source, flags=re.M))}
-    made = explorers(calls(notebooks))
-    source.mkdir(parents=True, exist_ok=True)
-    figures = gallery(notebooks, source, made)
+    places = {name: path.stem for name, path in api.rooms().items()}
+    made = shared(explorers(calls(notebooks)))
+    titles = {name: entry(name, nb).split(" <")[0] for name, nb in notebooks.items()}
+    api.write(source/"api", chapters(notebooks), titles)
+    figures = gallery(notebooks)
     pages = {}
     for name, nb in notebooks.items():
         here = {}
-        pages[name] = page(nb, name, made if name != "07_widgets" else {}, here, named)
+        pages[name] = page(nb, name, made, here, named)
         for key, to in here.items(): cited.setdefault(key, to.format(page=name))
     for name, nb in pages.items():
         finish(nb, name, places, cited)
@@ -408,19 +461,6 @@ def write(processed, source):
     sources(source/"source")
     for file in ("references.md", "references.bib"): shutil.copy(Path("docs")/file, source/file)
 
-# Running
-
-def only_exports(cell, evaluates=nbdev.processors._do_eval):
-    """nbdev runs what is exported, to show its documentation, and every import beside it: the
-    rivals
-    that a chapter is checked against, and PyTorch. The library is enough."""
-    needed = cell.directives_.keys() & {"export", "exports", "exporti",
-                                        "exec_doc"} or "show_doc(" in cell.source
-    return evaluates(cell) and bool(needed)
-
 if __name__ == "__main__":
     pyodide.prepare()
-    nbdev.processors._do_eval = only_exports
-    # In one process, and all anew: this takes seconds. (nbdev's own docs commands would download
-    # Quarto.)
-    write(Path(proc_nbs(n_workers=0, force=True)), Path("docs/_build/source"))
+    write(Path("nbs"), Path("docs/_build/source"))

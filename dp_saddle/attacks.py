@@ -187,7 +187,21 @@ def tradeoff(
     symmetrised one, the largest convex curve below those of both directions: where these differ, it
     may be .1 and more below the best test of either. 'remove': the curve of tests for the record,
     whose false positives are runs without it; 'add': of tests for its absence. ValueError for a
-    direction of a run that is given by its loss."""
+    direction of a run that is given by its loss.
+
+    Parameters
+    ----------
+    run
+        a mechanism, a composition, or what `dpsgd` returns
+    fpr
+        false positive rate in [0, 1], a number or an array
+    direction
+        'remove' or 'add': of tests of that one alone; None: of either
+
+    Returns
+    -------
+    a bound on the false negative rate of any test, shape of fpr, rounded down
+    """
     accountants = _accountants(run, direction)
     return _best_test(*accountants, fpr, _missed, _missed_exchanged).clip(0)[()]
 
@@ -195,7 +209,19 @@ def tpr(
     run,     # a mechanism, a composition, or what `dpsgd` returns
     *, fpr,  # false positive rate in [0, 1], a number or an array
 ):           # the largest true positive rate of any test, shape of fpr, rounded up
-    "1 - f, f the trade-off curve (Dong et al. 2022), without the cancellation where it is small."
+    """1 - f, f the trade-off curve (Dong et al. 2022), without the cancellation where it is small.
+
+    Parameters
+    ----------
+    run
+        a mechanism, a composition, or what `dpsgd` returns
+    fpr
+        false positive rate in [0, 1], a number or an array
+
+    Returns
+    -------
+    the largest true positive rate of any test, shape of fpr, rounded up
+    """
     accountant = best_accountant(run)
     return np.minimum(-_best_test(accountant, accountant, fpr, _found, _found_exchanged), 1.)[()]
 
@@ -203,14 +229,36 @@ def tpr(
 def advantage(
     run,  # a mechanism, a composition, or what `dpsgd` returns
 ):        # in [0, 1], rounded up
-    "Most that an attacker's TPR exceeds the FPR: the total variation distance, delta(0)."
+    """Most that an attacker's TPR exceeds the FPR: the total variation distance, delta(0).
+
+    Parameters
+    ----------
+    run
+        a mechanism, a composition, or what `dpsgd` returns
+
+    Returns
+    -------
+    in [0, 1], rounded up
+    """
     return delta(run, eps=0.)
 
 def bayes_risk(
     run,        # a mechanism, a composition, or what `dpsgd` returns
     prior=.5,   # probability that the record is there, in (0, 1), a number or an array
 ):              # probability that the best attacker guesses wrongly, shape of prior, rounded down
-    "The Bayes risk of an attacker who knows the prior, min(p, 1-p) (1 - delta(|log p/(1-p)|))."
+    """The Bayes risk of an attacker who knows the prior, min(p, 1-p) (1 - delta(|log p/(1-p)|)).
+
+    Parameters
+    ----------
+    run
+        a mechanism, a composition, or what `dpsgd` returns
+    prior
+        probability that the record is there, in (0, 1), a number or an array
+
+    Returns
+    -------
+    probability that the best attacker guesses wrongly, shape of prior, rounded down
+    """
     p = checks.array(0, 1, prior=prior)
     for_it, against = np.log(p), np.log1p(-p)
     eps = np.abs(for_it - against) + _DOWN*(for_it + against)        # rounded down
@@ -352,7 +400,17 @@ def _surely_missed(accountant, eps, curve):
 
 # %% ../nbs/06b_attacks.ipynb #aa20b5ba
 class GDP(NamedTuple):
-    "mu-GDP down to delta, and how far its trade-off curve is from the run's (Gomez et al. 2025)."
+    """mu-GDP down to delta, and how far its trade-off curve is from the run's (Gomez et al. 2025).
+
+    Parameters
+    ----------
+    mu
+        >= 0, rounded up: by some 1e-6 of it up to 10
+    delta
+        in (0, 1): the curve is covered wherever it is at least this
+    regret
+        the largest distance of the two trade-off curves, in [0, 1]
+    """
     mu: float      # >= 0, rounded up: by some 1e-6 of it up to 10
     delta: float   # in (0, 1): the curve is covered wherever it is at least this
     regret: float  # the largest distance of the two trade-off curves, in [0, 1]
@@ -401,7 +459,19 @@ def gdp(
     *, delta=1e-10,  # in (0, 1): the curve is covered wherever it is at least this
 ) -> GDP:        # mu, delta and regret
     """The tightest mu of Gaussian DP, rounded up, and its regret (Gomez et al. 2025). ValueError
-    if delta is not above the probability of an infinite loss: no mu covers that."""
+    if delta is not above the probability of an infinite loss: no mu covers that.
+
+    Parameters
+    ----------
+    run
+        a mechanism, a composition, or what `dpsgd` returns
+    delta
+        in (0, 1): the curve is covered wherever it is at least this
+
+    Returns
+    -------
+    mu, delta and regret
+    """
     checks.real(0, 1, delta=delta)
     accountant = best_accountant(run)
     infinite = _infinite(accountant)

@@ -74,7 +74,17 @@ def _products(c, y, count):
 def around(
     error,  # a ball >= 0
 ):          # a complex ball around 0
-    "All complex numbers of at most this modulus."
+    """All complex numbers of at most this modulus.
+
+    Parameters
+    ----------
+    error
+        a ball >= 0
+
+    Returns
+    -------
+    a complex ball around 0
+    """
     r = arb(0, error.abs_upper())
     return acb(r, r)
 
@@ -84,7 +94,21 @@ def power_sums(
     y,      # exponents, complex balls, as many
     count,  # how many sums, >= 1
 ):          # a list of balls
-    "sum_j c_j e^{k y_j} for k = 0, ..., count - 1."
+    """sum_j c_j e^{k y_j} for k = 0, ..., count - 1.
+
+    Parameters
+    ----------
+    c
+        coefficients, complex balls
+    y
+        exponents, complex balls, as many
+    count
+        how many sums, >= 1
+
+    Returns
+    -------
+    a list of balls
+    """
     sizes = [abs(a).log() + (count - 1)*v.real.max(0) for a, v in zip(c, y, strict=True)]
     least = max((float(size) for size in sizes), default=0.) - _TINY
     sums, last = [], 0
@@ -128,7 +152,17 @@ class Step:
 def positive_part(
     x,  # a ball
 ):      # a ball
-    "max(x, 0)."
+    """max(x, 0).
+
+    Parameters
+    ----------
+    x
+        a ball
+
+    Returns
+    -------
+    a ball
+    """
     if x >= 0:
         return x
     return arb(0) if x <= 0 else arb(0).union(arb(x.upper()))
@@ -137,7 +171,19 @@ def atoms_curve(
     atoms,  # (loss, probability) pairs of balls
     eps,    # a ball, nats
 ):          # a ball
-    "sum_j p_j (1 - e^{eps - l_j})_+ [SP 11]."
+    """sum_j p_j (1 - e^{eps - l_j})_+ [SP 11].
+
+    Parameters
+    ----------
+    atoms
+        (loss, probability) pairs of balls
+    eps
+        a ball, nats
+
+    Returns
+    -------
+    a ball
+    """
     return sum((p*positive_part(1 - (eps - l).exp()) for l, p in atoms), arb(0))
 
 # %% ../nbs/06ca_balls.ipynb #04784dac
@@ -149,6 +195,13 @@ class FiniteStep(Step):
         pairs,            # (p, q) for each outcome, balls
         symmetric=False,  # is the other direction the same?
     ):
+        """Parameters
+        ----------
+        pairs
+            (p, q) for each outcome, balls
+        symmetric
+            is the other direction the same?
+        """
         self.atoms = [((p/q).log(), p) for p, q in pairs if p > 0 and q > 0]
         self.mass = sum((p for p, q in pairs if q == 0), arb(0))
         self.symmetric = symmetric
@@ -164,7 +217,17 @@ class FiniteStep(Step):
 def normal_tail(
     x,  # a ball
 ):      # a ball
-    "P[N(0, 1) > x]."
+    """P[N(0, 1) > x].
+
+    Parameters
+    ----------
+    x
+        a ball
+
+    Returns
+    -------
+    a ball
+    """
     return (x/arb(2).sqrt()).erfc()/2
 
 class GaussianStep(Step):
@@ -174,6 +237,11 @@ class GaussianStep(Step):
     def __init__(self,
         mu,  # sensitivity/sigma, a ball > 0
     ):
+        """Parameters
+        ----------
+        mu
+            sensitivity/sigma, a ball > 0
+        """
         self.mu = mu
 
     def values(self, t, h, count):
@@ -194,6 +262,15 @@ class MixtureStep(Step):
         p,          # their probabilities, balls > 0, as many
         direction,  # 'remove' or 'add'
     ):
+        """Parameters
+        ----------
+        mu
+            the amounts over sigma, increasing balls >= 0: two or more
+        p
+            their probabilities, balls > 0, as many
+        direction
+            'remove' or 'add'
+        """
         self.parts, self.mu = list(zip(mu, p, strict=True)), mu[-1]
         self.turn = float(self.mu)               # arg w is at most so much times the height
         self.least, self.share = self.parts[0]
@@ -223,7 +300,21 @@ def rough_log_w(self:MixtureStep,
     turn=0., # height of the line, a number
     less=0., # of every amount over sigma, a number
 ):           # a complex number
-    "log w at x + i turn in doubles; of w e^{-l}, where l is the loss of moving by `less` alone."
+    """log w at x + i turn in doubles; of w e^{-l}, where l is the loss of moving by `less` alone.
+
+    Parameters
+    ----------
+    x
+        a number
+    turn
+        height of the line, a number
+    less
+        of every amount over sigma, a number
+
+    Returns
+    -------
+    a complex number
+    """
     logs = [logp + (m - less)*x - (m*m - less*less)/2 for m, logp in self.rough]
     top = max(logs)
     terms = (cmath.rect(exp(log - top), m*turn)
@@ -238,6 +329,15 @@ class SampledGaussianStep(MixtureStep):
         rate,       # a ball in (0, 1)
         direction,  # 'remove' or 'add'
     ):
+        """Parameters
+        ----------
+        mu
+            sensitivity/sigma, a ball > 0
+        rate
+            a ball in (0, 1)
+        direction
+            'remove' or 'add'
+        """
         super().__init__([arb(0), mu], [1 - rate, rate], direction)
         self.rate = rate
 
@@ -249,7 +349,23 @@ def cut_error(self:MixtureStep,
     low,   # the sum begins at -low, a ball > 0; adding, > t mu_0
     high,  # and ends at high, a ball > (1 + t) mu; adding, > -t mu_0
 ):         # a ball
-    "Bound on the terms that are left out."
+    """Bound on the terms that are left out.
+
+    Parameters
+    ----------
+    t
+        tilt, a ball >= 0
+    v
+        height of the line, a ball
+    low
+        the sum begins at -low, a ball > 0; adding, > t mu_0
+    high
+        and ends at high, a ball > (1 + t) mu; adding, > -t mu_0
+
+    Returns
+    -------
+    a ball
+    """
     if self.removes:
         (most,), middle = self.log_w([high]), (1 + t)*self.mu
         moved = (1 + t)*most + middle*(middle/2 - high)
@@ -264,7 +380,17 @@ def cut_error(self:MixtureStep,
 def log_least(self:MixtureStep,
     t,  # tilt, a number >= 0
 ):      # a number
-    "log of a number that M(t) is at least, about: what errors are to be small beside."
+    """log of a number that M(t) is at least, about: what errors are to be small beside.
+
+    Parameters
+    ----------
+    t
+        tilt, a number >= 0
+
+    Returns
+    -------
+    a number
+    """
     if self.removes:                                             # each amount alone
         return max(0., *((1 + t)*logp + t*(t + 1)*m*m/2 for m, logp in self.rough))
     least, _ = self.rough[0]
@@ -275,7 +401,17 @@ def log_least(self:MixtureStep,
 def ends(self:MixtureStep,
     t,  # tilt, a number >= 0
 ):      # (low, high), numbers
-    "The sum goes from -low to high: what is left out is about e^-_NATS of M."
+    """The sum goes from -low to high: what is left out is about e^-_NATS of M.
+
+    Parameters
+    ----------
+    t
+        tilt, a number >= 0
+
+    Returns
+    -------
+    (low, high), numbers
+    """
     far = 2*_NATS + _MORE_NATS
     if not self.removes:
         middle = t*float(self.least)
@@ -291,7 +427,17 @@ def ends(self:MixtureStep,
 def log_size(self:MixtureStep,
     t,  # tilt, a ball >= 0
 ):      # a ball
-    "log of a bound on the integral of phi(x) |w(x + iv)^power|: the theorem's, or an upper sum."
+    """log of a bound on the integral of phi(x) |w(x + iv)^power|: the theorem's, or an upper sum.
+
+    Parameters
+    ----------
+    t
+        tilt, a ball >= 0
+
+    Returns
+    -------
+    a ball
+    """
     norm = self.log_norm(t)
     if not self.removes or norm < self.log_least(float(t)) + _NATS:
         return norm
@@ -310,7 +456,23 @@ def strip_error(self:MixtureStep,
     distance,  # from the line to either of them, a ball
     step,      # of the rule, a ball
 ):             # a ball
-    "Bound on the error of the rule, of all its terms."
+    """Bound on the error of the rule, of all its terms.
+
+    Parameters
+    ----------
+    t
+        tilt, a ball >= 0
+    edges
+        heights of both edges of the strip, balls
+    distance
+        from the line to either of them, a ball
+    step
+        of the rule, a ball
+
+    Returns
+    -------
+    a ball
+    """
     grown = sum(((v*v/2).exp() for v in edges), arb(0))
     return grown*self.log_size(t).exp()/((2*arb.pi()*distance/step).exp() - 1)
 
@@ -328,7 +490,21 @@ def grid(self:MixtureStep,
     edges,     # heights of the edges of the strip, numbers
     distance,  # from the line to either of them, a number
 ):             # (integers j, step): the nodes are j step
-    "How fine the rule is to be, and how far it goes."
+    """How fine the rule is to be, and how far it goes.
+
+    Parameters
+    ----------
+    t
+        tilt, a number >= 0
+    edges
+        heights of the edges of the strip, numbers
+    distance
+        from the line to either of them, a number
+
+    Returns
+    -------
+    (integers j, step): the nodes are j step
+    """
     size = max(edges)**2/2 + float(self.log_size(arb(t))) - self.log_least(t)
     step = 2*pi*distance/(_NATS + max(0., size))
     low, high = (ceil(x/step) for x in self.ends(t))
@@ -361,7 +537,23 @@ def rough_size(self:MixtureStep,
     a,     # height of the line, a number
     ends,  # (low, high), numbers: x from -low to high
 ):         # a number
-    "log of about J(a), but for a factor that all heights share, in doubles."
+    """log of about J(a), but for a factor that all heights share, in doubles.
+
+    Parameters
+    ----------
+    t
+        tilt, a number >= 0
+    s
+        frequency, a number > 0
+    a
+        height of the line, a number
+    ends
+        (low, high), numbers: x from -low to high
+
+    Returns
+    -------
+    a number
+    """
     p = self.power(t)
     low, high = ends
     exponents = []
@@ -379,7 +571,21 @@ def modulus(self:MixtureStep,
     s,  # frequency, a ball > 0
     a,  # height of the line, a number in (0, pi/2/turn)
 ):      # a ball
-    "J(a): a bound on |M(t + is')| for all s' >= s."
+    """J(a): a bound on |M(t + is')| for all s' >= s.
+
+    Parameters
+    ----------
+    t
+        tilt, a ball >= 0
+    s
+        frequency, a ball > 0
+    a
+        height of the line, a number in (0, pi/2/turn)
+
+    Returns
+    -------
+    a ball
+    """
     half = min(pi/2/self.turn - a, _WIDEST)*_INSIDE
     j, step = self.grid(float(t), (a + half,), half)
     g = [acb(step*k, a) for k in j]
@@ -408,7 +614,21 @@ def roots_of(
     p,      # () -> their probabilities, balls of the precision at hand
     sigma,  # a double
 ):          # the polynomial's roots, balls; None if it is none, or they are not found
-    "The roots of w in e^{g c_1/sigma}."
+    """The roots of w in e^{g c_1/sigma}.
+
+    Parameters
+    ----------
+    c
+        amounts, increasing doubles, the first of them 0 or more
+    p
+        () -> their probabilities, balls of the precision at hand
+    sigma
+        a double
+
+    Returns
+    -------
+    the polynomial's roots, balls; None if it is none, or they are not found
+    """
     steps = [Fraction(x)/Fraction(c[1]) for x in c]
     degree = steps[-1]
     if c[0] or degree > _MOST_ROOTS or any(k.denominator > 1 for k in steps):
@@ -457,7 +677,23 @@ def sampled_curve(
     removes,  # the direction
     eps,      # a ball >= 0, nats
 ):            # a ball
-    "The curve of a step on a Poisson sample."
+    """The curve of a step on a Poisson sample.
+
+    Parameters
+    ----------
+    base
+        a ball's function of a ball: the curve of the step without sampling, symmetric
+    rate
+        a ball in (0, 1)
+    removes
+        the direction
+    eps
+        a ball >= 0, nats
+
+    Returns
+    -------
+    a ball
+    """
     if removes:
         return rate*base(((eps.exp() - 1 + rate)/rate).log())
     gap = 1 - (1 - rate)*eps.exp()
@@ -475,7 +711,17 @@ def curve(self:SampledGaussianStep, eps):
 def place(self:MixtureStep,
     goal,  # a ball > 0
 ):         # a ball; None if it is not found
-    "Where w is `goal`."
+    """Where w is `goal`.
+
+    Parameters
+    ----------
+    goal
+        a ball > 0
+
+    Returns
+    -------
+    a ball; None if it is not found
+    """
     sides = (lambda x: self.w(x) < goal), (lambda x: self.w(x) > goal)
     ends = [-1/self.mu.mid(), 1/self.mu.mid()]
     for k, beyond in enumerate(sides):
@@ -517,7 +763,17 @@ def curve(self:MixtureStep, eps):
 def gauss_rule(
     panels,  # [(middle, half-length)], balls
 ):           # [(node, weight)]
-    "Gauss's rule on each of the panels."
+    """Gauss's rule on each of the panels.
+
+    Parameters
+    ----------
+    panels
+        [(middle, half-length)], balls
+
+    Returns
+    -------
+    [(node, weight)]
+    """
     rule = [arb.legendre_p_root(_POINTS, k, weight=True) for k in range(_POINTS)]
     return [(m + half*x, half*w) for m, half in panels for x, w in rule]
 
@@ -525,7 +781,19 @@ def gauss_error(
     size,  # bounds the integrand in a panel's ellipse, a ball
     half,  # the panel's half-length, a ball
 ):         # a ball
-    "Bound on the error of Gauss's rule on a panel, by the theorem."
+    """Bound on the error of Gauss's rule on a panel, by the theorem.
+
+    Parameters
+    ----------
+    size
+        bounds the integrand in a panel's ellipse, a ball
+    half
+        the panel's half-length, a ball
+
+    Returns
+    -------
+    a ball
+    """
     top, below = _GAUSS
     return half*size*top/below*arb(_RHO)**(-2*(_POINTS - 1))/(1 - arb(_RHO)**-2)
 
@@ -533,7 +801,19 @@ def equal_panels(
     low, high,  # the ends, balls
     most,       # half-length of a panel at most, a number
 ):              # [(middle, half-length)]
-    "Panels of one length."
+    """Panels of one length.
+
+    Parameters
+    ----------
+    low, high
+        the ends, balls
+    most
+        half-length of a panel at most, a number
+
+    Returns
+    -------
+    [(middle, half-length)]
+    """
     count = max(1, ceil(float(high - low)/(2*most)))
     half = (high - low)/(2*count)
     return [(low + (2*k + 1)*half, half) for k in range(count)]
@@ -546,6 +826,15 @@ class LaplaceStep(Step):
         rate,       # a ball in (0, 1]
         direction,  # 'remove' or 'add'
     ):
+        """Parameters
+        ----------
+        d
+            sensitivity/scale, a ball > 0
+        rate
+            a ball in (0, 1]
+        direction
+            'remove' or 'add'
+        """
         self.d, self.rate, self.symmetric = d, rate, bool(rate == 1)
         self.removes = direction == 'remove' or self.symmetric
         sign = 1 if self.removes else -1
@@ -598,7 +887,23 @@ def leg_panels(
     fastest,  # frequency, a number > 0
     top,      # height of the leg, a number <= pi
 ):            # [(middle, half-length)], balls
-    "Panels from 0 to `top`."
+    """Panels from 0 to `top`.
+
+    Parameters
+    ----------
+    gap
+        g at its end, a number
+    x
+        |p - 1/2|, a number
+    fastest
+        frequency, a number > 0
+    top
+        height of the leg, a number <= pi
+
+    Returns
+    -------
+    [(middle, half-length)], balls
+    """
     steep = arb(min(_TURN/max(x, 1.), 1.)/_AXES[1])
     half = arb(min(gap/2, _TURN/fastest)/_AXES[1]).min(steep).min(arb(top)/2)
     panels, begin = [(half, half)], 2*half
@@ -613,7 +918,19 @@ def leg_error(
     gap,     # g at its end, a ball
     panels,  # of `leg_panels`
 ):           # a ball
-    "Bound on the error of Gauss's rule on a leg, without the factor k e^{(p - 1/2) u}."
+    """Bound on the error of Gauss's rule on a leg, without the factor k e^{(p - 1/2) u}.
+
+    Parameters
+    ----------
+    gap
+        g at its end, a ball
+    panels
+        of `leg_panels`
+
+    Returns
+    -------
+    a ball
+    """
     width, height = _AXES
     least = [gap - (1 - gap)*(height*panels[0][1]).expm1()]
     least += [(m - width*half).min(arb.pi()/2).sin() for m, half in panels[1:]]
@@ -666,7 +983,19 @@ def leg_size(
     gap,  # 1 - xi, a ball in (0, 1)
     s,    # frequency, a ball > 0
 ):        # a ball
-    "Bound on the integral of e^{-sy} |1 - xi e^{-iy}|^{-3/2} from 0 to pi."
+    """Bound on the integral of e^{-sy} |1 - xi e^{-iy}|^{-3/2} from 0 to pi.
+
+    Parameters
+    ----------
+    gap
+        1 - xi, a ball in (0, 1)
+    s
+        frequency, a ball > 0
+
+    Returns
+    -------
+    a ball
+    """
     count = ceil(log(pi/_FINE/min(float(gap), 1/float(s)))/_FINE)
     y = [arb.pi()*(-_FINE*arb(k)).exp() for k in range(count)] + [arb(0)]
     faded = [(-s*v).exp() for v in y]
@@ -708,6 +1037,13 @@ class EitherStep(Step):
         weights,  # their probabilities, balls > 0
         steps,    # Steps, as many
     ):
+        """Parameters
+        ----------
+        weights
+            their probabilities, balls > 0
+        steps
+            Steps, as many
+        """
         self.weights, self.steps = weights, steps
         ends = [step.largest for step in steps]
         self.largest = None if None in ends else ends[0]
@@ -729,7 +1065,19 @@ def binomial_tail(
     n, k,  # integers, 0 < k <= n
     q,     # a ball in (0, 1)
 ):         # a ball
-    "P[Bin(n, q) >= k]."
+    """P[Bin(n, q) >= k].
+
+    Parameters
+    ----------
+    n, k
+        integers, 0 < k <= n
+    q
+        a ball in (0, 1)
+
+    Returns
+    -------
+    a ball
+    """
     up = k >= n*float(q)
     k, total, odds = (k if up else k - 1), arb(0), q/(1 - q)
     log_ways = arb(n + 1).lgamma() - arb(k + 1).lgamma() - arb(n - k + 1).lgamma()
@@ -754,7 +1102,13 @@ _VERIFIABLE = ('Gaussian', 'TreeNode', 'Laplace', 'RandomizedResponse', 'PureDP'
 def check_run(
     run,  # a list of dicts: 'mechanism', its parameters, 'rate', 'count'
 ):
-    "ValueError for a run with a mechanism that cannot be verified."
+    """ValueError for a run with a mechanism that cannot be verified.
+
+    Parameters
+    ----------
+    run
+        a list of dicts: 'mechanism', its parameters, 'rate', 'count'
+    """
     for step in run:
         if step['mechanism'] not in _VERIFIABLE:
             raise ValueError(f"mechanism must be one of {', '.join(_VERIFIABLE)} to be verified, "
@@ -828,7 +1182,19 @@ def as_step(
     step,       # a dict: 'mechanism', its parameters, and 'rate' where it is sampled
     direction,  # 'remove' or 'add'
 ):              # a Step
-    "What a step is. ValueError for a mechanism that cannot be verified."
+    """What a step is. ValueError for a mechanism that cannot be verified.
+
+    Parameters
+    ----------
+    step
+        a dict: 'mechanism', its parameters, and 'rate' where it is sampled
+    direction
+        'remove' or 'add'
+
+    Returns
+    -------
+    a Step
+    """
     kind, rate = step['mechanism'], arb(step.get('rate', 1))
     if kind in ('Gaussian', 'TreeNode'):
         mu = arb(step.get('sensitivity', 1))/arb(step['sigma'])

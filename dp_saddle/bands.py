@@ -41,7 +41,19 @@ _UNEVEN = 257                              # points at which evenness is looked 
 
 # %% ../nbs/04c_bands.ipynb #ca4b9168
 class Chords(NamedTuple):
-    "A function in cells: at least `low` below and at most `high` above a chord."
+    """A function in cells: at least `low` below and at most `high` above a chord.
+
+    Parameters
+    ----------
+    left
+        the chord at each cell's left end, nats, shape (cells,)
+    right
+        at its right end
+    low
+        nats, >= 0; inf where there is no lower bound
+    high
+        nats, >= 0
+    """
     left: np.ndarray   # the chord at each cell's left end, nats, shape (cells,)
     right: np.ndarray  # at its right end
     low: np.ndarray    # nats, >= 0; inf where there is no lower bound
@@ -75,7 +87,25 @@ def chords(
     concave,  # is it concave in a cell, or convex? shape (cells,)
     joined,   # is it so in a cell and the next one together? shape (cells - 1,)
 ):            # Chords
-    "A function that is concave or convex, between its chords. ValueError where it is not."
+    """A function that is concave or convex, between its chords. ValueError where it is not.
+
+    Parameters
+    ----------
+    x
+        the cells' ends, increasing, shape (cells + 1,)
+    v
+        the function there, shape (cells + 1,)
+    noise
+        what each value may be off by, >= 0, shape (cells + 1,)
+    concave
+        is it concave in a cell, or convex? shape (cells,)
+    joined
+        is it so in a cell and the next one together? shape (cells - 1,)
+
+    Returns
+    -------
+    Chords
+    """
     bend = _bends(x, v, noise, concave, joined)
     bends = np.array([np.append(inf, bend), np.append(bend, inf)])
     least, most = bends.min(0), bends.max(0)
@@ -91,7 +121,17 @@ def chords(
 def log_mean_exp(
     a, b,  # nats, any shapes
 ):         # the broadcast shape
-    "log of the mean of e^y for y evenly between `a` and `b`."
+    """log of the mean of e^y for y evenly between `a` and `b`.
+
+    Parameters
+    ----------
+    a, b
+        nats, any shapes
+
+    Returns
+    -------
+    the broadcast shape
+    """
     d = np.abs(b - a)
     shrunk = -np.expm1(-d)/np.where(d > 0, d, 1)
     return np.maximum(a, b) + safe_log(np.where(d > 0, shrunk, 1))
@@ -134,7 +174,19 @@ def _above(top, under, log_h):
 
 # %% ../nbs/04c_bands.ipynb #2ef2366f
 class AtomsCurve(NamedTuple):
-    "The curve of positive losses, for eps >= 0."
+    """The curve of positive losses, for eps >= 0.
+
+    Parameters
+    ----------
+    losses
+        nats, increasing, > 0, shape (n,)
+    p
+        their masses, shape (n,)
+    S
+        the mass from each on, shape (n + 1,)
+    T
+        what is left of the sum, shape (n + 1,)
+    """
     losses: np.ndarray  # nats, increasing, > 0, shape (n,)
     p: np.ndarray       # their masses, shape (n,)
     S: np.ndarray       # the mass from each on, shape (n + 1,)
@@ -143,7 +195,17 @@ class AtomsCurve(NamedTuple):
     def delta(self,
         eps,  # nats, >= 0, any shape
     ):        # shape of eps
-        "sum_j p_j (1 - e^{eps - l_j})_+."
+        """sum_j p_j (1 - e^{eps - l_j})_+.
+
+        Parameters
+        ----------
+        eps
+            nats, >= 0, any shape
+
+        Returns
+        -------
+        shape of eps
+        """
         eps = np.minimum(eps, _MAX_LOSS)                # no loss is beyond
         j = np.searchsorted(self.losses, eps)
         l = np.append(self.losses, 0.)[j]
@@ -158,7 +220,19 @@ def atoms_curve(
     losses,  # nats, 1-d, in any order
     logp,    # log of their masses, of that shape
 ):           # an AtomsCurve
-    "The curve of the losses among these that are positive, and at most 500 nats."
+    """The curve of the losses among these that are positive, and at most 500 nats.
+
+    Parameters
+    ----------
+    losses
+        nats, 1-d, in any order
+    logp
+        log of their masses, of that shape
+
+    Returns
+    -------
+    an AtomsCurve
+    """
     some = (losses > 0) & (logp > -inf)
     order = np.argsort(losses[some], kind='stable')
     l, p = losses[some][order], np.exp(logp[some][order])
@@ -176,6 +250,19 @@ class Density:
         turns,        # where its logarithm turns from concave to convex or back, a tuple
         ulps,         # what that may be off by, in units of ULP of 1 + its size
     ):
+        """Parameters
+        ----------
+        log_density
+            a function of a 1-d array of outcomes
+        center
+            where the density is about largest
+        support
+            (a, b): it is 0 outside; may be infinite
+        turns
+            where its logarithm turns from concave to convex or back, a tuple
+        ulps
+            what that may be off by, in units of ULP of 1 + its size
+        """
         self.log_density, self.center, self.support = log_density, center, support
         self.turns, self.ulps = np.array(turns, float), ulps
 
@@ -184,7 +271,17 @@ class Density:
 def values(self:Density,
     x,  # outcomes, 1-d
 ):      # shape of x
-    "log of the density, checked: ValueError for another shape, for nan and for +inf."
+    """log of the density, checked: ValueError for another shape, for nan and for +inf.
+
+    Parameters
+    ----------
+    x
+        outcomes, 1-d
+
+    Returns
+    -------
+    shape of x
+    """
     with np.errstate(all='ignore'): v = np.asarray(self.log_density(x))
     if v.shape != x.shape or v.dtype.kind not in 'iuf':
         raise ValueError("log_density must return real numbers, an array of the shape of x, "
@@ -218,7 +315,17 @@ def scale(self:Density):
 def end(self:Density,
     side,  # 1: the right one, -1: the left one
 ):         # a number
-    "Where the cells end: at the end of the support, or where the density is next to nothing."
+    """Where the cells end: at the end of the support, or where the density is next to nothing.
+
+    Parameters
+    ----------
+    side
+        1: the right one, -1: the left one
+
+    Returns
+    -------
+    a number
+    """
     end, far = self.support[int(side > 0)], self.scale
     if isfinite(end): return end
     far = max(far, _LONGER*np.abs(self.turns - self.center).max(initial=0.))
@@ -245,7 +352,21 @@ def cells(self:Density,
     shift,      # how far the other density is away, >= 0
     count,      # about how many
 ):              # their ends, increasing
-    "Cells that are fine near the centers of both densities; each one's turns are ends of cells."
+    """Cells that are fine near the centers of both densities; each one's turns are ends of cells.
+
+    Parameters
+    ----------
+    low, high
+        where they begin and end
+    shift
+        how far the other density is away, >= 0
+    count
+        about how many
+
+    Returns
+    -------
+    their ends, increasing
+    """
     centers = np.array([self.center, self.center + shift])
     u = np.linspace(*np.arcsinh(np.subtract.outer([low, high], centers)/self.scale), _TABLE)
     table = np.sort((centers + self.scale*np.sinh(u)).ravel())
@@ -285,7 +406,19 @@ def chords(self:Density,
     x,         # the cells' ends, 1-d
     shift=0.,  # by how much the density is moved to the right, >= 0
 ):             # Chords, and whether each cell is concave
-    "The density, moved, between its chords."
+    """The density, moved, between its chords.
+
+    Parameters
+    ----------
+    x
+        the cells' ends, 1-d
+    shift
+        by how much the density is moved to the right, >= 0
+
+    Returns
+    -------
+    Chords, and whether each cell is concave
+    """
     y = np.clip(x - shift, *self.support)
     v, at_end = _prolonged(y, self.values(y))
     noise = self.ulps*ULP*(1 + np.abs(v))
@@ -301,7 +434,17 @@ def chords(self:Density,
 def mass(self:Density,
     low, high,  # an interval in the support
 ):              # (least, largest)
-    "Bounds on the mass of an interval."
+    """Bounds on the mass of an interval.
+
+    Parameters
+    ----------
+    low, high
+        an interval in the support
+
+    Returns
+    -------
+    (least, largest)
+    """
     if not low < high: return 0., 0.
     x = self.cells(low, high, 0., _FEW_CELLS)
     return tuple(np.exp(m).sum() for m in _masses(self.chords(x)[0], np.log(np.diff(x))))
@@ -332,7 +475,15 @@ def check_even(self:Density):
 
 # %% ../nbs/04c_bands.ipynb #c4888c85
 class Beyond(NamedTuple):
-    "What lies beyond an end of the cells: nothing, at the end of a support."
+    """What lies beyond an end of the cells: nothing, at the end of a support.
+
+    Parameters
+    ----------
+    mass
+        at most
+    loss
+        of the one density over the other, at most, nats
+    """
     mass: float = 0.  # at most
     loss: float = 0.  # of the one density over the other, at most, nats
 
@@ -349,7 +500,17 @@ def _beyond(k, x, top, under, concave, left_over, steepest):
 
 # %% ../nbs/04c_bands.ipynb #8bb4d3fe
 class Side(NamedTuple):
-    "One direction of a pair: bounds on its curve, for eps >= 0."
+    """One direction of a pair: bounds on its curve, for eps >= 0.
+
+    Parameters
+    ----------
+    low
+        of the finite losses
+    p_low
+        mass at infinity, at least
+    p_up
+        and at most
+    """
     low: AtomsCurve  # of the finite losses
     up: AtomsCurve
     p_low: float     # mass at infinity, at least
@@ -360,14 +521,38 @@ class Side(NamedTuple):
         side,     # 1: from above; -1: from below
         apart=0., # this much of the mass at infinity is left out, an array of shape () or of eps
     ):            # shape of eps
-        "The curve, the mass at infinity included."
+        """The curve, the mass at infinity included.
+
+        Parameters
+        ----------
+        eps
+            nats, >= 0, any shape
+        side
+            1: from above; -1: from below
+        apart
+            this much of the mass at infinity is left out, an array of shape () or of eps
+
+        Returns
+        -------
+        shape of eps
+        """
         curve = self.up if side > 0 else self.low
         return curve.delta(eps)*(1 + side*SUMMED) + (self.mass(side) - apart)
 
     def mass(self,
         side,  # 1: from above; -1: from below
     ):         # a number
-        "The mass at infinity."
+        """The mass at infinity.
+
+        Parameters
+        ----------
+        side
+            1: from above; -1: from below
+
+        Returns
+        -------
+        a number
+        """
         return self.p_up*(1 + SUMMED) if side > 0 else self.p_low*(1 - SUMMED)
 
 # %% ../nbs/04c_bands.ipynb #6b488f84
@@ -378,6 +563,15 @@ class Pair:
         shift,     # > 0
         steepest,  # the largest |slope| of log f, > 0; inf if it is not known
     ):
+        """Parameters
+        ----------
+        density
+            a Density
+        shift
+            > 0
+        steepest
+            the largest |slope| of log f, > 0; inf if it is not known
+        """
         self.density, self.shift, self.steepest = density, shift, steepest
         (a, b), s = density.support, shift
         if b - a <= s:

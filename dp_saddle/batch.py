@@ -62,7 +62,17 @@ def mixing_bounds(
     K,  # of neighbouring steps, as rows, shape (steps, ...), real or complex
 ):      # two arrays of the shape of K
     """Bounds on |log(1 - w + w e^u) - wu|/(w(1 - w)) and on Re of that log (Hoeffding 1963), u the
-    difference of K between neighbouring rows, and to 0 after the last."""
+    difference of K between neighbouring rows, and to 0 after the last.
+
+    Parameters
+    ----------
+    K
+        of neighbouring steps, as rows, shape (steps, ...), real or complex
+
+    Returns
+    -------
+    two arrays of the shape of K
+    """
     u = np.diff(K, axis=0, append=0*K[:1])
     v, x = np.minimum(np.abs(u), _REACH), np.abs(u.real)
     bound = v*v/2*np.exp(_GROWTH*v)/np.cos(v)**2
@@ -70,7 +80,17 @@ def mixing_bounds(
 
 # %% ../nbs/05a_batch.ipynb #5c17ac16
 class Mixed(NamedTuple):
-    "The steps of some records, each array of shape (records, kinds)."
+    """The steps of some records, each array of shape (records, kinds).
+
+    Parameters
+    ----------
+    counts
+        of each kind, fractions
+    steps
+        how many lie between this kind and the next
+    spread
+        of these: the sum of w(1 - w), at most; 0 where nothing is split
+    """
     counts: np.ndarray  # of each kind, fractions
     steps: np.ndarray   # how many lie between this kind and the next
     spread: np.ndarray  # of these: the sum of w(1 - w), at most; 0 where nothing is split
@@ -93,14 +113,35 @@ def _next(counts):
 def split_steps(
     table,  # steps from each kind to the next, and sums of their weights, shape (records, 2 kinds)
 ):          # a Mixed
-    "What bounds from above are computed with: the steps split between two kinds, [GDP D.2]."
+    """What bounds from above are computed with: the steps split between two kinds, [GDP D.2].
+
+    Parameters
+    ----------
+    table
+        steps from each kind to the next, and sums of their weights, shape (records, 2 kinds)
+
+    Returns
+    -------
+    a Mixed
+    """
     k, w = np.split(table, 2, axis=1)
     return Mixed(w + _next(k - w), k, w*(k - w)/np.maximum(k, 1))
 
 def smaller_steps(
     table,  # as for `split_steps`, shape (records, 2 kinds)
 ):          # a Mixed
-    "What bounds from below are computed with: each step of the smaller of its two kinds [GDP D.2]."
+    """What bounds from below are computed with: each step of the smaller of its two kinds [GDP
+    D.2].
+
+    Parameters
+    ----------
+    table
+        as for `split_steps`, shape (records, 2 kinds)
+
+    Returns
+    -------
+    a Mixed
+    """
     k, _ = np.split(table, 2, axis=1)
     return Mixed(_next(k), k, 0*k)
 
@@ -112,6 +153,13 @@ class LossFamily:
         steps,      # a list or array of mechanisms; for mixing, each with less loss than the last
         direction,  # 'remove' or 'add'
     ):
+        """Parameters
+        ----------
+        steps
+            a list or array of mechanisms; for mixing, each with less loss than the last
+        direction
+            'remove' or 'add'
+        """
         self.steps = steps
         self.losses = [getattr(step, direction) for step in steps]
         limit = min(ComposedLoss([(p, 1) for p in self.losses]).largest_tilt, _LAST_TILT)
@@ -146,7 +194,23 @@ def decay(self:LossFamily, i, used):
 
 # %% ../nbs/05a_batch.ipynb #744c6230
 class LineTable(NamedTuple):
-    "K of each loss of a family on a line t + is, as rows; and what mixing neighbours adds there."
+    """K of each loss of a family on a line t + is, as rows; and what mixing neighbours adds there.
+
+    Parameters
+    ----------
+    K
+        at t, shape (steps,)
+    error
+        what that is off by, at most, shape (steps,)
+    change
+        K(t + is) - K(t), shape (steps, nodes)
+    log_error
+        log(1 + relative error of e^change), shape (steps, nodes)
+    mixing
+        `mixing_bounds` there, shape (steps, nodes), or None
+    jump
+        the other one, shape (steps, nodes), or None
+    """
     K: np.ndarray         # at t, shape (steps,)
     error: np.ndarray     # what that is off by, at most, shape (steps,)
     change: np.ndarray    # K(t + is) - K(t), shape (steps, nodes)
@@ -181,7 +245,19 @@ def tilted_sum(
     family,  # a LossFamily
     counts, steps, spread,  # the records' steps, as in `Mixed`, shape (records, kinds)
 ):           # shape (records, tilts)
-    "A bound on K of each record at the tilts of the family, mixtures included (Hoeffding 1963)."
+    """A bound on K of each record at the tilts of the family, mixtures included (Hoeffding 1963).
+
+    Parameters
+    ----------
+    family
+        a LossFamily
+    counts, steps, spread
+        the records' steps, as in `Mixed`, shape (records, kinds)
+
+    Returns
+    -------
+    shape (records, tilts)
+    """
     K = counts @ family.K
     if spread.any():
         split = np.where(spread > 0, steps, 0)
@@ -191,7 +267,17 @@ def tilted_sum(
 def log_chernoff(
     family, K, eps,  # a LossFamily, the records' `tilted_sum`, and an eps for each, nats
 ):                   # shape (records, tilts)
-    "log of Chernoff's bound on each record's delta at its eps, at each tilt."
+    """log of Chernoff's bound on each record's delta at its eps, at each tilt.
+
+    Parameters
+    ----------
+    family, K, eps
+        a LossFamily, the records' `tilted_sum`, and an eps for each, nats
+
+    Returns
+    -------
+    shape (records, tilts)
+    """
     return K + log_chernoff_factor(family.t) - np.multiply.outer(eps, family.t)
 
 # %% ../nbs/05a_batch.ipynb #7a04af71
@@ -225,14 +311,38 @@ def _tilts(family, spread, K, eps, goal):
 
 # %% ../nbs/05a_batch.ipynb #8c338209
 class LinePlan(NamedTuple):
-    "A line that records share."
+    """A line that records share.
+
+    Parameters
+    ----------
+    tilt
+        which of the family's, an integer
+    h
+        from node to node
+    nodes
+        how many
+    width
+        of a piece of the smoothing; 0: none
+    """
     tilt: int     # which of the family's, an integer
     h: float      # from node to node
     nodes: int    # how many
     width: float  # of a piece of the smoothing; 0: none
 
 class RecordLines(NamedTuple):
-    "The lines of some records on one tilt, each array of shape (records,)."
+    """The lines of some records on one tilt, each array of shape (records,).
+
+    Parameters
+    ----------
+    h
+        as in `LinePlan`
+    nodes
+        as in `LinePlan`
+    width
+        as in `LinePlan`
+    tail
+        log of a bound on what lies beyond the last node
+    """
     h: np.ndarray      # as in `LinePlan`
     nodes: np.ndarray  # as in `LinePlan`
     width: np.ndarray  # as in `LinePlan`
@@ -300,6 +410,21 @@ class LineBatch:
         K,       # bounds on their K at the family's tilts, `tilted_sum`, shape (records, tilts)
         tail,    # log of a bound on what lies beyond the last node, shape (records,)
     ):
+        """Parameters
+        ----------
+        family
+            a LossFamily
+        plan
+            a LinePlan
+        table
+            the family's LineTable of that line
+        mixed
+            the records' steps, a Mixed
+        K
+            bounds on their K at the family's tilts, `tilted_sum`, shape (records, tilts)
+        tail
+            log of a bound on what lies beyond the last node, shape (records,)
+        """
         self.t, self.s = family.t[plan.tilt], plan.h*np.arange(plan.nodes)
         self.width, self.reach = plan.width, Smoothing(plan.width).reach
         self.base = mixed.counts @ table.K
@@ -372,7 +497,17 @@ def smoothing_cost(self:LineBatch, fall):
 
 # %% ../nbs/05a_batch.ipynb #4f2844be
 class Found(NamedTuple):
-    "Bounds of one side on the eps of each record, shape (records,)."
+    """Bounds of one side on the eps of each record, shape (records,).
+
+    Parameters
+    ----------
+    bound
+        proved
+    guess
+        where a better line should look
+    good
+        no better line is needed
+    """
     bound: np.ndarray  # proved
     guess: np.ndarray  # where a better line should look
     good: np.ndarray   # no better line is needed
@@ -434,7 +569,23 @@ def on_lines(
     serve,          # serve(rows, batch) is called in threads, with a LineBatch of these records
     rounded=False,  # with the larger kind for all steps that lie between two
 ):
-    "Put each record on a line [SP 23] that is good for its eps, and serve them."
+    """Put each record on a line [SP 23] that is good for its eps, and serve them.
+
+    Parameters
+    ----------
+    family
+        a LossFamily
+    mixed
+        the records' steps, a Mixed
+    K
+        bounds on their K at the family's tilts, `tilted_sum`, shape (records, tilts)
+    eps, goal
+        guesses of what will be asked, and of log delta there, shape (records,)
+    serve
+        serve(rows, batch) is called in threads, with a LineBatch of these records
+    rounded
+        with the larger kind for all steps that lie between two
+    """
     tilt, share = _tilts(family, mixed.spread, K, eps, goal)
     larger = (share > log(_MOST_SHARE)) | rounded & (mixed.spread > 0).any(1)
     if larger.any():

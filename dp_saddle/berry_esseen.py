@@ -70,7 +70,21 @@ FREQUENCIES = 2.**np.arange(0, OCTAVES, 1/PER_OCTAVE)
 
 # %% ../nbs/02b_berry_esseen.ipynb #66b8e02d
 class StepMoments(NamedTuple):
-    "What the moment bounds take of the steps [EA Lemma 4.3]."
+    """What the moment bounds take of the steps [EA Lemma 4.3].
+
+    Parameters
+    ----------
+    n
+        how many steps
+    lam3
+        lambda_3: mean third moment, standardised, any sign
+    K3
+        mean third absolute moment, likewise, >= 1
+    K4
+        mean fourth moment, likewise, >= 1
+    Kt3
+        K~_3, > K_3
+    """
     n: int        # how many steps
     lam3: float   # lambda_3: mean third moment, standardised, any sign
     K3: float     # mean third absolute moment, likewise, >= 1
@@ -81,7 +95,19 @@ def step_moments(
     plrv,        # a PLRV, such as `run.remove`
     null=False,  # True: of the log-ratio X under Q
 ):               # a StepMoments
-    "Standardised mean moments of the steps [EA Lemma 4.3]. Gaussian steps count as one."
+    """Standardised mean moments of the steps [EA Lemma 4.3]. Gaussian steps count as one.
+
+    Parameters
+    ----------
+    plrv
+        a PLRV, such as `run.remove`
+    null
+        True: of the log-ratio X under Q
+
+    Returns
+    -------
+    a StepMoments
+    """
     parts = as_composition(plrv.reverse if null else plrv).parts
     n = sum(k for _, k in parts)
     var, third = (sum(k*p.cumulants(0., THIRD)[i] for p, k in parts)/n for i in (1, 2))
@@ -93,7 +119,17 @@ def step_moments(
 def berry_esseen(
     n, K3,  # number of equal steps, >= 1, and their standardised third absolute moment, >= 1
 ):          # bound on sup |F - Phi|
-    "The Berry-Esseen bound for identical steps (Shevtsova 2013)."
+    """The Berry-Esseen bound for identical steps (Shevtsova 2013).
+
+    Parameters
+    ----------
+    n, K3
+        number of equal steps, >= 1, and their standardised third absolute moment, >= 1
+
+    Returns
+    -------
+    bound on sup |F - Phi|
+    """
     return min(c*(K3 + a) for c, a in SHEVTSOVA)/sqrt(n)
 
 # %% ../nbs/02b_berry_esseen.ipynb #ebb5ff04
@@ -136,6 +172,15 @@ class FourMoments:
         eps,      # the free parameter, in (0, 1/3)
         T,        # how far out the transform is looked at, > 0
     ):
+        """Parameters
+        ----------
+        moments
+            a StepMoments
+        eps
+            the free parameter, in (0, 1/3)
+        T
+            how far out the transform is looked at, > 0
+        """
         self.n, lam3, self.K3, self.K4, self.Kt3 = moments
         self.lam, self.k, self.root = abs(lam3), self.K4/self.n, sqrt(self.n)
         self.rest, self.T, self.cut = _remainder(self.n, self.lam, self.K4, eps), T, T/pi
@@ -196,6 +241,11 @@ class Panels:
     def __init__(self,
         cuts,  # their ends, >= 0, in any order
     ):
+        """Parameters
+        ----------
+        cuts
+            their ends, >= 0, in any order
+        """
         cuts, (nodes, weights) = np.unique(cuts), LEGENDRE16
         middle, half = (cuts[1:] + cuts[:-1])/2, np.diff(cuts)/2
         self.low, self.high, self.side = cuts[:-1], cuts[1:], TALL*half
@@ -256,7 +306,23 @@ def moment_bound(
     smooth=None,           # function (a, b) -> bound on the integral of |f(u)|/u from a to b
 ):                         # bound on sup |F - E_1|
     """The explicit first-order Edgeworth bounds with their remainders [EA Lemma 4.3] (Derumigny,
-    Girard and Guyonvarch, Thm A.2: any steps; A.3: identical; with `smooth` A.4 and A.5)."""
+    Girard and Guyonvarch, Thm A.2: any steps; A.3: identical; with `smooth` A.4 and A.5).
+
+    Parameters
+    ----------
+    n, lam3, K3, K4, Kt3
+        what `step_moments` gives
+    identical
+        True: the version for identical steps
+    eps
+        the free parameter, in (0, 1/3)
+    smooth
+        function (a, b) -> bound on the integral of |f(u)|/u from a to b
+
+    Returns
+    -------
+    bound on sup |F - E_1|
+    """
     T = 2*pi*sqrt(n)/Kt3 if smooth is None else REGULAR_T*n*n/Kt3**FOURTH
     known = FourMoments(StepMoments(n, lam3, K3, K4, Kt3), eps, T)
     pieces = known.without_density() if smooth is None else known.with_density(smooth)
@@ -370,7 +436,23 @@ def prawitz_bound(
 ):                         # bound on sup |F - E_1|
     """The smoothing inequality of Prawitz (1972) from four moments [EA Lemma 4.3], its integrals by
     quadrature, remainders included: 1.7 to 3.7 times sharper than its closed forms once the run is
-    long."""
+    long.
+
+    Parameters
+    ----------
+    n, lam3, K3, K4, Kt3
+        what `step_moments` gives
+    largest
+        largest share of a step in the variance, in (0, 1]; identical: 1/n
+    eps
+        the free parameter, in (0, 1/3)
+    t_s
+        where the integrals are split, in (0, .63]
+
+    Returns
+    -------
+    bound on sup |F - E_1|
+    """
     known = FourMoments(StepMoments(n, lam3, K3, K4, Kt3), eps, 2*pi*sqrt(n)/Kt3)
     kernel, beyond = known.cut_off(t_s)
     return kernel + beyond + known.middle(t_s) + known.origin(t_s, largest)
@@ -386,7 +468,19 @@ def decay_integral(
     plrv,  # a ComposedLoss
     std,   # its std, nats, > 0
 ):         # function (a, b)
-    "A bound on the integral of |f(u)|/u from a to b, u in units of 1/std: a step function's."
+    """A bound on the integral of |f(u)|/u from a to b, u in units of 1/std: a step function's.
+
+    Parameters
+    ----------
+    plrv
+        a ComposedLoss
+    std
+        its std, nats, > 0
+
+    Returns
+    -------
+    function (a, b)
+    """
     f = np.exp(np.r_[0, log_decay(plrv, std)])
     cuts = np.r_[TINY, FREQUENCIES, inf]
     def integral(a, b):
@@ -399,7 +493,17 @@ def smallest_moment_bound(
     plrv,  # a PLRV that varies, such as `run.remove`
 ):         # bound on sup |F - E_1|
     """The smallest of the bounds on sup |F - E_1| that four moments give [EA Lemma 4.3], with the
-    decay of the transform for the regular versions."""
+    decay of the transform for the regular versions.
+
+    Parameters
+    ----------
+    plrv
+        a PLRV that varies, such as `run.remove`
+
+    Returns
+    -------
+    bound on sup |F - E_1|
+    """
     plrv = as_composition(plrv)
     m, var = step_moments(plrv), plrv.cumulants(0.)[1]
     identical = len(plrv.parts) == 1 and plrv.parts[0][1] > 1

@@ -44,7 +44,21 @@ def whole_moments(
     T,     # bins, an integer >= 1
     most,  # order, an integer >= 0
 ):         # [E S^n for n = 0, ..., most], balls
-    "Moments of the mean of T independent copies of Y = e^{mu g - mu^2/2}, g ~ N(0, 1)."
+    """Moments of the mean of T independent copies of Y = e^{mu g - mu^2/2}, g ~ N(0, 1).
+
+    Parameters
+    ----------
+    mu
+        sensitivity over sigma, a ball > 0
+    T
+        bins, an integer >= 1
+    most
+        order, an integer >= 0
+
+    Returns
+    -------
+    [E S^n for n = 0, ..., most], balls
+    """
     before, ctx.cap = ctx.cap, most + 1
     try:
         rows = [(j*(j - 1)*mu**2/2 - j*arb(T).log()).exp()/_factorial(j) for j in range(most + 1)]
@@ -262,7 +276,19 @@ def moments(self:BinRay,
     h,      # step of the frequencies, a ball >= 0
     count,  # of them, >= 1
 ):          # ([E S^(a - ijh) for j = 0, ..., count - 1], a bound on E S^a), balls
-    "Moments of one real order, at even frequencies."
+    """Moments of one real order, at even frequencies.
+
+    Parameters
+    ----------
+    h
+        step of the frequencies, a ball >= 0
+    count
+        of them, >= 1
+
+    Returns
+    -------
+    ([E S^(a - ijh) for j = 0, ..., count - 1], a bound on E S^a), balls
+    """
     total = _on_frequencies(self.terms, self.h*h, self.nodes[0], count)
     fact, rows = _factorial(self.plan.k), range(count)
     scale = [acb(self.kappa, h*j).rgamma()*(-self.alpha*h*j).exp() for j in rows]
@@ -285,7 +311,25 @@ def bin_values(
     h,      # step of the frequencies, a ball >= 0
     count,  # of them, >= 1
 ):          # ([E S^(a - ijh) for j = 0, ..., count - 1], a bound on E S^a), balls
-    "By a ray; by a better one where its errors are large."
+    """By a ray; by a better one where its errors are large.
+
+    Parameters
+    ----------
+    mu
+        sensitivity over sigma, a ball > 0
+    T
+        bins, an integer >= 2
+    a
+        order, a ball, not between 0 and 1
+    h
+        step of the frequencies, a ball >= 0
+    count
+        of them, >= 1
+
+    Returns
+    -------
+    ([E S^(a - ijh) for j = 0, ..., count - 1], a bound on E S^a), balls
+    """
     order, s, aim, best = float(a), float(h)*(count - 1), _AIM, None
     for _ in range(_TRIES):
         plan = _planned(float(mu), T, order, s, aim)
@@ -307,6 +351,15 @@ class BinsStep(Step):
         bins,       # an integer >= 2
         direction,  # 'remove' or 'add'
     ):
+        """Parameters
+        ----------
+        mu
+            sensitivity over sigma, a ball > 0
+        bins
+            an integer >= 2
+        direction
+            'remove' or 'add'
+        """
         self.mu, self.bins, self.removes = mu, bins, direction == 'remove'
 
     def faded(self, s):
@@ -347,7 +400,19 @@ def bins_step(
     step,       # a dict: 'sigma', 'sensitivity', 'batches', 'draws'
     direction,  # 'remove' or 'add'
 ):              # a Step
-    "An epoch as a step. ValueError for some draws, but not all."
+    """An epoch as a step. ValueError for some draws, but not all.
+
+    Parameters
+    ----------
+    step
+        a dict: 'sigma', 'sensitivity', 'batches', 'draws'
+    direction
+        'remove' or 'add'
+
+    Returns
+    -------
+    a Step
+    """
     mu, bins = arb(step.get('sensitivity', 1))/arb(step['sigma']), int(step['batches'])
     draws = int(step.get('draws', 1))
     if mu == 0: return FiniteStep([(arb(1), arb(1))], True)

@@ -44,7 +44,17 @@ _KEPT = 16                # means whose rays are kept
 def log_gamma(
     z,  # any shape, Re z >= 16
 ):      # shape of z
-    "log Gamma(z) by Stirling's series: its error is below 1e-18, and rounding."
+    """log Gamma(z) by Stirling's series: its error is below 1e-18, and rounding.
+
+    Parameters
+    ----------
+    z
+        any shape, Re z >= 16
+
+    Returns
+    -------
+    shape of z
+    """
     z = np.asarray(z)
     total, power = 0., 1/z
     for c in _STIRLING:
@@ -56,13 +66,39 @@ def log_condition(
     s,      # frequencies, 1-d
     beta,   # angles in (-pi/2, pi/2), 1-d
 ):          # shape (s, beta)
-    "log of int |e^{zx - e^x}| dx over |Gamma(z)|, z = kappa + is, on the line Im x = beta."
+    """log of int |e^{zx - e^x}| dx over |Gamma(z)|, z = kappa + is, on the line Im x = beta.
+
+    Parameters
+    ----------
+    kappa
+        shape of the Gamma law, >= 16
+    s
+        frequencies, 1-d
+    beta
+        angles in (-pi/2, pi/2), 1-d
+
+    Returns
+    -------
+    shape (s, beta)
+    """
     size = log_gamma(kappa + 0j).real - log_gamma(kappa + 1j*s).real
     return size[:, None] - kappa*np.log(np.cos(beta)) - np.multiply.outer(s, beta)
 
 # %% ../nbs/04db_bin_moments.ipynb #699bc2a0
 class Ray(NamedTuple):
-    "log P_k(u)/e^{ik alpha} for u of angle alpha, at even places of log |u|."
+    """log P_k(u)/e^{ik alpha} for u of angle alpha, at even places of log |u|.
+
+    Parameters
+    ----------
+    h
+        step
+    x
+        places of log |u|, 1-d
+    log_G
+        complex, shape of x
+    log_error
+        log of what its exponential is off by, shape of x
+    """
     path: Path
     h: float          # step
     x: np.ndarray     # places of log |u|, 1-d
@@ -76,6 +112,15 @@ class Counts:
         k,          # how many points, an integer >= 0
         low, high,  # the orders a, real, high <= k - 16
     ):
+        """Parameters
+        ----------
+        mean
+            a BinMean
+        k
+            how many points, an integer >= 0
+        low, high
+            the orders a, real, high <= k - 16
+        """
         self.mean, self.k, self.orders, self.rays = mean, k, (low, high), {}
         self.shapes = k - high, k - low
         self.log_factorial = float(np.log(np.arange(1, k + 1)).sum())
@@ -95,7 +140,17 @@ class BinMoments(BinMean):
     def family(self,
         order,  # a real number
     ):          # Counts
-        "The rays that serve this order."
+        """The rays that serve this order.
+
+        Parameters
+        ----------
+        order
+            a real number
+
+        Returns
+        -------
+        Counts
+        """
         if not self.smallest <= order <= self.largest:
             wanted = f"the order must be in [{self.smallest:g}, {self.largest:g}]"
             raise ValueError(f"{wanted}, got {order:g}")
@@ -249,7 +304,17 @@ def ray(self:Counts, j):
 def log_moments(self:Counts,
     orders,  # real, in the range of this family, 1-d
 ):           # shape of orders
-    "log E S^a at real orders: as `moment`, at once, and without what they are off by."
+    """log E S^a at real orders: as `moment`, at once, and without what they are off by.
+
+    Parameters
+    ----------
+    orders
+        real, in the range of this family, 1-d
+
+    Returns
+    -------
+    shape of orders
+    """
     ray = self.ray(0)
     e = ray.log_G - np.multiply.outer(orders, ray.x)
     top = e.max(1)
@@ -258,7 +323,15 @@ def log_moments(self:Counts,
 
 # %% ../nbs/04db_bin_moments.ipynb #cd2e766e
 class Moment(NamedTuple):
-    "E S^a at one real order, and what is known of it."
+    """E S^a at one real order, and what is known of it.
+
+    Parameters
+    ----------
+    log
+        its logarithm
+    error
+        what that may be off by
+    """
     order: float
     log: float       # its logarithm
     error: float     # what that may be off by
@@ -322,7 +395,19 @@ def line(self:Counts,
     moment,  # of the order
     s,       # frequencies >= 0, 1-d
 ):           # (complex, real), shape of s
-    "E S^{order - is} over e^{moment.log}, and what that is off by at most: by the ray for each s."
+    """E S^{order - is} over e^{moment.log}, and what that is off by at most: by the ray for each s.
+
+    Parameters
+    ----------
+    moment
+        of the order
+    s
+        frequencies >= 0, 1-d
+
+    Returns
+    -------
+    (complex, real), shape of s
+    """
     j = np.rint(np.arcsinh(s/(self.k - moment.order))/self.apart).astype(int)
     value, error = np.empty(s.shape, complex), np.empty(s.shape)
     for i in np.unique(j):

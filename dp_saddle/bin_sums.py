@@ -50,7 +50,21 @@ def repeated(
     T,      # how often, an integer >= 1
     times,  # an associative function of two
 ):          # shape of a
-    "a * a * ... * a, T of them, by squares."
+    """a * a * ... * a, T of them, by squares.
+
+    Parameters
+    ----------
+    a
+        what is to be combined, an array
+    T
+        how often, an integer >= 1
+    times
+        an associative function of two
+
+    Returns
+    -------
+    shape of a
+    """
     out = None
     while True:
         if T & 1: out = a if out is None else times(out, a)
@@ -63,7 +77,19 @@ def power_series(
     a,  # coefficients of y^0, y^1, ..., y^k along the first axis; a_0 = 1 where T >= k
     T,  # an integer >= 1
 ):      # of its T-th power, likewise
-    "The power of a power series: a recurrence of positive weights where T >= k, else products."
+    """The power of a power series: a recurrence of positive weights where T >= k, else products.
+
+    Parameters
+    ----------
+    a
+        coefficients of y^0, y^1, ..., y^k along the first axis; a_0 = 1 where T >= k
+    T
+        an integer >= 1
+
+    Returns
+    -------
+    of its T-th power, likewise
+    """
     if 0 < T < len(a) - 1: return repeated(a, T, _times)
     out = np.zeros_like(a)
     out[0] = 1
@@ -79,6 +105,13 @@ class BinMean:
         sigma,  # > 0
         T,      # an integer >= 2
     ):
+        """Parameters
+        ----------
+        sigma
+            > 0
+        T
+            an integer >= 2
+        """
         self.sigma, self.T = sigma, T
         self.nats = NATS + log(T)
         self.end = sigma*sqrt(2*T*NATS)               # |E S^{a + is}| is nothing beyond
@@ -124,7 +157,19 @@ def _points(self:BinMean, t):
 
 # %% ../nbs/04da_bin_sums.ipynb #be2442f0
 class Path(NamedTuple):
-    "Where the integral over one Gaussian is summed: g - i theta sigma, at even places."
+    """Where the integral over one Gaussian is summed: g - i theta sigma, at even places.
+
+    Parameters
+    ----------
+    alpha
+        the angle of u, in [0, pi/2)
+    theta
+        by which the path is turned, in [0, alpha]
+    h
+        step
+    g
+        places, 1-d
+    """
     alpha: float   # the angle of u, in [0, pi/2)
     theta: float   # by which the path is turned, in [0, alpha]
     h: float       # step
@@ -133,7 +178,17 @@ class Path(NamedTuple):
 def even_step(
     h,  # > 0
 ):      # at most h, and within 1 %
-    "A step whose multiples are doubles: places of a sum are where they are said to be."
+    """A step whose multiples are doubles: places of a sum are where they are said to be.
+
+    Parameters
+    ----------
+    h
+        > 0
+
+    Returns
+    -------
+    at most h, and within 1 %
+    """
     unit = 2.**(floor(log2(h)) - _BITS)
     return floor(h/unit)*unit
 
@@ -163,7 +218,17 @@ def _first_terms(v, path):
 
 # %% ../nbs/04da_bin_sums.ipynb #d96faf89
 class Series(NamedTuple):
-    "E (uY/T)^j e^{-uY/T}/j! = c a_j at places of log |u|."
+    """E (uY/T)^j e^{-uY/T}/j! = c a_j at places of log |u|.
+
+    Parameters
+    ----------
+    log_c
+        shape of x
+    a
+        shape (k + 1, x); a_0 = 1 where c = phi
+    sizes
+        the same of the moduli of all terms; for phi, of those it was summed from
+    """
     log_c: np.ndarray  # shape of x
     a: np.ndarray      # shape (k + 1, x); a_0 = 1 where c = phi
     sizes: np.ndarray  # the same of the moduli of all terms; for phi, of those it was summed from
@@ -196,7 +261,23 @@ def series(self:BinMean,
     k,     # the last coefficient
     direct,# is c the largest modulus, or phi?
 ):         # a Series
-    "One bin's part, by a sum over the path."
+    """One bin's part, by a sum over the path.
+
+    Parameters
+    ----------
+    x
+        places of log |u|, increasing, within a few nats, 1-d
+    path
+        a Path
+    k
+        the last coefficient
+    direct
+        is c the largest modulus, or phi?
+
+    Returns
+    -------
+    a Series
+    """
     part = self._terms(x, path)
     v = np.multiply.outer(part.r, np.exp(part.log_Y))
     terms, less = _first_terms(v, path)
@@ -256,7 +337,22 @@ def chances(self:BinMean,
     path,  # a Path
     k,     # how many points, an integer >= 0
 ):         # (complex, real), each of shape of x
-    "log of P_k(u)/e^{ik alpha}, P_k the chance of k points; log of what its exponential is off by."
+    """log of P_k(u)/e^{ik alpha}, P_k the chance of k points; log of what its exponential is off
+    by.
+
+    Parameters
+    ----------
+    x
+        places of log |u|, even, increasing, 1-d, >= 2 of them
+    path
+        a Path
+    k
+        how many points, an integer >= 0
+
+    Returns
+    -------
+    (complex, real), each of shape of x
+    """
     logs = []
     rows = max(1, min(_ROWS, int(_LONG/(x[1] - x[0]))))
     for block in np.split(x, range(rows, len(x), rows)):

@@ -45,6 +45,13 @@ class BinsLoss(PLRV):
         mean,       # BinMoments
         direction,  # 'remove' or 'add'
     ):
+        """Parameters
+        ----------
+        mean
+            BinMoments
+        direction
+            'remove' or 'add'
+        """
         self.mean, self.direction, self.known, self.curve = mean, direction, {}, None
 
     @property
@@ -205,7 +212,17 @@ def abs_moment(self:BinsLoss, t=0., order=3):
 class BallsInBins(Mechanism):
     """One epoch in `batches` batches: each record is in one of them (or in `draws`), drawn at
     random on its own, and of each a sum with Gaussian noise is released (Chua et al. 2025).
-    ValueError for too little noise; for too much, with many batches."""
+    ValueError for too little noise; for too much, with many batches.
+
+    Parameters
+    ----------
+    base
+        a Gaussian, or several on one batch; else TypeError
+    batches
+        of an epoch, an integer >= 1
+    draws
+        batches with a record, in [1, batches]
+    """
     base: Mechanism                 # a Gaussian, or several on one batch; else TypeError
     batches: int = field(kw_only=True)              # of an epoch, an integer >= 1
     draws: int = field(default=1, kw_only=True)     # batches with a record, in [1, batches]
@@ -250,7 +267,15 @@ def _check_size(self:BallsInBins):
 # %% ../nbs/04e_bins.ipynb #efa47fca
 @dataclass(frozen=True, kw_only=True)
 class BinDraw(Mechanism):
-    "One of several draws of a record: its loss dominates, and of the true one less is known."
+    """One of several draws of a record: its loss dominates, and of the true one less is known.
+
+    Parameters
+    ----------
+    sigma
+        noise std over sensitivity
+    bins
+        of its block
+    """
     sigma: float   # noise std over sensitivity
     bins: int      # of its block
     accountant = ContourAccountant

@@ -63,7 +63,19 @@ def adaptive_clipping(
     sigma_b,   # std of the noise on the count of records within the clip, > sigma/2
 ):             # noise multiplier for the gradients, > sigma
     """The noise that is left for the gradients where the clip follows a noisy quantile
-    (Andrew et al. 2021, Theorem 1): (sigma^-2 - (2 sigma_b)^-2)^(-1/2)."""
+    (Andrew et al. 2021, Theorem 1): (sigma^-2 - (2 sigma_b)^-2)^(-1/2).
+
+    Parameters
+    ----------
+    sigma
+        noise multiplier that both queries together are to have, > 0
+    sigma_b
+        std of the noise on the count of records within the clip, > sigma/2
+
+    Returns
+    -------
+    noise multiplier for the gradients, > sigma
+    """
     checks.real(0, inf, sigma=sigma)
     checks.real(sigma*_BIT, inf, sigma_b=sigma_b)
     share = sigma*_BIT/sigma_b
@@ -117,7 +129,19 @@ def group(
 ):              # the mechanism that protects them all
     """What a step costs a user with several records: on a Poisson sample of a Gaussian a binomial
     mixture (Ganesh 2024), without sampling as many times the sensitivity; compositions step by
-    step. TypeError for what is no mechanism, ValueError where a group's loss is not known."""
+    step. TypeError for what is no mechanism, ValueError where a group's loss is not known.
+
+    Parameters
+    ----------
+    mechanism
+        a step, or a composition of steps
+    size
+        records of one user, an integer >= 1
+
+    Returns
+    -------
+    the mechanism that protects them all
+    """
     if not isinstance(mechanism, Mechanism):
         raise TypeError(f"mechanism must be a Mechanism, got {mechanism!r}")
     checks.count(1, size=size)
@@ -136,6 +160,13 @@ class MixedLoss(PLRV):
         logw,      # log of the weights, shape (j,); they sum to 1
         branches,  # the losses, j PLRVs
     ):
+        """Parameters
+        ----------
+        logw
+            log of the weights, shape (j,); they sum to 1
+        branches
+            the losses, j PLRVs
+        """
         self.logw, self.branches = np.asarray(logw, float), tuple(branches)
         self.ess_inf = min(p.ess_inf for p in self.branches)
         self.ess_sup = max(p.ess_sup for p in self.branches)
@@ -166,7 +197,17 @@ def _sum(self:MixedLoss, name, *question):
 def mixed(self:MixedLoss,
     K,  # of the branches, nats, shape (j, ...), real or complex
 ):      # shape (...)
-    "log sum_j w_j e^{K_j}, to full relative precision where it is near 0."
+    """log sum_j w_j e^{K_j}, to full relative precision where it is near 0.
+
+    Parameters
+    ----------
+    K
+        of the branches, nats, shape (j, ...), real or complex
+
+    Returns
+    -------
+    shape (...)
+    """
     w = self.logw.reshape((-1,) + (1,)*(K.ndim - 1))
     top = np.max(w + K.real, axis=0)
     total = np.log(np.exp(w + K - top).sum(0)) + top
@@ -337,7 +378,17 @@ class _MixedWindows(MixedLoss):
 def in_windows(self:MixedLoss,
     windows,  # {number of a branch: what a window leaves of it, with its `log_mass`}
 ):            # a PLRV with `log_mass` and `largest_tilt`
-    "What windows leave of some of the branches, and nothing of the others, as a law."
+    """What windows leave of some of the branches, and nothing of the others, as a law.
+
+    Parameters
+    ----------
+    windows
+        {number of a branch: what a window leaves of it, with its `log_mass`}
+
+    Returns
+    -------
+    a PLRV with `log_mass` and `largest_tilt`
+    """
     masses = [self.logw[j] + p.log_mass for j, p in windows.items()]
     return _MixedWindows(np.array(masses), list(windows.values()))
 
@@ -368,7 +419,17 @@ def _tail(n, k, p, up, of=lambda k: 1):
 
 # %% ../nbs/00c_builders.ipynb #0e0ea335
 class Truncation(NamedTuple):
-    "How often a Poisson sample is cut, and how often a record is in one that is."
+    """How often a Poisson sample is cut, and how often a record is in one that is.
+
+    Parameters
+    ----------
+    log_kept
+        log(1 - tau); -inf where every sample is cut
+    log_cut
+        log of tau, the probability that it may be; -inf where none is
+    rate
+        of a record in a sample that is cut, q', in [0, 1)
+    """
     log_kept: float   # log(1 - tau); -inf where every sample is cut
     log_cut: float    # log of tau, the probability that it may be; -inf where none is
     rate: float       # of a record in a sample that is cut, q', in [0, 1)
@@ -379,7 +440,21 @@ def truncation(
     rate,            # of the Poisson sample, in (0, 1]
     max_batch_size,  # B >= 1
 ):                   # a Truncation
-    "tau = P[Bin(n - 1, rate) >= B], q' = P[Bin(n, rate) > B] B/(n tau), rounded once each."
+    """tau = P[Bin(n - 1, rate) >= B], q' = P[Bin(n, rate) > B] B/(n tau), rounded once each.
+
+    Parameters
+    ----------
+    dataset_size
+        records, n >= 1
+    rate
+        of the Poisson sample, in (0, 1]
+    max_batch_size
+        B >= 1
+
+    Returns
+    -------
+    a Truncation
+    """
     checks.count(1, dataset_size=dataset_size, max_batch_size=max_batch_size)
     checks.real(0, 1, '(]', rate=rate)
     n, B, others = dataset_size, max_batch_size, dataset_size - 1
@@ -411,7 +486,21 @@ def _below(n, others, p, B):
 class TruncatedPoisson(Mechanism):
     """A Gaussian release on a Poisson sample of at most `max_batch_size` records: from a larger one
     that many are drawn at random (Chua et al. 2024; Ganesh 2025). One of the `dataset_size` records
-    is there or not; that number is public."""
+    is there or not; that number is public.
+
+    Parameters
+    ----------
+    sigma
+        noise std, > 0
+    rate
+        of the Poisson sample, in (0, 1]
+    dataset_size
+        records, with the one that may be missing, >= 1
+    max_batch_size
+        >= 1
+    sensitivity
+        in the L2 norm, > 0; of a clipped sum: the clip
+    """
     sigma: float             # noise std, > 0
     rate: float              # of the Poisson sample, in (0, 1]
     dataset_size: int        # records, with the one that may be missing, >= 1
@@ -454,13 +543,29 @@ def loss_of(self:TruncatedPoisson, direction):
 def tree_height(
     steps,  # leaves, >= 1
 ):          # an integer >= 1
-    "On how many nodes of a binary tree that is filled from the left a leaf counts, at most."
+    """On how many nodes of a binary tree that is filled from the left a leaf counts, at most.
+
+    Parameters
+    ----------
+    steps
+        leaves, >= 1
+
+    Returns
+    -------
+    an integer >= 1
+    """
     checks.count(1, steps=steps)
     return int(steps).bit_length()
 
 @dataclass(frozen=True, kw_only=True)
 class TreeNode(Gaussian):
-    "A noisy sum that a tree's leaf counts on: a `Gaussian`, for records replaced by empty ones."
+    """A noisy sum that a tree's leaf counts on: a `Gaussian`, for records replaced by empty ones.
+
+    Parameters
+    ----------
+    records
+        of one user, all of whom are replaced, >= 1
+    """
     records: int = 1  # of one user, all of whom are replaced, >= 1
 
     def __post_init__(self):
@@ -487,7 +592,21 @@ def tree_aggregation(
 ):                   # a Composition of `TreeNode`s
     """Sums of the first 1, 2, ... leaves of a tree with noise on its nodes, each record in one leaf
     (Kairouz et al. 2021, appendix D): one Gaussian of noise sigma/sqrt(height), as `height` of
-    sigma. For records replaced by empty ones."""
+    sigma. For records replaced by empty ones.
+
+    Parameters
+    ----------
+    steps
+        leaves of the tree: steps of the optimizer, >= 1
+    sigma
+        noise std of a node, > 0
+    sensitivity
+        of a leaf's sum, in the L2 norm, > 0; of a clipped sum: the clip
+
+    Returns
+    -------
+    a Composition of `TreeNode`s
+    """
     return tree_height(steps)*TreeNode(sigma=sigma, sensitivity=sensitivity)
 
 # %% ../nbs/00c_builders.ipynb #9948fb83
@@ -498,7 +617,23 @@ def banded_matrix_factorization(
     rate,      # expected batch over data set, in (0, 1], at most 1/bands
 ):             # a Composition
     """DP-SGD with noise C^-1 Z, C banded, on cyclic Poisson samples: in step i from the (i mod
-    bands)-th part of the data alone (Choquette-Choo et al. 2023, Theorems 4 and 5)."""
+    bands)-th part of the data alone (Choquette-Choo et al. 2023, Theorems 4 and 5).
+
+    Parameters
+    ----------
+    steps
+        of the optimizer, >= 1
+    bands
+        diagonals of the lower triangular matrix C that are not 0, >= 1
+    sigma
+        noise std over the sensitivity of C, the norm of its columns: 1, all of them; > 0
+    rate
+        expected batch over data set, in (0, 1], at most 1/bands
+
+    Returns
+    -------
+    a Composition
+    """
     checks.count(1, steps=steps, bands=bands)
     checks.real(0, 1/int(bands), '(]', rate=rate)
     step = PoissonSubsampled(Gaussian(sigma=sigma), rate=min(bands*rate, 1.))

@@ -372,7 +372,27 @@ def calibrate(
     parameter='sigma', # the builder's; counts are whole: steps, epochs, bands, ...
 ):                     # the value: it meets the target; a relative 1e-6 away, or the next, does not
     """The smallest noise (sigma, scale), the most steps or the largest rate that meets a target; of
-    other parameters, what more of it does is tried. ValueError if none is found."""
+    other parameters, what more of it does is tried. ValueError if none is found.
+
+    Parameters
+    ----------
+    builder
+        a function of the parameter -> a mechanism, or what `dpsgd` returns
+    eps
+        the target, with delta: at most this, nats, > 0; or
+    mu
+        of Gaussian DP, > 0, down to delta (default 1e-10); or
+    advantage
+        of an attacker, delta at eps = 0, in (0, 1); give one of the three
+    delta
+        in (0, 1)
+    parameter
+        the builder's; counts are whole: steps, epochs, bands, ...
+
+    Returns
+    -------
+    the value: it meets the target; a relative 1e-6 away, or the next, does not
+    """
     target = _target(eps, mu, advantage, delta)
     build = _called(builder, parameter)
     _first(parameter, build)                     # a mistake in the builder shows here
@@ -391,7 +411,19 @@ def calibrate(
 
 # %% ../nbs/06a_calibration.ipynb #2cdd16f3
 class OptimalSchedule(NamedTuple):
-    "Noise multipliers for groups of steps."
+    """Noise multipliers for groups of steps.
+
+    Parameters
+    ----------
+    sigmas
+        one for each group
+    run
+        the composition: its certified eps is at most the target
+    cost
+        sum of weights*sigmas^2
+    constant
+        the same of the constant noise that meets the target
+    """
     sigmas: np.ndarray  # one for each group
     run: object         # the composition: its certified eps is at most the target
     cost: float         # sum of weights*sigmas^2
@@ -439,7 +471,25 @@ def optimal_schedule(
 ):             # an OptimalSchedule
     """The noise multipliers of groups of steps, epochs say, that spend eps with the least sum of
     weights*sigma^2: Lagrange's condition on the slopes of [SP 23]. Proved is that eps is met.
-    Takes seconds; a minute where noise far below 1 meets small rates."""
+    Takes seconds; a minute where noise far below 1 meets small rates.
+
+    Parameters
+    ----------
+    weights
+        what a unit of noise variance costs in each group of steps, > 0, 1-d array
+    eps
+        the target, with delta: at most this, nats, > 0
+    delta
+        in (0, 1)
+    rate
+        of the Poisson sample, in (0, 1]: a number, or one for each group
+    steps
+        in each group, >= 1: an integer, or one for each group
+
+    Returns
+    -------
+    an OptimalSchedule
+    """
     w, q = checks.array(0, inf, weights=weights), checks.array(0, 1, '(]', rate=rate)
     n = np.asarray(steps)
     if w.ndim != 1 or not w.size or any(v.shape not in ((), w.shape) for v in (q, n)):

@@ -48,7 +48,24 @@ _SHOWN = 12           # digits of the digest
 # %% ../nbs/06cc_certificates.ipynb #ee97eb04
 @dataclass(frozen=True)
 class Certificate:
-    "Bounds on eps or delta of a run, and what they are proved by. `verify` tells whether they are."
+    """Bounds on eps or delta of a run, and what they are proved by. `verify` tells whether they
+    are.
+
+    Parameters
+    ----------
+    run
+        dicts, as `to_steps` makes them
+    question
+        {'eps': nats} or {'delta': a probability}
+    answer
+        {'lower': text, 'upper': text}: bounds on the other, decimal numbers
+    proof
+        {'upper': {direction: plan}, 'lower': {direction: plan}}
+    version
+        of the library that made it
+    form
+        what this file is, and which version of it
+    """
     run: list          # dicts, as `to_steps` makes them
     question: dict     # {'eps': nats} or {'delta': a probability}
     answer: dict       # {'lower': text, 'upper': text}: bounds on the other, decimal numbers
@@ -127,13 +144,29 @@ def _checked(text):
 def save(self:Certificate,
     path,  # of a file, by custom '.cert.json'
 ):
-    "Write it to a file, UTF-8."
+    """Write it to a file, UTF-8.
+
+    Parameters
+    ----------
+    path
+        of a file, by custom '.cert.json'
+    """
     Path(path).write_text(self.to_json(), encoding='utf-8')
 
 def load_certificate(
     path,  # of a file that `save` wrote
 ):         # a Certificate
-    "Read it from a file. ValueError, with the path, for anything that is not in the form."
+    """Read it from a file. ValueError, with the path, for anything that is not in the form.
+
+    Parameters
+    ----------
+    path
+        of a file that `save` wrote
+
+    Returns
+    -------
+    a Certificate
+    """
     try:
         return Certificate.from_json(Path(path).read_text(encoding='utf-8'))
     except ValueError as error:
@@ -328,7 +361,21 @@ def certify(
 ) -> Certificate:  # `verify` proves it again; `save` writes it
     """Bounds, and what they are proved by. TypeError for what is no mechanism; ValueError for one
     of one's own, and where no finite eps is enough. A warning where `verify` takes long, or
-    refuses. Of shuffled batches: an upper bound only."""
+    refuses. Of shuffled batches: an upper bound only.
+
+    Parameters
+    ----------
+    run
+        a mechanism, a composition, or what `dpsgd` returns
+    eps
+        nats, >= 0: bounds on delta; give this or
+    delta
+        in (0, 1): bounds on eps
+
+    Returns
+    -------
+    `verify` proves it again; `save` writes it
+    """
     from dp_saddle.balls import check_run
     shuffled = isinstance(run, Run) and run.sampling == 'shuffle'
     run = mechanism_of(run)
@@ -347,7 +394,15 @@ def certify(
 
 # %% ../nbs/06cc_certificates.ipynb #08018427
 class Verdict(NamedTuple):
-    "What a verification found; true if all that is claimed is proved."
+    """What a verification found; true if all that is claimed is proved.
+
+    Parameters
+    ----------
+    proved
+        is it?
+    findings
+        one text for each claim
+    """
     proved: bool       # is it?
     findings: tuple    # one text for each claim
 
@@ -361,7 +416,17 @@ def verify(
 ) -> Verdict:     # true if all is proved; it lists what was found
     """Is all that a certificate claims proved, by ball arithmetic from the definition of its steps?
     ValueError if it is not in the form. Needs python-flint (`dp-saddle[certificate]`): ImportError
-    without."""
+    without.
+
+    Parameters
+    ----------
+    certificate
+        a Certificate
+
+    Returns
+    -------
+    true if all is proved; it lists what was found
+    """
     from dp_saddle.verification import check
     if not isinstance(certificate, Certificate):
         raise TypeError(f"certificate must be a Certificate, got {certificate!r}")

@@ -114,6 +114,13 @@ class LeveledTable(SaddleTable):
         plrv,      # a ComposedLoss of which `Levels.fit`
         *settings, # as a SaddleTable's: rtol, eps_resolution, max_nodes
     ):
+        """Parameters
+        ----------
+        plrv
+            a ComposedLoss of which `Levels.fit`
+        *settings
+            as a SaddleTable's: rtol, eps_resolution, max_nodes
+        """
         super().__init__(plrv, *settings, shortcut=False)
         finer = _FINER*has_mixtures(plrv)
         self.nothing, self.serves = _NOTHING + finer, _SERVES + finer
@@ -228,6 +235,15 @@ class _Direction:
         settings,  # of a SaddleTable: rtol, eps_resolution, max_nodes
         sorts,     # may runs be sorted?
     ):
+        """Parameters
+        ----------
+        plrv
+            a ComposedLoss
+        settings
+            of a SaddleTable: rtol, eps_resolution, max_nodes
+        sorts
+            may runs be sorted?
+        """
         self.plrv, self.settings, self.may_sort = plrv, settings, sorts
         self.in_vain = False             # was a line not enough, where its runs, sorted, were?
         self.tables = _Tables(partial(SaddleTable, plrv, *settings, in_vain=_IN_VAIN))
@@ -298,7 +314,19 @@ def lines_for(self:_Direction,
     eps,    # nats, >= 0, 1-d
     least,  # log delta below which a Chernoff bound is enough, shape of eps
 ):          # [(places in eps, what answers log_bounds)]
-    "What serves these eps, in groups."
+    """What serves these eps, in groups.
+
+    Parameters
+    ----------
+    eps
+        nats, >= 0, 1-d
+    least
+        log delta below which a Chernoff bound is enough, shape of eps
+
+    Returns
+    -------
+    [(places in eps, what answers log_bounds)]
+    """
     table, left = self.tables['line'], np.argsort(eps)
     if table.closed_form: return [(left, table.closed_form)]
     G, served = table.exponents(eps[left]), []
@@ -337,6 +365,13 @@ class ConditionedTable(SaddleTable):
         plrv,      # a ComposedLoss that `fit`s
         *settings, # as a SaddleTable's: rtol, eps_resolution, max_nodes
     ):
+        """Parameters
+        ----------
+        plrv
+            a ComposedLoss that `fit`s
+        *settings
+            as a SaddleTable's: rtol, eps_resolution, max_nodes
+        """
         super().__init__(plrv, *settings, shortcut=False)
         finite, rest = _parted(plrv)
         self.outcomes, rest = outcomes_of(finite), ComposedLoss(rest)
@@ -348,7 +383,17 @@ class ConditionedTable(SaddleTable):
     def fit(
         plrv,  # a ComposedLoss
     ):         # True or False
-        "Are there finite steps of few outcomes, and others?"
+        """Are there finite steps of few outcomes, and others?
+
+        Parameters
+        ----------
+        plrv
+            a ComposedLoss
+
+        Returns
+        -------
+        True or False
+        """
         finite, rest = _parted(plrv)
         few = finite.parts and composed_atoms(finite, _MOST_OUTCOMES)
         return bool(few and few[0].size and rest and all(hasattr(p, 'reverse') for p, _ in rest))
@@ -365,7 +410,19 @@ def joined(self:ConditionedTable,
     eps,      # nats, 1-d
     of_rest,  # log of (lower, estimate, upper) of the others' curve at gaps, (3, outcomes, gaps)
 ):            # shape (3, eps)
-    "log of (lower, estimate, upper) of delta, the mass at infinity included."
+    """log of (lower, estimate, upper) of delta, the mass at infinity included.
+
+    Parameters
+    ----------
+    eps
+        nats, 1-d
+    of_rest
+        log of (lower, estimate, upper) of the others' curve at gaps, (3, outcomes, gaps)
+
+    Returns
+    -------
+    shape (3, eps)
+    """
     losses, logp, errors = self.outcomes
     gaps = eps - losses[:, None]
     off = errors[:, None] + ULP*(np.abs(eps) + np.abs(losses[:, None]))
@@ -486,6 +543,21 @@ class ContourAccountant(Accountant):
         levels=True,          # may runs be sorted - by finite outcomes, by how many losses are
                               # large, by the largest - where one line cannot do?
     ):
+        """Parameters
+        ----------
+        mechanism
+            a Mechanism, or a PLRV for one direction only
+        rtol
+            relative error of delta to aim at, in (0, 1)
+        eps_resolution
+            where the loss has atoms: width in eps to aim at, nats, in (0, 1)
+        max_nodes
+            the node budget, >= 64: when reached, bounds hold but are wider, and a warning
+            says so
+        levels
+            may runs be sorted - by finite outcomes, by how many losses are large, by the
+            largest - where one line cannot do?
+        """
         super().__init__(mechanism)
         checks.real(0, 1, rtol=rtol, eps_resolution=eps_resolution)
         checks.count(64, max_nodes=max_nodes)
@@ -499,7 +571,21 @@ def delta_of(self:ContourAccountant,
     eps,    # nats, >= 0, 1-d
     floor,  # lower bounds that another direction has, in [0, 1], shape of eps
 ):          # (lower, estimate, upper), each of shape of eps
-    "delta of one direction; where it is proved to be below `floor`, only the upper bound is good."
+    """delta of one direction; where it is proved to be below `floor`, only the upper bound is good.
+
+    Parameters
+    ----------
+    plrv
+        one of the directions
+    eps
+        nats, >= 0, 1-d
+    floor
+        lower bounds that another direction has, in [0, 1], shape of eps
+
+    Returns
+    -------
+    (lower, estimate, upper), each of shape of eps
+    """
     logs, wide = self._tried[plrv].log_delta(eps, np.maximum(safe_log(floor), LOG_SMALLEST))
     allowance = LOG_ULPS*ULP*np.array([[-1], [0], [1]])
     low, mid, up = np.exp(np.minimum(logs + allowance, 0))
@@ -514,7 +600,21 @@ def epsilon_of(self:ContourAccountant,
     delta,  # in (0, 1), 1-d
     floor,  # lower bounds that another direction has, nats, >= 0, shape of delta
 ):          # (lower, estimate, upper), nats, each of shape of delta
-    "eps of one direction; where it is proved to be below `floor`, only the upper bound is good."
+    """eps of one direction; where it is proved to be below `floor`, only the upper bound is good.
+
+    Parameters
+    ----------
+    plrv
+        one of the directions
+    delta
+        in (0, 1), 1-d
+    floor
+        lower bounds that another direction has, nats, >= 0, shape of delta
+
+    Returns
+    -------
+    (lower, estimate, upper), nats, each of shape of delta
+    """
     found = np.full((_BOUNDS, delta.size), np.nan)
     if delta.size > 1 and not self._tried[plrv].own:
         found = self._tried[plrv].tables['line'].epsilons(delta)
@@ -568,6 +668,18 @@ def epsilon_of_gaussians(
     run,    # a mechanism, or anything else
     delta,  # in (0, 1); or anything else
 ) -> Bounds | None:  # on eps, nats; None unless it is one delta of Gaussian steps only
-    "The accountant's answer, without one, where there is a closed form."
+    """The accountant's answer, without one, where there is a closed form.
+
+    Parameters
+    ----------
+    run
+        a mechanism, or anything else
+    delta
+        in (0, 1); or anything else
+
+    Returns
+    -------
+    on eps, nats; None unless it is one delta of Gaussian steps only
+    """
     mu = gaussian_mu(run) if isinstance(delta, float) and 0 < delta < 1 else 0.
     return Bounds(*map(float, epsilon_of_mu(mu, delta))) if mu else None

@@ -37,7 +37,17 @@ def real(
     brackets='()',  # '[' and ']' take an end in
     **named,        # the values, by the names of their parameters
 ):
-    "Each is a finite real number in the range; else TypeError or ValueError."
+    """Each is a finite real number in the range; else TypeError or ValueError.
+
+    Parameters
+    ----------
+    low, high
+        the ends of the range, numbers
+    brackets
+        '[' and ']' take an end in
+    **named
+        the values, by the names of their parameters
+    """
     for name, x in named.items():
         if isinstance(x, (bool, np.bool_)) or not isinstance(x, Real):
             raise TypeError(f"{name} must be a real number, got {x!r}")
@@ -51,7 +61,15 @@ def count(
     low,      # the least, an integer
     **named,  # the values, by the names of their parameters
 ):
-    "Each is an integer and at least `low`; else TypeError or ValueError."
+    """Each is an integer and at least `low`; else TypeError or ValueError.
+
+    Parameters
+    ----------
+    low
+        the least, an integer
+    **named
+        the values, by the names of their parameters
+    """
     for name, x in named.items():
         if isinstance(x, (bool, np.bool_)) or not isinstance(x, Integral):
             raise TypeError(f"{name} must be an integer, got {x!r}")
@@ -62,7 +80,15 @@ def choice(
     options,  # the words that are allowed
     **named,  # one value, by the name of its parameter
 ):
-    "The value is one of the words; else ValueError."
+    """The value is one of the words; else ValueError.
+
+    Parameters
+    ----------
+    options
+        the words that are allowed
+    **named
+        one value, by the name of its parameter
+    """
     (name, x), = named.items()
     if not isinstance(x, str) or x not in options:
         raise ValueError(f"{name} must be {' or '.join(map(repr, options))}, got {x!r}")
@@ -73,7 +99,21 @@ def array(
     brackets='()',  # '[' and ']' take an end in
     **named,        # one value, by the name of its parameter: a number or an array of any shape
 ):                  # the value as an array of floats, of its shape
-    "Each entry is a finite number in the range; else TypeError or ValueError."
+    """Each entry is a finite number in the range; else TypeError or ValueError.
+
+    Parameters
+    ----------
+    low, high
+        the ends of the range, numbers
+    brackets
+        '[' and ']' take an end in
+    **named
+        one value, by the name of its parameter: a number or an array of any shape
+
+    Returns
+    -------
+    the value as an array of floats, of its shape
+    """
     (name, x), = named.items()
     try:
         a = np.asarray(x)
@@ -101,7 +141,21 @@ def patch(
     as_prop=False,  # a property instead of a method?
     cached=False,   # a property that is computed once?
 ):                  # what the function's name meant in its module before, or None
-    "Make the function a method (or a property) of the class that its first parameter names."
+    """Make the function a method (or a property) of the class that its first parameter names.
+
+    Parameters
+    ----------
+    method
+        a function whose first parameter is annotated with a class; TypeError if not
+    as_prop
+        a property instead of a method?
+    cached
+        a property that is computed once?
+
+    Returns
+    -------
+    what the function's name meant in its module before, or None
+    """
     if method is None:
         return lambda method: patch(method, as_prop=as_prop, cached=cached)
     name, first = method.__name__, ''.join(method.__code__.co_varnames[:1])
@@ -114,7 +168,12 @@ def patch(
 
 # %% ../nbs/91_checks.ipynb #91c0de02
 def users_level():  # the `stacklevel` for `warnings.warn`
-    "How many calls above its caller the first line outside the caller's library is."
+    """How many calls above its caller the first line outside the caller's library is.
+
+    Returns
+    -------
+    the `stacklevel` for `warnings.warn`
+    """
     def library(frame): return frame.f_globals.get('__name__', '').partition('.')[0]
     frame, level = sys._getframe(1), 1
     ours = library(frame)

@@ -415,7 +415,17 @@ def _answer(args, parser):
 def main(
     argv=None,  # a list of words; those of the command line if not given
 ):              # the exit status: 0, and 1 if `verify` finds a claim that is not proved
-    "The `dp-saddle` command. A mistake is one line on stderr and SystemExit with status 2."
+    """The `dp-saddle` command. A mistake is one line on stderr and SystemExit with status 2.
+
+    Parameters
+    ----------
+    argv
+        a list of words; those of the command line if not given
+
+    Returns
+    -------
+    the exit status: 0, and 1 if `verify` finds a claim that is not proved
+    """
     parser, status = _parser(), 0
     args = parser.parse_args(argv)
     def warn(message, *_): print(f'dp-saddle: {message}', file=sys.stderr)

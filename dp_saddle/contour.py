@@ -150,6 +150,21 @@ class SaddleTable:
         shortcut=True,        # may a closed form stand in for the line?
         in_vain=None,         # nodes of a line that cannot do; max_nodes, if not given
     ):
+        """Parameters
+        ----------
+        plrv
+            a ComposedLoss
+        rtol
+            relative error of delta to aim at, in (0, 1)
+        eps_resolution
+            where the loss has atoms: width in eps to aim at, nats, in (0, 1)
+        max_nodes
+            the node budget of a line, >= 64
+        shortcut
+            may a closed form stand in for the line?
+        in_vain
+            nodes of a line that cannot do; max_nodes, if not given
+        """
         self.plrv, self.rtol, self.max_nodes = plrv, rtol, max_nodes
         self.in_vain = min(in_vain or max_nodes, max_nodes)
         self.resolution, self.nodes_ran_out, self.gave_up = eps_resolution, False, False
@@ -169,7 +184,17 @@ class SaddleTable:
 def reach_of(
     plrv,  # a PLRV
 ):         # nats: a loss is off by at most 16 ulp of it
-    "The largest loss, if that is finite, and what losses are known to."
+    """The largest loss, if that is finite, and what losses are known to.
+
+    Parameters
+    ----------
+    plrv
+        a PLRV
+
+    Returns
+    -------
+    nats: a loss is off by at most 16 ulp of it
+    """
     ends = [abs(x) for x in (plrv.ess_inf, plrv.ess_sup) if abs(x) < inf]
     return max(ends, default=0.) + plrv.loss_ulps
 
@@ -190,7 +215,13 @@ def _first_tilts(self:SaddleTable, first, last):
 def limit_tilts(self:SaddleTable,
     limit,  # the largest tilt that is wanted, > 0
 ):
-    "Begin the table again, with tilts up to `limit` only."
+    """Begin the table again, with tilts up to `limit` only.
+
+    Parameters
+    ----------
+    limit
+        the largest tilt that is wanted, > 0
+    """
     self.limit = min(self.limit, limit)
     first = min(_LEAST_TILT, self.limit*_FIRST_OF_LIMIT)
     self._first_tilts(first, min(_LAST_TILT, self.limit))
@@ -200,7 +231,13 @@ def limit_tilts(self:SaddleTable,
 def tabulate(self:SaddleTable,
     tilts,  # > 0, 1-d, increasing
 ):
-    "Add tilts to the table."
+    """Add tilts to the table.
+
+    Parameters
+    ----------
+    tilts
+        > 0, 1-d, increasing
+    """
     u, K = tilts, self.plrv.tabulated(tilts)
     if self.u.size:
         u, first = np.unique(np.append(self.u, u), return_index=True)
@@ -216,7 +253,17 @@ def _geometric(first, last, count): return np.geomspace(first, last, count)
 def exponents(self:SaddleTable,
     eps,  # nats, 1-d
 ):        # shape (eps, tilts)
-    "G(u) = K(u) - eps u - log u(u+1), the table refined until each minimum is known to a nat."
+    """G(u) = K(u) - eps u - log u(u+1), the table refined until each minimum is known to a nat.
+
+    Parameters
+    ----------
+    eps
+        nats, 1-d
+
+    Returns
+    -------
+    shape (eps, tilts)
+    """
     for _ in range(_MAX_REFINEMENTS):
         G = self._exponents_so_far(eps)
         lowest = G.argmin(1)
@@ -270,7 +317,17 @@ def _halfway(self:SaddleTable, i):
 def log_chernoff(self:SaddleTable,
     G,  # what `exponents` gave, of this table
 ):      # shape of G
-    "log of the Chernoff bound on delta with each tilt [GDP Lemma C.4]."
+    """log of the Chernoff bound on delta with each tilt [GDP Lemma C.4].
+
+    Parameters
+    ----------
+    G
+        what `exponents` gave, of this table
+
+    Returns
+    -------
+    shape of G
+    """
     return G + self.log_poles + self.factor
 
 # %% ../nbs/01_contour.ipynb #6b2f0e12
@@ -279,7 +336,19 @@ def log_moment(self:SaddleTable,
     eps,  # nats, 1-d
     G,    # what `exponents` gave there
 ):        # shape of eps
-    "log of the best Chernoff bound on the curve without the mass at infinity, proved."
+    """log of the best Chernoff bound on the curve without the mass at infinity, proved.
+
+    Parameters
+    ----------
+    eps
+        nats, 1-d
+    G
+        what `exponents` gave there
+
+    Returns
+    -------
+    shape of eps
+    """
     rounding = np.abs(self.K) + np.multiply.outer(np.abs(eps), self.u)
     bounds = self.log_chernoff(G) + _MOMENT_ULPS*ULP*rounding
     best = np.maximum(bounds, 2*LOG_SMALLEST).argmin(1)     # the first tilt that is enough
@@ -302,7 +371,23 @@ def right_aliases(self:SaddleTable,
     eps,       # nats, 1-d
     reach=0.,  # how much further down a smoothing looks, nats, >= 0
 ):             # the table's tilts u > t, 1-d; and for each eps and u, shape (eps, tilts):
-    "log of a bound on the sum of the terms m > 0, by Chernoff's bound at the tilt u."
+    """log of a bound on the sum of the terms m > 0, by Chernoff's bound at the tilt u.
+
+    Parameters
+    ----------
+    t
+        tilt of the line, > 0
+    period
+        X, nats, > 0
+    eps
+        nats, 1-d
+    reach
+        how much further down a smoothing looks, nats, >= 0
+
+    Returns
+    -------
+    the table's tilts u > t, 1-d; and for each eps and u, shape (eps, tilts):
+    """
     if (t, period) not in self.right: self.right[t, period] = self._beyond(t, period)
     u, log_c, size = self.right[t, period]
     low, far = eps - reach, np.abs(eps) + reach
@@ -325,7 +410,23 @@ def log_alias(self:SaddleTable,
     eps,       # nats, 1-d
     reach=0.,  # how much further down a smoothing looks, nats, >= 0
 ):             # shape of eps
-    "log of a bound on the sum of the terms m != 0 at each eps."
+    """log of a bound on the sum of the terms m != 0 at each eps.
+
+    Parameters
+    ----------
+    t
+        tilt of the line, > 0
+    period
+        X, nats, > 0
+    eps
+        nats, 1-d
+    reach
+        how much further down a smoothing looks, nats, >= 0
+
+    Returns
+    -------
+    shape of eps
+    """
     _, log_right = self.right_aliases(t, period, eps, reach)
     first = len(self.u) - log_right.shape[1]
     felt = eps + period - reach < self.ess_sup
@@ -349,7 +450,19 @@ def log_tail(self:SaddleTable,
     t,  # tilt, > 0
     s,  # frequencies, > 0, increasing, 1-d
 ):      # shape of s
-    "log of a bound on |M - A| beyond each frequency; A: the atoms, where they are summed apart."
+    """log of a bound on |M - A| beyond each frequency; A: the atoms, where they are summed apart.
+
+    Parameters
+    ----------
+    t
+        tilt, > 0
+    s
+        frequencies, > 0, increasing, 1-d
+
+    Returns
+    -------
+    shape of s
+    """
     decay = [(n, *p.decay(t, s)) for p, n in self.plrv.parts]
     if self.atoms is None: return sum(n*np.logaddexp(a, c) for n, a, c in decay)
     growth = sum(n*np.logaddexp(0, c - a) for n, a, c in decay)     # prod (a + c)^n / prod a^n
@@ -361,7 +474,21 @@ def composed_atoms(
     limit=_FEW_OUTCOMES, # give up beyond so many atoms, >= 1
     losses_of=None, # a function of a part: what is to be summed in place of its atoms' losses
 ):                  # (losses in nats, log-probabilities), 1-d; None if too many, or a part has none
-    "All sums of the parts' atoms: the outcomes in which no density is drawn from."
+    """All sums of the parts' atoms: the outcomes in which no density is drawn from.
+
+    Parameters
+    ----------
+    plrv
+        a ComposedLoss
+    limit
+        give up beyond so many atoms, >= 1
+    losses_of
+        a function of a part: what is to be summed in place of its atoms' losses
+
+    Returns
+    -------
+    (losses in nats, log-probabilities), 1-d; None if too many, or a part has none
+    """
     losses, logp = np.zeros(1), np.zeros(1)
     for part, n in plrv.parts:
         l, w = part.atoms
@@ -397,6 +524,11 @@ class Smoothing:
     def __init__(self,
         width,  # of a piece, nats, >= 0
     ):
+        """Parameters
+        ----------
+        width
+            of a piece, nats, >= 0
+        """
         self.width = width
         self.shift = self.pieces*_log_sinhc(width/2)          # what makes E e^tau = 1
         self.half = self.pieces*width/2
@@ -413,7 +545,17 @@ def _log_sinhc(x):
 def transform(self:Smoothing,
     z,  # any shape, complex, not 0
 ):      # shape of z
-    "E e^{-z tau}."
+    """E e^{-z tau}.
+
+    Parameters
+    ----------
+    z
+        any shape, complex, not 0
+
+    Returns
+    -------
+    shape of z
+    """
     if not self.width: return np.ones_like(z)
     x = z*self.width/2
     return (np.sinh(x)/x)**self.pieces*np.exp(z*self.shift)
@@ -466,7 +608,17 @@ def chords(self:Smoothing):
 
 # %% ../nbs/01_contour.ipynb #db5af0e5
 class Place(NamedTuple):
-    "Where a line of [SP 23] is to stand."
+    """Where a line of [SP 23] is to stand.
+
+    Parameters
+    ----------
+    t
+        the tilt, > 0
+    X
+        the period, nats, > 0
+    cut
+        a guess of the frequency at which it may stop, > 0
+    """
     t: float    # the tilt, > 0
     X: float    # the period, nats, > 0
     cut: float  # a guess of the frequency at which it may stop, > 0
@@ -508,7 +660,19 @@ def place(self:SaddleTable,
     eps,   # a cluster, nats, 1-d
     goal,  # log of what may be lost in delta, shape of eps
 ):         # a Place
-    "The tilt and the period with the fewest nodes, where half a nat of condition counts as much."
+    """The tilt and the period with the fewest nodes, where half a nat of condition counts as much.
+
+    Parameters
+    ----------
+    eps
+        a cluster, nats, 1-d
+    goal
+        log of what may be lost in delta, shape of eps
+
+    Returns
+    -------
+    a Place
+    """
     G = self.exponents(eps)
     loss = (G - G.min(1, keepdims=True)).max(0)
     near, some = np.flatnonzero(loss <= loss.min() + _WORSE), slice(None, None, -(-len(eps)//_SOME))
@@ -521,7 +685,23 @@ def place(self:SaddleTable,
 
 # %% ../nbs/01_contour.ipynb #f3178f70
 class Plan(NamedTuple):
-    "What a line of [SP 23] will be."
+    """What a line of [SP 23] will be.
+
+    Parameters
+    ----------
+    t
+        tilt: the line is Re z = t, > 0
+    X
+        period of the sum, nats, > 0: the nodes are 2 pi/X apart
+    cut
+        the frequency at which the sum stops, > 0
+    w
+        width of the smoothing's pieces, nats, >= 0
+    log_tail
+        log of a bound on the terms beyond the cut, relative to e^{-t eps}
+    nodes_ran_out
+        has the node budget cut it short?
+    """
     t: float             # tilt: the line is Re z = t, > 0
     X: float             # period of the sum, nats, > 0: the nodes are 2 pi/X apart
     cut: float           # the frequency at which the sum stops, > 0
@@ -535,7 +715,19 @@ def plan(self:SaddleTable,
     eps,   # a cluster, nats, 1-d
     goal,  # log of what may be lost in delta, shape of eps
 ):         # a Plan
-    "The cheapest line that loses at most e^goal; or one with `in_vain` nodes, that smooths more."
+    """The cheapest line that loses at most e^goal; or one with `in_vain` nodes, that smooths more.
+
+    Parameters
+    ----------
+    eps
+        a cluster, nats, 1-d
+    goal
+        log of what may be lost in delta, shape of eps
+
+    Returns
+    -------
+    a Plan
+    """
     t, X, guess = self.place(eps, goal)
     most = (goal + t*eps).min()
     most_nodes = _MAX_WORK/self.plrv.nodes_at(t)
@@ -582,7 +774,31 @@ def _width_needed(t, s, excess):
 
 # %% ../nbs/01_contour.ipynb #fd5ddebd
 class Line(NamedTuple):
-    "[SP 23] as a sum: e^{base - t eps} sum Re(c e^{-is eps})."
+    """[SP 23] as a sum: e^{base - t eps} sum Re(c e^{-is eps}).
+
+    Parameters
+    ----------
+    table
+        what it was planned from
+    plan
+        what it is
+    s
+        frequencies of the nodes, 1-d
+    c
+        coefficients, complex, shape of s
+    base
+        K(t)
+    common
+        what base is off by, at most
+    tail
+        bound on what lies beyond the cut, relative to e^{base - t eps}
+    rounding
+        bound on the rounding, likewise
+    slope
+        and what it grows by with each nat of eps
+    of_sides
+        and by with a sum over rows and columns
+    """
     table: SaddleTable  # what it was planned from
     plan: Plan          # what it is
     s: np.ndarray       # frequencies of the nodes, 1-d
@@ -599,7 +815,17 @@ class Line(NamedTuple):
 def line(self:SaddleTable,
     plan,  # a Plan
 ):         # a Line
-    "The nodes of a plan, evaluated."
+    """The nodes of a plan, evaluated.
+
+    Parameters
+    ----------
+    plan
+        a Plan
+
+    Returns
+    -------
+    a Line
+    """
     h, tau = 2*np.pi/plan.X, Smoothing(plan.w)
     s = h*np.arange(ceil(plan.cut/h) + 1)
     z = plan.t + 1j*s
@@ -645,7 +871,17 @@ def _log_sum(z, l, w):
 def sums(self:Line,
     eps,  # nats, 1-d
 ):        # (the sum, bound on tail and rounding), each of shape of eps
-    "The rule's sum, and what tail and rounding can do to it, relative to e^{base - t eps}."
+    """The rule's sum, and what tail and rounding can do to it, relative to e^{base - t eps}.
+
+    Parameters
+    ----------
+    eps
+        nats, 1-d
+
+    Returns
+    -------
+    (the sum, bound on tail and rounding), each of shape of eps
+    """
     noise = self.rounding + self.slope*np.abs(eps) + self.tail
     if len(eps)*len(self.s) >= _MANY_TERMS: return self._sums_by_sides(eps), noise + self.of_sides
     blocks = np.array_split(eps, ceil(len(eps)*len(self.s)/_BLOCK))
@@ -658,7 +894,17 @@ def _turned(eps, s): return np.exp(-1j*np.multiply.outer(eps, s))
 def alias(self:Line,
     eps,  # nats, 1-d
 ):        # shape of eps
-    "Bound on the terms m != 0 of the identity, relative to e^{base - t eps}."
+    """Bound on the terms m != 0 of the identity, relative to e^{base - t eps}.
+
+    Parameters
+    ----------
+    eps
+        nats, 1-d
+
+    Returns
+    -------
+    shape of eps
+    """
     t, reach = self.plan.t, Smoothing(self.plan.w).reach
     log_alias, size = self.table.log_alias(t, self.plan.X, eps, reach), t*np.abs(eps)
     log_bound = log_alias - (self.base - t*eps) + LOG_ULPS*ULP*(abs(self.base) + size)
@@ -680,7 +926,17 @@ def _sums_by_sides(self:Line, eps):
 def bracket(self:Line,
     eps,  # nats, 1-d
 ):        # (lower, estimate, upper), relative to e^{base - t eps}, each of shape of eps
-    "Bounds on the curve without the mass at infinity, and without atoms that are summed apart."
+    """Bounds on the curve without the mass at infinity, and without atoms that are summed apart.
+
+    Parameters
+    ----------
+    eps
+        nats, 1-d
+
+    Returns
+    -------
+    (lower, estimate, upper), relative to e^{base - t eps}, each of shape of eps
+    """
     low, total, up = self._smoothed(eps, 0.)
     if not self.plan.w: return low, total, up
     tau = Smoothing(self.plan.w)
@@ -707,7 +963,17 @@ def _smoothed(self:Line, eps, shift):
 def log_bounds(self:Line,
     eps,  # nats, 1-d
 ):        # shape (3, eps)
-    "log of (lower, estimate, upper) of delta, the mass at infinity included."
+    """log of (lower, estimate, upper) of delta, the mass at infinity included.
+
+    Parameters
+    ----------
+    eps
+        nats, 1-d
+
+    Returns
+    -------
+    shape (3, eps)
+    """
     return self._logs(eps, *self.bracket(eps))
 
 # %% ../nbs/01_contour.ipynb #0db18f07
@@ -738,7 +1004,24 @@ def widened(
     allowance,  # what the logarithm may be off by, >= 0
     reach,      # the largest loss, nats, >= 0
 ):              # (lower, estimate, upper), each of shape of eps
-    "A closed form with its rounding: eps and losses moved by some ulps, log delta by an allowance."
+    """A closed form with its rounding: eps and losses moved by some ulps, log delta by an
+    allowance.
+
+    Parameters
+    ----------
+    log_delta
+        a function of eps
+    eps
+        nats, an array of any shape
+    allowance
+        what the logarithm may be off by, >= 0
+    reach
+        the largest loss, nats, >= 0
+
+    Returns
+    -------
+    (lower, estimate, upper), each of shape of eps
+    """
     low, up = (widened_to(side, log_delta, eps, allowance, reach) for side in (-1, 1))
     return low, log_delta(eps), up
 
@@ -746,7 +1029,17 @@ def widened(
 def atoms_log_delta(self:SaddleTable,
     eps,  # nats, 1-d
 ):        # log of (lower, estimate, upper), each of shape of eps
-    "The part of delta that the enumerated atoms have."
+    """The part of delta that the enumerated atoms have.
+
+    Parameters
+    ----------
+    eps
+        nats, 1-d
+
+    Returns
+    -------
+    log of (lower, estimate, upper), each of shape of eps
+    """
     logp, steps = self.atoms[1], sum(n for _, n in self.plrv.parts)
     largest = np.abs(np.maximum(logp, LOWEST_LOG)).max()
     allowance = ULP*(FORM_ULPS + ATOM_ULPS*largest + ATOM_ULPS*gammaln(2 + steps))
@@ -757,14 +1050,41 @@ def widened_to(
     side,  # 1: the upper bound alone; -1: the lower
     log_delta, eps, allowance, reach,  # as for `widened`
 ):         # shape of eps
-    "One of the two bounds, at a third of the price."
+    """One of the two bounds, at a third of the price.
+
+    Parameters
+    ----------
+    side
+        1: the upper bound alone; -1: the lower
+    log_delta, eps, allowance, reach
+        as for `widened`
+
+    Returns
+    -------
+    shape of eps
+    """
     log = log_delta(eps - side*LOSS_ULPS*ULP*(reach + np.abs(eps)))
     log += side*(allowance + LOSS_ULPS*ULP*np.abs(np.maximum(log, LOWEST_LOG)))
     return np.maximum(log, _NOT_NOTHING) if side > 0 else log
 
 # %% ../nbs/01_contour.ipynb #cb6b6b43
 class ClosedForm(NamedTuple):
-    "A curve that has a formula [SP 11]."
+    """A curve that has a formula [SP 11].
+
+    Parameters
+    ----------
+    log_delta
+        function of (eps, side=0): log delta without the mass at infinity; side 1 or -1:
+        losses are moved up or down by what they are off by
+    allowance
+        what that may be off by, besides the rounding of losses and eps, >= 0
+    reach
+        the largest loss, nats, >= 0; 0 where errors are each loss's own
+    log_p_inf
+        log of (lower, estimate, upper) of the mass at infinity, shape (3, 1)
+    mu
+        of a Gaussian loss, > 0; 0 of others
+    """
     log_delta: object      # function of (eps, side=0): log delta without the mass at infinity;
                            # side 1 or -1: losses are moved up or down by what they are off by
     allowance: float       # what that may be off by, besides the rounding of losses and eps, >= 0
@@ -775,7 +1095,17 @@ class ClosedForm(NamedTuple):
     def log_bounds(self,
         eps,  # nats, 1-d
     ):        # shape (3, eps)
-        "log of (lower, estimate, upper) of delta, the mass at infinity included."
+        """log of (lower, estimate, upper) of delta, the mass at infinity included.
+
+        Parameters
+        ----------
+        eps
+            nats, 1-d
+
+        Returns
+        -------
+        shape (3, eps)
+        """
         def bound(side):
             curve = partial(self.log_delta, side=side)
             return widened_to(side, curve, eps, self.allowance, self.reach)
@@ -794,7 +1124,15 @@ def epsilon_of_mu(
     mu,     # sensitivity over noise std of one Gaussian, or root of the sum of squares of many, > 0
     delta,  # in (0, 1)
 ) -> Bounds:
-    "The eps of Gaussian mechanisms, in closed form [GDP C.2]."
+    """The eps of Gaussian mechanisms, in closed form [GDP C.2].
+
+    Parameters
+    ----------
+    mu
+        sensitivity over noise std of one Gaussian, or root of the sum of squares of many, > 0
+    delta
+        in (0, 1)
+    """
     goal, large = log(delta), 2*delta > erf(mu/2/sqrt(2))          # that is delta(0), about
     if large and _gaussian_bound(0., mu, 1) <= goal: return Bounds(0., 0., 0.)
     eps = max(mu*mu/2 - mu*float(ndtri(delta)), 0.)
@@ -871,7 +1209,19 @@ def line_for(self:SaddleTable,
     eps,        # a cluster, nats, 1-d
     log_delta,  # first guesses of log delta there, shape of eps
 ):              # a Line, or the ClosedForm: both answer log_bounds(eps)
-    "What serves these eps: a line, planned again where delta is not what was guessed."
+    """What serves these eps: a line, planned again where delta is not what was guessed.
+
+    Parameters
+    ----------
+    eps
+        a cluster, nats, 1-d
+    log_delta
+        first guesses of log delta there, shape of eps
+
+    Returns
+    -------
+    a Line, or the ClosedForm: both answer log_bounds(eps)
+    """
     if self.closed_form: return self.closed_form
     share, last = log(self.rtol/_SHARE), None
     plan = self.plan(eps, share + log_delta)
@@ -898,7 +1248,19 @@ def log_delta(self:SaddleTable,
     eps,         # nats, 1-d
     floor=-inf,  # a log delta below which the upper bound is enough, a number or of shape of eps
 ):               # shape (3, eps)
-    "log of (lower, estimate, upper) of delta, the mass at infinity included."
+    """log of (lower, estimate, upper) of delta, the mass at infinity included.
+
+    Parameters
+    ----------
+    eps
+        nats, 1-d
+    floor
+        a log delta below which the upper bound is enough, a number or of shape of eps
+
+    Returns
+    -------
+    shape (3, eps)
+    """
     inside = np.flatnonzero(eps < self.ess_sup)
     inside = inside[np.argsort(eps[inside])]
     out = np.repeat(self.log_p_inf, len(eps), 1)
@@ -945,7 +1307,17 @@ def _by_one_line(self:SaddleTable, eps, G):
 def basic_bounds(self:SaddleTable,
     eps,  # nats, 1-d
 ):        # (lower, upper), each of shape of eps
-    "log of bounds on delta from single steps, and from the atoms of their sum."
+    """log of bounds on delta from single steps, and from the atoms of their sum.
+
+    Parameters
+    ----------
+    eps
+        nats, 1-d
+
+    Returns
+    -------
+    (lower, upper), each of shape of eps
+    """
     parts = self.plrv.parts
     steps = sum(n for _, n in parts)
     if not self.plrv.whole: return np.full(eps.shape, -inf), np.full(eps.shape, self.plrv.log_mass)
@@ -967,7 +1339,21 @@ def basic_crossing(self:SaddleTable,
     goal,  # log of the delta that is wanted
     high,  # where the search ends, nats, > 0
 ):         # a Crossing: above and below the goal, nats
-    "Where one of the basic bounds falls through the goal, between 0 and `high`."
+    """Where one of the basic bounds falls through the goal, between 0 and `high`.
+
+    Parameters
+    ----------
+    side
+        0: of the lower bound, 1: of the upper
+    goal
+        log of the delta that is wanted
+    high
+        where the search ends, nats, > 0
+
+    Returns
+    -------
+    a Crossing: above and below the goal, nats
+    """
     def above(eps): return self.basic_bounds(np.array([eps]))[side][0] - goal
     return invert(above, 0., high, rtol=_CROSSED)
 
@@ -976,7 +1362,17 @@ def basic_crossing(self:SaddleTable,
 def first_eps(self:SaddleTable,
     goal,  # log delta, without the mass at infinity
 ):         # (a guess, one that is about enough), nats
-    "A first eps, and one that is about enough, from the table [SP 29, leading order]."
+    """A first eps, and one that is about enough, from the table [SP 29, leading order].
+
+    Parameters
+    ----------
+    goal
+        log delta, without the mass at infinity
+
+    Returns
+    -------
+    (a guess, one that is about enough), nats
+    """
     if self.closed_form: return 1., self.ess_sup
     for _ in range(_ENOUGH_ROUNDS):
         tilts, about = len(self.u), ((self.K + self.factor - goal)/self.u).min()
@@ -1011,7 +1407,17 @@ def _leading_order(self:SaddleTable):
 def enough(self:SaddleTable,
     goal,  # log delta, without the mass at infinity
 ):         # nats
-    "An eps at which the best Chernoff bound is proved to be at most e^goal; or the largest loss."
+    """An eps at which the best Chernoff bound is proved to be at most e^goal; or the largest loss.
+
+    Parameters
+    ----------
+    goal
+        log delta, without the mass at infinity
+
+    Returns
+    -------
+    nats
+    """
     if self.closed_form: return self.ess_sup
     best = ((self.K + self.factor - goal + 2*_MOMENT_ULPS*ULP*np.abs(self.K))/self.u).argmin()
     u, factor = self.u[best], self.factor[best]
@@ -1056,7 +1462,19 @@ def probe(self:Line,
     eps,   # nats, a number
     goal,  # log of the delta that is wanted
 ):         # a _Probe
-    "How far log delta is from the goal, and where Newton's method leads: by one sum."
+    """How far log delta is from the goal, and where Newton's method leads: by one sum.
+
+    Parameters
+    ----------
+    eps
+        nats, a number
+    goal
+        log of the delta that is wanted
+
+    Returns
+    -------
+    a _Probe
+    """
     if self.plan.w or self.table.atoms is not None: return _probe(self, eps, goal)
     terms = np.exp(-1j*eps*self.s)*self.c
     total, noise = float(terms.real.sum()), self.rounding + self.slope*abs(eps) + self.tail
@@ -1075,7 +1493,21 @@ def epsilon(self:SaddleTable,
     floor=0.,  # nats, >= 0: if eps is proved to be at most this, that is all there is
     near=None, # (lower, estimate, upper), nats, if they are known from elsewhere
 ):             # (lower, estimate, upper), nats
-    "The eps that has this delta, and bounds on it; inf where none has."
+    """The eps that has this delta, and bounds on it; inf where none has.
+
+    Parameters
+    ----------
+    delta
+        in (0, 1)
+    floor
+        nats, >= 0: if eps is proved to be at most this, that is all there is
+    near
+        (lower, estimate, upper), nats, if they are known from elsewhere
+
+    Returns
+    -------
+    (lower, estimate, upper), nats
+    """
     p_inf, mu = self.plrv.p_inf, getattr(self.closed_form, 'mu', 0.)
     if p_inf >= delta: return inf, inf, inf
     if self.ess_sup <= floor: return 0., 0., floor
@@ -1216,7 +1648,17 @@ def _by_halves(line, goal, low, up):
 def epsilons(self:SaddleTable,
     delta,  # in (0, 1), 1-d
 ):          # (lower, estimate, upper), nats, shape (3, delta); nan where none is found together
-    "The eps of many deltas, on lines that they share."
+    """The eps of many deltas, on lines that they share.
+
+    Parameters
+    ----------
+    delta
+        in (0, 1), 1-d
+
+    Returns
+    -------
+    (lower, estimate, upper), nats, shape (3, delta); nan where none is found together
+    """
     p_inf = self.plrv.p_inf*(1 + MASS_ERROR)
     found = np.repeat([[np.nan], [0.], [np.nan]], delta.size, 1)
     large = delta > 2*p_inf
@@ -1297,6 +1739,13 @@ class EnumeratedTable(SaddleTable):
         plrv,      # a ComposedLoss that `fit`s
         *settings, # as a SaddleTable's: rtol, eps_resolution, max_nodes
     ):
+        """Parameters
+        ----------
+        plrv
+            a ComposedLoss that `fit`s
+        *settings
+            as a SaddleTable's: rtol, eps_resolution, max_nodes
+        """
         super().__init__(plrv, *settings)
         left_out = np.array([[-inf], [-inf], [LOG_SMALLEST]])
         log_p_inf = np.logaddexp(self.log_p_inf, left_out)
@@ -1307,7 +1756,17 @@ class EnumeratedTable(SaddleTable):
     def fit(
         plrv,  # a ComposedLoss
     ):         # True or False
-        "Are all steps finite, and are there not too many outcomes, or too many that matter?"
+        """Are all steps finite, and are there not too many outcomes, or too many that matter?
+
+        Parameters
+        ----------
+        plrv
+            a ComposedLoss
+
+        Returns
+        -------
+        True or False
+        """
         if not all(isinstance(p, FiniteLoss) for p, _ in plrv.parts): return False
         few = _log_number(plrv) <= log(_MANY_OUTCOMES)
         return bool(few or _likely_atoms(plrv, _MANY_OUTCOMES) is not None)
@@ -1320,6 +1779,13 @@ class OwnTable(SaddleTable):
         plrv,      # a ComposedLoss that `fit`s
         *settings, # as a SaddleTable's, not needed
     ):
+        """Parameters
+        ----------
+        plrv
+            a ComposedLoss that `fit`s
+        *settings
+            as a SaddleTable's, not needed
+        """
         self.plrv, self.lines = plrv, plrv.parts[0][0].own_lines
         self.nodes_ran_out = self.rough = False
         self.closed_form = self.atoms = None
@@ -1330,7 +1796,17 @@ class OwnTable(SaddleTable):
     def fit(
         plrv,  # a ComposedLoss
     ):         # True or False
-        "Is there one step, and has it lines of its own?"
+        """Is there one step, and has it lines of its own?
+
+        Parameters
+        ----------
+        plrv
+            a ComposedLoss
+
+        Returns
+        -------
+        True or False
+        """
         alone = [n for _, n in plrv.parts] == [1]
         return alone and getattr(plrv.parts[0][0], 'own_lines', None) is not None
 

@@ -70,6 +70,13 @@ class TrapezoidLoss(NodeLoss):
         height,     # Im x of the farthest path: where Im L >= 0; all is analytic to twice that
         growth=0.,  # >= 0: added to 2 pi c/h, for what the integrand grows by to its strip's edges
     ):
+        """Parameters
+        ----------
+        height
+            Im x of the farthest path: where Im L >= 0; all is analytic to twice that
+        growth
+            >= 0: added to 2 pi c/h, for what the integrand grows by to its strip's edges
+        """
         self.height = height
         self.margin = np.array(_STRIP) + growth
         self.steps = 2*pi*abs(height)/self.margin             # on the real axis, on a shifted path
@@ -112,7 +119,19 @@ def log_mix(
     l,     # losses of the base step, nats, any shape, real or complex
     rate,  # sampling rate, in (0, 1)
 ):         # shape of l
-    "log(1 - rate + rate e^l), accurate for small rates, safe for large l [SP App. A]."
+    """log(1 - rate + rate e^l), accurate for small rates, safe for large l [SP App. A].
+
+    Parameters
+    ----------
+    l
+        losses of the base step, nats, any shape, real or complex
+    rate
+        sampling rate, in (0, 1)
+
+    Returns
+    -------
+    shape of l
+    """
     f = sc if np.iscomplexobj(l) else np  # numpy's complex log1p loses digits; sc has no longdouble
     large = l.real > _LARGE
     safe = np.where(large, 0, l) if np.any(large) else l
@@ -136,6 +155,17 @@ class SubsampledLoss(NodeLoss):
         top,    # the direction: 'remove' or 'add'
         reach,  # the largest base loss, nats, in (0, inf]
     ):
+        """Parameters
+        ----------
+        mu
+            sensitivity over noise (sigma or scale), > 0
+        rate
+            sampling rate, in (0, 1]
+        top
+            the direction: 'remove' or 'add'
+        reach
+            the largest base loss, nats, in (0, inf]
+        """
         self.mu, self.rate, self.top = mu, rate, top
         low, high = np.log1p(-rate) if rate < 1 else -inf, inf
         if isfinite(reach):
@@ -233,6 +263,19 @@ class GaussianMixtureLoss(TrapezoidLoss):
         logp,  # log of these
         top,   # the direction: 'remove' or 'add'
     ):
+        """Parameters
+        ----------
+        mu
+            the unit over sigma, > 0
+        c
+            means in this unit, increasing, >= 0, the largest > 0: two floats or more
+        p
+            their probabilities, in (0, 1): as many floats
+        logp
+            log of these
+        top
+            the direction: 'remove' or 'add'
+        """
         self.mu, self.top, self.s2 = mu, top, 1/mu**2
         self.c, self.p, self.logp = c, p, logp
         self.set_path(1/mu)
@@ -272,6 +315,15 @@ class SubsampledGaussianLoss(SubsampledLoss, GaussianMixtureLoss):
         rate,  # sampling rate, in (0, 1)
         top,   # the direction: 'remove' or 'add'
     ):
+        """Parameters
+        ----------
+        mu
+            sensitivity/sigma, > 0
+        rate
+            sampling rate, in (0, 1)
+        top
+            the direction: 'remove' or 'add'
+        """
         SubsampledLoss.__init__(self, mu, rate, top, inf)
         logp = np.log1p(-rate), np.log(rate)
         GaussianMixtureLoss.__init__(self, mu, (0., 1.), (1 - rate, rate), logp, top)
@@ -367,7 +419,17 @@ def density(self:SubsampledGaussianLoss, s):
 def log_unimodal(
     v,  # log(h f) on an even grid of step h, 1-d
 ):      # a number; inf if the largest is at an end of the grid
-    "log of a bound on the integral of a log-concave f over the real axis, but for its ends."
+    """log of a bound on the integral of a log-concave f over the real axis, but for its ends.
+
+    Parameters
+    ----------
+    v
+        log(h f) on an even grid of step h, 1-d
+
+    Returns
+    -------
+    a number; inf if the largest is at an end of the grid
+    """
     k = v.argmax()
     if k in (0, v.size - 1): return inf
     peak = 2*v[k] - min(v[k - 1], v[k + 1])               # a chord, prolonged
@@ -389,7 +451,19 @@ def log_beyond(self:GaussianMixtureLoss,
     t,     # tilt, >= -1/2
     ends,  # two outcomes, shape (2,)
 ):         # shape (2,)
-    "log of bounds on the terms' moduli, summed to the left of ends[0], to the right of ends[1]."
+    """log of bounds on the terms' moduli, summed to the left of ends[0], to the right of ends[1].
+
+    Parameters
+    ----------
+    t
+        tilt, >= -1/2
+    ends
+        two outcomes, shape (2,)
+
+    Returns
+    -------
+    shape (2,)
+    """
     power = 1 + t if self.top == 'remove' else -t
     if power >= 0: losses = self.mixed_at(ends)
     else:
@@ -444,7 +518,21 @@ def moved_by_noise(self:GaussianMixtureLoss,
     s,  # frequencies, >= 0, 1-d
     K,  # K(t), nats
 ):      # (a number, shape of s): at t, and at t + is on its path
-    "What noise in w may move M(t + is) by, over M(t): at most 1 + |z| times it in each term."
+    """What noise in w may move M(t + is) by, over M(t): at most 1 + |z| times it in each term.
+
+    Parameters
+    ----------
+    t
+        tilt, >= -1/2
+    s
+        frequencies, >= 0, 1-d
+    K
+        K(t), nats
+
+    Returns
+    -------
+    (a number, shape of s): at t, and at t + is on its path
+    """
     if np.ndim(self.noise_at(np.zeros(1))) == 0: return 0., 0*s
     def moved(shift):
         x, h = self.outcomes(t, shift)
@@ -467,7 +555,17 @@ def known_cgf(self:GaussianMixtureLoss, t):
 def at_tilt(self:GaussianMixtureLoss,
     t,  # >= -1/2
 ):      # a GaussianMixtureLoss: this one, or one with lower paths
-    "The same loss, with paths for lines at tilt `t`."
+    """The same loss, with paths for lines at tilt `t`.
+
+    Parameters
+    ----------
+    t
+        >= -1/2
+
+    Returns
+    -------
+    a GaussianMixtureLoss: this one, or one with lower paths
+    """
     if self.top == 'remove' or t <= 0: return self
     steps = [c - self.c[0] for c in self.c[1:]]
     steep = [t*odds*d*d*self.mu**2 for d, odds in zip(steps, self._odds(t), strict=True)]
@@ -513,6 +611,15 @@ class _LaplaceStep(SubsampledLoss):
         rate,  # sampling rate, in (0, 1]
         top,   # the direction: 'remove' or 'add'
     ):
+        """Parameters
+        ----------
+        d
+            sensitivity/scale, > 0
+        rate
+            sampling rate, in (0, 1]
+        top
+            the direction: 'remove' or 'add'
+        """
         super().__init__(d, rate, top, d)
         atoms = np.array([-d, d])
         self.atoms = self.oriented(atoms, -np.log(2) - (atoms + d)/2)

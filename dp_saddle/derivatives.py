@@ -83,7 +83,17 @@ def parameters(
     step,  # a Mechanism
 ):         # {name: value}
     """What a step's slopes are by: its numbers above 0, but for sensitivities and `knobs`; and a
-    rate below 1."""
+    rate below 1.
+
+    Parameters
+    ----------
+    step
+        a Mechanism
+
+    Returns
+    -------
+    {name: value}
+    """
     base = step.base if isinstance(step, PoissonSubsampled) else step
     left_out = ('sensitivity', *base.knobs)
     named = {f.name: getattr(base, f.name) for f in fields(base) if f.name not in left_out}
@@ -95,7 +105,21 @@ def changed(
     name,   # of one of its `parameters`
     value,  # of that parameter
 ):          # a Mechanism
-    "The step with another value of a parameter."
+    """The step with another value of a parameter.
+
+    Parameters
+    ----------
+    step
+        a Mechanism
+    name
+        of one of its `parameters`
+    value
+        of that parameter
+
+    Returns
+    -------
+    a Mechanism
+    """
     if name == 'rate' or not isinstance(step, PoissonSubsampled):
         return replace(step, **{name: value})
     return replace(step, base=replace(step.base, **{name: value}))
@@ -117,7 +141,21 @@ def cgf_slopes(
     direction,  # 'remove' or 'add'
     z,          # complex, 1-d: on one line Re z = t > 0, Im z >= 0
 ):              # {parameter: dK/dparameter, shape of z}
-    "The slopes of K by each of a step's `parameters`."
+    """The slopes of K by each of a step's `parameters`.
+
+    Parameters
+    ----------
+    step
+        a Mechanism
+    direction
+        'remove' or 'add'
+    z
+        complex, 1-d: on one line Re z = t > 0, Im z >= 0
+
+    Returns
+    -------
+    {parameter: dK/dparameter, shape of z}
+    """
     loss = getattr(step, direction)
     if isinstance(step, Gaussian): return {'sigma': -2*loss.cgf(z)/step.sigma}
     if isinstance(loss, SubsampledGaussianLoss):
@@ -131,7 +169,17 @@ def cgf_slopes(
 
 # %% ../nbs/06aa_derivatives.ipynb #74fdbc4d
 class CurveSlopes(NamedTuple):
-    "How log delta changes at one eps, in one direction."
+    """How log delta changes at one eps, in one direction.
+
+    Parameters
+    ----------
+    log_delta
+        there: an estimate
+    fall
+        -d log delta/d eps, > 0
+    steps
+        for each kind of step: {parameter: d log delta/d parameter, of all of them}
+    """
     log_delta: float  # there: an estimate
     fall: float       # -d log delta/d eps, > 0
     steps: list       # for each kind of step: {parameter: d log delta/d parameter, of all of them}
@@ -143,7 +191,25 @@ def line_slopes(
     delta,      # of that direction, about
     rough=False,# will a line do that ends too early, for want of nodes?
 ):              # CurveSlopes; None where no line serves
-    "The slopes of log delta on the line, K differentiated."
+    """The slopes of log delta on the line, K differentiated.
+
+    Parameters
+    ----------
+    mechanism
+        a Mechanism
+    direction
+        'remove' or 'add'
+    eps
+        nats, > 0
+    delta
+        of that direction, about
+    rough
+        will a line do that ends too early, for want of nodes?
+
+    Returns
+    -------
+    CurveSlopes; None where no line serves
+    """
     line = _line_for(composed(getattr(mechanism, direction)), eps, delta, rough)
     if line is None: return None
     z = line.plan.t + 1j*line.s
@@ -201,13 +267,41 @@ def curve_slopes(
     delta,      # of that direction, about
     rough=False,# will about the slopes do, in place of seconds of differences?
 ):              # CurveSlopes
-    "The slopes of log delta, by the way that serves."
+    """The slopes of log delta, by the way that serves.
+
+    Parameters
+    ----------
+    mechanism
+        a Mechanism
+    direction
+        'remove' or 'add'
+    eps
+        nats, > 0
+    delta
+        of that direction, about
+    rough
+        will about the slopes do, in place of seconds of differences?
+
+    Returns
+    -------
+    CurveSlopes
+    """
     on_line = line_slopes(mechanism, direction, eps, delta, rough)
     return on_line or _by_differences(mechanism, direction, eps)
 
 # %% ../nbs/06aa_derivatives.ipynb #ecf81966
 class StepSlopes(NamedTuple):
-    "What eps does with the parameters of one kind of step."
+    """What eps does with the parameters of one kind of step.
+
+    Parameters
+    ----------
+    mechanism
+        the step
+    count
+        how many there are
+    slopes
+        {parameter: d eps/d parameter}, if all of them change together
+    """
     mechanism: object  # the step
     count: int         # how many there are
     slopes: dict       # {parameter: d eps/d parameter}, if all of them change together
@@ -218,7 +312,21 @@ class StepSlopes(NamedTuple):
         return {name: slope/self.count for name, slope in self.slopes.items() if self.count}
 
 class EpsilonSlopes(NamedTuple):
-    "How eps changes with delta and with the parameters of the steps: estimates, not bounds."
+    """How eps changes with delta and with the parameters of the steps: estimates, not bounds.
+
+    Parameters
+    ----------
+    epsilon
+        the estimate of eps, nats
+    delta
+        d eps/d delta, <= 0
+    steps
+        StepSlopes, for each kind of step
+    direction
+        which decides eps: 'remove' or 'add'; 'both' if they are the same
+    lead
+        nats by which the other direction's eps is less; inf if there is no other
+    """
     epsilon: float   # the estimate of eps, nats
     delta: float     # d eps/d delta, <= 0
     steps: tuple     # StepSlopes, for each kind of step
@@ -247,7 +355,19 @@ def epsilon_slopes(
 ):             # EpsilonSlopes
     """How eps at delta changes with delta, and with each number of each kind of step (sigma, scale,
     rate, ...), by [SP 23]. Where both directions decide, eps has a corner, and these are the slopes
-    on one side. ValueError where eps is infinite, TypeError for a loss."""
+    on one side. ValueError where eps is infinite, TypeError for a loss.
+
+    Parameters
+    ----------
+    run
+        a mechanism, a composition, or what `dpsgd` returns
+    delta
+        in (0, 1)
+
+    Returns
+    -------
+    EpsilonSlopes
+    """
     checks.real(0, 1, delta=delta)
     mechanism, (eps, direction, lead) = _decided(run, delta)
     steps = mechanism.as_steps()

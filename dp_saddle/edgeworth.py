@@ -78,7 +78,17 @@ FIRST_TILT, LAST_TILT, TILTS = 1e-3, 1e4, 160       # of Chernoff's bound, times
 
 # %% ../nbs/03_edgeworth.ipynb #4c78a973
 class StandardCumulants(NamedTuple):
-    "A loss by its cumulants, mass at infinity left out [EA Sect. 4.1]."
+    """A loss by its cumulants, mass at infinity left out [EA Sect. 4.1].
+
+    Parameters
+    ----------
+    mean
+        nats
+    std
+        nats, > 0
+    lam
+        lambda_r = kappa_r/std^r for r = 3, ..., order + 2, shape (order,)
+    """
     mean: float       # nats
     std: float        # nats, > 0
     lam: np.ndarray   # lambda_r = kappa_r/std^r for r = 3, ..., order + 2, shape (order,)
@@ -88,7 +98,21 @@ def standard_cumulants(
     order,       # how many beyond the variance, an integer >= 0
     null=False,  # True: of the log-ratio X under Q, instead of the loss Y under P
 ):               # StandardCumulants: mean, std, and lambda_3 to lambda_{order+2}
-    "The loss by its cumulants, mass at infinity left out [EA Sect. 4.1]."
+    """The loss by its cumulants, mass at infinity left out [EA Sect. 4.1].
+
+    Parameters
+    ----------
+    plrv
+        a PLRV, such as `run.remove`
+    order
+        how many beyond the variance, an integer >= 0
+    null
+        True: of the log-ratio X under Q, instead of the loss Y under P
+
+    Returns
+    -------
+    StandardCumulants: mean, std, and lambda_3 to lambda_{order+2}
+    """
     k = (plrv.reverse if null else plrv).cumulants(0., order + 2)
     if null:
         k = k*(-1.)**np.arange(1, order + THIRD)
@@ -107,7 +131,17 @@ def hermite_series(
     lam,  # lambda_3, lambda_4, ..., along the first axis: as many as the order
 ):        # coefficients of He_0, He_1, ..., shape (3 order + 1, ...)
     """The Edgeworth expansion of a density, phi(x) times this series, by standardised cumulants
-    [EA Sect. 4.1] (Feller 1971, ch. XVI)."""
+    [EA Sect. 4.1] (Feller 1971, ch. XVI).
+
+    Parameters
+    ----------
+    lam
+        lambda_3, lambda_4, ..., along the first axis: as many as the order
+
+    Returns
+    -------
+    coefficients of He_0, He_1, ..., shape (3 order + 1, ...)
+    """
     lam = np.asarray(lam, float)
     series = np.zeros((THIRD*len(lam) + 1,) + lam.shape[1:])
     series[0] = 1.
@@ -123,7 +157,19 @@ def edgeworth_tail(
     lam,  # lambda_3, ..., lambda_{order+2}, 1-d
 ):        # 1 - F(x), approximately, shape of x; may leave [0, 1]
     """Tail of a standardised sum of independent terms by its Edgeworth expansion [EA Sect. 4.1]
-    (Feller 1971, ch. XVI)."""
+    (Feller 1971, ch. XVI).
+
+    Parameters
+    ----------
+    x
+        any shape, standardised
+    lam
+        lambda_3, ..., lambda_{order+2}, 1-d
+
+    Returns
+    -------
+    1 - F(x), approximately, shape of x; may leave [0, 1]
+    """
     x = np.asarray(x, float)
     return ndtr(-x) + np.exp(_correction_exponent(x))*_correction(x, lam)
 
@@ -149,6 +195,13 @@ class EdgeworthAccountant(Accountant):
         mechanism,  # a Mechanism, or a PLRV for one direction; ValueError if its noise is too small
         order=2,    # of the expansion, an integer, 0 (the CLT) to 8
     ):
+        """Parameters
+        ----------
+        mechanism
+            a Mechanism, or a PLRV for one direction; ValueError if its noise is too small
+        order
+            of the expansion, an integer, 0 (the CLT) to 8
+        """
         super().__init__(mechanism)
         check_series_order(0, order)
         self.order = order
@@ -210,6 +263,13 @@ class TiltedEdgeworth(TiltedAccountant):
         mechanism,  # a Mechanism, or a PLRV for one direction only
         order=2,    # of the expansion, 0 to 8
     ):
+        """Parameters
+        ----------
+        mechanism
+            a Mechanism, or a PLRV for one direction only
+        order
+            of the expansion, 0 to 8
+        """
         check_series_order(0, order)
         super().__init__(mechanism)
         self.order, self.cumulants_needed = order, order + 2
@@ -298,7 +358,19 @@ def transform_bound(
     order=1,  # of the expansion, 1 to 8
 ):            # bound on sup |F - E_order|
     """The distance of a standardised composition from its Edgeworth expansion, proved from its
-    characteristic function by the inequality of Prawitz (1972)."""
+    characteristic function by the inequality of Prawitz (1972).
+
+    Parameters
+    ----------
+    plrv
+        a PLRV that varies, such as `run.remove`
+    order
+        of the expansion, 1 to 8
+
+    Returns
+    -------
+    bound on sup |F - E_order|
+    """
     plrv = as_composition(plrv)
     check_series_order(1, order)
     k = plrv.cumulants(0., max(order, 2) + 2)
@@ -388,6 +460,15 @@ class EdgeworthInterval(Accountant):
         order=1,          # of the expansion; 1 if proof='moments', else 1 to 8
         proof='moments',  # four 'moments' of the steps (the paper's; wide), or their 'transform'
     ):
+        """Parameters
+        ----------
+        mechanism
+            a Mechanism, or a PLRV for one direction only
+        order
+            of the expansion; 1 if proof='moments', else 1 to 8
+        proof
+            four 'moments' of the steps (the paper's; wide), or their 'transform'
+        """
         super().__init__(mechanism)
         check_series_order(1, order)
         checks.choice(('moments', 'transform'), proof=proof)

@@ -45,12 +45,36 @@ def epoch_of(
     sigma,  # > 0
     T,      # an integer >= 2
 ):          # an Epoch, kept
-    "The Epoch of these."
+    """The Epoch of these.
+
+    Parameters
+    ----------
+    sigma
+        > 0
+    T
+        an integer >= 2
+
+    Returns
+    -------
+    an Epoch, kept
+    """
     return Epoch(sigma, T)
 
 # %% ../nbs/04dd_epoch_options.ipynb #17ed5dde
 class Look(NamedTuple):
-    "A first look at one bin: its transform at some tilts, without the Gaussians above each edge."
+    """A first look at one bin: its transform at some tilts, without the Gaussians above each edge.
+
+    Parameters
+    ----------
+    edges
+        1-d
+    v
+        tilts, 1-d
+    log_phi
+        shape (v, edges), but the first
+    inside
+        of the Gaussians between an edge and the last one, likewise
+    """
     edges: np.ndarray     # 1-d
     v: np.ndarray         # tilts, 1-d
     log_phi: np.ndarray   # shape (v, edges), but the first
@@ -79,7 +103,21 @@ def exponents(self:Look,
     i, j,  # numbers of two edges; None for none
     K,     # > 0
 ):         # shape of v
-    "log of Chernoff's bounds, of outcomes with the largest Gaussian between both edges."
+    """log of Chernoff's bounds, of outcomes with the largest Gaussian between both edges.
+
+    Parameters
+    ----------
+    T
+        bins
+    i, j
+        numbers of two edges; None for none
+    K
+        > 0
+
+    Returns
+    -------
+    shape of v
+    """
     if i is None: return log_option(T*self.log_phi[:, j - 1], self.v, np.array([K]))[0]
     below = self.log_phi[:, i - 1]
     gain = T*np.log1p(self.inside[:, i:j].sum(1)*np.exp(-below))
@@ -90,7 +128,19 @@ def guess(self:Epoch,
     K,     # > 0, 1-d
     sign,  # 1: E(S - K)_+; -1: E(K - S)_+
 ):         # shape of K
-    "log of about the option: of small parts, or of one large one."
+    """log of about the option: of small parts, or of one large one.
+
+    Parameters
+    ----------
+    K
+        > 0, 1-d
+    sign
+        1: E(S - K)_+; -1: E(K - S)_+
+
+    Returns
+    -------
+    shape of K
+    """
     look = self.looks(sign)
     small = self.T*look.log_phi[:, np.searchsorted(look.edges, _CUT_OF_GUESS)]
     small = log_option(small, look.v, K).min(1) - _BELOW
@@ -159,7 +209,17 @@ def parts(self:Epoch, K, about, top):
 
 # %% ../nbs/04dd_epoch_options.ipynb #e9ebc256
 class Option(NamedTuple):
-    "What serves one K and those near it."
+    """What serves one K and those near it.
+
+    Parameters
+    ----------
+    sign
+        1: E(S - K)_+; -1: E(K - S)_+
+    parts
+        what answers bounds(K)
+    rate
+        the largest tilt, over eps
+    """
     sign: int        # 1: E(S - K)_+; -1: E(K - S)_+
     parts: list      # what answers bounds(K)
     rate: float      # the largest tilt, over eps
@@ -169,7 +229,19 @@ def option(self:Epoch,
     eps,   # nats
     sign,  # 1: one epoch's curve removing; -1: adding
 ):         # an Option; None if that takes too much
-    "What serves this eps and those near it."
+    """What serves this eps and those near it.
+
+    Parameters
+    ----------
+    eps
+        nats
+    sign
+        1: one epoch's curve removing; -1: adding
+
+    Returns
+    -------
+    an Option; None if that takes too much
+    """
     if not self.served: return None
     K = exp(sign*eps)
     about = float(self.guess(np.array([K]), sign)[0])
@@ -188,7 +260,17 @@ def option(self:Epoch,
 def log_bounds(self:Option,
     eps,  # nats, 1-d
 ):        # shape (3, eps)
-    "log of (lower, estimate, upper) of one epoch's delta."
+    """log of (lower, estimate, upper) of one epoch's delta.
+
+    Parameters
+    ----------
+    eps
+        nats, 1-d
+
+    Returns
+    -------
+    shape (3, eps)
+    """
     K = np.exp(self.sign*eps)
     logs = safe_log(sum(part.bounds(K) for part in self.parts)) + (eps if self.sign < 0 else 0)
     ulps = _LOG_ULPS + 2*np.abs(np.maximum(logs, _LOWEST_LOG))

@@ -46,7 +46,19 @@ POINTS = 72                     # an inch, in the units of SVG
 # %% ../nbs/92_explorer.ipynb #4d90e7d7
 @dataclass(frozen=True)
 class Slider:
-    "A parameter of an explorer."
+    """A parameter of an explorer.
+
+    Parameters
+    ----------
+    name
+        of the argument of the explorer's functions
+    label
+        what to write beside it, with units
+    values
+        what it takes, different numbers, at least one
+    start
+        which of them is shown first, in [0, len(values) - 1]
+    """
     name: str      # of the argument of the explorer's functions
     label: str     # what to write beside it, with units
     values: tuple  # what it takes, different numbers, at least one
@@ -90,7 +102,39 @@ def shown(value):
 class Explorer:
     """A figure with sliders. Shown by a notebook as a widget; `page()` is HTML that works without
     Python. ValueError for a name that is no word, axes without labels and limits, or another
-    rounding."""
+    rounding.
+
+    Parameters
+    ----------
+    name
+        a word, for the page
+    title
+        above the figure
+    alt
+        what it shows, in words
+    data
+        data(**values) -> (lines, shape (len(lines), len(x)); positions of the marks; what to
+        print for the numbers)
+    sliders
+        a Slider for each parameter
+    x
+        1-d array: where the lines are known
+    axes
+        xlabel, ylabel, xlim, ylim, xscale, yscale, for matplotlib
+    lines
+        (label, rounding) pairs: rounding is 'up' for an upper bound, 'down' for a lower one,
+        '' for an estimate
+    marks
+        labels of vertical lines, shape (marks,)
+    numbers
+        labels of the numbers below
+    image
+        image(**values of the sliders in image_over) -> 2-d array in [0, 1], under the lines
+    image_over
+        names of the sliders that change the image
+    styles
+        of the lines, as for `style_of` (Appendix D); others if not given
+    """
     name: str            # a word, for the page
     title: str           # above the figure
     alt: str             # what it shows, in words
@@ -293,7 +337,17 @@ def tabulate(
 ):             # lines, shape (settings, lines, x), as two-byte positions; marks, shape
                # (settings, marks); numbers, as a list of tuples: all in the order of
                # itertools.product
-    "The explorer's function over the grid of all its sliders."
+    """The explorer's function over the grid of all its sliders.
+
+    Parameters
+    ----------
+    explorer
+        an Explorer
+
+    Returns
+    -------
+    lines, shape (settings, lines, x), as two-byte positions; marks, shape
+    """
     lines, marks, numbers = [], [], []
     for values in product(*(s.values for s in explorer.sliders)):
         setting = dict(zip((s.name for s in explorer.sliders), values))
@@ -305,7 +359,17 @@ def tabulate(
 
 # %% ../nbs/92_explorer.ipynb #05e20705
 class Drawing(NamedTuple):
-    "A figure as text, and where its axes are."
+    """A figure as text, and where its axes are.
+
+    Parameters
+    ----------
+    svg
+        the element
+    box
+        left, right, bottom and top of the axes, in the units of the picture
+    ax
+        matplotlib's axes
+    """
     svg: str     # the element
     box: tuple   # left, right, bottom and top of the axes, in the units of the picture
     ax: object   # matplotlib's axes

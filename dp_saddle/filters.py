@@ -200,6 +200,11 @@ class GDPFilter(_Filter):
     def __init__(self,
         budget,  # mu of the whole, > 0
     ):
+        """Parameters
+        ----------
+        budget
+            mu of the whole, > 0
+        """
         checks.real(*_MU_BUDGETS, '[]', budget=budget)
         super().__init__(_MU, budget)
 
@@ -223,6 +228,13 @@ class IndividualGDPFilter(GDPFilter):
         budget,  # mu of each record, > 0
         n,       # number of records, >= 1
     ):
+        """Parameters
+        ----------
+        budget
+            mu of each record, > 0
+        n
+            number of records, >= 1
+        """
         super().__init__(budget)
         _Ledger.__init__(self, self._unit, n)
 
@@ -241,6 +253,15 @@ class RDPFilter(_Filter):
         budget,  # the divergence of the whole, nats, > 0
         n=None,  # number of records, >= 1; one sum for all if not given
     ):
+        """Parameters
+        ----------
+        order
+            of the Renyi divergence, > 1
+        budget
+            the divergence of the whole, nats, > 0
+        n
+            number of records, >= 1; one sum for all if not given
+        """
         checks.real(1, _MAX_ORDER, order=order)
         checks.real(*_RHO_BUDGETS, '[]', budget=budget)
         super().__init__(_RHO, budget, n)
@@ -290,7 +311,19 @@ def gaussian_epsilon(
     mu,     # >= 0, any shape
     delta,  # in (0, 1), a number or an array that broadcasts with mu
 ):          # eps >= 0, nats, rounded up
-    "eps of a mu-GDP mechanism at delta [GDP C.2]."
+    """eps of a mu-GDP mechanism at delta [GDP C.2].
+
+    Parameters
+    ----------
+    mu
+        >= 0, any shape
+    delta
+        in (0, 1), a number or an array that broadcasts with mu
+
+    Returns
+    -------
+    eps >= 0, nats, rounded up
+    """
     delta = checks.array(0, 1, delta=delta)
     mu, delta = _fitting(checks.array(0, _MAX_MU, '[)', mu=mu), delta)
     goal, safe = np.log(delta), np.maximum(mu, _LEAST_MU)
@@ -314,7 +347,19 @@ def gaussian_log_bounds(
     mu,   # >= 0, any shape
     eps,  # >= 0, nats, the shape of mu
 ):        # (lower, estimate, upper) of log delta, each of that shape; -inf where mu is 0
-    "A Gaussian curve with its rounding [GDP C.2]."
+    """A Gaussian curve with its rounding [GDP C.2].
+
+    Parameters
+    ----------
+    mu
+        >= 0, any shape
+    eps
+        >= 0, nats, the shape of mu
+
+    Returns
+    -------
+    (lower, estimate, upper) of log delta, each of that shape; -inf where mu is 0
+    """
     safe = np.maximum(mu, _SMALL_MU)
     bounds = widened(lambda e: gaussian_log_delta(e, safe), eps, _FORM_ROUNDING, 0.)
     least = _SMALL_MU, 0., 0.                # a smaller mu has no lower bound but 0
@@ -326,7 +371,21 @@ def proved_epsilon(
     delta,  # in (0, 1), a number
     side,   # 1: not below the true eps; -1: not above
 ):          # nats, the shape of mu: inf, or 0, where nothing is proved
-    "A bound of one side on the eps of a mu-GDP mechanism [GDP C.2]."
+    """A bound of one side on the eps of a mu-GDP mechanism [GDP C.2].
+
+    Parameters
+    ----------
+    mu
+        >= 0, an array of any shape
+    delta
+        in (0, 1), a number
+    side
+        1: not below the true eps; -1: not above
+
+    Returns
+    -------
+    nats, the shape of mu: inf, or 0, where nothing is proved
+    """
     root, goal = gaussian_epsilon(mu, delta), np.log(delta)
     end = np.full(np.shape(mu), inf if side > 0 else 0.)
     for nudge in _NUDGES:
@@ -343,6 +402,13 @@ class GDPOdometer(_Odometer):
         increment,  # mu from one crossing to the next, > 0
         n=None,     # number of records, >= 1; one sum for all if not given
     ):
+        """Parameters
+        ----------
+        increment
+            mu from one crossing to the next, > 0
+        n
+            number of records, >= 1; one sum for all if not given
+        """
         checks.real(*_MU_BUDGETS, '[]', increment=increment)
         super().__init__(_MU, increment, n)
 
@@ -360,6 +426,15 @@ class RDPOdometer(_Odometer):
         increment,  # the divergence from one crossing to the next, nats, > 0
         n=None,     # number of records, >= 1; one sum for all if not given
     ):
+        """Parameters
+        ----------
+        order
+            of the Renyi divergence, > 1
+        increment
+            the divergence from one crossing to the next, nats, > 0
+        n
+            number of records, >= 1; one sum for all if not given
+        """
         checks.real(1, _MAX_ORDER, order=order)
         checks.real(*_RHO_BUDGETS, '[]', increment=increment)
         super().__init__(_RHO, increment, n)

@@ -35,6 +35,15 @@ class ReplaceOneLoss(NodeLoss):
         places,  # the means l, shape (j,)
         logw,    # log of their weights, shape (j,)
     ):
+        """Parameters
+        ----------
+        sigma
+            noise std over the size of a record, > 0
+        places
+            the means l, shape (j,)
+        logw
+            log of their weights, shape (j,)
+        """
         self.sigma, self.l, self.logw = sigma, places, logw
 
     @property
@@ -146,7 +155,21 @@ def without_replacement(
 ):             # a PLRV, symmetric
     """The loss of the pair of [FA 6.2]: fixed-size batches, drawn without replacement.
 
-    One record is replaced. Other pairs can be worse: an illustration; `fixed_size` is proved."""
+    One record is replaced. Other pairs can be worse: an illustration; `fixed_size` is proved.
+
+    Parameters
+    ----------
+    sigma
+        noise std over the size of a record, > 0
+    rate
+        batch size over data set size, in (0, 1)
+    steps
+        how many, >= 1
+
+    Returns
+    -------
+    a PLRV, symmetric
+    """
     checks.real(0, inf, sigma=sigma)
     checks.real(0, 1, rate=rate)
     checks.count(1, steps=steps)
@@ -162,7 +185,23 @@ def with_replacement(
 ):                 # a PLRV, symmetric
     """The loss of the pair of [FA 6.3]: batches drawn with replacement.
 
-    One record is replaced. Other pairs can be worse: an illustration; `fixed_size` is proved."""
+    One record is replaced. Other pairs can be worse: an illustration; `fixed_size` is proved.
+
+    Parameters
+    ----------
+    sigma
+        noise std over the size of a record, > 0
+    batch_size
+        draws per step, in [1, 1000000]
+    dataset_size
+        records they are drawn from, >= 2
+    steps
+        how many, >= 1
+
+    Returns
+    -------
+    a PLRV, symmetric
+    """
     checks.real(0, inf, sigma=sigma)
     checks.count(1, batch_size=batch_size, steps=steps)
     checks.count(2, dataset_size=dataset_size)

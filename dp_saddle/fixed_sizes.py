@@ -75,6 +75,15 @@ class SymmetricCurve(PLRV):
         end,      # nats
         p_inf=0., # mass beyond, at infinity
     ):
+        """Parameters
+        ----------
+        curve
+            log of delta at eps >= 0 and a side: 1 bounds it from above, -1 from below
+        end
+            nats
+        p_inf
+            mass beyond, at infinity
+        """
         self.log_delta_to = curve
         self.ess_inf, self.ess_sup, self.p_inf = -end, end, p_inf
 
@@ -102,7 +111,17 @@ def _end(curve, sigma, log_mass=_LOG_CUT_OFF):
 def lattice_loss(
     logp, logq, losses,  # as for `FiniteLoss`
 ):                       # a FiniteLoss with `lattice` True
-    "A loss of tens of thousands of atoms on a lattice, which stands for a curve."
+    """A loss of tens of thousands of atoms on a lattice, which stands for a curve.
+
+    Parameters
+    ----------
+    logp, logq, losses
+        as for `FiniteLoss`
+
+    Returns
+    -------
+    a FiniteLoss with `lattice` True
+    """
     loss = FiniteLoss(logp, logq, losses)
     loss.lattice = True
     return loss
@@ -127,7 +146,19 @@ def _mesh(std, end, fineness=_MESHES_IN_A_STD):
 @dataclass(frozen=True, kw_only=True)
 class FixedSize(Mechanism):
     """Gaussian noise on the sum of a batch of fixed size, for one record that is replaced by any
-    other: dominated by the curve of Balle, Barthe and Gaboardi (2018), on a lattice."""
+    other: dominated by the curve of Balle, Barthe and Gaboardi (2018), on a lattice.
+
+    Parameters
+    ----------
+    sigma
+        noise std over the clip, > 0; not below about .1, or 1 (drawn twice)
+    batch_size
+        draws, in [1, 1000000]; without replacement at most dataset_size
+    dataset_size
+        records, >= 1
+    replacement
+        may a record be drawn twice?
+    """
     sigma: float             # noise std over the clip, > 0; not below about .1, or 1 (drawn twice)
     batch_size: int          # draws, in [1, 1000000]; without replacement at most dataset_size
     dataset_size: int        # records, >= 1
@@ -208,7 +239,25 @@ def fixed_size(
     replacement=False, # may a record be drawn twice?
 ):                   # a mechanism: one step
     """A step on a batch of fixed size. What is proved for a replaced record costs more than what is
-    proved for one that is added or removed."""
+    proved for one that is added or removed.
+
+    Parameters
+    ----------
+    sigma
+        noise std over the clip, > 0; for replaced records not below about .1
+    batch_size
+        draws, in [1, 1000000]; without replacement at most dataset_size
+    dataset_size
+        records, with the one that may be missing, >= 1; with replacement >= 2
+    relation
+        'replace-one', or 'add-remove': a record is there or not
+    replacement
+        may a record be drawn twice?
+
+    Returns
+    -------
+    a mechanism: one step
+    """
     checks.choice(('replace-one', 'add-remove'), relation=relation)
     given = _checked(sigma, batch_size, dataset_size, replacement)
     if relation == 'replace-one' and (replacement or batch_size < dataset_size):
@@ -218,7 +267,17 @@ def fixed_size(
 # %% ../nbs/04g_fixed_sizes.ipynb #4abc1714
 @dataclass(frozen=True, kw_only=True)
 class PoissonReplaceOne(Mechanism):
-    "Gaussian noise on the sum of a Poisson sample, for one record that is replaced by any other."
+    """Gaussian noise on the sum of a Poisson sample, for one record that is replaced by any other.
+
+    Parameters
+    ----------
+    sigma
+        noise std, > 0; over the sensitivity not below about .1
+    rate
+        sampling probability, in (0, 1]
+    sensitivity
+        in the L2 norm, > 0; of a clipped sum: the clip
+    """
     sigma: float            # noise std, > 0; over the sensitivity not below about .1
     rate: float             # sampling probability, in (0, 1]
     sensitivity: float = 1. # in the L2 norm, > 0; of a clipped sum: the clip

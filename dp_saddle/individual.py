@@ -82,7 +82,23 @@ def norm_counts(
     sigma,   # noise std over the clip, > 0
     clip,    # clipping norm, > 0
 ):           # shape (records, 2m): how often each cell, and the sum of the weights of its left end
-    "Counts of each record's noise levels [GDP D.2], and their split by total variation."
+    """Counts of each record's noise levels [GDP D.2], and their split by total variation.
+
+    Parameters
+    ----------
+    norms
+        gradient norms after clipping, in [0, clip], shape (records, steps)
+    grid
+        the noise grid, increasing, shape (m,); noise over norm is sigma_j or more in cell j
+    sigma
+        noise std over the clip, > 0
+    clip
+        clipping norm, > 0
+
+    Returns
+    -------
+    shape (records, 2m): how often each cell, and the sum of the weights of its left end
+    """
     norms = checks.array(0, clip, '[]', norms=norms)
     if norms.ndim != 2:
         raise ValueError(f"norms must have shape (records, steps), got {norms.shape}")
@@ -265,6 +281,20 @@ class IndividualAccountant(Saved):
         sigma_grid=64, # noise levels to 100 sigma, >= 2; or increasing values, the first <= sigma
         n=None,        # number of records, >= 1; taken from the first step if not given
     ):
+        """Parameters
+        ----------
+        sigma
+            noise std over the clip, >= .1
+        clip
+            clipping norm, > 0
+        rate
+            Poisson sampling rate, in (0, 1]
+        sigma_grid
+            finer for smaller delta: noise levels to 100 sigma, >= 2; or increasing values,
+            the first <= sigma
+        n
+            number of records, >= 1; taken from the first step if not given
+        """
         self._check(sigma, clip, rate, n)
         self.sigma, self.clip, self.rate = float(sigma), float(clip), float(rate)
         self.n, self.steps = n, 0
@@ -321,7 +351,26 @@ def epsilon(self:IndividualAccountant,
     n=_POINTS,         # 'fourier': points, >= 16
 ) -> Bounds:           # arrays, one entry for each record; estimate: the upper but for 'fourier'
     """Bounds on each record's eps after these steps. The upper is the one to report: the lower
-    rounds each step to the next larger noise of the grid."""
+    rounds each step to the next larger noise of the grid.
+
+    Parameters
+    ----------
+    delta
+        in (0, 1), a number
+    records
+        indices in [0, n), or a mask of all; all if not given
+    engine
+        'contour': certified; 'rdp': an upper bound; 'fourier': an estimate [GDP D.1], at most
+        RDP's bound
+    L
+        'fourier': half the window, nats, > 0
+    n
+        'fourier': points, >= 16
+
+    Returns
+    -------
+    arrays, one entry for each record; estimate: the upper but for 'fourier'
+    """
     checks.real(0, 1, delta=delta)
     checks.choice(('contour', 'rdp', 'fourier'), engine=engine)
     counts, grid = self._chosen(records), tuple(self.grid)
@@ -333,7 +382,19 @@ def delta(self:IndividualAccountant,
     eps,           # >= 0, nats, a number, or one for each record
     records=None,  # indices in [0, n), or a mask of all; all if not given
 ) -> Bounds:       # arrays, one entry for each record
-    "Certified bounds on each record's delta after these steps."
+    """Certified bounds on each record's delta after these steps.
+
+    Parameters
+    ----------
+    eps
+        >= 0, nats, a number, or one for each record
+    records
+        indices in [0, n), or a mask of all; all if not given
+
+    Returns
+    -------
+    arrays, one entry for each record
+    """
     counts = self._chosen(records)
     eps = checks.array(0, inf, '[)', eps=eps)
     if eps.shape not in ((), (len(counts),)):
@@ -382,7 +443,21 @@ def mu(self:IndividualAccountant,
     cells=24,      # pieces of the curve, >= 1
 ):                 # mu, shape (records,)
     """The smallest mu, nearly, whose Gaussian curve is above the record's wherever that is at least
-    `delta` [GDP 5.1, on a part of the curve]."""
+    `delta` [GDP 5.1, on a part of the curve].
+
+    Parameters
+    ----------
+    delta
+        in (0, 1): the curve is covered down to here
+    records
+        indices in [0, n), or a mask of all; all if not given
+    cells
+        pieces of the curve, >= 1
+
+    Returns
+    -------
+    mu, shape (records,)
+    """
     checks.real(0, 1, delta=delta)
     checks.count(1, cells=cells)
     counts = self._chosen(records)
@@ -433,7 +508,29 @@ def individual_epsilon(
     engine='contour', # 'contour': certified; 'rdp': an upper bound; 'fourier': an estimate
 ):                 # (lower, estimate, upper) of each eps, shape (records, 3); dask if norms is
     """Every record's eps from the whole table of norms; lazily, chunk by chunk, for a dask array.
-    A report, not a filter."""
+    A report, not a filter.
+
+    Parameters
+    ----------
+    norms
+        gradient norms after clipping, in [0, clip], shape (records, steps); or dask
+    delta
+        in (0, 1)
+    sigma
+        noise std over the clip, >= .1
+    clip
+        clipping norm, > 0
+    rate
+        Poisson sampling rate, in (0, 1]
+    sigma_grid
+        noise levels, how many or which, as for `IndividualAccountant`
+    engine
+        'contour': certified; 'rdp': an upper bound; 'fourier': an estimate
+
+    Returns
+    -------
+    (lower, estimate, upper) of each eps, shape (records, 3); dask if norms is
+    """
     checks.real(0, 1, delta=delta)
     checks.choice(('contour', 'rdp', 'fourier'), engine=engine)
     if getattr(norms, 'ndim', 2) != 2:
@@ -468,7 +565,22 @@ def account_store(
 ):
     """`individual_epsilon` from store to store with dask, on the current distributed client if
     there is one. The target, which must not exist, appears when it is complete. FileNotFoundError
-    without a source, or a directory for the target."""
+    without a source, or a directory for the target.
+
+    Parameters
+    ----------
+    source
+        a .zarr or .parquet store of gradient norms after clipping, records x steps
+    target
+        where the bounds go: .zarr (records x 3) or .parquet (lower, estimate, upper; with the
+        index of a .parquet source); must not exist
+    columns
+        of a .parquet store: which hold the norms; all if not given
+    progress
+        show a progress bar
+    **settings
+        those of `individual_epsilon`
+    """
     source, target = Path(source), Path(target)
     _check_stores(source, target)
     norms, index = _read_store(source, columns)

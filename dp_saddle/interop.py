@@ -76,7 +76,15 @@ class OpacusHistory(IAccountant or absent('Opacus', 'opacus')):
         noise_multiplier,  # noise std over the clipping norm, >= 0
         sample_rate,       # of the Poisson sample, in (0, 1]
     ):
-        "Note a step that was taken."
+        """Note a step that was taken.
+
+        Parameters
+        ----------
+        noise_multiplier
+            noise std over the clipping norm, >= 0
+        sample_rate
+            of the Poisson sample, in (0, 1]
+        """
         (sigma, rate, _), = _history([(noise_multiplier, sample_rate, 1)])
         same = bool(self.history) and tuple(self.history[-1][:2]) == (sigma, rate)
         before = self.history[-1][2] if same else 0
@@ -102,7 +110,19 @@ class SaddleAccountant(OpacusHistory):
         delta,                                             # in (0, 1)
         *, alphas=None, eps_error=None, delta_error=None,  # numbers for Opacus' own accountants
     ):                # eps >= 0, nats, rounded up; infinite after a step without noise
-        "What was spent so far, under adding or removing one record."
+        """What was spent so far, under adding or removing one record.
+
+        Parameters
+        ----------
+        delta
+            in (0, 1)
+        alphas, eps_error, delta_error
+            numbers for Opacus' own accountants
+
+        Returns
+        -------
+        eps >= 0, nats, rounded up; infinite after a step without noise
+        """
         checks.real(0, 1, delta=delta)
         if any(not sigma and n for sigma, _, n in self.history):
             return inf
@@ -117,7 +137,13 @@ if register_accountant:
 def load_state_dict(self:SaddleAccountant,
     state_dict,  # what `state_dict()` returned, or the same read from JSON
 ):
-    "Go on where another stopped. ValueError for a state that is not one; then nothing is changed."
+    """Go on where another stopped. ValueError for a state that is not one; then nothing is changed.
+
+    Parameters
+    ----------
+    state_dict
+        what `state_dict()` returned, or the same read from JSON
+    """
     before = self.history
     try:
         super(SaddleAccountant, self).load_state_dict(state_dict)
@@ -163,7 +189,15 @@ def attach_filter(self:SaddleAccountant,
     from the outputs so far.
 
     A guard without steps pays for those so far. ValueError for one that paid for others, or an
-    optimizer that does not report to this accountant."""
+    optimizer that does not report to this accountant.
+
+    Parameters
+    ----------
+    optimizer
+        what make_private of this accountant's engine returned
+    guard
+        a `Budget`, for noise and rates fixed in advance; or an `RDPFilter` [GDP 5.1]
+    """
     count = getattr(optimizer, 'step_hook', None)
     count = getattr(count, 'counts', count)               # a guard attached before is replaced
     if not callable(count):
@@ -244,7 +278,23 @@ def record_norms(
 
     For `IndividualAccountant.step`. The pass must do what the training does: training mode, at
     least single precision, no dropout, no augmentation. ValueError or TypeError where the
-    gradients are not those of the training."""
+    gradients are not those of the training.
+
+    Parameters
+    ----------
+    model, optimizer
+        as `make_private` returns them: flat clipping, grad_sample_mode 'hooks'
+    criterion
+        criterion(model(records), targets) -> the loss, as in the training
+    records, targets
+        tensors, one entry for each record along the first axis
+    batch
+        records at a time, >= 1
+
+    Returns
+    -------
+    shape (records,), in [0, max_grad_norm], rounded up
+    """
     import torch
     checks.count(1, batch=batch)
     _check_model(model, optimizer)

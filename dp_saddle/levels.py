@@ -55,7 +55,23 @@ def log_window(
     high,   # b > a
     width,  # omega, > 0
 ):          # shape of x
-    "log of the window, to some ulp of its size and of 1."
+    """log of the window, to some ulp of its size and of 1.
+
+    Parameters
+    ----------
+    x
+        outcomes, any shape, real or complex
+    low
+        a, or -inf
+    high
+        b > a
+    width
+        omega, > 0
+
+    Returns
+    -------
+    shape of x
+    """
     if low == -inf: return log_ndtr((high - x)/width)
     left = np.real(x) < (low + high)/2
     near = np.where(left, x - low, high - x)/width
@@ -74,6 +90,19 @@ class WindowedGaussianLoss(GaussianMixtureLoss):
         width,  # how sharply, > 0
         end,    # beyond this outcome there is nothing, > high
     ):
+        """Parameters
+        ----------
+        part
+            a GaussianMixtureLoss, removing: a sampled Gaussian's, or a mixture's
+        low
+            where the window begins, in the part's unit, or -inf
+        high
+            where it ends, > low
+        width
+            how sharply, > 0
+        end
+            beyond this outcome there is nothing, > high
+        """
         super().__init__(part.mu, part.c, part.p, part.logp, 'remove')
         self.part, self.loss_ulps, self.ess_inf = part, part.loss_ulps, part.ess_inf
         self.low, self.high, self.width, self.end = low, high, width, end
@@ -225,6 +254,18 @@ class LevelLoss(PLRV):
         inside=None, # the outcomes in the window, {number of the kind: WindowedGaussianLoss}
         ways=1,      # in how many orders such runs come, an integer > 0
     ):
+        """Parameters
+        ----------
+        counts
+            how many steps of each kind, a tuple of integers > 0
+        below
+            the outcomes below the cut: a WindowedGaussianLoss of each kind that is cut, then
+            the PLRVs of those that are not; a tuple
+        inside
+            the outcomes in the window, {number of the kind: WindowedGaussianLoss}
+        ways
+            in how many orders such runs come, an integer > 0
+        """
         self.counts, self.below, self.inside = counts, below, inside or {}
         self.log_ways = log(ways)
         highest = {**dict(enumerate(below)), **self.inside}.values()
@@ -351,6 +392,15 @@ class Levels:
         eps,        # the least eps that matters, nats, >= 0
         log_delta,  # log of the least delta that matters
     ):
+        """Parameters
+        ----------
+        parts
+            (PLRV, count) pairs
+        eps
+            the least eps that matters, nats, >= 0
+        log_delta
+            log of the least delta that matters
+        """
         cut, whole = ([part for part in parts if _is_cut(part[0]) == cut] for cut in (True, False))
         self.kinds, self.counts = zip(*cut, strict=True)
         self.whole, self.log_delta = whole, log_delta
@@ -366,7 +416,17 @@ class Levels:
     def fit(
         plrv,  # a ComposedLoss
     ):         # True or False
-        "Are there sampled Gaussian steps, removing, in a composition of not too many?"
+        """Are there sampled Gaussian steps, removing, in a composition of not too many?
+
+        Parameters
+        ----------
+        plrv
+            a ComposedLoss
+
+        Returns
+        -------
+        True or False
+        """
         some, steps = any(_is_cut(p) for p, _ in plrv.parts), sum(n for _, n in plrv.parts)
         return some and len(plrv.parts) <= _MOST_KINDS and steps <= _MOST_STEPS
 
@@ -387,7 +447,17 @@ def _is_mixed(p): return not isinstance(p, SubsampledGaussianLoss)
 def has_mixtures(
     plrv,  # a ComposedLoss
 ):         # True or False
-    "Are some of the steps that are cut mixtures of more than a Gaussian's being there or not?"
+    """Are some of the steps that are cut mixtures of more than a Gaussian's being there or not?
+
+    Parameters
+    ----------
+    plrv
+        a ComposedLoss
+
+    Returns
+    -------
+    True or False
+    """
     return any(_is_cut(p) and _is_mixed(p) for p, _ in plrv.parts)
 
 # %% ../nbs/00ac_levels.ipynb #525f68dd
@@ -494,7 +564,17 @@ def _joined(self:Levels, kind, parts):
 def below(self:Levels,
     cut,  # its number, 0 to `last`
 ):        # a LevelLoss
-    "The runs with no outcome above a cut."
+    """The runs with no outcome above a cut.
+
+    Parameters
+    ----------
+    cut
+        its number, 0 to `last`
+
+    Returns
+    -------
+    a LevelLoss
+    """
     return LevelLoss(self._all_counts, self._below(cut))
 
 @patch
@@ -510,7 +590,17 @@ def _all_counts(self:Levels): return (*self.counts, *(n for _, n in self.whole))
 def level(self:Levels,
     cut,  # the number of the window's lower cut, 0 to `last` - 1
 ):        # a LevelLoss
-    "The runs with an outcome between this cut and the next, and none above."
+    """The runs with an outcome between this cut and the next, and none above.
+
+    Parameters
+    ----------
+    cut
+        the number of the window's lower cut, 0 to `last` - 1
+
+    Returns
+    -------
+    a LevelLoss
+    """
     ends = enumerate(zip(self.cuts[cut], self.cuts[cut + 1], strict=True))
     inside = self._of_kinds({number: window for number, window in ends if window[0] < window[1]})
     return LevelLoss(self._all_counts, self._below(cut), inside)
@@ -535,6 +625,15 @@ class Counted(Levels):
         log_delta,  # log of the least delta that matters
         tilt,       # of the line that would be asked: its integrand has the valley, > 0
     ):
+        """Parameters
+        ----------
+        parts
+            (PLRV, count) pairs
+        log_delta
+            log of the least delta that matters
+        tilt
+            of the line that would be asked: its integrand has the valley, > 0
+        """
         cut = [k for k, (p, _) in enumerate(parts) if _is_cut(p)]
         sharpest = max(cut, key=lambda k: _sharpness(parts[k][0]))
         super().__init__([parts[sharpest]], 0., log_delta)
@@ -545,7 +644,17 @@ class Counted(Levels):
     def fit(
         plrv,  # a ComposedLoss of which `Levels.fit`
     ):         # True or False
-        "Is the sharpest of the steps that are cut one in which a record is there or not?"
+        """Is the sharpest of the steps that are cut one in which a record is there or not?
+
+        Parameters
+        ----------
+        plrv
+            a ComposedLoss of which `Levels.fit`
+
+        Returns
+        -------
+        True or False
+        """
         sharpest = max((p for p, _ in plrv.parts if _is_cut(p)), key=_sharpness)
         return isinstance(sharpest, SubsampledGaussianLoss)
 
@@ -568,14 +677,34 @@ def _valley(part, t):
 def of(self:Counted,
     k,  # how many outcomes are above the valley, 0 to the count of steps
 ):      # a LevelLoss
-    "The runs with so many outcomes above the valley."
+    """The runs with so many outcomes above the valley.
+
+    Parameters
+    ----------
+    k
+        how many outcomes are above the valley, 0 to the count of steps
+
+    Returns
+    -------
+    a LevelLoss
+    """
     return self._runs(k, self._windowed(0, -inf, self.valley))
 
 @patch
 def beyond(self:Counted,
     k,  # how many outcomes at least, likewise
 ):      # a LevelLoss
-    "A measure that is at least that of the runs with `k` outcomes or more above the valley."
+    """A measure that is at least that of the runs with `k` outcomes or more above the valley.
+
+    Parameters
+    ----------
+    k
+        how many outcomes at least, likewise
+
+    Returns
+    -------
+    a LevelLoss
+    """
     return self._runs(k, self._windowed(0, -inf, self.ends[0]))
 
 @patch

@@ -70,7 +70,25 @@ def log_mgf(
     singular=(0., 0.),  # (p, q): mass of P where Q has none, mass of Q where P has none, in [0, 1]
     drift=None,         # E[f(-L)] + q - p, f(x) = e^x - 1 - x: a number, if known
 ):                      # K(z), shape (k,)
-    "K(z) = log sum_j w_j e^{z y_j} to full relative precision."
+    """K(z) = log sum_j w_j e^{z y_j} to full relative precision.
+
+    Parameters
+    ----------
+    z
+        tilts, shape (k,), real or complex
+    y
+        losses at the nodes, nats, shape (j,)
+    logw
+        log of the weights, shape (j,), complex if the path is
+    singular
+        (p, q): mass of P where Q has none, mass of Q where P has none, in [0, 1]
+    drift
+        E[f(-L)] + q - p, f(x) = e^x - 1 - x: a number, if known
+
+    Returns
+    -------
+    K(z), shape (k,)
+    """
     if not y.size: return np.full(z.shape, -inf)
     exponents = z[:, None]*y
     largest = (logw + exponents).real.max(1)
@@ -132,7 +150,21 @@ def missing(
     method,          # the method that its class has to define, and does not
     chapter='00a',   # where that is explained
 ):                   # the error to raise
-    "The error for a method that a class of one's own does not define."
+    """The error for a method that a class of one's own does not define.
+
+    Parameters
+    ----------
+    thing
+        a loss, a mechanism or an accountant
+    method
+        the method that its class has to define, and does not
+    chapter
+        where that is explained
+
+    Returns
+    -------
+    the error to raise
+    """
     name = type(thing).__name__
     return NotImplementedError(f"{name} must define {method}: see chapter {chapter}")
 
@@ -169,7 +201,23 @@ def path(self:NodeLoss,
     precision=float,  # of the nodes on the real axis: float or np.longdouble
 ):                    # (losses, log-weights), nats, atoms first; shape (j,), or (k, j)
     """The nodes for tilts up to `t`, a number, and frequencies up to `s` >= 0, on the path `shift`,
-    on the real axis in `precision`: sum_j w_j e^{z y_j} is M(z), but for e^`log_strip`."""
+    on the real axis in `precision`: sum_j w_j e^{z y_j} is M(z), but for e^`log_strip`.
+
+    Parameters
+    ----------
+    t
+        a tilt >= -1/2: tilts from t/8 to t are served (for t <= 4: from -1/2)
+    s
+        a frequency >= 0: served are 0 to s; on a shifted path s/8 to s
+    shift
+        0: real axis, 1: farthest path, or a share; or an array, shape (k, 1)
+    precision
+        of the nodes on the real axis: float or np.longdouble
+
+    Returns
+    -------
+    (losses, log-weights), nats, atoms first; shape (j,), or (k, j)
+    """
     raise missing(self, 'path(t, s, shift, precision)')
 
 @patch
@@ -324,7 +372,19 @@ def legendre_panels(
     cuts,      # ends of neighbouring panels, shape (..., panels + 1), real or complex
     least=0.,  # of a weight: above 0 where a panel may be empty, and a logarithm follows
 ):             # (nodes, weights), shape (..., panels, 16)
-    "16 Legendre points on each panel between cuts."
+    """16 Legendre points on each panel between cuts.
+
+    Parameters
+    ----------
+    cuts
+        ends of neighbouring panels, shape (..., panels + 1), real or complex
+    least
+        of a weight: above 0 where a panel may be empty, and a logarithm follows
+
+    Returns
+    -------
+    (nodes, weights), shape (..., panels, 16)
+    """
     middle, half = (cuts[..., 1:] + cuts[..., :-1])/2, np.diff(cuts)/2
     if least: half = np.maximum(half, least)
     return middle[..., None] + half[..., None]*LEGENDRE16[0], half[..., None]*LEGENDRE16[1]
@@ -334,7 +394,21 @@ def cuts_at_corner(
     width,      # of a panel, at most
     corner,     # a cut as well, where it lies between, shape (t, 1)
 ):              # increasing, shape (t, panels + 1)
-    "Ends of panels in [low, high]: evenly, and at the corner."
+    """Ends of panels in [low, high]: evenly, and at the corner.
+
+    Parameters
+    ----------
+    low, high
+        the ends, shape (t, 1)
+    width
+        of a panel, at most
+    corner
+        a cut as well, where it lies between, shape (t, 1)
+
+    Returns
+    -------
+    increasing, shape (t, panels + 1)
+    """
     panels = 1 + int(np.max((high - low)/width))
     even = low + (high - low)*np.linspace(0, 1, 1 + panels)
     return np.sort(np.concatenate([even, np.clip(corner, low, high)], axis=1), axis=1)
@@ -358,7 +432,21 @@ def increments(
     y,  # losses, nats, shape (j,), real or complex
     s,  # frequencies, shape (k,), equally spaced
 ):      # shape (k,)
-    "sum_j p_j (e^{i s y_j} - 1) for equally spaced s."
+    """sum_j p_j (e^{i s y_j} - 1) for equally spaced s.
+
+    Parameters
+    ----------
+    p
+        weights, shape (j,), real or complex
+    y
+        losses, nats, shape (j,), real or complex
+    s
+        frequencies, shape (k,), equally spaced
+
+    Returns
+    -------
+    shape (k,)
+    """
     if s.size*y.size <= _DIRECT: return by_halves(p[:, None]*expm1(1j*np.outer(y, s)))
     extra = np.zeros(-y.size % _PIECE)                              # weights of 0
     p, y = np.append(p, extra), np.append(y, extra)
@@ -379,7 +467,23 @@ def increment_noise(
     y,     # losses, nats, shape (j,), real or complex
     s,     # frequencies, shape (k,), equally spaced
 ):         # shape (k,)
-    "Bound on the rounding of `increments`, if the weights are off by eta."
+    """Bound on the rounding of `increments`, if the weights are off by eta.
+
+    Parameters
+    ----------
+    size
+        moduli of the weights, shape (j,)
+    eta
+        what the weights are off by, relative, a number or of shape (j,)
+    y
+        losses, nats, shape (j,), real or complex
+    s
+        frequencies, shape (k,), equally spaced
+
+    Returns
+    -------
+    shape (k,)
+    """
     every = 1 if s.size*y.size <= _DIRECT else _RUN
     turn, size_y = _TURN[int(np.iscomplexobj(y))], np.abs(y)
     halves = _halving(y.size)
@@ -481,7 +585,21 @@ def log_delta_of_atoms(
     losses,  # of the atoms, nats, shape (j,)
     logp,    # log of their probabilities, shape (j,)
 ):           # shape of eps
-    "log of sum_j p_j (1 - e^{eps-l_j})_+ [SP 11]."
+    """log of sum_j p_j (1 - e^{eps-l_j})_+ [SP 11].
+
+    Parameters
+    ----------
+    eps
+        nats, any shape
+    losses
+        of the atoms, nats, shape (j,)
+    logp
+        log of their probabilities, shape (j,)
+
+    Returns
+    -------
+    shape of eps
+    """
     if np.size(eps)*losses.size > _LARGE_TABLE:
         return SharedSums(losses, logp)(np.ravel(eps)).reshape(np.shape(eps))
     gap = np.minimum(np.asarray(eps, float)[..., None] - losses, 0)
@@ -586,6 +704,19 @@ class FiniteLoss(_AtomicLoss):
         loss_ulps=_FINITE_ULPS,  # what losses may be off by, in ulp of 1, >= 0: all, or shape (j,)
         singular=None,           # masses where the other has none, P's and Q's, in [0, 1], if known
     ):
+        """Parameters
+        ----------
+        logp
+            log of P's probabilities, shape (j,), -inf where it has no mass
+        logq
+            log of Q's, likewise, shape (j,)
+        losses
+            logp - logq, nats, shape (j,), where it is known better
+        loss_ulps
+            what losses may be off by, in ulp of 1, >= 0: all, or shape (j,)
+        singular
+            masses where the other has none, P's and Q's, in [0, 1], if known
+        """
         self.logp, self.logq = np.asarray(logp, float), np.asarray(logq, float)
         self.given_ulps, self.p_inf_exact = loss_ulps, singular is not None
         with np.errstate(invalid='ignore'):

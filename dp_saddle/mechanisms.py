@@ -60,7 +60,17 @@ def set_floats(self:Mechanism,
     brackets='()',  # '[' and ']' take an end in
     **named,        # the values, by the names of their parameters
 ):
-    "Each named parameter as a float, checked to be in the range: ValueError or TypeError if not."
+    """Each named parameter as a float, checked to be in the range: ValueError or TypeError if not.
+
+    Parameters
+    ----------
+    low, high
+        the ends of the range, numbers
+    brackets
+        '[' and ']' take an end in
+    **named
+        the values, by the names of their parameters
+    """
     checks.real(low, high, brackets, **named)
     for name, x in named.items():
         object.__setattr__(self, name, float(x))
@@ -104,7 +114,13 @@ def _are_pairs(steps):
 # %% ../nbs/00b_mechanisms.ipynb #8955ace1
 @dataclass(frozen=True)
 class Composition(Mechanism):
-    "Steps one after the other, each seeing what came before [SP 2.2; Dong et al. 2022, Thm 3.2]."
+    """Steps one after the other, each seeing what came before [SP 2.2; Dong et al. 2022, Thm 3.2].
+
+    Parameters
+    ----------
+    steps
+        (mechanism, count) pairs, at least one, counts >= 0; at most 2^53 in all
+    """
     steps: tuple  # (mechanism, count) pairs, at least one, counts >= 0; at most 2^53 in all
 
     def __post_init__(self):
@@ -148,7 +164,15 @@ _LEAST_NOISE, _MOST_NOISE = 1e-100, 1e100   # Proved: over sensitivity, so that 
 @dataclass(frozen=True, kw_only=True)
 class Gaussian(Mechanism):
     """A value that one record moves by at most `sensitivity`, released with Gaussian noise of std
-    `sigma`. The quotient of the two is between 1e-100 and 1e100."""
+    `sigma`. The quotient of the two is between 1e-100 and 1e100.
+
+    Parameters
+    ----------
+    sigma
+        noise std, > 0
+    sensitivity
+        in the L2 norm, > 0; of a clipped sum: the clip
+    """
     sigma: float             # noise std, > 0
     sensitivity: float = 1.  # in the L2 norm, > 0; of a clipped sum: the clip
     symmetric = True
@@ -170,7 +194,17 @@ class Gaussian(Mechanism):
 def gaussian_mu(
     run,  # a mechanism, or anything else
 ):        # root of the sum of (sensitivity/sigma)^2; 0 if there is any other step, or none
-    "Of Gaussian steps only: what their cost depends on."
+    """Of Gaussian steps only: what their cost depends on.
+
+    Parameters
+    ----------
+    run
+        a mechanism, or anything else
+
+    Returns
+    -------
+    root of the sum of (sensitivity/sigma)^2; 0 if there is any other step, or none
+    """
     steps = run.as_steps() if isinstance(run, (Gaussian, Composition)) else ()
     if not all(type(step) is Gaussian for step, _ in steps): return 0.
     return sqrt(fsum(n*(step.sensitivity/step.sigma)**2 for step, n in steps))
@@ -179,7 +213,15 @@ def gaussian_mu(
 @dataclass(frozen=True, kw_only=True)
 class Laplace(Mechanism):
     """A value that one record moves by at most `sensitivity`, released with Laplace noise of this
-    `scale`. The quotient of the two is between 1e-100 and 1e100."""
+    `scale`. The quotient of the two is between 1e-100 and 1e100.
+
+    Parameters
+    ----------
+    scale
+        mean modulus of the noise, > 0
+    sensitivity
+        in the L1 norm, > 0
+    """
     scale: float             # mean modulus of the noise, > 0
     sensitivity: float = 1.  # in the L1 norm, > 0
     symmetric = True
@@ -199,7 +241,19 @@ class Laplace(Mechanism):
 
 # %% ../nbs/00b_mechanisms.ipynb #4e253cd7
 class FinitePair(NamedTuple):
-    "Two probability vectors and their log-ratio; all 1-d of one length."
+    """Two probability vectors and their log-ratio; all 1-d of one length.
+
+    Parameters
+    ----------
+    logp
+        with the record, shape (n,)
+    logq
+        without, shape (n,)
+    losses
+        logp - logq as exactly as it can be computed, nats, shape (n,)
+    loss_ulps
+        what the losses may be off by, in ulp of 1: a number, or shape (n,)
+    """
     logp: np.ndarray      # with the record, shape (n,)
     logq: np.ndarray      # without, shape (n,)
     losses: np.ndarray    # logp - logq as exactly as it can be computed, nats, shape (n,)
@@ -240,7 +294,13 @@ _MOST_EPS = 1e100        # Proved: nats of one step, so that sums stay finite
 
 @dataclass(frozen=True, kw_only=True)
 class RandomizedResponse(FiniteMechanism):
-    "One bit, told truly with probability e^eps/(1 + e^eps)."
+    """One bit, told truly with probability e^eps/(1 + e^eps).
+
+    Parameters
+    ----------
+    eps
+        >= 0, nats
+    """
     eps: float  # >= 0, nats
     symmetric = True
 
@@ -260,7 +320,15 @@ class PureDP(RandomizedResponse):
 # %% ../nbs/00b_mechanisms.ipynb #d05bac61
 @dataclass(frozen=True, kw_only=True)
 class ApproxDP(FiniteMechanism):
-    "Any step known to be (eps, delta)-DP and no more (Murtagh and Vadhan 2016)."
+    """Any step known to be (eps, delta)-DP and no more (Murtagh and Vadhan 2016).
+
+    Parameters
+    ----------
+    eps
+        >= 0, nats
+    delta
+        in [0, 1): mass of an infinite loss
+    """
     eps: float    # >= 0, nats
     delta: float  # in [0, 1): mass of an infinite loss
     symmetric = True
@@ -286,7 +354,17 @@ _LOSS_ULPS = 4.           # Rounding: what a computed loss may be off by, in ulp
 
 @dataclass(frozen=True, kw_only=True)
 class Discrete(FiniteMechanism):
-    "A pair of probability vectors: the law of the output with a record, and without."
+    """A pair of probability vectors: the law of the output with a record, and without.
+
+    Parameters
+    ----------
+    p
+        with the record: probabilities in [0, 1] that sum to 1 (within 1e-12)
+    q
+        without: likewise, a vector of the length of p
+    computed
+        known to some ulp only?
+    """
     p: tuple  # with the record: probabilities in [0, 1] that sum to 1 (within 1e-12)
     q: tuple  # without: likewise, a vector of the length of p
     computed: bool = field(init=False, repr=False, default=False)  # known to some ulp only?
@@ -342,7 +420,15 @@ _MAX_SIGMA, _SIGMA_FOR = 800, 1/64     # of discrete Gaussian noise; at least th
 @dataclass(frozen=True, kw_only=True)
 class DiscreteGaussian(FiniteMechanism):
     """An integer that one record moves by at most `sensitivity`, released with discrete Gaussian
-    noise: probability proportional to e^{-x^2/2 sigma^2} (Canonne et al. 2020)."""
+    noise: probability proportional to e^{-x^2/2 sigma^2} (Canonne et al. 2020).
+
+    Parameters
+    ----------
+    sigma
+        about the noise std, in (0, 800], more than sensitivity/64
+    sensitivity
+        an integer >= 1
+    """
     sigma: float          # about the noise std, in (0, 800], more than sensitivity/64
     sensitivity: int = 1  # an integer >= 1
     symmetric = True
@@ -366,7 +452,15 @@ _MAX_SCALE, _MAX_MOVE = 1e6, 10000     # of discrete Laplace noise, and the sens
 @dataclass(frozen=True, kw_only=True)
 class DiscreteLaplace(FiniteMechanism):
     """An integer that one record moves by at most `sensitivity`, released with discrete Laplace
-    (two-sided geometric) noise: probability proportional to e^{-|x|/scale}."""
+    (two-sided geometric) noise: probability proportional to e^{-|x|/scale}.
+
+    Parameters
+    ----------
+    scale
+        about the mean modulus of the noise, > 0
+    sensitivity
+        an integer, 1 <= sensitivity <= 10000
+    """
     scale: float          # about the mean modulus of the noise, > 0
     sensitivity: int = 1  # an integer, 1 <= sensitivity <= 10000
     symmetric = True
@@ -407,7 +501,15 @@ def _of_one_sample(run):
 @dataclass(frozen=True)
 class PoissonSubsampled(Mechanism):
     """`base` run on a sample that each record joins with probability `rate`, on its own
-    [SP App. A]. Not shuffling, not fixed-size batches."""
+    [SP App. A]. Not shuffling, not fixed-size batches.
+
+    Parameters
+    ----------
+    base
+        Gaussian(s), a Laplace or a finite pair; else TypeError
+    rate
+        in (0, 1]
+    """
     base: Mechanism                   # Gaussian(s), a Laplace or a finite pair; else TypeError
     rate: float = field(kw_only=True) # in (0, 1]
 
@@ -433,7 +535,17 @@ class PoissonSubsampled(Mechanism):
 @dataclass(frozen=True, kw_only=True)
 class MixtureOfGaussians(Mechanism):
     """A value that one record moves by `sensitivities`[i] with `probabilities`[i], released with
-    Gaussian noise (Choquette-Choo et al. 2024). Equal sensitivities count as one."""
+    Gaussian noise (Choquette-Choo et al. 2024). Equal sensitivities count as one.
+
+    Parameters
+    ----------
+    sigma
+        noise std, > 0; over each sensitivity between 1e-100 and 1e100, or 0
+    sensitivities
+        numbers >= 0, at most 2000: of vectors, their L2 norms
+    probabilities
+        of these, 0 or in [1e-300, 1], with sum 1 (within 1e-12): as many
+    """
     sigma: float          # noise std, > 0; over each sensitivity between 1e-100 and 1e100, or 0
     sensitivities: tuple  # numbers >= 0, at most 2000: of vectors, their L2 norms
     probabilities: tuple  # of these, 0 or in [1e-300, 1], with sum 1 (within 1e-12): as many
@@ -481,7 +593,13 @@ class Accountant:
     def __init__(self,
         mechanism,  # a Mechanism, or one direction's PLRV; ValueError if its noise is too small
     ):
-        "TypeError for anything else."
+        """TypeError for anything else.
+
+        Parameters
+        ----------
+        mechanism
+            a Mechanism, or one direction's PLRV; ValueError if its noise is too small
+        """
         if not isinstance(mechanism, (Mechanism, PLRV)):
             wanted = "mechanism must be a Mechanism (or a PLRV, for one direction)"
             raise TypeError(f"{wanted}, got {mechanism!r}")
@@ -573,7 +691,21 @@ def delta_of(self:Accountant,
     eps,    # nats, >= 0, shape (k,)
     floor,  # what the other direction has proved of delta, shape (k,)
 ):          # (lower, estimate, upper), each of shape (k,)
-    "Bounds on delta for one direction: what a method defines."
+    """Bounds on delta for one direction: what a method defines.
+
+    Parameters
+    ----------
+    plrv
+        the composed loss of one direction
+    eps
+        nats, >= 0, shape (k,)
+    floor
+        what the other direction has proved of delta, shape (k,)
+
+    Returns
+    -------
+    (lower, estimate, upper), each of shape (k,)
+    """
     raise missing(self, 'delta_of(plrv, eps, floor)', '00b')
 
 @patch
@@ -582,5 +714,19 @@ def epsilon_of(self:Accountant,
     delta,  # in (0, 1), shape (k,)
     floor,  # what the other direction has proved of eps, shape (k,)
 ):          # (lower, estimate, upper), each of shape (k,)
-    "Bounds on eps, nats, for one direction: what a method defines."
+    """Bounds on eps, nats, for one direction: what a method defines.
+
+    Parameters
+    ----------
+    plrv
+        the composed loss of one direction
+    delta
+        in (0, 1), shape (k,)
+    floor
+        what the other direction has proved of eps, shape (k,)
+
+    Returns
+    -------
+    (lower, estimate, upper), each of shape (k,)
+    """
     raise missing(self, 'epsilon_of(plrv, delta, floor)', '00b')

@@ -53,7 +53,19 @@ def merged(
     c,  # sensitivities, >= 0, a list of floats
     p,  # their probabilities, in [0, 1], as many floats
 ):      # (c, p), tuples: increasing sensitivities, probabilities in (0, 1] that sum to 1
-    "The components that are there, equal ones as one."
+    """The components that are there, equal ones as one.
+
+    Parameters
+    ----------
+    c
+        sensitivities, >= 0, a list of floats
+    p
+        their probabilities, in [0, 1], as many floats
+
+    Returns
+    -------
+    (c, p), tuples: increasing sensitivities, probabilities in (0, 1] that sum to 1
+    """
     mass = {}
     for x, q in zip(c, p, strict=True):
         if q: mass.setdefault(x + 0., []).append(q)
@@ -67,7 +79,21 @@ def on_a_sample(
     p,     # their probabilities, in (0, 1]: as many floats
     rate,  # of the sample, in (0, 1)
 ):         # (c, p), tuples
-    "The components on a Poisson sample: nothing moves with probability 1 - rate."
+    """The components on a Poisson sample: nothing moves with probability 1 - rate.
+
+    Parameters
+    ----------
+    c
+        sensitivities, increasing, >= 0: floats
+    p
+        their probabilities, in (0, 1]: as many floats
+    rate
+        of the sample, in (0, 1)
+
+    Returns
+    -------
+    (c, p), tuples
+    """
     return merged([0., *c], [1 - rate, *(rate*q for q in p)])
 
 # %% ../nbs/00ad_mixtures.ipynb #50815d26
@@ -76,7 +102,21 @@ def convolution_power(
     p,     # their probabilities, in (0, 1]: as many floats
     size,  # an integer >= 1
 ):         # (c, p), tuples: exact sums, rounded once
-    "The law of a sum of so many independent amounts."
+    """The law of a sum of so many independent amounts.
+
+    Parameters
+    ----------
+    c
+        sensitivities, increasing, >= 0: floats
+    p
+        their probabilities, in (0, 1]: as many floats
+    size
+        an integer >= 1
+
+    Returns
+    -------
+    (c, p), tuples: exact sums, rounded once
+    """
     amounts = [Fraction(x) for x in c]
     parts = [Fraction(q) for q in p]
     unit = max(q.denominator for q in parts)
@@ -96,7 +136,15 @@ def check_sums(
     count,  # different sums, at least
     size,   # records
 ):
-    "ValueError if there are too many."
+    """ValueError if there are too many.
+
+    Parameters
+    ----------
+    count
+        different sums, at least
+    size
+        records
+    """
     if count > MOST_COMPONENTS:
         raise ValueError(f"size must be smaller: a group of {size} records has {count} different "
                          f"sums or more, at most {MOST_COMPONENTS} are served")
@@ -118,7 +166,21 @@ def of_a_group(
     p,     # their probabilities, in (0, 1]: as many floats
     size,  # records, an integer >= 1
 ):         # (c, p), tuples: of all together
-    "`convolution_power`; ValueError, at once, if there are too many components, or some too rare."
+    """`convolution_power`; ValueError, at once, if there are too many components, or some too rare.
+
+    Parameters
+    ----------
+    c
+        sensitivities of one record, increasing, >= 0: floats
+    p
+        their probabilities, in (0, 1]: as many floats
+    size
+        records, an integer >= 1
+
+    Returns
+    -------
+    (c, p), tuples: of all together
+    """
     check_sums(size*(len(c) - 1) + 1, size)
     rarest = size*log10(min(p[0], p[-1]))
     if rarest >= log10(LEAST_SHARE):
@@ -134,7 +196,19 @@ def components(
     sensitivities,  # numbers >= 0, 1-d, at most 2000
     probabilities,  # of these, 0 or in [1e-300, 1], with sum 1 (within 1e-12), shape of these
 ):                  # (c, p), tuples, as `merged` has them
-    "The components, checked: a ValueError or TypeError names what is wrong."
+    """The components, checked: a ValueError or TypeError names what is wrong.
+
+    Parameters
+    ----------
+    sensitivities
+        numbers >= 0, 1-d, at most 2000
+    probabilities
+        of these, 0 or in [1e-300, 1], with sum 1 (within 1e-12), shape of these
+
+    Returns
+    -------
+    (c, p), tuples, as `merged` has them
+    """
     given = {'sensitivities': sensitivities, 'probabilities': probabilities}
     c = checks.array(-inf, inf, sensitivities=sensitivities)
     p = checks.array(0, 1, '[]', probabilities=probabilities)
@@ -163,7 +237,17 @@ def _check(c, p):
 def binomial_off(
     p,  # k + 1 probabilities, for 0, 1, ..., k, in (0, 1), k >= 2
 ):      # what each is off by, relatively, shape (k + 1,)
-    "How far these are from a binomial law's, the one with the same ratio of the first two."
+    """How far these are from a binomial law's, the one with the same ratio of the first two.
+
+    Parameters
+    ----------
+    p
+        k + 1 probabilities, for 0, 1, ..., k, in (0, 1), k >= 2
+
+    Returns
+    -------
+    what each is off by, relatively, shape (k + 1,)
+    """
     k, p = len(p) - 1, np.array(p, np.longdouble)
     odds = p[1]/p[0]/k                                # q/(1 - q)
     i = np.arange(k + 1)
@@ -194,6 +278,17 @@ class MixtureLoss(GaussianMixtureLoss):
         p,      # their probabilities, in (0, 1), as many, which sum to 1
         top,    # the direction: 'remove' or 'add'
     ):
+        """Parameters
+        ----------
+        sigma
+            noise std, > 0
+        c
+            means, increasing, >= 0, the largest > 0: two floats or more
+        p
+            their probabilities, in (0, 1), as many, which sum to 1
+        top
+            the direction: 'remove' or 'add'
+        """
         self.sigma, self.given = sigma, (c, p)
         logp = np.log(p)
         if p[0] > .5: logp[0] = log1p(-fsum(p[1:]))
@@ -221,7 +316,23 @@ def mixture_loss(
     p,      # their probabilities, in (0, 1], which sum to 1: as many floats
     top,    # the direction: 'remove' or 'add'
 ):          # a PLRV
-    "The loss of sum p_i N(c_i, sigma^2) against N(0, sigma^2), by the simplest means."
+    """The loss of sum p_i N(c_i, sigma^2) against N(0, sigma^2), by the simplest means.
+
+    Parameters
+    ----------
+    sigma
+        noise std, > 0
+    c
+        means, increasing, >= 0: floats
+    p
+        their probabilities, in (0, 1], which sum to 1: as many floats
+    top
+        the direction: 'remove' or 'add'
+
+    Returns
+    -------
+    a PLRV
+    """
     if not c[-1]: return FiniteLoss([0.], [0.], np.zeros(1), 0.)
     if len(c) == 1: return GaussianLoss(c[0]/sigma)
     if len(c) == 2 and not c[0] and p[1] < 1: return SubsampledGaussianLoss(c[1]/sigma, p[1], top)

@@ -53,6 +53,13 @@ class MomentsLoss(PLRV):
         step,     # the mechanism that it belongs to
         witness,  # a PLRV whose K is below the bound: what such a step may be
     ):
+        """Parameters
+        ----------
+        step
+            the mechanism that it belongs to
+        witness
+            a PLRV whose K is below the bound: what such a step may be
+        """
         self.step, self.witness = step, witness
 
     @property
@@ -108,7 +115,17 @@ def cgf(self:MomentsLoss, z):
 def unknown(self:MomentsLoss,
     what,  # that is asked, in words
 ):         # the ValueError to raise
-    "What is known of the step, what is not, and who can do with that."
+    """What is known of the step, what is not, and who can do with that.
+
+    Parameters
+    ----------
+    what
+        that is asked, in words
+
+    Returns
+    -------
+    the ValueError to raise
+    """
     return ValueError(f"{what} is not known for {self.step!r}: it is known by its Renyi "
                       "divergences only; epsilon, delta, rdp and MomentsAccountant serve it")
 
@@ -142,6 +159,13 @@ class ZCDPLoss(MomentsLoss):
         step,     # the mechanism
         rho, xi,  # numbers, > 0 and >= 0
     ):
+        """Parameters
+        ----------
+        step
+            the mechanism
+        rho, xi
+            numbers, > 0 and >= 0
+        """
         super().__init__(step, GaussianLoss(sqrt(2*rho)))
         self.rho, self.xi = rho, xi
 
@@ -157,7 +181,15 @@ class ZCDPLoss(MomentsLoss):
 @dataclass(frozen=True, kw_only=True)
 class ZCDP(Mechanism):
     """Any step known to be (xi, rho)-zCDP and no more: its Renyi divergences of all orders alpha >
-    1 are at most xi + rho alpha (Bun and Steinke 2016). For its neighbours, whatever they are."""
+    1 are at most xi + rho alpha (Bun and Steinke 2016). For its neighbours, whatever they are.
+
+    Parameters
+    ----------
+    rho
+        > 0, nats
+    xi
+        >= 0, nats
+    """
     rho: float      # > 0, nats
     xi: float = 0.  # >= 0, nats
     symmetric = True
@@ -175,7 +207,15 @@ class ZCDP(Mechanism):
 @dataclass(frozen=True, kw_only=True)
 class BoundedRange(FiniteMechanism):
     """The worst step whose losses are all in [shift - eps, shift]: one of these two (Dong, Durfee
-    and Rogers 2020, section 4)."""
+    and Rogers 2020, section 4).
+
+    Parameters
+    ----------
+    eps
+        the width of the range, in (0, 100], nats
+    shift
+        the larger loss, in (0, eps), nats
+    """
     eps: float    # the width of the range, in (0, 100], nats
     shift: float  # the larger loss, in (0, eps), nats
 
@@ -230,6 +270,13 @@ class BoundedRangeLoss(MomentsLoss):
         step,  # the mechanism
         eps,   # nats
     ):
+        """Parameters
+        ----------
+        step
+            the mechanism
+        eps
+            nats
+        """
         super().__init__(step, BoundedRange(eps=eps, shift=eps/2).remove)
         self.dominating = PureDP(eps=eps).remove
         self.eps, self.ess_sup, self.ess_inf = eps, eps, -eps
@@ -273,7 +320,13 @@ def size(self:BoundedRangeLoss, t):
 @dataclass(frozen=True, kw_only=True)
 class ExponentialMechanism(Mechanism):
     """A choice with probability proportional to e^{eps u/(2 sensitivity of u)}, or any step of
-    bounded range eps (Durfee and Rogers 2019), each of which may look at those before."""
+    bounded range eps (Durfee and Rogers 2019), each of which may look at those before.
+
+    Parameters
+    ----------
+    eps
+        in (0, 100], nats
+    """
     eps: float    # in (0, 100], nats
     symmetric = True
 
@@ -290,7 +343,21 @@ def worst_shifts(
     steps,  # how many, >= 1
     at,     # the eps of the whole run, nats
 ):          # increasing, at most steps + 1 of them
-    "The shifts, one of which is the worst for all steps alike (Dong, Durfee and Rogers 2020)."
+    """The shifts, one of which is the worst for all steps alike (Dong, Durfee and Rogers 2020).
+
+    Parameters
+    ----------
+    eps
+        of the range, nats
+    steps
+        how many, >= 1
+    at
+        the eps of the whole run, nats
+
+    Returns
+    -------
+    increasing, at most steps + 1 of them
+    """
     t = (at + (1 + np.arange(steps + 1))*eps)/(steps + 1)
     return t[(t > 0) & (t < eps)]
 
@@ -311,7 +378,21 @@ def exponential_delta(
     at,      # the eps of the whole run, >= 0, nats
 ):           # delta in [0, 1], rounded up
     """The smallest delta of so many exponential mechanisms that do not look at each other: the
-    worst shift, found exactly (Dong, Durfee and Rogers 2020, section 5). ValueError for more."""
+    worst shift, found exactly (Dong, Durfee and Rogers 2020, section 5). ValueError for more.
+
+    Parameters
+    ----------
+    eps
+        of one exponential mechanism, or the width of its range, in (0, 100], nats
+    steps
+        how many, in [1, 2000], all of them chosen before the first one runs
+    at
+        the eps of the whole run, >= 0, nats
+
+    Returns
+    -------
+    delta in [0, 1], rounded up
+    """
     checks.real(0, _MOST_EPS, '(]', eps=eps)
     checks.count(1, steps=steps)
     if steps > _MOST_STEPS:
@@ -327,7 +408,21 @@ def exponential_epsilon(
     steps,   # how many, in [1, 2000], all of them chosen before the first one runs
     delta,   # in (0, 1)
 ):           # the eps of the whole run, nats, rounded up
-    "The eps at which `exponential_delta` is at most `delta` (Dong, Durfee and Rogers 2020)."
+    """The eps at which `exponential_delta` is at most `delta` (Dong, Durfee and Rogers 2020).
+
+    Parameters
+    ----------
+    eps
+        of one exponential mechanism, or the width of its range, in (0, 100], nats
+    steps
+        how many, in [1, 2000], all of them chosen before the first one runs
+    delta
+        in (0, 1)
+
+    Returns
+    -------
+    the eps of the whole run, nats, rounded up
+    """
     checks.real(0, 1, delta=delta)
     def above(at):
         return log(max(exponential_delta(eps=eps, steps=steps, at=at), SMALLEST)/delta)

@@ -171,7 +171,33 @@ class AdditiveNoise(Mechanism):
     """A number that one record moves by at most `sensitivity`, released with noise of your own, on
     the line [SP Remark 2.11]. Say that it is `log_concave`, or `even` with `inflections`: bounds
     are then about 1e-5 apart, relatively; else there are estimates alone. ValueError where it is
-    not as said. Without `slope` a loss is infinite once in 1e60: `rdp` and others feel that."""
+    not as said. Without `slope` a loss is infinite once in 1e60: `rdp` and others feel that.
+
+    Parameters
+    ----------
+    log_density
+        log of the density, a function of a 1-d array; its integral is 1
+    sensitivity
+        > 0
+    log_concave
+        is log_density concave? proved bounds need this, or inflections
+    inflections
+        where it turns from concave, around the center, to convex; or back
+    even
+        is it symmetric about the center, and does it fall from there on?
+    one_sided
+        does a record only ever raise the value?
+    center
+        where the density is about largest
+    support
+        (a, b): the density is 0 outside; its ends may be infinite
+    slope
+        |d log_density/dx| is at most this, > 0; inf if it is not known
+    log_density_ulps
+        what it may be off by, in 2^-53 (1 + |log_density|), > 0
+    mesh
+        of the laws, nats, in (0, 1); None: a 256th of a loss's std
+    """
     log_density: Callable      # log of the density, a function of a 1-d array; its integral is 1
     sensitivity: float         # > 0
     log_concave: bool = False  # is log_density concave? proved bounds need this, or inflections
@@ -336,6 +362,13 @@ class UnprovedNoise(NodeLoss):
         losses,  # nats, 1-d
         logp,    # log of their masses
     ):
+        """Parameters
+        ----------
+        losses
+            nats, 1-d
+        logp
+            log of their masses
+        """
         self.losses, self.logp = losses, logp
         self.ess_inf, self.ess_sup = losses.min(), losses.max()
 
@@ -356,7 +389,19 @@ def on_sample(self:UnprovedNoise,
     rate,       # in (0, 1]
     direction,  # 'remove' or 'add'
 ):              # an UnprovedNoise
-    "The loss on a Poisson sample."
+    """The loss on a Poisson sample.
+
+    Parameters
+    ----------
+    rate
+        in (0, 1]
+    direction
+        'remove' or 'add'
+
+    Returns
+    -------
+    an UnprovedNoise
+    """
     losses = log_mix(self.losses, rate) if rate < 1 else self.losses
     removed = UnprovedNoise(losses, self.logp - self.losses + losses)
     return removed if direction == 'remove' else removed.reverse

@@ -30,7 +30,17 @@ _SERIES_END = 14       # its last denominator: what is left out is below 1e-19 o
 def expm1mx(
     x,  # any shape, real or complex
 ):      # e^x - 1 - x, shape of x
-    "e^x - 1 - x to full relative precision, also where it is nearly x^2/2."
+    """e^x - 1 - x to full relative precision, also where it is nearly x^2/2.
+
+    Parameters
+    ----------
+    x
+        any shape, real or complex
+
+    Returns
+    -------
+    e^x - 1 - x, shape of x
+    """
     x = np.asarray(x)
     out = np.array(expm1(x) - x)
     small = np.abs(x) < SERIES_REACH
@@ -45,7 +55,19 @@ def weighted_expm1mx(
     logw,  # log of the weights, any shape
     x,     # real, the shape of logw
 ):         # e^logw (e^x - 1 - x), shape of x
-    "exp(logw) (e^x - 1 - x), also where e^x overflows but its weight does not."
+    """exp(logw) (e^x - 1 - x), also where e^x overflows but its weight does not.
+
+    Parameters
+    ----------
+    logw
+        log of the weights, any shape
+    x
+        real, the shape of logw
+
+    Returns
+    -------
+    e^logw (e^x - 1 - x), shape of x
+    """
     w, small = np.exp(logw), np.abs(x) < SERIES_REACH
     near = w*expm1mx(np.where(small, x, 0))
     far = np.exp(logw + np.where(small, 0, x)) - w*(1 + x)
@@ -55,13 +77,33 @@ def weighted_expm1mx(
 def log_expm1(
     x,  # > 0, any shape
 ):      # log(e^x - 1), shape of x
-    "log(e^x - 1) for x > 0."
+    """log(e^x - 1) for x > 0.
+
+    Parameters
+    ----------
+    x
+        > 0, any shape
+
+    Returns
+    -------
+    log(e^x - 1), shape of x
+    """
     return x + np.log(-np.expm1(-x))
 
 def safe_log(
     x,  # >= 0, any shape
 ):      # log x, shape of x; -inf at 0
-    "log x, with -inf at 0 and no warning."
+    """log x, with -inf at 0 and no warning.
+
+    Parameters
+    ----------
+    x
+        >= 0, any shape
+
+    Returns
+    -------
+    log x, shape of x; -inf at 0
+    """
     with np.errstate(divide='ignore'):
         return np.log(x)
 
@@ -69,7 +111,18 @@ def safe_log(
 def log_chernoff_factor(
     u,  # tilt, > 0, any shape
 ):      # u log u - (1+u) log(1+u), shape of u
-    "log max (1 - e^-l)e^-ul over l > 0: log delta(x) <= K(u) - ux plus this (Canonne et al. 2020)."
+    """log max (1 - e^-l)e^-ul over l > 0: log delta(x) <= K(u) - ux plus this (Canonne et al.
+    2020).
+
+    Parameters
+    ----------
+    u
+        tilt, > 0, any shape
+
+    Returns
+    -------
+    u log u - (1+u) log(1+u), shape of u
+    """
     return -np.log1p(u) - u*np.log1p(1/u)
 
 # %% ../nbs/90_numerics.ipynb #35c43745
@@ -77,7 +130,20 @@ def two_sum(
     a,  # any shape
     b,  # any shape that goes with a
 ):      # the rounded sum, and the error of it
-    "a + b rounded, and what the rounding lost (Knuth 1969): exactly, as long as nothing overflows."
+    """a + b rounded, and what the rounding lost (Knuth 1969): exactly, as long as nothing
+    overflows.
+
+    Parameters
+    ----------
+    a
+        any shape
+    b
+        any shape that goes with a
+
+    Returns
+    -------
+    the rounded sum, and the error of it
+    """
     with np.errstate(invalid='ignore', over='ignore'):
         s = a + b
         v = s - a
@@ -87,7 +153,17 @@ def two_sum(
 def by_halves(
     terms,  # shape (j, ...), j >= 1
 ):          # shape (...)
-    "The sum over the first axis: an error grows with the logarithm of its length."
+    """The sum over the first axis: an error grows with the logarithm of its length.
+
+    Parameters
+    ----------
+    terms
+        shape (j, ...), j >= 1
+
+    Returns
+    -------
+    shape (...)
+    """
     while len(terms) > 1:
         half = len(terms)//2
         terms = np.concatenate([terms[:half] + terms[half:2*half], terms[2*half:]])
@@ -96,7 +172,17 @@ def by_halves(
 def tail_sums(
     p,  # shape (j,)
 ):      # shape (j,)
-    "sum_{i >= j} p_i for every j, by rows, so that an error grows like the root of the length."
+    """sum_{i >= j} p_i for every j, by rows, so that an error grows like the root of the length.
+
+    Parameters
+    ----------
+    p
+        shape (j,)
+
+    Returns
+    -------
+    shape (j,)
+    """
     width = isqrt(len(p)) + 1
     rows = np.append(p[::-1], np.zeros(-len(p) % width)).reshape(-1, width).cumsum(1)
     before = np.append(0, rows[:-1, -1].cumsum())
@@ -106,13 +192,33 @@ def decaying_sums(
     p,      # shape (j,)
     decay,  # a number in (0, 1]
 ):          # shape (j,)
-    "sum_{i >= j} p_i decay^{i - j} for every j: one pass from the right."
+    """sum_{i >= j} p_i decay^{i - j} for every j: one pass from the right.
+
+    Parameters
+    ----------
+    p
+        shape (j,)
+    decay
+        a number in (0, 1]
+
+    Returns
+    -------
+    shape (j,)
+    """
     from scipy.signal import lfilter  # slow to import
     return lfilter([1.], [1., -decay], p[::-1])[::-1]
 
 # %% ../nbs/90_numerics.ipynb #1cf75dbe
 class Rule(NamedTuple):
-    "A quadrature rule on [-1, 1]: the integral of f is about (weights*f(nodes)).sum()."
+    """A quadrature rule on [-1, 1]: the integral of f is about (weights*f(nodes)).sum().
+
+    Parameters
+    ----------
+    nodes
+        in (-1, 1), increasing, shape (n,)
+    weights
+        > 0, their sum is 2, shape (n,)
+    """
     nodes: np.ndarray    # in (-1, 1), increasing, shape (n,)
     weights: np.ndarray  # > 0, their sum is 2, shape (n,)
 
@@ -120,7 +226,17 @@ class Rule(NamedTuple):
 def legendre(
     n,  # how many nodes
 ):      # a Rule, kept: not to be changed
-    "Gauss's rule of n nodes, exact for polynomials of degree 2n - 1."
+    """Gauss's rule of n nodes, exact for polynomials of degree 2n - 1.
+
+    Parameters
+    ----------
+    n
+        how many nodes
+
+    Returns
+    -------
+    a Rule, kept: not to be changed
+    """
     rule = Rule(*roots_legendre(n))
     for v in rule:
         v.flags.writeable = False
@@ -136,7 +252,19 @@ def gauss_error(
     points,  # of the rule, >= 2
     rho,     # the sum of the ellipse's semi-axes, > 1, for a panel of half-length 1
 ):           # what the rule is off by at most, over half-length and largest modulus
-    "Gauss's rule on a panel: its error over that of the largest |f| on the ellipse around it."
+    """Gauss's rule on a panel: its error over that of the largest |f| on the ellipse around it.
+
+    Parameters
+    ----------
+    points
+        of the rule, >= 2
+    rho
+        the sum of the ellipse's semi-axes, > 1, for a panel of half-length 1
+
+    Returns
+    -------
+    what the rule is off by at most, over half-length and largest modulus
+    """
     top, bottom = _GAUSS
     return top/bottom*rho**(-2*points)/(1 - rho**-2)
 
@@ -146,7 +274,21 @@ def round_outwards(
     rounding,  # decimal.ROUND_CEILING: up; decimal.ROUND_FLOOR: down
     digits=10, # how many, >= 1
 ):             # decimal digits, a string
-    "x in decimal digits, on the safe side of what the double (or the Decimal) is."
+    """x in decimal digits, on the safe side of what the double (or the Decimal) is.
+
+    Parameters
+    ----------
+    x
+        a finite number, a Decimal too
+    rounding
+        decimal.ROUND_CEILING: up; decimal.ROUND_FLOOR: down
+    digits
+        how many, >= 1
+
+    Returns
+    -------
+    decimal digits, a string
+    """
     exactly = x if isinstance(x, Decimal) else Decimal(float(x))
     return str(Context(prec=digits, rounding=rounding).create_decimal(exactly))
 
@@ -155,7 +297,19 @@ def in_order(
     low,  # a lower bound, any shape
     up,   # an upper bound on the same, proved apart, shape of low
 ):        # low
-    "A lower bound that is not above the upper one: ArithmeticError if it is."
+    """A lower bound that is not above the upper one: ArithmeticError if it is.
+
+    Parameters
+    ----------
+    low
+        a lower bound, any shape
+    up
+        an upper bound on the same, proved apart, shape of low
+
+    Returns
+    -------
+    low
+    """
     crossed = np.asarray(low > up)
     if crossed.any():
         k = np.unravel_index(np.argmax(crossed), crossed.shape)
@@ -176,7 +330,23 @@ def bisect(
     high,     # where it is true, the shape of low; below it or above
     *, halvings=_HALVINGS,  # at most so many, an integer
 ):            # (low, high), of that shape: nearer, and still so
-    "Where yes-or-no questions change their answer: by halves, elementwise, until neighbours."
+    """Where yes-or-no questions change their answer: by halves, elementwise, until neighbours.
+
+    Parameters
+    ----------
+    true_at
+        function of arrays of the shape of low: truth values, each for its own element
+    low
+        where it is false, a number or an array
+    high
+        where it is true, the shape of low; below it or above
+    halvings
+        at most so many, an integer
+
+    Returns
+    -------
+    (low, high), of that shape: nearer, and still so
+    """
     low, high = np.broadcast_arrays(low, high)
     for _ in range(halvings):
         middle = (low + high)/2
@@ -188,7 +358,15 @@ def bisect(
 
 # %% ../nbs/90_numerics.ipynb #d2dff37a
 class Crossing(NamedTuple):
-    "Where a falling function goes through 0: it is positive at one end, and not at the other."
+    """Where a falling function goes through 0: it is positive at one end, and not at the other.
+
+    Parameters
+    ----------
+    low
+        it is > 0 there; or low = high, where it was not > 0 at the start
+    high
+        it is <= 0 there; or inf, if that was not seen
+    """
     low: float   # it is > 0 there; or low = high, where it was not > 0 at the start
     high: float  # it is <= 0 there; or inf, if that was not seen
 
@@ -267,7 +445,29 @@ def invert(
     atol=TINY,     # or this, > 0: the root may be 0
     enough=inf,    # or where the miss at high is in [enough, 0]: inf, if the width alone counts
 ):                 # a Crossing
-    "Where a falling function goes through 0: a proved bracket (Chandrupatla 1997)."
+    """Where a falling function goes through 0: a proved bracket (Chandrupatla 1997).
+
+    Parameters
+    ----------
+    miss
+        function of a number, falling through 0: f(x) - goal; ValueError where NaN
+    low
+        a finite number: where the search starts
+    high
+        where it ends, > low
+    guess
+        a number: what is asked first; one outside (low, high) is not
+    rtol
+        relative width to stop at, >= 0
+    atol
+        or this, > 0: the root may be 0
+    enough
+        or where the miss at high is in [enough, 0]: inf, if the width alone counts
+
+    Returns
+    -------
+    a Crossing
+    """
     left, right = _asked(miss, low), None
     if left.miss <= 0:
         return Crossing(left.x, left.x)
@@ -333,7 +533,23 @@ def find_roots(
     high,     # the other ends, shape of low: f has the other sign there, or is 0
     args=(),  # arrays, shape of low
 ):            # x with f(x, *args) = 0, shape of low; nan where f has one sign at both ends
-    "All roots at once, each to a few units in the last place (Chandrupatla 1997)."
+    """All roots at once, each to a few units in the last place (Chandrupatla 1997).
+
+    Parameters
+    ----------
+    f
+        f(x, *args), elementwise, of 1-d arrays
+    low
+        ends of brackets, any shape
+    high
+        the other ends, shape of low: f has the other sign there, or is 0
+    args
+        arrays, shape of low
+
+    Returns
+    -------
+    x with f(x, *args) = 0, shape of low; nan where f has one sign at both ends
+    """
     shape, (low, high, *args) = np.shape(low), (np.ravel(v) for v in (low, high, *args))
     roots, left = np.full(low.shape, np.nan), np.arange(low.size)
     end = f(high, *args)

@@ -49,6 +49,13 @@ class Epoch:
         sigma,  # > 0
         T,      # an integer >= 2
     ):
+        """Parameters
+        ----------
+        sigma
+            > 0
+        T
+            an integer >= 2
+        """
         self.sigma, self.T, self.kept = sigma, T, {}
         self.std = min(sqrt(np.expm1(min(sigma**-2, _SAFE))/T), 1.)
         self.least = -np.expm1(-_DECAYED/(T - 1))     # 1 - x where x^{T-1} = e^-36
@@ -70,7 +77,19 @@ class Epoch:
 
 # %% ../nbs/04dc_one_epoch.ipynb #f449a30d
 class Nodes(NamedTuple):
-    "Gauss's rule on panels of one Gaussian."
+    """Gauss's rule on panels of one Gaussian.
+
+    Parameters
+    ----------
+    edges
+        of the panels, increasing
+    g
+        places, 1-d
+    y
+        what a bin has of S there
+    w
+        weights times the normal density
+    """
     edges: np.ndarray    # of the panels, increasing
     g: np.ndarray        # places, 1-d
     y: np.ndarray        # what a bin has of S there
@@ -82,7 +101,19 @@ def nodes(self:Epoch,
     edges,         # increasing, 1-d
     order=_ORDER,  # nodes of a panel
 ):                 # Nodes
-    "The rule on these panels."
+    """The rule on these panels.
+
+    Parameters
+    ----------
+    edges
+        increasing, 1-d
+    order
+        nodes of a panel
+
+    Returns
+    -------
+    Nodes
+    """
     x, w = legendre(order)
     half = np.diff(edges)/2
     g = (edges[:-1, None] + half[:, None]*(x + 1)).ravel()
@@ -94,7 +125,19 @@ def edges(self:Epoch,
     low, high,  # the ends
     fast,       # the largest |v + is| of what is to be integrated
 ):              # 1-d
-    "Panels in which e^{zy} changes by no more than e^10 or 10 radians, and no longer than 1."
+    """Panels in which e^{zy} changes by no more than e^10 or 10 radians, and no longer than 1.
+
+    Parameters
+    ----------
+    low, high
+        the ends
+    fast
+        the largest |v + is| of what is to be integrated
+
+    Returns
+    -------
+    1-d
+    """
     out = [low]
     while out[-1] < high:
         more = self.sigma*float(np.log1p(_TURN/(fast*float(self.part(out[-1])))))
@@ -116,7 +159,23 @@ def quadrature_error(self:Epoch,
     s,       # the largest frequency, >= 0
     less,    # is it e^{zy} - 1 that is integrated?
 ):           # shape of v
-    "What the rule is off by, of the integral of e^{zy} (or less 1) over the panels, at most."
+    """What the rule is off by, of the integral of e^{zy} (or less 1) over the panels, at most.
+
+    Parameters
+    ----------
+    edges
+        of panels, 1-d
+    v
+        tilts, 1-d
+    s
+        the largest frequency, >= 0
+    less
+        is it e^{zy} - 1 that is integrated?
+
+    Returns
+    -------
+    shape of v
+    """
     rho = _ELLIPSES[:, None]
     middle, half = (edges[1:] + edges[:-1])/2, np.diff(edges)/2
     wide, high = half*(rho + 1/rho)/2, half*(rho - 1/rho)/2
@@ -131,7 +190,15 @@ def quadrature_error(self:Epoch,
 
 # %% ../nbs/04dc_one_epoch.ipynb #513c4450
 class Transform(NamedTuple):
-    "The integral of e^{zy} (or less 1) over panels, at z = v + ijh, j = 0, 1, ..."
+    """The integral of e^{zy} (or less 1) over panels, at z = v + ijh, j = 0, 1, ...
+
+    Parameters
+    ----------
+    value
+        complex, 1-d
+    off
+        what it is off by at most, likewise
+    """
     value: np.ndarray  # complex, 1-d
     off: np.ndarray    # what it is off by at most, likewise
 
@@ -142,7 +209,23 @@ def transform(self:Epoch,
     count,  # how many j, >= 1
     less,   # e^{zy} - 1?
 ):          # a Transform
-    "By rows and columns of frequencies."
+    """By rows and columns of frequencies.
+
+    Parameters
+    ----------
+    at
+        Nodes
+    v, h
+        tilt and step
+    count
+        how many j, >= 1
+    less
+        e^{zy} - 1?
+
+    Returns
+    -------
+    a Transform
+    """
     tilted, rows = at.w*np.exp(v*at.y), ceil(count/_BLOCK)
     a = np.expm1(1j*h*np.multiply.outer(np.arange(_BLOCK), at.y))*tilted
     first, blocks = at.w @ np.expm1(v*at.y) if less else tilted.sum(), []
@@ -168,7 +251,19 @@ def below(self:Epoch,
     at,           # Nodes up to a cut
     v, h, count,  # as for `transform`
 ):                # a Transform
-    "One bin's E e^{zy} - 1 without the Gaussians above the cut; for v < 0, with them: nothing."
+    """One bin's E e^{zy} - 1 without the Gaussians above the cut; for v < 0, with them: nothing.
+
+    Parameters
+    ----------
+    at
+        Nodes up to a cut
+    v, h, count
+        as for `transform`
+
+    Returns
+    -------
+    a Transform
+    """
     value, off = self.transform(at, v, h, count, True)
     first, last = float(at.edges[0]), float(at.edges[-1])
     tail = float(ndtr(-last))
@@ -178,7 +273,29 @@ def below(self:Epoch,
 
 # %% ../nbs/04dc_one_epoch.ipynb #846ca73b
 class Part(NamedTuple):
-    "Outcomes with no Gaussian above a cut, or those of them with one above a lower cut: a line."
+    """Outcomes with no Gaussian above a cut, or those of them with one above a lower cut: a line.
+
+    Parameters
+    ----------
+    v
+        tilt: the line is Re z = v
+    X
+        period
+    s
+        frequencies, 1-d
+    c
+        coefficients, complex, shape of s
+    base
+        log E e^{vS}
+    noise
+        what the sum is off by, relative to e^{base - vK}
+    slope
+        and for each unit of K
+    u
+        other tilts of the same sign, 1-d
+    log_mean
+        upper bounds of log E e^{uS}, likewise
+    """
     v: float            # tilt: the line is Re z = v
     X: float            # period
     s: np.ndarray       # frequencies, 1-d
@@ -198,7 +315,17 @@ def log_option(log_mean, u, K):
 def bounds(self:Part,
     K,  # > 0, 1-d
 ):      # shape (3, K)
-    "(lower, estimate, upper) of the option on these outcomes."
+    """(lower, estimate, upper) of the option on these outcomes.
+
+    Parameters
+    ----------
+    K
+        > 0, 1-d
+
+    Returns
+    -------
+    shape (3, K)
+    """
     size = np.exp(np.minimum(self.base - self.v*K, _SAFE))
     total = (np.exp(-1j*np.multiply.outer(K, self.s)) @ self.c).real*size
     ulps = _LOG_ULPS + 2*abs(self.base) + 2*abs(self.v)*K
@@ -219,7 +346,21 @@ def log_mean(self:Epoch,
     v,          # tilts of one sign, 1-d
     more=None,  # Nodes above it: outcomes with one of these
 ):              # shape of v
-    "log of an upper bound on E e^{vS} of outcomes with no Gaussian above."
+    """log of an upper bound on E e^{vS} of outcomes with no Gaussian above.
+
+    Parameters
+    ----------
+    at
+        Nodes up to a cut
+    v
+        tilts of one sign, 1-d
+    more
+        Nodes above it: outcomes with one of these
+
+    Returns
+    -------
+    shape of v
+    """
     first, last = float(at.edges[0]), float(at.edges[-1])
     lost = _MORE*ndtr(first)*np.exp(np.maximum(v, 0)*float(self.part(first)))
     above = ndtr(-last)*(1 - _BOUND_ROUNDING)
@@ -245,7 +386,15 @@ def log_gain(x):
     return np.where(large, x + np.log1p(-np.exp(-np.maximum(x, 1))), little)
 
 class Beyond(NamedTuple):
-    "Outcomes with some Gaussian above a cut, where S - K is nearly sure to be positive."
+    """Outcomes with some Gaussian above a cut, where S - K is nearly sure to be positive.
+
+    Parameters
+    ----------
+    w
+        tilts < 0, 1-d
+    log_rest
+        upper bounds of log E e^{wS'}, S' without one bin, likewise
+    """
     epoch: Epoch
     cut: float
     w: np.ndarray          # tilts < 0, 1-d
@@ -256,7 +405,17 @@ class Beyond(NamedTuple):
 def bounds(self:Beyond,
     K,  # > 0, 1-d
 ):      # shape (3, K)
-    "(lower, estimate, upper) of E(S - K)_+ on these outcomes."
+    """(lower, estimate, upper) of E(S - K)_+ on these outcomes.
+
+    Parameters
+    ----------
+    K
+        > 0, 1-d
+
+    Returns
+    -------
+    shape (3, K)
+    """
     T, c, b = self.epoch.T, self.cut, 1/self.epoch.sigma
     chance = -np.expm1(T*log_ndtr(c))
     mean = -np.expm1(log_ndtr(c - b) + (T - 1)*log_ndtr(c))
@@ -297,7 +456,21 @@ def end(self:Epoch,
     mass,  # psi(v)
     high,  # its cut
 ):         # a frequency
-    "From where on |psi(v + is)|^{T-1} is at most e^-36 of psi(v)^{T-1}."
+    """From where on |psi(v + is)|^{T-1} is at most e^-36 of psi(v)^{T-1}.
+
+    Parameters
+    ----------
+    v
+        tilt
+    mass
+        psi(v)
+    high
+        its cut
+
+    Returns
+    -------
+    a frequency
+    """
     least, top = self.least, min(_MIDDLE[1], high)
     last = self._falls_from(v, mass, top)
     at, p, spread = self._spread(v, _MIDDLE[0], top)
@@ -322,7 +495,23 @@ def line(self:Epoch,
     v, X,     # tilt and period
     u,        # other tilts, of its sign, 1-d
 ):            # a Part; None if it takes too many terms
-    "The line of the outcomes whose largest Gaussian is in (low, high]."
+    """The line of the outcomes whose largest Gaussian is in (low, high].
+
+    Parameters
+    ----------
+    low
+        -inf, or a cut: some Gaussian is above
+    high
+        a cut: none is above
+    v, X
+        tilt and period
+    u
+        other tilts, of its sign, 1-d
+
+    Returns
+    -------
+    a Part; None if it takes too many terms
+    """
     cut, h = high if low == -inf else low, 2*pi/X
     mass = self._spread(v, LOWEST, cut)[1].sum()
     s = self.end(v, mass, cut) if mass < inf else inf

@@ -66,7 +66,19 @@ def style_of(
     name,    # of a method or a role: see `names`
     **more,  # what is to be otherwise, as for matplotlib's `plot`: label, marker, lw
 ):           # keywords for matplotlib's `plot`
-    "Colour, line and label of a method, the same in every chapter."
+    """Colour, line and label of a method, the same in every chapter.
+
+    Parameters
+    ----------
+    name
+        of a method or a role: see `names`
+    **more
+        what is to be otherwise, as for matplotlib's `plot`: label, marker, lw
+
+    Returns
+    -------
+    keywords for matplotlib's `plot`
+    """
     checks.choice(tuple(STYLES), name=name)
     return STYLES[name]._asdict() | more
 
@@ -74,14 +86,38 @@ def dots_of(
     name,    # as for `style_of`
     **more,  # likewise
 ):           # keywords for matplotlib's `plot`
-    "The same, as dots without a line."
+    """The same, as dots without a line.
+
+    Parameters
+    ----------
+    name
+        as for `style_of`
+    **more
+        likewise
+
+    Returns
+    -------
+    keywords for matplotlib's `plot`
+    """
     return style_of(name) | dict(linestyle='', marker='o', ms=DOT) | more
 
 def band_of(
     name,    # as for `style_of`
     **more,  # what is to be otherwise, as for matplotlib's `fill_between`
 ):           # keywords for matplotlib's `fill_between`
-    "What lies between two bounds by this method: its colour, pale."
+    """What lies between two bounds by this method: its colour, pale.
+
+    Parameters
+    ----------
+    name
+        as for `style_of`
+    **more
+        what is to be otherwise, as for matplotlib's `fill_between`
+
+    Returns
+    -------
+    keywords for matplotlib's `fill_between`
+    """
     return dict(color=style_of(name)['color'], alpha=PALE, lw=0) | more
 
 # %% ../nbs/93_pictures.ipynb #5afa301f
@@ -94,7 +130,19 @@ def shades(
     n,          # how many, >= 1
     name=None,  # of the method that they all belong to, as for `style_of`; None: of none
 ):              # a list of n dicts, keywords for matplotlib's `plot`
-    "Styles of a family of curves, from dark to light."
+    """Styles of a family of curves, from dark to light.
+
+    Parameters
+    ----------
+    n
+        how many, >= 1
+    name
+        of the method that they all belong to, as for `style_of`; None: of none
+
+    Returns
+    -------
+    a list of n dicts, keywords for matplotlib's `plot`
+    """
     checks.count(1, n=n)
     ends = np.array([_rgb(c) for c in RAMP])
     if name:
@@ -136,7 +184,15 @@ def use_style(
     width=7.2,   # of a figure, inches
     height=3.,   # likewise
 ):
-    "Draw in the style of this book from here on: matplotlib's settings are changed."
+    """Draw in the style of this book from here on: matplotlib's settings are changed.
+
+    Parameters
+    ----------
+    width
+        of a figure, inches
+    height
+        likewise
+    """
     from cycler import cycler
     from matplotlib import pyplot as plt
     in_turn = [ROLES[k] for k in ('first', 'second', 'third', 'fourth', 'fifth', 'sixth')]
@@ -169,7 +225,19 @@ def light_of(
     colour,            # '#rrggbb'
     vision='normal',   # or 'protanopia', 'deuteranopia'
 ):                     # strengths of red, green and blue, in [0, 1]
-    "What the screen sends, as someone with this vision sees it."
+    """What the screen sends, as someone with this vision sees it.
+
+    Parameters
+    ----------
+    colour
+        '#rrggbb'
+    vision
+        or 'protanopia', 'deuteranopia'
+
+    Returns
+    -------
+    strengths of red, green and blue, in [0, 1]
+    """
     checks.choice(tuple(VISION), vision=vision)
     code = _rgb(colour)
     bent = ((code + SHIFT)/(1 + SHIFT))**POWER
@@ -180,7 +248,19 @@ def lab_of(
     colour,            # '#rrggbb'
     vision='normal',   # as for `light_of`
 ):                     # lightness in [0, 100], and two axes of hue
-    "Coordinates in which equal distances look about equal: CIE Lab."
+    """Coordinates in which equal distances look about equal: CIE Lab.
+
+    Parameters
+    ----------
+    colour
+        '#rrggbb'
+    vision
+        as for `light_of`
+
+    Returns
+    -------
+    lightness in [0, 100], and two axes of hue
+    """
     xyz = XYZ @ light_of(colour, vision)/XYZ.sum(1)
     root = np.where(xyz > SMALL_LIGHT, np.cbrt(xyz), (STEEP*xyz + LIFT)/FULL)
     return LAB @ root - np.array([LIFT, 0, 0])
@@ -189,19 +269,49 @@ def lab_of(
 def distance(
     a, b,  # '#rrggbb'
 ):         # in units of CIE Lab
-    "How different two colours look to whoever sees the least difference."
+    """How different two colours look to whoever sees the least difference.
+
+    Parameters
+    ----------
+    a, b
+        '#rrggbb'
+
+    Returns
+    -------
+    in units of CIE Lab
+    """
     return min(float(np.linalg.norm(lab_of(a, v) - lab_of(b, v))) for v in VISION)
 
 def contrast(
     colour,  # '#rrggbb'
 ):           # from 1 to 21
-    "To white, as the guidelines for accessible pages count it; a line needs 3."
+    """To white, as the guidelines for accessible pages count it; a line needs 3.
+
+    Parameters
+    ----------
+    colour
+        '#rrggbb'
+
+    Returns
+    -------
+    from 1 to 21
+    """
     return (1 + GLARE)/(XYZ[1] @ light_of(colour) + GLARE)
 
 def least_distance(
     colours,  # two or more, '#rrggbb'
 ):            # in units of CIE Lab
-    "Of any two of them."
+    """Of any two of them.
+
+    Parameters
+    ----------
+    colours
+        two or more, '#rrggbb'
+
+    Returns
+    -------
+    in units of CIE Lab
+    """
     return min(distance(a, b) for a, b in combinations(colours, 2))
 
 # %% ../nbs/93_pictures.ipynb #9f284655
@@ -304,7 +414,21 @@ def label_lines(
     size=NAME_POINTS,    # of the names, points
     **legend,            # for the legend of those that find no place
 ):                       # the names that found none
-    "Write the names of curves and bands beside them, in their colours."
+    """Write the names of curves and bands beside them, in their colours.
+
+    Parameters
+    ----------
+    *axes
+        matplotlib axes, one or more
+    size
+        of the names, points
+    **legend
+        for the legend of those that find no place
+
+    Returns
+    -------
+    the names that found none
+    """
     left_over = []
     for figure in {ax.figure for ax in axes}: figure.draw_without_rendering()
     for ax in axes:

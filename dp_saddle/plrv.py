@@ -24,7 +24,17 @@ MASS_ERROR = 1e-12   # of p_inf, relative: a few thousand kinds of steps, some U
 
 class Bounds(NamedTuple):
     """What an accountant answers: `lower <= truth <= upper`, floats or arrays; `estimate` lies
-    between and promises nothing."""
+    between and promises nothing.
+
+    Parameters
+    ----------
+    lower
+        >= 0, proved: a float, or an array of the shape that was asked
+    estimate
+        lower <= estimate <= upper
+    upper
+        proved: the number to report
+    """
     lower: float     # >= 0, proved: a float, or an array of the shape that was asked
     estimate: float  # lower <= estimate <= upper
     upper: float     # proved: the number to report
@@ -47,14 +57,34 @@ class Bounds(NamedTuple):
 
 # %% ../nbs/00_plrv.ipynb #ff0677f6
 class LineValues(NamedTuple):
-    "What a loss says of K on a line Re z = t, at frequencies s."
+    """What a loss says of K on a line Re z = t, at frequencies s.
+
+    Parameters
+    ----------
+    K
+        K(t), a number
+    error
+        what that is off by, at most
+    change
+        K(t + is) - K(t), shape of s
+    log_error
+        log(1 + relative error of e^change), shape of s
+    """
     K: float                # K(t), a number
     error: float            # what that is off by, at most
     change: np.ndarray      # K(t + is) - K(t), shape of s
     log_error: np.ndarray   # log(1 + relative error of e^change), shape of s
 
 class Decay(NamedTuple):
-    "|M(t + is')| <= e^log_atoms + e^log_density[i] for all s' >= s[i]."
+    """|M(t + is')| <= e^log_atoms + e^log_density[i] for all s' >= s[i].
+
+    Parameters
+    ----------
+    log_atoms
+        of all atoms together: they do not decay; -inf without any
+    log_density
+        shape of s, not increasing
+    """
     log_atoms: float        # of all atoms together: they do not decay; -inf without any
     log_density: np.ndarray # shape of s, not increasing
 
@@ -63,7 +93,19 @@ def log_moduli(
     t, s,     # a tilt, and frequencies, 1-d
     y, logw,  # losses and log-weights of the terms, complex, 1-d
 ):            # shape of s
-    "log of the sum of the moduli of w e^{(t + is)y}."
+    """log of the sum of the moduli of w e^{(t + is)y}.
+
+    Parameters
+    ----------
+    t, s
+        a tilt, and frequencies, 1-d
+    y, logw
+        losses and log-weights of the terms, complex, 1-d
+
+    Returns
+    -------
+    shape of s
+    """
     return log_sum_turned(s, *turning(t, y, logw))
 
 def turning(t, y, logw):
@@ -171,7 +213,21 @@ def kept(self:PLRV,
     make,        # a function without arguments: the answer
     most=_KEPT,  # how many are kept under this name
 ):               # the answer, not to be changed
-    "make(), or what it was when this key was asked before."
+    """make(), or what it was when this key was asked before.
+
+    Parameters
+    ----------
+    key
+        a name, and what else the answer depends on: a tuple
+    make
+        a function without arguments: the answer
+    most
+        how many are kept under this name
+
+    Returns
+    -------
+    the answer, not to be changed
+    """
     answers = self.__dict__.setdefault('answers', {}).setdefault(key[0], {})
     if key not in answers:
         if len(answers) >= most: answers.pop(next(iter(answers)), None)
@@ -241,7 +297,21 @@ def log_phi_gap(
     w,  # std of the loss, > 0, shape of a
     e,  # w(w/2 - a), nats, shape of a
 ):      # shape of a
-    "log(Phi(a) - e^e Phi(a - w)): log of the curve of a normal loss [GDP C.2]."
+    """log(Phi(a) - e^e Phi(a - w)): log of the curve of a normal loss [GDP C.2].
+
+    Parameters
+    ----------
+    a
+        how many of its std the mean lies above eps, shape (...)
+    w
+        std of the loss, > 0, shape of a
+    e
+        w(w/2 - a), nats, shape of a
+
+    Returns
+    -------
+    shape of a
+    """
     with np.errstate(divide='ignore', over='ignore'):     # where a^2 overflows, delta is 0
         return np.where(a > 1, _log_rising(a, w, e), _log_falling(a, w))
 
@@ -251,13 +321,33 @@ def gaussian_log_delta(
     mu,   # sensitivity over noise std, > 0
 ):        # log delta(eps)
     """log of the privacy curve of a Gaussian mechanism or any composition of them
-    (mu^2 = sum mu_i^2) [GDP C.2], right down to delta = 1e-300 and below."""
+    (mu^2 = sum mu_i^2) [GDP C.2], right down to delta = 1e-300 and below.
+
+    Parameters
+    ----------
+    eps
+        any shape, nats, may be negative
+    mu
+        sensitivity over noise std, > 0
+
+    Returns
+    -------
+    log delta(eps)
+    """
     eps, mu = np.broadcast_arrays(np.asarray(eps, float), mu)
     return log_phi_gap(mu/2 - eps/mu, mu, eps)
 
 # %% ../nbs/00_plrv.ipynb #0dba8af4
 class Fall(NamedTuple):
-    "A curve at one eps."
+    """A curve at one eps.
+
+    Parameters
+    ----------
+    log_delta
+        log delta(eps)
+    fall
+        how fast that falls, per nat, > 0
+    """
     log_delta: float  # log delta(eps)
     fall: float       # how fast that falls, per nat, > 0
 
@@ -265,7 +355,19 @@ def gaussian_fall(
     eps,  # nats, a number
     mu,   # sensitivity over noise std, > 0
 ):        # a Fall
-    "`gaussian_log_delta` at one eps, and its slope: in microseconds."
+    """`gaussian_log_delta` at one eps, and its slope: in microseconds.
+
+    Parameters
+    ----------
+    eps
+        nats, a number
+    mu
+        sensitivity over noise std, > 0
+
+    Returns
+    -------
+    a Fall
+    """
     a, mu = np.float64(mu/2 - eps/mu), np.float64(mu)
     with np.errstate(divide='ignore', over='ignore', under='ignore', invalid='ignore'):
         log_delta = float(_log_rising(a, mu, eps) if a > 1 else _log_falling_at(a, mu))
@@ -282,6 +384,11 @@ class GaussianLoss(PLRV):
     def __init__(self,
         mu,  # sensitivity/sigma, > 0
     ):
+        """Parameters
+        ----------
+        mu
+            sensitivity/sigma, > 0
+        """
         self.mu = mu
 
     @property
@@ -358,6 +465,11 @@ class ComposedLoss(PLRV):
     def __init__(self,
         parts,  # (loss, count) pairs: PLRVs and integers >= 0
     ):
+        """Parameters
+        ----------
+        parts
+            (loss, count) pairs: PLRVs and integers >= 0
+        """
         self.parts = _added(parts)
         self.ess_inf = _sum([n*p.ess_inf for p, n in self.parts])
         self.ess_sup = _sum([n*p.ess_sup for p, n in self.parts])
@@ -480,14 +592,34 @@ def largest_tilt(self:ComposedLoss):
 def composed(
     plrv,  # a PLRV
 ):         # a ComposedLoss
-    "The loss as a sum: itself, if it is one."
+    """The loss as a sum: itself, if it is one.
+
+    Parameters
+    ----------
+    plrv
+        a PLRV
+
+    Returns
+    -------
+    a ComposedLoss
+    """
     return plrv if isinstance(plrv, ComposedLoss) else ComposedLoss([(plrv, 1)])
 
 def as_composition(
     plrv,  # a PLRV
 ):         # a ComposedLoss
     """`composed`, of what a user gave. TypeError for anything but a PLRV, ValueError for a loss
-    that is always infinite."""
+    that is always infinite.
+
+    Parameters
+    ----------
+    plrv
+        a PLRV
+
+    Returns
+    -------
+    a ComposedLoss
+    """
     if not isinstance(plrv, PLRV):
         raise TypeError(f"plrv must be a PLRV, such as run.remove or run.add, got {plrv!r}")
     if not plrv.ess_sup > -inf:

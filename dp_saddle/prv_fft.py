@@ -75,13 +75,33 @@ _MAX_NEWTON, _MISS, _STUCK = 200, 1e-13, 1e-6                                # r
 def circle_length(
     least,  # points, >= 2
 ):          # an even number, 2^a 3^b 5^c
-    "The shortest even circle of at least so many points for which `fft_rounding` is a theorem."
+    """The shortest even circle of at least so many points for which `fft_rounding` is a theorem.
+
+    Parameters
+    ----------
+    least
+        points, >= 2
+
+    Returns
+    -------
+    an even number, 2^a 3^b 5^c
+    """
     return 2*fft.next_fast_len(ceil(least/2), real=True)
 
 def fft_rounding(
     points,  # of the transform, an integer >= 2, 2^a 3^b 5^c
 ):           # relative, in the 2-norm
-    "Bound on what rounding does to an FFT, all steps of which are rotations (Higham 2002, 24.2)."
+    """Bound on what rounding does to an FFT, all steps of which are rotations (Higham 2002, 24.2).
+
+    Parameters
+    ----------
+    points
+        of the transform, an integer >= 2, 2^a 3^b 5^c
+
+    Returns
+    -------
+    relative, in the 2-norm
+    """
     return FFT_ULPS*ULP*np.log2(points)
 
 # %% ../nbs/04_prv_fft.ipynb #3a5c94f9
@@ -121,7 +141,15 @@ def _by_sums(w, place, core, points, n, m, scale):
 
 # %% ../nbs/04_prv_fft.ipynb #ff051257
 class LogTransform(NamedTuple):
-    "A transform's logarithm, and a bound on what rounding adds to its exponential."
+    """A transform's logarithm, and a bound on what rounding adds to its exponential.
+
+    Parameters
+    ----------
+    value
+        at frequencies 0, ..., points/2
+    error
+        in the 2-norm, >= 0
+    """
     value: np.ndarray  # at frequencies 0, ..., points/2
     error: float       # in the 2-norm, >= 0
 
@@ -137,7 +165,23 @@ def log_transform(
     points,  # length of the circle, an even number >= 2, 2^a 3^b 5^c: see `circle_length`
     n,       # the power, an integer >= 1
 ):           # a LogTransform: n log of the transform, and its error
-    "Of n independent grid variables, to many more digits than a power of the plain FFT has."
+    """Of n independent grid variables, to many more digits than a power of the plain FFT has.
+
+    Parameters
+    ----------
+    w
+        weights at places start, start + 1, ..., shape (j,); >= 0, they sum to 1
+    start
+        the first place, an integer
+    points
+        length of the circle, an even number >= 2, 2^a 3^b 5^c: see `circle_length`
+    n
+        the power, an integer >= 1
+
+    Returns
+    -------
+    a LogTransform: n log of the transform, and its error
+    """
     place, scale = start + np.arange(len(w)), fft_rounding(points)*sqrt(points)
     change, error = _by_fft(w, place, points, scale)
     size, near = np.maximum(np.abs(1 + change) + error, TINY), 0.
@@ -155,7 +199,19 @@ def sum_on_circle(
     parts,   # (weights, first place, n) of each: n independent copies, as in `log_transform`
     points,  # length of the circle, an even number >= 2, 2^a 3^b 5^c: see `circle_length`
 ):           # weights at places 0, 1, ..., shape (points,); a bound on their errors' absolute sum
-    "The law of the sum of the parts on a circle [PRV Alg. 1]."
+    """The law of the sum of the parts on a circle [PRV Alg. 1].
+
+    Parameters
+    ----------
+    parts
+        (weights, first place, n) of each: n independent copies, as in `log_transform`
+    points
+        length of the circle, an even number >= 2, 2^a 3^b 5^c: see `circle_length`
+
+    Returns
+    -------
+    weights at places 0, 1, ..., shape (points,); a bound on their errors' absolute sum
+    """
     log_f, error = zip(*(log_transform(w, start, points, n) for w, start, n in parts),
                        strict=True)
     total = sum(log_f)
@@ -168,7 +224,19 @@ def curve_rounding(
     points,  # of a grid, >= 1
     mesh,    # nats, > 0
 ):           # relative to the mass on the grid
-    "What T - e^{eps - x} N of a grid is off by, at most."
+    """What T - e^{eps - x} N of a grid is off by, at most.
+
+    Parameters
+    ----------
+    points
+        of a grid, >= 1
+    mesh
+        nats, > 0
+
+    Returns
+    -------
+    relative to the mass on the grid
+    """
     return ULP*(sqrt(points) + _NULL_ULPS/mesh + _CURVE_ULPS)
 
 # %% ../nbs/04_prv_fft.ipynb #d782bb54
@@ -179,6 +247,15 @@ class GridCurve:
         first,  # the first loss, nats
         mesh,   # of the grid, nats, > 0
     ):
+        """Parameters
+        ----------
+        p
+            weights, shape (j,); they may be off by rounding
+        first
+            the first loss, nats
+        mesh
+            of the grid, nats, > 0
+        """
         self.first, self.mesh = first, mesh
         self.mass = tail_sums(p)                           # T
         self.null = decaying_sums(p, exp(-mesh))           # N
@@ -223,7 +300,19 @@ def epsilon(self:GridCurve, delta):
 
 # %% ../nbs/04_prv_fft.ipynb #029fdb52
 class Cells(NamedTuple):
-    "A loss on a grid, by the probability of each cell."
+    """A loss on a grid, by the probability of each cell.
+
+    Parameters
+    ----------
+    weights
+        shape (j,), their sum is 1
+    start
+        the place of the first, an integer
+    shift
+        nats: what the grid is moved by to keep the mean
+    doubt
+        nats: what the shift may be off by
+    """
     weights: np.ndarray  # shape (j,), their sum is 1
     start: int           # the place of the first, an integer
     shift: float         # nats: what the grid is moved by to keep the mean
@@ -235,7 +324,23 @@ def on_grid(
     left,   # nats, >= 0: the losses above -left
     right,  # nats, >= 0: and up to right
 ):          # Cells
-    "A loss, conditioned on a window, on the multiples of a mesh [PRV Alg. 2]."
+    """A loss, conditioned on a window, on the multiples of a mesh [PRV Alg. 2].
+
+    Parameters
+    ----------
+    plrv
+        a PLRV with a cdf
+    mesh
+        of the grid, nats, > 0
+    left
+        nats, >= 0: the losses above -left
+    right
+        nats, >= 0: and up to right
+
+    Returns
+    -------
+    Cells
+    """
     i = np.arange(floor(-left/mesh) - 1, ceil(right/mesh) + 2)
     ends = (np.append(i, i[-1] + 1) - .5)*mesh
     w = np.diff(np.maximum.accumulate(plrv.cdf(ends)))     # rounding may make a cdf fall
@@ -283,7 +388,17 @@ def _reach(plrv, most, delta_error):
 
 # %% ../nbs/04_prv_fft.ipynb #e44e0178
 class Band(NamedTuple):
-    "A curve on a grid, and how far from it the true one can be."
+    """A curve on a grid, and how far from it the true one can be.
+
+    Parameters
+    ----------
+    curve
+        of losses put on the grid
+    eps_error
+        nats, > 0
+    delta_error
+        > 0
+    """
     curve: GridCurve    # of losses put on the grid
     eps_error: float    # nats, > 0
     delta_error: float  # > 0
@@ -359,6 +474,17 @@ class PRVAccountant(Accountant):
         delta_error=1e-10,   # and in delta, in (0, 1); rounding comes on top
         max_points=1 << 24,  # of the grid, >= 64, 8 bytes each; ValueError if eps_error takes more
     ):
+        """Parameters
+        ----------
+        mechanism
+            a Mechanism, or a PLRV for one direction only
+        eps_error
+            half the width of the band in eps, nats, > 0
+        delta_error
+            and in delta, in (0, 1); rounding comes on top
+        max_points
+            of the grid, >= 64, 8 bytes each; ValueError if eps_error takes more
+        """
         super().__init__(mechanism)
         checks.real(0, inf, eps_error=eps_error)
         checks.real(0, 1, delta_error=delta_error)
@@ -374,7 +500,19 @@ def infinite_part(
     plrv,  # a PLRV
     eps,   # nats, 1-d array
 ):         # (lower, estimate, upper), shape (3, eps)
-    "Bounds on the mass at infinity alone: all that is left of a curve beyond the loss's support."
+    """Bounds on the mass at infinity alone: all that is left of a curve beyond the loss's support.
+
+    Parameters
+    ----------
+    plrv
+        a PLRV
+    eps
+        nats, 1-d array
+
+    Returns
+    -------
+    (lower, estimate, upper), shape (3, eps)
+    """
     p = plrv.p_inf
     return np.array([0*eps + p*(1 - MASS_ERROR), 0*eps + p, 0*eps + p*(1 + MASS_ERROR)])
 
@@ -486,6 +624,19 @@ class FourierAccountant(Accountant):
         L=None,     # half the window, nats, > 0; found from Chernoff's bound if not given
         n=None,     # points, even, 16 to 2^24; if not given, doubled from 2^15 until [FA 7.4]
     ):              # is below 1e-9, to at most 2^22
+        """Parameters
+        ----------
+        mechanism
+            a Mechanism, or a PLRV for one direction only
+        L
+            half the window, nats, > 0; found from Chernoff's bound if not given
+        n
+            points, even, 16 to 2^24; if not given, doubled from 2^15 until [FA 7.4]
+
+        Returns
+        -------
+        is below 1e-9, to at most 2^22
+        """
         super().__init__(mechanism)
         _check_grid(L, n)
         self.L, self.n, self.curves = {}, {}, {}
@@ -543,7 +694,21 @@ def fourier_tail(
 ):               # (bound or estimate of P[S > L], True if it is a proved bound)
     """What lies beyond L by [FA Thm 8] where its conditions hold, else the estimate [FA 7.3].
 
-    That is itself meant for rate < 1/(16 sigma) and L/2 <= sigma^2 log(1/(rate sigma))."""
+    That is itself meant for rate < 1/(16 sigma) and L/2 <= sigma^2 log(1/(rate sigma)).
+
+    Parameters
+    ----------
+    L
+        half the window, nats, > 0
+    sigma, rate
+        of a Poisson-subsampled Gaussian step: sigma > 0, 0 < rate < 1
+    steps
+        how many, >= 1
+
+    Returns
+    -------
+    (bound or estimate of P[S > L], True if it is a proved bound)
+    """
     q, lam, s2 = rate, L/2, sigma**2
     if lam > 1 and q <= _THM8_RATE and sigma >= _THM8_SIGMA:
         c = np.log1p(1/(q*(lam - 1)))

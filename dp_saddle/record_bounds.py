@@ -75,7 +75,21 @@ def upper_epsilon(
     counts, steps, spread,  # the records' steps, as in `Mixed`, shape (records, kinds)
     delta,                  # in (0, 1)
 ):                          # two arrays of shape (records,): the bounds; are they good?
-    "Upper bounds on eps, the larger of all directions [SP 23], and which of them are good."
+    """Upper bounds on eps, the larger of all directions [SP 23], and which of them are good.
+
+    Parameters
+    ----------
+    families
+        a LossFamily for each direction
+    counts, steps, spread
+        the records' steps, as in `Mixed`, shape (records, kinds)
+    delta
+        in (0, 1)
+
+    Returns
+    -------
+    two arrays of shape (records,): the bounds; are they good?
+    """
     mixed = Mixed(counts, steps, spread)
     bound, good = np.zeros(len(counts)), np.ones(len(counts), bool)
     for family in families:
@@ -115,7 +129,21 @@ def epsilon_bounds(
     table,     # the records' steps, as for `split_steps`, shape (records, 2 kinds)
     delta,     # in (0, 1)
 ):             # (lower, estimate, upper), shape (3, records)
-    "Certified bounds on each record's eps [SP 23]; the estimate is the upper one."
+    """Certified bounds on each record's eps [SP 23]; the estimate is the upper one.
+
+    Parameters
+    ----------
+    families
+        a LossFamily for each direction
+    table
+        the records' steps, as for `split_steps`, shape (records, 2 kinds)
+    delta
+        in (0, 1)
+
+    Returns
+    -------
+    (lower, estimate, upper), shape (3, records)
+    """
     mixed = split_steps(table)
     bound, good = upper_epsilon(families, *mixed, delta)
     bad = np.flatnonzero(~good)
@@ -170,7 +198,23 @@ def raised_between(
     eps,       # upper bounds on eps there, nats, increasing, shape (n,)
     delta,     # in (0, 1)
 ):             # nats, shape (n - 1,): inf where nothing is proved
-    "By how much the chord between neighbouring counts has to be raised to bound eps between them."
+    """By how much the chord between neighbouring counts has to be raised to bound eps between them.
+
+    Parameters
+    ----------
+    families
+        a LossFamily of one kind for each direction
+    counts
+        of that kind, increasing, shape (n,)
+    eps
+        upper bounds on eps there, nats, increasing, shape (n,)
+    delta
+        in (0, 1)
+
+    Returns
+    -------
+    nats, shape (n - 1,): inf where nothing is proved
+    """
     raised, goal = np.zeros(len(counts) - 1), np.full(2*len(counts) - 2, log(delta))
     ends, table = (np.stack([v[:-1], v[1:]], 1).ravel() for v in (eps, counts))
     mixed = Mixed(table[:, None], table[:, None], 0*table[:, None])
@@ -218,7 +262,23 @@ def delta_bounds(
     eps,         # >= 0, nats, shape (records,)
     both=True,   # lower bounds too, and chapter 01 where no short line is good
 ):               # (lower, estimate, upper), shape (3, records)
-    "Certified bounds on each record's delta at its eps [SP 23]; the estimate is the upper one."
+    """Certified bounds on each record's delta at its eps [SP 23]; the estimate is the upper one.
+
+    Parameters
+    ----------
+    families
+        a LossFamily for each direction
+    table
+        the records' steps, as for `split_steps`, shape (records, 2 kinds)
+    eps
+        >= 0, nats, shape (records,)
+    both
+        lower bounds too, and chapter 01 where no short line is good
+
+    Returns
+    -------
+    (lower, estimate, upper), shape (3, records)
+    """
     mixed, low, up = split_steps(table), np.zeros(len(table)), np.zeros(len(table))
     good = np.ones(len(table), bool)
     for family in families:
@@ -262,7 +322,19 @@ def log_missed_of(
     at,     # eps, nats, increasing along the first axis, shape (points, records)
     curve,  # upper bounds on delta there, decreasing, shape (points, records)
 ):          # shape (points, records)
-    "Lower bounds on log(1 - delta), by convexity from those at larger eps as well."
+    """Lower bounds on log(1 - delta), by convexity from those at larger eps as well.
+
+    Parameters
+    ----------
+    at
+        eps, nats, increasing along the first axis, shape (points, records)
+    curve
+        upper bounds on delta there, decreasing, shape (points, records)
+
+    Returns
+    -------
+    shape (points, records)
+    """
     own = safe_log(1 - curve)
     later = np.maximum.accumulate((own - at)[::-1])[::-1] + at
     best = np.maximum(own, later)
@@ -293,7 +365,23 @@ def gaussian_above(
     mu,     # of a Gaussian, > 0, shape (records,)
     missed=None, # lower bounds on log(1 - delta), of that shape; `log_missed_of` if not given
 ):          # bools, shape (cells, records)
-    "Is the Gaussian curve proved to be above the chord (in e^eps) of each cell [GDP 5.1]?"
+    """Is the Gaussian curve proved to be above the chord (in e^eps) of each cell [GDP 5.1]?
+
+    Parameters
+    ----------
+    at
+        eps >= 0, nats, increasing along the first axis, shape (cells + 1, records)
+    curve
+        upper bounds on delta there, decreasing, shape (cells + 1, records)
+    mu
+        of a Gaussian, > 0, shape (records,)
+    missed
+        lower bounds on log(1 - delta), of that shape; `log_missed_of` if not given
+
+    Returns
+    -------
+    bools, shape (cells, records)
+    """
     missed = log_missed_of(at, curve) if missed is None else missed
     goal, mu = np.maximum(curve, _TINY), np.asarray(mu, float)
     with np.errstate(all='ignore'):                    # nan is not above
@@ -310,7 +398,22 @@ def dominating_mu(
     curve,  # upper bounds on delta there, decreasing, shape (cells + 1, records)
     missed=None, # lower bounds on log(1 - delta), of that shape; `log_missed_of` if not given
 ):          # mu, shape (records,); inf where none is proved to be large enough
-    "The smallest mu whose curve is above the convex (in e^eps) curve through the points [GDP 5.1]."
+    """The smallest mu whose curve is above the convex (in e^eps) curve through the points [GDP
+    5.1].
+
+    Parameters
+    ----------
+    at
+        eps >= 0, nats, increasing along the first axis, shape (cells + 1, records)
+    curve
+        upper bounds on delta there, decreasing, shape (cells + 1, records)
+    missed
+        lower bounds on log(1 - delta), of that shape; `log_missed_of` if not given
+
+    Returns
+    -------
+    mu, shape (records,); inf where none is proved to be large enough
+    """
     missed = log_missed_of(at, curve) if missed is None else missed
     def above(mu): return gaussian_above(at, curve, np.maximum(mu, _LEAST_MU), missed).all(0)
     most = np.sqrt(-2*missed[0]) + np.sqrt(2*at[-1] - 2*missed[0]) + 1

@@ -40,7 +40,17 @@ _TITLE = dict(fontsize=8)
 def neighbours(
     run,  # a mechanism, a composition, or what `dpsgd` returns
 ):        # str
-    "The data sets between which its guarantee is, in words, as its steps say it."
+    """The data sets between which its guarantee is, in words, as its steps say it.
+
+    Parameters
+    ----------
+    run
+        a mechanism, a composition, or what `dpsgd` returns
+
+    Returns
+    -------
+    str
+    """
     if isinstance(run, Run):
         return run.relation
     mechanism = mechanism_of(run)
@@ -207,7 +217,28 @@ def report(
     certificate=None, # what `certify` says of this run at this delta: its digest is quoted
 ) -> str:             # eps is rounded up
     """A paragraph for a paper or a model card, with all that a guarantee needs. ValueError if no
-    finite eps is proved at delta, and for a certificate of another run or another question."""
+    finite eps is proved at delta, and for a certificate of another run or another question.
+
+    Parameters
+    ----------
+    run
+        a mechanism, a composition, or what `dpsgd` returns
+    delta
+        in (0, 1)
+    unit
+        whose presence is protected: a word, 'record', 'user', ...; of a run with unit_records
+        'user', and how many records he has
+    released
+        'all' checkpoints, or 'last' only: the guarantee is the same, for all
+    form
+        'text', 'markdown' or 'json'
+    certificate
+        what `certify` says of this run at this delta: its digest is quoted
+
+    Returns
+    -------
+    eps is rounded up
+    """
     checks.real(0, 1, delta=delta)
     checks.choice(('all', 'last'), released=released)
     checks.choice(('text', 'markdown', 'json'), form=form)
@@ -232,7 +263,21 @@ def plot_curve(
     eps=None,   # 1-d array, nats; default: from 0 to where delta is 1e-15
     ax=None,    # matplotlib axes; default: new ones
 ):              # the axes
-    "Draw delta over eps (log scale), the certified band filled."
+    """Draw delta over eps (log scale), the certified band filled.
+
+    Parameters
+    ----------
+    run
+        a mechanism, a composition, or what `dpsgd` returns
+    eps
+        1-d array, nats; default: from 0 to where delta is 1e-15
+    ax
+        matplotlib axes; default: new ones
+
+    Returns
+    -------
+    the axes
+    """
     accountant = best_accountant(run)
     if eps is None:
         reach = accountant.epsilon(_LEAST_DELTA).upper
@@ -252,7 +297,21 @@ def plot_steps(
     *, delta,  # in (0, 1)
     ax=None,   # matplotlib axes; default: new ones
 ):             # the axes
-    "Draw eps over the steps of a run."
+    """Draw eps over the steps of a run.
+
+    Parameters
+    ----------
+    schedule
+        as for `epsilon_after`
+    delta
+        in (0, 1)
+    ax
+        matplotlib axes; default: new ones
+
+    Returns
+    -------
+    the axes
+    """
     eps, ax = epsilon_after(schedule, delta=delta), ax or _axes()
     ax.plot(np.arange(len(eps) + 1), np.append(0, eps), **style_of('contour', label=''))
     ax.set(xlabel='steps', ylabel=f'ε at δ = {delta:g}')
@@ -265,7 +324,23 @@ def plot_tradeoff(
     ax=None,   # matplotlib axes; default: new ones
     direction=None, # 'remove' or 'add', as for `tradeoff`
 ):             # the axes
-    "Draw what attackers miss over what they falsely accuse."
+    """Draw what attackers miss over what they falsely accuse.
+
+    Parameters
+    ----------
+    run
+        a mechanism, a composition, or what `dpsgd` returns
+    fpr
+        1-d array in [0, 1]
+    ax
+        matplotlib axes; default: new ones
+    direction
+        'remove' or 'add', as for `tradeoff`
+
+    Returns
+    -------
+    the axes
+    """
     fpr = np.linspace(0, 1, _POINTS + 1)**2 if fpr is None else fpr
     ax = ax or _axes()
     ax.plot([0, 1], [1, 0], **style_of('guide', label='guessing'))
@@ -281,7 +356,21 @@ def plot_rdp(
     alpha=None,  # 1-d array of orders, > 1
     ax=None,     # matplotlib axes; default: new ones
 ):               # the axes
-    "Draw the Renyi divergence over its order, both on log scales."
+    """Draw the Renyi divergence over its order, both on log scales.
+
+    Parameters
+    ----------
+    run
+        a mechanism, a composition, or what `dpsgd` returns
+    alpha
+        1-d array of orders, > 1
+    ax
+        matplotlib axes; default: new ones
+
+    Returns
+    -------
+    the axes
+    """
     alpha = np.geomspace(*_ORDERS, _POINTS) if alpha is None else alpha
     ax = ax or _axes()
     ax.loglog(alpha, rdp(mechanism_of(run), alpha), **style_of('moments', label='the run'))

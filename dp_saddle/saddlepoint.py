@@ -42,7 +42,17 @@ THIRD = 3                   # the series begins with the third cumulant
 def saddle_pull(
     t,  # tilts, > 0, any shape
 ):      # the pull and its slope, two arrays
-    "What the poles at 0 and -1 add to eps in the equation of the saddle-point [SP 25]."
+    """What the poles at 0 and -1 add to eps in the equation of the saddle-point [SP 25].
+
+    Parameters
+    ----------
+    t
+        tilts, > 0, any shape
+
+    Returns
+    -------
+    the pull and its slope, two arrays
+    """
     return 1/t + 1/(1 + t), -1/t**2 - 1/(1 + t)**2
 
 # %% ../nbs/02_saddlepoint.ipynb #b735d4eb
@@ -50,7 +60,19 @@ def asymptotic_saddle_point(
     plrv,  # a PLRV, such as `run.remove`
     eps,   # any shape, nats, may be negative
 ):         # t0 > 0, shape of eps
-    "What the saddle-point tends to for many steps [SP 35]."
+    """What the saddle-point tends to for many steps [SP 35].
+
+    Parameters
+    ----------
+    plrv
+        a PLRV, such as `run.remove`
+    eps
+        any shape, nats, may be negative
+
+    Returns
+    -------
+    t0 > 0, shape of eps
+    """
     eps = checks.array(-inf, inf, eps=eps)
     return _normal_tilt(eps, *as_composition(plrv).cumulants(0.))
 
@@ -68,7 +90,17 @@ ODD_FACTORIAL = factorial2(np.arange(-1, 72, 2))   # (2k - 1)!!
 def cumulant_powers(
     c,  # c_3, c_4, ... along the first axis: standardised cumulants or derivatives; at most 22
 ):      # list over r: coefficients of A^r/r! by the power of nu; as many powers as c has rows
-    "Partial Bell polynomials: exp(A), A = sum c_k nu^{k-2}/k!, by the number r of factors."
+    """Partial Bell polynomials: exp(A), A = sum c_k nu^{k-2}/k!, by the number r of factors.
+
+    Parameters
+    ----------
+    c
+        c_3, c_4, ... along the first axis: standardised cumulants or derivatives; at most 22
+
+    Returns
+    -------
+    list over r: coefficients of A^r/r! by the power of nu; as many powers as c has rows
+    """
     weights = FACTORIAL[3:len(c) + 3].reshape((-1,) + (1,)*(c.ndim - 1))
     A = np.concatenate([np.zeros_like(c[:1]), c/weights])
     powers = [np.concatenate([np.ones_like(c[:1]), np.zeros_like(c)])]
@@ -83,7 +115,19 @@ def msd_terms(
     c,                 # c_k = F^(k)/F''^(k/2) for k = 3, ..., 2 order, along the first axis
     grouping='paper',  # 'paper': beta_m; 'classical': powers of 1/n
 ):                     # terms 2, ..., order, along the first axis; order in [1, 12]
-    "The corrections to steepest descent [SP 27], or the same sum sorted by powers of 1/n."
+    """The corrections to steepest descent [SP 27], or the same sum sorted by powers of 1/n.
+
+    Parameters
+    ----------
+    c
+        c_k = F^(k)/F''^(k/2) for k = 3, ..., 2 order, along the first axis
+    grouping
+        'paper': beta_m; 'classical': powers of 1/n
+
+    Returns
+    -------
+    terms 2, ..., order, along the first axis; order in [1, 12]
+    """
     c = np.asarray(c, float)
     if not c.ndim or len(c) % 2 or len(c) > 2*MOST_TERMS - 2:
         raise ValueError(f"c must have 2 order - 2 rows, order in [1, 12], got shape {c.shape}")
@@ -106,7 +150,23 @@ def solve_increasing(
     limit,    # the largest tilt: the answer where a function is negative before it
     tol=TILT_TOLERANCE,   # relative error of a tilt
 ):            # tilts, shape of guess
-    "Where increasing functions of a tilt are 0: Newton's method, kept in a bracket."
+    """Where increasing functions of a tilt are 0: Newton's method, kept in a bracket.
+
+    Parameters
+    ----------
+    step
+        step(t, i) -> (values, slopes) of the functions with indices i at the tilts t, 1-d
+    guess
+        tilts, > 0, one for each function
+    limit
+        the largest tilt: the answer where a function is negative before it
+    tol
+        relative error of a tilt
+
+    Returns
+    -------
+    tilts, shape of guess
+    """
     t, last = np.clip(guess, FIRST_TILT, limit/2), np.full(guess.shape, inf)
     low, high, todo = np.zeros(t.shape), np.full(t.shape, limit), np.arange(t.size)
     for _ in range(MOST_STEPS):
@@ -148,7 +208,21 @@ def cgf_and_cumulants(
     t,      # tilts, 1-d
     order,  # how many cumulants, >= 1
 ):          # K, K', K'', ..., shape (order + 1, t)
-    "All that a method asks of a loss at its tilts; not checked. ValueError where K is infinite."
+    """All that a method asks of a loss at its tilts; not checked. ValueError where K is infinite.
+
+    Parameters
+    ----------
+    plrv
+        a PLRV
+    t
+        tilts, 1-d
+    order
+        how many cumulants, >= 1
+
+    Returns
+    -------
+    K, K', K'', ..., shape (order + 1, t)
+    """
     return np.vstack([plrv.real_cgf(t), _finite_cumulants(plrv, t, order)])
 
 def check_tilts(plrv, name, t, low, high=inf):
@@ -164,7 +238,19 @@ def saddle_point(
     plrv,  # a PLRV, such as `run.remove`
     eps,   # 0 <= eps < ess sup L, any shape, nats
 ):         # t0 > 0, shape of eps, to about 10 digits
-    "The saddle-point: the t > 0 with K'(t) = eps + 1/t + 1/(1+t) [SP 25], or ValueError."
+    """The saddle-point: the t > 0 with K'(t) = eps + 1/t + 1/(1+t) [SP 25], or ValueError.
+
+    Parameters
+    ----------
+    plrv
+        a PLRV, such as `run.remove`
+    eps
+        0 <= eps < ess sup L, any shape, nats
+
+    Returns
+    -------
+    t0 > 0, shape of eps, to about 10 digits
+    """
     plrv = as_composition(plrv)
     eps = checks.array(0, plrv.ess_sup, '[)', eps=eps)
     flat, limit = eps.ravel(), plrv.largest_tilt
@@ -185,7 +271,17 @@ def _tilts_for(plrv, eps, pull, guess, limit, tol=TILT_TOLERANCE):
 
 # %% ../nbs/02_saddlepoint.ipynb #46f3c878
 class LossFacts(NamedTuple):
-    "What an accountant keeps of a direction."
+    """What an accountant keeps of a direction.
+
+    Parameters
+    ----------
+    mean
+        of the loss, nats
+    var
+        its variance
+    limit
+        the largest tilt that its grid allows
+    """
     mean: float    # of the loss, nats
     var: float     # its variance
     limit: float   # the largest tilt that its grid allows
@@ -200,6 +296,11 @@ class TiltedAccountant(Accountant):
     def __init__(self,
         mechanism,  # a Mechanism, or a PLRV for one direction; ValueError if its noise is too small
     ):
+        """Parameters
+        ----------
+        mechanism
+            a Mechanism, or a PLRV for one direction; ValueError if its noise is too small
+        """
         super().__init__(mechanism)
         limits = {plrv: plrv.largest_tilt for plrv in self.directions}
         self.facts = {plrv: LossFacts(*plrv.cumulants(0.), limit)
@@ -210,7 +311,17 @@ class TiltedAccountant(Accountant):
 def curve(self:TiltedAccountant,
     tilts,  # 1-d array, > 0, up to what the loss's grid allows
 ):          # eps (may be negative) and delta, shape (directions, tilts)
-    "The curve of each direction, its parameter the tilt. Needs a loss that can be positive."
+    """The curve of each direction, its parameter the tilt. Needs a loss that can be positive.
+
+    Parameters
+    ----------
+    tilts
+        1-d array, > 0, up to what the loss's grid allows
+
+    Returns
+    -------
+    eps (may be negative) and delta, shape (directions, tilts)
+    """
     t = checks.array(0, inf, tilts=tilts)
     if t.ndim != 1:
         raise ValueError(f"tilts must be a 1-d array of numbers in (0, inf), got {tilts!r}")
@@ -303,6 +414,15 @@ class SaddlePointMSD(TiltedAccountant):
         order=1,           # terms of the series, 1 to 8
         grouping='paper',  # by 'paper': beta_m; 'classical': powers of 1/n, better from order 2 on
     ):
+        """Parameters
+        ----------
+        mechanism
+            a Mechanism, or a PLRV for one direction only
+        order
+            terms of the series, 1 to 8
+        grouping
+            by 'paper': beta_m; 'classical': powers of 1/n, better from order 2 on
+        """
         check_series_order(1, order)
         checks.choice(('paper', 'classical'), grouping=grouping)
         super().__init__(mechanism)

@@ -24,6 +24,17 @@ class Sampler:
         steps=None,    # batches that may be drawn in all, >= 0; None: any number
         seed=None,     # of numpy's generator, >= 0; None: from the system. Keep it secret
     ):
+        """Parameters
+        ----------
+        dataset_size
+            records, >= 1
+        batches
+            of an epoch, >= 1
+        steps
+            batches that may be drawn in all, >= 0; None: any number
+        seed
+            of numpy's generator, >= 0; None: from the system. Keep it secret
+        """
         checks.count(1, dataset_size=dataset_size, batches=batches)
         if steps is not None: checks.count(0, steps=steps)
         self.dataset_size, self.batches = int(dataset_size), int(batches)
@@ -75,6 +86,19 @@ class PoissonBatches(Sampler):
         steps=None,     # batches that may be drawn in all, >= 0; None: any number
         seed=None,      # of numpy's generator, >= 0; None: from the system. Keep it secret
     ):
+        """Parameters
+        ----------
+        dataset_size
+            records, >= 1
+        rate
+            at which a record is in a batch, in (0, 1]
+        max_batch_size
+            of a larger sample so many are taken, >= 1
+        steps
+            batches that may be drawn in all, >= 0; None: any number
+        seed
+            of numpy's generator, >= 0; None: from the system. Keep it secret
+        """
         checks.real(0, 1, '(]', rate=rate)
         if max_batch_size is not None: checks.count(1, max_batch_size=max_batch_size)
         super().__init__(dataset_size, ceil(1/rate), steps, seed)
@@ -91,7 +115,19 @@ def sample(self:PoissonBatches,
     size,   # records to draw from, >= 0
     share,  # of them, expected, in [0, 1]
 ):          # places, below `size`
-    "One sample, cut if it is too large."
+    """One sample, cut if it is too large.
+
+    Parameters
+    ----------
+    size
+        records to draw from, >= 0
+    share
+        of them, expected, in [0, 1]
+
+    Returns
+    -------
+    places, below `size`
+    """
     count = min(self.rng.binomial(size, share), self.most)
     return self.rng.choice(size, int(count), replace=False, shuffle=False)
 
@@ -104,6 +140,17 @@ class BinBatches(WholeEpochs):
         steps=None,     # batches that may be drawn in all, >= 0; None: any number
         seed=None,      # of numpy's generator, >= 0; None: from the system. Keep it secret
     ):
+        """Parameters
+        ----------
+        dataset_size
+            records, >= 1
+        batches
+            of an epoch, >= 1
+        steps
+            batches that may be drawn in all, >= 0; None: any number
+        seed
+            of numpy's generator, >= 0; None: from the system. Keep it secret
+        """
         super().__init__(dataset_size, batches, steps, seed)
 
     def epoch(self):
@@ -123,6 +170,19 @@ class ShuffledBatches(WholeEpochs):
         steps=None,      # batches that may be drawn in all, >= 0; None: any number
         seed=None,       # of numpy's generator, >= 0; None: from the system. Keep it secret
     ):
+        """Parameters
+        ----------
+        dataset_size
+            records, >= 1
+        batch_size
+            records per batch, in [1, dataset_size]
+        drop_last
+            leave out a last batch that is smaller?
+        steps
+            batches that may be drawn in all, >= 0; None: any number
+        seed
+            of numpy's generator, >= 0; None: from the system. Keep it secret
+        """
         size = _size(dataset_size, batch_size)
         batches = dataset_size//size if drop_last else ceil(dataset_size/size)
         super().__init__(dataset_size, batches, steps, seed)
@@ -152,6 +212,19 @@ class FixedSizeBatches(Sampler):
         steps=None,        # batches that may be drawn in all, >= 0; None: any number
         seed=None,         # of numpy's generator, >= 0; None: from the system. Keep it secret
     ):
+        """Parameters
+        ----------
+        dataset_size
+            records, >= 1
+        batch_size
+            records per batch, in [1, dataset_size]
+        replacement
+            may a record be drawn twice?
+        steps
+            batches that may be drawn in all, >= 0; None: any number
+        seed
+            of numpy's generator, >= 0; None: from the system. Keep it secret
+        """
         self.batch_size = _size(dataset_size, batch_size)
         super().__init__(dataset_size, ceil(dataset_size/self.batch_size), steps, seed)
         self.replacement = bool(replacement)
@@ -171,6 +244,19 @@ class CyclicPoissonBatches(PoissonBatches):
         steps=None,     # batches that may be drawn in all, >= 0; None: any number
         seed=None,      # of numpy's generator, >= 0; None: from the system. Keep it secret
     ):
+        """Parameters
+        ----------
+        dataset_size
+            records, >= 1
+        rate
+            expected batch over data set, in (0, 1], at most 1/bands
+        bands
+            parts, >= 1
+        steps
+            batches that may be drawn in all, >= 0; None: any number
+        seed
+            of numpy's generator, >= 0; None: from the system. Keep it secret
+        """
         checks.count(1, bands=bands)
         checks.real(0, 1/int(bands), '(]', rate=rate)
         super().__init__(dataset_size=dataset_size, rate=rate, steps=steps, seed=seed)
@@ -193,7 +279,19 @@ def sampler_for(
     run,        # what `dpsgd` returns
     seed=None,  # of numpy's generator, >= 0; None: from the system. Keep it secret
 ):              # a Sampler
-    "Batches that are drawn as the run was accounted, and no more of them than were."
+    """Batches that are drawn as the run was accounted, and no more of them than were.
+
+    Parameters
+    ----------
+    run
+        what `dpsgd` returns
+    seed
+        of numpy's generator, >= 0; None: from the system. Keep it secret
+
+    Returns
+    -------
+    a Sampler
+    """
     given = dict(dataset_size=run.dataset_size, steps=run.steps, seed=seed)
     if run.sampling in ('poisson', 'truncated-poisson'):
         return PoissonBatches(rate=run.rate, max_batch_size=run.max_batch_size, **given)

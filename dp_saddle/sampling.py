@@ -30,7 +30,19 @@ _COLOURS = 'first', 'second', 'third', 'fourth', 'fifth'    # of the relations, 
 
 # %% ../nbs/06da_sampling.ipynb #cdc9e3fa
 class Scheme(NamedTuple):
-    "A way to draw batches."
+    """A way to draw batches.
+
+    Parameters
+    ----------
+    sampling
+        as for `dpsgd`, or 'kept bins'
+    relation
+        likewise
+    must
+        what the sampler has to do
+    drawn_by
+        who draws like that
+    """
     sampling: str   # as for `dpsgd`, or 'kept bins'
     relation: str   # likewise
     must: str       # what the sampler has to do
@@ -81,7 +93,17 @@ def _most_in_a_batch(batch_size, dataset_size):
 
 # %% ../nbs/06da_sampling.ipynb #51d4fc0c
 class SamplingBounds(NamedTuple):
-    "What a run costs if its batches are drawn in one way."
+    """What a run costs if its batches are drawn in one way.
+
+    Parameters
+    ----------
+    least
+        eps is at least that, nats; None where there is no answer
+    most
+        and is proved to be at most that
+    reason
+        why there is no answer
+    """
     scheme: Scheme
     least: object    # eps is at least that, nats; None where there is no answer
     most: object     # and is proved to be at most that
@@ -125,7 +147,27 @@ def compare_sampling(
     max_batch_size=None, # where Poisson samples are cut, >= 1; default: batch + 6 sqrt(batch)
 ) -> SamplingTable: # a row for each way of drawing and relation
     """One run under every way of drawing its batches: what eps is at least and at most, between
-    which neighbours, what the sampler must do, and who draws like that."""
+    which neighbours, what the sampler must do, and who draws like that.
+
+    Parameters
+    ----------
+    sigma
+        noise multiplier, > 0: std of the noise over the clip, on the SUM of gradients
+    batch_size
+        records per batch, or expected, >= 1, at most dataset_size
+    dataset_size
+        records, >= 1
+    epochs
+        passes over the data set, > 0
+    delta
+        in (0, 1)
+    max_batch_size
+        where Poisson samples are cut, >= 1; default: batch + 6 sqrt(batch)
+
+    Returns
+    -------
+    a row for each way of drawing and relation
+    """
     checks.real(0, 1, delta=delta)
     given = dict(sigma=sigma, batch_size=batch_size, dataset_size=dataset_size, epochs=epochs)
     dpsgd(sampling='none', **given)                             # says what is wrong with these
@@ -142,7 +184,19 @@ def plot_sampling(
     table,    # what `compare_sampling` found
     ax=None,  # matplotlib axes; default: new ones
 ):            # the axes
-    "A bar for each way of drawing, from what eps is at least to what it is at most; log scale."
+    """A bar for each way of drawing, from what eps is at least to what it is at most; log scale.
+
+    Parameters
+    ----------
+    table
+        what `compare_sampling` found
+    ax
+        matplotlib axes; default: new ones
+
+    Returns
+    -------
+    the axes
+    """
     if ax is None:
         import matplotlib.pyplot as plt
         size = plt.rcParams['figure.figsize'][0], 1 + _HEIGHT*len(table)

@@ -231,7 +231,19 @@ def epsilon_after(
 ):             # eps after each step, rounded up, shape (steps,)
     """What was spent after every step of a schedule. Certified; each number is for a run that ends
     there; infinite where the mass of an infinite loss is more than delta. Of steps known by
-    their moments: by these."""
+    their moments: by these.
+
+    Parameters
+    ----------
+    schedule
+        mechanisms, or (mechanism, count) pairs, at most 10^8 in all; or a run of `dpsgd`
+    delta
+        in (0, 1)
+
+    Returns
+    -------
+    eps after each step, rounded up, shape (steps,)
+    """
     checks.real(0, 1, delta=delta)
     if isinstance(schedule, Run) and schedule.sampling in _BY_EPOCHS:
         epochs = epsilon_after(schedule.mechanism, delta=delta)
@@ -299,7 +311,17 @@ def _not_in_a_file(mechanism):
 def to_steps(
     run,  # a mechanism, a composition, a schedule as for `epsilon_after`, or what `dpsgd` returns
 ):        # dicts with 'mechanism', its parameters, 'rate' where there is one, and 'count'
-    "The steps of a run as a list for JSON. ValueError for mechanisms of one's own."
+    """The steps of a run as a list for JSON. ValueError for mechanisms of one's own.
+
+    Parameters
+    ----------
+    run
+        a mechanism, a composition, a schedule as for `epsilon_after`, or what `dpsgd` returns
+
+    Returns
+    -------
+    dicts with 'mechanism', its parameters, 'rate' where there is one, and 'count'
+    """
     return [_as_dict(mechanism, count) for mechanism, count in _pairs(run)]
 
 # %% ../nbs/06c_schedules.ipynb #1bf5f4c6
@@ -379,7 +401,17 @@ def _search(i, step):
 def from_steps(
     steps,  # a list of dicts, as `to_steps` makes it; 'rate', in (0, 1], and 'count', >= 0, or 1
 ):          # (mechanism, count) pairs
-    "The schedule of such a list. ValueError for anything that is not in the schema."
+    """The schedule of such a list. ValueError for anything that is not in the schema.
+
+    Parameters
+    ----------
+    steps
+        a list of dicts, as `to_steps` makes it; 'rate', in (0, 1], and 'count', >= 0, or 1
+
+    Returns
+    -------
+    (mechanism, count) pairs
+    """
     if not isinstance(steps, list):
         raise ValueError(f"steps must be a list, got {steps!r}")
     return [_from_dict(i, step) for i, step in enumerate(steps)]
@@ -415,7 +447,17 @@ def read_run(
     path,  # a '.json', '.yaml' or '.yml' file: {steps: [...]}, a list as for `from_steps`
 ):         # a Composition
     """The run in a file. YAML needs PyYAML (`dp-saddle[yaml]`), and is read safely. ValueError for
-    anything that is not in the schema."""
+    anything that is not in the schema.
+
+    Parameters
+    ----------
+    path
+        a '.json', '.yaml' or '.yml' file: {steps: [...]}, a list as for `from_steps`
+
+    Returns
+    -------
+    a Composition
+    """
     path = Path(path)
     checks.choice(('.json', '.yaml', '.yml'), **{'suffix of path': path.suffix})
     try:
@@ -442,6 +484,13 @@ class Budget(Saved):
         eps,    # nats, > 0
         delta,  # in (0, 1)
     ):
+        """Parameters
+        ----------
+        eps
+            nats, > 0
+        delta
+            in (0, 1)
+        """
         checks.real(0, inf, eps=eps)
         checks.real(0, 1, delta=delta)
         self.eps, self.delta = float(eps), float(delta)

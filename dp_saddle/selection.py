@@ -50,7 +50,13 @@ _LEVELS = 1e-12, .5, 16    # deltas whose eps say something of a smaller eps
 # %% ../nbs/06ab_selection.ipynb #92a332a4
 @dataclass(frozen=True, kw_only=True)
 class Geometric:
-    "A search runs K >= 1 times, P[K = k] = (1 - 1/mean)^{k-1}/mean (Papernot and Steinke 2022)."
+    """A search runs K >= 1 times, P[K = k] = (1 - 1/mean)^{k-1}/mean (Papernot and Steinke 2022).
+
+    Parameters
+    ----------
+    mean
+        of the number of tries, in [1, 1000000]
+    """
     mean: float        # of the number of tries, in [1, 1000000]
     shape = 1.
 
@@ -68,7 +74,13 @@ class Logarithmic(Geometric):
 @dataclass(frozen=True, kw_only=True)
 class TruncatedNegativeBinomial(Geometric):
     """A search runs K >= 1 times, with a law of any shape [Papernot and Steinke 2022, Def. 1]:
-    1 is geometric, 0 logarithmic."""
+    1 is geometric, 0 logarithmic.
+
+    Parameters
+    ----------
+    shape
+        in [-.9, 100]; the larger, the nearer is K to its mean
+    """
     shape: float = field()   # in [-.9, 100]; the larger, the nearer is K to its mean
 
     def __post_init__(self):
@@ -92,7 +104,17 @@ def g(self:Geometric):
 def probabilities(self:Geometric,
     most,  # >= 1, an integer
 ):         # P[K = 0], ..., P[K = most], shape (most + 1,)
-    "How likely each number of tries is."
+    """How likely each number of tries is.
+
+    Parameters
+    ----------
+    most
+        >= 1, an integer
+
+    Returns
+    -------
+    P[K = 0], ..., P[K = most], shape (most + 1,)
+    """
     if self.g == 0: return (np.arange(most + 1) == 1)*1.
     k, shape = np.arange(1, most + 1), self.shape
     factors = (k[:-1] + shape)/(k[:-1] + 1)*-expm1(-self.g)       # of P[K = k + 1] and P[K = k]
@@ -103,7 +125,13 @@ def probabilities(self:Geometric,
 @dataclass(frozen=True, kw_only=True)
 class Poisson:
     """A search runs K times, a Poisson number; if K = 0, what is published depends on no data
-    (Papernot and Steinke 2022)."""
+    (Papernot and Steinke 2022).
+
+    Parameters
+    ----------
+    mean
+        of the number of tries, > 0, at most 1000000
+    """
     mean: float        # of the number of tries, > 0, at most 1000000
 
     def __post_init__(self):
@@ -113,7 +141,17 @@ class Poisson:
     def probabilities(self,
         most,  # >= 1, an integer
     ):         # P[K = 0], ..., P[K = most], shape (most + 1,)
-        "How likely each number of tries is."
+        """How likely each number of tries is.
+
+        Parameters
+        ----------
+        most
+            >= 1, an integer
+
+        Returns
+        -------
+        P[K = 0], ..., P[K = most], shape (most + 1,)
+        """
         k = np.arange(most + 1)
         return np.exp(k*log(self.mean) - self.mean - gammaln(k + 1))
 
@@ -307,7 +345,17 @@ ADD_OR_REMOVE = 'adding or removing one record'
 
 @dataclass(frozen=True)
 class Selected(Mechanism):
-    "A run that is tried a random number of times, of which the best is published."
+    """A run that is tried a random number of times, of which the best is published.
+
+    Parameters
+    ----------
+    run
+        one try
+    tries
+        the law of their number
+    relation
+        as of each try
+    """
     run: Mechanism                    # one try
     tries: object = field(kw_only=True) # the law of their number
     relation: str = field(default=ADD_OR_REMOVE, kw_only=True, repr=False)  # as of each try
@@ -319,7 +367,17 @@ class Selected(Mechanism):
 def relation_of(
     step,  # a mechanism, but no composition
 ):         # str
-    "The neighbours that a step is for, in words: its own, or those of what it is made of."
+    """The neighbours that a step is for, in words: its own, or those of what it is made of.
+
+    Parameters
+    ----------
+    step
+        a mechanism, but no composition
+
+    Returns
+    -------
+    str
+    """
     base = getattr(step, 'base', None)
     return getattr(step, 'relation', None) or getattr(base, 'relation', None) or ADD_OR_REMOVE
 
@@ -330,7 +388,19 @@ def selected(
 ):                                  # a mechanism
     """Publish the best of a random number of tries (Papernot and Steinke 2022), for the neighbours
     that one try is for. TypeError for other laws; ValueError for selected runs, and for steps that
-    are for different neighbours."""
+    are for different neighbours.
+
+    Parameters
+    ----------
+    run
+        one try: a mechanism, a composition, or what `dpsgd` returns
+    tries
+        or Logarithmic, Poisson, TruncatedNegativeBinomial
+
+    Returns
+    -------
+    a mechanism
+    """
     mechanism = mechanism_of(run)
     if not isinstance(mechanism, Mechanism):
         raise TypeError(f"run must be a mechanism, got {run!r}")
@@ -354,6 +424,11 @@ class SelectionAccountant:
     def __init__(self,
         mechanism,  # a Mechanism, of which at least one step is selected; else TypeError
     ):
+        """Parameters
+        ----------
+        mechanism
+            a Mechanism, of which at least one step is selected; else TypeError
+        """
         steps = mechanism.as_steps() if isinstance(mechanism, Mechanism) else ()
         self.mechanism = mechanism
         self.searches = [(m, n, _OneRun(m.run)) for m, n in steps if isinstance(m, Selected) and n]
@@ -410,7 +485,19 @@ def renyi(self:SelectionAccountant,
     t,            # orders less one, > 0, 1-d, or a number
     proved=False, # rounded up, at a number
 ):                # nats, shape of t
-    "Renyi divergences of all steps together (Papernot and Steinke 2022)."
+    """Renyi divergences of all steps together (Papernot and Steinke 2022).
+
+    Parameters
+    ----------
+    t
+        orders less one, > 0, 1-d, or a number
+    proved
+        rounded up, at a number
+
+    Returns
+    -------
+    nats, shape of t
+    """
     def of(one): return one.proved(1 + t) if proved else one.renyi(1 + t)
     total = 0*t
     for (m, n, one), price in zip(self.searches, self.prices, strict=True):
@@ -430,7 +517,19 @@ def by_renyi(self:SelectionAccountant,
     delta=None,  # in (0, 1): asks for eps; or
     eps=None,    # nats, >= 0: asks for delta
 ):               # the upper bound on the other
-    "What Renyi divergences prove, at the best real order (Papernot and Steinke 2022)."
+    """What Renyi divergences prove, at the best real order (Papernot and Steinke 2022).
+
+    Parameters
+    ----------
+    delta
+        in (0, 1): asks for eps; or
+    eps
+        nats, >= 0: asks for delta
+
+    Returns
+    -------
+    the upper bound on the other
+    """
     if eps is None:
         def answer(t, R): return R + (log_chernoff_factor(t) - log(delta))/t
         t = _least(lambda t: answer(t, self.renyi(t)), self.tilts)
@@ -452,7 +551,19 @@ def by_profile(self:SelectionAccountant,
     delta=None,  # in (0, 1): asks for eps; or
     eps=None,    # nats, >= 0: asks for delta
 ):               # the upper bound on the other
-    "What the privacy curve proves: of one search with nothing beside it (Koskela et al. 2024)."
+    """What the privacy curve proves: of one search with nothing beside it (Koskela et al. 2024).
+
+    Parameters
+    ----------
+    delta
+        in (0, 1): asks for eps; or
+    eps
+        nats, >= 0: asks for delta
+
+    Returns
+    -------
+    the upper bound on the other
+    """
     if not self.alone: return inf if eps is None else 1.
     if eps is not None: return max(way.delta(eps) for way in self.profiles)
     (m, _, one), = self.searches
@@ -478,7 +589,17 @@ def levels(self:SelectionAccountant):
 def implied(self:SelectionAccountant,
     eps,  # nats, >= 0
 ):        # delta
-    "What larger eps prove."
+    """What larger eps prove.
+
+    Parameters
+    ----------
+    eps
+        nats, >= 0
+
+    Returns
+    -------
+    delta
+    """
     known, deltas = self.levels
     more = -np.expm1(np.minimum(eps - known, 0))*expit(known)
     return float(min(((deltas + (1 - deltas)*more)*(1 + _SUM_UP)).min(), 1.))

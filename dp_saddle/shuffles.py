@@ -94,7 +94,23 @@ def max_slices(
     relation='zero-out', # 'zero-out' or 'replace-one'
     dropped=0.,        # share of the records that an epoch leaves out, in [0, 1)
 ):                     # a `Discrete` mechanism
-    "What an attacker sees of an epoch who looks in which slice the largest noisy sum lies."
+    """What an attacker sees of an epoch who looks in which slice the largest noisy sum lies.
+
+    Parameters
+    ----------
+    sigma
+        noise std over the clipping norm, > 0
+    batches
+        of an epoch, >= 1
+    relation
+        'zero-out' or 'replace-one'
+    dropped
+        share of the records that an epoch leaves out, in [0, 1)
+
+    Returns
+    -------
+    a `Discrete` mechanism
+    """
     c = np.linspace(*_ends(sigma, batches), _SLICES + 1)
     nobody = _masses(c, 0., sigma, batches)
     pair = []
@@ -161,7 +177,27 @@ def shuffled_lower_bound(
     dropped=0.,        # share of the records that an epoch leaves out, in [0, 1)
 ):                     # eps, nats, rounded down
     """What a run on shuffled batches costs at least: no smaller eps holds at delta. By the largest
-    noisy sum of an epoch (Chua et al. 2024), or as balls in bins."""
+    noisy sum of an epoch (Chua et al. 2024), or as balls in bins.
+
+    Parameters
+    ----------
+    run
+        sigma, > 0: noise std over the clip; or a shuffled run of `dpsgd`
+    delta
+        in (0, 1)
+    batches
+        of an epoch, >= 1; left out with a run
+    epochs
+        whole ones, >= 0; left out with a run
+    relation
+        a record becomes an empty one; or 'replace-one': any other
+    dropped
+        share of the records that an epoch leaves out, in [0, 1)
+
+    Returns
+    -------
+    eps, nats, rounded down
+    """
     if hasattr(run, 'shuffles'):
         if (batches, epochs) != (None, None):
             raise ValueError("batches and epochs must be left out with a run, which has its own, "

@@ -29,7 +29,15 @@ _NAMES = 'sigma', 'rate', 'steps', 'delta'
 
 @dataclass(frozen=True)
 class Sweep:
-    "What a grid of settings costs: columns by name, `shape` says how long each parameter is."
+    """What a grid of settings costs: columns by name, `shape` says how long each parameter is.
+
+    Parameters
+    ----------
+    columns
+        {'sigma', 'rate', 'steps', 'delta', 'epsilon': 1-d arrays of one length}
+    shape
+        settings of each parameter, in this order: their product is that length
+    """
     columns: dict  # {'sigma', 'rate', 'steps', 'delta', 'epsilon': 1-d arrays of one length}
     shape: tuple   # settings of each parameter, in this order: their product is that length
 
@@ -88,7 +96,25 @@ def sweep(
     client=None,  # a dask.distributed.Client that shares the work out; None: here
 ):                # a Sweep
     """The eps of Poisson-sampled Gaussian steps for every combination, as `epsilon` has it, proved.
-    ValueError for a parameter that is neither a number nor a vector of one or more."""
+    ValueError for a parameter that is neither a number nor a vector of one or more.
+
+    Parameters
+    ----------
+    sigma
+        noise multipliers, > 0: a number or a vector, as all of these
+    rate
+        sampling rates, in (0, 1]
+    steps
+        numbers of steps, integers >= 0
+    delta
+        in (0, 1)
+    client
+        a dask.distributed.Client that shares the work out; None: here
+
+    Returns
+    -------
+    a Sweep
+    """
     grid = _checked(sigma, rate, steps, delta)
     pairs = list(product(grid[0].tolist(), grid[1].tolist()))
     chunks = [pairs[i:i + _CHUNK] for i in range(0, len(pairs), _CHUNK)]
@@ -109,7 +135,21 @@ def plot(self:Sweep,
     ax=None,    # matplotlib axes; default: new ones
 ):              # the axes
     """Draw eps as a heat map over two parameters; of the others the first setting is shown.
-    ValueError where x or y is no parameter, or both are one."""
+    ValueError where x or y is no parameter, or both are one.
+
+    Parameters
+    ----------
+    x
+        what goes across: 'sigma', 'rate', 'steps' or 'delta'
+    y
+        and what goes up, another of these
+    ax
+        matplotlib axes; default: new ones
+
+    Returns
+    -------
+    the axes
+    """
     for name, given in (('x', x), ('y', y)): checks.choice(_NAMES, **{name: given})
     if x == y: raise ValueError(f"y must be another parameter than x, got {y!r} for both")
     table = self.columns['epsilon'].reshape(self.shape)

@@ -176,7 +176,17 @@ def _weights_beyond(dots, a, side):
 
 # %% ../nbs/04a_tilted_fft.ipynb #e9a7d5a3
 class GridLoss(NamedTuple):
-    "A loss on the multiples of a mesh."
+    """A loss on the multiples of a mesh.
+
+    Parameters
+    ----------
+    start
+        the place of the first weight, an integer
+    weights
+        at start, start + 1, ..., shape (j,)
+    p_inf
+        mass at infinity, in [0, 1]
+    """
     start: int           # the place of the first weight, an integer
     weights: np.ndarray  # at start, start + 1, ..., shape (j,)
     p_inf: float         # mass at infinity, in [0, 1]
@@ -198,7 +208,21 @@ def connect_the_dots(
     up=True,  # above its curves, or below
 ):            # a GridLoss
     """A law on multiples of the mesh whose curves, of both directions, are nowhere below (up) or
-    nowhere above those of `plrv` (Doroshenko et al. 2022)."""
+    nowhere above those of `plrv` (Doroshenko et al. 2022).
+
+    Parameters
+    ----------
+    plrv
+        the PLRV of one step, such as `step.remove`; losses up to 700 nats
+    mesh
+        nats, in (0, 1); ValueError if it is too small for the loss's reach, or for doubles
+    up
+        above its curves, or below
+
+    Returns
+    -------
+    a GridLoss
+    """
     if not isinstance(plrv, PLRV):
         raise TypeError(f"plrv must be the PLRV of one step, such as `step.remove`, got {plrv!r}")
     checks.real(0, 1, mesh=mesh)
@@ -220,7 +244,21 @@ def connect_the_dots(
 
 # %% ../nbs/04a_tilted_fft.ipynb #6a8dc949
 class GridSteps(NamedTuple):
-    "Independent steps, each with a loss on the places offset + mesh (start + i)."
+    """Independent steps, each with a loss on the places offset + mesh (start + i).
+
+    Parameters
+    ----------
+    offset
+        nats
+    start
+        the first place, an integer
+    weights
+        shape (j,)
+    p_inf
+        mass at infinity, in [0, 1]
+    n
+        how many, >= 1
+    """
     offset: float        # nats
     start: int           # the first place, an integer
     weights: np.ndarray  # shape (j,)
@@ -282,7 +320,27 @@ def _tilted_sum(side, mesh, t, points):
 
 # %% ../nbs/04a_tilted_fft.ipynb #33047712
 class Grid(NamedTuple):
-    "One direction of a composition on a grid."
+    """One direction of a composition on a grid.
+
+    Parameters
+    ----------
+    table
+        of K, to place the line
+    mesh
+        nats, > 0
+    sides
+        GridSteps below its curve, and above; only one list if they are the same
+    first
+        the sum's loss at place 0, nats
+    slack
+        nats, >= 0: what the sum's losses may be off
+    gone
+        in [0, 1]: what joining the dots puts at infinity
+    share
+        in [0, 1]: of the lower curve in the estimate
+    whole
+        what `sides` have to be cut from, if they are not there
+    """
     table: SaddleTable  # of K, to place the line
     mesh: float         # nats, > 0
     sides: list         # GridSteps below its curve, and above; only one list if they are the same
@@ -360,6 +418,17 @@ class TiltedCurve:
         log_delta,         # a guess of log delta there, shape (e,), on the low side
         max_points=1<<22,  # of the transform, >= 64; ValueError if the mesh takes more
     ):
+        """Parameters
+        ----------
+        grid
+            what to transform: a Grid, its mesh in nats
+        eps
+            the cluster, nats, shape (e,)
+        log_delta
+            a guess of log delta there, shape (e,), on the low side
+        max_points
+            of the transform, >= 64; ValueError if the mesh takes more
+        """
         self.grid, (self.t, self.points) = grid, _circle(grid, eps, log_delta)
         if self.points > max_points:
             raise ValueError(f"mesh must be at least {grid.mesh*self.points/max_points:.3g} "
@@ -412,6 +481,15 @@ class TiltedFFT(Accountant):
         mesh=None,           # nats, in (0, 1); a 64th of a step's std or so if not given
         max_points=1 << 22,  # points of a transform, >= 64; ValueError if the mesh takes more
     ):
+        """Parameters
+        ----------
+        mechanism
+            a Mechanism, or a PLRV for one direction only
+        mesh
+            nats, in (0, 1); a 64th of a step's std or so if not given
+        max_points
+            points of a transform, >= 64; ValueError if the mesh takes more
+        """
         super().__init__(mechanism)
         if mesh is not None:
             checks.real(0, 1, mesh=mesh)

@@ -38,7 +38,17 @@ _SHOWN = 15               # digits
 def outcomes(
     parts,  # [(Step, count)]
 ):          # [(loss, probability)], or None: a part has no atoms, or there are too many
-    "All sums of atoms, as balls."
+    """All sums of atoms, as balls.
+
+    Parameters
+    ----------
+    parts
+        [(Step, count)]
+
+    Returns
+    -------
+    [(loss, probability)], or None: a part has no atoms, or there are too many
+    """
     found = [(arb(0), arb(1))]
     for step, n in parts:
         kinds = len(step.atoms)
@@ -62,7 +72,19 @@ def moment(
     parts,  # [(Step, count)]
     u,      # a ball > 0
 ):          # a ball
-    "M(u) of the run: the product of the steps'."
+    """M(u) of the run: the product of the steps'.
+
+    Parameters
+    ----------
+    parts
+        [(Step, count)]
+    u
+        a ball > 0
+
+    Returns
+    -------
+    a ball
+    """
     M = arb(1)
     for step, n in parts:
         M *= step.at(u)**n
@@ -73,7 +95,21 @@ def chernoff(
     u,    # a ball > 0
     eps,  # a ball, nats
 ):        # a ball
-    "A bound on the curve of the finite part, by its moment [GDP Lemma C.4]."
+    """A bound on the curve of the finite part, by its moment [GDP Lemma C.4].
+
+    Parameters
+    ----------
+    M
+        M(u), a ball > 0
+    u
+        a ball > 0
+    eps
+        a ball, nats
+
+    Returns
+    -------
+    a ball
+    """
     return M*(u*u.log() - (1 + u)*(1 + u).log() - u*eps).exp()
 
 # %% ../nbs/06cb_verification.ipynb #a4f5eb55
@@ -82,6 +118,11 @@ class Shift:
     def __init__(self,
         w,  # nats, a ball >= 0
     ):
+        """Parameters
+        ----------
+        w
+            nats, a ball >= 0
+        """
         self.w = w
         self.constant = _PIECES*_sinhc(w/2).log()
         self.reach = _PIECES*w/2 + self.constant         # -tau is at most that
@@ -133,7 +174,19 @@ def beyond(self:Shift,
     t,  # tilt, a ball > 0
     s,  # frequency, a ball > 0
 ):      # a ball
-    "Bound on |E e^{-(t + is') tau}| for s' >= s."
+    """Bound on |E e^{-(t + is') tau}| for s' >= s.
+
+    Parameters
+    ----------
+    t
+        tilt, a ball > 0
+    s
+        frequency, a ball > 0
+
+    Returns
+    -------
+    a ball
+    """
     if self.w == 0:
         return arb(1)
     x = t*self.w/2
@@ -147,6 +200,13 @@ class Line:
         parts,  # [(Step, count)]
         plan,   # a dict: 'tilt', 'period', 'nodes', 'smoothing', 'far tilt' (a number, or None)
     ):
+        """Parameters
+        ----------
+        parts
+            [(Step, count)]
+        plan
+            a dict: 'tilt', 'period', 'nodes', 'smoothing', 'far tilt' (a number, or None)
+        """
         self.t, self.X = arb(plan['tilt']), arb(plan['period'])
         self.tau, self.h = Shift(arb(plan['smoothing'])), 2*arb.pi()/self.X
         self.u = None if plan['far tilt'] is None else arb(plan['far tilt'])
@@ -187,7 +247,17 @@ def _tail(self:Line, last):
 def alias(self:Line,
     eps,  # a ball, nats
 ):        # a ball
-    "Bound on all terms with m != 0."
+    """Bound on all terms with m != 0.
+
+    Parameters
+    ----------
+    eps
+        a ball, nats
+
+    Returns
+    -------
+    a ball
+    """
     left = 1/((self.t*self.X).exp() - 1)
     ends = [step.largest for step, _ in self.parts]
     if all(x is not None for x in ends):
@@ -209,7 +279,17 @@ def far_moment(self:Line):
 def smoothed(self:Line,
     eps,  # a ball, nats
 ):        # (lower, upper), balls
-    "Bounds on D at eps, without the atoms that are summed apart."
+    """Bounds on D at eps, without the atoms that are summed apart.
+
+    Parameters
+    ----------
+    eps
+        a ball, nats
+
+    Returns
+    -------
+    (lower, upper), balls
+    """
     total = _by_rows(self.c, acb(0, -self.h*eps)).real
     scale = (-self.t*eps).exp()
     total, tail = total*scale, self.tail*scale
@@ -228,7 +308,17 @@ def _by_rows(c, y):
 def finite_bounds(self:Line,
     eps,  # a ball, nats
 ):        # (lower, upper), balls
-    "Bounds on the curve of the finite part."
+    """Bounds on the curve of the finite part.
+
+    Parameters
+    ----------
+    eps
+        a ball, nats
+
+    Returns
+    -------
+    (lower, upper), balls
+    """
     low, up = self.smoothed(eps)
     if self.tau.w > 0:
         chords = self.tau.chords()
@@ -246,7 +336,19 @@ def as_parts(
     run,        # a list of dicts, as for `as_step`, and 'count', an integer >= 0
     direction,  # 'remove' or 'add'
 ):              # [(Step, count)]
-    "The steps of a run, all Gaussians without sampling as one: their mu^2 add up [SP 2.4]."
+    """The steps of a run, all Gaussians without sampling as one: their mu^2 add up [SP 2.4].
+
+    Parameters
+    ----------
+    run
+        a list of dicts, as for `as_step`, and 'count', an integer >= 0
+    direction
+        'remove' or 'add'
+
+    Returns
+    -------
+    [(Step, count)]
+    """
     parts = [(_step(step, direction), int(step.get('count', 1))) for step in run]
     squares = sum((n*step.mu**2 for step, n in parts if isinstance(step, GaussianStep)), arb(0))
     others = [(step, n) for step, n in parts if n and not isinstance(step, GaussianStep)]
@@ -260,7 +362,17 @@ def _bits(run): return BIN_BITS if any(map(_in_bins, run)) else PRECISION
 def lost(
     parts,  # [(Step, count)]
 ):          # a ball
-    "p_inf: the mass of the infinite loss."
+    """p_inf: the mass of the infinite loss.
+
+    Parameters
+    ----------
+    parts
+        [(Step, count)]
+
+    Returns
+    -------
+    a ball
+    """
     return -sum((n*(-step.mass).log1p() for step, n in parts if step.mass != 0), arb(0)).expm1()
 
 def _by_outcomes(parts, eps, plan):
@@ -306,6 +418,11 @@ class Verifier:
     def __init__(self,
         run,  # a list of dicts: 'mechanism', its parameters, 'rate', 'count'
     ):
+        """Parameters
+        ----------
+        run
+            a list of dicts: 'mechanism', its parameters, 'rate', 'count'
+        """
         self.parts = {direction: as_parts(run, direction) for direction in ('remove', 'add')}
         self.symmetric = all(step.symmetric for step, _ in self.parts['remove'])
         self.lines = {}        # kept: both bounds are mostly proved by one
@@ -315,7 +432,21 @@ class Verifier:
         eps,        # a ball >= 0, nats
         plan,       # a dict with 'by', one of WAYS, and the numbers of that way
     ):              # (lower, upper), balls: delta(eps) is at least the first, at most the second
-        "ValueError for a plan that does not serve this run."
+        """ValueError for a plan that does not serve this run.
+
+        Parameters
+        ----------
+        direction
+            'remove' or 'add'
+        eps
+            a ball >= 0, nats
+        plan
+            a dict with 'by', one of WAYS, and the numbers of that way
+
+        Returns
+        -------
+        (lower, upper), balls: delta(eps) is at least the first, at most the second
+        """
         parts, mass = self.parts[direction], lost(self.parts[direction])
         if plan['by'] == 'line':
             low, up = self.line(direction, plan).finite_bounds(eps)
@@ -334,7 +465,13 @@ def line(self:Verifier, direction, plan):
 
 # %% ../nbs/06cb_verification.ipynb #5f457586
 class Finding(NamedTuple):
-    "One claim, and what is proved of it."
+    """One claim, and what is proved of it.
+
+    Parameters
+    ----------
+    holds
+        does that prove the claim?
+    """
     holds: bool     # does that prove the claim?
     claim: str
     proved: str
@@ -377,7 +514,23 @@ def check(
     answer,    # {'lower': text, 'upper': text}: decimal numbers, bounds on the other
     proof,     # {'upper': {direction: plan}, 'lower': {direction: plan}}
 ):             # a list of Findings
-    "Is each claim proved? ImportError without python-flint."
+    """Is each claim proved? ImportError without python-flint.
+
+    Parameters
+    ----------
+    run
+        a list of dicts: 'mechanism', its parameters, 'rate', 'count'
+    question
+        {'eps': nats} or {'delta': a probability}
+    answer
+        {'lower': text, 'upper': text}: decimal numbers, bounds on the other
+    proof
+        {'upper': {direction: plan}, 'lower': {direction: plan}}
+
+    Returns
+    -------
+    a list of Findings
+    """
     if arb is None:
         raise ImportError("a verification needs python-flint: pip install 'dp-saddle[certificate]'")
     with ctx.workprec(_bits(run)):

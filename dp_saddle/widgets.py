@@ -112,7 +112,27 @@ def explore_curve(
     delta=1e-5,  # in (0, 1): where eps is read off
     eps=None,    # 1-d array, nats, > 0, the horizontal axis; .01 to 100 if not given
 ):               # an Explorer
-    "delta over eps of DP-SGD by several accountants, over sigma, rate and steps."
+    """delta over eps of DP-SGD by several accountants, over sigma, rate and steps.
+
+    Parameters
+    ----------
+    accountants
+        names in METHODS; or {name: class of accountant}
+    sigma
+        noise std over the clip, > 0: slider's values
+    rate
+        Poisson sampling rate, in (0, 1]: likewise
+    steps
+        number of steps, >= 1: likewise
+    delta
+        in (0, 1): where eps is read off
+    eps
+        1-d array, nats, > 0, the horizontal axis; .01 to 100 if not given
+
+    Returns
+    -------
+    an Explorer
+    """
     checks.real(0, 1, delta=delta)
     eps, methods = CURVE_EPS if eps is None else axis(0, inf, eps=eps), _methods(accountants)
     return Explorer(
@@ -187,7 +207,27 @@ def explore_saddle(
     eps=(.25, .5, .75, 1., 1.25, 1.5, 1.75, 2.),    # nats, > 0: likewise
     period=6.,                 # X = 2 pi/h, nats, > 0: the step of the sum
 ):                             # an Explorer
-    "The integrand of the contour formula [SP 23] in the complex plane, and the sum on a line."
+    """The integrand of the contour formula [SP 23] in the complex plane, and the sum on a line.
+
+    Parameters
+    ----------
+    sigma
+        of the run: noise std over the clip, > 0
+    rate
+        Poisson sampling rate, in (0, 1]
+    steps
+        number of steps, >= 1
+    tilt
+        t > 0, the places of the line: its slider's values
+    eps
+        nats, > 0: likewise
+    period
+        X = 2 pi/h, nats, > 0: the step of the sum
+
+    Returns
+    -------
+    an Explorer
+    """
     checks.real(0, inf, period=period)
     tilt, eps = axis(0, inf, tilt=tilt), axis(0, inf, eps=eps)
     plrv = _run(sigma, rate, steps).remove
@@ -232,7 +272,23 @@ def explore_tilt(
     sigma=(.6, .8, 1., 1.5, 2., 3.),  # noise std over the clip, > 0: likewise
     loss=None,  # 1-d array, nats, the horizontal axis; -.1 to 5.5, close around 0, if not given
 ):              # an Explorer
-    "The density of a subsampled step's loss, of its tilt by t, and of the Gaussian like that."
+    """The density of a subsampled step's loss, of its tilt by t, and of the Gaussian like that.
+
+    Parameters
+    ----------
+    rate
+        Poisson sampling rate, in (0, 1)
+    tilt
+        t >= 0: its slider's values
+    sigma
+        noise std over the clip, > 0: likewise
+    loss
+        1-d array, nats, the horizontal axis; -.1 to 5.5, close around 0, if not given
+
+    Returns
+    -------
+    an Explorer
+    """
     loss = LOSSES if loss is None else axis(-inf, inf, loss=loss)
     checks.real(0, 1, rate=rate)
     tilts = slider_near(TILT_START['tilt'], 'tilt', 't, tilt', tilt)
@@ -297,7 +353,25 @@ def explore_edgeworth(
     sigma=1.,            # noise std over the clip, > 0
     x=None, # 1-d array, standard deviations from the mean, the horizontal axis; or -4 to 4
 ):          # an Explorer
-    "Edgeworth's expansion of a run's loss [EA Sect. 4.1], the truth, and what is proved of it."
+    """Edgeworth's expansion of a run's loss [EA Sect. 4.1], the truth, and what is proved of it.
+
+    Parameters
+    ----------
+    steps
+        number of steps, >= 1: its slider's values
+    order
+        of the expansion, 1 to 8: likewise
+    rate
+        Poisson sampling rate, in (0, 1): likewise
+    sigma
+        noise std over the clip, > 0
+    x
+        1-d array, standard deviations from the mean, the horizontal axis; or -4 to 4
+
+    Returns
+    -------
+    an Explorer
+    """
     x = STANDARDISED if x is None else axis(-inf, inf, x=x)
     orders = slider_near(1, 'order', 'order of the expansion', order)
     return Explorer(
@@ -344,7 +418,27 @@ def explore_fft(
     rate=.1,                       # Poisson sampling rate, in (0, 1]
     eps=None,     # 1-d array, nats, >= 0, the horizontal axis; 0 to 8 if not given
 ):                # an Explorer
-    "The error of a privacy curve on a grid [FA Alg. 1], over mesh and window."
+    """The error of a privacy curve on a grid [FA Alg. 1], over mesh and window.
+
+    Parameters
+    ----------
+    points
+        of the grid, even, >= 16: its slider's values
+    window
+        L, half the window, nats, > 0: likewise
+    steps
+        number of steps, >= 1: likewise
+    sigma
+        noise std over the clip, > 0
+    rate
+        Poisson sampling rate, in (0, 1]
+    eps
+        1-d array, nats, >= 0, the horizontal axis; 0 to 8 if not given
+
+    Returns
+    -------
+    an Explorer
+    """
     eps = GRID_EPS if eps is None else axis(0, inf, '[)', eps=eps)
     number = slider_near(GRID_START['points'], 'points', 'points of the grid', points)
     half = slider_near(GRID_START['window'], 'window', 'L, half the window (nats)', window)
@@ -367,7 +461,12 @@ FILTER_ALT = (
 # %% ../nbs/07_widgets.ipynb #f186ea47
 @lru_cache(None)
 def digits_norms():  # in [0, 1], shape (steps, records)
-    "Gradient norms over the clip, rounded up: 400 digits in 200 training steps (chapter 05b)."
+    """Gradient norms over the clip, rounded up: 400 digits in 200 training steps (chapter 05b).
+
+    Returns
+    -------
+    in [0, 1], shape (steps, records)
+    """
     with (files('dp_saddle')/'norms.npz').open('rb') as file:
         return (np.load(file)['roots'].T/LEVELS)**2
 
@@ -398,7 +497,23 @@ def explore_filter(
     budget=(.1, .2, .3, .4, .5, .6, .7), # mu of each record, > 0: its slider's values
     shown=41,    # how many steps to choose from, >= 2
 ):               # an Explorer
-    "Records that spend their own budgets [GDP Alg. 2]: who takes part, and what is spent."
+    """Records that spend their own budgets [GDP Alg. 2]: who takes part, and what is spent.
+
+    Parameters
+    ----------
+    norms
+        gradient norms over the clip, shape (steps, records); or those of digits
+    sigma
+        noise std over the clip, > 0; every record in every step
+    budget
+        mu of each record, > 0: its slider's values
+    shown
+        how many steps to choose from, >= 2
+
+    Returns
+    -------
+    an Explorer
+    """
     norms = digits_norms() if norms is None else np.asarray(norms, float)
     if norms.ndim != 2 or not norms.size:
         raise ValueError(f"norms must have shape (steps, records), got {norms.shape}")
@@ -447,7 +562,23 @@ def explore_tradeoff(
     steps=(1, 10, 100, 300, 1000, 3000, 10_000), # number of steps, >= 1: likewise
     fpr=None,  # 1-d array of false positive rates, in (0, 1], the horizontal axis; or 1e-5 to 1
 ):             # an Explorer
-    "The risk of membership inference: true positive rate over false positive rate, rounded up."
+    """The risk of membership inference: true positive rate over false positive rate, rounded up.
+
+    Parameters
+    ----------
+    sigma
+        noise std over the clip, > 0: its slider's values
+    rate
+        Poisson sampling rate, in (0, 1]: likewise
+    steps
+        number of steps, >= 1: likewise
+    fpr
+        1-d array of false positive rates, in (0, 1], the horizontal axis; or 1e-5 to 1
+
+    Returns
+    -------
+    an Explorer
+    """
     fpr = FPR if fpr is None else axis(0, 1, '(]', fpr=fpr)
     return Explorer(
         'tradeoff', 'What an attacker can do', TRADEOFF_ALT, _attacks(fpr),
@@ -475,7 +606,12 @@ LOADER_ALT = (
 # %% ../nbs/07_widgets.ipynb #158ba37a
 @lru_cache(None)
 def loader_table():  # {(sigma, batches, epochs): eps of the six lines, at delta 1e-5}
-    "What runs of batches of 256 cost, by the way they are drawn; the last of six is at least."
+    """What runs of batches of 256 cost, by the way they are drawn; the last of six is at least.
+
+    Returns
+    -------
+    {(sigma, batches, epochs): eps of the six lines, at delta 1e-5}
+    """
     with (files('dp_saddle')/'sampling.npz').open('rb') as file:
         kept = np.load(file)
         names = [kept[name].tolist() for name in ('batches', 'epochs', 'sigma')]
@@ -510,7 +646,21 @@ def explore_sampling(
     batches=(10, 100, 1000), # of an epoch, >= 1: its slider's values
     epochs=(1, 5, 20, 100),  # >= 1: likewise
 ):                           # an Explorer
-    "What a run costs at least and at most by the way its batches are drawn, over the noise."
+    """What a run costs at least and at most by the way its batches are drawn, over the noise.
+
+    Parameters
+    ----------
+    sigma
+        noise std over the clip, >= 0.15
+    batches
+        of an epoch, >= 1: its slider's values
+    epochs
+        >= 1: likewise
+
+    Returns
+    -------
+    an Explorer
+    """
     x = axis(0, inf, sigma=sigma)
     named = dict(sigma='σ (noise over clip)', batches='batches an epoch', epochs='epochs')
     starts = LOADER_START

@@ -378,11 +378,12 @@ def own_docs(symbol):
     thing = SYMBOLS[symbol]
     mine = {f"{symbol}.{name}"
             for name in vars(thing)} | {symbol} if inspect.isclass(thing) else {symbol}
-    return (thing.__doc__ or "") + " ".join(" ".join(said.values()) + doc
+    docs = (thing.__doc__ or "") + " ".join(" ".join(said.values()) + doc
                                             for name, f, said, doc, _ in described(symbol)
                                             if name in mine and (f is None or name != symbol
                                             or not inspect.isclass(thing)
                                             or f in vars(thing).values()))
+    return " ".join(docs.split())
 
 def test_sources():
     "A formula names its source; what has none is in OWN, with the reason."
