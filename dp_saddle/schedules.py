@@ -23,6 +23,7 @@ from .bins import BallsInBins, BinDraw
 from .checks import Saved, patch
 from .contour import composed_atoms
 from .losses import FiniteLoss
+from .merged_steps import MergedSteps
 from .mechanisms import Composition, Gaussian, Mechanism, PoissonSubsampled
 from .numerics import ULP, log_chernoff_factor
 from .plrv import as_composition
@@ -42,6 +43,9 @@ _EACH = 1 << 12         # prefixes of equal steps, each; then about 1/_EACH apar
 _MOST_BETWEEN = 1 << 16 # and so many between them where the chord is not proved
 _MOST_AHEAD = 1024      # times what came lately, that a budget is tried with
 _MOST_PLANNED = 1 << 50 # steps that it is tried with
+_MOST_KINDS = 32        # of steps, composed one by one; more are put between few
+_MOST_OTHERS = 1 << 10  # that are no Gaussians, beside these
+_SECONDS_EACH = .1      # that such a kind takes
 
 # %% ../nbs/06c_schedules.ipynb #b6741e13
 def _pairs(schedule):
@@ -150,6 +154,11 @@ def _blocks(rows): return np.array_split(rows, ceil(len(rows)/_ROWS_AT_ONCE)) if
 
 def _prefixes(kinds, which, delta):
     "Upper bounds on eps after each step, not yet in order."
+    many = len(kinds) > _MOST_KINDS
+    return (_prefixes_of_many if many else _prefixes_of_few)(kinds, which, delta)
+
+def _prefixes_of_few(kinds, which, delta):
+    "The same, each kind as it is."
     if any(plrv.p_inf for m in kinds for plrv in (m.remove, m.add)):
         return _at_some(kinds, which, delta)
     if any(m.remove.moments_only for m in kinds):
@@ -163,6 +172,41 @@ def _prefixes(kinds, which, delta):
         before = counts[-1]
         out[rows] = _bounded(families, kinds, counts, delta)
     return out
+
+# %% ../nbs/06c_schedules.ipynb #5754dabc
+def _of_few_kinds(which, most):
+    "How many of the prefixes have at most so many different kinds."
+    _, first = np.unique(which, return_index=True)
+    return np.sort(first)[most] if first.size > most else len(which)
+
+def _prefixes_of_many(kinds, which, delta):
+    "The same, with steps between a few kinds."
+    merged = _merged(kinds)
+    if _without_table(merged):
+        place = np.array([merged.rows[merged.cell(m).high] for m in kinds])
+        return _prefixes_of_few(list(merged.rows), place[which], delta)
+    eps, good = merged.prefixes(kinds, which, delta)
+    some = _of_few_kinds(which, _MOST_KINDS)
+    for i in _few(np.flatnonzero(~good[:some])):
+        counts = np.bincount(which[:i + 1], minlength=len(kinds))
+        eps[i] = min(eps[i], _alone(kinds, counts, delta))
+    return eps
+
+def _without_table(merged):
+    "Has any of the kinds mass at infinity, or moments alone?"
+    plrvs = [plrv for m in merged.rows for plrv in (m.remove, m.add)]
+    return any(plrv.p_inf or plrv.moments_only for plrv in plrvs)
+
+# %% ../nbs/06c_schedules.ipynb #a685b0e4
+def _merged(kinds):
+    "MergedSteps of these kinds; ValueError where they would take very long."
+    merged = MergedSteps(kinds)
+    if merged.others > _MOST_OTHERS:
+        raise ValueError(f"schedule must have at most {_MOST_OTHERS} different kinds of steps that "
+                         f"are no Gaussians, got {merged.others}: they would take about "
+                         f"{merged.others*_SECONDS_EACH:.0f} s; ask epsilon for some prefixes, or "
+                         "round their parameters to the more costly side")
+    return merged
 
 # %% ../nbs/06c_schedules.ipynb #6c0a7c02
 def _some_counts(steps):

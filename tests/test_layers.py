@@ -51,6 +51,7 @@ BELOW = {
     "selection": ("accounting",),
     "calibration": ("attacks", "derivatives"),
     "sweeps": ("accounting", "pictures"),
+    "merged_steps": ("individual",),
     "attacks": ("accounting", "record_bounds"),
     "schedules": ("selection", "record_bounds"),
     "balls": ("checks",),            # nothing of what is verified by it
