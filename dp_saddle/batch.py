@@ -119,11 +119,12 @@ class LossFamily:
         size = ceil(log(limit/_FIRST_TILT)/_TILT_RATIO)
         self.t = np.geomspace(_FIRST_TILT, limit, size)
         place = {} if known is None else known.places(self.t)
-        K = [known.K[place[m]] if m in place else p.real_cgf(self.t)
-             for m, p in zip(steps, self.losses, strict=True)]
-        self.K = np.array(K)
+        both = list(zip(steps, self.losses, strict=True))
+        self.K = np.array([known.K[place[m]] if m in place else p.real_cgf(self.t)
+                           for m, p in both])
         self.mixing, self.jump = mixing_bounds(self.K)
-        self.tv = np.array([p.delta(0.) for p in self.losses])*(1 + _TV_ROUNDING)
+        self.tv = np.array([known.tv[place[m]] if m in place else
+                            p.delta(0.)*(1 + _TV_ROUNDING) for m, p in both])
         self._decay, self._lines = {}, {}
         if place: self._take(known, place)
 

@@ -138,13 +138,23 @@ def rows(self:MergedSteps):
 
 @patch
 def table(self:MergedSteps,
-    counts,  # {step: how many}
-):           # shape (2 rows,), as for `split_steps`
+    names,  # from `between`
+):          # shape (2 rows,), as for `split_steps`
     "Steps between each kind and the next, and sums of their weights."
-    out, rows = np.zeros(2*len(self.rows)), self.rows
+    out = np.zeros((2, len(self.rows)))
+    for (kind, what), n in names.items(): out[int(what == 'weights'), self.rows[kind]] = n
+    return out.ravel()
+
+@patch
+def between(self:MergedSteps,
+    counts,  # {step: how many}
+):           # {(kind, 'steps'): between it and the next, (kind, 'weights'): the sum of their weights}
+    "The same by name. A run that has no more of anything costs no more."
+    out = Counter()
     for step, n in counts.items():
-        high, _, weight, *_ = self.cell(step)
-        out[[rows[high], len(rows) + rows[high]]] += n, n*weight
+        cell = self.cell(step)
+        out[cell.high, 'steps'] += n
+        out[cell.high, 'weights'] += n*cell.weight
     return out
 
 @patch
@@ -152,9 +162,8 @@ def dominating(self:MergedSteps,
     counts,  # {step: how many}
 ):           # {kind: how many}: each step's costlier neighbour
     "A run of few kinds that costs more."
-    out = Counter()
-    for step, n in counts.items(): out[self.cell(step).high] += n
-    return out
+    names = self.between(counts)
+    return Counter({kind: n for (kind, what), n in names.items() if what == 'steps'})
 
 # %% ../nbs/06bb_merged_steps.ipynb #3ebbdd67
 @patch

@@ -514,11 +514,25 @@ def restore(self:Budget, history):
 @patch
 def _forget(self:Budget):
     "Of all that follows from the history, keep the counts alone."
-    self._counts, self._now = Counter(), None      # of each kind; their eps, once it is known
+    self._kinds, self._now = Counter(), None       # counts; their eps, once it is known
     for mechanism, n in self.history:
-        self._counts[mechanism] += n
+        self._kinds[mechanism] += n
+    self._start()
+
+@patch
+def _start(self:Budget):
+    "Begin anew with these kinds: as they are, or, if they are many, between a few."
+    many = len(self._kinds) > _MOST_KINDS
+    self._merged = MergedSteps(self._kinds) if many else None
+    self._until = 2*len(self._kinds) if many else _MOST_KINDS
+    self._counts = self._between(self._kinds)
     self._fits, self._over = Counter(), None       # found to fit, and not to
     self._asked_for, self._ahead = [self._counts], 1
+
+@patch
+def _between(self:Budget, counts):
+    "{step: how many} as it is, or by the kinds between which these steps are."
+    return Counter(counts) if self._merged is None else self._merged.between(counts)
 
 # %% ../nbs/06c_schedules.ipynb #a8033cca
 @patch
@@ -526,11 +540,24 @@ def cost(self:Budget, counts):
     "eps of `counts`, {mechanism: how many}, at the budget's delta, certified from above."
     return epsilon(Composition(tuple(counts.items())), delta=self.delta) if counts else 0.
 
+@patch
+def _cost(self:Budget, counts):
+    "The same of counts that `_between` has made."
+    if self._merged is None: return self.cost(counts)
+    eps = inf
+    if not _without_table(self._merged):
+        table = self._merged.table(counts)
+        (eps,), (good,) = self._merged.upper_epsilon(table[None], self.delta)
+        if good or len(self._merged.rows) > 2*_MOST_KINDS:  # else a wide bound, or a long wait
+            return float(eps)
+    costlier = {kind: n for (kind, what), n in counts.items() if what == 'steps'}
+    return min(float(eps), self.cost(costlier))
+
 @patch(as_prop=True)
 def spent(self:Budget):
-    "eps of what was spent so far, certified from above."
+    "eps of what was spent so far, certified from above; of more than 32 kinds, as if merged."
     if self._now is None:
-        self._now = self.cost(self._counts)
+        self._now = self._cost(self._counts)
     return self._now
 
 @patch
@@ -555,7 +582,7 @@ def _fits_with_more(self:Budget, need):
         plan = need + Counter({m: n*self._ahead for m, n in recent.items()})
         too_much = self._over and plan >= self._over
         if sum(plan.values()) < _MOST_PLANNED and not too_much:
-            if self.cost(plan) <= self.eps:
+            if self._cost(plan) <= self.eps:
                 self._fits, self._ahead = plan, min(2*self._ahead, _MOST_AHEAD)
                 return True
             self._over = plan
@@ -568,14 +595,14 @@ def _fits_with_more(self:Budget, need):
 def would_exceed(self:Budget, step, count=1):
     """Would `count` >= 1 more of this step (a mechanism, or a composition such as an epoch) pass
     the budget? Nothing is spent."""
-    need = self._counts + self._asked(step, count)
+    need = self._counts + self._between(self._asked(step, count))
     if need <= self._fits:
         return False
     if self._over is not None and need >= self._over:
         return True
     if self._fits_with_more(need):
         return False
-    fits = self.cost(need) <= self.eps
+    fits = self._cost(need) <= self.eps
     if fits:
         self._fits = need
     else:
@@ -594,4 +621,7 @@ def spend(self:Budget, step, count=1):
     for m, n in asked.items():
         last, times = history[-1] if history else (None, 0)
         history = history[:-1] + ((m, times + n),) if last == m else history + ((m, n),)
-    self.history, self._counts, self._now = history, self._counts + asked, None
+    self.history, self._now = history, None
+    self._counts = self._counts + self._between(asked)
+    for m, n in asked.items(): self._kinds[m] += n
+    if len(self._kinds) > self._until: self._start()
