@@ -28,6 +28,7 @@ _RATIO = 1.02           # of neighbouring noises or rates; squared as long as th
 _MOST_ROWS = 400        # kinds than these,
 _COARSEST = 2.          # or up to here
 _FEW = 16               # different rates, or noises, that are kept as they are
+_TRIED = 4              # powers of the ratio, of which two are the neighbours
 
 # %% ../nbs/06bb_merged_steps.ipynb #d96173c5
 class Cell(NamedTuple):
@@ -51,7 +52,7 @@ def _at(base, rate): return base if rate == 1 else PoissonSubsampled(base=base, 
 def _noise_cell(mu, rate, ratio):
     "The neighbours in noise of a step with this mu, and the weight of the one with less noise."
     first = floor(-log(mu)/log(ratio)) - 1               # rounding of log may be off by one
-    powers = range(first, first + 4)
+    powers = range(first, first + _TRIED)
     grid = np.array([ratio**k for k in powers])
     table = norm_counts([[mu]], grid, 1/_CLIP, _CLIP)[0]
     j = int(table[:grid.size].argmax())
@@ -89,6 +90,7 @@ class MergedSteps:
             self.ratio **= 2
             self._start()
 
+# %% ../nbs/06bb_merged_steps.ipynb #61cd3790
 @patch
 def _start(self:MergedSteps):
     self.others, self.cells = 0, {}             # kinds of their own; {step: its Cell}
@@ -145,10 +147,11 @@ def table(self:MergedSteps,
     for (kind, what), n in names.items(): out[int(what == 'weights'), self.rows[kind]] = n
     return out.ravel()
 
+# %% ../nbs/06bb_merged_steps.ipynb #efbf67a3
 @patch
 def between(self:MergedSteps,
     counts,  # {step: how many}
-):           # {(kind, 'steps'): between it and the next, (kind, 'weights'): the sum of their weights}
+):           # {(kind, 'steps'): up to the next kind, (kind, 'weights'): sum of their weights}
     "The same by name. A run that has no more of anything costs no more."
     out = Counter()
     for step, n in counts.items():
@@ -157,6 +160,7 @@ def between(self:MergedSteps,
         out[cell.high, 'weights'] += n*cell.weight
     return out
 
+# %% ../nbs/06bb_merged_steps.ipynb #16fa0123
 @patch
 def dominating(self:MergedSteps,
     counts,  # {step: how many}

@@ -152,6 +152,7 @@ def _at_some(kinds, which, delta):
 
 def _blocks(rows): return np.array_split(rows, ceil(len(rows)/_ROWS_AT_ONCE)) if len(rows) else []
 
+# %% ../nbs/06c_schedules.ipynb #7613c6b9
 def _prefixes(kinds, which, delta):
     "Upper bounds on eps after each step, not yet in order."
     many = len(kinds) > _MOST_KINDS
@@ -519,6 +520,7 @@ def _forget(self:Budget):
         self._kinds[mechanism] += n
     self._start()
 
+# %% ../nbs/06c_schedules.ipynb #7ed9b142
 @patch
 def _start(self:Budget):
     "Begin anew with these kinds: as they are, or, if they are many, between a few."
@@ -553,6 +555,7 @@ def _cost(self:Budget, counts):
     costlier = {kind: n for (kind, what), n in counts.items() if what == 'steps'}
     return min(float(eps), self.cost(costlier))
 
+# %% ../nbs/06c_schedules.ipynb #b041ff0d
 @patch(as_prop=True)
 def spent(self:Budget):
     "eps of what was spent so far, certified from above; of more than 32 kinds, as if merged."
