@@ -23,8 +23,8 @@ from .bins import BallsInBins, BinDraw
 from .checks import Saved, patch
 from .contour import composed_atoms
 from .losses import FiniteLoss
-from .merged_steps import MergedSteps
 from .mechanisms import Composition, Gaussian, Mechanism, PoissonSubsampled
+from .merged_steps import MergedSteps
 from .numerics import ULP, log_chernoff_factor
 from .plrv import as_composition
 from .record_bounds import raised_between, upper_epsilon
