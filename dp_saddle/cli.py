@@ -46,7 +46,7 @@ _COMMANDS = {
     'certify': 'bounds, and all that their proof needs, in a file',
     'verify': 'prove the bounds of such a file again, in ball arithmetic'}
 _PIXELS = 150  # an inch
-_STOPPED = 130 # Proved: 128 and the signal's number, as shells have it
+_STOPPED = 130 # 128 and the number of the signal, as shells have it
 _OTHER = {'delta': 'eps', 'eps': 'delta'}
 
 # %% ../nbs/06e_cli.ipynb #e524792e
