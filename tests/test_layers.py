@@ -51,9 +51,10 @@ BELOW = {
     "selection": ("accounting",),
     "calibration": ("attacks", "derivatives"),
     "sweeps": ("accounting", "pictures"),
+    "merged_steps": ("individual",),
     "attacks": ("accounting", "record_bounds"),
     "audits": ("attacks",),
-    "schedules": ("selection", "record_bounds"),
+    "schedules": ("selection", "record_bounds", "merged_steps"),
     "balls": ("checks",),            # nothing of what is verified by it
     "bin_balls": ("balls",),
     "verification": ("bin_balls",),
