@@ -63,7 +63,8 @@ BELOW = {
     "explorer": ("numerics", "pictures"),
     "widgets": ("cli", "individual", "explorer"),
     "events": ("selection",),
-    "interop": ("cli", "individual", "events"),
+    "records": ("filters", "tilting"),
+    "interop": ("cli", "individual", "events", "records"),
 }
 # Underscored names that belong to Python or to a library, not to a module of ours.
 THEIRS = {
