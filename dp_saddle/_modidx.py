@@ -2256,6 +2256,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                  'dp_saddle/records.py'),
                                    'dp_saddle.records.NumberedLoader.batch_sampler': ( 'records.html#numberedloader.batch_sampler',
                                                                                        'dp_saddle/records.py'),
+                                   'dp_saddle.records.NumberedLoader.dataset': ( 'records.html#numberedloader.dataset',
+                                                                                 'dp_saddle/records.py'),
                                    'dp_saddle.records.NumberedLoader.take': ('records.html#numberedloader.take', 'dp_saddle/records.py'),
                                    'dp_saddle.records.RecordFilter': ('records.html#recordfilter', 'dp_saddle/records.py'),
                                    'dp_saddle.records.RecordFilter.__init__': ( 'records.html#recordfilter.__init__',

@@ -245,9 +245,9 @@ def _check_kind(optimizer, model):
         raise TypeError("optimizer must be one that make_private returns with clipping='flat', "
                         f"of one process and not distributed, got {type(optimizer).__name__}")
     ghost = type(optimizer) is DPOptimizerFastGradientClipping
-    if ghost != hasattr(model, 'get_clipping_coef'):
+    if ghost and not hasattr(model, 'get_clipping_coef'):
         raise TypeError("model must be given for grad_sample_mode='ghost', as make_private returned"
-                        f" it, and only then, got {type(model).__name__}")
+                        f" it, got {type(model).__name__}")
     return ghost
 
 def _check_loader(loader):

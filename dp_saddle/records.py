@@ -8,6 +8,7 @@ __all__ = ['batches_of', 'rounded_norms', 'check_precision', 'torch_norms', 'len
            'RecordFilter']
 
 # %% ../nbs/07b_records.ipynb #fb3f6bf8
+from bisect import bisect_left
 from functools import lru_cache
 from math import log
 
@@ -142,10 +143,10 @@ def share_between(
     checks.real(0, 1, confidence=confidence)
     if hits > sample:
         raise ValueError(f"hits must be at most sample, {sample}, got {hits}")
-    tail, have = (1 - confidence)/2, np.arange(n + 1)
-    fits = ((hypergeom.sf(hits - 1, n, have, sample) > tail)
-            & (hypergeom.cdf(hits, n, have, sample) > tail))
-    return have[fits][0]/n, have[fits][-1]/n
+    tail, have = (1 - confidence)/2, range(hits, n - sample + hits + 1)
+    low = bisect_left(have, True, key=lambda m: hypergeom.sf(hits - 1, n, m, sample) > tail)
+    high = bisect_left(have, True, key=lambda m: hypergeom.cdf(hits, n, m, sample) <= tail)
+    return have[low]/n, have[high - 1]/n
 
 # %% ../nbs/07b_records.ipynb #cc5e453c
 class _Numbered:
@@ -197,6 +198,11 @@ def __iter__(self:NumberedLoader):
         self._ids = np.array(ids, int)
         yield batch
     self._ids = None
+
+@patch(as_prop=True)
+def dataset(self:NumberedLoader):
+    "The loader's."
+    return self.loader.dataset
 
 @patch(as_prop=True)
 def batch_sampler(self:NumberedLoader):
