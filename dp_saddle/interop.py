@@ -317,8 +317,8 @@ def _meanwhile(optimizer, norms):
     "norms(), and the batch's gradients are there again afterwards."
     kept = [(p, getattr(p, 'grad_sample', None), p.grad) for p in optimizer.params]
     found = norms()
-    for p, p.grad_sample, p.grad in kept:
-        pass
+    for p, sample, grad in kept:
+        p.grad_sample, p.grad = sample, grad
     return found
 
 # %% ../nbs/08_interop.ipynb #f8c66c02

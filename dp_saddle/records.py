@@ -80,7 +80,8 @@ def torch_norms(
     import torch
     check_precision({w.dtype for w in weights.values()})
     each = torch.func.vmap(torch.func.grad(loss_of), (None, 0, 0))
-    parts = [lengths_of(each(weights, x, y).values()) for x, y in batches_of(records, targets, batch)]
+    parts = [lengths_of(each(weights, x, y).values())
+             for x, y in batches_of(records, targets, batch)]
     return rounded_norms(np.concatenate([np.zeros(0), *parts]), clip)
 
 # %% ../nbs/07b_records.ipynb #dd7b8047

@@ -785,7 +785,7 @@ def test_never_above_the_pld(events, target):
 
 def test_jax_privacy():
     accounting = pytest.importorskip('jax_privacy.accounting',
-                                     reason='jax_privacy is in no extra')
+                                     reason='jax_privacy is in the extra jax: make test-all')
     from jax_privacy.experimental.accounting import dpsgd_event
     class Config(accounting.DpAccountantConfig):
         def create_accountant(self): return SaddlePrivacyAccountant()

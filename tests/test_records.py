@@ -1,5 +1,7 @@
 "Chapter 07b: ids, norms and accounts of records, without Opacus; PyTorch and JAX where they are."
+import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -7,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import hypergeom
 
-from dp_saddle import Gaussian, IndividualGDPFilter, PoissonSubsampled, RDPFilter, rdp
+from dp_saddle import Gaussian, IndividualGDPFilter, PoissonSubsampled, RDPFilter, epsilon, rdp
 from dp_saddle.records import (
     NumberedLoader,
     RecordFilter,
@@ -218,3 +220,38 @@ def test_jax_norms():
     coarse = {name: w.astype(jax.numpy.bfloat16) for name, w in weights.items()}
     with pytest.raises(ValueError, match='single precision'):
         jax_norms(loss_of, coarse, X, Y, clip=1.)
+
+NBS = Path(__file__).resolve().parent.parent/'nbs'
+
+def cells(notebook, marker, names):
+    "Runs the cells of a notebook that are only shown there, from the one with `marker` on."
+    book = json.loads((NBS/notebook).read_text(encoding='utf-8'))['cells']
+    sources = [''.join(cell['source']) for cell in book if cell['cell_type'] == 'code']
+    shown = [text for text in sources if text.startswith('#| eval: false') and marker in text]
+    assert shown, 'the notebook shows no such cell'
+    for text in shown: exec(compile(text, notebook, 'exec'), names)
+    return names
+
+def test_the_chapter_trains_with_optax(capsys):
+    "The cells of chapter 07b: the budget stops the loop, and what was drawn is what was paid."
+    for name in ('jax', 'optax', 'sklearn'):
+        pytest.importorskip(name, reason=f'{name} is in the extra jax: make test-all')
+    names = dict(np=np, Gaussian=Gaussian, PoissonSubsampled=PoissonSubsampled)
+    names = cells('07b_records.ipynb', 'jax', names)
+    guard, step = names['guard'], PoissonSubsampled(Gaussian(sigma=1.), rate=.05)
+    assert guard.would_exceed(step) and epsilon(guard.steps*step, delta=1e-5) <= 3
+    assert epsilon((guard.steps + 1)*step, delta=1e-5) > 3 and names['right'].mean() > .7
+    assert f'{guard.steps} steps' in capsys.readouterr().out
+
+def test_the_chapter_accounts_for_jax_privacy():
+    "The cell of chapter 07a, with the real library: both of its answers are the certified one."
+    pytest.importorskip('jax_privacy', reason='jax_privacy is in the extra jax: make test-all')
+    pytest.importorskip('dp_accounting', reason='dp_accounting is in the extra interop')
+    from dp_saddle.events import SaddlePrivacyAccountant
+    names = cells('07a_events.ipynb', 'jax_privacy',
+                  dict(SaddlePrivacyAccountant=SaddlePrivacyAccountant))
+    step = PoissonSubsampled(Gaussian(sigma=1.1), rate=.01)
+    asked = names['accounting'].DpsgdTrainingAccountant(names['SaddleConfig']())
+    params = names['accounting'].DpParams(noise_multipliers=1.1, num_samples=60_000,
+                                          batch_size=600, delta=1e-6)
+    assert asked.compute_epsilon(2000, params) == epsilon(2000*step, delta=1e-6)
