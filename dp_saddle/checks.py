@@ -228,6 +228,7 @@ def _like(mine, v, key):
 
 def _is_number(a): return a.dtype.kind in 'iuf'
 
+# %% ../nbs/91_checks.ipynb #3878c482
 def _take(owner, state):
     "Take a state that `_whole` made, or an error."
     if str(state.pop('kind', '')) != type(owner).__name__:

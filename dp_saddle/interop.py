@@ -36,6 +36,7 @@ from dp_saddle.records import (
 )
 from .schedules import Budget
 
+# %% ../nbs/08_interop.ipynb #922a946a
 _all_ = ['ADD_OR_REMOVE_ONE', 'SaddlePrivacyAccountant']      # chapter 07a has them
 
 # %% ../nbs/08_interop.ipynb #913a02cc
@@ -131,6 +132,7 @@ def state_dict(self:SaddleAccountant,
         out['records'] = self.record_guard.to_dict()
     return out
 
+# %% ../nbs/08_interop.ipynb #1a759f40
 @patch
 def load_state_dict(self:SaddleAccountant,
     state_dict,  # what `state_dict()` returned, or the same read from JSON
@@ -187,7 +189,7 @@ def attach_filter(self:SaddleAccountant,
                   # a filter with an account for each record, which leaves records out
     loader=None,  # for the latter: the loader that make_private returned
     **how,        # for the latter: norms=, and model= for ghost clipping; see `leave_records_out`
-):
+):                # for the latter: the loader to train with; None otherwise
     """Ask the guard before each step: where it would be passed, the step raises BudgetSpent, the
     weights stay, and nothing is counted. An `RDPFilter` serves where noise and rates may follow
     from the outputs so far. With `IndividualGDPFilter` or `RDPFilter(n=...)`: `leave_records_out`.
@@ -250,6 +252,7 @@ def _check_kind(optimizer, model):
                         f" it, got {type(model).__name__}")
     return ghost
 
+# %% ../nbs/08_interop.ipynb #fdd7b830
 def _check_loader(loader):
     "Poisson samples, each batch as drawn."
     from opacus.data_loader import DPDataLoader
@@ -299,6 +302,7 @@ def _take_guard(self:SaddleAccountant, guard):
                          f"with {guard.steps}: load its checkpoint, or begin again")
     self.record_guard, self.waiting = guard, None
 
+# %% ../nbs/08_interop.ipynb #0bd74223
 def _factors(accountant, optimizer, records, loader, norms):
     "factors(lengths) for the batch that the loader yielded last."
     def factors(lengths):
@@ -340,6 +344,7 @@ def _weigh_gradients(optimizer, factors):
     clip_and_accumulate.clips = clip
     optimizer.clip_and_accumulate = clip_and_accumulate
 
+# %% ../nbs/08_interop.ipynb #6700af7c
 def _weigh_losses(accountant, optimizer, model, factors):
     "Ghost clipping: the factors of the losses in the second backward pass."
     import torch
@@ -385,6 +390,7 @@ def _norms_of(model, optimizer, criterion, x, y):
     optimizer.zero_grad()
     return found
 
+# %% ../nbs/08_interop.ipynb #c0f9be12
 def _ghost_norms_of(model, optimizer, criterion, x, y):
     "The same with ghost clipping: norms from what each layer saw and what came back."
     seen = []
