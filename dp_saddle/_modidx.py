@@ -1580,6 +1580,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                    'dp_saddle.interop._meanwhile': ('interop.html#_meanwhile', 'dp_saddle/interop.py'),
                                    'dp_saddle.interop._norms_of': ('interop.html#_norms_of', 'dp_saddle/interop.py'),
                                    'dp_saddle.interop._pay': ('interop.html#_pay', 'dp_saddle/interop.py'),
+                                   'dp_saddle.interop._records_of': ('interop.html#_records_of', 'dp_saddle/interop.py'),
                                    'dp_saddle.interop._weigh_gradients': ('interop.html#_weigh_gradients', 'dp_saddle/interop.py'),
                                    'dp_saddle.interop._weigh_losses': ('interop.html#_weigh_losses', 'dp_saddle/interop.py'),
                                    'dp_saddle.interop.record_norms': ('interop.html#record_norms', 'dp_saddle/interop.py')},

@@ -94,7 +94,6 @@ class SaddleAccountant(OpacusHistory):
     """Certified accounting for Opacus, of Poisson samples: `PrivacyEngine(accountant='saddle')`,
     after `import dp_saddle.interop`. ImportError without Opacus."""
     record_guard = waiting = None     # a filter with records' accounts; its state, if it is to come
-
     @classmethod
     def mechanism(cls):
         "The name by which Opacus knows it: 'saddle'."
@@ -262,6 +261,15 @@ def _check_loader(loader):
     if loader.collate_fn.rand_on_empty:
         raise ValueError("loader must leave empty batches empty: rand_on_empty is False")
 
+def _records_of(guard, loader, norms):
+    "The guard, asked for the records of this loader."
+    _check_loader(loader)
+    records = RecordFilter(guard, n=len(loader.dataset), rate=loader.batch_sampler.sample_rate)
+    if isinstance(guard, RDPFilter) != callable(norms):
+        raise ValueError("norms must be given with an RDPFilter, a function without arguments, "
+                         f"and only then, got {norms!r}")
+    return records
+
 # %% ../nbs/08_interop.ipynb #d660c336
 @patch
 def leave_records_out(self:SaddleAccountant,
@@ -276,12 +284,7 @@ def leave_records_out(self:SaddleAccountant,
 
     TypeError or ValueError for a guard of other records, steps that were taken without it, other
     optimizers, loaders that do not draw Poisson samples; in a step, for another loader's batch."""
-    ghost = _check_kind(optimizer, model)
-    _check_loader(loader)
-    records = RecordFilter(guard, n=len(loader.dataset), rate=loader.batch_sampler.sample_rate)
-    if isinstance(guard, RDPFilter) != callable(norms):
-        raise ValueError("norms must be given with an RDPFilter, a function without arguments, "
-                         f"and only then, got {norms!r}")
+    ghost, records = _check_kind(optimizer, model), _records_of(guard, loader, norms)
     self._take_guard(guard)
     numbered = NumberedLoader(loader)
     factors = _factors(self, optimizer, records, numbered, norms)

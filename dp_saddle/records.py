@@ -211,6 +211,7 @@ def batch_sampler(self:NumberedLoader):
     raise ValueError("loader must not be cut into virtual steps (BatchMemoryManager): the ids "
                      "would be those of the whole batch")
 
+# %% ../nbs/07b_records.ipynb #8a6cc5ba
 @patch
 def take(self:NumberedLoader,
     count,  # gradients that there are
