@@ -138,10 +138,10 @@ clean:  ## delete all that make has made, .venv too
 .venv/browser.stamp .venv/lab.stamp: .venv/test.stamp
 
 .venv/all.stamp: .venv/python.stamp settings.ini setup.py
-	$(BIN)/python -m pip install -q -e '.[test,peers,interop]'
+	$(BIN)/python -m pip install -q -e '.[test,peers,interop,jax]'
 	@touch .venv/run.stamp .venv/test.stamp $@
 
 # For .ci/run, with one call of pip: all.stamp and browser.stamp.
 .venv/ci.stamp: .venv/python.stamp settings.ini setup.py
-	$(BIN)/python -m pip install -q -e '.[test,peers,interop,browser]'
+	$(BIN)/python -m pip install -q -e '.[test,peers,interop,jax,browser]'
 	@touch .venv/run.stamp .venv/test.stamp .venv/all.stamp .venv/browser.stamp $@

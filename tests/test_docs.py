@@ -147,6 +147,8 @@ ERRORS = {
     "SaddleAccountant.attach_filter": "BudgetSpent.*ValueError for one that paid for others",
     "record_norms": "ValueError or TypeError where",
     "OpacusHistory.step": r">= 0 .*in \(0, 1\]", "Saved.load": "else ValueError",
+    "Saved.from_dict": "else ValueError",
+    "SaddleAccountant.leave_records_out": "TypeError or ValueError for a guard of other records",
     "SaddlePrivacyAccountant.__init__": "TypeError for a relation",
 }
 

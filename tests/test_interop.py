@@ -16,6 +16,7 @@ from dp_saddle import (
     DiscreteGaussian,
     Gaussian,
     IndividualAccountant,
+    IndividualGDPFilter,
     Laplace,
     PoissonReplaceOne,
     PoissonSubsampled,
@@ -29,6 +30,7 @@ from dp_saddle import (
     tree_aggregation,
 )
 from dp_saddle.interop import BudgetSpent, SaddleAccountant, SaddlePrivacyAccountant, record_norms
+from dp_saddle.records import chosen_records
 
 S = lambda sigma, rate: PoissonSubsampled(base=Gaussian(sigma=sigma), rate=rate)
 
@@ -328,6 +330,256 @@ def test_record_norms_of_what_is_trained():
             noise_multiplier=1., max_grad_norm=1.)
         with pytest.raises(ValueError, match=words): norms(model, optimizer)
 
+# Filters with an account for each record
+
+def numbered(batch=80, sigma=1., mode='hooks', n=300, **how):
+    "A small network on digits whose third entry is their true place. The engine's five things."
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(64, 16), nn.Tanh(), nn.Linear(16, 10))
+    engine = opacus.PrivacyEngine(accountant='saddle')
+    data = torch.utils.data.TensorDataset(pixels[:n], labels[:n], torch.arange(n))
+    made = engine.make_private(
+        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=1.), criterion=loss,
+        data_loader=torch.utils.data.DataLoader(data, batch_size=batch), noise_multiplier=sigma,
+        grad_sample_mode=mode, **{'max_grad_norm': 1., **how})
+    criterion = made[2] if mode == 'ghost' else loss
+    return made[0], made[1], criterion, made[-1], engine
+
+def by_hand(model, x, y):
+    "Gradients of records with torch's own derivative, one by one: (records, all weights)."
+    plain = nn.Sequential(nn.Linear(64, 16), nn.Tanh(), nn.Linear(16, 10))
+    plain.load_state_dict(model._module.state_dict())
+    def one(a, b):
+        found = torch.autograd.grad(loss(plain(a[None]), b[None]), list(plain.parameters()))
+        return torch.cat([g.flatten() for g in found])
+    return torch.stack([one(a, b) for a, b in zip(x, y)]) if len(x) else torch.zeros(0, 1210)
+
+class Ledger:
+    "What a filter of records has to do, in ten lines: squares of norms, by true places."
+    def __init__(self, budget, n): self.most, self.spent = budget**2, np.zeros(n)
+    def ask(self, places, norms, sigma, clip):
+        cost = (np.minimum(norms*(1 + 1e-5), clip)/(sigma*clip))**2
+        fine = self.spent[places] + cost <= self.most
+        self.spent[places] += np.where(fine, cost, 0)
+        return np.where(fine, np.minimum(1, clip/norms), 0)
+
+@pytest.mark.parametrize('mode', ['hooks', 'ghost'])
+def test_what_is_drawn_is_what_is_accounted(mode):
+    "Who cannot pay is not in the sum, the rest is, clipped; the ledger is that of the true places."
+    model, optimizer, criterion, loader, engine = numbered(sigma=2., mode=mode)
+    guard, ledger = IndividualGDPFilter(.9, n=300), Ledger(.9, 300)
+    loader = engine.accountant.attach_filter(optimizer, guard, loader,
+                                             **({'model': model} if mode == 'ghost' else {}))
+    left_out = steps = 0
+    for _ in range(8):
+        for x, y, places in loader:
+            grads = by_hand(model, x, y)
+            share = ledger.ask(places.numpy(), grads.double().norm(dim=1).numpy(), 2., 1.)
+            optimizer.zero_grad()
+            criterion(model(x), y).backward()
+            optimizer.step()
+            added = torch.cat([p.summed_grad.flatten() for p in optimizer.params])
+            wanted = torch.tensor(share).float() @ grads
+            assert float((added - wanted).norm()) <= 2e-4*max(1., float(wanted.norm()))
+            assert guard.spent == pytest.approx(np.sqrt(ledger.spent), abs=2e-6)
+            left_out += (share == 0).sum()
+            steps += 1
+    assert guard.steps == steps == len(engine.accountant) == 32
+    assert left_out > 100 and guard.spent.max() <= .9*(1 + 1e-15)
+    assert engine.accountant.history == [(2., .25, 32)]
+
+def test_ghost_clipping_and_hooks_leave_out_the_same():
+    ends = []
+    for mode in ('hooks', 'ghost'):
+        model, optimizer, criterion, loader, engine = numbered(sigma=2., mode=mode)
+        guard = IndividualGDPFilter(.7, n=300)
+        how = {'model': model} if mode == 'ghost' else {}
+        loader = engine.accountant.attach_filter(optimizer, guard, loader, **how)
+        for _ in range(5):
+            for x, y, _places in loader:
+                optimizer.zero_grad()
+                criterion(model(x), y).backward()
+                optimizer.step()
+        ends.append((guard.spent, torch.cat([p.detach().flatten() for p in optimizer.params])))
+    (spent, weights), (again, same) = ends
+    assert spent == pytest.approx(again, abs=1e-4)
+    assert float((weights - same).abs().max()) < 1e-3
+
+def test_an_individual_renyi_filter_keeps_the_gain_of_sampling():
+    "All pay at each step, drawn or not, for norms at these weights; the run goes on for the rest."
+    model, optimizer, _, loader, engine = numbered(batch=30)
+    guard, sizes = RDPFilter(6., .8, n=300), []
+    def norms():
+        sizes.append(record_norms(model, optimizer, loss, pixels[:300], labels[:300]))
+        return sizes[-1]
+    loader = engine.accountant.attach_filter(optimizer, guard, loader, norms=norms)
+    for _ in range(4):
+        for x, y, _places in loader:
+            optimizer.zero_grad()
+            loss(model(x), y).backward()
+            optimizer.step()
+    assert guard.steps == len(engine.accountant) == 40
+    assert guard.spent.max() <= .8*(1 + 1e-15) and guard.epsilon(1e-5) < engine.get_epsilon(1e-5)
+    # drawn or not, each paid at least the divergence of its norm, or was refused; the first step:
+    assert len(sizes) == 40 and guard.spent.min() > 0
+
+def test_budgets_of_records_in_a_checkpoint(tmp_path):
+    "Attached before it is loaded, or after: it goes on as if nothing had happened."
+    def train(model, optimizer, loader, epochs):
+        for _ in range(epochs):
+            for x, y, _places in loader:
+                optimizer.zero_grad()
+                loss(model(x), y).backward()
+                optimizer.step()
+    def start():
+        model, optimizer, _, loader, engine = numbered(sigma=2.)
+        return model, optimizer, loader, engine, IndividualGDPFilter(.8, n=300)
+    model, optimizer, loader, engine, guard = start()
+    loader = engine.accountant.attach_filter(optimizer, guard, loader)
+    train(model, optimizer, loader, 4)
+    engine.save_checkpoint(path=tmp_path/'run.pt', module=model, optimizer=optimizer)
+    chance = torch.get_rng_state()
+    train(model, optimizer, loader, 2)
+    for first in ('attach', 'load'):
+        again, other, source, second, fresh = start()
+        if first == 'attach':
+            source = second.accountant.attach_filter(other, fresh, source)
+        second.load_checkpoint(path=tmp_path/'run.pt', module=again, optimizer=other)
+        if first == 'load':
+            source = second.accountant.attach_filter(other, fresh, source)
+        torch.set_rng_state(chance)
+        train(again, other, source, 2)
+        assert (fresh.spent == guard.spent).all() and fresh.steps == guard.steps == 24
+        assert all(torch.equal(a, b) for a, b in zip(model.parameters(), again.parameters()))
+    state = json.loads(json.dumps(engine.accountant.state_dict()))
+    assert SaddleAccountant().load_state_dict(state) is None
+    _, optimizer, loader, engine, _ = start()
+    engine.accountant.load_state_dict(state)
+    for other in (IndividualGDPFilter(.7, n=300), RDPFilter(4., 1., n=300)):
+        with pytest.raises(ValueError):
+            engine.accountant.attach_filter(optimizer, other, loader, norms=None if
+                                            isinstance(other, IndividualGDPFilter) else len)
+    state['records']['total'] = [-1.]*300
+    with pytest.raises(ValueError, match='records|saved|range'):
+        engine.accountant.attach_filter(optimizer, IndividualGDPFilter(.8, n=300), loader)
+        engine.accountant.load_state_dict(state)
+
+def test_filters_of_records_say_what_is_wrong():
+    model, optimizer, _, loader, engine = numbered()
+    attach, purse = engine.accountant.attach_filter, IndividualGDPFilter(1., n=300)
+    for arguments, how, error, words in (
+            ((optimizer, purse), {}, TypeError, 'loader must be the one that make_private'),
+            ((optimizer, purse, [1]), {}, TypeError, 'loader'),
+            ((optimizer, IndividualGDPFilter(1., n=299), loader), {}, ValueError, 'n = 300'),
+            ((optimizer, purse, loader), dict(norms=len), ValueError, 'norms'),
+            ((optimizer, RDPFilter(4., 1., n=300), loader), {}, ValueError, 'norms'),
+            ((optimizer, Budget(eps=1., delta=1e-5), loader), {}, ValueError, 'left out'),
+            ((torch.optim.SGD(model.parameters(), lr=1.), purse, loader), {}, TypeError,
+             'not distributed')):
+        with pytest.raises(error, match=words): attach(*arguments, **how)
+    for how, words in ((dict(poisson_sampling=False), 'Poisson'),
+                       (dict(clipping='per_layer', max_grad_norm=[1.]*4), 'flat')):
+        _, other, _, source, second = numbered(**how)
+        with pytest.raises(TypeError, match=words):
+            second.accountant.attach_filter(other, IndividualGDPFilter(1., n=300), source)
+    _, ghostly, _, source, second = numbered(mode='ghost')
+    with pytest.raises(TypeError, match="model must be given for grad_sample_mode='ghost'"):
+        second.accountant.attach_filter(ghostly, purse, source)
+    engine.accountant.history = [(1., .25, 3)]
+    with pytest.raises(ValueError, match='3 steps so far'): attach(optimizer, purse, loader)
+
+def one_step(model, optimizer, x, y):
+    optimizer.zero_grad()
+    loss(model(x), y).backward()
+    optimizer.step()
+
+def test_steps_that_are_none():
+    "Without ids, of another batch, in pieces, without noise: an error, and nothing is paid."
+    model, optimizer, _, loader, engine = numbered()
+    purse = IndividualGDPFilter(1., n=300)
+    mine = engine.accountant.attach_filter(optimizer, purse, loader)
+    before = [p.detach().clone() for p in model.parameters()]
+    with pytest.raises(ValueError, match='no ids'):                   # the loader as it was
+        for x, y, _places in loader: one_step(model, optimizer, x, y)
+    with pytest.raises(ValueError, match='gradients'):                # half of the batch
+        for x, y, _places in mine: one_step(model, optimizer, x[1:], y[1:])
+    for source, words in ((loader, 'no ids'), (mine, 'BatchMemoryManager')):
+        with pytest.raises(ValueError, match=words):
+            with BatchMemoryManager(data_loader=source, max_physical_batch_size=30,
+                                    optimizer=optimizer) as parts:
+                for x, y, _places in parts: one_step(model, optimizer, x, y)
+    optimizer.noise_multiplier = 0.
+    with pytest.raises(BudgetSpent, match='without noise'):
+        for x, y, _places in mine: one_step(model, optimizer, x, y)
+    assert purse.steps == 0 and len(engine.accountant) == 0
+    assert all(torch.equal(a, b) for a, b in zip(before, model.parameters()))
+
+def test_a_filter_that_missed_steps():
+    model, optimizer, _, loader, engine = numbered()
+    mine = engine.accountant.attach_filter(optimizer, IndividualGDPFilter(5., n=300), loader)
+    for x, y, _places in mine: one_step(model, optimizer, x, y)
+    engine.accountant.history = [(1., .25, 40)]
+    with pytest.raises(ValueError, match='asked in each of 40 steps'):
+        for x, y, _places in mine: one_step(model, optimizer, x, y)
+
+def test_ghost_gradients_that_nobody_asked_for():
+    model, optimizer, _, loader, engine = numbered(mode='ghost')
+    mine = engine.accountant.attach_filter(optimizer, IndividualGDPFilter(5., n=300), loader,
+                                           model=model)
+    with pytest.raises(ValueError, match='criterion'):
+        for x, y, _places in mine: one_step(model, optimizer, x, y)   # a plain criterion
+
+def test_half_precision_is_paid_for_as_it_is_added():
+    "Forward and backward in bfloat16, weights in single: the sum is of what was measured."
+    model, optimizer, _, loader, engine = numbered(sigma=2.)
+    purse = IndividualGDPFilter(.8, n=300)
+    mine = engine.accountant.attach_filter(optimizer, purse, loader)
+    for _ in range(5):
+        for x, y, _places in mine:
+            before = purse.spent**2
+            optimizer.zero_grad()
+            with torch.autocast('cpu', dtype=torch.bfloat16):
+                loss(model(x), y).backward()
+            optimizer.step()
+            paid = np.sqrt(np.maximum(purse.spent**2 - before, 0))*2
+            summed = torch.cat([p.summed_grad.flatten() for p in optimizer.params]).double()
+            assert float(summed.norm()) <= paid.sum() + 1e-6
+    assert purse.spent.max() <= .8*(1 + 1e-15) and purse.steps == 20
+    with pytest.raises(ValueError, match='single precision'), \
+            torch.autocast('cpu', dtype=torch.bfloat16):
+        record_norms(model, optimizer, loss, pixels[:50], labels[:50])
+
+def test_ghost_norms_and_a_random_subset():
+    found = []
+    for mode in ('hooks', 'ghost'):
+        model, optimizer, criterion, _, _ = numbered(mode=mode)
+        found.append(record_norms(model, optimizer, criterion, pixels, labels, batch=300))
+        few = record_norms(model, optimizer, criterion, pixels, labels, sample=50, seed=3)
+        assert few == pytest.approx(found[-1][chosen_records(800, 50, seed=3)], rel=1e-5)
+    assert found[0] == pytest.approx(found[1], rel=1e-5)
+    exact = by_hand(model, pixels[:40], labels[:40]).double().norm(dim=1).numpy()
+    assert (found[1][:40] >= np.minimum(exact, 1)*(1 - 1e-6)).all()
+    with pytest.raises(ValueError, match='sample'):
+        record_norms(model, optimizer, criterion, pixels, labels, sample=801)
+
+def test_ghost_norms_of_sequences_are_refused():
+    "Norms from products of inner products cancel: a gradient of nearly 0 beside large factors."
+    torch.manual_seed(1)
+    class Mean(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(8, 3)
+        def forward(self, x): return self.layer(x.reshape(-1, 8, 8)).mean(1)
+    engine = opacus.PrivacyEngine(accountant='saddle')
+    model = Mean()
+    data = torch.utils.data.TensorDataset(pixels, labels % 3)
+    made = engine.make_private(
+        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=1.), criterion=loss,
+        data_loader=torch.utils.data.DataLoader(data, batch_size=80), noise_multiplier=1.,
+        max_grad_norm=1., grad_sample_mode='ghost')
+    with pytest.raises(ValueError, match='one vector for each record'):
+        record_norms(made[0], made[1], made[2], pixels, labels % 3)
+
 # dp_accounting
 
 dp = pytest.importorskip('dp_accounting',
@@ -533,7 +785,7 @@ def test_never_above_the_pld(events, target):
 
 def test_jax_privacy():
     accounting = pytest.importorskip('jax_privacy.accounting',
-                                     reason='jax_privacy is in no extra')
+                                     reason='jax_privacy is in the extra jax: make test-all')
     from jax_privacy.experimental.accounting import dpsgd_event
     class Config(accounting.DpAccountantConfig):
         def create_accountant(self): return SaddlePrivacyAccountant()

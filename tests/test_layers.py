@@ -66,13 +66,15 @@ BELOW = {
     "explorer": ("numerics", "pictures"),
     "widgets": ("cli", "individual", "explorer"),
     "events": ("selection", "attacks"),
-    "interop": ("cli", "individual", "events"),
+    "records": ("filters", "tilting"),
+    "interop": ("cli", "individual", "events", "records"),
 }
 # Underscored names that belong to Python or to a library, not to a module of ours.
 THEIRS = {
     "_asdict", "_replace", "_fields",   # of a NamedTuple
     "_repr_html_", "_repr_mimebundle_", # of a notebook's display
     "_is_last_step_skipped",            # Opacus has no other name for it
+    "_module",                          # the model within Opacus'
     "_maybe_compose",                   # what a dp_accounting accountant defines
     "_getframe", "_exit",               # of sys and os
     "_prec", "_to_mpf",                 # of mpmath and python-flint
