@@ -26,6 +26,7 @@ from pathlib import Path
 import nbdev.processors
 import nbformat
 import pyodide
+import runnable
 from nbdev.config import get_config
 from nbdev.serve import proc_nbs
 
@@ -393,6 +394,7 @@ def write(processed, source):
     for name, nb in notebooks.items():
         here = {}
         pages[name] = page(nb, name, made if name != "07_widgets" else {}, here, named)
+        runnable.annotate(pages[name], name)
         for key, to in here.items(): cited.setdefault(key, to.format(page=name))
     for name, nb in pages.items():
         finish(nb, name, places, cited)
