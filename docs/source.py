@@ -22,6 +22,7 @@ import api
 import form
 import nbformat
 import pyodide
+import runnable
 from nbdev.config import get_config
 from PIL import Image
 
@@ -448,6 +449,7 @@ def write(written, source):
     for name, nb in notebooks.items():
         here = {}
         pages[name] = page(nb, name, made, here, named)
+        runnable.annotate(pages[name], name)
         for key, to in here.items(): cited.setdefault(key, to.format(page=name))
     for name, nb in pages.items():
         finish(nb, name, places, cited)

@@ -81,7 +81,55 @@ def cell(code, name, say, show, quiet):
     finally:
         for stream in (sys.stdout, sys.stderr): stream.flush()
         sys.stdout, sys.stderr = before
+    return answer(error, value)
+
+def answer(error, value):
     return f'{{"ok": {json.dumps(not error)}, "value": {plain(value)}, "error": {json.dumps(error)}}}'
+
+def values_of(node, frame):
+    "What is compared in an assert, with its values: 'len(x) = 3'."
+    found = {}
+    for part in (n for n in ast.walk(node) if isinstance(n, ast.Compare)):
+        for side in (part.left, *part.comparators):
+            if isinstance(side, ast.Constant): continue
+            try: value = eval(compile(ast.Expression(side), '', 'eval'), frame.f_globals, frame.f_locals)
+            except Exception: continue
+            found[ast.unparse(side)] = ' '.join(repr(value).split())[:200]
+    return [f'{name} = {value}' for name, value in found.items()]
+
+def judge(code, checks, wanted, name, say, show):
+    "Run the reader's code, and then what the solution asserts: JSON as of a cell, of how many hold."
+    done = cell(code, name, say, show, True)
+    if not json.loads(done)['ok']: return done
+    names = sys.modules['__main__'].__dict__
+    for one in wanted:
+        if one not in names or names[one] is ...:
+            return answer(f'{one} is not there: your answer must define it.', None)
+    tree = ast.parse(checks, '<check>')
+    linecache.cache['<check>'] = len(checks), None, [f'{x}\n' for x in checks.split('\n')], '<check>'
+    held = 0
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = io.StringIO(), Stream(say, 'stderr')
+    try:
+        for statement in tree.body:
+            exec(compile(ast.Module([statement], []), '<check>', 'exec'), names)
+            held += sum(isinstance(n, ast.Assert) or isinstance(n, ast.Call) and isinstance(n.func, ast.Name)
+                        and n.func.id.startswith('test_') for n in ast.walk(statement))
+        figures(lambda url: None)
+    except BaseException as e:
+        frames = [(f, line) for f, line in traceback.walk_tb(e.__traceback__)
+                  if f.f_code.co_filename == '<check>']
+        frame, line = frames[-1]
+        inner = [n for n in ast.walk(tree) if isinstance(n, ast.stmt) and n.lineno <= line <= n.end_lineno]
+        at = max(inner, key=lambda n: n.lineno)
+        lines = ['This check does not hold:' if isinstance(e, AssertionError) else 'This check fails:', '',
+                 *(f'    {x}' for x in ast.get_source_segment(checks, at).split('\n')), '']
+        if isinstance(at, ast.Assert) and isinstance(e, AssertionError): lines += values_of(at.test, frame)
+        else: lines += traceback.format_exception_only(e)
+        return answer('\n'.join(x.rstrip('\n') for x in lines), None)
+    finally:
+        sys.stdout, sys.stderr = before
+    return answer('', held)
 `;
 
 const ask = self.fetch.bind(self);
@@ -180,13 +228,17 @@ async function load(names) {
   [...more, ...missing].forEach(name => loaded.add(name));
 }
 
-async function run({code, name, quiet}) {
-  const packages = Object.keys(files.groups);
-  const wanted = harness().get('wanted')(code, packages);
+async function run({code, name, quiet, check}) {
+  const packages = python.toPy(Object.keys(files.groups));
+  const wanted = harness().get('wanted')(code + (check ? '\n' + check.checks : ''), packages);
   await load(wanted.toJs());
   wanted.destroy();
   say('progress', {text: 'Running'});
   const text = (kind, text) => say('text', {kind, text}), figure = url => say('figure', {url});
+  if (check) {
+    const names = python.toPy(check.names);
+    return JSON.parse(harness().get('judge')(code, check.checks, names, name, text, figure));
+  }
   return JSON.parse(harness().get('cell')(code, name || `<cell ${job}>`, text, figure, Boolean(quiet)));
 }
 

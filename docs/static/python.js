@@ -45,7 +45,8 @@
     return new Promise(done => {
       job += 1;
       open.set(job, {hooks, done});
-      started().postMessage({type: 'run', job, code, name: hooks.name, quiet: hooks.quiet});
+      started().postMessage({type: 'run', job, code, name: hooks.name, quiet: hooks.quiet,
+                             check: hooks.check});
     });
   }
 

@@ -1,0 +1,261 @@
+// Buttons on code cells, and answers to exercises, by the Python of python.js. What each cell needs
+// has been written into the page by docs/runnable.py.
+(() => {
+  'use strict';
+  const python = window.dpSaddlePython, data = document.getElementById('run-data');
+  if (!python || !data || python.reason()) return;
+  const {cells, exercises} = JSON.parse(data.textContent);
+  const shown = new Map();                 // by their places in `cells`
+  let ran = new Set(), busy = false;
+
+  function make(tag, properties, ...children) {
+    const element = Object.assign(document.createElement(tag), properties);
+    element.append(...children);
+    return element;
+  }
+
+  // What a cell says, as the page shows the outputs that are stored.
+  class Output {
+    constructor(place, alt) {
+      this.alt = alt;
+      this.box = make('div', {className: 'cell_output dp-output'});
+      this.box.setAttribute('role', 'group');
+      this.box.setAttribute('aria-label', 'Output, computed now');
+      place.append(this.box);
+    }
+    text(kind, text) {
+      if (kind === 'html') {
+        this.box.append(make('div', {className: 'output text_html', innerHTML: text}));
+        return;
+      }
+      if (!this.pre || this.kind !== kind) {
+        this.kind = kind;
+        this.pre = make('pre', {tabIndex: 0});
+        this.box.append(make('div', {className: `output ${kind}`}, make('div', {className: 'highlight'}, this.pre)));
+      }
+      this.pre.append(text);
+    }
+    figure(src) {
+      const image = make('img', {alt: this.alt});
+      image.onload = () => { image.width = Math.round(image.naturalWidth/2); };
+      image.src = src;
+      this.pre = null;
+      this.box.append(image);
+    }
+    hooks(status, name) {
+      return {name, onText: (kind, text) => this.text(kind, text), onFigure: url => this.figure(url),
+              onProgress: text => { if (text) status.textContent = text + ' …'; }};
+    }
+  }
+
+  class Cell {
+    constructor(place, element) {
+      Object.assign(this, {place, element, blocked: cells[place].no});
+      this.input = element.querySelector('.cell_input');
+      this.pre = this.input.querySelector('pre');
+      this.original = this.pre.textContent.replace(/\n$/, '');
+      this.stored = element.querySelector('.cell_output');
+      const picture = this.stored && this.stored.querySelector('img');
+      this.alt = picture ? picture.alt : 'Figure of this cell.';
+      this.status = make('span', {className: 'dp-status'});
+      this.status.setAttribute('role', 'status');
+      const code = `code cell ${[...shown.keys()].length + 1}`;
+      const button = (text, label, action) => {
+        const b = make('button', {type: 'button', textContent: text, onclick: action});
+        b.setAttribute('aria-label', `${text}: ${label}`);
+        return b;
+      };
+      if (this.blocked) {
+        const b = button('Run', code);
+        b.disabled = true;
+        b.removeAttribute('aria-label');
+        this.status.textContent = `Not in a browser: ${this.blocked}.`;
+        this.bar = make('div', {className: 'dp-run'}, b, this.status);
+      } else {
+        this.runs = [button('Run', code, () => start(() => this.alone())),
+                     button('Run all above', `${code}, and all before it`, () => start(() => this.afterAll()))];
+        this.stop = button('Stop', code, () => python.stop());
+        this.edit = button('Edit', code, () => this.editable());
+        this.reset = button('Reset', code, () => this.restore());
+        this.stop.hidden = this.reset.hidden = true;
+        this.bar = make('div', {className: 'dp-run'}, ...this.runs, this.stop, this.edit, this.reset, this.status);
+        this.bar.setAttribute('role', 'group');
+        this.bar.setAttribute('aria-label', code);
+        this.name = code;
+      }
+      let before = this.input;
+      while (before.parentElement !== element) before = before.parentElement;
+      before.after(this.bar);
+    }
+
+    get code() { return this.area ? this.area.value : this.original; }
+
+    editable() {
+      if (!this.area) {
+        this.area = editor(this.original, `The code of ${this.name}`, () => start(() => this.alone()));
+        this.area.addEventListener('input', () => ran.delete(this.place));
+        this.pre.closest('div[class*=highlight-]').hidden = true;
+        this.input.append(this.area);
+        this.reset.hidden = false;
+      }
+      this.input.closest('details')?.setAttribute('open', '');
+      this.area.focus();
+    }
+
+    restore() {
+      if (this.area) this.area.remove();
+      this.area = null;
+      this.pre.closest('div[class*=highlight-]').hidden = false;
+      this.clear();
+      if (this.stored) this.stored.hidden = false;
+      this.reset.hidden = true;
+      this.status.textContent = '';
+      ran.delete(this.place);
+      this.edit.focus();
+    }
+
+    clear() {
+      if (this.output) this.output.box.remove();
+      this.output = null;
+    }
+
+    async go() {
+      this.clear();
+      if (this.stored) this.stored.hidden = true;
+      this.output = new Output(this.element, this.area ? 'Figure of the changed cell.' : this.alt);
+      this.bar.classList.add('running');
+      this.stop.hidden = this.reset.hidden = false;
+      const began = performance.now();
+      const result = await python.run(this.code, this.output.hooks(this.status, `<${this.name}>`));
+      this.stop.hidden = true;
+      this.bar.classList.remove('running');
+      this.status.textContent = said(result, performance.now() - began);
+      if (!result.ok && !result.stopped) this.output.text('error', result.error);
+      if (result.ok) ran.add(this.place);
+      if (result.stopped) ran = new Set();
+      return result;
+    }
+
+    // What it needs of the cells above, where that has not been run, and then the cell.
+    async alone() {
+      if (await above(cells[this.place].needs || [], this, false)) return this.go();
+    }
+
+    async afterAll() {
+      const all = [...Array(this.place).keys()];
+      const wanted = all.filter(k => !cells[k].no && (cells[this.place].solution || !cells[k].solution));
+      if (await above(wanted, this, true)) return this.go();
+    }
+  }
+
+  // Runs the cells at `places`, or those of them that have not been run; says so at the one that asks.
+  async function above(places, asker, again) {
+    const wanted = places.filter(k => again || !ran.has(k));
+    const seen = wanted.filter(k => shown.has(k)).length;
+    let done = 0;
+    asker.stop.hidden = false;
+    for (const k of wanted) {
+      let result;
+      if (shown.has(k)) {
+        done += 1;
+        asker.status.textContent = `Running what comes before: ${done} of ${seen} …`;
+        result = await shown.get(k).go();
+      } else {
+        const onProgress = text => { if (text) asker.status.textContent = text + ' …'; };
+        result = await python.run(cells[k].code, {quiet: true, name: '<setup>', onProgress});
+        if (result.ok) ran.add(k);
+      }
+      if (result.stopped || (!result.ok && shown.has(k) && !again)) {
+        if (result.stopped) ran = new Set();
+        asker.stop.hidden = true;
+        asker.status.textContent = result.stopped ? result.error : 'A cell above has failed: see there.';
+        return false;
+      }
+    }
+    asker.stop.hidden = true;
+    return true;
+  }
+
+  async function start(action) {
+    if (busy) return;
+    busy = true;
+    document.documentElement.classList.add('dp-busy');
+    try { await action(); } finally {
+      busy = false;
+      document.documentElement.classList.remove('dp-busy');
+    }
+  }
+
+  function said(result, ms) {
+    if (result.stopped) return result.error;
+    if (result.ok) return `Done in ${ms < 1000 ? Math.round(ms) + ' ms' : (ms/1000).toFixed(1) + ' s'}.`;
+    return 'Error: ' + result.error.trim().split('\n').pop();
+  }
+
+  function editor(text, label, run) {
+    const area = make('textarea', {value: text, spellcheck: false, className: 'dp-editor', wrap: 'off'});
+    area.setAttribute('aria-label', label + '. Shift and Enter run it.');
+    area.setAttribute('autocapitalize', 'off');
+    area.setAttribute('autocorrect', 'off');
+    const fit = () => { area.rows = area.value.split('\n').length + 1; };
+    area.addEventListener('input', fit);
+    area.addEventListener('keydown', e => {
+      if (e.key === 'Enter' && (e.shiftKey || e.ctrlKey)) { e.preventDefault(); run(); }
+    });
+    fit();
+    return area;
+  }
+
+  class Answer {
+    constructor(label, one, box) {
+      Object.assign(this, {label, one});
+      this.area = editor(one.start, 'Your answer', () => start(() => this.check()));
+      this.status = make('span', {className: 'dp-status'});
+      this.status.setAttribute('role', 'status');
+      this.button = make('button', {type: 'button', textContent: 'Check', onclick: () => start(() => this.check())});
+      this.stop = make('button', {type: 'button', textContent: 'Stop', hidden: true, onclick: () => python.stop()});
+      this.reset = make('button', {type: 'button', textContent: 'Reset', onclick: () => {
+        this.area.value = one.start;
+        this.area.dispatchEvent(new Event('input'));
+        this.place.querySelectorAll('.cell_output').forEach(e => e.remove());
+        this.status.textContent = '';
+      }});
+      const names = one.names.join(', ');
+      this.place = make('div', {className: 'dp-answer'},
+        make('p', {}, make('strong', {textContent: 'Your answer'}), `: define ${names}. Check runs your code, and then what the solution asserts.`),
+        this.area, make('div', {className: 'dp-run'}, this.button, this.stop, this.reset, this.status));
+      this.place.setAttribute('role', 'group');
+      this.place.setAttribute('aria-label', 'Your answer');
+      box.append(this.place);
+    }
+    async check() {
+      this.place.querySelectorAll('.cell_output').forEach(e => e.remove());
+      if (this.area.value.trim() === this.one.start.trim()) {
+        this.status.textContent = 'Nothing to check yet: put your answer where the dots are.';
+        return;
+      }
+      if (!await above(this.one.needs, this, false)) return;
+      const output = new Output(this.place, 'Figure of your answer.');
+      this.stop.hidden = false;
+      const check = {names: this.one.names, checks: this.one.checks};
+      const result = await python.run(this.area.value, {...output.hooks(this.status, '<your answer>'), check});
+      this.stop.hidden = true;
+      if (result.stopped) ran = new Set();
+      this.status.textContent = result.ok ? `Right: ${result.value} of ${result.value} checks hold.`
+        : result.stopped ? result.error : 'Not yet.';
+      if (!result.ok && !result.stopped) output.text('error', result.error);
+      this.place.classList.toggle('right', result.ok);
+    }
+  }
+
+  for (const element of document.querySelectorAll('.bd-article div.cell')) {
+    const tag = [...element.classList].find(c => /^tag_run-\d+$/.test(c));
+    if (!tag || !element.querySelector('.cell_input pre')) continue;
+    const place = Number(tag.slice(8));
+    shown.set(place, new Cell(place, element));
+  }
+  for (const [label, one] of Object.entries(exercises)) {
+    const box = document.getElementById(label);
+    if (box) new Answer(label, one, box);
+  }
+})();
