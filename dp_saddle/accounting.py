@@ -55,13 +55,33 @@ _SHOWN_OF_AN_ERROR = 100  # characters, in a table
 def mechanism_of(
     run,  # a mechanism, a composition, a PLRV, or what `dpsgd` returns
 ):        # the same, or the run's mechanism
-    "What is accounted."
+    """What is accounted.
+
+    Parameters
+    ----------
+    run
+        a mechanism, a composition, a PLRV, or what `dpsgd` returns
+
+    Returns
+    -------
+    the same, or the run's mechanism
+    """
     return run.mechanism if isinstance(run, Run) else run
 
 def best_accountant(
     run,  # a mechanism, a composition, a PLRV, or what `dpsgd` returns
 ):        # an accountant
-    "The best accountant for the case: certified."
+    """The best accountant for the case: certified.
+
+    Parameters
+    ----------
+    run
+        a mechanism, a composition, a PLRV, or what `dpsgd` returns
+
+    Returns
+    -------
+    an accountant
+    """
     mechanism = mechanism_of(run)
     for step, _ in mechanism.as_steps() if isinstance(mechanism, Mechanism) else ():
         if hasattr(step, 'accountant'):          # a step without a loss brings its own
@@ -113,6 +133,11 @@ class WorstCaseAccountant(Accountant):
     def __init__(self,
         mechanism,  # a Mechanism, or a PLRV for one direction; ValueError if its noise is too small
     ):
+        """Parameters
+        ----------
+        mechanism
+            a Mechanism, or a PLRV for one direction; ValueError if its noise is too small
+        """
         super().__init__(mechanism)
         self.moments = MomentsAccountant(mechanism)
         self.asked, self.directions = self.moments.asked, self.moments.directions
@@ -215,7 +240,19 @@ def epsilon(
     *, delta,  # in (0, 1), a number or an array
 ):             # eps, a float (or array; a row for each of a list), rounded up: the number to report
     """The smallest eps >= 0 for which the run is proved (eps, delta)-DP;
-    for mechanisms, under adding or removing one record, unless a step says otherwise."""
+    for mechanisms, under adding or removing one record, unless a step says otherwise.
+
+    Parameters
+    ----------
+    run
+        a mechanism, a composition, or what `dpsgd` returns; or a list of them
+    delta
+        in (0, 1), a number or an array
+
+    Returns
+    -------
+    eps, a float (or array; a row for each of a list), rounded up: the number to report
+    """
     if isinstance(run, list): return np.array([epsilon(one, delta=delta) for one in run])
     closed = epsilon_of_gaussians(run, delta)
     return closed.upper if closed else best_accountant(run).epsilon(delta).upper
@@ -225,13 +262,59 @@ def delta(
     *, eps,  # >= 0, nats, a number or an array
 ):           # delta, a float (or array), rounded up: the number to report
     """The smallest delta for which the run is proved (eps, delta)-DP;
-    for mechanisms, under adding or removing one record, unless a step says otherwise."""
+    for mechanisms, under adding or removing one record, unless a step says otherwise.
+
+    Parameters
+    ----------
+    run
+        a mechanism, a composition, or what `dpsgd` returns
+    eps
+        >= 0, nats, a number or an array
+
+    Returns
+    -------
+    delta, a float (or array), rounded up: the number to report
+    """
     return best_accountant(run).delta(eps).upper
 
 # %% ../nbs/06_accounting.ipynb #c3281e64
 @dataclass(frozen=True)
 class Run:
-    "A training run, as derived by `dpsgd`."
+    """A training run, as derived by `dpsgd`.
+
+    Parameters
+    ----------
+    mechanism
+        what is accounted: a mechanism, or a PLRV of a symmetric pair
+    sigma
+        noise std over the clipping norm, > 0, relative to the sum of gradients
+    rate
+        expected batch over data set, in (0, 1]
+    steps
+        of the optimizer, >= 0
+    sampling
+        as for `dpsgd`
+    relation
+        neighbours that the guarantee is for, in words
+    note
+        what is proved of the sampling, in words
+    poisson
+        the Poisson-sampled run of these figures, where another is proved
+    max_batch_size
+        records in a step at most, >= 1, where samples are cut
+    unit_records
+        records of one user, all of whom are protected together, >= 1
+    batch_size
+        records in a step, or expected, >= 1
+    dataset_size
+        records, >= 1
+    whole_epochs
+        that were asked for, >= 0; None where steps were
+    attained
+        a mechanism that some data sets show, where another is proved
+    neighbours
+        the relation as for `dpsgd`
+    """
     mechanism: object    # what is accounted: a mechanism, or a PLRV of a symmetric pair
     sigma: float         # noise std over the clipping norm, > 0, relative to the sum of gradients
     rate: float          # expected batch over data set, in (0, 1]
@@ -259,7 +342,17 @@ class Run:
 def sampler(self:Run,
     seed=None,  # of numpy's generator, >= 0; None: from the system. Keep it secret
 ):              # a Sampler
-    "Batches that are drawn as the run was accounted, and no more of them than were."
+    """Batches that are drawn as the run was accounted, and no more of them than were.
+
+    Parameters
+    ----------
+    seed
+        of numpy's generator, >= 0; None: from the system. Keep it secret
+
+    Returns
+    -------
+    a Sampler
+    """
     return sampler_for(self, seed)
 
 # %% ../nbs/06_accounting.ipynb #327a5b19
@@ -353,7 +446,19 @@ def words_of(
     sampling,      # as for `dpsgd`
     unit_records,  # of one user, >= 1
 ):                 # (neighbours, what is proved of the sampling), in words
-    "Of the sampling's first relation; ValueError where a group's are not proved."
+    """Of the sampling's first relation; ValueError where a group's are not proved.
+
+    Parameters
+    ----------
+    sampling
+        as for `dpsgd`
+    unit_records
+        of one user, >= 1
+
+    Returns
+    -------
+    (neighbours, what is proved of the sampling), in words
+    """
     return _relation(sampling, None, unit_records)[1:]
 
 def _relation(sampling, relation, unit_records):
@@ -418,7 +523,17 @@ def _whole(self:Run, batches):
 def at_least(self:Run,
     delta,  # in (0, 1)
 ):          # eps, rounded down
-    "What the run is proved to cost: no smaller eps holds at delta."
+    """What the run is proved to cost: no smaller eps holds at delta.
+
+    Parameters
+    ----------
+    delta
+        in (0, 1)
+
+    Returns
+    -------
+    eps, rounded down
+    """
     if self.sampling == 'shuffle':
         return shuffled_lower_bound(self, delta=delta)
     shown = self if self.attained is None else self.attained
@@ -440,7 +555,35 @@ def dpsgd(
     """The run of DP-SGD from what people know; print it. Batches of one size,
     "without-replacement" or "with-replacement", as in Balle et al. (2018), not for sigma below
     about .1; cut as in Ganesh (2025); users with several records as in Ganesh (2024), ValueError
-    where batches are cut or of one size."""
+    where batches are cut or of one size.
+
+    Parameters
+    ----------
+    sigma
+        noise multiplier, > 0: std of the noise over the clip, on the SUM of gradients
+    batch_size
+        records per batch, >= 1; times accumulate, at most dataset_size
+    dataset_size
+        records, >= 1; if cut or added or removed, with the one that may be missing
+    sampling
+        "poisson", "truncated-poisson", "balls-in-bins", "shuffle", "none"; see below
+    epochs
+        passes over the data set, > 0, may be fractional; give this or
+    steps
+        steps of the optimizer, >= 0
+    accumulate
+        batches whose gradients are summed into one step, >= 1
+    max_batch_size
+        records in a step at most, >= 1: of a larger sample so many are drawn
+    unit_records
+        records of one user, all of them protected together, >= 1
+    relation
+        "add-remove", "replace-one", "zero-out", "public-size"; else as the table says
+
+    Returns
+    -------
+    a Run
+    """
     checks.real(0, inf, sigma=sigma)
     checks.count(1, unit_records=unit_records)
     checks.choice(tuple(_SAMPLING), sampling=sampling)
@@ -516,7 +659,23 @@ def compare(
     eps=None,      # >= 0, nats: compares delta
     methods=None,  # names of accountants, of `ACCOUNTANTS`; all if not given
 ) -> Table:        # a row for each accountant: bounds, seconds, and what they are worth
-    "Every accountant's answer to one question."
+    """Every accountant's answer to one question.
+
+    Parameters
+    ----------
+    run
+        a mechanism, a composition, or what `dpsgd` returns
+    delta
+        in (0, 1): compares eps; give this or
+    eps
+        >= 0, nats: compares delta
+    methods
+        names of accountants, of `ACCOUNTANTS`; all if not given
+
+    Returns
+    -------
+    a row for each accountant: bounds, seconds, and what they are worth
+    """
     if (delta is None) == (eps is None):
         raise ValueError(f"give either delta or eps, got delta = {delta!r} and eps = {eps!r}")
     if delta is None:

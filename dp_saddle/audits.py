@@ -32,7 +32,21 @@ def rate_bound(
     trials,  # >= 1, an integer
     miss,    # probability of a bound that is wrong, in (0, 1)
 ):           # in [0, 1), shape of count, rounded down
-    "A lower bound on a probability, from independent trials (Clopper and Pearson 1934)."
+    """A lower bound on a probability, from independent trials (Clopper and Pearson 1934).
+
+    Parameters
+    ----------
+    count
+        successes, an integer or an array of them, in [0, trials]
+    trials
+        >= 1, an integer
+    miss
+        probability of a bound that is wrong, in (0, 1)
+
+    Returns
+    -------
+    in [0, 1), shape of count, rounded down
+    """
     checks.real(0, 1, miss=miss)
     checks.count(1, trials=trials)
     k = checks.array(0, trials, '[]', count=count)
@@ -91,7 +105,25 @@ def one_run_tail(
     guesses,  # r, an integer in [1, m]
     right,    # v, an integer in [0, r]
 ):            # a probability, rounded up
-    "How likely so many right guesses are at most (Steinke, Nasr and Jagielski 2023, Thm 5.2)."
+    """How likely so many right guesses are at most (Steinke, Nasr and Jagielski 2023, Thm 5.2).
+
+    Parameters
+    ----------
+    eps
+        nats, >= 0
+    delta
+        in [0, 1)
+    canaries
+        m, an integer >= 1, each included by a fair coin
+    guesses
+        r, an integer in [1, m]
+    right
+        v, an integer in [0, r]
+
+    Returns
+    -------
+    a probability, rounded up
+    """
     checks.real(0, inf, '[)', eps=eps)
     checks.real(0, 1, '[)', delta=delta)
     checks.count(1, canaries=canaries, guesses=guesses)
@@ -133,7 +165,27 @@ def _by_one_run(scores_in, scores_out, delta, miss, seed):
 # %% ../nbs/06db_audits.ipynb #256e3235
 @dataclass(frozen=True)
 class Audit:
-    "What an attack proves of a run, beside what its account proves: see `audit`."
+    """What an attack proves of a run, beside what its account proves: see `audit`.
+
+    Parameters
+    ----------
+    eps_lower
+        nats, >= 0: the attack's, wrong with probability 1 - confidence at most
+    eps_upper
+        nats: the certified one
+    delta
+        of both, in (0, 1)
+    confidence
+        of eps_lower, in (0, 1)
+    method
+        'threshold', 'gdp' or 'one-run'
+    threshold
+        scores from here on accuse; None for 'one-run'
+    mu_lower
+        for 'gdp'; else None
+    sizes
+        numbers of scores in and out
+    """
     eps_lower: float   # nats, >= 0: the attack's, wrong with probability 1 - confidence at most
     eps_upper: float   # nats: the certified one
     delta: float       # of both, in (0, 1)
@@ -191,7 +243,31 @@ def audit(
     """An empirical lower bound on eps beside the certified upper one. 'threshold' (Clopper-Pearson)
     and 'gdp' (Nasr et al. 2023: a run whose curve is Gaussian) need one score of each of many
     independent runs; 'one-run' (Steinke et al. 2023) needs all canaries of one, each included by
-    a fair coin. ValueError for no scores, NaN, or a threshold with 'one-run'."""
+    a fair coin. ValueError for no scores, NaN, or a threshold with 'one-run'.
+
+    Parameters
+    ----------
+    run
+        a mechanism, a composition, or what `dpsgd` returns: what is claimed
+    scores_in
+        of an attack where the record was there: a vector of 2 or more
+    scores_out
+        and where it was not; larger scores accuse
+    delta
+        in (0, 1)
+    confidence
+        of the lower bound, in (0, 1)
+    method
+        independent runs: 'threshold', or 'gdp'; canaries in one: 'one-run'
+    threshold
+        one that was fixed before the scores; None: chosen by half of them
+    seed
+        of the division into halves, an integer >= 0
+
+    Returns
+    -------
+    an Audit
+    """
     scores = _checked(scores_in=scores_in), _checked(scores_out=scores_out)
     checks.real(0, 1, delta=delta, confidence=confidence)
     checks.choice(('threshold', 'gdp', 'one-run'), method=method)

@@ -152,6 +152,7 @@ class LossFamily:
     def __init__(self,
         steps,      # a list or array of mechanisms; for mixing, each with less loss than the last
         direction,  # 'remove' or 'add'
+        known=None, # a LossFamily of that direction: what it has of the same steps is taken from it
     ):
         """Parameters
         ----------
@@ -159,16 +160,37 @@ class LossFamily:
             a list or array of mechanisms; for mixing, each with less loss than the last
         direction
             'remove' or 'add'
+        known
+            a LossFamily of that direction: what it has of the same steps is taken from it
         """
         self.steps = steps
         self.losses = [getattr(step, direction) for step in steps]
         limit = min(ComposedLoss([(p, 1) for p in self.losses]).largest_tilt, _LAST_TILT)
         size = ceil(log(limit/_FIRST_TILT)/_TILT_RATIO)
         self.t = np.geomspace(_FIRST_TILT, limit, size)
-        self.K = np.array([p.real_cgf(self.t) for p in self.losses])
+        place = {} if known is None else known.places(self.t)
+        both = list(zip(steps, self.losses, strict=True))
+        self.K = np.array([known.K[place[m]] if m in place else p.real_cgf(self.t)
+                           for m, p in both])
         self.mixing, self.jump = mixing_bounds(self.K)
-        self.tv = np.array([p.delta(0.) for p in self.losses])*(1 + _TV_ROUNDING)
+        self.tv = np.array([known.tv[place[m]] if m in place else
+                            p.delta(0.)*(1 + _TV_ROUNDING) for m, p in both])
         self._decay, self._lines = {}, {}
+        if place: self._take(known, place)
+
+# %% ../nbs/05a_batch.ipynb #5240c7de
+@patch
+def places(self:LossFamily, t):
+    "{step: its row}, if this family has the tilts `t`, a 1-d array; else nothing."
+    same = np.array_equal(self.t, t)
+    return {step: i for i, step in enumerate(self.steps)} if same else {}
+
+@patch
+def _take(self:LossFamily, known, place):
+    "The lines and decays of steps that another family has, at their rows there."
+    rows = {place[m]: j for j, m in enumerate(self.steps) if m in place}
+    self._decay = {(i, rows[j]): v for (i, j), v in known._decay.items() if j in rows}
+    self._lines = {(i, h, rows[j]): v for (i, h, j), v in known._lines.items() if j in rows}
 
 # %% ../nbs/05a_batch.ipynb #e3d2c420
 @patch

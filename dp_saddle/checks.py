@@ -244,6 +244,15 @@ def _settings_of(owner):
     values = {key: getattr(owner, key) for key in owner.settings}
     return {key: np.array(-1 if v is None else v) for key, v in values.items()}
 
+def _whole(owner):
+    "Kind, settings and state: arrays by their names."
+    return {'kind': np.array(type(owner).__name__), **_settings_of(owner), **owner.state()}
+
+@patch
+def to_dict(self:Saved):
+    "Kind, settings and state as numbers and lists, for a file of another kind."
+    return {key: v.tolist() for key, v in _whole(self).items()}
+
 @patch
 def save(self:Saved, path):
     """Write the state to the file `path`, .json or .npz: whole, or not at all.
@@ -251,9 +260,7 @@ def save(self:Saved, path):
     path = _state_path(path)
     if not path.parent.is_dir():
         raise FileNotFoundError(f"path must be in a directory that exists, got {str(path)!r}")
-    kind = {'kind': np.array(type(self).__name__)}
-    state = {**kind, **_settings_of(self), **self.state()}
-    _write_whole(path, lambda file: _dump(file, state, path.suffix))
+    _write_whole(path, lambda file: _dump(file, _whole(self), path.suffix))
 
 # %% ../nbs/91_checks.ipynb #8819b3e7
 def _check_settings(owner, saved):
@@ -280,21 +287,42 @@ def _like(mine, v, key):
 
 def _is_number(a): return a.dtype.kind in 'iuf'
 
+# %% ../nbs/91_checks.ipynb #3878c482
+def _take(owner, state):
+    "Take a state that `_whole` made, or an error."
+    if str(state.pop('kind', '')) != type(owner).__name__:
+        raise ValueError("another kind")
+    _check_settings(owner, {key: state.pop(key, None) for key in owner.settings})
+    owner.restore(**_checked(owner, state))
+
 # %% ../nbs/91_checks.ipynb #11dcc272
 @patch
 def load(self:Saved, path):
     """Take the state from a file `path` that `save` wrote for the same settings; else ValueError,
     and nothing changes. Returns self."""
-    path, name = Path(path), type(self).__name__
+    path = Path(path)
     try:
-        state = _read(path)
-        if str(state.pop('kind', '')) != name:
-            raise ValueError("another kind")
-        _check_settings(self, {key: state.pop(key, None) for key in self.settings})
-        self.restore(**_checked(self, state))
+        _take(self, _read(path))
     except FileNotFoundError:
         raise
     except Exception as error:
-        wanted = f"path must be a state that a {name} with these settings has saved"
+        wanted = f"path must be a state that a {type(self).__name__} with these settings has saved"
         raise ValueError(f"{wanted}, got {str(path)!r}: {error}") from None
     return self
+
+@patch
+def from_dict(self:Saved,
+    saved,  # what `to_dict` gave, or the same read from JSON
+):
+    """Take the state from a dict, for the same settings; else ValueError, and nothing changes.
+
+    Parameters
+    ----------
+    saved
+        what `to_dict` gave, or the same read from JSON
+    """
+    try:
+        _take(self, {key: np.array(v) for key, v in saved.items()})
+    except Exception as error:
+        raise ValueError(f"saved must be what to_dict of a {type(self).__name__} with these "
+                         f"settings gave: {error}") from None

@@ -12,10 +12,11 @@ import sys
 import warnings
 from dataclasses import fields
 from decimal import ROUND_CEILING, ROUND_FLOOR
+from fractions import Fraction
 from math import inf
 
 from . import __version__, checks
-from .accounting import Run, best_accountant, compare, epsilon, words_of
+from .accounting import Run, best_accountant, compare, dpsgd, epsilon, words_of
 from .builders import TruncatedPoisson, group
 from .calibration import calibrate
 from .certificates import certify, load_certificate, verify
@@ -45,7 +46,34 @@ _COMMANDS = {
     'certify': 'bounds, and all that their proof needs, in a file',
     'verify': 'prove the bounds of such a file again, in ball arithmetic'}
 _PIXELS = 150  # an inch
+_STOPPED = 130 # 128 and the number of the signal, as shells have it
 _OTHER = {'delta': 'eps', 'eps': 'delta'}
+
+# %% ../nbs/06e_cli.ipynb #e524792e
+def _exact(text):
+    "The number that a text says, a fraction too; as a Fraction."
+    top, _, bottom = text.partition('/')
+    try:
+        return Fraction(top)/Fraction(bottom or '1')
+    except (ValueError, ZeroDivisionError):
+        raise argparse.ArgumentTypeError(f"must be a number or a fraction, got {text!r}") from None
+
+def _number(text):
+    "The double nearest to it."
+    if text.strip().lstrip('+-').lower() in _NO_NUMBERS: return float(text)
+    try:
+        return float(_exact(text))
+    except OverflowError:
+        raise argparse.ArgumentTypeError(f"is too large for a double, got {text!r}") from None
+
+_NO_NUMBERS = 'inf', 'infinity', 'nan'      # the library says what is wrong with them
+
+def _whole(text):
+    "A whole number: 1e4 is one."
+    value = _exact(text)
+    if value.denominator != 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number, got {text!r}")
+    return int(value)
 
 # %% ../nbs/06e_cli.ipynb #616fa86b
 def _law(text):
@@ -62,11 +90,14 @@ def _law(text):
 _LAWS = {'geometric': Geometric, 'logarithmic': Logarithmic, 'poisson': Poisson,
          'negative-binomial': TruncatedNegativeBinomial}
 _FORMS = 'geometric:MEAN', 'logarithmic:MEAN', 'poisson:MEAN', 'negative-binomial:MEAN:SHAPE'
-_SAMPLING = 'poisson', 'truncated-poisson'
+_SAMPLING = ('poisson', 'truncated-poisson', 'balls-in-bins', 'shuffle', 'without-replacement',
+             'with-replacement', 'none')
 _MORE = (
-    ('--unit-records', int, 'records of one user, at most: all of them are protected (1)'),
-    ('--dataset-size', int, 'records in all, with --sampling truncated-poisson'),
-    ('--max-batch-size', int,
+    ('--unit-records', _whole, 'records of one user, at most: all of them are protected (1)'),
+    ('--batch-size', _whole, 'records in a batch, in place of --rate'),
+    ('--dataset-size', _whole, 'records in all, with --batch-size or truncated-poisson'),
+    ('--epochs', _number, 'passes over the data, > 0, in place of --steps'),
+    ('--max-batch-size', _whole,
      'records in a step at most, with --sampling truncated-poisson: of more, so many are drawn'),
     ('--tries', _law, 'publish the best of a random number of such runs: '
                       + ', '.join(_FORMS)))
@@ -75,16 +106,16 @@ _MORE = (
 def _add_run(command, several):
     "The arguments that describe a run."
     many = ' (several: a row each)' if several else ''
-    command.add_argument('--sigma', type=float,
+    command.add_argument('--sigma', '--noise-multiplier', type=_number,
         help='noise multiplier: std of the noise over the clipping norm, > 0')
-    command.add_argument('--rate', type=float,
-        help='Poisson sampling rate in (0, 1]; 1: every record in every step')
-    command.add_argument('--steps', type=int, nargs='+' if several else None,
-        help='number of steps, >= 0' + many)
+    command.add_argument('--rate', type=_number,
+        help='Poisson sampling rate in (0, 1], say 512/60000; 1: every record in every step')
+    command.add_argument('--steps', type=_whole, nargs='+' if several else None,
+        help='number of steps, >= 0, say 1e4' + many)
     for flag, kind, text in _MORE:
         command.add_argument(flag, type=kind, help=text)
-    command.add_argument('--sampling', choices=_SAMPLING,
-        help='how records are drawn where the rate is below 1 (poisson, if not given)')
+    command.add_argument('--sampling', choices=_SAMPLING, help='how batches are drawn: needed '
+        'with --batch-size; with --rate, poisson (if not given) or truncated-poisson')
     command.add_argument('--json', action='store_true', help='print JSON')
 
 # %% ../nbs/06e_cli.ipynb #ed0e369d
@@ -169,13 +200,16 @@ def _parser():
 
 # %% ../nbs/06e_cli.ipynb #ffba12b5
 _NUMBERS = ('sigma', 'rate', 'steps')
-_OTHERS = ('sampling', 'unit_records', 'dataset_size', 'max_batch_size', 'tries')
+_OTHERS = ('sampling', 'unit_records', 'batch_size', 'dataset_size', 'epochs', 'max_batch_size',
+           'tries')
 
 def _flag(name): return '--' + name.replace('_', '-')
 
 def _step(args, sigma, rate):
     "One step, for all records of a user."
     sizes = {name: getattr(args, name) for name in ('dataset_size', 'max_batch_size')}
+    if args.sampling not in (None, 'poisson', 'truncated-poisson'):
+        raise ValueError(f"--batch-size is needed with --sampling {args.sampling}")
     cut = args.sampling == 'truncated-poisson'
     for name, value in sizes.items():
         if cut != (value is not None):
@@ -210,12 +244,44 @@ def _runs(args):
     if file:
         run = read_run(file)
         return [(sum(n for _, n in run.steps), run)]
+    if args.batch_size is not None or args.epochs is not None:
+        return _trained(args, given)
     for name in _NUMBERS:
         if name not in given:
             raise ValueError(f"--{name} is needed (or --run FILE)")
     several = args.steps if isinstance(args.steps, list) else [args.steps]
     checks.count(1, **{'--unit-records': _unit(args)})
     return [(n, _built(args, args.sigma, args.rate, n)) for n in several]
+
+# %% ../nbs/06e_cli.ipynb #89ea3ea7
+def _trained(args, given):
+    "[(steps, run)] of `dpsgd`."
+    if 'rate' in given:
+        raise ValueError("--rate follows from --batch-size and --dataset-size: leave it out")
+    for name in ('sigma', 'batch_size', 'dataset_size', 'sampling'):
+        if name not in given:
+            raise ValueError(f"{_flag(name)} is needed with --batch-size or --epochs")
+    if ('steps' in given) == ('epochs' in given):
+        raise ValueError("give either --epochs or --steps with --batch-size")
+    names = 'sigma', 'batch_size', 'dataset_size', 'sampling', 'max_batch_size', 'epochs'
+    said = {name: getattr(args, name) for name in names}
+    several = args.steps if isinstance(args.steps, list) else [args.steps]
+    runs = [dpsgd(**said, steps=n, unit_records=_unit(args)) for n in several]
+    return [(run.steps, selected(run, tries=args.tries) if args.tries else run) for run in runs]
+
+# %% ../nbs/06e_cli.ipynb #e760cf91
+def _as_rate_and_steps(args):
+    "The same run of Poisson samples, as --rate and --steps have it."
+    if args.sampling != 'poisson' or args.find == 'rate' or args.tries:
+        raise ValueError("--batch-size goes with --sampling poisson, --find sigma or steps and no "
+                         "--tries here: in Python, calibrate takes any run of dpsgd")
+    steps = args.steps if args.find == 'sigma' or args.epochs is not None else 0
+    given = dict(sigma=1., batch_size=args.batch_size, dataset_size=args.dataset_size)
+    for name, value in given.items():
+        if value is None: raise ValueError(f"{_flag(name)} is needed with --batch-size or --epochs")
+    run = dpsgd(**given, epochs=args.epochs, steps=steps, sampling='poisson')
+    args.rate, args.batch_size, args.dataset_size, args.epochs = run.rate, None, None, None
+    if args.find == 'sigma': args.steps = run.steps
 
 # %% ../nbs/06e_cli.ipynb #720adfc7
 def _sampling(args, rate):
@@ -236,6 +302,9 @@ def _about(args, runs):
     run = runs[0][1]
     if getattr(args, 'run', None):
         return {'run': to_steps(run), 'relation': neighbours(run)}
+    if args.batch_size is not None:
+        said = dict(rate=run.rate, steps=run.steps) if isinstance(run, Run) else {}
+        return dict(sigma=args.sigma, **said) | _said(args, run) | dict(sampling=args.sampling)
     known = dict(sigma=args.sigma, rate=args.rate, relation='add or remove one record',
                  sampling=_sampling(args, args.rate))
     return known | _said(args, run)
@@ -260,6 +329,9 @@ def _progress(done, of):
 # %% ../nbs/06e_cli.ipynb #f7fa7c94
 def _title(args):
     "The run of a table, in words."
+    if args.batch_size is not None:
+        return (f'sigma {args.sigma:g}, batches of {args.batch_size} of {args.dataset_size} '
+                f'records, sampling: {args.sampling}')
     sampling = ' (Poisson sampling)' if args.rate < 1 else ''
     most = f', at most {args.max_batch_size} records a step' if args.max_batch_size else ''
     tries = f', the best of {args.tries}' if args.tries else ''
@@ -296,6 +368,8 @@ def _table(args, asked, runs):
 # %% ../nbs/06e_cli.ipynb #d7541aff
 def _calibrated(args):
     "The parameter that meets the target."
+    if args.batch_size is not None or args.epochs is not None:
+        _as_rate_and_steps(args)
     asked = {name: getattr(args, name) for name in _NUMBERS if name != args.find}
     if getattr(args, args.find) is not None:
         raise ValueError(f"--{args.find} is what is to be found: "
@@ -414,7 +488,7 @@ def _answer(args, parser):
 # %% ../nbs/06e_cli.ipynb #c3aad6a0
 def main(
     argv=None,  # a list of words; those of the command line if not given
-):              # the exit status: 0, and 1 if `verify` finds a claim that is not proved
+):              # the exit status: 0; 1 if `verify` finds a claim that is not proved; 130: ctrl-C
     """The `dp-saddle` command. A mistake is one line on stderr and SystemExit with status 2.
 
     Parameters
@@ -424,7 +498,7 @@ def main(
 
     Returns
     -------
-    the exit status: 0, and 1 if `verify` finds a claim that is not proved
+    the exit status: 0; 1 if `verify` finds a claim that is not proved; 130: ctrl-C
     """
     parser, status = _parser(), 0
     args = parser.parse_args(argv)
@@ -439,6 +513,8 @@ def main(
             else:
                 text = _answer(args, parser)
             print(text, flush=True)
+        except KeyboardInterrupt:     # ctrl-C: the shell's own status for it
+            return _STOPPED
         except BrokenPipeError:       # the reader, such as head, has seen enough
             sys.stdout = None
         except (ValueError, TypeError, OverflowError, OSError, ImportError) as error:

@@ -53,7 +53,19 @@ def absent(
     package,  # a name
     extra,    # of ours, that brings it
 ):            # a class
-    "Stands in for the base class of a package that is not installed."
+    """Stands in for the base class of a package that is not installed.
+
+    Parameters
+    ----------
+    package
+        a name
+    extra
+        of ours, that brings it
+
+    Returns
+    -------
+    a class
+    """
     class Absent:
         def __init__(self, *args, **kwargs):
             name = type(self).__name__
@@ -74,7 +86,19 @@ def amplified(
     rate,  # of a Poisson sample, in (0, 1)
 ):         # a mechanism
     """The sampled step; where its noise is too small for a grid, the step without the gain from
-    sampling: an upper bound."""
+    sampling: an upper bound.
+
+    Parameters
+    ----------
+    base
+        the step without sampling
+    rate
+        of a Poisson sample, in (0, 1)
+
+    Returns
+    -------
+    a mechanism
+    """
     step = PoissonSubsampled(base=base, rate=rate)
     try:
         ContourAccountant(2*step)                         # one step alone has a closed form
@@ -88,7 +112,17 @@ def amplified(
 def composition_of(
     pairs,  # (mechanism, count) pairs
 ):          # a Composition
-    "All of them; no steps at all for none."
+    """All of them; no steps at all for none.
+
+    Parameters
+    ----------
+    pairs
+        (mechanism, count) pairs
+
+    Returns
+    -------
+    a Composition
+    """
     return Composition(tuple(pairs) or ((Gaussian(sigma=1.), 0),))
 
 # %% ../nbs/07a_events.ipynb #bc893283
@@ -348,6 +382,11 @@ class SaddlePrivacyAccountant(EventCounts):
     def __init__(self,
         neighboring_relation=ADD_OR_REMOVE_ONE,  # a dp_accounting.NeighboringRelation
     ):
+        """Parameters
+        ----------
+        neighboring_relation
+            a dp_accounting.NeighboringRelation
+        """
         super().__init__(neighboring_relation)
 
     @property
@@ -358,7 +397,17 @@ class SaddlePrivacyAccountant(EventCounts):
     def get_epsilon(self,
         target_delta,  # in [0, 1]
     ):                 # eps >= 0, nats, rounded up
-        "What was spent so far; at delta 0 the largest loss there is."
+        """What was spent so far; at delta 0 the largest loss there is.
+
+        Parameters
+        ----------
+        target_delta
+            in [0, 1]
+
+        Returns
+        -------
+        eps >= 0, nats, rounded up
+        """
         checks.real(0, 1, '[]', target_delta=target_delta)
         if not self.private:
             return inf
@@ -379,7 +428,17 @@ def _epsilon_of_all(run, target_delta):
 def get_delta(self:SaddlePrivacyAccountant,
     target_epsilon,  # >= 0, nats; inf: the mass of an infinite loss
 ):                   # delta in [0, 1], rounded up
-    "The delta of all events so far."
+    """The delta of all events so far.
+
+    Parameters
+    ----------
+    target_epsilon
+        >= 0, nats; inf: the mass of an infinite loss
+
+    Returns
+    -------
+    delta in [0, 1], rounded up
+    """
     if target_epsilon != inf:
         checks.real(0, inf, '[)', target_epsilon=target_epsilon)
     if not self.private:
@@ -392,7 +451,19 @@ def get_true_positive_rates(self:SaddlePrivacyAccountant,
     false_positive_rates,  # in [0, 1], a number or an array
     deltas=None,           # for dp_accounting's own: not needed
 ):                         # shape of the rates, rounded up
-    "The largest true positive rates of any attack, by the certified curve."
+    """The largest true positive rates of any attack, by the certified curve.
+
+    Parameters
+    ----------
+    false_positive_rates
+        in [0, 1], a number or an array
+    deltas
+        for dp_accounting's own: not needed
+
+    Returns
+    -------
+    shape of the rates, rounded up
+    """
     at = checks.array(0, 1, '[]', false_positive_rates=false_positive_rates)
     if not self.private:
         return np.ones(at.shape)[()]
@@ -403,7 +474,19 @@ def get_gdp_parameter_estimate(self:SaddlePrivacyAccountant,
     false_positive_rates=None,  # in (0, 1), an array; None: all down to 1e-12
     deltas=None,                # for dp_accounting's own: not needed
 ):                              # mu >= 0, rounded up; inf where a loss is infinite
-    "The mu of Gaussian DP that covers these rates, certified; without any, the whole curve."
+    """The mu of Gaussian DP that covers these rates, certified; without any, the whole curve.
+
+    Parameters
+    ----------
+    false_positive_rates
+        in (0, 1), an array; None: all down to 1e-12
+    deltas
+        for dp_accounting's own: not needed
+
+    Returns
+    -------
+    mu >= 0, rounded up; inf where a loss is infinite
+    """
     if false_positive_rates is None:
         return _whole_mu(self)
     at = checks.array(0, 1, false_positive_rates=false_positive_rates).ravel()

@@ -24,19 +24,26 @@ from dp_saddle.events import (
 )
 from .filters import RDPFilter
 from .mechanisms import Composition, Gaussian
+from dp_saddle.records import (
+    NumberedLoader,
+    RecordFilter,
+    batches_of,
+    check_precision,
+    chosen_records,
+    lengths_of,
+    renyi_cost,
+    rounded_norms,
+)
 from .schedules import Budget
-from .tilting import rdp, rdp_error
 
+# %% ../nbs/08_interop.ipynb #922a946a
 _all_ = ['ADD_OR_REMOVE_ONE', 'SaddlePrivacyAccountant']      # chapter 07a has them
 
 # %% ../nbs/08_interop.ipynb #913a02cc
-# Rounding: may grow, never shrink.
-RDP_ROUNDING = 1e-11          # relative, of a Renyi divergence that a filter is paid, besides K
-SINGLE_ROUNDING = 1e-5        # relative, of a gradient norm in single precision
-SINGLE_EPS = 2e-7             # the unit of single precision, and a little more
 # Tuning: only time and width depend on it.
 ENTRY = 3                     # noise, rate and steps of an entry in Opacus' history
 SAME_NORM = 1e-3              # relative: two computations of one norm agree
+MATRIX = 2                    # axes of what a layer sees: one vector for each record
 
 # %% ../nbs/08_interop.ipynb #ba4560f1
 try:
@@ -94,6 +101,7 @@ class OpacusHistory(IAccountant or absent('Opacus', 'opacus')):
 class SaddleAccountant(OpacusHistory):
     """Certified accounting for Opacus, of Poisson samples: `PrivacyEngine(accountant='saddle')`,
     after `import dp_saddle.interop`. ImportError without Opacus."""
+    record_guard = waiting = None     # a filter with records' accounts; its state, if it is to come
     @classmethod
     def mechanism(cls):
         "The name by which Opacus knows it: 'saddle'."
@@ -134,6 +142,27 @@ if register_accountant:
 
 # %% ../nbs/08_interop.ipynb #06e464d9
 @patch
+def state_dict(self:SaddleAccountant,
+    destination=None,  # a dict to write to; a new one if not given
+):                     # what is saved, numbers and lists: with the accounts of records, if kept
+    """What Opacus saves with a checkpoint. As confidential as the data, if there are such accounts.
+
+    Parameters
+    ----------
+    destination
+        a dict to write to; a new one if not given
+
+    Returns
+    -------
+    what is saved, numbers and lists: with the accounts of records, if kept
+    """
+    out = super(SaddleAccountant, self).state_dict(destination)
+    if self.record_guard is not None:
+        out['records'] = self.record_guard.to_dict()
+    return out
+
+# %% ../nbs/08_interop.ipynb #1a759f40
+@patch
 def load_state_dict(self:SaddleAccountant,
     state_dict,  # what `state_dict()` returned, or the same read from JSON
 ):
@@ -148,9 +177,19 @@ def load_state_dict(self:SaddleAccountant,
     try:
         super(SaddleAccountant, self).load_state_dict(state_dict)
         self.history = _history(self.history)
+        self._load_records(state_dict.get('records'))
     except (ValueError, TypeError) as error:
         self.history = before
         raise ValueError(f"state_dict cannot be loaded: {error}") from None
+
+# %% ../nbs/08_interop.ipynb #0c75b421
+@patch
+def _load_records(self:SaddleAccountant, saved):
+    "Into the guard, or kept for the one that will be attached."
+    if saved is not None and self.record_guard is not None:
+        self.record_guard.from_dict(saved)
+    elif saved is not None:
+        self.waiting = saved
 
 # %% ../nbs/08_interop.ipynb #73397626
 def _pay(guard, sigma, rate, steps):
@@ -161,8 +200,7 @@ def _pay(guard, sigma, rate, steps):
     if isinstance(guard, Budget):
         costs = [(step, steps)]
     else:
-        cost = rdp(step, guard.order)*(1 + RDP_ROUNDING) + rdp_error(step, guard.order)
-        costs = [(cost,)]*steps
+        costs = [(renyi_cost(step, guard.order),)]*steps
     for cost in costs:
         if guard.would_exceed(*cost):
             raise BudgetSpent(f"step {guard.steps + 1} would pass the budget: it was not taken; "
@@ -181,12 +219,15 @@ def _check_paid(guard, accountant):
 # %% ../nbs/08_interop.ipynb #89ef46af
 @patch
 def attach_filter(self:SaddleAccountant,
-    optimizer,  # what make_private of this accountant's engine returned
-    guard,      # a `Budget`, for noise and rates fixed in advance; or an `RDPFilter` [GDP 5.1]
-):
+    optimizer,    # what make_private of this accountant's engine returned
+    guard,        # a `Budget`, for noise and rates fixed in advance; an `RDPFilter` [GDP 5.1]; or
+                  # a filter with an account for each record, which leaves records out
+    loader=None,  # for the latter: the loader that make_private returned
+    **how,        # for the latter: norms=, and model= for ghost clipping; see `leave_records_out`
+):                # for the latter: the loader to train with; None otherwise
     """Ask the guard before each step: where it would be passed, the step raises BudgetSpent, the
     weights stay, and nothing is counted. An `RDPFilter` serves where noise and rates may follow
-    from the outputs so far.
+    from the outputs so far. With `IndividualGDPFilter` or `RDPFilter(n=...)`: `leave_records_out`.
 
     A guard without steps pays for those so far. ValueError for one that paid for others, or an
     optimizer that does not report to this accountant.
@@ -196,8 +237,22 @@ def attach_filter(self:SaddleAccountant,
     optimizer
         what make_private of this accountant's engine returned
     guard
-        a `Budget`, for noise and rates fixed in advance; or an `RDPFilter` [GDP 5.1]
+        a `Budget`, for noise and rates fixed in advance; an `RDPFilter` [GDP 5.1]; or a
+        filter with an account for each record, which leaves records out
+    loader
+        for the latter: the loader that make_private returned
+    **how
+        for the latter: norms=, and model= for ghost clipping; see `leave_records_out`
+
+    Returns
+    -------
+    for the latter: the loader to train with; None otherwise
     """
+    if getattr(guard, 'n', None) is not None:
+        return self.leave_records_out(optimizer, guard, loader, **how)
+    if loader is not None or how:
+        raise ValueError("loader, norms and model must be left out: they are for a filter with an "
+                         "account for each record")
     count = getattr(optimizer, 'step_hook', None)
     count = getattr(count, 'counts', count)               # a guard attached before is replaced
     if not callable(count):
@@ -236,9 +291,153 @@ def _guarded(accountant, guard, count):
     hook_fn.counts = count
     return hook_fn
 
+# %% ../nbs/08_interop.ipynb #3e4df720
+def _check_kind(optimizer, model):
+    "Is it ghost clipping? TypeError for what sums over machines or layers, or clips otherwise."
+    from opacus.optimizers import DPOptimizer, DPOptimizerFastGradientClipping
+    if type(optimizer) not in (DPOptimizer, DPOptimizerFastGradientClipping):
+        raise TypeError("optimizer must be one that make_private returns with clipping='flat', "
+                        f"of one process and not distributed, got {type(optimizer).__name__}")
+    ghost = type(optimizer) is DPOptimizerFastGradientClipping
+    if ghost and not hasattr(model, 'get_clipping_coef'):
+        raise TypeError("model must be given for grad_sample_mode='ghost', as make_private returned"
+                        f" it, got {type(model).__name__}")
+    return ghost
+
+# %% ../nbs/08_interop.ipynb #fdd7b830
+def _check_loader(loader):
+    "Poisson samples, each batch as drawn."
+    from opacus.data_loader import DPDataLoader
+    if not isinstance(loader, DPDataLoader) or not hasattr(loader.batch_sampler, 'sample_rate'):
+        raise TypeError("loader must be the one that make_private returned, of Poisson samples, "
+                        f"got {type(loader).__name__}")
+    if loader.collate_fn.rand_on_empty:
+        raise ValueError("loader must leave empty batches empty: rand_on_empty is False")
+
+def _records_of(guard, loader, norms):
+    "The guard, asked for the records of this loader."
+    _check_loader(loader)
+    records = RecordFilter(guard, n=len(loader.dataset), rate=loader.batch_sampler.sample_rate)
+    if isinstance(guard, RDPFilter) != callable(norms):
+        raise ValueError("norms must be given with an RDPFilter, a function without arguments, "
+                         f"and only then, got {norms!r}")
+    return records
+
+# %% ../nbs/08_interop.ipynb #d660c336
+@patch
+def leave_records_out(self:SaddleAccountant,
+    optimizer,      # as `make_private` returned it, of one process; clipping='flat', or 'ghost'
+    guard,          # an `IndividualGDPFilter`, or an `RDPFilter` with n
+    loader,         # as `make_private` returned it: Poisson samples
+    *, norms=None,  # for an `RDPFilter`: norms() -> of all records after clipping, shape (n,)
+    model=None,     # with ghost clipping: as `make_private` returned it
+):                  # the loader to train with: the same batches
+    """Leave out of each step who cannot pay for it, before the sum is made [GDP Alg. 1]. What the
+    guard promises holds for each record and the whole run; it is saved with this accountant.
+
+    TypeError or ValueError for a guard of other records, steps that were taken without it, other
+    optimizers, loaders that do not draw Poisson samples; in a step, for another loader's batch.
+
+    Parameters
+    ----------
+    optimizer
+        as `make_private` returned it, of one process; clipping='flat', or 'ghost'
+    guard
+        an `IndividualGDPFilter`, or an `RDPFilter` with n
+    loader
+        as `make_private` returned it: Poisson samples
+    norms
+        for an `RDPFilter`: norms() -> of all records after clipping, shape (n,)
+    model
+        with ghost clipping: as `make_private` returned it
+
+    Returns
+    -------
+    the loader to train with: the same batches
+    """
+    ghost, records = _check_kind(optimizer, model), _records_of(guard, loader, norms)
+    self._take_guard(guard)
+    numbered = NumberedLoader(loader)
+    factors = _factors(self, optimizer, records, numbered, norms)
+    if ghost:
+        _weigh_losses(self, optimizer, model, factors)
+    else:
+        _weigh_gradients(optimizer, factors)
+    return numbered
+
+# %% ../nbs/08_interop.ipynb #6b4b8359
+@patch
+def _take_guard(self:SaddleAccountant, guard):
+    "Its state may wait, from a checkpoint."
+    if self.waiting is not None:
+        guard.from_dict(self.waiting)
+    elif guard.steps < len(self):
+        raise ValueError(f"guard must have been there for the {len(self)} steps so far, got one "
+                         f"with {guard.steps}: load its checkpoint, or begin again")
+    self.record_guard, self.waiting = guard, None
+
+# %% ../nbs/08_interop.ipynb #0bd74223
+def _factors(accountant, optimizer, records, loader, norms):
+    "factors(lengths) for the batch that the loader yielded last."
+    def factors(lengths):
+        if records.guard.steps < len(accountant):
+            raise ValueError(f"guard must have been asked in each of {len(accountant)} steps, got "
+                             f"one with {records.guard.steps}")
+        if not optimizer.noise_multiplier:
+            raise BudgetSpent("a step without noise passes any budget: it was not taken")
+        ids = loader.take(len(lengths))
+        every = None if norms is None else _meanwhile(optimizer, norms)
+        return records.factors(ids, lengths, sigma=optimizer.noise_multiplier,
+                               clip=optimizer.max_grad_norm, norms=every)
+    return factors
+
+def _meanwhile(optimizer, norms):
+    "norms(), and the batch's gradients are there again afterwards."
+    kept = [(p, getattr(p, 'grad_sample', None), p.grad) for p in optimizer.params]
+    found = norms()
+    for p, sample, grad in kept:
+        p.grad_sample, p.grad = sample, grad
+    return found
+
+# %% ../nbs/08_interop.ipynb #f8c66c02
+def _weigh_gradients(optimizer, factors):
+    "Before Opacus clips; then nothing is left to clip."
+    import torch
+    clip = getattr(optimizer.clip_and_accumulate, 'clips', optimizer.clip_and_accumulate)
+    def clip_and_accumulate():
+        samples = [p.grad_sample for p in optimizer.params]
+        if not all(isinstance(g, torch.Tensor) for g in samples):
+            raise ValueError("optimizer must have the gradients of one batch: zero_grad() before "
+                             "each")
+        share = torch.tensor(factors(lengths_of(samples)))
+        for p, g in zip(optimizer.params, samples):
+            kind = torch.promote_types(g.dtype, torch.float32)
+            share_on = share.to(g.device, kind).reshape(-1, *[1]*(g.dim() - 1))
+            p.grad_sample = g.to(kind)*share_on
+        clip()
+    clip_and_accumulate.clips = clip
+    optimizer.clip_and_accumulate = clip_and_accumulate
+
+# %% ../nbs/08_interop.ipynb #6700af7c
+def _weigh_losses(accountant, optimizer, model, factors):
+    "Ghost clipping: the factors of the losses in the second backward pass."
+    import torch
+    take = getattr(optimizer.accumulate, 'takes', optimizer.accumulate)
+    def get_clipping_coef():
+        lengths = model.get_norm_sample()
+        found = factors(lengths.double().cpu().numpy())
+        return torch.tensor(found).to(lengths.device, lengths.dtype)
+    def accumulate():
+        if accountant.record_guard.steps <= len(accountant):
+            raise ValueError("criterion must be the one that make_private returned: this step's "
+                             "gradients were not asked for")
+        take()
+    accumulate.takes = take
+    model.get_clipping_coef, optimizer.accumulate = get_clipping_coef, accumulate
+
 # %% ../nbs/08_interop.ipynb #eec14724
 def _check_model(model, optimizer):
-    "Gradients of records can be had, and are those of the training, or an error that says why not."
+    "Norms of records can be had, and are those of the training, or an error that says why not."
     if not hasattr(type(optimizer), 'grad_samples') or not isinstance(optimizer.max_grad_norm,
             Real):
         raise TypeError("optimizer must be one that make_private returns with clipping='flat', "
@@ -249,61 +448,86 @@ def _check_model(model, optimizer):
     if any('Dropout' in type(m).__name__ and m.p for m in model.modules()):
         raise ValueError("model must have no dropout: "
                          "the norms would be those of another draw; charge the clip instead")
-    import torch
-    if any(torch.finfo(p.dtype).eps > SINGLE_EPS for p in optimizer.params):
-        raise ValueError("model must be in single precision at least: rounding hides the norms")
+    check_precision({p.dtype for p in optimizer.params})
 
 # %% ../nbs/08_interop.ipynb #d3c3c06d
 def _norms_of(model, optimizer, criterion, x, y):
     "Norms of the gradients of some records, before clipping."
-    import torch
     optimizer.zero_grad()
     criterion(model(x), y).backward()
     if any(getattr(p, 'grad_sample', None) is None for p in optimizer.params):
-        raise TypeError("optimizer must be one that make_private returns with "
-                        "grad_sample_mode='hooks': there are no gradients of records")
-    layers = [g.flatten(1).double().norm(dim=1) for g in optimizer.grad_samples]
-    found = torch.stack(layers).norm(dim=0).cpu().numpy()
+        raise TypeError("optimizer must be one that make_private returns with grad_sample_mode="
+                        "'hooks' or 'ghost': there are no gradients of records")
+    samples = optimizer.grad_samples
+    check_precision({g.dtype for g in samples})
+    found = lengths_of(samples)
+    optimizer.zero_grad()
+    return found
+
+# %% ../nbs/08_interop.ipynb #c0f9be12
+def _ghost_norms_of(model, optimizer, criterion, x, y):
+    "The same with ghost clipping: norms from what each layer saw and what came back."
+    seen = []
+    hooks = [m.register_forward_pre_hook(lambda m, args: seen.append(args[0].dim()))
+             for m in model.modules() if type(m) in model.NORM_SAMPLERS]
+    loss = criterion(model(x), y).loss_per_sample
+    for hook in hooks:
+        hook.remove()
+    if max(seen, default=MATRIX) > MATRIX:
+        raise ValueError("model must give its layers one vector for each record: of sequences "
+                         "ghost norms cancel in single precision; use grad_sample_mode='hooks'")
+    check_precision({loss.dtype})
+    (loss.mean() if optimizer.loss_reduction == 'mean' else loss.sum()).backward()
+    found = model.get_norm_sample().double().cpu().numpy()
     optimizer.zero_grad()
     return found
 
 # %% ../nbs/08_interop.ipynb #0e1408df
 def record_norms(
-    model, optimizer,  # as `make_private` returns them: flat clipping, grad_sample_mode 'hooks'
+    model, optimizer,  # as `make_private` returns them: flat clipping; hooks, or ghost clipping
     criterion,         # criterion(model(records), targets) -> the loss, as in the training
     records, targets,  # tensors, one entry for each record along the first axis
     batch=512,         # records at a time, >= 1
-):                     # shape (records,), in [0, max_grad_norm], rounded up
+    *, sample=None,    # of a random subset of so many records only, >= 1; of all if not given
+    seed=0,            # of that subset, which is the same for the same seed, >= 0
+):                     # shape (records,) or (sample,), in [0, max_grad_norm], rounded up
     """Norms of all records' gradients after clipping [GDP App. D], between two steps.
 
     For `IndividualAccountant.step`. The pass must do what the training does: training mode, at
-    least single precision, no dropout, no augmentation. ValueError or TypeError where the
-    gradients are not those of the training.
+    least single precision, no dropout, no augmentation. `sample` takes those of
+    `chosen_records(len(records), sample, seed=seed)`. ValueError or TypeError where the gradients
+    are not those of the training.
 
     Parameters
     ----------
     model, optimizer
-        as `make_private` returns them: flat clipping, grad_sample_mode 'hooks'
+        as `make_private` returns them: flat clipping; hooks, or ghost clipping
     criterion
         criterion(model(records), targets) -> the loss, as in the training
     records, targets
         tensors, one entry for each record along the first axis
     batch
         records at a time, >= 1
+    sample
+        of a random subset of so many records only, >= 1; of all if not given
+    seed
+        of that subset, which is the same for the same seed, >= 0
 
     Returns
     -------
-    shape (records,), in [0, max_grad_norm], rounded up
+    shape (records,) or (sample,), in [0, max_grad_norm], rounded up
     """
-    import torch
     checks.count(1, batch=batch)
     _check_model(model, optimizer)
-    parts = zip(torch.split(records, batch), torch.split(targets, batch))
-    out = np.concatenate([_norms_of(model, optimizer, criterion, *part) for part in parts])
-    alone = _norms_of(model, optimizer, criterion, records[:1], targets[:1])
+    if sample is not None:
+        ids = chosen_records(len(records), sample, seed=seed)
+        records, targets = records[ids], targets[ids]
+    norms_of = _ghost_norms_of if hasattr(model, 'get_norm_sample') else _norms_of
+    parts = batches_of(records, targets, batch)
+    out = np.concatenate([norms_of(model, optimizer, criterion, *part) for part in parts])
+    alone = norms_of(model, optimizer, criterion, records[:1], targets[:1])
     if not np.allclose(alone, out[:1], rtol=SAME_NORM):
-        raise ValueError(f"criterion must be reduced as loss_reduction = "
-                         f"{optimizer.loss_reduction!r} " f"says: the first record's norm is "
-                                                          f"{out[0]:.4g} among others and "
-                                                          f"{alone[0]:.4g} alone")
-    return np.minimum(out*(1 + SINGLE_ROUNDING), optimizer.max_grad_norm)
+        raise ValueError("criterion must be reduced as loss_reduction = "
+                         f"{optimizer.loss_reduction!r} says: the first record's norm is "
+                         f"{out[0]:.4g} among others and {alone[0]:.4g} alone")
+    return rounded_norms(out, optimizer.max_grad_norm)

@@ -32,7 +32,21 @@ _TRIED = 4              # powers of the ratio, of which two are the neighbours
 
 # %% ../nbs/06bb_merged_steps.ipynb #d96173c5
 class Cell(NamedTuple):
-    "Two kinds of steps between which a step lies."
+    """Two kinds of steps between which a step lies.
+
+    Parameters
+    ----------
+    high
+        costs at least as much
+    low
+        costs at most as much; None for a step that is a kind of its own
+    weight
+        of `high`, in (0, 1]: rounded up
+    chain
+        what all steps share that lie in one order, beside their place in it
+    places
+        of `high` and `low` in that order, the costlier first
+    """
     high: Mechanism  # costs at least as much
     low: object      # costs at most as much; None for a step that is a kind of its own
     weight: float    # of `high`, in (0, 1]: rounded up
@@ -80,6 +94,11 @@ class MergedSteps:
     def __init__(self,
         kinds,  # mechanisms; sampled Gaussians and Gaussians are put on a grid
     ):
+        """Parameters
+        ----------
+        kinds
+            mechanisms; sampled Gaussians and Gaussians are put on a grid
+        """
         known = {g for g in map(_gaussian, kinds) if g}
         noises, rates = ({g[i] for g in known} for i in (0, 1))
         one = len(rates) <= _FEW or len(noises) <= _FEW
@@ -107,7 +126,17 @@ def _add(self:MergedSteps, kinds):
 def cell(self:MergedSteps,
     step,  # a mechanism
 ):         # its Cell
-    "Between which kinds a step is."
+    """Between which kinds a step is.
+
+    Parameters
+    ----------
+    step
+        a mechanism
+
+    Returns
+    -------
+    its Cell
+    """
     if step not in self.cells:
         cell = self.cells[step] = self._new_cell(step)
         ends = zip((cell.high, cell.low), cell.places, strict=True)
@@ -142,7 +171,17 @@ def rows(self:MergedSteps):
 def table(self:MergedSteps,
     names,  # from `between`
 ):          # shape (2 rows,), as for `split_steps`
-    "Steps between each kind and the next, and sums of their weights."
+    """Steps between each kind and the next, and sums of their weights.
+
+    Parameters
+    ----------
+    names
+        from `between`
+
+    Returns
+    -------
+    shape (2 rows,), as for `split_steps`
+    """
     out = np.zeros((2, len(self.rows)))
     for (kind, what), n in names.items(): out[int(what == 'weights'), self.rows[kind]] = n
     return out.ravel()
@@ -152,7 +191,17 @@ def table(self:MergedSteps,
 def between(self:MergedSteps,
     counts,  # {step: how many}
 ):           # {(kind, 'steps'): up to the next kind, (kind, 'weights'): sum of their weights}
-    "The same by name. A run that has no more of anything costs no more."
+    """The same by name. A run that has no more of anything costs no more.
+
+    Parameters
+    ----------
+    counts
+        {step: how many}
+
+    Returns
+    -------
+    {(kind, 'steps'): up to the next kind, (kind, 'weights'): sum of their weights}
+    """
     out = Counter()
     for step, n in counts.items():
         cell = self.cell(step)
@@ -165,7 +214,17 @@ def between(self:MergedSteps,
 def dominating(self:MergedSteps,
     counts,  # {step: how many}
 ):           # {kind: how many}: each step's costlier neighbour
-    "A run of few kinds that costs more."
+    """A run of few kinds that costs more.
+
+    Parameters
+    ----------
+    counts
+        {step: how many}
+
+    Returns
+    -------
+    {kind: how many}: each step's costlier neighbour
+    """
     names = self.between(counts)
     return Counter({kind: n for (kind, what), n in names.items() if what == 'steps'})
 
@@ -186,7 +245,19 @@ def upper_epsilon(self:MergedSteps,
     table,  # shape (runs, 2 rows), as for `split_steps`
     delta,  # in (0, 1)
 ):          # two arrays of shape (runs,): the bounds; are they good?
-    "Upper bounds on eps, certified, and which of them are within some per cent of delta."
+    """Upper bounds on eps, certified, and which of them are within some per cent of delta.
+
+    Parameters
+    ----------
+    table
+        shape (runs, 2 rows), as for `split_steps`
+    delta
+        in (0, 1)
+
+    Returns
+    -------
+    two arrays of shape (runs,): the bounds; are they good?
+    """
     return upper_epsilon(self.families(), *split_steps(table), delta)
 
 # %% ../nbs/06bb_merged_steps.ipynb #b1c4eafa
@@ -198,7 +269,21 @@ def prefixes(self:MergedSteps,
     which,  # which of them each step is, integers, shape (steps,)
     delta,  # in (0, 1)
 ):          # two arrays of shape (steps,), as from `upper_epsilon`
-    "Upper bounds on eps after each step, and which of them are good."
+    """Upper bounds on eps after each step, and which of them are good.
+
+    Parameters
+    ----------
+    kinds
+        mechanisms
+    which
+        which of them each step is, integers, shape (steps,)
+    delta
+        in (0, 1)
+
+    Returns
+    -------
+    two arrays of shape (steps,), as from `upper_epsilon`
+    """
     cells, m = [self.cell(step) for step in kinds], len(self.rows)
     place = np.array([self.rows[cell.high] for cell in cells])
     weight = np.array([cell.weight for cell in cells])

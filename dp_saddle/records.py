@@ -38,7 +38,15 @@ def batches_of(
     records, targets,  # arrays or tensors, one entry for each record along the first axis
     batch,             # records at a time, >= 1
 ):
-    "Yields (some records, their targets)."
+    """Yields (some records, their targets).
+
+    Parameters
+    ----------
+    records, targets
+        arrays or tensors, one entry for each record along the first axis
+    batch
+        records at a time, >= 1
+    """
     checks.count(1, batch=batch)
     if len(records) != len(targets):
         raise ValueError(f"targets must be as many as records, {len(records)}, got {len(targets)}")
@@ -49,7 +57,19 @@ def rounded_norms(
     norms,  # as computed from gradients in single precision, shape (records,)
     clip,   # the clipping norm, > 0
 ):          # after clipping, in [0, clip], rounded up
-    "Norms for an account: ValueError for what is no number."
+    """Norms for an account: ValueError for what is no number.
+
+    Parameters
+    ----------
+    norms
+        as computed from gradients in single precision, shape (records,)
+    clip
+        the clipping norm, > 0
+
+    Returns
+    -------
+    after clipping, in [0, clip], rounded up
+    """
     checks.real(0, np.inf, clip=clip)
     norms = np.asarray(norms, float)
     if not np.isfinite(norms).all():
@@ -61,7 +81,13 @@ def rounded_norms(
 def check_precision(
     kinds,  # dtypes, of torch or of JAX
 ):
-    "For norms from a second pass: ValueError for less than single precision."
+    """For norms from a second pass: ValueError for less than single precision.
+
+    Parameters
+    ----------
+    kinds
+        dtypes, of torch or of JAX
+    """
     for kind in kinds:
         if str(kind) not in _PRECISE:
             raise ValueError(f"gradients must be in single precision at least, got {kind}: "
@@ -76,7 +102,25 @@ def torch_norms(
 ):                     # shape (records,), in [0, clip], rounded up
     """Norms of the gradients of records in plain PyTorch, after clipping: `vmap` of `grad`.
 
-    ValueError for fewer digits than single precision has, or gradients that are not finite."""
+    ValueError for fewer digits than single precision has, or gradients that are not finite.
+
+    Parameters
+    ----------
+    loss_of
+        loss_of(weights, x, y) -> the loss of one record, a tensor without axes
+    weights
+        what is trained, by names: a dict of tensors
+    records, targets
+        tensors, one entry for each record along the first axis
+    clip
+        the clipping norm, > 0
+    batch
+        records at a time, >= 1
+
+    Returns
+    -------
+    shape (records,), in [0, clip], rounded up
+    """
     import torch
     check_precision({w.dtype for w in weights.values()})
     each = torch.func.vmap(torch.func.grad(loss_of), (None, 0, 0))
@@ -88,7 +132,17 @@ def torch_norms(
 def lengths_of(
     gradients,  # tensors, one for each parameter, records along the first axis
 ):              # shape (records,), as an array
-    "Norms of whole gradients, each one summed in double precision."
+    """Norms of whole gradients, each one summed in double precision.
+
+    Parameters
+    ----------
+    gradients
+        tensors, one for each parameter, records along the first axis
+
+    Returns
+    -------
+    shape (records,), as an array
+    """
     import torch
     layers = [g.detach().flatten(1).double().norm(dim=1).cpu() for g in gradients]
     return torch.stack(layers).norm(dim=0).numpy()
@@ -103,7 +157,25 @@ def jax_norms(
 ):                     # shape (records,), in [0, clip], rounded up
     """Norms of the gradients of records in JAX, after clipping: `vmap` of `grad`.
 
-    ValueError for fewer digits than single precision has, or gradients that are not finite."""
+    ValueError for fewer digits than single precision has, or gradients that are not finite.
+
+    Parameters
+    ----------
+    loss_of
+        loss_of(weights, x, y) -> the loss of one record, a scalar
+    weights
+        what is trained: any tree of arrays
+    records, targets
+        arrays, one entry for each record along the first axis
+    clip
+        the clipping norm, > 0
+    batch
+        records at a time, >= 1
+
+    Returns
+    -------
+    shape (records,), in [0, clip], rounded up
+    """
     import jax
     check_precision({w.dtype for w in jax.tree_util.tree_leaves(weights)})
     each = jax.jit(jax.vmap(jax.grad(loss_of), (None, 0, 0)))
@@ -120,7 +192,21 @@ def chosen_records(
     sample,     # how many of them, in [1, n]
     *, seed=0,  # the same choice for the same seed, >= 0
 ):              # their ids, ascending, shape (sample,)
-    "A uniformly random subset of records, chosen once for a whole run."
+    """A uniformly random subset of records, chosen once for a whole run.
+
+    Parameters
+    ----------
+    n
+        records, >= 1
+    sample
+        how many of them, in [1, n]
+    seed
+        the same choice for the same seed, >= 0
+
+    Returns
+    -------
+    their ids, ascending, shape (sample,)
+    """
     checks.count(1, n=n)
     checks.count(0, seed=seed)
     checks.count(1, sample=sample)
@@ -137,7 +223,23 @@ def share_between(
 ):                    # (low, high), in [0, 1]
     """What a random subset says of all records: a confidence interval for the share of all n that
     have the property [hypergeometric; Clopper and Pearson 1934]. It holds for a property that was
-    chosen without looking at the subset."""
+    chosen without looking at the subset.
+
+    Parameters
+    ----------
+    hits
+        how many of the sample have some property, 0 to sample
+    sample
+        how many were drawn, >= 1
+    n
+        of so many records, >= sample
+    confidence
+        that the share is between, in (0, 1)
+
+    Returns
+    -------
+    (low, high), in [0, 1]
+    """
     checks.count(1, sample=sample)
     checks.count(sample, n=n)
     checks.count(0, hits=hits)
@@ -180,6 +282,11 @@ class NumberedLoader:
     def __init__(self,
         loader,  # a torch DataLoader with a batch sampler, of a dataset that has a length
     ):
+        """Parameters
+        ----------
+        loader
+            a torch DataLoader with a batch sampler, of a dataset that has a length
+        """
         from torch.utils.data import DataLoader
         if not isinstance(loader, DataLoader) or loader.batch_sampler is None:
             raise TypeError("loader must be a torch DataLoader that draws batches of ids, got "
@@ -216,7 +323,17 @@ def batch_sampler(self:NumberedLoader):
 def take(self:NumberedLoader,
     count,  # gradients that there are
 ):          # their ids, shape (count,)
-    "The ids of the batch that was yielded last, once. ValueError if it is another batch."
+    """The ids of the batch that was yielded last, once. ValueError if it is another batch.
+
+    Parameters
+    ----------
+    count
+        gradients that there are
+
+    Returns
+    -------
+    their ids, shape (count,)
+    """
     ids, self._ids = self._ids, None
     if ids is None:
         raise ValueError("loader must be the one whose batches are trained on, a new batch for "
@@ -231,7 +348,19 @@ def renyi_cost(
     step,   # a mechanism
     order,  # of the divergence, > 1
 ):          # nats, rounded up
-    "What an `RDPFilter` is paid for a step."
+    """What an `RDPFilter` is paid for a step.
+
+    Parameters
+    ----------
+    step
+        a mechanism
+    order
+        of the divergence, > 1
+
+    Returns
+    -------
+    nats, rounded up
+    """
     return rdp(step, order)*(1 + RDP_ROUNDING) + rdp_error(step, order)
 
 _LEVELS = np.exp(np.linspace(log(SMALLEST_LEVEL), 0, SHARES))
@@ -253,6 +382,15 @@ class RecordFilter:
         *, n,   # records, >= 1
         rate,   # of the Poisson sample, in (0, 1]
     ):
+        """Parameters
+        ----------
+        guard
+            an `IndividualGDPFilter`, or an `RDPFilter` with n
+        n
+            records, >= 1
+        rate
+            of the Poisson sample, in (0, 1]
+        """
         checks.count(1, n=n)
         checks.real(0, 1, '(]', rate=rate)
         if not isinstance(guard, (IndividualGDPFilter, RDPFilter)) or guard.n is None:
@@ -272,7 +410,25 @@ def factors(self:RecordFilter,
     clip,           # the clipping norm, > 0
     norms=None,     # for an `RDPFilter`: norms of all records, shape (n,), from outputs alone
 ):                  # what their gradients are to be multiplied by, shape (batch,)
-    "1, or less to clip, or 0 for who cannot pay. What is paid is paid, whatever comes then."
+    """1, or less to clip, or 0 for who cannot pay. What is paid is paid, whatever comes then.
+
+    Parameters
+    ----------
+    ids
+        of the records in the batch, shape (batch,), each once
+    lengths
+        of their gradients before clipping, shape (batch,)
+    sigma
+        noise std over the clipping norm, > 0
+    clip
+        the clipping norm, > 0
+    norms
+        for an `RDPFilter`: norms of all records, shape (n,), from outputs alone
+
+    Returns
+    -------
+    what their gradients are to be multiplied by, shape (batch,)
+    """
     checks.real(0, np.inf, sigma=sigma)
     ids, own = _check_ids(ids, self.n), np.asarray(lengths, float)
     if ids.shape != own.shape:

@@ -24,6 +24,7 @@ from .checks import Saved, patch
 from .contour import composed_atoms
 from .losses import FiniteLoss
 from .mechanisms import Composition, Gaussian, Mechanism, PoissonSubsampled
+from .merged_steps import MergedSteps
 from .numerics import ULP, log_chernoff_factor
 from .plrv import as_composition
 from .record_bounds import raised_between, upper_epsilon
@@ -42,6 +43,9 @@ _EACH = 1 << 12         # prefixes of equal steps, each; then about 1/_EACH apar
 _MOST_BETWEEN = 1 << 16 # and so many between them where the chord is not proved
 _MOST_AHEAD = 1024      # times what came lately, that a budget is tried with
 _MOST_PLANNED = 1 << 50 # steps that it is tried with
+_MOST_KINDS = 32        # of steps, composed one by one; more are put between few
+_MOST_OTHERS = 1 << 10  # that are no Gaussians, beside these
+_SECONDS_EACH = .1      # that such a kind takes
 
 # %% ../nbs/06c_schedules.ipynb #b6741e13
 def _pairs(schedule):
@@ -148,8 +152,14 @@ def _at_some(kinds, which, delta):
 
 def _blocks(rows): return np.array_split(rows, ceil(len(rows)/_ROWS_AT_ONCE)) if len(rows) else []
 
+# %% ../nbs/06c_schedules.ipynb #7613c6b9
 def _prefixes(kinds, which, delta):
     "Upper bounds on eps after each step, not yet in order."
+    many = len(kinds) > _MOST_KINDS
+    return (_prefixes_of_many if many else _prefixes_of_few)(kinds, which, delta)
+
+def _prefixes_of_few(kinds, which, delta):
+    "The same, each kind as it is."
     if any(plrv.p_inf for m in kinds for plrv in (m.remove, m.add)):
         return _at_some(kinds, which, delta)
     if any(m.remove.moments_only for m in kinds):
@@ -163,6 +173,41 @@ def _prefixes(kinds, which, delta):
         before = counts[-1]
         out[rows] = _bounded(families, kinds, counts, delta)
     return out
+
+# %% ../nbs/06c_schedules.ipynb #5754dabc
+def _of_few_kinds(which, most):
+    "How many of the prefixes have at most so many different kinds."
+    _, first = np.unique(which, return_index=True)
+    return np.sort(first)[most] if first.size > most else len(which)
+
+def _prefixes_of_many(kinds, which, delta):
+    "The same, with steps between a few kinds."
+    merged = _merged(kinds)
+    if _without_table(merged):
+        place = np.array([merged.rows[merged.cell(m).high] for m in kinds])
+        return _prefixes_of_few(list(merged.rows), place[which], delta)
+    eps, good = merged.prefixes(kinds, which, delta)
+    some = _of_few_kinds(which, _MOST_KINDS)
+    for i in _few(np.flatnonzero(~good[:some])):
+        counts = np.bincount(which[:i + 1], minlength=len(kinds))
+        eps[i] = min(eps[i], _alone(kinds, counts, delta))
+    return eps
+
+def _without_table(merged):
+    "Has any of the kinds mass at infinity, or moments alone?"
+    plrvs = [plrv for m in merged.rows for plrv in (m.remove, m.add)]
+    return any(plrv.p_inf or plrv.moments_only for plrv in plrvs)
+
+# %% ../nbs/06c_schedules.ipynb #a685b0e4
+def _merged(kinds):
+    "MergedSteps of these kinds; ValueError where they would take very long."
+    merged = MergedSteps(kinds)
+    if merged.others > _MOST_OTHERS:
+        raise ValueError(f"schedule must have at most {_MOST_OTHERS} different kinds of steps that "
+                         f"are no Gaussians, got {merged.others}: they would take about "
+                         f"{merged.others*_SECONDS_EACH:.0f} s; ask epsilon for some prefixes, or "
+                         "round their parameters to the more costly side")
+    return merged
 
 # %% ../nbs/06c_schedules.ipynb #6c0a7c02
 def _some_counts(steps):
@@ -519,11 +564,26 @@ def restore(self:Budget, history):
 @patch
 def _forget(self:Budget):
     "Of all that follows from the history, keep the counts alone."
-    self._counts, self._now = Counter(), None      # of each kind; their eps, once it is known
+    self._kinds, self._now = Counter(), None       # counts; their eps, once it is known
     for mechanism, n in self.history:
-        self._counts[mechanism] += n
+        self._kinds[mechanism] += n
+    self._start()
+
+# %% ../nbs/06c_schedules.ipynb #7ed9b142
+@patch
+def _start(self:Budget):
+    "Begin anew with these kinds: as they are, or, if they are many, between a few."
+    many = len(self._kinds) > _MOST_KINDS
+    self._merged = MergedSteps(self._kinds) if many else None
+    self._until = 2*len(self._kinds) if many else _MOST_KINDS
+    self._counts = self._between(self._kinds)
     self._fits, self._over = Counter(), None       # found to fit, and not to
     self._asked_for, self._ahead = [self._counts], 1
+
+@patch
+def _between(self:Budget, counts):
+    "{step: how many} as it is, or by the kinds between which these steps are."
+    return Counter(counts) if self._merged is None else self._merged.between(counts)
 
 # %% ../nbs/06c_schedules.ipynb #a8033cca
 @patch
@@ -531,11 +591,25 @@ def cost(self:Budget, counts):
     "eps of `counts`, {mechanism: how many}, at the budget's delta, certified from above."
     return epsilon(Composition(tuple(counts.items())), delta=self.delta) if counts else 0.
 
+@patch
+def _cost(self:Budget, counts):
+    "The same of counts that `_between` has made."
+    if self._merged is None: return self.cost(counts)
+    eps = inf
+    if not _without_table(self._merged):
+        table = self._merged.table(counts)
+        (eps,), (good,) = self._merged.upper_epsilon(table[None], self.delta)
+        if good or len(self._merged.rows) > 2*_MOST_KINDS:  # else a wide bound, or a long wait
+            return float(eps)
+    costlier = {kind: n for (kind, what), n in counts.items() if what == 'steps'}
+    return min(float(eps), self.cost(costlier))
+
+# %% ../nbs/06c_schedules.ipynb #b041ff0d
 @patch(as_prop=True)
 def spent(self:Budget):
-    "eps of what was spent so far, certified from above."
+    "eps of what was spent so far, certified from above; of more than 32 kinds, as if merged."
     if self._now is None:
-        self._now = self.cost(self._counts)
+        self._now = self._cost(self._counts)
     return self._now
 
 @patch
@@ -560,7 +634,7 @@ def _fits_with_more(self:Budget, need):
         plan = need + Counter({m: n*self._ahead for m, n in recent.items()})
         too_much = self._over and plan >= self._over
         if sum(plan.values()) < _MOST_PLANNED and not too_much:
-            if self.cost(plan) <= self.eps:
+            if self._cost(plan) <= self.eps:
                 self._fits, self._ahead = plan, min(2*self._ahead, _MOST_AHEAD)
                 return True
             self._over = plan
@@ -573,14 +647,14 @@ def _fits_with_more(self:Budget, need):
 def would_exceed(self:Budget, step, count=1):
     """Would `count` >= 1 more of this step (a mechanism, or a composition such as an epoch) pass
     the budget? Nothing is spent."""
-    need = self._counts + self._asked(step, count)
+    need = self._counts + self._between(self._asked(step, count))
     if need <= self._fits:
         return False
     if self._over is not None and need >= self._over:
         return True
     if self._fits_with_more(need):
         return False
-    fits = self.cost(need) <= self.eps
+    fits = self._cost(need) <= self.eps
     if fits:
         self._fits = need
     else:
@@ -599,4 +673,7 @@ def spend(self:Budget, step, count=1):
     for m, n in asked.items():
         last, times = history[-1] if history else (None, 0)
         history = history[:-1] + ((m, times + n),) if last == m else history + ((m, n),)
-    self.history, self._counts, self._now = history, self._counts + asked, None
+    self.history, self._now = history, None
+    self._counts = self._counts + self._between(asked)
+    for m, n in asked.items(): self._kinds[m] += n
+    if len(self._kinds) > self._until: self._start()

@@ -63,7 +63,21 @@ def clt_log_delta(
     t,           # the tilt, >= 0, any shape
     K, K1, K2,   # K(t), K'(t), K''(t) >= 0, any shape
 ):               # log delta_CLT(eps; t); all arguments broadcast
-    "The curve if K were its parabola at t [SP 41]."
+    """The curve if K were its parabola at t [SP 41].
+
+    Parameters
+    ----------
+    eps
+        any shape, nats
+    t
+        the tilt, >= 0, any shape
+    K, K1, K2
+        K(t), K'(t), K''(t) >= 0, any shape
+
+    Returns
+    -------
+    log delta_CLT(eps; t); all arguments broadcast
+    """
     K2 = np.maximum(K2, TINY)
     eps, mean, std = np.broadcast_arrays(np.asarray(eps, float), K1 - t*K2, np.sqrt(K2))
     gap = log_phi_gap((mean - eps)/std, std, eps - mean + std*std/2)
@@ -77,7 +91,19 @@ def lyapunov_sum(
     """Lambda_t = sum_j E|L_j - E L_j|^3 over the tilted steps [SP 19], by quadrature split at the
     mean.
 
-    Gaussian steps are infinitely divisible and add 0."""
+    Gaussian steps are infinitely divisible and add 0.
+
+    Parameters
+    ----------
+    plrv
+        a PLRV, such as `run.remove`
+    t
+        tilts, any shape, >= 0, up to what the loss's grid allows
+
+    Returns
+    -------
+    Lambda_t, shape of t
+    """
     plrv, t = as_composition(plrv), checks.array(0, inf, '[)', t=t)
     check_tilts(plrv, 't', t, 0.)
     rest = [(p, n) for p, n in plrv.parts if not isinstance(p, GaussianLoss)]
@@ -96,7 +122,17 @@ def _berry_esseen(plrv, t, var, constant):
 def moments_pull(
     t,  # tilts, > 0, any shape
 ):      # the pull and its slope, two arrays
-    "The same for the tight moments accountant: the slope of -`log_chernoff_factor`."
+    """The same for the tight moments accountant: the slope of -`log_chernoff_factor`.
+
+    Parameters
+    ----------
+    t
+        tilts, > 0, any shape
+
+    Returns
+    -------
+    the pull and its slope, two arrays
+    """
     return log1p(1/t), -1/(t*(1 + t))
 
 def _no_pull(t):
@@ -122,7 +158,19 @@ def cgf_beyond(
     plrv,  # a ComposedLoss
     t,     # tilts, > 0, any shape
 ):         # K(t), nats, shape of t; None where no sampled Gaussian's grid ends before these
-    "K where a sampled Gaussian's grid has ended; ValueError where another loss's has, too."
+    """K where a sampled Gaussian's grid has ended; ValueError where another loss's has, too.
+
+    Parameters
+    ----------
+    plrv
+        a ComposedLoss
+    t
+        tilts, > 0, any shape
+
+    Returns
+    -------
+    K(t), nats, shape of t; None where no sampled Gaussian's grid ends before these
+    """
     far = [_is_far(part, t) for part, _ in plrv.parts]
     if not np.any(far):
         return None
@@ -137,7 +185,17 @@ def cgf_beyond(
 def remedy_of(
     mechanism,  # a mechanism, a composition, or a PLRV
 ):              # str; '' where nothing is
-    "What may be said of a step that its loss be finite, in words."
+    """What may be said of a step that its loss be finite, in words.
+
+    Parameters
+    ----------
+    mechanism
+        a mechanism, a composition, or a PLRV
+
+    Returns
+    -------
+    str; '' where nothing is
+    """
     steps = mechanism.as_steps() if isinstance(mechanism, Mechanism) else ()
     hints = (getattr(getattr(m, 'base', m), 'remedy', '') for m, n in steps if n)
     return next((hint for hint in hints if hint), '')
@@ -149,7 +207,19 @@ def rdp(
 ):              # Renyi divergence of that order, nats, the larger of both directions
     """Renyi differential privacy, K(alpha - 1)/(alpha - 1) [SP Sect. 1]; inf where the loss can be,
     with a warning where a step could say more of itself. A Gaussian step, sampled or not, has no
-    largest order."""
+    largest order.
+
+    Parameters
+    ----------
+    mechanism
+        a mechanism or a composition
+    alpha
+        order, >= 1, up to what the loss's grid allows, any shape; 1: Kullback-Leibler
+
+    Returns
+    -------
+    Renyi divergence of that order, nats, the larger of both directions
+    """
     a = checks.array(1, inf, '[)', alpha=alpha)
     if hint := remedy_of(mechanism):
         warnings.warn(f"Renyi divergences are infinite: {hint}", stacklevel=users_level())
@@ -174,7 +244,19 @@ def asymptotic_epsilon(
 ):              # eps, nats, the larger of both directions
     """E[L] - Phi^-1(delta) std(L), at which delta tends to the one asked for as the steps grow in
     number [SP Thm 4.1]: no bound, and no good estimate for few. ValueError for no steps, or mass
-    at infinity."""
+    at infinity.
+
+    Parameters
+    ----------
+    mechanism
+        a mechanism or a composition
+    delta
+        in (0, 1/2), a number or an array
+
+    Returns
+    -------
+    eps, nats, the larger of both directions
+    """
     d = checks.array(0, .5, delta=delta)
     directions = Accountant(mechanism).directions
     if any(plrv.p_inf or not plrv.parts for plrv in directions):
@@ -202,7 +284,22 @@ def cgf_error(
     t,     # tilts, > 0, 1-d
     K,     # K(t) as it was computed, shape of t
 ):         # nats, shape of t
-    "What K may be off by: the error that the loss states of its own, and the difference from that."
+    """What K may be off by: the error that the loss states of its own, and the difference from
+    that.
+
+    Parameters
+    ----------
+    plrv
+        a ComposedLoss
+    t
+        tilts, > 0, 1-d
+    K
+        K(t) as it was computed, shape of t
+
+    Returns
+    -------
+    nats, shape of t
+    """
     if not plrv.proves:
         return 0*t
     known = [plrv.known_cgf(u) for u in t]
@@ -216,6 +313,15 @@ class TiltTable:
         t,         # tilts, > 0, 1-d
         constant,  # of Berry and Esseen
     ):
+        """Parameters
+        ----------
+        plrv
+            a ComposedLoss
+        t
+            tilts, > 0, 1-d
+        constant
+            of Berry and Esseen
+        """
         self.t, self.k = t, cgf_and_cumulants(plrv, t, 2)
         self.K, K1, K2 = self.k
         error = 2*_berry_esseen(plrv, t, K2, constant)      # 2: an interval has two ends
@@ -230,7 +336,17 @@ class TiltTable:
 def log_bounds(self:TiltTable,
     eps,  # nats, 1-d
 ):        # log of (lower, upper) without the mass at infinity, two arrays
-    "The best bounds over the tilts [SP 44]."
+    """The best bounds over the tilts [SP 44].
+
+    Parameters
+    ----------
+    eps
+        nats, 1-d
+
+    Returns
+    -------
+    log of (lower, upper) without the mass at infinity, two arrays
+    """
     eps = eps[:, None]
     rounding = self.rounding + SUM_ULPS*ULP*eps*self.t
     moments = self.K - eps*self.t + log_chernoff_factor(self.t) + rounding
@@ -250,6 +366,13 @@ class SaddlePointCLT(TiltedAccountant):
         mechanism,        # a Mechanism, or a PLRV for one direction only
         identical=False,  # True: the sharper constant for runs of one mechanism; else ValueError
     ):
+        """Parameters
+        ----------
+        mechanism
+            a Mechanism, or a PLRV for one direction only
+        identical
+            True: the sharper constant for runs of one mechanism; else ValueError
+        """
         super().__init__(mechanism)
         if not isinstance(identical, (bool, np.bool_)):
             raise TypeError(f"identical must be True or False, got {identical!r}")
@@ -307,6 +430,13 @@ class MomentsAccountant(TiltedAccountant):
         mechanism,           # a Mechanism, or a PLRV for one direction only
         conversion='tight',  # 'tight' (Canonne et al. 2020) or 'classic' (Abadi et al. 2016)
     ):
+        """Parameters
+        ----------
+        mechanism
+            a Mechanism, or a PLRV for one direction only
+        conversion
+            'tight' (Canonne et al. 2020) or 'classic' (Abadi et al. 2016)
+        """
         checks.choice(('tight', 'classic'), conversion=conversion)
         super().__init__(mechanism)
         tight = conversion == 'tight'
@@ -340,7 +470,19 @@ def rdp_error(
     mechanism,  # a mechanism or a composition
     alpha,      # order, > 1, a number
 ):              # nats
-    "What the Renyi divergence of that order may be off by, as the losses state it."
+    """What the Renyi divergence of that order may be off by, as the losses state it.
+
+    Parameters
+    ----------
+    mechanism
+        a mechanism or a composition
+    alpha
+        order, > 1, a number
+
+    Returns
+    -------
+    nats
+    """
     t = np.array([alpha - 1.])
     losses = [as_composition(plrv) for plrv in Accountant(mechanism).directions]
     return max(_error_at(plrv, t) for plrv in losses)/t[0]
@@ -357,7 +499,17 @@ def _error_at(plrv, t):
 
 # %% ../nbs/02a_tilting.ipynb #8fe62adb
 class NormalLoss(NamedTuple):
-    "A normal variable in place of the loss."
+    """A normal variable in place of the loss.
+
+    Parameters
+    ----------
+    mean
+        nats; -inf: the loss is never positive
+    var
+        nats^2
+    error
+        what delta may be off by; 1: nothing is proved
+    """
     mean: float    # nats; -inf: the loss is never positive
     var: float     # nats^2
     error: float   # what delta may be off by; 1: nothing is proved
@@ -370,6 +522,13 @@ class GaussianLimit(Accountant):
         mechanism,  # a Mechanism, or a PLRV for one direction only
         kind='clt', # 'clt': mean and variance of the loss; 'gdp': mu of Bu et al. 2020
     ):
+        """Parameters
+        ----------
+        mechanism
+            a Mechanism, or a PLRV for one direction only
+        kind
+            'clt': mean and variance of the loss; 'gdp': mu of Bu et al. 2020
+        """
         super().__init__(mechanism)
         checks.choice(('clt', 'gdp'), kind=kind)
         if kind == 'gdp' and any(plrv.p_inf for plrv in self.directions):

@@ -40,7 +40,19 @@ def _number(name, typed):
 
 # %% ../nbs/your_run.ipynb #9a8d7047
 class Question(NamedTuple):
-    "A run, and what is asked of it."
+    """A run, and what is asked of it.
+
+    Parameters
+    ----------
+    run
+        as `dpsgd` returns it
+    delta
+        in (0, 1)
+    target_eps
+        that noise is looked for, nats, > 0; or None
+    known
+        what `dpsgd` was told
+    """
     run: Run           # as `dpsgd` returns it
     delta: float       # in (0, 1)
     target_eps: float  # that noise is looked for, nats, > 0; or None
@@ -49,7 +61,17 @@ class Question(NamedTuple):
 def read(
     asked,  # {field: what was typed}, of `FIELDS`; what is empty is left out
 ):          # a Question
-    "The run that a form describes. ValueError, which names the field, for what is no run."
+    """The run that a form describes. ValueError, which names the field, for what is no run.
+
+    Parameters
+    ----------
+    asked
+        {field: what was typed}, of `FIELDS`; what is empty is left out
+
+    Returns
+    -------
+    a Question
+    """
     for name in asked: checks.choice(FIELDS, field=name)
     given = {k: v for k, v in asked.items() if str(v).strip()}
     for name in FIELDS[:len(FIELDS) - 2]:
@@ -64,7 +86,17 @@ def read(
 def cost(
     q,  # a Question
 ):      # a dict: eps, rounded up, and what there is to say of it
-    "What the run cost."
+    """What the run cost.
+
+    Parameters
+    ----------
+    q
+        a Question
+
+    Returns
+    -------
+    a dict: eps, rounded up, and what there is to say of it
+    """
     bounds = best_accountant(q.run).epsilon(q.delta)
     least = in_order(q.run.at_least(q.delta), bounds.upper)
     poisson = None if q.run.poisson is None else epsilon(q.run.poisson, delta=q.delta)
@@ -88,7 +120,17 @@ _FALSE_ALARMS = .01
 def curve(
     q,  # a Question
 ):      # a dict: eps, and delta above it
-    "The privacy curve of the run."
+    """The privacy curve of the run.
+
+    Parameters
+    ----------
+    q
+        a Question
+
+    Returns
+    -------
+    a dict: eps, and delta above it
+    """
     accountant = best_accountant(q.run)
     reach = accountant.epsilon(min(_LEAST_DELTA, q.delta)).upper
     eps = np.linspace(0, reach if 0 < reach < inf else 1., _POINTS)
@@ -97,7 +139,17 @@ def curve(
 def attack(
     q,  # a Question
 ):      # a dict: the trade-off curve, and three numbers
-    "What an attacker can do at most."
+    """What an attacker can do at most.
+
+    Parameters
+    ----------
+    q
+        a Question
+
+    Returns
+    -------
+    a dict: the trade-off curve, and three numbers
+    """
     fpr = np.linspace(0, 1, _POINTS)**2
     return dict(fpr=fpr.tolist(), fnr=tradeoff(q.run, fpr=fpr).tolist(),
                 false_alarms=_FALSE_ALARMS, tpr=float(tpr(q.run, fpr=_FALSE_ALARMS)),
@@ -109,7 +161,17 @@ _SLOW = 'TiltedFFT', 'FourierAccountant'     # Tuning: only which are asked last
 def noise(
     q,  # a Question
 ):      # a dict: the noise multiplier, rounded up; {} if there is no target
-    "The noise for a target, everything else as it is."
+    """The noise for a target, everything else as it is.
+
+    Parameters
+    ----------
+    q
+        a Question
+
+    Returns
+    -------
+    a dict: the noise multiplier, rounded up; {} if there is no target
+    """
     if q.target_eps is None: return {}
     def of_noise(sigma): return dpsgd(**q.known | dict(sigma=sigma))
     sigma = calibrate(of_noise, eps=q.target_eps, delta=q.delta)
@@ -119,21 +181,53 @@ def noise(
 def paragraph(
     q,  # a Question
 ):      # a dict with the text
-    "What to write."
+    """What to write.
+
+    Parameters
+    ----------
+    q
+        a Question
+
+    Returns
+    -------
+    a dict with the text
+    """
     return dict(text=report(q.run, delta=q.delta))
 
 def others(
     q,           # a Question
     slow=False,  # those that take a while; or all the others
 ):               # a dict with rows, as `compare` gives them
-    "What each accountant says."
+    """What each accountant says.
+
+    Parameters
+    ----------
+    q
+        a Question
+    slow
+        those that take a while; or all the others
+
+    Returns
+    -------
+    a dict with rows, as `compare` gives them
+    """
     names = [name for name in ACCOUNTANTS if (name in _SLOW) == slow]
     return dict(rows=list(compare(q.run, delta=q.delta, methods=names)))
 
 def slow_ones(
     q,  # a Question
 ):      # a dict with rows
-    "What the two say that take a while."
+    """What the two say that take a while.
+
+    Parameters
+    ----------
+    q
+        a Question
+
+    Returns
+    -------
+    a dict with rows
+    """
     return others(q, slow=True)
 
 # %% ../nbs/your_run.ipynb #fd248874
@@ -143,7 +237,19 @@ def answer(
     part,   # of `PARTS`
     asked,  # as for `read`
 ):          # a dict of numbers, strings and lists; `error` and `field` where there is no answer
-    "A part of the answer, as a page can show it."
+    """A part of the answer, as a page can show it.
+
+    Parameters
+    ----------
+    part
+        of `PARTS`
+    asked
+        as for `read`
+
+    Returns
+    -------
+    a dict of numbers, strings and lists; `error` and `field` where there is no answer
+    """
     try:
         checks.choice(tuple(PARTS), part=part)
         with warnings.catch_warnings(record=True) as said:
