@@ -123,7 +123,7 @@ def items_of(original, shown):
         if cell.id not in shown:            # what cannot be imported is in nobody else's way
             lost = [n for n in tree.body if isinstance(n, (ast.Import, ast.ImportFrom))
                     and in_the_way(ast.Module([n], []), ())]
-            for n in lost: items.append(item_of(cell, ast.Module([n], []), ast.unparse(n), shown, ()))
+            items += [item_of(cell, ast.Module([n], []), ast.unparse(n), shown, ()) for n in lost]
             tree.body = [n for n in tree.body if n not in lost]
             if lost: code = ast.unparse(tree)
         if code.strip(): items.append(item_of(cell, tree, code, shown, marks))
