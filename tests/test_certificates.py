@@ -289,7 +289,7 @@ def test_tiny_deltas_take_seconds(i):
 
 def test_long_verifications_are_announced():
     with pytest.warns(UserWarning, match=r'verify will take about \d\d seconds'):
-        certify(sampled_laplace(.025, .1, 4), delta=1e-5)
+        certify(sampled_laplace(.025, .1, 2), delta=1e-5)
     with pytest.warns(UserWarning, match='verify will refuse this certificate'):
         made = certify(sampled_laplace(.001, .1, 3), delta=1e-5)
     verdict = verify(made)

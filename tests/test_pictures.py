@@ -199,7 +199,7 @@ def test_names_do_not_touch(ax):
     assert not any(a.overlaps(b) for a, b in combinations(boxes, 2))
 
 def test_what_finds_no_place_is_told_in_a_legend(ax):
-    for k in range(40):
+    for k in range(24):
         ax.plot([0, 1], [k, k], label="a name that is rather long")
     left = label_lines(ax)
     assert left and len(left) == len(ax.get_legend().get_texts())

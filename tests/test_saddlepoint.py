@@ -65,7 +65,15 @@ def test_bounds_on_random_settings(name):
             direction, bounds)
         assert bounds.lower <= bounds.estimate <= bounds.upper
 
-@pytest.mark.parametrize('mechanism', ODD, ids=lambda m: f'{m}'[:80])
+def marked(words):
+    "All of them, those with one of the words for `make test-slow`."
+    return [pytest.param(m, marks=pytest.mark.slow) if any(w in str(m) for w in words) else m
+            for m in ODD]
+
+# The other mixtures and samples that are cut stand for these.
+OF_A_KIND = '3*MixtureOfGaussians', '5*MixtureOfGaussians', 'dataset_size=2,', 'rate=1e-12'
+
+@pytest.mark.parametrize('mechanism', marked(OF_A_KIND), ids=lambda m: f'{m}'[:80])
 def test_odd_mechanisms(mechanism):
     """Whatever is composed: ordered bounds that meet the contour's, no NaN and no RuntimeWarning;
     or an error that says which mechanism is meant."""
@@ -87,13 +95,9 @@ def test_odd_mechanisms(mechanism):
                         and accountant.directions[0].parts):
                     assert (low == 0).all()
 
-def takes_seconds(mechanism):
-    "Those whose lines are longest: `make test-slow` asks them."
-    return any(word in str(mechanism) for word in ('rate=1e-09', 'rate=1e-12', 'sigma=1e+90'))
+LONGEST_LINES = 'rate=1e-09', 'rate=1e-12', 'sigma=1e+90'
 
-@pytest.mark.parametrize('mechanism', [
-    pytest.param(m, marks=pytest.mark.slow) if takes_seconds(m) else m for m in ODD],
-    ids=lambda m: f'{m}'[:80])
+@pytest.mark.parametrize('mechanism', marked(LONGEST_LINES), ids=lambda m: f'{m}'[:80])
 def test_the_contour_on_odd_mechanisms(mechanism):
     "Ordered bounds that meet those that are kept, no NaN and no RuntimeWarning."
     with warnings.catch_warnings():
