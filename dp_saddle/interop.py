@@ -107,13 +107,6 @@ class SaddleAccountant(OpacusHistory):
         "The name by which Opacus knows it: 'saddle'."
         return 'saddle'
 
-    @property
-    def composition(self):
-        """All steps so far, a mechanism: for `report`, `tradeoff` and the rest of the library.
-        ValueError if one had no noise."""
-        entries = [entry for entry in _history(self.history) if entry[2]]
-        return composition_of((amplified(Gaussian(sigma=s), rate), n) for s, rate, n in entries)
-
     def get_epsilon(self,
         delta,                                             # in (0, 1)
         *, alphas=None, eps_error=None, delta_error=None,  # numbers for Opacus' own accountants
@@ -135,6 +128,14 @@ class SaddleAccountant(OpacusHistory):
         if any(not sigma and n for sigma, _, n in self.history):
             return inf
         return epsilon(self.composition, delta=delta)
+
+# %% ../nbs/08_interop.ipynb #a61b76a7
+@patch(as_prop=True)
+def composition(self:SaddleAccountant):
+    """All steps so far, a mechanism: for `report`, `tradeoff` and the rest of the library.
+    ValueError if one had no noise."""
+    entries = [entry for entry in _history(self.history) if entry[2]]
+    return composition_of((amplified(Gaussian(sigma=s), rate), n) for s, rate, n in entries)
 
 # %% ../nbs/08_interop.ipynb #e4ce54b1
 if register_accountant:
@@ -253,18 +254,28 @@ def attach_filter(self:SaddleAccountant,
     if loader is not None or how:
         raise ValueError("loader, norms and model must be left out: they are for a filter with an "
                          "account for each record")
+    count = _hook_of(optimizer)
+    _settle(guard, self)
+    optimizer.attach_step_hook(_guarded(self, guard, count))
+
+# %% ../nbs/08_interop.ipynb #f2e2d69d
+def _hook_of(optimizer):
+    "Opacus' own, which counts: a guard that was attached before is replaced."
     count = getattr(optimizer, 'step_hook', None)
-    count = getattr(count, 'counts', count)               # a guard attached before is replaced
+    count = getattr(count, 'counts', count)
     if not callable(count):
         kind = type(optimizer).__name__
         raise ValueError(f"optimizer must be one that make_private returned, got {kind}")
+    return count
+
+def _settle(guard, accountant):
+    "The guard has paid for the steps so far, or pays now."
     if not isinstance(guard, (Budget, RDPFilter)):
         raise TypeError(f"guard must be a Budget or an RDPFilter, got {guard!r}")
     if not guard.steps:
-        for entry in _history(self.history):
+        for entry in _history(accountant.history):
             _pay(guard, *entry)
-    _check_paid(guard, self)
-    optimizer.attach_step_hook(_guarded(self, guard, count))
+    _check_paid(guard, accountant)
 
 # %% ../nbs/08_interop.ipynb #52a78728
 def _guarded(accountant, guard, count):
@@ -272,8 +283,8 @@ def _guarded(accountant, guard, count):
     def hook_fn(optim):
         if guard.steps != len(accountant):
             raise ValueError(f"guard must have paid for the steps so far, {len(accountant)}, got "
-                             f"one " f"that paid for {guard.steps}: attach the guard after the "
-                                     f"state is loaded")
+                             f"one that paid for {guard.steps}: attach the guard after the "
+                             f"state is loaded")
         before, accountant.history = accountant.history, []
         try:
             count(optim)
@@ -302,6 +313,8 @@ def _check_kind(optimizer, model):
     if ghost and not hasattr(model, 'get_clipping_coef'):
         raise TypeError("model must be given for grad_sample_mode='ghost', as make_private returned"
                         f" it, got {type(model).__name__}")
+    check_precision({p.dtype for p in optimizer.params}, "a sum of the others in fewer digits is "
+                    "not the same with a record and without it")
     return ghost
 
 # %% ../nbs/08_interop.ipynb #fdd7b830
@@ -418,6 +431,19 @@ def _weigh_gradients(optimizer, factors):
     clip_and_accumulate.clips = clip
     optimizer.clip_and_accumulate = clip_and_accumulate
 
+# %% ../nbs/08_interop.ipynb #da5d5a4c
+def _watch_layers(model):
+    "Hooks: ValueError in training where ghost norms, or the sum after them, would be too coarse."
+    import torch
+    def look(layer, given, out):
+        if layer.training and type(layer) in model.NORM_SAMPLERS and given[0].dim() > MATRIX:
+            raise ValueError("model must give its layers one vector for each record: of sequences "
+                             "ghost norms cancel in single precision; use grad_sample_mode='hooks'")
+        if layer.training and isinstance(out, torch.Tensor):
+            check_precision({out.dtype})
+    return [layer.register_forward_hook(look) for layer in model.modules()
+            if any(p.requires_grad for p in layer.parameters(recurse=False))]
+
 # %% ../nbs/08_interop.ipynb #6700af7c
 def _weigh_losses(accountant, optimizer, model, factors):
     "Ghost clipping: the factors of the losses in the second backward pass."
@@ -433,6 +459,9 @@ def _weigh_losses(accountant, optimizer, model, factors):
                              "gradients were not asked for")
         take()
     accumulate.takes = take
+    for watch in getattr(model.get_clipping_coef, 'watches', []):       # attached before
+        watch.remove()
+    get_clipping_coef.watches = _watch_layers(model)
     model.get_clipping_coef, optimizer.accumulate = get_clipping_coef, accumulate
 
 # %% ../nbs/08_interop.ipynb #eec14724
@@ -467,20 +496,39 @@ def _norms_of(model, optimizer, criterion, x, y):
 # %% ../nbs/08_interop.ipynb #c0f9be12
 def _ghost_norms_of(model, optimizer, criterion, x, y):
     "The same with ghost clipping: norms from what each layer saw and what came back."
-    seen = []
-    hooks = [m.register_forward_pre_hook(lambda m, args: seen.append(args[0].dim()))
-             for m in model.modules() if type(m) in model.NORM_SAMPLERS]
     loss = criterion(model(x), y).loss_per_sample
-    for hook in hooks:
-        hook.remove()
-    if max(seen, default=MATRIX) > MATRIX:
-        raise ValueError("model must give its layers one vector for each record: of sequences "
-                         "ghost norms cancel in single precision; use grad_sample_mode='hooks'")
     check_precision({loss.dtype})
     (loss.mean() if optimizer.loss_reduction == 'mean' else loss.sum()).backward()
     found = model.get_norm_sample().double().cpu().numpy()
     optimizer.zero_grad()
     return found
+
+# %% ../nbs/08_interop.ipynb #9e6f3c60
+def _all_norms(model, optimizer, criterion, records, targets, batch):
+    "Before clipping. ValueError if a record's norm depends on who else is in the pass."
+    norms_of = _norms_of
+    if hasattr(model, 'get_norm_sample'):
+        norms_of = _ghost_norms_of
+        _look_once(model, records[:1])
+    parts = batches_of(records, targets, batch)
+    out = np.concatenate([norms_of(model, optimizer, criterion, *part) for part in parts])
+    alone = norms_of(model, optimizer, criterion, records[:1], targets[:1])
+    if not np.allclose(alone, out[:1], rtol=SAME_NORM):
+        raise ValueError("criterion must be reduced as loss_reduction = "
+                         f"{optimizer.loss_reduction!r} says: the first record's norm is "
+                         f"{out[0]:.4g} among others and {alone[0]:.4g} alone")
+    return out
+
+def _look_once(model, record):
+    "What `_watch_layers` refuses, before Opacus has kept anything of a pass."
+    import torch
+    watches = _watch_layers(model)
+    try:
+        with torch.no_grad():
+            model(record)
+    finally:
+        for watch in watches:
+            watch.remove()
 
 # %% ../nbs/08_interop.ipynb #0e1408df
 def record_norms(
@@ -522,12 +570,5 @@ def record_norms(
     if sample is not None:
         ids = chosen_records(len(records), sample, seed=seed)
         records, targets = records[ids], targets[ids]
-    norms_of = _ghost_norms_of if hasattr(model, 'get_norm_sample') else _norms_of
-    parts = batches_of(records, targets, batch)
-    out = np.concatenate([norms_of(model, optimizer, criterion, *part) for part in parts])
-    alone = norms_of(model, optimizer, criterion, records[:1], targets[:1])
-    if not np.allclose(alone, out[:1], rtol=SAME_NORM):
-        raise ValueError("criterion must be reduced as loss_reduction = "
-                         f"{optimizer.loss_reduction!r} says: the first record's norm is "
-                         f"{out[0]:.4g} among others and {alone[0]:.4g} alone")
-    return rounded_norms(out, optimizer.max_grad_norm)
+    found = _all_norms(model, optimizer, criterion, records, targets, batch)
+    return rounded_norms(found, optimizer.max_grad_norm)

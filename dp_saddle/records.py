@@ -80,6 +80,7 @@ def rounded_norms(
 # %% ../nbs/07b_records.ipynb #2500c9ca
 def check_precision(
     kinds,  # dtypes, of torch or of JAX
+    why="a second pass need not give the same ones",  # for the message
 ):
     """For norms from a second pass: ValueError for less than single precision.
 
@@ -87,11 +88,12 @@ def check_precision(
     ----------
     kinds
         dtypes, of torch or of JAX
+    why
+        for the message
     """
     for kind in kinds:
         if str(kind) not in _PRECISE:
-            raise ValueError(f"gradients must be in single precision at least, got {kind}: "
-                             "a second pass need not give the same ones")
+            raise ValueError(f"gradients must be in single precision at least, got {kind}: {why}")
 
 def torch_norms(
     loss_of,           # loss_of(weights, x, y) -> the loss of one record, a tensor without axes

@@ -14,11 +14,7 @@ CHAPTERS = sorted((ROOT/"nbs").glob("[0-9]*.ipynb"))
 EXPORTED_WIDTH, READERS_WIDTH, CELL_LINES, MODULE_LINES = 100, 88, 25, 450
 
 # Exported cells that are longer, and why: {cell id: reason}.
-LONG_CELLS = {
-    "b65e04ae": "the accountant: what Opacus asks of it, in one place",
-    "89ef46af": "what is asked for, and every kind of guard, said in one docstring",
-    "0e1408df": "what a pass must be like is half of it",
-}
+LONG_CELLS = {}
 # Modules that are longer, and why.
 LONG_MODULES = {
     "mechanisms": "what users write, on one page, beside what every accountant has",
