@@ -4,6 +4,7 @@ Signatures are as Python writes them, `*` included; parameters are what the comm
 (docments.py), which is what `help` says too."""
 import ast
 import re
+from copy import copy
 from functools import lru_cache
 from pathlib import Path
 
@@ -42,13 +43,24 @@ def patched(name, path):
                 and n.args.args and getattr(n.args.args[0].annotation, "id", "") == name):
             yield n
 
+def renamed(node, path):
+    "Methods of a class that are a function by another name: `line = decay = _refused`."
+    known = {n.name: n for n in [*module(path)[0].body, *node.body]
+             if isinstance(n, ast.FunctionDef)}
+    for n in node.body:
+        if isinstance(n, ast.Assign) and getattr(n.value, "id", "") in known:
+            for target in n.targets:
+                method = copy(known[n.value.id])
+                method.name = target.id
+                yield method
+
 def is_property(node):
     return any("property" in d or "as_prop=True" in d or "cached=True" in d
                for d in decorators(node))
 
 def members(node, path):
     "Public methods and properties of a class, in the order of its module."
-    found = [n for n in node.body if isinstance(n, ast.FunctionDef)]
+    found = [n for n in node.body if isinstance(n, ast.FunctionDef)] + [*renamed(node, path)]
     for where in LIBRARY:       # later chapters add methods to a class, too
         if where != path and rooms().get(node.name) != path: continue
         added = list(patched(node.name, where))
