@@ -36,11 +36,13 @@ def rooms():
 def decorators(node):
     return {ast.unparse(d) for d in node.decorator_list}
 
+def is_patch(node): return any(d.startswith("patch") for d in decorators(node))
+
 def patched(name, path):
     "Methods that the module adds to a class by @patch."
     for n in module(path)[0].body:
-        if (isinstance(n, ast.FunctionDef) and any(d.startswith("patch") for d in decorators(n))
-                and n.args.args and getattr(n.args.args[0].annotation, "id", "") == name):
+        if (isinstance(n, ast.FunctionDef) and is_patch(n) and n.args.args
+                and getattr(n.args.args[0].annotation, "id", "") == name):
             yield n
 
 def renamed(node, path):
