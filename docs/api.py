@@ -4,6 +4,7 @@ Signatures are as Python writes them, `*` included; parameters are what the comm
 (docments.py), which is what `help` says too."""
 import ast
 import re
+from copy import copy
 from functools import lru_cache
 from pathlib import Path
 
@@ -35,12 +36,25 @@ def rooms():
 def decorators(node):
     return {ast.unparse(d) for d in node.decorator_list}
 
+def is_patch(node): return any(d.startswith("patch") for d in decorators(node))
+
 def patched(name, path):
     "Methods that the module adds to a class by @patch."
     for n in module(path)[0].body:
-        if (isinstance(n, ast.FunctionDef) and any(d.startswith("patch") for d in decorators(n))
-                and n.args.args and getattr(n.args.args[0].annotation, "id", "") == name):
+        if (isinstance(n, ast.FunctionDef) and is_patch(n) and n.args.args
+                and getattr(n.args.args[0].annotation, "id", "") == name):
             yield n
+
+def renamed(node, path):
+    "Methods of a class that are a function by another name: `line = decay = _refused`."
+    known = {n.name: n for n in [*module(path)[0].body, *node.body]
+             if isinstance(n, ast.FunctionDef)}
+    for n in node.body:
+        if isinstance(n, ast.Assign) and getattr(n.value, "id", "") in known:
+            for target in n.targets:
+                method = copy(known[n.value.id])
+                method.name = target.id
+                yield method
 
 def is_property(node):
     return any("property" in d or "as_prop=True" in d or "cached=True" in d
@@ -48,7 +62,7 @@ def is_property(node):
 
 def members(node, path):
     "Public methods and properties of a class, in the order of its module."
-    found = [n for n in node.body if isinstance(n, ast.FunctionDef)]
+    found = [n for n in node.body if isinstance(n, ast.FunctionDef)] + [*renamed(node, path)]
     for where in LIBRARY:       # later chapters add methods to a class, too
         if where != path and rooms().get(node.name) != path: continue
         added = list(patched(node.name, where))

@@ -206,7 +206,7 @@ def fold(cell):
 def reference(cell, depth):
     "Below an exported cell: where its public names stand in the reference."
     names = [n.name for n in body(cell.source) if isinstance(n, api.DEFINED)
-             and n.name in api.rooms()]
+             and n.name in api.rooms() and not api.is_patch(n)]
     if "export" not in directives(cell) or not names: return []
     top = "../"*depth
     pages = [(name, f"{top}api/{api.rooms()[name].stem}.html#api-{name}") for name in names]

@@ -73,7 +73,7 @@ def test_before_anything_is_pressed(browser):
     assert text(browser, 'figure[data-plot=curve] figcaption').startswith('The privacy curve')
     browser.execute_script("document.querySelector('#run-form form').requestSubmit()")
     assert 'serve the site' in text(browser, '.status')
-    accessible(browser)
+    accessible(browser, PAGE)
     fits_a_phone(browser)
 
 
