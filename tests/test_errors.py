@@ -24,6 +24,7 @@ from dp_saddle import (
     Gaussian,
     GaussianLimit,
     IndividualAccountant,
+    IndividualGDPFilter,
     MixtureOfGaussians,
     MomentsAccountant,
     PoissonReplaceOne,
@@ -130,17 +131,27 @@ def adapter(relation):
     pytest.importorskip('dp_accounting', reason='dp_accounting is in the extra interop')
     return interop.SaddlePrivacyAccountant(relation)
 
-def norms_in_evaluation():
-    "Of a model that is not training."
+def made_private(accountant='rdp'):
+    "(model, optimizer, loader, engine, data) of a few records."
     import opacus
     model, plain = untrained()
     torch = sys.modules['torch']
     data = torch.utils.data.TensorDataset(torch.zeros(4, 2), torch.zeros(4, 1))
-    model, private, _ = opacus.PrivacyEngine(accountant='rdp').make_private(
+    engine = opacus.PrivacyEngine(accountant=accountant)
+    return *engine.make_private(
         module=model, optimizer=plain, data_loader=torch.utils.data.DataLoader(data, batch_size=2),
-        noise_multiplier=1., max_grad_norm=1.)
+        noise_multiplier=1., max_grad_norm=1.), engine, data
+
+def norms_in_evaluation():
+    "Of a model that is not training."
+    model, private, _, _, data = made_private()
     model.eval()
-    return interop.record_norms(model, private, torch.nn.MSELoss(), *data.tensors)
+    return interop.record_norms(model, private, sys.modules['torch'].nn.MSELoss(), *data.tensors)
+
+def guard_of_other_records():
+    "Three accounts, and four records."
+    _, private, loader, engine, _ = made_private('saddle')
+    engine.accountant.leave_records_out(private, IndividualGDPFilter(1., 3), loader)
 
 # For each function that raises, calls that make it; one with an argument is given a directory.
 CALLS = {
@@ -150,6 +161,9 @@ CALLS = {
     'Budget.would_exceed': [lambda: Budget(eps=1., delta=1e-5).would_exceed(3)],
     'Budget.spend': [lambda: Budget(eps=.1, delta=1e-5).spend(ONE)],
     'Saved.load': [lambda tmp: RDPOdometer(2., .1).load(from_file(tmp))],
+    'Saved.from_dict': [lambda: RDPOdometer(2., .1).from_dict({}),
+                        lambda: RDPOdometer(2., .1).from_dict(RDPOdometer(3., .1).to_dict()),
+                        lambda: RDPOdometer(2., .1).from_dict(3)],
     'certify': [lambda: certify(3, eps=1.), lambda: certify(Own(), eps=1.),
                 lambda: certify(LEAKY, delta=.05)],
     'verify': [lambda: verify(3),
@@ -288,6 +302,10 @@ CALLS = {
     'SaddleAccountant.attach_filter': [
         lambda: opacus_accountant().attach_filter(untrained()[1], Budget(eps=1., delta=1e-5)),
         lambda: opacus_accountant().attach_filter(untrained()[1], 3.)],
+    'SaddleAccountant.leave_records_out': [
+        lambda: opacus_accountant().leave_records_out(untrained()[1], IndividualGDPFilter(1., 3),
+                                                      None),
+        guard_of_other_records],
     'SaddlePrivacyAccountant.__init__': [lambda: adapter('both')],
     'record_norms': [
         norms_in_evaluation, lambda: interop.record_norms(*untrained(), None, None, None)],
