@@ -302,7 +302,7 @@ def test_sizes():
 
     # all else, with its pictures; a page of the book, with all its code; a page of the reference,
     # or of a module's source: this notices what none of them accounts for
-    most = 15_000_000 + 250_000 * (len(PAGES) - len(GENERATED)) + 60_000 * len(GENERATED)
+    most = 12_000_000 + 230_000 * (len(PAGES) - len(GENERATED)) + 55_000 * len(GENERATED)
     files = [
         p
         for p in SITE.rglob('*')
