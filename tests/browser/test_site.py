@@ -234,6 +234,8 @@ def fits_a_phone(browser):
 
 def test_folds_open_by_keyboard(browser):
     "Checks and pictures' code are folded; formulas, which are exported, stand open."
+    from selenium.webdriver.support.ui import WebDriverWait
+
     browser.get((SITE / '00_plrv.html').as_uri())
     folds = browser.find_elements('css selector', 'div.cell details.hide')
     assert len(folds) > 5 and not any(f.get_attribute('open') for f in folds)
@@ -241,7 +243,9 @@ def test_folds_open_by_keyboard(browser):
     browser.execute_script('arguments[0].focus()', summary)
     summary.send_keys('\ue007')  # enter
     assert folds[1].get_attribute('open')
-    code = folds[1].find_element('css selector', 'pre').text
+    code = WebDriverWait(browser, 20).until(  # it fades in, and has no text before
+        lambda b: folds[1].find_element('css selector', 'pre').text
+    )
     assert re.search(r'^(import|from|assert|test_|for|with|fig)', code, flags=re.M), code
     shown = [p.text for p in browser.find_elements('css selector', 'div.cell pre')]
     assert any(text.startswith('class PLRV') for text in shown)
