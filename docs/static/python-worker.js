@@ -3,7 +3,7 @@
 'use strict';
 
 const HARNESS = String.raw`
-import ast, io, json, linecache, logging, os, sys, traceback, types
+import ast, io, json, linecache, logging, os, symtable, sys, traceback, types
 
 logging.getLogger('matplotlib.font_manager').setLevel(logging.ERROR)   # of its cache, each time
 sys.modules['__main__'] = types.ModuleType('__main__')   # where classes and pickles are looked for
@@ -97,13 +97,19 @@ def values_of(node, frame):
             found[ast.unparse(side)] = ' '.join(repr(value).split())[:200]
     return [f'{name} = {value}' for name, value in found.items()]
 
+def defines(code, name):
+    "Does this code bind the name? That it is there is not enough: the solution may have been run."
+    top = symtable.symtable(code, '<answer>', 'exec')
+    if name not in top.get_identifiers(): return False
+    return top.lookup(name).is_assigned() or top.lookup(name).is_imported()
+
 def judge(code, checks, wanted, name, say, show):
     "Run the reader's code, and then what the solution asserts: JSON as of a cell, of how many hold."
     done = cell(code, name, say, show, True)
     if not json.loads(done)['ok']: return done
     names = sys.modules['__main__'].__dict__
     for one in wanted:
-        if one not in names or names[one] is ...:
+        if not defines(code, one) or one not in names or names[one] is ...:
             return answer(f'{one} is not there: your answer must define it.', None)
     tree = ast.parse(checks, '<check>')
     linecache.cache['<check>'] = len(checks), None, [f'{x}\n' for x in checks.split('\n')], '<check>'

@@ -135,6 +135,16 @@ def now(browser):
     )
 
 
+NUMBER = re.compile(r'-?\d+\.\d+(?:e[+-]\d+)?')
+
+
+def near(text, wanted, off):
+    "The same words, and the same numbers but for off(number)."
+    assert NUMBER.sub('', text) == NUMBER.sub('', wanted)
+    for one, other in zip(NUMBER.findall(text), NUMBER.findall(wanted), strict=True):
+        assert abs(float(one) - float(other)) <= off(float(other)), (text, wanted)
+
+
 def test_all_of_chapter_01(browser, contour):
     places, (status, *_), asked = contour
     assert status.startswith('Done'), status
@@ -146,8 +156,11 @@ def test_all_of_chapter_01(browser, contour):
         assert status.startswith('Done'), (code, status, text)
         assert pictures == before, code
         if code in said:
-            assert text == said[code], code
-            equal += 1
+            if 'cancels = x == 30' in code:  # shows digits that are lost, as it asserts: 1e-7
+                near(text, said[code], lambda x: 1e-7 * x)
+            else:
+                assert text == said[code], code
+                equal += 1
     assert equal >= 10
 
 
@@ -166,7 +179,7 @@ def test_the_same_epsilon(browser, contour):
         value, shown = said['value']
         here = epsilon(run, delta=delta)
         assert abs(value - here) <= 2 * math.ulp(here)
-        assert shown == repr(ContourAccountant(run).epsilon(delta))
+        near(shown, repr(ContourAccountant(run).epsilon(delta)), lambda x: 2 * math.ulp(x))
 
 
 def test_edited_and_wrong(browser, contour):
@@ -232,9 +245,12 @@ def test_stop_and_a_second_page(browser, served, contour):
 
 def test_what_cannot_be_run_says_so(browser, served):
     first_view(browser, served + '08_interop.html')
-    bars = browser.find_elements('css selector', '.dp-run')
-    said = [bar.get_attribute('textContent') for bar in bars]
-    assert said and any('PyTorch' in text for text in said)
+    bars = browser.execute_script(
+        "return [...document.querySelectorAll('div.cell .dp-run')].map("
+        "b => [b.querySelector('button').disabled, b.textContent])"
+    )
+    said = [text for disabled, text in bars if disabled]
+    assert len(said) > len(bars) / 2 and any('PyTorch' in text for text in said)
     assert all('Not in a browser: it needs' in text for text in said)
 
 
