@@ -28,6 +28,7 @@ from .moments import BoundedRangeLoss, exponential_delta, exponential_epsilon
 from .numerics import in_order
 from .plrv import Bounds, ComposedLoss
 from .prv_fft import FourierAccountant, PRVAccountant
+from .runs import Composable
 from .saddlepoint import SaddlePointMSD
 from .samplers import sampler_for
 from .shuffles import shuffled_lower_bound
@@ -66,7 +67,7 @@ def mechanism_of(
     -------
     the same, or the run's mechanism
     """
-    return run.mechanism if isinstance(run, Run) else run
+    return run.mechanism if isinstance(run, Composable) else run
 
 def best_accountant(
     run,  # a mechanism, a composition, a PLRV, or what `dpsgd` returns
@@ -279,7 +280,7 @@ def delta(
 
 # %% ../nbs/06_accounting.ipynb #c3281e64
 @dataclass(frozen=True)
-class Run:
+class Run(Composable):
     """A training run, as derived by `dpsgd`.
 
     Parameters
@@ -511,13 +512,9 @@ def shuffles(self:Run):
     size, most = self.dataset_size, ceil(self.dataset_size/self.batch_size)
     rest = size % self.batch_size
     loaders = {most: 0., size//self.batch_size: rest/size}       # batches: left out
-    return [dict(run=self.sigma, batches=batches, epochs=self._whole(batches), dropped=dropped,
+    return [dict(run=self.sigma, batches=batches, dropped=dropped,
+                 epochs=self.steps//batches if self.whole_epochs is None else self.whole_epochs,
                  relation=self.neighbours) for batches, dropped in loaders.items()]
-
-@patch
-def _whole(self:Run, batches):
-    "Epochs from their first to their last batch."
-    return self.steps//batches if self.whole_epochs is None else self.whole_epochs
 
 @patch
 def at_least(self:Run,
@@ -536,8 +533,10 @@ def at_least(self:Run,
     """
     if self.sampling == 'shuffle':
         return shuffled_lower_bound(self, delta=delta)
-    shown = self if self.attained is None else self.attained
-    return best_accountant(shown).epsilon(delta).lower
+    return self.proved_below(self.shown, delta)
+
+@patch
+def proved_below(self:Run, mechanism, delta): return best_accountant(mechanism).epsilon(delta).lower
 
 # %% ../nbs/06_accounting.ipynb #31fc7033
 def dpsgd(

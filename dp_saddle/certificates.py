@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from . import __version__, checks
-from .accounting import Run, mechanism_of
+from .accounting import mechanism_of
 from .certified import ContourAccountant
 from .checks import patch
 from .contour import SaddleTable, Smoothing
@@ -377,7 +377,7 @@ def certify(
     `verify` proves it again; `save` writes it
     """
     from dp_saddle.balls import check_run
-    shuffled = isinstance(run, Run) and run.sampling == 'shuffle'
+    shuffled = 'shuffle' in getattr(run, 'samplings', ())
     run = mechanism_of(run)
     if not isinstance(run, Mechanism):
         raise TypeError(f"run must be a mechanism, or what dpsgd returns for one, got {run!r}")

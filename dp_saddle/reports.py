@@ -21,8 +21,9 @@ from .certificates import Certificate
 from .mechanisms import Composition, Mechanism, MixtureOfGaussians, PoissonSubsampled
 from .numerics import in_order, round_outwards
 from .pictures import PAGE, band_of, style_of
+from .runs import ADD_OR_REMOVE, Composable, RunSum, relation_of
 from .schedules import epsilon_after, from_steps, to_steps
-from .selection import ADD_OR_REMOVE, Selected, relation_of
+from .selection import Selected
 from .tilting import rdp
 
 # %% ../nbs/06d_reports.ipynb #05c9d8aa
@@ -51,7 +52,7 @@ def neighbours(
     -------
     str
     """
-    if isinstance(run, Run):
+    if isinstance(run, Composable):
         return run.relation
     mechanism = mechanism_of(run)
     if not isinstance(mechanism, Mechanism):
@@ -67,8 +68,8 @@ _SAMPLING = {'poisson': 'Poisson', 'shuffle': 'shuffled batches, no amplificatio
              'with-replacement': 'batches of one size, with replacement'}
 
 def _sampling(run):
-    if isinstance(run, Run):
-        return _SAMPLING.get(run.sampling, run.sampling)
+    if isinstance(run, Composable) and run.samplings:
+        return '; then '.join(_SAMPLING.get(way, way) for way in run.samplings)
     steps = [step for step, n in getattr(mechanism_of(run), 'as_steps', tuple)() if n]
     cut = [isinstance(step, TruncatedPoisson) for step in steps]
     if steps and all(isinstance(step, BallsInBins) for step in steps):
@@ -81,6 +82,9 @@ _WHERE_CUT = '; large samples are cut at random, where a largest batch is given'
 
 # %% ../nbs/06d_reports.ipynb #a1b1fc75
 def _mechanism(run):
+    if isinstance(run, RunSum):
+        return '; then '.join(f'{n} times {_mechanism(part)}' if isinstance(part, Run)
+                              else _said(n*part) for part, n in run.parts if n)
     mechanism = mechanism_of(run)
     if not isinstance(run, Run):
         own = isinstance(mechanism, Mechanism)
@@ -129,7 +133,8 @@ _IF_POISSON = 'eps if batches were Poisson samples, for comparison only'
 
 def _least(run, bounds, delta):
     "What eps is proved to be at least: of a run, for some data sets."
-    return in_order(run.at_least(delta), bounds.upper) if isinstance(run, Run) else bounds.lower
+    if not isinstance(run, Composable): return bounds.lower
+    return in_order(run.at_least(delta), bounds.upper)
 
 # %% ../nbs/06d_reports.ipynb #fe719f4b
 def _facts(run, bounds, delta, unit, released):
@@ -146,7 +151,7 @@ def _facts(run, bounds, delta, unit, released):
     if isinstance(run, Run) and run.poisson is not None:
         facts[_IF_POISSON] = epsilon(run.poisson, delta=delta)
     low, high = facts['certified interval']
-    if isinstance(run, Run) and low < _NEARLY*high:
+    if isinstance(run, Composable) and low < _NEARLY*high:
         facts[_NOT_KNOWN] = 'which eps between the two ends is true of such batches'
     return facts
 

@@ -295,6 +295,10 @@ def epsilon_after(
         batches = schedule.dataset_size/schedule.batch_size
         whole = ceil(batches) if schedule.sampling == 'balls-in-bins' else int(batches)
         return epochs[np.minimum(np.arange(schedule.steps)//whole, len(epochs) - 1)]
+    for way in getattr(schedule, 'samplings', ()):
+        if way in _BY_EPOCHS:
+            raise ValueError(f"schedule must hold no epochs of {way!r} beside others: ask for each "
+                             "of its parts, or of schedule.mechanism after each epoch")
     kinds, which = _kinds([pair for pair in _pairs(schedule) if pair[1]])
     return np.minimum.accumulate(_prefixes(kinds, which, delta)[::-1])[::-1]
 

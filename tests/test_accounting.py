@@ -1,4 +1,5 @@
 "Chapter 06, the front door: what users of other libraries report, the run, all accountants."
+import pickle
 import warnings
 from functools import cache
 
@@ -28,6 +29,7 @@ from dp_saddle import (
     epsilon,
     epsilon_after,
     report,
+    to_steps,
     without_replacement,
 )
 from dp_saddle.accounting import best_accountant, mechanism_of
@@ -290,3 +292,42 @@ def test_more_records_of_a_user_than_there_are():
         dpsgd(dataset_size=1000, unit_records=1500, **run)
     with pytest.raises(ValueError, match='^unit_records must be smaller: a group of 3000 records'):
         dpsgd(dataset_size=10**5, unit_records=3000, **run)
+
+def composed(relation=None, **changed):
+    "Ten steps of a run."
+    given = dict(sigma=1., batch_size=64, dataset_size=60_000, sampling='poisson', steps=10)
+    return dpsgd(relation=relation, **given | changed)
+
+def test_runs_compose_as_their_mechanisms_do():
+    run, laplace = composed(), Laplace(scale=20.)
+    for whole in (2*run + laplace, run + run + laplace,
+                  run + (laplace + run), sum([run, run, laplace])):
+        assert whole.mechanism == 2*run.mechanism + laplace
+        assert whole.relation == run.relation and whole.sampling == 'poisson'
+        assert epsilon(whole, delta=1e-5) == epsilon(whole.mechanism, delta=1e-5)
+        assert pickle.loads(pickle.dumps(whole)) == whole
+        assert to_steps(whole) == to_steps(whole.mechanism)
+    assert np.int64(2)*run == run*2 == run + run
+    assert run.remove is run.mechanism.remove and run.add is run.mechanism.add
+
+@pytest.mark.parametrize('other', [composed('replace-one'), composed('zero-out'),
+                                   composed(unit_records=3)], ids=lambda r: r.relation)
+def test_runs_for_different_neighbours_have_no_sum(other):
+    for add in (lambda: composed() + other, lambda: other + Gaussian(sigma=1.),
+                lambda: Gaussian(sigma=1.) + other):
+        with pytest.raises(ValueError, match=r'adding or removing one record') as raised:
+            add()
+        assert other.relation in str(raised.value)
+
+def test_what_is_added_to_a_run_must_be_private():
+    with pytest.raises(TypeError, match='unsupported operand'): composed() + 1
+    with pytest.raises(ValueError, match='times'): -1*composed()
+
+def test_a_sum_of_runs_is_bounded_from_below():
+    "By the whole where all is attained, else by what one part shows."
+    run, shuffled = composed(), composed(sampling='shuffle')
+    assert (run + Laplace(scale=20.)).at_least(1e-5) > run.at_least(1e-5)
+    assert (3*shuffled).at_least(1e-5) == shuffled.at_least(1e-5)
+    assert (0*run).at_least(1e-5) == 0
+    cut = composed(sampling='without-replacement', relation='replace-one')
+    assert cut.at_least(1e-5) < (2*cut).at_least(1e-5) <= epsilon(2*cut, delta=1e-5)

@@ -45,7 +45,8 @@ BELOW = {
     "record_bounds": ("batch", "certified"),
     "individual": ("record_bounds", "filters"),
     # `compare` names every accountant, so the front door knows all the rooms of part two
-    "accounting": ("bins", "tilted_fft", "edgeworth", "builders", "moments", "shuffles",
+    "runs": ("mechanisms",),
+    "accounting": ("runs", "bins", "tilted_fft", "edgeworth", "builders", "moments", "shuffles",
                    "fixed_sizes", "samplers"),
     "derivatives": ("accounting",),
     "selection": ("accounting",),

@@ -133,3 +133,12 @@ def test_a_tree_goes_where_gaussians_go():
     made = certify(tree, delta=1e-5)
     assert made.answer == certify(same, delta=1e-5).answer
     assert 'replacing one record by an empty one' in report(tree, delta=1e-5, certificate=made)
+
+def test_report_of_two_runs():
+    "Each is described; and batches drawn in two ways are."
+    given = dict(sigma=9.4, batch_size=2**14, dataset_size=50_000, steps=20)
+    users = [dpsgd(sampling=way, **given) for way in ('poisson', 'none')]
+    text = report(2*users[0] + users[1] + 3*Laplace(scale=20.), delta=1e-5)
+    for words in ('2 times 20 steps', '; then 1 times 20 steps', '; then 3*Laplace(scale=20.0',
+                  'Sampling: Poisson; then none', users[0].relation):
+        assert words in text
