@@ -161,7 +161,7 @@ def test_all_of_chapter_01(browser, contour):
             else:
                 assert text == said[code], code
                 equal += 1
-    assert equal >= 10
+    assert equal >= 3  # all cells on the page that print and draw nothing, but the one above
 
 
 def test_the_same_epsilon(browser, contour):
