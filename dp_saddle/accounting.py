@@ -536,7 +536,24 @@ def at_least(self:Run,
     return self.proved_below(self.shown, delta)
 
 @patch
-def proved_below(self:Run, mechanism, delta): return best_accountant(mechanism).epsilon(delta).lower
+def proved_below(self:Run,
+    mechanism,  # what some data sets show
+    delta,      # in (0, 1)
+):              # eps, rounded down
+    """What is proved from below of a mechanism, by its best accountant.
+
+    Parameters
+    ----------
+    mechanism
+        what some data sets show
+    delta
+        in (0, 1)
+
+    Returns
+    -------
+    eps, rounded down
+    """
+    return best_accountant(mechanism).epsilon(delta).lower
 
 # %% ../nbs/06_accounting.ipynb #31fc7033
 def dpsgd(
