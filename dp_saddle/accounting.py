@@ -333,8 +333,7 @@ class Run(Composable):
     neighbours: str = ''     # the relation as for `dpsgd`
 
     def __str__(self):
-        most = self.unit_records
-        unit = f" Protected are users with at most {most} records each." if most > 1 else ''
+        unit = (self.unit_records > 1)*f" Protected are users with at most {self.unit_records} records each."
         return (f"{self.steps} steps at rate {self.rate:.6g}, noise {self.sigma:g} times the "
                 f"clipping norm, sampling: {self.sampling}. {self.note}{unit}")
 
@@ -535,24 +534,10 @@ def at_least(self:Run,
         return shuffled_lower_bound(self, delta=delta)
     return self.proved_below(self.shown, delta)
 
+# %% ../nbs/06_accounting.ipynb #254b6b3d
 @patch
-def proved_below(self:Run,
-    mechanism,  # what some data sets show
-    delta,      # in (0, 1)
-):              # eps, rounded down
-    """What is proved from below of a mechanism, by its best accountant.
-
-    Parameters
-    ----------
-    mechanism
-        what some data sets show
-    delta
-        in (0, 1)
-
-    Returns
-    -------
-    eps, rounded down
-    """
+def proved_below(self:Run, mechanism, delta):
+    "eps at delta, in (0, 1), that a mechanism costs at least, by its best accountant."
     return best_accountant(mechanism).epsilon(delta).lower
 
 # %% ../nbs/06_accounting.ipynb #31fc7033

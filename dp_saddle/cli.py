@@ -441,6 +441,7 @@ def _quoted(certificate):
     return dict(question=certificate.question, answer=certificate.answer,
                 digest=certificate.digest)
 
+# %% ../nbs/06e_cli.ipynb #1b2ac1ab
 def _loaded(path):
     from dp_saddle.certificates import load_certificate
     return load_certificate(path)

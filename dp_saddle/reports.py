@@ -202,6 +202,7 @@ def _quoted(run, delta, certificate):
     answer = certificate.answer
     return {_CERTIFIED: [answer['lower'], answer['upper']], 'certificate': certificate.digest}
 
+# %% ../nbs/06d_reports.ipynb #45fc5fc9
 _CERTIFIED = 'interval of the certificate'
 
 def _quotation(facts):
