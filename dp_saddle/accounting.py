@@ -334,8 +334,8 @@ class Run(Composable):
 
     def __str__(self):
         unit = f" Protected are users with at most {self.unit_records} records each."
-        return (f"{self.steps} steps at rate {self.rate:.6g}, noise {self.sigma:g} times the "
-                f"clipping norm, sampling: {self.sampling}. {self.note}{unit*(self.unit_records > 1)}")
+        return (f"{self.steps} steps at rate {self.rate:.6g}, noise {self.sigma:g} times the clip"
+                f"ping norm, sampling: {self.sampling}. {self.note}{unit*(self.unit_records > 1)}")
 
 # %% ../nbs/06_accounting.ipynb #2340e7dc
 @patch
