@@ -333,10 +333,9 @@ class Run(Composable):
     neighbours: str = ''     # the relation as for `dpsgd`
 
     def __str__(self):
-        most = self.unit_records
-        unit = f" Protected are users with at most {most} records each." if most > 1 else ''
-        return (f"{self.steps} steps at rate {self.rate:.6g}, noise {self.sigma:g} times the "
-                f"clipping norm, sampling: {self.sampling}. {self.note}{unit}")
+        unit = f" Protected are users with at most {self.unit_records} records each."
+        return (f"{self.steps} steps at rate {self.rate:.6g}, noise {self.sigma:g} times the clip"
+                f"ping norm, sampling: {self.sampling}. {self.note}{unit*(self.unit_records > 1)}")
 
 # %% ../nbs/06_accounting.ipynb #2340e7dc
 @patch
@@ -535,8 +534,11 @@ def at_least(self:Run,
         return shuffled_lower_bound(self, delta=delta)
     return self.proved_below(self.shown, delta)
 
+# %% ../nbs/06_accounting.ipynb #254b6b3d
 @patch
-def proved_below(self:Run, mechanism, delta): return best_accountant(mechanism).epsilon(delta).lower
+def proved_below(self:Run, mechanism, delta):
+    "eps at delta, in (0, 1), that a mechanism costs at least, by its best accountant."
+    return best_accountant(mechanism).epsilon(delta).lower
 
 # %% ../nbs/06_accounting.ipynb #31fc7033
 def dpsgd(

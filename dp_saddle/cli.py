@@ -18,12 +18,9 @@ from math import inf
 from . import __version__, checks
 from .accounting import Run, best_accountant, compare, dpsgd, epsilon, words_of
 from .builders import TruncatedPoisson, group
-from .calibration import calibrate
-from .certificates import certify, load_certificate, verify
 from .mechanisms import Gaussian, PoissonSubsampled
 from .numerics import round_outwards
 from .reports import neighbours, plot_curve, report
-from .sampling import compare_sampling
 from .schedules import read_run, to_steps
 from dp_saddle.selection import (
     Geometric,
@@ -379,6 +376,7 @@ def _calibrated(args):
             raise ValueError(f"--{name} is needed to find {args.find}")
     def build(**found):
         return _built(args, **(asked | found))
+    from dp_saddle.calibration import calibrate  # as each command that few ask for
     value = calibrate(build, eps=args.eps, delta=args.delta, parameter=args.find)
     spent = epsilon(build(**{args.find: value}), delta=args.delta)
     if args.json:
@@ -428,6 +426,7 @@ def _completion(args, parser):
 # %% ../nbs/06e_cli.ipynb #94783818
 def _certified(args, runs):
     "The certificate, in a file; its answer and its digest."
+    from dp_saddle.certificates import certify
     made = certify(runs[0][1], eps=args.eps, delta=args.delta)
     made.save(args.out)
     if args.json:
@@ -442,9 +441,15 @@ def _quoted(certificate):
     return dict(question=certificate.question, answer=certificate.answer,
                 digest=certificate.digest)
 
+# %% ../nbs/06e_cli.ipynb #1b2ac1ab
+def _loaded(path):
+    from dp_saddle.certificates import load_certificate
+    return load_certificate(path)
+
 def _verified(args):
     "(what was found, the exit status)."
-    certificate = load_certificate(args.file)
+    from dp_saddle.certificates import verify
+    certificate = _loaded(args.file)
     verdict = verify(certificate)
     if args.json:
         found = dict(proved=verdict.proved, findings=list(verdict.findings))
@@ -457,6 +462,7 @@ _ASKED = 'sigma', 'batch_size', 'dataset_size', 'epochs', 'delta', 'max_batch_si
 def _compared_sampling(args):
     "eps for each way to draw batches."
     asked = {name: getattr(args, name) for name in _ASKED}
+    from dp_saddle.sampling import compare_sampling
     table = compare_sampling(**asked)
     if not args.json:
         return str(table)
@@ -475,7 +481,7 @@ def _answer(args, parser):
     runs = _runs(args)
     if args.command == 'report':
         form = 'json' if args.json else args.form
-        quoted = load_certificate(args.certificate) if args.certificate else None
+        quoted = _loaded(args.certificate) if args.certificate else None
         return report(runs[0][1], delta=args.delta, unit=args.unit, form=form, certificate=quoted)
     if args.command == 'curve':
         return _drawn(args, runs)

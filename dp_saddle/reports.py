@@ -17,7 +17,6 @@ from .accounting import Run, best_accountant, epsilon, mechanism_of
 from .attacks import advantage, tradeoff
 from .bins import BallsInBins
 from .builders import TruncatedPoisson
-from .certificates import Certificate
 from .mechanisms import Composition, Mechanism, MixtureOfGaussians, PoissonSubsampled
 from .numerics import in_order, round_outwards
 from .pictures import PAGE, band_of, style_of
@@ -193,6 +192,7 @@ def _quoted(run, delta, certificate):
     "What is quoted of a certificate, if there is one, and it is about this run and delta."
     if certificate is None:
         return {}
+    from dp_saddle.certificates import Certificate  # slow to import, and few ask
     if not isinstance(certificate, Certificate):
         raise TypeError(f"certificate must be a Certificate, got {certificate!r}")
     if certificate.question != {'delta': delta}:
@@ -202,6 +202,7 @@ def _quoted(run, delta, certificate):
     answer = certificate.answer
     return {_CERTIFIED: [answer['lower'], answer['upper']], 'certificate': certificate.digest}
 
+# %% ../nbs/06d_reports.ipynb #45fc5fc9
 _CERTIFIED = 'interval of the certificate'
 
 def _quotation(facts):

@@ -24,7 +24,6 @@ from .checks import Saved, patch
 from .contour import composed_atoms
 from .losses import FiniteLoss
 from .mechanisms import Composition, Gaussian, Mechanism, PoissonSubsampled
-from .merged_steps import MergedSteps
 from .numerics import ULP, log_chernoff_factor
 from .plrv import as_composition
 from .record_bounds import raised_between, upper_epsilon
@@ -201,6 +200,7 @@ def _without_table(merged):
 # %% ../nbs/06c_schedules.ipynb #a685b0e4
 def _merged(kinds):
     "MergedSteps of these kinds; ValueError where they would take very long."
+    from dp_saddle.merged_steps import MergedSteps  # slow to import, and few ask
     merged = MergedSteps(kinds)
     if merged.others > _MOST_OTHERS:
         raise ValueError(f"schedule must have at most {_MOST_OTHERS} different kinds of steps that "
@@ -578,7 +578,10 @@ def _forget(self:Budget):
 def _start(self:Budget):
     "Begin anew with these kinds: as they are, or, if they are many, between a few."
     many = len(self._kinds) > _MOST_KINDS
-    self._merged = MergedSteps(self._kinds) if many else None
+    self._merged = None
+    if many:
+        from dp_saddle.merged_steps import MergedSteps  # slow to import, and few ask
+        self._merged = MergedSteps(self._kinds)
     self._until = 2*len(self._kinds) if many else _MOST_KINDS
     self._counts = self._between(self._kinds)
     self._fits, self._over = Counter(), None       # found to fit, and not to
