@@ -811,6 +811,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                'dp_saddle.cli._json': ('cli.html#_json', 'dp_saddle/cli.py'),
                                'dp_saddle.cli._law': ('cli.html#_law', 'dp_saddle/cli.py'),
                                'dp_saddle.cli._line': ('cli.html#_line', 'dp_saddle/cli.py'),
+                               'dp_saddle.cli._loaded': ('cli.html#_loaded', 'dp_saddle/cli.py'),
                                'dp_saddle.cli._number': ('cli.html#_number', 'dp_saddle/cli.py'),
                                'dp_saddle.cli._parser': ('cli.html#_parser', 'dp_saddle/cli.py'),
                                'dp_saddle.cli._plain': ('cli.html#_plain', 'dp_saddle/cli.py'),
