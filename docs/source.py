@@ -1,5 +1,5 @@
-"""Prepare the site's pages: nbs/ -> docs/_build/source/ for Sphinx. No notebook is run, and no
-module imported, but to tabulate the explorers.
+"""Prepare the site's pages: nbs/ -> docs/_build/source/ for Sphinx. No notebook is run; the
+library is, to tabulate the explorers and to fill the form of "Your run".
 
 The notebooks are plain Markdown, so that they read well in Jupyter and on a code host; here their
 claims, proofs, exercises and solutions become directives, equations get numbers, citations and
@@ -222,7 +222,7 @@ def explorer(cell, made, depth=0):
     return nbformat.v4.new_markdown_cell("``````{raw} html\n" + figure + "\n``````")
 
 def page(nb, name, made, cited, named=()):
-    """Change the notebook `nb`, as nbdev processed it, into a page for myst-nb; the cells whose ids
+    """Change the notebook `nb` into a page for myst-nb; the cells whose ids
     are in `named` get an anchor."""
     depth, chapter = name.count("/"), name.split("/")[-1]
     top, code = "../"*(depth + 1), f"{get_config().git_url}/blob/{get_config().branch}/"

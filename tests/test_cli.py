@@ -369,3 +369,12 @@ def test_bad_steps(tmp_path, bad, words):
     (tmp_path/'run.json').write_text(json.dumps({'steps': [bad]}))
     done = dp_saddle('epsilon', '--run', 'run.json', '--delta', '1e-5', cwd=tmp_path)
     assert done.returncode == 2 and words in done.stderr and done.stderr.count('\n') == 1
+
+def test_ctrl_c_is_quiet(monkeypatch, capsys):
+    "The shell's own status, and not a word."
+    def interrupted(*given, **named): raise KeyboardInterrupt
+    monkeypatch.setattr('dp_saddle.certified.ContourAccountant.epsilon', interrupted)
+    args = ['epsilon', '--sigma', '2', '--rate', '.01', '--steps', '10', '--delta', '1e-5']
+    assert main(args) == 130
+    said = capsys.readouterr()
+    assert said.out + said.err == ''

@@ -173,8 +173,8 @@ def test_all_of_chapter_01(browser, contour):
 
 
 def test_the_same_epsilon(browser, contour):
-    """De et al.'s run and another: the digits that are printed are Python's; in all its bits the
-    browser's eps is within two ulp, for its exp and log round otherwise (musl's, not glibc's)."""
+    """De et al.'s run and another: within two ulp of this Python's. (The browser has other releases
+    of numpy and SciPy, and other elementary functions: De et al.'s is one ulp away.)"""
     for sigma, rate, steps, delta in ((9.4, 0.32768, 2000, 1e-5), (2.0, 0.01, 3000, 1e-5)):
         run = steps * PoissonSubsampled(Gaussian(sigma=sigma), rate=rate)
         code = (

@@ -32,7 +32,7 @@ def kind_of(name):
 
 
 def asks_all(name):
-    "Is it asked every rule? Chapters of few formulas are; of modules and papers the first of each."
+    "Is axe asked? Of the pages of the book; of modules, sources and papers the first of each."
     alike = [p for p in PAGES if kind_of(p) == kind_of(name)]
     return not kind_of(name) or name == alike[0]
 
