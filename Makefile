@@ -21,11 +21,16 @@ export OPENBLAS_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
+# Not compiled: Python compiles what is imported when it is, and most of PyTorch and JAX never is here. It
+# keeps what it has compiled, whatever the environment says: else each of hundreds of processes begins anew.
+unexport PYTHONDONTWRITEBYTECODE
+PIP := $(BIN)/python -m pip install -q --no-compile
+
 # Tests in parallel; a worker that has done its own takes others'.
 PYTEST := $(BIN)/pytest -q -n auto --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help run check test test-all test-slow test-arrival test-browser lint mutants benchmark lab export sync readme execute docs docs-serve dist clean
+.PHONY: help run check test test-all test-slow test-arrival test-browser lint mutants benchmark filters lab export sync readme execute docs docs-serve dist clean
 .NOTPARALLEL:
 
 help:  ## show this list
@@ -74,9 +79,15 @@ mutants: .venv/test.stamp  ## put small mistakes into copies of the library: eac
 
 benchmark: .venv/all.stamp  ## measure the library beside other accountants, on one thread; takes half an hour
 	$(BIN)/python tests/peers.py
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/limits.py
 	$(BIN)/python docs/execute.py nbs/benchmark.ipynb
 	$(BIN)/nbdev_clean --fname nbs/benchmark.ipynb
 	$(BIN)/pytest -q --benchmark-only -o addopts=
+
+filters: .venv/all.stamp  ## train with a filter, as in [GDP] Figures 9 and 10: eight seeds, a minute and a half
+	$(BIN)/python tests/filters.py
+	$(BIN)/python docs/execute.py nbs/papers/individual_gdp.ipynb
+	$(BIN)/nbdev_clean --fname nbs/papers/individual_gdp.ipynb
 
 sync: .venv/test.stamp  ## check that notebooks, library and README belong together
 	$(BIN)/pytest -q tests/test_project.py
@@ -127,21 +138,21 @@ clean:  ## delete all that make has made, .venv too
 	exit 1
 
 .venv/run.stamp: .venv/python.stamp settings.ini setup.py
-	$(BIN)/python -m pip install -q -e .
+	$(PIP) -e .
 	@touch $@
 
 # test.stamp, docs.stamp, lab.stamp: the extra of that name. browser.stamp adds its own to what the tests need.
 .venv/%.stamp: .venv/python.stamp settings.ini setup.py
-	$(BIN)/python -m pip install -q -e '.[$*]'
+	$(PIP) -e '.[$*]'
 	@touch .venv/run.stamp $@
 
 .venv/browser.stamp .venv/lab.stamp: .venv/test.stamp
 
 .venv/all.stamp: .venv/python.stamp settings.ini setup.py
-	$(BIN)/python -m pip install -q -e '.[test,peers,interop,jax]'
+	$(PIP) -e '.[test,peers,interop,jax]'
 	@touch .venv/run.stamp .venv/test.stamp $@
 
 # For .ci/run, with one call of pip: all.stamp and browser.stamp.
 .venv/ci.stamp: .venv/python.stamp settings.ini setup.py
-	$(BIN)/python -m pip install -q -e '.[test,peers,interop,jax,browser]'
+	$(PIP) -e '.[test,peers,interop,jax,browser]'
 	@touch .venv/run.stamp .venv/test.stamp .venv/all.stamp .venv/browser.stamp $@

@@ -31,7 +31,7 @@ def module(path):
 def rooms():
     "{exported name: the module that defines it}."
     return {n.name: path for path in LIBRARY for n in module(path)[0].body
-            if isinstance(n, DEFINED) and n.name in module(path)[2]}
+            if isinstance(n, DEFINED) and n.name in module(path)[2] and not is_patch(n)}
 
 def decorators(node):
     return {ast.unparse(d) for d in node.decorator_list}
@@ -189,7 +189,8 @@ def page(path, chapter, title):
     parts = [f"# dp_saddle.{path.stem}", plain(ast.get_docstring(tree) or "")]
     if chapter: parts.append(f"Derived and checked in [{title}](../{chapter}.ipynb).")
     for node in tree.body:
-        if isinstance(node, DEFINED) and node.name in names: parts += entry(node, path, chapter)
+        if isinstance(node, DEFINED) and node.name in names and not is_patch(node):
+            parts += entry(node, path, chapter)
     return "\n\n".join(part for part in parts if part)
 
 def public():

@@ -3,6 +3,7 @@
 `jupyter nbconvert --execute` would do, but it runs cells marked `#| eval: false` too."""
 import base64
 import io
+import os
 import re
 import sys
 import time
@@ -57,6 +58,7 @@ def execute(path):
     nbformat.write(nb, path)
 
 if __name__ == "__main__":
+    os.environ["DP_SADDLE_PROGRESS"] = "0"   # no line about how far a cell is in its output
     found = sorted(Path("nbs").rglob("*.ipynb"))
     named = [Path(name) for name in sys.argv[1:]]
     for path in named or [p for p in found

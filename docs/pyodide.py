@@ -31,6 +31,7 @@ OURS = ("fastcore", "mpmath")
 VERSION = "0.27.7"
 NPM = ("sha512-RUSVJlhQdfWfgO9hVHCiXoG+nVZQRS5D9FzgpLJ/VcgGBLSAKoPL8kTiOikxbHQm"
        "1kRISeWUBdulEgO26qpSRA==")
+NONE = {"none": "This site was built without Pyodide."}     # what its pages are told then
 EPOCH = 1980, 1, 1, 0, 0, 0        # of all files in the wheel: equal contents, equal bytes
 
 def sha256(data): return hashlib.sha256(data).hexdigest()
@@ -115,7 +116,7 @@ def prepare():
         shutil.rmtree(stale, ignore_errors=True)
     STATIC.mkdir(parents=True, exist_ok=True)
     wanted = needed(lock)
-    said = {"none": "This site was built without Pyodide."}
+    said = NONE
     if error := fetch(wanted):
         print(f"No Pyodide: {error}. The cells of this site have no Run button: give its files as "
               f"PYODIDE=folder.", file=sys.stderr)

@@ -3,6 +3,7 @@ others, which cells each one needs, the hidden ones (imports, settings, and what
 exported), and the exercises' blanks and checks. `static/run.js` reads it."""
 import ast
 import builtins
+import functools
 import json
 import re
 import sys
@@ -41,6 +42,7 @@ def roots(target):
 def binds(node):
     "The names that are bound, or changed in place, where this statement has run."
     found = set()
+    if is_patch(node): return found
     if isinstance(node, (ast.FunctionDef, ast.ClassDef)): return {node.name}
     if isinstance(node, (ast.Import, ast.ImportFrom)):
         return {(a.asname or a.name).split(".")[0] for a in node.names}
@@ -53,20 +55,21 @@ def binds(node):
         found |= roots(node.value.func) if isinstance(node.value.func, ast.Attribute) else set()
     return found | {n.target.id for n in ast.walk(node) if isinstance(n, ast.NamedExpr)}
 
+@functools.cache
 def reads(tree):
     "The names that are read before they are bound: they must come from above."
     bound, found = set(), set()
     for node in tree.body:
-        loads = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)
-                 and isinstance(n.ctx, ast.Load)}
-        inner = {n.arg for n in ast.walk(node) if isinstance(n, ast.arg)}
+        parts = list(ast.walk(node))
+        loads = {n.id for n in parts if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+        inner = {n.arg for n in parts if isinstance(n, ast.arg)}
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            inner |= {n.id for n in ast.walk(node) if isinstance(n, ast.Name)
+            inner |= {n.id for n in parts if isinstance(n, ast.Name)
                       and isinstance(n.ctx, ast.Store)} | {node.name}
-        inner |= {name for n in ast.walk(node) if isinstance(n, ast.comprehension)
+        inner |= {name for n in parts if isinstance(n, ast.comprehension)
                   for name in roots(n.target)}
         found |= loads - bound - inner
-        found |= {n.target.id for n in ast.walk(node) if isinstance(n, ast.AugAssign)
+        found |= {n.target.id for n in parts if isinstance(n, ast.AugAssign)
                   and isinstance(n.target, ast.Name)} - bound
         bound |= binds(node)
     return found - BUILT_IN
@@ -113,51 +116,101 @@ def items_of(original, shown):
         if cell.id in shown: code = shown[cell.id].strip("\n")
         elif re.match(r"explore_\w+\(|show_doc\(", code) or not code.strip(): continue
         if re.search(r"^\s*[%!]", code, flags=re.M): continue
-        tree = ast.parse(code)
-        if cell.id not in shown and marks & {"export", "exporti", "exports"} and exporting:
-            names = sorted(set().union(*map(binds, tree.body)))
-            if not names: continue
-            code = f"from dp_saddle.{exporting} import {', '.join(names)}"
-            tree = ast.parse(code)
-            marks = {"exported"}
+        tree, library = ast.parse(code), None
+        if marks & {"export", "exporti", "exports"} and exporting:
+            library = imported(tree, exporting)
+        if cell.id not in shown and library is not None:
+            if not library: continue
+            code, tree, marks = library, ast.parse(library), {"exported"}
         if cell.id not in shown:            # what cannot be imported is in nobody else's way
             lost = [n for n in tree.body if isinstance(n, (ast.Import, ast.ImportFrom))
                     and in_the_way(ast.Module([n], []), ())]
-            items += [item_of(cell, ast.Module([n], []), ast.unparse(n), shown, ()) for n in lost]
+            items += [item_of(cell, ast.Module([n], []), ast.unparse(n), shown, (), None)
+                      for n in lost]
             tree.body = [n for n in tree.body if n not in lost]
             if lost: code = ast.unparse(tree)
-        if code.strip(): items.append(item_of(cell, tree, code, shown, marks))
+        if code.strip(): items.append(item_of(cell, tree, code, shown, marks, library))
     for k, item in enumerate(items): item["needs"] = needs(items[:k], item["tree"])
     for item in items:
         blocked = [items[k]["no"] for k in item["needs"] if items[k]["no"]]
         if not item["no"] and blocked: item["no"] = blocked[-1]
+    for k, item in enumerate(items):
+        item["all"] = [j for j in needs(items[:k], item["tree"], True) if not items[j]["no"]]
     return items
 
-def item_of(cell, tree, code, shown, marks):
+def item_of(cell, tree, code, shown, marks, library):
+    """What is known of a cell. `library`: what imports the same from the library, if it has been
+    exported; '' where nothing is left to import."""
     return {"id": cell.id, "code": code, "tree": tree, "shown": cell.id in shown,
             "no": in_the_way(tree, marks), "exported": "exported" in marks,
-            "solution": "solution" in cell.metadata.get("tags", [])}
+            "solution": "solution" in cell.metadata.get("tags", []),
+            "library": library if cell.id in shown else None}
 
-def needs(above, tree):
-    "The places of the items whose names this code reads, theirs included, in their order."
-    found, wanted = set(), [(len(above), name) for name in reads(tree)]
+@functools.cache
+def module_names(name):
+    "What a module of the library binds."
+    tree = ast.parse((NBS.parent/"dp_saddle"/f"{name}.py").read_text(encoding="utf-8"))
+    return set().union(*map(binds, tree.body))
+
+def imported(tree, module):
+    "An import of what this exported code binds; None where the library has it otherwise."
+    imports = [n for n in tree.body if isinstance(n, (ast.Import, ast.ImportFrom))]
+    own = [n for n in tree.body if n not in imports and not is_patch(n)]
+    names = set().union(set(), *map(binds, own))
+    if not names <= module_names(module): return None
+    lines = [ast.unparse(n) for n in imports]
+    if names: lines.append(f"from dp_saddle.{module} import {', '.join(sorted(names))}")
+    return "\n".join(lines)
+
+def needs(above, tree, written=False):
+    """The places of the items whose names this code reads, theirs included, in their order. Of what
+    has been exported the library is asked, which needs nothing; `written`: the cells themselves,
+    with the methods that their classes get in later ones."""
+    found, end = set(), len(above)
+    wanted = [(end, name) for name in reads(tree)]
     while wanted:
-        end, name = wanted.pop()
-        place = next((k for k in reversed(range(end)) if name in bound_by(above[k])
-                      and not above[k].get("solution")), None)
-        if place is None:
-            place = next((k for k in reversed(range(end)) if name in bound_by(above[k])), None)
-        if place is None: continue
-        new = place not in found
-        found.add(place)
-        if new: wanted += [(place, n) for n in reads(above[place]["tree"])]
-    # settings, which bind nothing
+        place, name = wanted.pop()
+        at = last(above, place, name)
+        if at is None or at in found: continue
+        found.add(at)
+        if above[at]["library"] and not written: continue
+        wanted += [(at, n) for n in reads(above[at]["tree"])]
+        for k in range(at + 1, end if written else 0):
+            if k not in found and patches(above[k]["tree"]) & bound_by(above[at]):
+                found.add(k)
+                wanted += [(k, n) for n in reads(above[k]["tree"])]
     found |= {k for k, item in enumerate(above) if not item["shown"] and not item["exported"]
-              and any(isinstance(n, ast.Expr) for n in item["tree"].body)
-              and not any(isinstance(n, ast.Assert) for n in ast.walk(item["tree"]))
-              and not item["no"]}
-    for k in sorted(found): found |= set(above[k].get("needs", ()))
+              and not item["no"] and sets(item["tree"])}
+    for k in sorted(found):
+        if written or not above[k]["library"]: found |= set(above[k].get("needs", ()))
     return sorted(found)
+
+def last(above, end, name):
+    "The place of the last item before `end` that binds the name; a solution's if no other does."
+    solution = None
+    for k in reversed(range(end)):
+        if name not in bound_by(above[k]): continue
+        if not above[k].get("solution"): return k
+        solution = k if solution is None else solution
+    return solution
+
+@functools.cache
+def sets(tree):
+    "Are these settings, which bind nothing?"
+    return any(isinstance(n, ast.Expr) for n in tree.body) and not any(
+        isinstance(n, ast.Assert) for n in ast.walk(tree))
+
+def is_patch(node):
+    "Does this add a method to a class?"
+    return isinstance(node, ast.FunctionDef) and any(
+        ast.unparse(d).startswith("patch") for d in node.decorator_list)
+
+@functools.cache
+def patches(tree):
+    "The classes that get a method here, by `@patch def method(self: Class)`."
+    return {n.id for node in tree.body if is_patch(node) and node.args.args
+            and node.args.args[0].annotation
+            for n in ast.walk(node.args.args[0].annotation) if isinstance(n, ast.Name)}
 
 def bound_by(item):
     if "binds" not in item: item["binds"] = set().union(set(), *map(binds, item["tree"].body))
@@ -167,9 +220,11 @@ def bound_by(item):
 
 def checks(node):
     "Does this statement judge?"
-    return not isinstance(node, (ast.FunctionDef, ast.ClassDef)) and any(
-        isinstance(n, ast.Assert) or isinstance(n, ast.Call) and isinstance(n.func, ast.Name)
-        and n.func.id.startswith("test_") for n in ast.walk(node))
+    return not isinstance(node, (ast.FunctionDef, ast.ClassDef)) and asserts(node)
+
+def asserts(node):
+    return any(isinstance(n, ast.Assert) or isinstance(n, ast.Call) and isinstance(n.func, ast.Name)
+               and n.func.id.startswith("test_") for n in ast.walk(node))
 
 def names_in(nodes):
     return {n.id for node in nodes for n in ast.walk(node)
@@ -218,13 +273,15 @@ def blanks(code):
     judges = [n for n in body if checks(n)]
     defined = {n.name: n for n in body if isinstance(n, (ast.FunctionDef, ast.ClassDef))}
     used = names_in(n for n in body if not isinstance(n, (ast.FunctionDef, ast.ClassDef)))
-    answers = [name for name in defined if name in used]
+    judging = [name for name in defined if name in used and asserts(defined[name])]
+    answers = [name for name in defined if name in used and name not in judging]
     def text(nodes): return "\n".join(ast.get_source_segment(code, n) for n in nodes)
     imports = [n for n in body if isinstance(n, (ast.Import, ast.ImportFrom))]
-    if not judges: return None
+    if not answers and (judging or not judges): return None
     if answers:
-        judged = [n for n in body if not isinstance(n, (ast.FunctionDef, ast.ClassDef, ast.Import,
-                                                        ast.ImportFrom))]
+        judged = [n for n in body if getattr(n, "name", "") in judging or not isinstance(n, (
+            ast.FunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom))]
+        if not any(map(checks, judged)) and not judging: return None
         start = "\n\n".join(filter(None, [text(imports), *(stub(defined[a]) for a in answers)]))
         return {"names": answers, "start": start, "checks": text(judged)}
     wanted, asked, lines = names_in(judges), [], []
@@ -241,7 +298,7 @@ def blanks(code):
             "checks": text(judges)}
 
 def exercises_of(nb, items):
-    "{label: {names, start, checks, needs}} of the page's exercises that can judge an answer."
+    "{label: {names, start, checks, needs, all}} of the page's exercises that can judge an answer."
     place, found, label = {item["id"]: k for k, item in enumerate(items)}, {}, None
     for cell in nb.cells:
         if cell.cell_type == "markdown":
@@ -253,8 +310,9 @@ def exercises_of(nb, items):
         code = "\n".join(items[k]["code"] for k in places)
         one = blanks(code)
         if one is None or any(items[k]["no"] for k in places): continue
-        above = needs(items[:places[0]], ast.parse(code))
-        made[label] = one | {"needs": above}
+        tree = ast.parse(code)
+        written = [k for k in needs(items[:places[0]], tree, True) if not items[k]["no"]]
+        made[label] = one | {"needs": needs(items[:places[0]], tree), "all": written}
     return made
 
 def annotate(nb, name):
@@ -271,6 +329,8 @@ def annotate(nb, name):
     for row, item in zip(rows, items):
         if item["no"]: row["no"] = item["no"]
         if item["needs"]: row["needs"] = item["needs"]
+        if item["all"] != item["needs"]: row["all"] = item["all"]
+        if item["library"] is not None: row["library"] = item["library"]
         if item["solution"]: row["solution"] = 1
     text = json.dumps({"cells": rows, "exercises": exercises_of(nb, items)},
                       separators=(",", ":"), ensure_ascii=False).replace("</", "<\\/")

@@ -19,6 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import api
+import commands
 import form
 import nbformat
 import pyodide
@@ -37,8 +38,10 @@ PARTS = {
     "In practice": ("06", "07", "08", "09", "benchmark"),
     "Appendices": ("9",),
     "The papers": ("papers/",),
-    "More": ("api/index", "gallery", "references"),
+    "More": ("commands", "api/index", "gallery", "references"),
 }
+# Below the title of the chapter on the command line: that page is the site's alone.
+COMMANDS = "[All commands and their options](commands.md), as the parser knows them."
 # of the papers, as cited in the notebooks
 KEYS = "SP|EA|PRV|FA|GDP"
 OUTSIDE_CODE = re.compile(r"(^(`{3,})[^{`\n]*\n.*?^\2`*[ "
@@ -161,7 +164,9 @@ def places_in(text):
 DIRECTIVE = re.compile(r"^#\|\s*(.*?)\s*$", flags=re.M)
 HIDDEN = {"hide", "default_exp"}
 # What a folded cell is called: {what it does: what opens it}.
-PROMPTS = {"imports": "Imports", "check": "The check", "picture": "The code of this picture"}
+PROMPTS = {"imports": "Imports", "constants": "Constants", "check": "The check",
+           "picture": "The code of this picture"}
+FEW_CONSTANTS = 2                # so many stand open
 
 def directives(cell):
     "The words that begin the directives of a cell."
@@ -184,12 +189,18 @@ def prepares_or_tests(node):
     kinds = ast.Assign, ast.AugAssign, ast.Import, ast.ImportFrom
     return isinstance(node, kinds) or is_test(node)
 
+def is_constant(node):
+    return isinstance(node, ast.Assign) and all(
+        name.id.strip("_").isupper() for target in node.targets for name in ast.walk(target)
+        if isinstance(name, ast.Name))
+
 def does(cell):
     """What a cell does that readers need not see at once: '' for what they do. Formulas stay open:
     what is exported, and what defines a function or a class."""
     statements, outputs = body(cell.source), cell.get("outputs", [])
     if statements and all(isinstance(n, (ast.Import, ast.ImportFrom)) for n in statements):
         return "imports"
+    if len(statements) > FEW_CONSTANTS and all(map(is_constant, statements)): return "constants"
     if directives(cell) & {"export", "exporti", "exports"} or not statements: return ""
     if any("image/png" in o.get("data", {}) for o in outputs): return "picture"
     if outputs or not is_test(statements[-1]): return ""
@@ -198,8 +209,9 @@ def does(cell):
 def fold(cell):
     "Fold the cell's input, if it is one to be folded."
     kind = does(cell)
-    if kind and "solution" not in cell.metadata.get("tags", []):
-        cell.metadata["tags"] = [*cell.metadata.get("tags", []), "hide-input"]
+    tags = cell.metadata.get("tags", [])
+    if kind and "solution" not in tags:
+        cell.metadata["tags"] = [*(t for t in tags if t != "hide-input"), "hide-input"]
         mystnb = cell.metadata.setdefault("mystnb", {})
         mystnb["code_prompt_show"] = mystnb["code_prompt_hide"] = PROMPTS[kind]
 
@@ -354,25 +366,26 @@ def shared(made, to=Path("docs/_build/static/explorers")):
         out[call] = f"{figure}{source}</figure>"
     return out
 
-THUMBNAIL, COLOURS = 480, 64    # pixels across, twice what is shown; and colours
+THUMBNAIL, COLOURS = 480, 128   # pixels across, twice what is shown; and colours
 
 def thumbnail(png, path):
     "The picture, smaller."
     picture = Image.open(io.BytesIO(png)).convert("RGB")
     picture.thumbnail((THUMBNAIL, THUMBNAIL), Image.Resampling.LANCZOS)
-    picture.quantize(COLOURS).save(path, optimize=True)
+    # the octree keeps the colours of thin lines and letters, which an average makes grey
+    picture.quantize(COLOURS, method=Image.Quantize.FASTOCTREE).save(path, optimize=True)
     return picture.size
 
 CARD = """<figure class="shown"><a href="{page}.html"><img src="_static/thumbnails/{file}"
 alt="{alt}" width="{width}" height="{height}" loading="lazy"></a></figure>"""
 
-def gallery(notebooks, to=Path("docs/_build/static/thumbnails")):
+def gallery(notebooks, titles, to=Path("docs/_build/static/thumbnails")):
     "A page of all pictures, small, in a grid: each with its text and a link to its chapter."
     shutil.rmtree(to, ignore_errors=True)
     to.mkdir(parents=True)
     parts = ["# Gallery", "Every picture of the book. A click leads to the chapter that makes it."]
     for name, nb in notebooks.items():
-        title, items = title_of(nb), []
+        title, items = titles[name], []
         for cell in nb.cells:
             output = next((o for o in cell.get("outputs", [])
                            if "image/png" in o.get("data", {})), None)
@@ -442,9 +455,10 @@ def write(written, source):
     cited, named = {}, named_cells(notebooks)
     places = {name: path.stem for name, path in api.rooms().items()}
     made = shared(explorers(calls(notebooks)))
-    titles = {name: entry(name, nb).split(" <")[0] for name, nb in notebooks.items()}
+    titles = {name: entry(name, nb).split(" <")[0] if name[0].isdigit() else title_of(nb)
+              for name, nb in notebooks.items()}
     api.write(source/"api", chapters(notebooks), titles)
-    figures = gallery(notebooks)
+    figures = gallery(notebooks, titles)
     pages = {}
     for name, nb in notebooks.items():
         here = {}
@@ -457,9 +471,12 @@ def write(written, source):
             nb.cells += contents(notebooks)
         if name == "your_run":
             nb.cells.insert(1, form.form())
+        if name == "06e_cli":
+            nb.cells.insert(1, nbformat.v4.new_markdown_cell(COMMANDS))
         (source/name).parent.mkdir(parents=True, exist_ok=True)
         nbformat.write(nb, source/f"{name}.ipynb")
     (source/"gallery.md").write_text(figures, encoding="utf-8")
+    (source/"commands.md").write_text(commands.page(), encoding="utf-8")
     sources(source/"source")
     for file in ("references.md", "references.bib"): shutil.copy(Path("docs")/file, source/file)
 

@@ -6,6 +6,7 @@ __version__ = "0.1.0"
 # Who has what: a module is loaded when one of its names is asked for. `__init__.pyi` says the same
 # to editors and type checkers (tests/test_project.py compares them).
 _ROOMS = {
+    "checks": "show_progress",
     "plrv": "Bounds PLRV",
     "densities": "DensityLoss",
     "mechanisms":
@@ -26,6 +27,7 @@ _ROOMS = {
     "shuffles": "shuffled_lower_bound",
     "fixed_sizes": "fixed_size FixedSize PoissonReplaceOne",
     "filters": "GDPFilter GDPOdometer IndividualGDPFilter RDPFilter RDPOdometer",
+    "residues": "GDPResidueFilter",
     "individual": "account_store individual_epsilon IndividualAccountant",
     "accounting": "compare delta dpsgd epsilon",
     "calibration": "calibrate optimal_schedule",
@@ -35,7 +37,8 @@ _ROOMS = {
     "sweeps": "sweep",
     "attacks": "advantage bayes_risk gdp tpr tradeoff",
     "audits": "Audit audit",
-    "schedules": "Budget epsilon_after from_steps read_run to_steps",
+    "schedules": "Budget epsilon_after from_steps to_steps",
+    "run_files": "read_run",
     "certificates": "Certificate certify load_certificate verify",
     "reports": "plot_curve plot_rdp plot_steps plot_tradeoff report",
     "sampling": "compare_sampling plot_sampling",

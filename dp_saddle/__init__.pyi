@@ -56,6 +56,7 @@ from .certificates import (
     verify as verify,
 )
 from .certified import ContourAccountant as ContourAccountant
+from .checks import show_progress as show_progress
 from .densities import DensityLoss as DensityLoss
 from .derivatives import epsilon_slopes as epsilon_slopes
 from .edgeworth import (
@@ -180,6 +181,8 @@ from .reports import (
 from .reports import (
     report as report,
 )
+from .residues import GDPResidueFilter as GDPResidueFilter
+from .run_files import read_run as read_run
 from .saddlepoint import SaddlePointMSD as SaddlePointMSD
 from .samplers import (
     BinBatches as BinBatches,
@@ -206,9 +209,6 @@ from .schedules import (
 )
 from .schedules import (
     from_steps as from_steps,
-)
-from .schedules import (
-    read_run as read_run,
 )
 from .schedules import (
     to_steps as to_steps,

@@ -15,6 +15,8 @@ from scipy.stats import binom
 
 from . import checks
 from .accounting import best_accountant, epsilon
+from .attacks import tpr
+from .checks import patch
 from .mechanisms import Gaussian
 
 # %% ../nbs/06db_audits.ipynb #63192f87
@@ -24,6 +26,8 @@ _RATE_ROUNDING = 1e-9       # of a rate and a probability, relative; and of a qu
 _THRESHOLDS = 256           # of the first half that are tried
 _SHARES = .02, .05, .1, .2, .5   # of the canaries about which a guess is made
 _EPS_STEP, _EPS_END = .01, 20.   # the eps that are tried, one by one, for a single run
+_LEAST_RATE = 1e-15         # a rate that a normal quantile is asked for
+_LEAST_POINT = 1e-290       # a probability that still has its digits
 _DIGITS = 4                 # of a number that is shown
 
 # %% ../nbs/06db_audits.ipynb #d8e0455e
@@ -75,6 +79,13 @@ def _rates(scores_in, scores_out, at, miss):
             rate_bound(passed, scores_out.size, miss/2))
 
 # %% ../nbs/06db_audits.ipynb #3b660218
+def _beyond(run):
+    "How far rates are above the certified curve, in standard deviations of a normal score."
+    def value(a, b, delta):
+        rates = np.clip([a, tpr(run, fpr=1 - b)], _LEAST_RATE, 1 - _LEAST_RATE)
+        return ndtri(rates[0]) - ndtri(rates[1])
+    return value
+
 def _halves(scores, rng):
     "At random."
     order = rng.permutation(scores)
@@ -87,15 +98,15 @@ def _chosen(scores_in, scores_out, value, delta, miss):
     proved = value(*_rates(scores_in, scores_out, at, miss), delta)
     return float(at[proved.argmax()])
 
+# %% ../nbs/06db_audits.ipynb #ceffac3d
 def _by_threshold(scores_in, scores_out, value, delta, miss, threshold, seed):
-    "(the bound, the threshold): a threshold of None is chosen by one half of the scores."
+    "(rates, the threshold): a threshold of None is chosen by one half of the scores."
     if threshold is None:
         rng = np.random.default_rng(seed)
         (first_in, scores_in), (first_out, scores_out) = (
             _halves(v, rng) for v in (scores_in, scores_out))
         threshold = _chosen(first_in, first_out, value, delta, miss)
-    rates = _rates(scores_in, scores_out, np.array([threshold]), miss)
-    return float(value(*rates, delta)[0]), threshold
+    return _rates(scores_in, scores_out, np.array([threshold]), miss), threshold
 
 # %% ../nbs/06db_audits.ipynb #7e086ae2
 def one_run_tail(
@@ -105,7 +116,7 @@ def one_run_tail(
     guesses,  # r, an integer in [1, m]
     right,    # v, an integer in [0, r]
 ):            # a probability, rounded up
-    """How likely so many right guesses are at most (Steinke, Nasr and Jagielski 2023, Thm 5.2).
+    """How likely so many right guesses are at most, whatever the run and the attack (chapter 06db).
 
     Parameters
     ----------
@@ -131,11 +142,19 @@ def one_run_tail(
     if not right <= guesses <= canaries:
         raise ValueError(f"guesses must be in [{right}, {canaries}], from right to canaries, "
                          f"got {guesses!r}")
-    p, i = expit(eps), np.arange(1, right + 1)
-    tail = binom.sf(right - 1, guesses, p)
-    between = binom.sf(right - i - 1, guesses, p) - tail
-    worst = np.max(between/i, initial=0.)*2*canaries*delta if delta else 0.
-    return float(min((tail + worst)*(1 + _RATE_ROUNDING), 1.))
+    return float(_tails(np.array([eps], float), delta, canaries, guesses, right)[0])
+
+# %% ../nbs/06db_audits.ipynb #d17d9950
+def _tails(eps, delta, canaries, guesses, right):
+    "The same for many eps. Where doubles end: 1, or a geometric series above P(B >= v)/P(B = v)."
+    law = binom(guesses, expit(eps))
+    tail, point = law.sf(right - 1), law.pmf(right)
+    with np.errstate(all='ignore'):
+        series = 1/(1 - (guesses - right)/(right + 1)*np.exp(eps))
+        odds = np.where(point > _LEAST_POINT, tail/point, np.where(tail > .5, inf, series))
+        more = delta*canaries*odds*law.cdf(right - 1)/max(right, 1)
+    tail = tail + np.where(tail < .5, more, np.nan_to_num(more, nan=1.))
+    return np.minimum(np.minimum(tail, 1.)*(1 + _RATE_ROUNDING), 1.)
 
 # %% ../nbs/06db_audits.ipynb #97d8d1b2
 def _guessed(scores_in, scores_out, guesses, rng):
@@ -148,12 +167,9 @@ def _guessed(scores_in, scores_out, guesses, rng):
 
 def _refuted(delta, canaries, guesses, right, miss):
     "The last of the eps, tried upwards, that so many right guesses refute; or 0."
-    last = 0.
-    for eps in np.arange(0, _EPS_END, _EPS_STEP).tolist():
-        if one_run_tail(eps, delta, canaries, guesses, right) > miss:
-            break
-        last = eps
-    return last
+    tried = np.arange(0, _EPS_END, _EPS_STEP)
+    stands = np.append(_tails(tried, delta, canaries, guesses, right) > miss, True)
+    return float(tried[max(stands.argmax() - 1, 0)])
 
 def _by_one_run(scores_in, scores_out, delta, miss, seed):
     "The bound from the scores of the canaries that one run had, and of those that it had not."
@@ -178,35 +194,47 @@ class Audit:
     confidence
         of eps_lower, in (0, 1)
     method
-        'threshold', 'gdp' or 'one-run'
+        'threshold', 'curve', 'gdp' or 'one-run'
     threshold
         scores from here on accuse; None for 'one-run'
     mu_lower
         for 'gdp'; else None
     sizes
         numbers of scores in and out
+    rates
+        for 'curve': TPR at least, FPR at most; else None
+    tpr_upper
+        for 'curve': the certified limit of the TPR at that FPR
     """
     eps_lower: float   # nats, >= 0: the attack's, wrong with probability 1 - confidence at most
     eps_upper: float   # nats: the certified one
     delta: float       # of both, in (0, 1)
     confidence: float  # of eps_lower, in (0, 1)
-    method: str        # 'threshold', 'gdp' or 'one-run'
+    method: str        # 'threshold', 'curve', 'gdp' or 'one-run'
     threshold: float   # scores from here on accuse; None for 'one-run'
     mu_lower: float    # for 'gdp'; else None
     sizes: tuple       # numbers of scores in and out
+    rates: tuple = None  # for 'curve': TPR at least, FPR at most; else None
+    tpr_upper: float = None  # for 'curve': the certified limit of the TPR at that FPR
 
-    @property
-    def passed(self):
-        "Is the attack's bound no larger than the account's?"
-        return self.eps_lower <= self.eps_upper
+# %% ../nbs/06db_audits.ipynb #2b280f22
+@patch(as_prop=True)
+def passed(self:Audit):
+    "Is the attack's bound no larger than the account's? For 'curve': are the rates, too?"
+    allowed = self.rates is None or self.rates[0] <= self.tpr_upper
+    return bool(self.eps_lower <= self.eps_upper and allowed)
 
-    def __repr__(self):
-        low, high = (f'{v:.{_DIGITS}g}' for v in (self.eps_lower, self.eps_upper))
-        at = '' if self.threshold is None else f' at {self.threshold:.{_DIGITS}g}'
-        word = 'consistent' if self.passed else 'CONTRADICTED: the account is wrong'
-        return (f'eps >= {low} with confidence {self.confidence:g} ({self.method}{at}, '
-                f'{self.sizes[0]} + {self.sizes[1]} scores), certified eps <= {high}, '
-                f'delta {self.delta:g}: {word}')
+@patch
+def __repr__(self:Audit):
+    low, high = (f'{v:.{_DIGITS}g}' for v in (self.eps_lower, self.eps_upper))
+    at = '' if self.threshold is None else f' at {self.threshold:.{_DIGITS}g}'
+    word = 'consistent' if self.passed else 'CONTRADICTED: the account is wrong'
+    if self.rates is not None:
+        word = (f'true positives >= {self.rates[0]:.{_DIGITS}g}, of certified '
+                f'{self.tpr_upper:.{_DIGITS}g}: {word}')
+    return (f'eps >= {low} with confidence {self.confidence:g} ({self.method}{at}, '
+            f'{self.sizes[0]} + {self.sizes[1]} scores), certified eps <= {high}, '
+            f'delta {self.delta:g}: {word}')
 
 # %% ../nbs/06db_audits.ipynb #fa99f4fd
 def _checked(**scores):
@@ -236,14 +264,15 @@ def audit(
     scores_out,        # and where it was not; larger scores accuse
     *, delta,          # in (0, 1)
     confidence=.95,    # of the lower bound, in (0, 1)
-    method='threshold', # independent runs: 'threshold', or 'gdp'; canaries in one: 'one-run'
+    method='threshold', # independent runs: 'threshold', 'curve', 'gdp'; canaries in one: 'one-run'
     threshold=None,    # one that was fixed before the scores; None: chosen by half of them
     seed=0,            # of the division into halves, an integer >= 0
 ):                     # an Audit
-    """An empirical lower bound on eps beside the certified upper one. 'threshold' (Clopper-Pearson)
-    and 'gdp' (Nasr et al. 2023: a run whose curve is Gaussian) need one score of each of many
-    independent runs; 'one-run' (Steinke et al. 2023) needs all canaries of one, each included by
-    a fair coin. ValueError for no scores, NaN, or a threshold with 'one-run'.
+    """An empirical lower bound on eps beside the certified upper one. 'threshold', by Clopper and
+    Pearson, 'curve', which holds the rates against the run's whole certified curve too, and 'gdp'
+    (Nasr et al. 2023: a run whose curve is Gaussian) need one score of each of many independent
+    runs; 'one-run' (chapter 06db) needs all canaries of one, each included by a fair coin of its
+    own, independent of all else. ValueError for no scores, NaN, or a threshold with 'one-run'.
 
     Parameters
     ----------
@@ -258,7 +287,7 @@ def audit(
     confidence
         of the lower bound, in (0, 1)
     method
-        independent runs: 'threshold', or 'gdp'; canaries in one: 'one-run'
+        independent runs: 'threshold', 'curve', 'gdp'; canaries in one: 'one-run'
     threshold
         one that was fixed before the scores; None: chosen by half of them
     seed
@@ -270,19 +299,25 @@ def audit(
     """
     scores = _checked(scores_in=scores_in), _checked(scores_out=scores_out)
     checks.real(0, 1, delta=delta, confidence=confidence)
-    checks.choice(('threshold', 'gdp', 'one-run'), method=method)
+    checks.choice(('threshold', 'curve', 'gdp', 'one-run'), method=method)
     checks.count(0, seed=seed)
     _check_threshold(threshold, method)
     upper = float(epsilon(run, delta=delta))
-    proved = _proved(scores, method, delta, 1 - confidence, threshold, seed)
-    return Audit(proved[0], upper, delta, confidence, method, *proved[1:],
-                 (scores[0].size, scores[1].size))
+    proved = _proved(run, scores, method, delta, 1 - confidence, threshold, seed)
+    sizes = tuple(v.size for v in scores)
+    return Audit(proved[0], upper, delta, confidence, method, *proved[1:3], sizes, *proved[3:])
 
 # %% ../nbs/06db_audits.ipynb #217af3d1
-def _proved(scores, method, delta, miss, threshold, seed):
-    "(eps, threshold, mu) by one of the methods."
+def _proved(run, scores, method, delta, miss, threshold, seed):
+    "(eps, threshold, mu) by one of the methods; and, for 'curve', rates and the limit."
     if method == 'one-run':
         return _by_one_run(*scores, delta, miss, seed), None, None
-    value = _eps_of if method == 'threshold' else _mu_of
-    found, at = _by_threshold(*scores, value, delta, miss, threshold, seed)
-    return (_eps_of_mu(found, delta), at, found) if method == 'gdp' else (found, at, None)
+    value = {'threshold': _eps_of, 'gdp': _mu_of, 'curve': _beyond(run)}[method]
+    rates, at = _by_threshold(*scores, value, delta, miss, threshold, seed)
+    eps, mu = float(_eps_of(*rates, delta)[0]), float(_mu_of(*rates, delta)[0])
+    if method == 'gdp':
+        return _eps_of_mu(mu, delta), at, mu
+    if method == 'threshold':
+        return eps, at, None
+    found, wrong = float(rates[0][0]), min(float(1 - rates[1][0]) + _RATE_ROUNDING, 1.)
+    return eps, at, None, (found, wrong), float(tpr(run, fpr=wrong))

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import exp1, gamma, gammaincc
 
 from .checks import patch
-from .numerics import LEGENDRE16, TINY, gauss_error
+from .numerics import FEW_NODES, TINY, gauss_error, legendre
 from .plrv import as_composition
 from .saddlepoint import FACTORIAL
 from .tilting import BERRY_ESSEEN, lyapunov_sum
@@ -246,7 +246,7 @@ class Panels:
         cuts
             their ends, >= 0, in any order
         """
-        cuts, (nodes, weights) = np.unique(cuts), LEGENDRE16
+        cuts, (nodes, weights) = np.unique(cuts), legendre(FEW_NODES)
         middle, half = (cuts[1:] + cuts[:-1])/2, np.diff(cuts)/2
         self.low, self.high, self.side = cuts[:-1], cuts[1:], TALL*half
         self.left, self.right = middle - WIDE*half, middle + WIDE*half

@@ -84,10 +84,11 @@ def adaptive_clipping(
 # %% ../nbs/00c_builders.ipynb #3ba53399
 @singledispatch
 def _group_of(mechanism, size):
-    "The step for a group: others than those below are refused, with a reason."
+    "The step for a group: its own `of_group`, or as below; others are refused, with a reason."
+    if hasattr(mechanism, 'of_group'): return mechanism.of_group(size)
     raise ValueError("mechanism must be Gaussian, Laplace or integer noise, a mixture of "
-                     "Gaussians, or Gaussian noise on a Poisson sample, to be asked for a group of "
-                     f"{size} records: nothing is known of them for {mechanism!r}")
+                     "Gaussians, Gaussian noise on a Poisson sample, or balls in bins, to be asked "
+                     f"for a group of {size} records: nothing is known of them for {mechanism!r}")
 
 @_group_of.register(Gaussian)
 @_group_of.register(Laplace)
@@ -128,8 +129,9 @@ def group(
     size,       # records of one user, an integer >= 1
 ):              # the mechanism that protects them all
     """What a step costs a user with several records: on a Poisson sample of a Gaussian a binomial
-    mixture (Ganesh 2024), without sampling as many times the sensitivity; compositions step by
-    step. TypeError for what is no mechanism, ValueError where a group's loss is not known.
+    mixture (Ganesh 2024), without sampling as many times the sensitivity, in bins an upper bound;
+    compositions step by step. TypeError for what is no mechanism, ValueError where a group's loss
+    is not known.
 
     Parameters
     ----------

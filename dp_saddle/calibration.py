@@ -17,7 +17,7 @@ import numpy as np
 from . import checks
 from .accounting import best_accountant, epsilon, mechanism_of
 from .attacks import gdp
-from .checks import patch
+from .checks import patch, still_here, tracked
 from .derivatives import changed, curve_slopes, line_slopes, parameters
 from .mechanisms import Composition, Gaussian, Mechanism, PoissonSubsampled
 from .numerics import Crossing, invert
@@ -159,6 +159,7 @@ class _Search:
         "The cost at u; 0 where it is near enough."
         x = self.value(u)
         if x not in self.known:
+            still_here()
             self.known[x] = self.cost(x)
         half = 0. if self.whole else self.near/2*abs(self.slope)
         above = self.known[x] + half
@@ -180,6 +181,15 @@ def stride(self:_Search, u, k):
 
 # %% ../nbs/06a_calibration.ipynb #ebc6bbae
 @patch
+def learn(self:_Search, u, ahead):
+    "The slope between two values that were tried, if it is no contradiction."
+    costs = [self.known[self.value(v)] for v in (u, ahead)]
+    slope = (costs[1] - costs[0])/(ahead - u)
+    if max(costs) < _REFUSED and slope*self.slope > 0:
+        self.slope = slope
+
+# %% ../nbs/06a_calibration.ipynb #3167fc26
+@patch
 def bracket(self:_Search, u):
     "(a u that meets the target, a u that misses it), or twice the u that is found."
     tried = [u]
@@ -191,6 +201,7 @@ def bracket(self:_Search, u):
             break
         if (self.miss(ahead) <= 0) != (here < 0):
             return (u, ahead) if here < 0 else (ahead, u)
+        self.learn(u, ahead)
         tried.append(u := ahead)
     if self.whole and u == self.low:
         return -inf, u
@@ -363,6 +374,7 @@ def _check_limit(build, target):
                              "so that the largest batch no longer matters")
 
 # %% ../nbs/06a_calibration.ipynb #1fe1c8d8
+@tracked('calibrate')
 def calibrate(
     builder,           # a function of the parameter -> a mechanism, or what `dpsgd` returns
     *, eps=None,       # the target, with delta: at most this, nats, > 0; or
@@ -402,9 +414,8 @@ def calibrate(
         warnings.simplefilter('ignore')          # bounds may be wide far from the target
         bounds = _estimated, _removal if mu is None else _mu, certified
         u, slope = _roughly(build, parameter, target, bounds)
-        slopes_serve = eps is not None and parameter not in _WHOLE
-        value = _by_slopes(build, target, u) if slopes_serve else None
-        if value is not None: return value
+        if eps is not None and parameter not in _WHOLE:
+            if (value := _by_slopes(build, target, u)) is not None: return value
         value = _exactly(build, parameter, target, certified, u, slope)
         def met(x): return eps is None or not x or epsilon(build(x), delta=delta) <= eps
         return _nudged(value, met, parameter in _WHOLE, slope)
@@ -462,6 +473,7 @@ def _cheapest(u, weights, rates, counts, eps, delta):
     return found.x
 
 # %% ../nbs/06a_calibration.ipynb #c84ee21e
+@tracked('optimal_schedule')
 def optimal_schedule(
     weights,   # what a unit of noise variance costs in each group of steps, > 0, 1-d array
     *, eps,    # the target, with delta: at most this, nats, > 0
@@ -496,8 +508,7 @@ def optimal_schedule(
         raise ValueError("weights must be a vector, and rate and steps numbers or of its length, "
                          f"got shapes {w.shape}, {q.shape} and {n.shape}")
     for k in n.ravel().tolist(): checks.count(1, steps=k)
-    counts = np.broadcast_to(n, w.shape).tolist()
-    rates = np.broadcast_to(q, w.shape)
+    counts, rates = np.broadcast_to(n, w.shape).tolist(), np.broadcast_to(q, w.shape)
     def scaled(by): return lambda scale: _grouped(scale*by, rates, counts)[0]
     def least(by): return by*calibrate(scaled(by), eps=eps, delta=delta, parameter='scale')
     constant = least(np.ones(w.shape))

@@ -21,7 +21,7 @@ import numpy as np
 from . import __version__, checks
 from .accounting import mechanism_of
 from .certified import ContourAccountant
-from .checks import patch
+from .checks import patch, tracked
 from .contour import SaddleTable, Smoothing
 from .mechanisms import Composition, Mechanism
 from .numerics import round_outwards
@@ -313,7 +313,7 @@ def _certify_epsilon(run, steps, delta):
 
 # %% ../nbs/06cc_certificates.ipynb #1ce92e27
 def _from_above(made):
-    "The certificate without its lower bound: of shuffled batches the steps are only a bound."
+    "The certificate without its lower bound: its steps are only a bound."
     nothing = {direction: {'by': 'nothing'} for direction in made.proof['lower']}
     return replace(made, answer={**made.answer, 'lower': '0'},
                    proof={**made.proof, 'lower': nothing})
@@ -337,7 +337,7 @@ def _seconds(certificate):
 def _of_rays(certificate, plans):
     "What the lines take more where a step is an epoch of bins."
     each, least = _BINS
-    in_bins = any(step['mechanism'] == 'BallsInBins' for step in certificate.run)
+    in_bins = any('batches' in step or 'bins' in step for step in certificate.run)
     return in_bins*sum(each*(plan['tilt'] + least) for plan in plans)
 
 # %% ../nbs/06cc_certificates.ipynb #84d81a2a
@@ -354,6 +354,7 @@ def _warn_of_lines(certificate):
                       "its lines are long", stacklevel=checks.users_level())
 
 # %% ../nbs/06cc_certificates.ipynb #97eb7367
+@tracked('certify')
 def certify(
     run,           # a mechanism, a composition, or what `dpsgd` returns
     *, eps=None,   # nats, >= 0: bounds on delta; give this or
@@ -361,7 +362,7 @@ def certify(
 ) -> Certificate:  # `verify` proves it again; `save` writes it
     """Bounds, and what they are proved by. TypeError for what is no mechanism; ValueError for one
     of one's own, and where no finite eps is enough. A warning where `verify` takes long, or
-    refuses. Of shuffled batches: an upper bound only.
+    refuses. Of shuffled batches, and of several draws from bins: an upper bound only.
 
     Parameters
     ----------
@@ -376,8 +377,8 @@ def certify(
     -------
     `verify` proves it again; `save` writes it
     """
-    from dp_saddle.balls import check_run
-    shuffled = 'shuffle' in getattr(run, 'samplings', ())
+    from dp_saddle.balls import ONLY_ABOVE, check_run
+    only_above = 'shuffle' in getattr(run, 'samplings', ())
     run = mechanism_of(run)
     if not isinstance(run, Mechanism):
         raise TypeError(f"run must be a mechanism, or what dpsgd returns for one, got {run!r}")
@@ -388,7 +389,8 @@ def certify(
     run = Composition(tuple(from_steps(steps)))
     asked = (_certify_delta, eps) if delta is None else (_certify_epsilon, delta)
     made = asked[0](run, steps, asked[1])
-    made = _from_above(made) if shuffled else made
+    only_above |= any(step['mechanism'] in ONLY_ABOVE for step in steps)
+    made = _from_above(made) if only_above else made
     _warn_of_lines(made)
     return made
 
@@ -411,6 +413,7 @@ class Verdict(NamedTuple):
 
     def __repr__(self): return '\n'.join(['proved' if self else 'NOT PROVED', *self.findings])
 
+@tracked('verify')
 def verify(
     certificate,  # a Certificate
 ) -> Verdict:     # true if all is proved; it lists what was found

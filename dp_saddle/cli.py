@@ -5,415 +5,39 @@
 # %% auto #0
 __all__ = ['main']
 
-# %% ../nbs/06e_cli.ipynb #ecbc29cc
-import argparse
-import json
+# %% ../nbs/06e_cli.ipynb #a1c6cd2a
 import sys
 import warnings
-from dataclasses import fields
-from decimal import ROUND_CEILING, ROUND_FLOOR
-from fractions import Fraction
-from math import inf
+from functools import partial
 
-from . import __version__, checks
-from .accounting import Run, best_accountant, compare, dpsgd, epsilon, words_of
-from .builders import TruncatedPoisson, group
-from .mechanisms import Gaussian, PoissonSubsampled
-from .numerics import round_outwards
-from .reports import neighbours, plot_curve, report
-from .schedules import read_run, to_steps
-from dp_saddle.selection import (
-    Geometric,
-    Logarithmic,
-    Poisson,
-    TruncatedNegativeBinomial,
-    selected,
+from .checks import Task, end_line, still_here
+from dp_saddle.command_answers import (
+    Answer,
+    as_json,
+    calibrated,
+    certified,
+    compared,
+    drawn,
+    reported,
+    table,
+    traded,
+    verified,
 )
+from .command_words import COMPLETION, STOPPED, command_parser, parsed
 
-# %% ../nbs/06e_cli.ipynb #93e4dd30
-class _Parser(argparse.ArgumentParser):
-    "Errors in one line, exit status 2."
-    def error(self, message): self.exit(2, f'{self.prog}: error: {message}\n')
+# %% ../nbs/06e_cli.ipynb #8577f862
+_ANSWERS = {'epsilon': table, 'delta': table, 'calibrate': calibrated, 'curve': drawn,
+            'tradeoff': traded, 'compare': compared, 'report': reported, 'certify': certified,
+            'verify': verified}
 
-_COMMANDS = {
-    'epsilon': 'eps for each delta', 'delta': 'delta for each eps',
-    'curve': 'draw delta over eps', 'calibrate': 'the noise, steps or rate that meet a target',
-    'compare': 'every accountant, side by side', 'report': 'a paragraph to publish',
-    'compare-sampling': 'eps at least and at most, for each way to draw batches',
-    'certify': 'bounds, and all that their proof needs, in a file',
-    'verify': 'prove the bounds of such a file again, in ball arithmetic'}
-_PIXELS = 150  # an inch
-_STOPPED = 130 # 128 and the number of the signal, as shells have it
-_OTHER = {'delta': 'eps', 'eps': 'delta'}
-
-# %% ../nbs/06e_cli.ipynb #e524792e
-def _exact(text):
-    "The number that a text says, a fraction too; as a Fraction."
-    top, _, bottom = text.partition('/')
-    try:
-        return Fraction(top)/Fraction(bottom or '1')
-    except (ValueError, ZeroDivisionError):
-        raise argparse.ArgumentTypeError(f"must be a number or a fraction, got {text!r}") from None
-
-def _number(text):
-    "The double nearest to it."
-    if text.strip().lstrip('+-').lower() in _NO_NUMBERS: return float(text)
-    try:
-        return float(_exact(text))
-    except OverflowError:
-        raise argparse.ArgumentTypeError(f"is too large for a double, got {text!r}") from None
-
-_NO_NUMBERS = 'inf', 'infinity', 'nan'      # the library says what is wrong with them
-
-def _whole(text):
-    "A whole number: 1e4 is one."
-    value = _exact(text)
-    if value.denominator != 1:
-        raise argparse.ArgumentTypeError(f"must be a whole number, got {text!r}")
-    return int(value)
-
-# %% ../nbs/06e_cli.ipynb #616fa86b
-def _law(text):
-    "The law of `--tries`."
-    name, *numbers = text.split(':')
-    names = [field.name for field in fields(_LAWS[name])] if name in _LAWS else []
-    if not names or len(names) != len(numbers):
-        raise argparse.ArgumentTypeError(f"must be one of {', '.join(_FORMS)}, got {text!r}")
-    try:
-        return _LAWS[name](**dict(zip(names, map(float, numbers), strict=True)))
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-
-_LAWS = {'geometric': Geometric, 'logarithmic': Logarithmic, 'poisson': Poisson,
-         'negative-binomial': TruncatedNegativeBinomial}
-_FORMS = 'geometric:MEAN', 'logarithmic:MEAN', 'poisson:MEAN', 'negative-binomial:MEAN:SHAPE'
-_SAMPLING = ('poisson', 'truncated-poisson', 'balls-in-bins', 'shuffle', 'without-replacement',
-             'with-replacement', 'none')
-_MORE = (
-    ('--unit-records', _whole, 'records of one user, at most: all of them are protected (1)'),
-    ('--batch-size', _whole, 'records in a batch, in place of --rate'),
-    ('--dataset-size', _whole, 'records in all, with --batch-size or truncated-poisson'),
-    ('--epochs', _number, 'passes over the data, > 0, in place of --steps'),
-    ('--max-batch-size', _whole,
-     'records in a step at most, with --sampling truncated-poisson: of more, so many are drawn'),
-    ('--tries', _law, 'publish the best of a random number of such runs: '
-                      + ', '.join(_FORMS)))
-
-# %% ../nbs/06e_cli.ipynb #434b1e1a
-def _add_run(command, several):
-    "The arguments that describe a run."
-    many = ' (several: a row each)' if several else ''
-    command.add_argument('--sigma', '--noise-multiplier', type=_number,
-        help='noise multiplier: std of the noise over the clipping norm, > 0')
-    command.add_argument('--rate', type=_number,
-        help='Poisson sampling rate in (0, 1], say 512/60000; 1: every record in every step')
-    command.add_argument('--steps', type=_whole, nargs='+' if several else None,
-        help='number of steps, >= 0, say 1e4' + many)
-    for flag, kind, text in _MORE:
-        command.add_argument(flag, type=kind, help=text)
-    command.add_argument('--sampling', choices=_SAMPLING, help='how batches are drawn: needed '
-        'with --batch-size; with --rate, poisson (if not given) or truncated-poisson')
-    command.add_argument('--json', action='store_true', help='print JSON')
-
-# %% ../nbs/06e_cli.ipynb #ed0e369d
-def _add_target(command, name):
-    "delta, eps or both."
-    needed = name not in ('compare', 'certify')
-    if name in ('epsilon', 'report', 'calibrate', 'compare', 'certify'):
-        command.add_argument('--delta', type=float, required=needed,
-            nargs='+' if name == 'epsilon' else None, help='in (0, 1)')
-    if name in ('delta', 'calibrate', 'compare', 'certify'):
-        command.add_argument('--eps', type=float, required=needed,
-            nargs='+' if name == 'delta' else None,
-            help='nats, ' + ('> 0' if name == 'calibrate' else '>= 0'))
-
-# %% ../nbs/06e_cli.ipynb #717b69b3
-def _add_own(command, name):
-    "What this command alone takes."
-    if name == 'curve':
-        command.add_argument('--out', required=True, help='picture file: .png, .svg or .pdf')
-    if name == 'certify':
-        command.add_argument('--out', required=True, help='the file, say run.cert.json')
-    if name == 'calibrate':
-        command.add_argument('--find', choices=_FOUND, default='sigma',
-            help='what is to be found (default sigma); give the other two')
-    if name == 'report':
-        command.add_argument('--form', choices=('text', 'markdown', 'json'), default='text')
-        command.add_argument('--unit', default='record', help='whose presence is protected')
-        command.add_argument('--certificate', metavar='FILE',
-            help='what `certify` wrote of this run: its digest is quoted')
-
-_FOUND = ('sigma', 'steps', 'rate')
-_ABOUT = ('Certified differential-privacy accounting with Poisson sampling, under adding or '
-          'removing one record (with --unit-records: all records of one user); other steps '
-          'come from a file, with --run.')
-_EXAMPLES = {
-    'certify': 'dp-saddle certify --sigma 2 --rate .01 --steps 3000 --delta 1e-5 '
-               '--out run.cert.json',
-    'verify': 'dp-saddle verify run.cert.json',
-    'compare-sampling': 'dp-saddle compare-sampling --sigma 1.1 --batch-size 256 '
-                        '--dataset-size 60000 --epochs 60 --delta 1e-5'}
-
-# %% ../nbs/06e_cli.ipynb #5a3c1e70
-def _add_file(command): command.add_argument('file', help='what `certify` wrote')
-
-def _add_loader(command):
-    "What people know of their run."
-    command.add_argument('--sigma', type=float, required=True,
-        help='noise multiplier: std of the noise over the clipping norm, > 0')
-    for name in ('batch-size', 'dataset-size'):
-        command.add_argument(f'--{name}', type=int, required=True, help='records, >= 1')
-    command.add_argument('--epochs', type=float, required=True, help='passes over the data, > 0')
-    command.add_argument('--delta', type=float, required=True, help='in (0, 1)')
-    command.add_argument('--max-batch-size', type=int,
-        help='where Poisson samples are cut (default: batch size and 6 standard deviations)')
-
-_OF_THEIR_OWN = {'verify': _add_file, 'compare-sampling': _add_loader}
-
-# %% ../nbs/06e_cli.ipynb #24011dde
-def _parser():
-    "The parser of all commands."
-    parser = _Parser(prog='dp-saddle', description=_ABOUT)
-    parser.add_argument('--version', action='version', version=f'dp-saddle {__version__}')
-    names = '{' + ','.join([*_COMMANDS, 'completion']) + '}'
-    commands = parser.add_subparsers(dest='command', required=True, metavar=names)
-    for name, text in _COMMANDS.items():
-        example = f'example: {_EXAMPLES[name]}' if name in _EXAMPLES else None
-        command = commands.add_parser(name, help=text, description=text, epilog=example)
-        if name in _OF_THEIR_OWN:
-            _OF_THEIR_OWN[name](command)
-            command.add_argument('--json', action='store_true', help='print JSON')
-            continue
-        if name != 'calibrate':
-            command.add_argument('--run', metavar='FILE',
-                help='.json or .yaml file of steps, in place of --sigma, --rate and --steps')
-        _add_run(command, name in ('epsilon', 'delta'))
-        _add_target(command, name)
-        _add_own(command, name)
-    shell = commands.add_parser('completion', help='print a script for the shell',
-        description='Completion for a shell: eval "$(dp-saddle completion bash)". Needs shtab.')
-    shell.add_argument('shell', choices=('bash', 'zsh', 'tcsh'))
-    return parser
-
-# %% ../nbs/06e_cli.ipynb #ffba12b5
-_NUMBERS = ('sigma', 'rate', 'steps')
-_OTHERS = ('sampling', 'unit_records', 'batch_size', 'dataset_size', 'epochs', 'max_batch_size',
-           'tries')
-
-def _flag(name): return '--' + name.replace('_', '-')
-
-def _step(args, sigma, rate):
-    "One step, for all records of a user."
-    sizes = {name: getattr(args, name) for name in ('dataset_size', 'max_batch_size')}
-    if args.sampling not in (None, 'poisson', 'truncated-poisson'):
-        raise ValueError(f"--batch-size is needed with --sampling {args.sampling}")
-    cut = args.sampling == 'truncated-poisson'
-    for name, value in sizes.items():
-        if cut != (value is not None):
-            verb = 'is needed for' if cut else 'is for'
-            raise ValueError(f"{_flag(name)} {verb} --sampling truncated-poisson")
-    if not cut:
-        return group(PoissonSubsampled(base=Gaussian(sigma=sigma), rate=rate), _unit(args))
-    if args.unit_records not in (None, 1):
-        raise ValueError("--unit-records must be 1 with --sampling truncated-poisson, "
-                         f"got {args.unit_records}")
-    return TruncatedPoisson(sigma=sigma, rate=rate, **sizes)
-
-def _unit(args): return 1 if args.unit_records is None else args.unit_records
-
-# %% ../nbs/06e_cli.ipynb #374301da
-def _built(args, sigma, rate, steps):
-    "The run of these numbers: a Run where it knows more than its mechanism, of users."
-    run = steps*_step(args, sigma, rate)
-    if _unit(args) > 1:
-        sampling = 'poisson' if rate < 1 else 'none'
-        words = words_of(sampling, _unit(args))
-        run = Run(run, sigma, rate, steps, sampling, *words, unit_records=_unit(args))
-    return selected(run, tries=args.tries) if args.tries else run
-
-# %% ../nbs/06e_cli.ipynb #00bd5544
-def _runs(args):
-    "[(steps, run)] that the arguments speak of."
-    file = getattr(args, 'run', None)
-    given = [name for name in _NUMBERS + _OTHERS if getattr(args, name) is not None]
-    if file and given:
-        raise ValueError(f"--run says it all: {_flag(given[0])} does not go with it")
-    if file:
-        run = read_run(file)
-        return [(sum(n for _, n in run.steps), run)]
-    if args.batch_size is not None or args.epochs is not None:
-        return _trained(args, given)
-    for name in _NUMBERS:
-        if name not in given:
-            raise ValueError(f"--{name} is needed (or --run FILE)")
-    several = args.steps if isinstance(args.steps, list) else [args.steps]
-    checks.count(1, **{'--unit-records': _unit(args)})
-    return [(n, _built(args, args.sigma, args.rate, n)) for n in several]
-
-# %% ../nbs/06e_cli.ipynb #89ea3ea7
-def _trained(args, given):
-    "[(steps, run)] of `dpsgd`."
-    if 'rate' in given:
-        raise ValueError("--rate follows from --batch-size and --dataset-size: leave it out")
-    for name in ('sigma', 'batch_size', 'dataset_size', 'sampling'):
-        if name not in given:
-            raise ValueError(f"{_flag(name)} is needed with --batch-size or --epochs")
-    if ('steps' in given) == ('epochs' in given):
-        raise ValueError("give either --epochs or --steps with --batch-size")
-    names = 'sigma', 'batch_size', 'dataset_size', 'sampling', 'max_batch_size', 'epochs'
-    said = {name: getattr(args, name) for name in names}
-    several = args.steps if isinstance(args.steps, list) else [args.steps]
-    runs = [dpsgd(**said, steps=n, unit_records=_unit(args)) for n in several]
-    return [(run.steps, selected(run, tries=args.tries) if args.tries else run) for run in runs]
-
-# %% ../nbs/06e_cli.ipynb #e760cf91
-def _as_rate_and_steps(args):
-    "The same run of Poisson samples, as --rate and --steps have it."
-    if args.sampling != 'poisson' or args.find == 'rate' or args.tries:
-        raise ValueError("--batch-size goes with --sampling poisson, --find sigma or steps and no "
-                         "--tries here: in Python, calibrate takes any run of dpsgd")
-    steps = args.steps if args.find == 'sigma' or args.epochs is not None else 0
-    given = dict(sigma=1., batch_size=args.batch_size, dataset_size=args.dataset_size)
-    for name, value in given.items():
-        if value is None: raise ValueError(f"{_flag(name)} is needed with --batch-size or --epochs")
-    run = dpsgd(**given, epochs=args.epochs, steps=steps, sampling='poisson')
-    args.rate, args.batch_size, args.dataset_size, args.epochs = run.rate, None, None, None
-    if args.find == 'sigma': args.steps = run.steps
-
-# %% ../nbs/06e_cli.ipynb #720adfc7
-def _sampling(args, rate):
-    "In words."
-    if args.sampling == 'truncated-poisson':
-        return 'Poisson, large samples cut at random'
-    return 'Poisson' if rate < 1 else 'none'
-
-def _said(args, run):
-    "What was said besides the numbers, for machines."
-    said = {name: getattr(args, name) for name in _OTHERS[1:] if getattr(args, name) is not None}
-    if args.tries:
-        said['tries'] = to_steps(run)[0]['tries']
-    return {'relation': neighbours(run), **said} if said else {}
-
-def _about(args, runs):
-    "What the answers are about."
-    run = runs[0][1]
-    if getattr(args, 'run', None):
-        return {'run': to_steps(run), 'relation': neighbours(run)}
-    if args.batch_size is not None:
-        said = dict(rate=run.rate, steps=run.steps) if isinstance(run, Run) else {}
-        return dict(sigma=args.sigma, **said) | _said(args, run) | dict(sampling=args.sampling)
-    known = dict(sigma=args.sigma, rate=args.rate, relation='add or remove one record',
-                 sampling=_sampling(args, args.rate))
-    return known | _said(args, run)
-
-# %% ../nbs/06e_cli.ipynb #426056f5
-def _plain(x):
-    "x with None for what is not finite."
-    if isinstance(x, dict):
-        return {k: _plain(v) for k, v in x.items()}
-    if isinstance(x, (list, tuple)):
-        return [_plain(v) for v in x]
-    return None if isinstance(x, float) and not abs(x) < inf else x
-
-def _json(answer): return json.dumps(_plain(answer), indent=1, allow_nan=False)
-
-def _progress(done, of):
-    "On a terminal, while a table of many rows is made."
-    if of > 1 and sys.stderr.isatty():
-        end = '\n' if done == of else ''
-        print(f'\r{done} of {of}{end}', end='', file=sys.stderr, flush=True)
-
-# %% ../nbs/06e_cli.ipynb #f7fa7c94
-def _title(args):
-    "The run of a table, in words."
-    if args.batch_size is not None:
-        return (f'sigma {args.sigma:g}, batches of {args.batch_size} of {args.dataset_size} '
-                f'records, sampling: {args.sampling}')
-    sampling = ' (Poisson sampling)' if args.rate < 1 else ''
-    most = f', at most {args.max_batch_size} records a step' if args.max_batch_size else ''
-    tries = f', the best of {args.tries}' if args.tries else ''
-    return f'sigma {args.sigma:g}, rate {args.rate:g}{sampling}{most}{tries}'
-
-def _line(row, asked):
-    "A row as text, its bounds rounded outwards."
-    low = round_outwards(row['lower'], ROUND_FLOOR)
-    high = round_outwards(row['upper'], ROUND_CEILING)
-    return f'{row["steps"]:>10} {row[asked]:>10g}  {low:>18}  {high:>18}'
-
-# %% ../nbs/06e_cli.ipynb #81b16794
-def _rows(args, asked, runs):
-    "A dict for each run and each value asked."
-    values, rows = getattr(args, asked), []
-    for n, run in runs:
-        answer = getattr(best_accountant(run), args.command)
-        for x in values:
-            rows.append(dict(steps=n, **{asked: x}, **answer(x)._asdict()))
-            _progress(len(rows), len(runs)*len(values))
-    return rows
-
-def _table(args, asked, runs):
-    "The rows as text or JSON."
-    rows = _rows(args, asked, runs)
-    if args.json:
-        return _json(_about(args, runs) | dict(results=rows))
-    name = _OTHER[asked]
-    title = args.run or _title(args)
-    head = f'{"steps":>10} {asked:>10}  {name + " >=":>18}  {name + " <=":>18}'
-    about = f'{title}; {neighbours(runs[0][1])}; certified bounds'
-    return '\n'.join([about, head, *(_line(row, asked) for row in rows)])
-
-# %% ../nbs/06e_cli.ipynb #d7541aff
-def _calibrated(args):
-    "The parameter that meets the target."
-    if args.batch_size is not None or args.epochs is not None:
-        _as_rate_and_steps(args)
-    asked = {name: getattr(args, name) for name in _NUMBERS if name != args.find}
-    if getattr(args, args.find) is not None:
-        raise ValueError(f"--{args.find} is what is to be found: "
-                         "leave it out, or say --find for another")
-    for name, value in asked.items():
-        if value is None:
-            raise ValueError(f"--{name} is needed to find {args.find}")
-    def build(**found):
-        return _built(args, **(asked | found))
-    from dp_saddle.calibration import calibrate  # as each command that few ask for
-    value = calibrate(build, eps=args.eps, delta=args.delta, parameter=args.find)
-    spent = epsilon(build(**{args.find: value}), delta=args.delta)
-    if args.json:
-        sampling = 'Poisson' if args.sampling != 'truncated-poisson' else _sampling(args, 0)
-        return _json({args.find: value, 'epsilon': spent, 'delta': args.delta, **asked,
-                      'sampling': sampling, **_said(args, build(**{args.find: value}))})
-    return _found(args, value, spent)
-
-# %% ../nbs/06e_cli.ipynb #611f66a5
-def _found(args, value, spent):
-    "The value in print, on the safe side, and what it spends."
-    safe = ROUND_CEILING if args.find == 'sigma' else ROUND_FLOOR
-    shown = str(value) if args.find == 'steps' else round_outwards(value, safe)
-    eps = round_outwards(spent, ROUND_CEILING)
-    return f'{args.find} {shown}: eps <= {eps} at delta {args.delta:g}'
-
-def _compared(args, runs):
-    "All accountants' answers."
-    rows = compare(runs[0][1], delta=args.delta, eps=args.eps)
-    if not args.json:
-        return str(rows)
-    def cell(k, v): return v if k in ('accountant', 'worth') else float(v or 'nan')
-    results = [{k: cell(k, v) for k, v in row.items()} for row in rows]
-    return _json(_about(args, runs) | dict(results=results))
-
-# %% ../nbs/06e_cli.ipynb #9d7f1e4b
-def _drawn(args, runs):
-    "The privacy curve, in a file."
-    import matplotlib
-    matplotlib.use('agg')
-    steps, run = runs[0]
-    ax = plot_curve(run)
-    ax.figure.savefig(args.out, dpi=_PIXELS)
-    if not args.json:
-        return f'privacy curve written to {args.out}'
-    eps, delta = (values.tolist() for values in ax.lines[0].get_data())
-    return _json(_about(args, runs) | dict(steps=steps, out=args.out, eps=eps, delta=delta))
+def _answer(args, parser, tick):
+    "The Answer of a command."
+    if args.command == COMPLETION: return _completion(args, parser)
+    if args.command in _ANSWERS: return _ANSWERS[args.command](args, tick)
+    from dp_saddle import command_ledgers as ledgers  # slow to import, and few ask
+    answers = {'sweep': ledgers.swept, 'compare-sampling': ledgers.compared_sampling,
+               'budget': ledgers.budgeted, 'audit': ledgers.audited}
+    return answers[args.command](args, tick)
 
 def _completion(args, parser):
     "A script for the shell, by shtab."
@@ -421,80 +45,18 @@ def _completion(args, parser):
         import shtab
     except ImportError:
         raise ValueError("completion needs shtab: pip install 'dp-saddle[completion]'") from None
-    return shtab.complete(parser, shell=args.shell)
+    return Answer(shtab.complete(parser, shell=args.shell), {})
 
-# %% ../nbs/06e_cli.ipynb #94783818
-def _certified(args, runs):
-    "The certificate, in a file; its answer and its digest."
-    from dp_saddle.certificates import certify
-    made = certify(runs[0][1], eps=args.eps, delta=args.delta)
-    made.save(args.out)
-    if args.json:
-        return _json(_about(args, runs) | _quoted(made) | dict(out=args.out))
-    (asked, value), = made.question.items()
-    low, up, other = made.answer['lower'], made.answer['upper'], _OTHER[asked]
-    return (f'{low} <= {other} <= {up} at {asked} {value:g}\n'
-            f'certificate written to {args.out}\ndigest {made.digest}')
+# %% ../nbs/06e_cli.ipynb #81b03938
+def _tell(task, done, of):
+    "So many of them are done."
+    task.at, task.of = done, of
+    still_here()
 
-def _quoted(certificate):
-    "What is asked and answered, and the digest."
-    return dict(question=certificate.question, answer=certificate.answer,
-                digest=certificate.digest)
-
-# %% ../nbs/06e_cli.ipynb #1b2ac1ab
-def _loaded(path):
-    from dp_saddle.certificates import load_certificate
-    return load_certificate(path)
-
-def _verified(args):
-    "(what was found, the exit status)."
-    from dp_saddle.certificates import verify
-    certificate = _loaded(args.file)
-    verdict = verify(certificate)
-    if args.json:
-        found = dict(proved=verdict.proved, findings=list(verdict.findings))
-        return _json(found | _quoted(certificate)), int(not verdict)
-    return f'{verdict!r}\ndigest {certificate.digest}', int(not verdict)
-
-# %% ../nbs/06e_cli.ipynb #5a3c1e71
-_ASKED = 'sigma', 'batch_size', 'dataset_size', 'epochs', 'delta', 'max_batch_size'
-
-def _compared_sampling(args):
-    "eps for each way to draw batches."
-    asked = {name: getattr(args, name) for name in _ASKED}
-    from dp_saddle.sampling import compare_sampling
-    table = compare_sampling(**asked)
-    if not args.json:
-        return str(table)
-    rows = [dict(sampling=b.scheme.sampling, relation=b.scheme.relation, least=b.least, most=b.most,
-                 must=b.scheme.must, drawn_by=b.scheme.drawn_by, reason=b.reason)
-            for b in table.bounds]
-    return _json(asked | dict(results=rows))
-
-# %% ../nbs/06e_cli.ipynb #a401c7ec
-def _answer(args, parser):
-    "What is printed."
-    if args.command == 'completion':
-        return _completion(args, parser)
-    if args.command == 'calibrate':
-        return _calibrated(args)
-    runs = _runs(args)
-    if args.command == 'report':
-        form = 'json' if args.json else args.form
-        quoted = _loaded(args.certificate) if args.certificate else None
-        return report(runs[0][1], delta=args.delta, unit=args.unit, form=form, certificate=quoted)
-    if args.command == 'curve':
-        return _drawn(args, runs)
-    if args.command == 'compare':
-        return _compared(args, runs)
-    if args.command == 'certify':
-        return _certified(args, runs)
-    return _table(args, 'delta' if args.command == 'epsilon' else 'eps', runs)
-
-# %% ../nbs/06e_cli.ipynb #c3aad6a0
+# %% ../nbs/06e_cli.ipynb #438e90d9
 def main(
     argv=None,  # a list of words; those of the command line if not given
-):              # the exit status: 0; 1 if `verify` finds a claim that is not proved; 130: ctrl-C
+):              # the exit status: 0; 1 for a "no" of verify, audit, budget; 130: ctrl-C
     """The `dp-saddle` command. A mistake is one line on stderr and SystemExit with status 2.
 
     Parameters
@@ -504,25 +66,25 @@ def main(
 
     Returns
     -------
-    the exit status: 0; 1 if `verify` finds a claim that is not proved; 130: ctrl-C
+    the exit status: 0; 1 for a "no" of verify, audit, budget; 130: ctrl-C
     """
-    parser, status = _parser(), 0
-    args = parser.parse_args(argv)
-    def warn(message, *_): print(f'dp-saddle: {message}', file=sys.stderr)
+    words = sys.argv[1:] if argv is None else list(argv)
+    parser = command_parser(words)
+    args = parsed(parser, words)
+    task = Task(args.command)
+    def warn(message, *_):
+        end_line()
+        print(f'dp-saddle: {message}', file=sys.stderr)
     with warnings.catch_warnings():
         warnings.showwarning = warn
         try:
-            if args.command == 'verify':
-                text, status = _verified(args)
-            elif args.command == 'compare-sampling':
-                text = _compared_sampling(args)
-            else:
-                text = _answer(args, parser)
-            print(text, flush=True)
+            with task: answer = _answer(args, parser, partial(_tell, task))
+            as_data = getattr(args, 'json', False)
+            print(as_json(answer.data) if as_data else answer.text, flush=True)
         except KeyboardInterrupt:     # ctrl-C: the shell's own status for it
-            return _STOPPED
+            return STOPPED
         except BrokenPipeError:       # the reader, such as head, has seen enough
             sys.stdout = None
         except (ValueError, TypeError, OverflowError, OSError, ImportError) as error:
             parser.error(str(error).replace('\n', ' '))
-    return status
+    return answer.status

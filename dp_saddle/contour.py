@@ -4,10 +4,11 @@
 
 # %% auto #0
 __all__ = ['LOSS_ULPS', 'FORM_ULPS', 'ATOM_ULPS', 'LOG_ULPS', 'TABLE_ROUNDING', 'LOWEST_LOG',
-           'LOG_SMALLEST', 'BELOW_CHERNOFF', 'WORTH_A_TRY', 'SaddleTable', 'reach_of',
-           'log_p_inf_of', 'composed_atoms', 'Smoothing', 'Place', 'Plan', 'Line',
-           'widened', 'widened_to', 'ClosedForm', 'epsilon_of_mu', 'outcomes_of',
-           'cluster_size', 'log_curve', 'EnumeratedTable', 'OwnTable']
+           'LOG_SMALLEST', 'FINE', 'BELOW_CHERNOFF', 'WORTH_A_TRY', 'NOTHING',
+           'SaddleTable', 'reach_of', 'log_p_inf_of', 'composed_atoms', 'Smoothing',
+           'Place', 'Plan', 'Line', 'widened', 'widened_to', 'ClosedForm',
+           'epsilon_of_mu', 'outcomes_of', 'cluster_size', 'log_curve', 'EnumeratedTable',
+           'OwnTable']
 
 # %% ../nbs/01_contour.ipynb #787d4058
 from functools import lru_cache, partial
@@ -17,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import gammaln, ndtri
 
-from .checks import patch
+from .checks import counted, patch, still_here
 from .losses import FiniteLoss, SharedSums, log_delta_of_atoms
 from dp_saddle.numerics import (
     TINY,
@@ -84,7 +85,7 @@ _MAX_WORK = 1 << 29          # nodes of a line times points of each loss's grid
 _FIRST_CUT = 16              # the first cut that is tried, as a part of the guess
 _CUTS = 2.**np.arange(0, 24, .5)       # and all that are tried, in its units;
 _NEAR_CUTS = 2.**np.arange(-1.5, 2, .25)  # but first these, in units of the guess
-_FINE = 6                    # smoothing of variance 2/3 w^2 is to cost no more than the resolution
+FINE = 6                    # smoothing of variance 2/3 w^2 is to cost no more than the resolution
 _WIDEST = 5, 60, 50          # a spline's piece, nats; nats times the tilt; log of its growth
 _MAX_CHORDS = .9             # the chords' part of the smoothed curve, in [0, 1)
 _BLOCK = 1 << 20             # complex numbers in memory
@@ -238,6 +239,7 @@ def tabulate(self:SaddleTable,
     tilts
         > 0, 1-d, increasing
     """
+    still_here()
     u, K = tilts, self.plrv.tabulated(tilts)
     if self.u.size:
         u, first = np.unique(np.append(self.u, u), return_index=True)
@@ -735,7 +737,7 @@ def plan(self:SaddleTable,
     if near := self._cut_near(guess, t, most, limit): return Plan(t, X, *near)
     s = np.sort(np.append(min(guess/_FIRST_CUT, in_vain)*_CUTS, in_vain))
     log_tail = self.log_tail(t, s) - np.log(np.pi*s)
-    fine = sqrt(self.resolution/(_FINE*(1 + t)*max(t, 1)))
+    fine = sqrt(self.resolution/(FINE*(1 + t)*max(t, 1)))
     for w in (0., fine)[self.rough:]:
         smoothed = log_tail + Smoothing(w).log_bound(t, s)
         fits = np.flatnonzero((smoothed <= most) & (s <= limit))
@@ -826,6 +828,7 @@ def line(self:SaddleTable,
     -------
     a Line
     """
+    still_here()
     h, tau = 2*np.pi/plan.X, Smoothing(plan.w)
     s = h*np.arange(ceil(plan.cut/h) + 1)
     z = plan.t + 1j*s
@@ -918,7 +921,8 @@ def _sums_by_sides(self:Line, eps):
     c = np.append(self.c, np.zeros(rows*_SIDE - len(self.c))).reshape(rows, _SIDE)
     columns = np.append(self.s, np.zeros(_SIDE))[:_SIDE]
     blocks = np.array_split(eps, ceil(len(eps)*rows/_BLOCK))
-    total = [((_turned(e, columns) @ c.T)*_turned(e, self.s[::_SIDE])).real.sum(1) for e in blocks]
+    total = [((_turned(e, columns) @ c.T)*_turned(e, self.s[::_SIDE])).real.sum(1)
+             for e in counted(blocks, 'block')]
     return np.concatenate(total)
 
 # %% ../nbs/01_contour.ipynb #1be3ac6a
@@ -1573,7 +1577,7 @@ def _near_end(self:SaddleTable, goal, up):
 def _newton(self:SaddleTable, goal, finite_goal, eps, high):
     "The _Root; None if eps = 0 is enough."
     low, top, line, built, lines, dark, last = None, high, None, eps, 0, 0, inf
-    for step in range(_MAX_STEPS):
+    for step in counted(range(_MAX_STEPS), 'step', f'at most {_MAX_STEPS}'):
         if line is None or line.growth(eps - built) > _CLOSE:
             if lines >= _MAX_LINES: break
             line = self.line_for(np.array([eps]), np.array([finite_goal]))
@@ -1812,14 +1816,16 @@ class OwnTable(SaddleTable):
 
     def line_for(self, eps, log_delta):
         "What serves these eps, or knows nothing."
-        return self.lines.at(float(eps[0])) or _Unknown()
+        return self.lines.at(float(eps[0])) or NOTHING
 
 # %% ../nbs/01_contour.ipynb #b26e83d0
 class _Unknown:
-    "What serves an eps of which nothing is known."
+    "What serves eps of which nothing is known."
     def log_bounds(self, eps): return np.repeat([[-inf], [-inf], [0.]], len(eps), 1)
     def scale(self, eps): return eps
-    def growth(self, moved): return np.abs(moved)*inf
+    def growth(self, moved): return np.where(np.asarray(moved) == 0, 0., inf)
+
+NOTHING = _Unknown()     # knows nothing of any eps
 
 # %% ../nbs/01_contour.ipynb #d9c447f7
 @patch

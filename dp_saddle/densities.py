@@ -18,7 +18,7 @@ from scipy.special import expm1, log1p, log_ndtr, ndtr
 
 from .checks import patch
 from .losses import SPAN_BITS, NodeLoss, cuts_at_corner, legendre_panels, missing
-from .numerics import LEGENDRE16, TINY, ULP, bisect, safe_log
+from .numerics import FEW_NODES, TINY, ULP, bisect, safe_log
 from .plrv import LineValues, gaussian_log_delta, log_moduli
 
 # %% ../nbs/00ab_densities.ipynb #d4c3b3f2
@@ -44,6 +44,18 @@ _FELT = 90.               # a Laplace's density is left out where it is below e^
 
 # %% ../nbs/00ab_densities.ipynb #9a52ee95
 # Rounding: may grow, never shrink.
+_MIXED = 4, 8             # a logarithm, of its size, by real and by complex functions,
+_W_ULPS = 5, 9            # and w - 1, relative, but for exponents,
+_MOST = 1.5, 3.           # which counts at most so often; besides
+_SLOPE_ULPS = 3           # of an exponent of w, which moves log w as far as its slope goes,
+_FAR_ULPS = 4             # and of log q, where that is added to one: beyond `_LARGE`
+_PLACE_ULPS = .5          # an outcome, a multiple of the step
+_SQUARE_ULPS = 4          # x^2/2 sigma^2
+_NOISE_ULPS = 2           # sigma^2, of a double whatever the nodes are,
+_STEP_ULPS = 3            # and the step over the normal density's unit; in the nodes' precision
+_LOG_ULPS = 9             # and its logarithm, or that of a panel's weight, with sums
+_PANEL_ULPS = 3.          # a base loss on a panel, beside d: so many units of 1
+_PANEL_LOG_ULPS = (6, 6, 5), (9, 10, 9)  # a log-weight there, real or complex: of 1, of d, of sizes
 _ATOM_ULPS = 16           # a loss so many units below an atom counts as the atom in a cdf
 _HEIGHT_ULPS = 16         # Im L at the height may be so many units below 0
 _TINIEST = 1e-320         # in place of 0 under a logarithm, where all doubles may come
@@ -285,7 +297,7 @@ class GaussianMixtureLoss(TrapezoidLoss):
         raise missing(self, 'mixed_at(x)', '00ab')
 
     def at(self, x, h):
-        logp0 = -x*x/(2*self.s2) + np.log(h*self.mu/sqrt(2*pi))
+        logp0 = -x*x/(2*self.s2) + np.log(np.asarray(h*self.mu/sqrt(2*pi), x.real.dtype))
         y = self.mixed_at(x)
         return (y, logp0 + y) if self.top == 'remove' else (-y, logp0)
 
@@ -329,6 +341,41 @@ class SubsampledGaussianLoss(SubsampledLoss, GaussianMixtureLoss):
         GaussianMixtureLoss.__init__(self, mu, (0., 1.), (1 - rate, rate), logp, top)
 
     def mixed_at(self, x): return self.mixed((2*x - 1)/(2*self.s2))
+
+# %% ../nbs/00ab_densities.ipynb #dd55070b
+def _unit_of(y):
+    "The precision of an array, in `ULP`."
+    return float(np.finfo(y.dtype).eps)/ULP
+
+def _off_of_log(log_w):
+    "What the functions in log w are off by, in units of its precision."
+    k = int(np.iscomplexobj(log_w))
+    log_w = log_w if k else log_w.astype(float)
+    with np.errstate(over='ignore', invalid='ignore'):
+        change = np.abs(expm1(-log_w))                           # |w - 1|/|w|
+    return _MIXED[k]*np.abs(log_w) + _W_ULPS[k]*np.fmin(change, _MOST[k]*np.abs(log_w))
+
+# %% ../nbs/00ab_densities.ipynb #59ec6ff5
+@patch
+def places_off(self:GaussianMixtureLoss, x):
+    "What the outcomes `x` of a path, any shape, are off by, in units of their precision."
+    return _PLACE_ULPS*np.abs(x)
+
+@patch
+def nodes_off(self:GaussianMixtureLoss, t, shift, y, logw):
+    x, h = self.outcomes(t, shift)
+    log_w, place, fine = y if self.top == 'remove' else -y, self.places_off(x), _unit_of(y)
+    loss = fine*_off_of_log(log_w)
+    for c, logp in zip(self.c, self.logp, strict=True):
+        if not c: continue
+        u = c*(2*x - c)/(2*self.s2)
+        exponent = (_NOISE_ULPS + _SLOPE_ULPS*fine)*np.abs(u)
+        exponent = exponent + fine*(c*place/self.s2 - _FAR_ULPS*logp*(u.real > _LARGE))
+        loss = loss + np.abs(np.exp(logp + u - log_w))*exponent
+    unit = _STEP_ULPS + _LOG_ULPS*fine*abs(np.log(h*self.mu/sqrt(2*pi)))
+    weight = (_NOISE_ULPS + _SQUARE_ULPS*fine)*np.abs(x)**2/(2*self.s2) + unit
+    removing = loss + fine*np.abs(logw) if self.top == 'remove' else 0
+    return self.loss_ulps + loss, weight + removing
 
 # %% ../nbs/00ab_densities.ipynb #74bb2e09
 @patch
@@ -781,7 +828,7 @@ class LaplaceLoss(_LaplaceStep):
 
     def nodes_at(self, t):
         panels = sum((x.high - x.low)/_longest_panel(x.slope, t, 0.) for x in self._stretches(t))
-        return _LEG_NODES + len(LEGENDRE16[0])*panels
+        return _LEG_NODES + FEW_NODES*panels
 
     def log_strip(self, t, s0, s1, shift):
         return self.cgf_on(np.array([float(t)]))[0] - _PANEL_ERROR
@@ -791,6 +838,16 @@ class LaplaceLoss(_LaplaceStep):
     def extent(self, t):
         low, high = np.array(self._felt(t))[..., None]
         return low, high, self.panel(t[:, None])
+
+# %% ../nbs/00ab_densities.ipynb #83a162d7
+@patch
+def nodes_off(self:LaplaceLoss, t, shift, y, logw):
+    log_w = y if self.top == 'remove' else -y
+    slope = np.abs(self.rate*np.exp(-log_w) - expm1(-log_w)) + ULP*self.rate    # q e^l/w
+    loss = _off_of_log(log_w) + slope*(self.mu + _PANEL_ULPS)
+    one, of_d, of_size = _PANEL_LOG_ULPS[int(np.iscomplexobj(y))]
+    weight = one + of_d*self.mu + of_size*(np.abs(logw) + np.abs(y))
+    return loss, weight + (loss if self.top == 'remove' else 0)
 
 # %% ../nbs/00ab_densities.ipynb #bd49b64d
 @patch

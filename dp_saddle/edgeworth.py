@@ -29,7 +29,7 @@ from dp_saddle.berry_esseen import (
 )
 from .checks import patch
 from .mechanisms import Accountant
-from .numerics import LEGENDRE50, SMALLEST, TINY, ULP, bisect, invert
+from .numerics import MANY_NODES, SMALLEST, TINY, ULP, bisect, invert, legendre
 from .plrv import MASS_ERROR, Bounds, as_composition
 from dp_saddle.saddlepoint import (
     FACTORIAL,
@@ -223,8 +223,26 @@ def _value(self:EdgeworthAccountant, plrv, eps):
     return np.clip(np.where(np.isfinite(value), value, 0), 0, 1 - plrv.p_inf) + plrv.p_inf
 
 @patch
-def delta_of(self:EdgeworthAccountant, plrv, eps, floor):
-    "(lower, estimate, upper) of delta in one direction, at a 1-d array eps."
+def delta_of(self:EdgeworthAccountant,
+    plrv,   # the composed loss of one direction
+    eps,    # nats, >= 0, shape (k,)
+    floor,  # what the other direction has proved of delta, shape (k,)
+):          # (lower, estimate, upper), each of shape (k,)
+    """(lower, estimate, upper) of delta in one direction, at a 1-d array eps.
+
+    Parameters
+    ----------
+    plrv
+        the composed loss of one direction
+    eps
+        nats, >= 0, shape (k,)
+    floor
+        what the other direction has proved of delta, shape (k,)
+
+    Returns
+    -------
+    (lower, estimate, upper), each of shape (k,)
+    """
     p = plrv.p_inf
     value = self._value(plrv, eps) if plrv in self.sequences else 0*eps + p
     value = np.where(eps < plrv.ess_sup, value, p)
@@ -232,8 +250,26 @@ def delta_of(self:EdgeworthAccountant, plrv, eps, floor):
 
 # %% ../nbs/03_edgeworth.ipynb #077c419e
 @patch
-def epsilon_of(self:EdgeworthAccountant, plrv, delta, floor):
-    "(lower, estimate, upper) of eps in one direction, for a 1-d array delta."
+def epsilon_of(self:EdgeworthAccountant,
+    plrv,   # the composed loss of one direction
+    delta,  # in (0, 1), shape (k,)
+    floor,  # what the other direction has proved of eps, nats, shape (k,)
+):          # (lower, estimate, upper), nats, each of shape (k,)
+    """(lower, estimate, upper) of eps in one direction, for a 1-d array delta.
+
+    Parameters
+    ----------
+    plrv
+        the composed loss of one direction
+    delta
+        in (0, 1), shape (k,)
+    floor
+        what the other direction has proved of eps, nats, shape (k,)
+
+    Returns
+    -------
+    (lower, estimate, upper), nats, each of shape (k,)
+    """
     return 0*delta, np.array([self._root(plrv, d) for d in delta]), inf + 0*delta
 
 @patch
@@ -274,22 +310,46 @@ class TiltedEdgeworth(TiltedAccountant):
         super().__init__(mechanism)
         self.order, self.cumulants_needed = order, order + 2
 
-    def log_value(self, t, eps, k, final=False):
-        "log delta without the mass at infinity: SaddlePointCLT's, times the ratio of integrals."
-        std = np.sqrt(np.maximum(k[2], TINY))
-        first = clt_log_delta(eps, t, *k[:THIRD])
-        if not self.order:
-            return first
-        with np.errstate(all='ignore'):
-            lam = k[THIRD:]/std**_from_third(self.order)[:, None]
-            a = (eps - k[1])/std
-            ratio = _hermite_ratio(a, a + t*std, std, hermite_series(lam))
-            return first + np.log(np.where((ratio > 1/2) & (ratio < 2), ratio, 1))
+# %% ../nbs/03_edgeworth.ipynb #32fa630b
+@patch
+def log_value(self:TiltedEdgeworth,
+    t,            # tilts, > 0, shape (k,)
+    eps,          # nats, shape (k,)
+    k,            # K, K', K'', ... at the tilts, nats, shape (cumulants, k)
+    final=False,  # the last time: warn of what is not to be trusted
+):                # shape (k,), <= 0 but for rounding
+    """log delta without the mass at infinity: SaddlePointCLT's, times the ratio of integrals.
+
+    Parameters
+    ----------
+    t
+        tilts, > 0, shape (k,)
+    eps
+        nats, shape (k,)
+    k
+        K, K', K'', ... at the tilts, nats, shape (cumulants, k)
+    final
+        the last time: warn of what is not to be trusted
+
+    Returns
+    -------
+    shape (k,), <= 0 but for rounding
+    """
+    std = np.sqrt(np.maximum(k[2], TINY))
+    first = clt_log_delta(eps, t, *k[:THIRD])
+    if not self.order:
+        return first
+    with np.errstate(all='ignore'):
+        lam = k[THIRD:]/std**_from_third(self.order)[:, None]
+        a = (eps - k[1])/std
+        ratio = _hermite_ratio(a, a + t*std, std, hermite_series(lam))
+        return first + np.log(np.where((ratio > 1/2) & (ratio < 2), ratio, 1))
 
 # %% ../nbs/03_edgeworth.ipynb #0ab71696
 def _hermite_ratio(a, alpha, std, series):
     "Mean of the series at a + v, v > 0 of density in proportion to the claim's weight."
-    nodes, weights = (LEGENDRE50[0] + 1)/2, LEGENDRE50[1]
+    nodes, weights = legendre(MANY_NODES)
+    nodes = (nodes + 1)/2
     x, std = np.maximum(alpha, LOWEST_ALPHA)[:, None], std[:, None]
     end = np.sqrt(x*x + GAUSSIAN_FALL) - x
     layer = np.minimum(end, LAYER/std)
@@ -498,8 +558,26 @@ def _null_tail(self:EdgeworthInterval, plrv, eps):
 
 # %% ../nbs/03_edgeworth.ipynb #ce46ef20
 @patch
-def delta_of(self:EdgeworthInterval, plrv, eps, floor):
-    "(lower, estimate, upper) of delta in one direction, at a 1-d array eps."
+def delta_of(self:EdgeworthInterval,
+    plrv,   # the composed loss of one direction
+    eps,    # nats, >= 0, shape (k,)
+    floor,  # what the other direction has proved of delta, shape (k,)
+):          # (lower, estimate, upper), each of shape (k,)
+    """(lower, estimate, upper) of delta in one direction, at a 1-d array eps.
+
+    Parameters
+    ----------
+    plrv
+        the composed loss of one direction
+    eps
+        nats, >= 0, shape (k,)
+    floor
+        what the other direction has proved of delta, shape (k,)
+
+    Returns
+    -------
+    (lower, estimate, upper), each of shape (k,)
+    """
     p = plrv.p_inf
     if plrv not in self.sequences:
         return Bounds(0*eps, 0*eps, 0*eps).with_mass(p)
@@ -513,11 +591,30 @@ def delta_of(self:EdgeworthInterval, plrv, eps, floor):
 
 # %% ../nbs/03_edgeworth.ipynb #1d5be8e6
 @patch
-def epsilon_of(self:EdgeworthInterval, plrv, delta, floor):
-    "(lower, estimate, upper) of eps in one direction, for a 1-d array delta."
+def epsilon_of(self:EdgeworthInterval,
+    plrv,   # the composed loss of one direction
+    delta,  # in (0, 1), shape (k,)
+    floor,  # what the other direction has proved of eps, nats, shape (k,)
+):          # (lower, estimate, upper), nats, each of shape (k,)
+    """(lower, estimate, upper) of eps in one direction, for a 1-d array delta.
+
+    Parameters
+    ----------
+    plrv
+        the composed loss of one direction
+    delta
+        in (0, 1), shape (k,)
+    floor
+        what the other direction has proved of eps, nats, shape (k,)
+
+    Returns
+    -------
+    (lower, estimate, upper), nats, each of shape (k,)
+    """
     ends = np.array([self._ends(plrv, d) for d in delta])
     return ends.reshape(-1, len(Bounds._fields)).T
 
+# %% ../nbs/03_edgeworth.ipynb #0d5a8a16
 @patch
 def _ends(self:EdgeworthInterval, plrv, delta):
     "(lower, estimate, upper) for one delta."

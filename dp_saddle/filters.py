@@ -121,7 +121,22 @@ def _most(self:_Ledger):
     return inf
 
 @patch
-def restore(self:_Ledger, total, lost, steps):
+def restore(self:_Ledger,
+    total,  # what each record has spent, >= 0, at most the cap, shape of `spent`
+    lost,   # by rounding of these sums, that shape
+    steps,  # so far, an integer >= 0
+):
+    """Take a state back, as `state` returns it. ValueError where it cannot be: nothing has changed.
+
+    Parameters
+    ----------
+    total
+        what each record has spent, >= 0, at most the cap, shape of `spent`
+    lost
+        by rounding of these sums, that shape
+    steps
+        so far, an integer >= 0
+    """
     outside = (total < 0).any() or (total > self._most()).any()
     if outside or (np.abs(lost) > total*_MOST_LOST).any() or steps < 0 or steps != int(steps):
         raise ValueError("numbers out of range")

@@ -25,7 +25,7 @@ from .filters import gaussian_log_bounds, proved_epsilon
 from .mechanisms import Gaussian, PoissonSubsampled
 from .numerics import SMALLEST, ULP, log_chernoff_factor
 from .plrv import Bounds
-from .record_bounds import delta_bounds, dominating_mu, epsilon_bounds
+from .record_bounds import BoundsTable, delta_bounds, dominating_mu, epsilon_bounds
 
 # %% ../nbs/05b_individual.ipynb #14d6bb50
 # Proved: change one and a theorem is broken.
@@ -38,7 +38,7 @@ _PART_ROUNDING = 8*ULP           # ... and of the total variations it is made of
 _RDP_ROUNDING = 1e-11            # of a Renyi divergence, relative
 # Tuning: only time and width depend on it.
 _GRID_REACH = 100                # the noise grid ends at so many sigma
-_ROWS, _MU_ROWS = 1 << 14, 1 << 11   # records at a time
+_ROWS, _MU_ROWS = 1 << 13, 1 << 11   # records at a time
 _IN_PLACE = 1 << 22              # counts: from here on no copy is made for a step
 _POINTS, _LEAST_POINTS = 1 << 16, 16 # of the Fourier engine
 _KEPT_GRIDS = 4                  # tables of so many grids are kept
@@ -480,15 +480,23 @@ def _check(self:IndividualAccountant, sigma, clip, rate, n):
     checks.real(*_SIGMAS, '[]', sigma=sigma)
     checks.real(0, _MAX_CLIP, clip=clip)
     checks.real(0, 1, '(]', rate=rate)
-    if n is not None:
-        checks.count(1, n=n)
+    if n is not None: checks.count(1, n=n)
 
 @patch
 def state(self:IndividualAccountant):
     return {'counts': self.counts, 'steps': np.array(self.steps)}
 
 @patch
-def restore(self:IndividualAccountant, counts, steps):
+def restore(self:IndividualAccountant,
+    counts, steps, # as `norm_counts` makes them, summed; an integer >= the counts of each record
+):
+    """Take a state back. ValueError where it cannot be: nothing has changed.
+
+    Parameters
+    ----------
+    counts, steps
+        as `norm_counts` makes them, summed; an integer >= the counts of each record
+    """
     if counts.shape[1:] != self.counts.shape[1:]:
         raise ValueError("counts is damaged")
     k, w = np.split(counts, 2, axis=1)
@@ -506,7 +514,7 @@ def individual_epsilon(
     rate,          # Poisson sampling rate, in (0, 1]
     sigma_grid=64, # noise levels, how many or which, as for `IndividualAccountant`
     engine='contour', # 'contour': certified; 'rdp': an upper bound; 'fourier': an estimate
-):                 # (lower, estimate, upper) of each eps, shape (records, 3); dask if norms is
+):                 # a BoundsTable, shape (records, 3): .lower, .estimate, .upper; dask if norms is
     """Every record's eps from the whole table of norms; lazily, chunk by chunk, for a dask array.
     A report, not a filter.
 
@@ -529,7 +537,7 @@ def individual_epsilon(
 
     Returns
     -------
-    (lower, estimate, upper) of each eps, shape (records, 3); dask if norms is
+    a BoundsTable, shape (records, 3): .lower, .estimate, .upper; dask if norms is
     """
     checks.real(0, 1, delta=delta)
     checks.choice(('contour', 'rdp', 'fourier'), engine=engine)
@@ -540,7 +548,8 @@ def individual_epsilon(
     def counts(block): return norm_counts(block, grid, sigma, clip)
     def bounds(table):
         return _table_epsilon(table, float(delta), tuple(grid), float(rate), engine).T
-    return _chunk_by_chunk(norms, counts, bounds, 2*grid.size)
+    found = _chunk_by_chunk(norms, counts, bounds, 2*grid.size)
+    return found if hasattr(found, 'dask') else BoundsTable(found)
 
 # %% ../nbs/05b_individual.ipynb #b23d93eb
 def _chunk_by_chunk(norms, counts, bounds, width):

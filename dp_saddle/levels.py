@@ -159,6 +159,9 @@ def outcomes(self:WindowedGaussianLoss, t, shift, precision=float):
     return (x + 1j*shift*self.height if shifted else x), h
 
 @patch
+def places_off(self:WindowedGaussianLoss, x): return np.abs(x) + abs(self.end)/2
+
+@patch
 def _outcomes(self:WindowedGaussianLoss, shifted):
     "Nodes from half a step before the end, down; and the step."
     h = self.steps[shifted]

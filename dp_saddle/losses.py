@@ -16,7 +16,17 @@ from scipy.special import expm1, log1p
 
 from . import checks
 from .checks import patch
-from .numerics import LEGENDRE16, TINY, ULP, by_halves, expm1mx, safe_log, weighted_expm1mx
+from dp_saddle.numerics import (
+    EXTENDED,
+    FEW_NODES,
+    TINY,
+    ULP,
+    by_halves,
+    expm1mx,
+    legendre,
+    safe_log,
+    weighted_expm1mx,
+)
 from .plrv import PLRV, Decay, LineValues, log_sum_turned, turning
 
 # %% ../nbs/00a_losses.ipynb #a640bfa0
@@ -33,6 +43,7 @@ _PRODUCT = 2              # ... and its product with a weight,
 _OF_STEP = 3              # ... and, three times, a neighbour's term, besides its sum
 _PHASE = 2                # ... and a phase sy, of its size
 _WEIGHT = 4               # ... and a weight, in the precision of the nodes
+_OWN = 4                  # of its size, what a loss is off by; a log-weight, of 1 more: a promise
 _LOG = 8                  # ... and a logarithm of 1 + w, w complex
 _PIECE = 8                # nodes over which a matrix product sums, in an order nobody knows
 _FINITE_ULPS = 4.         # of 1, what logp - logq is off by, where the logs are as given
@@ -128,21 +139,28 @@ def _quick_cgf(t, nodes):
     return np.append(near, top + np.log(np.exp(far - top[:, None]).sum(1)))
 
 # %% ../nbs/00a_losses.ipynb #d665f5cf
-def _log_mgf_rounding(t, y, logw, K, singular=(0., 0.)):
-    "Bound on the relative rounding error of M = e^K as `log_mgf` computes it at real t."
+def _log_mgf_rounding(t, y, logw, K, singular=(0., 0.), off=(0., 0.)):
+    "Bound on the relative error of M = e^K as `log_mgf` computes it at real t, of nodes off by so."
     p_inf, q_0 = singular
-    x = t*y
-    cost = _TERM + 1 + _halving(y.size) + np.abs(logw) + 2*np.abs(x)
+    x, (moved, weights) = t*y, off
+    cost = _TERM + 1 + _halving(y.size) + np.abs(logw)/2 + np.abs(x) + weights
     size, masses = np.exp(logw + x - K), 0.                   # of the terms, over M
-    distance = abs(np.expm1(min(K, 1.)))
+    slope, distance = abs(t)*size, abs(np.expm1(min(K, 1.)))
     if distance < .5 + _EDGE_OF_NEAR:
         w = np.exp(logw - K)
         second = np.where(np.abs(x) < _SMALL, x*x*w, size + w*(1 + np.abs(x)))
         second += abs(t)*np.exp(-K)*np.abs(weighted_expm1mx(logw, -y))
         masses = _MASS*(p_inf + abs(t*(q_0 - p_inf)))*np.exp(-K)
-        size = second if distance < .5 - _EDGE_OF_NEAR else np.maximum(second, size)
+        change = abs(t)*np.abs(_difference(x, -y, logw - K))
+        near = distance < .5 - _EDGE_OF_NEAR
+        size, slope = (second, change) if near else np.maximum((second, change), (size, slope))
     cost = np.where(size > 0, cost, 0.)                       # a weight of 0 costs nothing
-    return ULP*((size*cost).sum() + masses)
+    return ULP*((size*cost + slope*moved).sum() + masses)
+
+def _difference(a, b, logw):
+    "w (e^a - e^b), without cancellation."
+    top = np.maximum(a, b)
+    return np.exp(logw + top)*expm1(-np.abs(a - b))
 
 # %% ../nbs/00a_losses.ipynb #0353dff5
 def missing(
@@ -198,7 +216,7 @@ def path(self:NodeLoss,
     t,                # a tilt >= -1/2: tilts from t/8 to t are served (for t <= 4: from -1/2)
     s,                # a frequency >= 0: served are 0 to s; on a shifted path s/8 to s
     shift,            # 0: real axis, 1: farthest path, or a share; or an array, shape (k, 1)
-    precision=float,  # of the nodes on the real axis: float or np.longdouble
+    precision=float,  # of the nodes on the real axis: float or Appendix A's EXTENDED
 ):                    # (losses, log-weights), nats, atoms first; shape (j,), or (k, j)
     """The nodes for tilts up to `t`, a number, and frequencies up to `s` >= 0, on the path `shift`,
     on the real axis in `precision`: sum_j w_j e^{z y_j} is M(z), but for e^`log_strip`.
@@ -212,13 +230,39 @@ def path(self:NodeLoss,
     shift
         0: real axis, 1: farthest path, or a share; or an array, shape (k, 1)
     precision
-        of the nodes on the real axis: float or np.longdouble
+        of the nodes on the real axis: float or Appendix A's EXTENDED
 
     Returns
     -------
     (losses, log-weights), nats, atoms first; shape (j,), or (k, j)
     """
     raise missing(self, 'path(t, s, shift, precision)')
+
+@patch
+def nodes_off(self:NodeLoss,
+    t,      # a tilt >= -1/2, as `path` was asked for
+    shift,  # of the path, likewise
+    y,      # its losses, nats
+    logw,   # its log-weights, nats
+):          # two arrays as these, in ULP
+    """What the losses and the log-weights of `path` are off by.
+
+    Parameters
+    ----------
+    t
+        a tilt >= -1/2, as `path` was asked for
+    shift
+        of the path, likewise
+    y
+        its losses, nats
+    logw
+        its log-weights, nats
+
+    Returns
+    -------
+    two arrays as these, in ULP
+    """
+    return self.loss_ulps + _OWN*np.abs(y), _OWN*(1 + np.abs(logw))
 
 @patch
 def singular_at(self:NodeLoss, t):
@@ -387,7 +431,8 @@ def legendre_panels(
     """
     middle, half = (cuts[..., 1:] + cuts[..., :-1])/2, np.diff(cuts)/2
     if least: half = np.maximum(half, least)
-    return middle[..., None] + half[..., None]*LEGENDRE16[0], half[..., None]*LEGENDRE16[1]
+    nodes, weights = legendre(FEW_NODES)
+    return middle[..., None] + half[..., None]*nodes, half[..., None]*weights
 
 def cuts_at_corner(
     low, high,  # the ends, shape (t, 1)
@@ -499,21 +544,24 @@ def increment_noise(
 # %% ../nbs/00a_losses.ipynb #0cd7b3df
 @patch
 def _weights(self:NodeLoss, t, s, shift, K):
-    "(losses, tilted weights, what these are off by) of the path for frequencies up to s; kept."
+    "(losses, tilted weights, what both are off by) of the path for frequencies up to s; kept."
     def make():
-        y, logw = self.path(t, s, shift, np.longdouble)
+        y, logw = self.path(t, s, shift, EXTENDED)
         p = np.exp(logw + t*y - K).astype(complex if shift else float)
         exponents = (1 + np.abs(logw) + np.abs(t*y)).astype(float)
-        return y.astype(p.dtype), p, _WEIGHT*np.finfo(y.dtype).eps*exponents
+        y_off, logw_off = (v.astype(float) for v in self.nodes_off(t, shift, y, logw))
+        rounding = _WEIGHT*np.finfo(y.dtype).eps*exponents
+        return y.astype(p.dtype), p, y_off, rounding + ULP*(abs(t)*y_off + logw_off)
     if self.nodes_at(t) > _FEW_NODES: return make()
     return self.kept(('weights', t, shift, 0. if self.fixed_nodes else s), make)
 
 @patch
 def _changes(self:NodeLoss, t, s, shift, K, error, strip):
     "K(t + is) - K(t) by one path, and log(1 + relative error of its exponential)."
-    y, p, off = self._weights(t, s[-1], shift, K)
-    eta = error + ULP*(1 + self.loss_ulps*(abs(t) + s[-1])) + off
-    change, noise = increments(p, y, s), increment_noise(np.abs(p), eta, y, s) + strip
+    y, p, moved, off = self._weights(t, s[-1], shift, K)
+    size = np.abs(p)
+    change, noise = increments(p, y, s), increment_noise(size, error + ULP + off, y, s) + strip
+    noise = noise + ULP*s*(size @ moved)
     lost = np.abs(1 + change) < ULP                            # log1p(-1) is infinite
     change, noise = np.where(lost, ULP - 1, change), noise + 2*ULP*lost
     relative, change = noise/np.maximum(np.abs(1 + change), TINY), log1p(change)
@@ -524,9 +572,12 @@ def _changes(self:NodeLoss, t, s, shift, K, error, strip):
 def known_cgf_of_sum(self:NodeLoss, t):
     "(K(t) of the nodes, what rounding takes it off by), at a tilt `t` >= -1/2, a number; kept."
     def make():
-        (y, logw), singular = self.path(t, 0., 0.), self.singular_at(t)
+        fine, singular = self.path(t, 0., 0., EXTENDED), self.singular_at(t)
+        y, logw = nodes = [v.astype(float) for v in fine]
+        off = [v.astype(float) + np.abs(x)/2
+               for v, x in zip(self.nodes_off(t, 0., *fine), nodes, strict=True)]
         K, = log_mgf(np.array([float(t)]), y, logw, singular)
-        return K, _log_mgf_rounding(t, y, logw, K, singular) + ULP*self.loss_ulps*abs(t)
+        return K, _log_mgf_rounding(t, y, logw, K, singular, off)
     return self.kept(('rounded K', float(t)), make, _KEPT_TABLES)
 
 @patch
@@ -677,7 +728,8 @@ class SharedSums:
 
 # %% ../nbs/00a_losses.ipynb #658cda14
 class _AtomicLoss(NodeLoss):
-    "A loss whose atoms are all there is: they are the nodes, and nothing is off."
+    "A loss whose atoms are all there is: they are the nodes, and nothing is left out."
+    atom_ulps = _OWN     # what the losses are off by, in `ULP`: a number, or one for each
     def path(self, t, s, shift, precision=float):
         losses, logp = self.atoms
         return (losses[None], logp[None]) if np.ndim(shift) else self.atoms
@@ -685,6 +737,8 @@ class _AtomicLoss(NodeLoss):
     def nodes_at(self, t): return self.atoms[0].size
     def log_strip(self, t, s0, s1, shift): return -inf
     def split(self, t, x): return []
+    def nodes_off(self, t, shift, y, logw):
+        return self.atom_ulps + 0*y, _OWN*(1 + np.abs(logw))
 
     def cdf(self, x):
         "P[L <= x]; `x` in nats, any shape."

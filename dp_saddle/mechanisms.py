@@ -19,7 +19,7 @@ import numpy as np
 from scipy.special import log1p, logsumexp
 
 from . import checks
-from .checks import patch
+from .checks import Task, counted, patch
 from .densities import LaplaceLoss, SubsampledGaussianLoss, log_mix
 from .losses import FiniteLoss, missing
 from .mixtures import components, mixture_loss, on_a_sample
@@ -441,7 +441,7 @@ class DiscreteGaussian(FiniteMechanism):
     def pair(self):
         "Its `FinitePair`: the integers that have a probability."
         s, d = self.sigma, self.sensitivity
-        x = np.arange(-ceil(_END*s) - 1, ceil(_END*s) + d + 2)
+        x = np.arange(-ceil(_END*s) - 1, ceil(_END*s) + d + 2, dtype=float)
         total = logsumexp(-x*x/(2*s*s))
         p, q = -(x - d)**2/(2*s*s) - total, -x*x/(2*s*s) - total
         return FinitePair(p, q, (2*x - d)*d/(2*s*s), _LOSS_ULPS)
@@ -650,7 +650,7 @@ def _most(self:Accountant, method, x, top):
     "The larger of both directions' answers at an array x; `top`: what is never exceeded."
     self._check_served()
     worst = np.zeros((len(Bounds._fields), x.size))
-    for plrv in self.asked:
+    for plrv in counted(self.asked, 'direction'):
         with np.errstate(over='ignore', invalid='ignore', divide='ignore'):
             low, mid, up = _from_both_sides(method, plrv, x.ravel(), worst[0])
         low, up = np.where(np.isnan(low), 0, low), np.where(np.isnan(up), top, up)
@@ -658,17 +658,20 @@ def _most(self:Accountant, method, x, top):
     self._say_where_wide(*worst)
     return Bounds(*(v.reshape(x.shape) if x.ndim else float(v[0]) for v in worst))
 
+# %% ../nbs/00b_mechanisms.ipynb #efd70bad
 @patch
 def delta(self:Accountant, eps) -> Bounds:
     """Bounds on delta at `eps` >= 0, nats, a number or an array, the larger of both directions.
     ValueError where the method cannot tell."""
-    return self._most(self.delta_of, checks.array(0, inf, '[)', eps=eps), 1.)
+    with Task('delta'):
+        return self._most(self.delta_of, checks.array(0, inf, '[)', eps=eps), 1.)
 
 @patch
 def epsilon(self:Accountant, delta) -> Bounds:
     """Bounds on the smallest eps >= 0, nats, for `delta` in (0, 1), a number or an array; inf where
     no eps has it. ValueError where the method cannot tell."""
-    return self._most(self._around_mass, checks.array(0, 1, delta=delta), inf)
+    with Task('epsilon'):
+        return self._most(self._around_mass, checks.array(0, 1, delta=delta), inf)
 
 # %% ../nbs/00b_mechanisms.ipynb #7001858e
 @patch

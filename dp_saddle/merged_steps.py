@@ -7,7 +7,7 @@ __all__ = ['Cell', 'MergedSteps']
 
 # %% ../nbs/06bb_merged_steps.ipynb #92ede3c9
 from collections import Counter
-from math import floor, log
+from math import ceil, floor, log
 from typing import NamedTuple
 
 import numpy as np
@@ -16,17 +16,21 @@ from .batch import LossFamily, split_steps
 from .checks import patch
 from .individual import norm_counts
 from .mechanisms import Gaussian, Mechanism, PoissonSubsampled
+from .prefixes import Schedule, families_for, prefix_epsilon
 from .record_bounds import upper_epsilon
 
 # %% ../nbs/06bb_merged_steps.ipynb #827bcce2
 # Rounding: may grow, never shrink.
 _WEIGHT_ROUNDING = 1e-9 # of a weight, relative
+_WEIGHT_UNIT = 2.**-30  # weights are whole multiples: sums of 2^23 of them have no rounding
 # Tuning: only time and width depend on it.
 _MUS = 1e-6, 10.        # sensitivity over noise: steps beyond keep their own kind
 _CLIP = 16.             # above the largest, a power of 2: what is divided by it loses nothing
-_RATIO = 1.02           # of neighbouring noises or rates; squared as long as there are more
-_MOST_ROWS = 400        # kinds than these,
-_COARSEST = 2.          # or up to here
+_RATIO = 1.02           # of neighbouring noises or rates; or a power of it. The first with at
+_POWERS = tuple((n, n) for n in (1, 2, 4, 8, 16, 32))
+_MOST_ROWS = 400        # most so many kinds is taken, or the last. Where rates and noises vary,
+_MOST_OF_BOTH = 210     # fewer: powers of the rate, which is rounded, of the noise, which is split
+_POWERS_OF_BOTH = (1, 2), (3, 6), (3, 9), (6, 18), (12, 36), (24, 36)
 _FEW = 16               # different rates, or noises, that are kept as they are
 _TRIED = 4              # powers of the ratio, of which two are the neighbours
 
@@ -62,29 +66,31 @@ def _gaussian(step):
 
 def _at(base, rate): return base if rate == 1 else PoissonSubsampled(base=base, rate=rate)
 
+def _raised(weight): return min(ceil(weight/_WEIGHT_UNIT)*_WEIGHT_UNIT, 1.)
+
 # %% ../nbs/06bb_merged_steps.ipynb #254b65a6
-def _noise_cell(mu, rate, ratio):
+def _noise_cell(mu, rate, ratio, power=1):
     "The neighbours in noise of a step with this mu, and the weight of the one with less noise."
-    first = floor(-log(mu)/log(ratio)) - 1               # rounding of log may be off by one
+    first = floor(-log(mu)/(power*log(ratio))) - 1       # rounding of log may be off by one
     powers = range(first, first + _TRIED)
-    grid = np.array([ratio**k for k in powers])
+    grid = np.array([ratio**(power*k) for k in powers])
     table = norm_counts([[mu]], grid, 1/_CLIP, _CLIP)[0]
     j = int(table[:grid.size].argmax())
     high, low = (_at(Gaussian(sigma=float(sigma)), rate) for sigma in grid[j:j + 2])
-    return Cell(high, low, float(table[grid.size + j]), (0, rate), (powers[j], powers[j] + 1))
+    return Cell(high, low, _raised(table[grid.size + j]), (0, rate), (powers[j], powers[j] + 1))
 
 # %% ../nbs/06bb_merged_steps.ipynb #e53cc34b
-def _next_rate(rate, ratio):
-    "k, where ratio^-k is the smallest power that is at least this rate."
-    k = floor(-log(rate)/log(ratio)) + 1
-    while ratio**-k < rate: k -= 1
+def _next_rate(rate, ratio, power=1):
+    "k, where ratio^-(power k) is the smallest of these that is at least this rate."
+    k = floor(-log(rate)/(power*log(ratio))) + 1
+    while ratio**-(power*k) < rate: k -= 1
     return k
 
-def _rate_cell(base, rate, ratio):
+def _rate_cell(base, rate, ratio, power=1):
     "The neighbours in rate of a step, and the weight of the one with more of it."
-    k = _next_rate(rate, ratio)
-    high, low = ratio**-k, ratio**-(k + 1)
-    weight = min((rate - low)/(high - low)*(1 + _WEIGHT_ROUNDING), 1.)
+    k = _next_rate(rate, ratio, power)
+    high, low = ratio**-(power*k), ratio**-(power*(k + 1))
+    weight = _raised((rate - low)/(high - low)*(1 + _WEIGHT_ROUNDING))
     chain = 1, base.sigma, base.sensitivity
     return Cell(_at(base, high), _at(base, low), weight, chain, (k, k + 1))
 
@@ -93,21 +99,24 @@ class MergedSteps:
     "Bounds for runs of very many kinds of steps, by the few kinds between which these lie."
     def __init__(self,
         kinds,  # mechanisms; sampled Gaussians and Gaussians are put on a grid
+        known=None, # a MergedSteps: tables of the kinds that both have are taken from it
     ):
         """Parameters
         ----------
         kinds
             mechanisms; sampled Gaussians and Gaussians are put on a grid
+        known
+            a MergedSteps: tables of the kinds that both have are taken from it
         """
-        known = {g for g in map(_gaussian, kinds) if g}
-        noises, rates = ({g[i] for g in known} for i in (0, 1))
+        found = {g for g in map(_gaussian, kinds) if g}
+        noises, rates = ({g[i] for g in found} for i in (0, 1))
         one = len(rates) <= _FEW or len(noises) <= _FEW
         self.along = ('noise' if len(rates) <= _FEW else 'rate') if one else 'both'
-        self.ratio, self._families = _RATIO, []
-        self._start()
-        while len(self._add(kinds)) > _MOST_ROWS + self.others and self.ratio < _COARSEST:
-            self.ratio **= 2
+        self._families = [] if known is None else known.families()
+        most = _MOST_ROWS if one else _MOST_OF_BOTH
+        for self.powers in _POWERS if one else _POWERS_OF_BOTH:
             self._start()
+            if len(self._add(kinds)) <= most + self.others: break
 
 # %% ../nbs/06bb_merged_steps.ipynb #61cd3790
 @patch
@@ -146,6 +155,7 @@ def cell(self:MergedSteps,
         self.places = self.places | new if cell.low is not None else new | self.places
     return self.cells[step]
 
+# %% ../nbs/06bb_merged_steps.ipynb #99cd9b76
 @patch
 def _new_cell(self:MergedSteps, step):
     "The Cell of a step that was not seen before."
@@ -154,9 +164,10 @@ def _new_cell(self:MergedSteps, step):
         self.others += 1
         return Cell(step, None, 1., (2, self.others), (0, 1))
     mu, rate, base = known
-    if self.along == 'rate': return _rate_cell(base, rate, self.ratio)
-    if self.along == 'both': rate = self.ratio**-_next_rate(rate, self.ratio)
-    return _noise_cell(mu, rate, self.ratio)
+    of_rate, of_noise = self.powers
+    if self.along == 'rate': return _rate_cell(base, rate, _RATIO, of_rate)
+    if self.along == 'both': rate = _RATIO**-(of_rate*_next_rate(rate, _RATIO, of_rate))
+    return _noise_cell(mu, rate, _RATIO, of_noise)
 
 # %% ../nbs/06bb_merged_steps.ipynb #6608b7c4
 @patch(as_prop=True)
@@ -261,8 +272,6 @@ def upper_epsilon(self:MergedSteps,
     return upper_epsilon(self.families(), *split_steps(table), delta)
 
 # %% ../nbs/06bb_merged_steps.ipynb #b1c4eafa
-_AT_ONCE = 1 << 20      # Tuning: prefixes times kinds, in one matrix product
-
 @patch
 def prefixes(self:MergedSteps,
     kinds,  # mechanisms
@@ -284,16 +293,7 @@ def prefixes(self:MergedSteps,
     -------
     two arrays of shape (steps,), as from `upper_epsilon`
     """
-    cells, m = [self.cell(step) for step in kinds], len(self.rows)
-    place = np.array([self.rows[cell.high] for cell in cells])
-    weight = np.array([cell.weight for cell in cells])
-    eps, good, before = np.zeros(len(which)), np.ones(len(which), bool), np.zeros(2*m)
-    size = max(_AT_ONCE//m, 1)
-    for start in range(0, len(which), size):
-        rows = slice(start, start + size)
-        is_kind = place[which[rows], None] == np.arange(m)
-        both = np.concatenate([is_kind, is_kind*weight[which[rows], None]], axis=1)
-        table = before + np.cumsum(both, axis=0)
-        eps[rows], good[rows] = self.upper_epsilon(table, delta)
-        before = table[-1]
-    return eps, good
+    cells = [self.cell(step) for step in kinds]
+    row = np.array([self.rows[cell.high] for cell in cells])
+    schedule = Schedule(row, np.array([cell.weight for cell in cells]), which)
+    return prefix_epsilon(families_for(list(self.rows), schedule, delta), schedule, delta)

@@ -8,7 +8,9 @@ __all__ = ['LEAST_SHARE', 'MOST_COMPONENTS', 'merged', 'on_a_sample', 'convoluti
            'mixture_loss']
 
 # %% ../nbs/00ad_mixtures.ipynb #514c61e1
+from decimal import Context, Decimal, localcontext
 from fractions import Fraction
+from functools import lru_cache
 from math import comb, fsum, inf, isclose, log, log10, pi, sqrt
 
 import numpy as np
@@ -31,6 +33,7 @@ _TURN = 1.5               # < pi: radians from one place to the next that an ang
 # Rounding: may grow, never shrink.
 _SAME_ULPS = 4            # of a multiple of a spacing, in which means may differ from it
 _BINOMIAL_ULPS = 64       # times 1 + size: so near are probabilities to binomial ones
+_DECIMALS = 50            # of logarithms whose sum is nearly 0
 _W_ULPS = 10              # of a term of w - 1, in units of its size, besides the sum
 _U_ULPS = 2               # of an exponent u
 _LARGEST = 690.           # nats: e^x is not taken beyond
@@ -46,6 +49,7 @@ _FLAT_ULPS = 4            # of an outcome: where its search ends
 _MOST_STEPS = 200         # of Newton's search for an outcome,
 _CLOSE, _SLOW = 1e-9, .01 # ends where a step so small is no such part of the last: it is rounding
 MOST_COMPONENTS = 2000    # of a mixture
+_KEPT = 64                # sizes whose binomial coefficients are kept
 _LEAST_SLOPE = 1e-300      # of a loss, under a density
 
 # %% ../nbs/00ad_mixtures.ipynb #8802dcfc
@@ -248,11 +252,20 @@ def binomial_off(
     -------
     what each is off by, relatively, shape (k + 1,)
     """
-    k, p = len(p) - 1, np.array(p, np.longdouble)
-    odds = p[1]/p[0]/k                                # q/(1 - q)
-    i = np.arange(k + 1)
-    ways = np.array([log(comb(k, int(j))) for j in i], np.longdouble)
-    return np.abs(ways + i*np.log(odds) - k*np.log1p(odds) - np.log(p)).astype(float)
+    # In decimals: the terms cancel, and are a thousand times as large as their sum.
+    with localcontext(Context(prec=_DECIMALS)):
+        k, p = len(p) - 1, [Decimal(float(v)) for v in p]
+        odds = p[1]/p[0]/k                                # q/(1 - q)
+        step, whole = odds.ln(), k*(1 + odds).ln()
+        off = [way + i*step - whole - v.ln() for i, (way, v) in enumerate(zip(_log_ways(k), p))]
+        return np.abs(np.array(off, float))
+
+@lru_cache(_KEPT)
+def _log_ways(k):
+    "log(k choose i) for i up to k, `_DECIMALS` digits."
+    with localcontext(Context(prec=_DECIMALS)):
+        half = [Decimal(comb(k, i)).ln() for i in range(k//2 + 1)]
+    return half + half[:(k + 1)//2][::-1]
 
 # %% ../nbs/00ad_mixtures.ipynb #7002f5ec
 def _unit(c, p, logp, sigma):

@@ -429,23 +429,61 @@ def bounds(self:Beyond,
 
 # %% ../nbs/04dc_one_epoch.ipynb #01a5f2bf
 @patch
-def _spread(self:Epoch, v, low, high):
-    "(nodes, tilted weights) of a part of the Gaussians; how far from their mean, on average."
+def spread(self:Epoch,
+    v,          # tilt
+    low, high,  # which Gaussians
+):              # (Nodes, 1-d, a number)
+    """Nodes of a part of the Gaussians, their tilted weights; how far from their mean, on average.
+
+    Parameters
+    ----------
+    v
+        tilt
+    low, high
+        which Gaussians
+
+    Returns
+    -------
+    (Nodes, 1-d, a number)
+    """
     at = self.nodes(self.edges(low, high, max(abs(v), 1.)))
     p = at.w*np.exp(np.minimum(v*at.y, _SAFE))
     return at, p, p @ np.abs(at.y - p @ at.y/p.sum())/p.sum()
 
+# %% ../nbs/04dc_one_epoch.ipynb #a7cd97a9
 @patch
-def _falls_from(self:Epoch, v, mass, high):
-    "A frequency from which on |psi| <= (1 - least) psi, by the density of some Gaussians."
-    best, (first, _, step) = inf, _MIDDLE
+def falls_from(self:Epoch,
+    v,               # tilt
+    mass,            # psi(v)
+    high,            # where the Gaussians that show it end
+    nats=_DECAYED,   # by how much |psi|^{T-1} is to be smaller
+):                   # a frequency; inf if they do not show it
+    """From where on |psi(v + is)|^{T-1} is that much smaller, by the density of some Gaussians.
+
+    Parameters
+    ----------
+    v
+        tilt
+    mass
+        psi(v)
+    high
+        where the Gaussians that show it end
+    nats
+        by how much |psi|^{T-1} is to be smaller
+
+    Returns
+    -------
+    a frequency; inf if they do not show it
+    """
+    least, best, (first, _, step) = -np.expm1(-nats/(self.T - 1)), inf, _MIDDLE
     for low in np.arange(first, high - step, step):
-        part, mode = self._spread(v, low, high)[1].sum(), max(low, min(-1/self.sigma, high))
+        part, mode = self.spread(v, low, high)[1].sum(), max(low, min(-1/self.sigma, high))
         top = exp(max(v, 0)*float(self.part(high)) + float(self.log_density(mode)))
-        need = min(self.least*mass/part, 1.)
-        eta = need*(2 - need)*_DOUBLED**np.arange(_HALVINGS)        # of 1 - |chi|^2, doubled
+        need = min(least*mass/part, 1.)
+        halved = np.arange(_HALVINGS, dtype=float)     # whole numbers have 32 bits in a browser
+        eta = need*(2 - need)*_DOUBLED**halved                # of 1 - |chi|^2, doubled
         eta = eta[eta < 1] if need < 1 else eta[:0]
-        places = (_MORE*top/part + abs(v))/np.sqrt(1 - eta)/2**np.arange(len(eta))
+        places = (_MORE*top/part + abs(v))/np.sqrt(1 - eta)/2**halved[:len(eta)]
         best = min(best, places.min(initial=inf)*(1 + _BOUND_ROUNDING))
     return best
 
@@ -472,8 +510,8 @@ def end(self:Epoch,
     a frequency
     """
     least, top = self.least, min(_MIDDLE[1], high)
-    last = self._falls_from(v, mass, top)
-    at, p, spread = self._spread(v, _MIDDLE[0], top)
+    last = self.falls_from(v, mass, top)
+    at, p, spread = self.spread(v, _MIDDLE[0], top)
     variance = p @ (at.y - p @ at.y/p.sum())**2/p.sum()
     first = sqrt(2*least*mass/p.sum()/variance)
     if not first < last < inf: return last
@@ -513,31 +551,62 @@ def line(self:Epoch,
     a Part; None if it takes too many terms
     """
     cut, h = high if low == -inf else low, 2*pi/X
-    mass = self._spread(v, LOWEST, cut)[1].sum()
+    mass = self.spread(v, LOWEST, cut)[1].sum()
     s = self.end(v, mass, cut) if mass < inf else inf
     terms = s/h*_ORDER*self.panels(v, min(s, 1/TINY), high)
     if not terms < max(_MOST[0], _MOST[1]*self.T): return None
     count = ceil(s/h) + 1
-    at, more = self._both(low, high, abs(v) + count*h)
-    base, M, off, tail = self._powers(at, more, v, h, count)
+    at, more = self.both(low, high, abs(v) + count*h)
+    base, M, off, tail = self.powers(at, more, v, h, count)
     z = v + 1j*h*np.arange(count)
     weight = (h/pi)/(z*z)
     weight[0] /= 2
     c = M*weight
     noise = off @ np.abs(weight) + ULP*(count + _LOG_ULPS)*np.abs(c).sum() + tail/pi/z[-1].imag
-    slope, (at, more) = _LOG_ULPS*ULP*(np.abs(c) @ z.imag), self._both(low, high, np.abs(u).max())
+    slope, (at, more) = _LOG_ULPS*ULP*(np.abs(c) @ z.imag), self.both(low, high, np.abs(u).max())
     return Part(v, X, z.imag, c, base, noise, slope, u, self.log_mean(at, u, more))
 
 # %% ../nbs/04dc_one_epoch.ipynb #243ecdea
 @patch
-def _both(self:Epoch, low, high, fast):
-    "Nodes up to the lower cut, or all; and those between both cuts, or None."
+def both(self:Epoch,
+    low, high,  # cuts; -inf for none
+    fast,       # the largest |v + is| they are for
+):              # (Nodes, Nodes or None)
+    """Nodes up to the lower cut, or all; and those between both cuts, or None.
+
+    Parameters
+    ----------
+    low, high
+        cuts; -inf for none
+    fast
+        the largest |v + is| they are for
+
+    Returns
+    -------
+    (Nodes, Nodes or None)
+    """
     if low == -inf: return self.nodes(self.edges(LOWEST, high, fast)), None
     return self.nodes(self.edges(LOWEST, low, fast)), self.nodes(self.edges(low, high, fast))
 
+# %% ../nbs/04dc_one_epoch.ipynb #58e7239a
 @patch
-def _powers(self:Epoch, at, more, v, h, count):
-    "(log E e^{vS} below, E e^{zS} over that, what it is off by, how much it is beyond, at most)."
+def powers(self:Epoch,
+    at, more,     # Nodes below a cut, and above it or None: what `both` gave
+    v, h, count,  # as for `transform`
+):                # (number, complex 1-d, 1-d, number)
+    """(log E e^{vS} below, E e^{zS} over that, what it is off by, how much it is beyond, at most).
+
+    Parameters
+    ----------
+    at, more
+        Nodes below a cut, and above it or None: what `both` gave
+    v, h, count
+        as for `transform`
+
+    Returns
+    -------
+    (number, complex 1-d, 1-d, number)
+    """
     value, off = self.below(at, v, h, count)
     nothing = value == -1                         # of phi: then some ulp of 1 stand for it
     value, off = np.where(nothing, ULP - 1, value), np.where(nothing, off + ULP, off)

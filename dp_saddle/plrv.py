@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import erfcx, expm1, gamma, log1p, log_ndtr, ndtr
 
 from .checks import patch
-from .numerics import LEGENDRE50, TINY, ULP
+from .numerics import MANY_NODES, TINY, ULP, legendre
 
 # %% ../nbs/00_plrv.ipynb #bda44a17
 # Rounding: may grow, never shrink.
@@ -270,15 +270,16 @@ _LEFTMOST = -1.5      # -a of a curve's rising part, a > 1, which has another fo
 def _mills_gap(x, w):
     "int_0^inf e^{-xu-u^2/2} (1 - e^{-wu}) du, by Gauss's rule: good for w up to 10."
     end = 2*_NEGLIGIBLE/(np.sqrt(x*x + 2*_NEGLIGIBLE) + x)
-    u = (LEGENDRE50.nodes + 1)/2*end[..., None]
-    terms = LEGENDRE50.weights/2*np.exp(-(x[..., None] + u/2)*u)*-expm1(-w[..., None]*u)
+    rule = legendre(MANY_NODES)
+    u = (rule.nodes + 1)/2*end[..., None]
+    terms = rule.weights/2*np.exp(-(x[..., None] + u/2)*u)*-expm1(-w[..., None]*u)
     return terms.sum(-1)*end
 
 def _log_falling(a, w):
     "log(Phi(a) - e^e Phi(a - w)) for a <= 1."
     x = np.maximum(-a, _LEFTMOST)
     halves = sqrt(pi/2)*(erfcx(x/sqrt(2)) - erfcx((x + w)/sqrt(2)))
-    integral = np.where(w > _STEEP, halves, _mills_gap(x, w))
+    integral = halves if np.all(w > _STEEP) else np.where(w > _STEEP, halves, _mills_gap(x, w))
     return np.log(integral) - a*a/2 - np.log(2*pi)/2
 
 # %% ../nbs/00_plrv.ipynb #e77ef036

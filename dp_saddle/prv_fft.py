@@ -272,7 +272,7 @@ def _at(self:GridCurve, j):
 @patch
 def _above(self:GridCurve, eps):
     "Is there a loss above eps, the place of the first one, and e^{eps - x} N there."
-    j = np.floor((eps - self.first)/self.mesh).astype(int) + 1
+    j = np.floor((eps - self.first)/self.mesh).astype(np.int64) + 1
     i, x = self._at(j)
     return j < len(self.mass), i, np.exp(np.minimum(eps - x, 0))*self.null[i]
 
@@ -520,9 +520,28 @@ def _masses(p):
     "The least, the estimated and the largest mass at infinity."
     return np.minimum(p*(1 + MASS_ERROR*np.arange(-1, 2)), 1)
 
+# %% ../nbs/04_prv_fft.ipynb #e29dab3b
 @patch
-def delta_of(self:PRVAccountant, plrv, eps, floor):
-    "(lower, estimate, upper) at `eps`, nats, 1-d, of one `plrv`, all above `floor` or not."
+def delta_of(self:PRVAccountant,
+    plrv,   # the composed loss of one direction
+    eps,    # nats, >= 0, shape (k,)
+    floor,  # what the other direction has proved of delta, shape (k,)
+):          # (lower, estimate, upper), each of shape (k,)
+    """(lower, estimate, upper) at `eps`, nats, 1-d, of one `plrv`, all above `floor` or not.
+
+    Parameters
+    ----------
+    plrv
+        the composed loss of one direction
+    eps
+        nats, >= 0, shape (k,)
+    floor
+        what the other direction has proved of delta, shape (k,)
+
+    Returns
+    -------
+    (lower, estimate, upper), each of shape (k,)
+    """
     if plrv not in self.bands:
         return infinite_part(plrv, eps)
     masses, (curve, e, d) = _masses(plrv.p_inf), self.bands[plrv]
@@ -535,8 +554,26 @@ def delta_of(self:PRVAccountant, plrv, eps, floor):
 
 # %% ../nbs/04_prv_fft.ipynb #1e378246
 @patch
-def epsilon_of(self:PRVAccountant, plrv, delta, floor):
-    "(lower, estimate, upper) for `delta` in (0, 1), 1-d, of one `plrv`, all above `floor` or not."
+def epsilon_of(self:PRVAccountant,
+    plrv,   # the composed loss of one direction
+    delta,  # in (0, 1), shape (k,)
+    floor,  # what the other direction has proved of eps, nats, shape (k,)
+):          # (lower, estimate, upper), nats, each of shape (k,)
+    """(lower, estimate, upper) for `delta` in (0, 1), 1-d, of one `plrv`, all above `floor` or not.
+
+    Parameters
+    ----------
+    plrv
+        the composed loss of one direction
+    delta
+        in (0, 1), shape (k,)
+    floor
+        what the other direction has proved of eps, nats, shape (k,)
+
+    Returns
+    -------
+    (lower, estimate, upper), nats, each of shape (k,)
+    """
     p = plrv.p_inf
     if plrv not in self.bands:
         eps = np.where(delta <= p, inf, 0.)
@@ -644,15 +681,55 @@ class FourierAccountant(Accountant):
             if plrv.parts:
                 self.L[plrv], self.n[plrv], self.curves[plrv] = _fourier_curves(plrv, L, n)
 
-    def delta_of(self, plrv, eps, floor):
-        "(0, estimate, 1) at `eps`, nats, 1-d, of one `plrv`, above `floor` or not."
-        mid = np.clip(self.curves[plrv][0].delta(eps), 0, 1) if plrv in self.curves else 0*eps
-        return 0*eps, mid, 1 + 0*eps
+# %% ../nbs/04_prv_fft.ipynb #a6a72de8
+@patch
+def delta_of(self:FourierAccountant,
+    plrv,   # the composed loss of one direction
+    eps,    # nats, >= 0, shape (k,)
+    floor,  # what the other direction has proved of delta, shape (k,)
+):          # (lower, estimate, upper), each of shape (k,)
+    """(0, estimate, 1) at `eps`, nats, 1-d, of one `plrv`, above `floor` or not.
 
-    def epsilon_of(self, plrv, delta, floor):
-        "(0, estimate, inf) for `delta` in (0, 1), 1-d, of one `plrv`, above `floor` or not."
-        mid = _newton(self.curves[plrv][0], delta) if plrv in self.curves else 0*delta
-        return 0*delta, mid, inf + 0*delta
+    Parameters
+    ----------
+    plrv
+        the composed loss of one direction
+    eps
+        nats, >= 0, shape (k,)
+    floor
+        what the other direction has proved of delta, shape (k,)
+
+    Returns
+    -------
+    (lower, estimate, upper), each of shape (k,)
+    """
+    mid = np.clip(self.curves[plrv][0].delta(eps), 0, 1) if plrv in self.curves else 0*eps
+    return 0*eps, mid, 1 + 0*eps
+
+# %% ../nbs/04_prv_fft.ipynb #f6b494a0
+@patch
+def epsilon_of(self:FourierAccountant,
+    plrv,   # the composed loss of one direction
+    delta,  # in (0, 1), shape (k,)
+    floor,  # what the other direction has proved of eps, nats, shape (k,)
+):          # (lower, estimate, upper), nats, each of shape (k,)
+    """(0, estimate, inf) for `delta` in (0, 1), 1-d, of one `plrv`, above `floor` or not.
+
+    Parameters
+    ----------
+    plrv
+        the composed loss of one direction
+    delta
+        in (0, 1), shape (k,)
+    floor
+        what the other direction has proved of eps, nats, shape (k,)
+
+    Returns
+    -------
+    (lower, estimate, upper), nats, each of shape (k,)
+    """
+    mid = _newton(self.curves[plrv][0], delta) if plrv in self.curves else 0*delta
+    return 0*delta, mid, inf + 0*delta
 
 # %% ../nbs/04_prv_fft.ipynb #ce393360
 @patch

@@ -4,14 +4,17 @@
 
 # %% auto #0
 __all__ = ['upper_epsilon', 'epsilon_bounds', 'raised_between', 'delta_bounds', 'log_missed_of',
-           'gaussian_above', 'dominating_mu']
+           'gaussian_above', 'dominating_mu', 'BoundsTable']
 
 # %% ../nbs/05aa_record_bounds.ipynb #202eb4cb
+from collections.abc import Sequence
 from math import inf, log, sqrt
 
 import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
 from scipy.special import erfcx, log_ndtr, ndtri_exp
 
+from . import checks
 from dp_saddle.batch import (
     Mixed,
     log_chernoff,
@@ -21,8 +24,9 @@ from dp_saddle.batch import (
     tilted_sum,
 )
 from .certified import ContourAccountant
+from .checks import patch
 from .numerics import TINY, ULP, bisect, log_chernoff_factor, safe_log
-from .plrv import log_phi_gap
+from .plrv import Bounds, log_phi_gap
 
 # %% ../nbs/05aa_record_bounds.ipynb #972cf78a
 # Tuning: only time and width depend on it.
@@ -58,15 +62,15 @@ class _Search:
 def _one_side(family, side, mixed, delta, floor):
     "Bounds on eps, one for each record, and which of them are good: within some per cent of delta."
     search = _Search(family, side, mixed, delta, floor)
+    stuck = np.zeros(len(search.done), bool)
     for attempt in range(_ATTEMPTS):
-        rows = np.flatnonzero(~search.done)
+        rows = np.flatnonzero(~search.done & ~stuck)
         if not rows.size:
             break
         before = search.bound[rows]
         search.ask(rows, rounded=attempt > 0)
-        stuck = np.abs(search.bound[rows] - before) <= _GAIN*before
-        if attempt > 1 and stuck.all():                      # no better for another line
-            break
+        gained = np.abs(search.bound[rows] - before) > _GAIN*before
+        stuck[rows] = (attempt > 0) & ~gained                # no better for another line
     return np.where(mixed.steps.any(1), search.bound, 0.), search.done
 
 # %% ../nbs/05aa_record_bounds.ipynb #4c1eb7ab
@@ -421,3 +425,72 @@ def dominating_mu(
     high = np.maximum(high, _LEAST_MU)            # what was asked
     high = np.where((high < most) | above(high), high, inf)
     return np.where((at[-1] > 0) | (curve[0] > _NEGLIGIBLE), high, 0.)
+
+# %% ../nbs/05aa_record_bounds.ipynb #30af3f39
+class BoundsTable(NDArrayOperatorsMixin, Sequence):
+    """Bounds of many records: an array of shape (records, 3), with named columns `.lower`,
+    `.estimate` and `.upper`, and a `Bounds` for each row; `pandas.DataFrame` takes the names."""
+    __hash__ = None
+
+    def __init__(self,
+        bounds,  # (lower, estimate, upper) of each record, shape (records, 3)
+    ):
+        """Parameters
+        ----------
+        bounds
+            (lower, estimate, upper) of each record, shape (records, 3)
+        """
+        self._array = np.asarray(bounds, float)
+        if self._array.ndim != 2 or self._array.shape[1] != len(Bounds._fields):
+            raise ValueError(f"bounds must have shape (records, 3), got {self._array.shape}")
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array(self._array, dtype) if copy else np.asarray(self._array, dtype)
+
+    def __getattr__(self, name):        # a column, or what an array has
+        if name.startswith('_'): raise AttributeError(name)
+        return self[name] if name in Bounds._fields else getattr(self._array, name)
+
+    def __len__(self): return len(self._array)
+
+    def __getitem__(self, key): return self._at(key)
+
+# %% ../nbs/05aa_record_bounds.ipynb #0d15146b
+@patch
+def _at(self:BoundsTable, key):
+    "A column by its name, a row by its number, a table of some rows; else as of an array."
+    if isinstance(key, str):
+        checks.choice(Bounds._fields, column=key)
+        return self._array[:, Bounds._fields.index(key)]
+    found = self._array[key]
+    if isinstance(key, tuple) or found.ndim == 0: return found
+    return Bounds(*map(float, found)) if found.ndim == 1 else BoundsTable(found)
+
+@patch
+def __array_ufunc__(self:BoundsTable, ufunc, method, *inputs, **options):
+    plain = [x._array if isinstance(x, BoundsTable) else x for x in inputs]
+    return getattr(ufunc, method)(*plain, **options)
+
+# %% ../nbs/05aa_record_bounds.ipynb #4610c1ee
+_SHOWN, _DIGITS = 5, 6          # Tuning: rows at each end, and digits
+
+@patch
+def _lines(self:BoundsTable):
+    "Lists of cells, the names first."
+    few = len(self) <= 2*_SHOWN
+    rows = range(len(self)) if few else [*range(_SHOWN), *range(len(self) - _SHOWN, len(self))]
+    lines = [[str(i), *(f'{x:.{_DIGITS}g}' for x in self._array[i])] for i in rows]
+    dots = [] if few else [['...']*(1 + len(Bounds._fields))]
+    return [['', *Bounds._fields], *lines[:_SHOWN], *dots, *lines[_SHOWN:]]
+
+@patch
+def __repr__(self:BoundsTable):
+    lines = self._lines()
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return '\n'.join('  '.join(x.rjust(w) for x, w in zip(line, widths, strict=True))
+                     for line in lines)
+
+@patch
+def _repr_html_(self:BoundsTable):
+    rows = (''.join(f'<td>{x}</td>' for x in line) for line in self._lines())
+    return '<table>' + ''.join(f'<tr>{row}</tr>' for row in rows) + '</table>'

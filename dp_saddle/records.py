@@ -4,10 +4,11 @@
 
 # %% auto #0
 __all__ = ['batches_of', 'rounded_norms', 'check_precision', 'torch_norms', 'lengths_of',
-           'jax_norms', 'chosen_records', 'share_between', 'NumberedLoader', 'renyi_cost',
-           'RecordFilter']
+           'jax_norms', 'uses_of', 'chosen_records', 'share_between', 'NumberedLoader',
+           'renyi_cost', 'RecordFilter']
 
 # %% ../nbs/07b_records.ipynb #fb3f6bf8
+import warnings
 from bisect import bisect_left
 from functools import lru_cache
 from math import log
@@ -187,6 +188,46 @@ def jax_norms(
         return np.sqrt(np.sum(squares, axis=0))
     parts = [lengths(x, y) for x, y in batches_of(records, targets, batch)]
     return rounded_norms(np.concatenate([np.zeros(0), *parts]), clip)
+
+# %% ../nbs/07b_records.ipynb #2c2b44d9
+# Nodes of a graph that hand a weight on to one product.
+_HANDED_ON = 'TBackward0', 'ToCopyBackward0', 'TransposeBackward0', 'AliasBackward0'
+
+def _users_of(out):
+    "What each node of a pass is used by: node -> nodes, one for each use."
+    import torch
+    from torch.utils._pytree import tree_leaves
+    todo = [t.grad_fn for t in tree_leaves(out) if isinstance(t, torch.Tensor) and t.grad_fn]
+    users, seen = {}, set(todo)
+    while todo:
+        node = todo.pop()
+        for below in [below for below, _ in node.next_functions if below is not None]:
+            users.setdefault(below, []).append(node)
+            if below not in seen:
+                seen.add(below)
+                todo.append(below)
+    return users
+
+# %% ../nbs/07b_records.ipynb #7bfe1806
+def uses_of(
+    out,  # what a torch module gave, with its graph: a tensor, or a tree of them
+):        # {id of a weight: how many products it goes into}
+    """How often each weight is used in a forward pass.
+
+    Parameters
+    ----------
+    out
+        what a torch module gave, with its graph: a tensor, or a tree of them
+
+    Returns
+    -------
+    {id of a weight: how many products it goes into}
+    """
+    users = _users_of(out)
+    def uses(node):
+        return sum(uses(user) if user.name() in _HANDED_ON else 1
+                   for user in users.get(node, ()))
+    return {id(node.variable): uses(node) for node in users if hasattr(node, 'variable')}
 
 # %% ../nbs/07b_records.ipynb #dddc9131
 def chosen_records(
@@ -476,11 +517,22 @@ def _everyone(self:RecordFilter, norms, clip):
 @patch
 def _pay(self:RecordFilter, shares, sigma):
     "Who takes part, of all records."
-    costs = shares/sigma
+    costs, full = shares/sigma, 1/sigma
     if isinstance(self.guard, RDPFilter):
         table = _renyi_costs(float(sigma), self.rate, self.guard.order)
-        costs = table[np.searchsorted(_LEVELS, shares)]
+        costs, full = table[np.searchsorted(_LEVELS, shares)], table[-1]
+    self._warn(full, sigma)
     allowed = self.guard.step(costs)
     if not allowed.any():
         self.guard.step(np.zeros(self.n))     # a step of noise alone is a step
     return allowed
+
+# %% ../nbs/07b_records.ipynb #4dd4477d
+@patch
+def _warn(self:RecordFilter, full, sigma):
+    "Before the first step, from the settings alone: `full` is for a gradient as long as the clip."
+    if self.guard.steps or not self.guard.would_exceed(np.full(self.n, full)).all(): return
+    warnings.warn(f"budget {self.guard.budget:g} is less than what one step costs who has a "
+                  f"gradient as long as the clip, {full:.6g} with sigma = {sigma:g}: such records "
+                  "never take part, and where all are such the steps are noise alone",
+                  stacklevel=2)

@@ -84,7 +84,10 @@ def as_parts(self:Composable):
 # %% ../nbs/05c_runs.ipynb #cf812a34
 def _is_part(x): return isinstance(x, (Composable, Mechanism))
 
-def _parts(x): return x.as_parts() if isinstance(x, Composable) else ((x, 1),)
+def _parts(x):
+    "Of a sum its parts, so that equal ones merge however they were put together."
+    if isinstance(x, Composable): return x.as_parts()
+    return x.steps if isinstance(x, Composition) else ((x, 1),)
 
 def _merged(parts):
     "The parts, equal ones together, in the order of first appearance, as pairs."
@@ -221,3 +224,26 @@ def __mul__(self:Composable, times):
     return RunSum(tuple((part, n*int(times)) for part, n in self.as_parts()))
 
 Composable.__rmul__ = Composable.__mul__
+
+# %% ../nbs/05c_runs.ipynb #bd952b30
+@patch
+def sampler(self:RunSum,
+    seed=None,  # as of a run's
+):              # a Sampler
+    """Of one run, once, its batches. ValueError for several: each has batches of its own.
+
+    Parameters
+    ----------
+    seed
+        as of a run's
+
+    Returns
+    -------
+    a Sampler
+    """
+    (part, n), *more = self.parts
+    if not more and n == 1: return part.sampler(seed)
+    runs = sum(n for _, n in self.parts)
+    raise ValueError(f"sampler() is for one run, got a sum of {runs}, each of which draws "
+                     "batches by itself, from its own records: ask run.sampler() of each, one "
+                     "after the other")

@@ -340,8 +340,26 @@ def _at(self:TiltedAccountant, plrv, t):
 
 # %% ../nbs/02_saddlepoint.ipynb #2570f332
 @patch
-def delta_of(self:TiltedAccountant, plrv, eps, floor):
-    "(lower, estimate, upper) of delta in one direction, at a 1-d array eps."
+def delta_of(self:TiltedAccountant,
+    plrv,   # the composed loss of one direction
+    eps,    # nats, >= 0, shape (k,)
+    floor,  # what the other direction has proved of delta, shape (k,)
+):          # (lower, estimate, upper), each of shape (k,)
+    """(lower, estimate, upper) of delta in one direction, at a 1-d array eps.
+
+    Parameters
+    ----------
+    plrv
+        the composed loss of one direction
+    eps
+        nats, >= 0, shape (k,)
+    floor
+        what the other direction has proved of delta, shape (k,)
+
+    Returns
+    -------
+    (lower, estimate, upper), each of shape (k,)
+    """
     low, value, up = 0*eps, 0*eps, 0*eps
     live = (eps < plrv.ess_sup + plrv.rounding) & (plrv.ess_sup > 0)
     if live.any():
@@ -354,9 +372,31 @@ def delta_of(self:TiltedAccountant, plrv, eps, floor):
         low[live], up[live] = self.prove_delta(plrv, t, k, eps[live])
     return Bounds(low, value, up).with_mass(plrv.p_inf)
 
+# %% ../nbs/02_saddlepoint.ipynb #6070de10
 @patch
-def prove_delta(self:TiltedAccountant, plrv, t, k, eps):
-    "Lower and upper bound on delta, the mass at infinity apart, at tilts t and their k."
+def prove_delta(self:TiltedAccountant,
+    plrv,  # the composed loss of one direction
+    t,     # tilts, > 0, shape (k,)
+    k,     # K, K', K'', ... at the tilts, nats, shape (cumulants, k)
+    eps,   # nats, >= 0, shape (k,)
+):         # (lower, upper), each in [0, 1], of shape (k,)
+    """Lower and upper bound on delta, the mass at infinity apart, at tilts t and their k.
+
+    Parameters
+    ----------
+    plrv
+        the composed loss of one direction
+    t
+        tilts, > 0, shape (k,)
+    k
+        K, K', K'', ... at the tilts, nats, shape (cumulants, k)
+    eps
+        nats, >= 0, shape (k,)
+
+    Returns
+    -------
+    (lower, upper), each in [0, 1], of shape (k,)
+    """
     return 0*t, 0*t + 1
 
 # %% ../nbs/02_saddlepoint.ipynb #7f7844d7
@@ -372,14 +412,56 @@ def _tilt_of_delta(self:TiltedAccountant, plrv, log_delta):
     return solve_increasing(step, _normal_tilt(eps, mean, var), limit, INVERSE_TOLERANCE)
 
 @patch
-def prove_epsilon(self:TiltedAccountant, plrv, t, k, log_high, log_low):
-    "Lower and upper bound on eps; log delta, the mass at infinity apart, is between the two."
+def prove_epsilon(self:TiltedAccountant,
+    plrv,      # the composed loss of one direction
+    t,         # tilts, > 0, shape (k,)
+    k,         # K, K', K'', ... at the tilts, nats, shape (cumulants, k)
+    log_high,  # log delta is at most this, the mass at infinity apart, shape (k,)
+    log_low,   # and at least this, shape (k,)
+):             # (lower, upper), nats, >= 0, each of shape (k,)
+    """Lower and upper bound on eps; log delta, the mass at infinity apart, is between the two.
+
+    Parameters
+    ----------
+    plrv
+        the composed loss of one direction
+    t
+        tilts, > 0, shape (k,)
+    k
+        K, K', K'', ... at the tilts, nats, shape (cumulants, k)
+    log_high
+        log delta is at most this, the mass at infinity apart, shape (k,)
+    log_low
+        and at least this, shape (k,)
+
+    Returns
+    -------
+    (lower, upper), nats, >= 0, each of shape (k,)
+    """
     return 0*t, 0*t + inf
 
 # %% ../nbs/02_saddlepoint.ipynb #baec4ae8
 @patch
-def epsilon_of(self:TiltedAccountant, plrv, delta, floor):
-    "(lower, estimate, upper) of eps in one direction, for a 1-d array delta."
+def epsilon_of(self:TiltedAccountant,
+    plrv,   # the composed loss of one direction
+    delta,  # in (0, 1), shape (k,)
+    floor,  # what the other direction has proved of eps, nats, shape (k,)
+):          # (lower, estimate, upper), nats, each of shape (k,)
+    """(lower, estimate, upper) of eps in one direction, for a 1-d array delta.
+
+    Parameters
+    ----------
+    plrv
+        the composed loss of one direction
+    delta
+        in (0, 1), shape (k,)
+    floor
+        what the other direction has proved of eps, nats, shape (k,)
+
+    Returns
+    -------
+    (lower, estimate, upper), nats, each of shape (k,)
+    """
     p = plrv.p_inf
     low, value, up = (np.where(delta > p, 0., inf) for _ in Bounds._fields)
     live = (delta > p) & (plrv.ess_sup > 0)
@@ -450,8 +532,29 @@ def _series(self:SaddlePointMSD, t, k):
         return F2, msd_terms(c, self.grouping)
 
 @patch
-def log_value(self:SaddlePointMSD, t, eps, k, final=False):
-    "log delta without the mass at infinity [SP 29]."
+def log_value(self:SaddlePointMSD,
+    t,            # tilts, > 0, shape (k,)
+    eps,          # nats, shape (k,)
+    k,            # K, K', K'', ... at the tilts, nats, shape (cumulants, k)
+    final=False,  # the last time: warn of what is not to be trusted
+):                # shape (k,), <= 0 but for rounding
+    """log delta without the mass at infinity [SP 29].
+
+    Parameters
+    ----------
+    t
+        tilts, > 0, shape (k,)
+    eps
+        nats, shape (k,)
+    k
+        K, K', K'', ... at the tilts, nats, shape (cumulants, k)
+    final
+        the last time: warn of what is not to be trusted
+
+    Returns
+    -------
+    shape (k,), <= 0 but for rounding
+    """
     F2, terms = self._series(t, k)
     if final:
         self._check(terms, eps)

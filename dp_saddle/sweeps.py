@@ -34,11 +34,11 @@ class Sweep:
     Parameters
     ----------
     columns
-        {'sigma', 'rate', 'steps', 'delta', 'epsilon': 1-d arrays of one length}
+        {'sigma', 'rate', ..., 'epsilon': 1-d arrays of one length}, epsilon last
     shape
         settings of each parameter, in this order: their product is that length
     """
-    columns: dict  # {'sigma', 'rate', 'steps', 'delta', 'epsilon': 1-d arrays of one length}
+    columns: dict  # {'sigma', 'rate', ..., 'epsilon': 1-d arrays of one length}, epsilon last
     shape: tuple   # settings of each parameter, in this order: their product is that length
 
     def __getitem__(self, name):
@@ -130,7 +130,7 @@ def sweep(
 # %% ../nbs/06ba_sweeps.ipynb #a18ebd18
 @patch
 def plot(self:Sweep,
-    x='rate',   # what goes across: 'sigma', 'rate', 'steps' or 'delta'
+    x='rate',   # what goes across: a parameter, 'sigma', 'rate', 'steps' or 'delta'
     y='sigma',  # and what goes up, another of these
     ax=None,    # matplotlib axes; default: new ones
 ):              # the axes
@@ -140,7 +140,7 @@ def plot(self:Sweep,
     Parameters
     ----------
     x
-        what goes across: 'sigma', 'rate', 'steps' or 'delta'
+        what goes across: a parameter, 'sigma', 'rate', 'steps' or 'delta'
     y
         and what goes up, another of these
     ax
@@ -150,18 +150,19 @@ def plot(self:Sweep,
     -------
     the axes
     """
-    for name, given in (('x', x), ('y', y)): checks.choice(_NAMES, **{name: given})
+    names = [name for name in self.columns if name != 'epsilon']
+    for name, given in (('x', x), ('y', y)): checks.choice(names, **{name: given})
     if x == y: raise ValueError(f"y must be another parameter than x, got {y!r} for both")
     table = self.columns['epsilon'].reshape(self.shape)
-    shown = tuple(slice(None) if name in (x, y) else 0 for name in _NAMES)
-    cells = table[shown] if _NAMES.index(y) < _NAMES.index(x) else table[shown].T
+    shown = tuple(slice(None) if name in (x, y) else 0 for name in names)
+    cells = table[shown] if names.index(y) < names.index(x) else table[shown].T
     return _heat_map(ax, cells, *((name, self._settings(name)) for name in (x, y)))
 
 @patch
 def _settings(self:Sweep, name):
     "Those of one parameter, as they were given, a vector."
-    along = np.moveaxis(self.columns[name].reshape(self.shape), _NAMES.index(name), -1)
-    return along[0, 0, 0]
+    along = np.moveaxis(self.columns[name].reshape(self.shape), [*self.columns].index(name), -1)
+    return along.reshape(-1, along.shape[-1])[0]
 
 # %% ../nbs/06ba_sweeps.ipynb #569fcfb0
 def _heat_map(ax, cells, across, up):

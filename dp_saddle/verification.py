@@ -12,6 +12,7 @@ from math import ceil, comb, factorial, inf, sqrt
 from typing import NamedTuple
 
 from dp_saddle.balls import (
+    ONLY_ABOVE,
     PRECISION,
     GaussianStep,
     as_step,
@@ -20,7 +21,7 @@ from dp_saddle.balls import (
     power_sums,
 )
 from .bin_balls import BIN_BITS, bins_step
-from .checks import patch
+from .checks import counted, patch
 
 try:
     from flint import acb, acb_mat, arb, ctx, fmpz
@@ -227,7 +228,7 @@ class Line:
 def _product(self:Line, count, which):
     "The product of all steps' `values`, or `atoms_at`, at the nodes."
     M = [acb(1)]*count
-    for step, n in self.parts:
+    for step, n in counted(self.parts, 'kind of step'):
         M = [a*b**n for a, b in zip(M, which(step)(self.t, self.h, count), strict=True)]
     return M
 
@@ -354,8 +355,10 @@ def as_parts(
     others = [(step, n) for step, n in parts if n and not isinstance(step, GaussianStep)]
     return others + ([(GaussianStep(squares.sqrt()), 1)] if squares > 0 else [])
 
-def _in_bins(step): return step['mechanism'] == 'BallsInBins'
-def _step(step, direction): return (bins_step if _in_bins(step) else as_step)(step, direction)
+def _in_bins(step): return step['mechanism'] in ('BallsInBins', 'BinDraw')
+def _step(step, direction):
+    if 'bins' in step: step = dict(sigma=step['sigma'], batches=step['bins'])    # of one draw
+    return (bins_step if 'batches' in step else as_step)(step, direction)
 def _bits(run): return BIN_BITS if any(map(_in_bins, run)) else PRECISION
 
 # %% ../nbs/06cb_verification.ipynb #710d17e3
@@ -425,6 +428,7 @@ class Verifier:
         """
         self.parts = {direction: as_parts(run, direction) for direction in ('remove', 'add')}
         self.symmetric = all(step.symmetric for step, _ in self.parts['remove'])
+        self.above = any(step['mechanism'] in ONLY_ABOVE for step in run)
         self.lines = {}        # kept: both bounds are mostly proved by one
 
     def bounds(self,
@@ -452,6 +456,7 @@ class Verifier:
             low, up = self.line(direction, plan).finite_bounds(eps)
         else:
             low, up = _HOW[plan['by']](parts, eps, plan)
+        if self.above: return arb(0), (up + mass).min(1)
         return positive_part(low) + mass, (up + mass).min(1)
 
 # %% ../nbs/06cb_verification.ipynb #7fc27d8d

@@ -163,7 +163,7 @@ SADDLE_ALT = (
     "the sum and the saddle-point: along the line the modulus is largest on the real axis, along "
     "the real axis it is smallest at the saddle-point.")
 SADDLE_NUMBERS = (
-    'the sum', 'too much from the left, at most', 'too much from the right, at most',
+    'the sum', 'excess from the left, at most', 'excess from the right, at most',
     'sum of moduli over modulus of the sum', 'certified δ')
 
 def _integrand(plrv, z):
@@ -176,7 +176,7 @@ def _integrand(plrv, z):
 
 # %% ../nbs/07_widgets.ipynb #49849d5b
 def _sum(plrv, tilt, eps, period):
-    "The terms of the sum, and bounds on what it has too much from the left and from the right."
+    "The terms of the sum, and bounds on its excess from the left and from the right."
     node = tilt + 1j*2*pi/period*np.arange(TERMS)
     twice = np.where(np.arange(TERMS), 2, 1)
     terms = (np.exp(plrv.cgf(node) - eps*node)/(node*(node + 1))).real*twice/period

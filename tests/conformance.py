@@ -29,7 +29,7 @@ from dp_saddle import (
     SaddlePointMSD,
     TiltedFFT,
 )
-from dp_saddle.numerics import LEGENDRE16, ULP
+from dp_saddle.numerics import ULP, legendre
 from dp_saddle.plrv import ComposedLoss
 
 TILTS = 0.3, 1.0, 4.0  # in units of one over the standard deviation
@@ -130,7 +130,7 @@ def cuts(plrv, low, high, z=0.0):
 
 def integral(f, panels):
     "Of f, real or complex, over the panels between cuts: 16 Legendre points on each."
-    x, w = LEGENDRE16
+    x, w = legendre(16)
     centre, half = (panels[1:] + panels[:-1])[:, None] / 2, np.diff(panels)[:, None] / 2
     return (f((centre + half * x).ravel()) * (half * w).ravel()).sum()
 

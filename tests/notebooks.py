@@ -21,8 +21,9 @@ from nbdev.test import test_nb
 
 NBS = Path(__file__).resolve().parent.parent / "nbs"
 # The longest first: then no worker is left alone with one of them. (Only time depends on it.)
-LONGEST = """05_filters fourier prv 05b_individual edgeworth saddle_point 08_interop 04a_tilted_fft
-    benchmark individual_gdp 03_edgeworth 02a_tilting 01_contour 00a_losses 04_prv_fft""".split()
+LONGEST = """08_interop fourier sampling 05b_individual 05_filters saddle_point prv edgeworth
+    04a_tilted_fft benchmark individual_gdp 03_edgeworth 02a_tilting 01_contour 00a_losses
+    04_prv_fft""".split()
 
 
 def notebooks():

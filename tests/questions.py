@@ -235,6 +235,7 @@ def log_integral(f, cuts, rtol):
         a, b = np.r_[a[bad], m[bad]], np.r_[m[bad], b[bad]]
         value = np.r_[left[bad], right[bad]]
     else: raise Unknown
+    if not done < math.inf: raise Unknown
     return top + math.log(done) if done > 0 else -math.inf
 
 def log_delta_of(steps, eps, rtol=1e-13):
@@ -321,6 +322,7 @@ class Reference:
         logs = mass + log_delta_of(self.continuous, eps - loss, rtol)
         top = logs.max()
         if top == -np.inf: return self.p_inf
+        if not top < np.inf: raise Unknown                   # a quadrature that doubles cannot do
         return self.p_inf + mp.exp(mpf(float(top)))*mpf(float(np.exp(logs - top).sum()))
 
 # ---------------- asking

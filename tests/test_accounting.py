@@ -137,7 +137,7 @@ def contour_epsilon(run, d):
 def test_the_smallest_delta(name, run):
     "5e-324, of losses that are next to constant: an answer, or an error that says what to change."
     build = cache(METHODS[name])
-    for d in (5e-324, 1e-300):
+    for d in (5e-324, 1e-310, 1e-300):
         try:
             bounds = build(run).epsilon(d)
         except ValueError as error:
@@ -331,3 +331,24 @@ def test_a_sum_of_runs_is_bounded_from_below():
     assert (0*run).at_least(1e-5) == 0
     cut = composed(sampling='without-replacement', relation='replace-one')
     assert cut.at_least(1e-5) < (2*cut).at_least(1e-5) <= epsilon(2*cut, delta=1e-5)
+
+def test_however_a_sum_is_put_together():
+    "Equal parts merge, and the same run has the same hash; nothing else is a number of runs."
+    run = dpsgd(sigma=2., batch_size=10, dataset_size=1000, steps=30, sampling='poisson')
+    step = Laplace(scale=9.)
+    nested, flat = 2*(run + 3*(run + step)), 8*run + 6*step
+    assert nested == flat and hash(nested) == hash(flat)
+    assert flat.parts == ((run, 8), (step, 6))
+    assert sum([run, run, run]) == 3*run == run*np.int64(3)
+    assert epsilon(nested, delta=1e-5) == epsilon(8*run.mechanism + 6*step, delta=1e-5)
+    assert epsilon(run + 0*step, delta=1e-5) == epsilon(run, delta=1e-5)
+    assert epsilon(0*run, delta=1e-5) == 0
+    wrong = (-1, ValueError), (1.5, TypeError), (True, TypeError), ([1, 2], TypeError)
+    for times, error in wrong:
+        with pytest.raises(error):
+            times*run
+    for other in (3, None, 'run'):
+        with pytest.raises(TypeError):
+            run + other
+    text = str(run)
+    assert 'noise 2 times the clipping norm, sampling: poisson. Amplification' in text

@@ -154,3 +154,14 @@ def test_an_error_on_a_line_is_raised(families):
     K, one = tilted_sum(families[0], *mixed), np.ones(2)
     with pytest.raises(RuntimeError, match='asked for it'):
         on_lines(families[0], mixed, K, one, -one, broken)
+
+def test_without_threads(families, monkeypatch):
+    "Of one processor no thread is asked: a browser's Python has none."
+    def refused(*a): raise RuntimeError("can't start new thread")
+    counts, served = np.ones((2, 8)), []
+    mixed = Mixed(counts, counts, 0*counts)
+    monkeypatch.setattr('dp_saddle.batch.os.cpu_count', lambda: 1)
+    monkeypatch.setattr('dp_saddle.batch.ThreadPoolExecutor', refused)
+    K, one = tilted_sum(families[0], *mixed), np.ones(2)
+    on_lines(families[0], mixed, K, one, -one, lambda rows, batch: served.extend(rows))
+    assert sorted(served) == [0, 1]

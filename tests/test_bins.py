@@ -1,4 +1,5 @@
 "Balls in bins: what is known of them from elsewhere, and 40 random settings, none missed."
+import sys
 import warnings
 
 import numpy as np
@@ -9,12 +10,14 @@ import conformance
 from dp_saddle import (
     BallsInBins,
     ContourAccountant,
+    DiscreteGaussian,
     Gaussian,
     PoissonSubsampled,
     TiltedFFT,
     delta,
     epsilon,
     epsilon_after,
+    group,
 )
 from dp_saddle.bin_moments import BinMoments, bin_moments, log_gamma
 from dp_saddle.bin_sums import BinMean, power_series
@@ -227,6 +230,81 @@ def test_draws():
         assert epsilon(run, delta=1e-5) > epsilon(bins(1., 100), delta=1e-5)
         assert epsilon(2*run, delta=1e-5) == pytest.approx(epsilon(2*parts, delta=1e-5), rel=1e-9)
 
+def settings_asked(count, seed):
+    "Random runs as users ask for them: (noise, bins, epochs, eps)."
+    rng = np.random.default_rng(seed)
+    for k in range(count):
+        T = (1, 2, int(rng.integers(3, 60)), int(rng.integers(60, 600)))[k % 4]
+        sigma, n = float(np.exp(rng.uniform(np.log(.4), np.log(5)))), int(rng.integers(1, 4))
+        n = 1 if T == 2 else n
+        yield sigma, T, n, float(rng.uniform(0, 1.5))*(n/T)**.5/sigma
+
+def check_asked(count, seed, draws):
+    """One bin: a Gaussian. Two: an integral. More: played, the mean of a gain between 0 and 1 by
+    Bernstein's interval at one in a million; so removing is asked as 1 - e^eps/S under P."""
+    for k, (sigma, T, n, eps) in enumerate(settings_asked(count, seed)):
+        run = n*bins(sigma, T)
+        found = [ContourAccountant(loss).delta(eps) for loss in (run.remove, run.add)]
+        if T == 1: truths = (np.exp(gaussian_log_delta(eps, n**.5/sigma)),)*2
+        if T == 2: truths = two_bins(sigma, eps)
+        if T < 3:
+            for bounds, truth in zip(found, truths, strict=True):
+                assert bounds.lower*(1 - 1e-10) <= truth <= bounds.upper*(1 + 1e-10)
+            continue
+        rng, losses = np.random.default_rng([seed, k]), np.zeros((2, draws))
+        for _ in range(n):
+            Y = np.exp(rng.standard_normal((draws, T))/sigma - 1/(2*sigma**2))
+            losses[1] -= np.log(Y.mean(1))
+            Y[:, 0] *= np.exp(1/sigma**2)      # the record is in the first bin
+            losses[0] += np.log(Y.mean(1))
+        for bounds, loss in zip(found, losses, strict=True):
+            gain = np.maximum(-np.expm1(eps - loss), 0)
+            reach = -ndtri(1e-6/2)*gain.std()/draws**.5 + 7*np.log(4e6)/(3*draws)
+            assert bounds.lower - reach <= gain.mean() <= bounds.upper + reach
+
+@pytest.mark.slow
+def test_two_hundred_settings_asked(): check_asked(200, 6, 40_000)
+
+def both_ends(loss, eps):
+    "What is proved of delta, without the warning that the lower end is one record's."
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore')
+        return ContourAccountant(loss).delta(eps)[::2]
+
+def thrown_group(k, T, sigma, draws):
+    "S of a user with k records, the mean over all ways to throw them, at random outcomes."
+    g = np.random.default_rng(11).standard_normal((draws, T))
+    ways = np.array(np.meshgrid(*[range(T)]*k)).reshape(k, -1).T
+    counts, often = np.unique([np.bincount(w, minlength=T) for w in ways], axis=0,
+                              return_counts=True)
+    return np.exp(g @ counts.T/sigma - (counts**2).sum(1)/(2*sigma**2)) @ often/len(ways)
+
+@pytest.mark.slow
+@pytest.mark.parametrize('k, T, sigma, eps', [
+    (2, 2, 1., .5), (2, 20, 2., .2), (2, 20, 1., 1.), (3, 2, 3., .3), (3, 6, 3., .3),
+    (3, 9, 1.5, 2.), (4, 4, 4., .2)])
+def test_users(k, T, sigma, eps):
+    "Played: within the bounds for all records of a user, in both directions."
+    S, user = thrown_group(k, T, sigma, 100_000), group(bins(sigma, T), k)
+    gains = np.maximum(S - np.exp(eps), 0), np.maximum(1 - np.exp(eps)*S, 0)
+    for loss, gain in zip((user.remove, user.add), gains, strict=True):
+        low, up = both_ends(loss, eps)
+        reach = 5*gain.std()/len(gain)**.5
+        assert low - reach <= gain.mean() <= up + reach
+
+def test_two_records():
+    "Of two bins: both in the same, with probability 1/2, or in both."
+    user = group(bins(1., 2), 2)
+    for eps in (.5, 2.):
+        same, both = bins(.5, 2), 2*Gaussian(sigma=1.)
+        for loss, others in ((user.remove, (same.remove, both.remove)),
+                             (user.add, (same.add, both.add))):
+            told = sum(ContourAccountant(x).delta(eps).estimate/2 for x in others)
+            assert both_ends(loss, eps)[1] == pytest.approx(told, rel=1e-7)
+    whole = group(bins(1., 3, draws=3), 2)
+    assert epsilon(whole, delta=1e-5) == pytest.approx(epsilon(group(3*NOISE, 2), delta=1e-5))
+    assert group(bins(1., 3), 2).relation == 'adding or removing all records of one user, at most 2'
+
 def test_tiny_delta_is_bounded():
     "Where doubles have too few digits the interval is wide, and holds what a wider law says."
     run = bins(2., 1000)
@@ -367,3 +445,21 @@ def test_own_lines_are_asked_first():
     # where a line of its own would be too long, the moments serve
     assert epoch_of(.5, 10**4).option(4.3, 1) is None
     assert ContourAccountant(bins(.5, 10**4).remove).epsilon(1e-9).width < 1e-8
+
+@pytest.mark.parametrize('build', [
+    lambda: BallsInBins(Gaussian(sigma=1.), batches=997),
+    lambda: DiscreteGaussian(sigma=800),
+])
+def test_whole_numbers_of_32_bits(build, monkeypatch):
+    "Nothing overflows where numpy's whole numbers have 32 bits: in browsers, once on Windows."
+    real, wide = np.arange, ContourAccountant(build()).epsilon(1e-12)
+    def narrow(*a, **k):
+        made = real(*a, **k)
+        return made.astype(np.int32) if made.dtype == np.int64 and 'dtype' not in k else made
+    for module in [m for name, m in sys.modules.items() if name.startswith('dp_saddle')]:
+        for kept in [v for v in vars(module).values() if hasattr(v, 'cache_clear')]:
+            kept.cache_clear()
+    monkeypatch.setattr(np, 'arange', narrow)
+    again = ContourAccountant(build()).epsilon(1e-12)
+    assert max(again.lower, wide.lower) <= min(again.upper, wide.upper)
+    assert abs(again.estimate - wide.estimate) < 1e-9*wide.estimate

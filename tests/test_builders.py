@@ -96,10 +96,11 @@ def by_sums(n, p, B):
         more = mp.fsum(pmf(n, k) for k in range(B + 1, n + 1))
         return mp.log(kept), mp.log(tau), more*B/(n*tau)
 
-def test_truncation_by_sums():
-    "Both tails to the last digits, on 40 random triples and at the ends."
-    rng = np.random.default_rng(1)
-    for _ in range(40):
+@pytest.mark.parametrize('count, seed', [(40, 1), pytest.param(400, 2, marks=pytest.mark.slow)])
+def test_truncation_by_sums(count, seed):
+    "Both tails to the last digits, on random triples."
+    rng = np.random.default_rng(seed)
+    for _ in range(count):
         n = int(rng.integers(2, 500))
         p = float(rng.choice([1e-6, .01, .3, .7, .999, rng.random()]))
         B = int(rng.integers(1, n))

@@ -380,8 +380,23 @@ def test_bins_that_are_gaussians():
     run = BallsInBins(Gaussian(sigma=1.), batches=1)
     assert verify(certify(run, delta=1e-6))
     assert verify(certify(BallsInBins(Gaussian(sigma=2.), batches=3, draws=3), delta=1e-6))
-    with pytest.raises(ValueError, match='draws'):
-        certify(BallsInBins(Gaussian(sigma=1.), batches=9, draws=2), delta=1e-6)
+
+@pytest.mark.parametrize('batches, draws', [
+    (4, 3), pytest.param(9, 2, marks=pytest.mark.slow)])
+def test_several_draws_are_certified_from_above(batches, draws):
+    "Their steps are a bound: a claim from below is refused, whatever its plan."
+    run = BallsInBins(Gaussian(sigma=2.), batches=batches, draws=draws)
+    made = certify(run, delta=1e-6)
+    assert verify(made) and made.answer['lower'] == '0'
+    assert {step['mechanism'] for step in made.run} == {'BinDraw'}
+    up = float(made.answer['upper'])
+    assert abs(up - ContourAccountant(run.remove).epsilon(1e-6).upper) < 1e-8
+    low = {'remove': made.proof['upper']['remove']}
+    below = dataclasses.replace(made, answer={**made.answer, 'lower': f'{up/2}'},
+                                proof={**made.proof, 'lower': low})
+    assert not verify(below)
+    false = dataclasses.replace(made, answer={**made.answer, 'upper': f'{up*.999999}'})
+    assert not verify(false)
 
 def test_a_shuffled_run_is_certified_from_above():
     "Its steps are what no amplification leaves: they say nothing of it from below."

@@ -316,7 +316,7 @@ def test_errors_are_judged_by_the_truth():
     plrv = LogisticLoss(0.5)
     conformance.check_line_errors(plrv, exact=plrv.exact)
     for part in ('error', 'log_error'):
-        small = {part: lambda e: e / 3e3}
+        small = {part: lambda e: e / 1e3}
         with pytest.raises(AssertionError, match='off by'):
             changed = broken(LOGISTIC, line=line_with(LogisticLoss, **small))
             conformance.check_line_errors(changed, exact=plrv.exact)

@@ -77,7 +77,7 @@ def test_help_says_what_comments_say():
     for name in dp_saddle.__all__:
         thing = getattr(dp_saddle, name)
         if not inspect.isfunction(thing): continue
-        text = Path(inspect.getsourcefile(thing)).read_text(encoding="utf-8")
+        text = Path(inspect.getsourcefile(inspect.unwrap(thing))).read_text(encoding="utf-8")
         node = next(n for n in ast.parse(text).body if getattr(n, "name", "") == name)
         said, _ = docments.described(node, docments.comments_in(text))
         told = " ".join(pydoc.render_doc(thing, renderer=pydoc.plaintext).split())

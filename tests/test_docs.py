@@ -30,7 +30,8 @@ TAUGHT = """
     moment_bound prawitz_bound transform_bound log_transform fourier_tail ReplaceOneLoss
     gaussian_epsilon norm_counts Run Table GDP main Slider Explorer tabulate explore_curve
     explore_tilt explore_saddle explore_edgeworth explore_fft explore_filter explore_tradeoff
-    explore_sampling BudgetSpent SaddleAccountant SaddlePrivacyAccountant record_norms""".split()
+    explore_sampling BudgetSpent SaddleAccountant SaddlePrivacyAccountant record_norms
+    attach_filter""".split()
 SYMBOLS = {name: EXPORTED[name] for name in [*dp_saddle.__all__, *TAUGHT]}
 DOORS = {name: thing for name, thing in EXPORTED.items() if name not in SYMBOLS}
 
@@ -40,13 +41,13 @@ OWN = {
         RandomizedResponse DiscreteLaplace advantage""",
     "plumbing": """expm1mx NodeLoss FiniteLoss Run Table to_steps from_steps read_run Budget report
         Certificate load_certificate main BinBatches CyclicPoissonBatches FixedSizeBatches
-        PoissonBatches ShuffledBatches Audit""",
+        PoissonBatches ShuffledBatches Audit show_progress attach_filter""",
     "asks others, which cite": """certify verify epsilon delta compare calibrate epsilon_after
         plot_curve plot_steps plot_tradeoff plot_rdp individual_epsilon account_store
         compare_sampling plot_sampling sweep
         SaddlePrivacyAccountant""",
     "derived or proved in its chapter": """log_mgf composed_atoms cumulant_powers TiltedEdgeworth
-        log_transform TiltedFFT bayes_risk PoissonReplaceOne fixed_size""",
+        log_transform TiltedFFT bayes_risk GDPResidueFilter PoissonReplaceOne fixed_size""",
     "a picture": """Slider Explorer tabulate explore_curve explore_tilt explore_tradeoff
         explore_sampling""",
 }
@@ -55,7 +56,10 @@ OWN = {
 # when (regular expressions). The validators of ranges do not count.
 GRID, PAID = "noise is too small", r"a number or of shape \(n,\)"
 ERRORS = {
+    "show_progress": "TypeError for anything else",
     "audit": "ValueError for no scores",
+    "GDPResidueFilter.step": "ValueError for both, or neither",
+    "GDPResidueFilter.would_exceed": "ValueError for both, or neither",
     "sweep": "ValueError for a parameter that is neither",
     "NodeLoss.cumulants": "ValueError for a loss that is infinite",
     "ComposedLoss.cdf": "ValueError unless there is exactly one step",
@@ -89,6 +93,7 @@ ERRORS = {
     "ReplaceOneLoss.log_delta": "ValueError",
     "with_replacement": r"in \[1, 1000000\]",
     "BallsInBins.__post_init__": "ValueError for too little noise",
+    "BallsInBins.of_group": "ValueError for several draws, and for large groups",
     "AdditiveNoise.__post_init__": "ValueError where it is not as\\s+said",
     "AdditiveNoise.loss_of_sample": "ValueError where",
     "connect_the_dots": "up to 700 nats .*ValueError if it is too small",
@@ -145,6 +150,7 @@ ERRORS = {
     "explore_filter": r"shape \(steps, records\)",
     "SaddleAccountant.load_state_dict": "ValueError for a state that is not",
     "SaddleAccountant.attach_filter": "BudgetSpent.*ValueError for one that paid for others",
+    "attach_filter": "ValueError for an optimizer that reports to another",
     "record_norms": "ValueError or TypeError where",
     "OpacusHistory.step": r">= 0 .*in \(0, 1\]", "Saved.load": "else ValueError",
     "Saved.from_dict": "else ValueError",

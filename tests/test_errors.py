@@ -23,6 +23,7 @@ from dp_saddle import (
     FourierAccountant,
     Gaussian,
     GaussianLimit,
+    GDPResidueFilter,
     IndividualAccountant,
     IndividualGDPFilter,
     MixtureOfGaussians,
@@ -59,8 +60,10 @@ from dp_saddle import (
     optimal_schedule,
     rdp,
     report,
+    run_files,
     schedules,
     selected,
+    show_progress,
     shuffled_lower_bound,
     sweep,
     tradeoff,
@@ -155,6 +158,11 @@ def guard_of_other_records():
 
 # For each function that raises, calls that make it; one with an argument is given a directory.
 CALLS = {
+    'show_progress': [lambda: show_progress('loud')],
+    'GDPResidueFilter.step': [lambda: GDPResidueFilter(1.).step(),
+                              lambda: GDPResidueFilter(1.).step(eps=.1, mu=.1)],
+    'GDPResidueFilter.would_exceed': [lambda: GDPResidueFilter(1.).would_exceed(),
+                                      lambda: GDPResidueFilter(1.).would_exceed(eps=.1, mu=.1)],
     'Accountant.__init__': [lambda: Accountant(3)],
     'Accountant.delta': [lambda: ContourAccountant(UNPROVED).delta(1.)],
     'Accountant.epsilon': [lambda: ContourAccountant(UNPROVED).epsilon(1e-5)],
@@ -207,6 +215,9 @@ CALLS = {
         lambda: dp_saddle.BallsInBins(Gaussian(sigma=.1), batches=9),
         lambda: dp_saddle.BallsInBins(Gaussian(sigma=99.), batches=10**6),
         lambda: dp_saddle.BallsInBins(RUN, batches=9)],
+    'BallsInBins.of_group': [
+        lambda: dp_saddle.BallsInBins(Gaussian(sigma=1.), batches=9).of_group(9),
+        lambda: dp_saddle.BallsInBins(Gaussian(sigma=1.), batches=9, draws=2).of_group(2)],
     'AdditiveNoise.__post_init__': [
         lambda: dp_saddle.AdditiveNoise(log_density=lambda x: -x*x, sensitivity=1.)],
     'AdditiveNoise.loss_of_sample': [
@@ -254,7 +265,7 @@ CALLS = {
     'group': [lambda: group(3, 2), lambda: group(RandomizedResponse(eps=1.), 2)],
     'individual_epsilon': [lambda: individual_epsilon(np.ones(3), **SPENT)],
     'rdp': [lambda: rdp(TINY, 2.)],
-    'read_run': [lambda tmp: schedules.read_run(from_file(tmp))],
+    'read_run': [lambda tmp: run_files.read_run(from_file(tmp))],
     'SelectionAccountant.__init__': [lambda: SelectionAccountant(RUN)],
     'audit': [lambda: audit(Gaussian(sigma=1.), [], [1., 2.], delta=.1),
               lambda: audit(Gaussian(sigma=1.), [1., 2.], [1., 2.], delta=.1, threshold=1.,
@@ -302,6 +313,7 @@ CALLS = {
     'SaddleAccountant.attach_filter': [
         lambda: opacus_accountant().attach_filter(untrained()[1], Budget(eps=1., delta=1e-5)),
         lambda: opacus_accountant().attach_filter(untrained()[1], 3.)],
+    'attach_filter': [lambda: interop.attach_filter(untrained()[1], 3.)],
     'SaddleAccountant.leave_records_out': [
         lambda: opacus_accountant().leave_records_out(untrained()[1], IndividualGDPFilter(1., 3),
                                                       None),

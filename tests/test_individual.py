@@ -1,6 +1,8 @@
 "Chapter 05b: everyone's own bounds, and the same on a cluster."
+import copy
 import json
 import os
+import pickle
 import signal
 import threading
 import time
@@ -28,7 +30,8 @@ from dp_saddle import (
 )
 from dp_saddle.batch import LossFamily
 from dp_saddle.individual import norm_counts
-from dp_saddle.record_bounds import delta_bounds
+from dp_saddle.plrv import Bounds
+from dp_saddle.record_bounds import BoundsTable, delta_bounds
 from oracles import gaussian
 
 # The second is dask's own.
@@ -440,6 +443,41 @@ def test_arrays_and_the_accountant_agree(table, expected):
     lazy = individual_epsilon(da.from_array(table, chunks=(60, 70)), **RUN)
     assert lazy.shape == (240, 3)
     assert lazy.compute(scheduler='threads') == pytest.approx(expected, rel=1e-6)
+
+def test_columns_have_names(table, expected):
+    "An array for all that computes; named columns, a Bounds for a row, a table in pandas."
+    pd = pytest.importorskip('pandas')
+    plain = np.asarray(expected)
+    assert isinstance(plain, np.ndarray) and plain.shape == expected.shape == (240, 3)
+    for j, name in enumerate(Bounds._fields):
+        for column in (getattr(expected, name), expected[name], expected[:, j], expected.T[j]):
+            assert np.array_equal(column, plain[:, j])
+    assert expected[7] == Bounds(*plain[7]) and expected[-1].upper == plain[-1, 2]
+    assert [row.upper for row in expected] == plain[:, 2].tolist() and len(expected) == 240
+    costly = expected[expected.upper > np.median(expected.upper)]
+    assert type(costly) is type(expected) and len(costly) == 120
+    frame = pd.DataFrame(expected)
+    assert list(frame) == ['lower', 'estimate', 'upper'] and np.array_equal(frame, plain)
+    assert np.array_equal(2*expected - plain, plain) and not (expected > expected).any()
+    assert np.array_equal(np.sqrt(expected), np.sqrt(plain)) and expected.max() == plain.max()
+    assert np.median(expected, axis=0).shape == (3,)
+    again = pickle.loads(pickle.dumps(expected))
+    assert type(again) is type(expected) and np.array_equal(again, plain)
+    assert np.array_equal(copy.deepcopy(expected), plain)
+
+def test_a_table_is_shown_in_few_lines(expected):
+    lines = repr(expected).splitlines()
+    assert lines[0].split() == ['lower', 'estimate', 'upper'] and len(lines) == 12
+    assert lines[1].split() == ['0', *(f'{x:.6g}' for x in expected[0])]
+    assert lines[6].split() == ['...']*4 and lines[-1].split()[0] == '239'
+    assert expected._repr_html_().count('<tr>') == 12
+    assert repr(expected[:0]).split() == ['lower', 'estimate', 'upper']
+    for bad, error in ((lambda: expected['eps'], ValueError),
+                       (lambda: expected.eps, AttributeError),
+                       (lambda: BoundsTable([1., 2.]), ValueError),
+                       (lambda: hash(expected), TypeError)):
+        with pytest.raises(error):
+            bad()
 
 def make_store(path, norms):
     "A store of these norms, a dask array."

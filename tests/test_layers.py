@@ -22,7 +22,9 @@ BELOW = {
     "builders": ("mechanisms",),
     "moments": ("mechanisms",),
     "contour": ("mechanisms",),
-    "certified": ("contour", "levels"),
+    "rows": ("mechanisms",),
+    "corners": ("densities",),
+    "certified": ("contour", "levels", "rows", "corners"),
     "saddlepoint": ("mechanisms",),
     "tilting": ("saddlepoint",),
     "berry_esseen": ("tilting",),
@@ -36,23 +38,27 @@ BELOW = {
     "bin_moments": ("bin_sums",),
     "one_epoch": ("numerics", "checks"),
     "epoch_options": ("one_epoch",),
-    "bins": ("certified", "bin_moments", "epoch_options"),
+    "cut_moments": ("bin_moments", "epoch_options", "contour"),
+    "bins": ("certified", "cut_moments", "builders"),
     "shuffles": ("tilted_fft", "bins"),
     "fixed_sizes": ("tilted_fft", "fixed_batches"),
     "samplers": ("checks",),
     "filters": ("certified",),
     "batch": ("contour",),
     "record_bounds": ("batch", "certified"),
+    "prefixes": ("record_bounds",),
+    "residues": ("filters",),
     "individual": ("record_bounds", "filters"),
     # `compare` names every accountant, so the front door knows all the rooms of part two
     "runs": ("mechanisms",),
-    "accounting": ("runs", "bins", "tilted_fft", "edgeworth", "builders", "moments", "shuffles",
+    "worst_case": ("certified", "moments", "tilting"),
+    "accounting": ("runs", "bins", "tilted_fft", "edgeworth", "builders", "worst_case", "shuffles",
                    "fixed_sizes", "samplers"),
     "derivatives": ("accounting",),
     "selection": ("accounting",),
     "calibration": ("attacks", "derivatives"),
     "sweeps": ("accounting", "pictures"),
-    "merged_steps": ("individual",),
+    "merged_steps": ("individual", "prefixes"),
     "attacks": ("accounting", "record_bounds"),
     "audits": ("attacks",),
     "schedules": ("selection", "record_bounds", "merged_steps"),
@@ -63,7 +69,11 @@ BELOW = {
     "reports": ("attacks", "certificates", "pictures"),
     "sampling": ("accounting", "pictures"),
     "your_run": ("calibration", "reports"),
-    "cli": ("calibration", "reports", "sampling"),
+    "run_files": ("schedules",),
+    "command_words": ("run_files",),
+    "command_answers": ("run_files", "calibration", "reports"),
+    "command_ledgers": ("command_answers", "sweeps", "sampling", "audits"),
+    "cli": ("command_words", "command_ledgers"),
     "explorer": ("numerics", "pictures"),
     "widgets": ("cli", "individual", "explorer"),
     "events": ("selection", "attacks"),
@@ -76,6 +86,7 @@ THEIRS = {
     "_repr_html_", "_repr_mimebundle_", # of a notebook's display
     "_is_last_step_skipped",            # Opacus has no other name for it
     "_module",                          # the model within Opacus'
+    "_client_config",                   # Selenium has no other name for its timeout
     "_maybe_compose",                   # what a dp_accounting accountant defines
     "_getframe", "_exit",               # of sys and os
     "_prec", "_to_mpf",                 # of mpmath and python-flint

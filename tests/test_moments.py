@@ -49,9 +49,10 @@ from dp_saddle import (
     selected,
     to_steps,
 )
-from dp_saddle.accounting import WorstCaseAccountant, best_accountant
+from dp_saddle.accounting import best_accountant
 from dp_saddle.moments import BoundedRangeLoss, worst_shifts
 from dp_saddle.tilting import asymptotic_epsilon
+from dp_saddle.worst_case import WorstCaseAccountant
 
 SAMPLED = PoissonSubsampled(Gaussian(sigma=1.), rate=.05)
 
@@ -327,7 +328,7 @@ def test_what_the_witness_cannot_do_is_not_said(monkeypatch):
     assert 0 < low <= up < .02
     class Hopeless:
         def __init__(self, plrv): raise ValueError('too many nodes')
-    monkeypatch.setattr('dp_saddle.accounting.ContourAccountant', Hopeless)
+    monkeypatch.setattr('dp_saddle.worst_case.ContourAccountant', Hopeless)
     for ask in (lambda a: a.epsilon(1e-6), lambda a: a.delta(.01)):
         known, bare = (ask(method(run)) for method in (WorstCaseAccountant, MomentsAccountant))
         assert known.lower == 0 and known.upper == bare.upper

@@ -51,6 +51,22 @@ def test_questions(family):
     print(said)
     assert table.total('missed') == table.total('unsaid') == 0, said
 
+NOTHING = [
+    (((S(5.03736830287425, 2.639704367558326e-08), 1), (S(9.949668800807341, 4.9827616e-06), 1),
+      (S(.8104901407736567, 4.0206975516995565e-06), 2)), .0158761955998779),
+    (((S(.9848417008732042, 5.235858181302383e-08), 41), (S(.40667807982, 6.28528719e-09), 91)),
+     6.324846480133634e-05),
+]
+
+@pytest.mark.parametrize('steps, delta', NOTHING)
+def test_nothing_is_said_at_once(monkeypatch, steps, delta):
+    "Where single steps prove that eps is 0, no run is sorted."
+    def sorted_out(*_): raise AssertionError('runs were sorted')
+    monkeypatch.setattr(LeveledTable, 'line_for', sorted_out)
+    run = asked.make(steps).remove
+    assert ContourAccountant(run).epsilon(delta) == (0., 0., 0.)
+    assert asked.ask(lambda: ContourAccountant(run), 'delta', 0.).up <= delta
+
 # ---------------- the levels, where a closed form or a quadrature tells the truth
 
 def leveled(steps, eps):
@@ -191,6 +207,13 @@ def test_two_steps_are_one_gaussian(eps):
     steps = [asked.Step('gaussian', mu, 1., True) for mu in (.8, 1.1)]
     exact = float(mp.log(oracles.gaussian([.8, 1.1], eps)))
     assert abs(float(asked.log_delta_of(steps, eps)) - exact) < 1e-12
+
+def test_an_overflow_is_no_truth():
+    "It would contradict nothing. A function that is large but where it is first looked at:"
+    first = (np.polynomial.legendre.leggauss(16)[0] + 1)/2
+    def hidden(y): return np.where(np.abs(y[:, None] - first).min(1) < 1e-12, 0., 1500.)
+    with np.errstate(over='ignore', invalid='ignore'), pytest.raises(asked.Unknown):
+        asked.log_integral(hidden, np.array([0., 1.]), 1e-13)
 
 def test_narrow_peaks_are_seen():
     "Next to where the second step's support ends; the value is from a quadrature in 40 digits."

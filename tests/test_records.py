@@ -1,6 +1,8 @@
 "Chapter 07b: ids, norms and accounts of records, without Opacus; PyTorch and JAX where they are."
+import importlib
 import json
 import math
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +18,7 @@ from dp_saddle.records import (
     batches_of,
     chosen_records,
     jax_norms,
+    renyi_cost,
     rounded_norms,
     share_between,
     torch_norms,
@@ -61,6 +64,22 @@ def test_a_step_of_noise_alone_is_a_step():
         records.factors([0], [5.], sigma=1., clip=1.)
     assert guard.steps == 3 and guard.spent.tolist() == [1.]
     assert records.factors([], [], sigma=1., clip=1.).shape == (0,) and guard.steps == 4
+
+@pytest.mark.parametrize('guard, full', [
+    (IndividualGDPFilter(.5, n=2), 1.), (IndividualGDPFilter(1., n=2), None),
+    (RDPFilter(4., .01, n=2), renyi_cost(PoissonSubsampled(Gaussian(sigma=1.), rate=.5), 4.)),
+    (RDPFilter(4., 5., n=2), None)])
+def test_a_budget_below_one_step_is_said(guard, full):
+    "From the settings alone, before the first step: whatever the gradients are."
+    records = RecordFilter(guard, n=2, rate=.5)
+    norms = [.2, .2] if isinstance(guard, RDPFilter) else None
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter('always')
+        for _ in range(2):
+            records.factors([0], [.2], sigma=1., clip=1., norms=norms)
+    assert len(said) == (full is not None)
+    if full: assert f'budget {guard.budget:g} is less' in str(said[0].message)
+    if full: assert f'clip, {full:.6g} with sigma = 1' in str(said[0].message)
 
 @given(lengths, lengths, st.sampled_from([1., .1]))
 def test_renyi_all_pay_and_are_clipped_to_what_they_paid(known, own, rate):
@@ -232,12 +251,13 @@ def cells(notebook, marker, names):
     for text in shown: exec(compile(text, notebook, 'exec'), names)
     return names
 
-def test_the_chapter_trains_with_optax(capsys):
+def test_the_chapter_trains_with_flax_and_optax(capsys):
     "The cells of chapter 07b: the budget stops the loop, and what was drawn is what was paid."
-    for name in ('jax', 'optax', 'sklearn'):
+    for name in ('jax', 'flax', 'optax', 'sklearn'):
         pytest.importorskip(name, reason=f'{name} is in the extra jax: make test-all')
     names = dict(np=np, Gaussian=Gaussian, PoissonSubsampled=PoissonSubsampled)
     names = cells('07b_records.ipynb', 'jax', names)
+    assert isinstance(names['start'], importlib.import_module('flax').nnx.State)
     guard, step = names['guard'], PoissonSubsampled(Gaussian(sigma=1.), rate=.05)
     assert guard.would_exceed(step) and epsilon(guard.steps*step, delta=1e-5) <= 3
     assert epsilon((guard.steps + 1)*step, delta=1e-5) > 3 and names['right'].mean() > .7
@@ -255,3 +275,24 @@ def test_the_chapter_accounts_for_jax_privacy():
     params = names['accounting'].DpParams(noise_multipliers=1.1, num_samples=60_000,
                                           batch_size=600, delta=1e-6)
     assert asked.compute_epsilon(2000, params) == epsilon(2000*step, delta=1e-6)
+
+# [GDP] Figures 9 and 10
+
+@pytest.mark.filterwarnings('ignore')
+def test_the_filters_of_the_figures_are_made_by_their_script():
+    "One training of nbs/papers/filters.json, again; and the settings that are there."
+    for name in ('opacus', 'torch', 'sklearn'):
+        pytest.importorskip(name, reason=f'{name} is in the extra interop: make test-all')
+    import filters
+    kept = json.loads(filters.FILE.read_text(encoding='utf-8'))
+    assert [(r['eps'], r['clip'], r['lr'], r['optimiser']) for r in kept['rows']] \
+        == filters.SETTINGS
+    assert all(len(r['runs']) == 8 for r in kept['rows'])
+    row = kept['rows'][0]
+    found = filters.training(*filters.SETTINGS[0], seed=0)
+    stored = row['runs'][0]
+    assert found['steps'] == 100 and found['most_spent'] <= row['mu']*(1 + 1e-15)
+    # (another processor rounds otherwise)
+    assert np.abs(np.subtract(found['right'], stored['right'])).max() <= 15
+    assert np.abs(np.subtract(found['active'], stored['active'])).max() <= 40
+    assert found['active'][9] == 1300 > found['first_without']

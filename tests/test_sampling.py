@@ -1,5 +1,6 @@
 "One run under every way of drawing batches: the table, the command, the picture, the relations."
 import json
+import time
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from dp_saddle import (
     dpsgd,
     epsilon,
     epsilon_after,
+    fixed_size,
     plot_sampling,
     report,
 )
@@ -135,7 +137,11 @@ def test_users_and_relations():
     with pytest.raises(ValueError, match='unit_records must be 1'):
         dpsgd(**SMALL, sampling='poisson', relation='replace-one', unit_records=2)
     with pytest.raises(ValueError, match='unit_records must be 1'):
-        dpsgd(**SMALL, sampling='balls-in-bins', unit_records=2)
+        dpsgd(**SMALL, sampling='truncated-poisson', max_batch_size=200, unit_records=2)
+    two = dpsgd(**SMALL, sampling='balls-in-bins', unit_records=2)
+    assert two.relation.startswith('adding or removing all records of one user')
+    with pytest.raises(ValueError, match='unit_records must be at most 8'):
+        dpsgd(**SMALL, sampling='balls-in-bins', unit_records=9)
     one, two = (dpsgd(**SMALL, sampling='shuffle', unit_records=k) for k in (1, 2))
     assert one.at_least(1e-5) == two.at_least(1e-5) < epsilon(two, delta=1e-5)
 
@@ -180,3 +186,12 @@ def test_bins_compose_with_others():
     both = epsilon(step + 20*other, delta=1e-5)
     assert epsilon(step, delta=1e-5) < both < epsilon(step, delta=5e-6) + epsilon(
         20*other, delta=5e-6)
+
+@pytest.mark.slow
+@pytest.mark.parametrize('sigma', [.6, 1., 2.])
+def test_with_replacement_in_two_seconds(sigma):
+    "Of CPU, from nothing: a replaced record, batches of 256 drawn with replacement."
+    step = dict(batch_size=256, dataset_size=60_000, replacement=True, relation='replace-one')
+    begin = time.process_time()
+    assert 0 < epsilon(1000*fixed_size(sigma=sigma, **step), delta=1e-5) < 60
+    assert time.process_time() - begin < 2

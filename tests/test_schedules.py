@@ -27,6 +27,8 @@ from dp_saddle import (
     schedules,
     to_steps,
 )
+from dp_saddle.batch import LossFamily
+from dp_saddle.merged_steps import MergedSteps
 from dp_saddle.record_bounds import upper_epsilon
 
 pytestmark = pytest.mark.filterwarnings('error', 'ignore:max_nodes')
@@ -233,7 +235,7 @@ def one(parameters=''):
     (one('"sigma": 1, "sigma": 5'), "'sigma' is given twice"),
     ('[1]', 'mapping'),
     ('{', 'run.json'),
-    ('{}', 'steps must be a list'),
+    ('{}', "one of the keys 'steps', 'dpsgd' and 'run'"),
 ])
 def test_files_that_are_refused(tmp_path, text, message):
     (tmp_path/'run.json').write_text(text)
@@ -242,7 +244,7 @@ def test_files_that_are_refused(tmp_path, text, message):
 
 @pytest.mark.parametrize('text, said', [
     ('steps:\n- mechanism: Gaussian\n  sigma: 1\n  sigma: 5\n', 'twice'),
-    ('steps:\n- mechanism: Gaussian\n  sigma: 1\n  rate: 1e-2\n', '1.0e-2'),
+    ('steps:\n- mechanism: Gaussian\n  sigma: 1\n  rate: 1e-x\n', "the text '1e-x'"),
     ('steps: [', 'run.yaml'),
 ])
 def test_yaml_with_mistakes(tmp_path, text, said):
@@ -276,3 +278,57 @@ def test_prefixes_of_steps_with_mass_at_infinity():
     spent = epsilon_after(40*fixed, delta=1e-5)
     assert (np.diff(spent) >= 0).all()
     assert spent[-1] == epsilon(40*fixed, delta=1e-5) and spent[6] >= epsilon(7*fixed, delta=1e-5)
+
+def scattered(n, seed=7):
+    "So many steps, each with a noise and a rate of its own."
+    pairs = np.random.default_rng(seed).uniform((1., .005), (3., .02), (n, 2))
+    return [S(*pair) for pair in pairs]
+
+def test_a_ledger_of_random_noises_and_rates_is_above_the_truth():
+    "Every noise and every rate another: merged above 32 kinds; by 10 % at most, at this size."
+    steps, book = scattered(70), Budget(eps=5., delta=1e-5)
+    for n, step in enumerate(steps, 1):
+        book.spend(step)
+        if n in (32, 33, 45, 70):
+            run = Composition(tuple((m, 1) for m in steps[:n]))
+            exact = ContourAccountant(run).epsilon(1e-5)
+            assert exact.lower <= book.spent <= 1.1*exact.upper, n
+    assert book.steps == 70
+
+@pytest.mark.parametrize('seed', range(3))
+def test_coarser_grids_are_above_the_truth(seed, monkeypatch):
+    "And the coarser, the higher: kinds that lie on a coarser grid are on the finer one, too."
+    steps, found = scattered(40, seed), []
+    exact = ContourAccountant(Composition(tuple((m, 1) for m in steps))).epsilon(1e-5)
+    for powers in ((1, 1), (3, 3), (12, 12)):
+        monkeypatch.setattr('dp_saddle.merged_steps._POWERS_OF_BOTH', (powers,))
+        merged = MergedSteps(steps)
+        assert merged.along == 'both' and merged.powers == powers
+        (bound,), _ = merged.upper_epsilon(merged.table(merged.between(
+            dict.fromkeys(steps, 1)))[None], 1e-5)
+        assert exact.lower <= bound
+        found.append(bound)
+    assert found == sorted(found) and found[0] < 1.1*exact.upper
+
+def test_what_was_tabulated_serves_on(monkeypatch):
+    "A ledger that begins anew with more kinds, or a coarser grid, asks no old kind again."
+    asked = []
+    of_family = LossFamily.__init__
+    def counting(self, steps, direction, known=None):
+        old = set() if known is None else set(known.steps)
+        asked.extend((m, direction) for m in steps if m not in old)
+        of_family(self, steps, direction, known)
+    monkeypatch.setattr(LossFamily, '__init__', counting)
+    monkeypatch.setattr('dp_saddle.merged_steps._MOST_OF_BOTH', 80)
+    steps = scattered(60)
+    first = MergedSteps(steps[:25])
+    first.families()
+    few = len(asked)
+    second = MergedSteps(steps[:25], known=first)
+    second.families()
+    assert len(asked) == few > 0
+    third = MergedSteps(steps, known=first)
+    third.families()
+    assert third.powers > first.powers and len(third.rows) <= 80
+    shared = len(first.rows.keys() & third.rows.keys())
+    assert shared and len(asked) == few + 2*(len(third.rows) - shared)

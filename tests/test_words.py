@@ -44,3 +44,35 @@ def test_the_list_knows_both():
     kept = ("randomised", "neighbouring", "size", "promise", "metric", "reality", "a percentage",
             "the *Randomized Response* of 1965", "`center`", "realise", "towards", "general")
     assert not found(prose(" ".join(kept)))
+
+# What readers stumbled over: each has been said in other words.
+ODD = ("would have kept what it reports", "see why one tilts", "on lattices to rounding",
+       "where dice do as well", "Around them", "data speak of everyone", "too much from the left")
+WORDS_A_MINUTE = 200                # of who reads to understand
+MINUTES = {"ten minutes": 10, "quarter of an hour": 15, "half an hour": 30}
+
+def odd_in(text): return [words for words in ODD if words in " ".join(text.split())]
+
+def test_what_readers_stumbled_over():
+    library = sorted((ROOT/"dp_saddle").glob("*.py"))
+    said = {path.name: odd_in(markdown(path)) for path in [*READ, *library]}
+    assert not any(said.values()), said
+    assert odd_in("and around it, where dice\ndo as well") == ["where dice do as well"]
+
+def test_users_own_words():
+    "Per-example, per-sample, noise multiplier: where users look first."
+    for name in ("five_minutes", "glossary", "faq"):
+        text = markdown(ROOT/"nbs"/f"{name}.ipynb").lower()
+        assert "per-example" in text and "per-sample" in text, name
+        assert "noise multiplier" in text or "noise_multiplier" in text, name
+
+def test_the_preface_takes_as_long_as_it_says():
+    "Its text, without what is folded and without the exercises."
+    text = re.sub(r"<details>.*?</details>|\$\$.*?\$\$", "", markdown(ROOT/"nbs"/"preface.ipynb"),
+                  flags=re.S)
+    before, after = text.split("## Exercises")
+    words = len(before.split()) + len(after[after.find("\n## "):].split())
+    said = [minutes for phrase, minutes in MINUTES.items() if f"{phrase} takes you" in text.lower()]
+    assert len(said) == 1 and said[0] - 5 <= words/WORDS_A_MINUTE <= said[0], (words, said)
+    index = markdown(ROOT/"nbs"/"index.ipynb")
+    assert "loss variable in a quarter of an hour" in index and said == [15]

@@ -3,7 +3,7 @@
 'use strict';
 
 const HARNESS = String.raw`
-import ast, io, json, linecache, logging, os, symtable, sys, traceback, types
+import ast, io, json, linecache, logging, os, symtable, sys, textwrap, traceback, types
 
 logging.getLogger('matplotlib.font_manager').setLevel(logging.ERROR)   # of its cache, each time
 sys.modules['__main__'] = types.ModuleType('__main__')   # where classes and pickles are looked for
@@ -103,8 +103,27 @@ def defines(code, name):
     if name not in top.get_identifiers(): return False
     return top.lookup(name).is_assigned() or top.lookup(name).is_imported()
 
-def judge(code, checks, wanted, name, say, show):
+def opened(code):
+    "The statements of 'def solution(): ...', where all that follows is its call: its names are asked for."
+    try: body = ast.parse(code).body
+    except SyntaxError: return code
+    if len(body) != 2 or not isinstance(body[0], ast.FunctionDef) or body[0].args.args: return code
+    if ast.unparse(body[1]) != body[0].name + '()': return code
+    lines = code.split('\n')[body[0].body[0].lineno - 1:body[0].end_lineno]
+    return textwrap.dedent('\n'.join(lines))
+
+def judge(*asked):
+    "As judged; what an answer has defined is gone again, so that no other is judged by it."
+    names = sys.modules['__main__'].__dict__
+    kept = dict(names)
+    try: return judged(*asked)
+    finally:
+        names.clear()
+        names.update(kept)
+
+def judged(code, checks, wanted, name, say, show):
     "Run the reader's code, and then what the solution asserts: JSON as of a cell, of how many hold."
+    code = opened(code)
     done = cell(code, name, say, show, True)
     if not json.loads(done)['ok']: return done
     names = sys.modules['__main__'].__dict__

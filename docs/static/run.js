@@ -3,10 +3,18 @@
 (() => {
   'use strict';
   const python = window.dpSaddlePython, data = document.getElementById('run-data');
-  if (!python || !data || python.reason()) return;
+  if (!python || !data) return;
+  if (python.reason()) {                   // no buttons then, and a line that says why
+    const why = document.createElement('p');
+    why.className = 'dp-why';
+    why.textContent = `Why no cell of this page can be run here: ${python.reason()}`;
+    const title = document.querySelector('.bd-article h1');
+    if (title) title.after(why);
+    return;
+  }
   const {cells, exercises} = JSON.parse(data.textContent);
   const shown = new Map();                 // by their places in `cells`
-  let ran = new Set(), busy = false;
+  let ran = new Set(), taken = new Set(), busy = false;    // ... that have been run; that the library gave
 
   function make(tag, properties, ...children) {
     const element = Object.assign(document.createElement(tag), properties);
@@ -132,13 +140,13 @@
       this.status.textContent = said(result, performance.now() - began);
       if (!result.ok && !result.stopped) this.output.text('error', result.error);
       if (result.ok) ran.add(this.place);
-      if (result.stopped) ran = new Set();
+      if (result.stopped) forget();
       return result;
     }
 
     // What it needs of the cells above, where that has not been run, and then the cell.
     async alone() {
-      if (await above(cells[this.place].needs || [], this, false)) return this.go();
+      if (await above(wantedBy(cells[this.place]), this, false)) return this.go();
     }
 
     async afterAll() {
@@ -148,15 +156,30 @@
     }
   }
 
+  function forget() { ran = new Set(); taken = new Set(); }
+
+  // Has the reader run or changed a cell whose code is in the library? Until then the library itself
+  // gives what these cells define: it is the same code, and nothing has to be run for it.
+  function touched() {
+    return [...shown.values()].some(c => cells[c.place].library !== undefined && (c.area || ran.has(c.place)));
+  }
+
+  function wantedBy(one) { return touched() ? one.all || one.needs || [] : one.needs || []; }
+
   // Runs the cells at `places`, or those of them that have not been run; says so at the one that asks.
   async function above(places, asker, again) {
-    const wanted = places.filter(k => again || !ran.has(k));
-    const seen = wanted.filter(k => shown.has(k)).length;
+    const quick = k => !again && !touched() && cells[k].library !== undefined;
+    const wanted = places.filter(k => cells[k].library !== '' || !quick(k)).filter(k => again || !(ran.has(k) || (quick(k) && taken.has(k))));
+    const seen = wanted.filter(k => shown.has(k) && !quick(k)).length;
     let done = 0;
     asker.stop.hidden = false;
     for (const k of wanted) {
       let result;
-      if (shown.has(k)) {
+      if (quick(k)) {
+        const onProgress = text => { if (text) asker.status.textContent = text + ' …'; };
+        result = await python.run(cells[k].library, {quiet: true, name: '<setup>', onProgress});
+        if (result.ok) taken.add(k);
+      } else if (shown.has(k)) {
         done += 1;
         asker.status.textContent = `Running what comes before: ${done} of ${seen} …`;
         result = await shown.get(k).go();
@@ -166,7 +189,7 @@
         if (result.ok) ran.add(k);
       }
       if (result.stopped || (!result.ok && shown.has(k) && !again)) {
-        if (result.stopped) ran = new Set();
+        if (result.stopped) forget();
         asker.stop.hidden = true;
         asker.status.textContent = result.stopped ? result.error : 'A cell above has failed: see there.';
         return false;
@@ -234,13 +257,13 @@
         this.status.textContent = 'Nothing to check yet: put your answer where the dots are.';
         return;
       }
-      if (!await above(this.one.needs, this, false)) return;
+      if (!await above(wantedBy(this.one), this, false)) return;
       const output = new Output(this.place, 'Figure of your answer.');
       this.stop.hidden = false;
       const check = {names: this.one.names, checks: this.one.checks};
       const result = await python.run(this.area.value, {...output.hooks(this.status, '<your answer>'), check});
       this.stop.hidden = true;
-      if (result.stopped) ran = new Set();
+      if (result.stopped) forget();
       this.status.textContent = result.ok ? `Right: ${result.value} of ${result.value} checks hold.`
         : result.stopped ? result.error : 'Not yet.';
       if (!result.ok && !result.stopped) output.text('error', result.error);

@@ -85,6 +85,13 @@
     return line;
   }
 
+  // Round numbers from 0 to `right`, four to eight of them.
+  function marks(right) {
+    const ten = 10**Math.floor(Math.log10(right));
+    const by = [.1, .2, .25, .5, 1, 2].map(f => f*ten).find(v => right/v < 8);
+    return Array.from({length: Math.floor(right/by*(1 + 1e-9)) + 1}, (_, i) => i*by);
+  }
+
   // A picture of one curve; its words are its caption too.
   function plot(name, x, y, {x: across, y: up, ticks = v => v, low, guide}, words) {
     const W = 360, H = 230, L = 52, B = 40, T = 10, R = 12, figure = one(`[data-plot=${name}]`);
@@ -92,7 +99,7 @@
     const px = v => L + (W - L - R)*v/right, py = v => T + (H - T - B)*(high - v)/(high - low || 1);
     const step = Math.max(1, Math.ceil((high - low)/4));
     const rows = name === 'attack' ? [0, .25, .5, .75, 1] : Array.from({length: Math.floor((high - low)/step) + 1}, (_, i) => high - i*step);
-    const columns = [0, .25, .5, .75, 1].map(f => f*right);
+    const columns = marks(right);
     const points = x.map((v, i) => [v, y[i]]).filter(p => isFinite(p[1])).map(p => px(p[0]).toFixed(1) + ',' + py(p[1]).toFixed(1));
     const parts = [
       ...rows.map(v => `<path class="grid" d="M${L} ${py(v)}H${W - R}"/><text x="${L - 6}" y="${py(v) + 4}" text-anchor="end">${ticks(v)}</text>`),

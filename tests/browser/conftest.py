@@ -42,5 +42,16 @@ def browser(tmp_path_factory):
         options.add_argument(argument)
     options.set_capability('goog:loggingPrefs', {'performance': 'ALL', 'browser': 'ALL'})
     with webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER)) as driver:
+        driver.command_executor._client_config.timeout = 330
         driver.set_script_timeout(300)  # seconds: axe reads a long page, and is not alone
         yield driver
+
+
+@pytest.fixture(autouse=True)
+def on_a_desk(request):
+    "Whatever a test has set: the next one has the window as it was, on a screen, by day."
+    yield
+    if 'browser' in request.fixturenames:
+        driver = request.getfixturevalue('browser')
+        driver.execute_cdp_cmd('Emulation.clearDeviceMetricsOverride', {})
+        driver.execute_cdp_cmd('Emulation.setEmulatedMedia', {'media': '', 'features': []})

@@ -88,6 +88,28 @@ def until(true, what, seconds=240):
     raise AssertionError(f'not in {seconds} s: {what}')
 
 
+LAPTOP = 1280, 720
+SIZE = """
+const box = document.querySelector('.jp-OutputArea-output .widget-vbox').getBoundingClientRect();
+const panel = document.querySelector('.jp-WindowedPanel-outer').getBoundingClientRect();
+const image = document.querySelector('.jp-OutputArea-output img.widget-image');
+return [box.height, panel.height, image.clientWidth, image.naturalWidth, panel.width];
+"""
+
+
+def fits_a_screen(browser):
+    "Sliders, picture and numbers are seen at once on a laptop; the picture is sharp, not blown up."
+    width, height = LAPTOP
+    size = {'width': width, 'height': height, 'deviceScaleFactor': 1, 'mobile': False}
+    browser.execute_cdp_cmd('Emulation.setDeviceMetricsOverride', size)
+    box, panel, shown, pixels, wide = until(
+        lambda: browser.execute_script(SIZE), 'the picture in its place'
+    )
+    browser.execute_cdp_cmd('Emulation.clearDeviceMetricsOverride', {})
+    assert box <= panel < height and shown < wide, (box, panel, shown, wide)
+    assert shown <= pixels, (shown, pixels)
+
+
 def test_an_explorer_in_jupyterlab(browser, lab):
     browser.get(lab)
     one = lambda css: browser.find_element('css selector', css)
@@ -120,6 +142,7 @@ def test_an_explorer_in_jupyterlab(browser, lab):
         sigma=(0.8, 1.0, 2.0), rate=(0.01, 0.1), steps=(100, 1000, 3000)
     ).at(**values)[2][0]
     assert numbers() == said(sigma=1.0, rate=0.01, steps=1000)
+    fits_a_screen(browser)
     labels = [
         e.text for e in browser.find_elements('css selector', '.jp-OutputArea-output .widget-label')
     ]

@@ -1,21 +1,28 @@
 """Python on the site, in Chromium, from a plain static server under a sub-path: cells say what is
 stored, edits count, errors are Python's, exercises answer, and nothing is asked for before."""
 
+import contextlib
 import functools
 import gzip
 import http.server
+import io
 import json
-import math
 import re
+import sys
 import threading
 from pathlib import Path
 
 import nbformat
+import numpy as np
 import pytest
+from scipy.integrate import trapezoid
 from test_site import SITE, fits_a_phone
+from test_your_run import GRID
 
-from dp_saddle import ContourAccountant, PoissonSubsampled, epsilon
+import book
+from dp_saddle import ContourAccountant, PoissonSubsampled, epsilon, rows
 from dp_saddle.mechanisms import Gaussian
+from dp_saddle.numerics import ULP
 
 PYTHON = SITE / '_static' / 'pyodide'
 pytestmark = pytest.mark.skipif(not PYTHON.exists(), reason='the site was built without Pyodide')
@@ -81,6 +88,15 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
 
     def do_GET(self):
         self.asked.append(self.path)
+        if self.path.startswith('/a/bare/'):  # the site as it is without Pyodide
+            self.path = self.path.replace('/a/bare/', '/a/book/')
+            if 'python-files.js' in self.path:
+                said = f'window.dpSaddleFiles = {json.dumps(book.pyodide.NONE)};'.encode()
+                self.send_response(200)
+                self.send_header('Content-Type', 'text/javascript')
+                self.end_headers()
+                self.wfile.write(said)
+                return
         super().do_GET()
 
     def log_message(self, *args):
@@ -120,18 +136,6 @@ def contour(browser, served):
     return places, said, [*asked, *requests(browser)]
 
 
-def stored(name):
-    "{code: text} of the cells that say something and draw nothing, as stored."
-    nb = nbformat.read(SITE.parents[2] / 'nbs' / f'{name}.ipynb', as_version=4)
-    found = {}
-    for cell in nb.cells:
-        outputs = cell.get('outputs', [])
-        if outputs and all(o.output_type == 'stream' for o in outputs):
-            code = re.sub(r'^#\|.*\n?', '', cell.source, flags=re.M)
-            found[code.strip()] = ''.join(o.text for o in outputs)
-    return found
-
-
 def now(browser):
     "[code, status, text, pictures, stored pictures] of every cell that can be run."
     return browser.execute_script(
@@ -143,14 +147,166 @@ def now(browser):
     )
 
 
+# Cells that print digits which belong to the processor: exp, expm1, complex log1p and products are
+# right to an ulp in each Python, and not the same (numpy's vector functions here, musl's there).
+LAST_DIGITS = {
+    '98973e70': 'digits that cancel: as far as the terms of its own sum are known',
+    'e3f1802b': "a certified interval: De et al.'s",
+    '27499463': 'certified intervals',
+    '65c60b9f': 'a certified interval',
+    '9faf4be5': 'noise for a target: as far as eps is proved',
+    '2e3c0ddc': 'an upper bound on eps, to its last digit',
+    '182fed49': 'an upper bound',
+    '1df13527': 'upper bounds',
+    'c3a54ee0': 'a certified interval',
+    '39b19fb5': 'seconds, and an estimate on a grid; a table where text was stored',
+    '1fafee54': 'a mu that is rounded up, and the regret at it',
+}
+WIDER = {'27499463'}  # where long doubles, which a browser has not, made what is stored narrower
 NUMBER = re.compile(r'-?\d+\.\d+(?:e[+-]\d+)?')
+PRECISE = re.compile(r'-?\d+(?:\.\d+)?(?:e[+-]\d+)?')  # and 1e-10
+# Cells of these pages, by their ids, or all that print; each in the names of its page alone.
+ELSEWHERE = {
+    'preface': None,
+    '00b_mechanisms': ['55e17b5a', 'eacdcad7', '846affb3'],
+    '00c_builders': None,
+    '00ca_moments': None,
+    '00ab_densities': ['65c60b9f', 'a38fd547'],
+    '01a_certified': ['e3f1802b', '27499463'],
+    '02_saddlepoint': None,
+    '06_accounting': None,
+    '06b_attacks': None,
+    'papers/sampling': ['d90a5061', '952e276b'],  # not the seconds that it takes
+}
 
 
-def near(text, wanted, off):
-    "The same words, and the same numbers but for off(number)."
-    assert NUMBER.sub('', text) == NUMBER.sub('', wanted)
-    for one, other in zip(NUMBER.findall(text), NUMBER.findall(wanted), strict=True):
-        assert abs(float(one) - float(other)) <= off(float(other)), (text, wanted)
+def numbers(text, wanted, number=NUMBER):
+    "The numbers of both, where all else is the same."
+    assert number.sub('', text).rstrip() == number.sub('', wanted).rstrip()
+    return [[float(x) for x in number.findall(t)] for t in (text, wanted)]
+
+
+def both_certify(text, wanted, own=None):
+    """Two intervals, both proved, have a number in common: the truth. And the one there is not
+    wider by a tenth than what is stored, or than our `own`: what Python here says in doubles."""
+    there, here = numbers(text, wanted)
+    widths = numbers(own or wanted, wanted)[0]
+    step = 4 if 'width' in wanted else 2
+    for k in range(0, len(here), step):
+        ends = [(v[k], v[k + min(step, 3) - 1]) for v in (there, here, widths)]
+        (low, up), (other_low, other_up), (own_low, own_up) = ends
+        assert max(low, other_low) <= min(up, other_up), (text, wanted)
+        assert up - low < 1.1 * (own_up - own_low), (text, wanted, own)
+
+
+def the_same_table(text, wanted):
+    """All but the seconds, character for character, of accountants at ten digits; of the Fourier
+    accountant's estimate, which proves nothing, seven (as in test_your_run)."""
+    lines = re.findall(r'<tr>(.*?)</tr>', text)
+    there = [re.findall(r'<t[hd]>(.*?)</t[hd]>', line) for line in lines]
+    here = [re.split(r'  +', line) for line in wanted.splitlines()]
+    seconds = here[0].index('seconds')
+    assert len(there) == len(here) == 12
+    for one, other in zip(there, here, strict=True):
+        differ = [k for k, pair in enumerate(zip(one, other, strict=True)) if len({*pair}) > 1]
+        for k in set(differ) - {seconds}:
+            assert (one[0], there[0][k]) == (GRID, 'estimate'), (one, other)
+            assert float(one[k]) == pytest.approx(float(other[k]), rel=1e-7)
+
+
+def both_cover(text, wanted):
+    """Both mu are rounded up, by 1e-6 of them as is promised; delta's slope in mu is at most the
+    normal density at 0, and a half of delta is the most that moves a trade-off curve."""
+    (mu, delta, regret), (other_mu, same, other) = numbers(text, wanted, PRECISE)
+    assert delta == same and abs(mu - other_mu) <= 1e-6 * mu
+    slope = 1 / np.sqrt(2 * np.pi) / 2
+    assert abs(regret - other) <= 1e-6 * mu * slope
+
+
+def noise_for_eps_1(text, wanted):
+    "Both promise at most eps = 1; the noises differ by what is proved of eps, over its slope."
+    there, here = numbers(text, wanted)
+    run = 14063 * PoissonSubsampled(Gaussian(sigma=here[0]), rate=256 / 60_000)
+    known, slope = ContourAccountant(run).epsilon(1e-5), 0.5  # |d eps/d sigma| is more than that
+    assert all(v[1] <= 1 and abs(v[1] - here[1]) <= known.width for v in (there, here))
+    assert abs(there[0] - here[0]) <= known.width / slope
+    more = 14063 * PoissonSubsampled(Gaussian(sigma=here[0] * 1.001), rate=256 / 60_000)
+    assert epsilon(run, delta=1e-5) - epsilon(more, delta=1e-5) > slope * 0.001 * here[0]
+
+
+def both_promise(run, text, wanted):
+    """Both upper bounds on this run's eps are proved, and within the width of an interval of each
+    other; every other number is the same."""
+    known = ContourAccountant(run).epsilon(1e-5)
+    differ = [pair for pair in zip(*numbers(text, wanted), strict=True) if len({*pair}) > 1]
+    assert differ
+    for there, here in differ:
+        assert known.lower <= min(there, here), (text, wanted)
+        assert abs(there - here) <= known.width, (text, wanted)
+
+
+def steps(sigma, count):
+    return count * PoissonSubsampled(Gaussian(sigma=sigma), rate=256 / 60_000)
+
+
+UPPER = {  # cells that print one: of which run
+    '2e3c0ddc': steps(1.1, 14063),
+    '182fed49': steps(1.4, 5000) + steps(1.1, 5000) + steps(0.9, 4063),
+    '1df13527': Gaussian(sigma=1.0),
+}
+
+
+def cancelled(text, wanted):
+    """Lines of chapter 01 at several tilts: rounding moves each term of the sum by ulps of its
+    exponent, and the sum by that times the moduli's sum over its own."""
+    there, here = numbers(text, wanted)
+    law = (3000 * PoissonSubsampled(Gaussian(sigma=2.0), rate=0.01)).remove
+    s = np.linspace(0, 60, 6001)
+    for x, one, other in zip((2, 5, 14, 22, 30), there, here, strict=True):
+        z = x + 1j * s
+        exponents = law.cgf(z) - z
+        terms = np.exp(exponents) / (z * (z + 1))
+        ulps = 2 + np.abs(exponents)  # of a product of 3000 and a logarithm, and of the rest
+        moved = ULP * trapezoid(ulps * np.abs(terms), s) / abs(trapezoid(terms.real, s))
+        assert abs(one / other - 1) <= 2 * moved, (x, one, other, moved)  # in both Pythons
+        assert moved < (1e-6 if x == 30 else 1e-11)  # the bound says something
+
+
+def alike(cell, text, wanted, own=None):
+    """Is it the stored text? Of those in LAST_DIGITS: do both tell the truth? `own`, of those in
+    WIDER: what gives the text in doubles."""
+    if text.rstrip('\n') == wanted.rstrip('\n'):
+        return True
+    assert cell in LAST_DIGITS, (cell, text, wanted)
+    rules = {'98973e70': cancelled, '9faf4be5': noise_for_eps_1, '39b19fb5': the_same_table,
+             '1fafee54': both_cover}
+    rules |= {k: functools.partial(both_promise, run) for k, run in UPPER.items()}
+    if cell in WIDER:
+        both_certify(text, wanted, own())
+    else:
+        rules.get(cell, both_certify)(text, wanted)
+    return False
+
+
+@pytest.mark.parametrize('change', ['text', 'apart', 'wide', 'row', 'mu', 'regret'])
+def test_what_is_not_alike(change):
+    "Each rule can fail: by another word, an interval elsewhere or too wide, another table or mu."
+    certified = '2.0 <= delta <= 3.0'
+    table = 'accountant  estimate  seconds\n' + '\n'.join(f'{k}  1.5  77' for k in range(11))
+    page = table.replace('\n', '</td></tr><tr><td>').replace('  ', '</td><td>')
+    page = f'<tr><td>{page}</td></tr>'
+    mu = 'GDP(mu=1.5, delta=1e-10, regret=0.25)'
+    cell, text, wanted = {
+        'text': ('e3f1802b', certified.replace('delta', 'eps'), certified),
+        'apart': ('e3f1802b', '3.1 <= delta <= 3.2', certified),
+        'wide': ('27499463', '1.9 <= delta <= 3.1', '2.4 <= delta <= 2.5'),
+        'row': ('39b19fb5', page.replace('1.5', '1.6', 1), table),
+        'mu': ('1fafee54', mu.replace('1.5', '1.50001'), mu),
+        'regret': ('1fafee54', mu.replace('.25', '.250001'), mu),
+    }[change]
+    with pytest.raises(AssertionError):
+        alike(cell, text, wanted, own=lambda: certified)
+    the_same_table(page.replace('<td>77</td>', '<td>88</td>'), table)
 
 
 def test_all_of_chapter_01(browser, contour):
@@ -158,36 +314,150 @@ def test_all_of_chapter_01(browser, contour):
     assert status.startswith('Done'), status
     local = 'http://localhost', 'data:', 'blob:', 'chrome'
     assert all(u.startswith(local) for u in asked), asked
-    said, cells, equal = stored('01_contour'), now(browser), 0
+    said, cells = book.stored('01_contour'), now(browser)
     assert len(cells) == len(places) > 30
-    for code, status, text, pictures, before in cells:
+    equal = []
+    for place, (code, status, text, pictures, before) in zip(places, cells, strict=True):
         assert status.startswith('Done'), (code, status, text)
         assert pictures == before, code
-        if code in said:
-            if 'cancels = x == 30' in code:  # shows digits that are lost, as it asserts: 1e-7
-                near(text, said[code], lambda x: 1e-7 * x)
-            else:
-                assert text == said[code], code
-                equal += 1
-    assert equal >= 3  # all cells on the page that print and draw nothing, but the one above
+        if place in said:
+            equal.append(alike(said[place][0], text, said[place][1]))
+    assert sum(equal) >= 3 and len(equal) - sum(equal) <= 1
 
 
-def test_the_same_epsilon(browser, contour):
-    """De et al.'s run and another: within two ulp of this Python's. (The browser has other releases
-    of numpy and SciPy, and other elementary functions: De et al.'s is one ulp away.)"""
-    for sigma, rate, steps, delta in ((9.4, 0.32768, 2000, 1e-5), (2.0, 0.01, 3000, 1e-5)):
-        run = steps * PoissonSubsampled(Gaussian(sigma=sigma), rate=rate)
-        code = (
-            'from dp_saddle import ContourAccountant, Gaussian, PoissonSubsampled, epsilon\n'
-            f'run = {steps}*PoissonSubsampled(Gaussian(sigma={sigma}), rate={rate})\n'
-            f'[epsilon(run, delta={delta}), repr(ContourAccountant(run).epsilon({delta}))]'
-        )
-        said = browser.execute_async_script(ASK, code)
-        assert said['ok'], said
-        value, shown = said['value']
-        here = epsilon(run, delta=delta)
-        assert abs(value - here) <= 2 * math.ulp(here)
-        near(shown, repr(ContourAccountant(run).epsilon(delta)), lambda x: 2 * math.ulp(x))
+FORGET = "for _ in [n for n in globals() if n[:2] != '__']: del globals()[_]"
+SAY = """
+const [codes, done] = arguments, said = [];
+(async () => {
+  for (const [code, quiet] of codes) {
+    let text = '';
+    const onText = (kind, more) => { text += more + (kind == 'result' ? '\\n' : ''); };
+    const result = await dpSaddlePython.run(code, {quiet, onText});
+    said.push([result.ok, text + (result.ok ? '' : result.error)]);
+  }
+  done(said);
+})();
+"""
+
+
+@pytest.fixture
+def somewhere(browser, served):
+    "A page with a worker, whose names are nobody's."
+    if not browser.execute_script(
+        'return Boolean(window.dpSaddlePython) && dpSaddlePython.started()'
+    ):
+        browser.get(served + 'glossary.html')
+
+
+def printed_here(name, place):
+    "What Python here prints of this cell, with what it needs of those above."
+    names, out = {'__name__': '__main__'}, io.StringIO()
+    for code in book.setup(name, book.page(name)[1]['cells'][place].get('needs', [])):
+        exec(code, names)
+    with contextlib.redirect_stdout(out):
+        exec(book.codes(name)[place], names)
+    return out.getvalue()
+
+
+@pytest.fixture
+def kept_names(browser, somewhere):
+    "Other tests' names in the worker, back after this one whatever it has done."
+    assert browser.execute_async_script(SAY, [('__kept = dict(globals())', True)])[0][0]
+    yield
+    back = [(FORGET, True), ('globals().update(__kept)', True)]
+    assert all(ok for ok, _ in browser.execute_async_script(SAY, back))
+
+
+def test_stored_text(browser, kept_names, doubles):
+    """Cells of ten pages print what is stored, word for word and digit for digit: as Run does it,
+    with what they need of the cells above, in the worker that is there."""
+    equal, differ = [], []
+    for name, ids in ELSEWHERE.items():
+        wanted, code, rows = book.stored(name), book.codes(name), book.page(name)[1]['cells']
+        kept = [k for k, (cell, _) in wanted.items()
+                if (not ids or cell in ids) and 'no' not in rows[k]]
+        assert kept and len(kept) == len(ids or kept), name
+        asked, ran = [(FORGET, True)], set()
+        for k in kept:
+            needs = [j for j in rows[k].get('needs', []) if j not in ran]
+            asked += [(text, True) for text in book.setup(name, needs)]
+            asked.append((code[k], False))
+            ran.update({k, *needs})
+        said = browser.execute_async_script(SAY, asked)
+        assert all(ok for ok, _ in said), (name, [text for ok, text in said if not ok])
+        loud = [text for (_, quiet), (_, text) in zip(asked, said, strict=True) if not quiet]
+        for k, text in zip(kept, loud, strict=True):
+            own = functools.partial(printed_here, name, k)
+            same = alike(wanted[k][0], text, wanted[k][1], own)
+            (equal if same else differ).append(wanted[k][0])
+    print(len(equal), 'cells print what is stored;', len(differ), 'differ in last digits')
+    assert len(equal) >= 35, (len(equal), differ)
+    assert set(differ) <= {'65c60b9f', '27499463', 'e3f1802b', '39b19fb5', '1fafee54'}, differ
+
+
+# Mechanisms of many kinds, and a question to each; whole numbers have 32 bits in the browser.
+CERTIFIED = """
+from dp_saddle import *
+from dp_saddle import ContourAccountant
+import warnings
+warnings.simplefilter('ignore')
+sampled = PoissonSubsampled(Gaussian(sigma=2.), rate=.01)
+runs = [
+    (2000*PoissonSubsampled(Gaussian(sigma=9.4), rate=.32768), 1e-5),
+    (3000*sampled, 1e-5), (3000*sampled, 1e-100),
+    (BallsInBins(Gaussian(sigma=1.), batches=1000), 1e-12),
+    (BallsInBins(Gaussian(sigma=2.), batches=10_000), 1e-12),
+    (5*BallsInBins(Gaussian(sigma=1.), batches=300), 1e-9),
+    (100*DiscreteGaussian(sigma=800), 1e-6),
+    (50*DiscreteLaplace(scale=20), 1e-6),
+    (100_000*Laplace(scale=1e4), 1e-6), (20*Laplace(scale=5.) + 300*sampled, 1e-6),
+    (1000*RandomizedResponse(eps=.1), 1e-9),
+    (400*MixtureOfGaussians(sigma=3., sensitivities=[0, 1, 2], probabilities=[.97, .02, .01]),
+     1e-7),
+]
+[ContourAccountant(run).epsilon(delta)._asdict() for run, delta in runs]
+"""
+TRUTH = 7.424378898989666  # tests/golden.json: delta is 1e-5 there, to 16 digits
+
+
+def forget():
+    "What has been kept with other numbers: losses with their K, grids."
+    for module in [m for n, m in sys.modules.items() if n.startswith('dp_saddle')]:
+        for f in list(vars(module).values()):
+            if hasattr(f, 'cache_clear'):
+                f.cache_clear()
+
+
+@pytest.fixture
+def doubles(monkeypatch):
+    "Python here as it is there, where what is wider than a double has no functions of its own."
+    for module in [m for n, m in sys.modules.items() if n.startswith('dp_saddle')]:
+        if hasattr(module, 'EXTENDED'):
+            monkeypatch.setattr(module, 'EXTENDED', np.float64)
+    forget()
+    yield
+    forget()
+
+
+def test_the_same_epsilon(browser, somewhere, doubles):
+    """What is certified there and here has a number in common, for mechanisms of many kinds, and is
+    as wide as here in doubles; De et al.'s interval holds the truth in both, and its ends move by
+    less than a tenth of its width."""
+    said = browser.execute_async_script(ASK, CERTIFIED)
+    assert said['ok'], said
+    names = {}
+    exec(CERTIFIED.rsplit('\n', 2)[0], names)
+    here = [ContourAccountant(run).epsilon(delta) for run, delta in names['runs']]
+    assert len(said['value']) == len(here) == 12
+    for there, own, (run, _) in zip(said['value'], here, names['runs'], strict=True):
+        low, up = max(there['lower'], own.lower), min(there['upper'], own.upper)
+        assert low <= up, (run, there, own)
+        assert there['upper'] - there['lower'] < 1.1 * own.width + 1e-14, (run, there, own)
+    first = said['value'][0]
+    for bounds in (first, here[0]._asdict()):
+        assert bounds['lower'] <= TRUTH <= bounds['upper'] < bounds['lower'] + 4e-12
+    for end in ('lower', 'upper'):  # exp, expm1, log1p and products differ by an ulp each
+        assert abs(first[end] - getattr(here[0], end)) <= here[0].width / 10
 
 
 def test_edited_and_wrong(browser, contour):
@@ -249,6 +519,56 @@ def test_stop_and_a_second_page(browser, served, contour):
     assert status.startswith('Done'), status
     again = [p for p in Quiet.asked if p.endswith(('.whl', '.wasm', '.zip'))]
     assert again == [], again
+
+
+def test_five_minutes_and_faq(browser, served):
+    "All that these pages print, by Run on each cell, and by Run all above on the last."
+    for name, last in (('five_minutes', 'Run'), ('faq', 'Run all above')):
+        first_view(browser, served + name + '.html')
+        places = browser.execute_script(PLACES)
+        wanted = book.stored(name)
+        assert set(wanted) <= set(places) and len(wanted) >= 6
+        press = list(wanted) if last == 'Run' else [max(wanted)]
+        for place in press:
+            status, *_ = browser.execute_async_script(PRESS, place, last)
+            assert status.startswith('Done'), (name, place, status)
+        said = dict(zip(places, now(browser), strict=True))
+        equal = [alike(wanted[k][0], said[k][2], wanted[k][1]) for k in wanted]
+        assert sum(equal) >= len(equal) - 3 and sum(equal) >= 3, name
+        if name == 'five_minutes':
+            a_changed_cell_counts(browser)
+
+
+def a_changed_cell_counts(browser):
+    "Run takes what it needs from the reader's own cells."
+    places = browser.execute_script(PLACES)
+    status, text, _ = browser.execute_async_script(
+        CHANGE, places[0], "run, epsilon = 'mine', len"
+    )
+    assert status.startswith('Done'), status
+    status, text, _ = browser.execute_async_script(CHANGE, places[1], 'print(run, epsilon(run))')
+    assert text == 'mine 4\n', (status, text)
+
+
+@pytest.mark.parametrize('where', ['file', 'bare'])
+def test_a_page_that_cannot_run_says_why(browser, served, where):
+    "Opened as a file, or built without Pyodide: no button, a line, and nothing else is missing."
+    for name in ('faq', '01_contour'):
+        page = f'{name}.html'
+        url = (SITE / page).as_uri() if where == 'file' else served.replace('book', 'bare') + page
+        browser.get('about:blank')
+        browser.get_log('browser')
+        browser.get(url)
+        bars, said = browser.execute_script(
+            "return [document.querySelectorAll('.dp-run, .dp-answer').length, "
+            "[...document.querySelectorAll('.dp-why')].filter(e => e.checkVisibility())"
+            '.map(e => e.textContent)]'
+        )
+        assert bars == 0 and len(said) == 1
+        why = {'file': 'Opened as a file', 'bare': 'built without Pyodide'}[where]
+        assert why in said[0], said
+        errors = [e['message'] for e in browser.get_log('browser') if e['level'] == 'SEVERE']
+        assert not errors, errors
 
 
 def test_what_cannot_be_run_says_so(browser, served):

@@ -3,11 +3,14 @@ nothing missing, and every slider says what Python says."""
 
 import json
 import re
-from html.parser import HTMLParser
+from collections import Counter
+from html import unescape
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+import axe_core_python
 import pytest
+from alike import Shape, exceeds, most_of, sample
 
 from dp_saddle import widgets
 from dp_saddle.explorer import shown
@@ -22,58 +25,79 @@ EXPLORERS = {
 }
 
 
+# What Sphinx has left as it was.
+DIRECTIVE = re.compile(
+    r'\{(admonition|prf:\w+|exercise[\w-]*|solution[\w-]*|figure|raw)\}|`{3}|\*\*(Claim|Theorem|Exercise)'
+)
+
+
 def test_the_site_is_built():
     assert len(PAGES) > 15, 'first make docs'
 
 
-def kind_of(name):
-    "What is alike on many pages: 'api', 'source', 'papers'; a chapter or another page is itself."
-    return name.rsplit('/', 1)[0] if '/' in name else ''
-
-
-def asks_all(name):
-    "Is axe asked? Of the pages of the book; of modules, sources and papers the first of each."
-    alike = [p for p in PAGES if kind_of(p) == kind_of(name)]
-    return not kind_of(name) or name == alike[0]
+def read(name):
+    return (SITE / name).read_text(encoding='utf-8')
 
 
 # Made from the modules by one program: code and lists, no formula, no slider.
-GENERATED = [p for p in PAGES if kind_of(p) in ('api', 'source') and not asks_all(p)]
-TOGETHER = 8  # of them in a test
+MADE = [p for p in PAGES if p.startswith(('api/', 'source/'))]
+SHAPES = {p: Shape(read(p)) for p in MADE}
+SAMPLE = sample({p: shape.longest for p, shape in SHAPES.items()})
+UNOPENED = [p for p in MADE if p not in SAMPLE]
 
 
-@pytest.mark.parametrize('name', [p for p in PAGES if p not in GENERATED])
+@pytest.mark.parametrize('name', [p for p in PAGES if p not in UNOPENED])
 def test_page(browser, name):
-    opened(browser, name)
+    "A layout costs: each width once, a phone's first, and axe last, which takes things away."
+    opened(browser, name, width=390)
+    fits_a_phone(browser)
+    nothing_is_clipped(browser)
+    nothing_from_elsewhere(browser)
+    nothing_is_missing(browser)
+    sliders_say_what_python_says(browser)
+    accessible(browser, name)
+
+
+def test_pages_that_are_not_opened():
+    "They have no element and no longer word or line of code than those that are, and ask nobody."
+    most = most_of(SHAPES[p].longest for p in SAMPLE)
+    assert 1 < len(SAMPLE) < len(MADE) / 4
+    for name in UNOPENED:
+        shape = SHAPES[name]
+        assert not exceeds(shape.longest, most), name
+        remote = [to for to in shape.asks if urlsplit(to).scheme not in ('', 'data')]
+        assert not remote and all(len(alt) >= 10 for alt in shape.pictures), name
+        article = read(name).split('<article', 1)[1]
+        assert not DIRECTIVE.search(re.sub(r'<pre>.*?</pre>', '', article, flags=re.S)), name
+
+
+def test_another_page_would_be_opened():
+    "A wider line of code, a longer name, an element of another kind: each is noticed."
+    most = most_of(SHAPES[p].longest for p in SAMPLE)
+    page = read(UNOPENED[0])
+    for more, kind in (
+        (f'<pre>{"x" * 200}</pre>', ('pre', '')),
+        (f'<h2>{"x" * 99}</h2>', ('h2', '')),
+        ('<table class="new">', ('table', 'new')),
+    ):
+        changed = Shape(page.replace('</article>', f'{more}</article>', 1))
+        assert exceeds(changed.longest, most) == {kind}
+    assert Shape('<img src="http://elsewhere/x.png">').asks == ['http://elsewhere/x.png']
+
+
+def opened(browser, name, width=None):
+    # what the page before still has to say is not this one's
+    browser.get('about:blank')
+    for log in ('browser', 'performance'):
+        browser.get_log(log)
+    if width:
+        sized(browser, width)
+    browser.get((SITE / name).as_uri())
     browser.execute_async_script(
         "const done = arguments[0]; (window.MathJax && MathJax.startup ? "
         "MathJax.startup.promise : Promise.resolve()).then(() => "
         "setTimeout(done, 100))"
     )
-    nothing_from_elsewhere(browser)
-    nothing_is_missing(browser)
-    sliders_say_what_python_says(browser)
-    accessible(browser, name)
-    nothing_is_clipped(browser, 1440)
-    fits_a_phone(browser)
-
-
-@pytest.mark.parametrize('first', range(0, len(GENERATED), TOGETHER))
-def test_generated_pages(browser, first):
-    for name in GENERATED[first : first + TOGETHER]:
-        opened(browser, name)
-        nothing_from_elsewhere(browser)
-        nothing_is_missing(browser)
-        nothing_is_clipped(browser, 1440)
-        fits_a_phone(browser)
-
-
-def opened(browser, name):
-    # what the page before still has to say is not this one's
-    browser.get('about:blank')
-    for log in ('browser', 'performance'):
-        browser.get_log(log)
-    browser.get((SITE / name).as_uri())
 
 
 def nothing_from_elsewhere(browser):
@@ -113,10 +137,7 @@ def nothing_is_missing(browser):
     text = browser.execute_script(
         "return [...document.querySelectorAll('.bd-article')].map(x => x.textContent).join()"
     )
-    assert not re.search(
-        r'\{(admonition|prf:\w+|exercise[\w-]*|solution[\w-]*|figure|raw)\}|`{3}|\*\*(Claim|Theorem|Exercise)',
-        text,
-    ), 'a directive that was not understood'
+    assert not DIRECTIVE.search(text), 'a directive that was not understood'
     assert (
         browser.execute_script(
             "return [...document.querySelectorAll('mjx-merror, "
@@ -164,70 +185,160 @@ def sliders_say_what_python_says(browser):
             assert x.get_attribute('aria-valuetext') == shown(s.values[-2])
 
 
-# Rendered formulas are thousands of paths, all alike, and each is tested on its own: hidden here.
+# Nine tenths of a page's elements are coloured words of code and strokes of formulas: nothing but
+# text to a screen reader. What is nothing else - `span`s with a class; what MathJax draws, and the
+# MathML that it writes - is taken away before axe is asked. What has anything more in it stays, and
+# so do the first formulas, and the code that has the first word of a colour.
+PLAIN = r"""
+const only = (e, tags, attributes) => [...e.querySelectorAll('*')].every(x =>
+  tags.test(x.localName) && [...x.attributes].every(a => attributes.test(a.name)));
+const one_of = names => new RegExp('^(' + names.trim().split(/\s+/).join('|') + ')$');
+const stroke = one_of(`data-c data-mml-node data-mjx-[a-z]+ x y width height xlink:href transform
+  style fill stroke stroke-width viewBox`);
+const word = one_of(`data-mjx-[a-z-]+ width maxsize minsize lspace rspace display displaystyle
+  movablelimits accent scriptlevel linethickness xmlns fence stretchy mathvariant`);
+const seen = new Set();
+for (const code of document.querySelectorAll('.bd-article pre')) {
+  const colours = [...code.querySelectorAll('span')].map(x => x.className);
+  const fresh = colours.some(c => !seen.has(c));
+  colours.forEach(c => seen.add(c));
+  if (!fresh && only(code, /^span$/, /^class$/)) code.textContent = code.textContent;
+}
+for (const formula of [...document.querySelectorAll('mjx-container')].slice(5)) {
+  const drawing = formula.querySelector(':scope > svg');
+  const words = formula.querySelector(':scope > mjx-assistive-mml');
+  if (drawing && only(drawing, /^(svg|g|path|use|rect)$/, stroke)) drawing.remove();
+  if (words && only(words, /^m[a-z]+$/, word)) words.remove();
+}
+"""
 # `color-contrast` looks at every word of a page; the theme's colours are the same on all of them.
 CONTRAST = {'index.html', '00_plrv.html', '01_contour.html', '07_widgets.html', 'gallery.html',
-            'search.html', 'api/index.html', 'papers/items.html', 'source/accounting.html'}
+            'search.html', 'api/index.html', 'papers/items.html', *SAMPLE}
 VIOLATIONS = """
-const [contrast, done] = arguments;
-const said = v => [v.id, v.nodes.length, v.nodes[0].html.slice(0, 200), v.nodes[0].failureSummary];
-const formulas = [...document.querySelectorAll("mjx-container > svg")];
-const kept = formulas.slice(5).map(f => [f, f.parentNode]);
-kept.forEach(([f, parent]) => f.remove());
-const rules = {"color-contrast": {enabled: contrast}};
-const asked = axe.run({resultTypes: ["violations"], rules}).finally(
-  () => kept.forEach(([f, parent]) => parent.prepend(f)));
-asked.then(r => done(r.violations.map(said)), e => done([String(e)]));
+const [options, done] = arguments;
+const said = v => [v.id, ...v.nodes.map(n => n.html.slice(0, 200)), v.nodes[0].failureSummary];
+axe.run({resultTypes: ["violations"], ...options}).then(
+  r => done(r.violations.map(said)), e => done([String(e)]));
 """
+AXE = (Path(axe_core_python.__file__).parent / 'axe.min.js').read_text()
+
+
+def violations(browser, **options):
+    "What axe finds; the page is not as it was."
+    browser.execute_script(PLAIN)
+    browser.execute_script(AXE)
+    return browser.execute_async_script(VIOLATIONS, options)
 
 
 def accessible(browser, name):
-    if not asks_all(name):
-        return
-    import axe_core_python
+    found = violations(browser, rules={'color-contrast': {'enabled': name in CONTRAST}})
+    assert found == [], found
+    unreached = 'mjx-container[display=true]:not([tabindex])'
+    assert not browser.find_elements('css selector', unreached), 'no key can scroll it'
 
-    browser.execute_script((Path(axe_core_python.__file__).parent / 'axe.min.js').read_text())
-    found = browser.execute_async_script(VIOLATIONS, name in CONTRAST)
+
+# A mistake of each kind, outside, in the last piece of code, and in the last formula.
+FAULTS = """
+const SEEN = {opacityProperty: true, visibilityProperty: true};
+const last = css => [...document.querySelectorAll(css)].filter(e => e.checkVisibility(SEEN)).pop();
+const put = (e, html) => e.insertAdjacentHTML('beforeend', html);
+put(last('.bd-article p'), '<img src="data:," data-fault="outside">');
+put(last('.bd-article pre span'), '<img src="data:," data-fault="in code">');
+put(last('.bd-article .cell_input pre'), '<span style="color: #eee" data-fault="pale">pale</span>');
+put(last('mjx-assistive-mml'), '<button data-fault="in a formula"></button>');
+return [document.querySelectorAll('*').length, document.querySelectorAll('[data-fault]').length];
+"""
+
+
+def test_axe_misses_nothing_by_it(browser):
+    "By what is taken away: every planted fault is found, in what is left."
+    opened(browser, '02_saddlepoint.html')
+    elements, planted = browser.execute_script(FAULTS)
+    found = violations(browser)
+    left = browser.execute_script("return document.querySelectorAll('*').length")
+    assert planted == 4 and left < elements / 4
+    fault = re.compile('data-fault="(.*?)"')
+    told = {(v[0], name) for v in found for said in v for name in fault.findall(said)}
+    assert told == {('image-alt', 'outside'), ('image-alt', 'in code'), ('color-contrast', 'pale'),
+                    ('button-name', 'in a formula')}, found
+
+
+@pytest.mark.parametrize('name', ['index.html', '01_contour.html', 'your_run.html', 'gallery.html',
+                                  'api/accounting.html'])
+def test_in_the_dark(browser, name):
+    "Words can be read, and nothing but a picture, on its card, is bright."
+    browser.execute_cdp_cmd('Emulation.setEmulatedMedia', {'features': [DARK]})
+    opened(browser, name)
+    theme = browser.execute_script('return document.documentElement.dataset.theme')
+    assert theme == 'dark'
+    assert browser.execute_script(BRIGHT) == []
+    browser.execute_script("document.body.insertAdjacentHTML('beforeend', arguments[0])", WHITE)
+    assert len(browser.execute_script(BRIGHT)) == 1, 'a white box is noticed'
+    browser.execute_script('document.body.lastChild.remove()')
+    found = violations(browser, runOnly=['color-contrast'])
     assert found == [], found
 
 
-# What is wider than its place: {code: [...], equations: [...]}; and what neither fits nor scrolls.
+DARK = {'name': 'prefers-color-scheme', 'value': 'dark'}
+WHITE = '<div style="background: white; width: 90px; height: 9px"></div>'
+# Elements with a bright ground that are no pictures.
+BRIGHT = """
+const light = e => (getComputedStyle(e).backgroundColor.match(/[\\d.]+/g) || []).map(Number);
+const bright = ([r, g, b, a = 1]) => a > .5 && r + g + b > 3*160;
+return [...document.querySelectorAll('body, body *')]
+  .filter(e => !e.closest('img, figure.explorer svg') && e.checkVisibility() && e.offsetWidth > 40)
+  .filter(e => bright(light(e))).map(e => e.outerHTML.slice(0, 120));
+"""
+
+
+# What is wider than its place: {code: [...], equations: [...]}; what neither fits nor scrolls; and
+# formulas under their own numbers.
 WIDE = """
 const seen = e => e.checkVisibility();
 const wide = e => e.scrollWidth > e.clientWidth + 1;
 const found = css => [...document.querySelectorAll('.bd-article ' + css)].filter(seen).filter(wide);
 const scrolls = e => ['auto', 'scroll'].includes(getComputedStyle(e).overflowX);
-const code = found('pre'), maths = found('div.math, .math-wrapper');
+const code = found('pre'), maths = found('div.math, .math-wrapper, div.math mjx-container');
 const said = e => e.textContent.slice(0, 80);
-return {code: code.map(said), equations: maths.map(said),
+const meet = (a, b) => a && b && a.left < b.right && b.left < a.right &&
+  a.top < b.bottom && b.top < a.bottom;
+const box = e => e && e.getBoundingClientRect();
+const covered = [...document.querySelectorAll('.bd-article div.math')].filter(seen).filter(e =>
+  meet(box(e.querySelector('.eqno')), box(e.querySelector('mjx-container > svg'))));
+const scale = e => box(e).height/e.viewBox.baseVal.height;
+const drawn = [...document.querySelectorAll('div.math mjx-container > svg')].filter(seen);
+const scales = drawn.map(scale);
+return {smallest: scales.length ? Math.min(...scales)/Math.max(...scales) : 1,
+        covered: covered.map(said), code: code.map(said), equations: maths.map(said),
         page: document.documentElement.scrollWidth,
         lost: [...code, ...maths].filter(e => !scrolls(e)).map(said)};
 """
 
 
-def seen_at(browser, width, media=''):
-    "WIDE, of the page as it is at this width, or on paper."
+def sized(browser, width, media=''):
     mobile = width < 500
     size = {'width': width, 'height': 800, 'deviceScaleFactor': 1, 'mobile': mobile}
-    browser.execute_cdp_cmd('Emulation.setDeviceMetricsOverride', size)
     browser.execute_cdp_cmd('Emulation.setEmulatedMedia', {'media': media})
-    try:
-        return browser.execute_script(WIDE)
-    finally:
-        browser.execute_cdp_cmd('Emulation.setEmulatedMedia', {'media': ''})
-        browser.execute_cdp_cmd('Emulation.clearDeviceMetricsOverride', {})
+    browser.execute_cdp_cmd('Emulation.setDeviceMetricsOverride', size)
 
 
-def nothing_is_clipped(browser, width):
-    "On a desk nothing scrolls sideways, no code and no equation; on A4 paper nothing is lost."
-    here = seen_at(browser, width)
-    assert here['code'] == here['equations'] == [], here
+def seen_at(browser, width, media=''):
+    "WIDE, of the page as it is at this width, or on paper; the width stays."
+    sized(browser, width, media)
+    return browser.execute_script(WIDE)
+
+
+def nothing_is_clipped(browser):
+    "On A4 paper nothing is lost; on a desk nothing scrolls sideways, no code and no equation."
     paper = seen_at(browser, 718, 'print')  # A4, with margins of 1 cm, at 96 pixels an inch
     assert paper['code'] == paper['lost'] == [], paper
+    here = seen_at(browser, 1440)
+    assert here['code'] == here['equations'] == here['covered'] == [], here
+    assert here['smallest'] > 0.6, 'an equation is made too small to be read'
 
 
 def fits_a_phone(browser):
-    "What is wider scrolls in a box of its own."
+    "What is wider scrolls in a box of its own. The width stays that of a phone."
     here = seen_at(browser, 390)
     assert here['page'] <= 391 and here['lost'] == [], here
 
@@ -259,6 +370,33 @@ def test_one_search_box_and_an_icon(browser):
     assert icon.split('?')[0].endswith('favicon.svg')
 
 
+def test_numbers_in_the_sidebar_and_sliders_in_chapter_07():
+    sidebar = read('preface.html').split('<article', 1)[0]
+    for number, title in (('01', 'One line in the complex plane'), ('A', 'Doubles one can trust')):
+        assert f'{number} {title}' in sidebar
+    live = re.findall(r'<figure class="explorer"[^>]* id="explorer-(\w+)"', read('07_widgets.html'))
+    assert set(live) == set(EXPLORERS)
+
+
+def test_links_to_a_code_host():
+    "Only where settings.ini says that there is one."
+    from nbdev.config import get_config
+
+    host = get_config().git_url
+    of_ours = [p for p in PAGES if re.search(r'href="https?://[^"]*/(blob|tree|edit)/', read(p))]
+    assert bool(of_ours) == bool(host), of_ours[:5]
+
+
+def test_no_bells(browser):
+    "A theorem, a proof, an exercise: their names say what they are."
+    opened(browser, '01_contour.html')
+    icons = browser.execute_script(
+        "return [...document.querySelectorAll('.bd-article .admonition > .admonition-title')].map("
+        "e => [e.textContent, getComputedStyle(e, '::after').content])"
+    )
+    assert len(icons) > 9 and all(content in ('none', '""') for _, content in icons), icons
+
+
 def test_reference():
     "Signatures with their star, and every parameter as its comment says."
     text = (SITE / 'api' / 'accounting.html').read_text(encoding='utf-8')
@@ -269,23 +407,32 @@ def test_reference():
     assert 'a function of the parameter -&gt; a mechanism' in calibrate
 
 
-class Links(HTMLParser):
-    def __init__(self, text):
-        super().__init__()
-        self.links, self.ids = [], set()
-        self.feed(text)
+class Links:
+    "What a page refers to, and the places that it has."
 
-    def handle_starttag(self, tag, attributes):
-        a = dict(attributes)
-        self.ids |= {a[k] for k in ('id', 'name') if a.get(k)}
-        if tag in ('a', 'img', 'script', 'link') and (to := a.get('href') or a.get('src')):
-            self.links.append(to)
+    def __init__(self, text):
+        text = re.sub(r'(<script\b[^>]*>).*?</script>|<!--.*?-->', r'\1', text, flags=re.S)
+        self.links, ids = [], []
+        for tag, inside in re.findall(r'<([a-z]\w*)\b([^>]*)', text):
+            a = dict(re.findall(r'\s(id|name|href|src)="([^"]*)"', inside))
+            ids += [unescape(a[k]) for k in ('id',) if a.get(k)]
+            to = a.get('href') or a.get('src')
+            if tag in ('a', 'img', 'script', 'link') and to:
+                self.links.append(unescape(to))
+        self.twice = [i for i, n in Counter(ids).items() if n > 1]
+        self.ids = {*ids, *map(unescape, re.findall(r'\sname="([^"]+)"', text))}
+
+
+def test_what_is_a_link():
+    page = Links('<a href="x.html?a&amp;b#c" id="d"><!-- <a href="no"> --><img src=\'q\' name="e">'
+                 '<script src="s.js">"<a href=no>"</script><p id="d">')
+    assert page.links == ['x.html?a&b#c', 's.js'] and page.ids == {'d', 'e'} and page.twice == ['d']
 
 
 def test_no_link_is_broken():
     pages, broken = {p: Links((SITE / p).read_text(encoding='utf-8')) for p in PAGES}, []
     for name, page in pages.items():
-        for link in page.links:
+        for link in set(page.links):
             to = urlsplit(link)
             if to.scheme or to.netloc:
                 continue
@@ -299,20 +446,35 @@ def test_no_link_is_broken():
             ):
                 broken.append((name, link))
     assert not broken, broken[:20]
+    twice = {name: page.twice for name, page in pages.items() if page.twice}
+    assert not twice, 'an id must be there once'
 
 
 def test_sizes():
     import gzip
 
-    # all else, with its pictures; a page of the book, with all its code; a page of the reference,
-    # or of a module's source: this notices what none of them accounts for
-    most = 12_000_000 + 230_000 * (len(PAGES) - len(GENERATED)) + 55_000 * len(GENERATED)
     files = [
         p
         for p in SITE.rglob('*')
         if p.is_file() and p.suffix != '.map' and 'pyodide' not in p.parts
     ]
-    assert sum(p.stat().st_size for p in files) < most
+
+    def weigh(chosen):
+        return sum(p.stat().st_size for p in files if chosen(p.relative_to(SITE)))
+
+    # Code in colours is most of a page, and gzip makes a sixth of it: what is sent is tested below.
+    made = len(MADE)
+    assert weigh(lambda p: p.suffix == '.html' and p.parts[0] in ('api', 'source')) < 55_000 * made
+    book = len(PAGES) - made
+    assert weigh(lambda p: p.suffix == '.html' and p.parts[0] not in ('api', 'source')) < (
+        240_000 * book
+    )
+    assert weigh(lambda p: p.suffix == '.png') < 4_600_000  # pictures 2.2, thumbnails 1.8
+    assert weigh(lambda p: 'explorers' in p.parts) < 1_500_000  # tables of the sliders
+    # MathJax 2.1, the theme 2.5, the search index, our scripts
+    assert weigh(lambda p: p.suffix not in ('.html', '.png') and 'explorers' not in p.parts) < (
+        5_700_000
+    )
     for p in PAGES:
         assert len(gzip.compress((SITE / p).read_bytes())) < 300_000, p
 

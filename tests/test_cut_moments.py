@@ -1,0 +1,148 @@
+"Chapter 04de: many epochs of balls in bins below a cut, against what is known without one."
+import time
+from concurrent.futures import ThreadPoolExecutor
+from math import exp, inf, log
+
+import numpy as np
+import pytest
+from scipy.special import log_ndtr
+
+from dp_saddle import BallsInBins, ContourAccountant, Gaussian, PoissonSubsampled
+from dp_saddle.bin_moments import bin_moments
+from dp_saddle.bin_sums import power_series
+from dp_saddle.contour import SaddleTable
+from dp_saddle.cut_moments import CutMoments, CutTable, Window, cut_loss, cut_moments
+from dp_saddle.epoch_options import epoch_of
+from dp_saddle.one_epoch import Epoch
+
+
+def epochs(n, sigma, T): return n*BallsInBins(Gaussian(sigma=sigma), batches=T)
+
+def whole(sigma, T, cut, n):
+    "E[S^n; no Gaussian above the cut], n whole: a power of a power series."
+    j = np.arange(n + 1)
+    log_factorial = np.cumsum(np.log(np.maximum(j, 1)))
+    log_one = j*(j - 1)/(2*sigma**2) + log_ndtr(cut - j/sigma)
+    a = np.exp(log_one - log_factorial - j*np.log(T) - log_one[0])
+    return np.log(power_series(a, T)[n]) + log_factorial[n] + T*log_one[0]
+
+@pytest.mark.parametrize('sigma, T, cut, n', [
+    (1., 1000, 4., 24), (1., 1000, 6., 12), (2., 10**4, 4.5, 60), (5., 10**5, 10., 80),
+    (.7, 10**4, 5., 16), (1., 10**5, 10.5, 60), (.5, 2000, 4., 9)])
+def test_whole_moments(sigma, T, cut, n):
+    log_all, off, _, _ = CutMoments(sigma, T, cut).moments(float(n), np.zeros(1))
+    assert abs(log_all - whole(sigma, T, cut, n)) < off + 1e-11
+    assert off < 1e-8
+
+@pytest.mark.parametrize('sigma, T', [(1., 1000), (2., 10**4)])
+def test_windows(sigma, T):
+    n = 24
+    for low, high in ((4., 4.5), (4.5, 6.)):
+        log_all = whole(sigma, T, high, n)
+        truth = -np.expm1(whole(sigma, T, low, n) - log_all)
+        window = Window(epoch_of(sigma, T), (low, high), n/1.1, n, log_all + log(truth))
+        value, error = window.moments(n, np.zeros(1), log_all)
+        assert abs(value[0] - truth) < error[0] + 1e-12 and error[0] < 1e-8*truth + 1e-12
+
+@pytest.mark.parametrize('sigma, T, order', [(2., 1000, 20.), (2., 10**4, 45.), (5., 1000, 30.)])
+def test_lines_without_a_cut(sigma, T, order):
+    "Where next to nothing is cut away: chapter 04db's rays; and the decay bounds all of them."
+    below, family = CutMoments(sigma, T, 14.), bin_moments(sigma, T).family(order)
+    moment, s = family.moment(order), np.linspace(0, 1.5, 12)/epoch_of(sigma, T).std
+    value, error = family.line(moment, s)
+    log_all, off, found, wrong = below.moments(order, s)
+    assert abs(log_all - moment.log) < off + moment.error + 1e-12
+    assert (np.abs(found - value.conj()) < error + wrong + 1e-12).all() and wrong.max() < 1e-7
+    assert (np.log(np.abs(value[1:])) <= below.log_decay(order, s[1:]) - log_all + 1e-9).all()
+
+# sigma, batches, delta
+TINY_DELTAS = [(1., 10**4, 1e-12), (1., 10**4, 1e-9), (1., 10**5, 1e-12), (1., 10**5, 1e-9),
+               (2., 10**4, 1e-12), (2., 10**5, 1e-12), (2., 10**5, 1e-9), (2., 10**5, 1e-3),
+               (5., 10**4, 1e-12), (5., 10**5, 1e-12), (5., 10**5, 1e-9), (5., 10**5, 1e-6),
+               (1., 10**5, 1e-6), (1., 1000, 1e-9), (.7, 10**5, 1e-3)]
+
+@pytest.mark.parametrize('sigma, T, d', TINY_DELTAS)
+def test_a_hundred_epochs(sigma, T, d):
+    "Below 1e-6 in eps and a second; within what the line of uncut moments proves."
+    run = epochs(100, sigma, T).remove
+    begin = time.process_time()
+    found = ContourAccountant(run).epsilon(d)
+    assert time.process_time() - begin < 1
+    assert found.width < 1e-6
+    low, _, up = SaddleTable(run, 1e-10, 1e-6, 1 << 12).log_delta(np.array(found[::2]))
+    assert low[1] <= log(d)*(1 - 1e-12) and log(d)*(1 + 1e-12) <= up[0]
+
+def test_known_values():
+    "As a prototype of another hand had them."
+    for sigma, T, eps in ((2., 10**5, .103817304), (1., 10**4, .857464040)):
+        found = ContourAccountant(epochs(100, sigma, T).remove).epsilon(1e-12)
+        assert found.lower - 5e-10 <= eps <= found.upper + 5e-10
+
+def test_what_is_lost():
+    "The bound on the mass is one, and it is in the upper end."
+    loss, log_lost = cut_loss(1., 10**4, 100, log(1e-9))
+    assert -np.expm1(100*loss.log_mass) <= exp(log_lost) <= 1e-9
+    table = CutTable(epochs(100, 1., 10**4).remove, 1e-10, 1e-6, 1 << 18).at(log(1e-9))
+    low, _, up = np.exp(table.log_delta(np.array([.7])))[:, 0]
+    assert up - low >= exp(table.log_lost)*(1 - 1e-6)
+    beyond = table.log_delta(np.array([table.ess_sup + 1.]))[:, 0]
+    assert beyond[0] == -inf and beyond[2] == table.log_lost
+
+def test_beside_other_steps():
+    "With Gaussians and samples in the run: within what the uncut line proves, and narrow."
+    run = (100*BallsInBins(Gaussian(sigma=2.), batches=10**4) + Gaussian(sigma=20.)
+           + 50*PoissonSubsampled(Gaussian(sigma=2.), rate=1e-3)).remove
+    assert CutTable.fit(run)
+    found = ContourAccountant(run).epsilon(1e-10)
+    low, _, up = SaddleTable(run, 1e-10, 1e-6, 1 << 12).log_delta(np.array(found[::2]))
+    assert low[1] <= log(1e-10) <= up[0] and found.width < 1e-6
+
+def test_delta_and_back():
+    accountant = ContourAccountant(epochs(100, 5., 10**5).remove)
+    eps = accountant.epsilon(1e-12)
+    found = accountant.delta([eps.lower, eps.upper])
+    assert found.upper[0] >= 1e-12 >= found.lower[1]
+    assert found.lower[0] <= 1e-12*(1 + 1e-4) and found.upper[1] >= 1e-12*(1 - 1e-4)
+
+def test_where_it_says_nothing():
+    "Adding, few bins, jumps: the uncut moments are asked, and what is proved holds."
+    assert not CutTable.fit(epochs(100, 1., 1000).add)
+    assert not CutTable.fit(epochs(1, 1., 1000).remove)
+    assert cut_loss(1., 100, 100, -40.) is None
+    table = CutTable(epochs(100, .7, 10**5).remove, 1e-10, 1e-6, 1 << 18)
+    assert table.epsilon(1e-12) == (0., 0., inf)
+    assert (table.log_delta(np.array([.78]))[:, 0] == [-inf, -inf, 0.]).all()
+    with pytest.warns(UserWarning):
+        found = ContourAccountant(epochs(100, .7, 10**5).remove).epsilon(1e-12)
+    assert .74 < found.lower < found.upper < .82
+
+def test_an_interrupted_line_is_not_kept(monkeypatch):
+    "What ctrl-C, or too little memory, leaves behind is no shorter line under a longer one's name."
+    run = epochs(100, 2., 10**5).remove
+    known, powers = ContourAccountant(run).epsilon(1e-12), Epoch.powers
+    cut_moments.cache_clear()
+    def interrupted(self, at, more, v, h, count):
+        if count > 1: raise KeyboardInterrupt
+        return powers(self, at, more, v, h, count)
+    monkeypatch.setattr(Epoch, 'powers', interrupted)
+    with pytest.raises(KeyboardInterrupt): ContourAccountant(run).epsilon(1e-12)
+    monkeypatch.setattr(Epoch, 'powers', powers)
+    assert ContourAccountant(run).epsilon(1e-12) == known
+
+def test_threads_share_lines():
+    "Lines of several lengths, asked for at the same time: each answer is of one of them, whole."
+    epoch, order = epoch_of(2., 10**4), 60.
+    s = [np.linspace(0, end, 8) for end in (1., 900., 30., 300.)]
+    def asked(window, k): return window.moments(order, s[k % 4], 0.)
+    for _ in range(8):
+        window = Window(epoch, (-inf, 4.5), order, order, 0.)
+        with ThreadPoolExecutor(4) as pool:
+            found = list(pool.map(lambda k, w=window: asked(w, k), range(8)))
+        for k, (value, error) in enumerate(found):
+            alone, off = asked(Window(epoch, (-inf, 4.5), order, order, 0.), k)
+            assert (np.abs(value - alone) <= error + off).all()
+
+def test_where_jumps_are_large_nothing_is_cut():
+    "Windows would be many, and their nodes too: chapter 04db's moments answer."
+    assert cut_loss(.5, 1000, 10, log(1e-14)) is None
+    assert cut_loss(1., 10**4, 100, log(1e-20)) is not None

@@ -1,0 +1,110 @@
+"""Every exercise of the site that has a Check: the book's solution, pasted as it stands, is right;
+an answer that returns 0 is wrong, and is told so. By the page's data and its worker's Python."""
+
+import json
+import re
+import sys
+import types
+
+import pytest
+
+import book
+
+COUNTS = {'in words': 12, 'not in a browser': 13, 'nothing to judge by': 25}    # without a Check
+
+
+@pytest.fixture
+def afresh(monkeypatch):
+    "A page's worker that has just started: its functions, with names of their own."
+    def start():
+        monkeypatch.setitem(sys.modules, '__main__', types.ModuleType('__main__'))
+        sys.modules['__main__'].__builtins__ = __builtins__
+        space = book.harness()
+
+        def ask(function, *asked):
+            return json.loads(space[function](*asked))
+
+        return ask
+
+    return start
+
+
+def nothing(*said):
+    pass
+
+
+def run(worker, code):
+    done = worker('cell', code, '<setup>', nothing, nothing, True)
+    assert done['ok'], (code, done['error'])
+
+
+def judge(worker, code, one):
+    return worker('judge', code, one['checks'], one['names'], '<your answer>', nothing, nothing)
+
+
+def wrong(start):
+    "The blank, filled with what is not the answer."
+    return start.replace('...', 'return 0' if 'def ' in start else '0')
+
+
+# What an exercise needs takes as long as its chapter; the notebooks' own tests run every solution.
+QUICK = '00_plrv', '00b_mechanisms', '04da_bin_sums', '05c_runs', 'preface'
+# (Which pages have a Check is asked within the tests: to make all pages takes seconds.)
+PAGES = [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in book.names()]
+
+
+def checked_on(name):
+    "{label: what its Check needs} of the page's exercises that have one."
+    return (book.page(name)[1] or {}).get('exercises', {})
+
+
+@pytest.mark.filterwarnings('ignore')
+@pytest.mark.parametrize('name', PAGES)
+def test_solutions(afresh, name):
+    ask = afresh()
+    solutions, ran = book.solutions(name), set()
+    assert name not in QUICK or checked_on(name)
+    for label, one in checked_on(name).items():
+        needs = [k for k in one['needs'] if k not in ran]
+        if ran and needs and needs[0] < max(ran):      # a later cell's names would be in its way
+            ask, needs, ran = afresh(), one['needs'], set()
+        for code in book.setup(name, needs):
+            run(ask, code)
+        ran.update(needs)
+        told = judge(ask, wrong(one['start']), one)
+        assert not told['ok'], (label, 'nothing is asked of the answer', one['start'])
+        assert re.match('This check (does not hold|fails):\n\n    ', told['error']), told['error']
+        assert len(told['error'].strip().splitlines()) > 3, (label, told['error'])
+        told = judge(ask, solutions[label], one)
+        assert told['ok'] and told['value'] >= 1, (label, told['error'])
+
+
+def without():
+    "{why: labels} of the exercises that have no Check."
+    found = {'in words': [], 'not in a browser': [], 'nothing to judge by': []}
+    for name in book.names():
+        checked = checked_on(name)
+        solutions = book.solutions(name)
+        rows = book.page(name)[1]['cells'] if book.page(name)[1] else []
+        blocked = {cell.source for k, cell in book.placed(name) if 'no' in rows[k]}
+        for label in book.exercises(name):
+            if label in checked:
+                continue
+            code = solutions.get(label, '')
+            if not code:
+                found['in words'].append(label)
+            elif any(part in code for part in blocked):
+                found['not in a browser'].append(label)
+            else:
+                found['nothing to judge by'].append(label)
+    return found
+
+
+def test_exercises_without_a_check():
+    "The others are answered in words, need what a browser lacks, or define nothing to be judged."
+    found = without()
+    total = sum(len(book.exercises(n)) for n in book.names())
+    checked = sum(len(checked_on(n)) for n in book.names())
+    assert checked + sum(map(len, found.values())) == total
+    assert (total, checked) == (142, 92)
+    assert {why: len(labels) for why, labels in found.items()} == COUNTS, found

@@ -1,0 +1,117 @@
+"Chapter 05ac: every prefix of a schedule, by running sums."
+import numpy as np
+import pytest
+
+from dp_saddle import (
+    Composition,
+    ContourAccountant,
+    Gaussian,
+    Laplace,
+    PoissonSubsampled,
+    epsilon_after,
+)
+from dp_saddle.batch import split_steps
+from dp_saddle.prefixes import Schedule, families_for, prefix_epsilon
+from dp_saddle.record_bounds import upper_epsilon
+
+pytestmark = pytest.mark.filterwarnings('error', 'ignore:max_nodes')
+
+def S(sigma, rate):
+    return PoissonSubsampled(base=Gaussian(sigma=sigma), rate=rate)
+
+def run_of(kinds, which):
+    counts = np.bincount(which, minlength=len(kinds)).tolist()
+    return Composition(tuple((m, n) for m, n in zip(kinds, counts, strict=True) if n))
+
+def bounded(kinds, which, delta):
+    schedule = Schedule(np.arange(len(kinds)), np.ones(len(kinds)), which)
+    return prefix_epsilon(families_for(kinds, schedule, delta), schedule, delta)
+
+def random_schedule(seed):
+    "(kinds, which, delta): noises and rates, in any order or in blocks; a Laplace in some."
+    rng = np.random.default_rng(seed)
+    many, steps = rng.integers(2, 12), int(10**rng.uniform(2.5, 4.3))
+    rate = 10**rng.uniform(-2.5, -.5)
+    kinds = [S(s, r) for s, r in zip(rng.uniform(.9, 4, many), rate*rng.uniform(.5, 2, many),
+                                     strict=True)]
+    if rng.random() < .3: kinds[0] = Laplace(scale=float(rng.uniform(50, 500)))
+    if rng.random() < .3: kinds[-1] = Gaussian(sigma=float(rng.uniform(20, 200)))
+    which = rng.integers(0, many, steps)
+    if rng.random() < .5: which.sort()
+    return kinds, which, 10**rng.uniform(-10, -4)
+
+def compare(seed, prefixes):
+    "Of some prefixes: each good bound is at least the certified lower one, and as near as twice."
+    kinds, which, delta = random_schedule(seed)
+    eps, good = bounded(kinds, which, delta)
+    assert good[len(good)//2:].all() and (eps >= 0).all()
+    rng = np.random.default_rng(seed)
+    for n in rng.integers(1, len(which), prefixes) + 1:
+        exact = ContourAccountant(run_of(kinds, which[:n])).epsilon(delta)
+        assert exact.lower <= eps[n - 1]
+        if good[n - 1]:
+            assert eps[n - 1] - exact.upper <= max(exact.upper - exact.lower, 1e-7*exact.upper)
+
+def test_random_schedules():
+    compare(1, 3)
+
+@pytest.mark.slow
+@pytest.mark.parametrize('seed', range(2, 42))
+def test_two_thousand_prefixes(seed):
+    compare(seed, 50)
+
+def test_either_direction_may_cost_more():
+    "At few, often sampled steps removing costs more, at others adding: the larger is the answer."
+    kinds = [Laplace(scale=2.), S(3., .9)]
+    which = np.tile([0, 1], 150)
+    eps, _ = bounded(kinds, which, 1e-6)
+    for n in (90, 150, 233, 300):
+        run = run_of(kinds, which[:n])
+        assert eps[n - 1] >= max(ContourAccountant(side).epsilon(1e-6).lower
+                                 for side in (run.remove, run.add))
+
+def test_a_large_step_among_small_ones():
+    "A guess that is far off is mended."
+    kinds = [S(2., .01), Gaussian(sigma=1.5)]
+    which = np.zeros(6000, int)
+    which[5000] = 1
+    eps, good = bounded(kinds, which, 1e-6)
+    for n in (5000, 5001, 5002, 6000):
+        exact = ContourAccountant(run_of(kinds, which[:n])).epsilon(1e-6)
+        assert good[n - 1] and exact.lower <= eps[n - 1] <= exact.upper*(1 + 1e-7)
+
+def test_steps_between_two_kinds():
+    "Split steps cost at least what they are split from, and as much as records say."
+    kinds, rng = [S(1., .01), S(1.05, .01), S(1.1, .01)], np.random.default_rng(3)
+    schedule = Schedule(np.array([0, 0, 1, 1, 2]), np.array([1, .4, 1., .3, 1]),
+                        rng.integers(0, 5, 4000))
+    families = families_for(kinds, schedule, 1e-6)
+    eps, good = prefix_epsilon(families, schedule, 1e-6)
+    at = np.arange(1500, 4000, 499)
+    taken = [schedule.which[:n] for n in at]
+    steps, weights = ([np.bincount(schedule.row[some], w[some], 3) for some in taken]
+                      for w in (np.ones(5), schedule.weight))
+    table = np.concatenate([steps, weights], axis=1)
+    records = upper_epsilon(families, *split_steps(table), 1e-6)[0]
+    assert good[at - 1].all() and eps[at - 1] == pytest.approx(records, rel=1e-5)
+    larger = run_of(kinds, schedule.row[schedule.which])        # each step its costlier neighbour
+    assert eps[-1] < ContourAccountant(larger).epsilon(1e-6).upper
+
+def test_noise_makes_a_bound_larger():
+    "What terms may be off by is added, not taken away."
+    kinds, which = [S(1., .02), S(2., .02)], np.tile([0, 1], 500)
+    schedule = Schedule(np.arange(2), np.ones(2), which)
+    families = families_for(kinds, schedule, 1e-6)
+    exact, _ = prefix_epsilon(families, schedule, 1e-6)
+    line = families[0].line
+    def noisy(*args):
+        table = line(*args)
+        return table._replace(log_error=table.log_error + 1e-7)
+    families[0].line = noisy
+    noisier, good = prefix_epsilon(families, schedule, 1e-6)
+    assert good[400:].all() and (noisier >= exact).all()
+    assert np.mean(noisier[400:] > exact[400:]) > .9
+
+def test_equal_or_no_steps_are_not_asked_here():
+    assert epsilon_after([], delta=1e-6).size == 0
+    assert epsilon_after([S(1., .01)], delta=1e-6).size == 1

@@ -1,0 +1,179 @@
+"One kind of sampled Gaussian step, in rows: against chapter 01's lines, references, and mutations."
+
+import numpy as np
+import pytest
+
+from dp_saddle import ContourAccountant, Gaussian, PoissonSubsampled, epsilon, losses, rows
+from dp_saddle.certified import epsilon_without
+from dp_saddle.contour import SaddleTable
+from dp_saddle.numerics import EXTENDED
+
+
+def run_of(sigma, rate, steps):
+    return steps*PoissonSubsampled(Gaussian(sigma=sigma), rate=rate)
+
+def by_lines(run, delta):
+    "(lower, upper) of eps by chapter 01."
+    both = [SaddleTable(plrv).epsilon(delta) for plrv in (run.remove, run.add)]
+    return max(low for low, *_ in both), max(up for *_, up in both)
+
+def random_runs(seed, n):
+    chance = np.random.default_rng(seed)
+    for _ in range(n):
+        sigma, rate = np.exp(chance.uniform(np.log((.5, 1e-3)), np.log((20., .5))))
+        yield run_of(sigma, rate, int(np.exp(chance.uniform(2, 11)))), 10**-chance.uniform(2, 15)
+
+USUAL = [(9.4, 16384/50000, 2000, 1e-5), (2., .01, 3000, 1e-5), (1.1, 256/60000, 14062, 1e-5),
+         (1., .25, 40, 1e-5), (.8, .02, 2000, 1e-6), (10., .4, 5000, 1e-9), (1.5, .1, 300, 1e-12)]
+
+@pytest.mark.parametrize('setting', USUAL, ids=str)
+def test_usual_runs_are_answered_and_narrower(setting):
+    run, delta = run_of(*setting[:3]), setting[3]
+    found, (low, up) = rows.epsilon_of_sampled(run, delta), by_lines(run, delta)
+    assert found.lower <= up and low <= found.upper
+    assert found.lower <= found.estimate <= found.upper
+    assert found.width <= 2*(up - low)
+    assert found == ContourAccountant(run).epsilon(delta) == epsilon_without(run, delta)
+    assert epsilon(run, delta=delta) == found.upper
+
+def answer_of(setting, precision, monkeypatch):
+    "(bounds on eps, the grid) where the nodes are in this precision, nothing being kept."
+    for module in (rows, losses):
+        monkeypatch.setattr(module, 'EXTENDED', precision)
+    sigma, rate, n, delta = setting
+    pair = rows.pair_of.__wrapped__(1/sigma, rate)
+    with np.errstate(all='ignore'):
+        _, grid, _ = pair.served(np.full((2, 1), float(n)), np.full((2, 1), np.log(delta)))
+    return pair.bounds([n, n], [delta, delta])[:, 0], grid
+
+@pytest.mark.parametrize('setting', USUAL, ids=str)
+def test_a_machine_of_doubles(setting, monkeypatch):
+    "A browser's answers meet ours, less than six times as wide; what its grid is off by, it says."
+    (low, _, up), grid = answer_of(setting, np.float64, monkeypatch)
+    here, own = answer_of(setting, EXTENDED, monkeypatch)
+    assert low <= here[2] and here[0] <= up and up - low < 6*(here[2] - here[0])
+    assert (abs(grid.K - own.K) <= grid.error + own.error).all()
+    known = grid.off + own.off + grid.error[0] + own.error[0]
+    assert (abs(grid.p - own.p) <= known*own.p).all()
+
+def test_random_runs_meet_the_lines():
+    answered = 0
+    for run, delta in random_runs(23, 60):
+        found = rows.epsilon_of_sampled(run, delta)
+        if found is None:
+            continue
+        low, up = by_lines(run, delta)
+        assert found.lower <= up and low <= found.upper, (run, delta)
+        assert found.width <= 2.5*(up - low) + 4e-16*up, (run, delta)
+        answered += 1
+    assert answered >= 30
+
+@pytest.mark.parametrize('steps', [10**5, 10**6, 10**7])
+def test_long_runs_are_no_wider(steps):
+    "Rounding grows with the steps: where it would be felt, rows leave the run to chapter 01."
+    for sigma, rate in ((20., .01), (5., .002), (50., .2)):
+        run = run_of(sigma, rate, steps)
+        low, up = by_lines(run, 1e-5)
+        assert ContourAccountant(run).epsilon(1e-5).width <= 2*(up - low)
+
+@pytest.mark.slow
+def test_more_random_runs_meet_the_lines():
+    for run, delta in random_runs(24, 600):
+        found = rows.epsilon_of_sampled(run, delta)
+        if found:
+            low, up = by_lines(run, delta)
+            assert found.lower <= up and low <= found.upper, (run, delta)
+
+def test_delta_at_the_ends():
+    "By lines at the very doubles: on either side of the goal, as far as lines can tell."
+    for setting in USUAL[:4]:
+        run, delta = run_of(*setting[:3]), setting[3]
+        found = rows.epsilon_of_sampled(run, delta)
+        at = ContourAccountant(run, max_nodes=1 << 17).delta(np.array([found.lower, found.upper]))
+        assert at.upper[0] >= delta >= at.lower[1]
+
+def test_both_ways_of_the_smaller_direction():
+    "A row that is dismissed and one that has a line: the answer is that of the larger direction."
+    seen = set()
+    for setting in USUAL + [(.67, .0056, 1000, 1e-5), (.7, .3, 30, 1e-5)]:
+        run, delta = run_of(*setting[:3]), setting[3]
+        pair = rows.pair_of(1/setting[0], setting[1])
+        with np.errstate(all='ignore'):
+            served = pair.served(np.full((2, 1), float(setting[2])), np.full((2, 1), np.log(delta)))
+        if served:
+            seen.add(bool(served[0].lined[1, 0]))
+            assert served[0].lined[0, 0]
+            assert rows.epsilon_of_sampled(run, delta).upper >= by_lines(run, delta)[0]
+    assert seen == {True, False}
+
+@pytest.mark.parametrize('name, value', [('_WEIGHT', 4e9), ('_TURN', (7e6, 3.)), ('_STRIP', 0.),
+                                         ('_CGF_ULPS', 1e7), ('_BOUND_ULPS', 1e8)])
+def test_allowances_are_felt(monkeypatch, name, value):
+    "Each enters the width: ten million times as large, it makes rows refuse or widen."
+    run = run_of(*USUAL[1][:3])
+    usual = rows.epsilon_of_sampled(run, 1e-5)
+    monkeypatch.setattr(rows, name, value)
+    rows.pair_of.cache_clear()
+    wide = rows.epsilon_of_sampled(run, 1e-5)
+    rows.pair_of.cache_clear()
+    assert wide is None or wide.width > 2*usual.width
+
+def test_a_strip_that_is_too_coarse_is_refused(monkeypatch):
+    monkeypatch.setattr(rows, '_NATS', 12.)
+    monkeypatch.setattr(rows, '_TURNED', (.1,))
+    rows.pair_of.cache_clear()
+    assert rows.epsilon_of_sampled(run_of(*USUAL[0][:3]), 1e-5) is None
+    rows.pair_of.cache_clear()
+
+def test_rows_know_what_they_do_not_serve():
+    step = PoissonSubsampled(Gaussian(sigma=2.), rate=.01)
+    for run in (step + Gaussian(sigma=1.), 0*step, PoissonSubsampled(Gaussian(sigma=2.), rate=.9),
+                PoissonSubsampled(Gaussian(sigma=2.), rate=1.), 3*step.base, step.remove):
+        assert rows.epsilon_of_sampled(run, 1e-5) is None
+    for delta in (0., 1., .7, 1e-300, np.array([1e-5]), '1e-5', 1):
+        assert rows.epsilon_of_sampled(100*step, delta) is None
+    scaled = PoissonSubsampled(Gaussian(sigma=4., sensitivity=2.), rate=.01)
+    assert rows.epsilon_of_sampled(900*scaled, 1e-5) == rows.epsilon_of_sampled(900*step, 1e-5)
+
+def test_what_is_kept_does_not_change_the_answer():
+    "Asked in any order; bounded in number."
+    asked = [(n, d) for n in (500, 3000, 20000) for d in (1e-3, 1e-5, 1e-9)]
+    def answers(order):
+        rows.pair_of.cache_clear()
+        found = {}
+        for n, d in order:
+            rows.pair_of.cache_clear()
+            found[n, d] = rows.epsilon_of_sampled(run_of(2., .01, n), d)
+        return found
+    alone = answers(asked)
+    for n, d in asked[::-1]:
+        again = rows.epsilon_of_sampled(run_of(2., .01, n), d)
+        assert again == alone[n, d]
+    assert len(rows.pair_of(.5, .01).grids) <= 32
+
+def test_few_calls():
+    "A question takes hundreds of calls, not thousands."
+    import cProfile
+    import pstats
+    run = run_of(*USUAL[0][:3])
+    rows.pair_of.cache_clear()
+    profile = cProfile.Profile()
+    profile.enable()
+    epsilon(run, delta=1e-5)
+    profile.disable()
+    assert pstats.Stats(profile).total_calls < 700
+
+def test_no_row_goes_beyond_its_strip():
+    "Rows share a number of nodes; one whose cut comes first stops there."
+    shorter = 0
+    for setting in USUAL + [(6., .3, 700, 1e-4), (1.2, .3, 60, 1e-5)]:
+        sigma, rate, steps, delta = setting
+        with np.errstate(all='ignore'):
+            served = rows.pair_of(1/sigma, rate).served(np.full((2, 1), float(steps)),
+                                                        np.full((2, 1), np.log(delta)))
+        plan, grid, line = served
+        for row in np.flatnonzero(plan.lined[:, 0]):
+            used = line.c[row] != 0
+            assert line.s[row][used].max() <= grid.cut[row, 0]
+            shorter += not used.all()
+    assert shorter >= 2
