@@ -33,7 +33,7 @@ class Shell(CaptureShell):
 
     def __init__(self, path):
         super().__init__(path, mpl_format="png")
-        self._run("set_matplotlib_formats('png', bbox_inches=None)")
+        self.run("set_matplotlib_formats('png', bbox_inches=None)")
 
 
 def test(path, **options):
