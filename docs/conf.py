@@ -1,4 +1,5 @@
 """Sphinx configuration of the site. Its pages are made by source.py."""
+import gc
 import importlib.util
 import re
 import shutil
@@ -43,7 +44,7 @@ if _about["git_url"]:
     html_theme_options |= {"repository_url": _about["git_url"], "use_repository_button": True}
 html_context = {"default_mode": "auto"}
 templates_path = ["templates"]
-html_sidebars = {"**": ["home.html", "search-button-field.html", "sbt-sidebar-nav.html"]}
+html_sidebars = {"**": ["home.html", "search-button-field.html", "sidebar.html"]}
 html_favicon = "static/favicon.svg"
 html_use_index = html_domain_indices = False    # names are in the reference
 html_copy_source = html_show_sourcelink = False
@@ -60,6 +61,20 @@ shutil.copy(_mathjax, _here/"_build"/"static"/"mathjax.js")
 mathjax_path = "mathjax.js"
 mathjax3_config = {"options": {"enableMenu": False}, "svg": {"fontCache": "global"}}
 
+# {page: its sidebar}. Each is asked for twice, and those of the sources, which are in no table of
+# contents, are one: to make them all takes a third of a build.
+_sidebars = {}
+
+def _one_sidebar(app, page, template, context, doctree):
+    key = "source/" if page.startswith("source/") else page
+    def sidebar(make):
+        if key not in _sidebars: _sidebars[key] = make()
+        return _sidebars[key]
+    context["kept_sidebar"] = sidebar
+
+# Pages are millions of objects that are kept: to look through them often takes long.
+gc.set_threshold(1_000_000)
+
 def setup(app):
     """What the extensions leave for a screen reader to stumble over: ids that are there many times,
     and a role that is no longer one."""
@@ -70,3 +85,4 @@ def setup(app):
                                    text).replace('role="doc-biblioentry"', 'role="listitem"'),
                                    encoding="utf-8")
     app.connect("build-finished", mend)
+    app.connect("html-page-context", _one_sidebar, priority=400)

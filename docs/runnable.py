@@ -9,6 +9,7 @@ import re
 import sys
 from pathlib import Path
 
+import api
 import nbformat
 
 NBS = Path(__file__).resolve().parent.parent/"nbs"
@@ -41,19 +42,25 @@ def roots(target):
 
 def binds(node):
     "The names that are bound, or changed in place, where this statement has run."
-    found = set()
-    if is_patch(node): return found
+    if is_patch(node): return set()
     if isinstance(node, (ast.FunctionDef, ast.ClassDef)): return {node.name}
     if isinstance(node, (ast.Import, ast.ImportFrom)):
         return {(a.asname or a.name).split(".")[0] for a in node.names}
+    return bound_in(node) | {n.target.id for n in ast.walk(node) if isinstance(n, ast.NamedExpr)}
+
+def bound_in(node):
+    "The same of a statement and of those in it, apart from what `:=` binds."
+    if isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)):
+        return binds(node)
+    found = set()
     for sub in ast.iter_child_nodes(node):
-        if isinstance(sub, (ast.stmt, ast.ExceptHandler, ast.withitem)): found |= binds(sub)
+        if isinstance(sub, (ast.stmt, ast.ExceptHandler, ast.withitem)): found |= bound_in(sub)
     if isinstance(node, ast.Assign): found |= set().union(*map(roots, node.targets))
     if isinstance(node, (ast.AugAssign, ast.AnnAssign, ast.For)): found |= roots(node.target)
     if isinstance(node, ast.withitem) and node.optional_vars: found |= roots(node.optional_vars)
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
         found |= roots(node.value.func) if isinstance(node.value.func, ast.Attribute) else set()
-    return found | {n.target.id for n in ast.walk(node) if isinstance(n, ast.NamedExpr)}
+    return found
 
 @functools.cache
 def reads(tree):
@@ -74,10 +81,10 @@ def reads(tree):
         bound |= binds(node)
     return found - BUILT_IN
 
-def modules(tree):
+def modules(nodes):
     "All that is imported, and what is asked of the library."
     found = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import): found |= {a.name for a in node.names}
         elif isinstance(node, ast.ImportFrom):
             found |= {node.module, *(f"{node.module}.{a.name}" for a in node.names)}
@@ -87,17 +94,16 @@ def in_the_way(tree, marks):
     "Why this cannot run in a browser, or ''."
     if "slow" in marks: return "it takes minutes"
     if "eval" in marks: return "it is not meant to be run"
-    called = {n.func.id for n in ast.walk(tree) if isinstance(n, ast.Call)
-              and isinstance(n.func, ast.Name)}
-    asked, found = modules(tree), []
+    nodes = list(ast.walk(tree))
+    called = {n.func.id for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
+    asked, found = modules(nodes), []
     for name in sorted(asked):
         top = name.split(".")[0]
         if top in HAS or top in sys.stdlib_module_names - LACKS: continue
         found.append("a file of the checkout" if (NBS/f"{top}.py").exists()
                      or top == "oracles" else CALLED.get(top, top))
     found += [what for name, what in LEADS.items() if name in asked or name in called]
-    files = {n.value for n in ast.walk(tree) if isinstance(n, ast.Constant)
-             and isinstance(n.value, str)}
+    files = {n.value for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str)}
     found += ["a file of the checkout" for name in files if "/" in name + "/" and len(name) < 99
               and name.endswith((".json", ".npz", ".py")) and (NBS/name).exists()]
     return "it needs " + " and ".join(dict.fromkeys(found)) if found else ""
@@ -149,7 +155,7 @@ def item_of(cell, tree, code, shown, marks, library):
 @functools.cache
 def module_names(name):
     "What a module of the library binds."
-    tree = ast.parse((NBS.parent/"dp_saddle"/f"{name}.py").read_text(encoding="utf-8"))
+    tree, *_ = api.module(Path("dp_saddle")/f"{name}.py")
     return set().union(*map(binds, tree.body))
 
 def imported(tree, module):
@@ -166,11 +172,11 @@ def needs(above, tree, written=False):
     """The places of the items whose names this code reads, theirs included, in their order. Of what
     has been exported the library is asked, which needs nothing; `written`: the cells themselves,
     with the methods that their classes get in later ones."""
-    found, end = set(), len(above)
+    found, end, at_name = set(), len(above), places_of(above)
     wanted = [(end, name) for name in reads(tree)]
     while wanted:
         place, name = wanted.pop()
-        at = last(above, place, name)
+        at = last(above, [k for k in at_name.get(name, ()) if k < place])
         if at is None or at in found: continue
         found.add(at)
         if above[at]["library"] and not written: continue
@@ -185,14 +191,17 @@ def needs(above, tree, written=False):
         if written or not above[k]["library"]: found |= set(above[k].get("needs", ()))
     return sorted(found)
 
-def last(above, end, name):
-    "The place of the last item before `end` that binds the name; a solution's if no other does."
-    solution = None
-    for k in reversed(range(end)):
-        if name not in bound_by(above[k]): continue
-        if not above[k].get("solution"): return k
-        solution = k if solution is None else solution
-    return solution
+def places_of(items):
+    "{name: the places of the items that bind it}."
+    found = {}
+    for k, item in enumerate(items):
+        for name in bound_by(item): found.setdefault(name, []).append(k)
+    return found
+
+def last(items, places):
+    "The last of these places; a solution's if there is no other."
+    others = [k for k in places if not items[k].get("solution")]
+    return (others or places or [None])[-1]
 
 @functools.cache
 def sets(tree):

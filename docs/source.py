@@ -7,6 +7,8 @@ names of functions become links, pictures' code and checks are folded, and explo
 that work without Python. The reference is made by api.py."""
 import ast
 import base64
+import functools
+import gc
 import hashlib
 import html
 import io
@@ -172,6 +174,7 @@ def directives(cell):
     "The words that begin the directives of a cell."
     return {found.split()[0].rstrip(":") for found in DIRECTIVE.findall(cell.source) if found}
 
+@functools.cache
 def body(source):
     "The statements of a cell; none where it is not Python alone."
     try: return ast.parse(DIRECTIVE.sub("", source)).body
@@ -481,5 +484,6 @@ def write(written, source):
     for file in ("references.md", "references.bib"): shutil.copy(Path("docs")/file, source/file)
 
 if __name__ == "__main__":
+    gc.disable()        # syntax trees are millions of objects, none of them in a circle
     pyodide.prepare()
     write(Path("nbs"), Path("docs/_build/source"))

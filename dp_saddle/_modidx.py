@@ -2405,6 +2405,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                     'dp_saddle.pictures._clearance': ('pictures.html#_clearance', 'dp_saddle/pictures.py'),
                                     'dp_saddle.pictures._colour': ('pictures.html#_colour', 'dp_saddle/pictures.py'),
                                     'dp_saddle.pictures._hex': ('pictures.html#_hex', 'dp_saddle/pictures.py'),
+                                    'dp_saddle.pictures._lay_out': ('pictures.html#_lay_out', 'dp_saddle/pictures.py'),
                                     'dp_saddle.pictures._pixels': ('pictures.html#_pixels', 'dp_saddle/pictures.py'),
                                     'dp_saddle.pictures._place': ('pictures.html#_place', 'dp_saddle/pictures.py'),
                                     'dp_saddle.pictures._rgb': ('pictures.html#_rgb', 'dp_saddle/pictures.py'),

@@ -408,6 +408,17 @@ def _size(ax, artist, points):
     text.remove()
     return np.array([box.width, box.height])
 
+# %% ../nbs/93_pictures.ipynb #b1fef7d4
+def _lay_out(figure):
+    "What drawing does first: every axes gets its limits and its place. Half the time of drawing."
+    for ax in figure.axes:
+        ax.get_xlim()       # what was drawn last is reckoned with when they are asked for
+        ax.get_ylim()
+        ax.apply_aspect()
+    engine = figure.get_layout_engine()
+    if engine is not None: engine.execute(figure)
+
+
 # %% ../nbs/93_pictures.ipynb #a60dc01e
 def label_lines(
     *axes,               # matplotlib axes, one or more
@@ -430,7 +441,7 @@ def label_lines(
     the names that found none
     """
     left_over = []
-    for figure in {ax.figure for ax in axes}: figure.draw_without_rendering()
+    for figure in {ax.figure for ax in axes}: _lay_out(figure)
     for ax in axes:
         named = [a for a in (*ax.lines, *ax.collections) if a.get_label()[:1] not in ('', '_')]
         solid = *ax.lines, *ax.patches

@@ -2,6 +2,7 @@
 what they print, their exercises and solutions, and the Python of static/python-worker.js."""
 
 import functools
+import gc
 import json
 import re
 import sys
@@ -22,6 +23,16 @@ WORKER = ROOT / 'docs' / 'static' / 'python-worker.js'
 @functools.cache
 def page(name):
     "The page's cells, and what its script reads: {cells, exercises}."
+    gc.disable()  # syntax trees are many objects, and kept: to look through them takes as long
+    try:
+        return made(name)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def made(name):
+    "The same, made anew."
     nb = nbformat.read(ROOT / 'nbs' / f'{name}.ipynb', as_version=4)
     made = dict.fromkeys(source.calls({name: nb}), 'an explorer')
     nb = runnable.annotate(source.page(nb, name, made, {}), name)

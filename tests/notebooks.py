@@ -15,15 +15,31 @@ import re
 import sys
 from pathlib import Path
 
+import nbdev.test
+from execnb.shell import CaptureShell
 from fastcore.parallel import parallel
 from nbdev.config import get_config
-from nbdev.test import test_nb
 
 NBS = Path(__file__).resolve().parent.parent / "nbs"
 # The longest first: then no worker is left alone with one of them. (Only time depends on it.)
 LONGEST = """08_interop fourier sampling 05b_individual 05_filters saddle_point prv edgeworth
     04a_tilted_fft benchmark individual_gdp 03_edgeworth 02a_tilting 01_contour 00a_losses
     04_prv_fft""".split()
+
+
+class Shell(CaptureShell):
+    """nbdev's, with pictures as `docs/execute.py` has them, where nbdev's have four times the
+    pixels; not drawn twice, to cut the white margins away: here nobody looks at them."""
+
+    def __init__(self, path):
+        super().__init__(path, mpl_format="png")
+        self.run("set_matplotlib_formats('png', bbox_inches=None)")
+
+
+def test(path, **options):
+    "(Has it passed?, seconds)."
+    nbdev.test.CaptureShell = Shell
+    return nbdev.test.test_nb(path, **options)
 
 
 def notebooks():
@@ -65,7 +81,7 @@ def run(paths):
     os.chdir(NBS)
     workers = min(os.cpu_count() or 1, len(paths))
     passed = parallel(
-        test_nb,
+        test,
         paths,
         skip_flags=get_config().tst_flags.split(),
         basepath=get_config().config_path,
