@@ -198,7 +198,8 @@ def test_corners():
     with pytest.raises(ValueError):
         _ = a.composition
 
-@pytest.mark.parametrize('sigma', [.1, .05, .03, 1e-3, 1e-9])
+@pytest.mark.parametrize(
+    'sigma', [.1, .05, .03, pytest.param(.02, marks=pytest.mark.slow), 1e-3, 1e-9])
 def test_small_noise(sigma):
     """Finite, and below what it costs without sampling; Opacus' own accountants: inf, NaN, or no
     answer. The noise of the last two is too small for a grid."""
