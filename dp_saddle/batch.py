@@ -10,8 +10,8 @@ __all__ = ['mixing_bounds', 'Mixed', 'split_steps', 'smaller_steps', 'tilt_grid'
 
 # %% ../nbs/05a_batch.ipynb #6873b163
 import os
-from copy import copy
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from math import ceil, inf, log, pi
 from typing import NamedTuple
 
@@ -570,7 +570,6 @@ def _sums(self:LineBatch, eps):
     slope = terms[:, :, 0].imag @ first + terms[:, :, 1].imag.sum(1)
     return terms[:, :, 0].real.sum(1), self.h*slope
 
-
 # %% ../nbs/05a_batch.ipynb #a5044e08
 @patch
 def _relative_error(self:LineBatch, table, mixed):
@@ -640,7 +639,6 @@ def of(self:LineBatch, rows):
     for name in ('change', 'c', 'pieces', 'base', 'off', 'noise', 'slope', 'right'):
         setattr(out, name, getattr(self, name)[rows])
     return out
-
 
 # %% ../nbs/05a_batch.ipynb #4f2844be
 class Found(NamedTuple):

@@ -323,7 +323,6 @@ def _divergences(place):
     both = [LossFamily([step], way, tilts=_TILTS) for way in ('remove', 'add')]
     return np.array([(family.K + family.error)[0] for family in both])
 
-
 # %% ../nbs/06bb_merged_steps.ipynb #6c54a779
 _TILTS = np.geomspace(*_ORDERS)
 
@@ -371,4 +370,3 @@ class RenyiSums:
         factor, goal = log_chernoff_factor(_TILTS), log(delta)
         off = _SCALE_ROUNDING*(K + np.abs(factor) - goal)
         return max(float(((K + factor - goal + off)/_TILTS).min()), 0.)
-

@@ -561,7 +561,6 @@ def _sums_with(self:Budget, asked):
         self._sums = RenyiSums().more(self._kinds) or False
     return self._sums and (self._sums.more(asked) or False)
 
-
 # %% ../nbs/06c_schedules.ipynb #a8033cca
 @patch
 def cost(self:Budget, counts):
