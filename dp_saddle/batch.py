@@ -661,9 +661,10 @@ class Found(NamedTuple):
 def _newton(self:LineBatch, goal, e, high, side, floor, best):
     "From e on: the best that is proved, and for whom the search is over."
     batch, rows, done = self, np.arange(len(e)), np.zeros(len(e), bool)
+    goal = goal + np.zeros(len(e))
     for _ in range(_STEPS):
         value, fall = batch.log_delta(e, side)
-        miss = np.clip(value - goal, -_FARTHEST, _FARTHEST)
+        miss = np.clip(value - goal[rows], -_FARTHEST, _FARTHEST)
         proved, least = side*miss <= 0, floor[rows]
         best[rows] = np.where(proved, side*np.minimum(side*best[rows], side*e), best[rows])
         done[rows] = (e <= least) & (miss <= 0) | proved & (np.abs(miss) < _CLOSE)
