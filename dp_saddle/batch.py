@@ -657,6 +657,7 @@ class Found(NamedTuple):
     guess: np.ndarray  # where a better line should look
     good: np.ndarray   # no better line is needed
 
+# %% ../nbs/05a_batch.ipynb #4e9daaee
 @patch
 def _newton(self:LineBatch, goal, e, high, side, floor, best):
     "From e on: the best that is proved, and for whom the search is over."

@@ -352,21 +352,23 @@ class RenyiSums:
             out.K, out.payments = out.K + n*self._known[place], out.payments + 1
         return out
 
-    def epsilon(self,
-        delta,  # in (0, 1)
-    ):          # nats, rounded up
-        """An upper bound on eps, certified: the best of the orders [GDP Lemma C.4].
+# %% ../nbs/06bb_merged_steps.ipynb #5c582da5
+@patch
+def epsilon(self:RenyiSums,
+    delta,  # in (0, 1)
+):          # nats, rounded up
+    """An upper bound on eps, certified: the best of the orders [GDP Lemma C.4].
 
-        Parameters
-        ----------
-        delta
-            in (0, 1)
+    Parameters
+    ----------
+    delta
+        in (0, 1)
 
-        Returns
-        -------
-        nats, rounded up
-        """
-        K = self.K.max(0)*(1 + sum_rounding(self.payments + 1))
-        factor, goal = log_chernoff_factor(_TILTS), log(delta)
-        off = _SCALE_ROUNDING*(K + np.abs(factor) - goal)
-        return max(float(((K + factor - goal + off)/_TILTS).min()), 0.)
+    Returns
+    -------
+    nats, rounded up
+    """
+    K = self.K.max(0)*(1 + sum_rounding(self.payments + 1))
+    factor, goal = log_chernoff_factor(_TILTS), log(delta)
+    off = _SCALE_ROUNDING*(K + np.abs(factor) - goal)
+    return max(float(((K + factor - goal + off)/_TILTS).min()), 0.)
