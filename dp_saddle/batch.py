@@ -531,8 +531,7 @@ class LineBatch:
         self.off = sum_rounding(len(table.K))*(mixed.counts @ np.abs(table.K))
         change = mixed.counts @ table.change.real + 1j*(mixed.counts @ table.change.imag)
         factor, off = self._factor(plan.h)
-        self.change, self.h = change, plan.h
-        self._set_terms(np.exp(change)*factor)
+        self._set_terms(change, factor, plan.h)
         size, relative = np.abs(self.c), self._relative_error(table, mixed)
         self.noise = (size*(relative + (plan.nodes + _SUM_ULPS)*ULP)).sum(1)
         self.noise += (np.exp(change.real)*(1 + relative)) @ off
@@ -554,11 +553,11 @@ def _factor(self:LineBatch, h):
 _PIECE = 16           # Tuning: nodes whose terms are summed first
 
 @patch
-def _set_terms(self:LineBatch, c):
+def _set_terms(self:LineBatch, change, factor, h):
     "Keep them, shape (records, nodes), and with zeros at the end as pieces."
-    nodes = c.shape[1]
-    padded = np.pad(c, ((0, 0), (0, -nodes % _PIECE)))
-    self.c, self.pieces = padded[:, :nodes], padded.reshape(len(c), -1, _PIECE)
+    self.change, self.h, nodes = change, h, change.shape[1]
+    padded = np.pad(np.exp(change)*factor, ((0, 0), (0, -nodes % _PIECE)))
+    self.c, self.pieces = padded[:, :nodes], padded.reshape(len(change), -1, _PIECE)
 
 @patch
 def _sums(self:LineBatch, eps):
