@@ -11,6 +11,7 @@ __all__ = ['mixing_bounds', 'Mixed', 'split_steps', 'smaller_steps', 'tilt_grid'
 # %% ../nbs/05a_batch.ipynb #6873b163
 import os
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from math import ceil, inf, log, pi
 from typing import NamedTuple
 
@@ -54,6 +55,7 @@ _MOST_WIDENED = 50                                     # in the exponent of a wi
 _STEPS, _FARTHEST = 20, 20                             # of Newton's method; nats it may go at once
 _SLACK = 1e-9                                          # nats it aims beyond the goal
 _CLOSE, _GOOD = 1e-7, .02                              # log delta: converged; good enough
+_FEWER = .7                                            # of records: from then on they go on alone
 _FLAT = 8                                              # the slope is taken to be at least t/8
 _SHIFTED = .03                                         # of eps: more smoothing needs another line
 _BEFORE = 4                                            # a line serves eps from 4/t below the guess
@@ -529,7 +531,7 @@ class LineBatch:
         self.off = sum_rounding(len(table.K))*(mixed.counts @ np.abs(table.K))
         change = mixed.counts @ table.change.real + 1j*(mixed.counts @ table.change.imag)
         factor, off = self._factor(plan.h)
-        self.change, self.c = change, np.exp(change)*factor
+        self._set_terms(change, factor, plan.h)
         size, relative = np.abs(self.c), self._relative_error(table, mixed)
         self.noise = (size*(relative + (plan.nodes + _SUM_ULPS)*ULP)).sum(1)
         self.noise += (np.exp(change.real)*(1 + relative)) @ off
@@ -546,6 +548,26 @@ def _factor(self:LineBatch, h):
     rule = (h/pi)/(z*(z + 1))
     rule[0] /= 2
     return rule*smoothing.transform(z), np.abs(rule)*smoothing.rounding(z)
+
+# %% ../nbs/05a_batch.ipynb #23e26df8
+_PIECE = 16           # Tuning: nodes whose terms are summed first
+
+@patch
+def _set_terms(self:LineBatch, change, factor, h):
+    "Keep them, shape (records, nodes), and with zeros at the end as pieces."
+    self.change, self.h, nodes = change, h, change.shape[1]
+    padded = np.pad(np.exp(change)*factor, ((0, 0), (0, -nodes % _PIECE)))
+    self.c, self.pieces = padded[:, :nodes], padded.reshape(len(change), -1, _PIECE)
+
+@patch
+def _sums(self:LineBatch, eps):
+    "Of the terms, turned to one eps for each record: the real part; the imaginary, times s."
+    k, first = np.arange(_PIECE), _PIECE*np.arange(self.pieces.shape[1])
+    turn, jump = (np.exp(-1j*eps[:, None]*(self.h*at)) for at in (k, first))
+    inner = self.pieces @ np.stack([turn, k*turn], axis=2)
+    terms = jump[:, :, None]*inner
+    slope = terms[:, :, 0].imag @ first + terms[:, :, 1].imag.sum(1)
+    return terms[:, :, 0].real.sum(1), self.h*slope
 
 # %% ../nbs/05a_batch.ipynb #a5044e08
 @patch
@@ -592,9 +614,8 @@ def log_delta(self:LineBatch, eps, side):
     record, shape (records,); and how fast it falls."""
     if side < 0:
         eps = eps + self.reach
-    terms = np.exp(-1j*eps[:, None]*self.s)*self.c
-    total, scale = terms.real.sum(1), self.base - self.t*eps
-    fall = self.t - terms.imag @ self.s/np.where(total > 0, total, inf)
+    total, turned = self._sums(eps)
+    scale, fall = self.base - self.t*eps, self.t - turned/np.where(total > 0, total, inf)
     total += side*(self.noise + self.slope*eps)
     if side < 0:
         far = self._alias(eps - self.reach) - scale + self.off
@@ -608,6 +629,15 @@ def log_delta(self:LineBatch, eps, side):
 def smoothing_cost(self:LineBatch, fall):
     "What smoothing adds to log delta, about, where its slope is -`fall`, shape (records,)."
     return (self.width*fall)**2/_SPREAD
+
+# %% ../nbs/05a_batch.ipynb #f3c3e035
+@patch
+def of(self:LineBatch, rows):
+    "The LineBatch of these records only: `rows`, a 1-d array of indices."
+    out = copy(self)
+    for name in ('change', 'c', 'pieces', 'base', 'off', 'noise', 'slope', 'right'):
+        setattr(out, name, getattr(self, name)[rows])
+    return out
 
 # %% ../nbs/05a_batch.ipynb #4f2844be
 class Found(NamedTuple):
@@ -626,19 +656,24 @@ class Found(NamedTuple):
     guess: np.ndarray  # where a better line should look
     good: np.ndarray   # no better line is needed
 
+# %% ../nbs/05a_batch.ipynb #4e9daaee
 @patch
 def _newton(self:LineBatch, goal, e, high, side, floor, best):
     "From e on: the best that is proved, and for whom the search is over."
+    batch, rows, done = self, np.arange(len(e)), np.zeros(len(e), bool)
+    goal = goal + np.zeros(len(e))
     for _ in range(_STEPS):
-        value, fall = self.log_delta(e, side)
-        miss = np.clip(value - goal, -_FARTHEST, _FARTHEST)
-        proved = side*miss <= 0
-        better = np.minimum(best, e) if side > 0 else np.maximum(best, e)
-        best = np.where(proved, better, best)
-        done = (e <= floor) & (miss <= 0) | proved & (np.abs(miss) < _CLOSE)
-        if done.all(): break
+        value, fall = batch.log_delta(e, side)
+        miss = np.clip(value - goal[rows], -_FARTHEST, _FARTHEST)
+        proved, least = side*miss <= 0, floor[rows]
+        best[rows] = np.where(proved, side*np.minimum(side*best[rows], side*e), best[rows])
+        done[rows] = (e <= least) & (miss <= 0) | proved & (np.abs(miss) < _CLOSE)
+        some = np.flatnonzero(~done[rows])
+        if not some.size: break
         new = e + (miss + side*_SLACK)/np.maximum(fall, self.t/_FLAT)
-        e = np.where(done, e, np.clip(new, floor, high))
+        e = np.where(done[rows], e, np.clip(new, least, high[rows]))
+        if some.size < _FEWER*rows.size:
+            batch, rows, e = batch.of(some), rows[some], e[some]
     return best, done
 
 # %% ../nbs/05a_batch.ipynb #5609efec

@@ -521,6 +521,7 @@ def _forget(self:Budget):
     self._kinds, self._now = Counter(), None       # counts; their eps, once it is known
     for mechanism, n in self.history:
         self._kinds[mechanism] += n
+    self._sums = None                              # of divergences, of more than a few kinds
     self._start()
 
 # %% ../nbs/06c_schedules.ipynb #7ed9b142
@@ -536,11 +537,29 @@ def _start(self:Budget):
     self._counts = self._between(self._kinds)
     self._fits, self._over = Counter(), None       # found to fit, and not to
     self._asked_for, self._ahead = [self._counts], 1
+    self._behind = Counter()                       # paid, and not yet in the counts
 
 @patch
 def _between(self:Budget, counts):
     "{step: how many} as it is, or by the kinds between which these steps are."
     return Counter(counts) if self._merged is None else self._merged.between(counts)
+
+# %% ../nbs/06c_schedules.ipynb #bf5f764a
+@patch
+def _count(self:Budget):
+    "Add to the counts what was paid since they were last looked at."
+    if len(self._kinds) > self._until: self._start()
+    elif self._behind:
+        self._counts, self._behind = self._counts + self._between(self._behind), Counter()
+
+@patch
+def _sums_with(self:Budget, asked):
+    "RenyiSums with these steps; None of few kinds, False if not all are Gaussians."
+    if len(self._kinds) <= _MOST_KINDS: return None
+    if self._sums is None:
+        from dp_saddle.merged_steps import RenyiSums  # slow to import, and few ask
+        self._sums = RenyiSums().more(self._kinds) or False
+    return self._sums and (self._sums.more(asked) or False)
 
 # %% ../nbs/06c_schedules.ipynb #a8033cca
 @patch
@@ -566,7 +585,9 @@ def _cost(self:Budget, counts):
 def spent(self:Budget):
     "eps of what was spent so far, certified from above; of more than 32 kinds, as if merged."
     if self._now is None:
-        self._now = self._cost(self._counts)
+        self._count()
+        sums = self._sums_with(Counter())
+        self._now = min(self._cost(self._counts), sums.epsilon(self.delta) if sums else inf)
     return self._now
 
 @patch
@@ -604,7 +625,11 @@ def _fits_with_more(self:Budget, need):
 def would_exceed(self:Budget, step, count=1):
     """Would `count` >= 1 more of this step (a mechanism, or a composition such as an epoch) pass
     the budget? Nothing is spent."""
-    need = self._counts + self._between(self._asked(step, count))
+    asked = self._asked(step, count)
+    if (sums := self._sums_with(asked)) and sums.epsilon(self.delta) <= self.eps:
+        return False
+    self._count()
+    need = self._counts + self._between(asked)
     if need <= self._fits:
         return False
     if self._over is not None and need >= self._over:
@@ -630,7 +655,5 @@ def spend(self:Budget, step, count=1):
     for m, n in asked.items():
         last, times = history[-1] if history else (None, 0)
         history = history[:-1] + ((m, times + n),) if last == m else history + ((m, n),)
-    self.history, self._now = history, None
-    self._counts = self._counts + self._between(asked)
-    for m, n in asked.items(): self._kinds[m] += n
-    if len(self._kinds) > self._until: self._start()
+    self.history, self._now, self._sums = history, None, self._sums_with(asked)
+    for counts in (self._behind, self._kinds): counts.update(asked)

@@ -7,9 +7,17 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from dp_saddle import Budget, Gaussian, Laplace, PoissonSubsampled, epsilon, epsilon_after
+from dp_saddle import (
+    Budget,
+    ContourAccountant,
+    Gaussian,
+    Laplace,
+    PoissonSubsampled,
+    epsilon,
+    epsilon_after,
+)
 from dp_saddle.mechanisms import Composition
-from dp_saddle.merged_steps import MergedSteps
+from dp_saddle.merged_steps import MergedSteps, RenyiSums
 
 DELTA = 1e-5
 
@@ -129,6 +137,34 @@ def test_a_merged_budget_never_passes_its_eps():
     for m, n in budget.history: taken[m] += n
     assert epsilon(whole(taken), delta=DELTA) <= budget.spent*(1 + 1e-9)
     assert budget.spent <= budget.eps
+
+@pytest.mark.parametrize('seed', range(4))
+@pytest.mark.parametrize('along', KINDS)
+def test_sums_of_divergences_are_above(seed, along):
+    "Rounded up, direction by direction: never below the certified eps of the steps themselves."
+    counts = steps_of(seed, 12, **KINDS[along])
+    sums = RenyiSums().more(counts)
+    one_by_one = RenyiSums()
+    for step, n in counts.items(): one_by_one = one_by_one.more({step: n})
+    for delta in (1e-2, 1e-5, 1e-10):
+        exact = ContourAccountant(whole(counts)).epsilon(delta)
+        assert exact.lower <= sums.epsilon(delta)
+        assert one_by_one.epsilon(delta) == pytest.approx(sums.epsilon(delta), rel=1e-12)
+    assert sums.more({Laplace(scale=3.): 1}) is None
+
+def test_a_budget_far_from_its_end_merges_nothing(monkeypatch):
+    "The bound that is asked first is enough; once more is wanted, all is counted."
+    counts = steps_of(12, 60)
+    budget = Budget(eps=50., delta=DELTA)
+    with monkeypatch.context() as m:
+        m.setattr('dp_saddle.merged_steps.MergedSteps', None)       # would fail if it were made
+        for step, n in counts.items(): budget.spend(step, n)
+    exact = epsilon(whole(counts), delta=DELTA)
+    assert exact*(1 - 1e-9) <= budget.spent <= exact*1.15
+    assert budget.spent <= RenyiSums().more(counts).epsilon(DELTA)
+    budget.spend(Laplace(scale=3.), 2)                              # no divergences from here on
+    assert budget.spent >= epsilon(whole(counts | {Laplace(scale=3.): 2}), delta=DELTA)*(1 - 1e-9)
+    assert budget.would_exceed(Gaussian(sigma=.1))
 
 @pytest.mark.parametrize('suffix', ['json', pytest.param('npz', marks=pytest.mark.slow)])
 def test_a_merged_budget_is_saved_and_goes_on(tmp_path, suffix):
