@@ -10,6 +10,7 @@ import json
 import re
 import sys
 import threading
+from collections import Counter
 from pathlib import Path
 
 import nbformat
@@ -82,21 +83,15 @@ PLACES = f"return {CAN_RUN}.map(c => Number(c.className.match(/tag_run-(\\d+)/)[
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
     asked: list = []
+    static: dict = {}  # of sites that have their Python from elsewhere: {name: what was prepared}
 
     def translate_path(self, path):
-        return super().translate_path(path.removeprefix('/a/book'))
+        _, _, site, rest = path.split('?')[0].split('/', 3)
+        own = site in self.static and self.static[site] / rest.removeprefix('_static/')
+        return str(own) if own and own.is_file() else super().translate_path('/' + rest)
 
     def do_GET(self):
         self.asked.append(self.path)
-        if self.path.startswith('/a/bare/'):  # the site as it is without Pyodide
-            self.path = self.path.replace('/a/bare/', '/a/book/')
-            if 'python-files.js' in self.path:
-                said = f'window.dpSaddleFiles = {json.dumps(book.pyodide.NONE)};'.encode()
-                self.send_response(200)
-                self.send_header('Content-Type', 'text/javascript')
-                self.end_headers()
-                self.wfile.write(said)
-                return
         super().do_GET()
 
     def log_message(self, *args):
@@ -576,10 +571,58 @@ def a_changed_cell_counts(browser):
     assert text == 'mine 4\n', (status, text)
 
 
+def prepared(monkeypatch, place, release=None):
+    """What `make docs` puts among the site's files: from this folder, as PYODIDE names it, or, with
+    no network, from nowhere."""
+    (place / 'docs').mkdir()
+    for name in ('docs/static', 'docs/pyodide.txt', 'dp_saddle', 'settings.ini'):
+        (place / name).symlink_to(book.ROOT / name)
+    monkeypatch.setattr(book.pyodide, 'HERE', place / 'docs')
+    monkeypatch.setattr(book.pyodide, 'KEPT', place / 'kept')
+    monkeypatch.setattr(book.pyodide, 'STATIC', place / 'static')
+    monkeypatch.setenv('PIP_NO_INDEX', '1')
+    monkeypatch.delenv('PIP_FIND_LINKS', raising=False)
+    monkeypatch.delenv('PYODIDE', raising=False)
+    if release:
+        monkeypatch.setenv('PYODIDE', str(release))
+    book.pyodide.prepare()
+    return place / 'static'
+
+
+def test_python_from_a_folder(browser, served, monkeypatch, tmp_path):
+    "`make docs PYODIDE=folder`: the site's Python is that release, and it runs; byte by byte as locked."
+    (release,) = (p for p in PYTHON.iterdir() if p.is_dir())
+    static = prepared(monkeypatch, tmp_path, release)
+    monkeypatch.setitem(Quiet.static, 'folder', static)
+    Quiet.asked.clear()
+    first_view(browser, served.replace('book', 'folder') + 'five_minutes.html')
+    place = browser.execute_script(PLACES)[0]
+    status, *_ = browser.execute_async_script(PRESS, place, 'Run')
+    assert status.startswith('Done'), status
+    used = [p.split('/', 3)[3] for p in Quiet.asked if '/pyodide/' in p]
+    assert len(used) >= 7 and all((static / u.removeprefix('_static/')).is_file() for u in used)
+    damaged = tmp_path / 'damaged'
+    damaged.mkdir()
+    for path in release.iterdir():
+        (damaged / path.name).symlink_to(path)
+    name = 'python_stdlib.zip'
+    (damaged / name).unlink()
+    (damaged / name).write_bytes((release / name).read_bytes()[:-1] + b'?')
+    (tmp_path / 'again').mkdir()
+    with pytest.raises(SystemExit, match=f'{name}: sha256 .* and pyodide-lock.json says'):
+        prepared(monkeypatch, tmp_path / 'again', damaged)
+
+
 @pytest.mark.parametrize('where', ['file', 'bare'])
-def test_a_page_that_cannot_run_says_why(browser, served, where):
-    "Opened as a file, or built without Pyodide: no button, a line, and nothing else is missing."
-    for name in ('faq', '01_contour'):
+def test_a_page_that_cannot_run_says_why(browser, served, where, monkeypatch, tmp_path, capsys):
+    """Opened as a file, or built where no Pyodide can be had: no button, a line, and nothing else is
+    missing."""
+    if where == 'bare':
+        monkeypatch.setitem(Quiet.static, 'bare', prepared(monkeypatch, tmp_path))
+        said = capsys.readouterr().err
+        assert 'No Pyodide: ' in said and 'PYODIDE=folder' in said
+        assert [p.name for p in (tmp_path / 'static').iterdir()] == ['python-files.js']
+    for name in ('faq', '01_contour', 'papers/edgeworth', 'your_run'):
         page = f'{name}.html'
         url = (SITE / page).as_uri() if where == 'file' else served.replace('book', 'bare') + page
         browser.get('about:blank')
@@ -593,19 +636,44 @@ def test_a_page_that_cannot_run_says_why(browser, served, where):
         assert bars == 0 and len(said) == 1
         why = {'file': 'Opened as a file', 'bare': 'built without Pyodide'}[where]
         assert why in said[0], said
+        how = browser.find_elements('css selector', '.dp-why a')
+        assert len(how) == (where == 'file')
+        if name == 'your_run':
+            assert why in browser.find_element('css selector', '#run-form .status').text
         errors = [e['message'] for e in browser.get_log('browser') if e['level'] == 'SEVERE']
         assert not errors, errors
+        if how and name == 'faq':  # it leads to what says how
+            how[0].click()
+            shown = browser.execute_script(
+                "return document.querySelector(':target').textContent")
+            assert shown.strip().startswith('Can I run the cells of the site?')
+            assert 'python -m http.server' in shown
 
 
-def test_what_cannot_be_run_says_so(browser, served):
-    first_view(browser, served + '08_interop.html')
-    bars = browser.execute_script(
-        "return [...document.querySelectorAll('div.cell .dp-run')].map("
-        "b => [b.querySelector('button').disabled, b.textContent])"
+@pytest.mark.parametrize(
+    'name', ['08_interop', '06e_cli', '07a_events', 'papers/fourier', 'papers/edgeworth'])
+def test_what_cannot_be_run_says_so(browser, served, name):
+    """At each cell; where most cells of a page cannot be run, what is in the way of most of them is
+    said once, below the title."""
+    first_view(browser, f'{served}{name}.html')
+    rows = book.page(name)[1]['cells']
+    reasons = Counter(rows[place].get('no') for place, _ in book.placed(name))
+    ways = Counter({no: count for no, count in reasons.items() if no})
+    often = ways.most_common(1)[0][0] if ways.total() > reasons.total() / 2 else None
+    bars, lines = browser.execute_script(
+        "return [[...document.querySelectorAll('div.cell .dp-run')].map("
+        "b => [b.querySelector('button').disabled, b.textContent]), "
+        "[...document.querySelectorAll('.dp-why')].map(e => e.textContent)]"
     )
-    said = [text for disabled, text in bars if disabled]
-    assert len(said) > len(bars) / 2 and any('PyTorch' in text for text in said)
-    assert all('Not in a browser: it ' in text for text in said)
+    said = Counter(text for disabled, text in bars if disabled)
+    assert said == {f'RunNot in a browser: {no}.': n for no, n in ways.items() if no != often}
+    assert len(bars) - said.total() == reasons[None]
+    assert len(lines) == (often is not None) == (name != '07a_events')
+    if often:
+        asked = often.removeprefix('it needs ')
+        cells = 'The cells' if not reasons[None] else f'{ways.total()} of the {reasons.total()} cells'
+        other = ', if no other reason stands at a cell' if said else ''
+        assert lines == [f'{cells} of this page cannot be run in a browser: they need {asked}{other}.']
 
 
 def test_sizes():
