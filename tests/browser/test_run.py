@@ -17,6 +17,8 @@ import nbformat
 import numpy as np
 import pytest
 from scipy.integrate import trapezoid
+from selenium.webdriver.support.expected_conditions import visibility_of_element_located
+from selenium.webdriver.support.ui import WebDriverWait
 from test_site import SITE, fits_a_phone
 from test_your_run import GRID
 
@@ -628,6 +630,8 @@ def test_a_page_that_cannot_run_says_why(browser, served, where, monkeypatch, tm
         browser.get('about:blank')
         browser.get_log('browser')
         browser.get(url)
+        line = 'css selector', '.dp-why'
+        WebDriverWait(browser, 20).until(visibility_of_element_located(line))
         bars, said = browser.execute_script(
             "return [document.querySelectorAll('.dp-run, .dp-answer').length, "
             "[...document.querySelectorAll('.dp-why')].filter(e => e.checkVisibility())"

@@ -11,6 +11,7 @@ from urllib.parse import unquote, urlsplit
 import axe_core_python
 import pytest
 from alike import Shape, exceeds, most_of, sample
+from selenium.webdriver.support.ui import WebDriverWait
 
 from dp_saddle import widgets
 from dp_saddle.explorer import shown
@@ -365,6 +366,7 @@ def test_folds_open_by_keyboard(browser):
 def test_one_search_box_and_an_icon(browser):
     browser.get((SITE / 'index.html').as_uri())
     boxes = browser.find_elements('css selector', '.search-button-field, .search-button')
+    WebDriverWait(browser, 20).until(lambda _: any(box.is_displayed() for box in boxes))
     assert sum(box.is_displayed() for box in boxes) == 1
     icon = browser.find_element('css selector', 'link[rel*=icon]').get_attribute('href')
     assert icon.split('?')[0].endswith('favicon.svg')
