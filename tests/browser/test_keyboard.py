@@ -1,5 +1,5 @@
-"""Run, Run all above, Stop, Edit, Reset and Check by the keyboard alone: where the focus is, that it
-is seen, and what a screen reader is told; of what is loaded, too."""
+"""Run, Run all above, Stop, Edit, Reset and Check by the keyboard alone: where the focus is, that
+it is seen, and what a screen reader is told; of what is loaded, too."""
 
 import re
 import time
@@ -8,7 +8,7 @@ import pytest
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
-from test_run import PLACES, SITE, Quiet, pytestmark, served  # noqa: F401
+from test_run import PLACES, SITE, Quiet, pytestmark, scripts_are_done, served  # noqa: F401
 
 # What the status says of a cell, each time it changes: what is read out, and all that is seen.
 WATCH = """
@@ -22,7 +22,8 @@ new MutationObserver(() => window.told.push([read(status), status.textContent]))
 # Of the element that has the focus: its mark, and the place of it in the window.
 SEEN = """
 const e = document.activeElement, style = getComputedStyle(e), r = e.getBoundingClientRect();
-return [style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 1 || style.boxShadow !== 'none',
+const outlined = style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 1;
+return [outlined || style.boxShadow !== 'none',
         r.width > 0 && r.top >= 0 && r.bottom <= innerHeight];
 """
 FIND = """
@@ -64,6 +65,7 @@ def test_what_is_loading(browser, served):  # noqa: F811
     browser.execute_cdp_cmd('Storage.clearDataForOrigin', origin)
     browser.execute_cdp_cmd('Network.clearBrowserCache', {})
     browser.refresh()
+    scripts_are_done(browser)
     picture = browser.execute_script(
         "return Number(document.querySelector('div.cell[class*=tag_run-]:has(.cell_output img):has("
         ".dp-run)').className.match(/tag_run-(\\d+)/)[1])")
@@ -86,9 +88,11 @@ def test_what_is_loading(browser, served):  # noqa: F811
         assert len(numbers) >= 4 and numbers == sorted(numbers), numbers
         assert numbers[-1] == round(total[what]) and numbers[0] < numbers[-1] / 2, numbers
         assert heard[-1].startswith('Done in ') and heard[-2] == 'Running', heard
-        assert len(heard) <= 6 < len(seen) and sum('MB' in text for text in heard) == 1, heard
+        assert len(heard) <= 6 < len(seen), (heard, seen)
+        assert sum('MB' in text for text in heard) == 1, heard
     assert 25 < total['Python, numpy and SciPy'] < 40 and 5 < total[what] < 12, total
-    browser.refresh()  # from the browser's own store: nothing to wait for, and nothing is said of it
+    browser.refresh()  # now from the browser's own store: nothing to wait for, and nothing is said
+    scripts_are_done(browser)
     browser.execute_script(WATCH, picture)
     browser.execute_script(FIND, f'.tag_run-{picture} .dp-run button').send_keys(Keys.SPACE)
     ended(browser)
@@ -141,6 +145,7 @@ class Hands:
 @pytest.fixture
 def page(browser, served):  # noqa: F811
     browser.get(served + 'preface.html')
+    scripts_are_done(browser)
     return Hands(browser)
 
 

@@ -17,7 +17,6 @@ import nbformat
 import numpy as np
 import pytest
 from scipy.integrate import trapezoid
-from selenium.webdriver.support.expected_conditions import visibility_of_element_located
 from selenium.webdriver.support.ui import WebDriverWait
 from test_site import SITE, fits_a_phone
 from test_your_run import GRID
@@ -109,10 +108,18 @@ def served():
         server.shutdown()
 
 
+def scripts_are_done(browser):
+    "The page has its buttons, or says why there are none."
+    WebDriverWait(browser, 20).until(lambda b: b.execute_script(
+        "return document.readyState === 'complete' && (!document.getElementById('run-data') || "
+        "document.querySelector('.dp-run, .dp-why') !== null)"))
+
+
 def first_view(browser, url):
     for log in ('browser', 'performance'):
         browser.get_log(log)
     browser.get(url)
+    scripts_are_done(browser)
     asked = requests(browser)
     assert not [u for u in asked if '/pyodide/' in u or 'worker' in u], 'before Run is pressed'
     return asked
@@ -592,7 +599,7 @@ def prepared(monkeypatch, place, release=None):
 
 
 def test_python_from_a_folder(browser, served, monkeypatch, tmp_path):
-    "`make docs PYODIDE=folder`: the site's Python is that release, and it runs; byte by byte as locked."
+    "`make docs PYODIDE=folder`: the site's Python is that release, byte by byte, and it runs."
     (release,) = (p for p in PYTHON.iterdir() if p.is_dir())
     static = prepared(monkeypatch, tmp_path, release)
     monkeypatch.setitem(Quiet.static, 'folder', static)
@@ -617,8 +624,8 @@ def test_python_from_a_folder(browser, served, monkeypatch, tmp_path):
 
 @pytest.mark.parametrize('where', ['file', 'bare'])
 def test_a_page_that_cannot_run_says_why(browser, served, where, monkeypatch, tmp_path, capsys):
-    """Opened as a file, or built where no Pyodide can be had: no button, a line, and nothing else is
-    missing."""
+    """Opened as a file, or built where no Pyodide can be had: no button, a line, and nothing else
+    is missing."""
     if where == 'bare':
         monkeypatch.setitem(Quiet.static, 'bare', prepared(monkeypatch, tmp_path))
         said = capsys.readouterr().err
@@ -630,8 +637,7 @@ def test_a_page_that_cannot_run_says_why(browser, served, where, monkeypatch, tm
         browser.get('about:blank')
         browser.get_log('browser')
         browser.get(url)
-        line = 'css selector', '.dp-why'
-        WebDriverWait(browser, 20).until(visibility_of_element_located(line))
+        scripts_are_done(browser)
         bars, said = browser.execute_script(
             "return [document.querySelectorAll('.dp-run, .dp-answer').length, "
             "[...document.querySelectorAll('.dp-why')].filter(e => e.checkVisibility())"
@@ -675,9 +681,11 @@ def test_what_cannot_be_run_says_so(browser, served, name):
     assert len(lines) == (often is not None) == (name != '07a_events')
     if often:
         asked = often.removeprefix('it needs ')
-        cells = 'The cells' if not reasons[None] else f'{ways.total()} of the {reasons.total()} cells'
+        some = f'{ways.total()} of the {reasons.total()} cells'
+        cells = some if reasons[None] else 'The cells'
         other = ', if no other reason stands at a cell' if said else ''
-        assert lines == [f'{cells} of this page cannot be run in a browser: they need {asked}{other}.']
+        assert lines == [
+            f'{cells} of this page cannot be run in a browser: they need {asked}{other}.']
 
 
 def test_sizes():
