@@ -75,14 +75,29 @@ def _one_sidebar(app, page, template, context, doctree):
 # Pages are millions of objects that are kept: to look through them often takes long.
 gc.set_threshold(1_000_000)
 
+def colourless(css):
+    "Kinds of words that have the colour of all other text, by day and by night: names, brackets."
+    found = []
+    for theme in ("light", "dark"):
+        rule = rf'html\[data-theme="{theme}"\] \.highlight'
+        base = re.search(rf"{rule} {{[^}}]*[ ;]color: (#\w+)", css)[1]
+        found.append(set(re.findall(rf"{rule} \.(\w+) {{ color: {base} }}", css)))
+    return sorted(set.intersection(*found))
+
 def setup(app):
     """What the extensions leave for a screen reader to stumble over: ids that are there many times,
-    and a role that is no longer one."""
+    and a role that is no longer one. And what nobody reads: marks around words that get no colour,
+    a fourth of all pages, and translations of the theme."""
     def mend(app, error):
-        for page in [] if error else Path(app.outdir).rglob("*.html"):
-            text = page.read_text(encoding="utf-8")
+        if error: return
+        out = Path(app.outdir)
+        shutil.rmtree(out/"_static"/"locales", ignore_errors=True)
+        kinds = "|".join(colourless((out/"_static"/"pygments.css").read_text(encoding="utf-8")))
+        marked = re.compile(rf'<span class="(?:{kinds})">([^<]*)</span>')
+        for page in out.rglob("*.html"):
+            text = marked.sub(r"\1", page.read_text(encoding="utf-8"))
             page.write_text(re.sub(r' id="(proof|exercise|solution)-content"', "",
                                    text).replace('role="doc-biblioentry"', 'role="listitem"'),
                                    encoding="utf-8")
-    app.connect("build-finished", mend)
+    app.connect("build-finished", mend, priority=900)    # after the theme has written its colours
     app.connect("html-page-context", _one_sidebar, priority=400)

@@ -18,7 +18,7 @@ HAS = {"numpy", "scipy", "matplotlib", "mpl_toolkits", "fastcore", "mpmath", "dp
        "dateutil", "packaging", "PIL"}
 CALLED = {"flint": "python-flint", "sklearn": "scikit-learn", "yaml": "PyYAML", "dask": "Dask",
           "torch": "PyTorch", "opacus": "Opacus", "distributed": "Dask"}
-LACKS = {"subprocess", "multiprocessing", "concurrent"}
+LACKS = {"subprocess", "multiprocessing"}
 # Names of the library that lead to what is not there.
 LEADS = {"verify": "python-flint", "dp_saddle.interop": "PyTorch and Opacus"}
 DATA = {"array", "linspace", "geomspace", "arange", "logspace", "ones", "zeros", "default_rng",

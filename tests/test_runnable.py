@@ -39,6 +39,12 @@ def test_needs():
     assert needs(above, 'print(other)', True) == [4]
 
 
+def test_an_import_is_no_hindrance():
+    "Chapter 05a imports threads, and does without where none can be started."
+    assert len(book.page('05a_batch')[1]['cells']) > 50
+    assert not [row for row in book.page('05a_batch')[1]['cells'] if 'no' in row]
+
+
 def test_the_library_has_what_is_exported():
     "For nearly all exported cells that are shown Run has an import, and each of them works."
     rows = [row for n in ('00_plrv', '00a_losses', '01_contour', '06_accounting', '06b_attacks')

@@ -54,9 +54,10 @@ def plain(value):
     try: return json.dumps(value, allow_nan=False)
     except (TypeError, ValueError): return json.dumps(repr(value))
 
-def cell(code, name, say, show, quiet):
+def cell(code, name, say, show, quiet, place=None):
     "Run it: JSON of {ok, value, error}."
     names = sys.modules['__main__'].__dict__
+    there = dict(names)
     before, value, error = (sys.stdout, sys.stderr), None, ''
     sys.stdout, sys.stderr = Stream(say, 'stdout'), Stream(say, 'stderr')
     linecache.cache[name] = len(code), None, [line + '\n' for line in code.split('\n')], name
@@ -72,6 +73,7 @@ def cell(code, name, say, show, quiet):
             elif not type(value).__module__.startswith('matplotlib'): say('result', repr(value))
         if value is not None: names['_'] = value
         figures(show)
+        if place is not None: leave(place, code, there)
     except BaseException as e:
         kept = e.__traceback__
         while kept and kept.tb_frame.f_code.co_filename == __file__: kept = kept.tb_next
@@ -112,11 +114,23 @@ def opened(code):
     lines = code.split('\n')[body[0].body[0].lineno - 1:body[0].end_lineno]
     return textwrap.dedent('\n'.join(lines))
 
-def judge(*asked):
-    "As judged; what an answer has defined is gone again, so that no other is judged by it."
+left = {}
+
+def leave(place, code, before):
+    "Keep what the cell at this place of the page has bound: cells below may bind the same names."
+    names = sys.modules['__main__'].__dict__
+    bound = {name for name in names if name not in before or before[name] is not names[name]}
+    bound |= {s.get_name() for s in symtable.symtable(code, '<cell>', 'exec').get_symbols()
+              if s.is_assigned() or s.is_imported()}
+    left[place] = {name: names[name] for name in bound if name in names}
+
+def judge(code, checks, wanted, name, say, show, above=()):
+    """As judged, by what the cells at the places above have left; what an answer has defined is
+    gone again, so that no other is judged by it."""
     names = sys.modules['__main__'].__dict__
     kept = dict(names)
-    try: return judged(*asked)
+    for place in above: names.update(left.get(place, {}))
+    try: return judged(code, checks, wanted, name, say, show)
     finally:
         names.clear()
         names.update(kept)
@@ -181,7 +195,7 @@ async function bytes(url) {
   for (let part; !(part = await reader.read()).done;) {
     parts.push(part.value);
     arrived += part.value.length;
-    say('progress', {text: `Loading ${what}: ${MB(arrived)} of ${MB(expected)} MB`});
+    say('progress', {text: `Loading ${what} (${MB(expected)} MB)`, count: `: ${MB(arrived)} MB are here`});
   }
   const blob = new Blob(parts);
   if (kept) await kept.put(url, new Response(blob)).catch(() => {});      // full: then not
@@ -248,12 +262,12 @@ async function load(names) {
   const more = names.filter(name => !loaded.has(name));
   if (!more.length) return;
   const missing = more.flatMap(name => files.groups[name]).filter(name => !loaded.has(name));
-  if (more[0] !== 'scipy') await expect([...new Set(missing)], more.join(' and '));
+  if (more[0] !== 'scipy') await expect([...new Set(missing)], more.join(', ').replace(/, ([^,]*)$/, ' and $1'));
   await python.loadPackage(more, {messageCallback() {}, errorCallback(text) { say('progress', {text}); }});
   [...more, ...missing].forEach(name => loaded.add(name));
 }
 
-async function run({code, name, quiet, check}) {
+async function run({code, name, quiet, check, place}) {
   const packages = python.toPy(Object.keys(files.groups));
   const wanted = harness().get('wanted')(code + (check ? '\n' + check.checks : ''), packages);
   await load(wanted.toJs());
@@ -261,10 +275,10 @@ async function run({code, name, quiet, check}) {
   say('progress', {text: 'Running'});
   const text = (kind, text) => say('text', {kind, text}), figure = url => say('figure', {url});
   if (check) {
-    const names = python.toPy(check.names);
-    return JSON.parse(harness().get('judge')(code, check.checks, names, name, text, figure));
+    const names = python.toPy(check.names), above = python.toPy(check.above);
+    return JSON.parse(harness().get('judge')(code, check.checks, names, name, text, figure, above));
   }
-  return JSON.parse(harness().get('cell')(code, name || `<cell ${job}>`, text, figure, Boolean(quiet)));
+  return JSON.parse(harness().get('cell')(code, name || `<cell ${job}>`, text, figure, Boolean(quiet), place ?? null));
 }
 
 // One after the other.

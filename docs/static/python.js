@@ -9,7 +9,7 @@
   function reason() {
     if (files.none) return files.none;
     if (!/^https?:$/.test(location.protocol)) {
-      return 'Opened as a file, a page may not load Python: serve the site (make docs-serve).';
+      return 'Opened as a file, a page may not load Python; served by any static server, it may.';
     }
     if (!window.Worker || !window.WebAssembly) return 'This browser has no WebAssembly.';
     return '';
@@ -22,7 +22,7 @@
       const {hooks, done} = open.get(data.job) || {hooks: {}, done() {}};
       if (data.type === 'text' && hooks.onText) hooks.onText(data.kind, data.text);
       if (data.type === 'figure' && hooks.onFigure) hooks.onFigure(data.url);
-      if (data.type === 'progress' && hooks.onProgress) hooks.onProgress(data.text);
+      if (data.type === 'progress' && hooks.onProgress) hooks.onProgress(data.text, data.count);
       if (data.type === 'done') { open.delete(data.job); done(data.result); }
     };
     worker.onerror = e => end('Python could not be started: ' + (e.message || 'no worker') + '.');
@@ -46,7 +46,7 @@
       job += 1;
       open.set(job, {hooks, done});
       started().postMessage({type: 'run', job, code, name: hooks.name, quiet: hooks.quiet,
-                             check: hooks.check});
+                             check: hooks.check, place: hooks.place});
     });
   }
 
@@ -57,5 +57,18 @@
     return running;
   }
 
-  window.dpSaddlePython = {reason, run, stop, started: () => worker !== null};
+  // What a line with role=status says. Screen readers read it out when `text` changes; not `count`,
+  // which changes many times a second.
+  function tell(status, text, count = '') {
+    if (status.firstChild?.data !== text) status.textContent = text;
+    let number = status.querySelector('[aria-hidden]');
+    if (!number && count) {
+      number = document.createElement('span');
+      number.setAttribute('aria-hidden', 'true');
+      status.append(number);
+    }
+    if (number) number.textContent = count;
+  }
+
+  window.dpSaddlePython = {reason, tell, run, stop, started: () => worker !== null};
 })();

@@ -5,21 +5,60 @@
   const python = window.dpSaddlePython, data = document.getElementById('run-data');
   if (!python || !data) return;
   if (python.reason()) {                   // no buttons then, and a line that says why
-    const why = document.createElement('p');
-    why.className = 'dp-why';
-    why.textContent = `Why no cell of this page can be run here: ${python.reason()}`;
-    const title = document.querySelector('.bd-article h1');
-    if (title) title.after(why);
+    note(`Why no cell of this page can be run here: ${python.reason()}`);
     return;
   }
   const {cells, exercises} = JSON.parse(data.textContent);
   const shown = new Map();                 // by their places in `cells`
-  let ran = new Set(), taken = new Set(), busy = false;    // ... that have been run; that the library gave
+  const turnedAway = new Set();            // who was asked to run while another did
+  let ran = new Set(), taken = new Set(), busy = null;     // ... that have been run; that the library gave
+  const usual = usualReason();             // why most cells cannot be run: said once, above them
 
   function make(tag, properties, ...children) {
     const element = Object.assign(document.createElement(tag), properties);
     element.append(...children);
     return element;
+  }
+
+  // A line below the title.
+  function note(text) {
+    const line = make('p', {className: 'dp-why', textContent: text});
+    if (location.protocol === 'file:') {
+      const faq = document.documentElement.dataset.content_root + 'faq.html#can-i-run-the-cells-of-the-site';
+      line.append(' ', make('a', {href: faq, textContent: 'How?'}));
+    }
+    document.querySelector('.bd-article h1')?.after(line);
+  }
+
+  // Places and code cells, in the page's order.
+  function placed() {
+    const found = [];
+    for (const element of document.querySelectorAll('.bd-article div.cell')) {
+      const tag = [...element.classList].find(c => /^tag_run-\d+$/.test(c));
+      if (tag && element.querySelector('.cell_input pre')) found.push([Number(tag.slice(8)), element]);
+    }
+    return found;
+  }
+
+  // What is in the way of most cells of a page where most cannot be run; '' elsewhere.
+  function usualReason() {
+    const all = placed(), reasons = all.map(([place]) => cells[place].no).filter(Boolean);
+    if (reasons.length <= all.length/2) return '';
+    const count = new Map();
+    for (const no of reasons) count.set(no, (count.get(no) || 0) + 1);
+    const most = [...count].sort((a, b) => b[1] - a[1])[0][0];
+    const they = most.replace('it needs', 'they need').replace('it takes', 'they take').replace('it is', 'they are');
+    const who = reasons.length === all.length ? 'The cells of this page'
+      : `${reasons.length} of the ${all.length} cells of this page`;
+    note(`${who} cannot be run in a browser: ${they}${count.size > 1 ? ', if no other reason stands at a cell' : ''}.`);
+    return most;
+  }
+
+  // Hides a button; `next` has the focus then, if it was here.
+  function hide(button, next) {
+    const here = document.activeElement === button;
+    button.hidden = true;
+    if (here) next.focus();
   }
 
   // What a cell says, as the page shows the outputs that are stored.
@@ -52,7 +91,7 @@
     }
     hooks(status, name) {
       return {name, onText: (kind, text) => this.text(kind, text), onFigure: url => this.figure(url),
-              onProgress: text => { if (text) status.textContent = text + ' …'; }};
+              onProgress: progress(status)};
     }
   }
 
@@ -66,7 +105,6 @@
       const picture = this.stored && this.stored.querySelector('img');
       this.alt = picture ? picture.alt : 'Figure of this cell.';
       this.status = make('span', {className: 'dp-status'});
-      this.status.setAttribute('role', 'status');
       const code = `code cell ${[...shown.keys()].length + 1}`;
       const button = (text, label, action) => {
         const b = make('button', {type: 'button', textContent: text, onclick: action});
@@ -80,8 +118,9 @@
         this.status.textContent = `Not in a browser: ${this.blocked}.`;
         this.bar = make('div', {className: 'dp-run'}, b, this.status);
       } else {
-        this.runs = [button('Run', code, () => start(() => this.alone())),
-                     button('Run all above', `${code}, and all before it`, () => start(() => this.afterAll()))];
+        this.status.setAttribute('role', 'status');
+        this.runs = [button('Run', code, () => start(this, () => this.alone())),
+                     button('Run all above', `${code}, and all before it`, () => start(this, () => this.afterAll()))];
         this.stop = button('Stop', code, () => python.stop());
         this.edit = button('Edit', code, () => this.editable());
         this.reset = button('Reset', code, () => this.restore());
@@ -100,7 +139,7 @@
 
     editable() {
       if (!this.area) {
-        this.area = editor(this.original, `The code of ${this.name}`, () => start(() => this.alone()));
+        this.area = editor(this.original, `The code of ${this.name}`, () => start(this, () => this.alone()));
         this.area.addEventListener('input', () => ran.delete(this.place));
         this.pre.closest('div[class*=highlight-]').hidden = true;
         this.input.append(this.area);
@@ -130,15 +169,16 @@
     async go() {
       this.clear();
       if (this.stored) this.stored.hidden = true;
-      this.output = new Output(this.element, this.area ? 'Figure of the changed cell.' : this.alt);
+      const output = this.output = new Output(this.element, this.area ? 'Figure of the changed cell.' : this.alt);
       this.bar.classList.add('running');
       this.stop.hidden = this.reset.hidden = false;
       const began = performance.now();
-      const result = await python.run(this.code, this.output.hooks(this.status, `<${this.name}>`));
-      this.stop.hidden = true;
+      const hooks = {...output.hooks(this.status, `<${this.name}>`), place: this.place};
+      const result = await python.run(this.code, hooks);
+      hide(this.stop, this.runs[0]);
       this.bar.classList.remove('running');
-      this.status.textContent = said(result, performance.now() - began);
-      if (!result.ok && !result.stopped) this.output.text('error', result.error);
+      python.tell(this.status, said(result, performance.now() - began));
+      if (!result.ok && !result.stopped) output.text('error', result.error);
       if (result.ok) ran.add(this.place);
       if (result.stopped) forget();
       return result;
@@ -171,40 +211,51 @@
     const quick = k => !again && !touched() && cells[k].library !== undefined;
     const wanted = places.filter(k => cells[k].library !== '' || !quick(k)).filter(k => again || !(ran.has(k) || (quick(k) && taken.has(k))));
     const seen = wanted.filter(k => shown.has(k) && !quick(k)).length;
+    const onProgress = progress(asker.status);
     let done = 0;
     asker.stop.hidden = false;
     for (const k of wanted) {
       let result;
       if (quick(k)) {
-        const onProgress = text => { if (text) asker.status.textContent = text + ' …'; };
-        result = await python.run(cells[k].library, {quiet: true, name: '<setup>', onProgress});
+        result = await python.run(cells[k].library, {quiet: true, name: '<setup>', onProgress, place: k});
         if (result.ok) taken.add(k);
       } else if (shown.has(k)) {
         done += 1;
-        asker.status.textContent = `Running what comes before: ${done} of ${seen} …`;
+        python.tell(asker.status, 'Running what comes before', `: ${done} of ${seen} …`);
         result = await shown.get(k).go();
       } else {
-        const onProgress = text => { if (text) asker.status.textContent = text + ' …'; };
-        result = await python.run(cells[k].code, {quiet: true, name: '<setup>', onProgress});
+        result = await python.run(cells[k].code, {quiet: true, name: '<setup>', onProgress, place: k});
         if (result.ok) ran.add(k);
       }
       if (result.stopped || (!result.ok && shown.has(k) && !again)) {
         if (result.stopped) forget();
-        asker.stop.hidden = true;
-        asker.status.textContent = result.stopped ? result.error : 'A cell above has failed: see there.';
+        hide(asker.stop, asker.runs[0]);
+        python.tell(asker.status, result.stopped ? result.error : 'A cell above has failed: see there.');
         return false;
       }
     }
-    asker.stop.hidden = true;
     return true;
   }
 
-  async function start(action) {
-    if (busy) return;
-    busy = true;
+  // `text`, which screen readers read out, and how far it is, which they do not.
+  function progress(status) {
+    return (text, count) => { if (text) python.tell(status, text, `${count || ''} …`); };
+  }
+
+  async function start(asker, action) {
+    if (busy) {
+      if (busy !== asker) {
+        python.tell(asker.status, 'Another cell is running: wait for it, or stop it.');
+        turnedAway.add(asker);
+      }
+      return;
+    }
+    busy = asker;
     document.documentElement.classList.add('dp-busy');
     try { await action(); } finally {
-      busy = false;
+      busy = null;
+      for (const one of turnedAway) if (/^Another/.test(one.status.textContent)) python.tell(one.status, '');
+      turnedAway.clear();
       document.documentElement.classList.remove('dp-busy');
     }
   }
@@ -232,10 +283,11 @@
   class Answer {
     constructor(label, one, box) {
       Object.assign(this, {label, one});
-      this.area = editor(one.start, 'Your answer', () => start(() => this.check()));
+      this.area = editor(one.start, 'Your answer', () => start(this, () => this.check()));
       this.status = make('span', {className: 'dp-status'});
       this.status.setAttribute('role', 'status');
-      this.button = make('button', {type: 'button', textContent: 'Check', onclick: () => start(() => this.check())});
+      this.button = make('button', {type: 'button', textContent: 'Check', onclick: () => start(this, () => this.check())});
+      this.runs = [this.button];
       this.stop = make('button', {type: 'button', textContent: 'Stop', hidden: true, onclick: () => python.stop()});
       this.reset = make('button', {type: 'button', textContent: 'Reset', onclick: () => {
         this.area.value = one.start;
@@ -260,9 +312,9 @@
       if (!await above(wantedBy(this.one), this, false)) return;
       const output = new Output(this.place, 'Figure of your answer.');
       this.stop.hidden = false;
-      const check = {names: this.one.names, checks: this.one.checks};
+      const check = {names: this.one.names, checks: this.one.checks, above: wantedBy(this.one)};
       const result = await python.run(this.area.value, {...output.hooks(this.status, '<your answer>'), check});
-      this.stop.hidden = true;
+      hide(this.stop, this.button);
       if (result.stopped) forget();
       this.status.textContent = result.ok ? `Right: ${result.value} of ${result.value} checks hold.`
         : result.stopped ? result.error : 'Not yet.';
@@ -271,11 +323,8 @@
     }
   }
 
-  for (const element of document.querySelectorAll('.bd-article div.cell')) {
-    const tag = [...element.classList].find(c => /^tag_run-\d+$/.test(c));
-    if (!tag || !element.querySelector('.cell_input pre')) continue;
-    const place = Number(tag.slice(8));
-    shown.set(place, new Cell(place, element));
+  for (const [place, element] of placed()) {
+    if (!usual || cells[place].no !== usual) shown.set(place, new Cell(place, element));
   }
   for (const [label, one] of Object.entries(exercises)) {
     const box = document.getElementById(label);

@@ -127,7 +127,7 @@
     root.setAttribute('aria-busy', 'true');
     for (const part of parts) {
       const result = await python.run(code(part, what), {quiet: true,
-        onProgress: text => { if (mine === turn) say.textContent = text; }});
+        onProgress: (text, count) => { if (mine === turn) python.tell(say, text, count); }});
       if (mine !== turn) return;
       const a = result.ok ? result.value : {error: result.error, field: ''};
       if (a.error && part === 'noise') { one('.noise').textContent = a.error; if (a.field === 'target_eps') problem(a.field, a.error); continue; }
@@ -175,5 +175,6 @@
   seen();
   shown = query();
   for (const part of data.parts) show[part](data.first[part]);
+  say.textContent = python.reason();
   if (fill()) form.dispatchEvent(new Event('input'));
 })();

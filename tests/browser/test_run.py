@@ -10,13 +10,13 @@ import json
 import re
 import sys
 import threading
+from collections import Counter
 from pathlib import Path
 
 import nbformat
 import numpy as np
 import pytest
 from scipy.integrate import trapezoid
-from selenium.webdriver.support.expected_conditions import visibility_of_element_located
 from selenium.webdriver.support.ui import WebDriverWait
 from test_site import SITE, fits_a_phone
 from test_your_run import GRID
@@ -84,21 +84,15 @@ PLACES = f"return {CAN_RUN}.map(c => Number(c.className.match(/tag_run-(\\d+)/)[
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
     asked: list = []
+    static: dict = {}  # of sites that have their Python from elsewhere: {name: what was prepared}
 
     def translate_path(self, path):
-        return super().translate_path(path.removeprefix('/a/book'))
+        _, _, site, rest = path.split('?')[0].split('/', 3)
+        own = site in self.static and self.static[site] / rest.removeprefix('_static/')
+        return str(own) if own and own.is_file() else super().translate_path('/' + rest)
 
     def do_GET(self):
         self.asked.append(self.path)
-        if self.path.startswith('/a/bare/'):  # the site as it is without Pyodide
-            self.path = self.path.replace('/a/bare/', '/a/book/')
-            if 'python-files.js' in self.path:
-                said = f'window.dpSaddleFiles = {json.dumps(book.pyodide.NONE)};'.encode()
-                self.send_response(200)
-                self.send_header('Content-Type', 'text/javascript')
-                self.end_headers()
-                self.wfile.write(said)
-                return
         super().do_GET()
 
     def log_message(self, *args):
@@ -114,10 +108,18 @@ def served():
         server.shutdown()
 
 
+def scripts_are_done(browser):
+    "The page has its buttons, or says why there are none."
+    WebDriverWait(browser, 20).until(lambda b: b.execute_script(
+        "return document.readyState === 'complete' && (!document.getElementById('run-data') || "
+        "document.querySelector('.dp-run, .dp-why') !== null)"))
+
+
 def first_view(browser, url):
     for log in ('browser', 'performance'):
         browser.get_log(log)
     browser.get(url)
+    scripts_are_done(browser)
     asked = requests(browser)
     assert not [u for u in asked if '/pyodide/' in u or 'worker' in u], 'before Run is pressed'
     return asked
@@ -166,7 +168,7 @@ LAST_DIGITS = {
     'ec2c5452': 'widths, to one digit',
 }
 # Of these, what is stored is narrower by long doubles, which a browser has not.
-WIDER = {'27499463', 'ec2c5452'}
+WIDER = {'27499463', 'e3f1802b', 'ec2c5452'}
 NUMBER = re.compile(r'-?\d+\.\d+(?:e[+-]\d+)?')
 WIDTH = re.compile(r'(?<=proved to )\de-\d+')
 PRECISE = re.compile(r'-?\d+(?:\.\d+)?(?:e[+-]\d+)?')  # and 1e-10
@@ -181,6 +183,7 @@ ELSEWHERE = {
     '02_saddlepoint': None,
     '06_accounting': None,
     '06b_attacks': None,
+    '05a_batch': ['linehnd2'],
     'papers/sampling': ['d90a5061', '952e276b'],  # not the seconds that it takes
 }
 
@@ -350,7 +353,7 @@ def test_all_of_chapter_01(browser, contour, doubles):
             same = alike(said[place][0], text, said[place][1], own)
             equal += same
             differ += [] if same else [said[place][0]]
-    assert equal >= 3 and set(differ) <= {'98973e70', 'ec2c5452'}
+    assert equal >= 2 and set(differ) <= {'98973e70', 'ec2c5452'}
 
 
 FORGET = "for _ in [n for n in globals() if n[:2] != '__']: del globals()[_]"
@@ -375,6 +378,7 @@ def somewhere(browser, served):
         'return Boolean(window.dpSaddlePython) && dpSaddlePython.started()'
     ):
         browser.get(served + 'glossary.html')
+        scripts_are_done(browser)
 
 
 def printed_here(name, place):
@@ -397,8 +401,8 @@ def kept_names(browser, somewhere):
 
 
 def test_stored_text(browser, kept_names, doubles):
-    """Cells of ten pages print what is stored, word for word and digit for digit: as Run does it,
-    with what they need of the cells above, in the worker that is there."""
+    """Cells of eleven pages print what is stored, word for word and digit for digit: as Run does
+    it, with what they need of the cells above, in the worker that is there."""
     equal, differ = [], []
     for name, ids in ELSEWHERE.items():
         wanted, code, rows = book.stored(name), book.codes(name), book.page(name)[1]['cells']
@@ -578,17 +582,64 @@ def a_changed_cell_counts(browser):
     assert text == 'mine 4\n', (status, text)
 
 
+def prepared(monkeypatch, place, release=None):
+    """What `make docs` puts among the site's files: from this folder, as PYODIDE names it, or, with
+    no network, from nowhere."""
+    (place / 'docs').mkdir()
+    for name in ('docs/static', 'docs/pyodide.txt', 'dp_saddle', 'settings.ini'):
+        (place / name).symlink_to(book.ROOT / name)
+    monkeypatch.setattr(book.pyodide, 'HERE', place / 'docs')
+    monkeypatch.setattr(book.pyodide, 'KEPT', place / 'kept')
+    monkeypatch.setattr(book.pyodide, 'STATIC', place / 'static')
+    monkeypatch.setenv('PIP_NO_INDEX', '1')
+    monkeypatch.delenv('PIP_FIND_LINKS', raising=False)
+    monkeypatch.delenv('PYODIDE', raising=False)
+    if release:
+        monkeypatch.setenv('PYODIDE', str(release))
+    book.pyodide.prepare()
+    return place / 'static'
+
+
+def test_python_from_a_folder(browser, served, monkeypatch, tmp_path):
+    "`make docs PYODIDE=folder`: the site's Python is that release, byte by byte, and it runs."
+    (release,) = (p for p in PYTHON.iterdir() if p.is_dir())
+    static = prepared(monkeypatch, tmp_path, release)
+    monkeypatch.setitem(Quiet.static, 'folder', static)
+    Quiet.asked.clear()
+    first_view(browser, served.replace('book', 'folder') + 'five_minutes.html')
+    place = browser.execute_script(PLACES)[0]
+    status, *_ = browser.execute_async_script(PRESS, place, 'Run')
+    assert status.startswith('Done'), status
+    used = [p.split('/', 3)[3] for p in Quiet.asked if '/pyodide/' in p]
+    assert len(used) >= 7 and all((static / u.removeprefix('_static/')).is_file() for u in used)
+    damaged = tmp_path / 'damaged'
+    damaged.mkdir()
+    for path in release.iterdir():
+        (damaged / path.name).symlink_to(path)
+    name = 'python_stdlib.zip'
+    (damaged / name).unlink()
+    (damaged / name).write_bytes((release / name).read_bytes()[:-1] + b'?')
+    (tmp_path / 'again').mkdir()
+    with pytest.raises(SystemExit, match=f'{name}: sha256 .* and pyodide-lock.json says'):
+        prepared(monkeypatch, tmp_path / 'again', damaged)
+
+
 @pytest.mark.parametrize('where', ['file', 'bare'])
-def test_a_page_that_cannot_run_says_why(browser, served, where):
-    "Opened as a file, or built without Pyodide: no button, a line, and nothing else is missing."
-    for name in ('faq', '01_contour'):
+def test_a_page_that_cannot_run_says_why(browser, served, where, monkeypatch, tmp_path, capsys):
+    """Opened as a file, or built where no Pyodide can be had: no button, a line, and nothing else
+    is missing."""
+    if where == 'bare':
+        monkeypatch.setitem(Quiet.static, 'bare', prepared(monkeypatch, tmp_path))
+        said = capsys.readouterr().err
+        assert 'No Pyodide: ' in said and 'PYODIDE=folder' in said
+        assert [p.name for p in (tmp_path / 'static').iterdir()] == ['python-files.js']
+    for name in ('faq', '01_contour', 'papers/edgeworth', 'your_run'):
         page = f'{name}.html'
         url = (SITE / page).as_uri() if where == 'file' else served.replace('book', 'bare') + page
         browser.get('about:blank')
         browser.get_log('browser')
         browser.get(url)
-        line = 'css selector', '.dp-why'
-        WebDriverWait(browser, 20).until(visibility_of_element_located(line))
+        scripts_are_done(browser)
         bars, said = browser.execute_script(
             "return [document.querySelectorAll('.dp-run, .dp-answer').length, "
             "[...document.querySelectorAll('.dp-why')].filter(e => e.checkVisibility())"
@@ -597,19 +648,46 @@ def test_a_page_that_cannot_run_says_why(browser, served, where):
         assert bars == 0 and len(said) == 1
         why = {'file': 'Opened as a file', 'bare': 'built without Pyodide'}[where]
         assert why in said[0], said
+        how = browser.find_elements('css selector', '.dp-why a')
+        assert len(how) == (where == 'file')
+        if name == 'your_run':
+            assert why in browser.find_element('css selector', '#run-form .status').text
         errors = [e['message'] for e in browser.get_log('browser') if e['level'] == 'SEVERE']
         assert not errors, errors
+        if how and name == 'faq':  # it leads to what says how
+            how[0].click()
+            shown = browser.execute_script(
+                "return document.querySelector(':target').textContent")
+            assert shown.strip().startswith('Can I run the cells of the site?')
+            assert 'python -m http.server' in shown
 
 
-def test_what_cannot_be_run_says_so(browser, served):
-    first_view(browser, served + '08_interop.html')
-    bars = browser.execute_script(
-        "return [...document.querySelectorAll('div.cell .dp-run')].map("
-        "b => [b.querySelector('button').disabled, b.textContent])"
+@pytest.mark.parametrize(
+    'name', ['08_interop', '06e_cli', '07a_events', 'papers/fourier', 'papers/edgeworth'])
+def test_what_cannot_be_run_says_so(browser, served, name):
+    """At each cell; where most cells of a page cannot be run, what is in the way of most of them is
+    said once, below the title."""
+    first_view(browser, f'{served}{name}.html')
+    rows = book.page(name)[1]['cells']
+    reasons = Counter(rows[place].get('no') for place, _ in book.placed(name))
+    ways = Counter({no: count for no, count in reasons.items() if no})
+    often = ways.most_common(1)[0][0] if ways.total() > reasons.total() / 2 else None
+    bars, lines = browser.execute_script(
+        "return [[...document.querySelectorAll('div.cell .dp-run')].map("
+        "b => [b.querySelector('button').disabled, b.textContent]), "
+        "[...document.querySelectorAll('.dp-why')].map(e => e.textContent)]"
     )
-    said = [text for disabled, text in bars if disabled]
-    assert len(said) > len(bars) / 2 and any('PyTorch' in text for text in said)
-    assert all('Not in a browser: it ' in text for text in said)
+    said = Counter(text for disabled, text in bars if disabled)
+    assert said == {f'RunNot in a browser: {no}.': n for no, n in ways.items() if no != often}
+    assert len(bars) - said.total() == reasons[None]
+    assert len(lines) == (often is not None) == (name != '07a_events')
+    if often:
+        asked = often.removeprefix('it needs ')
+        some = f'{ways.total()} of the {reasons.total()} cells'
+        cells = some if reasons[None] else 'The cells'
+        other = ', if no other reason stands at a cell' if said else ''
+        assert lines == [
+            f'{cells} of this page cannot be run in a browser: they need {asked}{other}.']
 
 
 def test_sizes():
