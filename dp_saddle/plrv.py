@@ -195,6 +195,11 @@ def known_cgf(self:PLRV, t):
     return self.line(t, np.zeros(2))[:2]
 
 @patch
+def known_cgfs(self:PLRV, t):
+    "(K, what it is off by at most), two arrays, at a 1-d array `t` of tilts > 0."
+    return np.array([self.known_cgf(x) for x in t.tolist()]).T
+
+@patch
 def tabulated(self:PLRV, t):
     "K at increasing tilts `t` > 0, 1-d, quickly: to plan with, nothing says what it is off by."
     return self.cgf_on(t)
