@@ -417,7 +417,7 @@ def _renyi(self:IndividualAccountant, counts, order):
     tilt, mixed = np.array([order - 1.]), split_steps(counts)
 
     def bound(family):
-        K, error = np.array([p.known_cgfs(tilt)[:, 0] for p in family.losses]).T
+        K, error = np.array([p.known_cgfs(tilt) for p in family.losses])[..., 0].T
         split = mixed.counts @ (K + error) + mixed.steps @ mixing_bounds(K, error)[1]
         return np.minimum(split, mixed.steps @ (K + error))
     most = np.max([bound(family) for family in families], axis=0)

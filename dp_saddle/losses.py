@@ -682,12 +682,12 @@ def log_strips(self:NodeLoss, t, K):
 
 @patch
 def known_cgfs(self:NodeLoss, t):
-    "(K, what it is off by at most), two arrays, at a 1-d array `t` of tilts > 0."
+    "(K, what it is off by at most), shape (2, t), at a 1-d array `t` of tilts > 0."
     def known(t, grid):
         K = log_mgf(t, grid.y, grid.logw, grid.singular, grid.drift)
         return K, _table_rounding(t, K, grid, self._costs(grid))
     K, error = self._over_grids(t, known, np.empty((2, t.size)))
-    return K, error + np.exp(self.log_strips(t, K) - K)
+    return np.array([K, error + np.exp(self.log_strips(t, K) - K)])
 
 
 # %% ../nbs/00a_losses.ipynb #b11acafd

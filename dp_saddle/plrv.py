@@ -196,7 +196,7 @@ def known_cgf(self:PLRV, t):
 
 @patch
 def known_cgfs(self:PLRV, t):
-    "(K, what it is off by at most), two arrays, at a 1-d array `t` of tilts > 0."
+    "(K, what it is off by at most), shape (2, t), at a 1-d array `t` of tilts > 0."
     return np.array([self.known_cgf(x) for x in t.tolist()]).T
 
 @patch
