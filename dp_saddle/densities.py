@@ -490,6 +490,17 @@ def log_unimodal(
     peak = 2*v[k] - min(v[k - 1], v[k + 1])               # a chord, prolonged
     return np.logaddexp.reduce(np.append(v, peak))
 
+@patch
+def _log_edge(self:GaussianMixtureLoss, t, share):
+    "log of a bound on e^{-b^2/2 std^2} B(b), b = `share` of the height, at frequency 0."
+    def make():
+        if self.top == 'remove' or t <= 0:
+            return np.log(_TWICE) + NodeLoss.known_cgf_of_sum(self, t)[0]
+        y, logw = self.path(t, 0., share)
+        return log_unimodal(logw.real + t*y.real) - self.log_growth(share)
+    return self.kept(('edge', t, share), make)
+
+# %% ../nbs/00ab_densities.ipynb #92817c7f
 def log_unimodals(
     v,  # as many such functions, as rows
 ):      # 1-d
@@ -509,16 +520,6 @@ def log_unimodals(
     with np.errstate(over='ignore'):
         total = np.exp(v - top[:, None]).sum(1) + np.exp(top - least)
     return np.where(v[rows, k] < top, inf, top + np.log(total))
-
-@patch
-def _log_edge(self:GaussianMixtureLoss, t, share):
-    "log of a bound on e^{-b^2/2 std^2} B(b), b = `share` of the height, at frequency 0."
-    def make():
-        if self.top == 'remove' or t <= 0:
-            return np.log(_TWICE) + NodeLoss.known_cgf_of_sum(self, t)[0]
-        y, logw = self.path(t, 0., share)
-        return log_unimodal(logw.real + t*y.real) - self.log_growth(share)
-    return self.kept(('edge', t, share), make)
 
 # %% ../nbs/00ab_densities.ipynb #cc82a1a2
 @patch
@@ -899,8 +900,6 @@ class LaplaceLoss(_LaplaceStep):
     def log_strip(self, t, s0, s1, shift):
         return self.cgf_on(np.array([float(t)]))[0] - _PANEL_ERROR
 
-    def log_strips(self, t, K): return K - _PANEL_ERROR
-
     def shift_from(self, t): return _LAPLACE_PHASE/(self.slope(t)*self.path_height(t))
 
     def extent(self, t):
@@ -916,6 +915,9 @@ def nodes_off(self:LaplaceLoss, t, shift, y, logw):
     one, of_d, of_size = _PANEL_LOG_ULPS[int(np.iscomplexobj(y))]
     weight = one + of_d*self.mu + of_size*(np.abs(logw) + np.abs(y))
     return loss, weight + (loss if self.top == 'remove' else 0)
+
+@patch
+def log_strips(self:LaplaceLoss, t, K): return K - _PANEL_ERROR
 
 # %% ../nbs/00ab_densities.ipynb #bd49b64d
 @patch

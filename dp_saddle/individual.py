@@ -32,6 +32,7 @@ from .record_bounds import BoundsTable, delta_bounds, dominating_mu, epsilon_bou
 _TV = sqrt(8)                    # total variation of a Gaussian step: erf(mu/sqrt(8))
 _SIGMAS = .1, 1e6                # noise over the clip: the losses have their digits
 _MAX_CLIP = 1e300
+_TOO_LARGE = 4, 3                # a weight is at most 4r/(g - 3r) too large, proved below
 # Rounding: may grow, never shrink.
 _WEIGHT_ROUNDING = 1e-9          # of a weight and of a sum of them, relative ...
 _PART_ROUNDING = 64*ULP          # ... and of the total variations they are made of
@@ -66,10 +67,8 @@ def _apart(a, b):
 
 def _cells(mu, grid):
     "The cell of each step on the grid, and the weight of its left end, rounded up."
-    edge = np.append(1/grid, 0.)
-    j = np.searchsorted(-edge, -mu, side='right') - 1
-    j = np.clip(j, 0, grid.size)
-    edge = np.append(edge, 0.)
+    edge = np.append(1/grid, [0., 0.])
+    j = np.clip(np.searchsorted(-edge[:-1], -mu, side='right') - 1, 0, grid.size)
     part, gap = _apart(mu, edge[j + 1]), _apart(edge[:-1], edge[1:])[j]
     off = _PART_ROUNDING*erf(edge[j]/_TV)
     weight = np.divide(part + off, gap - off, out=np.ones_like(part), where=gap > off)
@@ -136,9 +135,9 @@ def _means(k, w, grid):
     "A lower bound on the mu at the mean T of the steps in each cell."
     edge = np.append(1/grid, 0.)
     T, rest = erf(edge/_TV), erfc(edge/_TV)
-    gap = _apart(edge[:-1], edge[1:])
-    gap, off = gap - 3*_PART_ROUNDING*T[:-1], 4*_PART_ROUNDING*T[:-1]
-    lost = np.divide(off, gap, out=np.ones_like(gap), where=gap > 0)
+    (more, less), off = _TOO_LARGE, _PART_ROUNDING*T[:-1]
+    gap = _apart(edge[:-1], edge[1:]) - less*off
+    lost = np.divide(more*off, gap, out=np.ones_like(gap), where=gap > 0)
     share = np.divide(w, k, out=0*w, where=k > 0)*(1 - 2*_WEIGHT_ROUNDING) - lost
     share = np.maximum(share, 0)
     near, far = (share*v[:-1] + (1 - share)*v[1:] for v in (T, rest))

@@ -32,8 +32,8 @@ LONG_MODULES = {
     "cut_moments": (550, "moments below a cut, the loss that they make and its table; the last "
                          "two, from 'The loss' on, could have a room of their own"),
     "levels": (500, "windows, levels and counts are cut by one class, and of one loss"),
-    "losses": (550, "what all sums over nodes share: K, its rounding, its lines, what is kept"),
-    "densities": (650, "all Gaussians, sampled and mixed, share a path; a Laplace and your own, "
+    "losses": (610, "what all sums over nodes share: K, its rounding, its lines, what is kept"),
+    "densities": (700, "all Gaussians, sampled and mixed, share a path; a Laplace and your own, "
                        "beside it, could have a room of their own"),
     "prv_fft": (500, "two accountants on one grid; what rounding costs stands beside each sum"),
     "schedules": (600, "prefixes by tables, by outcomes, by moments; the files they come from "
