@@ -39,6 +39,7 @@ _PIECE = 5.               # a piece of it, times its whole length
 _MOST_PIECES = 1 << 15    # of it
 _FIRST_SUMS = 128         # sums that take all the same terms; then twice as many, and so on
 _TINY = 80.               # nats: terms so far below the largest are left out of a sum
+_NEAR = 2.                # exponents so near to another, times a row's length, are expanded
 _MOST_PANELS = 1 << 14    # of another
 LOUDEST = 50              # sensitivity over scale of sampled Laplace noise, on a line
 
@@ -63,15 +64,65 @@ _TURNED = 25., .125       # the path is turned at frequencies above 25 and 1/8 o
 FINE = .02               # pieces of an upper sum: so much longer, each, than the last
 
 # %% ../nbs/06ca_balls.ipynb #9ba8a550
-def _products(c, y, count):
-    "`power_sums` of all terms."
-    width = max(1, int(sqrt(count)))
-    rows = ceil(count/width)
-    starts = [a*(k*width*v).exp() for k in range(rows) for a, v in zip(c, y, strict=True)]
-    steps = [(k*v).exp() for v in y for k in range(width)]
-    products = acb_mat(rows, len(c), starts)*acb_mat(len(y), width, steps)
-    return products.entries()[:count]
+def _bunches(y, width):
+    "Indices of all exponents, in lists: near ones together."
+    z, found = [complex(v) for v in y], []
+    for j in sorted(range(len(z)), key=lambda j: z[j].imag):
+        if found and abs(z[j] - z[found[-1][0]])*width <= _NEAR:
+            found[-1].append(j)
+        else:
+            found.append([j])
+    return found
 
+def _expanded(y, n):
+    "For exponents that keep together: y_0, n d_j, how many powers, and what is left out."
+    middle = ((y[0] + y[-1])/2).mid()
+    d = [n*(v - middle) for v in y]
+    far = max(abs(v).abs_upper() for v in d)
+    powers, left = 1, far
+    while powers < len(y) and not left*far.exp() < exp(-_TINY):
+        powers += 1
+        left *= far/powers
+    return middle, d, powers, left*far.exp()*(n*middle.real).exp().max(1)
+
+# %% ../nbs/06ca_balls.ipynb #f61f74b5
+def _powers(first, factors, count, factorials=False):
+    "Rows: each the last one times the factors, in the m-th divided by m if `factorials`."
+    rows = [first]
+    while len(rows) < count:
+        m = len(rows) if factorials else 1
+        rows.append([a*b/m for a, b in zip(rows[-1], factors, strict=True)])
+    return rows
+
+def _factors(c, y, rows, width):
+    "Columns and rows whose products are the sums over a bunch, and a bound on what those miss."
+    starts = [[a*(k*width*v).exp() for k in range(rows)] for a, v in zip(c, y, strict=True)]
+    n = max(width - 1, 1)
+    middle, d, powers, left = _expanded(y, n)
+    if powers*len(y) >= (len(y) - powers)*width:
+        return starts, [[(k*v).exp() for k in range(width)] for v in y], arb(0)
+    left *= sum(abs(a[0]).abs_upper().max(abs(a[-1]).abs_upper()) for a in starts)
+    moments = acb_mat(_powers([acb(1)]*len(y), d, powers, True))*acb_mat(starts)
+    first, units = [(k*middle).exp() for k in range(width)], [acb(k)/n for k in range(width)]
+    sums = moments.entries()
+    return ([sums[m*rows:(m + 1)*rows] for m in range(powers)],
+            _powers(first, units, powers), left)
+
+# %% ../nbs/06ca_balls.ipynb #2a44b37f
+def _products(c, y, count, error):
+    "`power_sums` of these terms, and of others that are `error` together."
+    width = max(1, int(sqrt(count)))
+    left, right = [[acb(0)]*ceil(count/width)], [[acb(0)]*width]
+    for j in _bunches(y, width):
+        columns, rows, rest = _factors([c[i] for i in j], [y[i] for i in j], len(left[0]), width)
+        left, right, error = left + columns, right + rows, error + rest
+    sums = (acb_mat(left).transpose()*acb_mat(right)).entries()[:count]
+    if error == 0:
+        return sums
+    ball = around(error)
+    return [v + ball for v in sums]
+
+# %% ../nbs/06ca_balls.ipynb #ec512fc7
 def around(
     error,  # a ball >= 0
 ):          # a complex ball around 0
@@ -88,6 +139,7 @@ def around(
     """
     r = arb(0, error.abs_upper())
     return acb(r, r)
+
 
 # %% ../nbs/06ca_balls.ipynb #1549dc94
 def power_sums(
@@ -117,10 +169,10 @@ def power_sums(
         still_here()
         first, last = last, min(max(2*last, _FIRST_SUMS), count)
         now = [size + first*v.real for size, v in zip(sizes, y, strict=True)]
-        rest = around(sum((size.exp() for size in now if size < least), arb(0)))
+        rest = sum((size.exp() for size in now if size < least), arb(0))
         large = [k for k, size in enumerate(now) if not size < least]
         starts, steps = [c[k]*(first*y[k]).exp() for k in large], [y[k] for k in large]
-        sums += [v + rest for v in _products(starts, steps, last - first)]
+        sums += _products(starts, steps, last - first, rest)
     return sums
 
 # %% ../nbs/06ca_balls.ipynb #f790575a

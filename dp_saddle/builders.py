@@ -323,6 +323,14 @@ def known_cgf(self:MixedLoss, t):
     K = float(self.mixed(K_j))
     return K, self._mixed_error(K, K_j, error_j)
 
+@patch
+def known_cgfs(self:MixedLoss, t):
+    "(K, what it is off by at most), shape (2, t), at a 1-d array `t` of tilts > 0."
+    K_j, error_j = np.array([p.known_cgfs(t) for p in self.branches]).swapaxes(0, 1)
+    K = self.mixed(K_j)
+    columns = zip(K, K_j.T, error_j.T, strict=True)
+    return np.array([K, [self._mixed_error(*column) for column in columns]])
+
 # %% ../nbs/00c_builders.ipynb #98b5e43e
 @patch
 def line(self:MixedLoss, t, s):

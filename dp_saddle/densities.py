@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['TrapezoidLoss', 'log_mix', 'SubsampledLoss', 'GaussianMixtureLoss',
-           'SubsampledGaussianLoss', 'log_unimodal', 'LaplaceLoss', 'DensityLoss']
+           'SubsampledGaussianLoss', 'log_unimodal', 'log_unimodals', 'LaplaceLoss',
+           'DensityLoss']
 
 # %% ../nbs/00ab_densities.ipynb #f55aa779
 from copy import copy
@@ -17,7 +18,14 @@ import scipy.special as sc
 from scipy.special import expm1, log1p, log_ndtr, ndtr
 
 from .checks import patch
-from .losses import SPAN_BITS, NodeLoss, cuts_at_corner, legendre_panels, missing
+from dp_saddle.losses import (
+    SPAN_BITS,
+    NodeLoss,
+    cuts_at_corner,
+    legendre_panels,
+    missing,
+    shared_tilts,
+)
 from .numerics import FEW_NODES, TINY, ULP, bisect, safe_log
 from .plrv import LineValues, gaussian_log_delta, log_moduli
 
@@ -492,6 +500,27 @@ def _log_edge(self:GaussianMixtureLoss, t, share):
         return log_unimodal(logw.real + t*y.real) - self.log_growth(share)
     return self.kept(('edge', t, share), make)
 
+# %% ../nbs/00ab_densities.ipynb #92817c7f
+def log_unimodals(
+    v,  # as many such functions, as rows
+):      # 1-d
+    """`log_unimodal` of each row.
+
+    Parameters
+    ----------
+    v
+        as many such functions, as rows
+
+    Returns
+    -------
+    1-d
+    """
+    rows, k = np.arange(len(v)), np.clip(v.argmax(1), 1, v.shape[1] - 2)
+    top, least = v.max(1), np.minimum(v[rows, k - 1], v[rows, k + 1])
+    with np.errstate(over='ignore'):
+        total = np.exp(v - top[:, None]).sum(1) + np.exp(top - least)
+    return np.where(v[rows, k] < top, inf, top + np.log(total))
+
 # %% ../nbs/00ab_densities.ipynb #cc82a1a2
 @patch
 def log_beyond(self:GaussianMixtureLoss,
@@ -596,6 +625,44 @@ def known_cgf(self:GaussianMixtureLoss, t):
         K, error = NodeLoss.known_cgf(self, t)
         return K, error + self.moved_by_noise(t, np.zeros(1), K)[0]
     return self.kept(('known K', float(t)), make)
+
+# %% ../nbs/00ab_densities.ipynb #7967776e
+@patch
+def node_noise(self:GaussianMixtureLoss, t):
+    if np.ndim(self.noise_at(np.zeros(1))) == 0: return 0.
+    return self.noise_at(self.outcomes(t, 0.)[0])
+
+@patch
+def _log_edges(self:GaussianMixtureLoss, t):
+    "`_log_edge` at share 1 of the height, adding, at tilts t > 0, 1-d; the nodes are shared."
+    largest, out = shared_tilts(t), np.empty(t.size)
+    for u in np.unique(largest):
+        i, (y, logw) = np.flatnonzero(largest == u), self.path(u, 0., 1.)
+        out[i] = log_unimodals(logw.real + np.multiply.outer(t[i], y.real))
+    return out - self.log_growth(1)
+
+@patch
+def log_strips(self:GaussianMixtureLoss, t, K):
+    edges = np.log(_TWICE) + K if self.top == 'remove' else self._log_edges(t)
+    inside = np.log(2) + edges + self.log_growth(1) - np.log(np.expm1(self.margin[0]))
+    return np.logaddexp(inside, self.log_left_outs(t))
+
+# %% ../nbs/00ab_densities.ipynb #bdad6f75
+@patch
+def log_left_outs(self:GaussianMixtureLoss, t): return [self.log_left_out(x) for x in t.tolist()]
+
+@patch
+def log_left_outs(self:SubsampledGaussianLoss, t):
+    "At tilts `t` > 0, 1-d, by the ends for the tilts whose nodes serve them."
+    largest, out = shared_tilts(t), np.empty((t.size, 2))
+    for u in np.unique(largest):
+        i, ends = np.flatnonzero(largest == u), np.array(self.ends(u))
+        power, losses = 1 + t[i], self.mixed_at(ends)
+        if self.top == 'add':
+            highest = self.mixed_at(ends[1] + 1j*abs(self.height)).real
+            power, losses = -t[i], np.array([self.log_lowest(ends[0]), highest])
+        out[i] = np.multiply.outer(power, losses) - ends**2/(2*self.s2)
+    return np.logaddexp.reduce(out, 1) + np.log(_BEYOND) + self.log_growth(1)
 
 # %% ../nbs/00ab_densities.ipynb #ab0b5c2d
 @patch
@@ -848,6 +915,9 @@ def nodes_off(self:LaplaceLoss, t, shift, y, logw):
     one, of_d, of_size = _PANEL_LOG_ULPS[int(np.iscomplexobj(y))]
     weight = one + of_d*self.mu + of_size*(np.abs(logw) + np.abs(y))
     return loss, weight + (loss if self.top == 'remove' else 0)
+
+@patch
+def log_strips(self:LaplaceLoss, t, K): return K - _PANEL_ERROR
 
 # %% ../nbs/00ab_densities.ipynb #bd49b64d
 @patch

@@ -32,9 +32,10 @@ from .record_bounds import BoundsTable, delta_bounds, dominating_mu, epsilon_bou
 _TV = sqrt(8)                    # total variation of a Gaussian step: erf(mu/sqrt(8))
 _SIGMAS = .1, 1e6                # noise over the clip: the losses have their digits
 _MAX_CLIP = 1e300
+_TOO_LARGE = 4, 3                # a weight is at most 4r/(g - 3r) too large, proved below
 # Rounding: may grow, never shrink.
-_WEIGHT_ROUNDING = 1e-9          # of a weight, relative ...
-_PART_ROUNDING = 8*ULP           # ... and of the total variations it is made of
+_WEIGHT_ROUNDING = 1e-9          # of a weight and of a sum of them, relative ...
+_PART_ROUNDING = 64*ULP          # ... and of the total variations they are made of
 _RDP_ROUNDING = 1e-11            # of a Renyi divergence, relative
 # Tuning: only time and width depend on it.
 _GRID_REACH = 100                # the noise grid ends at so many sigma
@@ -66,13 +67,11 @@ def _apart(a, b):
 
 def _cells(mu, grid):
     "The cell of each step on the grid, and the weight of its left end, rounded up."
-    edge = np.append(1/grid, 0.)
-    j = np.searchsorted(-edge, -mu, side='right') - 1
-    j = np.clip(j, 0, grid.size)
-    edge = np.append(edge, 0.)
+    edge = np.append(1/grid, [0., 0.])
+    j = np.clip(np.searchsorted(-edge[:-1], -mu, side='right') - 1, 0, grid.size)
     part, gap = _apart(mu, edge[j + 1]), _apart(edge[:-1], edge[1:])[j]
-    part = part + _PART_ROUNDING*erf(edge[j]/_TV)
-    weight = np.divide(part, gap, out=np.ones_like(part), where=gap > 0)
+    off = _PART_ROUNDING*erf(edge[j]/_TV)
+    weight = np.divide(part + off, gap - off, out=np.ones_like(part), where=gap > off)
     return np.minimum(j, grid.size - 1), np.clip(weight*(1 + _WEIGHT_ROUNDING), 0, 1)
 
 # %% ../nbs/05b_individual.ipynb #761a028a
@@ -129,15 +128,16 @@ def _say_price(steps):
 # %% ../nbs/05b_individual.ipynb #5b0a7c02
 # Rounding: may grow, never shrink.
 _SQUARE_ROUNDING = 1e-13  # of a sum of squares, relative: as many terms as the grid has values
-_MEAN_ROUNDING = 1e-9     # of the mean's mu, relative: a grid of mu <= 10 has T to 25 ulps
+_MEAN_ROUNDING = 1e-9     # of the mean's mu, relative: of mu <= 10
 _EXP_ROUNDING = 8*ULP     # of an exponential
 
 def _means(k, w, grid):
     "A lower bound on the mu at the mean T of the steps in each cell."
     edge = np.append(1/grid, 0.)
     T, rest = erf(edge/_TV), erfc(edge/_TV)
-    gap = _apart(edge[:-1], edge[1:])
-    lost = np.divide(2*_PART_ROUNDING*T[:-1], gap, out=np.ones_like(gap), where=gap > 0)
+    (more, less), off = _TOO_LARGE, _PART_ROUNDING*T[:-1]
+    gap = _apart(edge[:-1], edge[1:]) - less*off
+    lost = np.divide(more*off, gap, out=np.ones_like(gap), where=gap > 0)
     share = np.divide(w, k, out=0*w, where=k > 0)*(1 - 2*_WEIGHT_ROUNDING) - lost
     share = np.maximum(share, 0)
     near, far = (share*v[:-1] + (1 - share)*v[1:] for v in (T, rest))
@@ -416,9 +416,9 @@ def _renyi(self:IndividualAccountant, counts, order):
     tilt, mixed = np.array([order - 1.]), split_steps(counts)
 
     def bound(family):
-        K = np.array([p.real_cgf(tilt)[0] for p in family.losses])
-        split = mixed.counts @ K + mixed.steps @ mixing_bounds(K)[1]
-        return np.minimum(split, mixed.steps @ K)
+        K, error = np.array([p.known_cgfs(tilt) for p in family.losses])[..., 0].T
+        split = mixed.counts @ (K + error) + mixed.steps @ mixing_bounds(K, error)[1]
+        return np.minimum(split, mixed.steps @ (K + error))
     most = np.max([bound(family) for family in families], axis=0)
     return most*(1 + _RDP_ROUNDING)/(order - 1)
 

@@ -204,6 +204,12 @@ def nodes_at(self:PLRV, t):
     "How many nodes an evaluation at tilts up to a number `t` takes."
     return 1
 
+# %% ../nbs/00_plrv.ipynb #7bdab355
+@patch
+def known_cgfs(self:PLRV, t):
+    "(K, what it is off by at most), shape (2, t), at a 1-d array `t` of tilts > 0."
+    return np.array([self.known_cgf(x) for x in t.tolist()]).T
+
 # %% ../nbs/00_plrv.ipynb #470a4c54
 _KEPT = 8   # Tuning: of each name
 

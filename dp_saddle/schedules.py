@@ -17,7 +17,7 @@ import numpy as np
 
 from . import builders, checks, fixed_sizes, mechanisms, moments
 from .accounting import Run, epsilon, mechanism_of
-from .batch import LossFamily
+from .batch import LossFamily, sum_rounding
 from .bins import BallsInBins, BinDraw
 from .checks import Saved, counted, patch, tracked
 from .contour import composed_atoms
@@ -122,7 +122,7 @@ def _bounded_by_moments(table, rounding, counts, delta):
     t, K = table
     sums, sizes = counts @ K.T, counts @ np.abs(K).T
     log_factor = log_chernoff_factor(t) - log(delta) + MOMENTS_ROUNDING
-    eps = ((sums + SUM_ULPS*ULP*sizes + log_factor)/t).min(1)
+    eps = ((sums + sum_rounding(K.shape[1])*sizes + log_factor)/t).min(1)
     return np.maximum(eps*(1 + SUM_ULPS*ULP), 0) + rounding
 
 # %% ../nbs/06c_schedules.ipynb #53225806

@@ -164,11 +164,10 @@ def values(self:Shift, t, h, count):
     "`at` t + ikh, k = 0, ..., count - 1, by sums of exponentials."
     if self.w == 0:
         return [acb(1)]*count
-    half, grown = self.w/2, (t*self.w/2).exp()
-    sinh = power_sums([acb(grown/2), acb(-1/grown/2)], [acb(0, h*half), acb(0, -h*half)], count)
-    rest = power_sums([acb((t*self.constant).exp())], [acb(0, h*self.constant)], count)
-    return [(s/acb(t*half, k*h*half))**_PIECES*r
-            for k, (s, r) in enumerate(zip(sinh, rest, strict=True))]
+    ends = [self.constant/_PIECES + self.w/2, self.constant/_PIECES - self.w/2]
+    c = [acb(sign*(t*x).exp()/self.w) for sign, x in zip((1, -1), ends, strict=True)]
+    pieces = power_sums(c, [acb(0, h*x) for x in ends], count)
+    return [(s/acb(t, h*k))**_PIECES for k, s in enumerate(pieces)]
 
 @patch
 def beyond(self:Shift,
@@ -217,9 +216,10 @@ class Line:
         if self.atoms:
             A = self._product(count, lambda step: step.atoms_at)
             M = [a - b for a, b in zip(M, A, strict=True)]
-        z = [acb(self.t, self.h*k) for k in range(count)]
-        tau, unit = self.tau.values(self.t, self.h, count), self.h/arb.pi()
-        self.c = [unit*m*s/(v*(v + 1)) for m, s, v in zip(M, tau, z, strict=True)]
+        if not self.tau.w == 0:
+            M = _times(M, self.tau.values(self.t, self.h, count))
+        unit, z = acb(self.h/arb.pi()), (acb(self.t, self.h*k) for k in range(count))
+        self.c = [unit*m/(v*(v + 1)) for m, v in zip(M, z, strict=True)]
         self.c[0] /= 2
         self.tail = self._tail(plan['nodes'])
 
@@ -227,10 +227,13 @@ class Line:
 @patch
 def _product(self:Line, count, which):
     "The product of all steps' `values`, or `atoms_at`, at the nodes."
-    M = [acb(1)]*count
+    M = None
     for step, n in counted(self.parts, 'kind of step'):
-        M = [a*b**n for a, b in zip(M, which(step)(self.t, self.h, count), strict=True)]
-    return M
+        powers = [a**n for a in which(step)(self.t, self.h, count)]
+        M = powers if M is None else _times(M, powers)
+    return [acb(1)]*count if M is None else M
+
+def _times(a, b): return [x*y for x, y in zip(a, b, strict=True)]
 
 @patch
 def _tail(self:Line, last):
@@ -291,16 +294,26 @@ def smoothed(self:Line,
     -------
     (lower, upper), balls
     """
-    total = _by_rows(self.c, acb(0, -self.h*eps)).real
+    total = _row_sums(self.table, acb(0, -self.h*eps)).real
     scale = (-self.t*eps).exp()
     total, tail = total*scale, self.tail*scale
     return total - tail - self.alias(eps), total + tail
 
-def _by_rows(c, y):
-    "sum_k c_k e^{k y}, of about 2 sqrt(n) exponentials."
+# %% ../nbs/06cb_verification.ipynb #1983fcbc
+@patch(as_prop=True, cached=True)
+def table(self:Line):
+    "The coefficients: the same for all eps."
+    return _in_rows(self.c)
+
+def _in_rows(c):
+    "As a matrix: so a sum takes about 2 sqrt(n) exponentials."
     width = ceil(sqrt(len(c)))
     rows = ceil(len(c)/width)
-    table = acb_mat(rows, width, c + [acb(0)]*(rows*width - len(c)))
+    return acb_mat(rows, width, c + [acb(0)]*(rows*width - len(c)))
+
+def _row_sums(table, y):
+    "sum_k c_k e^{k y}."
+    width = table.ncols()
     inner = table*acb_mat(width, 1, [(k*y).exp() for k in range(width)])
     return sum(((k*width*y).exp()*v for k, v in enumerate(inner.entries())), acb(0))
 

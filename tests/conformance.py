@@ -209,6 +209,10 @@ def check_unchecked_forms(plrv, **_):
     agree(plrv.real_cgf(t), plrv.cgf(t), ROUNDING, 0, 'real_cgf')
     wanted = plrv.cumulants(t, 3)
     agree(plrv.cumulants_on(t, 3), wanted, ROUNDING, ROUNDING * abs(wanted[1]), 'cumulants_on')
+    if plrv.proves:
+        K, off = plrv.known_cgfs(t)
+        alone, error = np.array([plrv.known_cgf(x) for x in t.tolist()]).T
+        agree(K, alone, 0, off + error, 'known_cgfs')
 
 
 def check_transform(plrv, density=None, **_):

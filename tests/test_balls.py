@@ -48,6 +48,27 @@ def test_sampled_gaussian(mu, q, t, s, direction):
     assert float(value.rad()) < 1e-13*size
     assert apart(value, exact) <= 2*float(value.rad()) + 1e-30*size
 
+@pytest.mark.parametrize('spread', [0., 1e-12, 1e-4, 3e-3, .03, .3])
+@pytest.mark.parametrize('count', [1, 2, 130, 5000])
+def test_sums_of_terms_that_keep_together(spread, count):
+    "Beside sums term by term with more digits; the radius holds what the powers leave out."
+    y = [acb(-spread*(j % 7), 1 + spread*j/100) for j in range(150)]
+    c = [acb((-1)**j*(1 + j), j - 60) for j in range(150)]
+    sums = balls.power_sums(c, y, count)
+    for k in {0, 1, count//2, count - 1} & set(range(count)):
+        with ctx.workprec(3*balls.PRECISION):
+            exact = sum((a*(k*v).exp() for a, v in zip(c, y, strict=True)), acb(0))
+        assert sums[k].contains(exact) and sums[k].rad() < 1e-28
+
+def test_expansions_that_are_cut_short_say_so(monkeypatch):
+    y = [acb(-.001*(j % 3), 1 + 1e-4*j) for j in range(200)]
+    with ctx.workprec(3*balls.PRECISION):
+        exact = [sum(((k*v).exp() for v in y), acb(0)) for k in range(500)]
+    monkeypatch.setattr(balls, '_TINY', 10.)
+    sums = balls.power_sums([acb(1)]*200, y, 500)
+    assert all(a.contains(b) for a, b in zip(sums, exact, strict=True))
+    assert max(float(a.rad()) for a in sums) > 1e-6
+
 @pytest.mark.parametrize('direction', ['remove', 'add'])
 @pytest.mark.parametrize('d, q, t, s', [(.05, .3, 20., 400.), (1., .01, 3., 7.), (4., .5, .5, 2.)])
 def test_sampled_laplace(d, q, t, s, direction):

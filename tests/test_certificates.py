@@ -279,9 +279,9 @@ def test_sampled_laplace(run, question):
         false = {'lower': str(low + moved_by), 'upper': str(up + moved_by)}
         assert not verify(altered(made, answer=false))
 
-@pytest.mark.parametrize('i', [pytest.param(49, marks=pytest.mark.slow), 135])
-def test_tiny_deltas_take_seconds(i):
-    "Lines with tilts in the thousands, between two maxima of the integrand."
+@pytest.mark.parametrize('i', [*(pytest.param(i, marks=pytest.mark.slow) for i in (49, 272)), 135])
+def test_long_lines_take_seconds(i):
+    "Tilts in the thousands, between two maxima of the integrand; or half a million nodes."
     made = certify(run_of(RANDOM[i]['steps']), eps=RANDOM[i]['eps'])
     start = time.process_time()
     assert verify(made)

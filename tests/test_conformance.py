@@ -263,6 +263,8 @@ MISTAKES = [
     ('check_symmetry', SAMPLED, dict(cgf=conjugate)),
     ('check_symmetry', GAUSS, dict(cgf=lambda self, z: np.ravel(GaussianLoss.cgf(self, z)))),
     ('check_unchecked_forms', SAMPLED, dict(real_cgf=lambda self, t: self.cgf(t) * (1 + 1e-9))),
+    ('check_unchecked_forms', SAMPLED,
+     dict(known_cgfs=times(SubsampledGaussianLoss, 'known_cgfs', 1 + 1e-9))),
     ('check_unchecked_forms', SAMPLED, dict(cgf_on=lambda self, z: GaussianLoss(1.0).cgf(z))),
     ('check_unchecked_forms', LAPLACE, dict(cumulants=times(LaplaceLoss, 'cumulants', 1.01))),
     ('check_transform', GAUSS, dict(cgf=times(GaussianLoss, 'cgf', 1 + 1e-6))),

@@ -404,7 +404,10 @@ def test_a_file_of_the_first_version_loads(tmp_path):
     same = IndividualAccountant(2., 1., .01, sigma_grid=3)
     same.step([.3, 1.])
     same.step([.01, 0.])
-    assert contents(same, tmp_path) == EARLIER == contents(book, tmp_path)
+    assert contents(book, tmp_path) == EARLIER
+    now = contents(same, tmp_path)             # weights have since been rounded up further
+    np.testing.assert_allclose(now.pop('counts'), EARLIER['counts'], rtol=2e-13)
+    assert now == {key: v for key, v in EARLIER.items() if key != 'counts'}
 
 @pytest.mark.parametrize('change', [
     {'steps': 1}, {'steps': -1}, {'steps': 2.5}, {'counts': [[1., 0., 0., 2., 0., 0.]]},

@@ -24,7 +24,7 @@ LONG_MODULES = {
     "mechanisms": (500, "what users write, on one page, beside what every accountant has"),
     "interop": (465, "what Opacus calls and what its users call: hooks, guards, ghosts and norms"),
     "batch": (520, "records on shared lines, and what each of their sums is off by, beside it"),
-    "balls": (750, "what a step is, in one place: who believes these pages need believe nothing "
+    "balls": (775, "what a step is, in one place: who believes these pages need believe nothing "
                    "else; a file of three parts would be three things to believe"),
     "contour": (1200, "the line, its plan, atoms, curves and ends share one table of the loss; "
                       "those, from 'eps of delta' on, could have a room of their own"),
@@ -32,8 +32,8 @@ LONG_MODULES = {
     "cut_moments": (550, "moments below a cut, the loss that they make and its table; the last "
                          "two, from 'The loss' on, could have a room of their own"),
     "levels": (500, "windows, levels and counts are cut by one class, and of one loss"),
-    "losses": (550, "what all sums over nodes share: K, its rounding, its lines, what is kept"),
-    "densities": (650, "all Gaussians, sampled and mixed, share a path; a Laplace and your own, "
+    "losses": (610, "what all sums over nodes share: K, its rounding, its lines, what is kept"),
+    "densities": (700, "all Gaussians, sampled and mixed, share a path; a Laplace and your own, "
                        "beside it, could have a room of their own"),
     "prv_fft": (500, "two accountants on one grid; what rounding costs stands beside each sum"),
     "schedules": (600, "prefixes by tables, by outcomes, by moments; the files they come from "
