@@ -47,9 +47,10 @@ _SMALLER = np.geomspace(.02, .99, 24)     # tilts that aliases are bounded with,
 _LARGER = np.geomspace(.1, 12, 24)        # and above, in roots of it
 _ENDS = np.geomspace(.5, 3e3, 120)        # where a sum may end, in roots of the tilt
 _MOST_TERMS = 1 << 24     # frequencies times nodes of a line
-_NATS = 250., 80., 36.    # by which a transform is shown to fall, or as far as it can be shown
+_NATS = 250., 120., 80., 36.    # by which a transform is shown to fall, or as far as it can be shown
 _MIDDLE = -6., 3.         # Gaussians that show it
-_NEAR, _FIRST, _STEP = 200., .05, .06     # frequencies at which it is looked at
+_NEAR, _FIRST, _STEP = 200., .05, .06     # frequencies at which it is looked at,
+_EVENLY = 100             # and so many whose squares are evenly spaced
 _PLACES, _BEYOND = 200, 10.               # frequencies at which a decay is bounded
 _CUTS = np.arange(48, 640)/16             # that are tried
 _FROM, _LOOKED, _TINY, _SMALL = -8., 800, .01, 2.     # a first look; below is no jump
@@ -163,17 +164,19 @@ def falling(self:Epoch,
     middle, top = _MIDDLE[0], min(_MIDDLE[1], high)
     if not mass < inf: return Falling(np.full(1, inf), np.zeros(1))
     ends = [self.falls_from(v, mass, top, nats) for nats in _NATS]
-    nats, last = next(((n, w) for n, w in zip(_NATS, ends, strict=True) if w < inf),
-                      (0., inf))
+    last = next((w for w in ends if w < inf), inf)
     if last == inf: return Falling(np.full(1, inf), np.zeros(1))
     first = min(_FIRST/self.std, last/2)
     w = np.geomspace(first, last, ceil(log(last/first)/_STEP) + 1)
+    w = np.union1d(w, np.sqrt(np.linspace(first**2, last**2, _EVENLY)))
     near = np.count_nonzero(w < _NEAR*first)
     fallen = np.zeros(len(w) - 1)
     for low, end, count in ((LOWEST, high, near), (middle, top, len(w))):
         found = self._fallen(v, low, end, w[:count])/mass
         fallen[:count-1] = np.maximum(fallen[:count-1], found)
-    fallen = np.append(fallen, -np.expm1(-nats/(self.T - 1)))
+    fallen = np.append(fallen, 0.)
+    for nats, end in zip(_NATS, ends, strict=True):
+        fallen[w >= end] = np.maximum(fallen[w >= end], -np.expm1(-nats/(self.T - 1)))
     return Falling(w, np.minimum.accumulate(fallen[::-1])[::-1]*(1 - _BOUND_ROUNDING))
 
 # %% ../nbs/04de_cut_moments.ipynb #83a13af6
