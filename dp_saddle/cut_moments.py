@@ -4,11 +4,11 @@
 
 # %% auto #0
 __all__ = ['log_gamma_at', 'log_fan', 'log_condition', 'Falling', 'Window', 'Places', 'CutMoments',
-           'CutLoss', 'CutSum', 'cut_moments', 'cut_loss', 'CutTable']
+           'CutLoss', 'CutSum', 'cut_moments', 'cuts_of', 'cut_loss']
 
 # %% ../nbs/04de_cut_moments.ipynb #b7fc21b3
 from functools import lru_cache
-from math import ceil, exp, floor, inf, log, log1p, pi, sin, sqrt
+from math import ceil, exp, inf, log, log1p, pi, sin, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +16,6 @@ from scipy.special import log_ndtr
 
 from .bin_moments import log_gamma
 from .checks import patch
-from .contour import BELOW_CHERNOFF, NOTHING, SaddleTable
 from .epoch_options import epoch_of
 from .numerics import TINY, ULP, log_expm1
 from .one_epoch import LOWEST, Epoch
@@ -56,17 +55,13 @@ _CUTS = np.arange(48, 640)/16             # that are tried
 _FROM, _LOOKED, _TINY, _SMALL = -8., 800, .01, 2.     # a first look; below is no jump
 
 # %% ../nbs/04de_cut_moments.ipynb #cf859e07
-# Tuning: only time and width depend on it. The loss, and its table.
+# Tuning: only time and width depend on it. The loss.
 _SAFE = 600.              # of an exponent
 _TILTS = np.geomspace(1, 1e4, 100)        # of which the largest is one:
 _MOST_K, _PER_BIN = 20., 4.     # with no more than this, nats, for its moment, and a bin for each
 _POINTS = 1 << 12         # what a place of a line is said to cost
 _KEPT = 32                # cuts
-_CUT_AWAY, _CUT_STEP = 17, 4 # nats below delta: what may be cut away; and in such steps
-_MOST_JUMPS = 30.         # what they may have of a variance, over what the rest has
-_RTOL_BELOW = 1e-8        # relative error that is aimed at below a cut, at least
-_FIRST_GUESS, _GUESSES = -30, 3     # of log delta, for a cut; and how many are made
-_GROWN = 2.               # nats by which terms may grow on one line
+_MOST_JUMPS = 6.          # log of how many of them a tilted epoch may have
 _FEWEST_BINS = 1000       # with fewer, moments of chapter 04db are enough
 _LARGEST_JUMP = 100.      # of S, below a cut: larger ones want more windows than is quick
 
@@ -501,21 +496,25 @@ class CutMoments:
 # %% ../nbs/04de_cut_moments.ipynb #a3dec4a2
 @patch
 def jumps(self:CutMoments, a):
-    "What jumps have of the variance of log S at an order `a`, over what the rest has, about."
-    e = a*np.log1p(self.y)
-    parts = np.exp(np.minimum(e, _SAFE/2))*np.log1p(self.y)**2*self.weights
-    return float(parts[e >= _SMALL].sum()/parts[e < _SMALL].sum())
-
-@patch
-def rough(self:CutMoments, a):
-    "log E S^a, about, at orders `a`, 1-d."
+    "(What small numbers add to log E S^a, how many jumps a tilted epoch has), about, a 1-d."
     T, a = self.epoch.T, a[:, None]
     e = a*np.log1p(self.y)
     gain = np.exp(np.minimum(e, _SAFE/2)) - 1 - a*self.y
     gain = np.where(e < _TINY, a*(a - 1)/2*self.y**2, gain)
     small, jumps = (np.where((e < _SMALL) == some, gain, 0) @ self.weights
                     for some in (True, False))
-    return T*small - (a*(a - 1))[:, 0]/(2*T) + np.log1p(T*jumps)
+    return T*small - (a*(a - 1))[:, 0]/(2*T), T*jumps
+
+@patch
+def rough(self:CutMoments, a):
+    "log E S^a, about, at orders `a`, 1-d, where jumps are few."
+    small, jumps = self.jumps(a)
+    return small + np.log1p(jumps)
+
+@patch
+def count(self:CutMoments, a):
+    "How many windows serve an order."
+    return len(self._cuts((_ROOTS*self._number(a))**2)) - 1
 
 # %% ../nbs/04de_cut_moments.ipynb #1bb49fa1
 @patch
@@ -533,7 +532,7 @@ def windows(self:CutMoments,
     -------
     [Window]
     """
-    k = max(_FEWEST, round(sqrt(a)/_ROOTS))
+    k = self._number(a)
     if k not in self.kept:
         order = (_ROOTS*k)**2
         log_all, cuts = float(self.rough(np.array([order]))[0]), self._cuts(order)
@@ -546,6 +545,11 @@ def windows(self:CutMoments,
     return self.kept[k]
 
 # %% ../nbs/04de_cut_moments.ipynb #7a834895
+@patch
+def _number(self:CutMoments, a):
+    "Orders with the same number share windows."
+    return max(_FEWEST, round(sqrt(a)/_ROOTS))
+
 @patch
 def _cuts(self:CutMoments, order):
     "-inf, the first cut, below which jumps do no harm at this order, and others up to the last."
@@ -631,7 +635,9 @@ class CutLoss(PLRV):
         b = 1/moments.epoch.sigma
         self.log_mass, self.ess_sup = moments.log_mass, moments.cut*b - b*b/2
         some = _TILTS[_TILTS < moments.epoch.T/_PER_BIN]
-        far = np.append(moments.rough(1 + some) > _MOST_K, True)
+        small, jumps = moments.jumps(1 + some)
+        far = (small + np.log1p(jumps) > _MOST_K) | (jumps > exp(_MOST_JUMPS))
+        far = np.append(far, True)
         self.limit = float(some[max(far.argmax() - 1, 0)]) if some.size else _TILTS[0]
 
     @staticmethod
@@ -656,11 +662,6 @@ class CutLoss(PLRV):
 def largest_tilt(self:CutLoss):
     "From here on nothing is gained."
     return self.limit
-
-@patch
-def jumps(self:CutLoss, t):
-    "What jumps have of the variance at a tilt `t`, over what the rest has, about."
-    return self.moments.jumps(1 + t)
 
 @patch
 def nodes_at(self:CutLoss, t):
@@ -713,9 +714,9 @@ class CutSum(ComposedLoss):
         super().__init__(parts)
         self.log_mass = sum(n*p.log_mass for p, n in self.parts)
 
-    def jumps(self, t):
-        "The largest of the cut losses' at a tilt `t`: where it is large, a line knows little."
-        return max(p.jumps(t) for p, _ in self.parts if isinstance(p, CutLoss))
+    def windows_at(self, t):
+        "How many windows a line at a tilt `t` has."
+        return sum(p.moments.count(1 + t) for p, _ in self.parts if isinstance(p, CutLoss))
 
 @lru_cache(_KEPT)
 def cut_moments(sigma, T, cut):
@@ -723,13 +724,12 @@ def cut_moments(sigma, T, cut):
     return CutMoments(sigma, T, cut)
 
 # %% ../nbs/04de_cut_moments.ipynb #39e80455
-def cut_loss(
-    sigma,      # noise over sensitivity, > 0
-    T,          # bins, an integer >= 2
-    n,          # epochs, an integer >= 1
-    log_lost,   # log of the mass that may be lost, about
-):              # (a CutLoss, log of a bound on the mass that n epochs lose); None if there is none
-    """One epoch below a cut, as low as may be.
+def cuts_of(
+    sigma,  # noise over sensitivity, > 0
+    T,      # bins, an integer >= 2
+    n,      # epochs, an integer >= 1
+):          # (1-d, 1-d)
+    """Cuts that serve; log of a bound on the mass under P that n epochs have above each.
 
     Parameters
     ----------
@@ -739,161 +739,34 @@ def cut_loss(
         bins, an integer >= 2
     n
         epochs, an integer >= 1
-    log_lost
-        log of the mass that may be lost, about
 
     Returns
     -------
-    (a CutLoss, log of a bound on the mass that n epochs lose); None if there is none
+    (1-d, 1-d)
     """
-    if T < _FEWEST_BINS: return None
-    some = _CUTS[_CUTS > 1/sigma]
-    lost = log(n) + np.logaddexp(log_ndtr(1/sigma - some), log(T) + log_ndtr(-some))
-    enough = np.flatnonzero(lost <= log_lost)
-    if not enough.size: return None
-    i = enough[0]
-    if some[i]/sigma - 1/(2*sigma**2) > log(_LARGEST_JUMP*T): return None
-    return CutLoss(cut_moments(sigma, T, float(some[i]))), float(lost[i]) + _BOUND_ROUNDING
+    largest = log(_LARGEST_JUMP*T)*(T >= _FEWEST_BINS)
+    some = _CUTS[(_CUTS > 1/sigma) & (_CUTS/sigma - 1/(2*sigma**2) <= largest)]
+    lost = np.logaddexp(log_ndtr(1/sigma - some), log(T) + log_ndtr(-some))
+    return some, log(n) + lost + _BOUND_ROUNDING
 
-# %% ../nbs/04de_cut_moments.ipynb #018a7f4b
-class _CutAt(SaddleTable):
-    "A table of what is left below a cut; the rest is mass at infinity, at most."
-    def __init__(self,
-        plrv,      # a ComposedLoss, part of a law
-        log_lost,  # log of a bound on the mass of the rest
-        *settings, # as a SaddleTable's: rtol, eps_resolution, max_nodes
-    ):
-        """Parameters
-        ----------
-        plrv
-            a ComposedLoss, part of a law
-        log_lost
-            log of a bound on the mass of the rest
-        *settings
-            as a SaddleTable's: rtol, eps_resolution, max_nodes
-        """
-        rtol, *others = settings
-        super().__init__(plrv, max(rtol, _RTOL_BELOW), *others, shortcut=False)
-        self.log_lost = log_lost
-        self.log_p_inf = np.logaddexp(self.log_p_inf, [[-inf], [-inf], [log_lost]])
-
-    def serves(self, eps):
-        "Are jumps rare enough at the tilts of these eps, nats, 1-d, for a line to be narrow?"
-        tilts = self.u[self.exponents(eps).argmin(1)]
-        return max(self.plrv.jumps(float(t)) for t in tilts) < _MOST_JUMPS
-
-    def basic_bounds(self, eps):
-        "Single steps say nothing of it, at any `eps`."
-        return np.full(eps.shape, -inf), np.zeros(eps.shape)
-
-    def enough(self, goal):
-        "An eps that is enough for e^`goal`, the rest included."
-        return SaddleTable.enough(self, goal + log1p(-exp(self.log_lost - goal)))
-
-
-# %% ../nbs/04de_cut_moments.ipynb #55b7af11
-class CutTable(SaddleTable):
-    "Tables of a composition below cuts, one for each size of delta."
-    costly, closed_form, atoms = 1, None, None
-    in_vain = max_nodes = 0                        # it never gives up
-    def __init__(self,
-        plrv,      # a ComposedLoss that `fit`s
-        *settings, # as a SaddleTable's: rtol, eps_resolution, max_nodes
-    ):
-        """Parameters
-        ----------
-        plrv
-            a ComposedLoss that `fit`s
-        *settings
-            as a SaddleTable's: rtol, eps_resolution, max_nodes
-        """
-        self.plrv, self.settings, self.cuts = plrv, settings, {}
-        self.nodes_ran_out = self.rough = self.gave_up = False
-
-    @staticmethod
-    def fit(
-        plrv,  # a ComposedLoss
-    ):         # True or False
-        """Are there several steps, and have some of them a cut?
-
-        Parameters
-        ----------
-        plrv
-            a ComposedLoss
-
-        Returns
-        -------
-        True or False
-        """
-        some = any(getattr(p, 'cut_at', None) for p, _ in plrv.parts)
-        return some and sum(n for _, n in plrv.parts) > 1
-
-
-# %% ../nbs/04de_cut_moments.ipynb #4d7ff8ab
-@patch
-def at(self:CutTable,
-    log_delta,  # of the least delta that is asked for
-):              # a table; None if there is no such cut
-    """The table with a cut that loses little of a delta.
+def cut_loss(
+    sigma,  # noise over sensitivity, > 0
+    T,      # bins, an integer >= 2
+    cut,    # one of `cuts_of` these
+):          # a CutLoss
+    """The loss of one epoch below a cut.
 
     Parameters
     ----------
-    log_delta
-        of the least delta that is asked for
+    sigma
+        noise over sensitivity, > 0
+    T
+        bins, an integer >= 2
+    cut
+        one of `cuts_of` these
 
     Returns
     -------
-    a table; None if there is no such cut
+    a CutLoss
     """
-    lost = _CUT_STEP*floor(log_delta/_CUT_STEP) - _CUT_AWAY
-    if lost not in self.cuts: self.cuts[lost] = self._made(lost)
-    return self.cuts[lost]
-
-@patch
-def _made(self:CutTable, log_lost):
-    some = [(p, n) for p, n in self.plrv.parts if getattr(p, 'cut_at', None)]
-    found = [p.cut_at(n, log_lost - log(len(some))) for p, n in some]
-    if None in found: return None
-    parts = [(cut, n) for (cut, _), (_, n) in zip(found, some, strict=True)]
-    rest = [(p, n) for p, n in self.plrv.parts if not getattr(p, 'cut_at', None)]
-    lost = float(np.logaddexp.reduce([part for _, part in found]))
-    return _CutAt(found[0][0].summed(parts + rest), lost, *self.settings)
-
-# %% ../nbs/04de_cut_moments.ipynb #c5448095
-@patch
-def epsilon(self:CutTable, delta, floor=0., near=None):
-    "As a SaddleTable's; nothing, where there is no cut."
-    table = self.at(log(delta))
-    if table is None: return 0., 0., inf
-    guess, _ = table.first_eps(log(delta))
-    if not table.serves(np.array([guess])): return 0., 0., inf
-    found = table.epsilon(delta, floor, near)
-    self.nodes_ran_out |= table.nodes_ran_out
-    return found
-
-# %% ../nbs/04de_cut_moments.ipynb #594c3b40
-@patch
-def line_for(self:CutTable, eps, log_delta):
-    "What serves these eps: a line below a cut."
-    guess, table = _FIRST_GUESS, None
-    for _ in range(_GUESSES):
-        found = self.at(guess)
-        if found is None or found is table: break
-        table = found
-        guess = table.log_chernoff(table.exponents(eps)).min() - BELOW_CHERNOFF
-    if table is None or not table.serves(eps): return NOTHING
-    chernoff = table.log_chernoff(table.exponents(eps)).min(1)
-    line = table.line_for(eps, chernoff - BELOW_CHERNOFF)
-    self.nodes_ran_out |= table.nodes_ran_out
-    return line
-
-@patch
-def log_delta(self:CutTable, eps, floor=-inf):
-    "log of (lower, estimate, upper) of delta, shape (3, eps)."
-    out, left = np.repeat([[-inf], [-inf], [0.]], len(eps), 1), np.argsort(eps)
-    while left.size:
-        line, first = self.line_for(eps[left[:1]], None), eps[left[0]]
-        some = (eps[left] == first) | (line.growth(eps[left] - first) < _GROWN)
-        out[:, left[some]], left = line.log_bounds(eps[left[some]]), left[~some]
-    return out
-
+    return CutLoss(cut_moments(sigma, T, cut))
