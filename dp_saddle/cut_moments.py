@@ -46,7 +46,7 @@ _SMALLER = np.geomspace(.02, .99, 24)     # tilts that aliases are bounded with,
 _LARGER = np.geomspace(.1, 12, 24)        # and above, in roots of it
 _ENDS = np.geomspace(.5, 3e3, 120)        # where a sum may end, in roots of the tilt
 _MOST_TERMS = 1 << 24     # frequencies times nodes of a line
-_NATS = 250., 120., 80., 36.    # by which a transform is shown to fall, or as far as it can be shown
+_NATS = 250., 120., 80., 36.    # by which a transform is shown to fall, as far as it can be
 _MIDDLE = -6., 3.         # Gaussians that show it
 _NEAR, _FIRST, _STEP = 200., .05, .06     # frequencies at which it is looked at,
 _EVENLY = 100             # and so many whose squares are evenly spaced
@@ -61,7 +61,7 @@ _TILTS = np.geomspace(1, 1e4, 100)        # of which the largest is one:
 _MOST_K, _PER_BIN = 20., 4.     # with no more than this, nats, for its moment, and a bin for each
 _POINTS = 1 << 12         # what a place of a line is said to cost
 _KEPT = 32                # cuts
-_MOST_JUMPS = 6.          # log of how many of them a tilted epoch may have
+_MOST_JUMPS = 2.          # log of how many of them a tilted epoch may have
 _FEWEST_BINS = 1000       # with fewer, moments of chapter 04db are enough
 _LARGEST_JUMP = 100.      # of S, below a cut: larger ones want more windows than is quick
 
