@@ -33,6 +33,7 @@ _GAMMA_ULPS = 8           # of log Gamma, in units of |z|(|log z| + 2)
 _CHI_ULPS = 8             # of 1 - chi for each node, and so many nodes more
 _BOUND_ROUNDING = 1e-6    # of a bound on what is left out, relative
 _LOG_ULPS = 4             # of a logarithm
+_EVEN_ULPS = 4            # by which multiples of a step may miss a frequency
 
 # %% ../nbs/04de_cut_moments.ipynb #53c5cb80
 # Tuning: only time and width depend on it.
@@ -42,6 +43,7 @@ _FEWEST = 8               # the first of these
 _APART = 4.               # a line's own range, in roots of its tilt
 _WIDER = 1.5              # from window to window 1 + y grows by so much over the root of the order
 _SHORTEST = .05           # a window of Gaussians
+_BLOCK, _FARTHEST = 16, 200.    # frequencies of a row, and from the first to the last
 _SMALLER = np.geomspace(.02, .99, 24)     # tilts that aliases are bounded with, over the line's
 _LARGER = np.geomspace(.1, 12, 24)        # and above, in roots of it
 _ENDS = np.geomspace(.5, 3e3, 120)        # where a sum may end, in roots of the tilt
@@ -384,11 +386,30 @@ def enough(self:Window,
     w = w[enough[0]] if enough.size else w[-1]
     return ceil(w*self.X/(2*pi)) + 2
 
-def _terms(line, b, scale):
-    "Terms of each frequency, for w >= 0 and for w < 0."
-    up = np.exp(scale[:, None] - np.multiply.outer(b + 1, line.log_z))
-    down = np.exp(scale[:, None] - np.multiply.outer(b + 1, line.log_z[1:].conj()))
-    return up, down
+def _rows(s):
+    "(The first frequency of each row, how far the others are from it): rows of one if uneven."
+    step = s[-1]/max(len(s) - 1, 1)
+    even = (np.abs(s - step*np.arange(len(s))) <= _EVEN_ULPS*ULP*s).all()
+    if not even or step*_BLOCK > _FARTHEST: return s, np.zeros(1)
+    return s[::_BLOCK], step*np.arange(_BLOCK)
+
+# %% ../nbs/04de_cut_moments.ipynb #8b697f65
+def _sums(line, a, s, scale):
+    "Of the terms of each frequency; of their sizes; and of what the transform is off by in them."
+    first, more = _rows(s)
+    top, out = scale[::len(more)], [0., 0., 0.]
+    up, down = (line.log_z, line.N, line.off), (line.log_z.conj(), line.N.conj(), line.off)
+    for log_z, N, off in (up, [v[1:] for v in down]):
+        row = np.exp(top[:, None] - (a + 1)*log_z - 1j*np.multiply.outer(first, log_z))
+        turn = np.exp(-1j*np.multiply.outer(log_z, more))
+        sizes, turns = np.abs(row), np.abs(turn)
+        out[0] = out[0] + row @ (turn*N[:, None])
+        out[1] = out[1] + sizes @ (turns*np.abs(N)[:, None])
+        out[2] = out[2] + sizes @ (turns*off[:, None])
+    grown = np.exp(scale - np.repeat(top, len(more))[:len(s)])
+    value, size, wrong = (v.ravel()[:len(s)] for v in out)
+    return value*grown, size*np.abs(grown), wrong*np.abs(grown)
+
 
 # %% ../nbs/04de_cut_moments.ipynb #36dd1ac0
 @patch
@@ -415,16 +436,13 @@ def moments(self:Window,
     v, b, line = self.v, a + 1j*s, self.places(self.enough(a, s.max(), log_all))
     gammas = log_gamma_at(b + 1)
     scale = gammas - b*log(v) + line.base - log_all - log(self.X*v)
-    up, down = _terms(line, b, scale)
-    value = up @ line.N + down @ line.N[1:].conj()
-    up, down = np.abs(up), np.abs(down)
-    size = up @ np.abs(line.N) + down @ np.abs(line.N[1:])
+    value, size, off = _sums(line, a, s, scale)
     exponents = np.abs(b + 1)*(abs(log(v)) + np.abs(line.log_z[-1]) + 2)
-    exponents += np.abs(gammas) + abs(line.base) + abs(log_all)
+    exponents += 2*(np.abs(gammas) + abs(line.base) + abs(log_all))
     far = np.abs(b) + _SHIFT + 1
     ulps = _TERM_ULPS + 2*len(line.N) + _EXPONENT_ULPS*exponents
     ulps += _GAMMA_ULPS*far*(np.log(far) + 2)
-    error = up @ line.off + down @ line.off[1:] + 2*ULP*ulps*size
+    error = off + 2*ULP*ulps*size
     return value, error + self._left_out(a, s, log_all, len(line.N))
 
 # %% ../nbs/04de_cut_moments.ipynb #a74db3e4
@@ -683,8 +701,9 @@ def tabulated(self:CutLoss, t):
 @patch
 def line(self:CutLoss, t, s):
     "K on the line Re z = `t` > 0, a number, at frequencies `s` >= 0, 1-d: `LineValues`."
-    K, off, M, error = self.moments.moments(1 + t, np.append(0., s))
-    M, error = M[1:], np.where(np.isfinite(error[1:]), error[1:], 1/TINY)
+    more = int(s[0] > 0)                                # the first is to be 0
+    K, off, M, error = self.moments.moments(1 + t, np.append(np.zeros(more), s))
+    M, error = M[more:], np.where(np.isfinite(error[more:]), error[more:], 1/TINY)
     known = np.abs(M) > error
     M = np.where(known, M, error + TINY)
     M[s == 0] = 1
