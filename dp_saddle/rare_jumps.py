@@ -28,7 +28,8 @@ _LOG_ULPS = 16            # of a logarithm of a sum
 # %% ../nbs/04df_rare_jumps.ipynb #df000008
 # Tuning: only time and width depend on it.
 _MISSING = 20.            # nats below delta: what may be missing above the cuts
-_TILTS = np.geomspace(1, 3000, 60)    # that bound it
+_TILTS = np.geomspace(1, 3000, 60)    # that bound it,
+_MOST_NODES = 1 << 14     # where no step needs more nodes than these
 _RTOL = 1e-8              # relative error of delta that is aimed at below the cuts, at least
 _MOST_WINDOWS = 6         # of a line,
 _MOST_PLACES = 12_000     # and places of all of them
@@ -84,7 +85,8 @@ class Jumps(NamedTuple):
         gain, off = P - K*self.without, self.off*(P + K*self.without)
         low = np.where(eps < _SAFE, np.maximum(gain - (P - self.least) - off, 0), 0)
         missing = np.exp(np.minimum(self.log_missing + (1 + self.u)*eps, _SAFE))
-        up = np.minimum(np.maximum(gain, 0) + missing*(1 + _BOUND_ROUNDING), P) + off
+        up = np.maximum(gain, 0) + missing*(1 + _BOUND_ROUNDING) + off
+        up = np.minimum(up, P*(1 + self.off))
         return safe_log(np.array([low, np.clip(gain, low, up), up]))
 
 # %% ../nbs/04df_rare_jumps.ipynb #df00000d
@@ -133,8 +135,7 @@ class Kind(NamedTuple):
     def log_missing(self,
         cuts,      # 1-d
         eps,       # nats, a number
-        variance,  # of the loss of the run, about
-        u,         # tilts, 1-d
+        u, kappa,  # what `tilts_of` says of the run
     ):             # shape (cuts, u)
         """log of the bound on what is missing above each cut, about.
 
@@ -144,10 +145,8 @@ class Kind(NamedTuple):
             1-d
         eps
             nats, a number
-        variance
-            of the loss of the run, about
-        u
-            tilts, 1-d
+        u, kappa
+            what `tilts_of` says of the run
 
         Returns
         -------
@@ -155,14 +154,14 @@ class Kind(NamedTuple):
         """
         cuts = cuts[:, None]
         front, less = self.log_front(cuts, u)
-        kappa = u*(u + 1)/2
-        return front + (1 + u)*eps + kappa*(variance - less*self.variance)
+        return front + (1 + u)*eps + kappa - less*u*(u + 1)/2*self.variance
 
 # %% ../nbs/04df_rare_jumps.ipynb #df00000e
+@lru_cache(_KEPT)
 def tilts_of(
     plrv,  # a ComposedLoss
-):         # 1-d
-    """Tilts u > 0 at which E_Q e^{-uL} is known: none where a step's L may be -inf.
+):         # (1-d, 1-d)
+    """Tilts u > 0 at which E_Q e^{-uL} is known, and its log, about; none where L may be -inf.
 
     Parameters
     ----------
@@ -171,12 +170,17 @@ def tilts_of(
 
     Returns
     -------
-    1-d
+    (1-d, 1-d)
     """
-    if not all(hasattr(p, 'reverse') for p, _ in plrv.parts): return _TILTS[:0]
-    other = [p.reverse for p, _ in plrv.parts]
-    if any(p.p_inf for p in other): return _TILTS[:0]
-    return np.array([u for u in _TILTS if all(p.nodes_at(u) < inf for p in other)])
+    nothing = np.empty(0), np.empty(0)
+    if not all(hasattr(p, 'reverse') for p, _ in plrv.parts): return nothing
+    other = [(p.reverse, n) for p, n in plrv.parts]
+    if any(p.p_inf for p, _ in other): return nothing
+    u = np.array([u for u in _TILTS if all(p.nodes_at(u) <= _MOST_NODES for p, _ in other)])
+    def log_mean(p):
+        if epoch := getattr(p, 'cut_at', None): return u*(u + 1)/2*epoch.std**2
+        return p.reverse.tabulated(u)
+    return u, sum(n*log_mean(p) for p, n in plrv.parts) if u.size else u
 
 class CutRun(SaddleTable):
     "A table of the runs with no Gaussian above some cuts; beside it, those with one."
@@ -202,7 +206,7 @@ class CutRun(SaddleTable):
         below = [(cut_loss(k.epoch.sigma, k.epoch.T, c), k.count) for k, c in pairs]
         rest = [(p, n) for p, n in plrv.parts if p not in of_kinds]
         super().__init__(CutSum(below + rest), max(rtol, _RTOL), *others, shortcut=False)
-        self.run, self.pairs, self.tilts, self.jumps = plrv, pairs, tilts_of(plrv), {}
+        self.run, self.pairs, self.jumps = plrv, pairs, {}
 
     def basic_bounds(self, eps):
         "Single steps say nothing of it, at any `eps`."
@@ -240,10 +244,9 @@ def jumps_at(self:CutRun,
     -------
     Jumps
     """
-    masses, u = self.masses(), self.tilts
+    masses, (u, kappa) = self.masses(), tilts_of(self.run)
     if masses[0] < exp(matter) or not u.size: return Jumps(*masses, 0., inf)
-    spread = sum(k.count*k.variance for k, _ in self.pairs)
-    logs = [k.log_missing(np.full(1, c), eps, spread, u)[0] for k, c in self.pairs]
+    logs = [k.log_missing(np.full(1, c), eps, u, kappa)[0] for k, c in self.pairs]
     best = float(u[np.max(logs, axis=0).argmin()])
     if best not in self.jumps: self.jumps[best] = Jumps(*masses, best, self._missing(best))
     return self.jumps[best]
@@ -297,11 +300,10 @@ class CutTable(SaddleTable):
         """
         self.plrv, self.settings = plrv, settings
         self.kinds = [Kind(p, p.cut_at, n) for p, n in plrv.parts if getattr(p, 'cut_at', None)]
-        self.alone = len(self.kinds) == len(plrv.parts)     # are there no other steps?
         self.variance = sum(k.count*k.variance for k in self.kinds)
         self.nodes_ran_out = self.rough = self.gave_up = False
         self.below = lru_cache(_KEPT)(self._below)
-        self.ess_sup, self.tilts = inf, tilts_of(plrv)
+        self.ess_sup = inf
 
     @staticmethod
     def fit(
@@ -345,8 +347,8 @@ def cuts(self:CutTable,
     out, goal = [], log_delta - _MISSING - log(len(self.kinds))
     for kind in self.kinds:
         some, lost = cuts_of(kind.epoch.sigma, kind.epoch.T, kind.count)
-        if self.alone and eps > -inf and some.size:
-            missing = kind.log_missing(some, eps, self.variance, self.tilts)
+        if eps > -inf and some.size:
+            missing = kind.log_missing(some, eps, *tilts_of(self.plrv))
             lost = np.minimum(lost, missing.min(1, initial=inf))
         enough = np.flatnonzero(lost <= goal)
         if not enough.size: return None
@@ -393,8 +395,9 @@ def line_for(self:CutTable, eps, log_delta):
     if log_delta is not None: guess = max(float(np.min(log_delta)), _LEAST_GUESS)
     for _ in range(_GUESSES):
         table = self.at(top, guess)
+        if table is None: return NOTHING
         if table is last: break
-        if table is None or not table.is_short(eps, guess): return NOTHING
+        if not table.is_short(eps, guess): return NOTHING
         found = table.served(eps, guess)
         self.nodes_ran_out |= table.nodes_ran_out
         about, last = found.log_bounds(eps)[1].min(), table
