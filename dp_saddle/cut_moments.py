@@ -63,7 +63,7 @@ _TILTS = np.geomspace(1, 1e4, 100)        # of which the largest is one:
 _MOST_K, _PER_BIN = 20., 4.     # with no more than this, nats, for its moment, and a bin for each
 _POINTS = 1 << 12         # what a place of a line is said to cost
 _KEPT = 32                # cuts
-_MOST_JUMPS = 2.          # log of how many of them a tilted epoch may have
+_MOST_JUMPS = 3.          # log of how many of them a tilted epoch may have
 _FEWEST_BINS = 1000       # with fewer, moments of chapter 04db are enough
 _LARGEST_JUMP = 100.      # of S, below a cut: larger ones want more windows than is quick
 

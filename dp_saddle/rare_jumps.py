@@ -27,7 +27,7 @@ _LOG_ULPS = 16            # of a logarithm of a sum
 
 # %% ../nbs/04df_rare_jumps.ipynb #df000008
 # Tuning: only time and width depend on it.
-_MISSING = 20.            # nats below delta: what may be missing above the cuts
+_MISSING = 17.            # nats below delta: what may be missing above the cuts
 _TILTS = np.geomspace(1, 3000, 60)    # that bound it,
 _MOST_NODES = 1 << 14     # where no step needs more nodes than these
 _RTOL = 1e-8              # relative error of delta that is aimed at below the cuts, at least
@@ -111,50 +111,52 @@ class Kind(NamedTuple):
         "Of the logarithm of S, about."
         return self.epoch.std**2
 
-    def log_front(self,
-        cut,  # a number, or an array
-        u,    # tilts > 0: a number, or an array that goes with it
-    ):        # (that, 1 - 1/(1 + y'))
-        """log of n T Phi(-c) (1 + y')^-u u^u/(1 + u)^{1 + u}, and what kappa(u) is taken off by.
+# %% ../nbs/04df_rare_jumps.ipynb #7644a9a6
+@patch
+def log_front(self:Kind,
+    cut,  # a number, or an array
+    u,    # tilts > 0: a number, or an array that goes with it
+):        # (that, 1 - 1/(1 + y'))
+    """log of n T Phi(-c) (1 + y')^-u u^u/(1 + u)^{1 + u}, and what kappa(u) is taken off by.
 
-        Parameters
-        ----------
-        cut
-            a number, or an array
-        u
-            tilts > 0: a number, or an array that goes with it
+    Parameters
+    ----------
+    cut
+        a number, or an array
+    u
+        tilts > 0: a number, or an array that goes with it
 
-        Returns
-        -------
-        (that, 1 - 1/(1 + y'))
-        """
-        T, y = self.epoch.T, np.maximum(self.epoch.part(cut) - 1/self.epoch.T, 0)
-        rare = log(self.count*T) + log_ndtr(-cut) - u*np.log1p(y)
-        return rare + u*np.log(u) - (1 + u)*np.log1p(u), y/(1 + y)
+    Returns
+    -------
+    (that, 1 - 1/(1 + y'))
+    """
+    T, y = self.epoch.T, np.maximum(self.epoch.part(cut) - 1/self.epoch.T, 0)
+    rare = log(self.count*T) + log_ndtr(-cut) - u*np.log1p(y)
+    return rare + u*np.log(u) - (1 + u)*np.log1p(u), y/(1 + y)
 
-    def log_missing(self,
-        cuts,      # 1-d
-        eps,       # nats, a number
-        u, kappa,  # what `tilts_of` says of the run
-    ):             # shape (cuts, u)
-        """log of the bound on what is missing above each cut, about.
+@patch
+def log_missing(self:Kind,
+    cuts,      # 1-d
+    eps,       # nats, a number
+    u, kappa,  # what `tilts_of` says of the run
+):             # shape (cuts, u)
+    """log of the bound on what is missing above each cut, about.
 
-        Parameters
-        ----------
-        cuts
-            1-d
-        eps
-            nats, a number
-        u, kappa
-            what `tilts_of` says of the run
+    Parameters
+    ----------
+    cuts
+        1-d
+    eps
+        nats, a number
+    u, kappa
+        what `tilts_of` says of the run
 
-        Returns
-        -------
-        shape (cuts, u)
-        """
-        cuts = cuts[:, None]
-        front, less = self.log_front(cuts, u)
-        return front + (1 + u)*eps + kappa - less*u*(u + 1)/2*self.variance
+    Returns
+    -------
+    shape (cuts, u)
+    """
+    front, less = self.log_front(cuts[:, None], u)
+    return front + (1 + u)*eps + kappa - less*u*(u + 1)/2*self.variance
 
 # %% ../nbs/04df_rare_jumps.ipynb #df00000e
 @lru_cache(_KEPT)
@@ -182,6 +184,7 @@ def tilts_of(
         return p.reverse.tabulated(u)
     return u, sum(n*log_mean(p) for p, n in plrv.parts) if u.size else u
 
+# %% ../nbs/04df_rare_jumps.ipynb #efb82b35
 class CutRun(SaddleTable):
     "A table of the runs with no Gaussian above some cuts; beside it, those with one."
     def __init__(self,
@@ -226,6 +229,7 @@ def masses(self:CutRun):
     least = P*max(1 - self.run.p_inf*(1 + MASS_ERROR), 0)
     return float(P), float(least), float(Q), off + len(self.pairs)*ULP
 
+# %% ../nbs/04df_rare_jumps.ipynb #0348a27f
 @patch
 def jumps_at(self:CutRun,
     eps,     # nats, a number
@@ -405,6 +409,7 @@ def line_for(self:CutTable, eps, log_delta):
         guess = max(float(about), _LEAST_GUESS)
     return found
 
+# %% ../nbs/04df_rare_jumps.ipynb #57d9a2c0
 @patch
 def served(self:CutRun, eps, log_delta):
     "A line for these eps, where the log of delta is about that, and what is above."
@@ -426,9 +431,9 @@ def epsilon(self:CutTable, delta, floor=0., near=None):
     "As a SaddleTable's; nothing, where no line is short enough."
     if self.plrv.p_inf*(1 + MASS_ERROR) >= delta: return 0., 0., inf
     finite = log(delta - self.plrv.p_inf*(1 + MASS_ERROR))
-    guess, enough = self.first_eps(finite)
+    guess, _ = self.first_eps(finite)
     if not guess < inf or self.line_for(np.array([guess]), None) is NOTHING: return 0., 0., inf
-    return self._searched(log(delta), finite, guess, enough)
+    return SaddleTable.epsilon(self, delta)
 
 @patch
 def log_delta(self:CutTable, eps, floor=-inf):

@@ -14,6 +14,7 @@ from dp_saddle.contour import SaddleTable
 from dp_saddle.cut_moments import CutMoments, Window, cut_loss, cut_moments, cuts_of
 from dp_saddle.epoch_options import epoch_of
 from dp_saddle.one_epoch import Epoch
+from dp_saddle.rare_jumps import CutTable
 
 
 def epochs(n, sigma, T): return n*BallsInBins(Gaussian(sigma=sigma), batches=T)
@@ -82,7 +83,7 @@ def test_what_is_lost():
     "The bound on the mass is one, for every cut."
     cuts, log_lost = cuts_of(1., 10**4, 100)
     masses = np.array([cut_loss(1., 10**4, float(cut)).log_mass for cut in cuts[::8]])
-    assert (-np.expm1(100*masses) <= np.exp(log_lost[::8])).all() and log_lost[-1] < -100
+    assert (-np.expm1(100*masses) <= np.exp(log_lost[::8])).all() and log_lost[-1] < -80
 
 def test_beside_other_steps():
     "With Gaussians and samples in the run: within what the uncut line proves, and narrow."
