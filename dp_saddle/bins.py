@@ -20,12 +20,12 @@ from .builders import MixedLoss
 from .certified import ContourAccountant
 from .checks import patch
 from .contour import SaddleTable
-from .cut_moments import CutTable, cut_loss
 from .epoch_options import epoch_of
 from .losses import FiniteLoss
 from .mechanisms import Gaussian, Mechanism, PoissonSubsampled
 from .numerics import TINY, ULP
 from .plrv import PLRV, ComposedLoss, Decay, GaussianLoss, LineValues
+from .rare_jumps import CutTable
 
 # %% ../nbs/04e_bins.ipynb #fd15920e
 # Proved: change one and a theorem is broken.
@@ -122,10 +122,9 @@ def own_lines(self:BinsLoss):
 # %% ../nbs/04e_bins.ipynb #ee750098
 @patch(as_prop=True)
 def cut_at(self:BinsLoss):
-    "What is left below a cut (chapter 04de), a function; None: adding, of little noise, few bins."
-    sigma, T = self.mean.sigma, self.mean.T
-    served = self.direction == 'remove' and epoch_of(sigma, T).served
-    return (lambda n, log_lost: cut_loss(sigma, T, n, log_lost)) if served else None
+    "The Epoch that may be cut (chapters 04de, 04df); None: adding, of little noise, few bins."
+    epoch = epoch_of(self.mean.sigma, self.mean.T)
+    return epoch if self.direction == 'remove' and epoch.served else None
 
 BinsLoss.cut_table = CutTable     # what an accountant asks first
 

@@ -4,11 +4,11 @@
 
 # %% auto #0
 __all__ = ['log_gamma_at', 'log_fan', 'log_condition', 'Falling', 'Window', 'Places', 'CutMoments',
-           'CutLoss', 'CutSum', 'cut_moments', 'cut_loss', 'CutTable']
+           'CutLoss', 'CutSum', 'cut_moments', 'cuts_of', 'cut_loss']
 
 # %% ../nbs/04de_cut_moments.ipynb #b7fc21b3
 from functools import lru_cache
-from math import ceil, exp, floor, inf, log, log1p, pi, sin, sqrt
+from math import ceil, exp, inf, log, log1p, pi, sin, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +16,6 @@ from scipy.special import log_ndtr
 
 from .bin_moments import log_gamma
 from .checks import patch
-from .contour import BELOW_CHERNOFF, NOTHING, SaddleTable
 from .epoch_options import epoch_of
 from .numerics import TINY, ULP, log_expm1
 from .one_epoch import LOWEST, Epoch
@@ -34,6 +33,7 @@ _GAMMA_ULPS = 8           # of log Gamma, in units of |z|(|log z| + 2)
 _CHI_ULPS = 8             # of 1 - chi for each node, and so many nodes more
 _BOUND_ROUNDING = 1e-6    # of a bound on what is left out, relative
 _LOG_ULPS = 4             # of a logarithm
+_EVEN_ULPS = 4            # by which multiples of a step may miss a frequency
 
 # %% ../nbs/04de_cut_moments.ipynb #53c5cb80
 # Tuning: only time and width depend on it.
@@ -43,29 +43,27 @@ _FEWEST = 8               # the first of these
 _APART = 4.               # a line's own range, in roots of its tilt
 _WIDER = 1.5              # from window to window 1 + y grows by so much over the root of the order
 _SHORTEST = .05           # a window of Gaussians
+_BLOCK, _FARTHEST = 16, 200.    # frequencies of a row, and from the first to the last
 _SMALLER = np.geomspace(.02, .99, 24)     # tilts that aliases are bounded with, over the line's
 _LARGER = np.geomspace(.1, 12, 24)        # and above, in roots of it
 _ENDS = np.geomspace(.5, 3e3, 120)        # where a sum may end, in roots of the tilt
 _MOST_TERMS = 1 << 24     # frequencies times nodes of a line
-_NATS = 250., 80., 36.    # by which a transform is shown to fall, or as far as it can be shown
+_NATS = 250., 120., 80., 36.    # by which a transform is shown to fall, as far as it can be
 _MIDDLE = -6., 3.         # Gaussians that show it
-_NEAR, _FIRST, _STEP = 200., .05, .06     # frequencies at which it is looked at
+_NEAR, _FIRST, _STEP = 200., .05, .06     # frequencies at which it is looked at,
+_EVENLY = 100             # and so many whose squares are evenly spaced
 _PLACES, _BEYOND = 200, 10.               # frequencies at which a decay is bounded
 _CUTS = np.arange(48, 640)/16             # that are tried
 _FROM, _LOOKED, _TINY, _SMALL = -8., 800, .01, 2.     # a first look; below is no jump
 
 # %% ../nbs/04de_cut_moments.ipynb #cf859e07
-# Tuning: only time and width depend on it. The loss, and its table.
+# Tuning: only time and width depend on it. The loss.
 _SAFE = 600.              # of an exponent
 _TILTS = np.geomspace(1, 1e4, 100)        # of which the largest is one:
 _MOST_K, _PER_BIN = 20., 4.     # with no more than this, nats, for its moment, and a bin for each
 _POINTS = 1 << 12         # what a place of a line is said to cost
 _KEPT = 32                # cuts
-_CUT_AWAY, _CUT_STEP = 17, 4 # nats below delta: what may be cut away; and in such steps
-_MOST_JUMPS = 30.         # what they may have of a variance, over what the rest has
-_RTOL_BELOW = 1e-8        # relative error that is aimed at below a cut, at least
-_FIRST_GUESS, _GUESSES = -30, 3     # of log delta, for a cut; and how many are made
-_GROWN = 2.               # nats by which terms may grow on one line
+_MOST_JUMPS = 3.          # log of how many of them a tilted epoch may have
 _FEWEST_BINS = 1000       # with fewer, moments of chapter 04db are enough
 _LARGEST_JUMP = 100.      # of S, below a cut: larger ones want more windows than is quick
 
@@ -163,17 +161,19 @@ def falling(self:Epoch,
     middle, top = _MIDDLE[0], min(_MIDDLE[1], high)
     if not mass < inf: return Falling(np.full(1, inf), np.zeros(1))
     ends = [self.falls_from(v, mass, top, nats) for nats in _NATS]
-    nats, last = next(((n, w) for n, w in zip(_NATS, ends, strict=True) if w < inf),
-                      (0., inf))
+    last = next((w for w in ends if w < inf), inf)
     if last == inf: return Falling(np.full(1, inf), np.zeros(1))
     first = min(_FIRST/self.std, last/2)
     w = np.geomspace(first, last, ceil(log(last/first)/_STEP) + 1)
+    w = np.union1d(w, np.sqrt(np.linspace(first**2, last**2, _EVENLY)))
     near = np.count_nonzero(w < _NEAR*first)
     fallen = np.zeros(len(w) - 1)
     for low, end, count in ((LOWEST, high, near), (middle, top, len(w))):
         found = self._fallen(v, low, end, w[:count])/mass
         fallen[:count-1] = np.maximum(fallen[:count-1], found)
-    fallen = np.append(fallen, -np.expm1(-nats/(self.T - 1)))
+    fallen = np.append(fallen, 0.)
+    for nats, end in zip(_NATS, ends, strict=True):
+        fallen[w >= end] = np.maximum(fallen[w >= end], -np.expm1(-nats/(self.T - 1)))
     return Falling(w, np.minimum.accumulate(fallen[::-1])[::-1]*(1 - _BOUND_ROUNDING))
 
 # %% ../nbs/04de_cut_moments.ipynb #83a13af6
@@ -386,11 +386,30 @@ def enough(self:Window,
     w = w[enough[0]] if enough.size else w[-1]
     return ceil(w*self.X/(2*pi)) + 2
 
-def _terms(line, b, scale):
-    "Terms of each frequency, for w >= 0 and for w < 0."
-    up = np.exp(scale[:, None] - np.multiply.outer(b + 1, line.log_z))
-    down = np.exp(scale[:, None] - np.multiply.outer(b + 1, line.log_z[1:].conj()))
-    return up, down
+def _rows(s):
+    "(The first frequency of each row, how far the others are from it): rows of one if uneven."
+    step = s[-1]/max(len(s) - 1, 1)
+    even = (np.abs(s - step*np.arange(len(s))) <= _EVEN_ULPS*ULP*s).all()
+    if not even or step*_BLOCK > _FARTHEST: return s, np.zeros(1)
+    return s[::_BLOCK], step*np.arange(_BLOCK)
+
+# %% ../nbs/04de_cut_moments.ipynb #8b697f65
+def _sums(line, a, s, scale):
+    "Of the terms of each frequency; of their sizes; and of what the transform is off by in them."
+    first, more = _rows(s)
+    top, out = scale[::len(more)], [0., 0., 0.]
+    up, down = (line.log_z, line.N, line.off), (line.log_z.conj(), line.N.conj(), line.off)
+    for log_z, N, off in (up, [v[1:] for v in down]):
+        row = np.exp(top[:, None] - (a + 1)*log_z - 1j*np.multiply.outer(first, log_z))
+        turn = np.exp(-1j*np.multiply.outer(log_z, more))
+        sizes, turns = np.abs(row), np.abs(turn)
+        out[0] = out[0] + row @ (turn*N[:, None])
+        out[1] = out[1] + sizes @ (turns*np.abs(N)[:, None])
+        out[2] = out[2] + sizes @ (turns*off[:, None])
+    grown = np.exp(scale - np.repeat(top, len(more))[:len(s)])
+    value, size, wrong = (v.ravel()[:len(s)] for v in out)
+    return value*grown, size*np.abs(grown), wrong*np.abs(grown)
+
 
 # %% ../nbs/04de_cut_moments.ipynb #36dd1ac0
 @patch
@@ -417,16 +436,13 @@ def moments(self:Window,
     v, b, line = self.v, a + 1j*s, self.places(self.enough(a, s.max(), log_all))
     gammas = log_gamma_at(b + 1)
     scale = gammas - b*log(v) + line.base - log_all - log(self.X*v)
-    up, down = _terms(line, b, scale)
-    value = up @ line.N + down @ line.N[1:].conj()
-    up, down = np.abs(up), np.abs(down)
-    size = up @ np.abs(line.N) + down @ np.abs(line.N[1:])
+    value, size, off = _sums(line, a, s, scale)
     exponents = np.abs(b + 1)*(abs(log(v)) + np.abs(line.log_z[-1]) + 2)
-    exponents += np.abs(gammas) + abs(line.base) + abs(log_all)
+    exponents += 2*(np.abs(gammas) + abs(line.base) + abs(log_all))
     far = np.abs(b) + _SHIFT + 1
     ulps = _TERM_ULPS + 2*len(line.N) + _EXPONENT_ULPS*exponents
     ulps += _GAMMA_ULPS*far*(np.log(far) + 2)
-    error = up @ line.off + down @ line.off[1:] + 2*ULP*ulps*size
+    error = off + 2*ULP*ulps*size
     return value, error + self._left_out(a, s, log_all, len(line.N))
 
 # %% ../nbs/04de_cut_moments.ipynb #a74db3e4
@@ -498,21 +514,25 @@ class CutMoments:
 # %% ../nbs/04de_cut_moments.ipynb #a3dec4a2
 @patch
 def jumps(self:CutMoments, a):
-    "What jumps have of the variance of log S at an order `a`, over what the rest has, about."
-    e = a*np.log1p(self.y)
-    parts = np.exp(np.minimum(e, _SAFE/2))*np.log1p(self.y)**2*self.weights
-    return float(parts[e >= _SMALL].sum()/parts[e < _SMALL].sum())
-
-@patch
-def rough(self:CutMoments, a):
-    "log E S^a, about, at orders `a`, 1-d."
+    "(What small numbers add to log E S^a, how many jumps a tilted epoch has), about, a 1-d."
     T, a = self.epoch.T, a[:, None]
     e = a*np.log1p(self.y)
     gain = np.exp(np.minimum(e, _SAFE/2)) - 1 - a*self.y
     gain = np.where(e < _TINY, a*(a - 1)/2*self.y**2, gain)
     small, jumps = (np.where((e < _SMALL) == some, gain, 0) @ self.weights
                     for some in (True, False))
-    return T*small - (a*(a - 1))[:, 0]/(2*T) + np.log1p(T*jumps)
+    return T*small - (a*(a - 1))[:, 0]/(2*T), T*jumps
+
+@patch
+def rough(self:CutMoments, a):
+    "log E S^a, about, at orders `a`, 1-d, where jumps are few."
+    small, jumps = self.jumps(a)
+    return small + np.log1p(jumps)
+
+@patch
+def count(self:CutMoments, a):
+    "How many windows serve an order."
+    return len(self._cuts((_ROOTS*self._number(a))**2)) - 1
 
 # %% ../nbs/04de_cut_moments.ipynb #1bb49fa1
 @patch
@@ -530,7 +550,7 @@ def windows(self:CutMoments,
     -------
     [Window]
     """
-    k = max(_FEWEST, round(sqrt(a)/_ROOTS))
+    k = self._number(a)
     if k not in self.kept:
         order = (_ROOTS*k)**2
         log_all, cuts = float(self.rough(np.array([order]))[0]), self._cuts(order)
@@ -543,6 +563,11 @@ def windows(self:CutMoments,
     return self.kept[k]
 
 # %% ../nbs/04de_cut_moments.ipynb #7a834895
+@patch
+def _number(self:CutMoments, a):
+    "Orders with the same number share windows."
+    return max(_FEWEST, round(sqrt(a)/_ROOTS))
+
 @patch
 def _cuts(self:CutMoments, order):
     "-inf, the first cut, below which jumps do no harm at this order, and others up to the last."
@@ -628,7 +653,9 @@ class CutLoss(PLRV):
         b = 1/moments.epoch.sigma
         self.log_mass, self.ess_sup = moments.log_mass, moments.cut*b - b*b/2
         some = _TILTS[_TILTS < moments.epoch.T/_PER_BIN]
-        far = np.append(moments.rough(1 + some) > _MOST_K, True)
+        small, jumps = moments.jumps(1 + some)
+        far = (small + np.log1p(jumps) > _MOST_K) | (jumps > exp(_MOST_JUMPS))
+        far = np.append(far, True)
         self.limit = float(some[max(far.argmax() - 1, 0)]) if some.size else _TILTS[0]
 
     @staticmethod
@@ -655,11 +682,6 @@ def largest_tilt(self:CutLoss):
     return self.limit
 
 @patch
-def jumps(self:CutLoss, t):
-    "What jumps have of the variance at a tilt `t`, over what the rest has, about."
-    return self.moments.jumps(1 + t)
-
-@patch
 def nodes_at(self:CutLoss, t):
     "What an evaluation takes, at a tilt `t`."
     return _POINTS
@@ -679,8 +701,9 @@ def tabulated(self:CutLoss, t):
 @patch
 def line(self:CutLoss, t, s):
     "K on the line Re z = `t` > 0, a number, at frequencies `s` >= 0, 1-d: `LineValues`."
-    K, off, M, error = self.moments.moments(1 + t, np.append(0., s))
-    M, error = M[1:], np.where(np.isfinite(error[1:]), error[1:], 1/TINY)
+    more = int(s[0] > 0)                                # the first is to be 0
+    K, off, M, error = self.moments.moments(1 + t, np.append(np.zeros(more), s))
+    M, error = M[more:], np.where(np.isfinite(error[more:]), error[more:], 1/TINY)
     known = np.abs(M) > error
     M = np.where(known, M, error + TINY)
     M[s == 0] = 1
@@ -710,9 +733,9 @@ class CutSum(ComposedLoss):
         super().__init__(parts)
         self.log_mass = sum(n*p.log_mass for p, n in self.parts)
 
-    def jumps(self, t):
-        "The largest of the cut losses' at a tilt `t`: where it is large, a line knows little."
-        return max(p.jumps(t) for p, _ in self.parts if isinstance(p, CutLoss))
+    def windows_at(self, t):
+        "How many windows a line at a tilt `t` has."
+        return sum(p.moments.count(1 + t) for p, _ in self.parts if isinstance(p, CutLoss))
 
 @lru_cache(_KEPT)
 def cut_moments(sigma, T, cut):
@@ -720,13 +743,12 @@ def cut_moments(sigma, T, cut):
     return CutMoments(sigma, T, cut)
 
 # %% ../nbs/04de_cut_moments.ipynb #39e80455
-def cut_loss(
-    sigma,      # noise over sensitivity, > 0
-    T,          # bins, an integer >= 2
-    n,          # epochs, an integer >= 1
-    log_lost,   # log of the mass that may be lost, about
-):              # (a CutLoss, log of a bound on the mass that n epochs lose); None if there is none
-    """One epoch below a cut, as low as may be.
+def cuts_of(
+    sigma,  # noise over sensitivity, > 0
+    T,      # bins, an integer >= 2
+    n,      # epochs, an integer >= 1
+):          # (1-d, 1-d)
+    """Cuts that serve; log of a bound on the mass under P that n epochs have above each.
 
     Parameters
     ----------
@@ -736,161 +758,34 @@ def cut_loss(
         bins, an integer >= 2
     n
         epochs, an integer >= 1
-    log_lost
-        log of the mass that may be lost, about
 
     Returns
     -------
-    (a CutLoss, log of a bound on the mass that n epochs lose); None if there is none
+    (1-d, 1-d)
     """
-    if T < _FEWEST_BINS: return None
-    some = _CUTS[_CUTS > 1/sigma]
-    lost = log(n) + np.logaddexp(log_ndtr(1/sigma - some), log(T) + log_ndtr(-some))
-    enough = np.flatnonzero(lost <= log_lost)
-    if not enough.size: return None
-    i = enough[0]
-    if some[i]/sigma - 1/(2*sigma**2) > log(_LARGEST_JUMP*T): return None
-    return CutLoss(cut_moments(sigma, T, float(some[i]))), float(lost[i]) + _BOUND_ROUNDING
+    largest = log(_LARGEST_JUMP*T)*(T >= _FEWEST_BINS)
+    some = _CUTS[(_CUTS > 1/sigma) & (_CUTS/sigma - 1/(2*sigma**2) <= largest)]
+    lost = np.logaddexp(log_ndtr(1/sigma - some), log(T) + log_ndtr(-some))
+    return some, log(n) + lost + _BOUND_ROUNDING
 
-# %% ../nbs/04de_cut_moments.ipynb #018a7f4b
-class _CutAt(SaddleTable):
-    "A table of what is left below a cut; the rest is mass at infinity, at most."
-    def __init__(self,
-        plrv,      # a ComposedLoss, part of a law
-        log_lost,  # log of a bound on the mass of the rest
-        *settings, # as a SaddleTable's: rtol, eps_resolution, max_nodes
-    ):
-        """Parameters
-        ----------
-        plrv
-            a ComposedLoss, part of a law
-        log_lost
-            log of a bound on the mass of the rest
-        *settings
-            as a SaddleTable's: rtol, eps_resolution, max_nodes
-        """
-        rtol, *others = settings
-        super().__init__(plrv, max(rtol, _RTOL_BELOW), *others, shortcut=False)
-        self.log_lost = log_lost
-        self.log_p_inf = np.logaddexp(self.log_p_inf, [[-inf], [-inf], [log_lost]])
-
-    def serves(self, eps):
-        "Are jumps rare enough at the tilts of these eps, nats, 1-d, for a line to be narrow?"
-        tilts = self.u[self.exponents(eps).argmin(1)]
-        return max(self.plrv.jumps(float(t)) for t in tilts) < _MOST_JUMPS
-
-    def basic_bounds(self, eps):
-        "Single steps say nothing of it, at any `eps`."
-        return np.full(eps.shape, -inf), np.zeros(eps.shape)
-
-    def enough(self, goal):
-        "An eps that is enough for e^`goal`, the rest included."
-        return SaddleTable.enough(self, goal + log1p(-exp(self.log_lost - goal)))
-
-
-# %% ../nbs/04de_cut_moments.ipynb #55b7af11
-class CutTable(SaddleTable):
-    "Tables of a composition below cuts, one for each size of delta."
-    costly, closed_form, atoms = 1, None, None
-    in_vain = max_nodes = 0                        # it never gives up
-    def __init__(self,
-        plrv,      # a ComposedLoss that `fit`s
-        *settings, # as a SaddleTable's: rtol, eps_resolution, max_nodes
-    ):
-        """Parameters
-        ----------
-        plrv
-            a ComposedLoss that `fit`s
-        *settings
-            as a SaddleTable's: rtol, eps_resolution, max_nodes
-        """
-        self.plrv, self.settings, self.cuts = plrv, settings, {}
-        self.nodes_ran_out = self.rough = self.gave_up = False
-
-    @staticmethod
-    def fit(
-        plrv,  # a ComposedLoss
-    ):         # True or False
-        """Are there several steps, and have some of them a cut?
-
-        Parameters
-        ----------
-        plrv
-            a ComposedLoss
-
-        Returns
-        -------
-        True or False
-        """
-        some = any(getattr(p, 'cut_at', None) for p, _ in plrv.parts)
-        return some and sum(n for _, n in plrv.parts) > 1
-
-
-# %% ../nbs/04de_cut_moments.ipynb #4d7ff8ab
-@patch
-def at(self:CutTable,
-    log_delta,  # of the least delta that is asked for
-):              # a table; None if there is no such cut
-    """The table with a cut that loses little of a delta.
+def cut_loss(
+    sigma,  # noise over sensitivity, > 0
+    T,      # bins, an integer >= 2
+    cut,    # one of `cuts_of` these
+):          # a CutLoss
+    """The loss of one epoch below a cut.
 
     Parameters
     ----------
-    log_delta
-        of the least delta that is asked for
+    sigma
+        noise over sensitivity, > 0
+    T
+        bins, an integer >= 2
+    cut
+        one of `cuts_of` these
 
     Returns
     -------
-    a table; None if there is no such cut
+    a CutLoss
     """
-    lost = _CUT_STEP*floor(log_delta/_CUT_STEP) - _CUT_AWAY
-    if lost not in self.cuts: self.cuts[lost] = self._made(lost)
-    return self.cuts[lost]
-
-@patch
-def _made(self:CutTable, log_lost):
-    some = [(p, n) for p, n in self.plrv.parts if getattr(p, 'cut_at', None)]
-    found = [p.cut_at(n, log_lost - log(len(some))) for p, n in some]
-    if None in found: return None
-    parts = [(cut, n) for (cut, _), (_, n) in zip(found, some, strict=True)]
-    rest = [(p, n) for p, n in self.plrv.parts if not getattr(p, 'cut_at', None)]
-    lost = float(np.logaddexp.reduce([part for _, part in found]))
-    return _CutAt(found[0][0].summed(parts + rest), lost, *self.settings)
-
-# %% ../nbs/04de_cut_moments.ipynb #c5448095
-@patch
-def epsilon(self:CutTable, delta, floor=0., near=None):
-    "As a SaddleTable's; nothing, where there is no cut."
-    table = self.at(log(delta))
-    if table is None: return 0., 0., inf
-    guess, _ = table.first_eps(log(delta))
-    if not table.serves(np.array([guess])): return 0., 0., inf
-    found = table.epsilon(delta, floor, near)
-    self.nodes_ran_out |= table.nodes_ran_out
-    return found
-
-# %% ../nbs/04de_cut_moments.ipynb #594c3b40
-@patch
-def line_for(self:CutTable, eps, log_delta):
-    "What serves these eps: a line below a cut."
-    guess, table = _FIRST_GUESS, None
-    for _ in range(_GUESSES):
-        found = self.at(guess)
-        if found is None or found is table: break
-        table = found
-        guess = table.log_chernoff(table.exponents(eps)).min() - BELOW_CHERNOFF
-    if table is None or not table.serves(eps): return NOTHING
-    chernoff = table.log_chernoff(table.exponents(eps)).min(1)
-    line = table.line_for(eps, chernoff - BELOW_CHERNOFF)
-    self.nodes_ran_out |= table.nodes_ran_out
-    return line
-
-@patch
-def log_delta(self:CutTable, eps, floor=-inf):
-    "log of (lower, estimate, upper) of delta, shape (3, eps)."
-    out, left = np.repeat([[-inf], [-inf], [0.]], len(eps), 1), np.argsort(eps)
-    while left.size:
-        line, first = self.line_for(eps[left[:1]], None), eps[left[0]]
-        some = (eps[left] == first) | (line.growth(eps[left] - first) < _GROWN)
-        out[:, left[some]], left = line.log_bounds(eps[left[some]]), left[~some]
-    return out
-
+    return CutLoss(cut_moments(sigma, T, cut))

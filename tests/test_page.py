@@ -29,8 +29,8 @@ LONG_MODULES = {
     "contour": (1200, "the line, its plan, atoms, curves and ends share one table of the loss; "
                       "those, from 'eps of delta' on, could have a room of their own"),
     "certified": (550, "one accountant: what it tries, in which order, and how bounds are joined"),
-    "cut_moments": (550, "moments below a cut, the loss that they make and its table; the last "
-                         "two, from 'The loss' on, could have a room of their own"),
+    "cut_moments": (500, "moments below a cut, and the loss that they make; that, from "
+                         "'The loss' on, could have a room of its own"),
     "levels": (500, "windows, levels and counts are cut by one class, and of one loss"),
     "losses": (610, "what all sums over nodes share: K, its rounding, its lines, what is kept"),
     "densities": (700, "all Gaussians, sampled and mixed, share a path; a Laplace and your own, "
