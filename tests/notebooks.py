@@ -8,6 +8,7 @@ notebook that is named, that is a failure. (What is imported within a function o
 needed, nor what is not evaluated.)"""
 import argparse
 import ast
+import importlib
 import importlib.util
 import json
 import os
@@ -80,8 +81,9 @@ def run(paths):
     paths = sorted(paths, key=lambda path: order.get(path.stem, len(order)))
     os.chdir(NBS)
     workers = min(os.cpu_count() or 1, len(paths))
+    # By the module's name: what is run in a process takes the place of its __main__.
     passed = parallel(
-        test,
+        importlib.import_module(Path(__file__).stem).test,
         paths,
         skip_flags=get_config().tst_flags.split(),
         basepath=get_config().config_path,
