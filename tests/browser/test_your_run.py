@@ -149,7 +149,7 @@ def test_before_anything_is_pressed(browser):
     says_what_python_says(browser, FIRST)
     assert table(browser) == rows_of('others', asked=FIRST)
     press(browser, '.compute')
-    assert 'serve the site' in text(browser, '.status')
+    assert 'served by any static server' in text(browser, '.status')
     accessible(browser, PAGE)
     fits_a_phone(browser)
 
