@@ -910,7 +910,9 @@ class LaplaceLoss(_LaplaceStep):
 @patch
 def nodes_off(self:LaplaceLoss, t, shift, y, logw):
     log_w = y if self.top == 'remove' else -y
-    slope = np.abs(self.rate*np.exp(-log_w) - expm1(-log_w)) + ULP*self.rate    # q e^l/w
+    slope = 1 + ULP                                                 # q e^l/w
+    if self.rate < 1:
+        slope = np.abs(self.rate*np.exp(-log_w) - expm1(-log_w)) + ULP*self.rate
     loss = _off_of_log(log_w) + slope*(self.mu + _PANEL_ULPS)
     one, of_d, of_size = _PANEL_LOG_ULPS[int(np.iscomplexobj(y))]
     weight = one + of_d*self.mu + of_size*(np.abs(logw) + np.abs(y))

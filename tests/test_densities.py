@@ -18,6 +18,7 @@ from certify import mechanism
 from dp_saddle import (
     ContourAccountant,
     DensityLoss,
+    Laplace,
     MomentsAccountant,
     PoissonSubsampled,
     epsilon,
@@ -288,3 +289,14 @@ def test_base_classes_name_what_they_want():
              'base_log_delta')]:
         with pytest.raises(NotImplementedError, match=rf'must define {name}\('):
             ask(plrv)
+
+
+def test_what_nodes_are_off_by_is_finite():
+    "However little the noise, sampled or not: a NaN would be no bound."
+    for scale, rate in ((1e-3, 1.), (1e-3, .5), (1e-2, 1.), (1e-2, 1e-6)):
+        step = Laplace(scale=scale)
+        step = step if rate == 1 else PoissonSubsampled(step, rate=rate)
+        for plrv in (step.remove, step.add):
+            K, error = plrv.known_cgfs(np.array([.5, 1., 3.]))
+            assert np.isfinite(K).all() and (0 < error).all() and (error < 1e-9*(1 + K)).all()
+            assert 0 < plrv.known_cgf(1.)[1] < 1e-9*(1 + K[1])
