@@ -32,7 +32,7 @@ _TILTS = np.geomspace(1, 3000, 60)    # that bound it,
 _MOST_NODES = 1 << 14     # where no step needs more nodes than these
 _RTOL = 1e-8              # relative error of delta that is aimed at below the cuts, at least
 _MOST_WINDOWS = 8         # of a line,
-_MOST_PLACES = 12_000     # and places of all of them
+_MOST_PLACES = 32_000     # and places of all of them
 _GUESSES, _FIRST_GUESS, _LEAST_GUESS = 4, -30., -200. # of an eps or a delta, for a cut; log delta,
 _NEAR = 4.                # nats by which it may be wrong
 _OF_JUMPS = .01           # of delta, at least, is left to lines when eps is guessed
@@ -278,7 +278,8 @@ class _Served(NamedTuple):
         return _joined(self.line.log_bounds(eps), self.jumps.log_bounds(eps))
 
     def scale(self, eps): return self.line.scale(eps)
-    def growth(self, moved): return self.line.growth(moved)
+    def growth(self, moved):                      # what is missing grows, too
+        return np.maximum(self.line.growth(moved), (1 + self.jumps.u)*moved)
 
 def _joined(one, other):
     "log of the sum of both, shape (3, eps)."
@@ -307,6 +308,7 @@ class CutTable(SaddleTable):
         self.variance = sum(k.count*k.variance for k in self.kinds)
         self.nodes_ran_out = self.rough = self.gave_up = False
         self.below = lru_cache(_KEPT)(self._below)
+        self.guesses, self.last = {}, (None, None)    # first eps; what was served, and where
         self.ess_sup = inf
 
     @staticmethod
@@ -368,7 +370,12 @@ def at(self:CutTable, eps, log_delta):
 # %% ../nbs/04df_rare_jumps.ipynb #df00001a
 @patch
 def first_eps(self:CutTable, goal):
-    "(a first guess of an eps, one that is about enough); nan where there is none."
+    "(a first guess of an eps, one that is about enough); nan where there is none. Kept."
+    if goal not in self.guesses: self.guesses[goal] = self._guessed(goal)
+    return self.guesses[goal]
+
+@patch
+def _guessed(self:CutTable, goal):
     jump = 0.
     for kind in self.kinds:
         some, lost = cuts_of(kind.epoch.sigma, kind.epoch.T, kind.count)
@@ -397,6 +404,7 @@ def line_for(self:CutTable, eps, log_delta):
     "What serves these eps: a line below cuts, and what is above; nothing where that takes long."
     guess, top, last = _FIRST_GUESS, float(eps.max()), None
     if log_delta is not None: guess = max(float(np.min(log_delta)), _LEAST_GUESS)
+    if self.last[0] == (asked := (top, float(eps.min()), guess)): return self.last[1]
     for _ in range(_GUESSES):
         table = self.at(top, guess)
         if table is None: return NOTHING
@@ -407,6 +415,7 @@ def line_for(self:CutTable, eps, log_delta):
         about, last = found.log_bounds(eps)[1].min(), table
         if abs(about - guess) < _NEAR: break
         guess = max(float(about), _LEAST_GUESS)
+    self.last = asked, found
     return found
 
 # %% ../nbs/04df_rare_jumps.ipynb #57d9a2c0
@@ -432,7 +441,8 @@ def epsilon(self:CutTable, delta, floor=0., near=None):
     if self.plrv.p_inf*(1 + MASS_ERROR) >= delta: return 0., 0., inf
     finite = log(delta - self.plrv.p_inf*(1 + MASS_ERROR))
     guess, _ = self.first_eps(finite)
-    if not guess < inf or self.line_for(np.array([guess]), None) is NOTHING: return 0., 0., inf
+    if not guess < inf: return 0., 0., inf
+    if self.line_for(np.array([guess]), np.array([finite])) is NOTHING: return 0., 0., inf
     return SaddleTable.epsilon(self, delta)
 
 @patch
