@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import log_ndtr
 
-from .bin_moments import log_gamma
+from .bin_moments import log_gamma, rows_of
 from .checks import patch
 from .epoch_options import epoch_of
 from .numerics import TINY, ULP, log_expm1, safe_log
@@ -33,7 +33,7 @@ _GAMMA_ULPS = 8           # of log Gamma, in units of |z|(|log z| + 2)
 _CHI_ULPS = 8             # of 1 - chi for each node, and so many nodes more
 _BOUND_ROUNDING = 1e-6    # of a bound on what is left out, relative
 _LOG_ULPS = 4             # of a logarithm
-_EVEN_ULPS = 4            # by which multiples of a step may miss a frequency
+
 
 # %% ../nbs/04de_cut_moments.ipynb #53c5cb80
 # Tuning: only time and width depend on it.
@@ -43,11 +43,10 @@ _FEWEST = 8               # the first of these
 _APART = 4.               # a line's own range, in roots of its tilt
 _WIDER = 1.5              # from window to window 1 + y grows by so much over the root of the order
 _SHORTEST = .05           # a window of Gaussians
-_BLOCK, _FARTHEST = 16, 200.    # frequencies of a row, and from the first to the last
 _SMALLER = np.geomspace(.02, .99, 24)     # tilts that aliases are bounded with, over the line's
 _LARGER = np.geomspace(.1, 12, 24)        # and above, in roots of it
 _ENDS = np.geomspace(.5, 3e3, 120)        # where a sum may end, in roots of the tilt
-_MOST_TERMS = 1 << 26     # frequencies times nodes of a line
+_MOST_TERMS = 1 << 25     # frequencies times nodes of a line
 _NATS = 250., 120., 80., 36.    # by which a transform is shown to fall, as far as it can be
 _MIDDLE = -6., 3.         # Gaussians that show it
 _NEAR, _FIRST, _STEP = 200., .05, .06     # frequencies at which it is looked at,
@@ -65,7 +64,7 @@ _POINTS = 1 << 12         # what a place of a line is said to cost
 _KEPT = 32                # cuts
 _MOST_JUMPS = 3.          # log of how many of them a tilted epoch may have
 _FEWEST_BINS = 1000       # with fewer, moments of chapter 04db are enough
-_LARGEST_JUMP = 100.      # of S, below a cut: larger ones want more windows than is quick
+_LARGEST_JUMP = 300.      # of S, below a cut: larger ones want more windows than is quick
 
 # %% ../nbs/04de_cut_moments.ipynb #781d117a
 def log_gamma_at(
@@ -387,17 +386,10 @@ def enough(self:Window,
     w = w[enough[0]] if enough.size else w[-1]
     return ceil(w*self.X/(2*pi)) + 2
 
-def _rows(s):
-    "(The first frequency of each row, how far the others are from it): rows of one if uneven."
-    step = s[-1]/max(len(s) - 1, 1)
-    even = (np.abs(s - step*np.arange(len(s))) <= _EVEN_ULPS*ULP*s).all()
-    if not even or step*_BLOCK > _FARTHEST: return s, np.zeros(1)
-    return s[::_BLOCK], step*np.arange(_BLOCK)
-
 # %% ../nbs/04de_cut_moments.ipynb #8b697f65
 def _sums(line, a, s, scale):
     "Of the terms of each frequency; of their sizes; and of what the transform is off by in them."
-    first, more = _rows(s)
+    first, more = rows_of(s)
     top = scale[::len(more)]
     out = [np.zeros((len(top), len(more)), kind) for kind in (complex, float, float)]
     below = np.exp(-(a + 1)*line.log_z.real[1:]) @ (np.abs(line.N) + line.off)[1:]
@@ -716,7 +708,7 @@ def line(self:CutLoss, t, s):
     more = int(s[0] > 0)                                # the first is to be 0
     K, off, M, error = self.moments.moments(1 + t, np.append(np.zeros(more), s))
     M, error = M[more:], error[more:]
-    most = np.exp(np.minimum(self.moments.log_decay(1 + t, s) - K + off, 0))
+    most = np.exp(np.minimum(self.moments.log_decay(1 + t, s) - K + off, 0))     # what M is at most
     known = (np.abs(M) > error) & (error <= most)
     error = np.fmin(error, most)
     M = np.where(known, M, error + TINY)

@@ -31,12 +31,13 @@ _MISSING = 17.            # nats below delta: what may be missing above the cuts
 _TILTS = np.geomspace(1, 3000, 60)    # that bound it,
 _MOST_NODES = 1 << 14     # where no step needs more nodes than these
 _RTOL = 1e-8              # relative error of delta that is aimed at below the cuts, at least
-_MOST_WINDOWS = 8         # of a line,
-_MOST_PLACES = 32_000     # and places of all of them
+_MOST_WINDOWS = 10        # of a line,
+_MOST_PLACES = 30_000     # and places of all of them
 _GUESSES, _FIRST_GUESS, _LEAST_GUESS = 4, -30., -200. # of an eps or a delta, for a cut; log delta,
 _NEAR = 4.                # nats by which it may be wrong
 _OF_JUMPS = .01           # of delta, at least, is left to lines when eps is guessed
 _ENOUGH = 4.              # an eps is searched for up to so many times the first guess
+_AHEAD = 1e-5             # a step of a difference quotient
 _GROWN = 2.               # nats by which terms may grow on one line
 _KEPT = 8                 # tables
 _SAFE = 600.              # of an exponent
@@ -442,15 +443,26 @@ def epsilon(self:CutTable, delta, floor=0., near=None):
     finite = log(delta - self.plrv.p_inf*(1 + MASS_ERROR))
     guess, _ = self.first_eps(finite)
     if not guess < inf: return 0., 0., inf
-    if self.line_for(np.array([guess]), np.array([finite])) is NOTHING: return 0., 0., inf
+    line = self.line_for(np.array([guess]), np.array([finite]))
+    if line is NOTHING or not self._leads_on(line, guess, finite): return 0., 0., inf
     return SaddleTable.epsilon(self, delta)
+
+@patch
+def _leads_on(self:CutTable, line, guess, goal):
+    "Is a line short enough where this one says that the eps is?"
+    at, ahead = line.log_bounds(np.array([guess, guess + _AHEAD]))[1]
+    if not at > ahead: return True
+    eps = np.array([max(guess + (at - goal)*_AHEAD/(at - ahead), _AHEAD)])
+    table = self.at(float(eps[0]), goal)
+    return table is not None and table.is_short(eps, goal)
 
 @patch
 def log_delta(self:CutTable, eps, floor=-inf):
     "log of (lower, estimate, upper) of delta, shape (3, eps)."
     out, left = np.repeat([[-inf], [-inf], [0.]], len(eps), 1), np.argsort(eps)
+    goal = None if self.last[0] is None else np.full(1, self.last[0][2])
     while left.size:
-        line, first = self.line_for(eps[left[:1]], None), eps[left[0]]
+        line, first = self.line_for(eps[left[:1]], goal), eps[left[0]]
         some = (eps[left] == first) | (line.growth(eps[left] - first) < _GROWN)
         out[:, left[some]], left = line.log_bounds(eps[left[some]]), left[~some]
     return out
