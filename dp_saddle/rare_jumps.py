@@ -31,7 +31,7 @@ _MISSING = 17.            # nats below delta: what may be missing above the cuts
 _TILTS = np.geomspace(1, 3000, 60)    # that bound it,
 _MOST_NODES = 1 << 14     # where no step needs more nodes than these
 _RTOL = 1e-8              # relative error of delta that is aimed at below the cuts, at least
-_MOST_WINDOWS = 10        # of a line,
+_MOST_WINDOWS, _PER_TILT = 10, 2. # of a line; and for each unit of its tilt: below, 04db serves;
 _MOST_PLACES = 30_000     # and places of all of them
 _GUESSES, _FIRST_GUESS, _LEAST_GUESS = 4, -30., -200. # of an eps or a delta, for a cut; log delta,
 _NEAR = 4.                # nats by which it may be wrong
@@ -429,9 +429,10 @@ def served(self:CutRun, eps, log_delta):
 @patch
 def is_short(self:CutRun, eps, log_delta):
     "Is a line for these eps short enough?"
-    G = self.exponents(eps)
-    windows = max(self.plrv.windows_at(float(t)) for t in self.u[G.argmin(1)])
-    if windows > _MOST_WINDOWS: return False
+    lowest = self.exponents(eps).argmin(1)
+    tilts = self.u[lowest]
+    windows = max(self.plrv.windows_at(float(t)) for t in tilts)
+    if windows > min(_MOST_WINDOWS, _PER_TILT*tilts.min()): return False
     plan = self.plan(eps, np.full(eps.shape, log_delta + log(self.rtol)))
     return windows*ceil(plan.X*plan.cut/(2*pi)) < _MOST_PLACES and not plan.nodes_ran_out
 
