@@ -393,6 +393,7 @@ def rows_of(
     if not even or not 0 < step*_BLOCK <= _FARTHEST: return s, np.zeros(1)
     return s[::_BLOCK], step*np.arange(_BLOCK)
 
+# %% ../nbs/04db_bin_moments.ipynb #b7ed13c0
 @patch
 def _on_ray(self:Counts, j, moment, s):
     "(E S^{order - is} over e^{moment.log}, what that is off by at most) by the j-th ray."

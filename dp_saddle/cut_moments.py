@@ -474,6 +474,7 @@ def log_decay(self:Window,
     if self.last[0] != a: self.last = a, self._decay(a)
     return self.last[1]
 
+# %% ../nbs/04de_cut_moments.ipynb #311ba9c6
 @patch
 def _decay(self:Window, a):
     v, drop = self.v, self.log_drop(w := self.falls.w)

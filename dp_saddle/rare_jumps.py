@@ -391,6 +391,7 @@ def _guessed(self:CutTable, goal):
         if not 0 < eps < inf: return most, _ENOUGH*most
     return eps, _ENOUGH*max(most, eps, before)
 
+# %% ../nbs/04df_rare_jumps.ipynb #79012e6d
 @patch
 def enough(self:CutTable, goal):
     "An eps that is proved to be enough for e^`goal`, by the mass that is above a cut; or inf."
@@ -448,6 +449,7 @@ def epsilon(self:CutTable, delta, floor=0., near=None):
     if line is NOTHING or not self._leads_on(line, guess, finite): return 0., 0., inf
     return SaddleTable.epsilon(self, delta)
 
+# %% ../nbs/04df_rare_jumps.ipynb #4e85bd55
 @patch
 def _leads_on(self:CutTable, line, guess, goal):
     "Is a line short enough where this one says that the eps is?"
