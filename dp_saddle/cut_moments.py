@@ -14,10 +14,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import log_ndtr
 
-from .bin_moments import log_gamma
+from .bin_moments import log_gamma, rows_of
 from .checks import patch
 from .epoch_options import epoch_of
-from .numerics import TINY, ULP, log_expm1
+from .numerics import TINY, ULP, log_expm1, safe_log
 from .one_epoch import LOWEST, Epoch
 from .plrv import PLRV, ComposedLoss, Decay, LineValues
 
@@ -33,7 +33,7 @@ _GAMMA_ULPS = 8           # of log Gamma, in units of |z|(|log z| + 2)
 _CHI_ULPS = 8             # of 1 - chi for each node, and so many nodes more
 _BOUND_ROUNDING = 1e-6    # of a bound on what is left out, relative
 _LOG_ULPS = 4             # of a logarithm
-_EVEN_ULPS = 4            # by which multiples of a step may miss a frequency
+
 
 # %% ../nbs/04de_cut_moments.ipynb #53c5cb80
 # Tuning: only time and width depend on it.
@@ -43,11 +43,10 @@ _FEWEST = 8               # the first of these
 _APART = 4.               # a line's own range, in roots of its tilt
 _WIDER = 1.5              # from window to window 1 + y grows by so much over the root of the order
 _SHORTEST = .05           # a window of Gaussians
-_BLOCK, _FARTHEST = 16, 200.    # frequencies of a row, and from the first to the last
 _SMALLER = np.geomspace(.02, .99, 24)     # tilts that aliases are bounded with, over the line's
 _LARGER = np.geomspace(.1, 12, 24)        # and above, in roots of it
 _ENDS = np.geomspace(.5, 3e3, 120)        # where a sum may end, in roots of the tilt
-_MOST_TERMS = 1 << 24     # frequencies times nodes of a line
+_MOST_TERMS = 1 << 25     # frequencies times nodes of a line
 _NATS = 250., 120., 80., 36.    # by which a transform is shown to fall, as far as it can be
 _MIDDLE = -6., 3.         # Gaussians that show it
 _NEAR, _FIRST, _STEP = 200., .05, .06     # frequencies at which it is looked at,
@@ -65,7 +64,7 @@ _POINTS = 1 << 12         # what a place of a line is said to cost
 _KEPT = 32                # cuts
 _MOST_JUMPS = 3.          # log of how many of them a tilted epoch may have
 _FEWEST_BINS = 1000       # with fewer, moments of chapter 04db are enough
-_LARGEST_JUMP = 100.      # of S, below a cut: larger ones want more windows than is quick
+_LARGEST_JUMP = 300.      # of S, below a cut: larger ones want more windows than is quick
 
 # %% ../nbs/04de_cut_moments.ipynb #781d117a
 def log_gamma_at(
@@ -215,6 +214,7 @@ class Window:
             log of the moment of that order of all windows, about
         """
         self.epoch, self.ends, self.v, self.falls, self.kept = epoch, ends, v, None, None
+        self.last = None, None                     # an order, and its decay
         self.u = np.concatenate([v*_SMALLER, v + sqrt(v)*_LARGER])
         at, more = epoch.both(*ends, float(self.u[-1]))
         with np.errstate(invalid='ignore', over='ignore'):
@@ -386,29 +386,26 @@ def enough(self:Window,
     w = w[enough[0]] if enough.size else w[-1]
     return ceil(w*self.X/(2*pi)) + 2
 
-def _rows(s):
-    "(The first frequency of each row, how far the others are from it): rows of one if uneven."
-    step = s[-1]/max(len(s) - 1, 1)
-    even = (np.abs(s - step*np.arange(len(s))) <= _EVEN_ULPS*ULP*s).all()
-    if not even or step*_BLOCK > _FARTHEST: return s, np.zeros(1)
-    return s[::_BLOCK], step*np.arange(_BLOCK)
-
 # %% ../nbs/04de_cut_moments.ipynb #8b697f65
 def _sums(line, a, s, scale):
     "Of the terms of each frequency; of their sizes; and of what the transform is off by in them."
-    first, more = _rows(s)
-    top, out = scale[::len(more)], [0., 0., 0.]
+    first, more = rows_of(s)
+    top = scale[::len(more)]
+    out = [np.zeros((len(top), len(more)), kind) for kind in (complex, float, float)]
+    below = np.exp(-(a + 1)*line.log_z.real[1:]) @ (np.abs(line.N) + line.off)[1:]
+    matter = np.count_nonzero(top.real + log(below + TINY) > -_LEFT_OUT)    # rows of those below
     up, down = (line.log_z, line.N, line.off), (line.log_z.conj(), line.N.conj(), line.off)
-    for log_z, N, off in (up, [v[1:] for v in down]):
-        row = np.exp(top[:, None] - (a + 1)*log_z - 1j*np.multiply.outer(first, log_z))
+    for log_z, N, off, n in ((*up, len(top)), (*[v[1:] for v in down], matter)):
+        row = np.exp(top[:n, None] - (a + 1)*log_z - 1j*np.multiply.outer(first[:n], log_z))
         turn = np.exp(-1j*np.multiply.outer(log_z, more))
         sizes, turns = np.abs(row), np.abs(turn)
-        out[0] = out[0] + row @ (turn*N[:, None])
-        out[1] = out[1] + sizes @ (turns*np.abs(N)[:, None])
-        out[2] = out[2] + sizes @ (turns*off[:, None])
+        out[0][:n] += row @ (turn*N[:, None])
+        out[1][:n] += sizes @ (turns*np.abs(N)[:, None])
+        out[2][:n] += sizes @ (turns*off[:, None])
     grown = np.exp(scale - np.repeat(top, len(more))[:len(s)])
     value, size, wrong = (v.ravel()[:len(s)] for v in out)
-    return value*grown, size*np.abs(grown), wrong*np.abs(grown)
+    left = np.exp(scale.real)*below*(np.arange(len(s)) >= matter*len(more))
+    return value*grown, size*np.abs(grown), wrong*np.abs(grown) + left*(1 + _BOUND_ROUNDING)
 
 
 # %% ../nbs/04de_cut_moments.ipynb #36dd1ac0
@@ -474,19 +471,27 @@ def log_decay(self:Window,
     -------
     (1-d, 1-d)
     """
-    v, w, T = self.v, self.falls.w, self.epoch.T
-    drop = self.log_drop(w)
+    if self.last[0] != a: self.last = a, self._decay(a)
+    return self.last[1]
+
+# %% ../nbs/04de_cut_moments.ipynb #311ba9c6
+@patch
+def _decay(self:Window, a):
+    v, drop = self.v, self.log_drop(w := self.falls.w)
     if w[0] == inf: return np.full(1, inf), np.full(1, inf)
     phi, r, first = np.arctan(w/v), a*w/v, (a + 1)*w/v*(1 + _BOUND_ROUNDING)
     s = np.union1d(first, np.geomspace(first[0], _BEYOND*first[-1], _PLACES))
     gammas = log_gamma_at(a + 1 + 1j*s).real - log(2*pi)
     inside = np.add.outer(gammas, log_fan(a, r) - r*phi) + np.multiply.outer(s, phi)
-    inside += self.front + (T - 1)*np.log1p(self.share)
     inside[s[:, None] < first] = inf
-    outside = np.append(log_condition(a, s[1:]), inf)[:, None] + drop
+    inside = np.minimum.accumulate(inside[:, ::-1], 1)[:, ::-1]
+    most = np.append(log_condition(a, s[1:]), inf)
+    before = np.append(self.front + (self.epoch.T - 1)*np.log1p(self.share), drop[:-1])
+    falls = before + safe_log(-np.expm1(drop - before))
     last = gammas[-1] + log_fan(a + 1, s[-1]) + log(self.V/(v*sin(phi[-1])))
-    outside[-1, -1] = last + drop[-1]
-    bound = np.logaddexp(inside, outside).min(1) + self.base - a*log(v) + _BOUND_ROUNDING
+    outside = drop[-1] + np.append(most[:-1], last)
+    bound = np.logaddexp.reduce(np.minimum(inside, most[:, None]) + falls, 1)
+    bound = np.logaddexp(bound, outside) + self.base - a*log(v) + _BOUND_ROUNDING
     return s, np.maximum.accumulate(bound[::-1])[::-1]
 
 # %% ../nbs/04de_cut_moments.ipynb #df16f6ac
@@ -703,8 +708,10 @@ def line(self:CutLoss, t, s):
     "K on the line Re z = `t` > 0, a number, at frequencies `s` >= 0, 1-d: `LineValues`."
     more = int(s[0] > 0)                                # the first is to be 0
     K, off, M, error = self.moments.moments(1 + t, np.append(np.zeros(more), s))
-    M, error = M[more:], np.where(np.isfinite(error[more:]), error[more:], 1/TINY)
-    known = np.abs(M) > error
+    M, error = M[more:], error[more:]
+    most = np.exp(np.minimum(self.moments.log_decay(1 + t, s) - K + off, 0))     # what M is at most
+    known = (np.abs(M) > error) & (error <= most)
+    error = np.fmin(error, most)
     M = np.where(known, M, error + TINY)
     M[s == 0] = 1
     change = np.log(M)

@@ -6,14 +6,14 @@
 __all__ = ['LOWEST', 'Epoch', 'Nodes', 'Transform', 'Part', 'log_option', 'log_gain', 'Beyond']
 
 # %% ../nbs/04dc_one_epoch.ipynb #d37ea0f1
-from math import ceil, exp, inf, log, pi, sqrt
+from math import ceil, exp, inf, log, log2, pi, sqrt
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import log1p, log_ndtr, ndtr
 
 from .checks import patch
-from .numerics import TINY, ULP, gauss_error, legendre, log_expm1, safe_log
+from .numerics import TINY, ULP, by_halves, gauss_error, legendre, log_expm1, safe_log
 
 # %% ../nbs/04dc_one_epoch.ipynb #88bc18a7
 # Proved: change one and a theorem is broken.
@@ -30,10 +30,10 @@ _EXACT_ULPS = 64          # of the runs beyond the cut
 # Tuning: only time and width depend on it. The panels and lines.
 _ORDER = 24               # nodes of a panel
 LOWEST = -13.             # where panels begin
-_TURN = 10.               # by how much an exponent may change in a panel, radians or nats
+_TURN = 14.               # by how much an exponent may change in a panel, radians or nats
 _NO_PANEL = 1e-9          # a panel that is shorter is none
 _ELLIPSES = np.array([2.5, 3.5, 5., 8.])
-_BLOCK, _ROWS = 16, 256   # frequencies at a time; and blocks of these
+_BLOCK, _AT_ONCE = 16, 1 << 18    # frequencies of a row; places times rows in memory
 _ENDS = 4                 # blocks' lengths that rounding counts besides the frequency
 _DECAYED = 36.            # nats by which |M| has fallen at the end of a line
 _SCANNED, _HALVINGS = 120, 20     # places at which a decay is looked at, and octaves
@@ -125,7 +125,7 @@ def edges(self:Epoch,
     low, high,  # the ends
     fast,       # the largest |v + is| of what is to be integrated
 ):              # 1-d
-    """Panels in which e^{zy} changes by no more than e^10 or 10 radians, and no longer than 1.
+    """Panels in which e^{zy} changes by no more than e^14 or 14 radians, and no longer than 1.
 
     Parameters
     ----------
@@ -226,12 +226,14 @@ def transform(self:Epoch,
     -------
     a Transform
     """
-    tilted, rows = at.w*np.exp(v*at.y), ceil(count/_BLOCK)
-    a = np.expm1(1j*h*np.multiply.outer(np.arange(_BLOCK), at.y))*tilted
-    first, blocks = at.w @ np.expm1(v*at.y) if less else tilted.sum(), []
-    for some in np.split(np.arange(rows), range(_ROWS, rows, _ROWS)):
-        b = np.expm1(1j*h*_BLOCK*np.multiply.outer(some, at.y))
-        blocks.append((b @ a.T + (b @ tilted)[:, None] + a.sum(1) + first).ravel())
+    y, w = (x.reshape(-1, 1, _ORDER) for x in (at.y, at.w))
+    tilted, rows, blocks = w*np.exp(v*y), np.arange(ceil(count/_BLOCK)), []
+    a = np.expm1(1j*h*np.arange(_BLOCK)[:, None]*y)*tilted
+    first = (a + (w*np.expm1(v*y) if less else tilted)).sum(2)[:, None]
+    turned, most = (a + tilted).swapaxes(1, 2), max(_AT_ONCE//len(at.g), 1)
+    for some in np.split(rows, range(most, len(rows), most)):
+        b = np.expm1(1j*h*_BLOCK*some[:, None]*y)
+        blocks.append(by_halves(b @ turned + first).ravel())
     s = h*np.arange(count)
     off = self._rounding(at, v, abs(v) + s + _ENDS*_BLOCK*h, less)
     off = off + self.quadrature_error(at.edges, np.array([v]), s[-1], less)[0]
@@ -242,7 +244,7 @@ def transform(self:Epoch,
 def _rounding(self:Epoch, at, v, fast, less):
     "What rounding does to a transform where |v + is| and more is `fast`, an array."
     exponents = at.g**2/2 + abs(v)*at.y + 2*np.abs(at.g)/self.sigma + self.sigma**-2
-    ulps = _TERM_ULPS + len(at.g) + exponents
+    ulps = _TERM_ULPS + _ORDER + log2(len(at.g)) + exponents
     most = at.w*np.exp(max(v, 0)*at.y)*ulps
     return 2*ULP*(fast*(most @ at.y) + (0 if less else most.sum()))
 

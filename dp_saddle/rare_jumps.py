@@ -31,12 +31,13 @@ _MISSING = 17.            # nats below delta: what may be missing above the cuts
 _TILTS = np.geomspace(1, 3000, 60)    # that bound it,
 _MOST_NODES = 1 << 14     # where no step needs more nodes than these
 _RTOL = 1e-8              # relative error of delta that is aimed at below the cuts, at least
-_MOST_WINDOWS = 8         # of a line,
-_MOST_PLACES = 12_000     # and places of all of them
+_MOST_WINDOWS, _PER_TILT = 10, 2. # of a line; and for each unit of its tilt: below, 04db serves;
+_MOST_PLACES = 30_000     # and places of all of them
 _GUESSES, _FIRST_GUESS, _LEAST_GUESS = 4, -30., -200. # of an eps or a delta, for a cut; log delta,
 _NEAR = 4.                # nats by which it may be wrong
 _OF_JUMPS = .01           # of delta, at least, is left to lines when eps is guessed
 _ENOUGH = 4.              # an eps is searched for up to so many times the first guess
+_AHEAD = 1e-5             # a step of a difference quotient
 _GROWN = 2.               # nats by which terms may grow on one line
 _KEPT = 8                 # tables
 _SAFE = 600.              # of an exponent
@@ -278,7 +279,8 @@ class _Served(NamedTuple):
         return _joined(self.line.log_bounds(eps), self.jumps.log_bounds(eps))
 
     def scale(self, eps): return self.line.scale(eps)
-    def growth(self, moved): return self.line.growth(moved)
+    def growth(self, moved):                      # what is missing grows, too
+        return np.maximum(self.line.growth(moved), (1 + self.jumps.u)*moved)
 
 def _joined(one, other):
     "log of the sum of both, shape (3, eps)."
@@ -307,6 +309,7 @@ class CutTable(SaddleTable):
         self.variance = sum(k.count*k.variance for k in self.kinds)
         self.nodes_ran_out = self.rough = self.gave_up = False
         self.below = lru_cache(_KEPT)(self._below)
+        self.guesses, self.last = {}, (None, None)    # first eps; what was served, and where
         self.ess_sup = inf
 
     @staticmethod
@@ -368,7 +371,12 @@ def at(self:CutTable, eps, log_delta):
 # %% ../nbs/04df_rare_jumps.ipynb #df00001a
 @patch
 def first_eps(self:CutTable, goal):
-    "(a first guess of an eps, one that is about enough); nan where there is none."
+    "(a first guess of an eps, one that is about enough); nan where there is none. Kept."
+    if goal not in self.guesses: self.guesses[goal] = self._guessed(goal)
+    return self.guesses[goal]
+
+@patch
+def _guessed(self:CutTable, goal):
     jump = 0.
     for kind in self.kinds:
         some, lost = cuts_of(kind.epoch.sigma, kind.epoch.T, kind.count)
@@ -383,6 +391,7 @@ def first_eps(self:CutTable, goal):
         if not 0 < eps < inf: return most, _ENOUGH*most
     return eps, _ENOUGH*max(most, eps, before)
 
+# %% ../nbs/04df_rare_jumps.ipynb #79012e6d
 @patch
 def enough(self:CutTable, goal):
     "An eps that is proved to be enough for e^`goal`, by the mass that is above a cut; or inf."
@@ -397,6 +406,7 @@ def line_for(self:CutTable, eps, log_delta):
     "What serves these eps: a line below cuts, and what is above; nothing where that takes long."
     guess, top, last = _FIRST_GUESS, float(eps.max()), None
     if log_delta is not None: guess = max(float(np.min(log_delta)), _LEAST_GUESS)
+    if self.last[0] == (asked := (top, float(eps.min()), guess)): return self.last[1]
     for _ in range(_GUESSES):
         table = self.at(top, guess)
         if table is None: return NOTHING
@@ -407,6 +417,7 @@ def line_for(self:CutTable, eps, log_delta):
         about, last = found.log_bounds(eps)[1].min(), table
         if abs(about - guess) < _NEAR: break
         guess = max(float(about), _LEAST_GUESS)
+    self.last = asked, found
     return found
 
 # %% ../nbs/04df_rare_jumps.ipynb #57d9a2c0
@@ -419,9 +430,10 @@ def served(self:CutRun, eps, log_delta):
 @patch
 def is_short(self:CutRun, eps, log_delta):
     "Is a line for these eps short enough?"
-    G = self.exponents(eps)
-    windows = max(self.plrv.windows_at(float(t)) for t in self.u[G.argmin(1)])
-    if windows > _MOST_WINDOWS: return False
+    lowest = self.exponents(eps).argmin(1)
+    tilts = self.u[lowest]
+    windows = max(self.plrv.windows_at(float(t)) for t in tilts)
+    if windows > min(_MOST_WINDOWS, _PER_TILT*tilts.min()): return False
     plan = self.plan(eps, np.full(eps.shape, log_delta + log(self.rtol)))
     return windows*ceil(plan.X*plan.cut/(2*pi)) < _MOST_PLACES and not plan.nodes_ran_out
 
@@ -432,15 +444,28 @@ def epsilon(self:CutTable, delta, floor=0., near=None):
     if self.plrv.p_inf*(1 + MASS_ERROR) >= delta: return 0., 0., inf
     finite = log(delta - self.plrv.p_inf*(1 + MASS_ERROR))
     guess, _ = self.first_eps(finite)
-    if not guess < inf or self.line_for(np.array([guess]), None) is NOTHING: return 0., 0., inf
+    if not guess < inf: return 0., 0., inf
+    line = self.line_for(np.array([guess]), np.array([finite]))
+    if line is NOTHING or not self._leads_on(line, guess, finite): return 0., 0., inf
     return SaddleTable.epsilon(self, delta)
+
+# %% ../nbs/04df_rare_jumps.ipynb #4e85bd55
+@patch
+def _leads_on(self:CutTable, line, guess, goal):
+    "Is a line short enough where this one says that the eps is?"
+    at, ahead = line.log_bounds(np.array([guess, guess + _AHEAD]))[1]
+    if not at > ahead: return True
+    eps = np.array([max(guess + (at - goal)*_AHEAD/(at - ahead), _AHEAD)])
+    table = self.at(float(eps[0]), goal)
+    return table is not None and table.is_short(eps, goal)
 
 @patch
 def log_delta(self:CutTable, eps, floor=-inf):
     "log of (lower, estimate, upper) of delta, shape (3, eps)."
     out, left = np.repeat([[-inf], [-inf], [0.]], len(eps), 1), np.argsort(eps)
+    goal = None if self.last[0] is None else np.full(1, self.last[0][2])
     while left.size:
-        line, first = self.line_for(eps[left[:1]], None), eps[left[0]]
+        line, first = self.line_for(eps[left[:1]], goal), eps[left[0]]
         some = (eps[left] == first) | (line.growth(eps[left] - first) < _GROWN)
         out[:, left[some]], left = line.log_bounds(eps[left[some]]), left[~some]
     return out
