@@ -3245,6 +3245,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                    'dp_saddle.tilting.TiltTable.__init__': ('tilting.html#tilttable.__init__', 'dp_saddle/tilting.py'),
                                    'dp_saddle.tilting.TiltTable.log_bounds': ('tilting.html#tilttable.log_bounds', 'dp_saddle/tilting.py'),
                                    'dp_saddle.tilting._berry_esseen': ('tilting.html#_berry_esseen', 'dp_saddle/tilting.py'),
+                                   'dp_saddle.tilting._by_neighbours': ('tilting.html#_by_neighbours', 'dp_saddle/tilting.py'),
                                    'dp_saddle.tilting._check_grid': ('tilting.html#_check_grid', 'dp_saddle/tilting.py'),
                                    'dp_saddle.tilting._crossings': ('tilting.html#_crossings', 'dp_saddle/tilting.py'),
                                    'dp_saddle.tilting._error_at': ('tilting.html#_error_at', 'dp_saddle/tilting.py'),

@@ -466,6 +466,7 @@ def _between(plrv, order):
     j = np.arange(1, len(c))
     return CRAMER/sqrt(2*pi)*(np.abs(c[1:])*np.sqrt(gamma(j))).sum()
 
+# %% ../nbs/03_edgeworth.ipynb #4796019f
 def _by_either(plrv, order, proof, moved, size):
     "With what computed cumulants are off by, which moves a normal law by so much."
     by_moments = smallest_moment_bound(plrv) + MOVED[0]*size*moved
@@ -484,8 +485,7 @@ def _uniform_bound(plrv, order, proof):
     with np.errstate(all='ignore'):
         b = _by_either(plrv, order, proof, normal, g.size)
     place = MOVED[1]*g.size*plrv.rounding/sqrt(var)                  # where F is asked
-    rounding = LEAST_BOUND + g.at_points() + place
-    return b*(1 + BOUND_ROUNDING) + rounding if b >= 0 else inf
+    return b*(1 + BOUND_ROUNDING) + LEAST_BOUND + g.at_points() + place if b >= 0 else inf
 
 # %% ../nbs/03_edgeworth.ipynb #5b3d5490
 class _ChernoffTable(NamedTuple):

@@ -349,7 +349,7 @@ def on_grid(
     w = w/by_halves(w)
     (mean, _), (off, _) = known_cumulants(plrv)
     places, size = mesh*(w*i).sum(), mesh*(w*np.abs(i)).sum()
-    doubt = off + _MEAN_ULPS*ULP*(abs(mean) + size)
+    doubt = min(off, mesh + abs(mean - places)) + _MEAN_ULPS*ULP*(abs(mean) + size)
     return Cells(w, int(i[0]), mean - places, doubt)
 
 # %% ../nbs/04_prv_fft.ipynb #a2d2aab0
@@ -415,11 +415,6 @@ def _too_many(eps_error, need, window, root, max_points):
             f"got {eps_error!r}, which takes {ceil(need)} points")
 
 # %% ../nbs/04_prv_fft.ipynb #b70f287f
-def _cdf_error(plrv):
-    "Of a step."
-    few = isinstance(plrv, (GaussianLoss, SubsampledLoss))
-    return (_CDF_ULPS if few else _SUM_CDF_ULPS)*ULP
-
 def _crossings(w, n, nudge, share, eta=_CDF_ULPS*ULP):
     "Of n losses with rounded weights: P[one moves far], and what Hoeffding's exponent loses."
     ends, mass = len(w) + 1, w                                    # mass: of d neighbouring cells
@@ -435,6 +430,12 @@ def _crossings(w, n, nudge, share, eta=_CDF_ULPS*ULP):
         best = min(best, (far + share*np.expm1(min(lost, LARGEST_LOG)), far, lost))
         mass = mass[:-d] + mass[d:]
     return best[1:]
+
+# %% ../nbs/04_prv_fft.ipynb #4132b955
+def _cdf_error(plrv):
+    "Of a step."
+    few = isinstance(plrv, (GaussianLoss, SubsampledLoss))
+    return (_CDF_ULPS if few else _SUM_CDF_ULPS)*ULP
 
 def _of_the_cells(parts, etas, root, delta_error):
     "P[a loss moves far by its cell's rounding], and what the band's delta_error grows by."
@@ -459,8 +460,7 @@ def _band(plrv, eps_error, delta_error, max_points):
         raise ValueError(_too_many(eps_error, need, window, root, max_points))
     ends = zip(plrv.parts, left.steps, right.steps, strict=True)
     parts = [(on_grid(p, mesh, a, b), n) for (p, n), a, b in ends]
-    etas = [_cdf_error(p) for p, _ in plrv.parts]
-    far, of_cells = _of_the_cells(parts, etas, root, delta_error)
+    far, of_cells = _of_the_cells(parts, map(_cdf_error, next(zip(*plrv.parts))), root, delta_error)
     moved += far*(left.sum + right.sum) + sum(n*cells.doubt for cells, n in parts)
     shift = sum(n*cells.shift for cells, n in parts)
     size = left.sum + right.sum + eps_error + moved + sum(abs(n*c.shift) for c, n in parts)
