@@ -3265,6 +3265,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                    'dp_saddle.tilting._renyi_divergence': ('tilting.html#_renyi_divergence', 'dp_saddle/tilting.py'),
                                    'dp_saddle.tilting._room': ('tilting.html#_room', 'dp_saddle/tilting.py'),
                                    'dp_saddle.tilting._spread': ('tilting.html#_spread', 'dp_saddle/tilting.py'),
+                                   'dp_saddle.tilting._tilted_error': ('tilting.html#_tilted_error', 'dp_saddle/tilting.py'),
                                    'dp_saddle.tilting.asymptotic_epsilon': ('tilting.html#asymptotic_epsilon', 'dp_saddle/tilting.py'),
                                    'dp_saddle.tilting.cgf_beyond': ('tilting.html#cgf_beyond', 'dp_saddle/tilting.py'),
                                    'dp_saddle.tilting.cgf_error': ('tilting.html#cgf_error', 'dp_saddle/tilting.py'),

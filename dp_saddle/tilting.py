@@ -420,6 +420,12 @@ def _normal_error(plrv, t, var, constant):
         return np.nan_to_num(_berry_esseen(plrv, t, var, constant)*factor, nan=inf) + distance
 
 # %% ../nbs/02a_tilting.ipynb #e72c0b6b
+def _tilted_error(plrv, t, var, constant):
+    "`_normal_error`; 0 for Gaussian steps of one kind, whose K' and K'' are right to some `ULP`."
+    parts = [p for p, _ in plrv.parts]
+    if len(parts) == 1 and isinstance(parts[0], GaussianLoss): return np.zeros(t.shape)
+    return _normal_error(plrv, t, var, constant)
+
 class TiltTable:
     "Tilts of one loss, and what the bounds of [SP 5.6] need there."
     def __init__(self,
@@ -438,7 +444,7 @@ class TiltTable:
         """
         self.t, self.k = t, cgf_and_cumulants(plrv, t, 2)
         self.K, K1, K2 = self.k
-        error = 2*_normal_error(plrv, t, K2, constant)      # 2: an interval has two ends
+        error = 2*_tilted_error(plrv, t, K2, constant)      # 2: an interval has two ends
         self.log_error = safe_log(error) + TABLE_ROUNDING
         self.mean, self.std = K1 - t*K2, np.sqrt(np.maximum(K2, TINY))
         self.places = np.abs(K1) + t*K2                     # sizes of what the mean is made of
