@@ -4,9 +4,8 @@
 
 # %% auto #0
 __all__ = ['clt_log_delta', 'lyapunov_sum', 'moments_pull', 'cgf_beyond', 'remedy_of', 'rdp',
-           'asymptotic_epsilon', 'cgf_error', 'KnownCumulants', 'known_cumulants',
-           'moved_normal', 'TiltTable', 'SaddlePointCLT', 'MomentsAccountant',
-           'rdp_error', 'NormalLoss', 'GaussianLimit']
+           'asymptotic_epsilon', 'cgf_error', 'TiltTable', 'SaddlePointCLT',
+           'MomentsAccountant', 'rdp_error', 'NormalLoss', 'GaussianLimit']
 
 # %% ../nbs/02a_tilting.ipynb #45dd5f6e
 import warnings
@@ -37,15 +36,9 @@ from .saddlepoint import TiltedAccountant, cgf_and_cumulants, check_tilts
 # Proved: change one and a theorem is broken.
 BERRY_ESSEEN = .56          # for independent summands (Shevtsova 2010)
 IDENTICAL_STEPS = .469      # for identically distributed ones (Shevtsova 2013)
-_FIRST = 8/5, -2/5, 8/105, -1/140       # of central differences, of an odd function, and
-_SECOND = 16/5, -2/5, 16/315, -1/280    # second ones, of an even one that is 0 at 0
-_ORDER, _LEFT = 8, (800., 1600.)        # of both; what they leave out, over A (s/h)^8 by h and h^2
-_OF_MEAN, _OF_VAR, _MOST_OF_VAR = .43, .14, .1      # how far a normal law is moved
 
 # %% ../nbs/02a_tilting.ipynb #955aeed0
 # Rounding: may grow, never shrink.
-_SMALL_ETA, _OF_ETA = .05, 1.1          # a logarithm's error, by that of 1 + x
-_FOUR_ULPS, _OF_ROOM = 8, 1e-12         # of sums of four terms; of B
 SUM_ULPS = 64               # of K, t K' and eps t, in units in the last place of their sizes
 LIMIT_ULPS = 16             # of eps and of a normal quantile, likewise
 TABLE_ROUNDING = 1e-9       # of the logarithms in a table of tilts
@@ -63,8 +56,6 @@ LEAST_SHARE = 8             # no tilt below this part of the saddle-point
 _MOST_NODES = 1 << 20       # of a loss whose transform is taken, besides lines: 200 MB
 SEARCH_POINTS = 65          # on which the lower bound's crossing is bracketed
 LARGEST_MU2 = 1e300
-_OF_RADIUS = 2**-7          # a difference's step, over h: a power of two
-_RADII = 40                 # how often h is halved
 
 # %% ../nbs/02a_tilting.ipynb #3da8d9ae
 def clt_log_delta(
@@ -314,118 +305,7 @@ def cgf_error(
     known = [plrv.known_cgf(u) for u in t]
     return np.array([error + abs(best - k) for (best, error), k in zip(known, K, strict=True)])
 
-# %% ../nbs/02a_tilting.ipynb #80318172
-class KnownCumulants(NamedTuple):
-    """K' and K'' at a tilt.
-
-    Parameters
-    ----------
-    value
-        as the loss computes them, shape (2,)
-    error
-        what they are off by at most, shape (2,); 0 if the loss proves nothing
-    """
-    value: np.ndarray   # as the loss computes them, shape (2,)
-    error: np.ndarray   # what they are off by at most, shape (2,); 0 if the loss proves nothing
-
-def _room(plrv, t, mean, h):
-    "The claim's A for circles of radius h; inf if that is too large."
-    (K, off), *around = (plrv.known_cgf(x) for x in (t, t + h, t - h))
-    up, down = (k - K - v*mean + off + error + _FOUR_ULPS*ULP*(abs(K) + abs(k) + h*abs(mean))
-                for (k, error), v in zip(around, (h, -h), strict=True))
-    if not max(up, down) < 1:
-        return inf
-    size = np.expm1(up) + np.expm1(down) + max(up, down, 0.) + _OF_ROOM
-    return -np.log1p(-size) if size < 1/2 else inf
-
-def _radius(plrv, t, mean, var):
-    "(h, A): the largest of some powers of two; A = inf if none will do."
-    h = np.exp2(np.floor(np.log2(min(1/2/sqrt(max(var, TINY)), t + 1/2))))
-    for radius in h*.5**np.arange(_RADII):
-        A = _room(plrv, t, mean, radius)
-        if A < inf:
-            break
-    return radius, A
-
-# %% ../nbs/02a_tilting.ipynb #cbe8ca4d
-def known_cumulants(
-    plrv,  # a PLRV, such as `run.remove`
-    t=0.,  # a tilt, >= 0, a number
-):         # KnownCumulants
-    """K' and K'' with what they may be off by, which is known by K at neighbouring points.
-
-    Parameters
-    ----------
-    plrv
-        a PLRV, such as `run.remove`
-    t
-        a tilt, >= 0, a number
-
-    Returns
-    -------
-    KnownCumulants
-    """
-    value = np.array(plrv.cumulants(t))
-    if all(isinstance(p, GaussianLoss) for p, _ in as_composition(plrv).parts):
-        return KnownCumulants(value, _FOUR_ULPS*ULP*np.abs(value))
-    if not plrv.proves:
-        return KnownCumulants(value, np.zeros(2))
-    with np.errstate(all='ignore'):
-        error = _by_neighbours(plrv, t, value)
-    return KnownCumulants(value, np.where(np.isfinite(error), error, inf))
-
-def _by_neighbours(plrv, t, value):
-    "What K' and K'' are off by."
-    h, A = _radius(plrv, t, *value)
-    s = h*_OF_RADIUS*np.arange(len(_FIRST) + 1)
-    change, eta = (v[1:] for v in plrv.line(t, s)[2:])
-    f = np.array([change.imag, -change.real])
-    off = np.where(eta < _SMALL_ETA, _OF_ETA*eta, inf) + _FOUR_ULPS*ULP*np.abs(f)
-    weights, powers = np.array([_FIRST, _SECOND]), np.array([s[1], s[1]**2])
-    found, noise = ((v*u).sum(1)/powers for v, u in ((weights, f), (np.abs(weights), off)))
-    left = A*_OF_RADIUS**_ORDER*np.array(_LEFT)/np.array([h, h*h])
-    return noise + left + np.abs(found - value)
-
-# %% ../nbs/02a_tilting.ipynb #305cb8ed
-def moved_normal(
-    plrv,  # a PLRV, such as `run.remove`
-    t,     # tilts, >= 0, 1-d
-):         # (distance, factor), two arrays of shape t; inf where beyond doubles
-    """How far a normal law with the computed K' and K'' is from one with the true ones, at most;
-    and by what a quotient by K''^(3/2) may be off.
-
-    Parameters
-    ----------
-    plrv
-        a PLRV, such as `run.remove`
-    t
-        tilts, >= 0, 1-d
-
-    Returns
-    -------
-    (distance, factor), two arrays of shape t; inf where beyond doubles
-    """
-    value, error = np.array([known_cumulants(plrv, u) for u in t.tolist()]).transpose(1, 2, 0)
-    with np.errstate(all='ignore'):
-        var = np.maximum(value[1], TINY)
-        of_var = error[1]/var
-        distance = _OF_MEAN*error[0]/np.sqrt(var) + _OF_VAR*of_var
-    sure = (of_var <= _MOST_OF_VAR) & np.isfinite(distance)
-    return np.where(sure, distance, inf), np.where(sure, 1 + 2*of_var, inf)
-
-def _normal_error(plrv, t, var, constant):
-    "Berry and Esseen's distance, with what the computed cumulants are off by."
-    distance, factor = moved_normal(plrv, np.atleast_1d(t))
-    with np.errstate(all='ignore'):
-        return np.nan_to_num(_berry_esseen(plrv, t, var, constant)*factor, nan=inf) + distance
-
 # %% ../nbs/02a_tilting.ipynb #e72c0b6b
-def _tilted_error(plrv, t, var, constant):
-    "`_normal_error`; 0 for Gaussian steps of one kind, whose K' and K'' are right to some `ULP`."
-    parts = [p for p, _ in plrv.parts]
-    if len(parts) == 1 and isinstance(parts[0], GaussianLoss): return np.zeros(t.shape)
-    return _normal_error(plrv, t, var, constant)
-
 class TiltTable:
     "Tilts of one loss, and what the bounds of [SP 5.6] need there."
     def __init__(self,
@@ -444,11 +324,10 @@ class TiltTable:
         """
         self.t, self.k = t, cgf_and_cumulants(plrv, t, 2)
         self.K, K1, K2 = self.k
-        error = 2*_tilted_error(plrv, t, K2, constant)      # 2: an interval has two ends
+        error = 2*_berry_esseen(plrv, t, K2, constant)      # 2: an interval has two ends
         self.log_error = safe_log(error) + TABLE_ROUNDING
         self.mean, self.std = K1 - t*K2, np.sqrt(np.maximum(K2, TINY))
-        self.places = np.abs(K1) + t*K2                     # sizes of what the mean is made of
-        size = np.abs(self.K) + t*self.places
+        size = np.abs(self.K) + t*np.abs(K1) + t*t*K2
         self.rounding = TABLE_ROUNDING + SUM_ULPS*ULP*size + t*plrv.rounding
         self.rounding += cgf_error(plrv, t, self.K)
 
@@ -472,7 +351,7 @@ def log_bounds(self:TiltTable,
     rounding = self.rounding + SUM_ULPS*ULP*eps*self.t
     moments = self.K - eps*self.t + log_chernoff_factor(self.t) + rounding
     clt, error = clt_log_delta(eps, self.t, *self.k), moments + self.log_error
-    moved = (eps + self.places)/self.std                # by what a place in the normal may move
+    moved = (eps + np.abs(self.mean))/self.std          # by what a place in the normal may move
     doubt = rounding + SUM_ULPS*ULP*(1 + np.abs(eps - self.mean)/self.std)*moved
     with np.errstate(divide='ignore', invalid='ignore'):
         sure = clt - doubt
@@ -884,7 +763,7 @@ def _normal_of(plrv, kind):
                       for p, n in plrv.parts)
         return NormalLoss(min(mu2, LARGEST_MU2)/2, min(mu2, LARGEST_MU2), 1.)
     mean, var = plrv.cumulants(0.)
-    error = min(_normal_error(plrv, 0., var, BERRY_ESSEEN)[0], 1.)
+    error = min(_berry_esseen(plrv, 0., var, BERRY_ESSEEN), 1.)
     return NormalLoss(mean, var, MOMENTS_ROUNDING + error)
 
 # %% ../nbs/02a_tilting.ipynb #d3b65f3b

@@ -28,8 +28,6 @@ LONG_MODULES = {
                    "else; a file of three parts would be three things to believe"),
     "contour": (1200, "the line, its plan, atoms, curves and ends share one table of the loss; "
                       "those, from 'eps of delta' on, could have a room of their own"),
-    "tilting": (500, "tilts, two cumulants that K proves, and three accountants of one normal "
-                       "law"),
     "certified": (550, "one accountant: what it tries, in which order, and how bounds are joined"),
     "cut_moments": (500, "moments below a cut, and the loss that they make; that, from "
                          "'The loss' on, could have a room of its own"),
