@@ -484,6 +484,6 @@ def write(written, source):
     for file in ("references.md", "references.bib"): shutil.copy(Path("docs")/file, source/file)
 
 if __name__ == "__main__":
-    gc.disable()        # syntax trees are millions of objects, none of them in a circle
+    gc.disable()        # syntax trees are millions of objects, and all are kept to the end
     pyodide.prepare()
     write(Path("nbs"), Path("docs/_build/source"))

@@ -32,7 +32,6 @@ COMMANDS = {
     'audit': "what an attack's scores prove of eps, beside the certified bound",
 }
 COMPLETION = 'completion'           # a word for shells
-_SEVERAL = 'epsilon', 'delta'       # which take several runs, that differ in steps or epochs
 _NO_FILE = 'calibrate', 'sweep'     # of which a file would say too much
 
 # %% ../nbs/06dd_command_words.ipynb #2a935297

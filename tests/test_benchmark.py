@@ -8,7 +8,8 @@ number; hard_corner under 2 s; calibration[ours-*] 200 ms or less, epsilon_after
 individual_filter_step 50 ms or less, individual_epsilon 20 s or less, and in individual_engines
 the contour at least 100 times the records per second of the Fourier engine (extra_info: rate,
 and the largest deviation from chapter 01); many_responses 2 s or less; built[mixture of 9] within
-3 times built[Poisson], and built[64 records] within 10 times."""
+3 times built[Poisson], and built[64 records] within 10 times; epochs_of_bins[1-...] 50 ms,
+others 1 s or less; with_replacement 2 s or less."""
 
 import subprocess
 import sys
@@ -18,6 +19,7 @@ import numpy as np
 import pytest
 
 from dp_saddle import (
+    BallsInBins,
     Composition,
     ContourAccountant,
     EdgeworthAccountant,
@@ -40,6 +42,7 @@ from dp_saddle import (
     calibrate,
     epsilon,
     epsilon_after,
+    fixed_size,
     gdp,
     group,
     tradeoff,
@@ -345,3 +348,28 @@ BUILT = {
 @pytest.mark.parametrize('name', BUILT)
 def test_built(benchmark, name):
     benchmark(lambda: ContourAccountant(BUILT[name]()).epsilon(1e-6))
+
+
+# What is known of an epoch is kept with its noise and bins: the first question counts.
+@pytest.mark.parametrize(
+    'epochs, sigma, batches, delta',
+    [
+        (1, 1.0, 10**4, 1e-12),
+        (1, 0.3, 10**5, 1e-6),
+        (5, 1.0, 10**4, 1e-12),
+        (40, 1.0, 1000, 1e-5),
+        (100, 2.0, 10**5, 1e-12),
+        (100, 0.7, 10**5, 1e-12),
+        (2, 0.6, 10**5, 1e-12),
+    ],
+)
+def test_epochs_of_bins(benchmark, epochs, sigma, batches, delta):
+    run = epochs * BallsInBins(Gaussian(sigma=sigma), batches=batches)
+    benchmark.pedantic(lambda: ContourAccountant(run.remove).epsilon(delta), rounds=1)
+
+
+@pytest.mark.parametrize('sigma', [0.6, 1.0, 2.0])
+def test_with_replacement(benchmark, sigma):
+    step = dict(batch_size=256, dataset_size=60_000, replacement=True, relation='replace-one')
+    run = 1000 * fixed_size(sigma=sigma, **step)
+    benchmark.pedantic(lambda: epsilon(run, delta=1e-5), rounds=1)
