@@ -240,7 +240,7 @@ _OF_USERS = {
     'none': 'adding or removing all records of one user, at most {}',
 }
 
-def _round_up(x): return ceil(x*(1 - _COUNT_SLACK))
+def _round_up(x): return ceil(min(x*(1 - _COUNT_SLACK), np.finfo(float).max))
 
 def _length(epochs, steps, batch, dataset_size, batches=None):
     "(epochs, steps): one of them follows from the other."
@@ -249,6 +249,7 @@ def _length(epochs, steps, batch, dataset_size, batches=None):
                          f"got epochs = {epochs!r} and steps = {steps!r}")
     if steps is None:
         checks.real(0, inf, epochs=epochs)
+        epochs = epochs.item() if isinstance(epochs, np.number) else epochs    # grows as it must
         return epochs, _round_up(epochs*(batches or dataset_size/batch))
     checks.count(0, steps=steps)                               # a loader may drop the last batch
     return ceil(int(steps)/(batches or dataset_size//batch)), int(steps)

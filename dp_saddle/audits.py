@@ -248,10 +248,11 @@ def _checked(**scores):
 def _check_threshold(threshold, method):
     "A number for the methods that have one, or None."
     if threshold is None:
-        return
+        return None
     checks.real(-inf, inf, threshold=threshold)
     if method == 'one-run':
         raise ValueError(f"threshold must be None for method='one-run', got {threshold!r}")
+    return float(threshold)
 
 def _eps_of_mu(mu, delta):
     "eps of a Gaussian, rounded down."
@@ -300,8 +301,9 @@ def audit(
     scores = _checked(scores_in=scores_in), _checked(scores_out=scores_out)
     checks.real(0, 1, delta=delta, confidence=confidence)
     checks.choice(('threshold', 'curve', 'gdp', 'one-run'), method=method)
-    checks.count(0, seed=seed)
-    _check_threshold(threshold, method)
+    checks.count(0, inf, seed=seed)
+    delta, confidence = float(delta), float(confidence)
+    threshold = _check_threshold(threshold, method)
     upper = float(epsilon(run, delta=delta))
     proved = _proved(run, scores, method, delta, 1 - confidence, threshold, seed)
     sizes = tuple(v.size for v in scores)

@@ -589,6 +589,7 @@ class ContourAccountant(Accountant):
         super().__init__(mechanism)
         checks.real(0, 1, rtol=rtol, eps_resolution=eps_resolution)
         checks.count(64, max_nodes=max_nodes)
+        checks.flag(levels=levels)
         self._settings, self.sorts = (rtol, eps_resolution, max_nodes), levels
         self._tried = {plrv: _Direction(plrv, self._settings, levels) for plrv in self.directions}
 

@@ -181,8 +181,7 @@ class FixedSize(Mechanism):
 def _checked(sigma, batch_size, dataset_size, replacement):
     "The values, as what they are."
     checks.count(1, batch_size=batch_size, dataset_size=dataset_size)
-    if not isinstance(replacement, (bool, np.bool_)):
-        raise TypeError(f"replacement must be True or False, got {replacement!r}")
+    checks.flag(replacement=replacement)
     if not replacement and batch_size > dataset_size:
         raise ValueError(f"batch_size must be at most dataset_size = {dataset_size!r} "
                          f"without replacement, got {batch_size!r}")

@@ -545,7 +545,7 @@ def individual_epsilon(
         raise ValueError(f"norms must have shape (records, steps), got {norms.shape}")
     grid = IndividualAccountant(sigma, clip, rate, sigma_grid).grid
 
-    def counts(block): return norm_counts(block, grid, sigma, clip)
+    def counts(block): return norm_counts(block, grid, float(sigma), float(clip))
     def bounds(table):
         return _table_epsilon(table, float(delta), tuple(grid), float(rate), engine).T
     found = _chunk_by_chunk(norms, counts, bounds, 2*grid.size)

@@ -436,6 +436,7 @@ class DiscreteGaussian(FiniteMechanism):
     def __post_init__(self):
         self.set_floats(0, _MAX_SIGMA, '(]', sigma=self.sigma)
         checks.count(1, sensitivity=self.sensitivity)
+        object.__setattr__(self, 'sensitivity', int(self.sensitivity))
         checks.real(_SIGMA_FOR, inf, **{'sigma/sensitivity': self.sigma/self.sensitivity})
 
     def pair(self):
@@ -468,6 +469,7 @@ class DiscreteLaplace(FiniteMechanism):
     def __post_init__(self):
         self.set_floats(0, _MAX_SCALE, scale=self.scale)
         checks.count(1, sensitivity=self.sensitivity)
+        object.__setattr__(self, 'sensitivity', int(self.sensitivity))
         if self.sensitivity > _MAX_MOVE:
             raise ValueError(f"sensitivity must be in [1, {_MAX_MOVE}], got {self.sensitivity!r}")
 

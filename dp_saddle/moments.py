@@ -371,6 +371,15 @@ def _log_curve(eps, steps, t, at):
     off = ULP*_LOSS_ULPS*(steps*eps + at)
     return log_delta_of_atoms(np.array([at - off]), sums, weights)[0]
 
+# %% ../nbs/00ca_moments.ipynb #d9afee45
+def _checked(eps, steps):
+    "(a float, an int), if they are in their ranges."
+    checks.real(0, _MOST_EPS, '(]', eps=eps)
+    checks.count(1, steps=steps)
+    if steps > _MOST_STEPS:
+        raise ValueError(f"steps must be an integer in [1, {_MOST_STEPS}], got {steps!r}")
+    return float(eps), int(steps)
+
 # %% ../nbs/00ca_moments.ipynb #cb6d1636
 def exponential_delta(
     *, eps,  # of one exponential mechanism, or the width of its range, in (0, 100], nats
@@ -393,11 +402,10 @@ def exponential_delta(
     -------
     delta in [0, 1], rounded up
     """
-    checks.real(0, _MOST_EPS, '(]', eps=eps)
-    checks.count(1, steps=steps)
-    if steps > _MOST_STEPS:
-        raise ValueError(f"steps must be an integer in [1, {_MOST_STEPS}], got {steps!r}")
+    eps, steps = _checked(eps, steps)
     checks.real(0, inf, '[)', at=at)
+    at = float(at)
+    if at > 2*steps*eps: return 0.                     # no loss is as large as half of it
     logs = [_log_curve(eps, int(steps), t, at) for t in worst_shifts(eps, steps, at)]
     ulps = _FORM_ULPS + _BINOMIAL_ULPS*(sc.gammaln(steps + 2) + steps*eps + at)
     return float(min(np.exp(max(logs, default=-inf) + ULP*ulps), 1.))
@@ -423,7 +431,8 @@ def exponential_epsilon(
     -------
     the eps of the whole run, nats, rounded up
     """
+    eps, steps = _checked(eps, steps)
     checks.real(0, 1, delta=delta)
     def above(at):
-        return log(max(exponential_delta(eps=eps, steps=steps, at=at), SMALLEST)/delta)
+        return log(max(exponential_delta(eps=eps, steps=steps, at=at), SMALLEST)/float(delta))
     return float(invert(above, 0., steps*eps).high)

@@ -345,6 +345,9 @@ def gaussian_log_delta(
     return log_phi_gap(mu/2 - eps/mu, mu, eps)
 
 # %% ../nbs/00_plrv.ipynb #0dba8af4
+# Tuning: only time and width depend on it.
+_LARGE = 2.**20       # mu whose square doubles know too little of for a difference of two such
+
 class Fall(NamedTuple):
     """A curve at one eps.
 
@@ -378,7 +381,9 @@ def gaussian_fall(
     a, mu = np.float64(mu/2 - eps/mu), np.float64(mu)
     with np.errstate(divide='ignore', over='ignore', under='ignore', invalid='ignore'):
         log_delta = float(_log_rising(a, mu, eps) if a > 1 else _log_falling_at(a, mu))
-        return Fall(log_delta, float(np.exp(eps + log_ndtr(a - mu) - log_delta)))
+        small = eps + log_ndtr(a - mu)
+        if mu > _LARGE: small = np.log(erfcx((mu - a)/sqrt(2))/2) - a*a/2
+        return Fall(log_delta, float(np.exp(small - log_delta)))
 
 def _log_falling_at(a, w):
     "`_log_falling` at one a, by one of its two forms."

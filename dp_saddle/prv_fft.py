@@ -64,6 +64,7 @@ _LONG_CORE = 1 << 16             # places: in a longer core weights of 0 are loo
 _CROSSED = 2**np.arange(11)      # cells that a rounded cdf may move a loss by
 _LEAST_TILT, _MOST_TILT, _TILTS = 1e-5, 1e3, 64                              # of Chernoff's bounds
 _FEWEST = 64                     # a memory budget
+_LEAST_ERROR, _MOST_ERROR = 1e-300, 1e300
 _ADVICE, _DIGITS = 1.01, 3       # an eps_error that fits: a little room, and its digits
 _FOURIER_TILT, _BEYOND = 1e4, 1e-15                                          # of a window L
 _LEAST_POINTS, _MOST_POINTS = 16, 1 << 24                                    # of a Fourier grid
@@ -486,9 +487,10 @@ class PRVAccountant(Accountant):
             of the grid, >= 64, 8 bytes each; ValueError if eps_error takes more
         """
         super().__init__(mechanism)
-        checks.real(0, inf, eps_error=eps_error)
-        checks.real(0, 1, delta_error=delta_error)
+        checks.real(_LEAST_ERROR, _MOST_ERROR, '[]', eps_error=eps_error)
+        checks.real(_LEAST_ERROR, 1, '[)', delta_error=delta_error)
         checks.count(_FEWEST, max_points=max_points)
+        eps_error, delta_error = float(eps_error), float(delta_error)
         self._moments = {plrv: MomentsAccountant(plrv) for plrv in self.directions}
         self.bands = {}
         for plrv in self.directions:
@@ -643,13 +645,16 @@ def _fourier_curves(plrv, L, n):
 
 # %% ../nbs/04_prv_fft.ipynb #e9061930
 def _check_grid(L, n):
-    "ValueError for a window or a number of points that no grid has."
+    "L and n; ValueError for a window or a number of points that no grid has."
     if L is not None:
         checks.real(0, inf, L=L)
+        L = float(L)
     if n is not None:
         checks.count(_LEAST_POINTS, n=n)
+        n = int(n)
         if n % 2 or n > _MOST_POINTS:
             raise ValueError(f"n must be even and at most 2^24, got {n}")
+    return L, n
 
 # %% ../nbs/04_prv_fft.ipynb #0c73da8b
 class FourierAccountant(Accountant):
@@ -675,7 +680,7 @@ class FourierAccountant(Accountant):
         is below 1e-9, to at most 2^22
         """
         super().__init__(mechanism)
-        _check_grid(L, n)
+        L, n = _check_grid(L, n)
         self.L, self.n, self.curves = {}, {}, {}
         for plrv in self.directions:
             if plrv.parts:

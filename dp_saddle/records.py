@@ -11,7 +11,7 @@ __all__ = ['batches_of', 'rounded_norms', 'check_precision', 'torch_norms', 'len
 import warnings
 from bisect import bisect_left
 from functools import lru_cache
-from math import log
+from math import inf, log
 
 import numpy as np
 from scipy.stats import hypergeom
@@ -251,7 +251,7 @@ def chosen_records(
     their ids, ascending, shape (sample,)
     """
     checks.count(1, n=n)
-    checks.count(0, seed=seed)
+    checks.count(0, inf, seed=seed)
     checks.count(1, sample=sample)
     if sample > n:
         raise ValueError(f"sample must be at most n, {n}, got {sample}")

@@ -267,7 +267,7 @@ def run_of(
 def spread(
     words,  # {name: value, or a list of values}
 ):          # a list of such mappings without lists, the last name's values first
-    """Each combination of the values.
+    """Each combination of the values. ValueError for an empty list.
 
     Parameters
     ----------
@@ -281,6 +281,7 @@ def spread(
     out = [{}]
     for name, value in words.items():
         values = value if isinstance(value, list) else [value]
+        if not values: raise ValueError(f"{name} must be a value, or several, got []")
         out = [one | {name: v} for one in out for v in values]
     return out
 
@@ -416,6 +417,8 @@ def _form_in(data):
         raise ValueError("a list of steps, or a mapping with one of the keys 'steps', 'dpsgd' and "
                          f"'run', is needed, got {data!r}{near}")
     for key in data: known(key, found, 'key')
+    if found == ['steps'] and not isinstance(data['steps'], list):
+        raise ValueError(f"steps must be a list, got {data['steps']!r}")
     return data['steps'] if found == ['steps'] else data
 
 def _check_relation(form, relation):

@@ -184,6 +184,7 @@ class ShuffledBatches(WholeEpochs):
             of numpy's generator, >= 0; None: from the system. Keep it secret
         """
         size = _size(dataset_size, batch_size)
+        checks.flag(drop_last=drop_last)
         batches = dataset_size//size if drop_last else ceil(dataset_size/size)
         super().__init__(dataset_size, batches, steps, seed)
         self.batch_size = size
@@ -227,6 +228,7 @@ class FixedSizeBatches(Sampler):
         """
         self.batch_size = _size(dataset_size, batch_size)
         super().__init__(dataset_size, ceil(dataset_size/self.batch_size), steps, seed)
+        checks.flag(replacement=replacement)
         self.replacement = bool(replacement)
 
     def epoch(self):

@@ -119,6 +119,8 @@ def sweep(
     pairs = list(product(grid[0].tolist(), grid[1].tolist()))
     chunks = [pairs[i:i + _CHUNK] for i in range(0, len(pairs), _CHUNK)]
     if client is None: parts = [_of_steps(chunk, *grid[2:]) for chunk in chunks]
+    elif not hasattr(client, 'gather'):
+        raise TypeError(f"client must be a dask.distributed.Client or None, got {client!r}")
     else:
         futures = client.map(_of_steps, chunks, steps=grid[2], delta=grid[3], retries=_RETRIES)
         parts = client.gather(futures)

@@ -227,7 +227,7 @@ def connect_the_dots(
     if not isinstance(plrv, PLRV):
         raise TypeError(f"plrv must be the PLRV of one step, such as `step.remove`, got {plrv!r}")
     checks.real(0, 1, mesh=mesh)
-    sides, reverse = (1,) if up else (-1, 1), plrv.reverse
+    sides, reverse, mesh = (1,) if up else (-1, 1), plrv.reverse, float(mesh)
     a, p, r = exp(mesh), plrv.p_inf, reverse.p_inf
     marks = _mark(plrv, mesh, sides)
     same = [D.copy() for D in marks]
@@ -494,6 +494,7 @@ class TiltedFFT(Accountant):
         super().__init__(mechanism)
         if mesh is not None:
             checks.real(0, 1, mesh=mesh)
+            mesh = float(mesh)
         checks.count(_FEWEST, max_points=max_points)
         self.max_points, self.grids, self.cuts = max_points, {}, {}
         for plrv in self.directions:

@@ -201,9 +201,11 @@ def remedy_of(
     return next((hint for hint in hints if hint), '')
 
 # %% ../nbs/02a_tilting.ipynb #972ca5a0
+_MOST_ORDER = 1e100         # of a divergence: its square is a double
+
 def rdp(
     mechanism,  # a mechanism or a composition
-    alpha,      # order, >= 1, up to what the loss's grid allows, any shape; 1: Kullback-Leibler
+    alpha,      # order >= 1, in [1, 1e+100], or what the loss's grid allows, any shape
 ):              # Renyi divergence of that order, nats, the larger of both directions
     """Renyi differential privacy, K(alpha - 1)/(alpha - 1) [SP Sect. 1]; inf where the loss can be,
     with a warning where a step could say more of itself. A Gaussian step, sampled or not, has no
@@ -214,13 +216,13 @@ def rdp(
     mechanism
         a mechanism or a composition
     alpha
-        order, >= 1, up to what the loss's grid allows, any shape; 1: Kullback-Leibler
+        order >= 1, in [1, 1e+100], or what the loss's grid allows, any shape
 
     Returns
     -------
     Renyi divergence of that order, nats, the larger of both directions
     """
-    a = checks.array(1, inf, '[)', alpha=alpha)
+    a = checks.array(1, _MOST_ORDER, '[]', alpha=alpha)
     if hint := remedy_of(mechanism):
         warnings.warn(f"Renyi divergences are infinite: {hint}", stacklevel=users_level())
     divergences = [_renyi_divergence(plrv, a) for plrv in Accountant(mechanism).directions]

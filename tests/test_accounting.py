@@ -352,3 +352,15 @@ def test_however_a_sum_is_put_together():
             run + other
     text = str(run)
     assert 'noise 2 times the clipping norm, sampling: poisson. Amplification' in text
+
+def test_epochs_of_few_bits():
+    "100 epochs of 10 batches are 1000 steps, not -24."
+    def run(epochs):
+        return dpsgd(sigma=2., batch_size=10, dataset_size=100, epochs=epochs,
+                     sampling='balls-in-bins')
+    assert run(np.int8(100)).steps == run(100).steps == 1000
+    with pytest.raises(ValueError, match='must be an integer in .0, 9007199254740992'):
+        dpsgd(sigma=1., batch_size=1, dataset_size=9, epochs=1.7e308, sampling='poisson')
+    for huge in (dict(steps=10**400), dict(steps=1, dataset_size=10**400)):
+        with pytest.raises(ValueError, match=f'{list(huge)[-1]} must be an integer in'):
+            dpsgd(**dict(sigma=1., batch_size=1, dataset_size=9, sampling='poisson') | huge)

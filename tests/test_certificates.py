@@ -321,6 +321,8 @@ def test_files(tmp_path):
     (lambda d: d['proof']['upper']['remove'].update(by='magic'), 'plans by one of'),
     (lambda d: d['proof']['upper']['remove'].update(nodes=1e9), "a number as 'nodes'"),
     (lambda d: d['proof']['upper']['remove'].update(nodes=10**9), "nodes"),
+    (lambda d: d['proof']['upper']['remove'].update(nodes=1 << 22), "a number as 'nodes'"),
+    (lambda d: d['proof']['upper']['remove'].pop('far tilt'), "plans of"),
     (lambda d: d['proof']['upper']['remove'].update(tilt='1'), "a number as 'tilt'"),
     (lambda d: d['run'][0].update(sigma=-1.), 'step 0: sigma'),
     (lambda d: d['run'][0].update(mechanism='Mine'), 'mechanism of step 0'),

@@ -186,3 +186,29 @@ def test_a_class_that_owes_its_state():
         pass
     with pytest.raises(NotImplementedError, match='Empty has no method `state`'):
         Empty().save('a.json')
+
+# What was found by asking wrongly
+
+@pytest.mark.parametrize('value', [2**53 + 1, 10**400, np.uint64(2**63)])
+def test_counts_that_are_no_doubles(value):
+    with pytest.raises(ValueError, match=r'n must be an integer in \[1, 9007199254740992\], got'):
+        checks.count(1, n=value)
+    checks.count(1, inf, n=value)                   # a seed, say
+
+def test_a_word_is_no_answer():
+    checks.flag(fast=True, slow=np.False_)
+    for wrong in ('no', 0, None, np.array([True])):
+        with pytest.raises(TypeError, match='fast must be True or False, got'):
+            checks.flag(fast=wrong)
+
+def test_what_is_masked_is_no_number():
+    with pytest.raises(TypeError, match='x must be a number or an array of numbers'):
+        checks.array(0, 1, x=np.ma.array([.1, .2], mask=[False, True]))
+    assert checks.array(0, 1, x=np.ma.array([.1, .2])).tolist() == [.1, .2]
+
+def test_long_doubles_that_are_no_doubles():
+    tiny, large = np.longdouble('1e-4000'), np.longdouble('1e4000')
+    if float(tiny) == tiny: pytest.skip('long doubles are doubles')
+    for value in (tiny, large, np.array([.5, tiny])):
+        with pytest.raises(ValueError, match=r'x must be in \(0, 1\), got'):
+            checks.array(0, 1, x=value)

@@ -312,3 +312,13 @@ def test_what_is_defined_is_enough():
 def test_a_sample_of_no_step():
     with pytest.raises(TypeError, match='^base must be .*: there is no step in it, got 0'):
         PoissonSubsampled(0*Gaussian(sigma=2.), rate=.1)
+
+@pytest.mark.parametrize('kind', [np.uint8, np.uint16, np.uint64, np.int8])
+@pytest.mark.parametrize('make', [
+    lambda d: DiscreteLaplace(scale=2., sensitivity=d),
+    lambda d: DiscreteGaussian(sigma=2., sensitivity=d)])
+def test_whole_numbers_that_wrap_around(make, kind):
+    "-3 as an unsigned number is 253, and the eps was."
+    m = make(kind(3))
+    assert type(m.sensitivity) is int and m == make(3)
+    assert ContourAccountant(m).epsilon(1e-5) == ContourAccountant(make(3)).epsilon(1e-5)

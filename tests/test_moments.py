@@ -391,3 +391,18 @@ def test_the_best_of_many(tries):
         assert found.upper <= least.by_renyi(delta=1e-6)*(1 + 1e-9)
     assert 0 < found.lower <= least.epsilon(1e-6).upper
     assert SelectionAccountant(moments).delta(found.upper).upper <= 1.01e-6   # another optimum
+
+def test_small_numbers_of_numpy_and_large_ones():
+    "They neither overflow nor end in nan."
+    assert exponential_delta(eps=1., steps=3, at=1.7e308) == 0.
+    for small in (np.int8, np.uint8):
+        assert exponential_delta(eps=small(100), steps=5, at=1.) == \
+            exponential_delta(eps=100, steps=5, at=1.)
+        assert exponential_epsilon(eps=small(2), steps=small(100), delta=.1) == \
+            exponential_epsilon(eps=2, steps=100, delta=.1)
+    assert exponential_epsilon(eps=1., steps=3, delta=np.float32(.25)) == \
+        exponential_epsilon(eps=1., steps=3, delta=.25)
+    for wrong, name in ((dict(eps=None), 'eps'), (dict(steps='3'), 'steps'),
+                        (dict(steps=10**400), 'steps')):
+        with pytest.raises((TypeError, ValueError), match=f'{name} must be'):
+            exponential_epsilon(**dict(eps=1., steps=3, delta=.1) | wrong)

@@ -4,6 +4,7 @@ import math
 import re
 import warnings
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -257,3 +258,14 @@ def test_fourier_needs_a_density(m):
 
 def test_fourier_of_nothing():
     assert FourierAccountant(0*Gaussian(sigma=1.)).epsilon(.1).estimate == 0
+
+def test_errors_of_other_kinds_of_number():
+    run = 10*S(1., .1)
+    usual = PRVAccountant(run, eps_error=.5).epsilon(1e-3)
+    for kind in (np.longdouble, Fraction, np.float16):
+        assert PRVAccountant(run, eps_error=kind(.5)).epsilon(1e-3) == usual
+    for tiny in (dict(eps_error=5e-324), dict(delta_error=5e-324), dict(eps_error=1.7e308)):
+        with pytest.raises(ValueError, match=f'{next(iter(tiny))} must be in'):
+            PRVAccountant(run, **tiny)
+    small = FourierAccountant(run, L=np.float32(8.), n=np.uint8(128)).delta(1.)
+    assert small == FourierAccountant(run, L=8., n=128).delta(1.)

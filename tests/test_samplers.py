@@ -168,3 +168,10 @@ def test_a_loader_of_pytorch_takes_it():
         assert sorted(r for batch in loader for r in batch) == list(range(50))
     with pytest.raises(ValueError, match='were accounted'):
         list(loader)
+
+@pytest.mark.parametrize('build, name', [
+    (lambda: ShuffledBatches(dataset_size=9, batch_size=2, drop_last='no'), 'drop_last'),
+    (lambda: FixedSizeBatches(dataset_size=9, batch_size=2, replacement='no'), 'replacement')])
+def test_a_word_is_no_answer(build, name):
+    "'no' would count as yes."
+    with pytest.raises(TypeError, match=f"{name} must be True or False, got 'no'"): build()

@@ -332,3 +332,12 @@ def test_what_was_tabulated_serves_on(monkeypatch):
     assert third.powers > first.powers and len(third.rows) <= 80
     shared = len(first.rows.keys() & third.rows.keys())
     assert shared and len(asked) == few + 2*(len(third.rows) - shared)
+
+@pytest.mark.parametrize('text, message', [
+    ('{"steps": {"sigma": 1}}', 'steps must be a list'),
+    ('{"steps": {}}', 'steps must be a list'),
+    ('{"dpsgd": {"sigma": [], "batch_size": 1, "dataset_size": 9, "steps": 1, '
+     '"sampling": "poisson"}}', 'sigma must be a value, or several')])
+def test_files_that_say_nothing(tmp_path, text, message):
+    (tmp_path/'run.json').write_text(text)
+    with pytest.raises(ValueError, match=f'run.json: {message}'): read_run(tmp_path/'run.json')

@@ -93,3 +93,7 @@ def test_a_worker_killed_midway_changes_nothing():
     some = dict(sigma=grid['sigma'][7], rate=grid['rate'][:3], steps=[100, 3000], delta=1e-5)
     table = found[0]['epsilon'].reshape(found[0].shape)
     assert (table[7, :3] == sweep(**some)['epsilon'].reshape(3, 2, 1)).all()
+
+def test_a_client_that_is_none():
+    with pytest.raises(TypeError, match='client must be a dask.distributed.Client or None'):
+        sweep(sigma=1., rate=.1, steps=1, delta=.1, client='local')
