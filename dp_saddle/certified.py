@@ -57,6 +57,7 @@ _NOTHING, _SERVES = 23, 18   # nats below delta: nothing, and narrow enough for 
 FINER = 4                   # and so many more for mixtures
 _ONE_CUT = 20                # nats that log delta may differ for one set of cuts
 _GUESSED = 1e-3              # relative width of a guess
+_FINEST = 1e-300             # rtol and resolution that may be asked for
 _BOUNDS = 3                  # lower, estimate, upper
 _MOST_OUTCOMES = 1 << 10     # of finite steps, one by one, beside others
 _MOST_COUNTS = 40            # of large losses, one by one
@@ -587,10 +588,11 @@ class ContourAccountant(Accountant):
             largest - where one line cannot do?
         """
         super().__init__(mechanism)
-        checks.real(0, 1, rtol=rtol, eps_resolution=eps_resolution)
+        checks.real(_FINEST, 1, '[)', rtol=rtol, eps_resolution=eps_resolution)
         checks.count(64, max_nodes=max_nodes)
         checks.flag(levels=levels)
-        self._settings, self.sorts = (rtol, eps_resolution, max_nodes), levels
+        self._settings = float(rtol), float(eps_resolution), int(max_nodes)
+        self.sorts = bool(levels)
         self._tried = {plrv: _Direction(plrv, self._settings, levels) for plrv in self.directions}
 
 # %% ../nbs/01a_certified.ipynb #52b4b50f

@@ -1191,9 +1191,11 @@ def _closed_form(plrv, reach, log_p_inf):
     enumerated = _enumerated(plrv, log_p_inf, _FEW_OUTCOMES)
     if enumerated: return enumerated
     if sum(n for _, n in plrv.parts) > 1 or not plrv.parts[0][0].closed: return None
-    def alone(eps, side=0): return plrv.parts[0][0].log_delta(eps)
     mu = plrv.parts[0][0].mu if isinstance(plrv.parts[0][0], GaussianLoss) else 0.
+    alone = partial(_alone, plrv.parts[0][0])
     return ClosedForm(alone, FORM_ULPS*ULP, reach, log_p_inf, mu)
+
+def _alone(loss, eps, side=0): return loss.log_delta(eps)
 
 def _enumerated(plrv, log_p_inf, most, of=composed_atoms):
     "The ClosedForm of finite losses; None for others, and where there are too many outcomes."

@@ -9,6 +9,7 @@ __all__ = ['WORDS', 'SAMPLINGS', 'FORMS', 'exact', 'number', 'whole', 'meant', '
 # %% ../nbs/06cd_run_files.ipynb #36f61fa1
 import difflib
 import json
+import re
 from dataclasses import fields
 from fractions import Fraction
 from functools import reduce
@@ -21,6 +22,9 @@ from .mechanisms import Composition, Gaussian, PoissonSubsampled
 from .runs import ADD_OR_REMOVE, Composable, relations_of
 
 # %% ../nbs/06cd_run_files.ipynb #d5b7a61d
+_EXPONENT = re.compile(r'[eE][+-]?([\d_]+)')
+_EXPONENT_DIGITS = 4        # Tuning: 1e999999999 takes a gigabyte, as a whole number
+
 def exact(
     text,  # '512/60000', '1e4', '.5', ...
 ):         # a Fraction
@@ -36,6 +40,8 @@ def exact(
     a Fraction
     """
     top, _, bottom = text.partition('/')
+    if any(len(e.lstrip('0_')) > _EXPONENT_DIGITS for e in _EXPONENT.findall(text)):
+        raise ValueError(f"must fit into a double, got {text!r}")
     try:
         return Fraction(top)/Fraction(bottom or '1')
     except (ValueError, ZeroDivisionError):

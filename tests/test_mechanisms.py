@@ -2,6 +2,7 @@
 import copy
 import math
 import pickle
+import warnings
 from fractions import Fraction
 
 import mpmath as mp
@@ -322,3 +323,23 @@ def test_whole_numbers_that_wrap_around(make, kind):
     m = make(kind(3))
     assert type(m.sensitivity) is int and m == make(3)
     assert ContourAccountant(m).epsilon(1e-5) == ContourAccountant(make(3)).epsilon(1e-5)
+
+@pytest.mark.parametrize('m', [Gaussian(sigma=1.), Laplace(scale=1.), 3*Laplace(scale=2.)])
+def test_an_accountant_is_sent_to_another_process(m):
+    accountant = ContourAccountant(m)
+    for again in (pickle.loads(pickle.dumps(accountant)), copy.deepcopy(accountant)):
+        assert again.epsilon(1e-3) == accountant.epsilon(1e-3)
+
+def test_settings_of_few_bits():
+    "Twice 100 nodes are 200, not -56; and no setting is so fine that its logarithm is none."
+    run = 3*PoissonSubsampled(base=Gaussian(sigma=1.), rate=.1)
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore')
+        asked = [ContourAccountant(run, max_nodes=kind(100), rtol=1e-9).delta(1.)
+                 for kind in (np.int8, int)]
+    assert asked[0] == asked[1]
+    for name in ('rtol', 'eps_resolution'):
+        with pytest.raises(ValueError, match=f'{name} must be in'):
+            ContourAccountant(run, **{name: 5e-324})
+    with pytest.raises(TypeError, match="levels must be True or False, got 'no'"):
+        ContourAccountant(run, levels='no')

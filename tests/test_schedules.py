@@ -30,6 +30,7 @@ from dp_saddle import (
 from dp_saddle.batch import LossFamily
 from dp_saddle.merged_steps import MergedSteps
 from dp_saddle.record_bounds import upper_epsilon
+from dp_saddle.run_files import exact, number, whole
 
 pytestmark = pytest.mark.filterwarnings('error', 'ignore:max_nodes')
 
@@ -341,3 +342,9 @@ def test_what_was_tabulated_serves_on(monkeypatch):
 def test_files_that_say_nothing(tmp_path, text, message):
     (tmp_path/'run.json').write_text(text)
     with pytest.raises(ValueError, match=f'run.json: {message}'): read_run(tmp_path/'run.json')
+
+@pytest.mark.parametrize('text', ['1e999999999', '1e-999999999', '1/1E0999999999', '1e9_999_999'])
+def test_numbers_that_would_take_hours(text):
+    for read in (exact, number, whole):
+        with pytest.raises(ValueError, match='must fit into a double, got'): read(text)
+    assert number('1e-400') == 0 and exact('1e0003') == 1000
