@@ -138,7 +138,7 @@ def _best_of(accountant, x, sides):
     if eps is not None:
         delta = _upper_delta(accountant, eps[None], x, sides[0])[0]
         return np.max([_best_corner(eps, delta, x, side) for side in sides], axis=0)
-    smallest = min(_SMALLEST, _SMALLEST_FPR*x[x > 0].min(initial=1.))
+    smallest = max(min(_SMALLEST, _SMALLEST_FPR*x[x > 0].min(initial=1.)), _LEAST_POSITIVE)
     eps, bounds = _curve(accountant, _least(accountant, smallest))
     return _best_on_curve(accountant, eps, bounds.upper, x, sides)
 
@@ -161,7 +161,7 @@ def _accountants(run, direction):
     if isinstance(mechanism, PLRV):
         raise ValueError("direction must be None for a run that is given by its loss, "
                          f"got {direction!r}")
-    if direction not in ('remove', 'add'):
+    if not isinstance(direction, str) or direction not in ('remove', 'add'):
         raise ValueError(f"direction must be None, 'remove' or 'add', got {direction!r}")
     first, second = map(best_accountant, (mechanism.remove, mechanism.add))
     return (first, second) if direction == 'remove' else (second, first)

@@ -468,6 +468,7 @@ class DiscreteLaplace(FiniteMechanism):
 
     def __post_init__(self):
         self.set_floats(0, _MAX_SCALE, scale=self.scale)
+        checks.real(_LEAST_NOISE, _MOST_NOISE, scale=self.scale)
         checks.count(1, sensitivity=self.sensitivity)
         object.__setattr__(self, 'sensitivity', int(self.sensitivity))
         if self.sensitivity > _MAX_MOVE:

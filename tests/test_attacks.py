@@ -196,3 +196,14 @@ def test_no_mu_covers_an_infinite_loss():
 def test_bad_questions(call, message):
     with pytest.raises(ValueError, match=message):
         call(Gaussian(sigma=1.))
+
+@pytest.mark.parametrize('direction', [np.array(['remove', 'add']), np.array([]), ['remove']])
+def test_a_direction_is_one_word(direction):
+    with pytest.raises(ValueError, match="direction must be None, 'remove' or 'add', got"):
+        tradeoff(Gaussian(sigma=1.), fpr=.1, direction=direction)
+
+def test_the_smallest_doubles_as_false_positive_rates():
+    "Their thousandth is 0, and no delta."
+    found = tpr(Gaussian(sigma=1.), fpr=[5e-324, 1e-310])
+    assert (found >= [5e-324, 1e-310]).all() and (found < 1e-290).all()
+    assert tradeoff(Gaussian(sigma=1.), fpr=5e-324) == 1.

@@ -343,3 +343,8 @@ def test_settings_of_few_bits():
             ContourAccountant(run, **{name: 5e-324})
     with pytest.raises(TypeError, match="levels must be True or False, got 'no'"):
         ContourAccountant(run, levels='no')
+
+@pytest.mark.parametrize('scale', [5e-324, 1e-308, 1e-101])
+def test_discrete_noise_that_is_next_to_none(scale):
+    "1/scale would be infinite, and its bounds useless: refused, as other noise of that size."
+    with pytest.raises(ValueError, match='scale must be in'): DiscreteLaplace(scale=scale)

@@ -462,3 +462,11 @@ def test_what_would_make_it_finite():
         warnings.simplefilter('error')
         assert rdp(5*finite, 2.) < .1 and len(epsilon_after([(finite, 3)], delta=1e-6)) == 3
         SelectionAccountant(selected(5*finite))
+
+@pytest.mark.parametrize('wrong, error', [
+    (dict(slope=np.array([1., 2.])), TypeError), (dict(slope=None), TypeError),
+    (dict(mesh=5e-324), ValueError)])
+def test_knobs_that_are_none(wrong, error):
+    with pytest.raises(error, match=f'{next(iter(wrong))} must be'):
+        AdditiveNoise(log_density=lambda x: -x*x/2 - np.log(2*np.pi)/2, sensitivity=1.,
+                      log_concave=True, **wrong).remove
