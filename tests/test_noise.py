@@ -469,4 +469,4 @@ def test_what_would_make_it_finite():
 def test_knobs_that_are_none(wrong, error):
     with pytest.raises(error, match=f'{next(iter(wrong))} must be'):
         AdditiveNoise(log_density=lambda x: -x*x/2 - np.log(2*np.pi)/2, sensitivity=1.,
-                      log_concave=True, **wrong).remove
+                      log_concave=True, **wrong)
