@@ -588,7 +588,7 @@ class ContourAccountant(Accountant):
             largest - where one line cannot do?
         """
         super().__init__(mechanism)
-        checks.real(_FINEST, 1, '[)', rtol=rtol, eps_resolution=eps_resolution)
+        checks.real(_FINEST, 1, rtol=rtol, eps_resolution=eps_resolution)
         checks.count(64, max_nodes=max_nodes)
         checks.flag(levels=levels)
         self._settings = float(rtol), float(eps_resolution), int(max_nodes)

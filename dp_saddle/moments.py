@@ -417,6 +417,7 @@ def exponential_epsilon(
     delta,   # in (0, 1)
 ):           # the eps of the whole run, nats, rounded up
     """The eps at which `exponential_delta` is at most `delta` (Dong, Durfee and Rogers 2020).
+    ValueError for more steps.
 
     Parameters
     ----------

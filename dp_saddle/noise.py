@@ -226,8 +226,7 @@ def _check(self:AdditiveNoise):
         raise TypeError(f"log_density must be a function, got {self.log_density!r}")
     self.set_floats(0, inf, sensitivity=self.sensitivity, log_density_ulps=self.log_density_ulps)
     self.set_floats(-inf, inf, center=self.center)
-    infinite = isinstance(self.slope, float) and self.slope == inf
-    if not infinite: self.set_floats(0, inf, slope=self.slope)
+    if not np.array_equal(self.slope, inf): self.set_floats(0, inf, slope=self.slope)
     if self.mesh is not None: self.set_floats(_NEAREST, 1, mesh=self.mesh)
     for name in ('support', 'inflections'):
         object.__setattr__(self, name, _increasing(name, getattr(self, name)))

@@ -488,7 +488,7 @@ class PRVAccountant(Accountant):
         """
         super().__init__(mechanism)
         checks.real(_LEAST_ERROR, _MOST_ERROR, '[]', eps_error=eps_error)
-        checks.real(_LEAST_ERROR, 1, '[)', delta_error=delta_error)
+        checks.real(_LEAST_ERROR, 1, delta_error=delta_error)
         checks.count(_FEWEST, max_points=max_points)
         eps_error, delta_error = float(eps_error), float(delta_error)
         self._moments = {plrv: MomentsAccountant(plrv) for plrv in self.directions}

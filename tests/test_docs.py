@@ -115,6 +115,7 @@ ERRORS = {
     "IndividualAccountant.mu": r"indices in \[0, n\), or a mask",
     "IndividualAccountant.rdp": r"indices in \[0, n\), or a mask",
     "exponential_delta": "in \\[1, 2000\\].*ValueError for more",
+    "exponential_epsilon": "in \\[1, 2000\\].*ValueError for more",
     "FixedSize.__post_init__": "not below about .1.*at most dataset_size",
     "fixed_size": "not below about .1.*at most dataset_size",
     "PoissonReplaceOne.__post_init__": "not below about .1",

@@ -51,6 +51,7 @@ from dp_saddle import (
     epsilon_slopes,
     explorer,
     exponential_delta,
+    exponential_epsilon,
     fixed_size,
     gdp,
     group,
@@ -239,6 +240,7 @@ CALLS = {
         lambda: connect_the_dots(RUN, .1),
         lambda: connect_the_dots(Gaussian(sigma=.05).remove, 1e-3)],
     'exponential_delta': [lambda: exponential_delta(eps=1., steps=2001, at=1.)],
+    'exponential_epsilon': [lambda: exponential_epsilon(eps=1., steps=2001, delta=.1)],
     'FixedSize.__post_init__': [
         lambda: FixedSize(sigma=.05, batch_size=1, dataset_size=9),
         lambda: FixedSize(sigma=1., batch_size=10, dataset_size=9)],
