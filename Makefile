@@ -64,7 +64,7 @@ test-all: .venv/all.stamp sync lint  ## make test with all of them installed: no
 lint: .venv/test.stamp  ## ruff, on notebooks too
 	$(BIN)/ruff check
 
-test-slow: .venv/all.stamp  ## the slow tests and the slow cells of the notebooks
+test-slow: .venv/all.stamp .venv/browser.stamp docs  ## the slow tests, on every page of the site too, and the slow cells of the notebooks
 	$(BIN)/nbdev_test --flags slow
 	$(BIN)/pytest -q -m slow --hypothesis-profile=slow
 
@@ -72,7 +72,7 @@ test-arrival: .venv/test.stamp  ## build sdist and wheel, install each and build
 	$(BIN)/pytest -q -m arrival tests/test_arrival.py
 
 test-browser: .venv/browser.stamp docs  ## open the site and JupyterLab in Chromium (apt-get install chromium chromium-driver)
-	$(BIN)/pytest -q -n 2 --dist worksteal -m browser tests/browser
+	$(BIN)/pytest -q -n 2 --dist worksteal -m "browser and not slow" tests/browser
 
 mutants: .venv/test.stamp  ## put small mistakes into copies of the library: each must be noticed; takes hours
 	$(BIN)/python tests/mutate.py --count 20
