@@ -408,18 +408,25 @@ def delta(self:IndividualAccountant,
     return Bounds(*np.concatenate(bounds, axis=1))
 
 # %% ../nbs/05b_individual.ipynb #b4733e74
+@lru_cache(_KEPT_GRIDS)
+def _known_cgfs(grid, rate, order):
+    "(K, its error) of a step at each noise, for each direction: a filter asks at every step."
+    tilt = np.array([order - 1.])
+    return [np.array([p.known_cgfs(tilt) for p in family.losses])[..., 0].T
+            for family in _families(grid, rate)]
+
 @patch
 def _renyi(self:IndividualAccountant, counts, order):
     "A bound on the Renyi divergence of this order."
     families = _families(tuple(self.grid), self.rate)
     checks.real(1, 1 + families[0].t[-1], '(]', order=order)
-    tilt, mixed = np.array([order - 1.]), split_steps(counts)
+    mixed = split_steps(counts)
 
-    def bound(family):
-        K, error = np.array([p.known_cgfs(tilt) for p in family.losses])[..., 0].T
+    def bound(K, error):
         split = mixed.counts @ (K + error) + mixed.steps @ mixing_bounds(K, error)[1]
         return np.minimum(split, mixed.steps @ (K + error))
-    most = np.max([bound(family) for family in families], axis=0)
+    known = _known_cgfs(tuple(self.grid), self.rate, float(order))
+    most = np.max([bound(*of_one) for of_one in known], axis=0)
     return most*(1 + _RDP_ROUNDING)/(order - 1)
 
 # %% ../nbs/05b_individual.ipynb #01740425
