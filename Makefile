@@ -55,11 +55,11 @@ check: export  ## one chapter, in a minute: make check CHAPTER=01_contour export
 
 test: sync lint  ## everything that is checked before a commit, without what needs other accountants or PyTorch
 	$(BIN)/python tests/notebooks.py
-	$(PYTEST) --ignore tests/test_project.py
+	$(PYTEST) --ignore tests/test_project.py --ignore tests/browser
 
 test-all: .venv/all.stamp sync lint  ## make test with all of them installed: nothing may be left out
 	$(BIN)/python tests/notebooks.py --all
-	$(PYTEST) --ignore tests/test_project.py
+	$(PYTEST) --ignore tests/test_project.py --ignore tests/browser
 
 lint: .venv/test.stamp  ## ruff, on notebooks too
 	$(BIN)/ruff check

@@ -121,7 +121,7 @@ def test_other_deltas(fifty, delta, grid, loose):
 SETTINGS = [(.7, .01), (2., .1), (5., 1.), (1., 1e-3)]
 SIZES = [0., .001, .05, .3, .31, .7, .99, 1.]
 
-@settings(max_examples=settings.default.max_examples//10)
+@settings(max_examples=settings.default.max_examples//5)
 @given(st.sampled_from(SETTINGS), st.lists(st.sampled_from(SIZES), min_size=1, max_size=12),
        st.integers(1, 200), st.floats(1e-9, .3))
 def test_bounds_of_random_records(setting, norms, times, delta):
