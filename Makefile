@@ -64,8 +64,8 @@ test-all: .venv/all.stamp sync lint  ## make test with all of them installed: no
 lint: .venv/test.stamp  ## ruff, on notebooks too
 	$(BIN)/ruff check
 
-test-slow: .venv/all.stamp .venv/browser.stamp docs  ## the slow tests, on every page of the site too, and the slow cells of the notebooks
-	$(BIN)/nbdev_test --flags slow
+test-slow: .venv/all.stamp .venv/browser.stamp docs  ## the slow tests, on every page of the site too, and the cells that notebooks leave out
+	$(BIN)/nbdev_test --flags "slow thorough"
 	$(BIN)/pytest -q -m slow --hypothesis-profile=slow
 
 test-arrival: .venv/test.stamp  ## build sdist and wheel, install each and build the site, all from nothing
