@@ -315,8 +315,9 @@ def test_axe_misses_nothing_by_it(browser):
                     ('button-name', 'in a formula')}, found
 
 
-@pytest.mark.parametrize('name', ['index.html', '01_contour.html', 'your_run.html', 'gallery.html',
-                                  'api/accounting.html'])
+@pytest.mark.parametrize('name', [
+    'index.html', '01_contour.html', 'your_run.html',
+    *(pytest.param(p, marks=pytest.mark.slow) for p in ('gallery.html', 'api/accounting.html'))])
 def test_in_the_dark(browser, name):
     "Words can be read, and nothing but a picture, on its card, is bright."
     browser.execute_cdp_cmd('Emulation.setEmulatedMedia', {'features': [DARK]})
