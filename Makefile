@@ -55,24 +55,24 @@ check: export  ## one chapter, in a minute: make check CHAPTER=01_contour export
 
 test: sync lint  ## everything that is checked before a commit, without what needs other accountants or PyTorch
 	$(BIN)/python tests/notebooks.py
-	$(PYTEST) --ignore tests/test_project.py
+	$(PYTEST) --ignore tests/test_project.py --ignore tests/browser
 
 test-all: .venv/all.stamp sync lint  ## make test with all of them installed: nothing may be left out
 	$(BIN)/python tests/notebooks.py --all
-	$(PYTEST) --ignore tests/test_project.py
+	$(PYTEST) --ignore tests/test_project.py --ignore tests/browser
 
 lint: .venv/test.stamp  ## ruff, on notebooks too
 	$(BIN)/ruff check
 
-test-slow: .venv/all.stamp  ## the slow tests and the slow cells of the notebooks
-	$(BIN)/nbdev_test --flags slow
+test-slow: .venv/all.stamp .venv/browser.stamp docs  ## the slow tests, on every page of the site too, and the cells that notebooks leave out
+	$(BIN)/nbdev_test --flags "slow thorough"
 	$(BIN)/pytest -q -m slow --hypothesis-profile=slow
 
 test-arrival: .venv/test.stamp  ## build sdist and wheel, install each and build the site, all from nothing
 	$(BIN)/pytest -q -m arrival tests/test_arrival.py
 
 test-browser: .venv/browser.stamp docs  ## open the site and JupyterLab in Chromium (apt-get install chromium chromium-driver)
-	$(BIN)/pytest -q -n 2 --dist worksteal -m browser tests/browser
+	$(BIN)/pytest -q -n 2 --dist worksteal -m "browser and not slow" tests/browser
 
 mutants: .venv/test.stamp  ## put small mistakes into copies of the library: each must be noticed; takes hours
 	$(BIN)/python tests/mutate.py --count 20

@@ -178,7 +178,8 @@ def run_cells(module):
     notebook = json.loads((Path("nbs")/CHAPTERS[module]).read_text(encoding="utf-8"))
     for cell in notebook["cells"]:
         code = "".join(cell["source"])
-        left_out = any(s in code for s in ("#| eval: false", "#| slow", "nbdev_export"))
+        marks = "#| eval: false", "#| slow", "#| thorough", "nbdev_export"
+        left_out = any(mark in code for mark in marks)
         if cell["cell_type"] != "code" or left_out:
             continue
         name = f"{CHAPTERS[module]} {cell['id']}"

@@ -21,6 +21,7 @@ from execnb.shell import CaptureShell
 from fastcore.parallel import parallel
 from nbdev.config import get_config
 
+LEFT_OUT = re.compile(r"^#\|\s*(eval:\s*false|slow|thorough)", re.M)
 NBS = Path(__file__).resolve().parent.parent / "nbs"
 # The longest first: then no worker is left alone with one of them. (Only time depends on it.)
 LONGEST = """08_interop fourier sampling 05b_individual 05_filters saddle_point prv edgeworth
@@ -57,7 +58,7 @@ def imports(path):
     found = set()
     for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
         source = "".join(cell["source"])
-        if cell["cell_type"] != "code" or re.search(r"^#\|\s*(eval:\s*false|slow)", source, re.M):
+        if cell["cell_type"] != "code" or LEFT_OUT.search(source):
             continue
         lines = [line for line in source.splitlines() if not line.startswith(("%", "!"))]
         for statement in ast.parse("\n".join(lines)).body:

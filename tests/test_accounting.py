@@ -132,8 +132,10 @@ def contour_epsilon(run, d):
     "The truth, once for all methods."
     return ContourAccountant(run).epsilon(d)
 
-@each_method
-@pytest.mark.parametrize('run', NEARLY_CONSTANT.values(), ids=NEARLY_CONSTANT)
+@pytest.mark.parametrize('name, run', [
+    pytest.param(name, run, id=f'{of}-{name}',
+                 marks=pytest.mark.slow if (of, name) == ('two responses', 'prv') else ())
+    for name in METHODS for of, run in NEARLY_CONSTANT.items()])
 def test_the_smallest_delta(name, run):
     "5e-324, of losses that are next to constant: an answer, or an error that says what to change."
     build = cache(METHODS[name])

@@ -1,6 +1,7 @@
 """What others get, from nothing: source distribution and wheel, each in an environment of its own,
 the oldest requirements that are allowed, and the site with its extra alone. `make test-arrival`."""
 import email
+import json
 import os
 import re
 import shutil
@@ -104,6 +105,12 @@ def fresh_python(place):
     return place / "venv" / BIN / "python"
 
 
+def installed(python, place):
+    "The names of all that this Python has."
+    listed = run(python, "-m", "pip", "list", "--format=json", cwd=place)
+    return {one["name"].replace("_", "-") for one in json.loads(listed)}
+
+
 def try_it(python, place):
     "The library imports and computes, from a folder that has nothing of it; so does the command."
     run(python, "-c", SMOKE, cwd=place)
@@ -115,11 +122,18 @@ def try_it(python, place):
     run(python, "-m", "pip", "check", cwd=place)
 
 
-@pytest.mark.parametrize("kind", ["*.tar.gz", "*.whl"])
-def test_install(built, kind, tmp_path):
-    (file,) = built.glob(kind)
+def test_install(built, tmp_path):
+    "The wheel with what it requires; then the source distribution, which requires the same."
     python = fresh_python(tmp_path)
-    run(python, "-m", "pip", "install", "-q", "--no-compile", file, cwd=tmp_path)
+    options = "-q", "--no-compile"
+    (wheel,), (sdist,) = built.glob("*.whl"), built.glob("*.tar.gz")
+    run(python, "-m", "pip", "install", *options, wheel, cwd=tmp_path)
+    try_it(python, tmp_path)
+    required = installed(python, tmp_path)
+    run(python, "-m", "pip", "uninstall", "-q", "-y", "dp_saddle", cwd=tmp_path)
+    assert required - installed(python, tmp_path) == {"dp-saddle"}
+    run(python, "-m", "pip", "install", *options, sdist, cwd=tmp_path)
+    assert installed(python, tmp_path) == required
     try_it(python, tmp_path)
 
 

@@ -258,10 +258,10 @@ def sampled_laplace(scale, rate, steps):
     return steps*PoissonSubsampled(Laplace(scale=scale), rate=rate)
 
 @pytest.mark.parametrize('run, question', [
-    (sampled_laplace(1., .05, 60), {'delta': 1e-6}),
+    pytest.param(sampled_laplace(1., .05, 60), {'delta': 1e-6}, marks=pytest.mark.slow),
     (sampled_laplace(1., .05, 1000), {'delta': 1e-6}),
     (sampled_laplace(1., .01, 5000), {'delta': 1e-6}),
-    (sampled_laplace(5., .001, 100_000), {'eps': .2}),
+    pytest.param(sampled_laplace(5., .001, 100_000), {'eps': .2}, marks=pytest.mark.slow),
     pytest.param(sampled_laplace(2., .3, 100), {'delta': 1e-9}, marks=pytest.mark.slow),
     pytest.param(sampled_laplace(.2, .02, 200), {'delta': 1e-6}, marks=pytest.mark.slow),
     (sampled_laplace(1., .05, 60) + sampled_laplace(2., .1, 30), {'delta': 1e-6}),

@@ -364,7 +364,7 @@ while True:
 def test_killed_between_steps_nothing_is_lost_or_paid_twice(tmp_path):
     "Spend, save, release: what was released was paid for, and a kill costs the step under way."
     state, released = tmp_path/'f.json', tmp_path/'released'
-    rng, kills = np.random.default_rng(0), 6
+    rng, kills = np.random.default_rng(0), 3
     for _ in range(kills):
         command = [sys.executable, '-c', WORK, str(state), str(released)]
         p = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)

@@ -160,8 +160,9 @@ def test_on_the_grid_nothing_is_split():
         assert exact.lower <= book.epsilon(delta).upper[0] <= exact.upper*(1 + 1e-3)
 
 @pytest.mark.parametrize('sigma, rate, steps, delta', [
-    (.5, 1e-5, 1, 1e-6), (1., 1e-3, 1, 1e-8), (14.03, 1e-5, 1, 1e-30), (2., .01, 1, 1e-30),
-    (1., .01, 3, 1e-5),
+    (1., 1e-3, 1, 1e-8), (2., .01, 1, 1e-30),
+    *(pytest.param(*row, marks=pytest.mark.slow)
+      for row in [(.5, 1e-5, 1, 1e-6), (14.03, 1e-5, 1, 1e-30), (1., .01, 3, 1e-5)]),
 ])
 def test_a_few_full_steps_cost_what_chapter_01_says(sigma, rate, steps, delta):
     truth = epsilon(steps*sampled(sigma, rate), delta=delta)
@@ -169,8 +170,8 @@ def test_a_few_full_steps_cost_what_chapter_01_says(sigma, rate, steps, delta):
     assert up == pytest.approx(truth, rel=1e-2) and up >= truth*(1 - 1e-9)
 
 def test_norms_of_zero_cost_nothing_and_full_ones_the_worst_case():
-    book = fill(np.array([[0.]*20, [1.]*20]), sigma=2., clip=1., rate=.1)
-    worst = epsilon(20*sampled(2., .1), delta=1e-5)
+    book = fill(np.array([[0.]*20, [1.]*20]), sigma=2., clip=1., rate=.01)
+    worst = epsilon(20*sampled(2., .01), delta=1e-5)
     for engine in ('contour', 'rdp', 'fourier'):
         assert book.epsilon(1e-5, engine=engine).upper[0] == 0
     assert book.epsilon(1e-5).upper[1] == pytest.approx(worst, rel=1e-6)
@@ -240,7 +241,7 @@ def test_renyi_divergences_against_moments(fifty):
     ours, exact = book.rdp(16., [4])[0], sum(rdp(sampled(2/c, .01), 16.) for c in norms[4])
     assert ours == pytest.approx(exact, rel=5e-3) and ours >= exact*(1 - 1e-9)
 
-@settings(max_examples=40)
+@settings(max_examples=settings.default.max_examples//4)
 @given(st.sampled_from(SETTINGS), st.lists(st.floats(.01, 1), min_size=1, max_size=6),
        st.floats(2, 64))
 def test_renyi_divergences_are_bounds_and_never_above_the_worst_case(setting, norms, order):

@@ -43,8 +43,9 @@ def merged_bound(merged, counts):
 KINDS = {'noise': dict(noises=True, rates=False), 'rate': dict(noises=False, rates=True),
          'both': dict(noises=True, rates=True)}
 
-@pytest.mark.parametrize('along', KINDS)
-@pytest.mark.parametrize('seed', [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize('along, seed', [('noise', 0), ('both', 0), *(
+    pytest.param(*row, marks=pytest.mark.slow)
+    for row in [('rate', 0), *((along, 1) for along in KINDS)])])
 def test_bounds_are_above_and_near(along, seed):
     "What is merged costs at least as much as it is, and little more."
     counts = steps_of(seed, 40, **KINDS[along])
@@ -107,8 +108,8 @@ def spent_on(counts, eps=8.):
     for step, n in counts.items(): budget.spend(step, n)
     return budget
 
-@pytest.mark.parametrize('along', [
-    'noise', *(pytest.param(along, marks=pytest.mark.slow) for along in ('rate', 'both'))])
+@pytest.mark.slow       # the next two pay for as many kinds
+@pytest.mark.parametrize('along', KINDS)
 def test_a_budget_of_many_kinds_charges_enough(along):
     "Beyond 32 kinds they are merged: what is charged is at least what they cost, and near."
     counts = steps_of(5, 36, **KINDS[along])
@@ -138,7 +139,7 @@ def test_a_merged_budget_never_passes_its_eps():
     assert epsilon(whole(taken), delta=DELTA) <= budget.spent*(1 + 1e-9)
     assert budget.spent <= budget.eps
 
-@pytest.mark.parametrize('seed', range(4))
+@pytest.mark.parametrize('seed', [0, *(pytest.param(k, marks=pytest.mark.slow) for k in (1, 2, 3))])
 @pytest.mark.parametrize('along', KINDS)
 def test_sums_of_divergences_are_above(seed, along):
     "Rounded up, direction by direction: never below the certified eps of the steps themselves."
@@ -154,7 +155,7 @@ def test_sums_of_divergences_are_above(seed, along):
 
 def test_a_budget_far_from_its_end_merges_nothing(monkeypatch):
     "The bound that is asked first is enough; once more is wanted, all is counted."
-    counts = steps_of(12, 60)
+    counts = steps_of(12, 40)
     budget = Budget(eps=50., delta=DELTA)
     with monkeypatch.context() as m:
         m.setattr('dp_saddle.merged_steps.MergedSteps', None)       # would fail if it were made

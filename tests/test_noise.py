@@ -154,8 +154,9 @@ GAUSSIAN, LAPLACE = (normal, Gaussian(sigma=5.)), (laplace, Laplace(scale=5.))
 
 @pytest.mark.parametrize(('f', 'known', 'rate', 'steps'), [
     *((*noise, rate, steps) for noise in (GAUSSIAN, LAPLACE) for rate in (1., .05)
-      for steps in (1, 3)), (*GAUSSIAN, 1., 400), (*LAPLACE, 1., 400),
-    *(pytest.param(*noise, .05, 400, marks=pytest.mark.slow) for noise in (GAUSSIAN, LAPLACE))],
+      for steps in (1, 3) if (noise, rate, steps) != (LAPLACE, .05, 3)), (*LAPLACE, 1., 400),
+    *(pytest.param(*row, marks=pytest.mark.slow) for row in (
+        (*LAPLACE, .05, 3), (*LAPLACE, .05, 400), (*GAUSSIAN, 1., 400), (*GAUSSIAN, .05, 400)))],
     ids=lambda x: getattr(x, '__name__', str(x)))
 @pytest.mark.filterwarnings('ignore:max_nodes')
 def test_what_is_known(f, known, rate, steps):
@@ -223,8 +224,8 @@ def judge(seed, count):
                 assert low[i] - slack <= true <= up[i] + slack, (noise, direction, x)
 
 def test_random_densities():
-    "Thirty, one step, both directions, against scipy's distribution functions."
-    judge(1, 30)
+    "A dozen, one step, both directions, against scipy's distribution functions."
+    judge(1, 12)
 
 @pytest.mark.slow
 def test_more_random_densities():

@@ -281,7 +281,6 @@ def test_rare_records_under_little_laplace_noise(scale, rate, x):
     run = PoissonSubsampled(Laplace(scale=scale), rate=rate)
     holds(ContourAccountant(run.remove).delta(x), sampled_laplace_delta(scale, rate, x))
 
-@settings(max_examples=60)
 @given(log_floats(.0015, .2), st.floats(-4, 4), st.floats(-13, 0))
 def test_near_the_ends_of_rare_records(scale, size, gap):
     "A Laplace loss that is large, and rare enough for the sampled one not to be."

@@ -128,7 +128,10 @@ SORTED = {
     'at both ends': (((S(.42, 3e-6), 2),), 'add', 1e-280, .9),
 }
 
-@pytest.mark.parametrize('name', SORTED)
+LONG = 'three kinds', 'many sharp', 'flat, many'    # seconds each, and the others like them are not
+
+@pytest.mark.parametrize('name', [
+    pytest.param(name, marks=pytest.mark.slow if name in LONG else ()) for name in SORTED])
 def test_what_one_line_cannot_do(name):
     "Both answers are true and narrow where runs are sorted, and where panels follow the slope."
     q = asked.Question('', *SORTED[name])

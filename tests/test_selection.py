@@ -253,7 +253,7 @@ def test_noise_for_a_search():
     sigma = calibrate(build, eps=3., delta=1e-5)
     assert epsilon(build(sigma), delta=1e-5) <= 3 < epsilon(build(sigma*(1 - 1e-4)), delta=1e-5)
 
-@pytest.mark.parametrize('shape', [0, 1, inf, .5])
+@pytest.mark.parametrize('shape', [pytest.param(0, marks=pytest.mark.slow), 1, inf, .5])
 def test_events_of_dp_accounting(shape):
     "The same searches as events: below what their accountant says, and with the same composition."
     dp_event = pytest.importorskip('dp_accounting', reason='in the extra interop').dp_event
@@ -323,7 +323,8 @@ SETTING = dict(sigma=2., batch_size=10, dataset_size=1000, epochs=1)
     dpsgd(**SETTING, sampling='poisson'),
     pytest.param(dpsgd(**SETTING, sampling='poisson', unit_records=3), marks=pytest.mark.slow),
     dpsgd(**SETTING, sampling='shuffle'), dpsgd(**SETTING, sampling='none', unit_records=2),
-    dpsgd(**SETTING, sampling='truncated-poisson', max_batch_size=30),
+    pytest.param(dpsgd(**SETTING, sampling='truncated-poisson', max_batch_size=30),
+                 marks=pytest.mark.slow),
 ], ids=lambda run: run.relation)
 def test_a_search_is_for_the_neighbours_of_its_tries(run, tmp_path):
     "In reports and in files; the same numbers as for the mechanism."

@@ -93,7 +93,9 @@ def test_tilted_on_random_settings(part):
 
 COMMON = [m for m in ODD if '1e-09' not in str(m) and '1e-12' not in str(m)]
 
-@pytest.mark.parametrize('mechanism', COMMON, ids=lambda m: f'{m}'[:80])
+@pytest.mark.parametrize('mechanism', [
+    pytest.param(m, marks=pytest.mark.slow if str(m).startswith('1000*Mixture') else ())
+    for m in COMMON], ids=lambda m: f'{m}'[:80])
 def test_tilted_on_odd_mechanisms(mechanism):
     with warnings.catch_warnings():
         warnings.simplefilter('error', RuntimeWarning)

@@ -42,12 +42,38 @@ def read(name):
 
 # Made from the modules by one program: code and lists, no formula, no slider.
 MADE = [p for p in PAGES if p.startswith(('api/', 'source/'))]
-SHAPES = {p: Shape(read(p)) for p in MADE}
-SAMPLE = sample({p: shape.longest for p, shape in SHAPES.items()})
+SHAPES = {p: Shape(read(p)) for p in PAGES}
+SAMPLE = sample({p: SHAPES[p].longest for p in MADE})
 UNOPENED = [p for p in MADE if p not in SAMPLE]
 
+# The book: in the ordinary run where a reader begins, every slider, and enough of the rest that
+# each kind of element and command of TeX is on a page that is opened. `make test-slow` opens all.
+BOOK = [p for p in PAGES if p not in MADE]
+DOORS = {'index.html', '01_contour.html', '07_widgets.html', 'your_run.html', 'five_minutes.html',
+         'papers/items.html'}
+OF_ITS_PAGE = re.compile(r'tag_run-\d+|docutils|align-\w+')
 
-@pytest.mark.parametrize('name', [p for p in PAGES if p not in UNOPENED])
+
+def parts(text, shape):
+    "The classes of each tag of a page, and its formulas' commands."
+    found = {(tag, word) for tag, classes in shape.longest
+             for word in [w for w in classes.split() if not OF_ITS_PAGE.fullmatch(w)] or ['']}
+    tex = re.findall(r'<(?:div|span) class="math[^>]*>(.*?)</(?:div|span)>', text, flags=re.S)
+    return found | {('TeX', c) for f in tex for c in re.findall(r'\\(?:[a-zA-Z]+|.)', unescape(f))}
+
+
+def chosen(of):
+    "Of {name: parts}: the doors, and as many others as have all that they have not."
+    had = set().union(*(of[name] for name in DOORS if name in of))
+    return DOORS | {*sample({name: dict.fromkeys(has - had, 0) for name, has in of.items()})}
+
+
+PARTS = {p: parts(read(p), SHAPES[p]) for p in BOOK}
+ORDINARY = chosen(PARTS)
+
+
+@pytest.mark.parametrize('name', [
+    *SAMPLE, *(p if p in ORDINARY else pytest.param(p, marks=pytest.mark.slow) for p in BOOK)])
 def test_page(browser, name):
     "A layout costs: each width once, a phone's first, and axe last, which takes things away."
     opened(browser, name, width=390)
@@ -59,6 +85,34 @@ def test_page(browser, name):
     accessible(browser, name)
 
 
+def has_been_understood(name, shape):
+    "What can be seen without a browser: whom it asks, pictures with a text, no directive left."
+    remote = [to for to in shape.asks if urlsplit(to).scheme not in ('', 'data')]
+    assert not remote and all(len(alt) >= 10 for alt in shape.pictures), name
+    article = read(name).split('<article', 1)[1]
+    assert not DIRECTIVE.search(re.sub(r'<pre>.*?</pre>', '', article, flags=re.S)), name
+
+
+def test_pages_for_the_slow_run():
+    "They have no part that no page of the ordinary run has, and no longer line of code."
+    had = set().union(*(PARTS[p] for p in ORDINARY))
+    longest = most_of(SHAPES[p].longest for p in ORDINARY)['pre', '']
+    for name in (p for p in BOOK if p not in ORDINARY):
+        assert PARTS[name] <= had and SHAPES[name].longest.get(('pre', ''), 0) <= longest, name
+        has_been_understood(name, SHAPES[name])
+
+
+def test_another_chapter_would_be_opened():
+    "By another element, or a command that no formula has."
+    page = read('glossary.html')
+    for more, part in (('<table class="new">', ('table', 'new')),
+                       (r'<span class="math">\(\new{1}\)</span>', ('TeX', r'\new'))):
+        text = page.replace('</article>', f'{more}</article>', 1)
+        changed = parts(text, Shape(text))
+        assert changed - PARTS['glossary.html'] == {part}
+        assert 'odd.html' in chosen(PARTS | {'odd.html': changed})
+
+
 def test_pages_that_are_not_opened():
     "They have no element and no longer word or line of code than those that are, and ask nobody."
     most = most_of(SHAPES[p].longest for p in SAMPLE)
@@ -66,10 +120,7 @@ def test_pages_that_are_not_opened():
     for name in UNOPENED:
         shape = SHAPES[name]
         assert not exceeds(shape.longest, most), name
-        remote = [to for to in shape.asks if urlsplit(to).scheme not in ('', 'data')]
-        assert not remote and all(len(alt) >= 10 for alt in shape.pictures), name
-        article = read(name).split('<article', 1)[1]
-        assert not DIRECTIVE.search(re.sub(r'<pre>.*?</pre>', '', article, flags=re.S)), name
+        has_been_understood(name, shape)
 
 
 def test_another_page_would_be_opened():
@@ -264,8 +315,9 @@ def test_axe_misses_nothing_by_it(browser):
                     ('button-name', 'in a formula')}, found
 
 
-@pytest.mark.parametrize('name', ['index.html', '01_contour.html', 'your_run.html', 'gallery.html',
-                                  'api/accounting.html'])
+@pytest.mark.parametrize('name', [
+    'index.html', '01_contour.html', 'your_run.html',
+    *(pytest.param(p, marks=pytest.mark.slow) for p in ('gallery.html', 'api/accounting.html'))])
 def test_in_the_dark(browser, name):
     "Words can be read, and nothing but a picture, on its card, is bright."
     browser.execute_cdp_cmd('Emulation.setEmulatedMedia', {'features': [DARK]})
