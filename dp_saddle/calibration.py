@@ -17,6 +17,7 @@ import numpy as np
 from . import checks
 from .accounting import best_accountant, epsilon, mechanism_of
 from .attacks import gdp
+from .certified import epsilon_without
 from .checks import patch, still_here, tracked
 from .derivatives import changed, curve_slopes, line_slopes, parameters
 from .mechanisms import Composition, Gaussian, Mechanism, PoissonSubsampled
@@ -313,6 +314,47 @@ def _by_slopes(build, target, u):
         return x if 0 <= room <= _AT_MOST*abs(rise)/at.fall else None
     return None
 
+# %% ../nbs/06a_calibration.ipynb #ffcf512d
+# Tuning: only time and width depend on it.
+_MAX_CHORDS, _STEEPER = 10, 1.3  # evaluations of eps; its log over that of mu, about
+_LONGEST_CHORD = 1.5      # in log parameter
+
+def _towards(known, y, slope):
+    "Where a parabola through the last three (log eps, u) is at y; of one point, a line."
+    (y0, u0), *others = known[-1:-4:-1]
+    if not others: return u0 + (y - y0)/slope
+    (y1, u1), *others = others
+    chord = (u0 - u1)/(y0 - y1)
+    out = u0 + chord*(y - y0)
+    for y2, u2 in others: out += (chord - (u1 - u2)/(y1 - y2))/(y0 - y2)*(y - y0)*(y - y1)
+    return out
+
+def _is_one_kind(run):
+    steps = () if run is None else run.as_steps()
+    return len(steps) == 1 and isinstance(steps[0][0], (Gaussian, PoissonSubsampled))
+
+# %% ../nbs/06a_calibration.ipynb #5280ad6c
+def _by_chords(build, target, u, slope, quick=False):
+    "The value, along log eps from u; None where that leads to no proved one, or is not quick."
+    known, rise, goal = [], slope*_STEEPER, log(target.eps)
+    for _ in range(_MAX_CHORDS):
+        run = _built(build, exp(u))
+        if not _is_one_kind(run): return None
+        at = epsilon_without(run, target.delta)
+        if at is None and quick and not known: return None
+        eps = (at or best_accountant(run).epsilon(target.delta)).upper
+        if not 0 < eps < inf or any(log(eps) == y for y, _ in known): return None
+        known.append((log(eps), u))
+        if known[1:]:
+            (before, v), (here, _) = known[-2:]
+            rise = (here - before)/(u - v)
+            if not rise*slope > 0: return None
+            fits = 0 <= target.eps - eps <= _AT_MOST*abs(rise)*eps
+            if fits and abs(u - v) < _TOO_FAR: return exp(u)
+        stride = _towards(known, goal, rise) - copysign(_INSIDE, rise) - u
+        u += max(-_MOST_LESS_NOISE, min(stride, _LONGEST_CHORD))
+    return None
+
 # %% ../nbs/06a_calibration.ipynb #c41d5e03
 def _first_line(cost, parameter, first):
     "(u, slope) at the root; where nothing is seen of the slope at first, both are tried."
@@ -342,6 +384,13 @@ def _first(parameter, build):
         except ValueError as error:
             refused.append(error)
     raise refused[0]
+
+# %% ../nbs/06a_calibration.ipynb #7b5bf7fb
+def _from_afar(build, target, parameter):
+    "The value by chords from the first one, where they are quick and their slope is known; or None."
+    first, slope = _first(parameter, build), _SLOPES.get(parameter)
+    if target.eps == 0 or slope is None or parameter in _WHOLE: return None
+    return _by_chords(build, target, log(first), slope, quick=True)
 
 # %% ../nbs/06a_calibration.ipynb #7c91030c
 def _exactly(build, parameter, target, bound, u, slope):
@@ -413,9 +462,13 @@ def calibrate(
     with warnings.catch_warnings():
         warnings.simplefilter('ignore')          # bounds may be wide far from the target
         bounds = _estimated, _removal if mu is None else _mu, certified
+        value = None if eps is None else _from_afar(build, target, parameter)
+        if value is not None: return value
         u, slope = _roughly(build, parameter, target, bounds)
         if eps is not None and parameter not in _WHOLE:
-            if (value := _by_slopes(build, target, u)) is not None: return value
+            for way in (lambda: _by_chords(build, target, u, slope),
+                        lambda: _by_slopes(build, target, u)):
+                if (value := way()) is not None: return value
         value = _exactly(build, parameter, target, certified, u, slope)
         def met(x): return eps is None or not x or epsilon(build(x), delta=delta) <= eps
         return _nudged(value, met, parameter in _WHOLE, slope)
