@@ -600,6 +600,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                        'dp_saddle.calibration._excess': ('calibration.html#_excess', 'dp_saddle/calibration.py'),
                                        'dp_saddle.calibration._first': ('calibration.html#_first', 'dp_saddle/calibration.py'),
                                        'dp_saddle.calibration._first_line': ('calibration.html#_first_line', 'dp_saddle/calibration.py'),
+                                       'dp_saddle.calibration._found': ('calibration.html#_found', 'dp_saddle/calibration.py'),
                                        'dp_saddle.calibration._from_afar': ('calibration.html#_from_afar', 'dp_saddle/calibration.py'),
                                        'dp_saddle.calibration._grouped': ('calibration.html#_grouped', 'dp_saddle/calibration.py'),
                                        'dp_saddle.calibration._is_one_kind': ('calibration.html#_is_one_kind', 'dp_saddle/calibration.py'),

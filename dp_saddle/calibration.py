@@ -387,7 +387,7 @@ def _first(parameter, build):
 
 # %% ../nbs/06a_calibration.ipynb #7b5bf7fb
 def _from_afar(build, target, parameter):
-    "The value by chords from the first one, where they are quick and their slope is known; or None."
+    "The value, from the first one, where eps is quick and its slope is known; or None."
     first, slope = _first(parameter, build), _SLOPES.get(parameter)
     if target.eps == 0 or slope is None or parameter in _WHOLE: return None
     return _by_chords(build, target, log(first), slope, quick=True)
@@ -421,6 +421,21 @@ def _check_limit(build, target):
         met = _cost(build, 'max_batch_size', _certified, target)(int(_LARGEST)) <= 0
     if met: raise ValueError("max_batch_size cannot be found: without any limit the target is met, "
                              "so that the largest batch no longer matters")
+
+# %% ../nbs/06a_calibration.ipynb #a7671ea7
+def _found(build, target, parameter, of_eps, of_mu):
+    "The value; of an eps, the quickest way to it that leads to a proved one."
+    smooth = of_eps and parameter not in _WHOLE
+    if smooth and (value := _from_afar(build, target, parameter)) is not None: return value
+    certified, removal = (_mu, _mu) if of_mu else (_certified, _removal)
+    u, slope = _roughly(build, parameter, target, (_estimated, removal, certified))
+    if smooth:
+        value = _by_chords(build, target, u, slope)
+        if value is None: value = _by_slopes(build, target, u)
+        if value is not None: return value
+    value = _exactly(build, parameter, target, certified, u, slope)
+    def met(x): return not of_eps or not x or epsilon(build(x), delta=target.delta) <= target.eps
+    return _nudged(value, met, parameter in _WHOLE, slope)
 
 # %% ../nbs/06a_calibration.ipynb #1fe1c8d8
 @tracked('calibrate')
@@ -458,20 +473,9 @@ def calibrate(
     build = _called(builder, parameter)
     _first(parameter, build)                     # a mistake in the builder shows here
     if parameter == 'max_batch_size': _check_limit(build, target)
-    certified = _certified if mu is None else _mu
     with warnings.catch_warnings():
         warnings.simplefilter('ignore')          # bounds may be wide far from the target
-        bounds = _estimated, _removal if mu is None else _mu, certified
-        value = None if eps is None else _from_afar(build, target, parameter)
-        if value is not None: return value
-        u, slope = _roughly(build, parameter, target, bounds)
-        if eps is not None and parameter not in _WHOLE:
-            for way in (lambda: _by_chords(build, target, u, slope),
-                        lambda: _by_slopes(build, target, u)):
-                if (value := way()) is not None: return value
-        value = _exactly(build, parameter, target, certified, u, slope)
-        def met(x): return eps is None or not x or epsilon(build(x), delta=delta) <= eps
-        return _nudged(value, met, parameter in _WHOLE, slope)
+        return _found(build, target, parameter, eps is not None, mu is not None)
 
 # %% ../nbs/06a_calibration.ipynb #2cdd16f3
 class OptimalSchedule(NamedTuple):

@@ -199,8 +199,7 @@ def _first_alone(kinds, which, eps, good, delta):
     bad = np.flatnonzero(~good[:_of_few_kinds(which, _MOST_KINDS)])
     ask = _alone if len(bad) <= _MOST_ALONE else _soon
     for i in counted(_few(bad), 'prefix'):
-        counts = np.bincount(which[:i + 1], minlength=len(kinds))
-        eps[i] = min(eps[i], ask(kinds, counts, delta))
+        eps[i] = min(eps[i], ask(kinds, np.bincount(which[:i + 1], minlength=len(kinds)), delta))
     return eps
 
 def _prefixes_of_many(kinds, which, delta):
