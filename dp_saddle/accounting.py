@@ -107,7 +107,7 @@ def epsilon(
     -------
     eps, a float (or array; a row for each of a list), rounded up: the number to report
     """
-    if isinstance(run, list): return np.array([epsilon(one, delta=delta) for one in run])
+    if isinstance(run, list): return np.array(_of_each(run, delta))
     found = epsilon_without(mechanism_of(run), delta)
     return found.upper if found else best_accountant(run).epsilon(delta).upper
 
