@@ -17,6 +17,7 @@ import numpy as np
 from . import checks
 from .accounting import best_accountant, epsilon, mechanism_of
 from .attacks import gdp
+from .certified import epsilon_without
 from .checks import patch, still_here, tracked
 from .derivatives import changed, curve_slopes, line_slopes, parameters
 from .mechanisms import Composition, Gaussian, Mechanism, PoissonSubsampled
@@ -313,6 +314,47 @@ def _by_slopes(build, target, u):
         return x if 0 <= room <= _AT_MOST*abs(rise)/at.fall else None
     return None
 
+# %% ../nbs/06a_calibration.ipynb #ffcf512d
+# Tuning: only time and width depend on it.
+_MAX_CHORDS, _STEEPER = 10, 1.3  # evaluations of eps; its log over that of mu, about
+_LONGEST_CHORD = 1.5      # in log parameter
+
+def _towards(known, y, slope):
+    "Where a parabola through the last three (log eps, u) is at y; of one point, a line."
+    (y0, u0), *others = known[-1:-4:-1]
+    if not others: return u0 + (y - y0)/slope
+    (y1, u1), *others = others
+    chord = (u0 - u1)/(y0 - y1)
+    out = u0 + chord*(y - y0)
+    for y2, u2 in others: out += (chord - (u1 - u2)/(y1 - y2))/(y0 - y2)*(y - y0)*(y - y1)
+    return out
+
+def _is_one_kind(run):
+    steps = () if run is None else run.as_steps()
+    return len(steps) == 1 and isinstance(steps[0][0], (Gaussian, PoissonSubsampled))
+
+# %% ../nbs/06a_calibration.ipynb #5280ad6c
+def _by_chords(build, target, u, slope, quick=False):
+    "The value, along log eps from u; None where that leads to no proved one, or is not quick."
+    known, rise, goal = [], slope*_STEEPER, log(target.eps)
+    for _ in range(_MAX_CHORDS):
+        run = _built(build, exp(u))
+        if not _is_one_kind(run): return None
+        at = epsilon_without(run, target.delta)
+        if at is None and quick and not known: return None
+        eps = (at or best_accountant(run).epsilon(target.delta)).upper
+        if not 0 < eps < inf or any(log(eps) == y for y, _ in known): return None
+        known.append((log(eps), u))
+        if known[1:]:
+            (before, v), (here, _) = known[-2:]
+            rise = (here - before)/(u - v)
+            if not rise*slope > 0: return None
+            fits = 0 <= target.eps - eps <= _AT_MOST*abs(rise)*eps
+            if fits and abs(u - v) < _TOO_FAR: return exp(u)
+        stride = _towards(known, goal, rise) - copysign(_INSIDE, rise) - u
+        u += max(-_MOST_LESS_NOISE, min(stride, _LONGEST_CHORD))
+    return None
+
 # %% ../nbs/06a_calibration.ipynb #c41d5e03
 def _first_line(cost, parameter, first):
     "(u, slope) at the root; where nothing is seen of the slope at first, both are tried."
@@ -343,6 +385,13 @@ def _first(parameter, build):
             refused.append(error)
     raise refused[0]
 
+# %% ../nbs/06a_calibration.ipynb #7b5bf7fb
+def _from_afar(build, target, parameter):
+    "The value, from the first one, where eps is quick and its slope is known; or None."
+    first, slope = _first(parameter, build), _SLOPES.get(parameter)
+    if target.eps == 0 or slope is None or parameter in _WHOLE: return None
+    return _by_chords(build, target, log(first), slope, quick=True)
+
 # %% ../nbs/06a_calibration.ipynb #7c91030c
 def _exactly(build, parameter, target, bound, u, slope):
     "The value, by certified bounds."
@@ -372,6 +421,21 @@ def _check_limit(build, target):
         met = _cost(build, 'max_batch_size', _certified, target)(int(_LARGEST)) <= 0
     if met: raise ValueError("max_batch_size cannot be found: without any limit the target is met, "
                              "so that the largest batch no longer matters")
+
+# %% ../nbs/06a_calibration.ipynb #a7671ea7
+def _found(build, target, parameter, of_eps, of_mu):
+    "The value; of an eps, the quickest way to it that leads to a proved one."
+    smooth = of_eps and parameter not in _WHOLE
+    if smooth and (value := _from_afar(build, target, parameter)) is not None: return value
+    certified, removal = (_mu, _mu) if of_mu else (_certified, _removal)
+    u, slope = _roughly(build, parameter, target, (_estimated, removal, certified))
+    if smooth:
+        value = _by_chords(build, target, u, slope)
+        if value is None: value = _by_slopes(build, target, u)
+        if value is not None: return value
+    value = _exactly(build, parameter, target, certified, u, slope)
+    def met(x): return not of_eps or not x or epsilon(build(x), delta=target.delta) <= target.eps
+    return _nudged(value, met, parameter in _WHOLE, slope)
 
 # %% ../nbs/06a_calibration.ipynb #1fe1c8d8
 @tracked('calibrate')
@@ -409,16 +473,9 @@ def calibrate(
     build = _called(builder, parameter)
     _first(parameter, build)                     # a mistake in the builder shows here
     if parameter == 'max_batch_size': _check_limit(build, target)
-    certified = _certified if mu is None else _mu
     with warnings.catch_warnings():
         warnings.simplefilter('ignore')          # bounds may be wide far from the target
-        bounds = _estimated, _removal if mu is None else _mu, certified
-        u, slope = _roughly(build, parameter, target, bounds)
-        if eps is not None and parameter not in _WHOLE:
-            if (value := _by_slopes(build, target, u)) is not None: return value
-        value = _exactly(build, parameter, target, certified, u, slope)
-        def met(x): return eps is None or not x or epsilon(build(x), delta=delta) <= eps
-        return _nudged(value, met, parameter in _WHOLE, slope)
+        return _found(build, target, parameter, eps is not None, mu is not None)
 
 # %% ../nbs/06a_calibration.ipynb #2cdd16f3
 class OptimalSchedule(NamedTuple):

@@ -16,9 +16,10 @@ from math import ceil, inf, log
 import numpy as np
 
 from . import builders, checks, fixed_sizes, mechanisms, moments
-from .accounting import Run, epsilon, mechanism_of
+from .accounting import Run, best_accountant, epsilon, mechanism_of
 from .batch import LossFamily, sum_rounding
 from .bins import BallsInBins, BinDraw
+from .certified import ContourAccountant, epsilon_without
 from .checks import Saved, counted, patch, tracked
 from .contour import composed_atoms
 from .losses import FiniteLoss
@@ -35,6 +36,8 @@ from .tilting import MOMENTS_ROUNDING, SUM_ULPS
 _MOST_STEPS = 10**8     # of a schedule: an array of this size is the answer
 _ROWS_AT_ONCE = 1 << 11 # prefixes that are asked at once
 _MOST_ALONE = 24        # prefixes that are bounded one by one
+_SOON = 1 << 14         # nodes of a line for those of them that have others between,
+_NEARLY = 2e-3          # and the width, relative, at which that is enough
 _TILTS = 1e-3, 1e4, 300 # of Renyi divergences: from, to, how many
 _MOST_WITH_MASS = 12    # prefixes of steps with mass at infinity, likewise
 _MOST_EXACT = 800       # prefixes of steps with few outcomes, summed exactly
@@ -89,12 +92,25 @@ def _families(kinds):
     return [LossFamily(kinds, direction) for direction in both]
 
 # %% ../nbs/06c_schedules.ipynb #4cbafd06
+def _run_of(kinds, counts):
+    return Composition(tuple((m, int(n)) for m, n in zip(kinds, counts, strict=True) if n))
+
 def _alone(kinds, counts, delta):
     "What the front door says of these counts."
-    run = Composition(tuple((m, int(n)) for m, n in zip(kinds, counts, strict=True) if n))
     with warnings.catch_warnings():
         warnings.simplefilter('ignore')          # wide bounds are met by those of later prefixes
-        return epsilon(run, delta=delta)
+        return epsilon(_run_of(kinds, counts), delta=delta)
+
+def _soon(kinds, counts, delta):
+    "The same, or nearly so: by one line of few nodes where that is enough."
+    run = _run_of(kinds, counts)
+    if (found := epsilon_without(run, delta)): return found.upper
+    if type(best_accountant(run)) is ContourAccountant:
+        with warnings.catch_warnings():
+            warnings.simplefilter('ignore')
+            at = ContourAccountant(run, max_nodes=_SOON, levels=False).epsilon(delta)
+        if at.width <= _NEARLY*at.upper: return at.upper
+    return _alone(kinds, counts, delta)
 
 def _few(rows, most=_MOST_ALONE):
     "All rows if they are few; else some, the first ones closest together."
@@ -180,10 +196,10 @@ def _of_few_kinds(which, most):
 
 def _first_alone(kinds, which, eps, good, delta):
     "The bounds; where they are not good, and of few kinds, some are asked of the front door."
-    some = _of_few_kinds(which, _MOST_KINDS)
-    for i in counted(_few(np.flatnonzero(~good[:some])), 'prefix'):
-        counts = np.bincount(which[:i + 1], minlength=len(kinds))
-        eps[i] = min(eps[i], _alone(kinds, counts, delta))
+    bad = np.flatnonzero(~good[:_of_few_kinds(which, _MOST_KINDS)])
+    ask = _alone if len(bad) <= _MOST_ALONE else _soon
+    for i in counted(_few(bad), 'prefix'):
+        eps[i] = min(eps[i], ask(kinds, np.bincount(which[:i + 1], minlength=len(kinds)), delta))
     return eps
 
 def _prefixes_of_many(kinds, which, delta):

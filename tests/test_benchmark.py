@@ -47,6 +47,7 @@ from dp_saddle import (
     group,
     tradeoff,
 )
+from dp_saddle.rows import epsilons_of_sampled
 
 S = lambda sigma, rate: PoissonSubsampled(base=Gaussian(sigma=sigma), rate=rate)
 # losses are cached on the mechanism: build it anew
@@ -213,6 +214,33 @@ def test_calibration(benchmark, who, eps):
         sigma=sigma,
         **({} if isinstance(sigma, str) else {'costs': epsilon(fresh(1000, sigma), delta=1e-5)}),
     )
+
+
+def random_settings(n):
+    "sigma .5 to 5, rate 1e-4 to 1, steps 1 to 1e5, delta 1e-10 to 1e-3: uniform logarithms."
+    ends = np.log([(0.5, 1e-4, 1, 1e-10), (5.0, 1.0, 1e5, 1e-3)])
+    drawn = np.exp(np.random.default_rng(1).uniform(*ends, (n, 4)))
+    return [(float(s), float(q), int(k), float(d)) for s, q, k, d in drawn]
+
+
+def test_rows_of_random_settings(benchmark):
+    "Those of a thousand that rows answer, all at once; extra_info says how many these are."
+    settings = random_settings(1000)
+    runs, deltas = [fresh(n, s, q) for s, q, n, _ in settings], [d for *_, d in settings]
+    found = benchmark(lambda: epsilons_of_sampled(runs, deltas))
+    benchmark.extra_info['answered'] = sum(one is not None for one in found)
+
+
+@pytest.mark.parametrize('together', [True, False])
+def test_thousand_runs(benchmark, together):
+    "Noises 1 to 4, rates .01 to .2, 3000 steps: a list, and one by one."
+    grid = [(s, q) for s in np.linspace(1, 4, 25) for q in np.geomspace(0.01, 0.2, 40)]
+
+    def ask():
+        runs = [fresh(3000, float(s), float(q)) for s, q in grid]
+        return epsilon(runs, delta=1e-5) if together else [epsilon(run, delta=1e-5) for run in runs]
+
+    benchmark.pedantic(ask, rounds=3)
 
 
 def test_epsilon_after(benchmark):

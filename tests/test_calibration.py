@@ -233,3 +233,20 @@ def test_whole_parameters_of_newer_runs():
         calibrate(cut, eps=.5, delta=1e-5, parameter='max_batch_size')
     largest = calibrate(cut, eps=.18, delta=1e-5, parameter='max_batch_size')
     assert isinstance(largest, int) and epsilon(cut(largest), delta=1e-5) <= .18
+
+@pytest.mark.parametrize('parameter, builder, eps, most', [
+    ('sigma', lambda sigma: 1000*PoissonSubsampled(base=Gaussian(sigma=sigma), rate=.01), .1, 9),
+    ('sigma', lambda sigma: 1000*PoissonSubsampled(base=Gaussian(sigma=sigma), rate=.01), 1., 9),
+    ('sigma', lambda sigma: 1000*PoissonSubsampled(base=Gaussian(sigma=sigma), rate=.01), 10., 9),
+    ('sigma', lambda sigma: 100*Gaussian(sigma=sigma), 1., 9),
+    ('rate', lambda rate: 3000*PoissonSubsampled(base=Gaussian(sigma=2.), rate=rate), 2., 12)])
+def test_one_kind_is_met_in_few_evaluations(parameter, builder, eps, most):
+    "Along the curve of eps itself: certified, and a millionth further it is missed."
+    tried = []
+    def counted(x):
+        tried.append(x)
+        return builder(x)
+    found = calibrate(counted, eps=eps, delta=1e-5, parameter=parameter)
+    further = found*(1 - 1e-6 if parameter == 'sigma' else 1 + 1e-6)
+    assert epsilon(builder(found), delta=1e-5) <= eps < epsilon(builder(further), delta=1e-5)
+    assert len(tried) <= most

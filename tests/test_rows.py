@@ -151,6 +151,45 @@ def test_what_is_kept_does_not_change_the_answer():
         assert again == alone[n, d]
     assert len(rows.pair_of(.5, .01).grids) <= 32
 
+def test_many_runs_at_once():
+    """As alone: who is answered, but for a few that are just narrow enough one way, and bounds that
+    meet and are no wider than twice; in any order."""
+    asked = [*random_runs(25, 300), *((run_of(*u[:3]), u[3]) for u in USUAL)]
+    runs, deltas = zip(*asked, strict=True)
+    together = rows.epsilons_of_sampled(runs, deltas)
+    answered = differ = 0
+    for (run, delta), found in zip(asked, together, strict=True):
+        alone = rows.epsilon_of_sampled(run, delta)
+        differ += (alone is None) != (found is None)
+        if found and alone:
+            assert found.lower <= found.estimate <= found.upper
+            assert found.lower <= alone.upper and alone.lower <= found.upper, (run, delta)
+            assert found.width <= 2*alone.width + 4e-16*found.upper, (run, delta)
+            answered += 1
+    assert answered >= 150 and differ <= 3
+    back = rows.epsilons_of_sampled(runs[::-1], deltas[::-1])[::-1]
+    for one, other in zip(together, back, strict=True):
+        assert not (one and other) or one.lower <= other.upper and other.lower <= one.upper
+
+def test_many_runs_and_what_is_none():
+    "Whatever is no such run has no answer, and changes no other."
+    runs = [run_of(2., .01, 3000), Gaussian(sigma=1.), 'run', 0*run_of(2., .01, 1)]
+    first, *others = rows.epsilons_of_sampled(runs, [1e-5]*4)
+    assert others == [None]*3 and [first] == rows.epsilons_of_sampled(runs[:1], [1e-5])
+    for delta in (0., .7, 1e-300):
+        assert rows.epsilons_of_sampled(runs, [delta]*4) == [None]*4
+    assert rows.epsilons_of_sampled([], []) == []
+
+@pytest.mark.parametrize('at_once', [1, 1 << 24])
+def test_any_number_at_once(monkeypatch, at_once):
+    "Alone or all together: proved the same way."
+    usual = rows.epsilons_of_sampled([run_of(*u[:3]) for u in USUAL], [u[3] for u in USUAL])
+    monkeypatch.setattr(rows, '_TOGETHER', (at_once,)*3)
+    found = rows.epsilons_of_sampled([run_of(*u[:3]) for u in USUAL], [u[3] for u in USUAL])
+    for one, other in zip(usual, found, strict=True):
+        assert one.lower <= other.upper and other.lower <= one.upper
+        assert other.width <= 2*one.width and one.width <= 2*other.width
+
 def test_few_calls():
     "A question takes hundreds of calls, not thousands."
     import cProfile
