@@ -21,6 +21,7 @@ from .checks import counted, patch
 from .losses import FiniteLoss
 from .mechanisms import Gaussian, Mechanism, PoissonSubsampled
 from .plrv import Bounds, ComposedLoss
+from .rows import epsilons_of_sampled
 from .runs import Composable
 
 # %% ../nbs/06_accounting.ipynb #9da777da
@@ -106,9 +107,16 @@ def epsilon(
     -------
     eps, a float (or array; a row for each of a list), rounded up: the number to report
     """
-    if isinstance(run, list): return np.array([epsilon(one, delta=delta) for one in run])
+    if isinstance(run, list): return np.array(_of_each(run, delta))
     found = epsilon_without(mechanism_of(run), delta)
     return found.upper if found else best_accountant(run).epsilon(delta).upper
+
+def _of_each(runs, delta):
+    "The eps of each of a list: those of one kind of sampled Gaussian steps all at once."
+    goals = [delta if isinstance(delta, float) else 0.]*len(runs)
+    found = epsilons_of_sampled([mechanism_of(run) for run in runs], goals)
+    return [at.upper if at else epsilon(run, delta=delta)
+            for run, at in zip(runs, found, strict=True)]
 
 def delta(
     run,     # a mechanism, a composition, or what `dpsgd` returns

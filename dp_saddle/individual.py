@@ -408,19 +408,19 @@ def delta(self:IndividualAccountant,
     return Bounds(*np.concatenate(bounds, axis=1))
 
 # %% ../nbs/05b_individual.ipynb #b4733e74
+@lru_cache(_KEPT_GRIDS)
+def _known_cgfs(grid, rate, order):  # (K, its error) at each noise, for each direction; kept
+    t = np.array([order - 1.])
+    return [np.array([p.known_cgfs(t) for p in f.losses])[..., 0].T for f in _families(grid, rate)]
+
 @patch
 def _renyi(self:IndividualAccountant, counts, order):
     "A bound on the Renyi divergence of this order."
-    families = _families(tuple(self.grid), self.rate)
-    checks.real(1, 1 + families[0].t[-1], '(]', order=order)
-    tilt, mixed = np.array([order - 1.]), split_steps(counts)
-
-    def bound(family):
-        K, error = np.array([p.known_cgfs(tilt) for p in family.losses])[..., 0].T
-        split = mixed.counts @ (K + error) + mixed.steps @ mixing_bounds(K, error)[1]
-        return np.minimum(split, mixed.steps @ (K + error))
-    most = np.max([bound(family) for family in families], axis=0)
-    return most*(1 + _RDP_ROUNDING)/(order - 1)
+    mixed, grid = split_steps(counts), tuple(self.grid)
+    checks.real(1, 1 + _families(grid, self.rate)[0].t[-1], '(]', order=order)
+    up = [np.minimum(mixed.counts @ (K + e) + mixed.steps @ mixing_bounds(K, e)[1],
+                     mixed.steps @ (K + e)) for K, e in _known_cgfs(grid, self.rate, float(order))]
+    return np.max(up, axis=0)*(1 + _RDP_ROUNDING)/(order - 1)
 
 # %% ../nbs/05b_individual.ipynb #01740425
 @patch

@@ -16,11 +16,13 @@ from .accounting import Table, epsilon
 from .checks import patch
 from .mechanisms import Gaussian, PoissonSubsampled
 from .pictures import style_of
+from .rows import epsilons_of_sampled
 
 # %% ../nbs/06ba_sweeps.ipynb #635a0949
 # Tuning: only time depends on it.
 _CHUNK = 64         # kinds of steps that a worker takes at once
 _RETRIES = 4        # of a chunk whose worker was lost
+_FEW_DELTAS = 2     # of a run: more of them share a line
 _DIGITS = 4         # of an entry, in a table and a picture
 _SMALL_PRINT = 7    # of the numbers there
 
@@ -78,14 +80,26 @@ def _checked(sigma, rate, steps, delta):
     sigma, rate, steps, delta = (v.ravel() for v in grid)
     return sigma, rate, steps.astype(np.int64), delta
 
+# %% ../nbs/06ba_sweeps.ipynb #c3b89698
 def _of_steps(pairs, steps, delta):
     "The eps of some (sigma, rate), shape (pairs, steps, delta)."
-    out = np.empty((len(pairs), steps.size, delta.size))
-    goals = float(delta[0]) if delta.size == 1 else delta
-    for i, (sigma, rate) in enumerate(pairs):
-        step = PoissonSubsampled(base=Gaussian(sigma=sigma), rate=rate)
-        for j, n in enumerate(steps.tolist()): out[i, j] = epsilon(n*step, delta=goals)
+    out, goals = _in_rows(pairs, steps, delta), float(delta[0]) if delta.size == 1 else delta
+    for own, pair in zip(out, pairs, strict=True):
+        step = _step(*pair)
+        for j in np.flatnonzero(np.isnan(own).any(1)):
+            own[j] = epsilon(int(steps[j])*step, delta=goals)
     return out
+
+def _step(sigma, rate): return PoissonSubsampled(base=Gaussian(sigma=sigma), rate=rate)
+
+def _in_rows(pairs, steps, delta):
+    "What rows answer of them, the others nan; of many deltas, which share a line, nothing."
+    shape = len(pairs), steps.size, delta.size
+    if delta.size > _FEW_DELTAS: return np.full(shape, np.nan)
+    runs = [n*_step(*pair) for pair in pairs for n in steps.tolist()]
+    found = [epsilons_of_sampled(runs, [goal]*len(runs)) for goal in delta.tolist()]
+    upper = [[at.upper if at else np.nan for at in each] for each in found]
+    return np.array(upper).T.reshape(shape)
 
 # %% ../nbs/06ba_sweeps.ipynb #a10494b1
 def sweep(
