@@ -12,7 +12,7 @@ from math import atan, ceil, cos, floor, inf, log, log2, pi, sinh, sqrt
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import log_ndtr
+from scipy.special import log_ndtr, ndtri
 
 from .bin_sums import NATS, BinMean, Path, even_step, power_series, repeated
 from .checks import patch
@@ -39,7 +39,7 @@ _ORDERS = 2.25, 5.5, 18, 36, 61    # largest orders > 0 of a family; below 0 the
 _FIRST_ORDER = 16         # ... here
 _ROUGH, _ROUGH_ORDERS = 10., (32, 61)     # nats and largest orders of a first look
 _WHOLE_SHAPE = 18         # the largest order that a large shape is of use to
-_FIRST_END, _NEXT_END = 24, 4      # of the places where a sum may end, that are tried
+_NEXT_END = 4             # from place to place, of those where a sum may end, that are tried
 _BLOCK, _FARTHEST = 16, 200.      # frequencies of a row, and from the first to the last
 _TRIED = np.geomspace(.001, .98, 60)      # parts of the widest strip
 _ENDS = np.r_[np.linspace(0, 3, 40), 3*1.08**np.arange(1, 61)]    # where a sum may end
@@ -252,8 +252,10 @@ def _path(self:Counts, alpha, corners):
 
 # %% ../nbs/04db_bin_moments.ipynb #e0453c83
 def _plus(p, q):
-    "The least sums p_i + q_j with i + j = n."
-    return np.array([np.min(p[:n+1] + q[n::-1], axis=0) for n in range(len(p))])
+    "The least sums p_i + q_j with i + j = n, of 1-d arrays."
+    i = np.arange(len(p))
+    j = i[:, None] - i
+    return np.where(j >= 0, p + q[j], inf).min(1)
 
 @patch
 def _left_end(self:Counts):
@@ -277,13 +279,16 @@ def _left(self:Counts, order, h, log_tail, x=None):
 def _right_end(self:Counts):
     "Where log |u| may end, on the ray of angle 0."
     path, places = self._path(0., self._corners(0)), log(self.shapes[0]) + _ENDS
-    tries = [*range(_FIRST_END, len(_ENDS), _NEXT_END), *range(len(_ENDS))]
+    b, T = 1/self.mean.sigma, self.mean.T
+    all_small = log(T) + b*b/2 - b*ndtri(np.exp(-self.mean.nats/T))     # S may be as little
+    first = int(np.searchsorted(_ENDS, min(all_small, _ENDS[-1])))
+    tries = [*range(first, len(_ENDS), _NEXT_END), *range(len(_ENDS))]
     for high in tries:
         if self._is_end(places[high], path): break
     else:
         raise ValueError("sigma must be larger for this method: the noise of a bin over its "
                          f"sensitivity is {self.mean.sigma:g}")
-    low = high - _NEXT_END if high > _FIRST_END else -1
+    low = high - _NEXT_END if high > first else -1
     while high - low > 1:
         middle = (low + high)//2
         low, high = (low, middle) if self._is_end(places[middle], path) else (middle, high)
@@ -296,8 +301,8 @@ def _is_end(self:Counts, x, path):
     log_c, a, _ = self.mean.series(np.full(1, x), path, k + 1, T < k)
     with np.errstate(divide='ignore', invalid='ignore', over='ignore'):
         log_G = np.log(power_series(a[:-1], T)[k]) + T*log_c
-        slopes = np.arange(1, k + 2)[:, None]*a[1:]/a[:-1]
-        fall = repeated(slopes, T, _plus)[k]*(1 - _FALL_ROUNDING)
+        slopes = np.arange(1, k + 2)*a[1:, 0]/a[:-1, 0]
+        fall = repeated(slopes, T, _plus)[k:]*(1 - _FALL_ROUNDING)
         tails = [self._right(order, 1., x, log_G, fall)[0] for order in self.orders]
     if not max(tails) < -self.mean.digits: return False
     self.last = x, log_G[0], fall[0]

@@ -43,7 +43,9 @@ _BITS = 8                 # of a step
 # %% ../nbs/04da_bin_sums.ipynb #34d3d041
 def _times(p, q):
     "The product of two power series, as far as they go; coefficients along the first axis."
-    return np.array([(p[:n+1]*q[n::-1]).sum(0) for n in range(len(p))])
+    out = p[0]*q
+    for i in range(1, len(p)): out[i:] += p[i]*q[:-i]
+    return out
 
 def repeated(
     a,      # what is to be combined, an array
