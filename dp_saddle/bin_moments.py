@@ -34,7 +34,7 @@ _NOT_LESS = 1e-3          # nats, of a chance of k points where it is looked at
 # Tuning: only time and width depend on it.
 _TURN = 2.                # sigmas by which a path of g is turned, at most
 _APART = 4.               # how far apart rays are, in units in which a ray is good for 1
-_MOST_SHAPE, _SHAPES = 48, 10      # of the least shape; frequencies over it
+_MOST_SHAPE, _SHAPES = 40, 10      # of the least shape; frequencies over it
 _ORDERS = 2.25, 5.5, 18, 36, 61    # largest orders > 0 of a family; below 0 they double from
 _FIRST_ORDER = 16         # ... here
 _ROUGH, _ROUGH_ORDERS = 10., (32, 61)     # nats and largest orders of a first look

@@ -29,7 +29,7 @@ _PRODUCT_ULPS = 4, 8      # of a product of power series, and of each step of th
 # Tuning: only time and width depend on it.
 NATS = 37.                # what is left out is e^-37, or less
 _SIDE = 16                # terms that a product of matrices adds in any order: as many as ulps
-_ROWS, _LONG = 128, 3.    # places at a time, and nats from the first to the last
+_ROWS, _LONG = 256, 3.    # places at a time, and nats from the first to the last
 _NOTHING = 760.           # e^-760 is 0
 _SAFE_LOG = 600.          # of a product of doubles
 _MOST_LOG = 500.          # of a moment of whole order

@@ -28,7 +28,7 @@ _TILTS_OF_REST = .3, 20., 24      # of what is left of K - S, likewise
 _CUTS = np.arange(-1, 14, .05)    # of the Gaussians, that are tried
 _LOST, _MORE_LOST = 30., 6.       # nats below delta: nothing; and nothing of a line
 _WORSE = 3.               # nats by which the runs of a line may be more than delta,
-_MOST_WORSE, _CONDITION = 8., 5.  # and by which a tilt may be worse than the best; what that costs
+_MOST_WORSE, _CONDITION = 8., 5.  # and a tilt worse than the best; a nat of log X is so many
 _MOST_PARTS = 10          # of an option
 _LEAST_PHI = -.99         # less 1, in a first look
 _FIRST_CUT = 8            # edges that the first part has, at least
@@ -179,13 +179,16 @@ def beyond(self:Epoch, K, goal):
     cut = float(_CUTS[enough.argmax()] if enough.any() else _CUTS[-1])
     return Beyond(self, cut, w, log_rest)
 
-def _placed(v, G, goal):
-    """(a tilt, a period that loses less than e^goal, tilts near that one): the shortest period,
-    where five nats of condition count as much as one of that."""
+def _periods(v, G, goal):
+    "(a period that loses less than e^goal with each tilt, which tilts are near each)."
     apart, near = np.abs(v - v[:, None]), np.abs(np.log(v/v[:, None])) < _NEARBY
     loss = np.maximum(G - goal, 1)/np.maximum(apart, TINY)
     sides = [np.where(near & some, loss, inf).min(1) for some in (v < v[:, None], v > v[:, None])]
-    X = np.max([np.where(x < inf, x, 0) for x in sides], axis=0)
+    return np.max([np.where(x < inf, x, 0) for x in sides], axis=0), near
+
+def _placed(v, G, goal):
+    "(a tilt, its period, tilts near it): a short one, where a nat of condition counts a fifth."
+    X, near = _periods(v, G, goal)
     worse = np.where(G < G.min() + _MOST_WORSE, G - G.min(), inf)
     i = (np.log(X) + worse/_CONDITION).argmin()
     return float(v[i]), float(X[i]), v[near[i] & (v != v[i])]

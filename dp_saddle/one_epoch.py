@@ -40,6 +40,7 @@ _SCANNED, _HALVINGS = 120, 20     # places at which a decay is looked at, and oc
 _MIDDLE = -6., 3., .5     # Gaussians that a decay is seen from: from, to, step
 _MOST = 1 << 25, 1 << 10  # terms of a line: so many, or so many for each bin,
 _FEWEST_PLACES = 32       # and places that it has at least
+_KEPT = 64                # lines whose length is known
 _SAFE = 600.              # of an exponent
 _LEAST_SIGMA, _FEWEST = .45, 30           # noise over sensitivity, and bins: else a line is long
 
@@ -554,6 +555,7 @@ def count(self:Epoch,
     if is_short(_FEWEST_PLACES*h):
         mass = self.spread(v, LOWEST, cut)[1].sum()
         if mass < inf: s = self.end(v, mass, cut)
+    if len(self.counts) > _KEPT: self.counts.clear()
     self.counts[low, high, v, X] = ceil(s/h) + 1 if is_short(s) else 0
     return self.counts[low, high, v, X]
 
