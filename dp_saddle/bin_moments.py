@@ -33,12 +33,12 @@ _FALL_ROUNDING = 1e-6     # of a slope
 _NOT_LESS = 1e-3          # nats, of a chance of k points where it is looked at
 # Tuning: only time and width depend on it.
 _TURN = 2.                # sigmas by which a path of g is turned, at most
-_APART = 4.               # how far apart rays are, in units in which a ray is good for 1
+_APART = 3.               # how far apart rays are, in units in which a ray is good for 1
 _MOST_SHAPE, _SHAPES = 40, 10      # of the least shape; frequencies over it
 _ORDERS = 2.25, 5.5, 18, 36, 61    # largest orders > 0 of a family; below 0 they double from
 _FIRST_ORDER = 16         # ... here
 _ROUGH, _ROUGH_ORDERS = 10., (32, 61)     # nats and largest orders of a first look
-_WHOLE_SHAPE = 18         # the largest order that a large shape is of use to
+_LARGE_SHAPE = 7          # the largest order that a shape above 16 is worth its rounding for
 _NEXT_END = 4             # from place to place, of those where a sum may end, that are tried
 _BLOCK, _FARTHEST = 16, 200.      # frequencies of a row, and from the first to the last
 _TRIED = np.geomspace(.001, .98, 60)      # parts of the widest strip
@@ -167,7 +167,7 @@ class BinMoments(BinMean):
     def _alone(self, order):
         "The rays that serve this order alone: shorter ones."
         self._range(order)
-        least = self.least if order <= _WHOLE_SHAPE else _LEAST_SHAPE
+        least = self.least if order <= _LARGE_SHAPE else _LEAST_SHAPE
         return Counts(self, max(0, ceil(order + least)), order, order)
 
 @lru_cache(_KEPT)
