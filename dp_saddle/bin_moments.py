@@ -31,6 +31,8 @@ _EVEN_ULPS = 4            # by which a row's frequencies, and their phases, may 
 _GAMMA_ULPS = 8           # of log Gamma and the other exponents
 _FALL_ROUNDING = 1e-6     # of a slope
 _NOT_LESS = 1e-3          # nats, of a chance of k points where it is looked at
+
+# %% ../nbs/04db_bin_moments.ipynb #ca4a91a7
 # Tuning: only time and width depend on it.
 _TURN = 2.                # sigmas by which a path of g is turned, at most
 _APART = 3.               # how far apart rays are, in units in which a ray is good for 1
@@ -170,6 +172,7 @@ class BinMoments(BinMean):
         least = self.least if order <= _LARGE_SHAPE else _LEAST_SHAPE
         return Counts(self, max(0, ceil(order + least)), order, order)
 
+# %% ../nbs/04db_bin_moments.ipynb #34cc7102
 @lru_cache(_KEPT)
 def bin_moments(sigma, T, digits=NATS):
     "The BinMoments, kept."
@@ -294,6 +297,7 @@ def _right_end(self:Counts):
         low, high = (low, middle) if self._is_end(places[middle], path) else (middle, high)
     return self.last[0]
 
+# %% ../nbs/04db_bin_moments.ipynb #848f374d
 @patch
 def _is_end(self:Counts, x, path):
     "Is next to nothing above a place `x`? If so, it is kept, with the chance and its fall there."

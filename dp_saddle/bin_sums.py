@@ -212,6 +212,7 @@ def _sum_ulps(count):
     "Of a sum of so many terms by `_dot`."
     return _TERM_ULPS + log2(count)
 
+# %% ../nbs/04da_bin_sums.ipynb #3941ec0e
 def _first_terms(v, path, near):
     """e^-v at |v| times e^{i(alpha - theta)}, shape of |v|; its modulus; and e^-v - 1, of the first
     rows, `near` of them."""
