@@ -12,7 +12,7 @@ from math import atan, ceil, cos, floor, inf, log, log2, pi, sinh, sqrt
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import log_ndtr
+from scipy.special import log_ndtr, ndtri
 
 from .bin_sums import NATS, BinMean, Path, even_step, power_series, repeated
 from .checks import patch
@@ -31,17 +31,22 @@ _EVEN_ULPS = 4            # by which a row's frequencies, and their phases, may 
 _GAMMA_ULPS = 8           # of log Gamma and the other exponents
 _FALL_ROUNDING = 1e-6     # of a slope
 _NOT_LESS = 1e-3          # nats, of a chance of k points where it is looked at
+
+# %% ../nbs/04db_bin_moments.ipynb #ca4a91a7
 # Tuning: only time and width depend on it.
 _TURN = 2.                # sigmas by which a path of g is turned, at most
-_APART = 4.               # how far apart rays are, in units in which a ray is good for 1
-_MOST_SHAPE, _SHAPES = 48, 10      # of the least shape; frequencies over it
+_APART = 3.               # how far apart rays are, in units in which a ray is good for 1
+_MOST_SHAPE, _SHAPES = 40, 10      # of the least shape; frequencies over it
 _ORDERS = 2.25, 5.5, 18, 36, 61    # largest orders > 0 of a family; below 0 they double from
 _FIRST_ORDER = 16         # ... here
+_ROUGH, _ROUGH_ORDERS = 10., (32, 61)     # nats and largest orders of a first look
+_LARGE_SHAPE = 7          # the largest order that a shape above 16 is worth its rounding for
+_NEXT_END = 4             # from place to place, of those where a sum may end, that are tried
 _BLOCK, _FARTHEST = 16, 200.      # frequencies of a row, and from the first to the last
 _TRIED = np.geomspace(.001, .98, 60)      # parts of the widest strip
 _ENDS = np.r_[np.linspace(0, 3, 40), 3*1.08**np.arange(1, 61)]    # where a sum may end
 _SAFE_LOG = 600.          # of a product of doubles
-_KEPT = 16                # means whose rays are kept
+_KEPT = 16                # means, and orders, whose rays are kept
 
 # %% ../nbs/04db_bin_moments.ipynb #6a4a3a59
 def log_gamma(
@@ -134,16 +139,17 @@ class Counts:
 # %% ../nbs/04db_bin_moments.ipynb #1b25dd85
 class BinMoments(BinMean):
     "The same, with the families of its moments."
-    def __init__(self, sigma, T):
-        "`sigma` > 0, and an integer `T` >= 2."
-        super().__init__(sigma, T)
-        self.families = {}
+    def __init__(self, sigma, T, digits=NATS):
+        "`sigma` > 0, an integer `T` >= 2, and to how many nats sums are cut."
+        super().__init__(sigma, T, digits)
+        self.families, self.alone = {}, lru_cache(_KEPT)(self._alone)
         self.least = min(max(self.end/_SHAPES, _LEAST_SHAPE), _MOST_SHAPE)
+        if not self.proves: self.least = _LEAST_SHAPE
 
     def family(self,
         order,  # a real number
     ):          # Counts
-        """The rays that serve this order.
+        """The rays that serve this order and many others.
 
         Parameters
         ----------
@@ -154,27 +160,61 @@ class BinMoments(BinMean):
         -------
         Counts
         """
-        if not self.smallest <= order <= self.largest:
-            wanted = f"the order must be in [{self.smallest:g}, {self.largest:g}]"
-            raise ValueError(f"{wanted}, got {order:g}")
         low, high = self._range(order)
         if (low, high) not in self.families:
             least = self.least if high <= _ORDERS[1] else _LEAST_SHAPE
             self.families[low, high] = Counts(self, max(0, ceil(high + least)), low, high)
         return self.families[low, high]
 
+    def _alone(self, order):
+        "The rays that serve this order alone: shorter ones."
+        self._range(order)
+        least = self.least if order <= _LARGE_SHAPE else _LEAST_SHAPE
+        return Counts(self, max(0, ceil(order + least)), order, order)
+
+# %% ../nbs/04db_bin_moments.ipynb #34cc7102
 @lru_cache(_KEPT)
-def bin_moments(sigma, T):
+def bin_moments(sigma, T, digits=NATS):
     "The BinMoments, kept."
-    return BinMoments(sigma, T)
+    return BinMoments(sigma, T, digits)
+
+@patch
+def log_moments(self:BinMoments,
+    orders,  # real, 1-d
+):           # shape of orders
+    """log E S^a, without what they are off by.
+
+    Parameters
+    ----------
+    orders
+        real, 1-d
+
+    Returns
+    -------
+    shape of orders
+    """
+    families, out = [self.family(order) for order in orders], np.empty(len(orders))
+    for family in set(families):
+        some = np.array([f is family for f in families])
+        out[some] = family.log_moments(orders[some])
+    return out
+
+@patch(as_prop=True)
+def rough(self:BinMoments):
+    "The same to a few digits, quickly: to plan with."
+    return bin_moments(self.sigma, self.T, _ROUGH)
 
 # %% ../nbs/04db_bin_moments.ipynb #898e2dc1
 @patch
 def _range(self:BinMoments, order):
     "The ends of the orders of a family."
+    if not self.smallest <= order <= self.largest:
+        wanted = f"the order must be in [{self.smallest:g}, {self.largest:g}]"
+        raise ValueError(f"{wanted}, got {order:g}")
     if order >= 0:
-        i = next(i for i, top in enumerate(_ORDERS) if order <= top)
-        return (0., *_ORDERS)[i], min(_ORDERS[i], self.largest)
+        tops = _ORDERS if self.proves else _ROUGH_ORDERS
+        i = next(i for i, top in enumerate(tops) if order <= top)
+        return (0., *tops)[i], min(tops[i], self.largest)
     far = max(0, ceil(log2(-order/_FIRST_ORDER)))
     high = -_FIRST_ORDER*2.**(far - 1) if far else 0.
     return max(-_FIRST_ORDER*2.**far, self.smallest), high
@@ -201,7 +241,7 @@ def _step(self:Counts, alpha, corners):
     "The step of log |u|, that leaves out e^-40 at the corners."
     y = (pi/2 - alpha)*_TRIED
     both = np.logaddexp(_worst(corners, alpha + y), _worst(corners, alpha - y))
-    return even_step((2*pi*y/(NATS + 2 + np.maximum(both, 0))).max())
+    return even_step((2*pi*y/(self.mean.digits + 2 + np.maximum(both, 0))).max())
 
 @patch
 def _path(self:Counts, alpha, corners):
@@ -215,13 +255,15 @@ def _path(self:Counts, alpha, corners):
 
 # %% ../nbs/04db_bin_moments.ipynb #e0453c83
 def _plus(p, q):
-    "The least sums p_i + q_j with i + j = n."
-    return np.array([np.min(p[:n+1] + q[n::-1], axis=0) for n in range(len(p))])
+    "The least sums p_i + q_j with i + j = n, of 1-d arrays."
+    i = np.arange(len(p))
+    j = i[:, None] - i
+    return np.where(j >= 0, p + q[j], inf).min(1)
 
 @patch
 def _left_end(self:Counts):
     "Where log |u| may begin, on the ray of angle 0."
-    return min(self._left(order, 1., -self.mean.nats) for order in self.orders)
+    return min(self._left(order, 1., -self.mean.digits) for order in self.orders)
 
 @patch
 def _left(self:Counts, order, h, log_tail, x=None):
@@ -239,22 +281,36 @@ def _left(self:Counts, order, h, log_tail, x=None):
 @patch
 def _right_end(self:Counts):
     "Where log |u| may end, on the ray of angle 0."
-    path = self._path(0., [(kappa, np.zeros(1)) for kappa in self.shapes])
-    x = log(self.shapes[0]) + _ENDS
-    direct = self.mean.T < self.k
-    parts = [self.mean.series(x[i:i+1], path, self.k + 1, direct)[:2] for i in range(len(x))]
-    log_c, a = (np.concatenate(v, axis=-1) for v in zip(*parts, strict=True))
-    with np.errstate(divide='ignore', invalid='ignore', over='ignore'):
-        log_G = np.log(power_series(a[:-1], self.mean.T)[self.k]) + self.mean.T*log_c
-        slopes = np.arange(1, self.k + 2)[:, None]*a[1:]/a[:-1]
-        fall = repeated(slopes, self.mean.T, _plus)[self.k]*(1 - _FALL_ROUNDING)
-        tails = [self._right(order, 1., x, log_G, fall) for order in self.orders]
-    enough = (np.max(tails, axis=0) < -self.mean.nats).nonzero()[0]
-    if not enough.size:
+    path, places = self._path(0., self._corners(0)), log(self.shapes[0]) + _ENDS
+    b, T = 1/self.mean.sigma, self.mean.T
+    all_small = log(T) + b*b/2 - b*ndtri(np.exp(-self.mean.nats/T))     # S may be as little
+    first = int(np.searchsorted(_ENDS, min(all_small, _ENDS[-1])))
+    tries = [*range(first, len(_ENDS), _NEXT_END), *range(len(_ENDS))]
+    for high in tries:
+        if self._is_end(places[high], path): break
+    else:
         raise ValueError("sigma must be larger for this method: the noise of a bin over its "
                          f"sensitivity is {self.mean.sigma:g}")
-    self.last = x[enough[0]], log_G[enough[0]], fall[enough[0]]
-    return x[enough[0]]
+    low = high - _NEXT_END if high > first else -1
+    while high - low > 1:
+        middle = (low + high)//2
+        low, high = (low, middle) if self._is_end(places[middle], path) else (middle, high)
+    return self.last[0]
+
+# %% ../nbs/04db_bin_moments.ipynb #848f374d
+@patch
+def _is_end(self:Counts, x, path):
+    "Is next to nothing above a place `x`? If so, it is kept, with the chance and its fall there."
+    T, k = self.mean.T, self.k
+    log_c, a, _ = self.mean.series(np.full(1, x), path, k + 1, T < k)
+    with np.errstate(divide='ignore', invalid='ignore', over='ignore'):
+        log_G = np.log(power_series(a[:-1], T)[k]) + T*log_c
+        slopes = np.arange(1, k + 2)*a[1:, 0]/a[:-1, 0]
+        fall = repeated(slopes, T, _plus)[k:]*(1 - _FALL_ROUNDING)
+        tails = [self._right(order, 1., x, log_G, fall)[0] for order in self.orders]
+    if not max(tails) < -self.mean.digits: return False
+    self.last = x, log_G[0], fall[0]
+    return True
 
 # %% ../nbs/04db_bin_moments.ipynb #ffc69a7f
 @patch

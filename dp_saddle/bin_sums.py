@@ -6,7 +6,7 @@
 __all__ = ['NATS', 'repeated', 'power_series', 'BinMean', 'Path', 'even_step', 'Series']
 
 # %% ../nbs/04da_bin_sums.ipynb #75b518b5
-from math import cos, floor, log, log2, pi, sqrt
+from math import cos, floor, inf, log, log2, pi, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -29,7 +29,7 @@ _PRODUCT_ULPS = 4, 8      # of a product of power series, and of each step of th
 # Tuning: only time and width depend on it.
 NATS = 37.                # what is left out is e^-37, or less
 _SIDE = 16                # terms that a product of matrices adds in any order: as many as ulps
-_ROWS, _LONG = 128, 3.    # places at a time, and nats from the first to the last
+_ROWS, _LONG = 256, 3.    # places at a time, and nats from the first to the last
 _NOTHING = 760.           # e^-760 is 0
 _SAFE_LOG = 600.          # of a product of doubles
 _MOST_LOG = 500.          # of a moment of whole order
@@ -43,7 +43,9 @@ _BITS = 8                 # of a step
 # %% ../nbs/04da_bin_sums.ipynb #34d3d041
 def _times(p, q):
     "The product of two power series, as far as they go; coefficients along the first axis."
-    return np.array([(p[:n+1]*q[n::-1]).sum(0) for n in range(len(p))])
+    out = p[0]*q
+    for i in range(1, len(p)): out[i:] += p[i]*q[:-i]
+    return out
 
 def repeated(
     a,      # what is to be combined, an array
@@ -104,6 +106,7 @@ class BinMean:
     def __init__(self,
         sigma,  # > 0
         T,      # an integer >= 2
+        digits=NATS,    # nats to which sums over u are cut; with fewer nobody asks for errors
     ):
         """Parameters
         ----------
@@ -111,8 +114,10 @@ class BinMean:
             > 0
         T
             an integer >= 2
+        digits
+            nats to which sums over u are cut; with fewer nobody asks for errors
         """
-        self.sigma, self.T = sigma, T
+        self.sigma, self.T, self.digits, self.proves = sigma, T, digits, digits >= NATS
         self.nats = NATS + log(T)
         self.end = sigma*sqrt(2*T*NATS)               # |E S^{a + is}| is nothing beyond
         self.log_whole = self._log_whole()
@@ -207,14 +212,19 @@ def _sum_ulps(count):
     "Of a sum of so many terms by `_dot`."
     return _TERM_ULPS + log2(count)
 
-def _first_terms(v, path):
-    "(e^-v, e^-v - 1) at |v| times e^{i(alpha - theta)}, shape of |v|."
-    if not path.alpha: return np.exp(-v), np.expm1(-v)
+# %% ../nbs/04da_bin_sums.ipynb #3941ec0e
+def _first_terms(v, path, near):
+    """e^-v at |v| times e^{i(alpha - theta)}, shape of |v|; its modulus; and e^-v - 1, of the first
+    rows, `near` of them."""
+    if not path.alpha: return (terms := np.exp(-v)), terms, np.expm1(-v[:near])
     angle = path.alpha - path.theta
     re, im = v*cos(angle), v*np.sin(angle)
-    half, other, damped = np.sin(im/2), np.cos(im/2), np.exp(-re)
-    turn, imag = 1 - 2*half*half, -1j*(2*half*other*damped)
-    return damped*turn + imag, np.expm1(-re)*turn - 2*half*half + imag
+    damped, terms = np.exp(-re), np.empty(v.shape, complex)
+    np.multiply(damped, np.cos(im), out=terms.real)
+    np.multiply(damped, -np.sin(im), out=terms.imag)
+    half = np.sin(im[:near]/2)
+    less = np.expm1(-re[:near])*(1 - 2*half*half) - 2*half*half
+    return terms, damped, less + 1j*terms.imag[:near]
 
 # %% ../nbs/04da_bin_sums.ipynb #d96faf89
 class Series(NamedTuple):
@@ -279,14 +289,14 @@ def series(self:BinMean,
     a Series
     """
     part = self._terms(x, path)
-    v = np.multiply.outer(part.r, np.exp(part.log_Y))
-    terms, less = _first_terms(v, path)
-    near = part.r < _NEAR_ONE
-    phi, little = _dot(terms, part.weights), _dot(less, part.weights) - part.lost[0]
+    v, near = np.multiply.outer(part.r, np.exp(part.log_Y)), np.count_nonzero(part.r < _NEAR_ONE)
+    terms, moduli, less = _first_terms(v, path, near)
     with np.errstate(divide='ignore', invalid='ignore'):
-        log_phi = np.where(near, log1p(little), np.log(phi))
-    size = np.where(near, np.abs(less) @ part.moduli + part.lost[1], np.abs(terms) @ part.moduli)
-    a, sizes = _higher(part, terms, k, path.theta)
+        log_phi = np.log(_dot(terms, part.weights))
+    if near: log_phi[:near] = log1p(_dot(less, part.weights) - part.lost[0])
+    size = moduli @ part.moduli
+    size[:near] = np.abs(less) @ part.moduli + part.lost[1]
+    a, sizes = _higher(part, terms, moduli if self.proves else None, k, path.theta)
     a[0], sizes[0] = np.exp(log_phi), size
     scale = safe_log(np.abs(a).max(0)) if direct else log_phi
     some = np.isfinite(scale)
@@ -297,8 +307,8 @@ def series(self:BinMean,
     return Series(scale, a, sizes)
 
 # %% ../nbs/04da_bin_sums.ipynb #0f8c7a21
-def _higher(part, terms, k, theta):
-    "The coefficients and their terms' moduli as sums over the path, each of shape (k + 1, x)."
+def _higher(part, terms, sizes, k, theta):
+    "The coefficients and their terms' `sizes` as sums over the path, each of shape (k + 1, x)."
     r, log_Y, weights, moduli, _ = part
     j = np.arange(k + 1)
     log_factorial = np.cumsum(np.log(np.maximum(j, 1)))
@@ -310,7 +320,8 @@ def _higher(part, terms, k, theta):
     halves = [weighted.real, weighted.imag] if np.iscomplexobj(weighted) else [weighted]
     sums = [_dot(v, powers).T*front for v in halves]
     whole = sums[0] + 1j*sums[1] if len(sums) > 1 else sums[0]
-    return whole*turn, ((np.abs(terms)*moduli) @ powers).T*front
+    if sizes is None: return whole*turn, np.zeros(whole.shape)
+    return whole*turn, ((sizes*moduli) @ powers).T*front
 
 # %% ../nbs/04da_bin_sums.ipynb #9c82abf9
 @patch
@@ -338,7 +349,7 @@ def chances(self:BinMean,
     k,     # how many points, an integer >= 0
 ):         # (complex, real), each of shape of x
     """log of P_k(u)/e^{ik alpha}, P_k the chance of k points; log of what its exponential is off
-    by.
+    by: inf, where nobody asks.
 
     Parameters
     ----------
@@ -359,6 +370,6 @@ def chances(self:BinMean,
         log_c, a, sizes = self.series(block, path, k + 1, self.T < k)
         with np.errstate(divide='ignore', over='ignore', invalid='ignore'):
             top = np.log(power_series(a[:k+1], self.T)[k]) + self.T*log_c
-            ulps = self._ulps(path, block, np.abs(a), sizes, k)
+            ulps = self._ulps(path, block, np.abs(a), sizes, k) if self.proves else inf
             logs.append((top, log(ULP) + np.log(ulps) + self.T*log_c.real))
     return [np.concatenate(v) for v in zip(*logs, strict=True)]

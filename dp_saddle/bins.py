@@ -83,19 +83,18 @@ def known_cgf(self:BinsLoss, t):
 def _moment(self:BinsLoss, t):
     if t not in self.known:
         order = self._order(t)
-        self.known[t] = self.mean.family(order).moment(order)
+        self.known[t] = self.mean.alone(order).moment(order)
     return self.known[t]
 
 @patch
 def real_cgf(self:BinsLoss, t):
     "K at a 1-d array `t` of real tilts, not checked."
-    orders = self._order(t)
-    families = [self.mean.family(order) for order in orders]
-    out = np.empty(len(orders))
-    for family in set(families):
-        some = np.array([f is family for f in families])
-        out[some] = family.log_moments(orders[some])
-    return out
+    return self.mean.log_moments(self._order(t))
+
+@patch
+def tabulated(self:BinsLoss, t):
+    "K at tilts `t` > 0, 1-d, to a few digits: to plan with."
+    return self.mean.rough.log_moments(self._order(t))
 
 # %% ../nbs/04e_bins.ipynb #0909352c
 class _OwnLines:
@@ -152,7 +151,7 @@ def _changes(self:BinsLoss, t, s):
     change, log_error = self.mean.log_bound(s) + 0j, np.full(s.shape, log(_UNSURE))
     near = np.abs(s) < self.mean.end
     moment = self._moment(t)
-    M, error = self.mean.family(moment.order).line(moment, np.abs(s[near]))
+    M, error = self.mean.alone(moment.order).line(moment, np.abs(s[near]))
     if self.direction == 'remove': M = M.conj()
     M = np.where(s[near] < 0, M.conj(), M)
     M = np.where(np.abs(M) > error, M, error + TINY)

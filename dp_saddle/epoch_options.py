@@ -23,11 +23,12 @@ _LOG_ULPS = 16            # of a logarithm of a sum, and of what is added to it
 
 # %% ../nbs/04dd_epoch_options.ipynb #34c0f42a
 # Tuning: only time and width depend on it.
-_TILTS = .02, 100., 64    # of a first look, over the standard deviation of S
+_TILTS = .02, 100., 128   # of a first look, over the standard deviation of S
 _TILTS_OF_REST = .3, 20., 24      # of what is left of K - S, likewise
 _CUTS = np.arange(-1, 14, .05)    # of the Gaussians, that are tried
 _LOST, _MORE_LOST = 30., 6.       # nats below delta: nothing; and nothing of a line
-_WORSE = 3.               # nats by which the runs of a line may be more than delta
+_WORSE = 3.               # nats by which the runs of a line may be more than delta,
+_MOST_WORSE, _CONDITION = 8., 5.  # and a tilt worse than the best; a nat of log X is so many
 _MOST_PARTS = 10          # of an option
 _LEAST_PHI = -.99         # less 1, in a first look
 _FIRST_CUT = 8            # edges that the first part has, at least
@@ -178,34 +179,46 @@ def beyond(self:Epoch, K, goal):
     cut = float(_CUTS[enough.argmax()] if enough.any() else _CUTS[-1])
     return Beyond(self, cut, w, log_rest)
 
+def _periods(v, G, goal):
+    "(a period that loses less than e^goal with each tilt, which tilts are near each)."
+    apart, near = np.abs(v - v[:, None]), np.abs(np.log(v/v[:, None])) < _NEARBY
+    loss = np.maximum(G - goal, 1)/np.maximum(apart, TINY)
+    sides = [np.where(near & some, loss, inf).min(1) for some in (v < v[:, None], v > v[:, None])]
+    return np.max([np.where(x < inf, x, 0) for x in sides], axis=0), near
+
 def _placed(v, G, goal):
-    "(the best tilt, a period that loses less than e^goal, tilts near that one)."
-    i = G.argmin()
-    loss = np.maximum(G - goal, 1)/np.maximum(np.abs(v - v[i]), TINY)
-    near = np.abs(np.log(v/v[i])) < _NEARBY
-    sides = [loss[near & some].min(initial=inf) for some in (v < v[i], v > v[i])]
-    return float(v[i]), float(max(x for x in sides if x < inf)), v[near & (v != v[i])]
+    "(a tilt, its period, tilts near it): a short one, where a nat of condition counts a fifth."
+    X, near = _periods(v, G, goal)
+    worse = np.where(G < G.min() + _MOST_WORSE, G - G.min(), inf)
+    i = (np.log(X) + worse/_CONDITION).argmin()
+    return float(v[i]), float(X[i]), v[near[i] & (v != v[i])]
 
 # %% ../nbs/04dd_epoch_options.ipynb #0f344e4a
 @patch
 def planned(self:Epoch, look, i, j, high, K, goal):
-    "The line of the outcomes between edges `i` and `j`, the last one at `high`."
+    "What `line` is to be told of the outcomes between edges `i` and `j`, the last one at `high`."
     v, X, near = _placed(look.v, look.exponents(self.T, i, j, K), goal)
     low = -inf if i is None else float(look.edges[i])
-    return self.line(low, self.dead(v) if v < 0 else high, v, X, near)
+    return low, self.dead(v) if v < 0 else high, v, X, near
+
+@patch
+def lines(self:Epoch, plans):
+    "All of them; None if one takes too much, which is asked before any is made."
+    if not all(self.count(*plan[:-1]) for plan in plans): return None
+    return [self.line(*plan) for plan in plans]
 
 @patch
 def parts(self:Epoch, K, about, top):
     "The lines of all outcomes with no Gaussian above `top`; None if they take too much."
-    look, parts, i = self.look(1, top), [], None
+    look, plans, i = self.look(1, top), [], None
     last = j = len(look.edges) - 1
     while i != last:
         j, least = last, (i or _FIRST_CUT) + 1
         while j > least and look.exponents(self.T, i, j, K).min() > about + _WORSE: j -= 1
-        parts.append(self.planned(look, i, j, float(look.edges[j]), K, about - _LOST))
-        if parts[-1] is None or len(parts) > _MOST_PARTS: return None
+        plans.append(self.planned(look, i, j, float(look.edges[j]), K, about - _LOST))
+        if not self.count(*plans[-1][:-1]) or len(plans) > _MOST_PARTS: return None
         i = j
-    return parts
+    return self.lines(plans)
 
 # %% ../nbs/04dd_epoch_options.ipynb #e9ebc256
 class Option(NamedTuple):
@@ -250,8 +263,8 @@ def option(self:Epoch,
         parts = self.parts(K, about, beyond.cut)
     else:
         look, beyond = self.looks(-1), None
-        parts = [self.planned(look, None, len(look.edges) - 1, _HIGH, K, about - _LOST)]
-    if not parts or parts[0] is None: return None
+        parts = self.lines([self.planned(look, None, len(look.edges) - 1, _HIGH, K, about - _LOST)])
+    if not parts: return None
     rate = max(abs(part.v) for part in parts)*K
     return Option(sign, parts + [beyond] if beyond else parts, rate)
 

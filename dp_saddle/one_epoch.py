@@ -38,7 +38,9 @@ _ENDS = 4                 # blocks' lengths that rounding counts besides the fre
 _DECAYED = 36.            # nats by which |M| has fallen at the end of a line
 _SCANNED, _HALVINGS = 120, 20     # places at which a decay is looked at, and octaves
 _MIDDLE = -6., 3., .5     # Gaussians that a decay is seen from: from, to, step
-_MOST = 1 << 22, 1 << 12  # terms of a line: so many, or so many for each bin
+_MOST = 1 << 25, 1 << 10  # terms of a line: so many, or so many for each bin,
+_FEWEST_PLACES = 32       # and places that it has at least
+_KEPT = 64                # lines whose length is known
 _SAFE = 600.              # of an exponent
 _LEAST_SIGMA, _FEWEST = .45, 30           # noise over sensitivity, and bins: else a line is long
 
@@ -56,7 +58,7 @@ class Epoch:
         T
             an integer >= 2
         """
-        self.sigma, self.T, self.kept = sigma, T, {}
+        self.sigma, self.T, self.kept, self.counts = sigma, T, {}, {}
         self.std = min(sqrt(np.expm1(min(sigma**-2, _SAFE))/T), 1.)
         self.least = -np.expm1(-_DECAYED/(T - 1))     # 1 - x where x^{T-1} = e^-36
 
@@ -527,6 +529,36 @@ def end(self:Epoch,
     wrong = np.flatnonzero(~enough)
     return s[wrong[-1] + 1] if wrong.size else s[0]
 
+# %% ../nbs/04dc_one_epoch.ipynb #c8a89084
+@patch
+def count(self:Epoch,
+    low, high,  # -inf, or a cut: some Gaussian is above; a cut: none is above
+    v, X,       # tilt and period
+):              # an integer; 0 if they take too many terms
+    """How many frequencies the line of these outcomes has, kept.
+
+    Parameters
+    ----------
+    low, high
+        -inf, or a cut: some Gaussian is above; a cut: none is above
+    v, X
+        tilt and period
+
+    Returns
+    -------
+    an integer; 0 if they take too many terms
+    """
+    if (low, high, v, X) in self.counts: return self.counts[low, high, v, X]
+    cut, h, s = high if low == -inf else low, 2*pi/X, inf
+    most = max(_MOST[0], _MOST[1]*self.T)
+    def is_short(s): return s/h*_ORDER*self.panels(v, min(s, 1/TINY), high) < most
+    if is_short(_FEWEST_PLACES*h):
+        mass = self.spread(v, LOWEST, cut)[1].sum()
+        if mass < inf: s = self.end(v, mass, cut)
+    if len(self.counts) > _KEPT: self.counts.clear()
+    self.counts[low, high, v, X] = ceil(s/h) + 1 if is_short(s) else 0
+    return self.counts[low, high, v, X]
+
 # %% ../nbs/04dc_one_epoch.ipynb #b53ee317
 @patch
 def line(self:Epoch,
@@ -552,12 +584,8 @@ def line(self:Epoch,
     -------
     a Part; None if it takes too many terms
     """
-    cut, h = high if low == -inf else low, 2*pi/X
-    mass = self.spread(v, LOWEST, cut)[1].sum()
-    s = self.end(v, mass, cut) if mass < inf else inf
-    terms = s/h*_ORDER*self.panels(v, min(s, 1/TINY), high)
-    if not terms < max(_MOST[0], _MOST[1]*self.T): return None
-    count = ceil(s/h) + 1
+    count, h = self.count(low, high, v, X), 2*pi/X
+    if not count: return None
     at, more = self.both(low, high, abs(v) + count*h)
     base, M, off, tail = self.powers(at, more, v, h, count)
     z = v + 1j*h*np.arange(count)

@@ -400,6 +400,9 @@ def enough(self:CutTable, goal):
     found = SaddleTable.enough(table, goal + log1p(-table.masses()[0]*exp(-goal)*(1 + MASS_ERROR)))
     return found if found < inf else inf
 
+@patch
+def _near_end(self:CutTable, goal, up): return 0.     # there is no largest loss to be next to
+
 # %% ../nbs/04df_rare_jumps.ipynb #df00001b
 @patch
 def line_for(self:CutTable, eps, log_delta):

@@ -9,7 +9,8 @@ individual_filter_step 50 ms or less, individual_epsilon 20 s or less, and in in
 the contour at least 100 times the records per second of the Fourier engine (extra_info: rate,
 and the largest deviation from chapter 01); many_responses 2 s or less; built[mixture of 9] within
 3 times built[Poisson], and built[64 records] within 10 times; epochs_of_bins[1-...] 50 ms,
-others 1 s or less; with_replacement 2 s or less."""
+others 1 s or less (not met: one epoch of little noise or few bins takes .1 s or more, of 10^5 bins
+up to 1.5 s, and two with noise .45 up to 3 s); with_replacement 2 s or less."""
 
 import subprocess
 import sys
@@ -383,11 +384,18 @@ def test_built(benchmark, name):
     'epochs, sigma, batches, delta',
     [
         (1, 1.0, 10**4, 1e-12),
+        (1, 0.3, 2, 1e-6),
         (1, 0.3, 10**5, 1e-6),
+        (1, 0.5, 10**5, 1e-9),
+        (1, 0.5, 10**5, 1e-12),
+        (1, 0.7, 1000, 1e-12),
         (5, 1.0, 10**4, 1e-12),
+        (5, 0.7, 1000, 1e-3),
         (40, 1.0, 1000, 1e-5),
         (100, 2.0, 10**5, 1e-12),
         (100, 0.7, 10**5, 1e-12),
+        (2, 0.45, 10**5, 1e-6),
+        (2, 0.5, 10**5, 1e-12),
         (2, 0.6, 10**5, 1e-12),
     ],
 )
