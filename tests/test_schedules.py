@@ -192,7 +192,7 @@ def test_a_ledger_of_very_many_steps():
     for k in (0, 20, 40, 47):
         book.spend(tiny, 2**k)
     assert book.steps == (total := 1 + 2**20 + 2**40 + 2**47) and book.spent <= 1
-    with pytest.raises(ValueError, match='2.53'):
+    with pytest.raises(ValueError, match='2.53|9007199254740992'):
         book.spend(tiny, 2**53)
     assert book.steps == total
 
