@@ -12,7 +12,7 @@ __all__ = ['LOSS_ULPS', 'FORM_ULPS', 'ATOM_ULPS', 'LOG_ULPS', 'TABLE_ROUNDING', 
 
 # %% ../nbs/01_contour.ipynb #787d4058
 from functools import lru_cache, partial
-from math import ceil, erf, inf, log, log2, sqrt
+from math import ceil, erf, inf, log, log2, prod, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -45,7 +45,7 @@ _PIECE_ULPS = 6              # of sinh(x)/x, besides what x is off by
 _POWER_ULPS = 16             # of its eighth power and an exponential, besides its exponent
 _ATOM_EXPONENT_ULPS = 6      # of the exponents' sizes in the atoms' part
 _ATOM_STEP_ULPS = 32, 8      # of a step of it; and for each of its atoms
-_SIDE, _SIDE_ULPS = 16, 28   # columns of a sum over rows and columns, and what it costs more
+_SIDE, _SIDE_ULPS = 16, 56   # columns of a sum over rows and columns, and what it costs more
 LOG_ULPS = 8                # of a logarithm that is shifted by K(t) - t eps, and of the last exp
 _MOMENT_ULPS = 8             # of K, u eps and the factor in a Chernoff bound's exponent
 TABLE_ROUNDING = 1e-6        # of the bound on the aliases, relative
@@ -855,19 +855,29 @@ def _without_atoms(self:SaddleTable, z, base, common, M, error):
     "M - A and a bound on its rounding, both relative to e^base; `error`: M's, relative."
     noise = np.abs(M)*error
     if self.atoms is None: return M, noise
-    logs = [n*_log_sum(z, *p.atoms) for p, n in self.plrv.parts]
-    A = np.exp(sum(logs) - base)
+    sums = [(n, *_sum_of_atoms(z.real[0], z.imag, *p.atoms)) for p, n in self.plrv.parts]
+    A = prod(_power(v, n) for n, _, v in sums)*np.exp(sum(n*top for n, top, _ in sums) - base)
     reach = sum(n*np.abs(p.atoms[0]).max() for p, n in self.plrv.parts)
-    exponents = abs(base) + sum(abs(v[0].real) for v in logs) + np.abs(z)*reach
+    exponents = abs(base) + sum(n*(abs(top) - log(v[0].real)) for n, top, v in sums)
+    exponents = exponents + np.abs(z)*reach
     (step, atom), ulps = _ATOM_STEP_ULPS, _TERM_ULPS + _ATOM_EXPONENT_ULPS*exponents
     ulps += sum(n*(step + atom*p.atoms[0].size) for p, n in self.plrv.parts)
     return M - A, noise + np.abs(A[0])*(common + ULP*ulps)
 
-def _log_sum(z, l, w):
-    "log sum_j e^{w_j + z l_j}, z complex."
-    e = np.multiply.outer(z, l) + w
-    top = e.real.max(1)
-    return top + np.log(np.exp(e - top[:, None]).sum(1))
+def _sum_of_atoms(t, s, l, w):
+    "(T, S): e^T S is sum_j e^{w_j + (t + is) l_j}, s equally spaced from 0; by rows and columns."
+    size, columns = w + t*l, np.append(s, np.zeros(_SIDE))[:_SIDE]
+    top = size.max()
+    rows = np.exp(1j*np.multiply.outer(s[::_SIDE], l))*np.exp(size - top)
+    return top, (rows @ np.exp(1j*np.multiply.outer(l, columns))).ravel()[:len(s)]
+
+def _power(z, n):
+    "z^n by squares, n >= 1."
+    out = 1.
+    while n:
+        if n & 1: out = out*z
+        n, z = n >> 1, z*z if n > 1 else z
+    return out
 
 # %% ../nbs/01_contour.ipynb #926ec6f9
 @patch
@@ -917,12 +927,15 @@ def alias(self:Line,
 @patch
 def _sums_by_sides(self:Line, eps):
     "The sum at many eps, by rows and columns of nodes."
-    rows = ceil(len(self.s)/_SIDE)
-    c = np.append(self.c, np.zeros(rows*_SIDE - len(self.c))).reshape(rows, _SIDE)
-    columns = np.append(self.s, np.zeros(_SIDE))[:_SIDE]
-    blocks = np.array_split(eps, ceil(len(eps)*rows/_BLOCK))
-    total = [((_turned(e, columns) @ c.T)*_turned(e, self.s[::_SIDE])).real.sum(1)
-             for e in counted(blocks, 'block')]
+    side, block = _SIDE, _SIDE*_SIDE
+    c = np.append(self.c, np.zeros(-len(self.c) % block)).reshape(-1, side)
+    s = np.append(self.s, np.zeros(block))[:block]
+    blocks = np.array_split(eps, ceil(len(eps)*len(c)/_BLOCK))
+    total = []
+    for e in counted(blocks, 'block'):
+        sums = (_turned(e, s[:side]) @ c.T).reshape(len(e), -1, side)
+        sums = (sums @ _turned(e, s[::side])[:, :, None])[:, :, 0]
+        total.append((sums*_turned(e, self.s[::block])).real.sum(1))
     return np.concatenate(total)
 
 # %% ../nbs/01_contour.ipynb #1be3ac6a
@@ -949,7 +962,10 @@ def bracket(self:Line,
     if weights.min() < 0 or rest < 1 - _MAX_CHORDS:
         return self._smoothed(eps, tau.reach)[0], total, up
     a, b = -d[0], d[3]
-    left, *_, right = ends = np.array([self._smoothed(eps, np.log1p(x))[2] for x in d])
+    shifts = np.log1p(d)[:, None]
+    sums, noise = self.sums((eps + shifts).ravel())
+    ends = (sums + noise).reshape(len(d), -1)*np.exp(-self.plan.t*shifts)
+    left, *_, right = ends
     estimate = total - tau.variance/(a + b)*((left - total)/a + (right - total)/b)
     ulps = _CHORD_ULPS + self.plan.t*tau.reach
     low = (low - weights @ ends - ulps*ULP*(up + weights @ ends))/rest
