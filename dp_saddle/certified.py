@@ -139,24 +139,27 @@ class LeveledTable(SaddleTable):
 def _tables(self:LeveledTable, eps, log_delta):
     "The tables of the levels for a cluster of eps, and the Levels."
     levels = Levels(self.plrv.parts, eps.min(), log_delta.min())
-    base = self._base(levels, eps, log_delta)
-    losses = [levels.below(base)] + [levels.level(k) for k in range(base, levels.last)]
-    return [self.part(loss) for loss in losses], (*levels.log_left_out(), self.log_p_inf)
+    base, below = self._base(levels, eps, log_delta)
+    tables = [below] + [self.part(levels.level(k)) for k in range(base, levels.last)]
+    return tables, (*levels.log_left_out(), self.log_p_inf)
 
 # %% ../nbs/01a_certified.ipynb #2fce2bbc
 @patch
 def _base(self:LeveledTable, levels, eps, log_delta):
-    "The highest cut below which one line serves, or nothing matters."
+    "The highest cut below which one line serves, or nothing matters; and the table below it."
+    parts = {}
     def serves(cut):
         still_here()
-        low, _, up = self.part(levels.below(cut)).log_delta(eps, log_delta - self.nothing)
+        part = parts[cut] = self.part(levels.below(cut))
+        if (part.log_cost(eps) > log_delta - self.serves).any(): return False
+        low, _, up = part.log_delta(eps, log_delta - self.nothing)
         return (_log_minus(up, low) < log_delta - self.serves).all()
     low, high = 0, levels.last
-    if serves(high): return high
+    if serves(high): return high, parts[high]
     while high - low > 1:
         middle = (low + high)//2
         low, high = (middle, high) if serves(middle) else (low, middle)
-    return low
+    return low, parts.get(low) or self.part(levels.below(low))
 
 # %% ../nbs/01a_certified.ipynb #f4414d2e
 @patch
@@ -212,6 +215,7 @@ def _tables(self:CountedTable, eps, log_delta):
     for k in range(min(steps, _MOST_COUNTS) + 1 if counted.valley else 0):
         still_here()
         tables.append(self.part(counted.of(k)))
+        if (tables[-1].log_cost(eps) > log_delta + log(WORTH_A_TRY)).any(): break
         if k == steps: return tables, (*counted.log_left_out(), self.log_p_inf)
         now = most(tables[-1])
         if now < min(before, -_NOTHING):
@@ -266,7 +270,8 @@ class _Direction:
         self.own = sorts and OwnTable.fit(plrv)
         self.cut = sorts and _first_table(plrv)
         self.knows = self.own or self.cut is CornersTable        # all that any line would say
-        if not (self.own or self.cut): self.tables['line']       # may say that it cannot be
+        if self.own or self.cut: return
+        self.tables['line'].others = bool(self.sorts)            # may say that it cannot be
 
     @cached_property
     def sorts(self):

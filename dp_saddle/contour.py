@@ -102,6 +102,7 @@ _NEARLY = 1                  # nats from a Chernoff bound in which it may be bet
 _HARDLY = 1e-4               # of delta, what a line may lose that is to show another's is larger
 _MAX_STEPS = 100             # of Newton's method,
 _PATIENCE, _NEAR = 20, 1e-10 # after so many a bracket of so many nats is enough
+_LEAVE = 8                   # of a width worth another way: what a line may cost that has one
 _MAX_LINES, _COSTLY = 20, 5  # and lines that it uses; one with all nodes counts so many
 _SHORT_OF = 1 - 10.**-np.arange(1, 9)  # of an upper end: where the lower one is looked for
 _OUTWARDS = 8                # times as far each time, where Newton's method does not lead,
@@ -143,6 +144,8 @@ _MOST_LOOKED_AT = 1 << 22    # of so many at most that are looked at
 class SaddleTable:
     "One direction of one composition: K at real tilts, and the lines of [SP 23] planned from it."
     costly = _COSTLY   # a line with all nodes counts so many
+    others = False     # is there another way, if one line has too few nodes?
+    last_line = None   # kept, without its table
     def __init__(self,
         plrv,                 # a ComposedLoss
         rtol=1e-10,           # relative error of delta to aim at, in (0, 1)
@@ -760,6 +763,26 @@ def _width_needed(self:SaddleTable, t, s, excess):
 
 # %% ../nbs/01_contour.ipynb #ac3d7868
 @patch
+def log_cost(self:SaddleTable,
+    eps,  # a cluster, nats, 1-d
+):        # shape of eps
+    """log of what the smoothing of one line would cost in delta, about: before it is built.
+
+    Parameters
+    ----------
+    eps
+        a cluster, nats, 1-d
+
+    Returns
+    -------
+    shape of eps
+    """
+    chernoff = self.log_chernoff(self.exponents(eps)).min(1)
+    plan = self.plan(eps, log(self.rtol/_SHARE) + chernoff - BELOW_CHERNOFF)
+    if not plan.nodes_ran_out: return np.full(eps.shape, -inf)
+    return log(plan.t*(plan.t + 1)*Smoothing(plan.w).variance/2) + chernoff - BELOW_CHERNOFF
+
+@patch
 def _cut_near(self:SaddleTable, guess, t, most, limit):
     "(cut, width, log_tail, did nodes run out?) of a plan that stops near the guess; None if none."
     if self.rough: return None
@@ -829,6 +852,7 @@ def line(self:SaddleTable,
     a Line
     """
     still_here()
+    if self.last_line and self.last_line.plan == plan: return self.last_line._replace(table=self)
     h, tau = 2*np.pi/plan.X, Smoothing(plan.w)
     s = h*np.arange(ceil(plan.cut/h) + 1)
     z = plan.t + 1j*s
@@ -842,7 +866,9 @@ def line(self:SaddleTable,
     tail = np.exp(min(plan.log_tail - base, _LOG_HUGE))
     size = ULP*np.abs(c).sum()
     rounding, slope = noise.sum() + ulps*size, 2*ULP*np.abs(c*s).sum()
-    return Line(self, plan, s, c, base, common, tail, rounding, slope, _SIDE_ULPS*size)
+    found = None, plan, s, c, base, common, tail, rounding, slope, _SIDE_ULPS*size
+    self.last_line = Line(*found)
+    return self.last_line._replace(table=self)
 
 def _relative(log_error):
     "The relative error of e^x, of which the logarithm of 1 + that is given."
@@ -858,16 +884,17 @@ def _without_atoms(self:SaddleTable, z, base, common, M, error):
     sums = [(n, *_sum_of_atoms(z.real[0], z.imag, *p.atoms)) for p, n in self.plrv.parts]
     A = prod(_power(v, n) for n, _, v in sums)*np.exp(sum(n*top for n, top, _ in sums) - base)
     reach = sum(n*np.abs(p.atoms[0]).max() for p, n in self.plrv.parts)
-    exponents = abs(base) + sum(n*(abs(top) - log(v[0].real)) for n, top, v in sums)
+    exponents = abs(base) + sum(n*abs(top) for n, top, _ in sums)
     exponents = exponents + np.abs(z)*reach
     (step, atom), ulps = _ATOM_STEP_ULPS, _TERM_ULPS + _ATOM_EXPONENT_ULPS*exponents
     ulps += sum(n*(step + atom*p.atoms[0].size) for p, n in self.plrv.parts)
     return M - A, noise + np.abs(A[0])*(common + ULP*ulps)
 
 def _sum_of_atoms(t, s, l, w):
-    "(T, S): e^T S is sum_j e^{w_j + (t + is) l_j}, s equally spaced from 0; by rows and columns."
+    """(T, S): e^T S is sum_j e^{w_j + (t + is) l_j}, S = 1 at s = 0; `s` equally spaced from 0: by
+    rows and columns."""
     size, columns = w + t*l, np.append(s, np.zeros(_SIDE))[:_SIDE]
-    top = size.max()
+    top = size.max() + log(np.exp(size - size.max()).sum())
     rows = np.exp(1j*np.multiply.outer(s[::_SIDE], l))*np.exp(size - top)
     return top, (rows @ np.exp(1j*np.multiply.outer(l, columns))).ravel()[:len(s)]
 
@@ -1552,7 +1579,7 @@ def _searched(self:SaddleTable, goal, finite_goal, guess, enough):
     if not self.closed_form and up - low > min(WORTH_A_TRY, _WIDE*up):
         low = max(low, self.basic_crossing(0, goal, up)[0])
         up = min(up, self.basic_crossing(1, goal, up)[1])
-        low = max(low, self._near_end(goal, up) if up < inf else 0.)
+        low = max(low, self._near_end(goal, up) if up < inf and not self.others else 0.)
     return low, min(max(root.eps, low), up), up
 
 # %% ../nbs/01_contour.ipynb #752cc653
@@ -1598,6 +1625,7 @@ def _newton(self:SaddleTable, goal, finite_goal, eps, high):
             if lines >= _MAX_LINES: break
             line = self.line_for(np.array([eps]), np.array([finite_goal]))
             built, lines = eps, lines + (self.costly if self.nodes_ran_out else 1)
+        if self._leaves_it(line, eps, top): break
         at = line.probe(eps, goal) if hasattr(line, 'probe') else _probe(line, eps, goal)
         dark = dark + 1 if at.width > _DARK else 0
         if self._is_in_vain(dark, top): break
@@ -1613,13 +1641,21 @@ def _newton(self:SaddleTable, goal, finite_goal, eps, high):
             new = _between(low, high, top, eps, at.root, (step, line.scale(eps)))
         if abs(new - eps) <= 2*ULP*eps: break
         eps, last = new, abs(new - eps)
-    return _Root(eps, line, at.fall or 1/eps)
+    return _Root(eps, line, 1/eps if self.gave_up else at.fall or 1/eps)
 
 # %% ../nbs/01_contour.ipynb #47a33af6
 @patch
 def _is_in_vain(self:SaddleTable, dark, top):
     "Will a first line say nothing, and others be asked?"
     self.gave_up = dark >= _IN_THE_DARK and self.in_vain < self.max_nodes and top < inf
+    return self.gave_up
+
+@patch
+def _leaves_it(self:SaddleTable, line, eps, top):
+    "Is there another way, and does a line's smoothing cost much more of eps than is wide?"
+    if not (self.others and self.nodes_ran_out and top < inf): return False
+    plan, scale = line.plan, _LEAVE*WORTH_A_TRY*min(eps, 1.)
+    self.gave_up = (plan.t + 1)*Smoothing(plan.w).variance/2 > scale
     return self.gave_up
 
 class _Root(NamedTuple):
