@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['FINER', 'LeveledTable', 'CountedTable', 'ConditionedTable', 'ContourAccountant',
-           'epsilon_without']
+           'epsilon_without', 'delta_without']
 
 # %% ../nbs/01a_certified.ipynb #f4665404
 import warnings
@@ -32,6 +32,7 @@ from dp_saddle.contour import (
     SaddleTable,
     cluster_size,
     composed_atoms,
+    delta_of_mu,
     epsilon_of_mu,
     log_curve,
     log_p_inf_of,
@@ -721,6 +722,26 @@ def epsilon_without(
     mu = gaussian_mu(run) if isinstance(delta, float) and 0 < delta < 1 else 0.
     if mu: return Bounds(*map(float, epsilon_of_mu(mu, delta)))
     return epsilon_of_sampled(run, delta)
+
+def delta_without(
+    run,  # a mechanism, or anything else
+    eps,  # >= 0, nats; or anything else
+) -> Bounds | None:  # on delta; None where an accountant has to be asked
+    """The delta of Gaussian steps only, without an accountant.
+
+    Parameters
+    ----------
+    run
+        a mechanism, or anything else
+    eps
+        >= 0, nats; or anything else
+
+    Returns
+    -------
+    on delta; None where an accountant has to be asked
+    """
+    mu = gaussian_mu(run) if isinstance(eps, (int, float)) and 0 <= eps < inf else 0.
+    return delta_of_mu(mu, float(eps)) if mu else None
 
 @patch
 def epsilon(self:ContourAccountant, delta) -> Bounds:

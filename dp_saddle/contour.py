@@ -7,12 +7,12 @@ __all__ = ['LOSS_ULPS', 'FORM_ULPS', 'ATOM_ULPS', 'LOG_ULPS', 'TABLE_ROUNDING', 
            'LOG_SMALLEST', 'FINE', 'BELOW_CHERNOFF', 'WORTH_A_TRY', 'NOTHING',
            'SaddleTable', 'reach_of', 'log_p_inf_of', 'composed_atoms', 'Smoothing',
            'Place', 'Plan', 'Line', 'widened', 'widened_to', 'ClosedForm',
-           'epsilon_of_mu', 'outcomes_of', 'cluster_size', 'log_curve', 'EnumeratedTable',
-           'OwnTable']
+           'epsilon_of_mu', 'delta_of_mu', 'outcomes_of', 'cluster_size', 'log_curve',
+           'EnumeratedTable', 'OwnTable']
 
 # %% ../nbs/01_contour.ipynb #787d4058
 from functools import lru_cache, partial
-from math import ceil, erf, inf, log, log2, prod, sqrt
+from math import ceil, erf, erfc, exp, inf, log, log2, prod, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +21,7 @@ from scipy.special import gammaln, ndtri
 from .checks import counted, patch, still_here
 from .losses import FiniteLoss, SharedSums, log_delta_of_atoms
 from dp_saddle.numerics import (
+    SMALLEST,
     TINY,
     ULP,
     invert,
@@ -28,7 +29,7 @@ from dp_saddle.numerics import (
     log_expm1,
     safe_log,
 )
-from .plrv import MASS_ERROR, Bounds, GaussianLoss, gaussian_fall
+from .plrv import MASS_ERROR, Bounds, GaussianLoss, gaussian_fall, log_delta_of_mu
 
 # %% ../nbs/01_contour.ipynb #344f81a1
 # Proved: change one and a theorem is broken.
@@ -105,6 +106,8 @@ _PATIENCE, _NEAR = 20, 1e-10 # after so many a bracket of so many nats is enough
 _LEAVE = 8                   # of a width worth another way: what a line may cost that has one
 _MAX_LINES, _COSTLY = 20, 5  # and lines that it uses; one with all nodes counts so many
 _SHORT_OF = 1 - 10.**-np.arange(1, 9)  # of an upper end: where the lower one is looked for
+_PLAIN, _PLAIN_STEPS = 500, 12  # nats, up to which eps is begun in plain doubles; steps,
+_PLAIN_ENOUGH = 1e-7         # and a relative step that is the last one
 _OUTWARDS = 8                # times as far each time, where Newton's method does not lead,
 _NEWTON_STEP = 1e-6          # of the difference quotient, in units of the curve's own scale,
 _NEWTON_SHORTER = .01        # and times that where it leads beyond the largest loss,
@@ -1182,12 +1185,15 @@ def epsilon_of_mu(
     """
     goal, large = log(delta), 2*delta > erf(mu/2/sqrt(2))          # that is delta(0), about
     if large and _gaussian_bound(0., mu, 1) <= goal: return Bounds(0., 0., 0.)
-    eps = max(mu*mu/2 - mu*float(ndtri(delta)), 0.)
+    eps = _first_of_mu(mu, delta, goal)
     for _ in range(_MAX_STEPS):
         at = gaussian_fall(eps, mu)
         eps = max(eps + (at.log_delta - goal)/at.fall, 0.)
         if abs(at.log_delta - goal) <= _NEAR_ENOUGH*(1 - goal): break
-    low, up, nudge = eps, eps, _NUDGE*ULP*(1 + eps)
+    off = ULP*(FORM_ULPS + LOSS_ULPS*(abs(goal) + eps*at.fall))
+    nudge = _NUDGE*ULP*(1 + eps)
+    step = off*(1 + _LENGTHEN)/at.fall + nudge
+    low, up = max(eps - step, 0.), eps + step
     for k in range(_MAX_OUTWARDS):
         short, beyond = goal - _gaussian_bound(low, mu, -1), _gaussian_bound(up, mu, 1) - goal
         if short <= 0 >= beyond: return Bounds(low, eps, up)
@@ -1196,10 +1202,46 @@ def epsilon_of_mu(
         if beyond > 0: up += beyond*longer + nudge
     return Bounds(low if short <= 0 else 0., eps, up if beyond <= 0 else inf)
 
+def _first_of_mu(mu, delta, goal):
+    "Where the formula in plain doubles, in which digits cancel, has this delta: for a start."
+    eps = max(mu*mu/2 - mu*float(ndtri(delta)), 0.)
+    for _ in range(_PLAIN_STEPS):
+        if eps > _PLAIN: break
+        a = mu/2 - eps/mu
+        second = exp(eps)*erfc((mu - a)/sqrt(2))/2
+        found = erfc(-a/sqrt(2))/2 - second
+        if not (found > 0 and second > 0): break
+        new = max(eps + (log(found) - goal)*found/second, 0.)
+        if abs(new - eps) <= _PLAIN_ENOUGH*eps: return new
+        eps = new
+    return eps
+
 def _gaussian_bound(eps, mu, side):
     "What log delta is at most (side 1) or at least (-1): as `widened_to` of the closed form."
-    log_delta = gaussian_fall(eps - side*LOSS_ULPS*ULP*eps, mu).log_delta
+    log_delta = log_delta_of_mu(eps - side*LOSS_ULPS*ULP*eps, mu)
     return log_delta + side*ULP*(FORM_ULPS + LOSS_ULPS*abs(log_delta))
+
+# %% ../nbs/01_contour.ipynb #93100467
+def delta_of_mu(
+    mu,   # as for `epsilon_of_mu`
+    eps,  # nats, >= 0, a number
+) -> Bounds:  # on delta
+    """The delta of Gaussian mechanisms, in closed form [GDP C.2].
+
+    Parameters
+    ----------
+    mu
+        as for `epsilon_of_mu`
+    eps
+        nats, >= 0, a number
+
+    Returns
+    -------
+    on delta
+    """
+    low, up = (_gaussian_bound(eps, mu, side) + side*LOG_ULPS*ULP for side in (-1, 1))
+    log_delta = log_delta_of_mu(eps, mu)
+    return Bounds(exp(low), exp(min(log_delta, 0.)), max(exp(min(up, 0.)), SMALLEST))
 
 # %% ../nbs/01_contour.ipynb #faacc7cb
 class _AtomsCurve(NamedTuple):
