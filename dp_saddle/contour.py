@@ -147,8 +147,6 @@ _MOST_LOOKED_AT = 1 << 22    # of so many at most that are looked at
 class SaddleTable:
     "One direction of one composition: K at real tilts, and the lines of [SP 23] planned from it."
     costly = _COSTLY   # a line with all nodes counts so many
-    others = False     # is there another way, if one line has too few nodes?
-    last_line = None   # kept, without its table
     def __init__(self,
         plrv,                 # a ComposedLoss
         rtol=1e-10,           # relative error of delta to aim at, in (0, 1)
@@ -186,6 +184,10 @@ class SaddleTable:
         if plrv.whole: self._first_tilts(_FIRST_TILT, min(_LAST_TILT, self.limit))
         elif plrv.some_uncut: self._first_tilts(_LEAST_TILT, self.limit)
         else: self._first_tilts(_FIRST_OF_PART*self.limit, self.limit)
+
+# %% ../nbs/01_contour.ipynb #ebb5b4a0
+SaddleTable.others = False    # is there another way, if one line has too few nodes?
+SaddleTable.last_line = None  # kept, without its table
 
 # %% ../nbs/01_contour.ipynb #76eff0d3
 def reach_of(
@@ -873,6 +875,7 @@ def line(self:SaddleTable,
     self.last_line = Line(*found)
     return self.last_line._replace(table=self)
 
+# %% ../nbs/01_contour.ipynb #6ee916e0
 def _relative(log_error):
     "The relative error of e^x, of which the logarithm of 1 + that is given."
     little = np.expm1(np.minimum(log_error, 1))
@@ -893,6 +896,7 @@ def _without_atoms(self:SaddleTable, z, base, common, M, error):
     ulps += sum(n*(step + atom*p.atoms[0].size) for p, n in self.plrv.parts)
     return M - A, noise + np.abs(A[0])*(common + ULP*ulps)
 
+# %% ../nbs/01_contour.ipynb #bd27736e
 def _sum_of_atoms(t, s, l, w):
     """(T, S): e^T S is sum_j e^{w_j + (t + is) l_j}, S = 1 at s = 0; `s` equally spaced from 0: by
     rows and columns."""
@@ -1001,6 +1005,7 @@ def bracket(self:Line,
     low = (low - weights @ ends - ulps*ULP*(up + weights @ ends))/rest
     return low, np.clip(estimate, low, up), up
 
+# %% ../nbs/01_contour.ipynb #4db76e5f
 @patch
 def _smoothed(self:Line, eps, shift):
     "(lower, the sum, upper) of the smoothed curve at eps + shift, in units of that at eps."
@@ -1202,6 +1207,7 @@ def epsilon_of_mu(
         if beyond > 0: up += beyond*longer + nudge
     return Bounds(low if short <= 0 else 0., eps, up if beyond <= 0 else inf)
 
+# %% ../nbs/01_contour.ipynb #6ef1594a
 def _first_of_mu(mu, delta, goal):
     "Where the formula in plain doubles, in which digits cancel, has this delta: for a start."
     eps = max(mu*mu/2 - mu*float(ndtri(delta)), 0.)
@@ -1667,10 +1673,9 @@ def _newton(self:SaddleTable, goal, finite_goal, eps, high):
             if lines >= _MAX_LINES: break
             line = self.line_for(np.array([eps]), np.array([finite_goal]))
             built, lines = eps, lines + (self.costly if self.nodes_ran_out else 1)
-        if self._leaves_it(line, eps, top): break
         at = line.probe(eps, goal) if hasattr(line, 'probe') else _probe(line, eps, goal)
         dark = dark + 1 if at.width > _DARK else 0
-        if self._is_in_vain(dark, top): break
+        if self._is_in_vain(dark, top) or self._leaves_it(line, eps, top): break
         low, high = (eps, high) if at.miss > 0 else (low, eps)
         known = _NEAR if step > _PATIENCE else _NEAR*min(high, 1.) if high == top else 0.
         if _is_settled(at) or high - (low or 0.) < known: break
@@ -1692,6 +1697,7 @@ def _is_in_vain(self:SaddleTable, dark, top):
     self.gave_up = dark >= _IN_THE_DARK and self.in_vain < self.max_nodes and top < inf
     return self.gave_up
 
+# %% ../nbs/01_contour.ipynb #5ab2182b
 @patch
 def _leaves_it(self:SaddleTable, line, eps, top):
     "Is there another way, and does a line's smoothing cost much more of eps than is wide?"

@@ -544,6 +544,7 @@ def increments(
         out.append(found - left_out)
     return np.concatenate(out)
 
+# %% ../nbs/00a_losses.ipynb #796567ff
 def _by_runs(p, y, band, h):
     "The sum over felt nodes: the first of each run, and its neighbours by matrix products."
     s, _, run, piece = band
@@ -557,7 +558,6 @@ def _by_runs(p, y, band, h):
         steps = by_halves(turned.swapaxes(1, 2) @ step)
         runs.append((by_halves(p[:, None]*first)[:, None] + steps).ravel())
     return np.concatenate(runs)[:s.size]
-
 
 # %% ../nbs/00a_losses.ipynb #27820b70
 def increment_noise(

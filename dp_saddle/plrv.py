@@ -380,6 +380,7 @@ def gaussian_fall(
     with np.errstate(over='ignore', under='ignore', invalid='ignore'):
         return Fall(log_delta, float(np.exp(eps + log_ndtr(a - mu) - log_delta)))
 
+# %% ../nbs/00_plrv.ipynb #380d0437
 def log_delta_of_mu(
     eps,  # nats, a number
     mu,   # sensitivity over noise std, > 0
