@@ -179,13 +179,17 @@ def log_left_out(self:WindowedGaussianLoss, t):
 
 @patch(as_prop=True)
 def largest_tilt(self:WindowedGaussianLoss):
-    "The largest of a row of tilts, up to which what the ends add is harmless."
+    "About the largest of a row of tilts at which what the ends add is harmless: by halves."
     if 'limit' not in self.__dict__:
         first, count = _TILTS
         tilts = first*np.exp2(np.arange(-count, count))/self.ess_sup
-        ends = np.array([self.log_left_out(t) for t in tilts]) - self.cgf_on(tilts)
-        harmful = np.flatnonzero(~(ends <= -_JUMP))
-        self.limit = tilts[max(harmful[0] - 1, 0)] if harmful.size else tilts[-1]
+        low, high = 0, len(tilts)
+        while high - low > 1:
+            middle = (low + high)//2
+            t = tilts[middle]
+            harmless = self.log_left_out(t) - self.cgf_on(tilts[[middle]])[0] <= -_JUMP
+            low, high = (middle, high) if harmless else (low, middle)
+        self.limit = tilts[low]
     return self.limit
 
 # %% ../nbs/00ac_levels.ipynb #875239e5

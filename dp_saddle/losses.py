@@ -8,7 +8,7 @@ __all__ = ['SPAN_BITS', 'log_mgf', 'missing', 'NodeLoss', 'shared_tilts', 'legen
            'SharedSums', 'FiniteLoss']
 
 # %% ../nbs/00a_losses.ipynb #e60f5520
-from math import comb, inf, sqrt
+from math import comb, exp, inf, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -55,7 +55,11 @@ _OVERFLOW = 600.          # exponents from here on are taken out of a sum
 # Tuning: only time and width depend on it.
 _BLOCK = 1 << 19          # entries of a (tilts x nodes) table held at a time
 _DIRECT = 1 << 17         # entries of a (frequencies x nodes) table that is filled one by one
-_RUN = 64                 # neighbouring frequencies that follow from one by a product
+_RUN = 64                 # neighbouring frequencies that follow from one by a product,
+_FIRST_BAND = 1 << 12     # among so many first ones; later, where phases are known to less,
+_LONGER = 4, 8            # so often as many, at most, and as many nodes in a product
+_UNFELT = 50.             # nats by which a node has fallen that is left out of a line
+_NEAR_0 = 1/4             # |1 + w|^2, below which its logarithm is taken as it is
 _LOW_TILT = 4             # tilts up to here share their nodes
 _KEPT_GRIDS = 16          # of a loss
 _KEPT_TABLES = 64         # of K at tilts, and of K at one
@@ -490,9 +494,30 @@ def abs_moment(self:NodeLoss, t=0., order=3):
     return sum(part(y, logw) for y, logw in pieces).reshape(t.shape)[()]
 
 # %% ../nbs/00a_losses.ipynb #88213f21
+class _Band(NamedTuple):
+    "Neighbouring frequencies that are summed alike."
+    s: np.ndarray      # frequencies
+    felt: np.ndarray   # numbers of the nodes that do not vanish there
+    run: int           # neighbours that follow from one by a product
+    piece: int         # nodes over which a matrix product sums
+
+def _bands(y, s):
+    "The _Bands: each as long as all before it, with longer runs and larger pieces."
+    if s.size*y.size <= _DIRECT: return [_Band(s, np.arange(y.size), 1, 1)]
+    bands, k = [], 0
+    while k < s.size:
+        felt = np.flatnonzero(np.imag(y)*s[k] < _UNFELT)
+        longer, larger = (min(max(k//_FIRST_BAND, 1), most) for most in _LONGER)
+        last = k + max(k, _FIRST_BAND)
+        bands.append(_Band(s[k:last], felt, _RUN*longer, _PIECE*larger))
+        k = last
+    return bands
+
+
+# %% ../nbs/00a_losses.ipynb #06e8e205
 def increments(
     p,  # weights, shape (j,), real or complex
-    y,  # losses, nats, shape (j,), real or complex
+    y,  # losses, nats, shape (j,), real or complex, Im y >= 0
     s,  # frequencies, shape (k,), equally spaced
 ):      # shape (k,)
     """sum_j p_j (e^{i s y_j} - 1) for equally spaced s.
@@ -502,7 +527,7 @@ def increments(
     p
         weights, shape (j,), real or complex
     y
-        losses, nats, shape (j,), real or complex
+        losses, nats, shape (j,), real or complex, Im y >= 0
     s
         frequencies, shape (k,), equally spaced
 
@@ -511,14 +536,25 @@ def increments(
     shape (k,)
     """
     if s.size*y.size <= _DIRECT: return by_halves(p[:, None]*expm1(1j*np.outer(y, s)))
-    extra = np.zeros(-y.size % _PIECE)                              # weights of 0
+    h, out = (s[-1] - s[0])/(s.size - 1), []
+    for band in _bands(y, s):
+        felt = band.felt
+        found = _by_runs(p[felt], y[felt], band, h) if felt.size else np.zeros(band.s.size)
+        left_out = by_halves(np.delete(p, felt)) if felt.size < y.size else 0.
+        out.append(found - left_out)
+    return np.concatenate(out)
+
+# %% ../nbs/00a_losses.ipynb #796567ff
+def _by_runs(p, y, band, h):
+    "The sum over felt nodes: the first of each run, and its neighbours by matrix products."
+    s, _, run, piece = band
+    extra = np.zeros(-y.size % piece)                               # weights of 0
     p, y = np.append(p, extra), np.append(y, extra)
-    h = (s[-1] - s[0])/(s.size - 1)
-    step = expm1(1j*np.outer(y, h*np.arange(_RUN))).reshape(-1, _PIECE, _RUN)
-    starts, runs = s[::_RUN], []
-    for some in np.array_split(starts, 1 + _PIECE*starts.size*y.size//max(_BLOCK, _RUN*y.size)):
+    step = expm1(1j*np.outer(y, h*np.arange(run))).reshape(-1, piece, run)
+    starts, runs = s[::run], []
+    for some in np.array_split(starts, 1 + run*starts.size*y.size//(piece*_BLOCK)):
         first = expm1(1j*np.outer(y, some))
-        turned = (p[:, None]*(1 + first)).reshape(-1, _PIECE, some.size)
+        turned = (p[:, None]*(1 + first)).reshape(-1, piece, some.size)
         steps = by_halves(turned.swapaxes(1, 2) @ step)
         runs.append((by_halves(p[:, None]*first)[:, None] + steps).ravel())
     return np.concatenate(runs)[:s.size]
@@ -527,7 +563,7 @@ def increments(
 def increment_noise(
     size,  # moduli of the weights, shape (j,)
     eta,   # what the weights are off by, relative, a number or of shape (j,)
-    y,     # losses, nats, shape (j,), real or complex
+    y,     # losses, nats, shape (j,), real or complex, Im y >= 0
     s,     # frequencies, shape (k,), equally spaced
 ):         # shape (k,)
     """Bound on the rounding of `increments`, if the weights are off by eta.
@@ -539,7 +575,7 @@ def increment_noise(
     eta
         what the weights are off by, relative, a number or of shape (j,)
     y
-        losses, nats, shape (j,), real or complex
+        losses, nats, shape (j,), real or complex, Im y >= 0
     s
         frequencies, shape (k,), equally spaced
 
@@ -547,17 +583,36 @@ def increment_noise(
     -------
     shape (k,)
     """
-    every = 1 if s.size*y.size <= _DIRECT else _RUN
-    turn, size_y = _TURN[int(np.iscomplexobj(y))], np.abs(y)
-    halves = _halving(y.size)
+    h, eta = (s[-1] - s[0])/max(s.size - 1, 1), eta + 0*size
+    return np.concatenate([_noise_of(size, eta, y, band, h) for band in _bands(y, s)])
+
+def _noise_of(size, eta, y, band, h):
+    "The same, of a _Band."
+    (s, felt, run, piece), halves = band, _halving(y.size)
+    turn, size_y = _TURN[int(np.iscomplexobj(y))], np.abs(y[felt])
+    p, off, rest = size[felt], eta[felt], 0.
+    if felt.size < y.size:
+        rest = np.delete(size*(eta + ULP*(1 + halves) + exp(-_UNFELT)), felt).sum()
+        halves += 1
     def noise(frequencies, ulps):
         phase = np.outer(frequencies, size_y)
-        return (np.minimum(phase, 2)*(eta + ULP*ulps) + ULP*_PHASE*phase) @ size
-    h = (s[-1] - s[0])/max(s.size - 1, 1)
-    neighbours = noise(h*np.arange(every), _OF_STEP*turn + _PRODUCT + sqrt(2)*_PIECE + halves)
+        return (np.minimum(phase, 2)*(off + ULP*ulps) + ULP*_PHASE*phase) @ p
+    neighbours = noise(h*np.arange(run), _OF_STEP*turn + _PRODUCT + sqrt(2)*piece + halves)
     starts = [noise(some, turn + _PRODUCT + halves) for some in
-              np.array_split(s[::every], 1 + s.size//every*y.size//_BLOCK)]
-    return np.add.outer(np.concatenate(starts), neighbours).ravel()[:s.size]
+              np.array_split(s[::run], 1 + s.size//run*felt.size//_BLOCK)]
+    return np.add.outer(np.concatenate(starts) + rest, neighbours).ravel()[:s.size]
+
+
+# %% ../nbs/00a_losses.ipynb #3a12c1e1
+def _log_of_1_and(w):
+    "log(1 + w), |1 + w| at most about 1, complex."
+    u, v = w.real, w.imag
+    out, square, x = np.empty_like(w), (1 + u)**2 + v*v, u*(2 + u) + v*v
+    near = square < _NEAR_0
+    out.real = np.where(near, np.log(np.where(near, square, 1)), np.log1p(np.where(near, 0, x)))/2
+    out.imag = np.arctan2(v, 1 + u)
+    return out
+
 
 # %% ../nbs/00a_losses.ipynb #0cd7b3df
 @patch
@@ -580,9 +635,9 @@ def _changes(self:NodeLoss, t, s, shift, K, error, strip):
     size = np.abs(p)
     change, noise = increments(p, y, s), increment_noise(size, error + ULP + off, y, s) + strip
     noise = noise + ULP*s*(size @ moved)
-    lost = np.abs(1 + change) < ULP                            # log1p(-1) is infinite
+    lost = np.abs(1 + change) < ULP                            # log of 0 is infinite
     change, noise = np.where(lost, ULP - 1, change), noise + 2*ULP*lost
-    relative, change = noise/np.maximum(np.abs(1 + change), TINY), log1p(change)
+    relative, change = noise/np.maximum(np.abs(1 + change), TINY), _log_of_1_and(change)
     return change, np.log1p(relative) + _LOG*ULP*np.abs(change)
 
 # %% ../nbs/00a_losses.ipynb #f8ee6efd

@@ -27,13 +27,13 @@ LONG_MODULES = {
     "balls": (775, "what a step is, in one place: who believes these pages need believe nothing "
                    "else; a file of three parts would be three things to believe"),
     "rows": (550, "a question alone and a thousand at once are the same operations, and one proof"),
-    "contour": (1200, "the line, its plan, atoms, curves and ends share one table of the loss; "
+    "contour": (1240, "the line, its plan, atoms, curves and ends share one table of the loss; "
                       "those, from 'eps of delta' on, could have a room of their own"),
     "certified": (550, "one accountant: what it tries, in which order, and how bounds are joined"),
     "cut_moments": (500, "moments below a cut, and the loss that they make; that, from "
                          "'The loss' on, could have a room of its own"),
     "levels": (500, "windows, levels and counts are cut by one class, and of one loss"),
-    "losses": (610, "what all sums over nodes share: K, its rounding, its lines, what is kept"),
+    "losses": (655, "what all sums over nodes share: K, its rounding, its lines, what is kept"),
     "densities": (700, "all Gaussians, sampled and mixed, share a path; a Laplace and your own, "
                        "beside it, could have a room of their own"),
     "prv_fft": (500, "two accountants on one grid; what rounding costs stands beside each sum"),
