@@ -16,7 +16,7 @@ import numpy as np
 
 import dp_saddle
 from . import checks
-from .certified import ContourAccountant, epsilon_without
+from .certified import ContourAccountant, delta_without, epsilon_without
 from .checks import counted, patch
 from .losses import FiniteLoss
 from .mechanisms import Gaussian, Mechanism, PoissonSubsampled
@@ -136,7 +136,8 @@ def delta(
     -------
     delta, a float (or array), rounded up: the number to report
     """
-    return best_accountant(run).delta(eps).upper
+    found = delta_without(mechanism_of(run), eps)
+    return found.upper if found else best_accountant(run).delta(eps).upper
 
 # %% ../nbs/06_accounting.ipynb #c3281e64
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['FINER', 'LeveledTable', 'CountedTable', 'ConditionedTable', 'ContourAccountant',
-           'epsilon_without']
+           'epsilon_without', 'delta_without']
 
 # %% ../nbs/01a_certified.ipynb #f4665404
 import warnings
@@ -32,6 +32,7 @@ from dp_saddle.contour import (
     SaddleTable,
     cluster_size,
     composed_atoms,
+    delta_of_mu,
     epsilon_of_mu,
     log_curve,
     log_p_inf_of,
@@ -140,24 +141,27 @@ class LeveledTable(SaddleTable):
 def _tables(self:LeveledTable, eps, log_delta):
     "The tables of the levels for a cluster of eps, and the Levels."
     levels = Levels(self.plrv.parts, eps.min(), log_delta.min())
-    base = self._base(levels, eps, log_delta)
-    losses = [levels.below(base)] + [levels.level(k) for k in range(base, levels.last)]
-    return [self.part(loss) for loss in losses], (*levels.log_left_out(), self.log_p_inf)
+    base, below = self._base(levels, eps, log_delta)
+    tables = [below] + [self.part(levels.level(k)) for k in range(base, levels.last)]
+    return tables, (*levels.log_left_out(), self.log_p_inf)
 
 # %% ../nbs/01a_certified.ipynb #2fce2bbc
 @patch
 def _base(self:LeveledTable, levels, eps, log_delta):
-    "The highest cut below which one line serves, or nothing matters."
+    "The highest cut below which one line serves, or nothing matters; and the table below it."
+    parts = {}
     def serves(cut):
         still_here()
-        low, _, up = self.part(levels.below(cut)).log_delta(eps, log_delta - self.nothing)
+        part = parts[cut] = self.part(levels.below(cut))
+        if (part.log_cost(eps) > log_delta - self.serves).any(): return False
+        low, _, up = part.log_delta(eps, log_delta - self.nothing)
         return (_log_minus(up, low) < log_delta - self.serves).all()
     low, high = 0, levels.last
-    if serves(high): return high
+    if serves(high): return high, parts[high]
     while high - low > 1:
         middle = (low + high)//2
         low, high = (middle, high) if serves(middle) else (low, middle)
-    return low
+    return low, parts.get(low) or self.part(levels.below(low))
 
 # %% ../nbs/01a_certified.ipynb #f4414d2e
 @patch
@@ -213,6 +217,7 @@ def _tables(self:CountedTable, eps, log_delta):
     for k in range(min(steps, _MOST_COUNTS) + 1 if counted.valley else 0):
         still_here()
         tables.append(self.part(counted.of(k)))
+        if (tables[-1].log_cost(eps) > log_delta + log(WORTH_A_TRY)).any(): break
         if k == steps: return tables, (*counted.log_left_out(), self.log_p_inf)
         now = most(tables[-1])
         if now < min(before, -_NOTHING):
@@ -267,7 +272,8 @@ class _Direction:
         self.own = sorts and OwnTable.fit(plrv)
         self.cut = sorts and _first_table(plrv)
         self.knows = self.own or self.cut is CornersTable        # all that any line would say
-        if not (self.own or self.cut): self.tables['line']       # may say that it cannot be
+        if self.own or self.cut: return
+        self.tables['line'].others = bool(self.sorts)            # may say that it cannot be
 
     @cached_property
     def sorts(self):
@@ -719,6 +725,26 @@ def epsilon_without(
     mu = gaussian_mu(run) if isinstance(delta, float) and 0 < delta < 1 else 0.
     if mu: return Bounds(*map(float, epsilon_of_mu(mu, delta)))
     return epsilon_of_sampled(run, delta)
+
+def delta_without(
+    run,  # a mechanism, or anything else
+    eps,  # >= 0, nats; or anything else
+) -> Bounds | None:  # on delta; None where an accountant has to be asked
+    """The delta of Gaussian steps only, without an accountant.
+
+    Parameters
+    ----------
+    run
+        a mechanism, or anything else
+    eps
+        >= 0, nats; or anything else
+
+    Returns
+    -------
+    on delta; None where an accountant has to be asked
+    """
+    mu = gaussian_mu(run) if isinstance(eps, (int, float)) and 0 <= eps < inf else 0.
+    return delta_of_mu(mu, float(eps)) if mu else None
 
 @patch
 def epsilon(self:ContourAccountant, delta) -> Bounds:

@@ -7,12 +7,12 @@ __all__ = ['LOSS_ULPS', 'FORM_ULPS', 'ATOM_ULPS', 'LOG_ULPS', 'TABLE_ROUNDING', 
            'LOG_SMALLEST', 'FINE', 'BELOW_CHERNOFF', 'WORTH_A_TRY', 'NOTHING',
            'SaddleTable', 'reach_of', 'log_p_inf_of', 'composed_atoms', 'Smoothing',
            'Place', 'Plan', 'Line', 'widened', 'widened_to', 'ClosedForm',
-           'epsilon_of_mu', 'outcomes_of', 'cluster_size', 'log_curve', 'EnumeratedTable',
-           'OwnTable']
+           'epsilon_of_mu', 'delta_of_mu', 'outcomes_of', 'cluster_size', 'log_curve',
+           'EnumeratedTable', 'OwnTable']
 
 # %% ../nbs/01_contour.ipynb #787d4058
 from functools import lru_cache, partial
-from math import ceil, erf, inf, log, log2, sqrt
+from math import ceil, erf, erfc, exp, inf, log, log2, prod, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +21,7 @@ from scipy.special import gammaln, ndtri
 from .checks import counted, patch, still_here
 from .losses import FiniteLoss, SharedSums, log_delta_of_atoms
 from dp_saddle.numerics import (
+    SMALLEST,
     TINY,
     ULP,
     invert,
@@ -28,7 +29,7 @@ from dp_saddle.numerics import (
     log_expm1,
     safe_log,
 )
-from .plrv import MASS_ERROR, Bounds, GaussianLoss, gaussian_fall
+from .plrv import MASS_ERROR, Bounds, GaussianLoss, gaussian_fall, log_delta_of_mu
 
 # %% ../nbs/01_contour.ipynb #344f81a1
 # Proved: change one and a theorem is broken.
@@ -45,7 +46,7 @@ _PIECE_ULPS = 6              # of sinh(x)/x, besides what x is off by
 _POWER_ULPS = 16             # of its eighth power and an exponential, besides its exponent
 _ATOM_EXPONENT_ULPS = 6      # of the exponents' sizes in the atoms' part
 _ATOM_STEP_ULPS = 32, 8      # of a step of it; and for each of its atoms
-_SIDE, _SIDE_ULPS = 16, 28   # columns of a sum over rows and columns, and what it costs more
+_SIDE, _SIDE_ULPS = 16, 56   # columns of a sum over rows and columns, and what it costs more
 LOG_ULPS = 8                # of a logarithm that is shifted by K(t) - t eps, and of the last exp
 _MOMENT_ULPS = 8             # of K, u eps and the factor in a Chernoff bound's exponent
 TABLE_ROUNDING = 1e-6        # of the bound on the aliases, relative
@@ -102,8 +103,11 @@ _NEARLY = 1                  # nats from a Chernoff bound in which it may be bet
 _HARDLY = 1e-4               # of delta, what a line may lose that is to show another's is larger
 _MAX_STEPS = 100             # of Newton's method,
 _PATIENCE, _NEAR = 20, 1e-10 # after so many a bracket of so many nats is enough
+_LEAVE = 8                   # of a width worth another way: what a line may cost that has one
 _MAX_LINES, _COSTLY = 20, 5  # and lines that it uses; one with all nodes counts so many
 _SHORT_OF = 1 - 10.**-np.arange(1, 9)  # of an upper end: where the lower one is looked for
+_PLAIN, _PLAIN_STEPS = 500, 12  # nats, up to which eps is begun in plain doubles; steps,
+_PLAIN_ENOUGH = 1e-7         # and a relative step that is the last one
 _OUTWARDS = 8                # times as far each time, where Newton's method does not lead,
 _NEWTON_STEP = 1e-6          # of the difference quotient, in units of the curve's own scale,
 _NEWTON_SHORTER = .01        # and times that where it leads beyond the largest loss,
@@ -180,6 +184,10 @@ class SaddleTable:
         if plrv.whole: self._first_tilts(_FIRST_TILT, min(_LAST_TILT, self.limit))
         elif plrv.some_uncut: self._first_tilts(_LEAST_TILT, self.limit)
         else: self._first_tilts(_FIRST_OF_PART*self.limit, self.limit)
+
+# %% ../nbs/01_contour.ipynb #ebb5b4a0
+SaddleTable.others = False    # is there another way, if one line has too few nodes?
+SaddleTable.last_line = None  # kept, without its table
 
 # %% ../nbs/01_contour.ipynb #76eff0d3
 def reach_of(
@@ -760,6 +768,26 @@ def _width_needed(self:SaddleTable, t, s, excess):
 
 # %% ../nbs/01_contour.ipynb #ac3d7868
 @patch
+def log_cost(self:SaddleTable,
+    eps,  # a cluster, nats, 1-d
+):        # shape of eps
+    """log of what the smoothing of one line would cost in delta, about: before it is built.
+
+    Parameters
+    ----------
+    eps
+        a cluster, nats, 1-d
+
+    Returns
+    -------
+    shape of eps
+    """
+    chernoff = self.log_chernoff(self.exponents(eps)).min(1)
+    plan = self.plan(eps, log(self.rtol/_SHARE) + chernoff - BELOW_CHERNOFF)
+    if not plan.nodes_ran_out: return np.full(eps.shape, -inf)
+    return log(plan.t*(plan.t + 1)*Smoothing(plan.w).variance/2) + chernoff - BELOW_CHERNOFF
+
+@patch
 def _cut_near(self:SaddleTable, guess, t, most, limit):
     "(cut, width, log_tail, did nodes run out?) of a plan that stops near the guess; None if none."
     if self.rough: return None
@@ -829,6 +857,7 @@ def line(self:SaddleTable,
     a Line
     """
     still_here()
+    if self.last_line and self.last_line.plan == plan: return self.last_line._replace(table=self)
     h, tau = 2*np.pi/plan.X, Smoothing(plan.w)
     s = h*np.arange(ceil(plan.cut/h) + 1)
     z = plan.t + 1j*s
@@ -842,8 +871,11 @@ def line(self:SaddleTable,
     tail = np.exp(min(plan.log_tail - base, _LOG_HUGE))
     size = ULP*np.abs(c).sum()
     rounding, slope = noise.sum() + ulps*size, 2*ULP*np.abs(c*s).sum()
-    return Line(self, plan, s, c, base, common, tail, rounding, slope, _SIDE_ULPS*size)
+    found = None, plan, s, c, base, common, tail, rounding, slope, _SIDE_ULPS*size
+    self.last_line = Line(*found)
+    return self.last_line._replace(table=self)
 
+# %% ../nbs/01_contour.ipynb #6ee916e0
 def _relative(log_error):
     "The relative error of e^x, of which the logarithm of 1 + that is given."
     little = np.expm1(np.minimum(log_error, 1))
@@ -855,19 +887,31 @@ def _without_atoms(self:SaddleTable, z, base, common, M, error):
     "M - A and a bound on its rounding, both relative to e^base; `error`: M's, relative."
     noise = np.abs(M)*error
     if self.atoms is None: return M, noise
-    logs = [n*_log_sum(z, *p.atoms) for p, n in self.plrv.parts]
-    A = np.exp(sum(logs) - base)
+    sums = [(n, *_sum_of_atoms(z.real[0], z.imag, *p.atoms)) for p, n in self.plrv.parts]
+    A = prod(_power(v, n) for n, _, v in sums)*np.exp(sum(n*top for n, top, _ in sums) - base)
     reach = sum(n*np.abs(p.atoms[0]).max() for p, n in self.plrv.parts)
-    exponents = abs(base) + sum(abs(v[0].real) for v in logs) + np.abs(z)*reach
+    exponents = abs(base) + sum(n*abs(top) for n, top, _ in sums)
+    exponents = exponents + np.abs(z)*reach
     (step, atom), ulps = _ATOM_STEP_ULPS, _TERM_ULPS + _ATOM_EXPONENT_ULPS*exponents
     ulps += sum(n*(step + atom*p.atoms[0].size) for p, n in self.plrv.parts)
     return M - A, noise + np.abs(A[0])*(common + ULP*ulps)
 
-def _log_sum(z, l, w):
-    "log sum_j e^{w_j + z l_j}, z complex."
-    e = np.multiply.outer(z, l) + w
-    top = e.real.max(1)
-    return top + np.log(np.exp(e - top[:, None]).sum(1))
+# %% ../nbs/01_contour.ipynb #bd27736e
+def _sum_of_atoms(t, s, l, w):
+    """(T, S): e^T S is sum_j e^{w_j + (t + is) l_j}, S = 1 at s = 0; `s` equally spaced from 0: by
+    rows and columns."""
+    size, columns = w + t*l, np.append(s, np.zeros(_SIDE))[:_SIDE]
+    top = size.max() + log(np.exp(size - size.max()).sum())
+    rows = np.exp(1j*np.multiply.outer(s[::_SIDE], l))*np.exp(size - top)
+    return top, (rows @ np.exp(1j*np.multiply.outer(l, columns))).ravel()[:len(s)]
+
+def _power(z, n):
+    "z^n by squares, n >= 1."
+    out = 1.
+    while n:
+        if n & 1: out = out*z
+        n, z = n >> 1, z*z if n > 1 else z
+    return out
 
 # %% ../nbs/01_contour.ipynb #926ec6f9
 @patch
@@ -917,12 +961,15 @@ def alias(self:Line,
 @patch
 def _sums_by_sides(self:Line, eps):
     "The sum at many eps, by rows and columns of nodes."
-    rows = ceil(len(self.s)/_SIDE)
-    c = np.append(self.c, np.zeros(rows*_SIDE - len(self.c))).reshape(rows, _SIDE)
-    columns = np.append(self.s, np.zeros(_SIDE))[:_SIDE]
-    blocks = np.array_split(eps, ceil(len(eps)*rows/_BLOCK))
-    total = [((_turned(e, columns) @ c.T)*_turned(e, self.s[::_SIDE])).real.sum(1)
-             for e in counted(blocks, 'block')]
+    side, block = _SIDE, _SIDE*_SIDE
+    c = np.append(self.c, np.zeros(-len(self.c) % block)).reshape(-1, side)
+    s = np.append(self.s, np.zeros(block))[:block]
+    blocks = np.array_split(eps, ceil(len(eps)*len(c)/_BLOCK))
+    total = []
+    for e in counted(blocks, 'block'):
+        sums = (_turned(e, s[:side]) @ c.T).reshape(len(e), -1, side)
+        sums = (sums @ _turned(e, s[::side])[:, :, None])[:, :, 0]
+        total.append((sums*_turned(e, self.s[::block])).real.sum(1))
     return np.concatenate(total)
 
 # %% ../nbs/01_contour.ipynb #1be3ac6a
@@ -949,12 +996,16 @@ def bracket(self:Line,
     if weights.min() < 0 or rest < 1 - _MAX_CHORDS:
         return self._smoothed(eps, tau.reach)[0], total, up
     a, b = -d[0], d[3]
-    left, *_, right = ends = np.array([self._smoothed(eps, np.log1p(x))[2] for x in d])
+    shifts = np.log1p(d)[:, None]
+    sums, noise = self.sums((eps + shifts).ravel())
+    ends = (sums + noise).reshape(len(d), -1)*np.exp(-self.plan.t*shifts)
+    left, *_, right = ends
     estimate = total - tau.variance/(a + b)*((left - total)/a + (right - total)/b)
     ulps = _CHORD_ULPS + self.plan.t*tau.reach
     low = (low - weights @ ends - ulps*ULP*(up + weights @ ends))/rest
     return low, np.clip(estimate, low, up), up
 
+# %% ../nbs/01_contour.ipynb #4db76e5f
 @patch
 def _smoothed(self:Line, eps, shift):
     "(lower, the sum, upper) of the smoothed curve at eps + shift, in units of that at eps."
@@ -1139,12 +1190,15 @@ def epsilon_of_mu(
     """
     goal, large = log(delta), 2*delta > erf(mu/2/sqrt(2))          # that is delta(0), about
     if large and _gaussian_bound(0., mu, 1) <= goal: return Bounds(0., 0., 0.)
-    eps = max(mu*mu/2 - mu*float(ndtri(delta)), 0.)
+    eps = _first_of_mu(mu, delta, goal)
     for _ in range(_MAX_STEPS):
         at = gaussian_fall(eps, mu)
         eps = max(eps + (at.log_delta - goal)/at.fall, 0.)
         if abs(at.log_delta - goal) <= _NEAR_ENOUGH*(1 - goal): break
-    low, up, nudge = eps, eps, _NUDGE*ULP*(1 + eps)
+    off = ULP*(FORM_ULPS + LOSS_ULPS*(abs(goal) + eps*at.fall))
+    nudge = _NUDGE*ULP*(1 + eps)
+    step = off*(1 + _LENGTHEN)/at.fall + nudge
+    low, up = max(eps - step, 0.), eps + step
     for k in range(_MAX_OUTWARDS):
         short, beyond = goal - _gaussian_bound(low, mu, -1), _gaussian_bound(up, mu, 1) - goal
         if short <= 0 >= beyond: return Bounds(low, eps, up)
@@ -1153,10 +1207,47 @@ def epsilon_of_mu(
         if beyond > 0: up += beyond*longer + nudge
     return Bounds(low if short <= 0 else 0., eps, up if beyond <= 0 else inf)
 
+# %% ../nbs/01_contour.ipynb #6ef1594a
+def _first_of_mu(mu, delta, goal):
+    "Where the formula in plain doubles, in which digits cancel, has this delta: for a start."
+    eps = max(mu*mu/2 - mu*float(ndtri(delta)), 0.)
+    for _ in range(_PLAIN_STEPS):
+        if eps > _PLAIN: break
+        a = mu/2 - eps/mu
+        second = exp(eps)*erfc((mu - a)/sqrt(2))/2
+        found = erfc(-a/sqrt(2))/2 - second
+        if not (found > 0 and second > 0): break
+        new = max(eps + (log(found) - goal)*found/second, 0.)
+        if abs(new - eps) <= _PLAIN_ENOUGH*eps: return new
+        eps = new
+    return eps
+
 def _gaussian_bound(eps, mu, side):
     "What log delta is at most (side 1) or at least (-1): as `widened_to` of the closed form."
-    log_delta = gaussian_fall(eps - side*LOSS_ULPS*ULP*eps, mu).log_delta
+    log_delta = log_delta_of_mu(eps - side*LOSS_ULPS*ULP*eps, mu)
     return log_delta + side*ULP*(FORM_ULPS + LOSS_ULPS*abs(log_delta))
+
+# %% ../nbs/01_contour.ipynb #93100467
+def delta_of_mu(
+    mu,   # as for `epsilon_of_mu`
+    eps,  # nats, >= 0, a number
+) -> Bounds:  # on delta
+    """The delta of Gaussian mechanisms, in closed form [GDP C.2].
+
+    Parameters
+    ----------
+    mu
+        as for `epsilon_of_mu`
+    eps
+        nats, >= 0, a number
+
+    Returns
+    -------
+    on delta
+    """
+    low, up = (_gaussian_bound(eps, mu, side) + side*LOG_ULPS*ULP for side in (-1, 1))
+    log_delta = log_delta_of_mu(eps, mu)
+    return Bounds(exp(low), exp(min(log_delta, 0.)), max(exp(min(up, 0.)), SMALLEST))
 
 # %% ../nbs/01_contour.ipynb #faacc7cb
 class _AtomsCurve(NamedTuple):
@@ -1538,7 +1629,7 @@ def _searched(self:SaddleTable, goal, finite_goal, guess, enough):
     if not self.closed_form and up - low > min(WORTH_A_TRY, _WIDE*up):
         low = max(low, self.basic_crossing(0, goal, up)[0])
         up = min(up, self.basic_crossing(1, goal, up)[1])
-        low = max(low, self._near_end(goal, up) if up < inf else 0.)
+        low = max(low, self._near_end(goal, up) if up < inf and not self.others else 0.)
     return low, min(max(root.eps, low), up), up
 
 # %% ../nbs/01_contour.ipynb #752cc653
@@ -1586,7 +1677,7 @@ def _newton(self:SaddleTable, goal, finite_goal, eps, high):
             built, lines = eps, lines + (self.costly if self.nodes_ran_out else 1)
         at = line.probe(eps, goal) if hasattr(line, 'probe') else _probe(line, eps, goal)
         dark = dark + 1 if at.width > _DARK else 0
-        if self._is_in_vain(dark, top): break
+        if self._is_in_vain(dark, top) or self._leaves_it(line, eps, top): break
         low, high = (eps, high) if at.miss > 0 else (low, eps)
         known = _NEAR if step > _PATIENCE else _NEAR*min(high, 1.) if high == top else 0.
         if _is_settled(at) or high - (low or 0.) < known: break
@@ -1599,13 +1690,22 @@ def _newton(self:SaddleTable, goal, finite_goal, eps, high):
             new = _between(low, high, top, eps, at.root, (step, line.scale(eps)))
         if abs(new - eps) <= 2*ULP*eps: break
         eps, last = new, abs(new - eps)
-    return _Root(eps, line, at.fall or 1/eps)
+    return _Root(eps, line, 1/eps if self.gave_up else at.fall or 1/eps)
 
 # %% ../nbs/01_contour.ipynb #47a33af6
 @patch
 def _is_in_vain(self:SaddleTable, dark, top):
     "Will a first line say nothing, and others be asked?"
     self.gave_up = dark >= _IN_THE_DARK and self.in_vain < self.max_nodes and top < inf
+    return self.gave_up
+
+# %% ../nbs/01_contour.ipynb #5ab2182b
+@patch
+def _leaves_it(self:SaddleTable, line, eps, top):
+    "Is there another way, and does a line's smoothing cost much more of eps than is wide?"
+    if not (self.others and self.nodes_ran_out and top < inf): return False
+    plan, scale = line.plan, _LEAVE*WORTH_A_TRY*min(eps, 1.)
+    self.gave_up = (plan.t + 1)*Smoothing(plan.w).variance/2 > scale
     return self.gave_up
 
 class _Root(NamedTuple):

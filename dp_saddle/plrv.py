@@ -5,11 +5,12 @@
 # %% auto #0
 __all__ = ['MASS_ERROR', 'MAX_GRID', 'MAX_TILT', 'SMALL_TILT', 'Bounds', 'LineValues', 'Decay',
            'log_moduli', 'turning', 'log_sum_turned', 'PLRV', 'log_phi_gap',
-           'gaussian_log_delta', 'Fall', 'gaussian_fall', 'GaussianLoss', 'ComposedLoss',
-           'composed', 'as_composition']
+           'gaussian_log_delta', 'Fall', 'gaussian_fall', 'log_delta_of_mu',
+           'GaussianLoss', 'ComposedLoss', 'composed', 'as_composition']
 
 # %% ../nbs/00_plrv.ipynb #09976f04
-from math import fsum, inf, pi, sqrt
+from functools import lru_cache
+from math import fsum, inf, log, pi, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -378,17 +379,48 @@ def gaussian_fall(
     -------
     a Fall
     """
-    a, mu = np.float64(mu/2 - eps/mu), np.float64(mu)
-    with np.errstate(divide='ignore', over='ignore', under='ignore', invalid='ignore'):
-        log_delta = float(_log_rising(a, mu, eps) if a > 1 else _log_falling_at(a, mu))
+    log_delta, a = log_delta_of_mu(eps, mu), np.float64(mu/2 - eps/mu)
+    with np.errstate(over='ignore', under='ignore', invalid='ignore'):
         small = eps + log_ndtr(a - mu)
         if mu > _LARGE: small = np.log(erfcx((mu - a)/sqrt(2))/2) - a*a/2
         return Fall(log_delta, float(np.exp(small - log_delta)))
 
+# %% ../nbs/00_plrv.ipynb #380d0437
+def log_delta_of_mu(
+    eps,  # nats, a number
+    mu,   # sensitivity over noise std, > 0
+):        # log delta(eps), a float
+    """`gaussian_log_delta` at one eps.
+
+    Parameters
+    ----------
+    eps
+        nats, a number
+    mu
+        sensitivity over noise std, > 0
+
+    Returns
+    -------
+    log delta(eps), a float
+    """
+    a, mu = np.float64(mu/2 - eps/mu), np.float64(mu)
+    with np.errstate(divide='ignore', over='ignore', under='ignore', invalid='ignore'):
+        return float(_log_rising(a, mu, eps) if a > 1 else _log_falling_at(a, mu))
+
 def _log_falling_at(a, w):
     "`_log_falling` at one a, by one of its two forms."
     if w > _STEEP: return _log_falling(a, w)
-    return np.log(_mills_gap(-a, w)) - a*a/2 - np.log(2*pi)/2
+    first, weights = _halves()
+    end = 2*_NEGLIGIBLE/(sqrt(a*a + 2*_NEGLIGIBLE) - a)
+    u = first*end
+    terms = weights*np.exp(-(u/2 - a)*u)*-expm1(-w*u)
+    return log(float(terms.sum())*end) - a*a/2 - log(2*pi)/2
+
+@lru_cache
+def _halves():
+    "Gauss's rule on [0, 1]: nodes and weights."
+    rule = legendre(MANY_NODES)
+    return (rule.nodes + 1)/2, rule.weights/2
 
 # %% ../nbs/00_plrv.ipynb #7e594121
 class GaussianLoss(PLRV):

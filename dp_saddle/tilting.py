@@ -18,7 +18,7 @@ from scipy.special import log1p, ndtri
 from . import checks
 from .checks import patch, users_level
 from .densities import SubsampledGaussianLoss
-from .mechanisms import Accountant, Mechanism
+from .mechanisms import Accountant, Mechanism, gaussian_mu
 from dp_saddle.numerics import (
     RTOL,
     SMALLEST,
@@ -56,6 +56,9 @@ LEAST_SHARE = 8             # no tilt below this part of the saddle-point
 _MOST_NODES = 1 << 20       # of a loss whose transform is taken, besides lines: 200 MB
 SEARCH_POINTS = 65          # on which the lower bound's crossing is bracketed
 LARGEST_MU2 = 1e300
+_GAUSSIAN = 1e-6, 1e6       # mu of Gaussian steps only, whose tilt is looked for apart
+_GAUSSIAN_STEPS, _AT_MOST = 8, 8  # steps, none of which makes it so many times smaller
+
 
 # %% ../nbs/02a_tilting.ipynb #3da8d9ae
 def clt_log_delta(
@@ -603,6 +606,30 @@ def prove_epsilon(self:MomentsAccountant,
     sure += cgf_error(plrv, t, k[0])
     up = sure/t + plrv.rounding
     return 0*t, np.maximum(up, 0)
+
+# %% ../nbs/02a_tilting.ipynb #32a2560a
+@patch
+def epsilon(self:MomentsAccountant, delta) -> Bounds:
+    """Bounds on the smallest eps >= 0, nats, for `delta` in (0, 1), a number or an array; inf where
+    no eps has it. Of Gaussian steps alone in closed form, for one `delta`."""
+    one = isinstance(delta, float) and SMALLEST < delta < 1
+    mu, (low, high) = gaussian_mu(self.mechanism) if one else 0., _GAUSSIAN
+    if not low < mu < high: return TiltedAccountant.epsilon(self, delta)
+    t, tight = self._best_tilt(mu, log(delta)), self.pull is moments_pull
+    K, factor = mu*mu*t*(t + 1)/2, -t*log1p(1/t) - log1p(t) if tight else 0.
+    eps = max(float(K + factor - log(delta))/t, 0.)
+    sure = K + factor - log(delta) + MOMENTS_ROUNDING + SUM_ULPS*ULP*(K - factor)
+    return Bounds(0., eps, max(float(sure/t + self.directions[0].rounding), 0.))
+
+@patch
+def _best_tilt(self:MomentsAccountant, mu, goal):
+    "Newton's method, from the tilt of the classic conversion on."
+    t = sqrt(-2*goal)/mu
+    for _ in range(_GAUSSIAN_STEPS if self.pull is moments_pull else 0):
+        miss = mu*mu*t*t/2 + log1p(t) + goal
+        t = max(t - miss/(mu*mu*t + 1/(1 + t)), t/_AT_MOST)
+    return float(t)
+
 
 # %% ../nbs/02a_tilting.ipynb #5a6cafdc
 def rdp_error(
