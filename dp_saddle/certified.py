@@ -337,10 +337,10 @@ def log_delta(self:_Direction, eps, least):
     return logs, (logs[2] > logs[0] + WORTH_A_TRY) & (logs[2] > least)
 
 def _tighter(one, other):
-    "The tighter of two bounds on either side, and the estimate of the narrower."
-    low, up = np.maximum(one[0], other[0]), np.minimum(one[2], other[2])
+    "The tighter of two bounds on either side, and the estimate of the narrower; nan says nothing."
+    low, up = np.fmax(one[0], other[0]), np.fmin(one[2], other[2])
     mid = np.where(other[2] + one[0] < one[2] + other[0], other[1], one[1])
-    return low, np.clip(mid, low, up), up
+    return low, np.fmin(np.fmax(mid, low), up), up
 
 # %% ../nbs/01a_certified.ipynb #ce8860de
 @patch

@@ -44,7 +44,7 @@ _SHARPEST = 8.         # sensitivity/sigma: from here on windows take too many n
 _LONGEST = 8.          # standard deviations of an outcome, at most
 _ROOM = 4.             # widths, at least, from one cut to the next
 _START = 8.            # widths by which the first cut is below what eps needs
-_TILTS = 30., 60       # times 2^k over the largest loss: tilts that are tried
+_TILTS = 30., 60       # times 2^k over the largest loss's size: tilts that are tried
 _DEVIATIONS = 0., 1e3  # where a kind's last cut may be, from its mean
 _PLACES = 4096         # at which a valley is looked for
 
@@ -182,7 +182,7 @@ def largest_tilt(self:WindowedGaussianLoss):
     "About the largest of a row of tilts at which what the ends add is harmless: by halves."
     if 'limit' not in self.__dict__:
         first, count = _TILTS
-        tilts = first*np.exp2(np.arange(-count, count))/self.ess_sup
+        tilts = first*np.exp2(np.arange(-count, count))/abs(self.ess_sup)
         low, high = 0, len(tilts)
         while high - low > 1:
             middle = (low + high)//2

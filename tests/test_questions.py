@@ -4,6 +4,7 @@
 import json
 import math
 import os
+import warnings
 
 import mpmath as mp
 import numpy as np
@@ -87,6 +88,29 @@ def test_levels(steps, eps):
     low, up = leveled(steps, eps)
     least, most = asked.Reference(steps, 'remove').bounds(eps)
     assert low <= most and least <= up
+
+BELOW_0 = ((S(1.8406022145581213, 4.385435341920269e-09), 35),
+           (S(.463283034317424, 8.352164365718657e-4), 2))
+
+def test_a_window_of_nothing_but_losses_below_0():
+    "Its tilts are positive nevertheless: this was [.00107, 1], and nothing warned."
+    two = asked.Reference(BELOW_0[1:], 'remove')
+    accountant, rare = ContourAccountant(asked.make(BELOW_0).remove), 35*BELOW_0[0][0][2]
+    for eps in (0., 1e-6):
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter('always')
+            low, _, up = accountant.delta(eps)
+        least, most = two.bounds(eps)
+        assert least <= up <= low*(1 + 1e-4) and low <= most + rare
+        assert warned or up <= low*(1 + 1e-6)
+
+def test_a_way_that_says_nothing(monkeypatch):
+    "nan is no bound: what else is known stays, and it is said that this is wide."
+    run = asked.make(BELOW_0).remove
+    def nothing(self, eps, floor=-math.inf): return np.full((3, len(eps)), math.nan)
+    monkeypatch.setattr(LeveledTable, 'log_delta', nothing)
+    with pytest.warns(UserWarning, match='wide'): low, mid, up = ContourAccountant(run).delta(0.)
+    assert 0 < low <= mid <= up < 1.5*low
 
 # ---------------- adding, at tilts so steep that the line's paths have to be lower
 
