@@ -1821,6 +1821,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                       'dp_saddle.individual._gaussian_mus': ('individual.html#_gaussian_mus', 'dp_saddle/individual.py'),
                                       'dp_saddle.individual._grid': ('individual.html#_grid', 'dp_saddle/individual.py'),
                                       'dp_saddle.individual._inverse': ('individual.html#_inverse', 'dp_saddle/individual.py'),
+                                      'dp_saddle.individual._is_below': ('individual.html#_is_below', 'dp_saddle/individual.py'),
                                       'dp_saddle.individual._means': ('individual.html#_means', 'dp_saddle/individual.py'),
                                       'dp_saddle.individual._plancherel_weights': ( 'individual.html#_plancherel_weights',
                                                                                     'dp_saddle/individual.py'),

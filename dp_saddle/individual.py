@@ -128,8 +128,10 @@ def _say_price(steps):
 # %% ../nbs/05b_individual.ipynb #5b0a7c02
 # Rounding: may grow, never shrink.
 _SQUARE_ROUNDING = 1e-13  # of a sum of squares, relative: as many terms as the grid has values
-_MEAN_ROUNDING = 1e-9     # of the mean's mu, relative: of mu <= 10
+_SIDE_ROUNDING = 1e-12   # of a mean T, of its complement, and of erf and erfc, relative: mu <= 10
 _EXP_ROUNDING = 8*ULP     # of an exponential
+# Tuning: only time and width depend on it.
+_GUESS_SHARE = 1e-9       # a guess is taken so much smaller, and then tested
 
 def _means(k, w, grid):
     "A lower bound on the mu at the mean T of the steps in each cell."
@@ -141,8 +143,14 @@ def _means(k, w, grid):
     share = np.divide(w, k, out=0*w, where=k > 0)*(1 - 2*_WEIGHT_ROUNDING) - lost
     share = np.maximum(share, 0)
     near, far = (share*v[:-1] + (1 - share)*v[1:] for v in (T, rest))
-    mu = _TV*np.where(near < .5, erfinv(near), erfcinv(np.maximum(far, _LEAST_FAR)))
-    return np.clip(mu*(1 - _MEAN_ROUNDING), edge[1:], edge[:-1])
+    guess = np.where(near < .5, erfinv(near), erfcinv(np.maximum(far, _LEAST_FAR)))
+    mu = _TV*guess*(1 - _GUESS_SHARE)
+    return np.where(_is_below(mu, near, far), np.clip(mu, edge[1:], edge[:-1]), edge[1:])
+
+def _is_below(mu, near, far):
+    "Is T(mu) proved to be below near = 1 - far? By the one of both that keeps its digits."
+    by_near = erf(mu/_TV) <= near*(1 - _SIDE_ROUNDING)
+    return np.where(near < .5, by_near, erfc(mu/_TV) >= far*(1 + _SIDE_ROUNDING))
 
 def _gaussian_mus(table, grid):
     "Bounds on the mu of each record without sampling, shape (2, records)."
