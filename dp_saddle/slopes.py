@@ -23,9 +23,12 @@ from .plrv import PLRV, ComposedLoss, GaussianLoss
 _FIRST = 8/5, -2/5, 8/105, -1/140       # of central differences, of an odd function, and
 _SECOND = 16/5, -2/5, 16/315, -1/280    # second ones, of an even one that is 0 at 0
 _ORDER, _LEFT = 8, (800., 1600.)        # of both; what they leave out, over A (s/h)^8 by h and h^2
-_OF_MEAN, _OF_VAR, _MOST_OF_VAR = 2.33, .14, .1     # how far a normal law is moved
+_OF_MEAN, _OF_VAR, _MOST_OF_VAR = .43, .14, .1      # how far a normal law is moved,
+_OF_CUBES, _OF_QUOTIENT = 1.9, 2        # and Berry and Esseen's quotient
+_REACH = 2.              # ellipses around a Laplace's panels, beyond the ends
 # Rounding: may grow, never shrink.
 _OWN = 24                # ulps of a tilted weight, besides its exponents
+_OF_LOG, _OF_EXPONENT = 1.5, 2   # of a log-weight, and of an exponent, of their sizes
 _SUM = 32                # of a sum in numpy's order, and of its last operations
 _MASS = 24               # of masses that are singular
 _CLOSED = 4              # of a closed form, and of a sum over kinds
@@ -37,7 +40,8 @@ _FOUR_ULPS, _OF_ROOM = 8, 1e-12         # of sums of four terms; of B
 _OF_RADIUS = 2**-7       # a difference's step, over h: a power of two
 _RADII = 40              # how often h is halved
 _KEPT_GRIDS = 16         # of a loss
-_STEPS = 100             # an error by differences is rounded up to one of so many per power of 10
+_ROWS = 5                # that `_rounding` has
+_STEPS, _TEN = 100, 10.  # an error by differences is rounded up to one of so many per power of 10
 
 # %% ../nbs/00ae_slopes.ipynb #b73e90a3
 @patch
@@ -66,10 +70,42 @@ def log_strips_to(self:LaplaceLoss, t, s): return self.log_strips(t, self.real_c
 @patch
 def log_strips_to(self:GaussianMixtureLoss, t, s):
     out, far = np.empty(t.shape), t > 0
-    turned = s[far]*abs(self.height)*self.c[-1]/self.s2          # e^{isL} at the strip's edge
-    out[far] = self.log_strips(t[far], self.real_cgf(t[far])) + turned
-    out[~far] = NodeLoss.log_strips_to(self, t[~far], s[~far])
+    turned = s*abs(self.height)*self.c[-1]/self.s2               # e^{isL} at the strip's edge
+    out[far] = self.log_strips(t[far], self.real_cgf(t[far])) + turned[far]
+    inside = np.log(2) + self.log_growth(1) + turned[~far] - np.log(np.expm1(self.margin[0]))
+    out[~far] = np.logaddexp(inside, [self.log_left_out(x) for x in t[~far].tolist()])
     return out
+
+# %% ../nbs/00ae_slopes.ipynb #4825a96b
+@patch
+def circles(self:NodeLoss,
+    t,       # tilts >= 0, 1-d
+    spread,  # standard deviations there, nats, shape of t
+    K,       # K(t), nats, shape of t
+):           # radii, and log B at t - r and at t + r, shape (2, t)
+    """Circles around tilts, and what nodes are off by on them.
+
+    Parameters
+    ----------
+    t
+        tilts >= 0, 1-d
+    spread
+        standard deviations there, nats, shape of t
+    K
+        K(t), nats, shape of t
+
+    Returns
+    -------
+    radii, and log B at t - r and at t + r, shape (2, t)
+    """
+    r = np.minimum(NEAR, 1/np.maximum(spread, TINY))
+    return r, self.log_strips_to(np.r_[t - r, t + r], np.r_[r, r]).reshape(2, -1)
+
+@patch
+def circles(self:LaplaceLoss, t, spread, K):
+    turn = 2*self.rate*(np.exp(self.mu + _REACH) + 1)
+    if turn > min(1, 1/NEAR): return NodeLoss.circles(self, t, spread, K)
+    return 1/turn + 0*t, np.array([self.log_strips(t, K) + 1]*2)
 
 # %% ../nbs/00ae_slopes.ipynb #564f7364
 def _by_strip(log_near, r, log_T, mean, var):
@@ -94,7 +130,7 @@ def _slope_costs(self:NodeLoss, grid):
         y, logw, (p_inf, q_0) = grid.y, grid.logw, grid.singular
         noise = self.node_noise(grid.most)/ULP
         some, (moved, off) = logw > -inf, self.nodes_off(grid.most, 0., y, logw)
-        own = _OWN + np.ceil(np.log2(max(y.size, 2)))/2 + 1.5*np.abs(logw) + off + noise
+        own = _OWN + np.log2(2*y.size)/2 + _OF_LOG*np.abs(logw) + off + noise
         own, moved = np.where(some, own, 0.), np.where(some, moved + noise, 0.)
         drift = (np.abs(weighted_expm1mx(logw, -y))*(own + np.abs(y))).sum()
         turn = (np.exp(logw + np.maximum(-y, 0))*-expm1(-np.abs(y))*moved).sum()
@@ -114,7 +150,7 @@ def _rounding(t, grid, costs):
     mean = np.where(size < 1, change, p - w) @ grid.y + grid.drift*np.exp(-log_T)
     d = np.abs(grid.y - mean[:, None])
     var = (p*d*d).sum(1)
-    cost = costs.own + 2*size + np.multiply.outer(t, costs.moved)
+    cost = costs.own + _OF_EXPONENT*size + np.multiply.outer(t, costs.moved)
     whole = (p*cost).sum(1) + np.abs(top) + _SUM
     b = np.where(size < 1, np.abs(change), p + w)
     of_mean = (b*np.abs(grid.y)*(cost + (whole + grid.y.size/2)[:, None])).sum(1)
@@ -124,12 +160,12 @@ def _rounding(t, grid, costs):
     sure = _ROOM*ULP/(ULP*(cost.max(1) + whole) < _FEW)
     return np.array([log_T, mean, var, sure*of_mean, sure*of_var])
 
-# %% ../nbs/00ae_slopes.ipynb #04ab353f
+# %% ../nbs/00ae_slopes.ipynb #e70853f4
 @patch
 def slopes_off(self:NodeLoss,
     t,  # tilts >= 0, 1-d
 ):      # shape (2, t); inf where nothing is known
-    """What K' and K'' are off by at most, as `cumulants_on` computes them.
+    """What K' and K'' are off by at most, as `cumulants_on` computes them; 0 if nothing is proved.
 
     Parameters
     ----------
@@ -140,27 +176,32 @@ def slopes_off(self:NodeLoss,
     -------
     shape (2, t); inf where nothing is known
     """
+    if not self.proves: return np.zeros((2, t.size))
     def rounded(tilts, grid):
         with np.errstate(divide='ignore', over='ignore', invalid='ignore'):
             return _rounding(tilts, grid, self._slope_costs(grid))
-    log_T, mean, var, *off = self.over_grids(t, rounded, np.empty((5, t.size)), NEAR)
-    r = np.minimum(NEAR, 1/np.sqrt(np.maximum(var, TINY)))
-    near = self.log_strips_to(np.r_[t - r, t + r], np.r_[r, r]).reshape(2, -1)
+    rows = np.empty((_ROWS, t.size))
+    log_T, mean, var, *off = self.over_grids(t, rounded, rows, NEAR)
+    r, near = self.circles(t, np.sqrt(var), log_T)
     of_drift = np.exp(self.kept(('strips of the drift',), self._log_of_drift) - log_T)
     off = off + _by_strip(near, r, log_T, mean, var) + np.array([of_drift, 0*t])
     off[1] += off[0]**2
     return np.where(np.isfinite(off), off, inf)
 
+# %% ../nbs/00ae_slopes.ipynb #8d56d893
 @patch
 def _log_of_drift(self:NodeLoss):
     "log of what E(-1) - E(0) is at most."
-    return np.logaddexp(*(self.log_strip(x, 0., 0., 0.) for x in (-1., 0.)))
+    return np.logaddexp(*self.log_strips_to(np.array([-1., 0.]), np.zeros(2)))
 
 @patch
-def slopes_off(self:GaussianLoss, t): return _CLOSED*ULP*np.abs(self.cumulants_on(t, 2))
+def slopes_off(self:GaussianLoss, t):
+    "What K' and K'' are off by at a 1-d array `t` of tilts, shape (2, t)."
+    return _CLOSED*ULP*np.abs(self.cumulants_on(t, 2))
 
 @patch
 def slopes_off(self:ComposedLoss, t):
+    "What K' and K'' are off by at a 1-d array `t` of tilts, shape (2, t); 0 if nothing is proved."
     if not self.proves: return np.zeros((2, t.size))
     off = sum((n*p.slopes_off(t) for p, n in self.parts), np.zeros((2, t.size)))
     sizes = sum((n*np.abs(p.cumulants_on(t, 2)) for p, n in self.parts), np.zeros((2, t.size)))
@@ -199,25 +240,27 @@ def _by_neighbours(plrv, t, value):
     left = A*_OF_RADIUS**_ORDER*np.array(_LEFT)/np.array([h, h*h])
     return noise + left + np.abs(found - value)
 
+# %% ../nbs/00ae_slopes.ipynb #7f375540
 def _rounded_up(x):
     "Positive numbers, to the next of a hundred steps of a power of ten."
-    unit = 10.**(np.floor(np.log10(np.maximum(x, TINY))) + 1)/_STEPS
+    unit = np.power(_TEN, np.floor(np.log10(np.maximum(x, TINY))) + 1)/_STEPS
     return np.where(np.isfinite(x), (np.floor(x/unit) + 2)*unit, inf)
 
 @patch
 def slopes_off(self:PLRV, t):
+    "What K' and K'' are off by at a 1-d array `t` of tilts, shape (2, t); 0 if nothing is proved."
     if not self.proves: return np.zeros((2, t.size))
     with np.errstate(all='ignore'):
         value = self.cumulants_on(t, 2)
         off = [_by_neighbours(self, x, v) for x, v in zip(t.tolist(), value.T, strict=True)]
         return _rounded_up(np.array(off).reshape(-1, 2).T)
 
-# %% ../nbs/00ae_slopes.ipynb #a9a38210
+# %% ../nbs/00ae_slopes.ipynb #9ffc7efe
 def moved_normal(
     plrv,  # a ComposedLoss
     t,     # tilts, >= 0, 1-d
-):         # (distance, factor), two arrays of shape t; inf where nothing is known
-    """How far the normal law with the computed K' and K'' is from the true one; the claim's factor.
+):         # three arrays of shape t; inf where nothing is known
+    """How far a normal law is moved by rounding; what Berry and Esseen's quotient lacks; a factor.
 
     Parameters
     ----------
@@ -228,13 +271,13 @@ def moved_normal(
 
     Returns
     -------
-    (distance, factor), two arrays of shape t; inf where nothing is known
+    three arrays of shape t; inf where nothing is known
     """
-    if all(isinstance(p, GaussianLoss) for p, _ in plrv.parts):
-        return 0*t, 1 + 0*t
     off, var = plrv.slopes_off(t), np.maximum(plrv.cumulants_on(t, 2)[1], TINY)
     with np.errstate(all='ignore'):
         of_var = off[1]/var
-        distance = _OF_MEAN*off[0]/np.sqrt(var) + _OF_VAR*of_var
+        place = off[0]/np.sqrt(var)
+        distance = _OF_MEAN*place + _OF_VAR*of_var
     sure = (of_var <= _MOST_OF_VAR) & np.isfinite(distance)
-    return np.where(sure, distance, inf), np.where(sure, 1 + 2*of_var, inf)
+    said = distance, _OF_CUBES*place, 1 + _OF_QUOTIENT*of_var
+    return [np.where(sure, v, inf) for v in said]

@@ -110,20 +110,24 @@ def lyapunov_sum(
     rest = [(p, n) for p, n in plrv.parts if not isinstance(p, GaussianLoss)]
     return sum((n*p.abs_moment(t) for p, n in rest), 0*t)[()]
 
+# %% ../nbs/02a_tilting.ipynb #4b96ef62
+def _is_normal(plrv): return all(isinstance(p, GaussianLoss) for p, _ in plrv.parts)
+
 def _berry_esseen(plrv, t, var, constant):
     "How far the tilted sum can be from normal, in distribution; inf where beyond doubles."
     with np.errstate(divide='ignore', invalid='ignore', over='ignore'):
         cubes = lyapunov_sum(plrv, t)
         error = constant*cubes/var/np.sqrt(var)
-    gaussian = all(isinstance(p, GaussianLoss) for p, _ in plrv.parts)
-    known = (var > TINY_VARIANCE) & ((cubes > TINY_VARIANCE) | gaussian)
+    known = (var > TINY_VARIANCE) & ((cubes > TINY_VARIANCE) | _is_normal(plrv))
     return np.where(known & np.isfinite(error), error, inf)
 
 def _normal_error(plrv, t, var, constant):
-    "The same, with what the computed cumulants are off by (chapter 00ae)."
-    distance, factor = moved_normal(plrv, t)
+    "The same, with what the computed cumulants are off by (00ae): Gaussians' move eps alone."
+    error = _berry_esseen(plrv, t, var, constant)
+    if _is_normal(plrv): return error
+    distance, lack, factor = moved_normal(plrv, t)
     with np.errstate(invalid='ignore'):
-        error = _berry_esseen(plrv, t, var, constant)*factor + distance
+        error = error*factor + lack + distance
     return np.where(np.isnan(error), inf, error)
 
 # %% ../nbs/02a_tilting.ipynb #5f182b28
@@ -310,8 +314,8 @@ def cgf_error(
     """
     if not plrv.proves:
         return 0*t
-    known = [plrv.known_cgf(u) for u in t]
-    return np.array([error + abs(best - k) for (best, error), k in zip(known, K, strict=True)])
+    best, error = plrv.known_cgfs(t)
+    return error + np.abs(best - K)
 
 # %% ../nbs/02a_tilting.ipynb #e72c0b6b
 class TiltTable:
