@@ -101,9 +101,14 @@ def circles(self:NodeLoss,
     r = np.minimum(NEAR, 1/np.maximum(spread, TINY))
     return r, self.log_strips_to(np.r_[t - r, t + r], np.r_[r, r]).reshape(2, -1)
 
+@patch(as_prop=True)
+def largest_turn(self:LaplaceLoss):
+    "Twice what w - 1 is at most on the ellipses: |log w| is less where that is below 1."
+    return 2*self.rate*(np.exp(self.mu + _REACH) + 1)
+
 @patch
 def circles(self:LaplaceLoss, t, spread, K):
-    turn = 2*self.rate*(np.exp(self.mu + _REACH) + 1)
+    turn = self.largest_turn
     if turn > min(1, 1/NEAR): return NodeLoss.circles(self, t, spread, K)
     return 1/turn + 0*t, np.array([self.log_strips(t, K) + 1]*2)
 
@@ -193,6 +198,11 @@ def slopes_off(self:NodeLoss,
 def _log_of_drift(self:NodeLoss):
     "log of what E(-1) - E(0) is at most."
     return np.logaddexp(*self.log_strips_to(np.array([-1., 0.]), np.zeros(2)))
+
+@patch
+def _log_of_drift(self:LaplaceLoss):
+    both = NodeLoss._log_of_drift(self)
+    return both + np.log(min(expm1(self.largest_turn), 1)) if self.largest_turn < 1 else both
 
 @patch
 def slopes_off(self:GaussianLoss, t):
