@@ -104,7 +104,8 @@ def circles(self:NodeLoss,
 @patch(as_prop=True)
 def largest_turn(self:LaplaceLoss):
     "Twice what w - 1 is at most on the ellipses: |log w| is less where that is below 1."
-    return 2*self.rate*(np.exp(self.mu + _REACH) + 1)
+    with np.errstate(over='ignore'):
+        return 2*self.rate*(np.exp(self.mu + _REACH) + 1)
 
 @patch
 def circles(self:LaplaceLoss, t, spread, K):
