@@ -38,6 +38,7 @@ from dp_saddle.saddlepoint import (
     check_series_order,
     cumulant_powers,
 )
+from .slopes import moved_normal
 from .tilting import MomentsAccountant, clt_log_delta
 
 # %% ../nbs/03_edgeworth.ipynb #06b43f9a
@@ -47,14 +48,16 @@ CHORD = 8                   # a function is off its chord by at most step^2/8 su
 CRAMER = 1.0865             # |He_j(x)| e^{-x^2/2} <= |He_j(x)| e^{-x^2/4} <= this sqrt(j!)
 NORMAL_4, NORMAL_8 = 3, 105 # E N^4 and E N^8 of a standard normal variable
 FOURTH = 4                  # the fourth derivative at 0, a remainder's order
+MOVED = 2, 1/2              # an expansion's change, over its size: by a normal law's, and a place
+AT_ORIGIN = .8              # what a moved law adds to the transform's bound
 # Rounding: may grow, never shrink.
 ANGLE_ULPS = 16             # of an angle u E[L]/std, and of a transform
 TERM_ULPS = 4               # of each term of g
 GRID_ROUNDING = 1e-15       # of |f - g|
-SERIES_ULPS = 64            # of an expansion, relative to the size of its series
+SERIES_ULPS = 64            # of each term of an expansion, beside four for each
+NORMAL_ULPS = 16            # of a normal tail, absolute
 BOUND_ROUNDING = 1e-6       # relative, of a uniform bound, and
 LEAST_BOUND = 1e-12         # absolute
-MEAN_ULPS = 64              # of the mean, where F is asked
 K_ULPS = 8                  # of K, t eps and their difference in Chernoff's bound
 DELTA_ROUNDING = 1e-9       # relative, of the bounds on delta
 LARGEST_EXPONENT = 600      # of e: a wider error is of no use
@@ -367,6 +370,12 @@ class _SeriesTransform:
         self.size = (np.abs(c)*np.sqrt(gamma(self.j + 1.))).sum()
     def at(self, u):
         return np.exp(-u*u/2)*polyval(1j*u, self.c)
+    def at_points(self):
+        "What rounding adds to the expansion itself, at any point."
+        j = self.j + 1.
+        highest = gamma(j + 1)*(2*np.e/j)**(j/2)/sqrt(2*pi)
+        ulps = TERM_ULPS*self.c.size + SERIES_ULPS
+        return ULP*(NORMAL_ULPS + ulps*(np.abs(self.c)*highest).sum())
     def rounding(self, u):
         "Of `at`: Horner's rule costs some ulps of the sum of moduli for each term."
         ulps = ANGLE_ULPS + TERM_ULPS*self.c.size + u*u
@@ -458,21 +467,26 @@ def _between(plrv, order):
     j = np.arange(1, len(c))
     return CRAMER/sqrt(2*pi)*(np.abs(c[1:])*np.sqrt(gamma(j))).sum()
 
-def _transform_or_moments(plrv, order):
-    return min(transform_bound(plrv, order), smallest_moment_bound(plrv) + _between(plrv, order))
+# %% ../nbs/03_edgeworth.ipynb #a1b59d7f
+def _by_either(plrv, order, proof, moved, size):
+    "With what computed cumulants are off by, which moves a normal law by so much."
+    by_moments = smallest_moment_bound(plrv) + MOVED[0]*size*moved
+    if proof == 'moments':
+        return by_moments
+    of_transform = transform_bound(plrv, order) + AT_ORIGIN*moved
+    return min(of_transform, by_moments + _between(plrv, order))
 
 def _uniform_bound(plrv, order, proof):
     "Bound on sup |F - E|, rounded up. It may exceed 1: the expansion is no distribution function."
-    mean, var = plrv.cumulants(0.)
+    var = plrv.cumulants(0.)[1]
     if var < TINY_VARIANCE:
         return inf
+    g = _SeriesTransform(hermite_series(standard_cumulants(plrv, order).lam))
+    normal = moved_normal(plrv, np.zeros(1))[0][0]
     with np.errstate(all='ignore'):
-        by_moments = proof == 'moments'
-        b = smallest_moment_bound(plrv) if by_moments else _transform_or_moments(plrv, order)
-    place = (MEAN_ULPS*ULP*abs(mean) + plrv.rounding)/sqrt(var)    # where F is asked
-    series = _SeriesTransform(hermite_series(standard_cumulants(plrv, order).lam)).size
-    rounding = LEAST_BOUND + SERIES_ULPS*ULP*series + place
-    return b*(1 + BOUND_ROUNDING) + rounding if b >= 0 else inf
+        b = _by_either(plrv, order, proof, normal, g.size)
+    place = MOVED[1]*g.size*plrv.rounding/sqrt(var)                  # where F is asked
+    return b*(1 + BOUND_ROUNDING) + LEAST_BOUND + g.at_points() + place if b >= 0 else inf
 
 # %% ../nbs/03_edgeworth.ipynb #5b3d5490
 class _ChernoffTable(NamedTuple):
