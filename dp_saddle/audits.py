@@ -18,16 +18,18 @@ from .accounting import best_accountant, epsilon
 from .attacks import tpr
 from .checks import patch
 from .mechanisms import Gaussian
+from .numerics import ULP
 
 # %% ../nbs/06db_audits.ipynb #63192f87
 # Rounding: may grow, never shrink.
 _RATE_ROUNDING = 1e-9       # of a rate and a probability, relative; and of a quantile
+_GUESS_ULPS = 6             # the chance of a right guess, rounded up
+_LEAST_POINT = 1e-290       # a probability that still has its digits
 # Tuning: only time and width depend on it.
 _THRESHOLDS = 256           # of the first half that are tried
 _SHARES = .02, .05, .1, .2, .5   # of the canaries about which a guess is made
 _EPS_STEP, _EPS_END = .01, 20.   # the eps that are tried, one by one, for a single run
 _LEAST_RATE = 1e-15         # a rate that a normal quantile is asked for
-_LEAST_POINT = 1e-290       # a probability that still has its digits
 _DIGITS = 4                 # of a number that is shown
 
 # %% ../nbs/06db_audits.ipynb #d8e0455e
@@ -147,14 +149,15 @@ def one_run_tail(
 # %% ../nbs/06db_audits.ipynb #d17d9950
 def _tails(eps, delta, canaries, guesses, right):
     "The same for many eps. Where doubles end: 1, or a geometric series above P(B >= v)/P(B = v)."
-    law = binom(guesses, expit(eps))
+    p = np.minimum(expit(eps)*(1 + _GUESS_ULPS*ULP), 1)
+    law = binom(guesses, p)
     tail, point = law.sf(right - 1), law.pmf(right)
     with np.errstate(all='ignore'):
-        series = 1/(1 - (guesses - right)/(right + 1)*np.exp(eps))
+        series = 1/(1 - (guesses - right)/(right + 1)*p/(1 - p))
         odds = np.where(point > _LEAST_POINT, tail/point, np.where(tail > .5, inf, series))
         more = delta*canaries*odds*law.cdf(right - 1)/max(right, 1)
     tail = tail + np.where(tail < .5, more, np.nan_to_num(more, nan=1.))
-    return np.minimum(np.minimum(tail, 1.)*(1 + _RATE_ROUNDING), 1.)
+    return np.minimum(np.minimum(tail, 1.)*(1 + _RATE_ROUNDING) + _LEAST_POINT, 1.)
 
 # %% ../nbs/06db_audits.ipynb #97d8d1b2
 def _guessed(scores_in, scores_out, guesses, rng):

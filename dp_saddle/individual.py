@@ -36,6 +36,8 @@ _TOO_LARGE = 4, 3                # a weight is at most 4r/(g - 3r) too large, pr
 # Rounding: may grow, never shrink.
 _WEIGHT_ROUNDING = 1e-9          # of a weight and of a sum of them, relative ...
 _PART_ROUNDING = 64*ULP          # ... and of the total variations they are made of
+_SQUARE_ROUNDING, _EXP_ROUNDING = 1e-13, 8*ULP   # of a sum over the grid; of an exponential
+_SIDE_ROUNDING = 1e-12           # of a mean of these, of its complement, and of both at mu <= 10
 _RDP_ROUNDING = 1e-11            # of a Renyi divergence, relative
 # Tuning: only time and width depend on it.
 _GRID_REACH = 100                # the noise grid ends at so many sigma
@@ -44,7 +46,8 @@ _IN_PLACE = 1 << 22              # counts: from here on no copy is made for a st
 _POINTS, _LEAST_POINTS = 1 << 16, 16 # of the Fourier engine
 _KEPT_GRIDS = 4                  # tables of so many grids are kept
 _NODES_A_SECOND, _LONG = 3e4, 1.5 # of all noises, tables and lines; seconds that are announced
-_LEAST_FAR = 1e-300              # under an inverse
+_LEAST_FAR = 1e-300              # under an inverse, whose answer is
+_GUESS_SHARE = 1e-9              # taken so much smaller, and then tested
 
 # %% ../nbs/05b_individual.ipynb #04c6f2fb
 def _grid(sigma, sigma_grid):
@@ -126,11 +129,6 @@ def _say_price(steps):
               f"about {seconds:.0f} s", file=sys.stderr, flush=True)
 
 # %% ../nbs/05b_individual.ipynb #5b0a7c02
-# Rounding: may grow, never shrink.
-_SQUARE_ROUNDING = 1e-13  # of a sum of squares, relative: as many terms as the grid has values
-_MEAN_ROUNDING = 1e-9     # of the mean's mu, relative: of mu <= 10
-_EXP_ROUNDING = 8*ULP     # of an exponential
-
 def _means(k, w, grid):
     "A lower bound on the mu at the mean T of the steps in each cell."
     edge = np.append(1/grid, 0.)
@@ -141,8 +139,9 @@ def _means(k, w, grid):
     share = np.divide(w, k, out=0*w, where=k > 0)*(1 - 2*_WEIGHT_ROUNDING) - lost
     share = np.maximum(share, 0)
     near, far = (share*v[:-1] + (1 - share)*v[1:] for v in (T, rest))
-    mu = _TV*np.where(near < .5, erfinv(near), erfcinv(np.maximum(far, _LEAST_FAR)))
-    return np.clip(mu*(1 - _MEAN_ROUNDING), edge[1:], edge[:-1])
+    x = np.where(near < .5, erfinv(near), erfcinv(np.maximum(far, _LEAST_FAR)))*(1 - _GUESS_SHARE)
+    below = erf(x) <= near*(1 - _SIDE_ROUNDING), erfc(x) >= far*(1 + _SIDE_ROUNDING)
+    return np.where(np.where(near < .5, *below), np.clip(_TV*x, edge[1:], edge[:-1]), edge[1:])
 
 def _gaussian_mus(table, grid):
     "Bounds on the mu of each record without sampling, shape (2, records)."

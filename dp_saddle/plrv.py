@@ -622,6 +622,13 @@ def known_cgf(self:ComposedLoss, t):
     return K, sum(n*error for n, _, error in known) + _CGF_ULPS*ULP*abs(K)
 
 @patch
+def known_cgfs(self:ComposedLoss, t):
+    "(K, what it is off by at most), shape (2, t), at a 1-d array `t` of tilts > 0."
+    K, error = sum((n*p.known_cgfs(t) for p, n in self.parts), np.zeros((2, t.size)))
+    return np.array([K, error + _CGF_ULPS*ULP*np.abs(K)])
+
+# %% ../nbs/00_plrv.ipynb #dc64cb2e
+@patch
 def nodes_at(self:ComposedLoss, t):
     "How many nodes an evaluation at tilts up to a number `t` takes, at most for one of the parts."
     return max(p.nodes_at(t) for p, _ in self.parts)

@@ -19,6 +19,7 @@ from scipy.special import log1p
 
 from . import checks
 from .checks import patch
+from .densities import SubsampledLoss
 from .losses import increment_noise, increments
 from .mechanisms import Accountant
 from dp_saddle.numerics import (
@@ -30,7 +31,7 @@ from dp_saddle.numerics import (
     round_outwards,
     tail_sums,
 )
-from .plrv import MASS_ERROR
+from .plrv import MASS_ERROR, GaussianLoss
 from .tilting import MomentsAccountant
 
 # %% ../nbs/04_prv_fft.ipynb #262e9416
@@ -48,8 +49,9 @@ LOG_ULPS = 8                     # of a complex logarithm, and of n times it; of
 _NULL_ULPS = 4                   # of N, the decaying sums, times the mesh
 _CURVE_ULPS = 16                 # of the last operations on T and N, and of tails that are added
 _PLACE_ULPS = 8                  # of the window: where the grid is, and an eps on it
-_CDF_ULPS = 5                    # of P[L <= x | window]
-_MEAN_ERROR = 1e-13              # of a step's mean, relative to E|L|
+_CDF_ULPS = 5                    # of P[L <= x | window], of a normal or a sampled loss, and
+_SUM_CDF_ULPS = 24               # of one that is added up from atoms or a mixture's parts
+_MEAN_ULPS = 64                  # of the mean of weights, of E|L|
 _K_ULPS = 8                      # of K, t x and log p in Chernoff's bound on a tail
 _BAND_ROUNDING = 1e-14           # of p + (1 - p) delta, relative
 _GOAL_ULPS = 4                   # of (delta - p)/(1 - p)
@@ -346,8 +348,9 @@ def on_grid(
     ends = (np.append(i, i[-1] + 1) - .5)*mesh
     w = np.diff(np.maximum.accumulate(plrv.cdf(ends)))     # rounding may make a cdf fall
     w = w/by_halves(w)
-    mean, places = plrv.cumulants(0., 1)[0], mesh*(w*i).sum()
-    doubt = _MEAN_ERROR*(abs(mean) + mesh*(w*np.abs(i)).sum())
+    mean, off = plrv.cumulants(0.)[0], plrv.slopes_off(np.zeros(1))[0, 0]
+    places, size = mesh*(w*i).sum(), mesh*(w*np.abs(i)).sum()
+    doubt = min(off, mesh + abs(mean - places)) + _MEAN_ULPS*ULP*(abs(mean) + size)
     return Cells(w, int(i[0]), mean - places, doubt)
 
 # %% ../nbs/04_prv_fft.ipynb #a2d2aab0
@@ -429,10 +432,17 @@ def _crossings(w, n, nudge, share, eta=_CDF_ULPS*ULP):
         mass = mass[:-d] + mass[d:]
     return best[1:]
 
-def _of_the_cells(parts, root, delta_error):
+# %% ../nbs/04_prv_fft.ipynb #befcb9e6
+def _cdf_error(plrv):
+    "Of a step."
+    few = isinstance(plrv, (GaussianLoss, SubsampledLoss))
+    return (_CDF_ULPS if few else _SUM_CDF_ULPS)*ULP
+
+def _of_the_cells(parts, etas, root, delta_error):
     "P[a loss moves far by its cell's rounding], and what the band's delta_error grows by."
     steps, share = sum(n for _, n in parts), delta_error/SHARES
-    costs = [_crossings(c.weights, n, _HOEFFDING*root/steps, share) for c, n in parts]
+    costs = [_crossings(c.weights, n, _HOEFFDING*root/steps, share, eta)
+             for (c, n), eta in zip(parts, etas, strict=True)]
     far, lost = (sum(column) for column in zip(*costs, strict=True))
     return far, far + share*np.expm1(min(lost, LARGEST_LOG))
 
@@ -451,7 +461,7 @@ def _band(plrv, eps_error, delta_error, max_points):
         raise ValueError(_too_many(eps_error, need, window, root, max_points))
     ends = zip(plrv.parts, left.steps, right.steps, strict=True)
     parts = [(on_grid(p, mesh, a, b), n) for (p, n), a, b in ends]
-    far, of_cells = _of_the_cells(parts, root, delta_error)
+    far, of_cells = _of_the_cells(parts, [_cdf_error(p) for p, _ in plrv.parts], root, delta_error)
     moved += far*(left.sum + right.sum) + sum(n*cells.doubt for cells, n in parts)
     shift = sum(n*cells.shift for cells, n in parts)
     size = left.sum + right.sum + eps_error + moved + sum(abs(n*c.shift) for c, n in parts)

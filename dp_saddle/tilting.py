@@ -31,6 +31,7 @@ from dp_saddle.numerics import (
 )
 from .plrv import Bounds, GaussianLoss, as_composition, log_phi_gap
 from .saddlepoint import TiltedAccountant, cgf_and_cumulants, check_tilts
+from .slopes import moved_normal
 
 # %% ../nbs/02a_tilting.ipynb #17eaaed5
 # Proved: change one and a theorem is broken.
@@ -112,14 +113,25 @@ def lyapunov_sum(
     rest = [(p, n) for p, n in plrv.parts if not isinstance(p, GaussianLoss)]
     return sum((n*p.abs_moment(t) for p, n in rest), 0*t)[()]
 
+# %% ../nbs/02a_tilting.ipynb #4b96ef62
+def _is_normal(plrv): return all(isinstance(p, GaussianLoss) for p, _ in plrv.parts)
+
 def _berry_esseen(plrv, t, var, constant):
     "How far the tilted sum can be from normal, in distribution; inf where beyond doubles."
     with np.errstate(divide='ignore', invalid='ignore', over='ignore'):
         cubes = lyapunov_sum(plrv, t)
         error = constant*cubes/var/np.sqrt(var)
-    gaussian = all(isinstance(p, GaussianLoss) for p, _ in plrv.parts)
-    known = (var > TINY_VARIANCE) & ((cubes > TINY_VARIANCE) | gaussian)
+    known = (var > TINY_VARIANCE) & ((cubes > TINY_VARIANCE) | _is_normal(plrv))
     return np.where(known & np.isfinite(error), error, inf)
+
+def _normal_error(plrv, t, var, constant):
+    "The same, with what the computed cumulants are off by (00ae): Gaussians' move eps alone."
+    error = _berry_esseen(plrv, t, var, constant)
+    if _is_normal(plrv): return error
+    distance, lack, factor = moved_normal(plrv, t)
+    with np.errstate(invalid='ignore'):
+        error = error*factor + lack + distance
+    return np.where(np.isnan(error), inf, error)
 
 # %% ../nbs/02a_tilting.ipynb #5f182b28
 def moments_pull(
@@ -307,8 +319,8 @@ def cgf_error(
     """
     if not plrv.proves:
         return 0*t
-    known = [plrv.known_cgf(u) for u in t]
-    return np.array([error + abs(best - k) for (best, error), k in zip(known, K, strict=True)])
+    best, error = plrv.known_cgfs(t)
+    return error + np.abs(best - K)
 
 # %% ../nbs/02a_tilting.ipynb #e72c0b6b
 class TiltTable:
@@ -329,10 +341,11 @@ class TiltTable:
         """
         self.t, self.k = t, cgf_and_cumulants(plrv, t, 2)
         self.K, K1, K2 = self.k
-        error = 2*_berry_esseen(plrv, t, K2, constant)      # 2: an interval has two ends
+        error = 2*_normal_error(plrv, t, K2, constant)      # 2: an interval has two ends
         self.log_error = safe_log(error) + TABLE_ROUNDING
         self.mean, self.std = K1 - t*K2, np.sqrt(np.maximum(K2, TINY))
-        size = np.abs(self.K) + t*np.abs(K1) + t*t*K2
+        self.places = np.abs(K1) + t*K2                     # sizes of what the mean is made of
+        size = np.abs(self.K) + t*self.places
         self.rounding = TABLE_ROUNDING + SUM_ULPS*ULP*size + t*plrv.rounding
         self.rounding += cgf_error(plrv, t, self.K)
 
@@ -356,7 +369,7 @@ def log_bounds(self:TiltTable,
     rounding = self.rounding + SUM_ULPS*ULP*eps*self.t
     moments = self.K - eps*self.t + log_chernoff_factor(self.t) + rounding
     clt, error = clt_log_delta(eps, self.t, *self.k), moments + self.log_error
-    moved = (eps + np.abs(self.mean))/self.std          # by what a place in the normal may move
+    moved = (eps + self.places)/self.std                # by what a place in the normal may move
     doubt = rounding + SUM_ULPS*ULP*(1 + np.abs(eps - self.mean)/self.std)*moved
     with np.errstate(divide='ignore', invalid='ignore'):
         sure = clt - doubt
@@ -792,7 +805,7 @@ def _normal_of(plrv, kind):
                       for p, n in plrv.parts)
         return NormalLoss(min(mu2, LARGEST_MU2)/2, min(mu2, LARGEST_MU2), 1.)
     mean, var = plrv.cumulants(0.)
-    error = min(_berry_esseen(plrv, 0., var, BERRY_ESSEEN), 1.)
+    error = min(_normal_error(plrv, np.zeros(1), var, BERRY_ESSEEN)[0], 1.)
     return NormalLoss(mean, var, MOMENTS_ROUNDING + error)
 
 # %% ../nbs/02a_tilting.ipynb #d3b65f3b
