@@ -131,8 +131,18 @@ def nodes_at(self:TrapezoidLoss, t):
 def log_strip(self:TrapezoidLoss, t, s0, s1, shift):
     worst = np.array([s1 if shift < 1 else s0])
     below, above, whole = self.log_modulus(t, worst, (shift - 1, shift + 1, 0.))[:, 0]
-    edges = np.log(_SUM_FOR_INTEGRAL) + np.logaddexp(below, above) - self.margin[int(shift)]
+    return self._log_off(below, above, whole, self.margin[int(shift)])
+
+@patch
+def _log_off(self:TrapezoidLoss, below, above, whole, margin):
+    edges = np.log(_SUM_FOR_INTEGRAL) + np.logaddexp(below, above) - margin
     return np.logaddexp(edges, whole - _LEFT_OUT)
+
+@patch
+def log_drift_strips(self:TrapezoidLoss):
+    y, logw = self.path(0., 0., np.array([[-1.], [1.], [0.]]))
+    def off(t): return self._log_off(*np.logaddexp.reduce((logw + t*y).real, 1), self.margin[0])
+    return off(0.), np.logaddexp(off(0.), off(-1.))
 
 # %% ../nbs/00ab_densities.ipynb #d7a94dd0
 def log_mix(
@@ -582,6 +592,19 @@ def log_strip(self:GaussianMixtureLoss, t, s0, s1, shift):
     inside = edges + grown - np.log(np.expm1(self.margin[int(shift)]))
     return np.logaddexp(inside, self.log_left_out(t))
 
+# %% ../nbs/00ab_densities.ipynb #1877b0af
+@patch
+def log_drift_strips(self:GaussianMixtureLoss):
+    inside = np.log(2) + self.log_growth(1) - np.log(np.expm1(self.margin[0]))
+    c, logp = np.array([self.c, self.logp])[:, np.array(self.c) > 0]
+    low, high = self.ends(0.)
+    distances = np.array([high - c, c - low, high + 0*c, -low + 0*c])
+    tails = np.logaddexp.reduce(np.log(_BEYOND) - distances**2/(2*self.s2))
+    tails = np.where(distances[0]*self.mu < _EDGE - ULP, np.log(_TWICE), tails)
+    moved = np.logaddexp(inside + np.log(_TWICE), np.logaddexp.reduce(logp + tails))
+    return np.logaddexp(inside, self.log_left_out(0.)), moved
+
+
 # %% ../nbs/00ab_densities.ipynb #0ba3f225
 @patch
 def noise_at(self:GaussianMixtureLoss, x):
@@ -920,6 +943,16 @@ def nodes_off(self:LaplaceLoss, t, shift, y, logw):
 
 @patch
 def log_strips(self:LaplaceLoss, t, K): return K - _PANEL_ERROR
+
+@patch(as_prop=True)
+def largest_turn(self:LaplaceLoss):
+    "Twice what w - 1 is at most on the ellipses: |log w| is less where that is below 1."
+    with np.errstate(over='ignore'): return 2*self.rate*(np.exp(self.mu + _BEYOND_END[1]) + 1)
+
+@patch
+def log_drift_strips(self:LaplaceLoss):
+    change = np.log(min(expm1(self.largest_turn), 1)) if self.largest_turn < 1 else 0.
+    return -_PANEL_ERROR, np.log(2) - _PANEL_ERROR + change
 
 # %% ../nbs/00ab_densities.ipynb #bd49b64d
 @patch

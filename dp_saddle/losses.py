@@ -38,6 +38,7 @@ NEAR = 1                  # those of derivatives serve tilts so far from theirs
 # Rounding: may grow, never shrink.
 _TERM = 16                # units in the last place a term of M costs, besides exponent and sum
 _MASS = 24                # ... and the mass that is singular, or left out
+_AT_BOTH = 2              # Proved: a change has what the rule is off by at s, and at 0
 _EDGE_OF_NEAR = 1e-6      # where |M - 1| is nearly 1/2, either form may have been taken
 _TURN = 1, 4              # ... and e^{isy} - 1, of |sy| or 2, besides its phase: y real, complex
 _PRODUCT = 2              # ... and its product with a weight,
@@ -155,8 +156,10 @@ def _log_mgf_rounding(t, y, logw, K, singular=(0., 0.), off=(0., 0.)):
     if distance < .5 + _EDGE_OF_NEAR:
         w = np.exp(logw - K)
         second = np.where(np.abs(x) < _SMALL, x*x*w, size + w*(1 + np.abs(x)))
-        second += abs(t)*np.exp(-K)*np.abs(weighted_expm1mx(logw, -y))
+        drift = abs(t)*np.exp(-K)*np.abs(weighted_expm1mx(logw, -y))
         masses = _MASS*(p_inf + abs(t*(q_0 - p_inf)))*np.exp(-K)
+        masses += drift @ np.maximum(np.abs(y) - np.abs(x), 0)       # its exponents are y
+        second += drift
         change = abs(t)*np.abs(_difference(x, -y, logw - K))
         near = distance < .5 - _EDGE_OF_NEAR
         size, slope = (second, change) if near else np.maximum((second, change), (size, slope))
@@ -662,6 +665,37 @@ def _changes(self:NodeLoss, t, s, shift, K, error, strip):
     relative, change = noise/np.maximum(np.abs(1 + change), TINY), _log_of_1_and(change)
     return change, np.log1p(relative) + _LOG*ULP*np.abs(change)
 
+# %% ../nbs/00a_losses.ipynb #f826a312
+@patch
+def log_drift_strips(self:NodeLoss):
+    "log of bounds on what the rule is off by at tilt 0; and at -1, less that at 0."
+    of_0, of_minus_1 = (self.log_strip(t, 0., 0., 0.) for t in (0., -1.))
+    return of_0, np.logaddexp(of_0, of_minus_1)
+
+@patch
+def near_strips(self:NodeLoss,
+    t,  # tilts >= -1/2, any shape
+    K,  # K(t), nats, of that shape
+):      # of that shape
+    """What M may be off by, over M, for what the rule does at the tilts 0 and -1: near M = 1.
+
+    Parameters
+    ----------
+    t
+        tilts >= -1/2, any shape
+    K
+        K(t), nats, of that shape
+
+    Returns
+    -------
+    of that shape
+    """
+    near = np.abs(np.expm1(np.minimum(K, 1.))) < .5 + _EDGE_OF_NEAR
+    if not np.any(near): return 0*K
+    of_0, slope = np.exp(self.kept(('strips of the drift',), self.log_drift_strips))
+    return np.where(near, (of_0 + np.abs(t)*slope)*np.exp(-np.maximum(K, -1)), 0.)
+
+
 # %% ../nbs/00a_losses.ipynb #f8ee6efd
 @patch
 def known_cgf_of_sum(self:NodeLoss, t):
@@ -679,21 +713,21 @@ def known_cgf_of_sum(self:NodeLoss, t):
 def known_cgf(self:NodeLoss, t):
     "(K(t), what it is off by at most), at a tilt `t` >= -1/2, a number: as `line` has them."
     K, error = self.known_cgf_of_sum(t)
-    return K, error + np.exp(self.log_strip(t, 0., 0., 0.) - K)
+    strip = np.exp(self.log_strip(t, 0., 0., 0.) - K)
+    return K, error + strip + self.near_strips(t, K)
 
 # %% ../nbs/00a_losses.ipynb #862578ea
 @patch
 def line(self:NodeLoss, t, s):
     """LineValues at tilt `t` >= -1/2 and equally spaced frequencies `s` from 0, a 1-d array:
     K(t), its error, K(t + is) - K(t), log(1 + relative error of its exponential)."""
-    K, error = self.known_cgf_of_sum(t)
+    K, error = NodeLoss.known_cgf(self, t)
     change, log_error = np.empty(s.shape, complex), np.empty(s.shape)
     first_shifted = np.searchsorted(s, self.shift_from(t), side='right')
     for i, shift in ((slice(0, first_shifted), 0.), (slice(first_shifted, None), 1.)):
         if not s[i].size: continue
-        strip = np.exp(self.log_strip(t, s[i][0], s[i][-1], shift) - K)
+        strip = _AT_BOTH*np.exp(self.log_strip(t, 0., s[i][-1], shift) - K)
         change[i], log_error[i] = self._changes(t, s[i], shift, K, error, strip)
-        if not shift: error = error + strip
     return LineValues(K, error, change, log_error)
 
 # %% ../nbs/00a_losses.ipynb #4c52623c
@@ -733,9 +767,10 @@ def _near_rounding(t, x, size, K, grid, costs):
     large = size + w
     second = np.where(small, x*x*w, large + w*np.abs(x)) @ costs.nodes[:, :2]
     change = np.where(small, _OF_CHANGE*np.abs(x)*w, large) @ costs.nodes[:, 2]
-    constant, slope = second.T + np.multiply.outer(costs.drift, t*scale)
+    constant, slope = second.T
+    drift = costs.drift[0] + np.maximum(t, 1)*costs.drift[1]
     masses = _MASS*(p_inf + np.abs(t*(q_0 - p_inf)))*scale
-    return constant + t*(slope + change + costs.turn*scale) + masses
+    return constant + t*(slope + change + (drift + costs.turn)*scale) + masses
 
 def _table_rounding(t, K, grid, costs):
     "Bound on the relative error of M = e^K at tilts t >= 0, as `log_mgf` computes it."
@@ -764,7 +799,7 @@ def known_cgfs(self:NodeLoss, t):
         K = log_mgf(t, grid.y, grid.logw, grid.singular, grid.drift)
         return K, _table_rounding(t, K, grid, self._costs(grid))
     K, error = self.over_grids(t, known, np.empty((2, t.size)))
-    return np.array([K, error + np.exp(self.log_strips(t, K) - K)])
+    return np.array([K, error + np.exp(self.log_strips(t, K) - K) + self.near_strips(t, K)])
 
 
 # %% ../nbs/00a_losses.ipynb #b11acafd

@@ -25,7 +25,6 @@ _SECOND = 16/5, -2/5, 16/315, -1/280    # second ones, of an even one that is 0 
 _ORDER, _LEFT = 8, (800., 1600.)        # of both; what they leave out, over A (s/h)^8 by h and h^2
 _OF_MEAN, _OF_VAR, _MOST_OF_VAR = .43, .14, .1      # how far a normal law is moved,
 _OF_CUBES, _OF_QUOTIENT = 1.9, 2        # and Berry and Esseen's quotient
-_REACH = 2.              # ellipses around a Laplace's panels, beyond the ends
 # Rounding: may grow, never shrink.
 _OWN = 24                # ulps of a tilted weight, besides its exponents
 _OF_LOG, _OF_EXPONENT = 1.5, 2   # of a log-weight, and of an exponent, of their sizes
@@ -100,12 +99,6 @@ def circles(self:NodeLoss,
     """
     r = np.minimum(NEAR, 1/np.maximum(spread, TINY))
     return r, self.log_strips_to(np.r_[t - r, t + r], np.r_[r, r]).reshape(2, -1)
-
-@patch(as_prop=True)
-def largest_turn(self:LaplaceLoss):
-    "Twice what w - 1 is at most on the ellipses: |log w| is less where that is below 1."
-    with np.errstate(over='ignore'):
-        return 2*self.rate*(np.exp(self.mu + _REACH) + 1)
 
 @patch
 def circles(self:LaplaceLoss, t, spread, K):
@@ -189,22 +182,12 @@ def slopes_off(self:NodeLoss,
     rows = np.empty((_ROWS, t.size))
     log_T, mean, var, *off = self.over_grids(t, rounded, rows, NEAR)
     r, near = self.circles(t, np.sqrt(var), log_T)
-    of_drift = np.exp(self.kept(('strips of the drift',), self._log_of_drift) - log_T)
+    of_drift = np.exp(self.kept(('strips of the drift',), self.log_drift_strips)[1] - log_T)
     off = off + _by_strip(near, r, log_T, mean, var) + np.array([of_drift, 0*t])
     off[1] += off[0]**2
     return np.where(np.isfinite(off), off, inf)
 
 # %% ../nbs/00ae_slopes.ipynb #8d56d893
-@patch
-def _log_of_drift(self:NodeLoss):
-    "log of what E(-1) - E(0) is at most."
-    return np.logaddexp(*self.log_strips_to(np.array([-1., 0.]), np.zeros(2)))
-
-@patch
-def _log_of_drift(self:LaplaceLoss):
-    both = NodeLoss._log_of_drift(self)
-    return both + np.log(min(expm1(self.largest_turn), 1)) if self.largest_turn < 1 else both
-
 @patch
 def slopes_off(self:GaussianLoss, t):
     "What K' and K'' are off by at a 1-d array `t` of tilts, shape (2, t)."
