@@ -1986,6 +1986,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                           'dp_saddle/levels.py'),
                                   'dp_saddle.levels.WindowedGaussianLoss.line': ( 'levels.html#windowedgaussianloss.line',
                                                                                   'dp_saddle/levels.py'),
+                                  'dp_saddle.levels.WindowedGaussianLoss.log_drift_strips': ( 'levels.html#windowedgaussianloss.log_drift_strips',
+                                                                                              'dp_saddle/levels.py'),
                                   'dp_saddle.levels.WindowedGaussianLoss.log_left_out': ( 'levels.html#windowedgaussianloss.log_left_out',
                                                                                           'dp_saddle/levels.py'),
                                   'dp_saddle.levels.WindowedGaussianLoss.log_window_at_end': ( 'levels.html#windowedgaussianloss.log_window_at_end',

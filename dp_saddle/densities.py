@@ -138,6 +138,7 @@ def _log_off(self:TrapezoidLoss, below, above, whole, margin):
     edges = np.log(_SUM_FOR_INTEGRAL) + np.logaddexp(below, above) - margin
     return np.logaddexp(edges, whole - _LEFT_OUT)
 
+# %% ../nbs/00ab_densities.ipynb #93ec373d
 @patch
 def log_drift_strips(self:TrapezoidLoss):
     y, logw = self.path(0., 0., np.array([[-1.], [1.], [0.]]))
@@ -596,12 +597,12 @@ def log_strip(self:GaussianMixtureLoss, t, s0, s1, shift):
 @patch
 def log_drift_strips(self:GaussianMixtureLoss):
     inside = np.log(2) + self.log_growth(1) - np.log(np.expm1(self.margin[0]))
-    c, logp = np.array([self.c, self.logp])[:, np.array(self.c) > 0]
-    low, high = self.ends(0.)
+    c, logp = np.array([self.c, self.logp])
+    felt, (low, high) = np.arange(c.size) <= self.last_felt(0.), self.ends(0.)
     distances = np.array([high - c, c - low, high + 0*c, -low + 0*c])
     tails = np.logaddexp.reduce(np.log(_BEYOND) - distances**2/(2*self.s2))
-    tails = np.where(distances[0]*self.mu < _EDGE - ULP, np.log(_TWICE), tails)
-    moved = np.logaddexp(inside + np.log(_TWICE), np.logaddexp.reduce(logp + tails))
+    tails = (logp + np.where(felt, tails, np.log(_TWICE)))[c > 0]
+    moved = np.logaddexp(inside + np.log(_TWICE), np.logaddexp.reduce(tails))
     return np.logaddexp(inside, self.log_left_out(0.)), moved
 
 

@@ -372,7 +372,7 @@ class UnprovedNoise(NodeLoss):
         self.losses, self.logp = losses, logp
         self.ess_inf, self.ess_sup = losses.min(), losses.max()
 
-    line = decay = known_cgf = log_delta = cdf = split = _refused
+    line = decay = known_cgf = known_cgfs = log_delta = cdf = split = _refused
 
     @property
     def reverse(self):

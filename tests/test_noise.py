@@ -355,7 +355,7 @@ def slow(x): return -np.log1p(np.log1p(abs(x))) - np.log1p(abs(x))
     (dict(log_density=triangle, support=(-1., 2.)), ValueError, 'support must have the center'),
     (dict(center=50.), ValueError, 'log_density must'),
     (dict(slope=-1.), ValueError, r'slope must be in \(0, inf\)'),
-    (dict(mesh=2.), ValueError, r'mesh must be in \(0, 1\)'),
+    (dict(mesh=2.), ValueError, r'mesh must be in \(1e-12, 1\)'),
     (dict(log_density=lambda x: normal(x) - .1, log_concave=False), ValueError,
      'its integral is about 0.9048'),
     (dict(sensitivity=60.), ValueError, 'sensitivity must be smaller for this noise'),
