@@ -586,7 +586,8 @@ def loss_of_sample(self:MixtureOfGaussians, rate, direction):
 # Rounding: may grow, never shrink. Both relative to p_inf, which is known to MASS_ERROR.
 _NEAR_MASS = 2e-12        # a delta so near to p_inf may be on either side of it
 _ABOVE_MASS = 5e-12       # a delta so far above it is not
-_WIDE, _NARROW = 1e-4, 1e-7  # Tuning: how far apart, relatively and absolutely, is said
+_WIDE = 1e-6              # Tuning: how far apart is said, of delta relatively
+_OWN_SHARE = 2            # Tuning: ... where a method's own width is less than half of it
 _SHARE_BELOW = 2/3        # Tuning: of the law below, in an estimate between two laws on a grid
 
 # %% ../nbs/00b_mechanisms.ipynb #288ff75e
@@ -629,22 +630,26 @@ def _check_served(self:Accountant):
 
 # %% ../nbs/00b_mechanisms.ipynb #a741fe3d
 def _from_both_sides(method, plrv, x, floor):
-    "What the method says of a loss; of one that only dominates the true one, together with less."
+    """What the method says of a loss; of one that only dominates the true one, together with less:
+    (lower, estimate, upper), and by how much what is known less of makes them wider."""
     low, mid, up = method(plrv, x, floor)
-    if plrv.dominated is None: return low, mid, up
+    if plrv.dominated is None: return low, mid, up, 0*up
+    own = up - low
     low, less, _ = method(plrv.dominated, x, floor)
-    return low, np.clip(_SHARE_BELOW*less + (1 - _SHARE_BELOW)*mid, low, up), up
+    mid = np.clip(_SHARE_BELOW*less + (1 - _SHARE_BELOW)*mid, low, up)
+    return low, mid, up, np.where(up < inf, up - low - _OWN_SHARE*own, 0)
 
 # %% ../nbs/00b_mechanisms.ipynb #a741fe3e
 @patch
-def _say_where_wide(self:Accountant, low, mid, up):
-    "A warning, where losses that only dominate the true ones leave the two bounds far apart."
-    if all(plrv.dominated is None for plrv in self.asked): return
-    finite = up < inf
-    if (up[finite] - low[finite] > _WIDE*up[finite] + _NARROW).any():
+def _say_where_wide(self:Accountant, low, up, apart, top):
+    """A warning, where losses that only dominate the true ones leave the two bounds far apart:
+    a millionth, of delta or in eps, and more than the method itself would."""
+    limit = _WIDE*(up if top < inf else 1)
+    if ((apart > limit) & (np.where(up < inf, up, 0) - low > limit)).any():
         warnings.warn("the bounds hold, but are far apart: of a step less is known from below "
-                      "(of a density between its values: make its mesh smaller; or the worse of "
-                      "two sides counts: is it one_sided, or even?)",
+                      "(of a density between its values: make its mesh smaller, or the worse of "
+                      "two sides counts: is it one_sided, or even?; of a batch's fixed size: its "
+                      "curve is on a lattice); look at upper - lower",
                       stacklevel=checks.users_level())
 
 # %% ../nbs/00b_mechanisms.ipynb #460793d4
@@ -652,13 +657,14 @@ def _say_where_wide(self:Accountant, low, mid, up):
 def _most(self:Accountant, method, x, top):
     "The larger of both directions' answers at an array x; `top`: what is never exceeded."
     self._check_served()
-    worst = np.zeros((len(Bounds._fields), x.size))
+    worst, apart = np.zeros((len(Bounds._fields), x.size)), np.zeros(x.size)
     for plrv in counted(self.asked, 'direction'):
         with np.errstate(over='ignore', invalid='ignore', divide='ignore'):
-            low, mid, up = _from_both_sides(method, plrv, x.ravel(), worst[0])
+            low, mid, up, more = _from_both_sides(method, plrv, x.ravel(), worst[0])
         low, up = np.where(np.isnan(low), 0, low), np.where(np.isnan(up), top, up)
         worst = np.maximum(worst, [low, np.where(np.isnan(mid), up, mid), up]) + 0.
-    self._say_where_wide(*worst)
+        apart = np.fmax(apart, more)
+    self._say_where_wide(worst[0], worst[2], apart, top)
     return Bounds(*(v.reshape(x.shape) if x.ndim else float(v[0]) for v in worst))
 
 # %% ../nbs/00b_mechanisms.ipynb #efd70bad

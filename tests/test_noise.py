@@ -441,8 +441,9 @@ def test_wide_bounds_are_said():
     "Where two sides count, or the mesh is coarse."
     both = AdditiveNoise(log_density=gumbel, sensitivity=.1, log_concave=True)
     coarse = AdditiveNoise(log_density=logistic, sensitivity=.1, mesh=.05, **CONCAVE)
-    fine = AdditiveNoise(log_density=logistic, sensitivity=.1, **CONCAVE)
-    for noise in (both, coarse):
+    usual = AdditiveNoise(log_density=logistic, sensitivity=.1, **CONCAVE)
+    fine = AdditiveNoise(log_density=logistic, sensitivity=.1, mesh=5e-5, **CONCAVE)
+    for noise in (both, coarse, usual):
         with pytest.warns(UserWarning, match='far apart: .*density .*mesh smaller.*one_sided'):
             TiltedFFT(100*noise).epsilon(1e-6)
     with warnings.catch_warnings():
