@@ -42,6 +42,7 @@ _SUM_FOR_INTEGRAL = 4.    # an integral over a strip's edge is at most 4 times i
 _OPEN = {'remove': .44, 'add': .25}  # of pi sigma^2: the path's height; no zeros to twice that
 _SLOPE = 4.               # a Laplace's `slope` is 4 times dL/dl at this far beyond their end,
 _BEYOND_END = 1/8, 2.     # for panels so short that they reach no further, and for all
+_AXIS = 3.09              # > (6 + 1/6)/2: an ellipse on the axis reaches so many half-lengths
 _STEEP_PANELS = 160.      # slope*t from which on they are: heights below 8/161
 _PANEL = 8                # a Legendre panel at z is at most 8/(1 + slope |z|) long, and 1
 _PANEL_ERROR = 34.        # 16 points on it err by less than e^-34 of the whole
@@ -947,8 +948,10 @@ def log_strips(self:LaplaceLoss, t, K): return K - _PANEL_ERROR
 
 @patch(as_prop=True)
 def largest_turn(self:LaplaceLoss):
-    "Twice what w - 1 is at most on the ellipses: |log w| is less where that is below 1."
-    with np.errstate(over='ignore'): return 2*self.rate*(np.exp(self.mu + _BEYOND_END[1]) + 1)
+    "Twice what w - 1 is at most on the axis' ellipses: |log w| is less where that is below 1."
+    with np.errstate(over='ignore'):
+        change = np.exp(self.mu + _BEYOND_END[1]) + 1, np.expm1(_AXIS*self.mu)
+        return 2*self.rate*min(change)
 
 @patch
 def log_drift_strips(self:LaplaceLoss):
