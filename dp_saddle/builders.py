@@ -644,7 +644,8 @@ def banded_matrix_factorization(
     -------
     a Composition
     """
-    checks.count(1, steps=steps, bands=bands)
+    checks.count(1, inf, steps=steps)
+    checks.count(1, bands=bands)
     checks.real(0, 1/int(bands), '(]', rate=rate)
     step = PoissonSubsampled(Gaussian(sigma=sigma), rate=min(bands*rate, 1.))
     return -(-int(steps)//int(bands))*step

@@ -25,7 +25,8 @@ from dp_saddle import (
 )
 from dp_saddle.derivatives import cgf_slopes, changed, parameters
 
-pytestmark = pytest.mark.filterwarnings('error', 'ignore:max_nodes')
+pytestmark = pytest.mark.filterwarnings('error', 'ignore:max_nodes',
+                                        'ignore:the bounds hold, but are far apart')
 
 def S(sigma, rate):
     return PoissonSubsampled(base=Gaussian(sigma=sigma), rate=rate)

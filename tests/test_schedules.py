@@ -32,7 +32,8 @@ from dp_saddle.merged_steps import MergedSteps
 from dp_saddle.record_bounds import upper_epsilon
 from dp_saddle.run_files import exact, number, whole
 
-pytestmark = pytest.mark.filterwarnings('error', 'ignore:max_nodes')
+pytestmark = pytest.mark.filterwarnings('error', 'ignore:max_nodes',
+                                        'ignore:the bounds hold, but are far apart')
 
 def S(sigma, rate):
     return PoissonSubsampled(base=Gaussian(sigma=sigma), rate=rate)
