@@ -596,8 +596,13 @@ def log_strip(self:GaussianMixtureLoss, t, s0, s1, shift):
 
 # %% ../nbs/00ab_densities.ipynb #1877b0af
 @patch
+def log_axis_strip(self:GaussianMixtureLoss, edge):
+    "What is missed inside the axis' grid, for an `edge` of e^edge but for the density's growth."
+    return np.log(2) + edge + self.log_growth(1) - np.log(np.expm1(self.margin[0]))
+
+@patch
 def log_drift_strips(self:GaussianMixtureLoss):
-    inside = np.log(2) + self.log_growth(1) - np.log(np.expm1(self.margin[0]))
+    inside = self.log_axis_strip(0.)                  # M(0) = M(-1) = 1
     c, logp = np.array([self.c, self.logp])
     felt, (low, high) = np.arange(c.size) <= self.last_felt(0.), self.ends(0.)
     distances = np.array([high - c, c - low, high + 0*c, -low + 0*c])
@@ -669,8 +674,7 @@ def _log_edges(self:GaussianMixtureLoss, t):
 @patch
 def log_strips(self:GaussianMixtureLoss, t, K):
     edges = np.log(_TWICE) + K if self.top == 'remove' else self._log_edges(t)
-    inside = np.log(2) + edges + self.log_growth(1) - np.log(np.expm1(self.margin[0]))
-    return np.logaddexp(inside, self.log_left_outs(t))
+    return np.logaddexp(self.log_axis_strip(edges), self.log_left_outs(t))
 
 # %% ../nbs/00ab_densities.ipynb #bdad6f75
 @patch

@@ -691,7 +691,7 @@ def near_strips(self:NodeLoss,
     of that shape
     """
     near = np.abs(np.expm1(np.minimum(K, 1.))) < .5 + _EDGE_OF_NEAR
-    if not np.any(near): return 0*K
+    if not np.any(near): return np.zeros(np.shape(K))
     of_0, slope = np.exp(self.kept(('strips of the drift',), self.log_drift_strips))
     return np.where(near, (of_0 + np.abs(t)*slope)*np.exp(-np.maximum(K, -1)), 0.)
 

@@ -652,6 +652,13 @@ def _say_where_wide(self:Accountant, low, up, apart, top):
                       "curve is on a lattice); look at upper - lower",
                       stacklevel=checks.users_level())
 
+@patch
+def _say_if_unknown(self:Accountant, up):
+    "A warning, where a method says nothing: then the bound is what never is exceeded."
+    if np.isnan(up).any():
+        warnings.warn("nothing is proved from above at some of these: more overflows or cancels "
+                      "than doubles carry", stacklevel=checks.users_level())
+
 # %% ../nbs/00b_mechanisms.ipynb #460793d4
 @patch
 def _most(self:Accountant, method, x, top):
@@ -661,6 +668,7 @@ def _most(self:Accountant, method, x, top):
     for plrv in counted(self.asked, 'direction'):
         with np.errstate(over='ignore', invalid='ignore', divide='ignore'):
             low, mid, up, more = _from_both_sides(method, plrv, x.ravel(), worst[0])
+        self._say_if_unknown(up)
         low, up = np.where(np.isnan(low), 0, low), np.where(np.isnan(up), top, up)
         worst = np.maximum(worst, [low, np.where(np.isnan(mid), up, mid), up]) + 0.
         apart = np.fmax(apart, more)

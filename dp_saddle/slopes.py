@@ -71,8 +71,8 @@ def log_strips_to(self:GaussianMixtureLoss, t, s):
     out, far = np.empty(t.shape), t > 0
     turned = s*abs(self.height)*self.c[-1]/self.s2               # e^{isL} at the strip's edge
     out[far] = self.log_strips(t[far], self.real_cgf(t[far])) + turned[far]
-    inside = np.log(2) + self.log_growth(1) + turned[~far] - np.log(np.expm1(self.margin[0]))
-    out[~far] = np.logaddexp(inside, [self.log_left_out(x) for x in t[~far].tolist()])
+    left_out = [self.log_left_out(x) for x in t[~far].tolist()]
+    out[~far] = np.logaddexp(self.log_axis_strip(turned[~far]), left_out)
     return out
 
 # %% ../nbs/00ae_slopes.ipynb #4825a96b

@@ -220,7 +220,7 @@ _MOST_ORDER = 1e100         # of a divergence: its square is a double
 
 def rdp(
     mechanism,  # a mechanism or a composition
-    alpha,      # order >= 1, in [1, 1e+100], up to what the loss's grid allows, any shape
+    alpha,      # >= 1, in [1, 1e+100], up to what the loss's grid allows, any shape; 1: KL
 ):              # Renyi divergence of that order, nats, the larger of both directions
     """Renyi differential privacy, K(alpha - 1)/(alpha - 1) [SP Sect. 1]; inf where the loss can be,
     with a warning where a step could say more of itself. A Gaussian step, sampled or not, has no
@@ -231,7 +231,7 @@ def rdp(
     mechanism
         a mechanism or a composition
     alpha
-        order >= 1, in [1, 1e+100], up to what the loss's grid allows, any shape
+        >= 1, in [1, 1e+100], up to what the loss's grid allows, any shape; 1: KL
 
     Returns
     -------
