@@ -34,7 +34,7 @@ WIDTH = 512                     # of a still picture on a page
 MARGINS = dict(left=.11, right=.97, bottom=.15, top=.91)
 SHARP = 160                     # pixels an inch of a still picture, on screens that have them
 TITLE_POINTS, LEGEND_POINTS = 10, 8
-LINES = 'first', 'second', 'third', 'fourth'     # styles of lines that say none
+LINES = 'first', 'second', 'third', 'fourth', 'fifth', 'sixth'   # styles of lines that say none
 MARKS = 'bound', 'guide'
 MARKS_ON_IMAGE = ('white', AMBER)
 MARK_DASHES = ':', '--'
@@ -169,6 +169,9 @@ def _check(explorer):
         checks.choice(('up', 'down', ''), rounding=rounding)
     for name in explorer.styles:
         style_of(name)              # or a ValueError
+    if len(explorer.lines) > len(explorer.styles or LINES):
+        raise ValueError(f"styles must have one for each of the {len(explorer.lines)} lines, "
+                         f"got {explorer.styles}")
     x = checks.array(-inf, inf, x=explorer.x)
     if x.ndim != 1 or x.size < 2:
         raise ValueError(f"x must be a 1-d array of two or more numbers, got shape {x.shape}")
@@ -207,8 +210,8 @@ def _draw_image(ax, explorer, values):
 def _draw_lines(ax, explorer, lines):
     "Each line, with its label and a name."
     for i, ((label, _), y) in enumerate(zip(explorer.lines, lines)):
-        styles = explorer.styles or LINES
-        line, = ax.plot(explorer.x, y, **style_of(styles[i % len(styles)], label=label))
+        style = (explorer.styles or LINES)[i]
+        line, = ax.plot(explorer.x, y, **style_of(style, label=label))
         line.set_gid(f'line{i}')
 
 def _draw_marks(ax, explorer, marks):

@@ -55,7 +55,9 @@ ROLES = {
     'fifth': Style(RUST, TWICE, ''), 'sixth': Style(GREY, SHORT, ''),
     'remove': Style(BLUE, '-', 'remove'), 'add': Style(AMBER, '--', 'add'),
     'poisson': Style(BLUE, '-', 'Poisson samples'), 'bins': Style(PURPLE, '-.', 'balls in bins'),
-    'shuffled': Style(RUST, '--', 'shuffled batches'), 'fixed': Style(GREEN, LONG, 'fixed sizes'),
+    'shuffled': Style(RUST, '--', 'shuffled batches'),
+    'shuffled-least': Style(RUST, ':', 'shuffled, at least'),
+    'fixed': Style(GREEN, LONG, 'fixed sizes'),
     'unsampled': Style(BLACK, SHORT, 'no amplification'),
     'bound': Style(BLACK, '--', 'bound'), 'guide': Style(GREY, ':', ''),
 }

@@ -597,6 +597,7 @@ LOADERS = 'balls-in-bins', 'poisson', 'without-replacement', 'shuffle', 'none'
 LOADER_LINES = (('bins, at most', 'up'), ('Poisson, at most', 'up'), ('one size, at most', 'up'),
                 ('shuffled, at most', 'up'), ('any batches, at most', 'up'),
                 ('shuffled, at least', 'down'))
+LOADER_STYLES = 'bins', 'poisson', 'fixed', 'shuffled', 'unsampled', 'shuffled-least'
 LOADER_LIMITS = dict(xlim=(.4, 5.), ylim=(.01, 1e5))
 LOADER_ALT = (
     "What a run costs at delta 1e-5 over its noise, by the way its batches are drawn: bins and "
@@ -669,4 +670,5 @@ def explore_sampling(
     return Explorer(
         'sampling', 'What a loader costs', LOADER_ALT, _loaders(x), sliders, x,
         dict(xlabel='σ', ylabel='ε at δ = 1e-5', xscale='log', yscale='log', **LOADER_LIMITS),
-        lines=LOADER_LINES, marks=('σ',), numbers=tuple(label for label, _ in LOADER_LINES))
+        lines=LOADER_LINES, styles=LOADER_STYLES, marks=('σ',),
+        numbers=tuple(label for label, _ in LOADER_LINES))

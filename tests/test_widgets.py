@@ -23,6 +23,7 @@ from dp_saddle import (
     tradeoff,
 )
 from dp_saddle import widgets as W
+from dp_saddle.pictures import style_of
 
 ROOT = Path(__file__).resolve().parent.parent
 NORMS = np.random.default_rng(0).random((60, 50))**2
@@ -303,6 +304,7 @@ def test_mistakes(make, named):
     (lambda: W.Explorer('a', 't', 'a', None, (), np.arange(2.), {}, ()), 'axes'),
     (lambda: plain(None, lines=(('line', 'outwards'),)), 'rounding'),
     (lambda: plain(None, x=(1.,)), 'x must be'),
+    (lambda: plain(None, lines=(('a', ''), ('b', '')), styles=('bound',)), 'styles must have one'),
     (lambda: plain(lambda s: ([[1., 2.]], (), ('1',))).at(), 'data must return 1 lines, 0 marks'),
 ])
 def test_mistakes_in_ones_own(make, named):
@@ -330,3 +332,7 @@ def test_a_loader_off_the_table_is_computed():
     run = dpsgd(sigma=1.5, batch_size=256, dataset_size=7*256, epochs=2, sampling='balls-in-bins')
     assert lines[0][1] == pytest.approx(epsilon(run, delta=1e-5)) and mark == 1.5
     assert float(said[0]) >= epsilon(run, delta=1e-5)
+
+def test_six_ways_of_drawing_have_six_styles():
+    styles = W.explore_sampling().styles
+    assert len(styles) == len({tuple(style_of(name).items()) for name in styles}) == 6
