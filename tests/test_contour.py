@@ -153,11 +153,11 @@ def check(rows):
         assert bounds.lower <= bounds.estimate <= bounds.upper
 
 def test_certification_of_random_runs():
-    check(RANDOM[:20])
+    check(RANDOM[:10])
 
 @pytest.mark.slow
 def test_certification_of_the_other_random_runs():
-    check(RANDOM[20:])
+    check(RANDOM[10:])
     assert len(RANDOM) >= 300
 
 @pytest.mark.slow

@@ -155,7 +155,7 @@ def test_sums_of_divergences_are_above(seed, along):
 
 def test_a_budget_far_from_its_end_merges_nothing(monkeypatch):
     "The bound that is asked first is enough; once more is wanted, all is counted."
-    counts = steps_of(12, 40)
+    counts = steps_of(12, 34)
     budget = Budget(eps=50., delta=DELTA)
     with monkeypatch.context() as m:
         m.setattr('dp_saddle.merged_steps.MergedSteps', None)       # would fail if it were made
