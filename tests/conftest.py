@@ -1,11 +1,14 @@
 import json
 import os
+import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 os.environ.setdefault("MPLBACKEND", "Agg")  # no window
+# With nbformat comes a grammar of addresses that takes a second to compile, and judges no notebook.
+sys.modules.setdefault("rfc3987_syntax", None)
 
 # A plain run tries the same examples each time and never fails for a slow machine; "make test-slow"
 # goes further.

@@ -1,7 +1,8 @@
 "The list of examples for the slow run, slow.json."
 
-import conftest
 import pytest
+
+import conftest
 
 
 @pytest.fixture(autouse=True)
