@@ -60,7 +60,7 @@ def counted(seen, title):
 def test_what_is_loading(browser, served):  # noqa: F811
     """The first Run says what is loading and how many MB, as many as the server has sent; so does
     what draws. What a screen reader is told is each text, and not each megabyte."""
-    browser.get(served + '01_contour.html')
+    browser.get(served + 'preface.html')
     origin = {'origin': served.split('/a/')[0], 'storageTypes': 'all'}
     browser.execute_cdp_cmd('Storage.clearDataForOrigin', origin)
     browser.execute_cdp_cmd('Network.clearBrowserCache', {})
