@@ -637,7 +637,7 @@ def test_a_page_that_cannot_run_says_why(browser, served, where, monkeypatch, tm
         said = capsys.readouterr().err
         assert 'No Pyodide: ' in said and 'PYODIDE=folder' in said
         assert [p.name for p in (tmp_path / 'static').iterdir()] == ['python-files.js']
-    for name in ('faq', '01_contour', 'papers/edgeworth', 'your_run'):
+    for name in ('faq', 'preface', 'papers/edgeworth', 'your_run'):
         page = f'{name}.html'
         url = (SITE / page).as_uri() if where == 'file' else served.replace('book', 'bare') + page
         browser.get('about:blank')
