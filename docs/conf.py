@@ -64,8 +64,8 @@ shutil.copy(_mathjax, _here/"_build"/"static"/"mathjax.js")
 mathjax_path = "mathjax.js"
 mathjax3_config = {"options": {"enableMenu": False}, "svg": {"fontCache": "global"}}
 
-# {folder: its sidebar}. Those of a folder's pages differ by which one is marked as shown, and to make
-# them all takes a third of a build.
+# {folder: its sidebar}. Those of a folder's pages differ by which one is marked as shown, and to
+# make them all takes a third of a build.
 _sidebars = {}
 _HERE = re.compile(r'(<li class="toctree-l\d) current active("><a class=")current '
                    r'(reference internal" href=")#')
