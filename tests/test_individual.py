@@ -224,6 +224,7 @@ def test_many_records_are_counted_in_place():
 
 # Engines
 
+@pytest.mark.slow
 def test_engines(fifty):
     _, book_of, _ = fifty
     book = book_of(64)
