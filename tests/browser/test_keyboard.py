@@ -71,7 +71,7 @@ def test_what_is_loading(browser, served):  # noqa: F811
         ".dp-run)').className.match(/tag_run-(\\d+)/)[1])")
     before, total = {}, {}
     for place, what in ((browser.execute_script(PLACES)[0], 'Python, numpy and SciPy'),
-                        (picture, 'matplotlib, fastcore and mpmath')):
+                        (picture, 'matplotlib and fastcore')):
         browser.execute_script(WATCH, place)
         Quiet.asked.clear()
         run = browser.execute_script(FIND, f'.tag_run-{place} .dp-run button')
