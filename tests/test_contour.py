@@ -422,6 +422,7 @@ def test_next_to_the_end_of_the_support():
     assert tracemalloc.get_traced_memory()[1] < 1e9
     tracemalloc.stop()
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:max_nodes")
 @few_nodes
 def test_smoothing_narrower_than_sqrt_of_the_rounding_unit(nodes):

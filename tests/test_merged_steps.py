@@ -88,6 +88,7 @@ def test_between_adds_up():
     steps = sum(n for (_, what), n in both.items() if what == 'steps')
     assert steps == sum(one.values()) + sum(other.values())
 
+@pytest.mark.slow
 def test_prefixes_are_bounded_one_by_one():
     "After each step at least what it has cost, never falling where the bound is good."
     counts = steps_of(4, 50, rates=False)

@@ -554,25 +554,26 @@ def test_stop_and_a_second_page(browser, served, contour):
     assert again == [], again
 
 
-def test_five_minutes_and_faq(browser, served, doubles):
+@pytest.mark.parametrize('name, last', [
+    ('five_minutes', 'Run'), pytest.param('faq', 'Run all above', marks=pytest.mark.slow)])
+def test_five_minutes_and_faq(browser, served, doubles, name, last):
     "All that these pages print, by Run on each cell, and by Run all above on the last."
-    for name, last in (('five_minutes', 'Run'), ('faq', 'Run all above')):
-        first_view(browser, served + name + '.html')
-        places = browser.execute_script(PLACES)
-        wanted = book.stored(name)
-        assert set(wanted) <= set(places) and len(wanted) >= 6
-        press = list(wanted) if last == 'Run' else [max(wanted)]
-        for place in press:
-            status, *_ = browser.execute_async_script(PRESS, place, last)
-            assert status.startswith('Done'), (name, place, status)
-        said = dict(zip(places, now(browser), strict=True))
-        equal = []
-        for k, (cell, text) in wanted.items():
-            own = functools.partial(printed_here, name, k)
-            equal.append(alike(cell, said[k][2], text, own))
-        assert sum(equal) >= len(equal) - 3 and sum(equal) >= 3, name
-        if name == 'five_minutes':
-            a_changed_cell_counts(browser)
+    first_view(browser, served + name + '.html')
+    places = browser.execute_script(PLACES)
+    wanted = book.stored(name)
+    assert set(wanted) <= set(places) and len(wanted) >= 6
+    press = list(wanted) if last == 'Run' else [max(wanted)]
+    for place in press:
+        status, *_ = browser.execute_async_script(PRESS, place, last)
+        assert status.startswith('Done'), (name, place, status)
+    said = dict(zip(places, now(browser), strict=True))
+    equal = []
+    for k, (cell, text) in wanted.items():
+        own = functools.partial(printed_here, name, k)
+        equal.append(alike(cell, said[k][2], text, own))
+    assert sum(equal) >= len(equal) - 3 and sum(equal) >= 3, name
+    if name == 'five_minutes':
+        a_changed_cell_counts(browser)
 
 
 def a_changed_cell_counts(browser):
