@@ -1,4 +1,4 @@
-"""The tables of the two explorers that take longest, in explorers.npz, so that a build need not
+"""The tables of the three explorers that take longest, in explorers.npz, so that a build need not
 make them: `python docs/tables.py` does, in a minute. tests/test_widgets.py asks the library whether
 they are what it says, some settings in the ordinary run and all in the slow one. A figure with
 other sliders, another axis or other lines than its table had is tabulated with the site."""
@@ -11,7 +11,7 @@ import numpy as np
 from dp_saddle import explorer, widgets
 
 FILE = Path(__file__).resolve().parent/"explorers.npz"
-CALLS = "explore_curve()", "explore_tradeoff()"
+CALLS = "explore_curve()", "explore_tradeoff()", "explore_edgeworth()"
 
 def made_for(figure):
     "What a table depends on, besides the library's answers."
