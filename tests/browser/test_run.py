@@ -554,8 +554,7 @@ def test_stop_and_a_second_page(browser, served, contour):
     assert again == [], again
 
 
-@pytest.mark.parametrize('name, last', [
-    ('five_minutes', 'Run'), pytest.param('faq', 'Run all above', marks=pytest.mark.slow)])
+@pytest.mark.parametrize('name, last', [('five_minutes', 'Run'), ('faq', 'Run all above')])
 def test_five_minutes_and_faq(browser, served, doubles, name, last):
     "All that these pages print, by Run on each cell, and by Run all above on the last."
     first_view(browser, served + name + '.html')
