@@ -322,8 +322,8 @@ def calls(notebooks):
 
 LIVE = """import sys
 from pathlib import Path
-import tables
-Path(sys.argv[2]).write_text(tables.page(sys.argv[1]), encoding='utf-8')
+import explorer_tables
+Path(sys.argv[2]).write_text(explorer_tables.page(sys.argv[1]), encoding='utf-8')
 """
 
 # One of as many processes as there are processors; what it imports is here, and in docs.

@@ -9,9 +9,9 @@ from decimal import Decimal
 from itertools import product
 from pathlib import Path
 
+import explorer_tables
 import numpy as np
 import pytest
-import tables
 from scipy.integrate import trapezoid
 from scipy.special import ndtr
 
@@ -63,12 +63,12 @@ PARTS = 60
 
 @pytest.mark.parametrize('part', [
     0, *(pytest.param(k, marks=pytest.mark.slow) for k in range(1, PARTS))])
-@pytest.mark.parametrize('call', tables.CALLS)
+@pytest.mark.parametrize('call', explorer_tables.CALLS)
 def test_tables_of_the_site(call, part):
     "docs/explorers.npz has what the library says, to a unit of what is drawn and what is printed."
     figure = eval(call, vars(W))
-    table = tables.kept(call, figure)
-    assert table, 'the figure is another one: python docs/tables.py'
+    table = explorer_tables.kept(call, figure)
+    assert table, 'the figure is another one: python docs/explorer_tables.py'
     settings = list(product(*(s.values for s in figure.sliders)))
     assert {len(rows) for rows in table} == {len(settings)}
     for k in range(part, len(settings), PARTS):
@@ -76,11 +76,11 @@ def test_tables_of_the_site(call, part):
         lines, marks, numbers = figure.at(**values)
         there = [rows[k] for rows in table]
         off = there[0].astype(int) - quantised(figure, lines)
-        assert np.abs(off).max() <= 1, (values, 'python docs/tables.py')
+        assert np.abs(off).max() <= 1, (values, 'python docs/explorer_tables.py')
         assert there[1] == pytest.approx(marks, rel=1e-9)
         for one, other in zip(map(Decimal, there[2]), map(Decimal, numbers), strict=True):
             unit = Decimal(1).scaleb(max(one.as_tuple().exponent, other.as_tuple().exponent))
-            assert abs(one - other) <= unit, (values, 'python docs/tables.py')
+            assert abs(one - other) <= unit, (values, 'python docs/explorer_tables.py')
 
 def test_the_curve_is_certified_and_read_off_outwards():
     e = W.explore_curve()
