@@ -1,7 +1,7 @@
 """The tables of the three explorers that take longest, in explorers.npz, so that a build need not
-make them: `python docs/explorer_tables.py` does, in a minute. tests/test_widgets.py asks the library
-whether they are what it says, some settings in the ordinary run and all in the slow one. A figure
-with other sliders, another axis or other lines than its table had is tabulated with the site."""
+make them: `python docs/explorer_tables.py` does, in a minute. tests/test_widgets.py asks the
+library whether they are what it says, some settings in the ordinary run and all in the slow one. A
+figure with other sliders, another axis or other lines than its table had is tabulated anew."""
 import hashlib
 import json
 from pathlib import Path
