@@ -33,17 +33,24 @@ def rooms():
     return {n.name: path for path in LIBRARY for n in module(path)[0].body
             if isinstance(n, DEFINED) and n.name in module(path)[2] and not is_patch(n)}
 
+@lru_cache(None)
 def decorators(node):
     return {ast.unparse(d) for d in node.decorator_list}
 
 def is_patch(node): return any(d.startswith("patch") for d in decorators(node))
 
+@lru_cache(None)
+def patches(path):
+    "{class: methods} that the module adds by @patch."
+    found = {}
+    for n in module(path)[0].body:
+        if isinstance(n, ast.FunctionDef) and is_patch(n) and n.args.args:
+            found.setdefault(getattr(n.args.args[0].annotation, "id", ""), []).append(n)
+    return found
+
 def patched(name, path):
     "Methods that the module adds to a class by @patch."
-    for n in module(path)[0].body:
-        if (isinstance(n, ast.FunctionDef) and is_patch(n) and n.args.args
-                and getattr(n.args.args[0].annotation, "id", "") == name):
-            yield n
+    return patches(path).get(name, [])
 
 def renamed(node, path):
     "Methods of a class that are a function by another name: `line = decay = _refused`."
@@ -65,7 +72,7 @@ def members(node, path):
     found = [n for n in node.body if isinstance(n, ast.FunctionDef)] + [*renamed(node, path)]
     for where in LIBRARY:       # later chapters add methods to a class, too
         if where != path and rooms().get(node.name) != path: continue
-        added = list(patched(node.name, where))
+        added = patched(node.name, where)
         for n in added: n.room = where
         found += added
     return {n.name: n for n in found if not n.name.startswith("_") and documented(n)}

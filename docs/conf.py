@@ -6,6 +6,9 @@ import shutil
 from configparser import ConfigParser
 from pathlib import Path
 
+from markupsafe import Markup
+from sphinx.search.en import SearchEnglish
+
 _here = Path(__file__).resolve().parent
 _about = ConfigParser(delimiters=["="])
 _about.read(_here.parent/"settings.ini", encoding="utf-8")
@@ -61,16 +64,45 @@ shutil.copy(_mathjax, _here/"_build"/"static"/"mathjax.js")
 mathjax_path = "mathjax.js"
 mathjax3_config = {"options": {"enableMenu": False}, "svg": {"fontCache": "global"}}
 
-# {page: its sidebar}. Each is asked for twice, and those of the sources, which are in no table of
-# contents, are one: to make them all takes a third of a build.
+# {folder: its sidebar}. Those of a folder's pages differ by which one is marked as shown, and to
+# make them all takes a third of a build.
 _sidebars = {}
+_HERE = re.compile(r'(<li class="toctree-l\d) current active("><a class=")current '
+                   r'(reference internal" href=")#')
+
+def _nowhere(sidebar, page):
+    "The sidebar of this page with no page marked as the one that is shown."
+    if not page.startswith("api/"):
+        sidebar = sidebar.replace('<ul class="current nav', '<ul class="nav')
+    return _HERE.sub(rf"\1\2\g<3>{page.rpartition('/')[2]}.html", sidebar)
+
+def _marked(sidebar, page):
+    "And with this one: its entry, and the list that this is in."
+    entry = re.search(rf'(<li class="toctree-l\d)("><a class=")(reference internal" href=")'
+                      rf"{re.escape(page.rpartition('/')[2])}\.html", sidebar)
+    if not entry: return sidebar
+    above, below = sidebar[:entry.start()], sidebar[entry.end():]
+    before, inside, after = above.rpartition('<ul class="')
+    if after.startswith("nav "): inside += "current "
+    here = f"{entry[1]} current active{entry[2]}current {entry[3]}#"
+    return "".join([before, inside, after, here, below])
 
 def _one_sidebar(app, page, template, context, doctree):
-    key = "source/" if page.startswith("source/") else page
+    folder = page if page == "api/index" else page.rpartition("/")[0]
     def sidebar(make):
-        if key not in _sidebars: _sidebars[key] = make()
-        return _sidebars[key]
+        if folder not in _sidebars: _sidebars[folder] = _nowhere(str(make()), page)
+        return Markup(_marked(_sidebars[folder], page))
     context["kept_sidebar"] = sidebar
+
+# The search's words: each is reduced to its stem once, and not wherever it stands.
+_stem, _stems = SearchEnglish.stem, {}
+
+def _stem_once(self, word):
+    if word not in _stems: _stems[word] = _stem(self, word)
+    return _stems[word]
+
+SearchEnglish.stem = _stem_once
+
 
 # Pages are millions of objects that are kept: to look through them often takes long.
 gc.set_threshold(1_000_000)

@@ -31,6 +31,11 @@ def plain(source):
 
 def directives(source): return set(re.findall(r"^#\|\s*(\w+)", source, flags=re.M))
 
+@functools.cache
+def walked(statement):
+    "All that is in a statement, which does not change: of each it is asked many times."
+    return list(ast.walk(statement))
+
 # Names
 
 def roots(target):
@@ -46,7 +51,7 @@ def binds(node):
     if isinstance(node, (ast.FunctionDef, ast.ClassDef)): return {node.name}
     if isinstance(node, (ast.Import, ast.ImportFrom)):
         return {(a.asname or a.name).split(".")[0] for a in node.names}
-    return bound_in(node) | {n.target.id for n in ast.walk(node) if isinstance(n, ast.NamedExpr)}
+    return bound_in(node) | {n.target.id for n in walked(node) if isinstance(n, ast.NamedExpr)}
 
 def bound_in(node):
     "The same of a statement and of those in it, apart from what `:=` binds."
@@ -67,7 +72,7 @@ def reads(tree):
     "The names that are read before they are bound: they must come from above."
     bound, found = set(), set()
     for node in tree.body:
-        parts = list(ast.walk(node))
+        parts = walked(node)
         loads = {n.id for n in parts if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
         inner = {n.arg for n in parts if isinstance(n, ast.arg)}
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
@@ -94,7 +99,7 @@ def in_the_way(tree, marks):
     "Why this cannot run in a browser, or ''."
     if "slow" in marks: return "it takes minutes"
     if "eval" in marks: return "it is not meant to be run"
-    nodes = list(ast.walk(tree))
+    nodes = [n for statement in tree.body for n in walked(statement)]
     called = {n.func.id for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
     asked, found = modules(nodes), []
     for name in sorted(asked):
@@ -136,12 +141,14 @@ def items_of(original, shown):
             tree.body = [n for n in tree.body if n not in lost]
             if lost: code = ast.unparse(tree)
         if code.strip(): items.append(item_of(cell, tree, code, shown, marks, library))
-    for k, item in enumerate(items): item["needs"] = needs(items[:k], item["tree"])
+    places = places_of(items)
+    for k, item in enumerate(items): item["needs"] = needs(items[:k], item["tree"], places=places)
     for item in items:
         blocked = [items[k]["no"] for k in item["needs"] if items[k]["no"]]
         if not item["no"] and blocked: item["no"] = blocked[-1]
     for k, item in enumerate(items):
-        item["all"] = [j for j in needs(items[:k], item["tree"], True) if not items[j]["no"]]
+        written = needs(items[:k], item["tree"], True, places)
+        item["all"] = [j for j in written if not items[j]["no"]]
     return items
 
 def item_of(cell, tree, code, shown, marks, library):
@@ -168,11 +175,12 @@ def imported(tree, module):
     if names: lines.append(f"from dp_saddle.{module} import {', '.join(sorted(names))}")
     return "\n".join(lines)
 
-def needs(above, tree, written=False):
+def needs(above, tree, written=False, places=None):
     """The places of the items whose names this code reads, theirs included, in their order. Of what
     has been exported the library is asked, which needs nothing; `written`: the cells themselves,
-    with the methods that their classes get in later ones."""
-    found, end, at_name = set(), len(above), places_of(above)
+    with the methods that their classes get in later ones. `places`: what `places_of` says of these
+    and, maybe, of later ones."""
+    found, end, at_name = set(), len(above), places or places_of(above)
     wanted = [(end, name) for name in reads(tree)]
     while wanted:
         place, name = wanted.pop()
@@ -207,7 +215,7 @@ def last(items, places):
 def sets(tree):
     "Are these settings, which bind nothing?"
     return any(isinstance(n, ast.Expr) for n in tree.body) and not any(
-        isinstance(n, ast.Assert) for n in ast.walk(tree))
+        isinstance(n, ast.Assert) for statement in tree.body for n in walked(statement))
 
 def is_patch(node):
     "Does this add a method to a class?"

@@ -322,14 +322,18 @@ def calls(notebooks):
 
 LIVE = """import sys
 from pathlib import Path
-from dp_saddle import widgets
-page = eval(sys.argv[1], vars(widgets)).page()
-Path(sys.argv[2]).write_text(page, encoding='utf-8')
+import explorer_tables
+Path(sys.argv[2]).write_text(explorer_tables.page(sys.argv[1]), encoding='utf-8')
 """
+
+# One of as many processes as there are processors; what it imports is here, and in docs.
+ALONE = {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(["docs", ".", *filter(None, [
+    os.environ.get("PYTHONPATH")])])}
 
 def explorers(wanted, kept=Path("docs/_build/explorers")):
     "{call: HTML}, kept until the library changes."
-    sources = b"".join(p.read_bytes() for p in sorted(Path("dp_saddle").glob("*.py")))
+    files = *sorted(Path("dp_saddle").glob("*.py")), *Path("docs").glob("explorers.npz")
+    sources = b"".join(path.read_bytes() for path in files)
     version = hashlib.sha256(sources).hexdigest()[:16]
     place = {call: kept/f"{version}-{hashlib.sha256(call.encode()).hexdigest()[:16]}.html"
              for call in wanted}
@@ -339,7 +343,7 @@ def explorers(wanted, kept=Path("docs/_build/explorers")):
         # of processes: a table takes up to a minute
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             list(pool.map(lambda call: subprocess.run([sys.executable, "-c", LIVE, call,
-                place[call]], check=True, env=os.environ | {"OMP_NUM_THREADS": "1"}), missing))
+                place[call]], check=True, env=os.environ | ALONE), missing))
     return {call: place[call].read_text(encoding="utf-8") for call in wanted}
 
 KNOWN = re.compile(r'<script type="application/json">(.*?)</script><script>(.*?)'

@@ -24,9 +24,9 @@ from nbdev.config import get_config
 LEFT_OUT = re.compile(r"^#\|\s*(eval:\s*false|slow|thorough)", re.M)
 NBS = Path(__file__).resolve().parent.parent / "nbs"
 # The longest first: then no worker is left alone with one of them. (Only time depends on it.)
-LONGEST = """08_interop fourier sampling 05b_individual 05_filters saddle_point prv edgeworth
-    04a_tilted_fft benchmark individual_gdp 03_edgeworth 02a_tilting 01_contour 00a_losses
-    04_prv_fft""".split()
+LONGEST = """02a_tilting 01a_certified 08_interop 03_edgeworth 00ab_densities 04d_noise 01_contour
+    06bb_merged_steps 04e_bins 05b_individual benchmark 06c_schedules saddle_point 04_prv_fft
+    00ac_levels prv""".split()
 
 
 class Shell(CaptureShell):

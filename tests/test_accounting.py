@@ -70,6 +70,7 @@ def test_ten_million_steps():
     assert .5 < e < 1.5
     assert epsilon(np.int64(10**7)*S(20., 1e-3), delta=1e-6) == e
 
+@pytest.mark.slow
 def test_a_hundred_distinct_noises():
     run = sum(10*S(s, .01) for s in np.linspace(1, 3, 100))
     last = epsilon_after(run, delta=1e-6)[-1]

@@ -111,6 +111,16 @@ def installed(python, place):
     return {one["name"].replace("_", "-") for one in json.loads(listed)}
 
 
+FILES = """
+import hashlib
+from pathlib import Path
+import dp_saddle
+for path in sorted(Path(dp_saddle.__file__).parent.iterdir()):
+    if path.is_file():
+        print(path.name, hashlib.sha256(path.read_bytes()).hexdigest())
+"""
+
+
 def try_it(python, place):
     "The library imports and computes, from a folder that has nothing of it; so does the command."
     run(python, "-c", SMOKE, cwd=place)
@@ -123,18 +133,20 @@ def try_it(python, place):
 
 
 def test_install(built, tmp_path):
-    "The wheel with what it requires; then the source distribution, which requires the same."
+    "The wheel with what it requires; then the source distribution: the same, file by file."
     python = fresh_python(tmp_path)
     options = "-q", "--no-compile"
     (wheel,), (sdist,) = built.glob("*.whl"), built.glob("*.tar.gz")
     run(python, "-m", "pip", "install", *options, wheel, cwd=tmp_path)
     try_it(python, tmp_path)
-    required = installed(python, tmp_path)
+    required, files = installed(python, tmp_path), run(python, "-c", FILES, cwd=tmp_path)
+    assert len(files.splitlines()) > 50
     run(python, "-m", "pip", "uninstall", "-q", "-y", "dp_saddle", cwd=tmp_path)
     assert required - installed(python, tmp_path) == {"dp-saddle"}
     run(python, "-m", "pip", "install", *options, sdist, cwd=tmp_path)
     assert installed(python, tmp_path) == required
-    try_it(python, tmp_path)
+    assert run(python, "-c", FILES, cwd=tmp_path) == files
+    assert "usage: dp-saddle" in run(python.parent / "dp-saddle", "--help", cwd=tmp_path)
 
 
 def test_floors(built, tmp_path):

@@ -372,6 +372,7 @@ def test_whole_moments():
         assert np.exp(logs[:4]) == pytest.approx(
             [1, 1, 1 + (q - 1)/T, (q**3 + 3*(T - 1)*q + (T - 1)*(T - 2))/T**2], rel=1e-12)
 
+@pytest.mark.slow
 def test_prefixes():
     "After each epoch."
     eps = epsilon_after(3*bins(1., 100), delta=1e-5)

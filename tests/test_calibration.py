@@ -216,6 +216,7 @@ def test_bands_and_limits_are_whole():
     assert isinstance(found, int) and found > 1
     assert epsilon(build(found), delta=1e-5) <= 1 < epsilon(build(found + 1), delta=1e-5)
 
+@pytest.mark.slow
 def test_whole_parameters_of_newer_runs():
     "The most records of a user, and a largest batch, that a target allows."
     known = dict(sigma=2., batch_size=100, dataset_size=10_000, steps=100)

@@ -153,11 +153,11 @@ def check(rows):
         assert bounds.lower <= bounds.estimate <= bounds.upper
 
 def test_certification_of_random_runs():
-    check(RANDOM[:20])
+    check(RANDOM[:10])
 
 @pytest.mark.slow
 def test_certification_of_the_other_random_runs():
-    check(RANDOM[20:])
+    check(RANDOM[10:])
     assert len(RANDOM) >= 300
 
 @pytest.mark.slow
@@ -422,6 +422,7 @@ def test_next_to_the_end_of_the_support():
     assert tracemalloc.get_traced_memory()[1] < 1e9
     tracemalloc.stop()
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:max_nodes")
 @few_nodes
 def test_smoothing_narrower_than_sqrt_of_the_rounding_unit(nodes):

@@ -88,6 +88,7 @@ def test_between_adds_up():
     steps = sum(n for (_, what), n in both.items() if what == 'steps')
     assert steps == sum(one.values()) + sum(other.values())
 
+@pytest.mark.slow
 def test_prefixes_are_bounded_one_by_one():
     "After each step at least what it has cost, never falling where the bound is good."
     counts = steps_of(4, 50, rates=False)
@@ -153,6 +154,7 @@ def test_sums_of_divergences_are_above(seed, along):
         assert one_by_one.epsilon(delta) == pytest.approx(sums.epsilon(delta), rel=1e-12)
     assert sums.more({Laplace(scale=3.): 1}) is None
 
+@pytest.mark.slow
 def test_a_budget_far_from_its_end_merges_nothing(monkeypatch):
     "The bound that is asked first is enough; once more is wanted, all is counted."
     counts = steps_of(12, 40)
@@ -167,7 +169,8 @@ def test_a_budget_far_from_its_end_merges_nothing(monkeypatch):
     assert budget.spent >= epsilon(whole(counts | {Laplace(scale=3.): 2}), delta=DELTA)*(1 - 1e-9)
     assert budget.would_exceed(Gaussian(sigma=.1))
 
-@pytest.mark.parametrize('suffix', ['json', pytest.param('npz', marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize('suffix', ['json', 'npz'])
 def test_a_merged_budget_is_saved_and_goes_on(tmp_path, suffix):
     "The file has the history alone: what is loaded answers as what was saved, once merged anew."
     counts = steps_of(8, 36, rates=False)

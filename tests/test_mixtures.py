@@ -158,6 +158,7 @@ def judge_steps(mixtures, seed):
             assert up - low <= 1e-9*up, about
     return judged
 
+@pytest.mark.slow
 def test_several_steps():
     assert judge_steps(some_mixtures(10, 2), 3) >= 8
 

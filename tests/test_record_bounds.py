@@ -96,6 +96,7 @@ def test_few_rare_steps_are_said_to_be_bad_and_capped():
     capped = epsilon_bounds(pair, whole(counts), 1e-5)[2]
     assert capped == pytest.approx(truth, rel=1e-6) and capped[0] >= truth[0]*(1 - 1e-12)
 
+@pytest.mark.slow
 def test_chapter_01_is_asked_only_where_it_can_help(monkeypatch):
     "Where a line proves that all steps at the largest cost more than the bound, no one asks."
     asked = []

@@ -1,4 +1,5 @@
 "One run under every way of drawing batches: the table, the command, the picture, the relations."
+import functools
 import json
 
 import numpy as np
@@ -22,19 +23,22 @@ from dp_saddle.cli import main
 from dp_saddle.sampling import SCHEMES
 
 SMALL = dict(sigma=1., batch_size=10, dataset_size=200, epochs=2)
-TABLE = compare_sampling(**SMALL, delta=1e-5)
-FOUND = {(b.scheme.sampling, b.scheme.relation): b for b in TABLE.bounds}
+
+@functools.cache
+def table(): return compare_sampling(**SMALL, delta=1e-5)
+
+def found(): return {(b.scheme.sampling, b.scheme.relation): b for b in table().bounds}
 
 def test_every_way_has_its_row():
-    assert [row['sampling'] for row in TABLE] == [s.sampling for s in SCHEMES]
-    assert {row['neighbours'] for row in TABLE} == set(RELATIONS.values())
-    assert all(b.least <= b.most and not b.reason for b in TABLE.bounds)
-    for b, row in zip(TABLE.bounds, TABLE, strict=True):
+    assert [row['sampling'] for row in table()] == [s.sampling for s in SCHEMES]
+    assert {row['neighbours'] for row in table()} == set(RELATIONS.values())
+    assert all(b.least <= b.most and not b.reason for b in table().bounds)
+    for b, row in zip(table().bounds, table(), strict=True):
         assert float(row['eps at least']) <= b.least and b.most <= float(row['at most'])
-    assert '<table>' in TABLE._repr_html_() and 'balls-in-bins' in repr(TABLE)
+    assert '<table>' in table()._repr_html_() and 'balls-in-bins' in repr(table())
 
 def test_rows_are_what_dpsgd_says():
-    for (sampling, relation), b in FOUND.items():
+    for (sampling, relation), b in found().items():
         if sampling in ('kept bins', 'truncated-poisson'): continue
         run = dpsgd(**SMALL, sampling=sampling, relation=relation)
         assert b.most == pytest.approx(epsilon(run, delta=1e-5), rel=1e-12)
@@ -42,15 +46,15 @@ def test_rows_are_what_dpsgd_says():
 
 def test_order_of_the_ways():
     "Of one relation: none costs most, sizes that are fixed more than Poisson samples."
-    def most(*key): return FOUND[key].most
+    def most(*key): return found()[key].most
     assert most('balls-in-bins', 'add-remove') < most('kept bins', 'add-remove')
     assert most('poisson', 'add-remove') < most('without-replacement', 'add-remove')
     assert most('without-replacement', 'add-remove') < most('with-replacement', 'add-remove')
     assert most('with-replacement', 'add-remove') < most('none', 'add-remove')
     for sampling in ('poisson', 'without-replacement', 'with-replacement', 'shuffle'):
-        first = FOUND.get((sampling, 'add-remove')) or FOUND[sampling, 'zero-out']
+        first = found().get((sampling, 'add-remove')) or found()[sampling, 'zero-out']
         assert most(sampling, 'replace-one') > first.most
-    bins, shuffled = FOUND['balls-in-bins', 'add-remove'], FOUND['shuffle', 'zero-out']
+    bins, shuffled = found()['balls-in-bins', 'add-remove'], found()['shuffle', 'zero-out']
     assert bins.least <= shuffled.least
 
 def test_one_row_teaches_the_topic():
@@ -79,19 +83,19 @@ def test_the_command(capsys):
     words = ['compare-sampling', '--sigma', '1', '--batch-size', '10', '--dataset-size', '200',
              '--epochs', '2', '--delta', '1e-5']
     assert main(words) == 0
-    assert capsys.readouterr().out.strip() == repr(TABLE)
+    assert capsys.readouterr().out.strip() == repr(table())
     assert main([*words, '--json']) == 0
     rows = json.loads(capsys.readouterr().out)['results']
-    assert [row['most'] for row in rows] == [b.most for b in TABLE.bounds]
+    assert [row['most'] for row in rows] == [b.most for b in table().bounds]
     with pytest.raises(SystemExit):
         main([*words[:-1], '2'])
     assert 'delta must' in capsys.readouterr().err
 
 def test_the_picture():
     import matplotlib.pyplot as plt
-    ax = plot_sampling(TABLE)
-    assert len(ax.get_yticks()) == len(TABLE)
-    assert plot_sampling(TABLE, ax) is ax
+    ax = plot_sampling(table())
+    assert len(ax.get_yticks()) == len(table())
+    assert plot_sampling(table(), ax) is ax
     plt.close('all')
 
 # dpsgd: relations, bins, what is attained

@@ -5,8 +5,11 @@ import gzip
 import json
 import re
 import sys
+from decimal import Decimal
+from itertools import product
 from pathlib import Path
 
+import explorer_tables
 import numpy as np
 import pytest
 from scipy.integrate import trapezoid
@@ -23,6 +26,7 @@ from dp_saddle import (
     tradeoff,
 )
 from dp_saddle import widgets as W
+from dp_saddle.explorer import quantised
 from dp_saddle.pictures import style_of
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -55,6 +59,29 @@ def test_every_corner_of_the_sliders_is_finite(make):
         assert lines.shape == (len(e.lines), len(e.x))
         assert (len(marks), len(numbers)) == (len(e.marks), len(e.numbers))
         assert not any('nan' in str(text) for text in numbers)
+
+PARTS = 60
+
+@pytest.mark.parametrize('part', [
+    0, *(pytest.param(k, marks=pytest.mark.slow) for k in range(1, PARTS))])
+@pytest.mark.parametrize('call', explorer_tables.CALLS)
+def test_tables_of_the_site(call, part):
+    "docs/explorers.npz has what the library says, to a unit of what is drawn and what is printed."
+    figure = eval(call, vars(W))
+    table = explorer_tables.kept(call, figure)
+    assert table, 'the figure is another one: python docs/explorer_tables.py'
+    settings = list(product(*(s.values for s in figure.sliders)))
+    assert {len(rows) for rows in table} == {len(settings)}
+    for k in range(part, len(settings), PARTS):
+        values = dict(zip((s.name for s in figure.sliders), settings[k], strict=True))
+        lines, marks, numbers = figure.at(**values)
+        there = [rows[k] for rows in table]
+        off = there[0].astype(int) - quantised(figure, lines)
+        assert np.abs(off).max() <= 1, (values, 'python docs/explorer_tables.py')
+        assert there[1] == pytest.approx(marks, rel=1e-9)
+        for one, other in zip(map(Decimal, there[2]), map(Decimal, numbers), strict=True):
+            unit = Decimal(1).scaleb(max(one.as_tuple().exponent, other.as_tuple().exponent))
+            assert abs(one - other) <= unit, (values, 'python docs/explorer_tables.py')
 
 def test_the_curve_is_certified_and_read_off_outwards():
     e = W.explore_curve()

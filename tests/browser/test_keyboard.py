@@ -60,7 +60,7 @@ def counted(seen, title):
 def test_what_is_loading(browser, served):  # noqa: F811
     """The first Run says what is loading and how many MB, as many as the server has sent; so does
     what draws. What a screen reader is told is each text, and not each megabyte."""
-    browser.get(served + '01_contour.html')
+    browser.get(served + 'preface.html')
     origin = {'origin': served.split('/a/')[0], 'storageTypes': 'all'}
     browser.execute_cdp_cmd('Storage.clearDataForOrigin', origin)
     browser.execute_cdp_cmd('Network.clearBrowserCache', {})
@@ -71,7 +71,7 @@ def test_what_is_loading(browser, served):  # noqa: F811
         ".dp-run)').className.match(/tag_run-(\\d+)/)[1])")
     before, total = {}, {}
     for place, what in ((browser.execute_script(PLACES)[0], 'Python, numpy and SciPy'),
-                        (picture, 'matplotlib, fastcore and mpmath')):
+                        (picture, 'matplotlib and fastcore')):
         browser.execute_script(WATCH, place)
         Quiet.asked.clear()
         run = browser.execute_script(FIND, f'.tag_run-{place} .dp-run button')

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from scipy.integrate import trapezoid
 from selenium.webdriver.support.ui import WebDriverWait
-from test_site import SITE, fits_a_phone
+from test_site import PLAIN, SITE, fits_a_phone
 from test_your_run import GRID
 
 import book
@@ -527,12 +527,13 @@ def test_an_exercise(browser, contour):
 def test_looks(browser, contour):
     import axe_core_python
 
+    fits_a_phone(browser)
+    browser.execute_script(PLAIN)  # axe reads all of the page before it looks at what is asked
     browser.execute_script((Path(axe_core_python.__file__).parent / 'axe.min.js').read_text())
     for theme in ('light', 'dark'):
         browser.execute_script(f"document.documentElement.dataset.theme = '{theme}'")
         found = browser.execute_async_script(ADDED)
         assert found == [], (theme, found)
-    fits_a_phone(browser)
 
 
 def test_stop_and_a_second_page(browser, served, contour):
@@ -553,25 +554,25 @@ def test_stop_and_a_second_page(browser, served, contour):
     assert again == [], again
 
 
-def test_five_minutes_and_faq(browser, served, doubles):
+@pytest.mark.parametrize('name, last', [('five_minutes', 'Run'), ('faq', 'Run all above')])
+def test_five_minutes_and_faq(browser, served, doubles, name, last):
     "All that these pages print, by Run on each cell, and by Run all above on the last."
-    for name, last in (('five_minutes', 'Run'), ('faq', 'Run all above')):
-        first_view(browser, served + name + '.html')
-        places = browser.execute_script(PLACES)
-        wanted = book.stored(name)
-        assert set(wanted) <= set(places) and len(wanted) >= 6
-        press = list(wanted) if last == 'Run' else [max(wanted)]
-        for place in press:
-            status, *_ = browser.execute_async_script(PRESS, place, last)
-            assert status.startswith('Done'), (name, place, status)
-        said = dict(zip(places, now(browser), strict=True))
-        equal = []
-        for k, (cell, text) in wanted.items():
-            own = functools.partial(printed_here, name, k)
-            equal.append(alike(cell, said[k][2], text, own))
-        assert sum(equal) >= len(equal) - 3 and sum(equal) >= 3, name
-        if name == 'five_minutes':
-            a_changed_cell_counts(browser)
+    first_view(browser, served + name + '.html')
+    places = browser.execute_script(PLACES)
+    wanted = book.stored(name)
+    assert set(wanted) <= set(places) and len(wanted) >= 6
+    press = list(wanted) if last == 'Run' else [max(wanted)]
+    for place in press:
+        status, *_ = browser.execute_async_script(PRESS, place, last)
+        assert status.startswith('Done'), (name, place, status)
+    said = dict(zip(places, now(browser), strict=True))
+    equal = []
+    for k, (cell, text) in wanted.items():
+        own = functools.partial(printed_here, name, k)
+        equal.append(alike(cell, said[k][2], text, own))
+    assert sum(equal) >= len(equal) - 3 and sum(equal) >= 3, name
+    if name == 'five_minutes':
+        a_changed_cell_counts(browser)
 
 
 def a_changed_cell_counts(browser):
@@ -636,7 +637,7 @@ def test_a_page_that_cannot_run_says_why(browser, served, where, monkeypatch, tm
         said = capsys.readouterr().err
         assert 'No Pyodide: ' in said and 'PYODIDE=folder' in said
         assert [p.name for p in (tmp_path / 'static').iterdir()] == ['python-files.js']
-    for name in ('faq', '01_contour', 'papers/edgeworth', 'your_run'):
+    for name in ('faq', 'preface', 'papers/edgeworth', 'your_run'):
         page = f'{name}.html'
         url = (SITE / page).as_uri() if where == 'file' else served.replace('book', 'bare') + page
         browser.get('about:blank')
