@@ -114,9 +114,9 @@ class _OwnLines:
 
 @patch(as_prop=True)
 def own_lines(self:BinsLoss):
-    "The lines of one epoch alone, or None: of little noise, or few bins."
+    "The lines of one epoch alone, or None: adding, of little noise, or few bins."
     epoch = epoch_of(self.mean.sigma, self.mean.T)
-    return _OwnLines(epoch, self.direction) if epoch.served else None
+    return _OwnLines(epoch, self.direction) if self.direction == 'remove' or epoch.served else None
 
 # %% ../nbs/04e_bins.ipynb #ee750098
 @patch(as_prop=True)

@@ -14,6 +14,7 @@ import numpy as np
 from scipy.special import log_ndtr, ndtr
 
 from .checks import patch
+from .folded_line import eps_of_jump, folded_line, log_jump
 from .numerics import TINY, ULP, safe_log
 from .one_epoch import LOWEST, Beyond, Epoch, log_gain, log_option
 
@@ -238,6 +239,15 @@ class Option(NamedTuple):
     rate: float      # the largest tilt, over eps
 
 @patch
+def folded(self:Epoch, eps):
+    "The folded line (chapter 04dca) for this eps, kept; None where no jump is most of it."
+    K, line = exp(min(eps, _SAFE)), self.kept.get('fold')
+    if line and line.serves(K): return line
+    line = folded_line(self, K, float(log_jump(self, K)))
+    if not line or not line.serves(K): return None
+    self.kept['fold'] = line
+    return line
+@patch
 def option(self:Epoch,
     eps,   # nats
     sign,  # 1: one epoch's curve removing; -1: adding
@@ -255,8 +265,9 @@ def option(self:Epoch,
     -------
     an Option; None if that takes too much
     """
-    if not self.served: return None
     K = exp(sign*eps)
+    if sign > 0 and (line := self.folded(eps)): return Option(sign, [line], line.rate(K))
+    if not self.served: return None
     about = float(self.guess(np.array([K]), sign)[0])
     if sign > 0:
         beyond = self.beyond(K, about - _LOST)
@@ -304,6 +315,7 @@ def growth(self:Option, moved):
 @patch
 def first_eps(self:Epoch, log_delta, sign):
     "About the eps with this log of delta, nats."
+    if sign > 0 and self.folded(of_jump := eps_of_jump(self, log_delta)): return of_jump
     eps = np.geomspace(_FIRST*self.std, _LAST, _PLACES)
     logs = self.guess(np.exp(sign*eps), sign) + (eps if sign < 0 else 0)
     return float(np.interp(-log_delta, -np.minimum.accumulate(logs), eps))

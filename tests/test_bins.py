@@ -449,10 +449,10 @@ def test_own_lines_are_asked_first():
     for k, other in enumerate(apart):
         assert one.lower[k] <= other.upper and other.lower <= one.upper[k]
     for sigma, T in ((.3, 100), (1., 10), (.5, 500)):
-        assert BinsLoss(bin_moments(sigma, T), 'remove').own_lines is None
-    # where a line of its own would be too long, the moments serve
-    assert epoch_of(.5, 10**4).option(4.3, 1) is None
-    assert ContourAccountant(bins(.5, 10**4).remove).epsilon(1e-9).width < 1e-8
+        assert BinsLoss(bin_moments(sigma, T), 'add').own_lines is None
+    # where neither a folded line is narrow nor one of its own short, the moments serve
+    assert epoch_of(1., 2).option(.01, 1) is None
+    assert ContourAccountant(bins(1., 2).remove).delta(.01).width < 1e-8
 
 @pytest.mark.parametrize('build', [
     lambda: BallsInBins(Gaussian(sigma=1.), batches=997),
