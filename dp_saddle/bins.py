@@ -36,6 +36,7 @@ _LOG_ULPS = 4             # of a logarithm
 _OF_NORMAL = {3: 3}       # the fourth cumulant is the fourth central moment less 3 squares
 # Tuning: only time and width depend on it.
 _POINTS = 1 << 12         # what a place of a line is said to cost
+_LEAST_CUT = .45          # noise over sensitivity: with less, jumps are of all sizes
 _FAR_OUT = -60.           # log delta, where a step's own curve ends
 _LEAST_SIGMA = .15        # over sensitivity
 _LARGEST_GROUP = 8        # records of one user: 22 patterns, and seconds
@@ -112,18 +113,22 @@ class _OwnLines:
         "About the eps with this log of delta."
         return self.epoch.first_eps(log_delta, self.sign)
 
+    def log_most(self, eps):
+        "log of an upper bound on delta, at once."
+        return 0. if self.sign > 0 else self.epoch.log_put_most(eps)
+
 @patch(as_prop=True)
 def own_lines(self:BinsLoss):
-    "The lines of one epoch alone, or None: adding, of little noise, or few bins."
-    epoch = epoch_of(self.mean.sigma, self.mean.T)
-    return _OwnLines(epoch, self.direction) if self.direction == 'remove' or epoch.served else None
+    "The lines of one epoch alone."
+    return _OwnLines(epoch_of(self.mean.sigma, self.mean.T), self.direction)
 
 # %% ../nbs/04e_bins.ipynb #ee750098
 @patch(as_prop=True)
 def cut_at(self:BinsLoss):
     "The Epoch that may be cut (chapters 04de, 04df); None: adding, of little noise, few bins."
     epoch = epoch_of(self.mean.sigma, self.mean.T)
-    return epoch if self.direction == 'remove' and epoch.served else None
+    served = epoch.served and epoch.sigma >= _LEAST_CUT
+    return epoch if self.direction == 'remove' and served else None
 
 BinsLoss.cut_table = CutTable     # what an accountant asks first
 

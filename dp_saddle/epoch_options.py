@@ -7,7 +7,7 @@ __all__ = ['epoch_of', 'Look', 'Option']
 
 # %% ../nbs/04dd_epoch_options.ipynb #ef6a466f
 from functools import lru_cache
-from math import ceil, exp, inf, log
+from math import ceil, exp, inf, log, pi
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +21,7 @@ from .one_epoch import LOWEST, Beyond, Epoch, log_gain, log_option
 # %% ../nbs/04dd_epoch_options.ipynb #13e9951d
 # Rounding: may grow, never shrink.
 _LOG_ULPS = 16            # of a logarithm of a sum, and of what is added to it
+_CELL_ROUNDING = 1e-12    # of a cell's probability, and of a sum of cells, relative
 
 # %% ../nbs/04dd_epoch_options.ipynb #34c0f42a
 # Tuning: only time and width depend on it.
@@ -28,17 +29,19 @@ _TILTS = .02, 100., 128   # of a first look, over the standard deviation of S
 _TILTS_OF_REST = .3, 20., 24      # of what is left of K - S, likewise
 _CUTS = np.arange(-1, 14, .05)    # of the Gaussians, that are tried
 _LOST, _MORE_LOST = 30., 6.       # nats below delta: nothing; and nothing of a line
-_WORSE = 3.               # nats by which the runs of a line may be more than delta,
+_WORSE = 2.               # nats by which the runs of a line may be more than delta,
 _MOST_WORSE, _CONDITION = 8., 5.  # and a tilt worse than the best; a nat of log X is so many
 _MOST_PARTS = 10          # of an option
 _LEAST_PHI = -.99         # less 1, in a first look
 _FIRST_CUT = 8            # edges that the first part has, at least
 _NEARBY = 2.              # log of the quotient of tilts that aliases are bounded with
-_CUT_OF_GUESS, _BELOW = 4., 3.    # one bin is small below; nats from Chernoff to delta
+_CUT_OF_GUESS = 5.        # one bin is small below
 _KEPT = 16                # epochs with their first looks
 _PLACES, _FIRST, _LAST = 80, .01, 20.     # eps of a first guess, the first in std
 _HIGH, _STEP, _FEW = 15., .25, 8  # where the panels of a first look end, their steps and nodes
 _SAFE = 300.              # of an exponent
+_EDGES_OF_CELLS = np.arange(-600, 501)/50     # Gaussians
+_TILTS_OF_CELLS = np.geomspace(.5, 300, 24)   # over e^eps
 _LOWEST_LOG = -1e4        # below, no bound on a logarithm needs to be relative
 
 # %% ../nbs/04dd_epoch_options.ipynb #25abcbaf
@@ -144,8 +147,11 @@ def guess(self:Epoch,
     shape of K
     """
     look = self.looks(sign)
-    small = self.T*look.log_phi[:, np.searchsorted(look.edges, _CUT_OF_GUESS)]
-    small = log_option(small, look.v, K).min(1) - _BELOW
+    log_M = self.T*look.log_phi[:, np.searchsorted(look.edges, _CUT_OF_GUESS)]
+    variance = np.gradient(np.gradient(log_M, look.v), look.v)
+    below = np.log(np.maximum(2*pi*look.v**2*variance, 1))/2 - 1      # Chernoff's bound, nats
+    logs = log_option(log_M, look.v, K)
+    small = logs.min(1) - below[logs.argmin(1)]
     if sign < 0: return small
     at = self.nodes(look.edges, _FEW)
     return np.maximum(small, safe_log(self.T*np.maximum(at.y - (K[:, None] - 1), 0) @ at.w))
@@ -247,6 +253,8 @@ def folded(self:Epoch, eps):
     if not line or not line.serves(K): return None
     self.kept['fold'] = line
     return line
+
+# %% ../nbs/04dd_epoch_options.ipynb #f01dedop
 @patch
 def option(self:Epoch,
     eps,   # nats
@@ -319,3 +327,15 @@ def first_eps(self:Epoch, log_delta, sign):
     eps = np.geomspace(_FIRST*self.std, _LAST, _PLACES)
     logs = self.guess(np.exp(sign*eps), sign) + (eps if sign < 0 else 0)
     return float(np.interp(-log_delta, -np.minimum.accumulate(logs), eps))
+
+# %% ../nbs/04dd_epoch_options.ipynb #f01dput2
+@patch
+def log_put_most(self:Epoch, eps):
+    "log of an upper bound on one epoch's delta adding, at an `eps`, nats."
+    g, eps = _EDGES_OF_CELLS, min(eps, _SAFE)
+    below, above = ndtr(g), ndtr(-g)
+    chance = np.where(g[1:] > 0, above[:-1] - above[1:], below[1:] - below[:-1])
+    chance = np.concatenate([below[:1], chance, above[-1:]])
+    u, y = _TILTS_OF_CELLS*exp(eps), np.concatenate([[0.], self.part(g)])
+    log_phi = np.log(np.exp(-np.multiply.outer(u, y)) @ chance) + _CELL_ROUNDING
+    return float((self.T*log_phi + eps + u*exp(-eps) - 1 - np.log(u)).min()) + _CELL_ROUNDING

@@ -42,7 +42,7 @@ _MOST = 1 << 25, 1 << 10  # terms of a line: so many, or so many for each bin,
 _FEWEST_PLACES = 32       # and places that it has at least
 _KEPT = 64                # lines whose length is known
 _SAFE = 600.              # of an exponent
-_LEAST_SIGMA, _FEWEST = .45, 30           # noise over sensitivity, and bins: else a line is long
+_LEAST_SIGMA, _FEWEST = .39, 30           # noise over sensitivity, and bins: else a line is long
 
 # %% ../nbs/04dc_one_epoch.ipynb #22a58a68
 class Epoch:

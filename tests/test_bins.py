@@ -449,7 +449,7 @@ def test_own_lines_are_asked_first():
     for k, other in enumerate(apart):
         assert one.lower[k] <= other.upper and other.lower <= one.upper[k]
     for sigma, T in ((.3, 100), (1., 10), (.5, 500)):
-        assert BinsLoss(bin_moments(sigma, T), 'add').own_lines is None
+        assert epoch_of(sigma, T).option(.1, -1) is None
     # where neither a folded line is narrow nor one of its own short, the moments serve
     assert epoch_of(1., 2).option(.01, 1) is None
     assert ContourAccountant(bins(1., 2).remove).delta(.01).width < 1e-8
