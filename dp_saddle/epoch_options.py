@@ -323,7 +323,8 @@ def growth(self:Option, moved):
 @patch
 def first_eps(self:Epoch, log_delta, sign):
     "About the eps with this log of delta, nats."
-    if sign > 0 and self.folded(of_jump := eps_of_jump(self, log_delta)): return of_jump
+    of_jump = eps_of_jump(self, log_delta)
+    if sign > 0 and self.folded(of_jump) or not self.served: return of_jump
     eps = np.geomspace(_FIRST*self.std, _LAST, _PLACES)
     logs = self.guess(np.exp(sign*eps), sign) + (eps if sign < 0 else 0)
     return float(np.interp(-log_delta, -np.minimum.accumulate(logs), eps))
