@@ -36,7 +36,6 @@ _LOG_ULPS = 4             # of a logarithm
 _OF_NORMAL = {3: 3}       # the fourth cumulant is the fourth central moment less 3 squares
 # Tuning: only time and width depend on it.
 _POINTS = 1 << 12         # what a place of a line is said to cost
-_LEAST_CUT = .45          # noise over sensitivity: with less, jumps are of all sizes
 _FAR_OUT = -60.           # log delta, where a step's own curve ends
 _LEAST_SIGMA = .15        # over sensitivity
 _LARGEST_GROUP = 8        # records of one user: 22 patterns, and seconds
@@ -127,8 +126,7 @@ def own_lines(self:BinsLoss):
 def cut_at(self:BinsLoss):
     "The Epoch that may be cut (chapters 04de, 04df); None: adding, of little noise, few bins."
     epoch = epoch_of(self.mean.sigma, self.mean.T)
-    served = epoch.served and epoch.sigma >= _LEAST_CUT
-    return epoch if self.direction == 'remove' and served else None
+    return epoch if self.direction == 'remove' and epoch.many else None
 
 BinsLoss.cut_table = CutTable     # what an accountant asks first
 

@@ -26,13 +26,14 @@ _CELL_ROUNDING = 1e-12    # of a cell's probability, and of a sum of cells, rela
 # %% ../nbs/04dd_epoch_options.ipynb #34c0f42a
 # Tuning: only time and width depend on it.
 _TILTS = .02, 100., 128   # of a first look, over the standard deviation of S
+_FARTHER = 10.            # adding, where no tilt is too large
 _TILTS_OF_REST = .3, 20., 24      # of what is left of K - S, likewise
 _CUTS = np.arange(-1, 14, .05)    # of the Gaussians, that are tried
 _LOST, _MORE_LOST = 30., 6.       # nats below delta: nothing; and nothing of a line
 _WORSE = 2.               # nats by which the runs of a line may be more than delta,
 _MOST_WORSE, _CONDITION = 8., 5.  # and a tilt worse than the best; a nat of log X is so many
 _MOST_PARTS = 10          # of an option
-_LEAST_PHI = -.99         # less 1, in a first look
+_LEAST_PHI = 1e-13 - 1    # less 1, in a first look
 _FIRST_CUT = 8            # edges that the first part has, at least
 _NEARBY = 2.              # log of the quotient of tilts that aliases are bounded with
 _CUT_OF_GUESS = 5.        # one bin is small below
@@ -89,6 +90,7 @@ class Look(NamedTuple):
 def look(self:Epoch, sign, top):
     "With tilts of a `sign`, Gaussians up to `top`; not proved: plans are made from it."
     (first, last, count), edges = _TILTS, np.linspace(LOWEST, top, ceil((top - LOWEST)/_STEP) + 1)
+    if sign < 0: last *= _FARTHER
     at, v = self.nodes(edges, _FEW), sign*np.geomspace(first, last, count)/self.std
     grown = np.minimum(np.multiply.outer(v, at.y), _SAFE)
     def sums(f): return (f(grown)*at.w).reshape(len(v), -1, _FEW).sum(2)
@@ -169,9 +171,9 @@ def rest(self:Epoch):
 
 @patch
 def dead(self:Epoch, v):
-    "A Gaussian from which on e^{vy}, v < 0, is nothing, all T of them."
+    "A Gaussian from which on e^{vy}, v < 0, is nothing beside its mean, all T of them."
     places = _CUTS[_CUTS > 0]
-    nothing = v*self.part(places) + log_ndtr(-places) + log(self.T) < -_LOST - _MORE_LOST
+    nothing = v*self.part(places) + log_ndtr(-places) + log(self.T) < v/self.T - _LOST - _MORE_LOST
     return float(places[nothing.argmax()] if nothing.any() else places[-1])
 
 # %% ../nbs/04dd_epoch_options.ipynb #73bfa472
