@@ -57,6 +57,7 @@ def _square(p):
         out[2*i+1:n] += twice[i]*p[i+1:n-i]
     return out
 
+# %% ../nbs/04da_bin_sums.ipynb #04darep1
 def repeated(
     a,      # what is to be combined, an array
     T,      # how often, an integer >= 1
@@ -111,8 +112,8 @@ def power_series(
     return out
 
 def last_of_power(a, T):
-    "The last coefficient of that power alone; `a`, `T` >= 2 as there."
-    if T >= len(a) - 1: return power_series(a, T)[-1]
+    "The last coefficient of that power alone; `a`, `T` as there."
+    if T == 1 or T >= len(a) - 1: return power_series(a, T)[-1]
     p = repeated(a, T//2, _times)
     q = _times(p, a) if T & 1 else p
     return (p*q[::-1]).sum(0)

@@ -1950,6 +1950,7 @@ def enough(self:OwnTable, goal): return inf
 def _is_below(self:OwnTable, goal, eps):
     return self.log_delta(np.array([eps]))[2, 0] <= goal
 
+# %% ../nbs/01_contour.ipynb #01ownep1
 @patch
 def epsilon(self:OwnTable, delta, floor=0., near=None):
     "As a SaddleTable's; nothing, where no line serves."

@@ -130,6 +130,7 @@ def exponents(self:Look,
     gain = T*np.log1p(self.inside[:, i:j].sum(1)*np.exp(-below))
     return log_option(T*below + log_gain(gain), self.v, np.array([K]))[0]
 
+# %% ../nbs/04dd_epoch_options.ipynb #04ddgue1
 @patch
 def guess(self:Epoch,
     K,     # > 0, 1-d

@@ -31,7 +31,7 @@ _EXACT_ULPS = 64          # of the runs beyond the cut
 _ORDER = 24               # nodes of a panel
 LOWEST = -13.             # where panels begin
 _TURN = 14.               # by how much an exponent may change in a panel, radians or nats
-_NO_PANEL, _LONGEST = 1e-9, 2.5   # a panel that is shorter is none, that is longer too long
+_NO_PANEL, _LONGEST = 1e-9, 2.    # a panel that is shorter is none, that is longer too long
 _ELLIPSES = np.array([2.5, 3.5, 5., 8.])
 _BLOCK, _AT_ONCE = 16, 1 << 18    # frequencies of a row; places times rows in memory
 _ENDS = 4                 # blocks' lengths that rounding counts besides the frequency
@@ -69,12 +69,6 @@ class Epoch:
         "May lines be short enough to be of use?"
         return self.sigma >= _LEAST_SIGMA and self.T >= _FEWEST
 
-    @property
-    def many(self):
-        "Are there so many bins that one is small?"
-        fewest = _MANY*exp(max(min(self.sigma**-2, _SAFE) - 1, 0))
-        return self.sigma >= _LEAST_OF_MANY and self.T >= fewest
-
     def part(self, g):
         "What a bin has of S where its Gaussian is `g`, any shape."
         b = 1/self.sigma
@@ -83,6 +77,13 @@ class Epoch:
     def log_density(self, g):
         "log of the density of that number."
         return log(self.sigma/sqrt(2*pi)) - g*g/2 - np.log(self.part(g))
+
+# %% ../nbs/04dc_one_epoch.ipynb #04dcmny1
+@patch(as_prop=True)
+def many(self:Epoch):
+    "Are there so many bins that one is small?"
+    fewest = _MANY*exp(max(min(self.sigma**-2, _SAFE) - 1, 0))
+    return self.sigma >= _LEAST_OF_MANY and self.T >= fewest
 
 # %% ../nbs/04dc_one_epoch.ipynb #f449a30d
 class Nodes(NamedTuple):
@@ -134,7 +135,7 @@ def edges(self:Epoch,
     low, high,  # the ends
     fast,       # the largest |v + is| of what is to be integrated
 ):              # 1-d
-    """Panels no longer than 1 or 2.5 sigma, in which e^{zy} changes by at most e^14 or 14 radians.
+    """Panels no longer than 1 or 2 sigma, in which e^{zy} changes by at most e^14 or 14 radians.
 
     Parameters
     ----------

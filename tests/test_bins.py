@@ -448,7 +448,7 @@ def test_own_lines_are_asked_first():
     apart = [ContourAccountant(run).delta(e) for e in (.1, .2, .4)]
     for k, other in enumerate(apart):
         assert one.lower[k] <= other.upper and other.lower <= one.upper[k]
-    for sigma, T in ((.3, 100), (1., 10), (.5, 500)):
+    for sigma, T in ((.3, 10), (1., 5), (.5, 9)):
         assert epoch_of(sigma, T).option(.1, -1) is None
     # where neither a folded line is narrow nor one of its own short, the moments serve
     assert epoch_of(1., 2).option(.01, 1) is None
