@@ -1598,6 +1598,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                         'dp_saddle/epoch_options.py'),
                                          'dp_saddle.epoch_options.Option.scale': ( 'epoch_options.html#option.scale',
                                                                                    'dp_saddle/epoch_options.py'),
+                                         'dp_saddle.epoch_options.Option.width': ( 'epoch_options.html#option.width',
+                                                                                   'dp_saddle/epoch_options.py'),
                                          'dp_saddle.epoch_options._periods': ('epoch_options.html#_periods', 'dp_saddle/epoch_options.py'),
                                          'dp_saddle.epoch_options._placed': ('epoch_options.html#_placed', 'dp_saddle/epoch_options.py'),
                                          'dp_saddle.epoch_options.epoch_of': ('epoch_options.html#epoch_of', 'dp_saddle/epoch_options.py')},

@@ -43,6 +43,7 @@ _HIGH, _STEP, _FEW = 15., .25, 8  # where the panels of a first look end, their 
 _SAFE = 300.              # of an exponent
 _EDGES_OF_CELLS = np.arange(-600, 501)/50     # Gaussians
 _TILTS_OF_CELLS = np.geomspace(.5, 300, 24)   # over e^eps
+_NARROW = 1e-8            # relative width that is good enough where there are few bins
 _LOWEST_LOG = -1e4        # below, no bound on a logarithm needs to be relative
 
 # %% ../nbs/04dd_epoch_options.ipynb #25abcbaf
@@ -288,7 +289,8 @@ def option(self:Epoch,
         parts = self.lines([self.planned(look, None, len(look.edges) - 1, _HIGH, K, about - _LOST)])
     if not parts: return None
     rate = max(abs(part.v) for part in parts)*K
-    return Option(sign, parts + [beyond] if beyond else parts, rate)
+    found = Option(sign, parts + [beyond] if beyond else parts, rate)
+    return found if self.many or found.width(eps) < _NARROW else None     # else moments know more
 
 # %% ../nbs/04dd_epoch_options.ipynb #2c7f141e
 @patch
@@ -311,6 +313,11 @@ def log_bounds(self:Option,
     ulps = _LOG_ULPS + 2*np.abs(np.maximum(logs, _LOWEST_LOG))
     logs = np.minimum(logs + np.array([[-1], [0], [1]])*ULP*ulps, 0)
     return np.where(np.isnan(logs).any(0), [[-inf], [-inf], [0.]], logs)
+
+@patch
+def width(self:Option, eps):
+    "Of log delta at an `eps`."
+    return float(np.ptp(self.log_bounds(np.array([eps]))[::2]))
 
 @patch
 def scale(self:Option, eps):
