@@ -44,6 +44,7 @@ _KEPT = 64                # lines whose length is known
 _SAFE = 600.              # of an exponent
 _CELLS, _MOST_PANELS = 1000, 150          # of a density; of Gaussians where a decay is looked at
 _LEAST_SIGMA, _FEWEST = .29, 10           # noise over sensitivity, and bins: else a line is long
+_STEEP = .35                              # with less noise than 1, more bins: a power of them
 _LEAST_OF_MANY, _MANY = .45, 30           # likewise: else one bin is not small
 
 # %% ../nbs/04dc_one_epoch.ipynb #22a58a68
@@ -67,7 +68,8 @@ class Epoch:
     @property
     def served(self):
         "May lines be short enough to be of use?"
-        return self.sigma >= _LEAST_SIGMA and self.T >= _FEWEST
+        fewest = _FEWEST*exp(_STEEP*max(min(self.sigma**-2, _SAFE) - 1, 0))
+        return self.sigma >= _LEAST_SIGMA and self.T >= fewest
 
     def part(self, g):
         "What a bin has of S where its Gaussian is `g`, any shape."
