@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import log_ndtr, ndtri
 
-from .bin_sums import NATS, BinMean, Path, even_step, power_series, repeated
+from .bin_sums import NATS, BinMean, Path, even_step, last_of_power, repeated
 from .checks import patch
 from .numerics import ULP
 
@@ -304,7 +304,7 @@ def _is_end(self:Counts, x, path):
     T, k = self.mean.T, self.k
     log_c, a, _ = self.mean.series(np.full(1, x), path, k + 1, T < k)
     with np.errstate(divide='ignore', invalid='ignore', over='ignore'):
-        log_G = np.log(power_series(a[:-1], T)[k]) + T*log_c
+        log_G = np.log(last_of_power(a[:-1], T)) + T*log_c
         slopes = np.arange(1, k + 2)*a[1:, 0]/a[:-1, 0]
         fall = repeated(slopes, T, _plus)[k:]*(1 - _FALL_ROUNDING)
         tails = [self._right(order, 1., x, log_G, fall)[0] for order in self.orders]

@@ -112,18 +112,21 @@ class _OwnLines:
         "About the eps with this log of delta."
         return self.epoch.first_eps(log_delta, self.sign)
 
+    def log_most(self, eps):
+        "log of an upper bound on delta, at once."
+        return 0. if self.sign > 0 else self.epoch.log_put_most(eps)
+
 @patch(as_prop=True)
 def own_lines(self:BinsLoss):
-    "The lines of one epoch alone, or None: of little noise, or few bins."
-    epoch = epoch_of(self.mean.sigma, self.mean.T)
-    return _OwnLines(epoch, self.direction) if epoch.served else None
+    "The lines of one epoch alone."
+    return _OwnLines(epoch_of(self.mean.sigma, self.mean.T), self.direction)
 
 # %% ../nbs/04e_bins.ipynb #ee750098
 @patch(as_prop=True)
 def cut_at(self:BinsLoss):
     "The Epoch that may be cut (chapters 04de, 04df); None: adding, of little noise, few bins."
     epoch = epoch_of(self.mean.sigma, self.mean.T)
-    return epoch if self.direction == 'remove' and epoch.served else None
+    return epoch if self.direction == 'remove' and epoch.many else None
 
 BinsLoss.cut_table = CutTable     # what an accountant asks first
 

@@ -1950,9 +1950,11 @@ def enough(self:OwnTable, goal): return inf
 def _is_below(self:OwnTable, goal, eps):
     return self.log_delta(np.array([eps]))[2, 0] <= goal
 
+# %% ../nbs/01_contour.ipynb #01ownep1
 @patch
 def epsilon(self:OwnTable, delta, floor=0., near=None):
     "As a SaddleTable's; nothing, where no line serves."
+    if floor > 0 and self.lines.log_most(floor) <= log(delta): return 0., 0., floor
     if not self.lines.at(self.lines.first_eps(log(delta))): return 0., 0., inf
     return SaddleTable.epsilon(self, delta, floor, near)
 

@@ -7,37 +7,43 @@ __all__ = ['epoch_of', 'Look', 'Option']
 
 # %% ../nbs/04dd_epoch_options.ipynb #ef6a466f
 from functools import lru_cache
-from math import ceil, exp, inf, log
+from math import ceil, exp, inf, log, pi
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import log_ndtr, ndtr
 
 from .checks import patch
+from .folded_line import eps_of_jump, folded_line, log_jump
 from .numerics import TINY, ULP, safe_log
 from .one_epoch import LOWEST, Beyond, Epoch, log_gain, log_option
 
 # %% ../nbs/04dd_epoch_options.ipynb #13e9951d
 # Rounding: may grow, never shrink.
 _LOG_ULPS = 16            # of a logarithm of a sum, and of what is added to it
+_CELL_ROUNDING = 1e-12    # of a cell's probability, and of a sum of cells, relative
 
 # %% ../nbs/04dd_epoch_options.ipynb #34c0f42a
 # Tuning: only time and width depend on it.
 _TILTS = .02, 100., 128   # of a first look, over the standard deviation of S
+_FARTHER = 10.            # adding, where no tilt is too large
 _TILTS_OF_REST = .3, 20., 24      # of what is left of K - S, likewise
 _CUTS = np.arange(-1, 14, .05)    # of the Gaussians, that are tried
 _LOST, _MORE_LOST = 30., 6.       # nats below delta: nothing; and nothing of a line
-_WORSE = 3.               # nats by which the runs of a line may be more than delta,
+_WORSE = 2.               # nats by which the runs of a line may be more than delta,
 _MOST_WORSE, _CONDITION = 8., 5.  # and a tilt worse than the best; a nat of log X is so many
 _MOST_PARTS = 10          # of an option
-_LEAST_PHI = -.99         # less 1, in a first look
+_LEAST_PHI = 1e-13 - 1    # less 1, in a first look
 _FIRST_CUT = 8            # edges that the first part has, at least
 _NEARBY = 2.              # log of the quotient of tilts that aliases are bounded with
-_CUT_OF_GUESS, _BELOW = 4., 3.    # one bin is small below; nats from Chernoff to delta
+_CUT_OF_GUESS = 5.        # one bin is small below
 _KEPT = 16                # epochs with their first looks
 _PLACES, _FIRST, _LAST = 80, .01, 20.     # eps of a first guess, the first in std
 _HIGH, _STEP, _FEW = 15., .25, 8  # where the panels of a first look end, their steps and nodes
 _SAFE = 300.              # of an exponent
+_EDGES_OF_CELLS = np.arange(-600, 501)/50     # Gaussians
+_TILTS_OF_CELLS = np.geomspace(.5, 300, 24)   # over e^eps
+_NARROW = 1e-8            # relative width that is good enough where there are few bins
 _LOWEST_LOG = -1e4        # below, no bound on a logarithm needs to be relative
 
 # %% ../nbs/04dd_epoch_options.ipynb #25abcbaf
@@ -85,6 +91,7 @@ class Look(NamedTuple):
 def look(self:Epoch, sign, top):
     "With tilts of a `sign`, Gaussians up to `top`; not proved: plans are made from it."
     (first, last, count), edges = _TILTS, np.linspace(LOWEST, top, ceil((top - LOWEST)/_STEP) + 1)
+    if sign < 0: last *= _FARTHER
     at, v = self.nodes(edges, _FEW), sign*np.geomspace(first, last, count)/self.std
     grown = np.minimum(np.multiply.outer(v, at.y), _SAFE)
     def sums(f): return (f(grown)*at.w).reshape(len(v), -1, _FEW).sum(2)
@@ -124,6 +131,7 @@ def exponents(self:Look,
     gain = T*np.log1p(self.inside[:, i:j].sum(1)*np.exp(-below))
     return log_option(T*below + log_gain(gain), self.v, np.array([K]))[0]
 
+# %% ../nbs/04dd_epoch_options.ipynb #04ddgue1
 @patch
 def guess(self:Epoch,
     K,     # > 0, 1-d
@@ -143,8 +151,11 @@ def guess(self:Epoch,
     shape of K
     """
     look = self.looks(sign)
-    small = self.T*look.log_phi[:, np.searchsorted(look.edges, _CUT_OF_GUESS)]
-    small = log_option(small, look.v, K).min(1) - _BELOW
+    log_M = self.T*look.log_phi[:, np.searchsorted(look.edges, _CUT_OF_GUESS)]
+    variance = np.gradient(np.gradient(log_M, look.v), look.v)
+    below = np.log(np.maximum(2*pi*look.v**2*variance, 1))/2 - 1      # Chernoff's bound, nats
+    logs = log_option(log_M, look.v, K)
+    small = logs.min(1) - below[logs.argmin(1)]
     if sign < 0: return small
     at = self.nodes(look.edges, _FEW)
     return np.maximum(small, safe_log(self.T*np.maximum(at.y - (K[:, None] - 1), 0) @ at.w))
@@ -162,9 +173,9 @@ def rest(self:Epoch):
 
 @patch
 def dead(self:Epoch, v):
-    "A Gaussian from which on e^{vy}, v < 0, is nothing, all T of them."
+    "A Gaussian from which on e^{vy}, v < 0, is nothing beside its mean, all T of them."
     places = _CUTS[_CUTS > 0]
-    nothing = v*self.part(places) + log_ndtr(-places) + log(self.T) < -_LOST - _MORE_LOST
+    nothing = v*self.part(places) + log_ndtr(-places) + log(self.T) < v/self.T - _LOST - _MORE_LOST
     return float(places[nothing.argmax()] if nothing.any() else places[-1])
 
 # %% ../nbs/04dd_epoch_options.ipynb #73bfa472
@@ -238,6 +249,17 @@ class Option(NamedTuple):
     rate: float      # the largest tilt, over eps
 
 @patch
+def folded(self:Epoch, eps):
+    "The folded line (chapter 04dca) for this eps, kept; None where no jump is most of it."
+    K, line = exp(min(eps, _SAFE)), self.kept.get('fold')
+    if line and line.serves(K): return line
+    line = folded_line(self, K, float(log_jump(self, K)))
+    if not line or not line.serves(K): return None
+    self.kept['fold'] = line
+    return line
+
+# %% ../nbs/04dd_epoch_options.ipynb #f01dedop
+@patch
 def option(self:Epoch,
     eps,   # nats
     sign,  # 1: one epoch's curve removing; -1: adding
@@ -255,8 +277,9 @@ def option(self:Epoch,
     -------
     an Option; None if that takes too much
     """
-    if not self.served: return None
     K = exp(sign*eps)
+    if sign > 0 and (line := self.folded(eps)): return Option(sign, [line], line.rate(K))
+    if not self.served: return None
     about = float(self.guess(np.array([K]), sign)[0])
     if sign > 0:
         beyond = self.beyond(K, about - _LOST)
@@ -266,7 +289,8 @@ def option(self:Epoch,
         parts = self.lines([self.planned(look, None, len(look.edges) - 1, _HIGH, K, about - _LOST)])
     if not parts: return None
     rate = max(abs(part.v) for part in parts)*K
-    return Option(sign, parts + [beyond] if beyond else parts, rate)
+    found = Option(sign, parts + [beyond] if beyond else parts, rate)
+    return found if self.many or found.width(eps) < _NARROW else None     # else moments know more
 
 # %% ../nbs/04dd_epoch_options.ipynb #2c7f141e
 @patch
@@ -291,6 +315,11 @@ def log_bounds(self:Option,
     return np.where(np.isnan(logs).any(0), [[-inf], [-inf], [0.]], logs)
 
 @patch
+def width(self:Option, eps):
+    "Of log delta at an `eps`."
+    return float(np.ptp(self.log_bounds(np.array([eps]))[::2]))
+
+@patch
 def scale(self:Option, eps):
     "A distance in which log delta changes by about a nat at `eps`, nats."
     return 1/self.rate
@@ -304,6 +333,20 @@ def growth(self:Option, moved):
 @patch
 def first_eps(self:Epoch, log_delta, sign):
     "About the eps with this log of delta, nats."
+    of_jump = eps_of_jump(self, log_delta)
+    if sign > 0 and self.folded(of_jump) or not self.served: return of_jump
     eps = np.geomspace(_FIRST*self.std, _LAST, _PLACES)
     logs = self.guess(np.exp(sign*eps), sign) + (eps if sign < 0 else 0)
     return float(np.interp(-log_delta, -np.minimum.accumulate(logs), eps))
+
+# %% ../nbs/04dd_epoch_options.ipynb #f01dput2
+@patch
+def log_put_most(self:Epoch, eps):
+    "log of an upper bound on one epoch's delta adding, at an `eps`, nats."
+    g, eps = _EDGES_OF_CELLS, min(eps, _SAFE)
+    below, above = ndtr(g), ndtr(-g)
+    chance = np.where(g[1:] > 0, above[:-1] - above[1:], below[1:] - below[:-1])
+    chance = np.concatenate([below[:1], chance, above[-1:]])
+    u, y = _TILTS_OF_CELLS*exp(eps), np.concatenate([[0.], self.part(g)])
+    log_phi = np.log(np.exp(-np.multiply.outer(u, y)) @ chance) + _CELL_ROUNDING
+    return float((self.T*log_phi + eps + u*exp(-eps) - 1 - np.log(u)).min()) + _CELL_ROUNDING

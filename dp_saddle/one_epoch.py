@@ -31,18 +31,21 @@ _EXACT_ULPS = 64          # of the runs beyond the cut
 _ORDER = 24               # nodes of a panel
 LOWEST = -13.             # where panels begin
 _TURN = 14.               # by how much an exponent may change in a panel, radians or nats
-_NO_PANEL = 1e-9          # a panel that is shorter is none
-_ELLIPSES = np.array([2.5, 3.5, 5., 8.])
+_NO_PANEL, _LONGEST = 1e-9, 2.    # a panel that is shorter is none, that is longer too long
+_ELLIPSES = np.array([2., 2.5, 3., 3.5, 4.2, 5., 6.3, 8.])
 _BLOCK, _AT_ONCE = 16, 1 << 18    # frequencies of a row; places times rows in memory
 _ENDS = 4                 # blocks' lengths that rounding counts besides the frequency
 _DECAYED = 36.            # nats by which |M| has fallen at the end of a line
 _SCANNED, _HALVINGS = 120, 20     # places at which a decay is looked at, and octaves
 _MIDDLE = -6., 3., .5     # Gaussians that a decay is seen from: from, to, step
-_MOST = 1 << 25, 1 << 10  # terms of a line: so many, or so many for each bin,
+_MOST = 1 << 22, 1 << 10  # terms of a line: so many, or so many for each bin,
 _FEWEST_PLACES = 32       # and places that it has at least
 _KEPT = 64                # lines whose length is known
 _SAFE = 600.              # of an exponent
-_LEAST_SIGMA, _FEWEST = .45, 30           # noise over sensitivity, and bins: else a line is long
+_CELLS, _MOST_PANELS = 1000, 150          # of a density; of Gaussians where a decay is looked at
+_LEAST_SIGMA, _FEWEST = .29, 10           # noise over sensitivity, and bins: else a line is long
+_STEEP = .35                              # with less noise than 1, more bins: a power of them
+_LEAST_OF_MANY, _MANY = .45, 30           # likewise: else one bin is not small
 
 # %% ../nbs/04dc_one_epoch.ipynb #22a58a68
 class Epoch:
@@ -64,8 +67,8 @@ class Epoch:
 
     @property
     def served(self):
-        "Are lines short enough to be of use?"
-        fewest = _FEWEST*exp(max(min(self.sigma**-2, _SAFE) - 1, 0))     # one bin is small, then
+        "May lines be short enough to be of use?"
+        fewest = _FEWEST*exp(_STEEP*max(min(self.sigma**-2, _SAFE) - 1, 0))
         return self.sigma >= _LEAST_SIGMA and self.T >= fewest
 
     def part(self, g):
@@ -76,6 +79,13 @@ class Epoch:
     def log_density(self, g):
         "log of the density of that number."
         return log(self.sigma/sqrt(2*pi)) - g*g/2 - np.log(self.part(g))
+
+# %% ../nbs/04dc_one_epoch.ipynb #04dcmny1
+@patch(as_prop=True)
+def many(self:Epoch):
+    "Are there so many bins that one is small?"
+    fewest = _MANY*exp(max(min(self.sigma**-2, _SAFE) - 1, 0))
+    return self.sigma >= _LEAST_OF_MANY and self.T >= fewest
 
 # %% ../nbs/04dc_one_epoch.ipynb #f449a30d
 class Nodes(NamedTuple):
@@ -127,7 +137,7 @@ def edges(self:Epoch,
     low, high,  # the ends
     fast,       # the largest |v + is| of what is to be integrated
 ):              # 1-d
-    """Panels in which e^{zy} changes by no more than e^14 or 14 radians, and no longer than 1.
+    """Panels no longer than 1 or 2 sigma, in which e^{zy} changes by at most e^14 or 14 radians.
 
     Parameters
     ----------
@@ -140,10 +150,10 @@ def edges(self:Epoch,
     -------
     1-d
     """
-    out = [low]
+    out, most = [low], min(1., _LONGEST*self.sigma)
     while out[-1] < high:
         more = self.sigma*float(np.log1p(_TURN/(fast*float(self.part(out[-1])))))
-        out.append(min(high, out[-1] + min(more, 1.)))
+        out.append(min(high, out[-1] + min(more, most)))
         if high - out[-1] < _NO_PANEL: out[-1] = high
     return np.array(out)
 
@@ -247,15 +257,16 @@ def _rounding(self:Epoch, at, v, fast, less):
     "What rounding does to a transform where |v + is| and more is `fast`, an array."
     exponents = at.g**2/2 + abs(v)*at.y + 2*np.abs(at.g)/self.sigma + self.sigma**-2
     ulps = _TERM_ULPS + _ORDER + log2(len(at.g)) + exponents
-    most = at.w*np.exp(max(v, 0)*at.y)*ulps
+    most = at.w*np.exp((max(v, 0) if less else v)*at.y)*ulps
     return 2*ULP*(fast*(most @ at.y) + (0 if less else most.sum()))
 
 @patch
 def below(self:Epoch,
     at,           # Nodes up to a cut
     v, h, count,  # as for `transform`
+    less=True,    # less 1?
 ):                # a Transform
-    """One bin's E e^{zy} - 1 without the Gaussians above the cut; for v < 0, with them: nothing.
+    """One bin's E e^{zy} (less 1) without Gaussians above the cut; for v < 0, with them: nothing.
 
     Parameters
     ----------
@@ -263,16 +274,19 @@ def below(self:Epoch,
         Nodes up to a cut
     v, h, count
         as for `transform`
+    less
+        less 1?
 
     Returns
     -------
     a Transform
     """
-    value, off = self.transform(at, v, h, count, True)
+    value, off = self.transform(at, v, h, count, less)
     first, last = float(at.edges[0]), float(at.edges[-1])
     tail = float(ndtr(-last))
     lost = _MORE*ndtr(first)*exp(max(v, 0)*float(self.part(first)))
     if v < 0: lost += tail*exp(v*float(self.part(last)))
+    if not less: return Transform(value, off + lost)
     return Transform(value - tail, off + lost + tail*ULP*(_TAIL_ULPS + last*last))
 
 # %% ../nbs/04dc_one_epoch.ipynb #846ca73b
@@ -514,7 +528,8 @@ def end(self:Epoch,
     a frequency
     """
     least, top = self.least, min(_MIDDLE[1], high)
-    last = self.falls_from(v, mass, top)
+    last, by_all = self.falls_from(v, mass, top), self.falls_by_all(v, mass, high)
+    if by_all < last or not last*self.part(top) < _TURN*_MOST_PANELS: return min(last, by_all)
     at, p, spread = self.spread(v, _MIDDLE[0], top)
     variance = p @ (at.y - p @ at.y/p.sum())**2/p.sum()
     first = sqrt(2*least*mass/p.sum()/variance)
@@ -528,6 +543,37 @@ def end(self:Epoch,
     enough = p.sum() - size > least*mass*(1 + _BOUND_ROUNDING) + off
     wrong = np.flatnonzero(~enough)
     return s[wrong[-1] + 1] if wrong.size else s[0]
+
+# %% ../nbs/04dc_one_epoch.ipynb #04dcall1
+@patch
+def falls_by_all(self:Epoch,
+    v,     # tilt
+    mass,  # psi(v)
+    cut,   # where Gaussians end
+):         # a frequency
+    """From where on |psi(v + is)|^{T-1} is e^-36 of psi(v)^{T-1}, by the density of all Gaussians.
+
+    Parameters
+    ----------
+    v
+        tilt
+    mass
+        psi(v)
+    cut
+        where Gaussians end
+
+    Returns
+    -------
+    a frequency
+    """
+    g = np.linspace(LOWEST, cut, _CELLS + 1)
+    low, high = g[:-1], g[1:]
+    nearest = np.maximum(np.maximum(low, -high), 0)
+    logs = v*self.part(high if v > 0 else low) - nearest**2/2 - np.log(self.part(low))
+    at_cut = v*float(self.part(cut)) + float(self.log_density(cut))
+    largest = np.array([logs.max() + log(self.sigma/sqrt(2*pi)), at_cut])
+    variation = 2*np.exp(np.minimum(largest, _SAFE)).sum()/mass*(1 + _BOUND_ROUNDING)
+    return float(variation)*exp(_DECAYED/(self.T - 1)) if (largest < _SAFE).all() else inf
 
 # %% ../nbs/04dc_one_epoch.ipynb #c8a89084
 @patch
@@ -618,6 +664,19 @@ def both(self:Epoch,
     if low == -inf: return self.nodes(self.edges(LOWEST, high, fast)), None
     return self.nodes(self.edges(LOWEST, low, fast)), self.nodes(self.edges(low, high, fast))
 
+# %% ../nbs/04dc_one_epoch.ipynb #04dcphi1
+@patch
+def log_phi(self:Epoch, at, v, h, count):
+    "(log of `below`'s E e^{zy}, what that is off by): from E e^{zy} - 1, unless that is near -1."
+    value, off = self.below(at, v, h, count)
+    if value[0].real < -1/2:
+        phi, off = self.below(at, v, h, count, False)
+        nothing = phi == 0                        # then an ulp of phi(v) stands for it
+        least = ULP*abs(phi[0])
+        return np.log(np.where(nothing, least, phi)), off + nothing*least
+    nothing = value == -1                         # of phi: then some ulp of 1 stand for it
+    return log1p(np.where(nothing, ULP - 1, value)), off + nothing*ULP
+
 # %% ../nbs/04dc_one_epoch.ipynb #58e7239a
 @patch
 def powers(self:Epoch,
@@ -637,10 +696,7 @@ def powers(self:Epoch,
     -------
     (number, complex 1-d, 1-d, number)
     """
-    value, off = self.below(at, v, h, count)
-    nothing = value == -1                         # of phi: then some ulp of 1 stand for it
-    value, off = np.where(nothing, ULP - 1, value), np.where(nothing, off + ULP, off)
-    log_phi = log1p(value)
+    log_phi, off = self.log_phi(at, v, h, count)
     exponents, modulus = self.T*log_phi, np.exp(log_phi.real)
     base = exponents[0].real
     power, wrong = np.exp(exponents - base), self.T*off/modulus

@@ -434,6 +434,21 @@ def test_against_moments(): check_against_moments(8, 3)
 @pytest.mark.slow
 def test_against_moments_often(): check_against_moments(200, 4)
 
+@pytest.mark.parametrize('sigma, T', [
+    (1., 10), (5., 12), (2., 25), (.7, 40), (.4, 1000), (.3, 10**4)])
+@pytest.mark.parametrize('log_delta', [-7., -25.])
+def test_few_bins_and_little_noise_adding(sigma, T, log_delta):
+    "There E e^{zy} is small itself; the line of moments is another proof, of the quick bound, too."
+    epoch = epoch_of(sigma, T)
+    eps = epoch.first_eps(log_delta, -1)
+    option = epoch.option(eps, -1)
+    low, mid, up = option.log_bounds(np.array([eps]))[:, 0]
+    assert up - low < 1e-8 and abs(mid - log_delta) < 1
+    table = SaddleTable(ComposedLoss([(BinsLoss(bin_moments(sigma, T), 'add'), 1)]))
+    least, _, most = table.log_delta(np.array([eps]))[:, 0]
+    assert low <= most and least <= up
+    assert low < epoch.log_put_most(eps)
+
 @pytest.mark.parametrize('sigma, T', [(1., 1000), (2., 100), (5., 10**4), (1., 10**5)])
 def test_width_at_tiny_delta(sigma, T):
     "One epoch below 1e-8, where one line of moments is 1e-7 to 7e-3 wide."
@@ -449,11 +464,11 @@ def test_own_lines_are_asked_first():
     apart = [ContourAccountant(run).delta(e) for e in (.1, .2, .4)]
     for k, other in enumerate(apart):
         assert one.lower[k] <= other.upper and other.lower <= one.upper[k]
-    for sigma, T in ((.3, 100), (1., 10), (.5, 500)):
-        assert BinsLoss(bin_moments(sigma, T), 'remove').own_lines is None
-    # where a line of its own would be too long, the moments serve
-    assert epoch_of(.5, 10**4).option(4.3, 1) is None
-    assert ContourAccountant(bins(.5, 10**4).remove).epsilon(1e-9).width < 1e-8
+    for sigma, T in ((.3, 10), (1., 5), (.5, 9)):
+        assert epoch_of(sigma, T).option(.1, -1) is None
+    # where neither a folded line is narrow nor one of its own short, the moments serve
+    assert epoch_of(1., 2).option(.01, 1) is None
+    assert ContourAccountant(bins(1., 2).remove).delta(.01).width < 1e-8
 
 @pytest.mark.parametrize('build', [
     lambda: BallsInBins(Gaussian(sigma=1.), batches=997),
