@@ -95,7 +95,8 @@ def step_moments(
     plrv,        # a PLRV, such as `run.remove`
     null=False,  # True: of the log-ratio X under Q
 ):               # a StepMoments
-    """Standardised mean moments of the steps [EA Lemma 4.3]. Gaussian steps count as one.
+    """Standardised mean moments of the steps [EA Lemma 4.3], rounded away from 0. Gaussian steps
+    count as one.
 
     Parameters
     ----------
@@ -111,9 +112,15 @@ def step_moments(
     parts = as_composition(plrv.reverse if null else plrv).parts
     n = sum(k for _, k in parts)
     var, third = (sum(k*p.cumulants(0., THIRD)[i] for p, k in parts)/n for i in (1, 2))
-    K3, K4 = (sum(k*p.abs_moment(0., r) for p, k in parts)/n/var**(r/2) for r in (THIRD, FOURTH))
-    mixed = sum(k*p.abs_moment(0., 1)*p.cumulants(0.)[1] for p, k in parts)/n/var**THREE_HALVES
-    return StepMoments(n, (-1 if null else 1)*third/var**THREE_HALVES, K3, K4, K3 + mixed)
+    off = sum(k*p.slopes_off(np.zeros(1))[1, 0] for p, k in parts)/n
+    least = max(var - off, TINY)
+    K1, K3, K4 = ([p.central_moment(r) for p, _ in parts] for r in (1, THIRD, FOURTH))
+    mixed = [v*p.central_moment(2) for v, (p, _) in zip(K1, parts, strict=True)]
+    def mean(values, power): return sum(k*v for v, (_, k) in zip(values, parts))/n/least**power
+    of_third = sum(k*p.third_off() for p, k in parts)/n
+    lam3 = np.copysign((abs(third) + of_third)/least**THREE_HALVES, -third if null else third)
+    K3 = mean(K3, THREE_HALVES)
+    return StepMoments(n, lam3, K3, mean(K4, 2), K3 + mean(mixed, THREE_HALVES))
 
 # %% ../nbs/02b_berry_esseen.ipynb #99499b18
 def berry_esseen(

@@ -19,6 +19,7 @@ from scipy.special import expm1, log1p, log_ndtr, ndtr
 
 from .checks import patch
 from dp_saddle.losses import (
+    NEAR,
     SPAN_BITS,
     NodeLoss,
     cuts_at_corner,
@@ -49,6 +50,7 @@ _PANEL_ERROR = 34.        # 16 points on it err by less than e^-34 of the whole
 _LAPLACE = 4              # a Laplace's base losses have density e^{-(l + d)/2}/4 in [-d, d]
 _LAPLACE_HEIGHT = 1.4     # of the path for a Laplace: Re e^l > 0 below pi/2
 _LAPLACE_PHASE = 20.      # the real axis serves frequencies up to 20/height there
+_CORNER = 50.             # panels of half a height err by less than e^-50 of what its edges hold
 _FELT = 90.               # a Laplace's density is left out where it is below e^-90 of an atom
 
 # %% ../nbs/00ab_densities.ipynb #9a52ee95
@@ -58,7 +60,10 @@ _W_ULPS = 5, 9            # and w - 1, relative, but for exponents,
 _MOST = 1.5, 3.           # which counts at most so often; besides
 _SLOPE_ULPS = 3           # of an exponent of w, which moves log w as far as its slope goes,
 _FAR_ULPS = 4             # and of log q, where that is added to one: beyond `_LARGE`
-_PLACE_ULPS = .5          # an outcome, a multiple of the step
+_PLACE_ULPS = .5          # an outcome, a multiple of the step; one on a panel is off by more:
+_ON_PANEL = 1, 2          # so many units of itself and of half a panel's length,
+_MOVED = 3.               # what moved places add to a corner's error, beside their reach
+_ON_PANEL_LOG = 8, 6, 2   # and its log-weight by so many of 1, of its panel's and its own size
 _SQUARE_ULPS = 4          # x^2/2 sigma^2
 _NOISE_ULPS = 2           # sigma^2, of a double whatever the nodes are,
 _STEP_ULPS = 3            # and the step over the normal density's unit; in the nodes' precision
@@ -384,7 +389,12 @@ def places_off(self:GaussianMixtureLoss, x):
 @patch
 def nodes_off(self:GaussianMixtureLoss, t, shift, y, logw):
     x, h = self.outcomes(t, shift)
-    log_w, place, fine = y if self.top == 'remove' else -y, self.places_off(x), _unit_of(y)
+    return self.outcomes_off(x, h, self.places_off(x), y, logw)
+
+@patch
+def outcomes_off(self:GaussianMixtureLoss, x, h, place, y, logw):
+    "The same at outcomes `x` that are off by `place` units, with weights `h`."
+    log_w, fine = y if self.top == 'remove' else -y, _unit_of(y)
     loss = fine*_off_of_log(log_w)
     for c, logp in zip(self.c, self.logp, strict=True):
         if not c: continue
@@ -410,12 +420,6 @@ def base_tail(self:SubsampledGaussianLoss, l): return ndtr(-l/self.mu - self.mu/
 
 @patch
 def base_log_delta(self:SubsampledGaussianLoss, l): return gaussian_log_delta(l, self.mu)
-
-@patch
-def extent(self:SubsampledGaussianLoss, t):
-    outcomes = np.array([self.ends(max(u, 0.)) for u in t])
-    losses = (outcomes*2 - 1)/(2*self.s2)
-    return losses[:, :1], losses[:, 1:], min(2*self.mu, 1.)
 
 # %% ../nbs/00ab_densities.ipynb #dfb5695e
 @patch
@@ -672,9 +676,13 @@ def _log_edges(self:GaussianMixtureLoss, t):
     return out - self.log_growth(1)
 
 @patch
+def log_held(self:GaussianMixtureLoss, t, K):
+    "What an edge of the axis' strip holds but for the density's growth, at tilts `t` > 0, 1-d."
+    return np.log(_TWICE) + K if self.top == 'remove' else self._log_edges(t)
+
+@patch
 def log_strips(self:GaussianMixtureLoss, t, K):
-    edges = np.log(_TWICE) + K if self.top == 'remove' else self._log_edges(t)
-    return np.logaddexp(self.log_axis_strip(edges), self.log_left_outs(t))
+    return np.logaddexp(self.log_axis_strip(self.log_held(t, K)), self.log_left_outs(t))
 
 # %% ../nbs/00ab_densities.ipynb #bdad6f75
 @patch
@@ -973,10 +981,153 @@ def log_modulus(self:LaplaceLoss, t, s, shifts):
 # %% ../nbs/00ab_densities.ipynb #50f4d839
 @patch
 def split(self:SubsampledLoss, t, x):
-    low, high, width = self.extent(t)
+    low, high, width = self.extent(np.maximum(t, 0) + NEAR)
     cuts = cuts_at_corner(low, high, width, self.base_loss(x))
     l, w = (v.reshape(len(t), -1) for v in legendre_panels(cuts, TINY))
     return [self.oriented(l, self.base_log_density(l) + np.log(w))]
+
+# %% ../nbs/00ab_densities.ipynb #00abc003
+@patch
+def outcome_of(self:TrapezoidLoss, x, low, high):
+    "Outcomes between `low` and `high` at which the loss is `x`, nats, all of shape (t, 1)."
+    raise missing(self, 'outcome_of(x, low, high)', '00ab')
+
+@patch
+def outcome_of(self:SubsampledGaussianLoss, x, low, high): return self.base_loss(x)*self.s2 + .5
+
+@patch
+def corner_panels(self:TrapezoidLoss,
+    t,  # tilts >= -1/2, 1-d
+    x,  # where the loss has a corner, nats, shape (t, 1)
+):      # outcomes and weights, shape (t, j)
+    """16 points on each panel, as the claim has them, for tilts up to `t` + NEAR at least.
+
+    Parameters
+    ----------
+    t
+        tilts >= -1/2, 1-d
+    x
+        where the loss has a corner, nats, shape (t, 1)
+
+    Returns
+    -------
+    outcomes and weights, shape (t, j)
+    """
+    served = shared_tilts(np.maximum(t, 0) + NEAR)
+    low, high = np.array([self.ends(u) for u in served.tolist()]).T[..., None]
+    cuts = cuts_at_corner(low, high, abs(self.height)/2, self.outcome_of(x, low, high))
+    return [v.reshape(len(t), -1) for v in legendre_panels(cuts, TINY)]
+
+@patch
+def cornered(self:NodeLoss, t):
+    "The loss whose strips the panels of `split` have, at tilts `t` up to the largest."
+    return self
+
+@patch
+def cornered(self:GaussianMixtureLoss, t): return self.at_tilt(float(t.max()) + NEAR)
+
+@patch
+def split(self:TrapezoidLoss, t, x):
+    outcomes, w = self.cornered(t).corner_panels(t, x)
+    y, logw = self.at(outcomes, 1.)
+    return [(y, logw + np.log(w))]
+
+@patch
+def split(self:SubsampledGaussianLoss, t, x): return TrapezoidLoss.split(self, t, x)
+
+# %% ../nbs/00ab_densities.ipynb #00abc005
+@patch
+def pieces_off(self:NodeLoss,
+    t,  # tilts >= -1/2, 1-d
+    x,  # where the loss has a corner, nats, shape (t, 1)
+):      # [(losses, log-weights, what they are off by in ULP)], each four arrays
+    """The atoms, and the pieces of `split`, and how far off they are.
+
+    Parameters
+    ----------
+    t
+        tilts >= -1/2, 1-d
+    x
+        where the loss has a corner, nats, shape (t, 1)
+
+    Returns
+    -------
+    [(losses, log-weights, what they are off by in ULP)], each four arrays
+    """
+    atoms = [[v[None] for v in self.atoms]] if self.atoms[0].size else []
+    return [(y, logw, *self.nodes_off(0., 0., y, logw)) for y, logw in atoms + self.split(t, x)]
+
+@patch
+def pieces_off(self:GaussianMixtureLoss, t, x):
+    (outcomes, w), (of_place, of_half) = self.cornered(t).corner_panels(t, x), _ON_PANEL
+    (y, logw), = self.split(t, x)
+    place = of_place*np.abs(outcomes) + of_half*abs(self.height)/4
+    losses, weights = self.outcomes_off(outcomes, 1., place, y, logw)
+    one, of_weight, of_all = _ON_PANEL_LOG
+    weights = weights + one + of_weight*np.abs(np.log(w)) + of_all*np.abs(logw)
+    noise = np.asarray(self.noise_at(outcomes.ravel()))/ULP
+    noise = noise.reshape(outcomes.shape if noise.ndim else ())
+    return [(y, logw, losses + noise, weights + noise)]
+
+# %% ../nbs/00ab_densities.ipynb #00abc007
+@patch
+def log_corners(self:TrapezoidLoss,
+    t,       # tilts >= -1, 1-d
+    served,  # tilts, shape of t, whose `ends` the panels have
+    back=0., # the upper end, so much nearer: of mixtures of Gaussians
+):           # shape of t
+    """log of what the panels of `split` miss of the integral of |e^{tL}|, on any line of the strip.
+
+    Parameters
+    ----------
+    t
+        tilts >= -1, 1-d
+    served
+        tilts, shape of t, whose `ends` the panels have
+    back
+        the upper end, so much nearer: of mixtures of Gaussians
+
+    Returns
+    -------
+    shape of t
+    """
+    found = []
+    for u, most in zip(t.tolist(), served.tolist(), strict=True):
+        sums = self.log_modulus(u, np.zeros(1), (-1., 1., 0.))[:, 0]
+        moved = np.abs(self.ends(most)).max()/abs(self.height) + 1
+        found.append(self._log_off(*sums, -np.log(np.exp(-_CORNER) + _MOVED*ULP*moved)))
+    return np.array(found)
+
+@patch
+def log_corners(self:GaussianMixtureLoss, t, served, back=0.):
+    held, far = np.zeros(t.shape), t > 0
+    held[far] = self.log_held(t[far], self.real_cgf(t[far]))
+    inside = held + self.log_growth(1) - _CORNER
+    return np.logaddexp(inside, self.log_beyond_corners(t, served, back))
+
+# %% ../nbs/00ab_densities.ipynb #00abc008
+@patch
+def log_beyond_corners(self:GaussianMixtureLoss, t, served, back):
+    "What is beyond the panels' ends."
+    def beyond(u, most):
+        low, high = self.ends(most)
+        return np.logaddexp(*self.log_beyond(u, np.array([low, high - back])))
+    return np.array([beyond(*v) for v in zip(t.tolist(), served.tolist(), strict=True)])
+
+@patch
+def log_beyond_corners(self:SubsampledGaussianLoss, t, served, back):
+    out, far = np.empty(t.shape), (t > 0) & (back == 0)
+    out[far] = self.log_left_outs(t[far])
+    out[~far] = GaussianMixtureLoss.log_beyond_corners(self, t[~far], served[~far], back)
+    return out
+
+@patch(as_prop=True)
+def corner_turn(self:NodeLoss):
+    "A bound on |Im L| where the panels of `split` look, nats."
+    return pi/2
+
+@patch(as_prop=True)
+def corner_turn(self:GaussianMixtureLoss): return abs(self.height)*self.c[-1]/self.s2
 
 # %% ../nbs/00ab_densities.ipynb #9aca98bd
 class DensityLoss(TrapezoidLoss):
@@ -1003,16 +1154,11 @@ class DensityLoss(TrapezoidLoss):
     def shift_from(self, t): return _PHASE/self.phase
 
 # %% ../nbs/00ab_densities.ipynb #5e3ee457
+@patch(as_prop=True)
+def corner_turn(self:DensityLoss): return self.phase
+
 @patch
-def _outcome(self:DensityLoss, x, low, high):
-    "The outcomes between low and high at which the loss is x; all of shape (t, 1)."
+def outcome_of(self:DensityLoss, x, low, high):
     rising = self.loss(high) > self.loss(low)
     def beyond(outcome): return (self.loss(outcome) > x) == rising
     return bisect(beyond, low, high)[1]
-
-@patch
-def split(self:DensityLoss, t, x):
-    low, high = np.array([self.ends(max(u, 0.)) for u in t]).T[..., None]
-    cuts = cuts_at_corner(low, high, abs(self.height), self._outcome(x, low, high))
-    outcomes, w = (v.reshape(len(t), -1) for v in legendre_panels(cuts, TINY))
-    return [(self.loss(outcomes), self.log_density(outcomes) + np.log(w))]

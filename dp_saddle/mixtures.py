@@ -11,7 +11,7 @@ __all__ = ['LEAST_SHARE', 'MOST_COMPONENTS', 'merged', 'on_a_sample', 'convoluti
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
-from math import comb, fsum, inf, isclose, log, log10, pi, sqrt
+from math import comb, fsum, inf, isclose, log, log10
 
 import numpy as np
 import scipy.special as sc
@@ -20,7 +20,7 @@ from scipy.special import expm1, log1p, ndtr
 from . import checks
 from .checks import patch
 from .densities import GaussianMixtureLoss, SubsampledGaussianLoss
-from .losses import FiniteLoss, cuts_at_corner, legendre_panels
+from .losses import FiniteLoss
 from .numerics import TINY, ULP
 from .plrv import GaussianLoss, gaussian_log_delta
 
@@ -455,27 +455,8 @@ def log_delta(self:MixtureLoss, eps):
 
 # %% ../nbs/00ad_mixtures.ipynb #0cd2de2c
 @patch
-def density(self:MixtureLoss, s):
-    "The density of the loss; `s` in nats, any shape."
-    s = np.asarray(s, float)
-    w = s if self.top == 'remove' else -s
-    x = self.outcome(w)
-    inside = x > -inf
-    x, w = np.where(inside, x, 0), np.where(inside, w, 0)
-    c, logp = (np.array(v).reshape((-1,) + (1,)*s.ndim) for v in (self.c, self.logp))
-    slope = (c*np.exp(logp + self.exponents(x) - w)).sum(0)/self.s2
-    logq = -(x*self.mu)**2/2 + np.log(self.mu/sqrt(2*pi))
-    log_p = logq + w if self.top == 'remove' else logq
-    return np.where(inside, np.exp(log_p)/np.maximum(slope, _LEAST_SLOPE), 0)
-
-@patch
-def split(self:MixtureLoss, t, x):
-    low, high = np.array([self.ends(max(u, 0.)) for u in t]).T[..., None]
-    corner = self.outcome(x if self.top == 'remove' else -x)
-    cuts = cuts_at_corner(low, high, min(2/self.mu, self.s2), corner)
-    outcomes, w = (v.reshape(len(t), -1) for v in legendre_panels(cuts, TINY))
-    y, logw = self.at(outcomes, 1.)
-    return [(y, logw + np.log(w))]
+def outcome_of(self:MixtureLoss, x, low, high):
+    return self.outcome(x if self.top == 'remove' else -x)
 
 # %% ../nbs/00ad_mixtures.ipynb #0fe6bdf4
 @patch
