@@ -2327,6 +2327,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                     'dp_saddle.mixtures.MixtureLoss.base_loss': ( 'mixtures.html#mixtureloss.base_loss',
                                                                                   'dp_saddle/mixtures.py'),
                                     'dp_saddle.mixtures.MixtureLoss.cdf': ('mixtures.html#mixtureloss.cdf', 'dp_saddle/mixtures.py'),
+                                    'dp_saddle.mixtures.MixtureLoss.density': ( 'mixtures.html#mixtureloss.density',
+                                                                                'dp_saddle/mixtures.py'),
                                     'dp_saddle.mixtures.MixtureLoss.exponents': ( 'mixtures.html#mixtureloss.exponents',
                                                                                   'dp_saddle/mixtures.py'),
                                     'dp_saddle.mixtures.MixtureLoss.log_delta': ( 'mixtures.html#mixtureloss.log_delta',

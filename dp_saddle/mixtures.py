@@ -11,7 +11,7 @@ __all__ = ['LEAST_SHARE', 'MOST_COMPONENTS', 'merged', 'on_a_sample', 'convoluti
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
-from math import comb, fsum, inf, isclose, log, log10
+from math import comb, fsum, inf, isclose, log, log10, pi, sqrt
 
 import numpy as np
 import scipy.special as sc
@@ -454,6 +454,20 @@ def log_delta(self:MixtureLoss, eps):
     return np.where(inside, np.logaddexp.reduce(logs, axis=0), sure)
 
 # %% ../nbs/00ad_mixtures.ipynb #0cd2de2c
+@patch
+def density(self:MixtureLoss, s):
+    "The density of the loss; `s` in nats, any shape."
+    s = np.asarray(s, float)
+    w = s if self.top == 'remove' else -s
+    x = self.outcome(w)
+    inside = x > -inf
+    x, w = np.where(inside, x, 0), np.where(inside, w, 0)
+    c, logp = (np.array(v).reshape((-1,) + (1,)*s.ndim) for v in (self.c, self.logp))
+    slope = (c*np.exp(logp + self.exponents(x) - w)).sum(0)/self.s2
+    logq = -(x*self.mu)**2/2 + np.log(self.mu/sqrt(2*pi))
+    log_p = logq + w if self.top == 'remove' else logq
+    return np.where(inside, np.exp(log_p)/np.maximum(slope, _LEAST_SLOPE), 0)
+
 @patch
 def outcome_of(self:MixtureLoss, x, low, high):
     return self.outcome(x if self.top == 'remove' else -x)
