@@ -91,6 +91,7 @@ class StepMoments(NamedTuple):
     K4: float     # mean fourth moment, likewise, >= 1
     Kt3: float    # K~_3, > K_3
 
+# %% ../nbs/02b_berry_esseen.ipynb #02b00001
 def step_moments(
     plrv,        # a PLRV, such as `run.remove`
     null=False,  # True: of the log-ratio X under Q

@@ -50,7 +50,6 @@ _PANEL_ERROR = 34.        # 16 points on it err by less than e^-34 of the whole
 _LAPLACE = 4              # a Laplace's base losses have density e^{-(l + d)/2}/4 in [-d, d]
 _LAPLACE_HEIGHT = 1.4     # of the path for a Laplace: Re e^l > 0 below pi/2
 _LAPLACE_PHASE = 20.      # the real axis serves frequencies up to 20/height there
-_CORNER = 50.             # panels of half a height err by less than e^-50 of what its edges hold
 _FELT = 90.               # a Laplace's density is left out where it is below e^-90 of an atom
 
 # %% ../nbs/00ab_densities.ipynb #9a52ee95
@@ -60,10 +59,7 @@ _W_ULPS = 5, 9            # and w - 1, relative, but for exponents,
 _MOST = 1.5, 3.           # which counts at most so often; besides
 _SLOPE_ULPS = 3           # of an exponent of w, which moves log w as far as its slope goes,
 _FAR_ULPS = 4             # and of log q, where that is added to one: beyond `_LARGE`
-_PLACE_ULPS = .5          # an outcome, a multiple of the step; one on a panel is off by more:
-_ON_PANEL = 1, 2          # so many units of itself and of half a panel's length,
-_MOVED = 3.               # what moved places add to a corner's error, beside their reach
-_ON_PANEL_LOG = 8, 6, 2   # and its log-weight by so many of 1, of its panel's and its own size
+_PLACE_ULPS = .5          # an outcome, a multiple of the step
 _SQUARE_ULPS = 4          # x^2/2 sigma^2
 _NOISE_ULPS = 2           # sigma^2, of a double whatever the nodes are,
 _STEP_ULPS = 3            # and the step over the normal density's unit; in the nodes' precision
@@ -137,10 +133,12 @@ def nodes_at(self:TrapezoidLoss, t):
 def log_strip(self:TrapezoidLoss, t, s0, s1, shift):
     worst = np.array([s1 if shift < 1 else s0])
     below, above, whole = self.log_modulus(t, worst, (shift - 1, shift + 1, 0.))[:, 0]
-    return self._log_off(below, above, whole, self.margin[int(shift)])
+    return self.log_off(below, above, whole, self.margin[int(shift)])
 
 @patch
-def _log_off(self:TrapezoidLoss, below, above, whole, margin):
+def log_off(self:TrapezoidLoss, below, above, whole, margin):
+    """log of what a sum misses: for the logs of sums on a strip's edges, `below` and `above`,
+    numbers or arrays, of the sum itself, `whole`, and a `margin`, nats, 2 pi c/h."""
     edges = np.log(_SUM_FOR_INTEGRAL) + np.logaddexp(below, above) - margin
     return np.logaddexp(edges, whole - _LEFT_OUT)
 
@@ -148,7 +146,7 @@ def _log_off(self:TrapezoidLoss, below, above, whole, margin):
 @patch
 def log_drift_strips(self:TrapezoidLoss):
     y, logw = self.path(0., 0., np.array([[-1.], [1.], [0.]]))
-    def off(t): return self._log_off(*np.logaddexp.reduce((logw + t*y).real, 1), self.margin[0])
+    def off(t): return self.log_off(*np.logaddexp.reduce((logw + t*y).real, 1), self.margin[0])
     return off(0.), np.logaddexp(off(0.), off(-1.))
 
 # %% ../nbs/00ab_densities.ipynb #d7a94dd0
@@ -1000,7 +998,7 @@ def corner_panels(self:TrapezoidLoss,
     t,  # tilts >= -1/2, 1-d
     x,  # where the loss has a corner, nats, shape (t, 1)
 ):      # outcomes and weights, shape (t, j)
-    """16 points on each panel, as the claim has them, for tilts up to `t` + NEAR at least.
+    """16 points on each panel of half a height, cut at the corner, for tilts to `t` + NEAR.
 
     Parameters
     ----------
@@ -1018,9 +1016,11 @@ def corner_panels(self:TrapezoidLoss,
     cuts = cuts_at_corner(low, high, abs(self.height)/2, self.outcome_of(x, low, high))
     return [v.reshape(len(t), -1) for v in legendre_panels(cuts, TINY)]
 
+
+# %% ../nbs/00ab_densities.ipynb #00abc010
 @patch
 def cornered(self:NodeLoss, t):
-    "The loss whose strips the panels of `split` have, at tilts `t` up to the largest."
+    "The loss whose strips the panels of `split` have, at 1-d tilts `t`, up to the largest."
     return self
 
 @patch
@@ -1034,100 +1034,6 @@ def split(self:TrapezoidLoss, t, x):
 
 @patch
 def split(self:SubsampledGaussianLoss, t, x): return TrapezoidLoss.split(self, t, x)
-
-# %% ../nbs/00ab_densities.ipynb #00abc005
-@patch
-def pieces_off(self:NodeLoss,
-    t,  # tilts >= -1/2, 1-d
-    x,  # where the loss has a corner, nats, shape (t, 1)
-):      # [(losses, log-weights, what they are off by in ULP)], each four arrays
-    """The atoms, and the pieces of `split`, and how far off they are.
-
-    Parameters
-    ----------
-    t
-        tilts >= -1/2, 1-d
-    x
-        where the loss has a corner, nats, shape (t, 1)
-
-    Returns
-    -------
-    [(losses, log-weights, what they are off by in ULP)], each four arrays
-    """
-    atoms = [[v[None] for v in self.atoms]] if self.atoms[0].size else []
-    return [(y, logw, *self.nodes_off(0., 0., y, logw)) for y, logw in atoms + self.split(t, x)]
-
-@patch
-def pieces_off(self:GaussianMixtureLoss, t, x):
-    (outcomes, w), (of_place, of_half) = self.cornered(t).corner_panels(t, x), _ON_PANEL
-    (y, logw), = self.split(t, x)
-    place = of_place*np.abs(outcomes) + of_half*abs(self.height)/4
-    losses, weights = self.outcomes_off(outcomes, 1., place, y, logw)
-    one, of_weight, of_all = _ON_PANEL_LOG
-    weights = weights + one + of_weight*np.abs(np.log(w)) + of_all*np.abs(logw)
-    noise = np.asarray(self.noise_at(outcomes.ravel()))/ULP
-    noise = noise.reshape(outcomes.shape if noise.ndim else ())
-    return [(y, logw, losses + noise, weights + noise)]
-
-# %% ../nbs/00ab_densities.ipynb #00abc007
-@patch
-def log_corners(self:TrapezoidLoss,
-    t,       # tilts >= -1, 1-d
-    served,  # tilts, shape of t, whose `ends` the panels have
-    back=0., # the upper end, so much nearer: of mixtures of Gaussians
-):           # shape of t
-    """log of what the panels of `split` miss of the integral of |e^{tL}|, on any line of the strip.
-
-    Parameters
-    ----------
-    t
-        tilts >= -1, 1-d
-    served
-        tilts, shape of t, whose `ends` the panels have
-    back
-        the upper end, so much nearer: of mixtures of Gaussians
-
-    Returns
-    -------
-    shape of t
-    """
-    found = []
-    for u, most in zip(t.tolist(), served.tolist(), strict=True):
-        sums = self.log_modulus(u, np.zeros(1), (-1., 1., 0.))[:, 0]
-        moved = np.abs(self.ends(most)).max()/abs(self.height) + 1
-        found.append(self._log_off(*sums, -np.log(np.exp(-_CORNER) + _MOVED*ULP*moved)))
-    return np.array(found)
-
-@patch
-def log_corners(self:GaussianMixtureLoss, t, served, back=0.):
-    held, far = np.zeros(t.shape), t > 0
-    held[far] = self.log_held(t[far], self.real_cgf(t[far]))
-    inside = held + self.log_growth(1) - _CORNER
-    return np.logaddexp(inside, self.log_beyond_corners(t, served, back))
-
-# %% ../nbs/00ab_densities.ipynb #00abc008
-@patch
-def log_beyond_corners(self:GaussianMixtureLoss, t, served, back):
-    "What is beyond the panels' ends."
-    def beyond(u, most):
-        low, high = self.ends(most)
-        return np.logaddexp(*self.log_beyond(u, np.array([low, high - back])))
-    return np.array([beyond(*v) for v in zip(t.tolist(), served.tolist(), strict=True)])
-
-@patch
-def log_beyond_corners(self:SubsampledGaussianLoss, t, served, back):
-    out, far = np.empty(t.shape), (t > 0) & (back == 0)
-    out[far] = self.log_left_outs(t[far])
-    out[~far] = GaussianMixtureLoss.log_beyond_corners(self, t[~far], served[~far], back)
-    return out
-
-@patch(as_prop=True)
-def corner_turn(self:NodeLoss):
-    "A bound on |Im L| where the panels of `split` look, nats."
-    return pi/2
-
-@patch(as_prop=True)
-def corner_turn(self:GaussianMixtureLoss): return abs(self.height)*self.c[-1]/self.s2
 
 # %% ../nbs/00ab_densities.ipynb #9aca98bd
 class DensityLoss(TrapezoidLoss):

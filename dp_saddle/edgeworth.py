@@ -422,7 +422,7 @@ def _cells(u, h, size, lambda_4, of_third):
     origin = (C4/(FOURTH*FACTORIAL[4])*u[first] + of_third/(THIRD*FACTORIAL[THIRD]))*u[first]**THIRD
     return _Cells(origin, u[first + 1:], step*cells[first:]/u[first:-1])
 
-# %% ../nbs/03_edgeworth.ipynb #464b2749
+# %% ../nbs/03_edgeworth.ipynb #03000001
 def _true_cumulants(plrv, var, third):
     "Bounds on lambda_4, and on what lambda_3 is off by."
     of_var = plrv.slopes_off(np.zeros(1))[1, 0]/var
@@ -430,6 +430,7 @@ def _true_cumulants(plrv, var, third):
     of_third = plrv.third_off()/least**THREE_HALVES + 2*of_var*abs(third)/var**THREE_HALVES
     return plrv.fourth_most()/least**2, of_third
 
+# %% ../nbs/03_edgeworth.ipynb #464b2749
 def transform_bound(
     plrv,     # a PLRV that varies, such as `run.remove`
     order=1,  # of the expansion, 1 to 8
