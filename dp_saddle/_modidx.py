@@ -365,6 +365,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                         'dp_saddle.berry_esseen.Remainder': ('berry_esseen.html#remainder', 'dp_saddle/berry_esseen.py'),
                                         'dp_saddle.berry_esseen.StepMoments': ( 'berry_esseen.html#stepmoments',
                                                                                 'dp_saddle/berry_esseen.py'),
+                                        'dp_saddle.berry_esseen._largest_share': ( 'berry_esseen.html#_largest_share',
+                                                                                   'dp_saddle/berry_esseen.py'),
                                         'dp_saddle.berry_esseen._remainder': ('berry_esseen.html#_remainder', 'dp_saddle/berry_esseen.py'),
                                         'dp_saddle.berry_esseen._third_moment_bound': ( 'berry_esseen.html#_third_moment_bound',
                                                                                         'dp_saddle/berry_esseen.py'),

@@ -15,11 +15,12 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import exp1, gamma, gammaincc
 
+from .abs_moments import lyapunov_most
 from .checks import patch
 from .numerics import FEW_NODES, TINY, gauss_error, legendre
 from .plrv import as_composition
 from .saddlepoint import FACTORIAL
-from .tilting import BERRY_ESSEEN, lyapunov_sum
+from .tilting import BERRY_ESSEEN
 
 # %% ../nbs/02b_berry_esseen.ipynb #7743e052
 # Proved: change one and a theorem is broken.
@@ -515,7 +516,7 @@ def smallest_moment_bound(
     plrv = as_composition(plrv)
     m, var = step_moments(plrv), plrv.cumulants(0.)[1]
     identical = len(plrv.parts) == 1 and plrv.parts[0][1] > 1
-    largest = max(p.cumulants(0.)[1] for p, _ in plrv.parts)/var
+    largest = _largest_share(plrv)
     smooth = decay_integral(plrv, sqrt(var))
     closed = [moment_bound(*m, identical=same, smooth=how, eps=e)
               for same in {False, identical} for how in (None, smooth) for e in CLOSED_EPS]
@@ -523,9 +524,18 @@ def smallest_moment_bound(
                   for e in QUADRATURE_EPS for t_s in SPLITS]
     return np.nanmin([_third_moment_bound(plrv, m, var, identical), *closed, *quadrature])
 
+# %% ../nbs/02b_berry_esseen.ipynb #02b00002
+def _largest_share(plrv):
+    "The largest part of one step in the variance, rounded up."
+    def most(p): return (p.cumulants(0.)[1:] + p.slopes_off(np.zeros(1))[1])[0]
+    least = plrv.cumulants(0.)[1] - plrv.slopes_off(np.zeros(1))[1, 0]
+    return min(max(most(p) for p, _ in plrv.parts)/max(least, TINY), 1.)
+
 def _third_moment_bound(plrv, m, var, identical):
     "Berry and Esseen's, and the size of E_1's term. In the sum, Gaussian steps add nothing."
     normal = berry_esseen(m.n, m.K3)
     if not identical:
-        normal = BERRY_ESSEEN*lyapunov_sum(plrv, 0.)/var**THREE_HALVES
+        at_0 = np.zeros(1)
+        off = plrv.slopes_off(at_0)[1, 0]
+        normal = BERRY_ESSEEN*lyapunov_most(plrv, at_0)[0]/max(var - off, TINY)**THREE_HALVES
     return normal + abs(m.lam3)/(FACTORIAL[3]*sqrt(2*pi*m.n))
