@@ -339,12 +339,23 @@ def third_off(self:PLRV):
 
 # %% ../nbs/00af_abs_moments.ipynb #00af0034
 @patch
+def central_moment(self:GaussianLoss, order):
+    "At most so large is E|L - E L|^order, `order` an integer in [1, 4]: in closed form."
+    return self.known_moment(np.zeros(1), order).most[0]
+
+@patch
+def third_off(self:GaussianLoss):
+    "A normal law's third cumulant is 0, as computed."
+    return 0.
+
+@patch
 def third_off(self:ComposedLoss):
     "What the third cumulant is off by at tilt 0: of the steps, added."
     sizes = sum(n*abs(p.cumulants_on(np.zeros(1), _THIRD)[2, 0]) for p, n in self.parts)
     rounded = (_SUM_ULPS + len(self.parts))*ULP*sizes if self.proves else 0.
     return sum(n*p.third_off() for p, n in self.parts) + rounded
 
+# %% ../nbs/00af_abs_moments.ipynb #00af0041
 @patch
 def fourth_most(self:ComposedLoss):
     "At most so large is the fourth cumulant at tilt 0."

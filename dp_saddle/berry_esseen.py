@@ -515,6 +515,7 @@ def smallest_moment_bound(
     """
     plrv = as_composition(plrv)
     m, var = step_moments(plrv), plrv.cumulants(0.)[1]
+    if not np.isfinite(m[1:]).all(): return inf
     identical = len(plrv.parts) == 1 and plrv.parts[0][1] > 1
     largest = _largest_share(plrv)
     smooth = decay_integral(plrv, sqrt(var))
