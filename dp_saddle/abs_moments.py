@@ -85,7 +85,7 @@ def log_corners(self:GaussianMixtureLoss, t, served, back=0.):
 # %% ../nbs/00af_abs_moments.ipynb #00af0013
 @patch
 def log_beyond_corners(self:GaussianMixtureLoss, t, served, back):
-    "What is beyond the panels' ends."
+    "log of what is beyond the panels' ends at 1-d tilts `t`, `served` tilts and `back` as above."
     def beyond(u, most):
         low, high = self.ends(most)
         return np.logaddexp(*self.log_beyond(u, np.array([low, high - back])))
@@ -280,7 +280,7 @@ def lyapunov_most(
 # %% ../nbs/00af_abs_moments.ipynb #00af0029
 @patch
 def known_moment(self:GaussianLoss, t, order):
-    "Of a normal law, a KnownMoment for the orders 1 to 4 at a 1-d array `t` of tilts."
+    "A normal law's KnownMoment of an `order` in [1, 4], at a 1-d array `t` of tilts."
     found = self.abs_moment(t, order)
     signed = 0*found if order % 2 else found
     return KnownMoment(found*(1 + _GAMMA*ULP), signed, _GAMMA*ULP*signed)
@@ -299,7 +299,7 @@ def _by_cosh(plrv, t, mean, var, off):
 # %% ../nbs/00af_abs_moments.ipynb #00af0030
 @patch
 def known_moment(self:PLRV, t, order):
-    "A KnownMoment for the orders 1 to 4 at a 1-d array `t` of tilts, from K nearby: Lyapunov's."
+    "A KnownMoment of an `order` in [1, 4], at a 1-d array `t` of tilts, from K nearby."
     if not self.proves: return NodeLoss.known_moment(self, t, order)
     with np.errstate(all='ignore'):
         value, off = self.cumulants_on(t, 2), self.slopes_off(t)

@@ -391,7 +391,8 @@ def nodes_off(self:GaussianMixtureLoss, t, shift, y, logw):
 
 @patch
 def outcomes_off(self:GaussianMixtureLoss, x, h, place, y, logw):
-    "The same at outcomes `x` that are off by `place` units, with weights `h`."
+    """The same of losses `y` and log-weights `logw`, arrays, at outcomes `x` that are off by
+    `place`, arrays, with weights `h`."""
     log_w, fine = y if self.top == 'remove' else -y, _unit_of(y)
     loss = fine*_off_of_log(log_w)
     for c, logp in zip(self.c, self.logp, strict=True):
@@ -675,7 +676,7 @@ def _log_edges(self:GaussianMixtureLoss, t):
 
 @patch
 def log_held(self:GaussianMixtureLoss, t, K):
-    "What an edge of the axis' strip holds but for the density's growth, at tilts `t` > 0, 1-d."
+    "What an edge of the axis' strip holds but for growth, at 1-d tilts `t` > 0 where it is `K`."
     return np.log(_TWICE) + K if self.top == 'remove' else self._log_edges(t)
 
 @patch
