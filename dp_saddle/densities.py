@@ -391,8 +391,7 @@ def nodes_off(self:GaussianMixtureLoss, t, shift, y, logw):
 
 @patch
 def outcomes_off(self:GaussianMixtureLoss, x, h, place, y, logw):
-    """The same of losses `y` and log-weights `logw`, arrays, at outcomes `x` that are off by
-    `place`, arrays, with weights `h`."""
+    "Of losses `y` and log-weights `logw` at `x`, arrays, off by `place`, of weights `h`."
     log_w, fine = y if self.top == 'remove' else -y, _unit_of(y)
     loss = fine*_off_of_log(log_w)
     for c, logp in zip(self.c, self.logp, strict=True):
