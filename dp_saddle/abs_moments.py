@@ -309,6 +309,15 @@ def known_moment(self:PLRV, t, order):
         return KnownMoment(most, 0*t, most)
 
 # %% ../nbs/00af_abs_moments.ipynb #00af0033
+def _moment_at_0(plrv, order):
+    "The three numbers of a KnownMoment; kept."
+    def make(): return [v[0] for v in plrv.known_moment(np.zeros(1), order)]
+    return plrv.kept(('moment at 0', order), make)
+
+def _slopes_at_0(plrv):
+    "What mean and variance are off by; kept."
+    return plrv.kept(('slopes at 0',), lambda: plrv.slopes_off(np.zeros(1))[:, 0])
+
 @patch
 def central_moment(self:PLRV,
     order,  # an integer in [1, 4]
@@ -324,16 +333,13 @@ def central_moment(self:PLRV,
     -------
     a number
     """
-    zero = np.zeros(1)
-    return (self.known_moment(zero, order).most[0]**(1/order) + self.slopes_off(zero)[0, 0])**order
+    return (_moment_at_0(self, order)[0]**(1/order) + _slopes_at_0(self)[0])**order
 
 @patch
 def third_off(self:PLRV):
     "What the third cumulant is off by, as `cumulants_on` computes it at tilt 0; 0 if unproved."
-    zero = np.zeros(1)
-    _, var, third = self.cumulants_on(zero, _THIRD)[:, 0]
-    off, of_var = self.slopes_off(zero)[:, 0]
-    _, signed, missed = (v[0] for v in self.known_moment(zero, _THIRD))
+    _, var, third = self.cumulants_on(np.zeros(1), _THIRD)[:, 0]
+    (off, of_var), (_, signed, missed) = _slopes_at_0(self), _moment_at_0(self, _THIRD)
     apart = abs(third - signed) if self.proves else 0.
     return apart + missed + _THIRD*off*(var + of_var) + _FOURTH*off**_THIRD
 
@@ -361,7 +367,7 @@ def fourth_most(self:ComposedLoss):
     "At most so large is the fourth cumulant at tilt 0."
     zero = np.zeros(1)
     def of_step(p):
-        least = p.cumulants_on(zero, 2)[1, 0] - p.slopes_off(zero)[1, 0]
+        least = p.cumulants_on(zero, 2)[1, 0] - _slopes_at_0(p)[1]
         return p.central_moment(_FOURTH) - _THIRD*max(least, 0.)**2
     rest = [(p, n) for p, n in self.parts if not isinstance(p, GaussianLoss)]
     return sum(n*of_step(p) for p, n in rest)
