@@ -15,11 +15,12 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import exp1, gamma, gammaincc
 
+from .abs_moments import lyapunov_most
 from .checks import patch
 from .numerics import FEW_NODES, TINY, gauss_error, legendre
 from .plrv import as_composition
 from .saddlepoint import FACTORIAL
-from .tilting import BERRY_ESSEEN, lyapunov_sum
+from .tilting import BERRY_ESSEEN
 
 # %% ../nbs/02b_berry_esseen.ipynb #7743e052
 # Proved: change one and a theorem is broken.
@@ -91,11 +92,13 @@ class StepMoments(NamedTuple):
     K4: float     # mean fourth moment, likewise, >= 1
     Kt3: float    # K~_3, > K_3
 
+# %% ../nbs/02b_berry_esseen.ipynb #02b00001
 def step_moments(
     plrv,        # a PLRV, such as `run.remove`
     null=False,  # True: of the log-ratio X under Q
 ):               # a StepMoments
-    """Standardised mean moments of the steps [EA Lemma 4.3]. Gaussian steps count as one.
+    """Standardised mean moments of the steps [EA Lemma 4.3], rounded away from 0. Gaussian steps
+    count as one.
 
     Parameters
     ----------
@@ -111,9 +114,15 @@ def step_moments(
     parts = as_composition(plrv.reverse if null else plrv).parts
     n = sum(k for _, k in parts)
     var, third = (sum(k*p.cumulants(0., THIRD)[i] for p, k in parts)/n for i in (1, 2))
-    K3, K4 = (sum(k*p.abs_moment(0., r) for p, k in parts)/n/var**(r/2) for r in (THIRD, FOURTH))
-    mixed = sum(k*p.abs_moment(0., 1)*p.cumulants(0.)[1] for p, k in parts)/n/var**THREE_HALVES
-    return StepMoments(n, (-1 if null else 1)*third/var**THREE_HALVES, K3, K4, K3 + mixed)
+    off = sum(k*p.slopes_off(np.zeros(1))[1, 0] for p, k in parts)/n
+    least = max(var - off, TINY)
+    K1, K3, K4 = ([p.central_moment(r) for p, _ in parts] for r in (1, THIRD, FOURTH))
+    mixed = [v*p.central_moment(2) for v, (p, _) in zip(K1, parts, strict=True)]
+    def mean(values, power): return sum(k*v for v, (_, k) in zip(values, parts))/n/least**power
+    of_third = sum(k*p.third_off() for p, k in parts)/n
+    lam3 = np.copysign((abs(third) + of_third)/least**THREE_HALVES, -third if null else third)
+    K3 = mean(K3, THREE_HALVES)
+    return StepMoments(n, lam3, K3, mean(K4, 2), K3 + mean(mixed, THREE_HALVES))
 
 # %% ../nbs/02b_berry_esseen.ipynb #99499b18
 def berry_esseen(
@@ -506,8 +515,9 @@ def smallest_moment_bound(
     """
     plrv = as_composition(plrv)
     m, var = step_moments(plrv), plrv.cumulants(0.)[1]
+    if not np.isfinite(m[1:]).all(): return inf
     identical = len(plrv.parts) == 1 and plrv.parts[0][1] > 1
-    largest = max(p.cumulants(0.)[1] for p, _ in plrv.parts)/var
+    largest = _largest_share(plrv)
     smooth = decay_integral(plrv, sqrt(var))
     closed = [moment_bound(*m, identical=same, smooth=how, eps=e)
               for same in {False, identical} for how in (None, smooth) for e in CLOSED_EPS]
@@ -515,9 +525,18 @@ def smallest_moment_bound(
                   for e in QUADRATURE_EPS for t_s in SPLITS]
     return np.nanmin([_third_moment_bound(plrv, m, var, identical), *closed, *quadrature])
 
+# %% ../nbs/02b_berry_esseen.ipynb #02b00002
+def _largest_share(plrv):
+    "The largest part of one step in the variance, rounded up."
+    def most(p): return (p.cumulants(0.)[1:] + p.slopes_off(np.zeros(1))[1])[0]
+    least = plrv.cumulants(0.)[1] - plrv.slopes_off(np.zeros(1))[1, 0]
+    return min(max(most(p) for p, _ in plrv.parts)/max(least, TINY), 1.)
+
 def _third_moment_bound(plrv, m, var, identical):
     "Berry and Esseen's, and the size of E_1's term. In the sum, Gaussian steps add nothing."
     normal = berry_esseen(m.n, m.K3)
     if not identical:
-        normal = BERRY_ESSEEN*lyapunov_sum(plrv, 0.)/var**THREE_HALVES
+        at_0 = np.zeros(1)
+        off = plrv.slopes_off(at_0)[1, 0]
+        normal = BERRY_ESSEEN*lyapunov_most(plrv, at_0)[0]/max(var - off, TINY)**THREE_HALVES
     return normal + abs(m.lam3)/(FACTORIAL[3]*sqrt(2*pi*m.n))

@@ -19,6 +19,7 @@ from scipy import special as sc
 
 from . import checks
 from .checks import patch
+from .losses import NodeLoss
 from dp_saddle.mechanisms import (
     Composition,
     DiscreteGaussian,
@@ -294,6 +295,25 @@ def abs_moment(self:MixedLoss, t=0., order=3):
     for w, pieces in self._each('split', flat, mean):
         total = total + sum(part(y, logw + w) for y, logw in pieces)
     return np.reshape(total, t.shape)[()]
+
+# %% ../nbs/00c_builders.ipynb #00cab002
+@patch
+def pieces_off(self:MixedLoss, t, x):
+    return [(y, logw + w, *off) for w, pieces in self._each('pieces_off', t, x)
+            for y, logw, *off in pieces]
+
+@patch
+def cornered(self:MixedLoss, t): return self
+
+@patch
+def corner_off(self:MixedLoss, t, *others):
+    branches = [p.cornered(t).corner_off(t, *others) for p in self.branches]
+    return sum(np.exp(w)*v for w, v in zip(self.logw, branches, strict=True))
+
+@patch
+def known_moment(self:MixedLoss, t, order):
+    nodes = all(isinstance(p, NodeLoss) for p in self.branches)
+    return (NodeLoss if nodes else PLRV).known_moment(self, t, order)
 
 # %% ../nbs/00c_builders.ipynb #a03415e8
 @patch

@@ -19,6 +19,7 @@ from scipy.special import expm1, log1p, log_ndtr, ndtr
 
 from .checks import patch
 from dp_saddle.losses import (
+    NEAR,
     SPAN_BITS,
     NodeLoss,
     cuts_at_corner,
@@ -132,10 +133,12 @@ def nodes_at(self:TrapezoidLoss, t):
 def log_strip(self:TrapezoidLoss, t, s0, s1, shift):
     worst = np.array([s1 if shift < 1 else s0])
     below, above, whole = self.log_modulus(t, worst, (shift - 1, shift + 1, 0.))[:, 0]
-    return self._log_off(below, above, whole, self.margin[int(shift)])
+    return self.log_off(below, above, whole, self.margin[int(shift)])
 
 @patch
-def _log_off(self:TrapezoidLoss, below, above, whole, margin):
+def log_off(self:TrapezoidLoss, below, above, whole, margin):
+    """log of what a sum misses: for the logs of sums on a strip's edges, `below` and `above`,
+    numbers or arrays, of the sum itself, `whole`, and a `margin`, nats, 2 pi c/h."""
     edges = np.log(_SUM_FOR_INTEGRAL) + np.logaddexp(below, above) - margin
     return np.logaddexp(edges, whole - _LEFT_OUT)
 
@@ -143,7 +146,7 @@ def _log_off(self:TrapezoidLoss, below, above, whole, margin):
 @patch
 def log_drift_strips(self:TrapezoidLoss):
     y, logw = self.path(0., 0., np.array([[-1.], [1.], [0.]]))
-    def off(t): return self._log_off(*np.logaddexp.reduce((logw + t*y).real, 1), self.margin[0])
+    def off(t): return self.log_off(*np.logaddexp.reduce((logw + t*y).real, 1), self.margin[0])
     return off(0.), np.logaddexp(off(0.), off(-1.))
 
 # %% ../nbs/00ab_densities.ipynb #d7a94dd0
@@ -384,7 +387,12 @@ def places_off(self:GaussianMixtureLoss, x):
 @patch
 def nodes_off(self:GaussianMixtureLoss, t, shift, y, logw):
     x, h = self.outcomes(t, shift)
-    log_w, place, fine = y if self.top == 'remove' else -y, self.places_off(x), _unit_of(y)
+    return self.outcomes_off(x, h, self.places_off(x), y, logw)
+
+@patch
+def outcomes_off(self:GaussianMixtureLoss, x, h, place, y, logw):
+    "Of losses `y` and log-weights `logw` at `x`, arrays, off by `place`, of weights `h`."
+    log_w, fine = y if self.top == 'remove' else -y, _unit_of(y)
     loss = fine*_off_of_log(log_w)
     for c, logp in zip(self.c, self.logp, strict=True):
         if not c: continue
@@ -410,12 +418,6 @@ def base_tail(self:SubsampledGaussianLoss, l): return ndtr(-l/self.mu - self.mu/
 
 @patch
 def base_log_delta(self:SubsampledGaussianLoss, l): return gaussian_log_delta(l, self.mu)
-
-@patch
-def extent(self:SubsampledGaussianLoss, t):
-    outcomes = np.array([self.ends(max(u, 0.)) for u in t])
-    losses = (outcomes*2 - 1)/(2*self.s2)
-    return losses[:, :1], losses[:, 1:], min(2*self.mu, 1.)
 
 # %% ../nbs/00ab_densities.ipynb #dfb5695e
 @patch
@@ -672,9 +674,13 @@ def _log_edges(self:GaussianMixtureLoss, t):
     return out - self.log_growth(1)
 
 @patch
+def log_held(self:GaussianMixtureLoss, t, K):
+    "What an edge of the axis' strip holds but for growth, at 1-d tilts `t` > 0 where it is `K`."
+    return np.log(_TWICE) + K if self.top == 'remove' else self._log_edges(t)
+
+@patch
 def log_strips(self:GaussianMixtureLoss, t, K):
-    edges = np.log(_TWICE) + K if self.top == 'remove' else self._log_edges(t)
-    return np.logaddexp(self.log_axis_strip(edges), self.log_left_outs(t))
+    return np.logaddexp(self.log_axis_strip(self.log_held(t, K)), self.log_left_outs(t))
 
 # %% ../nbs/00ab_densities.ipynb #bdad6f75
 @patch
@@ -973,10 +979,61 @@ def log_modulus(self:LaplaceLoss, t, s, shifts):
 # %% ../nbs/00ab_densities.ipynb #50f4d839
 @patch
 def split(self:SubsampledLoss, t, x):
-    low, high, width = self.extent(t)
+    low, high, width = self.extent(np.maximum(t, 0) + NEAR)
     cuts = cuts_at_corner(low, high, width, self.base_loss(x))
     l, w = (v.reshape(len(t), -1) for v in legendre_panels(cuts, TINY))
     return [self.oriented(l, self.base_log_density(l) + np.log(w))]
+
+# %% ../nbs/00ab_densities.ipynb #00abc003
+@patch
+def outcome_of(self:TrapezoidLoss, x, low, high):
+    "Outcomes between `low` and `high` at which the loss is `x`, nats, all of shape (t, 1)."
+    raise missing(self, 'outcome_of(x, low, high)', '00ab')
+
+@patch
+def outcome_of(self:SubsampledGaussianLoss, x, low, high): return self.base_loss(x)*self.s2 + .5
+
+@patch
+def corner_panels(self:TrapezoidLoss,
+    t,  # tilts >= -1/2, 1-d
+    x,  # where the loss has a corner, nats, shape (t, 1)
+):      # outcomes and weights, shape (t, j)
+    """16 points on each panel of half a height, cut at the corner, for tilts to `t` + NEAR.
+
+    Parameters
+    ----------
+    t
+        tilts >= -1/2, 1-d
+    x
+        where the loss has a corner, nats, shape (t, 1)
+
+    Returns
+    -------
+    outcomes and weights, shape (t, j)
+    """
+    served = shared_tilts(np.maximum(t, 0) + NEAR)
+    low, high = np.array([self.ends(u) for u in served.tolist()]).T[..., None]
+    cuts = cuts_at_corner(low, high, abs(self.height)/2, self.outcome_of(x, low, high))
+    return [v.reshape(len(t), -1) for v in legendre_panels(cuts, TINY)]
+
+
+# %% ../nbs/00ab_densities.ipynb #00abc010
+@patch
+def cornered(self:NodeLoss, t):
+    "The loss whose strips the panels of `split` have, at 1-d tilts `t`, up to the largest."
+    return self
+
+@patch
+def cornered(self:GaussianMixtureLoss, t): return self.at_tilt(float(t.max()) + NEAR)
+
+@patch
+def split(self:TrapezoidLoss, t, x):
+    outcomes, w = self.cornered(t).corner_panels(t, x)
+    y, logw = self.at(outcomes, 1.)
+    return [(y, logw + np.log(w))]
+
+@patch
+def split(self:SubsampledGaussianLoss, t, x): return TrapezoidLoss.split(self, t, x)
 
 # %% ../nbs/00ab_densities.ipynb #9aca98bd
 class DensityLoss(TrapezoidLoss):
@@ -1003,16 +1060,11 @@ class DensityLoss(TrapezoidLoss):
     def shift_from(self, t): return _PHASE/self.phase
 
 # %% ../nbs/00ab_densities.ipynb #5e3ee457
+@patch(as_prop=True)
+def corner_turn(self:DensityLoss): return self.phase
+
 @patch
-def _outcome(self:DensityLoss, x, low, high):
-    "The outcomes between low and high at which the loss is x; all of shape (t, 1)."
+def outcome_of(self:DensityLoss, x, low, high):
     rising = self.loss(high) > self.loss(low)
     def beyond(outcome): return (self.loss(outcome) > x) == rising
     return bisect(beyond, low, high)[1]
-
-@patch
-def split(self:DensityLoss, t, x):
-    low, high = np.array([self.ends(max(u, 0.)) for u in t]).T[..., None]
-    cuts = cuts_at_corner(low, high, abs(self.height), self._outcome(x, low, high))
-    outcomes, w = (v.reshape(len(t), -1) for v in legendre_panels(cuts, TINY))
-    return [(self.loss(outcomes), self.log_density(outcomes) + np.log(w))]

@@ -22,6 +22,7 @@ from dp_saddle.berry_esseen import (
     FREQUENCIES,
     PER_OCTAVE,
     PRAWITZ_SUP,
+    THREE_HALVES,
     half_moment,
     log_decay,
     smallest_moment_bound,
@@ -411,15 +412,23 @@ class _Cells(NamedTuple):
     ends: np.ndarray     # where each cell ends
     shares: np.ndarray   # its part of the integral
 
-def _cells(u, h, size, lambda_4):
+def _cells(u, h, size, lambda_4, of_third):
     "Bounds on the integral of |f - g|/u over the grid's cells, from |f - g| on the grid."
     step = u[1]
     C2 = 1 + sqrt(NORMAL_4)*size
     C4 = NORMAL_4 + lambda_4 + sqrt(NORMAL_8)*size
-    cells = (h[1:] + h[:-1])/2 + step**2/CHORD*np.minimum(C2, u[1:]**2/2*C4)
+    cells = (h[1:] + h[:-1])/2 + step**2/CHORD*np.minimum(C2, u[1:]*(of_third + u[1:]/2*C4))
     first = max(int(TAYLOR_END/step), 1)
-    origin = C4/(FOURTH*FACTORIAL[4])*u[first]**FOURTH
+    origin = (C4/(FOURTH*FACTORIAL[4])*u[first] + of_third/(THIRD*FACTORIAL[THIRD]))*u[first]**THIRD
     return _Cells(origin, u[first + 1:], step*cells[first:]/u[first:-1])
+
+# %% ../nbs/03_edgeworth.ipynb #03000001
+def _true_cumulants(plrv, var, third):
+    "Bounds on lambda_4, and on what lambda_3 is off by."
+    of_var = plrv.slopes_off(np.zeros(1))[1, 0]/var
+    least = var*max(1 - of_var, TINY)
+    of_third = plrv.third_off()/least**THREE_HALVES + 2*of_var*abs(third)/var**THREE_HALVES
+    return plrv.fourth_most()/least**2, of_third
 
 # %% ../nbs/03_edgeworth.ipynb #464b2749
 def transform_bound(
@@ -448,7 +457,7 @@ def transform_bound(
     g = _SeriesTransform(hermite_series(lam[:order]))
     tails = np.exp(log_decay(plrv, std)[:-1])*np.log(2)/PER_OCTAVE    # of |f|, each interval
     end, u = _grid(plrv, tails)
-    cells = _cells(u, _distance(plrv, k[0], std, g, u), g.size, lam[1])
+    cells = _cells(u, _distance(plrv, k[0], std, g, u), g.size, *_true_cumulants(plrv, *k[1:THIRD]))
     rests = np.cumsum(np.r_[0, tails[end:]])
     U = FREQUENCIES[end]
     return min([inf, *(_at(T, U, g, cells, rest) for T, rest in zip(FREQUENCIES[end:], rests))])
@@ -470,7 +479,9 @@ def _between(plrv, order):
 # %% ../nbs/03_edgeworth.ipynb #a1b59d7f
 def _by_either(plrv, order, proof, moved, size):
     "With what computed cumulants are off by, which moves a normal law by so much."
-    by_moments = smallest_moment_bound(plrv) + MOVED[0]*size*moved
+    var, third = plrv.cumulants(0., THIRD)[1:]
+    of_E1 = _true_cumulants(plrv, var, third)[1]/(FACTORIAL[THIRD]*sqrt(2*pi))
+    by_moments = smallest_moment_bound(plrv) + MOVED[0]*size*moved + of_E1
     if proof == 'moments':
         return by_moments
     of_transform = transform_bound(plrv, order) + AT_ORIGIN*moved

@@ -20,7 +20,7 @@ from scipy.special import expm1, log1p, ndtr
 from . import checks
 from .checks import patch
 from .densities import GaussianMixtureLoss, SubsampledGaussianLoss
-from .losses import FiniteLoss, cuts_at_corner, legendre_panels
+from .losses import FiniteLoss
 from .numerics import TINY, ULP
 from .plrv import GaussianLoss, gaussian_log_delta
 
@@ -469,13 +469,8 @@ def density(self:MixtureLoss, s):
     return np.where(inside, np.exp(log_p)/np.maximum(slope, _LEAST_SLOPE), 0)
 
 @patch
-def split(self:MixtureLoss, t, x):
-    low, high = np.array([self.ends(max(u, 0.)) for u in t]).T[..., None]
-    corner = self.outcome(x if self.top == 'remove' else -x)
-    cuts = cuts_at_corner(low, high, min(2/self.mu, self.s2), corner)
-    outcomes, w = (v.reshape(len(t), -1) for v in legendre_panels(cuts, TINY))
-    y, logw = self.at(outcomes, 1.)
-    return [(y, logw + np.log(w))]
+def outcome_of(self:MixtureLoss, x, low, high):
+    return self.outcome(x if self.top == 'remove' else -x)
 
 # %% ../nbs/00ad_mixtures.ipynb #0fe6bdf4
 @patch

@@ -16,6 +16,7 @@ import numpy as np
 from scipy.special import log1p, ndtri
 
 from . import checks
+from .abs_moments import lyapunov_most
 from .checks import patch, users_level
 from .densities import SubsampledGaussianLoss
 from .mechanisms import Accountant, Mechanism, gaussian_mu
@@ -119,7 +120,7 @@ def _is_normal(plrv): return all(isinstance(p, GaussianLoss) for p, _ in plrv.pa
 def _berry_esseen(plrv, t, var, constant):
     "How far the tilted sum can be from normal, in distribution; inf where beyond doubles."
     with np.errstate(divide='ignore', invalid='ignore', over='ignore'):
-        cubes = lyapunov_sum(plrv, t)
+        cubes = lyapunov_most(plrv, t)
         error = constant*cubes/var/np.sqrt(var)
     known = (var > TINY_VARIANCE) & ((cubes > TINY_VARIANCE) | _is_normal(plrv))
     return np.where(known & np.isfinite(error), error, inf)
@@ -150,8 +151,7 @@ def moments_pull(
     """
     return log1p(1/t), -1/(t*(1 + t))
 
-def _no_pull(t):
-    return 0*t, 0*t
+def _no_pull(t): return 0*t, 0*t
 
 # %% ../nbs/02a_tilting.ipynb #fb5d75ee
 def _is_far(part, t):
