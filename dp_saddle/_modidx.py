@@ -2901,6 +2901,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                 'dp_saddle.rows._Rows.together': ('rows.html#_rows.together', 'dp_saddle/rows.py'),
                                 'dp_saddle.rows._Rows.with_doubles': ('rows.html#_rows.with_doubles', 'dp_saddle/rows.py'),
                                 'dp_saddle.rows._Rows.with_strips': ('rows.html#_rows.with_strips', 'dp_saddle/rows.py'),
+                                'dp_saddle.rows._Steps': ('rows.html#_steps', 'dp_saddle/rows.py'),
                                 'dp_saddle.rows._Table': ('rows.html#_table', 'dp_saddle/rows.py'),
                                 'dp_saddle.rows._blocks': ('rows.html#_blocks', 'dp_saddle/rows.py'),
                                 'dp_saddle.rows._both': ('rows.html#_both', 'dp_saddle/rows.py'),

@@ -49,24 +49,23 @@ _RARE = 2.6, 5.                   # but no larger than where rare outcomes are a
 _SPACING, _SHORTER = .6, 3.       # of nodes, and how much nearer the ends are, in sigma
 _LEAST = -200.                    # logarithm of a weight: products of less are slow
 _FALLS = 2.**np.arange(-14, 4.6, .75)    # frequencies at which M is looked at, in units of 1/rate
+_NEVER = np.append(_FALLS, np.inf)       # and where it has not fallen
 _RTOL, _SHARE = 1e-10, 72         # of delta: aimed at, and a plan loses at most one part of it
 _WIDTH = 1e-10                    # of eps, nats: or that
 _DECAYED = 60                     # nats by which |M|^2 falls up to the least guess of the cut
 _CANCELS = 1e6, 300               # a line's terms may be larger than their sum by 1e6 t/(n + 300)
 _CUTS = 2.**np.r_[np.arange(-.5, .55, .1), .7, .9, 1.2, 1.6, 2, 3, 4, 6]    # tried, of the guess
 _FIRST_CUT = 1.4                  # what a first grid serves, likewise
-_LITTLE = 1e-3                    # one direction is to be smaller by so much,
-_SURE = 1.                        # and by so many nats, to be dismissed
+_LITTLE, _SURE = 1e-3, 1.         # one direction is to be smaller, and in nats, to be dismissed
 _FAR_BELOW = .7                   # a tilt so much below the saddle-point: eps is not known yet
 
 # %% ../nbs/01_rows.ipynb #92ad7066
 # Tuning: only time and width depend on it. Grids, lines, searches.
 _STD, _NATS, _TURNED = 4., 44., (.7, 1.1)        # of a strip: its height, how small its error
-_SHIFT = 2.                       # height of a path, std, at most,
-_WORTH = 1.3                      # where it has so many fewer nodes than the axis
+_SHIFT, _WORTH = 2., 1.3          # of a path: height, std; by how much its nodes are fewer
 _STRIP = 1e-12                    # what strips may add in all steps
 _LOW = .22                        # of pi sigma^2: the highest path of the tail
-_MOST_NODES = 1 << 11, 1 << 11, 1 << 13          # of a table, of a grid, of a line
+_MOST_NODES = 1 << 11, 1 << 11, 1 << 14          # of a table, of a grid, of a line
 _INNER = .8                       # of the root of a line's nodes: factors of the inner kind
 _KEPT = 32                        # kinds of steps, and grids of each
 _STEPS, _SETTLED, _ROUNDS = 16, 1e-9, 8          # of Newton's method; of the search for ends
@@ -110,8 +109,7 @@ class _Table(NamedTuple):
     first: np.ndarray       # 1/u + 1/(1 + u)
     second: np.ndarray      # the same of squares
     poles: np.ndarray       # -log(u (1 + u)), and of the root of 2 pi
-    s: np.ndarray           # frequencies, (rows, s)
-    falls: np.ndarray       # log of |M_1| there, about, over M_1(u), (rows, tilts, s)
+    falls: np.ndarray       # log of |M_1|, about, over M_1(u), (rows, tilts, frequencies)
 
 # %% ../nbs/01_rows.ipynb #1672575d
 @patch
@@ -130,20 +128,20 @@ def tabulate(self:_Rows, last):
     if not nodes < _MOST_NODES[0]: return None
     x = low + (high - low)*np.linspace(0, 1, int(nodes) + 2)
     y = np.log1p(self.rate*np.expm1((x - .5)*self.mu**2))
-    logp, y, s = (x*self.mu)**2/-2 + self.first*y, y*self.sign, _FALLS/self.rate
-    u = last*_TILTS
+    logp, y = (x*self.mu)**2/-2 + self.first*y, y*self.sign
+    u, size = last*_TILTS, np.abs(y/self.rate)[:, :, None]
     a = logp[:, None, :] + u[:, :, None]*y[:, None, :]
     top = a.max(2, keepdims=True)
     powers = np.stack([np.ones_like(y), y, y*y], 2)
-    coherent = 1 - np.minimum((y[:, :, None]*s[:, None, :])**2/2, 1)
+    coherent = 1 - np.minimum((size*_FALLS)**2/2, 1)
     m = np.exp(np.maximum(a - top, _LEAST)) @ np.concatenate([powers, coherent], 2)
     M, mean = m[..., 0], m[..., 1]/m[..., 0]
     variance = np.maximum(m[..., 2]/M - mean**2, 0)
     K = np.log(M) + top[..., 0] - np.log(np.add.reduce(np.exp(logp), 1, keepdims=True))
     v, w = 1/u, 1/(1 + u)
     poles = v + w, v*v + w*w, np.log(v*w/np.sqrt(2*pi))
-    falls = np.log(np.maximum(m[..., 3:]/M[..., None], TINY))
-    return _Table(u, K, mean, variance, log_chernoff_factor(u), *poles, s, falls)
+    falls = np.log(np.maximum(m[..., powers.shape[2]:]/M[..., None], TINY))
+    return _Table(u, K, mean, variance, log_chernoff_factor(u), *poles, falls)
 
 # %% ../nbs/01_rows.ipynb #ae9f6d61
 class _Plan(NamedTuple):
@@ -197,39 +195,43 @@ def table_for(self:_Rows, n, goal):
     return found
 
 # %% ../nbs/01_rows.ipynb #b48228b5
+class _Steps(NamedTuple):
+    "All steps at a table's tilts, (rows, tilts)."
+    K: np.ndarray           # n K_1
+    variance: np.ndarray    # n K_1'', and the poles'
+    order: np.ndarray       # log delta by the leading order, but for -u eps
+    bound: np.ndarray       # and by Chernoff
+
 @patch
-def guessed(self:_Rows, table, n, goal):
+def guessed(self:_Rows, table, steps, n, goal):
     "(eps by the leading order or, if smaller, Chernoff's bound, the saddle-point), (rows, 1)."
-    K, variance, r = n*table.K, n*table.variance + table.second, self.every
-    eps = n*table.mean - table.first
-    order = K - eps*table.u + table.poles - np.log(variance)/2
+    eps, r = n*table.mean - table.first, self.every
+    order = steps.order - eps*table.u
     k = np.clip(np.add.reduce(order > goal, 1), 1, _TILTS.size - 1)
     a, b = order[r, k - 1], order[r, k]
     e = eps[r, k - 1] + (a - goal[:, 0])/(a - b)*(eps[r, k] - eps[r, k - 1])
-    most = ((K + table.factor - goal)/table.u).min(1)
+    most = ((steps.bound - goal)/table.u).min(1)
     return np.where((e > 0) & (e < most), e, most)[:, None], table.u[r, k][:, None]
 
 # %% ../nbs/01_rows.ipynb #b48228b6
 @patch
-def cuts(self:_Rows, table, n, need):
+def cuts(self:_Rows, table, steps, n, need):
     "About where |M| has fallen to e^`need` of M(u), (rows, tilts)."
-    left = n[:, :, None]*table.falls - np.log(pi*table.s)[:, None, :]
+    left = n[:, :, None]*table.falls - (np.log(pi*_FALLS) - self.log_q)[:, None, :]
     later = np.add.reduce(left > need[:, :, None], 2)
-    s = np.append(table.s, np.full((len(n), 1), inf), 1)
-    normal = np.sqrt(_DECAYED/(n*table.variance + table.second))
-    return np.maximum(s[self.every[:, None], later], normal)
+    return np.maximum(_NEVER[later]/self.rate, np.sqrt(_DECAYED/steps.variance))
 
 # %% ../nbs/01_rows.ipynb #b48228b7
 @patch
-def tilts(self:_Rows, table, n, goal, e):
+def tilts(self:_Rows, table, steps, n, goal, e):
     "(t, u, X, cut, cost) of each row's shortest line, and the places of both tilts."
-    u, K, r, lost = table.u, n*table.K, self.every, goal + log(_RTOL/_SHARE)
-    over = np.maximum(K + table.factor - u*e - lost, TINY)/u[:, -1:]
+    u, r, lost, gone = table.u, self.every, goal + log(_RTOL/_SHARE), table.u*e
+    over = np.maximum(steps.bound - gone - lost, TINY)/u[:, -1:]
     to_right = over[:, None, :]*_NEAR
     X = np.maximum(to_right.min(2), -lost/u)
-    cut = self.cuts(table, n, lost + u*e - K)
-    cancels = K - u*e + table.poles - np.log(n*table.variance + table.second)/2 - goal
-    too_much = np.exp(np.minimum(cancels, -_LEAST))*(n + _CANCELS[1])/(_CANCELS[0]*u)
+    cut = self.cuts(table, steps, n, lost + gone - steps.K)
+    cancels = np.minimum(steps.order - gone - goal, -_LEAST)
+    too_much = np.exp(cancels)*(n + _CANCELS[1])/(_CANCELS[0]*u)
     cost = X*cut*np.maximum(too_much, 1)
     i = cost.argmin(1)
     j = to_right[r, i].argmin(1)
@@ -239,22 +241,24 @@ def tilts(self:_Rows, table, n, goal, e):
 @patch
 def plan(self:_Rows, table, n, goal, known=None):
     "The _Plan; removing is above, adding below, and is dismissed if the `known` eps is enough."
-    (e, saddle), half, r = self.guessed(table, n, goal), len(n)//2, self.every
-    t, tilt, X, cut, cost, i, j = self.tilts(table, n, goal, e)
+    K, variance, u, half = n*table.K, n*table.variance + table.second, table.u, len(n)//2
+    order = K + table.poles - np.log(variance)/2
+    steps = _Steps(K, variance, order, K + table.factor)
+    e, saddle = self.guessed(table, steps, n, goal)
+    t, tilt, X, cut, cost, i, j = self.tilts(table, steps, n, goal, e)
     sure = (t > _FAR_BELOW*saddle) | self.adds
     if known is None and not sure.all():
         least = np.where(sure, e, np.minimum(e, np.roll(e, half)))
-        t, tilt, X, cut, cost, i, j = self.tilts(table, n, goal, np.sqrt(e*least))
+        t, tilt, X, cut, cost, i, j = self.tilts(table, steps, n, goal, np.sqrt(e*least))
         e = least
     removing = e[:half]*(1 - _LITTLE) if known is None else known
-    over = n*table.K + table.factor - table.u*np.concatenate([removing, removing])
-    best = over.argmin(1)
-    little = self.adds[:, 0] & (over[r, best] < goal[:, 0] - _SURE)
-    lined, best = ~little[:, None], np.where(little, best, -1)
-    at_best = table.u[r, best][:, None]
-    t, tilt = np.where(lined, t, at_best), np.where(lined, tilt, at_best)
-    name = np.stack([table.u[:, -1], np.where(little, best, i), np.where(little, best, j)], 1)
-    return _Plan(e, t, tilt, X, cut, lined, sure, ((cost < inf) & (e > 0)) | ~lined, name)
+    over = steps.bound - u*np.concatenate([removing, removing])
+    little = self.adds & (over.min(1, keepdims=True) < goal - _SURE)
+    if little.any():
+        i, j = (np.where(little[:, 0], over.argmin(1), k) for k in (i, j))
+        t, tilt = (np.where(little, u[self.every, k][:, None], v) for k, v in ((i, t), (j, tilt)))
+    ok, name = ((cost < inf) & (e > 0)) | little, np.stack([u[:, -1], i, j], 1)
+    return _Plan(e, t, tilt, X, cut, ~little, sure, ok, name)
 
 # %% ../nbs/01_rows.ipynb #db8c0b43
 class _Grid(NamedTuple):
@@ -749,7 +753,7 @@ def tables_for(self:_Rows, n, goal):
     "The _Table of all rows; nan where it would take too many nodes."
     last = self.last_tilts(n, goal)
     nodes = self.nodes_up_to(last)[-1][:, 0]
-    shapes = dict(s=_FALLS.shape, falls=(*_TILTS.shape, *_FALLS.shape))
+    shapes = dict(falls=(*_TILTS.shape, *_FALLS.shape))
     shapes = [shapes.get(name, _TILTS.shape) for name in _Table._fields]
     whole = _Table(*(np.full((len(n), *shape), np.nan) for shape in shapes))
     fits = np.flatnonzero(nodes < _MOST_NODES[0])
