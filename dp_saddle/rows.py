@@ -694,6 +694,7 @@ def pair_of(
 def _one_kind(run):
     "(mu, rate, steps) of a run of one kind of sampled Gaussian that can be asked here; or None."
     steps = run.steps if type(run) is Composition else ((run, 1),)
+    steps = [(step, n) for step, n in steps if n]
     if len(steps) != 1 or type(steps[0][0]) is not PoissonSubsampled: return None
     (step, n), (least, most) = steps[0], _NOISE
     if type(step.base) is not Gaussian or not step.rate <= _MOST_RATE: return None
