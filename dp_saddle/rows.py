@@ -7,7 +7,7 @@ __all__ = ['pair_of', 'epsilon_of_sampled', 'epsilons_of_sampled']
 
 # %% ../nbs/01_rows.ipynb #df968905
 from functools import lru_cache
-from math import ceil, inf, log, log2, pi
+from math import ceil, inf, log, log2, pi, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -25,12 +25,14 @@ _FAR = 10.             # std: from where a grid ends, the integrand falls faster
 _BEYOND = .2           # > .1/sqrt(2 pi): what lies beyond an end, over the density there
 _HEIGHT = .9, .5       # of pi sigma^2: no zeros below it; adding, no angle beyond pi/2
 _TWICE = 2.            # a strip has two edges; and M is at most twice its sum
+_MOST_OF_TURN = 2.     # |e^{isL} - 1|, where e^{isL} is at most 1
 
 # Rounding: may grow, never shrink.
 _WEIGHT = 4            # a weight, in the precision of the nodes, for each unit of its exponents
 _SUM = 8               # numpy's sums, besides half of log2 of how many there are
 _LOG = 8               # a logarithm of 1 + w
-_TURN = 7, 3           # e^{isy} - 1, of a = |sy| or 2, and of a^2, besides its phase
+_TURN = 28, 48         # e^{isL} - 1 by two factors, of a = |sL| or 2, and of a^2, besides its phase
+_PRODUCT = 1.5         # a sum of products, for each of them
 _PHASE = 2             # a phase
 _CGF_ULPS = 4          # n K_1, and n times its change
 _TERM_ULPS = 28        # a line's terms and their sum, besides half of log2 of how many there are
@@ -40,29 +42,39 @@ _LARGEST = 700.        # nats: exp of it is a double still, and no line with it 
 
 # %% ../nbs/01_rows.ipynb #92ad7065
 # Tuning: only time and width depend on it. The table and the plan.
-_TILTS, _RATIO = 24, 2**(1/3)     # so many, each so much larger,
-_STEP = 4.                        # and the last a power of this
+_TILTS = 2**(np.arange(-39, 1)/5)        # in units of the last,
+_STEP = 4.                               # which is a power of this
 _LAST_TILT = 2.5, 2., 6., 10.     # the last, a and b of a normal loss' tilt: removing, adding
 _RARE = 2.6, 5.                   # but no larger than where rare outcomes are all, removing
 _SPACING, _SHORTER = .6, 3.       # of nodes, and how much nearer the ends are, in sigma
+_LEAST = -200.                    # logarithm of a weight: products of less are slow
+_FALLS = 2.**np.arange(-14, 4.6, .75)    # frequencies at which M is looked at, in units of 1/rate
+_NEVER = np.append(_FALLS, np.inf)       # and where it has not fallen
 _RTOL, _SHARE = 1e-10, 72         # of delta: aimed at, and a plan loses at most one part of it
-_DECAYED = 60                     # nats by which |M|^2 falls up to the guess of the cut
-_CUTS = 2.**np.r_[np.arange(-1, .8, .2), np.arange(1, 6.1, .5)]  # tried, in units of the guess
-_FIRST_CUT = 1.6                  # what a first grid serves, likewise
-_LITTLE = 1e-3                    # one direction is to be smaller by so much,
-_SURE = 1.                        # and by so many nats, to be dismissed
+_WIDTH = 1e-10                    # of eps, nats: or that
+_DECAYED = 60                     # nats by which |M|^2 falls up to the least guess of the cut
+_CANCELS = 1e6, 300               # a line's terms may be larger than their sum by 1e6 t/(n + 300)
+_CUTS = 2.**np.r_[np.arange(-.5, .55, .1), .7, .9, 1.2, 1.6, 2, 3, 4, 6]    # tried, of the guess
+_FIRST_CUT = 1.4                  # what a first grid serves, likewise
+_LITTLE, _SURE = 1e-3, 1.         # one direction is to be smaller, and in nats, to be dismissed
+_FAR_BELOW = .7                   # a tilt so much below the saddle-point: eps is not known yet
 
+# %% ../nbs/01_rows.ipynb #92ad7066
 # Tuning: only time and width depend on it. Grids, lines, searches.
 _STD, _NATS, _TURNED = 4., 44., (.7, 1.1)        # of a strip: its height, how small its error
-_HEIGHTS = np.array([1., .5, .25])[:, None, None]    # heights tried, in units of the largest
+_SHIFT, _WORTH = 2., 1.3          # of a path: height, std; by how much its nodes are fewer
 _STRIP = 1e-12                    # what strips may add in all steps
 _LOW = .22                        # of pi sigma^2: the highest path of the tail
-_MOST_NODES = 1 << 10, 1 << 11, 1 << 9           # of a table, of a grid, of a line
+_MOST_NODES = 1 << 11, 1 << 11, 1 << 14          # of a table, of a grid, of a line
+_INNER = .8                       # of the root of a line's nodes: factors of the inner kind
 _KEPT = 32                        # kinds of steps, and grids of each
-_STEPS, _SETTLED, _ROUNDS = 8, 1e-9, 8           # of Newton's method; of the search for ends
+_STEPS, _SETTLED, _LEAST_PART, _ROUNDS = 16, 1e-9, 1/8, 8    # of Newton's method; of ends' search
 _LENGTHEN, _NUDGE = .01, 4        # by which a step outwards is too long; in ulps
 _MOST_RATE, _NOISE, _MOST_RUN = .5, (.3, 1e3), 10**6    # what is asked here: rate, sigma, steps
 _LEAST_DELTA = 1e-200
+
+with np.errstate(divide='ignore'):
+    _NEAR = 1/np.maximum(_TILTS - _TILTS[:, None], 0)    # of a tilt to those above it; or inf
 
 # %% ../nbs/01_rows.ipynb #4f619d23
 class _Rows:
@@ -74,7 +86,7 @@ class _Rows:
         self.log_q, self.log_p = np.log(rate), np.log1p(-rate)
         self.sign, self.first = np.where(adds, -1., 1.), np.where(adds, 0., 1.)   # of the power
         self.variance = rate**2*np.expm1(mu**2)                # of w, adding
-        self.tables, self.grids, self.why = {}, {}, ''
+        self.tables, self.grids, self.alone, self.why = {}, {}, [], ''
 
     def ends(self, t):
         "(low, high): what of M(t) is beyond is below e^-50; each (rows, 1)."
@@ -96,6 +108,7 @@ class _Table(NamedTuple):
     first: np.ndarray       # 1/u + 1/(1 + u)
     second: np.ndarray      # the same of squares
     poles: np.ndarray       # -log(u (1 + u)), and of the root of 2 pi
+    falls: np.ndarray       # log of |M_1|, about, over M_1(u), (rows, tilts, frequencies)
 
 # %% ../nbs/01_rows.ipynb #1672575d
 @patch
@@ -115,16 +128,19 @@ def tabulate(self:_Rows, last):
     x = low + (high - low)*np.linspace(0, 1, int(nodes) + 2)
     y = np.log1p(self.rate*np.expm1((x - .5)*self.mu**2))
     logp, y = (x*self.mu)**2/-2 + self.first*y, y*self.sign
-    u = last*_RATIO**-np.arange(_TILTS)[::-1]
+    u, size = last*_TILTS, np.abs(y/self.rate)[:, :, None]
     a = logp[:, None, :] + u[:, :, None]*y[:, None, :]
-    top, powers = a.max(2, keepdims=True), np.stack([np.ones_like(y), y, y*y], 2)
-    m = np.exp(a - top) @ powers
-    mean = m[..., 1]/m[..., 0]
-    variance = np.maximum(m[..., 2]/m[..., 0] - mean**2, 0)
-    K = np.log(m[..., 0]) + top[..., 0] - np.log(np.add.reduce(np.exp(logp), 1, keepdims=True))
+    top = a.max(2, keepdims=True)
+    powers = np.stack([np.ones_like(y), y, y*y], 2)
+    coherent = 1 - np.minimum((size*_FALLS)**2/2, 1)
+    m = np.exp(np.maximum(a - top, _LEAST)) @ np.concatenate([powers, coherent], 2)
+    M, mean = m[..., 0], m[..., 1]/m[..., 0]
+    variance = np.maximum(m[..., 2]/M - mean**2, 0)
+    K = np.log(M) + top[..., 0] - np.log(np.add.reduce(np.exp(logp), 1, keepdims=True))
     v, w = 1/u, 1/(1 + u)
     poles = v + w, v*v + w*w, np.log(v*w/np.sqrt(2*pi))
-    return _Table(u, K, mean, variance, log_chernoff_factor(u), *poles)
+    falls = np.log(np.maximum(m[..., powers.shape[2]:]/M[..., None], TINY))
+    return _Table(u, K, mean, variance, log_chernoff_factor(u), *poles, falls)
 
 # %% ../nbs/01_rows.ipynb #ae9f6d61
 class _Plan(NamedTuple):
@@ -135,14 +151,36 @@ class _Plan(NamedTuple):
     X: np.ndarray       # period, nats
     guess: np.ndarray   # of the cut
     lined: np.ndarray   # has the row a line?
-    name: tuple         # of the tilts: the tables' ends, and places there
+    sure: np.ndarray    # is eps known well enough to dismiss the other direction?
+    ok: np.ndarray      # can it be trusted?
+    name: np.ndarray    # of the tilts: the table's end, and places there, (rows, 3)
 
 @patch
 def last_tilts(self:_Rows, n, goal):
     "How far the table is to go."
     normal, (a, b, c, d), (rare, more) = np.sqrt(-2*goal/(n*self.variance)), _LAST_TILT, _RARE
-    removing = np.minimum(a*normal + b, rare*self.s2*(1 - self.log_q) + more)
-    return _STEP**np.ceil(np.log(np.where(self.adds, c*normal + d, removing))/log(_STEP))
+    last = np.where(self.adds, c*normal + d, a*normal + b)
+    last = _STEP**np.ceil(np.log(last)/log(_STEP))
+    return np.where(self.adds, last, np.minimum(last, rare*self.s2*(1 - self.log_q) + more))
+
+# %% ../nbs/01_rows.ipynb #ae9f6d62
+_AT_BOTH = {'power', 'K', 'error'}      # of a grid: they have both tilts first
+
+def _some(found, rows):
+    "These rows of a table, a plan, a grid."
+    def part(name, v): return v[:, rows] if name in _AT_BOTH and v.ndim > 2 else v[rows]
+    return type(found)(*map(part, found._fields, found))
+
+@patch
+def part(self:_Rows, rows):
+    "Some of the rows."
+    return _Rows(self.mu[rows], self.rate[rows], self.adds[rows])
+
+@patch(as_prop=True)
+def each(self:_Rows):
+    "Row by row, kept."
+    if not self.alone: self.alone = [self.part([row]) for row in self.every]
+    return self.alone
 
 # %% ../nbs/01_rows.ipynb #641a87bc
 @patch
@@ -156,37 +194,77 @@ def table_for(self:_Rows, n, goal):
     return found
 
 # %% ../nbs/01_rows.ipynb #b48228b5
+class _Steps(NamedTuple):
+    "All steps at a table's tilts, (rows, tilts)."
+    K: np.ndarray           # n K_1
+    variance: np.ndarray    # n K_1'', and the poles'
+    order: np.ndarray       # log delta by the leading order, but for -u eps
+    bound: np.ndarray       # and by Chernoff
+
 @patch
-def plan(self:_Rows, table, n, goal):
-    "(the _Plan, where it can be trusted); removing is above, adding below."
-    u, K, mean, variance, factor, first, second, poles = table
-    K, variance, r = n*K, n*variance + second, self.every
-    eps = n*mean - first
-    order = K - eps*u + poles - np.log(variance)/2
-    k = np.add.reduce(order > goal, 1)
-    inside, k = (k > 0) & (k < _TILTS), np.clip(k, 1, _TILTS - 1)
+def guessed(self:_Rows, table, steps, n, goal):
+    "(eps by the leading order or, if smaller, Chernoff's bound, the saddle-point), (rows, 1)."
+    eps, r = n*table.mean - table.first, self.every
+    order = steps.order - eps*table.u
+    k = np.clip(np.add.reduce(order > goal, 1), 1, _TILTS.size - 1)
     a, b = order[r, k - 1], order[r, k]
-    share = (a - goal[:, 0])/(a - b)
-    e = (eps[r, k - 1] + share*(eps[r, k] - eps[r, k - 1]))[:, None]
-    removing = e[:len(e)//2]*(1 - _LITTLE)
-    bound = K - u*np.concatenate([removing, removing]) + factor
-    best = bound.argmin(1)
-    little = self.adds[:, 0] & (bound[r, best] < goal[:, 0] - _SURE)
-    i = np.where(little, best, np.where(share < .5, k - 1, k))
-    t, lost = u[r, i][:, None], goal + log(_RTOL/_SHARE)
-    to_right = np.logaddexp(0, K - u*e + factor - lost)/np.maximum(u - t, TINY)
-    to_right = np.where(u > t, to_right, inf)
-    j = np.where(little, best, to_right.argmin(1))
-    X = np.maximum(to_right[r, j][:, None], np.logaddexp(0, -lost)/t)
-    inside &= (j > i) & (e[:, 0] > 0)
-    guess, name = np.sqrt(_DECAYED/variance[r, i])[:, None], (*u[:, -1].tolist(), *i, *j)
-    return _Plan(e, t, u[r, j][:, None], X, guess, ~little[:, None], name), inside | little
+    e = eps[r, k - 1] + (a - goal[:, 0])/(a - b)*(eps[r, k] - eps[r, k - 1])
+    most = ((steps.bound - goal)/table.u).min(1)
+    return np.where((e > 0) & (e < most), e, most)[:, None], table.u[r, k][:, None]
+
+# %% ../nbs/01_rows.ipynb #b48228b6
+@patch
+def cuts(self:_Rows, table, steps, n, need):
+    "About where |M| has fallen to e^`need` of M(u), (rows, tilts)."
+    left = n[:, :, None]*table.falls - (np.log(pi*_FALLS) - self.log_q)[:, None, :]
+    later = np.add.reduce(left > need[:, :, None], 2)
+    return np.maximum(_NEVER[later]/self.rate, np.sqrt(_DECAYED/steps.variance))
+
+# %% ../nbs/01_rows.ipynb #b48228b7
+@patch
+def tilts(self:_Rows, table, steps, n, goal, e):
+    "(t, u, X, cut, cost) of each row's shortest line, and the places of both tilts."
+    u, r, lost, gone = table.u, self.every, goal + log(_RTOL/_SHARE), table.u*e
+    over = np.maximum(steps.bound - gone - lost, TINY)/u[:, -1:]
+    to_right = over[:, None, :]*_NEAR
+    X = np.maximum(to_right.min(2), -lost/u)
+    cut = self.cuts(table, steps, n, lost + gone - steps.K)
+    cancels = np.minimum(steps.order - gone - goal, -_LEAST)
+    too_much = np.exp(cancels)*(n + _CANCELS[1])/(_CANCELS[0]*u)
+    cost = X*cut*np.maximum(too_much, 1)
+    i = cost.argmin(1)
+    j = to_right[r, i].argmin(1)
+    return *(v[r, k][:, None] for v, k in ((u, i), (u, j), (X, i), (cut, i), (cost, i))), i, j
+
+# %% ../nbs/01_rows.ipynb #b48228b8
+@patch
+def plan(self:_Rows, table, n, goal, known=None):
+    "The _Plan; removing is above, adding below, and is dismissed if the `known` eps is enough."
+    K, variance, u, half = n*table.K, n*table.variance + table.second, table.u, len(n)//2
+    order = K + table.poles - np.log(variance)/2
+    steps = _Steps(K, variance, order, K + table.factor)
+    e, saddle = self.guessed(table, steps, n, goal)
+    t, tilt, X, cut, cost, i, j = self.tilts(table, steps, n, goal, e)
+    sure = (t > _FAR_BELOW*saddle) | self.adds
+    if known is None and not sure.all():
+        least = np.where(sure, e, np.minimum(e, np.roll(e, half)))
+        t, tilt, X, cut, cost, i, j = self.tilts(table, steps, n, goal, np.sqrt(e*least))
+        e = least
+    removing = e[:half]*(1 - _LITTLE) if known is None else known
+    over = steps.bound - u*np.concatenate([removing, removing])
+    little = self.adds & (over.min(1, keepdims=True) < goal - _SURE)
+    if little.any():
+        i, j = (np.where(little[:, 0], over.argmin(1), k) for k in (i, j))
+        t, tilt = (np.where(little, u[self.every, k][:, None], v) for k, v in ((i, t), (j, tilt)))
+    ok, name = ((cost < inf) & (e > 0)) | little, np.stack([u[:, -1], i, j], 1)
+    return _Plan(e, t, tilt, X, cut, ~little, sure, ok, name)
 
 # %% ../nbs/01_rows.ipynb #db8c0b43
 class _Grid(NamedTuple):
     "Nodes, and what of them depends on the tilts t and u alone: (rows, nodes), (2, rows, nodes)."
     h: np.ndarray       # step
-    b: np.ndarray       # height of the strip
+    b: np.ndarray       # height of the strip around the path, and
+    a: np.ndarray       # of the path
     std: np.ndarray     # of what the density falls like
     t: np.ndarray       # tilts
     u: np.ndarray
@@ -195,19 +273,20 @@ class _Grid(NamedTuple):
     logp: np.ndarray    # log of h times the density
     odds: np.ndarray    # q e^l
     power: np.ndarray   # p at both tilts, (2, rows, 1)
-    K: np.ndarray       # K_1 at both, likewise, in the precision of the nodes
+    K: np.ndarray       # K_1 at both, likewise, that at t in the precision of the nodes
     p: np.ndarray       # weights tilted by t: their sum is 1
     off: np.ndarray     # what they are off by, relative
+    L: np.ndarray       # the loss; like p on the path, complex where that is above the axis
+    moved: np.ndarray   # what it is off by, in units of the nodes' precision
+    mean: np.ndarray    # of q e^l/w, (rows, 1)
     error: np.ndarray   # what K_1 is off by, at most, (2, rows, 1)
     strip: object = None   # what the rule is off by up to the cut, over M_1(t), (rows, 1)
     beyond: object = None  # what lies beyond the grid on any edge, likewise
-    mean: object = None    # of q e^l/w
-    size: object = None    # of |L|
 
 # %% ../nbs/01_rows.ipynb #f4869991
 @patch
 def spaced(self:_Rows, plan, cut, turned):
-    "(b, std, h, first, count): height, what the density falls like, step and nodes; None if many."
+    "(b, a, std, h, first, count): heights, what the density falls like, step and nodes; or None."
     *found, counts = self.spacing(plan, cut, turned)
     count = counts.max()
     return (*found, int(count)) if count < _MOST_NODES[1] else None
@@ -217,40 +296,81 @@ def spacing(self:_Rows, plan, cut, turned):
     "The same of each row, whose nodes may be many."
     low, high = self.ends(plan.u)
     steep = np.where(self.adds, plan.u*self.rate/(1 - self.rate)*self.mu**2, 0)
-    std = self.sigma
+    std, most = self.sigma, np.where(self.adds, _HEIGHT[1], _HEIGHT[0])*pi*self.s2
     if (steep > 1).any(): std = std/np.sqrt(1 + np.where(steep > 1, lambertw(steep).real, 0))
-    b = np.minimum(_STD*std, np.where(self.adds, _HEIGHT[1], _HEIGHT[0])*pi*self.s2)
+    b, a = np.minimum(_STD*std, most), np.minimum(_SHIFT*std, most/2)
     angle = b*self.mu**2
-    h = 2*pi*b/(_NATS + b*angle/2 + turned*np.where(plan.lined, cut, 0)*angle)
-    first = np.floor(low/h)
-    return b, std, h, first, np.ceil(high/h) - first + 1
+    straight = b/(_NATS + b*angle/2 + turned*np.where(plan.lined, cut, 0)*angle)
+    shifted = a/(_NATS + _TWICE*(a*self.mu)**2)
+    shifts = shifted > _WORTH*straight
+    h = 2*pi*np.where(shifts, shifted, straight)
+    a, b, first = np.where(shifts, a, 0), np.where(shifts, a, b), np.floor(low/h)
+    return b, a, std, h, first, np.ceil(high/h) - first + 1
 
 # %% ../nbs/01_rows.ipynb #fd4b8b60
+def _circle(): return 2*np.arccos(EXTENDED(-1))
+
+def _weights(logp, tilted, moved):
+    "(weights, what they are off by, log of their sum, what that is off by), in one precision."
+    ulp, e = float(np.finfo(tilted.dtype).eps), logp + tilted
+    top = e.max(1, keepdims=True)
+    e = np.exp(e - top)
+    M = np.add.reduce(e, 1, keepdims=True)
+    K, p = np.log(M) + top, (e/M).astype(float)
+    off = _WEIGHT*ulp*(1 + np.abs(logp) + np.abs(tilted) + moved).astype(float)
+    ulps = _SUM + log2(e.shape[1])/2 + _LOG*(1 + np.abs(K.astype(float)))
+    return p, off, K, np.add.reduce(p*off, 1, keepdims=True) + ulps*ulp
+
+# %% ../nbs/01_rows.ipynb #fd4b8b63
 @patch
 def grid(self:_Rows, plan, cut, turned):
     "A _Grid that serves frequencies up to the cut; None where it had too many nodes."
     if (found := self.spaced(plan, cut, turned)) is None: return None
-    b, std, h, first, count = found
-    mu, ulp = self.mu.astype(EXTENDED), float(np.finfo(EXTENDED).eps)
+    b, a, std, h, first, count = found
+    mu = self.mu.astype(EXTENDED)
     x = (first + np.arange(count)).astype(EXTENDED)*h*mu              # in sigma
     l = (x - mu/2)*mu
     odds = self.rate*np.expm1(l)
-    root = np.sqrt(2*np.arccos(EXTENDED(-1)))                         # of 2 pi
-    y, logp = np.log1p(odds), x*x/-2 + np.log(h*mu/root)
+    y, logp = np.log1p(odds), x*x/-2 + np.log(h*mu/np.sqrt(_circle()))
     power = self.first.astype(EXTENDED) + self.sign*np.stack([plan.t, plan.u])
-    tilted = power*y
-    a = logp + tilted
-    top = a.max(2, keepdims=True)
-    e = np.exp(a - top)
-    M = np.add.reduce(e, 2, keepdims=True)
-    K = np.log(M) + top
-    moved = np.abs(power)*((odds + self.rate)/(1 + odds)*(np.abs(l) + mu*mu))    # by e^l's error
-    off = _WEIGHT*ulp*(1 + np.abs(logp) + np.abs(tilted) + moved).astype(float)
-    p, ulps = (e/M).astype(float), _SUM + log2(count)/2 + _LOG*(1 + np.abs(K.astype(float)))
-    error = np.add.reduce(p*off, 2, keepdims=True) + ulps*ulp
-    y, logp, odds, power = (v.astype(float) for v in (y, logp, odds, power))
-    return self.with_strips(self.in_doubles(_Grid(h, b, std, plan.t, plan.u, cut, y, logp,
-                                                  odds + self.rate, power, K, p[0], off[0], error)))
+    moved = (odds + self.rate)/(1 + odds)*(np.abs(l) + mu*mu)         # of log w, by e^l's error
+    p, off, K, error = _weights(logp, power[0]*y, np.abs(power[0])*moved)
+    g = _Grid(h, b, a, std, plan.t, plan.u, cut, y, logp, odds + self.rate, power, K, p, off,
+              y*self.sign, moved, None, error)
+    g = self.in_doubles(self.on_path(g, x, l) if a.any() else g)
+    return self.with_strips(self.with_doubles(g))
+
+# %% ../nbs/01_rows.ipynb #fd4b8b61
+@patch
+def on_path(self:_Rows, g, x, l):
+    "The _Grid with weights and losses on paths above the axis, removing, or below, adding."
+    ulp, turn = float(np.finfo(EXTENDED).eps), g.a.astype(EXTENDED)*self.mu           # in sigma
+    angle = turn*self.mu
+    real, imag = (g.odds - self.rate) - g.odds*(2*np.sin(angle/2)**2), g.odds*np.sin(angle)
+    size, theta = np.log1p(real*(2 + real) + imag*imag)/2, np.arctan2(imag, 1 + real)
+    tilted, rotated = g.power[0]*size, g.power[0]*theta
+    phase, large = self.sign*(rotated - x*turn), g.logp + turn*turn/2 + tilted - g.K
+    phase -= _circle()*np.round(phase/_circle())
+    rough = large.astype(float)
+    p = np.exp(rough + 1j*phase.astype(float))*(1 + (large - rough).astype(float))
+    moved = g.odds*np.exp(-size.astype(float))*(2 + np.abs(l) + self.mu**2)
+    sizes = 1 + np.abs(g.logp) + np.abs(tilted) + np.abs(rotated) + np.abs(x*turn) + turn*turn
+    sizes += np.abs(g.power[0])*moved + np.abs(g.K)
+    return g._replace(p=p, off=_WEIGHT*(ulp*sizes.astype(float) + ULP), L=self.sign*size + 1j*theta,
+                      moved=moved)
+
+# %% ../nbs/01_rows.ipynb #fd4b8b62
+@patch
+def with_doubles(self:_Rows, g):
+    "The _Grid in doubles, but for K, with means of q e^l/w, and with K at the aliases' tilt."
+    names = 'y', 'logp', 'odds', 'power', 'moved'
+    y, logp, odds, power, moved = (getattr(g, name).astype(float) for name in names)
+    _, _, K, error = _weights(logp, power[1]*y, np.abs(power[1])*moved)
+    p = np.exp(logp + power[0]*y - g.K.astype(float))
+    mean = np.add.reduce(p*odds/(1 - self.rate + odds), 1, keepdims=True)
+    L = g.L.astype(complex if g.a.any() else float)
+    return g._replace(y=y, logp=logp, odds=odds, power=power, moved=moved, L=L, mean=mean,
+                      K=np.stack([g.K, K]), error=np.stack([g.error, error]))
 
 # %% ../nbs/01_rows.ipynb #6bc6f41e
 @patch
@@ -261,43 +381,42 @@ def in_doubles(self:_Rows, g):
     for row, adds in enumerate(self.adds[:, 0]):
         kind = self.mu[row, 0], self.rate[row, 0]
         loss = SubsampledGaussianLoss(*kind, 'add' if adds else 'remove')
-        K[0, row], error[0, row] = loss.known_cgf(float(g.t[row, 0]))
-    p, off = np.exp(g.logp + g.power[0]*g.y - K[0]), g.off + _WEIGHT*ULP*np.abs(K[0])
-    return g._replace(K=K, error=error, p=p, off=off)
+        K[row], error[row] = loss.known_cgf(float(g.t[row, 0]))
+    off = g.off + _WEIGHT*ULP*(1 + np.abs(g.K) + np.abs(K))
+    return g._replace(K=K, error=error, p=g.p*np.exp(g.K - K), off=off)
 
 # %% ../nbs/01_rows.ipynb #208eb598
 @patch
 def with_strips(self:_Rows, g):
-    "The _Grid with what its rule is off by, and means."
-    q, P, k = 1 - self.rate, g.power[:, None], g.K.astype(float)[:, None]
-    b = g.b*_HEIGHTS
-    angle = b/self.s2
-    least = np.log(q*q + g.odds*(2*q*np.cos(angle) + g.odds))/2       # log |w|, (heights, ...)
-    size = np.where(self.adds, least, g.y)
-    left = np.where(self.adds, self.log_p, g.y[:, :1]) + 0*angle
-    right = np.where(self.adds, np.log(q*q + g.odds[:, -1:]**2)/2, g.y[:, -1:]) + 0*angle
-    ends = g.logp[:, [0, -1]] + P*np.concatenate([left, right], 2)
-    ends = np.exp(ends + b*angle/2 - k)
-    beyond = _BEYOND/(g.h*self.mu)*np.add.reduce(ends, axis=3, keepdims=True)
-    worse = np.where(self.adds, P*size[..., :-1], P*size[..., 1:])
+    "The _Grid with what its rule is off by."
+    q, P, k, b = 1 - self.rate, g.power, g.K.astype(float), g.a + g.b
+    angle, lower = b/self.s2, np.maximum(g.b - g.a, 0)/self.s2
+    size = np.log(q*q + g.odds*(2*q*np.cos(angle) + g.odds))/2        # log |w| on the upper edge
+    size = np.where(self.adds, size, g.y)
+    left = np.where(self.adds, self.log_p, g.y[:, :1])
+    right = np.where(self.adds, np.log(q*q + g.odds[:, -1:]**2)/2, g.y[:, -1:])
+    ends = g.logp[:, [0, -1]] + P*np.concatenate([left, right], 1)
+    ends, upper = np.exp(ends + b*angle/2 - k), np.exp(b*angle/2)
+    ends *= _BEYOND/(g.h*self.mu)
+    beyond = np.add.reduce(ends, axis=2, keepdims=True)
+    worse = np.where(self.adds, P*size[:, :-1], P*size[:, 1:])
     cell = np.exp(np.maximum(g.logp[:, 1:], g.logp[:, :-1]) + worse - k)
-    factor = _TWICE*np.exp(b*angle/2)/np.expm1(2*pi*b/g.h)
-    straight = factor*(np.add.reduce(cell, axis=3, keepdims=True) + beyond) + beyond
-    turned = g.cut*np.arctan2(g.odds*np.sin(angle), q + g.odds*np.cos(angle))[..., 1:]
-    turned = np.add.reduce(cell[0]*np.exp(turned), 2, keepdims=True)
-    turned = factor*(turned + beyond[0]*np.exp(g.cut*angle)) + beyond[0]
-    some, (mean, size) = 1 + _OF_BOUND, (g.p*v for v in (g.odds/(q + g.odds), np.abs(g.y)))
-    return g._replace(error=g.error + some*straight.min(1), strip=some*turned.min(0),
-                      beyond=some*beyond[0].max(0), mean=np.add.reduce(mean, 1, keepdims=True),
-                      size=np.add.reduce(size, 1, keepdims=True))
+    straight = _TWICE*upper/np.expm1(2*pi*b/g.h)*(np.add.reduce(cell, 2, keepdims=True) + beyond)
+    turned = g.cut*np.arctan2(g.odds*np.sin(lower), q + g.odds*np.cos(lower))
+    last = ends[0]*np.exp(np.concatenate([turned[:, :1], g.cut*lower], 1))
+    turned = np.add.reduce(cell[0]*np.exp(turned[:, 1:]), 1, keepdims=True)
+    turned = turned + np.add.reduce(last, 1, keepdims=True)
+    turned, some = _TWICE*upper/np.expm1(2*pi*g.b/g.h)*turned + beyond[0], 1 + _OF_BOUND
+    return g._replace(error=g.error + some*(straight + beyond), strip=some*turned,
+                      beyond=some*beyond[0])
 
 # %% ../nbs/01_rows.ipynb #27d30816
 @patch
 def moduli(self:_Rows, g, s, at):
     "(log of a bound on |M_1|/M_1(t) beyond each s, best near `at`; its rounding), (rows, s)."
     q, P, k = 1 - self.rate, g.power[0], g.K[0].astype(float)
-    a = np.minimum(at*g.mean*(g.std*self.mu)**2, np.minimum(_LOW*pi*self.s2, g.b))
-    angle, c = a/self.s2, np.minimum(g.b, pi*self.s2/2 - a)
+    a = np.minimum(at*g.mean*(g.std*self.mu)**2, np.minimum(_LOW*pi*self.s2, g.a + g.b))
+    angle, c = a/self.s2, np.minimum(g.a + g.b, pi*self.s2/2 - a)
     x, y = q + g.odds*np.cos(angle), g.odds*np.sin(angle)
     bent = P*np.log(x*x + y*y)/2
     size = np.exp(g.logp + bent + (a*angle/2 - k))
@@ -336,17 +455,40 @@ class _Lines(NamedTuple):
     left: np.ndarray      # log of the aliases on the left
     right: np.ndarray     # and on the right, but for e^{-u eps}
 
+# %% ../nbs/01_rows.ipynb #af945673
+def _turns(L, s):
+    "e^{isL} - 1, (nodes, rows, s), without cancellation."
+    T = np.tan(L.real.T[:, :, None]*(s/2))
+    sine = 2*T/(1 + T*T)
+    if np.isrealobj(L): return sine*1j - sine*T
+    damped = L.imag.T[:, :, None]*-s
+    sine = sine*np.exp(damped)
+    return sine*1j + (np.expm1(damped) - sine*T)
+
+# %% ../nbs/01_rows.ipynb #af945674
 @patch
-def changes(self:_Rows, g, s):
-    "(M_1(t + is)/M_1(t) - 1, what that is off by), (rows, s)."
-    T = np.tan((g.y*self.sign).T[:, :, None]*(s/2))                      # (nodes, rows, s)
-    sine = g.p.T[:, :, None]*(2*T/(1 + T*T))
-    change = by_halves(sine)*1j - by_halves(sine*T)
-    a = np.minimum(np.abs(g.y)[:, :, None]*s[:, None, :], 2)
-    first, second = _TURN
-    linear = g.p*(g.error[0] + g.off + ULP*(first + ceil(log2(len(T)))/2))
-    noise = (linear[:, None, :] @ a + second*ULP*(g.p[:, None, :] @ (a*a)))[:, 0]
-    return change, noise + _PHASE*ULP*s*g.size + _TWICE*g.strip
+def changes(self:_Rows, g, h, count):
+    "(M_1(t + is)/M_1(t) - 1, what that is off by), (rows, s), s = 0, h, ..., `count` in all."
+    inner = ceil(_INNER*sqrt(count))
+    outer = ceil(count/inner)
+    s, p = np.concatenate([h*inner*np.arange(outer), h*np.arange(inner)], 1), g.p.T[:, :, None]
+    turns = _turns(g.L, s)
+    b, turns = turns[:, :, outer:], turns*p
+    both, alone = turns[:, :, :outer].transpose(1, 2, 0) @ b.transpose(1, 0, 2), by_halves(turns)
+    both += alone[:, :outer, None] + alone[:, None, outer:]
+    noise = np.repeat(self.noise(g, s[:, :outer] + h*inner, h*inner), inner, 1) + _TWICE*g.strip
+    return both.reshape(len(h), outer*inner)[:, :count], noise[:, :count]
+
+@patch
+def noise(self:_Rows, g, s, inner):
+    "What rounding moves a change by, below each s, inner factors being below `inner`."
+    size, weight, (first, second), nodes = np.abs(g.L), np.abs(g.p), _TURN, g.L.shape[1]
+    a = np.minimum(size[:, :, None]*s[:, None, :], _MOST_OF_TURN)
+    b = np.minimum(size*inner, _MOST_OF_TURN)
+    linear = g.error[0] + g.off + ULP*(first + ceil(log2(nodes)) + _PRODUCT*nodes*b)
+    linear, square = (weight*linear)[:, :, None], (second*ULP*weight)[:, :, None]
+    phase = _PHASE*ULP*size + (_WEIGHT*float(np.finfo(EXTENDED).eps))*g.moved
+    return np.add.reduce((linear + square*a)*a, 1) + np.add.reduce(weight*phase, 1, keepdims=True)*s
 
 # %% ../nbs/01_rows.ipynb #4e4f4ce5
 @patch
@@ -357,7 +499,7 @@ def lines(self:_Rows, g, n, plan, cut, tail):
     if not count < _MOST_NODES[2]: return None
     s = h*np.arange(ceil(count) + 1)
     own = s < cut + h                                        # strips serve no others
-    change, noise = self.changes(g, s)
+    change, noise = self.changes(g, h, s.shape[1])
     size = np.abs(1 + change)
     off = np.log1p(noise/np.maximum(size, TINY))
     change = np.where(size < TINY, log(TINY), log1p(change))
@@ -390,13 +532,6 @@ def log_moment(self:_Rows, g, n):
     K = n*(g.K[1].astype(float) + g.error[1])
     return K + _CGF_ULPS*ULP*np.abs(K)
 
-@patch
-def is_below(self:_Rows, g, n, eps, goal):
-    "Is delta at eps proved to be at most e^goal, by Chernoff's bound at u?"
-    K, factor = self.log_moment(g, n), log_chernoff_factor(g.u)
-    size = 1 + np.abs(K) + g.u*eps + np.abs(factor) + np.abs(goal)
-    return K - g.u*eps + factor + _BOUND_ULPS*ULP*size <= goal
-
 # %% ../nbs/01_rows.ipynb #cadd6625
 def _newton(line, t, e, goal):
     "(where the sum is the goal, how fast log delta falls there), (rows, 1)."
@@ -406,11 +541,11 @@ def _newton(line, t, e, goal):
         total = np.maximum(np.add.reduce(terms.real, 1, keepdims=True), TINY)
         miss = line.base - t*e + np.log(total) - goal
         fall = t - np.add.reduce(terms.imag*line.s, 1, keepdims=True)/total
-        e = e + miss/fall
+        e = np.maximum(e + miss/fall, _LEAST_PART*e)
         if np.abs(miss).max() < _SETTLED: break
     return e, fall
 
-def _short(line, g, e, goal):
+def _short(line, g, e, goal, fall):
     "(by how many nats the bounds miss the goal at both ends, are they narrow?), (rows, 2)."
     sides, terms = np.array([-1., 1.]), np.exp(-1j*e[:, :, None]*line.s[:, None, :])
     total = np.add.reduce((terms*line.c[:, None, :]).real, 2)
@@ -420,7 +555,8 @@ def _short(line, g, e, goal):
     alias = np.exp(np.minimum(alias, 0))*(1 + _OF_BOUND)
     moved = np.log(np.maximum(total + np.where(sides > 0, noise, -noise - alias), TINY))
     rounding = line.common + _BOUND_ULPS*ULP*(size + np.abs(moved))
-    return sides*(moved + gone - goal) + rounding, noise + alias + rounding*total <= _RTOL*total
+    narrow = noise + alias + rounding*total <= np.maximum(_RTOL, _WIDTH*fall)*total
+    return sides*(moved + gone - goal) + rounding, narrow
 
 # %% ../nbs/01_rows.ipynb #7948229f
 def _ends(line, g, e, fall, goal):
@@ -428,7 +564,7 @@ def _ends(line, g, e, fall, goal):
     sides = np.array([-1., 1.])
     e = e + 0*sides
     for k in range(_ROUNDS):
-        short, narrow = _short(line, g, e, goal)
+        short, narrow = _short(line, g, e, goal, fall)
         good = short <= 0
         if good.all(): break
         step = short*((1 + _LENGTHEN*2**k)/fall) + _NUDGE*ULP*(1 + e)
@@ -437,12 +573,10 @@ def _ends(line, g, e, fall, goal):
 
 # %% ../nbs/01_rows.ipynb #6ae156dc
 @patch
-def served(self:_Rows, n, goal):
-    "(the _Plan, the _Grid, the _Lines), or None; `why` says where it ended."
-    table, self.why = self.table_for(n, goal), 'table'
-    if table is None: return None
-    (plan, ok), self.why = self.plan(table, n, goal), 'plan'
-    if not (ok & self.short(plan)).all(): return None
+def served(self:_Rows, plan, n, goal):
+    "(the _Grid, the _Lines), or None; `why` says where it ended."
+    self.why = 'plan'
+    if not (plan.ok & self.short(plan)).all(): return None
     asked = _FIRST_CUT*plan.guess
     for turned in _TURNED:
         g, self.why = self._kept(plan, asked, turned), 'grid'
@@ -454,51 +588,85 @@ def served(self:_Rows, n, goal):
         asked = last
     else: return None
     line, self.why = self.lines(g, n, plan, cut, tail), 'nodes'
-    return None if line is None else (plan, g, line)
+    return None if line is None else (g, line)
 
 # %% ../nbs/01_rows.ipynb #d0704327
 @patch
 def short(self:_Rows, plan):
     "Will a line have few nodes, as far as the table tells?"
-    return (plan.X*plan.guess < 2*pi*_MOST_NODES[2])[:, 0] | ~plan.lined[:, 0]
+    return (plan.X*plan.guess < 2*pi*_MOST_NODES[2]) | ~plan.lined
 
 @patch
 def _kept(self:_Rows, plan, cut, turned):
     "A _Grid that may have been made before."
-    name = *plan.name, turned, *cut.ravel().tolist()
+    name = *plan.name.ravel().tolist(), turned, *cut.ravel().tolist()
     if name in self.grids: return self.grids.get(name)
     if len(self.grids) >= _KEPT: self.grids.clear()
     found = self.grids[name] = self.grid(plan, cut, turned)
     return found
 
 # %% ../nbs/01_rows.ipynb #6f0e8073
-@patch
-def bounds(self:_Rows, n, delta):
-    "(lower, estimate, upper) of eps, (3, settings): nan where no answer is found here."
-    with np.errstate(all='ignore'): return self._found(n, delta)
+class _Found(NamedTuple):
+    "What a row's line says, or its Chernoff bound, each array (rows, 1) but the ends."
+    lined: np.ndarray  # has it a line?
+    mid: np.ndarray    # where its sum is the goal
+    ends: np.ndarray   # lower and upper, (rows, 2)
+    good: np.ndarray   # are they proved, and narrow?
+    u: np.ndarray      # tilt of the Chernoff bound
+    K: np.ndarray      # K there, rounded up
+
+def _is_below(found, eps, goal):
+    "Is delta at eps proved to be at most e^goal, by Chernoff's bound at u?"
+    factor = log_chernoff_factor(found.u)
+    size = 1 + np.abs(found.K) + found.u*eps + np.abs(factor) + np.abs(goal)
+    return found.K - found.u*eps + factor + _BOUND_ULPS*ULP*size <= goal
 
 @patch
-def _found(self:_Rows, n, delta):
-    n, goal = np.reshape(n, (-1, 1)).astype(float), np.log(delta).reshape(-1, 1)
-    half = len(n)//2
-    served = self.served(n, goal)
-    if served is None: return np.full((len(Bounds._fields), half), np.nan)
-    plan, g, line = served
+def solved(self:_Rows, plan, n, goal):
+    "The _Found of all rows, or None."
+    served = self.served(plan, n, goal)
+    if served is None: return None
+    g, line = served
     mid, fall = _newton(line, g.t, plan.eps, goal)
     self.why = ''
-    return self.larger(plan, g, n, goal, mid, *_ends(line, g, mid, fall, goal))
+    ends, good = _ends(line, g, mid, fall, goal)
+    return _Found(plan.lined, mid, ends, good, g.u, self.log_moment(g, n))
 
 # %% ../nbs/01_rows.ipynb #1953d7bc
 @patch
-def larger(self:_Rows, plan, g, n, goal, mid, ends, good):
+def bounds(self:_Rows, n, delta):
+    "(lower, estimate, upper) of eps, (3, settings): nan where no answer is found here."
+    with np.errstate(all='ignore'):
+        n, goal = np.reshape(n, (-1, 1)).astype(float), np.log(delta).reshape(-1, 1)
+        if (found := self.asked(n, goal)) is not None: return _larger(found, goal)
+        return np.full((len(Bounds._fields), len(n)//2), np.nan)
+
+@patch
+def asked(self:_Rows, n, goal):
+    "The _Found: of both directions together or, where eps is not known before, one by one."
+    table, self.why = self.table_for(n, goal), 'table'
+    if table is None: return None
+    plan = self.plan(table, n, goal)
+    if plan.sure.all(): return self.solved(plan, n, goal)
+    found = None
+    for place, row in enumerate(self.each):
+        some = _some(plan, [place])
+        own, found = found, row.solved(some, n[:1], goal[:1])
+        self.why = row.why
+        if found is None: return None
+        if own: return _Found(*map(np.concatenate, zip(own, found, strict=True)))
+        plan = self.plan(table, n, goal, found.ends[:, :1])
+
+# %% ../nbs/01_rows.ipynb #1953d7bd
+def _larger(found, goal):
     "Of removing and adding: (lower, estimate, upper), (3, settings), nan where it is not proved."
-    half = len(n)//2
-    low, lined = ends[:half, :1], plan.lined[half:]
-    little = self.is_below(g, n, np.concatenate([low, low]), goal)[half:]
-    good = good[:half] & (low > 0) & np.where(lined, good[half:], little)
+    half = len(goal)//2
+    low, lined = found.ends[:half, :1], found.lined[half:]
+    little = _is_below(found, np.concatenate([low, low]), goal)[half:]
+    good = found.good[:half] & (low > 0) & np.where(lined, found.good[half:], little)
     def larger(v): return np.where(lined, np.maximum(v[:half], v[half:]), v[:half])
-    found = np.array([larger(v) for v in (ends[:, :1], mid, ends[:, 1:])])
-    return np.where(good & (found[0] <= found[2]), found, np.nan)[..., 0]
+    bounds = np.array([larger(v) for v in (found.ends[:, :1], found.mid, found.ends[:, 1:])])
+    return np.where(good & (bounds[0] <= bounds[2]), bounds, np.nan)[..., 0]
 
 # %% ../nbs/01_rows.ipynb #ce75e977
 @lru_cache(_KEPT)
@@ -525,6 +693,7 @@ def pair_of(
 def _one_kind(run):
     "(mu, rate, steps) of a run of one kind of sampled Gaussian that can be asked here; or None."
     steps = run.steps if type(run) is Composition else ((run, 1),)
+    steps = [(step, n) for step, n in steps if n]
     if len(steps) != 1 or type(steps[0][0]) is not PoissonSubsampled: return None
     (step, n), (least, most) = steps[0], _NOISE
     if type(step.base) is not Gaussian or not step.rate <= _MOST_RATE: return None
@@ -557,8 +726,7 @@ def epsilon_of_sampled(
 
 # %% ../nbs/01_rows.ipynb #588fd1c9
 # Tuning: only time and memory depend on it. Many runs at once.
-_TOGETHER = 1 << 11, 1 << 13, 1 << 16   # numbers: of tables at a tilt, of grids, of lines
-_AT_BOTH = {'power', 'K', 'error'}      # of a grid: they have both tilts first
+_TOGETHER = 1 << 11, 1 << 6, 1 << 12, 1 << 14   # of tables, in plans, of grids, of lines
 
 def _blocks(sizes, most):
     "Places, the largest first, as many at a time as are `most` in all."
@@ -568,76 +736,96 @@ def _blocks(sizes, most):
         yield order[done:done + k]
         done += k
 
-def _some(found, rows):
-    "These rows of a _Plan or a _Grid."
-    def part(name, v): return v[:, rows] if name in _AT_BOTH else v[rows] if len(v) else v
-    return type(found)(*map(part, found._fields, found))
+def _put(whole, rows, part):
+    "Write some rows of a _Table, a _Plan or what is _Found."
+    for v, own in zip(whole, part, strict=True): v[rows] = own
 
-@patch
-def part(self:_Rows, rows):
-    "Some of the rows."
-    return _Rows(self.mu[rows], self.rate[rows], self.adds[rows])
+def _both(v): return np.concatenate([v, v])[:, None]
 
-def _larger_of_both(v): return v.reshape(2, -1).max(0)
+def _nothing(rows):
+    "The _Found of so many rows of which nothing is known."
+    no, none = np.zeros((rows, 1), bool), np.full((rows, 1), np.nan)
+    return _Found(~no, none, np.full((rows, 2), np.nan), no, none.copy(), none.copy())
 
 # %% ../nbs/01_rows.ipynb #c407fee5
 @patch
-def plans(self:_Rows, n, goal):
-    "(the _Plan of all rows, the settings where it can be trusted and lines are short)."
-    half, last = len(n)//2, self.last_tilts(n, goal)
-    nodes = _larger_of_both(self.nodes_up_to(last)[-1])
-    ok, fits = np.zeros(half, bool), np.flatnonzero(nodes < _MOST_NODES[0])
-    fields = [np.zeros((2*half, 1)) for _ in _Plan._fields[:-1]]
+def tables_for(self:_Rows, n, goal):
+    "The _Table of all rows; nan where it would take too many nodes."
+    last = self.last_tilts(n, goal)
+    nodes = self.nodes_up_to(last)[-1][:, 0]
+    shapes = dict(falls=(*_TILTS.shape, *_FALLS.shape))
+    shapes = [shapes.get(name, _TILTS.shape) for name in _Table._fields]
+    whole = _Table(*(np.full((len(n), *shape), np.nan) for shape in shapes))
+    fits = np.flatnonzero(nodes < _MOST_NODES[0])
     for i in _blocks(nodes[fits], _TOGETHER[0]):
-        i = fits[i]
-        r = np.concatenate([i, i + half])
-        some = self.part(r)
-        plan, good = some.plan(some.tabulate(last[r]), n[r], goal[r])
-        ok[i] = (good & some.short(plan)).reshape(2, -1).all(0)
-        for v, own in zip(fields, plan, strict=False): v[r] = own
-    return _Plan(*fields[:-1], fields[-1] > 0, ()), np.flatnonzero(ok)
+        _put(whole, fits[i], self.part(fits[i]).tabulate(last[fits[i]]))
+    return whole
+
+@patch
+def plans(self:_Rows, table, n, goal, known=None):
+    "The _Plan of all rows, some settings at a time."
+    half, plans = len(n)//2, []
+    for i in np.split(np.arange(half), range(_TOGETHER[1], half, _TOGETHER[1])):
+        r, own = np.concatenate([i, i + half]), None if known is None else known[i]
+        plans.append(self.part(r).plan(_some(table, r), n[r], goal[r], own))
+    def joined(*v): return np.concatenate([each.reshape(2, -1, each.shape[1]) for each in v], 1)
+    return _Plan(*(joined(*v).reshape(2*half, -1) for v in zip(*plans, strict=True)))
 
 # %% ../nbs/01_rows.ipynb #04fffa6d
 @patch
-def answers(self:_Rows, plan, left, n, goal):
-    "(lower, estimate, upper) of all settings, those in `left` being asked: (3, settings)."
-    half, asked = len(n)//2, _FIRST_CUT*plan.guess
-    out = np.full((len(Bounds._fields), half), np.nan)
+def together(self:_Rows, n, goal):
+    "The _Found of all rows; adding waits for removing where eps is not known before."
+    half, found, table = len(n)//2, _nothing(len(n)), self.tables_for(n, goal)
+    plan = self.plans(table, n, goal)
+    sure = np.concatenate([np.full(half, True), plan.sure[:half, 0]])
+    self.solve(plan, np.flatnonzero(sure), n, goal, found)
+    wait = np.flatnonzero(~sure)
+    wait = wait[found.good[wait - half, 0]]
+    if not wait.size: return found
+    r, later = np.concatenate([wait - half, wait]), _nothing(2*len(wait))
+    some, known = self.part(r), found.ends[wait - half, :1]
+    plan = some.plans(_some(table, r), n[r], goal[r], known)
+    some.solve(plan, np.arange(len(wait), len(r)), n[r], goal[r], later)
+    _put(found, wait, _some(later, slice(len(wait), None)))
+    return found
+
+# %% ../nbs/01_rows.ipynb #04fffa6e
+@patch
+def solve(self:_Rows, plan, left, n, goal, found):
+    "Write what is _Found of the rows `left`."
+    asked, (first, *_) = _FIRST_CUT*plan.guess, (plan.ok & self.short(plan)).T
+    left = left[first[left]]
     for turned in _TURNED:
-        nodes, later = _larger_of_both(self.spacing(plan, asked, turned)[-1]), [left[:0]]
+        nodes, later = self.spacing(plan, asked, turned)[-1][:, 0], [left[:0]]
         left = left[nodes[left] < _MOST_NODES[1]]
-        for i in _blocks(nodes[left], _TOGETHER[1]):
-            i = left[i]
-            r = np.concatenate([i, i + half])
+        for i in _blocks(nodes[left], _TOGETHER[2]):
+            r = left[i]
             some, own = self.part(r), _some(plan, r)
             g = some.grid(own, asked[r], turned)
             cut, tail, ok = some.tail(g, n[r], own, goal[r])
             asked[r] = cut + 2*pi/own.X
-            fits = ((asked[r] <= g.cut) & (n[r]*g.strip <= _STRIP)) | ~own.lined
-            ok, fits = ok.reshape(2, -1).all(0), fits.reshape(2, -1).all(0)
-            later.append(i[ok & ~fits])
-            found = some.on_lines(own, g, n[r], goal[r], np.where(_both(ok & fits), cut, inf), tail)
-            out[:, i] = np.where(ok & fits, found, np.nan)
+            fits = (((asked[r] <= g.cut) & (n[r]*g.strip <= _STRIP)) | ~own.lined)[:, 0]
+            later.append(r[ok & ~fits])
+            k = np.flatnonzero(ok & fits)
+            own, g, rows = _some(own, k), _some(g, k), r[k]
+            _put(found, rows, some.part(k).on_lines(own, g, n[rows], goal[rows], cut[k], tail[k]))
         left = np.concatenate(later)
-    return out
-
-def _both(v): return np.concatenate([v, v])[:, None]
 
 # %% ../nbs/01_rows.ipynb #a57785f7
 @patch
 def on_lines(self:_Rows, plan, g, n, goal, cut, tail):
-    "The same of rows that have a grid; those of infinite cut are left out."
-    mid, ends = np.full((len(n), 1), np.nan), np.full((len(n), 2), np.nan)
-    good = np.zeros((len(n), 1), bool)
+    "The _Found of rows that have a grid."
+    found = _nothing(len(n))._replace(lined=plan.lined, u=g.u, K=self.log_moment(g, n))
     count = (cut/(2*pi/plan.X))[:, 0]
     lined = np.flatnonzero(plan.lined[:, 0] & (count < _MOST_NODES[2]))
-    for i in _blocks(g.y.shape[1]*(count[lined] + 2), _TOGETHER[2]):
+    sizes = count[lined] + 2*g.y.shape[1]*np.sqrt(count[lined] + 2)
+    for i in _blocks(sizes, _TOGETHER[3]):
         r = lined[i]
         some, own = self.part(r), _some(g, r)
         line = some.lines(own, n[r], _some(plan, r), cut[r], tail[r])
-        mid[r], fall = _newton(line, own.t, plan.eps[r], goal[r])
-        ends[r], good[r] = _ends(line, own, mid[r], fall, goal[r])
-    return self.larger(plan, g, n, goal, mid, ends, good)
+        found.mid[r], fall = _newton(line, own.t, plan.eps[r], goal[r])
+        found.ends[r], found.good[r] = _ends(line, own, found.mid[r], fall, goal[r])
+    return found
 
 # %% ../nbs/01_rows.ipynb #8f93565f
 def epsilons_of_sampled(
@@ -665,7 +853,7 @@ def epsilons_of_sampled(
     mu, rate, n = map(_both, np.array([kinds[k] for k in asked], float).T)
     goal = _both(np.log(np.array(delta, float)[asked]))
     rows = _Rows(mu, rate, np.repeat([[False], [True]], len(asked), axis=0))
-    with np.errstate(all='ignore'): found = rows.answers(*rows.plans(n, goal), n, goal)
+    with np.errstate(all='ignore'): found = _larger(rows.together(n, goal), goal)
     for k, (low, mid, up) in zip(asked, found.T.tolist(), strict=True):
         if low <= up: out[k] = Bounds(low, min(max(mid, low), up), up)
     return out
