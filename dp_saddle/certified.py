@@ -39,6 +39,7 @@ from dp_saddle.contour import (
     outcomes_of,
 )
 from .corners import CornersTable
+from .ends import EndsTable
 from .levels import Counted, Levels, has_mixtures
 from .losses import FiniteLoss
 from .mechanisms import Accountant, gaussian_mu
@@ -268,7 +269,8 @@ class _Direction:
         """
         self.plrv, self.settings, self.may_sort = plrv, settings, sorts
         self.in_vain = False             # was a line not enough, where its runs, sorted, were?
-        self.tables = _Tables(partial(SaddleTable, plrv, *settings, in_vain=_IN_VAIN))
+        kind = EndsTable if EndsTable.fit(plrv) else SaddleTable
+        self.tables = _Tables(partial(kind, plrv, *settings, in_vain=_IN_VAIN))
         self.own = sorts and OwnTable.fit(plrv)
         self.cut = sorts and _first_table(plrv)
         self.knows = self.own or self.cut is CornersTable        # all that any line would say
