@@ -37,6 +37,7 @@ from dp_saddle.contour import (
     log_curve,
     log_p_inf_of,
     outcomes_of,
+    reach_of,
 )
 from .corners import CornersTable
 from .ends import EndsTable
@@ -269,18 +270,27 @@ class _Direction:
         """
         self.plrv, self.settings, self.may_sort = plrv, settings, sorts
         self.in_vain = False             # was a line not enough, where its runs, sorted, were?
-        kind = EndsTable if EndsTable.fit(plrv) else SaddleTable
-        self.tables = _Tables(partial(kind, plrv, *settings, in_vain=_IN_VAIN))
+        self.tables = _Tables(self._line)
         self.own = sorts and OwnTable.fit(plrv)
         self.cut = sorts and _first_table(plrv)
         self.knows = self.own or self.cut is CornersTable        # all that any line would say
-        if self.own or self.cut: return
-        self.tables['line'].others = bool(self.sorts)            # may say that it cannot be
+        self.largest = plrv.ess_sup + LOSS_ULPS*ULP*reach_of(plrv)
+
+    def _line(self):
+        "The table of one line; what it may say depends on whether there are other ways."
+        kind = EndsTable if EndsTable.fit(self.plrv) else SaddleTable
+        line = kind(self.plrv, *self.settings, in_vain=_IN_VAIN)
+        line.others = bool(not (self.own or self.cut) and self.sorts_of(line))
+        return line
 
     @cached_property
     def sorts(self):
         "How runs may be sorted: {name: table}."
-        if self.tables['line'].closed_form or not self.may_sort: return {}
+        return self.sorts_of(self.tables['line'])
+
+    def sorts_of(self, line):
+        "The same, where the line's table is known."
+        if line.closed_form or not self.may_sort: return {}
         if EnumeratedTable.fit(self.plrv): return {'all outcomes': EnumeratedTable}
         if ConditionedTable.fit(self.plrv): return {'outcomes': ConditionedTable}
         if not Levels.fit(self.plrv): return {}
@@ -655,6 +665,8 @@ def epsilon_of(self:ContourAccountant,
     (lower, estimate, upper), nats, each of shape of delta
     """
     found = np.full((_BOUNDS, delta.size), np.nan)
+    below = self._tried[plrv].largest <= floor
+    if below.all(): return 0*floor, 0*floor, +floor
     if delta.size > 1 and not self._tried[plrv].knows:
         found = self._tried[plrv].tables['line'].epsilons(delta)
     few, most = delta.size <= _FEW_ASKED, WORTH_A_TRY*np.minimum(found[2], 1)

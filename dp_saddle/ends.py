@@ -6,7 +6,7 @@
 __all__ = ['derivatives', 'Step', 'step_of', 'curves', 'MainPart', 'EndsLine', 'EndsTable']
 
 # %% ../nbs/01_ends.ipynb #f993eb8a
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import ceil, exp, factorial, inf, log, log1p, log2, pi
 from typing import NamedTuple
 
@@ -40,13 +40,14 @@ _MOST_D, _LEAST_RATE = 16., 2.**-20    # sensitivity over scale, and rates
 _MOST_STEPS, _MOST_SHIFTS = 1 << 9, 1 << 8
 _CUTS = 2.**np.arange(3, 14.5, .25)    # where the line may end, in nodes
 _MOST_NODES = 1 << 14
-_WORSE, _CONDITION, _STEEP, _LEAST = 8, 1/4, 1/2, 10. # of a tilt: nats, and what they cost; nodes
+_WORSE, _CONDITION = 8, 1/4  # nats by which a tilt may be worse than the best, and their price,
+_LEAST, _NATS = 10., 64.     # of a line's nodes, and of the transform's over nats: beyond these
 _SHARE, _FLOOR = 24, 32      # of rtol that a tail may lose; nats that doubles have
 _ROUNDS = 4                  # lines until delta is what was guessed,
 _WRONG = 1                   # to so many nats
 _LONGER = 1, 1.1, 1.25, 1.5, 2, 3      # periods that are tried
 _OTHERS = np.array([0., 1/16, 1/4, 1/2, 3/4, 5/4, 3/2, 2, 3, 5, 9])   # tilts of aliases, over t
-_BLOCK = 1 << 16             # distances that are looked at together
+_BLOCK, _KEPT = 1 << 16, 1 << 6      # distances that are looked at together; series that are kept
 
 # %% ../nbs/01_ends.ipynb #f927d878
 _FACTORIALS = np.array([float(factorial(i)) for i in range(_ORDER)])
@@ -68,12 +69,18 @@ def derivatives(
     -------
     the first ones, from the 0-th on: shape (_ORDER,)
     """
-    h, over = np.ones(1), 1/_FACTORIALS
-    for k in range(_ORDER - 1):        # (1 - tau (e^u - 1)) h' = 3/2 tau e^u h
-        slope = _POWER*over[:k + 1] @ h[::-1]
-        slope += over[1:k + 1] @ (np.arange(1, k + 1)*h[1:])[::-1]
-        h = np.append(h, tau*slope/(k + 1))
-    return np.convolve(h, (sigma - 1/2)**np.arange(_ORDER)*over)[:_ORDER]*_FACTORIALS
+    powers = (sigma - 1/2)**np.arange(_ORDER)/_FACTORIALS
+    return np.convolve(_series(tau), powers)[:_ORDER]*_FACTORIALS
+
+@lru_cache(_KEPT)
+def _series(tau):
+    "The powers' coefficients of h = (1 - tau (e^u - 1))^{-3/2}: (1 - ...) h' = 3/2 tau e^u h."
+    h, over = [1.], (1/_FACTORIALS).tolist()
+    for k in range(_ORDER - 1):
+        slope = _POWER*sum(over[i]*h[k - i] for i in range(k + 1))
+        slope += sum(over[i]*(k + 1 - i)*h[k + 1 - i] for i in range(1, k + 1))
+        h.append(tau*slope/(k + 1))
+    return np.array(h)
 
 # %% ../nbs/01_ends.ipynb #bb6ca81e
 class Step(NamedTuple):
@@ -489,9 +496,11 @@ def stand(self:EndsTable,
     G = self.exponents(eps)
     loss = (G - G.min(1, keepdims=True)).max(0)
     near = np.flatnonzero(loss <= loss.min() + _WORSE)
-    t = self.u[near]
-    X = self.periods(t, eps, goal, self.log_chernoff(G))
-    score = np.log(np.maximum(X*t, _LEAST)) + _STEEP*np.log(t) + _CONDITION*loss[near]
+    t, width = self.u[near], max(p.ess_sup - p.ess_inf for p, _ in self.plrv.parts)
+    with np.errstate(over='ignore', invalid='ignore', divide='ignore'):
+        X = self.periods(t, eps, goal, self.log_chernoff(G))
+        work = np.maximum(X*t, _LEAST)*(_NATS + t*width)
+        score = np.log(work) + _CONDITION*loss[near]
     best = np.where(np.isnan(score), inf, score).argmin()
     return float(t[best]), float(X[best])
 
