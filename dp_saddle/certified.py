@@ -8,7 +8,7 @@ __all__ = ['FINER', 'LeveledTable', 'CountedTable', 'ConditionedTable', 'Contour
 
 # %% ../nbs/01a_certified.ipynb #f4665404
 import warnings
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import islice
 from math import inf, log
 from typing import NamedTuple

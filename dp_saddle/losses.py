@@ -534,7 +534,8 @@ def _bands(y, s):
         felt = np.flatnonzero(np.imag(y)*s[k] < _UNFELT)
         longer, larger = (min(max(k//_FIRST_BAND, 1), most) for most in _LONGER)
         last = k + max(k, _FIRST_BAND)
-        bands.append(_Band(s[k:last], felt, _RUN*longer, _PIECE*larger))
+        run = min(_RUN, 1 + int(sqrt(s[k:last].size)))*longer
+        bands.append(_Band(s[k:last], felt, run, _PIECE*larger))
         k = last
     return bands
 

@@ -34,7 +34,7 @@ LONG_MODULES = {
                          "'The loss' on, could have a room of its own"),
     "levels": (500, "windows, levels and counts are cut by one class, and of one loss"),
     "losses": (680, "what all sums over nodes share: K, its rounding, its lines, what is kept"),
-    "densities": (735, "all Gaussians, sampled and mixed, share a path; a Laplace and your own, "
+    "densities": (750, "all Gaussians, sampled and mixed, share a path; a Laplace and your own, "
                        "beside it, could have a room of their own"),
     "prv_fft": (500, "two accountants on one grid; what rounding costs stands beside each sum"),
     "schedules": (600, "prefixes by tables, by outcomes, by moments; the files they come from "
