@@ -8,7 +8,6 @@ __all__ = ['FINER', 'LeveledTable', 'CountedTable', 'ConditionedTable', 'Contour
 
 # %% ../nbs/01a_certified.ipynb #f4665404
 import warnings
-from functools import cached_property
 from itertools import islice
 from math import inf, log
 from typing import NamedTuple
@@ -276,26 +275,29 @@ class _Direction:
         self.knows = self.own or self.cut is CornersTable        # all that any line would say
         self.largest = plrv.ess_sup + LOSS_ULPS*ULP*reach_of(plrv)
 
-    def _line(self):
-        "The table of one line; what it may say depends on whether there are other ways."
-        kind = EndsTable if EndsTable.fit(self.plrv) else SaddleTable
-        line = kind(self.plrv, *self.settings, in_vain=_IN_VAIN)
-        line.others = bool(not (self.own or self.cut) and self.sorts_of(line))
-        return line
+# %% ../nbs/01a_certified.ipynb #3286a6d7
+@patch
+def _line(self:_Direction):
+    "The table of one line; what it may say depends on whether there are other ways."
+    kind = EndsTable if EndsTable.fit(self.plrv) else SaddleTable
+    line = kind(self.plrv, *self.settings, in_vain=_IN_VAIN)
+    line.others = bool(not (self.own or self.cut) and self.sorts_of(line))
+    return line
 
-    @cached_property
-    def sorts(self):
-        "How runs may be sorted: {name: table}."
-        return self.sorts_of(self.tables['line'])
+@patch(cached=True)
+def sorts(self:_Direction):
+    "How runs may be sorted: {name: table}."
+    return self.sorts_of(self.tables['line'])
 
-    def sorts_of(self, line):
-        "The same, where the line's table is known."
-        if line.closed_form or not self.may_sort: return {}
-        if EnumeratedTable.fit(self.plrv): return {'all outcomes': EnumeratedTable}
-        if ConditionedTable.fit(self.plrv): return {'outcomes': ConditionedTable}
-        if not Levels.fit(self.plrv): return {}
-        counts = {'counts': CountedTable} if Counted.fit(self.plrv) else {}
-        return counts | {'levels': LeveledTable}
+@patch
+def sorts_of(self:_Direction, line):
+    "The same, where the line's table is known."
+    if line.closed_form or not self.may_sort: return {}
+    if EnumeratedTable.fit(self.plrv): return {'all outcomes': EnumeratedTable}
+    if ConditionedTable.fit(self.plrv): return {'outcomes': ConditionedTable}
+    if not Levels.fit(self.plrv): return {}
+    counts = {'counts': CountedTable} if Counted.fit(self.plrv) else {}
+    return counts | {'levels': LeveledTable}
 
 # %% ../nbs/01a_certified.ipynb #69b7c347
 @patch(as_prop=True)
@@ -665,8 +667,8 @@ def epsilon_of(self:ContourAccountant,
     (lower, estimate, upper), nats, each of shape of delta
     """
     found = np.full((_BOUNDS, delta.size), np.nan)
-    below = self._tried[plrv].largest <= floor
-    if below.all(): return 0*floor, 0*floor, +floor
+    nothing = not plrv.p_inf and (self._tried[plrv].largest <= floor).all()
+    if nothing: return 0*floor, 0*floor, +floor
     if delta.size > 1 and not self._tried[plrv].knows:
         found = self._tried[plrv].tables['line'].epsilons(delta)
     few, most = delta.size <= _FEW_ASKED, WORTH_A_TRY*np.minimum(found[2], 1)

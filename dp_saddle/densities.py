@@ -936,6 +936,7 @@ class LaplaceLoss(_LaplaceStep):
         low, high = np.array(self._felt(t))[..., None]
         return low, high, self.panel(t[:, None])
 
+# %% ../nbs/00ab_densities.ipynb #bd49b64f
 @patch(as_prop=True)
 def for_lines(self:LaplaceLoss):
     "The same loss, whose nodes serve tilts from t/2 to t: a line asks for one."

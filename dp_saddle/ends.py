@@ -32,6 +32,7 @@ _TERM_ULPS = 32              # of a term of the line, with its sum
 _SIDES_ULPS = 64             # of a sum by rows and columns besides
 _LOG_ROUNDING = 1e-6         # of logarithms of bounds that are themselves small
 
+# %% ../nbs/01_ends.ipynb #a7d19452
 # Tuning: only time and width depend on it.
 _ORDER = 12                  # terms of a step's expansion; rounding is counted up to here
 _SIGMAS = 2.**np.arange(1, 19, 2)      # the poles that are tried
@@ -43,13 +44,14 @@ _MOST_NODES = 1 << 14
 _WORSE, _CONDITION = 8, 1/4  # nats by which a tilt may be worse than the best, and their price,
 _LEAST, _NATS = 10., 64.     # of a line's nodes, and of the transform's over nats: beyond these
 _SHARE, _FLOOR = 24, 32      # of rtol that a tail may lose; nats that doubles have
+_BOUNDS = 3                  # lower, estimate, upper
 _ROUNDS = 4                  # lines until delta is what was guessed,
 _WRONG = 1                   # to so many nats
 _LONGER = 1, 1.1, 1.25, 1.5, 2, 3      # periods that are tried
 _OTHERS = np.array([0., 1/16, 1/4, 1/2, 3/4, 5/4, 3/2, 2, 3, 5, 9])   # tilts of aliases, over t
 _BLOCK, _KEPT = 1 << 16, 1 << 6      # distances that are looked at together; series that are kept
 
-# %% ../nbs/01_ends.ipynb #f927d878
+# %% ../nbs/01_ends.ipynb #fcd11885
 _FACTORIALS = np.array([float(factorial(i)) for i in range(_ORDER)])
 
 def derivatives(
@@ -82,7 +84,7 @@ def _series(tau):
         h.append(tau*slope/(k + 1))
     return np.array(h)
 
-# %% ../nbs/01_ends.ipynb #bb6ca81e
+# %% ../nbs/01_ends.ipynb #b76624d5
 class Step(NamedTuple):
     """A kind of step at its ends: T and B are polynomials in y, shape (_ORDER + 1,).
 
@@ -113,7 +115,7 @@ def step_of(loss, steps, sigma):
         return np.append(share*w, sign*density)
     return Step(loss, steps, *map(float, loss.atoms[0]), end(1), end(-1))
 
-# %% ../nbs/01_ends.ipynb #60d145f6
+# %% ../nbs/01_ends.ipynb #df6889db
 def _probabilities(x, count):
     "e^{-x} x^j/j! for j < count, shape (x, count)."
     first = np.exp(-x)[:, None]
@@ -123,6 +125,7 @@ def _of_less(j, k, log_theta):
     "|1 - theta^{j - k}|, shape (j, k)."
     return np.abs(np.expm1((j[:, None] - k)*log_theta))
 
+# %% ../nbs/01_ends.ipynb #e9748e6b
 def curves(
     R,      # distances to a shift, > 0, nats, 1-d
     sigma,  # >= 2
@@ -153,7 +156,7 @@ def curves(
         out[~near] = -np.expm1(-k*log_theta - far) + _probabilities(x[~near], _ORDER) @ weights
     return out
 
-# %% ../nbs/01_ends.ipynb #39c4e072
+# %% ../nbs/01_ends.ipynb #b2899c72
 class MainPart:
     "What the ends of a composition of Laplace steps do to its transform."
     def __init__(self,
@@ -184,7 +187,7 @@ class MainPart:
             P = _products(P[:, None], many).reshape(-1, _ORDER + 1)
         return S, P
 
-# %% ../nbs/01_ends.ipynb #144ef818
+# %% ../nbs/01_ends.ipynb #525778fa
 def _binomials(n):
     "n over j for j from 0 on, each rounded once or twice."
     row = [1]
@@ -203,7 +206,7 @@ def _products(a, b):
     for i in range(_ORDER + 1): out[..., i:] += a[..., i, None]*b[..., :_ORDER + 1 - i]
     return out
 
-# %% ../nbs/01_ends.ipynb #b2899c72
+# %% ../nbs/01_ends.ipynb #e5b9d745
 @patch
 def curve(self:MainPart,
     eps,  # nats, 1-d
@@ -229,7 +232,7 @@ def curve(self:MainPart,
         out[0][at], out[1][at] = np.maximum(terms, 0).sum(1), np.maximum(-terms, 0).sum(1)
     return out.sum(2)
 
-# %% ../nbs/01_ends.ipynb #50a8a6f1
+# %% ../nbs/01_ends.ipynb #1392af81
 @patch
 def log_size(self:MainPart,
     t,  # tilts, > -sigma, a number or 1-d
@@ -263,7 +266,7 @@ def left_at(self:MainPart, t, kind, size, known):
     off = _CORNER_ULPS + _EXPONENT_ULPS*(abs(K) + t*self.reach)
     return max(M - main, 0.) + (M + size)*(error + ULP*off)
 
-# %% ../nbs/01_ends.ipynb #5c444d88
+# %% ../nbs/01_ends.ipynb #140afa8a
 @patch
 def log_tail(self:MainPart,
     t,      # tilt, > 0
@@ -298,7 +301,7 @@ def log_tail(self:MainPart,
     size = np.abs(log_F) + t*self.reach
     return (np.logaddexp(of_steps, of_cut) + _LOG_ROUNDING + _EXPONENT_ULPS*ULP*size)[1:]
 
-# %% ../nbs/01_ends.ipynb #02bc7aae
+# %% ../nbs/01_ends.ipynb #97a0a0d4
 @patch
 def on_line(self:MainPart,
     t,  # tilt, > 0
@@ -328,7 +331,7 @@ def on_line(self:MainPart,
     for k in range(_ORDER - 1, -1, -1): out = out*y + sums[:, k]
     return out, top
 
-# %% ../nbs/01_ends.ipynb #97a0a0d4
+# %% ../nbs/01_ends.ipynb #36ccb755
 @patch
 def log_alias(self:MainPart,
     t,    # tilt of the line, > 0
@@ -360,7 +363,7 @@ def log_alias(self:MainPart,
     nothing = eps + X > self.shifts[0].max()*(1 + LOSS_ULPS*ULP)
     return np.logaddexp(left, np.where(nothing, -inf, right))
 
-# %% ../nbs/01_ends.ipynb #0c1d85b0
+# %% ../nbs/01_ends.ipynb #4d2253e7
 @patch
 def period(self:MainPart,
     t,     # tilt of the line, > 0
@@ -388,7 +391,7 @@ def period(self:MainPart,
     for longer in _LONGER:
         if (self.log_alias(t, X*longer, eps) <= goal).all(): return X*longer
 
-# %% ../nbs/01_ends.ipynb #4d2253e7
+# %% ../nbs/01_ends.ipynb #e2985f60
 class EndsLine(NamedTuple):
     """A Line of M - D, and the main part: what answers log_bounds.
 
@@ -430,19 +433,20 @@ class EndsLine(NamedTuple):
         wrong = ~(bounds[0] <= bounds[2]) | (bounds[2] == -inf)
         return np.where(wrong, [[-inf], [-inf], [0.]], bounds)
 
-# %% ../nbs/01_ends.ipynb #20f4716e
+# %% ../nbs/01_ends.ipynb #30e98b9d
 @patch
 def _of_main(self:EndsLine, eps, unit, size):
     "(lower, estimate, upper) of the main part's curve over e^unit, each of shape of eps."
     moved = LOSS_ULPS*ULP*(self.line.table.reach + np.abs(eps))
-    plus, minus = self.main.curve(np.concatenate([eps - moved, eps, eps + moved])).reshape(2, 3, -1)
+    plus, minus = self.main.curve(np.concatenate([eps - moved, eps, eps + moved]))
+    plus, minus = plus.reshape(_BOUNDS, -1), minus.reshape(_BOUNDS, -1)
     with np.errstate(over='ignore'):
         plus, minus = (np.exp(safe_log(x) - unit) for x in (plus, minus))
     off = ULP*(_CURVE_ULPS + len(self.main.shifts[0]) + _EXPONENT_ULPS*size)
     low = plus[2]*(1 - off) - minus[0]*(1 + off)
     return low, plus[1] - minus[1], plus[0]*(1 + off) - minus[2]*(1 - off)
 
-# %% ../nbs/01_ends.ipynb #e2985f60
+# %% ../nbs/01_ends.ipynb #159aa8b4
 class EndsTable(SaddleTable):
     "A SaddleTable of Laplace steps on samples, removing: with lines that have no corners."
     steep = True
@@ -474,7 +478,7 @@ class EndsTable(SaddleTable):
         def make(): return MainPart(self.plrv, sigma)
         return self.plrv.kept(('main part', sigma), make, len(_SIGMAS))
 
-# %% ../nbs/01_ends.ipynb #30e98b9d
+# %% ../nbs/01_ends.ipynb #ad793c80
 @patch
 def stand(self:EndsTable,
     eps,   # a cluster, nats, 1-d
@@ -504,6 +508,7 @@ def stand(self:EndsTable,
     best = np.where(np.isnan(score), inf, score).argmin()
     return float(t[best]), float(X[best])
 
+# %% ../nbs/01_ends.ipynb #a57228c1
 @patch
 def best_main(self:EndsTable, t, X, eps, goal):
     "(a Plan, its MainPart) of the shortest line that loses at most e^goal; or None."
@@ -524,7 +529,7 @@ def best_main(self:EndsTable, t, X, eps, goal):
         best = Plan(t, period, float(s[i]), 0., float(log_tail[i]), False), main
     return best
 
-# %% ../nbs/01_ends.ipynb #159aa8b4
+# %% ../nbs/01_ends.ipynb #78fcda20
 @patch
 def without_main(self:EndsTable,
     plan,   # a Plan
@@ -562,7 +567,7 @@ def without_main(self:EndsTable,
                 2*ULP*np.abs(c*s).sum(), _SIDES_ULPS*size)
     return EndsLine(line, main)
 
-# %% ../nbs/01_ends.ipynb #ad793c80
+# %% ../nbs/01_ends.ipynb #5624cb76
 @patch
 def line_for(self:EndsTable,
     eps,        # a cluster, nats, 1-d

@@ -258,8 +258,7 @@ def _largest_tilt(self:PLRV):
     if self.nodes_at(MAX_TILT) <= MAX_GRID: return MAX_TILT
     few, many = _MOST_HALVINGS, 0                        # of MAX_TILT: a grid that fits, and not
     while few - many > 1:
-        middle = (few + many)//2
-        fits = self.nodes_at(MAX_TILT*.5**middle) <= MAX_GRID
+        fits = self.nodes_at(MAX_TILT*.5**(middle := (few + many)//2)) <= MAX_GRID
         few, many = (middle, many) if fits else (few, middle)
     return MAX_TILT*.5**few
 
