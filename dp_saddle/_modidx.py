@@ -3128,6 +3128,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                      'dp_saddle.schedules._bounded_by_moments': ( 'schedules.html#_bounded_by_moments',
                                                                                   'dp_saddle/schedules.py'),
                                      'dp_saddle.schedules._complete': ('schedules.html#_complete', 'dp_saddle/schedules.py'),
+                                     'dp_saddle.schedules._each_of': ('schedules.html#_each_of', 'dp_saddle/schedules.py'),
                                      'dp_saddle.schedules._equal_steps': ('schedules.html#_equal_steps', 'dp_saddle/schedules.py'),
                                      'dp_saddle.schedules._families': ('schedules.html#_families', 'dp_saddle/schedules.py'),
                                      'dp_saddle.schedules._few': ('schedules.html#_few', 'dp_saddle/schedules.py'),
