@@ -49,6 +49,7 @@ from .rows import epsilon_of_sampled
 
 # %% ../nbs/01a_certified.ipynb #468490fd
 # Tuning: only time and width depend on it.
+_FARTHER = 1.1               # times a guess of an eps: where a curve may end
 _TOO_WIDE = 1e-6             # relative width of delta that is worth a warning
 _OF_MIXTURES = 1e-9          # relative width at which runs of mixtures are sorted,
 _FEW_ASKED = 16              # where so few are asked
@@ -696,6 +697,38 @@ def _epsilon_of(self:ContourAccountant, plrv, delta, floor, few):
         at_first = table in (tried.tables.get('own'), tried.tables.get('cut'))
         if done and not (found[2] == inf and at_first): break
     return found
+
+# %% ../nbs/01a_certified.ipynb #0ff3bb5e
+@patch
+def rough_curve(self:ContourAccountant,
+    least,   # the delta that it is followed down to, above the mass at infinity
+    shares,  # of the largest eps, in [0, 1], 1-d
+):           # (eps, nats; upper bounds on delta there); None where there are no lines
+    """A curve to look at, from one line each, never sorted: wide in places, but bounds all the
+    same.
+
+    Parameters
+    ----------
+    least
+        the delta that it is followed down to, above the mass at infinity
+    shares
+        of the largest eps, in [0, 1], 1-d
+
+    Returns
+    -------
+    (eps, nats; upper bounds on delta there); None where there are no lines
+    """
+    tables = [self._tried[plrv].tables['line'] for plrv in self.directions]
+    if any(table.closed_form for table in tables): return None
+    goals = [log(least - plrv.p_inf) for plrv in self.directions]
+    firsts = [table.first_eps(goal) for table, goal in zip(tables, goals, strict=True)]
+    eps = shares*max(min(enough, guess*_FARTHER) for guess, enough in firsts)
+    low, up = np.full((2, len(eps)), -inf)
+    with np.errstate(over='ignore', invalid='ignore', divide='ignore'):
+        for table in tables:
+            found = table.log_delta(eps, low)
+            low, up = np.maximum(low, found[0]), np.maximum(up, found[2])
+    return eps, np.exp(np.minimum(up + LOG_ULPS*ULP, 0))
 
 # %% ../nbs/01a_certified.ipynb #0ff3bb5d
 @patch
