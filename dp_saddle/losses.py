@@ -640,13 +640,13 @@ def _noise_of(size, eta, y, band, h):
               np.array_split(s[::run], 1 + s.size//run*felt.size//_BLOCK)]
     return np.add.outer(np.concatenate(starts) + rest, neighbours).ravel()[:s.size]
 
+# %% ../nbs/00a_losses.ipynb #27820b71
 @lru_cache(_KEPT_PLACES)
 def _some_of(n):
     "(Places below `n`, the last among them; for each place, which of these is the next.)"
     at = np.append(np.arange(min(n, _EACH)), _EACH*_APART**np.arange(_FARTHEST)).astype(int)
     at = np.unique(np.minimum(at, n - 1))
     return at, np.searchsorted(at, np.arange(n))
-
 
 # %% ../nbs/00a_losses.ipynb #3a12c1e1
 def _log_of_1_and(w):
