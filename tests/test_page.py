@@ -32,8 +32,8 @@ LONG_MODULES = {
     "certified": (575, "one accountant: what it tries, in which order, and how bounds are joined"),
     "cut_moments": (500, "moments below a cut, and the loss that they make; that, from "
                          "'The loss' on, could have a room of its own"),
-    "calibration": (475, "one parameter for a target, and noise over epochs; that, from 'An optimal "
-                         "schedule' on, could have a room of its own"),
+    "calibration": (475, "one parameter for a target, and noise over epochs; that, from 'Noise "
+                           "that changes' on, could have a room of its own"),
     "levels": (500, "windows, levels and counts are cut by one class, and of one loss"),
     "losses": (700, "what all sums over nodes share: K, its rounding, its lines, what is kept"),
     "densities": (750, "all Gaussians, sampled and mixed, share a path; a Laplace and your own, "
