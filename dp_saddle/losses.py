@@ -41,8 +41,9 @@ _TERM = 16                # units in the last place a term of M costs, besides e
 _MASS = 24                # ... and the mass that is singular, or left out
 _AT_BOTH = 2              # Proved: a change has what the rule is off by at s, and at 0
 _EDGE_OF_NEAR = 1e-6      # where |M - 1| is nearly 1/2, either form may have been taken
-_TURN = 11, 4             # ... and e^{isy} - 1, of |sy| or 2, besides its phase: y real, complex
-_PRODUCT = 2              # ... and its product with a weight,
+_TURN = 10, 4             # ... and e^{isy} - 1, of |sy| or 2, besides its phase: y real, complex
+_BENT = 2.25, 0           # ... less by so much for each unit that |sy| is below 2,
+_PRODUCT = 1, 2           # ... and its product with a weight, real or complex,
 _OF_STEP = 3              # ... and, three times, a neighbour's term, besides its sum
 _PHASE = 2                # ... and a phase sy, of its size
 _WEIGHT = 4               # ... and a weight, in the precision of the nodes
@@ -537,7 +538,7 @@ def _bands(y, s):
         felt = np.flatnonzero(np.imag(y)*s[k] < _UNFELT)
         longer, larger = (min(max(k//_FIRST_BAND, 1), most) for most in _LONGER)
         last = k + max(k, _FIRST_BAND)
-        run = min(_RUN, 1 + int(sqrt(s[k:last].size)))*longer
+        run = min(_RUN, s[k:last].size)*longer
         bands.append(_Band(s[k:last], felt, run, _PIECE*larger))
         k = last
     return bands
@@ -623,20 +624,23 @@ def increment_noise(
     h, eta = (s[-1] - s[0])/max(s.size - 1, 1), eta + 0*size
     return np.concatenate([_noise_of(size, eta, y, band, h) for band in _bands(y, s)])
 
+# %% ../nbs/00a_losses.ipynb #27820b72
 def _noise_of(size, eta, y, band, h):
     "The same, of a _Band."
     (s, felt, run, piece), halves = band, _halving(y.size)
-    turn, size_y = _TURN[int(np.iscomplexobj(y))], np.abs(y[felt])
+    complex_y, size_y = int(np.iscomplexobj(y)), np.abs(y[felt])
+    turn, product = _TURN[complex_y], _PRODUCT[complex_y]
     p, off, rest = size[felt], eta[felt], 0.
     if felt.size < y.size:
         rest = np.delete(size*(eta + ULP*(1 + halves) + exp(-_UNFELT)), felt).sum()
         halves += 1
-    def noise(frequencies, ulps):
+    def noise(frequencies, ulps, bent=0):
         at, first = _some_of(frequencies.size)
         phase = np.outer(frequencies[at], size_y)
-        return ((np.minimum(phase, 2)*(off + ULP*ulps) + ULP*_PHASE*phase) @ p)[first]
-    neighbours = noise(h*np.arange(run), _OF_STEP*turn + _PRODUCT + sqrt(2)*piece + halves)
-    starts = [noise(some, turn + _PRODUCT + halves) for some in
+        a = np.minimum(phase, 2)
+        return ((a*(off + ULP*(ulps - bent*(2 - a))) + ULP*_PHASE*phase) @ p)[first]
+    neighbours = noise(h*np.arange(run), _OF_STEP*turn + _PRODUCT[1] + sqrt(2)*piece + halves)
+    starts = [noise(some, turn + product + halves, _BENT[complex_y]) for some in
               np.array_split(s[::run], 1 + s.size//run*felt.size//_BLOCK)]
     return np.add.outer(np.concatenate(starts) + rest, neighbours).ravel()[:s.size]
 
