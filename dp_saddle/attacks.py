@@ -30,7 +30,6 @@ _ABOVE_INFINITE = 1e-9  # relative: above the mass at infinity delta is asked fo
 
 # Tuning: only time and width depend on it.
 _POINTS = 400           # of a privacy curve,
-_LOOKED_AT = 200        # or so many, where it is only looked at,
 _CROWDING = 1.5         # denser near eps = 0
 _SMALLEST = 1e-12       # the delta down to which it is followed
 _SMALLEST_FPR = 1e-3    # times the smallest false positive rate: the same, if that is less
@@ -145,7 +144,7 @@ def _best_of(accountant, x, sides):
 
 def _first_look(accountant, least):
     "(eps, upper bounds on delta) where the best eps is looked for: as quickly as may be."
-    shares = np.linspace(0, 1, _LOOKED_AT)**_CROWDING
+    shares = np.linspace(0, 1, _POINTS)**_CROWDING
     rough = least < 1 and hasattr(accountant, 'rough_curve')
     found = accountant.rough_curve(least, shares) if rough else None
     if found is None or not 0 < found[0][-1] < inf:
