@@ -58,7 +58,7 @@ _OVERFLOW = 600.          # exponents from here on are taken out of a sum
 # %% ../nbs/00a_losses.ipynb #a6a3a450
 # Tuning: only time and width depend on it.
 _BLOCK = 1 << 19          # entries of a (tilts x nodes) table held at a time
-_DIRECT = 1 << 14         # entries of a (frequencies x nodes) table that is filled one by one
+_DIRECT = 1 << 17         # entries of a (frequencies x nodes) table that is filled one by one
 _RUN = 64                 # neighbouring frequencies that follow from one by a product,
 _FIRST_BAND = 1 << 12     # among so many first ones; later, where phases are known to less,
 _LONGER = 4, 8            # so often as many, at most, and as many nodes in a product
