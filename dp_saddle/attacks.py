@@ -139,8 +139,18 @@ def _best_of(accountant, x, sides):
         delta = _upper_delta(accountant, eps[None], x, sides[0])[0]
         return np.max([_best_corner(eps, delta, x, side) for side in sides], axis=0)
     smallest = max(min(_SMALLEST, _SMALLEST_FPR*x[x > 0].min(initial=1.)), _LEAST_POSITIVE)
-    eps, bounds = _curve(accountant, _least(accountant, smallest))
-    return _best_on_curve(accountant, eps, bounds.upper, x, sides)
+    eps, delta = _first_look(accountant, _least(accountant, smallest))
+    return _best_on_curve(accountant, eps, delta, x, sides)
+
+def _first_look(accountant, least):
+    "(eps, upper bounds on delta) where the best eps is looked for: as quickly as may be."
+    shares = np.linspace(0, 1, _POINTS)**_CROWDING
+    rough = least < 1 and hasattr(accountant, 'rough_curve')
+    found = accountant.rough_curve(least, shares) if rough else None
+    if found is None or not 0 < found[0][-1] < inf:
+        eps, bounds = _curve(accountant, least)
+        return eps, bounds.upper
+    return found
 
 # %% ../nbs/06b_attacks.ipynb #6b0a7c08
 def _best_test(first, second, fpr, *sides):

@@ -207,6 +207,7 @@ class LossFamily:
         direction,  # 'remove' or 'add'
         known=None, # a LossFamily of that direction: what it has of the same steps is taken from it
         tilts=None, # increasing, > 0, below the losses' largest; else a grid up to that
+        most_nodes=None, # of a line; 2048, if not given
     ):
         """Parameters
         ----------
@@ -218,9 +219,12 @@ class LossFamily:
             a LossFamily of that direction: what it has of the same steps is taken from it
         tilts
             increasing, > 0, below the losses' largest; else a grid up to that
+        most_nodes
+            of a line; 2048, if not given
         """
         self.steps = steps
         self.losses = [getattr(step, direction) for step in steps]
+        self.most_nodes = _MAX_NODES if most_nodes is None else most_nodes
         self.t = tilt_grid(self.losses) if tilts is None else tilts
         place = {} if known is None else known.places(self.t)
         both = list(zip(steps, self.losses, strict=True))
@@ -497,10 +501,10 @@ def _tails(family, i, mixed, used):
     tail = np.minimum(split, mixed.steps @ np.maximum(c, below))
     return s, np.minimum.accumulate(tail, 1) - np.log(pi*s)
 
-def _last_nodes(s, tail, most, h):
+def _last_nodes(s, tail, most, h, most_nodes):
     "How many nodes, and the frequency of the table that they reach, an index, for each record."
     reach = s[np.minimum((tail > most[:, None]).sum(1), len(s) - 1)]
-    n = np.minimum(np.ceil(2.**np.ceil(np.log2(reach))/h) + 1, _MAX_NODES).astype(int)
+    n = np.minimum(np.ceil(2.**np.ceil(np.log2(reach))/h) + 1, most_nodes).astype(int)
     end = np.searchsorted(s, (n - 1)*h*_EDGE, side='right') - 1
     return n, np.maximum(end, 0)
 
@@ -510,7 +514,7 @@ def _lines(family, i, mixed, used, K, eps, goal):
     t, h = family.t[i], _spacings(family, i, K, eps, goal)
     s, tail = _tails(family, i, mixed, used)
     most = goal - _CUT + t*eps
-    n, end = _last_nodes(s, tail, most, h)
+    n, end = _last_nodes(s, tail, most, h, family.most_nodes)
     s, tail = s[end], tail[np.arange(len(h)), end]
     excess = np.clip((tail - most)/Smoothing.pieces, 0, _MOST_WIDENED)
     w = np.minimum(_rounded_up(2/s*np.exp(excess)), min(_WIDEST, _WIDEST_TILT/t))
@@ -814,7 +818,7 @@ def _plans(family, i, first, last, used, K, eps, goal):
     s, tail = _tails(family, i, first, used)
     most = goal - _CUT + t*np.maximum(eps[0] - _BEFORE/t, 0)
     reach = s[np.minimum((tail > most[:, None]).sum(1), len(s) - 1)]
-    n = np.minimum(np.ceil(reach/h) + 1, _MAX_NODES).astype(int)
+    n = np.minimum(np.ceil(reach/h) + 1, family.most_nodes).astype(int)
     end = np.maximum(np.searchsorted(s, (n - 1)*h*_EDGE, side='right') - 1, 0)
     return RecordLines(h, n, 0*h, tail[np.arange(len(h)), end])
 

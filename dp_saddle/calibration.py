@@ -9,10 +9,12 @@ __all__ = ['calibrate', 'OptimalSchedule', 'optimal_schedule']
 import inspect
 import warnings
 from bisect import bisect_left
-from math import copysign, exp, inf, log
+from functools import lru_cache
+from math import copysign, exp, expm1, inf, log, log1p, sqrt
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import ndtri
 
 from . import checks
 from .accounting import best_accountant, epsilon, mechanism_of
@@ -47,10 +49,12 @@ _MAX_NUDGES = 40
 _REFUSED = 100.           # log mu where the builder refuses
 _LOWEST, _HIGHEST = -60., 30.  # log mu, between which it is looked for
 _LOG_MU_ERROR = 1e-9
+_KEPT = 64                # targets whose mu is known
 _MU_DELTA = 1e-10         # down to which mu is met, if nothing is said
 _SMALLEST_DELTA, _SMALLEST_MU = 5e-324, 1e-26  # whose logarithms are taken
 
 # %% ../nbs/06a_calibration.ipynb #9308c4df
+@lru_cache(_KEPT)
 def _log_mu(eps, log_delta):
     "log of the mu whose Gaussian mechanism has this delta at this eps: a Crossing."
     def below(m): return log_delta - gaussian_log_delta(eps, exp(m))
@@ -58,10 +62,15 @@ def _log_mu(eps, log_delta):
     return Crossing(low, min(high, _HIGHEST))
 
 class _Target(NamedTuple):
-    "What is to be met: delta(eps) <= delta; log_mu, of the Gaussian mechanism that just does."
+    "What is to be met: delta(eps) <= delta."
     eps: float
     delta: float
-    log_mu: float
+    mu: float = 0.   # of the Gaussian mechanism that just does, if that is what was asked
+
+    @property
+    def log_mu(self):
+        "log of this mu."
+        return log(self.mu) if self.mu else _log_mu(self.eps, log(self.delta)).low
 
     def cost(self, delta):
         "log mu of a run with this delta at the target's eps, over the target's."
@@ -76,13 +85,13 @@ def _target(eps, mu, advantage, delta):
     if eps is not None:
         checks.real(0, inf, eps=eps)
         checks.real(0, 1, delta=delta)
-        return _Target(eps, delta, _log_mu(eps, log(delta)).low)
+        return _Target(eps, delta)
     if mu is not None:
         checks.real(0, inf, mu=mu)
         delta = _MU_DELTA if delta is None else delta
-        return _Target(epsilon(Gaussian(sigma=1/mu), delta=delta), delta, log(mu))
+        return _Target(epsilon(Gaussian(sigma=1/mu), delta=delta), delta, mu)
     checks.real(0, 1, advantage=advantage)
-    return _Target(0., advantage, _log_mu(0., log(advantage)).low)
+    return _Target(0., advantage)
 
 # %% ../nbs/06a_calibration.ipynb #4c8d88e4
 def _removing(run):
@@ -318,6 +327,7 @@ def _by_slopes(build, target, u):
 # Tuning: only time and width depend on it.
 _MAX_CHORDS, _STEEPER = 10, 1.3  # evaluations of eps; its log over that of mu, about
 _LONGEST_CHORD = 1.5      # in log parameter
+_STEEPEST, _HIGH_RATE = 600., .9   # of 1/sigma^2; and a rate that builders take
 
 def _towards(known, y, slope):
     "Where a parabola through the last three (log eps, u) is at y; of one point, a line."
@@ -390,7 +400,20 @@ def _from_afar(build, target, parameter):
     "The value, from the first one, where eps is quick and its slope is known; or None."
     first, slope = _first(parameter, build), _SLOPES.get(parameter)
     if target.eps == 0 or slope is None or parameter in _WHOLE: return None
-    return _by_chords(build, target, log(first), slope, quick=True)
+    run = _built(build, first)
+    if not _is_one_kind(run): return None
+    u, near = log(first), _to_the_limit(run, target, slope)
+    found = _by_chords(build, target, u + near, slope, quick=True)
+    return _by_chords(build, target, u, slope, quick=True) if found is None and near else found
+
+def _to_the_limit(run, target, slope):
+    "How far, in log noise or rate, to where the central limit's mu is the target's, about."
+    (step, n), = run.as_steps()
+    if not isinstance(step, PoissonSubsampled) or not isinstance(step.base, Gaussian): return 0.
+    z, rate, mu_0 = -float(ndtri(target.delta)), step.rate, step.remove.mu
+    mu = sqrt(z*z + 2*target.eps) - z            # eps = mu^2/2 + z mu, about
+    if slope > 0: return log(min(mu/sqrt(n*expm1(min(mu_0**2, _STEEPEST))), _HIGH_RATE)/rate)
+    return max(-_MOST_LESS_NOISE, -log(log1p((mu/rate)**2/n))/2 + log(mu_0))
 
 # %% ../nbs/06a_calibration.ipynb #7c91030c
 def _exactly(build, parameter, target, bound, u, slope):

@@ -8,7 +8,6 @@ __all__ = ['FINER', 'LeveledTable', 'CountedTable', 'ConditionedTable', 'Contour
 
 # %% ../nbs/01a_certified.ipynb #f4665404
 import warnings
-from functools import cached_property, partial
 from itertools import islice
 from math import inf, log
 from typing import NamedTuple
@@ -37,8 +36,10 @@ from dp_saddle.contour import (
     log_curve,
     log_p_inf_of,
     outcomes_of,
+    reach_of,
 )
 from .corners import CornersTable
+from .ends import EndsTable
 from .levels import Counted, Levels, has_mixtures
 from .losses import FiniteLoss
 from .mechanisms import Accountant, gaussian_mu
@@ -48,6 +49,7 @@ from .rows import epsilon_of_sampled
 
 # %% ../nbs/01a_certified.ipynb #468490fd
 # Tuning: only time and width depend on it.
+_FARTHER = 1.1               # times a guess of an eps: where a curve may end
 _TOO_WIDE = 1e-6             # relative width of delta that is worth a warning
 _OF_MIXTURES = 1e-9          # relative width at which runs of mixtures are sorted,
 _FEW_ASKED = 16              # where so few are asked
@@ -268,22 +270,35 @@ class _Direction:
         """
         self.plrv, self.settings, self.may_sort = plrv, settings, sorts
         self.in_vain = False             # was a line not enough, where its runs, sorted, were?
-        self.tables = _Tables(partial(SaddleTable, plrv, *settings, in_vain=_IN_VAIN))
+        self.tables = _Tables(self._line)
         self.own = sorts and OwnTable.fit(plrv)
         self.cut = sorts and _first_table(plrv)
         self.knows = self.own or self.cut is CornersTable        # all that any line would say
-        if self.own or self.cut: return
-        self.tables['line'].others = bool(self.sorts)            # may say that it cannot be
+        self.largest = plrv.ess_sup + LOSS_ULPS*ULP*reach_of(plrv)
 
-    @cached_property
-    def sorts(self):
-        "How runs may be sorted: {name: table}."
-        if self.tables['line'].closed_form or not self.may_sort: return {}
-        if EnumeratedTable.fit(self.plrv): return {'all outcomes': EnumeratedTable}
-        if ConditionedTable.fit(self.plrv): return {'outcomes': ConditionedTable}
-        if not Levels.fit(self.plrv): return {}
-        counts = {'counts': CountedTable} if Counted.fit(self.plrv) else {}
-        return counts | {'levels': LeveledTable}
+# %% ../nbs/01a_certified.ipynb #3286a6d7
+@patch
+def _line(self:_Direction):
+    "The table of one line; what it may say depends on whether there are other ways."
+    kind = EndsTable if EndsTable.fit(self.plrv) else SaddleTable
+    line = kind(self.plrv, *self.settings, in_vain=_IN_VAIN)
+    line.others = bool(not (self.own or self.cut) and self.sorts_of(line))
+    return line
+
+@patch(cached=True)
+def sorts(self:_Direction):
+    "How runs may be sorted: {name: table}."
+    return self.sorts_of(self.tables['line'])
+
+@patch
+def sorts_of(self:_Direction, line):
+    "The same, where the line's table is known."
+    if line.closed_form or not self.may_sort: return {}
+    if EnumeratedTable.fit(self.plrv): return {'all outcomes': EnumeratedTable}
+    if ConditionedTable.fit(self.plrv): return {'outcomes': ConditionedTable}
+    if not Levels.fit(self.plrv): return {}
+    counts = {'counts': CountedTable} if Counted.fit(self.plrv) else {}
+    return counts | {'levels': LeveledTable}
 
 # %% ../nbs/01a_certified.ipynb #69b7c347
 @patch(as_prop=True)
@@ -653,6 +668,8 @@ def epsilon_of(self:ContourAccountant,
     (lower, estimate, upper), nats, each of shape of delta
     """
     found = np.full((_BOUNDS, delta.size), np.nan)
+    nothing = not plrv.p_inf and (self._tried[plrv].largest <= floor).all()
+    if nothing: return 0*floor, 0*floor, +floor
     if delta.size > 1 and not self._tried[plrv].knows:
         found = self._tried[plrv].tables['line'].epsilons(delta)
     few, most = delta.size <= _FEW_ASKED, WORTH_A_TRY*np.minimum(found[2], 1)
@@ -680,6 +697,38 @@ def _epsilon_of(self:ContourAccountant, plrv, delta, floor, few):
         at_first = table in (tried.tables.get('own'), tried.tables.get('cut'))
         if done and not (found[2] == inf and at_first): break
     return found
+
+# %% ../nbs/01a_certified.ipynb #0ff3bb5e
+@patch
+def rough_curve(self:ContourAccountant,
+    least,   # the delta that it is followed down to, above the mass at infinity
+    shares,  # of the largest eps, in [0, 1], 1-d
+):           # (eps, nats; upper bounds on delta there); None where there are no lines
+    """A curve to look at, from one line each, never sorted: wide in places, but bounds all the
+    same.
+
+    Parameters
+    ----------
+    least
+        the delta that it is followed down to, above the mass at infinity
+    shares
+        of the largest eps, in [0, 1], 1-d
+
+    Returns
+    -------
+    (eps, nats; upper bounds on delta there); None where there are no lines
+    """
+    tables = [self._tried[plrv].tables['line'] for plrv in self.directions]
+    if any(table.closed_form for table in tables): return None
+    goals = [log(least - plrv.p_inf) for plrv in self.directions]
+    firsts = [table.first_eps(goal) for table, goal in zip(tables, goals, strict=True)]
+    eps = shares*max(min(enough, guess*_FARTHER) for guess, enough in firsts)
+    low, up = np.full((2, len(eps)), -inf)
+    with np.errstate(over='ignore', invalid='ignore', divide='ignore'):
+        for table in tables:
+            found = table.log_delta(eps, low)
+            low, up = np.maximum(low, found[0]), np.maximum(up, found[2])
+    return eps, np.exp(np.minimum(up + LOG_ULPS*ULP, 0))
 
 # %% ../nbs/01a_certified.ipynb #0ff3bb5d
 @patch

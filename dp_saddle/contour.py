@@ -187,6 +187,7 @@ class SaddleTable:
 
 # %% ../nbs/01_contour.ipynb #ebb5b4a0
 SaddleTable.others = False    # is there another way, if one line has too few nodes?
+SaddleTable.steep = False     # are atoms known, so that a guess may be next to the largest loss?
 SaddleTable.last_line = None  # kept, without its table
 
 # %% ../nbs/01_contour.ipynb #76eff0d3
@@ -634,7 +635,7 @@ class Place(NamedTuple):
     cut: float  # a guess of the frequency at which it may stop, > 0
 
 @patch
-def _periods(self:SaddleTable, t, eps, goal, log_c):
+def periods(self:SaddleTable, t, eps, goal, log_c):
     "The least periods with tilts `t` that lose at most e^goal to either side, shape of t."
     left = np.logaddexp(0, self.plrv.log_mass - goal.min())/t
     loss, apart = np.logaddexp(0, log_c - goal[:, None]), self.u - t[:, None]
@@ -688,7 +689,7 @@ def place(self:SaddleTable,
     near, some = np.flatnonzero(loss <= loss.min() + _WORSE), slice(None, None, -(-len(eps)//_SOME))
     t, cuts = self.u[near], self._guessed_cuts()[near]
     with np.errstate(over='ignore', invalid='ignore', divide='ignore'):
-        X = self._periods(t, eps[some], goal[some], self.log_chernoff(G[some]))
+        X = self.periods(t, eps[some], goal[some], self.log_chernoff(G[some]))
         score = np.log(np.maximum(X*cuts, _FEW_NODES)) + loss[near]/2
     best = np.where(np.isnan(score), inf, score).argmin()
     return Place(float(t[best]), float(X[best]), float(cuts[best]))
@@ -1478,7 +1479,7 @@ def first_eps(self:SaddleTable,
     enough = min(self.ess_sup, about + self.plrv.rounding)
     for _ in range(_GUESS_ROUNDS):
         tilts, (guess, beyond) = len(self.u), self._guess(goal, enough)
-        if beyond and not self.rough: self.exponents(np.array([guess]))
+        if beyond and (self.steep or not self.rough): self.exponents(np.array([guess]))
         if len(self.u) == tilts: break
     return guess, enough
 

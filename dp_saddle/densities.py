@@ -755,6 +755,7 @@ def shifts_for(self:GaussianMixtureLoss, t, s):
 # %% ../nbs/00ab_densities.ipynb #57d788d5
 class _LaplaceStep(SubsampledLoss):
     "What a Laplace step says of its loss."
+    tilts = 2**SPAN_BITS    # nodes serve tilts from t over this to t
     def __init__(self,
         d,     # sensitivity/scale, > 0
         rate,  # sampling rate, in (0, 1]
@@ -794,7 +795,7 @@ def base_log_delta(self:_LaplaceStep, l):
 # %% ../nbs/00ab_densities.ipynb #6519eec0
 @patch
 def _felt(self:_LaplaceStep, t):
-    "Base losses felt at tilts t/8 to t: beyond, the density is below e^-90 of the end's; kept."
+    "Losses felt at tilts from t/`tilts` to t: beyond, the density is below e^-90 of the end's."
     if np.ndim(t): return self._felt_at(t)
     kept = self.__dict__.setdefault('felt', {})
     if t not in kept: kept[t] = self._felt_at(t)
@@ -802,7 +803,7 @@ def _felt(self:_LaplaceStep, t):
 
 @patch
 def _felt_at(self:_LaplaceStep, t):
-    d, tilts = self.mu, 2**SPAN_BITS
+    d, tilts = self.mu, self.tilts
     cut = self.base_loss(self.ess_sup - tilts*(_FELT + d)/np.maximum(t, tilts))
     cut = np.where(t > tilts, np.clip(cut, -d, d), -d if self.top == 'remove' else d)
     low, high = (cut, d + 0*cut) if self.top == 'remove' else (-d + 0*cut, cut)
@@ -940,6 +941,21 @@ class LaplaceLoss(_LaplaceStep):
     def extent(self, t):
         low, high = np.array(self._felt(t))[..., None]
         return low, high, self.panel(t[:, None])
+
+# %% ../nbs/00ab_densities.ipynb #bd49b64f
+@patch(as_prop=True)
+def for_lines(self:LaplaceLoss):
+    "The same loss, whose nodes serve tilts from t/2 to t: a line asks for one."
+    def make():
+        near = copy(self)
+        near.tilts, near.felt, near.answers = 2, {}, {}
+        return near
+    return self.kept(('for lines',), make)
+
+@patch
+def line(self:LaplaceLoss, t, s): return NodeLoss.line(self.for_lines, t, s)
+@patch
+def known_cgf(self:LaplaceLoss, t): return NodeLoss.known_cgf(self.for_lines, t)
 
 # %% ../nbs/00ab_densities.ipynb #83a162d7
 @patch

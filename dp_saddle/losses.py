@@ -8,6 +8,7 @@ __all__ = ['SPAN_BITS', 'NEAR', 'log_mgf', 'missing', 'NodeLoss', 'shared_tilts'
            'SharedSums', 'FiniteLoss']
 
 # %% ../nbs/00a_losses.ipynb #e60f5520
+from functools import lru_cache
 from math import comb, exp, inf, sqrt
 from typing import NamedTuple
 
@@ -40,8 +41,9 @@ _TERM = 16                # units in the last place a term of M costs, besides e
 _MASS = 24                # ... and the mass that is singular, or left out
 _AT_BOTH = 2              # Proved: a change has what the rule is off by at s, and at 0
 _EDGE_OF_NEAR = 1e-6      # where |M - 1| is nearly 1/2, either form may have been taken
-_TURN = 1, 4              # ... and e^{isy} - 1, of |sy| or 2, besides its phase: y real, complex
-_PRODUCT = 2              # ... and its product with a weight,
+_TURN = 10, 4             # ... and e^{isy} - 1, of |sy| or 2, besides its phase: y real, complex
+_BENT = 2.25, 0           # ... less by so much for each unit that |sy| is below 2,
+_PRODUCT = 1, 2           # ... and its product with a weight, real or complex,
 _OF_STEP = 3              # ... and, three times, a neighbour's term, besides its sum
 _PHASE = 2                # ... and a phase sy, of its size
 _WEIGHT = 4               # ... and a weight, in the precision of the nodes
@@ -65,6 +67,8 @@ _NEAR_0 = 1/4             # |1 + w|^2, below which its logarithm is taken as it 
 _LOW_TILT = 4             # tilts up to here share their nodes
 _KEPT_GRIDS = 16          # of a loss
 _KEPT_TABLES = 64         # of K at tilts, and of K at one
+_EACH, _APART, _FARTHEST = 32, 1.1, 150   # frequencies whose noise is asked: the first, then so far
+_KEPT_PLACES = 256        # apart, so many; their places are kept
 _FEW_NODES = 1 << 13      # a path with more is not kept
 
 # %% ../nbs/00a_losses.ipynb #0c5c7fd0
@@ -534,7 +538,8 @@ def _bands(y, s):
         felt = np.flatnonzero(np.imag(y)*s[k] < _UNFELT)
         longer, larger = (min(max(k//_FIRST_BAND, 1), most) for most in _LONGER)
         last = k + max(k, _FIRST_BAND)
-        bands.append(_Band(s[k:last], felt, _RUN*longer, _PIECE*larger))
+        run = min(_RUN, s[k:last].size)*longer
+        bands.append(_Band(s[k:last], felt, run, _PIECE*larger))
         k = last
     return bands
 
@@ -560,7 +565,7 @@ def increments(
     -------
     shape (k,)
     """
-    if s.size*y.size <= _DIRECT: return by_halves(p[:, None]*expm1(1j*np.outer(y, s)))
+    if s.size*y.size <= _DIRECT: return by_halves(p[:, None]*_turned_less_1(y, s))
     h, out = (s[-1] - s[0])/(s.size - 1), []
     for band in _bands(y, s):
         felt = band.felt
@@ -569,16 +574,24 @@ def increments(
         out.append(found - left_out)
     return np.concatenate(out)
 
+def _turned_less_1(y, s):
+    "e^{isy} - 1, shape (y, s); of real y by a tangent: T = tan(sy/2), 2iT/(1 - iT)."
+    if np.iscomplexobj(y): return expm1(1j*np.outer(y, s))
+    T = np.tan(np.outer(y, s/2))
+    out, sine = np.empty(T.shape, complex), 2*T/(1 + T*T)
+    out.real, out.imag = -sine*T, sine
+    return out
+
 # %% ../nbs/00a_losses.ipynb #796567ff
 def _by_runs(p, y, band, h):
     "The sum over felt nodes: the first of each run, and its neighbours by matrix products."
     s, _, run, piece = band
     extra = np.zeros(-y.size % piece)                               # weights of 0
     p, y = np.append(p, extra), np.append(y, extra)
-    step = expm1(1j*np.outer(y, h*np.arange(run))).reshape(-1, piece, run)
+    step = _turned_less_1(y, h*np.arange(run)).reshape(-1, piece, run)
     starts, runs = s[::run], []
     for some in np.array_split(starts, 1 + run*starts.size*y.size//(piece*_BLOCK)):
-        first = expm1(1j*np.outer(y, some))
+        first = _turned_less_1(y, some)
         turned = (p[:, None]*(1 + first)).reshape(-1, piece, some.size)
         steps = by_halves(turned.swapaxes(1, 2) @ step)
         runs.append((by_halves(p[:, None]*first)[:, None] + steps).ravel())
@@ -611,22 +624,33 @@ def increment_noise(
     h, eta = (s[-1] - s[0])/max(s.size - 1, 1), eta + 0*size
     return np.concatenate([_noise_of(size, eta, y, band, h) for band in _bands(y, s)])
 
+# %% ../nbs/00a_losses.ipynb #27820b72
 def _noise_of(size, eta, y, band, h):
     "The same, of a _Band."
     (s, felt, run, piece), halves = band, _halving(y.size)
-    turn, size_y = _TURN[int(np.iscomplexobj(y))], np.abs(y[felt])
+    complex_y, size_y = int(np.iscomplexobj(y)), np.abs(y[felt])
+    turn, product = _TURN[complex_y], _PRODUCT[complex_y]
     p, off, rest = size[felt], eta[felt], 0.
     if felt.size < y.size:
         rest = np.delete(size*(eta + ULP*(1 + halves) + exp(-_UNFELT)), felt).sum()
         halves += 1
-    def noise(frequencies, ulps):
-        phase = np.outer(frequencies, size_y)
-        return (np.minimum(phase, 2)*(off + ULP*ulps) + ULP*_PHASE*phase) @ p
-    neighbours = noise(h*np.arange(run), _OF_STEP*turn + _PRODUCT + sqrt(2)*piece + halves)
-    starts = [noise(some, turn + _PRODUCT + halves) for some in
+    def noise(frequencies, ulps, bent=0):
+        at, first = _some_of(frequencies.size)
+        phase = np.outer(frequencies[at], size_y)
+        a = np.minimum(phase, 2)
+        return ((a*(off + ULP*(ulps - bent*(2 - a))) + ULP*_PHASE*phase) @ p)[first]
+    neighbours = noise(h*np.arange(run), _OF_STEP*turn + _PRODUCT[1] + sqrt(2)*piece + halves)
+    starts = [noise(some, turn + product + halves, _BENT[complex_y]) for some in
               np.array_split(s[::run], 1 + s.size//run*felt.size//_BLOCK)]
     return np.add.outer(np.concatenate(starts) + rest, neighbours).ravel()[:s.size]
 
+# %% ../nbs/00a_losses.ipynb #27820b71
+@lru_cache(_KEPT_PLACES)
+def _some_of(n):
+    "(Places below `n`, the last among them; for each place, which of these is the next.)"
+    at = np.append(np.arange(min(n, _EACH)), _EACH*_APART**np.arange(_FARTHEST)).astype(int)
+    at = np.unique(np.minimum(at, n - 1))
+    return at, np.searchsorted(at, np.arange(n))
 
 # %% ../nbs/00a_losses.ipynb #3a12c1e1
 def _log_of_1_and(w):

@@ -255,12 +255,12 @@ def _largest_tilt(self:PLRV):
         raise ValueError(f"noise over sensitivity (sigma or scale) must be larger for this method"
                          f"{known}: its loss needs a grid of more than {MAX_GRID} points; "
                          "with rate = 1 it is a bound from above, in closed form")
+    if self.nodes_at(MAX_TILT) <= MAX_GRID: return MAX_TILT
     few, many = _MOST_HALVINGS, 0                        # of MAX_TILT: a grid that fits, and not
     while few - many > 1:
-        middle = (few + many)//2
-        fits = self.nodes_at(MAX_TILT*.5**middle) <= MAX_GRID
+        fits = self.nodes_at(MAX_TILT*.5**(middle := (few + many)//2)) <= MAX_GRID
         few, many = (middle, many) if fits else (few, middle)
-    return MAX_TILT*.5**few if many or self.nodes_at(MAX_TILT) > MAX_GRID else MAX_TILT
+    return MAX_TILT*.5**few
 
 @patch(as_prop=True)
 def rounding(self:PLRV):

@@ -45,6 +45,7 @@ _POLISHED, _NEAR = 2, .01       # steps on the parabola, where it is this near, 
 _AIM = 1e-12                    # beyond the goal, of eps
 _COARSE, _FIRST, _LAST = .6, .02, 64.   # tilts tried first: log of their ratio, ends,
 _FARTHER, _AROUND = 8., 5.      # how much farther; tilts that a family has beyond the best
+_MOST_NODES = 1 << 12           # of a line: few prefixes need more
 _EARLY = 1 << 10                # these are of the first such part of a schedule, and of all
 _ROWS, _TERMS = 1 << 9, 1 << 16  # at a time: records, and terms of a line's prefixes
 
@@ -121,7 +122,7 @@ def families_for(
     def tilts(way):
         losses = [getattr(m, way) for m in kinds]
         return tilt_grid(losses, best.min()/_AROUND, best.max()*_AROUND)
-    return [LossFamily(kinds, way, tilts=tilts(way)) for way in both]
+    return [LossFamily(kinds, way, tilts=tilts(way), most_nodes=_MOST_NODES) for way in both]
 
 # %% ../nbs/05ac_prefixes.ipynb #f6fac7f5
 class _Line:

@@ -9,6 +9,7 @@ __all__ = ['epsilon_after', 'to_steps', 'from_steps', 'Budget']
 import difflib
 import json
 import warnings
+from array import array
 from collections import Counter
 from dataclasses import MISSING, fields, replace
 from math import ceil, inf, log
@@ -53,13 +54,17 @@ _SECONDS_EACH = .1      # that such a kind takes
 # %% ../nbs/06c_schedules.ipynb #b6741e13
 def _pairs(schedule):
     "The schedule as [(mechanism, count)]."
+    return list(_each_of(schedule))
+
+def _each_of(schedule):
+    "The same, one by one."
     schedule = mechanism_of(schedule)
     if isinstance(schedule, Mechanism):
         return list(schedule.as_steps())
     if not isinstance(schedule, (list, tuple)):
         raise TypeError("schedule must be a mechanism, what dpsgd returns for one, or a list of "
                         f"mechanisms or (mechanism, count) pairs, got {schedule!r}")
-    return [_pair(step) for step in schedule]
+    return map(_pair, schedule)
 
 def _pair(step):
     "(mechanism, count) of an entry, checked."
@@ -74,14 +79,19 @@ def _pair(step):
 # %% ../nbs/06c_schedules.ipynb #d51dbc63
 def _kinds(pairs):
     "(the different mechanisms, the place among them of each step)."
-    total = sum(n for _, n in pairs)
+    place, seen, places, counts, total = {}, {}, array('i'), array('i'), 0
+    for m, n in pairs:
+        if not n:
+            continue
+        if id(m) not in seen:                # an object is hashed once, and kept
+            seen[id(m)] = place.setdefault(m, len(place)), m
+        places.append(seen[id(m)][0])
+        counts.append(min(int(n), _MOST_STEPS))
+        total += int(n)
     if total > _MOST_STEPS:
         raise ValueError("count must add up to at most 10^8 over the schedule, "
                          f"got {total}: ask epsilon for a prefix")
-    place = {m: i for i, m in enumerate(dict.fromkeys(m for m, _ in pairs))}
-    kinds = list(place)
-    places = np.array([place[m] for m, _ in pairs], int)
-    return kinds, np.repeat(places, [n for _, n in pairs])
+    return list(place), np.repeat(np.asarray(places), np.asarray(counts))
 
 # %% ../nbs/06c_schedules.ipynb #a03fa1f0
 def _families(kinds):
@@ -319,7 +329,7 @@ def epsilon_after(
         if way in _BY_EPOCHS:
             raise ValueError(f"schedule must hold no epochs of {way!r} beside others: ask for each "
                              "of its parts, or of schedule.mechanism after each epoch")
-    kinds, which = _kinds([pair for pair in _pairs(schedule) if pair[1]])
+    kinds, which = _kinds(_each_of(schedule))
     return np.minimum.accumulate(_prefixes(kinds, which, delta)[::-1])[::-1]
 
 # %% ../nbs/06c_schedules.ipynb #0279b6c3
