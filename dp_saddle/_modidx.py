@@ -827,6 +827,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                    'dp_saddle/certified.py'),
                                      'dp_saddle.certified._Direction.ran_out': ( 'certified.html#_direction.ran_out',
                                                                                  'dp_saddle/certified.py'),
+                                     'dp_saddle.certified._Direction.refuse': ( 'certified.html#_direction.refuse',
+                                                                                'dp_saddle/certified.py'),
                                      'dp_saddle.certified._Direction.sorts': ('certified.html#_direction.sorts', 'dp_saddle/certified.py'),
                                      'dp_saddle.certified._Direction.sorts_of': ( 'certified.html#_direction.sorts_of',
                                                                                   'dp_saddle/certified.py'),

@@ -278,6 +278,11 @@ class _Direction:
 
 # %% ../nbs/01a_certified.ipynb #3286a6d7
 @patch
+def refuse(self:_Direction):
+    "An error, before anything is asked, where noise is too small for a line that will be needed."
+    if not (self.own or self.cut): self.tables['line']
+
+@patch
 def _line(self:_Direction):
     "The table of one line; what it may say depends on whether there are other ways."
     kind = EndsTable if EndsTable.fit(self.plrv) else SaddleTable
@@ -615,6 +620,7 @@ class ContourAccountant(Accountant):
         self._settings = float(rtol), float(eps_resolution), int(max_nodes)
         self.sorts = bool(levels)
         self._tried = {plrv: _Direction(plrv, self._settings, levels) for plrv in self.directions}
+        self._tried[self.directions[0]].refuse()
 
 # %% ../nbs/01a_certified.ipynb #52b4b50f
 @patch
