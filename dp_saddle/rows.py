@@ -54,6 +54,7 @@ _RTOL, _SHARE = 1e-10, 72         # of delta: aimed at, and a plan loses at most
 _WIDTH = 1e-10                    # of eps, nats: or that
 _DECAYED = 60                     # nats by which |M|^2 falls up to the least guess of the cut
 _CANCELS = 1e6, 300               # a line's terms may be larger than their sum by 1e6 t/(n + 300)
+_SAME, _DIGITS = 2*pi*150, 6.     # nodes that no time depends on; nats of cancelling, for a nat
 _CUTS = 2.**np.r_[np.arange(-.5, .55, .1), .7, .9, 1.2, 1.6, 2, 3, 4, 6]    # tried, of the guess
 _FIRST_CUT = 1.4                  # what a first grid serves, likewise
 _LITTLE, _SURE = 1e-3, 1.         # one direction is to be smaller, and in nats, to be dismissed
@@ -231,7 +232,7 @@ def tilts(self:_Rows, table, steps, n, goal, e):
     cut = self.cuts(table, steps, n, lost + gone - steps.K)
     cancels = np.minimum(steps.order - gone - goal, -_LEAST)
     too_much = np.exp(cancels)*(n + _CANCELS[1])/(_CANCELS[0]*u)
-    cost = X*cut*np.maximum(too_much, 1)
+    cost = (X*cut + _SAME)*np.maximum(too_much, 1)*np.exp(np.maximum(cancels, 0)/_DIGITS)
     i = cost.argmin(1)
     j = to_right[r, i].argmin(1)
     return *(v[r, k][:, None] for v, k in ((u, i), (u, j), (X, i), (cut, i), (cost, i))), i, j
