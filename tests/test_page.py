@@ -32,9 +32,9 @@ LONG_MODULES = {
     "certified": (550, "one accountant: what it tries, in which order, and how bounds are joined"),
     "cut_moments": (500, "moments below a cut, and the loss that they make; that, from "
                          "'The loss' on, could have a room of its own"),
-    "levels": (500, "windows, levels and counts are cut by one class, and of one loss"),
-    "losses": (680, "what all sums over nodes share: K, its rounding, its lines, what is kept"),
-    "densities": (760, "all Gaussians, sampled and mixed, share a path; a Laplace and your own, "
+    "levels": (510, "windows, levels and counts are cut by one class, and of one loss"),
+    "losses": (690, "what all sums over nodes share: K, its rounding, its lines, what is kept"),
+    "densities": (770, "all Gaussians, sampled and mixed, share a path; a Laplace and your own, "
                        "beside it, could have a room of their own"),
     "prv_fft": (500, "two accountants on one grid; what rounding costs stands beside each sum"),
     "schedules": (600, "prefixes by tables, by outcomes, by moments; the files they come from "
