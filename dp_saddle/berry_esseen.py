@@ -18,7 +18,7 @@ from scipy.special import exp1, gamma, gammaincc
 from .abs_moments import lyapunov_most
 from .checks import patch
 from .numerics import FEW_NODES, TINY, gauss_error, legendre
-from .plrv import as_composition
+from .plrv import as_composition, raised, sum_raised
 from .saddlepoint import FACTORIAL
 from .tilting import BERRY_ESSEEN
 
@@ -470,8 +470,8 @@ def prawitz_bound(
 def log_decay(plrv, std):
     "log of a bound on |f| beyond each of FREQUENCIES."
     mass = plrv.real_cgf(np.zeros(1))[0]
-    bounds = sum(n*np.logaddexp(*p.decay(0., FREQUENCIES/std)) for p, n in plrv.parts)
-    return np.minimum(bounds - mass, 0)
+    logs = [n*np.logaddexp(*p.decay(0., FREQUENCIES/std)) for p, n in plrv.parts]
+    return np.minimum(raised(sum_raised(logs) - mass), 0)
 
 def decay_integral(
     plrv,  # a ComposedLoss

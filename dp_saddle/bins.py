@@ -24,7 +24,15 @@ from .epoch_options import epoch_of
 from .losses import FiniteLoss
 from .mechanisms import Gaussian, Mechanism, PoissonSubsampled
 from .numerics import TINY, ULP
-from .plrv import PLRV, ComposedLoss, Decay, GaussianLoss, LineValues
+from dp_saddle.plrv import (
+    PLRV,
+    ComposedLoss,
+    Decay,
+    GaussianLoss,
+    LineValues,
+    raised,
+    sum_raised,
+)
 from .rare_jumps import CutTable
 
 # %% ../nbs/04e_bins.ipynb #fd15920e
@@ -169,10 +177,12 @@ def line(self:BinsLoss, t, s):
     "K on the line Re z = `t` > 0, a number, at frequencies `s`, 1-d: `LineValues`."
     return LineValues(*self.known_cgf(t), *self._changes(t, np.asarray(s, float)))
 
+# %% ../nbs/04e_bins.ipynb #5a051d50
 @patch
 def decay(self:BinsLoss, t, s):
     "Bound on |M| on the line Re z = `t` beyond frequencies `s`, 1-d: `Decay`."
-    return Decay(-inf, sum(self.known_cgf(t)) + self.mean.log_bound(s)*(1 - _BOUND_ROUNDING))
+    log_most = sum(self.known_cgf(t)) + self.mean.log_bound(s)*(1 - _BOUND_ROUNDING)
+    return Decay(-inf, raised(log_most))
 
 # %% ../nbs/04e_bins.ipynb #d458422d
 @patch
@@ -354,7 +364,7 @@ class _Blocks(ComposedLoss):
 
     def decay(self, t, s):
         "Bound on |M| on the line Re z = `t` beyond frequencies `s`, 1-d: `Decay`."
-        return Decay(-inf, sum(n*p.decay(t, s).log_density for p, n in self.parts))
+        return Decay(-inf, sum_raised([n*p.decay(t, s).log_density for p, n in self.parts]))
 
     def nodes_at(self, t):
         "What an evaluation at tilts up to `t`, a number, takes."

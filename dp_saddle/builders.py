@@ -32,7 +32,7 @@ from dp_saddle.mechanisms import (
 )
 from .mixtures import of_a_group, on_a_sample
 from .numerics import ULP
-from .plrv import PLRV, Decay, LineValues
+from .plrv import LOG_SUM_ULPS, PLRV, Decay, LineValues, raised
 
 # %% ../nbs/00c_builders.ipynb #8eaa8358
 # Proved: change one and a theorem is broken.
@@ -384,9 +384,14 @@ def _logarithms(K, error, change, far, total, noise):
 def decay(self:MixedLoss, t, s):
     "Bound on |M| on the line Re z = `t` beyond frequencies `s`, 1-d: the branches', mixed."
     atoms, density = zip(*(v for _, v in self._each('decay', t, s)), strict=True)
-    atoms, density = np.array(atoms), np.array(density)
-    return Decay(np.logaddexp.reduce(self.logw + atoms),
-                 np.logaddexp.reduce(self.logw[:, None] + density))
+    atoms, density = self._raised(np.array(atoms)[:, None]), self._raised(np.array(density))
+    return Decay(float(np.logaddexp.reduce(atoms)[0]), np.logaddexp.reduce(density))
+
+@patch
+def _raised(self:MixedLoss, logs):
+    "Branches' bounds, logarithms, with their weights: raised by what mixing them costs."
+    ulps = LOG_SUM_ULPS*(len(self.branches) + np.abs(self.logw[:, None]))
+    return self.logw[:, None] + raised(logs, ulps)
 
 # %% ../nbs/00c_builders.ipynb #b61bee09
 class _MixedWindows(MixedLoss):

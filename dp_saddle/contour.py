@@ -869,7 +869,7 @@ def line(self:SaddleTable,
     c = M*smooth*weight
     noise = (noise*np.abs(smooth) + np.abs(M)*tau.rounding(z))*np.abs(weight)
     ulps = _TERM_ULPS + _PAIRWISE_ULPS + log2(len(s))/2
-    tail = np.exp(min(plan.log_tail - base, _LOG_HUGE))
+    tail = np.exp(min(plan.log_tail - base, _LOG_HUGE))*(1 + TABLE_ROUNDING)
     size = ULP*np.abs(c).sum()
     rounding, slope = noise.sum() + ulps*size, 2*ULP*np.abs(c*s).sum()
     found = None, plan, s, c, base, common, tail, rounding, slope, _SIDE_ULPS*size

@@ -399,7 +399,7 @@ def outcomes_off(self:GaussianMixtureLoss, x, h, place, y, logw):
         u = c*(2*x - c)/(2*self.s2)
         exponent = (_NOISE_ULPS + _SLOPE_ULPS*fine)*np.abs(u)
         exponent = exponent + fine*(c*place/self.s2 - _FAR_ULPS*logp*(u.real > _LARGE))
-        loss = loss + np.abs(np.exp(logp + u - log_w))*exponent
+        loss = loss + np.exp((logp + u - log_w).real)*exponent
     unit = _STEP_ULPS + _LOG_ULPS*fine*abs(np.log(h*self.mu/sqrt(2*pi)))
     weight = (_NOISE_ULPS + _SQUARE_ULPS*fine)*np.abs(x)**2/(2*self.s2) + unit
     removing = loss + fine*np.abs(logw) if self.top == 'remove' else 0
@@ -657,6 +657,16 @@ def known_cgf(self:GaussianMixtureLoss, t):
         K, error = NodeLoss.known_cgf(self, t)
         return K, error + self.moved_by_noise(t, np.zeros(1), K)[0]
     return self.kept(('known K', float(t)), make)
+
+# %% ../nbs/00ab_densities.ipynb #7967776d
+@patch
+def moduli_off(self:GaussianMixtureLoss, t, shift, y, logw):
+    "`nodes_off`, and what noise in w moves log w by: `t`, `shift`, `y` and `logw` as there."
+    off = self.nodes_off(t, shift, y, logw)
+    if np.ndim(self.noise_at(np.zeros(1))) == 0: return off
+    noise = self.noise_at(np.ravel(self.outcomes(t, shift)[0])).reshape(y.shape)
+    moved = np.where(noise < 1/2, 2*noise, _HUGE)/ULP            # of log(1 + noise), at most
+    return [v + moved for v in off]
 
 # %% ../nbs/00ab_densities.ipynb #7967776e
 @patch
@@ -989,8 +999,9 @@ def log_drift_strips(self:LaplaceLoss):
 def log_modulus(self:LaplaceLoss, t, s, shifts):
     """Of paths that leave the real axis at several base losses, shape (feet, s), whatever
     `shifts` says: for a tilt `t` >= -1/2 and frequencies `s` >= 0, a 1-d array."""
-    paths = (self._bent_cuts(t, np.max(s), foot) for foot in self._feet(t))
-    return np.array([log_moduli(t, s, *self._on_panels(cuts)) for cuts in paths])
+    cuts = (self._bent_cuts(t, np.max(s), foot) for foot in self._feet(t))
+    paths = (self._on_panels(x) for x in cuts)
+    return np.array([log_moduli(t, s, *path, self.moduli_off(t, 1., *path)) for path in paths])
 
 # %% ../nbs/00ab_densities.ipynb #50f4d839
 @patch

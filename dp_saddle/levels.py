@@ -14,7 +14,7 @@ from scipy.special import expit, expm1, log1p, log_ndtr
 from .checks import patch
 from .densities import GaussianMixtureLoss, SubsampledGaussianLoss
 from .numerics import TINY, ULP, bisect, log_expm1, weighted_expm1mx
-from .plrv import PLRV, Decay, LineValues
+from .plrv import PLRV, Decay, LineValues, raised, sum_raised
 
 # %% ../nbs/00ac_levels.ipynb #660fe70e
 # Proved: change one and a theorem is broken.
@@ -26,6 +26,7 @@ _MEASURES = 4.         # a level is a difference of two products, each of two fa
 _WINDOW_ULPS = 32      # of 1 and the logs that a weight is made of
 _SUM_ULPS = 16         # of a sum over the nodes, in units of the moduli's
 _COUNT_ULPS = 8        # of K of a level, besides its parts'
+_DECAY_ULPS = 32       # of log r, where it bounds a level's decay, of 1 and its size
 _OVERFLOW = 600.       # errors from e^600 on say nothing
 _TINY_GAIN = -300.     # log of a quotient r from which on log(1 + r) is r, to all digits
 
@@ -214,13 +215,25 @@ def _log_first(self:WindowedGaussianLoss, t, first):
     steep = rise >= -GaussianMixtureLoss.ends(self, 0.)[0]*self.mu**2
     return left + log_ndtr(inside) if steep else inf
 
+# %% ../nbs/00ac_levels.ipynb #bf722ebc
+@patch
+def _sizes(self:WindowedGaussianLoss, x):
+    "Of what a weight at outcomes `x` is made of."
+    return np.abs(x*self.mu)**2/2 + np.abs(log_window(x, self.low, self.high, self.width))
+
+@patch
+def moduli_off(self:WindowedGaussianLoss, t, shift, y, logw):
+    "By what nodes are off, and the weights by their windows."
+    moved, weights = GaussianMixtureLoss.moduli_off(self, t, shift, y, logw)
+    sizes = self._sizes(self.outcomes(t, shift)[0])
+    return moved, weights + _WINDOW_ULPS*(1 + abs(self.log_mass) + sizes)
+
 # %% ../nbs/00ac_levels.ipynb #bf722ebd
 @patch
 def _weight_error(self:WindowedGaussianLoss, t):
     "Bound on the relative error of M(t) from that of the weights."
-    x, _ = self._outcomes(0)
     y, logw = self.path(t, 0., 0.)
-    sizes = (x*self.mu)**2/2 + np.abs(log_window(x, self.low, self.high, self.width))
+    sizes = self._sizes(self._outcomes(0)[0])
     tilted = logw + t*y
     K = np.logaddexp.reduce(tilted)
     weights = _WINDOW_ULPS*(1 + abs(self.log_mass) + (np.exp(tilted - K)*sizes).sum())
@@ -322,16 +335,18 @@ def inside_counts(self:LevelLoss):
 @patch
 def decay(self:LevelLoss, t, s):
     "Bound on |M| on the line Re z = `t` beyond frequencies `s`, 1-d: `Decay`."
-    below = [p.log_mass + _at_most(p, t, s) for p in self.below]
-    all_below = self.log_ways + sum(n*v for n, v in zip(self.counts, below, strict=True))
+    below = [_at_most(p, t, s) for p in self.below]
+    powers = [n*v for n, v in zip(self.counts, below, strict=True)]
+    all_below = sum_raised([raised(self.log_ways), *powers])
     if not self.inside: return Decay(-inf, all_below)
-    log_r = [p.log_mass + _at_most(p, t, s) - below[kind] for kind, p in self.inside.items()]
-    return Decay(-inf, all_below + _log_gain(self.inside_counts, log_r))
+    log_r = [raised(_at_most(p, t, s) - below[k], _DECAY_ULPS) for k, p in self.inside.items()]
+    return Decay(-inf, sum_raised([all_below, _log_gain(self.inside_counts, log_r)]))
 
 def _at_most(part, t, s):
-    "log of the smaller of two bounds on |M|: its decay, and M(t)."
-    decay = np.logaddexp(*part.decay(t, s))
-    return np.minimum(decay, part.cgf_on(np.array([float(t)]))[0])
+    "log of the smaller of two bounds on |M|, its decay and M(t), times the part's mass."
+    most = part.kept(('log M', t), lambda: sum(part.line(t, np.zeros(1))[:2]))
+    log_M = np.minimum(np.logaddexp(*part.decay(t, s)), most)
+    return sum_raised([part.log_mass, raised(log_M)])
 
 @patch
 def log_delta(self:LevelLoss, eps):

@@ -28,7 +28,7 @@ from dp_saddle.numerics import (
     safe_log,
     weighted_expm1mx,
 )
-from .plrv import PLRV, Decay, LineValues, log_sum_turned, turning
+from .plrv import PLRV, Decay, LineValues, log_moduli, log_sum_turned, raised, turning
 
 # %% ../nbs/00a_losses.ipynb #a640bfa0
 # Proved: change one and a theorem is broken.
@@ -828,13 +828,21 @@ def known_cgfs(self:NodeLoss, t):
 
 # %% ../nbs/00a_losses.ipynb #b11acafd
 @patch
+def moduli_off(self:NodeLoss, t, shift, y, logw):
+    "`nodes_off` for sums of moduli, at `t` and `shift`: what `y` and `logw`, arrays, are off by."
+    return self.nodes_off(t, shift, y, logw)
+
+@patch
 def log_modulus(self:NodeLoss, t, s, shifts):
-    """log of the sum of moduli of the density's terms, shape (shifts, s): at tilt `t` >= -1/2
-    and frequencies `s` >= 0, a 1-d array, on the paths `shifts`, a 1-d array of shares."""
+    """log of the sum of moduli of the density's terms, rounded up, shape (shifts, s): at tilt `t`
+    >= -1/2 and frequencies `s` >= 0, a 1-d array, on the paths `shifts`, a 1-d array of shares."""
     def make():
-        paths = self.path(t, np.max(s), np.asarray(shifts, float)[:, None])
-        y, logw = (v[:, len(self.atoms[0]):] for v in paths)          # the density's nodes
-        return [turning(t, *nodes) for nodes in zip(y, logw, strict=True)] if y.size else []
+        shares = np.asarray(shifts, float)[:, None]
+        paths = self.path(t, np.max(s), shares)
+        if paths[0].shape[-1] == len(self.atoms[0]): return []        # no density
+        off = np.broadcast_arrays(*self.moduli_off(t, shares, *paths), paths[0])[:2]
+        density = [v[:, len(self.atoms[0]):] for v in (*paths, *off)]
+        return list(zip(*turning(t, *density), strict=True))
     few = self.fixed_nodes and self.nodes_at(t)*len(shifts) <= _FEW_NODES
     turned = self.kept(('turning', t, tuple(shifts)), make) if few else make()
     if not turned: return np.full((len(shifts), len(s)), -inf)
@@ -846,14 +854,24 @@ def shifts_for(self:NodeLoss, t, s):
     return self.shifts
 
 # %% ../nbs/00a_losses.ipynb #bb58cef6
+_STRIP_ROUNDING = 1e-6     # Rounding: of what a rule is off by, relative
+
+@patch
+def log_of_atoms(self:NodeLoss, t):
+    "log of the atoms' sum at a tilt `t`, rounded up; kept."
+    def make():
+        atoms, path = slice(len(self.atoms[0])), self.path(t, 0., 0.)
+        off = (np.broadcast_to(v, path[0].shape)[atoms] for v in self.moduli_off(t, 0., *path))
+        return log_moduli(t, np.zeros(1), *self.atoms, off)[0]
+    return self.kept(('atoms', t), make) if self.atoms[0].size else -inf
+
 @patch
 def decay(self:NodeLoss, t, s):
     """Decay at tilt `t` >= -1/2 and increasing frequencies `s`, a 1-d array:
     |M(t + is')| <= A + c(s) for all s' >= s; log A from the atoms, log c from the density."""
-    losses, logp = self.atoms
     density = self.log_modulus(t, s, self.shifts_for(t, s)).min(0)
-    atoms = np.logaddexp.reduce(t*losses + logp)
-    return Decay(atoms, np.logaddexp(density, self.log_strip(t, 0., 0., 1.)))
+    density = np.logaddexp(density, self.log_strip(t, 0., 0., 1.) + _STRIP_ROUNDING)
+    return Decay(raised(self.log_of_atoms(t)), raised(density))
 
 # %% ../nbs/00a_losses.ipynb #95e60af5
 def log_delta_of_atoms(

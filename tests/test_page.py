@@ -35,9 +35,9 @@ LONG_MODULES = {
                          "'The loss' on, could have a room of its own"),
     "calibration": (475, "one parameter for a target, and noise over epochs; that, from 'Noise "
                            "that changes' on, could have a room of its own"),
-    "levels": (500, "windows, levels and counts are cut by one class, and of one loss"),
-    "losses": (700, "what all sums over nodes share: K, its rounding, its lines, what is kept"),
-    "densities": (775, "all Gaussians, sampled and mixed, share a path; a Laplace and your own, "
+    "levels": (510, "windows, levels and counts are cut by one class, and of one loss"),
+    "losses": (715, "what all sums over nodes share: K, its rounding, its lines, what is kept"),
+    "densities": (790, "all Gaussians, sampled and mixed, share a path; a Laplace and your own, "
                        "beside it, could have a room of their own"),
     "prv_fft": (500, "two accountants on one grid; what rounding costs stands beside each sum"),
     "schedules": (600, "prefixes by tables, by outcomes, by moments; the files they come from "

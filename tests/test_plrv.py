@@ -72,7 +72,7 @@ def test_what_a_gaussian_line_says(mu, t, s):
             off = abs(mp.expm1(want - mp.mpc(change)))
             assert off <= mp.expm1(mp.mpf(float(log_error))) + mp.mpf(10)**-30
             beyond = decay.log_density[list(s).index(x)]
-            assert mp.re(base + want) <= beyond + 1e-12*(1 + abs(beyond))
+            assert 0 <= mp.mpf(float(beyond)) - mp.re(base + want) <= 1e-12*(1 + abs(beyond) + base)
     assert decay.log_atoms == -np.inf
 
 # Sums
