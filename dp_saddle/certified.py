@@ -278,11 +278,6 @@ class _Direction:
 
 # %% ../nbs/01a_certified.ipynb #3286a6d7
 @patch
-def refuse(self:_Direction):
-    "An error, before anything is asked, where noise is too small for a line that will be needed."
-    if not (self.own or self.cut): self.tables['line']
-
-@patch
 def _line(self:_Direction):
     "The table of one line; what it may say depends on whether there are other ways."
     kind = EndsTable if EndsTable.fit(self.plrv) else SaddleTable
@@ -304,6 +299,12 @@ def sorts_of(self:_Direction, line):
     if not Levels.fit(self.plrv): return {}
     counts = {'counts': CountedTable} if Counted.fit(self.plrv) else {}
     return counts | {'levels': LeveledTable}
+
+# %% ../nbs/01a_certified.ipynb #3286a6d8
+@patch
+def refuse(self:_Direction):
+    "An error, before anything is asked, where noise is too small for a line that will be needed."
+    if not (self.own or self.cut): self.tables['line']
 
 # %% ../nbs/01a_certified.ipynb #69b7c347
 @patch(as_prop=True)
