@@ -120,6 +120,7 @@ def test_a_budget_of_many_kinds_charges_enough(along):
     assert exact*(1 - 1e-9) <= budget.spent <= exact*1.15
     assert Counter(dict(budget.history)) == Counter(counts)        # as they were paid
 
+@pytest.mark.slow
 def test_a_merged_budget_never_passes_its_eps():
     "Paid until nothing fits: what was paid is within, by the account of the whole run."
     counts = {step: 50*n for step, n in steps_of(6, 44, rates=False).items()}

@@ -270,6 +270,7 @@ def test_what_is_not_known_of_the_loss():
 
 CUT = 1000*TruncatedPoisson(sigma=1., rate=.01, dataset_size=10**4, max_batch_size=150)
 
+@pytest.mark.slow
 def test_a_step_known_by_moments_does_not_spoil_the_others():
     "No more than for what dominates it, though the others' moments say little."
     choice, pure = (epsilon(step + CUT, delta=1e-5)

@@ -372,6 +372,7 @@ def test_adding_to_a_rare_laplace():
 
 # ---------------- runs that are sorted
 
+@pytest.mark.slow
 def test_a_kind_that_is_listed_twice():
     p = SubsampledGaussianLoss(1/.45, 5e-5, 'remove')
     once, twice = (ContourAccountant(ComposedLoss(parts)).delta(72.)

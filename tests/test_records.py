@@ -251,6 +251,7 @@ def cells(notebook, marker, names):
     for text in shown: exec(compile(text, notebook, 'exec'), names)
     return names
 
+@pytest.mark.slow
 def test_the_chapter_trains_with_flax_and_optax(capsys):
     "The cells of chapter 07b: the budget stops the loop, and what was drawn is what was paid."
     for name in ('jax', 'flax', 'optax', 'sklearn'):
@@ -278,6 +279,7 @@ def test_the_chapter_accounts_for_jax_privacy():
 
 # [GDP] Figures 9 and 10
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings('ignore')
 def test_the_filters_of_the_figures_are_made_by_their_script():
     "One training of nbs/papers/filters.json, again; and the settings that are there."
