@@ -185,6 +185,8 @@ def needs(above, tree, written=False, places=None):
     while wanted:
         place, name = wanted.pop()
         at = last(above, [k for k in at_name.get(name, ()) if k < place])
+        if at is None and written:      # functions read names that later cells bind
+            at = next((k for k in at_name.get(name, ()) if place < k < end), None)
         if at is None or at in found: continue
         found.add(at)
         if above[at]["library"] and not written: continue

@@ -39,6 +39,17 @@ def test_needs():
     assert needs(above, 'print(other)', True) == [4]
 
 
+def test_a_function_that_reads_what_comes_later():
+    "As a module's may: once its own cell is run, Python looks among the reader's names."
+    above = [
+        item('def whole(x): return half(x) + half(x)', 'from dp_saddle.x import whole'),
+        item('def half(x): return x/2', 'from dp_saddle.x import half'),
+        item('half = 3'),
+    ]
+    assert needs(above, 'whole(2)', True) == [0, 1]
+    assert needs(above, 'whole(2)', False) == [0]
+
+
 def test_an_import_is_no_hindrance():
     "Chapter 05a imports threads, and does without where none can be started."
     assert len(book.page('05a_batch')[1]['cells']) > 50

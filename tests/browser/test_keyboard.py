@@ -8,7 +8,7 @@ import pytest
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
-from test_run import PLACES, SITE, Quiet, pytestmark, scripts_are_done, served  # noqa: F401
+from test_run import PICTURE, PLACES, SITE, Quiet, pytestmark, scripts_are_done, served  # noqa: F401
 
 # What the status says of a cell, each time it changes: what is read out, and all that is seen.
 WATCH = """
@@ -66,9 +66,7 @@ def test_what_is_loading(browser, served):  # noqa: F811
     browser.execute_cdp_cmd('Network.clearBrowserCache', {})
     browser.refresh()
     scripts_are_done(browser)
-    picture = browser.execute_script(
-        "return Number(document.querySelector('div.cell[class*=tag_run-]:has(.cell_output img):has("
-        ".dp-run)').className.match(/tag_run-(\\d+)/)[1])")
+    picture = browser.execute_script(PICTURE)
     before, total = {}, {}
     for place, what in ((browser.execute_script(PLACES)[0], 'Python, numpy and SciPy'),
                         (picture, 'matplotlib and fastcore')):
@@ -194,6 +192,7 @@ def test_buttons(browser, page):
     assert browser.execute_script(back, f'{cell} pre') == stored
 
 
+@pytest.mark.slow
 def test_stop_that_goes_away(browser, page):
     "Where Python is done while Stop has the focus, Run has it; and Stop of what comes before."
     places = browser.execute_script(PLACES)[:2]
