@@ -163,7 +163,8 @@ def between(
     -------
     1-d, one less
     """
-    return np.maximum(squares[1:], squares[:-1]) + variance/_CHORD*np.diff(s)**2*(1 + _BOUND_ROUNDING)
+    more = variance/_CHORD*np.diff(s)**2*(1 + _BOUND_ROUNDING)
+    return np.maximum(squares[1:], squares[:-1]) + more
 
 # %% ../nbs/04de_cut_moments.ipynb #9d37438c
 @patch
@@ -558,6 +559,7 @@ def variance(self:Window,
     ratio = sqrt(low)*sqrt(high)/least*(1 + _LOG_ULPS*ULP)
     return mass, 2*max(ratio - 1, 0)/h**2*(1 + _BOUND_ROUNDING)
 
+# %% ../nbs/04de_cut_moments.ipynb #ba1e9d09
 @patch
 def _seen(self:Window, a, log_all, places, bound):
     "The same places and bounds, and others before them: between moments that are known."

@@ -146,7 +146,7 @@ def test_variance_of_a_window(sigma, T, ends, a):
 @pytest.mark.parametrize('sigma, T, cut, a', [
     (.7, 10**4, 9.875, 10.1), (.5, 10**5, 8.125, 7.3), (1., 1000, 7., 30.), (2., 10**4, 14., 50.)])
 def test_decay_between_moments(sigma, T, cut, a):
-    "At a thousand frequencies, few of them asked before: never above, and near for a hundred epochs."
+    "At a thousand frequencies, few of them asked before: never above, and near where it matters."
     below, s = CutMoments(sigma, T, cut), np.linspace(.01, 3/epoch_of(sigma, T).std, 1000)
     bound = below.log_decay(a, s)
     log_all, off, M, error = below.moments(a, np.append(0., s))
