@@ -324,7 +324,8 @@ def _constants(self:Window, one):
     log_bin, mass, front, share = (self.base - unsure)/T, 1., unsure, 0.
     first, off = abs(one.N[0]), one.off[0]
     if low > -inf:
-        share = float(first + off)/T*exp(unsure)*(1 + _BOUND_ROUNDING)
+        grown = float(np.logaddexp(0., log(max(first + off, TINY)) + unsure))
+        share = float(np.expm1(grown/T))*(1 + _BOUND_ROUNDING)
         mass = float(np.log1p(max((first - off)*exp(-unsure), TINY)))/T
         front = log(T*share) + unsure
     mode = max(low, min(-1/epoch.sigma, high))
