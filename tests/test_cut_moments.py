@@ -38,7 +38,7 @@ def whole(sigma, T, cut, n):
 
 @pytest.mark.parametrize('sigma, T, cut, n', [
     (1., 1000, 4., 24), (1., 1000, 6., 12), (2., 10**4, 4.5, 60), (5., 10**5, 10., 80),
-    (.7, 10**4, 5., 16), (1., 10**5, 10.5, 60), (.5, 2000, 4., 9)])
+    (.7, 10**4, 5., 16), (1., 10**5, 10.5, 60), (.5, 2000, 4., 9), (.5, 10**5, 6.3125, 42)])
 def test_whole_moments(sigma, T, cut, n):
     log_all, off, _, _ = CutMoments(sigma, T, cut).moments(float(n), np.zeros(1))
     assert abs(log_all - whole(sigma, T, cut, n)) < off + 1e-11
