@@ -31,8 +31,8 @@ _MISSING = 17.            # nats below delta: what may be missing above the cuts
 _TILTS = np.geomspace(1, 3000, 60)    # that bound it,
 _MOST_NODES = 1 << 14     # where no step needs more nodes than these
 _RTOL = 1e-8              # relative error of delta that is aimed at below the cuts, at least
-_MOST_WINDOWS, _PER_TILT = 10, 2. # of a line; and for each unit of its tilt: below, 04db serves;
-_MOST_PLACES = 30_000     # and places of all of them
+_MOST_WINDOWS, _PER_TILT = 5, 1.  # of a line; and for each unit of its tilt: below, 04db serves;
+_MOST_PLACES = 12_000     # and places of all of them
 _GUESSES, _FIRST_GUESS, _LEAST_GUESS = 4, -30., -200. # of an eps or a delta, for a cut; log delta,
 _NEAR = 4.                # nats by which it may be wrong
 _OF_JUMPS = .01           # of delta, at least, is left to lines when eps is guessed
@@ -459,6 +459,7 @@ def _leads_on(self:CutTable, line, guess, goal):
     at, ahead = line.log_bounds(np.array([guess, guess + _AHEAD]))[1]
     if not at > ahead: return True
     eps = np.array([max(guess + (at - goal)*_AHEAD/(at - ahead), _AHEAD)])
+    if line.growth(eps[0] - guess) < _GROWN: return True         # this one serves there, too
     table = self.at(float(eps[0]), goal)
     return table is not None and table.is_short(eps, goal)
 

@@ -31,7 +31,7 @@ LONG_MODULES = {
     "contour": (1240, "the line, its plan, atoms, curves and ends share one table of the loss; "
                       "those, from 'eps of delta' on, could have a room of their own"),
     "certified": (575, "one accountant: what it tries, in which order, and how bounds are joined"),
-    "cut_moments": (500, "moments below a cut, and the loss that they make; that, from "
+    "cut_moments": (520, "moments below a cut, and the loss that they make; that, from "
                          "'The loss' on, could have a room of its own"),
     "calibration": (475, "one parameter for a target, and noise over epochs; that, from 'Noise "
                            "that changes' on, could have a room of its own"),
