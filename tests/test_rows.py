@@ -161,7 +161,7 @@ def test_what_is_kept_does_not_change_the_answer():
     for n, d in asked[::-1]:
         again = rows.epsilon_of_sampled(run_of(2., .01, n), d)
         assert again == alone[n, d]
-    assert len(rows.pair_of(.5, .01).grids) <= 32
+    assert len(rows.pair_of(.5, .01).known) <= 32
 
 def test_many_runs_at_once():
     """As alone: who is answered, but for a few that are just narrow enough one way, and bounds that
@@ -239,7 +239,7 @@ def test_rare_hits(setting):
     for own in (found, other):
         assert own.lower <= up and low <= own.upper and own.width <= 2*(up - low) + NARROW
     pair = rows.pair_of(1/setting[0], setting[1])
-    grids = pair.each[0].grids.values()
+    grids = [v for (name, *_), v in pair.each[0].known.items() if name == "grid_for"]
     assert grids and all(grid.L.dtype == complex for grid in grids)
 
 def test_a_machine_of_doubles_on_paths(monkeypatch):
