@@ -827,21 +827,20 @@ def epsilon_of_sampled(
 
 # %% ../nbs/01_rows.ipynb #588fd1c9
 # Tuning: only time and memory depend on it. Many runs at once.
-_TOGETHER = 1 << 12, 1 << 13, 1 << 15   # nodes of tables, of coarse grids, of increments
-_CLASSES = 2                            # of numbers of nodes that share a block, in an octave
+_TOGETHER = 1 << 11, 1 << 13, 1 << 16   # nodes of tables, of coarse grids, of increments
+_CLASSES = 2                            # of such numbers that share a block, in an octave
 _UNKNOWN = *[np.nan]*5, True, True, False       # a _Plan of nothing
 
 def _blocks(nodes, counts, most):
-    """Places with about as many nodes, the largest counts first; as many at a time as take `most`
-    products of both in all."""
-    kind = np.floor(_CLASSES*np.log2(nodes))
-    order = np.lexsort((-counts, -kind))
-    sizes = 2**((kind[order] + 1)/_CLASSES)*counts[order]
-    done, ends = 0, np.searchsorted(-kind[order], -kind[order], side='right')
-    while done < len(order):
-        end = min(ends[done], done + max(1, int(most/sizes[done])))
-        yield order[done:end]
-        done = end
+    """Places with about as many nodes and about as large counts, the largest first; as many at a
+    time as take `most` products of both in all."""
+    if not len(nodes): return
+    kinds = np.ceil(_CLASSES*np.log2([nodes, counts]))
+    order = np.lexsort(-kinds[::-1])
+    kinds = kinds[:, order]
+    for same in np.split(order, np.flatnonzero(np.diff(kinds).any(0)) + 1):
+        each = max(1, int(most/(nodes[same].max()*counts[same].max())))
+        yield from np.split(same, range(each, len(same), each))
 
 def _put(whole, rows, part):
     "Write some rows of a _Plan or what is _Found."
