@@ -230,6 +230,23 @@ def test_what_is_beyond_a_grid():
         assert out[0, 1] < -50 or high[0, 0] >= far[0]*(1 - 1e-12)
     assert ended >= 10
 
+def test_pieces_are_below_their_chords():
+    "On each, the largest value there, times its length and two standard deviations more."
+    for pair, t, cut, angle in random_pairs(33, 40):
+        sigma, rate, power = pair.sigma[0, 0], pair.rate[0, 0], 1 + t
+        ends = sigma*np.geomspace(6, 6 + 3*power[0, 0]/sigma, 20)
+        bounds = pair.pieces(np.stack([ends, ends]), power, cut, angle)[:, 0]
+        for place, (a, b) in enumerate(zip(ends[:-1], ends[1:], strict=True)):
+            x = np.linspace(a, b, 400)
+            l = (x - .5)/sigma**2 + np.log(rate)
+            y = np.logaddexp(np.log1p(-rate), l)
+            share = np.exp(l - y)
+            turn = np.angle(1 - share + share*np.exp(1j*angle[0, 0]))
+            f = power[0, 0]*y - (x/sigma)**2/2 + np.log((b - a + 2*sigma)/sigma/np.sqrt(2*np.pi))
+            allowed = 1e-12*(1 + np.abs(f).max())
+            for bound, own in zip(bounds[:, place], (f, f + cut[0, 0]*turn), strict=True):
+                assert own.max() <= bound + allowed
+
 def test_a_transform_is_below_its_coarse_bound():
     "Both directions, tilts of any size, against chapter 00a's sums."
     for pair, t, *_ in random_pairs(32, 40):
