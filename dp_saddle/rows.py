@@ -21,7 +21,7 @@ from .plrv import Bounds
 
 # %% ../nbs/01_rows.ipynb #27fa656a
 # Proved: change one and a theorem is broken.
-_FAR = 10.             # std: from where a grid ends, the integrand falls faster than e^{-10x/sigma}
+_FAR = 10.             # std: beyond an end, the integrand falls faster than e^{-10x/sigma}
 _BEYOND = .2           # > .1/sqrt(2 pi): what lies beyond an end, over the density there
 _HEIGHT = .9, .5       # of pi sigma^2: no zeros below it; adding, no angle beyond pi/2
 _TWICE = 2.            # a strip has two edges; and M is at most twice its sum
@@ -42,11 +42,11 @@ _LARGEST = 700.        # nats: exp of it is a double still, and no line with it 
 
 # %% ../nbs/01_rows.ipynb #92ad7065
 # Tuning: only time and width depend on it. The table and the plan.
-_TILTS = 2**(np.arange(-39, 1)/5)        # in units of the last,
-_STEP = 4.                               # which is a power of this
+_TILTS = 2**(np.arange(-31, 1)/4)        # in units of the last,
+_STEP = 2.                               # which is a power of this
 _LAST_TILT = 2.5, 2., 6., 10.     # the last, a and b of a normal loss' tilt: removing, adding
-_RARE = 2.6, 5.                   # but no larger than where rare outcomes are all, removing
-_SPACING, _SHORTER = .6, 3.       # of nodes, and how much nearer the ends are, in sigma
+_RARE = 2.3, 5.                   # but no larger than where rare outcomes are all, removing
+_SPACING, _SHORTER = .7, 3.       # of nodes, in std, and how much nearer the ends are, in sigma
 _LEAST = -200.                    # logarithm of a weight: products of less are slow
 _FALLS = 2.**np.arange(-14, 4.6, .75)    # frequencies at which M is looked at, in units of 1/rate
 _NEVER = np.append(_FALLS, np.inf)       # and where it has not fallen
@@ -57,19 +57,23 @@ _CANCELS = 1e6, 300               # a line's terms may be larger than their sum 
 _SAME, _DIGITS = 2*pi*150, 6.     # nodes that no time depends on; nats of cancelling, for a nat
 _CUTS = 2.**np.r_[np.arange(-.5, .55, .1), .7, .9, 1.2, 1.6, 2, 3, 4, 6]    # tried, of the guess
 _FIRST_CUT = 1.4                  # what a first grid serves, likewise
+_CUT_STEP, _X_STEP = log(2)/4, log(2)/8     # guesses and periods are powers of e^this, and shared
 _LITTLE, _SURE = 1e-3, 1.         # one direction is to be smaller, and in nats, to be dismissed
-_FAR_BELOW = .7                   # a tilt so much below the saddle-point: eps is not known yet
+_FAR_BELOW = .72                  # a tilt so much below the saddle-point: eps is not known yet
 
 # %% ../nbs/01_rows.ipynb #92ad7066
 # Tuning: only time and width depend on it. Grids, lines, searches.
 _STD, _NATS, _TURNED = 4., 44., (.7, 1.1)        # of a strip: its height, how small its error
+_COARSE = 30.                     # and how small where few digits do, nats
+_NEAREST, _LEFT_OUT = 6., -50.    # std: where grids end at the nearest; nats of what is beyond
+_FEW, _PIECES = 13., np.linspace(0, 1, 25)       # std: no more are worth that; of what is beyond
 _SHIFT, _WORTH = 2., 1.3          # of a path: height, std; by how much its nodes are fewer
 _STRIP = 1e-12                    # what strips may add in all steps
 _LOW = .22                        # of pi sigma^2: the highest path of the tail
 _MOST_NODES = 1 << 11, 1 << 11, 1 << 14          # of a table, of a grid, of a line
 _INNER = .8                       # of the root of a line's nodes: factors of the inner kind
 _KEPT = 32                        # kinds of steps, and grids of each
-_STEPS, _SETTLED, _LEAST_PART, _ROUNDS = 16, 1e-9, 1/8, 8    # of Newton's method; of ends' search
+_STEPS, _SETTLED, _LEAST_PART, _ROUNDS = 16, 1e-7, 1/8, 8    # of Newton's method; of ends' search
 _LENGTHEN, _NUDGE = .01, 4        # by which a step outwards is too long; in ulps
 _MOST_RATE, _NOISE, _MOST_RUN = .5, (.3, 1e3), 10**6    # what is asked here: rate, sigma, steps
 _LEAST_DELTA = 1e-200
@@ -87,15 +91,15 @@ class _Rows:
         self.log_q, self.log_p = np.log(rate), np.log1p(-rate)
         self.sign, self.first = np.where(adds, -1., 1.), np.where(adds, 0., 1.)   # of the power
         self.variance = rate**2*np.expm1(mu**2)                # of w, adding
-        self.tables, self.grids, self.alone, self.why = {}, {}, [], ''
+        self.tables, self.known, self.alone, self.why = {}, {}, [], ''
 
-    def ends(self, t):
-        "(low, high): what of M(t) is beyond is below e^-50; each (rows, 1)."
+    def ends(self, t, more=0):
+        "(low, high): what of M(t) is beyond is below e^-50, removing e^-`more` of it; (rows, 1)."
         hit = np.minimum(t*(t + 1)/(2*self.s2) + self.log_q, -t*self.log_q)
         far = .5 - self.s2*(np.log(t) + self.log_q - self.log_p)
         rarity = np.minimum(-t*self.log_p, 1 - log_ndtr(far*self.mu))
         low = np.where(self.adds, np.sqrt(_FAR**2 + 2*rarity), _FAR)
-        right = np.where(self.adds, _FAR, np.sqrt(_FAR**2 + 2*np.maximum(hit, 0)))
+        right = np.where(self.adds, _FAR, np.sqrt(_FAR**2 + 2*(np.maximum(hit, 0) + more)))
         return -self.sigma*low, np.where(self.adds, 1., t + 1) + self.sigma*right
 
 # %% ../nbs/01_rows.ipynb #4c7bc13f
@@ -113,11 +117,19 @@ class _Table(NamedTuple):
 
 # %% ../nbs/01_rows.ipynb #1672575d
 @patch
+def heights(self:_Rows, t):
+    "(a strip's height, the highest there may be, the std that the density falls like), (rows, 1)."
+    steep = np.where(self.adds, t*self.rate/(1 - self.rate)*self.mu**2, 0)
+    std, most = self.sigma, np.where(self.adds, _HEIGHT[1], _HEIGHT[0])*pi*self.s2
+    if (steep > 1).any(): std = std/np.sqrt(1 + np.where(steep > 1, lambertw(steep).real, 0))
+    return np.minimum(_STD*std, most), most, std
+
+@patch
 def nodes_up_to(self:_Rows, last):
     "(low, high) of a table up to these tilts, and how many nodes it takes, each (rows, 1)."
     low, high = self.ends(last)
     low, high = low*(1 - _SHORTER/_FAR), high - _SHORTER*self.sigma
-    return low, high, (high - low)/np.minimum(_SPACING*self.sigma, self.s2)
+    return low, high, (high - low)/np.minimum(_SPACING*self.heights(last)[2], self.s2)
 
 # %% ../nbs/01_rows.ipynb #40ccee8d
 @patch
@@ -154,7 +166,6 @@ class _Plan(NamedTuple):
     lined: np.ndarray   # has the row a line?
     sure: np.ndarray    # is eps known well enough to dismiss the other direction?
     ok: np.ndarray      # can it be trusted?
-    name: np.ndarray    # of the tilts: the table's end, and places there, (rows, 3)
 
 @patch
 def last_tilts(self:_Rows, n, goal):
@@ -165,12 +176,9 @@ def last_tilts(self:_Rows, n, goal):
     return np.where(self.adds, last, np.minimum(last, rare*self.s2*(1 - self.log_q) + more))
 
 # %% ../nbs/01_rows.ipynb #ae9f6d62
-_AT_BOTH = {'power', 'K', 'error'}      # of a grid: they have both tilts first
-
 def _some(found, rows):
     "These rows of a table, a plan, a grid."
-    def part(name, v): return v[:, rows] if name in _AT_BOTH and v.ndim > 2 else v[rows]
-    return type(found)(*map(part, found._fields, found))
+    return type(found)(*(v[rows] for v in found))
 
 @patch
 def part(self:_Rows, rows):
@@ -240,7 +248,7 @@ def tilts(self:_Rows, table, steps, n, goal, e):
 # %% ../nbs/01_rows.ipynb #b48228b8
 @patch
 def plan(self:_Rows, table, n, goal, known=None):
-    "The _Plan; removing is above, adding below, and is dismissed if the `known` eps is enough."
+    "The _Plan: removing above, adding below; or of rows that are dismissed if `known` eps do."
     K, variance, u, half = n*table.K, n*table.variance + table.second, table.u, len(n)//2
     order = K + table.poles - np.log(variance)/2
     steps = _Steps(K, variance, order, K + table.factor)
@@ -251,62 +259,84 @@ def plan(self:_Rows, table, n, goal, known=None):
         least = np.where(sure, e, np.minimum(e, np.roll(e, half)))
         t, tilt, X, cut, cost, i, j = self.tilts(table, steps, n, goal, np.sqrt(e*least))
         e = least
-    removing = e[:half]*(1 - _LITTLE) if known is None else known
-    over = steps.bound - u*np.concatenate([removing, removing])
+    if known is None: known = np.tile(e[:half]*(1 - _LITTLE), (2, 1))
+    over = steps.bound - u*known
     little = self.adds & (over.min(1, keepdims=True) < goal - _SURE)
     if little.any():
         i, j = (np.where(little[:, 0], over.argmin(1), k) for k in (i, j))
         t, tilt = (np.where(little, u[self.every, k][:, None], v) for k, v in ((i, t), (j, tilt)))
-    ok, name = ((cost < inf) & (e > 0)) | little, np.stack([u[:, -1], i, j], 1)
-    return _Plan(e, t, tilt, X, cut, ~little, sure, ok, name)
+    ok = ((cost < inf) & (e > 0)) | little
+    X = np.exp(_X_STEP*np.ceil(np.log(X)/_X_STEP))
+    cut = np.exp(_CUT_STEP*np.round(np.log(cut)/_CUT_STEP))
+    return _Plan(e, t, tilt, X, cut, ~little, sure, ok)
+
+# %% ../nbs/01_rows.ipynb #f4869990
+@patch
+def pieces(self:_Rows, x, P, cut, angle):
+    "logs of what is between neighbours of `x`, and of that turned, (2, rows, pieces)."
+    l = (x - .5)*self.mu**2 + self.log_q
+    y, wide = np.logaddexp(self.log_p, l), np.diff(x, axis=1)
+    slope, hits = np.diff(y, axis=1)/wide, np.exp(l - y)[:, 1:]
+    top = np.clip(P*slope*self.s2, x[:, :-1], x[:, 1:])
+    piece = P*(y[:, :-1] + slope*(top - x[:, :-1])) - (top*self.mu)**2/2
+    piece += np.log((wide + 2*self.sigma)*self.mu/sqrt(2*pi))
+    turn = np.arctan2(hits*np.sin(angle), 1 - hits + hits*np.cos(angle))
+    return np.stack([piece, piece + cut*turn])
+
+# %% ../nbs/01_rows.ipynb #f486998d
+@patch
+def reach(self:_Rows, t, cut, angle):
+    "((low, high) of a grid, logs of what is beyond high, and of that turned, (rows, 2))."
+    (low, far), P = self.ends(t, cut*angle), self.first + self.sign*t
+    l, adding = (far - .5)*self.mu**2 + self.log_q, np.where(self.adds, 2, 1)
+    last = P*np.logaddexp(adding*self.log_p, adding*l)/adding - (far*self.mu)**2/2 + log(_BEYOND)
+    last = np.concatenate([last, last + cut*angle], 1)
+    if (self.adds | (far*self.mu < _FEW)).all(): return (low, far), last
+    x = _NEAREST*self.sigma*(far*self.mu/_NEAREST)**_PIECES
+    beyond = np.where(self.adds, inf, self.pieces(x, P, cut, angle))
+    beyond = np.concatenate([beyond, last.T[:, :, None]], 2)[..., ::-1]
+    beyond, r = np.logaddexp.accumulate(beyond, axis=2)[..., ::-1], self.every
+    k = np.add.reduce(beyond[1, :, :-1] > _LEFT_OUT, 1)
+    return (low, x[r, k][:, None]), beyond[:, r, k].T
 
 # %% ../nbs/01_rows.ipynb #db8c0b43
 class _Grid(NamedTuple):
-    "Nodes, and what of them depends on the tilts t and u alone: (rows, nodes), (2, rows, nodes)."
+    "Nodes, and what of them depends on the tilt t alone: (rows, nodes), or (rows, 1)."
     h: np.ndarray       # step
     b: np.ndarray       # height of the strip around the path, and
     a: np.ndarray       # of the path
     std: np.ndarray     # of what the density falls like
-    t: np.ndarray       # tilts
-    u: np.ndarray
+    t: np.ndarray       # tilt
     cut: np.ndarray     # frequencies up to which the strip serves
+    out: np.ndarray     # logs of what is beyond to the right, and of that turned, (rows, 2)
     y: np.ndarray       # log w
     logp: np.ndarray    # log of h times the density
     odds: np.ndarray    # q e^l
-    power: np.ndarray   # p at both tilts, (2, rows, 1)
-    K: np.ndarray       # K_1 at both, likewise, that at t in the precision of the nodes
+    power: np.ndarray   # p
+    K: np.ndarray       # K_1(t), in the precision of the nodes
     p: np.ndarray       # weights tilted by t: their sum is 1
     off: np.ndarray     # what they are off by, relative
     L: np.ndarray       # the loss; like p on the path, complex where that is above the axis
     moved: np.ndarray   # what it is off by, in units of the nodes' precision
-    mean: np.ndarray    # of q e^l/w, (rows, 1)
-    error: np.ndarray   # what K_1 is off by, at most, (2, rows, 1)
-    strip: object = None   # what the rule is off by up to the cut, over M_1(t), (rows, 1)
+    mean: np.ndarray    # of q e^l/w
+    error: np.ndarray   # what K_1 is off by, at most
+    strip: object = None   # what the rule is off by up to the cut, over M_1(t)
     beyond: object = None  # what lies beyond the grid on any edge, likewise
 
 # %% ../nbs/01_rows.ipynb #f4869991
 @patch
-def spaced(self:_Rows, plan, cut, turned):
-    "(b, a, std, h, first, count): heights, what the density falls like, step and nodes; or None."
-    *found, counts = self.spacing(plan, cut, turned)
-    count = counts.max()
-    return (*found, int(count)) if count < _MOST_NODES[1] else None
-
-@patch
-def spacing(self:_Rows, plan, cut, turned):
-    "The same of each row, whose nodes may be many."
-    low, high = self.ends(plan.u)
-    steep = np.where(self.adds, plan.u*self.rate/(1 - self.rate)*self.mu**2, 0)
-    std, most = self.sigma, np.where(self.adds, _HEIGHT[1], _HEIGHT[0])*pi*self.s2
-    if (steep > 1).any(): std = std/np.sqrt(1 + np.where(steep > 1, lambertw(steep).real, 0))
-    b, a = np.minimum(_STD*std, most), np.minimum(_SHIFT*std, most/2)
-    angle = b*self.mu**2
-    straight = b/(_NATS + b*angle/2 + turned*np.where(plan.lined, cut, 0)*angle)
+def spacing(self:_Rows, t, cut, turned):
+    "(b, a, std, h, out, first node, count) of each row's _Grid."
+    b, most, std = self.heights(t)
+    a, angle = np.minimum(_SHIFT*std, most/2), b*self.mu**2
+    straight = b/(_NATS + b*angle/2 + turned*cut*angle)
     shifted = a/(_NATS + _TWICE*(a*self.mu)**2)
     shifts = shifted > _WORTH*straight
     h = 2*pi*np.where(shifts, shifted, straight)
-    a, b, first = np.where(shifts, a, 0), np.where(shifts, a, b), np.floor(low/h)
-    return b, a, std, h, first, np.ceil(high/h) - first + 1
+    a, b = np.where(shifts, a, 0), np.where(shifts, a, b)
+    (low, high), out = self.reach(t, cut, np.maximum(b - a, 0)/self.s2)
+    first = np.floor(low/h)
+    return b, a, std, h, out, first, np.ceil(high/h) - first + 1
 
 # %% ../nbs/01_rows.ipynb #fd4b8b60
 def _circle(): return 2*np.arccos(EXTENDED(-1))
@@ -324,22 +354,34 @@ def _weights(logp, tilted, moved):
 
 # %% ../nbs/01_rows.ipynb #fd4b8b63
 @patch
-def grid(self:_Rows, plan, cut, turned):
-    "A _Grid that serves frequencies up to the cut; None where it had too many nodes."
-    if (found := self.spaced(plan, cut, turned)) is None: return None
-    b, a, std, h, first, count = found
-    mu = self.mu.astype(EXTENDED)
-    x = (first + np.arange(count)).astype(EXTENDED)*h*mu              # in sigma
+def nodes(self:_Rows, h, first, count, precision):
+    "(x in sigma, l, q (e^l - 1), log w, log of h times the density, what log w is off by)."
+    mu = self.mu.astype(precision)
+    x = (first + np.arange(count)).astype(precision)*h*mu
     l = (x - mu/2)*mu
     odds = self.rate*np.expm1(l)
-    y, logp = np.log1p(odds), x*x/-2 + np.log(h*mu/np.sqrt(_circle()))
-    power = self.first.astype(EXTENDED) + self.sign*np.stack([plan.t, plan.u])
-    moved = (odds + self.rate)/(1 + odds)*(np.abs(l) + mu*mu)         # of log w, by e^l's error
-    p, off, K, error = _weights(logp, power[0]*y, np.abs(power[0])*moved)
-    g = _Grid(h, b, a, std, plan.t, plan.u, cut, y, logp, odds + self.rate, power, K, p, off,
-              y*self.sign, moved, None, error)
-    g = self.in_doubles(self.on_path(g, x, l) if a.any() else g)
+    moved = (odds + self.rate)/(1 + odds)*(np.abs(l) + mu*mu)         # by e^l's error
+    logp = x*x/-2 + np.log(h*mu/np.sqrt(_circle()).astype(precision))
+    return x, l, odds, np.log1p(odds), logp, moved
+
+# %% ../nbs/01_rows.ipynb #fd4b8b64
+@patch
+def grid(self:_Rows, t, cut, spacing):
+    "A _Grid that serves frequencies up to the cut; None where it had too many nodes."
+    *found, h, out, first, count = spacing
+    if not (count := count.max()) < _MOST_NODES[1]: return None
+    x, l, odds, y, logp, moved = self.nodes(h, first, int(count), EXTENDED)
+    power = self.first.astype(EXTENDED) + self.sign*t
+    p, off, K, error = _weights(logp, power*y, np.abs(power)*moved)
+    g = _Grid(h, *found, t, cut, out, y, logp, odds + self.rate, power, K, p, off, y*self.sign,
+              moved, None, error)
+    g = self.in_doubles(self.on_path(g, x, l) if g.a.any() else g)
     return self.with_strips(self.with_doubles(g))
+
+@patch
+def grid_for(self:_Rows, t, cut, turned):
+    "The _Grid, or None, with its own spacing."
+    return self.grid(t, cut, self.spacing(t, cut, turned))
 
 # %% ../nbs/01_rows.ipynb #fd4b8b61
 @patch
@@ -349,29 +391,27 @@ def on_path(self:_Rows, g, x, l):
     angle = turn*self.mu
     real, imag = (g.odds - self.rate) - g.odds*(2*np.sin(angle/2)**2), g.odds*np.sin(angle)
     size, theta = np.log1p(real*(2 + real) + imag*imag)/2, np.arctan2(imag, 1 + real)
-    tilted, rotated = g.power[0]*size, g.power[0]*theta
+    tilted, rotated = g.power*size, g.power*theta
     phase, large = self.sign*(rotated - x*turn), g.logp + turn*turn/2 + tilted - g.K
     phase -= _circle()*np.round(phase/_circle())
     rough = large.astype(float)
     p = np.exp(rough + 1j*phase.astype(float))*(1 + (large - rough).astype(float))
     moved = g.odds*np.exp(-size.astype(float))*(2 + np.abs(l) + self.mu**2)
     sizes = 1 + np.abs(g.logp) + np.abs(tilted) + np.abs(rotated) + np.abs(x*turn) + turn*turn
-    sizes += np.abs(g.power[0])*moved + np.abs(g.K)
+    sizes += np.abs(g.power)*moved + np.abs(g.K)
     return g._replace(p=p, off=_WEIGHT*(ulp*sizes.astype(float) + ULP), L=self.sign*size + 1j*theta,
                       moved=moved)
 
 # %% ../nbs/01_rows.ipynb #fd4b8b62
 @patch
 def with_doubles(self:_Rows, g):
-    "The _Grid in doubles, but for K, with means of q e^l/w, and with K at the aliases' tilt."
+    "The _Grid in doubles, but for K, with the mean of q e^l/w."
     names = 'y', 'logp', 'odds', 'power', 'moved'
     y, logp, odds, power, moved = (getattr(g, name).astype(float) for name in names)
-    _, _, K, error = _weights(logp, power[1]*y, np.abs(power[1])*moved)
-    p = np.exp(logp + power[0]*y - g.K.astype(float))
+    p = np.exp(logp + power*y - g.K.astype(float))
     mean = np.add.reduce(p*odds/(1 - self.rate + odds), 1, keepdims=True)
     L = g.L.astype(complex if g.a.any() else float)
-    return g._replace(y=y, logp=logp, odds=odds, power=power, moved=moved, L=L, mean=mean,
-                      K=np.stack([g.K, K]), error=np.stack([g.error, error]))
+    return g._replace(y=y, logp=logp, odds=odds, power=power, moved=moved, L=L, mean=mean)
 
 # %% ../nbs/01_rows.ipynb #6bc6f41e
 @patch
@@ -388,42 +428,68 @@ def in_doubles(self:_Rows, g):
 
 # %% ../nbs/01_rows.ipynb #208eb598
 @patch
+def cells(self:_Rows, logp, y, odds, P, angle):
+    "log of the largest that h times an edge's modulus may be on a cell, (rows, nodes - 1)."
+    q = 1 - self.rate
+    size = np.log(q*q + odds*(2*q*np.cos(angle) + odds))/2            # log |w| on the upper edge
+    worse = np.where(self.adds, size[:, :-1], y[:, 1:])
+    return np.maximum(logp[:, 1:], logp[:, :-1]) + P*worse
+
+@patch
 def with_strips(self:_Rows, g):
     "The _Grid with what its rule is off by."
     q, P, k, b = 1 - self.rate, g.power, g.K.astype(float), g.a + g.b
-    angle, lower = b/self.s2, np.maximum(g.b - g.a, 0)/self.s2
-    size = np.log(q*q + g.odds*(2*q*np.cos(angle) + g.odds))/2        # log |w| on the upper edge
-    size = np.where(self.adds, size, g.y)
-    left = np.where(self.adds, self.log_p, g.y[:, :1])
-    right = np.where(self.adds, np.log(q*q + g.odds[:, -1:]**2)/2, g.y[:, -1:])
-    ends = g.logp[:, [0, -1]] + P*np.concatenate([left, right], 1)
-    ends, upper = np.exp(ends + b*angle/2 - k), np.exp(b*angle/2)
-    ends *= _BEYOND/(g.h*self.mu)
-    beyond = np.add.reduce(ends, axis=2, keepdims=True)
-    worse = np.where(self.adds, P*size[:, :-1], P*size[:, 1:])
-    cell = np.exp(np.maximum(g.logp[:, 1:], g.logp[:, :-1]) + worse - k)
-    straight = _TWICE*upper/np.expm1(2*pi*b/g.h)*(np.add.reduce(cell, 2, keepdims=True) + beyond)
-    turned = g.cut*np.arctan2(g.odds*np.sin(lower), q + g.odds*np.cos(lower))
-    last = ends[0]*np.exp(np.concatenate([turned[:, :1], g.cut*lower], 1))
-    turned = np.add.reduce(cell[0]*np.exp(turned[:, 1:]), 1, keepdims=True)
-    turned = turned + np.add.reduce(last, 1, keepdims=True)
-    turned, some = _TWICE*upper/np.expm1(2*pi*g.b/g.h)*turned + beyond[0], 1 + _OF_BOUND
-    return g._replace(error=g.error + some*(straight + beyond), strip=some*turned,
-                      beyond=some*beyond[0])
+    angle, lower, some = b/self.s2, np.maximum(g.b - g.a, 0)/self.s2, 1 + _OF_BOUND
+    turn = g.cut*np.arctan2(g.odds*np.sin(lower), q + g.odds*np.cos(lower))
+    left = g.logp[:, :1] + P*np.where(self.adds, self.log_p, g.y[:, :1])
+    left += np.log(_BEYOND/(g.h*self.mu)) + b*angle/2 - k
+    right = np.exp(g.out + b*angle/2 - k)
+    beyond, last = np.exp(left) + right[:, :1], np.exp(left + turn[:, :1]) + right[:, 1:]
+    cell, upper = np.exp(self.cells(g.logp, g.y, g.odds, P, angle) - k), np.exp(b*angle/2)
+    straight = np.add.reduce(cell, 1, keepdims=True) + beyond
+    straight = some*(_TWICE*upper/np.expm1(2*pi*b/g.h)*straight + beyond)
+    turned = np.add.reduce(cell*np.exp(turn[:, 1:]), 1, keepdims=True) + last
+    turned = some*(_TWICE*upper/np.expm1(2*pi*g.b/g.h)*turned + beyond)
+    return g._replace(error=g.error + straight, strip=turned, beyond=some*beyond)
+
+# %% ../nbs/01_rows.ipynb #208eb599
+@patch
+def coarse(self:_Rows, u):
+    "(height, h, first node, count) of the coarse grid at a tilt, each (rows, 1)."
+    (low, high), b = self.ends(u), self.heights(u)[0]
+    h = 2*pi*b/(_COARSE + (b*self.mu)**2/2)
+    first = np.floor(low/h)
+    return b, h, first, np.ceil(high/h) - first + 1
+
+@patch
+def above(self:_Rows, u, coarse):
+    "K_1(u), rounded up, (rows, 1); inf where it takes too many nodes."
+    b, h, first, count = coarse
+    if not (count := count.max()) < _MOST_NODES[1]: return np.full_like(u, inf)
+    _, _, odds, y, logp, moved = self.nodes(h, first, int(count), float)
+    P, q, odds, angle = self.first + self.sign*u, 1 - self.rate, odds + self.rate, b*self.mu**2
+    _, _, K, error = _weights(logp, P*y, np.abs(P)*moved)
+    left = np.where(self.adds, self.log_p, y[:, :1])
+    right = np.where(self.adds, np.log(q*q + odds[:, -1:]**2)/2, y[:, -1:])
+    ends = logp[:, [0, -1]] + P*np.concatenate([left, right], 1) + b*angle/2 - K
+    beyond = _BEYOND/(h*self.mu)*np.add.reduce(np.exp(ends), 1, keepdims=True)
+    adding = np.add.reduce(np.exp(self.cells(logp, y, odds, P, angle) - K), 1, keepdims=True)
+    strip = np.where(self.adds, adding, _TWICE) + beyond
+    strip = _TWICE*np.exp(b*angle/2)/np.expm1(2*pi*b/h)*strip + beyond
+    return K + error + (1 + _OF_BOUND)*strip
 
 # %% ../nbs/01_rows.ipynb #27d30816
 @patch
 def moduli(self:_Rows, g, s, at):
     "(log of a bound on |M_1|/M_1(t) beyond each s, best near `at`; its rounding), (rows, s)."
-    q, P, k = 1 - self.rate, g.power[0], g.K[0].astype(float)
+    q, P, k = 1 - self.rate, g.power, g.K.astype(float)
     a = np.minimum(at*g.mean*(g.std*self.mu)**2, np.minimum(_LOW*pi*self.s2, g.a + g.b))
     angle, c = a/self.s2, np.minimum(g.a + g.b, pi*self.s2/2 - a)
     x, y = q + g.odds*np.cos(angle), g.odds*np.sin(angle)
     bent = P*np.log(x*x + y*y)/2
     size = np.exp(g.logp + bent + (a*angle/2 - k))
-    above = np.log(q*q + g.odds*(2*q*np.cos(angle + c/self.s2) + g.odds))/2
-    cell = np.maximum(g.logp[:, 1:], g.logp[:, :-1]) + (P*above)[:, :-1] - k
-    adding = np.add.reduce(np.exp(cell), 1, keepdims=True) + g.beyond
+    cell = np.exp(self.cells(g.logp, g.y, g.odds, P, angle + c/self.s2) - k)
+    adding = np.add.reduce(cell, 1, keepdims=True) + g.beyond
     strip = _TWICE*np.where(self.adds, adding, _TWICE)/np.expm1(2*pi*c/g.h)
     strip = (1 + _OF_BOUND)*(strip*np.exp((a*a + c*c)/(2*self.s2)) + g.beyond)
     turn = np.arctan2(y, x)
@@ -433,16 +499,15 @@ def moduli(self:_Rows, g, s, at):
 
 # %% ../nbs/01_rows.ipynb #c34e786a
 @patch
-def tail(self:_Rows, g, n, plan, goal):
+def tail(self:_Rows, g, moduli, n, plan, goal):
     "(cut, what is left beyond it over e^K), (rows, 1); is there such a cut?, (rows,)."
-    s = plan.guess*_CUTS
-    log_modulus, rounding = self.moduli(g, s, plan.guess)
+    s, (log_modulus, rounding) = plan.guess*_CUTS, moduli
     left = n*(log_modulus + rounding) - np.log(pi*s)
-    most = goal + log(_RTOL/_SHARE) + g.t*plan.eps - n*g.K[0].astype(float)
+    most = goal + log(_RTOL/_SHARE) + g.t*plan.eps - n*g.K.astype(float)
     fits, r = left <= most, self.every
     k = fits.argmax(1)
     found = s[r, k][:, None], np.exp(np.minimum(left[r, k], 0))[:, None]*(1 + _OF_BOUND)
-    return *found, fits.any(1) | ~plan.lined[:, 0]
+    return *found, fits.any(1)
 
 # %% ../nbs/01_rows.ipynb #af945672
 class _Lines(NamedTuple):
@@ -486,52 +551,61 @@ def noise(self:_Rows, g, s, inner):
     size, weight, (first, second), nodes = np.abs(g.L), np.abs(g.p), _TURN, g.L.shape[1]
     a = np.minimum(size[:, :, None]*s[:, None, :], _MOST_OF_TURN)
     b = np.minimum(size*inner, _MOST_OF_TURN)
-    linear = g.error[0] + g.off + ULP*(first + ceil(log2(nodes)) + _PRODUCT*nodes*b)
+    linear = g.error + g.off + ULP*(first + ceil(log2(nodes)) + _PRODUCT*nodes*b)
     linear, square = (weight*linear)[:, :, None], (second*ULP*weight)[:, :, None]
     phase = _PHASE*ULP*size + (_WEIGHT*float(np.finfo(EXTENDED).eps))*g.moved
     return np.add.reduce((linear + square*a)*a, 1) + np.add.reduce(weight*phase, 1, keepdims=True)*s
 
 # %% ../nbs/01_rows.ipynb #4e4f4ce5
+class _Step(NamedTuple):
+    "One step along a line, (rows, s)."
+    s: np.ndarray       # frequencies
+    weight: np.ndarray  # of the rule, over z (1 + z); 0 beyond the row's own
+    change: np.ndarray  # log of M_1(t + is)/M_1(t)
+    off: np.ndarray     # what that is off by
+
 @patch
-def lines(self:_Rows, g, n, plan, cut, tail):
-    "The _Lines up to the cut; None if they had too many nodes."
-    h = 2*pi/plan.X
-    count = (cut/h)[plan.lined].max(initial=1.)
-    if not count < _MOST_NODES[2]: return None
-    s = h*np.arange(ceil(count) + 1)
+def step(self:_Rows, g, X, cut):
+    "The _Step up to the cut."
+    h = 2*pi/X
+    s = h*np.arange(ceil((cut/h).max()) + 1)
     own = s < cut + h                                        # strips serve no others
     change, noise = self.changes(g, h, s.shape[1])
-    size = np.abs(1 + change)
-    off = np.log1p(noise/np.maximum(size, TINY))
-    change = np.where(size < TINY, log(TINY), log1p(change))
-    off, change = n*(off + _LOG*ULP*np.abs(change)), n*change
-    off += _CGF_ULPS*ULP*np.abs(change)
-    base, z = (n*g.K[0]).astype(float), g.t + 1j*s
+    size, z = np.abs(1 + change), g.t + 1j*s
     weight = np.where(own, (h/pi)/(z*(z + 1)), 0)
     weight[:, 0] /= 2
-    c = np.where(own, np.exp(change)*weight, 0)
-    size, ulps = np.abs(c), _TERM_ULPS + log2(len(s[0]))/2
-    large = np.abs(weight)*np.exp(np.minimum(change.real + off, _LARGEST))
+    change = np.where(size < TINY, log(TINY), log1p(change))
+    off = np.log1p(noise/np.maximum(size, TINY)) + _LOG*ULP*np.abs(change)
+    return _Step(s, weight, change, off)
+
+# %% ../nbs/01_rows.ipynb #4e4f4ce6
+@patch
+def lines(self:_Rows, g, step, n, plan, tail, top):
+    "The _Lines of n steps."
+    change, base = n*step.change, (n*g.K).astype(float)
+    off = n*step.off + _CGF_ULPS*ULP*np.abs(change)
+    c = np.where(step.weight == 0, 0, np.exp(change)*step.weight)
+    size, ulps = np.abs(c), _TERM_ULPS + log2(c.shape[1])/2
+    large = np.abs(step.weight)*np.exp(np.minimum(change.real + off, _LARGEST))
     wrong = np.where(off < 1, size*np.expm1(np.minimum(off, 1)), large) + ulps*ULP*size
     rounding = np.add.reduce(wrong, 1, keepdims=True)
-    slope = 2*ULP*np.add.reduce(size*s, 1, keepdims=True)
-    common = n*g.error[0] + _CGF_ULPS*ULP*np.abs(base)
-    return _Lines(s, c, base, common, rounding + tail, slope, *self.aliases(g, n, plan.X))
+    slope = 2*ULP*np.add.reduce(size*step.s, 1, keepdims=True)
+    common = n*g.error + _CGF_ULPS*ULP*np.abs(base)
+    return _Lines(step.s, c, base, common, rounding + tail, slope, *self.aliases(plan, top))
 
 # %% ../nbs/01_rows.ipynb #2d4d9f5a
 @patch
-def aliases(self:_Rows, g, n, X):
-    "log of the aliases to the left, and of those to the right but for e^{-u eps}."
-    K, factor, x = self.log_moment(g, n), log_chernoff_factor(g.u), np.maximum(g.u - g.t, TINY)*X
-    size = 1 + np.abs(K) + np.abs(factor) + x
-    left = _BOUND_ULPS*ULP*(1 + g.t*X) - log_expm1(g.t*X)
-    return left, K + factor - log_expm1(x) + _BOUND_ULPS*ULP*size
+def aliases(self:_Rows, plan, top):
+    "log of the aliases to the left, and of those to the right but for e^{-u eps}, by K(u)."
+    t, u, X = plan.t, plan.u, plan.X
+    factor, x = log_chernoff_factor(u), np.maximum(u - t, TINY)*X
+    size = 1 + np.abs(top) + np.abs(factor) + x
+    left = _BOUND_ULPS*ULP*(1 + t*X) - log_expm1(t*X)
+    return left, top + factor - log_expm1(x) + _BOUND_ULPS*ULP*size
 
-@patch
-def log_moment(self:_Rows, g, n):
-    "K(u), rounded up."
-    K = n*(g.K[1].astype(float) + g.error[1])
-    return K + _CGF_ULPS*ULP*np.abs(K)
+def _of_all(n, K):
+    "n K_1, rounded up."
+    return n*K + _CGF_ULPS*ULP*np.abs(n*K)
 
 # %% ../nbs/01_rows.ipynb #cadd6625
 def _newton(line, t, e, goal):
@@ -546,13 +620,13 @@ def _newton(line, t, e, goal):
         if np.abs(miss).max() < _SETTLED: break
     return e, fall
 
-def _short(line, g, e, goal, fall):
+def _short(line, plan, e, goal, fall):
     "(by how many nats the bounds miss the goal at both ends, are they narrow?), (rows, 2)."
     sides, terms = np.array([-1., 1.]), np.exp(-1j*e[:, :, None]*line.s[:, None, :])
     total = np.add.reduce((terms*line.c[:, None, :]).real, 2)
-    noise, gone = line.rounding + line.slope*np.abs(e), line.base - g.t*e
-    size = 1 + np.abs(line.base) + (g.t + g.u)*np.abs(e) + np.abs(goal)
-    alias = np.logaddexp(line.left, line.right - g.u*e) - gone + _BOUND_ULPS*ULP*size
+    noise, gone = line.rounding + line.slope*np.abs(e), line.base - plan.t*e
+    size = 1 + np.abs(line.base) + (plan.t + plan.u)*np.abs(e) + np.abs(goal)
+    alias = np.logaddexp(line.left, line.right - plan.u*e) - gone + _BOUND_ULPS*ULP*size
     alias = np.exp(np.minimum(alias, 0))*(1 + _OF_BOUND)
     moved = np.log(np.maximum(total + np.where(sides > 0, noise, -noise - alias), TINY))
     rounding = line.common + _BOUND_ULPS*ULP*(size + np.abs(moved))
@@ -560,36 +634,48 @@ def _short(line, g, e, goal, fall):
     return sides*(moved + gone - goal) + rounding, narrow
 
 # %% ../nbs/01_rows.ipynb #7948229f
-def _ends(line, g, e, fall, goal):
+def _ends(line, plan, e, fall, goal):
     "(lower and upper ends, are they proved, and narrow?), (rows, 2) and (rows, 1)."
     sides = np.array([-1., 1.])
-    e = e + 0*sides
     for k in range(_ROUNDS):
-        short, narrow = _short(line, g, e, goal, fall)
+        short, narrow = _short(line, plan, e, goal, fall)
         good = short <= 0
-        if good.all(): break
-        step = short*((1 + _LENGTHEN*2**k)/fall) + _NUDGE*ULP*(1 + e)
-        e = np.where(good, e, e + sides*step)
+        if k and good.all(): break
+        longer = 1 + np.sign(short)*_LENGTHEN*2**k
+        step = short*longer/fall + _NUDGE*ULP*(1 + e)
+        e = np.where(good & (k > 0), e, e + sides*step)            # at first inwards, too
     return e, (good & narrow).all(1, keepdims=True)
 
 # %% ../nbs/01_rows.ipynb #6ae156dc
+@patch
+def kept(self:_Rows, make, *asked):
+    "What `make` says of these arrays; kept."
+    name = make.__name__, *(v.tobytes() for v in asked)
+    if name in self.known: return self.known[name]
+    if len(self.known) >= _KEPT: self.known.clear()
+    return self.known.setdefault(name, make(*asked))
+
+# %% ../nbs/01_rows.ipynb #6ae156dd
 @patch
 def served(self:_Rows, plan, n, goal):
     "(the _Grid, the _Lines), or None; `why` says where it ended."
     self.why = 'plan'
     if not (plan.ok & self.short(plan)).all(): return None
-    asked = _FIRST_CUT*plan.guess
+    asked, X = _FIRST_CUT*plan.guess, plan.X
     for turned in _TURNED:
-        g, self.why = self._kept(plan, asked, turned), 'grid'
+        way = plan.t, asked, np.array(turned)
+        g, self.why = self.kept(self.grid_for, *way), 'grid'
         if g is None: return None
-        (cut, tail, ok), self.why = self.tail(g, n, plan, goal), 'tail'
+        moduli = self.kept(self.moduli_on, *way, plan.guess)
+        (cut, tail, ok), self.why = self.tail(g, moduli, n, plan, goal), 'tail'
         if not ok.all(): return None
-        last = cut + 2*pi/plan.X
-        if (((last <= g.cut) & (n*g.strip <= _STRIP)) | ~plan.lined).all(): break
-        asked = last
+        asked, served = cut + 2*pi/X, g.cut
+        if ((asked <= served) & (n*g.strip <= _STRIP)).all(): break
     else: return None
-    line, self.why = self.lines(g, n, plan, cut, tail), 'nodes'
-    return None if line is None else (g, line)
+    self.why = 'nodes'
+    if not (cut*X < 2*pi*_MOST_NODES[2]).all(): return None
+    step, top = self.kept(self.step_on, *way, X, cut), _of_all(n, self.kept(self.top, plan.u))
+    return g, self.lines(g, step, n, plan, tail, top)
 
 # %% ../nbs/01_rows.ipynb #d0704327
 @patch
@@ -598,13 +684,19 @@ def short(self:_Rows, plan):
     return (plan.X*plan.guess < 2*pi*_MOST_NODES[2]) | ~plan.lined
 
 @patch
-def _kept(self:_Rows, plan, cut, turned):
-    "A _Grid that may have been made before."
-    name = *plan.name.ravel().tolist(), turned, *cut.ravel().tolist()
-    if name in self.grids: return self.grids.get(name)
-    if len(self.grids) >= _KEPT: self.grids.clear()
-    found = self.grids[name] = self.grid(plan, cut, turned)
-    return found
+def moduli_on(self:_Rows, t, cut, turned, guess):
+    "The tail's bounds on that grid."
+    return self.moduli(self.kept(self.grid_for, t, cut, turned), guess*_CUTS, guess)
+
+@patch
+def step_on(self:_Rows, t, cut, turned, X, last):
+    "The _Step on that grid."
+    return self.step(self.kept(self.grid_for, t, cut, turned), X, last)
+
+@patch
+def top(self:_Rows, u):
+    "K_1(u), rounded up."
+    return self.above(u, self.coarse(u))
 
 # %% ../nbs/01_rows.ipynb #6f0e8073
 class _Found(NamedTuple):
@@ -616,22 +708,30 @@ class _Found(NamedTuple):
     u: np.ndarray      # tilt of the Chernoff bound
     K: np.ndarray      # K there, rounded up
 
+def _nothing(plan, K):
+    "The _Found of rows of which K(u) alone is known."
+    no, none = plan.lined & False, np.full(plan.t.shape, np.nan)
+    return _Found(plan.lined, none, np.repeat(none, 2, axis=1), no, plan.u, K)
+
 def _is_below(found, eps, goal):
     "Is delta at eps proved to be at most e^goal, by Chernoff's bound at u?"
     factor = log_chernoff_factor(found.u)
     size = 1 + np.abs(found.K) + found.u*eps + np.abs(factor) + np.abs(goal)
     return found.K - found.u*eps + factor + _BOUND_ULPS*ULP*size <= goal
 
+# %% ../nbs/01_rows.ipynb #6f0e8074
 @patch
 def solved(self:_Rows, plan, n, goal):
     "The _Found of all rows, or None."
+    found = _nothing(plan, _of_all(n, self.kept(self.top, plan.u)))
+    if not plan.lined.any(): return found
     served = self.served(plan, n, goal)
     if served is None: return None
-    g, line = served
-    mid, fall = _newton(line, g.t, plan.eps, goal)
+    _, line = served
+    mid, fall = _newton(line, plan.t, plan.eps, goal)
     self.why = ''
-    ends, good = _ends(line, g, mid, fall, goal)
-    return _Found(plan.lined, mid, ends, good, g.u, self.log_moment(g, n))
+    ends, good = _ends(line, plan, mid, fall, goal)
+    return found._replace(mid=mid, ends=ends, good=good)
 
 # %% ../nbs/01_rows.ipynb #1953d7bc
 @patch
@@ -648,15 +748,15 @@ def asked(self:_Rows, n, goal):
     table, self.why = self.table_for(n, goal), 'table'
     if table is None: return None
     plan = self.plan(table, n, goal)
-    if plan.sure.all(): return self.solved(plan, n, goal)
-    found = None
-    for place, row in enumerate(self.each):
-        some = _some(plan, [place])
-        own, found = found, row.solved(some, n[:1], goal[:1])
-        self.why = row.why
-        if found is None: return None
-        if own: return _Found(*map(np.concatenate, zip(own, found, strict=True)))
-        plan = self.plan(table, n, goal, found.ends[:, :1])
+    if (plan.sure & plan.lined).all(): return self.solved(plan, n, goal)
+    removing, adding = self.each
+    first = removing.solved(_some(plan, [0]), n[:1], goal[:1])
+    self.why = removing.why
+    if first is None: return None
+    own = adding.plan(_some(table, [1]), n[1:], goal[1:], first.ends[:, :1])
+    second = adding.solved(own, n[1:], goal[1:])
+    self.why = adding.why
+    return second and _Found(*map(np.concatenate, zip(first, second, strict=True)))
 
 # %% ../nbs/01_rows.ipynb #1953d7bd
 def _larger(found, goal):
@@ -727,106 +827,104 @@ def epsilon_of_sampled(
 
 # %% ../nbs/01_rows.ipynb #588fd1c9
 # Tuning: only time and memory depend on it. Many runs at once.
-_TOGETHER = 1 << 11, 1 << 6, 1 << 12, 1 << 14   # of tables, in plans, of grids, of lines
+_TOGETHER = 1 << 11, 1 << 13, 1 << 16   # nodes of tables, of coarse grids, of increments
+_CLASSES = 2                            # of such numbers that share a block, in an octave
+_UNKNOWN = *[np.nan]*5, True, True, False       # a _Plan of nothing
 
-def _blocks(sizes, most):
-    "Places, the largest first, as many at a time as are `most` in all."
-    order, done = np.argsort(-sizes, kind='stable'), 0
-    while done < len(order):
-        k = max(1, int(most/sizes[order[done]]))
-        yield order[done:done + k]
-        done += k
+def _blocks(nodes, counts, most):
+    """Places with about as many nodes and about as large counts, the largest first; as many at a
+    time as take `most` products of both in all."""
+    if not len(nodes): return
+    kinds = np.ceil(_CLASSES*np.log2([nodes, counts]))
+    order = np.lexsort(-kinds[::-1])
+    kinds = kinds[:, order]
+    for same in np.split(order, np.flatnonzero(np.diff(kinds).any(0)) + 1):
+        each = max(1, int(most/(nodes[same].max()*counts[same].max())))
+        yield from np.split(same, range(each, len(same), each))
 
 def _put(whole, rows, part):
-    "Write some rows of a _Table, a _Plan or what is _Found."
+    "Write some rows of a _Plan or what is _Found."
     for v, own in zip(whole, part, strict=True): v[rows] = own
 
 def _both(v): return np.concatenate([v, v])[:, None]
 
-def _nothing(rows):
-    "The _Found of so many rows of which nothing is known."
-    no, none = np.zeros((rows, 1), bool), np.full((rows, 1), np.nan)
-    return _Found(~no, none, np.full((rows, 2), np.nan), no, none.copy(), none.copy())
-
 # %% ../nbs/01_rows.ipynb #c407fee5
-@patch
-def tables_for(self:_Rows, n, goal):
-    "The _Table of all rows; nan where it would take too many nodes."
-    last = self.last_tilts(n, goal)
-    nodes = self.nodes_up_to(last)[-1][:, 0]
-    shapes = dict(falls=(*_TILTS.shape, *_FALLS.shape))
-    shapes = [shapes.get(name, _TILTS.shape) for name in _Table._fields]
-    whole = _Table(*(np.full((len(n), *shape), np.nan) for shape in shapes))
-    fits = np.flatnonzero(nodes < _MOST_NODES[0])
-    for i in _blocks(nodes[fits], _TOGETHER[0]):
-        _put(whole, fits[i], self.part(fits[i]).tabulate(last[fits[i]]))
-    return whole
+def _joined(tables): return _Table(*map(np.concatenate, zip(*tables, strict=True)))
 
 @patch
-def plans(self:_Rows, table, n, goal, known=None):
-    "The _Plan of all rows, some settings at a time."
-    half, plans = len(n)//2, []
-    for i in np.split(np.arange(half), range(_TOGETHER[1], half, _TOGETHER[1])):
-        r, own = np.concatenate([i, i + half]), None if known is None else known[i]
-        plans.append(self.part(r).plan(_some(table, r), n[r], goal[r], own))
-    def joined(*v): return np.concatenate([each.reshape(2, -1, each.shape[1]) for each in v], 1)
-    return _Plan(*(joined(*v).reshape(2*half, -1) for v in zip(*plans, strict=True)))
+def plans(self:_Rows, n, goal, known=None):
+    "The _Plan of all rows, a few at a time; those with too many nodes are not ok."
+    last, whole = self.last_tilts(n, goal), _Plan(*(np.full((len(n), 1), v) for v in _UNKNOWN))
+    pairs = np.arange(len(n)).reshape(2 if known is None else 1, -1)     # planned together
+    nodes = self.nodes_up_to(last)[-1][pairs, 0]
+    fits = np.flatnonzero((nodes < _MOST_NODES[0]).all(0))
+    for i in _blocks(nodes[0][fits], np.ones(len(fits)), _TOGETHER[0]):
+        rows = pairs[:, fits[i]]
+        table, r = _joined([self.part(own).tabulate(last[own]) for own in rows]), rows.ravel()
+        eps = None if known is None else known[r]
+        _put(whole, r, self.part(r).plan(table, n[r], goal[r], eps))
+    return whole
 
 # %% ../nbs/01_rows.ipynb #04fffa6d
 @patch
 def together(self:_Rows, n, goal):
     "The _Found of all rows; adding waits for removing where eps is not known before."
-    half, found, table = len(n)//2, _nothing(len(n)), self.tables_for(n, goal)
-    plan = self.plans(table, n, goal)
+    half, plan = len(n)//2, self.plans(n, goal)
     sure = np.concatenate([np.full(half, True), plan.sure[:half, 0]])
-    self.solve(plan, np.flatnonzero(sure), n, goal, found)
-    wait = np.flatnonzero(~sure)
-    wait = wait[found.good[wait - half, 0]]
+    found = self.solve(plan, np.flatnonzero(sure), n, goal)
+    known = np.tile(found.ends[:half, :1], (2, 1))
+    settled = sure & (found.lined | _is_below(found, known, goal))[:, 0]
+    wait = half + np.flatnonzero(found.good[:half, 0] & ~settled[half:])
     if not wait.size: return found
-    r, later = np.concatenate([wait - half, wait]), _nothing(2*len(wait))
-    some, known = self.part(r), found.ends[wait - half, :1]
-    plan = some.plans(_some(table, r), n[r], goal[r], known)
-    some.solve(plan, np.arange(len(wait), len(r)), n[r], goal[r], later)
-    _put(found, wait, _some(later, slice(len(wait), None)))
+    some = self.part(wait)
+    plan = some.plans(n[wait], goal[wait], known[wait])
+    _put(found, wait, some.solve(plan, some.every, n[wait], goal[wait]))
     return found
 
 # %% ../nbs/01_rows.ipynb #04fffa6e
 @patch
-def solve(self:_Rows, plan, left, n, goal, found):
-    "Write what is _Found of the rows `left`."
-    asked, (first, *_) = _FIRST_CUT*plan.guess, (plan.ok & self.short(plan)).T
-    left = left[first[left]]
+def tops(self:_Rows, u):
+    "K_1(u) of all rows, rounded up."
+    K, coarse = np.empty_like(u), self.coarse(u)
+    nodes = coarse[-1][:, 0]
+    for i in _blocks(nodes, np.ones(len(nodes)), _TOGETHER[1]):
+        K[i] = self.part(i).above(u[i], [v[i] for v in coarse])
+    return K
+
+# %% ../nbs/01_rows.ipynb #04fffa6f
+@patch
+def solve(self:_Rows, plan, left, n, goal):
+    "What is _Found of the rows `left`."
+    found, asked = _nothing(plan, np.full(plan.t.shape, np.nan)), _FIRST_CUT*plan.guess
+    left = left[(plan.ok & self.short(plan))[left, 0]]
+    found.K[left] = _of_all(n[left], self.part(left).tops(plan.u[left]))
+    left = left[plan.lined[left, 0]]
     for turned in _TURNED:
-        nodes, later = self.spacing(plan, asked, turned)[-1][:, 0], [left[:0]]
-        left = left[nodes[left] < _MOST_NODES[1]]
-        for i in _blocks(nodes[left], _TOGETHER[2]):
+        spacing, later = self.part(left).spacing(plan.t[left], asked[left], turned), [left[:0]]
+        for i in _blocks(spacing[-1][:, 0], np.sqrt((asked*plan.X)[left, 0]), _TOGETHER[2]):
             r = left[i]
-            some, own = self.part(r), _some(plan, r)
-            g = some.grid(own, asked[r], turned)
-            cut, tail, ok = some.tail(g, n[r], own, goal[r])
-            asked[r] = cut + 2*pi/own.X
-            fits = (((asked[r] <= g.cut) & (n[r]*g.strip <= _STRIP)) | ~own.lined)[:, 0]
-            later.append(r[ok & ~fits])
-            k = np.flatnonzero(ok & fits)
-            own, g, rows = _some(own, k), _some(g, k), r[k]
-            _put(found, rows, some.part(k).on_lines(own, g, n[rows], goal[rows], cut[k], tail[k]))
+            own = _some(plan, r), asked[r], [v[i] for v in spacing], found.K[r], n[r], goal[r]
+            *lines, asked[r], again = self.part(r).on_lines(*own)
+            found.mid[r], found.ends[r], found.good[r] = lines
+            later.append(r[again])
         left = np.concatenate(later)
+    return found
 
 # %% ../nbs/01_rows.ipynb #a57785f7
 @patch
-def on_lines(self:_Rows, plan, g, n, goal, cut, tail):
-    "The _Found of rows that have a grid."
-    found = _nothing(len(n))._replace(lined=plan.lined, u=g.u, K=self.log_moment(g, n))
-    count = (cut/(2*pi/plan.X))[:, 0]
-    lined = np.flatnonzero(plan.lined[:, 0] & (count < _MOST_NODES[2]))
-    sizes = count[lined] + 2*g.y.shape[1]*np.sqrt(count[lined] + 2)
-    for i in _blocks(sizes, _TOGETHER[3]):
-        r = lined[i]
-        some, own = self.part(r), _some(g, r)
-        line = some.lines(own, n[r], _some(plan, r), cut[r], tail[r])
-        found.mid[r], fall = _newton(line, own.t, plan.eps[r], goal[r])
-        found.ends[r], found.good[r] = _ends(line, own, found.mid[r], fall, goal[r])
-    return found
+def on_lines(self:_Rows, plan, asked, spacing, K, n, goal):
+    "(mid, ends, good) of _Found, what the grid is to serve, and which rows may be asked again."
+    g = self.grid(plan.t, asked, spacing)
+    if g is None: return np.nan, np.nan, False, asked, self.every[:0]
+    cut, tail, ok = self.tail(g, self.moduli(g, plan.guess*_CUTS, plan.guess), n, plan, goal)
+    ok &= (cut*plan.X < 2*pi*_MOST_NODES[2])[:, 0]
+    last = cut + 2*pi/plan.X
+    fits = ok & ((last <= g.cut) & (n*g.strip <= _STRIP))[:, 0]
+    step = self.step(g, plan.X, np.where(fits[:, None], cut, 0))
+    line = self.lines(g, step, n, plan, tail, K)
+    mid, fall = _newton(line, plan.t, plan.eps, goal)
+    ends, good = _ends(line, plan, mid, fall, goal)
+    return mid, ends, good & fits[:, None], last, np.flatnonzero(ok & ~fits)
 
 # %% ../nbs/01_rows.ipynb #8f93565f
 def epsilons_of_sampled(

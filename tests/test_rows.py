@@ -6,6 +6,7 @@ import pytest
 from dp_saddle import ContourAccountant, Gaussian, PoissonSubsampled, epsilon, losses, rows
 from dp_saddle.certified import epsilon_without
 from dp_saddle.contour import SaddleTable
+from dp_saddle.densities import SubsampledGaussianLoss
 from dp_saddle.numerics import EXTENDED
 
 
@@ -161,7 +162,7 @@ def test_what_is_kept_does_not_change_the_answer():
     for n, d in asked[::-1]:
         again = rows.epsilon_of_sampled(run_of(2., .01, n), d)
         assert again == alone[n, d]
-    assert len(rows.pair_of(.5, .01).grids) <= 32
+    assert len(rows.pair_of(.5, .01).known) <= 32
 
 def test_many_runs_at_once():
     """As alone: who is answered, but for a few that are just narrow enough one way, and bounds that
@@ -202,6 +203,65 @@ def test_any_number_at_once(monkeypatch, at_once):
         assert one.lower <= other.upper and other.lower <= one.upper
         assert other.width <= 2*one.width + NARROW and one.width <= 2*other.width + NARROW
 
+def random_pairs(seed, n):
+    "(rows of one kind of step, tilts of both, a frequency, an angle)."
+    chance = np.random.default_rng(seed)
+    for _ in range(n):
+        sigma, rate = np.exp(chance.uniform(np.log((.4, 1e-5)), np.log((12., .4))))
+        hits = 2*sigma**2*np.log(1/rate)                # from where on a tilt counts hits only
+        t = np.full((2, 1), hits*chance.uniform(.05, .9) + .1)
+        cut, angle = (np.full((2, 1), chance.uniform(0, most)) for most in (5., .5))
+        yield rows.pair_of(1/sigma, rate), t, cut, angle
+
+def test_what_is_beyond_a_grid():
+    "Against a fine sum on to the second hump and beyond it; most end before that."
+    ended = 0
+    for pair, t, cut, angle in random_pairs(31, 40):
+        (_, high), out = pair.reach(t, cut, angle)
+        sigma, rate, (far, *_) = pair.sigma[0, 0], pair.rate[0, 0], pair.ends(t, cut*angle)[1]
+        x = np.linspace(high[0, 0], far[0] + 5*sigma, 20001)
+        l = (x - .5)/sigma**2 + np.log(rate)
+        turn = np.arctan2(np.exp(l)*np.sin(angle[0]), 1 - rate + np.exp(l)*np.cos(angle[0]))
+        f = (1 + t[0])*np.logaddexp(np.log1p(-rate), l) - (x/sigma)**2/2
+        f += np.log((x[1] - x[0])/sigma/np.sqrt(2*np.pi))
+        for bound, more in zip(out[0], (0, cut[0]*turn), strict=True):
+            assert np.logaddexp.reduce(f + more) < bound
+        ended += high[0, 0] < far[0]
+        assert out[0, 1] < -50 or high[0, 0] >= far[0]*(1 - 1e-12)
+    assert ended >= 10
+
+def test_pieces_are_below_their_chords():
+    "On each, the largest value there, times its length and two standard deviations more."
+    for pair, t, cut, angle in random_pairs(33, 40):
+        sigma, rate, power = pair.sigma[0, 0], pair.rate[0, 0], 1 + t
+        ends = sigma*np.geomspace(6, 6 + 3*power[0, 0]/sigma, 20)
+        bounds = pair.pieces(np.stack([ends, ends]), power, cut, angle)[:, 0]
+        for place, (a, b) in enumerate(zip(ends[:-1], ends[1:], strict=True)):
+            x = np.linspace(a, b, 400)
+            l = (x - .5)/sigma**2 + np.log(rate)
+            y = np.logaddexp(np.log1p(-rate), l)
+            share = np.exp(l - y)
+            turn = np.angle(1 - share + share*np.exp(1j*angle[0, 0]))
+            f = power[0, 0]*y - (x/sigma)**2/2 + np.log((b - a + 2*sigma)/sigma/np.sqrt(2*np.pi))
+            allowed = 1e-12*(1 + np.abs(f).max())
+            for bound, own in zip(bounds[:, place], (f, f + cut[0, 0]*turn), strict=True):
+                assert own.max() <= bound + allowed
+
+def test_a_transform_is_below_its_coarse_bound():
+    "Both directions, tilts of any size, against chapter 00a's sums."
+    for pair, t, *_ in random_pairs(32, 40):
+        above = pair.above(t, pair.coarse(t))[:, 0]
+        for row, top in enumerate(('remove', 'add')):
+            loss = SubsampledGaussianLoss(pair.mu[0, 0], pair.rate[0, 0], top)
+            exact, error = loss.known_cgf(float(t[0, 0]))
+            assert exact - error <= above[row] <= exact + error + 1e-9*max(1, abs(exact))
+
+def test_who_is_dismissed_too_early_is_asked_again():
+    "The first guess of eps is two thirds too large here, and adding has no line at first."
+    run = run_of(1.3075864810601399, .00033909165332093866, 25271)
+    (many,), alone = rows.epsilons_of_sampled([run], [1e-5]), rows.epsilon_of_sampled(run, 1e-5)
+    assert many.lower <= alone.upper and alone.lower <= many.upper and many.width < NARROW
+
 def test_few_calls():
     "A question takes hundreds of calls, not thousands."
     import cProfile
@@ -239,7 +299,7 @@ def test_rare_hits(setting):
     for own in (found, other):
         assert own.lower <= up and low <= own.upper and own.width <= 2*(up - low) + NARROW
     pair = rows.pair_of(1/setting[0], setting[1])
-    grids = pair.each[0].grids.values()
+    grids = [v for (name, *_), v in pair.each[0].known.items() if name == "grid_for"]
     assert grids and all(grid.L.dtype == complex for grid in grids)
 
 def test_a_machine_of_doubles_on_paths(monkeypatch):
