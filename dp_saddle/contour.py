@@ -188,6 +188,7 @@ class SaddleTable:
 # %% ../nbs/01_contour.ipynb #ebb5b4a0
 SaddleTable.others = False    # is there another way, if one line has too few nodes?
 SaddleTable.steep = False     # are atoms known, so that a guess may be next to the largest loss?
+SaddleTable.downwards = 0.    # nats by which lines are to serve smaller eps, too
 SaddleTable.last_line = None  # kept, without its table
 
 # %% ../nbs/01_contour.ipynb #76eff0d3
@@ -640,7 +641,8 @@ def periods(self:SaddleTable, t, eps, goal, log_c):
     left = np.logaddexp(0, self.plrv.log_mass - goal.min())/t
     loss, apart = np.logaddexp(0, log_c - goal[:, None]), self.u - t[:, None]
     right = np.where(apart > 0, loss[:, None]/apart, inf).min(2)
-    return np.maximum(left, np.minimum(right, (self.ess_sup - eps)[:, None]).max(0))
+    beyond_all = (self.ess_sup - eps)[:, None] + self.downwards/t
+    return np.maximum(left, np.minimum(right, beyond_all).max(0))
 
 # %% ../nbs/01_contour.ipynb #69a574bd
 @patch
@@ -1500,6 +1502,18 @@ def _leading_order(self:SaddleTable):
     curvature = np.maximum(curvature, 0) + 1/u**2 + 1/(1 + u)**2
     return eps, self.K - eps*u - self.log_poles - np.log(2*np.pi*curvature)/2
 
+@patch
+def leading_order(self:SaddleTable):
+    "log delta to leading order, a function of eps; beyond the last tilt a Chernoff bound's slope."
+    eps, log_delta = self._leading_order()
+    known = np.isfinite(eps) & np.isfinite(log_delta)
+    if not known.any(): return lambda x: np.full(np.shape(x), -inf)
+    eps, log_delta, u = np.maximum.accumulate(eps[known]), log_delta[known], self.u[known][-1]
+    def curve(x):
+        found = np.interp(x, eps, log_delta) - u*np.maximum(x - eps[-1], 0)
+        return np.where(x < self.ess_sup, np.minimum(found, self.plrv.log_mass), -inf)
+    return curve
+
 # %% ../nbs/01_contour.ipynb #6b2f0e16
 @patch
 def enough(self:SaddleTable,
@@ -1622,6 +1636,8 @@ def epsilon(self:SaddleTable,
 @patch
 def _searched(self:SaddleTable, goal, finite_goal, guess, enough):
     "(lower, estimate, upper) of an eps, by Newton's method from a guess on; then its two ends."
+    self.gave_up = self._is_misled(goal, guess)
+    if self.gave_up: return self._given_up(goal, guess, self.enough(finite_goal))
     root = self._newton(goal, finite_goal, guess, enough)
     if root is None: return 0., 0., 0.
     if self.gave_up: return self._given_up(goal, guess, self.enough(finite_goal))
@@ -1699,6 +1715,11 @@ def _is_in_vain(self:SaddleTable, dark, top):
     "Will a first line say nothing, and others be asked?"
     self.gave_up = dark >= _IN_THE_DARK and self.in_vain < self.max_nodes and top < inf
     return self.gave_up
+
+@patch
+def _is_misled(self:SaddleTable, goal, guess):
+    "Is there another way, and do single steps prove a guess to be far too large?"
+    return bool(self.others) and self.basic_bounds(np.array([guess]))[1][0] < goal - _DARK
 
 # %% ../nbs/01_contour.ipynb #5ab2182b
 @patch
