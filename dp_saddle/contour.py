@@ -1686,15 +1686,12 @@ def _near_end(self:SaddleTable, goal, up):
 @patch
 def _newton(self:SaddleTable, goal, finite_goal, eps, high):
     "The _Root; None if eps = 0 is enough."
-    low, top, line, built, lines, dark, last = None, high, None, eps, 0, 0, inf
+    low, top, search, dark, last = None, high, _Search(self, finite_goal), 0, inf
     for step in counted(range(_MAX_STEPS), 'step', f'at most {_MAX_STEPS}'):
-        if line is None or line.growth(eps - built) > _CLOSE:
-            if lines >= _MAX_LINES: break
-            line = self.line_for(np.array([eps]), np.array([finite_goal]))
-            built, lines = eps, lines + (self.costly if self.nodes_ran_out else 1)
-        at = line.probe(eps, goal) if hasattr(line, 'probe') else _probe(line, eps, goal)
+        at = search.probe(eps, goal) or at
+        if search.is_over: break
         dark = dark + 1 if at.width > _DARK else 0
-        if self._is_in_vain(dark, top) or self._leaves_it(line, eps, top): break
+        if self._is_in_vain(dark, top) or self._leaves_it(search.line, eps, top): break
         low, high = (eps, high) if at.miss > 0 else (low, eps)
         known = _NEAR if step > _PATIENCE else _NEAR*min(high, 1.) if high == top else 0.
         if _is_settled(at) or high - (low or 0.) < known: break
@@ -1702,12 +1699,57 @@ def _newton(self:SaddleTable, goal, finite_goal, eps, high):
             if self.log_delta(np.zeros(1))[2, 0] <= goal: return None
             low = 0.
         new, bracketed = at.root, low is not None and high < top
-        slow = bracketed and abs(new - eps) > last/2 and line.growth(new - built) > _CLOSE
+        slow = bracketed and abs(new - eps) > last/2 and search.growth(new) > _CLOSE
         if slow or not (low or 0.) < new < high:
-            new = _between(low, high, top, eps, at.root, (step, line.scale(eps)))
+            new = _between(low, high, top, eps, at.root, (step, search.line.scale(eps)))
         if abs(new - eps) <= 2*ULP*eps: break
         eps, last = new, abs(new - eps)
-    return _Root(eps, line, 1/eps if self.gave_up else at.fall or 1/eps)
+    return _Root(eps, search.line, 1/eps if self.gave_up else at.fall or 1/eps)
+
+# %% ../nbs/01_contour.ipynb #01search1
+class _Search:
+    "The line of a search, and another where its terms have grown, or it no longer knows enough."
+    is_over = False    # would there be too many lines?
+    def __init__(self,
+        table,        # a SaddleTable
+        finite_goal,  # log delta, without the mass at infinity
+    ):
+        """Parameters
+        ----------
+        table
+            a SaddleTable
+        finite_goal
+            log delta, without the mass at infinity
+        """
+        self.table, self.finite_goal = table, np.array([finite_goal])
+        self.line, self.built, self.lines, self.knew = None, 0., 0, inf
+
+    def growth(self, eps):
+        "By how many nats terms have grown from where the line was built to `eps`."
+        return inf if self.line is None else self.line.growth(eps - self.built)
+
+    def probe(self, eps, goal):
+        "A _Probe; None where that would be one line too many."
+        if self.growth(eps) > _CLOSE and not self._build(eps): return None
+        at = self._asked(eps, goal)
+        if at.width > _WELL_KNOWN >= self.knew and self._build(eps): at = self._asked(eps, goal)
+        if eps == self.built: self.knew = at.width
+        return at
+
+# %% ../nbs/01_contour.ipynb #01search2
+@patch
+def _build(self:_Search, eps):
+    "A line for this eps; False where that would be one too many."
+    self.is_over = self.lines >= _MAX_LINES
+    if self.is_over: return False
+    self.line, self.built = self.table.line_for(np.array([eps]), self.finite_goal), eps
+    self.lines += self.table.costly if self.table.nodes_ran_out else 1
+    return True
+
+@patch
+def _asked(self:_Search, eps, goal):
+    ask = getattr(self.line, 'probe', None)
+    return ask(eps, goal) if ask else _probe(self.line, eps, goal)
 
 # %% ../nbs/01_contour.ipynb #47a33af6
 @patch
