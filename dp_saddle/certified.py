@@ -160,6 +160,7 @@ class _Sorts:
 
 class LeveledTable(SaddleTable):
     "A table of a composition with sampled Gaussians, removing, with a line for each level."
+    forgets = True
     sorts = None    # the _Sorts that were asked last, the eps and the log delta that they are for
     def __init__(self,
         plrv,      # a ComposedLoss of which `Levels.fit`
@@ -492,6 +493,7 @@ def line_for(self:_Direction, eps, chernoff, least):
 class ConditionedTable(SaddleTable):
     "A table of a composition with few finite steps: the others' curve, given what these gave."
     costly = 1         # its lines are many small ones
+    forgets = True
     def __init__(self,
         plrv,      # a ComposedLoss that `fit`s
         *settings, # as a SaddleTable's: rtol, eps_resolution, max_nodes

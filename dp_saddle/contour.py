@@ -131,6 +131,7 @@ _CROSSED = 1e-13             # relative width of a bracket for them: they are no
 # %% ../nbs/01_contour.ipynb #7e4f7030
 # Tuning: only time and width depend on it. Where a search ends early; many eps together.
 _DARK, _IN_THE_DARK = 30, 3  # nats between bounds that say nothing; so many times in a row: give up
+_LONG = 2                    # times the nodes of a line in vain: a first one says nothing only once
 _AT_END = .99                # of the largest loss: from here on an eps may be at the very end
 _NEARER = 16                 # halvings at a time, at most, of the distance to an upper end
 _SHARED_STEPS, _SHARED_OUTWARDS = 12, 12  # of many eps together: who needs more goes alone,
@@ -189,6 +190,7 @@ class SaddleTable:
 SaddleTable.others = False    # is there another way, if one line has too few nodes?
 SaddleTable.steep = False     # are atoms known, so that a guess may be next to the largest loss?
 SaddleTable.downwards = 0.    # nats by which lines are to serve smaller eps, too
+SaddleTable.forgets = False   # may a line say nothing where its terms have hardly grown?
 SaddleTable.last_line = None  # kept, without its table
 
 # %% ../nbs/01_contour.ipynb #76eff0d3
@@ -1691,7 +1693,7 @@ def _newton(self:SaddleTable, goal, finite_goal, eps, high):
         at = search.probe(eps, goal) or at
         if search.is_over: break
         dark = dark + 1 if at.width > _DARK else 0
-        if self._is_in_vain(dark, top) or self._leaves_it(search.line, eps, top): break
+        if self._is_in_vain(dark, None if step else search.line, top) or self._leaves_it(search.line, eps, top): break
         low, high = (eps, high) if at.miss > 0 else (low, eps)
         known = _NEAR if step > _PATIENCE else _NEAR*min(high, 1.) if high == top else 0.
         if _is_settled(at) or high - (low or 0.) < known: break
@@ -1708,7 +1710,7 @@ def _newton(self:SaddleTable, goal, finite_goal, eps, high):
 
 # %% ../nbs/01_contour.ipynb #01search1
 class _Search:
-    "The line of a search, and another where its terms have grown, or it no longer knows enough."
+    "The line of a search; another where its terms have grown, or it says nothing any more."
     is_over = False    # would there be too many lines?
     def __init__(self,
         table,        # a SaddleTable
@@ -1732,7 +1734,8 @@ class _Search:
         "A _Probe; None where that would be one line too many."
         if self.growth(eps) > _CLOSE and not self._build(eps): return None
         at = self._asked(eps, goal)
-        if at.width > _WELL_KNOWN >= self.knew and self._build(eps): at = self._asked(eps, goal)
+        forgotten = self.table.forgets and at.width > _DARK > self.knew
+        if forgotten and self._build(eps): at = self._asked(eps, goal)
         if eps == self.built: self.knew = at.width
         return at
 
@@ -1753,9 +1756,10 @@ def _asked(self:_Search, eps, goal):
 
 # %% ../nbs/01_contour.ipynb #47a33af6
 @patch
-def _is_in_vain(self:SaddleTable, dark, top):
-    "Will a first line say nothing, and others be asked?"
-    self.gave_up = dark >= _IN_THE_DARK and self.in_vain < self.max_nodes and top < inf
+def _is_in_vain(self:SaddleTable, dark, line, top):
+    "Will a first line say nothing, and others be asked? One of many nodes is built only once."
+    long = line is not None and len(getattr(line, 's', ())) > _LONG*self.in_vain
+    self.gave_up = dark >= (1 if long else _IN_THE_DARK) and self.in_vain < self.max_nodes and top < inf
     return self.gave_up
 
 @patch
