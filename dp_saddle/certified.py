@@ -158,6 +158,7 @@ class _Sorts:
             self.tables[kind, number] = self.part(getattr(self.of, kind)(number))
         return self.tables[kind, number]
 
+# %% ../nbs/01a_certified.ipynb #01levels1
 class LeveledTable(SaddleTable):
     "A table of a composition with sampled Gaussians, removing, with a line for each level."
     forgets = True
@@ -184,6 +185,7 @@ class LeveledTable(SaddleTable):
         table.downwards = _DOWNWARDS
         return table
 
+# %% ../nbs/01a_certified.ipynb #01levels2
 @patch
 def _levels(self:LeveledTable, eps, log_delta):
     "The _Sorts by levels: those of before, where their cuts serve this eps and this log delta."
@@ -253,6 +255,7 @@ def log_delta(self:LeveledTable, eps, floor=-inf):
         out[:, some] = _SumOfLevels([], *left_out).added(logs)
     return out
 
+# %% ../nbs/01a_certified.ipynb #01levels3
 @patch
 def first_eps(self:LeveledTable, goal):
     "A first eps, where the levels' leading orders add up to the goal; and one that is enough."
@@ -261,13 +264,17 @@ def first_eps(self:LeveledTable, goal):
     eps = invert(alone, 0., enough, rtol=_GUESSED).high
     tables, _ = self._tables(np.array([eps]), np.array([goal]))
     for _ in counted(range(_GUESSES), 'guess'):
-        curves, tilts = [t.leading_order() for t in tables], sum(len(t.u) for t in tables)
-        def above(eps): return np.logaddexp.reduce([f(eps) for f in curves]) - goal
-        eps = invert(above, 0., enough, rtol=_GUESSED).high
-        for table, curve in zip(tables, curves, strict=True):
-            if curve(eps) > goal - self.nothing: table.exponents(np.array([eps]))
-        if sum(len(t.u) for t in tables) == tilts: break
+        tilts, eps = sum(len(table.u) for table in tables), _where_all_are(tables, goal, enough)
+        for table in tables:
+            if table.leading_order()(eps) > goal - self.nothing: table.exponents(np.array([eps]))
+        if sum(len(table.u) for table in tables) == tilts: break
     return eps, enough
+
+def _where_all_are(tables, goal, high):
+    "The eps at which the tables' leading orders add up to a log delta."
+    curves = [table.leading_order() for table in tables]
+    def above(eps): return np.logaddexp.reduce([curve(eps) for curve in curves]) - goal
+    return invert(above, 0., high, rtol=_GUESSED).high
 
 # %% ../nbs/01a_certified.ipynb #f7d830ee
 class CountedTable(LeveledTable):
@@ -285,6 +292,7 @@ def _counts(self:CountedTable, eps, log_delta):
         self.counts = _Sorts(counted, self.part)
     return self.counts
 
+# %% ../nbs/01a_certified.ipynb #01levels4
 @patch
 def _tables(self:CountedTable, eps, log_delta):
     "The tables of the counts for a cluster of eps, and what is left out."

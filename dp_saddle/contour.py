@@ -802,11 +802,6 @@ def _cut_near(self:SaddleTable, guess, t, most, limit):
     if not fits.size or not fits[0]: return None
     return float(s[fits[0]]), 0., float(log_tail[fits[0]]), False
 
-def _width_needed(t, s, excess):
-    "The width that would take so many nats off the terms beyond s, within reason."
-    nats, over_tilt, growth = _WIDEST
-    return min(2/s*np.exp(min(excess/Smoothing.pieces, growth)), nats, over_tilt/t)
-
 # %% ../nbs/01_contour.ipynb #fd5ddebd
 class Line(NamedTuple):
     """[SP 23] as a sum: e^{base - t eps} sum Re(c e^{-is eps}).
@@ -1504,6 +1499,7 @@ def _leading_order(self:SaddleTable):
     curvature = np.maximum(curvature, 0) + 1/u**2 + 1/(1 + u)**2
     return eps, self.K - eps*u - self.log_poles - np.log(2*np.pi*curvature)/2
 
+# %% ../nbs/01_contour.ipynb #01search3
 @patch
 def leading_order(self:SaddleTable):
     "log delta to leading order, a function of eps; beyond the last tilt a Chernoff bound's slope."
@@ -1688,12 +1684,12 @@ def _near_end(self:SaddleTable, goal, up):
 @patch
 def _newton(self:SaddleTable, goal, finite_goal, eps, high):
     "The _Root; None if eps = 0 is enough."
-    low, top, search, dark, last = None, high, _Search(self, finite_goal), 0, inf
+    low, top, search, last = None, high, _Search(self, goal, finite_goal), inf
     for step in counted(range(_MAX_STEPS), 'step', f'at most {_MAX_STEPS}'):
-        at = search.probe(eps, goal) or at
-        if search.is_over: break
-        dark = dark + 1 if at.width > _DARK else 0
-        if self._is_in_vain(dark, None if step else search.line, top) or self._leaves_it(search.line, eps, top): break
+        found = search.probe(eps)
+        if found is None: break
+        at, line = found, search.line
+        if self._is_in_vain(search, top) or self._leaves_it(line, eps, top): break
         low, high = (eps, high) if at.miss > 0 else (low, eps)
         known = _NEAR if step > _PATIENCE else _NEAR*min(high, 1.) if high == top else 0.
         if _is_settled(at) or high - (low or 0.) < known: break
@@ -1703,63 +1699,68 @@ def _newton(self:SaddleTable, goal, finite_goal, eps, high):
         new, bracketed = at.root, low is not None and high < top
         slow = bracketed and abs(new - eps) > last/2 and search.growth(new) > _CLOSE
         if slow or not (low or 0.) < new < high:
-            new = _between(low, high, top, eps, at.root, (step, search.line.scale(eps)))
+            new = _between(low, high, top, eps, at.root, (step, line.scale(eps)))
         if abs(new - eps) <= 2*ULP*eps: break
         eps, last = new, abs(new - eps)
-    return _Root(eps, search.line, 1/eps if self.gave_up else at.fall or 1/eps)
+    return _Root(eps, line, 1/eps if self.gave_up else at.fall or 1/eps)
 
 # %% ../nbs/01_contour.ipynb #01search1
 class _Search:
     "The line of a search; another where its terms have grown, or it says nothing any more."
-    is_over = False    # would there be too many lines?
     def __init__(self,
         table,        # a SaddleTable
-        finite_goal,  # log delta, without the mass at infinity
+        goal,         # log of the delta that is looked for,
+        finite_goal,  # and of that without the mass at infinity
     ):
         """Parameters
         ----------
         table
             a SaddleTable
+        goal
+            log of the delta that is looked for,
         finite_goal
-            log delta, without the mass at infinity
+            and of that without the mass at infinity
         """
-        self.table, self.finite_goal = table, np.array([finite_goal])
-        self.line, self.built, self.lines, self.knew = None, 0., 0, inf
+        self.table, self.goal, self.finite_goal = table, goal, np.array([finite_goal])
+        self.line, self.lines, self.asked, self.dark = None, 0, 0, 0
 
     def growth(self, eps):
         "By how many nats terms have grown from where the line was built to `eps`."
         return inf if self.line is None else self.line.growth(eps - self.built)
 
-    def probe(self, eps, goal):
+    def probe(self, eps):
         "A _Probe; None where that would be one line too many."
         if self.growth(eps) > _CLOSE and not self._build(eps): return None
-        at = self._asked(eps, goal)
+        at = self._ask(eps)
         forgotten = self.table.forgets and at.width > _DARK > self.knew
-        if forgotten and self._build(eps): at = self._asked(eps, goal)
-        if eps == self.built: self.knew = at.width
+        if forgotten and self._build(eps): at = self._ask(eps)
+        self.asked, self.dark = self.asked + 1, self.dark + 1 if at.width > _DARK else 0
         return at
 
 # %% ../nbs/01_contour.ipynb #01search2
 @patch
 def _build(self:_Search, eps):
     "A line for this eps; False where that would be one too many."
-    self.is_over = self.lines >= _MAX_LINES
-    if self.is_over: return False
-    self.line, self.built = self.table.line_for(np.array([eps]), self.finite_goal), eps
+    if self.lines >= _MAX_LINES: return False
+    self.line = self.table.line_for(np.array([eps]), self.finite_goal)
+    self.built, self.knew = eps, inf                # what is known where it was built
     self.lines += self.table.costly if self.table.nodes_ran_out else 1
     return True
 
 @patch
-def _asked(self:_Search, eps, goal):
-    ask = getattr(self.line, 'probe', None)
-    return ask(eps, goal) if ask else _probe(self.line, eps, goal)
+def _ask(self:_Search, eps):
+    line = self.line
+    at = line.probe(eps, self.goal) if hasattr(line, 'probe') else _probe(line, eps, self.goal)
+    if eps == self.built: self.knew = at.width
+    return at
 
 # %% ../nbs/01_contour.ipynb #47a33af6
 @patch
-def _is_in_vain(self:SaddleTable, dark, line, top):
+def _is_in_vain(self:SaddleTable, search, top):
     "Will a first line say nothing, and others be asked? One of many nodes is built only once."
-    long = line is not None and len(getattr(line, 's', ())) > _LONG*self.in_vain
-    self.gave_up = dark >= (1 if long else _IN_THE_DARK) and self.in_vain < self.max_nodes and top < inf
+    long = search.asked == 1 and len(getattr(search.line, 's', ())) > _LONG*self.in_vain
+    often = search.dark >= (1 if long else _IN_THE_DARK)
+    self.gave_up = often and self.in_vain < self.max_nodes and top < inf
     return self.gave_up
 
 @patch

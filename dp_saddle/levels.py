@@ -168,6 +168,17 @@ def outcomes(self:WindowedGaussianLoss, t, shift, precision=float):
     return (x + 1j*shift*self.height if shifted else x), h
 
 @patch
+def places_off(self:WindowedGaussianLoss, x): return np.abs(x) + abs(self.end)/2
+
+@patch
+def _outcomes(self:WindowedGaussianLoss, shifted):
+    "Nodes from half a step before the end, down; and the step."
+    h = self.steps[shifted]
+    nodes = np.ceil((self.end - self.ends(0.)[0])/h)
+    return self.end - (np.arange(nodes)[::-1] + 1/2)*h, h
+
+# %% ../nbs/00ac_levels.ipynb #00ac0020
+@patch
 def tabulated(self:WindowedGaussianLoss, t):
     "K at tilts `t` > 0, 1-d, quickly; kept. (All losses may be negative, and M next to nothing.)"
     def make():
@@ -180,16 +191,6 @@ def tabulated(self:WindowedGaussianLoss, t):
         near = np.abs(change) < 1/2
         return np.where(near, log1p(np.where(near, change, 0)), far)
     return self.kept(('K', t.tobytes()), make, _KEPT_TABLES)
-
-@patch
-def places_off(self:WindowedGaussianLoss, x): return np.abs(x) + abs(self.end)/2
-
-@patch
-def _outcomes(self:WindowedGaussianLoss, shifted):
-    "Nodes from half a step before the end, down; and the step."
-    h = self.steps[shifted]
-    nodes = np.ceil((self.end - self.ends(0.)[0])/h)
-    return self.end - (np.arange(nodes)[::-1] + 1/2)*h, h
 
 # %% ../nbs/00ac_levels.ipynb #c9cda1b3
 @patch
@@ -248,7 +249,8 @@ def moduli_off(self:WindowedGaussianLoss, t, shift, y, logw):
 @patch
 def _weights_off(self:WindowedGaussianLoss, t):
     "Bound on the relative error of M(t), or of M(0) if that is larger, from that of the weights."
-    return max(self.kept(('weights off', u), lambda: self._weight_error(u)) for u in (t, 0.))
+    def kept(t): return self.kept(('weights off', t), lambda: self._weight_error(t))
+    return max(kept(t), kept(0.))
 
 @patch
 def _weight_error(self:WindowedGaussianLoss, t):
@@ -261,6 +263,7 @@ def _weight_error(self:WindowedGaussianLoss, t):
     first_order = _SUM_ULPS*(1 + t*(np.exp(logw)*np.abs(y)).sum())
     return ULP*(weights + first_order*np.exp(-K))
 
+# %% ../nbs/00ac_levels.ipynb #00ac0021
 @patch
 def known_cgf(self:WindowedGaussianLoss, t):
     "(K(t), what it is off by at most), at a tilt `t`, a number: as `line` has them."
@@ -424,6 +427,7 @@ def _at_zero(self:LevelLoss, below, inside):
     log_r = [p.log_mass - self.below[kind].log_mass + K - below[kind] for (kind, p), K in windows]
     return log_r, float(_log_gain(self.inside_counts, log_r))
 
+# %% ../nbs/00ac_levels.ipynb #00ac0022
 @patch
 def _gained(self:LevelLoss, below, inside):
     "The bracket over its value at s = 0; and its error, over prod (1 + alpha)^n."
