@@ -276,6 +276,10 @@ def _where_all_are(tables, goal, high):
     def above(eps): return np.logaddexp.reduce([curve(eps) for curve in curves]) - goal
     return invert(above, 0., high, rtol=_GUESSED).high
 
+def _any_alone(parts, eps):
+    "log of the sum of all steps' curves, at an array of eps."
+    return np.logaddexp.reduce([log(n) + log_curve(p, eps) for p, n in parts])
+
 # %% ../nbs/01a_certified.ipynb #f7d830ee
 class CountedTable(LeveledTable):
     "A table of a composition with sampled Gaussians, removing, with a line for each count."
@@ -665,10 +669,6 @@ def first_eps(self:ConditionedTable, goal):
 def nearby(self:ConditionedTable, near, guess):
     "Its own guess knows the corners."
     return np.clip(guess, near[0], near[2])
-
-def _any_alone(parts, eps):
-    "log of the sum of all steps' curves, at an array of eps."
-    return np.logaddexp.reduce([log(n) + log_curve(p, eps) for p, n in parts])
 
 # %% ../nbs/01a_certified.ipynb #8a958eaf
 class ContourAccountant(Accountant):
