@@ -2177,6 +2177,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                   'dp_saddle.levels.Levels._joined': ('levels.html#levels._joined', 'dp_saddle/levels.py'),
                                   'dp_saddle.levels.Levels._largest_outcomes': ( 'levels.html#levels._largest_outcomes',
                                                                                  'dp_saddle/levels.py'),
+                                  'dp_saddle.levels.Levels._least_end': ('levels.html#levels._least_end', 'dp_saddle/levels.py'),
                                   'dp_saddle.levels.Levels._next': ('levels.html#levels._next', 'dp_saddle/levels.py'),
                                   'dp_saddle.levels.Levels._of_kinds': ('levels.html#levels._of_kinds', 'dp_saddle/levels.py'),
                                   'dp_saddle.levels.Levels._windowed': ('levels.html#levels._windowed', 'dp_saddle/levels.py'),

@@ -36,6 +36,7 @@ _DROPPED = 21., 25.    # outcomes so many nats rarer than delta are not resolved
 _FAR = 40.             # widths below a window, where its grid begins
 _LEAST_END = 14.       # widths above a window, at least, where it is cut
 _MOST_END = 60.
+_OUTWEIGHED = 60.      # nats by which a window's fall outweighs the loss's rise at its end
 _NARROW = .25, .2      # width of a window in nats of the base loss: .25/sqrt(x), .2 at most
 _WIDEST = .25          # of a standard deviation of an outcome
 _SPACING = 3., 2.      # from one to the next: 3/sqrt(x), 2 at most, or half of the loss
@@ -624,13 +625,19 @@ def _next(self:Levels, part, x, width):
 
 # %% ../nbs/00ac_levels.ipynb #5f55b52f
 @patch
+def _least_end(self:Levels, slope):
+    "Widths above a window at which e^{-d^2/2} outweighs e^{td slope} at the steepest tilt."
+    rise = max(self.ends)*slope
+    return min(max(_LEAST_END, rise + sqrt(rise*rise + 2*_OUTWEIGHED)), _MOST_END)
+
+@patch
 def _windowed(self:Levels, number, low, high):
     "One of the losses in a window, with an end at which next to nothing is lost."
     if (number, low, high) not in self.kept:
         part, width = self.losses[number], self.widths[number]
         allowed = self.log_delta - _TAILS - log(sum(self.counts))
         def lost(ends): return _log_above(part, high + ends*width) + log_ndtr(-ends) <= allowed
-        end = high + bisect(lost, _LEAST_END, _MOST_END)[1]*width
+        end = high + bisect(lost, self._least_end(width/part.s2), _MOST_END)[1]*width
         loss = WindowedGaussianLoss(part, low, high, width, end)
         self.kept[number, low, high] = loss
     return self.kept[number, low, high]
