@@ -642,6 +642,7 @@ def _windowed(self:Levels, number, low, high):
         self.kept[number, low, high] = loss
     return self.kept[number, low, high]
 
+# %% ../nbs/00ac_levels.ipynb #00ac0025
 @patch
 def _of_kinds(self:Levels, windows):
     "{number of the kind: its law in windows}, from those of its branches, {their number: window}."
