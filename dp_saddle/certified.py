@@ -59,6 +59,9 @@ _LEAST_NODES = 64            # of a level's line
 _NOTHING, _SERVES = 23, 18   # nats below delta: nothing, and narrow enough for a level;
 FINER = 4                   # and so many more for mixtures
 _ONE_CUT = 20                # nats that log delta may differ for one set of cuts
+_SAME_CUTS = .9              # of the eps that cuts are for: down to here they are kept
+_DOWNWARDS = 2               # nats by which a level's line serves smaller eps, too
+_GUESSES = 4                 # of an eps, from tables that are refined there
 _GUESSED = 1e-3              # relative width of a guess
 _FINEST = 1e-300             # rtol and resolution that may be asked for
 _BOUNDS = 3                  # lower, estimate, upper
@@ -87,7 +90,11 @@ class _SumOfLevels(NamedTuple):
         low, up = _log_minus(low, self.either), np.logaddexp(up, self.missing)
         return np.logaddexp([low, np.clip(mid, low, up), up], self.log_p_inf)
 
-    def scale(self, eps): return min(level.scale(eps) for level in self.levels)
+    def scale(self, eps):
+        "The least of those that matter."
+        matter = [level for level in self.levels if type(level) is not _Chernoff]
+        return min(level.scale(eps) for level in matter or self.levels)
+
     def growth(self, moved): return max(level.growth(moved) for level in self.levels)
 
 # %% ../nbs/01a_certified.ipynb #dab0b73a
@@ -95,6 +102,7 @@ class _Chernoff(NamedTuple):
     "The Chernoff bound of a level that does not matter."
     table: object
     tilt: float       # the best one
+    spare: float      # nats by which it may grow before it matters, >= 0
 
     def log_bounds(self, eps):
         "log of (0, 0, the bound), shape (3, eps)."
@@ -103,7 +111,7 @@ class _Chernoff(NamedTuple):
         return np.array([nothing, nothing, np.where(eps < self.table.ess_sup, up, -inf)])
 
     def scale(self, eps): return 1/self.tilt
-    def growth(self, moved): return abs(moved)*self.tilt
+    def growth(self, moved): return np.maximum(abs(moved)*self.tilt - self.spare, 0)
 
 def _log_sum_of(logs):
     "log sum e^logs over the first axis, by halves: j terms cost less than j/2 in a row would."
@@ -117,8 +125,44 @@ def _log_minus(a, b):
         return np.where(b < a, a + np.log1p(-np.exp(np.minimum(b - a, -TINY))), -inf)
 
 # %% ../nbs/01a_certified.ipynb #7fe40fbb
+class _Sorts:
+    "The sorts of a composition's runs, and their tables: each made when it is asked for."
+    def __init__(self,
+        of,    # Levels, or Counted
+        part,  # a function of a LevelLoss: its table
+    ):
+        """Parameters
+        ----------
+        of
+            Levels, or Counted
+        part
+            a function of a LevelLoss: its table
+        """
+        self.of, self.part, self.tables = of, part, {}
+
+    def table(self,
+        kind,    # 'below', 'level', 'of' or 'beyond': a method of `of`
+        number,  # what it is asked
+    ):
+        """The table of these runs, with what it has learnt before.
+
+        Parameters
+        ----------
+        kind
+            'below', 'level', 'of' or 'beyond': a method of `of`
+        number
+            what it is asked
+        """
+        still_here()
+        if (kind, number) not in self.tables:
+            self.tables[kind, number] = self.part(getattr(self.of, kind)(number))
+        return self.tables[kind, number]
+
+# %% ../nbs/01a_certified.ipynb #01levels1
 class LeveledTable(SaddleTable):
     "A table of a composition with sampled Gaussians, removing, with a line for each level."
+    forgets = True
+    sorts = None    # the _Sorts that were asked last, the eps and the log delta that they are for
     def __init__(self,
         plrv,      # a ComposedLoss of which `Levels.fit`
         *settings, # as a SaddleTable's: rtol, eps_resolution, max_nodes
@@ -137,33 +181,45 @@ class LeveledTable(SaddleTable):
     def part(self, loss):
         "The table of a level."
         nodes = max(_LEAST_NODES, min(self.max_nodes, int(_LEVEL_WORK/loss.nodes_at(0.))))
-        return SaddleTable(loss, self.rtol, self.resolution, nodes, shortcut=False)
+        table = SaddleTable(loss, self.rtol, self.resolution, nodes, shortcut=False)
+        table.downwards = _DOWNWARDS
+        return table
+
+# %% ../nbs/01a_certified.ipynb #01levels2
+@patch
+def _levels(self:LeveledTable, eps, log_delta):
+    "The _Sorts by levels: those of before, where their cuts serve this eps and this log delta."
+    if self.sorts:
+        sorts, least, same = self.sorts
+        if log_delta == same and eps >= least*_SAME_CUTS: return sorts
+    sorts = _Sorts(Levels(self.plrv.parts, eps, log_delta), self.part)
+    self.sorts = sorts, eps, log_delta
+    return sorts
 
 @patch
 def _tables(self:LeveledTable, eps, log_delta):
-    "The tables of the levels for a cluster of eps, and the Levels."
-    levels = Levels(self.plrv.parts, eps.min(), log_delta.min())
-    base, below = self._base(levels, eps, log_delta)
-    tables = [below] + [self.part(levels.level(k)) for k in range(base, levels.last)]
-    return tables, (*levels.log_left_out(), self.log_p_inf)
+    "The tables of the levels for a cluster of eps, and what is left out."
+    sorts = self._levels(float(eps.min()), float(log_delta.min()))
+    base = self._base(sorts, eps, log_delta)
+    tables = [sorts.table('below', base)]
+    tables += [sorts.table('level', k) for k in range(base, sorts.of.last)]
+    return tables, (*sorts.of.log_left_out(), self.log_p_inf)
 
 # %% ../nbs/01a_certified.ipynb #2fce2bbc
 @patch
-def _base(self:LeveledTable, levels, eps, log_delta):
-    "The highest cut below which one line serves, or nothing matters; and the table below it."
-    parts = {}
+def _base(self:LeveledTable, sorts, eps, log_delta):
+    "The highest cut below which one line serves, or nothing matters."
     def serves(cut):
-        still_here()
-        part = parts[cut] = self.part(levels.below(cut))
+        part = sorts.table('below', cut)
         if (part.log_cost(eps) > log_delta - self.serves).any(): return False
         low, _, up = part.log_delta(eps, log_delta - self.nothing)
         return (_log_minus(up, low) < log_delta - self.serves).all()
-    low, high = 0, levels.last
-    if serves(high): return high, parts[high]
+    low, high = 0, sorts.of.last
+    if serves(high): return high
     while high - low > 1:
         middle = (low + high)//2
         low, high = (middle, high) if serves(middle) else (low, middle)
-    return low, parts.get(low) or self.part(levels.below(low))
+    return low
 
 # %% ../nbs/01a_certified.ipynb #f4414d2e
 @patch
@@ -179,9 +235,10 @@ def _level_for(table, eps, nothing):
     bounds = table.log_chernoff(table.exponents(eps))
     chernoff, tilt = bounds.min(1), table.u[bounds[0].argmin()]
     little = (eps >= table.ess_sup) | (chernoff < nothing)
-    if little.all(): return _Chernoff(table, tilt)
+    spare = np.maximum(nothing - chernoff, (eps - table.ess_sup)*tilt).min()
+    if little.all(): return _Chernoff(table, tilt, spare)
     line = table.line_for(eps, chernoff - BELOW_CHERNOFF)
-    return _Chernoff(table, tilt) if (line.log_bounds(eps)[2] > chernoff).all() else line
+    return _Chernoff(table, tilt, 0.) if (line.log_bounds(eps)[2] > chernoff).all() else line
 
 # %% ../nbs/01a_certified.ipynb #e06e68d5
 @patch
@@ -198,34 +255,65 @@ def log_delta(self:LeveledTable, eps, floor=-inf):
         out[:, some] = _SumOfLevels([], *left_out).added(logs)
     return out
 
+# %% ../nbs/01a_certified.ipynb #01levels3
 @patch
 def first_eps(self:LeveledTable, goal):
-    "A first eps: where some one step's loss alone would do; and one that is enough."
+    "A first eps, where the levels' leading orders add up to the goal; and one that is enough."
     _, enough = SaddleTable.first_eps(self, goal)
-    def above(eps): return _any_alone(self.plrv.parts, np.array([eps]))[0] - goal
-    return invert(above, 0., enough, rtol=_GUESSED).high, enough
+    def alone(eps): return _any_alone(self.plrv.parts, np.array([eps]))[0] - goal
+    eps = invert(alone, 0., enough, rtol=_GUESSED).high
+    tables, _ = self._tables(np.array([eps]), np.array([goal]))
+    for _ in counted(range(_GUESSES), 'guess'):
+        tilts, eps = sum(len(table.u) for table in tables), _where_all_are(tables, goal, enough)
+        for table in tables:
+            if table.leading_order()(eps) > goal - self.nothing: table.exponents(np.array([eps]))
+        if sum(len(table.u) for table in tables) == tilts: break
+    return eps, enough
+
+def _where_all_are(tables, goal, high):
+    "The eps at which the tables' leading orders add up to a log delta."
+    curves = [table.leading_order() for table in tables]
+    def above(eps): return np.logaddexp.reduce([curve(eps) for curve in curves]) - goal
+    return invert(above, 0., high, rtol=_GUESSED).high
+
+def _any_alone(parts, eps):
+    "log of the sum of all steps' curves, at an array of eps."
+    return np.logaddexp.reduce([log(n) + log_curve(p, eps) for p, n in parts])
 
 # %% ../nbs/01a_certified.ipynb #f7d830ee
 class CountedTable(LeveledTable):
     "A table of a composition with sampled Gaussians, removing, with a line for each count."
+    counts = None    # the _Sorts that were asked last
 
+@patch
+def _counts(self:CountedTable, eps, log_delta):
+    "The _Sorts by counts: those of before, where their valley is about the same."
+    best = self.exponents(eps[:1])[0].argmin()
+    counted = Counted(self.plrv.parts, log_delta.min(), float(self.u[best]))
+    before = self.counts and self.counts.of
+    if not (before and counted.valley and before.log_delta == counted.log_delta
+            and before.is_near(counted.valley)):
+        self.counts = _Sorts(counted, self.part)
+    return self.counts
+
+# %% ../nbs/01a_certified.ipynb #01levels4
 @patch
 def _tables(self:CountedTable, eps, log_delta):
     "The tables of the counts for a cluster of eps, and what is left out."
-    best = self.exponents(eps[:1])[0].argmin()
-    counted = Counted(self.plrv.parts, log_delta.min(), float(self.u[best]))
-    steps, tables, before = counted.counts[0], [], -inf
+    sorts = self._counts(eps, log_delta)
+    counted, tables, before = sorts.of, [], -inf
+    steps = counted.counts[0]
+    def left_out(): return (*counted.log_left_out(), self.log_p_inf)
     def most(table): return (table.log_chernoff(table.exponents(eps)).min(1) - log_delta).max()
     for k in range(min(steps, _MOST_COUNTS) + 1 if counted.valley else 0):
-        still_here()
-        tables.append(self.part(counted.of(k)))
-        if (tables[-1].log_cost(eps) > log_delta + log(WORTH_A_TRY)).any(): break
-        if k == steps: return tables, (*counted.log_left_out(), self.log_p_inf)
+        tables.append(sorts.table('of', k))
         now = most(tables[-1])
+        cost = tables[-1].log_cost(eps) if now >= -_NOTHING else -inf
+        if np.any(cost > log_delta + log(WORTH_A_TRY)): break
+        if k == steps: return tables, left_out()
         if now < min(before, -_NOTHING):
             rest = _Remainder(counted.beyond(k + 1), self.rtol, self.resolution, shortcut=False)
-            if most(rest) < -_NOTHING:
-                return [*tables, rest], (*counted.log_left_out(), self.log_p_inf)
+            if most(rest) < -_NOTHING: return [*tables, rest], left_out()
         before = now
     return LeveledTable._tables(self, eps, log_delta)
 
@@ -236,7 +324,7 @@ class _Remainder(SaddleTable):
 
     def line_for(self, eps, log_delta):
         best = self.exponents(eps)[0].argmin()
-        return _Chernoff(self, self.u[best])
+        return _Chernoff(self, self.u[best], 0.)
 
 # %% ../nbs/01a_certified.ipynb #6b2f0e20
 class _Tables(dict):
@@ -387,7 +475,7 @@ def lines_for(self:_Direction,
     G, served = table.exponents(eps[left]), []
     chernoff, tilts = table.log_chernoff(G).min(1), table.u[G.argmin(1)]
     little = chernoff < least[left]
-    served += [(left[[i]], _Chernoff(table, tilts[i])) for i in np.flatnonzero(little)]
+    served += [(left[[i]], _Chernoff(table, tilts[i], 0.)) for i in np.flatnonzero(little)]
     left, G, chernoff = left[~little], G[~little], chernoff[~little]
     while left.size:
         still_here()
@@ -417,6 +505,7 @@ def line_for(self:_Direction, eps, chernoff, least):
 class ConditionedTable(SaddleTable):
     "A table of a composition with few finite steps: the others' curve, given what these gave."
     costly = 1         # its lines are many small ones
+    forgets = True
     def __init__(self,
         plrv,      # a ComposedLoss that `fit`s
         *settings, # as a SaddleTable's: rtol, eps_resolution, max_nodes
@@ -580,10 +669,6 @@ def first_eps(self:ConditionedTable, goal):
 def nearby(self:ConditionedTable, near, guess):
     "Its own guess knows the corners."
     return np.clip(guess, near[0], near[2])
-
-def _any_alone(parts, eps):
-    "log of the sum of all steps' curves, at an array of eps."
-    return np.logaddexp.reduce([log(n) + log_curve(p, eps) for p, n in parts])
 
 # %% ../nbs/01a_certified.ipynb #8a958eaf
 class ContourAccountant(Accountant):

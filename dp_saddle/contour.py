@@ -131,6 +131,7 @@ _CROSSED = 1e-13             # relative width of a bracket for them: they are no
 # %% ../nbs/01_contour.ipynb #7e4f7030
 # Tuning: only time and width depend on it. Where a search ends early; many eps together.
 _DARK, _IN_THE_DARK = 30, 3  # nats between bounds that say nothing; so many times in a row: give up
+_LONG = 2                    # times the nodes of a line in vain: a first one says nothing only once
 _AT_END = .99                # of the largest loss: from here on an eps may be at the very end
 _NEARER = 16                 # halvings at a time, at most, of the distance to an upper end
 _SHARED_STEPS, _SHARED_OUTWARDS = 12, 12  # of many eps together: who needs more goes alone,
@@ -188,6 +189,8 @@ class SaddleTable:
 # %% ../nbs/01_contour.ipynb #ebb5b4a0
 SaddleTable.others = False    # is there another way, if one line has too few nodes?
 SaddleTable.steep = False     # are atoms known, so that a guess may be next to the largest loss?
+SaddleTable.downwards = 0.    # nats by which lines are to serve smaller eps, too
+SaddleTable.forgets = False   # may a line say nothing where its terms have hardly grown?
 SaddleTable.last_line = None  # kept, without its table
 
 # %% ../nbs/01_contour.ipynb #76eff0d3
@@ -640,7 +643,8 @@ def periods(self:SaddleTable, t, eps, goal, log_c):
     left = np.logaddexp(0, self.plrv.log_mass - goal.min())/t
     loss, apart = np.logaddexp(0, log_c - goal[:, None]), self.u - t[:, None]
     right = np.where(apart > 0, loss[:, None]/apart, inf).min(2)
-    return np.maximum(left, np.minimum(right, (self.ess_sup - eps)[:, None]).max(0))
+    beyond_all = (self.ess_sup - eps)[:, None] + self.downwards/t
+    return np.maximum(left, np.minimum(right, beyond_all).max(0))
 
 # %% ../nbs/01_contour.ipynb #69a574bd
 @patch
@@ -797,11 +801,6 @@ def _cut_near(self:SaddleTable, guess, t, most, limit):
     fits = np.flatnonzero((log_tail <= most) & (s <= limit))
     if not fits.size or not fits[0]: return None
     return float(s[fits[0]]), 0., float(log_tail[fits[0]]), False
-
-def _width_needed(t, s, excess):
-    "The width that would take so many nats off the terms beyond s, within reason."
-    nats, over_tilt, growth = _WIDEST
-    return min(2/s*np.exp(min(excess/Smoothing.pieces, growth)), nats, over_tilt/t)
 
 # %% ../nbs/01_contour.ipynb #fd5ddebd
 class Line(NamedTuple):
@@ -1500,6 +1499,19 @@ def _leading_order(self:SaddleTable):
     curvature = np.maximum(curvature, 0) + 1/u**2 + 1/(1 + u)**2
     return eps, self.K - eps*u - self.log_poles - np.log(2*np.pi*curvature)/2
 
+# %% ../nbs/01_contour.ipynb #01search3
+@patch
+def leading_order(self:SaddleTable):
+    "log delta to leading order, a function of eps; beyond the last tilt a Chernoff bound's slope."
+    eps, log_delta = self._leading_order()
+    known = np.isfinite(eps) & np.isfinite(log_delta)
+    if not known.any(): return lambda x: np.full(np.shape(x), -inf)
+    eps, log_delta, u = np.maximum.accumulate(eps[known]), log_delta[known], self.u[known][-1]
+    def curve(x):
+        found = np.interp(x, eps, log_delta) - u*np.maximum(x - eps[-1], 0)
+        return np.where(x < self.ess_sup, np.minimum(found, self.plrv.log_mass), -inf)
+    return curve
+
 # %% ../nbs/01_contour.ipynb #6b2f0e16
 @patch
 def enough(self:SaddleTable,
@@ -1622,6 +1634,8 @@ def epsilon(self:SaddleTable,
 @patch
 def _searched(self:SaddleTable, goal, finite_goal, guess, enough):
     "(lower, estimate, upper) of an eps, by Newton's method from a guess on; then its two ends."
+    self.gave_up = self._is_misled(goal, guess)
+    if self.gave_up: return self._given_up(goal, guess, self.enough(finite_goal))
     root = self._newton(goal, finite_goal, guess, enough)
     if root is None: return 0., 0., 0.
     if self.gave_up: return self._given_up(goal, guess, self.enough(finite_goal))
@@ -1670,15 +1684,12 @@ def _near_end(self:SaddleTable, goal, up):
 @patch
 def _newton(self:SaddleTable, goal, finite_goal, eps, high):
     "The _Root; None if eps = 0 is enough."
-    low, top, line, built, lines, dark, last = None, high, None, eps, 0, 0, inf
+    low, top, search, last = None, high, _Search(self, goal, finite_goal), inf
     for step in counted(range(_MAX_STEPS), 'step', f'at most {_MAX_STEPS}'):
-        if line is None or line.growth(eps - built) > _CLOSE:
-            if lines >= _MAX_LINES: break
-            line = self.line_for(np.array([eps]), np.array([finite_goal]))
-            built, lines = eps, lines + (self.costly if self.nodes_ran_out else 1)
-        at = line.probe(eps, goal) if hasattr(line, 'probe') else _probe(line, eps, goal)
-        dark = dark + 1 if at.width > _DARK else 0
-        if self._is_in_vain(dark, top) or self._leaves_it(line, eps, top): break
+        found = search.probe(eps)
+        if found is None: break
+        at, line = found, search.line
+        if self._is_in_vain(search, top) or self._leaves_it(line, eps, top): break
         low, high = (eps, high) if at.miss > 0 else (low, eps)
         known = _NEAR if step > _PATIENCE else _NEAR*min(high, 1.) if high == top else 0.
         if _is_settled(at) or high - (low or 0.) < known: break
@@ -1686,19 +1697,76 @@ def _newton(self:SaddleTable, goal, finite_goal, eps, high):
             if self.log_delta(np.zeros(1))[2, 0] <= goal: return None
             low = 0.
         new, bracketed = at.root, low is not None and high < top
-        slow = bracketed and abs(new - eps) > last/2 and line.growth(new - built) > _CLOSE
+        slow = bracketed and abs(new - eps) > last/2 and search.growth(new) > _CLOSE
         if slow or not (low or 0.) < new < high:
             new = _between(low, high, top, eps, at.root, (step, line.scale(eps)))
         if abs(new - eps) <= 2*ULP*eps: break
         eps, last = new, abs(new - eps)
     return _Root(eps, line, 1/eps if self.gave_up else at.fall or 1/eps)
 
+# %% ../nbs/01_contour.ipynb #01search1
+class _Search:
+    "The line of a search; another where its terms have grown, or it says nothing any more."
+    def __init__(self,
+        table,        # a SaddleTable
+        goal,         # log of the delta that is looked for,
+        finite_goal,  # and of that without the mass at infinity
+    ):
+        """Parameters
+        ----------
+        table
+            a SaddleTable
+        goal
+            log of the delta that is looked for,
+        finite_goal
+            and of that without the mass at infinity
+        """
+        self.table, self.goal, self.finite_goal = table, goal, np.array([finite_goal])
+        self.line, self.lines, self.asked, self.dark = None, 0, 0, 0
+
+    def growth(self, eps):
+        "By how many nats terms have grown from where the line was built to `eps`."
+        return inf if self.line is None else self.line.growth(eps - self.built)
+
+    def probe(self, eps):
+        "A _Probe; None where that would be one line too many."
+        if self.growth(eps) > _CLOSE and not self._build(eps): return None
+        at = self._ask(eps)
+        forgotten = self.table.forgets and at.width > _DARK > self.knew
+        if forgotten and self._build(eps): at = self._ask(eps)
+        self.asked, self.dark = self.asked + 1, self.dark + 1 if at.width > _DARK else 0
+        return at
+
+# %% ../nbs/01_contour.ipynb #01search2
+@patch
+def _build(self:_Search, eps):
+    "A line for this eps; False where that would be one too many."
+    if self.lines >= _MAX_LINES: return False
+    self.line = self.table.line_for(np.array([eps]), self.finite_goal)
+    self.built, self.knew = eps, inf                # what is known where it was built
+    self.lines += self.table.costly if self.table.nodes_ran_out else 1
+    return True
+
+@patch
+def _ask(self:_Search, eps):
+    line = self.line
+    at = line.probe(eps, self.goal) if hasattr(line, 'probe') else _probe(line, eps, self.goal)
+    if eps == self.built: self.knew = at.width
+    return at
+
 # %% ../nbs/01_contour.ipynb #47a33af6
 @patch
-def _is_in_vain(self:SaddleTable, dark, top):
-    "Will a first line say nothing, and others be asked?"
-    self.gave_up = dark >= _IN_THE_DARK and self.in_vain < self.max_nodes and top < inf
+def _is_in_vain(self:SaddleTable, search, top):
+    "Will a first line say nothing, and others be asked? One of many nodes is built only once."
+    long = search.asked == 1 and len(getattr(search.line, 's', ())) > _LONG*self.in_vain
+    often = search.dark >= (1 if long else _IN_THE_DARK)
+    self.gave_up = often and self.in_vain < self.max_nodes and top < inf
     return self.gave_up
+
+@patch
+def _is_misled(self:SaddleTable, goal, guess):
+    "Is there another way, and do single steps prove a guess to be far too large?"
+    return bool(self.others) and self.basic_bounds(np.array([guess]))[1][0] < goal - _DARK
 
 # %% ../nbs/01_contour.ipynb #5ab2182b
 @patch

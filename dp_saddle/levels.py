@@ -36,6 +36,7 @@ _DROPPED = 21., 25.    # outcomes so many nats rarer than delta are not resolved
 _FAR = 40.             # widths below a window, where its grid begins
 _LEAST_END = 14.       # widths above a window, at least, where it is cut
 _MOST_END = 60.
+_OUTWEIGHED = 60.      # nats by which a window's fall outweighs the loss's rise at its end
 _NARROW = .25, .2      # width of a window in nats of the base loss: .25/sqrt(x), .2 at most
 _WIDEST = .25          # of a standard deviation of an outcome
 _SPACING = 3., 2.      # from one to the next: 3/sqrt(x), 2 at most, or half of the loss
@@ -47,7 +48,9 @@ _ROOM = 4.             # widths, at least, from one cut to the next
 _START = 8.            # widths by which the first cut is below what eps needs
 _TILTS = 30., 60       # times 2^k over the largest loss's size: tilts that are tried
 _DEVIATIONS = 0., 1e3  # where a kind's last cut may be, from its mean
+_KEPT_TABLES = 64      # of K at tilts, of a window
 _PLACES = 4096         # at which a valley is looked for
+_SAME_VALLEY = 1/2     # standard deviations of an outcome: as near, a cut may be kept
 
 # %% ../nbs/00ac_levels.ipynb #0a328b44
 def log_window(
@@ -175,6 +178,21 @@ def _outcomes(self:WindowedGaussianLoss, shifted):
     nodes = np.ceil((self.end - self.ends(0.)[0])/h)
     return self.end - (np.arange(nodes)[::-1] + 1/2)*h, h
 
+# %% ../nbs/00ac_levels.ipynb #00ac0020
+@patch
+def tabulated(self:WindowedGaussianLoss, t):
+    "K at tilts `t` > 0, 1-d, quickly; kept. (All losses may be negative, and M next to nothing.)"
+    def make():
+        y, logw = self.path(0., 0., 0.)
+        exponents = np.multiply.outer(t, y)
+        change = np.expm1(np.minimum(exponents, _OVERFLOW)) @ np.exp(logw)
+        exponents += logw
+        top = exponents.max(1)
+        far = top + np.log(np.exp(exponents - top[:, None]).sum(1))
+        near = np.abs(change) < 1/2
+        return np.where(near, log1p(np.where(near, change, 0)), far)
+    return self.kept(('K', t.tobytes()), make, _KEPT_TABLES)
+
 # %% ../nbs/00ac_levels.ipynb #c9cda1b3
 @patch
 def log_left_out(self:WindowedGaussianLoss, t):
@@ -230,6 +248,12 @@ def moduli_off(self:WindowedGaussianLoss, t, shift, y, logw):
 
 # %% ../nbs/00ac_levels.ipynb #bf722ebd
 @patch
+def _weights_off(self:WindowedGaussianLoss, t):
+    "Bound on the relative error of M(t), or of M(0) if that is larger, from that of the weights."
+    def kept(t): return self.kept(('weights off', t), lambda: self._weight_error(t))
+    return max(kept(t), kept(0.))
+
+@patch
 def _weight_error(self:WindowedGaussianLoss, t):
     "Bound on the relative error of M(t) from that of the weights."
     y, logw = self.path(t, 0., 0.)
@@ -240,11 +264,18 @@ def _weight_error(self:WindowedGaussianLoss, t):
     first_order = _SUM_ULPS*(1 + t*(np.exp(logw)*np.abs(y)).sum())
     return ULP*(weights + first_order*np.exp(-K))
 
+# %% ../nbs/00ac_levels.ipynb #00ac0021
+@patch
+def known_cgf(self:WindowedGaussianLoss, t):
+    "(K(t), what it is off by at most), at a tilt `t`, a number: as `line` has them."
+    K, error = GaussianMixtureLoss.known_cgf(self, t)
+    return K, error + self._weights_off(t)
+
 @patch
 def line(self:WindowedGaussianLoss, t, s):
     "Like any loss's; the weights' error is in it."
     K, error, change, log_error = GaussianMixtureLoss.line(self, t, s)
-    weights = max(self._weight_error(t), self._weight_error(0.))
+    weights = self._weights_off(t)
     more = weights*np.exp(-change.real)
     relative = np.expm1(np.minimum(log_error, _OVERFLOW)) + more
     return LineValues(K, error + weights, change, np.log1p(relative))
@@ -320,10 +351,20 @@ def some_uncut(self:LevelLoss):
 @patch
 def cgf_on(self:LevelLoss, z):
     "log M at a 1-d array `z` of real tilts >= 0."
-    below = [p.log_mass + p.cgf_on(z) for p in self.below]
+    return self._log_M(lambda p: p.cgf_on(z))
+
+@patch
+def tabulated(self:LevelLoss, t):
+    "log M at increasing tilts `t` > 0, 1-d, quickly: parts that levels share are asked once."
+    return self._log_M(lambda p: p.tabulated(t))
+
+@patch
+def _log_M(self:LevelLoss, K_of):
+    "log M, where `K_of` gives a part's K."
+    below = [p.log_mass + K_of(p) for p in self.below]
     all_below = self.log_ways + sum(n*v for n, v in zip(self.counts, below, strict=True))
     if not self.inside: return all_below
-    log_r = [p.log_mass + p.cgf_on(z) - below[kind] for kind, p in self.inside.items()]
+    log_r = [p.log_mass + K_of(p) - below[kind] for kind, p in self.inside.items()]
     return all_below + _log_gain(self.inside_counts, log_r)
 
 @patch(as_prop=True)
@@ -344,7 +385,7 @@ def decay(self:LevelLoss, t, s):
 
 def _at_most(part, t, s):
     "log of the smaller of two bounds on |M|, its decay and M(t), times the part's mass."
-    most = part.kept(('log M', t), lambda: sum(part.line(t, np.zeros(1))[:2]))
+    most = part.kept(('log M', t), lambda: sum(part.known_cgf(t)))
     log_M = np.minimum(np.logaddexp(*part.decay(t, s)), most)
     return sum_raised([part.log_mass, raised(log_M)])
 
@@ -359,19 +400,19 @@ def line(self:LevelLoss, t, s):
     "log M on the line Re z = `t`, a number, at frequencies `s`, 1-d: `LineValues`."
     below = [p.line(t, s) for p in self.below]
     inside = {kind: p.line(t, s) for kind, p in self.inside.items()}
-    def total(values): return sum(n*v for n, v in zip(self.counts, values, strict=True))
-    K = self.log_ways + total([p.log_mass + v.K for p, v in zip(self.below, below, strict=True)])
-    error = total([v.error for v in below])
-    change, log_error = total([v.change for v in below]), total([_log_most(v) for v in below])
-    if not inside:
-        return LineValues(K, error + _COUNT_ULPS*ULP*(1 + abs(K)), change, log_error)
-    gain, noise, log_first = self._gained(below, inside)
+    K, error = self._known([v[:2] for v in below], [v[:2] for v in inside.values()])
+    change, log_error = self._total([v.change for v in below]), self._total(map(_log_most, below))
+    if not inside: return LineValues(K, error, change, log_error)
+    gain, noise = self._gained(below, inside)
     gain = np.where(np.abs(gain) < TINY, TINY, gain) + 0j
     noise = noise*np.exp(np.minimum(log_error, _OVERFLOW))
-    K, error = K + log_first, error + self._error_of_windows(inside, error, log_first)
     relative = np.minimum(noise/np.abs(gain), 1/TINY)
-    return LineValues(K, error + _COUNT_ULPS*ULP*(1 + abs(K)), change + np.log(gain),
-                      np.log1p(relative))
+    return LineValues(K, error, change + np.log(gain), np.log1p(relative))
+
+@patch
+def _total(self:LevelLoss, values):
+    "The sum over all steps, of a value for each kind."
+    return sum(n*v for n, v in zip(self.counts, values, strict=True))
 
 # %% ../nbs/00ac_levels.ipynb #3ca5680a
 def _log_most(values):
@@ -381,14 +422,20 @@ def _log_most(values):
 
 # %% ../nbs/00ac_levels.ipynb #32375a5e
 @patch
+def _at_zero(self:LevelLoss, below, inside):
+    "(log r of each window, log of the bracket) at s = 0, from all parts' K."
+    windows = zip(self.inside.items(), inside, strict=True)
+    log_r = [p.log_mass - self.below[kind].log_mass + K - below[kind] for (kind, p), K in windows]
+    return log_r, float(_log_gain(self.inside_counts, log_r))
+
+# %% ../nbs/00ac_levels.ipynb #00ac0022
+@patch
 def _gained(self:LevelLoss, below, inside):
-    "The bracket over its value at s = 0; its error, over prod (1 + alpha)^n; log of that value."
-    masses = [p.log_mass - self.below[kind].log_mass for kind, p in self.inside.items()]
+    "The bracket over its value at s = 0; and its error, over prod (1 + alpha)^n."
     counts, under = self.inside_counts, [below[kind] for kind in inside]
-    pairs = list(zip(masses, under, inside.values(), strict=True))
-    at_zero = [m + v.K - u.K for m, u, v in pairs]
-    log_r = [r + v.change - u.change for r, (_, u, v) in zip(at_zero, pairs, strict=True)]
-    log_first = float(_log_gain(counts, at_zero))
+    at_zero, log_first = self._at_zero([v.K for v in below], [v.K for v in inside.values()])
+    pairs = zip(at_zero, under, inside.values(), strict=True)
+    log_r = [r + v.change - u.change for r, u, v in pairs]
     gain = _gain(counts, log_r, log_first)
     beta = [_log_most(v) for v in inside.values()]
     most = [r.real + b - _log_most(u) for r, u, b in zip(log_r, under, beta, strict=True)]
@@ -401,13 +448,29 @@ def _gained(self:LevelLoss, below, inside):
                 for kind, (n, v) in enumerate(zip(self.counts, below, strict=True)))
     windows = sum(n*times(np.logaddexp(0, size(kind)) + r)*-expm1(-b)
                   for kind, n, r, b in zip(self.inside, counts, most, beta, strict=True))
-    return gain, parts + windows, log_first
+    return gain, parts + windows
 
 # %% ../nbs/00ac_levels.ipynb #d7a7f0ee
 @patch
+def known_cgf(self:LevelLoss, t):
+    "(log M(t), what it is off by at most), at a tilt `t`, a number: as `line` has them."
+    parts = [p.known_cgf(t) for p in (*self.below, *self.inside.values())]
+    return self._known(parts[:len(self.below)], parts[len(self.below):])
+
+@patch
+def _known(self:LevelLoss, below, inside):
+    "The same, from (K(t), its error) of the parts below and in the windows."
+    K = self._total([p.log_mass + K for p, (K, _) in zip(self.below, below, strict=True)])
+    K, error = self.log_ways + K, self._total([error for _, error in below])
+    if inside:
+        _, log_first = self._at_zero([K for K, _ in below], [K for K, _ in inside])
+        K, error = K + log_first, error + self._error_of_windows(inside, error, log_first)
+    return K, error + _COUNT_ULPS*ULP*(1 + abs(K))
+
+@patch
 def _error_of_windows(self:LevelLoss, inside, alpha, log_first):
     "What the windows' errors move log of the bracket at s = 0 by, at most; `alpha`: the others'."
-    errors = [v.error for v in inside.values()]
+    errors = [error for _, error in inside]
     moved = np.exp(min(alpha + max(errors), _OVERFLOW))
     together = (1 + moved*np.logaddexp(0, log_first))*max(errors)
     return min(together, sum(n*v for n, v in zip(self.inside_counts, errors, strict=True)))
@@ -562,17 +625,24 @@ def _next(self:Levels, part, x, width):
 
 # %% ../nbs/00ac_levels.ipynb #5f55b52f
 @patch
+def _least_end(self:Levels, slope):
+    "Widths above a window at which e^{-d^2/2} outweighs e^{td slope} at the steepest tilt."
+    rise = max(self.ends)*slope
+    return min(max(_LEAST_END, rise + sqrt(rise*rise + 2*_OUTWEIGHED)), _MOST_END)
+
+@patch
 def _windowed(self:Levels, number, low, high):
     "One of the losses in a window, with an end at which next to nothing is lost."
     if (number, low, high) not in self.kept:
         part, width = self.losses[number], self.widths[number]
         allowed = self.log_delta - _TAILS - log(sum(self.counts))
         def lost(ends): return _log_above(part, high + ends*width) + log_ndtr(-ends) <= allowed
-        end = high + bisect(lost, _LEAST_END, _MOST_END)[1]*width
+        end = high + bisect(lost, self._least_end(width/part.s2), _MOST_END)[1]*width
         loss = WindowedGaussianLoss(part, low, high, width, end)
         self.kept[number, low, high] = loss
     return self.kept[number, low, high]
 
+# %% ../nbs/00ac_levels.ipynb #00ac0025
 @patch
 def _of_kinds(self:Levels, windows):
     "{number of the kind: its law in windows}, from those of its branches, {their number: window}."
@@ -690,6 +760,11 @@ class Counted(Levels):
 def _sharpness(p):
     "Sensitivity over noise, of the sharpest branch."
     return max(branch.mu for _, branch in _branches(p))
+
+@patch
+def is_near(self:Counted, x):
+    "Is this outcome as good a place to cut at as the valley is?"
+    return self.valley is not None and abs(x - self.valley) < _SAME_VALLEY/self.losses[0].mu
 
 def _valley(part, t):
     "The outcome between a small loss and a large one that is rarest at tilt t; None if none is."

@@ -61,7 +61,12 @@ FILE = Path(__file__).resolve().with_suffix('.json')
 
 # {what questions hold: why their answers are other ones now}: the old and the new bounds must
 # overlap, and all numbers agree to `LOOSELY`, relatively. Emptied when the file is written anew.
-EXPECTED_TO_DIFFER = {}
+BEGUN = 'levels: the search begins elsewhere, and their windows end further out'
+EXPECTED_TO_DIFFER = {
+    'ContourAccountant(100000 Poisson(Gaussian(.7), 1e-6)).epsilon(array)': BEGUN,
+    'ContourAccountant(20000 Poisson(Gaussian(1), 1e-4)).epsilon(array)': BEGUN,
+    'ContourAccountant, few nodes, (20000 Poisson(Gaussian(1), 1e-4)).epsilon(1e-6)': BEGUN,
+}
 LOOSELY = 1e-6
 # {how questions begin: how far one number may go}, where a proof costs that much.
 FURTHER = {}

@@ -14,6 +14,7 @@ from mpmath import mpf
 import oracles
 import questions as asked
 from dp_saddle.certified import ContourAccountant, LeveledTable
+from dp_saddle.contour import SaddleTable
 from dp_saddle.plrv import composed
 
 # Of answers; 1 in 1,000 is the aim. (Finite: an eps and a loss of 1e-139 beside probabilities that
@@ -175,8 +176,16 @@ def test_two_million_outcomes(delta):
     assert low == 0 or oracles.finite(steps, low, 'add', 400) >= delta
 
 @pytest.mark.parametrize('steps, delta, most', [
-    pytest.param(((S(1.94, 4.8e-5), 93824),), 7.6e-44, 8, marks=pytest.mark.slow),
-    pytest.param(((S(11.4, 3.7e-4), 20142),), 2.1e-158, 8, marks=pytest.mark.slow),
+    (((S(23.008914451114514, 2.0382538123994145e-4), 5),), 2.064601512189323e-166, 1),
+    (((S(9.166994068645455, 3.333307359195499e-05), 181567),), 7.36693727049919e-132, 1),
+    (((S(18.119406548609287, 3.864680095313916e-4), 2),
+      (S(29.564594567351087, 6.712924974269082e-4), 3)), 7.978443977544751e-144, 1),
+    pytest.param(((S(7.230718760046749, 8.111152345362677e-09), 3),
+                  (S(.3698520247809448, 1.307099807931633e-07), 45),
+                  (S(.6298583218359948, 5.343505481562061e-4), 2)), 2.4897013941896476e-263, 1,
+                 marks=pytest.mark.slow),
+    pytest.param(((S(1.94, 4.8e-5), 93824),), 7.6e-44, 2, marks=pytest.mark.slow),
+    pytest.param(((S(11.4, 3.7e-4), 20142),), 2.1e-158, 2, marks=pytest.mark.slow),
     pytest.param(((('rr', 2.8e-4), 3), (S(23.3, 5.2e-7), 7)), 1e-20, 40, marks=pytest.mark.slow),
 ])
 def test_few_lines_on_the_way(monkeypatch, steps, delta, most):
@@ -191,6 +200,48 @@ def test_few_lines_on_the_way(monkeypatch, steps, delta, most):
     assert 0 < len(made) <= most and low <= up < low + 1e-9
     kept = ContourAccountant(run)
     assert kept.delta(up).lower <= delta <= kept.delta(low).upper
+
+def test_a_line_that_no_longer_knows():
+    "delta falls faster than the line's terms: it is built again, where it said nothing before."
+    steps = ((('sub', ('rr', .10486578766021565), 3.558200112969709e-4), 1),
+             (S(20.53356002535096, 3.1086449500829035e-07), 307))
+    low, _, up = ContourAccountant(asked.make(steps).remove).epsilon(4.2749445602403856e-139)
+    assert 4.6e-5 < low <= up < low*(1 + 1e-9)
+
+def test_kept_tables_say_the_same():
+    "One table asked for many deltas, against new ones; eps up and down, so that cuts are kept."
+    plrv, deltas = composed((9*asked.make(((S(2., 1e-6), 1),))).remove), [1e-9, 1e-60, 1e-200]
+    settings = 1e-10, 1e-6, 1 << 18
+    kept = LeveledTable(plrv, *settings)
+    for delta in [*deltas, *deltas[::-1]]:
+        low, _, up = kept.epsilon(delta)
+        least, _, most = LeveledTable(plrv, *settings).epsilon(delta)
+        assert low <= most and least <= up < low + 2*(most - least) + 1e-14*up
+    for eps in (low, up, low/2, 2*up):
+        at, near = np.array([eps]), np.array([math.log(deltas[0])])
+        logs = kept.line_for(at, near).log_bounds(at)[:, 0]
+        new = LeveledTable(plrv, *settings).line_for(at, near).log_bounds(at)[:, 0]
+        assert logs[0] <= new[2] and new[0] <= logs[2] < max(logs[0], new[2]) + 1e-6
+
+def test_a_level_serves_smaller_eps():
+    "Its line knows delta two nats of its terms below where it was built: no alias sets in at once."
+    plrv = composed(asked.make(((S(23., 2e-4), 5),)).remove)
+    table = LeveledTable(plrv, 1e-10, 1e-6, 1 << 18)
+    goal, eps = np.array([-381.5]), np.array([7e-4])
+    line = table.line_for(eps, goal)
+    low, _, up = line.log_bounds(eps*np.array([1, 1 - 1e-9, 1 - 1e-6]))
+    assert (up - low < 1e-7).all() and 0 < line.growth(7e-10) < 2
+
+def test_single_steps_tell_a_misled_line(monkeypatch):
+    "The leading order of K with a sharp corner is far off: no line is built where it leads."
+    run, built = asked.make(((S(23.008914451114514, 2.0382538123994145e-4), 5),)).remove, []
+    plain = SaddleTable.line
+    def line(self, plan):
+        built.append(self.plrv.whole)
+        return plain(self, plan)
+    monkeypatch.setattr(SaddleTable, 'line', line)
+    low, _, up = ContourAccountant(run).epsilon(2.064601512189323e-166)
+    assert low <= up < low*(1 + 1e-9) and built and not any(built)
 
 @pytest.mark.slow
 def test_sorted_is_narrower():
