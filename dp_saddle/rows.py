@@ -48,7 +48,8 @@ _LAST_TILT = 2.5, 2., 6., 10.     # the last, a and b of a normal loss' tilt: re
 _RARE = 2.3, 5.                   # but no larger than where rare outcomes are all, removing
 _SPACING, _SHORTER = .7, 3.       # of nodes, in std, and how much nearer the ends are, in sigma
 _LEAST = -200.                    # logarithm of a weight: products of less are slow
-_FALLS = 2.**np.arange(-14, 4.6, .75)    # frequencies at which M is looked at, in units of 1/rate
+_FALLS = 2.**np.arange(-14, 4.6, .75)    # frequencies at which M is looked at, in units of a row's
+_MUCH = 8.                               # noise from which that is more than 1/rate
 _NEVER = np.append(_FALLS, np.inf)       # and where it has not fallen
 _RTOL, _SHARE = 1e-10, 72         # of delta: aimed at, and a plan loses at most one part of it
 _WIDTH = 1e-10                    # of eps, nats: or that
@@ -68,7 +69,7 @@ _COARSE = 30.                     # and how small where few digits do, nats
 _NEAREST, _LEFT_OUT = 6., -50.    # std: where grids end at the nearest; nats of what is beyond
 _FEW, _PIECES = 13., np.linspace(0, 1, 25)       # std: no more are worth that; of what is beyond
 _SHIFT, _WORTH = 2., 1.3          # of a path: height, std; by how much its nodes are fewer
-_STRIP = 1e-12                    # what strips may add in all steps
+_STRIP = 5e-12                    # what strips may add in all steps
 _LOW = .22                        # of pi sigma^2: the highest path of the tail
 _MOST_NODES = 1 << 11, 1 << 11, 1 << 14          # of a table, of a grid, of a line
 _INNER = .8                       # of the root of a line's nodes: factors of the inner kind
@@ -91,6 +92,7 @@ class _Rows:
         self.log_q, self.log_p = np.log(rate), np.log1p(-rate)
         self.sign, self.first = np.where(adds, -1., 1.), np.where(adds, 0., 1.)   # of the power
         self.variance = rate**2*np.expm1(mu**2)                # of w, adding
+        self.unit = np.maximum(1, self.sigma/_MUCH)/rate       # of frequencies
         self.tables, self.known, self.alone, self.why = {}, {}, [], ''
 
     def ends(self, t, more=0):
@@ -141,7 +143,7 @@ def tabulate(self:_Rows, last):
     x = low + (high - low)*np.linspace(0, 1, int(nodes) + 2)
     y = np.log1p(self.rate*np.expm1((x - .5)*self.mu**2))
     logp, y = (x*self.mu)**2/-2 + self.first*y, y*self.sign
-    u, size = last*_TILTS, np.abs(y/self.rate)[:, :, None]
+    u, size = last*_TILTS, np.abs(y*self.unit)[:, :, None]
     a = logp[:, None, :] + u[:, :, None]*y[:, None, :]
     top = a.max(2, keepdims=True)
     powers = np.stack([np.ones_like(y), y, y*y], 2)
@@ -225,9 +227,9 @@ def guessed(self:_Rows, table, steps, n, goal):
 @patch
 def cuts(self:_Rows, table, steps, n, need):
     "About where |M| has fallen to e^`need` of M(u), (rows, tilts)."
-    left = n[:, :, None]*table.falls - (np.log(pi*_FALLS) - self.log_q)[:, None, :]
+    left = n[:, :, None]*table.falls - np.log(pi*_FALLS*self.unit)[:, None, :]
     later = np.add.reduce(left > need[:, :, None], 2)
-    return np.maximum(_NEVER[later]/self.rate, np.sqrt(_DECAYED/steps.variance))
+    return np.maximum(_NEVER[later]*self.unit, np.sqrt(_DECAYED/steps.variance))
 
 # %% ../nbs/01_rows.ipynb #b48228b7
 @patch

@@ -12,6 +12,7 @@ at both our bounds by tests/oracles.py, which does not know the library.
 
 BUILT are runs that are not Poisson samples of one Gaussian - mixtures, groups, batches that are
 cut, selection - each with those who can do it; --built measures these alone, and keeps the rest.
+--bins measures balls in bins alone; with --again, those that were quick.
 
 The file is written after each setting. --resume keeps what it has; --only measures what is named
 (accountants or settings) again and keeps the rest. --again SECONDS measures in one run, one
@@ -778,18 +779,26 @@ BIN_PEERS = {
 }
 
 
-def measure_bins(out, limit):
-    "Into the part `bins` of the file; the rest of it stays."
-    rows = {name: {} for name in BIN_PEERS}
+def measure_bins(out, limit, again=None):
+    "Into the part `bins` of the file, or those of it that take `again` seconds at most."
+    data = json.loads(out.read_text(encoding='utf-8'))
+    rows = data['bins']['rows'] if again else {name: {} for name in BIN_PEERS}
+
+    def is_kept(name, setting):
+        row = dict(zip(COLUMNS, rows[name].get(setting, ())))
+        return bool(row) and bool(row['failure'] or max(row['first'], row['seconds']) > again)
+
+    older = [(name, s['name']) for name in BIN_PEERS for s in BINS if is_kept(name, s['name'])]
     for name in BIN_PEERS:
         with Peer(name) as ask:
             for s in BINS:
+                if (name, s['name']) in older:
+                    continue
                 row = ask(s, limit)
                 rows[name][s['name']] = [row.get(c) for c in COLUMNS]
                 print(name, s['name'], row, flush=True)
-    packages = {'PLD-accounting': version('PLD-accounting')}
-    told = dict(date=str(datetime.date.today()), limit=limit, **packages, settings=BINS, rows=rows)
-    data = json.loads(out.read_text(encoding='utf-8'))
+    told = dict(date=str(datetime.date.today()), limit=limit, settings=BINS, rows=rows)
+    told |= {'PLD-accounting': version('PLD-accounting'), 'older': len(older)}
     write_parts(out, data | dict(bins=told))
 
 
@@ -822,7 +831,7 @@ def main():
         known = PEERS | BIN_PEERS | {'oracle': oracle}
         return serve(known[args.serve], args.serve in [*OURS, 'BallsInBins', 'oracle'])
     if args.bins:
-        return measure_bins(args.out, args.limit)
+        return measure_bins(args.out, args.limit, args.again)
     unknown = set(args.only) - set(PEERS) - {s['name'] for s in SETTINGS}
     if unknown:
         known = ', '.join([*PEERS, *(s['name'] for s in SETTINGS)])
