@@ -12,7 +12,8 @@ at both our bounds by tests/oracles.py, which does not know the library.
 
 BUILT are runs that are not Poisson samples of one Gaussian - mixtures, groups, batches that are
 cut, selection - each with those who can do it; --built measures these alone, and keeps the rest.
---bins measures balls in bins alone; with --again, those that were quick.
+--bins measures balls in bins alone, beside PLD-accounting, which no extra installs; with --again,
+those that were quick.
 
 The file is written after each setting. --resume keeps what it has; --only measures what is named
 (accountants or settings) again and keeps the rest. --again SECONDS measures in one run, one
