@@ -508,14 +508,15 @@ _METHODS = {
 }
 ACCOUNTANTS = tuple(_METHODS)
 
-def _row(method, worth, mechanism, delta, eps):
-    "What one accountant says."
+def _row(method, worth, run, delta, eps):
+    "What one accountant says; nothing from below where that does not hold of the run."
     start = time.perf_counter()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter('ignore')
-            accountant = method(mechanism)
+            accountant = method(mechanism_of(run))
             bounds = accountant.epsilon(delta) if eps is None else accountant.delta(eps)
+        if not getattr(run, 'holds_below', True): bounds = bounds._replace(lower=0.)
         cells = [f'{b:.10g}' for b in bounds]
     except (ValueError, TypeError, MemoryError) as error:
         cells, worth = ['']*len(Bounds._fields), f'not for this run: {error}'[:_SHOWN_OF_AN_ERROR]
@@ -558,5 +559,5 @@ def compare(
     every = {best.__name__: 'certified'} | _METHODS
     asked = [name for name in every if methods is None or name in methods]
     found = [best if name == best.__name__ else getattr(dp_saddle, name) for name in asked]
-    return Table(_row(method, every[name], mechanism_of(run), delta, eps)
+    return Table(_row(method, every[name], run, delta, eps)
                  for name, method in counted([*zip(asked, found, strict=True)], 'accountant'))

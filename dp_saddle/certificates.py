@@ -378,7 +378,7 @@ def certify(
     `verify` proves it again; `save` writes it
     """
     from dp_saddle.balls import ONLY_ABOVE, check_run
-    only_above = 'shuffle' in getattr(run, 'samplings', ())
+    only_above = not getattr(run, 'holds_below', True)
     run = mechanism_of(run)
     if not isinstance(run, Mechanism):
         raise TypeError(f"run must be a mechanism, or what dpsgd returns for one, got {run!r}")

@@ -15,7 +15,7 @@ from math import inf
 from typing import NamedTuple
 
 from .accounting import Run, best_accountant, epsilon
-from .numerics import round_outwards
+from .numerics import in_order, round_outwards
 from dp_saddle.run_files import (
     WORDS,
     forms_of,
@@ -250,6 +250,10 @@ def about(
 # %% ../nbs/06de_command_answers.ipynb #b93a2bd9
 _OTHER = {'delta': 'eps', 'eps': 'delta'}
 
+def _least(run, row, given):
+    "What a run costs at least that no data sets show to cost all that is accounted."
+    return in_order(run.at_least(row['delta']), row['upper']) if given == 'delta' else 0.
+
 def table(
     args,  # of the parser: of `epsilon` or `delta`
     tick,  # tick(done, of) is told how far it is
@@ -272,7 +276,9 @@ def table(
     for n, run in found.runs:
         answer = getattr(best_accountant(run), args.command)
         for x in values:
-            rows.append({'steps': n, name: x, **answer(x)._asdict()})
+            row = {'steps': n, name: x, **answer(x)._asdict()}
+            if not getattr(run, 'holds_below', True): row['lower'] = _least(run, row, name)
+            rows.append(row)
             tick(len(rows), len(found.runs)*len(values))
     other = _OTHER[name]
     head = f'{"steps":>10} {name:>10}  {other + " >=":>18}  {other + " <=":>18}'

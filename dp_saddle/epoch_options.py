@@ -25,6 +25,7 @@ _CELL_ROUNDING = 1e-12    # of a cell's probability, and of a sum of cells, rela
 
 # %% ../nbs/04dd_epoch_options.ipynb #34c0f42a
 # Tuning: only time and width depend on it.
+_LARGEST = 700.           # nats: e^700 is a double still
 _TILTS = .02, 100., 128   # of a first look, over the standard deviation of S
 _FARTHER = 10.            # adding, where no tilt is too large
 _TILTS_OF_REST = .3, 20., 24      # of what is left of K - S, likewise
@@ -277,6 +278,7 @@ def option(self:Epoch,
     -------
     an Option; None if that takes too much
     """
+    if sign*eps > _LARGEST: return None
     K = exp(sign*eps)
     if sign > 0 and (line := self.folded(eps)): return Option(sign, [line], line.rate(K))
     if not self.served: return None

@@ -89,6 +89,7 @@ _SAMPLING = {
     'truncated-poisson': 'Poisson, a fresh sample at each step, of which large ones are cut at '
                          'random',
     'balls-in-bins': 'each record in one random batch of an epoch, on its own',
+    'several-bins': 'each record in some random batches of an epoch, on its own',
     'without-replacement': 'batches of one size, each drawn anew without replacement',
     'with-replacement': 'batches of one size, each drawn anew with replacement',
     'shuffle': 'shuffled batches, no amplification claimed',
@@ -96,7 +97,7 @@ _SAMPLING = {
     'mixture': 'as the mixture of Gaussians has it', 'pair': 'as the pair given has it'}
 _WAYS = {'PoissonSubsampled': 'poisson', 'PoissonReplaceOne': 'poisson',
          'TruncatedPoisson': 'truncated-poisson', 'BallsInBins': 'balls-in-bins',
-         'BinDraw': 'balls-in-bins', 'BinsOfUsers': 'balls-in-bins',
+         'BinDraw': 'several-bins', 'BinsOfUsers': 'balls-in-bins',
          'MixtureOfGaussians': 'mixture'}
 
 # %% ../nbs/06d_reports.ipynb #f816ccf6

@@ -71,6 +71,12 @@ class Composable:
         return self.mechanism if self.attained is None else self.attained
 
     @property
+    def holds_below(self):
+        "Are lower bounds on what is accounted true of the run? Not of shuffles or begun epochs."
+        begun = 'balls-in-bins' in self.samplings and self.shown is not self.mechanism
+        return 'shuffle' not in self.samplings and not begun
+
+    @property
     def samplings(self):
         "How batches are drawn, as for `dpsgd`: a name for each way, a tuple."
         return (self.sampling,)
@@ -183,6 +189,11 @@ def unit_records(self:RunSum):
 
 # %% ../nbs/05c_runs.ipynb #5eae398e
 def _shown(part): return part.shown if isinstance(part, Composable) else part
+
+@patch(as_prop=True)
+def holds_below(self:RunSum):
+    "Are lower bounds on what is accounted true of all? Not of shuffles or begun epochs."
+    return all(part.holds_below for part, n in self.parts if n and isinstance(part, Composable))
 
 @patch
 def at_least(self:RunSum,

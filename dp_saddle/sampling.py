@@ -9,7 +9,7 @@ __all__ = ['SCHEMES', 'Scheme', 'SamplingBounds', 'SamplingTable', 'compare_samp
 # %% ../nbs/06da_sampling.ipynb #2ef488a5
 import warnings
 from decimal import ROUND_CEILING, ROUND_FLOOR
-from math import ceil, sqrt
+from math import ceil, floor, sqrt
 from typing import NamedTuple
 
 from . import checks
@@ -109,14 +109,20 @@ class SamplingBounds(NamedTuple):
     most: object     # and is proved to be at most that
     reason: str      # why there is no answer
 
+def _least(scheme, run, delta, epochs, **given):
+    "What a scheme costs at least: kept bins by whole epochs, of which a begun one is no part."
+    if isinstance(run, Run): return run.at_least(delta)
+    if epochs < 1: return 0.
+    return best_accountant(_run_of(scheme, epochs=floor(epochs), **given)).epsilon(delta).lower
+
 def _bounds(scheme, delta, **given):
     "The SamplingBounds of a scheme."
     try:
         run = _run_of(scheme, **given)
         with warnings.catch_warnings():
             warnings.simplefilter('ignore')        # both bounds are shown, however far apart
-            low, _, high = best_accountant(run).epsilon(delta)
-            if isinstance(run, Run): low = in_order(run.at_least(delta), high)
+            high = best_accountant(run).epsilon(delta).upper
+            low = in_order(_least(scheme, run, delta, **given), high)
     except ValueError as error:
         return SamplingBounds(scheme, None, None, str(error))
     return SamplingBounds(scheme, low, high, '')

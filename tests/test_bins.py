@@ -487,3 +487,10 @@ def test_whole_numbers_of_32_bits(build, monkeypatch):
     again = ContourAccountant(build()).epsilon(1e-12)
     assert max(again.lower, wide.lower) <= min(again.upper, wide.upper)
     assert abs(again.estimate - wide.estimate) < 1e-9*wide.estimate
+
+@pytest.mark.parametrize('eps', [699., 701., 1e4, 1e300])
+def test_eps_of_which_e_to_the_power_is_no_double(eps):
+    for direction in ('remove', 'add'):
+        low, _, up = ContourAccountant(getattr(BallsInBins(Gaussian(sigma=1.), batches=10),
+                                               direction)).delta(eps)
+        assert low == 0 <= up < 1e-200

@@ -137,7 +137,7 @@ def adapter(relation):
 
 def made_private(accountant='rdp'):
     "(model, optimizer, loader, engine, data) of a few records."
-    import opacus
+    opacus = pytest.importorskip('opacus', reason='Opacus is in the extra interop')
     model, plain = untrained()
     torch = sys.modules['torch']
     data = torch.utils.data.TensorDataset(torch.zeros(4, 2), torch.zeros(4, 1))

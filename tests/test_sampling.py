@@ -11,6 +11,8 @@ from dp_saddle import (
     Gaussian,
     PoissonSubsampled,
     calibrate,
+    certify,
+    compare,
     compare_sampling,
     dpsgd,
     epsilon,
@@ -43,6 +45,41 @@ def test_rows_are_what_dpsgd_says():
         run = dpsgd(**SMALL, sampling=sampling, relation=relation)
         assert b.most == pytest.approx(epsilon(run, delta=1e-5), rel=1e-12)
         assert b.least == pytest.approx(min(run.at_least(1e-5), b.most), rel=1e-9)
+
+BEGUN = dict(sigma=1.1, batch_size=10, dataset_size=100)
+
+def test_a_begun_epoch_is_nothing_from_below():
+    "Kept bins: at least what whole epochs cost. One step of ten is a sample of a tenth."
+    one = PoissonSubsampled(Gaussian(sigma=1.1), rate=.1)
+    for epochs, whole in ((.1, 0), (.9, 0), (1.1, 1), (2.5, 2)):
+        bounds = compare_sampling(**BEGUN, epochs=epochs, delta=1e-5).bounds
+        kept = next(b for b in bounds if b.scheme.sampling == 'kept bins')
+        known = BallsInBins(whole*Gaussian(sigma=1.1), batches=10) if whole else None
+        assert kept.least <= (epsilon(known, delta=1e-5) if whole else epsilon(one, delta=1e-5))
+        assert kept.most > 1.2*kept.least and (kept.least > 0) == (whole > 0)
+
+@pytest.mark.parametrize('how', [dict(sampling='balls-in-bins', steps=1), dict(
+    sampling='balls-in-bins', steps=15), dict(sampling='shuffle', steps=20)])
+def test_bounds_of_what_no_data_sets_show(how, capsys):
+    "Commands, certificates and `compare` say of them what is known of the run, not of its bound."
+    run = dpsgd(**BEGUN, **how)
+    assert not run.holds_below and not (2*run).holds_below
+    words = [f"--{k.replace('_', '-')}={v}" for k, v in (BEGUN | how).items()]
+    main(['epsilon', *words, '--delta=1e-5', '--json'])
+    (row,) = json.loads(capsys.readouterr().out)['results']
+    assert row['lower'] == run.at_least(1e-5) < row['upper'] == epsilon(run, delta=1e-5)
+    main(['delta', *words, '--eps=.1', '--json'])
+    (row,) = json.loads(capsys.readouterr().out)['results']
+    assert row['lower'] == 0 < row['upper']
+    assert certify(run, delta=1e-5).answer['lower'] == '0'
+    (row,) = compare(run, delta=1e-5, methods=['ContourAccountant'])
+    assert row['lower'] == '0' < row['upper']
+
+@pytest.mark.parametrize('sampling', ['poisson', 'balls-in-bins', 'none'])
+def test_bounds_of_what_data_sets_show(sampling):
+    run = dpsgd(**BEGUN, epochs=2, sampling=sampling)
+    assert run.holds_below and (run + Gaussian(sigma=9.)).holds_below
+    assert 0 < float(certify(run, delta=1e-5).answer['lower']) <= epsilon(run, delta=1e-5)
 
 def test_order_of_the_ways():
     "Of one relation: none costs most, sizes that are fixed more than Poisson samples."
