@@ -247,12 +247,13 @@ def about(
     """
     return {'run': found.form, 'relation': neighbours_of(found.runs[0][1])}
 
+# %% ../nbs/06de_command_answers.ipynb #b93a2bd8
+def _least(run, row, given):
+    "What a run costs at least, where lower bounds on what is accounted do not hold of it."
+    return in_order(run.at_least(row['delta']), row['upper']) if given == 'delta' else 0.
+
 # %% ../nbs/06de_command_answers.ipynb #b93a2bd9
 _OTHER = {'delta': 'eps', 'eps': 'delta'}
-
-def _least(run, row, given):
-    "What a run costs at least that no data sets show to cost all that is accounted."
-    return in_order(run.at_least(row['delta']), row['upper']) if given == 'delta' else 0.
 
 def table(
     args,  # of the parser: of `epsilon` or `delta`

@@ -71,15 +71,16 @@ class Composable:
         return self.mechanism if self.attained is None else self.attained
 
     @property
-    def holds_below(self):
-        "Are lower bounds on what is accounted true of the run? Not of shuffles or begun epochs."
-        begun = 'balls-in-bins' in self.samplings and self.shown is not self.mechanism
-        return 'shuffle' not in self.samplings and not begun
-
-    @property
     def samplings(self):
         "How batches are drawn, as for `dpsgd`: a name for each way, a tuple."
         return (self.sampling,)
+
+# %% ../nbs/05c_runs.ipynb #e9dd6e93
+@patch(as_prop=True)
+def holds_below(self:Composable):
+    "Are lower bounds on what is accounted true of the run? Not of shuffles or begun epochs."
+    begun = 'balls-in-bins' in self.samplings and self.shown is not self.mechanism
+    return 'shuffle' not in self.samplings and not begun
 
 # %% ../nbs/05c_runs.ipynb #6f6e57b0
 @patch

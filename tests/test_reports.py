@@ -344,7 +344,7 @@ def test_the_command_knows_every_form(capsys):
     assert '{' + ','.join(FORMS) + '}' in capsys.readouterr().out.replace('\n', '')
 
 def test_several_batches_of_an_epoch():
-    with pytest.warns(UserWarning, match='far apart'):
+    with pytest.warns(UserWarning, match='the bounds hold'):
         text = report(BallsInBins(Gaussian(sigma=1.), batches=10, draws=2), delta=1e-5)
     assert 'each record in some random batches of an epoch' in text
     assert 'each record in one random batch' not in text
