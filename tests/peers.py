@@ -799,7 +799,7 @@ def measure_bins(out, limit, again=None):
                 rows[name][s['name']] = [row.get(c) for c in COLUMNS]
                 print(name, s['name'], row, flush=True)
     told = dict(date=str(datetime.date.today()), limit=limit, settings=BINS, rows=rows)
-    told |= {'PLD-accounting': version('PLD-accounting'), 'older': len(older)}
+    told |= {'PLD-accounting': version('PLD-accounting')}
     write_parts(out, data | dict(bins=told))
 
 
