@@ -254,9 +254,11 @@ class BallsInBins(Mechanism):
     draws: int = field(default=1, kw_only=True)     # batches with a record, in [1, batches]
 
     def __post_init__(self):
-        base = PoissonSubsampled(self.base, rate=1.).base
-        if not isinstance(base, Gaussian):
-            raise TypeError(f"base must be a Gaussian, or several on one batch, got {base!r}")
+        wanted = TypeError("base must be a Gaussian, or several on one batch (their sum), got "
+                           f"{self.base!r}")
+        try: base = PoissonSubsampled(self.base, rate=1.).base
+        except TypeError: raise wanted from None
+        if not isinstance(base, Gaussian): raise wanted
         object.__setattr__(self, 'base', base)
         checks.count(1, batches=self.batches, draws=self.draws)
         if self.draws > self.batches:

@@ -24,7 +24,7 @@ from dp_saddle.run_files import (
     run_of,
     run_of_form,
 )
-from .runs import RunSum
+from .runs import Composable, RunSum
 
 # %% ../nbs/06de_command_answers.ipynb #5d8b1384
 class Asked(NamedTuple):
@@ -249,7 +249,8 @@ def about(
 
 # %% ../nbs/06de_command_answers.ipynb #b93a2bd8
 def _least(run, row, given):
-    "What a run costs at least, where lower bounds on what is accounted do not hold of it."
+    "What a run costs at least; of one whose bound is no bound below, what is known of it."
+    if not isinstance(run, Composable) or run.holds_below: return row['lower']
     return in_order(run.at_least(row['delta']), row['upper']) if given == 'delta' else 0.
 
 # %% ../nbs/06de_command_answers.ipynb #b93a2bd9
@@ -278,8 +279,7 @@ def table(
         answer = getattr(best_accountant(run), args.command)
         for x in values:
             row = {'steps': n, name: x, **answer(x)._asdict()}
-            if not getattr(run, 'holds_below', True): row['lower'] = _least(run, row, name)
-            rows.append(row)
+            rows.append(row | {'lower': _least(run, row, name)})
             tick(len(rows), len(found.runs)*len(values))
     other = _OTHER[name]
     head = f'{"steps":>10} {name:>10}  {other + " >=":>18}  {other + " <=":>18}'

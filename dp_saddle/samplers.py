@@ -37,6 +37,7 @@ class Sampler:
         """
         checks.count(1, dataset_size=dataset_size, batches=batches)
         if steps is not None: checks.count(0, steps=steps)
+        if seed is not None: checks.count(0, inf, seed=seed)
         self.dataset_size, self.batches = int(dataset_size), int(batches)
         self.left = inf if steps is None else int(steps)
         self.steps, self.rng = steps, np.random.default_rng(seed)

@@ -77,6 +77,22 @@ def _pair(step):
     return step
 
 # %% ../nbs/06c_schedules.ipynb #d51dbc63
+def _taken_apart(pairs, sizes):
+    "The steps that entries consist of, one by one; of how many each is goes to `sizes`."
+    for entry, n in pairs:
+        steps = [(step, count) for step, count in entry.as_steps() if count]
+        size = sum(count for _, count in steps)
+        sizes.append((size, int(n)))
+        if size == 1: yield steps[0][0], n
+        else:
+            _check_total(n*size)
+            for _ in range(n): yield from steps
+
+def _check_total(total):
+    if total > _MOST_STEPS:
+        raise ValueError("count must add up to at most 10^8 over the schedule, "
+                         f"got {total}: ask epsilon for a prefix")
+
 def _kinds(pairs):
     "(the different mechanisms, the place among them of each step)."
     place, seen, places, counts, total = {}, {}, array('i'), array('i'), 0
@@ -88,9 +104,7 @@ def _kinds(pairs):
         places.append(seen[id(m)][0])
         counts.append(min(int(n), _MOST_STEPS))
         total += int(n)
-    if total > _MOST_STEPS:
-        raise ValueError("count must add up to at most 10^8 over the schedule, "
-                         f"got {total}: ask epsilon for a prefix")
+    _check_total(total)
     return list(place), np.repeat(np.asarray(places), np.asarray(counts))
 
 # %% ../nbs/06c_schedules.ipynb #a03fa1f0
@@ -303,7 +317,7 @@ _BY_EPOCHS = 'shuffle', 'balls-in-bins'   # what is paid when an epoch begins
 def epsilon_after(
     schedule,  # mechanisms, or (mechanism, count) pairs, at most 10^8 in all; or a run of `dpsgd`
     *, delta,  # in (0, 1)
-):             # eps after each step, rounded up, shape (steps,)
+):             # eps after each step (of a list: entry), rounded up, shape (steps,)
     """What was spent after every step of a schedule. Certified; each number is for a run that ends
     there; infinite where the mass of an infinite loss is more than delta. Of steps known by
     their moments: by these.
@@ -317,7 +331,7 @@ def epsilon_after(
 
     Returns
     -------
-    eps after each step, rounded up, shape (steps,)
+    eps after each step (of a list: entry), rounded up, shape (steps,)
     """
     checks.real(0, 1, delta=delta)
     if isinstance(schedule, Run) and schedule.sampling in _BY_EPOCHS:
@@ -329,8 +343,11 @@ def epsilon_after(
         if way in _BY_EPOCHS:
             raise ValueError(f"schedule must hold no epochs of {way!r} beside others: ask for each "
                              "of its parts, or of schedule.mechanism after each epoch")
-    kinds, which = _kinds(_each_of(schedule))
-    return np.minimum.accumulate(_prefixes(kinds, which, delta)[::-1])[::-1]
+    sizes = []
+    kinds, which = _kinds(_taken_apart(_each_of(schedule), sizes))
+    after = np.minimum.accumulate(_prefixes(kinds, which, delta)[::-1])[::-1]
+    if {size for size, _ in sizes} <= {1}: return after
+    return np.append(0., after)[np.cumsum(np.repeat(*np.array(sizes).T))]
 
 # %% ../nbs/06c_schedules.ipynb #0279b6c3
 _KINDS = {name: getattr(mechanisms, name) for name in (
@@ -340,6 +357,7 @@ _KINDS |= {name: getattr(builders, name) for name in ('TruncatedPoisson', 'TreeN
 _KINDS |= {name: getattr(fixed_sizes, name) for name in ('FixedSize', 'PoissonReplaceOne')}
 _KINDS |= {kind.__name__: kind for kind in (BallsInBins, BinDraw)}
 _OF_BINS = 'batches', 'draws'
+_OF_A_SEARCH = 'relation', 'holds_below'
 _KINDS |= {name: getattr(moments, name) for name in (
     'ZCDP', 'ExponentialMechanism', 'BoundedRange')}
 
@@ -352,16 +370,19 @@ def _known(name, names, what):
     raise ValueError(f"{what} must be one of {', '.join(names)}, got {name!r}{hint}")
 
 # %% ../nbs/06c_schedules.ipynb #b05f975c
+def _search_as_dict(search):
+    "Selected runs as a dict; with what `dpsgd` knows of a try, and its steps do not say."
+    run, tries = to_steps(search.run), search.tries
+    law = {field.name: getattr(tries, field.name) for field in fields(tries)}
+    plain = selected(search.run, tries=tries)
+    said = {name: getattr(search, name) for name in _OF_A_SEARCH
+            if getattr(search, name) != getattr(plain, name)}
+    return {'mechanism': Selected.__name__, 'run': run,
+            'tries': {'law': type(tries).__name__, **law}, **said}
+
 def _as_dict(mechanism, count):
     "A step as a dict."
-    if isinstance(mechanism, Selected):
-        run, tries = to_steps(mechanism.run), mechanism.tries
-        law = {field.name: getattr(tries, field.name) for field in fields(tries)}
-        law, said = {'law': type(tries).__name__, **law}, {}
-        if mechanism.relation != selected(mechanism.run, tries=tries).relation:
-            said = {'relation': mechanism.relation}      # known to `dpsgd`, lost in its steps
-        search = {'mechanism': Selected.__name__, 'run': run, 'tries': law}
-        return {**search, **said, 'count': int(count)}
+    if isinstance(mechanism, Selected): return {**_search_as_dict(mechanism), 'count': int(count)}
     base, rate = mechanism, {}
     if isinstance(mechanism, BallsInBins):
         bins = dict(batches=mechanism.batches, draws=mechanism.draws)
@@ -452,7 +473,7 @@ def _from_dict(i, step):
 def _search(i, step):
     "(mechanism, count) of the i-th dict, of selected runs."
     for key in step:
-        _known(key, ['mechanism', 'run', 'tries', 'relation', 'count'], f'key of step {i}')
+        _known(key, ['mechanism', 'run', 'tries', *_OF_A_SEARCH, 'count'], f'key of step {i}')
     tries, count = step.get('tries'), step.get('count', 1)
     if not isinstance(tries, dict):
         raise ValueError(f"step {i}: tries must be a mapping with 'law' and 'mean', got {tries!r}")
@@ -465,10 +486,11 @@ def _search(i, step):
         checks.count(0, count=count)
         run = Composition(tuple(from_steps(step.get('run'))))
         search = selected(run, tries=law(**values))
-        said = step.get('relation', search.relation)
-        if not isinstance(said, str):
-            raise ValueError(f"relation must be a text, got {said!r}")
-        return replace(search, relation=said), count
+        said = {name: step.get(name, getattr(search, name)) for name in _OF_A_SEARCH}
+        if not isinstance(said['relation'], str):
+            raise ValueError(f"relation must be a text, got {said['relation']!r}")
+        checks.flag(holds_below=said['holds_below'])
+        return replace(search, **said), count
     except (TypeError, ValueError) as error:
         raise ValueError(f"step {i}: {error}") from None
 

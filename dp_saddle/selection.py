@@ -355,10 +355,13 @@ class Selected(Mechanism):
         the law of their number
     relation
         as of each try
+    holds_below
+        does a try cost what it says?
     """
     run: Mechanism                    # one try
     tries: object = field(kw_only=True) # the law of their number
     relation: str = field(default=ADD_OR_REMOVE, kw_only=True, repr=False)  # as of each try
+    holds_below: bool = field(default=True, kw_only=True, repr=False) # does a try cost what it says?
 
     def loss_of(self, direction):
         "There is none: ValueError."
@@ -398,7 +401,8 @@ def selected(
                          f"got steps for {', and for '.join(words)}")
     steps = mechanism.as_steps()
     one = steps[0][0] if [n for _, n in steps] == [1] else mechanism    # 1*step is the step
-    return Selected(one, tries=tries, relation=next(iter(words), ADD_OR_REMOVE))
+    return Selected(one, tries=tries, relation=next(iter(words), ADD_OR_REMOVE),
+                    holds_below=getattr(run, 'holds_below', True))
 
 # %% ../nbs/06ab_selection.ipynb #faaa7887
 class SelectionAccountant:
@@ -423,6 +427,7 @@ class SelectionAccountant:
         self.plain = _curve_of(Composition(tuple(plain)))
         self._say_what_is_missing()
         self.alone = len(steps) == 1 and [n for _, n, _ in self.searches] == [1]
+        self.holds_below = all(m.holds_below for m, _, _ in self.searches)
         self.kept = {}                        # Renyi divergences rounded up, by places in `tilts`
 
 # %% ../nbs/06ab_selection.ipynb #63365b66
@@ -617,6 +622,7 @@ def _each(self:SelectionAccountant, one, x):
         warnings.simplefilter('ignore')          # curves may be wide where they do not matter
         found = np.array([one(float(v)) for v in x.ravel()]).reshape(-1, len(Bounds._fields))
     low, mid, up = found.T
+    low = low*self.holds_below
     return Bounds(*(v.reshape(x.shape) if x.ndim else float(v[0]) for v in (low, mid, up)))
 
 Selected.accountant = SelectionAccountant

@@ -9,7 +9,9 @@ from dp_saddle import (
     BallsInBins,
     Budget,
     Gaussian,
+    Geometric,
     PoissonSubsampled,
+    SelectionAccountant,
     calibrate,
     certify,
     compare,
@@ -17,8 +19,11 @@ from dp_saddle import (
     dpsgd,
     epsilon,
     epsilon_after,
+    from_steps,
     plot_sampling,
     report,
+    selected,
+    to_steps,
 )
 from dp_saddle.accounting import RELATIONS
 from dp_saddle.cli import main
@@ -74,6 +79,12 @@ def test_bounds_of_what_no_data_sets_show(how, capsys):
     assert certify(run, delta=1e-5).answer['lower'] == '0'
     (row,) = compare(run, delta=1e-5, methods=['ContourAccountant'])
     assert row['lower'] == '0' < row['upper']
+    search = selected(run, tries=Geometric(mean=4.))
+    assert SelectionAccountant(2*search).epsilon(1e-5).lower == 0 < epsilon(search, delta=1e-5)
+    assert from_steps(json.loads(json.dumps(to_steps(search)))) == [(search, 1)]
+    main(['epsilon', *words, '--delta=1e-5', '--tries=geometric:4', '--json'])
+    (row,) = json.loads(capsys.readouterr().out)['results']
+    assert row['lower'] == 0 < row['upper'] == epsilon(search, delta=1e-5)
 
 @pytest.mark.parametrize('sampling', ['poisson', 'balls-in-bins', 'none'])
 def test_bounds_of_what_data_sets_show(sampling):
