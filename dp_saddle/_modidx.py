@@ -502,6 +502,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                     'dp_saddle.bin_sums._dot': ('bin_sums.html#_dot', 'dp_saddle/bin_sums.py'),
                                     'dp_saddle.bin_sums._first_terms': ('bin_sums.html#_first_terms', 'dp_saddle/bin_sums.py'),
                                     'dp_saddle.bin_sums._higher': ('bin_sums.html#_higher', 'dp_saddle/bin_sums.py'),
+                                    'dp_saddle.bin_sums._in_units': ('bin_sums.html#_in_units', 'dp_saddle/bin_sums.py'),
                                     'dp_saddle.bin_sums._square': ('bin_sums.html#_square', 'dp_saddle/bin_sums.py'),
                                     'dp_saddle.bin_sums._sum_ulps': ('bin_sums.html#_sum_ulps', 'dp_saddle/bin_sums.py'),
                                     'dp_saddle.bin_sums._times': ('bin_sums.html#_times', 'dp_saddle/bin_sums.py'),

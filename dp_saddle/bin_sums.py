@@ -25,6 +25,7 @@ _TERM_ULPS = 16           # of a term; and of a sum of 16 terms, and of such sum
 _PHI_SHARE = .25          # of log phi beside the terms it is summed from: 8 ulps over 32 or so
 _ROUGHLY = 1e-10          # of all terms: what rounding does at most to a sum of them
 _PRODUCT_ULPS = 4, 8      # of a product of power series, and of each step of the recurrence
+_UNDER = 2.**-1021        # what underflows in a product of two numbers, and more
 
 # %% ../nbs/04da_bin_sums.ipynb #2d9793dc
 # Tuning: only time and width depend on it.
@@ -246,7 +247,7 @@ def _first_terms(v, path, near):
 
 # %% ../nbs/04da_bin_sums.ipynb #d96faf89
 class Series(NamedTuple):
-    """E (uY/T)^j e^{-uY/T}/j! = c a_j at places of log |u|.
+    """E (uY/T)^j e^{-uY/T}/j! = c a_j/2^{mj} at places of log |u|.
 
     Parameters
     ----------
@@ -256,10 +257,13 @@ class Series(NamedTuple):
         shape (k + 1, x); a_0 = 1 where c = phi
     sizes
         the same of the moduli of all terms; for phi, of those it was summed from
+    m
+        whole numbers, shape of x; 0 where c = phi
     """
     log_c: np.ndarray  # shape of x
     a: np.ndarray      # shape (k + 1, x); a_0 = 1 where c = phi
     sizes: np.ndarray  # the same of the moduli of all terms; for phi, of those it was summed from
+    m: np.ndarray      # whole numbers, shape of x; 0 where c = phi
 
 class _Terms(NamedTuple):
     "Of one bin, at some places of log |u|."
@@ -281,13 +285,29 @@ def _terms(self:BinMean, x, path):
     lost = weights[~kept].sum(), (moduli*ulps)[~kept].sum()
     return _Terms(r, log_Y[kept], weights[kept], (moduli*ulps)[kept], lost)
 
+# %% ../nbs/04da_bin_sums.ipynb #04daunt2
+def _in_units(a, sizes, T):
+    "The Series of these p_j, shape (k + 1, x): in units in which those near k/T are the largest."
+    j, i, moduli = np.arange(len(a))[:, None], (len(a) - 1)//T, np.abs(a)
+    with np.errstate(divide='ignore', invalid='ignore'):
+        bits = np.log2(moduli)
+        m = np.rint(bits[i] - bits[i + 1])
+        m = np.where(np.isfinite(m), m, 0)
+        last = (bits + j*m).max(0)
+    some = np.isfinite(last)
+    up = np.where(some, j*m - np.ceil(np.where(some, last, 0)), 0).astype(int)
+    def scaled(v): return np.where(some, np.ldexp(v, up), 0)
+    real = scaled(a.real)
+    a = real + 1j*scaled(a.imag) if np.iscomplexobj(a) else real
+    return Series(np.where(some, np.ceil(last)*log(2), -inf), a, scaled(sizes), m)
+
 # %% ../nbs/04da_bin_sums.ipynb #bd7f5f2b
 @patch
 def series(self:BinMean,
     x,     # places of log |u|, increasing, within a few nats, 1-d
     path,  # a Path
     k,     # the last coefficient
-    direct,# is c the largest modulus, or phi?
+    direct,# is c about the largest modulus, or phi?
 ):         # a Series
     """One bin's part, by a sum over the path.
 
@@ -300,7 +320,7 @@ def series(self:BinMean,
     k
         the last coefficient
     direct
-        is c the largest modulus, or phi?
+        is c about the largest modulus, or phi?
 
     Returns
     -------
@@ -316,13 +336,13 @@ def series(self:BinMean,
     size[:near] = np.abs(less) @ part.moduli + part.lost[1]
     a, sizes = _higher(part, terms, moduli if self.proves else None, k, path.theta)
     a[0], sizes[0] = np.exp(log_phi), size
-    scale = safe_log(np.abs(a).max(0)) if direct else log_phi
-    some = np.isfinite(scale)
-    c = np.where(some, np.exp(np.where(some, scale, 0)), 1)
-    a, sizes = np.where(some, a/c, 0), np.where(some, sizes/np.abs(c), 0)
-    sizes[0] += _PHI_SHARE*np.abs(a[0]*np.where(some, log_phi, 0))
-    if not direct: a[0] = 1
-    return Series(scale, a, sizes)
+    known = np.where(np.isfinite(log_phi), log_phi, 0)
+    sizes[0] += _PHI_SHARE*np.abs(a[0]*known)
+    if direct: return _in_units(a, sizes, self.T)
+    c = np.exp(known)
+    a, sizes = np.where(log_phi == known, a/c, 0), np.where(log_phi == known, sizes/np.abs(c), 0)
+    a[0] = 1
+    return Series(log_phi, a, sizes, np.zeros(len(x)))
 
 # %% ../nbs/04da_bin_sums.ipynb #0f8c7a21
 def _higher(part, terms, sizes, k, theta):
@@ -343,9 +363,10 @@ def _higher(part, terms, sizes, k, theta):
 
 # %% ../nbs/04da_bin_sums.ipynb #9c82abf9
 @patch
-def _ulps(self:BinMean, path, x, moduli, sizes, k):
-    "What rounding does to a chance of k points, in ulps, over c^T."
-    T, g, j, direct = self.T, path.g, np.arange(k + 2)[:, None], self.T < k
+def _ulps(self:BinMean, path, x, moduli, sizes, m):
+    "What rounding does to a chance of k points, in ulps, over c^T/2^{mk}."
+    T, g, k, j = self.T, path.g, len(sizes) - 2, np.arange(len(sizes))[:, None]
+    direct = self.T < k
     most = moduli + _ROUGHLY*sizes                 # of the series, its rounding included
     more = 1. if direct else np.exp(np.minimum(T*_ROUGHLY*sizes[0], _SAFE_LOG))
     if not direct: most[0] = 1
@@ -356,8 +377,9 @@ def _ulps(self:BinMean, path, x, moduli, sizes, k):
     of_place = (size + _PLACE_ULPS)*(j*sizes)
     product, step = _PRODUCT_ULPS
     of_power = product*T*(k + product) if direct else k*(k + step)
-    wrong = of_sum*sizes[:k+1] + of_place[:k+1] + of_place[1:]
-    return T*with_one(wrong) + of_power*with_one(most)
+    wrong = of_sum*sizes[:k+1] + of_place[:k+1] + of_place[1:]*2.**-m
+    lost = _UNDER*(k + 1)*T*2.**(k + T)/ULP if direct else 0.
+    return T*with_one(wrong) + of_power*with_one(most) + lost
 
 # %% ../nbs/04da_bin_sums.ipynb #2a5f654c
 @patch
@@ -385,9 +407,10 @@ def chances(self:BinMean,
     logs = []
     rows = max(1, min(_ROWS, int(_LONG/(x[1] - x[0]))))
     for block in np.split(x, range(rows, len(x), rows)):
-        log_c, a, sizes = self.series(block, path, k + 1, self.T < k)
+        log_c, a, sizes, m = self.series(block, path, k + 1, self.T < k)
+        scale = self.T*log_c - k*m*log(2)
         with np.errstate(divide='ignore', over='ignore', invalid='ignore'):
-            top = np.log(last_of_power(a[:k+1], self.T)) + self.T*log_c
-            ulps = self._ulps(path, block, np.abs(a), sizes, k) if self.proves else inf
-            logs.append((top, log(ULP) + np.log(ulps) + self.T*log_c.real))
+            top = np.log(last_of_power(a[:k+1], self.T)) + scale
+            ulps = self._ulps(path, block, np.abs(a), sizes, m) if self.proves else inf
+            logs.append((top, log(ULP) + np.log(ulps) + scale.real))
     return [np.concatenate(v) for v in zip(*logs, strict=True)]
