@@ -399,10 +399,11 @@ class Moment(NamedTuple):
 def moment(self:Counts, order):
     "The Moment of a real order in the range of this family; error inf for orders between 0 and 1."
     guess = Moment(order, float(self.log_moments(np.array([order]))[0]), 0.)
-    value, error = self._on_ray(0, guess, np.zeros(1))
-    error = inf if 0 < order < 1 else error[0]/(value[0].real - error[0])
-    log_value = guess.log + log(value[0].real)
-    return guess._replace(log=log_value, error=error + 2*ULP*(abs(log_value) + 1))
+    values, errors = self._on_ray(0, guess, np.zeros(1))
+    value, error = float(values[0].real), float(errors[0])
+    if 0 < order < 1 or not error < value: return guess._replace(error=inf)
+    log_value = guess.log + log(value)
+    return guess._replace(log=log_value, error=error/(value - error) + 2*ULP*(abs(log_value) + 1))
 
 # %% ../nbs/04db_bin_moments.ipynb #d5e3b45e
 @patch

@@ -41,6 +41,7 @@ _DEEP = 350., 8.          # how deep phi may get, nats; beyond the mean of a til
 _MOST_POINTS = 1 << 12    # of a path of g
 _FEW = 16.                # negative orders up to here are always served
 _BITS = 8                 # of a step
+_MOST_BITS = 1 << 11      # of a unit
 
 # %% ../nbs/04da_bin_sums.ipynb #34d3d041
 def _times(p, q):
@@ -287,13 +288,14 @@ def _terms(self:BinMean, x, path):
 
 # %% ../nbs/04da_bin_sums.ipynb #04daunt2
 def _in_units(a, sizes, T):
-    "The Series of these p_j, shape (k + 1, x): in units in which those near k/T are the largest."
-    j, i, moduli = np.arange(len(a))[:, None], (len(a) - 1)//T, np.abs(a)
-    with np.errstate(divide='ignore', invalid='ignore'):
-        bits = np.log2(moduli)
-        m = np.rint(bits[i] - bits[i + 1])
-        m = np.where(np.isfinite(m), m, 0)
-        last = (bits + j*m).max(0)
+    "The Series of these p_j, shape (k + 1, x): in the largest unit in which none after k/T leads."
+    j = np.arange(len(a))[:, None]
+    with np.errstate(divide='ignore'): bits = np.log2(np.abs(a))
+    m, step = np.full(a.shape[1], -_MOST_BITS), _MOST_BITS
+    while step:
+        leads = (bits + j*(m + step)).argmax(0)
+        m, step = np.where(leads <= (len(a) - 2)/T, m + step, m), step//2
+    last = (bits + j*m).max(0)
     some = np.isfinite(last)
     up = np.where(some, j*m - np.ceil(np.where(some, last, 0)), 0).astype(int)
     def scaled(v): return np.where(some, np.ldexp(v, up), 0)

@@ -66,6 +66,7 @@ class BinsLoss(PLRV):
             'remove' or 'add'
         """
         self.mean, self.direction, self.known, self.curve = mean, direction, {}, None
+        self.dominating = GaussianLoss(1/mean.sigma)
 
     @property
     def reverse(self):

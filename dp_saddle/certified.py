@@ -68,7 +68,7 @@ _BOUNDS = 3                  # lower, estimate, upper
 _MOST_OUTCOMES = 1 << 10     # of finite steps, one by one, beside others
 _MOST_COUNTS = 40            # of large losses, one by one
 _ALIKE = 1.1                 # quotient of the gaps that one line is to serve
-_WAYS = 4                    # at most, besides a step's own: a line, two sorts, all nodes
+_WAYS = 5                    # at most, besides a step's own: a line, two sorts, all nodes, simpler
 _USUAL = 1e-10, 1e-6, 1 << 18    # settings of an accountant that asks rows first
 
 
@@ -326,6 +326,29 @@ class _Remainder(SaddleTable):
         best = self.exponents(eps)[0].argmin()
         return _Chernoff(self, self.u[best], 0.)
 
+# %% ../nbs/01a_certified.ipynb #01asimp1
+class _FromAbove(NamedTuple):
+    "A line of a loss that dominates: nothing is known from below."
+    line: object         # what answers log_bounds
+
+    def log_bounds(self, eps): return _without_lower(self.line.log_bounds(eps))
+    def scale(self, eps): return self.line.scale(eps)
+    def growth(self, moved): return self.line.growth(moved)
+
+def _without_lower(logs): return np.array([0*logs[2] - inf, logs[2], logs[2]])
+
+class _Simpler(SaddleTable):
+    "Of simpler losses that dominate, in place of those that have one: from above only."
+    def __init__(self, plrv, *settings):
+        parts = [(p if p.dominating is None else p.dominating, n) for p, n in plrv.parts]
+        super().__init__(ComposedLoss(parts), *settings)
+
+    @staticmethod
+    def fit(plrv): return any(p.dominating is not None for p, _ in plrv.parts)
+    def log_delta(self, eps, floor=-inf): return _without_lower(super().log_delta(eps, floor))
+    def epsilon(self, delta, floor=0., near=None): return 0., *(super().epsilon(delta)[2],)*2
+    def line_for(self, eps, log_delta): return _FromAbove(super().line_for(eps, log_delta))
+
 # %% ../nbs/01a_certified.ipynb #6b2f0e20
 class _Tables(dict):
     "Tables by their names; that of the line is made when it is asked for."
@@ -404,7 +427,8 @@ def enough(self:_Direction):
 # %% ../nbs/01a_certified.ipynb #f5eae452
 @patch
 def tries(self:_Direction):
-    "The step's own lines; a cut; one line; the runs sorted; one with all nodes all the same."
+    """The step's own lines; a cut; one line; the runs sorted; one with all nodes all the same; what
+    dominates."""
     for way, first, make in (('own', self.own, OwnTable), ('cut', self.cut, self.cut)):
         if not first: continue
         if way not in self.tables: self.tables[way] = make(self.plrv, *self.settings)
@@ -413,7 +437,9 @@ def tries(self:_Direction):
     line = self.tables['line']
     yield line
     again = (line.nodes_ran_out or line.gave_up) and line.in_vain < line.max_nodes
-    for way, make in (self.sorts | ({'all nodes': SaddleTable} if again else {})).items():
+    last = {'all nodes': SaddleTable} if again else {}
+    if _Simpler.fit(self.plrv): last['simpler'] = _Simpler
+    for way, make in (self.sorts | last).items():
         if way not in self.tables: self.tables[way] = make(self.plrv, *self.settings)
         yield self.tables[way]
 

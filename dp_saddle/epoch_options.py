@@ -45,6 +45,7 @@ _SAFE = 300.              # of an exponent
 _EDGES_OF_CELLS = np.arange(-600, 501)/50     # Gaussians
 _TILTS_OF_CELLS = np.geomspace(.5, 300, 24)   # over e^eps
 _NARROW = 1e-8            # relative width that is good enough where there are few bins
+_ORDER = 61               # the largest order of a moment
 _LOWEST_LOG = -1e4        # below, no bound on a logarithm needs to be relative
 
 # %% ../nbs/04dd_epoch_options.ipynb #25abcbaf
@@ -70,7 +71,8 @@ def epoch_of(
 
 # %% ../nbs/04dd_epoch_options.ipynb #17ed5dde
 class Look(NamedTuple):
-    """A first look at one bin: its transform at some tilts, without the Gaussians above each edge.
+    """A first look at one bin: E e^{v(Y - 1)/T} at some tilts, without the Gaussians above each edge;
+    inf where that is no double.
 
     Parameters
     ----------
@@ -81,12 +83,12 @@ class Look(NamedTuple):
     log_phi
         shape (v, edges), but the first
     inside
-        of the Gaussians between an edge and the last one, likewise
+        of the Gaussians between two edges, likewise
     """
     edges: np.ndarray     # 1-d
     v: np.ndarray         # tilts, 1-d
     log_phi: np.ndarray   # shape (v, edges), but the first
-    inside: np.ndarray    # of the Gaussians between an edge and the last one, likewise
+    inside: np.ndarray    # of the Gaussians between two edges, likewise
 
 @patch
 def look(self:Epoch, sign, top):
@@ -94,7 +96,8 @@ def look(self:Epoch, sign, top):
     (first, last, count), edges = _TILTS, np.linspace(LOWEST, top, ceil((top - LOWEST)/_STEP) + 1)
     if sign < 0: last *= _FARTHER
     at, v = self.nodes(edges, _FEW), sign*np.geomspace(first, last, count)/self.std
-    grown = np.minimum(np.multiply.outer(v, at.y), _SAFE)
+    grown = np.multiply.outer(v, at.y - 1/self.T)
+    grown = np.where(grown < _SAFE, grown, inf)
     def sums(f): return (f(grown)*at.w).reshape(len(v), -1, _FEW).sum(2)
     less = np.cumsum(sums(np.expm1), 1) - ndtr(-edges[1:])
     return Look(edges, v, np.log1p(np.maximum(less, _LEAST_PHI)), sums(np.exp))
@@ -127,10 +130,12 @@ def exponents(self:Look,
     -------
     shape of v
     """
-    if i is None: return log_option(T*self.log_phi[:, j - 1], self.v, np.array([K]))[0]
-    below = self.log_phi[:, i - 1]
-    gain = T*np.log1p(self.inside[:, i:j].sum(1)*np.exp(-below))
-    return log_option(T*below + log_gain(gain), self.v, np.array([K]))[0]
+    more = np.array([K]) - 1
+    if i is None: return log_option(T*self.log_phi[:, j - 1], self.v, more)[0]
+    below, inside = self.log_phi[:, i - 1], self.inside[:, i:j].sum(1)
+    known = inside < inf                # then below is known, too
+    gain = T*np.log1p(np.where(known, inside, 1)*np.exp(-np.where(known, below, 0)))
+    return log_option(np.where(known, T*below + log_gain(gain), inf), self.v, more)[0]
 
 # %% ../nbs/04dd_epoch_options.ipynb #04ddgue1
 @patch
@@ -153,13 +158,15 @@ def guess(self:Epoch,
     """
     look = self.looks(sign)
     log_M = self.T*look.log_phi[:, np.searchsorted(look.edges, _CUT_OF_GUESS)]
-    variance = np.gradient(np.gradient(log_M, look.v), look.v)
-    below = np.log(np.maximum(2*pi*look.v**2*variance, 1))/2 - 1      # Chernoff's bound, nats
-    logs = log_option(log_M, look.v, K)
+    v, log_M = look.v[log_M < inf], log_M[log_M < inf]          # of the smaller tilts
+    variance = np.gradient(np.gradient(log_M, v), v)
+    below = np.log(np.maximum(2*pi*v**2*variance, 1))/2 - 1     # Chernoff's bound, nats
+    logs = log_option(log_M, v, K - 1)
     small = logs.min(1) - below[logs.argmin(1)]
     if sign < 0: return small
     at = self.nodes(look.edges, _FEW)
-    return np.maximum(small, safe_log(self.T*np.maximum(at.y - (K[:, None] - 1), 0) @ at.w))
+    more = at.y - 1/self.T - (K[:, None] - 1)         # the others have what they have on average
+    return np.maximum(small, safe_log(self.T*np.maximum(more, 0) @ at.w))
 
 # %% ../nbs/04dd_epoch_options.ipynb #ac2df715
 @patch
@@ -200,9 +207,10 @@ def _periods(v, G, goal):
 
 def _placed(v, G, goal):
     "(a tilt, its period, tilts near it): a short one, where a nat of condition counts a fifth."
+    v, G = v[G < inf], G[G < inf]
     X, near = _periods(v, G, goal)
     worse = np.where(G < G.min() + _MOST_WORSE, G - G.min(), inf)
-    i = (np.log(X) + worse/_CONDITION).argmin()
+    i = (safe_log(X) + worse/_CONDITION).argmin()
     return float(v[i]), float(X[i]), v[near[i] & (v != v[i])]
 
 # %% ../nbs/04dd_epoch_options.ipynb #0f344e4a
@@ -292,7 +300,8 @@ def option(self:Epoch,
     if not parts: return None
     rate = max(abs(part.v) for part in parts)*K
     found = Option(sign, parts + [beyond] if beyond else parts, rate)
-    return found if self.many or found.width(eps) < _NARROW else None     # else moments know more
+    alone = self.many or sign > 0 and rate > _ORDER      # of which moments know nothing
+    return found if alone or found.width(eps) < _NARROW else None         # else they know more
 
 # %% ../nbs/04dd_epoch_options.ipynb #2c7f141e
 @patch

@@ -594,11 +594,12 @@ def count(self:Epoch,
     -------
     an integer; 0 if they take too many terms
     """
+    if not X: return 0                          # there is no other tilt to bound aliases with
     if (low, high, v, X) in self.counts: return self.counts[low, high, v, X]
     cut, h, s = high if low == -inf else low, 2*pi/X, inf
     most = max(_MOST[0], _MOST[1]*self.T)
     def is_short(s): return s/h*_ORDER*self.panels(v, min(s, 1/TINY), high) < most
-    if is_short(_FEWEST_PLACES*h):
+    if is_short(_FEWEST_PLACES*h) and v*float(self.part(high)) < _SAFE:
         mass = self.spread(v, LOWEST, cut)[1].sum()
         if mass < inf: s = self.end(v, mass, cut)
     if len(self.counts) > _KEPT: self.counts.clear()

@@ -163,6 +163,7 @@ class PLRV:
     p_inf_exact, closed = False, True    # closed: the curve has a formula, and needs no line
     atoms = np.empty(0), np.empty(0)
     loss_ulps, dominated = 0., None   # in units of ULP; what a true loss below this dominates
+    dominating = None     # a simpler loss that dominates this one in both directions, if any does
 
     def delta(self, eps):
         """The privacy curve of this one step, E[(1 - e^{eps-L})_+] [SP 11]; `eps` in nats, any

@@ -2,6 +2,7 @@
 import sys
 import warnings
 
+import mpmath as mp
 import numpy as np
 import pytest
 from scipy.special import ndtri
@@ -19,8 +20,8 @@ from dp_saddle import (
     epsilon_after,
     group,
 )
-from dp_saddle.bin_moments import BinMoments, bin_moments, log_gamma
-from dp_saddle.bin_sums import BinMean, power_series
+from dp_saddle.bin_moments import BinMoments, Counts, bin_moments, log_gamma
+from dp_saddle.bin_sums import BinMean, _in_units, last_of_power, power_series
 from dp_saddle.bins import BinsLoss
 from dp_saddle.contour import OwnTable, SaddleTable
 from dp_saddle.epoch_options import epoch_of
@@ -386,7 +387,7 @@ def put_in_digits(sigma, T, eps):
     try:
         arb, acb = flint.arb, flint.acb
         h, b = arb(1)/12, 1/arb(sigma)
-        g = [h*k for k in range(-150, 165)]
+        g = [h*k for k in range(-200, 215)]
         y = [(b*x - b*b/2).exp()/T for x in g]
         w = [(-x*x/2).exp()*h/(2*arb.pi()).sqrt() for x in g]
         K, std = arb(eps).exp(), (np.expm1(sigma**-2)/T)**.5
@@ -394,21 +395,82 @@ def put_in_digits(sigma, T, eps):
         total = arb(0)
         for j in range(10**4):
             u = acb(c, 2*arb.pi()*j/X)
-            M = (1 + sum((p*(-u*x).expm1() for p, x in zip(w, y, strict=True)), acb(0)))**T
-            f = ((u*K).exp()*M/u**2).real
+            M = sum((p*(u/T - u*x).exp() for p, x in zip(w, y, strict=True)), acb(0))**T
+            f = ((u*(K - 1)).exp()*M/u**2).real
             total += f if j else f/2
             if abs(float(f)) < 1e-40: break
         return float(1 - K + 2*total/X)
     finally:
         flint.ctx.prec = old
 
-@pytest.mark.parametrize('sigma, T, eps', [(2., 300, .19), (5., 1000, .0383)])
+@pytest.mark.parametrize('sigma, T, eps', [
+    (2., 300, .19), (5., 1000, .0383), (20., 10, .0973), (100., 10, .0186), (170., 12, .0098)])
 def test_tiny_delta_removing(sigma, T, eps):
     "Near 1e-12, where doubles leave nothing of 1 - K + E(K - S)_+."
     truth = put_in_digits(sigma, T, eps)
-    low, _, up = ContourAccountant(bins(sigma, T).remove).delta(eps)
+    loss = bins(sigma, T).remove
+    low, _, up = ContourAccountant(loss).delta(eps)
     assert 1e-14 < truth < 1e-10
     assert low*(1 - 1e-12) <= truth <= up*(1 + 1e-12) and up < low*(1 + 1e-7)
+    least, _, most = SaddleTable(ComposedLoss([(loss, 1)])).log_delta(np.array([eps]))[:, 0]
+    assert least <= np.log(truth) <= most
+
+def central_moments(sigma, T, count):
+    "E (S - 1)^n exactly, as closed forms of one bin and the power of a series."
+    def one(n):
+        return mp.fsum(mp.binomial(n, j)*(-1)**(n - j)*mp.exp(mp.mpf(j*(j - 1))/(2*sigma**2))
+                       for j in range(n + 1))/mp.factorial(n)/mp.mpf(T)**n
+    a = [one(n) for n in range(count)]
+    power = [mp.mpf(1)] + [mp.mpf(0)]*(count - 1)
+    for _ in range(T):
+        power = [mp.fsum(power[i]*a[n - i] for i in range(n + 1)) for n in range(count)]
+    return [v*mp.factorial(n) for n, v in enumerate(power)]
+
+@pytest.mark.parametrize('sigma, T, order, s', [
+    (100, 10, 61, 700), (100, 10, 61, 1500), (170, 12, 21, 2000), (300, 20, 2, 4000)])
+def test_moments_of_few_bins_under_much_noise(sigma, T, order, s):
+    "By the series of S^z in S - 1; where |u| is large, what matters is far below the largest chance."
+    with mp.workdps(160):
+        moments = central_moments(sigma, T, int(60 + 45*s/sigma/T**.5))
+        def of(z): return mp.fsum(mp.binomial(z, n)*c for n, c in enumerate(moments))
+        truth = complex(of(mp.mpc(order, s))/of(mp.mpf(order)))
+    loss = bins(float(sigma), T).remove
+    values = loss.line(order - 1., np.array([0., s]))
+    found = np.exp(values.change[1])
+    assert abs(found - truth) <= np.expm1(values.log_error[1])*abs(found) < 1e-8
+    assert 1e-9 < abs(truth) < .9
+
+@pytest.mark.parametrize('T, r', [(10, 110.), (10, .01), (2, 7500.), (70, 3.)])
+def test_no_product_underflows(T, r):
+    "Poisson chances of one bin's rate r, and of bins that now and then have many: as exact sums."
+    k = 77
+    with mp.workdps(50):
+        exact = [mp.mpf(r)**j/mp.factorial(j)*(1 + mp.exp(j*j/20 - 100)) for j in range(k + 2)]
+        power = [mp.mpf(1)] + [mp.mpf(0)]*k
+        for _ in range(T):
+            power = [mp.fsum(power[i]*exact[n - i] for i in range(n + 1)) for n in range(k + 1)]
+        truth = float(mp.log(power[k]))
+    a = np.array([[float(v)] for v in exact])
+    log_c, a, _, m = _in_units(a, a, T)
+    found = np.log(last_of_power(a[:k+1], T)) + T*log_c - k*m*np.log(2)
+    assert found == pytest.approx(truth, rel=1e-13) and a.max() <= 1
+
+def test_a_moment_that_is_all_error(monkeypatch):
+    "It is unknown, and no bound comes of it: errors of more than the value itself are infinite."
+    monkeypatch.setattr(Counts, '_on_ray', lambda self, j, moment, s: (s + 1., s + 1e200))
+    family = BinMoments(1., 10).family(2.)
+    assert family.moment(2.).error == np.inf
+
+@pytest.mark.parametrize('sigma, T, d, epochs', [
+    (20., 10, 1e-100, 3), (20., 10, 1e-100, 1), (170., 10, 1e-12, 3)])
+@pytest.mark.filterwarnings('ignore:the bounds hold')
+def test_never_more_than_in_one_batch(sigma, T, d, epochs):
+    "A mean has a smaller curve than one of its parts: a bound that is wide falls back on that."
+    bounds = ContourAccountant(epochs*bins(sigma, T)).epsilon(d)
+    single = ContourAccountant(epochs*Gaussian(sigma=sigma)).epsilon(d)
+    assert 0 < bounds.lower <= bounds.upper <= single.upper*(1 + 1e-12)
+    at = ContourAccountant(epochs*bins(sigma, T)).delta(single.upper)
+    assert at.lower <= at.upper <= d*(1 + 1e-6)
 
 def check_against_moments(count, seed):
     "The sum's lines and the moments' line are two proofs: their intervals meet."
