@@ -672,6 +672,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                        'dp_saddle.calibration._cheapest': ('calibration.html#_cheapest', 'dp_saddle/calibration.py'),
                                        'dp_saddle.calibration._check_limit': ('calibration.html#_check_limit', 'dp_saddle/calibration.py'),
                                        'dp_saddle.calibration._cost': ('calibration.html#_cost', 'dp_saddle/calibration.py'),
+                                       'dp_saddle.calibration._ends': ('calibration.html#_ends', 'dp_saddle/calibration.py'),
                                        'dp_saddle.calibration._estimated': ('calibration.html#_estimated', 'dp_saddle/calibration.py'),
                                        'dp_saddle.calibration._exactly': ('calibration.html#_exactly', 'dp_saddle/calibration.py'),
                                        'dp_saddle.calibration._excess': ('calibration.html#_excess', 'dp_saddle/calibration.py'),

@@ -11,6 +11,7 @@ import time
 import warnings
 from dataclasses import dataclass
 from math import ceil, exp, floor, inf
+from textwrap import shorten
 
 import numpy as np
 
@@ -519,7 +520,7 @@ def _row(method, worth, run, delta, eps):
         if not getattr(run, 'holds_below', True): bounds = bounds._replace(lower=0.)
         cells = [f'{b:.10g}' for b in bounds]
     except (ValueError, TypeError, MemoryError) as error:
-        cells, worth = ['']*len(Bounds._fields), f'not for this run: {error}'[:_SHOWN_OF_AN_ERROR]
+        cells, worth = ['']*len(Bounds._fields), shorten(f'not for this run: {error}', _SHOWN_OF_AN_ERROR)
     seconds = f'{time.perf_counter() - start:.3f}'
     names = ('accountant', 'lower', 'estimate', 'upper', 'seconds', 'worth')
     return dict(zip(names, [method.__name__, *cells, seconds, worth], strict=True))

@@ -141,13 +141,15 @@ def _cost(build, parameter, bound, target):
     def cost(x):
         try:
             run = build(x)
-        except ValueError:
+        except ValueError as error:
+            cost.refused = f'{x:.4g} is refused: {error}'
             return _REFUSED
         try:
             return bound(run, target)
         except ValueError as error:
             raise ValueError(f"{parameter} cannot be found: "
                              f"at {x:.4g} there is no bound ({error})") from None
+    cost.refused = ''
     return cost
 
 # %% ../nbs/06a_calibration.ipynb #112bad64
@@ -202,7 +204,6 @@ def learn(self:_Search, u, ahead):
 @patch
 def bracket(self:_Search, u):
     "(a u that meets the target, a u that misses it), or twice the u that is found."
-    tried = [u]
     for k in range(_MAX_STRIDES):
         here, ahead = self.miss(u), self.stride(u, k)
         if here == 0 or (here < 0 and ahead == u):
@@ -212,12 +213,15 @@ def bracket(self:_Search, u):
         if (self.miss(ahead) <= 0) != (here < 0):
             return (u, ahead) if here < 0 else (ahead, u)
         self.learn(u, ahead)
-        tried.append(u := ahead)
+        u = ahead
     if self.whole and u == self.low:
         return -inf, u
-    first, last = self.value(min(tried)), self.value(max(tried))
-    raise ValueError(f"{self.parameter} cannot be found: all values tried, {first:.4g} to "
-                     f"{last:.4g}, {'meet' if here <= 0 else 'miss'} the target")
+    tried = sorted(x for x, cost in self.known.items() if cost < _REFUSED)
+    raise ValueError(f"{self.parameter} cannot be found: all values tried, {_ends(tried)}, "
+                     f"{'meet' if here <= 0 else 'miss'} the target"
+                     + (f"; {self.cost.refused}" if self.cost.refused else ''))
+
+def _ends(values): return f'{values[0]:.4g} to {values[-1]:.4g}' if values else 'none'
 
 # %% ../nbs/06a_calibration.ipynb #066db5dd
 @patch

@@ -813,7 +813,8 @@ def _epsilon_of(self:ContourAccountant, plrv, delta, floor, few):
         if few and not number: enough = min(enough, tried.enough*found[2])
         done = not max(found[0], floor) + enough < found[2] < inf
         at_first = table in (tried.tables.get('own'), tried.tables.get('cut'))
-        if done and not (found[2] == inf and at_first): break
+        others = at_first or _Simpler.fit(plrv)                 # who may know a finite one
+        if done and not (found[2] == inf and others): break
     return found
 
 # %% ../nbs/01a_certified.ipynb #0ff3bb5e

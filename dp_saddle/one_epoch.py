@@ -45,6 +45,7 @@ _SAFE = 600.              # of an exponent
 _CELLS, _MOST_PANELS = 1000, 150          # of a density; of Gaussians where a decay is looked at
 _LEAST_SIGMA, _FEWEST = .29, 10           # noise over sensitivity, and bins: else a line is long
 _STEEP = .35                              # with less noise than 1, more bins: a power of them
+_MUCH = 6.                                # with more noise any number of them
 _LEAST_OF_MANY, _MANY = .45, 30           # likewise: else one bin is not small
 
 # %% ../nbs/04dc_one_epoch.ipynb #22a58a68
@@ -69,6 +70,7 @@ class Epoch:
     def served(self):
         "May lines be short enough to be of use?"
         fewest = _FEWEST*exp(_STEEP*max(min(self.sigma**-2, _SAFE) - 1, 0))
+        if self.sigma > _MUCH: return True
         return self.sigma >= _LEAST_SIGMA and self.T >= fewest
 
     def part(self, g):
@@ -383,7 +385,11 @@ def log_mean(self:Epoch,
     lost = _MORE*ndtr(first)*np.exp(np.maximum(v, 0)*float(self.part(first)))
     above = ndtr(-last)*(1 - _BOUND_ROUNDING)
     if v[0] < 0: above = above*-np.expm1(v*float(self.part(last)))
-    each = np.log1p(self._real(at, v, np.expm1) - above + lost)
+    less = self._real(at, v, np.expm1) - above + lost
+    each = np.log1p(np.maximum(less, -1/2))
+    if (few := less < -1/2).any():              # then the 1 has no digits to give
+        small = self._real(at, v[few], np.exp) + ndtr(-last)*np.exp(v[few]*float(self.part(last)))
+        each[few] = np.log(small + lost[few])
     if more is None: return self.T*each + _BOUND_ROUNDING
     gain = self.T*np.log1p(self._real(more, v, np.exp)*np.exp(-each))
     return self.T*each + log_gain(gain) + _BOUND_ROUNDING

@@ -10,6 +10,7 @@ __all__ = ['SCHEMES', 'Scheme', 'SamplingBounds', 'SamplingTable', 'compare_samp
 import warnings
 from decimal import ROUND_CEILING, ROUND_FLOOR
 from math import ceil, floor, sqrt
+from textwrap import shorten
 from typing import NamedTuple
 
 from . import checks
@@ -23,7 +24,7 @@ from .pictures import PAGE, style_of
 # Tuning: only what is shown depends on it.
 _SPARE = 6                # standard deviations of a Poisson sample's size, above which it is cut
 _DIGITS = 4               # of an eps
-_SHOWN = 60               # characters of a reason why there is none
+_SHOWN = 90               # characters of a reason why there is none
 _HEIGHT, _BAR = .3, .6    # of a row in a picture, inches; of a bar in a row
 _MARK = dict(ms=10, mew=2)
 _COLOURS = 'first', 'second', 'third', 'fourth', 'fifth'    # of the relations, in their order
@@ -135,7 +136,7 @@ class SamplingTable(Table):
 def _row(bounds):
     "What is printed of one way."
     scheme, low, high, reason = bounds
-    least, most = '', f'not for this run: {reason}'[:_SHOWN]
+    least, most = '', shorten(f'not for this run: {reason}', _SHOWN)
     if high is not None:
         least = round_outwards(low, ROUND_FLOOR, _DIGITS)
         most = round_outwards(high, ROUND_CEILING, _DIGITS)
