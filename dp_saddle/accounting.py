@@ -520,7 +520,8 @@ def _row(method, worth, run, delta, eps):
         if not getattr(run, 'holds_below', True): bounds = bounds._replace(lower=0.)
         cells = [f'{b:.10g}' for b in bounds]
     except (ValueError, TypeError, MemoryError) as error:
-        cells, worth = ['']*len(Bounds._fields), shorten(f'not for this run: {error}', _SHOWN_OF_AN_ERROR)
+        cells = ['']*len(Bounds._fields)
+        worth = shorten(f'not for this run: {error}', _SHOWN_OF_AN_ERROR)
     seconds = f'{time.perf_counter() - start:.3f}'
     names = ('accountant', 'lower', 'estimate', 'upper', 'seconds', 'worth')
     return dict(zip(names, [method.__name__, *cells, seconds, worth], strict=True))

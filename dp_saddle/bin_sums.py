@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['NATS', 'repeated', 'power_series', 'last_of_power', 'BinMean', 'Path', 'even_step',
-           'Series']
+           'Series', 'in_units']
 
 # %% ../nbs/04da_bin_sums.ipynb #75b518b5
 from math import cos, floor, inf, log, log2, pi, sqrt
@@ -266,6 +266,7 @@ class Series(NamedTuple):
     sizes: np.ndarray  # the same of the moduli of all terms; for phi, of those it was summed from
     m: np.ndarray      # whole numbers, shape of x; 0 where c = phi
 
+# %% ../nbs/04da_bin_sums.ipynb #04daterm
 class _Terms(NamedTuple):
     "Of one bin, at some places of log |u|."
     r: np.ndarray       # |u|/T, shape of x
@@ -287,8 +288,26 @@ def _terms(self:BinMean, x, path):
     return _Terms(r, log_Y[kept], weights[kept], (moduli*ulps)[kept], lost)
 
 # %% ../nbs/04da_bin_sums.ipynb #04daunt2
-def _in_units(a, sizes, T):
-    "The Series of these p_j, shape (k + 1, x): in the largest unit in which none after k/T leads."
+def in_units(
+    a,      # p_j, shape (k + 1, x)
+    sizes,  # of the moduli of all their terms, likewise
+    T,      # bins, >= 2
+):          # a Series
+    """In the largest unit in which none after k/T is the largest.
+
+    Parameters
+    ----------
+    a
+        p_j, shape (k + 1, x)
+    sizes
+        of the moduli of all their terms, likewise
+    T
+        bins, >= 2
+
+    Returns
+    -------
+    a Series
+    """
     j = np.arange(len(a))[:, None]
     with np.errstate(divide='ignore'): bits = np.log2(np.abs(a))
     m, step = np.full(a.shape[1], -_MOST_BITS), _MOST_BITS
@@ -340,7 +359,7 @@ def series(self:BinMean,
     a[0], sizes[0] = np.exp(log_phi), size
     known = np.where(np.isfinite(log_phi), log_phi, 0)
     sizes[0] += _PHI_SHARE*np.abs(a[0]*known)
-    if direct: return _in_units(a, sizes, self.T)
+    if direct: return in_units(a, sizes, self.T)
     c = np.exp(known)
     a, sizes = np.where(log_phi == known, a/c, 0), np.where(log_phi == known, sizes/np.abs(c), 0)
     a[0] = 1

@@ -234,6 +234,14 @@ def abs_moment(self:BinsLoss, t=0., order=3):
     "ValueError at any tilts `t`, of any shape, and `order`."
     raise ValueError(_UNSERVED)
 
+# %% ../nbs/04e_bins.ipynb #04eonega
+def _one_gaussian(base):
+    "The Gaussian that this is, or that several on one batch are; else TypeError."
+    try: one = PoissonSubsampled(base, rate=1.).base
+    except TypeError: one = None
+    if isinstance(one, Gaussian): return one
+    raise TypeError(f"base must be a Gaussian, or several on one batch, got {base!r}")
+
 # %% ../nbs/04e_bins.ipynb #8e01411c
 @dataclass(frozen=True)
 class BallsInBins(Mechanism):
@@ -255,12 +263,7 @@ class BallsInBins(Mechanism):
     draws: int = field(default=1, kw_only=True)     # batches with a record, in [1, batches]
 
     def __post_init__(self):
-        wanted = TypeError("base must be a Gaussian, or several on one batch (their sum), got "
-                           f"{self.base!r}")
-        try: base = PoissonSubsampled(self.base, rate=1.).base
-        except TypeError: raise wanted from None
-        if not isinstance(base, Gaussian): raise wanted
-        object.__setattr__(self, 'base', base)
+        object.__setattr__(self, 'base', _one_gaussian(self.base))
         checks.count(1, batches=self.batches, draws=self.draws)
         if self.draws > self.batches:
             raise ValueError(f"draws must be in [1, {self.batches}], got {self.draws!r}")

@@ -221,7 +221,7 @@ def bracket(self:_Search, u):
                      f"{'meet' if here <= 0 else 'miss'} the target"
                      + (f"; {self.cost.refused}" if self.cost.refused else ''))
 
-def _ends(values): return f'{values[0]:.4g} to {values[-1]:.4g}' if values else 'none'
+def _ends(values): return ' to '.join(dict.fromkeys(f'{x:.4g}' for x in values[:1] + values[-1:]))
 
 # %% ../nbs/06a_calibration.ipynb #066db5dd
 @patch

@@ -71,8 +71,8 @@ def epoch_of(
 
 # %% ../nbs/04dd_epoch_options.ipynb #17ed5dde
 class Look(NamedTuple):
-    """A first look at one bin: E e^{v(Y - 1)/T} at some tilts, without the Gaussians above each edge;
-    inf where that is no double.
+    """A first look at one bin: E e^{v(Y - 1)/T} at some tilts, without the Gaussians above each
+    edge; inf where that is no double.
 
     Parameters
     ----------

@@ -394,6 +394,7 @@ def log_mean(self:Epoch,
     gain = self.T*np.log1p(self._real(more, v, np.exp)*np.exp(-each))
     return self.T*each + log_gain(gain) + _BOUND_ROUNDING
 
+# %% ../nbs/04dc_one_epoch.ipynb #04dcreal
 @patch
 def _real(self:Epoch, at, v, f):
     "An upper bound on the integral of f(vy), f the exponential, or less 1."

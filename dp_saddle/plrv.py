@@ -155,8 +155,7 @@ class PLRV:
     """The law of one privacy loss L = log dP/dQ(X), X ~ P, in nats [SP 10]. `ess_inf`, `ess_sup`:
     ends of its support; `p_inf`: mass at +infinity [SP Remark 2.10], `p_inf_exact`: known to all
     digits; `atoms`: their losses and log-probabilities; `loss_ulps`: what losses may be off by."""
-    ess_inf = -inf
-    ess_sup = inf
+    ess_inf, ess_sup = -inf, inf
     p_inf = 0.
     whole = True          # or part of a law, whose mass is e^log_mass
     log_mass = 0.

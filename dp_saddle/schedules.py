@@ -93,6 +93,7 @@ def _check_total(total):
         raise ValueError("count must add up to at most 10^8 over the schedule, "
                          f"got {total}: ask epsilon for a prefix")
 
+# %% ../nbs/06c_schedules.ipynb #06ckinds
 def _kinds(pairs):
     "(the different mechanisms, the place among them of each step)."
     place, seen, places, counts, total = {}, {}, array('i'), array('i'), 0

@@ -356,12 +356,12 @@ class Selected(Mechanism):
     relation
         as of each try
     holds_below
-        does a try cost what it says?
+        does a try cost that much?
     """
     run: Mechanism                    # one try
     tries: object = field(kw_only=True) # the law of their number
     relation: str = field(default=ADD_OR_REMOVE, kw_only=True, repr=False)  # as of each try
-    holds_below: bool = field(default=True, kw_only=True, repr=False) # does a try cost what it says?
+    holds_below: bool = field(default=True, kw_only=True, repr=False) # does a try cost that much?
 
     def loss_of(self, direction):
         "There is none: ValueError."

@@ -21,7 +21,7 @@ from dp_saddle import (
     group,
 )
 from dp_saddle.bin_moments import BinMoments, Counts, bin_moments, log_gamma
-from dp_saddle.bin_sums import BinMean, _in_units, last_of_power, power_series
+from dp_saddle.bin_sums import BinMean, in_units, last_of_power, power_series
 from dp_saddle.bins import BinsLoss
 from dp_saddle.contour import OwnTable, SaddleTable
 from dp_saddle.epoch_options import epoch_of
@@ -451,7 +451,7 @@ def test_no_product_underflows(T, r):
             power = [mp.fsum(power[i]*exact[n - i] for i in range(n + 1)) for n in range(k + 1)]
         truth = float(mp.log(power[k]))
     a = np.array([[float(v)] for v in exact])
-    log_c, a, _, m = _in_units(a, a, T)
+    log_c, a, _, m = in_units(a, a, T)
     found = np.log(last_of_power(a[:k+1], T)) + T*log_c - k*m*np.log(2)
     assert found == pytest.approx(truth, rel=1e-13) and a.max() <= 1
 
