@@ -499,6 +499,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                     'dp_saddle.bin_sums.Path': ('bin_sums.html#path', 'dp_saddle/bin_sums.py'),
                                     'dp_saddle.bin_sums.Series': ('bin_sums.html#series', 'dp_saddle/bin_sums.py'),
                                     'dp_saddle.bin_sums._Terms': ('bin_sums.html#_terms', 'dp_saddle/bin_sums.py'),
+                                    'dp_saddle.bin_sums._Terms.moduli': ('bin_sums.html#_terms.moduli', 'dp_saddle/bin_sums.py'),
+                                    'dp_saddle.bin_sums._Terms.weights': ('bin_sums.html#_terms.weights', 'dp_saddle/bin_sums.py'),
                                     'dp_saddle.bin_sums._dot': ('bin_sums.html#_dot', 'dp_saddle/bin_sums.py'),
                                     'dp_saddle.bin_sums._first_terms': ('bin_sums.html#_first_terms', 'dp_saddle/bin_sums.py'),
                                     'dp_saddle.bin_sums._higher': ('bin_sums.html#_higher', 'dp_saddle/bin_sums.py'),

@@ -302,7 +302,7 @@ def _right_end(self:Counts):
 def _is_end(self:Counts, x, path):
     "Is next to nothing above a place `x`? If so, it is kept, with the chance and its fall there."
     T, k = self.mean.T, self.k
-    log_c, a, _, m = self.mean.series(np.full(1, x), path, k + 1, T < k)
+    log_c, a, _, m, _ = self.mean.series(np.full(1, x), path, k + 1, T < k)
     with np.errstate(divide='ignore', invalid='ignore', over='ignore'):
         log_G = np.log(last_of_power(a[:-1], T)) + T*log_c - k*m*log(2)
         slopes = np.arange(1, k + 2)*a[1:, 0]/a[:-1, 0]*2.**-m

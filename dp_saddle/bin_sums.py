@@ -26,6 +26,7 @@ _PHI_SHARE = .25          # of log phi beside the terms it is summed from: 8 ulp
 _ROUGHLY = 1e-10          # of all terms: what rounding does at most to a sum of them
 _PRODUCT_ULPS = 4, 8      # of a product of power series, and of each step of the recurrence
 _UNDER = 2.**-1021        # what underflows in a product of two numbers, and more
+_GROWN = 4                # times the largest coefficient and (k + 1)^2, in the recurrence
 
 # %% ../nbs/04da_bin_sums.ipynb #2d9793dc
 # Tuning: only time and width depend on it.
@@ -259,48 +260,60 @@ class Series(NamedTuple):
     sizes
         the same of the moduli of all terms; for phi, of those it was summed from
     m
-        whole numbers, shape of x; 0 where c = phi
+        whole numbers, shape of x
+    bits
+        whole numbers, k + 1: 2^bits was taken out of a sum's terms
     """
     log_c: np.ndarray  # shape of x
     a: np.ndarray      # shape (k + 1, x); a_0 = 1 where c = phi
     sizes: np.ndarray  # the same of the moduli of all terms; for phi, of those it was summed from
-    m: np.ndarray      # whole numbers, shape of x; 0 where c = phi
+    m: np.ndarray      # whole numbers, shape of x
+    bits: np.ndarray   # whole numbers, k + 1: 2^bits was taken out of a sum's terms
 
 # %% ../nbs/04da_bin_sums.ipynb #04daterm
 class _Terms(NamedTuple):
     "Of one bin, at some places of log |u|."
     r: np.ndarray       # |u|/T, shape of x
     log_Y: np.ndarray   # shape of g, as all that follows; the terms beyond are 0
-    weights: np.ndarray # of the rule, complex where the path is turned
-    moduli: np.ndarray  # of these, times their rounding over that of a sum
-    lost: tuple         # sums of the last two where terms are 0
+    log_w: np.ndarray   # log of the moduli of the rule's weights,
+    turn: np.ndarray    # and of their phases, complex where the path is turned
+    ulps: np.ndarray    # their rounding over that of a sum
+    lost: tuple         # sums of the weights, and of their roundings, where terms are 0
+
+    def weights(self): return np.exp(self.log_w)*self.turn
+    def moduli(self): return np.exp(self.log_w)*self.ulps
 
 @patch
 def _terms(self:BinMean, x, path):
     sigma, (alpha, theta, h, g) = self.sigma, path
     log_Y, r = g/sigma - 1/(2*sigma**2), np.exp(x)/self.T
-    moduli = np.exp((theta*sigma)**2/2 - g*g/2)*(h/sqrt(2*pi))
-    weights = moduli*np.exp(1j*theta*sigma*g) if theta else moduli
+    log_w = (theta*sigma)**2/2 - g*g/2 + log(h/sqrt(2*pi))
+    turn = np.exp(1j*theta*sigma*g) if theta else np.ones(len(g))
     ulps = 1 + (g*g/2 + 2*np.abs(g)*theta*sigma)/_sum_ulps(len(g))
     kept = r[0]*np.exp(log_Y)*cos(alpha - theta) < _NOTHING
     kept[0] = True
-    lost = weights[~kept].sum(), (moduli*ulps)[~kept].sum()
-    return _Terms(r, log_Y[kept], weights[kept], (moduli*ulps)[kept], lost)
+    def part(some, lost): return _Terms(r, log_Y[some], log_w[some], turn[some], ulps[some], lost)
+    beyond = part(~kept, ())
+    return part(kept, (beyond.weights().sum(), beyond.moduli().sum()))
 
 # %% ../nbs/04da_bin_sums.ipynb #04daunt2
 def in_units(
-    a,      # p_j, shape (k + 1, x)
+    a,      # p_j over 2^bits, shape (k + 2, x)
     sizes,  # of the moduli of all their terms, likewise
+    bits,   # k + 2 whole numbers
     T,      # bins, >= 2
 ):          # a Series
-    """In the largest unit in which none after k/T is the largest.
+    """In the largest unit in which none after k/T is the largest (beside k/T of the first, if T >
+    k).
 
     Parameters
     ----------
     a
-        p_j, shape (k + 1, x)
+        p_j over 2^bits, shape (k + 2, x)
     sizes
         of the moduli of all their terms, likewise
+    bits
+        k + 2 whole numbers
     T
         bins, >= 2
 
@@ -308,19 +321,20 @@ def in_units(
     -------
     a Series
     """
-    j = np.arange(len(a))[:, None]
-    with np.errstate(divide='ignore'): bits = np.log2(np.abs(a))
+    j, k = np.arange(len(a))[:, None], len(a) - 2
+    with np.errstate(divide='ignore'): size = np.log2(np.abs(a)) + bits[:, None]
+    beside = np.where(j == 0, min(log2(max(k, 1)/T), 0.), 0)
     m, step = np.full(a.shape[1], -_MOST_BITS), _MOST_BITS
     while step:
-        leads = (bits + j*(m + step)).argmax(0)
-        m, step = np.where(leads <= (len(a) - 2)/T, m + step, m), step//2
-    last = (bits + j*m).max(0)
+        leads = (size + beside + j*(m + step)).argmax(0)
+        m, step = np.where(leads <= k/T, m + step, m), step//2
+    last = (size + j*m).max(0)
     some = np.isfinite(last)
-    up = np.where(some, j*m - np.ceil(np.where(some, last, 0)), 0).astype(int)
+    up = np.where(some, j*m + bits[:, None] - np.ceil(np.where(some, last, 0)), 0).astype(int)
     def scaled(v): return np.where(some, np.ldexp(v, up), 0)
     real = scaled(a.real)
     a = real + 1j*scaled(a.imag) if np.iscomplexobj(a) else real
-    return Series(np.where(some, np.ceil(last)*log(2), -inf), a, scaled(sizes), m)
+    return Series(np.where(some, np.ceil(last)*log(2), -inf), a, scaled(sizes), m, bits)
 
 # %% ../nbs/04da_bin_sums.ipynb #bd7f5f2b
 @patch
@@ -351,55 +365,60 @@ def series(self:BinMean,
     v, near = np.multiply.outer(part.r, np.exp(part.log_Y)), np.count_nonzero(part.r < _NEAR_ONE)
     terms, moduli, less = _first_terms(v, path, near)
     with np.errstate(divide='ignore', invalid='ignore'):
-        log_phi = np.log(_dot(terms, part.weights))
-    if near: log_phi[:near] = log1p(_dot(less, part.weights) - part.lost[0])
-    size = moduli @ part.moduli
-    size[:near] = np.abs(less) @ part.moduli + part.lost[1]
-    a, sizes = _higher(part, terms, moduli if self.proves else None, k, path.theta)
-    a[0], sizes[0] = np.exp(log_phi), size
+        log_phi = np.log(_dot(terms, part.weights()))
+    if near: log_phi[:near] = log1p(_dot(less, part.weights()) - part.lost[0])
+    size = moduli @ part.moduli()
+    size[:near] = np.abs(less) @ part.moduli() + part.lost[1]
+    a, sizes, bits = _higher(part, terms, moduli if self.proves else None, k, path)
     known = np.where(np.isfinite(log_phi), log_phi, 0)
-    sizes[0] += _PHI_SHARE*np.abs(a[0]*known)
-    if direct: return in_units(a, sizes, self.T)
-    c = np.exp(known)
-    a, sizes = np.where(log_phi == known, a/c, 0), np.where(log_phi == known, sizes/np.abs(c), 0)
+    a[0], sizes[0] = np.exp(log_phi), size + _PHI_SHARE*np.abs(np.exp(log_phi)*known)
+    found = in_units(a, sizes, bits, self.T)
+    if direct: return found
+    some, c = log_phi == known, np.exp(known - found.log_c)
+    a, sizes = np.where(some, found.a/c, 0), np.where(some, found.sizes/np.abs(c), 0)
     a[0] = 1
-    return Series(log_phi, a, sizes, np.zeros(len(x)))
+    return found._replace(log_c=log_phi, a=a, sizes=sizes)
 
 # %% ../nbs/04da_bin_sums.ipynb #0f8c7a21
-def _higher(part, terms, sizes, k, theta):
-    "The coefficients and their terms' `sizes` as sums over the path, each of shape (k + 1, x)."
-    r, log_Y, weights, moduli, _ = part
-    j = np.arange(k + 1)
+def _higher(part, terms, sizes, k, path):
+    """The coefficients and their terms' `sizes` as sums over the path, each of shape (k + 1, x),
+    over 2^bits; bits, k + 1 of them."""
+    r, j = part.r, np.arange(k + 1)
     log_factorial = np.cumsum(np.log(np.maximum(j, 1)))
-    turn = np.exp(-1j*theta*j)[:, None] if theta else 1.
-    exponents = np.multiply.outer(log_Y + log(r[-1]), j) - log_factorial
-    powers = np.exp(np.minimum(exponents, _SAFE_LOG))           # larger ones meet e^-v = 0
+    turn = np.exp(-1j*path.theta*j)[:, None] if path.theta else 1.
+    exponents = np.multiply.outer(part.log_Y + log(r[-1]), j) - log_factorial + part.log_w[:, None]
+    least = r[0]*np.exp(part.log_Y)*cos(path.alpha - path.theta)
+    bits = np.floor((exponents - least[:, None]).max(0)/log(2))
+    bits[0] = 0
+    powers = np.exp(np.minimum(exponents - bits*log(2), _SAFE_LOG))     # larger ones meet e^-v = 0
     front = np.exp(np.multiply.outer(j, np.log(r/r[-1])))
-    weighted = terms*weights
+    weighted = terms*part.turn
     halves = [weighted.real, weighted.imag] if np.iscomplexobj(weighted) else [weighted]
     sums = [_dot(v, powers).T*front for v in halves]
-    whole = sums[0] + 1j*sums[1] if len(sums) > 1 else sums[0]
-    if sizes is None: return whole*turn, np.zeros(whole.shape)
-    return whole*turn, ((sizes*moduli) @ powers).T*front
+    whole = (sums[0] + 1j*sums[1] if len(sums) > 1 else sums[0])*turn
+    if sizes is None: return whole, np.zeros(whole.shape), bits
+    return whole, ((sizes*part.ulps) @ powers).T*front, bits
 
 # %% ../nbs/04da_bin_sums.ipynb #9c82abf9
 @patch
-def _ulps(self:BinMean, path, x, moduli, sizes, m):
+def _ulps(self:BinMean, path, x, found):
     "What rounding does to a chance of k points, in ulps, over c^T/2^{mk}."
+    _, a, sizes, m, bits = found
     T, g, k, j = self.T, path.g, len(sizes) - 2, np.arange(len(sizes))[:, None]
-    direct = self.T < k
+    direct, moduli = self.T < k, np.abs(a)
     most = moduli + _ROUGHLY*sizes                 # of the series, its rounding included
     more = 1. if direct else np.exp(np.minimum(T*_ROUGHLY*sizes[0], _SAFE_LOG))
     if not direct: most[0] = 1
     others = power_series(most[:k+1], T - 1)*more
     def with_one(part): return (part[:k+1]*others[k::-1]).sum(0)
     of_sum = _sum_ulps(len(g)) + j[:k+1]*(np.abs(x) + log(T) + log(k + 1) + 2)
+    of_sum = of_sum + np.abs(bits[:k+1, None])
     size = max(-g[0], g[-1])/self.sigma + 1/(2*self.sigma**2)
     of_place = (size + _PLACE_ULPS)*(j*sizes)
     product, step = _PRODUCT_ULPS
     of_power = product*T*(k + product) if direct else k*(k + step)
     wrong = of_sum*sizes[:k+1] + of_place[:k+1] + of_place[1:]*2.**-m
-    lost = _UNDER*(k + 1)*T*2.**(k + T)/ULP if direct else 0.
+    lost = _UNDER*(k + 1)*(T*2.**(k + T) if direct else _GROWN*(k + 1)**2*others.max(0))/ULP
     return T*with_one(wrong) + of_power*with_one(most) + lost
 
 # %% ../nbs/04da_bin_sums.ipynb #2a5f654c
@@ -428,10 +447,10 @@ def chances(self:BinMean,
     logs = []
     rows = max(1, min(_ROWS, int(_LONG/(x[1] - x[0]))))
     for block in np.split(x, range(rows, len(x), rows)):
-        log_c, a, sizes, m = self.series(block, path, k + 1, self.T < k)
-        scale = self.T*log_c - k*m*log(2)
+        found = self.series(block, path, k + 1, self.T < k)
+        scale = self.T*found.log_c - k*found.m*log(2)
         with np.errstate(divide='ignore', over='ignore', invalid='ignore'):
-            top = np.log(last_of_power(a[:k+1], self.T)) + scale
-            ulps = self._ulps(path, block, np.abs(a), sizes, m) if self.proves else inf
+            top = np.log(last_of_power(found.a[:k+1], self.T)) + scale
+            ulps = self._ulps(path, block, found) if self.proves else inf
             logs.append((top, log(ULP) + np.log(ulps) + scale.real))
     return [np.concatenate(v) for v in zip(*logs, strict=True)]

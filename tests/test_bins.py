@@ -373,6 +373,21 @@ def test_whole_moments():
         assert np.exp(logs[:4]) == pytest.approx(
             [1, 1, 1 + (q - 1)/T, (q**3 + 3*(T - 1)*q + (T - 1)*(T - 2))/T**2], rel=1e-12)
 
+@pytest.mark.parametrize('sigma, T, order', [
+    (1., 200, 31), (1.5, 10, 46), (1.8, 10, 56), (1.9, 10**5, 59), (2., 200, 61), (100., 10, 61)])
+def test_moments_whose_parts_are_no_doubles(sigma, T, order):
+    "By exact sums: E Y^77 and the density of Gaussians it comes from leave doubles."
+    with mp.workdps(40):
+        power = [mp.exp(mp.mpf(j*(j - 1))/(2*mp.mpf(sigma)**2))/mp.factorial(j)/mp.mpf(T)**j
+                 for j in range(order + 1)]
+        d = [mp.mpf(1)]
+        for n in range(1, order + 1):
+            d.append(mp.fsum((mp.mpf(T + 1)*j/n - 1)*power[j]*d[n - j] for j in range(1, n + 1)))
+        truth = mp.log(d[order]*mp.factorial(order))
+    moment = bin_moments(sigma, T).alone(float(order)).moment(float(order))
+    off = abs(float(mp.mpf(moment.log) - truth))
+    assert off <= moment.error < 1e-10
+
 @pytest.mark.slow
 def test_prefixes():
     "After each epoch."
@@ -451,7 +466,7 @@ def test_no_product_underflows(T, r):
             power = [mp.fsum(power[i]*exact[n - i] for i in range(n + 1)) for n in range(k + 1)]
         truth = float(mp.log(power[k]))
     a = np.array([[float(v)] for v in exact])
-    log_c, a, _, m = in_units(a, a, T)
+    log_c, a, _, m, _ = in_units(a, a, np.zeros(k + 2), T)
     found = np.log(last_of_power(a[:k+1], T)) + T*log_c - k*m*np.log(2)
     assert found == pytest.approx(truth, rel=1e-13) and a.max() <= 1
 
