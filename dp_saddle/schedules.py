@@ -42,6 +42,7 @@ _NEARLY = 2e-3          # and the width, relative, at which that is enough
 _TILTS = 1e-3, 1e4, 300 # of Renyi divergences: from, to, how many
 _MOST_WITH_MASS = 12    # prefixes of steps with mass at infinity, likewise
 _MOST_EXACT = 800       # prefixes of steps with few outcomes, summed exactly
+_MOST_CLOSED = 1000     # prefixes of Gaussian steps only, each by the closed form
 _EACH = 1 << 12         # prefixes of equal steps, each; then about 1/_EACH apart,
 _MOST_BETWEEN = 1 << 16 # and so many between them where the chord is not proved
 _MOST_AHEAD = 1024      # times what came lately, that a budget is tried with
@@ -207,6 +208,9 @@ def _prefixes_of_few(kinds, which, delta):
         return _prefixes_by_moments(kinds, which, delta)
     if not kinds:
         return np.zeros(0)
+    if len(which) <= _MOST_CLOSED and all(type(m) is Gaussian for m in kinds):
+        counts = np.cumsum(which[:, None] == np.arange(len(kinds)), axis=0)
+        return np.array([_alone(kinds, row, delta) for row in counts])
     if len(kinds) == 1:
         return _equal_steps(_families(kinds), kinds, len(which), delta)
     schedule = Schedule(np.arange(len(kinds)), np.ones(len(kinds)), which)

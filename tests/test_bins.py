@@ -444,7 +444,7 @@ def central_moments(sigma, T, count):
 @pytest.mark.parametrize('sigma, T, order, s', [
     (100, 10, 61, 700), (100, 10, 61, 1500), (170, 12, 21, 2000), (300, 20, 2, 4000)])
 def test_moments_of_few_bins_under_much_noise(sigma, T, order, s):
-    "By the series of S^z in S - 1; where |u| is large, what matters is far below the largest chance."
+    "By the series of S^z in S - 1; at large |u| what matters is far below the largest."
     with mp.workdps(160):
         moments = central_moments(sigma, T, int(60 + 45*s/sigma/T**.5))
         def of(z): return mp.fsum(mp.binomial(z, n)*c for n, c in enumerate(moments))

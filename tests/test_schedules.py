@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from dp_saddle import (
     ZCDP,
     ApproxDP,
+    BallsInBins,
     Budget,
     Composition,
     ContourAccountant,
@@ -353,3 +354,30 @@ def test_numbers_that_would_take_hours(text):
     for read in (exact, number, whole):
         with pytest.raises(ValueError, match='must fit into a double, got'): read(text)
     assert number('1e-400') == 0 and exact('1e0003') == 1000
+
+def test_gaussians_only_are_exact():
+    "Each prefix by the closed form, as `epsilon` has it; of many, bounds that are hardly wider."
+    one, other = Gaussian(sigma=1.1), Gaussian(sigma=2.)
+    for schedule in (10*one, [one, (other, 3), one], 40*one + 9*other):
+        steps = to_steps(schedule)
+        flat = [from_steps([{**step, 'count': 1}])[0][0] for step in steps
+                for _ in range(step['count'])]
+        wanted = [epsilon(sum(flat[:i + 1], 0*one), delta=1e-5) for i in range(len(flat))]
+        assert epsilon_after(schedule, delta=1e-5) == pytest.approx(wanted, rel=1e-15)
+    many = epsilon_after(1500*one, delta=1e-5)
+    assert many[9] == pytest.approx(epsilon(10*one, delta=1e-5), rel=1e-3)
+
+def test_entries_of_several_steps():
+    "One answer for each entry, of whatever steps it consists."
+    both = Gaussian(sigma=3.) + Laplace(scale=2.)
+    draws = BallsInBins(Gaussian(sigma=1.), batches=10, draws=2)
+    schedule = [Gaussian(sigma=3.), (both, 2), 0*both, draws, (1*Gaussian(sigma=3.), 2)]
+    runs = [Gaussian(sigma=3.), both, both, 0*both, draws, Gaussian(sigma=3.), Gaussian(sigma=3.)]
+    found = epsilon_after(schedule, delta=1e-5)
+    wanted = [epsilon(sum(runs[:i + 1], 0*both), delta=1e-5) for i in range(len(runs))]
+    assert (found >= np.array(wanted)*(1 - 1e-9)).all()
+    assert found == pytest.approx(wanted, rel=2e-3) and found[2] == found[3]
+    assert len(epsilon_after(2*draws, delta=1e-5)) == 4           # draw by draw
+    assert not len(epsilon_after([], delta=1e-5)) and epsilon_after([0*both], delta=1e-5) == 0
+    with pytest.raises(ValueError, match='add up to at most 10.8'):
+        epsilon_after([(both, 10**8)], delta=1e-5)
