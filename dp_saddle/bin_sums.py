@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import log1p
 
 from .checks import patch
-from .numerics import ULP, by_halves, safe_log
+from .numerics import ULP, by_halves
 
 # %% ../nbs/04da_bin_sums.ipynb #08715ea4
 # Proved: change one and a theorem is broken.
@@ -303,8 +303,8 @@ def in_units(
     bits,   # k + 2 whole numbers
     T,      # bins, >= 2
 ):          # a Series
-    """In the largest unit in which none after k/T is the largest (beside k/T of the first, if T >
-    k).
+    """In the largest unit in which none after k/T is the largest; beside k/T of the first, if T >
+    k.
 
     Parameters
     ----------
