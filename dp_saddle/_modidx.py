@@ -3180,6 +3180,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                 'dp_saddle.rows._circle': ('rows.html#_circle', 'dp_saddle/rows.py'),
                                 'dp_saddle.rows._depth': ('rows.html#_depth', 'dp_saddle/rows.py'),
                                 'dp_saddle.rows._ends': ('rows.html#_ends', 'dp_saddle/rows.py'),
+                                'dp_saddle.rows._floor': ('rows.html#_floor', 'dp_saddle/rows.py'),
                                 'dp_saddle.rows._is_below': ('rows.html#_is_below', 'dp_saddle/rows.py'),
                                 'dp_saddle.rows._joined': ('rows.html#_joined', 'dp_saddle/rows.py'),
                                 'dp_saddle.rows._larger': ('rows.html#_larger', 'dp_saddle/rows.py'),

@@ -56,8 +56,8 @@ _TILTS = 2.**-np.cumsum(np.repeat([0, 1/16, 1/8, 1/4], [1, 4, 2, 26]))[::-1]   #
 _STEP, _LAST_STEP = 2., 1/32             # which is a power of 2, or of 2^(1/32)
 _LAST_TILT = 2.5, 2., 6., 10.     # the last, a and b of a normal loss' tilt: removing, adding
 _RARE, _APART = (2.3, 5.), 4.     # no larger than where hits are all; std: how far these are, then
-_LOST = 1e-14                     # of delta: what runs with an outcome beyond the end may weigh
-_ROOM, _HARMLESS = 36., -34.      # nats by which an end is to be below the rest, in all steps; is
+_LOST, _HARM = .3, 3.             # of what rounding moves delta by: what an end may lose; may do
+_SPARE = 2.                       # nats of room beyond that, where the end is chosen
 _LATER = np.arange(36)            # ends that are tried, in steps
 _SPACING, _SHORTER = .7, 3.       # of nodes, in std, and how much nearer the ends are, in sigma
 _LEAST = -200.                    # logarithm of a weight: products of less are slow
@@ -137,6 +137,10 @@ def normal(self:_Rows, n, goal):
     "About the saddle-point of as many normal losses, (rows, 1)."
     return np.sqrt(-2*goal/(n*self.variance))
 
+def _floor(n, goal):
+    "About what rounding is to move delta by, relatively, (rows, 1)."
+    return ULP*np.sqrt(-2*goal*n)
+
 @patch
 def hits_only(self:_Rows, n, goal):
     "About the tilt from which on hits are all; inf where they are not rare and far, (rows, 1)."
@@ -146,24 +150,24 @@ def hits_only(self:_Rows, n, goal):
     return np.where((root > 0) & (tilt > _APART*self.sigma), tilt, inf)
 
 @patch
-def room(self:_Rows, end, n, normal):
+def room(self:_Rows, end, n, goal):
     "The tilts up to which a sharp end does no harm, shape of `end`."
-    below = (end*self.mu)**2/2 - _ROOM - np.log(n/np.maximum(normal, 1))
+    below = (end*self.mu)**2/2 - np.log(n/(_HARM*_floor(n, goal))) - _SPARE
     return below/np.maximum(self.log_w(end), TINY) - 1
 
 # %% ../nbs/01_rows.ipynb #01rowsend3
 @patch
-def end_for(self:_Rows, n, normal, goal, need):
+def end_for(self:_Rows, n, goal, need):
     "(where the law of a step ends, removing, up to which tilt that does no harm), (rows, 1)."
-    spare = 2*(np.log(n/np.maximum(normal, 1)) - goal - log(_LOST))
+    spare = 2*(np.log(n/(_LOST*_floor(n, goal))) - goal)
     end = np.maximum(np.sqrt(spare), self.mu + np.sqrt(np.maximum(spare + 2*self.log_q, 0)))
     end = self.sigma*np.exp(_END_STEP*np.ceil(np.log(end)/_END_STEP))
-    most = self.room(end, n, normal)
+    most = self.room(end, n, goal)
     if (most >= need).all(): return end, most
     later = end*np.exp(_X_STEP*_LATER)
-    k = (self.room(later, n, normal) >= need).argmax(1)
+    k = (self.room(later, n, goal) >= need).argmax(1)
     end = later[self.every, k][:, None]
-    return end, self.room(end, n, normal)
+    return end, self.room(end, n, goal)
 
 # %% ../nbs/01_rows.ipynb #01rowsend2
 @patch
@@ -174,7 +178,7 @@ def reach(self:_Rows, n, goal):
     last = _STEP**np.ceil(np.log(last)/log(_STEP))
     last = np.where(hits < inf, last, np.minimum(last, rare*self.s2*(1 - self.log_q) + more))
     need = np.where(self.adds, -inf, np.minimum(last, hits))
-    end, most = self.end_for(n, normal, goal, need)
+    end, most = self.end_for(n, goal, need)
     finer = 1/_TILTS[-2]
     most = finer*np.where(end < hits + 1, np.maximum(hits, finer*most), hits)
     last = np.where(self.adds, last, np.minimum(last, most))
@@ -317,8 +321,8 @@ def tilts(self:_Rows, table, steps, n, goal, e):
     cancels = np.minimum(steps.order - gone - goal, -_LEAST)
     too_much = np.exp(cancels)*(n + _CANCELS[1])/(_CANCELS[0]*u)
     cost = (X*cut + _SAME)*np.maximum(too_much, 1)*np.exp(np.maximum(cancels, 0)/_DIGITS)
-    harm = table.last + np.log(n/np.maximum(self.normal(n, goal), 1))
-    cost = np.where(harm < _HARMLESS, cost, inf)
+    harmless = table.last < np.log(_HARM*_floor(n, goal)/n)
+    cost = np.where(harmless, cost, inf)
     i = cost.argmin(1)
     j = to_right[r, i].argmin(1)
     return *(v[r, k][:, None] for v, k in ((u, i), (u, j), (X, i), (cut, i), (cost, i))), i, j

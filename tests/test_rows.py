@@ -251,7 +251,7 @@ def test_what_is_lost():
             beyond = (1 - rate)*ndtr(-x/sigma) + rate*ndtr(-(x - 1)/sigma)
             lost = np.exp(pair.lost(steps, end))
             assert n*beyond <= lost[0, 0] and lost[1, 0] == 0
-            assert lost[0, 0] <= 2e-14*delta*max(1, pair.normal(steps, goal)[0, 0])
+            assert lost[0, 0] <= 2e-16*delta*np.sqrt(-2*n*np.log(delta))
 
 def test_second_order():
     "K_1 in doubles, of laws that end and of those that do not, against chapter 00a's."
