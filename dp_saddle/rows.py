@@ -138,8 +138,8 @@ def normal(self:_Rows, n, goal):
     return np.sqrt(-2*goal/(n*self.variance))
 
 def _floor(n, goal):
-    "About what rounding is to move delta by, relatively, (rows, 1)."
-    return ULP*np.sqrt(-2*goal*n)
+    "log of what rounding is to move delta by, relatively, about, for each step, (rows, 1)."
+    return np.log(-2*goal/n)/2 + log(ULP)
 
 @patch
 def hits_only(self:_Rows, n, goal):
@@ -150,40 +150,47 @@ def hits_only(self:_Rows, n, goal):
     return np.where((root > 0) & (tilt > _APART*self.sigma), tilt, inf)
 
 @patch
-def room(self:_Rows, end, n, goal):
-    "The tilts up to which a sharp end does no harm, shape of `end`."
-    below = (end*self.mu)**2/2 - np.log(n/(_HARM*_floor(n, goal))) - _SPARE
+def room(self:_Rows, end, most):
+    "The tilts up to which ends add less than `most`, a logarithm, shape of `end`."
+    below = (end*self.mu)**2/2 + most - _SPARE
     return below/np.maximum(self.log_w(end), TINY) - 1
 
 # %% ../nbs/01_rows.ipynb #01rowsend3
 @patch
-def end_for(self:_Rows, n, goal, need):
-    "(where the law of a step ends, removing, up to which tilt that does no harm), (rows, 1)."
-    spare = 2*(np.log(n/(_LOST*_floor(n, goal))) - goal)
+def end_for(self:_Rows, floor, goal):
+    "Where the law of a step may end, removing, (rows, 1)."
+    spare = -2*(floor + goal + log(_LOST))
     end = np.maximum(np.sqrt(spare), self.mu + np.sqrt(np.maximum(spare + 2*self.log_q, 0)))
-    end = self.sigma*np.exp(_END_STEP*np.ceil(np.log(end)/_END_STEP))
-    most = self.room(end, n, goal)
-    if (most >= need).all(): return end, most
-    later = end*np.exp(_X_STEP*_LATER)
-    k = (self.room(later, n, goal) >= need).argmax(1)
-    end = later[self.every, k][:, None]
-    return end, self.room(end, n, goal)
+    return self.sigma*np.exp(_END_STEP*np.ceil(np.log(end)/_END_STEP))
+
+@patch
+def later(self:_Rows, end, most, need):
+    "The first end, from `end` on, that serves tilts up to `need`, and up to which it does."
+    ends = end*np.exp(_X_STEP*_LATER)
+    k = (self.room(ends, most) >= need).argmax(1)
+    end = ends[self.every, k][:, None]
+    return end, self.room(end, most)
 
 # %% ../nbs/01_rows.ipynb #01rowsend2
 @patch
 def reach(self:_Rows, n, goal):
     "(how far the table is to go, where the law of a step ends or, adding, the grid), (rows, 1)."
-    normal, (a, b, c, d), (rare, more) = self.normal(n, goal), _LAST_TILT, _RARE
-    hits, last = self.hits_only(n, goal), np.where(self.adds, c*normal + d, a*normal + b)
-    last = _STEP**np.ceil(np.log(last)/log(_STEP))
-    last = np.where(hits < inf, last, np.minimum(last, rare*self.s2*(1 - self.log_q) + more))
-    need = np.where(self.adds, -inf, np.minimum(last, hits))
-    end, most = self.end_for(n, goal, need)
-    finer = 1/_TILTS[-2]
-    most = finer*np.where(end < hits + 1, np.maximum(hits, finer*most), hits)
-    last = np.where(self.adds, last, np.minimum(last, most))
-    last = np.exp2(_LAST_STEP*np.floor(np.log2(last)/_LAST_STEP))
+    normal, floor, (a, b, c, d) = self.normal(n, goal), _floor(n, goal), _LAST_TILT
+    last, end = np.where(self.adds, c*normal + d, a*normal + b), self.end_for(floor, goal)
+    last, most = _STEP**np.ceil(np.log(last)/log(_STEP)), floor + log(_HARM)
+    tilt = np.where(self.adds, inf, self.room(end, most))
+    if (tilt < last).any(): last, end = self.shorter(n, goal, end, most, last)
     return last, np.where(self.adds, 1 + self.sigma*_FAR, end)
+
+@patch
+def shorter(self:_Rows, n, goal, end, most, last):
+    "The same, where an end does harm before the last tilt is reached: before hits are all."
+    hits, (rare, more), finer = self.hits_only(n, goal), _RARE, 1/_TILTS[-2]
+    wish = np.where(hits < inf, last, np.minimum(last, rare*self.s2*(1 - self.log_q) + more))
+    end, tilt = self.later(end, most, np.where(self.adds, -inf, np.minimum(wish, hits)))
+    tilt = finer*np.where(end < hits + 1, np.maximum(hits, finer*tilt), hits)
+    wish = np.exp2(_LAST_STEP*np.floor(np.log2(np.minimum(wish, tilt))/_LAST_STEP))
+    return np.where(self.adds, last, wish), end
 
 # %% ../nbs/01_rows.ipynb #4c7bc13f
 class _Table(NamedTuple):
@@ -321,8 +328,7 @@ def tilts(self:_Rows, table, steps, n, goal, e):
     cancels = np.minimum(steps.order - gone - goal, -_LEAST)
     too_much = np.exp(cancels)*(n + _CANCELS[1])/(_CANCELS[0]*u)
     cost = (X*cut + _SAME)*np.maximum(too_much, 1)*np.exp(np.maximum(cancels, 0)/_DIGITS)
-    harmless = table.last < np.log(_HARM*_floor(n, goal)/n)
-    cost = np.where(harmless, cost, inf)
+    cost = np.where(table.last < _floor(n, goal) + log(_HARM), cost, inf)
     i = cost.argmin(1)
     j = to_right[r, i].argmin(1)
     return *(v[r, k][:, None] for v, k in ((u, i), (u, j), (X, i), (cut, i), (cost, i))), i, j
@@ -354,15 +360,15 @@ def plan(self:_Rows, table, n, goal, known=None):
 
 # %% ../nbs/01_rows.ipynb #f486998d
 @patch
-def outside(self:_Rows, end, P, height):
-    "What of an edge is beyond an end, adding; removing there is nothing, (rows, 1)."
-    return np.where(self.adds, np.exp(self.at_end(end, P) + (height*self.mu)**2/2)/_FAR, 0)
+def outside(self:_Rows, at):
+    "What of an edge is beyond an end where the integrand is e^`at`, adding; removing, nothing."
+    return np.where(self.adds, np.exp(at)/_FAR, 0)
 
 @patch
-def sharp(self:_Rows, end, P, h, a, b, turn):
+def sharp(self:_Rows, at, h, a, b, turn):
     "What a sharp end moves the sum by on a path at height a, e^{turn y} below it, (rows, 1)."
     grows = b*np.maximum((a + b/2)*self.mu**2 + turn - 2*pi/h, 0)
-    size = self.at_end(end, P) + (a*self.mu)**2/2 + grows
+    size = at + (a*self.mu)**2/2 + grows
     return np.where(self.adds, 0, (a + _TWICE*b)*self.mu*np.exp(size))
 
 @patch
@@ -392,6 +398,7 @@ class _Grid(NamedTuple):
     moved: object = None    # what it is off by, in units of the nodes' precision
     mean: object = None     # of q e^l/w
     error: object = None    # what K_1 is off by, at most
+    last: object = None     # log of the integrand at the end, times sigma, over M_1(t)
     strip: object = None    # what the rule is off by up to the cut, over M_1(t)
     beyond: object = None   # what is left out of the path's sum, likewise
 
@@ -516,8 +523,10 @@ def in_doubles(self:_Rows, g):
     if EXTENDED is not np.float64: return g
     t, b, first = g.t, g.a + g.b, self.first
     K, error = self.second_order(t, self.sign*g.y, g.logp + first*g.y, g.moved)
-    missed = (1 + t)*self.straight(g, first, b, 0) + t*self.straight(g, 1 - first, b, 0)
-    missed += (1 + _TWICE*t)*np.exp(self.lost(1, g.end))
+    missed = (1 + _TWICE*t)*np.exp(self.lost(1, g.end))
+    for P, times in ((first, 1 + t), (1 - first, t)):
+        at = self.at_end(g.end, P)
+        missed += times*self.straight(g, b, at, *self.edge(g, P, b, 0, at))
     off = g.off + _WEIGHT*ULP*(1 + np.abs(g.K) + np.abs(K))
     return g._replace(K=K, error=error + missed*np.exp(-K), p=g.p*np.exp(g.K - K), off=off)
 
@@ -532,19 +541,17 @@ def cells(self:_Rows, g, P, angle):
     return np.maximum(g.logp, later) + (g.h*self.mu)**2/_PEAK + P*np.where(P < 0, size, right)
 
 @patch
-def edge(self:_Rows, g, P, b, K):
+def edge(self:_Rows, g, P, b, K, at):
     "e^-K of an edge at height b, without e^{b^2/2 sigma^2}: (cells, left of them, right of them)."
     left = g.logp[:, :1] + P*np.where(P < 0, self.log_p, g.y[:, :1]) - np.log(g.h*self.mu)
-    cells = np.exp(self.cells(g, P, b/self.s2) - K)
-    return cells, np.exp(left - K)/_FAR, self.outside(g.end, P, 0)*np.exp(-K)
+    return np.exp(self.cells(g, P, b/self.s2) - K), np.exp(left - K)/_FAR, self.outside(at)
 
 @patch
-def straight(self:_Rows, g, P, b, K):
-    "e^-K of what the rule is off by on the axis, in a strip of height b, (rows, 1)."
-    (cells, left, right), upper = self.edge(g, P, b, K), np.exp((b*self.mu)**2/2)
-    edge = np.add.reduce(cells, 1, keepdims=True) + left + right
-    sharp = self.sharp(g.end, P, g.h, 0, b, 0)*np.exp(-K)
-    return (1 + _OF_BOUND)*(_TWICE*upper/np.expm1(2*pi*b/g.h)*edge + upper*(left + right) + sharp)
+def straight(self:_Rows, g, b, at, cells, left, right):
+    "What the rule is off by on the axis, in a strip of height b of these edges, (rows, 1)."
+    edge, upper = np.add.reduce(cells, 1, keepdims=True) + left + right, np.exp((b*self.mu)**2/2)
+    strip = upper*(_TWICE/np.expm1(2*pi*b/g.h)*edge + left + right)
+    return (1 + _OF_BOUND)*(strip + self.sharp(at, g.h, 0, b, 0))
 
 # %% ../nbs/01_rows.ipynb #208eb597
 @patch
@@ -554,14 +561,14 @@ def with_strips(self:_Rows, g):
     angle, some = np.maximum(g.b - g.a, 0)/self.s2, (1 + _OF_BOUND)*np.exp((b*self.mu)**2/2)
     turn, last = g.odds*np.sin(angle), g.cut*angle*self.spread(g.end)
     turn = g.cut*np.arctan2(turn, q + g.odds*np.cos(angle))
-    cells, left, right = self.edge(g, P, b, K)
-    edge = np.add.reduce(cells*np.exp(np.concatenate([turn[:, 1:], last], 1)), 1, keepdims=True)
-    edge += left*np.exp(turn[:, :1]) + right*np.exp(last)
-    sharp = self.sharp(g.end, P, g.h, g.a, g.b, last/g.b)*np.exp(-K)
-    beyond = some*(left + right) + (1 + _OF_BOUND)*sharp
-    strip = some*_TWICE/np.expm1(2*pi*g.b/g.h)*edge + beyond
-    error = g.error + self.straight(g, P, b, K)
-    return g._replace(error=error, strip=strip, beyond=beyond)
+    at = self.at_end(g.end, P) - K
+    cells, left, right = edge = self.edge(g, P, b, K, at)
+    turned = np.add.reduce(cells*np.exp(np.concatenate([turn[:, 1:], last], 1)), 1, keepdims=True)
+    turned += left*np.exp(turn[:, :1]) + right*np.exp(last)
+    beyond = some*(left + right) + (1 + _OF_BOUND)*self.sharp(at, g.h, g.a, g.b, last/g.b)
+    strip = some*_TWICE/np.expm1(2*pi*g.b/g.h)*turned + beyond
+    error = g.error + self.straight(g, b, at, *edge)
+    return g._replace(error=error, strip=strip, beyond=beyond, last=at)
 
 # %% ../nbs/01_rows.ipynb #208eb599
 @patch
@@ -580,8 +587,9 @@ def above(self:_Rows, u, coarse):
     P = self.first + self.sign*u
     _, _, K, error = _weights(logp, P*y, np.abs(P)*moved)
     g = _Grid(h, b, 0*b, None, u, None, end, y, logp, odds + self.rate)
-    cells, left, right = self.edge(g, P, b, K)
-    upper, sharp = np.exp((b*self.mu)**2/2), self.sharp(end, P, h, 0, b, 0)*np.exp(-K)
+    at = self.at_end(end, P) - K
+    cells, left, right = self.edge(g, P, b, K, at)
+    upper, sharp = np.exp((b*self.mu)**2/2), self.sharp(at, h, 0, b, 0)
     beyond, adding = upper*(left + right) + sharp, np.add.reduce(cells, 1, keepdims=True) + left
     edge = np.where(self.adds, adding + right, _TWICE*(1 + beyond))
     strip = _TWICE*upper/np.expm1(2*pi*b/h)*edge + beyond
@@ -600,7 +608,7 @@ def moduli(self:_Rows, g, s, at):
     cell = np.exp(self.cells(g, P, angle + c/self.s2) - k)
     adding = np.add.reduce(cell, 1, keepdims=True) + g.beyond
     strip = _TWICE*np.where(self.adds, adding, _TWICE)/np.expm1(2*pi*c/g.h)
-    beyond = g.beyond + self.sharp(g.end, P, g.h, a, c, 0)*np.exp(-k)
+    beyond = g.beyond + self.sharp(g.last, g.h, a, c, 0)
     strip = (1 + _OF_BOUND)*(strip*np.exp((a*a + c*c)/(2*self.s2)) + beyond)
     turn = np.arctan2(y, x)
     sums = (np.exp(-s[:, :, None]*turn[:, None, :]) @ size[:, :, None])[:, :, 0] + strip
@@ -673,24 +681,27 @@ def changes(self:_Rows, g, h, count):
 @patch
 def noise(self:_Rows, g, h, inner, outer):
     "What a change is off by, (rows, s), the same for s up to h, to 2h, to 4h and so on."
-    octaves = np.ceil(np.log2(np.maximum(np.arange(inner*outer), 1))).astype(int)
-    s, depth, nodes = h*2.**np.arange(octaves[-1] + 1), _depth(inner, outer), g.L.shape[1]
-    size, weight = np.abs(g.L), np.abs(g.p)
-    angle, block = size[:, :, None]*s[:, None, :], np.minimum(size*h*inner, _MOST_OF_TURN)
+    octaves, depth, nodes = _octaves(inner*outer), _depth(inner, outer), g.L.shape[1]
+    s, size, weight = h*2.**np.arange(octaves[-1] + 1), np.abs(g.L), np.abs(g.p)
+    angle, block = size[:, :, None]*s[:, None, :], np.minimum(size*(h*inner), _MOST_OF_TURN)
     (linear, square, damped), (sums, products) = _TURN, _DOUBLING
-    turned = ULP*(linear + square*block + damped*(g.a > 0) + sums*depth + _PHASE)
-    each = size*turned + _WEIGHT*float(np.finfo(EXTENDED).eps)*g.moved
+    turned = ULP*(linear + damped*(g.a > 0) + sums*depth + _PHASE + square*block)
+    each = weight*(size*turned + _WEIGHT*float(np.finfo(EXTENDED).eps)*g.moved)
     ulps = _WEIGHTED + _SUM + log2(nodes)/2 + nodes/_BLOCK
     ulps = ulps + _PRODUCT*(min(nodes, _BLOCK) + nodes/_BLOCK)*block
-    known = weight*(g.error + g.off + ULP*ulps)
-    many = (ULP*products*depth)*weight[:, :, None]*np.minimum(angle/2/2, 1)*angle
-    many += known[:, :, None]*np.minimum(angle, _TWICE*_MOST_OF_TURN)
-    total = np.add.reduce(weight*each, 1, keepdims=True)*s + np.add.reduce(many, 1)
-    return (total + _TWICE*g.strip)[:, octaves]
+    most = _TWICE*_MOST_OF_TURN
+    known = (most*weight*(g.error + g.off + ULP*ulps))[:, :, None]
+    known = known + (ULP*products*depth)*weight[:, :, None]*angle
+    total = np.add.reduce(known*np.minimum(angle/most, 1), 1)
+    total += np.add.reduce(each, 1, keepdims=True)*s + _TWICE*g.strip
+    return total[:, octaves]
 
 def _depth(inner, outer):
     "How often turns are multiplied, at most."
     return ceil(log2(max(inner, outer, 2))) + 1
+
+@lru_cache(_KEPT)
+def _octaves(count): return np.ceil(np.log2(np.maximum(np.arange(count), 1))).astype(int)
 
 # %% ../nbs/01_rows.ipynb #4e4f4ce5
 class _Step(NamedTuple):
@@ -776,13 +787,12 @@ def _short(line, plan, near, e, goal):
     off = far*(far*near.bend + _TERM_ULPS*line.slope)
     noise, gone = line.rounding + line.slope*np.abs(e) + off, line.base - plan.t*e
     size = 1 + np.abs(line.base) + (plan.t + plan.u)*np.abs(e) + np.abs(goal)
-    alias = np.logaddexp(line.left, line.right - plan.u*e) - gone + _BOUND_ULPS*ULP*size
-    alias = np.exp(np.minimum(alias, 0))*(1 + _OF_BOUND)
-    lost = np.exp(np.minimum(line.lost - gone, 0))*(1 + _OF_BOUND)
-    moved = np.log(np.maximum(total + np.where(sides > 0, noise + lost, -noise - alias), TINY))
+    more = np.where(sides < 0, np.logaddexp(line.left, line.right - plan.u*e), line.lost)
+    more = np.exp(np.minimum(more - gone + _BOUND_ULPS*ULP*size, 0))*(1 + _OF_BOUND) + noise
+    moved = np.log(np.maximum(total + sides*more, TINY))
     rounding = line.common + _BOUND_ULPS*ULP*(size + np.abs(moved))
     most = np.maximum(_RTOL, _WIDTH*near.fall)*total
-    return sides*(moved + gone - goal) + rounding, noise + alias + lost + rounding*total <= most
+    return sides*(moved + gone - goal) + rounding, more + rounding*total <= most
 
 # %% ../nbs/01_rows.ipynb #7948229f
 def _ends(line, plan, near, goal):
