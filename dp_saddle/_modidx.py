@@ -779,6 +779,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                             'dp_saddle/certified.py'),
                                      'dp_saddle.certified.ContourAccountant._too_wide': ( 'certified.html#contouraccountant._too_wide',
                                                                                           'dp_saddle/certified.py'),
+                                     'dp_saddle.certified.ContourAccountant._tried': ( 'certified.html#contouraccountant._tried',
+                                                                                       'dp_saddle/certified.py'),
                                      'dp_saddle.certified.ContourAccountant._warn': ( 'certified.html#contouraccountant._warn',
                                                                                       'dp_saddle/certified.py'),
                                      'dp_saddle.certified.ContourAccountant.delta_of': ( 'certified.html#contouraccountant.delta_of',
