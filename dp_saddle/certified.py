@@ -709,7 +709,7 @@ class ContourAccountant(Accountant):
 
 @patch(cached=True)
 def _tried(self:ContourAccountant):
-    "What each direction may be asked: made when it is, for a formula may do."
+    "Of each direction: made when it is asked, for a formula may do."
     return {plrv: _Direction(plrv, self._settings, self.sorts) for plrv in self.directions}
 
 # %% ../nbs/01a_certified.ipynb #52b4b50f
@@ -894,8 +894,7 @@ def delta_without(
 @patch
 def epsilon(self:ContourAccountant, delta) -> Bounds:
     """Bounds on the smallest eps >= 0, nats, for `delta` in (0, 1), a number or an array; inf where
-    no eps has it. One `delta` of Gaussian steps only has a formula; of one kind of sampled ones
-    it is answered by rows."""
+    no eps has it. One `delta` of Gaussian steps has a formula; of one kind of sampled ones, rows."""
     usual = self._settings == _USUAL and self.sorts
     found = epsilon_without(self.mechanism, delta) if usual else None
     return found or Accountant.epsilon(self, delta)
