@@ -894,7 +894,7 @@ def delta_without(
 @patch
 def epsilon(self:ContourAccountant, delta) -> Bounds:
     """Bounds on the smallest eps >= 0, nats, for `delta` in (0, 1), a number or an array; inf where
-    no eps has it. One `delta` of Gaussian steps has a formula; of one kind of sampled ones, rows."""
+    no eps has it. One `delta` of Gaussian steps has a formula; one kind of sampled ones, rows."""
     usual = self._settings == _USUAL and self.sorts
     found = epsilon_without(self.mechanism, delta) if usual else None
     return found or Accountant.epsilon(self, delta)
