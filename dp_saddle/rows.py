@@ -14,25 +14,35 @@ import numpy as np
 from scipy.special import lambertw, log1p, log_ndtr
 
 from .checks import patch
-from .densities import SubsampledGaussianLoss
 from .mechanisms import Composition, Gaussian, PoissonSubsampled
-from .numerics import EXTENDED, TINY, ULP, by_halves, log_chernoff_factor, log_expm1
+from dp_saddle.numerics import (
+    EXTENDED,
+    SERIES_REACH,
+    TINY,
+    ULP,
+    expm1mx,
+    log_chernoff_factor,
+    log_expm1,
+)
 from .plrv import Bounds
 
 # %% ../nbs/01_rows.ipynb #27fa656a
 # Proved: change one and a theorem is broken.
-_FAR = 10.             # std: beyond an end, the integrand falls faster than e^{-10x/sigma}
-_BEYOND = .2           # > .1/sqrt(2 pi): what lies beyond an end, over the density there
+_FAR = 10.             # std: beyond a grid, the integrand falls faster than e^{-10x/sigma}
 _HEIGHT = .9, .5       # of pi sigma^2: no zeros below it; adding, no angle beyond pi/2
 _TWICE = 2.            # a strip has two edges; and M is at most twice its sum
+_PEAK = 8.             # the density's peak is e^{h^2/8 sigma^2} of a node's at most
 _MOST_OF_TURN = 2.     # |e^{isL} - 1|, where e^{isL} is at most 1
 
 # Rounding: may grow, never shrink.
 _WEIGHT = 4            # a weight, in the precision of the nodes, for each unit of its exponents
 _SUM = 8               # numpy's sums, besides half of log2 of how many there are
 _LOG = 8               # a logarithm of 1 + w
-_TURN = 28, 48         # e^{isL} - 1 by two factors, of a = |sL| or 2, and of a^2, besides its phase
+_TURN = 6, 2.5, 5      # e^{isL} - 1, of a = |sL| or 2: of a, of a^2; and of a on a path
+_DOUBLING = 1.1, 1.2   # A + B + AB, of |sL|; and of |sL| times a quarter of it, 1 at most
 _PRODUCT = 1.5         # a sum of products, for each of them
+_BLOCK = 64            # of so many at a time
+_WEIGHTED = 2          # a turn times a weight, and a sum of two such sums
 _PHASE = 2             # a phase
 _CGF_ULPS = 4          # n K_1, and n times its change
 _TERM_ULPS = 28        # a line's terms and their sum, besides half of log2 of how many there are
@@ -42,10 +52,13 @@ _LARGEST = 700.        # nats: exp of it is a double still, and no line with it 
 
 # %% ../nbs/01_rows.ipynb #92ad7065
 # Tuning: only time and width depend on it. The table and the plan.
-_TILTS = 2**(np.arange(-31, 1)/4)        # in units of the last,
-_STEP = 2.                               # which is a power of this
+_TILTS = 2.**-np.cumsum(np.repeat([0, 1/16, 1/8, 1/4], [1, 4, 2, 26]))[::-1]   # of the last,
+_STEP, _LAST_STEP = 2., 1/32             # which is a power of 2, or of 2^(1/32)
 _LAST_TILT = 2.5, 2., 6., 10.     # the last, a and b of a normal loss' tilt: removing, adding
-_RARE = 2.3, 5.                   # but no larger than where rare outcomes are all, removing
+_RARE, _APART = (2.3, 5.), 4.     # no larger than where hits are all; std: how far these are, then
+_LOST, _HARM = .3, 3.             # of what rounding moves delta by: what an end may lose; may do
+_SPARE = 2.                       # nats of room beyond that, where the end is chosen
+_LATER = np.arange(36)            # ends that are tried, in steps
 _SPACING, _SHORTER = .7, 3.       # of nodes, in std, and how much nearer the ends are, in sigma
 _LEAST = -200.                    # logarithm of a weight: products of less are slow
 _FALLS = 2.**np.arange(-14, 4.6, .75)    # frequencies at which M is looked at, in units of a row's
@@ -55,10 +68,11 @@ _RTOL, _SHARE = 1e-10, 72         # of delta: aimed at, and a plan loses at most
 _WIDTH = 1e-10                    # of eps, nats: or that
 _DECAYED = 60                     # nats by which |M|^2 falls up to the least guess of the cut
 _CANCELS = 1e6, 300               # a line's terms may be larger than their sum by 1e6 t/(n + 300)
-_SAME, _DIGITS = 2*pi*150, 6.     # nodes that no time depends on; nats of cancelling, for a nat
+_SAME, _DIGITS = 2*pi*150, 4.     # nodes that no time depends on; nats of cancelling, for a nat
 _CUTS = 2.**np.r_[np.arange(-.5, .55, .1), .7, .9, 1.2, 1.6, 2, 3, 4, 6]    # tried, of the guess
 _FIRST_CUT = 1.4                  # what a first grid serves, likewise
 _CUT_STEP, _X_STEP = log(2)/4, log(2)/8     # guesses and periods are powers of e^this, and shared
+_END_STEP = log(2)/16             # and ends
 _LITTLE, _SURE = 1e-3, 1.         # one direction is to be smaller, and in nats, to be dismissed
 _FAR_BELOW = .72                  # a tilt so much below the saddle-point: eps is not known yet
 
@@ -66,15 +80,13 @@ _FAR_BELOW = .72                  # a tilt so much below the saddle-point: eps i
 # Tuning: only time and width depend on it. Grids, lines, searches.
 _STD, _NATS, _TURNED = 4., 44., (.7, 1.1)        # of a strip: its height, how small its error
 _COARSE = 30.                     # and how small where few digits do, nats
-_NEAREST, _LEFT_OUT = 6., -50.    # std: where grids end at the nearest; nats of what is beyond
-_FEW, _PIECES = 13., np.linspace(0, 1, 25)       # std: no more are worth that; of what is beyond
 _SHIFT, _WORTH = 2., 1.3          # of a path: height, std; by how much its nodes are fewer
 _STRIP = 5e-12                    # what strips may add in all steps
 _LOW = .22                        # of pi sigma^2: the highest path of the tail
 _MOST_NODES = 1 << 11, 1 << 11, 1 << 14          # of a table, of a grid, of a line
 _INNER = .8                       # of the root of a line's nodes: factors of the inner kind
 _KEPT = 32                        # kinds of steps, and grids of each
-_STEPS, _SETTLED, _LEAST_PART, _ROUNDS = 16, 1e-7, 1/8, 8    # of Newton's method; of ends' search
+_STEPS, _SETTLED, _LEAST_PART, _ROUNDS = 16, 1e-8, 1/8, 8    # of Newton's method; of ends' search
 _LENGTHEN, _NUDGE = .01, 4        # by which a step outwards is too long; in ulps
 _MOST_RATE, _NOISE, _MOST_RUN = .5, (.3, 1e3), 10**6    # what is asked here: rate, sigma, steps
 _LEAST_DELTA = 1e-200
@@ -95,14 +107,90 @@ class _Rows:
         self.unit = np.maximum(1, self.sigma/_MUCH)/rate       # of frequencies
         self.tables, self.known, self.alone, self.why = {}, {}, [], ''
 
-    def ends(self, t, more=0):
-        "(low, high): what of M(t) is beyond is below e^-50, removing e^-`more` of it; (rows, 1)."
-        hit = np.minimum(t*(t + 1)/(2*self.s2) + self.log_q, -t*self.log_q)
+    def low(self, t):
+        "Where grids begin: what of M(t) is to the left of it is below e^-50, (rows, 1)."
         far = .5 - self.s2*(np.log(t) + self.log_q - self.log_p)
         rarity = np.minimum(-t*self.log_p, 1 - log_ndtr(far*self.mu))
-        low = np.where(self.adds, np.sqrt(_FAR**2 + 2*rarity), _FAR)
-        right = np.where(self.adds, _FAR, np.sqrt(_FAR**2 + 2*(np.maximum(hit, 0) + more)))
-        return -self.sigma*low, np.where(self.adds, 1., t + 1) + self.sigma*right
+        return -self.sigma*np.where(self.adds, np.sqrt(_FAR**2 + 2*rarity), _FAR)
+
+# %% ../nbs/01_rows.ipynb #01rowsend4
+@patch
+def log_w(self:_Rows, x):
+    "log of w at outcomes."
+    return np.logaddexp(self.log_p, (x - .5)*self.mu**2 + self.log_q)
+
+@patch
+def lost(self:_Rows, n, end):
+    "log of a bound on the probability that one of n outcomes is beyond the end, removing."
+    none, hit = ((x*self.mu)**2/-2 for x in (end, end - 1))
+    return np.where(self.adds, -inf, np.log(n) + np.logaddexp(none, self.log_q + hit))
+
+@patch
+def at_end(self:_Rows, end, P):
+    "log of the integrand at an end, times sigma; for P < 0 a bound at any height, (rows, 1)."
+    l, k = (end - .5)*self.mu**2 + self.log_q, np.where(P < 0, 2, 1)
+    return P*np.logaddexp(k*self.log_p, k*l)/k - (end*self.mu)**2/2 - log(2*pi)/2
+
+# %% ../nbs/01_rows.ipynb #01rowsend1
+@patch
+def normal(self:_Rows, n, goal):
+    "About the saddle-point of as many normal losses, (rows, 1)."
+    return np.sqrt(-2*goal/(n*self.variance))
+
+def _floor(n, goal):
+    "log of what rounding is to move delta by, relatively, about, for each step, (rows, 1)."
+    return np.log(-2*goal/n)/2 + log(ULP)
+
+@patch
+def hits_only(self:_Rows, n, goal):
+    "About the tilt from which on hits are all; inf where they are not rare and far, (rows, 1)."
+    left = np.log(n) + self.log_q/2 - np.log(_DECAYED/2 - goal) - (self.mu/2)**2/2
+    root = self.log_q**2 - 2*left/self.s2
+    tilt = self.s2*(np.sqrt(np.maximum(root, 0)) - self.log_q) - .5
+    return np.where((root > 0) & (tilt > _APART*self.sigma), tilt, inf)
+
+@patch
+def room(self:_Rows, end, most):
+    "The tilts up to which ends add less than `most`, a logarithm, shape of `end`."
+    below = (end*self.mu)**2/2 + most - _SPARE
+    return below/np.maximum(self.log_w(end), TINY) - 1
+
+# %% ../nbs/01_rows.ipynb #01rowsend3
+@patch
+def end_for(self:_Rows, floor, goal):
+    "Where the law of a step may end, removing, (rows, 1)."
+    spare = -2*(floor + goal + log(_LOST))
+    end = np.maximum(np.sqrt(spare), self.mu + np.sqrt(np.maximum(spare + 2*self.log_q, 0)))
+    return self.sigma*np.exp(_END_STEP*np.ceil(np.log(end)/_END_STEP))
+
+@patch
+def later(self:_Rows, end, most, need):
+    "The first end, from `end` on, that serves tilts up to `need`, and up to which it does."
+    ends = end*np.exp(_X_STEP*_LATER)
+    k = (self.room(ends, most) >= need).argmax(1)
+    end = ends[self.every, k][:, None]
+    return end, self.room(end, most)
+
+# %% ../nbs/01_rows.ipynb #01rowsend2
+@patch
+def reach(self:_Rows, n, goal):
+    "(how far the table is to go, where the law of a step ends or, adding, the grid), (rows, 1)."
+    normal, floor, (a, b, c, d) = self.normal(n, goal), _floor(n, goal), _LAST_TILT
+    last, end = np.where(self.adds, c*normal + d, a*normal + b), self.end_for(floor, goal)
+    last, most = _STEP**np.ceil(np.log(last)/log(_STEP)), floor + log(_HARM)
+    tilt = np.where(self.adds, inf, self.room(end, most))
+    if (tilt < last).any(): last, end = self.shorter(n, goal, end, most, last)
+    return last, np.where(self.adds, 1 + self.sigma*_FAR, end)
+
+@patch
+def shorter(self:_Rows, n, goal, end, most, last):
+    "The same, where an end does harm before the last tilt is reached: before hits are all."
+    hits, (rare, more), finer = self.hits_only(n, goal), _RARE, 1/_TILTS[-2]
+    wish = np.where(hits < inf, last, np.minimum(last, rare*self.s2*(1 - self.log_q) + more))
+    end, tilt = self.later(end, most, np.where(self.adds, -inf, np.minimum(wish, hits)))
+    tilt = finer*np.where(end < hits + 1, np.maximum(hits, finer*tilt), hits)
+    wish = np.exp2(_LAST_STEP*np.floor(np.log2(np.minimum(wish, tilt))/_LAST_STEP))
+    return np.where(self.adds, last, wish), end
 
 # %% ../nbs/01_rows.ipynb #4c7bc13f
 class _Table(NamedTuple):
@@ -115,6 +203,8 @@ class _Table(NamedTuple):
     first: np.ndarray       # 1/u + 1/(1 + u)
     second: np.ndarray      # the same of squares
     poles: np.ndarray       # -log(u (1 + u)), and of the root of 2 pi
+    end: np.ndarray         # where the law of a step ends, (rows, 1)
+    last: np.ndarray        # log of the integrand there, over M_1(u)
     falls: np.ndarray       # log of |M_1|, about, over M_1(u), (rows, tilts, frequencies)
 
 # %% ../nbs/01_rows.ipynb #1672575d
@@ -127,17 +217,17 @@ def heights(self:_Rows, t):
     return np.minimum(_STD*std, most), most, std
 
 @patch
-def nodes_up_to(self:_Rows, last):
+def nodes_up_to(self:_Rows, last, end):
     "(low, high) of a table up to these tilts, and how many nodes it takes, each (rows, 1)."
-    low, high = self.ends(last)
-    low, high = low*(1 - _SHORTER/_FAR), high - _SHORTER*self.sigma
+    low = self.low(last)*(1 - _SHORTER/_FAR)
+    high = np.where(self.adds, end - _SHORTER*self.sigma, end)
     return low, high, (high - low)/np.minimum(_SPACING*self.heights(last)[2], self.s2)
 
 # %% ../nbs/01_rows.ipynb #40ccee8d
 @patch
-def tabulate(self:_Rows, last):
+def tabulate(self:_Rows, last, end):
     "Tilts up to `last`, K_1 and its derivatives there; None where that takes too many nodes."
-    low, high, nodes = self.nodes_up_to(last)
+    low, high, nodes = self.nodes_up_to(last, end)
     nodes = nodes.max()
     if not nodes < _MOST_NODES[0]: return None
     x = low + (high - low)*np.linspace(0, 1, int(nodes) + 2)
@@ -155,7 +245,8 @@ def tabulate(self:_Rows, last):
     v, w = 1/u, 1/(1 + u)
     poles = v + w, v*v + w*w, np.log(v*w/np.sqrt(2*pi))
     falls = np.log(np.maximum(m[..., powers.shape[2]:]/M[..., None], TINY))
-    return _Table(u, K, mean, variance, log_chernoff_factor(u), *poles, falls)
+    return _Table(u, K, mean, variance, log_chernoff_factor(u), *poles, end,
+                  np.where(self.adds, -inf, self.at_end(end, 1 + u) - K), falls)
 
 # %% ../nbs/01_rows.ipynb #ae9f6d61
 class _Plan(NamedTuple):
@@ -163,19 +254,12 @@ class _Plan(NamedTuple):
     eps: np.ndarray     # first guess, nats
     t: np.ndarray       # tilt, > 0
     u: np.ndarray       # tilt of the bound on the aliases; or on the row, where it has no line
+    end: np.ndarray     # where the law of a step ends
     X: np.ndarray       # period, nats
     guess: np.ndarray   # of the cut
     lined: np.ndarray   # has the row a line?
     sure: np.ndarray    # is eps known well enough to dismiss the other direction?
     ok: np.ndarray      # can it be trusted?
-
-@patch
-def last_tilts(self:_Rows, n, goal):
-    "How far the table is to go."
-    normal, (a, b, c, d), (rare, more) = np.sqrt(-2*goal/(n*self.variance)), _LAST_TILT, _RARE
-    last = np.where(self.adds, c*normal + d, a*normal + b)
-    last = _STEP**np.ceil(np.log(last)/log(_STEP))
-    return np.where(self.adds, last, np.minimum(last, rare*self.s2*(1 - self.log_q) + more))
 
 # %% ../nbs/01_rows.ipynb #ae9f6d62
 def _some(found, rows):
@@ -197,11 +281,11 @@ def each(self:_Rows):
 @patch
 def table_for(self:_Rows, n, goal):
     "The _Table for these steps and goals, or None; kept."
-    last = self.last_tilts(n, goal)
-    name = tuple(last.ravel().tolist())
+    last, end = self.reach(n, goal)
+    name = last.tobytes(), end.tobytes()
     if name in self.tables: return self.tables.get(name)
     if len(self.tables) >= _KEPT: self.tables.clear()
-    found = self.tables[name] = self.tabulate(last)
+    found = self.tables[name] = self.tabulate(last, end)
     return found
 
 # %% ../nbs/01_rows.ipynb #b48228b5
@@ -221,7 +305,8 @@ def guessed(self:_Rows, table, steps, n, goal):
     a, b = order[r, k - 1], order[r, k]
     e = eps[r, k - 1] + (a - goal[:, 0])/(a - b)*(eps[r, k] - eps[r, k - 1])
     most = ((steps.bound - goal)/table.u).min(1)
-    return np.where((e > 0) & (e < most), e, most)[:, None], table.u[r, k][:, None]
+    saddle = np.where(order[r, -1] > goal[:, 0], inf, table.u[r, k])
+    return np.where((e > 0) & (e < most), e, most)[:, None], saddle[:, None]
 
 # %% ../nbs/01_rows.ipynb #b48228b6
 @patch
@@ -243,6 +328,7 @@ def tilts(self:_Rows, table, steps, n, goal, e):
     cancels = np.minimum(steps.order - gone - goal, -_LEAST)
     too_much = np.exp(cancels)*(n + _CANCELS[1])/(_CANCELS[0]*u)
     cost = (X*cut + _SAME)*np.maximum(too_much, 1)*np.exp(np.maximum(cancels, 0)/_DIGITS)
+    cost = np.where(table.last < _floor(n, goal) + log(_HARM), cost, inf)
     i = cost.argmin(1)
     j = to_right[r, i].argmin(1)
     return *(v[r, k][:, None] for v, k in ((u, i), (u, j), (X, i), (cut, i), (cost, i))), i, j
@@ -270,75 +356,70 @@ def plan(self:_Rows, table, n, goal, known=None):
     ok = ((cost < inf) & (e > 0)) | little
     X = np.exp(_X_STEP*np.ceil(np.log(X)/_X_STEP))
     cut = np.exp(_CUT_STEP*np.round(np.log(cut)/_CUT_STEP))
-    return _Plan(e, t, tilt, X, cut, ~little, sure, ok)
-
-# %% ../nbs/01_rows.ipynb #f4869990
-@patch
-def pieces(self:_Rows, x, P, cut, angle):
-    "logs of what is between neighbours of `x`, and of that turned, (2, rows, pieces)."
-    l = (x - .5)*self.mu**2 + self.log_q
-    y, wide = np.logaddexp(self.log_p, l), np.diff(x, axis=1)
-    slope, hits = np.diff(y, axis=1)/wide, np.exp(l - y)[:, 1:]
-    top = np.clip(P*slope*self.s2, x[:, :-1], x[:, 1:])
-    piece = P*(y[:, :-1] + slope*(top - x[:, :-1])) - (top*self.mu)**2/2
-    piece += np.log((wide + 2*self.sigma)*self.mu/sqrt(2*pi))
-    turn = np.arctan2(hits*np.sin(angle), 1 - hits + hits*np.cos(angle))
-    return np.stack([piece, piece + cut*turn])
+    return _Plan(e, t, tilt, table.end, X, cut, ~little, sure, ok)
 
 # %% ../nbs/01_rows.ipynb #f486998d
 @patch
-def reach(self:_Rows, t, cut, angle):
-    "((low, high) of a grid, logs of what is beyond high, and of that turned, (rows, 2))."
-    (low, far), P = self.ends(t, cut*angle), self.first + self.sign*t
-    l, adding = (far - .5)*self.mu**2 + self.log_q, np.where(self.adds, 2, 1)
-    last = P*np.logaddexp(adding*self.log_p, adding*l)/adding - (far*self.mu)**2/2 + log(_BEYOND)
-    last = np.concatenate([last, last + cut*angle], 1)
-    if (self.adds | (far*self.mu < _FEW)).all(): return (low, far), last
-    x = _NEAREST*self.sigma*(far*self.mu/_NEAREST)**_PIECES
-    beyond = np.where(self.adds, inf, self.pieces(x, P, cut, angle))
-    beyond = np.concatenate([beyond, last.T[:, :, None]], 2)[..., ::-1]
-    beyond, r = np.logaddexp.accumulate(beyond, axis=2)[..., ::-1], self.every
-    k = np.add.reduce(beyond[1, :, :-1] > _LEFT_OUT, 1)
-    return (low, x[r, k][:, None]), beyond[:, r, k].T
+def outside(self:_Rows, at):
+    "What of an edge is beyond an end where the integrand is e^`at`, adding; removing, nothing."
+    return np.where(self.adds, np.exp(at)/_FAR, 0)
+
+@patch
+def sharp(self:_Rows, at, h, a, b, turn):
+    "What a sharp end moves the sum by on a path at height a, e^{turn y} below it, (rows, 1)."
+    grows = b*np.maximum((a + b/2)*self.mu**2 + turn - 2*pi/h, 0)
+    size = at + (a*self.mu)**2/2 + grows
+    return np.where(self.adds, 0, (a + _TWICE*b)*self.mu*np.exp(size))
+
+@patch
+def spread(self:_Rows, end):
+    "The angle of w is at most so much of that of e^l, up to an end, removing, (rows, 1)."
+    hits = -np.expm1(self.log_p - self.log_w(end))
+    return np.where(self.adds | (hits > 1/2), 1, hits)
 
 # %% ../nbs/01_rows.ipynb #db8c0b43
 class _Grid(NamedTuple):
     "Nodes, and what of them depends on the tilt t alone: (rows, nodes), or (rows, 1)."
-    h: np.ndarray       # step
-    b: np.ndarray       # height of the strip around the path, and
-    a: np.ndarray       # of the path
-    std: np.ndarray     # of what the density falls like
-    t: np.ndarray       # tilt
-    cut: np.ndarray     # frequencies up to which the strip serves
-    out: np.ndarray     # logs of what is beyond to the right, and of that turned, (rows, 2)
-    y: np.ndarray       # log w
-    logp: np.ndarray    # log of h times the density
-    odds: np.ndarray    # q e^l
-    power: np.ndarray   # p
-    K: np.ndarray       # K_1(t), in the precision of the nodes
-    p: np.ndarray       # weights tilted by t: their sum is 1
-    off: np.ndarray     # what they are off by, relative
-    L: np.ndarray       # the loss; like p on the path, complex where that is above the axis
-    moved: np.ndarray   # what it is off by, in units of the nodes' precision
-    mean: np.ndarray    # of q e^l/w
-    error: np.ndarray   # what K_1 is off by, at most
-    strip: object = None   # what the rule is off by up to the cut, over M_1(t)
-    beyond: object = None  # what lies beyond the grid on any edge, likewise
+    h: np.ndarray           # step
+    b: np.ndarray           # height of the strip around the path, and
+    a: np.ndarray           # of the path
+    std: np.ndarray         # of what the density falls like
+    t: np.ndarray           # tilt
+    cut: np.ndarray         # frequencies up to which the strip serves
+    end: np.ndarray         # where the law of a step ends or, adding, the grid
+    y: np.ndarray           # log w
+    logp: np.ndarray        # log of h times the density
+    odds: np.ndarray        # q e^l
+    power: object = None    # p
+    K: object = None        # K_1(t), in the precision of the nodes
+    p: object = None        # weights tilted by t: their sum is 1
+    off: object = None      # what they are off by, relative
+    L: object = None        # the loss; like p on the path, complex where that is above the axis
+    moved: object = None    # what it is off by, in units of the nodes' precision
+    mean: object = None     # of q e^l/w
+    error: object = None    # what K_1 is off by, at most
+    last: object = None     # log of the integrand at the end, times sigma, over M_1(t)
+    strip: object = None    # what the rule is off by up to the cut, over M_1(t)
+    beyond: object = None   # what is left out of the path's sum, likewise
 
 # %% ../nbs/01_rows.ipynb #f4869991
 @patch
-def spacing(self:_Rows, t, cut, turned):
-    "(b, a, std, h, out, first node, count) of each row's _Grid."
+def spacing(self:_Rows, t, cut, turned, end):
+    "(b, a, std, h, end, first node, count) of each row's _Grid."
     b, most, std = self.heights(t)
     a, angle = np.minimum(_SHIFT*std, most/2), b*self.mu**2
-    straight = b/(_NATS + b*angle/2 + turned*cut*angle)
+    straight = b/(_NATS + b*angle/2 + turned*cut*angle*self.spread(end))
     shifted = a/(_NATS + _TWICE*(a*self.mu)**2)
     shifts = shifted > _WORTH*straight
     h = 2*pi*np.where(shifts, shifted, straight)
     a, b = np.where(shifts, a, 0), np.where(shifts, a, b)
-    (low, high), out = self.reach(t, cut, np.maximum(b - a, 0)/self.s2)
-    first = np.floor(low/h)
-    return b, a, std, h, out, first, np.ceil(high/h) - first + 1
+    return b, a, std, h, end, *self.places(self.low(t), end, h)
+
+@patch
+def places(self:_Rows, low, end, h):
+    "(first node, in steps; count): from half a step before the end down to `low`, (rows, 1)."
+    count = np.ceil((end - low)/h + 1/2)
+    return end/h + 1/2 - count, count
 
 # %% ../nbs/01_rows.ipynb #fd4b8b60
 def _circle(): return 2*np.arccos(EXTENDED(-1))
@@ -359,7 +440,7 @@ def _weights(logp, tilted, moved):
 def nodes(self:_Rows, h, first, count, precision):
     "(x in sigma, l, q (e^l - 1), log w, log of h times the density, what log w is off by)."
     mu = self.mu.astype(precision)
-    x = (first + np.arange(count)).astype(precision)*h*mu
+    x = (first.astype(precision) + np.arange(count))*h*mu
     l = (x - mu/2)*mu
     odds = self.rate*np.expm1(l)
     moved = (odds + self.rate)/(1 + odds)*(np.abs(l) + mu*mu)         # by e^l's error
@@ -370,20 +451,20 @@ def nodes(self:_Rows, h, first, count, precision):
 @patch
 def grid(self:_Rows, t, cut, spacing):
     "A _Grid that serves frequencies up to the cut; None where it had too many nodes."
-    *found, h, out, first, count = spacing
-    if not (count := count.max()) < _MOST_NODES[1]: return None
-    x, l, odds, y, logp, moved = self.nodes(h, first, int(count), EXTENDED)
+    *found, h, end, first, own = spacing
+    if not (count := own.max()) < _MOST_NODES[1]: return None
+    x, l, odds, y, logp, moved = self.nodes(h, first + own - count, int(count), EXTENDED)
     power = self.first.astype(EXTENDED) + self.sign*t
     p, off, K, error = _weights(logp, power*y, np.abs(power)*moved)
-    g = _Grid(h, *found, t, cut, out, y, logp, odds + self.rate, power, K, p, off, y*self.sign,
+    g = _Grid(h, *found, t, cut, end, y, logp, odds + self.rate, power, K, p, off, y*self.sign,
               moved, None, error)
     g = self.in_doubles(self.on_path(g, x, l) if g.a.any() else g)
     return self.with_strips(self.with_doubles(g))
 
 @patch
-def grid_for(self:_Rows, t, cut, turned):
+def grid_for(self:_Rows, t, cut, turned, end):
     "The _Grid, or None, with its own spacing."
-    return self.grid(t, cut, self.spacing(t, cut, turned))
+    return self.grid(t, cut, self.spacing(t, cut, turned, end))
 
 # %% ../nbs/01_rows.ipynb #fd4b8b61
 @patch
@@ -415,70 +496,104 @@ def with_doubles(self:_Rows, g):
     L = g.L.astype(complex if g.a.any() else float)
     return g._replace(y=y, logp=logp, odds=odds, power=power, moved=moved, L=L, mean=mean)
 
+# %% ../nbs/01_rows.ipynb #6bc6f41d
+def _second(x, w, risen):
+    "(w (e^x - 1 - x), the sizes of what that is made of), `risen` being w e^x."
+    small = np.abs(x) < SERIES_REACH
+    near = w*expm1mx(np.where(small, x, 0))
+    return (np.where(small, near, risen - w*(1 + x)),
+            np.where(small, near, risen + w*(1 + np.abs(x))))
+
+@patch
+def second_order(self:_Rows, t, L, logp, moved):
+    "(K_1(t) = log(1 + E[f(tL)] + t E[f(-L)]), f(x) = e^x - 1 - x; what rounding moves it by)."
+    w, risen, fallen = np.exp(logp), np.exp(logp + t*L), np.exp(logp - L)
+    (far, size), (near, small) = _second(t*L, w, risen), _second(-L, w, fallen)
+    each, sizes = far + t*near, size + t*small
+    total, ulps = np.add.reduce(each, 1, keepdims=True), _SUM + log2(L.shape[1])/2
+    change = t*np.abs(risen - fallen) + self.first*each
+    off = sizes*(_WEIGHT*(2 + np.abs(logp) + (1 + t)*np.abs(L))) + _WEIGHT*change*moved
+    K, off = np.log1p(total), np.add.reduce(off + ulps*each, 1, keepdims=True)
+    return K, ULP*(off/(1 + total) + _LOG*np.abs(K))
+
 # %% ../nbs/01_rows.ipynb #6bc6f41e
 @patch
 def in_doubles(self:_Rows, g):
     "The _Grid; where its nodes are doubles, with K_1(t) of the second order, and weights by that."
     if EXTENDED is not np.float64: return g
-    K, error = g.K.copy(), g.error.copy()
-    for row, adds in enumerate(self.adds[:, 0]):
-        kind = self.mu[row, 0], self.rate[row, 0]
-        loss = SubsampledGaussianLoss(*kind, 'add' if adds else 'remove')
-        K[row], error[row] = loss.known_cgf(float(g.t[row, 0]))
+    t, b, first = g.t, g.a + g.b, self.first
+    K, error = self.second_order(t, self.sign*g.y, g.logp + first*g.y, g.moved)
+    missed = (1 + _TWICE*t)*np.exp(self.lost(1, g.end))
+    for P, times in ((first, 1 + t), (1 - first, t)):
+        at = self.at_end(g.end, P)
+        missed += times*self.straight(g, b, at, *self.edge(g, P, b, 0, at))
     off = g.off + _WEIGHT*ULP*(1 + np.abs(g.K) + np.abs(K))
-    return g._replace(K=K, error=error, p=g.p*np.exp(g.K - K), off=off)
+    return g._replace(K=K, error=error + missed*np.exp(-K), p=g.p*np.exp(g.K - K), off=off)
 
 # %% ../nbs/01_rows.ipynb #208eb598
 @patch
-def cells(self:_Rows, logp, y, odds, P, angle):
-    "log of the largest that h times an edge's modulus may be on a cell, (rows, nodes - 1)."
+def cells(self:_Rows, g, P, angle):
+    "log of the largest that h times an edge's modulus may be on a cell, (rows, nodes)."
     q = 1 - self.rate
-    size = np.log(q*q + odds*(2*q*np.cos(angle) + odds))/2            # log |w| on the upper edge
-    worse = np.where(self.adds, size[:, :-1], y[:, 1:])
-    return np.maximum(logp[:, 1:], logp[:, :-1]) + P*worse
+    size = np.log(q*q + g.odds*(2*q*np.cos(angle) + g.odds))/2        # log |w| on the upper edge
+    right = np.concatenate([g.y[:, 1:], self.log_w(g.end)], 1)
+    later = np.concatenate([g.logp[:, 1:], g.logp[:, -1:]], 1)
+    return np.maximum(g.logp, later) + (g.h*self.mu)**2/_PEAK + P*np.where(P < 0, size, right)
 
+@patch
+def edge(self:_Rows, g, P, b, K, at):
+    "e^-K of an edge at height b, without e^{b^2/2 sigma^2}: (cells, left of them, right of them)."
+    left = g.logp[:, :1] + P*np.where(P < 0, self.log_p, g.y[:, :1]) - np.log(g.h*self.mu)
+    return np.exp(self.cells(g, P, b/self.s2) - K), np.exp(left - K)/_FAR, self.outside(at)
+
+@patch
+def straight(self:_Rows, g, b, at, cells, left, right):
+    "What the rule is off by on the axis, in a strip of height b of these edges, (rows, 1)."
+    edge, upper = np.add.reduce(cells, 1, keepdims=True) + left + right, np.exp((b*self.mu)**2/2)
+    strip = upper*(_TWICE/np.expm1(2*pi*b/g.h)*edge + left + right)
+    return (1 + _OF_BOUND)*(strip + self.sharp(at, g.h, 0, b, 0))
+
+# %% ../nbs/01_rows.ipynb #208eb597
 @patch
 def with_strips(self:_Rows, g):
     "The _Grid with what its rule is off by."
-    q, P, k, b = 1 - self.rate, g.power, g.K.astype(float), g.a + g.b
-    angle, lower, some = b/self.s2, np.maximum(g.b - g.a, 0)/self.s2, 1 + _OF_BOUND
-    turn = g.cut*np.arctan2(g.odds*np.sin(lower), q + g.odds*np.cos(lower))
-    left = g.logp[:, :1] + P*np.where(self.adds, self.log_p, g.y[:, :1])
-    left += np.log(_BEYOND/(g.h*self.mu)) + b*angle/2 - k
-    right = np.exp(g.out + b*angle/2 - k)
-    beyond, last = np.exp(left) + right[:, :1], np.exp(left + turn[:, :1]) + right[:, 1:]
-    cell, upper = np.exp(self.cells(g.logp, g.y, g.odds, P, angle) - k), np.exp(b*angle/2)
-    straight = np.add.reduce(cell, 1, keepdims=True) + beyond
-    straight = some*(_TWICE*upper/np.expm1(2*pi*b/g.h)*straight + beyond)
-    turned = np.add.reduce(cell*np.exp(turn[:, 1:]), 1, keepdims=True) + last
-    turned = some*(_TWICE*upper/np.expm1(2*pi*g.b/g.h)*turned + beyond)
-    return g._replace(error=g.error + straight, strip=turned, beyond=some*beyond)
+    q, P, K, b = 1 - self.rate, g.power, g.K.astype(float), g.a + g.b
+    angle, some = np.maximum(g.b - g.a, 0)/self.s2, (1 + _OF_BOUND)*np.exp((b*self.mu)**2/2)
+    turn, last = g.odds*np.sin(angle), g.cut*angle*self.spread(g.end)
+    turn = g.cut*np.arctan2(turn, q + g.odds*np.cos(angle))
+    at = self.at_end(g.end, P) - K
+    cells, left, right = edge = self.edge(g, P, b, K, at)
+    turned = np.add.reduce(cells*np.exp(np.concatenate([turn[:, 1:], last], 1)), 1, keepdims=True)
+    turned += left*np.exp(turn[:, :1]) + right*np.exp(last)
+    beyond = some*(left + right) + (1 + _OF_BOUND)*self.sharp(at, g.h, g.a, g.b, last/g.b)
+    strip = some*_TWICE/np.expm1(2*pi*g.b/g.h)*turned + beyond
+    error = g.error + self.straight(g, b, at, *edge)
+    return g._replace(error=error, strip=strip, beyond=beyond, last=at)
 
 # %% ../nbs/01_rows.ipynb #208eb599
 @patch
-def coarse(self:_Rows, u):
-    "(height, h, first node, count) of the coarse grid at a tilt, each (rows, 1)."
-    (low, high), b = self.ends(u), self.heights(u)[0]
+def coarse(self:_Rows, u, end):
+    "(height, h, end, first node, count) of the coarse grid at a tilt, each (rows, 1)."
+    b = self.heights(u)[0]
     h = 2*pi*b/(_COARSE + (b*self.mu)**2/2)
-    first = np.floor(low/h)
-    return b, h, first, np.ceil(high/h) - first + 1
+    return b, h, end, *self.places(self.low(u), end, h)
 
 @patch
 def above(self:_Rows, u, coarse):
     "K_1(u), rounded up, (rows, 1); inf where it takes too many nodes."
-    b, h, first, count = coarse
-    if not (count := count.max()) < _MOST_NODES[1]: return np.full_like(u, inf)
-    _, _, odds, y, logp, moved = self.nodes(h, first, int(count), float)
-    P, q, odds, angle = self.first + self.sign*u, 1 - self.rate, odds + self.rate, b*self.mu**2
+    b, h, end, first, own = coarse
+    if not (count := own.max()) < _MOST_NODES[1]: return np.full_like(u, inf)
+    _, _, odds, y, logp, moved = self.nodes(h, first + own - count, int(count), float)
+    P = self.first + self.sign*u
     _, _, K, error = _weights(logp, P*y, np.abs(P)*moved)
-    left = np.where(self.adds, self.log_p, y[:, :1])
-    right = np.where(self.adds, np.log(q*q + odds[:, -1:]**2)/2, y[:, -1:])
-    ends = logp[:, [0, -1]] + P*np.concatenate([left, right], 1) + b*angle/2 - K
-    beyond = _BEYOND/(h*self.mu)*np.add.reduce(np.exp(ends), 1, keepdims=True)
-    adding = np.add.reduce(np.exp(self.cells(logp, y, odds, P, angle) - K), 1, keepdims=True)
-    strip = np.where(self.adds, adding, _TWICE) + beyond
-    strip = _TWICE*np.exp(b*angle/2)/np.expm1(2*pi*b/h)*strip + beyond
-    return K + error + (1 + _OF_BOUND)*strip
+    g = _Grid(h, b, 0*b, None, u, None, end, y, logp, odds + self.rate)
+    at = self.at_end(end, P) - K
+    cells, left, right = self.edge(g, P, b, K, at)
+    upper, sharp = np.exp((b*self.mu)**2/2), self.sharp(at, h, 0, b, 0)
+    beyond, adding = upper*(left + right) + sharp, np.add.reduce(cells, 1, keepdims=True) + left
+    edge = np.where(self.adds, adding + right, _TWICE*(1 + beyond))
+    strip = _TWICE*upper/np.expm1(2*pi*b/h)*edge + beyond
+    return K + error + (1 + _OF_BOUND)*np.log1p(strip)
 
 # %% ../nbs/01_rows.ipynb #27d30816
 @patch
@@ -490,10 +605,11 @@ def moduli(self:_Rows, g, s, at):
     x, y = q + g.odds*np.cos(angle), g.odds*np.sin(angle)
     bent = P*np.log(x*x + y*y)/2
     size = np.exp(g.logp + bent + (a*angle/2 - k))
-    cell = np.exp(self.cells(g.logp, g.y, g.odds, P, angle + c/self.s2) - k)
+    cell = np.exp(self.cells(g, P, angle + c/self.s2) - k)
     adding = np.add.reduce(cell, 1, keepdims=True) + g.beyond
     strip = _TWICE*np.where(self.adds, adding, _TWICE)/np.expm1(2*pi*c/g.h)
-    strip = (1 + _OF_BOUND)*(strip*np.exp((a*a + c*c)/(2*self.s2)) + g.beyond)
+    beyond = g.beyond + self.sharp(g.last, g.h, a, c, 0)
+    strip = (1 + _OF_BOUND)*(strip*np.exp((a*a + c*c)/(2*self.s2)) + beyond)
     turn = np.arctan2(y, x)
     sums = (np.exp(-s[:, :, None]*turn[:, None, :]) @ size[:, :, None])[:, :, 0] + strip
     exponents = (np.abs(g.logp) + np.abs(bent)).max(1, keepdims=True) + np.abs(P) + np.abs(k)
@@ -522,16 +638,28 @@ class _Lines(NamedTuple):
     slope: np.ndarray     # and what it grows by with each nat of eps
     left: np.ndarray      # log of the aliases on the left
     right: np.ndarray     # and on the right, but for e^{-u eps}
+    lost: np.ndarray      # log of the probability of what is left out
 
 # %% ../nbs/01_rows.ipynb #af945673
-def _turns(L, s):
-    "e^{isL} - 1, (nodes, rows, s), without cancellation."
-    T = np.tan(L.real.T[:, :, None]*(s/2))
+def _turn(L, s):
+    "e^{isL} - 1, (rows, nodes), without cancellation, at one frequency a row."
+    T = np.tan(L.real*(s/2))
     sine = 2*T/(1 + T*T)
     if np.isrealobj(L): return sine*1j - sine*T
-    damped = L.imag.T[:, :, None]*-s
+    damped = L.imag*-s
     sine = sine*np.exp(damped)
     return sine*1j + (np.expm1(damped) - sine*T)
+
+def _multiples(A, count):
+    "A_0 to A_count of A_j = e^{ijx} - 1, from A_1, (count + 1, rows, nodes), by doubling."
+    out = np.zeros((max(count, 1) + 1, *A.shape), complex)
+    out[1], known = A, 2
+    while known <= count:
+        more = min(known - 1, count + 1 - known)
+        last, fewer = out[known - 1], out[1:more + 1]
+        out[known:known + more] = last + fewer + last*fewer
+        known += more
+    return out[:count + 1]
 
 # %% ../nbs/01_rows.ipynb #af945674
 @patch
@@ -539,24 +667,41 @@ def changes(self:_Rows, g, h, count):
     "(M_1(t + is)/M_1(t) - 1, what that is off by), (rows, s), s = 0, h, ..., `count` in all."
     inner = ceil(_INNER*sqrt(count))
     outer = ceil(count/inner)
-    s, p = np.concatenate([h*inner*np.arange(outer), h*np.arange(inner)], 1), g.p.T[:, :, None]
-    turns = _turns(g.L, s)
-    b, turns = turns[:, :, outer:], turns*p
-    both, alone = turns[:, :, :outer].transpose(1, 2, 0) @ b.transpose(1, 0, 2), by_halves(turns)
-    both += alone[:, :outer, None] + alone[:, None, outer:]
-    noise = np.repeat(self.noise(g, s[:, :outer] + h*inner, h*inner), inner, 1) + _TWICE*g.strip
+    a = _multiples(_turn(g.L, h*inner), outer - 1)*g.p
+    b = _multiples(_turn(g.L, h), inner - 1)
+    alone = np.add.reduce(a, 2).T[:, :, None], np.add.reduce(b*g.p, 2).T[:, None, :]
+    both, nodes = alone[0] + alone[1], a.shape[2]
+    for first in range(0, nodes, _BLOCK):
+        some = slice(first, first + _BLOCK)
+        both += a[..., some].transpose(1, 0, 2) @ b[..., some].transpose(1, 2, 0)
+    noise = self.noise(g, h, inner, outer)
     return both.reshape(len(h), outer*inner)[:, :count], noise[:, :count]
 
+# %% ../nbs/01_rows.ipynb #af945675
 @patch
-def noise(self:_Rows, g, s, inner):
-    "What rounding moves a change by, below each s, inner factors being below `inner`."
-    size, weight, (first, second), nodes = np.abs(g.L), np.abs(g.p), _TURN, g.L.shape[1]
-    a = np.minimum(size[:, :, None]*s[:, None, :], _MOST_OF_TURN)
-    b = np.minimum(size*inner, _MOST_OF_TURN)
-    linear = g.error + g.off + ULP*(first + ceil(log2(nodes)) + _PRODUCT*nodes*b)
-    linear, square = (weight*linear)[:, :, None], (second*ULP*weight)[:, :, None]
-    phase = _PHASE*ULP*size + (_WEIGHT*float(np.finfo(EXTENDED).eps))*g.moved
-    return np.add.reduce((linear + square*a)*a, 1) + np.add.reduce(weight*phase, 1, keepdims=True)*s
+def noise(self:_Rows, g, h, inner, outer):
+    "What a change is off by, (rows, s), the same for s up to h, to 2h, to 4h and so on."
+    octaves, depth, nodes = _octaves(inner*outer), _depth(inner, outer), g.L.shape[1]
+    s, size, weight = h*2.**np.arange(octaves[-1] + 1), np.abs(g.L), np.abs(g.p)
+    angle, block = size[:, :, None]*s[:, None, :], np.minimum(size*(h*inner), _MOST_OF_TURN)
+    (linear, square, damped), (sums, products) = _TURN, _DOUBLING
+    turned = ULP*(linear + damped*(g.a > 0) + sums*depth + _PHASE + square*block)
+    each = weight*(size*turned + _WEIGHT*float(np.finfo(EXTENDED).eps)*g.moved)
+    ulps = _WEIGHTED + _SUM + log2(nodes)/2 + nodes/_BLOCK
+    ulps = ulps + _PRODUCT*(min(nodes, _BLOCK) + nodes/_BLOCK)*block
+    most = _TWICE*_MOST_OF_TURN
+    known = (most*weight*(g.error + g.off + ULP*ulps))[:, :, None]
+    known = known + (ULP*products*depth)*weight[:, :, None]*angle
+    total = np.add.reduce(known*np.minimum(angle/most, 1), 1)
+    total += np.add.reduce(each, 1, keepdims=True)*s + _TWICE*g.strip
+    return total[:, octaves]
+
+def _depth(inner, outer):
+    "How often turns are multiplied, at most."
+    return ceil(log2(max(inner, outer, 2))) + 1
+
+@lru_cache(_KEPT)
+def _octaves(count): return np.ceil(np.log2(np.maximum(np.arange(count), 1))).astype(int)
 
 # %% ../nbs/01_rows.ipynb #4e4f4ce5
 class _Step(NamedTuple):
@@ -593,7 +738,8 @@ def lines(self:_Rows, g, step, n, plan, tail, top):
     rounding = np.add.reduce(wrong, 1, keepdims=True)
     slope = 2*ULP*np.add.reduce(size*step.s, 1, keepdims=True)
     common = n*g.error + _CGF_ULPS*ULP*np.abs(base)
-    return _Lines(step.s, c, base, common, rounding + tail, slope, *self.aliases(plan, top))
+    beyond = *self.aliases(plan, top), self.lost(n, g.end)
+    return _Lines(step.s, c, base, common, rounding + tail, slope, *beyond)
 
 # %% ../nbs/01_rows.ipynb #2d4d9f5a
 @patch
@@ -610,41 +756,54 @@ def _of_all(n, K):
     return n*K + _CGF_ULPS*ULP*np.abs(n*K)
 
 # %% ../nbs/01_rows.ipynb #cadd6625
+class _Near(NamedTuple):
+    "The sum next to an eps, all (rows, 1)."
+    eps: np.ndarray     # nats
+    total: np.ndarray   # the sum there
+    slope: np.ndarray   # its derivative
+    bend: np.ndarray    # its second derivative is at most so much, anywhere
+    fall: np.ndarray    # how fast log delta falls, per nat
+    root: np.ndarray    # where the sum is about the goal
+
 def _newton(line, t, e, goal):
-    "(where the sum is the goal, how fast log delta falls there), (rows, 1)."
+    "The _Near of a last eps of Newton's method."
     turn = -1j*line.s
     for _ in range(_STEPS):
         terms = np.exp(e*turn)*line.c
-        total = np.maximum(np.add.reduce(terms.real, 1, keepdims=True), TINY)
-        miss = line.base - t*e + np.log(total) - goal
-        fall = t - np.add.reduce(terms.imag*line.s, 1, keepdims=True)/total
+        total = np.add.reduce(terms.real, 1, keepdims=True)
+        slope = np.add.reduce(terms.imag*line.s, 1, keepdims=True)
+        some = np.maximum(total, TINY)
+        miss, fall, at = line.base - t*e + np.log(some) - goal, t - slope/some, e
         e = np.maximum(e + miss/fall, _LEAST_PART*e)
         if np.abs(miss).max() < _SETTLED: break
-    return e, fall
+    bend = np.add.reduce(np.abs(line.c)*line.s**2, 1, keepdims=True)
+    return _Near(at, total, slope, bend, fall, e)
 
-def _short(line, plan, e, goal, fall):
+# %% ../nbs/01_rows.ipynb #cadd6626
+def _short(line, plan, near, e, goal):
     "(by how many nats the bounds miss the goal at both ends, are they narrow?), (rows, 2)."
-    sides, terms = np.array([-1., 1.]), np.exp(-1j*e[:, :, None]*line.s[:, None, :])
-    total = np.add.reduce((terms*line.c[:, None, :]).real, 2)
-    noise, gone = line.rounding + line.slope*np.abs(e), line.base - plan.t*e
+    sides, moved = np.array([-1., 1.]), e - near.eps
+    total, far = near.total + moved*near.slope, np.abs(moved)
+    off = far*(far*near.bend + _TERM_ULPS*line.slope)
+    noise, gone = line.rounding + line.slope*np.abs(e) + off, line.base - plan.t*e
     size = 1 + np.abs(line.base) + (plan.t + plan.u)*np.abs(e) + np.abs(goal)
-    alias = np.logaddexp(line.left, line.right - plan.u*e) - gone + _BOUND_ULPS*ULP*size
-    alias = np.exp(np.minimum(alias, 0))*(1 + _OF_BOUND)
-    moved = np.log(np.maximum(total + np.where(sides > 0, noise, -noise - alias), TINY))
+    more = np.where(sides < 0, np.logaddexp(line.left, line.right - plan.u*e), line.lost)
+    more = np.exp(np.minimum(more - gone + _BOUND_ULPS*ULP*size, 0))*(1 + _OF_BOUND) + noise
+    moved = np.log(np.maximum(total + sides*more, TINY))
     rounding = line.common + _BOUND_ULPS*ULP*(size + np.abs(moved))
-    narrow = noise + alias + rounding*total <= np.maximum(_RTOL, _WIDTH*fall)*total
-    return sides*(moved + gone - goal) + rounding, narrow
+    most = np.maximum(_RTOL, _WIDTH*near.fall)*total
+    return sides*(moved + gone - goal) + rounding, more + rounding*total <= most
 
 # %% ../nbs/01_rows.ipynb #7948229f
-def _ends(line, plan, e, fall, goal):
+def _ends(line, plan, near, goal):
     "(lower and upper ends, are they proved, and narrow?), (rows, 2) and (rows, 1)."
-    sides = np.array([-1., 1.])
+    sides, e = np.array([-1., 1.]), near.root
     for k in range(_ROUNDS):
-        short, narrow = _short(line, plan, e, goal, fall)
+        short, narrow = _short(line, plan, near, e, goal)
         good = short <= 0
         if k and good.all(): break
         longer = 1 + np.sign(short)*_LENGTHEN*2**k
-        step = short*longer/fall + _NUDGE*ULP*(1 + e)
+        step = short*longer/near.fall + _NUDGE*ULP*(1 + e)
         e = np.where(good & (k > 0), e, e + sides*step)            # at first inwards, too
     return e, (good & narrow).all(1, keepdims=True)
 
@@ -665,7 +824,7 @@ def served(self:_Rows, plan, n, goal):
     if not (plan.ok & self.short(plan)).all(): return None
     asked, X = _FIRST_CUT*plan.guess, plan.X
     for turned in _TURNED:
-        way = plan.t, asked, np.array(turned)
+        way = plan.t, asked, np.array(turned), plan.end
         g, self.why = self.kept(self.grid_for, *way), 'grid'
         if g is None: return None
         moduli = self.kept(self.moduli_on, *way, plan.guess)
@@ -676,7 +835,8 @@ def served(self:_Rows, plan, n, goal):
     else: return None
     self.why = 'nodes'
     if not (cut*X < 2*pi*_MOST_NODES[2]).all(): return None
-    step, top = self.kept(self.step_on, *way, X, cut), _of_all(n, self.kept(self.top, plan.u))
+    step = self.kept(self.step_on, *way, X, cut)
+    top = _of_all(n, self.kept(self.top, plan.u, plan.end))
     return g, self.lines(g, step, n, plan, tail, top)
 
 # %% ../nbs/01_rows.ipynb #d0704327
@@ -686,19 +846,19 @@ def short(self:_Rows, plan):
     return (plan.X*plan.guess < 2*pi*_MOST_NODES[2]) | ~plan.lined
 
 @patch
-def moduli_on(self:_Rows, t, cut, turned, guess):
+def moduli_on(self:_Rows, t, cut, turned, end, guess):
     "The tail's bounds on that grid."
-    return self.moduli(self.kept(self.grid_for, t, cut, turned), guess*_CUTS, guess)
+    return self.moduli(self.kept(self.grid_for, t, cut, turned, end), guess*_CUTS, guess)
 
 @patch
-def step_on(self:_Rows, t, cut, turned, X, last):
+def step_on(self:_Rows, t, cut, turned, end, X, last):
     "The _Step on that grid."
-    return self.step(self.kept(self.grid_for, t, cut, turned), X, last)
+    return self.step(self.kept(self.grid_for, t, cut, turned, end), X, last)
 
 @patch
-def top(self:_Rows, u):
+def top(self:_Rows, u, end):
     "K_1(u), rounded up."
-    return self.above(u, self.coarse(u))
+    return self.above(u, self.coarse(u, end))
 
 # %% ../nbs/01_rows.ipynb #6f0e8073
 class _Found(NamedTuple):
@@ -725,15 +885,14 @@ def _is_below(found, eps, goal):
 @patch
 def solved(self:_Rows, plan, n, goal):
     "The _Found of all rows, or None."
-    found = _nothing(plan, _of_all(n, self.kept(self.top, plan.u)))
+    found = _nothing(plan, _of_all(n, self.kept(self.top, plan.u, plan.end)))
     if not plan.lined.any(): return found
     served = self.served(plan, n, goal)
     if served is None: return None
     _, line = served
-    mid, fall = _newton(line, plan.t, plan.eps, goal)
-    self.why = ''
-    ends, good = _ends(line, plan, mid, fall, goal)
-    return found._replace(mid=mid, ends=ends, good=good)
+    near, self.why = _newton(line, plan.t, plan.eps, goal), ''
+    ends, good = _ends(line, plan, near, goal)
+    return found._replace(mid=near.root, ends=ends, good=good)
 
 # %% ../nbs/01_rows.ipynb #1953d7bc
 @patch
@@ -831,7 +990,7 @@ def epsilon_of_sampled(
 # Tuning: only time and memory depend on it. Many runs at once.
 _TOGETHER = 1 << 11, 1 << 13, 1 << 16   # nodes of tables, of coarse grids, of increments
 _CLASSES = 2                            # of such numbers that share a block, in an octave
-_UNKNOWN = *[np.nan]*5, True, True, False       # a _Plan of nothing
+_UNKNOWN = *[np.nan]*6, True, True, False       # a _Plan of nothing
 
 def _blocks(nodes, counts, most):
     """Places with about as many nodes and about as large counts, the largest first; as many at a
@@ -856,15 +1015,16 @@ def _joined(tables): return _Table(*map(np.concatenate, zip(*tables, strict=True
 @patch
 def plans(self:_Rows, n, goal, known=None):
     "The _Plan of all rows, a few at a time; those with too many nodes are not ok."
-    last, whole = self.last_tilts(n, goal), _Plan(*(np.full((len(n), 1), v) for v in _UNKNOWN))
+    whole = _Plan(*(np.full((len(n), 1), v) for v in _UNKNOWN))
+    last, end = self.reach(n, goal)
     pairs = np.arange(len(n)).reshape(2 if known is None else 1, -1)     # planned together
-    nodes = self.nodes_up_to(last)[-1][pairs, 0]
+    nodes = self.nodes_up_to(last, end)[-1][pairs, 0]
     fits = np.flatnonzero((nodes < _MOST_NODES[0]).all(0))
     for i in _blocks(nodes[0][fits], np.ones(len(fits)), _TOGETHER[0]):
         rows = pairs[:, fits[i]]
-        table, r = _joined([self.part(own).tabulate(last[own]) for own in rows]), rows.ravel()
+        r, tables = rows.ravel(), [self.part(own).tabulate(last[own], end[own]) for own in rows]
         eps = None if known is None else known[r]
-        _put(whole, r, self.part(r).plan(table, n[r], goal[r], eps))
+        _put(whole, r, self.part(r).plan(_joined(tables), n[r], goal[r], eps))
     return whole
 
 # %% ../nbs/01_rows.ipynb #04fffa6d
@@ -885,9 +1045,9 @@ def together(self:_Rows, n, goal):
 
 # %% ../nbs/01_rows.ipynb #04fffa6e
 @patch
-def tops(self:_Rows, u):
+def tops(self:_Rows, u, end):
     "K_1(u) of all rows, rounded up."
-    K, coarse = np.empty_like(u), self.coarse(u)
+    K, coarse = np.empty_like(u), self.coarse(u, end)
     nodes = coarse[-1][:, 0]
     for i in _blocks(nodes, np.ones(len(nodes)), _TOGETHER[1]):
         K[i] = self.part(i).above(u[i], [v[i] for v in coarse])
@@ -899,10 +1059,11 @@ def solve(self:_Rows, plan, left, n, goal):
     "What is _Found of the rows `left`."
     found, asked = _nothing(plan, np.full(plan.t.shape, np.nan)), _FIRST_CUT*plan.guess
     left = left[(plan.ok & self.short(plan))[left, 0]]
-    found.K[left] = _of_all(n[left], self.part(left).tops(plan.u[left]))
+    found.K[left] = _of_all(n[left], self.part(left).tops(plan.u[left], plan.end[left]))
     left = left[plan.lined[left, 0]]
     for turned in _TURNED:
-        spacing, later = self.part(left).spacing(plan.t[left], asked[left], turned), [left[:0]]
+        way, later = (plan.t[left], asked[left], turned, plan.end[left]), [left[:0]]
+        spacing = self.part(left).spacing(*way)
         for i in _blocks(spacing[-1][:, 0], np.sqrt((asked*plan.X)[left, 0]), _TOGETHER[2]):
             r = left[i]
             own = _some(plan, r), asked[r], [v[i] for v in spacing], found.K[r], n[r], goal[r]
@@ -924,9 +1085,9 @@ def on_lines(self:_Rows, plan, asked, spacing, K, n, goal):
     fits = ok & ((last <= g.cut) & (n*g.strip <= _STRIP))[:, 0]
     step = self.step(g, plan.X, np.where(fits[:, None], cut, 0))
     line = self.lines(g, step, n, plan, tail, K)
-    mid, fall = _newton(line, plan.t, plan.eps, goal)
-    ends, good = _ends(line, plan, mid, fall, goal)
-    return mid, ends, good & fits[:, None], last, np.flatnonzero(ok & ~fits)
+    near = _newton(line, plan.t, plan.eps, goal)
+    ends, good = _ends(line, plan, near, goal)
+    return near.root, ends, good & fits[:, None], last, np.flatnonzero(ok & ~fits)
 
 # %% ../nbs/01_rows.ipynb #8f93565f
 def epsilons_of_sampled(

@@ -1,9 +1,12 @@
 "One kind of sampled Gaussian step, in rows: against chapter 01's lines, references, and mutations."
 
+from functools import partial
+
 import numpy as np
 import pytest
+from scipy.special import ndtr
 
-from dp_saddle import ContourAccountant, Gaussian, PoissonSubsampled, epsilon, losses, rows
+from dp_saddle import ContourAccountant, Gaussian, PoissonSubsampled, epsilon, rows
 from dp_saddle.certified import epsilon_without
 from dp_saddle.contour import SaddleTable
 from dp_saddle.densities import SubsampledGaussianLoss
@@ -49,8 +52,7 @@ def test_usual_runs_are_answered_and_narrower(setting):
 
 def answer_of(setting, precision, monkeypatch):
     "(bounds on eps, the grid) where the nodes are in this precision, nothing being kept."
-    for module in (rows, losses):
-        monkeypatch.setattr(module, 'EXTENDED', precision)
+    monkeypatch.setattr(rows, 'EXTENDED', precision)
     sigma, rate, n, delta = setting
     pair = rows.pair_of.__wrapped__(1/sigma, rate)
     _, grid, _ = served(pair, n, delta)
@@ -119,8 +121,9 @@ def test_both_ways_of_the_smaller_direction():
             assert rows.epsilon_of_sampled(run, delta).upper >= by_lines(run, delta)[0]
     assert seen == {True, False}
 
-@pytest.mark.parametrize('name, value', [('_WEIGHT', 4e9), ('_TURN', (7e6, 3.)), ('_STRIP', 0.),
-                                         ('_CGF_ULPS', 1e7), ('_BOUND_ULPS', 1e8)])
+@pytest.mark.parametrize('name, value', [
+    ('_WEIGHT', 4e9), ('_TURN', (7e6, 3., 5)), ('_DOUBLING', (1e7, 1.)), ('_STRIP', 0.),
+    ('_CGF_ULPS', 1e7), ('_BOUND_ULPS', 1e8), ('_WEIGHTED', 1e7), ('_PEAK', .01)])
 def test_allowances_are_felt(monkeypatch, name, value):
     "Each enters the width: ten million times as large, it makes rows refuse or widen."
     run = run_of(*USUAL[1][:3])
@@ -213,44 +216,64 @@ def random_pairs(seed, n):
         cut, angle = (np.full((2, 1), chance.uniform(0, most)) for most in (5., .5))
         yield rows.pair_of(1/sigma, rate), t, cut, angle
 
-def test_what_is_beyond_a_grid():
-    "Against a fine sum on to the second hump and beyond it; most end before that."
-    ended = 0
-    for pair, t, cut, angle in random_pairs(31, 40):
-        (_, high), out = pair.reach(t, cut, angle)
-        sigma, rate, (far, *_) = pair.sigma[0, 0], pair.rate[0, 0], pair.ends(t, cut*angle)[1]
-        x = np.linspace(high[0, 0], far[0] + 5*sigma, 20001)
-        l = (x - .5)/sigma**2 + np.log(rate)
-        turn = np.arctan2(np.exp(l)*np.sin(angle[0]), 1 - rate + np.exp(l)*np.cos(angle[0]))
-        f = (1 + t[0])*np.logaddexp(np.log1p(-rate), l) - (x/sigma)**2/2
-        f += np.log((x[1] - x[0])/sigma/np.sqrt(2*np.pi))
-        for bound, more in zip(out[0], (0, cut[0]*turn), strict=True):
-            assert np.logaddexp.reduce(f + more) < bound
-        ended += high[0, 0] < far[0]
-        assert out[0, 1] < -50 or high[0, 0] >= far[0]*(1 - 1e-12)
-    assert ended >= 10
+def integrand(sigma, rate, power, x):
+    "The density times w to a power, at outcomes, real or complex."
+    log_w = np.log1p(rate*np.expm1((x - .5)/sigma**2))
+    return np.exp(power*log_w - (x/sigma)**2/2)/np.sqrt(2*np.pi)/sigma
 
-def test_pieces_are_below_their_chords():
-    "On each, the largest value there, times its length and two standard deviations more."
-    for pair, t, cut, angle in random_pairs(33, 40):
-        sigma, rate, power = pair.sigma[0, 0], pair.rate[0, 0], 1 + t
-        ends = sigma*np.geomspace(6, 6 + 3*power[0, 0]/sigma, 20)
-        bounds = pair.pieces(np.stack([ends, ends]), power, cut, angle)[:, 0]
-        for place, (a, b) in enumerate(zip(ends[:-1], ends[1:], strict=True)):
-            x = np.linspace(a, b, 400)
-            l = (x - .5)/sigma**2 + np.log(rate)
-            y = np.logaddexp(np.log1p(-rate), l)
-            share = np.exp(l - y)
-            turn = np.angle(1 - share + share*np.exp(1j*angle[0, 0]))
-            f = power[0, 0]*y - (x/sigma)**2/2 + np.log((b - a + 2*sigma)/sigma/np.sqrt(2*np.pi))
-            allowed = 1e-12*(1 + np.abs(f).max())
-            for bound, own in zip(bounds[:, place], (f, f + cut[0, 0]*turn), strict=True):
-                assert own.max() <= bound + allowed
+def test_a_sharp_end():
+    "Sums over nodes up to it against a fine sum: the difference is what its claim and strips say."
+    felt = 0
+    for pair, t, cut, _ in random_pairs(31, 40):
+        sigma, rate = pair.sigma[0, 0], pair.rate[0, 0]
+        end, power = np.full((2, 1), 1 + 7*sigma), 1 + t[0, 0]
+        b, a, _, h, *_ = pair.spacing(t, cut, 1., end)
+        h, a, s = h[0, 0], a[0, 0], cut[0, 0]
+        f = partial(integrand, sigma, rate, power + 1j*s)
+        fine, step = np.linspace(-12*sigma, end[0, 0], 400001, retstep=True)
+        exact = f(fine + 0j).sum()*step - f(end[0, 0] + 0j)*step/2
+        nodes = end[0, 0] - (np.arange(np.ceil(20*sigma/h)) + .5)*h
+        turn = s/sigma**2*pair.spread(end) if a == 0 else 0*end
+        size = np.abs(f(fine + 0j)).sum()*step
+        allowed = pair.sharp(pair.at_end(end, 1 + t), h, a, b, turn)[0, 0] + 1e-10*size
+        miss = abs(f(nodes + 1j*a).sum()*h - exact)
+        assert miss < allowed
+        felt += miss > 1e-3*allowed > 1e-9*size
+    assert felt >= 5
+
+def test_what_is_lost():
+    "The probability beyond an end; and the end is where that is next to nothing of delta."
+    for pair, *_ in random_pairs(33, 40):
+        for n, delta in ((1, 1e-2), (10**3, 1e-5), (10**6, 1e-9), (50, 1e-60)):
+            steps, goal = np.full((2, 1), float(n)), np.full((2, 1), np.log(delta))
+            end = pair.reach(steps, goal)[1]
+            sigma, rate, x = pair.sigma[0, 0], pair.rate[0, 0], end[0, 0]
+            beyond = (1 - rate)*ndtr(-x/sigma) + rate*ndtr(-(x - 1)/sigma)
+            lost = np.exp(pair.lost(steps, end))
+            assert n*beyond <= lost[0, 0] and lost[1, 0] == 0
+            assert lost[0, 0] <= 2e-16*delta*np.sqrt(-2*n*np.log(delta))
+
+def test_second_order():
+    "K_1 in doubles, of laws that end and of those that do not, against chapter 00a's."
+    for pair, t, *_ in random_pairs(35, 40):
+        end = 1 + t + 11*pair.sigma
+        with np.errstate(all='ignore'):
+            grid = pair.grid_for(t, 0*t, .7, end)
+        if grid is None:
+            continue
+        asked = t, pair.sign*grid.y, grid.logp + pair.first*grid.y, grid.moved
+        for row, top in enumerate(('remove', 'add')):
+            K, error = (v[row, 0] for v in pair.second_order(*asked))
+            loss = SubsampledGaussianLoss(pair.mu[0, 0], pair.rate[0, 0], top)
+            exact, known = loss.known_cgf(float(t[row, 0]))
+            missed = (2 + 4*t[row, 0])*1e-17*np.exp(-exact)
+            assert abs(K - exact) <= error + known + missed
+            assert error < 1e-12*exact + missed
 
 def test_a_transform_is_below_its_coarse_bound():
     "Both directions, tilts of any size, against chapter 00a's sums."
     for pair, t, *_ in random_pairs(32, 40):
-        above = pair.above(t, pair.coarse(t))[:, 0]
+        above = pair.above(t, pair.coarse(t, 1 + t + 10*pair.sigma))[:, 0]
         for row, top in enumerate(('remove', 'add')):
             loss = SubsampledGaussianLoss(pair.mu[0, 0], pair.rate[0, 0], top)
             exact, error = loss.known_cgf(float(t[0, 0]))
@@ -289,26 +312,33 @@ def test_no_row_goes_beyond_its_strip():
 RARE = [(1.17, 1.3e-4, 8089, 1e-5), (.78, 4.9e-4, 28610, 1e-5), (2.06, 1.4e-4, 403, 1e-5),
         (.68, 1.7e-4, 157, 1e-5), (6.1, 1.6e-4, 169, 1e-5), (4.4, 4.1e-4, 11166, 1e-5)]
 
+def grids_of(setting):
+    "The grids of a question alone, of both directions or of one."
+    pair = rows.pair_of(1/setting[0], setting[1])
+    pair.bounds([setting[2]]*2, [setting[3]]*2)
+    known = [item for part in (pair, *pair.each) for item in part.known.items()]
+    return [grid for (name, *_), grid in known if name == 'grid_for']
+
+def test_rare_hits_have_paths():
+    assert all(grid.L.dtype == complex for setting in RARE for grid in grids_of(setting))
+
 @pytest.mark.parametrize('setting', RARE, ids=str)
 def test_rare_hits(setting):
-    "Lines far below the saddle-point, on paths; alone and together, against sorted runs."
+    "Lines far below the saddle-point; alone and together, against sorted runs."
     run, delta = run_of(*setting[:3]), setting[3]
     (other,) = rows.epsilons_of_sampled([run], [delta])
     found, slow = rows.epsilon_of_sampled(run, delta), ContourAccountant(run, rtol=.99e-10)
     low, _, up = slow.epsilon(delta)
     for own in (found, other):
         assert own.lower <= up and low <= own.upper and own.width <= 2*(up - low) + NARROW
-    pair = rows.pair_of(1/setting[0], setting[1])
-    grids = [v for (name, *_), v in pair.each[0].known.items() if name == "grid_for"]
-    assert grids and all(grid.L.dtype == complex for grid in grids)
+    assert grids_of(setting)
 
 def test_a_machine_of_doubles_on_paths(monkeypatch):
     "As above; the answers meet."
     for setting in RARE[:3]:
         answers = []
         for precision in (EXTENDED, np.float64):
-            for module in (rows, losses):
-                monkeypatch.setattr(module, 'EXTENDED', precision)
+            monkeypatch.setattr(rows, 'EXTENDED', precision)
             pair = rows.pair_of.__wrapped__(1/setting[0], setting[1])
             answers.append(pair.bounds([setting[2]]*2, [setting[3]]*2)[:, 0])
         (low, _, up), (least, _, most) = answers
