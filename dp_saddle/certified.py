@@ -731,8 +731,12 @@ class ContourAccountant(Accountant):
         checks.flag(levels=levels)
         self._settings = float(rtol), float(eps_resolution), int(max_nodes)
         self.sorts = bool(levels)
-        self._tried = {plrv: _Direction(plrv, self._settings, levels) for plrv in self.directions}
-        self._tried[self.directions[0]].refuse()
+        if not gaussian_mu(mechanism): self._tried[self.directions[0]].refuse()
+
+@patch(cached=True)
+def _tried(self:ContourAccountant):
+    "Of each direction: made when it is asked, for a formula may do."
+    return {plrv: _Direction(plrv, self._settings, self.sorts) for plrv in self.directions}
 
 # %% ../nbs/01a_certified.ipynb #52b4b50f
 @patch
@@ -917,7 +921,7 @@ def delta_without(
 @patch
 def epsilon(self:ContourAccountant, delta) -> Bounds:
     """Bounds on the smallest eps >= 0, nats, for `delta` in (0, 1), a number or an array; inf where
-    no eps has it. One `delta` of one kind of sampled Gaussian step is answered by rows."""
+    no eps has it. One `delta` of Gaussian steps has a formula; one kind of sampled ones, rows."""
     usual = self._settings == _USUAL and self.sorts
-    found = epsilon_of_sampled(self.mechanism, delta) if usual else None
+    found = epsilon_without(self.mechanism, delta) if usual else None
     return found or Accountant.epsilon(self, delta)
