@@ -30,7 +30,7 @@ LONG_MODULES = {
                   "the plan, up to 'One grid for everything', could have a room of its own"),
     "contour": (1285, "the line, its plan, atoms, curves and ends share one table of the loss; "
                       "those, from 'eps of delta' on, could have a room of their own"),
-    "certified": (650, "one accountant: what it tries, in which order, and how bounds are joined"),
+    "certified": (660, "one accountant: what it tries, in which order, and how bounds are joined"),
     "cut_moments": (520, "moments below a cut, and the loss that they make; that, from "
                          "'The loss' on, could have a room of its own"),
     "calibration": (475, "one parameter for a target, and noise over epochs; that, from 'Noise "
