@@ -49,7 +49,8 @@ _START = 8.            # widths by which the first cut is below what eps needs
 _TILTS = 30., 60       # times 2^k over the largest loss's size: tilts that are tried
 _DEVIATIONS = 0., 1e3  # where a kind's last cut may be, from its mean
 _KEPT_TABLES = 64      # of K at tilts, of a window
-_PLACES = 4096         # at which a valley is looked for
+_PLACES = 4096         # at which a valley, or a convex part, is looked for
+_REACHED = 40.         # standard deviations up to which an outcome matters for any delta
 _SAME_VALLEY = 1/2     # standard deviations of an outcome: as near, a cut may be kept
 
 # %% ../nbs/00ac_levels.ipynb #0a328b44
@@ -492,16 +493,16 @@ class Levels:
         log_delta
             log of the least delta that matters
         """
-        cut, whole = ([part for part in parts if _is_cut(part[0]) == cut] for cut in (True, False))
+        cut = _to_cut(parts)
         self.kinds, self.counts = zip(*cut, strict=True)
-        self.whole, self.log_delta = whole, log_delta
+        self.whole, self.log_delta = [part for part in parts if part not in cut], log_delta
         each = [(kind, log(n) + w, p) for kind, (k, n) in enumerate(cut) for w, p in _branches(k)]
         self.kind_of, self.log_counts, self.losses = zip(*each, strict=True)
         self.kept = {}                                          # windows made so far
         self.ends, (scale, most) = self._largest_outcomes(), _NARROW
         self.widths = [min(min(most, scale/sqrt(max(x, TINY)))*p.s2, _WIDEST/p.mu)
                        for p, x in zip(self.losses, self.ends, strict=True)]
-        self.cuts = self._cuts(0. if whole else eps)
+        self.cuts = self._cuts(0. if self.whole else eps)
 
     @staticmethod
     def fit(
@@ -534,6 +535,11 @@ def _is_cut(p):
     return all(fits(branch) for _, branch in _branches(p))
 
 def _is_mixed(p): return not isinstance(p, SubsampledGaussianLoss)
+
+def _to_cut(parts):
+    "Of (PLRV, count) pairs those that can be cut: the heavy ones, or all where none is."
+    fit = [part for part in parts if _is_cut(part[0])]
+    return [part for part in fit if _is_heavy(part[0])] or fit
 
 def has_mixtures(
     plrv,  # a ComposedLoss
@@ -619,9 +625,22 @@ def _next(self:Levels, part, x, width):
     scale, most = _SPACING
     l = (2*x - 1)/(2*part.s2)
     loss = float(part.mixed(l))
-    bent = max(x*part.p[0]*np.exp(-max(loss, 0.)), TINY)           # x (1 - dL/dl)
-    step = min(max(most, loss/2), scale/sqrt(bent), _LONGEST*part.mu)
+    step = min(max(most, loss/2), scale/sqrt(max(_bend(part, x), TINY)), _LONGEST*part.mu)
     return float(part.mixed(l + max(step, _ROOM*width)))
+
+# %% ../nbs/00ac_levels.ipynb #00ac0027
+def _bend(part, x):
+    "x (1 - dL/dl) at outcomes `x`, an array or a number."
+    loss = part.mixed((2*x - 1)/(2*part.s2))
+    return x*part.p[0]*np.exp(-np.maximum(loss, 0.))
+
+def _is_heavy(p):
+    "Is the log-density of a loss, of any branch, convex somewhere?"
+    def convex(part):
+        x = np.linspace(0, part.c[-1] + _REACHED/part.mu, _PLACES)
+        return (_bend(part, x) > part.s2).any()
+    return any(convex(branch) for _, branch in _branches(p))
+
 
 # %% ../nbs/00ac_levels.ipynb #5f55b52f
 @patch
