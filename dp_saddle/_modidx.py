@@ -809,6 +809,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                     'dp_saddle/certified.py'),
                                      'dp_saddle.certified.LeveledTable.log_delta': ( 'certified.html#leveledtable.log_delta',
                                                                                      'dp_saddle/certified.py'),
+                                     'dp_saddle.certified.LeveledTable.nearby': ( 'certified.html#leveledtable.nearby',
+                                                                                  'dp_saddle/certified.py'),
                                      'dp_saddle.certified.LeveledTable.part': ( 'certified.html#leveledtable.part',
                                                                                 'dp_saddle/certified.py'),
                                      'dp_saddle.certified._Chernoff': ('certified.html#_chernoff', 'dp_saddle/certified.py'),

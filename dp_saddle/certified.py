@@ -265,10 +265,17 @@ def first_eps(self:LeveledTable, goal):
     tables, _ = self._tables(np.array([eps]), np.array([goal]))
     for _ in counted(range(_GUESSES), 'guess'):
         tilts, eps = sum(len(table.u) for table in tables), _where_all_are(tables, goal, enough)
+        eps = min(eps, enough)                       # coarse tables may say too much
         for table in tables:
             if table.leading_order()(eps) > goal - self.nothing: table.exponents(np.array([eps]))
         if sum(len(table.u) for table in tables) == tilts: break
     return eps, enough
+
+@patch
+def nearby(self:LeveledTable, near, goal):
+    "An eps that is known nearly, and its upper bound: no table is needed."
+    low, mid, up = near
+    return mid if low < mid < up else (low + up)/2, up
 
 def _where_all_are(tables, goal, high):
     "The eps at which the tables' leading orders add up to a log delta."
@@ -666,9 +673,10 @@ def first_eps(self:ConditionedTable, goal):
     return invert(above, 0., enough).high, enough
 
 @patch
-def nearby(self:ConditionedTable, near, guess):
+def nearby(self:ConditionedTable, near, goal):
     "Its own guess knows the corners."
-    return np.clip(guess, near[0], near[2])
+    guess, enough = self.first_eps(goal)
+    return np.clip(guess, near[0], near[2]), enough
 
 # %% ../nbs/01a_certified.ipynb #8a958eaf
 class ContourAccountant(Accountant):

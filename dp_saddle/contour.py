@@ -1623,8 +1623,8 @@ def epsilon(self:SaddleTable,
     if self.ess_sup <= floor: return 0., 0., floor
     if mu: return epsilon_of_mu(mu, delta)
     goal, finite_goal = log(delta), log(delta - p_inf*(1 + MASS_ERROR))
-    guess, enough = self.first_eps(finite_goal)
-    if near and near[2] - near[0] < _NEARBY*near[2]: guess = self.nearby(near, guess)
+    known = near and near[2] - near[0] < _NEARBY*near[2]
+    guess, enough = self.nearby(near, finite_goal) if known else self.first_eps(finite_goal)
     if enough <= floor and (proved := self.enough(finite_goal)) <= floor: return 0., 0., proved
     if floor > 0 and near is None and self._is_below(goal, floor): return 0., 0., floor
     if not 0 < guess < enough: guess = enough/2 if enough < inf else 1.
@@ -1638,7 +1638,7 @@ def _searched(self:SaddleTable, goal, finite_goal, guess, enough):
     if self.gave_up: return self._given_up(goal, guess, self.enough(finite_goal))
     root = self._newton(goal, finite_goal, guess, enough)
     if root is None: return 0., 0., 0.
-    if self.gave_up: return self._given_up(goal, guess, self.enough(finite_goal))
+    if self.gave_up: return self._given_up(goal, guess, self.enough(finite_goal), root)
     low, up = self._ends(root, goal, finite_goal, enough)
     if WORTH_A_TRY < up - low < inf: low, up = _by_halves(root.line, goal, low, up)
     if not self.closed_form and up - low > min(WORTH_A_TRY, _WIDE*up):
@@ -1663,15 +1663,19 @@ def _is_below(self:SaddleTable, goal, eps):
     return line.log_above(at)[0] <= goal
 
 @patch
-def nearby(self:SaddleTable, near, guess):
-    "Where to look first, of an eps that is known nearly and the table's own guess."
-    return near[1]
+def nearby(self:SaddleTable, near, goal):
+    "What `first_eps` gives, of an eps that is known nearly."
+    return near[1], self.first_eps(goal)[1]
 
 # %% ../nbs/01_contour.ipynb #ae18cdbe
 @patch
-def _given_up(self:SaddleTable, goal, guess, up):
-    "What is known of an eps that is not looked for: something if it is next to the largest loss."
-    return self._near_end(goal, up) if up > _AT_END*self.ess_sup else 0., guess, up
+def _given_up(self:SaddleTable, goal, guess, up, root=None):
+    "What is known of an eps that is not looked for: from next to the largest loss, or a line."
+    low = self._near_end(goal, up) if up > _AT_END*self.ess_sup else 0.
+    if root is None or not root.fall: return low, guess, up
+    ends = _edges(root, goal, up)
+    low, up = max(low, ends[0]), min(up, ends[1])
+    return low, min(max(root.eps, low), up), up
 
 @patch
 def _near_end(self:SaddleTable, goal, up):
@@ -1689,7 +1693,9 @@ def _newton(self:SaddleTable, goal, finite_goal, eps, high):
         found = search.probe(eps)
         if found is None: break
         at, line = found, search.line
-        if self._is_in_vain(search, top) or self._leaves_it(line, eps, top): break
+        if self._is_in_vain(search, top): return _Root(eps, line, 0.)
+        if self._leaves_it(search, at, eps, top):
+            return _Root(at.root if 0 < at.root < high else eps, line, at.fall or 0.)
         low, high = (eps, high) if at.miss > 0 else (low, eps)
         known = _NEAR if step > _PATIENCE else _NEAR*min(high, 1.) if high == top else 0.
         if _is_settled(at) or high - (low or 0.) < known: break
@@ -1702,7 +1708,7 @@ def _newton(self:SaddleTable, goal, finite_goal, eps, high):
             new = _between(low, high, top, eps, at.root, (step, line.scale(eps)))
         if abs(new - eps) <= 2*ULP*eps: break
         eps, last = new, abs(new - eps)
-    return _Root(eps, line, 1/eps if self.gave_up else at.fall or 1/eps)
+    return _Root(eps, line, at.fall or 1/eps)
 
 # %% ../nbs/01_contour.ipynb #01search1
 class _Search:
@@ -1770,17 +1776,18 @@ def _is_misled(self:SaddleTable, goal, guess):
 
 # %% ../nbs/01_contour.ipynb #5ab2182b
 @patch
-def _leaves_it(self:SaddleTable, line, eps, top):
-    "Is there another way, and does a line's smoothing cost much more of eps than is wide?"
+def _leaves_it(self:SaddleTable, search, at, eps, top):
+    "Is there another way, and does smoothing cost much of eps? Once the line has said its all."
     if not (self.others and self.nodes_ran_out and top < inf): return False
-    plan, scale = line.plan, _LEAVE*WORTH_A_TRY*min(eps, 1.)
-    self.gave_up = (plan.t + 1)*Smoothing(plan.w).variance/2 > scale
+    plan, scale = search.line.plan, _LEAVE*WORTH_A_TRY*min(eps, 1.)
+    costs = (plan.t + 1)*Smoothing(plan.w).variance/2 > scale
+    self.gave_up = costs and (abs(at.miss) <= at.width or search.growth(at.root) > _CLOSE)
     return self.gave_up
 
 class _Root(NamedTuple):
     eps: float    # where the estimate of log delta is the goal
     line: object  # the line, or closed form, that said so
-    fall: float   # how fast log delta falls there, per nat, > 0
+    fall: float   # how fast log delta falls there, per nat; 0 where the line says nothing
 
 def _is_settled(at):
     part, most = _SETTLED
