@@ -20,6 +20,7 @@ from .checks import counted, patch, still_here, users_level
 from dp_saddle.contour import (
     ATOM_ULPS,
     BELOW_CHERNOFF,
+    CLOSE,
     FORM_ULPS,
     LOG_SMALLEST,
     LOG_ULPS,
@@ -158,6 +159,44 @@ class _Sorts:
             self.tables[kind, number] = self.part(getattr(self.of, kind)(number))
         return self.tables[kind, number]
 
+# %% ../nbs/01a_certified.ipynb #01levels8
+class _Earlier(NamedTuple):
+    "A line that was built some nats away, and serves here, too."
+    line: object
+    away: float       # from where it was built to here, nats
+
+    def log_bounds(self, eps): return self.line.log_bounds(eps)
+    def scale(self, eps): return self.line.scale(eps)
+    def growth(self, moved): return self.line.growth(self.away + moved)
+
+def _earlier(line, moved):
+    if isinstance(line, _Earlier): line, moved = line.line, line.away + moved
+    return _Earlier(line, moved) if moved else line
+
+# %% ../nbs/01a_certified.ipynb #01levels9
+class _Kept:
+    "The lines of the last sum, by what they are of: some may serve where eps has moved to."
+    def __init__(self): self.lines, self.eps, self.goal = {}, np.zeros(0), None
+
+    def line(self, summed, eps, goal):
+        "What `summed`, a function of {what: line}, makes of those that serve, and others."
+        serving = self._serving(eps, goal.tolist())
+        self.lines, line = summed(serving)
+        if serving:
+            low, _, up = line.log_bounds(eps)
+            if (up > low + _NOTHING).any(): self.lines, line = summed({})
+        return line
+
+    def _serving(self, eps, goal):
+        "Those that were built for the same goal; none where all are as good as new."
+        same, before = eps.size == self.eps.size == 1 and goal == self.goal, self.eps
+        self.eps, self.goal = eps, goal
+        if not same: return {}
+        moved = float(eps[0] - before[0])
+        near = {key: _earlier(line, moved) for key, line in self.lines.items()
+                if line.growth(moved) <= CLOSE}
+        return near if len(near) < len(self.lines) else {}
+
 # %% ../nbs/01a_certified.ipynb #01levels1
 class LeveledTable(SaddleTable):
     "A table of a composition with sampled Gaussians, removing, with a line for each level."
@@ -175,7 +214,7 @@ class LeveledTable(SaddleTable):
             as a SaddleTable's: rtol, eps_resolution, max_nodes
         """
         super().__init__(plrv, *settings, shortcut=False)
-        finer = FINER*has_mixtures(plrv)
+        self.kept, finer = _Kept(), FINER*has_mixtures(plrv)
         self.nothing, self.serves = _NOTHING + finer, _SERVES + finer
 
     def part(self, loss):
@@ -227,8 +266,11 @@ def line_for(self:LeveledTable, eps, log_delta):
     "What serves these eps: lines of the levels that matter."
     tables, left_out = self._tables(eps, log_delta)
     nothing = log_delta - self.nothing
-    served = [_level_for(table, eps, nothing) for table in counted(tables, 'level')]
-    return _SumOfLevels(served, *left_out)
+    def summed(lines):
+        new = {table: lines.get(table) or _level_for(table, eps, nothing)
+               for table in counted(tables, 'level')}
+        return new, _SumOfLevels(list(new.values()), *left_out)
+    return self.kept.line(summed, eps, nothing)
 
 def _level_for(table, eps, nothing):
     "A Line of a level, or its _Chernoff bound where that is below `nothing`."
@@ -271,6 +313,7 @@ def first_eps(self:LeveledTable, goal):
         if sum(len(table.u) for table in tables) == tilts: break
     return eps, enough
 
+# %% ../nbs/01a_certified.ipynb #01levela
 @patch
 def nearby(self:LeveledTable, near, goal):
     "An eps that is known nearly, and its upper bound: no table is needed."
@@ -487,10 +530,23 @@ def lines_for(self:_Direction,
     while left.size:
         still_here()
         n = min(cluster_size(G), np.count_nonzero(eps[left] <= _ALIKE*eps[left[0]]))
-        some = left[:n]
-        served.append((some, self.line_for(eps[some], chernoff[:n], least[some])))
+        line = self.line_for(eps[left[:n]], chernoff[:n], least[left[:n]])
+        n += _how_many(line, eps[left[n:]], least[left[n:]])
+        served.append((left[:n], line))
         left, G, chernoff = left[n:], G[n:], chernoff[n:]
     return served
+
+# %% ../nbs/01a_certified.ipynb #ce8860df
+def _how_many(line, eps, least):
+    "How many of these eps, from the first on, a line serves well: one is asked, then two, four."
+    count = 0
+    while count < eps.size:
+        some = slice(count, 2*count + 1)
+        low, _, up = line.log_bounds(eps[some])
+        well = (up - low <= WORTH_A_TRY) | (up <= least[some])
+        if not well.all(): return count + int(well.argmin())
+        count += well.size
+    return count
 
 # %% ../nbs/01a_certified.ipynb #66519a49
 @patch
@@ -530,6 +586,7 @@ class ConditionedTable(SaddleTable):
         self.log_p_inf_of_finite = log_p_inf_of(finite)
         self.rest = _Direction(rest, settings, True), _Direction(rest.reverse, settings, True)
         self.allowance = FORM_ULPS + ATOM_ULPS*gammaln(2 + sum(n for _, n in finite.parts))
+        self.kept = _Kept()
 
     @staticmethod
     def fit(
@@ -653,13 +710,18 @@ class _SumOverOutcomes(NamedTuple):
 def line_for(self:ConditionedTable, eps, log_delta):
     "What serves one eps, an array of one, and others near it."
     gaps = eps - self.outcomes.losses[:, None]
-    least, groups = self._matters_from(gaps, log_delta)[:, 0], []
-    for below, ways in enumerate(self.rest):
-        here = np.flatnonzero((gaps[:, 0] < 0) == below)
-        served = ways.lines_for(np.abs(gaps[here, 0]), least[here]) if here.size else []
-        groups += [(here[i], bool(below), line) for i, line in served]
-        self.nodes_ran_out |= ways.ran_out()
-    return _SumOverOutcomes(self, groups)
+    least = self._matters_from(gaps, log_delta)[:, 0]
+    def summed(lines):
+        left, new = np.full(len(least), True), dict(lines)
+        for numbers, _ in lines: left[list(numbers)] = False
+        for below, ways in enumerate(self.rest):
+            here = np.flatnonzero(left & ((gaps[:, 0] < 0) == below))
+            served = ways.lines_for(np.abs(gaps[here, 0]), least[here]) if here.size else []
+            new |= {(tuple(here[i].tolist()), bool(below)): line for i, line in served}
+            self.nodes_ran_out |= ways.ran_out()
+        return new, _SumOverOutcomes(self, [(list(numbers), below, line)
+                                            for (numbers, below), line in new.items()])
+    return self.kept.line(summed, eps, log_delta)
 
 # %% ../nbs/01a_certified.ipynb #211699a7
 @patch

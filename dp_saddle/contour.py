@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['LOSS_ULPS', 'FORM_ULPS', 'ATOM_ULPS', 'LOG_ULPS', 'TABLE_ROUNDING', 'LOWEST_LOG',
-           'LOG_SMALLEST', 'FINE', 'BELOW_CHERNOFF', 'WORTH_A_TRY', 'NOTHING',
+           'LOG_SMALLEST', 'FINE', 'BELOW_CHERNOFF', 'CLOSE', 'WORTH_A_TRY', 'NOTHING',
            'SaddleTable', 'reach_of', 'log_p_inf_of', 'composed_atoms', 'Smoothing',
            'Place', 'Plan', 'Line', 'widened', 'widened_to', 'ClosedForm',
            'epsilon_of_mu', 'delta_of_mu', 'outcomes_of', 'cluster_size', 'log_curve',
@@ -114,7 +114,7 @@ _NEWTON_SHORTER = .01        # and times that where it leads beyond the largest 
 _LEAST_ULPS = 1 << 10        # but so much of eps at least: else it is all rounding
 _WELL_KNOWN = .4             # nats between bounds, for the slope of the estimate to be used
 _SETTLED = 1/4, .1           # of the bounds' distance, which is at most .1 nats: near enough
-_CLOSE = 2                   # nats by which a line's terms may have grown since it was built
+CLOSE = 2                    # nats by which a line's terms may have grown since it was built
 _GROWN = 2.                  # and on a step's own line
 
 # %% ../nbs/01_contour.ipynb #5eed0001
@@ -1703,7 +1703,7 @@ def _newton(self:SaddleTable, goal, finite_goal, eps, high):
             if self.log_delta(np.zeros(1))[2, 0] <= goal: return None
             low = 0.
         new, bracketed = at.root, low is not None and high < top
-        slow = bracketed and abs(new - eps) > last/2 and search.growth(new) > _CLOSE
+        slow = bracketed and abs(new - eps) > last/2 and search.growth(new) > CLOSE
         if slow or not (low or 0.) < new < high:
             new = _between(low, high, top, eps, at.root, (step, line.scale(eps)))
         if abs(new - eps) <= 2*ULP*eps: break
@@ -1736,7 +1736,7 @@ class _Search:
 
     def probe(self, eps):
         "A _Probe; None where that would be one line too many."
-        if self.growth(eps) > _CLOSE and not self._build(eps): return None
+        if self.growth(eps) > CLOSE and not self._build(eps): return None
         at = self._ask(eps)
         forgotten = self.table.forgets and at.width > _DARK > self.knew
         if forgotten and self._build(eps): at = self._ask(eps)
@@ -1781,9 +1781,10 @@ def _leaves_it(self:SaddleTable, search, at, eps, top):
     if not (self.others and self.nodes_ran_out and top < inf): return False
     plan, scale = search.line.plan, _LEAVE*WORTH_A_TRY*min(eps, 1.)
     costs = (plan.t + 1)*Smoothing(plan.w).variance/2 > scale
-    self.gave_up = costs and (abs(at.miss) <= at.width or search.growth(at.root) > _CLOSE)
+    self.gave_up = costs and (abs(at.miss) <= at.width or search.growth(at.root) > CLOSE)
     return self.gave_up
 
+# %% ../nbs/01_contour.ipynb #5ab2182c
 class _Root(NamedTuple):
     eps: float    # where the estimate of log delta is the goal
     line: object  # the line, or closed form, that said so
@@ -1880,7 +1881,7 @@ def _together(line, built, goals, top):
         if settled.all(): break
         eps = np.where(settled, eps, np.clip(eps + miss/fall, built/2, 2*built))
     ends = [_ends(line, eps, fall, goals, sign) for sign in (-1, 1)]
-    good = settled & (line.growth(eps - built) <= _CLOSE) & (ends[0] > 0) & (ends[1] < top)
+    good = settled & (line.growth(eps - built) <= CLOSE) & (ends[0] > 0) & (ends[1] < top)
     return np.array([np.where(good, ends[0], np.nan), eps, np.where(good, ends[1], np.nan)])
 
 # %% ../nbs/01_contour.ipynb #ae56205a
