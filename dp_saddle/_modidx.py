@@ -1208,6 +1208,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                    'dp_saddle.contour._Unknown.growth': ('contour.html#_unknown.growth', 'dp_saddle/contour.py'),
                                    'dp_saddle.contour._Unknown.log_bounds': ('contour.html#_unknown.log_bounds', 'dp_saddle/contour.py'),
                                    'dp_saddle.contour._Unknown.scale': ('contour.html#_unknown.scale', 'dp_saddle/contour.py'),
+                                   'dp_saddle.contour._above_zero': ('contour.html#_above_zero', 'dp_saddle/contour.py'),
                                    'dp_saddle.contour._alone': ('contour.html#_alone', 'dp_saddle/contour.py'),
                                    'dp_saddle.contour._between': ('contour.html#_between', 'dp_saddle/contour.py'),
                                    'dp_saddle.contour._by_halves': ('contour.html#_by_halves', 'dp_saddle/contour.py'),

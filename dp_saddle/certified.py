@@ -139,7 +139,7 @@ class _Sorts:
         part
             a function of a LevelLoss: its table
         """
-        self.of, self.part, self.tables = of, part, {}
+        self.of, self.part, self.tables, self.base = of, part, {}, None
 
     def table(self,
         kind,    # 'below', 'level', 'of' or 'beyond': a method of `of`
@@ -236,10 +236,10 @@ def _levels(self:LeveledTable, eps, log_delta):
     return sorts
 
 @patch
-def _tables(self:LeveledTable, eps, log_delta):
-    "The tables of the levels for a cluster of eps, and what is left out."
+def _tables(self:LeveledTable, eps, log_delta, base=None):
+    "The tables of the levels for a cluster of eps, and what is left out; `base` if it is known."
     sorts = self._levels(float(eps.min()), float(log_delta.min()))
-    base = self._base(sorts, eps, log_delta)
+    if base is None: base = self._base(sorts, eps, log_delta)
     tables = [sorts.table('below', base)]
     tables += [sorts.table('level', k) for k in range(base, sorts.of.last)]
     return tables, (*sorts.of.log_left_out(), self.log_p_inf)
@@ -247,18 +247,20 @@ def _tables(self:LeveledTable, eps, log_delta):
 # %% ../nbs/01a_certified.ipynb #2fce2bbc
 @patch
 def _base(self:LeveledTable, sorts, eps, log_delta):
-    "The highest cut below which one line serves, or nothing matters."
+    "A cut below which one line serves, or nothing matters: the highest, or that of before."
     def serves(cut):
         part = sorts.table('below', cut)
         if (part.log_cost(eps) > log_delta - self.serves).any(): return False
         low, _, up = part.log_delta(eps, log_delta - self.nothing)
         return (_log_minus(up, low) < log_delta - self.serves).all()
-    low, high = 0, sorts.of.last
-    if serves(high): return high
-    while high - low > 1:
-        middle = (low + high)//2
-        low, high = (middle, high) if serves(middle) else (low, middle)
-    return low
+    low, high = 0, sorts.of.last if sorts.base is None else sorts.base
+    if not serves(high):
+        while high - low > 1:
+            middle = (low + high)//2
+            low, high = (middle, high) if serves(middle) else (low, middle)
+        high = low
+    sorts.base = high
+    return high
 
 # %% ../nbs/01a_certified.ipynb #f4414d2e
 @patch
@@ -304,7 +306,7 @@ def first_eps(self:LeveledTable, goal):
     _, enough = SaddleTable.first_eps(self, goal)
     def alone(eps): return _any_alone(self.plrv.parts, np.array([eps]))[0] - goal
     eps = invert(alone, 0., enough, rtol=_GUESSED).high
-    tables, _ = self._tables(np.array([eps]), np.array([goal]))
+    tables, _ = self._tables(np.array([eps]), np.array([goal]), 0)      # no lines are needed
     for _ in counted(range(_GUESSES), 'guess'):
         tilts, eps = sum(len(table.u) for table in tables), _where_all_are(tables, goal, enough)
         eps = min(eps, enough)                       # coarse tables may say too much
@@ -348,7 +350,7 @@ def _counts(self:CountedTable, eps, log_delta):
 
 # %% ../nbs/01a_certified.ipynb #01levels4
 @patch
-def _tables(self:CountedTable, eps, log_delta):
+def _tables(self:CountedTable, eps, log_delta, base=None):
     "The tables of the counts for a cluster of eps, and what is left out."
     sorts = self._counts(eps, log_delta)
     counted, tables, before = sorts.of, [], -inf
@@ -365,7 +367,7 @@ def _tables(self:CountedTable, eps, log_delta):
             rest = _Remainder(counted.beyond(k + 1), self.rtol, self.resolution, shortcut=False)
             if most(rest) < -_NOTHING: return [*tables, rest], left_out()
         before = now
-    return LeveledTable._tables(self, eps, log_delta)
+    return LeveledTable._tables(self, eps, log_delta, base)
 
 # %% ../nbs/01a_certified.ipynb #d5544889
 class _Remainder(SaddleTable):

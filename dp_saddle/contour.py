@@ -114,6 +114,7 @@ _NEWTON_SHORTER = .01        # and times that where it leads beyond the largest 
 _LEAST_ULPS = 1 << 10        # but so much of eps at least: else it is all rounding
 _WELL_KNOWN = .4             # nats between bounds, for the slope of the estimate to be used
 _SETTLED = 1/4, .1           # of the bounds' distance, which is at most .1 nats: near enough
+_ABOUT = .01                 # relative width of where a tangent that leads below 0 is not followed
 CLOSE = 2                    # nats by which a line's terms may have grown since it was built
 _GROWN = 2.                  # and on a step's own line
 
@@ -1699,10 +1700,11 @@ def _newton(self:SaddleTable, goal, finite_goal, eps, high):
         low, high = (eps, high) if at.miss > 0 else (low, eps)
         known = _NEAR if step > _PATIENCE else _NEAR*min(high, 1.) if high == top else 0.
         if _is_settled(at) or high - (low or 0.) < known: break
-        if low is None and at.root <= 0:
-            if self.log_delta(np.zeros(1))[2, 0] <= goal: return None
-            low = 0.
-        new, bracketed = at.root, low is not None and high < top
+        new = at.root
+        if low is None and new <= 0:
+            low, new = 0., _above_zero(line, goal, eps)
+            if not new and self.log_delta(np.zeros(1))[2, 0] <= goal: return None
+        bracketed = low is not None and high < top
         slow = bracketed and abs(new - eps) > last/2 and search.growth(new) > CLOSE
         if slow or not (low or 0.) < new < high:
             new = _between(low, high, top, eps, at.root, (step, line.scale(eps)))
@@ -1789,6 +1791,12 @@ class _Root(NamedTuple):
     eps: float    # where the estimate of log delta is the goal
     line: object  # the line, or closed form, that said so
     fall: float   # how fast log delta falls there, per nat; 0 where the line says nothing
+
+def _above_zero(line, goal, eps):
+    "Where about a line has the goal, between 0 and `eps`; 0 where it does not prove that it has."
+    if not line.log_bounds(np.zeros(1))[0, 0] > goal: return 0.
+    def miss(x): return line.log_bounds(np.array([x]))[1, 0] - goal
+    return invert(miss, 0., eps, rtol=_ABOUT).high
 
 def _is_settled(at):
     part, most = _SETTLED

@@ -45,7 +45,8 @@ _MOST_STEPS = 1 << 28   # beyond, a level is known to 3e-6 or worse
 _SHARPEST = 8.         # sensitivity/sigma: from here on windows take too many nodes
 _LONGEST = 8.          # standard deviations of an outcome, at most
 _ROOM = 4.             # widths, at least, from one cut to the next
-_START = 8.            # widths by which the first cut is below what eps needs
+_START = 8.            # widths by which the first cut is below what eps needs,
+_LOWEST = 4.           # but no more standard deviations below a kind's mean: there is nothing
 _TILTS = 30., 60       # times 2^k over the largest loss's size: tilts that are tried
 _DEVIATIONS = 0., 1e3  # where a kind's last cut may be, from its mean
 _KEPT_TABLES = 64      # of K at tilts, of a window
@@ -614,9 +615,10 @@ def _cuts(self:Levels, eps):
 
 @patch
 def _ended(self:Levels, loss):
-    "Where each kind has this loss, or its last cut where that is nearer than a few widths."
-    kinds = zip(self.outcomes_at(loss), self.widths, self.ends, strict=True)
-    return [x if x < end - _ROOM*width else end for x, width, end in kinds]
+    "Where each kind has this loss, if not at an end: the last cut, or below all outcomes."
+    found = zip(self.outcomes_at(loss), self.losses, self.widths, self.ends, strict=True)
+    return [max(x, p.c[0] - _LOWEST/p.mu) if x < end - _ROOM*width else end
+            for x, p, width, end in found]
 
 # %% ../nbs/00ac_levels.ipynb #29c42be5
 @patch
