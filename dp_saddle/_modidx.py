@@ -1098,6 +1098,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                    'dp_saddle.contour.SaddleTable._K_above': ('contour.html#saddletable._k_above', 'dp_saddle/contour.py'),
                                    'dp_saddle.contour.SaddleTable.__init__': ('contour.html#saddletable.__init__', 'dp_saddle/contour.py'),
                                    'dp_saddle.contour.SaddleTable._above': ('contour.html#saddletable._above', 'dp_saddle/contour.py'),
+                                   'dp_saddle.contour.SaddleTable._at_end': ('contour.html#saddletable._at_end', 'dp_saddle/contour.py'),
                                    'dp_saddle.contour.SaddleTable._beyond': ('contour.html#saddletable._beyond', 'dp_saddle/contour.py'),
                                    'dp_saddle.contour.SaddleTable._by_lines': ( 'contour.html#saddletable._by_lines',
                                                                                 'dp_saddle/contour.py'),

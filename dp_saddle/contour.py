@@ -106,6 +106,7 @@ _PATIENCE, _NEAR = 20, 1e-10 # after so many a bracket of so many nats is enough
 _LEAVE = 8                   # of a width worth another way: what a line may cost that has one
 _MAX_LINES, _COSTLY = 20, 5  # and lines that it uses; one with all nodes counts so many
 _SHORT_OF = 1 - 10.**-np.arange(1, 9)  # of an upper end: where the lower one is looked for
+_NEXT_TO = np.array([1e-10, 1e-12, 1e-14])  # and below the largest loss, before any search
 _PLAIN, _PLAIN_STEPS = 500, 12  # nats, up to which eps is begun in plain doubles; steps,
 _PLAIN_ENOUGH = 1e-7         # and a relative step that is the last one
 _OUTWARDS = 8                # times as far each time, where Newton's method does not lead,
@@ -1475,6 +1476,7 @@ def first_eps(self:SaddleTable,
     for _ in range(_ENOUGH_ROUNDS):
         tilts, about = len(self.u), ((self.K + self.factor - goal)/self.u).min()
         if about < self.ess_sup: self.exponents(np.array([about]))
+        elif self.u[-1] < _NEAR_LIMIT*self.limit: self.tabulate(self._larger_tilts())
         if len(self.u) == tilts: break
     enough = min(self.ess_sup, about + self.plrv.rounding)
     for _ in range(_GUESS_ROUNDS):
@@ -1628,6 +1630,7 @@ def epsilon(self:SaddleTable,
     guess, enough = self.nearby(near, finite_goal) if known else self.first_eps(finite_goal)
     if enough <= floor and (proved := self.enough(finite_goal)) <= floor: return 0., 0., proved
     if floor > 0 and near is None and self._is_below(goal, floor): return 0., 0., floor
+    if low := self._at_end(goal, guess, enough): return low, enough, self.enough(finite_goal)
     if not 0 < guess < enough: guess = enough/2 if enough < inf else 1.
     return self._searched(goal, finite_goal, guess, enough)
 
@@ -1654,6 +1657,15 @@ def _ends(self:SaddleTable, root, goal, finite_goal, enough):
     "Proved ends of an eps, around its root."
     low, up = _edges(root, goal, enough)
     return low, up if up < enough else self.enough(finite_goal)
+
+@patch
+def _at_end(self:SaddleTable, goal, guess, enough):
+    "An eps next to one that is enough, of proved delta: by single steps and atoms, or lines; or 0."
+    ends = enough*(1 - _NEXT_TO)
+    near = ends[0] <= guess < enough
+    if self.closed_form or enough == inf or not near and enough < self.ess_sup: return 0.
+    if self.basic_bounds(ends[:1])[0][0] >= goal: return self.basic_crossing(0, goal, enough)[0]
+    return ends[self.log_delta(ends)[0] >= goal].max(initial=0.) if near else 0.
 
 @patch
 def _is_below(self:SaddleTable, goal, eps):
