@@ -1658,6 +1658,7 @@ def _ends(self:SaddleTable, root, goal, finite_goal, enough):
     low, up = _edges(root, goal, enough)
     return low, up if up < enough else self.enough(finite_goal)
 
+# %% ../nbs/01_contour.ipynb #752cc654
 @patch
 def _at_end(self:SaddleTable, goal, guess, enough):
     "An eps next to one that is enough, of proved delta: by single steps and atoms, or lines; or 0."

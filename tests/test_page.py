@@ -28,7 +28,7 @@ LONG_MODULES = {
                    "else; a file of three parts would be three things to believe"),
     "rows": (795, "a question alone and a thousand at once are the same operations, and one proof; "
                   "the plan, up to 'One grid for everything', could have a room of its own"),
-    "contour": (1290, "the line, its plan, atoms, curves and ends share one table of the loss; "
+    "contour": (1310, "the line, its plan, atoms, curves and ends share one table of the loss; "
                       "those, from 'eps of delta' on, could have a room of their own"),
     "certified": (695, "one accountant: what it tries, in which order, and how bounds are joined; "
                         "the sums of levels and of counts could have a room of their own"),
@@ -36,7 +36,7 @@ LONG_MODULES = {
                          "'The loss' on, could have a room of its own"),
     "calibration": (475, "one parameter for a target, and noise over epochs; that, from 'Noise "
                            "that changes' on, could have a room of its own"),
-    "levels": (580, "windows, levels and counts are cut by one class, and of one loss"),
+    "levels": (585, "windows, levels and counts are cut by one class, and of one loss"),
     "losses": (715, "what all sums over nodes share: K, its rounding, its lines, what is kept"),
     "densities": (790, "all Gaussians, sampled and mixed, share a path; a Laplace and your own, "
                        "beside it, could have a room of their own"),
