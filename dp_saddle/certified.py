@@ -53,7 +53,8 @@ from .rows import epsilon_of_sampled
 _FARTHER = 1.1               # times a guess of an eps: where a curve may end
 _TOO_WIDE = 1e-6             # relative width of delta that is worth a warning
 _OF_MIXTURES = 1e-9          # relative width at which runs of mixtures are sorted,
-_FEW_ASKED = 16              # where so few are asked
+_FEW_ASKED = 16              # where so few are asked;
+_OF_TURNED = 1e-9            # and where the other direction's curve is not enough
 _IN_VAIN = 1 << 14           # nodes of a line that cannot do, before other ways are tried
 _LEVEL_WORK = 1 << 25        # nodes of a level's line times points of a grid, at most
 _LEAST_NODES = 64            # of a level's line
@@ -69,6 +70,7 @@ _BOUNDS = 3                  # lower, estimate, upper
 _MOST_OUTCOMES = 1 << 10     # of finite steps, one by one, beside others
 _MOST_COUNTS = 40            # of large losses, one by one
 _ALIKE = 1.1                 # quotient of the gaps that one line is to serve
+_TURNED = 100, -300          # delta for e^eps - 1, and log delta: the other direction is asked
 _WAYS = 4                    # at most, besides a step's own: a line, two sorts, all nodes
 _USUAL = 1e-10, 1e-6, 1 << 18    # settings of an accountant that asks rows first
 
@@ -490,18 +492,41 @@ def log_delta(self:_Direction, eps, least):
     wide, logs = np.full(eps.shape, True), np.repeat([[-inf], [-inf], [0.]], len(eps), 1)
     few = len(eps) <= _FEW_ASKED
     for table in counted(self.tries(), 'way', f'at most {_WAYS + self.own}'):
-        floor = np.maximum(logs[0], least)[wide]
+        floor, is_line = np.maximum(logs[0], least)[wide], table is self.tables.get('line')
         logs[:, wide] = _tighter(logs[:, wide], table.log_delta(eps[wide], floor))
-        enough = self.enough if few and table is self.tables.get('line') else WORTH_A_TRY
-        wide = (logs[2] > logs[0] + enough) & (logs[2] > least)
-        if not wide.any(): break
-    return logs, (logs[2] > logs[0] + WORTH_A_TRY) & (logs[2] > least)
+        enough = self.enough if few and is_line else WORTH_A_TRY
+        def is_wide(enough): return (logs[2] > logs[0] + enough) & (logs[2] > least)
+        turn = is_wide(WORTH_A_TRY) & is_line & self._may_turn(eps, logs[2])
+        if turn.any(): logs[:, turn] = _tighter(logs[:, turn], self._turned_round(eps[turn]))
+        if not (wide := is_wide(np.where(turn, _OF_TURNED, enough))).any(): break
+    return logs, is_wide(WORTH_A_TRY)
 
+# %% ../nbs/01a_certified.ipynb #01turned3
 def _tighter(one, other):
     "The tighter of two bounds on either side, and the estimate of the narrower; nan says nothing."
     low, up = np.fmax(one[0], other[0]), np.fmin(one[2], other[2])
     mid = np.where(other[2] + one[0] < one[2] + other[0], other[1], one[1])
     return low, np.fmin(np.fmax(mid, low), up), up
+
+# %% ../nbs/01a_certified.ipynb #01turned2
+@patch
+def _may_turn(self:_Direction, eps, log_most):
+    "Where may one line of the other direction know more?"
+    times, least = _TURNED
+    small = (log_most > least) & (log_expm1(np.maximum(eps, TINY)) < log_most + log(times))
+    known = not (self.own or self.cut or self.tables['line'].closed_form)
+    return small & (known and all(hasattr(p, 'reverse') for p, _ in self.plrv.parts))
+
+@patch
+def _turned_round(self:_Direction, eps):
+    "log of (lower, estimate, upper) of delta by the other direction's curve at -eps."
+    if 'turned' not in self.tables:
+        self.tables['turned'] = SaddleTable(self.plrv.reverse, *self.settings)
+    logs, away = self.tables['turned'].log_delta(-eps), np.expm1(eps)
+    grown = np.exp(np.minimum(logs + eps, eps))
+    off = LOG_ULPS*ULP*(1 + np.abs(np.maximum(logs, LOWEST_LOG)) + eps)*(grown + away)
+    return safe_log(np.maximum(grown - away + off*np.array([[-1], [0], [1]]), 0))
+
 
 # %% ../nbs/01a_certified.ipynb #ce8860de
 @patch
