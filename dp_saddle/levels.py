@@ -646,9 +646,13 @@ def _is_heavy(p):
 
 # %% ../nbs/00ac_levels.ipynb #5f55b52f
 @patch
-def _least_end(self:Levels, slope):
-    "Widths above a window at which e^{-d^2/2} outweighs e^{td slope} at the steepest tilt."
-    rise = max(self.ends)*slope
+def _least_end(self:Levels, number, low, high):
+    "Widths above a window at which e^{-d^2/2} outweighs e^{d rise} at the steepest tilt."
+    part, width = self.losses[number], self.widths[number]
+    rise, loss = max(self.ends)*width/part.s2, float(part.mixed((2*high - 1)/(2*part.s2)))
+    if low == -inf and loss > 0:                     # the chord from no loss to this one
+        tilt, slope = high*high/(2*part.s2)/loss, (1 - part.p[0]*np.exp(-loss))/part.s2
+        rise = max(rise, tilt*slope*width)
     return min(max(_LEAST_END, rise + sqrt(rise*rise + 2*_OUTWEIGHED)), _MOST_END)
 
 @patch
@@ -658,7 +662,8 @@ def _windowed(self:Levels, number, low, high):
         part, width = self.losses[number], self.widths[number]
         allowed = self.log_delta - _TAILS - log(sum(self.counts))
         def lost(ends): return _log_above(part, high + ends*width) + log_ndtr(-ends) <= allowed
-        end = high + bisect(lost, self._least_end(width/part.s2), _MOST_END)[1]*width
+        least = self._least_end(number, low, high)
+        end = high + bisect(lost, least, _MOST_END)[1]*width
         loss = WindowedGaussianLoss(part, low, high, width, end)
         self.kept[number, low, high] = loss
     return self.kept[number, low, high]

@@ -144,6 +144,7 @@ SORTED = {
                         2.4e-134, 1.04),
     'beside a Gaussian': (((('rr', .5), 1), (('gaussian', 3.), 4), (S(2., 1e-6), 5)), 'remove',
                           1e-30, 1.1),
+    'two, by a chord': (((S(2.276, 1e-6), 2),), 'remove', 3.5e-232, .34),
     'sharp': (((S(.5, 1e-5), 2),), 'remove', 1e-101, .8),
     'many sharp': (((S(.46, 5.4e-5), 60),), 'remove', 1e-124, 1.14),
     'flat': (((('sub', ('laplace', 3.6), 4.9e-6), 2),), 'remove', 1.9e-109, .63),
