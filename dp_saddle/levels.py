@@ -649,7 +649,9 @@ def _is_heavy(p):
 def _least_end(self:Levels, number, low, high):
     "Widths above a window at which e^{-d^2/2} outweighs e^{d rise} at the steepest tilt."
     part, width = self.losses[number], self.widths[number]
-    rise, loss = max(self.ends)*width/part.s2, float(part.mixed((2*high - 1)/(2*part.s2)))
+    each = zip(self.ends, self.cuts[0], strict=True)
+    steepest = max((end for end, first in each if first < end), default=0.)
+    rise, loss = steepest*width/part.s2, float(part.mixed((2*high - 1)/(2*part.s2)))
     if low == -inf and loss > 0:                     # the chord from no loss to this one
         tilt, slope = high*high/(2*part.s2)/loss, (1 - part.p[0]*np.exp(-loss))/part.s2
         rise = max(rise, tilt*slope*width)
