@@ -474,9 +474,12 @@ def tries(self:_Direction):
 # %% ../nbs/01a_certified.ipynb #bb2d9965
 @patch
 def is_nothing(self:_Direction, delta):
-    "Is eps = 0 enough, by what single steps add up to? (Asked where one line is not enough.)"
+    "Is eps = 0 enough, by single steps or the other direction? (Where one line is not enough.)"
     if self.own or self.tables['line'].closed_form: return False
-    return self.tables['line'].basic_bounds(np.zeros(1))[1][0] <= log(delta)
+    zero, goal = np.zeros(1), log(delta)
+    low, up = self.tables['line'].basic_bounds(zero)
+    if up[0] <= goal or low[0] > goal or not self._may_turn(zero, goal).all(): return up[0] <= goal
+    return self._turned_round(zero)[2, 0] <= goal
 
 @patch
 def ran_out(self:_Direction):

@@ -106,7 +106,7 @@ _PATIENCE, _NEAR = 20, 1e-10 # after so many a bracket of so many nats is enough
 _LEAVE = 8                   # of a width worth another way: what a line may cost that has one
 _MAX_LINES, _COSTLY = 20, 5  # and lines that it uses; one with all nodes counts so many
 _SHORT_OF = 1 - 10.**-np.arange(1, 9)  # of an upper end: where the lower one is looked for
-_NEXT_TO = np.array([1e-10, 1e-12, 1e-14])  # and below the largest loss, before any search
+_NEXT_TO = np.array([1e-8, 1e-10, 1e-12, 1e-14])  # and below the largest loss, before any search
 _PLAIN, _PLAIN_STEPS = 500, 12  # nats, up to which eps is begun in plain doubles; steps,
 _PLAIN_ENOUGH = 1e-7         # and a relative step that is the last one
 _OUTWARDS = 8                # times as far each time, where Newton's method does not lead,
@@ -1663,9 +1663,11 @@ def _ends(self:SaddleTable, root, goal, finite_goal, enough):
 def _at_end(self:SaddleTable, goal, guess, enough):
     "An eps next to one that is enough, of proved delta: by single steps and atoms, or lines; or 0."
     ends = enough*(1 - _NEXT_TO)
-    near = ends[0] <= guess < enough
+    near = ends[1] <= guess < enough
     if self.closed_form or enough == inf or not near and enough < self.ess_sup: return 0.
-    if self.basic_bounds(ends[:1])[0][0] >= goal: return self.basic_crossing(0, goal, enough)[0]
+    if self.basic_bounds(ends[:1])[0][0] >= goal:
+        low = self.basic_crossing(0, goal, enough)[0]
+        if enough - low <= _NEXT_TO[0]*min(enough, 1.): return low
     return ends[self.log_delta(ends)[0] >= goal].max(initial=0.) if near else 0.
 
 @patch
