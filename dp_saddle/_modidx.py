@@ -1135,6 +1135,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                      'dp_saddle/contour.py'),
                                    'dp_saddle.contour.SaddleTable._leaves_it': ( 'contour.html#saddletable._leaves_it',
                                                                                  'dp_saddle/contour.py'),
+                                   'dp_saddle.contour.SaddleTable._may_go_on': ( 'contour.html#saddletable._may_go_on',
+                                                                                 'dp_saddle/contour.py'),
                                    'dp_saddle.contour.SaddleTable._minimum_is_before': ( 'contour.html#saddletable._minimum_is_before',
                                                                                          'dp_saddle/contour.py'),
                                    'dp_saddle.contour.SaddleTable._minimum_is_beyond': ( 'contour.html#saddletable._minimum_is_beyond',

@@ -1476,7 +1476,7 @@ def first_eps(self:SaddleTable,
     for _ in range(_ENOUGH_ROUNDS):
         tilts, about = len(self.u), ((self.K + self.factor - goal)/self.u).min()
         if about < self.ess_sup: self.exponents(np.array([about]))
-        elif self.u[-1] < _NEAR_LIMIT*self.limit: self.tabulate(self._larger_tilts())
+        elif self._may_go_on(): self.tabulate(self._larger_tilts())
         if len(self.u) == tilts: break
     enough = min(self.ess_sup, about + self.plrv.rounding)
     for _ in range(_GUESS_ROUNDS):
@@ -1486,6 +1486,11 @@ def first_eps(self:SaddleTable,
     return guess, enough
 
 # %% ../nbs/01_contour.ipynb #1bc309de
+@patch
+def _may_go_on(self:SaddleTable):
+    "May the table have steeper tilts, none of which was ruled out by `limit_tilts`?"
+    return self.limit == self.plrv.largest_tilt and self.u[-1] < _NEAR_LIMIT*self.limit
+
 @patch
 def _guess(self:SaddleTable, goal, enough):
     "(where the leading order is the goal, by the table; is that beyond its last tilt?)"
