@@ -1116,6 +1116,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                         'dp_saddle/contour.py'),
                                    'dp_saddle.contour.SaddleTable._first_tilts': ( 'contour.html#saddletable._first_tilts',
                                                                                    'dp_saddle/contour.py'),
+                                   'dp_saddle.contour.SaddleTable._from_zero': ( 'contour.html#saddletable._from_zero',
+                                                                                 'dp_saddle/contour.py'),
                                    'dp_saddle.contour.SaddleTable._given_up': ( 'contour.html#saddletable._given_up',
                                                                                 'dp_saddle/contour.py'),
                                    'dp_saddle.contour.SaddleTable._guess': ('contour.html#saddletable._guess', 'dp_saddle/contour.py'),

@@ -64,7 +64,8 @@ _ONE_CUT = 20                # nats that log delta may differ for one set of cut
 _SAME_CUTS = .9              # of the eps that cuts are for: down to here they are kept
 _DOWNWARDS = 2               # nats by which a level's line serves smaller eps, too
 _GUESSES = 4                 # of an eps, from tables that are refined there
-_GUESSED = 1e-3              # relative width of a guess
+_GUESSED = 1e-3              # relative width of a guess;
+_LEAST_GUESS = 1e-4          # of what is enough: the least one
 _FINEST = 1e-300             # rtol and resolution that may be asked for
 _BOUNDS = 3                  # lower, estimate, upper
 _MOST_OUTCOMES = 1 << 10     # of finite steps, one by one, beside others
@@ -311,7 +312,7 @@ def first_eps(self:LeveledTable, goal):
     tables, _ = self._tables(np.array([eps]), np.array([goal]), 0)      # no lines are needed
     for _ in counted(range(_GUESSES), 'guess'):
         tilts, eps = sum(len(table.u) for table in tables), _where_all_are(tables, goal, enough)
-        eps = min(eps, enough)                       # coarse tables may say too much
+        eps = max(min(eps, enough), _LEAST_GUESS*enough)    # coarse tables may say too much
         for table in tables:
             if table.leading_order()(eps) > goal - self.nothing: table.exponents(np.array([eps]))
         if sum(len(table.u) for table in tables) == tilts: break

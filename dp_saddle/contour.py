@@ -1722,8 +1722,8 @@ def _newton(self:SaddleTable, goal, finite_goal, eps, high):
         if _is_settled(at) or high - (low or 0.) < known: break
         new = at.root
         if low is None and new <= 0:
-            low, new = 0., _above_zero(line, goal, eps)
-            if not new and self.log_delta(np.zeros(1))[2, 0] <= goal: return None
+            low, new, last = 0., _above_zero(line, goal, eps), inf
+            if not new and not (new := self._from_zero(goal, eps, at.miss)): return None
         bracketed = low is not None and high < top
         slow = bracketed and abs(new - eps) > last/2 and search.growth(new) > CLOSE
         if slow or not (low or 0.) < new < high:
@@ -1811,6 +1811,13 @@ class _Root(NamedTuple):
     eps: float    # where the estimate of log delta is the goal
     line: object  # the line, or closed form, that said so
     fall: float   # how fast log delta falls there, per nat; 0 where the line says nothing
+
+# %% ../nbs/01_contour.ipynb #5ab2182d
+@patch
+def _from_zero(self:SaddleTable, goal, eps, miss):
+    "Where the chord from log delta(0) to that of `eps` meets the goal; 0 if eps = 0 is enough."
+    above = self.log_delta(np.zeros(1))[2, 0] - goal
+    return eps*above/(above - miss) if above > 0 else 0.
 
 def _above_zero(line, goal, eps):
     "Where about a line has the goal, between 0 and `eps`; 0 where it does not prove that it has."

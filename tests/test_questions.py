@@ -207,6 +207,20 @@ def test_few_lines_on_the_way(monkeypatch, steps, delta, most):
     kept = ContourAccountant(run)
     assert kept.delta(up).lower <= delta <= kept.delta(low).upper
 
+def test_an_eps_next_to_0(monkeypatch):
+    "delta is that of eps = 0 but for 1e-9: one chord leads there, not thirty halves of sets."
+    made, line_for = [], LeveledTable.line_for
+    def counted(*given):
+        made.append(given)
+        return line_for(*given)
+    monkeypatch.setattr(LeveledTable, 'line_for', counted)
+    steps = ((S(.6913487598725387, 1.0201199759775372e-07), 2),
+             (S(1.339826942262704, 1.0415455552284112e-06), 1))
+    run, delta = asked.make(steps).remove, 3.302467163537275e-07
+    low, _, up = ContourAccountant(run).epsilon(delta)
+    assert len(made) < 4 and low <= up < 1e-12
+    assert low == 0 or ContourAccountant(run).delta(low).upper >= delta
+
 def test_a_line_that_no_longer_knows():
     "delta falls faster than the line's terms: it is built again, where it said nothing before."
     steps = ((('sub', ('rr', .10486578766021565), 3.558200112969709e-4), 1),
