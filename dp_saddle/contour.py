@@ -1488,8 +1488,9 @@ def first_eps(self:SaddleTable,
 # %% ../nbs/01_contour.ipynb #1bc309de
 @patch
 def _may_go_on(self:SaddleTable):
-    "May the table have steeper tilts, none of which was ruled out by `limit_tilts`?"
-    return self.limit == self.plrv.largest_tilt and self.u[-1] < _NEAR_LIMIT*self.limit
+    "May the table have steeper tilts, which no guess looks for and no limit rules out?"
+    free = not self.steep and self.limit == self.plrv.largest_tilt
+    return free and self.u[-1] < _NEAR_LIMIT*self.limit
 
 @patch
 def _guess(self:SaddleTable, goal, enough):
@@ -1635,7 +1636,8 @@ def epsilon(self:SaddleTable,
     guess, enough = self.nearby(near, finite_goal) if known else self.first_eps(finite_goal)
     if enough <= floor and (proved := self.enough(finite_goal)) <= floor: return 0., 0., proved
     if floor > 0 and near is None and self._is_below(goal, floor): return 0., 0., floor
-    if low := self._at_end(goal, guess, enough): return low, enough, self.enough(finite_goal)
+    if low := self._at_end(goal, guess, enough):
+        return low, (up := max(self.enough(finite_goal), low)), up
     if not 0 < guess < enough: guess = enough/2 if enough < inf else 1.
     return self._searched(goal, finite_goal, guess, enough)
 
