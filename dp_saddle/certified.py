@@ -20,6 +20,7 @@ from .checks import counted, patch, still_here, users_level
 from dp_saddle.contour import (
     ATOM_ULPS,
     BELOW_CHERNOFF,
+    CLOSE,
     FORM_ULPS,
     LOG_SMALLEST,
     LOG_ULPS,
@@ -52,7 +53,8 @@ from .rows import epsilon_of_sampled
 _FARTHER = 1.1               # times a guess of an eps: where a curve may end
 _TOO_WIDE = 1e-6             # relative width of delta that is worth a warning
 _OF_MIXTURES = 1e-9          # relative width at which runs of mixtures are sorted,
-_FEW_ASKED = 16              # where so few are asked
+_FEW_ASKED = 16              # where so few are asked;
+_OF_TURNED = 1e-9            # and where the other direction's curve is not enough
 _IN_VAIN = 1 << 14           # nodes of a line that cannot do, before other ways are tried
 _LEVEL_WORK = 1 << 25        # nodes of a level's line times points of a grid, at most
 _LEAST_NODES = 64            # of a level's line
@@ -62,15 +64,16 @@ _ONE_CUT = 20                # nats that log delta may differ for one set of cut
 _SAME_CUTS = .9              # of the eps that cuts are for: down to here they are kept
 _DOWNWARDS = 2               # nats by which a level's line serves smaller eps, too
 _GUESSES = 4                 # of an eps, from tables that are refined there
-_GUESSED = 1e-3              # relative width of a guess
+_GUESSED = 1e-3              # relative width of a guess;
+_LEAST_GUESS = 1e-4          # of what is enough: the least one
 _FINEST = 1e-300             # rtol and resolution that may be asked for
 _BOUNDS = 3                  # lower, estimate, upper
 _MOST_OUTCOMES = 1 << 10     # of finite steps, one by one, beside others
 _MOST_COUNTS = 40            # of large losses, one by one
 _ALIKE = 1.1                 # quotient of the gaps that one line is to serve
+_TURNED = 100, -300          # delta for e^eps - 1, and log delta: the other direction is asked
 _WAYS = 5                    # at most, besides a step's own: a line, two sorts, all nodes, simpler
 _USUAL = 1e-10, 1e-6, 1 << 18    # settings of an accountant that asks rows first
-
 
 # %% ../nbs/01a_certified.ipynb #3c74c3c3
 class _SumOfLevels(NamedTuple):
@@ -138,7 +141,7 @@ class _Sorts:
         part
             a function of a LevelLoss: its table
         """
-        self.of, self.part, self.tables = of, part, {}
+        self.of, self.part, self.tables, self.base = of, part, {}, None
 
     def table(self,
         kind,    # 'below', 'level', 'of' or 'beyond': a method of `of`
@@ -158,6 +161,44 @@ class _Sorts:
             self.tables[kind, number] = self.part(getattr(self.of, kind)(number))
         return self.tables[kind, number]
 
+# %% ../nbs/01a_certified.ipynb #01levels8
+class _Earlier(NamedTuple):
+    "A line that was built some nats away, and serves here, too."
+    line: object
+    away: float       # from where it was built to here, nats
+
+    def log_bounds(self, eps): return self.line.log_bounds(eps)
+    def scale(self, eps): return self.line.scale(eps)
+    def growth(self, moved): return self.line.growth(self.away + moved)
+
+def _earlier(line, moved):
+    if isinstance(line, _Earlier): line, moved = line.line, line.away + moved
+    return _Earlier(line, moved) if moved else line
+
+# %% ../nbs/01a_certified.ipynb #01levels9
+class _Kept:
+    "The lines of the last sum, by what they are of: some may serve where eps has moved to."
+    def __init__(self): self.lines, self.eps, self.goal = {}, np.zeros(0), None
+
+    def line(self, summed, eps, goal):
+        "What `summed`, a function of {what: line}, makes of those that serve, and others."
+        serving = self._serving(eps, goal.tolist())
+        self.lines, line = summed(serving)
+        if serving:
+            low, _, up = line.log_bounds(eps)
+            if (up > low + _NOTHING).any(): self.lines, line = summed({})
+        return line
+
+    def _serving(self, eps, goal):
+        "Those that were built for the same goal; none where all are as good as new."
+        same, before = eps.size == self.eps.size == 1 and goal == self.goal, self.eps
+        self.eps, self.goal = eps, goal
+        if not same: return {}
+        moved = float(eps[0] - before[0])
+        near = {key: _earlier(line, moved) for key, line in self.lines.items()
+                if line.growth(moved) <= CLOSE}
+        return near if len(near) < len(self.lines) else {}
+
 # %% ../nbs/01a_certified.ipynb #01levels1
 class LeveledTable(SaddleTable):
     "A table of a composition with sampled Gaussians, removing, with a line for each level."
@@ -175,7 +216,7 @@ class LeveledTable(SaddleTable):
             as a SaddleTable's: rtol, eps_resolution, max_nodes
         """
         super().__init__(plrv, *settings, shortcut=False)
-        finer = FINER*has_mixtures(plrv)
+        self.kept, finer = _Kept(), FINER*has_mixtures(plrv)
         self.nothing, self.serves = _NOTHING + finer, _SERVES + finer
 
     def part(self, loss):
@@ -197,10 +238,10 @@ def _levels(self:LeveledTable, eps, log_delta):
     return sorts
 
 @patch
-def _tables(self:LeveledTable, eps, log_delta):
-    "The tables of the levels for a cluster of eps, and what is left out."
+def _tables(self:LeveledTable, eps, log_delta, base=None):
+    "The tables of the levels for a cluster of eps, and what is left out; `base` if it is known."
     sorts = self._levels(float(eps.min()), float(log_delta.min()))
-    base = self._base(sorts, eps, log_delta)
+    if base is None: base = self._base(sorts, eps, log_delta)
     tables = [sorts.table('below', base)]
     tables += [sorts.table('level', k) for k in range(base, sorts.of.last)]
     return tables, (*sorts.of.log_left_out(), self.log_p_inf)
@@ -208,18 +249,20 @@ def _tables(self:LeveledTable, eps, log_delta):
 # %% ../nbs/01a_certified.ipynb #2fce2bbc
 @patch
 def _base(self:LeveledTable, sorts, eps, log_delta):
-    "The highest cut below which one line serves, or nothing matters."
+    "A cut below which one line serves, or nothing matters: the highest, or that of before."
     def serves(cut):
         part = sorts.table('below', cut)
         if (part.log_cost(eps) > log_delta - self.serves).any(): return False
         low, _, up = part.log_delta(eps, log_delta - self.nothing)
         return (_log_minus(up, low) < log_delta - self.serves).all()
-    low, high = 0, sorts.of.last
-    if serves(high): return high
-    while high - low > 1:
-        middle = (low + high)//2
-        low, high = (middle, high) if serves(middle) else (low, middle)
-    return low
+    low, high = 0, sorts.of.last if sorts.base is None else sorts.base
+    if not serves(high):
+        while high - low > 1:
+            middle = (low + high)//2
+            low, high = (middle, high) if serves(middle) else (low, middle)
+        high = low
+    sorts.base = high
+    return high
 
 # %% ../nbs/01a_certified.ipynb #f4414d2e
 @patch
@@ -227,8 +270,11 @@ def line_for(self:LeveledTable, eps, log_delta):
     "What serves these eps: lines of the levels that matter."
     tables, left_out = self._tables(eps, log_delta)
     nothing = log_delta - self.nothing
-    served = [_level_for(table, eps, nothing) for table in counted(tables, 'level')]
-    return _SumOfLevels(served, *left_out)
+    def summed(lines):
+        new = {table: lines.get(table) or _level_for(table, eps, nothing)
+               for table in counted(tables, 'level')}
+        return new, _SumOfLevels(list(new.values()), *left_out)
+    return self.kept.line(summed, eps, nothing)
 
 def _level_for(table, eps, nothing):
     "A Line of a level, or its _Chernoff bound where that is below `nothing`."
@@ -262,13 +308,21 @@ def first_eps(self:LeveledTable, goal):
     _, enough = SaddleTable.first_eps(self, goal)
     def alone(eps): return _any_alone(self.plrv.parts, np.array([eps]))[0] - goal
     eps = invert(alone, 0., enough, rtol=_GUESSED).high
-    tables, _ = self._tables(np.array([eps]), np.array([goal]))
+    tables, _ = self._tables(np.array([eps]), np.array([goal]), 0)      # no lines are needed
     for _ in counted(range(_GUESSES), 'guess'):
         tilts, eps = sum(len(table.u) for table in tables), _where_all_are(tables, goal, enough)
+        eps = max(min(eps, enough), _LEAST_GUESS*enough)    # coarse tables may say too much
         for table in tables:
             if table.leading_order()(eps) > goal - self.nothing: table.exponents(np.array([eps]))
         if sum(len(table.u) for table in tables) == tilts: break
     return eps, enough
+
+# %% ../nbs/01a_certified.ipynb #01levela
+@patch
+def nearby(self:LeveledTable, near, goal):
+    "An eps that is known nearly, and its upper bound: no table is needed."
+    low, mid, up = near
+    return mid if low < mid < up else (low + up)/2, up
 
 def _where_all_are(tables, goal, high):
     "The eps at which the tables' leading orders add up to a log delta."
@@ -298,7 +352,7 @@ def _counts(self:CountedTable, eps, log_delta):
 
 # %% ../nbs/01a_certified.ipynb #01levels4
 @patch
-def _tables(self:CountedTable, eps, log_delta):
+def _tables(self:CountedTable, eps, log_delta, base=None):
     "The tables of the counts for a cluster of eps, and what is left out."
     sorts = self._counts(eps, log_delta)
     counted, tables, before = sorts.of, [], -inf
@@ -315,7 +369,7 @@ def _tables(self:CountedTable, eps, log_delta):
             rest = _Remainder(counted.beyond(k + 1), self.rtol, self.resolution, shortcut=False)
             if most(rest) < -_NOTHING: return [*tables, rest], left_out()
         before = now
-    return LeveledTable._tables(self, eps, log_delta)
+    return LeveledTable._tables(self, eps, log_delta, base)
 
 # %% ../nbs/01a_certified.ipynb #d5544889
 class _Remainder(SaddleTable):
@@ -446,9 +500,12 @@ def tries(self:_Direction):
 # %% ../nbs/01a_certified.ipynb #bb2d9965
 @patch
 def is_nothing(self:_Direction, delta):
-    "Is eps = 0 enough, by what single steps add up to? (Asked where one line is not enough.)"
+    "Is eps = 0 enough, by single steps or the other direction? (Where one line is not enough.)"
     if self.own or self.tables['line'].closed_form: return False
-    return self.tables['line'].basic_bounds(np.zeros(1))[1][0] <= log(delta)
+    zero, goal = np.zeros(1), log(delta)
+    low, up = self.tables['line'].basic_bounds(zero)
+    if up[0] <= goal or low[0] > goal or not self._may_turn(zero, goal).all(): return up[0] <= goal
+    return self._turned_round(zero)[2, 0] <= goal
 
 @patch
 def ran_out(self:_Direction):
@@ -464,18 +521,41 @@ def log_delta(self:_Direction, eps, least):
     wide, logs = np.full(eps.shape, True), np.repeat([[-inf], [-inf], [0.]], len(eps), 1)
     few = len(eps) <= _FEW_ASKED
     for table in counted(self.tries(), 'way', f'at most {_WAYS + self.own}'):
-        floor = np.maximum(logs[0], least)[wide]
+        floor, is_line = np.maximum(logs[0], least)[wide], table is self.tables.get('line')
         logs[:, wide] = _tighter(logs[:, wide], table.log_delta(eps[wide], floor))
-        enough = self.enough if few and table is self.tables.get('line') else WORTH_A_TRY
-        wide = (logs[2] > logs[0] + enough) & (logs[2] > least)
-        if not wide.any(): break
-    return logs, (logs[2] > logs[0] + WORTH_A_TRY) & (logs[2] > least)
+        enough = self.enough if few and is_line else WORTH_A_TRY
+        def is_wide(enough): return (logs[2] > logs[0] + enough) & (logs[2] > least)
+        turn = is_wide(WORTH_A_TRY) & is_line & self._may_turn(eps, logs[2])
+        if turn.any(): logs[:, turn] = _tighter(logs[:, turn], self._turned_round(eps[turn]))
+        if not (wide := is_wide(np.where(turn, _OF_TURNED, enough))).any(): break
+    return logs, is_wide(WORTH_A_TRY)
 
+# %% ../nbs/01a_certified.ipynb #01turned3
 def _tighter(one, other):
     "The tighter of two bounds on either side, and the estimate of the narrower; nan says nothing."
     low, up = np.fmax(one[0], other[0]), np.fmin(one[2], other[2])
     mid = np.where(other[2] + one[0] < one[2] + other[0], other[1], one[1])
     return low, np.fmin(np.fmax(mid, low), up), up
+
+# %% ../nbs/01a_certified.ipynb #01turned2
+@patch
+def _may_turn(self:_Direction, eps, log_most):
+    "Where may one line of the other direction know more?"
+    times, least = _TURNED
+    small = (log_most > least) & (log_expm1(np.maximum(eps, TINY)) < log_most + log(times))
+    known = not (self.own or self.cut or self.tables['line'].closed_form)
+    return small & (known and all(hasattr(p, 'reverse') for p, _ in self.plrv.parts))
+
+@patch
+def _turned_round(self:_Direction, eps):
+    "log of (lower, estimate, upper) of delta by the other direction's curve at -eps."
+    if 'turned' not in self.tables:
+        self.tables['turned'] = SaddleTable(self.plrv.reverse, *self.settings)
+    logs, away = self.tables['turned'].log_delta(-eps), np.expm1(eps)
+    grown = np.exp(np.minimum(logs + eps, eps))
+    off = LOG_ULPS*ULP*(1 + np.abs(np.maximum(logs, LOWEST_LOG)) + eps)*(grown + away)
+    return safe_log(np.maximum(grown - away + off*np.array([[-1], [0], [1]]), 0))
+
 
 # %% ../nbs/01a_certified.ipynb #ce8860de
 @patch
@@ -506,10 +586,23 @@ def lines_for(self:_Direction,
     while left.size:
         still_here()
         n = min(cluster_size(G), np.count_nonzero(eps[left] <= _ALIKE*eps[left[0]]))
-        some = left[:n]
-        served.append((some, self.line_for(eps[some], chernoff[:n], least[some])))
+        line = self.line_for(eps[left[:n]], chernoff[:n], least[left[:n]])
+        n += _how_many(line, eps[left[n:]], least[left[n:]])
+        served.append((left[:n], line))
         left, G, chernoff = left[n:], G[n:], chernoff[n:]
     return served
+
+# %% ../nbs/01a_certified.ipynb #ce8860df
+def _how_many(line, eps, least):
+    "How many of these eps, from the first on, a line serves well: one is asked, then two, four."
+    count = 0
+    while count < eps.size:
+        some = slice(count, 2*count + 1)
+        low, _, up = line.log_bounds(eps[some])
+        well = (up - low <= WORTH_A_TRY) | (up <= least[some])
+        if not well.all(): return count + int(well.argmin())
+        count += well.size
+    return count
 
 # %% ../nbs/01a_certified.ipynb #66519a49
 @patch
@@ -549,6 +642,7 @@ class ConditionedTable(SaddleTable):
         self.log_p_inf_of_finite = log_p_inf_of(finite)
         self.rest = _Direction(rest, settings, True), _Direction(rest.reverse, settings, True)
         self.allowance = FORM_ULPS + ATOM_ULPS*gammaln(2 + sum(n for _, n in finite.parts))
+        self.kept = _Kept()
 
     @staticmethod
     def fit(
@@ -672,13 +766,18 @@ class _SumOverOutcomes(NamedTuple):
 def line_for(self:ConditionedTable, eps, log_delta):
     "What serves one eps, an array of one, and others near it."
     gaps = eps - self.outcomes.losses[:, None]
-    least, groups = self._matters_from(gaps, log_delta)[:, 0], []
-    for below, ways in enumerate(self.rest):
-        here = np.flatnonzero((gaps[:, 0] < 0) == below)
-        served = ways.lines_for(np.abs(gaps[here, 0]), least[here]) if here.size else []
-        groups += [(here[i], bool(below), line) for i, line in served]
-        self.nodes_ran_out |= ways.ran_out()
-    return _SumOverOutcomes(self, groups)
+    least = self._matters_from(gaps, log_delta)[:, 0]
+    def summed(lines):
+        left, new = np.full(len(least), True), dict(lines)
+        for numbers, _ in lines: left[list(numbers)] = False
+        for below, ways in enumerate(self.rest):
+            here = np.flatnonzero(left & ((gaps[:, 0] < 0) == below))
+            served = ways.lines_for(np.abs(gaps[here, 0]), least[here]) if here.size else []
+            new |= {(tuple(here[i].tolist()), bool(below)): line for i, line in served}
+            self.nodes_ran_out |= ways.ran_out()
+        return new, _SumOverOutcomes(self, [(list(numbers), below, line)
+                                            for (numbers, below), line in new.items()])
+    return self.kept.line(summed, eps, log_delta)
 
 # %% ../nbs/01a_certified.ipynb #211699a7
 @patch
@@ -692,9 +791,10 @@ def first_eps(self:ConditionedTable, goal):
     return invert(above, 0., enough).high, enough
 
 @patch
-def nearby(self:ConditionedTable, near, guess):
+def nearby(self:ConditionedTable, near, goal):
     "Its own guess knows the corners."
-    return np.clip(guess, near[0], near[2])
+    guess, enough = self.first_eps(goal)
+    return np.clip(guess, near[0], near[2]), enough
 
 # %% ../nbs/01a_certified.ipynb #8a958eaf
 class ContourAccountant(Accountant):

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['LOSS_ULPS', 'FORM_ULPS', 'ATOM_ULPS', 'LOG_ULPS', 'TABLE_ROUNDING', 'LOWEST_LOG',
-           'LOG_SMALLEST', 'FINE', 'BELOW_CHERNOFF', 'WORTH_A_TRY', 'NOTHING',
+           'LOG_SMALLEST', 'FINE', 'BELOW_CHERNOFF', 'CLOSE', 'WORTH_A_TRY', 'NOTHING',
            'SaddleTable', 'reach_of', 'log_p_inf_of', 'composed_atoms', 'Smoothing',
            'Place', 'Plan', 'Line', 'widened', 'widened_to', 'ClosedForm',
            'epsilon_of_mu', 'delta_of_mu', 'outcomes_of', 'cluster_size', 'log_curve',
@@ -106,6 +106,7 @@ _PATIENCE, _NEAR = 20, 1e-10 # after so many a bracket of so many nats is enough
 _LEAVE = 8                   # of a width worth another way: what a line may cost that has one
 _MAX_LINES, _COSTLY = 20, 5  # and lines that it uses; one with all nodes counts so many
 _SHORT_OF = 1 - 10.**-np.arange(1, 9)  # of an upper end: where the lower one is looked for
+_NEXT_TO = np.array([1e-8, 1e-10, 1e-12, 1e-14])  # and below the largest loss, before any search
 _PLAIN, _PLAIN_STEPS = 500, 12  # nats, up to which eps is begun in plain doubles; steps,
 _PLAIN_ENOUGH = 1e-7         # and a relative step that is the last one
 _OUTWARDS = 8                # times as far each time, where Newton's method does not lead,
@@ -114,7 +115,8 @@ _NEWTON_SHORTER = .01        # and times that where it leads beyond the largest 
 _LEAST_ULPS = 1 << 10        # but so much of eps at least: else it is all rounding
 _WELL_KNOWN = .4             # nats between bounds, for the slope of the estimate to be used
 _SETTLED = 1/4, .1           # of the bounds' distance, which is at most .1 nats: near enough
-_CLOSE = 2                   # nats by which a line's terms may have grown since it was built
+_ABOUT = .01                 # relative width of where a tangent that leads below 0 is not followed
+CLOSE = 2                    # nats by which a line's terms may have grown since it was built
 _GROWN = 2.                  # and on a step's own line
 
 # %% ../nbs/01_contour.ipynb #5eed0001
@@ -1474,6 +1476,7 @@ def first_eps(self:SaddleTable,
     for _ in range(_ENOUGH_ROUNDS):
         tilts, about = len(self.u), ((self.K + self.factor - goal)/self.u).min()
         if about < self.ess_sup: self.exponents(np.array([about]))
+        elif self._may_go_on(): self.tabulate(self._larger_tilts())
         if len(self.u) == tilts: break
     enough = min(self.ess_sup, about + self.plrv.rounding)
     for _ in range(_GUESS_ROUNDS):
@@ -1483,6 +1486,12 @@ def first_eps(self:SaddleTable,
     return guess, enough
 
 # %% ../nbs/01_contour.ipynb #1bc309de
+@patch
+def _may_go_on(self:SaddleTable):
+    "May the table have steeper tilts, which no guess looks for and no limit rules out?"
+    free = not self.steep and self.limit == self.plrv.largest_tilt
+    return free and self.u[-1] < _NEAR_LIMIT*self.limit
+
 @patch
 def _guess(self:SaddleTable, goal, enough):
     "(where the leading order is the goal, by the table; is that beyond its last tilt?)"
@@ -1623,10 +1632,12 @@ def epsilon(self:SaddleTable,
     if self.ess_sup <= floor: return 0., 0., floor
     if mu: return epsilon_of_mu(mu, delta)
     goal, finite_goal = log(delta), log(delta - p_inf*(1 + MASS_ERROR))
-    guess, enough = self.first_eps(finite_goal)
-    if near and near[2] - near[0] < _NEARBY*near[2]: guess = self.nearby(near, guess)
+    known = near and near[2] - near[0] < _NEARBY*near[2]
+    guess, enough = self.nearby(near, finite_goal) if known else self.first_eps(finite_goal)
     if enough <= floor and (proved := self.enough(finite_goal)) <= floor: return 0., 0., proved
     if floor > 0 and near is None and self._is_below(goal, floor): return 0., 0., floor
+    if low := self._at_end(goal, guess, enough):
+        return low, (up := max(self.enough(finite_goal), low)), up
     if not 0 < guess < enough: guess = enough/2 if enough < inf else 1.
     return self._searched(goal, finite_goal, guess, enough)
 
@@ -1638,7 +1649,7 @@ def _searched(self:SaddleTable, goal, finite_goal, guess, enough):
     if self.gave_up: return self._given_up(goal, guess, self.enough(finite_goal))
     root = self._newton(goal, finite_goal, guess, enough)
     if root is None: return 0., 0., 0.
-    if self.gave_up: return self._given_up(goal, guess, self.enough(finite_goal))
+    if self.gave_up: return self._given_up(goal, guess, self.enough(finite_goal), root)
     low, up = self._ends(root, goal, finite_goal, enough)
     if WORTH_A_TRY < up - low < inf: low, up = _by_halves(root.line, goal, low, up)
     if not self.closed_form and up - low > min(WORTH_A_TRY, _WIDE*up):
@@ -1654,6 +1665,18 @@ def _ends(self:SaddleTable, root, goal, finite_goal, enough):
     low, up = _edges(root, goal, enough)
     return low, up if up < enough else self.enough(finite_goal)
 
+# %% ../nbs/01_contour.ipynb #752cc654
+@patch
+def _at_end(self:SaddleTable, goal, guess, enough):
+    "An eps next to one that is enough, of proved delta: by single steps and atoms, or lines; or 0."
+    ends = enough*(1 - _NEXT_TO)
+    near = ends[1] <= guess < enough
+    if self.closed_form or enough == inf or not near and enough < self.ess_sup: return 0.
+    if self.basic_bounds(ends[:1])[0][0] >= goal:
+        low = self.basic_crossing(0, goal, enough)[0]
+        if enough - low <= _NEXT_TO[0]*min(enough, 1.): return low
+    return ends[self.log_delta(ends)[0] >= goal].max(initial=0.) if near else 0.
+
 @patch
 def _is_below(self:SaddleTable, goal, eps):
     "Is eps proved to be enough, by one line, or by the formula?"
@@ -1663,15 +1686,19 @@ def _is_below(self:SaddleTable, goal, eps):
     return line.log_above(at)[0] <= goal
 
 @patch
-def nearby(self:SaddleTable, near, guess):
-    "Where to look first, of an eps that is known nearly and the table's own guess."
-    return near[1]
+def nearby(self:SaddleTable, near, goal):
+    "What `first_eps` gives, of an eps that is known nearly."
+    return near[1], self.first_eps(goal)[1]
 
 # %% ../nbs/01_contour.ipynb #ae18cdbe
 @patch
-def _given_up(self:SaddleTable, goal, guess, up):
-    "What is known of an eps that is not looked for: something if it is next to the largest loss."
-    return self._near_end(goal, up) if up > _AT_END*self.ess_sup else 0., guess, up
+def _given_up(self:SaddleTable, goal, guess, up, root=None):
+    "What is known of an eps that is not looked for: from next to the largest loss, or a line."
+    low = self._near_end(goal, up) if up > _AT_END*self.ess_sup else 0.
+    if root is None or not root.fall: return low, guess, up
+    ends = _edges(root, goal, up)
+    low, up = max(low, ends[0]), min(up, ends[1])
+    return low, min(max(root.eps, low), up), up
 
 @patch
 def _near_end(self:SaddleTable, goal, up):
@@ -1689,20 +1716,23 @@ def _newton(self:SaddleTable, goal, finite_goal, eps, high):
         found = search.probe(eps)
         if found is None: break
         at, line = found, search.line
-        if self._is_in_vain(search, top) or self._leaves_it(line, eps, top): break
+        if self._is_in_vain(search, top): return _Root(eps, line, 0.)
+        if self._leaves_it(search, at, eps, top):
+            return _Root(at.root if 0 < at.root < high else eps, line, at.fall or 0.)
         low, high = (eps, high) if at.miss > 0 else (low, eps)
         known = _NEAR if step > _PATIENCE else _NEAR*min(high, 1.) if high == top else 0.
         if _is_settled(at) or high - (low or 0.) < known: break
-        if low is None and at.root <= 0:
-            if self.log_delta(np.zeros(1))[2, 0] <= goal: return None
-            low = 0.
-        new, bracketed = at.root, low is not None and high < top
-        slow = bracketed and abs(new - eps) > last/2 and search.growth(new) > _CLOSE
+        new = at.root
+        if low is None and new <= 0:
+            low, new, last = 0., _above_zero(line, goal, eps), inf
+            if not new and not (new := self._from_zero(goal, eps, at.miss)): return None
+        bracketed = low is not None and high < top
+        slow = bracketed and abs(new - eps) > last/2 and search.growth(new) > CLOSE
         if slow or not (low or 0.) < new < high:
             new = _between(low, high, top, eps, at.root, (step, line.scale(eps)))
         if abs(new - eps) <= 2*ULP*eps: break
         eps, last = new, abs(new - eps)
-    return _Root(eps, line, 1/eps if self.gave_up else at.fall or 1/eps)
+    return _Root(eps, line, at.fall or 1/eps)
 
 # %% ../nbs/01_contour.ipynb #01search1
 class _Search:
@@ -1730,7 +1760,7 @@ class _Search:
 
     def probe(self, eps):
         "A _Probe; None where that would be one line too many."
-        if self.growth(eps) > _CLOSE and not self._build(eps): return None
+        if self.growth(eps) > CLOSE and not self._build(eps): return None
         at = self._ask(eps)
         forgotten = self.table.forgets and at.width > _DARK > self.knew
         if forgotten and self._build(eps): at = self._ask(eps)
@@ -1770,17 +1800,32 @@ def _is_misled(self:SaddleTable, goal, guess):
 
 # %% ../nbs/01_contour.ipynb #5ab2182b
 @patch
-def _leaves_it(self:SaddleTable, line, eps, top):
-    "Is there another way, and does a line's smoothing cost much more of eps than is wide?"
+def _leaves_it(self:SaddleTable, search, at, eps, top):
+    "Is there another way, and does smoothing cost much of eps? Once the line has said its all."
     if not (self.others and self.nodes_ran_out and top < inf): return False
-    plan, scale = line.plan, _LEAVE*WORTH_A_TRY*min(eps, 1.)
-    self.gave_up = (plan.t + 1)*Smoothing(plan.w).variance/2 > scale
+    plan, scale = search.line.plan, _LEAVE*WORTH_A_TRY*min(eps, 1.)
+    costs = (plan.t + 1)*Smoothing(plan.w).variance/2 > scale
+    self.gave_up = costs and (abs(at.miss) <= at.width or search.growth(at.root) > CLOSE)
     return self.gave_up
 
+# %% ../nbs/01_contour.ipynb #5ab2182c
 class _Root(NamedTuple):
     eps: float    # where the estimate of log delta is the goal
     line: object  # the line, or closed form, that said so
-    fall: float   # how fast log delta falls there, per nat, > 0
+    fall: float   # how fast log delta falls there, per nat; 0 where the line says nothing
+
+# %% ../nbs/01_contour.ipynb #5ab2182d
+@patch
+def _from_zero(self:SaddleTable, goal, eps, miss):
+    "Where the chord from log delta(0) to that of `eps` meets the goal; 0 if eps = 0 is enough."
+    above = self.log_delta(np.zeros(1))[2, 0] - goal
+    return eps*above/(above - miss) if above > 0 else 0.
+
+def _above_zero(line, goal, eps):
+    "Where about a line has the goal, between 0 and `eps`; 0 where it does not prove that it has."
+    if not line.log_bounds(np.zeros(1))[0, 0] > goal: return 0.
+    def miss(x): return line.log_bounds(np.array([x]))[1, 0] - goal
+    return invert(miss, 0., eps, rtol=_ABOUT).high
 
 def _is_settled(at):
     part, most = _SETTLED
@@ -1873,7 +1918,7 @@ def _together(line, built, goals, top):
         if settled.all(): break
         eps = np.where(settled, eps, np.clip(eps + miss/fall, built/2, 2*built))
     ends = [_ends(line, eps, fall, goals, sign) for sign in (-1, 1)]
-    good = settled & (line.growth(eps - built) <= _CLOSE) & (ends[0] > 0) & (ends[1] < top)
+    good = settled & (line.growth(eps - built) <= CLOSE) & (ends[0] > 0) & (ends[1] < top)
     return np.array([np.where(good, ends[0], np.nan), eps, np.where(good, ends[1], np.nan)])
 
 # %% ../nbs/01_contour.ipynb #ae56205a

@@ -45,11 +45,13 @@ _MOST_STEPS = 1 << 28   # beyond, a level is known to 3e-6 or worse
 _SHARPEST = 8.         # sensitivity/sigma: from here on windows take too many nodes
 _LONGEST = 8.          # standard deviations of an outcome, at most
 _ROOM = 4.             # widths, at least, from one cut to the next
-_START = 8.            # widths by which the first cut is below what eps needs
+_START = 8.            # widths by which the first cut is below what eps needs,
+_LOWEST = 4.           # but no more standard deviations below a kind's mean: there is nothing
 _TILTS = 30., 60       # times 2^k over the largest loss's size: tilts that are tried
 _DEVIATIONS = 0., 1e3  # where a kind's last cut may be, from its mean
 _KEPT_TABLES = 64      # of K at tilts, of a window
-_PLACES = 4096         # at which a valley is looked for
+_PLACES = 4096         # at which a valley, or a convex part, is looked for
+_REACHED = 40.         # standard deviations up to which an outcome matters for any delta
 _SAME_VALLEY = 1/2     # standard deviations of an outcome: as near, a cut may be kept
 
 # %% ../nbs/00ac_levels.ipynb #0a328b44
@@ -492,16 +494,16 @@ class Levels:
         log_delta
             log of the least delta that matters
         """
-        cut, whole = ([part for part in parts if _is_cut(part[0]) == cut] for cut in (True, False))
+        cut = _to_cut(parts)
         self.kinds, self.counts = zip(*cut, strict=True)
-        self.whole, self.log_delta = whole, log_delta
+        self.whole, self.log_delta = [part for part in parts if part not in cut], log_delta
         each = [(kind, log(n) + w, p) for kind, (k, n) in enumerate(cut) for w, p in _branches(k)]
         self.kind_of, self.log_counts, self.losses = zip(*each, strict=True)
         self.kept = {}                                          # windows made so far
         self.ends, (scale, most) = self._largest_outcomes(), _NARROW
         self.widths = [min(min(most, scale/sqrt(max(x, TINY)))*p.s2, _WIDEST/p.mu)
                        for p, x in zip(self.losses, self.ends, strict=True)]
-        self.cuts = self._cuts(0. if whole else eps)
+        self.cuts = self._cuts(0. if self.whole else eps)
 
     @staticmethod
     def fit(
@@ -534,6 +536,11 @@ def _is_cut(p):
     return all(fits(branch) for _, branch in _branches(p))
 
 def _is_mixed(p): return not isinstance(p, SubsampledGaussianLoss)
+
+def _to_cut(parts):
+    "Of (PLRV, count) pairs those that can be cut: the heavy ones, or all where none is."
+    fit = [part for part in parts if _is_cut(part[0])]
+    return [part for part in fit if _is_heavy(part[0])] or fit
 
 def has_mixtures(
     plrv,  # a ComposedLoss
@@ -608,9 +615,10 @@ def _cuts(self:Levels, eps):
 
 @patch
 def _ended(self:Levels, loss):
-    "Where each kind has this loss, or its last cut where that is nearer than a few widths."
-    kinds = zip(self.outcomes_at(loss), self.widths, self.ends, strict=True)
-    return [x if x < end - _ROOM*width else end for x, width, end in kinds]
+    "Where each kind has this loss, if not at an end: the last cut, or below all outcomes."
+    found = zip(self.outcomes_at(loss), self.losses, self.widths, self.ends, strict=True)
+    return [max(x, p.c[0] - _LOWEST/p.mu) if x < end - _ROOM*width else end
+            for x, p, width, end in found]
 
 # %% ../nbs/00ac_levels.ipynb #29c42be5
 @patch
@@ -619,15 +627,34 @@ def _next(self:Levels, part, x, width):
     scale, most = _SPACING
     l = (2*x - 1)/(2*part.s2)
     loss = float(part.mixed(l))
-    bent = max(x*part.p[0]*np.exp(-max(loss, 0.)), TINY)           # x (1 - dL/dl)
-    step = min(max(most, loss/2), scale/sqrt(bent), _LONGEST*part.mu)
+    step = min(max(most, loss/2), scale/sqrt(max(_bend(part, x), TINY)), _LONGEST*part.mu)
     return float(part.mixed(l + max(step, _ROOM*width)))
+
+# %% ../nbs/00ac_levels.ipynb #00ac0027
+def _bend(part, x):
+    "x (1 - dL/dl) at outcomes `x`, an array or a number."
+    loss = part.mixed((2*x - 1)/(2*part.s2))
+    return x*part.p[0]*np.exp(-np.maximum(loss, 0.))
+
+def _is_heavy(p):
+    "Is the log-density of a loss, of any branch, convex somewhere?"
+    def convex(part):
+        x = np.linspace(0, part.c[-1] + _REACHED/part.mu, _PLACES)
+        return (_bend(part, x) > part.s2).any()
+    return any(convex(branch) for _, branch in _branches(p))
+
 
 # %% ../nbs/00ac_levels.ipynb #5f55b52f
 @patch
-def _least_end(self:Levels, slope):
-    "Widths above a window at which e^{-d^2/2} outweighs e^{td slope} at the steepest tilt."
-    rise = max(self.ends)*slope
+def _least_end(self:Levels, number, low, high):
+    "Widths above a window at which e^{-d^2/2} outweighs e^{d rise} at the steepest tilt."
+    part, width = self.losses[number], self.widths[number]
+    each = zip(self.ends, self.cuts[0], strict=True)
+    steepest = max((end for end, first in each if first < end), default=0.)
+    rise, loss = steepest*width/part.s2, float(part.mixed((2*high - 1)/(2*part.s2)))
+    if low == -inf and loss > 0:                     # the chord from no loss to this one
+        tilt, slope = high*high/(2*part.s2)/loss, (1 - part.p[0]*np.exp(-loss))/part.s2
+        rise = max(rise, tilt*slope*width)
     return min(max(_LEAST_END, rise + sqrt(rise*rise + 2*_OUTWEIGHED)), _MOST_END)
 
 @patch
@@ -637,7 +664,8 @@ def _windowed(self:Levels, number, low, high):
         part, width = self.losses[number], self.widths[number]
         allowed = self.log_delta - _TAILS - log(sum(self.counts))
         def lost(ends): return _log_above(part, high + ends*width) + log_ndtr(-ends) <= allowed
-        end = high + bisect(lost, self._least_end(width/part.s2), _MOST_END)[1]*width
+        least = self._least_end(number, low, high)
+        end = high + bisect(lost, least, _MOST_END)[1]*width
         loss = WindowedGaussianLoss(part, low, high, width, end)
         self.kept[number, low, high] = loss
     return self.kept[number, low, high]

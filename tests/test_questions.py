@@ -110,7 +110,7 @@ def test_a_way_that_says_nothing(monkeypatch):
     run = asked.make(BELOW_0).remove
     def nothing(self, eps, floor=-math.inf): return np.full((3, len(eps)), math.nan)
     monkeypatch.setattr(LeveledTable, 'log_delta', nothing)
-    with pytest.warns(UserWarning, match='wide'): low, mid, up = ContourAccountant(run).delta(0.)
+    with pytest.warns(UserWarning, match='wide'): low, mid, up = ContourAccountant(run).delta(.1)
     assert 0 < low <= mid <= up < 1.5*low
 
 # ---------------- adding, at tilts so steep that the line's paths have to be lower
@@ -144,11 +144,15 @@ SORTED = {
                         2.4e-134, 1.04),
     'beside a Gaussian': (((('rr', .5), 1), (('gaussian', 3.), 4), (S(2., 1e-6), 5)), 'remove',
                           1e-30, 1.1),
+    'two, by a chord': (((S(2.276, 1e-6), 2),), 'remove', 3.5e-232, .34),
     'sharp': (((S(.5, 1e-5), 2),), 'remove', 1e-101, .8),
     'many sharp': (((S(.46, 5.4e-5), 60),), 'remove', 1e-124, 1.14),
     'flat': (((('sub', ('laplace', 3.6), 4.9e-6), 2),), 'remove', 1.9e-109, .63),
     'flat, many': (((('sub', ('laplace', 42.), 1e-9), 265),), 'add', 1e-10, .6),
     'two sizes': (((('sub', ('laplace', .18), 1.9e-7), 2),), 'add', 1e-7, .5),
+    'two sizes, at 0': (((('sub', ('laplace', .19), 2e-4), 2),), 'remove', 1e-9, 0.),
+    'two sizes, many': (((('sub', ('laplace', .1145), 7.8e-8), 6151),), 'remove', 1e-251, .9),
+    'heavy beside light': (((S(17.6, .33), 1), (S(2.37, 4.3e-7), 1)), 'remove', 3e-293, .98),
     'at the end': (((('laplace', 9.2), 96),), 'add', 1e-276, .9),
     'at both ends': (((S(.42, 3e-6), 2),), 'add', 1e-280, .9),
 }
@@ -180,6 +184,8 @@ def test_two_million_outcomes(delta):
     (((S(9.166994068645455, 3.333307359195499e-05), 181567),), 7.36693727049919e-132, 1),
     (((S(18.119406548609287, 3.864680095313916e-4), 2),
       (S(29.564594567351087, 6.712924974269082e-4), 3)), 7.978443977544751e-144, 1),
+    pytest.param(((S(21.18, .0273), 2), (S(.401, 3.78e-9), 3)), 4.65e-11, 2,
+                 marks=pytest.mark.slow),
     pytest.param(((S(7.230718760046749, 8.111152345362677e-09), 3),
                   (S(.3698520247809448, 1.307099807931633e-07), 45),
                   (S(.6298583218359948, 5.343505481562061e-4), 2)), 2.4897013941896476e-263, 1,
@@ -200,6 +206,20 @@ def test_few_lines_on_the_way(monkeypatch, steps, delta, most):
     assert 0 < len(made) <= most and low <= up < low + 1e-9
     kept = ContourAccountant(run)
     assert kept.delta(up).lower <= delta <= kept.delta(low).upper
+
+def test_an_eps_next_to_0(monkeypatch):
+    "delta is that of eps = 0 but for 1e-9: one chord leads there, not thirty halves of sets."
+    made, line_for = [], LeveledTable.line_for
+    def counted(*given):
+        made.append(given)
+        return line_for(*given)
+    monkeypatch.setattr(LeveledTable, 'line_for', counted)
+    steps = ((S(.6913487598725387, 1.0201199759775372e-07), 2),
+             (S(1.339826942262704, 1.0415455552284112e-06), 1))
+    run, delta = asked.make(steps).remove, 3.302467163537275e-07
+    low, _, up = ContourAccountant(run).epsilon(delta)
+    assert len(made) < 4 and low <= up < 1e-12
+    assert low == 0 or ContourAccountant(run).delta(low).upper >= delta
 
 def test_a_line_that_no_longer_knows():
     "delta falls faster than the line's terms: it is built again, where it said nothing before."
