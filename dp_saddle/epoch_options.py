@@ -22,6 +22,7 @@ from .one_epoch import LOWEST, Beyond, Epoch, log_gain, log_option
 # Rounding: may grow, never shrink.
 _LOG_ULPS = 16            # of a logarithm of a sum, and of what is added to it
 _CELL_ROUNDING = 1e-12    # of a cell's probability, and of a sum of cells, relative
+_UNDER = 2.**-1045        # of all that underflows in bounds, more than that
 
 # %% ../nbs/04dd_epoch_options.ipynb #34c0f42a
 # Tuning: only time and width depend on it.
@@ -198,6 +199,7 @@ def beyond(self:Epoch, K, goal):
     cut = float(_CUTS[enough.argmax()] if enough.any() else _CUTS[-1])
     return Beyond(self, cut, w, log_rest)
 
+# %% ../nbs/04dd_epoch_options.ipynb #04ddplac
 def _periods(v, G, goal):
     "(a period that loses less than e^goal with each tilt, which tilts are near each)."
     apart, near = np.abs(v - v[:, None]), np.abs(np.log(v/v[:, None])) < _NEARBY
@@ -207,6 +209,7 @@ def _periods(v, G, goal):
 
 def _placed(v, G, goal):
     "(a tilt, its period, tilts near it): a short one, where a nat of condition counts a fifth."
+    if not (G < inf).any(): return float(v[0]), 0., v[:0]        # no tilt is known to do
     v, G = v[G < inf], G[G < inf]
     X, near = _periods(v, G, goal)
     worse = np.where(G < G.min() + _MOST_WORSE, G - G.min(), inf)
@@ -320,11 +323,13 @@ def log_bounds(self:Option,
     shape (3, eps)
     """
     K = np.exp(self.sign*eps)
-    logs = safe_log(sum(part.bounds(K) for part in self.parts)) + (eps if self.sign < 0 else 0)
+    found = sum(part.bounds(K) for part in self.parts) + np.array([[-1], [0], [1]])*_UNDER
+    logs = safe_log(np.maximum(found, 0)) + (eps if self.sign < 0 else 0)
     ulps = _LOG_ULPS + 2*np.abs(np.maximum(logs, _LOWEST_LOG))
     logs = np.minimum(logs + np.array([[-1], [0], [1]])*ULP*ulps, 0)
     return np.where(np.isnan(logs).any(0), [[-inf], [-inf], [0.]], logs)
 
+# %% ../nbs/04dd_epoch_options.ipynb #04ddwid1
 @patch
 def width(self:Option, eps):
     "Of log delta at an `eps`."

@@ -13,7 +13,16 @@ import numpy as np
 from scipy.special import log1p, log_ndtr, ndtr
 
 from .checks import patch
-from .numerics import TINY, ULP, by_halves, gauss_error, legendre, log_expm1, safe_log
+from dp_saddle.numerics import (
+    SMALLEST,
+    TINY,
+    ULP,
+    by_halves,
+    gauss_error,
+    legendre,
+    log_expm1,
+    safe_log,
+)
 
 # %% ../nbs/04dc_one_epoch.ipynb #88bc18a7
 # Proved: change one and a theorem is broken.
@@ -349,7 +358,8 @@ def bounds(self:Part,
     size = np.exp(np.minimum(self.base - self.v*K, _SAFE))
     total = (np.exp(-1j*np.multiply.outer(K, self.s)) @ self.c).real*size
     ulps = _LOG_ULPS + 2*abs(self.base) + 2*abs(self.v)*K
-    noise = size*(self.noise + self.slope*K + 2*ULP*ulps*np.abs(self.c).sum())
+    most = np.abs(self.c).sum()
+    noise = size*(self.noise + self.slope*K + 2*ULP*ulps*most) + SMALLEST*(2 + most)
     option = log_option(self.log_mean, self.u, K)
     alias = option - log_expm1(np.minimum(np.abs(self.u - self.v)*self.X, _SAFE))
     sides = [np.exp(np.minimum(alias[:, some].min(1, initial=_SAFE), _SAFE))

@@ -24,6 +24,7 @@ from .plrv import MASS_ERROR
 _EXACT_ULPS = 64          # of the masses above the cuts, besides exponents and epochs
 _BOUND_ROUNDING = 1e-6    # of a bound on what is missing, relative
 _LOG_ULPS = 16            # of a logarithm of a sum
+_UNDER = 2.**-1040        # of what underflows in a mass, more than that
 
 # %% ../nbs/04df_rare_jumps.ipynb #df000008
 # Tuning: only time and width depend on it.
@@ -87,7 +88,7 @@ class Jumps(NamedTuple):
         low = np.where(eps < _SAFE, np.maximum(gain - (P - self.least) - off, 0), 0)
         missing = np.exp(np.minimum(self.log_missing + (1 + self.u)*eps, _SAFE))
         up = np.maximum(gain, 0) + missing*(1 + _BOUND_ROUNDING) + off
-        up = np.minimum(up, P*(1 + self.off))
+        up = np.minimum(up, P*(1 + self.off)) + _UNDER
         return safe_log(np.array([low, np.clip(gain, low, up), up]))
 
 # %% ../nbs/04df_rare_jumps.ipynb #df00000d
@@ -228,7 +229,8 @@ def masses(self:CutRun):
         off = max(off, (_EXACT_ULPS + c*c + b*b)*ULP)
     P, Q = -np.expm1(log_P), -np.expm1(log_Q)
     least = P*max(1 - self.run.p_inf*(1 + MASS_ERROR), 0)
-    return float(P), float(least), float(Q), off + len(self.pairs)*ULP
+    off += len(self.pairs)*ULP + _UNDER/max(Q, _UNDER)
+    return float(P), float(least), float(Q), float(off)
 
 # %% ../nbs/04df_rare_jumps.ipynb #0348a27f
 @patch

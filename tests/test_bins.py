@@ -571,3 +571,50 @@ def test_eps_of_which_e_to_the_power_is_no_double(eps):
         low, _, up = ContourAccountant(getattr(BallsInBins(Gaussian(sigma=1.), batches=10),
                                                direction)).delta(eps)
         assert low == 0 <= up < 1e-200
+
+def log_put_in_digits(sigma, T, eps):
+    """log E(1 - e^eps S)_+ by the Laplace transform of S where terms are least, about, in 80
+    digits: nothing of the library, and no doubles."""
+    import flint
+    old, flint.ctx.prec = flint.ctx.prec, 270
+    try:
+        arb, acb = flint.arb, flint.acb
+        h, b, K = arb(1)/24, 1/arb(sigma), (-arb(eps)).exp()
+        g = [h*k for k in range(-20*24, 16*24)]
+        y = [(b*x - b*b/2).exp()/T for x in g]
+        w = [(-x*x/2).exp()*h/(2*arb.pi()).sqrt() for x in g]
+        c = arb(36*np.exp(eps)*(np.expm1(sigma**-2)/T)**-.5)
+        X = K + 80/c                              # what lies whole periods away is below e^-80
+        total = first = arb(0)
+        for j in range(10**4):
+            u = acb(c, 2*arb.pi()*j/X)
+            M = sum((p*(-u*x).exp() for p, x in zip(w, y, strict=True)), acb(0))**T
+            f = ((u*K).exp()*M/u**2).real
+            if not j: first, f = f, f/2
+            total += f
+            if abs(float(f/first)) < 1e-24: break
+        return float((2*total/X).log()) + eps
+    finally:
+        flint.ctx.prec = old
+
+@pytest.mark.parametrize('sigma, T, eps', [
+    (2., 1000, .59), (2., 1000, .6317030089016713), (2., 1000, .6556713022558908),
+    (3., 300, .8)])
+@pytest.mark.filterwarnings('ignore:the bounds hold')
+def test_adding_where_delta_is_no_double(sigma, T, eps):
+    "What underflows is counted: neither 0, nor a few denormal bits, is what is proved."
+    truth = log_put_in_digits(sigma, T, eps)
+    loss = bins(sigma, T).add
+    option = epoch_of(sigma, T).option(eps, -1)
+    low, _, up = option.log_bounds(np.array([eps]))[:, 0]
+    assert low <= truth <= up < np.log(1e-300) or truth > np.log(1e-300)
+    low, _, up = ContourAccountant(loss).delta(eps)
+    assert low*(1 - 1e-12) <= np.exp(truth) <= up*(1 + 1e-12) and up > 0
+
+@pytest.mark.parametrize('sigma, T, d', [(.8618736492040329, 59, 1e-48), (.82, 41, 1e-200)])
+@pytest.mark.filterwarnings('ignore:the bounds hold')
+def test_no_tilt_is_a_double(sigma, T, d):
+    "Removing, where e^{vS} has no mean below the cut in doubles: moments serve, not a ValueError."
+    low, _, up = ContourAccountant(bins(sigma, T)).epsilon(d)
+    single = ContourAccountant(Gaussian(sigma=sigma)).epsilon(d)
+    assert 0 <= low <= up <= single.upper*(1 + 1e-12)
