@@ -33,6 +33,7 @@ _HEIGHT = .9, .5       # of pi sigma^2: no zeros below it; adding, no angle beyo
 _TWICE = 2.            # a strip has two edges; and M is at most twice its sum
 _PEAK = 8.             # the density's peak is e^{h^2/8 sigma^2} of a node's at most
 _MOST_OF_TURN = 2.     # |e^{isL} - 1|, where e^{isL} is at most 1
+_NO_LARGE = .5         # of a sum: what may be added to it at most, if it is to be narrow
 
 # Rounding: may grow, never shrink.
 _WEIGHT = 4            # a weight, in the precision of the nodes, for each unit of its exponents
@@ -43,7 +44,7 @@ _DOUBLING = 1.1, 1.2   # A + B + AB, of |sL|; and of |sL| times a quarter of it,
 _PRODUCT = 1.5         # a sum of products, for each of them
 _BLOCK = 64            # of so many at a time
 _WEIGHTED = 2          # a turn times a weight, and a sum of two such sums
-_PHASE = 2             # a phase
+_PHASE, _IN_DOUBLES = 2, 4   # a phase; and where its node is a double
 _CGF_ULPS = 4          # n K_1, and n times its change
 _TERM_ULPS = 28        # a line's terms and their sum, besides half of log2 of how many there are
 _BOUND_ULPS = 16       # of all that is added up to a bound's logarithm
@@ -685,7 +686,8 @@ def noise(self:_Rows, g, h, inner, outer):
     s, size, weight = h*2.**np.arange(octaves[-1] + 1), np.abs(g.L), np.abs(g.p)
     angle, block = size[:, :, None]*s[:, None, :], np.minimum(size*(h*inner), _MOST_OF_TURN)
     (linear, square, damped), (sums, products) = _TURN, _DOUBLING
-    turned = ULP*(linear + damped*(g.a > 0) + sums*depth + _PHASE + square*block)
+    phase = _PHASE + _IN_DOUBLES*(EXTENDED is np.float64)
+    turned = ULP*(linear + damped*(g.a > 0) + sums*depth + phase + square*block)
     each = weight*(size*turned + _WEIGHT*float(np.finfo(EXTENDED).eps)*g.moved)
     ulps = _WEIGHTED + _SUM + log2(nodes)/2 + nodes/_BLOCK
     ulps = ulps + _PRODUCT*(min(nodes, _BLOCK) + nodes/_BLOCK)*block
@@ -791,7 +793,7 @@ def _short(line, plan, near, e, goal):
     more = np.exp(np.minimum(more - gone + _BOUND_ULPS*ULP*size, 0))*(1 + _OF_BOUND) + noise
     moved = np.log(np.maximum(total + sides*more, TINY))
     rounding = line.common + _BOUND_ULPS*ULP*(size + np.abs(moved))
-    most = np.maximum(_RTOL, _WIDTH*near.fall)*total
+    most = np.minimum(np.maximum(_RTOL, _WIDTH*near.fall), _NO_LARGE)*total
     return sides*(moved + gone - goal) + rounding, more + rounding*total <= most
 
 # %% ../nbs/01_rows.ipynb #7948229f

@@ -343,3 +343,27 @@ def test_a_machine_of_doubles_on_paths(monkeypatch):
             answers.append(pair.bounds([setting[2]]*2, [setting[3]]*2)[:, 0])
         (low, _, up), (least, _, most) = answers
         assert not (low > most or least > up)
+
+def test_ends_and_tangents_of_bad_plans(monkeypatch):
+    "An end far too near, a strip too narrow, a tangent too long: wide, and true all the same."
+    rng, answered = np.random.default_rng(11), 0
+    for _ in range(60):
+        rare = rng.random() < .5
+        sigma = float(np.exp(rng.uniform(np.log(.3), np.log(3 if rare else 30))))
+        rate = float(np.exp(rng.uniform(*np.log((1e-7, 3e-3) if rare else (1e-4, .5)))))
+        run = run_of(sigma, rate, int(np.exp(rng.uniform(2, np.log(1e6)))))
+        delta = float(10**-rng.uniform(.5, 12))
+        rows.pair_of.cache_clear()
+        known = rows.epsilon_of_sampled(run, delta)
+        lost = 10**rng.uniform(3, 12)
+        bad = dict(_LOST=lost, _HARM=lost*10**rng.uniform(0, 5), _STRIP=1e3,
+                   _WIDTH=.1*rng.choice([1e-7, 1e-4, 1]), _SETTLED=10**rng.uniform(-5, .5))
+        with monkeypatch.context() as patch:
+            for name, value in bad.items(): patch.setattr(rows, name, value)
+            rows.pair_of.cache_clear()
+            found = rows.epsilon_of_sampled(run, delta)
+        if known is None or found is None: continue
+        answered += 1
+        assert found.lower <= known.upper and known.lower <= found.upper, (run, delta, bad)
+    rows.pair_of.cache_clear()
+    assert answered > 10
