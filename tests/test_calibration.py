@@ -7,6 +7,7 @@ from scipy.special import ndtr
 
 from dp_saddle import (
     ApproxDP,
+    BallsInBins,
     Gaussian,
     Laplace,
     PoissonSubsampled,
@@ -127,6 +128,8 @@ def test_a_cost_that_stays_makes_the_target_impossible():
     assert calibrate(lambda steps: build(steps, 8.), **asked) > 0
     with pytest.raises(ValueError, match='sigma cannot be found: all values tried, .* miss'):
         calibrate(lambda sigma: gaussian(sigma) + ApproxDP(eps=0., delta=.1), eps=1., delta=1e-5)
+    with pytest.raises(ValueError, match=r'1e\+12 is refused: batches\*.* must be at most'):
+        calibrate(lambda sigma: BallsInBins(gaussian(sigma), batches=10**5), eps=1e-4, delta=1e-5)
 
 def test_the_direction_of_any_parameter_is_found():
     std = calibrate(lambda std: Gaussian(sigma=std), parameter='std', eps=1, delta=1e-5)
