@@ -175,3 +175,9 @@ def test_a_loader_of_pytorch_takes_it():
 def test_a_word_is_no_answer(build, name):
     "'no' would count as yes."
     with pytest.raises(TypeError, match=f"{name} must be True or False, got 'no'"): build()
+
+@pytest.mark.parametrize('seed', [-1, 'x', 1.5])
+def test_a_seed_that_is_none(seed):
+    run = dpsgd(sigma=1., batch_size=10, dataset_size=200, epochs=2, sampling='balls-in-bins')
+    with pytest.raises((TypeError, ValueError), match='seed must be an integer'):
+        run.sampler(seed=seed)
