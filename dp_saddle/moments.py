@@ -47,7 +47,6 @@ class MomentsLoss(PLRV):
     """A loss of which a bound on K at tilts t > 0 is known, and no more, in both directions: a
     class of this kind defines `bound`, `slopes` and `size`. Bounds on K add under composition."""
     moments_only = True
-    dominating = None    # a PLRV that dominates all such steps, in both directions, if one is known
 
     def __init__(self,
         step,     # the mechanism that it belongs to

@@ -618,3 +618,14 @@ def test_no_tilt_is_a_double(sigma, T, d):
     low, _, up = ContourAccountant(bins(sigma, T)).epsilon(d)
     single = ContourAccountant(Gaussian(sigma=sigma)).epsilon(d)
     assert 0 <= low <= up <= single.upper*(1 + 1e-12)
+
+@pytest.mark.parametrize('sigma, T', [(30., 100), (100., 10), (200., 50), (5., 10)])
+def test_bounds_on_means_far_below_one(sigma, T):
+    "log E e^{vS}, v < 0, where that of one bin is too small for 1 less something: no nan."
+    epoch = epoch_of(sigma, T)
+    v = -np.geomspace(.3, 20, 12)/epoch.std
+    at = epoch.nodes(epoch.edges(-13., 9., -v[-1]))
+    g = np.arange(-16, 14, .01)
+    logs = np.multiply.outer(v, epoch.part(g)) - g*g/2 + np.log(.01/np.sqrt(2*np.pi))
+    truth = T*np.logaddexp.reduce(logs, axis=1)
+    assert (epoch.log_mean(at, v) >= truth - 1e-9*np.abs(truth)).all()
