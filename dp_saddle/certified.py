@@ -65,7 +65,7 @@ _SAME_CUTS = .9              # of the eps that cuts are for: down to here they a
 _DOWNWARDS = 2               # nats by which a level's line serves smaller eps, too
 _GUESSES = 4                 # of an eps, from tables that are refined there
 _GUESSED = 1e-3              # relative width of a guess;
-_LEAST_GUESS = 1e-4          # of what is enough: the least one
+_LEAST_GUESS = 1e-8          # of what is enough: the least one
 _FINEST = 1e-300             # rtol and resolution that may be asked for
 _BOUNDS = 3                  # lower, estimate, upper
 _MOST_OUTCOMES = 1 << 10     # of finite steps, one by one, beside others
@@ -355,21 +355,38 @@ def _counts(self:CountedTable, eps, log_delta):
 def _tables(self:CountedTable, eps, log_delta, base=None):
     "The tables of the counts for a cluster of eps, and what is left out."
     sorts = self._counts(eps, log_delta)
+    tables = self._of_counts(sorts, eps, log_delta)
+    no_lines = base is not None
+    if tables and (no_lines or not self._cost_much(tables, eps, log_delta)):
+        return tables, (*sorts.of.log_left_out(), self.log_p_inf)
+    return LeveledTable._tables(self, eps, log_delta, base)
+
+@patch
+def _of_counts(self:CountedTable, sorts, eps, log_delta):
+    "The tables of all counts that matter, and of the rest; none where these are too many."
     counted, tables, before = sorts.of, [], -inf
     steps = counted.counts[0]
-    def left_out(): return (*counted.log_left_out(), self.log_p_inf)
-    def most(table): return (table.log_chernoff(table.exponents(eps)).min(1) - log_delta).max()
     for k in range(min(steps, _MOST_COUNTS) + 1 if counted.valley else 0):
         tables.append(sorts.table('of', k))
-        now = most(tables[-1])
-        cost = tables[-1].log_cost(eps) if now >= -_NOTHING else -inf
-        if np.any(cost > log_delta + log(WORTH_A_TRY)): break
-        if k == steps: return tables, left_out()
+        if k == steps: return tables
+        now = _most(tables[-1], eps, log_delta)
         if now < min(before, -_NOTHING):
             rest = _Remainder(counted.beyond(k + 1), self.rtol, self.resolution, shortcut=False)
-            if most(rest) < -_NOTHING: return [*tables, rest], left_out()
+            if _most(rest, eps, log_delta) < -_NOTHING: return [*tables, rest]
         before = now
-    return LeveledTable._tables(self, eps, log_delta, base)
+    return []
+
+# %% ../nbs/01a_certified.ipynb #01levels4b
+@patch
+def _cost_much(self:CountedTable, tables, eps, log_delta):
+    "Does a line of any of them lose too much?"
+    too_much = log_delta + log(WORTH_A_TRY)
+    matter = (table for table in tables if _most(table, eps, log_delta) >= -_NOTHING)
+    return any((table.log_cost(eps) > too_much).any() for table in matter)
+
+def _most(table, eps, log_delta):
+    "log of what a table may add to delta, at most, in units of delta."
+    return (table.log_chernoff(table.exponents(eps)).min(1) - log_delta).max()
 
 # %% ../nbs/01a_certified.ipynb #d5544889
 class _Remainder(SaddleTable):

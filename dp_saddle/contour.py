@@ -1724,8 +1724,8 @@ def _newton(self:SaddleTable, goal, finite_goal, eps, high):
         if _is_settled(at) or high - (low or 0.) < known: break
         new = at.root
         if low is None and new <= 0:
-            low, new, last = 0., _above_zero(line, goal, eps), inf
-            if not new and not (new := self._from_zero(goal, eps, at.miss)): return None
+            low, new, last = 0., self._above_zero(line, goal, eps, at), inf
+            if not new: return None
         bracketed = low is not None and high < top
         slow = bracketed and abs(new - eps) > last/2 and search.growth(new) > CLOSE
         if slow or not (low or 0.) < new < high:
@@ -1821,12 +1821,23 @@ def _from_zero(self:SaddleTable, goal, eps, miss):
     above = self.log_delta(np.zeros(1))[2, 0] - goal
     return eps*above/(above - miss) if above > 0 else 0.
 
-def _above_zero(line, goal, eps):
+@patch
+def _above_zero(self:SaddleTable, line, goal, eps, at):
+    "Where about the goal is, between 0 and `eps`; 0 if eps = 0 is enough."
+    new = _on_its_line(line, goal, eps) or self._from_zero(goal, eps, at.miss)
+    return min(new, _by_its_log(eps, at.root))
+
+def _on_its_line(line, goal, eps):
     "Where about a line has the goal, between 0 and `eps`; 0 where it does not prove that it has."
     if not line.log_bounds(np.zeros(1))[0, 0] > goal: return 0.
     def miss(x): return line.log_bounds(np.array([x]))[1, 0] - goal
     return invert(miss, 0., eps, rtol=_ABOUT).high
 
+def _by_its_log(eps, root):
+    "Where Newton's method leads in log eps, of which log delta is mostly concave: always above 0."
+    return eps*max(exp(root/eps - 1), .5**_NEARER)
+
+# %% ../nbs/01_contour.ipynb #639dd91f
 def _is_settled(at):
     part, most = _SETTLED
     return abs(at.miss) <= at.width*part < most
@@ -1836,6 +1847,7 @@ def _between(low, high, top, eps, root, so_far):
     count, scale = so_far
     step = scale*_OUTWARDS**count
     if low is None: return max(eps/2, eps - step)
+    if not low and root <= 0: return _by_its_log(eps, root)
     if high == top and root < inf: return high - (high - eps)*.5**min(2**count, _NEARER)
     if high == top: return min((eps + high)/2, eps + step)
     return (low + high)/2

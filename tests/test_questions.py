@@ -193,6 +193,11 @@ def test_two_million_outcomes(delta):
     pytest.param(((S(1.94, 4.8e-5), 93824),), 7.6e-44, 2, marks=pytest.mark.slow),
     pytest.param(((S(11.4, 3.7e-4), 20142),), 2.1e-158, 2, marks=pytest.mark.slow),
     pytest.param(((('rr', 2.8e-4), 3), (S(23.3, 5.2e-7), 7)), 1e-20, 40, marks=pytest.mark.slow),
+    (((S(.6070914089594092, 3.978643339953109e-09), 3),
+      (S(12.763316487822646, 5.615731602509112e-09), 1)), 1.9807792237864117e-11, 2),
+    (((S(.4382170696034242, 7.239706292775849e-08), 2),
+      (S(4.3106871181861095, 3.3925951075599544e-07), 2)), 6.6143165695117204e-09, 2),
+    (((S(.4813675137877483, 9.167342821074281e-08), 4),), 1.3519892699404307e-07, 3),
 ])
 def test_few_lines_on_the_way(monkeypatch, steps, delta, most):
     "An eps of runs that have to be sorted is found with few sets of lines."
