@@ -356,8 +356,7 @@ def _tables(self:CountedTable, eps, log_delta, base=None):
     "The tables of the counts for a cluster of eps, and what is left out."
     sorts = self._counts(eps, log_delta)
     tables = self._of_counts(sorts, eps, log_delta)
-    no_lines = base is not None
-    if tables and (no_lines or not self._cost_much(tables, eps, log_delta)):
+    if tables and not self._cost_much(tables, eps, log_delta):
         return tables, (*sorts.of.log_left_out(), self.log_p_inf)
     return LeveledTable._tables(self, eps, log_delta, base)
 
