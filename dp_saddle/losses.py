@@ -917,6 +917,7 @@ def _mass_without(logp, logq):
 # %% ../nbs/00a_losses.ipynb #0a0c7c02
 # Tuning: only time and memory depend on it.
 _LARGE_TABLE = 1 << 20     # entries of an (eps x atoms) table; beyond, sums are shared
+_FEW = 256                 # eps at a time that are
 _ZERO_EXPONENT = -1 << 60  # of a mass of 0
 _OUT_OF_SIGHT = -2000      # a power of 2 below all doubles
 
@@ -925,31 +926,50 @@ def _scaled(m, k):
     m, more = np.frexp(m)
     return m, np.where(m > 0, k + more, _ZERO_EXPONENT)
 
-def _shifted(a, top):
-    "a 2^-top, of a pair."
-    return np.ldexp(a[0], np.maximum(a[1] - top, _OUT_OF_SIGHT).astype(np.intc))
-
-def _plus(*pairs):
+def _total(*pairs):
     "The sum of masses m 2^k."
-    top = np.max([k for _, k in pairs], axis=0)
-    return _scaled(sum(_shifted(pair, top) for pair in pairs), top)
+    m, k = (np.array(v) for v in zip(*pairs, strict=True))
+    top = k.max(0)
+    shifted = np.ldexp(m, np.maximum(k - top, _OUT_OF_SIGHT).astype(np.intc))
+    return _scaled(shifted.sum(0), top)
 
 # %% ../nbs/00a_losses.ipynb #0a0c7c03
-def _suffix_sums(losses, logp):
-    "The pairs D and H of increasing losses."
+class _Windows(NamedTuple):
+    "Windows of atoms, in order: arrays of one length, masses as pairs m, k."
+    losses: np.ndarray  # of the first atom, nats
+    D: tuple            # a pair
+    H: tuple            # a pair
+
+def _some(windows, which):
+    losses, D, H = windows
+    return _Windows(losses[which], *(tuple(v[which] for v in pair) for pair in (D, H)))
+
+def _in_a_row(sizes):
+    losses, *pairs = zip(*sizes, strict=True)
+    D, H = (tuple(map(np.concatenate, zip(*pair, strict=True))) for pair in pairs)
+    return _Windows(np.concatenate(losses), D, H)
+
+def _risen(H, gap):
+    "(1 - e^gap) H."
+    return _scaled(H[0]*-expm1(gap), H[1])
+
+# %% ../nbs/00a_losses.ipynb #0a0c7c06
+def _alone(losses, logp):
+    "Each atom a window, behind one that is empty; and empty ones up to a power of 2."
+    ends = 1, (1 << max(losses.size.bit_length(), 1)) - 1 - losses.size
     k = np.floor(logp/np.log(2))
-    H = _scaled(np.exp(logp - k*np.log(2)), k.astype(np.int64))
-    D, w = _scaled(np.zeros(losses.size), H[1]), 1
-    while w < losses.size:
-        gap = losses[:-w] - losses[w:]
-        H_0, H_w, D_0, D_w = ((v[some], k[some]) for v, k in (H, D)
-                              for some in (slice(-w), slice(w, None)))
-        D_new = _plus(D_0, D_w, _scaled(H_w[0]*-expm1(gap), H_w[1]))
-        H_new = _plus(H_0, _scaled(H_w[0]*np.exp(gap), H_w[1]))
-        D, H = (tuple(map(np.append, new, (v[-w:], k[-w:])))
-                for new, (v, k) in ((D_new, D), (H_new, H)))
-        w *= 2
-    return D, H
+    H = _scaled(np.pad(np.exp(logp - k*np.log(2)), ends, constant_values=0),
+                np.pad(k.astype(np.int64), ends))
+    beyond = losses.min(initial=0), losses.max(initial=0)
+    losses = np.pad(losses, ends, constant_values=beyond)
+    return _Windows(losses, _scaled(0*H[0], H[1]), H)
+
+def _joined(windows):
+    "Each two neighbours together."
+    V, W = (_some(windows, slice(k, None, 2)) for k in (0, 1))
+    gap = V.losses - W.losses
+    shrunk = _scaled(W.H[0]*np.exp(gap), W.H[1])
+    return _Windows(V.losses, _total(V.D, W.D, _risen(W.H, gap)), _total(V.H, shrunk))
 
 # %% ../nbs/00a_losses.ipynb #0a0c7c05
 class SharedSums:
@@ -958,16 +978,24 @@ class SharedSums:
         order = np.argsort(losses, kind='stable')
         order = order[logp[order] > -inf]
         self.losses = losses[order]
-        self.D, self.H = _suffix_sums(self.losses, logp[order])
+        sizes = [_alone(self.losses, logp[order])]
+        while sizes[-1].losses.size > 2: sizes.append(_joined(sizes[-1]))
+        self.windows = _in_a_row(sizes)
+        self.levels = np.arange(len(sizes))[:, None]
+        self.first = np.cumsum([0, *(w.losses.size for w in sizes[:-1])])[:, None]
 
     def __call__(self, eps):
-        j = np.searchsorted(self.losses, eps, side='right')
-        inside, out = j < self.losses.size, np.full(eps.shape, -inf)
-        j, gap = j[inside], eps[inside] - self.losses[j[inside]]
-        D, (H, k) = ((m[j], top[j]) for m, top in (self.D, self.H))
-        m, top = _plus(D, _scaled(H*-expm1(gap), k))
-        out[inside] = safe_log(m) + top*np.log(2)
-        return out
+        return np.concatenate([self.few(e) for e in np.split(eps, range(_FEW, eps.size, _FEW))])
+
+    def few(self, eps):
+        "The windows above an eps, from the left: the odd one of each size, where there is one."
+        place = np.searchsorted(self.losses, eps, side='right')
+        place = (place >> self.levels) + 1            # of those that do not begin before it
+        windows = _some(self.windows, np.where(place % 2, self.first + place, 0))
+        gap = np.minimum(eps - windows.losses, 0)
+        m, k = map(np.concatenate, zip(windows.D, _risen(windows.H, gap), strict=True))
+        m, k = _total(*zip(m, k, strict=True))
+        return safe_log(m) + k*np.log(2)
 
 # %% ../nbs/00a_losses.ipynb #658cda14
 class _AtomicLoss(NodeLoss):
