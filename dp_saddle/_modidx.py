@@ -3225,6 +3225,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                 'dp_saddle.rows._Rows.spacing': ('rows.html#_rows.spacing', 'dp_saddle/rows.py'),
                                 'dp_saddle.rows._Rows.spread': ('rows.html#_rows.spread', 'dp_saddle/rows.py'),
                                 'dp_saddle.rows._Rows.step': ('rows.html#_rows.step', 'dp_saddle/rows.py'),
+                                'dp_saddle.rows._Rows.step_for': ('rows.html#_rows.step_for', 'dp_saddle/rows.py'),
                                 'dp_saddle.rows._Rows.step_on': ('rows.html#_rows.step_on', 'dp_saddle/rows.py'),
                                 'dp_saddle.rows._Rows.straight': ('rows.html#_rows.straight', 'dp_saddle/rows.py'),
                                 'dp_saddle.rows._Rows.table_for': ('rows.html#_rows.table_for', 'dp_saddle/rows.py'),

@@ -84,7 +84,8 @@ _COARSE = 30.                     # and how small where few digits do, nats
 _SHIFT, _WORTH = 2., 1.3          # of a path: height, std; by how much its nodes are fewer
 _STRIP = 5e-12                    # what strips may add in all steps
 _LOW = .22                        # of pi sigma^2: the highest path of the tail
-_MOST_NODES = 1 << 11, 1 << 11, 1 << 14          # of a table, of a grid, of a line
+_MOST_NODES = 1 << 11, 1 << 11, 1 << 17          # of a table, of a grid, of a line
+_LONG = 1 << 14                   # nodes of a line of which nothing is kept
 _INNER = .8                       # of the root of a line's nodes: factors of the inner kind
 _KEPT = 32                        # kinds of steps, and grids of each
 _STEPS, _SETTLED, _LEAST_PART, _ROUNDS = 16, 1e-8, 1/8, 8    # of Newton's method; of ends' search
@@ -837,7 +838,7 @@ def served(self:_Rows, plan, n, goal):
     else: return None
     self.why = 'nodes'
     if not (cut*X < 2*pi*_MOST_NODES[2]).all(): return None
-    step = self.kept(self.step_on, *way, X, cut)
+    step = self.step_for(*way, X, cut)
     top = _of_all(n, self.kept(self.top, plan.u, plan.end))
     return g, self.lines(g, step, n, plan, tail, top)
 
@@ -851,6 +852,14 @@ def short(self:_Rows, plan):
 def moduli_on(self:_Rows, t, cut, turned, end, guess):
     "The tail's bounds on that grid."
     return self.moduli(self.kept(self.grid_for, t, cut, turned, end), guess*_CUTS, guess)
+
+# %% ../nbs/01_rows.ipynb #01rowslong1
+@patch
+def step_for(self:_Rows, *way):
+    "The _Step; kept, unless it is long."
+    *_, X, last = way
+    long = (last*X > 2*pi*_LONG).any()
+    return self.step_on(*way) if long else self.kept(self.step_on, *way)
 
 @patch
 def step_on(self:_Rows, t, cut, turned, end, X, last):

@@ -50,6 +50,19 @@ def test_usual_runs_are_answered_and_narrower(setting):
     assert found == ContourAccountant(run).epsilon(delta) == epsilon_without(run, delta)
     assert epsilon(run, delta=delta) == found.upper
 
+@pytest.mark.parametrize('setting', [(.3, 1e-4, 1000, 1e-5), (.5132, 1.385e-4, 104, 1e-5),
+                                     (.541, 1.015e-4, 327, 1e-5)], ids=str)
+def test_few_rare_steps_on_a_long_line(setting):
+    "Tens of thousands of nodes: the lines of chapter 01 meet it, and it is not kept."
+    run, delta = run_of(*setting[:3]), setting[3]
+    found, (low, up) = rows.epsilon_of_sampled(run, delta), by_lines(run, delta)
+    assert found.lower <= up and low <= found.upper and found.width <= 2*(up - low) + NARROW
+    pair = rows.pair_of(1/setting[0], setting[1])
+    _, _, line = served(pair, *setting[2:])
+    kept = [v for each in (pair, *pair.each) for v in each.known.values()]
+    sizes = [np.size(v) for some in kept if isinstance(some, tuple) for v in some]
+    assert max(sizes) < 1 << 14 < line.c.shape[1]
+
 def answer_of(setting, precision, monkeypatch):
     "(bounds on eps, the grid) where the nodes are in this precision, nothing being kept."
     monkeypatch.setattr(rows, 'EXTENDED', precision)
