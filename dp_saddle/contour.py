@@ -173,9 +173,9 @@ class SaddleTable:
         in_vain
             nodes of a line that cannot do; max_nodes, if not given
         """
-        self.plrv, self.rtol, self.max_nodes = plrv, rtol, max_nodes
-        self.in_vain = min(in_vain or max_nodes, max_nodes)
-        self.resolution, self.nodes_ran_out, self.gave_up = eps_resolution, False, False
+        self.plrv, self.rtol, self.resolution = plrv, rtol, eps_resolution
+        self.max_nodes, self.in_vain = max_nodes, min(in_vain or max_nodes, max_nodes)
+        self.nodes_ran_out = self.gave_up = self.known = False
         self.reach, self.log_p_inf = reach_of(plrv), log_p_inf_of(plrv)
         self.ess_sup = plrv.ess_sup + LOSS_ULPS*ULP*self.reach
         self.closed_form = _closed_form(plrv, self.reach, self.log_p_inf) if shortcut else None
@@ -756,14 +756,20 @@ def plan(self:SaddleTable,
     for w in (0., fine)[self.rough:]:
         smoothed = log_tail + Smoothing(w).log_bound(t, s)
         fits = np.flatnonzero((smoothed <= most) & (s <= limit))
-        if fits.size: return Plan(t, X, s[fits[0]], w, smoothed[fits[0]], False)
+        if fits.size: return Plan(t, _with_room(X, w), s[fits[0]], w, smoothed[fits[0]], False)
     i = np.flatnonzero(s <= in_vain)[-1]
     w = max(fine, self._width_needed(t, s[i], log_tail[i] - most))
-    return Plan(t, X, in_vain, w, log_tail[i] + Smoothing(w).log_bound(t, s[i]), True)
+    smoothed = log_tail[i] + Smoothing(w).log_bound(t, s[i])
+    return Plan(t, _with_room(X, w), in_vain, w, smoothed, True)
 
 
 # %% ../nbs/01_contour.ipynb #d2c5dd19
 _SPARED = .1                 # Tuning: the power of what a spline costs over what is asked
+_ROOM_TO_SHIFT = 1.001       # Tuning: times what a smoothing reaches, a period is longer
+
+def _with_room(X, w):
+    "A period beyond which a smoothing still finds no loss where there is none."
+    return X + _ROOM_TO_SHIFT*Smoothing(w).reach
 
 @patch
 def _width_needed(self:SaddleTable, t, s, excess):
@@ -1633,6 +1639,7 @@ def epsilon(self:SaddleTable,
     if mu: return epsilon_of_mu(mu, delta)
     goal, finite_goal = log(delta), log(delta - p_inf*(1 + MASS_ERROR))
     known = near and near[2] - near[0] < _NEARBY*near[2]
+    self.known = bool(known) and not self.closed_form
     guess, enough = self.nearby(near, finite_goal) if known else self.first_eps(finite_goal)
     if enough <= floor and (proved := self.enough(finite_goal)) <= floor: return 0., 0., proved
     if floor > 0 and near is None and self._is_below(goal, floor): return 0., 0., floor
@@ -1655,7 +1662,7 @@ def _searched(self:SaddleTable, goal, finite_goal, guess, enough):
     if not self.closed_form and up - low > min(WORTH_A_TRY, _WIDE*up):
         low = max(low, self.basic_crossing(0, goal, up)[0])
         up = min(up, self.basic_crossing(1, goal, up)[1])
-        low = max(low, self._near_end(goal, up) if up < inf and not self.others else 0.)
+        if up < inf and not self.others: low = max(low, self._near_end(goal, up, low))
     return low, min(max(root.eps, low), up), up
 
 # %% ../nbs/01_contour.ipynb #752cc653
@@ -1701,11 +1708,12 @@ def _given_up(self:SaddleTable, goal, guess, up, root=None):
     return low, min(max(root.eps, low), up), up
 
 @patch
-def _near_end(self:SaddleTable, goal, up):
-    "The largest of some eps below `up` whose delta is proved to be at least the goal, or 0."
-    eps = up*_SHORT_OF
+def _near_end(self:SaddleTable, goal, up, low=0.):
+    "The largest of some eps below `up` whose delta is proved to be at least the goal, or `low`."
+    eps = up*_SHORT_OF[up*_SHORT_OF > low]
+    if not eps.size or low and self.log_delta(eps[:1])[0, 0] < goal: return low
     enough = self.log_delta(eps)[0] >= goal
-    return eps[enough].max(initial=0.)
+    return eps[enough].max(initial=low)
 
 # %% ../nbs/01_contour.ipynb #f1fe0a6e
 @patch
@@ -1789,8 +1797,9 @@ def _ask(self:_Search, eps):
 def _is_in_vain(self:SaddleTable, search, top):
     "Will a first line say nothing, and others be asked? One of many nodes is built only once."
     long = search.asked == 1 and len(getattr(search.line, 's', ())) > _LONG*self.in_vain
-    often = search.dark >= (1 if long else _IN_THE_DARK)
-    self.gave_up = often and self.in_vain < self.max_nodes and top < inf
+    often = search.dark >= (1 if long or self.known else _IN_THE_DARK)
+    again = self.in_vain < self.max_nodes or self.known
+    self.gave_up = often and again and top < inf
     return self.gave_up
 
 @patch

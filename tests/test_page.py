@@ -28,15 +28,15 @@ LONG_MODULES = {
                    "else; a file of three parts would be three things to believe"),
     "rows": (930, "a question alone and a thousand at once are the same operations, and one proof; "
                   "the plan, up to 'One grid for everything', could have a room of its own"),
-    "contour": (1330, "the line, its plan, atoms, curves and ends share one table of the loss; "
+    "contour": (1340, "the line, its plan, atoms, curves and ends share one table of the loss; "
                       "those, from 'eps of delta' on, could have a room of their own"),
-    "certified": (750, "one accountant: what it tries, in which order, and how bounds are joined; "
+    "certified": (760, "one accountant: what it tries, in which order, and how bounds are joined; "
                         "the sums of levels and of counts could have a room of their own"),
     "cut_moments": (520, "moments below a cut, and the loss that they make; that, from "
                          "'The loss' on, could have a room of its own"),
     "calibration": (475, "one parameter for a target, and noise over epochs; that, from 'Noise "
                            "that changes' on, could have a room of its own"),
-    "levels": (590, "windows, levels and counts are cut by one class, and of one loss"),
+    "levels": (630, "windows, levels and counts are cut by one class, and of one loss"),
     "losses": (735, "what all sums over nodes share: K, its rounding, its lines, what is kept"),
     "densities": (790, "all Gaussians, sampled and mixed, share a path; a Laplace and your own, "
                        "beside it, could have a room of their own"),

@@ -269,6 +269,37 @@ def test_single_steps_tell_a_misled_line(monkeypatch):
     assert low <= up < low*(1 + 1e-9) and built and not any(built)
 
 @pytest.mark.slow
+def relative_width(steps, direction, eps):
+    plrv = getattr(asked.make(steps), direction)
+    answer = asked.ask(lambda: ContourAccountant(plrv), 'delta', eps)
+    assert not answer.warned
+    return (answer.up - answer.low)/answer.up
+
+@pytest.mark.parametrize('steps, direction, eps', [
+    (((('sub', ('laplace', .16125365372395672), .004645375524485246), 9),), 'remove', 1.6634769),
+    (((('sub', ('laplace', .11628228595960553), 3.0056866e-6), 6),), 'remove', .010261643),
+    (((('sub', ('laplace', 3.382071780690267), 2.1154526e-6), 408),), 'add', 2.13594341e-5),
+    (((('sub', ('laplace', 2.62002115934384), 3.711651e-6), 285),), 'add', 1.12570610463e-4),
+])
+def test_a_spline_has_room(steps, direction, eps):
+    "Losses end where the period does: the spline looks beyond neither."
+    assert relative_width(steps, direction, eps) < 5e-7
+
+@pytest.mark.parametrize('steps, eps', [
+    (((S(4.264564494536837, 8.023586209734518e-07), 1),
+      (S(18.703793747104573, 2.1854572158085114e-4), 2)), 9.288805923322823e-4),
+    (((S(4.249497271267477, 8.660835217357638e-07), 2),
+      (S(27.455746150925282, 1.0622322936287698e-09), 1),
+      (S(24.36455189870502, 9.031636690721855e-05), 1)), 1.2026502477805918e-4),
+])
+def test_one_kind_at_a_time(steps, eps):
+    "Levels of several kinds far out hold two clumps, and know 1e-5 and .08; those of one do."
+    assert relative_width(steps, 'remove', eps) < 1e-7
+    both = LeveledTable(composed(asked.make(steps).remove), 1e-10, 1e-6, 1 << 18)
+    with np.errstate(all='ignore'):
+        low, _, up = both.log_delta(np.array([eps]))[:, 0]
+    assert up - low > 1e-6
+
 def test_sorted_is_narrower():
     "Without sorting, most of these are wide, so that the test above tests something."
     wide = 0
