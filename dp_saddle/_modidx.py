@@ -2328,6 +2328,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                   'dp_saddle.losses.NodeLoss._costs': ('losses.html#nodeloss._costs', 'dp_saddle/losses.py'),
                                   'dp_saddle.losses.NodeLoss._grid': ('losses.html#nodeloss._grid', 'dp_saddle/losses.py'),
                                   'dp_saddle.losses.NodeLoss._nodes': ('losses.html#nodeloss._nodes', 'dp_saddle/losses.py'),
+                                  'dp_saddle.losses.NodeLoss._strip_off': ('losses.html#nodeloss._strip_off', 'dp_saddle/losses.py'),
                                   'dp_saddle.losses.NodeLoss._weights': ('losses.html#nodeloss._weights', 'dp_saddle/losses.py'),
                                   'dp_saddle.losses.NodeLoss.abs_moment': ('losses.html#nodeloss.abs_moment', 'dp_saddle/losses.py'),
                                   'dp_saddle.losses.NodeLoss.cgf': ('losses.html#nodeloss.cgf', 'dp_saddle/losses.py'),

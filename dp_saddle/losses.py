@@ -854,7 +854,8 @@ def shifts_for(self:NodeLoss, t, s):
     return self.shifts
 
 # %% ../nbs/00a_losses.ipynb #bb58cef6
-_STRIP_ROUNDING = 1e-6     # Rounding: of what a rule is off by, relative
+# Rounding: of what a rule is off by, relative; and in ulp of a term's largest exponent.
+_STRIP_ROUNDING, _STRIP_ULPS = 1e-6, 128
 
 @patch
 def log_of_atoms(self:NodeLoss, t):
@@ -865,12 +866,20 @@ def log_of_atoms(self:NodeLoss, t):
         return log_moduli(t, np.zeros(1), *self.atoms, off)[0]
     return self.kept(('atoms', t), make) if self.atoms[0].size else -inf
 
+# %% ../nbs/00a_losses.ipynb #bb58cef7
+@patch
+def _strip_off(self:NodeLoss, t):
+    "What the logarithm of a rule's error is off by."
+    y, logw = self.path(t, 0., 0.)
+    exponents = (np.abs(t*y) + np.abs(logw))[logw > -inf]
+    return _STRIP_ROUNDING + _STRIP_ULPS*ULP*exponents.max(initial=0.)
+
 @patch
 def decay(self:NodeLoss, t, s):
     """Decay at tilt `t` >= -1/2 and increasing frequencies `s`, a 1-d array:
     |M(t + is')| <= A + c(s) for all s' >= s; log A from the atoms, log c from the density."""
     density = self.log_modulus(t, s, self.shifts_for(t, s)).min(0)
-    density = np.logaddexp(density, self.log_strip(t, 0., 0., 1.) + _STRIP_ROUNDING)
+    density = np.logaddexp(density, self.log_strip(t, 0., 0., 1.) + self._strip_off(t))
     return Decay(raised(self.log_of_atoms(t)), raised(density))
 
 # %% ../nbs/00a_losses.ipynb #95e60af5

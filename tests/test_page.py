@@ -37,7 +37,7 @@ LONG_MODULES = {
     "calibration": (475, "one parameter for a target, and noise over epochs; that, from 'Noise "
                            "that changes' on, could have a room of its own"),
     "levels": (630, "windows, levels and counts are cut by one class, and of one loss"),
-    "losses": (735, "what all sums over nodes share: K, its rounding, its lines, what is kept"),
+    "losses": (745, "what all sums over nodes share: K, its rounding, its lines, what is kept"),
     "densities": (790, "all Gaussians, sampled and mixed, share a path; a Laplace and your own, "
                        "beside it, could have a room of their own"),
     "prv_fft": (500, "two accountants on one grid; what rounding costs stands beside each sum"),
