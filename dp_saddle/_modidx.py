@@ -781,6 +781,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                 'dp_saddle/certified.py'),
                                      'dp_saddle.certified.ContourAccountant.__init__': ( 'certified.html#contouraccountant.__init__',
                                                                                          'dp_saddle/certified.py'),
+                                     'dp_saddle.certified.ContourAccountant._closer': ( 'certified.html#contouraccountant._closer',
+                                                                                        'dp_saddle/certified.py'),
                                      'dp_saddle.certified.ContourAccountant._epsilon_of': ( 'certified.html#contouraccountant._epsilon_of',
                                                                                             'dp_saddle/certified.py'),
                                      'dp_saddle.certified.ContourAccountant._too_wide': ( 'certified.html#contouraccountant._too_wide',

@@ -942,7 +942,26 @@ def _epsilon_of(self:ContourAccountant, plrv, delta, floor, few):
         at_first = table in (tried.tables.get('own'), tried.tables.get('cut'))
         others = at_first or _Simpler.fit(plrv)                 # who may know a finite one
         if done and not (found[2] == inf and others): break
-    return found
+    wide = WORTH_A_TRY < found[2] - max(found[0], floor) < _NEAR_ENDS*found[2]
+    return self._closer(plrv, delta, found) if wide else found
+
+# %% ../nbs/01a_certified.ipynb #01closer2
+# Tuning: only time and width depend on it.
+_NEAR_ENDS, _CLOSER = 1e-5, 2    # ends so close, relative, are looked at again, so often,
+_BETWEEN = np.arange(1, 8)/8     # at these places between them
+
+@patch
+def _closer(self:ContourAccountant, plrv, delta, found):
+    "The same ends, where they are close already, by what delta is between them."
+    low, mid, up = found
+    goal = log(delta)
+    slack = LOG_ULPS*ULP*(1 + abs(goal))
+    for _ in range(_CLOSER):
+        eps = low + (up - low)*_BETWEEN
+        least, _, most = self._tried[plrv].log_delta(eps, goal - _NOTHING)[0]
+        low = eps[least - slack >= goal].max(initial=low)
+        up = eps[most + slack <= goal].min(initial=up)
+    return low, min(max(mid, low), up), up
 
 # %% ../nbs/01a_certified.ipynb #0ff3bb5e
 @patch

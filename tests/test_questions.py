@@ -300,6 +300,19 @@ def test_one_kind_at_a_time(steps, eps):
         low, _, up = both.log_delta(np.array([eps]))[:, 0]
     assert up - low > 1e-6
 
+@pytest.mark.parametrize('steps, delta', [
+    (((('discrete', (9.2e-156, 4.53e-31, 8.29e-294, 1.), (.76, .128, .104, .008)), 1),
+      (S(3.808, 1.7946e-8), 253)), 8.56e-5),
+    (((('rr', 22.985431565577514), 8), (S(6.054238502754725, 1.0604509e-7), 3)), 2.35462571e-5),
+])
+def test_between_close_ends(steps, delta):
+    "A few losses of next to nothing beside one of hundreds of nats."
+    plrv = asked.make(steps).add
+    answer = asked.ask(lambda: ContourAccountant(plrv), 'epsilon', delta)
+    assert answer.low <= answer.up < answer.low + asked.WIDE and not answer.warned
+    kept = ContourAccountant(plrv)
+    assert kept.delta(answer.up).lower <= delta <= kept.delta(answer.low).upper
+
 def test_sorted_is_narrower():
     "Without sorting, most of these are wide, so that the test above tests something."
     wide = 0
