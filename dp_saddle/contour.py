@@ -7,8 +7,8 @@ __all__ = ['LOSS_ULPS', 'FORM_ULPS', 'ATOM_ULPS', 'LOG_ULPS', 'TABLE_ROUNDING', 
            'LOG_SMALLEST', 'FINE', 'BELOW_CHERNOFF', 'CLOSE', 'WORTH_A_TRY', 'NOTHING',
            'SaddleTable', 'reach_of', 'log_p_inf_of', 'composed_atoms', 'Smoothing',
            'Place', 'Plan', 'Line', 'widened', 'widened_to', 'ClosedForm',
-           'epsilon_of_mu', 'delta_of_mu', 'outcomes_of', 'cluster_size', 'log_curve',
-           'EnumeratedTable', 'OwnTable']
+           'epsilon_of_mu', 'plain_epsilon_of_mu', 'delta_of_mu', 'outcomes_of',
+           'cluster_size', 'log_curve', 'EnumeratedTable', 'OwnTable']
 
 # %% ../nbs/01_contour.ipynb #787d4058
 from functools import lru_cache, partial
@@ -1192,7 +1192,7 @@ def epsilon_of_mu(
     """
     goal, large = log(delta), 2*delta > erf(mu/2/sqrt(2))          # that is delta(0), about
     if large and _gaussian_bound(0., mu, 1) <= goal: return Bounds(0., 0., 0.)
-    eps = _first_of_mu(mu, delta, goal)
+    eps = plain_epsilon_of_mu(mu, delta)
     for _ in range(_MAX_STEPS):
         at = gaussian_fall(eps, mu)
         eps = max(eps + (at.log_delta - goal)/at.fall, 0.)
@@ -1210,9 +1210,24 @@ def epsilon_of_mu(
     return Bounds(low if short <= 0 else 0., eps, up if beyond <= 0 else inf)
 
 # %% ../nbs/01_contour.ipynb #6ef1594a
-def _first_of_mu(mu, delta, goal):
-    "Where the formula in plain doubles, in which digits cancel, has this delta: for a start."
-    eps = max(mu*mu/2 - mu*float(ndtri(delta)), 0.)
+def plain_epsilon_of_mu(
+    mu,     # as for `epsilon_of_mu`
+    delta,  # in (0, 1)
+):          # eps, about
+    """Where the formula in plain doubles, in which digits cancel, has this delta: for a start.
+
+    Parameters
+    ----------
+    mu
+        as for `epsilon_of_mu`
+    delta
+        in (0, 1)
+
+    Returns
+    -------
+    eps, about
+    """
+    goal, eps = log(delta), max(mu*mu/2 - mu*float(ndtri(delta)), 0.)
     for _ in range(_PLAIN_STEPS):
         if eps > _PLAIN: break
         a = mu/2 - eps/mu
