@@ -20,7 +20,7 @@ from .accounting import best_accountant, epsilon, mechanism_of
 from .attacks import gdp
 from .checks import patch, still_here, tracked
 from .contour import plain_epsilon_of_mu
-from .derivatives import changed, curve_slopes, line_slopes, parameters
+from .derivatives import curve_slopes, parameters
 from .mechanisms import Composition, Gaussian, Mechanism, PoissonSubsampled
 from .numerics import SMALLEST, TINY, Crossing, invert
 from .plrv import gaussian_log_delta
@@ -269,11 +269,8 @@ def _roughly(build, parameter, target, bounds):
 
 # %% ../nbs/06a_calibration.ipynb #eb04bf4f
 # Tuning: only time and width depend on it.
-_SMALL = 1e-6             # relative, of the parameter: where a builder is tried for slopes
-_CLOSE = 3e-5             # a stride of Newton's method, in log parameter, that is the last
-_TOO_FAR = .1             # and one that leads astray
+_TOO_FAR = .1             # in log parameter: a stride that says too little of the slope
 _INSIDE, _AT_MOST = 2e-7, 4e-7  # relative, of the parameter: what is aimed at, and what will do
-_MAX_SLOPES = 4           # evaluations of slopes
 _FURTHEST = 3.            # of log noise, from the constant noise, in an optimal schedule
 _SOLVED, _MOST_TRIED = 1e-12, 200  # of the log of its cost; strides
 
@@ -284,47 +281,6 @@ def _built(build, x):
     except ValueError: return None
     return run if isinstance(run, Mechanism) else None
 
-def _moves(build, x):
-    """(the mechanism at x, [{parameter: how it moves with log x}] of each of its steps); None where
-    there is none, or where it changes in other ways."""
-    run, further = _built(build, x), _built(build, x*(1 + _SMALL))
-    if run is None or further is None: return None
-    here, ahead = run.as_steps(), further.as_steps()
-    if len(here) != len(ahead): return None
-    moves = []
-    for (m, n), (other, count) in zip(here, ahead, strict=True):
-        now, then = parameters(m), parameters(other)
-        if n != count or now.keys() != then.keys(): return None
-        same = m
-        for name, value in then.items(): same = changed(same, name, value)
-        if same != other: return None
-        moves.append({name: (then[name] - v)/_SMALL for name, v in now.items() if v != then[name]})
-    return run, moves
-
-# %% ../nbs/06a_calibration.ipynb #c63c7ee1
-def _by_slopes(build, target, u):
-    "The value, by Newton's method from u; None where that does not lead to a proved one."
-    for _ in range(_MAX_SLOPES):
-        found = _moves(build, exp(u))
-        if found is None or not any(found[1]): return None
-        run, moves = found
-        if all(isinstance(m, Gaussian) for m, _ in run.as_steps()):
-            return None                                    # the closed form is quicker
-        at = line_slopes(run, 'remove', target.eps, target.delta)
-        if at is None: return None
-        rise = sum(by[name]*move for by, step in zip(at.steps, moves, strict=True)
-                   for name, move in step.items())
-        if not rise: return None
-        stride = (log(target.delta) - at.log_delta)/rise
-        if not abs(stride) < _TOO_FAR: return None
-        u += stride
-        if abs(stride) > _CLOSE: continue
-        x = exp(u - copysign(_INSIDE, rise))
-        run = _built(build, x)
-        if run is None: return None
-        room = target.eps - epsilon(run, delta=target.delta)
-        return x if 0 <= room <= _AT_MOST*abs(rise)/at.fall else None
-    return None
 
 # %% ../nbs/06a_calibration.ipynb #ffcf512d
 # Tuning: only time and width depend on it.
@@ -344,17 +300,13 @@ def _towards(known, y, slope):
     for y2, u2 in others: out += (chord - (u1 - u2)/(y1 - y2))/(y0 - y2)*(y - y0)*(y - y1)
     return out
 
-def _is_one_kind(run):
-    steps = () if run is None else run.as_steps()
-    return len(steps) == 1 and isinstance(steps[0][0], (Gaussian, PoissonSubsampled))
-
 # %% ../nbs/06a_calibration.ipynb #5280ad6c
 def _by_chords(build, target, u, slope):
     "The value, along log eps, of about this slope, from u; None where that leads to no proved one."
     known, rise, goal = [], slope, log(target.eps)
     for _ in range(_MAX_CHORDS):
         run = _built(build, exp(u))
-        if not _is_one_kind(run): return None
+        if run is None: return None
         eps = epsilon(run, delta=target.delta)
         if not 0 < eps < inf or any(log(eps) == y for y, _ in known): return None
         known.append((log(eps), u))
@@ -481,7 +433,6 @@ def _found(build, target, parameter, of_eps, of_mu):
     u, slope = _roughly(build, parameter, target, (_estimated, removal, certified))
     if smooth:
         value = _by_chords(build, target, u, slope*_STEEPER)
-        if value is None: value = _by_slopes(build, target, u)
         if value is not None: return value
     value = _exactly(build, parameter, target, certified, u, slope)
     def met(x): return not of_eps or not x or epsilon(build(x), delta=target.delta) <= target.eps

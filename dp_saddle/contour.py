@@ -107,8 +107,7 @@ _LEAVE = 8                   # of a width worth another way: what a line may cos
 _MAX_LINES, _COSTLY = 20, 5  # and lines that it uses; one with all nodes counts so many
 _SHORT_OF = 1 - 10.**-np.arange(1, 9)  # of an upper end: where the lower one is looked for
 _NEXT_TO = np.array([1e-8, 1e-10, 1e-12, 1e-14])  # and below the largest loss, before any search
-_PLAIN, _PLAIN_STEPS = 500, 12  # nats, up to which eps is begun in plain doubles; steps,
-_PLAIN_ENOUGH = 1e-7         # and a relative step that is the last one
+_PLAIN, _PLAIN_STEPS, _PLAIN_ENOUGH = 500, 12, 1e-7   # in plain doubles: nats, steps, the last
 _OUTWARDS = 8                # times as far each time, where Newton's method does not lead,
 _NEWTON_STEP = 1e-6          # of the difference quotient, in units of the curve's own scale,
 _NEWTON_SHORTER = .01        # and times that where it leads beyond the largest loss,
@@ -1234,9 +1233,8 @@ def plain_epsilon_of_mu(
         second = exp(eps)*erfc((mu - a)/sqrt(2))/2
         found = erfc(-a/sqrt(2))/2 - second
         if not (found > 0 and second > 0): break
-        new = max(eps + (log(found) - goal)*found/second, 0.)
-        if abs(new - eps) <= _PLAIN_ENOUGH*eps: return new
-        eps = new
+        last, eps = eps, max(eps + (log(found) - goal)*found/second, 0.)
+        if abs(eps - last) <= _PLAIN_ENOUGH*last: break
     return eps
 
 def _gaussian_bound(eps, mu, side):
