@@ -10,20 +10,19 @@ import inspect
 import warnings
 from bisect import bisect_left
 from functools import lru_cache
-from math import copysign, exp, expm1, inf, log, log1p, sqrt
+from math import copysign, exp, expm1, hypot, inf, log, log1p, sqrt
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import ndtri
 
 from . import checks
 from .accounting import best_accountant, epsilon, mechanism_of
 from .attacks import gdp
-from .certified import epsilon_without
 from .checks import patch, still_here, tracked
-from .derivatives import changed, curve_slopes, line_slopes, parameters
+from .contour import plain_epsilon_of_mu
+from .derivatives import curve_slopes, parameters
 from .mechanisms import Composition, Gaussian, Mechanism, PoissonSubsampled
-from .numerics import Crossing, invert
+from .numerics import SMALLEST, TINY, Crossing, invert
 from .plrv import gaussian_log_delta
 from .saddlepoint import SaddlePointMSD
 
@@ -270,11 +269,8 @@ def _roughly(build, parameter, target, bounds):
 
 # %% ../nbs/06a_calibration.ipynb #eb04bf4f
 # Tuning: only time and width depend on it.
-_SMALL = 1e-6             # relative, of the parameter: where a builder is tried for slopes
-_CLOSE = 3e-5             # a stride of Newton's method, in log parameter, that is the last
-_TOO_FAR = .1             # and one that leads astray
+_TOO_FAR = .1             # in log parameter: a stride that says too little of the slope
 _INSIDE, _AT_MOST = 2e-7, 4e-7  # relative, of the parameter: what is aimed at, and what will do
-_MAX_SLOPES = 4           # evaluations of slopes
 _FURTHEST = 3.            # of log noise, from the constant noise, in an optimal schedule
 _SOLVED, _MOST_TRIED = 1e-12, 200  # of the log of its cost; strides
 
@@ -285,53 +281,14 @@ def _built(build, x):
     except ValueError: return None
     return run if isinstance(run, Mechanism) else None
 
-def _moves(build, x):
-    """(the mechanism at x, [{parameter: how it moves with log x}] of each of its steps); None where
-    there is none, or where it changes in other ways."""
-    run, further = _built(build, x), _built(build, x*(1 + _SMALL))
-    if run is None or further is None: return None
-    here, ahead = run.as_steps(), further.as_steps()
-    if len(here) != len(ahead): return None
-    moves = []
-    for (m, n), (other, count) in zip(here, ahead, strict=True):
-        now, then = parameters(m), parameters(other)
-        if n != count or now.keys() != then.keys(): return None
-        same = m
-        for name, value in then.items(): same = changed(same, name, value)
-        if same != other: return None
-        moves.append({name: (then[name] - v)/_SMALL for name, v in now.items() if v != then[name]})
-    return run, moves
-
-# %% ../nbs/06a_calibration.ipynb #c63c7ee1
-def _by_slopes(build, target, u):
-    "The value, by Newton's method from u; None where that does not lead to a proved one."
-    for _ in range(_MAX_SLOPES):
-        found = _moves(build, exp(u))
-        if found is None or not any(found[1]): return None
-        run, moves = found
-        if all(isinstance(m, Gaussian) for m, _ in run.as_steps()):
-            return None                                    # the closed form is quicker
-        at = line_slopes(run, 'remove', target.eps, target.delta)
-        if at is None: return None
-        rise = sum(by[name]*move for by, step in zip(at.steps, moves, strict=True)
-                   for name, move in step.items())
-        if not rise: return None
-        stride = (log(target.delta) - at.log_delta)/rise
-        if not abs(stride) < _TOO_FAR: return None
-        u += stride
-        if abs(stride) > _CLOSE: continue
-        x = exp(u - copysign(_INSIDE, rise))
-        run = _built(build, x)
-        if run is None: return None
-        room = target.eps - epsilon(run, delta=target.delta)
-        return x if 0 <= room <= _AT_MOST*abs(rise)/at.fall else None
-    return None
 
 # %% ../nbs/06a_calibration.ipynb #ffcf512d
 # Tuning: only time and width depend on it.
 _MAX_CHORDS, _STEEPER = 10, 1.3  # evaluations of eps; its log over that of mu, about
 _LONGEST_CHORD = 1.5      # in log parameter
-_STEEPEST, _HIGH_RATE = 600., .9   # of 1/sigma^2; and a rate that builders take
+_STEEPEST, _MOST_NATS = 600., 700.     # of 1/sigma^2, and of one loss: foreseen are no more
+_HIGH_RATE = .9           # that builders take
+_MOST_FORESEEN, _AHEAD, _FORESEEN = 20, .02, 1e-3    # strides; for slopes; the last one's length
 
 def _towards(known, y, slope):
     "Where a parabola through the last three (log eps, u) is at y; of one point, a line."
@@ -343,20 +300,14 @@ def _towards(known, y, slope):
     for y2, u2 in others: out += (chord - (u1 - u2)/(y1 - y2))/(y0 - y2)*(y - y0)*(y - y1)
     return out
 
-def _is_one_kind(run):
-    steps = () if run is None else run.as_steps()
-    return len(steps) == 1 and isinstance(steps[0][0], (Gaussian, PoissonSubsampled))
-
 # %% ../nbs/06a_calibration.ipynb #5280ad6c
-def _by_chords(build, target, u, slope, quick=False):
-    "The value, along log eps from u; None where that leads to no proved one, or is not quick."
-    known, rise, goal = [], slope*_STEEPER, log(target.eps)
+def _by_chords(build, target, u, slope):
+    "The value, along log eps, of about this slope, from u; None where that leads to no proved one."
+    known, rise, goal = [], slope, log(target.eps)
     for _ in range(_MAX_CHORDS):
         run = _built(build, exp(u))
-        if not _is_one_kind(run): return None
-        at = epsilon_without(run, target.delta)
-        if at is None and quick and not known: return None
-        eps = (at or best_accountant(run).epsilon(target.delta)).upper
+        if run is None: return None
+        eps = epsilon(run, delta=target.delta)
         if not 0 < eps < inf or any(log(eps) == y for y, _ in known): return None
         known.append((log(eps), u))
         if known[1:]:
@@ -368,6 +319,24 @@ def _by_chords(build, target, u, slope, quick=False):
         stride = _towards(known, goal, rise) - copysign(_INSIDE, rise) - u
         u += max(-_MOST_LESS_NOISE, min(stride, _LONGEST_CHORD))
     return None
+
+# %% ../nbs/06a_calibration.ipynb #5280ad71
+def _kind(run):
+    "(mu, rate, n) of n Gaussian steps of one kind, sampled or not; or None."
+    steps = () if run is None else run.as_steps()
+    if len(steps) != 1: return None
+    (step, n), = steps
+    base, rate = (step.base, step.rate) if type(step) is PoissonSubsampled else (step, 1.)
+    return (base.sensitivity/base.sigma, rate, n) if type(base) is Gaussian else None
+
+def _foreseen(mu, rate, n, delta):
+    "log eps, about: of many small losses, and of one large loss, at a right angle."
+    if rate == 1: return log(max(plain_epsilon_of_mu(mu*sqrt(n), delta), TINY))
+    limit = rate*sqrt(n*expm1(min(mu*mu, _STEEPEST)))
+    many, share = plain_epsilon_of_mu(max(limit, TINY), delta), delta/max(n*rate, TINY)
+    one = plain_epsilon_of_mu(max(mu, TINY), max(share, SMALLEST)) if share < 1/2 else 0.
+    return log(max(hypot(many, log1p(rate*expm1(min(one, _MOST_NATS)))), TINY))
+
 
 # %% ../nbs/06a_calibration.ipynb #c41d5e03
 def _first_line(cost, parameter, first):
@@ -401,23 +370,29 @@ def _first(parameter, build):
 
 # %% ../nbs/06a_calibration.ipynb #7b5bf7fb
 def _from_afar(build, target, parameter):
-    "The value, from the first one, where eps is quick and its slope is known; or None."
+    "The value, from where it is foreseen, if the slope and the kind of run are known; or None."
     first, slope = _first(parameter, build), _SLOPES.get(parameter)
     if target.eps == 0 or slope is None or parameter in _WHOLE: return None
-    run = _built(build, first)
-    if not _is_one_kind(run): return None
-    u, near = log(first), _to_the_limit(run, target, slope)
-    found = _by_chords(build, target, u + near, slope, quick=True)
-    return _by_chords(build, target, u, slope, quick=True) if found is None and near else found
+    kind = _kind(_built(build, first))
+    if kind is None: return None
+    further, rise = _ahead(kind, target, slope)
+    return _by_chords(build, target, log(first) + further, rise)
 
-def _to_the_limit(run, target, slope):
-    "How far, in log noise or rate, to where the central limit's mu is the target's, about."
-    (step, n), = run.as_steps()
-    if not isinstance(step, PoissonSubsampled) or not isinstance(step.base, Gaussian): return 0.
-    z, rate, mu_0 = -float(ndtri(target.delta)), step.rate, step.remove.mu
-    mu = sqrt(z*z + 2*target.eps) - z            # eps = mu^2/2 + z mu, about
-    if slope > 0: return log(min(mu/sqrt(n*expm1(min(mu_0**2, _STEEPEST))), _HIGH_RATE)/rate)
-    return max(-_MOST_LESS_NOISE, -log(log1p((mu/rate)**2/n))/2 + log(mu_0))
+def _ahead(kind, target, slope):
+    "(how far the target is in log noise or rate, the slope of log eps there), as foreseen."
+    (mu, rate, n), goal = kind, log(target.eps)
+    least, fall, v = -inf if slope < 0 else log(rate/_HIGH_RATE), _STEEPER, 0.
+    def at(v):                                  # so much more noise, or so much less rate
+        less = exp(-v)
+        return _foreseen(*((mu*less, rate) if slope < 0 else (mu, rate*less)), n, target.delta)
+    for _ in range(_MOST_FORESEEN):
+        here = at(v)
+        if not (steep := (here - at(v + _AHEAD))/_AHEAD) > 0: break
+        stride = max((here - goal)/steep, -_MOST_LESS_NOISE, least - v)
+        v, fall = min(v + stride, log(_LARGEST)), steep
+        if abs(stride) < _FORESEEN: break
+    return -slope*v, slope*fall
+
 
 # %% ../nbs/06a_calibration.ipynb #7c91030c
 def _exactly(build, parameter, target, bound, u, slope):
@@ -457,8 +432,7 @@ def _found(build, target, parameter, of_eps, of_mu):
     certified, removal = (_mu, _mu) if of_mu else (_certified, _removal)
     u, slope = _roughly(build, parameter, target, (_estimated, removal, certified))
     if smooth:
-        value = _by_chords(build, target, u, slope)
-        if value is None: value = _by_slopes(build, target, u)
+        value = _by_chords(build, target, u, slope*_STEEPER)
         if value is not None: return value
     value = _exactly(build, parameter, target, certified, u, slope)
     def met(x): return not of_eps or not x or epsilon(build(x), delta=target.delta) <= target.eps

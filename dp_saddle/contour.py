@@ -7,8 +7,8 @@ __all__ = ['LOSS_ULPS', 'FORM_ULPS', 'ATOM_ULPS', 'LOG_ULPS', 'TABLE_ROUNDING', 
            'LOG_SMALLEST', 'FINE', 'BELOW_CHERNOFF', 'CLOSE', 'WORTH_A_TRY', 'NOTHING',
            'SaddleTable', 'reach_of', 'log_p_inf_of', 'composed_atoms', 'Smoothing',
            'Place', 'Plan', 'Line', 'widened', 'widened_to', 'ClosedForm',
-           'epsilon_of_mu', 'delta_of_mu', 'outcomes_of', 'cluster_size', 'log_curve',
-           'EnumeratedTable', 'OwnTable']
+           'epsilon_of_mu', 'plain_epsilon_of_mu', 'delta_of_mu', 'outcomes_of',
+           'cluster_size', 'log_curve', 'EnumeratedTable', 'OwnTable']
 
 # %% ../nbs/01_contour.ipynb #787d4058
 from functools import lru_cache, partial
@@ -107,8 +107,7 @@ _LEAVE = 8                   # of a width worth another way: what a line may cos
 _MAX_LINES, _COSTLY = 20, 5  # and lines that it uses; one with all nodes counts so many
 _SHORT_OF = 1 - 10.**-np.arange(1, 9)  # of an upper end: where the lower one is looked for
 _NEXT_TO = np.array([1e-8, 1e-10, 1e-12, 1e-14])  # and below the largest loss, before any search
-_PLAIN, _PLAIN_STEPS = 500, 12  # nats, up to which eps is begun in plain doubles; steps,
-_PLAIN_ENOUGH = 1e-7         # and a relative step that is the last one
+_PLAIN, _PLAIN_STEPS, _PLAIN_ENOUGH = 500, 12, 1e-7   # in plain doubles: nats, steps, the last
 _OUTWARDS = 8                # times as far each time, where Newton's method does not lead,
 _NEWTON_STEP = 1e-6          # of the difference quotient, in units of the curve's own scale,
 _NEWTON_SHORTER = .01        # and times that where it leads beyond the largest loss,
@@ -1198,7 +1197,7 @@ def epsilon_of_mu(
     """
     goal, large = log(delta), 2*delta > erf(mu/2/sqrt(2))          # that is delta(0), about
     if large and _gaussian_bound(0., mu, 1) <= goal: return Bounds(0., 0., 0.)
-    eps = _first_of_mu(mu, delta, goal)
+    eps = plain_epsilon_of_mu(mu, delta)
     for _ in range(_MAX_STEPS):
         at = gaussian_fall(eps, mu)
         eps = max(eps + (at.log_delta - goal)/at.fall, 0.)
@@ -1216,18 +1215,32 @@ def epsilon_of_mu(
     return Bounds(low if short <= 0 else 0., eps, up if beyond <= 0 else inf)
 
 # %% ../nbs/01_contour.ipynb #6ef1594a
-def _first_of_mu(mu, delta, goal):
-    "Where the formula in plain doubles, in which digits cancel, has this delta: for a start."
-    eps = max(mu*mu/2 - mu*float(ndtri(delta)), 0.)
+def plain_epsilon_of_mu(
+    mu,     # as for `epsilon_of_mu`
+    delta,  # in (0, 1)
+):          # eps, about
+    """Where the formula in plain doubles, in which digits cancel, has this delta: for a start.
+
+    Parameters
+    ----------
+    mu
+        as for `epsilon_of_mu`
+    delta
+        in (0, 1)
+
+    Returns
+    -------
+    eps, about
+    """
+    goal, eps = log(delta), max(mu*mu/2 - mu*float(ndtri(delta)), 0.)
     for _ in range(_PLAIN_STEPS):
         if eps > _PLAIN: break
         a = mu/2 - eps/mu
         second = exp(eps)*erfc((mu - a)/sqrt(2))/2
         found = erfc(-a/sqrt(2))/2 - second
         if not (found > 0 and second > 0): break
-        new = max(eps + (log(found) - goal)*found/second, 0.)
-        if abs(new - eps) <= _PLAIN_ENOUGH*eps: return new
-        eps = new
+        last, eps = eps, max(eps + (log(found) - goal)*found/second, 0.)
+        if abs(eps - last) <= _PLAIN_ENOUGH*last: break
     return eps
 
 def _gaussian_bound(eps, mu, side):

@@ -238,19 +238,53 @@ def test_whole_parameters_of_newer_runs():
     largest = calibrate(cut, eps=.18, delta=1e-5, parameter='max_batch_size')
     assert isinstance(largest, int) and epsilon(cut(largest), delta=1e-5) <= .18
 
-@pytest.mark.parametrize('parameter, builder, eps, most', [
-    ('sigma', lambda sigma: 1000*PoissonSubsampled(base=Gaussian(sigma=sigma), rate=.01), .1, 9),
-    ('sigma', lambda sigma: 1000*PoissonSubsampled(base=Gaussian(sigma=sigma), rate=.01), 1., 9),
-    ('sigma', lambda sigma: 1000*PoissonSubsampled(base=Gaussian(sigma=sigma), rate=.01), 10., 9),
-    ('sigma', lambda sigma: 100*Gaussian(sigma=sigma), 1., 9),
-    ('rate', lambda rate: 3000*PoissonSubsampled(base=Gaussian(sigma=2.), rate=rate), 2., 12)])
-def test_one_kind_is_met_in_few_evaluations(parameter, builder, eps, most):
-    "Along the curve of eps itself: certified, and a millionth further it is missed."
+def evaluations(builder, **asked):
+    "(what is found, at how many values): one is built at first, to see what kind of run it is."
     tried = []
     def counted(x):
         tried.append(x)
         return builder(x)
-    found = calibrate(counted, eps=eps, delta=1e-5, parameter=parameter)
+    found = calibrate(counted, **asked)
+    return found, len(set(tried)) - 1
+
+@pytest.mark.parametrize('parameter, builder, eps, most', [
+    ('sigma', lambda sigma: 1000*S(sigma, .01), .1, 4),
+    ('sigma', lambda sigma: 1000*S(sigma, .01), 1., 4),
+    ('sigma', lambda sigma: 1000*S(sigma, .01), 10., 5),
+    ('sigma', lambda sigma: 100*Gaussian(sigma=sigma), 1., 2),
+    ('rate', lambda rate: 3000*S(2., rate), 2., 4)])
+def test_one_kind_is_met_in_few_evaluations(parameter, builder, eps, most):
+    "Along the curve of eps itself: certified, and a millionth further it is missed."
+    found, count = evaluations(builder, eps=eps, delta=1e-5, parameter=parameter)
     further = found*(1 - 1e-6 if parameter == 'sigma' else 1 + 1e-6)
     assert epsilon(builder(found), delta=1e-5) <= eps < epsilon(builder(further), delta=1e-5)
-    assert len(tried) <= most
+    assert count <= most
+
+@pytest.mark.parametrize('n, rate, eps, at', [
+    (14, .03, .646, 1.2e-6), (769, .00171, 2.296, 8.1e-9), (617, .00124, 2.267, 1e-9),
+    (74, .0043, .4766, 1.7e-6), (167, .0025, 1.132, 4.9e-9), (36, .0033, 13.1, 2.1e-9),
+    (1479, .067, 6.37, 1.3e-6), (200, .2, 100., 1e-5)])
+def test_rare_hits_are_met_in_few_evaluations(n, rate, eps, at):
+    "Where one large loss is most of eps, and where it is part of it, as where there are many."
+    def build(sigma): return n*S(sigma, rate)
+    found, count = evaluations(build, eps=eps, delta=at)
+    assert epsilon(build(found), delta=at) <= eps < epsilon(build(found*(1 - 1e-6)), delta=at)
+    assert count <= 5
+
+@pytest.mark.parametrize('n, eps, at', [
+    (4043, .649, 2.1e-10), (70, .1973, 2.4e-5), (11, .2347, 6e-5)])
+def test_rates_of_rare_hits_are_met_in_few_evaluations(n, eps, at):
+    def build(rate): return n*S(1.5, rate)
+    found, count = evaluations(build, eps=eps, delta=at, parameter='rate')
+    assert epsilon(build(found), delta=at) <= eps < epsilon(build(found*(1 + 1e-6)), delta=at)
+    assert count <= 5
+
+@pytest.mark.parametrize('parameter, builder', [
+    ('sigma', lambda sigma: 1000*S(sigma, .01)), ('sigma', lambda sigma: S(sigma, 1e-4)),
+    ('rate', lambda rate: 1000*S(1.5, rate)), ('sigma', lambda sigma: 10*Gaussian(sigma=sigma))])
+@pytest.mark.parametrize('eps, at', [(1e-18, 1e-5), (1e-300, 1e-5), (1., 5e-324)])
+def test_targets_at_the_end_of_the_doubles(parameter, builder, eps, at):
+    found = calibrate(builder, eps=eps, delta=at, parameter=parameter)
+    assert epsilon(builder(found), delta=at) <= eps
+    further = found*(1 - 1e-6 if parameter == 'sigma' else 1 + 1e-6)
+    assert epsilon(builder(further), delta=at) > eps

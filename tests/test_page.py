@@ -34,8 +34,6 @@ LONG_MODULES = {
                         "the sums of levels and of counts could have a room of their own"),
     "cut_moments": (520, "moments below a cut, and the loss that they make; that, from "
                          "'The loss' on, could have a room of its own"),
-    "calibration": (475, "one parameter for a target, and noise over epochs; that, from 'Noise "
-                           "that changes' on, could have a room of its own"),
     "levels": (630, "windows, levels and counts are cut by one class, and of one loss"),
     "losses": (745, "what all sums over nodes share: K, its rounding, its lines, what is kept"),
     "densities": (790, "all Gaussians, sampled and mixed, share a path; a Laplace and your own, "
