@@ -87,6 +87,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                       'dp_saddle.accounting.mechanism_of': ('accounting.html#mechanism_of', 'dp_saddle/accounting.py'),
                                       'dp_saddle.accounting.words_of': ('accounting.html#words_of', 'dp_saddle/accounting.py')},
             'dp_saddle.attacks': { 'dp_saddle.attacks.GDP': ('attacks.html#gdp', 'dp_saddle/attacks.py'),
+                                   'dp_saddle.attacks._Curve': ('attacks.html#_curve', 'dp_saddle/attacks.py'),
                                    'dp_saddle.attacks._Look': ('attacks.html#_look', 'dp_saddle/attacks.py'),
                                    'dp_saddle.attacks._accountants': ('attacks.html#_accountants', 'dp_saddle/attacks.py'),
                                    'dp_saddle.attacks._accused': ('attacks.html#_accused', 'dp_saddle/attacks.py'),

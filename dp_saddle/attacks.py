@@ -29,7 +29,7 @@ _DOWN = 1e-15           # of the terms of `tradeoff` and of a risk, added up: li
 _ABOVE_INFINITE = 1e-9  # relative: above the mass at infinity delta is asked for
 
 # Tuning: only time and width depend on it.
-_LOOKED_AT = 128, 512   # points of a privacy curve; and where a spline through them is off
+_LOOKED_AT = 128, 512   # points of a curve; and of one on a grid, or where a spline was off
 _CROWDING = 1.5         # denser near eps = 0
 _SMALLEST = 1e-12       # the delta down to which it is followed
 _SMALLEST_FPR = 1e-6    # times the smallest false positive rate: the same, if that is less
@@ -137,16 +137,17 @@ class _Look(NamedTuple):
     near: np.ndarray  # an eps that is better, likewise
     found: Bounds     # on delta there
 
-def _look(curve, end, x, sides):
-    "At a curve, a function of eps that gives Bounds: once more where a spline was not enough."
+def _look(curve, x, sides):
+    "At a _Curve: once more where a spline was not enough."
     from scipy.interpolate import CubicSpline  # slow to load: where it is needed
-    for count in _LOOKED_AT:
-        eps = _points(end, count)
-        delta = curve(eps)
+    for count in curve.counts:
+        eps = _points(curve.end, count)
+        delta = curve.delta(eps)
         log_delta = CubicSpline(eps, np.log(np.maximum(_likely(delta), _LEAST_POSITIVE)))
         best = [_best_points(eps, _likely(delta), x, side) for side in sides]
         near = [_zoom(side, log_delta, eps, i, x) for side, i in zip(sides, best, strict=True)]
-        look = _Look(eps, delta, np.array(best), np.array(near), _at_once(curve, np.array(near)))
+        near, best = np.array(near), np.array(best)
+        look = _Look(eps, delta, best, near, _at_once(curve.delta, near))
         off = np.abs(np.exp(log_delta(look.near)) - _likely(look.found))
         if (off <= _apart(look) + _AGREES*_size(look, x, sides)).all(): break
     return look
@@ -175,22 +176,35 @@ def _best_of(accountant, x, sides):
     if eps is not None:
         delta = _upper_delta(accountant, eps[None], x, sides[0])[0]
         return np.max([_best_corner(eps, delta, x, side) for side in sides], axis=0)
-    look = _look(*_curve(accountant, x), x, sides)
+    curve = _curve(accountant, x)
+    look = _look(curve, x, sides)
     up, points = look.found.upper, look.eps[look.best]
-    wide = (_apart(look) > _SERVES*_size(look, x, sides)).any(0) & (x < 1)
+    wide = (_apart(look) > curve.serves*_size(look, curve.at, sides)).any(0) & (x < 1)
     if wide.any(): up[:, wide] = _upper_delta(accountant, look.near[:, wide], x, *sides)
     at_points = _made(sides, points, look.delta.upper[look.best], x)
     return np.maximum(_made(sides, look.near, up, x), at_points).max(0)
 
+# %% ../nbs/06b_attacks.ipynb #252b618e
+class _Curve(NamedTuple):
+    "What may be asked about a curve."
+    delta: object   # a function of eps: Bounds on delta
+    end: float      # the eps beyond which none is best
+    counts: tuple   # how many points are looked at; and where a spline through them is off
+    serves: float   # a width, relative to what is made of it, that is enough
+    at: np.ndarray  # with these fpr; else the accountant is asked, for more or for its warning
+
 def _curve(accountant, x):
-    "(a function of eps: Bounds on delta; the eps beyond which none is best)."
+    "The _Curve for these fpr."
     rarest, likeliest = x[x > 0].min(initial=1.), x[x < 1].max(initial=0.)
     least = _least(accountant, max(min(_SMALLEST, _SMALLEST_FPR*rarest), _LEAST_POSITIVE))
-    if least < 1 and hasattr(accountant, 'rough_curve'):
+    by_lines = hasattr(accountant, 'rough_curve')
+    if by_lines and least < 1:
         rates = (rarest, 1 - likeliest) if x.all() else (0., 0.)
         rough = accountant.rough_curve(least, rates)
-        if rough: return rough.delta, rough.end
-    return (lambda eps: _announced(accountant, eps, lambda _: inf)), _end(accountant, least)
+        if rough: return _Curve(rough.delta, rough.end, _LOOKED_AT, _SERVES, x)
+    def delta(eps): return _announced(accountant, eps, lambda _: inf)
+    counts = _LOOKED_AT if by_lines else _LOOKED_AT[1:]
+    return _Curve(delta, _end(accountant, least), counts, _MATTERS, rarest)
 
 # %% ../nbs/06b_attacks.ipynb #6b0a7c08
 def _best_test(first, second, fpr, *sides):
