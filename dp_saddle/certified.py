@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from . import checks
-from .checks import counted, patch, still_here, users_level
+from .checks import Task, counted, patch, still_here, users_level
 from dp_saddle.contour import (
     ATOM_ULPS,
     BELOW_CHERNOFF,
@@ -973,8 +973,8 @@ class RoughCurve:
         nothing from below by a loss that only dominates the true one
         """
         logs = np.full((_BOUNDS, len(eps)), -inf)
-        with np.errstate(over='ignore', invalid='ignore', divide='ignore'):
-            for is_true, table, lines in self.losses:
+        with Task('delta'), np.errstate(over='ignore', invalid='ignore', divide='ignore'):
+            for is_true, table, lines in counted(self.losses, 'direction'):
                 found = table.log_delta(eps, logs[0], lines)
                 if not is_true: found[0] = -inf
                 logs = np.maximum(logs, found)
