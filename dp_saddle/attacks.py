@@ -29,14 +29,16 @@ _DOWN = 1e-15           # of the terms of `tradeoff` and of a risk, added up: li
 _ABOVE_INFINITE = 1e-9  # relative: above the mass at infinity delta is asked for
 
 # Tuning: only time and width depend on it.
-_POINTS = 400           # of a privacy curve,
+_LOOKED_AT = 128, 512   # points of a curve; and of one on a grid, or where a spline was off
 _CROWDING = 1.5         # denser near eps = 0
 _SMALLEST = 1e-12       # the delta down to which it is followed
-_SMALLEST_FPR = 1e-3    # times the smallest false positive rate: the same, if that is less
+_SMALLEST_FPR = 1e-6    # times the smallest false positive rate: the same, if that is less
 _LEAST_POSITIVE = 1e-300  # whose logarithm is taken
 _ALL_CORNERS = 1 << 20   # of a curve times rates: up to here all are looked at,
 _NEXT = 2                # beyond it so many next to the best on either side
-_ZOOMS, _CELLS = 6, 9    # how often, and how finely, the best eps is looked for
+_AGREES = 1e-6          # what a spline may be off by, relative to what is made of it,
+_SERVES = 1e-9          # and what the bounds may be apart
+_ZOOMS, _CELLS = 5, 15   # how often, and how finely, the best eps is looked for
 _FIRST_POINTS = 128     # of the curve that a Gaussian one is to cover,
 FINER, _MORE = 8, 2700 # points in a cell where the two nearly touch, in all cells at most,
 _NEARLY_TOUCH = 1e-2, 1e-4  # relative, in mu: first, and where they are that near even then
@@ -51,11 +53,12 @@ def _least(accountant, smallest):
     infinite = _infinite(accountant)
     return min(infinite*(1 + _ABOVE_INFINITE) + smallest, .5 + infinite/2)
 
-def _curve(accountant, least, points=_POINTS, matters=_MATTERS):
-    "eps from 0 to where delta is `least`, and Bounds on delta; what width of it matters."
+def _end(accountant, least):
+    "The eps where delta is `least`."
     top = accountant.epsilon(least).upper if least < 1 else inf
-    eps = np.linspace(0, 1, points)**_CROWDING*(top if 0 < top < inf else 1.)
-    return eps, _announced(accountant, eps, lambda bounds: matters*bounds.upper)
+    return top if 0 < top < inf else 1.
+
+def _points(end, count): return np.linspace(0, 1, count)**_CROWDING*end
 
 def _announced(accountant, eps, least):
     "Bounds on delta; a width that is more than `least(bounds)` anywhere is announced."
@@ -110,6 +113,11 @@ def _near_best(eps, delta, x, side):
     return np.c_[order[best], np.full(x.size, eps.size - 1)]
 
 # %% ../nbs/06b_attacks.ipynb #260ac8d4
+def _best_points(eps, delta, x, side):
+    "The index of the best eps at each fpr in x, some at a time."
+    some = np.array_split(x[:, None], ceil(x.size*eps.size/_ALL_CORNERS) or 1)
+    return np.concatenate([side(eps, delta, fpr).argmax(1) for fpr in some])
+
 def _zoom(side, log_delta, eps, best, x):
     "Near which eps, shape of x, the side is largest; around the points with index `best`."
     low, high = eps[np.maximum(best - 1, 0)], eps[np.minimum(best + 1, len(eps) - 1)]
@@ -120,16 +128,46 @@ def _zoom(side, log_delta, eps, best, x):
         low, near, high = (e[row, np.clip(i + j, 0, _CELLS - 1)] for j in (-1, 0, 1))
     return near
 
-def _best_on_curve(accountant, eps, delta, x, sides):
-    "The largest of the sides at each fpr in x, over all eps."
+# %% ../nbs/06b_attacks.ipynb #260ac8d5
+class _Look(NamedTuple):
+    "Points of a curve, and where it is best."
+    eps: np.ndarray   # of the points
+    delta: Bounds     # there
+    best: np.ndarray  # index of the best point, shape (sides, x)
+    near: np.ndarray  # an eps that is better, likewise
+    found: Bounds     # on delta there
+
+def _look(curve, x, sides):
+    "At a _Curve: once more where a spline was not enough."
     from scipy.interpolate import CubicSpline  # slow to load: where it is needed
-    log_delta = CubicSpline(eps, np.log(np.maximum(delta, _LEAST_POSITIVE)))
-    best = [np.array([side(eps, delta, fpr).argmax() for fpr in x], int) for side in sides]
-    near = [_zoom(side, log_delta, eps, i, x) for side, i in zip(sides, best, strict=True)]
-    at = np.concatenate([eps[best], near])
-    upper = np.concatenate([delta[best], _upper_delta(accountant, np.array(near), x, *sides)])
-    found = zip((*sides, *sides), at, upper, strict=True)
-    return np.max([side(e, d, x) for side, e, d in found], axis=0)
+    for count in curve.counts:
+        eps = _points(curve.end, count)
+        delta = curve.delta(eps)
+        log_delta = CubicSpline(eps, np.log(np.maximum(_likely(delta), _LEAST_POSITIVE)))
+        best = [_best_points(eps, _likely(delta), x, side) for side in sides]
+        near = [_zoom(side, log_delta, eps, i, x) for side, i in zip(sides, best, strict=True)]
+        near, best = np.array(near), np.array(best)
+        look = _Look(eps, delta, best, near, _at_once(curve.delta, near))
+        off = np.abs(np.exp(log_delta(look.near)) - _likely(look.found))
+        if (off <= _apart(look) + _AGREES*_size(look, x, sides)).all(): break
+    return look
+
+# %% ../nbs/06b_attacks.ipynb #260ac8d6
+def _likely(delta):
+    "The estimate; where it says nothing, the upper bound."
+    return np.where(delta.upper < 2*delta.lower, delta.estimate, delta.upper)
+
+def _at_once(curve, eps):
+    "Bounds, shape of eps: each eps is asked once."
+    each, back = np.unique(eps.ravel(), return_inverse=True)
+    return Bounds(*(v[back.ravel()].reshape(eps.shape) for v in curve(each)))
+
+def _apart(look): return look.found.upper - look.found.lower
+def _size(look, x, sides): return np.abs(_made(sides, look.near, look.found.upper, x))
+
+def _made(sides, eps, delta, x):
+    "What the sides are, each with its row of eps and delta."
+    return np.array([side(e, d, x) for side, e, d in zip(sides, eps, delta, strict=True)])
 
 # %% ../nbs/06b_attacks.ipynb #252b618f
 def _best_of(accountant, x, sides):
@@ -138,19 +176,35 @@ def _best_of(accountant, x, sides):
     if eps is not None:
         delta = _upper_delta(accountant, eps[None], x, sides[0])[0]
         return np.max([_best_corner(eps, delta, x, side) for side in sides], axis=0)
-    smallest = max(min(_SMALLEST, _SMALLEST_FPR*x[x > 0].min(initial=1.)), _LEAST_POSITIVE)
-    eps, delta = _first_look(accountant, _least(accountant, smallest))
-    return _best_on_curve(accountant, eps, delta, x, sides)
+    curve = _curve(accountant, x)
+    look = _look(curve, x, sides)
+    up, points = look.found.upper, look.eps[look.best]
+    wide = (_apart(look) > curve.serves*_size(look, curve.at, sides)).any(0) & (x < 1)
+    if wide.any(): up[:, wide] = _upper_delta(accountant, look.near[:, wide], x, *sides)
+    at_points = _made(sides, points, look.delta.upper[look.best], x)
+    return np.maximum(_made(sides, look.near, up, x), at_points).max(0)
 
-def _first_look(accountant, least):
-    "(eps, upper bounds on delta) where the best eps is looked for: as quickly as may be."
-    shares = np.linspace(0, 1, _POINTS)**_CROWDING
-    rough = least < 1 and hasattr(accountant, 'rough_curve')
-    found = accountant.rough_curve(least, shares) if rough else None
-    if found is None or not 0 < found[0][-1] < inf:
-        eps, bounds = _curve(accountant, least)
-        return eps, bounds.upper
-    return found
+# %% ../nbs/06b_attacks.ipynb #252b618e
+class _Curve(NamedTuple):
+    "What may be asked about a curve."
+    delta: object   # a function of eps: Bounds on delta
+    end: float      # the eps beyond which none is best
+    counts: tuple   # how many points are looked at; and where a spline through them is off
+    serves: float   # a width, relative to what is made of it, that is enough
+    at: np.ndarray  # with these fpr; else the accountant is asked, for more or for its warning
+
+def _curve(accountant, x):
+    "The _Curve for these fpr."
+    rarest, likeliest = x[x > 0].min(initial=1.), x[x < 1].max(initial=0.)
+    least = _least(accountant, max(min(_SMALLEST, _SMALLEST_FPR*rarest), _LEAST_POSITIVE))
+    by_lines = hasattr(accountant, 'rough_curve')
+    if by_lines and least < 1:
+        rates = (rarest, 1 - likeliest) if x.all() else (0., 0.)
+        rough = accountant.rough_curve(least, rates)
+        if rough: return _Curve(rough.delta, rough.end, _LOOKED_AT, _SERVES, x)
+    def delta(eps): return _announced(accountant, eps, lambda _: inf)
+    counts = _LOOKED_AT if by_lines else _LOOKED_AT[1:]
+    return _Curve(delta, _end(accountant, least), counts, _MATTERS, rarest)
 
 # %% ../nbs/06b_attacks.ipynb #6b0a7c08
 def _best_test(first, second, fpr, *sides):
@@ -491,7 +545,8 @@ def gdp(
     if infinite*(1 + _ABOVE_INFINITE) >= delta:
         raise ValueError(f"delta must be larger than {infinite:g}, "
                          f"the probability of an infinite loss, got {delta!r}")
-    eps, bounds = _curve(accountant, delta, _FIRST_POINTS, _MATTERS_TO_MU)
+    eps = _points(_end(accountant, delta), _FIRST_POINTS)
+    bounds = _announced(accountant, eps, lambda bounds: _MATTERS_TO_MU*bounds.upper)
     if eps[-1] == 0 or bounds.upper[0] <= _LEAST_POSITIVE:
         return GDP(0., delta, 0.)
     mu, eps, bounds = _covering_mu(accountant, eps, bounds)

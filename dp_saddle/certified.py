@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['FINER', 'LeveledTable', 'CountedTable', 'ApartTable', 'ConditionedTable',
-           'ContourAccountant', 'epsilon_without', 'delta_without']
+           'ContourAccountant', 'RoughCurve', 'epsilon_without', 'delta_without']
 
 # %% ../nbs/01a_certified.ipynb #f4665404
 import warnings
@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from . import checks
-from .checks import counted, patch, still_here, users_level
+from .checks import Task, counted, patch, still_here, users_level
 from dp_saddle.contour import (
     ATOM_ULPS,
     BELOW_CHERNOFF,
@@ -50,7 +50,6 @@ from .rows import epsilon_of_sampled
 
 # %% ../nbs/01a_certified.ipynb #468490fd
 # Tuning: only time and width depend on it.
-_FARTHER = 1.1               # times a guess of an eps: where a curve may end
 _TOO_WIDE = 1e-6             # relative width of delta that is worth a warning
 _OF_MIXTURES = 1e-9          # relative width at which runs of mixtures are sorted,
 _FEW_ASKED = 16              # where so few are asked;
@@ -884,11 +883,15 @@ def delta_of(self:ContourAccountant,
     (lower, estimate, upper), each of shape of eps
     """
     logs, wide = self._tried[plrv].log_delta(eps, np.maximum(safe_log(floor), LOG_SMALLEST))
-    allowance = LOG_ULPS*ULP*np.array([[-1], [0], [1]])
-    low, mid, up = np.exp(np.minimum(logs + allowance, 0))
-    up = np.where(logs[2] == -inf, 0, np.maximum(up, SMALLEST))
+    low, mid, up = _deltas(logs)
     self._warn(plrv, ((up - low)[wide] > self._too_wide()*up[wide] + TINY).any())
     return low, mid, up
+
+def _deltas(logs):
+    "(lower, estimate, upper) of delta, from their logs: what exp may lose is allowed for."
+    allowance = LOG_ULPS*ULP*np.array([[-1], [0], [1]])
+    low, mid, up = np.exp(np.minimum(logs + allowance, 0))
+    return low, mid, np.where(logs[2] == -inf, 0, np.maximum(up, SMALLEST))
 
 # %% ../nbs/01a_certified.ipynb #706b4e9e
 @patch
@@ -963,37 +966,71 @@ def _closer(self:ContourAccountant, plrv, delta, found):
         up = eps[most + slack <= goal].min(initial=up)
     return low, min(max(mid, low), up), up
 
+# %% ../nbs/01a_certified.ipynb #0ff3bb60
+class RoughCurve:
+    "Bounds on delta by lines that are kept, and never sorted: they may be wide."
+    def __init__(self,
+        losses,  # (a loss, the SaddleTable of its line), one for each direction
+        end,     # nats, > 0: where the curve ends
+    ):
+        """Parameters
+        ----------
+        losses
+            (a loss, the SaddleTable of its line), one for each direction
+        end
+            nats, > 0: where the curve ends
+        """
+        self.end = end
+        self.losses = [(loss.dominated is None, table, {}) for loss, table in losses]
+
+    def delta(self,
+        eps,  # nats, >= 0, 1-d: where it is asked first, lines are built
+    ) -> Bounds:  # nothing from below by a loss that only dominates the true one
+        """Bounds on delta, the larger of both directions.
+
+        Parameters
+        ----------
+        eps
+            nats, >= 0, 1-d: where it is asked first, lines are built
+
+        Returns
+        -------
+        nothing from below by a loss that only dominates the true one
+        """
+        logs = np.full((_BOUNDS, len(eps)), -inf)
+        with Task('delta'), np.errstate(over='ignore', invalid='ignore', divide='ignore'):
+            for is_true, table, lines in counted(self.losses, 'direction'):
+                found = table.log_delta(eps, logs[0], lines)
+                if not is_true: found[0] = -inf
+                logs = np.maximum(logs, found)
+        return Bounds(*_deltas(logs))
+
 # %% ../nbs/01a_certified.ipynb #0ff3bb5e
 @patch
 def rough_curve(self:ContourAccountant,
-    least,   # the delta that it is followed down to, above the mass at infinity
-    shares,  # of the largest eps, in [0, 1], 1-d
-):           # (eps, nats; upper bounds on delta there); None where there are no lines
-    """A curve to look at, from one line each, never sorted: wide in places, but bounds all the
-    same.
+    least,   # the delta that it is followed down to, above the mass at infinity; or
+    rates,   # (Q, P) of L > eps, in [0, 1]: to where both are less
+):           # a RoughCurve; None where there are no lines
+    """A curve to look at, which ends there.
 
     Parameters
     ----------
     least
-        the delta that it is followed down to, above the mass at infinity
-    shares
-        of the largest eps, in [0, 1], 1-d
+        the delta that it is followed down to, above the mass at infinity; or
+    rates
+        (Q, P) of L > eps, in [0, 1]: to where both are less
 
     Returns
     -------
-    (eps, nats; upper bounds on delta there); None where there are no lines
+    a RoughCurve; None where there are no lines
     """
-    tables = [self._tried[plrv].tables['line'] for plrv in self.directions]
-    if any(table.closed_form for table in tables): return None
-    goals = [log(least - plrv.p_inf) for plrv in self.directions]
-    firsts = [table.first_eps(goal) for table, goal in zip(tables, goals, strict=True)]
-    eps = shares*max(min(enough, guess*_FARTHER) for guess, enough in firsts)
-    low, up = np.full((2, len(eps)), -inf)
-    with np.errstate(over='ignore', invalid='ignore', divide='ignore'):
-        for table in tables:
-            found = table.log_delta(eps, low)
-            low, up = np.maximum(low, found[0]), np.maximum(up, found[2])
-    return eps, np.exp(np.minimum(up + LOG_ULPS*ULP, 0))
+    losses = [(plrv, self._tried[plrv].tables['line']) for plrv in self.asked]
+    if any(table.closed_form for _, table in losses): return None
+    def end_of(loss, table):
+        false, true = rates[0], max(rates[1] - loss.p_inf, 0)
+        return table.end_of_tests(*safe_log(np.array([least - loss.p_inf, false, true])))
+    end = max(end_of(*each) for each in losses)
+    return RoughCurve(losses, end) if 0 < end < inf else None
 
 # %% ../nbs/01a_certified.ipynb #0ff3bb5d
 @patch

@@ -75,6 +75,7 @@ _ROOM = 1 + 1e-9             # quotient of two tilts that have another one betwe
 _WORSE = 6                   # nats by which a line may be worse conditioned than the best
 _DECAYED = 60                # nats by which |M|^2 falls up to the guess of the cut
 _FLAT = 1e-200               # the least curvature of K
+_SHARED_TILT = 1             # nats above the best bound, for a tilt that more eps share
 
 # %% ../nbs/01_contour.ipynb #5eed0000
 # Tuning: only time and width depend on it. The plan of a line.
@@ -348,9 +349,10 @@ def log_chernoff(self:SaddleTable,
 # %% ../nbs/01_contour.ipynb #6b2f0e12
 @patch
 def log_moment(self:SaddleTable,
-    eps,  # nats, 1-d
-    G,    # what `exponents` gave there
-):        # shape of eps
+    eps,         # nats, 1-d
+    G,           # what `exponents` gave there
+    enough=-inf, # bounds below it may be a nat larger than the best, a number or of shape of eps
+):               # shape of eps
     """log of the best Chernoff bound on the curve without the mass at infinity, proved.
 
     Parameters
@@ -359,14 +361,18 @@ def log_moment(self:SaddleTable,
         nats, 1-d
     G
         what `exponents` gave there
+    enough
+        bounds below it may be a nat larger than the best, a number or of shape of eps
 
     Returns
     -------
     shape of eps
     """
     rounding = np.abs(self.K) + np.multiply.outer(np.abs(eps), self.u)
-    bounds = self.log_chernoff(G) + _MOMENT_ULPS*ULP*rounding
-    best = np.maximum(bounds, 2*LOG_SMALLEST).argmin(1)     # the first tilt that is enough
+    bounds = np.maximum(self.log_chernoff(G) + _MOMENT_ULPS*ULP*rounding, 2*LOG_SMALLEST)
+    least = bounds.min(1)
+    most = np.maximum(least, np.minimum(least + _SHARED_TILT, enough))
+    best = _few_columns(bounds <= most[:, None])
     u, K = self.u[best], np.array([self._K_above(u) for u in self.u[best]])
     factor = log_chernoff_factor(u)
     return K - u*eps + factor + _MOMENT_ULPS*ULP*(np.abs(K) + u*np.abs(eps) + np.abs(factor))
@@ -377,6 +383,16 @@ def _K_above(self:SaddleTable, u):
     if u not in self.above:
         self.above[u] = sum(self.plrv.known_cgf(u))
     return self.above[u]
+
+# %% ../nbs/01_contour.ipynb #6b2f0f12
+def _few_columns(good):
+    "For each row its first good column; or, where there are several, one that many rows share."
+    column, left = good.argmax(1), np.flatnonzero(good.sum(1) > 1)
+    while left.size:
+        best = good[left].sum(0).argmax()
+        served = good[left, best]
+        column[left[served]], left = best, left[~served]
+    return column
 
 # %% ../nbs/01_contour.ipynb #01a11a5e
 @patch
@@ -1365,6 +1381,7 @@ def line_for(self:SaddleTable,
 def log_delta(self:SaddleTable,
     eps,         # nats, 1-d
     floor=-inf,  # a log delta below which the upper bound is enough, a number or of shape of eps
+    lines=None,  # {eps: the line that serves from there on}, kept: new ones are added
 ):               # shape (3, eps)
     """log of (lower, estimate, upper) of delta, the mass at infinity included.
 
@@ -1374,6 +1391,8 @@ def log_delta(self:SaddleTable,
         nats, 1-d
     floor
         a log delta below which the upper bound is enough, a number or of shape of eps
+    lines
+        {eps: the line that serves from there on}, kept: new ones are added
 
     Returns
     -------
@@ -1381,24 +1400,33 @@ def log_delta(self:SaddleTable,
     """
     inside = np.flatnonzero(eps < self.ess_sup)
     inside = inside[np.argsort(eps[inside])]
-    out = np.repeat(self.log_p_inf, len(eps), 1)
+    out, floor = np.repeat(self.log_p_inf, len(eps), 1), np.broadcast_to(floor, eps.shape)
     if self.closed_form: out[:, inside] = self.closed_form.log_bounds(eps[inside])
-    else: out[:, inside] = self._by_lines(eps[inside], np.broadcast_to(floor, eps.shape)[inside])
+    else:
+        lines = {} if lines is None else lines
+        out[:, inside] = self._by_lines(eps[inside], floor[inside], lines)
     return out
 
 # %% ../nbs/01_contour.ipynb #6b2f0e17
 @patch
-def _by_lines(self:SaddleTable, eps, floor):
+def _by_lines(self:SaddleTable, eps, floor, lines):
     "log of the bounds at increasing eps, cluster by cluster."
     G = self.exponents(eps)
     chernoff = self.log_chernoff(G).min(1)
-    out = np.repeat(self.log_p_inf, len(eps), 1)
+    out, before = np.repeat(self.log_p_inf, len(eps), 1), sorted(lines)
     by_line = (chernoff > LOG_SMALLEST) & (np.logaddexp(chernoff, out[2]) > floor)
     left, rest = np.flatnonzero(by_line), np.flatnonzero(~by_line)
-    out[2, rest] = np.logaddexp(self.log_moment(eps[rest], G[rest]), out[2, rest])
+    if rest.size:
+        room = safe_log(np.exp(floor[rest]) - np.exp(out[2, rest]))
+        out[2, rest] = np.logaddexp(self.log_moment(eps[rest], G[rest], room), out[2, rest])
     while left.size:
-        cluster, left = np.split(left, [cluster_size(G[left])])
-        out[:, cluster] = self._by_one_line(eps[cluster], G[cluster])
+        first, n = _kept_from(before, eps[left])
+        first, n = (first, n) if n else (float(eps[left[0]]), cluster_size(G[left]))
+        some, left = np.split(left, [n])
+        if first not in lines:
+            likely = self.log_chernoff(G[some]).min(1) - BELOW_CHERNOFF
+            lines[first] = self.line_for(eps[some], likely)
+        out[:, some] = self._by_one_line(lines[first], eps[some], G[some])
     return out
 
 # %% ../nbs/01_contour.ipynb #b793ce07
@@ -1407,13 +1435,20 @@ def cluster_size(G):
     loss = np.maximum.accumulate(G - G.min(1, keepdims=True), 0).min(1)
     return max(1, int(np.searchsorted(loss, _CLUSTER)))
 
+def _kept_from(firsts, eps):
+    "(from where on a kept line serves the first eps, how many it serves: up to the next line's)."
+    i = np.searchsorted(firsts, eps[0], side='right')
+    n = np.searchsorted(eps, firsts[i]) if i < len(firsts) else len(eps)
+    return (firsts[i - 1], n) if i else (None, 0)
+
 @patch
-def _by_one_line(self:SaddleTable, eps, G):
-    chernoff = self.log_chernoff(G).min(1)
-    low, mid, up = self.line_for(eps, chernoff - BELOW_CHERNOFF).log_bounds(eps)
-    near = up > np.logaddexp(chernoff, self.log_p_inf[2]) - _NEARLY
-    moment = np.logaddexp(self.log_moment(eps[near], G[near]), self.log_p_inf[2])
-    up[near] = np.minimum(up[near], moment)
+def _by_one_line(self:SaddleTable, line, eps, G):
+    low, mid, up = line.log_bounds(eps)
+    near = up > np.logaddexp(self.log_chernoff(G).min(1), self.log_p_inf[2]) - _NEARLY
+    near &= up > low + WORTH_A_TRY
+    if near.any():
+        moment = np.logaddexp(self.log_moment(eps[near], G[near]), self.log_p_inf[2])
+        up[near] = np.minimum(up[near], moment)
     if self.nodes_ran_out or (up - low > 1).any():
         least, most = self.basic_bounds(eps)
         low, up = np.maximum(low, least), np.minimum(up, most)
@@ -1562,6 +1597,37 @@ def enough(self:SaddleTable,
     K = self._K_above(u)
     size = abs(K) + abs(factor) + abs(goal)
     return min(self.ess_sup, (K + factor - goal + _MOMENT_ULPS*ULP*size)/u)
+
+# %% ../nbs/01_contour.ipynb #01ends1c
+@patch
+def end_of_tests(self:SaddleTable,
+    goal,   # log delta, without the mass at infinity
+    false,  # log of Q[L > eps]
+    true,   # log of P[L > eps], L finite
+):          # nats
+    """An eps where delta is at most e^goal, or both rates as small: to the rounding of the table.
+
+    Parameters
+    ----------
+    goal
+        log delta, without the mass at infinity
+    false
+        log of Q[L > eps]
+    true
+        log of P[L > eps], L finite
+
+    Returns
+    -------
+    nats
+    """
+    for _ in range(_ENOUGH_ROUNDS):
+        u, K = self.u, self.K
+        ends = np.array([K - false, K - true, K + self.factor - goal])/[1 + u, u, u]
+        least = ends.min(1)
+        which = min(least[:2].argmax(), 2, key=least.__getitem__)
+        if ends[which, -1] > least[which] or not self._may_go_on(): break
+        self.tabulate(self._larger_tilts())
+    return float(min(least[which], self.ess_sup))
 
 # %% ../nbs/01_contour.ipynb #a7600858
 @patch

@@ -21,6 +21,7 @@ from dp_saddle import (
     tpr,
     tradeoff,
 )
+from dp_saddle.contour import SaddleTable
 from dp_saddle.plrv import gaussian_log_delta
 
 pytestmark = pytest.mark.filterwarnings('error', 'ignore:max_nodes')
@@ -121,13 +122,45 @@ def asked(monkeypatch):
     monkeypatch.setattr(ContourAccountant, 'delta', counting)
     return questions
 
-@pytest.mark.parametrize('run', [Laplace(scale=3.) + Gaussian(sigma=2.), 1000*S(2., .01)])
-def test_a_curve_is_looked_at_and_asked_once(run, asked):
-    "One line each shows where the best points are; these alone are asked, two for each fpr."
+@pytest.fixture
+def built(monkeypatch):
+    "The lines that are built."
+    lines, line_for = [], SaddleTable.line_for
+    def counting(table, eps, log_delta):
+        lines.append(line_for(table, eps, log_delta))
+        return lines[-1]
+    monkeypatch.setattr(SaddleTable, 'line_for', counting)
+    return lines
+
+@pytest.mark.parametrize('run, directions', [
+    (Laplace(scale=3.) + Gaussian(sigma=2.), 1), (1000*S(2., .01), 2), (100*S(30., .01), 2)])
+def test_one_line_for_each_direction_makes_the_curve(run, directions, asked, built):
+    "It shows where the best points are, and serves there, too: the accountant is not asked."
     alpha = np.linspace(.01, .99, 50)
-    f, found = tradeoff(run, fpr=alpha), tpr(run, fpr=alpha)
-    assert len(asked) == 2 and sum(map(len, asked)) < 300
-    assert f == pytest.approx(1 - found, abs=1e-9)
+    f = tradeoff(run, fpr=alpha)
+    assert len(built) == directions and not asked
+    assert f == pytest.approx(1 - tpr(run, fpr=alpha), abs=1e-9)
+    for x, least in zip(alpha[::7], f[::7], strict=True):
+        assert tradeoff(run, fpr=x) == pytest.approx(least, rel=1e-9)
+
+def test_where_a_line_is_too_wide_the_accountant_is_asked(asked):
+    "Once, about these points alone; and the bound is what it makes of them."
+    run, alpha = 5*S(.4, .1), np.linspace(.01, .99, 50)
+    f = tradeoff(run, fpr=alpha)
+    assert len(asked) == 1 and 0 < len(asked[0]) <= 2*alpha.size
+    eps = np.unique(asked[0])
+    d, e = delta(run, eps=eps), np.exp(eps)
+    lines = [1 - d - e*alpha[:, None], (1 - d - alpha[:, None])/e]
+    assert (f >= np.max(lines, axis=0).max(1) - 1e-6).all()
+
+@pytest.mark.parametrize('run', [1000*S(2., .01), 2*S(5., .1), 3*S(.5, .5), 100*S(.6, .01)])
+@pytest.mark.parametrize('fpr', [.001, .3, .9])
+def test_no_better_eps_is_left_out(run, fpr):
+    "Neither between the points nor beyond the end of the curve that is looked at."
+    f, eps = tradeoff(run, fpr=fpr), np.linspace(0, epsilon(run, delta=1e-9), 2001)
+    d, e = delta(run, eps=eps), np.exp(eps)
+    best = np.maximum(1 - d - e*fpr, (1 - d - fpr)/e).max()
+    assert f >= best*(1 - 1e-9) and f == pytest.approx(best, rel=1e-3)
 
 def test_no_table_of_all_corners():
     run = 20_000*RandomizedResponse(eps=.01)

@@ -28,9 +28,9 @@ LONG_MODULES = {
                    "else; a file of three parts would be three things to believe"),
     "rows": (930, "a question alone and a thousand at once are the same operations, and one proof; "
                   "the plan, up to 'One grid for everything', could have a room of its own"),
-    "contour": (1340, "the line, its plan, atoms, curves and ends share one table of the loss; "
+    "contour": (1390, "the line, its plan, atoms, curves and ends share one table of the loss; "
                       "those, from 'eps of delta' on, could have a room of their own"),
-    "certified": (770, "one accountant: what it tries, in which order, and how bounds are joined; "
+    "certified": (795, "one accountant: what it tries, in which order, and how bounds are joined; "
                         "the sums of levels and of counts could have a room of their own"),
     "cut_moments": (520, "moments below a cut, and the loss that they make; that, from "
                          "'The loss' on, could have a room of its own"),
