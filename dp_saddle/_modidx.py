@@ -1284,7 +1284,6 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                    'dp_saddle.contour._log_sinhc': ('contour.html#_log_sinhc', 'dp_saddle/contour.py'),
                                    'dp_saddle.contour._multinomial': ('contour.html#_multinomial', 'dp_saddle/contour.py'),
                                    'dp_saddle.contour._no_loss': ('contour.html#_no_loss', 'dp_saddle/contour.py'),
-                                   'dp_saddle.contour._on_its_line': ('contour.html#_on_its_line', 'dp_saddle/contour.py'),
                                    'dp_saddle.contour._power': ('contour.html#_power', 'dp_saddle/contour.py'),
                                    'dp_saddle.contour._probe': ('contour.html#_probe', 'dp_saddle/contour.py'),
                                    'dp_saddle.contour._relative': ('contour.html#_relative', 'dp_saddle/contour.py'),

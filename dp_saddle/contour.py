@@ -115,7 +115,6 @@ _NEWTON_SHORTER = .01        # and times that where it leads beyond the largest 
 _LEAST_ULPS = 1 << 10        # but so much of eps at least: else it is all rounding
 _WELL_KNOWN = .4             # nats between bounds, for the slope of the estimate to be used
 _SETTLED = 1/4, .1           # of the bounds' distance, which is at most .1 nats: near enough
-_ABOUT = .01                 # relative width of where a tangent that leads below 0 is not followed
 CLOSE = 2                    # nats by which a line's terms may have grown since it was built
 _GROWN = 2.                  # and on a step's own line
 
@@ -1912,14 +1911,9 @@ def _from_zero(self:SaddleTable, goal, eps, miss):
 @patch
 def _above_zero(self:SaddleTable, line, goal, eps, at):
     "Where about the goal is, between 0 and `eps`; 0 if eps = 0 is enough."
-    new = _on_its_line(line, goal, eps) or self._from_zero(goal, eps, at.miss)
+    known = line.log_bounds(np.zeros(1))[0, 0] > goal
+    new = eps if known else self._from_zero(goal, eps, at.miss)
     return min(new, _by_its_log(eps, at.root))
-
-def _on_its_line(line, goal, eps):
-    "Where about a line has the goal, between 0 and `eps`; 0 where it does not prove that it has."
-    if not line.log_bounds(np.zeros(1))[0, 0] > goal: return 0.
-    def miss(x): return line.log_bounds(np.array([x]))[1, 0] - goal
-    return invert(miss, 0., eps, rtol=_ABOUT).high
 
 def _by_its_log(eps, root):
     "Where Newton's method leads in log eps, of which log delta is mostly concave: always above 0."

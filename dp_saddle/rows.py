@@ -90,7 +90,7 @@ _INNER = .8                       # of the root of a line's nodes: factors of th
 _KEPT = 32                        # kinds of steps, and grids of each
 _STEPS, _SETTLED, _LEAST_PART, _ROUNDS = 16, 1e-8, 1/8, 8    # of Newton's method; of ends' search
 _LENGTHEN, _NUDGE = .01, 4        # by which a step outwards is too long; in ulps
-_MOST_RATE, _NOISE, _MOST_RUN = .5, (.3, 1e3), 10**6    # what is asked here: rate, sigma, steps
+_MOST_RATE, _NOISE, _MOST_RUN = .5, (.3, 1e3), 10**8    # what is asked here: rate, sigma, steps
 _LEAST_DELTA = 1e-200
 
 with np.errstate(divide='ignore'):
@@ -971,7 +971,7 @@ def _one_kind(run):
     (step, n), (least, most) = steps[0], _NOISE
     if type(step.base) is not Gaussian or not step.rate <= _MOST_RATE: return None
     sigma = step.base.sigma/step.base.sensitivity
-    return (1/sigma, step.rate, n) if least <= sigma <= most and 0 < n <= _MOST_RUN else None
+    return (1/sigma, step.rate, n) if least <= sigma <= most and 1 < n <= _MOST_RUN else None
 
 # %% ../nbs/01_rows.ipynb #64eb970c
 def epsilon_of_sampled(
