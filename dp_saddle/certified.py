@@ -338,6 +338,7 @@ def _any_alone(parts, eps):
 class CountedTable(LeveledTable):
     "A table of a composition with sampled Gaussians, removing, with a line for each count."
     counts = None    # the _Sorts that were asked last
+    by_levels = True # were all of the last eps sorted by levels?
 
 @patch
 def _counts(self:CountedTable, eps, log_delta):
@@ -357,8 +358,15 @@ def _tables(self:CountedTable, eps, log_delta, base=None):
     sorts = self._counts(eps, log_delta)
     tables = self._of_counts(sorts, eps, log_delta)
     if tables and not self._cost_much(tables, eps, log_delta):
+        self.by_levels = False
         return tables, (*sorts.of.log_left_out(), self.log_p_inf)
     return LeveledTable._tables(self, eps, log_delta, base)
+
+# %% ../nbs/01a_certified.ipynb #01levels4c
+@patch
+def log_delta(self:CountedTable, eps, floor=-inf):
+    self.by_levels = True
+    return LeveledTable.log_delta(self, eps, floor)
 
 @patch
 def _of_counts(self:CountedTable, sorts, eps, log_delta):
@@ -530,6 +538,12 @@ def is_nothing(self:_Direction, delta):
     return self._turned_round(zero)[2, 0] <= goal
 
 @patch
+def _was_asked(self:_Direction, table):
+    "Is this the levels' table, and has that of counts sorted by levels?"
+    counts = self.tables.get('counts')
+    return counts is not None and counts.by_levels and table is self.tables.get('levels')
+
+@patch
 def ran_out(self:_Direction):
     "Has any of them run out of nodes since this was asked?"
     ran_out = any(table.nodes_ran_out for table in self.tables.values())
@@ -543,6 +557,7 @@ def log_delta(self:_Direction, eps, least):
     wide, logs = np.full(eps.shape, True), np.repeat([[-inf], [-inf], [0.]], len(eps), 1)
     few = len(eps) <= _FEW_ASKED
     for table in counted(self.tries(), 'way', f'at most {_WAYS + self.own}'):
+        if self._was_asked(table): continue
         floor, is_line = np.maximum(logs[0], least)[wide], table is self.tables.get('line')
         logs[:, wide] = _tighter(logs[:, wide], table.log_delta(eps[wide], floor))
         enough = self.enough if few and is_line else WORTH_A_TRY

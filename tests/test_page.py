@@ -30,7 +30,7 @@ LONG_MODULES = {
                   "the plan, up to 'One grid for everything', could have a room of its own"),
     "contour": (1390, "the line, its plan, atoms, curves and ends share one table of the loss; "
                       "those, from 'eps of delta' on, could have a room of their own"),
-    "certified": (795, "one accountant: what it tries, in which order, and how bounds are joined; "
+    "certified": (800, "one accountant: what it tries, in which order, and how bounds are joined; "
                         "the sums of levels and of counts could have a room of their own"),
     "cut_moments": (520, "moments below a cut, and the loss that they make; that, from "
                          "'The loss' on, could have a room of its own"),
