@@ -196,7 +196,8 @@ class _Curve(NamedTuple):
 def _curve(accountant, x):
     "The _Curve for these fpr."
     rarest, likeliest = x[x > 0].min(initial=1.), x[x < 1].max(initial=0.)
-    least = _least(accountant, max(min(_SMALLEST, _SMALLEST_FPR*rarest), _LEAST_POSITIVE))
+    felt = _SMALLEST_FPR*min(rarest, 1 - likeliest)
+    least = _least(accountant, max(min(_SMALLEST, felt), _LEAST_POSITIVE))
     by_lines = hasattr(accountant, 'rough_curve')
     if by_lines and least < 1:
         rates = (rarest, 1 - likeliest) if x.all() else (0., 0.)

@@ -285,7 +285,7 @@ def _built(build, x):
 # %% ../nbs/06a_calibration.ipynb #ffcf512d
 # Tuning: only time and width depend on it.
 _MAX_CHORDS, _STEEPER = 10, 1.3  # evaluations of eps; its log over that of mu, about
-_LONGEST_CHORD = 1.5      # in log parameter
+_LONGEST_CHORD, _FAR = 1.5, 1e9   # in log parameter; noise that is looked for by bounds
 _STEEPEST, _MOST_NATS = 600., 700.     # of 1/sigma^2, and of one loss: foreseen are no more
 _HIGH_RATE = .9           # that builders take
 _MOST_FORESEEN, _AHEAD, _FORESEEN = 20, .02, 1e-3    # strides; for slopes; the last one's length
@@ -305,7 +305,7 @@ def _by_chords(build, target, u, slope):
     "The value, along log eps, of about this slope, from u; None where that leads to no proved one."
     known, rise, goal = [], slope, log(target.eps)
     for _ in range(_MAX_CHORDS):
-        run = _built(build, exp(u))
+        run = _built(build, exp(u)) if u < log(_FAR) else None
         if run is None: return None
         eps = epsilon(run, delta=target.delta)
         if not 0 < eps < inf or any(log(eps) == y for y, _ in known): return None

@@ -240,3 +240,10 @@ def test_the_smallest_doubles_as_false_positive_rates():
     found = tpr(Gaussian(sigma=1.), fpr=[5e-324, 1e-310])
     assert (found >= [5e-324, 1e-310]).all() and (found < 1e-290).all()
     assert 1 - 1e-12 <= tradeoff(Gaussian(sigma=1.), fpr=5e-324) <= 1
+
+def test_rates_next_to_1_alone_and_beside_others():
+    "The curve is followed as far down as the rarest miss asks for."
+    run = 22*PoissonSubsampled(base=Laplace(scale=14.28144), rate=.0034923613)
+    alone = tradeoff(run, fpr=1 - 7.04e-12, direction='remove')
+    beside = tradeoff(run, fpr=[1e-12, 1 - 7.04e-12], direction='remove')[1]
+    assert 6.9e-12 < alone and abs(alone/beside - 1) < 1e-3

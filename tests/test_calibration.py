@@ -288,3 +288,15 @@ def test_targets_at_the_end_of_the_doubles(parameter, builder, eps, at):
     assert epsilon(builder(found), delta=at) <= eps
     further = found*(1 - 1e-6 if parameter == 'sigma' else 1 + 1e-6)
     assert epsilon(builder(further), delta=at) > eps
+
+def test_noise_beyond_all_reason_is_refused_by_bounds(monkeypatch):
+    "No certified eps is asked at a noise of 1e9 and more."
+    asked = []
+    def watched(run, delta):
+        asked.append(next(iter(run.as_steps()))[0].base.sigma)
+        return epsilon(run, delta=delta)
+    monkeypatch.setattr('dp_saddle.calibration.epsilon', watched)
+    with pytest.raises(ValueError, match='miss the target'):
+        calibrate(lambda s: 1000*PoissonSubsampled(base=Gaussian(sigma=s), rate=.01), eps=1e-12,
+                  delta=1e-300)
+    assert not asked or max(asked) < 1e9
