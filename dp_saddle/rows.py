@@ -42,9 +42,11 @@ _LOG = 8               # a logarithm of 1 + w
 _TURN = 6, 2.5, 5      # e^{isL} - 1, of a = |sL| or 2: of a, of a^2; and of a on a path
 _DOUBLING = 1.1, 1.2   # A + B + AB, of |sL|; and of |sL| times a quarter of it, 1 at most
 _PRODUCT = 1.5         # a sum of products, for each of them
-_BLOCK = 64            # of so many at a time
+_BLOCK = 32            # of so many at a time
 _WEIGHTED = 2          # a turn times a weight, and a sum of two such sums
-_PHASE, _IN_DOUBLES = 2, 4   # a phase; and where its node is a double
+_ROUNDED = 1           # two factors of a product, in doubles; and a sum with such a product
+_PHASE, _IN_NODES = 2, 4     # a phase; and where it is in the precision of its node
+_AT = .5               # a frequency, a multiple of the least
 _CGF_ULPS = 4          # n K_1, and n times its change
 _TERM_ULPS = 28        # a line's terms and their sum, besides half of log2 of how many there are
 _BOUND_ULPS = 16       # of all that is added up to a bound's logarithm
@@ -62,7 +64,7 @@ _SPARE = 2.                       # nats of room beyond that, where the end is c
 _LATER = np.arange(36)            # ends that are tried, in steps
 _SPACING, _SHORTER = .7, 3.       # of nodes, in std, and how much nearer the ends are, in sigma
 _LEAST = -200.                    # logarithm of a weight: products of less are slow
-_FALLS = 2.**np.arange(-14, 4.6, .75)    # frequencies at which M is looked at, in units of a row's
+_FALLS = 2.**np.arange(-14, 8, .75)      # frequencies at which M is looked at, in units of a row's
 _MUCH = 8.                               # noise from which that is more than 1/rate
 _NEVER = np.append(_FALLS, np.inf)       # and where it has not fallen
 _RTOL, _SHARE = 1e-10, 72         # of delta: aimed at, and a plan loses at most one part of it
@@ -85,7 +87,7 @@ _SHIFT, _WORTH = 2., 1.3          # of a path: height, std; by how much its node
 _STRIP = 5e-12                    # what strips may add in all steps
 _LOW = .22                        # of pi sigma^2: the highest path of the tail
 _MOST_NODES = 1 << 11, 1 << 11, 1 << 17          # of a table, of a grid, of a line
-_LONG = 1 << 14                   # nodes of a line of which nothing is kept
+_LONG, _FINE = 1 << 14, 1 << 10   # nodes of a line that is not kept; that may be tried again
 _INNER = .8                       # of the root of a line's nodes: factors of the inner kind
 _KEPT = 32                        # kinds of steps, and grids of each
 _STEPS, _SETTLED, _LEAST_PART, _ROUNDS = 16, 1e-8, 1/8, 8    # of Newton's method; of ends' search
@@ -403,6 +405,7 @@ class _Grid(NamedTuple):
     last: object = None     # log of the integrand at the end, times sigma, over M_1(t)
     strip: object = None    # what the rule is off by up to the cut, over M_1(t)
     beyond: object = None   # what is left out of the path's sum, likewise
+    exact: object = None    # the loss in the precision of the nodes
 
 # %% ../nbs/01_rows.ipynb #f4869991
 @patch
@@ -495,8 +498,8 @@ def with_doubles(self:_Rows, g):
     y, logp, odds, power, moved = (getattr(g, name).astype(float) for name in names)
     p = np.exp(logp + power*y - g.K.astype(float))
     mean = np.add.reduce(p*odds/(1 - self.rate + odds), 1, keepdims=True)
-    L = g.L.astype(complex if g.a.any() else float)
-    return g._replace(y=y, logp=logp, odds=odds, power=power, moved=moved, L=L, mean=mean)
+    g = g._replace(exact=g.L, L=g.L.astype(complex if g.a.any() else float), mean=mean)
+    return g._replace(y=y, logp=logp, odds=odds, power=power, moved=moved)
 
 # %% ../nbs/01_rows.ipynb #6bc6f41d
 def _second(x, w, risen):
@@ -654,7 +657,7 @@ def _turn(L, s):
 
 def _multiples(A, count):
     "A_0 to A_count of A_j = e^{ijx} - 1, from A_1, (count + 1, rows, nodes), by doubling."
-    out = np.zeros((max(count, 1) + 1, *A.shape), complex)
+    out = np.zeros((max(count, 1) + 1, *A.shape), A.dtype)
     out[1], known = A, 2
     while known <= count:
         more = min(known - 1, count + 1 - known)
@@ -668,33 +671,35 @@ def _multiples(A, count):
 def changes(self:_Rows, g, h, count):
     "(M_1(t + is)/M_1(t) - 1, what that is off by), (rows, s), s = 0, h, ..., `count` in all."
     inner = ceil(_INNER*sqrt(count))
-    outer = ceil(count/inner)
-    a = _multiples(_turn(g.L, h*inner), outer - 1)*g.p
-    b = _multiples(_turn(g.L, h), inner - 1)
-    alone = np.add.reduce(a, 2).T[:, :, None], np.add.reduce(b*g.p, 2).T[:, None, :]
-    both, nodes = alone[0] + alone[1], a.shape[2]
+    outer, nodes = ceil(count/inner), g.L.shape[1]
+    least = h.astype(np.finfo(g.L.dtype).dtype)
+    a = _multiples(_turn(g.L, least*inner), outer - 1)*g.p
+    b = _multiples(_turn(g.L, least), inner - 1)
+    alone = np.add.reduce(a, 2).T[:, :, None] + np.add.reduce(b*g.p, 2).T[:, None, :]
+    both = np.zeros(alone.shape, complex)
+    a, b = (v.astype(complex, copy=False) for v in (a, b))
     for first in range(0, nodes, _BLOCK):
         some = slice(first, first + _BLOCK)
         both += a[..., some].transpose(1, 0, 2) @ b[..., some].transpose(1, 2, 0)
-    noise = self.noise(g, h, inner, outer)
-    return both.reshape(len(h), outer*inner)[:, :count], noise[:, :count]
+    both = (both + alone.astype(complex)).reshape(len(h), outer*inner)
+    return both[:, :count], self.noise(g, h, inner, outer)[:, :count]
 
 # %% ../nbs/01_rows.ipynb #af945675
 @patch
 def noise(self:_Rows, g, h, inner, outer):
     "What a change is off by, (rows, s), the same for s up to h, to 2h, to 4h and so on."
     octaves, depth, nodes = _octaves(inner*outer), _depth(inner, outer), g.L.shape[1]
-    s, size, weight = h*2.**np.arange(octaves[-1] + 1), np.abs(g.L), np.abs(g.p)
+    s, size, weight = h*2.**np.arange(octaves[-1] + 1), np.abs(g.L).astype(float), np.abs(g.p)
+    ulp, own = float(np.finfo(g.L.dtype).eps), float(np.finfo(EXTENDED).eps)
     angle, block = size[:, :, None]*s[:, None, :], np.minimum(size*(h*inner), _MOST_OF_TURN)
     (linear, square, damped), (sums, products) = _TURN, _DOUBLING
-    phase = _PHASE + _IN_DOUBLES*(EXTENDED is np.float64)
-    turned = ULP*(linear + damped*(g.a > 0) + sums*depth + phase + square*block)
-    each = weight*(size*turned + _WEIGHT*float(np.finfo(EXTENDED).eps)*g.moved)
-    ulps = _WEIGHTED + _SUM + log2(nodes)/2 + nodes/_BLOCK
-    ulps = ulps + _PRODUCT*(min(nodes, _BLOCK) + nodes/_BLOCK)*block
+    phase = _PHASE + _IN_NODES*(ulp == own)
+    turned = ulp*(linear + damped*(g.a > 0) + sums*depth + phase + square*block) + _AT*ULP
+    each = weight*(size*turned + _WEIGHT*own*g.moved)
+    product = _ROUNDED*(1 + block) + _PRODUCT*(min(nodes, _BLOCK) + nodes/_BLOCK)*block
+    off = g.error + g.off + ulp*(_WEIGHTED + _SUM + log2(nodes)/2) + ULP*product
     most = _TWICE*_MOST_OF_TURN
-    known = (most*weight*(g.error + g.off + ULP*ulps))[:, :, None]
-    known = known + (ULP*products*depth)*weight[:, :, None]*angle
+    known = (most*weight*off)[:, :, None] + (ulp*products*depth)*weight[:, :, None]*angle
     total = np.add.reduce(known*np.minimum(angle/most, 1), 1)
     total += np.add.reduce(each, 1, keepdims=True)*s + _TWICE*g.strip
     return total[:, octaves]
@@ -821,8 +826,8 @@ def kept(self:_Rows, make, *asked):
 
 # %% ../nbs/01_rows.ipynb #6ae156dd
 @patch
-def served(self:_Rows, plan, n, goal):
-    "(the _Grid, the _Lines), or None; `why` says where it ended."
+def served(self:_Rows, plan, n, goal, fine=False):
+    "(the _Grid, the _Lines, in full precision?), or None; `why` says where it ended."
     self.why = 'plan'
     if not (plan.ok & self.short(plan)).all(): return None
     asked, X = _FIRST_CUT*plan.guess, plan.X
@@ -838,7 +843,7 @@ def served(self:_Rows, plan, n, goal):
     else: return None
     self.why = 'nodes'
     if not (cut*X < 2*pi*_MOST_NODES[2]).all(): return None
-    step = self.step_for(*way, X, cut)
+    step = self.step_for(*way, X, cut, np.array(fine))
     top = _of_all(n, self.kept(self.top, plan.u, plan.end))
     return g, self.lines(g, step, n, plan, tail, top)
 
@@ -857,14 +862,15 @@ def moduli_on(self:_Rows, t, cut, turned, end, guess):
 @patch
 def step_for(self:_Rows, *way):
     "The _Step; kept, unless it is long."
-    *_, X, last = way
+    *_, X, last, _ = way
     long = (last*X > 2*pi*_LONG).any()
     return self.step_on(*way) if long else self.kept(self.step_on, *way)
 
 @patch
-def step_on(self:_Rows, t, cut, turned, end, X, last):
-    "The _Step on that grid."
-    return self.step(self.kept(self.grid_for, t, cut, turned, end), X, last)
+def step_on(self:_Rows, t, cut, turned, end, X, last, fine):
+    "The _Step on that grid; from the exact losses, if it is to be fine."
+    g = self.kept(self.grid_for, t, cut, turned, end)
+    return self.step(g._replace(L=g.exact) if fine else g, X, last)
 
 @patch
 def top(self:_Rows, u, end):
@@ -898,11 +904,13 @@ def solved(self:_Rows, plan, n, goal):
     "The _Found of all rows, or None."
     found = _nothing(plan, _of_all(n, self.kept(self.top, plan.u, plan.end)))
     if not plan.lined.any(): return found
-    served = self.served(plan, n, goal)
-    if served is None: return None
-    _, line = served
-    near, self.why = _newton(line, plan.t, plan.eps, goal), ''
-    ends, good = _ends(line, plan, near, goal)
+    for fine in (False, True):
+        served = self.served(plan, n, goal, fine)
+        if served is None: return None
+        _, line = served
+        near, self.why = _newton(line, plan.t, plan.eps, goal), ''
+        ends, good = _ends(line, plan, near, goal)
+        if good.all() or line.s.shape[1] > _FINE or EXTENDED is np.float64: break
     return found._replace(mid=near.root, ends=ends, good=good)
 
 # %% ../nbs/01_rows.ipynb #1953d7bc

@@ -50,6 +50,31 @@ def test_usual_runs_are_answered_and_narrower(setting):
     assert found == ContourAccountant(run).epsilon(delta) == epsilon_without(run, delta)
     assert epsilon(run, delta=delta) == found.upper
 
+FEW = [(2., .01, 10, 1e-8), (5.44, .0183, 5, 1.7e-10), (2.29, .225, 6, 6e-8),
+       (3.4, .1, 2, 2e-8), (6.29, .00272, 13, 9e-10), (4.54, .0011, 4, 7e-8)]
+
+@pytest.mark.parametrize('setting', FEW, ids=str)
+def test_few_steps(setting):
+    "Frequencies in the thousands, where the transform falls late: narrower than chapter 01 or as."
+    run, delta = run_of(*setting[:3]), setting[3]
+    found, (low, up) = rows.epsilon_of_sampled(run, delta), by_lines(run, delta)
+    assert found.lower <= up and low <= found.upper and found.width <= 2*(up - low) + NARROW
+
+@pytest.mark.skipif(EXTENDED is np.float64, reason='nothing is finer than a double here')
+def test_where_terms_cancel(monkeypatch):
+    "A thousand times larger than their sum: doubles do not do, full precision does; both meet."
+    run, delta = run_of(2., .01, 10), 1e-8
+    fine = rows.epsilon_of_sampled(run, delta)
+    pair = rows.pair_of(1/2., .01)
+    rough, exact = (v for name, v in pair.each[0].known.items() if name[0] == 'step_on')
+    assert np.array_equal(rough.s, exact.s)
+    assert (exact.off[0, 1:] < .6*rough.off[0, 1:]).all()
+    assert (abs(exact.change - rough.change) <= exact.off + rough.off).all()
+    monkeypatch.setattr(rows, '_FINE', 0)
+    assert np.isnan(rows.pair_of.__wrapped__(1/2., .01).bounds([10, 10], [delta, delta])).all()
+    low, up = by_lines(run, delta)
+    assert low <= fine.upper and fine.lower <= up and fine.width < up - low
+
 @pytest.mark.parametrize('setting', [(.3, 1e-4, 1000, 1e-5), (.5132, 1.385e-4, 104, 1e-5),
                                      (.541, 1.015e-4, 327, 1e-5)], ids=str)
 def test_few_rare_steps_on_a_long_line(setting):
@@ -181,21 +206,22 @@ def test_what_is_kept_does_not_change_the_answer():
     assert len(rows.pair_of(.5, .01).known) <= 32
 
 def test_many_runs_at_once():
-    """As alone: who is answered, but for a few that are just narrow enough one way, and bounds that
-    meet and are no wider than twice; in any order."""
+    """As alone: who is answered, but for a few that are just narrow enough one way (alone, the
+    others have full precision), and bounds that meet and are no wider than twice; in any order."""
     asked = [*random_runs(25, 300), *((run_of(*u[:3]), u[3]) for u in USUAL)]
     runs, deltas = zip(*asked, strict=True)
     together = rows.epsilons_of_sampled(runs, deltas)
-    answered = differ = 0
+    answered = alone_only = together_only = 0
     for (run, delta), found in zip(asked, together, strict=True):
         alone = rows.epsilon_of_sampled(run, delta)
-        differ += (alone is None) != (found is None)
+        alone_only += found is None and alone is not None
+        together_only += alone is None and found is not None
         if found and alone:
             assert found.lower <= found.estimate <= found.upper
             assert found.lower <= alone.upper and alone.lower <= found.upper, (run, delta)
             assert found.width <= 2*alone.width + 4e-16*found.upper + NARROW, (run, delta)
             answered += 1
-    assert answered >= 150 and differ <= 3
+    assert answered >= 150 and together_only <= 1 and alone_only <= 6
     back = rows.epsilons_of_sampled(runs[::-1], deltas[::-1])[::-1]
     for one, other in zip(together, back, strict=True):
         assert not (one and other) or one.lower <= other.upper and other.lower <= one.upper
