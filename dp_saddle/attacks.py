@@ -38,7 +38,8 @@ _ALL_CORNERS = 1 << 20   # of a curve times rates: up to here all are looked at,
 _NEXT = 2                # beyond it so many next to the best on either side
 _AGREES = 1e-6          # what a spline may be off by, relative to what is made of it,
 _SERVES = 1e-9          # and what the bounds may be apart
-_ZOOMS, _CELLS = 5, 15   # how often, and how finely, the best eps is looked for
+_ZOOMS, _CELLS = 5, 15   # how often, and how finely, the best eps is looked for,
+_CLOSER = 2              # and on the curve itself
 _FIRST_POINTS = 128     # of the curve that a Gaussian one is to cover,
 FINER, _MORE = 8, 2700 # points in a cell where the two nearly touch, in all cells at most,
 _NEARLY_TOUCH = 1e-2, 1e-4  # relative, in mu: first, and where they are that near even then
@@ -118,13 +119,13 @@ def _best_points(eps, delta, x, side):
     some = np.array_split(x[:, None], ceil(x.size*eps.size/_ALL_CORNERS) or 1)
     return np.concatenate([side(eps, delta, fpr).argmax(1) for fpr in some])
 
-def _zoom(side, log_delta, eps, best, x):
+def _zoom(side, delta, eps, best, x, zooms):
     "Near which eps, shape of x, the side is largest; around the points with index `best`."
     low, high = eps[np.maximum(best - 1, 0)], eps[np.minimum(best + 1, len(eps) - 1)]
     row = np.arange(x.size)
-    for _ in range(_ZOOMS):
+    for _ in range(zooms):
         e = low[:, None] + (high - low)[:, None]*np.linspace(0, 1, _CELLS)
-        i = side(e, np.exp(log_delta(e)), x[:, None]).argmax(1)
+        i = side(e, delta(e), x[:, None]).argmax(1)
         low, near, high = (e[row, np.clip(i + j, 0, _CELLS - 1)] for j in (-1, 0, 1))
     return near
 
@@ -138,19 +139,35 @@ class _Look(NamedTuple):
     found: Bounds     # on delta there
 
 def _look(curve, x, sides):
-    "At a _Curve: once more where a spline was not enough."
-    from scipy.interpolate import CubicSpline  # slow to load: where it is needed
+    "At a _Curve: once more where a spline was not enough, and there without one if it still is not."
     for count in curve.counts:
         eps = _points(curve.end, count)
         delta = curve.delta(eps)
-        log_delta = CubicSpline(eps, np.log(np.maximum(_likely(delta), _LEAST_POSITIVE)))
+        spline = _spline(eps, _likely(delta))
         best = [_best_points(eps, _likely(delta), x, side) for side in sides]
-        near = [_zoom(side, log_delta, eps, i, x) for side, i in zip(sides, best, strict=True)]
+        near = [_zoom(side, spline, eps, i, x, _ZOOMS)
+                for side, i in zip(sides, best, strict=True)]
         near, best = np.array(near), np.array(best)
         look = _Look(eps, delta, best, near, _at_once(curve.delta, near))
-        off = np.abs(np.exp(log_delta(look.near)) - _likely(look.found))
-        if (off <= _apart(look) + _AGREES*_size(look, x, sides)).all(): break
-    return look
+        off = np.abs(spline(look.near) - _likely(look.found))
+        wrong = off > _apart(look) + _AGREES*_size(look, x, sides)
+        if not wrong.any(): return look
+    return _closer(curve, look, x, sides, wrong)
+
+# %% ../nbs/06b_attacks.ipynb #260ac8d7
+def _spline(eps, delta):
+    "delta between these eps, by the cubic spline of its logarithm."
+    from scipy.interpolate import CubicSpline  # slow to load: where it is needed
+    log_delta = CubicSpline(eps, np.log(np.maximum(delta, _LEAST_POSITIVE)))
+    return lambda e: np.exp(log_delta(e))
+
+def _closer(curve, look, x, sides, wrong):
+    "The _Look, the best eps found on the curve itself where the spline was wrong."
+    near = look.near.copy()
+    def delta(eps): return _likely(_at_once(curve.delta, eps))
+    for row, (side, some) in enumerate(zip(sides, wrong, strict=True)):
+        near[row, some] = _zoom(side, delta, look.eps, look.best[row, some], x[some], _CLOSER)
+    return look._replace(near=near, found=_at_once(curve.delta, near))
 
 # %% ../nbs/06b_attacks.ipynb #260ac8d6
 def _likely(delta):

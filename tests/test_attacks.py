@@ -21,6 +21,7 @@ from dp_saddle import (
     tpr,
     tradeoff,
 )
+from dp_saddle.accounting import best_accountant
 from dp_saddle.contour import SaddleTable
 from dp_saddle.plrv import gaussian_log_delta
 
@@ -247,3 +248,15 @@ def test_rates_next_to_1_alone_and_beside_others():
     alone = tradeoff(run, fpr=1 - 7.04e-12, direction='remove')
     beside = tradeoff(run, fpr=[1e-12, 1 - 7.04e-12], direction='remove')[1]
     assert 6.9e-12 < alone and abs(alone/beside - 1) < 1e-3
+
+@pytest.mark.parametrize('run', [
+    Laplace(scale=.561) + 5*S(.874, .1477), Laplace(scale=1.165) + 14*S(.937, .0743)], ids=str)
+def test_rounded_corners(run):
+    "Where splines see no corner, the curve is asked: as good as four thousand of its lines."
+    fpr = np.logspace(-5, -.3, 30)
+    found, accountant = tradeoff(run, fpr=fpr), best_accountant(run)
+    eps = np.linspace(0, 1, 4001)**1.5*accountant.epsilon(1e-9).upper
+    delta = accountant.delta(eps).upper[:, None]
+    slope = np.exp(eps)[:, None]
+    best = np.maximum(1 - delta - slope*fpr, (1 - delta - fpr)/slope).max(0)
+    assert (found > best - 1e-6).all() and (found < best + 1e-5).all()
