@@ -139,7 +139,7 @@ class _Look(NamedTuple):
     found: Bounds     # on delta there
 
 def _look(curve, x, sides):
-    "At a _Curve: once more where a spline was not enough, and there without one if it still is not."
+    "At a _Curve: once more where a spline was not enough; where it still is not, without one."
     for count in curve.counts:
         eps = _points(curve.end, count)
         delta = curve.delta(eps)
