@@ -46,6 +46,7 @@ _TINY = 1e-300           # before a logarithm
 _FIRST_TILT, _LAST_TILT, _TILT_RATIO = .02, 1e6, .05   # a family's tilts; log of their ratio
 _FREQUENCIES = 2.**np.arange(-4, 9.5, .25)             # times the tilt: as far as nodes go
 _KEPT = 4000                                           # lines of one kind: 200 MB at most
+_SPARE = 64                                            # nodes more than asked, half as many at most
 _MAX_NODES = 1 << 11                                   # of a line
 _BLOCK = 1 << 18                                       # records times nodes in one job
 _CUT = 23                                              # nats below the goal: what a line may lose
@@ -157,7 +158,8 @@ def tilt_grid(
     losses,            # PLRVs
     first=_FIRST_TILT, # > 0
     last=_LAST_TILT,   # at most; and no larger than the losses' largest
-):                     # increasing, 5 % apart
+    apart=_TILT_RATIO, # neighbours, at most: log of their ratio
+):                     # increasing
     """Tilts for a LossFamily.
 
     Parameters
@@ -168,13 +170,15 @@ def tilt_grid(
         > 0
     last
         at most; and no larger than the losses' largest
+    apart
+        neighbours, at most: log of their ratio
 
     Returns
     -------
-    increasing, 5 % apart
+    increasing
     """
     limit = min(ComposedLoss([(p, 1) for p in losses]).largest_tilt, last)
-    return np.geomspace(first, limit, max(2, ceil(log(limit/first)/_TILT_RATIO)))
+    return np.geomspace(first, limit, max(2, ceil(log(limit/first)/apart)))
 
 # %% ../nbs/05a_batch.ipynb #ca6e0467
 def total_variation(
@@ -222,7 +226,7 @@ class LossFamily:
         most_nodes
             of a line; 2048, if not given
         """
-        self.steps = steps
+        self.steps, self.direction = steps, direction
         self.losses = [getattr(step, direction) for step in steps]
         self.most_nodes = _MAX_NODES if most_nodes is None else most_nodes
         self.t = tilt_grid(self.losses) if tilts is None else tilts
@@ -306,7 +310,8 @@ def _loss_line(self:LossFamily, i, h, n, j):
         self._lines.clear()
     line = self._lines.get((i, h, j))
     if line is None or line.change.size < n:
-        line = self._lines[i, h, j] = self.losses[j].line(self.t[i], h*np.arange(n))
+        s = h*np.arange(n + min(n//2, _SPARE))             # next time some more may be asked
+        line = self._lines[i, h, j] = self.losses[j].line(self.t[i], s)
     return LineValues(line.K, line.error, line.change[:n], line.log_error[:n])
 
 # %% ../nbs/05a_batch.ipynb #0f68bc77
