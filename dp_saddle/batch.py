@@ -45,8 +45,7 @@ _TINY = 1e-300           # before a logarithm
 # Tuning: only time and width depend on it.
 _FIRST_TILT, _LAST_TILT, _TILT_RATIO = .02, 1e6, .05   # a family's tilts; log of their ratio
 _FREQUENCIES = 2.**np.arange(-4, 9.5, .25)             # times the tilt: as far as nodes go
-_KEPT = 4000                                           # lines of one kind: 200 MB at most
-_SPARE = 64                                            # nodes more than asked, half as many at most
+_KEPT, _SPARE = 4000, 64    # lines of one kind: 200 MB at most; their nodes beyond those asked for
 _MAX_NODES = 1 << 11                                   # of a line
 _BLOCK = 1 << 18                                       # records times nodes in one job
 _CUT = 23                                              # nats below the goal: what a line may lose
@@ -158,8 +157,7 @@ def tilt_grid(
     losses,            # PLRVs
     first=_FIRST_TILT, # > 0
     last=_LAST_TILT,   # at most; and no larger than the losses' largest
-    apart=_TILT_RATIO, # neighbours, at most: log of their ratio
-):                     # increasing
+):                     # increasing, 5 % apart
     """Tilts for a LossFamily.
 
     Parameters
@@ -170,15 +168,13 @@ def tilt_grid(
         > 0
     last
         at most; and no larger than the losses' largest
-    apart
-        neighbours, at most: log of their ratio
 
     Returns
     -------
-    increasing
+    increasing, 5 % apart
     """
     limit = min(ComposedLoss([(p, 1) for p in losses]).largest_tilt, last)
-    return np.geomspace(first, limit, max(2, ceil(log(limit/first)/apart)))
+    return np.geomspace(first, limit, max(2, ceil(log(limit/first)/_TILT_RATIO)))
 
 # %% ../nbs/05a_batch.ipynb #ca6e0467
 def total_variation(
@@ -306,8 +302,7 @@ class LineTable(NamedTuple):
 @patch
 def _loss_line(self:LossFamily, i, h, n, j):
     "What loss j says on a line; kept."
-    if len(self._lines) > _KEPT:
-        self._lines.clear()
+    if len(self._lines) > _KEPT: self._lines.clear()
     line = self._lines.get((i, h, j))
     if line is None or line.change.size < n:
         s = h*np.arange(n + min(n//2, _SPARE))             # next time some more may be asked

@@ -45,7 +45,7 @@ _POLISHED, _NEAR = 2, .01       # steps on the parabola, where it is this near, 
 _AIM = 1e-12                    # beyond the goal, of eps
 _COARSE, _FIRST, _LAST = .6, .02, 64.   # tilts tried first: log of their ratio, ends,
 _FARTHER, _AROUND = 8., 5.      # how much farther; tilts that a family has beyond the best
-_BEYOND, _APART = 16., .2       # and tilts that dismiss a direction: up to where, log of ratios
+_BEYOND, _EVERY = 16., 4        # and tilts that dismiss a direction: up to where, every 4th
 _LEAST_GROWTH = 1e-6            # over the largest of all kinds: guesses never stand still
 _MOST_NODES = 1 << 12           # of a line: few prefixes need more
 _EARLY = 1 << 10                # these are of the first such part of a schedule, and of all
@@ -206,6 +206,7 @@ def epsilon(self:_Line, guess, high, log_delta):
         if not rows.size: break
     return out, good
 
+# %% ../nbs/05ac_prefixes.ipynb #b15ac7e4
 @patch
 def grows(self:_Line, eps):
     "By how much a step of each kind, > 0, raises the sum of the first prefix at its eps, about."
@@ -248,7 +249,7 @@ def _log_chernoff_beyond(family, table, eps):
     steps = table[:, :len(family.steps)].any(0)
     used = np.flatnonzero(steps | np.append(False, steps[:-1]))
     losses, end = [family.losses[j] for j in used], family.t[-1]
-    tilts = tilt_grid(losses, end, _BEYOND*end, _APART)
+    tilts = tilt_grid(losses, end, _BEYOND*end)[::_EVERY]
     beyond = LossFamily([family.steps[j] for j in used], family.direction, tilts=tilts)
     mixed = [v[:, used] for v in split_steps(table)]
     return log_chernoff(beyond, tilted_sum(beyond, *mixed), eps).min(1)

@@ -100,7 +100,7 @@ def test_steps_between_two_kinds():
 def test_the_other_direction_takes_no_line():
     "Adding is dismissed by Chernoff's bound, also after the first steps, at tilts far beyond."
     kinds = [S(1., .01), S(2., .02)]
-    which = np.tile([0, 1], 1000)
+    which = np.tile([0, 1], 30_000)
     schedule = Schedule(np.arange(2), np.ones(2), which)
     remove, add = families_for(kinds, schedule, 1e-5)
     def asked(*args): pytest.fail('a line was asked for')
