@@ -45,7 +45,7 @@ _TINY = 1e-300           # before a logarithm
 # Tuning: only time and width depend on it.
 _FIRST_TILT, _LAST_TILT, _TILT_RATIO = .02, 1e6, .05   # a family's tilts; log of their ratio
 _FREQUENCIES = 2.**np.arange(-4, 9.5, .25)             # times the tilt: as far as nodes go
-_KEPT = 4000                                           # lines of one kind: 200 MB at most
+_KEPT, _SPARE = 4000, 64    # lines of one kind: 200 MB at most; their nodes beyond those asked for
 _MAX_NODES = 1 << 11                                   # of a line
 _BLOCK = 1 << 18                                       # records times nodes in one job
 _CUT = 23                                              # nats below the goal: what a line may lose
@@ -222,7 +222,7 @@ class LossFamily:
         most_nodes
             of a line; 2048, if not given
         """
-        self.steps = steps
+        self.steps, self.direction = steps, direction
         self.losses = [getattr(step, direction) for step in steps]
         self.most_nodes = _MAX_NODES if most_nodes is None else most_nodes
         self.t = tilt_grid(self.losses) if tilts is None else tilts
@@ -302,11 +302,11 @@ class LineTable(NamedTuple):
 @patch
 def _loss_line(self:LossFamily, i, h, n, j):
     "What loss j says on a line; kept."
-    if len(self._lines) > _KEPT:
-        self._lines.clear()
+    if len(self._lines) > _KEPT: self._lines.clear()
     line = self._lines.get((i, h, j))
     if line is None or line.change.size < n:
-        line = self._lines[i, h, j] = self.losses[j].line(self.t[i], h*np.arange(n))
+        s = h*np.arange(n + min(n//2, _SPARE))             # next time some more may be asked
+        line = self._lines[i, h, j] = self.losses[j].line(self.t[i], s)
     return LineValues(line.K, line.error, line.change[:n], line.log_error[:n])
 
 # %% ../nbs/05a_batch.ipynb #0f68bc77

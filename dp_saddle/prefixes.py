@@ -45,6 +45,8 @@ _POLISHED, _NEAR = 2, .01       # steps on the parabola, where it is this near, 
 _AIM = 1e-12                    # beyond the goal, of eps
 _COARSE, _FIRST, _LAST = .6, .02, 64.   # tilts tried first: log of their ratio, ends,
 _FARTHER, _AROUND = 8., 5.      # how much farther; tilts that a family has beyond the best
+_BEYOND, _EVERY = 16., 4        # and tilts that dismiss a direction: up to where, every 4th
+_LEAST_GROWTH = 1e-6            # over the largest of all kinds: guesses never stand still
 _MOST_NODES = 1 << 12           # of a line: few prefixes need more
 _EARLY = 1 << 10                # these are of the first such part of a schedule, and of all
 _ROWS, _TERMS = 1 << 9, 1 << 16  # at a time: records, and terms of a line's prefixes
@@ -204,24 +206,37 @@ def epsilon(self:_Line, guess, high, log_delta):
         if not rows.size: break
     return out, good
 
-def _guesses(K, schedule, steps, ends):
-    "Between the eps at both ends, as this K grows, one for each kind."
-    grown = _running(K, schedule, steps)
-    return ends[0] + (ends[1] - ends[0])*grown/grown[-1]
+# %% ../nbs/05ac_prefixes.ipynb #b15ac7e4
+@patch
+def grows(self:_Line, eps):
+    "By how much a step of each kind, > 0, raises the sum of the first prefix at its eps, about."
+    K, x, y = self.tables
+    _, log_size, angle = self.last
+    terms = np.exp(log_size + 1j*(angle - eps*self.s))
+    growth = K*terms.real.sum() + x @ terms.real - y @ terms.imag
+    return np.maximum(growth, max(_LEAST_GROWTH*growth.max(), TINY))
+
+def _guesses(growth, schedule, steps, before, eps):
+    "On a parabola in what grows, through eps at both ends and where it was less by `before`."
+    grown = _running(growth, schedule, steps)
+    x, y, rise = grown/grown[-1], -before/grown[-1], eps[2] - eps[1]
+    bend = (eps[0] - eps[1] - rise*y)/(y*(y - 1)) if eps[0] > 0 else 0.
+    return eps[1] + rise*x + np.clip(bend, -abs(rise), abs(rise))*x*(x - 1)
 
 # %% ../nbs/05ac_prefixes.ipynb #e24a9e91
 def _fill(family, schedule, marks, table, spans, eps, delta, out, good):
     "Put into `out` what this direction says between the marks, where it is more; for some spans."
-    first, last, goal = split_steps(table[spans]), split_steps(table[spans + 1]), log(delta)
-    best = log_chernoff(family, tilted_sum(family, *last), eps[spans + 1]).argmin(1)
+    before, first, last = (split_steps(table[spans + k]) for k in (-1, 0, 1))
+    goal, steps = log(delta), first.counts - before.counts
     found = stretches(family, first, last, (eps[spans], eps[spans + 1]), goal)
     for stretch in counted(found, 'stretch'):
         i = spans[stretch.which]
         begin, end = marks[i], marks[i + 1]
-        K = family.K[:, best[stretch.which]]
-        guess = _guesses(K, schedule, slice(begin, end), eps[i:i + 2])
         ends = [Mixed(*(v[stretch.which] for v in m)) for m in (first, last)]
         line, size = _Line(family, stretch, *ends, end - begin), _TERMS//stretch.plan.nodes
+        growth = line.grows(eps[i])
+        earlier = steps[stretch.which] @ growth
+        guess = _guesses(growth, schedule, slice(begin, end), earlier, eps[i - 1:i + 2])
         for at in range(begin, end - 1, size):
             some = slice(at, min(at + size, end - 1))
             line.move(schedule, some)
@@ -229,9 +244,22 @@ def _fill(family, schedule, marks, table, spans, eps, delta, out, good):
             out[some], good[some] = np.maximum(out[some], new), good[some] & fine
 
 # %% ../nbs/05ac_prefixes.ipynb #8df52c23
+def _log_chernoff_beyond(family, table, eps):
+    "log of Chernoff's bound on each record's delta at its eps, at tilts beyond the family's."
+    steps = table[:, :len(family.steps)].any(0)
+    used = np.flatnonzero(steps | np.append(False, steps[:-1]))
+    losses, end = [family.losses[j] for j in used], family.t[-1]
+    tilts = tilt_grid(losses, end, _BEYOND*end)[::_EVERY]
+    beyond = LossFamily([family.steps[j] for j in used], family.direction, tilts=tilts)
+    mixed = [v[:, used] for v in split_steps(table)]
+    return log_chernoff(beyond, tilted_sum(beyond, *mixed), eps).min(1)
+
 def _dismissed(family, table, eps, delta):
     "Is the delta of each record proved to be at most this one, at its eps?"
-    out = log_chernoff(family, tilted_sum(family, *split_steps(table)), eps).min(1) <= log(delta)
+    bound = log_chernoff(family, tilted_sum(family, *split_steps(table)), eps)
+    out, last = bound.min(1) <= log(delta), bound.argmin(1) == len(family.t) - 1
+    far = np.flatnonzero(~out & last & (eps > 0))
+    if far.size: out[far] = _log_chernoff_beyond(family, table[far], eps[far]) <= log(delta)
     rest = np.flatnonzero(~out & (eps > 0))
     if rest.size:
         found = delta_bounds([family], table[rest], eps[rest], both=False)[2]

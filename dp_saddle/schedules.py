@@ -9,7 +9,6 @@ __all__ = ['epsilon_after', 'to_steps', 'from_steps', 'Budget']
 import difflib
 import json
 import warnings
-from array import array
 from collections import Counter
 from dataclasses import MISSING, fields, replace
 from math import ceil, inf, log
@@ -55,17 +54,17 @@ _SECONDS_EACH = .1      # that such a kind takes
 # %% ../nbs/06c_schedules.ipynb #b6741e13
 def _pairs(schedule):
     "The schedule as [(mechanism, count)]."
-    return list(_each_of(schedule))
+    return [_pair(entry) for entry in _entries(schedule)]
 
-def _each_of(schedule):
-    "The same, one by one."
+def _entries(schedule):
+    "Its entries: mechanisms, or pairs that are not yet checked."
     schedule = mechanism_of(schedule)
     if isinstance(schedule, Mechanism):
         return list(schedule.as_steps())
     if not isinstance(schedule, (list, tuple)):
         raise TypeError("schedule must be a mechanism, what dpsgd returns for one, or a list of "
                         f"mechanisms or (mechanism, count) pairs, got {schedule!r}")
-    return map(_pair, schedule)
+    return schedule
 
 def _pair(step):
     "(mechanism, count) of an entry, checked."
@@ -78,36 +77,43 @@ def _pair(step):
     return step
 
 # %% ../nbs/06c_schedules.ipynb #d51dbc63
-def _taken_apart(pairs, sizes):
-    "The steps that entries consist of, one by one; of how many each is goes to `sizes`."
-    for entry, n in pairs:
-        steps = [(step, count) for step, count in entry.as_steps() if count]
-        size = sum(count for _, count in steps)
-        sizes.append((size, int(n)))
-        if size == 1: yield steps[0][0], n
-        else:
-            _check_total(n*size)
-            for _ in range(n): yield from steps
+def _taken_apart(entry, n):
+    "(how many steps an entry has, (mechanism, count) pairs, how often these come in a row)."
+    if not n: return 1, [], 0
+    steps = [(step, int(count)) for step, count in entry.as_steps() if count]
+    size = sum(count for _, count in steps)
+    _check_total(int(n)*size)
+    if size == 1: return 1, [(steps[0][0], int(n))], 1
+    return size, steps, int(n)
 
 def _check_total(total):
     if total > _MOST_STEPS:
         raise ValueError("count must add up to at most 10^8 over the schedule, "
                          f"got {total}: ask epsilon for a prefix")
 
+
 # %% ../nbs/06c_schedules.ipynb #06ckinds
-def _kinds(pairs):
-    "(the different mechanisms, the place among them of each step)."
-    place, seen, places, counts, total = {}, {}, array('i'), array('i'), 0
-    for m, n in pairs:
-        if not n:
-            continue
-        if id(m) not in seen:                # an object is hashed once, and kept
-            seen[id(m)] = place.setdefault(m, len(place)), m
-        places.append(seen[id(m)][0])
-        counts.append(min(int(n), _MOST_STEPS))
-        total += int(n)
-    _check_total(total)
-    return list(place), np.repeat(np.asarray(places), np.asarray(counts))
+def _different(entries):
+    "(the objects among them, each once; the place among these of each entry), in order."
+    ids = np.fromiter(map(id, entries), np.int64, len(entries))
+    _, first, place = np.unique(ids, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    return [entries[i] for i in first[order]], np.argsort(order)[place]
+
+def _kinds(entries):
+    "(the mechanisms that differ, the place of each step among them, what entries hold, how often)."
+    known, runs, sizes = {}, [], []
+    some, place = _different(entries)
+    for m, n in map(_pair, some):
+        size, steps, times = _taken_apart(m, n)
+        places = [(known.setdefault(step, len(known)), count) for step, count in steps]
+        runs.append(np.tile(np.array(places, np.int32).reshape(-1, 2), (times, 1)))
+        sizes.append((size, n))
+    size, count = np.array(sizes, int).reshape(-1, 2)[place].T
+    _check_total(int(size @ count))
+    which = np.concatenate([np.empty((0, 2), np.int32), *(runs[i] for i in place)])
+    return list(known), np.repeat(*which.T), size, count
+
 
 # %% ../nbs/06c_schedules.ipynb #a03fa1f0
 def _families(kinds):
@@ -348,11 +354,10 @@ def epsilon_after(
         if way in _BY_EPOCHS:
             raise ValueError(f"schedule must hold no epochs of {way!r} beside others: ask for each "
                              "of its parts, or of schedule.mechanism after each epoch")
-    sizes = []
-    kinds, which = _kinds(_taken_apart(_each_of(schedule), sizes))
+    kinds, which, size, count = _kinds(_entries(schedule))
     after = np.minimum.accumulate(_prefixes(kinds, which, delta)[::-1])[::-1]
-    if {size for size, _ in sizes} <= {1}: return after
-    return np.append(0., after)[np.cumsum(np.repeat(*np.array(sizes).T))]
+    if (size == 1).all(): return after
+    return np.append(0., after)[np.cumsum(np.repeat(size, count))]
 
 # %% ../nbs/06c_schedules.ipynb #0279b6c3
 _KINDS = {name: getattr(mechanisms, name) for name in (

@@ -97,6 +97,19 @@ def test_steps_between_two_kinds():
     larger = run_of(kinds, schedule.row[schedule.which])        # each step its costlier neighbour
     assert eps[-1] < ContourAccountant(larger).epsilon(1e-6).upper
 
+def test_the_other_direction_takes_no_line():
+    "Adding is dismissed after the first steps, too: at tilts beyond those of a long schedule."
+    kinds, which = [S(1., .005), S(2., .01)], np.tile([0, 1], 40)
+    many, few = (Schedule(np.arange(2), np.ones(2), np.tile(which, n)) for n in (2000, 1))
+    remove, add = families_for(kinds, many, 1e-5)
+    alone, _ = prefix_epsilon([remove], few, 1e-5)
+    def asked(*args): pytest.fail('a line was asked for')
+    add.line = add.decay = asked
+    both, _ = prefix_epsilon([remove, add], few, 1e-5)
+    assert (both == alone).all()
+    for n in (1, 7, 40):
+        assert ContourAccountant(run_of(kinds, which[:n]).add).delta(both[n - 1]).upper <= 1e-5
+
 def test_noise_makes_a_bound_larger():
     "What terms may be off by is added, not taken away."
     kinds, which = [S(1., .02), S(2., .02)], np.tile([0, 1], 500)
