@@ -80,7 +80,7 @@ _FAR_BELOW = .72                  # a tilt so much below the saddle-point: eps i
 # %% ../nbs/01_rows.ipynb #92ad7066
 # Tuning: only time and width depend on it. Grids, lines, searches.
 _STD, _NATS, _TURNED = 4., 44., (.7, 1.1)        # of a strip: its height, how small its error
-_COARSE = 24.                     # and how small where few digits do, nats
+_COARSE = 22.                     # and how small where few digits do, nats
 _SHIFT, _WORTH = 2., 1.3          # of a path: height, std; by how much its nodes are fewer
 _STRIP = 5e-12                    # what strips may add in all steps
 _LOW = .22                        # of pi sigma^2: the highest path of the tail
