@@ -7,7 +7,7 @@ __all__ = ['pair_of', 'epsilon_of_sampled', 'epsilons_of_sampled']
 
 # %% ../nbs/01_rows.ipynb #df968905
 from functools import lru_cache
-from math import ceil, inf, log, log2, pi, sqrt
+from math import ceil, floor, inf, log, log2, pi, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -28,7 +28,7 @@ from .plrv import Bounds
 
 # %% ../nbs/01_rows.ipynb #27fa656a
 # Proved: change one and a theorem is broken.
-_FAR = 10.             # std: beyond a grid, the integrand falls faster than e^{-10x/sigma}
+_FAR = 7., 10.         # std: where a coarse and a fine grid end; a sum beyond is below a seventh
 _HEIGHT = .9, .5       # of pi sigma^2: no zeros below it; adding, no angle beyond pi/2
 _TWICE = 2.            # a strip has two edges; and M is at most twice its sum
 _PEAK = 8.             # the density's peak is e^{h^2/8 sigma^2} of a node's at most
@@ -62,7 +62,6 @@ _RARE, _APART = (2.3, 5.), 4.     # no larger than where hits are all; std: how 
 _LOST, _HARM = .3, 3.             # of what rounding moves delta by: what an end may lose; may do
 _SPARE = 2.                       # nats of room beyond that, where the end is chosen
 _LATER = np.arange(36)            # ends that are tried, in steps
-_SPACING, _SHORTER = .7, 3.       # of nodes, in std, and how much nearer the ends are, in sigma
 _LEAST = -200.                    # logarithm of a weight: products of less are slow
 _FALLS = 2.**np.arange(-14, 8, .75)      # frequencies at which M is looked at, in units of a row's
 _MUCH = 8.                               # noise from which that is more than 1/rate
@@ -74,22 +73,23 @@ _CANCELS = 1e6, 300               # a line's terms may be larger than their sum 
 _SAME, _DIGITS = 2*pi*150, 4.     # nodes that no time depends on; nats of cancelling, for a nat
 _CUTS = 2.**np.r_[np.arange(-.5, .55, .1), .7, .9, 1.2, 1.6, 2, 3, 4, 6]    # tried, of the guess
 _FIRST_CUT = 1.4                  # what a first grid serves, likewise
-_CUT_STEP, _X_STEP = log(2)/4, log(2)/8     # guesses and periods are powers of e^this, and shared
-_END_STEP = log(2)/16             # and ends
+_END_STEP, _FARTHER = log(2)/16, log(2)/8   # ends are powers of e^this, and tried by steps of that
+_ALIKE, _WITHIN = (1, 2), (.75, .25)        # classes in an octave of n, of log delta; their place
+_ROOM, _BELOW = (1.2, 1.2), 4.    # there: a longer period, a later cut; by what t eps is below 0
 _LITTLE, _SURE = 1e-3, 1.         # one direction is to be smaller, and in nats, to be dismissed
 _FAR_BELOW = .72                  # a tilt so much below the saddle-point: eps is not known yet
 
 # %% ../nbs/01_rows.ipynb #92ad7066
 # Tuning: only time and width depend on it. Grids, lines, searches.
 _STD, _NATS, _TURNED = 4., 44., (.7, 1.1)        # of a strip: its height, how small its error
-_COARSE = 30.                     # and how small where few digits do, nats
+_COARSE = 22.                     # and how small where few digits do, nats
 _SHIFT, _WORTH = 2., 1.3          # of a path: height, std; by how much its nodes are fewer
 _STRIP = 5e-12                    # what strips may add in all steps
 _LOW = .22                        # of pi sigma^2: the highest path of the tail
 _MOST_NODES = 1 << 11, 1 << 11, 1 << 17          # of a table, of a grid, of a line
-_LONG, _FINE = 1 << 14, 1 << 10   # nodes of a line that is not kept; that may be tried again
+_LONG, _FINE = 1 << 12, 1 << 10   # nodes of lines that are not kept; that may be tried again
 _INNER = .8                       # of the root of a line's nodes: factors of the inner kind
-_KEPT = 32                        # kinds of steps, and grids of each
+_KEPT = 32                        # kinds of steps, and tables and classes of each
 _STEPS, _SETTLED, _LEAST_PART, _ROUNDS = 16, 1e-8, 1/8, 8    # of Newton's method; of ends' search
 _LENGTHEN, _NUDGE = .01, 4        # by which a step outwards is too long; in ulps
 _MOST_RATE, _NOISE, _MOST_RUN = .5, (.3, 1e3), 10**8    # what is asked here: rate, sigma, steps
@@ -109,13 +109,13 @@ class _Rows:
         self.sign, self.first = np.where(adds, -1., 1.), np.where(adds, 0., 1.)   # of the power
         self.variance = rate**2*np.expm1(mu**2)                # of w, adding
         self.unit = np.maximum(1, self.sigma/_MUCH)/rate       # of frequencies
-        self.tables, self.known, self.alone, self.why = {}, {}, [], ''
+        self.known, self.why = {}, ''
 
-    def low(self, t):
-        "Where grids begin: what of M(t) is to the left of it is below e^-50, (rows, 1)."
+    def low(self, t, std):
+        "Where grids begin: what of M(t) is to the left is below e^{-std^2/2}, (rows, 1)."
         far = .5 - self.s2*(np.log(t) + self.log_q - self.log_p)
         rarity = np.minimum(-t*self.log_p, 1 - log_ndtr(far*self.mu))
-        return -self.sigma*np.where(self.adds, np.sqrt(_FAR**2 + 2*rarity), _FAR)
+        return -self.sigma*np.where(self.adds, np.sqrt(std**2 + 2*rarity), std)
 
 # %% ../nbs/01_rows.ipynb #01rowsend4
 @patch
@@ -170,7 +170,7 @@ def end_for(self:_Rows, floor, goal):
 @patch
 def later(self:_Rows, end, most, need):
     "The first end, from `end` on, that serves tilts up to `need`, and up to which it does."
-    ends = end*np.exp(_X_STEP*_LATER)
+    ends = end*np.exp(_FARTHER*_LATER)
     k = (self.room(ends, most) >= need).argmax(1)
     end = ends[self.every, k][:, None]
     return end, self.room(end, most)
@@ -184,7 +184,7 @@ def reach(self:_Rows, n, goal):
     last, most = _STEP**np.ceil(np.log(last)/log(_STEP)), floor + log(_HARM)
     tilt = np.where(self.adds, inf, self.room(end, most))
     if (tilt < last).any(): last, end = self.shorter(n, goal, end, most, last)
-    return last, np.where(self.adds, 1 + self.sigma*_FAR, end)
+    return last, np.where(self.adds, 1 + self.sigma*_FAR[1], end)
 
 @patch
 def shorter(self:_Rows, n, goal, end, most, last):
@@ -196,177 +196,11 @@ def shorter(self:_Rows, n, goal, end, most, last):
     wish = np.exp2(_LAST_STEP*np.floor(np.log2(np.minimum(wish, tilt))/_LAST_STEP))
     return np.where(self.adds, last, wish), end
 
-# %% ../nbs/01_rows.ipynb #4c7bc13f
-class _Table(NamedTuple):
-    "Of each row, K_1 and more at increasing tilts, (rows, tilts)."
-    u: np.ndarray
-    K: np.ndarray
-    mean: np.ndarray        # K_1'
-    variance: np.ndarray    # K_1''
-    factor: np.ndarray      # log of Chernoff's
-    first: np.ndarray       # 1/u + 1/(1 + u)
-    second: np.ndarray      # the same of squares
-    poles: np.ndarray       # -log(u (1 + u)), and of the root of 2 pi
-    end: np.ndarray         # where the law of a step ends, (rows, 1)
-    last: np.ndarray        # log of the integrand there, over M_1(u)
-    falls: np.ndarray       # log of |M_1|, about, over M_1(u), (rows, tilts, frequencies)
-
-# %% ../nbs/01_rows.ipynb #1672575d
-@patch
-def heights(self:_Rows, t):
-    "(a strip's height, the highest there may be, the std that the density falls like), (rows, 1)."
-    steep = np.where(self.adds, t*self.rate/(1 - self.rate)*self.mu**2, 0)
-    std, most = self.sigma, np.where(self.adds, _HEIGHT[1], _HEIGHT[0])*pi*self.s2
-    if (steep > 1).any(): std = std/np.sqrt(1 + np.where(steep > 1, lambertw(steep).real, 0))
-    return np.minimum(_STD*std, most), most, std
-
-@patch
-def nodes_up_to(self:_Rows, last, end):
-    "(low, high) of a table up to these tilts, and how many nodes it takes, each (rows, 1)."
-    low = self.low(last)*(1 - _SHORTER/_FAR)
-    high = np.where(self.adds, end - _SHORTER*self.sigma, end)
-    return low, high, (high - low)/np.minimum(_SPACING*self.heights(last)[2], self.s2)
-
-# %% ../nbs/01_rows.ipynb #40ccee8d
-@patch
-def tabulate(self:_Rows, last, end):
-    "Tilts up to `last`, K_1 and its derivatives there; None where that takes too many nodes."
-    low, high, nodes = self.nodes_up_to(last, end)
-    nodes = nodes.max()
-    if not nodes < _MOST_NODES[0]: return None
-    x = low + (high - low)*np.linspace(0, 1, int(nodes) + 2)
-    y = np.log1p(self.rate*np.expm1((x - .5)*self.mu**2))
-    logp, y = (x*self.mu)**2/-2 + self.first*y, y*self.sign
-    u, size = last*_TILTS, np.abs(y*self.unit)[:, :, None]
-    a = logp[:, None, :] + u[:, :, None]*y[:, None, :]
-    top = a.max(2, keepdims=True)
-    powers = np.stack([np.ones_like(y), y, y*y], 2)
-    coherent = 1 - np.minimum((size*_FALLS)**2/2, 1)
-    m = np.exp(np.maximum(a - top, _LEAST)) @ np.concatenate([powers, coherent], 2)
-    M, mean = m[..., 0], m[..., 1]/m[..., 0]
-    variance = np.maximum(m[..., 2]/M - mean**2, 0)
-    K = np.log(M) + top[..., 0] - np.log(np.add.reduce(np.exp(logp), 1, keepdims=True))
-    v, w = 1/u, 1/(1 + u)
-    poles = v + w, v*v + w*w, np.log(v*w/np.sqrt(2*pi))
-    falls = np.log(np.maximum(m[..., powers.shape[2]:]/M[..., None], TINY))
-    return _Table(u, K, mean, variance, log_chernoff_factor(u), *poles, end,
-                  np.where(self.adds, -inf, self.at_end(end, 1 + u) - K), falls)
-
-# %% ../nbs/01_rows.ipynb #ae9f6d61
-class _Plan(NamedTuple):
-    "Where the lines are to stand, each array (rows, 1)."
-    eps: np.ndarray     # first guess, nats
-    t: np.ndarray       # tilt, > 0
-    u: np.ndarray       # tilt of the bound on the aliases; or on the row, where it has no line
-    end: np.ndarray     # where the law of a step ends
-    X: np.ndarray       # period, nats
-    guess: np.ndarray   # of the cut
-    lined: np.ndarray   # has the row a line?
-    sure: np.ndarray    # is eps known well enough to dismiss the other direction?
-    ok: np.ndarray      # can it be trusted?
-
-# %% ../nbs/01_rows.ipynb #ae9f6d62
-def _some(found, rows):
-    "These rows of a table, a plan, a grid."
-    return type(found)(*(v[rows] for v in found))
-
-@patch
-def part(self:_Rows, rows):
-    "Some of the rows."
-    return _Rows(self.mu[rows], self.rate[rows], self.adds[rows])
-
-@patch(as_prop=True)
-def each(self:_Rows):
-    "Row by row, kept."
-    if not self.alone: self.alone = [self.part([row]) for row in self.every]
-    return self.alone
-
-# %% ../nbs/01_rows.ipynb #641a87bc
-@patch
-def table_for(self:_Rows, n, goal):
-    "The _Table for these steps and goals, or None; kept."
-    last, end = self.reach(n, goal)
-    name = last.tobytes(), end.tobytes()
-    if name in self.tables: return self.tables.get(name)
-    if len(self.tables) >= _KEPT: self.tables.clear()
-    found = self.tables[name] = self.tabulate(last, end)
-    return found
-
-# %% ../nbs/01_rows.ipynb #b48228b5
-class _Steps(NamedTuple):
-    "All steps at a table's tilts, (rows, tilts)."
-    K: np.ndarray           # n K_1
-    variance: np.ndarray    # n K_1'', and the poles'
-    order: np.ndarray       # log delta by the leading order, but for -u eps
-    bound: np.ndarray       # and by Chernoff
-
-@patch
-def guessed(self:_Rows, table, steps, n, goal):
-    "(eps by the leading order or, if smaller, Chernoff's bound, the saddle-point), (rows, 1)."
-    eps, r = n*table.mean - table.first, self.every
-    order = steps.order - eps*table.u
-    k = np.clip(np.add.reduce(order > goal, 1), 1, _TILTS.size - 1)
-    a, b = order[r, k - 1], order[r, k]
-    e = eps[r, k - 1] + (a - goal[:, 0])/(a - b)*(eps[r, k] - eps[r, k - 1])
-    most = ((steps.bound - goal)/table.u).min(1)
-    saddle = np.where(order[r, -1] > goal[:, 0], inf, table.u[r, k])
-    return np.where((e > 0) & (e < most), e, most)[:, None], saddle[:, None]
-
-# %% ../nbs/01_rows.ipynb #b48228b6
-@patch
-def cuts(self:_Rows, table, steps, n, need):
-    "About where |M| has fallen to e^`need` of M(u), (rows, tilts)."
-    left = n[:, :, None]*table.falls - np.log(pi*_FALLS*self.unit)[:, None, :]
-    later = np.add.reduce(left > need[:, :, None], 2)
-    return np.maximum(_NEVER[later]*self.unit, np.sqrt(_DECAYED/steps.variance))
-
-# %% ../nbs/01_rows.ipynb #b48228b7
-@patch
-def tilts(self:_Rows, table, steps, n, goal, e):
-    "(t, u, X, cut, cost) of each row's shortest line, and the places of both tilts."
-    u, r, lost, gone = table.u, self.every, goal + log(_RTOL/_SHARE), table.u*e
-    over = np.maximum(steps.bound - gone - lost, TINY)/u[:, -1:]
-    to_right = over[:, None, :]*_NEAR
-    X = np.maximum(to_right.min(2), -lost/u)
-    cut = self.cuts(table, steps, n, lost + gone - steps.K)
-    cancels = np.minimum(steps.order - gone - goal, -_LEAST)
-    too_much = np.exp(cancels)*(n + _CANCELS[1])/(_CANCELS[0]*u)
-    cost = (X*cut + _SAME)*np.maximum(too_much, 1)*np.exp(np.maximum(cancels, 0)/_DIGITS)
-    cost = np.where(table.last < _floor(n, goal) + log(_HARM), cost, inf)
-    i = cost.argmin(1)
-    j = to_right[r, i].argmin(1)
-    return *(v[r, k][:, None] for v, k in ((u, i), (u, j), (X, i), (cut, i), (cost, i))), i, j
-
-# %% ../nbs/01_rows.ipynb #b48228b8
-@patch
-def plan(self:_Rows, table, n, goal, known=None):
-    "The _Plan: removing above, adding below; or of rows that are dismissed if `known` eps do."
-    K, variance, u, half = n*table.K, n*table.variance + table.second, table.u, len(n)//2
-    order = K + table.poles - np.log(variance)/2
-    steps = _Steps(K, variance, order, K + table.factor)
-    e, saddle = self.guessed(table, steps, n, goal)
-    t, tilt, X, cut, cost, i, j = self.tilts(table, steps, n, goal, e)
-    sure = (t > _FAR_BELOW*saddle) | self.adds
-    if known is None and not sure.all():
-        least = np.where(sure, e, np.minimum(e, np.roll(e, half)))
-        t, tilt, X, cut, cost, i, j = self.tilts(table, steps, n, goal, np.sqrt(e*least))
-        e = least
-    if known is None: known = np.tile(e[:half]*(1 - _LITTLE), (2, 1))
-    over = steps.bound - u*known
-    little = self.adds & (over.min(1, keepdims=True) < goal - _SURE)
-    if little.any():
-        i, j = (np.where(little[:, 0], over.argmin(1), k) for k in (i, j))
-        t, tilt = (np.where(little, u[self.every, k][:, None], v) for k, v in ((i, t), (j, tilt)))
-    ok = ((cost < inf) & (e > 0)) | little
-    X = np.exp(_X_STEP*np.ceil(np.log(X)/_X_STEP))
-    cut = np.exp(_CUT_STEP*np.round(np.log(cut)/_CUT_STEP))
-    return _Plan(e, t, tilt, table.end, X, cut, ~little, sure, ok)
-
 # %% ../nbs/01_rows.ipynb #f486998d
 @patch
 def outside(self:_Rows, at):
     "What of an edge is beyond an end where the integrand is e^`at`, adding; removing, nothing."
-    return np.where(self.adds, np.exp(at)/_FAR, 0)
+    return np.where(self.adds, np.exp(at)/_FAR[0], 0)
 
 @patch
 def sharp(self:_Rows, at, h, a, b, turn):
@@ -407,6 +241,22 @@ class _Grid(NamedTuple):
     beyond: object = None   # what is left out of the path's sum, likewise
     exact: object = None    # the loss in the precision of the nodes
 
+# %% ../nbs/01_rows.ipynb #1672575d
+@patch
+def heights(self:_Rows, t):
+    "(a strip's height, the highest there may be, the std that the density falls like), (rows, 1)."
+    steep = np.where(self.adds, t*self.rate/(1 - self.rate)*self.mu**2, 0)
+    std, most = self.sigma, np.where(self.adds, _HEIGHT[1], _HEIGHT[0])*pi*self.s2
+    if (steep > 1).any(): std = std/np.sqrt(1 + np.where(steep > 1, lambertw(steep).real, 0))
+    return np.minimum(_STD*std, most), most, std
+
+@patch
+def coarse(self:_Rows, last, end):
+    "(height, h, end, first node, count) of a coarse grid for tilts up to `last`, each (rows, 1)."
+    b = self.heights(last)[0]
+    h = 2*pi*b/(_COARSE + (b*self.mu)**2/2)
+    return b, h, end, *self.places(self.low(last, _FAR[0]), end, h)
+
 # %% ../nbs/01_rows.ipynb #f4869991
 @patch
 def spacing(self:_Rows, t, cut, turned, end):
@@ -418,7 +268,7 @@ def spacing(self:_Rows, t, cut, turned, end):
     shifts = shifted > _WORTH*straight
     h = 2*pi*np.where(shifts, shifted, straight)
     a, b = np.where(shifts, a, 0), np.where(shifts, a, b)
-    return b, a, std, h, end, *self.places(self.low(t), end, h)
+    return b, a, std, h, end, *self.places(self.low(t, _FAR[1]), end, h)
 
 @patch
 def places(self:_Rows, low, end, h):
@@ -465,11 +315,6 @@ def grid(self:_Rows, t, cut, spacing):
               moved, None, error)
     g = self.in_doubles(self.on_path(g, x, l) if g.a.any() else g)
     return self.with_strips(self.with_doubles(g))
-
-@patch
-def grid_for(self:_Rows, t, cut, turned, end):
-    "The _Grid, or None, with its own spacing."
-    return self.grid(t, cut, self.spacing(t, cut, turned, end))
 
 # %% ../nbs/01_rows.ipynb #fd4b8b61
 @patch
@@ -538,19 +383,28 @@ def in_doubles(self:_Rows, g):
 # %% ../nbs/01_rows.ipynb #208eb598
 @patch
 def cells(self:_Rows, g, P, angle):
-    "log of the largest that h times an edge's modulus may be on a cell, (rows, nodes)."
+    "log of the largest that h times an edge's modulus may be on a cell, (rows, powers, nodes)."
     q = 1 - self.rate
     size = np.log(q*q + g.odds*(2*q*np.cos(angle) + g.odds))/2        # log |w| on the upper edge
     right = np.concatenate([g.y[:, 1:], self.log_w(g.end)], 1)
     later = np.concatenate([g.logp[:, 1:], g.logp[:, -1:]], 1)
-    return np.maximum(g.logp, later) + (g.h*self.mu)**2/_PEAK + P*np.where(P < 0, size, right)
+    most = np.maximum(g.logp, later) + (g.h*self.mu)**2/_PEAK
+    found = P[..., None]*np.where(P[:, :1] < 0, size, right)[:, None]
+    found += most[:, None]
+    return found
+
+@patch
+def beyond(self:_Rows, g, P, K, at):
+    "What of an edge is left of its cells, and right of them, over e^K, (rows, powers)."
+    left = g.logp[:, :1] + P*np.where(P < 0, self.log_p, g.y[:, :1]) - np.log(g.h*self.mu)
+    return np.exp(left - K)/_FAR[0], self.outside(at)
 
 @patch
 def edge(self:_Rows, g, P, b, K, at):
     "e^-K of an edge at height b, without e^{b^2/2 sigma^2}: (cells, left of them, right of them)."
-    left = g.logp[:, :1] + P*np.where(P < 0, self.log_p, g.y[:, :1]) - np.log(g.h*self.mu)
-    return np.exp(self.cells(g, P, b/self.s2) - K), np.exp(left - K)/_FAR, self.outside(at)
+    return np.exp(self.cells(g, P, b/self.s2)[:, 0] - K), *self.beyond(g, P, K, at)
 
+# %% ../nbs/01_rows.ipynb #208eb597
 @patch
 def straight(self:_Rows, g, b, at, cells, left, right):
     "What the rule is off by on the axis, in a strip of height b of these edges, (rows, 1)."
@@ -558,7 +412,6 @@ def straight(self:_Rows, g, b, at, cells, left, right):
     strip = upper*(_TWICE/np.expm1(2*pi*b/g.h)*edge + left + right)
     return (1 + _OF_BOUND)*(strip + self.sharp(at, g.h, 0, b, 0))
 
-# %% ../nbs/01_rows.ipynb #208eb597
 @patch
 def with_strips(self:_Rows, g):
     "The _Grid with what its rule is off by."
@@ -575,42 +428,185 @@ def with_strips(self:_Rows, g):
     error = g.error + self.straight(g, b, at, *edge)
     return g._replace(error=error, strip=strip, beyond=beyond, last=at)
 
+# %% ../nbs/01_rows.ipynb #4c7bc13f
+class _Table(NamedTuple):
+    "Of each row, K_1 and more at increasing tilts, (rows, tilts)."
+    u: np.ndarray
+    K: np.ndarray
+    mean: np.ndarray        # K_1'
+    variance: np.ndarray    # K_1''
+    factor: np.ndarray      # log of Chernoff's
+    first: np.ndarray       # 1/u + 1/(1 + u)
+    second: np.ndarray      # the same of squares
+    poles: np.ndarray       # -log(u (1 + u)), and of the root of 2 pi
+    end: np.ndarray         # where the law of a step ends, (rows, 1)
+    last: np.ndarray        # log of the integrand there, over M_1(u)
+    falls: np.ndarray       # log of |M_1|, about, over M_1(u), (rows, tilts, frequencies)
+    top: np.ndarray         # K_1, rounded up
+
 # %% ../nbs/01_rows.ipynb #208eb599
 @patch
-def coarse(self:_Rows, u, end):
-    "(height, h, end, first node, count) of the coarse grid at a tilt, each (rows, 1)."
-    b = self.heights(u)[0]
-    h = 2*pi*b/(_COARSE + (b*self.mu)**2/2)
-    return b, h, end, *self.places(self.low(u), end, h)
+def above(self:_Rows, g, P, K, error):
+    "K_1 at powers, rounded up, by sums e^K over a coarse grid, (rows, powers)."
+    b, h, at = g.b, g.h, self.at_end(g.end, P) - K
+    upper, sharp = np.exp((b*self.mu)**2/2), self.sharp(at, h, 0, b, 0)
+    left, right = self.beyond(g, P, K, at)
+    out = upper*(left + right) + sharp
+    edge = _TWICE*(1 + out)
+    if self.adds.any():
+        cells = self.cells(g, P, b/self.s2) - K[..., None]
+        edge = np.where(self.adds, np.exp(cells, out=cells).sum(2) + left + right, edge)
+    strip = _TWICE*upper/np.expm1(2*pi*b/h)*edge + out
+    return K + error + (1 + _OF_BOUND)*np.log1p(strip)
+
+# %% ../nbs/01_rows.ipynb #40ccee8d
+@patch
+def tabulate(self:_Rows, last, end):
+    "Tilts up to `last`, K_1 and its derivatives there; None where that takes too many nodes."
+    b, h, end, first, own = self.coarse(last, end)
+    if not (count := own.max()) < _MOST_NODES[0]: return None
+    _, _, odds, y, logp, moved = self.nodes(h, first + own - count, int(count), float)
+    g = _Grid(h, b, 0*b, None, None, None, end, y, logp, odds + self.rate)
+    u, ones, L = last*_TILTS, np.ones_like(y), y*self.sign
+    P, sizes = self.first + self.sign*u, (1 + np.abs(logp), np.abs(y) + moved)
+    a = P[:, :, None]*y[:, None]
+    a += logp[:, None]
+    top = a.max(2, keepdims=True)
+    a -= top
+    size = np.abs(y*self.unit)[:, :, None]
+    coherent = 1 - np.minimum((size*_FALLS)**2/2, 1)
+    columns = np.concatenate([np.stack([ones, L, L*L, *sizes], 2), coherent], 2)
+    m = np.exp(np.maximum(a, _LEAST, out=a), out=a) @ columns
+    K, m = np.log(m[..., 0]) + top[..., 0], m[..., 1:]/m[..., :1]
+    off = _WEIGHT*(m[..., 2] + np.abs(P)*m[..., 3]) + _PRODUCT*count + _LOG*(1 + np.abs(K))
+    mean, v, w = m[..., 0], 1/u, 1/(1 + u)
+    poles = v + w, v*v + w*w, np.log(v*w/np.sqrt(2*pi))
+    return _Table(u, K, mean, np.maximum(m[..., 1] - mean**2, 0), log_chernoff_factor(u), *poles,
+                  end, np.where(self.adds, -inf, self.at_end(end, P) - K),
+                  np.log(np.maximum(m[..., 4:], TINY)), self.above(g, P, K, ULP*off))
+
+# %% ../nbs/01_rows.ipynb #ae9f6d61
+class _Plan(NamedTuple):
+    "Where the lines are to stand, each array (rows, 1)."
+    sum: np.ndarray     # log of the line's sum, about: log delta is this and nK - t eps
+    t: np.ndarray       # tilt, > 0
+    u: np.ndarray       # tilt of the bound on the aliases; or on the row, where it has no line
+    top: np.ndarray     # K_1(u), rounded up
+    end: np.ndarray     # where the law of a step ends
+    X: np.ndarray       # period, nats
+    guess: np.ndarray   # of the cut
+    lined: np.ndarray   # has the row a line?
+    sure: np.ndarray    # is eps known well enough to dismiss the other direction?
+    ok: np.ndarray      # can it be trusted?
+
+# %% ../nbs/01_rows.ipynb #ae9f6d62
+def _some(found, rows):
+    "These rows of a table, a plan, a grid."
+    return type(found)(*(v[rows] for v in found))
 
 @patch
-def above(self:_Rows, u, coarse):
-    "K_1(u), rounded up, (rows, 1); inf where it takes too many nodes."
-    b, h, end, first, own = coarse
-    if not (count := own.max()) < _MOST_NODES[1]: return np.full_like(u, inf)
-    _, _, odds, y, logp, moved = self.nodes(h, first + own - count, int(count), float)
-    P = self.first + self.sign*u
-    _, _, K, error = _weights(logp, P*y, np.abs(P)*moved)
-    g = _Grid(h, b, 0*b, None, u, None, end, y, logp, odds + self.rate)
-    at = self.at_end(end, P) - K
-    cells, left, right = self.edge(g, P, b, K, at)
-    upper, sharp = np.exp((b*self.mu)**2/2), self.sharp(at, h, 0, b, 0)
-    beyond, adding = upper*(left + right) + sharp, np.add.reduce(cells, 1, keepdims=True) + left
-    edge = np.where(self.adds, adding + right, _TWICE*(1 + beyond))
-    strip = _TWICE*upper/np.expm1(2*pi*b/h)*edge + beyond
-    return K + error + (1 + _OF_BOUND)*np.log1p(strip)
+def part(self:_Rows, rows):
+    "Some of the rows."
+    return _Rows(self.mu[rows], self.rate[rows], self.adds[rows])
+
+@patch(as_prop=True, cached=True)
+def each(self:_Rows):
+    "Row by row."
+    return [self.part([row]) for row in self.every]
+
+# %% ../nbs/01_rows.ipynb #641a87bc
+@patch
+def kept(self:_Rows, make, *asked):
+    "What `make` makes of these numbers or arrays; kept."
+    name = make.__name__, *(np.asarray(v).tobytes() for v in asked)
+    if name in self.known: return self.known[name]
+    if len(self.known) >= _KEPT: self.known.clear()
+    return self.known.setdefault(name, make(*asked))
+
+@patch
+def table_for(self:_Rows, n, goal):
+    "The _Table for so many steps and this goal, both numbers, or None; kept."
+    return self.kept(self.tabulate, *self.reach(*np.full((2, 2, 1), [[[n]], [[goal]]])))
+
+# %% ../nbs/01_rows.ipynb #b48228b5
+class _Steps(NamedTuple):
+    "All steps at a table's tilts, (rows, tilts)."
+    K: np.ndarray           # n K_1
+    variance: np.ndarray    # n K_1'', and the poles'
+    order: np.ndarray       # log delta by the leading order, but for -u eps
+    bound: np.ndarray       # and by Chernoff
+
+@patch
+def guessed(self:_Rows, table, steps, n, goal):
+    "(eps by the leading order or, if smaller, Chernoff's bound, the saddle-point), (rows, 1)."
+    eps, r = n*table.mean - table.first, self.every
+    order = steps.order - eps*table.u
+    k = np.clip(np.add.reduce(order > goal, 1), 1, _TILTS.size - 1)
+    a, b = order[r, k - 1], order[r, k]
+    e = eps[r, k - 1] + (a - goal[:, 0])/(a - b)*(eps[r, k] - eps[r, k - 1])
+    most = ((steps.bound - goal)/table.u).min(1)
+    saddle = np.where(order[r, -1] > goal[:, 0], inf, table.u[r, k])
+    return np.where((e > 0) & (e < most), e, most)[:, None], saddle[:, None]
+
+# %% ../nbs/01_rows.ipynb #b48228b6
+@patch
+def cuts(self:_Rows, table, steps, n, need):
+    "About where |M| has fallen to e^`need` of M(u), (rows, tilts)."
+    left = n[:, :, None]*table.falls - np.log(pi*_FALLS*self.unit)[:, None, :]
+    later = np.add.reduce(left > need[:, :, None], 2)
+    return np.maximum(_NEVER[later]*self.unit, np.sqrt(_DECAYED/steps.variance))
+
+# %% ../nbs/01_rows.ipynb #b48228b7
+@patch
+def tilts(self:_Rows, table, steps, n, goal, e):
+    "(t, X, cut, cost) of each row's shortest line, and the places of both tilts."
+    u, r, lost, gone = table.u, self.every, goal + log(_RTOL/_SHARE), table.u*e
+    over = np.maximum(steps.bound - gone - lost, TINY)/u[:, -1:]
+    to_right = over[:, None, :]*_NEAR
+    X = np.maximum(to_right.min(2), -lost/u)
+    cut = self.cuts(table, steps, n, lost + gone - steps.K)
+    cancels = np.minimum(steps.order - gone - goal, -_LEAST)
+    too_much = np.exp(cancels)*(n + _CANCELS[1])/(_CANCELS[0]*u)
+    cost = (X*cut + _SAME)*np.maximum(too_much, 1)*np.exp(np.maximum(cancels, 0)/_DIGITS)
+    cost = np.where(table.last < _floor(n, goal) + log(_HARM), cost, inf)
+    i = cost.argmin(1)
+    j = to_right[r, i].argmin(1)
+    return *(v[r, i][:, None] for v in (u, X, cut, cost)), i, j
+
+# %% ../nbs/01_rows.ipynb #b48228b8
+@patch
+def plan(self:_Rows, table, n, goal, known=None):
+    "The _Plan: removing above, adding below; or of rows that are dismissed if `known` eps do."
+    K, variance, u, half = n*table.K, n*table.variance + table.second, table.u, len(n)//2
+    order = K + table.poles - np.log(variance)/2
+    steps = _Steps(K, variance, order, K + table.factor)
+    e, saddle = self.guessed(table, steps, n, goal)
+    t, X, cut, cost, i, j = self.tilts(table, steps, n, goal, e)
+    sure = (t > _FAR_BELOW*saddle) | self.adds
+    if known is None and not sure.all():
+        least = np.where(sure, e, np.minimum(e, np.roll(e, half)))
+        t, X, cut, cost, i, j = self.tilts(table, steps, n, goal, np.sqrt(e*least))
+        e = least
+    if known is None: known = np.tile(e[:half]*(1 - _LITTLE), (2, 1))
+    over = steps.bound - u*known
+    little = self.adds & (over.min(1, keepdims=True) < goal - _SURE)
+    if little.any(): j = np.where(little[:, 0], over.argmin(1), j)
+    ok, r = (cost < inf) & (t*e > -_BELOW) & (X*cut < 2*pi*_MOST_NODES[2]), self.every
+    tilt, top, K = u[r, j], table.top[r, j], K[r, i]
+    return _Plan(goal + t*e - K[:, None], t, tilt[:, None], top[:, None], table.end, X, cut,
+                 ~little, sure, ok | little)
 
 # %% ../nbs/01_rows.ipynb #27d30816
 @patch
 def moduli(self:_Rows, g, s, at):
-    "(log of a bound on |M_1|/M_1(t) beyond each s, best near `at`; its rounding), (rows, s)."
+    "log of a bound on |M_1|/M_1(t) beyond each s, best near `at`, (rows, s)."
     q, P, k = 1 - self.rate, g.power, g.K.astype(float)
     a = np.minimum(at*g.mean*(g.std*self.mu)**2, np.minimum(_LOW*pi*self.s2, g.a + g.b))
     angle, c = a/self.s2, np.minimum(g.a + g.b, pi*self.s2/2 - a)
     x, y = q + g.odds*np.cos(angle), g.odds*np.sin(angle)
     bent = P*np.log(x*x + y*y)/2
     size = np.exp(g.logp + bent + (a*angle/2 - k))
-    cell = np.exp(self.cells(g, P, angle + c/self.s2) - k)
+    cell = np.exp(self.cells(g, P, angle + c/self.s2)[:, 0] - k)
     adding = np.add.reduce(cell, 1, keepdims=True) + g.beyond
     strip = _TWICE*np.where(self.adds, adding, _TWICE)/np.expm1(2*pi*c/g.h)
     beyond = g.beyond + self.sharp(g.last, g.h, a, c, 0)
@@ -618,19 +614,17 @@ def moduli(self:_Rows, g, s, at):
     turn = np.arctan2(y, x)
     sums = (np.exp(-s[:, :, None]*turn[:, None, :]) @ size[:, :, None])[:, :, 0] + strip
     exponents = (np.abs(g.logp) + np.abs(bent)).max(1, keepdims=True) + np.abs(P) + np.abs(k)
-    return np.log(sums), _BOUND_ULPS*ULP*(exponents + a*angle + s*pi + turn.shape[1])
+    return np.log(sums) + _BOUND_ULPS*ULP*(exponents + a*angle + s*pi + turn.shape[1])
 
 # %% ../nbs/01_rows.ipynb #c34e786a
 @patch
-def tail(self:_Rows, g, moduli, n, plan, goal):
-    "(cut, what is left beyond it over e^K), (rows, 1); is there such a cut?, (rows,)."
-    s, (log_modulus, rounding) = plan.guess*_CUTS, moduli
-    left = n*(log_modulus + rounding) - np.log(pi*s)
-    most = goal + log(_RTOL/_SHARE) + g.t*plan.eps - n*g.K.astype(float)
-    fits, r = left <= most, self.every
+def tail(self:_Rows, g, plan, n):
+    "(cut, log of |M_1|/M_1(t) beyond it, at most), (rows, 1); is there such a cut?, (rows,)."
+    s, r = plan.guess*_CUTS, self.every
+    fades = self.moduli(g, s, plan.guess)
+    fits = n*fades - np.log(pi*s) <= plan.sum + log(_RTOL/_SHARE)
     k = fits.argmax(1)
-    found = s[r, k][:, None], np.exp(np.minimum(left[r, k], 0))[:, None]*(1 + _OF_BOUND)
-    return *found, fits.any(1)
+    return s[r, k][:, None], fades[r, k][:, None], fits.any(1)
 
 # %% ../nbs/01_rows.ipynb #af945672
 class _Lines(NamedTuple):
@@ -713,55 +707,66 @@ def _octaves(count): return np.ceil(np.log2(np.maximum(np.arange(count), 1))).as
 
 # %% ../nbs/01_rows.ipynb #4e4f4ce5
 class _Step(NamedTuple):
-    "One step along a line, (rows, s)."
+    "What a line is made of, whatever n: (rows, s), or (rows, 1)."
     s: np.ndarray       # frequencies
     weight: np.ndarray  # of the rule, over z (1 + z); 0 beyond the row's own
     change: np.ndarray  # log of M_1(t + is)/M_1(t)
-    off: np.ndarray     # what that is off by
+    off: np.ndarray     # what that is off by, and n times that
+    cut: np.ndarray     # beyond it
+    fades: np.ndarray   # log |M_1|/M_1(t) is at most this
+    K: np.ndarray       # K_1(t)
+    error: np.ndarray   # what it is off by
+    left: np.ndarray    # log of the aliases on the left
+    right: np.ndarray   # and on the right, but for e^{n K_1(u) - u eps}
+    lost: np.ndarray    # log of the probability that one outcome is left out
 
+# %% ../nbs/01_rows.ipynb #4e4f4ce7
 @patch
-def step(self:_Rows, g, X, cut):
+def step(self:_Rows, g, plan, cut, fades):
     "The _Step up to the cut."
-    h = 2*pi/X
+    h = 2*pi/plan.X
     s = h*np.arange(ceil((cut/h).max()) + 1)
     own = s < cut + h                                        # strips serve no others
     change, noise = self.changes(g, h, s.shape[1])
     size, z = np.abs(1 + change), g.t + 1j*s
     weight = np.where(own, (h/pi)/(z*(z + 1)), 0)
     weight[:, 0] /= 2
-    change = np.where(size < TINY, log(TINY), log1p(change))
-    off = np.log1p(noise/np.maximum(size, TINY)) + _LOG*ULP*np.abs(change)
-    return _Step(s, weight, change, off)
+    change = np.where(own, np.where(size < TINY, log(TINY), log1p(change)), 0)
+    off = np.log1p(noise/np.maximum(size, TINY)) + (_LOG + _CGF_ULPS)*ULP*np.abs(change)
+    return _Step(s, weight, change, off, cut, fades, g.K, g.error, *self.aliases(plan),
+                 self.lost(1, g.end))
 
 # %% ../nbs/01_rows.ipynb #4e4f4ce6
 @patch
-def lines(self:_Rows, g, step, n, plan, tail, top):
+def lines(self:_Rows, step, n, plan):
     "The _Lines of n steps."
-    change, base = n*step.change, (n*g.K).astype(float)
-    off = n*step.off + _CGF_ULPS*ULP*np.abs(change)
-    c = np.where(step.weight == 0, 0, np.exp(change)*step.weight)
+    change, off, base = n*step.change, n*step.off, (n*step.K).astype(float)
+    c = np.exp(change)*step.weight
     size, ulps = np.abs(c), _TERM_ULPS + log2(c.shape[1])/2
-    large = np.abs(step.weight)*np.exp(np.minimum(change.real + off, _LARGEST))
-    wrong = np.where(off < 1, size*np.expm1(np.minimum(off, 1)), large) + ulps*ULP*size
-    rounding = np.add.reduce(wrong, 1, keepdims=True)
+    wrong = size*np.expm1(np.minimum(off, 1))
+    if (off >= 1).any():
+        large = np.abs(step.weight)*np.exp(np.minimum(change.real + off, _LARGEST))
+        wrong = np.where(off < 1, wrong, large)
+    tail = np.exp(np.minimum(n*step.fades - np.log(pi*step.cut), 0))*(1 + _OF_BOUND)
+    rounding = np.add.reduce(wrong + ulps*ULP*size, 1, keepdims=True) + tail
     slope = 2*ULP*np.add.reduce(size*step.s, 1, keepdims=True)
-    common = n*g.error + _CGF_ULPS*ULP*np.abs(base)
-    beyond = *self.aliases(plan, top), self.lost(n, g.end)
-    return _Lines(step.s, c, base, common, rounding + tail, slope, *beyond)
+    common = n*step.error + _CGF_ULPS*ULP*np.abs(base)
+    right, lost = step.right + _of_all(n, plan.top), step.lost + np.log(n)
+    return _Lines(step.s, c, base, common, rounding, slope, step.left, right, lost)
 
 # %% ../nbs/01_rows.ipynb #2d4d9f5a
 @patch
-def aliases(self:_Rows, plan, top):
-    "log of the aliases to the left, and of those to the right but for e^{-u eps}, by K(u)."
+def aliases(self:_Rows, plan):
+    "log of the aliases to the left, and of those to the right but for e^{n K_1(u) - u eps}."
     t, u, X = plan.t, plan.u, plan.X
     factor, x = log_chernoff_factor(u), np.maximum(u - t, TINY)*X
-    size = 1 + np.abs(top) + np.abs(factor) + x
+    size = 1 + np.abs(factor) + x
     left = _BOUND_ULPS*ULP*(1 + t*X) - log_expm1(t*X)
-    return left, top + factor - log_expm1(x) + _BOUND_ULPS*ULP*size
+    return left, factor - log_expm1(x) + _BOUND_ULPS*ULP*size
 
 def _of_all(n, K):
-    "n K_1, rounded up."
-    return n*K + _CGF_ULPS*ULP*np.abs(n*K)
+    "n K_1, rounded up, as part of a bound."
+    return n*K + _BOUND_ULPS*ULP*np.abs(n*K)
 
 # %% ../nbs/01_rows.ipynb #cadd6625
 class _Near(NamedTuple):
@@ -772,10 +777,14 @@ class _Near(NamedTuple):
     bend: np.ndarray    # its second derivative is at most so much, anywhere
     fall: np.ndarray    # how fast log delta falls, per nat
     root: np.ndarray    # where the sum is about the goal
+    size: np.ndarray    # of what a bound's logarithm is the sum of, but for what grows with eps
+    most: np.ndarray    # of the sum, what may be added if that is to be narrow
 
-def _newton(line, t, e, goal):
+# %% ../nbs/01_rows.ipynb #cadd6627
+def _newton(line, plan, goal):
     "The _Near of a last eps of Newton's method."
-    turn = -1j*line.s
+    turn, t = -1j*line.s, plan.t
+    e = np.maximum(line.base + plan.sum - goal, _LEAST_PART)/t
     for _ in range(_STEPS):
         terms = np.exp(e*turn)*line.c
         total = np.add.reduce(terms.real, 1, keepdims=True)
@@ -785,22 +794,22 @@ def _newton(line, t, e, goal):
         e = np.maximum(e + miss/fall, _LEAST_PART*e)
         if np.abs(miss).max() < _SETTLED: break
     bend = np.add.reduce(np.abs(line.c)*line.s**2, 1, keepdims=True)
-    return _Near(at, total, slope, bend, fall, e)
+    most = np.minimum(np.maximum(_RTOL, _WIDTH*fall), _NO_LARGE)
+    return _Near(at, total, slope, bend, fall, e, 1 + np.abs(line.base) + np.abs(goal), most)
 
 # %% ../nbs/01_rows.ipynb #cadd6626
 def _short(line, plan, near, e, goal):
     "(by how many nats the bounds miss the goal at both ends, are they narrow?), (rows, 2)."
     sides, moved = np.array([-1., 1.]), e - near.eps
-    total, far = near.total + moved*near.slope, np.abs(moved)
+    total, far, large = near.total + moved*near.slope, np.abs(moved), np.abs(e)
     off = far*(far*near.bend + _TERM_ULPS*line.slope)
-    noise, gone = line.rounding + line.slope*np.abs(e) + off, line.base - plan.t*e
-    size = 1 + np.abs(line.base) + (plan.t + plan.u)*np.abs(e) + np.abs(goal)
+    noise, gone = line.rounding + line.slope*large + off, line.base - plan.t*e
+    size = near.size + (plan.t + plan.u)*large
     more = np.where(sides < 0, np.logaddexp(line.left, line.right - plan.u*e), line.lost)
     more = np.exp(np.minimum(more - gone + _BOUND_ULPS*ULP*size, 0))*(1 + _OF_BOUND) + noise
     moved = np.log(np.maximum(total + sides*more, TINY))
     rounding = line.common + _BOUND_ULPS*ULP*(size + np.abs(moved))
-    most = np.minimum(np.maximum(_RTOL, _WIDTH*near.fall), _NO_LARGE)*total
-    return sides*(moved + gone - goal) + rounding, more + rounding*total <= most
+    return sides*(moved + gone - goal) + rounding, more + rounding*total <= near.most*total
 
 # %% ../nbs/01_rows.ipynb #7948229f
 def _ends(line, plan, near, goal):
@@ -816,66 +825,69 @@ def _ends(line, plan, near, goal):
     return e, (good & narrow).all(1, keepdims=True)
 
 # %% ../nbs/01_rows.ipynb #6ae156dc
-@patch
-def kept(self:_Rows, make, *asked):
-    "What `make` says of these arrays; kept."
-    name = make.__name__, *(v.tobytes() for v in asked)
-    if name in self.known: return self.known[name]
-    if len(self.known) >= _KEPT: self.known.clear()
-    return self.known.setdefault(name, make(*asked))
+class _Ready(NamedTuple):
+    "What a class of questions shares; None from where it is not found."
+    table: object = None
+    plan: object = None
+    step: object = None
+
+def _like(n, goal):
+    "(the least n, then n and goal that are planned for) of all questions like this."
+    (k, j), (a, b) = (floor(m*log2(v)) for m, v in zip(_ALIKE, (n, -goal))), _WITHIN
+    return 2.**(k/_ALIKE[0]), 2.**((k + a)/_ALIKE[0]), -2.**((j + b)/_ALIKE[1])
 
 # %% ../nbs/01_rows.ipynb #6ae156dd
 @patch
-def served(self:_Rows, plan, n, goal, fine=False):
-    "(the _Grid, the _Lines, in full precision?), or None; `why` says where it ended."
+def served(self:_Rows, plan, n, fine=False):
+    "The _Step for n steps and more, from exact losses if fine, or None; `why` says where it ended."
     self.why = 'plan'
-    if not (plan.ok & self.short(plan)).all(): return None
+    if not plan.ok.all(): return None
     asked, X = _FIRST_CUT*plan.guess, plan.X
     for turned in _TURNED:
-        way = plan.t, asked, np.array(turned), plan.end
-        g, self.why = self.kept(self.grid_for, *way), 'grid'
-        if g is None: return None
-        moduli = self.kept(self.moduli_on, *way, plan.guess)
-        (cut, tail, ok), self.why = self.tail(g, moduli, n, plan, goal), 'tail'
+        spacing, self.why = self.spacing(plan.t, asked, turned, plan.end), 'grid'
+        if (g := self.grid(plan.t, asked, spacing)) is None: return None
+        (cut, fades, ok), self.why = self.tail(g, plan, n), 'tail'
         if not ok.all(): return None
-        asked, served = cut + 2*pi/X, g.cut
-        if ((asked <= served) & (n*g.strip <= _STRIP)).all(): break
+        asked = cut + 2*pi/X
+        if ((asked <= g.cut) & (n*g.strip <= _STRIP)).all(): break
     else: return None
     self.why = 'nodes'
-    if not (cut*X < 2*pi*_MOST_NODES[2]).all(): return None
-    step = self.step_for(*way, X, cut, np.array(fine))
-    top = _of_all(n, self.kept(self.top, plan.u, plan.end))
-    return g, self.lines(g, step, n, plan, tail, top)
+    if not (cut*X < 2*pi*(_FINE if fine else _MOST_NODES[2])).all(): return None
+    self.why = ''
+    return self.step(g._replace(L=g.exact) if fine else g, plan, cut, fades)
 
-# %% ../nbs/01_rows.ipynb #d0704327
+# %% ../nbs/01_rows.ipynb #6ae156de
 @patch
-def short(self:_Rows, plan):
-    "Will a line have few nodes, as far as the table tells?"
-    return (plan.X*plan.guess < 2*pi*_MOST_NODES[2]) | ~plan.lined
-
-@patch
-def moduli_on(self:_Rows, t, cut, turned, end, guess):
-    "The tail's bounds on that grid."
-    return self.moduli(self.kept(self.grid_for, t, cut, turned, end), guess*_CUTS, guess)
-
-# %% ../nbs/01_rows.ipynb #01rowslong1
-@patch
-def step_for(self:_Rows, *way):
-    "The _Step; kept, unless it is long."
-    *_, X, last, _ = way
-    long = (last*X > 2*pi*_LONG).any()
-    return self.step_on(*way) if long else self.kept(self.step_on, *way)
+def ready(self:_Rows, least, n, goal, fine):
+    "The _Ready of both directions, or of removing where adding has no line or waits."
+    table, self.why = self.table_for(n, goal), 'table'
+    if table is None: return _Ready()
+    plan = self.plan(table, *np.full((2, 2, 1), [[[n]], [[goal]]]))
+    if (plan.sure & plan.lined).all(): return self.with_step(table, plan, least, n, fine)
+    return self.each[0].with_step(table, _some(plan, [0]), least, n, fine)
 
 @patch
-def step_on(self:_Rows, t, cut, turned, end, X, last, fine):
-    "The _Step on that grid; from the exact losses, if it is to be fine."
-    g = self.kept(self.grid_for, t, cut, turned, end)
-    return self.step(g._replace(L=g.exact) if fine else g, X, last)
+def ready_adding(self:_Rows, least, n, goal, fine):
+    "The _Ready of adding."
+    table, adding = _some(self.table_for(n, goal), [1]), self.each[1]
+    plan = adding.plan(table, np.array([[n]]), np.array([[goal]]), -inf)
+    return adding.with_step(table, plan, least, n, fine)
+
+# %% ../nbs/01_rows.ipynb #6ae156df
+@patch
+def with_step(self:_Rows, table, plan, least, n, fine):
+    "The _Ready of `least` steps and more; of a class with room, and without a line that is long."
+    if least < n:
+        longer, later = _ROOM
+        plan = plan._replace(X=plan.X*longer, guess=plan.guess*later)
+        if (plan.X*plan.guess > 2*pi*_LONG).any(): return _Ready(table, plan)
+    return _Ready(table, plan, self.served(plan, least, fine))
 
 @patch
-def top(self:_Rows, u, end):
-    "K_1(u), rounded up."
-    return self.above(u, self.coarse(u, end))
+def ready_for(self:_Rows, make, n, goal, fine):
+    "The _Ready of a question's class, kept; where that has no line, of the question alone."
+    ready = self.kept(make, *_like(n, goal), fine)
+    return make(n, n, goal, fine) if ready.step is None and ready.plan is not None else ready
 
 # %% ../nbs/01_rows.ipynb #6f0e8073
 class _Found(NamedTuple):
@@ -887,11 +899,6 @@ class _Found(NamedTuple):
     u: np.ndarray      # tilt of the Chernoff bound
     K: np.ndarray      # K there, rounded up
 
-def _nothing(plan, K):
-    "The _Found of rows of which K(u) alone is known."
-    no, none = plan.lined & False, np.full(plan.t.shape, np.nan)
-    return _Found(plan.lined, none, np.repeat(none, 2, axis=1), no, plan.u, K)
-
 def _is_below(found, eps, goal):
     "Is delta at eps proved to be at most e^goal, by Chernoff's bound at u?"
     factor = log_chernoff_factor(found.u)
@@ -900,18 +907,21 @@ def _is_below(found, eps, goal):
 
 # %% ../nbs/01_rows.ipynb #6f0e8074
 @patch
-def solved(self:_Rows, plan, n, goal):
-    "The _Found of all rows, or None."
-    found = _nothing(plan, _of_all(n, self.kept(self.top, plan.u, plan.end)))
-    if not plan.lined.any(): return found
-    for fine in (False, True):
-        served = self.served(plan, n, goal, fine)
-        if served is None: return None
-        _, line = served
-        near, self.why = _newton(line, plan.t, plan.eps, goal), ''
-        ends, good = _ends(line, plan, near, goal)
-        if good.all() or line.s.shape[1] > _FINE or EXTENDED is np.float64: break
-    return found._replace(mid=near.root, ends=ends, good=good)
+def solved(self:_Rows, ready, n, goal):
+    "The _Found of rows with lines."
+    plan, line = ready.plan, self.lines(ready.step, n, ready.plan)
+    near = _newton(line, plan, goal)
+    return _Found(plan.lined, near.root, *_ends(line, plan, near, goal), plan.u,
+                  _of_all(n, plan.top))
+
+def _dismissed(table, n, goal, eps):
+    "(the _Found of rows by Chernoff's bounds at eps alone, are these below the goal?)."
+    K = _of_all(n, table.top)
+    k = (K + table.factor - table.u*eps).argmin(1)[:, None]
+    u, K = (np.take_along_axis(v, k, 1) for v in (table.u, K))
+    none = np.full(u.shape, np.nan)
+    found = _Found(k < 0, none, np.repeat(none, 2, axis=1), k < 0, u, K)
+    return found, _is_below(found, eps, goal)
 
 # %% ../nbs/01_rows.ipynb #1953d7bc
 @patch
@@ -924,19 +934,26 @@ def bounds(self:_Rows, n, delta):
 
 @patch
 def asked(self:_Rows, n, goal):
+    "The _Found, from exact losses where others are not enough."
+    found = self.found(n, goal, False)
+    narrow = found is None or (found.good | ~found.lined).all()
+    return found if narrow or EXTENDED is np.float64 else self.found(n, goal, True)
+
+@patch
+def found(self:_Rows, n, goal, fine):
     "The _Found: of both directions together or, where eps is not known before, one by one."
-    table, self.why = self.table_for(n, goal), 'table'
-    if table is None: return None
-    plan = self.plan(table, n, goal)
-    if (plan.sure & plan.lined).all(): return self.solved(plan, n, goal)
+    asked = n.item(0), goal.item(0), fine
+    ready = self.ready_for(self.ready, *asked)
+    if ready.step is None: return None
+    if len(ready.plan.t) == len(n): return self.solved(ready, n, goal)
     removing, adding = self.each
-    first = removing.solved(_some(plan, [0]), n[:1], goal[:1])
-    self.why = removing.why
-    if first is None: return None
-    own = adding.plan(_some(table, [1]), n[1:], goal[1:], first.ends[:, :1])
-    second = adding.solved(own, n[1:], goal[1:])
-    self.why = adding.why
-    return second and _Found(*map(np.concatenate, zip(first, second, strict=True)))
+    first = removing.solved(ready, n[:1], goal[:1])
+    second, below = _dismissed(_some(ready.table, [1]), n[1:], goal[1:], first.ends[:, :1])
+    if not below:
+        ready = self.ready_for(self.ready_adding, *asked)
+        if ready.step is None: return None
+        second = adding.solved(ready, n[1:], goal[1:])
+    return _Found(*map(np.concatenate, zip(first, second, strict=True)))
 
 # %% ../nbs/01_rows.ipynb #1953d7bd
 def _larger(found, goal):
@@ -1007,9 +1024,9 @@ def epsilon_of_sampled(
 
 # %% ../nbs/01_rows.ipynb #588fd1c9
 # Tuning: only time and memory depend on it. Many runs at once.
-_TOGETHER = 1 << 11, 1 << 13, 1 << 16   # nodes of tables, of coarse grids, of increments
+_TOGETHER = 1 << 11, 1 << 16            # nodes of tables, of increments
 _CLASSES = 2                            # of such numbers that share a block, in an octave
-_UNKNOWN = *[np.nan]*6, True, True, False       # a _Plan of nothing
+_UNKNOWN = *[np.nan]*7, True, True, False       # a _Plan of nothing
 
 def _blocks(nodes, counts, most):
     """Places with about as many nodes and about as large counts, the largest first; as many at a
@@ -1037,7 +1054,7 @@ def plans(self:_Rows, n, goal, known=None):
     whole = _Plan(*(np.full((len(n), 1), v) for v in _UNKNOWN))
     last, end = self.reach(n, goal)
     pairs = np.arange(len(n)).reshape(2 if known is None else 1, -1)     # planned together
-    nodes = self.nodes_up_to(last, end)[-1][pairs, 0]
+    nodes = self.coarse(last, end)[-1][pairs, 0]
     fits = np.flatnonzero((nodes < _MOST_NODES[0]).all(0))
     for i in _blocks(nodes[0][fits], np.ones(len(fits)), _TOGETHER[0]):
         rows = pairs[:, fits[i]]
@@ -1062,30 +1079,20 @@ def together(self:_Rows, n, goal):
     _put(found, wait, some.solve(plan, some.every, n[wait], goal[wait]))
     return found
 
-# %% ../nbs/01_rows.ipynb #04fffa6e
-@patch
-def tops(self:_Rows, u, end):
-    "K_1(u) of all rows, rounded up."
-    K, coarse = np.empty_like(u), self.coarse(u, end)
-    nodes = coarse[-1][:, 0]
-    for i in _blocks(nodes, np.ones(len(nodes)), _TOGETHER[1]):
-        K[i] = self.part(i).above(u[i], [v[i] for v in coarse])
-    return K
-
 # %% ../nbs/01_rows.ipynb #04fffa6f
 @patch
 def solve(self:_Rows, plan, left, n, goal):
     "What is _Found of the rows `left`."
-    found, asked = _nothing(plan, np.full(plan.t.shape, np.nan)), _FIRST_CUT*plan.guess
-    left = left[(plan.ok & self.short(plan))[left, 0]]
-    found.K[left] = _of_all(n[left], self.part(left).tops(plan.u[left], plan.end[left]))
-    left = left[plan.lined[left, 0]]
+    none = np.full(n.shape, np.nan)
+    found = _Found(plan.lined, none.copy(), np.repeat(none, 2, axis=1), none > 0, plan.u,
+                   _of_all(n, plan.top))
+    left, asked = left[(plan.ok & plan.lined)[left, 0]], _FIRST_CUT*plan.guess
     for turned in _TURNED:
         way, later = (plan.t[left], asked[left], turned, plan.end[left]), [left[:0]]
         spacing = self.part(left).spacing(*way)
-        for i in _blocks(spacing[-1][:, 0], np.sqrt((asked*plan.X)[left, 0]), _TOGETHER[2]):
+        for i in _blocks(spacing[-1][:, 0], np.sqrt((asked*plan.X)[left, 0]), _TOGETHER[1]):
             r = left[i]
-            own = _some(plan, r), asked[r], [v[i] for v in spacing], found.K[r], n[r], goal[r]
+            own = _some(plan, r), asked[r], [v[i] for v in spacing], n[r], goal[r]
             *lines, asked[r], again = self.part(r).on_lines(*own)
             found.mid[r], found.ends[r], found.good[r] = lines
             later.append(r[again])
@@ -1094,19 +1101,17 @@ def solve(self:_Rows, plan, left, n, goal):
 
 # %% ../nbs/01_rows.ipynb #a57785f7
 @patch
-def on_lines(self:_Rows, plan, asked, spacing, K, n, goal):
+def on_lines(self:_Rows, plan, asked, spacing, n, goal):
     "(mid, ends, good) of _Found, what the grid is to serve, and which rows may be asked again."
     g = self.grid(plan.t, asked, spacing)
     if g is None: return np.nan, np.nan, False, asked, self.every[:0]
-    cut, tail, ok = self.tail(g, self.moduli(g, plan.guess*_CUTS, plan.guess), n, plan, goal)
+    cut, fades, ok = self.tail(g, plan, n)
     ok &= (cut*plan.X < 2*pi*_MOST_NODES[2])[:, 0]
     last = cut + 2*pi/plan.X
     fits = ok & ((last <= g.cut) & (n*g.strip <= _STRIP))[:, 0]
-    step = self.step(g, plan.X, np.where(fits[:, None], cut, 0))
-    line = self.lines(g, step, n, plan, tail, K)
-    near = _newton(line, plan.t, plan.eps, goal)
-    ends, good = _ends(line, plan, near, goal)
-    return near.root, ends, good & fits[:, None], last, np.flatnonzero(ok & ~fits)
+    step = self.step(g, plan, np.where(fits[:, None], cut, 0), fades)
+    found = self.solved(_Ready(None, plan, step), n, goal)
+    return *found[1:3], found.good & fits[:, None], last, np.flatnonzero(ok & ~fits)
 
 # %% ../nbs/01_rows.ipynb #8f93565f
 def epsilons_of_sampled(
