@@ -45,8 +45,7 @@ _PRODUCT = 1.5         # a sum of products, for each of them
 _BLOCK = 32            # of so many at a time
 _WEIGHTED = 2          # a turn times a weight, and a sum of two such sums
 _ROUNDED = 1           # two factors of a product, in doubles; and a sum with such a product
-_PHASE, _IN_NODES = 2, 4     # a phase; and where it is in the precision of its node
-_AT = .5               # a frequency, a multiple of the least
+_PHASE, _IN_NODES, _AT = 2, 4, .5   # a phase; in the precision of its node; a frequency's double
 _CGF_ULPS = 4          # n K_1, and n times its change
 _TERM_ULPS = 28        # a line's terms and their sum, besides half of log2 of how many there are
 _BOUND_ULPS = 16       # of all that is added up to a bound's logarithm
@@ -939,6 +938,7 @@ def asked(self:_Rows, n, goal):
     narrow = found is None or (found.good | ~found.lined).all()
     return found if narrow or EXTENDED is np.float64 else self.found(n, goal, True)
 
+# %% ../nbs/01_rows.ipynb #1953d7be
 @patch
 def found(self:_Rows, n, goal, fine):
     "The _Found: of both directions together or, where eps is not known before, one by one."
