@@ -594,11 +594,19 @@ def test_a_record_without_steps_costs_nothing_without_sampling():
     assert book.epsilon(1e-5).upper[0] == 0 == book.delta(0.).upper[0] == book.mu()[0]
     assert book.epsilon(1e-5).lower[1] > 0
 
+class Begun(Exception):
+    "That the tables are begun."
+
 def test_a_terminal_is_told_the_price(monkeypatch, capsys):
+    "Before they are begun, and once."
+    def begun(*_): raise Begun
+    monkeypatch.setattr('dp_saddle.individual.LossFamily', begun)
     monkeypatch.setattr('sys.stderr.isatty', lambda: True, raising=False)
     for sigma, rate, told in ((2., .013, False), (.1, .013, True), (.1, 1., False)):
         book = IndividualAccountant(sigma, 1., rate)
         book.step([1.])
-        book.epsilon(1e-5)
+        if rate == 1: book.epsilon(1e-5)     # nothing to tabulate
+        else:
+            with pytest.raises(Begun): book.epsilon(1e-5)
         said = capsys.readouterr().err
         assert ('64 noise levels are tabulated' in said) == told and said.count('\n') == told

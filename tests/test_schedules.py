@@ -370,7 +370,7 @@ def test_gaussians_only_are_exact():
 def test_entries_of_several_steps():
     "One answer for each entry, of whatever steps it consists."
     both = Gaussian(sigma=3.) + Laplace(scale=2.)
-    draws = BallsInBins(Gaussian(sigma=1.), batches=10, draws=2)
+    draws = BallsInBins(Gaussian(sigma=1.), batches=3, draws=2)
     schedule = [Gaussian(sigma=3.), (both, 2), 0*both, draws, (1*Gaussian(sigma=3.), 2)]
     runs = [Gaussian(sigma=3.), both, both, 0*both, draws, Gaussian(sigma=3.), Gaussian(sigma=3.)]
     found = epsilon_after(schedule, delta=1e-5)
