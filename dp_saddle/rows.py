@@ -74,7 +74,7 @@ _CUTS = 2.**np.r_[np.arange(-.5, .55, .1), .7, .9, 1.2, 1.6, 2, 3, 4, 6]    # tr
 _FIRST_CUT = 1.4                  # what a first grid serves, likewise
 _END_STEP, _FARTHER = log(2)/16, log(2)/8   # ends are powers of e^this, and tried by steps of that
 _ALIKE, _WITHIN = (1, 2), (.75, .25)        # classes in an octave of n, of log delta; their place
-_ROOM, _BELOW = (1.2, 1.2), 4.    # there: a longer period, a later cut; by what t eps is below 0
+_ROOM, _ALONE, _BELOW = 1.2, 1e5, 4.   # so much longer there; more steps are alone; t eps > -4
 _LITTLE, _SURE = 1e-3, 1.         # one direction is to be smaller, and in nats, to be dismissed
 _FAR_BELOW = .72                  # a tilt so much below the saddle-point: eps is not known yet
 
@@ -877,14 +877,14 @@ def ready_adding(self:_Rows, least, n, goal, fine):
 def with_step(self:_Rows, table, plan, least, n, fine):
     "The _Ready of `least` steps and more; of a class with room, and without a line that is long."
     if least < n:
-        longer, later = _ROOM
-        plan = plan._replace(X=plan.X*longer, guess=plan.guess*later)
+        plan = plan._replace(X=plan.X*_ROOM, guess=plan.guess*_ROOM)
         if (plan.X*plan.guess > 2*pi*_LONG).any(): return _Ready(table, plan)
     return _Ready(table, plan, self.served(plan, least, fine))
 
 @patch
 def ready_for(self:_Rows, make, n, goal, fine):
     "The _Ready of a question's class, kept; where that has no line, of the question alone."
+    if n > _ALONE: return make(n, n, goal, fine)
     ready = self.kept(make, *_like(n, goal), fine)
     return make(n, n, goal, fine) if ready.step is None and ready.plan is not None else ready
 
