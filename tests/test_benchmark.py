@@ -232,6 +232,27 @@ def test_rows_of_random_settings(benchmark):
     benchmark.extra_info['answered'] = sum(one is not None for one in found)
 
 
+@pytest.mark.parametrize('asked', ['fresh', 'again nearby', 'again at random'])
+def test_asked_again(benchmark, asked):
+    """De et al.'s run, and the same noise and rate with other steps and, at random within a factor
+    of 4 in steps and 100 in delta, with another delta; each round is another noise."""
+    rng, noises = np.random.default_rng(0), iter(9.4*(1 + 1e-7*np.arange(1, 10**6)))
+    wide = asked == 'again at random'
+
+    def question():
+        sigma = next(noises)
+        if asked == 'fresh': return (sigma, 2000, 1e-5), {}
+        epsilon(fresh(2000, sigma, .32768), delta=1e-5)
+        if wide: epsilon(fresh(1000, sigma, .32768), delta=1e-6)
+        steps = int(rng.uniform(1000, 4000) if wide else rng.uniform(1900, 2040))
+        return (sigma, steps, float(10**rng.uniform(-7, -5)) if wide else 1e-5), {}
+
+    def ask(sigma, steps, delta):
+        return epsilon(fresh(steps, sigma, .32768), delta=delta)
+
+    assert 4 < benchmark.pedantic(ask, setup=question, rounds=200) < 20
+
+
 @pytest.mark.parametrize('together', [True, False])
 def test_thousand_runs(benchmark, together):
     "Noises 1 to 4, rates .01 to .2, 3000 steps: a list, and one by one."
