@@ -3287,6 +3287,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                 'dp_saddle.rows._joined': ('rows.html#_joined', 'dp_saddle/rows.py'),
                                 'dp_saddle.rows._larger': ('rows.html#_larger', 'dp_saddle/rows.py'),
                                 'dp_saddle.rows._like': ('rows.html#_like', 'dp_saddle/rows.py'),
+                                'dp_saddle.rows._log1p': ('rows.html#_log1p', 'dp_saddle/rows.py'),
                                 'dp_saddle.rows._multiples': ('rows.html#_multiples', 'dp_saddle/rows.py'),
                                 'dp_saddle.rows._newton': ('rows.html#_newton', 'dp_saddle/rows.py'),
                                 'dp_saddle.rows._octaves': ('rows.html#_octaves', 'dp_saddle/rows.py'),

@@ -43,14 +43,15 @@ _TURN = 6, 2.5, 5      # e^{isL} - 1, of a = |sL| or 2: of a, of a^2; and of a o
 _DOUBLING = 1.1, 1.2   # A + B + AB, of |sL|; and of |sL| times a quarter of it, 1 at most
 _PRODUCT = 1.5         # a sum of products, for each of them
 _BLOCK = 32            # of so many at a time
-_WEIGHTED = 2          # a turn times a weight, and a sum of two such sums
-_ROUNDED = 1           # two factors of a product, in doubles; and a sum with such a product
-_PHASE, _IN_NODES, _AT = 2, 4, .5   # a phase; in the precision of its node; a frequency's double
+_WEIGHTED = 2.5        # a weight, a turn times it, and a sum of two such sums
+_PHASE, _IN_NODES = 2, 4            # a phase; in the precision of its node
+_ANGLE = 2             # a frequency, and its product with eps
 _CGF_ULPS = 4          # n K_1, and n times its change
 _TERM_ULPS = 28        # a line's terms and their sum, besides half of log2 of how many there are
 _BOUND_ULPS = 16       # of all that is added up to a bound's logarithm
 _OF_BOUND = 1e-6       # of what is so small that few digits of it matter, relative
 _LARGEST = 700.        # nats: exp of it is a double still, and no line with it is narrow
+_NEAR_ONE = 1/4        # of 1, in a logarithm in the precision of the nodes
 
 # %% ../nbs/01_rows.ipynb #92ad7065
 # Tuning: only time and width depend on it. The table and the plan.
@@ -238,7 +239,7 @@ class _Grid(NamedTuple):
     last: object = None     # log of the integrand at the end, times sigma, over M_1(t)
     strip: object = None    # what the rule is off by up to the cut, over M_1(t)
     beyond: object = None   # what is left out of the path's sum, likewise
-    exact: object = None    # the loss in the precision of the nodes
+    exact: object = None    # (weights, losses) in the precision of the nodes
 
 # %% ../nbs/01_rows.ipynb #1672575d
 @patch
@@ -284,10 +285,10 @@ def _weights(logp, tilted, moved):
     top = e.max(1, keepdims=True)
     e = np.exp(e - top)
     M = np.add.reduce(e, 1, keepdims=True)
-    K, p = np.log(M) + top, (e/M).astype(float)
+    K, p = np.log(M) + top, e/M
     off = _WEIGHT*ulp*(1 + np.abs(logp) + np.abs(tilted) + moved).astype(float)
     ulps = _SUM + log2(e.shape[1])/2 + _LOG*(1 + np.abs(K.astype(float)))
-    return p, off, K, np.add.reduce(p*off, 1, keepdims=True) + ulps*ulp
+    return p, off, K, np.add.reduce(p.astype(float)*off, 1, keepdims=True) + ulps*ulp
 
 # %% ../nbs/01_rows.ipynb #fd4b8b63
 @patch
@@ -326,12 +327,11 @@ def on_path(self:_Rows, g, x, l):
     tilted, rotated = g.power*size, g.power*theta
     phase, large = self.sign*(rotated - x*turn), g.logp + turn*turn/2 + tilted - g.K
     phase -= _circle()*np.round(phase/_circle())
-    rough = large.astype(float)
-    p = np.exp(rough + 1j*phase.astype(float))*(1 + (large - rough).astype(float))
+    p = np.exp(large + 1j*phase)
     moved = g.odds*np.exp(-size.astype(float))*(2 + np.abs(l) + self.mu**2)
     sizes = 1 + np.abs(g.logp) + np.abs(tilted) + np.abs(rotated) + np.abs(x*turn) + turn*turn
     sizes += np.abs(g.power)*moved + np.abs(g.K)
-    return g._replace(p=p, off=_WEIGHT*(ulp*sizes.astype(float) + ULP), L=self.sign*size + 1j*theta,
+    return g._replace(p=p, off=_WEIGHT*ulp*sizes.astype(float), L=self.sign*size + 1j*theta,
                       moved=moved)
 
 # %% ../nbs/01_rows.ipynb #fd4b8b62
@@ -342,7 +342,8 @@ def with_doubles(self:_Rows, g):
     y, logp, odds, power, moved = (getattr(g, name).astype(float) for name in names)
     p = np.exp(logp + power*y - g.K.astype(float))
     mean = np.add.reduce(p*odds/(1 - self.rate + odds), 1, keepdims=True)
-    g = g._replace(exact=g.L, L=g.L.astype(complex if g.a.any() else float), mean=mean)
+    kind = complex if g.a.any() else float
+    g = g._replace(exact=(g.p, g.L), p=g.p.astype(kind), L=g.L.astype(kind), mean=mean)
     return g._replace(y=y, logp=logp, odds=odds, power=power, moved=moved)
 
 # %% ../nbs/01_rows.ipynb #6bc6f41d
@@ -377,7 +378,8 @@ def in_doubles(self:_Rows, g):
         at = self.at_end(g.end, P)
         missed += times*self.straight(g, b, at, *self.edge(g, P, b, 0, at))
     off = g.off + _WEIGHT*ULP*(1 + np.abs(g.K) + np.abs(K))
-    return g._replace(K=K, error=error + missed*np.exp(-K), p=g.p*np.exp(g.K - K), off=off)
+    p = g.p*np.exp(g.K - K)
+    return g._replace(K=K, error=error + missed*np.exp(-K), p=p, off=off)
 
 # %% ../nbs/01_rows.ipynb #208eb598
 @patch
@@ -659,6 +661,13 @@ def _multiples(A, count):
         known += more
     return out[:count + 1]
 
+def _log1p(z):
+    "log(1 + z) of complex z, in their precision; next to 0 relative to z."
+    if z.dtype == complex: return log1p(z)
+    x, y = z.real, z.imag
+    near = np.log1p(x*(2 + x) + y*y)/2 + 1j*np.arctan2(y, 1 + x)
+    return np.where(np.abs(z) < _NEAR_ONE, near, np.log(1 + z))
+
 # %% ../nbs/01_rows.ipynb #af945674
 @patch
 def changes(self:_Rows, g, h, count):
@@ -669,12 +678,11 @@ def changes(self:_Rows, g, h, count):
     a = _multiples(_turn(g.L, least*inner), outer - 1)*g.p
     b = _multiples(_turn(g.L, least), inner - 1)
     alone = np.add.reduce(a, 2).T[:, :, None] + np.add.reduce(b*g.p, 2).T[:, None, :]
-    both = np.zeros(alone.shape, complex)
-    a, b = (v.astype(complex, copy=False) for v in (a, b))
+    both = np.zeros_like(alone)
     for first in range(0, nodes, _BLOCK):
         some = slice(first, first + _BLOCK)
         both += a[..., some].transpose(1, 0, 2) @ b[..., some].transpose(1, 2, 0)
-    both = (both + alone.astype(complex)).reshape(len(h), outer*inner)
+    both = (both + alone).reshape(len(h), outer*inner)
     return both[:, :count], self.noise(g, h, inner, outer)[:, :count]
 
 # %% ../nbs/01_rows.ipynb #af945675
@@ -682,15 +690,16 @@ def changes(self:_Rows, g, h, count):
 def noise(self:_Rows, g, h, inner, outer):
     "What a change is off by, (rows, s), the same for s up to h, to 2h, to 4h and so on."
     octaves, depth, nodes = _octaves(inner*outer), _depth(inner, outer), g.L.shape[1]
-    s, size, weight = h*2.**np.arange(octaves[-1] + 1), np.abs(g.L).astype(float), np.abs(g.p)
+    s, size, weight = (h*2.**np.arange(octaves[-1] + 1),
+                       *(np.abs(v).astype(float) for v in (g.L, g.p)))
     ulp, own = float(np.finfo(g.L.dtype).eps), float(np.finfo(EXTENDED).eps)
     angle, block = size[:, :, None]*s[:, None, :], np.minimum(size*(h*inner), _MOST_OF_TURN)
     (linear, square, damped), (sums, products) = _TURN, _DOUBLING
     phase = _PHASE + _IN_NODES*(ulp == own)
-    turned = ulp*(linear + damped*(g.a > 0) + sums*depth + phase + square*block) + _AT*ULP
+    turned = ulp*(linear + damped*(g.a > 0) + sums*depth + phase + square*block)
     each = weight*(size*turned + _WEIGHT*own*g.moved)
-    product = _ROUNDED*(1 + block) + _PRODUCT*(min(nodes, _BLOCK) + nodes/_BLOCK)*block
-    off = g.error + g.off + ulp*(_WEIGHTED + _SUM + log2(nodes)/2) + ULP*product
+    product = _PRODUCT*(min(nodes, _BLOCK) + nodes/_BLOCK)*block
+    off = g.error + g.off + ulp*(_WEIGHTED + _SUM + log2(nodes)/2 + product)
     most = _TWICE*_MOST_OF_TURN
     known = (most*weight*off)[:, :, None] + (ulp*products*depth)*weight[:, :, None]*angle
     total = np.add.reduce(known*np.minimum(angle/most, 1), 1)
@@ -727,11 +736,12 @@ def step(self:_Rows, g, plan, cut, fades):
     s = h*np.arange(ceil((cut/h).max()) + 1)
     own = s < cut + h                                        # strips serve no others
     change, noise = self.changes(g, h, s.shape[1])
-    size, z = np.abs(1 + change), g.t + 1j*s
+    size, z = np.abs(1 + change).astype(float), g.t + 1j*s
     weight = np.where(own, (h/pi)/(z*(z + 1)), 0)
     weight[:, 0] /= 2
-    change = np.where(own, np.where(size < TINY, log(TINY), log1p(change)), 0)
-    off = np.log1p(noise/np.maximum(size, TINY)) + (_LOG + _CGF_ULPS)*ULP*np.abs(change)
+    change = np.where(own, np.where(size < TINY, log(TINY), _log1p(change)), 0)
+    ulps = float(np.finfo(change.dtype).eps)*(_LOG + _CGF_ULPS)
+    off = np.log1p(noise/np.maximum(size, TINY)) + ulps*np.abs(change).astype(float)
     return _Step(s, weight, change, off, cut, fades, g.K, g.error, *self.aliases(plan),
                  self.lost(1, g.end))
 
@@ -740,15 +750,15 @@ def step(self:_Rows, g, plan, cut, fades):
 def lines(self:_Rows, step, n, plan):
     "The _Lines of n steps."
     change, off, base = n*step.change, n*step.off, (n*step.K).astype(float)
-    c = np.exp(change)*step.weight
+    c = np.exp(change).astype(complex)*step.weight
     size, ulps = np.abs(c), _TERM_ULPS + log2(c.shape[1])/2
     wrong = size*np.expm1(np.minimum(off, 1))
     if (off >= 1).any():
-        large = np.abs(step.weight)*np.exp(np.minimum(change.real + off, _LARGEST))
+        large = np.abs(step.weight)*np.exp(np.minimum(change.real.astype(float) + off, _LARGEST))
         wrong = np.where(off < 1, wrong, large)
     tail = np.exp(np.minimum(n*step.fades - np.log(pi*step.cut), 0))*(1 + _OF_BOUND)
     rounding = np.add.reduce(wrong + ulps*ULP*size, 1, keepdims=True) + tail
-    slope = 2*ULP*np.add.reduce(size*step.s, 1, keepdims=True)
+    slope = _ANGLE*ULP*np.add.reduce(size*step.s, 1, keepdims=True)
     common = n*step.error + _CGF_ULPS*ULP*np.abs(base)
     right, lost = step.right + _of_all(n, plan.top), step.lost + np.log(n)
     return _Lines(step.s, c, base, common, rounding, slope, step.left, right, lost)
@@ -853,7 +863,8 @@ def served(self:_Rows, plan, n, fine=False):
     self.why = 'nodes'
     if not (cut*X < 2*pi*(_FINE if fine else _MOST_NODES[2])).all(): return None
     self.why = ''
-    return self.step(g._replace(L=g.exact) if fine else g, plan, cut, fades)
+    if fine: g = g._replace(p=g.exact[0], L=g.exact[1])
+    return self.step(g, plan, cut, fades)
 
 # %% ../nbs/01_rows.ipynb #6ae156de
 @patch

@@ -67,20 +67,23 @@ def test_few_steps(setting):
     assert found.lower <= up and low <= found.upper and found.width <= 2*(up - low) + NARROW
 
 @pytest.mark.skipif(EXTENDED is np.float64, reason='nothing is finer than a double here')
-def test_where_terms_cancel(monkeypatch):
-    "A thousand times larger than their sum: doubles do not do, full precision does; both meet."
-    run, delta = run_of(2., .01, 10), 1e-8
+@pytest.mark.parametrize('steps, delta', [(10, 1e-8), (1000, 1e-30)])
+def test_where_terms_cancel(steps, delta, monkeypatch):
+    "Thousands of times larger than their sum: doubles do not do, full precision does; both meet."
+    run = run_of(2., .01, steps)
     rows.pair_of.cache_clear()
     fine = rows.epsilon_of_sampled(run, delta)
     pair = rows.pair_of(1/2., .01)
-    rough, exact = (v.step for name, v in pair.known.items() if name[0] == 'ready')
+    made = [v.step for name, v in pair.known.items() if name[0] == 'ready']
+    rough, exact = (step for step in made if step is not None)
     assert np.array_equal(rough.s, exact.s)
-    assert (exact.off[0, 1:] < .6*rough.off[0, 1:]).all()
+    assert (exact.off[0, 1:] < .01*rough.off[0, 1:]).all()
     assert (abs(exact.change - rough.change) <= exact.off + rough.off).all()
     monkeypatch.setattr(rows, '_FINE', 0)
-    assert np.isnan(rows.pair_of.__wrapped__(1/2., .01).bounds([10, 10], [delta, delta])).all()
+    alone = rows.pair_of.__wrapped__(1/2., .01)
+    assert np.isnan(alone.bounds([steps, steps], [delta, delta])).all()
     low, up = by_lines(run, delta)
-    assert low <= fine.upper and fine.lower <= up and fine.width < up - low
+    assert low <= fine.upper and fine.lower <= up and 3*fine.width < up - low
 
 @pytest.mark.parametrize('setting', [(.3, 1e-4, 1000, 1e-5), (.5132, 1.385e-4, 104, 1e-5),
                                      (.541, 1.015e-4, 327, 1e-5)], ids=str)
@@ -228,10 +231,12 @@ def test_a_class_serves_its_corners():
                 found, (low, up) = rows.epsilon_of_sampled(run, delta), by_lines(run, delta)
                 assert found.lower <= up and low <= found.upper and found.width < NARROW
 
-def test_many_runs_at_once():
-    """As alone: who is answered, but for a few that are just narrow enough one way (alone, others
-    have full precision) and, of fewer steps than 30, those whose tail just fits a class or one
-    question; and bounds that meet and are no wider than twice; in any order."""
+def test_many_runs_at_once(monkeypatch):
+    """As alone, where none is tried again in full precision: who is answered, but for a few that
+    are just narrow enough one way and, of fewer steps than 30, those whose tail just fits a class
+    or one question; and bounds that meet and are no wider than twice; in any order."""
+    monkeypatch.setattr(rows, '_FINE', 0)
+    rows.pair_of.cache_clear()
     asked = [*random_runs(25, 300), *((run_of(*u[:3]), u[3]) for u in USUAL)]
     runs, deltas = zip(*asked, strict=True)
     together = rows.epsilons_of_sampled(runs, deltas)
@@ -245,7 +250,7 @@ def test_many_runs_at_once():
             assert found.lower <= alone.upper and alone.lower <= found.upper, (run, delta)
             assert found.width <= 2*alone.width + 4e-16*found.upper + NARROW, (run, delta)
             answered += 1
-    assert answered >= 150 and together_only <= 1 and alone_only <= 6
+    assert answered >= 150 and together_only <= 1 and alone_only <= 1
     back = rows.epsilons_of_sampled(runs[::-1], deltas[::-1])[::-1]
     for one, other in zip(together, back, strict=True):
         assert not (one and other) or one.lower <= other.upper and other.lower <= one.upper
