@@ -1655,7 +1655,7 @@ def _probe(line, eps, goal):
         h = max(_NEWTON_SHORTER*h, least)
         low, mid, up = line.log_bounds(np.array([eps, eps + h]))
     (miss, ahead), width = mid - goal, up[0] - low[0]
-    fall = (miss - ahead)/h
+    fall = (miss - ahead)/h if miss > -inf else 0.
     if not 0 < fall < inf: return _Probe(miss, width, None, inf)
     return _Probe(miss, width, fall, eps + miss/fall if width < _WELL_KNOWN else inf)
 

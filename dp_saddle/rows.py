@@ -25,6 +25,7 @@ from dp_saddle.numerics import (
     log_expm1,
 )
 from .plrv import Bounds
+from .rare import shortened, taken_away
 
 # %% ../nbs/01_rows.ipynb #27fa656a
 # Proved: change one and a theorem is broken.
@@ -88,6 +89,7 @@ _STRIP = 5e-12                    # what strips may add in all steps
 _LOW = .22                        # of pi sigma^2: the highest path of the tail
 _MOST_NODES = 1 << 11, 1 << 11, 1 << 17          # of a table, of a grid, of a line
 _LONG, _FINE = 1 << 12, 1 << 10   # nodes of lines that are not kept; that may be tried again
+_SOONER = 2.**np.arange(-12, -1.4, .25)    # of the guess: where a line without small losses ends
 _INNER = .8                       # of the root of a line's nodes: factors of the inner kind
 _KEPT = 32                        # kinds of steps, and tables and classes of each
 _STEPS, _SETTLED, _LEAST_PART, _ROUNDS = 16, 1e-8, 1/8, 8    # of Newton's method; of ends' search
@@ -661,6 +663,7 @@ def _multiples(A, count):
         known += more
     return out[:count + 1]
 
+# %% ../nbs/01_rows.ipynb #01rowslog1
 def _log1p(z):
     "log(1 + z) of complex z, in their precision; next to 0 relative to z."
     if z.dtype == complex: return log1p(z)
@@ -690,8 +693,8 @@ def changes(self:_Rows, g, h, count):
 def noise(self:_Rows, g, h, inner, outer):
     "What a change is off by, (rows, s), the same for s up to h, to 2h, to 4h and so on."
     octaves, depth, nodes = _octaves(inner*outer), _depth(inner, outer), g.L.shape[1]
-    s, size, weight = (h*2.**np.arange(octaves[-1] + 1),
-                       *(np.abs(v).astype(float) for v in (g.L, g.p)))
+    s = h*2.**np.arange(octaves[-1] + 1)
+    size, weight = (np.abs(v).astype(float) for v in (g.L, g.p))
     ulp, own = float(np.finfo(g.L.dtype).eps), float(np.finfo(EXTENDED).eps)
     angle, block = size[:, :, None]*s[:, None, :], np.minimum(size*(h*inner), _MOST_OF_TURN)
     (linear, square, damped), (sums, products) = _TURN, _DOUBLING
@@ -706,6 +709,7 @@ def noise(self:_Rows, g, h, inner, outer):
     total += np.add.reduce(each, 1, keepdims=True)*s + _TWICE*g.strip
     return total[:, octaves]
 
+# %% ../nbs/01_rows.ipynb #01rowsdepth
 def _depth(inner, outer):
     "How often turns are multiplied, at most."
     return ceil(log2(max(inner, outer, 2))) + 1
@@ -727,6 +731,9 @@ class _Step(NamedTuple):
     left: np.ndarray    # log of the aliases on the left
     right: np.ndarray   # and on the right, but for e^{n K_1(u) - u eps}
     lost: np.ndarray    # log of the probability that one outcome is left out
+    least: float = 0.   # eps from which on it serves
+    rest: np.ndarray = None     # log A/M_1 where A^n is taken away (n is then its own)
+    unsure: np.ndarray = None   # what that is off by
 
 # %% ../nbs/01_rows.ipynb #4e4f4ce7
 @patch
@@ -751,11 +758,12 @@ def lines(self:_Rows, step, n, plan):
     "The _Lines of n steps."
     change, off, base = n*step.change, n*step.off, (n*step.K).astype(float)
     c = np.exp(change).astype(complex)*step.weight
-    size, ulps = np.abs(c), _TERM_ULPS + log2(c.shape[1])/2
-    wrong = size*np.expm1(np.minimum(off, 1))
+    wrong, ulps = np.abs(c)*np.expm1(np.minimum(off, 1)), _TERM_ULPS + log2(c.shape[1])/2
     if (off >= 1).any():
         large = np.abs(step.weight)*np.exp(np.minimum(change.real.astype(float) + off, _LARGEST))
         wrong = np.where(off < 1, wrong, large)
+    if step.rest is not None: c, wrong = taken_away(n, step.rest, step.unsure, c, wrong)
+    size = np.abs(c)
     tail = np.exp(np.minimum(n*step.fades - np.log(pi*step.cut), 0))*(1 + _OF_BOUND)
     rounding = np.add.reduce(wrong + ulps*ULP*size, 1, keepdims=True) + tail
     slope = _ANGLE*ULP*np.add.reduce(size*step.s, 1, keepdims=True)
@@ -873,8 +881,14 @@ def ready(self:_Rows, least, n, goal, fine):
     table, self.why = self.table_for(n, goal), 'table'
     if table is None: return _Ready()
     plan = self.plan(table, *np.full((2, 2, 1), [[[n]], [[goal]]]))
-    if (plan.sure & plan.lined).all(): return self.with_step(table, plan, least, n, fine)
-    return self.each[0].with_step(table, _some(plan, [0]), least, n, fine)
+    one, found = plan.long[0] or not (plan.sure & plan.lined).all(), None
+    rows, some = (self.each[0], _some(plan, [0])) if one else (self, plan)
+    if not plan.long[0]: found = rows.with_step(table, some, least, n, fine)
+    if least < n or found and found.step: return found or _Ready(table, plan)
+    removing, some = self.each[0], _some(plan, [0])
+    step = removing.without_small_losses(_some(table, [0]), some, n, goal, fine)
+    if step: return _Ready(table, some, step)
+    return found or removing.with_step(table, some, least, n, fine)
 
 @patch
 def ready_adding(self:_Rows, least, n, goal, fine):
@@ -883,13 +897,44 @@ def ready_adding(self:_Rows, least, n, goal, fine):
     plan = adding.plan(table, np.array([[n]]), np.array([[goal]]), -inf)
     return adding.with_step(table, plan, least, n, fine)
 
+# %% ../nbs/01_rows.ipynb #01rowsrare1
+@patch(as_prop=True)
+def long(self:_Plan):
+    "Has the row a line that is not kept?, (rows, 1)."
+    return self.X*self.guess > 2*pi*_LONG
+
+@patch
+def grid_up_to(self:_Rows, plan, n, cut):
+    "A _Grid whose strips serve n steps up to the cut, or None."
+    for turned in _TURNED:
+        g = self.grid(plan.t, cut, self.spacing(plan.t, cut, turned, plan.end))
+        if g is None or (n*g.strip <= _STRIP).all(): return g
+    return None
+
+# %% ../nbs/01_rows.ipynb #01rowsrare2
+@patch
+def without_small_losses(self:_Rows, table, plan, n, goal, fine):
+    "The _Step of removing, of n steps alone, without what small losses give; None if that is much."
+    mu, rate, t = self.mu.item(), self.rate.item(), plan.t.item()
+    K, lost, s = table.K[table.u == t].item(), log(_RTOL/_SHARE), plan.guess[0]*_SOONER
+    run = mu, rate, plan.end.item()*mu, n, goal
+    if (found := shortened(*run, t, K, s, plan.sum.item() + lost, lost)) is None: return None
+    law, eps, cut, fades = found
+    cut = np.array([[cut]])
+    if (g := self.grid_up_to(plan, n, cut + 2*pi/plan.X)) is None: return None
+    if fine: g = g._replace(p=g.exact[0], L=g.exact[1])
+    step = self.step(g, plan, cut, (fades + (K - g.K).astype(float))/n)
+    rest, unsure = law.rest(t, float(g.K[0, 0]), step.s[0, 1], step.change, step.off + step.error)
+    lost = np.logaddexp(step.lost, law.unreached(n, eps) - log(n))
+    return step._replace(rest=rest, unsure=unsure, least=eps, lost=lost)
+
 # %% ../nbs/01_rows.ipynb #6ae156df
 @patch
 def with_step(self:_Rows, table, plan, least, n, fine):
     "The _Ready of `least` steps and more; of a class with room, and without a line that is long."
     if least < n:
         plan = plan._replace(X=plan.X*_ROOM, guess=plan.guess*_ROOM)
-        if (plan.X*plan.guess > 2*pi*_LONG).any(): return _Ready(table, plan)
+        if plan.long.any(): return _Ready(table, plan)
     return _Ready(table, plan, self.served(plan, least, fine))
 
 @patch
@@ -921,8 +966,9 @@ def solved(self:_Rows, ready, n, goal):
     "The _Found of rows with lines."
     plan, line = ready.plan, self.lines(ready.step, n, ready.plan)
     near = _newton(line, plan, goal)
-    return _Found(plan.lined, near.root, *_ends(line, plan, near, goal), plan.u,
-                  _of_all(n, plan.top))
+    ends, good = _ends(line, plan, near, goal)
+    good &= ends[:, :1] >= ready.step.least
+    return _Found(plan.lined, near.root, ends, good, plan.u, _of_all(n, plan.top))
 
 def _dismissed(table, n, goal, eps):
     "(the _Found of rows by Chernoff's bounds at eps alone, are these below the goal?)."
