@@ -443,6 +443,7 @@ def shortened(
     end,   # where the law of a step ends, std of the noise
     n,     # steps
     goal,  # log delta
+    guess, # of eps, by `guess_of`, > 0
     t,     # tilt of the line, > 0
     K,     # log M_1(t), about
     s,     # frequencies, increasing
@@ -463,6 +464,8 @@ def shortened(
         steps
     goal
         log delta
+    guess
+        of eps, by `guess_of`, > 0
     t
         tilt of the line, > 0
     K
@@ -478,8 +481,7 @@ def shortened(
     -------
     (Split, eps from which on it serves, first s, log n|B|/M_1(t) from there on) or None
     """
-    eps = _FROM_BELOW*guess_of(mu, rate, exp(goal)/n)
-    if not eps: return None
+    eps = _FROM_BELOW*guess
     if (law := split_for(mu, rate, end, n, eps, goal + lost)) is None: return None
     fades = law.log_fades(t, K, s) + log(n)
     fits = fades - np.log(pi*s) <= most

@@ -7,7 +7,7 @@ __all__ = ['pair_of', 'epsilon_of_sampled', 'epsilons_of_sampled']
 
 # %% ../nbs/01_rows.ipynb #df968905
 from functools import lru_cache
-from math import ceil, floor, inf, log, log2, pi, sqrt
+from math import ceil, exp, floor, inf, log, log2, pi, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -25,7 +25,7 @@ from dp_saddle.numerics import (
     log_expm1,
 )
 from .plrv import Bounds
-from .rare import shortened, taken_away
+from .rare import guess_of, shortened, taken_away
 
 # %% ../nbs/01_rows.ipynb #27fa656a
 # Proved: change one and a theorem is broken.
@@ -88,8 +88,9 @@ _SHIFT, _WORTH = 2., 1.3          # of a path: height, std; by how much its node
 _STRIP = 5e-12                    # what strips may add in all steps
 _LOW = .22                        # of pi sigma^2: the highest path of the tail
 _MOST_NODES = 1 << 11, 1 << 11, 1 << 17          # of a table, of a grid, of a line
-_LONG, _FINE = 1 << 12, 1 << 10   # nodes of lines that are not kept; that may be tried again
-_SOONER = 2.**np.arange(-12, -1.4, .25)    # of the guess: where a line without small losses ends
+_LONG, _FINE = 1 << 12, 1 << 12   # nodes of lines that are not kept; that may be tried again
+_SOONER = 2.**np.arange(-12, -1.4, .25)    # of the guess: where a line without small losses ends;
+_LONGEST = 1 << 14                         # of so many nodes at most
 _INNER = .8                       # of the root of a line's nodes: factors of the inner kind
 _KEPT = 32                        # kinds of steps, and tables and classes of each
 _STEPS, _SETTLED, _LEAST_PART, _ROUNDS = 16, 1e-8, 1/8, 8    # of Newton's method; of ends' search
@@ -561,13 +562,13 @@ def cuts(self:_Rows, table, steps, n, need):
 
 # %% ../nbs/01_rows.ipynb #b48228b7
 @patch
-def tilts(self:_Rows, table, steps, n, goal, e):
+def tilts(self:_Rows, table, steps, n, goal, e, last=inf):
     "(t, X, cut, cost) of each row's shortest line, and the places of both tilts."
     u, r, lost, gone = table.u, self.every, goal + log(_RTOL/_SHARE), table.u*e
     over = np.maximum(steps.bound - gone - lost, TINY)/u[:, -1:]
     to_right = over[:, None, :]*_NEAR
     X = np.maximum(to_right.min(2), -lost/u)
-    cut = self.cuts(table, steps, n, lost + gone - steps.K)
+    cut = np.minimum(self.cuts(table, steps, n, lost + gone - steps.K), last*self.unit)
     cancels = np.minimum(steps.order - gone - goal, -_LEAST)
     too_much = np.exp(cancels)*(n + _CANCELS[1])/(_CANCELS[0]*u)
     cost = (X*cut + _SAME)*np.maximum(too_much, 1)*np.exp(np.maximum(cancels, 0)/_DIGITS)
@@ -578,13 +579,15 @@ def tilts(self:_Rows, table, steps, n, goal, e):
 
 # %% ../nbs/01_rows.ipynb #b48228b8
 @patch
-def plan(self:_Rows, table, n, goal, known=None):
+def plan(self:_Rows, table, n, goal, known=None, near=None):
     "The _Plan: removing above, adding below; or of rows that are dismissed if `known` eps do."
     K, variance, u, half = n*table.K, n*table.variance + table.second, table.u, len(n)//2
     order = K + table.poles - np.log(variance)/2
     steps = _Steps(K, variance, order, K + table.factor)
     e, saddle = self.guessed(table, steps, n, goal)
-    t, X, cut, cost, i, j = self.tilts(table, steps, n, goal, e)
+    last = inf if near is None else _FALLS[-1]
+    if near is not None: e = np.where(near > 0, near, e)
+    t, X, cut, cost, i, j = self.tilts(table, steps, n, goal, e, last)
     sure = (t > _FAR_BELOW*saddle) | self.adds
     if known is None and not sure.all():
         least = np.where(sure, e, np.minimum(e, np.roll(e, half)))
@@ -594,7 +597,8 @@ def plan(self:_Rows, table, n, goal, known=None):
     over = steps.bound - u*known
     little = self.adds & (over.min(1, keepdims=True) < goal - _SURE)
     if little.any(): j = np.where(little[:, 0], over.argmin(1), j)
-    ok, r = (cost < inf) & (t*e > -_BELOW) & (X*cut < 2*pi*_MOST_NODES[2]), self.every
+    ok, r = (cost < inf) & (t*e > -_BELOW), self.every
+    if near is None: ok &= X*cut < 2*pi*_MOST_NODES[2]
     tilt, top, K = u[r, j], table.top[r, j], K[r, i]
     return _Plan(goal + t*e - K[:, None], t, tilt[:, None], top[:, None], table.end, X, cut,
                  ~little, sure, ok | little)
@@ -740,11 +744,11 @@ class _Step(NamedTuple):
 def step(self:_Rows, g, plan, cut, fades):
     "The _Step up to the cut."
     h = 2*pi/plan.X
-    s = h*np.arange(ceil((cut/h).max()) + 1)
+    s = h.astype(g.p.real.dtype)*np.arange(ceil((cut/h).max()) + 1)
     own = s < cut + h                                        # strips serve no others
     change, noise = self.changes(g, h, s.shape[1])
     size, z = np.abs(1 + change).astype(float), g.t + 1j*s
-    weight = np.where(own, (h/pi)/(z*(z + 1)), 0)
+    weight = np.where(own, h/(_circle()/2).astype(s.dtype)/(z*(z + 1)), 0)
     weight[:, 0] /= 2
     change = np.where(own, np.where(size < TINY, log(TINY), _log1p(change)), 0)
     ulps = float(np.finfo(change.dtype).eps)*(_LOG + _CGF_ULPS)
@@ -757,7 +761,7 @@ def step(self:_Rows, g, plan, cut, fades):
 def lines(self:_Rows, step, n, plan):
     "The _Lines of n steps."
     change, off, base = n*step.change, n*step.off, (n*step.K).astype(float)
-    c = np.exp(change).astype(complex)*step.weight
+    c, ulp = np.exp(change)*step.weight, float(np.finfo(change.dtype).eps)
     wrong, ulps = np.abs(c)*np.expm1(np.minimum(off, 1)), _TERM_ULPS + log2(c.shape[1])/2
     if (off >= 1).any():
         large = np.abs(step.weight)*np.exp(np.minimum(change.real.astype(float) + off, _LARGEST))
@@ -765,8 +769,8 @@ def lines(self:_Rows, step, n, plan):
     if step.rest is not None: c, wrong = taken_away(n, step.rest, step.unsure, c, wrong)
     size = np.abs(c)
     tail = np.exp(np.minimum(n*step.fades - np.log(pi*step.cut), 0))*(1 + _OF_BOUND)
-    rounding = np.add.reduce(wrong + ulps*ULP*size, 1, keepdims=True) + tail
-    slope = _ANGLE*ULP*np.add.reduce(size*step.s, 1, keepdims=True)
+    rounding = np.add.reduce(wrong + ulps*ulp*size, 1, keepdims=True).astype(float) + tail
+    slope = _ANGLE*ulp*np.add.reduce(size*step.s, 1, keepdims=True).astype(float)
     common = n*step.error + _CGF_ULPS*ULP*np.abs(base)
     right, lost = step.right + _of_all(n, plan.top), step.lost + np.log(n)
     return _Lines(step.s, c, base, common, rounding, slope, step.left, right, lost)
@@ -808,9 +812,10 @@ def _newton(line, plan, goal):
         slope = np.add.reduce(terms.imag*line.s, 1, keepdims=True)
         some = np.maximum(total, TINY)
         miss, fall, at = line.base - t*e + np.log(some) - goal, t - slope/some, e
-        e = np.maximum(e + miss/fall, _LEAST_PART*e)
+        e = np.maximum(e + miss/fall, _LEAST_PART*e).astype(float, copy=False)
         if np.abs(miss).max() < _SETTLED: break
     bend = np.add.reduce(np.abs(line.c)*line.s**2, 1, keepdims=True)
+    total, slope, bend, fall = (v.astype(float, copy=False) for v in (total, slope, bend, fall))
     most = np.minimum(np.maximum(_RTOL, _WIDTH*fall), _NO_LARGE)
     return _Near(at, total, slope, bend, fall, e, 1 + np.abs(line.base) + np.abs(goal), most)
 
@@ -886,8 +891,8 @@ def ready(self:_Rows, least, n, goal, fine):
     if not plan.long[0]: found = rows.with_step(table, some, least, n, fine)
     if least < n or found and found.step: return found or _Ready(table, plan)
     removing, some = self.each[0], _some(plan, [0])
-    step = removing.without_small_losses(_some(table, [0]), some, n, goal, fine)
-    if step: return _Ready(table, some, step)
+    other = removing.without_small_losses(_some(table, [0]), some, n, goal, fine)
+    if other: return other._replace(table=table)
     return found or removing.with_step(table, some, least, n, fine)
 
 @patch
@@ -914,19 +919,26 @@ def grid_up_to(self:_Rows, plan, n, cut):
 # %% ../nbs/01_rows.ipynb #01rowsrare2
 @patch
 def without_small_losses(self:_Rows, table, plan, n, goal, fine):
-    "The _Step of removing, of n steps alone, without what small losses give; None if that is much."
-    mu, rate, t = self.mu.item(), self.rate.item(), plan.t.item()
-    K, lost, s = table.K[table.u == t].item(), log(_RTOL/_SHARE), plan.guess[0]*_SOONER
-    run = mu, rate, plan.end.item()*mu, n, goal
+    "The _Ready of removing, n steps alone, without what small losses give, or None."
+    mu, rate, lost = self.mu.item(), self.rate.item(), log(_RTOL/_SHARE)
+    if not (eps := guess_of(mu, rate, exp(goal)/n)): return None
+    nearer = self.plan(table, *np.array([[[n]], [[goal]]]), -inf, np.array([[eps]]))
+    plan = nearer if nearer.ok.all() else plan
+    t, s = plan.t.item(), plan.guess[0]*_SOONER
+    K, run = table.K[table.u == t].item(), (mu, rate, plan.end.item()*mu, n, goal, eps)
     if (found := shortened(*run, t, K, s, plan.sum.item() + lost, lost)) is None: return None
-    law, eps, cut, fades = found
+    law, least, cut, fades = found
+    if not plan.X.item()*cut < 2*pi*_LONGEST: return None
     cut = np.array([[cut]])
     if (g := self.grid_up_to(plan, n, cut + 2*pi/plan.X)) is None: return None
     if fine: g = g._replace(p=g.exact[0], L=g.exact[1])
     step = self.step(g, plan, cut, (fades + (K - g.K).astype(float))/n)
-    rest, unsure = law.rest(t, float(g.K[0, 0]), step.s[0, 1], step.change, step.off + step.error)
-    lost = np.logaddexp(step.lost, law.unreached(n, eps) - log(n))
-    return step._replace(rest=rest, unsure=unsure, least=eps, lost=lost)
+    off, h = step.off + step.error, float(step.s[0, 1])
+    rest, unsure = law.rest(t, float(g.K[0, 0]), h, step.change, off)
+    lost = np.logaddexp(step.lost, law.unreached(n, least) - log(n))
+    step = step._replace(rest=rest, unsure=unsure, least=least, lost=lost)
+    return _Ready(table, plan, step)
+
 
 # %% ../nbs/01_rows.ipynb #6ae156df
 @patch
@@ -993,7 +1005,8 @@ def asked(self:_Rows, n, goal):
     "The _Found, from exact losses where others are not enough."
     found = self.found(n, goal, False)
     narrow = found is None or (found.good | ~found.lined).all()
-    return found if narrow or EXTENDED is np.float64 else self.found(n, goal, True)
+    if narrow or EXTENDED is np.float64: return found
+    return self.found(n, goal, True)
 
 # %% ../nbs/01_rows.ipynb #1953d7be
 @patch
