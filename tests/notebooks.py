@@ -8,6 +8,7 @@ notebook that is named, that is a failure. (What is imported within a function o
 needed, nor what is not evaluated.)"""
 import argparse
 import ast
+import gc
 import importlib
 import importlib.util
 import json
@@ -15,12 +16,16 @@ import os
 import re
 import sys
 from pathlib import Path
+from weakref import WeakSet
 
 import nbdev.test
 from execnb.shell import CaptureShell
 from fastcore.parallel import parallel
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from nbdev.config import get_config
 
+gc.set_threshold(20_000)  # as in conftest.py
 LEFT_OUT = re.compile(r"^#\|\s*(eval:\s*false|slow|thorough)", re.M)
 NBS = Path(__file__).resolve().parent.parent / "nbs"
 # The longest first: then no worker is left alone with one of them. (Only time depends on it.)
@@ -29,13 +34,34 @@ LONGEST = """02a_tilting 01a_certified 08_interop 03_edgeworth 00ab_densities 04
     00ac_levels prv""".split()
 
 
+LAID_OUT = WeakSet()
+
+
+def lay_out(engine, figure, execute=ConstrainedLayoutEngine.execute):
+    LAID_OUT.add(figure)
+    return execute(engine, figure)
+
+
+def drawn(figure):
+    """All that drawing a picture can complain of, but no pixels: here nobody looks at them. What
+    `label_lines` has laid out is not laid out again."""
+    if figure not in LAID_OUT:
+        figure.draw_without_rendering()
+        return b""
+    engine = figure.get_layout_engine()
+    figure.set_layout_engine("none")
+    figure.draw_without_rendering()
+    figure.set_layout_engine(engine)
+    return b""
+
+
 class Shell(CaptureShell):
-    """nbdev's, with pictures as `docs/execute.py` has them, where nbdev's have four times the
-    pixels; not drawn twice, to cut the white margins away: here nobody looks at them."""
+    "nbdev's, with pictures that are drawn for their mistakes alone."
 
     def __init__(self, path):
         super().__init__(path, mpl_format="png")
-        self.run("set_matplotlib_formats('png', bbox_inches=None)")
+        self.display_formatter.formatters["image/png"].for_type(Figure, drawn)
+        ConstrainedLayoutEngine.execute = lay_out
 
 
 def test(path, **options):
