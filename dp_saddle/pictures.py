@@ -360,7 +360,7 @@ def _clearance(boxes, points):
     left, low, right, high = (side[:, None] for side in boxes.T)
     across = np.maximum(np.maximum(left - x, x - right), 0)
     up = np.maximum(np.maximum(low - y, y - high), 0)
-    return np.hypot(across, up).min(1)
+    return np.sqrt((across*across + up*up).min(1))
 
 def _boxes(ax, path, size):
     "Where a name of this size might stand beside the curve, inside the axes."

@@ -1,3 +1,4 @@
+import gc
 import json
 import os
 import sys
@@ -6,6 +7,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+# Thousands of tests keep a million objects: to look through them for garbage as often as for a
+# small program takes a fifth of the time, and finds nothing.
+gc.set_threshold(20_000)
 os.environ.setdefault("MPLBACKEND", "Agg")  # no window
 # With nbformat comes a grammar of addresses that takes a second to compile, and judges no notebook.
 sys.modules.setdefault("rfc3987_syntax", None)

@@ -96,7 +96,7 @@ def by_sums(n, p, B):
         more = mp.fsum(pmf(n, k) for k in range(B + 1, n + 1))
         return mp.log(kept), mp.log(tau), more*B/(n*tau)
 
-@pytest.mark.parametrize('count, seed', [(40, 1), pytest.param(400, 2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize('count, seed', [(20, 1), pytest.param(400, 2, marks=pytest.mark.slow)])
 def test_truncation_by_sums(count, seed):
     "Both tails to the last digits, on random triples."
     rng = np.random.default_rng(seed)
@@ -217,11 +217,11 @@ def test_lines_by_mpmath(removing):
     plrv, exact = step.remove if removing else step.add, exact_cgf(step, removing)
     with mp.workdps(30):
         for t in (.3, 2.):
-            s = np.array([0., 1.3, 2.6, 3.9])
+            s, start = np.array([0., 1.3, 2.6, 3.9]), exact(mp.mpf(t))
             K, error, change, log_error = plrv.line(t, s)
-            assert abs(K - exact(mp.mpf(t))) <= error
+            assert abs(K - start) <= error
             for x, d, e in zip(s[1:], change[1:], log_error[1:], strict=True):
-                off = mp.exp(exact(mp.mpc(t, x)) - exact(mp.mpf(t)) - mp.mpc(d)) - 1
+                off = mp.exp(exact(mp.mpc(t, x)) - start - mp.mpc(d)) - 1
                 assert abs(off) <= mp.expm1(mp.mpf(float(e)))
 
 def two_steps(loss, eps):

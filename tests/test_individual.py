@@ -130,7 +130,7 @@ def test_bounds_of_random_records(setting, norms, times, delta):
     assume(row.any())
     with warnings.catch_warnings():      # a step or two at a rate of .001 need more nodes, it says
         warnings.filterwarnings('ignore', 'max_nodes')
-        ours = fill(row[None], sigma=sigma, clip=1., rate=rate).epsilon(delta)
+        ours = fill(row[None], sigma=sigma, clip=1., rate=rate, sigma_grid=16).epsilon(delta)
         truth = alone(row, sigma, rate).epsilon(delta)
     assert ours.lower[0] <= truth.upper and truth.lower <= ours.upper[0]
     assert ours.lower[0] <= ours.upper[0] < np.inf
@@ -170,7 +170,7 @@ def test_a_few_full_steps_cost_what_chapter_01_says(sigma, rate, steps, delta):
     assert up == pytest.approx(truth, rel=1e-2) and up >= truth*(1 - 1e-9)
 
 def test_norms_of_zero_cost_nothing_and_full_ones_the_worst_case():
-    book = fill(np.array([[0.]*20, [1.]*20]), sigma=2., clip=1., rate=.01)
+    book = fill(np.array([[0.]*20, [1.]*20]), sigma=2., clip=1., rate=.01, sigma_grid=8)
     worst = epsilon(20*sampled(2., .01), delta=1e-5)
     for engine in ('contour', 'rdp', 'fourier'):
         assert book.epsilon(1e-5, engine=engine).upper[0] == 0
@@ -184,7 +184,7 @@ def test_small_noise_and_small_norms():
     for up, c in zip(book.epsilon(1e-5).upper, row[:, 0], strict=True):
         exact = epsilon(Gaussian(sigma=.1/c), delta=1e-5)
         assert exact <= up*(1 + 1e-12) and up < 1.08*exact
-    tiny = fill(np.full((1, 300), 1e-12), sigma=1.5, clip=1., rate=.01).epsilon(1e-5)
+    tiny = fill(np.full((1, 300), 1e-12), sigma=1.5, clip=1., rate=.01, sigma_grid=8).epsilon(1e-5)
     assert tiny.upper[0] == 0
 
 def test_where_mixing_has_no_bound_it_is_not_assumed():
@@ -247,7 +247,7 @@ def test_renyi_divergences_against_moments(fifty):
        st.floats(2, 64))
 def test_renyi_divergences_are_bounds_and_never_above_the_worst_case(setting, norms, order):
     sigma, rate = setting
-    book = fill(np.array([norms]), sigma=sigma, clip=1., rate=rate)
+    book = fill(np.array([norms]), sigma=sigma, clip=1., rate=rate, sigma_grid=16)
     exact = sum(rdp(sampled(sigma/c, rate), order) for c in norms)
     worst = len(norms)*rdp(sampled(sigma, rate), order)
     assert exact*(1 - 1e-9) <= book.rdp(order)[0] <= worst*(1 + 1e-9)

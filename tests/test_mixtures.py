@@ -124,7 +124,7 @@ def some_mixtures(count, seed):
 
 # ---------------------------------------------------------------------- bounds against them
 
-@pytest.mark.parametrize('count', [25, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize('count', [12, pytest.param(100, marks=pytest.mark.slow)])
 def test_single_steps(count):
     "Mixtures and groups, both directions: the curve in closed form, at three eps each."
     for sigma, c, p in some_mixtures(count, count):

@@ -105,12 +105,15 @@ def test_after_an_error(lines):
     assert lines == ['fails 1, 0 s', '', 'next 1, 0 s', '']
 
 SLOW = textwrap.dedent("""
-    import time, warnings
+    import warnings
+    from dp_saddle import checks
     from dp_saddle.checks import Task, users_level
+    now = 0.
+    checks.monotonic = lambda: now
     def warn(): warnings.warn('wide', stacklevel=users_level())
     with Task('sleep', 3) as task:
         for _ in range(3):
-            time.sleep(.6)
+            now += .6
             task.next()
         warn()
     print('done')

@@ -56,7 +56,7 @@ BEGUN = dict(sigma=1.1, batch_size=10, dataset_size=100)
 def test_a_begun_epoch_is_nothing_from_below():
     "Kept bins: at least what whole epochs cost. One step of ten is a sample of a tenth."
     one = PoissonSubsampled(Gaussian(sigma=1.1), rate=.1)
-    for epochs, whole in ((.1, 0), (.9, 0), (1.1, 1), (2.5, 2)):
+    for epochs, whole in ((.9, 0), (2.5, 2)):
         bounds = compare_sampling(**BEGUN, epochs=epochs, delta=1e-5).bounds
         kept = next(b for b in bounds if b.scheme.sampling == 'kept bins')
         known = BallsInBins(whole*Gaussian(sigma=1.1), batches=10) if whole else None
@@ -207,13 +207,13 @@ def test_bins_of_a_run(length, epochs, steps):
     assert run.at_least(1e-5) == pytest.approx(whole, rel=1e-6)
 
 def test_bins_over_epochs():
-    run = dpsgd(sigma=1., batch_size=5, dataset_size=100, epochs=3, sampling='balls-in-bins')
+    run = dpsgd(sigma=1., batch_size=5, dataset_size=100, epochs=2, sampling='balls-in-bins')
     after = epsilon_after(run, delta=1e-5)
-    each = [epsilon(n*BallsInBins(Gaussian(sigma=1.), batches=20), delta=1e-5) for n in (1, 2, 3)]
+    step = BallsInBins(Gaussian(sigma=1.), batches=20)
+    each = [epsilon(n*step, delta=1e-5) for n in (1, 2)]
     assert after == pytest.approx(np.repeat(each, 20), rel=1e-4)
     assert 'each record in one random batch of an epoch' in report(run, delta=1e-5)
     budget = Budget(eps=each[1]*1.001, delta=1e-5)
-    step = BallsInBins(Gaussian(sigma=1.), batches=20)
     budget.spend(step, 2)
     assert budget.would_exceed(step) and budget.spent <= each[1]*(1 + 1e-9)
 
