@@ -62,7 +62,7 @@ _mathjax = (Path(importlib.util.find_spec("sphinx-mathjax-offline").submodule_se
 (_here/"_build"/"static").mkdir(parents=True, exist_ok=True)
 shutil.copy(_mathjax, _here/"_build"/"static"/"mathjax.js")
 mathjax_path = "mathjax.js"
-mathjax3_config = {"options": {"enableMenu": False}, "svg": {"fontCache": "global"}}
+mathjax3_config = {"options": {"enableMenu": False}, "svg": {"fontCache": "none"}}
 
 # {folder: its sidebar}. Those of a folder's pages differ by which one is marked as shown, and to
 # make them all takes a third of a build.
