@@ -7,6 +7,7 @@ from configparser import ConfigParser
 from pathlib import Path
 
 from markupsafe import Markup
+from sphinx.highlighting import PygmentsBridge
 from sphinx.search.en import SearchEnglish
 
 _here = Path(__file__).resolve().parent
@@ -102,6 +103,17 @@ def _stem_once(self, word):
     return _stems[word]
 
 SearchEnglish.stem = _stem_once
+
+# What writes colours, too: it lists all kinds of words when it is made, and was made for each piece
+# of code.
+_formatter, _formatters = PygmentsBridge.get_formatter, {}
+
+def _formatter_once(self, **options):
+    key = self, repr(sorted(options.items()))
+    if key not in _formatters: _formatters[key] = _formatter(self, **options)
+    return _formatters[key]
+
+PygmentsBridge.get_formatter = _formatter_once
 
 
 # Pages are millions of objects that are kept: to look through them often takes long.
