@@ -425,13 +425,16 @@ def test_in_the_dark(browser, name):
 
 FADED = """
 const done = arguments[0], all = () => document.getAnimations().map(a => a.finished);
-requestAnimationFrame(() => Promise.all(all()).then(() => done()));
+const drawn = f => requestAnimationFrame(() => requestAnimationFrame(f));
+drawn(() => Promise.all(all()).then(() => done()));
 """
 
 
 def night_falls(browser):
     "While a page is read; its colours have faded into those of the night."
     browser.execute_cdp_cmd('Emulation.setEmulatedMedia', {'features': [DARK]})
+    now = "return document.documentElement.dataset.theme === 'dark'"
+    WebDriverWait(browser, 20, 0.05).until(lambda b: b.execute_script(now))
     browser.execute_async_script(FADED)
 
 
