@@ -17,7 +17,7 @@ import pytest
 from running import CAN_RUN, PICTURE, PLACES, Quiet, run_by, scripts_are_done
 from scipy.integrate import trapezoid
 from selenium.webdriver.common.keys import Keys
-from test_site import FADED, SITE, WHY, fits_a_phone, sized, violations
+from test_site import AT_ONCE, SITE, WHY, fits_a_phone, sized, violations
 from test_your_run import GRID
 
 import book
@@ -546,9 +546,9 @@ def test_looks(browser, contour):
     "All that Run has added to the page; the rest is asked on every page."
     fits_a_phone(browser)
     added = [[css] for css in ('.dp-run', '.dp-output', '.dp-answer')]
+    browser.execute_script(AT_ONCE)
     for theme in ('light', 'dark'):
         browser.execute_script(f"document.documentElement.dataset.theme = '{theme}'")
-        browser.execute_async_script(FADED)
         found = violations(browser, include=added)
         assert found == [], (theme, found)
 
