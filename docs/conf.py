@@ -7,6 +7,7 @@ from configparser import ConfigParser
 from pathlib import Path
 
 from markupsafe import Markup
+from sphinx.highlighting import PygmentsBridge
 from sphinx.search.en import SearchEnglish
 
 _here = Path(__file__).resolve().parent
@@ -62,7 +63,7 @@ _mathjax = (Path(importlib.util.find_spec("sphinx-mathjax-offline").submodule_se
 (_here/"_build"/"static").mkdir(parents=True, exist_ok=True)
 shutil.copy(_mathjax, _here/"_build"/"static"/"mathjax.js")
 mathjax_path = "mathjax.js"
-mathjax3_config = {"options": {"enableMenu": False}, "svg": {"fontCache": "global"}}
+mathjax3_config = {"options": {"enableMenu": False}, "svg": {"fontCache": "none"}}
 
 # {folder: its sidebar}. Those of a folder's pages differ by which one is marked as shown, and to
 # make them all takes a third of a build.
@@ -102,6 +103,17 @@ def _stem_once(self, word):
     return _stems[word]
 
 SearchEnglish.stem = _stem_once
+
+# What writes colours, too: it lists all kinds of words when it is made, and was made for each piece
+# of code.
+_formatter, _formatters = PygmentsBridge.get_formatter, {}
+
+def _formatter_once(self, **options):
+    key = self, repr(sorted(options.items()))
+    if key not in _formatters: _formatters[key] = _formatter(self, **options)
+    return _formatters[key]
+
+PygmentsBridge.get_formatter = _formatter_once
 
 
 # Pages are millions of objects that are kept: to look through them often takes long.

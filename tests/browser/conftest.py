@@ -1,8 +1,14 @@
 "A real browser, Chromium, with nothing of the network but this machine. `make test-browser`."
 
+import functools
+import http.server
 import shutil
+import threading
+from pathlib import Path
 
 import pytest
+
+SITE = Path(__file__).parents[2] / 'docs' / '_build' / 'html'
 
 CHROMIUM, DRIVER = (shutil.which(name) for name in ('chromium', 'chromedriver'))
 
@@ -45,6 +51,34 @@ def browser(tmp_path_factory):
         driver.command_executor._client_config.timeout = 330
         driver.set_script_timeout(300)  # seconds: axe reads a long page, and is not alone
         yield driver
+
+
+@pytest.fixture(scope='session')
+def served():
+    "Where the site is, by a plain static server, under a path of its own."
+    from running import Quiet
+
+    handler = functools.partial(Quiet, directory=str(SITE))
+    with http.server.ThreadingHTTPServer(('localhost', 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f'http://localhost:{server.server_port}/a/book/'
+        server.shutdown()
+
+
+@pytest.fixture(scope='session')
+def begun(browser, served):
+    """The preface, by a browser that has nothing yet: its first cell and its first picture have
+    been run. [(heard, seen, asked)] of the two."""
+    from running import PICTURE, PLACES, run_by, scripts_are_done
+    from selenium.webdriver.common.keys import Keys
+
+    origin = {'origin': served.split('/a/')[0], 'storageTypes': 'all'}
+    browser.execute_cdp_cmd('Storage.clearDataForOrigin', origin)
+    browser.execute_cdp_cmd('Network.clearBrowserCache', {})
+    browser.get(served + 'preface.html')
+    scripts_are_done(browser)
+    first, picture = browser.execute_script(PLACES)[0], browser.execute_script(PICTURE)
+    return [run_by(browser, first, Keys.ENTER), run_by(browser, picture, Keys.SPACE)]
 
 
 @pytest.fixture(autouse=True)

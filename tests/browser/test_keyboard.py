@@ -5,20 +5,11 @@ import re
 import time
 
 import pytest
+from running import PLACES, ended, scripts_are_done
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.support.ui import WebDriverWait
-from test_run import PICTURE, PLACES, SITE, Quiet, pytestmark, scripts_are_done, served  # noqa: F401
+from test_run import SITE, pytestmark  # noqa: F401
 
-# What the status says of a cell, each time it changes: what is read out, and all that is seen.
-WATCH = """
-const status = document.querySelector('.tag_run-' + arguments[0] + ' [role=status]');
-const read = n => n.nodeType === Node.TEXT_NODE ? n.data
-  : n.ariaHidden === 'true' ? '' : [...n.childNodes].map(read).join('');
-window.told = [];
-new MutationObserver(() => window.told.push([read(status), status.textContent]))
-  .observe(status, {childList: true, characterData: true, subtree: true});
-"""
 # Of the element that has the focus: its mark, and the place of it in the window.
 SEEN = """
 const e = document.activeElement, style = getComputedStyle(e), r = e.getBoundingClientRect();
@@ -33,21 +24,9 @@ ENDLESS = 'while True: pass'
 LINKS = 400  # more presses of Tab than any page needs
 
 
-def told(browser):
-    "What has been read out, each text once in a row, and all that was seen."
-    said = browser.execute_script('return window.told')
-    heard = [text for k, (text, _) in enumerate(said) if k == 0 or text != said[k - 1][0]]
-    return heard, [text for _, text in said]
-
-
-def ended(browser):
-    busy = "return document.documentElement.classList.contains('dp-busy')"
-    WebDriverWait(browser, 120, 0.05).until(lambda b: not b.execute_script(busy))
-
-
-def loaded(asked, ends=('.whl', '.wasm', '.zip', 'pyodide-lock.json')):
+def loaded(asked):
     "The sizes of these files, as they lie in the site's folder."
-    files = {p.removeprefix('/a/book/').split('?')[0] for p in asked if p.endswith(ends)}
+    files = {path.removeprefix('/a/book/') for path in asked}
     return {name: (SITE / name).stat().st_size for name in files}
 
 
@@ -57,26 +36,14 @@ def counted(seen, title):
         rf'^Loading {re.escape(title)}: ([\d.]+) MB are here …$', text)]
 
 
-def test_what_is_loading(browser, served):  # noqa: F811
+def test_what_is_loading(begun):
     """The first Run says what is loading and how many MB, as many as the server has sent; so does
     what draws. What a screen reader is told is each text, and not each megabyte."""
-    browser.get(served + 'preface.html')
-    origin = {'origin': served.split('/a/')[0], 'storageTypes': 'all'}
-    browser.execute_cdp_cmd('Storage.clearDataForOrigin', origin)
-    browser.execute_cdp_cmd('Network.clearBrowserCache', {})
-    browser.refresh()
-    scripts_are_done(browser)
-    picture = browser.execute_script(PICTURE)
     before, total = {}, {}
-    for place, what in ((browser.execute_script(PLACES)[0], 'Python, numpy and SciPy'),
-                        (picture, 'matplotlib and fastcore')):
-        browser.execute_script(WATCH, place)
-        Quiet.asked.clear()
-        run = browser.execute_script(FIND, f'.tag_run-{place} .dp-run button')
-        run.send_keys(Keys.ENTER)
-        ended(browser)
-        heard, seen = told(browser)
-        sizes = loaded(Quiet.asked)
+    for what, (heard, seen, asked) in zip(
+        ('Python, numpy and SciPy', 'matplotlib and fastcore'), begun, strict=True
+    ):
+        sizes = loaded(asked)
         assert sizes and not set(sizes) & set(before)
         before |= sizes
         total[what] = sum(sizes.values()) / 1e6
@@ -89,13 +56,6 @@ def test_what_is_loading(browser, served):  # noqa: F811
         assert len(heard) <= 6 < len(seen), (heard, seen)
         assert sum('MB' in text for text in heard) == 1, heard
     assert 25 < total['Python, numpy and SciPy'] < 40 and 5 < total[what] < 12, total
-    browser.refresh()  # now from the browser's own store: nothing to wait for, and nothing is said
-    scripts_are_done(browser)
-    browser.execute_script(WATCH, picture)
-    browser.execute_script(FIND, f'.tag_run-{picture} .dp-run button').send_keys(Keys.SPACE)
-    ended(browser)
-    heard, seen = told(browser)
-    assert heard[-1].startswith('Done in ') and not any('MB' in text for text in seen), seen
 
 
 class Hands:
@@ -140,10 +100,23 @@ class Hands:
         self.press(text)
 
 
+# As if nobody had pressed a key yet.
+AT_THE_TOP = """
+const body = document.body;
+body.tabIndex = -1;
+body.focus();
+body.removeAttribute('tabindex');
+scrollTo(0, 0);
+"""
+
+
 @pytest.fixture
-def page(browser, served):  # noqa: F811
-    browser.get(served + 'preface.html')
-    scripts_are_done(browser)
+def page(browser, served, begun):
+    "The preface, with the Python that is there, and the focus where a page begins."
+    if browser.current_url.split('#')[0] != served + 'preface.html':
+        browser.get(served + 'preface.html')
+        scripts_are_done(browser)
+    browser.execute_script(AT_THE_TOP)
     return Hands(browser)
 
 
@@ -153,19 +126,21 @@ def status(hands, box):
     return line.text
 
 
+def first_cell(browser):
+    "Of the first cell: where it is, and what its buttons are called."
+    label = browser.execute_script(
+        "return document.querySelector('.dp-run button:not(:disabled)').ariaLabel.slice(5)")
+    names = (f'Run: {label}', f'Run all above: {label}, and all before it', f'Stop: {label}',
+             f'Edit: {label}', f'Reset: {label}')
+    return f'.tag_run-{browser.execute_script(PLACES)[0]}', label, *names
+
+
 def test_buttons(browser, page):
     "From the link that skips the sidebar to Run, and on; the focus is never lost."
     page.press(Keys.TAB)
     assert page.at.accessible_name == 'Skip to main content'
     page.press(Keys.ENTER)
-    label = browser.execute_script(
-        "return document.querySelector('.dp-run button:not(:disabled)').ariaLabel.slice(5)")
-    place = browser.execute_script(PLACES)[0]
-    cell, stored = f'.tag_run-{place}', browser.execute_script(
-        'return document.querySelector(arguments[0]).textContent', f'.tag_run-{place} pre')
-    run, everything, stop, edit, reset = (
-        f'Run: {label}', f'Run all above: {label}, and all before it', f'Stop: {label}',
-        f'Edit: {label}', f'Reset: {label}')
+    cell, label, run, everything, _, edit, reset = first_cell(browser)
     page.tab_to(run)
     page.press(Keys.ENTER)
     ended(browser)
@@ -175,6 +150,48 @@ def test_buttons(browser, page):
     ended(browser)
     assert status(page, cell).startswith('Done') and page.name() == everything
     page.walk(edit)
+    page.press(Keys.ENTER)
+    assert page.name() == f'The code of {label}. Shift and Enter run it.'
+    page.type('1/0')
+    page.press_with(Keys.SHIFT, Keys.ENTER)
+    ended(browser)
+    assert status(page, cell).startswith('Error: ZeroDivisionError')
+    browser.find_element('css selector', f'{cell} .dp-run button:last-of-type').click()
+
+
+def test_check(browser, page):
+    box = browser.execute_script(
+        "return '#' + document.querySelector('.dp-answer').parentElement.id + ' .dp-answer'")
+    browser.execute_script('arguments[0].focus()', browser.execute_script(FIND, f'{box} textarea'))
+    page.press_with(Keys.SHIFT, Keys.TAB)
+    page.press(Keys.TAB)
+    assert page.name() == 'Your answer. Shift and Enter run it.'
+    page.type('x = 1')
+    page.walk('Check')
+    page.press(Keys.SPACE)
+    ended(browser)
+    assert status(page, box) == 'Not yet.' and page.name() == 'Check'
+    page.press_with(Keys.SHIFT, Keys.TAB)
+    assert page.name() == 'Your answer. Shift and Enter run it.'
+    page.type(ENDLESS)
+    page.walk('Check')
+    page.press(Keys.ENTER)
+    time.sleep(1)
+    page.walk('Stop')
+    page.press(Keys.ENTER)
+    ended(browser)
+    assert status(page, box).startswith('Stopped.') and page.name() == 'Check'
+    page.walk('Reset')
+    page.press(Keys.SPACE)
+    assert status(page, box) == '' and page.name() == 'Reset'
+
+
+def test_stop(browser, page):
+    "Of a cell that its reader has changed, while Python begins; and Reset."
+    cell, label, run, everything, stop, edit, reset = first_cell(browser)
+    stored = browser.execute_script(
+        'return document.querySelector(arguments[0]).textContent', f'{cell} pre')
+    page.tab_to(edit)
     page.press(Keys.ENTER)
     assert page.name() == f'The code of {label}. Shift and Enter run it.'
     page.type(ENDLESS)
@@ -195,6 +212,8 @@ def test_buttons(browser, page):
 @pytest.mark.slow
 def test_stop_that_goes_away(browser, page):
     "Where Python is done while Stop has the focus, Run has it; and Stop of what comes before."
+    browser.refresh()
+    scripts_are_done(browser)
     places = browser.execute_script(PLACES)[:2]
     cells = [f'.tag_run-{k}' for k in places]
     first, second = (browser.execute_script(FIND, f'{cell} .dp-run button') for cell in cells)
@@ -224,30 +243,3 @@ def test_stop_that_goes_away(browser, page):
     page.press(Keys.ENTER)
     ended(browser)
     assert status(page, cells[1]).startswith('Stopped.') and page.name() == names[1]
-
-
-def test_check(browser, page):
-    box = browser.execute_script(
-        "return '#' + document.querySelector('.dp-answer').parentElement.id + ' .dp-answer'")
-    browser.execute_script('arguments[0].focus()', browser.execute_script(FIND, f'{box} textarea'))
-    page.press_with(Keys.SHIFT, Keys.TAB)
-    page.press(Keys.TAB)
-    assert page.name() == 'Your answer. Shift and Enter run it.'
-    page.type('x = 1')
-    page.walk('Check')
-    page.press(Keys.SPACE)
-    ended(browser)
-    assert status(page, box) == 'Not yet.' and page.name() == 'Check'
-    page.press_with(Keys.SHIFT, Keys.TAB)
-    assert page.name() == 'Your answer. Shift and Enter run it.'
-    page.type(ENDLESS)
-    page.walk('Check')
-    page.press(Keys.ENTER)
-    time.sleep(1)
-    page.walk('Stop')
-    page.press(Keys.ENTER)
-    ended(browser)
-    assert status(page, box).startswith('Stopped.') and page.name() == 'Check'
-    page.walk('Reset')
-    page.press(Keys.SPACE)
-    assert status(page, box) == '' and page.name() == 'Reset'

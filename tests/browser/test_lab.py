@@ -117,7 +117,7 @@ def test_an_explorer_in_jupyterlab(browser, lab):
         lambda: len(browser.find_elements('css selector', '.jp-Notebook .jp-Cell')) == 2,
         'the notebook',
     )
-    until(lambda: 'Idle' in browser.page_source, 'the kernel')
+    until(lambda: browser.find_elements('css selector', '[data-status=idle]'), 'the kernel')
     sliders = '.jp-OutputArea-output .noUi-handle'
     begun = lambda: re.search(r'[*1-9]', one('.jp-Cell .jp-InputPrompt').text)
     for last in [False] * 20 + [True]:

@@ -7,7 +7,18 @@ from functools import partial
 from urllib.parse import parse_qsl, urlencode
 
 import pytest
-from test_site import DARK, SITE, SLIDE, accessible, fits_a_phone, seen_at, sized, violations
+from test_site import (
+    EXPLORERS,
+    SITE,
+    SLIDE,
+    accessible,
+    dark,
+    fits_a_phone,
+    night_falls,
+    seen_at,
+    sized,
+    violations,
+)
 
 from dp_saddle.your_run import answer
 
@@ -150,10 +161,16 @@ def test_before_anything_is_pressed(browser):
     browser.get((SITE / PAGE).as_uri())
     says_what_python_says(browser, FIRST)
     assert table(browser) == rows_of('others', asked=FIRST)
+    why = 'served by any static server'
+    assert why in text(browser, '.status')
     press(browser, '.compute')
-    assert 'served by any static server' in text(browser, '.status')
-    accessible(browser, PAGE)
+    assert why in text(browser, '.status')
+    accessible(browser)
     fits_a_phone(browser)
+    browser.find_element('css selector', '.dp-why a').click()  # it leads to what says how
+    shown = browser.execute_script("return document.querySelector(':target').textContent")
+    assert shown.strip().startswith('Can I run the cells of the site?')
+    assert 'python -m http.server' in shown
 
 
 # Mistakes: what is typed, and the field that has the library's own words beside it.
@@ -167,39 +184,68 @@ MISTAKES = (
 )
 
 
-@needs_python
-def test_a_link_and_what_is_typed(browser, site):
-    """A link opens with its inputs and gives their answer; Stop; the two that take longer; mistakes
-    at their field; and, without a server, another run."""
-    browser.get(site.address + PAGE + '#' + urlencode(OTHER))
-    assert not browser.execute_script('return dpSaddlePython.started()')
-    inputs = "return Object.fromEntries(new FormData(document.querySelector('#run-form form')))"
-    filled = browser.execute_script(inputs)
+def has(browser, css, value=True):
+    assert browser.execute_script(
+        "return document.querySelector('#run-form').matches(arguments[0])", css) == value
+
+
+def a_link_is_opened(browser, address):
+    "With its inputs; what stands there is another run; Stop, and Compute: its answer."
+    browser.get(address + PAGE + '#' + urlencode(OTHER))
+    browser.refresh()
+    filled = browser.execute_script(
+        "return Object.fromEntries(new FormData(document.querySelector('#run-form form')))")
     assert {k: v for k, v in filled.items() if k in OTHER} == OTHER
     assert text(browser, '.status') == 'Press Compute for these inputs.'
-    stale = "return document.querySelector('#run-form').classList.contains('stale')"
-    assert browser.execute_script(stale), 'what stands there is another run'
+    has(browser, '.stale')
+    begun = 'return dpSaddlePython.started()'
+    assert not browser.execute_script(begun)
+    press(browser, '.compute')
+    visible = "return document.querySelector('#run-form .stop').checkVisibility()"
+    assert browser.execute_script(visible) and browser.execute_script(begun)
+    press(browser, '.stop')
+    assert text(browser, '.status') == 'Stopped. Compute begins anew.'
+    assert not browser.execute_script(visible) and not browser.execute_script(begun)
+    assert text(browser, '.eps output') == f'ε ≤ {answer("cost", FIRST)["shown"][1]} at δ = 1e-5'
+    has(browser, '.stale')
     press(browser, '.compute')
     wait_for(browser, lambda: done(browser))
-    assert not browser.execute_script(stale)
+    has(browser, '.stale', False)
     says_what_python_says(browser, OTHER)
     assert table(browser) == rows_of('others', asked=OTHER)
-
     page, link = browser.current_url.split('#')
-    assert page == site.address + PAGE, 'what is typed is behind the #, and not sent'
+    assert page == address + PAGE, 'what is typed is behind the #, and not sent'
     assert dict(parse_qsl(link)) == OTHER
 
-    asked = FIRST | dict(sigma='1.3', dataset_size='12800', epochs='4')  # short: small grids
+
+def is_typed(browser, asked):
     type_in(browser, **asked)
-    wait_for(browser, lambda: 'sigma=1.3' in browser.current_url and done(browser))
+    here = f'sigma={asked["sigma"]}'
+    wait_for(browser, lambda: here in browser.current_url and done(browser))
+    says_what_python_says(browser, asked)
+
+
+def two_take_longer(browser, asked):
     press(browser, '.more')
     wait_for(browser, lambda: done(browser) and len(table(browser)) > 9)
-    says_what_python_says(browser, asked)
     shown, told = table(browser), rows_of('others', 'slow_ones', asked=asked)
     assert [row for row in shown if row[0] != GRID] == [row for row in told if row[0] != GRID]
     (here,), (there,) = ([row for row in rows if row[0] == GRID] for rows in (shown, told))
     assert float(here.pop(2)) == pytest.approx(float(there.pop(2)), rel=1e-7) and here == there
 
+
+# Mistakes: what is typed, and the field that has the library's own words beside it.
+MISTAKES = (
+    (dict(batch_size='70000'), 'batch_size'),
+    (dict(sigma='-1'), 'sigma'),
+    (dict(sigma=''), 'sigma'),
+    (dict(epochs='many'), 'epochs'),
+    (dict(delta='2'), 'delta'),
+    (dict(sampling='truncated-poisson', max_batch_size=''), 'max_batch_size'),
+)
+
+
+def mistakes_are_told(browser, asked):
     for wrong, field in MISTAKES:
         typed = asked | wrong
         type_in(browser, **typed)
@@ -210,71 +256,26 @@ def test_a_link_and_what_is_typed(browser, site):
         assert browser.execute_script(invalid, field) == 'true' and field in words
         label = browser.execute_script(
             "return document.querySelector(`label[for=yr-${arguments[0]}]`).textContent", field)
-        assert label in text(browser, '.status') and browser.execute_script(stale)
-
-    site.off()
-    type_in(browser, **OTHER)
-    wait_for(browser, lambda: 'sigma=.9' in browser.current_url and done(browser))
-    says_what_python_says(browser, OTHER)
-    assert not browser.find_elements('css selector', '#run-form [aria-invalid]')
-
-    for width in (390, 1440):
-        assert seen_at(browser, width)['page'] <= width + 1
-    browser.execute_cdp_cmd('Emulation.setEmulatedMedia', {'features': [DARK]})
-    found = violations(browser)
-    assert found == [], found
+        assert label in text(browser, '.status')
+        has(browser, '.stale')
 
 
-@needs_python
-def test_stop(browser, site):
-    "Stop ends it, and what stood there stays, marked as old; Compute begins anew."
-    browser.get(site.address + PAGE)
-    type_in(browser, sigma='1.2')
-    press(browser, '.compute')
-    visible = "return document.querySelector('#run-form .stop').checkVisibility()"
-    assert browser.execute_script(visible)
-    press(browser, '.stop')
-    assert text(browser, '.status') == 'Stopped. Compute begins anew.'
-    assert not browser.execute_script(visible)
-    assert not browser.execute_script('return dpSaddlePython.started()')
-    assert text(browser, '.eps output') == f'ε ≤ {answer("cost", FIRST)["shown"][1]} at δ = 1e-5'
-    assert 'stale' in browser.execute_script("return document.querySelector('#run-form').className")
-    press(browser, '.compute')
-    wait_for(browser, lambda: done(browser))
-    says_what_python_says(browser, FIRST | dict(sigma='1.2'))
-
-
-BUTTONS = """
-return [...document.querySelectorAll('div.cell')].filter(c => c.querySelector('.cell_input'))
-  .map(c => [...c.querySelectorAll('.dp-run button:not([hidden])')].map(b => {
-    const {left, right, height} = b.getBoundingClientRect();
-    return [b.textContent, b.disabled, left >= 0 && right <= innerWidth && height >= 24];
-  }));
-"""
-CHANGE = """
-const done = arguments[0];
-const cells = [...document.querySelectorAll('div.cell')].filter(c => c.querySelector('.dp-run'));
-const cell = cells.find(c => c.textContent.includes('3000*PoissonSubsampled(base=Gaussian('));
-const press = name =>
-  [...cell.querySelectorAll('.dp-run button')].find(b => b.textContent == name).click();
-press('Edit');
-const area = cell.querySelector('textarea');
-area.value += '\\nprint(run.remove.cgf(-1.) == 0, len(str(run)) > 9)';
-area.dispatchEvent(new Event('input'));
-press('Run');
-const finished = () => document.documentElement.classList.contains('dp-busy')
-  ? setTimeout(finished, 50)
-  : done([cell.querySelector('[role=status]').textContent,
-          [...cell.querySelectorAll('.dp-output pre')].map(p => p.textContent).join('')]);
-setTimeout(finished, 50);
-"""
+def a_slider_is_moved(browser):
+    figure = browser.find_element('css selector', 'figure.explorer')
+    explorer = EXPLORERS[figure.get_attribute('id').removeprefix('explorer-')]()
+    index = [(s.start + 1) % len(s.values) for s in explorer.sliders]
+    numbers, *_ = browser.execute_script(SLIDE, figure, index)
+    values = {s.name: s.values[i] for s, i in zip(explorer.sliders, index)}
+    assert numbers == list(explorer.at(**values)[2])
+    inside = 'const r = arguments[0].getBoundingClientRect(); return r.left >= 0 && r.right <= 390'
+    for slider in figure.find_elements('css selector', 'input'):
+        assert browser.execute_script(inside, slider)
 
 
 @needs_python
 def test_a_visitor_on_a_phone(browser, site):
-    """Reads the front page, moves a slider, types a run of their own, with the server switched off,
-    and gets a certified number; a student changes a cell of chapter 01 and runs it."""
-    from test_site import EXPLORERS
+    """Reads the front page, moves a slider, opens somebody's link, types a run and mistakes, and,
+    with the server switched off, a run of their own, and gets a certified number; then by night."""
 
     def follow(link):
         found = browser.find_element('css selector', f'.doors a[href^="{link}"]')
@@ -291,46 +292,27 @@ def test_a_visitor_on_a_phone(browser, site):
     assert 'What did a private training run cost?' in read and 'Use it.' in read
     picture = browser.find_element('css selector', '.bd-article img')
     assert picture.size['width'] > 340 and '7.424378899' in picture.get_attribute('alt')
-
     runs = 'return [...document.querySelectorAll(".dp-run button")].map(b => b.disabled)'
     assert browser.execute_script(runs) and not any(browser.execute_script(runs))
 
     follow('07_widgets.html')
-    figure = browser.find_element('css selector', 'figure.explorer')
-    explorer = EXPLORERS[figure.get_attribute('id').removeprefix('explorer-')]()
-    index = [(s.start + 1) % len(s.values) for s in explorer.sliders]
-    browser.execute_script(SLIDE, figure, index)
-    values = {s.name: s.values[i] for s, i in zip(explorer.sliders, index)}
-    numbers = figure.find_elements('css selector', 'output.number')
-    assert [o.text for o in numbers] == list(explorer.at(**values)[2])
-    inside = 'const r = arguments[0].getBoundingClientRect(); return r.left >= 0 && r.right <= 390'
-    for slider in figure.find_elements('css selector', 'input'):
-        assert browser.execute_script(inside, slider)
-
+    a_slider_is_moved(browser)
     browser.back()
-    follow('your_run.html')
-    press(browser, '.compute')
-    wait_for(browser, lambda: done(browser))
+    follow(PAGE)
+    a_link_is_opened(browser, site.address)
+    asked = FIRST | dict(sigma='1.3', dataset_size='12800', epochs='4')  # short: small grids
+    is_typed(browser, asked)
+    two_take_longer(browser, asked)
+    mistakes_are_told(browser, asked)
+
     site.off()
     own = FIRST | dict(sigma='0.8', batch_size='128', dataset_size='10000', epochs='20')
-    type_in(browser, **own)
-    wait_for(browser, lambda: 'sigma=0.8' in browser.current_url and done(browser))
-    says_what_python_says(browser, own)
+    is_typed(browser, own)
     assert 'Certified: ' in text(browser, '.interval')
+    assert not browser.find_elements('css selector', '#run-form [aria-invalid]')
     fits_a_phone(browser)
     found = violations(browser)
     assert found == [], found
-
-    again = Site()
-    try:
-        browser.get(again.address + '01_contour.html')
-        cells = browser.execute_script(BUTTONS)
-        assert len(cells) > 50
-        for buttons in cells:
-            names = [name for name, disabled, reached in buttons if reached and not disabled]
-            assert {'Run', 'Edit'} <= set(names), buttons
-        status, said = browser.execute_async_script(CHANGE)
-        assert status.startswith('Done') and said.strip().endswith('True True'), (status, said)
-        fits_a_phone(browser)
-    finally:
-        again.off()
+    assert seen_at(browser, 1440)['page'] <= 1441
+    night_falls(browser)
+    dark(browser)
