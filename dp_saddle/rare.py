@@ -298,13 +298,13 @@ class _Rule(NamedTuple):
 @patch
 def rule(self:Split, t, K, last):
     "The _Rule with the fewest nodes, for frequencies up to `last`."
-    (v, h), std = self.coarse(), 1/sqrt(self.blunt)
+    (wide, h), std = self.coarse(), 1/sqrt(self.blunt)
     g, most = self.law(t, K, h), _HEIGHT[1]*pi/self.mu
     a = min(_SHIFT*std, most/2)
-    heights = [(0., min(wide*std, most)) for wide in _STRIPS] + [(a, a)]
+    heights = [(0., min(times*std, most)) for times in _STRIPS] + [(a, a)]
     found = []
     for a, v in heights:
-        cells = self.log_cells(g, t, K, v, last) if not a else log(self.whole(g, t, K, v))
+        cells = self.log_cells(g, t, K, v, last) if not a else log(self.whole(g, t, K, wide))
         edge = cells + (a + v)**2*self.blunt/2
         found.append(_Rule(2*pi*v/(_NATS + max(edge, 0)), a, v, edge))
     straight, path = max(found[:-1]), found[-1]
@@ -433,8 +433,8 @@ def taken_away(
     """
     gone, unsure = n*rest, n*unsure
     left, size = -np.expm1(gone), np.abs(c)
-    more = np.where(unsure < 1, np.expm1(np.minimum(unsure, 1)), inf)*size*np.exp(gone.real)
-    return c*left, (wrong + _POWER*ULP*size)*np.abs(left) + more*(1 + _OF_BOUND)
+    more = np.where(unsure < 1, np.expm1(np.minimum(unsure, 1)), inf)*np.exp(gone.real)
+    return c*left, (wrong + _POWER*ULP*size)*np.abs(left) + more*(size + wrong)*(1 + _OF_BOUND)
 
 # %% ../nbs/01_rare.ipynb #01rare60
 def shortened(

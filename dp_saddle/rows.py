@@ -824,7 +824,7 @@ def _short(line, plan, near, e, goal):
     "(by how many nats the bounds miss the goal at both ends, are they narrow?), (rows, 2)."
     sides, moved = np.array([-1., 1.]), e - near.eps
     total, far, large = near.total + moved*near.slope, np.abs(moved), np.abs(e)
-    off = far*(far*near.bend + _TERM_ULPS*line.slope)
+    off = far*(far*near.bend + _TERM_ULPS*line.slope + ULP*np.abs(near.slope))
     noise, gone = line.rounding + line.slope*large + off, line.base - plan.t*e
     size = near.size + (plan.t + plan.u)*large
     more = np.where(sides < 0, np.logaddexp(line.left, line.right - plan.u*e), line.lost)
