@@ -25,12 +25,14 @@ _HEIGHT = 1/2, .9      # of pi/mu: no angle beyond pi/2; no zeros of w below it
 # Rounding: may grow, never shrink.
 _WEIGHT = 4            # a weight, for each unit of its exponents
 _LOG_NDTR = 24         # a logarithm of a normal probability, of 1 and its size
-_TURN = 4, 2           # e^{isL}: of 1, and of |sL|
+_TURN = 4, 2           # e^{isL}: of 1, and of |sL| besides what L is off by
 _PRODUCT = 1.5         # a sum of products, for each of them
 _BLOCK = 32            # of so many at a time
 _POWER = 12            # a logarithm, times n
 _LEAST = -300.         # logarithm of a weight below which it is 0: e^-300 in all
 _LARGEST = 700.        # nats: exp of it is a double still
+_OF_EXP = 2            # e^l, and what w - 1 is of it
+_NO_LARGE = 1/2        # of an integral: what a rule may be off by, if its sum is to be half of it
 _OF_BOUND = 1e-6       # of what is so small that few digits of it matter, relative
 
 # %% ../nbs/01_rare.ipynb #01rare08
@@ -102,11 +104,36 @@ def sharp(self:Split, at, h, a, v, turn):
     grows = v*np.maximum(v*self.blunt/2 + turn - 2*pi/h, 0)
     return (a + _TWICE*v)*np.exp(at + a*a*self.blunt/2 + grows)
 
+# %% ../nbs/01_rare.ipynb #01rare212
+@patch
+def rule_for(self:Split, v, nats):
+    "(v, h) of a rule with a strip of v, or what w allows, and h in 24 bits: multiples are exact."
+    v = min(v, _HEIGHT[1]*pi/self.mu)
+    return v, float(np.float32(2*pi*v/(nats + v*v*self.blunt/2)))
+
 @patch
 def coarse(self:Split):
     "(v, h) of a coarse rule."
-    v = _STRIPS[-1]/sqrt(self.blunt)
-    return v, 2*pi*v/(_COARSE + v*v*self.blunt/2)
+    return self.rule_for(_STRIPS[-1]/sqrt(self.blunt), _COARSE)
+
+# %% ../nbs/01_rare.ipynb #01rare211
+@patch
+def moved(self:Split, y, L):
+    "What losses are off by at nodes, in ULP besides a unit of themselves: by e^l, and by y."
+    l = (y - self.mu/2)*self.mu
+    hits = self.rate*np.exp(l - L.real)
+    return hits*(_OF_EXP + 2*np.abs(l) + self.mu**2 + self.mu*np.abs(y))
+
+def _steep(z):
+    "The slope of log Phi is at most so much."
+    return np.maximum(-z, 0) + 1
+
+@patch
+def sizes(self:Split, t, y, L, logp, share, sign=1):
+    "What rounding moves the logarithm of a weight by, in ULP."
+    slope = np.abs(y) + _steep(sign*(y - self.center)/self.width)/self.width
+    own = 1 + np.abs(logp) + (1 + t)*(np.abs(L) + self.moved(y, L))
+    return _WEIGHT*own + slope*np.abs(y) + _LOG_NDTR*(1 + np.abs(share))
 
 # %% ../nbs/01_rare.ipynb #01rare22
 @patch
@@ -120,8 +147,9 @@ def log_rest(self:Split, u):
     first = np.exp(logp[0] + powers[:, 0] - top)/(h*_FAR)
     at = self.at_end(u) + log_ndtr((self.center - self.end)/self.width) - top
     edge = _TWICE*exp(v*v*self.blunt/2)/np.expm1(2*pi*v/h)
+    if not edge < _NO_LARGE: return np.full(u.shape, inf)
     total = np.exp(e - top[:, None]).sum(1) + (1 + edge)*first + self.sharp(at, h, 0, v, 0)
-    sizes = _WEIGHT*(1 + np.abs(logp) + np.abs(powers)) + _LOG_NDTR*(1 + np.abs(rest))
+    sizes = self.sizes(u[:, None], y, L, logp, rest, -1)
     rounding = sizes.max(1) + len(y) + _WEIGHT*(1 + np.abs(top))
     return np.log(total*(1 + _OF_BOUND*edge)/(1 - edge)) + top + ULP*rounding
 
@@ -226,6 +254,7 @@ class _Law(NamedTuple):
     e: np.ndarray        # log of h f
     first: float         # on the axis, what is left of the first node, of sum and integral
     turned: np.ndarray   # of e, what a density has above the axis
+    most: np.ndarray     # h |f| is at most that
 
 # %% ../nbs/01_rare.ipynb #01rare411
 @patch
@@ -234,11 +263,13 @@ def law(self:Split, t, K, h, a=0.):
     y, L, logp = self.nodes(self.center - _BEGIN*self.width, h)
     share = log_ndtr((y - self.center)/self.width)
     falls = (self.center - y[0])/self.width**2 - max(y[0], 0)
-    first, turned = exp(logp[0] + share[0] + (1 + t)*L[0] - K)/(h*falls), 0*y
+    e, turned = logp + share + (1 + t)*L - K, 0*y
+    first, most = exp(e[0])/(h*falls) if falls > 0 else inf, np.exp(e + a*a*self.blunt/2)
     if a:
         z, turned = y + 1j*a, a*a/2 - 1j*a*y
         share, L = log_ndtr((z - self.center)/self.width), self.loss(z)
-    return _Law(h, y, L, logp, share, logp + turned + share + (1 + t)*L - K, first, turned)
+        e = logp + turned + share + (1 + t)*L - K
+    return _Law(h, y, L, logp, share, e, first, turned, most)
 
 @patch
 def whole(self:Split, g, t, K, v):
@@ -259,7 +290,7 @@ def log_fades(self:Split, t, K, s):
     std, most = 1/sqrt(self.blunt), _HEIGHT[0]*pi/self.mu
     v = min(_AROUND*std, most/2)
     paths = np.minimum(_PATHS*std, most - v)
-    h = 2*pi*v/(_NATS + (paths[-1]**2 + v*v)*self.blunt/2)
+    v, h = self.rule_for(v, _NATS + paths[-1]**2*self.blunt/2)
     g, at, edge = self.law(t, K, h), self.at_end(t) - K, _TWICE/np.expm1(2*pi*v/h)
     whole, bounds = self.whole(g, t, K, v), []
     for a in paths:
@@ -306,7 +337,8 @@ def rule(self:Split, t, K, last):
     for a, v in heights:
         cells = self.log_cells(g, t, K, v, last) if not a else log(self.whole(g, t, K, wide))
         edge = cells + (a + v)**2*self.blunt/2
-        found.append(_Rule(2*pi*v/(_NATS + max(edge, 0)), a, v, edge))
+        h = float(np.float32(2*pi*v/(_NATS + max(edge, 0))))
+        found.append(_Rule(h, a, v, edge))
     straight, path = max(found[:-1]), found[-1]
     return path if path.h > _WORTH*straight.h else straight
 
@@ -347,7 +379,7 @@ def shares(
         some = slice(first, first + _BLOCK)
         L = g.L[some]
         total += np.exp(far*L)*p[some] @ np.exp(near*L).T
-    off = self.missed(g, rule, t, K, h*count) + self.rounding(g, np.abs(p), t, K, h, count)
+    off = self.missed(g, rule, t, K, h*count) + self.rounding(g, t, K, h, count)
     return total.ravel()[:count], off
 
 # %% ../nbs/01_rare.ipynb #01rare54
@@ -360,13 +392,13 @@ def missed(self:Split, g, rule, t, K, last):
     return (1 + _OF_BOUND)*(strip + exp(a*a*self.blunt/2)*g.first + sharp)
 
 @patch
-def rounding(self:Split, g, p, t, K, h, count):
-    "What weights, products and phases are off by, at each frequency, p being the weights' size."
-    sizes = _WEIGHT*(1 + np.abs(g.logp) + (1 + t)*np.abs(g.L) + abs(K) + np.abs(g.turned))
-    sizes += _LOG_NDTR*(1 + np.abs(g.share)) + _TURN[0]
-    sizes += _PRODUCT*(min(len(p), _BLOCK) + len(p)/_BLOCK)
-    phases = _TURN[1]*(p @ np.abs(g.L))*h*np.arange(count)
-    return ULP*(p @ sizes + phases) + len(p)*exp(_LEAST)
+def rounding(self:Split, g, t, K, h, count):
+    "What weights, products and phases are off by, at each frequency."
+    p, nodes = g.most, len(g.y)
+    sizes = self.sizes(t, g.y, g.L, g.logp, g.share) + _WEIGHT*(abs(K) + np.abs(g.turned))
+    sizes += _TURN[0] + _PRODUCT*(min(nodes, _BLOCK) + nodes/_BLOCK)
+    phases = p @ (_TURN[1]*np.abs(g.L) + self.moved(g.y, g.L))*h*np.arange(count)
+    return ULP*(p @ sizes + phases) + nodes*exp(_LEAST)
 
 # %% ../nbs/01_rare.ipynb #01rare58
 @patch
@@ -399,7 +431,9 @@ def rest(
     """
     B, missed = self.shares(t, K, h, change.shape[-1])
     M, size = np.exp(change).astype(complex), np.abs(B)
-    r, missed = B/M, (missed + size*np.expm1(off))/np.abs(M)*(1 + _OF_BOUND)
+    miss = np.expm1(np.minimum(off, _NO_LARGE))
+    far = np.where(off < _NO_LARGE, miss/(1 - miss) + _POWER*ULP, inf)
+    r, missed = B/M, (missed*(1 + far) + size*far)/np.abs(M)*(1 + _OF_BOUND)
     if not np.abs(r).max() < _MOST_SHARE: r = r + np.nan
     log_rest = log1p(-r)
     return log_rest, missed/np.abs(1 - r) + _POWER*ULP*np.abs(log_rest)

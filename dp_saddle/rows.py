@@ -735,7 +735,7 @@ class _Step(NamedTuple):
     left: np.ndarray    # log of the aliases on the left
     right: np.ndarray   # and on the right, but for e^{n K_1(u) - u eps}
     lost: np.ndarray    # log of the probability that one outcome is left out
-    least: float = 0.   # eps from which on it serves
+    least: float = -inf         # eps from which on it serves
     rest: np.ndarray = None     # log A/M_1 where A^n is taken away (n is then its own)
     unsure: np.ndarray = None   # what that is off by
 
@@ -891,8 +891,8 @@ def ready(self:_Rows, least, n, goal, fine):
     if not plan.long[0]: found = rows.with_step(table, some, least, n, fine)
     if least < n or found and found.step: return found or _Ready(table, plan)
     removing, some = self.each[0], _some(plan, [0])
-    other = removing.without_small_losses(_some(table, [0]), some, n, goal, fine)
-    if other: return other._replace(table=table)
+    if not fine and (other := removing.without_small_losses(_some(table, [0]), some, n, goal)):
+        return other._replace(table=table)
     return found or removing.with_step(table, some, least, n, fine)
 
 @patch
@@ -918,7 +918,7 @@ def grid_up_to(self:_Rows, plan, n, cut):
 
 # %% ../nbs/01_rows.ipynb #01rowsrare2
 @patch
-def without_small_losses(self:_Rows, table, plan, n, goal, fine):
+def without_small_losses(self:_Rows, table, plan, n, goal):
     "The _Ready of removing, n steps alone, without what small losses give, or None."
     mu, rate, lost = self.mu.item(), self.rate.item(), log(_RTOL/_SHARE)
     if not (eps := guess_of(mu, rate, exp(goal)/n)): return None
@@ -931,7 +931,6 @@ def without_small_losses(self:_Rows, table, plan, n, goal, fine):
     if not plan.X.item()*cut < 2*pi*_LONGEST: return None
     cut = np.array([[cut]])
     if (g := self.grid_up_to(plan, n, cut + 2*pi/plan.X)) is None: return None
-    if fine: g = g._replace(p=g.exact[0], L=g.exact[1])
     step = self.step(g, plan, cut, (fades + (K - g.K).astype(float))/n)
     off, h = step.off + step.error, float(step.s[0, 1])
     rest, unsure = law.rest(t, float(g.K[0, 0]), h, step.change, off)
