@@ -11,7 +11,8 @@ Kinds of operations: `exp` of a real number; `turn`, e^{is} of a real one; `add`
 product and sum; `power`, the logarithm and the exponential of a complex number; `whole`, a
 product, a quotient and a shift of whole numbers of some hundred binary digits; `tail`, of a normal
 law. A line of N nodes, whose transform is a sum over j, needs for each direction j weights (exp),
-the powers of j turns by two tables (2 j sqrt(N) turns), N j products and sums, and N powers.
+the powers of j turns by two tables (2 j sqrt(N) turns), N j products and sums, and N powers; a
+line without small losses has fewer nodes, and two transforms.
 """
 
 import argparse
@@ -35,7 +36,7 @@ import peers
 from dp_saddle.accounting import best_accountant
 from dp_saddle.contour import SaddleTable
 from dp_saddle.corners import CornersTable, coefficients, terms_for
-from dp_saddle.rows import pair_of
+from dp_saddle.rows import epsilon_of_sampled, pair_of
 
 COUNT = 1 << 12  # of an array on which an operation is timed
 ROUNDS, PATIENCE = 3, 0.2  # calls of each, and CPU seconds after which one is not asked again
@@ -98,6 +99,18 @@ def costs(repeats=25):
     return {k: min(once(*v) for _ in range(repeats)) for k, v in kinds.items()}
 
 
+def without_small_losses(run, delta):
+    "Nodes of a removing line without small losses (chapter 01, Few rare steps), or None."
+    found = epsilon_of_sampled(run, delta)
+    if found is None:
+        return None
+    ((step, n),) = run.steps
+    pair = pair_of(step.base.sensitivity / step.base.sigma, step.rate)
+    with np.errstate(all='ignore'):
+        line = pair.ready_for(pair.ready, n, math.log(delta), False).step
+    return line.s.shape[1] if line is not None and line.rest is not None else None
+
+
 def of_lines(run, delta):
     "The needs of a proof by one line for each direction."
     needs = dict.fromkeys(('exp', 'turn', 'add', 'power'), 0)
@@ -106,6 +119,8 @@ def of_lines(run, delta):
         goal, _, _ = table.epsilon(delta)
         line = table.line_for(np.array([max(goal, 1e-9)]), np.array([math.log(delta)]))
         N, j = len(line.s), sum(p.nodes_at(line.plan.t) for p, _ in plrv.parts)
+        if plrv is run.remove and (shorter := without_small_losses(run, delta)):
+            N, j = shorter, 2 * j  # two transforms
         needs['exp'] += j
         needs['turn'] += min(2 * j * math.sqrt(N), N * j)
         needs['add'] += N * j
