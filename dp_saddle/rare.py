@@ -17,7 +17,7 @@ from .numerics import TINY, ULP, bisect, log_chernoff_factor
 
 # %% ../nbs/01_rare.ipynb #01rare07
 # Proved: change one and a theorem is broken.
-_TWICE = 2.            # a strip has two edges; and an integral is at most twice its sum
+_TWICE = 2.            # a strip has two edges; and an end two sides
 _PEAK = 8.             # the density's peak is e^{h^2/8} of a node's at most
 _FAR = 9.              # std: left of it the density falls faster than e^{9 y}
 _HEIGHT = 1/2, .9      # of pi/mu: no angle beyond pi/2; no zeros of w below it
@@ -32,7 +32,7 @@ _POWER = 12            # a logarithm, times n
 _LEAST = -300.         # logarithm of a weight below which it is 0: e^-300 in all
 _LARGEST = 700.        # nats: exp of it is a double still
 _OF_EXP = 2            # e^l, and what w - 1 is of it
-_NO_LARGE = 1/2        # of an integral: what a rule may be off by, if its sum is to be half of it
+_NO_LARGE = 1/2        # of an integral, or of M_1: what is off by more says nothing
 _OF_BOUND = 1e-6       # of what is so small that few digits of it matter, relative
 
 # %% ../nbs/01_rare.ipynb #01rare08
@@ -42,7 +42,7 @@ _BEGIN, _APART = 10.5, 6.                  # widths: where it begins, how far be
 _NATS, _COARSE = 44., 22.                  # how small the error of a rule is, of a coarse one
 _STRIPS, _AROUND = (1., 2., 4.), 3.        # strips on the axis, and around a path, in std of
 _PATHS = np.array([1.5, 2.5, 4., 6.])      # the density times the share; heights of paths, and
-_SHIFT, _WORTH = 2., 1.3                   # of one with nodes; by how much these are fewer
+_SHIFT, _WORTH = 2., 1.5                   # of one with nodes; by how much these are fewer
 _FROM_BELOW, _MOST_SHARE = .95, .9         # of the guess of eps; and of M, what a share may have
 _TILTS = np.exp(np.linspace(log(.5), log(200), 20))
 _CENTERS, _HALVINGS = (1., 50.), 8         # std: of centres; of a search
@@ -70,15 +70,20 @@ class Split(NamedTuple):
     center: float   # c, std
     width: float    # tau, std
 
+# %% ../nbs/01_rare.ipynb #01rare121
 @patch(as_prop=True)
 def blunt(self:Split):
     "At a height v |density times share| is at most e^{blunt v^2/2} of what it is on the axis."
     return 1 + 1/self.width**2
 
+def _loss(mu, rate, y):
+    "log w at outcomes, nats."
+    return np.log1p(rate*np.expm1((y - mu/2)*mu))
+
 @patch
 def loss(self:Split, y):
     "log w at outcomes, nats."
-    return np.log1p(self.rate*np.expm1((y - self.mu/2)*self.mu))
+    return _loss(self.mu, self.rate, y)
 
 @patch
 def outcome(self:Split, eps):
@@ -112,6 +117,11 @@ def rule_for(self:Split, v, nats):
     return v, float(np.float32(2*pi*v/(nats + v*v*self.blunt/2)))
 
 @patch
+def edge(self:Split, v, h):
+    "kappa: what a rule is off by, of an integral that both edges have at most e^{blunt v^2/2} of."
+    return float(_TWICE*np.exp(v*v*self.blunt/2)/np.expm1(2*pi*v/h))
+
+@patch
 def coarse(self:Split):
     "(v, h) of a coarse rule."
     return self.rule_for(_STRIPS[-1]/sqrt(self.blunt), _COARSE)
@@ -136,6 +146,10 @@ def sizes(self:Split, t, y, L, logp, share, sign=1):
     return _WEIGHT*own + slope*np.abs(y) + _LOG_NDTR*(1 + np.abs(share))
 
 # %% ../nbs/01_rare.ipynb #01rare22
+def _over_sum(edge):
+    "log of an integral over its sum, at most, if the rule is off by `edge` of the integral."
+    return -log1p(-edge)*(1 + _OF_BOUND) if edge < _NO_LARGE else inf
+
 @patch
 def log_rest(self:Split, u):
     "log A(u), rounded up, at tilts u, nats."
@@ -146,13 +160,13 @@ def log_rest(self:Split, u):
     top = e.max(1)
     first = np.exp(logp[0] + powers[:, 0] - top)/(h*_FAR)
     at = self.at_end(u) + log_ndtr((self.center - self.end)/self.width) - top
-    edge = _TWICE*exp(v*v*self.blunt/2)/np.expm1(2*pi*v/h)
-    if not edge < _NO_LARGE: return np.full(u.shape, inf)
+    edge = self.edge(v, h)
     total = np.exp(e - top[:, None]).sum(1) + (1 + edge)*first + self.sharp(at, h, 0, v, 0)
     sizes = self.sizes(u[:, None], y, L, logp, rest, -1)
     rounding = sizes.max(1) + len(y) + _WEIGHT*(1 + np.abs(top))
-    return np.log(total*(1 + _OF_BOUND*edge)/(1 - edge)) + top + ULP*rounding
+    return np.log(total) + _over_sum(edge) + top + ULP*rounding
 
+# %% ../nbs/01_rare.ipynb #01rare221
 @patch
 def unreached(self:Split, n, eps):
     "log of what runs without a share give to delta at eps and above, at most."
@@ -181,12 +195,12 @@ def guess_of(
     -------
     nats; 0 where one outcome does not reach it
     """
-    law = Split(mu, rate, mu, mu, _WIDTH)
-    def over(y):
-        return (1 - rate - exp(law.loss(y)))*ndtr(-y) + rate*ndtr(mu - y) - delta
-    first, last = mu/2, mu + sqrt(-_TWICE*log(delta))
-    if over(first) <= 0: return 0.
-    return float(law.loss(bisect(lambda y: over(y) < 0, first, last, halvings=_HALVINGS)[0]))
+    def is_below(y):
+        large = (1 - rate - exp(_loss(mu, rate, y)))*ndtr(-y) + rate*ndtr(mu - y)
+        return large <= delta
+    first, last = mu/2, mu + sqrt(-2*log(delta))
+    if is_below(first): return 0.
+    return float(_loss(mu, rate, bisect(is_below, first, last, halvings=_HALVINGS)[0]))
 
 # %% ../nbs/01_rare.ipynb #01rare32
 @patch
@@ -252,7 +266,7 @@ class _Law(NamedTuple):
     logp: np.ndarray     # log of h phi
     share: np.ndarray    # log b
     e: np.ndarray        # log of h f
-    first: float         # on the axis, what is left of the first node, of sum and integral
+    first: float         # log of what is left of the first node, on the axis: sum or integral
     turned: np.ndarray   # of e, what a density has above the axis
     most: np.ndarray     # h |f| is at most that
 
@@ -264,7 +278,7 @@ def law(self:Split, t, K, h, a=0.):
     share = log_ndtr((y - self.center)/self.width)
     falls = (self.center - y[0])/self.width**2 - max(y[0], 0)
     e, turned = logp + share + (1 + t)*L - K, 0*y
-    first, most = exp(e[0])/(h*falls) if falls > 0 else inf, np.exp(e + a*a*self.blunt/2)
+    first, most = e[0] - log(h*falls) if falls > 0 else inf, np.exp(e + a*a*self.blunt/2)
     if a:
         z, turned = y + 1j*a, a*a/2 - 1j*a*y
         share, L = log_ndtr((z - self.center)/self.width), self.loss(z)
@@ -272,10 +286,12 @@ def law(self:Split, t, K, h, a=0.):
     return _Law(h, y, L, logp, share, e, first, turned, most)
 
 @patch
-def whole(self:Split, g, t, K, v):
-    "B(t)/M_1(t) at most, by its sum on the axis, a rule with a strip of v."
-    return _TWICE*(np.exp(g.e).sum() + g.first + self.sharp(self.at_end(t) - K, g.h, 0, v, 0))
+def log_whole(self:Split, g, t, K, v):
+    "log of B(t)/M_1(t) at most, by its sum on the axis, a rule with a strip of v."
+    total = np.exp(np.append(g.e, g.first)).sum() + self.sharp(self.at_end(t) - K, g.h, 0, v, 0)
+    return log(max(total, TINY)) + _over_sum(self.edge(v, g.h)) + _OF_BOUND
 
+# %% ../nbs/01_rare.ipynb #01rare412
 @patch
 def bent(self:Split, y, angle):
     "(|w|, its angle) at outcomes above y, where q e^l is turned by `angle`."
@@ -291,13 +307,12 @@ def log_fades(self:Split, t, K, s):
     v = min(_AROUND*std, most/2)
     paths = np.minimum(_PATHS*std, most - v)
     v, h = self.rule_for(v, _NATS + paths[-1]**2*self.blunt/2)
-    g, at, edge = self.law(t, K, h), self.at_end(t) - K, _TWICE/np.expm1(2*pi*v/h)
-    whole, bounds = self.whole(g, t, K, v), []
+    g, at, bounds = self.law(t, K, h), self.at_end(t) - K, []
+    strip = self.edge(v, h)*np.exp(self.log_whole(g, t, K, v))
     for a in paths:
         size, turn = self.bent(g.y, a*self.mu)
         path = np.exp(g.logp + g.share + (1 + t)*np.log(size) - K)
-        inside = np.exp(-np.outer(s, turn)) @ path + g.first
-        strip = edge*exp(v*v*self.blunt/2)*whole
+        inside = np.exp(-np.outer(s, turn)) @ path + np.exp(g.first)
         bounds.append(exp(a*a*self.blunt/2)*(inside + strip) + self.sharp(at, h, a, v, 0))
     return np.log(np.min(bounds, 0)) + _OF_BOUND
 
@@ -309,7 +324,7 @@ def log_cells(self:Split, g, t, K, v, last):
     later = np.append(g.logp[1:], g.logp[-1])
     right = (1 + t)*np.append(g.L[1:], self.loss(self.end)) - K
     e = np.maximum(g.logp, later) + np.append(g.share[1:], 0) + right + last*turn[1:]
-    e = np.append(e + g.h**2/_PEAK, log(g.first) + last*turn[0])
+    e = np.append(e + g.h**2/_PEAK, g.first + last*turn[0])
     return float(np.logaddexp.reduce(e))
 
 @patch
@@ -331,11 +346,11 @@ def rule(self:Split, t, K, last):
     "The _Rule with the fewest nodes, for frequencies up to `last`."
     (wide, h), std = self.coarse(), 1/sqrt(self.blunt)
     g, most = self.law(t, K, h), _HEIGHT[1]*pi/self.mu
-    a = min(_SHIFT*std, most/2)
-    heights = [(0., min(times*std, most)) for times in _STRIPS] + [(a, a)]
+    high = min(_SHIFT*std, most/2)
+    heights = [(0., min(times*std, most)) for times in _STRIPS] + [(high, high)]
     found = []
     for a, v in heights:
-        cells = self.log_cells(g, t, K, v, last) if not a else log(self.whole(g, t, K, wide))
+        cells = self.log_whole(g, t, K, wide) if a else self.log_cells(g, t, K, v, last)
         edge = cells + (a + v)**2*self.blunt/2
         h = float(np.float32(2*pi*v/(_NATS + max(edge, 0))))
         found.append(_Rule(h, a, v, edge))
@@ -389,7 +404,7 @@ def missed(self:Split, g, rule, t, K, last):
     a, v, turn = rule.a, rule.v, 0 if rule.a else last*self.turned_by()
     strip = _TWICE*np.exp(rule.edge)/np.expm1(2*pi*v/g.h)
     sharp = self.sharp(self.at_end(t) - K, g.h, a, v, turn + a*self.blunt)
-    return (1 + _OF_BOUND)*(strip + exp(a*a*self.blunt/2)*g.first + sharp)
+    return (1 + _OF_BOUND)*(strip + np.exp(a*a*self.blunt/2 + g.first) + sharp)
 
 @patch
 def rounding(self:Split, g, t, K, h, count):

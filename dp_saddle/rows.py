@@ -585,8 +585,8 @@ def plan(self:_Rows, table, n, goal, known=None, near=None):
     order = K + table.poles - np.log(variance)/2
     steps = _Steps(K, variance, order, K + table.factor)
     e, saddle = self.guessed(table, steps, n, goal)
-    last = inf if near is None else _FALLS[-1]
-    if near is not None: e = np.where(near > 0, near, e)
+    last = inf
+    if near is not None: e, last = near, _FALLS[-1]
     t, X, cut, cost, i, j = self.tilts(table, steps, n, goal, e, last)
     sure = (t > _FAR_BELOW*saddle) | self.adds
     if known is None and not sure.all():
@@ -886,14 +886,14 @@ def ready(self:_Rows, least, n, goal, fine):
     table, self.why = self.table_for(n, goal), 'table'
     if table is None: return _Ready()
     plan = self.plan(table, *np.full((2, 2, 1), [[[n]], [[goal]]]))
-    one, found = plan.long[0] or not (plan.sure & plan.lined).all(), None
-    rows, some = (self.each[0], _some(plan, [0])) if one else (self, plan)
-    if not plan.long[0]: found = rows.with_step(table, some, least, n, fine)
-    if least < n or found and found.step: return found or _Ready(table, plan)
-    removing, some = self.each[0], _some(plan, [0])
-    if not fine and (other := removing.without_small_losses(_some(table, [0]), some, n, goal)):
-        return other._replace(table=table)
-    return found or removing.with_step(table, some, least, n, fine)
+    removing, part, long = self.each[0], _some(plan, [0]), plan.long[0]
+    together = (plan.sure & plan.lined).all() and not long
+    rows, some = (self, plan) if together else (removing, part)
+    found = _Ready(table, plan) if long else rows.with_step(table, some, least, n, fine)
+    if least < n or found.step: return found
+    other = None if fine else removing.without_small_losses(_some(table, [0]), part, n, goal)
+    if other: return other._replace(table=table)
+    return removing.with_step(table, part, least, n, fine) if long else found
 
 @patch
 def ready_adding(self:_Rows, least, n, goal, fine):
@@ -935,9 +935,7 @@ def without_small_losses(self:_Rows, table, plan, n, goal):
     off, h = step.off + step.error, float(step.s[0, 1])
     rest, unsure = law.rest(t, float(g.K[0, 0]), h, step.change, off)
     lost = np.logaddexp(step.lost, law.unreached(n, least) - log(n))
-    step = step._replace(rest=rest, unsure=unsure, least=least, lost=lost)
-    return _Ready(table, plan, step)
-
+    return _Ready(table, plan, step._replace(rest=rest, unsure=unsure, least=least, lost=lost))
 
 # %% ../nbs/01_rows.ipynb #6ae156df
 @patch

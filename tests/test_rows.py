@@ -43,6 +43,14 @@ def grid_for(pair, t, cut, turned, end):
 
 NARROW = 2e-10      # nats: an eps is known well enough (chapter 01_rows)
 
+def found_beside_lines(setting):
+    "What rows say: it meets the lines of chapter 01, and is no wider than twice them."
+    run, delta = run_of(*setting[:3]), setting[3]
+    found, (low, up) = rows.epsilon_of_sampled(run, delta), by_lines(run, delta)
+    assert found.lower <= up and low <= found.upper, setting
+    assert found.width <= 2*(up - low) + NARROW, setting
+    return found
+
 USUAL = [(9.4, 16384/50000, 2000, 1e-5), (2., .01, 3000, 1e-5), (1.1, 256/60000, 14062, 1e-5),
          (1., .25, 40, 1e-5), (.8, .02, 2000, 1e-6), (10., .4, 5000, 1e-9), (1.5, .1, 300, 1e-12)]
 
@@ -62,9 +70,7 @@ FEW = [(2., .01, 10, 1e-8), (5.44, .0183, 5, 1.7e-10), (2.29, .225, 6, 6e-8),
 @pytest.mark.parametrize('setting', FEW, ids=str)
 def test_few_steps(setting):
     "Frequencies in the thousands, where the transform falls late: no wider than twice chapter 01."
-    run, delta = run_of(*setting[:3]), setting[3]
-    found, (low, up) = rows.epsilon_of_sampled(run, delta), by_lines(run, delta)
-    assert found.lower <= up and low <= found.upper and found.width <= 2*(up - low) + NARROW
+    found_beside_lines(setting)
 
 @pytest.mark.skipif(EXTENDED is np.float64, reason='nothing is finer than a double here')
 @pytest.mark.parametrize('steps, delta', [(10, 1e-8), (1000, 1e-30)])
@@ -88,10 +94,8 @@ def test_where_terms_cancel(steps, delta, monkeypatch):
 @pytest.mark.parametrize('setting', [(.3, 1e-4, 1000, 1e-5), (.5132, 1.385e-4, 104, 1e-5),
                                      (.541, 1.015e-4, 327, 1e-5)], ids=str)
 def test_few_rare_steps_on_a_long_line(setting):
-    "Tens of thousands of nodes: the lines of chapter 01 meet it, and it is not kept."
-    run, delta = run_of(*setting[:3]), setting[3]
-    found, (low, up) = rows.epsilon_of_sampled(run, delta), by_lines(run, delta)
-    assert found.lower <= up and low <= found.upper and found.width <= 2*(up - low) + NARROW
+    "Tens of thousands of nodes, where all losses are on the line: it is not kept, nor is another."
+    found_beside_lines(setting)
     pair = rows.pair_of(1/setting[0], setting[1])
     *_, line = planned(pair, *setting[2:])
     kept = [v for each in (pair, *pair.each) for v in each.known.values()]

@@ -173,17 +173,6 @@ def test_before_anything_is_pressed(browser):
     assert 'python -m http.server' in shown
 
 
-# Mistakes: what is typed, and the field that has the library's own words beside it.
-MISTAKES = (
-    (dict(batch_size='70000'), 'batch_size'),
-    (dict(sigma='-1'), 'sigma'),
-    (dict(sigma=''), 'sigma'),
-    (dict(epochs='many'), 'epochs'),
-    (dict(delta='2'), 'delta'),
-    (dict(sampling='truncated-poisson', max_batch_size=''), 'max_batch_size'),
-)
-
-
 def has(browser, css, value=True):
     assert browser.execute_script(
         "return document.querySelector('#run-form').matches(arguments[0])", css) == value
