@@ -17,8 +17,9 @@ import numpy as np
 
 import dp_saddle
 from . import checks
-from .certified import ContourAccountant, delta_without, epsilon_without
+from .certified import ContourAccountant, epsilon_without
 from .checks import counted, patch
+from .closed import delta_in_closed_form
 from .losses import FiniteLoss
 from .mechanisms import Gaussian, Mechanism, PoissonSubsampled
 from .plrv import Bounds, ComposedLoss
@@ -137,7 +138,7 @@ def delta(
     -------
     delta, a float (or array), rounded up: the number to report
     """
-    found = delta_without(mechanism_of(run), eps)
+    found = delta_in_closed_form(mechanism_of(run), eps)
     return found.upper if found else best_accountant(run).delta(eps).upper
 
 # %% ../nbs/06_accounting.ipynb #c3281e64

@@ -19,7 +19,7 @@ from . import checks
 from .accounting import best_accountant, epsilon, mechanism_of
 from .attacks import gdp
 from .checks import patch, still_here, tracked
-from .contour import plain_epsilon_of_mu
+from .closed import plain_epsilon_of_mu
 from .derivatives import curve_slopes, parameters
 from .mechanisms import Composition, Gaussian, Mechanism, PoissonSubsampled
 from .numerics import SMALLEST, TINY, Crossing, invert

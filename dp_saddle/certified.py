@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['FINER', 'LeveledTable', 'CountedTable', 'ApartTable', 'ConditionedTable',
-           'ContourAccountant', 'RoughCurve', 'epsilon_without', 'delta_without']
+           'ContourAccountant', 'RoughCurve', 'epsilon_without']
 
 # %% ../nbs/01a_certified.ipynb #f4665404
 import warnings
@@ -17,23 +17,24 @@ from scipy.special import gammaln
 
 from . import checks
 from .checks import Task, counted, patch, still_here, users_level
+from dp_saddle.closed import (
+    FORM_ULPS,
+    LOG_ULPS,
+    LOSS_ULPS,
+    LOWEST_LOG,
+    epsilon_in_closed_form,
+)
 from dp_saddle.contour import (
     ATOM_ULPS,
     BELOW_CHERNOFF,
     CLOSE,
-    FORM_ULPS,
     LOG_SMALLEST,
-    LOG_ULPS,
-    LOSS_ULPS,
-    LOWEST_LOG,
     WORTH_A_TRY,
     EnumeratedTable,
     OwnTable,
     SaddleTable,
     cluster_size,
     composed_atoms,
-    delta_of_mu,
-    epsilon_of_mu,
     log_curve,
     log_p_inf_of,
     outcomes_of,
@@ -1088,29 +1089,7 @@ def epsilon_without(
     -------
     on eps, nats; None where an accountant has to be asked
     """
-    mu = gaussian_mu(run) if isinstance(delta, float) and 0 < delta < 1 else 0.
-    if mu: return Bounds(*map(float, epsilon_of_mu(mu, delta)))
-    return epsilon_of_sampled(run, delta)
-
-def delta_without(
-    run,  # a mechanism, or anything else
-    eps,  # >= 0, nats; or anything else
-) -> Bounds | None:  # on delta; None where an accountant has to be asked
-    """The delta of Gaussian steps only, without an accountant.
-
-    Parameters
-    ----------
-    run
-        a mechanism, or anything else
-    eps
-        >= 0, nats; or anything else
-
-    Returns
-    -------
-    on delta; None where an accountant has to be asked
-    """
-    mu = gaussian_mu(run) if isinstance(eps, (int, float)) and 0 <= eps < inf else 0.
-    return delta_of_mu(mu, float(eps)) if mu else None
+    return epsilon_in_closed_form(run, delta) or epsilon_of_sampled(run, delta)
 
 @patch
 def epsilon(self:ContourAccountant, delta) -> Bounds:

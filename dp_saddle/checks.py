@@ -53,6 +53,7 @@ def real(
         the values, by the names of their parameters
     """
     for name, x in named.items():
+        if type(x) is float and low < x < high: continue          # the common case, at once
         if isinstance(x, (bool, np.bool_)) or not isinstance(x, Real):
             raise TypeError(f"{name} must be a real number, got {x!r}")
         value = _as_float(x)
@@ -80,6 +81,7 @@ def count(
         the values, by the names of their parameters
     """
     for name, x in named.items():
+        if type(x) is int and low <= x <= most: continue          # the common case, at once
         if isinstance(x, (bool, np.bool_)) or not isinstance(x, Integral):
             raise TypeError(f"{name} must be an integer, got {x!r}")
         if x < low:

@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from .checks import patch, still_here
-from .contour import LOSS_ULPS, Line, Plan, SaddleTable
+from .closed import LOSS_ULPS
+from .contour import Line, Plan, SaddleTable
 from .densities import LaplaceLoss
 from .numerics import ULP, log_chernoff_factor, log_expm1, safe_log
 

@@ -6,16 +6,15 @@
 __all__ = ['MASS_ERROR', 'LOG_SUM_ULPS', 'MAX_GRID', 'MAX_TILT', 'SMALL_TILT', 'Bounds',
            'LineValues', 'Decay', 'raised', 'sum_raised', 'log_moduli', 'turning',
            'log_sum_turned', 'PLRV', 'log_phi_gap', 'gaussian_log_delta', 'Fall',
-           'gaussian_fall', 'log_delta_of_mu', 'GaussianLoss', 'ComposedLoss', 'composed',
-           'as_composition']
+           'gaussian_fall', 'GaussianLoss', 'ComposedLoss', 'composed', 'as_composition']
 
 # %% ../nbs/00_plrv.ipynb #09976f04
 from functools import lru_cache
-from math import fsum, inf, log, pi, sqrt
+from math import exp, expm1, fsum, inf, log, pi, sqrt
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import erfcx, expm1, gamma, log1p, log_ndtr, ndtr
+from scipy.special import erfcx, gamma, log1p, log_ndtr, ndtr
 
 from .checks import patch
 from .numerics import MANY_NODES, TINY, ULP, legendre
@@ -296,13 +295,14 @@ def rounding(self:PLRV):
 _NEGLIGIBLE = 45.     # e^-45 of the integrand's start: where the rule may end
 _STEEP = 10.          # mu up to which the rule follows 1 - e^{-mu u}; beyond, the halves are apart
 _LEFTMOST = -1.5      # -a of a curve's rising part, a > 1, which has another form
+_FARTHEST = 1e200     # -a whose square is infinite, and delta 0
 
 def _mills_gap(x, w):
     "int_0^inf e^{-xu-u^2/2} (1 - e^{-wu}) du, by Gauss's rule: good for w up to 10."
     end = 2*_NEGLIGIBLE/(np.sqrt(x*x + 2*_NEGLIGIBLE) + x)
     rule = legendre(MANY_NODES)
     u = (rule.nodes + 1)/2*end[..., None]
-    terms = rule.weights/2*np.exp(-(x[..., None] + u/2)*u)*-expm1(-w[..., None]*u)
+    terms = rule.weights/2*np.exp(-(x[..., None] + u/2)*u)*-np.expm1(-w[..., None]*u)
     return terms.sum(-1)*end
 
 def _log_falling(a, w):
@@ -369,9 +369,6 @@ def gaussian_log_delta(
     return log_phi_gap(mu/2 - eps/mu, mu, eps)
 
 # %% ../nbs/00_plrv.ipynb #0dba8af4
-# Tuning: only time and width depend on it.
-_LARGE = 2.**20       # mu whose square doubles know too little of for a difference of two such
-
 class Fall(NamedTuple):
     """A curve at one eps.
 
@@ -380,10 +377,10 @@ class Fall(NamedTuple):
     log_delta
         log delta(eps)
     fall
-        how fast that falls, per nat, > 0
+        how fast that falls, per nat, > 0; inf where doubles have no such delta
     """
     log_delta: float  # log delta(eps)
-    fall: float       # how fast that falls, per nat, > 0
+    fall: float       # how fast that falls, per nat, > 0; inf where doubles have no such delta
 
 def gaussian_fall(
     eps,  # nats, a number
@@ -402,48 +399,36 @@ def gaussian_fall(
     -------
     a Fall
     """
-    log_delta, a = log_delta_of_mu(eps, mu), np.float64(mu/2 - eps/mu)
-    with np.errstate(over='ignore', under='ignore', invalid='ignore'):
-        small = eps + log_ndtr(a - mu)
-        if mu > _LARGE: small = np.log(erfcx((mu - a)/sqrt(2))/2) - a*a/2
-        return Fall(log_delta, float(np.exp(small - log_delta)))
+    eps, mu = float(eps), float(mu)
+    a = max(mu/2 - eps/mu, -_FARTHEST)
+    if a > 1: return _fall_at(a, mu, eps)
+    gap = _mills_gap_at(a, mu)
+    if gap == 0: return Fall(-inf, inf)
+    second = sqrt(pi/2)*erfcx((mu - a)/sqrt(2))
+    return Fall(log(gap) - a*a/2 - log(2*pi)/2, float(second/gap))
 
 # %% ../nbs/00_plrv.ipynb #380d0437
-def log_delta_of_mu(
-    eps,  # nats, a number
-    mu,   # sensitivity over noise std, > 0
-):        # log delta(eps), a float
-    """`gaussian_log_delta` at one eps.
+def _fall_at(a, w, e):
+    "A Fall at one a > 1, where `_log_rising` has the curve."
+    second = log(erfcx((w - a)/sqrt(2))/2) - a*a/2 if a < w else e + log_ndtr(a - w)
+    first = log_ndtr(a)
+    log_delta = first + log1p(-exp(min(second - first, _NEVER_EQUAL)))
+    return Fall(float(log_delta), exp(second - log_delta))
 
-    Parameters
-    ----------
-    eps
-        nats, a number
-    mu
-        sensitivity over noise std, > 0
-
-    Returns
-    -------
-    log delta(eps), a float
-    """
-    a, mu = np.float64(mu/2 - eps/mu), np.float64(mu)
-    with np.errstate(divide='ignore', over='ignore', under='ignore', invalid='ignore'):
-        return float(_log_rising(a, mu, eps) if a > 1 else _log_falling_at(a, mu))
-
-def _log_falling_at(a, w):
-    "`_log_falling` at one a, by one of its two forms."
-    if w > _STEEP: return _log_falling(a, w)
-    first, weights = _halves()
+def _mills_gap_at(a, w):
+    "The integral of `_log_falling` at one a <= 1, by one of its two forms."
+    if w > _STEEP: return sqrt(pi/2)*float(erfcx(-a/sqrt(2)) - erfcx((w - a)/sqrt(2)))
     end = 2*_NEGLIGIBLE/(sqrt(a*a + 2*_NEGLIGIBLE) - a)
-    u = first*end
-    terms = weights*np.exp(-(u/2 - a)*u)*-expm1(-w*u)
-    return log(float(terms.sum())*end) - a*a/2 - log(2*pi)/2
+    def term(node, weight):
+        u = node*end
+        return weight*exp((a - u/2)*u)*-expm1(-w*u)
+    return end*fsum(term(*at) for at in _on_unit_interval())
 
 @lru_cache
-def _halves():
-    "Gauss's rule on [0, 1]: nodes and weights."
+def _on_unit_interval():
+    "Gauss's rule on [0, 1]: (node, weight) pairs, numbers."
     rule = legendre(MANY_NODES)
-    return (rule.nodes + 1)/2, rule.weights/2
+    return list(zip(((rule.nodes + 1)/2).tolist(), (rule.weights/2).tolist(), strict=True))
 
 # %% ../nbs/00_plrv.ipynb #7e594121
 class GaussianLoss(PLRV):
