@@ -121,9 +121,10 @@ def _outwards(eps, fall, mu, goal, doubt):
 
 # %% ../nbs/01_closed.ipynb #93100467
 def delta_of_mu(
-    mu,   # as for `epsilon_of_mu`
-    eps,  # nats, >= 0, a number
-) -> Bounds:  # on delta
+    mu,        # as for `epsilon_of_mu`
+    eps,       # nats, >= 0, a number
+    doubt=0.,  # what eps may be off by, nats, >= 0
+) -> Bounds:   # on delta
     """The delta of Gaussian mechanisms, in closed form [GDP C.2].
 
     Parameters
@@ -132,12 +133,15 @@ def delta_of_mu(
         as for `epsilon_of_mu`
     eps
         nats, >= 0, a number
+    doubt
+        what eps may be off by, nats, >= 0
 
     Returns
     -------
     on delta
     """
-    low, up = (_gaussian_bound(eps, mu, side) + side*LOG_ULPS*ULP for side in (-1, 1))
+    low = _gaussian_bound(eps + doubt, mu, -1) - LOG_ULPS*ULP
+    up = _gaussian_bound(max(eps - doubt, 0.), mu, 1) + LOG_ULPS*ULP
     log_delta, _ = gaussian_fall(eps, mu)
     return Bounds(exp(low), exp(min(log_delta, 0.)), max(exp(min(up, 0.)), SMALLEST))
 
@@ -166,8 +170,8 @@ def epsilon_of_sampled_step(
     inner = epsilon_of_mu(mu, min(delta/rate, 1 - ULP), 2*ULP)
     if inner.upper > _LARGEST: return None
     low, mid, up = (log1p(rate*expm1(eps)) for eps in inner)
-    off = LOSS_ULPS*float(ULP)
-    return Bounds(low*(1 - off), mid, up*(1 + off))
+    off = LOSS_ULPS*ULP
+    return Bounds(float(low*(1 - off)), mid, float(up*(1 + off)))
 
 # %% ../nbs/01_closed.ipynb #01closed15
 def delta_of_sampled_step(
@@ -193,10 +197,9 @@ def delta_of_sampled_step(
     if eps > _LARGEST: return None
     inner = log1p(expm1(eps)/rate)
     if inner > _LARGEST: return None
-    off = LOSS_ULPS*float(ULP)*inner
-    found = (delta_of_mu(mu, at) for at in (inner + off, inner, max(inner - off, 0.)))
-    low, mid, up = (rate*of[k] for k, of in enumerate(found))
-    return Bounds(low*(1 - float(ULP)), mid, max(up*(1 + float(ULP)), SMALLEST))
+    low, mid, up = delta_of_mu(mu, inner, LOSS_ULPS*ULP*inner)
+    up = max(rate*up*(1 + ULP), SMALLEST)
+    return Bounds(float(rate*low*(1 - ULP)), rate*mid, float(up))
 
 # %% ../nbs/01_closed.ipynb #01closed24
 def _sampled_gaussian(run):
