@@ -741,7 +741,7 @@ class _Step(NamedTuple):
 
 # %% ../nbs/01_rows.ipynb #4e4f4ce7
 @patch
-def step(self:_Rows, g, plan, cut, fades):
+def step(self:_Rows, plan, g, cut, fades):
     "The _Step up to the cut."
     h = 2*pi/plan.X
     s = h.astype(g.p.real.dtype)*np.arange(ceil((cut/h).max()) + 1)
@@ -802,10 +802,11 @@ class _Near(NamedTuple):
     most: np.ndarray    # of the sum, what may be added if that is to be narrow
 
 # %% ../nbs/01_rows.ipynb #cadd6627
-def _newton(line, plan, goal):
-    "The _Near of a last eps of Newton's method."
+def _newton(line, plan, goal, start=None):
+    "The _Near of a last eps of Newton's method, which begins at the plan's or at `start`."
     turn, t = -1j*line.s, plan.t
     e = np.maximum(line.base + plan.sum - goal, _LEAST_PART)/t
+    if start is not None: e = np.where(start > 0, start, e)
     for _ in range(_STEPS):
         terms = np.exp(e*turn)*line.c
         total = np.add.reduce(terms.real, 1, keepdims=True)
@@ -852,6 +853,7 @@ class _Ready(NamedTuple):
     table: object = None
     plan: object = None
     step: object = None
+    law: object = None     # (grid, cut, how far M has fallen there) that the step is made of
 
 def _like(n, goal):
     "(the least n, then n and goal that are planned for) of all questions like this."
@@ -860,8 +862,8 @@ def _like(n, goal):
 
 # %% ../nbs/01_rows.ipynb #6ae156dd
 @patch
-def served(self:_Rows, plan, n, fine=False):
-    "The _Step for n steps and more, from exact losses if fine, or None; `why` says where it ended."
+def fitted(self:_Rows, plan, n):
+    "(grid, cut, fades) for n steps and more, or None; `why` says where it ended."
     self.why = 'plan'
     if not plan.ok.all(): return None
     asked, X = _FIRST_CUT*plan.guess, plan.X
@@ -874,14 +876,18 @@ def served(self:_Rows, plan, n, fine=False):
         if ((asked <= g.cut) & (n*g.strip <= _STRIP)).all(): break
     else: return None
     self.why = 'nodes'
-    if not (cut*X < 2*pi*(_FINE if fine else _MOST_NODES[2])).all(): return None
+    if not (cut*X < 2*pi*_MOST_NODES[2]).all(): return None
     self.why = ''
-    if fine: g = g._replace(p=g.exact[0], L=g.exact[1])
-    return self.step(g, plan, cut, fades)
+    return g, cut, fades
+
+@patch
+def served(self:_Rows, plan, n):
+    "The _Step for n steps and more, or None."
+    return self.step(plan, *law) if (law := self.fitted(plan, n)) else None
 
 # %% ../nbs/01_rows.ipynb #6ae156de
 @patch
-def ready(self:_Rows, least, n, goal, fine):
+def ready(self:_Rows, least, n, goal):
     "The _Ready of both directions, or of removing where adding has no line or waits."
     table, self.why = self.table_for(n, goal), 'table'
     if table is None: return _Ready()
@@ -889,18 +895,18 @@ def ready(self:_Rows, least, n, goal, fine):
     removing, part, long = self.each[0], _some(plan, [0]), plan.long[0]
     together = (plan.sure & plan.lined).all() and not long
     rows, some = (self, plan) if together else (removing, part)
-    found = _Ready(table, plan) if long else rows.with_step(table, some, least, n, fine)
+    found = _Ready(table, plan) if long else rows.with_step(table, some, least, n)
     if least < n or found.step: return found
-    other = None if fine else removing.without_small_losses(_some(table, [0]), part, n, goal)
+    other = removing.without_small_losses(_some(table, [0]), part, n, goal)
     if other: return other._replace(table=table)
-    return removing.with_step(table, part, least, n, fine) if long else found
+    return removing.with_step(table, part, least, n) if long else found
 
 @patch
-def ready_adding(self:_Rows, least, n, goal, fine):
+def ready_adding(self:_Rows, least, n, goal):
     "The _Ready of adding."
     table, adding = _some(self.table_for(n, goal), [1]), self.each[1]
     plan = adding.plan(table, np.array([[n]]), np.array([[goal]]), -inf)
-    return adding.with_step(table, plan, least, n, fine)
+    return adding.with_step(table, plan, least, n)
 
 # %% ../nbs/01_rows.ipynb #01rowsrare1
 @patch(as_prop=True)
@@ -931,7 +937,7 @@ def without_small_losses(self:_Rows, table, plan, n, goal):
     if not plan.X.item()*cut < 2*pi*_LONGEST: return None
     cut = np.array([[cut]])
     if (g := self.grid_up_to(plan, n, cut + 2*pi/plan.X)) is None: return None
-    step = self.step(g, plan, cut, (fades + (K - g.K).astype(float))/n)
+    step = self.step(plan, g, cut, (fades + (K - g.K).astype(float))/n)
     off, h = step.off + step.error, float(step.s[0, 1])
     rest, unsure = law.rest(t, float(g.K[0, 0]), h, step.change, off)
     lost = np.logaddexp(step.lost, law.unreached(n, least) - log(n))
@@ -939,19 +945,45 @@ def without_small_losses(self:_Rows, table, plan, n, goal):
 
 # %% ../nbs/01_rows.ipynb #6ae156df
 @patch
-def with_step(self:_Rows, table, plan, least, n, fine):
+def with_step(self:_Rows, table, plan, least, n):
     "The _Ready of `least` steps and more; of a class with room, and without a line that is long."
     if least < n:
         plan = plan._replace(X=plan.X*_ROOM, guess=plan.guess*_ROOM)
         if plan.long.any(): return _Ready(table, plan)
-    return _Ready(table, plan, self.served(plan, least, fine))
+    law = self.fitted(plan, least)
+    return _Ready(table, plan, self.step(plan, *law) if law else None, law)
 
 @patch
-def ready_for(self:_Rows, make, n, goal, fine):
+def ready_for(self:_Rows, make, n, goal):
     "The _Ready of a question's class, kept; where that has no line, of the question alone."
-    if n > _ALONE: return make(n, n, goal, fine)
-    ready = self.kept(make, *_like(n, goal), fine)
-    return make(n, n, goal, fine) if ready.step is None and ready.plan is not None else ready
+    if n > _ALONE: return make(n, n, goal)
+    ready = self.kept(make, *_like(n, goal))
+    return make(n, n, goal) if ready.step is None and ready.plan is not None else ready
+
+# %% ../nbs/01_rows.ipynb #01rowsfine0
+def _exactly(law):
+    "(grid, cut, fades) with weights and losses in the nodes' precision."
+    g, cut, fades = law
+    return g._replace(p=g.exact[0], L=g.exact[1]), cut, fades
+
+@patch
+def finer(self:_Rows, ready):
+    "The _Ready with the same line in the nodes' precision; without a step where it is long."
+    if ready.law is None or ready.step.s.shape[1] > _FINE: return ready._replace(step=None)
+    return ready._replace(step=self.step(ready.plan, *_exactly(ready.law)))
+
+@patch
+def finely(self:_Rows, least, n, goal):
+    "As `ready`, in the nodes' precision."
+    ready = self.kept(self.ready, least, n, goal) if least < n else self.ready(n, n, goal)
+    rows = self if ready.law and len(ready.law[1]) == len(self.mu) else self.each[0]
+    return rows.finer(ready)
+
+@patch
+def adding_finely(self:_Rows, least, n, goal):
+    "As `ready_adding`, likewise."
+    make = self.ready_adding
+    return self.each[1].finer(self.kept(make, least, n, goal) if least < n else make(n, n, goal))
 
 # %% ../nbs/01_rows.ipynb #6f0e8073
 class _Found(NamedTuple):
@@ -971,10 +1003,10 @@ def _is_below(found, eps, goal):
 
 # %% ../nbs/01_rows.ipynb #6f0e8074
 @patch
-def solved(self:_Rows, ready, n, goal):
-    "The _Found of rows with lines."
+def solved(self:_Rows, ready, n, goal, start=None):
+    "The _Found of rows with lines; `start` is about eps, if that is known."
     plan, line = ready.plan, self.lines(ready.step, n, ready.plan)
-    near = _newton(line, plan, goal)
+    near = _newton(line, plan, goal, start)
     ends, good = _ends(line, plan, near, goal)
     good &= ends[:, :1] >= ready.step.least
     return _Found(plan.lined, near.root, ends, good, plan.u, _of_all(n, plan.top))
@@ -1000,26 +1032,26 @@ def bounds(self:_Rows, n, delta):
 @patch
 def asked(self:_Rows, n, goal):
     "The _Found, from exact losses where others are not enough."
-    found = self.found(n, goal, False)
+    found = self.found(n, goal)
     narrow = found is None or (found.good | ~found.lined).all()
     if narrow or EXTENDED is np.float64: return found
-    return self.found(n, goal, True)
+    return self.found(n, goal, found)
 
 # %% ../nbs/01_rows.ipynb #1953d7be
 @patch
-def found(self:_Rows, n, goal, fine):
-    "The _Found: of both directions together or, where eps is not known before, one by one."
-    asked = n.item(0), goal.item(0), fine
-    ready = self.ready_for(self.ready, *asked)
+def found(self:_Rows, n, goal, rough=None):
+    "The _Found: of both directions, or one by one; from exact losses if a `rough` one is known."
+    asked, (near, far) = (n.item(0), goal.item(0)), rough.mid if rough else (None, None)
+    ready = self.ready_for(self.ready if rough is None else self.finely, *asked)
     if ready.step is None: return None
-    if len(ready.plan.t) == len(n): return self.solved(ready, n, goal)
+    if len(ready.plan.t) == len(n): return self.solved(ready, n, goal, rough and rough.mid)
     removing, adding = self.each
-    first = removing.solved(ready, n[:1], goal[:1])
+    first = removing.solved(ready, n[:1], goal[:1], near)
     second, below = _dismissed(_some(ready.table, [1]), n[1:], goal[1:], first.ends[:, :1])
     if not below:
-        ready = self.ready_for(self.ready_adding, *asked)
+        ready = self.ready_for(self.ready_adding if rough is None else self.adding_finely, *asked)
         if ready.step is None: return None
-        second = adding.solved(ready, n[1:], goal[1:])
+        second = adding.solved(ready, n[1:], goal[1:], far)
     return _Found(*map(np.concatenate, zip(first, second, strict=True)))
 
 # %% ../nbs/01_rows.ipynb #1953d7bd
@@ -1176,7 +1208,7 @@ def on_lines(self:_Rows, plan, asked, spacing, n, goal):
     ok &= (cut*plan.X < 2*pi*_MOST_NODES[2])[:, 0]
     last = cut + 2*pi/plan.X
     fits = ok & ((last <= g.cut) & (n*g.strip <= _STRIP))[:, 0]
-    step = self.step(g, plan, np.where(fits[:, None], cut, 0), fades)
+    step = self.step(plan, g, np.where(fits[:, None], cut, 0), fades)
     found = self.solved(_Ready(None, plan, step), n, goal)
     return *found[1:3], found.good & fits[:, None], last, np.flatnonzero(ok & ~fits)
 

@@ -107,7 +107,7 @@ def without_small_losses(run, delta):
     ((step, n),) = run.steps
     pair = pair_of(step.base.sensitivity / step.base.sigma, step.rate)
     with np.errstate(all='ignore'):
-        line = pair.ready_for(pair.ready, n, math.log(delta), False).step
+        line = pair.ready_for(pair.ready, n, math.log(delta)).step
     return line.s.shape[1] if line is not None and line.rest is not None else None
 
 

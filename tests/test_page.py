@@ -26,11 +26,11 @@ LONG_MODULES = {
     "batch": (525, "records on shared lines, and what each of their sums is off by, beside it"),
     "balls": (775, "what a step is, in one place: who believes these pages need believe nothing "
                    "else; a file of three parts would be three things to believe"),
-    "rows": (1005, "a question alone and a thousand at once are the same operations, and one "
+    "rows": (1025, "a question alone and a thousand at once are the same operations, and one "
                    "proof; the plan, up to 'One grid for everything', could have its own room"),
-    "contour": (1390, "the line, its plan, atoms, curves and ends share one table of the loss; "
+    "contour": (1320, "the line, its plan, atoms, curves and ends share one table of the loss; "
                       "those, from 'eps of delta' on, could have a room of their own"),
-    "certified": (800, "one accountant: what it tries, in which order, and how bounds are joined; "
+    "certified": (790, "one accountant: what it tries, in which order, and how bounds are joined; "
                         "the sums of levels and of counts could have a room of their own"),
     "cut_moments": (520, "moments below a cut, and the loss that they make; that, from "
                          "'The loss' on, could have a room of its own"),

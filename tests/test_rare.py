@@ -28,7 +28,7 @@ def test_as_by_lines(setting):
     found = found_beside_lines(setting)
     pair = rows.pair_of(1/setting[0], setting[1])
     with np.errstate(all='ignore'):
-        step = pair.ready_for(pair.ready, setting[2], log(setting[3]), False).step
+        step = pair.ready_for(pair.ready, setting[2], log(setting[3])).step
     assert step.rest is not None and step.least < found.lower and step.s.shape[1] < 4000
 
 

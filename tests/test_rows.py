@@ -80,8 +80,10 @@ def test_where_terms_cancel(steps, delta, monkeypatch):
     rows.pair_of.cache_clear()
     fine = rows.epsilon_of_sampled(run, delta)
     pair = rows.pair_of(1/2., .01)
-    made = [v.step for name, v in pair.known.items() if name[0] == 'ready']
-    rough, exact = (step for step in made if step is not None)
+    asked = rows._like(steps, np.log(delta))
+    ready = pair.kept(pair.ready, *asked)
+    rough, exact = ready.step, pair.kept(pair.finely, *asked).step
+    assert {name[0] for name in pair.known} >= {'ready', 'finely'}
     assert np.allclose(rough.s, exact.s.astype(float), rtol=ULP, atol=0)
     assert (exact.off[0, 1:] < .01*rough.off[0, 1:]).all()
     assert (abs(exact.change - rough.change) <= exact.off + rough.off).all()
@@ -377,9 +379,9 @@ def test_no_row_goes_beyond_its_strip(monkeypatch):
     "Rows share a number of nodes; one whose cut comes first stops there."
     shorter, grids, kind = 0, [], type(rows.pair_of(.5, .01))
     make = kind.step
-    def step_on(pair, grid, *asked):
+    def step_on(pair, plan, grid, *asked):
         grids.append(grid)
-        return make(pair, grid, *asked)
+        return make(pair, plan, grid, *asked)
     monkeypatch.setattr(kind, 'step', step_on)
     for setting in USUAL + [(6., .3, 700, 1e-4), (1.2, .3, 60, 1e-5)]:
         sigma, rate, steps, delta = setting
