@@ -44,8 +44,9 @@ _TINY = 1e-300           # before a logarithm
 # %% ../nbs/05a_batch.ipynb #8267957a
 # Tuning: only time and width depend on it.
 _FIRST_TILT, _LAST_TILT, _TILT_RATIO = .02, 1e6, .05   # a family's tilts; log of their ratio
-_FREQUENCIES = 2.**np.arange(-4, 9.5, .25)             # times the tilt: as far as nodes go
-_KEPT, _SPARE = 4000, 64    # lines of one kind: 200 MB at most; their nodes beyond those asked for
+_FREQUENCIES = 2.**np.arange(-4, 10.8, .25)            # times the tilt: as far as nodes go
+_KEPT = 4000                                           # lines of one kind: 200 MB at most
+_SHORT, _SPARE = 1 << 10, 64    # twice the nodes that are asked for, up to so many; so many more
 _MAX_NODES = 1 << 11                                   # of a line
 _BLOCK = 1 << 18                                       # records times nodes in one job
 _CUT = 23                                              # nats below the goal: what a line may lose
@@ -200,8 +201,9 @@ def total_variation(
 
 # %% ../nbs/05a_batch.ipynb #63d36bac
 class LossFamily:
-    """The losses of different steps in one direction, as rows: K at a grid of tilts, and on lines
-    through them; and what mixing neighbours adds."""
+    """The losses of different steps in one direction, as rows: `K` at the tilts `t`, what it is off
+    by (`error`) and what mixing neighbours adds (`mixing`, `jump`), total variations (`tv`), and
+    lines through the tilts. All is computed when it is first asked for, and kept."""
     def __init__(self,
         steps,      # a list or array of mechanisms; for mixing, each with less loss than the last
         direction,  # 'remove' or 'add'
@@ -226,16 +228,38 @@ class LossFamily:
         self.losses = [getattr(step, direction) for step in steps]
         self.most_nodes = _MAX_NODES if most_nodes is None else most_nodes
         self.t = tilt_grid(self.losses) if tilts is None else tilts
-        place = {} if known is None else known.places(self.t)
-        both = list(zip(steps, self.losses, strict=True))
-        self.K, self.error = np.array([
-            (known.K[place[m]], known.error[place[m]]) if m in place else p.known_cgfs(self.t)
-            for m, p in both]).swapaxes(0, 1)
-        self.mixing, self.jump = mixing_bounds(self.K, self.error)
-        self.tv = np.array([known.tv[place[m]] if m in place else
-                            total_variation(p, len(both)) for m, p in both])
-        self._decay, self._lines = {}, {}
-        if place: self._take(known, place)
+        self._decay, self._lines, self._cgfs, self._tv = {}, {}, {}, {}
+        if known is not None: self._take(known, known.places(self.t))
+
+    def _each(self, kept, of):
+        "of(loss), kept, for each loss."
+        for j, p in enumerate(self.losses):
+            if j not in kept: kept[j] = of(p)
+        return np.array([kept[j] for j in range(len(self.losses))])
+
+# %% ../nbs/05a_batch.ipynb #63d36bad
+@patch(cached=True)
+def _tabulated(self:LossFamily):
+    "K, what it is off by, and what mixing neighbours adds, each of shape (steps, tilts)."
+    K, error = self._each(self._cgfs, lambda p: p.known_cgfs(self.t)).swapaxes(0, 1)
+    return K, error, *mixing_bounds(K, error)
+
+@patch(as_prop=True)
+def K(self:LossFamily): return self._tabulated[0]
+
+@patch(as_prop=True)
+def error(self:LossFamily): return self._tabulated[1]
+
+@patch(as_prop=True)
+def mixing(self:LossFamily): return self._tabulated[2]
+
+@patch(as_prop=True)
+def jump(self:LossFamily): return self._tabulated[3]
+
+@patch(cached=True)
+def tv(self:LossFamily):
+    found = self._each(self._tv, lambda p: total_variation(p, 0))
+    return found*(1 + len(found)*ULP)
 
 # %% ../nbs/05a_batch.ipynb #5240c7de
 @patch
@@ -248,6 +272,8 @@ def places(self:LossFamily, t):
 def _take(self:LossFamily, known, place):
     "The lines and decays of steps that another family has, at their rows there."
     rows = {place[m]: j for j, m in enumerate(self.steps) if m in place}
+    self._cgfs = {rows[j]: v for j, v in known._cgfs.items() if j in rows}
+    self._tv = {rows[j]: v for j, v in known._tv.items() if j in rows}
     self._decay = {(i, rows[j]): v for (i, j), v in known._decay.items() if j in rows}
     self._lines = {(i, h, rows[j]): v for (i, h, j), v in known._lines.items() if j in rows}
 
@@ -305,7 +331,8 @@ def _loss_line(self:LossFamily, i, h, n, j):
     if len(self._lines) > _KEPT: self._lines.clear()
     line = self._lines.get((i, h, j))
     if line is None or line.change.size < n:
-        s = h*np.arange(n + min(n//2, _SPARE))             # next time some more may be asked
+        more = min(n, max(_SHORT - n, _SPARE))             # that may be asked for next time
+        s = h*np.arange(n + more)
         line = self._lines[i, h, j] = self.losses[j].line(self.t[i], s)
     return LineValues(line.K, line.error, line.change[:n], line.log_error[:n])
 

@@ -68,8 +68,8 @@ def _by_tangent(eps, at, goal, doubt):
     bend = _BEND*(abs(miss) + off)*(1 + 1/at.fall)
     if bend > _BENT or bend*abs(miss) > off: return None
     root = eps + miss/at.fall
-    doubt = (off + bend*(abs(miss) + off))/at.fall + _NUDGE*ULP*max(eps, root)
-    return Bounds(max(root - doubt, 0.), max(root, 0.), root + doubt)
+    reach = float((off + bend*(abs(miss) + off))/at.fall + _NUDGE*ULP*max(eps, root))
+    return Bounds(max(root - reach, 0.), max(root, 0.), root + reach)
 
 # %% ../nbs/01_closed.ipynb #6ef1594a
 def plain_epsilon_of_mu(
@@ -108,7 +108,7 @@ def _gaussian_bound(eps, mu, side):
 
 def _outwards(eps, fall, mu, goal, doubt):
     "Bounds on the eps whose log delta is `goal`: ends that move away from a near one."
-    nudge = _NUDGE*ULP*(1 + eps)
+    nudge = float(_NUDGE*ULP*(1 + eps))
     low = up = eps
     for k in range(_MAX_OUTWARDS):
         short = goal + doubt - _gaussian_bound(low, mu, -1)

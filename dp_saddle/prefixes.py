@@ -6,7 +6,7 @@
 __all__ = ['Schedule', 'families_for', 'prefix_epsilon']
 
 # %% ../nbs/05ac_prefixes.ipynb #2af71d54
-from math import ceil, log, pi
+from math import ceil, log, log2, pi
 from typing import NamedTuple
 
 import numpy as np
@@ -43,8 +43,9 @@ _GOOD = .02                     # of delta that is noise, at most
 _FLAT = 8                       # the slope is taken to be at least t/8
 _POLISHED, _NEAR = 2, .01       # steps on the parabola, where it is this near, over t
 _AIM = 1e-12                    # beyond the goal, of eps
-_COARSE, _FIRST, _LAST = .6, .02, 64.   # tilts tried first: log of their ratio, ends,
-_FARTHER, _AROUND = 8., 5.      # how much farther; tilts that a family has beyond the best
+_COARSE, _BETWEEN = .6, (.4, 32.)  # tilts tried first: log of their ratio, ends,
+_FARTHER, _LEAST_TILT = 8., .02 # how much farther, and how far down
+_AROUND = 5.                    # tilts that a family has beyond the best
 _BEYOND, _EVERY = 16., 4        # and tilts that dismiss a direction: up to where, every 4th
 _LEAST_GROWTH = 1e-6            # over the largest of all kinds: guesses never stand still
 _MOST_NODES = 1 << 12           # of a line: few prefixes need more
@@ -86,20 +87,22 @@ def _records(schedule, rows, at):
 # %% ../nbs/05ac_prefixes.ipynb #c2d089ed
 def _best_tilts(kinds, counts, delta):
     "Where Renyi's bound is best for each of these counts of steps, removing: tilts."
-    losses, last = [m.remove for m in kinds], _LAST
+    losses, (first, last) = [m.remove for m in kinds], _BETWEEN
     while True:
-        t = tilt_grid(losses, _FIRST, last)
-        t = t[::max(1, round(_COARSE*len(t)/log(t[-1]/_FIRST)))]
+        t = tilt_grid(losses, first, last)
+        t = t[::max(1, round(_COARSE*len(t)/log(t[-1]/first)))]
         K = counts @ np.array([p.real_cgf(t) for p in losses])
         best = t[((K + log_chernoff_factor(t) - log(delta))/t).argmin(1)]
-        if best.max() < t[-1] or t[-1] < last/2: return best
-        last *= _FARTHER
+        lower, higher = best.min() == t[0] > _LEAST_TILT, best.max() == t[-1] >= last/2
+        if not (lower or higher): return best
+        first, last = first/_FARTHER**lower, last*_FARTHER**higher
 
 # %% ../nbs/05ac_prefixes.ipynb #4679f2a0
 def families_for(
     kinds,     # mechanisms
     schedule,  # a Schedule of them
     delta,     # that will be asked for, in (0, 1)
+    most_nodes=_MOST_NODES,  # of a line
 ):             # a LossFamily for each direction that matters
     """The kinds' losses, at the tilts that prefixes of this schedule need.
 
@@ -111,6 +114,8 @@ def families_for(
         a Schedule of them
     delta
         that will be asked for, in (0, 1)
+    most_nodes
+        of a line
 
     Returns
     -------
@@ -124,7 +129,7 @@ def families_for(
     def tilts(way):
         losses = [getattr(m, way) for m in kinds]
         return tilt_grid(losses, best.min()/_AROUND, best.max()*_AROUND)
-    return [LossFamily(kinds, way, tilts=tilts(way), most_nodes=_MOST_NODES) for way in both]
+    return [LossFamily(kinds, way, tilts=tilts(way), most_nodes=most_nodes) for way in both]
 
 # %% ../nbs/05ac_prefixes.ipynb #f6fac7f5
 class _Line:
@@ -244,22 +249,42 @@ def _fill(family, schedule, marks, table, spans, eps, delta, out, good):
             out[some], good[some] = np.maximum(out[some], new), good[some] & fine
 
 # %% ../nbs/05ac_prefixes.ipynb #8df52c23
-def _log_chernoff_beyond(family, table, eps):
-    "log of Chernoff's bound on each record's delta at its eps, at tilts beyond the family's."
-    steps = table[:, :len(family.steps)].any(0)
-    used = np.flatnonzero(steps | np.append(False, steps[:-1]))
-    losses, end = [family.losses[j] for j in used], family.t[-1]
-    tilts = tilt_grid(losses, end, _BEYOND*end)[::_EVERY]
-    beyond = LossFamily([family.steps[j] for j in used], family.direction, tilts=tilts)
-    mixed = [v[:, used] for v in split_steps(table)]
-    return log_chernoff(beyond, tilted_sum(beyond, *mixed), eps).min(1)
+def _octaves(family):
+    "Some tilts, also beyond the family's, by octaves, which share nodes: from the middle up first."
+    tilts = tilt_grid(family.losses, family.t[0], _BEYOND*family.t[-1])[::_EVERY]
+    octave, middle = np.ceil(np.log2(tilts)), ceil(log2(family.t[0]*family.t[-1])/2)
+    for k in sorted(set(octave), key=lambda k: (k < middle, abs(k - middle))):
+        yield tilts[octave == k]
 
+def _in_use(family, table, tilts):
+    "(A LossFamily of the kinds that these records have, at these tilts; the records of it)."
+    kinds = len(family.steps)
+    steps = table[:, :kinds].any(0)
+    used = np.flatnonzero(steps | np.append(False, steps[:-1]))
+    some = [family.steps[j] for j in used]
+    few = LossFamily(some, family.direction, tilts=tilts, most_nodes=family.most_nodes)
+    return few, table[:, np.append(used, used + kinds)]
+
+def _least_chernoff(family, table, eps, tilts):
+    "log of Chernoff's bound on each record's delta at its eps: the least at these few tilts."
+    few, table = _in_use(family, table, tilts)
+    return log_chernoff(few, tilted_sum(few, *split_steps(table)), eps).min(1)
+
+# %% ../nbs/05ac_prefixes.ipynb #8df52c25
+def _dismissed_soon(family, table, eps, goal):
+    "Is the log delta of each record proved to be at most the goal, at its eps, by a few tilts?"
+    out = np.zeros(len(eps), bool)
+    for tilts in _octaves(family):
+        rows = np.flatnonzero(~out)
+        if not rows.size: break
+        out[rows] = _least_chernoff(family, table[rows], eps[rows], tilts) <= goal
+    return out
+
+# %% ../nbs/05ac_prefixes.ipynb #8df52c24
 def _dismissed(family, table, eps, delta):
     "Is the delta of each record proved to be at most this one, at its eps?"
     bound = log_chernoff(family, tilted_sum(family, *split_steps(table)), eps)
-    out, last = bound.min(1) <= log(delta), bound.argmin(1) == len(family.t) - 1
-    far = np.flatnonzero(~out & last & (eps > 0))
-    if far.size: out[far] = _log_chernoff_beyond(family, table[far], eps[far]) <= log(delta)
+    out = bound.min(1) <= log(delta)
     rest = np.flatnonzero(~out & (eps > 0))
     if rest.size:
         found = delta_bounds([family], table[rest], eps[rest], both=False)[2]
@@ -272,9 +297,12 @@ def _blocks(rows): return np.array_split(rows, ceil(len(rows)/_ROWS)) if len(row
 def _direction(family, schedule, marks, table, delta, out, good):
     "Put into `out` what this direction says, where that is more."
     starts, every = np.append(0, marks[:-1]), np.arange(len(marks))
-    least, more = np.minimum.reduceat(out, starts), np.zeros(len(marks), bool)
-    for some in _blocks(every):
-        more[some] = ~_dismissed(family, table[some], least[some], delta)
+    least = np.minimum.reduceat(out, starts)
+    second = least.any()
+    more = ~_dismissed_soon(family, table, least, log(delta)) if second else every >= 0
+    for some in _blocks(every[more]):
+        asked = _in_use(family, table[some], family.t) if second else (family, table[some])
+        more[some] = ~_dismissed(*asked, least[some], delta)
     eps, fine = np.zeros(len(marks)), np.ones(len(marks), bool)
     for some in _blocks(np.flatnonzero(more | np.append(more[1:], False))):
         eps[some], fine[some] = upper_epsilon([family], *split_steps(table[some]), delta)

@@ -36,6 +36,7 @@ from .tilting import MOMENTS_ROUNDING, SUM_ULPS
 _MOST_STEPS = 10**8     # of a schedule: an array of this size is the answer
 _ROWS_AT_ONCE = 1 << 11 # prefixes that are asked at once
 _MOST_ALONE = 24        # prefixes that are bounded one by one
+_TOGETHER, _LONG = 4, 1 << 14    # more of them first share lines, of so many nodes
 _SOON = 1 << 14         # nodes of a line for those of them that have others between,
 _NEARLY = 2e-3          # and the width, relative, at which that is enough
 _TILTS = 1e-3, 1e4, 300 # of Renyi divergences: from, to, how many
@@ -229,14 +230,26 @@ def _of_few_kinds(which, most):
     _, first = np.unique(which, return_index=True)
     return np.sort(first)[most] if first.size > most else len(which)
 
+def _on_long_lines(kinds, which, delta):
+    "(Upper bounds on eps after the first steps, are they good?), on lines of more nodes."
+    used, place = np.unique(which, return_inverse=True)
+    first = Schedule(np.arange(len(used)), np.ones(len(used)), place)
+    families = families_for([kinds[j] for j in used], first, delta, most_nodes=_LONG)
+    return prefix_epsilon(families, first, delta)
+
 def _first_alone(kinds, which, eps, good, delta):
-    "The bounds; where they are not good, and of few kinds, some are asked of the front door."
+    "The bounds; where they are not good, and of few kinds, on longer lines or by the front door."
     bad = np.flatnonzero(~good[:_of_few_kinds(which, _MOST_KINDS)])
+    if len(bad) > _TOGETHER:
+        first = slice(bad[-1] + 1)
+        found, fine = _on_long_lines(kinds, which[first], delta)
+        eps[first], bad = np.minimum(eps[first], found), bad[~fine[bad]]
     ask = _alone if len(bad) <= _MOST_ALONE else _soon
     for i in counted(_few(bad), 'prefix'):
         eps[i] = min(eps[i], ask(kinds, np.bincount(which[:i + 1], minlength=len(kinds)), delta))
     return eps
 
+# %% ../nbs/06c_schedules.ipynb #5754dabd
 def _prefixes_of_many(kinds, which, delta):
     "The same, with steps between a few kinds."
     merged = _merged(kinds)

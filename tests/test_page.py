@@ -23,7 +23,7 @@ LONG_CELLS = {}
 LONG_MODULES = {
     "mechanisms": (500, "what users write, on one page, beside what every accountant has"),
     "interop": (465, "what Opacus calls and what its users call: hooks, guards, ghosts and norms"),
-    "batch": (525, "records on shared lines, and what each of their sums is off by, beside it"),
+    "batch": (550, "records on shared lines, and what each of their sums is off by, beside it"),
     "balls": (775, "what a step is, in one place: who believes these pages need believe nothing "
                    "else; a file of three parts would be three things to believe"),
     "rows": (1025, "a question alone and a thousand at once are the same operations, and one "
