@@ -194,7 +194,7 @@ class Gaussian(Mechanism):
 def gaussian_mu(
     run,  # a mechanism, or anything else
 ):        # root of the sum of (sensitivity/sigma)^2; 0 if there is any other step, or none
-    """Of Gaussian steps only: what their cost depends on.
+    """Of Gaussian steps only, also on samples of everyone: what their cost depends on.
 
     Parameters
     ----------
@@ -205,9 +205,14 @@ def gaussian_mu(
     -------
     root of the sum of (sensitivity/sigma)^2; 0 if there is any other step, or none
     """
-    steps = run.as_steps() if isinstance(run, (Gaussian, Composition)) else ()
+    steps = run.as_steps() if isinstance(run, Mechanism) else ()
+    steps = [(_without_sample(step), n) for step, n in steps]
     if not all(type(step) is Gaussian for step, _ in steps): return 0.
     return sqrt(fsum(n*(step.sensitivity/step.sigma)**2 for step, n in steps))
+
+def _without_sample(step):
+    "The step itself where its sample is everyone."
+    return step.base if type(step) is PoissonSubsampled and step.rate == 1 else step
 
 # %% ../nbs/00b_mechanisms.ipynb #27f1c4a1
 @dataclass(frozen=True, kw_only=True)
@@ -608,14 +613,19 @@ class Accountant:
             wanted = "mechanism must be a Mechanism (or a PLRV, for one direction)"
             raise TypeError(f"{wanted}, got {mechanism!r}")
         self.mechanism = mechanism
-        self.asked = [composed(plrv) for plrv in _directions(mechanism)]
-        known_below = [plrv.dominated for plrv in self.asked if plrv.dominated is not None]
-        self.directions = self.asked + known_below
+        if not gaussian_mu(mechanism): _ = self.directions      # for Gaussians a formula may do
 
-def _directions(mechanism):
+@patch(cached=True)
+def asked(self:Accountant):
     "The losses to look at: one, if it is one, or if both are the same."
-    if isinstance(mechanism, PLRV): return [mechanism]
-    return [mechanism.remove] if mechanism.symmetric else [mechanism.remove, mechanism.add]
+    m = self.mechanism
+    if isinstance(m, PLRV): return [composed(m)]
+    return [composed(plrv) for plrv in ([m.remove] if m.symmetric else [m.remove, m.add])]
+
+@patch(cached=True)
+def directions(self:Accountant):
+    "These, and what is known of them from below."
+    return self.asked + [plrv.dominated for plrv in self.asked if plrv.dominated is not None]
 
 # %% ../nbs/00b_mechanisms.ipynb #91820724
 Accountant.takes_moments = False      # is a bound on K at real tilts > 0 enough?

@@ -10,7 +10,7 @@ __all__ = ['MASS_ERROR', 'LOG_SUM_ULPS', 'MAX_GRID', 'MAX_TILT', 'SMALL_TILT', '
 
 # %% ../nbs/00_plrv.ipynb #09976f04
 from functools import lru_cache
-from math import exp, expm1, fsum, inf, log, pi, sqrt
+from math import exp, expm1, fsum, inf, isfinite, log, pi, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -511,7 +511,7 @@ def _added(parts):
 # %% ../nbs/00_plrv.ipynb #6fbf8950
 def _sum(values):
     "The sum of doubles, rounded once."
-    return fsum(values) if np.isfinite(values).all() else sum(values)
+    return fsum(values) if all(map(isfinite, values)) else sum(values)
 
 class ComposedLoss(PLRV):
     "Sum of independent losses [SP 2.2]. No steps at all: the loss is 0."

@@ -19,7 +19,7 @@ from scipy.special import factorial, factorial2, log1p, ndtri_exp
 from . import checks
 from .checks import patch, users_level
 from .losses import FiniteLoss
-from .mechanisms import Accountant
+from .mechanisms import Accountant, gaussian_mu
 from .numerics import TINY, ULP, safe_log
 from .plrv import MASS_ERROR, Bounds, as_composition
 
@@ -302,9 +302,14 @@ class TiltedAccountant(Accountant):
             a Mechanism, or a PLRV for one direction; ValueError if its noise is too small
         """
         super().__init__(mechanism)
-        limits = {plrv: plrv.largest_tilt for plrv in self.directions}
-        self.facts = {plrv: LossFacts(*plrv.cumulants(0.), limit)
-                      for plrv, limit in limits.items() if plrv.ess_sup > 0}
+        if not gaussian_mu(mechanism): _ = self.facts      # for Gaussians a formula may do
+
+@patch(cached=True)
+def facts(self:TiltedAccountant):
+    "LossFacts of each direction that has losses above 0."
+    limits = {plrv: plrv.largest_tilt for plrv in self.directions}
+    return {plrv: LossFacts(*plrv.cumulants(0.), limit)
+            for plrv, limit in limits.items() if plrv.ess_sup > 0}
 
 # %% ../nbs/02_saddlepoint.ipynb #a997a3a8
 @patch

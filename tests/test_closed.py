@@ -102,6 +102,15 @@ def test_sampled_step_as_its_lines():
         assert test.epsilon(delta) == found and dp.epsilon(run, delta=delta) == found.upper
         assert dp.delta(run, eps=.2) == delta_of_sampled_step(1/sigma, rate, .2).upper
 
+def test_a_sample_of_everyone():
+    "Rate 1 is no sample: the same bounds, alone and beside others, and a delta."
+    gaussian = dp.Gaussian(sigma=4., sensitivity=.5)
+    step = dp.PoissonSubsampled(gaussian, rate=1)
+    for run, same in (step, gaussian), (7*step, 7*gaussian), (step + 2*gaussian, 3*gaussian):
+        assert dp.epsilon(run, delta=1e-6) == dp.epsilon(same, delta=1e-6)
+        assert dp.ContourAccountant(run).delta(.1) == dp.ContourAccountant(same).delta(.1)
+        assert dp.delta(run, eps=.1) == dp.delta(same, eps=.1)
+
 def test_ends_of_the_range():
     "No record to speak of, no delta to speak of, no noise to speak of."
     assert epsilon_of_sampled_step(1., 1e-9, 1e-9) == (0., 0., 0.)
