@@ -4,8 +4,9 @@ writes the part `limits` of nbs/benchmark.json.
 For each setting, what a proof cannot do without is counted (`needs`), and what these operations
 take on long arrays is measured in the same run; beside it our time, and that of those who answer
 fastest: Renyi accountants, dp_accounting's PLD, riskcal. All in one process, one call of each in
-turn, several rounds; CPU seconds (other work on the machine then matters least), everything built
-anew in each call, medians.
+each of several rounds, in an order that is drawn anew (who comes after a long one finds the
+processor's caches empty); CPU seconds (other work on the machine then matters least), everything
+built anew in each call, medians.
 
 Kinds of operations: `exp` of a real number; `turn`, e^{is} of a real one; `add`, a complex
 product and sum; `power`, the logarithm and the exponential of a complex number; `whole`, a
@@ -23,6 +24,7 @@ import json
 import logging
 import math
 import os
+import random
 import statistics
 import time
 import warnings
@@ -39,7 +41,7 @@ from dp_saddle.corners import CornersTable, coefficients, terms_for
 from dp_saddle.rows import epsilon_of_sampled, pair_of
 
 COUNT = 1 << 12  # of an array on which an operation is timed
-ROUNDS, PATIENCE = 3, 0.2  # calls of each, and CPU seconds after which one is not asked again
+ROUNDS, PATIENCE = 9, 0.5  # calls of each, and CPU seconds after which one is not asked again
 TAILS = 8  # two at each end of an interval, and as many on the way
 FPR = np.linspace(0.001, 0.999, 100)
 WHOLE_BITS = 1 << 8
@@ -163,14 +165,15 @@ def timed(ask):
 
 
 def in_turn(asked):
-    "{accountant: [lower, upper, median seconds, why there is none]}, one call of each in turn."
+    "{accountant: [lower, upper, median seconds, why there is none]}, one call of each in a round."
     times, said, why = {k: [] for k in asked}, {}, dict.fromkeys(asked, '')
+    order = random.Random(0)
     for _ in range(ROUNDS):
-        for name, ask in asked.items():
+        for name in order.sample(list(asked), len(asked)):
             if why[name] or sum(times[name]) > PATIENCE:
                 continue
             try:
-                seconds, said[name] = timed(ask)
+                seconds, said[name] = timed(asked[name])
                 times[name].append(seconds)
             except Exception as error:
                 why[name] = f'{type(error).__name__}: {error}'[:90]
