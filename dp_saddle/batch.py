@@ -20,7 +20,9 @@ import numpy as np
 from .checks import counted, patch
 from .contour import Smoothing, log_curve
 from .numerics import ULP, log_chernoff_factor, log_expm1, safe_log
-from .plrv import ComposedLoss, LineValues
+from .plrv import ComposedLoss
+from .rows import Rows, row_of
+from .stacked import decays_of, lines_of
 
 # %% ../nbs/05a_batch.ipynb #8450b05a
 # Proved: change one and a theorem is broken.
@@ -46,6 +48,7 @@ _TINY = 1e-300           # before a logarithm
 _FIRST_TILT, _LAST_TILT, _TILT_RATIO = .02, 1e6, .05   # a family's tilts; log of their ratio
 _FREQUENCIES = 2.**np.arange(-4, 10.8, .25)            # times the tilt: as far as nodes go
 _KEPT = 4000                                           # lines of one kind: 200 MB at most
+_SEVERAL = 3                                           # kinds are rows of one array
 _SHORT, _SPARE = 1 << 10, 64    # twice the nodes that are asked for, up to so many; so many more
 _MAX_NODES = 1 << 11                                   # of a line
 _BLOCK = 1 << 18                                       # records times nodes in one job
@@ -277,6 +280,22 @@ def _take(self:LossFamily, known, place):
     self._decay = {(i, rows[j]): v for (i, j), v in known._decay.items() if j in rows}
     self._lines = {(i, h, rows[j]): v for (i, h, j), v in known._lines.items() if j in rows}
 
+# %% ../nbs/05a_batch.ipynb #5240c7df
+@patch(cached=True)
+def _as_rows(self:LossFamily):
+    "{j: (mu, rate)} of the losses that can be rows (chapter 01_stacked)."
+    rows = {j: row_of(step) for j, step in enumerate(self.steps)}
+    return {j: row for j, row in rows.items() if row}
+
+@patch
+def _together(self:LossFamily, js, of):
+    "{j: what of(Rows) says}, for those of the losses j that can be rows, if they are several."
+    some = [j for j in js if j in self._as_rows]
+    if len(some) < _SEVERAL: return {}
+    mu, rate = np.array([self._as_rows[j] for j in some]).T[..., None]
+    found = of(Rows(mu, rate, np.full(mu.shape, self.direction == 'add')))
+    return {j: v for j, v in zip(some, found, strict=True) if v is not None}
+
 # %% ../nbs/05a_batch.ipynb #e3d2c420
 @patch
 def _rows(self:LossFamily, used, shapes, one):
@@ -292,6 +311,9 @@ def decay(self:LossFamily, i, used):
     """On the tilt of index `i`: frequencies, and log of a bound on |M| beyond each, a row for each
     loss; 0 for those not in the mask `used`, shape (steps,)."""
     s = self.t[i]*_FREQUENCIES
+    new = [j for j in np.flatnonzero(used).tolist() if (i, j) not in self._decay]
+    found = self._together(new, lambda rows: decays_of(rows, self.t[i], s))
+    self._decay |= {(i, j): v for j, v in found.items()}
     def one(j):
         "Of loss j alone; kept."
         if (i, j) not in self._decay:
@@ -326,15 +348,15 @@ class LineTable(NamedTuple):
     jump: np.ndarray      # the other one, shape (steps, nodes), or None
 
 @patch
-def _loss_line(self:LossFamily, i, h, n, j):
-    "What loss j says on a line; kept."
+def _make_lines(self:LossFamily, i, h, n, js):
+    "Lines of the losses j, kept, where there are none of `n` nodes; with some more, for next time."
     if len(self._lines) > _KEPT: self._lines.clear()
-    line = self._lines.get((i, h, j))
-    if line is None or line.change.size < n:
-        more = min(n, max(_SHORT - n, _SPARE))             # that may be asked for next time
-        s = h*np.arange(n + more)
-        line = self._lines[i, h, j] = self.losses[j].line(self.t[i], s)
-    return LineValues(line.K, line.error, line.change[:n], line.log_error[:n])
+    def is_short(line): return line is None or line.change.size < n
+    new, t = [j for j in js if is_short(self._lines.get((i, h, j)))], self.t[i]
+    nodes = n + min(n, max(_SHORT - n, _SPARE))
+    found = self._together(new, lambda rows: lines_of(rows, t, h, nodes))
+    for j in new:
+        self._lines[i, h, j] = found.get(j) or self.losses[j].line(t, h*np.arange(nodes))
 
 # %% ../nbs/05a_batch.ipynb #0f68bc77
 def log_off(
@@ -359,8 +381,10 @@ def log_off(
 def line(self:LossFamily, i, h, n, used, mixed):
     """A LineTable on the tilt of index `i`, at `n` nodes, an integer, `h` apart, for the losses in
     the mask `used`, shape (steps,); with what mixing adds if `mixed`."""
+    self._make_lines(i, h, n, np.flatnonzero(used).tolist())
     def one(j):
-        return self._loss_line(i, h, n, j)
+        line = self._lines[i, h, j]
+        return line.K, line.error, line.change[:n], line.log_error[:n]
     shapes = [((), float), ((), float), ((n,), complex), ((n,), float)]
     K, error, change, log_error = self._rows(used, shapes, one)
     if not mixed: return LineTable(K, error, change, log_error, None, None)

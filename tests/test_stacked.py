@@ -1,0 +1,92 @@
+"Chapter 01_stacked: kinds of sampled Gaussian steps as rows of one array."
+import numpy as np
+import pytest
+
+from dp_saddle import Gaussian, Laplace, PoissonSubsampled
+from dp_saddle.batch import LossFamily
+from dp_saddle.densities import SubsampledGaussianLoss
+from dp_saddle.numerics import ULP
+from dp_saddle.rows import Rows, row_of
+from dp_saddle.stacked import decays_of, lines_of
+
+
+def drawn(seed, n=8):
+    "Noises from .3 to 1000 and rates from 1e-6 to 1/2, most of them usual."
+    chance = np.random.default_rng(seed)
+    low = (.3, 1e-6) if seed % 3 == 0 else (.5, 1e-3)
+    high = (1e3, .5) if seed % 3 == 1 else (5., .5)
+    return np.exp(chance.uniform(np.log(low), np.log(high), (n, 2))).T
+
+def rows_for(noises, rates, way):
+    return Rows(1/noises[:, None], rates[:, None], np.full((len(noises), 1), way == 'add'))
+
+@pytest.mark.parametrize('way', ['remove', 'add'])
+@pytest.mark.parametrize('seed', range(6))
+def test_lines_as_each_loss_has_them(way, seed):
+    "Both say what they are off by: they are no farther apart than that; and about as narrow."
+    noises, rates = drawn(seed)
+    chance, served = np.random.default_rng(seed + 50), 0
+    for _ in range(4):
+        t = float(np.exp(chance.uniform(np.log(.05), np.log(40))))
+        h, n = t*float(chance.uniform(.05, .5)), int(chance.integers(2, 500))
+        lines = lines_of(rows_for(noises, rates, way), t, h, n)
+        for sigma, rate, found in zip(noises, rates, lines, strict=True):
+            if found is None: continue
+            own = SubsampledGaussianLoss(1/sigma, rate, way).line(t, h*np.arange(n))
+            assert abs(found.K - own.K) <= found.error + own.error
+            assert found.error <= own.error + 1e-14*(1 + abs(own.K))
+            apart = np.abs(np.expm1(found.change - own.change))
+            allowed = np.expm1(found.log_error) + np.expm1(own.log_error)
+            some = own.change.real > -100
+            assert (apart <= 1.01*allowed*(1 + np.exp(found.log_error)))[some].all()
+            phases = h*n*ULP*((1 + t)/sigma + 10)/sigma      # of s times the largest loss
+            near = own.change.real > -3
+            assert (found.log_error <= 1e-10 + 4*phases)[near].all()
+            served += 1
+    assert served >= 20
+
+@pytest.mark.parametrize('way', ['remove', 'add'])
+@pytest.mark.parametrize('seed', range(6))
+def test_decays_bound_what_falls(way, seed):
+    "At each frequency and all later ones; about as low as each loss's own."
+    noises, rates = drawn(seed)
+    for t in .1, 2., 15.:
+        s = t*2.**np.arange(-4, 10.5, .5)
+        found = decays_of(rows_for(noises, rates, way), t, s)
+        for sigma, rate, bound in zip(noises, rates, found, strict=True):
+            if bound is None: continue
+            loss = SubsampledGaussianLoss(1/sigma, rate, way)
+            assert (np.diff(bound) <= 0).all()
+            size = loss.cgf(t + 1j*s).real
+            assert (size <= bound + 1e-9)[size > loss.cgf(t) - 20].all()
+            own = np.logaddexp(*loss.decay(t, s)) - loss.cgf(t)
+            near = (own > -8) & (own < -1e-5)
+            least = .8 if sigma > 1.6 else .45      # paths of little noise are half as high
+            if near.sum() > 3: assert np.median((bound - loss.cgf(t))[near]/own[near]) > least
+
+@pytest.mark.parametrize('way', ['remove', 'add'])
+def test_a_family_with_rows_and_others(way, monkeypatch):
+    "Kinds that are rows, and kinds that are not, say together what each says alone."
+    steps = [PoissonSubsampled(Gaussian(sigma=.9 + .1*k), rate=.01*(8 - k)) for k in range(6)]
+    steps += [Gaussian(sigma=3.), PoissonSubsampled(Laplace(scale=5.), rate=.1)]
+    steps += [PoissonSubsampled(Gaussian(sigma=.1), rate=.01)]
+    assert [row_of(step) is not None for step in steps] == [True]*6 + [False]*3
+    together, alone, used = LossFamily(steps, way), LossFamily(steps, way), np.ones(9, bool)
+    i = int(np.searchsorted(alone.t, 3.))
+    s, fall = together.decay(i, used)
+    mine = together.line(i, .3, 90, used, True)
+    monkeypatch.setattr('dp_saddle.batch._SEVERAL', 100)
+    theirs, (_, its) = alone.line(i, .3, 90, used, True), alone.decay(i, used)
+    assert mine.K == pytest.approx(theirs.K, rel=1e-12, abs=1e-15)
+    assert (abs(np.expm1(mine.change - theirs.change))
+            <= 1.1*(np.expm1(mine.log_error) + np.expm1(theirs.log_error)))[:, :20].all()
+    exact = np.array([loss.cgf(alone.t[i] + 1j*s).real for loss in alone.losses])
+    known = exact > exact[:, :1] - 20
+    assert (exact <= fall + 1e-9)[known].all() and (exact <= its + 1e-9)[known].all()
+    assert (fall[6:] == its[6:]).all() and (fall[:6] != its[:6]).any()
+
+def test_too_many_nodes():
+    "What would take thousands of nodes is no row; its neighbours are."
+    rows = rows_for(np.array([.3, 2.]), np.array([1e-6, .01]), 'remove')
+    assert lines_of(rows.part([0]), 3000., 1e4, 5) == [None]
+    assert lines_of(rows.part([1]), 3., .5, 5)[0] is not None
