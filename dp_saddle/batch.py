@@ -19,6 +19,7 @@ import numpy as np
 
 from .checks import counted, patch
 from .contour import Smoothing, log_curve
+from .mechanisms import Gaussian
 from .numerics import ULP, log_chernoff_factor, log_expm1, safe_log
 from .plrv import ComposedLoss
 from .rows import Rows, row_of
@@ -47,9 +48,10 @@ _TINY = 1e-300           # before a logarithm
 # Tuning: only time and width depend on it.
 _FIRST_TILT, _LAST_TILT, _TILT_RATIO = .02, 1e6, .05   # a family's tilts; log of their ratio
 _FREQUENCIES = 2.**np.arange(-4, 10.8, .25)            # times the tilt: as far as nodes go
+_WITH_CORNERS = -6      # but these, where there are corners: lines are no better for them
 _KEPT = 4000                                           # lines of one kind: 200 MB at most
 _SEVERAL = 3                                           # kinds are rows of one array
-_SHORT, _SPARE = 1 << 10, 64    # twice the nodes that are asked for, up to so many; so many more
+_SHORT, _SPARE = 1 << 10, 64    # rows have twice the nodes, up to so many; others so many more
 _MAX_NODES = 1 << 11                                   # of a line
 _BLOCK = 1 << 18                                       # records times nodes in one job
 _CUT = 23                                              # nats below the goal: what a line may lose
@@ -287,6 +289,11 @@ def _as_rows(self:LossFamily):
     rows = {j: row_of(step) for j, step in enumerate(self.steps)}
     return {j: row for j, row in rows.items() if row}
 
+@patch(cached=True)
+def smooth(self:LossFamily):
+    "Are all of them Gaussian steps, sampled ones that can be rows or not sampled?"
+    return all(j in self._as_rows or type(step) is Gaussian for j, step in enumerate(self.steps))
+
 @patch
 def _together(self:LossFamily, js, of):
     "{j: what of(Rows) says}, for those of the losses j that can be rows, if they are several."
@@ -310,7 +317,7 @@ def _rows(self:LossFamily, used, shapes, one):
 def decay(self:LossFamily, i, used):
     """On the tilt of index `i`: frequencies, and log of a bound on |M| beyond each, a row for each
     loss; 0 for those not in the mask `used`, shape (steps,)."""
-    s = self.t[i]*_FREQUENCIES
+    s = self.t[i]*_FREQUENCIES[:None if self.smooth else _WITH_CORNERS]
     new = [j for j in np.flatnonzero(used).tolist() if (i, j) not in self._decay]
     found = self._together(new, lambda rows: decays_of(rows, self.t[i], s))
     self._decay |= {(i, j): v for j, v in found.items()}
@@ -353,10 +360,10 @@ def _make_lines(self:LossFamily, i, h, n, js):
     if len(self._lines) > _KEPT: self._lines.clear()
     def is_short(line): return line is None or line.change.size < n
     new, t = [j for j in js if is_short(self._lines.get((i, h, j)))], self.t[i]
-    nodes = n + min(n, max(_SHORT - n, _SPARE))
-    found = self._together(new, lambda rows: lines_of(rows, t, h, nodes))
+    many, some = n + min(n, max(_SHORT - n, _SPARE)), n + min(n//2, _SPARE)
+    found = self._together(new, lambda rows: lines_of(rows, t, h, many))
     for j in new:
-        self._lines[i, h, j] = found.get(j) or self.losses[j].line(t, h*np.arange(nodes))
+        self._lines[i, h, j] = found.get(j) or self.losses[j].line(t, h*np.arange(some))
 
 # %% ../nbs/05a_batch.ipynb #0f68bc77
 def log_off(

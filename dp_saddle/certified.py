@@ -907,7 +907,8 @@ def _deltas(logs):
     "(lower, estimate, upper) of delta, from their logs: what exp may lose is allowed for."
     allowance = LOG_ULPS*ULP*np.array([[-1], [0], [1]])
     low, mid, up = np.exp(np.minimum(logs + allowance, 0))
-    return low, mid, np.where(logs[2] == -inf, 0, np.maximum(up, SMALLEST))
+    up = np.minimum(up + SMALLEST, 1)          # below 1e-308 doubles are rounded by that
+    return np.maximum(low - SMALLEST, 0), mid, np.where(logs[2] == -inf, 0, up)
 
 # %% ../nbs/01a_certified.ipynb #706b4e9e
 @patch

@@ -249,9 +249,9 @@ def _fill(family, schedule, marks, table, spans, eps, delta, out, good):
             out[some], good[some] = np.maximum(out[some], new), good[some] & fine
 
 # %% ../nbs/05ac_prefixes.ipynb #8df52c23
-def _octaves(family):
-    "Some tilts, also beyond the family's, by octaves, which share nodes: from the middle up first."
-    tilts = tilt_grid(family.losses, family.t[0], _BEYOND*family.t[-1])[::_EVERY]
+def _octaves(family, first):
+    "Some tilts from the first to beyond the family's, by octaves: from the middle up, then down."
+    tilts = tilt_grid(family.losses, first, _BEYOND*family.t[-1])[::_EVERY]
     octave, middle = np.ceil(np.log2(tilts)), ceil(log2(family.t[0]*family.t[-1])/2)
     for k in sorted(set(octave), key=lambda k: (k < middle, abs(k - middle))):
         yield tilts[octave == k]
@@ -271,10 +271,10 @@ def _least_chernoff(family, table, eps, tilts):
     return log_chernoff(few, tilted_sum(few, *split_steps(table)), eps).min(1)
 
 # %% ../nbs/05ac_prefixes.ipynb #8df52c25
-def _dismissed_soon(family, table, eps, goal):
-    "Is the log delta of each record proved to be at most the goal, at its eps, by a few tilts?"
+def _dismissed_soon(family, table, eps, goal, first):
+    "Is each record's log delta proved to be at most the goal, at its eps, by tilts from the first?"
     out = np.zeros(len(eps), bool)
-    for tilts in _octaves(family):
+    for tilts in _octaves(family, first):
         rows = np.flatnonzero(~out)
         if not rows.size: break
         out[rows] = _least_chernoff(family, table[rows], eps[rows], tilts) <= goal
@@ -284,7 +284,10 @@ def _dismissed_soon(family, table, eps, goal):
 def _dismissed(family, table, eps, delta):
     "Is the delta of each record proved to be at most this one, at its eps?"
     bound = log_chernoff(family, tilted_sum(family, *split_steps(table)), eps)
-    out = bound.min(1) <= log(delta)
+    out, last = bound.min(1) <= log(delta), bound.argmin(1) == len(family.t) - 1
+    far = np.flatnonzero(~out & last & (eps > 0))
+    if far.size and not family.smooth:
+        out[far] = _dismissed_soon(family, table[far], eps[far], log(delta), family.t[-1])
     rest = np.flatnonzero(~out & (eps > 0))
     if rest.size:
         found = delta_bounds([family], table[rest], eps[rest], both=False)[2]
@@ -298,8 +301,9 @@ def _direction(family, schedule, marks, table, delta, out, good):
     "Put into `out` what this direction says, where that is more."
     starts, every = np.append(0, marks[:-1]), np.arange(len(marks))
     least = np.minimum.reduceat(out, starts)
-    second = least.any()
-    more = ~_dismissed_soon(family, table, least, log(delta)) if second else every >= 0
+    second, more = least.any(), every >= 0
+    if second and family.smooth:
+        more = ~_dismissed_soon(family, table, least, log(delta), family.t[0])
     for some in _blocks(every[more]):
         asked = _in_use(family, table[some], family.t) if second else (family, table[some])
         more[some] = ~_dismissed(*asked, least[some], delta)

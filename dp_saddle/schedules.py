@@ -235,7 +235,8 @@ def _on_long_lines(kinds, which, delta):
     used, place = np.unique(which, return_inverse=True)
     first = Schedule(np.arange(len(used)), np.ones(len(used)), place)
     families = families_for([kinds[j] for j in used], first, delta, most_nodes=_LONG)
-    return prefix_epsilon(families, first, delta)
+    if families[0].smooth: return prefix_epsilon(families, first, delta)
+    return inf, np.zeros(len(which), bool)        # corners are no better on longer lines
 
 def _first_alone(kinds, which, eps, good, delta):
     "The bounds; where they are not good, and of few kinds, on longer lines or by the front door."

@@ -1,5 +1,6 @@
 "Chapter 01_closed: Gaussian steps, and one on a Poisson sample, in closed form."
 import math
+import sys
 import warnings
 
 import mpmath
@@ -63,7 +64,7 @@ def test_a_doubted_delta():
                 assert not found.lower or curve(mu, found.lower) >= delta*mpmath.exp(doubt)
                 assert curve(mu, found.upper) <= delta*mpmath.exp(-doubt)
 
-@pytest.mark.parametrize('eps', [1e100, 1e154, 1e200, 1e300, 1.7e308])
+@pytest.mark.parametrize('eps', [1e100, 1e154, 1e200, 1e300, sys.float_info.max])
 @pytest.mark.parametrize('sigma', [1e-90, 1e-3, 1., 1e90])
 def test_absurd_eps(eps, sigma):
     "Where eps/mu, or its square, is no double: an answer, without a warning."
@@ -73,6 +74,36 @@ def test_absurd_eps(eps, sigma):
     with workdps(400):
         is_sure = mpf(eps) < mpf(1/sigma)**2/2
     assert found == (1. if is_sure else 5e-324)
+
+def test_no_slope_in_doubles():
+    "Where eps/mu is known to less than a std: both ends are as near as doubles are, and floats."
+    rng = np.random.default_rng(6)
+    for _ in range(200):
+        mu, delta = 10**rng.uniform(15, 100), 10**rng.uniform(-300, -1e-3)
+        found = epsilon_of_mu(mu, delta)
+        assert found.lower >= found.upper*(1 - 1e-13) and type(found.upper) is float
+        with workdps(400):
+            for eps, sign in (found.lower, 1), (found.upper, -1):
+                a = mpf(mu)/2 - mpf(eps)/mpf(mu)
+                assert sign*(mpmath.ncdf(a) - delta) >= 0      # the second term is below 1e-1e30
+
+def test_where_doubles_have_few_digits():
+    "Deltas below 1e-308 are rounded by as much as they are; outwards."
+    for eps in 38.3, 38.5, 38.59:
+        found = delta_of_mu(1., eps)
+        with workdps(60): assert found.lower <= curve(1., eps) <= found.upper
+    for k in range(1, 8):
+        for rate in .3, .7, .75:
+            step, goal = dp.PoissonSubsampled(dp.Gaussian(sigma=1.), rate=rate), k*5e-324
+            assert epsilon_of_sampled_step(1., rate, goal) is None
+            found = dp.ContourAccountant(step).epsilon(goal)
+            there = delta_of_sampled_step(1., rate, 38.5)
+            with workdps(60):
+                assert max(sampled_curve(1., rate, found.lower)) >= goal
+                assert max(sampled_curve(1., rate, found.upper)) <= goal
+                assert there.lower <= max(sampled_curve(1., rate, 38.5)) <= there.upper
+    found = dp.ContourAccountant(2*dp.PoissonSubsampled(dp.Gaussian(sigma=1.), rate=.7)).delta(40.)
+    assert found.lower <= found.estimate <= found.upper > 0
 
 def test_random_sampled_steps():
     "One step on a sample, beside either side's own formula; eps and delta go back and forth."

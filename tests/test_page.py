@@ -23,7 +23,7 @@ LONG_CELLS = {}
 LONG_MODULES = {
     "mechanisms": (500, "what users write, on one page, beside what every accountant has"),
     "interop": (465, "what Opacus calls and what its users call: hooks, guards, ghosts and norms"),
-    "batch": (565, "records on shared lines, and what each of their sums is off by, beside it; "
+    "batch": (571, "records on shared lines, and what each of their sums is off by, beside it; "
                    "the family of losses could have a room of its own"),
     "balls": (775, "what a step is, in one place: who believes these pages need believe nothing "
                    "else; a file of three parts would be three things to believe"),
