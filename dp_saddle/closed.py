@@ -179,7 +179,7 @@ def epsilon_of_sampled_step(
     if delta >= rate: return Bounds(0., 0., 0.)         # not more than the record's being there
     if delta/rate < TINY: return None
     inner = epsilon_of_mu(mu, min(delta/rate, 1 - ULP), 2*ULP)
-    if inner.upper > _LARGEST or 0 < inner.lower*rate < TINY: return None
+    if inner.upper > _LARGEST or any(0 < rate*eps < TINY for eps in inner): return None
     low, mid, up = (log1p(rate*expm1(eps)) for eps in inner)
     off = LOSS_ULPS*ULP
     return Bounds(low*(1 - off), mid, up*(1 + off))
