@@ -18,10 +18,10 @@ from .numerics import SMALLEST, TINY
 from .plrv import Bounds, gaussian_fall
 
 # %% ../nbs/01_closed.ipynb #01closed07
+ULP = float_info.epsilon    # a Python number: one of numpy's warns where it overflows
+
 # Proved: change one and a theorem is broken.
 _BEND, _BENT = 8, 1/4       # 4x of the theorem, of which x is at most that
-
-ULP = float_info.epsilon    # a Python number: one of numpy's warns where it overflows
 
 # Rounding: may grow, never shrink (Appendix A).
 LOSS_ULPS = 16              # of losses and eps, and of the log of what is computed from them
