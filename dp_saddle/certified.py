@@ -44,7 +44,7 @@ from .corners import CornersTable
 from .ends import EndsTable
 from .levels import Apart, Counted, Levels, has_mixtures
 from .losses import FiniteLoss
-from .mechanisms import Accountant, gaussian_mu
+from .mechanisms import Accountant
 from .numerics import SMALLEST, TINY, ULP, by_halves, invert, log_expm1, safe_log
 from .plrv import Bounds, ComposedLoss
 from .rows import epsilon_of_sampled
@@ -869,7 +869,7 @@ class ContourAccountant(Accountant):
         checks.flag(levels=levels)
         self._settings = float(rtol), float(eps_resolution), int(max_nodes)
         self.sorts = bool(levels)
-        if not gaussian_mu(mechanism): self._tried[self.directions[0]].refuse()
+        if not self.all_gaussian: self._tried[self.directions[0]].refuse()
 
 @patch(cached=True)
 def _tried(self:ContourAccountant):

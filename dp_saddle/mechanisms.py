@@ -612,8 +612,8 @@ class Accountant:
         if not isinstance(mechanism, (Mechanism, PLRV)):
             wanted = "mechanism must be a Mechanism (or a PLRV, for one direction)"
             raise TypeError(f"{wanted}, got {mechanism!r}")
-        self.mechanism = mechanism
-        if not gaussian_mu(mechanism): _ = self.directions      # for Gaussians a formula may do
+        self.mechanism, self.all_gaussian = mechanism, bool(gaussian_mu(mechanism))
+        if not self.all_gaussian: _ = self.directions           # for Gaussians a formula may do
 
 @patch(cached=True)
 def asked(self:Accountant):

@@ -19,7 +19,7 @@ from scipy.special import factorial, factorial2, log1p, ndtri_exp
 from . import checks
 from .checks import patch, users_level
 from .losses import FiniteLoss
-from .mechanisms import Accountant, gaussian_mu
+from .mechanisms import Accountant
 from .numerics import TINY, ULP, safe_log
 from .plrv import MASS_ERROR, Bounds, as_composition
 
@@ -302,7 +302,7 @@ class TiltedAccountant(Accountant):
             a Mechanism, or a PLRV for one direction; ValueError if its noise is too small
         """
         super().__init__(mechanism)
-        if not gaussian_mu(mechanism): _ = self.facts      # for Gaussians a formula may do
+        if not self.all_gaussian: _ = self.facts      # for Gaussians a formula may do
 
 @patch(cached=True)
 def facts(self:TiltedAccountant):
