@@ -377,10 +377,10 @@ class Fall(NamedTuple):
     log_delta
         log delta(eps)
     fall
-        how fast that falls, per nat, > 0; inf where doubles have no such delta
+        how fast that falls, per nat, >= 0; inf where delta is 0 in doubles
     """
     log_delta: float  # log delta(eps)
-    fall: float       # how fast that falls, per nat, > 0; inf where doubles have no such delta
+    fall: float       # how fast that falls, per nat, >= 0; inf where delta is 0 in doubles
 
 def gaussian_fall(
     eps,  # nats, a number

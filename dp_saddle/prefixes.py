@@ -301,11 +301,11 @@ def _direction(family, schedule, marks, table, delta, out, good):
     "Put into `out` what this direction says, where that is more."
     starts, every = np.append(0, marks[:-1]), np.arange(len(marks))
     least = np.minimum.reduceat(out, starts)
-    second, more = least.any(), every >= 0
-    if second and family.smooth:
+    soon, more = least.any() and family.smooth, every >= 0
+    if soon:
         more = ~_dismissed_soon(family, table, least, log(delta), family.t[0])
     for some in _blocks(every[more]):
-        asked = _in_use(family, table[some], family.t) if second else (family, table[some])
+        asked = _in_use(family, table[some], family.t) if soon else (family, table[some])
         more[some] = ~_dismissed(*asked, least[some], delta)
     eps, fine = np.zeros(len(marks)), np.ones(len(marks), bool)
     for some in _blocks(np.flatnonzero(more | np.append(more[1:], False))):
