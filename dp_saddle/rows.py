@@ -37,7 +37,7 @@ _MOST_OF_TURN = 2.     # |e^{isL} - 1|, where e^{isL} is at most 1
 _NO_LARGE = .5         # of a sum: what may be added to it at most, if it is to be narrow
 
 # Rounding: may grow, never shrink.
-_WEIGHT = 4            # a weight, in the precision of the nodes, for each unit of its exponents
+_WEIGHT, _EXPONENT = 4, 3   # a weight in its precision, of its exponents; e^z, besides 1 of |z|
 _SUM = 8               # numpy's sums, besides half of log2 of how many there are
 _LOG = 8               # a logarithm of 1 + w
 _TURN = 6, 2.5, 5      # e^{isL} - 1, of a = |sL| or 2: of a, of a^2; and of a on a path
@@ -93,7 +93,7 @@ _SOONER = 2.**np.arange(-12, -1.4, .25)    # of the guess: where a line without 
 _LONGEST = 1 << 14                         # of so many nodes at most
 _INNER = .8                       # of the root of a line's nodes: factors of the inner kind
 _KEPT = 32                        # kinds of steps, and tables and classes of each
-_STEPS, _SETTLED, _LEAST_PART, _ROUNDS = 16, 1e-8, 1/8, 8    # of Newton's method; of ends' search
+_STEPS, _SETTLED, _LEAST_PART, _ROUNDS = 16, 1e-14, 1/8, 8   # of Newton's method; of ends' search
 _LENGTHEN, _NUDGE = .01, 4        # by which a step outwards is too long; in ulps
 _MOST_RATE, _NOISE, _MOST_RUN = .5, (.3, 1e3), 10**8    # what is asked here: rate, sigma, steps
 _LEAST_DELTA = 1e-200
@@ -226,7 +226,6 @@ class _Grid(NamedTuple):
     a: np.ndarray           # of the path
     std: np.ndarray         # of what the density falls like
     t: np.ndarray           # tilt
-    cut: np.ndarray         # frequencies up to which the strip serves
     end: np.ndarray         # where the law of a step ends or, adding, the grid
     y: np.ndarray           # log w
     logp: np.ndarray        # log of h times the density
@@ -240,9 +239,10 @@ class _Grid(NamedTuple):
     mean: object = None     # of q e^l/w
     error: object = None    # what K_1 is off by, at most
     last: object = None     # log of the integrand at the end, times sigma, over M_1(t)
-    strip: object = None    # what the rule is off by up to the cut, over M_1(t)
-    beyond: object = None   # what is left out of the path's sum, likewise
-    exact: object = None    # (weights, losses) in the precision of the nodes
+    edge: object = None     # of the strip, likewise: of each cell, left of them, right of them
+    cut: object = None      # frequencies up to which
+    strip: object = None    # the rule is off by so much at most, over M_1(t)
+    exact: object = None    # (log of weights, losses, off) in the precision of the nodes
 
 # %% ../nbs/01_rows.ipynb #1672575d
 @patch
@@ -283,15 +283,15 @@ def places(self:Rows, low, end, h):
 def _circle(): return 2*np.arccos(EXTENDED(-1))
 
 def _weights(logp, tilted, moved):
-    "(weights, what they are off by, log of their sum, what that is off by), in one precision."
+    "(log of weights, what these are off by, that of their sum, what it is off by), and weights."
     ulp, e = float(np.finfo(tilted.dtype).eps), logp + tilted
     top = e.max(1, keepdims=True)
-    e = np.exp(e - top)
-    M = np.add.reduce(e, 1, keepdims=True)
-    K, p = np.log(M) + top, e/M
-    off = _WEIGHT*ulp*(1 + np.abs(logp) + np.abs(tilted) + moved).astype(float)
+    p = np.exp(e - top)
+    M = np.add.reduce(p, 1, keepdims=True)
+    K, p = np.log(M) + top, (p/M).astype(float)
+    off = _WEIGHT*ulp*(1 + np.abs(logp) + np.abs(tilted) + moved + np.abs(K)).astype(float)
     ulps = _SUM + log2(e.shape[1])/2 + _LOG*(1 + np.abs(K.astype(float)))
-    return p, off, K, np.add.reduce(p.astype(float)*off, 1, keepdims=True) + ulps*ulp
+    return e - K, off, K, np.add.reduce(p*off, 1, keepdims=True) + ulps*ulp, p
 
 # %% ../nbs/01_rows.ipynb #fd4b8b63
 @patch
@@ -307,17 +307,17 @@ def nodes(self:Rows, h, first, count, precision):
 
 # %% ../nbs/01_rows.ipynb #fd4b8b64
 @patch
-def grid(self:Rows, t, cut, spacing):
-    "A _Grid that serves frequencies up to the cut; None where it had too many nodes."
+def grid(self:Rows, t, spacing):
+    "A _Grid; None where it had too many nodes."
     *found, h, end, first, own = spacing
     if not (count := own.max()) < _MOST_NODES[1]: return None
     x, l, odds, y, logp, moved = self.nodes(h, first + own - count, int(count), EXTENDED)
     power = self.first.astype(EXTENDED) + self.sign*t
-    p, off, K, error = _weights(logp, power*y, np.abs(power)*moved)
-    g = _Grid(h, *found, t, cut, end, y, logp, odds + self.rate, power, K, p, off, y*self.sign,
-              moved, None, error)
+    log_p, off, K, error, p = _weights(logp, power*y, np.abs(power)*moved)
+    g = _Grid(h, *found, t, end, y, logp, odds + self.rate, power, K, p, off, y*self.sign, moved,
+              None, error, exact=(log_p, y*self.sign, off))
     g = self.in_doubles(self.on_path(g, x, l) if g.a.any() else g)
-    return self.with_strips(self.with_doubles(g))
+    return self.with_edge(self.with_doubles(g))
 
 # %% ../nbs/01_rows.ipynb #fd4b8b61
 @patch
@@ -330,23 +330,24 @@ def on_path(self:Rows, g, x, l):
     tilted, rotated = g.power*size, g.power*theta
     phase, large = self.sign*(rotated - x*turn), g.logp + turn*turn/2 + tilted - g.K
     phase -= _circle()*np.round(phase/_circle())
-    p = np.exp(large + 1j*phase)
     moved = g.odds*np.exp(-size.astype(float))*(2 + np.abs(l) + self.mu**2)
     sizes = 1 + np.abs(g.logp) + np.abs(tilted) + np.abs(rotated) + np.abs(x*turn) + turn*turn
     sizes += np.abs(g.power)*moved + np.abs(g.K)
-    return g._replace(p=p, off=_WEIGHT*ulp*sizes.astype(float), L=self.sign*size + 1j*theta,
-                      moved=moved)
+    off = _WEIGHT*ulp*sizes.astype(float)
+    return g._replace(exact=(large + 1j*phase, self.sign*size + 1j*theta, off), moved=moved)
 
 # %% ../nbs/01_rows.ipynb #fd4b8b62
 @patch
 def with_doubles(self:Rows, g):
     "The _Grid in doubles, but for K, with the mean of q e^l/w."
-    names = 'y', 'logp', 'odds', 'power', 'moved'
+    names, kind = ('y', 'logp', 'odds', 'power', 'moved'), complex if g.a.any() else float
     y, logp, odds, power, moved = (getattr(g, name).astype(float) for name in names)
-    p = np.exp(logp + power*y - g.K.astype(float))
-    mean = np.add.reduce(p*odds/(1 - self.rate + odds), 1, keepdims=True)
-    kind = complex if g.a.any() else float
-    g = g._replace(exact=(g.p, g.L), p=g.p.astype(kind), L=g.L.astype(kind), mean=mean)
+    mean = np.add.reduce(g.p*odds/(1 - self.rate + odds), 1, keepdims=True)
+    (log_p, L, off), p = g.exact, g.p
+    if kind is complex:
+        log_p = log_p.astype(complex)
+        p, off = np.exp(log_p), off + ULP*(_EXPONENT + np.abs(log_p))
+    g = g._replace(p=p, L=L.astype(kind), off=off, mean=mean)
     return g._replace(y=y, logp=logp, odds=odds, power=power, moved=moved)
 
 # %% ../nbs/01_rows.ipynb #6bc6f41d
@@ -380,9 +381,10 @@ def in_doubles(self:Rows, g):
     for P, times in ((first, 1 + t), (1 - first, t)):
         at = self.at_end(g.end, P)
         missed += times*self.straight(g, b, at, *self.edge(g, P, b, 0, at))
-    off = g.off + _WEIGHT*ULP*(1 + np.abs(g.K) + np.abs(K))
-    p = g.p*np.exp(g.K - K)
-    return g._replace(K=K, error=error + missed*np.exp(-K), p=p, off=off)
+    (log_p, L, off), change = g.exact, g.K - K
+    exact = log_p + change, L, off + _WEIGHT*ULP*(1 + np.abs(g.K) + np.abs(K))
+    error = error + missed*np.exp(-K)
+    return g._replace(K=K, error=error, p=g.p*np.exp(change), exact=exact)
 
 # %% ../nbs/01_rows.ipynb #208eb598
 @patch
@@ -417,20 +419,26 @@ def straight(self:Rows, g, b, at, cells, left, right):
     return (1 + _OF_BOUND)*(strip + self.sharp(at, g.h, 0, b, 0))
 
 @patch
-def with_strips(self:Rows, g):
-    "The _Grid with what its rule is off by."
-    q, P, K, b = 1 - self.rate, g.power, g.K.astype(float), g.a + g.b
-    angle, some = np.maximum(g.b - g.a, 0)/self.s2, (1 + _OF_BOUND)*np.exp((b*self.mu)**2/2)
-    turn, last = g.odds*np.sin(angle), g.cut*angle*self.spread(g.end)
-    turn = g.cut*np.arctan2(turn, q + g.odds*np.cos(angle))
+def with_edge(self:Rows, g):
+    "The _Grid with its strip's edge, and what the rule for K_1 is off by."
+    P, K, b = g.power, g.K.astype(float), g.a + g.b
     at = self.at_end(g.end, P) - K
-    cells, left, right = edge = self.edge(g, P, b, K, at)
+    edge = self.edge(g, P, b, K, at)
+    return g._replace(error=g.error + self.straight(g, b, at, *edge), last=at, edge=edge)
+
+# %% ../nbs/01_rows.ipynb #208eb59b
+@patch
+def up_to(self:Rows, g, cut):
+    "The _Grid with what its rule is off by up to a cut, (rows, 1)."
+    (cells, left, right), b = g.edge, g.a + g.b
+    angle = np.maximum(g.b - g.a, 0)/self.s2
+    sine, cosine = g.odds*np.sin(angle), 1 - self.rate + g.odds*np.cos(angle)
+    turn, last = cut*np.arctan2(sine, cosine), cut*angle*self.spread(g.end)
     turned = np.add.reduce(cells*np.exp(np.concatenate([turn[:, 1:], last], 1)), 1, keepdims=True)
     turned += left*np.exp(turn[:, :1]) + right*np.exp(last)
-    beyond = some*(left + right) + (1 + _OF_BOUND)*self.sharp(at, g.h, g.a, g.b, last/g.b)
-    strip = some*_TWICE/np.expm1(2*pi*g.b/g.h)*turned + beyond
-    error = g.error + self.straight(g, b, at, *edge)
-    return g._replace(error=error, strip=strip, beyond=beyond, last=at)
+    strip = np.exp((b*self.mu)**2/2)*(_TWICE/np.expm1(2*pi*g.b/g.h)*turned + left + right)
+    strip += self.sharp(g.last, g.h, g.a, g.b, last/g.b)
+    return g._replace(cut=cut, strip=(1 + _OF_BOUND)*strip)
 
 # %% ../nbs/01_rows.ipynb #4c7bc13f
 class _Table(NamedTuple):
@@ -446,7 +454,9 @@ class _Table(NamedTuple):
     end: np.ndarray         # where the law of a step ends, (rows, 1)
     last: np.ndarray        # log of the integrand there, over M_1(u)
     falls: np.ndarray       # log of |M_1|, about, over M_1(u), (rows, tilts, frequencies)
-    top: np.ndarray         # K_1, rounded up
+    off: np.ndarray         # what rounding moves K_1 by, at most
+    grid: object            # the coarse _Grid that K_1 is of; of tables that are joined, theirs
+    top: object = None      # K_1, rounded up, if one of two directions may be dismissed
 
 # %% ../nbs/01_rows.ipynb #208eb599
 @patch
@@ -463,6 +473,18 @@ def above(self:Rows, g, P, K, error):
     strip = _TWICE*upper/np.expm1(2*pi*b/h)*edge + out
     return K + error + (1 + _OF_BOUND)*np.log1p(strip)
 
+# %% ../nbs/01_rows.ipynb #208eb59c
+@patch
+def rounded_up(self:Rows, table, places=None):
+    "K_1 at a table's tilts, rounded up, (rows, tilts); or at some places of them, (rows, places)."
+    found = table.u, table.K, table.off
+    if places is not None: found = (v[self.every[:, None], places] for v in found)
+    u, K, off = found
+    P = self.first + self.sign*u
+    if isinstance(table.grid, _Grid): return self.above(table.grid, P, K, off)
+    parts = zip(np.split(self.every, len(table.grid)), table.grid, strict=True)
+    return np.concatenate([self.part(r).above(g, P[r], K[r], off[r]) for r, g in parts])
+
 # %% ../nbs/01_rows.ipynb #40ccee8d
 @patch
 def tabulate(self:Rows, last, end):
@@ -470,15 +492,14 @@ def tabulate(self:Rows, last, end):
     b, h, end, first, own = self.coarse(last, end)
     if not (count := own.max()) < _MOST_NODES[0]: return None
     _, _, odds, y, logp, moved = self.nodes(h, first + own - count, int(count), float)
-    g = _Grid(h, b, 0*b, None, None, None, end, y, logp, odds + self.rate)
+    g = _Grid(h, b, 0*b, None, None, end, y, logp, odds + self.rate)
     u, ones, L = last*_TILTS, np.ones_like(y), y*self.sign
     P, sizes = self.first + self.sign*u, (1 + np.abs(logp), np.abs(y) + moved)
     a = P[:, :, None]*y[:, None]
     a += logp[:, None]
     top = a.max(2, keepdims=True)
     a -= top
-    size = np.abs(y*self.unit)[:, :, None]
-    coherent = 1 - np.minimum((size*_FALLS)**2/2, 1)
+    coherent = 1 - np.minimum(((y*self.unit)**2)[:, :, None]*(_FALLS**2/2), 1)
     columns = np.concatenate([np.stack([ones, L, L*L, *sizes], 2), coherent], 2)
     m = np.exp(np.maximum(a, _LEAST, out=a), out=a) @ columns
     K, m = np.log(m[..., 0]) + top[..., 0], m[..., 1:]/m[..., :1]
@@ -487,7 +508,7 @@ def tabulate(self:Rows, last, end):
     poles = v + w, v*v + w*w, np.log(v*w/np.sqrt(2*pi))
     return _Table(u, K, mean, np.maximum(m[..., 1] - mean**2, 0), log_chernoff_factor(u), *poles,
                   end, np.where(self.adds, -inf, self.at_end(end, P) - K),
-                  np.log(np.maximum(m[..., 4:], TINY)), self.above(g, P, K, ULP*off))
+                  np.log(np.maximum(m[..., 4:], TINY)), ULP*off, g)
 
 # %% ../nbs/01_rows.ipynb #ae9f6d61
 class _Plan(NamedTuple):
@@ -495,6 +516,7 @@ class _Plan(NamedTuple):
     sum: np.ndarray     # log of the line's sum, about: log delta is this and nK - t eps
     t: np.ndarray       # tilt, > 0
     u: np.ndarray       # tilt of the bound on the aliases; or on the row, where it has no line
+    place: np.ndarray   # of that in the table
     top: np.ndarray     # K_1(u), rounded up
     end: np.ndarray     # where the law of a step ends
     X: np.ndarray       # period, nats
@@ -506,7 +528,13 @@ class _Plan(NamedTuple):
 # %% ../nbs/01_rows.ipynb #ae9f6d62
 def _some(found, rows):
     "These rows of a table, a plan, a grid."
-    return type(found)(*(v[rows] for v in found))
+    if found is None: return None
+    if isinstance(found, np.ndarray): return found[rows]
+    return type(found)(*(_some(v, rows) for v in found))
+
+def _put(whole, rows, part):
+    "Write these rows of a plan, of what is found, of arrays."
+    for v, own in zip(whole, part, strict=True): v[rows] = own
 
 @patch
 def part(self:Rows, rows):
@@ -545,7 +573,7 @@ def guessed(self:Rows, table, steps, n, goal):
     "(eps by the leading order or, if smaller, Chernoff's bound, the saddle-point), (rows, 1)."
     eps, r = n*table.mean - table.first, self.every
     order = steps.order - eps*table.u
-    k = np.clip(np.add.reduce(order > goal, 1), 1, _TILTS.size - 1)
+    k = np.minimum(np.maximum(np.add.reduce(order > goal, 1), 1), _TILTS.size - 1)
     a, b = order[r, k - 1], order[r, k]
     e = eps[r, k - 1] + (a - goal[:, 0])/(a - b)*(eps[r, k] - eps[r, k - 1])
     most = ((steps.bound - goal)/table.u).min(1)
@@ -579,7 +607,7 @@ def tilts(self:Rows, table, steps, n, goal, e, last=inf):
 
 # %% ../nbs/01_rows.ipynb #b48228b8
 @patch
-def plan(self:Rows, table, n, goal, known=None, near=None):
+def placed(self:Rows, table, n, goal, known=None, near=None):
     "The _Plan: removing above, adding below; or of rows that are dismissed if `known` eps do."
     K, variance, u, half = n*table.K, n*table.variance + table.second, table.u, len(n)//2
     order = K + table.poles - np.log(variance)/2
@@ -590,18 +618,26 @@ def plan(self:Rows, table, n, goal, known=None, near=None):
     t, X, cut, cost, i, j = self.tilts(table, steps, n, goal, e, last)
     sure = (t > _FAR_BELOW*saddle) | self.adds
     if known is None and not sure.all():
-        least = np.where(sure, e, np.minimum(e, np.roll(e, half)))
-        t, X, cut, cost, i, j = self.tilts(table, steps, n, goal, np.sqrt(e*least))
-        e = least
-    if known is None: known = np.tile(e[:half]*(1 - _LITTLE), (2, 1))
+        r = np.flatnonzero(~sure)
+        least = np.minimum(e, np.roll(e, half))[r]
+        few = _some(table._replace(grid=None), r), _some(steps, r), n[r], goal[r]
+        lines = self.part(r).tilts(*few, np.sqrt(e[r]*least))
+        _put((t, X, cut, cost, i, j, e), r, (*lines, least))
+    if known is None: known = np.concatenate([e[:half], e[:half]])*(1 - _LITTLE)
     over = steps.bound - u*known
     little = self.adds & (over.min(1, keepdims=True) < goal - _SURE)
     if little.any(): j = np.where(little[:, 0], over.argmin(1), j)
     ok, r = (cost < inf) & (t*e > -_BELOW), self.every
     if near is None: ok &= X*cut < 2*pi*_MOST_NODES[2]
-    tilt, top, K = u[r, j], table.top[r, j], K[r, i]
-    return _Plan(goal + t*e - K[:, None], t, tilt[:, None], top[:, None], table.end, X, cut,
-                 ~little, sure, ok | little)
+    return _Plan(goal + t*e - K[r, i][:, None], t, u[r, j][:, None], j[:, None], None, table.end,
+                 X, cut, ~little, sure, ok | little)
+
+# %% ../nbs/01_rows.ipynb #b48228b9
+@patch
+def plan(self:Rows, table, n, goal, known=None, near=None):
+    "The _Plan, as `placed` has it, with tops."
+    plan = self.placed(table, n, goal, known, near)
+    return plan._replace(top=self.rounded_up(table, plan.place))
 
 # %% ../nbs/01_rows.ipynb #27d30816
 @patch
@@ -614,12 +650,14 @@ def moduli(self:Rows, g, s, at):
     bent = P*np.log(x*x + y*y)/2
     size = np.exp(g.logp + bent + (a*angle/2 - k))
     cell = np.exp(self.cells(g, P, angle + c/self.s2)[:, 0] - k)
-    adding = np.add.reduce(cell, 1, keepdims=True) + g.beyond
-    strip = _TWICE*np.where(self.adds, adding, _TWICE)/np.expm1(2*pi*c/g.h)
-    beyond = g.beyond + self.sharp(g.last, g.h, a, c, 0)
-    strip = (1 + _OF_BOUND)*(strip*np.exp((a*a + c*c)/(2*self.s2)) + beyond)
+    _, left, right = g.edge
+    beyond = left + right
+    adding = np.add.reduce(cell, 1, keepdims=True) + beyond
+    strip = _TWICE*np.where(self.adds, adding, _TWICE)/np.expm1(2*pi*c/g.h) + beyond
+    strip = strip*np.exp((a*a + c*c)/(2*self.s2)) + self.sharp(g.last, g.h, a, c, 0)
     turn = np.arctan2(y, x)
-    sums = (np.exp(-s[:, :, None]*turn[:, None, :]) @ size[:, :, None])[:, :, 0] + strip
+    sums = (np.exp(-s[:, :, None]*turn[:, None, :]) @ size[:, :, None])[:, :, 0]
+    sums += (1 + _OF_BOUND)*strip
     exponents = (np.abs(g.logp) + np.abs(bent)).max(1, keepdims=True) + np.abs(P) + np.abs(k)
     return np.log(sums) + _BOUND_ULPS*ULP*(exponents + a*angle + s*pi + turn.shape[1])
 
@@ -697,21 +735,21 @@ def changes(self:Rows, g, h, count):
 def noise(self:Rows, g, h, inner, outer):
     "What a change is off by, (rows, s), the same for s up to h, to 2h, to 4h and so on."
     octaves, depth, nodes = _octaves(inner*outer), _depth(inner, outer), g.L.shape[1]
-    s = h*2.**np.arange(octaves[-1] + 1)
+    s, most = h*2.**np.arange(octaves[-1] + 1), _TWICE*_MOST_OF_TURN
     size, weight = (np.abs(v).astype(float) for v in (g.L, g.p))
     ulp, own = float(np.finfo(g.L.dtype).eps), float(np.finfo(EXTENDED).eps)
-    angle, block = size[:, :, None]*s[:, None, :], np.minimum(size*(h*inner), _MOST_OF_TURN)
+    angle, block = weight*size, np.minimum(size*(h*inner), _MOST_OF_TURN)
     (linear, square, damped), (sums, products) = _TURN, _DOUBLING
     phase = _PHASE + _IN_NODES*(ulp == own)
     turned = ulp*(linear + damped*(g.a > 0) + sums*depth + phase + square*block)
-    each = weight*(size*turned + _WEIGHT*own*g.moved)
+    moved = np.add.reduce(angle*turned + _WEIGHT*own*weight*g.moved, 1, keepdims=True)
     product = _PRODUCT*(min(nodes, _BLOCK) + nodes/_BLOCK)*block
     off = g.error + g.off + ulp*(_WEIGHTED + _SUM + log2(nodes)/2 + product)
-    most = _TWICE*_MOST_OF_TURN
-    known = (most*weight*off)[:, :, None] + (ulp*products*depth)*weight[:, :, None]*angle
-    total = np.add.reduce(known*np.minimum(angle/most, 1), 1)
-    total += np.add.reduce(each, 1, keepdims=True)*s + _TWICE*g.strip
-    return total[:, octaves]
+    turns = (size/most)[:, :, None]*s[:, None, :]
+    np.minimum(turns, 1, out=turns)
+    factors = np.stack([most*weight*off, ulp*products*depth*angle], 1)
+    known, doubled = (factors @ turns).transpose(1, 0, 2)
+    return (known + s*(doubled + moved) + _TWICE*g.strip)[:, octaves]
 
 # %% ../nbs/01_rows.ipynb #01rowsdepth
 def _depth(inner, outer):
@@ -805,6 +843,7 @@ class _Near(NamedTuple):
 def _newton(line, plan, goal, start=None):
     "The _Near of a last eps of Newton's method, which begins at the plan's or at `start`."
     turn, t = -1j*line.s, plan.t
+    bend = np.add.reduce(np.abs(line.c)*line.s**2, 1, keepdims=True)
     e = np.maximum(line.base + plan.sum - goal, _LEAST_PART)/t
     if start is not None: e = np.where(start > 0, start, e)
     for _ in range(_STEPS):
@@ -814,8 +853,7 @@ def _newton(line, plan, goal, start=None):
         some = np.maximum(total, TINY)
         miss, fall, at = line.base - t*e + np.log(some) - goal, t - slope/some, e
         e = np.maximum(e + miss/fall, _LEAST_PART*e).astype(float, copy=False)
-        if np.abs(miss).max() < _SETTLED: break
-    bend = np.add.reduce(np.abs(line.c)*line.s**2, 1, keepdims=True)
+        if (bend*(miss/fall)**2 < _SETTLED*some).all(): break
     total, slope, bend, fall = (v.astype(float, copy=False) for v in (total, slope, bend, fall))
     most = np.minimum(np.maximum(_RTOL, _WIDTH*fall), _NO_LARGE)
     return _Near(at, total, slope, bend, fall, e, 1 + np.abs(line.base) + np.abs(goal), most)
@@ -869,11 +907,12 @@ def fitted(self:Rows, plan, n):
     asked, X = _FIRST_CUT*plan.guess, plan.X
     for turned in _TURNED:
         spacing, self.why = self.spacing(plan.t, asked, turned, plan.end), 'grid'
-        if (g := self.grid(plan.t, asked, spacing)) is None: return None
+        if (g := self.grid(plan.t, spacing)) is None: return None
         (cut, fades, ok), self.why = self.tail(g, plan, n), 'tail'
         if not ok.all(): return None
         asked = cut + 2*pi/X
-        if ((asked <= g.cut) & (n*g.strip <= _STRIP)).all(): break
+        g = self.up_to(g, asked)
+        if (n*g.strip <= _STRIP).all(): break
     else: return None
     self.why = 'nodes'
     if not (cut*X < 2*pi*_MOST_NODES[2]).all(): return None
@@ -891,16 +930,23 @@ def ready(self:Rows, least, n, goal):
     "The _Ready of both directions, or of removing where adding has no line or waits."
     table, self.why = self.table_for(n, goal), 'table'
     if table is None: return _Ready()
-    plan = self.plan(table, *np.full((2, 2, 1), [[[n]], [[goal]]]))
-    removing, part, long = self.each[0], _some(plan, [0]), plan.long[0]
-    together = (plan.sure & plan.lined).all() and not long
-    rows, some = (self, plan) if together else (removing, part)
-    found = _Ready(table, plan) if long else rows.with_step(table, some, least, n)
-    if least < n or found.step: return found
+    plan = self.placed(table, *np.full((2, 2, 1), [[[n]], [[goal]]]))
+    long, together = plan.long[0], (plan.sure & plan.lined).all()
+    if together and not long:
+        plan = plan._replace(top=self.rounded_up(table, plan.place))
+        found = self.with_step(table, plan, least, n)
+        if least < n or found.step: return found
+    rounded = table._replace(top=self.rounded_up(table), grid=None)
+    plan = plan._replace(top=rounded.top[self.every[:, None], plan.place])
+    removing, part = self.each[0], _some(plan, [0])
+    if not together or long:
+        found = _Ready(rounded, plan) if long else removing.with_step(rounded, part, least, n)
+        if least < n or found.step: return found
     other = removing.without_small_losses(_some(table, [0]), part, n, goal)
-    if other: return other._replace(table=table)
-    return removing.with_step(table, part, least, n) if long else found
+    if other: return other._replace(table=rounded)
+    return removing.with_step(rounded, part, least, n) if long else found
 
+# %% ../nbs/01_rows.ipynb #6ae156d0
 @patch
 def ready_adding(self:Rows, least, n, goal):
     "The _Ready of adding."
@@ -915,11 +961,12 @@ def long(self:_Plan):
     return self.X*self.guess > 2*pi*_LONG
 
 @patch
-def grid_up_to(self:Rows, plan, n, cut):
-    "A _Grid whose strips serve n steps up to the cut, or None."
+def grid_up_to(self:Rows, t, cut, end, most):
+    "A _Grid that is off by so much at most up to the cut, or None; all (rows, 1)."
     for turned in _TURNED:
-        g = self.grid(plan.t, cut, self.spacing(plan.t, cut, turned, plan.end))
-        if g is None or (n*g.strip <= _STRIP).all(): return g
+        if (g := self.grid(t, self.spacing(t, cut, turned, end))) is None: return None
+        g = self.up_to(g, cut)
+        if (g.strip <= most).all(): return g
     return None
 
 # %% ../nbs/01_rows.ipynb #01rowsrare2
@@ -936,7 +983,7 @@ def without_small_losses(self:Rows, table, plan, n, goal):
     law, least, cut, fades = found
     if not plan.X.item()*cut < 2*pi*_LONGEST: return None
     cut = np.array([[cut]])
-    if (g := self.grid_up_to(plan, n, cut + 2*pi/plan.X)) is None: return None
+    if (g := self.grid_up_to(plan.t, cut + 2*pi/plan.X, plan.end, _STRIP/n)) is None: return None
     step = self.step(plan, g, cut, (fades + (K - g.K).astype(float))/n)
     off, h = step.off + step.error, float(step.s[0, 1])
     rest, unsure = law.rest(t, float(g.K[0, 0]), h, step.change, off)
@@ -964,7 +1011,8 @@ def ready_for(self:Rows, make, n, goal):
 def _exactly(law):
     "(grid, cut, fades) with weights and losses in the nodes' precision."
     g, cut, fades = law
-    return g._replace(p=g.exact[0], L=g.exact[1]), cut, fades
+    log_p, L, off = g.exact
+    return g._replace(p=np.exp(log_p), L=L, off=off), cut, fades
 
 @patch
 def finer(self:Rows, ready):
@@ -1058,9 +1106,10 @@ def found(self:Rows, n, goal, rough=None):
 def _larger(found, goal):
     "Of removing and adding: (lower, estimate, upper), (3, settings), nan where it is not proved."
     half = len(goal)//2
-    low, lined = found.ends[:half, :1], found.lined[half:]
-    little = _is_below(found, np.concatenate([low, low]), goal)[half:]
-    good = found.good[:half] & (low > 0) & np.where(lined, found.good[half:], little)
+    low, lined, second = found.ends[:half, :1], found.lined[half:], found.good[half:]
+    if not lined.all():
+        second = np.where(lined, second, _is_below(found, np.concatenate([low, low]), goal)[half:])
+    good = found.good[:half] & (low > 0) & second
     def larger(v): return np.where(lined, np.maximum(v[:half], v[half:]), v[:half])
     bounds = np.array([larger(v) for v in (found.ends[:, :1], found.mid, found.ends[:, 1:])])
     return np.where(good & (bounds[0] <= bounds[2]), bounds, np.nan)[..., 0]
@@ -1139,9 +1188,9 @@ def epsilon_of_sampled(
 
 # %% ../nbs/01_rows.ipynb #588fd1c9
 # Tuning: only time and memory depend on it. Many runs at once.
-_TOGETHER = 1 << 11, 1 << 16            # nodes of tables, of increments
+_TOGETHER = 1 << 11, 1 << 17            # nodes of tables, of increments
 _CLASSES = 2                            # of such numbers that share a block, in an octave
-_UNKNOWN = *[np.nan]*7, True, True, False       # a _Plan of nothing
+_UNKNOWN = *[np.nan]*8, True, True, False       # a _Plan of nothing
 
 def _blocks(nodes, counts, most):
     """Places with about as many nodes and about as large counts, the largest first; as many at a
@@ -1154,14 +1203,14 @@ def _blocks(nodes, counts, most):
         each = max(1, int(most/(nodes[same].max()*counts[same].max())))
         yield from np.split(same, range(each, len(same), each))
 
-def _put(whole, rows, part):
-    "Write some rows of a _Plan or what is _Found."
-    for v, own in zip(whole, part, strict=True): v[rows] = own
-
 def _both(v): return np.concatenate([v, v])[:, None]
 
 # %% ../nbs/01_rows.ipynb #c407fee5
-def _joined(tables): return _Table(*map(np.concatenate, zip(*tables, strict=True)))
+def _joined(tables):
+    "One _Table of all rows of some; where these are more than one, with a grid for each."
+    if len(tables) == 1: return tables[0]
+    *arrays, grids, _ = zip(*tables, strict=True)
+    return _Table(*map(np.concatenate, arrays), grids)
 
 @patch
 def plans(self:Rows, n, goal, known=None):
@@ -1218,12 +1267,13 @@ def solve(self:Rows, plan, left, n, goal):
 @patch
 def on_lines(self:Rows, plan, asked, spacing, n, goal):
     "(mid, ends, good) of _Found, what the grid is to serve, and which rows may be asked again."
-    g = self.grid(plan.t, asked, spacing)
+    g = self.grid(plan.t, spacing)
     if g is None: return np.nan, np.nan, False, asked, self.every[:0]
     cut, fades, ok = self.tail(g, plan, n)
     ok &= (cut*plan.X < 2*pi*_MOST_NODES[2])[:, 0]
     last = cut + 2*pi/plan.X
-    fits = ok & ((last <= g.cut) & (n*g.strip <= _STRIP))[:, 0]
+    g = self.up_to(g, last)
+    fits = ok & (n*g.strip <= _STRIP)[:, 0]
     step = self.step(plan, g, np.where(fits[:, None], cut, 0), fades)
     found = self.solved(_Ready(None, plan, step), n, goal)
     return *found[1:3], found.good & fits[:, None], last, np.flatnonzero(ok & ~fits)

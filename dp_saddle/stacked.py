@@ -24,7 +24,7 @@ _LOG_ULPS = 16         # of a logarithm of a quotient, and of K
 _OF_BOUND = 1e-6       # of what is so small that few digits of it matter, relative
 
 # Tuning: only time and width depend on it.
-_TURNED, _STRIP = (.7, 1.1), 1e-15    # spacings of nodes, and what a strip is to add at most
+_STRIP = 1e-15         # what a strip is to add at most
 _TERMS, _NODES = 1 << 20, 256         # at a time, of some nodes a row
 _DECAY_CUT = 32.       # tilts up to which nodes serve a decay
 
@@ -33,10 +33,7 @@ def _grid(rows, t, cut):
     "(a _Grid of tilt t for frequencies up to the cut, rho: (rows, 1)); None for too many nodes."
     tilts, cuts = np.full(rows.mu.shape, t), np.full(rows.mu.shape, cut)
     end = np.where(rows.adds, 1, 1 + t) + _FAR*rows.sigma
-    for turned in _TURNED:
-        g = rows.grid(tilts, cuts, rows.spacing(tilts, cuts, turned, end))
-        if g is None: return None
-        if (g.strip <= _STRIP).all(): break
+    if (g := rows.grid_up_to(tilts, cuts, end, _STRIP)) is None: return None
     at = rows.at_end(end, 1 + t) - g.K.astype(float)
     return g, np.where(rows.adds, 0, np.exp(at)/_FAR*(1 + _OF_BOUND))
 

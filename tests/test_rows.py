@@ -39,7 +39,8 @@ def planned(pair, n, delta):
 def grid_for(pair, t, cut, turned, end):
     "A grid with its own spacing, or None."
     with np.errstate(all='ignore'):
-        return pair.grid(t, cut, pair.spacing(t, cut, turned, end))
+        grid = pair.grid(t, pair.spacing(t, cut, turned, end))
+        return grid and pair.up_to(grid, cut)
 
 NARROW = 2e-10      # nats: an eps is known well enough (chapter 01_rows)
 
@@ -347,12 +348,13 @@ def test_a_transform_is_below_its_coarse_bound():
     for pair, t, *_ in random_pairs(32, 40):
         with np.errstate(all='ignore'):
             table = pair.tabulate(2*t, 1 + (~pair.adds)*2*t + 10*pair.sigma)
+            tops = pair.rounded_up(table)
         for row, top in enumerate(('remove', 'add')):
             loss = SubsampledGaussianLoss(pair.mu[0, 0], pair.rate[0, 0], top)
             for k in (0, -12, -6, -3, -1):
                 exact, error = loss.known_cgf(float(table.u[row, k]))
-                assert exact - error <= table.top[row, k]
-                off.append((table.top[row, k] - exact - error)/max(1, abs(exact)))
+                assert exact - error <= tops[row, k]
+                off.append((tops[row, k] - exact - error)/max(1, abs(exact)))
     assert np.quantile(off, .9) < 1e-8
 
 def test_who_is_dismissed_too_early_is_asked_again():
@@ -450,3 +452,32 @@ def test_ends_and_tangents_of_bad_plans(monkeypatch):
         assert found.lower <= known.upper and known.lower <= found.upper, (run, delta, bad)
     rows.pair_of.cache_clear()
     assert answered > 10
+
+@pytest.mark.parametrize('setting', [(.53, 1.2e-4, 13241, 1e-5), (.51, .0255, 12809, 1e-5)], ids=str)
+def test_a_line_may_end_farther_than_planned(setting, monkeypatch):
+    "One grid serves it if its strips do: up to 1.4 times the plan's frequency and far beyond."
+    sigma, rate, n, delta = setting
+    asked, own = [], rows.Rows.up_to
+    def up_to(self, grid, cut):
+        asked.append(float(cut.max()))
+        return own(self, grid, cut)
+    monkeypatch.setattr(rows.Rows, 'up_to', up_to)
+    pair = rows.pair_of.__wrapped__(1/sigma, rate)
+    with np.errstate(all='ignore'):
+        table = pair.table_for(n, np.log(delta))
+        plan = pair.plan(table, *np.full((2, 2, 1), [[[n]], [[np.log(delta)]]]))
+        assert pair.each[0].fitted(rows._some(plan, [0]), n)
+    assert len(asked) == 1
+    assert asked[0] > 1.4*plan.guess[0, 0]
+
+def test_tables_that_are_joined_are_rounded_up_alike():
+    "Each direction from a table and a grid of its own, as where both have one."
+    pair, last, end = rows.pair_of(1/1.3, .03), np.full((2, 1), 32.), np.array([[28.], [15.]])
+    with np.errstate(all='ignore'):
+        alone = [pair.part([k]).tabulate(last[[k]], end[[k]]) for k in (0, 1)]
+        places, joined = np.array([[3, -1], [0, -9]]), rows._joined(alone)
+        tops = pair.rounded_up(joined, places)
+        for k, table in enumerate(alone):
+            known = pair.part([k]).rounded_up(table)
+            assert (tops[k] == known[0, places[k]]).all()
+            assert (known > table.K).all()
