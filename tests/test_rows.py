@@ -453,7 +453,9 @@ def test_ends_and_tangents_of_bad_plans(monkeypatch):
     rows.pair_of.cache_clear()
     assert answered > 10
 
-@pytest.mark.parametrize('setting', [(.53, 1.2e-4, 13241, 1e-5), (.51, .0255, 12809, 1e-5)], ids=str)
+FARTHER = (.53, 1.2e-4, 13241, 1e-5), (.51, .0255, 12809, 1e-5)
+
+@pytest.mark.parametrize('setting', FARTHER, ids=str)
 def test_a_line_may_end_farther_than_planned(setting, monkeypatch):
     "One grid serves it if its strips do: up to 1.4 times the plan's frequency and far beyond."
     sigma, rate, n, delta = setting
@@ -464,20 +466,19 @@ def test_a_line_may_end_farther_than_planned(setting, monkeypatch):
     monkeypatch.setattr(rows.Rows, 'up_to', up_to)
     pair = rows.pair_of.__wrapped__(1/sigma, rate)
     with np.errstate(all='ignore'):
-        table = pair.table_for(n, np.log(delta))
-        plan = pair.plan(table, *np.full((2, 2, 1), [[[n]], [[np.log(delta)]]]))
-        assert pair.each[0].fitted(rows._some(plan, [0]), n)
-    assert len(asked) == 1
-    assert asked[0] > 1.4*plan.guess[0, 0]
+        ready = pair.ready(n, n, np.log(delta))
+    assert len(asked) == 1 and ready.step
+    assert asked[0] > 1.4*ready.plan.guess[0, 0]
 
-def test_tables_that_are_joined_are_rounded_up_alike():
-    "Each direction from a table and a grid of its own, as where both have one."
-    pair, last, end = rows.pair_of(1/1.3, .03), np.full((2, 1), 32.), np.array([[28.], [15.]])
+def test_plans_of_many_are_rounded_up():
+    "K_1 at the tilts of the aliases, from a table of each direction: just above chapter 00a's."
+    noise, rates = np.array([.6, 1.3, 9.4]), np.array([1e-3, .03, .33])
+    mu, rate = (np.tile(v, 2)[:, None] for v in (1/noise, rates))
+    many = rows.Rows(mu, rate, np.repeat([[False], [True]], 3, axis=0))
     with np.errstate(all='ignore'):
-        alone = [pair.part([k]).tabulate(last[[k]], end[[k]]) for k in (0, 1)]
-        places, joined = np.array([[3, -1], [0, -9]]), rows._joined(alone)
-        tops = pair.rounded_up(joined, places)
-        for k, table in enumerate(alone):
-            known = pair.part([k]).rounded_up(table)
-            assert (tops[k] == known[0, places[k]]).all()
-            assert (known > table.K).all()
+        plans = many.plans(np.full((6, 1), 500.), np.full((6, 1), np.log(1e-6)))
+    assert plans.ok.all()
+    for k, adds in enumerate(many.adds[:, 0]):
+        loss = SubsampledGaussianLoss(mu[k, 0], rate[k, 0], 'add' if adds else 'remove')
+        exact, error = loss.known_cgf(float(plans.u[k, 0]))
+        assert exact - error <= plans.top[k, 0] <= exact + 1e-8*max(1, exact)
