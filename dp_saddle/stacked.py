@@ -11,6 +11,7 @@ from math import ceil, log, sqrt
 import numpy as np
 from scipy.special import log1p
 
+from .grids import OF_BOUND
 from .numerics import TINY, ULP
 from .plrv import LineValues
 
@@ -21,7 +22,6 @@ _TWICE = 2.            # a quotient of two transforms, each off by as much
 
 # Rounding: may grow, never shrink.
 _LOG_ULPS = 16         # of a logarithm of a quotient, and of K
-_OF_BOUND = 1e-6       # of what is so small that few digits of it matter, relative
 
 # Tuning: only time and width depend on it.
 _STRIP = 1e-15         # what a strip is to add at most
@@ -35,7 +35,7 @@ def _grid(rows, t, cut):
     end = np.where(rows.adds, 1, 1 + t) + _FAR*rows.sigma
     if (g := rows.grid_up_to(tilts, cuts, end, _STRIP)) is None: return None
     at = rows.at_end(end, 1 + t) - g.K.astype(float)
-    return g, np.where(rows.adds, 0, np.exp(at)/_FAR*(1 + _OF_BOUND))
+    return g, np.where(rows.adds, 0, np.exp(at)/_FAR*(1 + OF_BOUND))
 
 def _blocks(rows, terms):
     "Places of rows, the like ones together, as many at a time as have so many terms each."

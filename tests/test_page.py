@@ -23,12 +23,12 @@ LONG_CELLS = {}
 LONG_MODULES = {
     "mechanisms": (500, "what users write, on one page, beside what every accountant has"),
     "interop": (465, "what Opacus calls and what its users call: hooks, guards, ghosts and norms"),
-    "batch": (571, "records on shared lines, and what each of their sums is off by, beside it; "
+    "batch": (572, "records on shared lines, and what each of their sums is off by, beside it; "
                    "the family of losses could have a room of its own"),
     "balls": (775, "what a step is, in one place: who believes these pages need believe nothing "
                    "else; a file of three parts would be three things to believe"),
-    "rows": (1080, "a question alone and a thousand at once are the same operations, and one "
-                   "proof; the plan, up to 'One grid for everything', could have its own room"),
+    "rows": (750, "a question alone and a thousand at once are the same operations, and one "
+                  "proof; the plan, up to 'The lines', could have a room of its own"),
     "contour": (1320, "the line, its plan, atoms, curves and ends share one table of the loss; "
                       "those, from 'eps of delta' on, could have a room of their own"),
     "certified": (790, "one accountant: what it tries, in which order, and how bounds are joined; "

@@ -1,16 +1,15 @@
 "One kind of sampled Gaussian step, in rows: against chapter 01's lines, references, and mutations."
 
-from functools import partial
-
 import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from dp_saddle import ContourAccountant, Gaussian, PoissonSubsampled, epsilon, rows
+from dp_saddle import ContourAccountant, Gaussian, PoissonSubsampled, epsilon, grids, rows
 from dp_saddle.certified import epsilon_without
 from dp_saddle.contour import SaddleTable
 from dp_saddle.densities import SubsampledGaussianLoss
 from dp_saddle.numerics import EXTENDED, ULP
+from test_grids import random_pairs
 
 
 def run_of(sigma, rate, steps):
@@ -32,15 +31,9 @@ def planned(pair, n, delta):
     steps, goal = np.full((2, 1), float(n)), np.full((2, 1), np.log(delta))
     with np.errstate(all='ignore'):
         plan = pair.plan(pair.table_for(n, np.log(delta)), steps, goal)
-        grid = grid_for(pair, plan.t, 1.4*plan.guess, .7, plan.end)
+        grid = pair.grid_up_to(plan.t, 1.4*plan.guess, plan.end, 1e-9/n)
         step = pair.served(plan, steps)
         return plan, grid, step, pair.lines(step, steps, plan)
-
-def grid_for(pair, t, cut, turned, end):
-    "A grid with its own spacing, or None."
-    with np.errstate(all='ignore'):
-        grid = pair.grid(t, pair.spacing(t, cut, turned, end))
-        return grid and pair.up_to(grid, cut)
 
 NARROW = 2e-10      # nats: an eps is known well enough (chapter 01_rows)
 
@@ -109,9 +102,16 @@ def sizes(kept):
     for v in kept if isinstance(kept, tuple) else ():
         yield from sizes(v)
 
+def in_both(monkeypatch, **values):
+    "Another value for what rows and their grids share."
+    for name, value in values.items():
+        for module in (rows, grids):
+            if hasattr(module, name):
+                monkeypatch.setattr(module, name, value)
+
 def answer_of(setting, precision, monkeypatch):
     "(bounds on eps, the grid) where the nodes are in this precision, nothing being kept."
-    monkeypatch.setattr(rows, 'EXTENDED', precision)
+    in_both(monkeypatch, EXTENDED=precision)
     sigma, rate, n, delta = setting
     pair = rows.pair_of.__wrapped__(1/sigma, rate)
     _, grid, *_ = planned(pair, n, delta)
@@ -181,21 +181,20 @@ def test_both_ways_of_the_smaller_direction():
     assert seen == {True, False}
 
 @pytest.mark.parametrize('name, value', [
-    ('_WEIGHT', 4e9), ('_TURN', (7e6, 3., 5)), ('_DOUBLING', (1e7, 1.)), ('_STRIP', 0.),
-    ('_CGF_ULPS', 1e7), ('_BOUND_ULPS', 1e8), ('_WEIGHTED', 1e7), ('_PEAK', .01)])
+    ('WEIGHT', 4e9), ('_TURN', (7e6, 3., 5)), ('_DOUBLING', (1e7, 1.)), ('_STRIP', 0.),
+    ('_CGF_ULPS', 1e7), ('BOUND_ULPS', 1e8), ('_WEIGHTED', 1e7), ('_PEAK', .01)])
 def test_allowances_are_felt(monkeypatch, name, value):
     "Each enters the width: ten million times as large, it makes rows refuse or widen."
     run = run_of(*USUAL[1][:3])
     usual = rows.epsilon_of_sampled(run, 1e-5)
-    monkeypatch.setattr(rows, name, value)
+    in_both(monkeypatch, **{name: value})
     rows.pair_of.cache_clear()
     wide = rows.epsilon_of_sampled(run, 1e-5)
     rows.pair_of.cache_clear()
     assert wide is None or wide.width > 2*usual.width
 
 def test_a_strip_that_is_too_coarse_is_refused(monkeypatch):
-    monkeypatch.setattr(rows, '_NATS', 12.)
-    monkeypatch.setattr(rows, '_TURNED', (.1,))
+    in_both(monkeypatch, _NATS=12., TURNED=(.1,))
     rows.pair_of.cache_clear()
     assert rows.epsilon_of_sampled(run_of(*USUAL[0][:3]), 1e-5) is None
     rows.pair_of.cache_clear()
@@ -279,41 +278,6 @@ def test_any_number_at_once(monkeypatch, at_once):
         assert one.lower <= other.upper and other.lower <= one.upper
         assert other.width <= 2*one.width + NARROW and one.width <= 2*other.width + NARROW
 
-def random_pairs(seed, n):
-    "(rows of one kind of step, tilts of both, a frequency, an angle)."
-    chance = np.random.default_rng(seed)
-    for _ in range(n):
-        sigma, rate = np.exp(chance.uniform(np.log((.4, 1e-5)), np.log((12., .4))))
-        hits = 2*sigma**2*np.log(1/rate)                # from where on a tilt counts hits only
-        t = np.full((2, 1), hits*chance.uniform(.05, .9) + .1)
-        cut, angle = (np.full((2, 1), chance.uniform(0, most)) for most in (5., .5))
-        yield rows.pair_of(1/sigma, rate), t, cut, angle
-
-def integrand(sigma, rate, power, x):
-    "The density times w to a power, at outcomes, real or complex."
-    log_w = np.log1p(rate*np.expm1((x - .5)/sigma**2))
-    return np.exp(power*log_w - (x/sigma)**2/2)/np.sqrt(2*np.pi)/sigma
-
-def test_a_sharp_end():
-    "Sums over nodes up to it against a fine sum: the difference is what its claim and strips say."
-    felt = 0
-    for pair, t, cut, _ in random_pairs(31, 40):
-        sigma, rate = pair.sigma[0, 0], pair.rate[0, 0]
-        end, power = np.full((2, 1), 1 + 7*sigma), 1 + t[0, 0]
-        b, a, _, h, *_ = pair.spacing(t, cut, 1., end)
-        h, a, s = h[0, 0], a[0, 0], cut[0, 0]
-        f = partial(integrand, sigma, rate, power + 1j*s)
-        fine, step = np.linspace(-12*sigma, end[0, 0], 400001, retstep=True)
-        exact = f(fine + 0j).sum()*step - f(end[0, 0] + 0j)*step/2
-        nodes = end[0, 0] - (np.arange(np.ceil(20*sigma/h)) + .5)*h
-        turn = s/sigma**2*pair.spread(end) if a == 0 else 0*end
-        size = np.abs(f(fine + 0j)).sum()*step
-        allowed = pair.sharp(pair.at_end(end, 1 + t), h, a, b, turn)[0, 0] + 1e-10*size
-        miss = abs(f(nodes + 1j*a).sum()*h - exact)
-        assert miss < allowed
-        felt += miss > 1e-3*allowed > 1e-9*size
-    assert felt >= 5
-
 def test_what_is_lost():
     "The probability beyond an end; and the end is where that is next to nothing of delta."
     for pair, *_ in random_pairs(33, 40):
@@ -325,22 +289,6 @@ def test_what_is_lost():
             lost = np.exp(pair.lost(steps, end))
             assert n*beyond <= lost[0, 0] and lost[1, 0] == 0
             assert lost[0, 0] <= 2e-16*delta*np.sqrt(-2*n*np.log(delta))
-
-def test_second_order():
-    "K_1 in doubles, of laws that end and of those that do not, against chapter 00a's."
-    for pair, t, *_ in random_pairs(35, 40):
-        end = 1 + t + 11*pair.sigma
-        grid = grid_for(pair, t, 0*t, .7, end)
-        if grid is None:
-            continue
-        asked = t, pair.sign*grid.y, grid.logp + pair.first*grid.y, grid.moved
-        for row, top in enumerate(('remove', 'add')):
-            K, error = (v[row, 0] for v in pair.second_order(*asked))
-            loss = SubsampledGaussianLoss(pair.mu[0, 0], pair.rate[0, 0], top)
-            exact, known = loss.known_cgf(float(t[row, 0]))
-            missed = (2 + 4*t[row, 0])*1e-17*np.exp(-exact)
-            assert abs(K - exact) <= error + known + missed
-            assert error < 1e-12*exact + missed
 
 def test_a_transform_is_below_its_coarse_bound():
     "Both directions, a table's tilts, against chapter 00a's sums; most are known to eight digits."
@@ -423,7 +371,7 @@ def test_a_machine_of_doubles_on_paths(monkeypatch):
     for setting in RARE[:3]:
         answers = []
         for precision in (EXTENDED, np.float64):
-            monkeypatch.setattr(rows, 'EXTENDED', precision)
+            in_both(monkeypatch, EXTENDED=precision)
             pair = rows.pair_of.__wrapped__(1/setting[0], setting[1])
             answers.append(pair.bounds([setting[2]]*2, [setting[3]]*2)[:, 0])
         (low, _, up), (least, _, most) = answers
