@@ -26,7 +26,7 @@ _PEAK = 8.             # the density's peak is e^{h^2/8 sigma^2} of a node's at 
 _MOST_OF_TURN = 2.     # |e^{isL} - 1|, where e^{isL} is at most 1
 
 # Rounding: may grow, never shrink.
-WEIGHT, _EXPONENT = 4, 3   # a weight in its precision, of its exponents; e^z, besides 1 of |z|
+WEIGHT = 4             # a weight, in the precision of the nodes, for each unit of its exponents
 _SUM = 8               # numpy's sums, besides half of log2 of how many there are
 LOG = 8                # a logarithm of 1 + w
 _TURN = 6, 2.5, 5      # e^{isL} - 1, of a = |sL| or 2: of a, of a^2; and of a on a path
@@ -114,9 +114,9 @@ class Grid(NamedTuple):
     h
         step
     b
-        height of the strip around the path, and
+        height of the strip around the path
     a
-        of the path
+        height of the path
     std
         of what the density falls like
     t
@@ -134,13 +134,13 @@ class Grid(NamedTuple):
     K
         K_1(t), in the precision of the nodes
     p
-        weights tilted by t: their sum is 1
+        weights tilted by t: their sum is 1, but for rounding
     off
         what they are off by, relative
     L
         the loss; like p on the path, complex where that is above the axis
     moved
-        what it is off by, in units of the nodes' precision
+        what log w is off by, in units of the nodes' precision
     mean
         of q e^l/w
     error
@@ -154,11 +154,11 @@ class Grid(NamedTuple):
     strip
         the rule is off by so much at most, over M_1(t)
     exact
-        (log of weights, losses, off) in the precision of the nodes
+        (weights, losses) in the precision of the nodes
     """
     h: np.ndarray           # step
-    b: np.ndarray           # height of the strip around the path, and
-    a: np.ndarray           # of the path
+    b: np.ndarray           # height of the strip around the path
+    a: np.ndarray           # height of the path
     std: np.ndarray         # of what the density falls like
     t: np.ndarray           # tilt
     end: np.ndarray         # where the law of a step ends or, adding, the grid
@@ -167,17 +167,17 @@ class Grid(NamedTuple):
     odds: np.ndarray        # q e^l
     power: object = None    # p
     K: object = None        # K_1(t), in the precision of the nodes
-    p: object = None        # weights tilted by t: their sum is 1
+    p: object = None        # weights tilted by t: their sum is 1, but for rounding
     off: object = None      # what they are off by, relative
     L: object = None        # the loss; like p on the path, complex where that is above the axis
-    moved: object = None    # what it is off by, in units of the nodes' precision
+    moved: object = None    # what log w is off by, in units of the nodes' precision
     mean: object = None     # of q e^l/w
     error: object = None    # what K_1 is off by, at most
     last: object = None     # log of the integrand at the end, times sigma, over M_1(t)
     edge: object = None     # of the strip, likewise: of each cell, left of them, right of them
     cut: object = None      # frequencies up to which
     strip: object = None    # the rule is off by so much at most, over M_1(t)
-    exact: object = None    # (log of weights, losses, off) in the precision of the nodes
+    exact: object = None    # (weights, losses) in the precision of the nodes
 
 # %% ../nbs/01_grids.ipynb #1672575d
 @patch
@@ -218,15 +218,15 @@ def circle():   # 2 pi, in the precision of the nodes
     return 2*np.arccos(EXTENDED(-1))
 
 def _weights(logp, tilted, moved):
-    "(log of weights, what these are off by, that of their sum, what it is off by), and weights."
+    "(weights, what they are off by, log of their sum, what that is off by), in one precision."
     ulp, e = float(np.finfo(tilted.dtype).eps), logp + tilted
     top = e.max(1, keepdims=True)
-    p = np.exp(e - top)
-    M = np.add.reduce(p, 1, keepdims=True)
-    K, p = np.log(M) + top, (p/M).astype(float)
-    off = WEIGHT*ulp*(1 + np.abs(logp) + np.abs(tilted) + moved + np.abs(K)).astype(float)
+    e = np.exp(e - top)
+    M = np.add.reduce(e, 1, keepdims=True)
+    K, p = np.log(M) + top, e/M
+    off = WEIGHT*ulp*(1 + np.abs(logp) + np.abs(tilted) + moved).astype(float)
     ulps = _SUM + log2(e.shape[1])/2 + LOG*(1 + np.abs(K.astype(float)))
-    return e - K, off, K, np.add.reduce(p*off, 1, keepdims=True) + ulps*ulp, p
+    return p, off, K, np.add.reduce(p.astype(float)*off, 1, keepdims=True) + ulps*ulp
 
 # %% ../nbs/01_grids.ipynb #fd4b8b63
 @patch
@@ -248,9 +248,9 @@ def grid(self:Rows, t, spacing):
     if not (count := own.max()) < _MOST_NODES: return None
     x, l, odds, y, logp, moved = self.nodes(h, first + own - count, int(count), EXTENDED)
     power = self.first.astype(EXTENDED) + self.sign*t
-    log_p, off, K, error, p = _weights(logp, power*y, np.abs(power)*moved)
+    p, off, K, error = _weights(logp, power*y, np.abs(power)*moved)
     g = Grid(h, *found, t, end, y, logp, odds + self.rate, power, K, p, off, y*self.sign, moved,
-              None, error, exact=(log_p, y*self.sign, off))
+             None, error)
     g = self.in_doubles(self.on_path(g, x, l) if g.a.any() else g)
     return self.with_edge(self.with_doubles(g))
 
@@ -268,8 +268,8 @@ def on_path(self:Rows, g, x, l):
     moved = g.odds*np.exp(-size.astype(float))*(2 + np.abs(l) + self.mu**2)
     sizes = 1 + np.abs(g.logp) + np.abs(tilted) + np.abs(rotated) + np.abs(x*turn) + turn*turn
     sizes += np.abs(g.power)*moved + np.abs(g.K)
-    off = WEIGHT*ulp*sizes.astype(float)
-    return g._replace(exact=(large + 1j*phase, self.sign*size + 1j*theta, off), moved=moved)
+    p, off = np.exp(large + 1j*phase), WEIGHT*ulp*sizes.astype(float)
+    return g._replace(p=p, off=off, L=self.sign*size + 1j*theta, moved=moved)
 
 # %% ../nbs/01_grids.ipynb #fd4b8b62
 @patch
@@ -277,12 +277,9 @@ def with_doubles(self:Rows, g):
     "The Grid in doubles, but for K, with the mean of q e^l/w."
     names, kind = ('y', 'logp', 'odds', 'power', 'moved'), complex if g.a.any() else float
     y, logp, odds, power, moved = (getattr(g, name).astype(float) for name in names)
-    mean = np.add.reduce(g.p*odds/(1 - self.rate + odds), 1, keepdims=True)
-    (log_p, L, off), p = g.exact, g.p
-    if kind is complex:
-        log_p = log_p.astype(complex)
-        p, off = np.exp(log_p), off + ULP*(_EXPONENT + np.abs(log_p))
-    g = g._replace(p=p, L=L.astype(kind), off=off, mean=mean)
+    p = np.exp(logp + power*y - g.K.astype(float))
+    mean = np.add.reduce(p*odds/(1 - self.rate + odds), 1, keepdims=True)
+    g = g._replace(exact=(g.p, g.L), p=g.p.astype(kind), L=g.L.astype(kind), mean=mean)
     return g._replace(y=y, logp=logp, odds=odds, power=power, moved=moved)
 
 # %% ../nbs/01_grids.ipynb #6bc6f41d
@@ -316,10 +313,9 @@ def in_doubles(self:Rows, g):
     for P, times in ((first, 1 + t), (1 - first, t)):
         at = self.at_end(g.end, P)
         missed += times*self.straight(g, b, at, *self.edge(g, P, b, 0, at))
-    (log_p, L, off), change = g.exact, g.K - K
-    exact = log_p + change, L, off + WEIGHT*ULP*(1 + np.abs(g.K) + np.abs(K))
-    error = error + missed*np.exp(-K)
-    return g._replace(K=K, error=error, p=g.p*np.exp(change), exact=exact)
+    off = g.off + WEIGHT*ULP*(1 + np.abs(g.K) + np.abs(K))
+    p = g.p*np.exp(g.K - K)
+    return g._replace(K=K, error=error + missed*np.exp(-K), p=p, off=off)
 
 # %% ../nbs/01_grids.ipynb #208eb598
 @patch
@@ -378,12 +374,12 @@ def up_to(self:Rows, g, cut):
 # %% ../nbs/01_grids.ipynb #01grid40
 @patch
 def grid_up_to(self:Rows, t, cut, end, most):
-    "A Grid that is off by so much at most up to the cut, or None; all (rows, 1)."
+    "A Grid up to the cut, closer if it is off by more than `most`; None for too many nodes."
     for turned in TURNED:
         if (g := self.grid(t, self.spacing(t, cut, turned, end))) is None: return None
         g = self.up_to(g, cut)
-        if (g.strip <= most).all(): return g
-    return None
+        if (g.strip <= most).all(): break
+    return g
 
 # %% ../nbs/01_grids.ipynb #27d30816
 @patch

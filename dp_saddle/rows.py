@@ -246,6 +246,7 @@ class _Plan(NamedTuple):
     end: np.ndarray     # where the law of a step ends
     X: np.ndarray       # period, nats
     guess: np.ndarray   # of the cut
+    digits: np.ndarray  # nats by which its terms are larger than their sum, about
     lined: np.ndarray   # has the row a line?
     sure: np.ndarray    # is eps known well enough to dismiss the other direction?
     ok: np.ndarray      # can it be trusted?
@@ -316,7 +317,7 @@ def cuts(self:Rows, table, steps, n, need):
 # %% ../nbs/01_rows.ipynb #b48228b7
 @patch
 def tilts(self:Rows, table, steps, n, goal, e, last=inf):
-    "(t, X, cut, cost) of each row's shortest line, and the places of both tilts."
+    "(t, X, cut, cost, digits) of each row's shortest line, and the places of both tilts."
     u, r, lost, gone = table.u, self.every, goal + log(_RTOL/_SHARE), table.u*e
     over = np.maximum(steps.bound - gone - lost, TINY)/u[:, -1:]
     to_right = over[:, None, :]*_NEAR
@@ -328,7 +329,7 @@ def tilts(self:Rows, table, steps, n, goal, e, last=inf):
     cost = np.where(table.last < _floor(n, goal) + log(_HARM), cost, inf)
     i = cost.argmin(1)
     j = to_right[r, i].argmin(1)
-    return *(v[r, i][:, None] for v in (u, X, cut, cost)), i, j
+    return *(v[r, i][:, None] for v in (u, X, cut, cost, cancels)), i, j
 
 # %% ../nbs/01_rows.ipynb #b48228b8
 @patch
@@ -340,14 +341,14 @@ def placed(self:Rows, table, n, goal, known=None, near=None):
     e, saddle = self.guessed(table, steps, n, goal)
     last = inf
     if near is not None: e, last = near, _FALLS[-1]
-    t, X, cut, cost, i, j = self.tilts(table, steps, n, goal, e, last)
+    t, X, cut, cost, digits, i, j = self.tilts(table, steps, n, goal, e, last)
     sure = (t > _FAR_BELOW*saddle) | self.adds
     if known is None and not sure.all():
         r = np.flatnonzero(~sure)
         least = np.minimum(e, np.roll(e, half))[r]
         few = _some(table._replace(grid=None), r), _some(steps, r), n[r], goal[r]
         lines = self.part(r).tilts(*few, np.sqrt(e[r]*least))
-        _put((t, X, cut, cost, i, j, e), r, (*lines, least))
+        _put((t, X, cut, cost, digits, i, j, e), r, (*lines, least))
     if known is None: known = np.concatenate([e[:half], e[:half]])*(1 - _LITTLE)
     over = steps.bound - u*known
     little = self.adds & (over.min(1, keepdims=True) < goal - _SURE)
@@ -355,7 +356,7 @@ def placed(self:Rows, table, n, goal, known=None, near=None):
     ok, r = (cost < inf) & (t*e > -_BELOW), self.every
     if near is None: ok &= X*cut < 2*pi*_MOST_NODES[1]
     return _Plan(goal + t*e - K[r, i][:, None], t, u[r, j][:, None], j[:, None], None, table.end,
-                 X, cut, ~little, sure, ok | little)
+                 X, cut, np.maximum(digits, 0), ~little, sure, ok | little)
 
 # %% ../nbs/01_rows.ipynb #b48228b9
 @patch
@@ -488,8 +489,9 @@ def _newton(line, plan, goal, start=None):
         slope = np.add.reduce(terms.imag*line.s, 1, keepdims=True)
         some = np.maximum(total, TINY)
         miss, fall, at = line.base - t*e + np.log(some) - goal, t - slope/some, e
-        e = np.maximum(e + miss/fall, _LEAST_PART*e).astype(float, copy=False)
-        if (bend*(miss/fall)**2 < _SETTLED*some).all(): break
+        step = np.where(total > 0, miss/fall, -e)       # what is not above 0 is rounding: too far
+        e = np.maximum(e + step, _LEAST_PART*e).astype(float, copy=False)
+        if (bend*step**2 < _SETTLED*total).all(): break
     total, slope, bend, fall = (v.astype(float, copy=False) for v in (total, slope, bend, fall))
     most = np.minimum(np.maximum(_RTOL, _WIDTH*fall), _NO_LARGE)
     return _Near(at, total, slope, bend, fall, e, 1 + np.abs(line.base) + np.abs(goal), most)
@@ -524,7 +526,7 @@ def _ends(line, plan, near, goal):
 # %% ../nbs/01_rows.ipynb #6ae156dc
 class _Ready(NamedTuple):
     "What a class of questions shares; None from where it is not found."
-    table: object = None
+    table: object = None   # of both directions; or of adding, where that may be dismissed
     plan: object = None
     step: object = None
     law: object = None     # (grid, cut, how far M has fallen there) that the step is made of
@@ -535,6 +537,11 @@ def _like(n, goal):
     return 2.**(k/_ALIKE[0]), 2.**((k + a)/_ALIKE[0]), -2.**((j + b)/_ALIKE[1])
 
 # %% ../nbs/01_rows.ipynb #6ae156dd
+def _fits(g, plan, n, turned):
+    "Do strips add little to a line? At first to its sum, on the axis; then to its terms."
+    closer = (turned == TURNED[0]) & (g.a == 0)
+    return n*g.strip <= _STRIP*np.exp(-np.where(closer, plan.digits, 0))
+
 @patch
 def fitted(self:Rows, plan, n):
     "(grid, cut, fades) for n steps and more, or None."
@@ -547,7 +554,7 @@ def fitted(self:Rows, plan, n):
         if not ok.all(): return None
         asked = cut + 2*pi/X
         g = self.up_to(g, asked)
-        if (n*g.strip <= _STRIP).all(): break
+        if _fits(g, plan, n, turned).all(): break
     else: return None
     return (g, cut, fades) if (cut*X < 2*pi*_MOST_NODES[1]).all() else None
 
@@ -567,8 +574,9 @@ def ready(self:Rows, least, n, goal):
         plan = plan._replace(top=self.rounded_up(table, plan.place))
         found = self.with_step(table, plan, least, n)
         if least < n or found.step: return found
-    rounded = table._replace(top=self.rounded_up(table), grid=None)
-    plan = plan._replace(top=rounded.top[self.every[:, None], plan.place])
+    top = self.rounded_up(table)
+    plan = plan._replace(top=top[self.every[:, None], plan.place])
+    rounded = _some(table._replace(top=top, grid=None), [1])
     removing, part = self.each[0], _some(plan, [0])
     if not together or long:
         found = _Ready(rounded, plan) if long else removing.with_step(rounded, part, least, n)
@@ -605,7 +613,8 @@ def without_small_losses(self:Rows, table, plan, n, goal):
     law, least, cut, fades = found
     if not plan.X.item()*cut < 2*pi*_LONGEST: return None
     cut = np.array([[cut]])
-    if (g := self.grid_up_to(plan.t, cut + 2*pi/plan.X, plan.end, _STRIP/n)) is None: return None
+    g = self.grid_up_to(plan.t, cut + 2*pi/plan.X, plan.end, _STRIP/n)
+    if g is None or not (n*g.strip <= _STRIP).all(): return None
     step = self.step(plan, g, cut, (fades + (K - g.K).astype(float))/n)
     off, h = step.off + step.error, float(step.s[0, 1])
     rest, unsure = law.rest(t, float(g.K[0, 0]), h, step.change, off)
@@ -633,8 +642,7 @@ def ready_for(self:Rows, make, n, goal):
 def _exactly(law):
     "(grid, cut, fades) with weights and losses in the nodes' precision."
     g, cut, fades = law
-    log_p, L, off = g.exact
-    return g._replace(p=np.exp(log_p), L=L, off=off), cut, fades
+    return g._replace(p=g.exact[0], L=g.exact[1]), cut, fades
 
 @patch
 def finer(self:Rows, ready):
@@ -717,7 +725,7 @@ def found(self:Rows, n, goal, rough=None):
     if len(ready.plan.t) == len(n): return self.solved(ready, n, goal, rough and rough.mid)
     removing, adding = self.each
     first = removing.solved(ready, n[:1], goal[:1], near)
-    second, below = _dismissed(_some(ready.table, [1]), n[1:], goal[1:], first.ends[:, :1])
+    second, below = _dismissed(ready.table, n[1:], goal[1:], first.ends[:, :1])
     if not below:
         ready = self.ready_for(self.ready_adding if rough is None else self.adding_finely, *asked)
         if ready.step is None: return None
@@ -812,7 +820,7 @@ def epsilon_of_sampled(
 # Tuning: only time and memory depend on it. Many runs at once.
 _TOGETHER = 1 << 11, 1 << 17            # nodes of tables, of increments
 _CLASSES = 2                            # of such numbers that share a block, in an octave
-_UNKNOWN = *[np.nan]*8, True, True, False       # a _Plan of nothing
+_UNKNOWN = *[np.nan]*9, True, True, False       # a _Plan of nothing
 
 def _blocks(nodes, counts, most):
     """Places with about as many nodes and about as large counts, the largest first; as many at a
@@ -878,7 +886,7 @@ def solve(self:Rows, plan, left, n, goal):
         spacing = self.part(left).spacing(*way)
         for i in _blocks(spacing[-1][:, 0], np.sqrt((asked*plan.X)[left, 0]), _TOGETHER[1]):
             r = left[i]
-            own = _some(plan, r), asked[r], [v[i] for v in spacing], n[r], goal[r]
+            own = _some(plan, r), turned, asked[r], [v[i] for v in spacing], n[r], goal[r]
             *lines, asked[r], again = self.part(r).on_lines(*own)
             found.mid[r], found.ends[r], found.good[r] = lines
             later.append(r[again])
@@ -887,7 +895,7 @@ def solve(self:Rows, plan, left, n, goal):
 
 # %% ../nbs/01_rows.ipynb #a57785f7
 @patch
-def on_lines(self:Rows, plan, asked, spacing, n, goal):
+def on_lines(self:Rows, plan, turned, asked, spacing, n, goal):
     "(mid, ends, good) of _Found, what the grid is to serve, and which rows may be asked again."
     g = self.grid(plan.t, spacing)
     if g is None: return np.nan, np.nan, False, asked, self.every[:0]
@@ -895,7 +903,7 @@ def on_lines(self:Rows, plan, asked, spacing, n, goal):
     ok &= (cut*plan.X < 2*pi*_MOST_NODES[1])[:, 0]
     last = cut + 2*pi/plan.X
     g = self.up_to(g, last)
-    fits = ok & (n*g.strip <= _STRIP)[:, 0]
+    fits = ok & _fits(g, plan, n, turned)[:, 0]
     step = self.step(plan, g, np.where(fits[:, None], cut, 0), fades)
     found = self.solved(_Ready(None, plan, step), n, goal)
     return *found[1:3], found.good & fits[:, None], last, np.flatnonzero(ok & ~fits)

@@ -30,7 +30,7 @@ _DECAY_CUT = 32.       # tilts up to which nodes serve a decay
 
 # %% ../nbs/01_stacked.ipynb #01stack09
 def _grid(rows, t, cut):
-    "(a _Grid of tilt t for frequencies up to the cut, rho: (rows, 1)); None for too many nodes."
+    "(a Grid of tilt t for frequencies up to the cut, rho: (rows, 1)); None for too many nodes."
     tilts, cuts = np.full(rows.mu.shape, t), np.full(rows.mu.shape, cut)
     end = np.where(rows.adds, 1, 1 + t) + _FAR*rows.sigma
     if (g := rows.grid_up_to(tilts, cuts, end, _STRIP)) is None: return None

@@ -27,7 +27,7 @@ LONG_MODULES = {
                    "the family of losses could have a room of its own"),
     "balls": (775, "what a step is, in one place: who believes these pages need believe nothing "
                    "else; a file of three parts would be three things to believe"),
-    "rows": (750, "a question alone and a thousand at once are the same operations, and one "
+    "rows": (755, "a question alone and a thousand at once are the same operations, and one "
                   "proof; the plan, up to 'The lines', could have a room of its own"),
     "contour": (1320, "the line, its plan, atoms, curves and ends share one table of the loss; "
                       "those, from 'eps of delta' on, could have a room of their own"),
