@@ -64,7 +64,7 @@ _SAME, _DIGITS = 2*pi*150, 4.     # nodes that no time depends on; nats of cance
 _CUTS = 2.**np.r_[np.arange(-.5, .55, .1), .7, .9, 1.2, 1.6, 2, 3, 4, 6]    # tried, of the guess
 _FIRST_CUT = 1.4                  # what a first grid serves, likewise
 _END_STEP, _FARTHER = log(2)/16, log(2)/8   # ends are powers of e^this, and tried by steps of that
-_ALIKE, _WITHIN = (1, 2), (.75, .25)        # classes in an octave of n, of log delta; their place
+_ALIKE, _WITHIN, _AWAY = (1, 2), (.75, .25), .1   # classes in an octave of n, of log delta; place
 _ROOM, _ALONE, _BELOW = 1.2, 1e5, 4.   # so much longer there; more steps are alone; t eps > -4
 _LITTLE, _SURE = 1e-3, 1.         # one direction is to be smaller, and in nats, to be dismissed
 _FAR_BELOW = .72                  # a tilt so much below the saddle-point: eps is not known yet
@@ -246,7 +246,7 @@ class _Plan(NamedTuple):
     end: np.ndarray     # where the law of a step ends
     X: np.ndarray       # period, nats
     guess: np.ndarray   # of the cut
-    digits: np.ndarray  # nats by which its terms are larger than their sum, about
+    digits: np.ndarray  # nats by which its terms may be larger than their sum, in its class, about
     lined: np.ndarray   # has the row a line?
     sure: np.ndarray    # is eps known well enough to dismiss the other direction?
     ok: np.ndarray      # can it be trusted?
@@ -356,7 +356,7 @@ def placed(self:Rows, table, n, goal, known=None, near=None):
     ok, r = (cost < inf) & (t*e > -_BELOW), self.every
     if near is None: ok &= X*cut < 2*pi*_MOST_NODES[1]
     return _Plan(goal + t*e - K[r, i][:, None], t, u[r, j][:, None], j[:, None], None, table.end,
-                 X, cut, np.maximum(digits, 0), ~little, sure, ok | little)
+                 X, cut, np.maximum(digits, 0) - _AWAY*goal, ~little, sure, ok | little)
 
 # %% ../nbs/01_rows.ipynb #b48228b9
 @patch
