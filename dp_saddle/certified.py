@@ -47,7 +47,7 @@ from .losses import FiniteLoss
 from .mechanisms import Accountant
 from .numerics import SMALLEST, TINY, ULP, by_halves, invert, log_expm1, safe_log
 from .plrv import Bounds, ComposedLoss
-from .rows import epsilon_of_sampled
+from .rows import epsilon_of_kinds, epsilon_of_sampled
 
 # %% ../nbs/01a_certified.ipynb #468490fd
 # Tuning: only time and width depend on it.
@@ -1077,7 +1077,7 @@ def epsilon_without(
     run,    # a mechanism, or anything else
     delta,  # in (0, 1); or anything else
 ) -> Bounds | None:  # on eps, nats; None where an accountant has to be asked
-    """The eps of Gaussian steps only, and of one kind of sampled ones, without an accountant.
+    """The eps of Gaussian steps, sampled or not, where no accountant is needed.
 
     Parameters
     ----------
@@ -1090,12 +1090,13 @@ def epsilon_without(
     -------
     on eps, nats; None where an accountant has to be asked
     """
-    return epsilon_in_closed_form(run, delta) or epsilon_of_sampled(run, delta)
+    found = epsilon_in_closed_form(run, delta) or epsilon_of_sampled(run, delta)
+    return found or epsilon_of_kinds(run, delta)
 
 @patch
 def epsilon(self:ContourAccountant, delta) -> Bounds:
     """Bounds on the smallest eps >= 0, nats, for `delta` in (0, 1), a number or an array; inf where
-    no eps has it. One `delta` of Gaussian steps has a formula; one kind of sampled ones, rows."""
+    no eps has it. One `delta` of Gaussian steps has a formula; of sampled ones, rows."""
     usual = self._settings == _USUAL and self.sorts
     found = epsilon_without(self.mechanism, delta) if usual else None
     return found or Accountant.epsilon(self, delta)

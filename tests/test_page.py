@@ -27,11 +27,11 @@ LONG_MODULES = {
                    "the family of losses could have a room of its own"),
     "balls": (775, "what a step is, in one place: who believes these pages need believe nothing "
                    "else; a file of three parts would be three things to believe"),
-    "rows": (755, "a question alone and a thousand at once are the same operations, and one "
-                  "proof; the plan, up to 'The lines', could have a room of its own"),
+    "rows": (900, "a question alone, a thousand at once and a run of many kinds are the same "
+                  "operations, and one proof; what is planned, and kinds, could have rooms"),
     "contour": (1320, "the line, its plan, atoms, curves and ends share one table of the loss; "
                       "those, from 'eps of delta' on, could have a room of their own"),
-    "certified": (790, "one accountant: what it tries, in which order, and how bounds are joined; "
+    "certified": (791, "one accountant: what it tries, in which order, and how bounds are joined; "
                         "the sums of levels and of counts could have a room of their own"),
     "cut_moments": (520, "moments below a cut, and the loss that they make; that, from "
                          "'The loss' on, could have a room of its own"),

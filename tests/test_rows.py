@@ -4,7 +4,16 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from dp_saddle import ContourAccountant, Gaussian, PoissonSubsampled, epsilon, grids, rows
+from dp_saddle import (
+    Accountant,
+    ContourAccountant,
+    Gaussian,
+    Laplace,
+    PoissonSubsampled,
+    epsilon,
+    grids,
+    rows,
+)
 from dp_saddle.certified import epsilon_without
 from dp_saddle.contour import SaddleTable
 from dp_saddle.densities import SubsampledGaussianLoss
@@ -452,3 +461,57 @@ def test_full_precision_just_does():
     "Rounding as it is counted leaves .96 of what is narrow."
     run = run_of(1.1041451187339435, .0012880769694643213, 3148)
     assert rows.epsilon_of_sampled(run, 2.042838911601971e-12).width < NARROW
+
+def random_kinds(seed, count):
+    "Runs of two to eight kinds, every third with Gaussian steps; and deltas."
+    chance = np.random.default_rng(seed)
+    for k in range(count):
+        run = run_of(1., .01, 2)
+        for _ in range(chance.integers(1, 8)):
+            sigma, rate = np.exp(chance.uniform(np.log((.5, 1e-4)), np.log((15., .5))))
+            run = run + run_of(sigma, rate, int(np.exp(chance.uniform(0, 9))))
+        yield run + (k % 3 == 0)*4*Gaussian(sigma=9.), 10**-chance.uniform(2, 14)
+
+def meets_the_accountant(run, delta):
+    "Is there an answer? If so, it meets chapter 01a's, which knows nothing of rows."
+    if not (found := rows.epsilon_of_kinds(run, delta)):
+        return False
+    known = Accountant.epsilon(ContourAccountant(run), delta)
+    assert found.lower <= known.upper and known.lower <= found.upper, (run, delta)
+    assert found.width <= 2*known.width + NARROW, (run, delta)
+    return True
+
+def test_several_kinds_on_one_line():
+    answered = [meets_the_accountant(*asked) for asked in random_kinds(41, 40)]
+    assert sum(answered) >= 28
+
+@pytest.mark.slow
+def test_more_of_several_kinds():
+    answered = [meets_the_accountant(*asked) for asked in random_kinds(42, 400)]
+    assert sum(answered) >= 280
+
+def test_a_hundred_kinds_and_one_kind_in_parts():
+    "More than a group; and parts whose noise is the same but for an ulp or two are one run."
+    sigmas = 2*(1 + 1e-13*np.arange(100))
+    parts = sum((run_of(sigma, .01, 30) for sigma in sigmas[1:]), run_of(sigmas[0], .01, 30))
+    whole, found = rows.epsilon_of_sampled(run_of(2., .01, 3000), 1e-5), epsilon(parts, delta=1e-5)
+    assert whole.lower*(1 - 1e-11) <= found <= whole.upper + 1e-11
+    assert rows.epsilon_of_kinds(parts, 1e-5).upper == found
+
+@pytest.mark.parametrize('name, value', [('_ADDED', 1e7), ('_CGF_ULPS', 1e7), ('_STRIP', 0.)])
+def test_allowances_of_kinds_are_felt(monkeypatch, name, value):
+    run = run_of(2., .01, 1000) + run_of(3., .02, 500) + Gaussian(sigma=8.)
+    usual = rows.epsilon_of_kinds(run, 1e-6)
+    monkeypatch.setattr(rows, name, value)
+    wide = rows.epsilon_of_kinds(run, 1e-6)
+    assert wide is None or wide.width > 2*usual.width
+
+def test_kinds_that_are_none():
+    sampled = run_of(2., .01, 100)
+    for run in (sampled, Gaussian(sigma=3.), 2*Gaussian(sigma=3.), sampled + Laplace(scale=9.), None,
+                sampled + run_of(2., .7, 3), sampled + run_of(.1, .01, 3), 0*sampled + sampled):
+        assert rows.epsilon_of_kinds(run, 1e-5) is None
+    several = sampled + Gaussian(sigma=3.)
+    for delta in (0, 1e-300, .5, 1, None, np.array([1e-5]), float('nan')):
+        assert rows.epsilon_of_kinds(several, delta) is None
+    assert rows.epsilon_of_kinds(several, 1e-5)
