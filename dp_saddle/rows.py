@@ -943,7 +943,8 @@ def epsilons_of_sampled(
 _ADDED = 4                              # ULP of a sum of m numbers, besides m
 
 # Tuning: only time and memory depend on it. Several kinds.
-_GROUP, _MOST_KINDS = 64, 1 << 10       # kinds at a time, and in all
+_GROUP, _MOST_KINDS = 32, 1 << 10       # kinds at a time, and in all
+_MOST_TERMS = 1 << 17                   # of a line of a group
 
 class _Kinds:
     "Several kinds of steps, {(mu, rate): n}, and Gaussian ones, `plain` being their mu^2."
@@ -967,19 +968,20 @@ class _Kinds:
 def table(self:_Kinds, side, goal):
     "(the _Table of removing, 0, or adding, 1, as of one step; those of groups, and ends), or None."
     reach = [both[side].reach(like, np.full(like.shape, goal)) for _, both, like in self.groups]
-    last, own = min(last.min() for last, _ in reach), []
+    last, own, sums = min(last.min() for last, _ in reach), [], []
     for (n, both, _), (_, end) in zip(self.groups, reach, strict=True):
-        own.append(both[side].tabulate(np.full(n.shape, last), end))
-        if own[-1] is None: return None
-    all_of = _joined(own)
-    sums = (np.tensordot(self.n[:, 0], v, 1)[None]
-            for v in (all_of.K, all_of.mean, all_of.variance, all_of.falls))
-    some = _some(all_of._replace(grid=None), slice(1))
-    (K, mean, variance, falls), u = sums, some.u
+        one = both[side].tabulate(np.full(n.shape, last), end)
+        if one is None: return None
+        each = one.K, one.mean, one.variance, one.falls, np.exp(one.last)
+        sums.append([np.tensordot(n[:, 0], v, 1)[None] for v in each])
+        own.append(one._replace(falls=None))
+    K, mean, variance, falls, lost = map(sum, zip(*sums, strict=True))
+    some = _some(own[0]._replace(grid=None), slice(1))
+    u = some.u
     K, variance = K + self.plain*u*(1 + u)/2, variance + self.plain
     mean, falls = mean + self.plain*(u + 1/2), falls - self.plain*(_FALLS*self.pair.unit[side])**2/2
-    lost = np.log(self.n.T @ np.exp(all_of.last))
-    return some._replace(K=K, mean=mean, variance=variance, falls=falls, last=lost), own
+    some = some._replace(K=K, mean=mean, variance=variance, falls=falls, last=np.log(lost))
+    return some, own
 
 # %% ../nbs/01_rows.ipynb #01kinds03
 @patch
@@ -1015,7 +1017,8 @@ def fitted(self:_Kinds, side, plan, own):
             if (g := both[side].grid(t, spacing)) is None: return None
             grids.append(g)
         cut, fades, ok = self.tail(side, plan, grids)
-        if not ok or not cut*plan.X < 2*pi*_MOST_NODES[1]: return None
+        terms = cut*plan.X/(2*pi)*min(len(self.n), _GROUP)
+        if not ok or not terms < _MOST_TERMS: return None
         asked, strip = cut + 2*pi/plan.X, 0.
         for k, (n, both, _) in enumerate(self.groups):
             grids[k] = both[side].up_to(grids[k], np.full(n.shape, asked))

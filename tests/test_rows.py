@@ -508,8 +508,9 @@ def test_allowances_of_kinds_are_felt(monkeypatch, name, value):
 
 def test_kinds_that_are_none():
     sampled = run_of(2., .01, 100)
-    for run in (sampled, Gaussian(sigma=3.), 2*Gaussian(sigma=3.), sampled + Laplace(scale=9.), None,
-                sampled + run_of(2., .7, 3), sampled + run_of(.1, .01, 3), 0*sampled + sampled):
+    for run in (sampled, Gaussian(sigma=3.), 2*Gaussian(sigma=3.), sampled + Laplace(scale=9.),
+                sampled + run_of(2., .7, 3), sampled + run_of(.1, .01, 3), 0*sampled + sampled,
+                None):
         assert rows.epsilon_of_kinds(run, 1e-5) is None
     several = sampled + Gaussian(sigma=3.)
     for delta in (0, 1e-300, .5, 1, None, np.array([1e-5]), float('nan')):
