@@ -7,7 +7,7 @@ __all__ = ['pair_of', 'row_of', 'epsilon_of_sampled', 'epsilons_of_sampled', 'ep
 
 # %% ../nbs/01_rows.ipynb #df968905
 from functools import lru_cache
-from math import ceil, exp, floor, inf, log, log2, pi
+from math import ceil, exp, floor, fsum, inf, log, log2, pi
 from typing import NamedTuple
 
 import numpy as np
@@ -1082,14 +1082,15 @@ def bounds(self:_Kinds, delta):
 def _kinds(run):
     "The _Kinds of a run of sampled Gaussian steps, Gaussian ones besides, or None."
     if type(run) is not Composition: return None
-    counts, plain, steps = {}, 0., [(step, n) for step, n in run.steps if n]
-    for step, n in steps:
+    counts, plain = {}, []
+    for step, n in run.steps:
+        if not n: continue
         if (row := row_of(step)): counts[row] = counts.get(row, 0) + n
-        elif type(step) is Gaussian: plain += n*(step.sensitivity/step.sigma)**2
+        elif type(step) is Gaussian: plain.append(n*(step.sensitivity/step.sigma)**2)
         else: return None
     several = counts and len(counts) + bool(plain) > 1
     few = len(counts) <= _MOST_KINDS and sum(counts.values()) <= _MOST_RUN
-    return _Kinds(counts, plain) if several and few else None
+    return _Kinds(counts, fsum(plain)) if several and few else None
 
 # %% ../nbs/01_rows.ipynb #01kinds7b
 def epsilon_of_kinds(
