@@ -3372,6 +3372,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                 'dp_saddle.rows._exactly': ('rows.html#_exactly', 'dp_saddle/rows.py'),
                                 'dp_saddle.rows._fits': ('rows.html#_fits', 'dp_saddle/rows.py'),
                                 'dp_saddle.rows._floor': ('rows.html#_floor', 'dp_saddle/rows.py'),
+                                'dp_saddle.rows._in_order': ('rows.html#_in_order', 'dp_saddle/rows.py'),
                                 'dp_saddle.rows._is_below': ('rows.html#_is_below', 'dp_saddle/rows.py'),
                                 'dp_saddle.rows._joined': ('rows.html#_joined', 'dp_saddle/rows.py'),
                                 'dp_saddle.rows._kinds': ('rows.html#_kinds', 'dp_saddle/rows.py'),

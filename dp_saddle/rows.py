@@ -254,8 +254,9 @@ class _Plan(NamedTuple):
 # %% ../nbs/01_rows.ipynb #ae9f6d62
 def _some(found, rows):
     "These rows of a table, a plan, a grid."
-    if isinstance(found, tuple): return type(found)(*(_some(v, rows) for v in found))
-    return found[rows] if isinstance(found, np.ndarray) else found
+    if not isinstance(found, tuple): return found
+    some = (v[rows] if isinstance(v, np.ndarray) else _some(v, rows) for v in found)
+    return type(found)(*some)
 
 def _put(whole, rows, part):
     "Write these rows of a plan, of what is found, of arrays."
@@ -792,6 +793,10 @@ def _one_kind(run):
     return (*row, n) if (row := row_of(step)) else None
 
 # %% ../nbs/01_rows.ipynb #64eb970c
+def _in_order(low, mid, up):
+    "Bounds, or None where one is nan."
+    return Bounds(low, min(max(mid, low), up), up) if low <= up else None
+
 def epsilon_of_sampled(
     run,    # a mechanism, or anything else
     delta,  # in (0, 1); or anything else
@@ -812,8 +817,7 @@ def epsilon_of_sampled(
     if not isinstance(delta, float) or not _LEAST_DELTA < delta < .5: return None
     if (asked := _one_kind(run)) is None: return None
     *kind, n = asked
-    low, mid, up = pair_of(*kind).bounds([n, n], [delta, delta])[:, 0].tolist()
-    return Bounds(low, min(max(mid, low), up), up) if low <= up else None
+    return _in_order(*pair_of(*kind).bounds([n, n], [delta, delta])[:, 0].tolist())
 
 # %% ../nbs/01_rows.ipynb #588fd1c9
 # Tuning: only time and memory depend on it. Many runs at once.
@@ -934,8 +938,7 @@ def epsilons_of_sampled(
     goal = _both(np.log(np.array(delta, float)[asked]))
     rows = Rows(mu, rate, np.repeat([[False], [True]], len(asked), axis=0))
     with np.errstate(all='ignore'): found = _larger(rows.together(n, goal), goal)
-    for k, (low, mid, up) in zip(asked, found.T.tolist(), strict=True):
-        if low <= up: out[k] = Bounds(low, min(max(mid, low), up), up)
+    for k, each in zip(asked, found.T.tolist(), strict=True): out[k] = _in_order(*each)
     return out
 
 # %% ../nbs/01_rows.ipynb #01kinds01
@@ -1113,6 +1116,4 @@ def epsilon_of_kinds(
     if not isinstance(delta, float) or not _LEAST_DELTA < delta < .5: return None
     if not (kinds := _kinds(run)): return None
     with np.errstate(all='ignore'): found = kinds.bounds(delta)
-    if found is None or not found[0] <= found[2]: return None
-    low, mid, up = found
-    return Bounds(low, min(max(mid, low), up), up)
+    return _in_order(*found) if found else None
