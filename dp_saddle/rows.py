@@ -369,10 +369,13 @@ def plan(self:Rows, table, n, goal, known=None, near=None):
 @patch
 def tail(self:Rows, g, plan, n):
     "(cut, log of |M_1|/M_1(t) beyond it, at most), (rows, 1); is there such a cut?, (rows,)."
-    s, r = plan.guess*_CUTS, self.every
-    fades = self.moduli(g, s, plan.guess)
+    s = plan.guess*_CUTS
+    return _first_cut(s, self.moduli(g, s, plan.guess), plan, n)
+
+def _first_cut(s, fades, plan, n):
+    "The first of some frequencies beyond which n steps have fallen far enough; as `tail`."
     fits = n*fades - np.log(pi*s) <= plan.sum + log(_RTOL/_SHARE)
-    k = fits.argmax(1)
+    r, k = np.arange(len(s)), fits.argmax(1)
     return s[r, k][:, None], fades[r, k][:, None], fits.any(1)
 
 # %% ../nbs/01_rows.ipynb #af945672
@@ -689,13 +692,17 @@ def solved(self:Rows, ready, n, goal, start=None):
     good &= ends[:, :1] >= ready.step.least
     return _Found(plan.lined, near.root, ends, good, plan.u, _of_all(n, plan.top))
 
+def _without_line(u, K):
+    "The _Found of rows by Chernoff's bounds alone, with K at u, rounded up."
+    no, none = np.zeros(u.shape, bool), np.full(u.shape, np.nan)
+    return _Found(no, none, np.repeat(none, 2, axis=1), no, u, K)
+
 def _dismissed(table, n, goal, eps):
     "(the _Found of rows by Chernoff's bounds at eps alone, are these below the goal?)."
     K = _of_all(n, table.top)
     k = (K + table.factor - table.u*eps).argmin(1)[:, None]
     u, K = (np.take_along_axis(v, k, 1) for v in (table.u, K))
-    none = np.full(u.shape, np.nan)
-    found = _Found(k < 0, none, np.repeat(none, 2, axis=1), k < 0, u, K)
+    found = _without_line(u, K)
     return found, _is_below(found, eps, goal)
 
 # %% ../nbs/01_rows.ipynb #1953d7bc
@@ -969,7 +976,7 @@ class _Kinds:
 # %% ../nbs/01_rows.ipynb #01kinds02
 @patch
 def table(self:_Kinds, side, goal):
-    "(the _Table of removing, 0, or adding, 1, as of one step; those of groups, and ends), or None."
+    "(the _Table of removing, 0, or adding, 1, as of one step; those of groups), or None."
     reach = [both[side].reach(like, np.full(like.shape, goal)) for _, both, like in self.groups]
     last, own, sums = min(last.min() for last, _ in reach), [], []
     for (n, both, _), (_, end) in zip(self.groups, reach, strict=True):
@@ -997,15 +1004,13 @@ def rounded_up(self:_Kinds, side, own, place, u):
 
 @patch
 def tail(self:_Kinds, side, plan, grids):
-    "(cut, log |M|/M(t) beyond it, at most, is there such a cut?)."
+    "(cut, log |M|/M(t) beyond it, at most), (1, 1); is there such a cut?, (1,)."
     s = plan.guess*_CUTS
     fades = -self.plain*s*s/2
     for (n, both, _), g in zip(self.groups, grids, strict=True):
         guess = np.full(n.shape, plan.guess)
         fades = fades + n.T @ both[side].moduli(g, guess*_CUTS, guess)
-    fits = fades - np.log(pi*s) <= plan.sum + log(_RTOL/_SHARE)
-    k = fits.argmax()
-    return s[:, [k]], fades[:, [k]], fits.any()
+    return _first_cut(s, fades, plan, 1)
 
 # %% ../nbs/01_rows.ipynb #01kinds04
 @patch
@@ -1056,10 +1061,7 @@ def step(self:_Kinds, side, plan, grids, cut, fades):
 def found(self:_Kinds, side, plan, own, goal):
     "What is _Found of a direction, or None."
     plan = plan._replace(top=self.rounded_up(side, own, plan.place.item(), plan.u))
-    if not plan.lined:
-        none = np.full((1, 1), np.nan)
-        return _Found(plan.lined, none, np.repeat(none, 2, axis=1), none > 0, plan.u,
-                      _of_all(1, plan.top))
+    if not plan.lined: return _without_line(plan.u, _of_all(1, plan.top))
     if not plan.ok or not (law := self.fitted(side, plan, own)): return None
     ready = _Ready(None, plan, self.step(side, plan, *law))
     return self.pair.each[side].solved(ready, np.ones((1, 1)), goal)
@@ -1091,9 +1093,9 @@ def _kinds(run):
         if (row := row_of(step)): counts[row] = counts.get(row, 0) + n
         elif type(step) is Gaussian: plain.append(n*(step.sensitivity/step.sigma)**2)
         else: return None
-    several = counts and len(counts) + bool(plain) > 1
-    few = len(counts) <= _MOST_KINDS and sum(counts.values()) <= _MOST_RUN
-    return _Kinds(counts, fsum(plain)) if several and few else None
+        if len(counts) > _MOST_KINDS: return None
+    several = counts and len(counts) + bool(plain) > 1 and sum(counts.values()) <= _MOST_RUN
+    return _Kinds(counts, fsum(plain)) if several else None
 
 # %% ../nbs/01_rows.ipynb #01kinds7b
 def epsilon_of_kinds(
