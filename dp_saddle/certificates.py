@@ -22,7 +22,7 @@ from . import __version__, checks
 from .accounting import mechanism_of
 from .certified import ContourAccountant
 from .checks import patch, tracked
-from .contour import SaddleTable, Smoothing
+from .contour import SaddleTable
 from .mechanisms import Composition, Mechanism
 from .numerics import round_outwards
 from .plrv import as_composition
@@ -35,6 +35,7 @@ _PARTS = 'form', 'version', 'run', 'question', 'answer', 'proof'
 _RTOL = 1e-12         # relative error of delta that a line aims at
 _DIGITS = 13          # of the bounds, rounded outwards
 _LOG_SMALLEST = -740. # delta below all doubles: its moment is proof enough
+_PIECES = 8           # of a line's smoothing: what form 1 means
 _SAME = 1e-3          # nats of e^{t eps} by which eps may move and keep its line
 _MOVES = 40           # of an end, each twice as far
 _FIRST_MOVE = 1e-13   # relative
@@ -193,6 +194,7 @@ class _Prover:
     def __init__(self, plrv):
         self.plrv = as_composition(plrv)
         self.table = SaddleTable(self.plrv, rtol=_RTOL)
+        self.table.pieces = _PIECES
         self.line = self.built = None
 
     def cheap(self, eps):
@@ -232,7 +234,7 @@ def by_line(self:_Prover, eps, guess):
 
 def _plan_of(line, eps):
     "The numbers of a line, as a dict."
-    t, X, reach = line.plan.t, line.plan.X, Smoothing(line.plan.w).reach
+    t, X, reach = line.plan.t, line.plan.X, line.plan.smoothing.reach
     u, right = line.table.right_aliases(t, X, np.array([eps]), reach)
     return {'by': 'line', 'tilt': float(t), 'period': float(X), 'nodes': len(line.s) - 1,
             'smoothing': float(line.plan.w),

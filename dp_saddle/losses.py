@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['SPAN_BITS', 'NEAR', 'log_mgf', 'missing', 'NodeLoss', 'shared_tilts', 'legendre_panels',
-           'cuts_at_corner', 'increments', 'increment_noise', 'log_delta_of_atoms',
-           'SharedSums', 'FiniteLoss']
+           'cuts_at_corner', 'increments', 'increment_noise', 'logs_of_changes',
+           'log_delta_of_atoms', 'SharedSums', 'FiniteLoss']
 
 # %% ../nbs/00a_losses.ipynb #e60f5520
 from functools import lru_cache
@@ -63,6 +63,7 @@ _RUN = 64                 # neighbouring frequencies that follow from one by a p
 _FIRST_BAND = 1 << 12     # among so many first ones; later, where phases are known to less,
 _LONGER = 4, 8            # so often as many, at most, and as many nodes in a product
 _UNFELT = 50.             # nats by which a node has fallen that is left out of a line
+_NOTHING = 1e-22          # of all weights: what may be left out, from the first frequency on
 _NEAR_0 = 1/4             # |1 + w|^2, below which its logarithm is taken as it is
 _LOW_TILT = 4             # tilts up to here share their nodes
 _KEPT_GRIDS = 16          # of a loss
@@ -666,24 +667,46 @@ def _log_of_1_and(w):
 # %% ../nbs/00a_losses.ipynb #0cd7b3df
 @patch
 def _weights(self:NodeLoss, t, s, shift, K):
-    "(losses, tilted weights, what both are off by) of the path for frequencies up to s; kept."
+    """(losses, tilted weights, what both are off by, by how much, times s, those turn that are left
+    out) of the path for frequencies up to s; kept."""
     def make():
         y, logw = self.path(t, s, shift, EXTENDED)
         p = np.exp(logw + t*y - K).astype(complex if shift else float)
         exponents = (1 + np.abs(logw) + np.abs(t*y)).astype(float)
         y_off, logw_off = (v.astype(float) for v in self.nodes_off(t, shift, y, logw))
         rounding = _WEIGHT*np.finfo(y.dtype).eps*exponents
-        return y.astype(p.dtype), p, y_off, rounding + ULP*(abs(t)*y_off + logw_off)
+        off, size, y = rounding + ULP*(abs(t)*y_off + logw_off), np.abs(p), y.astype(p.dtype)
+        felt = size > _NOTHING/size.size
+        if felt.all(): return y, p, y_off, off, 0.
+        return *(v[felt] for v in (y, p, y_off, off)), 2*float(size[~felt] @ np.abs(y[~felt]))
     if self.nodes_at(t) > _FEW_NODES: return make()
     return self.kept(('weights', t, shift, 0. if self.fixed_nodes else s), make)
 
 @patch
 def _changes(self:NodeLoss, t, s, shift, K, error, strip):
     "K(t + is) - K(t) by one path, and log(1 + relative error of its exponential)."
-    y, p, moved, off = self._weights(t, s[-1], shift, K)
+    y, p, moved, off, turned = self._weights(t, s[-1], shift, K)
     size = np.abs(p)
     change, noise = increments(p, y, s), increment_noise(size, error + ULP + off, y, s) + strip
-    noise = noise + ULP*s*(size @ moved)
+    return logs_of_changes(change, noise + s*(ULP*(size @ moved) + turned))
+
+def logs_of_changes(
+    change,  # w = M(t + is)/M(t) - 1, complex, 1-d
+    noise,   # what that is off by, at most, of that shape
+):           # two arrays of that shape
+    """(log(1 + w), log(1 + relative error of 1 + w)).
+
+    Parameters
+    ----------
+    change
+        w = M(t + is)/M(t) - 1, complex, 1-d
+    noise
+        what that is off by, at most, of that shape
+
+    Returns
+    -------
+    two arrays of that shape
+    """
     lost = np.abs(1 + change) < ULP                            # log of 0 is infinite
     change, noise = np.where(lost, ULP - 1, change), noise + 2*ULP*lost
     relative, change = noise/np.maximum(np.abs(1 + change), TINY), _log_of_1_and(change)

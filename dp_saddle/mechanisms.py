@@ -21,6 +21,7 @@ from scipy.special import log1p, logsumexp
 from . import checks
 from .checks import Task, counted, patch
 from .densities import LaplaceLoss, SubsampledGaussianLoss, log_mix
+from .laplace import PlainLaplaceLoss
 from .losses import FiniteLoss, missing
 from .mixtures import components, mixture_loss, on_a_sample
 from .numerics import SMALLEST, ULP, safe_log
@@ -214,7 +215,7 @@ class Laplace(Mechanism):
 
     def loss_of(self, direction):
         "The loss in a direction, 'remove' or 'add': they are equal."
-        return LaplaceLoss(self.sensitivity/self.scale, 1., direction)
+        return PlainLaplaceLoss(self.sensitivity/self.scale, 1., direction)
 
     def loss_of_sample(self, rate, direction):
         "The loss on a Poisson sample of this `rate` in (0, 1), in a direction, 'remove' or 'add'."
