@@ -18,12 +18,13 @@ from typing import NamedTuple
 import numpy as np
 
 from .checks import counted, patch
-from .contour import PIECES, Smoothing, log_curve
+from .contour import log_curve
 from .grids import Rows
 from .mechanisms import Gaussian
 from .numerics import ULP, log_chernoff_factor, log_expm1, safe_log
 from .plrv import ComposedLoss
 from .rows import row_of
+from .smoothing import PIECES, Smoothing
 from .stacked import decays_of, lines_of
 
 # %% ../nbs/05a_batch.ipynb #8450b05a

@@ -690,6 +690,7 @@ def _changes(self:NodeLoss, t, s, shift, K, error, strip):
     change, noise = increments(p, y, s), increment_noise(size, error + ULP + off, y, s) + strip
     return logs_of_changes(change, noise + s*(ULP*(size @ moved) + turned))
 
+# %% ../nbs/00a_losses.ipynb #00alogs1
 def logs_of_changes(
     change,  # w = M(t + is)/M(t) - 1, complex, 1-d
     noise,   # what that is off by, at most, of that shape

@@ -29,10 +29,11 @@ from dp_saddle import (
     delta,
     epsilon,
 )
-from dp_saddle.contour import Plan, SaddleTable, Smoothing
+from dp_saddle.contour import Plan, SaddleTable
 from dp_saddle.losses import log_delta_of_atoms
 from dp_saddle.numerics import EXTENDED
 from dp_saddle.plrv import ComposedLoss, GaussianLoss
+from dp_saddle.smoothing import PIECES, Smoothing
 
 
 def S(sigma, rate):
@@ -435,23 +436,22 @@ def test_smoothing_narrower_than_sqrt_of_the_rounding_unit(nodes):
         e = a.epsilon(d)
         assert e.lower <= e.upper < 1e-6
 
-@pytest.mark.parametrize('x', [1e-9, 1e-5, .0199, .0201, 3.])
-def test_the_shift_of_a_smoothing(x):
-    "log(sinh(x)/x) for each of its pieces, to eleven digits, also where the quotient is nearly 1."
-    with workdps(50):
-        want = float(mpmath.log(mpmath.sinh(mpf(x))/mpf(x)))
-    assert Smoothing(2*x).shift/Smoothing.pieces == pytest.approx(want, rel=1e-11)
+def test_an_atom_is_not_smoothed_where_outcomes_are_few():
+    "One randomised response has no delta at its largest loss, but for what rounding leaves."
+    answer = SaddleTable(ComposedLoss([(RandomizedResponse(eps=1.).remove, 1)]))
+    assert np.exp(answer.log_delta(np.ones(1))[2, 0]) < 1e-14
 
+@pytest.mark.parametrize('pieces', [8, PIECES])
 @pytest.mark.parametrize('t, X, w, eps', [(2., 3., .5, 1.), (3., 2.5, .25, .5), (2., 2., .4, 0.)])
-def test_what_is_too_much_in_a_smoothed_sum(t, X, w, eps):
+def test_what_is_too_much_in_a_smoothed_sum(t, X, w, eps, pieces):
     "The terms m > 0, by the smoothing's own definition: the mean over a B-spline. They outweigh \
     those of m < 0, and the bound must reach as far down as the smoothing."
-    plrv, half = (1*Gaussian(sigma=1.)).remove, Smoothing.pieces/2
-    line = SaddleTable(plrv, shortcut=False).line(Plan(t, X, 60., w, -1e3, False))
+    plrv, half, w = (1*Gaussian(sigma=1.)).remove, pieces/2, w*(8/pieces)**.5    # one variance
+    line = SaddleTable(plrv, shortcut=False).line(Plan(t, X, 60., w, -1e3, False, pieces))
     tau, m = np.linspace(-half, half, 4001), np.arange(1, 40)
-    weight = BSpline.basis_element(np.arange(Smoothing.pieces + 1.) - half)(tau)
+    weight = BSpline.basis_element(np.arange(pieces + 1.) - half)(tau)
     def smoothed(x):
-        at = np.add.outer(x, w*tau - Smoothing(w).shift)
+        at = np.add.outer(x, w*tau - Smoothing(w, pieces).shift)
         return np.exp(plrv.log_delta(at)) @ weight/weight.sum()
     right, left = np.exp(t*m*X) @ smoothed(eps + m*X), np.exp(-t*m*X) @ smoothed(eps - m*X)
     alias = line.alias(np.array([eps]))[0]*np.exp(line.base - t*eps)

@@ -23,20 +23,20 @@ LONG_CELLS = {}
 LONG_MODULES = {
     "mechanisms": (500, "what users write, on one page, beside what every accountant has"),
     "interop": (465, "what Opacus calls and what its users call: hooks, guards, ghosts and norms"),
-    "batch": (572, "records on shared lines, and what each of their sums is off by, beside it; "
+    "batch": (573, "records on shared lines, and what each of their sums is off by, beside it; "
                    "the family of losses could have a room of its own"),
     "balls": (775, "what a step is, in one place: who believes these pages need believe nothing "
                    "else; a file of three parts would be three things to believe"),
     "rows": (900, "a question alone, a thousand at once and a run of many kinds are the same "
                   "operations, and one proof; what is planned, and kinds, could have rooms"),
-    "contour": (1320, "the line, its plan, atoms, curves and ends share one table of the loss; "
+    "contour": (1270, "the line, its plan, atoms, curves and ends share one table of the loss; "
                       "those, from 'eps of delta' on, could have a room of their own"),
     "certified": (791, "one accountant: what it tries, in which order, and how bounds are joined; "
                         "the sums of levels and of counts could have a room of their own"),
     "cut_moments": (520, "moments below a cut, and the loss that they make; that, from "
                          "'The loss' on, could have a room of its own"),
     "levels": (630, "windows, levels and counts are cut by one class, and of one loss"),
-    "losses": (745, "what all sums over nodes share: K, its rounding, its lines, what is kept"),
+    "losses": (750, "what all sums over nodes share: K, its rounding, its lines, what is kept"),
     "densities": (790, "all Gaussians, sampled and mixed, share a path; a Laplace and your own, "
                        "beside it, could have a room of their own"),
     "prv_fft": (500, "two accountants on one grid; what rounding costs stands beside each sum"),
