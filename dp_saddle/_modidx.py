@@ -3773,7 +3773,6 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                      'dp_saddle.smoothing._log_sinhc': ('smoothing.html#_log_sinhc', 'dp_saddle/smoothing.py'),
                                      'dp_saddle.smoothing._shared': ('smoothing.html#_shared', 'dp_saddle/smoothing.py'),
                                      'dp_saddle.smoothing._sinh': ('smoothing.html#_sinh', 'dp_saddle/smoothing.py'),
-                                     'dp_saddle.smoothing._turn': ('smoothing.html#_turn', 'dp_saddle/smoothing.py'),
                                      'dp_saddle.smoothing.power': ('smoothing.html#power', 'dp_saddle/smoothing.py')},
             'dp_saddle.stacked': { 'dp_saddle.stacked._blocks': ('stacked.html#_blocks', 'dp_saddle/stacked.py'),
                                    'dp_saddle.stacked._grid': ('stacked.html#_grid', 'dp_saddle/stacked.py'),

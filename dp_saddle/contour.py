@@ -898,14 +898,14 @@ def alias(self:Line,
 def _sums_by_sides(self:Line, eps):
     "The sum at many eps, by rows and columns of nodes."
     side, block = _SIDE, _SIDE*_SIDE
-    c = np.append(self.c, np.zeros(-len(self.c) % block)).reshape(-1, side)
-    s = np.append(self.s, np.zeros(block))[:block]
-    blocks = np.array_split(eps, ceil(len(eps)*len(c)/_BLOCK))
-    total = []
+    most = len(self.c) - len(self.c) % block
+    c, s = self.c[:most].reshape(-1, side), self.s[1]*np.arange(block)
+    blocks, total = np.array_split(eps, ceil(len(eps)*len(self.c)/side/_BLOCK)), []
     for e in counted(blocks, 'block'):
-        sums = (c @ _turned(e, s[:side]).T).T.reshape(len(e), -1, side)
+        sums = (c @ _turned(e, s[:side]).T).T.reshape(len(e), most//block, side)
         sums = (sums @ _turned(e, s[::side])[:, :, None])[:, :, 0]
-        total.append((sums*_turned(e, self.s[::block])).real.sum(1))
+        last = _turned(e, self.s[most:]) @ self.c[most:]
+        total.append((sums*_turned(e, self.s[:most:block])).real.sum(1) + last.real)
     return np.concatenate(total)
 
 # %% ../nbs/01_contour.ipynb #1be3ac6a

@@ -944,7 +944,8 @@ class LaplaceLoss(_LaplaceStep):
         return _LEG_NODES + FEW_NODES*panels
 
     def log_strip(self, t, s0, s1, shift):
-        return self.cgf_on(np.array([float(t)]))[0] - _PANEL_ERROR
+        def make(): return self.cgf_on(np.array([float(t)]))[0] - _PANEL_ERROR
+        return self.kept(('strip', float(t)), make)
 
     def shift_from(self, t): return _LAPLACE_PHASE/(self.slope(t)*self.path_height(t))
 

@@ -72,10 +72,10 @@ def power(
     -------
     z^n, shape of z
     """
-    out = 1.
-    while n:
-        if n & 1: out = out*z
-        n, z = n >> 1, z*z if n > 1 else z
+    out, z = np.array(z if n & 1 else z*0 + 1), np.array(z)
+    while n := n >> 1:
+        z *= z
+        if n & 1: out *= z
     return out
 
 # %% ../nbs/01_smoothing.ipynb #01smth09
@@ -83,15 +83,9 @@ def _shared(x):
     "The number that all of x are, as on a line; or x."
     return x.flat[0] if x.size and (x == x.flat[0]).all() else x
 
-def _turn(x):
-    "e^{ix}."
-    out = np.empty(x.shape, complex)
-    out.real, out.imag = np.cos(x), np.sin(x)
-    return out
-
 def _sinh(x):
     "Its parts, by real functions."
-    out, real = _turn(x.imag), _shared(x.real)
+    out, real = np.exp(1j*x.imag), _shared(x.real)
     out.real *= np.sinh(real)
     out.imag *= np.cosh(real)
     return out
@@ -115,7 +109,7 @@ def transform(self:Smoothing,
     if not self.width: return np.ones_like(z)
     x = z*self.width/2
     quotient = power(_sinh(x)/x, self.pieces)
-    return quotient*(np.exp(_shared(z.real)*self.shift)*_turn(z.imag*self.shift))
+    return quotient*(np.exp(_shared(z.real)*self.shift)*np.exp(1j*(z.imag*self.shift)))
 
 @patch
 def log_bound(self:Smoothing, t, s):
