@@ -8,8 +8,12 @@ from dp_saddle.densities import LaplaceLoss
 from dp_saddle.laplace import PlainLaplaceLoss
 from dp_saddle.numerics import ULP
 
-mp.dps = 60
 NOISES = [1e-9, 1e-4, 0.03, 0.25, 1.0, 4.0, 50.0]
+
+
+@pytest.fixture(autouse=True)
+def sixty_digits():
+    with mp.workdps(60): yield
 
 
 def exact(mu, t, s=0.0):

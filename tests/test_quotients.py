@@ -112,13 +112,14 @@ def test_allowances_are_felt():
     "A turn of the least unit that is allowed for shows where it is not."
     loss, t, h = RandomizedResponse(eps=0.7).remove, 2.0, 0.9
     found = quotient(loss, t, h, loss.known_cgf(t))
-    y, logw = ([mp.mpf(float(x)) for x in v] for v in loss.atoms)
-    mp.dps, used = 40, []
-    def M(z): return mp.fsum(mp.exp(w + z * x) for x, w in zip(y, logw, strict=True))
-    for first in range(128, 200128, 20000):
-        value = found.at(np.array([first]), None)[0, 37]
-        miss = abs(complex(M(mp.mpc(t, mp.mpf(h) * (first + 37))) / M(mp.mpf(t)) - mp.mpc(value)))
-        used.append(miss / (found.off + found.drift * h * (first + 37)))
+    used = []
+    with mp.workdps(40):
+        y, logw = ([mp.mpf(float(x)) for x in v] for v in loss.atoms)
+        def M(z): return mp.fsum(mp.exp(w + z * x) for x, w in zip(y, logw, strict=True))
+        for first in range(128, 200128, 20000):
+            value = mp.mpc(found.at(np.array([first]), None)[0, 37])
+            miss = abs(complex(M(mp.mpc(t, mp.mpf(h) * (first + 37))) / M(mp.mpf(t)) - value))
+            used.append(miss / (found.off + found.drift * h * (first + 37)))
     assert 0.005 < max(used) < 0.5
 
 def test_samples_and_others_beside():
