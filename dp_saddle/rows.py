@@ -14,6 +14,7 @@ import numpy as np
 from scipy.special import log1p
 
 from .checks import patch
+from .densities import LaplaceLoss
 from dp_saddle.grids import (
     BOUND_ULPS,
     FAR,
@@ -27,9 +28,11 @@ from dp_saddle.grids import (
     Rows,
     circle,
 )
+from .losses import FiniteLoss
 from .mechanisms import Composition, Gaussian, PoissonSubsampled
+from .mixtures import MixtureLoss
 from .numerics import EXTENDED, TINY, ULP, log_chernoff_factor, log_expm1
-from .plrv import Bounds
+from .plrv import Bounds, ComposedLoss
 from .rare import guess_of, shortened, taken_away
 
 # %% ../nbs/01_rows.ipynb #27fa656a
@@ -954,24 +957,34 @@ _ADDED = 4                              # ULP of a sum of m numbers, besides m
 
 # Tuning: only time and memory depend on it. Several kinds.
 _GROUP, _MOST_KINDS = 32, 1 << 10       # kinds at a time, and in all
-_MOST_TERMS = 1 << 17                   # of a line of a group
+_MOST_TERMS, _BESIDE = 1 << 17, 1 << 12 # of a line of a group; of a line with others beside
+_OTHERS = FiniteLoss, LaplaceLoss, MixtureLoss      # losses of steps beside
 
+# %% ../nbs/01_rows.ipynb #01kinds1b
 class _Kinds:
-    "Several kinds of steps, {(mu, rate): n}, and Gaussian ones, `plain` being their mu^2."
-    def __init__(self, counts, plain):
+    """Several kinds of steps, {(mu, rate): n}, Gaussian ones, `plain` being their mu^2, and others,
+    none or two ComposedLosses, removing and adding."""
+    def __init__(self, counts, plain, others=()):
         mu, rate = (np.array(v, float)[:, None] for v in zip(*counts, strict=True))
         self.n, self.plain = np.array(list(counts.values()), float)[:, None], plain
-        self.ulps = (len(mu) + _ADDED)*ULP
+        self.ulps, self.others = (len(mu) + bool(others) + _ADDED)*ULP, others
+        spread = plain + sum(p.cumulants_on(np.zeros(1), 2)[1, 0] for p in others[:1])
         each = rate**2*np.expm1(mu**2)
         main = (self.n*each).argmax()
         self.pair = pair_of(mu[main].item(), rate[main].item())    # stands for all in a plan
-        alike = ((self.n*each).sum() + plain)/each                 # steps that spread as much
+        alike = ((self.n*each).sum() + spread)/each                # steps that spread as much
         self.groups = []
         for r in np.array_split(np.arange(len(mu)), ceil(len(mu)/_GROUP)):
             both = [Rows(mu[r], rate[r], np.full((len(r), 1), adds)) for adds in (False, True)]
             for rows, unit in zip(both, self.pair.unit, strict=True):
                 rows.unit = np.full((len(r), 1), unit)
             self.groups.append((self.n[r], both, alike[r]))
+
+# %% ../nbs/01_rows.ipynb #01kinds1c
+@patch
+def beside(self:_Kinds, side):
+    "What other steps lose together, removing, 0, or adding, 1, in a list; or none."
+    return self.others[side:side + 1]
 
 # %% ../nbs/01_rows.ipynb #01kinds02
 @patch
@@ -990,6 +1003,10 @@ def table(self:_Kinds, side, goal):
     u = some.u
     K, variance = K + self.plain*u*(1 + u)/2, variance + self.plain
     mean, falls = mean + self.plain*(u + 1/2), falls - self.plain*(_FALLS*self.pair.unit[side])**2/2
+    for p in self.beside(side):
+        if u[0, -1] > p.largest_tilt: return None
+        each = p.tabulated(u[0]), *p.cumulants_on(u[0], 2)
+        K, mean, variance = (v + w for v, w in zip((K, mean, variance), each, strict=True))
     some = some._replace(K=K, mean=mean, variance=variance, falls=falls, last=np.log(lost))
     return some, own
 
@@ -999,7 +1016,8 @@ def rounded_up(self:_Kinds, side, own, place, u):
     "K at the tilt u, at this place of the tables, rounded up, (1, 1)."
     tops = [n*both[side].rounded_up(table, np.full(n.shape, place))
             for (n, both, _), table in zip(self.groups, own, strict=True)]
-    tops = np.concatenate([*tops, self.plain*u*(1 + u)/2])
+    beside = [np.full((1, 1), sum(p.known_cgf(u.item()))) for p in self.beside(side)]
+    tops = np.concatenate([*tops, self.plain*u*(1 + u)/2, *beside])
     return tops.sum(keepdims=True) + self.ulps*np.abs(tops).sum()
 
 @patch
@@ -1010,6 +1028,9 @@ def tail(self:_Kinds, side, plan, grids):
     for (n, both, _), g in zip(self.groups, grids, strict=True):
         guess = np.full(n.shape, plan.guess)
         fades = fades + n.T @ both[side].moduli(g, guess*_CUTS, guess)
+    for p, n in (part for loss in self.beside(side) for part in loss.parts):
+        K, error = p.known_cgf(plan.t.item())
+        fades = fades + n*np.minimum(np.logaddexp(*p.decay(plan.t.item(), s[0])) - K + error, 0)
     return _first_cut(s, fades, plan, 1)
 
 # %% ../nbs/01_rows.ipynb #01kinds04
@@ -1027,6 +1048,7 @@ def fitted(self:_Kinds, side, plan, own):
         cut, fades, ok = self.tail(side, plan, grids)
         terms = cut*plan.X/(2*pi)*min(len(self.n), _GROUP)
         if not ok or not terms < _MOST_TERMS: return None
+        if self.others and not cut*plan.X < 2*pi*_BESIDE: return None
         asked, strip = cut + 2*pi/plan.X, 0.
         for k, (n, both, _) in enumerate(self.groups):
             grids[k] = both[side].up_to(grids[k], np.full(n.shape, asked))
@@ -1047,8 +1069,13 @@ def step(self:_Kinds, side, plan, grids, cut, fades):
         own = [change, np.abs(change), n*one.off, K, np.abs(K), n*one.error, n*np.exp(one.lost)]
         own = [np.add.reduce(v, 0, keepdims=True) for v in own]
         sums = [a + b for a, b in zip(sums, own, strict=True)] if sums else own
+    one, t = _some(one, slice(1)), plan.t
+    for p in self.beside(side):
+        K, error, change, off = p.line(t.item(), one.s[0].astype(float))
+        own = change, np.abs(change), off, K, abs(K), error, 0.
+        sums = [a + b for a, b in zip(sums, own, strict=True)]
     change, size, off, K, large, error, lost = sums
-    one, t, finest = _some(one, slice(1)), plan.t, float(np.finfo(K.dtype).eps)/ULP
+    finest = float(np.finfo(K.dtype).eps)/ULP
     plain, turned = self.plain*t*(1 + t)/2, self.plain*one.s*(1j*(t + 1/2) - one.s/2)
     own = self.ulps + _CGF_ULPS*ULP              # of the plain: a sum of squares, and products
     off = off + self.ulps*size + own*np.abs(turned)
@@ -1085,24 +1112,33 @@ def bounds(self:_Kinds, delta):
 
 # %% ../nbs/01_rows.ipynb #01kinds07
 def _kinds(run):
-    "The _Kinds of a run of sampled Gaussian steps, Gaussian ones besides, or None."
+    "The _Kinds of a run of sampled Gaussian steps, Gaussian and others besides, or None."
     if type(run) is not Composition: return None
-    counts, plain = {}, []
+    counts, plain, others = {}, [], []
     for step, n in run.steps:
         if not n: continue
         if (row := row_of(step)): counts[row] = counts.get(row, 0) + n
         elif type(step) is Gaussian: plain.append(n*(step.sensitivity/step.sigma)**2)
-        else: return None
-        if len(counts) > _MOST_KINDS: return None
-    several = counts and len(counts) + bool(plain) > 1 and sum(counts.values()) <= _MOST_RUN
-    return _Kinds(counts, fsum(plain)) if several else None
+        else: others.append((step, n))
+        if len(counts) + len(others) > _MOST_KINDS: return None
+    several = counts and len(counts) + bool(plain) + bool(others) > 1
+    if not several or sum(counts.values()) > _MOST_RUN: return None
+    losses = [[(step.loss_of(way), n) for step, n in others] for way in ('remove', 'add') if others]
+    if not all(_is_beside(part) for v in losses for part in v): return None
+    if all(step.symmetric for step, _ in others): losses[1:] = losses[:1]
+    return _Kinds(counts, fsum(plain), [ComposedLoss(v) for v in losses])
+
+def _is_beside(part):
+    "May such steps stand beside rows?"
+    loss, _ = part
+    return isinstance(loss, _OTHERS) and not loss.p_inf and loss.dominated is None
 
 # %% ../nbs/01_rows.ipynb #01kinds7b
 def epsilon_of_kinds(
     run,    # a mechanism, or anything else
     delta,  # in (0, 1); or anything else
 ) -> Bounds | None:  # on eps, nats; None unless it is one delta of such kinds, and found here
-    """The eps of several kinds of Poisson-sampled Gaussian steps, Gaussian ones besides, proved.
+    """The eps of several kinds of Poisson-sampled Gaussian steps, others besides, proved.
 
     Parameters
     ----------

@@ -27,7 +27,7 @@ LONG_MODULES = {
                    "the family of losses could have a room of its own"),
     "balls": (775, "what a step is, in one place: who believes these pages need believe nothing "
                    "else; a file of three parts would be three things to believe"),
-    "rows": (900, "a question alone, a thousand at once and a run of many kinds are the same "
+    "rows": (935, "a question alone, a thousand at once and a run of many kinds are the same "
                   "operations, and one proof; what is planned, and kinds, could have rooms"),
     "contour": (1270, "the line, its plan, atoms, curves and ends share one table of the loss; "
                       "those, from 'eps of delta' on, could have a room of their own"),

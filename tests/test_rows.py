@@ -5,11 +5,19 @@ import pytest
 from scipy.special import ndtr
 
 from dp_saddle import (
+    ZCDP,
     Accountant,
+    ApproxDP,
     ContourAccountant,
+    DiscreteGaussian,
+    DiscreteLaplace,
     Gaussian,
     Laplace,
+    MixtureOfGaussians,
     PoissonSubsampled,
+    PureDP,
+    RandomizedResponse,
+    TruncatedPoisson,
     epsilon,
     grids,
     rows,
@@ -17,7 +25,9 @@ from dp_saddle import (
 from dp_saddle.certified import epsilon_without
 from dp_saddle.contour import SaddleTable
 from dp_saddle.densities import SubsampledGaussianLoss
+from dp_saddle.losses import FiniteLoss
 from dp_saddle.numerics import EXTENDED, ULP
+from dp_saddle.plrv import ComposedLoss
 from test_grids import random_pairs
 
 
@@ -490,6 +500,59 @@ def test_more_of_several_kinds():
     answered = [meets_the_accountant(*asked) for asked in random_kinds(42, 400)]
     assert sum(answered) >= 280
 
+def with_others(seed, count):
+    "Runs of one to three kinds, with others beside; and deltas."
+    chance = np.random.default_rng(seed)
+    def size(low, high): return float(np.exp(chance.uniform(np.log(low), np.log(high))))
+    kinds = [lambda: Laplace(scale=size(.5, 60)), lambda: RandomizedResponse(eps=size(.02, 2)),
+             lambda: PureDP(eps=size(.01, 1)), lambda: Gaussian(sigma=size(3, 50)),
+             lambda: DiscreteGaussian(sigma=size(2, 20)),
+             lambda: DiscreteLaplace(scale=size(2, 20)),
+             lambda: PoissonSubsampled(Laplace(scale=size(.7, 8)), rate=size(.002, .3)),
+             lambda: PoissonSubsampled(RandomizedResponse(eps=size(.1, 2)), rate=size(.02, .5)),
+             lambda: MixtureOfGaussians(sigma=size(.8, 5), sensitivities=(0., 1., 2.),
+                                        probabilities=(.9, .08, .02))]
+    for _ in range(count):
+        run = run_of(size(.7, 8), size(.002, .3), int(size(10, 5000)))
+        for _ in range(chance.integers(0, 3)):
+            run = run + run_of(size(.7, 8), size(.002, .3), int(size(10, 5000)))
+        for _ in range(chance.integers(1, 4)):
+            run = run + int(size(1, 60))*kinds[chance.integers(len(kinds))]()
+        yield run, 10**-chance.uniform(2, 14)
+
+def test_others_beside():
+    answered = [meets_the_accountant(*asked) for asked in with_others(43, 40)]
+    assert sum(answered) >= 34
+
+@pytest.mark.slow
+def test_more_others_beside():
+    answered = [meets_the_accountant(*asked) for asked in with_others(44, 400)]
+    assert sum(answered) >= 340
+
+@pytest.mark.parametrize('what', ['K', 'error', 'change', 'log_error'])
+def test_what_others_say_is_heard(monkeypatch, what):
+    "A line of theirs that says something else moves the answer, or its width."
+    run, line = run_of(2., .01, 1000) + 9*Laplace(scale=15.), ComposedLoss.line
+    usual = rows.epsilon_of_kinds(run, 1e-6)
+    def other(self, t, s):
+        values = line(self, t, s)
+        return values._replace(**{what: getattr(values, what)*(1 + 1e-7) + 1e-7})
+    monkeypatch.setattr(ComposedLoss, 'line', other)
+    moved = rows.epsilon_of_kinds(run, 1e-6)
+    if what in ('error', 'log_error'): assert moved is None or moved.width > 10*usual.width
+    else: assert moved.upper < usual.lower or usual.upper < moved.lower
+
+@pytest.mark.parametrize('method', ['decay', 'known_cgf'])
+def test_what_others_bound_is_heard(monkeypatch, method):
+    run = run_of(2., .01, 1000) + 9*RandomizedResponse(eps=.2)
+    usual, bound = rows.epsilon_of_kinds(run, 1e-6), getattr(FiniteLoss, method)
+    def worse(self, *asked):
+        if method == 'known_cgf': return tuple(np.add(bound(self, *asked), (0., 40.)))
+        return bound(self, *asked)._replace(log_atoms=np.nan)
+    monkeypatch.setattr(FiniteLoss, method, worse)
+    found = rows.epsilon_of_kinds(run, 1e-6)
+    assert found is None or found.width > 10*usual.width
+
 def test_a_hundred_kinds_and_one_kind_in_parts():
     "More than a group; and parts whose noise is the same but for an ulp or two are one run."
     sigmas = 2*(1 + 1e-13*np.arange(100))
@@ -508,7 +571,10 @@ def test_allowances_of_kinds_are_felt(monkeypatch, name, value):
 
 def test_kinds_that_are_none():
     sampled = run_of(2., .01, 100)
-    for run in (sampled, Gaussian(sigma=3.), 2*Gaussian(sigma=3.), sampled + Laplace(scale=9.),
+    for run in (sampled, Gaussian(sigma=3.), 2*Gaussian(sigma=3.), 5*Laplace(scale=9.),
+                sampled + ApproxDP(eps=.1, delta=1e-9), sampled + ZCDP(rho=.01),
+                sampled + TruncatedPoisson(sigma=2., rate=.01, dataset_size=10000,
+                                           max_batch_size=120),
                 sampled + run_of(2., .7, 3), sampled + run_of(.1, .01, 3), 0*sampled + sampled,
                 None):
         assert rows.epsilon_of_kinds(run, 1e-5) is None
