@@ -24,7 +24,7 @@ from .mechanisms import Gaussian
 from .numerics import ULP, log_chernoff_factor, log_expm1, safe_log
 from .plrv import ComposedLoss
 from .rows import row_of
-from .smoothing import PIECES, Smoothing
+from .smoothing import Smoothing
 from .stacked import decays_of, lines_of
 
 # %% ../nbs/05a_batch.ipynb #8450b05a
@@ -33,7 +33,7 @@ _GROWTH = 3              # e^{3|u|}/cos^2|u| in the bound on what mixing adds, p
 _REACH = 1.5             # < pi/2: up to this |u| it holds
 _HOEFFDING = 8           # log E e^X <= E X + x^2/8 for X between 0 and x: Hoeffding (1963)
 _NO_BOUND = 1e300        # where it does not
-_SPREAD = 24             # p (w x)^2/24: half the variance of p pieces of width w, times x^2
+_SPREAD = 3              # (w x)^2/3: half the variance of 8 pieces of width w, times x^2
 # Rounding: may grow, never shrink.
 _SUM_EXTRA = 8           # ULP of a sum over kinds, beside one for each: `sum_rounding`
 _ENTRY_ULPS = 8          # of a difference of neighbours' K, relative
@@ -57,7 +57,8 @@ _SHORT, _SPARE = 1 << 10, 64    # rows have twice the nodes, up to so many; othe
 _MAX_NODES = 1 << 11                                   # of a line
 _BLOCK = 1 << 18                                       # records times nodes in one job
 _CUT = 23                                              # nats below the goal: what a line may lose
-_WIDEST, _WIDEST_TILT = 2.5, 30                        # a spline's piece: nats, and over the tilt
+_PIECES = 8                                            # of a smoothing: few nats are missing
+_WIDEST, _WIDEST_TILT = 5., 60                         # a spline's piece: nats, and over the tilt
 _MOST_WIDENED = 50                                     # in the exponent of a width
 _STEPS, _FARTHEST = 20, 20                             # of Newton's method; nats it may go at once
 _SLACK = 1e-9                                          # nats it aims beyond the goal
@@ -576,11 +577,11 @@ def _lines(family, i, mixed, used, K, eps, goal):
     most = goal - _CUT + t*eps
     n, end = _last_nodes(s, tail, most, h, family.most_nodes)
     s, tail = s[end], tail[np.arange(len(h)), end]
-    excess = np.clip((tail - most)/PIECES, 0, _MOST_WIDENED)
+    excess = np.clip((tail - most)/_PIECES, 0, _MOST_WIDENED)
     w = np.minimum(_rounded_up(2/s*np.exp(excess)), min(_WIDEST, _WIDEST_TILT/t))
     w = np.where(tail > most, w, 0)
     pairs, place = np.unique(w + 1j*s, return_inverse=True)
-    smoothed = [Smoothing(pair.real).log_bound(t, pair.imag) for pair in pairs]
+    smoothed = [Smoothing(pair.real, _PIECES).log_bound(t, pair.imag) for pair in pairs]
     return RecordLines(h, n, w, tail + np.array(smoothed)[place])
 
 # %% ../nbs/05a_batch.ipynb #ae19990d
@@ -611,7 +612,7 @@ class LineBatch:
             log of a bound on what lies beyond the last node, shape (records,)
         """
         self.t, self.s = family.t[plan.tilt], plan.h*np.arange(plan.nodes)
-        self.width, self.reach = plan.width, Smoothing(plan.width).reach
+        self.width, self.reach = plan.width, Smoothing(plan.width, _PIECES).reach
         self.base = mixed.counts @ table.K
         self.off = sum_rounding(len(table.K))*(mixed.counts @ np.abs(table.K))
         change = mixed.counts @ table.change.real + 1j*(mixed.counts @ table.change.imag)
@@ -629,7 +630,7 @@ class LineBatch:
 @patch
 def _factor(self:LineBatch, h):
     "What each node's transform is multiplied with: the rule, smoothed [SP 23]; rounding of that."
-    z, smoothing = self.t + 1j*self.s, Smoothing(self.width)
+    z, smoothing = self.t + 1j*self.s, Smoothing(self.width, _PIECES)
     rule = (h/pi)/(z*(z + 1))
     rule[0] /= 2
     return rule*smoothing.transform(z), np.abs(rule)*smoothing.rounding(z)
@@ -713,7 +714,7 @@ def log_delta(self:LineBatch, eps, side):
 @patch
 def smoothing_cost(self:LineBatch, fall):
     "What smoothing adds to log delta, about, where its slope is -`fall`, shape (records,)."
-    return PIECES*(self.width*fall)**2/_SPREAD
+    return (self.width*fall)**2/_SPREAD
 
 # %% ../nbs/05a_batch.ipynb #f3c3e035
 @patch

@@ -30,7 +30,7 @@ from dp_saddle.numerics import (
 )
 from .plrv import MASS_ERROR, GaussianLoss
 from .quotients import quotients_on
-from .smoothing import CHORD_ULPS, PIECES, Smoothing, power
+from .smoothing import CHORD_ULPS, KNOTS, PIECES, Smoothing, power
 
 # %% ../nbs/01_contour.ipynb #344f81a1
 # Rounding: may grow, never shrink (Appendix A).
@@ -78,7 +78,7 @@ _FIRST_CUT = 16              # the first cut that is tried, as a part of the gue
 _CUTS = 2.**np.arange(0, 24, .5)       # and all that are tried, in its units;
 _NEAR_CUTS = 2.**np.arange(-1.5, 2, .25)  # but first these, in units of the guess
 FINE = .75                  # a smoothing costs at most the resolution: this times w^2 and pieces
-_WIDEST = 4, 49, 50          # a spline's std, nats; nats times the tilt; log of its growth
+_WIDEST = 4, 49, 300, 50     # a spline's std, nats; times the tilt; its half; log of its growth
 _MAX_CHORDS = .9             # the chords' part of the smoothed curve, in [0, 1)
 _BLOCK = 1 << 20             # complex numbers in memory
 _ATOM_SIDE = 1 << 9          # columns of an atoms' sum
@@ -674,18 +674,16 @@ def plan(self:SaddleTable,
     if near := self._cut_near(guess, t, most, limit): return Plan(t, X, *near)
     s = np.sort(np.append(min(guess/_FIRST_CUT, in_vain)*_CUTS, in_vain))
     log_tail = self.log_tail(t, s) - np.log(np.pi*s)
-    fine = sqrt(self.resolution/(FINE*self.pieces*(1 + t)*max(t, 1)))
-    def planned(s, w, log_tail, ran_out): return Plan(t, X, s, w, log_tail, ran_out, self.pieces)
-    for w in (0., fine)[self.rough:]:
-        smoothed = log_tail + Smoothing(w, self.pieces).log_bound(t, s)
+    for tau in (Smoothing(0., self.pieces), self._fine(t, self.pieces))[self.rough:]:
+        smoothed = log_tail + tau.log_bound(t, s)
         fits = np.flatnonzero((smoothed <= most) & (s <= limit))
         if fits.size:
-            found = _nearest(t, most, Smoothing(w, self.pieces), s, log_tail, fits[0])
-            return _with_room(planned(found[0], w, found[1], False))
+            cut, beyond = _nearest(t, most, tau, s, log_tail, fits[0])
+            return _with_room(Plan(t, X, cut, tau.width, beyond, False, self.pieces))
     i = np.flatnonzero(s <= in_vain)[-1]
-    w = max(fine, self._width_needed(t, s[i], log_tail[i] - most))
-    smoothed = log_tail[i] + Smoothing(w, self.pieces).log_bound(t, s[i])
-    return _with_room(planned(in_vain, w, smoothed, True))
+    tau = self.coarse_smoothing(t, s[i], log_tail[i] - most)
+    beyond = log_tail[i] + tau.log_bound(t, s[i])
+    return _with_room(Plan(t, X, in_vain, tau.width, beyond, True, tau.pieces))
 
 # %% ../nbs/01_contour.ipynb #d2c5dd19
 _BETWEEN = np.arange(1, 8)/8  # Tuning: cuts that are tried between two, in their logarithm
@@ -706,13 +704,49 @@ def _with_room(plan):
     return plan._replace(X=plan.X + _ROOM_TO_SHIFT*plan.smoothing.reach)
 
 @patch
-def _width_needed(self:SaddleTable, t, s, excess):
+def _fine(self:SaddleTable, t, p):
+    "The Smoothing of p pieces that costs the resolution."
+    return Smoothing(sqrt(self.resolution/(FINE*p*(1 + t)*max(t, 1))), p)
+
+@patch
+def _width_needed(self:SaddleTable, t, s, excess, p):
     "The width that takes so many nats off the terms beyond s, or as many as it is worth."
-    nats, over_tilt, growth = _WIDEST
-    p, spread = self.pieces, sqrt(_OF_SPREAD/self.pieces)
+    (nats, over_tilt, half, growth), spread = _WIDEST, sqrt(_OF_SPREAD/p)
     w = 2/s*np.exp(min(excess/p, growth))
     costs = t*(t + 1)*(w/spread)**2/2/self.rtol  # of what is asked: delta'' is about t(t+1) delta
-    return min(w*max(costs, 1)**(-1/(p + 2)), nats*spread, over_tilt*spread/t)
+    w *= max(costs, 1)**(-1/(p + 2))
+    return min(w, nats*spread, over_tilt*spread/t, 2*half/(p*t))
+
+@patch
+def coarse_smoothing(self:SaddleTable,
+    t,       # tilt, > 0
+    s,       # the cut, > 0
+    excess,  # nats that are to be taken off the terms beyond it
+):           # a Smoothing
+    """That, or what it is worth: of the splines whose chords serve the one that costs least.
+
+    Parameters
+    ----------
+    t
+        tilt, > 0
+    s
+        the cut, > 0
+    excess
+        nats that are to be taken off the terms beyond it
+
+    Returns
+    -------
+    a Smoothing
+    """
+    def made(p):
+        w = max(self._width_needed(t, s, excess, p), self._fine(t, p).width)
+        return Smoothing(w, p)
+    def costs(tau): return not _serve(tau.chords()[1]), tau.variance
+    return min((made(p) for p in KNOTS if p <= self.pieces), key=costs)
+
+def _serve(weights):
+    "Do broken chords with these weights say something?"
+    return weights.min() >= 0 and weights.sum() <= _MAX_CHORDS
 
 # %% ../nbs/01_contour.ipynb #ac3d7868
 @patch
@@ -928,10 +962,8 @@ def bracket(self:Line,
     if not self.plan.w: return low, total, up
     tau = self.plan.smoothing
     d, weights = tau.chords()
-    rest = 1 - weights.sum()
-    if weights.min() < 0 or rest < 1 - _MAX_CHORDS:
-        return self._smoothed(eps, tau.reach)[0], total, up
-    a, b = -d[0], d[3]
+    if not _serve(weights): return self._smoothed(eps, tau.reach)[0], total, up
+    a, b, rest = -d[0], d[3], 1 - weights.sum()
     shifts = np.log1p(d)[:, None]
     sums, noise = self.sums((eps + shifts).ravel())
     ends = (sums + noise).reshape(len(d), -1)*np.exp(-self.plan.t*shifts)

@@ -32,6 +32,7 @@ _LOG_HUGE = 600        # a bound of e^600 says as little as a larger one
 _LONG, _FIRST = 1 << 11, 1 << 7     # a line from so many frequencies on; so many as chapter 00a
 _COLUMNS, _BLOCK = 1 << 9, 1 << 15  # frequencies of a row; and at a time
 _NOTHING = 1e-20       # of all weights: what may be left out
+_AFFORDED = 1e-11      # of a line's terms, about: what a kind's tables may be off by
 
 # %% ../nbs/00ah_quotients.ipynb #00agq008
 class Quotient(NamedTuple):
@@ -164,12 +165,12 @@ class LineQuotients(NamedTuple):
     M
         M(t + is)/M(t)
     noise
-        what that is off by, at most
+        what that is off by, at most, besides 8 ULP of itself
     """
     K: float           # K(t), nats
     error: float       # what that is off by, at most
     M: np.ndarray      # M(t + is)/M(t)
-    noise: np.ndarray  # what that is off by, at most
+    noise: np.ndarray  # what that is off by, at most, besides 8 ULP of itself
 
 def _of_line(values):
     "LineQuotients of LineValues."
@@ -199,6 +200,13 @@ def _by_tables(tabled, t, h, count):
     noise = np.expm1(off + drift*h*np.arange(_FIRST, count))
     return M, noise + np.abs(M)*np.expm1(_FACTOR*ULP*N) + TINY
 
+# %% ../nbs/00ah_quotients.ipynb #00agq20a
+def _afforded(loss, n, t, s):
+    "The Quotient of a loss, if n of them are known to enough; or None."
+    q, first = quotient(loss, t, s[1], loss.known_cgf(t)), s[_FIRST]
+    enough = q and n*(q.off + q.drift*first)*t/(t + first) <= _AFFORDED
+    return q if enough else None
+
 # %% ../nbs/00ah_quotients.ipynb #00agq020
 def quotients_on(
     plrv,  # a ComposedLoss
@@ -221,7 +229,7 @@ def quotients_on(
     LineQuotients
     """
     if len(s) < _LONG: return _of_line(plrv.line(t, s))
-    found = [(p, n, quotient(p, t, s[1], p.known_cgf(t))) for p, n in plrv.parts]
+    found = [(p, n, _afforded(p, n, t, s)) for p, n in plrv.parts]
     tabled = [(q, n) for _, n, q in found if q]
     if not tabled: return _of_line(plrv.line(t, s))
     near = _of_line(plrv.line(t, s[:_FIRST]))

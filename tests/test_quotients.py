@@ -145,3 +145,25 @@ def test_an_exact_sum_of_binomials():
     p = bits(1, unit)[1]
     one = on_a_lattice([(bits(1, unit), 9)], unit)[1][::2]
     assert np.allclose(one, [comb(9, j) * p**j * (1 - p)**(9 - j) for j in range(10)])
+
+
+def test_many_steps_are_asked_for_their_lines():
+    "What tables are off by counts for each step: a million are known better by their increments."
+    few = 3 * RandomizedResponse(eps=0.3) + 3 * RandomizedResponse(eps=0.17)
+    many = 10**6 * Laplace(scale=1e4) + few
+    line = SaddleTable(many.remove).line_for(np.array([4.0]), np.array([-14.0]))
+    assert len(line.s) > 2048 and line.rounding < 1e-12
+    assert ContourAccountant(many).epsilon(1e-6).width < 2e-8
+
+def test_few_nodes_take_the_better_spline():
+    "Of 8 pieces where few nats are missing, of 32 where many are; and as many as the table allows."
+    few, many = (SaddleTable(plrv.remove) for plrv in (
+        30 * Laplace(scale=1.139) + 1000 * Laplace(scale=20.96), drawn(3)))
+    assert few.coarse_smoothing(3.0, 40.0, 3.0).pieces == 8
+    assert many.coarse_smoothing(3.0, 4000.0, 25.0).pieces == 32
+    many.pieces = 8
+    assert many.coarse_smoothing(3.0, 4000.0, 25.0).pieces == 8
+    for excess in (1.0, 10.0, 40.0, 300.0):
+        for t in (0.1, 3.0, 300.0):
+            spline = few.coarse_smoothing(t, 5.0, excess)
+            assert np.isfinite(np.exp(t * spline.reach + 32 * t * spline.width / 2 / 32))

@@ -92,7 +92,7 @@ def test_few_rare_steps_are_said_to_be_bad_and_capped():
     bound, good = upper_epsilon(pair, counts, counts, 0*counts, 1e-5)
     assert good.tolist() == [False, True]
     truth = [ContourAccountant(n*step).epsilon(1e-5).upper for n in (10, 1000)]
-    assert 1.005*truth[0] < bound[0] < 1.1*truth[0]
+    assert bound[0] > 1.1*truth[0]
     capped = epsilon_bounds(pair, whole(counts), 1e-5)[2]
     assert capped == pytest.approx(truth, rel=1e-6) and capped[0] >= truth[0]*(1 - 1e-12)
 
