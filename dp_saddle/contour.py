@@ -703,6 +703,7 @@ def _with_room(plan):
     "The plan, with a period beyond which a smoothing still finds no loss where there is none."
     return plan._replace(X=plan.X + _ROOM_TO_SHIFT*plan.smoothing.reach)
 
+# %% ../nbs/01_contour.ipynb #01fine01
 @patch
 def _fine(self:SaddleTable, t, p):
     "The Smoothing of p pieces that costs the resolution."
@@ -717,6 +718,7 @@ def _width_needed(self:SaddleTable, t, s, excess, p):
     w *= max(costs, 1)**(-1/(p + 2))
     return min(w, nats*spread, over_tilt*spread/t, 2*half/(p*t))
 
+# %% ../nbs/01_contour.ipynb #01fine02
 @patch
 def coarse_smoothing(self:SaddleTable,
     t,       # tilt, > 0

@@ -23,13 +23,13 @@ LONG_CELLS = {}
 LONG_MODULES = {
     "mechanisms": (500, "what users write, on one page, beside what every accountant has"),
     "interop": (465, "what Opacus calls and what its users call: hooks, guards, ghosts and norms"),
-    "batch": (573, "records on shared lines, and what each of their sums is off by, beside it; "
+    "batch": (574, "records on shared lines, and what each of their sums is off by, beside it; "
                    "the family of losses could have a room of its own"),
     "balls": (775, "what a step is, in one place: who believes these pages need believe nothing "
                    "else; a file of three parts would be three things to believe"),
     "rows": (935, "a question alone, a thousand at once and a run of many kinds are the same "
                   "operations, and one proof; what is planned, and kinds, could have rooms"),
-    "contour": (1270, "the line, its plan, atoms, curves and ends share one table of the loss; "
+    "contour": (1285, "the line, its plan, atoms, curves and ends share one table of the loss; "
                       "those, from 'eps of delta' on, could have a room of their own"),
     "certified": (791, "one accountant: what it tries, in which order, and how bounds are joined; "
                         "the sums of levels and of counts could have a room of their own"),
