@@ -65,6 +65,56 @@ def laplace(*kinds):
     return build, pld
 
 
+def kinds(*steps):
+    "A run of (what, its parameter, count), and dp_accounting's."
+    from dp_accounting.pld import privacy_loss_distribution as theirs
+
+    known = {
+        'Laplace': (lambda x: dp.Laplace(scale=x), theirs.from_laplace_mechanism),
+        'response': (
+            lambda x: dp.RandomizedResponse(eps=x),
+            lambda x: theirs.from_randomized_response(2 / (1 + math.exp(x)), 2),
+        ),
+        'discrete': (
+            lambda x: dp.DiscreteGaussian(sigma=x),
+            theirs.from_discrete_gaussian_mechanism,
+        ),
+        'sampled': (
+            lambda x: dp.PoissonSubsampled(base=dp.Gaussian(sigma=x), rate=0.01),
+            lambda x: theirs.from_gaussian_mechanism(x, sampling_prob=0.01),
+        ),
+    }
+
+    def build(d):
+        run = [n * known[what][0](x) for what, x, n in steps]
+        return sum(run[1:], run[0])
+
+    def pld():
+        parts = [known[what][1](x).self_compose(n) for what, x, n in steps]
+        total = parts[0]
+        for part in parts[1:]:
+            total = total.compose(part)
+        return total
+
+    return build, pld
+
+
+KINDS = {  # as for corners
+    '2 kinds of Laplace': (kinds(*(('Laplace', x, 30) for x in (14.0, 25.0))), 1e-6),
+    '5 kinds of Laplace': (
+        kinds(*(('Laplace', x, 30) for x in (12.0, 17.0, 23.0, 29.0, 37.0))),
+        1e-6,
+    ),
+    '10 kinds of responses': (
+        kinds(*(('response', 0.06 + 0.023 * k, 30) for k in range(10))),
+        1e-6,
+    ),
+    '3 discrete Gaussians': (kinds(*(('discrete', x, 30) for x in (11.0, 17.0, 29.0))), 1e-6),
+    '20 kinds of sampled steps, Laplace': (
+        kinds(*(('sampled', 1 + 0.1 * k, 100) for k in range(20)), ('Laplace', 20.0, 10)),
+        1e-6,
+    ),
+}
 CORNERS = {  # (run, dp_accounting's), delta
     '5 Laplace(1)': (laplace((5, 1.0)), 1e-14),
     '3 Laplace(1), 2 Laplace(2)': (laplace((3, 1.0), (2, 2.0)), 1e-14),
@@ -272,6 +322,9 @@ def main():
     for name, (built, delta) in list(CORNERS.items())[: 1 if args.few else None]:
         run, who = cornered(*built, delta)
         add(name, 'corners', needs_of(run, delta), in_turn(who))
+    for name, (built, delta) in list(KINDS.items())[: 1 if args.few else None]:
+        run, who = cornered(*built, delta)
+        add(name, 'kinds', of_lines(run, delta), in_turn(who))
     for name, asked in list(CURVES.items())[: 0 if args.few else None]:
         add(name, 'curves', {}, in_turn(of_curve(*asked)))
     for kind, settings in (('few steps', FEW), ('Gaussians', GAUSSIANS), ('grid', grid)):
