@@ -38,6 +38,7 @@ import peers
 from dp_saddle.accounting import best_accountant
 from dp_saddle.contour import SaddleTable
 from dp_saddle.corners import CornersTable, coefficients, terms_for
+from dp_saddle.quotients import quotient
 from dp_saddle.rows import epsilon_of_sampled, pair_of
 
 COUNT = 1 << 12  # of an array on which an operation is timed
@@ -163,6 +164,12 @@ def without_small_losses(run, delta):
     return line.s.shape[1] if line is not None and line.rest is not None else None
 
 
+def terms_of(loss, t):
+    "Of a sum that is its transform: atoms that are felt, or nodes."
+    by_atoms = quotient(loss, t, 1.0, loss.known_cgf(t))
+    return len(by_atoms.p) if by_atoms else loss.nodes_at(t)
+
+
 def of_lines(run, delta):
     "The needs of a proof by one line for each direction."
     needs = dict.fromkeys(('exp', 'turn', 'add', 'power'), 0)
@@ -170,7 +177,7 @@ def of_lines(run, delta):
         table = SaddleTable(plrv)
         goal, _, _ = table.epsilon(delta)
         line = table.line_for(np.array([max(goal, 1e-9)]), np.array([math.log(delta)]))
-        N, j = len(line.s), sum(p.nodes_at(line.plan.t) for p, _ in plrv.parts)
+        N, j = len(line.s), sum(terms_of(p, line.plan.t) for p, _ in plrv.parts)
         if plrv is run.remove and (shorter := without_small_losses(run, delta)):
             N, j = shorter, 2 * j  # two transforms
         needs['exp'] += j
