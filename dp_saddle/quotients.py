@@ -194,9 +194,7 @@ def _by_tables(tabled, t, h, count):
             else: factors[n] = r
         out[i] = _powers(factors)
     M = out.ravel()[:count - _FIRST]
-    off, drift, N = (sum(n*v for v, n in each) for each in (
-        [(q.off, n) for q, n in tabled], [(q.drift, n) for q, n in tabled],
-        [(1, n) for _, n in tabled]))
+    N, off, drift = np.sum([(n, n*q.off, n*q.drift) for q, n in tabled], 0)
     noise = np.expm1(off + drift*h*np.arange(_FIRST, count))
     return M, noise + np.abs(M)*np.expm1(_FACTOR*ULP*N) + TINY
 
