@@ -39,7 +39,7 @@ def lines():
 
 @pytest.mark.parametrize('ask, words', [
     (lambda: ContourAccountant(3000*SAMPLED).delta(1.), ('delta', 'direction 1 of 2')),
-    (lambda: ContourAccountant(300*SAMPLED + Laplace(scale=50.)).epsilon(1e-6),
+    (lambda: ContourAccountant(30*Laplace(scale=20.) + 40*Laplace(scale=50.)).epsilon(1e-6),
      ('epsilon', 'step 1 of at most')),
     (lambda: ContourAccountant(10*RARE).epsilon(1e-30), ('epsilon', 'way 2 of at most 6', 'level')),
     (lambda: calibrate(lambda s: 3*Laplace(scale=s), eps=1., delta=1e-3), ('calibrate', 'delta')),
