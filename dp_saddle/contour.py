@@ -934,14 +934,15 @@ def alias(self:Line,
 def _sums_by_sides(self:Line, eps):
     "The sum at many eps, by rows and columns of nodes."
     side, block = _SIDE, _SIDE*_SIDE
-    most = len(self.c) - len(self.c) % block
-    c, s = self.c[:most].reshape(-1, side), self.s[1]*np.arange(block)
+    most, s = len(self.c) - len(self.c) % block, self.s[1]*np.arange(block)
+    last = np.append(self.c[most:], np.zeros(-len(self.c) % block))
+    parts = [c.reshape(-1, side) for c in (self.c[:most], last)]      # a long one is not copied
     blocks, total = np.array_split(eps, ceil(len(eps)*len(self.c)/side/_BLOCK)), []
     for e in counted(blocks, 'block'):
-        sums = (c @ _turned(e, s[:side]).T).T.reshape(len(e), most//block, side)
-        sums = (sums @ _turned(e, s[::side])[:, :, None])[:, :, 0]
-        last = _turned(e, self.s[most:]) @ self.c[most:]
-        total.append((sums*_turned(e, self.s[:most:block])).real.sum(1) + last.real)
+        columns, rows = _turned(e, s[:side]).T, _turned(e, s[::side])[:, :, None]
+        sums = [(c @ columns).T.reshape(len(e), len(c)//side, side) @ rows for c in parts]
+        sums = np.concatenate(sums, axis=1)[:, :, 0]
+        total.append((sums*_turned(e, self.s[::block])).real.sum(1))
     return np.concatenate(total)
 
 # %% ../nbs/01_contour.ipynb #1be3ac6a

@@ -1,4 +1,4 @@
-"Chapter 01_smoothing: a curve, smoothed, and its brackets."
+"Chapter 00ai_smoothing: a curve, smoothed, and its brackets."
 import mpmath
 import numpy as np
 import pytest
