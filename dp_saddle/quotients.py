@@ -7,12 +7,14 @@ __all__ = ['Quotient', 'quotient', 'LineQuotients', 'quotients_on']
 
 # %% ../nbs/00ah_quotients.ipynb #00agq004
 from functools import singledispatch
-from math import ceil, sqrt
+from math import ceil
 from typing import NamedTuple
 
 import numpy as np
 
 from .checks import still_here
+from .densities import LaplaceLoss
+from .descents import COLUMNS, descents, turns
 from .laplace import PlainLaplaceLoss
 from .losses import FiniteLoss
 from .numerics import TINY, ULP
@@ -30,7 +32,8 @@ _LOG_HUGE = 600        # a bound of e^600 says as little as a larger one
 
 # Tuning: only time depends on it.
 _LONG, _FIRST = 1 << 11, 1 << 7     # a line from so many frequencies on; so many as chapter 00a
-_COLUMNS, _BLOCK = 1 << 9, 1 << 15  # frequencies of a row; and at a time
+_LATEST = 1/4          # of a line, or more of them, if tables begin later
+_BLOCK = 1 << 15       # frequencies at a time
 _NOTHING = 1e-20       # of all weights: what may be left out
 _AFFORDED = 1e-11      # of a line's terms, about: what a kind's tables may be off by
 
@@ -54,6 +57,8 @@ class Quotient(NamedTuple):
         e^{isy} at the frequencies of a row, (losses, columns)
     signs
         of Laplace noise: of the losses
+    first
+        number of the first frequency that is asked for
     """
     p: np.ndarray        # tilted weights of the atoms, 1-d: their sum is 1, but for densities
     y: np.ndarray        # losses, nats, likewise
@@ -62,6 +67,7 @@ class Quotient(NamedTuple):
     drift: float         # and this times s, >= 0
     inner: np.ndarray    # e^{isy} at the frequencies of a row, (losses, columns)
     signs: object = None # of Laplace noise: of the losses
+    first: int = _FIRST  # number of the first frequency that is asked for
 
     def at(self,
         rows,  # numbers of frequencies with which neighbouring rows begin, 1-d
@@ -80,20 +86,12 @@ class Quotient(NamedTuple):
         -------
         (rows, columns)
         """
-        outer = _turns(self.y, self.h*_COLUMNS, len(rows), rows[0]/_COLUMNS)*self.p
+        outer = turns(self.y, self.h*COLUMNS, len(rows), rows[0]/COLUMNS)*self.p
         out = outer @ self.inner
         if self.signs is None: return out
         density = outer*self.signs @ self.inner
         density *= bent
         return np.add(out, density, out=out)
-
-# %% ../nbs/00ah_quotients.ipynb #00agq009
-def _turns(y, h, count, first=0):
-    "e^{isy} at s = h (first, first + 1, ...), so many, (count, losses): by two tables itself."
-    inner = ceil(sqrt(count))
-    rows = first + inner*np.arange(ceil(count/inner))
-    a, b = (np.exp(1j*np.multiply.outer(h*k, y)) for k in (rows, np.arange(inner)))
-    return (a[:, None]*b).reshape(-1, len(y))[:count]
 
 # %% ../nbs/00ah_quotients.ipynb #00agq9a
 def _quotient(loss, t, h, known, signed=False):
@@ -105,7 +103,7 @@ def _quotient(loss, t, h, known, signed=False):
     felt = p > _NOTHING/len(p)
     lost, (y, p, off, moved) = p[~felt].sum(), (v[felt] for v in (y, p, off, moved))
     off, drift = p @ (off + ULP*(_TURN + _PRODUCT*len(p))), ULP*(p @ (_PHASE*np.abs(y) + moved))
-    inner = _turns(y, h, _COLUMNS).T
+    inner = turns(y, h, COLUMNS).T
     if not signed: return Quotient(p, y, h, off + lost, drift, inner)
     return Quotient(p, y, h, _BOTH*(off + lost + _BENT*ULP), _BOTH*drift, inner, np.sign(y))
 
@@ -141,6 +139,11 @@ def _(loss: FiniteLoss, t, h, known): return _quotient(loss, t, h, known)
 # %% ../nbs/00ah_quotients.ipynb #00agq012
 @quotient.register
 def _(loss: PlainLaplaceLoss, t, h, known): return _quotient(loss, t, h, known, signed=True)
+
+# %% ../nbs/00ah_quotients.ipynb #00agq13b
+@quotient.register
+def _(loss: LaplaceLoss, t, h, known):
+    return descents(loss, t, h, known, _FIRST) if loss.rate < 1 else None
 
 # %% ../nbs/00ah_quotients.ipynb #00agq015
 def _powers(factors):
@@ -180,30 +183,31 @@ def _of_line(values):
     return LineQuotients(values.K, values.error, M, np.abs(M)*relative)
 
 # %% ../nbs/00ah_quotients.ipynb #00agq019
-def _by_tables(tabled, t, h, count):
+def _by_tables(tabled, t, h, first, count):
     "(M(t + is)/M(t) from the first frequency after chapter 00a's on, what it is off by)."
-    starts = np.arange(_FIRST, count, _COLUMNS)
-    out = np.empty((len(starts), _COLUMNS), complex)
+    starts = np.arange(first, count, COLUMNS)
+    out = np.empty((len(starts), COLUMNS), complex)
     for i in np.array_split(np.arange(len(starts)), ceil(out.size/_BLOCK)):
         still_here()
         rows, factors = starts[i], {}
-        bent = 1/(1 + 2*(t + 1j*h*(rows[:, None] + np.arange(_COLUMNS))))
+        bent = 1/(1 + 2*(t + 1j*h*(rows[:, None] + np.arange(COLUMNS))))
         for q, n in tabled:
             r = q.at(rows, bent)
             if n in factors: factors[n] *= r
             else: factors[n] = r
         out[i] = _powers(factors)
-    M = out.ravel()[:count - _FIRST]
+    M = out.ravel()[:count - first]
     N, off, drift = np.sum([(n, n*q.off, n*q.drift) for q, n in tabled], 0)
-    noise = np.expm1(off + drift*h*np.arange(_FIRST, count))
+    noise = np.expm1(off + drift*h*np.arange(first, count))
     return M, noise + np.abs(M)*np.expm1(_FACTOR*ULP*N) + TINY
 
 # %% ../nbs/00ah_quotients.ipynb #00agq20a
 def _afforded(loss, n, t, s):
     "The Quotient of a loss, if n of them are known to enough; or None."
-    q, first = quotient(loss, t, s[1], loss.known_cgf(t)), s[_FIRST]
-    enough = q and n*(q.off + q.drift*first)*t/(t + first) <= _AFFORDED
-    return q if enough else None
+    q = quotient(loss, t, s[1], loss.known_cgf(t))
+    if not q or q.first > _LATEST*len(s): return None
+    first = s[q.first]
+    return q if n*(q.off + q.drift*first)*t/(t + first) <= _AFFORDED else None
 
 # %% ../nbs/00ah_quotients.ipynb #00agq020
 def quotients_on(
@@ -230,10 +234,11 @@ def quotients_on(
     found = [(p, n, _afforded(p, n, t, s)) for p, n in plrv.parts]
     tabled = [(q, n) for _, n, q in found if q]
     if not tabled: return _of_line(plrv.line(t, s))
-    near = _of_line(plrv.line(t, s[:_FIRST]))
-    M, noise = _by_tables(tabled, t, s[1], len(s))
+    first = max(q.first for q, _ in tabled)
+    near = _of_line(plrv.line(t, s[:first]))
+    M, noise = _by_tables(tabled, t, s[1], first, len(s))
     if others := [(p, n) for p, n, q in found if not q]:
         *_, rest, off = _of_line(ComposedLoss(others).line(t, s))
-        rest, off = rest[_FIRST:], off[_FIRST:]
+        rest, off = rest[first:], off[first:]
         M, noise = M*rest, noise*np.abs(rest) + (np.abs(M) + noise)*(off + _FACTOR*ULP*np.abs(rest))
     return near._replace(M=np.append(near.M, M), noise=np.append(near.noise, noise))
