@@ -14,7 +14,7 @@ import numpy as np
 
 from .checks import still_here
 from .densities import LaplaceLoss
-from .descents import COLUMNS, descents, turns
+from .descents import COLUMNS, FIRST, descents, turns
 from .laplace import PlainLaplaceLoss
 from .losses import FiniteLoss
 from .numerics import TINY, ULP
@@ -31,7 +31,7 @@ _FACTOR = 1.25         # a complex product
 _LOG_HUGE = 600        # a bound of e^600 says as little as a larger one
 
 # Tuning: only time depends on it.
-_LONG, _FIRST = 1 << 11, 1 << 7     # a line from so many frequencies on; so many as chapter 00a
+_LONG = 1 << 11        # a line, from so many frequencies on
 _LATEST = 1/4          # of a line, or more of them, if tables begin later
 _BLOCK = 1 << 15       # frequencies at a time
 _NOTHING = 1e-20       # of all weights: what may be left out
@@ -67,7 +67,7 @@ class Quotient(NamedTuple):
     drift: float         # and this times s, >= 0
     inner: np.ndarray    # e^{isy} at the frequencies of a row, (losses, columns)
     signs: object = None # of Laplace noise: of the losses
-    first: int = _FIRST  # number of the first frequency that is asked for
+    first: int = FIRST   # number of the first frequency that is asked for
 
     def at(self,
         rows,  # numbers of frequencies with which neighbouring rows begin, 1-d
@@ -143,7 +143,7 @@ def _(loss: PlainLaplaceLoss, t, h, known): return _quotient(loss, t, h, known, 
 # %% ../nbs/00ah_quotients.ipynb #00agq13b
 @quotient.register
 def _(loss: LaplaceLoss, t, h, known):
-    return descents(loss, t, h, known, _FIRST) if loss.rate < 1 else None
+    return descents(loss, t, h, known) if loss.rate < 1 else None
 
 # %% ../nbs/00ah_quotients.ipynb #00agq015
 def _powers(factors):

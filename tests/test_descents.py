@@ -33,7 +33,7 @@ def exact(loss, t, s):
 def test_beside_an_integral(scale, rate, t, h, top):
     "Over real base losses: no path, no end is apart in it."
     loss = getattr(sampled(scale, rate), top)
-    found = descents(loss, t, h, loss.known_cgf(t), 128)
+    found = descents(loss, t, h, loss.known_cgf(t))
     row, allowed = found.at(np.array([found.first])), found.off + found.drift * h * found.first
     assert allowed < 1e-11
     with mp.workdps(25):
@@ -52,7 +52,7 @@ def test_as_lines_have_it(seed):
     step, t, h = drawn(seed)
     s = h * np.arange(40 * COLUMNS)
     for loss in (step.remove, step.add):
-        found = descents(loss, t, h, loss.known_cgf(t), 128)
+        found = descents(loss, t, h, loss.known_cgf(t))
         if found is None or found.first > len(s) // 2: continue
         rows = np.arange(found.first, len(s), COLUMNS)
         M = found.at(rows).ravel()[:len(s) - found.first]
@@ -65,7 +65,7 @@ def test_as_lines_have_it(seed):
 def test_rows_do_not_depend_on_their_neighbours():
     "Asked for in blocks or alone, from any frequency on: nodes and points differ, values do not."
     loss, t, h = sampled(0.5, 0.05).add, 3.0, 0.5
-    found = descents(loss, t, h, loss.known_cgf(t), 128)
+    found = descents(loss, t, h, loss.known_cgf(t))
     rows = found.first + COLUMNS * np.arange(40)
     whole = found.at(rows)
     alone = np.concatenate([found.at(rows[k:k + 1]) for k in range(40)])
@@ -75,6 +75,17 @@ def test_rows_do_not_depend_on_their_neighbours():
     for other in (alone, parts): assert np.abs(whole - other).max() <= allowed
     assert np.abs(whole.ravel()[COLUMNS // 2:-COLUMNS // 2] - later).max() <= allowed
 
+@pytest.mark.parametrize('seed', range(30))
+def test_farther_out_there_are_no_more_nodes(seed):
+    "But for one panel: what rows are off by counts those of the first, of an octave and a row."
+    step, t, h = drawn(seed)
+    found = descents(step.add, t, h, step.add.known_cgf(t))
+    if found is None: return
+    counted = len(found.nodes(found.first, max(2 * found.first, found.first + COLUMNS))[0])
+    for k in found.first * np.geomspace(1, 1e4, 40):
+        for last in (k + COLUMNS, max(2 * k, k + COLUMNS)):
+            assert len(found.nodes(k, last)[0]) <= counted + 16
+
 def test_where_there_are_no_tables():
     "Without a sample a formula; where the lower end's loss is flat to nine digits, nodes."
     t, h = 2.0, 0.5
@@ -82,7 +93,7 @@ def test_where_there_are_no_tables():
         assert quotient(step.remove, t, h, (0.0, 0.0)) is None
     plain = sampled(3.0, 1.0).remove
     assert quotient(plain, t, h, plain.known_cgf(t)) is not None
-    late = descents(sampled(1.0, 0.1).remove, 400.0, 0.1, (3.0, 0.0), 128)
+    late = descents(sampled(1.0, 0.1).remove, 400.0, 0.1, (3.0, 0.0))
     assert late.first > 900                     # frequencies are at least a fourth of the tilt
     s = 0.1 * np.arange(3000)
     plrv = (5 * sampled(1.0, 0.1)).remove
