@@ -1462,6 +1462,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                             'dp_saddle/densities.py'),
                                      'dp_saddle.densities.GaussianMixtureLoss._log_edges': ( 'densities.html#gaussianmixtureloss._log_edges',
                                                                                              'dp_saddle/densities.py'),
+                                     'dp_saddle.densities.GaussianMixtureLoss._log_w': ( 'densities.html#gaussianmixtureloss._log_w',
+                                                                                         'dp_saddle/densities.py'),
                                      'dp_saddle.densities.GaussianMixtureLoss._log_with_unfelt': ( 'densities.html#gaussianmixtureloss._log_with_unfelt',
                                                                                                    'dp_saddle/densities.py'),
                                      'dp_saddle.densities.GaussianMixtureLoss._odds': ( 'densities.html#gaussianmixtureloss._odds',

@@ -291,6 +291,7 @@ def log_delta(self:SubsampledLoss, eps):
 class GaussianMixtureLoss(TrapezoidLoss):
     """Loss of sum p_i N(c_i, sigma^2) against N(0, sigma^2), in a unit that turns w by pi at most
     before it has a zero: a class of this kind defines `mixed_at`."""
+    noisy = False   # is w off by more than what its logarithm is rounded by?
     def __init__(self,
         mu,    # the unit over sigma, > 0
         c,     # means in this unit, increasing, >= 0, the largest > 0: two floats or more
@@ -616,9 +617,13 @@ def log_drift_strips(self:GaussianMixtureLoss):
 
 # %% ../nbs/00ab_densities.ipynb #0ba3f225
 @patch
-def noise_at(self:GaussianMixtureLoss, x):
-    "What w is off by at outcomes `x`, relatively; 0 where its logarithm is known to all digits."
+def noise_at(self:GaussianMixtureLoss, x, log_w=None):
+    """What w is off by at outcomes `x`, relatively; 0 where its logarithm is known to all digits.
+    `log_w`: the real part of that, where it is at hand."""
     return 0.
+
+@patch
+def _log_w(self:GaussianMixtureLoss, y): return y.real if self.top == 'remove' else -y.real
 
 @patch
 def moved_by_noise(self:GaussianMixtureLoss,
@@ -641,11 +646,11 @@ def moved_by_noise(self:GaussianMixtureLoss,
     -------
     (a number, shape of s): at t, and at t + is on its path
     """
-    if np.ndim(self.noise_at(np.zeros(1))) == 0: return 0., 0*s
+    if not self.noisy: return 0., 0*s
     def moved(shift):
         x, h = self.outcomes(t, shift)
         y, logw = self.at(x, h)
-        return (np.exp((logw + t*y).real - K)*self.noise_at(x)).sum()
+        return (np.exp((logw + t*y).real - K)*self.noise_at(x, self._log_w(y))).sum()
     straight, shifted = moved(0.), s > self.shift_from(t)
     turned = moved(1.) if shifted.any() else straight
     return (1 + abs(t))*straight, (1 + abs(t) + s)*np.where(shifted, turned, straight)
@@ -663,15 +668,16 @@ def known_cgf(self:GaussianMixtureLoss, t):
 def moduli_off(self:GaussianMixtureLoss, t, shift, y, logw):
     "`nodes_off`, and what noise in w moves log w by: `t`, `shift`, `y` and `logw` as there."
     off = self.nodes_off(t, shift, y, logw)
-    if np.ndim(self.noise_at(np.zeros(1))) == 0: return off
-    noise = self.noise_at(np.ravel(self.outcomes(t, shift)[0])).reshape(y.shape)
+    if not self.noisy: return off
+    x = np.ravel(self.outcomes(t, shift)[0])
+    noise = self.noise_at(x, self._log_w(y).ravel()).reshape(y.shape)
     moved = np.where(noise < 1/2, 2*noise, _HUGE)/ULP            # of log(1 + noise), at most
     return [v + moved for v in off]
 
 # %% ../nbs/00ab_densities.ipynb #7967776e
 @patch
 def node_noise(self:GaussianMixtureLoss, t):
-    if np.ndim(self.noise_at(np.zeros(1))) == 0: return 0.
+    if not self.noisy: return 0.
     return self.noise_at(self.outcomes(t, 0.)[0])
 
 @patch

@@ -116,7 +116,7 @@ class WindowedGaussianLoss(GaussianMixtureLoss):
         self.set_path(1/sqrt(part.mu*part.mu + 1/width**2))
         self.shifts = self.shifts[:1]                  # the farthest path: windows have zeros
         self.ess_sup = float(self.mixed_at(np.array(end)))
-        self.log_mass, self.paths = 0., {}
+        self.log_mass, self.paths, self.noisy = 0., {}, part.noisy
         self._make_a_law()
 
 # %% ../nbs/00ac_levels.ipynb #cadfc392
@@ -138,7 +138,7 @@ def log_drift_strips(self:WindowedGaussianLoss):
 def mixed_at(self:WindowedGaussianLoss, x): return self.part.mixed_at(x)
 
 @patch
-def noise_at(self:WindowedGaussianLoss, x): return self.part.noise_at(x)
+def noise_at(self:WindowedGaussianLoss, x, log_w=None): return self.part.noise_at(x, log_w)
 
 # %% ../nbs/00ac_levels.ipynb #05c7738e
 @patch
@@ -541,6 +541,7 @@ def _is_mixed(p): return not isinstance(p, SubsampledGaussianLoss)
 def _to_cut(parts):
     "Of (PLRV, count) pairs those that can be cut: the heavy ones, or all where none is."
     fit = [part for part in parts if _is_cut(part[0])]
+    if len(fit) < 2: return fit
     return [part for part in fit if _is_heavy(part[0])] or fit
 
 def has_mixtures(
@@ -642,7 +643,7 @@ def _is_heavy(p):
     def convex(part):
         x = np.linspace(0, part.c[-1] + _REACHED/part.mu, _PLACES)
         return (_bend(part, x) > part.s2).any()
-    return any(convex(branch) for _, branch in _branches(p))
+    return p.kept(('heavy',), lambda: any(convex(branch) for _, branch in _branches(p)))
 
 
 # %% ../nbs/00ac_levels.ipynb #5f55b52f

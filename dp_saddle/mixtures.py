@@ -285,6 +285,7 @@ def _ulps_of_terms(off, size):
 # %% ../nbs/00ad_mixtures.ipynb #41f4034f
 class MixtureLoss(GaussianMixtureLoss):
     "Loss of sum p_i N(c_i, sigma^2) against N(0, sigma^2): of a few, `mixture_loss` knows better."
+    noisy = True
     def __init__(self,
         sigma,  # noise std, > 0
         c,      # means, increasing, >= 0, the largest > 0: two floats or more
@@ -474,10 +475,10 @@ def outcome_of(self:MixtureLoss, x, low, high):
 
 # %% ../nbs/00ad_mixtures.ipynb #0fe6bdf4
 @patch
-def noise_at(self:MixtureLoss, x):
+def noise_at(self:MixtureLoss, x, log_w=None):
     "What w may be off by at outcomes `x`, 1-d, relatively: its terms' rounding, and their means'."
     u, logs = self.exponents(x), np.array(self.logp)[:, None]
-    w = self.mixed_at(x).real
+    w = self.mixed_at(x).real if log_w is None else log_w
     parts = np.exp(logs + u.real - w)
     sizes = np.abs(expm1(np.where(u.real > 1, 0, u)))*np.exp(logs - w)
     sizes = np.where((u.real > 1) | (w < -_APART), parts, sizes)

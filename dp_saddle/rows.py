@@ -29,7 +29,7 @@ from dp_saddle.grids import (
     circle,
 )
 from .losses import FiniteLoss
-from .mechanisms import Composition, Gaussian, PoissonSubsampled
+from .mechanisms import Composition, Gaussian, MixtureOfGaussians, PoissonSubsampled
 from .mixtures import MixtureLoss
 from .numerics import EXTENDED, TINY, ULP, log_chernoff_factor, log_expm1
 from .plrv import Bounds, ComposedLoss
@@ -776,6 +776,7 @@ def pair_of(
     both = (np.array([[x], [x]], float) for x in (mu, rate))
     return Rows(*both, np.array([[False], [True]]))
 
+# %% ../nbs/01_rows.ipynb #01rowsof
 def row_of(
     step,  # a mechanism
 ):         # (mu, rate) of a sampled Gaussian that can be a row here; or None
@@ -790,9 +791,12 @@ def row_of(
     -------
     (mu, rate) of a sampled Gaussian that can be a row here; or None
     """
-    if type(step) is not PoissonSubsampled or type(step.base) is not Gaussian: return None
-    sigma, (least, most) = step.base.sigma/step.base.sensitivity, _NOISE
-    return (1/sigma, step.rate) if least <= sigma <= most and step.rate <= _MOST_RATE else None
+    sigma, rate = inf, 0.
+    if type(step) is PoissonSubsampled and type(step.base) is Gaussian:
+        sigma, rate = step.base.sigma/step.base.sensitivity, step.rate
+    elif type(step) is MixtureOfGaussians and len(c := step.sensitivities) == 2 and not c[0]:
+        sigma, rate = step.sigma/c[1], step.probabilities[1]         # a record is there or not
+    return (1/sigma, rate) if _NOISE[0] <= sigma <= _NOISE[1] and rate <= _MOST_RATE else None
 
 def _one_kind(run):
     "(mu, rate, steps) of a run of one kind of sampled Gaussian that can be asked here; or None."
