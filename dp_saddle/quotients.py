@@ -32,7 +32,7 @@ _LOG_HUGE = 600        # a bound of e^600 says as little as a larger one
 
 # Tuning: only time depends on it.
 _LONG = 1 << 11        # a line, from so many frequencies on
-_LATEST = 1/4          # of a line, or more of them, if tables begin later
+_LATEST = 1/16         # of a line: a kind whose tables begin later is asked for its line
 _BLOCK = 1 << 15       # frequencies at a time
 _NOTHING = 1e-20       # of all weights: what may be left out
 _AFFORDED = 1e-11      # of a line's terms, about: what a kind's tables may be off by
@@ -114,8 +114,8 @@ def quotient(
     t,      # tilt, > 0
     h,      # from frequency to frequency, > 0
     known,  # (K(t), what it is off by)
-):          # a Quotient; None where there are no tables, and `line` is to be asked
-    """M(t + is)/M(t) by two tables.
+):          # a Quotient, or Descents; None where there are no tables: `line` is to be asked
+    """M(t + is)/M(t) by tables, from a frequency on.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def quotient(
 
     Returns
     -------
-    a Quotient; None where there are no tables, and `line` is to be asked
+    a Quotient, or Descents; None where there are no tables: `line` is to be asked
     """
 
 @quotient.register

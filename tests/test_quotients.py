@@ -9,6 +9,7 @@ from dp_saddle import (
     ContourAccountant,
     DiscreteGaussian,
     DiscreteLaplace,
+    Gaussian,
     Laplace,
     PoissonSubsampled,
     RandomizedResponse,
@@ -126,10 +127,18 @@ def test_samples_and_others_beside():
     "Steps without tables are asked for their lines; and where none has tables, all are."
     t, s = 4.0, 0.5 * np.arange(3000)
     sampled = PoissonSubsampled(Laplace(scale=2.0), rate=0.1)
-    for run in (20 * sampled, 20 * sampled + 9 * Laplace(scale=4.0)):
+    plain, flat = Laplace(scale=4.0), Laplace(scale=0.04)
+    late, wide = PoissonSubsampled(flat, rate=0.01), Gaussian(sigma=2000.0)
+    with_tables = 20 * sampled + 9 * plain
+    for loss in (late.remove, wide.remove):
+        assert quotient(loss, t, s[1], loss.known_cgf(t)) is None
+    for run in (with_tables, with_tables + 3 * wide, with_tables + late, 7 * wide + 2 * late):
         found, values = quotients_on(run.remove, t, s), run.remove.line(t, s)
         noise = np.abs(np.exp(values.change)) * np.expm1(np.minimum(values.log_error, 600))
         assert (np.abs(found.M - np.exp(values.change)) <= found.noise + noise).all()
+        steps = sum(n for _, n in run.remove.parts)
+        assert found.noise.max() < 1e-13 * steps * (1 + t + s[-1])
+        assert np.abs(found.M[-500:]).max() > 1e-9
 
 def test_many_atoms_of_which_few_are_felt():
     loss = DiscreteGaussian(sigma=30.0).remove
