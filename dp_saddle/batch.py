@@ -19,11 +19,10 @@ import numpy as np
 
 from .checks import counted, patch
 from .contour import log_curve
-from .grids import Rows
 from .mechanisms import Gaussian
+from .mixed import alike, kind_of, rows_of
 from .numerics import ULP, log_chernoff_factor, log_expm1, safe_log
 from .plrv import ComposedLoss
-from .rows import row_of
 from .smoothing import Smoothing
 from .stacked import decays_of, lines_of
 
@@ -288,9 +287,9 @@ def _take(self:LossFamily, known, place):
 # %% ../nbs/05a_batch.ipynb #5240c7df
 @patch(cached=True)
 def _as_rows(self:LossFamily):
-    "{j: (mu, rate)} of the losses that can be rows (chapter 01_stacked)."
-    rows = {j: row_of(step) for j, step in enumerate(self.steps)}
-    return {j: row for j, row in rows.items() if row}
+    "{j: kind} of the losses that can be rows (chapter 01_stacked)."
+    kinds = {j: kind_of(step) for j, step in enumerate(self.steps)}
+    return {j: kind for j, kind in kinds.items() if kind}
 
 @patch(cached=True)
 def smooth(self:LossFamily):
@@ -300,11 +299,12 @@ def smooth(self:LossFamily):
 @patch
 def _together(self:LossFamily, js, of):
     "{j: what of(Rows) says}, for those of the losses j that can be rows, if they are several."
-    some = [j for j in js if j in self._as_rows]
-    if len(some) < _SEVERAL: return {}
-    mu, rate = np.array([self._as_rows[j] for j in some]).T[..., None]
-    found = of(Rows(mu, rate, np.full(mu.shape, self.direction == 'add')))
-    return {j: v for j, v in zip(some, found, strict=True) if v is not None}
+    js, out = [j for j in js if j in self._as_rows], {}
+    kinds = [self._as_rows[j] for j in js]
+    for places in (some for some in alike(kinds) if len(some) >= _SEVERAL):
+        found = of(rows_of([kinds[k] for k in places], self.direction == 'add'))
+        out.update((js[k], v) for k, v in zip(places, found, strict=True) if v is not None)
+    return out
 
 # %% ../nbs/05a_batch.ipynb #e3d2c420
 @patch

@@ -50,8 +50,9 @@ _KEPT = 32                        # numbers of frequencies
 # %% ../nbs/01_grids.ipynb #4f619d23
 class Rows:
     "Sampled Gaussian steps, one direction a row, and what is known of them: all arrays (rows, 1)."
+    amounts = 1           # other than 0 that a record moves the value by
     def __init__(self, mu, rate, adds):
-        self.mu, self.rate, self.adds = mu, rate, adds
+        self.mu, self.rate, self.adds, self.means = mu, rate, adds, mu      # means in sigma
         self.sigma, self.every = 1/mu, np.arange(len(mu))
         self.s2 = self.sigma**2
         self.log_q, self.log_p = np.log(rate), np.log1p(-rate)
@@ -59,11 +60,15 @@ class Rows:
 
     def low(self, t, std):
         "Where grids begin: what of M(t) is to the left is below e^{-std^2/2}, (rows, 1)."
-        far = .5 - self.s2*(np.log(t) + self.log_q - self.log_p)
-        rarity = np.minimum(-t*self.log_p, 1 - log_ndtr(far*self.mu))
+        rarity = np.minimum(-t*self.log_p, 1 - log_ndtr(self.few(t)*self.mu))
         return -self.sigma*np.where(self.adds, np.sqrt(std**2 + 2*rarity), std)
 
 # %% ../nbs/01_grids.ipynb #01rowsend4
+@patch
+def few(self:Rows, t):
+    "The outcome before which e^{tL} is at most e times less than its largest, adding, (rows, 1)."
+    return .5 - self.s2*(np.log(t) + self.log_q - self.log_p)
+
 @patch
 def log_w(self:Rows, x):
     "log of w at outcomes."
@@ -81,6 +86,7 @@ def at_end(self:Rows, end, P):
     l, k = (end - .5)*self.mu**2 + self.log_q, np.where(P < 0, 2, 1)
     return P*np.logaddexp(k*self.log_p, k*l)/k - (end*self.mu)**2/2 - log(2*pi)/2
 
+# %% ../nbs/01_grids.ipynb #01rowspart
 @patch
 def part(self:Rows, rows):
     "Some of the rows."
@@ -128,7 +134,7 @@ class Grid(NamedTuple):
     logp
         log of h times the density
     odds
-        q e^l
+        q e^l; of several amounts (rows, amounts, nodes)
     power
         p
     K
@@ -164,7 +170,7 @@ class Grid(NamedTuple):
     end: np.ndarray         # where the law of a step ends or, adding, the grid
     y: np.ndarray           # log w
     logp: np.ndarray        # log of h times the density
-    odds: np.ndarray        # q e^l
+    odds: np.ndarray        # q e^l; of several amounts (rows, amounts, nodes)
     power: object = None    # p
     K: object = None        # K_1(t), in the precision of the nodes
     p: object = None        # weights tilted by t: their sum is 1, but for rounding
@@ -183,10 +189,17 @@ class Grid(NamedTuple):
 @patch
 def heights(self:Rows, t):
     "(a strip's height, the highest there may be, the std that the density falls like), (rows, 1)."
-    steep = np.where(self.adds, t*self.rate/(1 - self.rate)*self.mu**2, 0)
-    std, most = self.sigma, np.where(self.adds, _HEIGHT[1], _HEIGHT[0])*pi*self.s2
-    if (steep > 1).any(): std = std/np.sqrt(1 + np.where(steep > 1, lambertw(steep).real, 0))
+    most = np.where(self.adds, _HEIGHT[1], _HEIGHT[0])*pi*self.s2
+    std, steep = self.sigma, np.where(self.adds, self.steep(t), 0)
+    if (steep > 1).any():
+        bent = np.where(steep > 1, lambertw(steep).real, 0)
+        std = std/np.sqrt(1 + np.add.reduce(bent, 1, keepdims=True))
     return np.minimum(_STD*std, most), most, std
+
+@patch
+def steep(self:Rows, t):
+    "W e^W, if w^-t adds W to the density's curvature where both are largest, (rows, amounts)."
+    return t*self.rate/(1 - self.rate)*self.mu**2
 
 # %% ../nbs/01_grids.ipynb #f4869991
 @patch
@@ -231,14 +244,36 @@ def _weights(logp, tilted, moved):
 # %% ../nbs/01_grids.ipynb #fd4b8b63
 @patch
 def nodes(self:Rows, h, first, count, precision):
-    "(x in sigma, l, q (e^l - 1), log w, log of h times the density, what log w is off by)."
+    "(x in sigma, l, q e^l, log w, log of h times the density, what log w is off by)."
     mu = self.mu.astype(precision)
     x = (first.astype(precision) + np.arange(count))*h*mu
-    l = (x - mu/2)*mu
-    odds = self.rate*np.expm1(l)
-    moved = (odds + self.rate)/(1 + odds)*(np.abs(l) + mu*mu)         # by e^l's error
     logp = x*x/-2 + np.log(h*mu/np.sqrt(circle()).astype(precision))
-    return x, l, odds, np.log1p(odds), logp, moved
+    l, odds, y, moved = self.mixed(x, mu)
+    return x, l, odds, y, logp, moved
+
+@patch
+def mixed(self:Rows, x, mu):
+    "(l, q e^l, log w, what that is off by) at outcomes x, in sigma."
+    l = (x - mu/2)*mu
+    more = self.rate*np.expm1(l)
+    odds = more + self.rate
+    return l, odds, np.log1p(more), odds/(1 + more)*(np.abs(l) + mu*mu)         # by e^l's error
+
+# %% ../nbs/01_grids.ipynb #01gridturn
+@patch
+def turned(self:Rows, odds, angle):
+    "(real part of w - 1, imaginary part) at a height where l has this angle, (rows, 1)."
+    return (odds - self.rate) - odds*(2*np.sin(angle/2)**2), odds*np.sin(angle)
+
+@patch
+def moved_there(self:Rows, odds, l, size):
+    "What log w, of real part `size`, is off by at such a height."
+    return odds*np.exp(-size.astype(float))*(2 + np.abs(l) + self.mu**2)
+
+@patch
+def felt(self:Rows, odds):
+    "q e^l, times the means: what the angle of w at small heights is, over 1/w."
+    return odds
 
 # %% ../nbs/01_grids.ipynb #fd4b8b64
 @patch
@@ -249,8 +284,7 @@ def grid(self:Rows, t, spacing):
     x, l, odds, y, logp, moved = self.nodes(h, first + own - count, int(count), EXTENDED)
     power = self.first.astype(EXTENDED) + self.sign*t
     p, off, K, error = _weights(logp, power*y, np.abs(power)*moved)
-    g = Grid(h, *found, t, end, y, logp, odds + self.rate, power, K, p, off, y*self.sign, moved,
-             None, error)
+    g = Grid(h, *found, t, end, y, logp, odds, power, K, p, off, y*self.sign, moved, None, error)
     g = self.in_doubles(self.on_path(g, x, l) if g.a.any() else g)
     return self.with_edge(self.with_doubles(g))
 
@@ -260,12 +294,12 @@ def on_path(self:Rows, g, x, l):
     "The Grid with weights and losses on paths above the axis, removing, or below, adding."
     ulp, turn = float(np.finfo(EXTENDED).eps), g.a.astype(EXTENDED)*self.mu           # in sigma
     angle = turn*self.mu
-    real, imag = (g.odds - self.rate) - g.odds*(2*np.sin(angle/2)**2), g.odds*np.sin(angle)
+    real, imag = self.turned(g.odds, angle)
     size, theta = np.log1p(real*(2 + real) + imag*imag)/2, np.arctan2(imag, 1 + real)
     tilted, rotated = g.power*size, g.power*theta
     phase, large = self.sign*(rotated - x*turn), g.logp + turn*turn/2 + tilted - g.K
     phase -= circle()*np.round(phase/circle())
-    moved = g.odds*np.exp(-size.astype(float))*(2 + np.abs(l) + self.mu**2)
+    moved = self.moved_there(g.odds, l, size)
     sizes = 1 + np.abs(g.logp) + np.abs(tilted) + np.abs(rotated) + np.abs(x*turn) + turn*turn
     sizes += np.abs(g.power)*moved + np.abs(g.K)
     p, off = np.exp(large + 1j*phase), WEIGHT*ulp*sizes.astype(float)
@@ -278,7 +312,7 @@ def with_doubles(self:Rows, g):
     names, kind = ('y', 'logp', 'odds', 'power', 'moved'), complex if g.a.any() else float
     y, logp, odds, power, moved = (getattr(g, name).astype(float) for name in names)
     p = np.exp(logp + power*y - g.K.astype(float))
-    mean = np.add.reduce(p*odds/(1 - self.rate + odds), 1, keepdims=True)
+    mean = np.add.reduce(p*self.felt(odds)*np.exp(-y), 1, keepdims=True)
     g = g._replace(exact=(g.p, g.L), p=g.p.astype(kind), L=g.L.astype(kind), mean=mean)
     return g._replace(y=y, logp=logp, odds=odds, power=power, moved=moved)
 
@@ -321,8 +355,8 @@ def in_doubles(self:Rows, g):
 @patch
 def cells(self:Rows, g, P, angle):
     "log of the largest that h times an edge's modulus may be on a cell, (rows, powers, nodes)."
-    q = 1 - self.rate
-    size = np.log(q*q + g.odds*(2*q*np.cos(angle) + g.odds))/2        # log |w| on the upper edge
+    real, imag = self.turned(g.odds, angle)
+    size = np.log((1 + real)**2 + imag*imag)/2                        # log |w| on the upper edge
     right = np.concatenate([g.y[:, 1:], self.log_w(g.end)], 1)
     later = np.concatenate([g.logp[:, 1:], g.logp[:, -1:]], 1)
     most = np.maximum(g.logp, later) + (g.h*self.mu)**2/_PEAK
@@ -363,8 +397,8 @@ def up_to(self:Rows, g, cut):
     "The Grid with what its rule is off by up to a cut, (rows, 1)."
     (cells, left, right), b = g.edge, g.a + g.b
     angle = np.maximum(g.b - g.a, 0)/self.s2
-    sine, cosine = g.odds*np.sin(angle), 1 - self.rate + g.odds*np.cos(angle)
-    turn, last = cut*np.arctan2(sine, cosine), cut*angle*self.spread(g.end)
+    real, imag = self.turned(g.odds, angle)
+    turn, last = cut*np.arctan2(imag, 1 + real), cut*angle*self.spread(g.end)
     turned = np.add.reduce(cells*np.exp(np.concatenate([turn[:, 1:], last], 1)), 1, keepdims=True)
     turned += left*np.exp(turn[:, :1]) + right*np.exp(last)
     strip = np.exp((b*self.mu)**2/2)*(TWICE/np.expm1(2*pi*g.b/g.h)*turned + left + right)
@@ -385,11 +419,11 @@ def grid_up_to(self:Rows, t, cut, end, most):
 @patch
 def moduli(self:Rows, g, s, at):
     "log of a bound on |M_1|/M_1(t) beyond each s, best near `at`, (rows, s)."
-    q, P, k = 1 - self.rate, g.power, g.K.astype(float)
+    P, k = g.power, g.K.astype(float)
     a = np.minimum(at*g.mean*(g.std*self.mu)**2, np.minimum(_LOW*pi*self.s2, g.a + g.b))
     angle, c = a/self.s2, np.minimum(g.a + g.b, pi*self.s2/2 - a)
-    x, y = q + g.odds*np.cos(angle), g.odds*np.sin(angle)
-    bent = P*np.log(x*x + y*y)/2
+    real, imag = self.turned(g.odds, angle)
+    bent = P*np.log((1 + real)**2 + imag*imag)/2
     size = np.exp(g.logp + bent + (a*angle/2 - k))
     cell = np.exp(self.cells(g, P, angle + c/self.s2)[:, 0] - k)
     _, left, right = g.edge
@@ -397,10 +431,11 @@ def moduli(self:Rows, g, s, at):
     adding = np.add.reduce(cell, 1, keepdims=True) + beyond
     strip = TWICE*np.where(self.adds, adding, TWICE)/np.expm1(2*pi*c/g.h) + beyond
     strip = strip*np.exp((a*a + c*c)/(2*self.s2)) + self.sharp(g.last, g.h, a, c, 0)
-    turn = np.arctan2(y, x)
+    turn = np.arctan2(imag, 1 + real)
     sums = (np.exp(-s[:, :, None]*turn[:, None, :]) @ size[:, :, None])[:, :, 0]
     sums += (1 + OF_BOUND)*strip
-    exponents = (np.abs(g.logp) + np.abs(bent)).max(1, keepdims=True) + np.abs(P) + np.abs(k)
+    exponents = (np.abs(g.logp) + np.abs(bent)).max(1, keepdims=True)
+    exponents += self.amounts*np.abs(P) + np.abs(k)
     return np.log(sums) + BOUND_ULPS*ULP*(exponents + a*angle + s*pi + turn.shape[1])
 
 # %% ../nbs/01_grids.ipynb #af945673

@@ -2,11 +2,12 @@
 import numpy as np
 import pytest
 
-from dp_saddle import Gaussian, Laplace, PoissonSubsampled
+from dp_saddle import Gaussian, Laplace, MixtureOfGaussians, PoissonSubsampled
 from dp_saddle.batch import LossFamily
 from dp_saddle.densities import SubsampledGaussianLoss
+from dp_saddle.grids import Rows
+from dp_saddle.mixed import kind_of
 from dp_saddle.numerics import ULP
-from dp_saddle.rows import Rows, row_of
 from dp_saddle.stacked import decays_of, lines_of
 
 
@@ -68,10 +69,12 @@ def test_decays_bound_what_falls(way, seed):
 def test_a_family_with_rows_and_others(way, monkeypatch):
     "Kinds that are rows, and kinds that are not, say together what each says alone."
     steps = [PoissonSubsampled(Gaussian(sigma=.9 + .1*k), rate=.01*(8 - k)) for k in range(6)]
+    steps += [MixtureOfGaussians(sigma=2. + .1*k, sensitivities=(0., 1., 1.5 + .1*k),
+                                 probabilities=(.97, .02, .01)) for k in range(6)]
     steps += [Gaussian(sigma=3.), PoissonSubsampled(Laplace(scale=5.), rate=.1)]
     steps += [PoissonSubsampled(Gaussian(sigma=.1), rate=.01)]
-    assert [row_of(step) is not None for step in steps] == [True]*6 + [False]*3
-    together, alone, used = LossFamily(steps, way), LossFamily(steps, way), np.ones(9, bool)
+    assert [kind_of(step) is not None for step in steps] == [True]*12 + [False]*3
+    together, alone, used = LossFamily(steps, way), LossFamily(steps, way), np.ones(15, bool)
     i = int(np.searchsorted(alone.t, 3.))
     s, fall = together.decay(i, used)
     mine = together.line(i, .3, 90, used, True)
@@ -83,7 +86,7 @@ def test_a_family_with_rows_and_others(way, monkeypatch):
     exact = np.array([loss.cgf(alone.t[i] + 1j*s).real for loss in alone.losses])
     known = exact > exact[:, :1] - 20
     assert (exact <= fall + 1e-9)[known].all() and (exact <= its + 1e-9)[known].all()
-    assert (fall[6:] == its[6:]).all() and (fall[:6] != its[:6]).any()
+    assert (fall[12:] == its[12:]).all() and (fall[:12] != its[:12]).any(1).all()
 
 def test_too_many_nodes():
     "What would take thousands of nodes is no row; its neighbours are."
