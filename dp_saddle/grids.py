@@ -61,7 +61,8 @@ class Rows:
     def low(self, t, std):
         "Where grids begin: what of M(t) is to the left is below e^{-std^2/2}, (rows, 1)."
         rarity = np.minimum(-t*self.log_p, 1 - log_ndtr(self.few(t)*self.mu))
-        return -self.sigma*np.where(self.adds, np.sqrt(std**2 + 2*rarity), std)
+        far, sloped = np.sqrt(std**2 + 2*rarity), std + t*self.rate/(1 - self.rate)*self.mu
+        return -self.sigma*np.where(self.adds, np.minimum(far, sloped), std)
 
 # %% ../nbs/01_grids.ipynb #01rowsend4
 @patch
@@ -70,9 +71,14 @@ def few(self:Rows, t):
     return .5 - self.s2*(np.log(t) + self.log_q - self.log_p)
 
 @patch
+def log_odds(self:Rows, x):
+    "log of q e^l at outcomes; of several amounts (rows, amounts, x)."
+    return (x - .5)*self.mu**2 + self.log_q
+
+@patch
 def log_w(self:Rows, x):
     "log of w at outcomes."
-    return np.logaddexp(self.log_p, (x - .5)*self.mu**2 + self.log_q)
+    return np.logaddexp(self.log_p, self.log_odds(x))
 
 @patch
 def lost(self:Rows, n, end):
@@ -80,13 +86,31 @@ def lost(self:Rows, n, end):
     none, hit = ((x*self.mu)**2/-2 for x in (end, end - 1))
     return np.where(self.adds, -inf, np.log(n) + np.logaddexp(none, self.log_q + hit))
 
+# %% ../nbs/01_grids.ipynb #01gridsize
 @patch
-def at_end(self:Rows, end, P):
-    "log of the integrand at an end, times sigma; for P < 0 a bound at any height, (rows, 1)."
-    l, k = (end - .5)*self.mu**2 + self.log_q, np.where(P < 0, 2, 1)
-    return P*np.logaddexp(k*self.log_p, k*l)/k - (end*self.mu)**2/2 - log(2*pi)/2
+def turned(self:Rows, odds, angle):
+    "(real part of w - 1, imaginary part) at a height where l has this angle, (rows, 1)."
+    return (odds - self.rate) - odds*(2*np.sin(angle/2)**2), odds*np.sin(angle)
+
+@patch
+def log_size(self:Rows, odds, angle):
+    "log |w| there."
+    real, imag = self.turned(odds, angle)
+    return np.log((1 + real)**2 + imag*imag)/2
+
+# %% ../nbs/01_grids.ipynb #01rowsat
+@patch
+def at_end(self:Rows, end, P, angle=pi/2):
+    "log of the integrand at an end, times sigma; for P < 0 a bound up to this height, (rows, 1)."
+    least = self.log_size(np.exp(self.log_odds(end)), angle)
+    return P*np.where(P < 0, least, self.log_w(end)) - (end*self.mu)**2/2 - log(2*pi)/2
 
 # %% ../nbs/01_grids.ipynb #01rowspart
+@patch(as_prop=True, cached=True)
+def variance(self:Rows):
+    "Of w, adding, (rows, 1)."
+    return self.rate**2*np.expm1(self.mu**2)
+
 @patch
 def part(self:Rows, rows):
     "Some of the rows."
@@ -261,11 +285,6 @@ def mixed(self:Rows, x, mu):
 
 # %% ../nbs/01_grids.ipynb #01gridturn
 @patch
-def turned(self:Rows, odds, angle):
-    "(real part of w - 1, imaginary part) at a height where l has this angle, (rows, 1)."
-    return (odds - self.rate) - odds*(2*np.sin(angle/2)**2), odds*np.sin(angle)
-
-@patch
 def moved_there(self:Rows, odds, l, size):
     "What log w, of real part `size`, is off by at such a height."
     return odds*np.exp(-size.astype(float))*(2 + np.abs(l) + self.mu**2)
@@ -355,8 +374,7 @@ def in_doubles(self:Rows, g):
 @patch
 def cells(self:Rows, g, P, angle):
     "log of the largest that h times an edge's modulus may be on a cell, (rows, powers, nodes)."
-    real, imag = self.turned(g.odds, angle)
-    size = np.log((1 + real)**2 + imag*imag)/2                        # log |w| on the upper edge
+    size = self.log_size(g.odds, angle)                               # on the upper edge
     right = np.concatenate([g.y[:, 1:], self.log_w(g.end)], 1)
     later = np.concatenate([g.logp[:, 1:], g.logp[:, -1:]], 1)
     most = np.maximum(g.logp, later) + (g.h*self.mu)**2/_PEAK
@@ -365,15 +383,25 @@ def cells(self:Rows, g, P, angle):
     return found
 
 @patch
-def beyond(self:Rows, g, P, K, at):
-    "What of an edge is left of its cells, and right of them, over e^K, (rows, powers)."
-    left = g.logp[:, :1] + P*np.where(P < 0, self.log_p, g.y[:, :1]) - np.log(g.h*self.mu)
+def beyond(self:Rows, g, P, K, at, angle):
+    "What of an edge up to this height is left of its cells, and right, over e^K, (rows, powers)."
+    odds, x = g.odds[..., :1], g.end - (g.y.shape[1] - 1/2)*g.h
+    falls = (P*self.felt(odds)/(1 - self.rate) - x)*self.mu >= FAR[0]
+    least = np.where(falls, self.log_size(odds, angle), self.log_p)
+    left = g.logp[:, :1] + P*np.where(P < 0, least, g.y[:, :1]) - np.log(g.h*self.mu)
     return np.exp(left - K)/FAR[0], self.outside(at)
+
+# %% ../nbs/01_grids.ipynb #208eb59h
+@patch
+def highest(self:Rows, b):
+    "The angle of l at the height of any path or edge of tails, if that of a strip is b."
+    return np.minimum(TWICE*b/self.s2, pi/2)
 
 @patch
 def edge(self:Rows, g, P, b, K, at):
     "e^-K of an edge at height b, without e^{b^2/2 sigma^2}: (cells, left of them, right of them)."
-    return np.exp(self.cells(g, P, b/self.s2)[:, 0] - K), *self.beyond(g, P, K, at)
+    ends = self.beyond(g, P, K, at, self.highest(b))
+    return np.exp(self.cells(g, P, b/self.s2)[:, 0] - K), *ends
 
 # %% ../nbs/01_grids.ipynb #208eb597
 @patch
@@ -387,7 +415,7 @@ def straight(self:Rows, g, b, at, cells, left, right):
 def with_edge(self:Rows, g):
     "The Grid with its strip's edge, and what the rule for K_1 is off by."
     P, K, b = g.power, g.K.astype(float), g.a + g.b
-    at = self.at_end(g.end, P) - K
+    at = self.at_end(g.end, P, self.highest(b)) - K
     edge = self.edge(g, P, b, K, at)
     return g._replace(error=g.error + self.straight(g, b, at, *edge), last=at, edge=edge)
 

@@ -6,7 +6,7 @@
 __all__ = ['MixedRows', 'amounts_of', 'kind_of', 'alike', 'rows_of']
 
 # %% ../nbs/01_mixed.ipynb #01mixed04
-from math import fsum, pi
+from math import fsum
 
 import numpy as np
 
@@ -25,7 +25,7 @@ _TURN = 2                  # of a term on a path, besides these
 # Tuning: only time depends on it.
 # What is asked here, of one amount and of several:
 _MOST_RATE = .5, .9                    # probability of any
-_LEAST_NOISE, _MOST_NOISE = (.3, .12), 1e3     # over the largest
+_LEAST_NOISE, _MOST_NOISE = (.3, .12), 1e15    # over the largest
 _MOST_AMOUNTS, _LEAST = 64, 1e-6       # how many; the least over the largest
 
 # %% ../nbs/01_mixed.ipynb #01mixed10
@@ -39,8 +39,6 @@ class MixedRows(Rows):
         self.exact, self.shares, self.means = exact, shares, means
         self.log_q, self.amounts = np.log(q), q.shape[1]
         self.c = means/self.mu
-        turns = np.exp(1j*pi/2*self.c)[:, :, None]
-        self.highest = np.concatenate([np.ones_like(turns[:, :1]), turns], 1)
 
     def part(self, rows):
         "Some of the rows."
@@ -48,27 +46,14 @@ class MixedRows(Rows):
 
 # %% ../nbs/01_mixed.ipynb #01mixed11
 @patch
-def terms(self:MixedRows, x):
-    "log of the terms of w at outcomes (rows, x), the one of no amount first: (rows, terms, x)."
+def log_odds(self:MixedRows, x):
     c = self.c[:, :, None]
-    moved = c*(x[:, None] - c/2)*self.mu[:, None]**2 + self.log_q[:, :, None]
-    none = np.broadcast_to(self.log_p[:, None], (len(moved), 1, x.shape[1]))
-    return np.concatenate([none, moved], 1)
+    return c*(x[:, None] - c/2)*self.mu[:, None]**2 + self.log_q[:, :, None]
 
 @patch
 def log_w(self:MixedRows, x):
-    return np.logaddexp.reduce(self.terms(x), 1)
+    return np.logaddexp(self.log_p, np.logaddexp.reduce(self.log_odds(x), 1))
 
-@patch
-def at_end(self:MixedRows, end, P):
-    terms = self.terms(end)
-    top = terms.max(1)
-    sizes = np.exp(terms - top[:, None])
-    least = np.abs(np.add.reduce(sizes*self.highest, 1))           # of |w|, at any height
-    size = np.where(P < 0, least, np.add.reduce(sizes, 1))
-    return P*(np.log(size) + top) - (end*self.mu)**2/2 - np.log(2*pi)/2
-
-# %% ../nbs/01_mixed.ipynb #01mixed1b
 @patch
 def lost(self:MixedRows, n, end):
     moved = self.log_q - (end*self.mu - self.means)**2/2
@@ -94,7 +79,7 @@ def mixed(self:MixedRows, x, mu):
 @patch
 def turned(self:MixedRows, odds, angle):
     _, q = self.in_precision(odds.dtype)
-    angles = ((self.exact/self.mu).astype(angle.dtype)*angle)[:, :, None]
+    angles = ((self.exact/self.mu).astype(odds.dtype)*angle)[:, :, None]
     real = (odds - q) - odds*(2*np.sin(angles/2)**2)
     return np.add.reduce(real, 1), np.add.reduce(odds*np.sin(angles), 1)
 

@@ -116,11 +116,6 @@ def room(self:Rows, end, most):
     return below/np.maximum(self.log_w(end), TINY) - 1
 
 # %% ../nbs/01_rows.ipynb #01rowsend3
-@patch(as_prop=True, cached=True)
-def variance(self:Rows):
-    "Of w, adding, (rows, 1)."
-    return self.rate**2*np.expm1(self.mu**2)
-
 @patch
 def end_for(self:Rows, floor, goal):
     "Where the law of a step may end, removing, (rows, 1)."
@@ -194,13 +189,14 @@ class _Table(NamedTuple):
 @patch
 def above(self:Rows, g, P, K, error):
     "K_1 at powers, rounded up, by sums e^K over a coarse grid, (rows, powers)."
-    b, h, at = g.b, g.h, self.at_end(g.end, P) - K
+    b, h, angle = g.b, g.h, g.b/self.s2
+    at = self.at_end(g.end, P, angle) - K
     upper, sharp = np.exp((b*self.mu)**2/2), self.sharp(at, h, 0, b, 0)
-    left, right = self.beyond(g, P, K, at)
+    left, right = self.beyond(g, P, K, at, angle)
     out = upper*(left + right) + sharp
     edge = TWICE*(1 + out)
     if self.adds.any():
-        cells = self.cells(g, P, b/self.s2) - K[..., None]
+        cells = self.cells(g, P, angle) - K[..., None]
         edge = np.where(self.adds, np.exp(cells, out=cells).sum(2) + left + right, edge)
     strip = TWICE*upper/np.expm1(2*pi*b/h)*edge + out
     return K + error + (1 + OF_BOUND)*np.log1p(strip)
@@ -778,6 +774,11 @@ def pair_of(
     return rows_of([kind, kind], [[False], [True]])
 
 # %% ../nbs/01_rows.ipynb #01rowsof
+@patch
+def is_free(self:Rows, n, delta):
+    "Is delta at eps = 0 proved to be at most this, for n steps?"
+    return np.expm1(n*np.log1p(self.variance[0, 0]))*(1 + OF_BOUND) <= (TWICE*delta)**2
+
 def _one_kind(run):
     "(kind, steps) of a run of one kind of step that can be asked here; or None."
     steps = run.steps if type(run) is Composition else ((run, 1),)
@@ -811,6 +812,7 @@ def epsilon_of_sampled(
     if not isinstance(delta, float) or not _LEAST_DELTA < delta < .5: return None
     if (asked := _one_kind(run)) is None: return None
     kind, n = asked
+    if pair_of(*kind).is_free(n, delta): return Bounds(0., 0., 0.)
     return _in_order(*pair_of(*kind).bounds([n, n], [delta, delta])[:, 0].tolist())
 
 # %% ../nbs/01_rows.ipynb #588fd1c9
@@ -957,7 +959,7 @@ def _grouped(counts):
 # %% ../nbs/01_rows.ipynb #01kinds1b
 class _Kinds:
     """Several kinds of steps, {kind: n}, Gaussian ones, `plain` being their mu^2, and others, none
-    or two ComposedLosses, removing and adding."""
+    or two ComposedLosses, by way. Groups: n, Rows by way, how many steps would spread as much."""
     def __init__(self, counts, plain, others=()):
         self.plain, self.others = plain, others
         self.ulps = (len(counts) + bool(others) + _ADDED)*ULP
@@ -969,7 +971,6 @@ class _Kinds:
         self.pair = pair_of(*main)                                 # stands for all in a plan
         for _, n, both in groups:
             for rows, unit in zip(both, self.pair.unit, strict=True): rows.unit = 0*n + unit
-        # the last: how many steps of each kind would spread as much
         self.groups = [(n, both, spread/both[0].variance) for _, n, both in groups]
 
 # %% ../nbs/01_rows.ipynb #01kinds1c

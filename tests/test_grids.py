@@ -89,3 +89,27 @@ def test_changes_along_a_line():
                 known = noise[row] + np.expm1(line.log_error)*np.exp(line.change.real)
                 assert (miss <= known + beyond[row]).all()
     assert made > 60 and 10 < paths < made - 10
+
+def test_left_of_the_first_node():
+    "Adding: a fine sum of what is there, on the axis and on an edge, is below its bound."
+    sloped, chance = 0, np.random.default_rng(37)
+    for pair, *_ in random_pairs(38, 40):
+        sigma, rate = pair.sigma[0, 0], pair.rate[0, 0]
+        t, angle = np.full((2, 1), chance.uniform(.1, 4)*sigma/rate), chance.uniform(0, np.pi/2)
+        end = np.full((2, 1), 1 + 10*sigma)
+        h = np.full((2, 1), .4*sigma)
+        spacing = *pair.heights(t), h, end, *pair.places(pair.low(t, 10.), end, h)
+        b, _, std, *rest = spacing
+        grid = pair.grid(t, (b, 0*b, std, *rest))
+        if grid is None:
+            continue
+        at = np.zeros((2, 1))
+        left, _ = pair.beyond(grid, -t, grid.K.astype(float), at, angle)
+        first = end[0, 0] - (grid.y.shape[1] - .5)*h[0, 0]
+        x = first - np.linspace(0, 15*sigma, 100001)[1:]
+        w = 1 - rate + rate*np.exp((x - .5)/sigma**2 + 1j*angle)
+        logs = -t[0, 0]*np.log(abs(w)) - (x/sigma)**2/2 - float(grid.K[1, 0])
+        held = np.exp(logs).sum()*(x[0] - x[1])/sigma/np.sqrt(2*np.pi)
+        assert held <= left[1, 0]*(1 + 1e-9)
+        sloped += t[0, 0]*rate > 1 and left[1, 0] < 1e-15
+    assert sloped > 10

@@ -168,6 +168,15 @@ def test_long_runs_are_no_wider(steps):
         low, up = by_lines(run, 1e-5)
         assert ContourAccountant(run).epsilon(1e-5).width <= 2*(up - low) + NARROW
 
+@pytest.mark.parametrize('noise', [30., 1e3, 1e4, 1e6, 1e8])
+def test_much_noise(noise):
+    "Tilts are large, and what they look for is far to the left: few steps or many, a small eps."
+    for rate, steps in ((.01, 1000), (.3, 10), (.001, 10**5)):
+        run = run_of(noise, rate, steps)
+        found, (low, up) = rows.epsilon_of_sampled(run, 1e-12), by_lines(run, 1e-12)
+        assert found.lower <= up and low <= found.upper
+        assert found.width < 1e-6*found.upper and found.width < 1e-12
+
 @pytest.mark.slow
 def test_more_random_runs_meet_the_lines():
     for run, delta in random_runs(24, 600):
