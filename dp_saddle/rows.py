@@ -777,7 +777,7 @@ def pair_of(
 @patch
 def is_free(self:Rows, n, delta):
     "Is delta at eps = 0 proved to be at most this, for n steps?"
-    return np.expm1(n*np.log1p(self.variance[0, 0]))*(1 + OF_BOUND) <= (TWICE*delta)**2
+    return n*np.log1p(self.variance[0, 0])*(1 + OF_BOUND) <= np.log1p((TWICE*delta)**2)
 
 def _one_kind(run):
     "(kind, steps) of a run of one kind of step that can be asked here; or None."

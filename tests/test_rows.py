@@ -177,6 +177,15 @@ def test_much_noise(noise):
         assert found.lower <= up and low <= found.upper
         assert found.width < 1e-6*found.upper and found.width < 1e-12
 
+def test_free_by_chi_square():
+    "Where it says that eps is 0, chapter 01 says so, too."
+    for noise, rate, steps in ((1e3, .01, 100), (1e5, .2, 7), (3., 1e-6, 10**4), (2., 1e-4, 300)):
+        run = run_of(noise, rate, steps)
+        half = np.sqrt(steps*rate**2*np.expm1(noise**-2.))/2               # of the root of chi^2
+        assert rows.epsilon_of_sampled(run, float(1.0001*half)) == (0, 0, 0)
+        assert rows.epsilon_of_sampled(run, float(.999*half)) != (0, 0, 0)
+        assert by_lines(run, float(1.0001*half)) == (0, 0)
+
 @pytest.mark.slow
 def test_more_random_runs_meet_the_lines():
     for run, delta in random_runs(24, 600):
