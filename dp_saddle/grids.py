@@ -43,6 +43,7 @@ OF_BOUND = 1e-6        # of what is so small that few digits of it matter, relat
 _STD, _NATS, TURNED = 4., 44., (.7, 1.1)         # of a strip: its height, how small its error
 _SHIFT, _WORTH = 2., 1.3          # of a path: height, std; by how much its nodes are fewer
 _LOW = .22                        # of pi sigma^2: the highest path of the tail
+_LITTLE = 1e-20                   # beyond an end: nothing nearer is asked for
 _MOST_NODES = 1 << 11
 _INNER = .8                       # of the root of how many frequencies: factors of the inner kind
 _KEPT = 32                        # numbers of frequencies
@@ -93,10 +94,15 @@ def turned(self:Rows, odds, angle):
     return (odds - self.rate) - odds*(2*np.sin(angle/2)**2), odds*np.sin(angle)
 
 @patch
+def parts(self:Rows, odds, angle):
+    "(real part of w, imaginary part), where a few digits do."
+    return 1 - self.rate + odds*np.cos(angle), odds*np.sin(angle)
+
+@patch
 def log_size(self:Rows, odds, angle):
-    "log |w| there."
-    real, imag = self.turned(odds, angle)
-    return np.log((1 + real)**2 + imag*imag)/2
+    "log |w|, likewise."
+    q = 1 - self.rate
+    return np.log(q*q + odds*(2*q*np.cos(angle) + odds))/2
 
 # %% ../nbs/01_grids.ipynb #01rowsat
 @patch
@@ -382,14 +388,22 @@ def cells(self:Rows, g, P, angle):
     found += most[:, None]
     return found
 
+# %% ../nbs/01_grids.ipynb #208eb59l
 @patch
-def beyond(self:Rows, g, P, K, at, angle):
+def left(self:Rows, g, P, K, least):
+    "What of an edge is left of its cells, over e^K, log |w| being at least this there, for P < 0."
+    far = g.logp[:, :1] + P*np.where(P < 0, least, g.y[:, :1]) - np.log(g.h*self.mu)
+    return np.exp(far - K)/FAR[0]
+
+@patch
+def beyond(self:Rows, g, P, K, at, angle, little=_LITTLE):
     "What of an edge up to this height is left of its cells, and right, over e^K, (rows, powers)."
+    left, right = self.left(g, P, K, self.log_p), self.outside(at)
+    if (np.maximum(left, right) < little).all(): return left, right
     odds, x = g.odds[..., :1], g.end - (g.y.shape[1] - 1/2)*g.h
     falls = (P*self.felt(odds)/(1 - self.rate) - x)*self.mu >= FAR[0]
-    least = np.where(falls, self.log_size(odds, angle), self.log_p)
-    left = g.logp[:, :1] + P*np.where(P < 0, least, g.y[:, :1]) - np.log(g.h*self.mu)
-    return np.exp(left - K)/FAR[0], self.outside(at)
+    left = self.left(g, P, K, np.where(falls, self.log_size(odds, angle), self.log_p))
+    return left, self.outside(self.at_end(g.end, P, angle) - K)
 
 # %% ../nbs/01_grids.ipynb #208eb59h
 @patch
@@ -405,17 +419,22 @@ def edge(self:Rows, g, P, b, K, at):
 
 # %% ../nbs/01_grids.ipynb #208eb597
 @patch
+def few_digits(self:Rows, P):
+    "What bounds at powers P are multiplied by: a millionth more, and what rounding moves |w|^P by."
+    return np.exp(OF_BOUND + BOUND_ULPS*ULP*self.amounts*np.abs(P)/(1 - self.rate))
+
+@patch
 def straight(self:Rows, g, b, at, cells, left, right):
     "What the rule is off by on the axis, in a strip of height b of these edges, (rows, 1)."
     edge, upper = np.add.reduce(cells, 1, keepdims=True) + left + right, np.exp((b*self.mu)**2/2)
     strip = upper*(TWICE/np.expm1(2*pi*b/g.h)*edge + left + right)
-    return (1 + OF_BOUND)*(strip + self.sharp(at, g.h, 0, b, 0))
+    return self.few_digits(g.power)*(strip + self.sharp(at, g.h, 0, b, 0))
 
 @patch
 def with_edge(self:Rows, g):
     "The Grid with its strip's edge, and what the rule for K_1 is off by."
     P, K, b = g.power, g.K.astype(float), g.a + g.b
-    at = self.at_end(g.end, P, self.highest(b)) - K
+    at = self.at_end(g.end, P) - K
     edge = self.edge(g, P, b, K, at)
     return g._replace(error=g.error + self.straight(g, b, at, *edge), last=at, edge=edge)
 
@@ -425,13 +444,13 @@ def up_to(self:Rows, g, cut):
     "The Grid with what its rule is off by up to a cut, (rows, 1)."
     (cells, left, right), b = g.edge, g.a + g.b
     angle = np.maximum(g.b - g.a, 0)/self.s2
-    real, imag = self.turned(g.odds, angle)
-    turn, last = cut*np.arctan2(imag, 1 + real), cut*angle*self.spread(g.end)
+    real, imag = self.parts(g.odds, angle)
+    turn, last = cut*np.arctan2(imag, real), cut*angle*self.spread(g.end)
     turned = np.add.reduce(cells*np.exp(np.concatenate([turn[:, 1:], last], 1)), 1, keepdims=True)
     turned += left*np.exp(turn[:, :1]) + right*np.exp(last)
     strip = np.exp((b*self.mu)**2/2)*(TWICE/np.expm1(2*pi*g.b/g.h)*turned + left + right)
     strip += self.sharp(g.last, g.h, g.a, g.b, last/g.b)
-    return g._replace(cut=cut, strip=(1 + OF_BOUND)*strip)
+    return g._replace(cut=cut, strip=self.few_digits(g.power)*strip)
 
 # %% ../nbs/01_grids.ipynb #01grid40
 @patch
@@ -450,8 +469,8 @@ def moduli(self:Rows, g, s, at):
     P, k = g.power, g.K.astype(float)
     a = np.minimum(at*g.mean*(g.std*self.mu)**2, np.minimum(_LOW*pi*self.s2, g.a + g.b))
     angle, c = a/self.s2, np.minimum(g.a + g.b, pi*self.s2/2 - a)
-    real, imag = self.turned(g.odds, angle)
-    bent = P*np.log((1 + real)**2 + imag*imag)/2
+    real, imag = self.parts(g.odds, angle)
+    bent = P*np.log(real*real + imag*imag)/2
     size = np.exp(g.logp + bent + (a*angle/2 - k))
     cell = np.exp(self.cells(g, P, angle + c/self.s2)[:, 0] - k)
     _, left, right = g.edge
@@ -459,11 +478,11 @@ def moduli(self:Rows, g, s, at):
     adding = np.add.reduce(cell, 1, keepdims=True) + beyond
     strip = TWICE*np.where(self.adds, adding, TWICE)/np.expm1(2*pi*c/g.h) + beyond
     strip = strip*np.exp((a*a + c*c)/(2*self.s2)) + self.sharp(g.last, g.h, a, c, 0)
-    turn = np.arctan2(imag, 1 + real)
+    turn = np.arctan2(imag, real)
     sums = (np.exp(-s[:, :, None]*turn[:, None, :]) @ size[:, :, None])[:, :, 0]
-    sums += (1 + OF_BOUND)*strip
+    sums += self.few_digits(P)*strip
     exponents = (np.abs(g.logp) + np.abs(bent)).max(1, keepdims=True)
-    exponents += self.amounts*np.abs(P) + np.abs(k)
+    exponents += self.amounts*np.abs(P)/(1 - self.rate) + np.abs(k)
     return np.log(sums) + BOUND_ULPS*ULP*(exponents + a*angle + s*pi + turn.shape[1])
 
 # %% ../nbs/01_grids.ipynb #af945673

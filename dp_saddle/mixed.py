@@ -13,6 +13,7 @@ import numpy as np
 from .checks import patch
 from .grids import Rows
 from .mechanisms import Gaussian, MixtureOfGaussians, PoissonSubsampled
+from .mixtures import LEAST_SHARE
 from .numerics import EXTENDED
 
 # %% ../nbs/01_mixed.ipynb #01mixed07
@@ -21,6 +22,7 @@ _SAMPLED = 2               # numbers that a kind of sampled Gaussian is
 # Rounding: may grow, never shrink.
 _OF_TERMS = 1              # of w - 1: for each of its terms, and once, besides `WEIGHT`
 _TURN = 2                  # of a term on a path, besides these
+_OF_SQUARE = 1/2           # of what |w|^2 - 1 is made of there
 
 # Tuning: only time depends on it.
 # What is asked here, of one amount and of several:
@@ -37,7 +39,7 @@ class MixedRows(Rows):
         means, q = exact.astype(float), shares.astype(float)
         super().__init__(means[:, -1:], np.add.reduce(q, 1, keepdims=True), adds)
         self.exact, self.shares, self.means = exact, shares, means
-        self.log_q, self.amounts = np.log(q), q.shape[1]
+        self.log_q, self.amounts = np.log(shares).astype(float), q.shape[1]
         self.c = means/self.mu
 
     def part(self, rows):
@@ -84,11 +86,23 @@ def turned(self:MixedRows, odds, angle):
     return np.add.reduce(real, 1), np.add.reduce(odds*np.sin(angles), 1)
 
 @patch
+def parts(self:MixedRows, odds, angle):
+    real, imag = self.turned(odds, angle)
+    return 1 + real, imag
+
+@patch
+def log_size(self:MixedRows, odds, angle):
+    real, imag = self.parts(odds, angle)
+    return np.log(real*real + imag*imag)/2
+
+# %% ../nbs/01_mixed.ipynb #01mixed1e
+@patch
 def moved_there(self:MixedRows, odds, l, size):
     m, q = self.in_precision(odds.dtype)
     terms = _OF_TERMS*(1 + self.amounts)
     sizes = odds*(_TURN + terms + np.abs(l) + m*m) + terms*np.abs(odds - q)
-    return np.add.reduce(sizes, 1)*np.exp(-size.astype(float))
+    parts, inverse = np.add.reduce(odds + q, 1), np.exp(-size.astype(float))
+    return (np.add.reduce(sizes, 1) + _OF_SQUARE*parts*(1 + parts)*inverse)*inverse
 
 @patch
 def felt(self:MixedRows, odds):
@@ -125,9 +139,9 @@ def amounts_of(
 
 def kind_of(
     step,  # a mechanism
-):         # (mu, rate) of a sampled Gaussian; (sigma, amounts, their probabilities on a sample, its
-           # rate) of a mixture; None of what cannot be a row
-    """What a row is made of.
+):         # (mu, rate); or (sigma, amounts, their probabilities, rate); None if it is no row
+    """What a row is made of: of a sampled Gaussian, or of a mixture on a sample of this rate (or
+    1).
 
     Parameters
     ----------
@@ -136,7 +150,7 @@ def kind_of(
 
     Returns
     -------
-    (mu, rate) of a sampled Gaussian; (sigma, amounts, their probabilities on a sample, its
+    (mu, rate); or (sigma, amounts, their probabilities, rate); None if it is no row
     """
     rate, base = (step.rate, step.base) if type(step) is PoissonSubsampled else (1., step)
     if type(base) is Gaussian: amounts, shares = (base.sensitivity,), (1.,)
@@ -146,7 +160,9 @@ def kind_of(
     if not 0 < len(amounts) <= _MOST_AMOUNTS or amounts[0] < _LEAST*amounts[-1]: return None
     noise, moved, several = base.sigma/amounts[-1], rate*fsum(shares), len(amounts) > 1
     if not _LEAST_NOISE[several] <= noise <= _MOST_NOISE or moved > _MOST_RATE[several]: return None
-    return (base.sigma, amounts, shares, rate) if several else (1/noise, rate*shares[0])
+    if rate*min(shares) < LEAST_SHARE: return None
+    exactly_one = not several and max(rate, shares[0]) == 1
+    return (1/noise, rate*shares[0]) if exactly_one else (base.sigma, amounts, shares, rate)
 
 # %% ../nbs/01_mixed.ipynb #01mixed21
 def alike(
@@ -184,7 +200,7 @@ def rows_of(
     -------
     Rows
     """
-    adds = np.broadcast_to(adds, (len(kinds), 1))
+    adds = np.full((len(kinds), 1), adds)
     if len(kinds[0]) == _SAMPLED: return Rows(*np.array(kinds, float).T[..., None], adds)
     sigma, amounts, shares, rate = (np.array(v, EXTENDED) for v in zip(*kinds, strict=True))
     return MixedRows(amounts/sigma[:, None], shares*rate[:, None], adds)

@@ -75,7 +75,7 @@ _FAR_BELOW = .72                  # a tilt so much below the saddle-point: eps i
 
 # %% ../nbs/01_rows.ipynb #92ad7066
 # Tuning: only time and width depend on it. Grids, lines, searches.
-_COARSE = 22.                     # of a coarse strip: how small its error, nats
+_COARSE, _LITTLE = 22., 1e-9      # of a coarse strip: how small its error, nats; beyond its ends
 _STRIP = 5e-12                    # what strips may add in all steps
 _MOST_NODES = 1 << 11, 1 << 17    # of a table, of a line
 _LONG, _FINE = 1 << 12, 1 << 12   # nodes of lines that are not kept; that may be tried again
@@ -107,7 +107,8 @@ def hits_only(self:Rows, n, goal):
     left = np.log(n) + log_q/2 - np.log(_DECAYED/2 - goal) - (mu/2)**2/2
     root = log_q**2 - 2*left*mu**2
     tilt = (np.sqrt(np.maximum(root, 0)) - log_q)/mu**2 - .5
-    return np.where((root > 0) & (tilt*mu > _APART), tilt, inf).min(1, keepdims=True)
+    tilt = np.where((root > 0) & (tilt*mu > _APART), tilt, inf)
+    return np.minimum.reduce(tilt, 1, keepdims=True)
 
 @patch
 def room(self:Rows, end, most):
@@ -121,7 +122,7 @@ def end_for(self:Rows, floor, goal):
     "Where the law of a step may end, removing, (rows, 1)."
     spare = -2*(floor + goal + log(_LOST))
     hits = self.means + np.sqrt(np.maximum(spare + 2*self.log_q, 0))
-    end = np.maximum(np.sqrt(spare), hits.max(1, keepdims=True))
+    end = np.maximum(np.sqrt(spare), np.maximum.reduce(hits, 1, keepdims=True))
     return self.sigma*np.exp(_END_STEP*np.ceil(np.log(end)/_END_STEP))
 
 @patch
@@ -147,7 +148,7 @@ def reach(self:Rows, n, goal):
 def shorter(self:Rows, n, goal, end, most, last):
     "The same, where an end does harm before the last tilt is reached: before hits are all."
     hits, (rare, more), finer = self.hits_only(n, goal), _RARE, 1/_TILTS[-2]
-    rare = rare*((1 - self.log_q)/self.means**2).min(1, keepdims=True)
+    rare = rare*np.minimum.reduce((1 - self.log_q)/self.means**2, 1, keepdims=True)
     wish = np.where(hits < inf, last, np.minimum(last, rare + more))
     end, tilt = self.later(end, most, np.where(self.adds, -inf, np.minimum(wish, hits)))
     tilt = finer*np.where(end < hits + 1, np.maximum(hits, finer*tilt), hits)
@@ -189,17 +190,16 @@ class _Table(NamedTuple):
 @patch
 def above(self:Rows, g, P, K, error):
     "K_1 at powers, rounded up, by sums e^K over a coarse grid, (rows, powers)."
-    b, h, angle = g.b, g.h, g.b/self.s2
-    at = self.at_end(g.end, P, angle) - K
+    b, h, angle, at = g.b, g.h, g.b/self.s2, self.at_end(g.end, P) - K
     upper, sharp = np.exp((b*self.mu)**2/2), self.sharp(at, h, 0, b, 0)
-    left, right = self.beyond(g, P, K, at, angle)
+    left, right = self.beyond(g, P, K, at, angle, _LITTLE)
     out = upper*(left + right) + sharp
     edge = TWICE*(1 + out)
     if self.adds.any():
         cells = self.cells(g, P, angle) - K[..., None]
         edge = np.where(self.adds, np.exp(cells, out=cells).sum(2) + left + right, edge)
     strip = TWICE*upper/np.expm1(2*pi*b/h)*edge + out
-    return K + error + (1 + OF_BOUND)*np.log1p(strip)
+    return K + error + self.few_digits(P)*np.log1p(strip)
 
 # %% ../nbs/01_rows.ipynb #208eb59c
 @patch

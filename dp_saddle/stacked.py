@@ -11,7 +11,6 @@ from math import ceil, log, sqrt
 import numpy as np
 from scipy.special import log1p
 
-from .grids import OF_BOUND
 from .numerics import TINY, ULP
 from .plrv import LineValues
 
@@ -35,11 +34,11 @@ def _grid(rows, t, cut):
     end = np.where(rows.adds, 1, 1 + t) + _FAR*rows.sigma
     if (g := rows.grid_up_to(tilts, cuts, end, _STRIP)) is None: return None
     at = rows.at_end(end, 1 + t) - g.K.astype(float)
-    return g, np.where(rows.adds, 0, np.exp(at)/_FAR*(1 + OF_BOUND))
+    return g, np.where(rows.adds, 0, np.exp(at)/_FAR*rows.few_digits(1 + t))
 
 def _blocks(rows, terms):
     "Places of rows, the like ones together, as many at a time as have so many terms each."
-    each = max(1, _TERMS//(terms*_NODES))
+    each = max(1, _TERMS//(terms*_NODES*rows.amounts))
     order = np.argsort(rows.mu[:, 0], kind='stable')
     return np.array_split(order, ceil(len(order)/each))
 

@@ -37,7 +37,7 @@ def run_of(sigma, rate, steps):
 def by_lines(run, delta):
     "(lower, upper) of eps by chapter 01."
     both = [SaddleTable(plrv).epsilon(delta) for plrv in (run.remove, run.add)]
-    return max(low for low, *_ in both), max(up for *_, up in both)
+    return max(low for low, *_ in both), max(0., *(up for *_, up in both))
 
 def random_runs(seed, n):
     chance = np.random.default_rng(seed)
