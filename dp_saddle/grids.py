@@ -56,13 +56,16 @@ class Rows:
         self.mu, self.rate, self.adds, self.means = mu, rate, adds, mu      # means in sigma
         self.sigma, self.every = 1/mu, np.arange(len(mu))
         self.s2 = self.sigma**2
+        self.none = 1 - rate                                     # the probability of no amount
+        self.moves = rate/self.none
+        self.few_ulps = BOUND_ULPS*ULP*self.amounts/self.none    # of log|w|, for each unit of power
         self.log_q, self.log_p = np.log(rate), np.log1p(-rate)
         self.sign, self.first = np.where(adds, -1., 1.), np.where(adds, 0., 1.)   # of the power
 
     def low(self, t, std):
         "Where grids begin: what of M(t) is to the left is below e^{-std^2/2}, (rows, 1)."
         rarity = np.minimum(-t*self.log_p, 1 - log_ndtr(self.few(t)*self.mu))
-        far, sloped = np.sqrt(std**2 + 2*rarity), std + t*self.rate/(1 - self.rate)*self.mu
+        far, sloped = np.sqrt(std**2 + 2*rarity), std + t*self.moves*self.mu
         return -self.sigma*np.where(self.adds, np.minimum(far, sloped), std)
 
 # %% ../nbs/01_grids.ipynb #01rowsend4
@@ -96,20 +99,22 @@ def turned(self:Rows, odds, angle):
 @patch
 def parts(self:Rows, odds, angle):
     "(real part of w, imaginary part), where a few digits do."
-    return 1 - self.rate + odds*np.cos(angle), odds*np.sin(angle)
+    return self.none + odds*np.cos(angle), odds*np.sin(angle)
 
 @patch
 def log_size(self:Rows, odds, angle):
     "log |w|, likewise."
-    q = 1 - self.rate
-    return np.log(q*q + odds*(2*q*np.cos(angle) + odds))/2
+    p = self.none
+    return np.log(p*p + odds*(2*p*np.cos(angle) + odds))/2
 
 # %% ../nbs/01_grids.ipynb #01rowsat
 @patch
-def at_end(self:Rows, end, P, angle=pi/2):
-    "log of the integrand at an end, times sigma; for P < 0 a bound up to this height, (rows, 1)."
-    least = self.log_size(np.exp(self.log_odds(end)), angle)
-    return P*np.where(P < 0, least, self.log_w(end)) - (end*self.mu)**2/2 - log(2*pi)/2
+def at_end(self:Rows, end, P, angle=None):
+    "log of the integrand at an end, times sigma; for P < 0 a bound up to the height of an angle."
+    size = self.log_w(end)
+    if angle is not None:
+        size = np.where(P < 0, self.log_size(np.exp(self.log_odds(end)), angle), size)
+    return P*size - (end*self.mu)**2/2 - log(2*pi)/2
 
 # %% ../nbs/01_grids.ipynb #01rowspart
 @patch(as_prop=True, cached=True)
@@ -229,7 +234,7 @@ def heights(self:Rows, t):
 @patch
 def steep(self:Rows, t):
     "W e^W, if w^-t adds W to the density's curvature where both are largest, (rows, amounts)."
-    return t*self.rate/(1 - self.rate)*self.mu**2
+    return t*self.moves*self.mu**2
 
 # %% ../nbs/01_grids.ipynb #f4869991
 @patch
@@ -401,7 +406,7 @@ def beyond(self:Rows, g, P, K, at, angle, little=_LITTLE):
     left, right = self.left(g, P, K, self.log_p), self.outside(at)
     if (np.maximum(left, right) < little).all(): return left, right
     odds, x = g.odds[..., :1], g.end - (g.y.shape[1] - 1/2)*g.h
-    falls = (P*self.felt(odds)/(1 - self.rate) - x)*self.mu >= FAR[0]
+    falls = (P*self.felt(odds)/self.none - x)*self.mu >= FAR[0]
     left = self.left(g, P, K, np.where(falls, self.log_size(odds, angle), self.log_p))
     return left, self.outside(self.at_end(g.end, P, angle) - K)
 
@@ -421,7 +426,7 @@ def edge(self:Rows, g, P, b, K, at):
 @patch
 def few_digits(self:Rows, P):
     "What bounds at powers P are multiplied by: a millionth more, and what rounding moves |w|^P by."
-    return np.exp(OF_BOUND + BOUND_ULPS*ULP*self.amounts*np.abs(P)/(1 - self.rate))
+    return np.exp(OF_BOUND + self.few_ulps*np.abs(P))
 
 @patch
 def straight(self:Rows, g, b, at, cells, left, right):
@@ -434,7 +439,7 @@ def straight(self:Rows, g, b, at, cells, left, right):
 def with_edge(self:Rows, g):
     "The Grid with its strip's edge, and what the rule for K_1 is off by."
     P, K, b = g.power, g.K.astype(float), g.a + g.b
-    at = self.at_end(g.end, P) - K
+    at = self.at_end(g.end, P, pi/2) - K
     edge = self.edge(g, P, b, K, at)
     return g._replace(error=g.error + self.straight(g, b, at, *edge), last=at, edge=edge)
 
@@ -482,7 +487,7 @@ def moduli(self:Rows, g, s, at):
     sums = (np.exp(-s[:, :, None]*turn[:, None, :]) @ size[:, :, None])[:, :, 0]
     sums += self.few_digits(P)*strip
     exponents = (np.abs(g.logp) + np.abs(bent)).max(1, keepdims=True)
-    exponents += self.amounts*np.abs(P)/(1 - self.rate) + np.abs(k)
+    exponents += self.amounts/self.none*np.abs(P) + np.abs(k)
     return np.log(sums) + BOUND_ULPS*ULP*(exponents + a*angle + s*pi + turn.shape[1])
 
 # %% ../nbs/01_grids.ipynb #af945673

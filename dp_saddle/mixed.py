@@ -37,10 +37,10 @@ class MixedRows(Rows):
     def __init__(self, exact, shares, adds):
         "`exact`: amounts over sigma, increasing, and their probabilities, (rows, amounts)."
         means, q = exact.astype(float), shares.astype(float)
+        self.exact, self.shares, self.amounts = exact, shares, q.shape[1]
         super().__init__(means[:, -1:], np.add.reduce(q, 1, keepdims=True), adds)
-        self.exact, self.shares, self.means = exact, shares, means
-        self.log_q, self.amounts = np.log(shares).astype(float), q.shape[1]
-        self.c = means/self.mu
+        self.means, self.c = means, means/self.mu
+        self.log_q = np.log(shares).astype(float)
 
     def part(self, rows):
         "Some of the rows."

@@ -190,7 +190,7 @@ class _Table(NamedTuple):
 @patch
 def above(self:Rows, g, P, K, error):
     "K_1 at powers, rounded up, by sums e^K over a coarse grid, (rows, powers)."
-    b, h, angle, at = g.b, g.h, g.b/self.s2, self.at_end(g.end, P) - K
+    b, h, angle, at = g.b, g.h, g.b/self.s2, self.at_end(g.end, P, pi/2) - K
     upper, sharp = np.exp((b*self.mu)**2/2), self.sharp(at, h, 0, b, 0)
     left, right = self.beyond(g, P, K, at, angle, _LITTLE)
     out = upper*(left + right) + sharp
