@@ -23,7 +23,7 @@ from .mechanisms import Composition, Mechanism
 from .numerics import TINY, expm1mx, in_order, invert, log_chernoff_factor
 from .plrv import Bounds, as_composition
 from .runs import ADD_OR_REMOVE, relation_of
-from .tilting import rdp, rdp_error, remedy_of
+from .tilting import remedy_of
 from .worst_case import WorstCaseAccountant
 
 # %% ../nbs/06ab_selection.ipynb #dbedb2f5
@@ -173,17 +173,17 @@ class _OneRun:
         self.remove = _curve_of(run.remove)
         self.add = self.remove if symmetric else _curve_of(run.add)
         self.ways = [(self.remove, self.add), (self.add, self.remove)][:1 if symmetric else 2]
+        self.losses = [plrv for way in self.ways[0] for plrv in way.directions]
 
     def renyi(self, alpha):
-        "Renyi divergences at orders > 1, 1-d, nats."
-        with warnings.catch_warnings():
-            warnings.simplefilter('ignore')                    # said once, by the accountant
-            return rdp(self.run, alpha)
+        "Renyi divergences at orders > 1 of `tilts`' range, increasing, 1-d, nats: to choose by."
+        if any(plrv.p_inf for plrv in self.losses): return np.full(alpha.shape, inf)
+        return np.max([plrv.tabulated(alpha - 1) for plrv in self.losses], axis=0)/(alpha - 1)
 
     def proved(self, alpha):
         "An upper bound at one order."
-        value = float(self.renyi(alpha))
-        return value*(1 + _UP) + rdp_error(self.run, alpha) if value < inf else inf
+        if any(plrv.p_inf for plrv in self.losses): return inf
+        return max(sum(plrv.known_cgf(alpha - 1)) for plrv in self.losses)/(alpha - 1)*(1 + _UP)
 
 # %% ../nbs/06ab_selection.ipynb #a9f06f5b
 @patch
@@ -195,8 +195,7 @@ def delta(self:_OneRun, eps):
 def tilts(self:_OneRun):
     "Orders less one, of a coarse list."
     low, high, count = _ORDERS
-    plrvs = [plrv for way in self.ways[0] for plrv in way.directions]
-    most = min([high] + [plrv.largest_tilt for plrv in plrvs])
+    most = min([high] + [plrv.largest_tilt for plrv in self.losses])
     return np.geomspace(min(low, most/2), most, count)
 
 def _least(values, tilts):
