@@ -30,7 +30,7 @@ from dp_saddle.grids import (
 )
 from .losses import FiniteLoss
 from .mechanisms import Composition, Gaussian
-from .mixed import alike, kind_of, rows_of
+from .mixed import alike, grouped, kind_of, rows_of
 from .mixtures import MixtureLoss
 from .numerics import EXTENDED, TINY, ULP, log_chernoff_factor, log_expm1
 from .plrv import Bounds, ComposedLoss
@@ -849,7 +849,7 @@ def plans(self:Rows, n, goal, known=None):
     pairs = np.arange(len(n)).reshape(2 if known is None else 1, -1)     # planned together
     nodes = self.coarse(last, end)[-1][pairs, 0]
     fits = np.flatnonzero((nodes < _MOST_NODES[0]).all(0))
-    for i in _blocks(nodes[0][fits], np.ones(len(fits)), _TOGETHER[0]):
+    for i in _blocks(nodes[0][fits], np.full(len(fits), self.amounts), _TOGETHER[0]):
         rows = pairs[:, fits[i]]
         r, tables = rows.ravel(), [self.part(own).tabulate(last[own], end[own]) for own in rows]
         eps = None if known is None else known[r]
@@ -883,7 +883,8 @@ def solve(self:Rows, plan, left, n, goal):
     for turned in TURNED:
         way, later = (plan.t[left], asked[left], turned, plan.end[left]), [left[:0]]
         spacing = self.part(left).spacing(*way)
-        for i in _blocks(spacing[-1][:, 0], np.sqrt((asked*plan.X)[left, 0]), _TOGETHER[1]):
+        counts = np.maximum(np.sqrt((asked*plan.X)[left, 0]), self.amounts)
+        for i in _blocks(spacing[-1][:, 0], counts, _TOGETHER[1]):
             r = left[i]
             own = _some(plan, r), turned, asked[r], [v[i] for v in spacing], n[r], goal[r]
             *lines, asked[r], again = self.part(r).on_lines(*own)
@@ -943,18 +944,9 @@ def epsilons_of_sampled(
 _ADDED = 4                              # ULP of a sum of m numbers, besides m
 
 # Tuning: only time and memory depend on it. Several kinds.
-_GROUP, _MOST_KINDS = 32, 1 << 10       # kinds at a time, and in all
+_MOST_KINDS = 1 << 10                   # in all
 _MOST_TERMS, _BESIDE = 1 << 17, 1 << 12 # of a line of a group; of a line with others beside
 _OTHERS = FiniteLoss, LaplaceLoss, MixtureLoss      # losses of steps beside
-
-# %% ../nbs/01_rows.ipynb #01kinds1a
-def _grouped(counts):
-    "(kinds, how many steps of each, (kinds, 1)) of kinds with as many amounts, a few at a time."
-    every = list(counts)
-    for places in alike(every):
-        for some in np.array_split(places, ceil(len(places)/_GROUP)):
-            kinds = [every[k] for k in some]
-            yield kinds, np.array([[counts[kind]] for kind in kinds], float)
 
 # %% ../nbs/01_rows.ipynb #01kinds1b
 class _Kinds:
@@ -964,7 +956,7 @@ class _Kinds:
         self.plain, self.others = plain, others
         self.ulps = (len(counts) + bool(others) + _ADDED)*ULP
         groups = [(kinds, n, [rows_of(kinds, adds) for adds in (False, True)])
-                  for kinds, n in _grouped(counts)]
+                  for kinds, n in grouped(counts)]
         each = np.concatenate([n*both[0].variance for _, n, both in groups])
         main = [kind for kinds, *_ in groups for kind in kinds][each.argmax()]
         spread = plain + each.sum() + sum(p.cumulants_on(np.zeros(1), 2)[1, 0] for p in others[:1])
