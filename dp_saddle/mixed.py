@@ -24,11 +24,12 @@ _OF_TERMS = 1              # of w - 1: for each of its terms, and once, besides 
 _TURN = 2                  # of a term on a path, besides these
 _OF_SQUARE = 1/2           # of what |w|^2 - 1 is made of there
 
-# Tuning: only time depends on it.
-# What is asked here, of one amount and of several:
+# Tuning: only time depends on it. What is asked here, of one amount and of several:
 _MOST_RATE = .5, .9                    # probability of any
 _LEAST_NOISE, _MOST_NOISE = (.3, .12), 1e15    # over the largest
 _MOST_AMOUNTS, _LEAST = 64, 1e-6       # how many; the least over the largest
+
+# Tuning: only time and memory depend on it.
 _GROUP, _GROUP_AMOUNTS = 32, 256       # kinds at a time, amounts of all of them
 
 # %% ../nbs/01_mixed.ipynb #01mixed10

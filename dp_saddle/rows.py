@@ -85,7 +85,7 @@ _KEPT = 32                        # kinds of steps, and tables and classes of ea
 _STEPS, _SETTLED, _LEAST_PART, _ROUNDS = 16, 1e-14, 1/8, 8   # of Newton's method; of ends' search
 _LENGTHEN, _NUDGE = .01, 4        # by which a step outwards is too long; in ulps
 _MOST_RUN = 10**8                 # steps that are asked here
-_LEAST_DELTA = 1e-200
+_LEAST_DELTA, _RARE_NOISE = 1e-200, 1e3     # asked here; of chapter 01_rare, at most
 
 with np.errstate(divide='ignore'):
     _NEAR = 1/np.maximum(_TILTS - _TILTS[:, None], 0)    # of a tilt to those above it; or inf
@@ -609,7 +609,7 @@ def long(self:_Plan):
 @patch
 def without_small_losses(self:Rows, table, plan, n, goal):
     "The _Ready of removing, n steps alone, without what small losses give, or None."
-    if self.amounts > 1: return None
+    if self.amounts > 1 or self.sigma.item() > _RARE_NOISE: return None
     mu, rate, lost = self.mu.item(), self.rate.item(), log(_RTOL/_SHARE)
     if not (eps := guess_of(mu, rate, exp(goal)/n)): return None
     nearer = self.plan(table, *np.array([[[n]], [[goal]]]), -inf, np.array([[eps]]))
@@ -811,9 +811,9 @@ def epsilon_of_sampled(
     """
     if not isinstance(delta, float) or not _LEAST_DELTA < delta < .5: return None
     if (asked := _one_kind(run)) is None: return None
-    kind, n = asked
-    if pair_of(*kind).is_free(n, delta): return Bounds(0., 0., 0.)
-    return _in_order(*pair_of(*kind).bounds([n, n], [delta, delta])[:, 0].tolist())
+    pair, n = pair_of(*asked[0]), asked[1]
+    if pair.is_free(n, delta): return Bounds(0., 0., 0.)
+    return _in_order(*pair.bounds([n, n], [delta, delta])[:, 0].tolist())
 
 # %% ../nbs/01_rows.ipynb #588fd1c9
 # Tuning: only time and memory depend on it. Many runs at once.
