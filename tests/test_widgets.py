@@ -5,8 +5,10 @@ import gzip
 import json
 import re
 import sys
+from dataclasses import replace
 from decimal import Decimal
 from itertools import product
+from math import inf
 from pathlib import Path
 
 import explorer_tables
@@ -82,6 +84,27 @@ def test_tables_of_the_site(call, part):
         for one, other in zip(map(Decimal, there[2]), map(Decimal, numbers), strict=True):
             unit = Decimal(1).scaleb(max(one.as_tuple().exponent, other.as_tuple().exponent))
             assert abs(one - other) <= unit, (values, 'python docs/explorer_tables.py')
+
+def moved(numbers, toward):
+    "The numbers, each one double further, as another processor may compute them."
+    return tuple(np.nextafter(numbers, toward).tolist())
+
+def elsewhere(figure, toward):
+    "The figure as another processor may compute its axes and its sliders."
+    sliders = [replace(s, values=moved(s.values, toward)) for s in figure.sliders]
+    return replace(figure, x=np.array(moved(figure.x, toward)), sliders=tuple(sliders))
+
+@pytest.mark.parametrize('call', explorer_tables.CALLS)
+def test_tables_of_the_site_are_found_on_any_processor(call):
+    "By what was asked, not by its last bits; another question has no table."
+    figure = eval(call, vars(W))
+    first = figure.sliders[0]
+    for toward in (-inf, inf):
+        assert explorer_tables.kept(call, elsewhere(figure, toward))
+    other = replace(first, values=(*first.values[:-1], first.values[-1]*(1 + 1e-6)))
+    for change in (dict(sliders=(other, *figure.sliders[1:])), dict(x=figure.x*(1 + 1e-6)),
+                   dict(numbers=(*figure.numbers[:-1], 'another number'))):
+        assert explorer_tables.kept(call, replace(figure, **change)) is None
 
 def test_the_curve_is_certified_and_read_off_outwards():
     e = W.explore_curve()
