@@ -121,6 +121,16 @@ def test_alternative_text(path):
         source = "".join(cell["source"])
         assert len(text) >= 40, f"no alternative text, or too short a one: {text!r}\n{source}"
 
+def test_figures_with_sliders_are_told_alike():
+    "Where two chapters show the same figure, both say the same of it."
+    told = {}
+    for path in notebooks():
+        for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+            call = re.fullmatch(r"explore_\w+\(\)", "".join(cell["source"]).strip())
+            if call:
+                told.setdefault(call[0], set()).add(cell["metadata"]["mystnb"]["image"]["alt"])
+    assert len(told) > 5 and not [call for call, texts in told.items() if len(texts) > 1]
+
 def test_the_front_page_says_in_words_what_was_measured(monkeypatch):
     "The alternative text of its picture is made from benchmark.json: number by number."
     monkeypatch.chdir(ROOT)
