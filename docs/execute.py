@@ -51,6 +51,9 @@ def execute(path):
         # its model ends with the kernel: the picture stays
         for output in cell.get("outputs", []):
             output.get("data", {}).pop("application/vnd.jupyter.widget-view+json", None)
+            # a picture that says in words what it shows: display(figure, metadata={"alt": ...})
+            if alt := output.get("metadata", {}).pop("alt", None):
+                cell.metadata.setdefault("mystnb", {}).setdefault("image", {})["alt"] = alt
     for output in (output for cell in nb.cells for output in cell.get("outputs", [])):
         if "image/png" in output.get("data", {}):
             output.data["image/png"], width = smaller(output.data["image/png"])

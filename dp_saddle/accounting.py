@@ -237,7 +237,7 @@ _SAMPLING = {
         'Amplification of fixed-size batches drawn without replacement, as far as it is proved.'),
     'with-replacement': (('replace-one', 'add-remove'),
         'Amplification of fixed-size batches drawn with replacement, as far as it is proved.'),
-    'shuffle': (('zero-out', 'replace-one'), 'Shuffled batches: no amplification is proved; '
+    'shuffle': (('zero-out', 'replace-one'), 'Shuffled batches: no amplification is claimed; '
         'each record takes part once in an epoch, and is charged for that.'),
     'none': ((*_EITHER, 'replace-one'),
         'No amplification: each record may take part in every step.'),

@@ -807,6 +807,7 @@ def fourier_tail(
         first = s2*c/2 - 2*log(sigma)
         second = (s2*c/2 - log(_THM8_FACTOR) - 2*log(sigma))/(c + log(q*lam) + 1/(2*s2))
         if lam <= min(first, second):
-            return exp(steps*np.log1p(2*q*q*(lam + 1)*lam/s2) - L*L/2), True
+            granted = steps*np.log1p(2*q*q*(lam + 1)*lam/s2) - L*L/2
+            return exp(min(granted, LARGEST_LOG)), True
     estimate = steps*q*q*(lam + 1)*lam/((1 - q)*s2) - L*L/2
     return exp(min(estimate, LARGEST_LOG)), False

@@ -834,7 +834,8 @@ def main():
     args = parser.parse_args()
     if args.built:
         data = json.loads(args.out.read_text(encoding='utf-8'))
-        return write_parts(args.out, data | dict(built=built()))
+        today = str(datetime.date.today())
+        return write_parts(args.out, data | dict(built=built(), built_date=today))
     if args.serve:
         known = PEERS | BIN_PEERS | {'oracle': oracle}
         return serve(known[args.serve], args.serve in [*OURS, 'BallsInBins', 'oracle'])

@@ -1,6 +1,7 @@
 """tests/peers.py measures and reports rightly, and nbs/benchmark.json, which it wrote, is whole.
 The comparison itself is nbs/benchmark.ipynb."""
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -113,6 +114,7 @@ def test_what_is_committed():
     assert set(data['ladders']) == set(peers.ASKED) and set(data['checks']) == names
     assert all(not row[-1] for row in data['rows']['ContourAccountant'].values())
     assert list(data['built']) == list(peers.BUILT)
+    assert re.fullmatch(r'20\d\d-\d\d-\d\d', data['built_date'])
     assert all(list(row) == list(peers.BUILDERS) and not row['ours'][-1]
                for row in data['built'].values())
     limits = data['limits']

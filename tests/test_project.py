@@ -121,6 +121,40 @@ def test_alternative_text(path):
         source = "".join(cell["source"])
         assert len(text) >= 40, f"no alternative text, or too short a one: {text!r}\n{source}"
 
+def test_figures_with_sliders_are_told_alike():
+    "Where two chapters show the same figure, both say the same of it."
+    told = {}
+    for path in notebooks():
+        for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+            call = re.fullmatch(r"explore_\w+\(\)", "".join(cell["source"]).strip())
+            if call:
+                told.setdefault(call[0], set()).add(cell["metadata"]["mystnb"]["image"]["alt"])
+    assert len(told) > 5 and not [call for call, texts in told.items() if len(texts) > 1]
+
+def test_the_front_page_says_in_words_what_was_measured(monkeypatch):
+    "The alternative text of its picture is made from benchmark.json: number by number."
+    monkeypatch.chdir(ROOT)
+    cells = json.loads((ROOT/"nbs"/"index.ipynb").read_text(encoding="utf-8"))["cells"]
+    preparing, drawing = (next(c for c in cells if name in "".join(c["source"]))
+                          for name in ("def in_words", "in_words()}"))
+    names = {}
+    exec("".join(preparing["source"]), names)
+    text = drawing["metadata"]["mystnb"]["image"]["alt"]
+    assert names["in_words"]() == text
+    data = json.loads((ROOT/"nbs"/"benchmark.json").read_text(encoding="utf-8"))
+    answers = re.sub(r"^.* 8\. |\.$", "", text).split("; ")
+    assert text.startswith(f"Answers of {len(answers)} accountants")
+    for answer, (peer, _) in zip(answers, names["shown"].values(), strict=True):
+        low, mid, up, _, seconds, *_ = data["rows"][peer]["CIFAR-10, 81.4 %"]
+        assert ("no bound" in answer) == (up is None), answer
+        assert ("at most" in answer) == (low is None and up is not None), answer
+        told = float(re.search(r"([\d.]+), ", answer)[1])
+        assert told == pytest.approx(mid if up is None else up, abs=5.01e-4), answer
+        time, unit = re.search(r" in ([\d.]+) (m?s)$", answer).groups()
+        assert float(time)*{"s": 1, "ms": 1e-3}[unit] == pytest.approx(seconds, rel=.3), answer
+        if width := re.search(r"± (\S+),", answer):
+            assert float(width[1]) == pytest.approx((up - low)/2, rel=.5), answer
+
 def test_import_is_light():
     """The library needs numpy and scipy; what draws is imported where it draws, and nbdev's tools
     never."""

@@ -242,6 +242,8 @@ def test_fourier_tails():
     assert proved and value > ContourAccountant((1000*S(8., .01)).remove).delta(6.).upper
     exact = math.exp(1000*math.log1p(2*.01**2*4*3/8**2) - 18)
     assert value == pytest.approx(exact, rel=1e-12)
+    value, proved = fourier_tail(24., 12., .2, 10**4)     # far more than 1: still a number
+    assert proved and 1 < value < math.inf
 
 @pytest.mark.parametrize('how, match', [
     (dict(L=0.), 'L must be in'), (dict(n=1001), 'n must be even'),
