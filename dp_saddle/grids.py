@@ -131,14 +131,14 @@ def part(self:Rows, rows):
 @patch
 def outside(self:Rows, at):
     "What of an edge is beyond an end where the integrand is e^`at`, adding; removing, nothing."
-    return np.where(self.adds, np.exp(at)/FAR[0], 0)
+    return np.exp(np.where(self.adds, at, -inf))/FAR[0]
 
 @patch
 def sharp(self:Rows, at, h, a, b, turn):
     "What a sharp end moves the sum by on a path at height a, e^{turn y} below it, (rows, 1)."
     grows = b*np.maximum((a + b/2)*self.mu**2 + turn - 2*pi/h, 0)
     size = at + (a*self.mu)**2/2 + grows
-    return np.where(self.adds, 0, (a + TWICE*b)*self.mu*np.exp(size))
+    return (a + TWICE*b)*self.mu*np.exp(np.where(self.adds, -inf, size))
 
 @patch
 def spread(self:Rows, end):
@@ -440,8 +440,10 @@ def with_edge(self:Rows, g):
     "The Grid with its strip's edge, and what the rule for K_1 is off by."
     P, K, b = g.power, g.K.astype(float), g.a + g.b
     at = self.at_end(g.end, P, pi/2) - K
-    edge = self.edge(g, P, b, K, at)
-    return g._replace(error=g.error + self.straight(g, b, at, *edge), last=at, edge=edge)
+    with np.errstate(over='ignore'):            # an infinite edge: of this grid nothing is known
+        edge = self.edge(g, P, b, K, at)
+        error = g.error + self.straight(g, b, at, *edge)
+    return g._replace(error=error, last=at, edge=edge)
 
 # %% ../nbs/01_grids.ipynb #208eb59b
 @patch

@@ -4,8 +4,14 @@ import os
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import settings
+
+from dp_saddle import numerics
+
+if os.environ.get("TESTS_IN_DOUBLES"):  # levels.py; before anything else of the library is loaded
+    numerics.EXTENDED = np.float64
 
 # Thousands of tests keep a million objects: to look through them for garbage as often as for a
 # small program takes a fifth of the time, and finds nothing.

@@ -67,6 +67,7 @@ def test_overlaps_with_lines_that_smooth(seed, monkeypatch):
     assert new.upper - new.lower <= 2*(old.upper - old.lower) + 1e-14
 
 
+@pytest.mark.filterwarnings('ignore:the bounds hold')
 def test_delta_and_epsilon_agree():
     run = steps((5, 2., .1))
     ours = ContourAccountant(run)

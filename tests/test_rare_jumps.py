@@ -153,6 +153,7 @@ def test_where_it_says_nothing():
         assert table.epsilon(1e-6) == (0., 0., inf)
         assert (table.log_delta(np.array([2.9]))[:, 0] == [-inf, -inf, 0.]).all()
 
+@pytest.mark.filterwarnings('ignore:the bounds hold')
 def test_delta_and_back():
     accountant = ContourAccountant(epochs(5, 1., 10**4).remove)
     eps = accountant.epsilon(1e-12)

@@ -219,6 +219,7 @@ def test_with_replacement_is_above_its_pairs():
     assert max(pair.lower, ContourAccountant(30*removed).epsilon(1e-5).lower) < epsilon(
         run, delta=1e-5)
 
+@pytest.mark.filterwarnings('ignore:the bounds hold')
 @pytest.mark.parametrize('sigma, published', [(1., 2.843), (2., 1.205), (4., .5614)])
 def test_published_poisson_replaced(sigma, published):
     low, _, up = TiltedFFT(1000*PoissonReplaceOne(sigma=sigma, rate=.01)).epsilon(1e-5)
