@@ -33,7 +33,7 @@ lengths = st.lists(st.floats(0, 5), min_size=6, max_size=6)
 def test_nobody_gets_more_than_was_paid(steps, sigma):
     "Who was drawn pays for its gradient; what is added is no longer than what was paid."
     guard, moved = IndividualGDPFilter(1., n=6), np.zeros(6)
-    records = RecordFilter(guard, n=6, rate=.5)
+    records = RecordFilter(guard, n=6, rate=.5, sampling='poisson')
     for drawn, norms in steps:
         ids, before = np.array(sorted(drawn), int), guard.spent**2
         norms = np.array(norms)[ids]
@@ -49,7 +49,7 @@ def test_nobody_gets_more_than_was_paid(steps, sigma):
 
 def test_who_cannot_pay_is_left_out_and_comes_back_for_less():
     guard = IndividualGDPFilter(1., n=2)
-    records = RecordFilter(guard, n=2, rate=1.)
+    records = RecordFilter(guard, n=2, rate=1., sampling='poisson')
     def ask(*norms): return records.factors([1, 0], norms, sigma=1., clip=1.)
     assert ask(9., .5) == pytest.approx([1/9, 1], rel=2e-5)          # record 1 has spent all
     assert ask(.1, .5) == pytest.approx([0, 1], rel=2e-5)
@@ -59,7 +59,7 @@ def test_who_cannot_pay_is_left_out_and_comes_back_for_less():
 
 def test_a_step_of_noise_alone_is_a_step():
     guard = IndividualGDPFilter(1., n=1)
-    records = RecordFilter(guard, n=1, rate=1.)
+    records = RecordFilter(guard, n=1, rate=1., sampling='poisson')
     for _ in range(3):
         records.factors([0], [5.], sigma=1., clip=1.)
     assert guard.steps == 3 and guard.spent.tolist() == [1.]
@@ -71,7 +71,7 @@ def test_a_step_of_noise_alone_is_a_step():
     (RDPFilter(4., 5., n=2), None)])
 def test_a_budget_below_one_step_is_said(guard, full):
     "From the settings alone, before the first step: whatever the gradients are."
-    records = RecordFilter(guard, n=2, rate=.5)
+    records = RecordFilter(guard, n=2, rate=.5, sampling='poisson')
     norms = [.2, .2] if isinstance(guard, RDPFilter) else None
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter('always')
@@ -85,7 +85,7 @@ def test_a_budget_below_one_step_is_said(guard, full):
 def test_renyi_all_pay_and_are_clipped_to_what_they_paid(known, own, rate):
     "Drawn or not; at least the divergence of their norm, and not much more."
     guard = RDPFilter(4., 50., n=6)
-    records = RecordFilter(guard, n=6, rate=rate)
+    records = RecordFilter(guard, n=6, rate=rate, sampling='poisson')
     known = np.array(known)
     share = records.factors([2, 4], np.array(own)[[2, 4]], sigma=2., clip=3., norms=known)
     for i, norm in enumerate(np.clip(known/3, 1e-3, 1)):
@@ -105,17 +105,18 @@ def test_wrong_use_changes_nothing(change, words):
     asked = dict(dict(ids=[0, 1], lengths=[1., 2.], sigma=1., clip=1.), **change)
     ids, own = asked.pop('ids'), asked.pop('lengths')
     with pytest.raises(ValueError, match=words):
-        RecordFilter(guard, n=3, rate=.5).factors(ids, own, **asked)
+        RecordFilter(guard, n=3, rate=.5, sampling='poisson').factors(ids, own, **asked)
     assert guard.steps == 0
 
 def test_guards_that_do_not_fit():
-    with pytest.raises(TypeError, match='guard'): RecordFilter(RDPFilter(4., 1.), n=3, rate=.5)
-    with pytest.raises(TypeError, match='guard'): RecordFilter(None, n=3, rate=.5)
+    for guard in (RDPFilter(4., 1.), None):
+        with pytest.raises(TypeError, match='guard'):
+            RecordFilter(guard, n=3, rate=.5, sampling='poisson')
     with pytest.raises(ValueError, match='n = 3'):
-        RecordFilter(IndividualGDPFilter(1., n=4), n=3, rate=.5)
+        RecordFilter(IndividualGDPFilter(1., n=4), n=3, rate=.5, sampling='poisson')
     with pytest.raises(ValueError, match='rate'):
-        RecordFilter(IndividualGDPFilter(1., n=3), n=3, rate=0.)
-    records = RecordFilter(RDPFilter(4., 1., n=3), n=3, rate=.5)
+        RecordFilter(IndividualGDPFilter(1., n=3), n=3, rate=0., sampling='poisson')
+    records = RecordFilter(RDPFilter(4., 1., n=3), n=3, rate=.5, sampling='poisson')
     with pytest.raises(ValueError, match='norms must be given'):
         records.factors([0], [1.], sigma=1., clip=1.)
     for bad in (np.ones(2), -np.ones(3), np.full(3, np.nan)):
