@@ -144,7 +144,7 @@ class SaddleAccountant(OpacusHistory):
         if not all([*noises, *(min(some.sigmas) for some in self.passes)]):
             return inf
         eps = epsilon(self.composition, delta=delta)
-        self._warn_of_shuffles(eps, delta)
+        _warn_of_shuffles(self.passes, eps, delta)
         return eps
 
 # %% ../nbs/08_interop.ipynb #626e4814
@@ -152,7 +152,8 @@ class SaddleAccountant(OpacusHistory):
 def get_optimizer_hook_fn(self:SaddleAccountant,
     sample_rate,  # in (0, 1], as Opacus has it
 ):                # a function of the optimizer
-    """What counts a step, as its loader draws; whose it is can be asked.
+    """What counts a step, as its loader draws; whose it is can be asked. It raises ValueError for
+    a loader that was not shown, or a step that is not of one batch of it: that step is not taken.
 
     Parameters
     ----------
@@ -163,18 +164,22 @@ def get_optimizer_hook_fn(self:SaddleAccountant,
     -------
     a function of the optimizer
     """
+    return _counting(self, sample_rate)
+
+def _counting(accountant, sample_rate):
+    "The hook. Of a loader that was not shown no step is taken."
     def hook(optim):
         if hook.shown is None:
             raise ValueError("loader must be shown to the accountant, which charges what its "
                              "batches cost: write dp_saddle.interop.show_loader(optimizer, loader) "
                              "before the first step")
         _check_batch(optim, hook.shown.count)
-        kind, number = hook.shown.drawn
+        sigma, (kind, number) = optim.noise_multiplier, hook.shown.drawn
         if kind == 'poisson':
-            self.step(noise_multiplier=optim.noise_multiplier, sample_rate=max(sample_rate, number))
+            accountant.step(noise_multiplier=sigma, sample_rate=max(sample_rate, number))
         else:
-            self._note_pass(hook.shown, optim.noise_multiplier)
-    hook.accountant, hook.shown = self, None
+            _note_pass(accountant, hook.shown, sigma)
+    hook.accountant, hook.shown = accountant, None
     return hook
 
 # %% ../nbs/08_interop.ipynb #a61b76a7
@@ -227,20 +232,18 @@ def show_loader(
         drawn=drawn, dropped=dropped, count=watched(loader), noted=None)
 
 # %% ../nbs/08_interop.ipynb #5e0a11b4
-@patch
-def _note_pass(self:SaddleAccountant, shown, sigma):
+def _note_pass(accountant, shown, sigma):
     "A step on a batch of a pass in which each record is in one at most."
-    if not any(shown.noted is some for some in self.passes):       # the first, or a state came
+    if not any(shown.noted is some for some in accountant.passes):   # the first, or a state came
         shown.noted = Passes(*shown.drawn, shown.dropped, [sigma, sigma])
-        self.passes.append(shown.noted)
+        accountant.passes.append(shown.noted)
     shown.noted.note(shown.count, sigma)
 
-@patch
-def _warn_of_shuffles(self:SaddleAccountant, eps, delta):
+def _warn_of_shuffles(passes, eps, delta):
     "What shuffled passes cost at most and at least, and what to write instead."
-    if any(some.sampling == 'shuffle' for some in self.passes):
+    if any(some.sampling == 'shuffle' for some in passes):
         most = round_outwards(eps, ROUND_CEILING, DIGITS)
-        least = max(some.at_least(delta) for some in self.passes)
+        least = max(some.at_least(delta) for some in passes)
         least = round_outwards(least, ROUND_FLOOR, DIGITS)
         warnings.warn(f"batches were no Poisson samples, and no amplification is proved: eps is at "
                       f"most {most}, and at least {least} where they were shuffled, for replacing "

@@ -312,10 +312,13 @@ CALLS = {
     'explore_tradeoff': [lambda: widgets.explore_tradeoff(fpr=.1)],
     'SaddleAccountant.load_state_dict': [
         lambda: opacus_accountant().load_state_dict({'history': 7, 'mechanism': 'saddle'})],
+    'SaddleAccountant.get_optimizer_hook_fn': [
+        lambda: opacus_accountant().get_optimizer_hook_fn(.1)(None)],
     'SaddleAccountant.attach_filter': [
         lambda: opacus_accountant().attach_filter(untrained()[1], Budget(eps=1., delta=1e-5)),
         lambda: opacus_accountant().attach_filter(untrained()[1], 3.)],
     'attach_filter': [lambda: interop.attach_filter(untrained()[1], 3.)],
+    'show_loader': [lambda: interop.show_loader(untrained()[1], None)],
     'SaddleAccountant.leave_records_out': [
         lambda: opacus_accountant().leave_records_out(untrained()[1], IndividualGDPFilter(1., 3),
                                                       None),
