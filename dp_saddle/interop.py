@@ -11,7 +11,7 @@ import warnings
 from dataclasses import asdict
 from decimal import ROUND_CEILING, ROUND_FLOOR
 from functools import wraps
-from math import inf
+from math import ceil, inf
 from numbers import Real
 from types import SimpleNamespace
 
@@ -143,7 +143,7 @@ class SaddleAccountant(OpacusHistory):
         noises = [sigma for sigma, _, n in self.history if n]
         if not all([*noises, *(min(some.sigmas) for some in self.passes)]):
             return inf
-        eps = epsilon(self.composition, delta=delta)
+        eps = epsilon(_cost(self), delta=delta)
         _warn_of_shuffles(self.passes, eps, delta)
         return eps
 
@@ -152,8 +152,8 @@ class SaddleAccountant(OpacusHistory):
 def get_optimizer_hook_fn(self:SaddleAccountant,
     sample_rate,  # in (0, 1], as Opacus has it
 ):                # a function of the optimizer
-    """What counts a step, as its loader draws; whose it is can be asked. It raises ValueError for
-    a loader that was not shown, or a step that is not of one batch of it: that step is not taken.
+    """What counts a step, as its loader draws; whose it is can be asked. A step that is not of one
+    batch of a loader that was shown is refused.
 
     Parameters
     ----------
@@ -186,9 +186,22 @@ def _counting(accountant, sample_rate):
 @patch(as_prop=True)
 def composition(self:SaddleAccountant):
     """All steps so far, a mechanism: for `report`, `tradeoff` and the rest of the library.
-    ValueError if one had no noise."""
-    steps = [(amplified(Gaussian(sigma=s), rate), n) for s, rate, n in _history(self.history) if n]
-    return composition_of([*steps, *(pair for some in self.passes for pair in some.cost.steps)])
+    ValueError if one had no noise. A mechanism does not say which neighbours it is for: a warning
+    does, after shuffled batches."""
+    if _shuffled(self.passes):
+        warnings.warn("batches were shuffled: the steps are for replacing a record by an empty "
+                      "one, whatever `report` says of neighbours", stacklevel=users_level())
+    return _cost(self)
+
+def _shuffled(passes):
+    return [some for some in passes if some.sampling == 'shuffle']
+
+def _cost(accountant):
+    "A Composition."
+    steps = [(amplified(Gaussian(sigma=s), rate), n)
+             for s, rate, n in _history(accountant.history) if n]
+    passes = [pair for some in accountant.passes for pair in some.cost.steps]
+    return composition_of([*steps, *passes])
 
 # %% ../nbs/08_interop.ipynb #5e0a11b2
 def _check_batch(optim, count):
@@ -197,11 +210,12 @@ def _check_batch(optim, count):
     not_last = optim._step_skip_queue             # of the parts of batches that were drawn ahead
     missing = count.drawn - count.taken - not_last.count(False)
     cut = optim._is_last_step_skipped or bool(not_last)
-    if optim.accumulated_iterations > 1 or cut and missing > bool(not_last and not_last[-1]):
+    due = bool(not_last and not_last[-1])         # a batch of which the last part is to come
+    if optim.accumulated_iterations > 1 or cut and missing > due:
         raise ValueError("optimizer must take a step for each batch, got several batches in one: "
                          "write a larger batch_size for the DataLoader, and cut its batches by "
                          "BatchMemoryManager")
-    if missing < 0:
+    if missing < due:
         raise ValueError("loader must be the one that make_private returned, a new batch of it for "
                          f"each step, got step {count.taken} after {count.drawn} batches of it: "
                          "write for batch in loader, with that loader")
@@ -212,7 +226,7 @@ def show_loader(
     loader,     # whose batches its steps are of, from now on: a torch DataLoader
 ):
     """Show a loader to the accountant to which the optimizer reports: it is asked how it draws.
-    `make_private` does so by itself.
+    `make_private` does so by itself. Parts of a batch that were not stepped on are forgotten.
 
     ValueError for an optimizer that reports to another kind of accountant, or a loader of which
     no cost is proved.
@@ -228,8 +242,19 @@ def show_loader(
     drawn = drawn_as(loader)
     size = getattr(loader.batch_sampler, 'batch_size', inf)
     dropped = max(1 - len(loader)*size/len(loader.dataset), 0.)
-    _hook_of(optimizer).shown = SimpleNamespace(
-        drawn=drawn, dropped=dropped, count=watched(loader), noted=None)
+    count = watched(loader, begins=lambda: _check_no_parts(optimizer))
+    _hook_of(optimizer).shown = SimpleNamespace(drawn=drawn, dropped=dropped, count=count,
+                                                noted=None)
+    optimizer._step_skip_queue.clear()
+    optimizer._is_last_step_skipped = False
+    for p in optimizer.params: p.summed_grad = None
+
+def _check_no_parts(optimizer):
+    "Else they would be added to the next batch."
+    if optimizer._step_skip_queue or optimizer._is_last_step_skipped:
+        raise ValueError("optimizer must have no parts of a batch left when a pass begins, got "
+                         "some of a loop that ended early: write dp_saddle.interop.show_loader("
+                         "optimizer, loader) after that loop")
 
 # %% ../nbs/08_interop.ipynb #5e0a11b4
 def _note_pass(accountant, shown, sigma):
@@ -241,7 +266,7 @@ def _note_pass(accountant, shown, sigma):
 
 def _warn_of_shuffles(passes, eps, delta):
     "What shuffled passes cost at most and at least, and what to write instead."
-    if any(some.sampling == 'shuffle' for some in passes):
+    if _shuffled(passes):
         most = round_outwards(eps, ROUND_CEILING, DIGITS)
         least = max(some.at_least(delta) for some in passes)
         least = round_outwards(least, ROUND_FLOOR, DIGITS)
@@ -276,9 +301,9 @@ def _noise_for(loader, eps, delta, epochs):
     def run(sigma):
         if kind == 'poisson':
             step = PoissonSubsampled(Gaussian(sigma=sigma), rate=number)
-            return int(epochs)*len(loader)*step
-        return Passes(kind, number, 0., [sigma], int(epochs)).cost
-    checks.count(1, epochs=epochs)
+            return ceil(epochs*len(loader))*step
+        return Passes(kind, number, 0., [sigma], ceil(epochs)).cost
+    checks.real(0, inf, epochs=epochs)
     return calibrate(run, eps=eps, delta=delta)
 
 def _finding(make_private_with_epsilon):

@@ -471,7 +471,8 @@ def _watching(kind):
     "The same kind of batch sampler, under its name, which counts."
     class Watching(kind):
         def __iter__(self):
-            count = self.count           # of who watched when the pass began
+            count = self.count           # of who watches when the pass begins
+            count.begins()
             count.passes, count.drawn, count.taken = count.passes + 1, 0, 0
             for batch in super().__iter__():
                 count.drawn += 1
@@ -481,6 +482,7 @@ def _watching(kind):
 
 def watched(
     loader,  # a torch DataLoader, as for `drawn_as`
+    begins=lambda: None, # called when a pass begins; what it raises ends the loop
 ):           # `passes` begun from now on; of the last one the batches `drawn`, and 0 `taken`
     """Let a loader's batch sampler count, for one who watches: who watched before sees no more.
 
@@ -488,6 +490,8 @@ def watched(
     ----------
     loader
         a torch DataLoader, as for `drawn_as`
+    begins
+        called when a pass begins; what it raises ends the loop
 
     Returns
     -------
@@ -497,7 +501,7 @@ def watched(
     batches = loader.batch_sampler
     if not hasattr(batches, 'count'):
         batches.__class__ = _watching(type(batches))
-    batches.count = SimpleNamespace(passes=0, drawn=0, taken=0)
+    batches.count = SimpleNamespace(passes=0, drawn=0, taken=0, begins=begins)
     return batches.count
 
 # %% ../nbs/07b_records.ipynb #6d1c0a09
