@@ -240,8 +240,8 @@ def show_loader(
     """
     _accountant_of(optimizer)
     drawn = drawn_as(loader)
-    size = getattr(loader.batch_sampler, 'batch_size', inf)
-    dropped = max(1 - len(loader)*size/len(loader.dataset), 0.)
+    n, size = len(loader.dataset), getattr(loader.batch_sampler, 'batch_size', inf)
+    dropped = max(n - len(loader)*size, 0.)/n
     count = watched(loader, begins=lambda: _check_no_parts(optimizer))
     _hook_of(optimizer).shown = SimpleNamespace(drawn=drawn, dropped=dropped, count=count,
                                                 noted=None)

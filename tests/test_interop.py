@@ -4,6 +4,7 @@ import math
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -515,6 +516,16 @@ def test_shuffled_steps_without_noise():
     optimizer.noise_multiplier = 0.
     epoch(model, optimizer, loader)
     assert engine.get_epsilon(.5) == math.inf
+
+def test_the_questions_say_so():
+    "The page of questions, where people look first: what is charged, refused, and the line."
+    page = Path(__file__).resolve().parent.parent/'nbs'/'faq.ipynb'
+    said, = [text for cell in json.loads(page.read_text(encoding='utf-8'))['cells']
+             if 'My data loader shuffles' in (text := ''.join(cell['source']))]
+    for words in ('make_private(poisson_sampling=False)', 'warns with what it is at least',
+                  'WeightedRandomSampler', 'DistributedSampler', 'a step of several batches',
+                  'The line is `poisson_sampling=True`', '`poisson_rate`'):
+        assert words in said
 
 def test_a_guard_is_for_poisson_samples():
     "It would be paid for steps of a rate that nobody draws."

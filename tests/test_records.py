@@ -4,6 +4,7 @@ import json
 import math
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,18 +12,38 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import hypergeom
 
-from dp_saddle import Gaussian, IndividualGDPFilter, PoissonSubsampled, RDPFilter, epsilon, rdp
+from dp_saddle import (
+    BinBatches,
+    Budget,
+    CyclicPoissonBatches,
+    FixedSizeBatches,
+    Gaussian,
+    IndividualGDPFilter,
+    PoissonBatches,
+    PoissonSubsampled,
+    RDPFilter,
+    ShuffledBatches,
+    dpsgd,
+    epsilon,
+    rdp,
+)
 from dp_saddle.records import (
     NumberedLoader,
+    Passes,
     RecordFilter,
     batches_of,
     chosen_records,
+    drawn_as,
     jax_norms,
+    poisson_rate,
     renyi_cost,
     rounded_norms,
     share_between,
     torch_norms,
+    watched,
 )
+
+NBS = Path(__file__).resolve().parent.parent/'nbs'
 
 # Who pays, and what it is good for
 
@@ -226,6 +247,91 @@ def test_ids_are_taken_once_and_of_this_batch():
         with pytest.raises(ValueError, match='no ids'): numbered.take(len(x))
     with pytest.raises(TypeError, match='loader'): NumberedLoader([1, 2])
 
+# How batches were drawn
+
+@pytest.mark.parametrize('said', [{}, {'sampling': 'shuffle'}, {'sampling': None}])
+def test_a_filter_of_records_is_told_how_batches_are_drawn(said):
+    "A rate says nothing of it: of shuffled batches the theorems are silent."
+    guard = RDPFilter(4., 1., n=3)
+    with pytest.raises((ValueError, TypeError), match='sampling'):
+        RecordFilter(guard, n=3, rate=.5, **said)
+    if said:
+        with pytest.raises(ValueError, match='Draw by PoissonBatches'):
+            RecordFilter(guard, n=3, rate=.5, **said)
+
+def test_the_rate_is_asked_of_what_draws():
+    "Our samplers, without PyTorch: what the recipes in JAX pay for."
+    poisson = PoissonBatches(dataset_size=20, rate=.15)
+    assert poisson_rate(poisson) == .15 != 1/len(poisson)
+    assert drawn_as(BinBatches(dataset_size=20, batches=4)) == ('balls-in-bins', 4)
+    assert drawn_as(ShuffledBatches(dataset_size=20, batch_size=6)) == ('shuffle', 4)
+    for other, kind in ((ShuffledBatches(dataset_size=20, batch_size=5), 'shuffle'),
+                        (BinBatches(dataset_size=20, batches=4), 'balls-in-bins')):
+        with pytest.raises(ValueError, match=f"as '{kind}': write PoissonBatches"):
+            poisson_rate(other)
+    class Own(PoissonBatches):
+        "What it does nobody knows."
+    for other in (Own(dataset_size=20, rate=.15), [[1, 2], [3]], None,
+                  CyclicPoissonBatches(dataset_size=20, rate=.1, bands=2),
+                  FixedSizeBatches(dataset_size=20, batch_size=5),
+                  PoissonBatches(dataset_size=20, rate=.15, max_batch_size=5)):
+        with pytest.raises(ValueError, match=f'got {type(other).__name__}: write'):
+            drawn_as(other)
+
+def test_the_recipe_in_jax_pays_for_what_draws():
+    "The chapter's loop, on a sampler that shuffles: refused before its first step."
+    names = dict(Gaussian=Gaussian, PoissonSubsampled=PoissonSubsampled, poisson_rate=poisson_rate,
+                 n=20, rate=.25, sigma=1., start=None, weights=None,
+                 PoissonBatches=lambda dataset_size, rate, seed: ShuffledBatches(
+                     dataset_size=dataset_size, batch_size=int(rate*dataset_size), seed=seed),
+                 jax=SimpleNamespace(random=SimpleNamespace(
+                     PRNGKey=lambda seed: seed, split=lambda key, n: [])),
+                 optax=SimpleNamespace(sgd=lambda lr: SimpleNamespace(init=lambda start: None)))
+    book = json.loads((NBS/'07b_records.ipynb').read_text(encoding='utf-8'))['cells']
+    loop, = [''.join(c['source']) for c in book if 'def jax_training' in ''.join(c['source'])]
+    exec(compile(loop.partition('\nguard = ')[0], 'jax_training', 'exec'), names)
+    with pytest.raises(ValueError, match="drawn as 'shuffle': write PoissonBatches"):
+        names['jax_training'](Budget(eps=3., delta=1e-5))
+
+def test_who_watches_a_loader_sees_its_passes():
+    "The same batches; a new one who watches begins anew, and the first sees no more."
+    torch = pytest.importorskip('torch', reason='PyTorch is in the extra interop: make test-all')
+    def loader():
+        data = torch.utils.data.TensorDataset(torch.arange(20))
+        return torch.utils.data.DataLoader(data, batch_size=6, shuffle=True,
+                                           generator=torch.Generator().manual_seed(1))
+    mine, other = loader(), loader()
+    first = watched(mine)
+    for _ in range(2):
+        assert all((x == y).all() for (x,), (y,) in zip(mine, other, strict=True))
+    open_pass = iter(mine)
+    next(open_pass)
+    assert (first.passes, first.drawn) == (3, 1) and len(mine) == 4
+    second = watched(mine)
+    assert len(list(open_pass)) == 3
+    assert (first.drawn, second.passes, second.drawn) == (4, 0, 0)
+    for _ in NumberedLoader(mine): pass
+    assert (first.passes, second.passes, second.drawn) == (3, 1, 4)
+    assert isinstance(mine.batch_sampler, torch.utils.data.BatchSampler)
+
+@pytest.mark.parametrize('drop_last', [False, True])
+def test_what_passes_cost(drop_last):
+    "At most what `dpsgd` says of shuffled batches, at least what is proved of this loader."
+    n, size = 20, 6
+    batches = n//size if drop_last else -(-n//size)
+    passes = Passes('shuffle', batches, (n - batches*size)/n if drop_last else 0., [.7, .7])
+    for epoch in range(3):
+        for step in range(batches):
+            count = SimpleNamespace(passes=epoch + 1, taken=step + 1)
+            passes.note(count, .7)
+    run = dpsgd(sigma=.7, batch_size=size, dataset_size=n, epochs=3, sampling='shuffle')
+    assert epsilon(passes.cost, delta=1e-5) == epsilon(run, delta=1e-5)
+    assert 0 < run.at_least(1e-5) <= passes.at_least(1e-5) <= epsilon(run, delta=1e-5)
+    passes.note(SimpleNamespace(passes=4, taken=1), 2.)                # begun, with more noise
+    assert epsilon(passes.cost, delta=1e-5) == epsilon(4*Gaussian(sigma=.7), delta=1e-5)
+    quiet = dpsgd(sigma=2., batch_size=size, dataset_size=n, epochs=3, sampling='shuffle')
+    assert quiet.at_least(1e-5) <= passes.at_least(1e-5) < run.at_least(1e-5)
+
 # JAX
 
 def test_jax_norms():
@@ -240,8 +346,6 @@ def test_jax_norms():
     coarse = {name: w.astype(jax.numpy.bfloat16) for name, w in weights.items()}
     with pytest.raises(ValueError, match='single precision'):
         jax_norms(loss_of, coarse, X, Y, clip=1.)
-
-NBS = Path(__file__).resolve().parent.parent/'nbs'
 
 def cells(notebook, marker, names):
     "Runs the cells of a notebook that are only shown there, from the one with `marker` on."
