@@ -126,7 +126,8 @@ class SaddleAccountant(OpacusHistory):
         *, alphas=None, eps_error=None, delta_error=None,  # numbers for Opacus' own accountants
     ):                # eps >= 0, nats, rounded up; infinite after a step without noise
         """What was spent so far, under adding or removing one record; of shuffled batches under
-        replacing one by an empty one, with a warning that says what they cost at least.
+        replacing one by an empty one, with a warning that says what they cost at least. ValueError
+        for a history that is none.
 
         Parameters
         ----------
@@ -140,7 +141,7 @@ class SaddleAccountant(OpacusHistory):
         eps >= 0, nats, rounded up; infinite after a step without noise
         """
         checks.real(0, 1, delta=delta)
-        noises = [sigma for sigma, _, n in self.history if n]
+        noises = [sigma for sigma, _, n in _history(self.history) if n]
         if not all([*noises, *(min(some.sigmas) for some in self.passes)]):
             return inf
         eps = epsilon(_cost(self), delta=delta)
@@ -206,9 +207,8 @@ def _cost(accountant):
 # %% ../nbs/08_interop.ipynb #5e0a11b2
 def _check_batch(optim, count):
     "A step is of one batch of the loader, or ValueError: it was not taken."
-    count.taken += 1
     not_last = optim._step_skip_queue             # of the parts of batches that were drawn ahead
-    missing = count.drawn - count.taken - not_last.count(False)
+    missing = count.drawn - count.taken - 1 - not_last.count(False)
     cut = optim._is_last_step_skipped or bool(not_last)
     due = bool(not_last and not_last[-1])         # a batch of which the last part is to come
     if optim.accumulated_iterations > 1 or cut and missing > due:
@@ -217,8 +217,9 @@ def _check_batch(optim, count):
                          "BatchMemoryManager")
     if missing < due:
         raise ValueError("loader must be the one that make_private returned, a new batch of it for "
-                         f"each step, got step {count.taken} after {count.drawn} batches of it: "
+                         f"each step, got step {count.taken + 1} after {count.drawn} batches: "
                          "write for batch in loader, with that loader")
+    count.taken += 1
 
 # %% ../nbs/08_interop.ipynb #5e0a11b3
 def show_loader(
@@ -243,12 +244,13 @@ def show_loader(
     n, size = len(loader.dataset), getattr(loader.batch_sampler, 'batch_size', inf)
     dropped = max(n - len(loader)*size, 0.)/n
     count = watched(loader, begins=lambda: _check_no_parts(optimizer))
-    _hook_of(optimizer).shown = SimpleNamespace(drawn=drawn, dropped=dropped, count=count,
-                                                noted=None)
+    shown = SimpleNamespace(drawn=drawn, dropped=dropped, count=count, noted=None)
+    _hook_of(optimizer).shown = shown
     optimizer._step_skip_queue.clear()
     optimizer._is_last_step_skipped = False
     for p in optimizer.params: p.summed_grad = None
 
+# %% ../nbs/08_interop.ipynb #5e0a11b9
 def _check_no_parts(optimizer):
     "Else they would be added to the next batch."
     if optimizer._step_skip_queue or optimizer._is_last_step_skipped:

@@ -780,7 +780,7 @@ def test_numbers_are_exact():
 def test_help_says_that_a_rate_is_not_how_batches_are_drawn():
     said = ' '.join(dp_saddle('--help').stdout.split())
     assert 'A loader that shuffles draws no Poisson samples' in said
-    assert 'Opacus with poisson_sampling=False): say --sampling shuffle, or see compare-sampling' in said
+    assert 'poisson_sampling=False): say --sampling shuffle, or see compare-sampling' in said
 
 def test_help_by_its_name():
     assert dp_saddle('help').stdout == dp_saddle('--help').stdout

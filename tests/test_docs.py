@@ -153,6 +153,7 @@ ERRORS = {
     "SaddleAccountant.load_state_dict": "ValueError for a state that is not",
     "SaddleAccountant.attach_filter": "BudgetSpent.*ValueError for one that paid for others",
     "attach_filter": "ValueError for an optimizer that reports to another",
+    "SaddleAccountant.get_epsilon": "ValueError\\s+for a history that is none",
     "SaddleAccountant.get_optimizer_hook_fn": "batch of a loader that was shown is refused",
     "show_loader": "ValueError for an optimizer that reports to another",
     "record_norms": "ValueError or TypeError where",

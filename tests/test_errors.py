@@ -131,6 +131,12 @@ def opacus_accountant():
     untrained()
     return interop.SaddleAccountant()
 
+def of_history(history):
+    "An accountant to which Opacus, or its user, gave a history."
+    accountant = opacus_accountant()
+    accountant.history = history
+    return accountant
+
 def adapter(relation):
     pytest.importorskip('dp_accounting', reason='dp_accounting is in the extra interop')
     return interop.SaddlePrivacyAccountant(relation)
@@ -310,6 +316,7 @@ CALLS = {
     'explore_fft': [lambda: widgets.explore_fft(eps=1.)],
     'explore_filter': [lambda: widgets.explore_filter(np.ones(3))],
     'explore_tradeoff': [lambda: widgets.explore_tradeoff(fpr=.1)],
+    'SaddleAccountant.get_epsilon': [lambda: of_history([(1., .1)]).get_epsilon(1e-5)],
     'SaddleAccountant.load_state_dict': [
         lambda: opacus_accountant().load_state_dict({'history': 7, 'mechanism': 'saddle'})],
     'SaddleAccountant.attach_filter': [
