@@ -301,7 +301,10 @@ def _after(name):
 _ABOUT = ('Certified differential-privacy accounting. A run is said by --sigma --rate --steps '
           '(Poisson samples), by --noise-multiplier --batch-size --dataset-size --epochs '
           '--sampling, or by a file, --run. Guarantees are for adding or removing one record, '
-          'unless the sampling says otherwise (with --unit-records: all records of one user).')
+          'unless the sampling says otherwise (with --unit-records: all records of one user). '
+          'A loader that shuffles draws no Poisson samples, also where a library reports a rate '
+          'for it (Opacus with poisson_sampling=False): say --sampling shuffle, or see '
+          'compare-sampling.')
 _COLUMNS = 80
 
 # %% ../nbs/06dd_command_words.ipynb #a50e7b09

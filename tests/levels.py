@@ -5,8 +5,8 @@
     python tests/levels.py all                    the whole suite at each level; an hour
 
 The last bits of exp, of a product of matrices and of a sum belong to the processor: NumPy, the C
-library and OpenBLAS have code for each kind of processor, and can be told to use that of an older one.
-No test, no key and no stored text may rest on these bits."""
+library and OpenBLAS have code for each kind of processor, and can be told to use an older one's. No
+test, no key and no stored text may rest on these bits."""
 import os
 import subprocess
 import sys

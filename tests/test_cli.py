@@ -777,6 +777,11 @@ def test_numbers_are_exact():
     words = 'delta --sigma 2 --rate 1e-2 --steps 10 --epsilon 1/3 --json'.split()
     assert json.loads(dp_saddle(*words).stdout)['results'][0]['eps'] == 1/3
 
+def test_help_says_that_a_rate_is_not_how_batches_are_drawn():
+    said = ' '.join(dp_saddle('--help').stdout.split())
+    assert 'A loader that shuffles draws no Poisson samples' in said
+    assert 'poisson_sampling=False): say --sampling shuffle, or see compare-sampling' in said
+
 def test_help_by_its_name():
     assert dp_saddle('help').stdout == dp_saddle('--help').stdout
     assert dp_saddle('help', 'audit').stdout == dp_saddle('audit', '--help').stdout

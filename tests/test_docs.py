@@ -31,7 +31,7 @@ TAUGHT = """
     gaussian_epsilon norm_counts Run Table GDP main Slider Explorer tabulate explore_curve
     explore_tilt explore_saddle explore_edgeworth explore_fft explore_filter explore_tradeoff
     explore_sampling BudgetSpent SaddleAccountant SaddlePrivacyAccountant record_norms
-    attach_filter""".split()
+    attach_filter show_loader""".split()
 SYMBOLS = {name: EXPORTED[name] for name in [*dp_saddle.__all__, *TAUGHT]}
 DOORS = {name: thing for name, thing in EXPORTED.items() if name not in SYMBOLS}
 
@@ -41,7 +41,8 @@ OWN = {
         RandomizedResponse DiscreteLaplace advantage""",
     "plumbing": """expm1mx NodeLoss FiniteLoss Run Table to_steps from_steps read_run Budget report
         Certificate load_certificate main BinBatches CyclicPoissonBatches FixedSizeBatches
-        PoissonBatches ShuffledBatches Audit show_progress attach_filter""",
+        PoissonBatches ShuffledBatches Audit show_progress attach_filter
+        show_loader""",
     "asks others, which cite": """certify verify epsilon delta compare calibrate epsilon_after
         plot_curve plot_steps plot_tradeoff plot_rdp individual_epsilon account_store
         compare_sampling plot_sampling sweep
@@ -152,6 +153,9 @@ ERRORS = {
     "SaddleAccountant.load_state_dict": "ValueError for a state that is not",
     "SaddleAccountant.attach_filter": "BudgetSpent.*ValueError for one that paid for others",
     "attach_filter": "ValueError for an optimizer that reports to another",
+    "SaddleAccountant.get_epsilon": "ValueError\\s+for a history that is none",
+    "SaddleAccountant.get_optimizer_hook_fn": "batch of a loader that was shown is refused",
+    "show_loader": "ValueError for an optimizer that reports to another",
     "record_norms": "ValueError or TypeError where",
     "OpacusHistory.step": r">= 0 .*in \(0, 1\]", "Saved.load": "else ValueError",
     "Saved.from_dict": "else ValueError",

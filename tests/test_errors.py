@@ -131,6 +131,12 @@ def opacus_accountant():
     untrained()
     return interop.SaddleAccountant()
 
+def of_history(history):
+    "An accountant to which Opacus, or its user, gave a history."
+    accountant = opacus_accountant()
+    accountant.history = history
+    return accountant
+
 def adapter(relation):
     pytest.importorskip('dp_accounting', reason='dp_accounting is in the extra interop')
     return interop.SaddlePrivacyAccountant(relation)
@@ -310,12 +316,14 @@ CALLS = {
     'explore_fft': [lambda: widgets.explore_fft(eps=1.)],
     'explore_filter': [lambda: widgets.explore_filter(np.ones(3))],
     'explore_tradeoff': [lambda: widgets.explore_tradeoff(fpr=.1)],
+    'SaddleAccountant.get_epsilon': [lambda: of_history([(1., .1)]).get_epsilon(1e-5)],
     'SaddleAccountant.load_state_dict': [
         lambda: opacus_accountant().load_state_dict({'history': 7, 'mechanism': 'saddle'})],
     'SaddleAccountant.attach_filter': [
         lambda: opacus_accountant().attach_filter(untrained()[1], Budget(eps=1., delta=1e-5)),
         lambda: opacus_accountant().attach_filter(untrained()[1], 3.)],
     'attach_filter': [lambda: interop.attach_filter(untrained()[1], 3.)],
+    'show_loader': [lambda: interop.show_loader(untrained()[1], None)],
     'SaddleAccountant.leave_records_out': [
         lambda: opacus_accountant().leave_records_out(untrained()[1], IndividualGDPFilter(1., 3),
                                                       None),
@@ -326,7 +334,8 @@ CALLS = {
 }
 # What the helpers they share raise for others: their constructors have asked before, or they hand
 # over what is right. Their docstrings speak of ranges only.
-NEVER = {'FourierAccountant.error', 'OpacusHistory.step'}
+NEVER = {'FourierAccountant.error', 'OpacusHistory.step',
+         'SaddleAccountant.get_optimizer_hook_fn'}           # what it returns does
 # Said once, at the parameter they all have: it is the accountants made of it that raise.
 ITS_HEIRS = {('Accountant.__init__', 'ValueError')}
 

@@ -4,6 +4,7 @@ import math
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,12 +19,14 @@ from dp_saddle import (
     IndividualAccountant,
     IndividualGDPFilter,
     Laplace,
+    MixtureOfGaussians,
     PoissonReplaceOne,
     PoissonSubsampled,
     PureDP,
     RDPFilter,
     TruncatedPoisson,
     calibrate,
+    dpsgd,
     epsilon,
     fixed_size,
     rdp,
@@ -35,6 +38,7 @@ from dp_saddle.interop import (
     SaddlePrivacyAccountant,
     attach_filter,
     record_norms,
+    show_loader,
 )
 from dp_saddle.records import chosen_records
 
@@ -213,6 +217,324 @@ def test_small_noise(sigma):
 def test_registered():
     assert type(create_accountant('saddle')) is SaddleAccountant
     assert SaddleAccountant.mechanism() == 'saddle'
+
+# How the batches were drawn
+
+def drawn(loader=None, n=120, sigma=1., accountant='saddle', engine=None, **how):
+    "model, optimizer, loader, engine: 120 digits in batches of 12 as they come, if not said."
+    torch.manual_seed(0)
+    model, engine = nn.Linear(64, 10), engine or opacus.PrivacyEngine(accountant=accountant)
+    loader = loader or loader_of(n, shuffle=True)
+    how = {'noise_multiplier': sigma, 'poisson_sampling': False, **how}
+    make = engine.make_private
+    if 'target_epsilon' in how:
+        make = engine.make_private_with_epsilon
+        del how['noise_multiplier']
+    return *make(module=model, optimizer=torch.optim.SGD(model.parameters(), lr=.1),
+                 data_loader=loader, max_grad_norm=1., **how), engine
+
+def loader_of(n=120, size=12, **how):
+    data = torch.utils.data.TensorDataset(pixels[:n], labels[:n])
+    how = how if 'batch_sampler' in how else {'batch_size': size, **how}
+    return torch.utils.data.DataLoader(data, **how)
+
+def cost_of(epochs, sampling='shuffle', sigma=1., n=120, size=12):
+    run = dpsgd(sigma=sigma, batch_size=size, dataset_size=n, epochs=epochs, sampling=sampling)
+    return epsilon(run, delta=1e-5)
+
+def test_shuffled_batches_are_charged_as_such():
+    "5,000 records: 7.997 would be the eps of Poisson samples; 22.72 is proved to be needed."
+    data = torch.utils.data.TensorDataset(torch.rand(5000, 2), torch.arange(5000) % 2)
+    loader = torch.utils.data.DataLoader(data, batch_size=16, shuffle=True)
+    torch.manual_seed(0)
+    model, engine = nn.Linear(2, 2), opacus.PrivacyEngine(accountant='saddle')
+    model, optimizer, loader = engine.make_private(
+        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=.1), data_loader=loader,
+        noise_multiplier=.456, max_grad_norm=1., poisson_sampling=False)
+    loss(model(torch.rand(16, 2)), torch.ones(16).long()).backward()
+    for _ in range(3):
+        for _batch in loader.batch_sampler: optimizer.step_hook(optimizer)    # as a step does
+    with pytest.warns(UserWarning, match=r'at most 22.75, and at least 22.72 .*_sampling=True'):
+        found = engine.get_epsilon(1e-5)
+    assert found == cost_of(3, sigma=.456, n=5000, size=16) > 22.72 > 2.8*7.997
+    assert len(engine.accountant) == 3*313 and engine.accountant.history == []
+
+@pytest.mark.parametrize('how', [dict(shuffle=True), dict(shuffle=False), dict(drop_last=True),
+                                 dict(shuffle=True, num_workers=1)])
+def test_passes_are_charged_where_they_begin(how):
+    """In any order, with workers, and where a loop ends within an epoch: a record may have been in
+    the first batch of each."""
+    model, optimizer, loader, engine = drawn(loader_of(**how))
+    epoch(model, optimizer, loader)
+    assert engine.get_epsilon(1e-5) == cost_of(1)
+    if how.get('num_workers'): return
+    for _ in range(3):
+        for x, y in loader:
+            one_step(model, optimizer, x, y)
+            break
+    with pytest.warns(UserWarning, match='at least'):
+        assert engine.get_epsilon(1e-5) == cost_of(4)
+    least = float(dpsgd(sigma=1., batch_size=12, dataset_size=120, epochs=1,
+                        sampling='shuffle').at_least(1e-5))
+    assert engine.accountant.passes[0].at_least(1e-5) == pytest.approx(least, rel=1e-12)
+    with pytest.warns(UserWarning, match='replacing a record by an empty one, whatever `report`'):
+        assert engine.accountant.composition == 4*Gaussian(sigma=1.)
+    optimizer.noise_multiplier = 2.
+    epoch(model, optimizer, loader)                     # the smallest noise is that of all
+    assert engine.get_epsilon(1e-5) == cost_of(5) and len(engine.accountant) == 23
+
+def test_poisson_samples_with_a_flag_that_says_otherwise():
+    "What draws is asked, not the flag: a loader that is Opacus' already, and our own sampler."
+    from dp_saddle.samplers import PoissonBatches
+    poisson = opacus.data_loader.DPDataLoader.from_data_loader(loader_of())
+    model, optimizer, loader, engine = drawn(poisson)
+    epoch(model, optimizer, loader)
+    assert engine.accountant.history == [(1., .1, 10)] and engine.accountant.passes == []
+    ours = PoissonBatches(dataset_size=120, rate=.3, seed=1)         # four batches in an epoch
+    model, optimizer, loader, engine = drawn(loader_of(batch_sampler=ours))
+    epoch(model, optimizer, loader)
+    assert engine.accountant.history == [(1., .3, 4)]                # Opacus says a quarter
+
+def test_balls_in_bins_are_charged_as_such():
+    run = dpsgd(sigma=1., batch_size=12, dataset_size=120, epochs=2, sampling='balls-in-bins')
+    model, optimizer, loader, engine = drawn(loader_of(batch_sampler=run.sampler(seed=1)))
+    for _ in range(2): epoch(model, optimizer, loader)
+    with warnings.catch_warnings():
+        warnings.simplefilter('error')
+        assert engine.get_epsilon(1e-5) == epsilon(run, delta=1e-5) < cost_of(2)
+
+class Twice(torch.utils.data.SequentialSampler):
+    "A subclass that draws otherwise."
+    def __iter__(self): return iter([0]*120)
+
+class Stream(torch.utils.data.IterableDataset):
+    def __iter__(self): return iter(zip(pixels[:120], labels[:120]))
+    def __len__(self): return 120
+
+def refused_loaders():
+    from dp_saddle.samplers import FixedSizeBatches, PoissonBatches
+    data, theirs = range(120), torch.utils.data
+    shared = theirs.DistributedSampler(data, num_replicas=2, rank=0)
+    yield 'WeightedRandomSampler', loader_of(sampler=theirs.WeightedRandomSampler([1.]*120, 120))
+    yield 'DistributedSampler', loader_of(sampler=shared)
+    yield 'RandomSampler', loader_of(sampler=theirs.RandomSampler(data, replacement=True))
+    yield 'RandomSampler', loader_of(sampler=theirs.RandomSampler(data, num_samples=121))
+    yield 'Twice', loader_of(sampler=Twice(data))
+    yield 'list', loader_of(batch_sampler=[[0, 1], [0, 2]])
+    yield 'FixedSizeBatches', loader_of(batch_sampler=FixedSizeBatches(dataset_size=120,
+                                                                       batch_size=12))
+    cut = PoissonBatches(dataset_size=120, rate=.1, max_batch_size=20)
+    yield 'PoissonBatches', loader_of(batch_sampler=cut)
+    yield 'InfiniteConstantSampler', theirs.DataLoader(Stream(), batch_size=12)
+
+def test_what_is_not_known_is_refused_before_the_model_is_touched():
+    for name, loader in refused_loaders():
+        model, engine = nn.Linear(64, 10), opacus.PrivacyEngine(accountant='saddle')
+        given = dict(module=model, optimizer=torch.optim.SGD(model.parameters(), lr=.1),
+                     data_loader=loader, max_grad_norm=1., poisson_sampling=False)
+        with pytest.raises(ValueError, match=f'got _?{name}: write poisson_sampling=True'):
+            engine.make_private(**given, noise_multiplier=1.)
+        with pytest.raises(ValueError, match=f'got _?{name}: write poisson_sampling=True'):
+            engine.make_private_with_epsilon(**given, target_epsilon=1., target_delta=1e-5,
+                                             epochs=1)
+        if name != 'InfiniteConstantSampler':            # the line that was said is all it takes
+            engine.make_private(**given | dict(poisson_sampling=True), noise_multiplier=1.)
+        # an engine with another accountant is Opacus' own
+        other = nn.Linear(64, 10)
+        given |= dict(module=other, optimizer=torch.optim.SGD(other.parameters(), lr=.1))
+        opacus.PrivacyEngine(accountant='rdp').make_private(**given, noise_multiplier=1.)
+
+def test_several_processes_and_random_records_are_refused():
+    "Each draws from a part, and leaves out empty batches; random numbers are no empty batch."
+    from dp_saddle.records import drawn_as, poisson_rate
+    torch.distributed.init_process_group('gloo', store=torch.distributed.HashStore(), rank=0,
+                                         world_size=1)
+    try:
+        shared = opacus.data_loader.DPDataLoader.from_data_loader(loader_of(), distributed=True)
+    finally:
+        torch.distributed.destroy_process_group()
+    with pytest.raises(ValueError, match='one process, got DistributedUniformWith'):
+        drawn_as(shared)
+    with pytest.raises(ValueError, match='write rand_on_empty=False'):
+        drawn(poisson_sampling=True, rand_on_empty=True)
+    with pytest.raises(ValueError, match="drawn as 'shuffle': write PoissonBatches"):
+        poisson_rate(loader_of())
+
+def test_noise_for_a_target_as_the_loader_draws():
+    "Opacus finds it for Poisson samples; three shuffled epochs would then cost ten times as much."
+    how = dict(target_epsilon=2., target_delta=1e-5, epochs=3)
+    model, optimizer, loader, engine = drawn(**how)
+    for _ in range(3): epoch(model, optimizer, loader)
+    assert 2*(1 - 1e-5) < engine.get_epsilon(1e-5) <= 2
+    assert cost_of(3, sigma=optimizer.noise_multiplier) == engine.get_epsilon(1e-5)
+    model, optimizer, loader, engine = drawn(**how, poisson_sampling=True)
+    for _ in range(3): epoch(model, optimizer, loader)
+    assert 1.98 < engine.get_epsilon(1e-5) <= 2 and len(engine.accountant) == 30
+    poisson = opacus.data_loader.DPDataLoader.from_data_loader(loader_of())
+    halves, wholes = (drawn(**how | dict(epochs=epochs))[1] for epochs in (2.5, 3))
+    assert halves.noise_multiplier == wholes.noise_multiplier          # an epoch that is begun
+    model, optimizer, loader, engine = drawn(poisson, **how)
+    for _ in range(3): epoch(model, optimizer, loader)
+    assert 2*(1 - 1e-5) < engine.get_epsilon(1e-5) <= 2
+
+def test_a_step_of_several_batches_is_refused():
+    """Stacked, or by signals: in two Poisson samples of rate q a record may be twice, and its step
+    costs more than one of rate 2q. The weights stay."""
+    once_or_twice = MixtureOfGaussians(sigma=1., sensitivities=(0., 1., 2.),
+                                       probabilities=(.81, .18, .01))
+    assert epsilon(100*once_or_twice, delta=1e-5) > 1.1*epsilon(100*S(1., .2), delta=1e-5)
+    def stacked(model, optimizer, loader):
+        for k, (x, y) in enumerate(loader):
+            loss(model(x), y).backward()
+            if k % 2:
+                optimizer.step()
+                optimizer.zero_grad()
+    def signalled(model, optimizer, loader):
+        for k, (x, y) in enumerate(loader):
+            optimizer.signal_skip_step(do_skip=not k % 2)
+            one_step(model, optimizer, x, y)
+    for poisson, mode, loop in ((False, 'hooks', stacked), (False, 'hooks', signalled),
+                                (True, 'hooks', signalled), (True, 'hooks', stacked),
+                                (True, 'ghost', signalled)):
+        model, optimizer, *_, loader, engine = drawn(poisson_sampling=poisson,
+                                                     grad_sample_mode=mode)
+        if (poisson, loop) == (True, stacked): model.allow_grad_accumulation()
+        before = [p.detach().clone() for p in model.parameters()]
+        with pytest.raises(ValueError, match='several batches in one: write a larger batch_size'):
+            loop(model, optimizer, loader)
+        assert len(engine.accountant) == 0 == engine.get_epsilon(1e-5)
+        assert all(torch.equal(a, b) for a, b in zip(before, model.parameters()))
+
+@pytest.mark.parametrize('poisson, workers', [(True, 0), (False, 0), (True, 1)])
+def test_one_batch_in_parts_is_one_step(poisson, workers):
+    "Cut by Opacus, workers drawing ahead or not; or by hand, if nobody draws ahead."
+    model, optimizer, loader, engine = drawn(loader_of(shuffle=True, num_workers=workers),
+                                             poisson_sampling=poisson)
+    with BatchMemoryManager(data_loader=loader, max_physical_batch_size=5,
+                            optimizer=optimizer) as small:
+        for _ in range(2): epoch(model, optimizer, small)
+    for x, y in [] if workers else loader:
+        for k, part in enumerate((slice(0, 4), slice(4, None))):
+            optimizer.signal_skip_step(do_skip=not k)
+            one_step(model, optimizer, x[part], y[part])
+    epochs = 2 if workers else 3
+    assert len(engine.accountant) == 10*epochs
+    assert engine.get_epsilon(1e-5) == (epsilon(10*epochs*S(1., .1), delta=1e-5) if poisson
+                                        else cost_of(epochs))
+
+@pytest.mark.parametrize('workers', [0, 1])
+def test_parts_that_a_loop_left_behind(workers):
+    "Opacus adds them to the next batch; where workers have drawn further ones, all are mixed up."
+    model, optimizer, loader, engine = drawn(loader_of(num_workers=workers), poisson_sampling=True)
+    def small(most=math.inf):
+        with BatchMemoryManager(data_loader=loader, max_physical_batch_size=2,
+                                optimizer=optimizer) as parts:
+            for k, (x, y) in enumerate(parts):
+                if k == most: break
+                one_step(model, optimizer, x, y)
+    small(1)
+    assert optimizer._is_last_step_skipped and len(engine.accountant) == 0
+    with pytest.raises(ValueError, match='parts of a batch left when a pass begins.*show_loader'):
+        small()
+    show_loader(optimizer, loader)
+    assert all(p.summed_grad is None for p in optimizer.params)
+    small()
+    assert engine.accountant.history == [(1., .1, 10)]
+
+@pytest.mark.parametrize('poisson', [True, False])
+def test_batches_from_elsewhere_are_refused(poisson):
+    "Of the loader as it was, of one batch twice, of a loader that was shown to another."
+    plain = loader_of(shuffle=True)
+    model, optimizer, loader, engine = drawn(plain, poisson_sampling=poisson)
+    other = loader_of(shuffle=True)
+    with pytest.raises(ValueError, match='got step 1 after 0 batches: write for batch in'):
+        epoch(model, optimizer, other)
+    if poisson:
+        with pytest.raises(ValueError, match='one that make_private returned'):
+            epoch(model, optimizer, plain)
+    assert len(engine.accountant) == 0
+    x, y = next(iter(loader))
+    with pytest.raises(ValueError, match='a new batch of it for each step'):
+        for _ in range(9): one_step(model, optimizer, x, y)
+    batches = iter(loader)
+    one_step(model, optimizer, *next(batches))
+    drawn(loader)                                       # another engine's, from now on
+    with pytest.raises(ValueError, match='batches: write for'): one_step(model, optimizer, x, y)
+
+def test_a_loader_that_was_not_shown():
+    "An optimizer made by hand: no step, until the loader is shown; then as by make_private."
+    from opacus.optimizers import DPOptimizer
+    accountant, loader = SaddleAccountant(), loader_of(shuffle=True)
+    model = opacus.GradSampleModule(nn.Linear(64, 10))
+    optimizer = DPOptimizer(torch.optim.SGD(model.parameters(), lr=.1), noise_multiplier=1.,
+                            max_grad_norm=1., expected_batch_size=12)
+    with pytest.raises(ValueError, match='optimizer must be one that'):
+        show_loader(optimizer, loader)
+    optimizer.attach_step_hook(accountant.get_optimizer_hook_fn(sample_rate=.1))
+    with pytest.raises(ValueError, match=r'write dp_saddle.interop.show_loader\(optimizer'):
+        epoch(model, optimizer, loader)
+    assert accountant.get_epsilon(1e-5) == 0
+    show_loader(optimizer, loader)
+    epoch(model, optimizer, loader)
+    assert accountant.get_epsilon(1e-5) == cost_of(1)
+
+def test_a_checkpoint_says_how_batches_were_drawn(tmp_path):
+    "It goes on where it was, in the middle of a pass too; what does not say it is refused."
+    model, optimizer, loader, engine = drawn()
+    epoch(model, optimizer, loader)
+    for x, y in loader:
+        one_step(model, optimizer, x, y)
+        break
+    engine.save_checkpoint(path=tmp_path/'run.pt', module=model, optimizer=optimizer)
+    state = json.loads(json.dumps(engine.accountant.state_dict()))
+    model, optimizer, loader, again = drawn()
+    again.load_checkpoint(path=tmp_path/'run.pt', module=model, optimizer=optimizer)
+    assert again.get_epsilon(1e-5) == cost_of(2) and len(again.accountant) == 11
+    epoch(model, optimizer, loader)
+    assert again.get_epsilon(1e-5) == cost_of(3)
+    again.accountant.load_state_dict(state)              # gone back, in the same process
+    epoch(model, optimizer, loader)
+    assert again.get_epsilon(1e-5) == cost_of(2 + 2)     # both passes of this loader: at most
+    poisson = drawn(engine=again, poisson_sampling=True)
+    epoch(*poisson[:3])
+    assert again.get_epsilon(1e-5) == epsilon(4*Gaussian(sigma=1.) + 10*S(1., .1), delta=1e-5)
+    silent = {name: state[name] for name in ('history', 'mechanism')}
+    fresh = SaddleAccountant()
+    with pytest.raises(ValueError, match=r"got None: .* write state_dict.'sampling'. = 'poisson'"):
+        fresh.load_state_dict(silent | dict(history=[(1., .1, 10)]))
+    fresh.load_state_dict(silent | dict(history=[(1., .1, 10)], sampling='poisson'))
+    assert fresh.get_epsilon(1e-5) == epsilon(10*S(1., .1), delta=1e-5)
+    some = state['passes'][0]
+    for bad in (some | dict(passes=0), some | dict(sampling='poisson'), some | dict(sigmas=[-1.]),
+                some | dict(whole=9), {}, 3):
+        with pytest.raises(ValueError, match='state_dict cannot be loaded'):
+            fresh.load_state_dict(state | dict(passes=[bad]))
+    assert fresh.get_epsilon(1e-5) == epsilon(10*S(1., .1), delta=1e-5)
+
+def test_shuffled_steps_without_noise():
+    model, optimizer, loader, engine = drawn()
+    optimizer.noise_multiplier = 0.
+    epoch(model, optimizer, loader)
+    assert engine.get_epsilon(.5) == math.inf
+
+def test_the_questions_say_so():
+    "The page of questions, where people look first: what is charged, refused, and the line."
+    page = Path(__file__).resolve().parent.parent/'nbs'/'faq.ipynb'
+    said, = [text for cell in json.loads(page.read_text(encoding='utf-8'))['cells']
+             if 'My data loader shuffles' in (text := ''.join(cell['source']))]
+    for words in ('make_private(poisson_sampling=False)', 'warns with what it is at least',
+                  'WeightedRandomSampler', 'DistributedSampler', 'a step of several batches',
+                  'The line is `poisson_sampling=True`', '`poisson_rate`'):
+        assert words in said
+
+def test_a_guard_is_for_poisson_samples():
+    "It would be paid for steps of a rate that nobody draws."
+    model, optimizer, loader, engine = drawn()
+    for guard in (Budget(eps=3., delta=1e-5), RDPFilter(order=4., budget=1.)):
+        with pytest.raises(ValueError, match='write make_private.poisson_sampling=True'):
+            engine.accountant.attach_filter(optimizer, guard)
+
+# Guards
 
 def test_budget_stops_the_loop():
     model, optimizer, loader, engine = ready()
@@ -569,6 +891,7 @@ def test_steps_that_are_none():
             with BatchMemoryManager(data_loader=source, max_physical_batch_size=30,
                                     optimizer=optimizer) as parts:
                 for x, y, _places in parts: one_step(model, optimizer, x, y)
+    show_loader(optimizer, loader)                                    # no parts are left
     optimizer.noise_multiplier = 0.
     with pytest.raises(BudgetSpent, match='without noise'):
         for x, y, _places in mine: one_step(model, optimizer, x, y)

@@ -91,14 +91,14 @@ BELOW = {
     "explorer": ("numerics", "pictures"),
     "widgets": ("cli", "individual", "explorer"),
     "events": ("selection", "attacks"),
-    "records": ("filters", "tilting"),
+    "records": ("filters", "tilting", "bins", "shuffles"),
     "interop": ("cli", "individual", "events", "records"),
 }
 # Underscored names that belong to Python or to a library, not to a module of ours.
 THEIRS = {
     "_asdict", "_replace", "_fields",   # of a NamedTuple
     "_repr_html_", "_repr_mimebundle_", # of a notebook's display
-    "_is_last_step_skipped",            # Opacus has no other name for it
+    "_is_last_step_skipped", "_step_skip_queue",     # Opacus has no other names for them
     "_module",                          # the model within Opacus'
     "_client_config",                   # Selenium has no other name for its timeout
     "_maybe_compose",                   # what a dp_accounting accountant defines

@@ -22,7 +22,8 @@ LONG_CELLS = {}
 # Modules that are longer: how long at most, and why. What could be cut says so.
 LONG_MODULES = {
     "mechanisms": (500, "what users write, on one page, beside what every accountant has"),
-    "interop": (465, "what Opacus calls and what its users call: hooks, guards, ghosts and norms"),
+    "interop": (625, "what Opacus calls and what its users call: hooks, loaders, guards, ghosts; "
+                     "the norms of records, at the end, could have a room of their own"),
     "batch": (574, "records on shared lines, and what each of their sums is off by, beside it; "
                    "the family of losses could have a room of its own"),
     "balls": (775, "what a step is, in one place: who believes these pages need believe nothing "

@@ -4,6 +4,7 @@ import json
 import math
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,18 +12,38 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import hypergeom
 
-from dp_saddle import Gaussian, IndividualGDPFilter, PoissonSubsampled, RDPFilter, epsilon, rdp
+from dp_saddle import (
+    BinBatches,
+    Budget,
+    CyclicPoissonBatches,
+    FixedSizeBatches,
+    Gaussian,
+    IndividualGDPFilter,
+    PoissonBatches,
+    PoissonSubsampled,
+    RDPFilter,
+    ShuffledBatches,
+    dpsgd,
+    epsilon,
+    rdp,
+)
 from dp_saddle.records import (
     NumberedLoader,
+    Passes,
     RecordFilter,
     batches_of,
     chosen_records,
+    drawn_as,
     jax_norms,
+    poisson_rate,
     renyi_cost,
     rounded_norms,
     share_between,
     torch_norms,
+    watched,
 )
+
+NBS = Path(__file__).resolve().parent.parent/'nbs'
 
 # Who pays, and what it is good for
 
@@ -33,7 +54,7 @@ lengths = st.lists(st.floats(0, 5), min_size=6, max_size=6)
 def test_nobody_gets_more_than_was_paid(steps, sigma):
     "Who was drawn pays for its gradient; what is added is no longer than what was paid."
     guard, moved = IndividualGDPFilter(1., n=6), np.zeros(6)
-    records = RecordFilter(guard, n=6, rate=.5)
+    records = RecordFilter(guard, n=6, rate=.5, sampling='poisson')
     for drawn, norms in steps:
         ids, before = np.array(sorted(drawn), int), guard.spent**2
         norms = np.array(norms)[ids]
@@ -49,7 +70,7 @@ def test_nobody_gets_more_than_was_paid(steps, sigma):
 
 def test_who_cannot_pay_is_left_out_and_comes_back_for_less():
     guard = IndividualGDPFilter(1., n=2)
-    records = RecordFilter(guard, n=2, rate=1.)
+    records = RecordFilter(guard, n=2, rate=1., sampling='poisson')
     def ask(*norms): return records.factors([1, 0], norms, sigma=1., clip=1.)
     assert ask(9., .5) == pytest.approx([1/9, 1], rel=2e-5)          # record 1 has spent all
     assert ask(.1, .5) == pytest.approx([0, 1], rel=2e-5)
@@ -59,7 +80,7 @@ def test_who_cannot_pay_is_left_out_and_comes_back_for_less():
 
 def test_a_step_of_noise_alone_is_a_step():
     guard = IndividualGDPFilter(1., n=1)
-    records = RecordFilter(guard, n=1, rate=1.)
+    records = RecordFilter(guard, n=1, rate=1., sampling='poisson')
     for _ in range(3):
         records.factors([0], [5.], sigma=1., clip=1.)
     assert guard.steps == 3 and guard.spent.tolist() == [1.]
@@ -71,7 +92,7 @@ def test_a_step_of_noise_alone_is_a_step():
     (RDPFilter(4., 5., n=2), None)])
 def test_a_budget_below_one_step_is_said(guard, full):
     "From the settings alone, before the first step: whatever the gradients are."
-    records = RecordFilter(guard, n=2, rate=.5)
+    records = RecordFilter(guard, n=2, rate=.5, sampling='poisson')
     norms = [.2, .2] if isinstance(guard, RDPFilter) else None
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter('always')
@@ -85,7 +106,7 @@ def test_a_budget_below_one_step_is_said(guard, full):
 def test_renyi_all_pay_and_are_clipped_to_what_they_paid(known, own, rate):
     "Drawn or not; at least the divergence of their norm, and not much more."
     guard = RDPFilter(4., 50., n=6)
-    records = RecordFilter(guard, n=6, rate=rate)
+    records = RecordFilter(guard, n=6, rate=rate, sampling='poisson')
     known = np.array(known)
     share = records.factors([2, 4], np.array(own)[[2, 4]], sigma=2., clip=3., norms=known)
     for i, norm in enumerate(np.clip(known/3, 1e-3, 1)):
@@ -105,17 +126,18 @@ def test_wrong_use_changes_nothing(change, words):
     asked = dict(dict(ids=[0, 1], lengths=[1., 2.], sigma=1., clip=1.), **change)
     ids, own = asked.pop('ids'), asked.pop('lengths')
     with pytest.raises(ValueError, match=words):
-        RecordFilter(guard, n=3, rate=.5).factors(ids, own, **asked)
+        RecordFilter(guard, n=3, rate=.5, sampling='poisson').factors(ids, own, **asked)
     assert guard.steps == 0
 
 def test_guards_that_do_not_fit():
-    with pytest.raises(TypeError, match='guard'): RecordFilter(RDPFilter(4., 1.), n=3, rate=.5)
-    with pytest.raises(TypeError, match='guard'): RecordFilter(None, n=3, rate=.5)
+    for guard in (RDPFilter(4., 1.), None):
+        with pytest.raises(TypeError, match='guard'):
+            RecordFilter(guard, n=3, rate=.5, sampling='poisson')
     with pytest.raises(ValueError, match='n = 3'):
-        RecordFilter(IndividualGDPFilter(1., n=4), n=3, rate=.5)
+        RecordFilter(IndividualGDPFilter(1., n=4), n=3, rate=.5, sampling='poisson')
     with pytest.raises(ValueError, match='rate'):
-        RecordFilter(IndividualGDPFilter(1., n=3), n=3, rate=0.)
-    records = RecordFilter(RDPFilter(4., 1., n=3), n=3, rate=.5)
+        RecordFilter(IndividualGDPFilter(1., n=3), n=3, rate=0., sampling='poisson')
+    records = RecordFilter(RDPFilter(4., 1., n=3), n=3, rate=.5, sampling='poisson')
     with pytest.raises(ValueError, match='norms must be given'):
         records.factors([0], [1.], sigma=1., clip=1.)
     for bad in (np.ones(2), -np.ones(3), np.full(3, np.nan)):
@@ -225,6 +247,91 @@ def test_ids_are_taken_once_and_of_this_batch():
         with pytest.raises(ValueError, match='no ids'): numbered.take(len(x))
     with pytest.raises(TypeError, match='loader'): NumberedLoader([1, 2])
 
+# How batches were drawn
+
+@pytest.mark.parametrize('said', [{}, {'sampling': 'shuffle'}, {'sampling': None}])
+def test_a_filter_of_records_is_told_how_batches_are_drawn(said):
+    "A rate says nothing of it: of shuffled batches the theorems are silent."
+    guard = RDPFilter(4., 1., n=3)
+    with pytest.raises((ValueError, TypeError), match='sampling'):
+        RecordFilter(guard, n=3, rate=.5, **said)
+    if said:
+        with pytest.raises(ValueError, match='Draw by PoissonBatches'):
+            RecordFilter(guard, n=3, rate=.5, **said)
+
+def test_the_rate_is_asked_of_what_draws():
+    "Our samplers, without PyTorch: what the recipes in JAX pay for."
+    poisson = PoissonBatches(dataset_size=20, rate=.15)
+    assert poisson_rate(poisson) == .15 != 1/len(poisson)
+    assert drawn_as(BinBatches(dataset_size=20, batches=4)) == ('balls-in-bins', 4)
+    assert drawn_as(ShuffledBatches(dataset_size=20, batch_size=6)) == ('shuffle', 4)
+    for other, kind in ((ShuffledBatches(dataset_size=20, batch_size=5), 'shuffle'),
+                        (BinBatches(dataset_size=20, batches=4), 'balls-in-bins')):
+        with pytest.raises(ValueError, match=f"as '{kind}': write PoissonBatches"):
+            poisson_rate(other)
+    class Own(PoissonBatches):
+        "What it does nobody knows."
+    for other in (Own(dataset_size=20, rate=.15), [[1, 2], [3]], None,
+                  CyclicPoissonBatches(dataset_size=20, rate=.1, bands=2),
+                  FixedSizeBatches(dataset_size=20, batch_size=5),
+                  PoissonBatches(dataset_size=20, rate=.15, max_batch_size=5)):
+        with pytest.raises(ValueError, match=f'got {type(other).__name__}: write'):
+            drawn_as(other)
+
+def test_the_recipe_in_jax_pays_for_what_draws():
+    "The chapter's loop, on a sampler that shuffles: refused before its first step."
+    names = dict(Gaussian=Gaussian, PoissonSubsampled=PoissonSubsampled, poisson_rate=poisson_rate,
+                 n=20, rate=.25, sigma=1., start=None, weights=None,
+                 PoissonBatches=lambda dataset_size, rate, seed: ShuffledBatches(
+                     dataset_size=dataset_size, batch_size=int(rate*dataset_size), seed=seed),
+                 jax=SimpleNamespace(random=SimpleNamespace(
+                     PRNGKey=lambda seed: seed, split=lambda key, n: [])),
+                 optax=SimpleNamespace(sgd=lambda lr: SimpleNamespace(init=lambda start: None)))
+    book = json.loads((NBS/'07b_records.ipynb').read_text(encoding='utf-8'))['cells']
+    loop, = [''.join(c['source']) for c in book if 'def jax_training' in ''.join(c['source'])]
+    exec(compile(loop.partition('\nguard = ')[0], 'jax_training', 'exec'), names)
+    with pytest.raises(ValueError, match="drawn as 'shuffle': write PoissonBatches"):
+        names['jax_training'](Budget(eps=3., delta=1e-5))
+
+def test_who_watches_a_loader_sees_its_passes():
+    "The same batches; a new one who watches begins anew, and the first sees no more."
+    torch = pytest.importorskip('torch', reason='PyTorch is in the extra interop: make test-all')
+    def loader():
+        data = torch.utils.data.TensorDataset(torch.arange(20))
+        return torch.utils.data.DataLoader(data, batch_size=6, shuffle=True,
+                                           generator=torch.Generator().manual_seed(1))
+    mine, other = loader(), loader()
+    first = watched(mine)
+    for _ in range(2):
+        assert all((x == y).all() for (x,), (y,) in zip(mine, other, strict=True))
+    open_pass = iter(mine)
+    next(open_pass)
+    assert (first.passes, first.drawn) == (3, 1) and len(mine) == 4
+    second = watched(mine)
+    assert len(list(open_pass)) == 3
+    assert (first.drawn, second.passes, second.drawn) == (4, 0, 0)
+    for _ in NumberedLoader(mine): pass
+    assert (first.passes, second.passes, second.drawn) == (3, 1, 4)
+    assert isinstance(mine.batch_sampler, torch.utils.data.BatchSampler)
+
+@pytest.mark.parametrize('drop_last', [False, True])
+def test_what_passes_cost(drop_last):
+    "At most what `dpsgd` says of shuffled batches, at least what is proved of this loader."
+    n, size = 20, 6
+    batches = n//size if drop_last else -(-n//size)
+    passes = Passes('shuffle', batches, (n - batches*size)/n if drop_last else 0., [.7, .7])
+    for epoch in range(3):
+        for step in range(batches):
+            count = SimpleNamespace(passes=epoch + 1, taken=step + 1)
+            passes.note(count, .7)
+    run = dpsgd(sigma=.7, batch_size=size, dataset_size=n, epochs=3, sampling='shuffle')
+    assert epsilon(passes.cost, delta=1e-5) == epsilon(run, delta=1e-5)
+    assert 0 < run.at_least(1e-5) <= passes.at_least(1e-5) <= epsilon(run, delta=1e-5)
+    passes.note(SimpleNamespace(passes=4, taken=1), 2.)                # begun, with more noise
+    assert epsilon(passes.cost, delta=1e-5) == epsilon(4*Gaussian(sigma=.7), delta=1e-5)
+    quiet = dpsgd(sigma=2., batch_size=size, dataset_size=n, epochs=3, sampling='shuffle')
+    assert quiet.at_least(1e-5) <= passes.at_least(1e-5) < run.at_least(1e-5)
+
 # JAX
 
 def test_jax_norms():
@@ -239,8 +346,6 @@ def test_jax_norms():
     coarse = {name: w.astype(jax.numpy.bfloat16) for name, w in weights.items()}
     with pytest.raises(ValueError, match='single precision'):
         jax_norms(loss_of, coarse, X, Y, clip=1.)
-
-NBS = Path(__file__).resolve().parent.parent/'nbs'
 
 def cells(notebook, marker, names):
     "Runs the cells of a notebook that are only shown there, from the one with `marker` on."
