@@ -1094,4 +1094,4 @@ def reverse(self:FiniteLoss):
     "The loss of the pair with P and Q exchanged."
     singular = self.singular[::-1] if self.p_inf_exact else None
     other = FiniteLoss(self.logq, self.logp, -self.losses, self.given_ulps, singular)
-    return other.over(self.dominated and self.dominated.reverse)
+    return self.exchanged(other)
