@@ -53,6 +53,7 @@ LOG_SMALLEST = -760          # delta below e^-760 is below all doubles
 _LEAST_TILT = 1e-5           # no tilt is smaller than this,
 _FIRST_TILT = .02            # the table begins with tilts from here
 _LAST_TILT = 30              # ... to here,
+_MOST_OFF = 8.               # nats that rounding of atoms' losses may cost at a tilt,
 _FEW_TILTS = 30              # ... so many,
 _FIRST_OF_LIMIT = 1e-6       # ... or from this part of a limit that is asked for,
 _FIRST_OF_PART = 1e-4        # ... or of the largest tilt of a part of a law
@@ -170,9 +171,9 @@ class SaddleTable:
         self.closed_form = _closed_form(plrv, self.reach, self.log_p_inf) if shortcut else None
         self.rough = all(p.atoms[0].size for p, _ in plrv.parts)     # |M| need not decay
         if self.closed_form: return
-        self.limit = plrv.largest_tilt                              # of what the table holds
-        self.atoms = composed_atoms(plrv)
-        self.above = {}                                             # K, rounded up, where asked
+        known = _MOST_OFF/(LOSS_ULPS*ULP*self.reach + TINY) if self.rough else inf
+        self.limit = self.steepest = min(plrv.largest_tilt, known)  # of what the table holds
+        self.atoms, self.above = composed_atoms(plrv), {}           # K, rounded up, where asked
         if plrv.whole: self._first_tilts(_FIRST_TILT, min(_LAST_TILT, self.limit))
         elif plrv.some_uncut: self._first_tilts(_LEAST_TILT, self.limit)
         else: self._first_tilts(_FIRST_OF_PART*self.limit, self.limit)
@@ -1402,7 +1403,7 @@ def first_eps(self:SaddleTable,
 @patch
 def _may_go_on(self:SaddleTable):
     "May the table have steeper tilts, which no guess looks for and no limit rules out?"
-    free = not self.steep and self.limit == self.plrv.largest_tilt
+    free = not self.steep and self.limit == self.steepest
     return free and self.u[-1] < _NEAR_LIMIT*self.limit
 
 @patch
