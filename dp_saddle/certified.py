@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from . import checks
-from .checks import Task, counted, patch, still_here, users_level
+from .checks import Task, asking, counted, patch, still_here, users_level
 from dp_saddle.closed import (
     FORM_ULPS,
     LOG_ULPS,
@@ -1015,7 +1015,7 @@ class RoughCurve:
         nothing from below by a loss that only dominates the true one
         """
         logs = np.full((_BOUNDS, len(eps)), -inf)
-        with Task('delta'), np.errstate(over='ignore', invalid='ignore', divide='ignore'):
+        with asking, Task('delta'), np.errstate(over='ignore', invalid='ignore', divide='ignore'):
             for is_true, table, lines in counted(self.losses, 'direction'):
                 found = table.log_delta(eps, logs[0], lines)
                 if not is_true: found[0] = -inf
@@ -1046,7 +1046,7 @@ def rough_curve(self:ContourAccountant,
     def end_of(loss, table):
         false, true = rates[0], max(rates[1] - loss.p_inf, 0)
         return table.end_of_tests(*safe_log(np.array([least - loss.p_inf, false, true])))
-    end = max(end_of(*each) for each in losses)
+    with asking: end = max(end_of(*each) for each in losses)
     return RoughCurve(losses, end) if 0 < end < inf else None
 
 # %% ../nbs/01a_certified.ipynb #0ff3bb5d
@@ -1098,5 +1098,5 @@ def epsilon(self:ContourAccountant, delta) -> Bounds:
     """Bounds on the smallest eps >= 0, nats, for `delta` in (0, 1), a number or an array; inf where
     no eps has it. One `delta` of Gaussian steps has a formula; of sampled ones, rows."""
     usual = self._settings == _USUAL and self.sorts
-    found = epsilon_without(self.mechanism, delta) if usual else None
+    with asking: found = epsilon_without(self.mechanism, delta) if usual else None
     return found or Accountant.epsilon(self, delta)

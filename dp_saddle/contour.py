@@ -516,7 +516,7 @@ def composed_atoms(
         l, w = part.atoms
         if losses_of: l = losses_of(part)
         if not l.size or _log_outcomes(l.size, n) + log(len(losses)) > log(limit): return None
-        if n > 1: l, w = _multinomial(l, w, n)
+        l, w = _multinomial(l, w, n)
         losses, logp = np.add.outer(losses, l).ravel(), np.add.outer(logp, w).ravel()
     return losses, logp
 
@@ -526,7 +526,8 @@ def _log_outcomes(kinds, n):
 
 # %% ../nbs/01_contour.ipynb #145956aa
 def _multinomial(l, w, n):
-    "Losses and log-probabilities of n draws from atoms."
+    "Losses and log-probabilities of n draws from atoms: of one draw, these."
+    if n == 1: return l, w
     losses, logp, left = np.zeros(1), np.full(1, gammaln(n + 1)), np.array([n])
     for i in range(l.size):
         last = i == l.size - 1

@@ -19,7 +19,7 @@ import numpy as np
 from scipy.special import log1p, logsumexp
 
 from . import checks
-from .checks import Task, counted, patch
+from .checks import Task, asking, counted, patch
 from .densities import LaplaceLoss, SubsampledGaussianLoss, log_mix
 from .laplace import PlainLaplaceLoss
 from .losses import FiniteLoss, missing
@@ -699,14 +699,14 @@ def _most(self:Accountant, method, x, top):
 def delta(self:Accountant, eps) -> Bounds:
     """Bounds on delta at `eps` >= 0, nats, a number or an array, the larger of both directions.
     ValueError where the method cannot tell."""
-    with Task('delta'):
+    with asking, Task('delta'):
         return self._most(self.delta_of, checks.array(0, inf, '[)', eps=eps), 1.)
 
 @patch
 def epsilon(self:Accountant, delta) -> Bounds:
     """Bounds on the smallest eps >= 0, nats, for `delta` in (0, 1), a number or an array; inf where
     no eps has it. ValueError where the method cannot tell."""
-    with Task('epsilon'):
+    with asking, Task('epsilon'):
         return self._most(self._around_mass, checks.array(0, 1, delta=delta), inf)
 
 # %% ../nbs/00b_mechanisms.ipynb #7001858e

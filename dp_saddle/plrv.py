@@ -264,10 +264,10 @@ def kept(self:PLRV,
     the answer, not to be changed
     """
     answers = self.__dict__.setdefault('answers', {}).setdefault(key[0], {})
-    if key not in answers:
-        if len(answers) >= most: answers.pop(next(iter(answers)), None)
-        answers[key] = make()
-    return answers[key]
+    if (found := answers.get(key, answers)) is answers:
+        if len(answers) >= most: answers.pop(list(answers)[0], None)
+        answers[key] = found = make()
+    return found
 
 # %% ../nbs/00_plrv.ipynb #505dad6b
 @patch(as_prop=True)

@@ -1,5 +1,6 @@
 "The contour accountant: named figures, certification against independent references, extremes."
 import json
+import math
 import os
 import subprocess
 import sys
@@ -21,18 +22,20 @@ from dp_saddle import (
     ApproxDP,
     ContourAccountant,
     Discrete,
+    DiscreteGaussian,
     Gaussian,
     Laplace,
+    PoissonReplaceOne,
     PoissonSubsampled,
     RandomizedResponse,
     TiltedFFT,
     delta,
     epsilon,
 )
-from dp_saddle.contour import Plan, SaddleTable
+from dp_saddle.contour import EnumeratedTable, Plan, SaddleTable
 from dp_saddle.losses import log_delta_of_atoms
 from dp_saddle.numerics import EXTENDED
-from dp_saddle.plrv import ComposedLoss, GaussianLoss
+from dp_saddle.plrv import ComposedLoss, GaussianLoss, composed
 from dp_saddle.smoothing import PIECES, Smoothing
 
 
@@ -538,3 +541,26 @@ def test_far_in_the_tail_of_common_laplaces():
     eps = accountant.epsilon(4e-156)
     assert eps.width < 1e-7
     assert accountant.delta(eps.upper).lower <= 4e-156 <= accountant.delta(eps.lower).upper
+
+def test_steps_of_many_atoms_are_not_enumerated_one_by_one(monkeypatch):
+    "A lattice of tens of thousands beside one step of some: once was a loop over them, of lists."
+    plrv = composed((DiscreteGaussian(sigma=1.) + PoissonReplaceOne(sigma=3., rate=.01)).remove)
+    assert max(p.atoms[0].size for p, _ in plrv.parts) > 10_000
+    def refused(*args): raise AssertionError('one step has nothing to repeat')
+    monkeypatch.setattr(np, 'repeat', refused)
+    assert not EnumeratedTable.fit(plrv)
+
+@pytest.mark.filterwarnings('ignore:the bounds hold')
+def test_a_discrete_step_beside_a_replaced_record():
+    "The mean over the outcomes k of one, of the curve of the other by its densities."
+    k = np.arange(-12, 14)
+    p = np.exp(-(k - 1)**2/2.)/np.exp(-(k - 1)**2/2.).sum()
+    x, h = np.linspace(-36, 36, 720_001, retstep=True)
+    def bell(c): return np.exp(-(x - c)**2/18)/(3*math.sqrt(2*math.pi))
+    P, Q = (.99*bell(0) + .01*bell(c) for c in (1, -1))
+    eps = .8
+    exact = sum(w*np.maximum(P - np.exp(eps - (2*j - 1)/2)*Q, 0).sum()*h
+                for w, j in zip(p, k.tolist()))
+    low, _, up = ContourAccountant(DiscreteGaussian(sigma=1.)
+                                   + PoissonReplaceOne(sigma=3., rate=.01)).delta(eps)
+    assert low*(1 - 1e-9) <= exact <= up*(1 + 1e-9) and up < low*(1 + 1e-4)
