@@ -51,7 +51,7 @@ from .rows import epsilon_of_kinds, epsilon_of_sampled
 
 # %% ../nbs/01a_certified.ipynb #468490fd
 # Tuning: only time and width depend on it.
-_TOO_WIDE = 1e-6             # relative width of delta that is worth a warning
+_TOO_WIDE, _NEXT_TO_0 = 1e-6, 1e-313  # widths of delta worth a warning: relative, and at all
 _OF_MIXTURES = 1e-9          # relative width at which runs of mixtures are sorted,
 _FEW_ASKED = 16              # where so few are asked;
 _OF_TURNED = 1e-9            # and where the other direction's curve is not enough
@@ -900,7 +900,7 @@ def delta_of(self:ContourAccountant,
     """
     logs, wide = self._tried[plrv].log_delta(eps, np.maximum(safe_log(floor), LOG_SMALLEST))
     low, mid, up = _deltas(logs)
-    self._warn(plrv, ((up - low)[wide] > self._too_wide()*up[wide] + TINY).any())
+    self._warn(plrv, ((up - low)[wide] > self._too_wide()*up[wide] + _NEXT_TO_0).any())
     return low, mid, up
 
 def _deltas(logs):

@@ -564,3 +564,22 @@ def test_a_discrete_step_beside_a_replaced_record():
     low, _, up = ContourAccountant(DiscreteGaussian(sigma=1.)
                                    + PoissonReplaceOne(sigma=3., rate=.01)).delta(eps)
     assert low*(1 - 1e-9) <= exact <= up*(1 + 1e-9) and up < low*(1 + 1e-4)
+
+@pytest.mark.parametrize('run, way, eps', [
+    (1000*PoissonSubsampled(Laplace(scale=63.), rate=.5), 'add', 7.886348497975351),
+    (1025*PoissonSubsampled(Laplace(scale=758813.203123796), rate=.001), 'remove',
+     1.3308157425501614e-06)], ids=str)
+def test_what_is_wide_is_said_down_to_where_doubles_end(run, way, eps):
+    "A delta of 1e-300, as one of 1e-200."
+    ours = ContourAccountant(getattr(run, way))
+    with pytest.warns(UserWarning, match='wider than asked'):
+        low, _, up = ours.delta(eps)
+    assert 0 < up < 1e-299 and up - low > 1e-6*up
+
+def test_nothing_is_said_of_deltas_that_no_double_is():
+    "Below 1e-308 doubles have fewer digits, and then none."
+    ours = ContourAccountant(1000*PoissonSubsampled(Laplace(scale=63.), rate=.5))
+    with warnings.catch_warnings():
+        warnings.simplefilter('error')
+        low, _, up = ours.delta([8.3, 9.])
+    assert (0 <= low).all() and (low <= up).all() and up.max() < 1e-307
