@@ -27,6 +27,7 @@ from dp_saddle.numerics import (
     log_chernoff_factor,
     log_expm1,
     safe_log,
+    ways_to_draw,
 )
 from .plrv import MASS_ERROR, GaussianLoss
 from .quotients import quotients_on
@@ -528,14 +529,10 @@ def _log_outcomes(kinds, n):
 def _multinomial(l, w, n):
     "Losses and log-probabilities of n draws from atoms: of one draw, these."
     if n == 1: return l, w
-    losses, logp, left = np.zeros(1), np.full(1, gammaln(n + 1)), np.array([n])
-    for i in range(l.size):
-        last = i == l.size - 1
-        takes = left[:, None] if last else [np.arange(m + 1) for m in left]
-        ways, taken = [len(c) for c in takes], np.concatenate(takes)
-        losses = np.repeat(losses, ways) + taken*l[i]
-        logp = np.repeat(logp, ways) + taken*w[i] - gammaln(taken + 1)
-        left = np.repeat(left, ways) - taken
+    losses, logp = 0., gammaln(n + 1)
+    for i, taken in ways_to_draw(l.size, n):
+        losses = losses + taken*l[i]
+        logp = logp + taken*w[i] - gammaln(taken + 1)
     return losses, logp
 
 # %% ../nbs/01_contour.ipynb #db5af0e5
