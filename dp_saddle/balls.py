@@ -1151,8 +1151,9 @@ def binomial_tail(
 # %% ../nbs/06ca_balls.ipynb #64dfb117
 _VERIFIABLE = ('Gaussian', 'TreeNode', 'Laplace', 'RandomizedResponse', 'PureDP', 'ApproxDP',
                'Discrete', 'DiscreteLaplace', 'BoundedRange', 'MixtureOfGaussians',
-               'TruncatedPoisson', 'BallsInBins', 'BinDraw')
-ONLY_ABOVE = 'BinDraw',     # their pairs are bounds: nothing is proved from below
+               'TruncatedPoisson', 'BallsInBins', 'BinDraw', 'RareDraws')
+# Their pairs are bounds: nothing is proved from below.
+ONLY_ABOVE = 'TruncatedPoisson', 'BinDraw', 'RareDraws'
 
 def check_run(
     run,  # a list of dicts: 'mechanism', its parameters, 'rate', 'count'

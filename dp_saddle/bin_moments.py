@@ -179,6 +179,9 @@ def bin_moments(sigma, T, digits=NATS):
     return BinMoments(sigma, T, digits)
 
 @patch
+def __reduce__(self:BinMoments): return bin_moments, (self.sigma, self.T, self.digits)
+
+@patch
 def log_moments(self:BinMoments,
     orders,  # real, 1-d
 ):           # shape of orders

@@ -71,7 +71,8 @@ class BinsLoss(PLRV):
     @property
     def reverse(self):
         "The loss of the pair with P and Q exchanged."
-        return BinsLoss(self.mean, 'add' if self.direction == 'remove' else 'remove')
+        direction = 'add' if self.direction == 'remove' else 'remove'
+        return self.exchanged(BinsLoss(self.mean, direction))
 
     def _order(self, t):
         "M(t) is the moment of S of this order."
@@ -384,7 +385,7 @@ class _Users(MixedLoss):
     @property
     def reverse(self):
         "The loss of the pair with P and Q exchanged."
-        return _Users(self.logw, [p.reverse for p in self.branches])
+        return self.exchanged(_Users(self.logw, [p.reverse for p in self.branches]))
 
     def nodes_at(self, t):
         "What an evaluation at tilts up to `t`, a number, takes."

@@ -11,7 +11,7 @@ __all__ = ['adaptive_clipping', 'group', 'MixedLoss', 'Truncation', 'truncation'
 from dataclasses import dataclass, replace
 from decimal import MAX_EMAX, MIN_EMIN, Decimal, localcontext
 from functools import lru_cache, singledispatch
-from math import comb, factorial, fsum, inf, log1p, sqrt
+from math import comb, exp, factorial, fsum, inf, log1p, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -52,6 +52,7 @@ _MIX_ULPS = 16            # of a mixture of transforms, besides its parts' error
 _EXPONENT_ULPS = 4        # ... and of the exponents in it, of their size
 _LOG_ULPS = 8             # ... and of the logarithm of 1 + a sum
 _LOG_HUGE = 600           # an error of e^600 says as little as a larger one
+_RATE_ERROR = 1e-12       # of the rate at which a record is in a batch that may be cut, relative
 
 # %% ../nbs/00c_builders.ipynb #32311a68
 # Tuning: only time and width depend on it.
@@ -182,7 +183,7 @@ class MixedLoss(PLRV):
     @property
     def reverse(self):
         "The loss of the pair with P and Q exchanged: which branch it is says nothing."
-        return MixedLoss(self.logw, [p.reverse for p in self.branches])
+        return self.exchanged(MixedLoss(self.logw, [p.reverse for p in self.branches]))
 
 # %% ../nbs/00c_builders.ipynb #bfaee3b6
 @patch
@@ -564,15 +565,24 @@ def symmetric(self:TruncatedPoisson):
     "Is adding the same as removing? Only where all records are always taken."
     return self.rate == 1 and self.max_batch_size >= self.dataset_size
 
+# %% ../nbs/00c_builders.ipynb #7a3e9c05
+@patch
+def attained(self:TruncatedPoisson):
+    "What is told where all other records are 0: a Gaussian, sampled as often as a record is taken."
+    log_kept, log_cut, rate = self.truncation()
+    there = min((self.rate*exp(log_kept) + rate*exp(log_cut))*(1 - _RATE_ERROR), 1.)
+    return PoissonSubsampled(Gaussian(sigma=self.sigma, sensitivity=self.sensitivity), rate=there)
+
 @patch
 def loss_of(self:TruncatedPoisson, direction):
-    "The loss in a direction, 'remove' or 'add': a sampled Gaussian's, or one of twice the size."
+    "The loss in a direction, 'remove' or 'add'; where only some are cut, over what is attained."
     log_kept, log_cut, rate = self.truncation()
     whole = (log_kept, Gaussian(sigma=self.sigma, sensitivity=self.sensitivity), self.rate)
     cut = (log_cut, Gaussian(sigma=self.sigma, sensitivity=_TWICE*self.sensitivity), rate)
     there = [branch for branch in (whole, cut) if branch[0] > -inf]
     losses = [PoissonSubsampled(base, rate=q).loss_of(direction) for _, base, q in there]
-    return MixedLoss([w for w, _, _ in there], losses) if len(there) > 1 else losses[0]
+    if len(there) == 1: return losses[0]
+    return MixedLoss([w for w, _, _ in there], losses).over(self.attained().loss_of(direction))
 
 # %% ../nbs/00c_builders.ipynb #56327446
 def tree_height(

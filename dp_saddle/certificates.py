@@ -364,7 +364,7 @@ def certify(
 ) -> Certificate:  # `verify` proves it again; `save` writes it
     """Bounds, and what they are proved by. TypeError for what is no mechanism; ValueError for one
     of one's own, and where no finite eps is enough. A warning where `verify` takes long, or
-    refuses. Of shuffled batches, and of several draws from bins: an upper bound only.
+    refuses. Of shuffled and cut batches, draws with replacement or several from bins: no lower.
 
     Parameters
     ----------

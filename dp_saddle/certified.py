@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from . import checks
-from .checks import Task, counted, patch, still_here, users_level
+from .checks import Task, asking, counted, patch, still_here, users_level
 from dp_saddle.closed import (
     FORM_ULPS,
     LOG_ULPS,
@@ -51,7 +51,7 @@ from .rows import epsilon_of_kinds, epsilon_of_sampled
 
 # %% ../nbs/01a_certified.ipynb #468490fd
 # Tuning: only time and width depend on it.
-_TOO_WIDE = 1e-6             # relative width of delta that is worth a warning
+_TOO_WIDE, _NEXT_TO_0 = 1e-6, 1e-313  # widths of delta worth a warning: relative, and at all
 _OF_MIXTURES = 1e-9          # relative width at which runs of mixtures are sorted,
 _FEW_ASKED = 16              # where so few are asked;
 _OF_TURNED = 1e-9            # and where the other direction's curve is not enough
@@ -900,7 +900,7 @@ def delta_of(self:ContourAccountant,
     """
     logs, wide = self._tried[plrv].log_delta(eps, np.maximum(safe_log(floor), LOG_SMALLEST))
     low, mid, up = _deltas(logs)
-    self._warn(plrv, ((up - low)[wide] > self._too_wide()*up[wide] + TINY).any())
+    self._warn(plrv, ((up - low)[wide] > self._too_wide()*up[wide] + _NEXT_TO_0).any())
     return low, mid, up
 
 def _deltas(logs):
@@ -1015,7 +1015,7 @@ class RoughCurve:
         nothing from below by a loss that only dominates the true one
         """
         logs = np.full((_BOUNDS, len(eps)), -inf)
-        with Task('delta'), np.errstate(over='ignore', invalid='ignore', divide='ignore'):
+        with asking, Task('delta'), np.errstate(over='ignore', invalid='ignore', divide='ignore'):
             for is_true, table, lines in counted(self.losses, 'direction'):
                 found = table.log_delta(eps, logs[0], lines)
                 if not is_true: found[0] = -inf
@@ -1046,7 +1046,7 @@ def rough_curve(self:ContourAccountant,
     def end_of(loss, table):
         false, true = rates[0], max(rates[1] - loss.p_inf, 0)
         return table.end_of_tests(*safe_log(np.array([least - loss.p_inf, false, true])))
-    end = max(end_of(*each) for each in losses)
+    with asking: end = max(end_of(*each) for each in losses)
     return RoughCurve(losses, end) if 0 < end < inf else None
 
 # %% ../nbs/01a_certified.ipynb #0ff3bb5d
@@ -1098,5 +1098,5 @@ def epsilon(self:ContourAccountant, delta) -> Bounds:
     """Bounds on the smallest eps >= 0, nats, for `delta` in (0, 1), a number or an array; inf where
     no eps has it. One `delta` of Gaussian steps has a formula; of sampled ones, rows."""
     usual = self._settings == _USUAL and self.sorts
-    found = epsilon_without(self.mechanism, delta) if usual else None
+    with asking: found = epsilon_without(self.mechanism, delta) if usual else None
     return found or Accountant.epsilon(self, delta)

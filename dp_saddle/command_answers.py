@@ -14,7 +14,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR
 from math import inf
 from typing import NamedTuple
 
-from .accounting import Run, best_accountant, epsilon
+from .accounting import Run, best_from_above, epsilon
 from .numerics import in_order, round_outwards
 from dp_saddle.run_files import (
     WORDS,
@@ -276,7 +276,7 @@ def table(
     name, found, rows = 'delta' if args.command == 'epsilon' else 'eps', asked(args), []
     values = getattr(args, name)
     for n, run in found.runs:
-        answer = getattr(best_accountant(run), args.command)
+        answer = getattr(best_from_above(run), args.command)       # the lower one stands beside it
         for x in values:
             row = {'steps': n, name: x, **answer(x)._asdict()}
             rows.append(row | {'lower': _least(run, row, name)})

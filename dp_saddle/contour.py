@@ -27,6 +27,7 @@ from dp_saddle.numerics import (
     log_chernoff_factor,
     log_expm1,
     safe_log,
+    ways_to_draw,
 )
 from .plrv import MASS_ERROR, GaussianLoss
 from .quotients import quotients_on
@@ -53,6 +54,7 @@ LOG_SMALLEST = -760          # delta below e^-760 is below all doubles
 _LEAST_TILT = 1e-5           # no tilt is smaller than this,
 _FIRST_TILT = .02            # the table begins with tilts from here
 _LAST_TILT = 30              # ... to here,
+_MOST_OFF = 8.               # nats that rounding of atoms' losses may cost at a tilt,
 _FEW_TILTS = 30              # ... so many,
 _FIRST_OF_LIMIT = 1e-6       # ... or from this part of a limit that is asked for,
 _FIRST_OF_PART = 1e-4        # ... or of the largest tilt of a part of a law
@@ -170,9 +172,9 @@ class SaddleTable:
         self.closed_form = _closed_form(plrv, self.reach, self.log_p_inf) if shortcut else None
         self.rough = all(p.atoms[0].size for p, _ in plrv.parts)     # |M| need not decay
         if self.closed_form: return
-        self.limit = plrv.largest_tilt                              # of what the table holds
-        self.atoms = composed_atoms(plrv)
-        self.above = {}                                             # K, rounded up, where asked
+        known = _MOST_OFF/(LOSS_ULPS*ULP*self.reach + TINY) if self.rough else inf
+        self.limit = self.steepest = min(plrv.largest_tilt, known)  # of what the table holds
+        self.atoms, self.above = composed_atoms(plrv), {}           # K, rounded up, where asked
         if plrv.whole: self._first_tilts(_FIRST_TILT, min(_LAST_TILT, self.limit))
         elif plrv.some_uncut: self._first_tilts(_LEAST_TILT, self.limit)
         else: self._first_tilts(_FIRST_OF_PART*self.limit, self.limit)
@@ -515,7 +517,7 @@ def composed_atoms(
         l, w = part.atoms
         if losses_of: l = losses_of(part)
         if not l.size or _log_outcomes(l.size, n) + log(len(losses)) > log(limit): return None
-        if n > 1: l, w = _multinomial(l, w, n)
+        l, w = _multinomial(l, w, n)
         losses, logp = np.add.outer(losses, l).ravel(), np.add.outer(logp, w).ravel()
     return losses, logp
 
@@ -525,15 +527,12 @@ def _log_outcomes(kinds, n):
 
 # %% ../nbs/01_contour.ipynb #145956aa
 def _multinomial(l, w, n):
-    "Losses and log-probabilities of n draws from atoms."
-    losses, logp, left = np.zeros(1), np.full(1, gammaln(n + 1)), np.array([n])
-    for i in range(l.size):
-        last = i == l.size - 1
-        takes = left[:, None] if last else [np.arange(m + 1) for m in left]
-        ways, taken = [len(c) for c in takes], np.concatenate(takes)
-        losses = np.repeat(losses, ways) + taken*l[i]
-        logp = np.repeat(logp, ways) + taken*w[i] - gammaln(taken + 1)
-        left = np.repeat(left, ways) - taken
+    "Losses and log-probabilities of n draws from atoms: of one draw, these."
+    if n == 1: return l, w
+    losses, logp = 0., gammaln(n + 1)
+    for i, taken in ways_to_draw(l.size, n):
+        losses = losses + taken*l[i]
+        logp = logp + taken*w[i] - gammaln(taken + 1)
     return losses, logp
 
 # %% ../nbs/01_contour.ipynb #db5af0e5
@@ -1402,7 +1401,7 @@ def first_eps(self:SaddleTable,
 @patch
 def _may_go_on(self:SaddleTable):
     "May the table have steeper tilts, which no guess looks for and no limit rules out?"
-    free = not self.steep and self.limit == self.plrv.largest_tilt
+    free = not self.steep and self.limit == self.steepest
     return free and self.u[-1] < _NEAR_LIMIT*self.limit
 
 @patch

@@ -339,7 +339,9 @@ def _decided(run, delta):
     mechanism = mechanism_of(run)
     if not isinstance(mechanism, Mechanism):
         raise TypeError(f"run must be made of mechanisms, whose parameters have names, got {run!r}")
-    def eps(plrv): return ContourAccountant(plrv).epsilon(delta).estimate
+    def eps(plrv):
+        bounds = ContourAccountant(plrv).epsilon(delta)
+        return bounds.estimate if plrv.dominated is None else bounds.upper
     remove = eps(mechanism.remove)
     add = remove if mechanism.symmetric else eps(mechanism.add)
     if max(remove, add) == inf:

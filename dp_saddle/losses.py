@@ -904,7 +904,7 @@ def decay(self:NodeLoss, t, s):
     |M(t + is')| <= A + c(s) for all s' >= s; log A from the atoms, log c from the density."""
     density = self.log_modulus(t, s, self.shifts_for(t, s)).min(0)
     density = np.logaddexp(density, self.log_strip(t, 0., 0., 1.) + self._strip_off(t))
-    return Decay(raised(self.log_of_atoms(t)), raised(density))
+    return Decay(raised(self.log_of_atoms(t)), np.fmin(raised(density), inf))    # NaN: no bound
 
 # %% ../nbs/00a_losses.ipynb #95e60af5
 def log_delta_of_atoms(
@@ -1094,4 +1094,4 @@ def reverse(self:FiniteLoss):
     "The loss of the pair with P and Q exchanged."
     singular = self.singular[::-1] if self.p_inf_exact else None
     other = FiniteLoss(self.logq, self.logp, -self.losses, self.given_ulps, singular)
-    return other.over(self.dominated and self.dominated.reverse)
+    return self.exchanged(other)

@@ -19,7 +19,7 @@ import numpy as np
 from scipy.special import log1p, logsumexp
 
 from . import checks
-from .checks import Task, counted, patch
+from .checks import Task, asking, counted, patch
 from .densities import LaplaceLoss, SubsampledGaussianLoss, log_mix
 from .laplace import PlainLaplaceLoss
 from .losses import FiniteLoss, missing
@@ -630,6 +630,7 @@ def directions(self:Accountant):
 
 # %% ../nbs/00b_mechanisms.ipynb #91820724
 Accountant.takes_moments = False      # is a bound on K at real tilts > 0 enough?
+Accountant.from_above = False         # is the lower bound of no concern to whoever asks?
 
 @patch
 def _check_served(self:Accountant):
@@ -640,6 +641,11 @@ def _check_served(self:Accountant):
         raise unknown.unknown(f"what {type(self).__name__} asks")
 
 # %% ../nbs/00b_mechanisms.ipynb #a741fe3d
+def _is_less_by_nature(plrv):
+    "Is there a step whose law from below is another one, not the same on another grid?"
+    below = [part.dominated for part, _ in plrv.parts]
+    return any(loss is not None and not isinstance(loss, FiniteLoss) for loss in below)
+
 def _from_both_sides(method, plrv, x, floor):
     """What the method says of a loss; of one that only dominates the true one, together with less:
     (lower, estimate, upper), and by how much what is known less of makes them wider."""
@@ -647,7 +653,8 @@ def _from_both_sides(method, plrv, x, floor):
     if plrv.dominated is None: return low, mid, up, 0*up
     own = up - low
     low, less, _ = method(plrv.dominated, x, floor)
-    mid = np.clip(_SHARE_BELOW*less + (1 - _SHARE_BELOW)*mid, low, up)
+    share = 0 if _is_less_by_nature(plrv) else _SHARE_BELOW
+    mid = np.clip(share*less + (1 - share)*mid, low, up)
     return low, mid, up, np.where(up < inf, up - low - _OWN_SHARE*own, 0)
 
 # %% ../nbs/00b_mechanisms.ipynb #a741fe3e
@@ -655,12 +662,13 @@ def _from_both_sides(method, plrv, x, floor):
 def _say_where_wide(self:Accountant, low, up, apart, top):
     """A warning, where losses that only dominate the true ones leave the two bounds far apart:
     a millionth, of delta or in eps, and more than the method itself would."""
+    if self.from_above and any(map(_is_less_by_nature, self.asked)): return
     limit = _WIDE*(up if top < inf else 1)
     if ((apart > limit) & (np.where(up < inf, up, 0) - low > limit)).any():
         warnings.warn("the bounds hold, but are far apart: of a step less is known from below "
                       "(of a density between its values: make its mesh smaller, or the worse of "
-                      "two sides counts: is it one_sided, or even?; of a batch's fixed size: its "
-                      "curve is on a lattice); look at upper - lower",
+                      "two sides counts: is it one_sided, or even?; of batches of a fixed size, or "
+                      "cut: no worst pair is known); look at upper - lower",
                       stacklevel=checks.users_level())
 
 @patch
@@ -691,14 +699,14 @@ def _most(self:Accountant, method, x, top):
 def delta(self:Accountant, eps) -> Bounds:
     """Bounds on delta at `eps` >= 0, nats, a number or an array, the larger of both directions.
     ValueError where the method cannot tell."""
-    with Task('delta'):
+    with asking, Task('delta'):
         return self._most(self.delta_of, checks.array(0, inf, '[)', eps=eps), 1.)
 
 @patch
 def epsilon(self:Accountant, delta) -> Bounds:
     """Bounds on the smallest eps >= 0, nats, for `delta` in (0, 1), a number or an array; inf where
     no eps has it. ValueError where the method cannot tell."""
-    with Task('epsilon'):
+    with asking, Task('epsilon'):
         return self._most(self._around_mass, checks.array(0, 1, delta=delta), inf)
 
 # %% ../nbs/00b_mechanisms.ipynb #7001858e

@@ -7,7 +7,7 @@ __all__ = ['ULP', 'TINY', 'SMALLEST', 'EXTENDED', 'SERIES_REACH', 'FEW_NODES', '
            'expm1mx', 'weighted_expm1mx', 'log_expm1', 'safe_log', 'log_chernoff_factor',
            'two_sum', 'by_halves', 'tail_sums', 'decaying_sums', 'Rule', 'legendre',
            'gauss_error', 'round_outwards', 'in_order', 'bisect', 'Crossing', 'invert',
-           'find_roots']
+           'find_roots', 'ways_to_draw']
 
 # %% ../nbs/90_numerics.ipynb #0f3bd572
 from decimal import Context, Decimal
@@ -591,3 +591,47 @@ def find_roots(
             brackets = _Brackets(*(v[more] for v in brackets))
             brackets = _cut(brackets, f, args, least[more])
     return roots.reshape(shape)
+
+# %% ../nbs/90_numerics.ipynb #8b2f6c51
+def _places(ways):
+    "0, 1, ... below each of these numbers, one after the other."
+    return np.arange(ways.sum()) - np.repeat(np.cumsum(ways) - ways, ways)
+
+def _by_kinds(kinds, n):
+    left, out = np.array([n]), np.empty((1, 0), int)
+    for _ in range(kinds - 1):
+        taken = _places(left + 1)
+        out, left = np.repeat(out, left + 1, 0), np.repeat(left, left + 1) - taken
+        out = np.c_[out, taken]
+    return list(enumerate(np.c_[out, left].T))
+
+def _by_draws(kinds, n):
+    drawn = np.arange(kinds)[::-1, None]
+    for _ in range(n - 1):
+        ways = kinds - drawn[:, -1]
+        drawn = np.c_[np.repeat(drawn, ways, 0), kinds - 1 - _places(ways)]
+    out, run = [], 1
+    for kind, following in zip(drawn.T, [*drawn.T[1:], -1], strict=True):
+        out.append((kind, np.where(kind == following, 0, run)))
+        run = np.where(kind == following, run + 1, 1)
+    return out
+
+# %% ../nbs/90_numerics.ipynb #1d94e3a7
+def ways_to_draw(
+    kinds,  # to choose from, >= 1
+    n,      # draws, >= 1
+):          # a list of (kind, how often it was drawn): numbers, or arrays with a place for each way
+    """All ways in which n draws may be of these kinds, whatever their order.
+
+    Parameters
+    ----------
+    kinds
+        to choose from, >= 1
+    n
+        draws, >= 1
+
+    Returns
+    -------
+    a list of (kind, how often it was drawn): numbers, or arrays with a place for each way
+    """
+    return (_by_draws if n < kinds else _by_kinds)(kinds, n)

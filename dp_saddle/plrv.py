@@ -201,6 +201,12 @@ def cumulants_on(self:PLRV, t, order):
     "The first `order` >= 1 cumulants at a 1-d array `t` of tilts, not checked."
     return self.cumulants(t, order)
 
+# %% ../nbs/00_plrv.ipynb #6f0d2b18
+@patch
+def exchanged(self:PLRV, other):
+    "The `other` loss, of the pair with P and Q exchanged, which dominates as this one does."
+    return other.over(self.dominated and self.dominated.reverse)
+
 # %% ../nbs/00_plrv.ipynb #34e0bca7
 @patch(as_prop=True)
 def moments_only(self:PLRV):
@@ -258,10 +264,10 @@ def kept(self:PLRV,
     the answer, not to be changed
     """
     answers = self.__dict__.setdefault('answers', {}).setdefault(key[0], {})
-    if key not in answers:
-        if len(answers) >= most: answers.pop(next(iter(answers)), None)
-        answers[key] = make()
-    return answers[key]
+    if (found := answers.get(key, answers)) is answers:
+        if len(answers) >= most: answers.pop(list(answers)[0], None)
+        answers[key] = found = make()
+    return found
 
 # %% ../nbs/00_plrv.ipynb #505dad6b
 @patch(as_prop=True)
@@ -503,9 +509,10 @@ def decay(self:GaussianLoss, t, s):
 
 # %% ../nbs/00_plrv.ipynb #ce002e12
 def _added(parts):
-    "The parts that are there, all Gaussians as one."
-    mu2 = fsum(n*p.mu**2 for p, n in parts if isinstance(p, GaussianLoss))
-    others = [(p, n) for p, n in parts if n and not isinstance(p, GaussianLoss)]
+    "The parts that are there, all Gaussians as one; not those that only dominate."
+    def is_plain(p): return isinstance(p, GaussianLoss) and p.dominated is None
+    mu2 = fsum(n*p.mu**2 for p, n in parts if is_plain(p))
+    others = [(p, n) for p, n in parts if n and not is_plain(p)]
     return others + ([(GaussianLoss(sqrt(mu2)), 1)] if mu2 else [])
 
 # %% ../nbs/00_plrv.ipynb #6fbf8950

@@ -310,7 +310,7 @@ class CutTable(SaddleTable):
         self.kinds = [Kind(p, p.cut_at, n) for p, n in plrv.parts if getattr(p, 'cut_at', None)]
         self.variance = sum(k.count*k.variance for k in self.kinds)
         self.nodes_ran_out = self.rough = self.gave_up = False
-        self.below = lru_cache(_KEPT)(self._below)
+        self.tables = {}                              # below each cut
         self.guesses, self.last = {}, (None, None)    # first eps; what was served, and where
         self.ess_sup = inf
 
@@ -332,7 +332,14 @@ class CutTable(SaddleTable):
         some = any(getattr(p, 'cut_at', None) for p, _ in plrv.parts)
         return some and sum(n for _, n in plrv.parts) > 1
 
-    def _below(self, cuts): return CutRun(self.plrv, self.kinds, cuts, *self.settings)
+# %% ../nbs/04df_rare_jumps.ipynb #5e8b12c9
+@patch
+def below(self:CutTable, cuts):
+    "The table of what is below these cuts, kept."
+    if cuts not in self.tables:
+        if len(self.tables) >= _KEPT: self.tables.pop(list(self.tables)[0])
+        self.tables[cuts] = CutRun(self.plrv, self.kinds, cuts, *self.settings)
+    return self.tables[cuts]
 
 # %% ../nbs/04df_rare_jumps.ipynb #df000018
 @patch

@@ -15,7 +15,7 @@ from math import inf
 import numpy as np
 
 from . import __version__, checks
-from .accounting import Run, best_accountant, epsilon, mechanism_of
+from .accounting import Run, best_accountant, best_from_above, epsilon, mechanism_of
 from .mechanisms import Composition, Mechanism, MixtureOfGaussians, PoissonSubsampled
 from .numerics import in_order, round_outwards
 from .pictures import PAGE, band_of, style_of
@@ -389,7 +389,7 @@ def report(
     eps is rounded up
     """
     _check(delta, unit, released, form, tuning)
-    bounds = best_accountant(run).epsilon(delta)
+    bounds = best_from_above(run).epsilon(delta)
     if bounds.upper == inf:
         raise ValueError(f"delta must be larger: no finite eps is proved for this run at {delta:g}")
     facts = _facts(run, bounds, delta, unit, released, tuning)

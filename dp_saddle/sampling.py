@@ -16,6 +16,7 @@ from typing import NamedTuple
 from . import checks
 from .accounting import RELATIONS, Run, Table, best_accountant, dpsgd
 from .bins import BallsInBins
+from .checks import counted
 from .mechanisms import Gaussian
 from .numerics import in_order, round_outwards
 from .pictures import PAGE, style_of
@@ -116,14 +117,19 @@ def _least(scheme, run, delta, epochs, **given):
     if epochs < 1: return 0.
     return best_accountant(_run_of(scheme, epochs=floor(epochs), **given)).epsilon(delta).lower
 
+# %% ../nbs/06da_sampling.ipynb #c7d20e85
+def _is_least(run):
+    "Is the lower bound on what is accounted all that is known of the run? Then it is asked once."
+    return isinstance(run, Run) and run.holds_below and run.shown is run.mechanism
+
 def _bounds(scheme, delta, **given):
     "The SamplingBounds of a scheme."
     try:
         run = _run_of(scheme, **given)
         with warnings.catch_warnings():
             warnings.simplefilter('ignore')        # both bounds are shown, however far apart
-            high = best_accountant(run).epsilon(delta).upper
-            low = in_order(_least(scheme, run, delta, **given), high)
+            low, _, high = best_accountant(run).epsilon(delta)
+            if not _is_least(run): low = in_order(_least(scheme, run, delta, **given), high)
     except ValueError as error:
         return SamplingBounds(scheme, None, None, str(error))
     return SamplingBounds(scheme, low, high, '')
@@ -181,7 +187,8 @@ def compare_sampling(
     if max_batch_size is None:
         max_batch_size = _most_in_a_batch(int(batch_size), int(dataset_size))
     checks.count(1, max_batch_size=max_batch_size)
-    found = [_bounds(scheme, delta, max_batch_size=max_batch_size, **given) for scheme in SCHEMES]
+    found = [_bounds(scheme, delta, max_batch_size=max_batch_size, **given)
+             for scheme in counted(SCHEMES, 'way of drawing')]
     table = SamplingTable(_row(bounds) for bounds in found)
     table.bounds = tuple(found)
     return table

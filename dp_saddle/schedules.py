@@ -378,7 +378,8 @@ _KINDS = {name: getattr(mechanisms, name) for name in (
     'Gaussian', 'Laplace', 'RandomizedResponse', 'PureDP', 'ApproxDP', 'Discrete',
     'DiscreteGaussian', 'DiscreteLaplace', 'MixtureOfGaussians')}
 _KINDS |= {name: getattr(builders, name) for name in ('TruncatedPoisson', 'TreeNode')}
-_KINDS |= {name: getattr(fixed_sizes, name) for name in ('FixedSize', 'PoissonReplaceOne')}
+_OF_FIXED_SIZES = 'FixedSize', 'PoissonReplaceOne', 'RareDraws'
+_KINDS |= {name: getattr(fixed_sizes, name) for name in _OF_FIXED_SIZES}
 _KINDS |= {kind.__name__: kind for kind in (BallsInBins, BinDraw)}
 _OF_BINS = 'batches', 'draws'
 _OF_A_SEARCH = 'relation', 'holds_below'

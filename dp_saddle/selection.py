@@ -18,7 +18,7 @@ from scipy.special import expit, gammaln
 from . import checks
 from .accounting import mechanism_of
 from .certified import ContourAccountant
-from .checks import patch, users_level
+from .checks import asking, patch, users_level
 from .mechanisms import Composition, Mechanism
 from .numerics import TINY, expm1mx, in_order, invert, log_chernoff_factor
 from .plrv import Bounds, as_composition
@@ -617,7 +617,7 @@ def delta(self:SelectionAccountant, eps) -> Bounds:
 @patch
 def _each(self:SelectionAccountant, one, x):
     "Bounds of the shape of x."
-    with warnings.catch_warnings():
+    with asking, warnings.catch_warnings():
         warnings.simplefilter('ignore')          # curves may be wide where they do not matter
         found = np.array([one(float(v)) for v in x.ravel()]).reshape(-1, len(Bounds._fields))
     low, mid, up = found.T

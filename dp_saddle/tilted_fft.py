@@ -499,7 +499,16 @@ class TiltedFFT(Accountant):
         self.max_points, self.grids, self.cuts = max_points, {}, {}
         for plrv in self.directions:
             if plrv.parts and plrv.p_inf < 1 and plrv.ess_sup > 0:
-                self.grids[plrv] = _grid(plrv, mesh)
+                self._put(plrv, mesh)
+
+# %% ../nbs/04a_tilted_fft.ipynb #2d91c7e4
+@patch
+def _put(self:TiltedFFT, plrv, mesh):
+    "The grid of a loss; none, and so nothing known from below, where a lower one has no dots."
+    try:
+        self.grids[plrv] = _grid(plrv, mesh)
+    except ValueError:
+        if plrv in self.asked: raise
 
 # %% ../nbs/04a_tilted_fft.ipynb #fb20679b
 @np.errstate(all='ignore')

@@ -63,7 +63,9 @@ ROUNDING = 2**-51  # relative: two units in the last place, where bounds were eq
 # Of numbers near 0, beside the largest in the same answer: what cancels has no digits of its own.
 NOTHING = 1e-12
 # {a question, or a part of its text: (how far a number may go, relative; why)}.
-MEANT = {}
+MEANT = {
+    'gdp(dpsgd(without-replacement': (0.5, 'how much less the run may cost is that of one pair'),
+}
 
 QUESTIONS = {}  # {text: function without arguments}, in the order they are asked
 LAST_MODULES = ('widgets', 'events', 'interop')  # slow to import

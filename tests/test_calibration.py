@@ -8,6 +8,7 @@ from scipy.special import ndtr
 from dp_saddle import (
     ApproxDP,
     BallsInBins,
+    DiscreteGaussian,
     Gaussian,
     Laplace,
     PoissonSubsampled,
@@ -300,3 +301,15 @@ def test_noise_beyond_all_reason_is_refused_by_bounds(monkeypatch):
         calibrate(lambda s: 1000*PoissonSubsampled(base=Gaussian(sigma=s), rate=.01), eps=1e-12,
                   delta=1e-300)
     assert not asked or max(asked) < 1e9
+
+def test_discrete_noise_of_hundreds_of_outcomes():
+    "Two steps, whose outcomes are added up: by the law of their sum."
+    eps, delta = 1.597, 3.4e-5
+    found = calibrate(lambda sigma: 2*DiscreteGaussian(sigma=sigma), eps=eps, delta=delta)
+    def exact(sigma):
+        k = np.arange(-60, 62)
+        p = np.exp(-(k - 1)**2/(2*sigma**2))
+        p = np.convolve(p, p)/p.sum()**2
+        loss = (np.arange(-120, -120 + p.size) - 1)/sigma**2
+        return (p*np.maximum(-np.expm1(eps - loss), 0)).sum()
+    assert exact(found) <= delta < exact(found*(1 - 1e-3))

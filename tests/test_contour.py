@@ -1,5 +1,6 @@
 "The contour accountant: named figures, certification against independent references, extremes."
 import json
+import math
 import os
 import subprocess
 import sys
@@ -21,18 +22,20 @@ from dp_saddle import (
     ApproxDP,
     ContourAccountant,
     Discrete,
+    DiscreteGaussian,
     Gaussian,
     Laplace,
+    PoissonReplaceOne,
     PoissonSubsampled,
     RandomizedResponse,
     TiltedFFT,
     delta,
     epsilon,
 )
-from dp_saddle.contour import Plan, SaddleTable
+from dp_saddle.contour import EnumeratedTable, Plan, SaddleTable
 from dp_saddle.losses import log_delta_of_atoms
 from dp_saddle.numerics import EXTENDED
-from dp_saddle.plrv import ComposedLoss, GaussianLoss
+from dp_saddle.plrv import ComposedLoss, GaussianLoss, composed
 from dp_saddle.smoothing import PIECES, Smoothing
 
 
@@ -542,3 +545,45 @@ def test_far_in_the_tail_of_common_laplaces():
     eps = accountant.epsilon(4e-156)
     assert eps.width < 1e-7
     assert accountant.delta(eps.upper).lower <= 4e-156 <= accountant.delta(eps.lower).upper
+
+def test_steps_of_many_atoms_are_not_enumerated_one_by_one(monkeypatch):
+    "A lattice of tens of thousands beside one step of some: once was a loop over them, of lists."
+    plrv = composed((DiscreteGaussian(sigma=1.) + PoissonReplaceOne(sigma=3., rate=.01)).remove)
+    assert max(p.atoms[0].size for p, _ in plrv.parts) > 10_000
+    def refused(*args): raise AssertionError('one step has nothing to repeat')
+    monkeypatch.setattr(np, 'repeat', refused)
+    assert not EnumeratedTable.fit(plrv)
+
+@pytest.mark.filterwarnings('ignore:the bounds hold')
+def test_a_discrete_step_beside_a_replaced_record():
+    "The mean over the outcomes k of one, of the curve of the other by its densities."
+    k = np.arange(-12, 14)
+    p = np.exp(-(k - 1)**2/2.)/np.exp(-(k - 1)**2/2.).sum()
+    x, h = np.linspace(-36, 36, 720_001, retstep=True)
+    def bell(c): return np.exp(-(x - c)**2/18)/(3*math.sqrt(2*math.pi))
+    P, Q = (.99*bell(0) + .01*bell(c) for c in (1, -1))
+    eps = .8
+    exact = sum(w*np.maximum(P - np.exp(eps - (2*j - 1)/2)*Q, 0).sum()*h
+                for w, j in zip(p, k.tolist()))
+    low, _, up = ContourAccountant(DiscreteGaussian(sigma=1.)
+                                   + PoissonReplaceOne(sigma=3., rate=.01)).delta(eps)
+    assert low*(1 - 1e-9) <= exact <= up*(1 + 1e-9) and up < low*(1 + 1e-4)
+
+@pytest.mark.parametrize('run, way, eps', [
+    (1000*PoissonSubsampled(Laplace(scale=63.), rate=.5), 'add', 7.886348497975351),
+    (1025*PoissonSubsampled(Laplace(scale=758813.203123796), rate=.001), 'remove',
+     1.3308157425501614e-06)], ids=str)
+def test_what_is_wide_is_said_down_to_where_doubles_end(run, way, eps):
+    "A delta of 1e-300, as one of 1e-200."
+    ours = ContourAccountant(getattr(run, way))
+    with pytest.warns(UserWarning, match='wider than asked'):
+        low, _, up = ours.delta(eps)
+    assert 0 < up < 1e-299 and up - low > 1e-6*up
+
+def test_nothing_is_said_of_deltas_that_no_double_is():
+    "Below 1e-308 doubles have fewer digits, and then none."
+    ours = ContourAccountant(1000*PoissonSubsampled(Laplace(scale=63.), rate=.5))
+    with warnings.catch_warnings():
+        warnings.simplefilter('error')
+        low, _, up = ours.delta([8.3, 9.])
+    assert (0 <= low).all() and (low <= up).all() and up.max() < 1e-307

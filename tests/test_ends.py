@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 from mpmath import mp
 
-from dp_saddle import ContourAccountant, Laplace, PoissonSubsampled
+from dp_saddle import ContourAccountant, Laplace, PoissonSubsampled, RandomizedResponse
 from dp_saddle.contour import SaddleTable
 from dp_saddle.ends import EndsLine, EndsTable, MainPart, curves, derivatives
 from dp_saddle.numerics import ULP
@@ -104,3 +104,36 @@ def test_main_part_is_exact_in_its_doubles():
     low, mid, up = fair.log_bounds(eps)
     assert abs(other.log_bounds(eps)[1] - mid) < 1e-9
     assert isinstance(table.line_for(eps, goal), EndsLine) and SaddleTable in EndsTable.__mro__
+
+def near(end):
+    "The end of a loss, from both sides, at 0 to 64 ulps."
+    ulps = np.array([-64, -50, -17, -9, -5, -3, -2, -1, 0, 1, 2, 64])
+    return end + ulps*np.spacing(end)
+
+@pytest.mark.filterwarnings('ignore:the bounds hold', 'ignore:max_nodes')
+@pytest.mark.parametrize('scale, rate, n', [
+    (1., .5, 5), (1., .5, 3), (.43, .02, 3), pytest.param(3., .9, 10, marks=pytest.mark.slow)])
+@pytest.mark.parametrize('way', ['remove', 'add'])
+def test_next_to_the_largest_loss(scale, rate, n, way):
+    """Within what all steps at their largest cost, w^n (1 - e^{eps - end}), and what is proved of
+    doubles: eps may be some 100 ulp further."""
+    plrv = getattr(n*PoissonSubsampled(Laplace(scale=scale), rate=rate), way)
+    eps = near(plrv.ess_sup)
+    low, _, up = ContourAccountant(plrv).delta(eps)
+    with mp.workdps(60):
+        d, q = 1/mp.mpf(scale), mp.mpf(rate)
+        if way == 'remove': end, w = mp.log1p(q*mp.expm1(d)), ((1 - q)*mp.exp(-d) + q)/2
+        else: end, w = -mp.log1p(q*mp.expm1(-d)), mp.mpf(1)/2
+        exact = [float(w**n*max(-mp.expm1(mp.mpf(e) - n*end), 0)) for e in eps.tolist()]
+    assert (low <= exact).all() and (exact <= up).all()
+    assert up.max() < float(w)**n*1e-12
+
+@pytest.mark.filterwarnings('ignore:the bounds hold', 'ignore:max_nodes')
+@pytest.mark.parametrize('run', [
+    pytest.param(PoissonSubsampled(Laplace(scale=.3), rate=.5) + RandomizedResponse(eps=.5),
+                 marks=pytest.mark.slow),
+    3*PoissonSubsampled(Laplace(scale=1.), rate=.5) + 2*Laplace(scale=2.)], ids=str)
+def test_next_to_the_largest_loss_of_a_composition(run):
+    for plrv in (run.remove, run.add):
+        low, _, up = ContourAccountant(plrv).delta(near(plrv.ess_sup)[[3, 7, 8, 9]])
+        assert (0 <= low).all() and (low <= up).all() and up.max() < 1e-12

@@ -1,6 +1,7 @@
 "Functions of doubles: against many digits, and searches that keep what they have proved."
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from fractions import Fraction
+from itertools import combinations_with_replacement
 from math import exp, inf, isfinite, nan, nextafter
 
 import mpmath as mp
@@ -26,6 +27,7 @@ from dp_saddle.numerics import (
     round_outwards,
     safe_log,
     two_sum,
+    ways_to_draw,
     weighted_expm1mx,
 )
 
@@ -288,3 +290,13 @@ def test_roots_are_scipys():
         assert np.array_equal(ours, theirs, equal_nan=True) and ours.shape == c.shape
     assert np.isnan(find_roots(lambda x: x*x + 1, np.array([-1.]), np.array([1.])))
     assert find_roots(lambda x: x, np.array(-1.), np.array(3.)) == pytest.approx(0, abs=1e-300)
+
+@pytest.mark.parametrize('kinds, n', [(1, 4), (2, 3), (3, 2), (4, 4), (6, 3), (9, 2), (3, 8)])
+def test_ways_to_draw_are_all_there_are(kinds, n):
+    "The same in order, by kinds and by draws; many kinds are not gone through one by one."
+    found = ways_to_draw(kinds, n)
+    counts = sum(np.eye(kinds, dtype=int)[kind]*np.atleast_1d(often)[:, None]
+                 for kind, often in found)
+    drawn = [*combinations_with_replacement(range(kinds), n)][::-1]
+    assert counts.tolist() == [[way.count(k) for k in range(kinds)] for way in drawn]
+    assert len(found) == min(kinds, n)
