@@ -152,7 +152,7 @@ def lock_of_npm():
         packages[name] = package | {"depends": depends}
         for d in depends: add(d)
     for name in WANTED: add(name)
-    pinned = (line.split() for line in (HERE/"pyodide.txt").read_text().splitlines()
+    pinned = (line.split() for line in (HERE/"pyodide.txt").read_text(encoding="utf-8").splitlines()
               if line.startswith(OURS))
     for (name, version), hashed in ((p.split("=="), h) for p, h in pinned):
         packages[name] = {"name": name, "version": version, "depends": [], "imports": [name],

@@ -43,12 +43,13 @@ def _blocks(rows, terms):
     return np.array_split(order, ceil(len(order)/each))
 
 def _of_each(rows, terms, of):
-    "of(rows), a tuple of arrays for some rows, row by row; None for those of which it says None."
+    "of(rows), a tuple of arrays for some rows, row by row; None where it says that, or overflows."
     out = [None]*len(rows.mu)
     with np.errstate(all='ignore'):
         for some in _blocks(rows, terms):
             if (found := of(rows.part(some))) is None: continue
-            for k, values in zip(some, zip(*found, strict=True), strict=True): out[k] = values
+            for k, values in zip(some, zip(*found, strict=True), strict=True):
+                if np.isfinite(values[0]).all(): out[k] = values
     return out
 
 # %% ../nbs/01_stacked.ipynb #01stack11

@@ -68,11 +68,11 @@ def _refer(setting):
                 high=mp.nstr(high, 20), route=route)
 
 def main():
-    rows = json.load(open(FILE)) if os.path.exists(FILE) else []
+    rows = json.load(open(FILE, encoding='utf-8')) if os.path.exists(FILE) else []
     with Pool(2) as pool:
         for row in pool.imap(_refer, settings()[len(rows):]):
             rows.append(row)
-            with open(FILE, 'w') as f:
+            with open(FILE, 'w', encoding='utf-8') as f:
                 f.write('[\n' + ',\n'.join(json.dumps(r) for r in rows) + '\n]\n')
             print(len(rows), row, flush=True)
 

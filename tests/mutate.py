@@ -227,7 +227,7 @@ def time_without_mutant(stage, command):
     sources = b"".join(p.read_bytes() for p in sorted(LIBRARY.glob("*.py")))
     version = hashlib.sha256(sources).hexdigest()[:16]
     file = Path(tempfile.gettempdir())/f"dp_saddle-mutants-{version}.json"
-    times = json.loads(file.read_text()) if file.exists() else {}
+    times = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
     if stage not in times:
         what, times[stage] = run(command)
         if what:

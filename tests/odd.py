@@ -72,7 +72,7 @@ def asked(mechanism):
 
 @functools.cache
 def kept():
-    with open(FILE) as file:
+    with open(FILE, encoding='utf-8') as file:
         return json.load(file)
 
 def truth_of(mechanism):
@@ -82,7 +82,7 @@ def truth_of(mechanism):
 def main():
     rows = {name_of(m): [[[repr(float(x)) for x in row] for row in bounds] for bounds in asked(m)]
             for m in ODD}
-    with open(FILE, 'w') as file:
+    with open(FILE, 'w', encoding='utf-8') as file:
         file.write('{\n' + ',\n'.join(f'{json.dumps(m)}: {json.dumps(r)}' for m, r in rows.items())
                    + '\n}\n')
 

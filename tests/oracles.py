@@ -1087,7 +1087,7 @@ def _write(path, rows):
     rows = sorted(
         rows, key=lambda r: (r['route'], json.dumps(r['steps']), r['eps'], r['direction'])
     )
-    with open(path, 'w') as f:
+    with open(path, 'w', encoding="utf-8") as f:
         f.write('[\n' + ',\n'.join(json.dumps(r) for r in rows) + '\n]\n')
 
 

@@ -576,9 +576,10 @@ def built():
 
 def peak():
     "MB of resident memory, the largest since the last call."
-    lines = dict(line.split(':', 1) for line in Path('/proc/self/status').read_text().splitlines())
+    status = Path('/proc/self/status').read_text(encoding='utf-8')
+    lines = dict(line.split(':', 1) for line in status.splitlines())
     with contextlib.suppress(OSError):
-        Path('/proc/self/clear_refs').write_text('5')
+        Path('/proc/self/clear_refs').write_text('5', encoding='utf-8')
     return int(lines['VmHWM'].split()[0]) / 1024
 
 

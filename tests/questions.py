@@ -506,7 +506,7 @@ def main():
     parser.add_argument('--families', nargs='*', default=FAMILIES)
     given = parser.parse_args()
     if given.choose:
-        with open(CHOSEN, 'w') as file: json.dump(chosen(), file)
+        with open(CHOSEN, 'w', encoding='utf-8') as file: json.dump(chosen(), file)
         return
     table, end = Table(), time.time() + given.seconds
     for q in questions(given.questions, given.seed, given.first, given.families,

@@ -36,7 +36,7 @@ from dp_saddle import (
 from dp_saddle.certificates import Certificate
 from peers import SETTINGS
 
-RANDOM = json.loads((Path(__file__).parent/"random.json").read_text())
+RANDOM = json.loads((Path(__file__).parent/"random.json").read_text(encoding='utf-8'))
 
 @pytest.fixture(autouse=True)
 def quiet():

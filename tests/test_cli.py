@@ -73,7 +73,7 @@ RUN = ['--sigma', '2', '--rate', '0.01', '--steps', '3000']
 # The README
 
 ROOT = Path(__file__).parent.parent
-README = (ROOT/'README.md').read_text()
+README = (ROOT/'README.md').read_text(encoding='utf-8')
 EXAMPLE = re.compile(r'^\$ (dp-saddle (?:.*\\\n)*.*)\n((?:(?!\$ |```).*\n)*)', re.M)
 
 def shown_in(text):
@@ -261,7 +261,7 @@ def test_a_report_with_a_certificate(tmp_path):
 def test_what_is_not_proved_is_status_1(tmp_path):
     dp_saddle(*CERTIFY, cwd=tmp_path)
     path = tmp_path/'run.cert.json'
-    path.write_text(path.read_text().replace('"sigma": 2.0', '"sigma": 1.9'))
+    path.write_text(path.read_text(encoding='utf-8').replace('"sigma": 2.0', '"sigma": 1.9'))
     done = dp_saddle('verify', 'run.cert.json', cwd=tmp_path)
     assert done.returncode == 1 and done.stderr == '' and 'NOT PROVED' in done.stdout
     done = dp_saddle('verify', 'run.cert.json', '--json', cwd=tmp_path)

@@ -48,9 +48,9 @@ def L(scale, rate):
 def RR(eps):
     return RandomizedResponse(eps=eps)
 
-with open(os.path.join(os.path.dirname(FILE), 'golden.json')) as file:
+with open(os.path.join(os.path.dirname(FILE), 'golden.json'), encoding="utf-8") as file:
     GOLDEN = json.load(file)
-with open(FILE) as file:
+with open(FILE, encoding="utf-8") as file:
     RANDOM = json.load(file)
 
 def holds(bounds, low, high):
@@ -101,18 +101,20 @@ def test_phase_transitions(sigma, rate, n, eps, digits):
     assert want - half < Decimal(bounds.lower) and Decimal(bounds.upper) < want + half
 
 def test_all_of_the_curve():
-    "From 1e-1 to 1e-300: upper/lower - 1 < 1e-8, and eps(delta(eps)) = eps to 1e-10."
+    """From 1e-1 to 1e-300: upper/lower - 1 < 1e-8 (where nodes are doubles, 3e-8), and
+    eps(delta(eps)) = eps to 1e-10."""
+    narrow = 1e-8 if EXTENDED is np.longdouble else 3e-8
     accountant = ContourAccountant(3000*S(2., .01))
     targets = np.logspace(-1, -300, 60)
     eps = accountant.epsilon(targets)
     for target, e in zip(targets, eps.estimate, strict=True):
         bounds = accountant.delta(e)
-        assert bounds.upper/bounds.lower - 1 < 1e-8
+        assert bounds.upper/bounds.lower - 1 < narrow
         assert bounds.estimate == pytest.approx(target, rel=1e-8)
         back = accountant.epsilon(bounds.estimate)
         assert abs(back.estimate - e) < 1e-10 and back.lower - 1e-10 <= e <= back.upper + 1e-10
     curve = accountant.delta(eps.estimate)          # all at once: shared nodes, the same promise
-    assert (curve.upper/curve.lower - 1 < 1e-8).all() and (eps.upper - eps.lower < 1e-9).all()
+    assert (curve.upper/curve.lower - 1 < narrow).all() and (eps.upper - eps.lower < 1e-9).all()
 
 def test_aliases_to_the_right():
     "Each tilt's bound is above the sum of the true ones, the best by a factor of about 20."

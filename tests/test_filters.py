@@ -239,7 +239,7 @@ def meters():
 def contents(meter, folder):
     "All that is saved of it, each double exactly."
     meter.save(folder/'contents.json')
-    return json.loads((folder/'contents.json').read_text())
+    return json.loads((folder/'contents.json').read_text(encoding='utf-8'))
 
 @pytest.mark.parametrize('suffix', ['json', 'npz'])
 def test_saved_state_is_exact(tmp_path, suffix):
@@ -316,7 +316,7 @@ def test_foreign_and_truncated_states_are_refused(tmp_path, suffix):
 def test_a_changed_state_is_refused(tmp_path, change):
     path = tmp_path/'a.json'
     GDPFilter(1.).save(path)
-    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    path.write_text(json.dumps(json.loads(path.read_text(encoding='utf-8')) | change))
     with pytest.raises(ValueError, match='path must be'):
         GDPFilter(1.).load(path)
 
@@ -374,7 +374,7 @@ def test_killed_between_steps_nothing_is_lost_or_paid_twice(tmp_path):
         p.wait()
         p.stdout.close()
     f = GDPFilter(1.).load(state)
-    out = [int(line) for line in released.read_text().splitlines()]
+    out = [int(line) for line in released.read_text(encoding='utf-8').splitlines()]
     assert len(out) > kills and out == sorted(set(out))             # none is released twice
     assert out[-1] <= f.steps and len(out) <= f.steps <= len(out) + kills
     assert f.spent**2 == pytest.approx(f.steps*1e-6, rel=1e-12)

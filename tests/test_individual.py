@@ -89,7 +89,8 @@ def exact_epsilons():
 @pytest.mark.slow
 def test_what_is_kept_of_fifty_records():
     "`python tests/test_individual.py` writes it anew: it takes seconds."
-    kept, fresh = np.array(json.loads(FIFTY.read_text())), np.array(exact_epsilons())
+    kept = np.array(json.loads(FIFTY.read_text(encoding='utf-8')))
+    fresh = np.array(exact_epsilons())
     assert kept.shape == (50, 3)
     assert (kept[:, 0] <= fresh[:, 2]).all() and (fresh[:, 0] <= kept[:, 2]).all()
 
@@ -97,7 +98,7 @@ def test_fifty_records_against_exact_composition(fifty):
     _, book_of, exact = fifty
     book = book_of(64)
     assert book.grid.size == 64 == IndividualAccountant(2., 1., .01).grid.size
-    truth = np.array(json.loads(FIFTY.read_text()))
+    truth = np.array(json.loads(FIFTY.read_text(encoding='utf-8')))
     brackets(book.epsilon(1e-5), truth, .01)
     some, eps = range(0, 50, 7), truth[::7, 1]*1.1
     ours = book.delta(eps, records=some)
@@ -374,7 +375,7 @@ def test_records_are_chosen_by_index_or_mask():
 def contents(book, folder):
     "All that is saved of it, each double exactly."
     book.save(folder/'contents.json')
-    return json.loads((folder/'contents.json').read_text())
+    return json.loads((folder/'contents.json').read_text(encoding='utf-8'))
 
 @pytest.mark.parametrize('suffix', ['json', 'npz'])
 def test_saved_state_is_exact(tmp_path, suffix):

@@ -13,7 +13,7 @@ import oracles as o
 pytestmark = pytest.mark.slow
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-GOLDEN = json.load(open(os.path.join(HERE, 'golden.json')))
+GOLDEN = json.load(open(os.path.join(HERE, 'golden.json'), encoding='utf-8'))
 
 
 def S(s, q):

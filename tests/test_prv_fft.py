@@ -97,7 +97,7 @@ def test_cells_keep_the_mean():
     0, *(pytest.param(k, marks=pytest.mark.slow) for k in range(1, 15))])
 def test_prv_on_random_settings(part):
     "All 300 random runs: lower <= truth <= upper."
-    for row in json.loads(Path(FILE).read_text())[part::15]:
+    for row in json.loads(Path(FILE).read_text(encoding="utf-8"))[part::15]:
         plrv = getattr(run(row['steps']), row['direction'])
         bounds = prv(plrv, max_points=1 << 21).delta(row['eps'])
         assert Decimal(bounds.lower) <= Decimal(row['high']), row

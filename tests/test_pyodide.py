@@ -57,6 +57,6 @@ def test_from_a_wheel(kept):
 
 def test_without_it_pages_are_told(kept, capsys):
     pyodide.prepare()
-    said = (kept/'static'/'python-files.js').read_text()
+    said = (kept/'static'/'python-files.js').read_text(encoding='utf-8')
     assert json.loads(said.removeprefix('window.dpSaddleFiles = ').rstrip(';\n')) == pyodide.NONE
     assert 'no such host' in capsys.readouterr().err and not (kept/'static'/'pyodide').exists()

@@ -21,7 +21,7 @@ from dp_saddle.plrv import composed
 # are given to 1e-16.)
 MOST_WIDE = {'sampled-few': 0, 'sampled': 0, 'laplace': 0, 'finite': 1, 'mixed': 0, 'hetero': 0}
 SLOW = int(os.environ.get('QUESTIONS', 600))
-with open(asked.CHOSEN) as file: CHOSEN = json.load(file)
+with open(asked.CHOSEN, encoding='utf-8') as file: CHOSEN = json.load(file)
 
 def S(sigma, rate): return 'sub', ('gaussian', sigma), rate
 

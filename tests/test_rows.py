@@ -30,6 +30,8 @@ from dp_saddle.numerics import EXTENDED, ULP
 from dp_saddle.plrv import ComposedLoss
 from test_grids import random_pairs
 
+# What is narrow only where there is something finer than a double.
+finer = pytest.mark.skipif(EXTENDED is np.float64, reason='nothing is finer than a double here')
 
 def run_of(sigma, rate, steps):
     return steps*PoissonSubsampled(Gaussian(sigma=sigma), rate=rate)
@@ -80,12 +82,13 @@ def test_usual_runs_are_answered_and_narrower(setting):
 FEW = [(2., .01, 10, 1e-8), (5.44, .0183, 5, 1.7e-10), (2.29, .225, 6, 6e-8),
        (3.4, .1, 2, 2e-8), (6.29, .00272, 13, 9e-10), (4.54, .0011, 4, 7e-8)]
 
+@finer
 @pytest.mark.parametrize('setting', FEW, ids=str)
 def test_few_steps(setting):
     "Frequencies in the thousands, where the transform falls late: no wider than twice chapter 01."
     found_beside_lines(setting)
 
-@pytest.mark.skipif(EXTENDED is np.float64, reason='nothing is finer than a double here')
+@finer
 @pytest.mark.parametrize('steps, delta', [(10, 1e-8), (1000, 1e-30)])
 def test_where_terms_cancel(steps, delta, monkeypatch):
     "Thousands of times larger than their sum: doubles do not do, full precision does; both meet."
@@ -168,6 +171,7 @@ def test_long_runs_are_no_wider(steps):
         low, up = by_lines(run, 1e-5)
         assert ContourAccountant(run).epsilon(1e-5).width <= 2*(up - low) + NARROW
 
+@finer
 @pytest.mark.parametrize('noise', [30., 1e3, 1e4, 1e6, 1e8])
 def test_much_noise(noise):
     "Tilts are large, and what they look for is far to the left: few steps or many, a small eps."
@@ -272,6 +276,7 @@ def test_a_class_serves_its_corners():
                 found, (low, up) = rows.epsilon_of_sampled(run, delta), by_lines(run, delta)
                 assert found.lower <= up and low <= found.upper and found.width < NARROW
 
+@finer
 def test_many_runs_at_once(monkeypatch):
     """As alone, where none is tried again in full precision: who is answered, but for a few that
     are just narrow enough one way and, of fewer steps than 30, those whose tail just fits a class
@@ -348,6 +353,7 @@ def test_who_is_dismissed_too_early_is_asked_again():
     (many,), alone = rows.epsilons_of_sampled([run], [1e-5]), rows.epsilon_of_sampled(run, 1e-5)
     assert many.lower <= alone.upper and alone.lower <= many.upper and many.width < NARROW
 
+@finer
 def test_few_calls():
     "A question takes hundreds of calls, not thousands."
     import cProfile
@@ -477,6 +483,7 @@ ONCE_LOST = [
     (.631180642033459, .02736992002100058, 11100, 5.902084410266702e-122),
     (.5259287038805228, .035295552447698844, 1029, 1.2394120658543664e-118)]
 
+@finer
 @pytest.mark.parametrize('setting', ONCE_LOST, ids=str)
 def test_what_was_lost_once(setting):
     "Found by reviews: answers, alone or together, that a change of grids or of steps had lost."
@@ -485,6 +492,7 @@ def test_what_was_lost_once(setting):
     assert alone and other and max(alone.width, other.width) < NARROW
     assert alone.lower <= other.upper and other.lower <= alone.upper
 
+@finer
 def test_full_precision_just_does():
     "Rounding as it is counted leaves .96 of what is narrow."
     run = run_of(1.1041451187339435, .0012880769694643213, 3148)

@@ -96,7 +96,7 @@ def place(tmp_path, monkeypatch):
 
 
 def told(place):
-    text = (place / 'static' / 'python-files.js').read_text()
+    text = (place / 'static' / 'python-files.js').read_text(encoding='utf-8')
     return json.loads(text.removeprefix('window.dpSaddleFiles = ').rstrip(';\n'))
 
 

@@ -40,8 +40,8 @@ from dp_saddle.saddlepoint import (
 from dp_saddle.tilting import TiltTable, asymptotic_epsilon, lyapunov_sum, moments_pull
 from odd import ODD, ODD_DELTA, ODD_EPS, S, asked, truth_of
 
-RANDOM = json.load(open(FILE))
-GOLDEN = json.load(open(os.path.join(os.path.dirname(FILE), 'golden.json')))
+RANDOM = json.load(open(FILE, encoding='utf-8'))
+GOLDEN = json.load(open(os.path.join(os.path.dirname(FILE), 'golden.json'), encoding='utf-8'))
 PROVING = {'clt': SaddlePointCLT, 'moments': MomentsAccountant,
            'classic': lambda m: MomentsAccountant(m, conversion='classic'), 'limit': GaussianLimit}
 ESTIMATING = {'msd': SaddlePointMSD, 'msd 3': lambda m: SaddlePointMSD(m, order=3),

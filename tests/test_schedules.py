@@ -151,7 +151,7 @@ def test_a_damaged_ledger_is_refused(tmp_path):
     budget, path = Budget(1., 1e-5), tmp_path/'b.json'
     budget.spend(S(1., .01))
     budget.save(path)
-    path.write_text(path.read_text()[:-9])
+    path.write_text(path.read_text(encoding='utf-8')[:-9])
     with pytest.raises(ValueError, match='path must be'):
         budget.load(path)
     assert budget.steps == 1

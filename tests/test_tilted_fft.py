@@ -80,7 +80,7 @@ def test_a_step_whose_dots_cannot_be_lowered():
     0, *(pytest.param(k, marks=pytest.mark.slow) for k in range(1, 30))])
 def test_tilted_on_random_settings(part):
     "The random runs whose grids are small: lower <= truth <= upper."
-    for row in json.loads(Path(FILE).read_text())[part::30]:
+    for row in json.loads(Path(FILE).read_text(encoding="utf-8"))[part::30]:
         plrv = getattr(run(row['steps']), row['direction'])
         try:
             bounds = TiltedFFT(plrv, max_points=1 << 20).delta(row['eps'])

@@ -41,7 +41,7 @@ def lab(tmp_path):
         'JUPYTER_RUNTIME_DIR': str(tmp_path / 'runtime'),
         'IPYTHONDIR': str(tmp_path / 'ipython'),
     }
-    with open(tmp_path / 'log', 'w') as log:
+    with open(tmp_path / 'log', 'w', encoding='utf-8') as log:
         server = subprocess.Popen(
             [
                 sys.executable,

@@ -370,7 +370,7 @@ const said = v => [v.id, ...v.nodes.map(n => n.html.slice(0, 200)), v.nodes[0].f
 axe.run(include ? {include} : document, {resultTypes: ["violations"], ...how}).then(
   r => done(r.violations.map(said)), e => done([String(e)]));
 """
-AXE = (Path(axe_core_python.__file__).parent / 'axe.min.js').read_text()
+AXE = (Path(axe_core_python.__file__).parent / 'axe.min.js').read_text(encoding='utf-8')
 
 
 def violations(browser, **options):
