@@ -25,6 +25,7 @@ from .mechanisms import Gaussian, Mechanism, PoissonSubsampled
 from .plrv import Bounds, ComposedLoss
 from .rows import epsilons_of_sampled
 from .runs import Composable
+from .texts import quoted
 
 # %% ../nbs/06_accounting.ipynb #9da777da
 # Rounding: may shrink, never grow; a count of steps this near above a whole number is that number.
@@ -257,7 +258,7 @@ def _length(epochs, steps, batch, dataset_size, batches=None):
     "(epochs, steps): one of them follows from the other."
     if (epochs is None) == (steps is None):
         raise ValueError("give either epochs or steps, "
-                         f"got epochs = {epochs!r} and steps = {steps!r}")
+                         f"got epochs = {quoted(epochs)} and steps = {quoted(steps)}")
     if steps is None:
         checks.real(0, inf, epochs=epochs)
         epochs = epochs.item() if isinstance(epochs, np.number) else epochs    # grows as it must
@@ -307,7 +308,7 @@ def _sizes(sampling, batch, dataset_size, max_batch_size):
         return dict(batch_size=batch, dataset_size=dataset_size) if fixed else {}
     if sampling != 'truncated-poisson':
         raise ValueError("max_batch_size must be left out but for sampling = 'truncated-poisson', "
-                         f"got {max_batch_size!r} for {sampling!r}")
+                         f"got {quoted(max_batch_size)} for {quoted(sampling)}")
     checks.count(1, max_batch_size=max_batch_size)
     return dict(dataset_size=dataset_size, max_batch_size=int(max_batch_size))
 
@@ -338,11 +339,11 @@ def _relation(sampling, relation, unit_records):
     checks.choice(tuple(RELATIONS), relation=relation)
     if relation not in proved:
         raise ValueError(f"relation must be one of {', '.join(map(repr, proved))} for sampling = "
-                         f"{sampling!r}, got {relation!r}")
+                         f"{quoted(sampling)}, got {quoted(relation)}")
     if unit_records == 1:
         return relation, RELATIONS[relation], note
     if sampling not in _OF_USERS or relation != proved[0]:
-        raise ValueError(f"unit_records must be 1 for sampling = {sampling!r}, where it is "
+        raise ValueError(f"unit_records must be 1 for sampling = {quoted(sampling)}, where it is "
                          f"one record that is proved for, got {unit_records}: 'poisson', "
                          "'balls-in-bins', 'shuffle' and 'none' serve more, each for its first "
                          "relation")
@@ -552,7 +553,8 @@ def compare(
     a row for each accountant: bounds, seconds, and what they are worth
     """
     if (delta is None) == (eps is None):
-        raise ValueError(f"give either delta or eps, got delta = {delta!r} and eps = {eps!r}")
+        raise ValueError("give either delta or eps, "
+                         f"got delta = {quoted(delta)} and eps = {quoted(eps)}")
     if delta is None:
         checks.real(0, inf, '[)', eps=eps)
     else:

@@ -19,6 +19,7 @@ from .attacks import tpr
 from .checks import patch
 from .mechanisms import Gaussian
 from .numerics import ULP
+from .texts import quoted
 
 # %% ../nbs/06db_audits.ipynb #63192f87
 # Rounding: may grow, never shrink.
@@ -143,7 +144,7 @@ def one_run_tail(
     checks.count(0, right=right)
     if not right <= guesses <= canaries:
         raise ValueError(f"guesses must be in [{right}, {canaries}], from right to canaries, "
-                         f"got {guesses!r}")
+                         f"got {quoted(guesses)}")
     return float(_tails(np.array([eps], float), delta, canaries, guesses, right)[0])
 
 # %% ../nbs/06db_audits.ipynb #d17d9950
@@ -254,7 +255,7 @@ def _check_threshold(threshold, method):
         return None
     checks.real(-inf, inf, threshold=threshold)
     if method == 'one-run':
-        raise ValueError(f"threshold must be None for method='one-run', got {threshold!r}")
+        raise ValueError(f"threshold must be None for method='one-run', got {quoted(threshold)}")
     return float(threshold)
 
 def _eps_of_mu(mu, delta):

@@ -21,6 +21,7 @@ try:
     from flint import acb, acb_mat, acb_poly, arb, ctx
 except ImportError:      # the extra `certificate`: nothing but a verification needs it
     acb = acb_mat = acb_poly = arb = ctx = None
+from .texts import quoted
 
 # %% ../nbs/06ca_balls.ipynb #ceb2b0d1
 # Proved: change one and a theorem is broken.
@@ -1167,12 +1168,12 @@ def check_run(
     for step in run:
         if step['mechanism'] not in _VERIFIABLE:
             raise ValueError(f"mechanism must be one of {', '.join(_VERIFIABLE)} to be verified, "
-                             f"got {step['mechanism']!r}: its bounds are proved in doubles, by "
-                             "epsilon, delta and report")
+                             f"got {quoted(step['mechanism'])}: its bounds are proved in doubles, "
+                             "by epsilon, delta and report")
         if step.get('draws', 1) not in (1, step.get('batches', 1)):
-            raise ValueError(f"draws must be 1, or all batches, to be verified, got "
-                             f"{step['draws']}: of others `certify` writes steps BinDraw, which "
-                             "are a bound from above")
+            raise ValueError("draws must be 1, or all batches, to be verified, got "
+                             f"{quoted(step['draws'])}: of others `certify` writes steps BinDraw, "
+                             "which are a bound from above")
 
 # %% ../nbs/06ca_balls.ipynb #24bcfeb5
 _LOPSIDED = 'Discrete', 'BoundedRange'    # adding is not removing

@@ -25,6 +25,7 @@ from .mechanisms import Composition, Gaussian, Mechanism, PoissonSubsampled
 from .numerics import SMALLEST, TINY, Crossing, invert
 from .plrv import gaussian_log_delta
 from .saddlepoint import SaddlePointMSD
+from .texts import quoted
 
 # %% ../nbs/06a_calibration.ipynb #f62c0368
 # Tuning: only time and width depend on it.
@@ -80,7 +81,8 @@ def _target(eps, mu, advantage, delta):
     "The target, checked."
     if sum(x is not None for x in (eps, mu, advantage)) != 1:
         raise ValueError("give one of eps, mu and advantage, "
-                         f"got eps = {eps!r}, mu = {mu!r}, advantage = {advantage!r}")
+                         f"got eps = {quoted(eps)}, mu = {quoted(mu)}, advantage = "
+                         f"{quoted(advantage)}")
     if eps is not None:
         checks.real(0, inf, eps=eps)
         checks.real(0, 1, delta=delta)
@@ -113,9 +115,9 @@ def _mu(run, target):
 def _called(builder, parameter):
     "The builder as a function of one value."
     if not isinstance(parameter, str):
-        raise TypeError(f"parameter must be the name of one, got {parameter!r}")
+        raise TypeError(f"parameter must be the name of one, got {quoted(parameter)}")
     if not callable(builder):
-        raise TypeError(f"builder must be a function of {parameter}, got {builder!r}")
+        raise TypeError(f"builder must be a function of {parameter}, got {quoted(builder)}")
     try:
         signature = inspect.signature(builder)
     except ValueError:                       # some builtins do not tell
@@ -129,10 +131,10 @@ def _called(builder, parameter):
         name = required[0].name
         if name in _SLOPES and name != parameter:   # it is another parameter's value that is meant
             raise TypeError(f"builder must take {parameter}, got one that takes {name}: "
-                            f"say parameter={name!r}")
+                            f"say parameter={quoted(name)}")
         return builder
     raise TypeError(f"builder must take {parameter}, or exactly one value by position, "
-                    f"got one that takes {signature}")
+                    f"got one that takes {quoted(list(signature.parameters))}")
 
 # %% ../nbs/06a_calibration.ipynb #ec0f1414
 def _cost(build, parameter, bound, target):

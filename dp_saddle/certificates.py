@@ -27,6 +27,7 @@ from .mechanisms import Composition, Mechanism
 from .numerics import round_outwards
 from .plrv import as_composition
 from .schedules import from_steps, to_steps
+from .texts import kind_of, quoted, told
 
 # %% ../nbs/06cc_certificates.ipynb #fe27afbd
 _FORM = 'dp_saddle privacy certificate, form 1'
@@ -90,9 +91,8 @@ class Certificate:
 
 # %% ../nbs/06cc_certificates.ipynb #82afdac1
 def _expect(condition, what, got):
-    "ValueError for what is not in form."
-    if not condition:
-        raise ValueError(f"certificate must have {what}, got {got!r}")
+    "ValueError for what is not in form, where `got` stands, in words."
+    if not condition: raise ValueError(f"certificate must have {what}, got {got}")
 
 def _is_number(x, whole=False):
     "At least 0, and finite."
@@ -102,17 +102,17 @@ def _is_number(x, whole=False):
 def _check_plans(plans):
     "ValueError if the plans of one side are not in form."
     from dp_saddle.verification import WAYS
-    _expect(isinstance(plans, dict), "a plan for each direction", plans)
+    _expect(isinstance(plans, dict), "a plan for each direction", kind_of(plans))
     for direction, plan in plans.items():
-        _expect(direction in ('remove', 'add'), "directions 'remove' and 'add'", direction)
+        _expect(direction in ('remove', 'add'), "directions 'remove' and 'add'", quoted(direction))
         _expect(isinstance(plan, dict) and plan.get('by') in list(WAYS),
-                f"plans by one of {', '.join(WAYS)}", plan)
+                f"plans by one of {', '.join(WAYS)}", kind_of(plan))
         names = WAYS[plan['by']]
         for name in names:
             value = plan.get(name)
             _expect(_is_number(value, name == 'nodes') or value is None and name == 'far tilt',
-                    f"a number as '{name}'", value)
-        _expect(set(plan) == {'by', *names}, f"plans of {('by', *names)}", plan)
+                    f"a number as '{name}'", told(value))
+        _expect(set(plan) == {'by', *names}, f"plans of {('by', *names)}", kind_of(plan))
 
 # %% ../nbs/06cc_certificates.ipynb #36743c0b
 def _is_decimal(text):
@@ -121,22 +121,26 @@ def _is_decimal(text):
 
 _DECIMAL = re.compile(r"[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,12})?")
 
+def _has_both(x): return isinstance(x, dict) and sorted(x) == ['lower', 'upper']
+
+# %% ../nbs/06cc_certificates.ipynb #d0a68b9e
 def _checked(text):
     "The parts of a certificate, if they are in form."
     try:
         data = json.loads(text)
     except ValueError as error:
         raise ValueError(f"certificate must be JSON: {error}") from None
-    _expect(isinstance(data, dict) and sorted(data) == sorted(_PARTS), f"the keys {_PARTS}", data)
-    _expect(data['form'] == _FORM, f"the form {_FORM!r}", data['form'])
-    question, answer, proof = data['question'], data['answer'], data['proof']
-    _expect(isinstance(question, dict) and list(question) in (['eps'], ['delta'])
-            and all(_is_number(x) for x in question.values()), "one question", question)
-    _expect(isinstance(answer, dict) and sorted(answer) == ['lower', 'upper']
-            and all(_is_decimal(x) for x in answer.values()), "an answer, two numbers", answer)
-    _expect(isinstance(proof, dict) and sorted(proof) == ['lower', 'upper'], "a proof", proof)
-    for plans in proof.values():
-        _check_plans(plans)
+    whole = isinstance(data, dict) and set(data) == set(_PARTS)
+    _expect(whole, f"the keys {_PARTS}", kind_of(data))
+    _expect(data['form'] == _FORM, f"the form {quoted(_FORM)}", told(data['form']))
+    _expect(isinstance(data['version'], str), "a version, a text", kind_of(data['version']))
+    question, answer, proof = (data[key] for key in ('question', 'answer', 'proof'))
+    asked = isinstance(question, dict) and list(question) in (['eps'], ['delta'])
+    _expect(asked and all(map(_is_number, question.values())), "one question", kind_of(question))
+    decimals = _has_both(answer) and all(map(_is_decimal, answer.values()))
+    _expect(decimals, "an answer, two numbers", kind_of(answer))
+    _expect(_has_both(proof), "a proof", kind_of(proof))
+    for plans in proof.values(): _check_plans(plans)
     from_steps(data['run'])                        # a ValueError that names the step
     return data
 
@@ -304,12 +308,14 @@ def _certify_epsilon(run, steps, delta):
     checks.real(0, 1, delta=delta)
     bounds = ContourAccountant(run, rtol=_RTOL).epsilon(delta)
     if bounds.upper == inf:
-        raise ValueError(f"delta must be larger for this run, got {delta!r}: no finite eps has it")
+        raise ValueError("delta must be larger for this run, "
+                         f"got {quoted(delta)}: no finite eps has it")
     provers = _provers(run)
     up, above = _end(provers, bounds.upper, log(delta), 1)
     low, below = _end(provers, bounds.lower, log(delta), -1)
     if up is None:
-        raise ValueError(f"delta must be larger for a proof, got {delta!r}: no line is good enough")
+        raise ValueError("delta must be larger for a proof, "
+                         f"got {quoted(delta)}: no line is good enough")
     proof = {'upper': above, 'lower': below}
     return Certificate(steps, {'delta': float(delta)}, {'lower': low, 'upper': up}, proof)
 
@@ -383,9 +389,9 @@ def certify(
     only_above = not getattr(run, 'holds_below', True)
     run = mechanism_of(run)
     if not isinstance(run, Mechanism):
-        raise TypeError(f"run must be a mechanism, or what dpsgd returns for one, got {run!r}")
+        raise TypeError(f"run must be a mechanism, or what dpsgd returns, got {quoted(run)}")
     if (eps is None) == (delta is None):
-        raise ValueError(f"give either eps or delta, got eps = {eps!r} and delta = {delta!r}")
+        raise ValueError(f"give either eps or delta, got {quoted(eps)} and {quoted(delta)}")
     steps = json.loads(json.dumps(to_steps(run)))    # as in a file: lists, no tuples
     check_run(steps)
     run = Composition(tuple(from_steps(steps)))
@@ -434,7 +440,7 @@ def verify(
     """
     from dp_saddle.verification import check
     if not isinstance(certificate, Certificate):
-        raise TypeError(f"certificate must be a Certificate, got {certificate!r}")
+        raise TypeError(f"certificate must be a Certificate, got {quoted(certificate)}")
     parts = _checked(certificate.to_json())
     found = check(*(parts[name] for name in ('run', 'question', 'answer', 'proof')))
     return Verdict(all(f.holds for f in found), tuple(map(str, found)))

@@ -21,6 +21,8 @@ from time import monotonic
 
 import numpy as np
 
+from .texts import quoted
+
 # %% ../nbs/91_checks.ipynb #272c4e83
 def _within(x, low, high, brackets):
     "Is x inside? '[' and ']' take the end in. Numbers or arrays."
@@ -55,11 +57,11 @@ def real(
     for name, x in named.items():
         if type(x) is float and low < x < high: continue          # the common case, at once
         if isinstance(x, (bool, np.bool_)) or not isinstance(x, Real):
-            raise TypeError(f"{name} must be a real number, got {x!r}")
+            raise TypeError(f"{name} must be a real number, got {quoted(x)}")
         value = _as_float(x)
         if not (isfinite(value) and _within(value, low, high, brackets)):
             allowed = f"{brackets[0]}{low:g}, {high:g}{brackets[1]}"
-            raise ValueError(f"{name} must be in {allowed}, got {x!r}")
+            raise ValueError(f"{name} must be in {allowed}, got {quoted(x)}")
 
 # %% ../nbs/91_checks.ipynb #dc134f47
 _EXACT = 2**sys.float_info.mant_dig    # whole numbers up to here are doubles, too
@@ -83,11 +85,11 @@ def count(
     for name, x in named.items():
         if type(x) is int and low <= x <= most: continue          # the common case, at once
         if isinstance(x, (bool, np.bool_)) or not isinstance(x, Integral):
-            raise TypeError(f"{name} must be an integer, got {x!r}")
+            raise TypeError(f"{name} must be an integer, got {quoted(x)}")
         if x < low:
-            raise ValueError(f"{name} must be an integer >= {low}, got {x!r}")
+            raise ValueError(f"{name} must be an integer >= {low}, got {quoted(x)}")
         if x > most:
-            raise ValueError(f"{name} must be an integer in [{low}, {most}], got {x!r}")
+            raise ValueError(f"{name} must be an integer in [{low}, {most}], got {quoted(x)}")
 
 # %% ../nbs/91_checks.ipynb #8c00a510
 def flag(
@@ -102,7 +104,7 @@ def flag(
     """
     for name, x in named.items():
         if not isinstance(x, (bool, np.bool_)):
-            raise TypeError(f"{name} must be True or False, got {x!r}")
+            raise TypeError(f"{name} must be True or False, got {quoted(x)}")
 
 def choice(
     options,  # the words that are allowed
@@ -119,7 +121,7 @@ def choice(
     """
     (name, x), = named.items()
     if not isinstance(x, str) or x not in options:
-        raise ValueError(f"{name} must be {' or '.join(map(repr, options))}, got {x!r}")
+        raise ValueError(f"{name} must be {' or '.join(map(repr, options))}, got {quoted(x)}")
 
 # %% ../nbs/91_checks.ipynb #05350b0a
 def array(
@@ -148,7 +150,7 @@ def array(
     except ValueError:      # rows of different lengths
         a = np.asarray(None)
     if a.dtype.kind not in 'iuf' or np.ma.is_masked(x):
-        raise TypeError(f"{name} must be a number or an array of numbers, got {x!r}")
+        raise TypeError(f"{name} must be a number or an array of numbers, got {quoted(x)}")
     with np.errstate(over='ignore'):
         values = a.astype(float)
     inside = np.isfinite(values) & _within(values, low, high, brackets)
@@ -191,7 +193,7 @@ def patch(
     name, first = method.__name__, ''.join(method.__code__.co_varnames[:1])
     cls = method.__annotations__.get(first)
     if not isinstance(cls, type):
-        raise TypeError(f"method must have a class at its first parameter, got {method!r}")
+        raise TypeError(f"method must have a class at its first parameter, got {quoted(method)}")
     method.__qualname__ = f"{cls.__name__}.{name}"
     setattr(cls, name, _as_member(method, as_prop, cached))
     return method.__globals__.get(name)
@@ -298,15 +300,21 @@ def save(self:Saved, path):
     FileNotFoundError if its directory does not exist."""
     path = _state_path(path)
     if not path.parent.is_dir():
-        raise FileNotFoundError(f"path must be in a directory that exists, got {str(path)!r}")
+        raise FileNotFoundError(f"path must be in a directory that exists, got {quoted(str(path))}")
     _write_whole(path, lambda file: _dump(file, _whole(self), path.suffix))
 
 # %% ../nbs/91_checks.ipynb #8819b3e7
 def _check_settings(owner, saved):
     for key, own in _settings_of(owner).items():
         if not np.array_equal(saved[key], own):
-            raise ValueError(f"{key} is {saved[key]} there and {own} here")
+            raise ValueError(f"{key} is {_said(saved[key])} there and {_said(own)} here")
 
+def _said(value):
+    "A setting, if it is one."
+    is_setting = value is not None and _is_number(value)
+    return quoted(value.tolist()) if is_setting else 'no number'
+
+# %% ../nbs/91_checks.ipynb #8cf5fcc5
 def _checked(owner, state):
     "The state, if its entries look like the owner's."
     mine = owner.state()
@@ -346,7 +354,7 @@ def load(self:Saved, path):
         raise
     except Exception as error:
         wanted = f"path must be a state that a {type(self).__name__} with these settings has saved"
-        raise ValueError(f"{wanted}, got {str(path)!r}: {error}") from None
+        raise ValueError(f"{wanted}, got {quoted(str(path))}: {error}") from None
     return self
 
 @patch
@@ -400,7 +408,7 @@ def show_progress(
         seconds of waiting before there is a line, >= 0
     """
     if not (to is None or isinstance(to, bool) or callable(to)):
-        raise TypeError(f"to must be None, True, False or a function of a line, got {to!r}")
+        raise TypeError(f"to must be None, True, False or a function of a line, got {quoted(to)}")
     real(0, inf, '[)', after=after)
     _shown.to, _shown.after = to, after
 

@@ -28,6 +28,7 @@ from dp_saddle.command_answers import (
     up,
 )
 from .run_files import neighbours_of, number, run_of, spread
+from .texts import quoted
 
 # %% ../nbs/06df_command_ledgers.ipynb #6c0998d2
 def _several(said):
@@ -204,14 +205,14 @@ def _payable(budget, found):
     run = found.runs[0][1]
     mechanism, relation = mechanism_of(run), neighbours_of(run)
     if isinstance(run, Run) and run.sampling == 'shuffle' or neighbours_of(mechanism) != relation:
-        raise ValueError(f"the ledger keeps steps, which do not say {relation!r}: "
+        raise ValueError(f"the ledger keeps steps, which do not say {quoted(relation)}: "
                          "add such runs up in Python, run + run")
     if not found.runs[0][0]: raise ValueError("--steps must be at least 1, got 0")
     from dp_saddle.mechanisms import Composition
     paid = neighbours_of(Composition(budget.history)) if budget.history else relation
     if paid != relation:
-        raise ValueError(f"the run must be for the neighbours of the ledger, {paid!r}, "
-                         f"got {relation!r}")
+        raise ValueError(f"the run must be for the neighbours of the ledger, {quoted(paid)}, "
+                         f"got {quoted(relation)}")
     return mechanism
 
 # %% ../nbs/06df_command_ledgers.ipynb #3286d9f3
@@ -270,7 +271,7 @@ def budgeted(
     """
     path = Path(args.file)
     checks.choice(('.json',), **{'suffix of the ledger': path.suffix})
-    if not path.parent.is_dir(): raise FileNotFoundError(f"no folder {str(path.parent)!r}")
+    if not path.parent.is_dir(): raise FileNotFoundError(f"no folder {quoted(str(path.parent))}")
     if args.action != 'new' and (args.eps, args.delta) != (None, None):
         raise ValueError("--eps and --delta are for a new ledger")
     speaks = bool(said_words(args)) or args.run is not None
@@ -319,8 +320,8 @@ def _numbers(path):
         words = line.partition('#')[0].replace(',', ' ').split()
         try:
             out += [number(word) for word in words]
-        except ValueError as error:
-            if i: raise ValueError(f"line {i + 1} {error}") from None
+        except ValueError:
+            if i: raise ValueError(f"line {i + 1} must hold numbers, all of them doubles") from None
     return out
 
 def _scores(path):

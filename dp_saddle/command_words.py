@@ -13,7 +13,8 @@ from textwrap import indent, wrap
 
 from . import __version__
 from .accounting import RELATIONS
-from .run_files import FORMS, SAMPLINGS, known, meant, number, whole
+from .run_files import FORMS, SAMPLINGS, number, whole
+from .texts import known, meant, quoted
 
 # %% ../nbs/06dd_command_words.ipynb #af09805e
 COMMANDS = {
@@ -334,15 +335,26 @@ def command_parser(
         parser.commands[name] = command
     shell = made.add_parser(COMPLETION, help='print a script for the shell',
         description='Completion for a shell: eval "$(dp-saddle completion bash)". Needs shtab.')
-    shell.add_argument('shell', choices=('bash', 'zsh', 'tcsh'), help='for which shell')
+    shell.add_argument('shell', **_one_of(('bash', 'zsh', 'tcsh')), help='for which shell')
     parser.commands[COMPLETION] = shell
     return parser
 
-# %% ../nbs/06dd_command_words.ipynb #7718b225
+# %% ../nbs/06dd_command_words.ipynb #dae0bdf5
+_SAY_A_RUN = ('--sigma', '--rate', '--steps', '--batch-size', '--dataset-size', '--epochs',
+              '--sampling')
+
 def _options(parser):
     "{flag: the first name of its option}."
     return {name: names[0] for names, _ in parser.options for name in names if name[0] == '-'}
 
+def _elsewhere(flag, command):
+    "What to say in place of a flag that other commands have; '' if there is nothing."
+    if flag != '--run': return ''
+    name = command.prog.rpartition(' ')[2]
+    words = [word for word in _SAY_A_RUN if word in _options(command)]
+    return f": {name} reads no run file, its run is said by {' '.join(words)}" if words else ''
+
+# %% ../nbs/06dd_command_words.ipynb #7718b225
 def _check_flags(command, words, where=''):
     "One line where a flag is not known, or says again what was said."
     known, seen = _options(command), set()
@@ -351,7 +363,9 @@ def _check_flags(command, words, where=''):
         if not first.startswith('--') or first == '--': continue
         found = {known[name] for name in known if name.startswith(first)}
         one = {known[first]} if first in known else found
-        if not one: command.error(f'no option {first}{where}{meant(first, known, str)}')
+        if not one:
+            hint = where or _elsewhere(first, command) or meant(first, known, str)
+            command.error(f'no option {quoted(first)}{hint}')
         if one <= seen: command.error(f'{first} is given twice: {min(one)}')
         seen |= one
 
@@ -376,9 +390,11 @@ def parsed(
     words = sys.argv[1:] if words is None else list(words)
     if words[:1] == ['help']: words = [*words[1:], '--help']
     if words and not words[0].startswith('-') and words[0] not in parser.commands:
-        parser.error(f"command must be one of {', '.join(parser.commands)}, got {words[0]!r}"
-                     f"{meant(words[0], parser.commands)}")
+        parser.error(f"command must be one of {', '.join(parser.commands)}, "
+                     f"got {quoted(words[0])}{meant(words[0], parser.commands)}")
     command = parser.commands.get(words[0]) if words else None
     where = '' if command else ': the command comes first, then its options'
     _check_flags(command or parser, words, where)
-    return parser.parse_args(words)
+    found, more = parser.parse_known_args(words)
+    if more: parser.error(f"unknown words: {quoted(' '.join(more))}")
+    return found

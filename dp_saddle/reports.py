@@ -20,6 +20,7 @@ from .mechanisms import Composition, Mechanism, MixtureOfGaussians, PoissonSubsa
 from .numerics import in_order, round_outwards
 from .pictures import PAGE, band_of, style_of
 from .runs import ADD_OR_REMOVE, Composable, RunSum, relation_of
+from .texts import quoted
 
 # %% ../nbs/06d_reports.ipynb #05c9d8aa
 # Tuning: only what is shown depends on it.
@@ -280,11 +281,13 @@ def _quoted(run, delta, certificate):
     from dp_saddle.certificates import Certificate
     from dp_saddle.schedules import to_steps
     if not isinstance(certificate, Certificate):
-        raise TypeError(f"certificate must be a Certificate, got {certificate!r}")
+        raise TypeError(f"certificate must be a Certificate, got {quoted(certificate)}")
     if certificate.question != {'delta': delta}:
-        raise ValueError(f"certificate must be about delta = {delta!r}, got {certificate!r}")
+        raise ValueError(f"certificate must be about delta = {quoted(delta)}, "
+                         f"got {quoted(certificate)}")
     if _ordered(certificate.run) != _ordered(to_steps(mechanism_of(run))):
-        raise ValueError(f"certificate must be about this run, got one about {certificate.run}")
+        raise ValueError("certificate must be about this run, "
+                         f"got one about {quoted(certificate.run)}")
     answer = certificate.answer
     return {_CERTIFIED: [answer['lower'], answer['upper']], 'certificate': certificate.digest}
 
@@ -347,7 +350,7 @@ def _check(delta, unit, released, form, tuning):
     checks.choice(FORMS, form=form)
     if tuning is not None: checks.choice(tuple(_TUNING), tuning=tuning)
     if not isinstance(unit, str) or not unit.strip():
-        raise ValueError(f"unit must be a word such as 'record' or 'user', got {unit!r}")
+        raise ValueError(f"unit must be a word such as 'record' or 'user', got {quoted(unit)}")
 
 # %% ../nbs/06d_reports.ipynb #09d7e074
 def report(

@@ -12,6 +12,7 @@ from scipy.special import erf
 from . import checks
 from .checks import Saved, patch
 from .filters import gaussian_epsilon, gaussian_log_bounds
+from .texts import quoted
 
 # %% ../nbs/05ab_residues.ipynb #17cbd46b
 # Proved: change one and a theorem is broken.
@@ -96,7 +97,8 @@ class GDPResidueFilter(Saved):
 def _after(self:GDPResidueFilter, eps, mu):
     "The squares after a step; NaN where it does not fit."
     if (eps is None) == (mu is None):
-        raise ValueError(f"eps or mu must be given, and not both, got eps={eps!r}, mu={mu!r}")
+        raise ValueError("eps or mu must be given, and not both, "
+                         f"got eps={quoted(eps)}, mu={quoted(mu)}")
     name, size = ('eps', eps) if mu is None else ('mu', mu)
     size = checks.array(0, np.inf, '[)', **{name: size})
     if size.shape != self._square.shape:

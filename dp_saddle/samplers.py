@@ -13,6 +13,7 @@ import numpy as np
 
 from . import checks
 from .checks import patch
+from .texts import quoted
 
 # %% ../nbs/04h_samplers.ipynb #e05e801a
 class Sampler:
@@ -200,8 +201,8 @@ def _size(dataset_size, batch_size):
     "A batch size that fits, checked."
     checks.count(1, dataset_size=dataset_size, batch_size=batch_size)
     if batch_size > dataset_size:
-        raise ValueError(f"batch_size must be at most dataset_size = {dataset_size!r}, "
-                         f"got {batch_size!r}")
+        raise ValueError(f"batch_size must be at most dataset_size = {quoted(dataset_size)}, "
+                         f"got {quoted(batch_size)}")
     return int(batch_size)
 
 # %% ../nbs/04h_samplers.ipynb #1449e3d5

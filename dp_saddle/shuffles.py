@@ -16,6 +16,7 @@ from .bins import BallsInBins
 from .certified import ContourAccountant
 from .mechanisms import Discrete, Gaussian
 from .numerics import safe_log
+from .texts import quoted
 from .tilted_fft import TiltedFFT
 
 # %% ../nbs/04f_shuffles.ipynb #955d5888
@@ -201,7 +202,7 @@ def shuffled_lower_bound(
     if hasattr(run, 'shuffles'):
         if (batches, epochs) != (None, None):
             raise ValueError("batches and epochs must be left out with a run, which has its own, "
-                             f"got batches = {batches!r} and epochs = {epochs!r}")
+                             f"got batches = {quoted(batches)} and epochs = {quoted(epochs)}")
         return min(shuffled_lower_bound(delta=delta, **one) for one in run.shuffles())
     _checked(run, delta, batches, epochs, relation, dropped)
     if not epochs: return 0.

@@ -31,6 +31,7 @@ from dp_saddle.prv_fft import (
     infinite_part,
     log_transform,
 )
+from .texts import quoted
 
 # %% ../nbs/04a_tilted_fft.ipynb #8b41e244
 # Rounding: may grow, never shrink.
@@ -225,7 +226,7 @@ def connect_the_dots(
     a GridLoss
     """
     if not isinstance(plrv, PLRV):
-        raise TypeError(f"plrv must be the PLRV of one step, such as `step.remove`, got {plrv!r}")
+        raise TypeError(f"plrv must be a PLRV, such as `step.remove`, got {quoted(plrv)}")
     checks.real(0, 1, mesh=mesh)
     sides, reverse, mesh = (1,) if up else (-1, 1), plrv.reverse, float(mesh)
     a, p, r = exp(mesh), plrv.p_inf, reverse.p_inf
