@@ -13,7 +13,6 @@ import warnings
 from dataclasses import asdict, dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from math import inf, log
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -27,7 +26,7 @@ from .mechanisms import Composition, Mechanism
 from .numerics import round_outwards
 from .plrv import as_composition
 from .schedules import from_steps, to_steps
-from .texts import kind_of, quoted, told
+from .texts import as_path, kind_of, quoted, read_json, read_text, told
 
 # %% ../nbs/06cc_certificates.ipynb #fe27afbd
 _FORM = 'dp_saddle privacy certificate, form 1'
@@ -127,9 +126,9 @@ def _has_both(x): return isinstance(x, dict) and sorted(x) == ['lower', 'upper']
 def _checked(text):
     "The parts of a certificate, if they are in form."
     try:
-        data = json.loads(text)
+        data = read_json(text)
     except ValueError as error:
-        raise ValueError(f"certificate must be JSON: {error}") from None
+        raise ValueError(f"certificate {error}") from None
     whole = isinstance(data, dict) and set(data) == set(_PARTS)
     _expect(whole, f"the keys {_PARTS}", kind_of(data))
     _expect(data['form'] == _FORM, f"the form {quoted(_FORM)}", told(data['form']))
@@ -156,7 +155,7 @@ def save(self:Certificate,
     path
         of a file, by custom '.cert.json'
     """
-    Path(path).write_text(self.to_json(), encoding='utf-8')
+    as_path(path=path).write_text(self.to_json(), encoding='utf-8')
 
 def load_certificate(
     path,  # of a file that `save` wrote
@@ -172,8 +171,9 @@ def load_certificate(
     -------
     a Certificate
     """
+    path = as_path(path=path)
     try:
-        return Certificate.from_json(Path(path).read_text(encoding='utf-8'))
+        return Certificate.from_json(read_text(path))
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
 

@@ -18,10 +18,11 @@ from numbers import Integral, Real
 from pathlib import Path
 from threading import Lock, local
 from time import monotonic
+from zipfile import ZipFile
 
 import numpy as np
 
-from .texts import quoted
+from .texts import as_path, kind_of, quoted, read_bytes, read_json
 
 # %% ../nbs/91_checks.ipynb #272c4e83
 def _within(x, low, high, brackets):
@@ -262,7 +263,7 @@ def _sync_folder(path):
 
 # %% ../nbs/91_checks.ipynb #ea14afbd
 def _state_path(path):
-    path = Path(path)
+    path = as_path(path=path)
     choice(('.json', '.npz'), **{'suffix of path': path.suffix})
     return path
 
@@ -272,12 +273,19 @@ def _dump(file, state, suffix):
     else:
         file.write(json.dumps({key: v.tolist() for key, v in state.items()}).encode())
 
-def _read(path):
-    data = path.read_bytes()
+def _read(path, most):
+    "The entries of a file of so many bytes at most, when they are unpacked."
+    data = read_bytes(path, most)
     if path.suffix == '.json':
-        return {key: np.array(v) for key, v in json.loads(data).items()}
+        return _as_entries(read_json(data.decode()))
+    if sum(part.file_size for part in ZipFile(BytesIO(data)).infolist()) > most:
+        raise ValueError(f"it must unpack to at most {most} bytes")
     with np.load(BytesIO(data), allow_pickle=False) as file:
         return dict(file)
+
+def _as_entries(data):
+    if not isinstance(data, dict): raise ValueError(f"a mapping is due, got {kind_of(data)}")
+    return {key: np.array(v) for key, v in data.items()}
 
 # %% ../nbs/91_checks.ipynb #ddbc5bcd
 def _settings_of(owner):
@@ -343,13 +351,17 @@ def _take(owner, state):
     owner.restore(**_checked(owner, state))
 
 # %% ../nbs/91_checks.ipynb #11dcc272
+# Tuning: what is more is refused.
+_MOST_BYTES, _OF_A_NUMBER = 1 << 24, 64     # of a state, beside those for each of our numbers
+
 @patch
 def load(self:Saved, path):
     """Take the state from a file `path` that `save` wrote for the same settings; else ValueError,
     and nothing changes. Returns self."""
-    path = Path(path)
+    path = as_path(path=path)
+    most = _MOST_BYTES + _OF_A_NUMBER*sum(v.size for v in self.state().values())
     try:
-        _take(self, _read(path))
+        _take(self, _read(path, most))
     except FileNotFoundError:
         raise
     except Exception as error:
@@ -357,6 +369,7 @@ def load(self:Saved, path):
         raise ValueError(f"{wanted}, got {quoted(str(path))}: {error}") from None
     return self
 
+# %% ../nbs/91_checks.ipynb #8b564df3
 @patch
 def from_dict(self:Saved,
     saved,  # what `to_dict` gave, or the same read from JSON
@@ -369,7 +382,7 @@ def from_dict(self:Saved,
         what `to_dict` gave, or the same read from JSON
     """
     try:
-        _take(self, {key: np.array(v) for key, v in saved.items()})
+        _take(self, _as_entries(saved))
     except Exception as error:
         raise ValueError(f"saved must be what to_dict of a {type(self).__name__} with these "
                          f"settings gave: {error}") from None

@@ -8,7 +8,6 @@ __all__ = ['swept', 'compared_sampling', 'budgeted', 'audited']
 # %% ../nbs/06df_command_ledgers.ipynb #887df3fb
 import csv
 import io
-import json
 import os
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,7 +27,7 @@ from dp_saddle.command_answers import (
     up,
 )
 from .run_files import neighbours_of, number, run_of, spread
-from .texts import quoted
+from .texts import quoted, read_bytes, read_file, read_text
 
 # %% ../nbs/06df_command_ledgers.ipynb #6c0998d2
 def _several(said):
@@ -189,12 +188,12 @@ def _opened(path):
     "The Budget in a file."
     from dp_saddle.schedules import Budget
     try:
-        said = json.loads(path.read_text(encoding='utf-8'))
+        said = read_file(path)
         budget = Budget(eps=said['eps'], delta=said['delta'])
     except FileNotFoundError:
         raise ValueError(f"{path} must be a ledger, and is not there: `dp-saddle budget new` "
                          "makes one") from None
-    except (KeyError, TypeError, UnicodeDecodeError, json.JSONDecodeError):
+    except (KeyError, TypeError, ValueError):
         raise ValueError(f"{path}: a ledger is needed, as `dp-saddle budget new` makes "
                          "it") from None
     return budget.load(path)
@@ -313,10 +312,12 @@ def _ledger(file, budget, found, fits, more):
     return Answer(text, data, int(fits is False))
 
 # %% ../nbs/06df_command_ledgers.ipynb #cd484976
+_MOST_BYTES = 1 << 26    # Tuning: of scores
+
 def _numbers(path):
     "All numbers in a text; ValueError that names the line."
     out = []
-    for i, line in enumerate(path.read_text(encoding='utf-8').splitlines()):
+    for i, line in enumerate(read_text(path, _MOST_BYTES).splitlines()):
         words = line.partition('#')[0].replace(',', ' ').split()
         try:
             out += [number(word) for word in words]
@@ -328,8 +329,9 @@ def _scores(path):
     "The scores in a file, a vector."
     path = Path(path)
     try:
-        return np.load(path, allow_pickle=False) if path.suffix == '.npy' else _numbers(path)
-    except (ValueError, EOFError) as error:
+        if path.suffix != '.npy': return _numbers(path)
+        return np.load(io.BytesIO(read_bytes(path, _MOST_BYTES)), allow_pickle=False)
+    except (ValueError, EOFError, MemoryError) as error:
         raise ValueError(f"{path}: {error}") from None
 
 # %% ../nbs/06df_command_ledgers.ipynb #3bc968ef

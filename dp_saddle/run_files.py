@@ -7,7 +7,6 @@ __all__ = ['WORDS', 'SAMPLINGS', 'FORMS', 'exact', 'number', 'whole', 'run_of', 
            'run_of_form', 'forms_of', 'neighbours_of', 'read_form', 'read_run']
 
 # %% ../nbs/06cd_run_files.ipynb #36f61fa1
-import json
 import re
 from dataclasses import fields
 from fractions import Fraction
@@ -15,13 +14,12 @@ from functools import reduce
 from itertools import product
 from math import prod
 from operator import add
-from pathlib import Path
 
 from . import checks
 from .accounting import RELATIONS, Run, dpsgd, words_of
 from .mechanisms import Composition, Gaussian, PoissonSubsampled
 from .runs import ADD_OR_REMOVE, Composable, relations_of
-from .texts import kind_of, known, meant, quoted, told
+from .texts import as_path, kind_of, known, meant, quoted, read_file, told
 
 # %% ../nbs/06cd_run_files.ipynb #d5b7a61d
 _LONG_EXPONENT = re.compile(r'[eE][+-]?[0_]*(?![0_])\d[\d_]{4}')     # 1e999999999 never ends
@@ -250,33 +248,6 @@ def spread(
 
 _MOST_RUNS = 10**5   # Tuning: of a file, or of a sweep
 
-# %% ../nbs/06cd_run_files.ipynb #b0115c50
-def _once(pairs):
-    "A dict, unless a key is there twice."
-    found = {}
-    for key, value in pairs:
-        if key in found: raise ValueError(f"key {quoted(key)} is given twice")
-        found[key] = value
-    return found
-
-def _from_yaml(text):
-    "What the text of a YAML file says."
-    try:
-        import yaml
-    except ImportError:
-        raise ValueError("YAML needs PyYAML: pip install 'dp-saddle[yaml]'") from None
-    class Loader(yaml.SafeLoader):
-        def mapping(self, node):
-            def value(node): return self.construct_object(node, True)
-            return _once([(value(key), value(v)) for key, v in node.value])
-    Loader.add_constructor('tag:yaml.org,2002:map', Loader.mapping)
-    try:
-        return yaml.load(text, Loader)
-    except yaml.YAMLError as error:          # what it says repeats the line
-        at = getattr(error, 'problem_mark', None)
-        where = f" in line {at.line + 1}, column {at.column + 1}" if at else ''
-        raise ValueError(f"must be YAML without tags, and is not{where}") from None
-
 # %% ../nbs/06cd_run_files.ipynb #c6bec352
 _TEXTS = 'mechanism', 'law', 'relation'    # what a step says in words
 
@@ -418,13 +389,10 @@ def read_form(
     -------
     a list of steps, {'dpsgd': words}, or a list in which both stand
     """
-    path = Path(path)
+    path = as_path(path=path)
     checks.choice(('.json', '.yaml', '.yml'), **{'suffix of path': path.suffix})
     try:
-        text = path.read_text(encoding='utf-8')
-        is_json = path.suffix == '.json'
-        data = json.loads(text, object_pairs_hook=_once) if is_json else _from_yaml(text)
-        form = _form_in(data)
+        form = _form_in(read_file(path))
         for one in forms_of(form): run_of_form(one)          # a mistake in it shows here
         return form
     except (TypeError, ValueError) as error:

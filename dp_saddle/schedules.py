@@ -28,7 +28,7 @@ from .plrv import as_composition
 from .prefixes import Schedule, families_for, prefix_epsilon
 from .record_bounds import raised_between, upper_epsilon
 from .selection import TRIES, Selected, selected
-from .texts import kind_of, known, quoted, told
+from .texts import kind_of, known, quoted, read_json, told
 from .tilting import MOMENTS_ROUNDING, SUM_ULPS
 
 # %% ../nbs/06c_schedules.ipynb #3d50fba7
@@ -589,7 +589,11 @@ def restore(self:Budget,
     history
         JSON, as `state` has it: what `to_steps` makes of the payments, in their order
     """
-    self.history = tuple(from_steps(json.loads(str(history))))
+    try:
+        steps = read_json(str(history))
+    except ValueError as error:
+        raise ValueError(f"history {error}") from None
+    self.history = tuple(from_steps(steps))
     self._forget()
 
 @patch
