@@ -12,6 +12,7 @@ import warnings
 from dataclasses import dataclass
 from math import ceil, exp, floor, inf
 from textwrap import shorten
+from types import NoneType
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from .checks import counted, patch
 from .closed import delta_in_closed_form
 from .losses import FiniteLoss
 from .mechanisms import Gaussian, Mechanism, PoissonSubsampled
-from .plrv import Bounds, ComposedLoss
+from .plrv import PLRV, Bounds, ComposedLoss
 from .rows import epsilons_of_sampled
 from .runs import Composable
 from .texts import quoted
@@ -54,6 +55,12 @@ def mechanism_of(
     """
     return run.mechanism if isinstance(run, Composable) else run
 
+def _accounted(run):
+    "The same; TypeError for what cannot be accounted."
+    mechanism = mechanism_of(run)
+    checks.instance((Mechanism, PLRV), "a mechanism, what dpsgd returns, or a PLRV", run=mechanism)
+    return mechanism
+
 def best_accountant(
     run,  # a mechanism, a composition, a PLRV, or what `dpsgd` returns
 ):        # an accountant
@@ -68,7 +75,7 @@ def best_accountant(
     -------
     an accountant
     """
-    mechanism = mechanism_of(run)
+    mechanism = _accounted(run)
     for step, _ in mechanism.as_steps() if isinstance(mechanism, Mechanism) else ():
         if hasattr(step, 'accountant'):          # a step without a loss brings its own
             return step.accountant(mechanism)
@@ -111,7 +118,7 @@ def epsilon(
     eps, a float (or array; a row for each of a list), rounded up: the number to report
     """
     if isinstance(run, list): return np.array(_of_each(run, delta))
-    found = epsilon_without(mechanism_of(run), delta)
+    found = epsilon_without(_accounted(run), delta)
     return found.upper if found else best_accountant(run).epsilon(delta).upper
 
 def _of_each(runs, delta):
@@ -139,7 +146,7 @@ def delta(
     -------
     delta, a float (or array), rounded up: the number to report
     """
-    found = delta_in_closed_form(mechanism_of(run), eps)
+    found = delta_in_closed_form(_accounted(run), eps)
     return found.upper if found else best_accountant(run).delta(eps).upper
 
 # %% ../nbs/06_accounting.ipynb #c3281e64
@@ -559,6 +566,8 @@ def compare(
         checks.real(0, inf, '[)', eps=eps)
     else:
         checks.real(0, 1, delta=delta)
+    lists = list, tuple, set, NoneType
+    checks.instance(lists, "a list of names of accountants", methods=methods)
     for name in methods or (): checks.choice(ACCOUNTANTS, method=name)
     best = type(best_accountant(run))                                  # a search has one of its own
     every = {best.__name__: 'certified'} | _METHODS

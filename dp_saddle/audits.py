@@ -263,6 +263,9 @@ def _eps_of_mu(mu, delta):
     return best_accountant(Gaussian(sigma=1/mu)).epsilon(delta).lower if mu else 0.
 
 # %% ../nbs/06db_audits.ipynb #dd65a9b2
+#| export
+
+# %% ../nbs/06db_audits.ipynb #647e4ecf
 def audit(
     run,               # a mechanism, a composition, or what `dpsgd` returns: what is claimed
     scores_in,         # of an attack where the record was there: a vector of 2 or more
@@ -308,10 +311,10 @@ def audit(
     checks.count(0, inf, seed=seed)
     delta, confidence = float(delta), float(confidence)
     threshold = _check_threshold(threshold, method)
-    upper = float(epsilon(run, delta=delta))
+    upper = best_accountant(run) and float(epsilon(run, delta=delta))
     proved = _proved(run, scores, method, delta, 1 - confidence, threshold, seed)
-    sizes = tuple(v.size for v in scores)
-    return Audit(proved[0], upper, delta, confidence, method, *proved[1:3], sizes, *proved[3:])
+    proved = *proved[:3], tuple(v.size for v in scores), *proved[3:]
+    return Audit(proved[0], upper, delta, confidence, method, *proved[1:])
 
 # %% ../nbs/06db_audits.ipynb #217af3d1
 def _proved(run, scores, method, delta, miss, threshold, seed):

@@ -79,9 +79,10 @@ def adaptive_clipping(
     noise multiplier for the gradients, > sigma
     """
     checks.real(0, inf, sigma=sigma)
+    sigma = float(sigma)
     checks.real(sigma*_BIT, inf, sigma_b=sigma_b)
-    share = sigma*_BIT/sigma_b
-    return float(sigma/sqrt((1 - share)*(1 + share)))
+    share = sigma*_BIT/float(sigma_b)
+    return sigma/sqrt((1 - share)*(1 + share))
 
 # %% ../nbs/00c_builders.ipynb #3ba53399
 @singledispatch

@@ -86,13 +86,14 @@ def _target(eps, mu, advantage, delta):
     if eps is not None:
         checks.real(0, inf, eps=eps)
         checks.real(0, 1, delta=delta)
-        return _Target(eps, delta)
+        return _Target(float(eps), float(delta))
     if mu is not None:
         checks.real(0, inf, mu=mu)
-        delta = _MU_DELTA if delta is None else delta
+        if delta is not None: checks.real(0, 1, delta=delta)
+        mu, delta = float(mu), _MU_DELTA if delta is None else float(delta)
         return _Target(epsilon(Gaussian(sigma=1/mu), delta=delta), delta, mu)
     checks.real(0, 1, advantage=advantage)
-    return _Target(0., advantage)
+    return _Target(0., float(advantage))
 
 # %% ../nbs/06a_calibration.ipynb #4c8d88e4
 def _removing(run):
@@ -134,7 +135,7 @@ def _called(builder, parameter):
                             f"say parameter={quoted(name)}")
         return builder
     raise TypeError(f"builder must take {parameter}, or exactly one value by position, "
-                    f"got one that takes {quoted(list(signature.parameters))}")
+                    f"got one that takes ({', '.join(signature.parameters)})")
 
 # %% ../nbs/06a_calibration.ipynb #ec0f1414
 def _cost(build, parameter, bound, target):
@@ -563,16 +564,16 @@ def optimal_schedule(
     an OptimalSchedule
     """
     w, q = checks.array(0, inf, weights=weights), checks.array(0, 1, '(]', rate=rate)
-    n = np.asarray(steps)
+    n = checks.whole_numbers(1, steps=steps)
     if w.ndim != 1 or not w.size or any(v.shape not in ((), w.shape) for v in (q, n)):
         raise ValueError("weights must be a vector, and rate and steps numbers or of its length, "
                          f"got shapes {w.shape}, {q.shape} and {n.shape}")
-    for k in n.ravel().tolist(): checks.count(1, steps=k)
     counts, rates = np.broadcast_to(n, w.shape).tolist(), np.broadcast_to(q, w.shape)
     def scaled(by): return lambda scale: _grouped(scale*by, rates, counts)[0]
     def least(by): return by*calibrate(scaled(by), eps=eps, delta=delta, parameter='scale')
     constant = least(np.ones(w.shape))
-    sigmas = least(np.exp(_cheapest(np.log(constant), w, rates, counts, eps, delta)))
+    target = float(eps), float(delta)                # checked by now
+    sigmas = least(np.exp(_cheapest(np.log(constant), w, rates, counts, *target)))
     costs = [float((w*s*s).sum()) for s in (sigmas, constant)]
     if costs[0] > costs[1]: sigmas, costs = constant, costs[1:]*2
     return OptimalSchedule(sigmas, _grouped(sigmas, rates, counts)[0], *costs)

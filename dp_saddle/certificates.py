@@ -20,7 +20,7 @@ import numpy as np
 from . import __version__, checks
 from .accounting import mechanism_of
 from .certified import ContourAccountant
-from .checks import patch, tracked
+from .checks import TooDear, patch, tracked
 from .contour import SaddleTable
 from .mechanisms import Composition, Mechanism
 from .numerics import round_outwards
@@ -43,7 +43,8 @@ _MOST_NODES = 1 << 20 # a certificate with more is not read
 _OWN, _KIND = 4e-6, 4e-6  # seconds of a node, alone and for each kind of step
 _SAMPLED_LAPLACE = 25e-6, 3e-6     # more for such a kind, and for its sensitivity over scale
 _BINS = .3, 5.        # seconds for a line of an epoch of bins, for each unit of its tilt and 5 more
-_LONG = 10.           # seconds of a verification that are worth a warning
+_EACH = 2e-4, .025    # seconds of a kind of step, for each plan, and for each line
+_LONG, _LONGEST = 10., 60.  # seconds of a verification that are worth a warning; that it may take
 _SHOWN = 12           # digits of the digest
 
 # %% ../nbs/06cc_certificates.ipynb #ee97eb04
@@ -114,6 +115,14 @@ def _check_plans(plans):
         _expect(set(plan) == {'by', *names}, f"plans of {('by', *names)}", kind_of(plan))
 
 # %% ../nbs/06cc_certificates.ipynb #36743c0b
+def _as_text_of(certificate):
+    "Its JSON; ValueError where it is made of anything else."
+    try:
+        return certificate.to_json()
+    except (TypeError, ValueError, RecursionError):
+        raise ValueError("certificate must be made of mappings, lists, texts and "
+                         "numbers") from None
+
 def _is_decimal(text):
     "Digits, perhaps a point and an exponent."
     return isinstance(text, str) and bool(_DECIMAL.fullmatch(text))
@@ -332,20 +341,30 @@ def _loudness(step):
     sampled = step['mechanism'] == 'Laplace' and step.get('rate', 1) < 1
     return step.get('sensitivity', 1)/step['scale'] if sampled else 0.
 
+def _size(step):
+    "How many numbers describe it, outcomes of integer noise among them."
+    lists = sum(len(v) for v in step.values() if isinstance(v, list))
+    return 1 + lists + (step.get('sensitivity', 1) if step['mechanism'] == 'DiscreteLaplace' else 0)
+
+# %% ../nbs/06cc_certificates.ipynb #08b4aa43
 def _seconds(certificate):
-    "About what its lines take to verify."
+    "About what its plans take to verify."
     proof = certificate.proof
     lines = {(direction, *sorted(plan.items())) for side in ('upper', 'lower')
              for direction, plan in proof[side].items() if plan['by'] == 'line'}
     more, louder = _SAMPLED_LAPLACE
-    kinds = [_KIND + (more + louder*x if x else 0) for x in map(_loudness, certificate.run)]
+    kinds = [_KIND*_size(step) + (more + louder*x if (x := _loudness(step)) else 0)
+             for step in certificate.run]
     plans = [dict(line[1:]) for line in lines]
-    return _of_rays(certificate, plans) + sum(v['nodes'] for v in plans)*(_OWN + sum(kinds))
+    plan, line = _EACH
+    known = plan*sum(map(_size, certificate.run))*sum(map(len, proof.values()))
+    return (known + line*len(kinds)*len(plans) + _of_rays(certificate, plans)
+            + sum(v['nodes'] for v in plans)*(_OWN + sum(kinds)))
 
 def _of_rays(certificate, plans):
-    "What the lines take more where a step is an epoch of bins."
+    "What the lines take more where steps are epochs of bins."
     each, least = _BINS
-    in_bins = any('batches' in step or 'bins' in step for step in certificate.run)
+    in_bins = sum('batches' in step or 'bins' in step for step in certificate.run)
     return in_bins*sum(each*(plan['tilt'] + least) for plan in plans)
 
 # %% ../nbs/06cc_certificates.ipynb #84d81a2a
@@ -358,8 +377,9 @@ def _warn_of_lines(certificate):
                       f"noise with a scale below 1/{LOUDEST} of the sensitivity",
                       stacklevel=checks.users_level())
     elif seconds > _LONG:
-        warnings.warn(f"verify will take about {seconds:.0f} seconds for this certificate: "
-                      "its lines are long", stacklevel=checks.users_level())
+        warnings.warn(f"verify will take about {seconds:.0f} seconds for this certificate (say so, "
+                      "seconds=..., beyond 60): its lines are long",
+                      stacklevel=checks.users_level())
 
 # %% ../nbs/06cc_certificates.ipynb #97eb7367
 @tracked('certify')
@@ -421,18 +441,28 @@ class Verdict(NamedTuple):
 
     def __repr__(self): return '\n'.join(['proved' if self else 'NOT PROVED', *self.findings])
 
+def _check_work(certificate, seconds):
+    "TooDear, before anything is computed."
+    if (need := _seconds(certificate)) > seconds:
+        raise TooDear(f"seconds must be at least about {need:.3g} for this certificate, "
+                      f"got {seconds:g}: nothing was verified")
+
+# %% ../nbs/06cc_certificates.ipynb #21f32690
 @tracked('verify')
 def verify(
-    certificate,  # a Certificate
-) -> Verdict:     # true if all is proved; it lists what was found
+    certificate,          # a Certificate
+    *, seconds=_LONGEST,  # > 0: about so long it may take; what needs more is refused at once
+) -> Verdict:             # true if all is proved; it lists what was found
     """Is all that a certificate claims proved, by ball arithmetic from the definition of its steps?
-    ValueError if it is not in the form. Needs python-flint (`dp-saddle[certificate]`): ImportError
-    without.
+    ValueError if it is not in the form, or would take too long. Needs python-flint
+    (`dp-saddle[certificate]`): ImportError without.
 
     Parameters
     ----------
     certificate
         a Certificate
+    seconds
+        > 0: about so long it may take; what needs more is refused at once
 
     Returns
     -------
@@ -441,6 +471,8 @@ def verify(
     from dp_saddle.verification import check
     if not isinstance(certificate, Certificate):
         raise TypeError(f"certificate must be a Certificate, got {quoted(certificate)}")
-    parts = _checked(certificate.to_json())
+    checks.real(0, inf, '(]', seconds=seconds)
+    parts = _checked(_as_text_of(certificate))
+    _check_work(Certificate(**parts), float(seconds))
     found = check(*(parts[name] for name in ('run', 'question', 'answer', 'proof')))
     return Verdict(all(f.holds for f in found), tuple(map(str, found)))

@@ -539,7 +539,7 @@ def verified(
     """
     from dp_saddle.certificates import verify
     certificate = _loaded(args.file)
-    verdict = verify(certificate)
+    verdict = verify(certificate, seconds=args.seconds)
     text = f'{verdict!r}\ndigest {certificate.digest}'
     data = dict(proved=verdict.proved, findings=list(verdict.findings)) | _quoted(certificate)
     return Answer(text, data, int(not verdict))

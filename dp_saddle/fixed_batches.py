@@ -174,6 +174,7 @@ def without_replacement(
     checks.real(0, inf, sigma=sigma)
     checks.real(0, 1, rate=rate)
     checks.count(1, steps=steps)
+    sigma, rate = float(sigma), float(rate)
     step = ReplaceOneLoss(sigma, np.array([0., 1.]), np.log([1 - rate, rate]))
     return ComposedLoss([(step, int(steps))])
 

@@ -26,7 +26,7 @@ from .mechanisms import Gaussian, PoissonSubsampled
 from .numerics import SMALLEST, ULP, log_chernoff_factor
 from .plrv import Bounds
 from .record_bounds import BoundsTable, delta_bounds, dominating_mu, epsilon_bounds
-from .texts import quoted
+from .texts import as_path, quoted
 
 # %% ../nbs/05b_individual.ipynb #14d6bb50
 # Proved: change one and a theorem is broken.
@@ -53,7 +53,7 @@ _GUESS_SHARE = 1e-9              # taken so much smaller, and then tested
 # %% ../nbs/05b_individual.ipynb #04c6f2fb
 def _grid(sigma, sigma_grid):
     "The noise grid: given, or so many values from sigma on, evenly in the logarithm."
-    if np.ndim(sigma_grid) == 0:
+    if not np.iterable(sigma_grid):
         checks.count(2, sigma_grid=sigma_grid)
         return sigma*np.geomspace(1, _GRID_REACH, sigma_grid)
     grid = checks.array(0, inf, sigma_grid=sigma_grid)
@@ -590,7 +590,7 @@ def account_store(
     **settings
         those of `individual_epsilon`
     """
-    source, target = Path(source), Path(target)
+    source, target = as_path(source=source), as_path(target=target)
     _check_stores(source, target)
     norms, index = _read_store(source, columns)
     draft = Path(f'{target}.part')

@@ -392,6 +392,7 @@ def report(
     eps is rounded up
     """
     _check(delta, unit, released, form, tuning)
+    delta = float(delta)
     bounds = best_accountant(run).epsilon(delta)
     if bounds.upper == inf:
         raise ValueError(f"delta must be larger: no finite eps is proved for this run at {delta:g}")
@@ -399,14 +400,19 @@ def report(
     return _FORMS[form](facts | _quoted(run, delta, certificate))
 
 # %% ../nbs/06d_reports.ipynb #9c0cd240
-def _axes():
+def _axes(ax):
+    "These, or new ones."
     import matplotlib.pyplot as plt
+    if ax is not None:
+        checks.instance(plt.Axes, "matplotlib axes", ax=ax)
+        return ax
     with plt.rc_context(PAGE):
         return plt.subplots(layout='constrained')[1]
 
+# %% ../nbs/06d_reports.ipynb #e06fd945
 def plot_curve(
     run,        # a mechanism, a composition, or what `dpsgd` returns
-    eps=None,   # 1-d array, nats; default: from 0 to where delta is 1e-15
+    eps=None,   # >= 0, 1-d array, nats; default: from 0 to where delta is 1e-15
     ax=None,    # matplotlib axes; default: new ones
 ):              # the axes
     """Draw delta over eps (log scale), the certified band filled.
@@ -416,7 +422,7 @@ def plot_curve(
     run
         a mechanism, a composition, or what `dpsgd` returns
     eps
-        1-d array, nats; default: from 0 to where delta is 1e-15
+        >= 0, 1-d array, nats; default: from 0 to where delta is 1e-15
     ax
         matplotlib axes; default: new ones
 
@@ -425,10 +431,11 @@ def plot_curve(
     the axes
     """
     accountant = best_accountant(run)
+    eps = None if eps is None else np.atleast_1d(checks.array(0, inf, '[)', eps=eps))
     if eps is None:
         reach = accountant.epsilon(_LEAST_DELTA).upper
         eps = np.linspace(0, reach if 0 < reach < inf else 1., _POINTS)
-    ax, bounds = ax or _axes(), accountant.delta(eps)
+    ax, bounds = _axes(ax), accountant.delta(eps)
     ax.fill_between(eps, bounds.lower, bounds.upper, **band_of('contour'))
     ax.semilogy(eps, bounds.upper, **style_of('contour', label='certified upper bound'))
     title = f'{mechanism_of(run)}'.replace(', sensitivity=1.0', '')
@@ -459,9 +466,9 @@ def plot_steps(
     the axes
     """
     from dp_saddle.schedules import epsilon_after
-    eps, ax = epsilon_after(schedule, delta=delta), ax or _axes()
+    eps, ax = epsilon_after(schedule, delta=delta), _axes(ax)
     ax.plot(np.arange(len(eps) + 1), np.append(0, eps), **style_of('contour', label=''))
-    ax.set(xlabel='steps', ylabel=f'ε at δ = {delta:g}')
+    ax.set(xlabel='steps', ylabel=f'ε at δ = {float(delta):g}')
     return ax
 
 # %% ../nbs/06d_reports.ipynb #35a6e645
@@ -490,7 +497,7 @@ def plot_tradeoff(
     """
     from dp_saddle.attacks import tradeoff
     fpr = np.linspace(0, 1, _POINTS + 1)**2 if fpr is None else fpr
-    ax = ax or _axes()
+    ax = _axes(ax)
     ax.plot([0, 1], [1, 0], **style_of('guide', label='guessing'))
     ax.plot(fpr, tradeoff(run, fpr=fpr, direction=direction),
             **style_of('contour', label='no attack is below'))
@@ -521,7 +528,7 @@ def plot_rdp(
     """
     from dp_saddle.tilting import rdp
     alpha = np.geomspace(*_ORDERS, _POINTS) if alpha is None else alpha
-    ax = ax or _axes()
+    ax = _axes(ax)
     ax.loglog(alpha, rdp(mechanism_of(run), alpha), **style_of('moments', label='the run'))
     ax.set(xlabel='order α', ylabel='Rényi divergence (nats)')
     ax.legend()

@@ -11,7 +11,7 @@ from scipy.special import erf
 
 from . import checks
 from .checks import Saved, patch
-from .filters import gaussian_epsilon, gaussian_log_bounds
+from .filters import as_count, gaussian_epsilon, gaussian_log_bounds
 from .texts import quoted
 
 # %% ../nbs/05ab_residues.ipynb #17cbd46b
@@ -175,7 +175,7 @@ def restore(self:GDPResidueFilter,
     steps
         so far, an integer >= 0
     """
-    fits = square.shape == self._square.shape and (square >= 0).all()
-    if not fits or (square > self._whole()**2).any() or steps < 0 or steps != int(steps):
-        raise ValueError("numbers out of range")
-    self._square, self.steps = square.astype(float), int(steps)
+    square, steps = checks.array(0, np.inf, '[)', square=square), as_count(steps)
+    if square.shape != self._square.shape or (square > self._whole()**2).any():
+        raise ValueError("square: numbers out of range")
+    self._square, self.steps = square, steps

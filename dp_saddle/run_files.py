@@ -243,7 +243,7 @@ def spread(
     for name, values in lists.items():
         if not values: raise ValueError(f"{name} must be a value, or several, got []")
     if (count := prod(map(len, lists.values()))) > _MOST_RUNS:
-        raise ValueError(f"words must say at most {_MOST_RUNS} runs, got {quoted(count)}")
+        raise checks.TooDear(f"words must say at most {_MOST_RUNS} runs, got {quoted(count)}")
     return [dict(zip(lists, values, strict=True)) for values in product(*lists.values())]
 
 _MOST_RUNS = 10**5   # Tuning: of a file, or of a sweep

@@ -79,6 +79,8 @@ class WholeEpochs(Sampler):
         return drawn()
 
 # %% ../nbs/04h_samplers.ipynb #c971ae29
+_MOST_BATCHES = 1 << 53    # Tuning: of an epoch: nobody draws them
+
 class PoissonBatches(Sampler):
     "Poisson samples: each record is in each batch on its own."
     def __init__(self, *,
@@ -103,7 +105,8 @@ class PoissonBatches(Sampler):
         """
         checks.real(0, 1, '(]', rate=rate)
         if max_batch_size is not None: checks.count(1, max_batch_size=max_batch_size)
-        super().__init__(dataset_size, ceil(1/rate), steps, seed)
+        batches = ceil(min(1/float(rate), _MOST_BATCHES))
+        super().__init__(dataset_size, batches, steps, seed)
         self.rate, self.most = float(rate), min(max_batch_size or inf, self.dataset_size)
 
     def epoch(self):

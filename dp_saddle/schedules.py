@@ -19,7 +19,7 @@ from .accounting import Run, best_accountant, epsilon, mechanism_of
 from .batch import LossFamily, sum_rounding
 from .bins import BallsInBins, BinDraw
 from .certified import ContourAccountant, epsilon_without
-from .checks import Saved, counted, patch, tracked
+from .checks import Saved, TooDear, counted, patch, tracked
 from .contour import composed_atoms
 from .losses import FiniteLoss
 from .mechanisms import Composition, Gaussian, Mechanism, PoissonSubsampled
@@ -53,26 +53,26 @@ _MOST_OTHERS = 1 << 10  # that are no Gaussians, beside these
 _SECONDS_EACH = .1      # that such a kind takes
 
 # %% ../nbs/06c_schedules.ipynb #b6741e13
-def _pairs(schedule):
+def _pairs(schedule, name='schedule'):
     "The schedule as [(mechanism, count)]."
-    return [_pair(entry) for entry in _entries(schedule)]
+    return [_pair(entry, name) for entry in _entries(schedule, name)]
 
-def _entries(schedule):
+def _entries(schedule, name='schedule'):
     "Its entries: mechanisms, or pairs that are not yet checked."
     schedule = mechanism_of(schedule)
     if isinstance(schedule, Mechanism):
         return list(schedule.as_steps())
     if not isinstance(schedule, (list, tuple)):
-        raise TypeError("schedule must be a mechanism, what dpsgd returns for one, or a list of "
+        raise TypeError(f"{name} must be a mechanism, what dpsgd returns for one, or a list of "
                         f"mechanisms or (mechanism, count) pairs, got {quoted(schedule)}")
     return schedule
 
-def _pair(step):
+def _pair(step, name='schedule'):
     "(mechanism, count) of an entry, checked."
     if isinstance(step, Mechanism):
         return step, 1
     if not isinstance(step, tuple) or len(step) != 2 or not isinstance(step[0], Mechanism):
-        raise TypeError("schedule must hold mechanisms or (mechanism, count) pairs, "
+        raise TypeError(f"{name} must hold mechanisms or (mechanism, count) pairs, "
                         f"got {quoted(step)}")
     checks.count(0, count=step[1])
     return step
@@ -89,7 +89,7 @@ def _taken_apart(entry, n):
 
 def _check_total(total):
     if total > _MOST_STEPS:
-        raise ValueError("count must add up to at most 10^8 over the schedule, "
+        raise TooDear("count must add up to at most 10^8 over the schedule, "
                          f"got {total}: ask epsilon for a prefix")
 
 
@@ -270,7 +270,7 @@ def _merged(kinds):
     from dp_saddle.merged_steps import MergedSteps  # slow to import, and few ask
     merged = MergedSteps(kinds)
     if merged.others > _MOST_OTHERS:
-        raise ValueError(f"schedule must have at most {_MOST_OTHERS} different kinds of steps that "
+        raise TooDear(f"schedule must have at most {_MOST_OTHERS} different kinds of steps that "
                          f"are no Gaussians, got {merged.others}: they would take about "
                          f"{merged.others*_SECONDS_EACH:.0f} s; ask epsilon for some prefixes, or "
                          "round their parameters to the more costly side")
@@ -440,7 +440,7 @@ def to_steps(
     -------
     dicts with 'mechanism', its parameters, 'rate' where there is one, and 'count'
     """
-    return [_as_dict(mechanism, count) for mechanism, count in _pairs(run)]
+    return [_as_dict(mechanism, count) for mechanism, count in _pairs(run, 'run')]
 
 # %% ../nbs/06c_schedules.ipynb #1bf5f4c6
 def _complete(kind, given, named=''):
@@ -590,10 +590,10 @@ def restore(self:Budget,
         JSON, as `state` has it: what `to_steps` makes of the payments, in their order
     """
     try:
-        steps = read_json(str(history))
+        paid = tuple(from_steps(read_json(str(history))))
     except ValueError as error:
-        raise ValueError(f"history {error}") from None
-    self.history = tuple(from_steps(steps))
+        raise ValueError(f"history: {error}") from None
+    self.history = paid
     self._forget()
 
 @patch
@@ -646,6 +646,7 @@ def _sums_with(self:Budget, asked):
 @patch
 def cost(self:Budget, counts):
     "eps of `counts`, {mechanism: how many}, at the budget's delta, certified from above."
+    checks.instance(dict, "a dict of mechanisms and counts", counts=counts)
     return epsilon(Composition(tuple(counts.items())), delta=self.delta) if counts else 0.
 
 @patch

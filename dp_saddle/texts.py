@@ -232,6 +232,7 @@ def as_path(
         raise TypeError(f"{name} must be the path of a file, got {quoted(path)}")
     return Path(path)
 
+# %% ../nbs/90b_texts.ipynb #919f717a
 def read_bytes(
     path,              # a Path
     most=_MOST_BYTES,  # bytes
@@ -254,7 +255,24 @@ def read_bytes(
     if len(data) > most: raise ValueError(f"must have at most {most} bytes, and has more")
     return data
 
-def read_text(path, most=_MOST_BYTES): return read_bytes(path, most).decode('utf-8')
+def read_text(
+    path,              # a Path
+    most=_MOST_BYTES,  # bytes
+):                     # str
+    """The same as a text, in UTF-8.
+
+    Parameters
+    ----------
+    path
+        a Path
+    most
+        bytes
+
+    Returns
+    -------
+    str
+    """
+    return read_bytes(path, most).decode('utf-8')
 
 # %% ../nbs/90b_texts.ipynb #3c85bbc9
 def _once(pairs):
@@ -296,6 +314,7 @@ def _not_deep(read, text):
         if not level: return found
     raise ValueError(f"brackets must stand at most {_LEVELS} deep within each other")
 
+# %% ../nbs/90b_texts.ipynb #23a3ae9d
 def read_json(
     text,  # str
 ):         # what it says, of dicts, lists, texts, numbers, True, False and None

@@ -787,7 +787,7 @@ def epsilon_of(self:GaussianLimit,
         return np.full((len(Bounds._fields), delta.size), inf)
     rest = (delta - p)/(1 - p)
     def crossings(shift):
-        return np.array([_normal_crossing(d, mean, var) for d in rest + shift]).T
+        return np.reshape([_normal_crossing(d, mean, var) for d in rest + shift], (-1, 2)).T
     (low, _), (_, value), (_, up) = (crossings(shift) for shift in (error, 0., -error))
     value = np.where(rest > 0, np.minimum(value, max(plrv.ess_sup, 0)), inf)
     low, up = np.maximum(low*(1 - ulps) - slack, 0), up*(1 + ulps) + slack
