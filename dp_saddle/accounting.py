@@ -13,6 +13,7 @@ import warnings
 from dataclasses import dataclass
 from math import ceil, floor, inf
 from textwrap import shorten
+from types import NoneType
 
 import numpy as np
 
@@ -23,9 +24,10 @@ from .checks import counted, patch
 from .closed import delta_in_closed_form
 from .losses import FiniteLoss
 from .mechanisms import Gaussian, Mechanism, PoissonSubsampled
-from .plrv import Bounds, ComposedLoss
+from .plrv import PLRV, Bounds, ComposedLoss
 from .rows import epsilons_of_sampled
 from .runs import Composable
+from .texts import quoted
 
 # %% ../nbs/06_accounting.ipynb #9da777da
 # Rounding: may shrink, never grow; a count of steps this near above a whole number is that number.
@@ -53,6 +55,12 @@ def mechanism_of(
     """
     return run.mechanism if isinstance(run, Composable) else run
 
+def _accounted(run):
+    "The same; TypeError for what cannot be accounted."
+    mechanism = mechanism_of(run)
+    checks.instance((Mechanism, PLRV), "a mechanism, what dpsgd returns, or a PLRV", run=mechanism)
+    return mechanism
+
 def best_accountant(
     run,  # a mechanism, a composition, a PLRV, or what `dpsgd` returns
 ):        # an accountant
@@ -67,7 +75,7 @@ def best_accountant(
     -------
     an accountant
     """
-    mechanism = mechanism_of(run)
+    mechanism = _accounted(run)
     for step, _ in mechanism.as_steps() if isinstance(mechanism, Mechanism) else ():
         if hasattr(step, 'accountant'):          # a step without a loss brings its own
             return step.accountant(mechanism)
@@ -128,7 +136,7 @@ def epsilon(
     eps, a float (or array; a row for each of a list), rounded up: the number to report
     """
     if isinstance(run, list): return np.array(_of_each(run, delta))
-    found = epsilon_without(mechanism_of(run), delta)
+    found = epsilon_without(_accounted(run), delta)
     return found.upper if found else best_from_above(run).epsilon(delta).upper
 
 def _of_each(runs, delta):
@@ -156,7 +164,7 @@ def delta(
     -------
     delta, a float (or array), rounded up: the number to report
     """
-    found = delta_in_closed_form(mechanism_of(run), eps)
+    found = delta_in_closed_form(_accounted(run), eps)
     return found.upper if found else best_from_above(run).delta(eps).upper
 
 # %% ../nbs/06_accounting.ipynb #c3281e64
@@ -275,7 +283,7 @@ def _length(epochs, steps, batch, dataset_size, batches=None):
     "(epochs, steps): one of them follows from the other."
     if (epochs is None) == (steps is None):
         raise ValueError("give either epochs or steps, "
-                         f"got epochs = {epochs!r} and steps = {steps!r}")
+                         f"got epochs = {quoted(epochs)} and steps = {quoted(steps)}")
     if steps is None:
         checks.real(0, inf, epochs=epochs)
         epochs = epochs.item() if isinstance(epochs, np.number) else epochs    # grows as it must
@@ -325,7 +333,7 @@ def _sizes(sampling, batch, dataset_size, max_batch_size):
         return dict(batch_size=batch, dataset_size=dataset_size) if fixed else {}
     if sampling != 'truncated-poisson':
         raise ValueError("max_batch_size must be left out but for sampling = 'truncated-poisson', "
-                         f"got {max_batch_size!r} for {sampling!r}")
+                         f"got {quoted(max_batch_size)} for {quoted(sampling)}")
     checks.count(1, max_batch_size=max_batch_size)
     return dict(dataset_size=dataset_size, max_batch_size=int(max_batch_size))
 
@@ -356,11 +364,11 @@ def _relation(sampling, relation, unit_records):
     checks.choice(tuple(RELATIONS), relation=relation)
     if relation not in proved:
         raise ValueError(f"relation must be one of {', '.join(map(repr, proved))} for sampling = "
-                         f"{sampling!r}, got {relation!r}")
+                         f"{quoted(sampling)}, got {quoted(relation)}")
     if unit_records == 1:
         return relation, RELATIONS[relation], note
     if sampling not in _OF_USERS or relation != proved[0]:
-        raise ValueError(f"unit_records must be 1 for sampling = {sampling!r}, where it is "
+        raise ValueError(f"unit_records must be 1 for sampling = {quoted(sampling)}, where it is "
                          f"one record that is proved for, got {unit_records}: 'poisson', "
                          "'balls-in-bins', 'shuffle' and 'none' serve more, each for its first "
                          "relation")
@@ -568,11 +576,14 @@ def compare(
     a row for each accountant: bounds, seconds, and what they are worth
     """
     if (delta is None) == (eps is None):
-        raise ValueError(f"give either delta or eps, got delta = {delta!r} and eps = {eps!r}")
+        raise ValueError("give either delta or eps, "
+                         f"got delta = {quoted(delta)} and eps = {quoted(eps)}")
     if delta is None:
         checks.real(0, inf, '[)', eps=eps)
     else:
         checks.real(0, 1, delta=delta)
+    lists = list, tuple, set, NoneType
+    checks.instance(lists, "a list of names of accountants", methods=methods)
     for name in methods or (): checks.choice(ACCOUNTANTS, method=name)
     best = type(best_accountant(run))                                  # a search has one of its own
     every = {best.__name__: 'certified'} | _METHODS

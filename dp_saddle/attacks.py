@@ -21,6 +21,7 @@ from .losses import FiniteLoss
 from .numerics import ULP, bisect, log_expm1
 from .plrv import PLRV, Bounds, GaussianLoss, gaussian_log_delta
 from .record_bounds import dominating_mu, gaussian_above, log_missed_of
+from .texts import quoted
 
 # %% ../nbs/06b_attacks.ipynb #bf2eea46
 # Rounding: may grow, never shrink.
@@ -242,9 +243,9 @@ def _accountants(run, direction):
     mechanism = mechanism_of(run)
     if isinstance(mechanism, PLRV):
         raise ValueError("direction must be None for a run that is given by its loss, "
-                         f"got {direction!r}")
+                         f"got {quoted(direction)}")
     if not isinstance(direction, str) or direction not in ('remove', 'add'):
-        raise ValueError(f"direction must be None, 'remove' or 'add', got {direction!r}")
+        raise ValueError(f"direction must be None, 'remove' or 'add', got {quoted(direction)}")
     first, second = map(best_accountant, (mechanism.remove, mechanism.add))
     return (first, second) if direction == 'remove' else (second, first)
 
@@ -562,7 +563,7 @@ def gdp(
     infinite = _infinite(accountant)
     if infinite*(1 + _ABOVE_INFINITE) >= delta:
         raise ValueError(f"delta must be larger than {infinite:g}, "
-                         f"the probability of an infinite loss, got {delta!r}")
+                         f"the probability of an infinite loss, got {quoted(delta)}")
     eps = _points(_end(accountant, delta), _FIRST_POINTS)
     bounds = _announced(accountant, eps, lambda bounds: _MATTERS_TO_MU*bounds.upper)
     if eps[-1] == 0 or bounds.upper[0] <= _LEAST_POSITIVE:

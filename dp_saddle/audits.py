@@ -19,6 +19,7 @@ from .attacks import tpr
 from .checks import patch
 from .mechanisms import Gaussian
 from .numerics import ULP
+from .texts import quoted
 
 # %% ../nbs/06db_audits.ipynb #63192f87
 # Rounding: may grow, never shrink.
@@ -143,7 +144,7 @@ def one_run_tail(
     checks.count(0, right=right)
     if not right <= guesses <= canaries:
         raise ValueError(f"guesses must be in [{right}, {canaries}], from right to canaries, "
-                         f"got {guesses!r}")
+                         f"got {quoted(guesses)}")
     return float(_tails(np.array([eps], float), delta, canaries, guesses, right)[0])
 
 # %% ../nbs/06db_audits.ipynb #d17d9950
@@ -254,7 +255,7 @@ def _check_threshold(threshold, method):
         return None
     checks.real(-inf, inf, threshold=threshold)
     if method == 'one-run':
-        raise ValueError(f"threshold must be None for method='one-run', got {threshold!r}")
+        raise ValueError(f"threshold must be None for method='one-run', got {quoted(threshold)}")
     return float(threshold)
 
 def _eps_of_mu(mu, delta):
@@ -262,6 +263,9 @@ def _eps_of_mu(mu, delta):
     return best_accountant(Gaussian(sigma=1/mu)).epsilon(delta).lower if mu else 0.
 
 # %% ../nbs/06db_audits.ipynb #dd65a9b2
+#| export
+
+# %% ../nbs/06db_audits.ipynb #647e4ecf
 def audit(
     run,               # a mechanism, a composition, or what `dpsgd` returns: what is claimed
     scores_in,         # of an attack where the record was there: a vector of 2 or more
@@ -307,10 +311,10 @@ def audit(
     checks.count(0, inf, seed=seed)
     delta, confidence = float(delta), float(confidence)
     threshold = _check_threshold(threshold, method)
-    upper = float(epsilon(run, delta=delta))
+    upper = best_accountant(run) and float(epsilon(run, delta=delta))
     proved = _proved(run, scores, method, delta, 1 - confidence, threshold, seed)
-    sizes = tuple(v.size for v in scores)
-    return Audit(proved[0], upper, delta, confidence, method, *proved[1:3], sizes, *proved[3:])
+    proved = *proved[:3], tuple(v.size for v in scores), *proved[3:]
+    return Audit(proved[0], upper, delta, confidence, method, *proved[1:])
 
 # %% ../nbs/06db_audits.ipynb #217af3d1
 def _proved(run, scores, method, delta, miss, threshold, seed):

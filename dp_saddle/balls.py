@@ -15,7 +15,8 @@ import cmath
 from fractions import Fraction
 from math import ceil, exp, inf, log, pi, sqrt
 
-from .checks import patch, still_here
+from .checks import TooDear, patch, still_here
+from .texts import quoted
 
 try:
     from flint import acb, acb_mat, acb_poly, arb, ctx
@@ -33,7 +34,7 @@ _INSIDE = .98             # of the widest strip there: below 1
 PRECISION = 128           # bits of a ball's midpoint
 _NATS = 52.               # a quadrature aims at an error of e^-52 of M
 _MORE_NATS = 20.          # ... and begins and ends so much further out
-_MOST_NODES = 1 << 20     # of one quadrature
+_MOST_NODES = 1 << 20     # of one quadrature, for each amount
 _FAR = 10.                # beyond (1 + t) mu an upper sum ends
 _PIECE = 5.               # a piece of it, times its whole length
 _MOST_PIECES = 1 << 15    # of it
@@ -41,6 +42,7 @@ _FIRST_SUMS = 128         # sums that take all the same terms; then twice as man
 _TINY = 80.               # nats: terms so far below the largest are left out of a sum
 _NEAR = 2.                # exponents so near to another, times a row's length, are expanded
 _MOST_PANELS = 1 << 14    # of another
+_MOST_PRODUCTS = 1 << 28  # of sums of powers, each about .1 microseconds
 LOUDEST = 50              # sensitivity over scale of sampled Laplace noise, on a line
 
 # %% ../nbs/06ca_balls.ipynb #955f4f28
@@ -147,7 +149,7 @@ def power_sums(
     y,      # exponents, complex balls, as many
     count,  # how many sums, >= 1
 ):          # a list of balls
-    """sum_j c_j e^{k y_j} for k = 0, ..., count - 1.
+    """sum_j c_j e^{k y_j} for k = 0, ..., count - 1. TooDear for more than about a minute of them.
 
     Parameters
     ----------
@@ -162,6 +164,8 @@ def power_sums(
     -------
     a list of balls
     """
+    if len(c)*count > _MOST_PRODUCTS:
+        raise TooDear(f"nodes must be fewer for this proof: {len(c)} places at {count} frequencies")
     sizes = [abs(a).log() + (count - 1)*v.real.max(0) for a, v in zip(c, y, strict=True)]
     least = max((float(size) for size in sizes), default=0.) - _TINY
     sums, last = [], 0
@@ -562,9 +566,9 @@ def grid(self:MixtureStep,
     size = max(edges)**2/2 + float(self.log_size(arb(t))) - self.log_least(t)
     step = 2*pi*distance/(_NATS + max(0., size))
     low, high = (ceil(x/step) for x in self.ends(t))
-    if low + high > _MOST_NODES:
-        raise ValueError(f"sigma must be larger for this proof, or the tilt smaller: a quadrature "
-                         f"at tilt {t:g} takes {low + high} nodes")
+    if (low + high)*len(self.parts) > _MOST_NODES:
+        raise TooDear(f"sigma must be larger for this proof, or the tilt smaller: a quadrature "
+                      f"at tilt {t:g} takes {low + high} nodes")
     return range(-low, high + 1), arb(step)
 
 # %% ../nbs/06ca_balls.ipynb #1b562ba2
@@ -851,11 +855,12 @@ def gauss_error(
     top, below = _GAUSS
     return half*size*top/below*arb(_RHO)**(-2*(_POINTS - 1))/(1 - arb(_RHO)**-2)
 
+# %% ../nbs/06ca_balls.ipynb #decae259
 def equal_panels(
     low, high,  # the ends, balls
     most,       # half-length of a panel at most, a number
 ):              # [(middle, half-length)]
-    """Panels of one length.
+    """Panels of one length; TooDear for too many.
 
     Parameters
     ----------
@@ -869,6 +874,9 @@ def equal_panels(
     [(middle, half-length)]
     """
     count = max(1, ceil(float(high - low)/(2*most)))
+    if count > _MOST_PANELS:
+        raise TooDear("scale must be larger for this proof, or the tilt smaller: a quadrature "
+                         f"takes {count} panels")
     half = (high - low)/(2*count)
     return [(low + (2*k + 1)*half, half) for k in range(count)]
 
@@ -914,9 +922,6 @@ def straight(self:LaplaceStep, t, h, count):
     power, q = self.power(t), self.rate
     fastest = max(float(h)*(count - 1), abs(float(power)), 1.)
     panels = equal_panels(-self.d, self.d, min(_LONGEST, 1/height, _TURN/height/fastest))
-    if len(panels) > _MOST_PANELS:
-        raise ValueError(f"scale must be larger for this proof, or the tilt smaller: a quadrature "
-                         f"at tilt {float(t):g} takes {len(panels)} panels")
     rule, half = gauss_rule(panels), panels[0][1]
     y = [(1 - q + q*l.exp()).log() for l, _ in rule]
     terms = zip(rule, y, strict=True)
@@ -1168,12 +1173,12 @@ def check_run(
     for step in run:
         if step['mechanism'] not in _VERIFIABLE:
             raise ValueError(f"mechanism must be one of {', '.join(_VERIFIABLE)} to be verified, "
-                             f"got {step['mechanism']!r}: its bounds are proved in doubles, by "
-                             "epsilon, delta and report")
+                             f"got {quoted(step['mechanism'])}: its bounds are proved in doubles, "
+                             "by epsilon, delta and report")
         if step.get('draws', 1) not in (1, step.get('batches', 1)):
-            raise ValueError(f"draws must be 1, or all batches, to be verified, got "
-                             f"{step['draws']}: of others `certify` writes steps BinDraw, which "
-                             "are a bound from above")
+            raise ValueError("draws must be 1, or all batches, to be verified, got "
+                             f"{quoted(step['draws'])}: of others `certify` writes steps BinDraw, "
+                             "which are a bound from above")
 
 # %% ../nbs/06ca_balls.ipynb #24bcfeb5
 _LOPSIDED = 'Discrete', 'BoundedRange'    # adding is not removing

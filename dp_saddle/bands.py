@@ -14,6 +14,7 @@ import numpy as np
 
 from .checks import patch
 from .numerics import ULP, safe_log
+from .texts import quoted
 
 # %% ../nbs/04c_bands.ipynb #ac03d21b
 # Proved: change one and a theorem is broken.
@@ -456,7 +457,7 @@ def check_even(self:Density):
     c, (a, b) = self.center, self.support
     if c - a != b - c and max(c - a, b - c) < inf:
         raise ValueError("support must have the center in its middle with even=True, "
-                         f"got {self.support!r} and center = {c:g}")
+                         f"got {quoted(self.support)} and center = {c:g}")
     far = min(self.end(1) - c, c - self.end(-1))
     u = np.r_[0., np.geomspace(min(self.scale, far)/_UNEVEN, far, _UNEVEN)[:-1]]
     right, left = self.values(c + u), self.values(c - u)

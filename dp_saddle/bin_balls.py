@@ -10,7 +10,7 @@ from math import ceil, cos, exp, floor, inf, lgamma, log, pi, sqrt
 from typing import NamedTuple
 
 from .balls import FiniteStep, GaussianStep, Step, around, normal_tail
-from .checks import patch
+from .checks import TooDear, patch
 
 try:
     from flint import acb, acb_mat, acb_series, arb, arb_poly, arb_series, ctx
@@ -33,7 +33,9 @@ _UNSEEN = 40.             # nats: terms so far below the aim are left out
 _STRIDE = .5              # nats between places where the nodes may end
 _ROUGH = 400, .1          # points of a rough sum on each side; how far apart
 _LARGE = 600.             # exponents of doubles end here
-_MOST_NODES, _MOST_TERMS = 1 << 17, 1 << 25
+_MOST_NODES = 1 << 17
+_MOST_WORK = 1 << 33      # bits of all sums of a ray: about three minutes
+_MOST_ORDER = 1 << 10     # of a moment: about a second
 _LARGEST = 14             # order: above, only a bound
 _LOW_BITS = 64
 BIN_BITS = 384            # that frequencies of bins must be known to
@@ -304,6 +306,14 @@ def moments(self:BinRay,
     return [v + e for v, e in zip(values, errors, strict=True)], arb(whole.abs_upper())
 
 # %% ../nbs/06cab_bin_balls.ipynb #b1ba0017
+def _check_work(plan, bits):
+    "TooDear for a ray that would take more than about three minutes."
+    nodes = (plan.last - plan.log_tail/_SHAPE)/plan.h       # about
+    if (plan.k + 1)*(nodes*plan.every + sum(plan.ends))*bits > _MOST_WORK:
+        raise TooDear("tilt must be smaller in bins, or the noise larger: order "
+                      f"{plan.k} takes sums of {bits} bits at {nodes:.0f} places")
+
+# %% ../nbs/06cab_bin_balls.ipynb #071f64bb
 def bin_values(
     mu,     # sensitivity over sigma, a ball > 0
     T,      # bins, an integer >= 2
@@ -331,10 +341,13 @@ def bin_values(
     ([E S^(a - ijh) for j = 0, ..., count - 1], a bound on E S^a), balls
     """
     order, s, aim, best = float(a), float(h)*(count - 1), _AIM, None
+    if order > _MOST_ORDER:
+        raise TooDear(f"tilt must be at most {_MOST_ORDER} in bins, got {order:g}")
     for _ in range(_TRIES):
         plan = _planned(float(mu), T, order, s, aim)
         more = plan.k*_RANGE + (plan.k*float(mu))**2/2
         bits = ceil((plan.nats + _UNSEEN + more)/log(2)) + _SPARE
+        _check_work(plan, bits)
         with ctx.workprec(max(bits, ctx.prec)):
             values, whole = BinRay(mu, T, a, plan).moments(h, count)
         wide = max(float(v.real.rad()) for v in values)
@@ -384,6 +397,8 @@ def at(self:BinsStep, u):
     "M(u) at a real ball; of a large order, removing, a bound from above."
     order = self.power(u)
     if order <= _LARGEST: return bin_values(self.mu, self.bins, order, arb(0), 1)[0][0].real
+    if order > _MOST_ORDER:
+        raise TooDear(f"tilt must be at most {_MOST_ORDER} in bins, got {float(order):g}")
     n = floor(float(order))
     low, high = whole_moments(self.mu, self.bins, n + 1)[n:]
     part = order - n

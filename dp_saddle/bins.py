@@ -34,6 +34,7 @@ from dp_saddle.plrv import (
     sum_raised,
 )
 from .rare_jumps import CutTable
+from .texts import quoted
 
 # %% ../nbs/04e_bins.ipynb #fd15920e
 # Proved: change one and a theorem is broken.
@@ -241,7 +242,7 @@ def _one_gaussian(base):
     try: one = PoissonSubsampled(base, rate=1.).base
     except TypeError: one = None
     if isinstance(one, Gaussian): return one
-    raise TypeError(f"base must be a Gaussian, or several on one batch, got {base!r}")
+    raise TypeError(f"base must be a Gaussian, or several on one batch, got {quoted(base)}")
 
 # %% ../nbs/04e_bins.ipynb #8e01411c
 @dataclass(frozen=True)
@@ -267,7 +268,7 @@ class BallsInBins(Mechanism):
         object.__setattr__(self, 'base', _one_gaussian(self.base))
         checks.count(1, batches=self.batches, draws=self.draws)
         if self.draws > self.batches:
-            raise ValueError(f"draws must be in [1, {self.batches}], got {self.draws!r}")
+            raise ValueError(f"draws must be in [1, {self.batches}], got {quoted(self.draws)}")
         for name in ('batches', 'draws'): object.__setattr__(self, name, int(getattr(self, name)))
         self._check_size()
 

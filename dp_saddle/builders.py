@@ -33,6 +33,7 @@ from dp_saddle.mechanisms import (
 from .mixtures import of_a_group, on_a_sample
 from .numerics import ULP
 from .plrv import LOG_SUM_ULPS, PLRV, Decay, LineValues, raised
+from .texts import quoted
 
 # %% ../nbs/00c_builders.ipynb #8eaa8358
 # Proved: change one and a theorem is broken.
@@ -79,9 +80,10 @@ def adaptive_clipping(
     noise multiplier for the gradients, > sigma
     """
     checks.real(0, inf, sigma=sigma)
+    sigma = float(sigma)
     checks.real(sigma*_BIT, inf, sigma_b=sigma_b)
-    share = sigma*_BIT/sigma_b
-    return float(sigma/sqrt((1 - share)*(1 + share)))
+    share = sigma*_BIT/float(sigma_b)
+    return sigma/sqrt((1 - share)*(1 + share))
 
 # %% ../nbs/00c_builders.ipynb #3ba53399
 @singledispatch
@@ -90,7 +92,8 @@ def _group_of(mechanism, size):
     if hasattr(mechanism, 'of_group'): return mechanism.of_group(size)
     raise ValueError("mechanism must be Gaussian, Laplace or integer noise, a mixture of "
                      "Gaussians, Gaussian noise on a Poisson sample, or balls in bins, to be asked "
-                     f"for a group of {size} records: nothing is known of them for {mechanism!r}")
+                     f"for a group of {size} records: nothing is known of them for "
+                     f"{quoted(mechanism)}")
 
 @_group_of.register(Gaussian)
 @_group_of.register(Laplace)
@@ -121,7 +124,7 @@ def _on_a_sample(mechanism:PoissonSubsampled, size):
     else:
         raise ValueError(f"mechanism must be a Gaussian or a mixture of Gaussians where it is on a "
                          f"Poisson sample and asked for a group of {size} records: a mixture of "
-                         f"other noise has no loss here, got {mechanism!r}")
+                         f"other noise has no loss here, got {quoted(mechanism)}")
     c, p = of_a_group(*one, size)
     return MixtureOfGaussians(sigma=base.sigma, sensitivities=c, probabilities=p)
 
@@ -147,7 +150,7 @@ def group(
     the mechanism that protects them all
     """
     if not isinstance(mechanism, Mechanism):
-        raise TypeError(f"mechanism must be a Mechanism, got {mechanism!r}")
+        raise TypeError(f"mechanism must be a Mechanism, got {quoted(mechanism)}")
     checks.count(1, size=size)
     if size == 1:
         return mechanism

@@ -25,6 +25,7 @@ from .mechanisms import Composition, Gaussian, Mechanism, PoissonSubsampled
 from .numerics import SMALLEST, TINY, Crossing, invert
 from .plrv import gaussian_log_delta
 from .saddlepoint import SaddlePointMSD
+from .texts import quoted
 
 # %% ../nbs/06a_calibration.ipynb #f62c0368
 # Tuning: only time and width depend on it.
@@ -80,17 +81,19 @@ def _target(eps, mu, advantage, delta):
     "The target, checked."
     if sum(x is not None for x in (eps, mu, advantage)) != 1:
         raise ValueError("give one of eps, mu and advantage, "
-                         f"got eps = {eps!r}, mu = {mu!r}, advantage = {advantage!r}")
+                         f"got eps = {quoted(eps)}, mu = {quoted(mu)}, advantage = "
+                         f"{quoted(advantage)}")
     if eps is not None:
         checks.real(0, inf, eps=eps)
         checks.real(0, 1, delta=delta)
-        return _Target(eps, delta)
+        return _Target(float(eps), float(delta))
     if mu is not None:
         checks.real(0, inf, mu=mu)
-        delta = _MU_DELTA if delta is None else delta
+        if delta is not None: checks.real(0, 1, delta=delta)
+        mu, delta = float(mu), _MU_DELTA if delta is None else float(delta)
         return _Target(epsilon(Gaussian(sigma=1/mu), delta=delta), delta, mu)
     checks.real(0, 1, advantage=advantage)
-    return _Target(0., advantage)
+    return _Target(0., float(advantage))
 
 # %% ../nbs/06a_calibration.ipynb #4c8d88e4
 def _removing(run):
@@ -113,9 +116,9 @@ def _mu(run, target):
 def _called(builder, parameter):
     "The builder as a function of one value."
     if not isinstance(parameter, str):
-        raise TypeError(f"parameter must be the name of one, got {parameter!r}")
+        raise TypeError(f"parameter must be the name of one, got {quoted(parameter)}")
     if not callable(builder):
-        raise TypeError(f"builder must be a function of {parameter}, got {builder!r}")
+        raise TypeError(f"builder must be a function of {parameter}, got {quoted(builder)}")
     try:
         signature = inspect.signature(builder)
     except ValueError:                       # some builtins do not tell
@@ -129,10 +132,10 @@ def _called(builder, parameter):
         name = required[0].name
         if name in _SLOPES and name != parameter:   # it is another parameter's value that is meant
             raise TypeError(f"builder must take {parameter}, got one that takes {name}: "
-                            f"say parameter={name!r}")
+                            f"say parameter={quoted(name)}")
         return builder
     raise TypeError(f"builder must take {parameter}, or exactly one value by position, "
-                    f"got one that takes {signature}")
+                    f"got one that takes ({', '.join(signature.parameters)})")
 
 # %% ../nbs/06a_calibration.ipynb #ec0f1414
 def _cost(build, parameter, bound, target):
@@ -561,16 +564,16 @@ def optimal_schedule(
     an OptimalSchedule
     """
     w, q = checks.array(0, inf, weights=weights), checks.array(0, 1, '(]', rate=rate)
-    n = np.asarray(steps)
+    n = checks.whole_numbers(1, steps=steps)
     if w.ndim != 1 or not w.size or any(v.shape not in ((), w.shape) for v in (q, n)):
         raise ValueError("weights must be a vector, and rate and steps numbers or of its length, "
                          f"got shapes {w.shape}, {q.shape} and {n.shape}")
-    for k in n.ravel().tolist(): checks.count(1, steps=k)
     counts, rates = np.broadcast_to(n, w.shape).tolist(), np.broadcast_to(q, w.shape)
     def scaled(by): return lambda scale: _grouped(scale*by, rates, counts)[0]
     def least(by): return by*calibrate(scaled(by), eps=eps, delta=delta, parameter='scale')
     constant = least(np.ones(w.shape))
-    sigmas = least(np.exp(_cheapest(np.log(constant), w, rates, counts, eps, delta)))
+    target = float(eps), float(delta)                # checked by now
+    sigmas = least(np.exp(_cheapest(np.log(constant), w, rates, counts, *target)))
     costs = [float((w*s*s).sum()) for s in (sigmas, constant)]
     if costs[0] > costs[1]: sigmas, costs = constant, costs[1:]*2
     return OptimalSchedule(sigmas, _grouped(sigmas, rates, counts)[0], *costs)

@@ -13,7 +13,6 @@ import warnings
 from dataclasses import asdict, dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from math import inf, log
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -21,12 +20,13 @@ import numpy as np
 from . import __version__, checks
 from .accounting import mechanism_of
 from .certified import ContourAccountant
-from .checks import patch, tracked
+from .checks import TooDear, patch, tracked
 from .contour import SaddleTable
 from .mechanisms import Composition, Mechanism
 from .numerics import round_outwards
 from .plrv import as_composition
 from .schedules import from_steps, to_steps
+from .texts import as_path, kind_of, quoted, read_json, read_text, told
 
 # %% ../nbs/06cc_certificates.ipynb #fe27afbd
 _FORM = 'dp_saddle privacy certificate, form 1'
@@ -43,7 +43,8 @@ _MOST_NODES = 1 << 20 # a certificate with more is not read
 _OWN, _KIND = 4e-6, 4e-6  # seconds of a node, alone and for each kind of step
 _SAMPLED_LAPLACE = 25e-6, 3e-6     # more for such a kind, and for its sensitivity over scale
 _BINS = .3, 5.        # seconds for a line of an epoch of bins, for each unit of its tilt and 5 more
-_LONG = 10.           # seconds of a verification that are worth a warning
+_EACH = 2e-4, .025    # seconds of a kind of step, for each plan, and for each line
+_LONG, _LONGEST = 10., 60.  # seconds of a verification that are worth a warning; that it may take
 _SHOWN = 12           # digits of the digest
 
 # %% ../nbs/06cc_certificates.ipynb #ee97eb04
@@ -90,9 +91,8 @@ class Certificate:
 
 # %% ../nbs/06cc_certificates.ipynb #82afdac1
 def _expect(condition, what, got):
-    "ValueError for what is not in form."
-    if not condition:
-        raise ValueError(f"certificate must have {what}, got {got!r}")
+    "ValueError for what is not in form, where `got` stands, in words."
+    if not condition: raise ValueError(f"certificate must have {what}, got {got}")
 
 def _is_number(x, whole=False):
     "At least 0, and finite."
@@ -102,41 +102,53 @@ def _is_number(x, whole=False):
 def _check_plans(plans):
     "ValueError if the plans of one side are not in form."
     from dp_saddle.verification import WAYS
-    _expect(isinstance(plans, dict), "a plan for each direction", plans)
+    _expect(isinstance(plans, dict), "a plan for each direction", kind_of(plans))
     for direction, plan in plans.items():
-        _expect(direction in ('remove', 'add'), "directions 'remove' and 'add'", direction)
+        _expect(direction in ('remove', 'add'), "directions 'remove' and 'add'", quoted(direction))
         _expect(isinstance(plan, dict) and plan.get('by') in list(WAYS),
-                f"plans by one of {', '.join(WAYS)}", plan)
+                f"plans by one of {', '.join(WAYS)}", kind_of(plan))
         names = WAYS[plan['by']]
         for name in names:
             value = plan.get(name)
             _expect(_is_number(value, name == 'nodes') or value is None and name == 'far tilt',
-                    f"a number as '{name}'", value)
-        _expect(set(plan) == {'by', *names}, f"plans of {('by', *names)}", plan)
+                    f"a number as '{name}'", told(value))
+        _expect(set(plan) == {'by', *names}, f"plans of {('by', *names)}", kind_of(plan))
 
 # %% ../nbs/06cc_certificates.ipynb #36743c0b
+def _as_text_of(certificate):
+    "Its JSON; ValueError where it is made of anything else."
+    try:
+        return certificate.to_json()
+    except (TypeError, ValueError, RecursionError):
+        raise ValueError("certificate must be made of mappings, lists, texts and "
+                         "numbers") from None
+
 def _is_decimal(text):
     "Digits, perhaps a point and an exponent."
     return isinstance(text, str) and bool(_DECIMAL.fullmatch(text))
 
 _DECIMAL = re.compile(r"[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,12})?")
 
+def _has_both(x): return isinstance(x, dict) and sorted(x) == ['lower', 'upper']
+
+# %% ../nbs/06cc_certificates.ipynb #d0a68b9e
 def _checked(text):
     "The parts of a certificate, if they are in form."
     try:
-        data = json.loads(text)
+        data = read_json(text)
     except ValueError as error:
-        raise ValueError(f"certificate must be JSON: {error}") from None
-    _expect(isinstance(data, dict) and sorted(data) == sorted(_PARTS), f"the keys {_PARTS}", data)
-    _expect(data['form'] == _FORM, f"the form {_FORM!r}", data['form'])
-    question, answer, proof = data['question'], data['answer'], data['proof']
-    _expect(isinstance(question, dict) and list(question) in (['eps'], ['delta'])
-            and all(_is_number(x) for x in question.values()), "one question", question)
-    _expect(isinstance(answer, dict) and sorted(answer) == ['lower', 'upper']
-            and all(_is_decimal(x) for x in answer.values()), "an answer, two numbers", answer)
-    _expect(isinstance(proof, dict) and sorted(proof) == ['lower', 'upper'], "a proof", proof)
-    for plans in proof.values():
-        _check_plans(plans)
+        raise ValueError(f"certificate {error}") from None
+    whole = isinstance(data, dict) and set(data) == set(_PARTS)
+    _expect(whole, f"the keys {_PARTS}", kind_of(data))
+    _expect(data['form'] == _FORM, f"the form {quoted(_FORM)}", told(data['form']))
+    _expect(isinstance(data['version'], str), "a version, a text", kind_of(data['version']))
+    question, answer, proof = (data[key] for key in ('question', 'answer', 'proof'))
+    asked = isinstance(question, dict) and list(question) in (['eps'], ['delta'])
+    _expect(asked and all(map(_is_number, question.values())), "one question", kind_of(question))
+    decimals = _has_both(answer) and all(map(_is_decimal, answer.values()))
+    _expect(decimals, "an answer, two numbers", kind_of(answer))
+    _expect(_has_both(proof), "a proof", kind_of(proof))
+    for plans in proof.values(): _check_plans(plans)
     from_steps(data['run'])                        # a ValueError that names the step
     return data
 
@@ -152,7 +164,7 @@ def save(self:Certificate,
     path
         of a file, by custom '.cert.json'
     """
-    Path(path).write_text(self.to_json(), encoding='utf-8')
+    as_path(path=path).write_text(self.to_json(), encoding='utf-8')
 
 def load_certificate(
     path,  # of a file that `save` wrote
@@ -168,8 +180,9 @@ def load_certificate(
     -------
     a Certificate
     """
+    path = as_path(path=path)
     try:
-        return Certificate.from_json(Path(path).read_text(encoding='utf-8'))
+        return Certificate.from_json(read_text(path))
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
 
@@ -304,12 +317,14 @@ def _certify_epsilon(run, steps, delta):
     checks.real(0, 1, delta=delta)
     bounds = ContourAccountant(run, rtol=_RTOL).epsilon(delta)
     if bounds.upper == inf:
-        raise ValueError(f"delta must be larger for this run, got {delta!r}: no finite eps has it")
+        raise ValueError("delta must be larger for this run, "
+                         f"got {quoted(delta)}: no finite eps has it")
     provers = _provers(run)
     up, above = _end(provers, bounds.upper, log(delta), 1)
     low, below = _end(provers, bounds.lower, log(delta), -1)
     if up is None:
-        raise ValueError(f"delta must be larger for a proof, got {delta!r}: no line is good enough")
+        raise ValueError("delta must be larger for a proof, "
+                         f"got {quoted(delta)}: no line is good enough")
     proof = {'upper': above, 'lower': below}
     return Certificate(steps, {'delta': float(delta)}, {'lower': low, 'upper': up}, proof)
 
@@ -326,20 +341,30 @@ def _loudness(step):
     sampled = step['mechanism'] == 'Laplace' and step.get('rate', 1) < 1
     return step.get('sensitivity', 1)/step['scale'] if sampled else 0.
 
+def _size(step):
+    "How many numbers describe it, outcomes of integer noise among them."
+    lists = sum(len(v) for v in step.values() if isinstance(v, list))
+    return 1 + lists + (step.get('sensitivity', 1) if step['mechanism'] == 'DiscreteLaplace' else 0)
+
+# %% ../nbs/06cc_certificates.ipynb #08b4aa43
 def _seconds(certificate):
-    "About what its lines take to verify."
+    "About what its plans take to verify."
     proof = certificate.proof
     lines = {(direction, *sorted(plan.items())) for side in ('upper', 'lower')
              for direction, plan in proof[side].items() if plan['by'] == 'line'}
     more, louder = _SAMPLED_LAPLACE
-    kinds = [_KIND + (more + louder*x if x else 0) for x in map(_loudness, certificate.run)]
+    kinds = [_KIND*_size(step) + (more + louder*x if (x := _loudness(step)) else 0)
+             for step in certificate.run]
     plans = [dict(line[1:]) for line in lines]
-    return _of_rays(certificate, plans) + sum(v['nodes'] for v in plans)*(_OWN + sum(kinds))
+    plan, line = _EACH
+    known = plan*sum(map(_size, certificate.run))*sum(map(len, proof.values()))
+    return (known + line*len(kinds)*len(plans) + _of_rays(certificate, plans)
+            + sum(v['nodes'] for v in plans)*(_OWN + sum(kinds)))
 
 def _of_rays(certificate, plans):
-    "What the lines take more where a step is an epoch of bins."
+    "What the lines take more where steps are epochs of bins."
     each, least = _BINS
-    in_bins = any('batches' in step or 'bins' in step for step in certificate.run)
+    in_bins = sum('batches' in step or 'bins' in step for step in certificate.run)
     return in_bins*sum(each*(plan['tilt'] + least) for plan in plans)
 
 # %% ../nbs/06cc_certificates.ipynb #84d81a2a
@@ -352,8 +377,9 @@ def _warn_of_lines(certificate):
                       f"noise with a scale below 1/{LOUDEST} of the sensitivity",
                       stacklevel=checks.users_level())
     elif seconds > _LONG:
-        warnings.warn(f"verify will take about {seconds:.0f} seconds for this certificate: "
-                      "its lines are long", stacklevel=checks.users_level())
+        warnings.warn(f"verify will take about {seconds:.0f} seconds for this certificate (say so, "
+                      "seconds=..., beyond 60): its lines are long",
+                      stacklevel=checks.users_level())
 
 # %% ../nbs/06cc_certificates.ipynb #97eb7367
 @tracked('certify')
@@ -383,9 +409,9 @@ def certify(
     only_above = not getattr(run, 'holds_below', True)
     run = mechanism_of(run)
     if not isinstance(run, Mechanism):
-        raise TypeError(f"run must be a mechanism, or what dpsgd returns for one, got {run!r}")
+        raise TypeError(f"run must be a mechanism, or what dpsgd returns, got {quoted(run)}")
     if (eps is None) == (delta is None):
-        raise ValueError(f"give either eps or delta, got eps = {eps!r} and delta = {delta!r}")
+        raise ValueError(f"give either eps or delta, got {quoted(eps)} and {quoted(delta)}")
     steps = json.loads(json.dumps(to_steps(run)))    # as in a file: lists, no tuples
     check_run(steps)
     run = Composition(tuple(from_steps(steps)))
@@ -415,18 +441,28 @@ class Verdict(NamedTuple):
 
     def __repr__(self): return '\n'.join(['proved' if self else 'NOT PROVED', *self.findings])
 
+def _check_work(certificate, seconds):
+    "TooDear, before anything is computed."
+    if (need := _seconds(certificate)) > seconds:
+        raise TooDear(f"seconds must be at least about {need:.3g} for this certificate, "
+                      f"got {seconds:g}: nothing was verified")
+
+# %% ../nbs/06cc_certificates.ipynb #21f32690
 @tracked('verify')
 def verify(
-    certificate,  # a Certificate
-) -> Verdict:     # true if all is proved; it lists what was found
+    certificate,          # a Certificate
+    *, seconds=_LONGEST,  # > 0: about so long it may take; what needs more is refused at once
+) -> Verdict:             # true if all is proved; it lists what was found
     """Is all that a certificate claims proved, by ball arithmetic from the definition of its steps?
-    ValueError if it is not in the form. Needs python-flint (`dp-saddle[certificate]`): ImportError
-    without.
+    ValueError if it is not in the form, or would take too long. Needs python-flint
+    (`dp-saddle[certificate]`): ImportError without.
 
     Parameters
     ----------
     certificate
         a Certificate
+    seconds
+        > 0: about so long it may take; what needs more is refused at once
 
     Returns
     -------
@@ -434,7 +470,9 @@ def verify(
     """
     from dp_saddle.verification import check
     if not isinstance(certificate, Certificate):
-        raise TypeError(f"certificate must be a Certificate, got {certificate!r}")
-    parts = _checked(certificate.to_json())
+        raise TypeError(f"certificate must be a Certificate, got {quoted(certificate)}")
+    checks.real(0, inf, '(]', seconds=seconds)
+    parts = _checked(_as_text_of(certificate))
+    _check_work(Certificate(**parts), float(seconds))
     found = check(*(parts[name] for name in ('run', 'question', 'answer', 'proof')))
     return Verdict(all(f.holds for f in found), tuple(map(str, found)))

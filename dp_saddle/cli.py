@@ -10,7 +10,7 @@ import sys
 import warnings
 from functools import partial
 
-from .checks import Task, end_line, still_here
+from .checks import Task, TooDear, end_line, still_here
 from dp_saddle.command_answers import (
     Answer,
     as_json,
@@ -23,7 +23,7 @@ from dp_saddle.command_answers import (
     traded,
     verified,
 )
-from .command_words import COMPLETION, STOPPED, command_parser, parsed
+from .command_words import COMPLETION, DEAR, STOPPED, command_parser, parsed
 
 # %% ../nbs/06e_cli.ipynb #8577f862
 _ANSWERS = {'epsilon': table, 'delta': table, 'calibrate': calibrated, 'curve': drawn,
@@ -53,11 +53,15 @@ def _tell(task, done, of):
     task.at, task.of = done, of
     still_here()
 
+# %% ../nbs/06e_cli.ipynb #ccd2fdbb
+_MISTAKES = (ValueError, TypeError, ArithmeticError, OSError, ImportError, RecursionError,
+             MemoryError)
+
 # %% ../nbs/06e_cli.ipynb #438e90d9
 def main(
     argv=None,  # a list of words; those of the command line if not given
 ):              # the exit status: 0; 1 for a "no" of verify, audit, budget; 130: ctrl-C
-    """The `dp-saddle` command. A mistake is one line on stderr and SystemExit with status 2.
+    """The `dp-saddle` command. A mistake is one line and SystemExit with status 2; 3: too dear.
 
     Parameters
     ----------
@@ -85,6 +89,7 @@ def main(
             return STOPPED
         except BrokenPipeError:       # the reader, such as head, has seen enough
             sys.stdout = None
-        except (ValueError, TypeError, OverflowError, OSError, ImportError) as error:
-            parser.error(str(error).replace('\n', ' '))
+        except _MISTAKES as error:
+            status = DEAR if isinstance(error, (TooDear, MemoryError)) else 2
+            parser.error(str(error).replace('\n', ' ') or 'no memory is left', status)
     return answer.status

@@ -123,7 +123,7 @@ def asked(
     if isinstance(form, dict):
         for name, value in form['dpsgd'].items():
             if isinstance(value, list) and name not in ('steps', 'epochs'):
-                raise ValueError(f"{name} must be one value here, got {value}: "
+                raise ValueError(f"{name} must be one value here, got {len(value)}: "
                                  "dp-saddle sweep takes several")
     named = flag if getattr(args, 'run', None) is None else str
     runs = [run_of(f['dpsgd'], named) if isinstance(f, dict) else run_of_form(f) for f in forms]
@@ -539,7 +539,7 @@ def verified(
     """
     from dp_saddle.certificates import verify
     certificate = _loaded(args.file)
-    verdict = verify(certificate)
+    verdict = verify(certificate, seconds=args.seconds)
     text = f'{verdict!r}\ndigest {certificate.digest}'
     data = dict(proved=verdict.proved, findings=list(verdict.findings)) | _quoted(certificate)
     return Answer(text, data, int(not verdict))

@@ -8,7 +8,6 @@ __all__ = ['swept', 'compared_sampling', 'budgeted', 'audited']
 # %% ../nbs/06df_command_ledgers.ipynb #887df3fb
 import csv
 import io
-import json
 import os
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,6 +27,7 @@ from dp_saddle.command_answers import (
     up,
 )
 from .run_files import neighbours_of, number, run_of, spread
+from .texts import quoted, read_bytes, read_file, read_text
 
 # %% ../nbs/06df_command_ledgers.ipynb #6c0998d2
 def _several(said):
@@ -188,12 +188,12 @@ def _opened(path):
     "The Budget in a file."
     from dp_saddle.schedules import Budget
     try:
-        said = json.loads(path.read_text(encoding='utf-8'))
+        said = read_file(path)
         budget = Budget(eps=said['eps'], delta=said['delta'])
     except FileNotFoundError:
         raise ValueError(f"{path} must be a ledger, and is not there: `dp-saddle budget new` "
                          "makes one") from None
-    except (KeyError, TypeError, UnicodeDecodeError, json.JSONDecodeError):
+    except (KeyError, TypeError, ValueError):
         raise ValueError(f"{path}: a ledger is needed, as `dp-saddle budget new` makes "
                          "it") from None
     return budget.load(path)
@@ -204,14 +204,14 @@ def _payable(budget, found):
     run = found.runs[0][1]
     mechanism, relation = mechanism_of(run), neighbours_of(run)
     if isinstance(run, Run) and run.sampling == 'shuffle' or neighbours_of(mechanism) != relation:
-        raise ValueError(f"the ledger keeps steps, which do not say {relation!r}: "
+        raise ValueError(f"the ledger keeps steps, which do not say {quoted(relation)}: "
                          "add such runs up in Python, run + run")
     if not found.runs[0][0]: raise ValueError("--steps must be at least 1, got 0")
     from dp_saddle.mechanisms import Composition
     paid = neighbours_of(Composition(budget.history)) if budget.history else relation
     if paid != relation:
-        raise ValueError(f"the run must be for the neighbours of the ledger, {paid!r}, "
-                         f"got {relation!r}")
+        raise ValueError(f"the run must be for the neighbours of the ledger, {quoted(paid)}, "
+                         f"got {quoted(relation)}")
     return mechanism
 
 # %% ../nbs/06df_command_ledgers.ipynb #3286d9f3
@@ -270,7 +270,7 @@ def budgeted(
     """
     path = Path(args.file)
     checks.choice(('.json',), **{'suffix of the ledger': path.suffix})
-    if not path.parent.is_dir(): raise FileNotFoundError(f"no folder {str(path.parent)!r}")
+    if not path.parent.is_dir(): raise FileNotFoundError(f"no folder {quoted(str(path.parent))}")
     if args.action != 'new' and (args.eps, args.delta) != (None, None):
         raise ValueError("--eps and --delta are for a new ledger")
     speaks = bool(said_words(args)) or args.run is not None
@@ -312,23 +312,26 @@ def _ledger(file, budget, found, fits, more):
     return Answer(text, data, int(fits is False))
 
 # %% ../nbs/06df_command_ledgers.ipynb #cd484976
+_MOST_BYTES = 1 << 26    # Tuning: of scores
+
 def _numbers(path):
     "All numbers in a text; ValueError that names the line."
     out = []
-    for i, line in enumerate(path.read_text(encoding='utf-8').splitlines()):
+    for i, line in enumerate(read_text(path, _MOST_BYTES).splitlines()):
         words = line.partition('#')[0].replace(',', ' ').split()
         try:
             out += [number(word) for word in words]
-        except ValueError as error:
-            if i: raise ValueError(f"line {i + 1} {error}") from None
+        except ValueError:
+            if i: raise ValueError(f"line {i + 1} must hold numbers, all of them doubles") from None
     return out
 
 def _scores(path):
     "The scores in a file, a vector."
     path = Path(path)
     try:
-        return np.load(path, allow_pickle=False) if path.suffix == '.npy' else _numbers(path)
-    except (ValueError, EOFError) as error:
+        if path.suffix != '.npy': return _numbers(path)
+        return np.load(io.BytesIO(read_bytes(path, _MOST_BYTES)), allow_pickle=False)
+    except (ValueError, EOFError, MemoryError) as error:
         raise ValueError(f"{path}: {error}") from None
 
 # %% ../nbs/06df_command_ledgers.ipynb #3bc968ef

@@ -24,6 +24,7 @@ from .densities import SubsampledGaussianLoss, log_mix
 from .mechanisms import Composition, Gaussian, Mechanism, PoissonSubsampled
 from .numerics import SMALLEST
 from .plrv import composed
+from .texts import quoted
 
 # %% ../nbs/06aa_derivatives.ipynb #b1e80c71
 # Tuning: only time and precision depend on it, and no bound does.
@@ -338,14 +339,15 @@ def _decided(run, delta):
     "(the mechanism, (eps, the direction that decides it, by how much))."
     mechanism = mechanism_of(run)
     if not isinstance(mechanism, Mechanism):
-        raise TypeError(f"run must be made of mechanisms, whose parameters have names, got {run!r}")
+        raise TypeError("run must be made of mechanisms, whose parameters have names, "
+                        f"got {quoted(run)}")
     def eps(plrv):
         bounds = ContourAccountant(plrv).epsilon(delta)
         return bounds.estimate if plrv.dominated is None else bounds.upper
     remove = eps(mechanism.remove)
     add = remove if mechanism.symmetric else eps(mechanism.add)
     if max(remove, add) == inf:
-        raise ValueError(f"delta must be larger than the mass at infinity, got {delta!r}")
+        raise ValueError(f"delta must be larger than the mass at infinity, got {quoted(delta)}")
     if mechanism.symmetric: return mechanism, (remove, 'both', inf)
     direction = 'remove' if remove >= add else 'add'
     return mechanism, (max(remove, add), direction, abs(remove - add))

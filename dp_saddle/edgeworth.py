@@ -16,6 +16,8 @@ from numpy.polynomial.hermite_e import hermeval
 from numpy.polynomial.polynomial import polyval
 from scipy.special import gamma, log_ndtr, ndtr
 
+from .texts import quoted
+
 # %% ../nbs/03_edgeworth.ipynb #07f655a5
 from . import checks
 from dp_saddle.berry_esseen import (
@@ -558,7 +560,7 @@ class EdgeworthInterval(Accountant):
         check_series_order(1, order)
         checks.choice(('moments', 'transform'), proof=proof)
         if proof == 'moments' and order > 1:
-            raise ValueError(f"order must be 1 with proof='moments', got {order!r}")
+            raise ValueError(f"order must be 1 with proof='moments', got {quoted(order)}")
         self.chernoff = {plrv: MomentsAccountant(plrv, conversion='classic')
                          for plrv in self.directions}
         live = [plrv for plrv in self.directions if plrv.ess_sup > 0]

@@ -37,6 +37,7 @@ from dp_saddle.mechanisms import (
 )
 from .moments import ZCDP, ExponentialMechanism
 from .selection import Geometric, Logarithmic, Poisson, TruncatedNegativeBinomial, selected
+from .texts import quoted
 
 # %% ../nbs/07a_events.ipynb #8c9b8892
 # Rounding: may grow, never shrink.
@@ -182,7 +183,8 @@ def _other_mechanism(event, relation, moved):
                           lambda x: DiscreteLaplace(scale=1/x, sensitivity=size))
         case 'DiscreteGaussian':
             if getattr(event, 'dimension', 1) != 1:
-                raise ValueError(f"dimension must be 1 for a loss here, got {event.dimension!r}")
+                raise ValueError("dimension must be 1 for a loss here, "
+                                 f"got {quoted(event.dimension)}")
             size = _whole(moved*event.sensitivity)
             return _noisy(event.sigma, lambda x: DiscreteGaussian(sigma=x, sensitivity=size))
         case 'RandomizedResponse':
@@ -326,7 +328,7 @@ class EventCounts(PrivacyAccountant or absent('dp_accounting', 'dp-accounting'))
         super().__init__(neighboring_relation)
         if not isinstance(neighboring_relation, NeighboringRelation):
             raise TypeError("neighboring_relation must be a dp_accounting.NeighboringRelation, "
-                            f"got {neighboring_relation!r}")
+                            f"got {quoted(neighboring_relation)}")
         self.counts, self.private = Counter(), True
 
     def _maybe_compose(self, event, count, do_compose):
@@ -533,7 +535,7 @@ def as_event(
     """
     mechanism = mechanism_of(run)
     if not isinstance(mechanism, Mechanism):
-        raise TypeError(f"run must be a mechanism, or what dpsgd returns, got {run!r}")
+        raise TypeError(f"run must be a mechanism, or what dpsgd returns, got {quoted(run)}")
     from dp_accounting import dp_event
     steps = mechanism.as_steps()
     replaced = any(isinstance(step, (FixedSize, PoissonReplaceOne)) for step, _ in steps)

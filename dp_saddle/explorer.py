@@ -23,6 +23,7 @@ from . import checks
 from .checks import patch
 from .numerics import round_outwards
 from .pictures import AMBER, PAGE, style_of
+from .texts import quoted
 
 # %% ../nbs/92_explorer.ipynb #b350d151
 # Rounding: may grow, never shrink.
@@ -70,12 +71,12 @@ class Slider:
         numbers = values.ndim == 1 and values.size and values.dtype.kind in 'iuf'
         if not numbers or np.unique(values).size < values.size:
             raise ValueError(f"{self.name} must have one or more different numbers "
-                             f"for its slider, got {self.values!r}")
+                             f"for its slider, got {quoted(self.values)}")
         object.__setattr__(self, 'values', tuple(values.tolist()))
         checks.count(0, start=self.start)
         if self.start >= len(self.values):
             raise ValueError(f"start of {self.name} must be below {len(self.values)}, "
-                             f"the number of its values, got {self.start!r}")
+                             f"the number of its values, got {quoted(self.start)}")
 
 # %% ../nbs/92_explorer.ipynb #70275b28
 def slider_near(start, name, label, values):
@@ -90,7 +91,7 @@ def axis(low, high, brackets='()', **named):
     a = checks.array(low, high, brackets, **named)
     if a.ndim != 1 or a.size < 2 or not (np.diff(a) > 0).all():
         raise ValueError(f"{name} must be a 1-d array of two or more increasing numbers, "
-                         f"got {x!r}")
+                         f"got {quoted(x)}")
     return a
 
 def shown(value):
@@ -161,17 +162,17 @@ AXES = 'xlabel', 'ylabel', 'xlim', 'ylim'
 def _check(explorer):
     "ValueError for what cannot be drawn; `x` becomes an array."
     if not explorer.name.isidentifier():
-        raise ValueError(f"name must be a word, got {explorer.name!r}")
+        raise ValueError(f"name must be a word, got {quoted(explorer.name)}")
     if not set(AXES) <= set(explorer.axes):
         raise ValueError("axes must have xlabel, ylabel, xlim and ylim, "
-                         f"got {sorted(explorer.axes)}")
+                         f"got {quoted(sorted(explorer.axes))}")
     for _, rounding in explorer.lines:
         checks.choice(('up', 'down', ''), rounding=rounding)
     for name in explorer.styles:
         style_of(name)              # or a ValueError
     if len(explorer.lines) > len(explorer.styles or LINES):
         raise ValueError(f"styles must have one for each of the {len(explorer.lines)} lines, "
-                         f"got {explorer.styles}")
+                         f"got {quoted(explorer.styles)}")
     x = checks.array(-inf, inf, x=explorer.x)
     if x.ndim != 1 or x.size < 2:
         raise ValueError(f"x must be a 1-d array of two or more numbers, got shape {x.shape}")

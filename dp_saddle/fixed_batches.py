@@ -16,6 +16,7 @@ from .checks import patch
 from .losses import NodeLoss, cuts_at_corner, legendre_panels
 from .numerics import TINY, find_roots
 from .plrv import ComposedLoss
+from .texts import quoted
 
 # %% ../nbs/04b_fixed_batches.ipynb #fef2ac57
 # Tuning: only time and width depend on it.
@@ -173,6 +174,7 @@ def without_replacement(
     checks.real(0, inf, sigma=sigma)
     checks.real(0, 1, rate=rate)
     checks.count(1, steps=steps)
+    sigma, rate = float(sigma), float(rate)
     step = ReplaceOneLoss(sigma, np.array([0., 1.]), np.log([1 - rate, rate]))
     return ComposedLoss([(step, int(steps))])
 
@@ -206,7 +208,7 @@ def with_replacement(
     checks.count(1, batch_size=batch_size, steps=steps)
     checks.count(2, dataset_size=dataset_size)
     if batch_size > _MAX_BATCH:
-        raise ValueError(f"batch_size must be in [1, 1000000], got {batch_size!r}")
+        raise ValueError(f"batch_size must be in [1, 1000000], got {quoted(batch_size)}")
     from scipy.stats import binom  # slow to import
     logw = binom.logpmf(np.arange(batch_size + 1), batch_size, 1/dataset_size)
     keep = logw > _LOG_RARE

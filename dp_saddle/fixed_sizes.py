@@ -26,6 +26,7 @@ from dp_saddle.mechanisms import (
 )
 from .numerics import safe_log
 from .plrv import PLRV, ComposedLoss, gaussian_log_delta
+from .texts import quoted
 from .tilted_fft import connect_the_dots
 
 # %% ../nbs/04g_fixed_sizes.ipynb #863c0551
@@ -117,7 +118,8 @@ def _end(curve, sigma, log_mass=_LOG_CUT_OFF):
         end *= _END_GROWTH
         if end > _LARGEST_LOSS:
             raise ValueError("sigma must be larger (about .1, with replacement about 1) where one "
-                             f"record is replaced, got {sigma!r}: losses of {end:.0f} nats are too "
+                             "record is replaced, "
+                             f"got {quoted(sigma)}: losses of {end:.0f} nats are too "
                              "many for a lattice")
     return end
 
@@ -196,13 +198,13 @@ def _checked(sigma, batch_size, dataset_size, replacement):
     checks.count(1, batch_size=batch_size, dataset_size=dataset_size)
     checks.flag(replacement=replacement)
     if not replacement and batch_size > dataset_size:
-        raise ValueError(f"batch_size must be at most dataset_size = {dataset_size!r} "
-                         f"without replacement, got {batch_size!r}")
+        raise ValueError(f"batch_size must be at most dataset_size = {quoted(dataset_size)} "
+                         f"without replacement, got {quoted(batch_size)}")
     if replacement:
         checks.count(2, dataset_size=dataset_size)
     if replacement and batch_size > _MOST_DRAWS:
         raise ValueError("batch_size must be in [1, 1000000] with replacement, "
-                         f"got {batch_size!r}")
+                         f"got {quoted(batch_size)}")
     sigma = Gaussian(sigma=sigma, sensitivity=_TWICE).sigma
     return dict(sigma=sigma, batch_size=int(batch_size), dataset_size=int(dataset_size),
                 replacement=bool(replacement))

@@ -26,6 +26,7 @@ from .mechanisms import Gaussian, PoissonSubsampled
 from .numerics import SMALLEST, ULP, log_chernoff_factor
 from .plrv import Bounds
 from .record_bounds import BoundsTable, delta_bounds, dominating_mu, epsilon_bounds
+from .texts import as_path, quoted
 
 # %% ../nbs/05b_individual.ipynb #14d6bb50
 # Proved: change one and a theorem is broken.
@@ -52,14 +53,14 @@ _GUESS_SHARE = 1e-9              # taken so much smaller, and then tested
 # %% ../nbs/05b_individual.ipynb #04c6f2fb
 def _grid(sigma, sigma_grid):
     "The noise grid: given, or so many values from sigma on, evenly in the logarithm."
-    if np.ndim(sigma_grid) == 0:
+    if not np.iterable(sigma_grid):
         checks.count(2, sigma_grid=sigma_grid)
         return sigma*np.geomspace(1, _GRID_REACH, sigma_grid)
     grid = checks.array(0, inf, sigma_grid=sigma_grid)
     increasing = grid.ndim == 1 and grid.size >= 2 and (np.diff(grid) > 0).all()
     if not increasing or grid[0] > sigma:
         raise ValueError("sigma_grid must be at least two increasing values, the first at most "
-            f"sigma = {sigma:g}, got {sigma_grid!r}")
+            f"sigma = {sigma:g}, got {quoted(sigma_grid)}")
     return grid
 
 # %% ../nbs/05b_individual.ipynb #8445bd4e
@@ -333,7 +334,7 @@ def _chosen(self:IndividualAccountant, records):
         r = r.astype(int)
     if r.dtype.kind not in 'iu' or r.ndim != 1:
         raise TypeError("records must be an index, a list of indices or a mask of all records, "
-            f"got {records!r}")
+            f"got {quoted(records)}")
     if r.size and not (0 <= r.min() and r.max() < n):
         wrong = r.min() if r.min() < 0 else r.max()
         raise ValueError(f"records must be in [0, {n}), got {wrong}")
@@ -589,7 +590,7 @@ def account_store(
     **settings
         those of `individual_epsilon`
     """
-    source, target = Path(source), Path(target)
+    source, target = as_path(source=source), as_path(target=target)
     _check_stores(source, target)
     norms, index = _read_store(source, columns)
     draft = Path(f'{target}.part')
@@ -604,13 +605,12 @@ def account_store(
 def _check_stores(source, target):
     for name, path in (('source', source), ('target', target)):
         checks.choice(('.zarr', '.parquet'), **{f'suffix of {name}': path.suffix})
-    if target.exists():
-        raise ValueError(f"target must not exist, got {str(target)!r}")
+    if target.exists(): raise ValueError(f"target must not exist, got {quoted(str(target))}")
     if not source.exists():
-        raise FileNotFoundError(f"source must exist, got {str(source)!r}")
+        raise FileNotFoundError(f"source must exist, got {quoted(str(source))}")
     if not target.parent.is_dir():
         raise FileNotFoundError("target must be in a directory that exists, "
-            f"got {str(target)!r}")
+            f"got {quoted(str(target))}")
 
 def _read_store(source, columns):
     "The norms as a dask array, and the index of a table."

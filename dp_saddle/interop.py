@@ -47,6 +47,7 @@ from dp_saddle.records import (
     watched,
 )
 from .schedules import Budget
+from .texts import quoted
 
 # %% ../nbs/08_interop.ipynb #922a946a
 _all_ = ['ADD_OR_REMOVE_ONE', 'SaddlePrivacyAccountant']      # chapter 07a has them
@@ -71,7 +72,7 @@ def _history(entries):
     for entry in entries:
         if not isinstance(entry, (tuple, list)) or len(entry) != ENTRY:
             raise ValueError("history must hold (noise_multiplier, sample_rate, steps), "
-                             f"got {entry!r}")
+                             f"got {quoted(entry)}")
         sigma, rate, steps = entry
         checks.real(0, inf, '[)', noise_multiplier=sigma)
         checks.real(0, 1, '(]', sample_rate=rate)
@@ -478,7 +479,7 @@ def _check_steps(hook, accountant):
 def _settle(guard, accountant):
     "The guard has paid for the steps so far, or pays now."
     if not isinstance(guard, (Budget, RDPFilter)):
-        raise TypeError(f"guard must be a Budget or an RDPFilter, got {guard!r}")
+        raise TypeError(f"guard must be a Budget or an RDPFilter, got {quoted(guard)}")
     if not guard.steps:
         for entry in _history(accountant.history):
             _pay(guard, *entry)
@@ -576,8 +577,7 @@ def _records_of(guard, loader, norms):
     rate = _rate_of(loader)
     records = RecordFilter(guard, n=len(loader.dataset), rate=rate, sampling='poisson')
     if isinstance(guard, RDPFilter) != callable(norms):
-        raise ValueError("norms must be given with an RDPFilter, a function without arguments, "
-                         f"and only then, got {norms!r}")
+        raise ValueError(f"norms must be a function if guard is an RDPFilter, got {quoted(norms)}")
     return records
 
 # %% ../nbs/08_interop.ipynb #d660c336
@@ -807,7 +807,7 @@ def _all_norms(model, optimizer, criterion, records, targets, batch):
     alone = norms_of(model, optimizer, criterion, records[:1], targets[:1])
     if not np.allclose(alone, out[:1], rtol=SAME_NORM):
         raise ValueError("criterion must be reduced as loss_reduction = "
-                         f"{optimizer.loss_reduction!r} says: the first record's norm is "
+                         f"{quoted(optimizer.loss_reduction)} says: the first record's norm is "
                          f"{out[0]:.4g} among others and {alone[0]:.4g} alone")
     return out
 

@@ -26,6 +26,7 @@ from .losses import FiniteLoss, missing
 from .mixtures import components, mixture_loss, on_a_sample
 from .numerics import SMALLEST, ULP, safe_log
 from .plrv import PLRV, Bounds, ComposedLoss, GaussianLoss, composed
+from .texts import quoted
 
 # %% ../nbs/00b_mechanisms.ipynb #6eb37b35
 @dataclass(frozen=True)
@@ -126,7 +127,7 @@ class Composition(Mechanism):
 
     def __post_init__(self):
         if not _are_pairs(self.steps):
-            raise TypeError(f"steps must be (mechanism, count) pairs, got {self.steps!r}")
+            raise TypeError(f"steps must be (mechanism, count) pairs, got {quoted(self.steps)}")
         if not self.steps:
             raise ValueError("steps must hold at least one (mechanism, count) pair, got ()")
         merged = _merged(self.steps)
@@ -357,7 +358,7 @@ class Discrete(FiniteMechanism):
             v = checks.array(0, 1, '[]', **{name: given})
             if v.ndim != 1 or abs(fsum(v) - 1) > _SUM_ERROR:
                 raise ValueError(f"{name} must be a vector of probabilities in [0, 1] that sums "
-                                 f"to 1 (within 1e-12), got {given!r}")
+                                 f"to 1 (within 1e-12), got {quoted(given)}")
             exact = abs(fsum([*v, -1])) <= ULP
             object.__setattr__(self, name, tuple((v if exact else v/fsum(v)).tolist()))
             object.__setattr__(self, 'computed', self.computed or not exact)
@@ -454,7 +455,7 @@ class DiscreteLaplace(FiniteMechanism):
         checks.count(1, sensitivity=self.sensitivity)
         object.__setattr__(self, 'sensitivity', int(self.sensitivity))
         if self.sensitivity > _MAX_MOVE:
-            raise ValueError(f"sensitivity must be in [1, {_MAX_MOVE}], got {self.sensitivity!r}")
+            raise ValueError(f"sensitivity must be in [1, {_MAX_MOVE}], got {self.sensitivity}")
 
     def pair(self):
         "Its `FinitePair`: all below 0, the integers between, all above `sensitivity`."
@@ -480,7 +481,7 @@ def _of_one_sample(run):
     if not steps:
         why = "there is no step in it"
     raise TypeError("base must be a Gaussian, a Laplace or a finite pair, or several Gaussians: "
-                    f"{why}, got {run!r}")
+                    f"{why}, got {quoted(run)}")
 
 # %% ../nbs/00b_mechanisms.ipynb #b1ae44b8
 @dataclass(frozen=True)
@@ -503,7 +504,7 @@ class PoissonSubsampled(Mechanism):
         object.__setattr__(self, 'base', _of_one_sample(self.base))
         if not (isinstance(self.base, Mechanism) and hasattr(self.base, 'loss_of_sample')):
             wanted = "base must be a Gaussian, a Laplace or a finite pair"
-            raise TypeError(f"{wanted}, got {self.base!r}")
+            raise TypeError(f"{wanted}, got {quoted(self.base)}")
 
     @property
     def symmetric(self):
@@ -612,7 +613,7 @@ class Accountant:
         """
         if not isinstance(mechanism, (Mechanism, PLRV)):
             wanted = "mechanism must be a Mechanism (or a PLRV, for one direction)"
-            raise TypeError(f"{wanted}, got {mechanism!r}")
+            raise TypeError(f"{wanted}, got {quoted(mechanism)}")
         self.mechanism, self.all_gaussian = mechanism, bool(gaussian_mu(mechanism))
         if not self.all_gaussian: _ = self.directions           # for Gaussians a formula may do
 

@@ -23,6 +23,7 @@ from .densities import GaussianMixtureLoss, SubsampledGaussianLoss
 from .losses import FiniteLoss
 from .numerics import TINY, ULP
 from .plrv import GaussianLoss, gaussian_log_delta
+from .texts import quoted
 
 # %% ../nbs/00ad_mixtures.ipynb #4c2628a3
 # Proved: change one and a theorem is broken.
@@ -219,7 +220,7 @@ def components(
     for name, v in (('sensitivities', c), ('probabilities', p)):
         if v.ndim != 1 or not 0 < v.size <= MOST_COMPONENTS:
             raise ValueError(f"{name} must be a vector of 1 to {MOST_COMPONENTS} numbers, "
-                             f"got {given[name]!r}")
+                             f"got {quoted(given[name])}")
     if c.size != p.size:
         raise ValueError(f"probabilities must be as many as sensitivities, {c.size}, got {p.size}")
     _check(c, p)
@@ -232,7 +233,8 @@ def _check(c, p):
         raise ValueError("sensitivities must be >= 0, of vectors their norms: what moves the value "
                          f"both ways is not served, got {c[c < 0][0]:g}")
     if abs(fsum(p) - 1) > _SUM_ERROR:
-        raise ValueError(f"probabilities must sum to 1 (within 1e-12), got a sum of {fsum(p)!r}")
+        raise ValueError("probabilities must sum to 1 (within 1e-12), "
+                         f"got a sum of {quoted(fsum(p))}")
     if ((p > 0) & (p < LEAST_SHARE)).any():
         raise ValueError(f"probabilities must be 0 or at least {LEAST_SHARE:g}, "
                          f"got {p[p > 0].min():g}")

@@ -20,6 +20,7 @@ from .losses import log_delta_of_atoms, missing
 from .mechanisms import FiniteMechanism, FinitePair, Mechanism, PureDP
 from .numerics import SMALLEST, TINY, ULP, invert
 from .plrv import PLRV, GaussianLoss
+from .texts import quoted
 
 # %% ../nbs/00ca_moments.ipynb #d451becc
 # Proved: change one and a theorem is broken.
@@ -125,7 +126,7 @@ def unknown(self:MomentsLoss,
     -------
     the ValueError to raise
     """
-    return ValueError(f"{what} is not known for {self.step!r}: it is known by its Renyi "
+    return ValueError(f"{what} is not known for {quoted(self.step)}: it is known by its Renyi "
                       "divergences only; epsilon, delta, rdp and MomentsAccountant serve it")
 
 @patch
@@ -376,7 +377,7 @@ def _checked(eps, steps):
     checks.real(0, _MOST_EPS, '(]', eps=eps)
     checks.count(1, steps=steps)
     if steps > _MOST_STEPS:
-        raise ValueError(f"steps must be an integer in [1, {_MOST_STEPS}], got {steps!r}")
+        raise ValueError(f"steps must be an integer in [1, {_MOST_STEPS}], got {quoted(steps)}")
     return float(eps), int(steps)
 
 # %% ../nbs/00ca_moments.ipynb #cb6d1636

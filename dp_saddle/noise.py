@@ -20,6 +20,7 @@ from .densities import log_mix
 from .losses import FiniteLoss, NodeLoss
 from .mechanisms import Mechanism
 from .numerics import ULP, safe_log
+from .texts import quoted
 
 # %% ../nbs/04d_noise.ipynb #79d5b50e
 # Rounding: may grow, never shrink.
@@ -223,7 +224,7 @@ class AdditiveNoise(Mechanism):
 def _check(self:AdditiveNoise):
     "What was given, checked: what is wrong is said at once."
     if not callable(self.log_density):
-        raise TypeError(f"log_density must be a function, got {self.log_density!r}")
+        raise TypeError(f"log_density must be a function, got {quoted(self.log_density)}")
     self.set_floats(0, inf, sensitivity=self.sensitivity, log_density_ulps=self.log_density_ulps)
     self.set_floats(-inf, inf, center=self.center)
     if not np.array_equal(self.slope, inf): self.set_floats(0, inf, slope=self.slope)
@@ -232,7 +233,7 @@ def _check(self:AdditiveNoise):
         object.__setattr__(self, name, _increasing(name, getattr(self, name)))
     if len(self.support) != 2 or not self.support[0] <= self.center <= self.support[1]:
         raise ValueError("support must be (a, b), a < b, with the center in it, "
-                         f"got {self.support!r} and center = {self.center!r}")
+                         f"got {quoted(self.support)} and center = {quoted(self.center)}")
     self._check_shape()
     _ = self.pair if self.proved else self.estimates
 
@@ -240,9 +241,9 @@ def _increasing(name, given):
     "A tuple of floats, none of them nan."
     try: values = tuple(float(x) for x in given)
     except (TypeError, ValueError):
-        raise TypeError(f"{name} must be a tuple of numbers, got {given!r}") from None
+        raise TypeError(f"{name} must be a tuple of numbers, got {quoted(given)}") from None
     if any(not x <= y for x, y in zip(values, values[1:], strict=False)) or values != values:
-        raise ValueError(f"{name} must be increasing, got {given!r}")
+        raise ValueError(f"{name} must be increasing, got {quoted(given)}")
     return values
 
 # %% ../nbs/04d_noise.ipynb #29f97130
@@ -266,14 +267,14 @@ def _check_shape(self:AdditiveNoise):
     for name in ('log_concave', 'even', 'one_sided'):
         said = getattr(self, name)
         if not isinstance(said, (bool, np.bool_)):
-            raise TypeError(f"{name} must be True or False, got {said!r}")
+            raise TypeError(f"{name} must be True or False, got {quoted(said)}")
     if self.log_concave and self.inflections:
         raise ValueError("inflections must be () with log_concave=True, got "
-                         f"{self.inflections!r}: a concave function has none")
+                         f"{quoted(self.inflections)}: a concave function has none")
     if self.inflections and (not self.even or len(self.inflections) % 2):
         raise ValueError("inflections must come in pairs, with even=True (the largest change of "
                          "other noise need not be the worst), "
-                         f"got {self.inflections!r} and even = {self.even!r}")
+                         f"got {quoted(self.inflections)} and even = {quoted(self.even)}")
     if self.even: self.density.check_even()
 
 # %% ../nbs/04d_noise.ipynb #72fe5503
@@ -413,7 +414,7 @@ def estimates(self:AdditiveNoise):
     density, s = self.density, self.sensitivity
     if self.support != (-inf, inf):
         raise ValueError("support must be the whole line where neither log_concave nor inflections "
-                         f"are said, got {self.support!r}")
+                         f"are said, got {quoted(self.support)}")
     x = density.cells(density.end(-1), density.end(1) + s, s, _NODES)
     logp, logq, log_h = density.values(x - s), density.values(x), np.log(np.gradient(x))
     total = np.exp(logq + log_h).sum()

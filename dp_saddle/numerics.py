@@ -18,6 +18,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import expm1, roots_legendre
 
+from .texts import quoted
+
 # %% ../nbs/90_numerics.ipynb #e59ca779
 ULP = np.finfo(float).eps    # 2^-52: from 1 to the next double
 TINY = 1e-300                # stands under logarithms and quotients: 1/TINY is a double still
@@ -342,7 +344,8 @@ def in_order(
     if crossed.any():
         k = np.unravel_index(np.argmax(crossed), crossed.shape)
         low, up = (float(np.asarray(v)[k]) for v in (low, up))
-        raise ArithmeticError(f"two proofs contradict each other: at least {low!r}, at most {up!r};"
+        raise ArithmeticError(f"two proofs contradict each other: at least {quoted(low)}, at most "
+                              f"{quoted(up)};"
                               " please report the question that was asked")
     return low
 
@@ -406,7 +409,7 @@ def _asked(miss, x):
     "The function at x: a NaN would be on neither side."
     value = float(miss(x))
     if isnan(value):
-        raise ValueError(f"miss must be a number everywhere, got nan at {x!r}")
+        raise ValueError(f"miss must be a number everywhere, got nan at {quoted(x)}")
     return _Point(float(x), value)
 
 # %% ../nbs/90_numerics.ipynb #23e8d594

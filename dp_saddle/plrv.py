@@ -18,6 +18,7 @@ from scipy.special import erfcx, gamma, log1p, log_ndtr, ndtr
 
 from .checks import patch
 from .numerics import MANY_NODES, TINY, ULP, legendre
+from .texts import quoted
 
 # %% ../nbs/00_plrv.ipynb #bda44a17
 # Rounding: may grow, never shrink.
@@ -174,7 +175,7 @@ class PLRV:
         if name in _OWED:
             raise AttributeError(f"{type(self).__name__} must define `{name}` for this question: "
                                  "see the protocol in chapter 00")
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        raise AttributeError(f"{type(self).__name__} has no attribute {quoted(name)}")
 
 # %% ../nbs/00_plrv.ipynb #e3340ef1
 # Rounding: may grow, never shrink.
@@ -688,7 +689,7 @@ def as_composition(
     a ComposedLoss
     """
     if not isinstance(plrv, PLRV):
-        raise TypeError(f"plrv must be a PLRV, such as run.remove or run.add, got {plrv!r}")
+        raise TypeError(f"plrv must be a PLRV, such as run.remove or run.add, got {quoted(plrv)}")
     if not plrv.ess_sup > -inf:
         raise ValueError("plrv must be finite somewhere, got a loss that is always infinite")
     return composed(plrv)

@@ -32,6 +32,7 @@ from dp_saddle.numerics import (
     tail_sums,
 )
 from .plrv import MASS_ERROR, GaussianLoss
+from .texts import quoted
 from .tilting import MomentsAccountant
 
 # %% ../nbs/04_prv_fft.ipynb #262e9416
@@ -413,7 +414,7 @@ def _too_many(eps_error, need, window, root, max_points):
     room = max_points - 2*root - (_SPARE + 1)
     fits = float(round_outwards(_ADVICE*window*root/room, ROUND_UP, _DIGITS)) if room > 0 else inf
     return (f"eps_error must be at least {fits:.3g} to fit into max_points = {max_points}, "
-            f"got {eps_error!r}, which takes {ceil(need)} points")
+            f"got {quoted(eps_error)}, which takes {ceil(need)} points")
 
 # %% ../nbs/04_prv_fft.ipynb #b70f287f
 def _crossings(w, n, nudge, share, eta=_CDF_ULPS*ULP):

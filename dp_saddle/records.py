@@ -24,6 +24,7 @@ from .checks import patch
 from .filters import IndividualGDPFilter, RDPFilter
 from .mechanisms import Gaussian, PoissonSubsampled
 from .shuffles import shuffled_lower_bound
+from .texts import quoted
 from .tilting import rdp, rdp_error
 
 # %% ../nbs/07b_records.ipynb #6b982388
@@ -654,7 +655,7 @@ class RecordFilter:
         checks.real(0, 1, '(]', rate=rate)
         if not isinstance(guard, (IndividualGDPFilter, RDPFilter)) or guard.n is None:
             raise TypeError("guard must be an IndividualGDPFilter, or an RDPFilter with n, got "
-                            f"{guard!r}")
+                            f"{quoted(guard)}")
         if guard.n != n:
             raise ValueError(f"guard must have n = {n}, an account for each record, "
                              f"got n = {guard.n}")
@@ -704,7 +705,7 @@ def _check_ids(ids, n):
     "Places of records, each once, or ValueError."
     ids = np.asarray(ids, int)
     if ids.ndim != 1 or (ids < 0).any() or (ids >= n).any() or len(np.unique(ids)) < len(ids):
-        raise ValueError(f"ids must be places of records below {n}, each once, got {ids}")
+        raise ValueError(f"ids must be places of records below {n}, each once, got {quoted(ids)}")
     return ids
 
 @patch
@@ -726,7 +727,7 @@ def _everyone(self:RecordFilter, norms, clip):
                          "nothing there, so only who is drawn pays")
     norms = np.asarray(norms, float)
     if norms.shape != (self.n,) or not (norms >= 0).all():
-        raise ValueError(f"norms must have shape ({self.n},), each >= 0, got {norms}")
+        raise ValueError(f"norms must have shape ({self.n},), each >= 0, got {quoted(norms)}")
     share = np.minimum(rounded_norms(norms, clip)/clip, 1.)
     return _LEVELS[np.searchsorted(_LEVELS, share)]
 

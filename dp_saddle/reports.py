@@ -20,6 +20,7 @@ from .mechanisms import Composition, Mechanism, MixtureOfGaussians, PoissonSubsa
 from .numerics import in_order, round_outwards
 from .pictures import PAGE, band_of, style_of
 from .runs import ADD_OR_REMOVE, Composable, RunSum, relation_of
+from .texts import quoted
 
 # %% ../nbs/06d_reports.ipynb #05c9d8aa
 # Tuning: only what is shown depends on it.
@@ -280,11 +281,13 @@ def _quoted(run, delta, certificate):
     from dp_saddle.certificates import Certificate
     from dp_saddle.schedules import to_steps
     if not isinstance(certificate, Certificate):
-        raise TypeError(f"certificate must be a Certificate, got {certificate!r}")
+        raise TypeError(f"certificate must be a Certificate, got {quoted(certificate)}")
     if certificate.question != {'delta': delta}:
-        raise ValueError(f"certificate must be about delta = {delta!r}, got {certificate!r}")
+        raise ValueError(f"certificate must be about delta = {quoted(delta)}, "
+                         f"got {quoted(certificate)}")
     if _ordered(certificate.run) != _ordered(to_steps(mechanism_of(run))):
-        raise ValueError(f"certificate must be about this run, got one about {certificate.run}")
+        raise ValueError("certificate must be about this run, "
+                         f"got one about {quoted(certificate.run)}")
     answer = certificate.answer
     return {_CERTIFIED: [answer['lower'], answer['upper']], 'certificate': certificate.digest}
 
@@ -347,7 +350,7 @@ def _check(delta, unit, released, form, tuning):
     checks.choice(FORMS, form=form)
     if tuning is not None: checks.choice(tuple(_TUNING), tuning=tuning)
     if not isinstance(unit, str) or not unit.strip():
-        raise ValueError(f"unit must be a word such as 'record' or 'user', got {unit!r}")
+        raise ValueError(f"unit must be a word such as 'record' or 'user', got {quoted(unit)}")
 
 # %% ../nbs/06d_reports.ipynb #09d7e074
 def report(
@@ -389,6 +392,7 @@ def report(
     eps is rounded up
     """
     _check(delta, unit, released, form, tuning)
+    delta = float(delta)
     bounds = best_from_above(run).epsilon(delta)
     if bounds.upper == inf:
         raise ValueError(f"delta must be larger: no finite eps is proved for this run at {delta:g}")
@@ -396,14 +400,19 @@ def report(
     return _FORMS[form](facts | _quoted(run, delta, certificate))
 
 # %% ../nbs/06d_reports.ipynb #9c0cd240
-def _axes():
+def _axes(ax):
+    "These, or new ones."
     import matplotlib.pyplot as plt
+    if ax is not None:
+        checks.instance(plt.Axes, "matplotlib axes", ax=ax)
+        return ax
     with plt.rc_context(PAGE):
         return plt.subplots(layout='constrained')[1]
 
+# %% ../nbs/06d_reports.ipynb #e06fd945
 def plot_curve(
     run,        # a mechanism, a composition, or what `dpsgd` returns
-    eps=None,   # 1-d array, nats; default: from 0 to where delta is 1e-15
+    eps=None,   # >= 0, 1-d array, nats; default: from 0 to where delta is 1e-15
     ax=None,    # matplotlib axes; default: new ones
 ):              # the axes
     """Draw delta over eps (log scale), the certified band filled.
@@ -413,7 +422,7 @@ def plot_curve(
     run
         a mechanism, a composition, or what `dpsgd` returns
     eps
-        1-d array, nats; default: from 0 to where delta is 1e-15
+        >= 0, 1-d array, nats; default: from 0 to where delta is 1e-15
     ax
         matplotlib axes; default: new ones
 
@@ -422,10 +431,11 @@ def plot_curve(
     the axes
     """
     accountant = best_accountant(run)
+    eps = None if eps is None else np.atleast_1d(checks.array(0, inf, '[)', eps=eps))
     if eps is None:
         reach = accountant.epsilon(_LEAST_DELTA).upper
         eps = np.linspace(0, reach if 0 < reach < inf else 1., _POINTS)
-    ax, bounds = ax or _axes(), accountant.delta(eps)
+    ax, bounds = _axes(ax), accountant.delta(eps)
     ax.fill_between(eps, bounds.lower, bounds.upper, **band_of('contour'))
     ax.semilogy(eps, bounds.upper, **style_of('contour', label='certified upper bound'))
     title = f'{mechanism_of(run)}'.replace(', sensitivity=1.0', '')
@@ -456,9 +466,9 @@ def plot_steps(
     the axes
     """
     from dp_saddle.schedules import epsilon_after
-    eps, ax = epsilon_after(schedule, delta=delta), ax or _axes()
+    eps, ax = epsilon_after(schedule, delta=delta), _axes(ax)
     ax.plot(np.arange(len(eps) + 1), np.append(0, eps), **style_of('contour', label=''))
-    ax.set(xlabel='steps', ylabel=f'ε at δ = {delta:g}')
+    ax.set(xlabel='steps', ylabel=f'ε at δ = {float(delta):g}')
     return ax
 
 # %% ../nbs/06d_reports.ipynb #35a6e645
@@ -487,7 +497,7 @@ def plot_tradeoff(
     """
     from dp_saddle.attacks import tradeoff
     fpr = np.linspace(0, 1, _POINTS + 1)**2 if fpr is None else fpr
-    ax = ax or _axes()
+    ax = _axes(ax)
     ax.plot([0, 1], [1, 0], **style_of('guide', label='guessing'))
     ax.plot(fpr, tradeoff(run, fpr=fpr, direction=direction),
             **style_of('contour', label='no attack is below'))
@@ -518,7 +528,7 @@ def plot_rdp(
     """
     from dp_saddle.tilting import rdp
     alpha = np.geomspace(*_ORDERS, _POINTS) if alpha is None else alpha
-    ax = ax or _axes()
+    ax = _axes(ax)
     ax.loglog(alpha, rdp(mechanism_of(run), alpha), **style_of('moments', label='the run'))
     ax.set(xlabel='order α', ylabel='Rényi divergence (nats)')
     ax.legend()

@@ -11,7 +11,8 @@ from scipy.special import erf
 
 from . import checks
 from .checks import Saved, patch
-from .filters import gaussian_epsilon, gaussian_log_bounds
+from .filters import as_count, gaussian_epsilon, gaussian_log_bounds
+from .texts import quoted
 
 # %% ../nbs/05ab_residues.ipynb #17cbd46b
 # Proved: change one and a theorem is broken.
@@ -96,7 +97,8 @@ class GDPResidueFilter(Saved):
 def _after(self:GDPResidueFilter, eps, mu):
     "The squares after a step; NaN where it does not fit."
     if (eps is None) == (mu is None):
-        raise ValueError(f"eps or mu must be given, and not both, got eps={eps!r}, mu={mu!r}")
+        raise ValueError("eps or mu must be given, and not both, "
+                         f"got eps={quoted(eps)}, mu={quoted(mu)}")
     name, size = ('eps', eps) if mu is None else ('mu', mu)
     size = checks.array(0, np.inf, '[)', **{name: size})
     if size.shape != self._square.shape:
@@ -173,7 +175,7 @@ def restore(self:GDPResidueFilter,
     steps
         so far, an integer >= 0
     """
-    fits = square.shape == self._square.shape and (square >= 0).all()
-    if not fits or (square > self._whole()**2).any() or steps < 0 or steps != int(steps):
-        raise ValueError("numbers out of range")
-    self._square, self.steps = square.astype(float), int(steps)
+    square, steps = checks.array(0, np.inf, '[)', square=square), as_count(steps)
+    if square.shape != self._square.shape or (square > self._whole()**2).any():
+        raise ValueError("square: numbers out of range")
+    self._square, self.steps = square, steps

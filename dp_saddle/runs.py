@@ -12,6 +12,7 @@ from functools import cached_property
 from . import checks
 from .checks import patch
 from .mechanisms import Composition, Mechanism
+from .texts import quoted
 
 # %% ../nbs/05c_runs.ipynb #82d750c2
 ADD_OR_REMOVE = 'adding or removing one record'
@@ -107,7 +108,8 @@ def _agreed(parts):
     "The one relation of all parts, in words; ValueError naming two that differ."
     said = list(dict.fromkeys(words for part, _ in parts for words in relations_of(part)))
     if len(said) > 1:
-        raise ValueError(f"parts must be for the same neighbours, got {said[0]!r} and {said[1]!r}; "
+        raise ValueError("parts must be for the same neighbours, "
+                         f"got {quoted(said[0])} and {quoted(said[1])}; "
                          "if the losses are for the same pairs nevertheless, add the mechanisms, "
                          "run.mechanism")
     return said[0] if said else ADD_OR_REMOVE
@@ -117,7 +119,8 @@ def _law(part):
     "The mechanism of a part; TypeError where it is given by a loss."
     mechanism = part.mechanism if isinstance(part, Composable) else part
     if not isinstance(mechanism, Mechanism):
-        raise TypeError(f"parts must be runs of mechanisms to compose, got one of {mechanism!r}")
+        raise TypeError("parts must be runs of mechanisms to compose, "
+                        f"got one of {quoted(mechanism)}")
     return mechanism
 
 # %% ../nbs/05c_runs.ipynb #ee5bd90b
@@ -164,9 +167,9 @@ def _check(parts):
     pairs = isinstance(parts, (list, tuple)) and all(
         isinstance(pair, tuple) and len(pair) == 2 and _is_part(pair[0]) for pair in parts)
     if not pairs:
-        raise TypeError(f"parts must be (run or mechanism, count) pairs, got {parts!r}")
+        raise TypeError(f"parts must be (run or mechanism, count) pairs, got {quoted(parts)}")
     if not any(isinstance(part, Composable) for part, _ in parts):
-        raise ValueError(f"parts must hold at least one run, got {parts!r}")
+        raise ValueError(f"parts must hold at least one run, got {quoted(parts)}")
     for _, count in parts: checks.count(0, count=count)
 
 # %% ../nbs/05c_runs.ipynb #14bacf45

@@ -22,6 +22,7 @@ from .losses import FiniteLoss
 from .mechanisms import Accountant
 from .numerics import TINY, ULP, safe_log
 from .plrv import MASS_ERROR, Bounds, as_composition
+from .texts import quoted
 
 # %% ../nbs/02_saddlepoint.ipynb #22902ea5
 # Tuning: only time and width depend on it.
@@ -329,7 +330,7 @@ def curve(self:TiltedAccountant,
     """
     t = checks.array(0, inf, tilts=tilts)
     if t.ndim != 1:
-        raise ValueError(f"tilts must be a 1-d array of numbers in (0, inf), got {tilts!r}")
+        raise ValueError(f"tilts must be a 1-d array of numbers in (0, inf), got {quoted(tilts)}")
     for plrv in self.facts:
         check_tilts(plrv, 'tilts', t, SMALLEST_TILT)
     points = {plrv: self._at(plrv, t) for plrv in self.facts}
@@ -489,7 +490,7 @@ def check_series_order(low, order):
     "`order` is an integer in [low, 8], or an error."
     checks.count(low, order=order)
     if order > MAX_ORDER:
-        raise ValueError(f"order must be an integer in [{low}, {MAX_ORDER}], got {order}: "
+        raise ValueError(f"order must be an integer in [{low}, {MAX_ORDER}], got {quoted(order)}: "
             "beyond, rounding of the cumulants it needs shows in double precision")
 
 class SaddlePointMSD(TiltedAccountant):
@@ -523,7 +524,7 @@ def _check_density(plrv, mechanism):
     "Steepest descent needs a density, or an error."
     if plrv.parts and all(isinstance(p, FiniteLoss) for p, _ in plrv.parts):
         raise ValueError("mechanism must have a step with a density (Gaussian, Laplace) for "
-            f"steepest descent, got {mechanism!r}; "
+            f"steepest descent, got {quoted(mechanism)}; "
             "the contour, CLT and moments accountants take it")
 
 # %% ../nbs/02_saddlepoint.ipynb #70d451db

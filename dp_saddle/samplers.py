@@ -13,6 +13,7 @@ import numpy as np
 
 from . import checks
 from .checks import patch
+from .texts import quoted
 
 # %% ../nbs/04h_samplers.ipynb #e05e801a
 class Sampler:
@@ -78,6 +79,8 @@ class WholeEpochs(Sampler):
         return drawn()
 
 # %% ../nbs/04h_samplers.ipynb #c971ae29
+_MOST_BATCHES = 1 << 53    # Tuning: of an epoch: nobody draws them
+
 class PoissonBatches(Sampler):
     "Poisson samples: each record is in each batch on its own."
     def __init__(self, *,
@@ -102,7 +105,8 @@ class PoissonBatches(Sampler):
         """
         checks.real(0, 1, '(]', rate=rate)
         if max_batch_size is not None: checks.count(1, max_batch_size=max_batch_size)
-        super().__init__(dataset_size, ceil(1/rate), steps, seed)
+        batches = ceil(min(1/float(rate), _MOST_BATCHES))
+        super().__init__(dataset_size, batches, steps, seed)
         self.rate, self.most = float(rate), min(max_batch_size or inf, self.dataset_size)
 
     def epoch(self):
@@ -200,8 +204,8 @@ def _size(dataset_size, batch_size):
     "A batch size that fits, checked."
     checks.count(1, dataset_size=dataset_size, batch_size=batch_size)
     if batch_size > dataset_size:
-        raise ValueError(f"batch_size must be at most dataset_size = {dataset_size!r}, "
-                         f"got {batch_size!r}")
+        raise ValueError(f"batch_size must be at most dataset_size = {quoted(dataset_size)}, "
+                         f"got {quoted(batch_size)}")
     return int(batch_size)
 
 # %% ../nbs/04h_samplers.ipynb #1449e3d5

@@ -6,7 +6,6 @@
 __all__ = ['epsilon_after', 'to_steps', 'from_steps', 'Budget']
 
 # %% ../nbs/06c_schedules.ipynb #9817fad9
-import difflib
 import json
 import warnings
 from collections import Counter
@@ -20,7 +19,7 @@ from .accounting import Run, best_accountant, epsilon, mechanism_of
 from .batch import LossFamily, sum_rounding
 from .bins import BallsInBins, BinDraw
 from .certified import ContourAccountant, epsilon_without
-from .checks import Saved, counted, patch, tracked
+from .checks import Saved, TooDear, counted, patch, tracked
 from .contour import composed_atoms
 from .losses import FiniteLoss
 from .mechanisms import Composition, Gaussian, Mechanism, PoissonSubsampled
@@ -29,6 +28,7 @@ from .plrv import as_composition
 from .prefixes import Schedule, families_for, prefix_epsilon
 from .record_bounds import raised_between, upper_epsilon
 from .selection import TRIES, Selected, selected
+from .texts import kind_of, known, quoted, read_json, told
 from .tilting import MOMENTS_ROUNDING, SUM_ULPS
 
 # %% ../nbs/06c_schedules.ipynb #3d50fba7
@@ -53,27 +53,27 @@ _MOST_OTHERS = 1 << 10  # that are no Gaussians, beside these
 _SECONDS_EACH = .1      # that such a kind takes
 
 # %% ../nbs/06c_schedules.ipynb #b6741e13
-def _pairs(schedule):
+def _pairs(schedule, name='schedule'):
     "The schedule as [(mechanism, count)]."
-    return [_pair(entry) for entry in _entries(schedule)]
+    return [_pair(entry, name) for entry in _entries(schedule, name)]
 
-def _entries(schedule):
+def _entries(schedule, name='schedule'):
     "Its entries: mechanisms, or pairs that are not yet checked."
     schedule = mechanism_of(schedule)
     if isinstance(schedule, Mechanism):
         return list(schedule.as_steps())
     if not isinstance(schedule, (list, tuple)):
-        raise TypeError("schedule must be a mechanism, what dpsgd returns for one, or a list of "
-                        f"mechanisms or (mechanism, count) pairs, got {schedule!r}")
+        raise TypeError(f"{name} must be a mechanism, what dpsgd returns for one, or a list of "
+                        f"mechanisms or (mechanism, count) pairs, got {quoted(schedule)}")
     return schedule
 
-def _pair(step):
+def _pair(step, name='schedule'):
     "(mechanism, count) of an entry, checked."
     if isinstance(step, Mechanism):
         return step, 1
     if not isinstance(step, tuple) or len(step) != 2 or not isinstance(step[0], Mechanism):
-        raise TypeError("schedule must hold mechanisms or (mechanism, count) pairs, "
-                        f"got {step!r}")
+        raise TypeError(f"{name} must hold mechanisms or (mechanism, count) pairs, "
+                        f"got {quoted(step)}")
     checks.count(0, count=step[1])
     return step
 
@@ -89,7 +89,7 @@ def _taken_apart(entry, n):
 
 def _check_total(total):
     if total > _MOST_STEPS:
-        raise ValueError("count must add up to at most 10^8 over the schedule, "
+        raise TooDear("count must add up to at most 10^8 over the schedule, "
                          f"got {total}: ask epsilon for a prefix")
 
 
@@ -270,7 +270,7 @@ def _merged(kinds):
     from dp_saddle.merged_steps import MergedSteps  # slow to import, and few ask
     merged = MergedSteps(kinds)
     if merged.others > _MOST_OTHERS:
-        raise ValueError(f"schedule must have at most {_MOST_OTHERS} different kinds of steps that "
+        raise TooDear(f"schedule must have at most {_MOST_OTHERS} different kinds of steps that "
                          f"are no Gaussians, got {merged.others}: they would take about "
                          f"{merged.others*_SECONDS_EACH:.0f} s; ask epsilon for some prefixes, or "
                          "round their parameters to the more costly side")
@@ -366,8 +366,8 @@ def epsilon_after(
         return epochs[np.minimum(np.arange(schedule.steps)//whole, len(epochs) - 1)]
     for way in getattr(schedule, 'samplings', ()):
         if way in _BY_EPOCHS:
-            raise ValueError(f"schedule must hold no epochs of {way!r} beside others: ask for each "
-                             "of its parts, or of schedule.mechanism after each epoch")
+            raise ValueError(f"schedule must hold no epochs of {quoted(way)} beside others: ask "
+                             "for each of its parts, or of schedule.mechanism after each epoch")
     kinds, which, size, count = _kinds(_entries(schedule))
     after = np.minimum.accumulate(_prefixes(kinds, which, delta)[::-1])[::-1]
     if (size == 1).all(): return after
@@ -386,13 +386,10 @@ _OF_A_SEARCH = 'relation', 'holds_below'
 _KINDS |= {name: getattr(moments, name) for name in (
     'ZCDP', 'ExponentialMechanism', 'BoundedRange')}
 
-def _known(name, names, what):
-    "The name, if it is one of these."
-    if isinstance(name, str) and name in names:
-        return name
-    near = difflib.get_close_matches(name, names, 1, 0) if isinstance(name, str) else []
-    hint = f"; did you mean {near[0]!r}?" if near else ''
-    raise ValueError(f"{what} must be one of {', '.join(names)}, got {name!r}{hint}")
+_INSTEAD = {'PoissonSubsampled': "a sampled step is that of its base, with 'rate' beside it"}
+_OF_DPSGD = dict.fromkeys(
+    ('batch_size', 'dataset_size', 'epochs', 'accumulate', 'sampling', 'max_batch_size',
+     'unit_records'), "it is a word of 'dpsgd', which may stand in a run file in place of a step")
 
 # %% ../nbs/06c_schedules.ipynb #b05f975c
 def _search_as_dict(search):
@@ -428,7 +425,7 @@ def _not_in_a_file(mechanism):
     why = (f"a function such as its {functions[0]} cannot be in a file" if functions
            else "only these have a name in a file")
     return ValueError(f"mechanism must be one of {', '.join(_KINDS)} to be a step in a file, "
-                      f"got {mechanism!r}: {why}; epsilon, delta and report serve it")
+                      f"got {quoted(mechanism)}: {why}; epsilon, delta and report serve it")
 
 def to_steps(
     run,  # a mechanism, a composition, a schedule as for `epsilon_after`, or what `dpsgd` returns
@@ -444,7 +441,7 @@ def to_steps(
     -------
     dicts with 'mechanism', its parameters, 'rate' where there is one, and 'count'
     """
-    return [_as_dict(mechanism, count) for mechanism, count in _pairs(run)]
+    return [_as_dict(mechanism, count) for mechanism, count in _pairs(run, 'run')]
 
 # %% ../nbs/06c_schedules.ipynb #1bf5f4c6
 def _complete(kind, given, named=''):
@@ -452,15 +449,22 @@ def _complete(kind, given, named=''):
     bins = [field for field in fields(BallsInBins) if field.name in _OF_BINS]
     for field in [*fields(Gaussian), *bins] if kind is BallsInBins else fields(kind):
         if field.default is MISSING and field.name not in given:
-            raise ValueError(f"{named}{field.name} is needed for {kind.__name__}, got {given!r}")
+            raise ValueError(f"{named}{field.name} is needed for {kind.__name__}")
 
+def _check_numbers(named):
+    "ValueError where one is no number, and no list of numbers."
+    for key, value in named.items():
+        for one in value if isinstance(value, list) else [value]:
+            if isinstance(one, (str, dict, list)):
+                text = 'the text '*isinstance(one, str)
+                raise ValueError(f"{key} must be a number, got {text}{told(one)}")
+    checks.count(0, count=named['count'])
+
+# %% ../nbs/06c_schedules.ipynb #c8ecd2df
 def _mechanism_of(kind, parameters, rate, count):
     "The mechanism of these values, each checked."
     _complete(kind, parameters)
-    for key, value in dict(parameters, rate=rate).items():
-        if isinstance(value, str):
-            raise ValueError(f"{key} must be a number, got the text {value!r}")
-    checks.count(0, count=count)
+    _check_numbers({'rate': rate, **parameters, 'count': count})
     checks.real(0, 1, '(]', rate=rate)
     values = {k: tuple(v) if isinstance(v, list) else v for k, v in parameters.items()}
     if kind is BallsInBins:
@@ -479,15 +483,15 @@ def _from_dict(i, step):
     "(mechanism, count) of the i-th dict."
     if not isinstance(step, dict):
         raise ValueError(f"step {i} must be a mapping with 'mechanism', its parameters, 'rate' "
-                         f"and 'count', got {step!r}")
+                         f"and 'count', got {kind_of(step)}")
     step = dict(step)
     if step.get('mechanism') == Selected.__name__:
         return _search(i, step)
-    kind = _KINDS[_known(step.pop('mechanism', None), _KINDS, f'mechanism of step {i}')]
-    names = _names(kind)
+    said = known(step.pop('mechanism', None), _KINDS, f'mechanism of step {i}', _INSTEAD)
+    names = _names(kind := _KINDS[said])
     own = 'rate' in names or kind is BallsInBins
-    for key in step:
-        _known(key, [*names, *(['count'] if own else ['rate', 'count'])], f'key of step {i}')
+    allowed = [*names, *(['count'] if own else ['rate', 'count'])]
+    for key in step: known(key, allowed, f'key of step {i}', _OF_DPSGD)
     count, rate = step.pop('count', 1), 1 if own else step.pop('rate', 1)
     try:
         return _mechanism_of(kind, step, rate, count), count
@@ -498,22 +502,23 @@ def _from_dict(i, step):
 def _search(i, step):
     "(mechanism, count) of the i-th dict, of selected runs."
     for key in step:
-        _known(key, ['mechanism', 'run', 'tries', *_OF_A_SEARCH, 'count'], f'key of step {i}')
+        known(key, ['mechanism', 'run', 'tries', *_OF_A_SEARCH, 'count'], f'key of step {i}')
     tries, count = step.get('tries'), step.get('count', 1)
     if not isinstance(tries, dict):
-        raise ValueError(f"step {i}: tries must be a mapping with 'law' and 'mean', got {tries!r}")
-    law = TRIES[_known(tries.get('law'), TRIES, f'law of step {i}')]
+        raise ValueError(f"step {i}: tries must be a mapping with 'law' and 'mean', "
+                         f"got {kind_of(tries)}")
+    law = TRIES[known(tries.get('law'), TRIES, f'law of step {i}')]
     values = {key: value for key, value in tries.items() if key != 'law'}
     for key in values:
-        _known(key, [field.name for field in fields(law)], f'key of the tries of step {i}')
+        known(key, [field.name for field in fields(law)], f'key of the tries of step {i}')
     try:
         _complete(law, values, 'tries: ')
-        checks.count(0, count=count)
+        _check_numbers({**values, 'count': count})
         run = Composition(tuple(from_steps(step.get('run'))))
         search = selected(run, tries=law(**values))
         said = {name: step.get(name, getattr(search, name)) for name in _OF_A_SEARCH}
         if not isinstance(said['relation'], str):
-            raise ValueError(f"relation must be a text, got {said['relation']!r}")
+            raise ValueError(f"relation must be a text, got {told(said['relation'])}")
         checks.flag(holds_below=said['holds_below'])
         return replace(search, **said), count
     except (TypeError, ValueError) as error:
@@ -535,7 +540,7 @@ def from_steps(
     (mechanism, count) pairs
     """
     if not isinstance(steps, list):
-        raise ValueError(f"steps must be a list, got {steps!r}")
+        raise ValueError(f"steps must be a list, got {kind_of(steps)}")
     return [_from_dict(i, step) for i, step in enumerate(steps)]
 
 # %% ../nbs/06c_schedules.ipynb #32cfd2dc
@@ -585,7 +590,11 @@ def restore(self:Budget,
     history
         JSON, as `state` has it: what `to_steps` makes of the payments, in their order
     """
-    self.history = tuple(from_steps(json.loads(str(history))))
+    try:
+        paid = tuple(from_steps(read_json(str(history))))
+    except ValueError as error:
+        raise ValueError(f"history: {error}") from None
+    self.history = paid
     self._forget()
 
 @patch
@@ -638,6 +647,7 @@ def _sums_with(self:Budget, asked):
 @patch
 def cost(self:Budget, counts):
     "eps of `counts`, {mechanism: how many}, at the budget's delta, certified from above."
+    checks.instance(dict, "a dict of mechanisms and counts", counts=counts)
     return epsilon(Composition(tuple(counts.items())), delta=self.delta) if counts else 0.
 
 @patch
@@ -668,7 +678,7 @@ def _asked(self:Budget, step, count):
     "The counts of so many steps, checked."
     mechanism = mechanism_of(step)
     if not isinstance(mechanism, Mechanism):
-        raise TypeError(f"step must be a mechanism, got {step!r}")
+        raise TypeError(f"step must be a mechanism, got {quoted(step)}")
     checks.count(1, count=count)
     asked = Counter()
     for m, n in mechanism.as_steps():
@@ -723,7 +733,7 @@ def spend(self:Budget, step, count=1):
     ValueError if that passes the budget: then nothing is spent."""
     if self.would_exceed(step, count):
         raise ValueError(f"step must leave eps within the budget {self.eps:g}: {self.spent:.6g} is "
-                         f"spent, and {count} more of {step!r} do not fit; nothing was spent")
+                         f"spent, and {count} more of {quoted(step)} do not fit; nothing was spent")
     history, asked = self.history, self._asked(step, count)
     for m, n in asked.items():
         last, times = history[-1] if history else (None, 0)

@@ -23,6 +23,7 @@ from .mechanisms import Composition, Mechanism
 from .numerics import TINY, expm1mx, in_order, invert, log_chernoff_factor
 from .plrv import Bounds, as_composition
 from .runs import ADD_OR_REMOVE, relation_of
+from .texts import quoted
 from .tilting import remedy_of
 from .worst_case import WorstCaseAccountant
 
@@ -364,7 +365,7 @@ class Selected(Mechanism):
 
     def loss_of(self, direction):
         "There is none: ValueError."
-        raise ValueError(f"{_NO_LOSS}, got {self!r}")
+        raise ValueError(f"{_NO_LOSS}, got {quoted(self)}")
 
 # %% ../nbs/06ab_selection.ipynb #871b53d5
 def selected(
@@ -388,11 +389,11 @@ def selected(
     """
     mechanism = mechanism_of(run)
     if not isinstance(mechanism, Mechanism):
-        raise TypeError(f"run must be a mechanism, got {run!r}")
+        raise TypeError(f"run must be a mechanism, got {quoted(run)}")
     if not isinstance(tries, tuple(TRIES.values())):
-        raise TypeError(f"tries must be one of {', '.join(TRIES)}, got {tries!r}")
+        raise TypeError(f"tries must be one of {', '.join(TRIES)}, got {quoted(tries)}")
     if any(isinstance(m, Selected) for m, _ in mechanism.as_steps()):
-        raise ValueError(f"run must not be selected itself, got {run!r}")
+        raise ValueError(f"run must not be selected itself, got {quoted(run)}")
     words = dict.fromkeys(relation_of(m) for m, n in mechanism.as_steps() if n)
     if mechanism is not run: words = {run.relation: None}          # of dpsgd, which knows more
     if len(words) > 1:
@@ -419,7 +420,7 @@ class SelectionAccountant:
         self.mechanism = mechanism
         self.searches = [(m, n, _OneRun(m.run)) for m, n in steps if isinstance(m, Selected) and n]
         if not any(isinstance(m, Selected) for m, _ in steps):
-            raise TypeError(f"mechanism must have selected runs, got {mechanism!r}")
+            raise TypeError(f"mechanism must have selected runs, got {quoted(mechanism)}")
         others = [(m, n) for m, n in steps if not isinstance(m, Selected)]
         plain = others + [(m.run, n) for m, n in steps if isinstance(m, Selected)]
         self.others = [_OneRun(Composition(tuple(others)))] if others else []
@@ -442,7 +443,7 @@ def _say_what_is_missing(self:SelectionAccountant):
 @patch(as_prop=True)
 def directions(self:SelectionAccountant):
     "There are no losses: ValueError."
-    raise ValueError(f"{_NO_LOSS}, got {self.mechanism!r}")
+    raise ValueError(f"{_NO_LOSS}, got {quoted(self.mechanism)}")
 
 @patch(cached=True)
 def prices(self:SelectionAccountant):

@@ -16,6 +16,7 @@ from .bins import BallsInBins
 from .certified import ContourAccountant
 from .mechanisms import Discrete, Gaussian
 from .numerics import safe_log
+from .texts import quoted
 from .tilted_fft import TiltedFFT
 
 # %% ../nbs/04f_shuffles.ipynb #955d5888
@@ -159,8 +160,7 @@ def _of_both(sigma, batches, epochs, delta, relation, dropped):
     if largest > _ENOUGH*most.epsilon(delta).upper: return largest
     return max(largest, _as_bins(sigma, batches, epochs, delta, relation, dropped))
 
-def _checked(sigma, delta, batches, epochs, relation, dropped):
-    checks.real(0, inf, sigma=sigma)
+def _checked(delta, batches, epochs, relation, dropped):
     checks.real(0, 1, delta=delta)
     checks.count(1, batches=batches)
     checks.count(0, epochs=epochs)
@@ -201,8 +201,10 @@ def shuffled_lower_bound(
     if hasattr(run, 'shuffles'):
         if (batches, epochs) != (None, None):
             raise ValueError("batches and epochs must be left out with a run, which has its own, "
-                             f"got batches = {batches!r} and epochs = {epochs!r}")
+                             f"got batches = {quoted(batches)} and epochs = {quoted(epochs)}")
         return min(shuffled_lower_bound(delta=delta, **one) for one in run.shuffles())
-    _checked(run, delta, batches, epochs, relation, dropped)
+    checks.real(0, inf, run=run)
+    _checked(delta, batches, epochs, relation, dropped)
     if not epochs: return 0.
-    return _of_both(float(run), int(batches), int(epochs), delta, relation, float(dropped))
+    numbers = float(run), int(batches), int(epochs), float(delta)
+    return _of_both(*numbers, relation, float(dropped))

@@ -17,6 +17,7 @@ from .checks import patch
 from .mechanisms import Gaussian, PoissonSubsampled
 from .pictures import style_of
 from .rows import epsilons_of_sampled
+from .texts import quoted
 
 # %% ../nbs/06ba_sweeps.ipynb #635a0949
 # Tuning: only time depends on it.
@@ -75,7 +76,7 @@ def _checked(sigma, rate, steps, delta):
             checks.array(0, np.inf, '[)', steps=steps), checks.array(0, 1, delta=delta)]
     for name, v in zip(_NAMES, grid, strict=True):
         if v.ndim > 1 or not v.size:
-            raise ValueError(f"{name} must be a number or a vector of one or more, got {v!r}")
+            raise ValueError(f"{name} must be a number or a vector of one or more, got {quoted(v)}")
     for n in np.asarray(steps, dtype=object).ravel().tolist(): checks.count(0, steps=n)
     sigma, rate, steps, delta = (v.ravel() for v in grid)
     return sigma, rate, steps.astype(np.int64), delta
@@ -134,7 +135,7 @@ def sweep(
     chunks = [pairs[i:i + _CHUNK] for i in range(0, len(pairs), _CHUNK)]
     if client is None: parts = [_of_steps(chunk, *grid[2:]) for chunk in chunks]
     elif not hasattr(client, 'gather'):
-        raise TypeError(f"client must be a dask.distributed.Client or None, got {client!r}")
+        raise TypeError(f"client must be a dask.distributed.Client or None, got {quoted(client)}")
     else:
         futures = client.map(_of_steps, chunks, steps=grid[2], delta=grid[3], retries=_RETRIES)
         parts = client.gather(futures)
@@ -168,7 +169,7 @@ def plot(self:Sweep,
     """
     names = [name for name in self.columns if name != 'epsilon']
     for name, given in (('x', x), ('y', y)): checks.choice(names, **{name: given})
-    if x == y: raise ValueError(f"y must be another parameter than x, got {y!r} for both")
+    if x == y: raise ValueError(f"y must be another parameter than x, got {quoted(y)} for both")
     table = self.columns['epsilon'].reshape(self.shape)
     shown = tuple(slice(None) if name in (x, y) else 0 for name in names)
     cells = table[shown] if names.index(y) < names.index(x) else table[shown].T

@@ -31,6 +31,7 @@ from dp_saddle.prv_fft import (
     infinite_part,
     log_transform,
 )
+from .texts import quoted
 
 # %% ../nbs/04a_tilted_fft.ipynb #8b41e244
 # Rounding: may grow, never shrink.
@@ -225,8 +226,9 @@ def connect_the_dots(
     a GridLoss
     """
     if not isinstance(plrv, PLRV):
-        raise TypeError(f"plrv must be the PLRV of one step, such as `step.remove`, got {plrv!r}")
+        raise TypeError(f"plrv must be a PLRV, such as `step.remove`, got {quoted(plrv)}")
     checks.real(0, 1, mesh=mesh)
+    checks.flag(up=up)
     sides, reverse, mesh = (1,) if up else (-1, 1), plrv.reverse, float(mesh)
     a, p, r = exp(mesh), plrv.p_inf, reverse.p_inf
     marks = _mark(plrv, mesh, sides)
@@ -236,8 +238,7 @@ def connect_the_dots(
     for D in curves: D[1][0] = D[0][0] + p - r                   # the same at eps = 0
     dots = curves[0] if up else _both_lowered(*curves, (p, r), a)
     weights = _weights_beyond(dots, a, 1 if up else -1)
-    if weights is not None:
-        return _as_one(dots, weights, p, mesh, up)
+    if weights is not None: return _as_one(dots, weights, p, mesh, up)
     if up:
         raise ValueError("mesh must be larger for this loss: doubles cannot hold its second "
             f"differences, got {mesh:g}")

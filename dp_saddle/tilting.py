@@ -33,6 +33,7 @@ from dp_saddle.numerics import (
 from .plrv import Bounds, GaussianLoss, as_composition, log_phi_gap
 from .saddlepoint import TiltedAccountant, cgf_and_cumulants, check_tilts
 from .slopes import moved_normal
+from .texts import quoted
 
 # %% ../nbs/02a_tilting.ipynb #17eaaed5
 # Proved: change one and a theorem is broken.
@@ -278,7 +279,7 @@ def asymptotic_epsilon(
     directions = Accountant(mechanism).directions
     if any(plrv.p_inf or not plrv.parts for plrv in directions):
         raise ValueError("mechanism must have at least one step and no mass at infinity for a "
-                         f"limit theorem, got {mechanism!r}")
+                         f"limit theorem, got {quoted(mechanism)}")
     for part in (part for plrv in directions for part, _ in plrv.parts if part.moments_only):
         raise part.unknown("what steps tend to")
     moments = [plrv.cumulants(0.) for plrv in directions]
@@ -392,11 +393,10 @@ class SaddlePointCLT(TiltedAccountant):
             True: the sharper constant for runs of one mechanism; else ValueError
         """
         super().__init__(mechanism)
-        if not isinstance(identical, (bool, np.bool_)):
-            raise TypeError(f"identical must be True or False, got {identical!r}")
+        checks.flag(identical=identical)
         if identical and any(len(plrv.parts) > 1 for plrv in self.directions):
             raise ValueError("identical must be False for a run of different mechanisms, "
-                             f"got True for {mechanism!r}")
+                             f"got True for {quoted(mechanism)}")
         self.constant = IDENTICAL_STEPS if identical else BERRY_ESSEEN
 
     def log_value(self,
@@ -712,7 +712,7 @@ class GaussianLimit(Accountant):
         checks.choice(('clt', 'gdp'), kind=kind)
         if kind == 'gdp' and any(plrv.p_inf for plrv in self.directions):
             raise ValueError("mechanism must have a finite loss for kind='gdp', "
-                f"got {mechanism!r} with mass {self.directions[0].p_inf:g} at infinity")
+                f"got {quoted(mechanism)} with mass {self.directions[0].p_inf:g} at infinity")
         self.normal = {plrv: _normal_of(plrv, kind) for plrv in self.directions}
 
 # %% ../nbs/02a_tilting.ipynb #02a07c01
@@ -787,7 +787,7 @@ def epsilon_of(self:GaussianLimit,
         return np.full((len(Bounds._fields), delta.size), inf)
     rest = (delta - p)/(1 - p)
     def crossings(shift):
-        return np.array([_normal_crossing(d, mean, var) for d in rest + shift]).T
+        return np.reshape([_normal_crossing(d, mean, var) for d in rest + shift], (-1, 2)).T
     (low, _), (_, value), (_, up) = (crossings(shift) for shift in (error, 0., -error))
     value = np.where(rest > 0, np.minimum(value, max(plrv.ess_sup, 0)), inf)
     low, up = np.maximum(low*(1 - ulps) - slack, 0), up*(1 + ulps) + slack

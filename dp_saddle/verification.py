@@ -21,7 +21,7 @@ from dp_saddle.balls import (
     power_sums,
 )
 from .bin_balls import BIN_BITS, bins_step
-from .checks import counted, patch
+from .checks import TooDear, counted, patch
 
 try:
     from flint import acb, acb_mat, arb, ctx, fmpz
@@ -53,8 +53,8 @@ def outcomes(
     found = [(arb(0), arb(1))]
     for step, n in parts:
         kinds = len(step.atoms)
-        if not kinds or len(found)*comb(n + kinds - 1, kinds - 1) > _MOST_OUTCOMES:
-            return None
+        if not kinds or max(n, kinds)*(kinds > 1) > _MOST_OUTCOMES: return None
+        if len(found)*comb(n + kinds - 1, kinds - 1) > _MOST_OUTCOMES: return None
         sums = _draws(step.atoms, n)
         found = [(a + b, p*q) for a, p in found for b, q in sums]
     return found
@@ -509,6 +509,7 @@ def _finding(verifier, question, answer, side, direction, plan):
         return Finding(False, claim, 'no proof is given')
     try:
         low, up = verifier.bounds(direction, eps, plan)
+    except TooDear: raise
     except ValueError as error:
         return Finding(False, claim, str(error))
     except ArithmeticError:

@@ -479,10 +479,8 @@ def _spending(mus):
         guard = IndividualGDPFilter(budget, records)
         return np.array([guard.step(row) for row in mus])
     def data(step, budget):
-        checks.count(1, step=step)
+        checks.count(1, steps, step=step)
         checks.real(0, inf, budget=budget)
-        if step > steps:
-            raise ValueError(f"step must be at most {steps}, got {step!r}")
         takes = taking_part(budget)[:step]
         spent = np.minimum(np.sqrt((mus[:step]**2*takes).sum(0))/budget, 1)
         share, middle = np.histogram(spent, BINS)[0], np.median(spent)

@@ -20,6 +20,7 @@ from .attacks import advantage, bayes_risk, tpr, tradeoff
 from .calibration import calibrate
 from .numerics import in_order, round_outwards
 from .reports import report
+from .texts import quoted
 
 # %% ../nbs/your_run.ipynb #e141e8bc
 # Said by others: the names of the fields, those of `dpsgd` and two more.
@@ -35,7 +36,7 @@ def _number(name, typed):
         for part in bottom: x /= float(part)
     except (ValueError, ZeroDivisionError):
         raise ValueError(f"{name} must be a number such as 256, 1e-5 or 1/60000, "
-                         f"got {typed!r}") from None
+                         f"got {quoted(typed)}") from None
     return int(x) if x.is_integer() else x
 
 # %% ../nbs/your_run.ipynb #9a8d7047

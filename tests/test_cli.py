@@ -669,7 +669,7 @@ def test_audit_is_that_of_the_library(tmp_path, ending, method):
     assert done.returncode == 1 and 'CONTRADICTED' in done.stdout
 
 @pytest.mark.parametrize('text, message', [
-    ('1 2\n3 x', 'line 2 must be a number'), ('', 'vector of 2 scores'), ('1\nnan', 'scores_out')])
+    ('1 2\n3 x', 'line 2 must hold numbers'), ('', 'vector of 2 scores'), ('1\nnan', 'scores_out')])
 def test_scores_with_mistakes(tmp_path, text, message):
     (tmp_path/'in.txt').write_text('1 2 3')
     (tmp_path/'out.txt').write_text(text)

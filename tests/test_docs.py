@@ -59,6 +59,7 @@ GRID, PAID = "noise is too small", r"a number or of shape \(n,\)"
 ERRORS = {
     "show_progress": "TypeError for anything else",
     "audit": "ValueError for no scores",
+    "RDPOdometer.epsilon": "ValueError for a vector of deltas of another length",
     "GDPResidueFilter.step": "ValueError for both, or neither",
     "GDPResidueFilter.would_exceed": "ValueError for both, or neither",
     "sweep": "ValueError for a parameter that is neither",
@@ -338,7 +339,7 @@ def value(node, f):
     # a local variable may have the name of a function
     return found if isinstance(found, (int, float, str, tuple)) else None
 
-VALIDATORS = {"real", "count", "array", "choice", "_floats", "check_series_order"}
+VALIDATORS = {"real", "count", "array", "choice", "instance", "_floats", "check_series_order"}
 
 def checks(f):
     "(parameter, ways to say its range, in words) for every call of a validator in the body."

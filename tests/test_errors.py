@@ -273,6 +273,7 @@ CALLS = {
     'group': [lambda: group(3, 2), lambda: group(RandomizedResponse(eps=1.), 2)],
     'individual_epsilon': [lambda: individual_epsilon(np.ones(3), **SPENT)],
     'rdp': [lambda: rdp(TINY, 2.)],
+    'RDPOdometer.epsilon': [lambda: RDPOdometer(2., .1, n=3).epsilon([.1, .2])],
     'read_run': [lambda tmp: run_files.read_run(from_file(tmp))],
     'SelectionAccountant.__init__': [lambda: SelectionAccountant(RUN)],
     'audit': [lambda: audit(Gaussian(sigma=1.), [], [1., 2.], delta=.1),

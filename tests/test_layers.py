@@ -10,8 +10,9 @@ MODULES = {p.stem: p for p in sorted((ROOT/"dp_saddle").glob("[a-z]*.py"))}
 
 # Each room, and the rooms right below it; all that is below those may be imported too.
 BELOW = {
-    "numerics": (),
-    "checks": (),
+    "texts": (),
+    "numerics": ("texts",),
+    "checks": ("texts",),
     "pictures": ("checks",),
     "plrv": ("numerics", "checks"),
     "losses": ("plrv",),
