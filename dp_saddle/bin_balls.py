@@ -35,7 +35,8 @@ _ROUGH = 400, .1          # points of a rough sum on each side; how far apart
 _LARGE = 600.             # exponents of doubles end here
 _MOST_NODES = 1 << 17
 _MOST_WORK = 1 << 33      # bits of all sums of a ray: about three minutes
-_MOST_ORDER = 1 << 10     # of a moment: about a second
+_MOST_ORDER = 1 << 12     # of a moment, a few seconds
+_MOST_MOVED = 1 << 10     # order over sigma: some tens of seconds
 _LARGEST = 14             # order: above, only a bound
 _LOW_BITS = 64
 BIN_BITS = 384            # that frequencies of bins must be known to
@@ -341,8 +342,8 @@ def bin_values(
     ([E S^(a - ijh) for j = 0, ..., count - 1], a bound on E S^a), balls
     """
     order, s, aim, best = float(a), float(h)*(count - 1), _AIM, None
-    if order > _MOST_ORDER:
-        raise TooDear(f"tilt must be at most {_MOST_ORDER} in bins, got {order:g}")
+    if abs(order)*min(float(mu), 1.) > _MOST_MOVED:
+        raise TooDear(f"tilt must be at most {_MOST_MOVED} times sigma in bins, got {order:g}")
     for _ in range(_TRIES):
         plan = _planned(float(mu), T, order, s, aim)
         more = plan.k*_RANGE + (plan.k*float(mu))**2/2

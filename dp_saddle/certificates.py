@@ -349,12 +349,13 @@ def _size(step):
 # %% ../nbs/06cc_certificates.ipynb #08b4aa43
 def _seconds(certificate):
     "About what its plans take to verify."
+    from dp_saddle.balls import LOUDEST
     proof = certificate.proof
     lines = {(direction, *sorted(plan.items())) for side in ('upper', 'lower')
              for direction, plan in proof[side].items() if plan['by'] == 'line'}
     more, louder = _SAMPLED_LAPLACE
-    kinds = [_KIND*_size(step) + (more + louder*x if (x := _loudness(step)) else 0)
-             for step in certificate.run]
+    kinds = [_KIND*_size(step) + (more + louder*x if 0 < (x := _loudness(step)) <= LOUDEST else 0)
+             for step in certificate.run]                      # louder ones are refused at once
     plans = [dict(line[1:]) for line in lines]
     plan, line = _EACH
     known = plan*sum(map(_size, certificate.run))*sum(map(len, proof.values()))
@@ -372,7 +373,8 @@ def _warn_of_lines(certificate):
     "A warning, for the caller of `certify`."
     from dp_saddle.balls import LOUDEST
     seconds, loudest = _seconds(certificate), max(map(_loudness, certificate.run), default=0)
-    if seconds and loudest > LOUDEST:
+    plans = [plan for side in certificate.proof.values() for plan in side.values()]
+    if loudest > LOUDEST and any(plan['by'] == 'line' for plan in plans):
         warnings.warn("verify will refuse this certificate: it has a line, and sampled Laplace "
                       f"noise with a scale below 1/{LOUDEST} of the sensitivity",
                       stacklevel=checks.users_level())

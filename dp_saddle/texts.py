@@ -344,7 +344,9 @@ def _loader():
     class Loader(yaml.SafeLoader):
         yaml_constructors = {None: lambda self, node: refuse(node)}
         def compose_node(self, parent, index):
-            if self.check_event(yaml.AliasEvent): refuse(self.peek_event())
+            event = self.peek_event()
+            named = getattr(event, 'anchor', None) or getattr(event, 'tag', None)
+            if named is not None: refuse(event)
             return super().compose_node(parent, index)
         def mapping(self, node):
             return _once([[self.construct_object(x, True) for x in pair] for pair in node.value])

@@ -268,7 +268,7 @@ def test_compare_asks_those_that_are_named():
     assert compare(run, delta=1e-5, methods=[]) == []
 
 @pytest.mark.parametrize('call, message', [
-    (lambda g: epsilon('run', delta=1e-5), 'mechanism must'),
+    (lambda g: epsilon('run', delta=1e-5), 'run must'),
     (lambda g: delta(g, eps=-1.), 'eps must'),
     (lambda g: epsilon(g, delta=2.), 'delta must'),
     (lambda g: compare(g), 'either delta or eps'),

@@ -3,6 +3,7 @@ import dataclasses
 import json
 import time
 import warnings
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from dp_saddle import (
     ApproxDP,
     BallsInBins,
     BoundedRange,
+    Budget,
+    Composition,
     ContourAccountant,
     Discrete,
     DiscreteGaussian,
@@ -27,10 +30,14 @@ from dp_saddle import (
     RandomizedResponse,
     TruncatedPoisson,
     certify,
+    checks,
+    cli,
     dpsgd,
     group,
     load_certificate,
+    read_run,
     selected,
+    verification,
     verify,
 )
 from dp_saddle.certificates import Certificate
@@ -412,3 +419,118 @@ def test_a_shuffled_run_is_certified_from_above():
     made = certify(run, delta=1e-5)
     assert verify(made) and made.answer['lower'] == '0'
     assert run.at_least(1e-5) < float(made.answer['upper'])
+
+# What is too dear, and what is not understood
+
+def lined(run, **numbers):
+    "A certificate of a run by a line of these numbers."
+    plan = {'by': 'line', 'tilt': 5., 'period': 10., 'nodes': 50, 'smoothing': 0., 'far tilt': 10.}
+    plans = dict.fromkeys(('remove', 'add'), plan | numbers)
+    return Certificate(run, {'eps': 1.}, {'lower': '0', 'upper': '1e-5'},
+                       {'upper': plans, 'lower': {}})
+
+KIND = {'mechanism': 'Gaussian', 'rate': .01, 'count': 1}
+IN_BINS = {'mechanism': 'BallsInBins', 'sigma': 1., 'batches': 20, 'count': 1}
+DEAR = [lined([KIND | {'sigma': 2. + i/1e4} for i in range(3000)], nodes=5),
+        lined([KIND | {'sigma': 2. + i/9} for i in range(9)], nodes=2**20 - 1),
+        lined([IN_BINS], tilt=3000., nodes=5),
+        lined([IN_BINS | {'batches': 20 + i} for i in range(100)], nodes=5),
+        lined([{'mechanism': 'Discrete', 'p': [.001]*1000, 'q': [.001]*1000}], nodes=2**15)]
+
+@pytest.mark.parametrize('dear', DEAR)
+def test_what_is_too_dear_is_refused_before_it_is_begun(dear, monkeypatch):
+    def computed(*_): raise AssertionError('something was computed')
+    monkeypatch.setattr(verification, 'check', computed)
+    with pytest.raises(checks.TooDear, match='seconds must be at least about .*, got 60'):
+        verify(dear)
+    with pytest.raises(AssertionError, match='something'): verify(dear, seconds=1e9)
+
+@pytest.mark.parametrize('plan', [{'by': 'moments', 'tilt': 1e300}, {'by': 'moments', 'tilt': 2e3}])
+def test_moments_in_bins_have_an_end(plan):
+    plans = {'upper': {'remove': plan, 'add': plan}, 'lower': {}}
+    with pytest.raises(checks.TooDear, match='tilt must be at most'):
+        verify(replace(lined([IN_BINS]), proof=plans))
+
+def test_a_loud_ray_and_an_endless_quadrature_are_not_begun():
+    with pytest.raises(checks.TooDear, match='tilt must be smaller in bins'):
+        verify(lined([IN_BINS], tilt=150., nodes=5), seconds=1e9)
+    fast = {'mechanism': 'Laplace', 'scale': 1., 'rate': .5, 'count': 3}
+    with pytest.raises(checks.TooDear, match=r'a quadrature takes \d+ panels'):
+        verify(lined([fast], nodes=9999, period=1e-9))
+    many = {'mechanism': 'MixtureOfGaussians', 'sigma': 1., 'count': 1,
+            'sensitivities': [i/7 for i in range(1, 300)], 'probabilities': [1/299]*299}
+    with pytest.raises(checks.TooDear, match='a quadrature at tilt 5 takes'): verify(lined([many]))
+
+@pytest.mark.parametrize('wrong, status', [(DEAR[1], 3), (lined([KIND | {'sigma': 2.}]), 1)])
+def test_exit_statuses_tell_false_from_dear(tmp_path, capsys, wrong, status):
+    wrong = replace(wrong, answer={'lower': '0', 'upper': '1e-50'})
+    wrong.save(tmp_path/'a.json')
+    try:
+        found = cli.main(['verify', str(tmp_path/'a.json')])
+    except SystemExit as stop:
+        found = stop.code
+        assert capsys.readouterr().err.count('\n') == 1
+    assert found == status
+
+@pytest.mark.parametrize('text, why', [
+    ('['*10**5, '32 deep'), ('{"a":'*10**5, '32 deep'), ('[1e999]', 'doubles'),
+    ('[NaN]', 'finite'), ('[-Infinity]', 'finite'), ('9'*10**5, 'doubles'),
+    ('{"a": 1, "a": 2}', "'a' is given twice"), ('[000]', 'JSON'), ('[1e-999]', 'doubles')])
+def test_what_is_not_understood_is_status_2(tmp_path, capsys, text, why):
+    (tmp_path/'a.json').write_text(text)
+    for words in (['verify', 'a.json'], ['epsilon', '--run', 'a.json', '--delta', '.1'],
+                  ['budget', 'show', 'a.json']):
+        words = [str(tmp_path/word) if word == 'a.json' else word for word in words]
+        with pytest.raises(SystemExit) as stop: cli.main(words)
+        said = capsys.readouterr().err
+        assert stop.value.code == 2 and said.count('\n') == 1 and len(said) < 400
+        assert why in said or words[0] == 'budget'
+    with pytest.raises(ValueError, match=why): Certificate.from_json(text)
+
+@pytest.mark.parametrize('key', ['sigma', 'upper', 'delta', 'by', 'form'])
+def test_a_key_that_is_given_twice(key):
+    "Readers differ in which they take: nothing is proved."
+    text = certify(sgd(2., .01, 10), delta=1e-5).to_json()
+    twice = text.replace(f'"{key}": ', f'"{key}": "1", "{key}": ', 1)
+    assert twice != text
+    with pytest.raises(ValueError, match=f"key '{key}' is given twice"):
+        Certificate.from_json(twice)
+
+def test_an_endless_file(tmp_path, capsys):
+    if not Path('/dev/zero').exists(): pytest.skip('no endless file here')
+    for words in (['verify', '/dev/zero'], ['epsilon', '--run', 'x.json', '--delta', '.1'],
+                  ['budget', 'show', 'x.json'], ['epsilon', '--run', 'x.yaml', '--delta', '.1']):
+        for name in ('x.json', 'x.yaml'):
+            if not (tmp_path/name).exists(): (tmp_path/name).symlink_to('/dev/zero')
+        words = [str(tmp_path/word) if word.startswith('x.') else word for word in words]
+        with pytest.raises(SystemExit) as stop: cli.main(words)
+        assert stop.value.code == 2 and len(capsys.readouterr().err) < 400
+    for name in ('x.json', 'x.npz'):
+        if name == 'x.npz': (tmp_path/name).symlink_to('/dev/zero')
+        with pytest.raises(ValueError, match='at most .* bytes'):
+            Budget(eps=1., delta=.1).load(tmp_path/name)
+
+def test_a_small_file_that_unpacks_to_a_large_one(tmp_path):
+    np.savez_compressed(tmp_path/'a.npz', kind='Budget', eps=1., delta=.1, history=np.zeros(10**7))
+    with pytest.raises(ValueError, match='must unpack to at most'):
+        Budget(eps=1., delta=.1).load(tmp_path/'a.npz')
+
+@pytest.mark.parametrize('text', [
+    'count: 010', 'sigma: 1:30', 'rate: 0x1', 'count: 0b11', 'count: 1_000', 'sigma: .inf',
+    'sigma: .nan', 'sigma: yes', 'sigma: 2001-01-01', 'sigma: !!float 1', 'sigma: &a 2',
+    'sigma: ='])
+def test_numbers_of_yaml_that_can_be_read_in_two_ways(tmp_path, text):
+    pytest.importorskip('yaml')
+    path = tmp_path/'run.yaml'
+    more = {'sigma': 2, 'rate': .5, 'count': 3, text.partition(':')[0]: text.partition(': ')[2]}
+    path.write_text('\n'.join(['- mechanism: Gaussian', *(f'  {k}: {v}' for k, v in more.items())]))
+    with pytest.raises(ValueError, match='YAML|sigma must be'): read_run(path)
+
+@pytest.mark.parametrize('text, value', [('2', 2.), ('2.5', 2.5), ('.5', .5), ('2.', 2.),
+                                         ('+3', 3.), ('1e1', 10.), ('1.5e-1', .15), ('"2"', 2.),
+                                         ('5/2', 2.5)])
+def test_numbers_of_yaml_that_have_one_reading(tmp_path, text, value):
+    pytest.importorskip('yaml')
+    path = tmp_path/'run.yaml'
+    path.write_text(f'- mechanism: Gaussian\n  sigma: {text}\n')
+    assert read_run(path) == Composition(((Gaussian(sigma=value), 1),))
