@@ -30,7 +30,7 @@ PIP := $(BIN)/python -m pip install -q --no-compile
 PYTEST := $(BIN)/pytest -q -n auto --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help run check test test-all test-slow test-arrival test-browser lint mutants benchmark filters lab export sync readme execute docs docs-serve dist clean
+.PHONY: help run check test test-all test-slow test-level test-levels test-arrival test-browser lint mutants benchmark filters lab export sync readme execute docs docs-serve dist clean
 .NOTPARALLEL:
 
 help:  ## show this list
@@ -60,6 +60,15 @@ test: sync lint  ## everything that is checked before a commit, without what nee
 test-all: .venv/all.stamp sync lint  ## make test with all of them installed: nothing may be left out
 	$(BIN)/python tests/notebooks.py --all
 	$(PYTEST) --ignore tests/test_project.py --ignore tests/browser
+
+# Where what is stored is compared with what is computed: answers, tables, outputs of cells, references.
+STORED := $(addprefix tests/test_,snapshot.py widgets.py runnable.py exercises.py questions.py peers_tests.py)
+
+test-level: .venv/test.stamp  ## the tests of what is stored, as a processor without AVX computes (tests/levels.py)
+	$(BIN)/python tests/levels.py sse -n auto --dist worksteal $(STORED)
+
+test-levels: .venv/test.stamp  ## all tests, at each level of tests/levels.py; takes half an hour
+	$(BIN)/python tests/levels.py all
 
 lint: .venv/test.stamp  ## ruff, on notebooks too
 	$(BIN)/ruff check

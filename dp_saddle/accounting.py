@@ -61,6 +61,7 @@ def _accounted(run):
     checks.instance((Mechanism, PLRV), "a mechanism, what dpsgd returns, or a PLRV", run=mechanism)
     return mechanism
 
+# %% ../nbs/06_accounting.ipynb #0dc52ba1
 def best_accountant(
     run,  # a mechanism, a composition, a PLRV, or what `dpsgd` returns
 ):        # an accountant

@@ -42,8 +42,7 @@ _TWICE = 2.               # what an exchanged record moves a sum by, in clipping
 _STIRLING = (1/Decimal(12), -1/Decimal(360), 1/Decimal(1260), -1/Decimal(1680), 1/Decimal(1188),
              -691/Decimal(360360), 1/Decimal(156), -3617/Decimal(122400))  # of log n!, in 1/n
 _LOG_ROOT_2PI = Decimal('0.91893853320467274178032973640561763986139747363778')
-_EXACT = 256              # factorials up to here are taken exactly; beyond, the series'
-                          # error is below 43867/244188/256^17 < 1e-40
+_EXACT = 256              # up to here n! is exact; beyond, the series misses < 43867/244188/256^17
 _DIGITS = 50              # of decimal sums
 _LEFT_OUT = Decimal('1e-25')  # of a tail, relative
 
@@ -91,9 +90,8 @@ def _group_of(mechanism, size):
     "The step for a group: its own `of_group`, or as below; others are refused, with a reason."
     if hasattr(mechanism, 'of_group'): return mechanism.of_group(size)
     raise ValueError("mechanism must be Gaussian, Laplace or integer noise, a mixture of "
-                     "Gaussians, Gaussian noise on a Poisson sample, or balls in bins, to be asked "
-                     f"for a group of {size} records: nothing is known of them for "
-                     f"{quoted(mechanism)}")
+                     "Gaussians, Gaussian noise on a Poisson sample, or balls in bins, where a "
+                     f"group of {size} records is asked for, got {quoted(mechanism)}")
 
 @_group_of.register(Gaussian)
 @_group_of.register(Laplace)
@@ -122,9 +120,8 @@ def _on_a_sample(mechanism:PoissonSubsampled, size):
     elif isinstance(base, MixtureOfGaussians):
         one = on_a_sample(base.sensitivities, base.probabilities, rate)
     else:
-        raise ValueError(f"mechanism must be a Gaussian or a mixture of Gaussians where it is on a "
-                         f"Poisson sample and asked for a group of {size} records: a mixture of "
-                         f"other noise has no loss here, got {quoted(mechanism)}")
+        raise ValueError("mechanism must be a Gaussian or a mixture of Gaussians on a Poisson "
+                         f"sample for a group of {size} records, got {quoted(mechanism)}")
     c, p = of_a_group(*one, size)
     return MixtureOfGaussians(sigma=base.sigma, sensitivities=c, probabilities=p)
 
@@ -580,12 +577,12 @@ def attained(self:TruncatedPoisson):
 def loss_of(self:TruncatedPoisson, direction):
     "The loss in a direction, 'remove' or 'add'; where only some are cut, over what is attained."
     log_kept, log_cut, rate = self.truncation()
-    whole = (log_kept, Gaussian(sigma=self.sigma, sensitivity=self.sensitivity), self.rate)
-    cut = (log_cut, Gaussian(sigma=self.sigma, sensitivity=_TWICE*self.sensitivity), rate)
+    def noise(times): return Gaussian(sigma=self.sigma, sensitivity=times*self.sensitivity)
+    whole, cut = (log_kept, noise(1), self.rate), (log_cut, noise(_TWICE), rate)
     there = [branch for branch in (whole, cut) if branch[0] > -inf]
     losses = [PoissonSubsampled(base, rate=q).loss_of(direction) for _, base, q in there]
-    if len(there) == 1: return losses[0]
-    return MixedLoss([w for w, _, _ in there], losses).over(self.attained().loss_of(direction))
+    mixed = MixedLoss([w for w, _, _ in there], losses) if len(there) > 1 else losses[0]
+    return mixed.over(self.attained().loss_of(direction)) if log_cut > -inf else mixed
 
 # %% ../nbs/00c_builders.ipynb #56327446
 def tree_height(

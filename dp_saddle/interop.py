@@ -379,9 +379,9 @@ def load_state_dict(self:SaddleAccountant,
 def _check_said(state):
     "Does it say how batches were drawn?"
     if state.get('sampling') != 'poisson':
-        raise ValueError(f"sampling must be 'poisson', got {state.get('sampling')!r}: if all steps "
-                         "of its history were of Poisson samples, write state_dict['sampling'] = "
-                         "'poisson'")
+        raise ValueError(f"sampling must be 'poisson', got {quoted(state.get('sampling'))}: if "
+                         "all steps of its history were of Poisson samples, write "
+                         "state_dict['sampling'] = 'poisson'")
 
 @patch
 def _load_records(self:SaddleAccountant, saved):

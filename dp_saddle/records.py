@@ -461,9 +461,9 @@ def poisson_rate(
     """
     kind, rate = drawn_as(loader)
     if kind != 'poisson':
-        raise ValueError(f"loader must draw Poisson samples, got batches that are drawn as {kind!r}"
-                         ": write PoissonBatches(dataset_size=n, rate=rate), or in Opacus "
-                         "make_private(poisson_sampling=True)")
+        raise ValueError(f"loader must draw Poisson samples, got batches that are drawn as "
+                         f"{quoted(kind)}: write PoissonBatches(dataset_size=n, rate=rate), or "
+                         "in Opacus make_private(poisson_sampling=True)")
     return rate
 
 # %% ../nbs/07b_records.ipynb #6d1c0a06
@@ -649,8 +649,9 @@ class RecordFilter:
             how batches are drawn: 'poisson', of which alone the theorems speak
         """
         if sampling != 'poisson':
-            raise ValueError(f"sampling must be 'poisson', got {sampling!r}: of other batches the "
-                             "theorems say nothing. Draw by PoissonBatches, or Opacus' loader")
+            raise ValueError(f"sampling must be 'poisson', got {quoted(sampling)}: of other "
+                             "batches the theorems say nothing. Draw by PoissonBatches, or "
+                             "Opacus' loader")
         checks.count(1, n=n)
         checks.real(0, 1, '(]', rate=rate)
         if not isinstance(guard, (IndividualGDPFilter, RDPFilter)) or guard.n is None:

@@ -9,6 +9,7 @@ tests/certify.py
 import json
 import os
 from multiprocessing import Pool
+from pathlib import Path
 
 import mpmath as mp
 import numpy as np
@@ -68,7 +69,7 @@ def _refer(setting):
                 high=mp.nstr(high, 20), route=route)
 
 def main():
-    rows = json.load(open(FILE, encoding='utf-8')) if os.path.exists(FILE) else []
+    rows = json.loads(Path(FILE).read_text(encoding='utf-8')) if os.path.exists(FILE) else []
     with Pool(2) as pool:
         for row in pool.imap(_refer, settings()[len(rows):]):
             rows.append(row)

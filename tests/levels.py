@@ -2,7 +2,7 @@
 
     python tests/levels.py                        the levels
     python tests/levels.py sse tests/test_x.py    pytest with these arguments at the level `sse`
-    python tests/levels.py all                    the whole suite at each level; an hour
+    python tests/levels.py all                    the whole suite at each level: half an hour
 
 The last bits of exp, of a product of matrices and of a sum belong to the processor: NumPy, the C
 library and OpenBLAS have code for each kind of processor, and can be told to use an older one's. No

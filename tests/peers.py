@@ -688,6 +688,7 @@ class Peer:
 
     def __exit__(self, *_):
         self.process.stdin.close()
+        self.process.stdout.close()
         self.process.wait()
 
 

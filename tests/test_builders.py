@@ -154,6 +154,7 @@ def test_no_data_set_is_worse(n, p, B, sigma):
 CASES = [(10**4, 150, 1000, 1.83046, 1.82824, 1.83042),
          (5*10**4, 600, 2000, 2.59434, 2.58385, 2.59412)]
 
+@pytest.mark.filterwarnings('ignore:the bounds hold')
 @pytest.mark.parametrize('n, B, steps, theirs, not_cut, ours', CASES)
 def test_truncated_runs(n, B, steps, theirs, not_cut, ours):
     """Between the run that is not cut and dp_accounting 0.6, whose pair for a cut sample is the one
@@ -190,6 +191,7 @@ LOSSES = {
     'often cut': TruncatedPoisson(sigma=1., rate=.1, dataset_size=100, max_batch_size=12),
     'much noise': TruncatedPoisson(sigma=3., rate=.3, dataset_size=1000, max_batch_size=290)}
 
+@pytest.mark.filterwarnings('ignore:the bounds hold')
 @pytest.mark.parametrize('promise', conformance.CHECKS, ids=lambda f: f.__name__)
 @pytest.mark.parametrize('direction', ['remove', 'add'])
 @pytest.mark.parametrize('name', LOSSES)
@@ -238,6 +240,7 @@ def two_steps(loss, eps):
         total += law @ np.exp(loss.log_delta(eps - first))
     return total
 
+@pytest.mark.filterwarnings('ignore:the bounds hold')
 @pytest.mark.parametrize('sigma, rate, n, B, eps', [
     (1., 1e-6, 10**8, 120, .01),
     *(pytest.param(*case, marks=pytest.mark.slow) for case in (
@@ -280,6 +283,7 @@ def test_atoms_of_a_mixture():
         math.log(.25*math.exp(one.cgf(1.3)) + .75*math.exp(two.cgf(1.3))), rel=1e-14)
     assert ContourAccountant(mixed).delta(.5).width < 1e-12
 
+@pytest.mark.filterwarnings('ignore:the bounds hold')
 def test_a_run_that_says_what_it_is(tmp_path):
     run = dpsgd(sigma=1., batch_size=100, dataset_size=10**4, steps=1000,
                 sampling='truncated-poisson', max_batch_size=150)

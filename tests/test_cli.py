@@ -196,6 +196,7 @@ def test_calibrate_with_flags(name):
     assert json.loads(there)['results'][0]['upper'] == out['epsilon'] <= 2
     assert out['relation'] == neighbours(FLAGS[name][1])
 
+@pytest.mark.filterwarnings('ignore:the bounds hold')
 def test_certify_users_and_samples_that_are_cut(tmp_path):
     for name in ('user', 'cut'):
         words = [*SHORT, *FLAGS[name][0], '--delta', '1e-5', '--out', 'a.json']

@@ -118,6 +118,7 @@ def test_no_lower_bound_of_a_sample_that_is_cut_is_above_the_truth(sigma, p, eps
     assert TiltedFFT(step.remove).delta(eps).lower <= most
     assert certify(step, eps=eps).answer['lower'] == '0'
 
+@pytest.mark.filterwarnings('ignore:verify will take')
 def test_draws_that_are_left_out_count_from_above_only():
     "Fifty draws with replacement of a thousand, at an eps that next to no draws have."
     step = fixed_size(sigma=1., batch_size=50, dataset_size=1000, relation='add-remove',

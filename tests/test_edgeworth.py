@@ -2,6 +2,7 @@
 import json
 import warnings
 from decimal import Decimal
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -48,7 +49,7 @@ def test_tilted_on_long_runs():
     """On the random runs of certify.py whose tilted loss is nearly normal: order 0 to a per cent
     or so, order 2 to a thousandth of that."""
     errors = []
-    for row in json.load(open(FILE, encoding="utf-8")):
+    for row in json.loads(Path(FILE).read_text(encoding="utf-8")):
         plrv, eps = getattr(run(row["steps"]), row["direction"]), row["eps"]
         low, high = float(row["low"]), float(row["high"])
         if row["route"] != "contour_mp" or not 1e-250 < low or eps >= plrv.ess_sup:
@@ -187,7 +188,7 @@ def test_interval_arguments(how, match):
     "part", [0, *(pytest.param(k, marks=pytest.mark.slow) for k in range(1, 24))])
 def test_interval_on_random_settings(how, part):
     "lower <= truth <= upper on the 300 random runs."
-    for row in json.load(open(FILE, encoding="utf-8"))[part::24]:
+    for row in json.loads(Path(FILE).read_text(encoding="utf-8"))[part::24]:
         plrv = getattr(run(row["steps"]), row["direction"])
         low, mid, up = EdgeworthInterval(plrv, **how).delta(row["eps"])
         assert Decimal(low) <= Decimal(row["high"]) and Decimal(row["low"]) <= Decimal(up), row

@@ -262,7 +262,7 @@ BAD_KINDS = [
     ('steps', lambda x: Composition(x), (3, None, (ONE,), (('a', 1),), ((ONE, 1.5),))),
     ('delta', lambda x: epsilon(ONE, delta=x), ('1e-5', None, 1j, [[.1], [.1, .2]], True)),
     ('eps', lambda x: delta(ONE, eps=x), ('1', None, 1j)),
-    ('mechanism', lambda x: epsilon(x, delta=1e-5), (None, 0, 'gaussian', [None], Gaussian)),
+    ('run', lambda x: epsilon(x, delta=1e-5), (None, 0, 'gaussian', [None], Gaussian)),
     ('max_nodes', lambda x: ContourAccountant(ONE, max_nodes=x), (1e5,)),
 ]
 BAD = [(kind, name, call, x) for kind, table in ((ValueError, BAD_VALUES), (TypeError, BAD_KINDS))

@@ -3,6 +3,7 @@ judge the references, which change with their own file only.)"""
 
 import json
 import os
+from pathlib import Path
 
 import mpmath as mp
 import pytest
@@ -13,7 +14,7 @@ import oracles as o
 pytestmark = pytest.mark.slow
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-GOLDEN = json.load(open(os.path.join(HERE, 'golden.json'), encoding='utf-8'))
+GOLDEN = json.loads(Path(HERE, 'golden.json').read_text(encoding='utf-8'))
 
 
 def S(s, q):

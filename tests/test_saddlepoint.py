@@ -1,9 +1,9 @@
 """The saddle-point accountants: bounds against independent references, published settings,
 extremes, bad input."""
 import json
-import os
 import warnings
 from decimal import Decimal
+from pathlib import Path
 
 import mpmath as mp
 import numpy as np
@@ -40,8 +40,8 @@ from dp_saddle.saddlepoint import (
 from dp_saddle.tilting import TiltTable, asymptotic_epsilon, lyapunov_sum, moments_pull
 from odd import ODD, ODD_DELTA, ODD_EPS, S, asked, truth_of
 
-RANDOM = json.load(open(FILE, encoding='utf-8'))
-GOLDEN = json.load(open(os.path.join(os.path.dirname(FILE), 'golden.json'), encoding='utf-8'))
+RANDOM = json.loads(Path(FILE).read_text(encoding='utf-8'))
+GOLDEN = json.loads(Path(FILE).with_name('golden.json').read_text(encoding='utf-8'))
 PROVING = {'clt': SaddlePointCLT, 'moments': MomentsAccountant,
            'classic': lambda m: MomentsAccountant(m, conversion='classic'), 'limit': GaussianLimit}
 ESTIMATING = {'msd': SaddlePointMSD, 'msd 3': lambda m: SaddlePointMSD(m, order=3),

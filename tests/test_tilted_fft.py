@@ -177,7 +177,7 @@ def test_dots_of_bad_input():
     for mesh in (0., 1.5):
         with pytest.raises(ValueError, match='mesh must be in'):
             connect_the_dots(S(1., .1).remove, mesh)
-    with pytest.raises(TypeError, match='plrv must be the PLRV of one step'):
+    with pytest.raises(TypeError, match='plrv must be a PLRV, such as'):
         connect_the_dots(S(1., .1), .1)
     with pytest.raises(ValueError, match='below 700 nats'):
         TiltedFFT(Gaussian(sigma=.05))
