@@ -1,5 +1,7 @@
 "One kind of sampled Gaussian step, in rows: against chapter 01's lines, references, and mutations."
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy.special import ndtr
@@ -149,7 +151,10 @@ def test_a_machine_of_doubles(setting, monkeypatch):
     known = grid.off + own.off + grid.error[0] + own.error[0]
     assert (abs(grid.p - own.p) <= known*abs(own.p)).all()
     ulps = grid.moved*np.finfo(float).eps + own.moved*np.finfo(EXTENDED).eps
-    assert (abs(grid.L - own.L) <= 4*ulps.astype(float) + np.finfo(float).eps*abs(own.L)).all()
+    # Early NumPy has exp and log of 4 ulp with AVX-512, on Linux, where there is more than doubles.
+    times = 1 if np.lib.NumpyVersion(np.__version__) >= '1.25.0' else 4
+    allowed = 4*ulps.astype(float) + np.finfo(float).eps*abs(own.L)
+    assert (abs(grid.L - own.L) <= times*allowed).all()
 
 def test_random_runs_meet_the_lines():
     answered = 0
@@ -355,7 +360,7 @@ def test_who_is_dismissed_too_early_is_asked_again():
 
 @finer
 def test_few_calls():
-    "A question takes hundreds of calls, not thousands."
+    "A question takes hundreds of calls of functions of this library, not thousands."
     import cProfile
     import pstats
     run = run_of(*USUAL[0][:3])
@@ -364,7 +369,9 @@ def test_few_calls():
     profile.enable()
     epsilon(run, delta=1e-5)
     profile.disable()
-    assert pstats.Stats(profile).total_calls < 700
+    calls = pstats.Stats(profile).stats.items()
+    ours = str(Path(rows.__file__).parent)
+    assert sum(count for (path, *_), (_, count, *_) in calls if path.startswith(ours)) < 300
 
 def test_no_row_goes_beyond_its_strip(monkeypatch):
     "Rows share a number of nodes; one whose cut comes first stops there."
