@@ -2306,6 +2306,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                    'dp_saddle.interop._accountant_of': ('interop.html#_accountant_of', 'dp_saddle/interop.py'),
                                    'dp_saddle.interop._all_norms': ('interop.html#_all_norms', 'dp_saddle/interop.py'),
                                    'dp_saddle.interop._check_batch': ('interop.html#_check_batch', 'dp_saddle/interop.py'),
+                                   'dp_saddle.interop._check_clips': ('interop.html#_check_clips', 'dp_saddle/interop.py'),
                                    'dp_saddle.interop._check_kind': ('interop.html#_check_kind', 'dp_saddle/interop.py'),
                                    'dp_saddle.interop._check_model': ('interop.html#_check_model', 'dp_saddle/interop.py'),
                                    'dp_saddle.interop._check_no_parts': ('interop.html#_check_no_parts', 'dp_saddle/interop.py'),

@@ -47,7 +47,7 @@ from dp_saddle.records import (
     watched,
 )
 from .schedules import Budget
-from .texts import quoted
+from .texts import quoted, told
 
 # %% ../nbs/08_interop.ipynb #922a946a
 _all_ = ['ADD_OR_REMOVE_ONE', 'SaddlePrivacyAccountant']      # chapter 07a has them
@@ -58,6 +58,8 @@ ENTRY = 3                     # noise, rate and steps of an entry in Opacus' his
 SAME_NORM = 1e-3              # relative: two computations of one norm agree
 MATRIX = 2                    # axes of what a layer sees: one vector for each record
 DIGITS = 4                    # of an eps in a warning
+# Said by others: Opacus' classes.
+_ADAPTIVE = {'AdaClipDPOptimizer', 'PrivacyEngineAdaptiveClipping'}
 
 # %% ../nbs/08_interop.ipynb #ba4560f1
 try:
@@ -241,6 +243,7 @@ def show_loader(
         whose batches its steps are of, from now on: a torch DataLoader
     """
     _accountant_of(optimizer)
+    _check_clips(optimizer)
     drawn = drawn_as(loader)
     n, size = len(loader.dataset), getattr(loader.batch_sampler, 'batch_size', inf)
     dropped = max(n - len(loader)*size, 0.)/n
@@ -279,6 +282,12 @@ def _warn_of_shuffles(passes, eps, delta):
                       "make_private(poisson_sampling=True)", stacklevel=users_level())
 
 # %% ../nbs/08_interop.ipynb #e4ce54b1
+def _check_clips(made):
+    "ValueError for an engine or an optimizer that also releases a noisy count of clipped records."
+    if _ADAPTIVE & {kind.__name__ for kind in type(made).__mro__}:
+        raise ValueError("clipping must be 'flat' or 'per_layer', got 'adaptive': what the noisy "
+                         "count of clipped records costs is not charged; write clipping='flat'")
+
 def _is_ours(engine, given):
     "(is it our accountant, are batches taken as they come)?"
     ours = isinstance(engine.accountant, SaddleAccountant)
@@ -289,6 +298,8 @@ def _showing(make_private):
     @wraps(make_private)
     def shows(self, **given):
         ours, as_they_come = _is_ours(self, given)
+        if ours:
+            _check_clips(self)
         if as_they_come:
             drawn_as(given['data_loader'])              # refused before the model is touched
         made = make_private(self, **given)
@@ -379,7 +390,7 @@ def load_state_dict(self:SaddleAccountant,
 def _check_said(state):
     "Does it say how batches were drawn?"
     if state.get('sampling') != 'poisson':
-        raise ValueError(f"sampling must be 'poisson', got {quoted(state.get('sampling'))}: if "
+        raise ValueError(f"sampling must be 'poisson', got {told(state.get('sampling'))}: if "
                          "all steps of its history were of Poisson samples, write "
                          "state_dict['sampling'] = 'poisson'")
 

@@ -279,7 +279,7 @@ def _once(pairs):
     "A dict, unless a key is there twice."
     found = {}
     for key, value in pairs:
-        if not isinstance(key, str): raise ValueError(f"key {quoted(key)} must be a text")
+        if not isinstance(key, str): raise ValueError("a key must be a text, got another value")
         if key in found: raise ValueError(f"key {quoted(key)} is given twice")
         found[key] = value
     return found

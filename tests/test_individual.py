@@ -523,7 +523,6 @@ def test_columns_of_a_table(tmp_path, table):
     assert list(out.index) == list('uvwxyz')
     assert out.to_numpy() == pytest.approx(individual_epsilon(table[:6, :3], **RUN), rel=1e-6)
 
-@pytest.mark.filterwarnings('ignore:ignoring keyword argument')      # early zarr
 def test_bad_stores(tmp_path):
     da = pytest.importorskip('dask.array')
     store = tmp_path/'large.zarr'

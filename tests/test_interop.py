@@ -344,6 +344,20 @@ def test_what_is_not_known_is_refused_before_the_model_is_touched():
         given |= dict(module=other, optimizer=torch.optim.SGD(other.parameters(), lr=.1))
         opacus.PrivacyEngine(accountant='rdp').make_private(**given, noise_multiplier=1.)
 
+ADAPTIVE = dict(target_unclipped_quantile=.5, clipbound_learning_rate=.2, max_clipbound=10.,
+                min_clipbound=.1, unclipped_num_std=.51)
+
+def test_adaptive_clipping_is_refused():
+    "Its noisy count of clipped records has noise .51, and Opacus charges the step's noise, 1."
+    from opacus.utils.adaptive_clipping.adaptive_clipping_utils import PrivacyEngineAdaptiveClipping
+    for kind, how in ((opacus.PrivacyEngine, dict(clipping='adaptive', **ADAPTIVE)),
+                      (PrivacyEngineAdaptiveClipping, dict(grad_sample_mode='ghost'))):
+        model, engine = nn.Linear(64, 10), kind(accountant='saddle')
+        given = dict(module=model, optimizer=torch.optim.SGD(model.parameters(), lr=.1),
+                     data_loader=loader_of(), noise_multiplier=1., max_grad_norm=1.)
+        with pytest.raises(ValueError, match="clipping must be 'flat' or 'per_layer'"):
+            engine.make_private(**given, **how)
+
 def test_several_processes_and_random_records_are_refused():
     "Each draws from a part, and leaves out empty batches; random numbers are no empty batch."
     from dp_saddle.records import drawn_as, poisson_rate

@@ -340,3 +340,15 @@ def test_messages_of_checks_are_short():
                      lambda v: PoissonSubsampled(base=v, rate=.1)):
             said = refused(call, value)
             assert said and len(said) < 300, said[:500]
+
+@pytest.mark.parametrize('text', ['dpsgd: {{password: hunter2SECRET}}\n',
+                                  '? [hunter2SECRET]\n: 1\n',
+                                  '{{pw: {deep: hunter2SECRET}}: 1}\n'])
+def test_a_key_that_is_no_text_is_not_shown(tmp_path, text):
+    "A template whose braces were not filled in."
+    pytest.importorskip('yaml')
+    path = tmp_path/'run.yaml'
+    path.write_text(text, encoding='utf-8')
+    with pytest.raises(ValueError) as refused:
+        read_run(path)
+    assert 'SECRET' not in str(refused.value) and len(str(refused.value)) < 600
