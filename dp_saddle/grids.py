@@ -315,8 +315,9 @@ def grid(self:Rows, t, spacing):
     power = self.first.astype(EXTENDED) + self.sign*t
     p, off, K, error = _weights(logp, power*y, np.abs(power)*moved)
     g = Grid(h, *found, t, end, y, logp, odds, power, K, p, off, y*self.sign, moved, None, error)
-    g = self.in_doubles(self.on_path(g, x, l) if g.a.any() else g)
-    return self.with_edge(self.with_doubles(g))
+    with np.errstate(over='ignore', invalid='ignore'):   # an infinite edge: nothing is known here
+        g = self.in_doubles(self.on_path(g, x, l) if g.a.any() else g)
+        return self.with_edge(self.with_doubles(g))
 
 # %% ../nbs/01_grids.ipynb #fd4b8b61
 @patch
@@ -440,10 +441,8 @@ def with_edge(self:Rows, g):
     "The Grid with its strip's edge, and what the rule for K_1 is off by."
     P, K, b = g.power, g.K.astype(float), g.a + g.b
     at = self.at_end(g.end, P, pi/2) - K
-    with np.errstate(over='ignore'):            # an infinite edge: of this grid nothing is known
-        edge = self.edge(g, P, b, K, at)
-        error = g.error + self.straight(g, b, at, *edge)
-    return g._replace(error=error, last=at, edge=edge)
+    edge = self.edge(g, P, b, K, at)
+    return g._replace(error=g.error + self.straight(g, b, at, *edge), last=at, edge=edge)
 
 # %% ../nbs/01_grids.ipynb #208eb59b
 @patch

@@ -49,7 +49,7 @@ def _of_each(rows, terms, of):
         for some in _blocks(rows, terms):
             if (found := of(rows.part(some))) is None: continue
             for k, values in zip(some, zip(*found, strict=True), strict=True):
-                if np.isfinite(values[0]).all(): out[k] = values
+                if all(np.isfinite(v).all() for v in values[:2]): out[k] = values
     return out
 
 # %% ../nbs/01_stacked.ipynb #01stack11
