@@ -626,7 +626,7 @@ def _writing(bounds, draft, suffix, index):
     "The task that writes these bounds."
     if suffix == '.zarr':
         chunks = bounds.chunksize[0], len(Bounds._fields)
-        return bounds.rechunk(chunks).to_zarr(str(draft), mode='w', compute=False)
+        return bounds.rechunk(chunks).to_zarr(str(draft), overwrite=True, compute=False)
     import dask.dataframe as dd
     table = dd.from_dask_array(bounds, columns=list(Bounds._fields), index=index)
     return table.to_parquet(draft, overwrite=True, compute=False)
