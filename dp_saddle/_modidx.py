@@ -986,6 +986,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                   'dp_saddle.checks._Here.__init__': ('checks.html#_here.__init__', 'dp_saddle/checks.py'),
                                   'dp_saddle.checks._Shown': ('checks.html#_shown', 'dp_saddle/checks.py'),
                                   'dp_saddle.checks._Shown.__init__': ('checks.html#_shown.__init__', 'dp_saddle/checks.py'),
+                                  'dp_saddle.checks._as_array': ('checks.html#_as_array', 'dp_saddle/checks.py'),
                                   'dp_saddle.checks._as_entries': ('checks.html#_as_entries', 'dp_saddle/checks.py'),
                                   'dp_saddle.checks._as_float': ('checks.html#_as_float', 'dp_saddle/checks.py'),
                                   'dp_saddle.checks._as_member': ('checks.html#_as_member', 'dp_saddle/checks.py'),

@@ -42,6 +42,13 @@ def _as_float(x):
     except OverflowError:
         return inf if x > 0 else -inf
 
+def _as_array(x):
+    "What NumPy makes of it; of rows of different lengths, no numbers."
+    try:
+        return np.asarray(x)
+    except ValueError:
+        return np.asarray(None)
+
 # %% ../nbs/91_checks.ipynb #8afa00d0
 def real(
     low, high,      # the ends of the range, numbers
@@ -205,10 +212,7 @@ def whole_numbers(
     the value as an array of integers, of its shape
     """
     (name, x), = named.items()
-    try:
-        a = np.asarray(x)
-    except ValueError:      # rows of different lengths
-        a = np.asarray(None)
+    a = _as_array(x)
     if a.dtype.kind not in 'iuO' or np.ma.is_masked(x):
         raise TypeError(f"{name} must be an integer or an array of integers, got {quoted(x)}")
     for one in a.ravel().tolist(): count(low, **{name: one})

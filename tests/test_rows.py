@@ -81,10 +81,9 @@ def test_usual_runs_are_answered_and_narrower(setting):
     assert found == ContourAccountant(run).epsilon(delta) == epsilon_without(run, delta)
     assert epsilon(run, delta=delta) == found.upper
 
-FEW = [(2., .01, 10, 1e-8), (5.44, .0183, 5, 1.7e-10), (2.29, .225, 6, 6e-8),
-       (3.4, .1, 2, 2e-8), (6.29, .00272, 13, 9e-10), (4.54, .0011, 4, 7e-8)]
+FEW = [pytest.param((2., .01, 10, 1e-8), marks=finer), (5.44, .0183, 5, 1.7e-10),
+       (2.29, .225, 6, 6e-8), (3.4, .1, 2, 2e-8), (6.29, .00272, 13, 9e-10), (4.54, .0011, 4, 7e-8)]
 
-@finer
 @pytest.mark.parametrize('setting', FEW, ids=str)
 def test_few_steps(setting):
     "Frequencies in the thousands, where the transform falls late: no wider than twice chapter 01."
@@ -176,8 +175,7 @@ def test_long_runs_are_no_wider(steps):
         low, up = by_lines(run, 1e-5)
         assert ContourAccountant(run).epsilon(1e-5).width <= 2*(up - low) + NARROW
 
-@finer
-@pytest.mark.parametrize('noise', [30., 1e3, 1e4, 1e6, 1e8])
+@pytest.mark.parametrize('noise', [30., 1e3, 1e4, 1e6, pytest.param(1e8, marks=finer)])
 def test_much_noise(noise):
     "Tilts are large, and what they look for is far to the left: few steps or many, a small eps."
     for rate, steps in ((.01, 1000), (.3, 10), (.001, 10**5)):
@@ -358,7 +356,6 @@ def test_who_is_dismissed_too_early_is_asked_again():
     (many,), alone = rows.epsilons_of_sampled([run], [1e-5]), rows.epsilon_of_sampled(run, 1e-5)
     assert many.lower <= alone.upper and alone.lower <= many.upper and many.width < NARROW
 
-@finer
 def test_few_calls():
     "A question takes hundreds of calls of functions of this library, not thousands."
     import cProfile
@@ -487,10 +484,10 @@ ONCE_LOST = [
     (1.2093977701416314, 1.1128075290575517e-06, 149, 3.512987802319804e-10),
     (1.3645014885885673, 6.896652418904491e-06, 35, 4.2167302020820484e-10),
     (.38157845875387425, .017690124327041434, 25758, 3.5706959901512874e-35),
-    (.631180642033459, .02736992002100058, 11100, 5.902084410266702e-122),
+    pytest.param((.631180642033459, .02736992002100058, 11100, 5.902084410266702e-122),
+                 marks=finer),
     (.5259287038805228, .035295552447698844, 1029, 1.2394120658543664e-118)]
 
-@finer
 @pytest.mark.parametrize('setting', ONCE_LOST, ids=str)
 def test_what_was_lost_once(setting):
     "Found by reviews: answers, alone or together, that a change of grids or of steps had lost."
