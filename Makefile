@@ -40,15 +40,15 @@ run: .venv/run.stamp  ## install the library and show what it does
 	$(BIN)/dp-saddle epsilon --sigma 9.4 --rate 0.32768 --steps 250 500 1000 1500 2000 --delta 1e-5
 	$(BIN)/dp-saddle curve --sigma 9.4 --rate 0.32768 --steps 2000 --out curve.png
 
-# The chapter 01_contour is nbs/01_contour.ipynb, its module dp_saddle/contour.py, and its tests tests/test_contour.py.
+# The chapter engine/line is nbs/01_contour.ipynb, its module dp_saddle/contour.py, and its tests tests/test_contour.py.
 MODULE = $(shell echo '$(CHAPTER)' | sed 's/^[0-9]*[a-z]*_//')
 ifneq ($(filter check,$(MAKECMDGOALS)),)
 ifeq ($(wildcard nbs/$(CHAPTER).ipynb),)
-$(error make check needs CHAPTER=, the name of a notebook in nbs/: make check CHAPTER=01_contour)
+$(error make check needs CHAPTER=, the name of a notebook in nbs/: make check CHAPTER=engine/line)
 endif
 endif
 
-check: export  ## one chapter, in a minute: make check CHAPTER=01_contour exports, lints and tests it
+check: export  ## one chapter, in a minute: make check CHAPTER=engine/line exports, lints and tests it
 	$(BIN)/ruff check nbs/$(CHAPTER).ipynb $(wildcard dp_saddle/$(MODULE).py tests/test_$(MODULE).py)
 	$(BIN)/python tests/notebooks.py nbs/$(CHAPTER).ipynb
 	$(if $(wildcard tests/test_$(MODULE).py),$(PYTEST) tests/test_$(MODULE).py,@echo "no tests/test_$(MODULE).py")

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from dp_saddle import explorer, widgets
+from dp_saddle import widgets
+from dp_saddle.base import explorer
 
 FILE = Path(__file__).resolve().parent/"explorers.npz"
 CALLS = "explore_curve()", "explore_tradeoff()", "explore_edgeworth()"

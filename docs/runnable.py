@@ -20,7 +20,7 @@ CALLED = {"flint": "python-flint", "sklearn": "scikit-learn", "yaml": "PyYAML", 
           "torch": "PyTorch", "opacus": "Opacus", "distributed": "Dask"}
 LACKS = {"subprocess", "multiprocessing"}
 # Names of the library that lead to what is not there.
-LEADS = {"verify": "python-flint", "dp_saddle.interop": "PyTorch and Opacus"}
+LEADS = {"verify": "python-flint", "dp_saddle.interop.opacus": "PyTorch and Opacus"}
 DATA = {"array", "linspace", "geomspace", "arange", "logspace", "ones", "zeros", "default_rng",
         "range", "float", "inf", "pi"}
 BUILT_IN = set(dir(builtins))

@@ -478,7 +478,7 @@ def write(written, source):
             nb.cells += contents(notebooks)
         if name == "your_run":
             nb.cells.insert(1, form.form())
-        if name == "06e_cli":
+        if name == "command/main":
             nb.cells.insert(1, nbformat.v4.new_markdown_cell(COMMANDS))
         (source/name).parent.mkdir(parents=True, exist_ok=True)
         nbformat.write(nb, source/f"{name}.ipynb")

@@ -9,7 +9,7 @@
     def test_my_loss(promise):
         promise(MyLoss(.5))
 
-A check asks by the names that accountants use (the table at the end of chapter 00) and compares
+A check asks by the names that accountants use (the table at the end of chapter 1) and compares
 what a loss says in one place with what it says in another: its transform with an integral of its
 curve, its cumulants with the transform on a circle, one direction with the other. What a loss does
 not say (a composition has no distribution function, a loss with atoms no density) is left out. The
@@ -29,7 +29,7 @@ from dp_saddle import (
     SaddlePointMSD,
     TiltedFFT,
 )
-from dp_saddle.numerics import ULP, legendre
+from dp_saddle.base.numerics import ULP, legendre
 from dp_saddle.plrv import ComposedLoss
 
 TILTS = 0.3, 1.0, 4.0  # in units of one over the standard deviation

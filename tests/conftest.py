@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from dp_saddle import numerics
+from dp_saddle.base import numerics
 
 if os.environ.get("TESTS_IN_DOUBLES"):  # levels.py; before anything else of the library is loaded
     numerics.EXTENDED = np.float64

@@ -36,10 +36,10 @@ from scipy.special import log_ndtr
 import dp_saddle as dp
 import peers
 from dp_saddle.accounting import best_accountant
-from dp_saddle.contour import SaddleTable
-from dp_saddle.corners import CornersTable, coefficients, terms_for
-from dp_saddle.quotients import quotient
-from dp_saddle.rows import epsilon_of_sampled, pair_of
+from dp_saddle.engine.gaussian_rows import epsilon_of_sampled, pair_of
+from dp_saddle.engine.laplace_polynomials import CornersTable, coefficients, terms_for
+from dp_saddle.engine.line import SaddleTable
+from dp_saddle.losses.long_lines import quotient
 
 COUNT = 1 << 12  # of an array on which an operation is timed
 ROUNDS, PATIENCE = 9, 0.5  # calls of each, and CPU seconds after which one is not asked again
@@ -54,7 +54,9 @@ def laplace(*kinds):
     def build(d):
         return sum((n * d.Laplace(scale=b) for n, b in kinds), 0 * d.Laplace(scale=1.0))
 
-    from dp_accounting.pld.privacy_loss_distribution import from_laplace_mechanism as one
+    from dp_accounting.pld.privacy_loss_distribution import (
+        from_laplace_mechanism as one,
+    )
 
     def pld():
         parts = [one(b).self_compose(n) if n > 1 else one(b) for n, b in kinds]
@@ -153,7 +155,7 @@ def costs(repeats=25):
 
 
 def without_small_losses(run, delta):
-    "Nodes of a removing line without small losses (chapter 01, Few rare steps), or None."
+    "Nodes of a removing line without small losses (engine/line, Few rare steps), or None."
     found = epsilon_of_sampled(run, delta)
     if found is None:
         return None

@@ -27,9 +27,9 @@ gc.set_threshold(20_000)  # as in conftest.py
 LEFT_OUT = re.compile(r"^#\|\s*(eval:\s*false|slow|thorough)", re.M)
 NBS = Path(__file__).resolve().parent.parent / "nbs"
 # The longest first: then no worker is left alone with one of them. (Only time depends on it.)
-LONGEST = """01_rows 02a_tilting 05b_individual 00ab_densities 07_widgets saddle_point 01_contour
-    04_prv_fft prv 08_interop 06ca_balls 05a_batch 06c_schedules 03_edgeworth 01a_certified
-    five_minutes 05aa_record_bounds 00ac_levels 04d_noise""".split()
+LONGEST = """engine/gaussian_rows 05_tilting 09_individual losses/densities 11_live_curves saddle_point engine/line
+    07_prv_fft prv interop/opacus certificates/interval_transforms engine/many practice/schedules 06_edgeworth engine/ways
+    five_minutes engine/record_bounds engine/largest_loss_levels steps/own_noise""".split()
 
 
 class Shell(CaptureShell):

@@ -736,7 +736,7 @@ SAMPLES = 200_000  # of the Monte Carlo estimate
 
 def bins_ours():
     from dp_saddle import BallsInBins, ContourAccountant, Gaussian
-    from dp_saddle.bin_moments import bin_moments
+    from dp_saddle.sampling.lognormal_moments import bin_moments
 
     def ask(sigma, rate, steps, delta):
         bin_moments.cache_clear()

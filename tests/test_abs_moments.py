@@ -1,15 +1,15 @@
-"Chapter 00af: absolute moments against mpmath, for each kind of loss."
+"losses/absolute_moments: absolute moments against mpmath, for each kind of loss."
 import mpmath as mp
 import numpy as np
 import pytest
 
 from dp_saddle import Discrete, Gaussian, PoissonSubsampled, SaddlePointCLT
-from dp_saddle.abs_moments import lyapunov_most
-from dp_saddle.berry_esseen import step_moments
-from dp_saddle.builders import MixedLoss
-from dp_saddle.densities import DensityLoss, LaplaceLoss, SubsampledGaussianLoss
-from dp_saddle.mixtures import MixtureLoss
+from dp_saddle.engine.berry_esseen import step_moments
+from dp_saddle.losses.absolute_moments import lyapunov_most
+from dp_saddle.losses.densities import DensityLoss, LaplaceLoss, SubsampledGaussianLoss
+from dp_saddle.losses.mixtures import MixtureLoss
 from dp_saddle.plrv import GaussianLoss
+from dp_saddle.steps.builders import MixedLoss
 
 
 def laplace_moment(d, q, top, t, m, order):

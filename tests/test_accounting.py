@@ -1,4 +1,4 @@
-"Chapter 06, the front door: what users of other libraries report, the run, all accountants."
+"Chapter 10, the front door: what users of other libraries report, the run, all accountants."
 import pickle
 import warnings
 from functools import cache

@@ -199,4 +199,4 @@ def test_docs(tmp_path):
     "The site, with nothing installed but its extra."
     project = copy(tmp_path / "project")
     run("make", "docs", f"PYTHON={sys.executable}", cwd=project)
-    assert (project / "docs" / "_build" / "html" / "01_contour.html").stat().st_size > 10_000
+    assert (project / "docs" / "_build" / "html" / "engine/line.html").stat().st_size > 10_000

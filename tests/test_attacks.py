@@ -1,4 +1,4 @@
-"Chapter 06b, attacks: closed forms, conjugates, one number for a curve."
+"practice/attacks, attacks: closed forms, conjugates, one number for a curve."
 import tracemalloc
 
 import numpy as np
@@ -22,7 +22,7 @@ from dp_saddle import (
     tradeoff,
 )
 from dp_saddle.accounting import best_accountant
-from dp_saddle.contour import SaddleTable
+from dp_saddle.engine.line import SaddleTable
 from dp_saddle.plrv import gaussian_log_delta
 
 pytestmark = pytest.mark.filterwarnings('error', 'ignore:max_nodes')

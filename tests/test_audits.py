@@ -1,4 +1,4 @@
-"Chapter 06db: what an audit proves, and what it must not."
+"practice/audits: what an audit proves, and what it must not."
 import numpy as np
 import pytest
 from hypothesis import given
@@ -8,7 +8,7 @@ from scipy.special import comb
 from scipy.stats import binom
 
 from dp_saddle import Gaussian, PoissonSubsampled, PureDP, audit, epsilon, tradeoff
-from dp_saddle.audits import one_run_tail, rate_bound
+from dp_saddle.practice.audits import one_run_tail, rate_bound
 
 RELEASE = Gaussian(sigma=1.)
 METHODS = 'threshold', 'curve', 'gdp', 'one-run'

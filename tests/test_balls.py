@@ -5,7 +5,8 @@ import mpmath as mp
 import pytest
 from flint import acb, arb, ctx
 
-from dp_saddle import Gaussian, PoissonSubsampled, balls, group, to_steps
+from dp_saddle import Gaussian, PoissonSubsampled, group, to_steps
+from dp_saddle.certificates.files import interval_transforms as balls
 
 
 @pytest.fixture(autouse=True)

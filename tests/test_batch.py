@@ -1,11 +1,12 @@
-"Chapter 05a: one line for many compositions, against chapter 01."
+"engine/many: one line for many compositions, against engine/line."
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dp_saddle import Composition, ContourAccountant, Gaussian, PoissonSubsampled
-from dp_saddle.batch import (
+from dp_saddle.base.numerics import ULP
+from dp_saddle.engine.many import (
     LossFamily,
     Mixed,
     mixing_bounds,
@@ -14,7 +15,6 @@ from dp_saddle.batch import (
     split_steps,
     tilted_sum,
 )
-from dp_saddle.numerics import ULP
 
 pytestmark = pytest.mark.filterwarnings('error')
 
@@ -161,8 +161,8 @@ def test_without_threads(families, monkeypatch):
     def refused(*a): raise RuntimeError("can't start new thread")
     counts, served = np.ones((2, 8)), []
     mixed = Mixed(counts, counts, 0*counts)
-    monkeypatch.setattr('dp_saddle.batch.os.cpu_count', lambda: 1)
-    monkeypatch.setattr('dp_saddle.batch.ThreadPoolExecutor', refused)
+    monkeypatch.setattr('dp_saddle.engine.many.os.cpu_count', lambda: 1)
+    monkeypatch.setattr('dp_saddle.engine.many.ThreadPoolExecutor', refused)
     K, one = tilted_sum(families[0], *mixed), np.ones(2)
     on_lines(families[0], mixed, K, one, -one, lambda rows, batch: served.extend(rows))
     assert sorted(served) == [0, 1]

@@ -7,7 +7,7 @@ one_delta the same, and under 1 ms for SaddlePointMSD; distinct_mechanisms linea
 number; hard_corner under 2 s; calibration[ours-*] 200 ms or less, epsilon_after 10 s or less;
 individual_filter_step 50 ms or less, individual_epsilon 20 s or less, and in individual_engines
 the contour at least 100 times the records per second of the Fourier engine (extra_info: rate,
-and the largest deviation from chapter 01); many_responses 2 s or less; built[mixture of 9] within
+and the largest deviation from engine/line); many_responses 2 s or less; built[mixture of 9] within
 3 times built[Poisson], and built[64 records] within 10 times; epochs_of_bins[1-...] 50 ms,
 others 1 s or less (not met: one epoch of little noise or few bins takes .1 s or more, of 10^5 bins
 up to 1.5 s, and two with noise .45 up to 3 s); with_replacement 2 s or less."""
@@ -48,7 +48,7 @@ from dp_saddle import (
     group,
     tradeoff,
 )
-from dp_saddle.rows import epsilons_of_sampled
+from dp_saddle.engine.gaussian_rows import epsilons_of_sampled
 
 S = lambda sigma, rate: PoissonSubsampled(base=Gaussian(sigma=sigma), rate=rate)
 # losses are cached on the mechanism: build it anew

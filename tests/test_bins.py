@@ -20,12 +20,22 @@ from dp_saddle import (
     epsilon_after,
     group,
 )
-from dp_saddle.bin_moments import BinMoments, Counts, bin_moments, log_gamma
-from dp_saddle.bin_sums import BinMean, in_units, last_of_power, power_series
-from dp_saddle.bins import BinsLoss
-from dp_saddle.contour import OwnTable, SaddleTable
-from dp_saddle.epoch_options import epoch_of
+from dp_saddle.engine.line import OwnTable, SaddleTable
 from dp_saddle.plrv import ComposedLoss, gaussian_log_delta
+from dp_saddle.sampling.bins import BinsLoss
+from dp_saddle.sampling.epoch_planner import epoch_of
+from dp_saddle.sampling.lognormal_means import (
+    BinMean,
+    in_units,
+    last_of_power,
+    power_series,
+)
+from dp_saddle.sampling.lognormal_moments import (
+    BinMoments,
+    Counts,
+    bin_moments,
+    log_gamma,
+)
 
 NOISE = Gaussian(sigma=1.)
 
@@ -183,7 +193,7 @@ def test_by_laplace_often(): check_by_laplace(200, 2)
 def test_families_agree(T):
     "Different numbers of points, rays and paths say the same."
     mean = BinMoments(1.3, T)
-    from dp_saddle.bin_moments import Counts
+    from dp_saddle.sampling.lognormal_moments import Counts
     for order in (-12., 2.1, 5.):
         other = Counts(mean, max(0, int(order)) + 26, order - .5, order + .5)
         one, two = mean.family(order).moment(order), other.moment(order)

@@ -35,10 +35,10 @@ from dp_saddle import (
     to_steps,
     tree_aggregation,
 )
-from dp_saddle.builders import MixedLoss, TreeNode, tree_height, truncation
-from dp_saddle.losses import legendre_panels
+from dp_saddle.losses.nodes import legendre_panels
 from dp_saddle.plrv import ComposedLoss
-from dp_saddle.reports import neighbours
+from dp_saddle.practice.reports import neighbours
+from dp_saddle.steps.builders import MixedLoss, TreeNode, tree_height, truncation
 
 CUT = dict(rate=.01, dataset_size=10**4, max_batch_size=150)
 

@@ -1,4 +1,4 @@
-"Chapter 06a, calibration: the target is met, and a millionth less noise does not meet it."
+"practice/calibration, calibration: the target is met, and a millionth less noise does not meet it."
 import functools
 
 import numpy as np
@@ -296,7 +296,7 @@ def test_noise_beyond_all_reason_is_refused_by_bounds(monkeypatch):
     def watched(run, delta):
         asked.append(next(iter(run.as_steps()))[0].base.sigma)
         return epsilon(run, delta=delta)
-    monkeypatch.setattr('dp_saddle.calibration.epsilon', watched)
+    monkeypatch.setattr('dp_saddle.practice.calibration.epsilon', watched)
     with pytest.raises(ValueError, match='miss the target'):
         calibrate(lambda s: 1000*PoissonSubsampled(base=Gaussian(sigma=s), rate=.01), eps=1e-12,
                   delta=1e-300)

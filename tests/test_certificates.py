@@ -30,17 +30,16 @@ from dp_saddle import (
     RandomizedResponse,
     TruncatedPoisson,
     certify,
-    checks,
-    cli,
     dpsgd,
     group,
     load_certificate,
     read_run,
     selected,
-    verification,
     verify,
 )
-from dp_saddle.certificates import Certificate
+from dp_saddle.base import checks
+from dp_saddle.certificates.files import Certificate, verification
+from dp_saddle.command import main as cli
 from peers import SETTINGS
 
 RANDOM = json.loads((Path(__file__).parent/"random.json").read_text(encoding='utf-8'))
@@ -189,7 +188,7 @@ def test_verify_asks_for_the_form():
 def test_without_python_flint(monkeypatch):
     "A certificate can be made, saved and read; to verify it takes the extra, which is named."
     made = certify(sgd(2., .01, 1000), eps=1.)
-    monkeypatch.setattr('dp_saddle.verification.arb', None)
+    monkeypatch.setattr('dp_saddle.certificates.verification.arb', None)
     assert certify(sgd(2., .01, 1000), eps=1.) == made == Certificate.from_json(made.to_json())
     with pytest.raises(ImportError, match=r"pip install 'dp-saddle\[certificate\]'"):
         verify(made)

@@ -8,8 +8,8 @@ from math import inf, nan
 import numpy as np
 import pytest
 
-from dp_saddle import checks
-from dp_saddle.checks import Saved, patch
+from dp_saddle.base import checks
+from dp_saddle.base.checks import Saved, patch
 
 
 @pytest.mark.parametrize('value', [1, .5, Fraction(1, 3), np.float32(.25), np.int64(1)])

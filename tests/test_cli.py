@@ -1,4 +1,4 @@
-"Chapter 06e, the command: the installed `dp-saddle` as typed, and what `main` answers to words."
+"command/main, the command: the installed `dp-saddle` as typed, and what `main` answers to words."
 import io
 import json
 import os
@@ -33,12 +33,12 @@ from dp_saddle import (
     tpr,
     tradeoff,
 )
-from dp_saddle.audits import audit
-from dp_saddle.certified import ContourAccountant
-from dp_saddle.cli import main
-from dp_saddle.command_words import COMMANDS, EXAMPLES, KEYS, STATUS, command_parser
-from dp_saddle.reports import neighbours
-from dp_saddle.run_files import run_of
+from dp_saddle.command.main import main
+from dp_saddle.command.words import COMMANDS, EXAMPLES, KEYS, STATUS, command_parser
+from dp_saddle.engine.ways import ContourAccountant
+from dp_saddle.practice.audits import audit
+from dp_saddle.practice.reports import neighbours
+from dp_saddle.practice.run_files import run_of
 
 COMMAND = os.path.join(os.path.dirname(sys.executable), 'dp-saddle')
 
@@ -277,7 +277,7 @@ def test_what_is_no_certificate_is_status_2(tmp_path):
 
 def test_verify_without_python_flint(tmp_path, monkeypatch, capsys):
     certify(1000*S(2., .01), eps=1.).save(tmp_path/'run.cert.json')
-    monkeypatch.setattr('dp_saddle.verification.arb', None)
+    monkeypatch.setattr('dp_saddle.certificates.verification.arb', None)
     with pytest.raises(SystemExit) as stop:
         main(['verify', str(tmp_path/'run.cert.json')])
     assert stop.value.code == 2 and 'dp-saddle[certificate]' in capsys.readouterr().err
@@ -409,7 +409,7 @@ def test_bad_steps(tmp_path, bad, words):
 def test_ctrl_c_is_quiet(monkeypatch, capsys):
     "The shell's own status, and not a word."
     def interrupted(*given, **named): raise KeyboardInterrupt
-    monkeypatch.setattr('dp_saddle.certified.ContourAccountant.epsilon', interrupted)
+    monkeypatch.setattr('dp_saddle.engine.ways.ContourAccountant.epsilon', interrupted)
     args = ['epsilon', '--sigma', '2', '--rate', '.01', '--steps', '10', '--delta', '1e-5']
     assert main(args) == 130
     said = capsys.readouterr()
@@ -797,11 +797,11 @@ class Terminal(io.StringIO):
 def test_progress_on_a_terminal_alone(file, seen, monkeypatch):
     "After a second a line on stderr, gone at the end; nothing where nobody looks."
     epsilon_of, now = ContourAccountant.epsilon, [0.]
-    monkeypatch.setattr('dp_saddle.checks.monotonic', lambda: now[0])
+    monkeypatch.setattr('dp_saddle.base.checks.monotonic', lambda: now[0])
     def slow(*given, **named):
         now[0] += .7
         return epsilon_of(*given, **named)
-    monkeypatch.setattr('dp_saddle.certified.ContourAccountant.epsilon', slow)
+    monkeypatch.setattr('dp_saddle.engine.ways.ContourAccountant.epsilon', slow)
     out, err = io.StringIO(), file()
     with redirect_stdout(out), redirect_stderr(err):
         assert main(['epsilon', *SHORT, '--delta', '.1', '.2', '.3']) == 0
@@ -817,7 +817,7 @@ def test_a_second_is_not_spoken_of():
 
 def test_one_question_loads_little():
     "Neither pictures nor ledgers, neither attacks nor searches, neither schedules nor reports."
-    code = ('import sys; from dp_saddle.cli import main; '
+    code = ('import sys; from dp_saddle.command.main import main; '
             f'main({["epsilon", *SHORT, "--delta", "1e-5"]!r}); '
             'print(*sorted(name for name in sys.modules if name.startswith("dp_saddle."))); '
             'print("scipy.linalg" in sys.modules)')

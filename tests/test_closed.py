@@ -1,4 +1,4 @@
-"Chapter 01_closed: Gaussian steps, and one on a Poisson sample, in closed form."
+"Chapter engine/gaussian_formulas: Gaussian steps, and one on a Poisson sample, in closed form."
 import math
 import sys
 import warnings
@@ -9,13 +9,13 @@ import pytest
 from mpmath import mpf, workdps
 
 import dp_saddle as dp
-from dp_saddle.closed import (
+from dp_saddle.engine.gaussian_formulas import (
     delta_of_mu,
     delta_of_sampled_step,
     epsilon_of_mu,
     epsilon_of_sampled_step,
 )
-from dp_saddle.contour import SaddleTable
+from dp_saddle.engine.line import SaddleTable
 
 
 def curve(mu, eps):
@@ -122,7 +122,7 @@ def test_random_sampled_steps():
         assert back.upper <= delta*(1 + 1e-9) or found.upper == 0
 
 def test_sampled_step_as_its_lines():
-    "Chapter 01's own tables, of both directions, which know nothing of this formula."
+    "engine/line's own tables, of both directions, which know nothing of this formula."
     for sigma, rate, delta in (1., .01, 1e-5), (.5, .3, 1e-9), (4., .9, 1e-3):
         run = 1*dp.PoissonSubsampled(dp.Gaussian(sigma=sigma), rate=rate)
         found = epsilon_of_sampled_step(1/sigma, rate, delta)

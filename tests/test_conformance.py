@@ -27,8 +27,8 @@ from dp_saddle import (
     SaddlePointMSD,
     TiltedFFT,
 )
-from dp_saddle.densities import DensityLoss, LaplaceLoss, SubsampledGaussianLoss
-from dp_saddle.losses import NodeLoss
+from dp_saddle.losses.densities import DensityLoss, LaplaceLoss, SubsampledGaussianLoss
+from dp_saddle.losses.nodes import NodeLoss
 from dp_saddle.plrv import PLRV, ComposedLoss, Decay, GaussianLoss, LineValues
 
 
@@ -58,7 +58,7 @@ STEPS = {
 
 
 class LogisticLoss(DensityLoss):
-    "The loss of logistic noise of scale 1 on a value that one record moves by d: chapter 00ab."
+    "The loss of logistic noise of scale 1 on a value that one record moves by d: losses/densities."
 
     loss_ulps = 8.0
 

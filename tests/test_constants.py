@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 MODULES = sorted((ROOT/"dp_saddle").glob("[a-z]*.py"))
-PAGE = ROOT/"nbs"/"90a_constants.ipynb"
+PAGE = ROOT/"nbs"/"base/constants.ipynb"
 KINDS = "Proved", "Rounding", "Tuning"
 KIND = re.compile(rf"#\s*({'|'.join(KINDS)})\b")
 WORDS = "theorem", "derived", "range", "measured", "open"

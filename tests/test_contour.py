@@ -32,11 +32,11 @@ from dp_saddle import (
     delta,
     epsilon,
 )
-from dp_saddle.contour import EnumeratedTable, Plan, SaddleTable
-from dp_saddle.losses import log_delta_of_atoms
-from dp_saddle.numerics import EXTENDED
+from dp_saddle.base.numerics import EXTENDED
+from dp_saddle.engine.line import EnumeratedTable, Plan, SaddleTable
+from dp_saddle.engine.smoothing import PIECES, Smoothing
+from dp_saddle.losses.nodes import log_delta_of_atoms
 from dp_saddle.plrv import ComposedLoss, GaussianLoss, composed
-from dp_saddle.smoothing import PIECES, Smoothing
 
 
 def S(sigma, rate):

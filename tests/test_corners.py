@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from dp_saddle import ContourAccountant, Laplace, PoissonSubsampled, RandomizedResponse
-from dp_saddle.certified import ConditionedTable
-from dp_saddle.corners import CornersTable
+from dp_saddle.engine.laplace_polynomials import CornersTable
+from dp_saddle.engine.ways import ConditionedTable
 from dp_saddle.plrv import ComposedLoss
 
 

@@ -1,4 +1,4 @@
-"Chapter 04de: many epochs of balls in bins below a cut, against what is known without one."
+"sampling/truncated_moments: many epochs of balls in bins below a cut, against what is known without one."
 from concurrent.futures import ThreadPoolExecutor
 from math import inf, log
 
@@ -7,10 +7,13 @@ import pytest
 from scipy.special import log_ndtr
 
 from dp_saddle import BallsInBins, ContourAccountant, Gaussian, PoissonSubsampled
-from dp_saddle.bin_moments import bin_moments
-from dp_saddle.bin_sums import power_series
-from dp_saddle.contour import SaddleTable
-from dp_saddle.cut_moments import (
+from dp_saddle.engine.line import SaddleTable
+from dp_saddle.sampling.epoch_planner import epoch_of
+from dp_saddle.sampling.large_jumps import CutRun, CutTable, Kind
+from dp_saddle.sampling.lognormal_means import power_series
+from dp_saddle.sampling.lognormal_moments import bin_moments
+from dp_saddle.sampling.one_epoch import Epoch
+from dp_saddle.sampling.truncated_moments import (
     CutMoments,
     Window,
     between,
@@ -21,9 +24,6 @@ from dp_saddle.cut_moments import (
     log_fan,
     log_gamma_at,
 )
-from dp_saddle.epoch_options import epoch_of
-from dp_saddle.one_epoch import Epoch
-from dp_saddle.rare_jumps import CutRun, CutTable, Kind
 
 
 def epochs(n, sigma, T): return n*BallsInBins(Gaussian(sigma=sigma), batches=T)
@@ -56,7 +56,7 @@ def test_windows(sigma, T):
 
 @pytest.mark.parametrize('sigma, T, order', [(2., 1000, 20.), (2., 10**4, 45.), (5., 1000, 30.)])
 def test_lines_without_a_cut(sigma, T, order):
-    "Where next to nothing is cut away: chapter 04db's rays; and the decay bounds all of them."
+    "Where next to nothing is cut away: sampling/lognormal_moments's rays; and the decay bounds all of them."
     below, family = CutMoments(sigma, T, 14.), bin_moments(sigma, T).family(order)
     moment, s = family.moment(order), np.linspace(0, 1.5, 12)/epoch_of(sigma, T).std
     value, error = family.line(moment, s)
@@ -206,6 +206,6 @@ def test_threads_share_lines():
             assert (np.abs(value - alone) <= error + off).all()
 
 def test_where_jumps_are_large_nothing_is_cut():
-    "Few bins, and jumps that would want many windows: chapter 04db's moments answer."
+    "Few bins, and jumps that would want many windows: sampling/lognormal_moments's moments answer."
     assert not cuts_of(1., 100, 100)[0].size
     assert cuts_of(.5, 1000, 10)[1].min() > log(1e-14) > cuts_of(1., 10**4, 100)[1].min()

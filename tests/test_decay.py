@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from dp_saddle import plrv
-from dp_saddle.builders import MixedLoss
-from dp_saddle.densities import LaplaceLoss, SubsampledGaussianLoss
-from dp_saddle.levels import WindowedGaussianLoss
-from dp_saddle.losses import FiniteLoss
-from dp_saddle.mixtures import MixtureLoss
-from dp_saddle.numerics import ULP
+from dp_saddle.base.numerics import ULP
+from dp_saddle.engine.largest_loss_levels import WindowedGaussianLoss
+from dp_saddle.losses.densities import LaplaceLoss, SubsampledGaussianLoss
+from dp_saddle.losses.mixtures import MixtureLoss
+from dp_saddle.losses.nodes import FiniteLoss
+from dp_saddle.steps.builders import MixedLoss
 
 BARE = SubsampledGaussianLoss(1 / 0.8, 0.001, 'remove')
 LOSSES = {

@@ -1,5 +1,5 @@
 """Losses with a density: one-step curves and transforms against the oracles, what a line says of
-its errors, and the noise of one's own that chapter 00ab teaches."""
+its errors, and the noise of one's own that losses/densities teaches."""
 import json
 import math
 from contextlib import contextmanager
@@ -23,7 +23,7 @@ from dp_saddle import (
     PoissonSubsampled,
     epsilon,
 )
-from dp_saddle.densities import SubsampledLoss, TrapezoidLoss, log_mix
+from dp_saddle.losses.densities import SubsampledLoss, TrapezoidLoss, log_mix
 
 
 def gauss(sigma, rate=None):
@@ -208,7 +208,7 @@ def seen_and_said(plrv, parts, t):
 @pytest.mark.parametrize('parts', RUNS, ids=str)
 def test_what_the_line_says_of_its_errors(parts):
     """K(t) and K(t + is) - K(t) are as near to the truth as is said, which the certificate of
-    chapter 01 rests on; and what is said is at most 1000 times what is seen (for K at tilts
+    engine/line rests on; and what is said is at most 1000 times what is seen (for K at tilts
     below 1, where it can be next to 0, more)."""
     plrv = sum(n*mechanism(m) for m, n in parts).remove
     for tilts in (np.geomspace(1e-5, .1, 8), [.25, .75, 1.5, 6., 23.]):
@@ -222,7 +222,7 @@ def test_what_the_line_says_of_its_errors(parts):
 
 def page():
     "What the chapter's page defines: its cells with a class, run; and the lines of its loss."
-    path = Path(__file__).resolve().parent.parent/'nbs'/'00ab_densities.ipynb'
+    path = Path(__file__).resolve().parent.parent/'nbs'/'losses/densities.ipynb'
     cells = json.loads(path.read_text(encoding='utf-8'))['cells']
     cells = [''.join(cell['source']) for cell in cells if cell['cell_type'] == 'code']
     wanted = 'from dataclasses', 'class LogisticLoss', '@dataclass(frozen=True, kw_only'

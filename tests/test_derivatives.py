@@ -1,4 +1,4 @@
-"Chapters 06aa and 06a: slopes against differences, closed forms and mpmath; optimal schedules."
+"practice/derivatives and practice/calibration: slopes against differences, closed forms and mpmath; optimal schedules."
 from math import inf
 
 import mpmath as mp
@@ -23,7 +23,7 @@ from dp_saddle import (
     epsilon_slopes,
     optimal_schedule,
 )
-from dp_saddle.derivatives import cgf_slopes, changed, parameters
+from dp_saddle.practice.derivatives import cgf_slopes, changed, parameters
 
 pytestmark = pytest.mark.filterwarnings('error', 'ignore:max_nodes',
                                         'ignore:the bounds hold, but are far apart')

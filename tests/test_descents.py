@@ -1,13 +1,13 @@
-"Chapter 00aga: what a sampled Laplace step's density gives far out, from both ends."
+"losses/steepest_descent: what a sampled Laplace step's density gives far out, from both ends."
 import numpy as np
 import pytest
 from mpmath import mp
 
 from dp_saddle import ContourAccountant, Laplace, PoissonSubsampled
-from dp_saddle.contour import SaddleTable
-from dp_saddle.descents import COLUMNS, descents, turns
-from dp_saddle.ends import EndsTable
-from dp_saddle.quotients import quotient, quotients_on
+from dp_saddle.engine.endpoint_expansion import EndsTable
+from dp_saddle.engine.line import SaddleTable
+from dp_saddle.losses.long_lines import quotient, quotients_on
+from dp_saddle.losses.steepest_descent import COLUMNS, descents, turns
 
 
 def sampled(scale, rate): return PoissonSubsampled(base=Laplace(scale=scale), rate=rate)
@@ -111,7 +111,7 @@ def test_turns():
 @pytest.mark.parametrize('n, step', [
     (3, sampled(0.5, 0.2)), (4, sampled(2.0, 0.3)), (2, sampled(0.25, 0.1))])
 def test_beside_ends(n, step):
-    "Few steps have a curve of their own (chapter 01, Ends), which shares no line with this one."
+    "Few steps have a curve of their own (engine/line, Ends), which shares no line with this one."
     plrv = (n * step).remove
     assert EndsTable.fit(plrv)
     eps = plrv.ess_sup * np.array([0.2, 0.5, 0.7])

@@ -267,7 +267,7 @@ def described(symbol):
                         f"{inspect.getdoc(getattr(thing, name)) or ''} -> {result}", True))
     return out
 
-# What a loss owes its accountants, and an accountant the class it comes from: chapters 00 and 02
+# What a loss owes its accountants, and an accountant the class it comes from: chapters 1 and 4
 # say once what their parameters are.
 HOOKS = {"cgf_on", "real_cgf", "cumulants_on", "line", "decay", "nodes_at", "path", "log_strip",
          "split", "shift_from", "delta_of", "epsilon_of", "log_value", "prove_delta",

@@ -30,7 +30,7 @@ from dp_saddle import (
     tradeoff,
 )
 from dp_saddle.accounting import ACCOUNTANTS
-from dp_saddle.bins import BinDraw
+from dp_saddle.sampling.bins import BinDraw
 
 pytestmark = pytest.mark.filterwarnings('ignore:the bounds hold')
 

@@ -10,12 +10,12 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 # Chapters whose code asks for more than doubles, directly or by what they import.
-QUICK = ['00c_builders']
-THOROUGH = """00_plrv 00a_losses 00ab_densities 00ac_levels 00ad_mixtures 00ag_laplace
-    00aga_descents 00ah_quotients
-    00b_mechanisms 01_closed 01_contour 01_grids 01_mixed 01_rare 01_rows 01a_certified
-    02_saddlepoint 02a_tilting 03_edgeworth 04d_noise 05_filters 05a_batch 05ac_prefixes
-    06_accounting 06bb_merged_steps 06cc_certificates""".split()
+QUICK = ['steps/builders']
+THOROUGH = """01_plrv losses/nodes losses/densities engine/largest_loss_levels losses/mixtures losses/laplace
+    losses/steepest_descent losses/long_lines
+    02_mechanisms engine/gaussian_formulas engine/line engine/transform_grids engine/several_amounts engine/small_losses engine/gaussian_rows engine/ways
+    04_saddlepoint 05_tilting 06_edgeworth steps/own_noise 08_filters engine/many engine/prefixes
+    10_accounting practice/merged_steps certificates/files""".split()
 RUN = """
 import sys
 from pathlib import Path

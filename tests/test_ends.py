@@ -1,12 +1,18 @@
-"Chapter 01, the ends of a loss: beside lines that share no frequency with it, and by hand."
+"engine/line, the ends of a loss: beside lines that share no frequency with it, and by hand."
 import numpy as np
 import pytest
 from mpmath import mp
 
 from dp_saddle import ContourAccountant, Laplace, PoissonSubsampled, RandomizedResponse
-from dp_saddle.contour import SaddleTable
-from dp_saddle.ends import EndsLine, EndsTable, MainPart, curves, derivatives
-from dp_saddle.numerics import ULP
+from dp_saddle.base.numerics import ULP
+from dp_saddle.engine.endpoint_expansion import (
+    EndsLine,
+    EndsTable,
+    MainPart,
+    curves,
+    derivatives,
+)
+from dp_saddle.engine.line import SaddleTable
 
 
 def steps(*kinds):
@@ -18,7 +24,7 @@ def steps(*kinds):
 
 
 def line_alone(run, delta, monkeypatch):
-    "The eps of chapter 01's lines."
+    "The eps of engine/line's lines."
     with monkeypatch.context() as patched:
         patched.setattr(EndsTable, "fit", staticmethod(lambda plrv: False))
         return ContourAccountant(run).epsilon(delta)

@@ -44,25 +44,20 @@ from dp_saddle import (
     audit,
     calibrate,
     certify,
-    cli,
     compare,
     dpsgd,
     epsilon_after,
     epsilon_slopes,
-    explorer,
     exponential_delta,
     exponential_epsilon,
     fixed_size,
     gdp,
     group,
     individual_epsilon,
-    interop,
     load_certificate,
     optimal_schedule,
     rdp,
     report,
-    run_files,
-    schedules,
     selected,
     show_progress,
     shuffled_lower_bound,
@@ -71,17 +66,21 @@ from dp_saddle import (
     verify,
     widgets,
 )
-from dp_saddle.berry_esseen import step_moments
+from dp_saddle.base import explorer
+from dp_saddle.command import main as cli
 from dp_saddle.edgeworth import transform_bound
+from dp_saddle.engine.berry_esseen import step_moments
+from dp_saddle.engine.tilted_fft import connect_the_dots
 from dp_saddle.filters import gaussian_epsilon
 from dp_saddle.individual import norm_counts
+from dp_saddle.interop.opacus import opacus as interop
+from dp_saddle.practice import run_files, schedules
 from dp_saddle.saddlepoint import (
     TiltedAccountant,
     asymptotic_saddle_point,
     msd_terms,
     saddle_point,
 )
-from dp_saddle.tilted_fft import connect_the_dots
 from dp_saddle.tilting import asymptotic_epsilon, lyapunov_sum
 from test_docs import ERRORS, VALIDATORS, documented
 

@@ -1,4 +1,4 @@
-"Chapter 05: filters that stop in time and survive, and odometers."
+"Chapter 8: filters that stop in time and survive, and odometers."
 import json
 import os
 import signal

@@ -17,8 +17,8 @@ from dp_saddle import (
     with_replacement,
     without_replacement,
 )
-from dp_saddle.fixed_batches import ReplaceOneLoss
 from dp_saddle.plrv import ComposedLoss, GaussianLoss
+from dp_saddle.sampling.fixed_batches import ReplaceOneLoss
 from test_saddlepoint import S
 
 RUNS = {'without': without_replacement(sigma=1.5, rate=.1, steps=30),

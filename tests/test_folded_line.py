@@ -7,12 +7,18 @@ import pytest
 from scipy.special import ndtr
 
 from dp_saddle import BallsInBins, ContourAccountant, Gaussian
-from dp_saddle.bin_moments import bin_moments
-from dp_saddle.bins import BinsLoss
-from dp_saddle.contour import SaddleTable
-from dp_saddle.folded_line import Turning, eps_of_jump, folded_line, log_jump, strip
-from dp_saddle.one_epoch import Epoch
+from dp_saddle.engine.line import SaddleTable
 from dp_saddle.plrv import ComposedLoss
+from dp_saddle.sampling.bins import BinsLoss
+from dp_saddle.sampling.branch_cut import (
+    Turning,
+    eps_of_jump,
+    folded_line,
+    log_jump,
+    strip,
+)
+from dp_saddle.sampling.lognormal_moments import bin_moments
+from dp_saddle.sampling.one_epoch import Epoch
 
 
 def call(sigma, K):

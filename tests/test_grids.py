@@ -1,11 +1,11 @@
-"One grid for a step: against chapter 00ab's sums, and sums by hand."
+"One grid for a step: against losses/densities's sums, and sums by hand."
 
 from functools import partial
 
 import numpy as np
 
-from dp_saddle import grids
-from dp_saddle.densities import SubsampledGaussianLoss
+from dp_saddle.engine import transform_grids as grids
+from dp_saddle.losses.densities import SubsampledGaussianLoss
 
 
 def pair_of(sigma, rate):
@@ -54,7 +54,7 @@ def test_a_sharp_end():
     assert felt >= 5
 
 def test_second_order():
-    "K_1 in doubles, of laws that end and of those that do not, against chapter 00a's."
+    "K_1 in doubles, of laws that end and of those that do not, against losses/nodes's."
     for pair, t, *_ in random_pairs(35, 40):
         end = 1 + t + 11*pair.sigma
         grid = grid_for(pair, t, 0*t, .7, end)
@@ -70,7 +70,7 @@ def test_second_order():
             assert error < 1e-12*exact + missed
 
 def test_changes_along_a_line():
-    "Both directions, hits rare or not, on the axis and on paths: as chapter 00ab has them."
+    "Both directions, hits rare or not, on the axis and on paths: as losses/densities has them."
     paths, made = 0, 0
     for pair, t, cut, _ in random_pairs(36, 40):
         end = np.where(pair.adds, 1, 1 + t) + 10*pair.sigma
@@ -80,7 +80,7 @@ def test_changes_along_a_line():
                 if grid is None:
                     continue
                 change, noise = pair.changes(grid, last/16, 17)
-            beyond = np.exp(pair.at_end(end, 1 + t) - grid.K.astype(float))     # chapter 01_stacked
+            beyond = np.exp(pair.at_end(end, 1 + t) - grid.K.astype(float))     # chapter engine/stacked_kinds
             made, paths = made + 1, paths + grid.a.any()
             for row, top in enumerate(('remove', 'add')):
                 loss, tilt = SubsampledGaussianLoss(pair.mu[0, 0], pair.rate[0, 0], top), t[row, 0]

@@ -1,4 +1,4 @@
-"Chapter 05b: everyone's own bounds, and the same on a cluster."
+"Chapter 9: everyone's own bounds, and the same on a cluster."
 import copy
 import json
 import os
@@ -28,10 +28,10 @@ from dp_saddle import (
     individual_epsilon,
     rdp,
 )
-from dp_saddle.batch import LossFamily
+from dp_saddle.engine.many import LossFamily
+from dp_saddle.engine.record_bounds import BoundsTable, delta_bounds
 from dp_saddle.individual import norm_counts
 from dp_saddle.plrv import Bounds
-from dp_saddle.record_bounds import BoundsTable, delta_bounds
 from oracles import gaussian
 
 # The second is dask's own.
@@ -44,7 +44,7 @@ def sampled(sigma, rate):
     return PoissonSubsampled(base=Gaussian(sigma=sigma), rate=rate)
 
 def alone(row, sigma, rate):
-    "The truth: each different step composed by chapter 01."
+    "The truth: each different step composed by engine/line."
     sizes, counts = np.unique(row[row > 0], return_counts=True)
     for c in sizes:
         MECHANISMS.setdefault((c, sigma, rate), sampled(sigma/c, rate))
@@ -80,7 +80,7 @@ def fifty():
         return fill(norms, sigma=2., clip=1., rate=.01, sigma_grid=grid)
     return norms, book_of, [alone(row, 2., .01) for row in norms]
 
-# Against chapter 01
+# Against engine/line
 
 def exact_epsilons():
     "(lower, estimate, upper) of each of the fifty at delta 1e-5."
@@ -114,7 +114,7 @@ def test_other_deltas(fifty, delta, grid, loose):
     "The smaller delta, the more the largest steps count, and the finer the grid has to be."
     _, book_of, exact = fifty
     book, some = book_of(grid), [0, 17, 33, 49]
-    with warnings.catch_warnings():      # at 1e-30 chapter 01 is wide for some, and says so
+    with warnings.catch_warnings():      # at 1e-30 engine/line is wide for some, and says so
         warnings.filterwarnings('ignore', 'the bounds hold')
         truth = [exact[i].epsilon(delta) for i in some]
     brackets(book.epsilon(delta, records=some), truth, loose)
@@ -152,7 +152,7 @@ def test_whole_curves_of_large_steps(grid, loose):
         brackets(book.delta(eps, records=[i]*10), np.transpose(exact.delta(eps)), loose)
 
 def test_on_the_grid_nothing_is_split():
-    "Norms on the grid: the bounds are those of chapter 01, up to their certificate."
+    "Norms on the grid: the bounds are those of engine/line, up to their certificate."
     grid = IndividualAccountant(2., 1., .01).grid
     row = np.minimum(2/np.random.default_rng(1).choice(grid[:40], 500), 1)
     book, truth = fill(row[None], sigma=2., clip=1., rate=.01), alone(row, 2., .01)

@@ -1,4 +1,4 @@
-"Chapter 08: the adapters inside the real Opacus and dp_accounting, and without them."
+"interop/opacus: the adapters inside the real Opacus and dp_accounting, and without them."
 import json
 import math
 import subprocess
@@ -32,7 +32,7 @@ from dp_saddle import (
     rdp,
     tree_aggregation,
 )
-from dp_saddle.interop import (
+from dp_saddle.interop.opacus import (
     BudgetSpent,
     SaddleAccountant,
     SaddlePrivacyAccountant,
@@ -40,7 +40,7 @@ from dp_saddle.interop import (
     record_norms,
     show_loader,
 )
-from dp_saddle.records import chosen_records
+from dp_saddle.interop.training_records import chosen_records
 
 S = lambda sigma, rate: PoissonSubsampled(base=Gaussian(sigma=sigma), rate=rate)
 
@@ -60,7 +60,7 @@ def test_without_the_library(missing, name, then):
 import sys, dp_saddle
 assert not {{'opacus', 'torch', 'dp_accounting'}} & set(sys.modules), 'the library needs neither'
 sys.modules['{missing}'] = None
-import dp_saddle.interop as interop
+import dp_saddle.interop.opacus as interop
 try: interop.{name}()
 except ImportError as error:
     assert '{name} needs' in str(error), error
@@ -285,7 +285,7 @@ def test_passes_are_charged_where_they_begin(how):
 
 def test_poisson_samples_with_a_flag_that_says_otherwise():
     "What draws is asked, not the flag: a loader that is Opacus' already, and our own sampler."
-    from dp_saddle.samplers import PoissonBatches
+    from dp_saddle.sampling.samplers import PoissonBatches
     poisson = opacus.data_loader.DPDataLoader.from_data_loader(loader_of())
     model, optimizer, loader, engine = drawn(poisson)
     epoch(model, optimizer, loader)
@@ -312,7 +312,7 @@ class Stream(torch.utils.data.IterableDataset):
     def __len__(self): return 120
 
 def refused_loaders():
-    from dp_saddle.samplers import FixedSizeBatches, PoissonBatches
+    from dp_saddle.sampling.samplers import FixedSizeBatches, PoissonBatches
     data, theirs = range(120), torch.utils.data
     shared = theirs.DistributedSampler(data, num_replicas=2, rank=0)
     yield 'WeightedRandomSampler', loader_of(sampler=theirs.WeightedRandomSampler([1.]*120, 120))
@@ -349,7 +349,9 @@ ADAPTIVE = dict(target_unclipped_quantile=.5, clipbound_learning_rate=.2, max_cl
 
 def test_adaptive_clipping_is_refused():
     "Its noisy count of clipped records has noise .51, and Opacus charges the step's noise, 1."
-    from opacus.utils.adaptive_clipping.adaptive_clipping_utils import PrivacyEngineAdaptiveClipping
+    from opacus.utils.adaptive_clipping.adaptive_clipping_utils import (
+        PrivacyEngineAdaptiveClipping,
+    )
     for kind, how in ((opacus.PrivacyEngine, dict(clipping='adaptive', **ADAPTIVE)),
                       (PrivacyEngineAdaptiveClipping, dict(grad_sample_mode='ghost'))):
         model, engine = nn.Linear(64, 10), kind(accountant='saddle')
@@ -360,7 +362,7 @@ def test_adaptive_clipping_is_refused():
 
 def test_several_processes_and_random_records_are_refused():
     "Each draws from a part, and leaves out empty batches; random numbers are no empty batch."
-    from dp_saddle.records import drawn_as, poisson_rate
+    from dp_saddle.interop.training_records import drawn_as, poisson_rate
     torch.distributed.init_process_group('gloo', store=torch.distributed.HashStore(), rank=0,
                                          world_size=1)
     try:
@@ -485,7 +487,7 @@ def test_a_loader_that_was_not_shown():
     with pytest.raises(ValueError, match='optimizer must be one that'):
         show_loader(optimizer, loader)
     optimizer.attach_step_hook(accountant.get_optimizer_hook_fn(sample_rate=.1))
-    with pytest.raises(ValueError, match=r'write dp_saddle.interop.show_loader\(optimizer'):
+    with pytest.raises(ValueError, match=r'write dp_saddle.interop.opacus.show_loader\(optimizer'):
         epoch(model, optimizer, loader)
     assert accountant.get_epsilon(1e-5) == 0
     show_loader(optimizer, loader)

@@ -1,12 +1,12 @@
-"Chapter 00ag: the transform of Laplace noise by its formula."
+"losses/laplace: the transform of Laplace noise by its formula."
 import numpy as np
 import pytest
 from mpmath import mp
 
 from dp_saddle import ContourAccountant, Laplace
-from dp_saddle.densities import LaplaceLoss
-from dp_saddle.laplace import PlainLaplaceLoss
-from dp_saddle.numerics import ULP
+from dp_saddle.base.numerics import ULP
+from dp_saddle.losses.densities import LaplaceLoss
+from dp_saddle.losses.laplace import PlainLaplaceLoss
 
 NOISES = [1e-9, 1e-4, 0.03, 0.25, 1.0, 4.0, 50.0]
 
@@ -87,8 +87,8 @@ def test_below_0_nodes_are_asked():
 
 
 def test_several_kinds_beside_the_exact_sums():
-    "Chapter 01's whole numbers, and a line of the same run."
-    from dp_saddle.contour import SaddleTable
+    "engine/line's whole numbers, and a line of the same run."
+    from dp_saddle.engine.line import SaddleTable
     run = 6 * Laplace(scale=8.0) + 5 * Laplace(scale=3.0)
     known = ContourAccountant(run).delta([0.4, 1.1, 2.0])
     logs = SaddleTable(run.remove, shortcut=False).log_delta(np.array([0.4, 1.1, 2.0]))

@@ -1,19 +1,13 @@
-"Several amounts: against one amount, sums by hand, chapter 01's lines and its accountant."
+"Several amounts: against one amount, sums by hand, engine/line's lines and its accountant."
 
 import numpy as np
 import pytest
 from mpmath import mp
 
-from dp_saddle import (
-    Gaussian,
-    Laplace,
-    MixtureOfGaussians,
-    PoissonSubsampled,
-    group,
-    mixed,
-    rows,
-)
-from dp_saddle.numerics import EXTENDED, ULP
+from dp_saddle import Gaussian, Laplace, MixtureOfGaussians, PoissonSubsampled, group
+from dp_saddle.base.numerics import EXTENDED, ULP
+from dp_saddle.engine import gaussian_rows as rows
+from dp_saddle.engine import several_amounts as mixed
 from test_grids import grid_for
 from test_rows import NARROW, by_lines, in_both, meets_the_accountant, run_of
 
@@ -42,7 +36,7 @@ def random_runs(seed, n):
         yield int(np.exp(chance.uniform(2, 10)))*step, 10**-chance.uniform(2, 14)
 
 def answered(seed, n):
-    "How many of so many runs have an answer: it meets chapter 01's, and is as narrow."
+    "How many of so many runs have an answer: it meets engine/line's, and is as narrow."
     found = 0
     for run, delta in random_runs(seed, n):
         ours, (low, up) = rows.epsilon_of_sampled(run, delta), by_lines(run, delta)

@@ -1,4 +1,4 @@
-"Chapters 00ad and 00b: mixtures of Gaussians and groups, against definitions at more digits."
+"losses/mixtures and chapter 2: mixtures of Gaussians and groups, against definitions at more digits."
 import json
 import math
 import pickle
@@ -30,9 +30,15 @@ from dp_saddle import (
     report,
     to_steps,
 )
-from dp_saddle.densities import SubsampledGaussianLoss
-from dp_saddle.levels import Levels
-from dp_saddle.mixtures import MixtureLoss, binomial_off, convolution_power, merged, mixture_loss
+from dp_saddle.engine.largest_loss_levels import Levels
+from dp_saddle.losses.densities import SubsampledGaussianLoss
+from dp_saddle.losses.mixtures import (
+    MixtureLoss,
+    binomial_off,
+    convolution_power,
+    merged,
+    mixture_loss,
+)
 from dp_saddle.plrv import ComposedLoss, GaussianLoss
 
 BOTH = ('remove', 'add')
@@ -189,7 +195,7 @@ def test_groups_at_more_digits():
 def test_others_agree():
     "dp_accounting's pessimistic and optimistic grids are on either side."
     accounting = pytest.importorskip('dp_accounting')
-    from dp_saddle.interop import SaddlePrivacyAccountant
+    from dp_saddle.interop.opacus import SaddlePrivacyAccountant
     mixture = group(STEP, 2)
     event = accounting.dp_event.MixtureOfGaussiansDpEvent(
         1., mixture.sensitivities, mixture.probabilities)
@@ -201,7 +207,7 @@ def test_others_agree():
 
 def test_events():
     accounting = pytest.importorskip('dp_accounting')
-    from dp_saddle.interop import SaddlePrivacyAccountant
+    from dp_saddle.interop.opacus import SaddlePrivacyAccountant
     event, relation = accounting.dp_event, accounting.NeighboringRelation
     mixture = event.MixtureOfGaussiansDpEvent(2., (0., 1., 3.), (.5, .3, .2))
     sampled = event.PoissonSampledDpEvent(.1, mixture)

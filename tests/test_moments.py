@@ -50,9 +50,9 @@ from dp_saddle import (
     to_steps,
 )
 from dp_saddle.accounting import best_accountant
-from dp_saddle.moments import BoundedRangeLoss, worst_shifts
+from dp_saddle.steps.known_by_moments import BoundedRangeLoss, worst_shifts
+from dp_saddle.steps.worst_case import WorstCaseAccountant
 from dp_saddle.tilting import asymptotic_epsilon
-from dp_saddle.worst_case import WorstCaseAccountant
 
 SAMPLED = PoissonSubsampled(Gaussian(sigma=1.), rate=.05)
 
@@ -329,7 +329,7 @@ def test_what_the_witness_cannot_do_is_not_said(monkeypatch):
     assert 0 < low <= up < .02
     class Hopeless:
         def __init__(self, plrv): raise ValueError('too many nodes')
-    monkeypatch.setattr('dp_saddle.worst_case.ContourAccountant', Hopeless)
+    monkeypatch.setattr('dp_saddle.steps.worst_case.ContourAccountant', Hopeless)
     for ask in (lambda a: a.epsilon(1e-6), lambda a: a.delta(.01)):
         known, bare = (ask(method(run)) for method in (WorstCaseAccountant, MomentsAccountant))
         assert known.lower == 0 and known.upper == bare.upper

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from dp_saddle.numerics import (
+from dp_saddle.base.numerics import (
     RTOL,
     SERIES_REACH,
     SMALLEST,

@@ -26,10 +26,10 @@ from dp_saddle import (
     tpr,
     tradeoff,
 )
-from dp_saddle.certified import ConditionedTable
-from dp_saddle.densities import LaplaceLoss, SubsampledGaussianLoss
+from dp_saddle.engine.ways import ConditionedTable
 from dp_saddle.filters import gaussian_log_bounds
-from dp_saddle.losses import FiniteLoss
+from dp_saddle.losses.densities import LaplaceLoss, SubsampledGaussianLoss
+from dp_saddle.losses.nodes import FiniteLoss
 from dp_saddle.mechanisms import Composition
 from dp_saddle.plrv import ComposedLoss
 

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 
-from dp_saddle import pictures
-from dp_saddle.pictures import (
+from dp_saddle.base import pictures
+from dp_saddle.base.pictures import (
     COLOURS,
     METHODS,
     STYLES,
@@ -118,11 +118,11 @@ def own_colours(source):
 def test_no_other_colours(path):
     "A colour is looked up by the name of its method; nothing else sets matplotlib's settings."
     for key, source, _ in cells(path):
-        if path.stem == "93_pictures" and "#| export" in source:
+        if path.stem == "base/pictures" and "#| export" in source:
             continue                                            # where they are kept
         assert not own_colours(source), (key, own_colours(source))
         assert not re.search(r"rcParams\.update|style\.use|rcParams\[[^]]*\] *=", source), key
-        if path.stem != "93_pictures":
+        if path.stem != "base/pictures":
             assert not re.search(r"""['"]#[0-9a-fA-F]{6}['"]""", source), key
             assert not re.search(r"""['"](C\d|tab:\w+)['"]""", source), key
 
@@ -146,8 +146,8 @@ def test_every_chapter_has_a_picture():
     "What there is to see in it."
     without = {path.stem for path in BOOK
                if not any("image/png" in o.get("data", {}) for *_, out in cells(path) for o in out)}
-    assert without <= {"glossary", "90a_constants", "90b_texts", "91_checks", "06_accounting",
-                       "06e_cli", "06dd_command_words", "07a_events", "items", "faq",
+    assert without <= {"glossary", "base/constants", "base/texts", "base/checks", "10_accounting",
+                       "command/main", "command/words", "interop/events", "items", "faq",
                        "your_run"}     # its pictures are drawn by its form
 
 def test_the_rules_can_be_broken():

@@ -1,4 +1,4 @@
-"Chapter 05ac: every prefix of a schedule, by running sums."
+"engine/prefixes: every prefix of a schedule, by running sums."
 import numpy as np
 import pytest
 
@@ -10,9 +10,9 @@ from dp_saddle import (
     PoissonSubsampled,
     epsilon_after,
 )
-from dp_saddle.batch import split_steps
-from dp_saddle.prefixes import Schedule, families_for, prefix_epsilon
-from dp_saddle.record_bounds import upper_epsilon
+from dp_saddle.engine.many import split_steps
+from dp_saddle.engine.prefixes import Schedule, families_for, prefix_epsilon
+from dp_saddle.engine.record_bounds import upper_epsilon
 
 pytestmark = pytest.mark.filterwarnings('error', 'ignore:max_nodes')
 

@@ -24,7 +24,7 @@ from dp_saddle import (
     tradeoff,
     verify,
 )
-from dp_saddle.checks import Task, counted, still_here
+from dp_saddle.base.checks import Task, counted, still_here
 
 SAMPLED = PoissonSubsampled(base=Gaussian(sigma=2.), rate=.01)
 RARE = PoissonSubsampled(base=Gaussian(sigma=2.), rate=1e-6)
@@ -51,7 +51,7 @@ def lines():
 def test_what_is_told(monkeypatch, lines, ask, words):
     "The outermost task first, and a word for all within; an empty line at the end."
     clock = iter(range(10**9))
-    monkeypatch.setattr('dp_saddle.checks.monotonic', lambda: next(clock))   # a second at each look
+    monkeypatch.setattr('dp_saddle.base.checks.monotonic', lambda: next(clock))   # a second at each look
     with warnings.catch_warnings():
         warnings.simplefilter('ignore')
         ask()
@@ -63,7 +63,7 @@ def test_verification_is_told(monkeypatch, lines):
     made = certify(100*SAMPLED, delta=1e-5)
     lines.clear()
     clock = iter(range(10**9))
-    monkeypatch.setattr('dp_saddle.checks.monotonic', lambda: next(clock))
+    monkeypatch.setattr('dp_saddle.base.checks.monotonic', lambda: next(clock))
     assert verify(made)
     assert lines[0].startswith('verify') and lines[-1] == ''
 
@@ -107,7 +107,7 @@ def test_after_an_error(lines):
 SLOW = textwrap.dedent("""
     import warnings
     from dp_saddle import checks
-    from dp_saddle.checks import Task, users_level
+    from dp_saddle.base.checks import Task, users_level
     now = 0.
     checks.monotonic = lambda: now
     def warn(): warnings.warn('wide', stacklevel=users_level())

@@ -1,4 +1,4 @@
-"Chapter 00ah: long lines by tables of turns."
+"losses/long_lines: long lines by tables of turns."
 from math import comb, exp, log
 
 import numpy as np
@@ -14,8 +14,8 @@ from dp_saddle import (
     PoissonSubsampled,
     RandomizedResponse,
 )
-from dp_saddle.contour import SaddleTable
-from dp_saddle.quotients import quotient, quotients_on
+from dp_saddle.engine.line import SaddleTable
+from dp_saddle.losses.long_lines import quotient, quotients_on
 
 
 def on_a_lattice(kinds, unit):

@@ -1,4 +1,4 @@
-"Chapter 01_rare: what small losses cannot reach, and lines without it."
+"Chapter engine/small_losses: what small losses cannot reach, and lines without it."
 from math import log
 
 import numpy as np
@@ -7,9 +7,10 @@ from mpmath import mp
 from scipy.integrate import trapezoid
 from scipy.special import log_ndtr
 
-from dp_saddle import rare, rows
-from dp_saddle.numerics import ULP
-from dp_saddle.rare import Split, guess_of, split_for, taken_away
+from dp_saddle.base.numerics import ULP
+from dp_saddle.engine import gaussian_rows as rows
+from dp_saddle.engine import small_losses as rare
+from dp_saddle.engine.small_losses import Split, guess_of, split_for, taken_away
 from test_rows import found_beside_lines, run_of
 
 
@@ -25,7 +26,7 @@ SETTINGS = [(.3, 1e-4, 1000, 1e-5), (.7, .003, 10, 1e-6), (.5, .005, 5, 1e-6),
 
 @pytest.mark.parametrize('setting', SETTINGS, ids=str)
 def test_as_by_lines(setting):
-    "An answer without small losses: the long lines of chapter 01 meet it, and it is as narrow."
+    "An answer without small losses: the long lines of engine/line meet it, and it is as narrow."
     found = found_beside_lines(setting)
     pair = rows.pair_of(1/setting[0], setting[1])
     with np.errstate(all='ignore'):

@@ -1,4 +1,4 @@
-"Chapter 04df: a jump that is enough, cuts for each eps; against uncut lines, sums and play."
+"sampling/large_jumps: a jump that is enough, cuts for each eps; against uncut lines, sums and play."
 from math import exp, inf, log
 
 import numpy as np
@@ -6,9 +6,9 @@ import pytest
 from scipy.special import log_ndtr
 
 from dp_saddle import BallsInBins, ContourAccountant, Gaussian, PoissonSubsampled
-from dp_saddle.contour import SaddleTable
-from dp_saddle.epoch_options import epoch_of
-from dp_saddle.rare_jumps import CutRun, CutTable, Jumps, Kind
+from dp_saddle.engine.line import SaddleTable
+from dp_saddle.sampling.epoch_planner import epoch_of
+from dp_saddle.sampling.large_jumps import CutRun, CutTable, Jumps, Kind
 
 SETTINGS = 1e-10, 1e-6, 1 << 18
 

@@ -1,4 +1,4 @@
-"Chapter 05aa: bounds for thousands of records, against chapter 01."
+"engine/record_bounds: bounds for thousands of records, against engine/line."
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,24 +11,24 @@ from dp_saddle import (
     Gaussian,
     Laplace,
     PoissonSubsampled,
-    record_bounds,
 )
-from dp_saddle.batch import LossFamily, split_steps
-from dp_saddle.plrv import gaussian_log_delta
-from dp_saddle.record_bounds import (
+from dp_saddle.engine import record_bounds
+from dp_saddle.engine.many import LossFamily, split_steps
+from dp_saddle.engine.record_bounds import (
     delta_bounds,
     dominating_mu,
     epsilon_bounds,
     gaussian_above,
     upper_epsilon,
 )
+from dp_saddle.plrv import gaussian_log_delta
 from oracles import gaussian
 from test_batch import KINDS, families  # noqa: F401 (a fixture)
 
 pytestmark = pytest.mark.filterwarnings('error')
 
 def alone(counts, kinds=KINDS):
-    "The truth: chapter 01, each kind composed as often as it occurs."
+    "The truth: engine/line, each kind composed as often as it occurs."
     parts = tuple((kind, int(n)) for kind, n in zip(kinds, counts, strict=True) if n)
     return ContourAccountant(Composition(parts))
 
@@ -114,7 +114,7 @@ def test_chapter_01_is_asked_only_where_it_can_help(monkeypatch):
     assert not upper_epsilon(both, *split_steps(split), 1e-5)[1].all() and not asked
     assert (0 < low).all() and (low < up).all()
     one = np.zeros((1, 48))
-    one[0, 0] = one[0, 24] = 1         # one step, and the capped bound is chapter 01's
+    one[0, 0] = one[0, 24] = 1         # one step, and the capped bound is engine/line's
     bad = [PoissonSubsampled(base=Gaussian(sigma=s), rate=1e-3) for s in noises]
     both = [LossFamily(bad, way) for way in ('remove', 'add')]
     up = epsilon_bounds(both, one, 1e-8)[2, 0]

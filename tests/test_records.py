@@ -1,4 +1,4 @@
-"Chapter 07b: ids, norms and accounts of records, without Opacus; PyTorch and JAX where they are."
+"interop/training_records: ids, norms and accounts of records, without Opacus; PyTorch and JAX where they are."
 import importlib
 import json
 import math
@@ -27,7 +27,7 @@ from dp_saddle import (
     epsilon,
     rdp,
 )
-from dp_saddle.records import (
+from dp_saddle.interop.training_records import (
     NumberedLoader,
     Passes,
     RecordFilter,
@@ -288,7 +288,7 @@ def test_the_recipe_in_jax_pays_for_what_draws():
                  jax=SimpleNamespace(random=SimpleNamespace(
                      PRNGKey=lambda seed: seed, split=lambda key, n: [])),
                  optax=SimpleNamespace(sgd=lambda lr: SimpleNamespace(init=lambda start: None)))
-    book = json.loads((NBS/'07b_records.ipynb').read_text(encoding='utf-8'))['cells']
+    book = json.loads((NBS/'interop/training_records.ipynb').read_text(encoding='utf-8'))['cells']
     loop, = [''.join(c['source']) for c in book if 'def jax_training' in ''.join(c['source'])]
     exec(compile(loop.partition('\nguard = ')[0], 'jax_training', 'exec'), names)
     with pytest.raises(ValueError, match="drawn as 'shuffle': write PoissonBatches"):
@@ -359,11 +359,11 @@ def cells(notebook, marker, names):
 
 @pytest.mark.slow
 def test_the_chapter_trains_with_flax_and_optax(capsys):
-    "The cells of chapter 07b: the budget stops the loop, and what was drawn is what was paid."
+    "The cells of interop/training_records: the budget stops the loop, and what was drawn is what was paid."
     for name in ('jax', 'flax', 'optax', 'sklearn'):
         pytest.importorskip(name, reason=f'{name} is in the extra jax: make test-all')
     names = dict(np=np, Gaussian=Gaussian, PoissonSubsampled=PoissonSubsampled)
-    names = cells('07b_records.ipynb', 'jax', names)
+    names = cells('interop/training_records.ipynb', 'jax', names)
     assert isinstance(names['start'], importlib.import_module('flax').nnx.State)
     guard, step = names['guard'], PoissonSubsampled(Gaussian(sigma=1.), rate=.05)
     assert guard.would_exceed(step) and epsilon(guard.steps*step, delta=1e-5) <= 3
@@ -371,11 +371,11 @@ def test_the_chapter_trains_with_flax_and_optax(capsys):
     assert f'{guard.steps} steps' in capsys.readouterr().out
 
 def test_the_chapter_accounts_for_jax_privacy():
-    "The cell of chapter 07a, with the real library: both of its answers are the certified one."
+    "The cell of interop/events, with the real library: both of its answers are the certified one."
     pytest.importorskip('jax_privacy', reason='jax_privacy is in the extra jax: make test-all')
     pytest.importorskip('dp_accounting', reason='dp_accounting is in the extra interop')
-    from dp_saddle.events import SaddlePrivacyAccountant
-    names = cells('07a_events.ipynb', 'jax_privacy',
+    from dp_saddle.interop.events import SaddlePrivacyAccountant
+    names = cells('interop/events.ipynb', 'jax_privacy',
                   dict(SaddlePrivacyAccountant=SaddlePrivacyAccountant))
     step = PoissonSubsampled(Gaussian(sigma=1.1), rate=.01)
     asked = names['accounting'].DpsgdTrainingAccountant(names['SaddleConfig']())

@@ -1,4 +1,4 @@
-"Chapter 06d, reports: a paragraph that names everything, and pictures."
+"practice/reports, reports: a paragraph that names everything, and pictures."
 import json
 import re
 import shutil
@@ -35,7 +35,7 @@ from dp_saddle import (
     to_steps,
     tree_aggregation,
 )
-from dp_saddle.reports import FORMS, neighbours, relation_name
+from dp_saddle.practice.reports import FORMS, neighbours, relation_name
 
 pytestmark = pytest.mark.filterwarnings('error', 'ignore:max_nodes')
 
@@ -232,7 +232,7 @@ def test_every_kind_of_run_in_every_form(kind, monkeypatch):
     build, relation, drawn = KINDS[kind]
     run = build()
     for name in ('best_accountant', '_facts'):
-        monkeypatch.setattr(dp_saddle.reports, name, kept(getattr(dp_saddle.reports, name)))
+        monkeypatch.setattr(dp_saddle.practice.reports, name, kept(getattr(dp_saddle.practice.reports, name)))
     with warnings.catch_warnings():
         warnings.simplefilter('ignore')             # of bounds that are wide; others test these
         said = {form: report(run, delta=1e-5, form=form) for form in FORMS}
@@ -325,7 +325,7 @@ def test_a_report_loads_what_it_needs():
     "And the command's module with it: neither searches nor schedules nor audits."
     code = """if True:
         import sys
-        import dp_saddle.reports
+        import dp_saddle.practice.reports
         loaded = {m.removeprefix('dp_saddle.') for m in sys.modules if m.startswith('dp_saddle.')}
         late = {'attacks', 'schedules', 'selection', 'tilting', 'bins', 'builders', 'batch',
                 'edgeworth', 'prv_fft', 'tilted_fft', 'shuffles', 'samplers', 'worst_case'}
@@ -338,7 +338,7 @@ def test_a_report_loads_what_it_needs():
     assert done.returncode == 0, done.stderr
 
 def test_the_command_knows_every_form(capsys):
-    from dp_saddle.cli import main
+    from dp_saddle.command.main import main
     with pytest.raises(SystemExit):
         main(['report', '--help'])
     assert '{' + ','.join(FORMS) + '}' in capsys.readouterr().out.replace('\n', '')

@@ -1,4 +1,4 @@
-"Chapter 05ab: what a step leaves of a Gaussian budget, and a filter that uses it."
+"Chapter 8a: what a step leaves of a Gaussian budget, and a filter that uses it."
 import mpmath as mp
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"One kind of sampled Gaussian step, in rows: against chapter 01's lines, references, and mutations."
+"One kind of sampled Gaussian step, in rows: against engine/line's lines, references, and mutations."
 
 from pathlib import Path
 
@@ -21,14 +21,14 @@ from dp_saddle import (
     RandomizedResponse,
     TruncatedPoisson,
     epsilon,
-    grids,
-    rows,
 )
-from dp_saddle.certified import epsilon_without
-from dp_saddle.contour import SaddleTable
-from dp_saddle.densities import SubsampledGaussianLoss
-from dp_saddle.losses import FiniteLoss
-from dp_saddle.numerics import EXTENDED, ULP
+from dp_saddle.base.numerics import EXTENDED, ULP
+from dp_saddle.engine import gaussian_rows as rows
+from dp_saddle.engine import transform_grids as grids
+from dp_saddle.engine.line import SaddleTable
+from dp_saddle.engine.ways import epsilon_without
+from dp_saddle.losses.densities import SubsampledGaussianLoss
+from dp_saddle.losses.nodes import FiniteLoss
 from dp_saddle.plrv import ComposedLoss
 from test_grids import random_pairs
 
@@ -39,7 +39,7 @@ def run_of(sigma, rate, steps):
     return steps*PoissonSubsampled(Gaussian(sigma=sigma), rate=rate)
 
 def by_lines(run, delta):
-    "(lower, upper) of eps by chapter 01."
+    "(lower, upper) of eps by engine/line."
     both = [SaddleTable(plrv).epsilon(delta) for plrv in (run.remove, run.add)]
     return max(low for low, *_ in both), max(0., *(up for *_, up in both))
 
@@ -58,10 +58,10 @@ def planned(pair, n, delta):
         step = pair.served(plan, steps)
         return plan, grid, step, pair.lines(step, steps, plan)
 
-NARROW = 2e-10      # nats: an eps is known well enough (chapter 01_rows)
+NARROW = 2e-10      # nats: an eps is known well enough (chapter engine/gaussian_rows)
 
 def found_beside_lines(setting):
-    "What rows say: it meets the lines of chapter 01, and is no wider than twice them."
+    "What rows say: it meets the lines of engine/line, and is no wider than twice them."
     run, delta = run_of(*setting[:3]), setting[3]
     found, (low, up) = rows.epsilon_of_sampled(run, delta), by_lines(run, delta)
     assert found.lower <= up and low <= found.upper, setting
@@ -86,7 +86,7 @@ FEW = [pytest.param((2., .01, 10, 1e-8), marks=finer), (5.44, .0183, 5, 1.7e-10)
 
 @pytest.mark.parametrize('setting', FEW, ids=str)
 def test_few_steps(setting):
-    "Frequencies in the thousands, where the transform falls late: no wider than twice chapter 01."
+    "Frequencies in the thousands, where the transform falls late: no wider than twice engine/line."
     found_beside_lines(setting)
 
 @finer
@@ -169,7 +169,7 @@ def test_random_runs_meet_the_lines():
 
 @pytest.mark.parametrize('steps', [10**5, 10**6, 10**7])
 def test_long_runs_are_no_wider(steps):
-    "Rounding grows with the steps: where it would be felt, rows leave the run to chapter 01."
+    "Rounding grows with the steps: where it would be felt, rows leave the run to engine/line."
     for sigma, rate in ((20., .01), (5., .002), (50., .2)):
         run = run_of(sigma, rate, steps)
         low, up = by_lines(run, 1e-5)
@@ -185,7 +185,7 @@ def test_much_noise(noise):
         assert found.width < 1e-6*found.upper and found.width < 1e-12
 
 def test_free_by_chi_square():
-    "Where it says that eps is 0, chapter 01 says so, too."
+    "Where it says that eps is 0, engine/line says so, too."
     for noise, rate, steps in ((1e3, .01, 100), (1e5, .2, 7), (3., 1e-6, 10**4), (2., 1e-4, 300)):
         run = run_of(noise, rate, steps)
         half = np.sqrt(steps*rate**2*np.expm1(noise**-2.))/2               # of the root of chi^2
@@ -336,7 +336,7 @@ def test_what_is_lost():
             assert lost[0, 0] <= 2e-16*delta*np.sqrt(-2*n*np.log(delta))
 
 def test_a_transform_is_below_its_coarse_bound():
-    "Both directions, a table's tilts, against chapter 00a's sums; most are known to eight digits."
+    "Both directions, a table's tilts, against losses/nodes's sums; most are known to eight digits."
     off = []
     for pair, t, *_ in random_pairs(32, 40):
         with np.errstate(all='ignore'):
@@ -466,7 +466,7 @@ def test_a_line_may_end_farther_than_planned(setting, monkeypatch):
     assert asked[0] > 1.4*ready.plan.guess[0, 0]
 
 def test_plans_of_many_are_rounded_up():
-    "K_1 at the tilts of the aliases, from a table of each direction: just above chapter 00a's."
+    "K_1 at the tilts of the aliases, from a table of each direction: just above losses/nodes's."
     noise, rates = np.array([.6, 1.3, 9.4]), np.array([1e-3, .03, .33])
     mu, rate = (np.tile(v, 2)[:, None] for v in (1/noise, rates))
     many = rows.Rows(mu, rate, np.repeat([[False], [True]], 3, axis=0))
@@ -513,7 +513,7 @@ def random_kinds(seed, count):
         yield run + (k % 3 == 0)*4*Gaussian(sigma=9.), 10**-chance.uniform(2, 14)
 
 def meets_the_accountant(run, delta):
-    "Is there an answer? If so, it meets chapter 01a's, which knows nothing of rows."
+    "Is there an answer? If so, it meets engine/ways's, which knows nothing of rows."
     if not (found := rows.epsilon_of_kinds(run, delta)):
         return False
     known = Accountant.epsilon(ContourAccountant(run), delta)

@@ -51,14 +51,14 @@ def test_a_function_that_reads_what_comes_later():
 
 
 def test_an_import_is_no_hindrance():
-    "Chapter 05a imports threads, and does without where none can be started."
-    assert len(book.page('05a_batch')[1]['cells']) > 50
-    assert not [row for row in book.page('05a_batch')[1]['cells'] if 'no' in row]
+    "engine/many imports threads, and does without where none can be started."
+    assert len(book.page('engine/many')[1]['cells']) > 50
+    assert not [row for row in book.page('engine/many')[1]['cells'] if 'no' in row]
 
 
 def test_the_library_has_what_is_exported():
     "For nearly all exported cells that are shown Run has an import, and each of them works."
-    rows = [row for n in ('00_plrv', '00a_losses', '01_contour', '06_accounting', '06b_attacks')
+    rows = [row for n in ('01_plrv', 'losses/nodes', 'engine/line', '10_accounting', 'practice/attacks')
             for row in book.page(n)[1]['cells'] if 'no' not in row]
     imports = {row['library'] for row in rows if 'library' in row} - {''}
     assert len(imports) > 30

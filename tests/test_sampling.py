@@ -26,8 +26,8 @@ from dp_saddle import (
     to_steps,
 )
 from dp_saddle.accounting import RELATIONS
-from dp_saddle.cli import main
-from dp_saddle.sampling import SCHEMES
+from dp_saddle.command.main import main
+from dp_saddle.practice.comparison import SCHEMES
 
 SMALL = dict(sigma=1., batch_size=10, dataset_size=200, epochs=2)
 
@@ -121,7 +121,7 @@ def test_bad_input(bad, message):
     with pytest.raises((ValueError, TypeError), match=message):
         compare_sampling(**SMALL | dict(delta=1e-5) | bad)
 
-@pytest.mark.slow      # a cell of chapter 06da asks the same
+@pytest.mark.slow      # a cell of practice/comparison asks the same
 def test_what_cannot_be_answered_says_why():
     table = compare_sampling(sigma=.12, batch_size=1, dataset_size=10, epochs=1, delta=1e-5)
     bins = next(b for b in table.bounds if b.scheme.sampling == 'balls-in-bins')

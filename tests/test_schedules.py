@@ -1,4 +1,4 @@
-"Chapter 06c, schedules: every prefix, runs in files, the ledger."
+"practice/schedules, schedules: every prefix, runs in files, the ledger."
 import json
 
 import numpy as np
@@ -25,13 +25,13 @@ from dp_saddle import (
     epsilon_after,
     from_steps,
     read_run,
-    schedules,
     to_steps,
 )
-from dp_saddle.batch import LossFamily
-from dp_saddle.merged_steps import MergedSteps
-from dp_saddle.record_bounds import upper_epsilon
-from dp_saddle.run_files import exact, number, whole
+from dp_saddle.engine.many import LossFamily
+from dp_saddle.engine.record_bounds import upper_epsilon
+from dp_saddle.practice import schedules
+from dp_saddle.practice.merged_steps import MergedSteps
+from dp_saddle.practice.run_files import exact, number, whole
 
 pytestmark = pytest.mark.filterwarnings('error', 'ignore:max_nodes',
                                         'ignore:the bounds hold, but are far apart')
@@ -61,7 +61,7 @@ def test_every_prefix_is_bounded(schedule, delta):
     (S(.8, .05), 1e-12, 200_000, 25_000),
     pytest.param(Laplace(scale=50.), 1e-5, 30_000, 13_000, marks=pytest.mark.slow)])
 def test_many_equal_steps(step, delta, steps, most, monkeypatch):
-    "Prefixes between those that were asked for, against chapter 01; and few are asked for."
+    "Prefixes between those that were asked for, against engine/line; and few are asked for."
     asked = []
     def counting(families, counts, *rest):
         asked.append(len(counts))
@@ -307,7 +307,7 @@ def test_coarser_grids_are_above_the_truth(seed, monkeypatch):
     steps, found = scattered(18, seed), []
     exact = ContourAccountant(Composition(tuple((m, 1) for m in steps))).epsilon(1e-5)
     for powers in ((1, 1), (3, 3), (12, 12)):
-        monkeypatch.setattr('dp_saddle.merged_steps._POWERS_OF_BOTH', (powers,))
+        monkeypatch.setattr('dp_saddle.practice.merged_steps._POWERS_OF_BOTH', (powers,))
         merged = MergedSteps(steps)
         assert merged.along == 'both' and merged.powers == powers
         (bound,), _ = merged.upper_epsilon(merged.table(merged.between(
@@ -326,7 +326,7 @@ def test_what_was_tabulated_serves_on(monkeypatch):
         asked.extend((m, direction) for m in steps if m not in old)
         of_family(self, steps, direction, known)
     monkeypatch.setattr(LossFamily, '__init__', counting)
-    monkeypatch.setattr('dp_saddle.merged_steps._MOST_OF_BOTH', 80)
+    monkeypatch.setattr('dp_saddle.practice.merged_steps._MOST_OF_BOTH', 80)
     steps = scattered(60)
     first = MergedSteps(steps[:25])
     first.families()

@@ -26,7 +26,7 @@ from dp_saddle import (
     with_replacement,
     without_replacement,
 )
-from dp_saddle.shuffles import max_slices
+from dp_saddle.sampling.shuffles import max_slices
 
 # What a shuffled run costs at least
 

@@ -1,10 +1,10 @@
-"Chapter 00ai_smoothing: a curve, smoothed, and its brackets."
+"Chapter engine/smoothing: a curve, smoothed, and its brackets."
 import mpmath
 import numpy as np
 import pytest
 from mpmath import mpf, workdps
 
-from dp_saddle.smoothing import PIECES, Smoothing, power
+from dp_saddle.engine.smoothing import PIECES, Smoothing, power
 
 
 @pytest.mark.parametrize('x', [1e-9, 1e-5, .0199, .0201, 3.])

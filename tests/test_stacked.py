@@ -1,14 +1,14 @@
-"Chapter 01_stacked: kinds of sampled Gaussian steps as rows of one array."
+"Chapter engine/stacked_kinds: kinds of sampled Gaussian steps as rows of one array."
 import numpy as np
 import pytest
 
 from dp_saddle import Gaussian, Laplace, MixtureOfGaussians, PoissonSubsampled
-from dp_saddle.batch import LossFamily
-from dp_saddle.densities import SubsampledGaussianLoss
-from dp_saddle.grids import Rows
-from dp_saddle.mixed import kind_of
-from dp_saddle.numerics import EXTENDED, ULP
-from dp_saddle.stacked import decays_of, lines_of
+from dp_saddle.base.numerics import EXTENDED, ULP
+from dp_saddle.engine.many import LossFamily
+from dp_saddle.engine.several_amounts import kind_of
+from dp_saddle.engine.stacked_kinds import decays_of, lines_of
+from dp_saddle.engine.transform_grids import Rows
+from dp_saddle.losses.densities import SubsampledGaussianLoss
 
 
 def drawn(seed, n=8):
@@ -81,7 +81,7 @@ def test_a_family_with_rows_and_others(way, monkeypatch):
     i = int(np.searchsorted(alone.t, 3.))
     s, fall = together.decay(i, used)
     mine = together.line(i, .3, 90, used, True)
-    monkeypatch.setattr('dp_saddle.batch._SEVERAL', 100)
+    monkeypatch.setattr('dp_saddle.engine.many._SEVERAL', 100)
     theirs, (_, its) = alone.line(i, .3, 90, used, True), alone.decay(i, used)
     assert mine.K == pytest.approx(theirs.K, rel=1e-12, abs=1e-15)
     assert (abs(np.expm1(mine.change - theirs.change))

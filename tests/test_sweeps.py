@@ -1,4 +1,4 @@
-"Chapter 06ba: a grid of settings is what its settings are one by one, here and on a cluster."
+"practice/sweeps: a grid of settings is what its settings are one by one, here and on a cluster."
 import os
 import signal
 import threading

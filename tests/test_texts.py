@@ -18,12 +18,12 @@ from dp_saddle import (
     Laplace,
     PoissonSubsampled,
     certify,
-    cli,
     load_certificate,
 )
-from dp_saddle.run_files import SAMPLINGS, WORDS, read_run
-from dp_saddle.schedules import from_steps
-from dp_saddle.texts import kind_of, known, meant, quoted, told
+from dp_saddle.base.texts import kind_of, known, meant, quoted, told
+from dp_saddle.command import main as cli
+from dp_saddle.practice.run_files import SAMPLINGS, WORDS, read_run
+from dp_saddle.practice.schedules import from_steps
 
 ROOT = Path(__file__).resolve().parent.parent
 MODULES = sorted((ROOT/'dp_saddle').glob('[a-z]*.py'))

@@ -22,11 +22,11 @@ from dp_saddle import (
     RandomizedResponse,
     TiltedFFT,
     connect_the_dots,
-    tilted_fft,
 )
-from dp_saddle.losses import FiniteLoss
+from dp_saddle.engine import tilted_fft
+from dp_saddle.engine.tilted_fft import TiltedCurve
+from dp_saddle.losses.nodes import FiniteLoss
 from dp_saddle.plrv import ComposedLoss, GaussianLoss
-from dp_saddle.tilted_fft import TiltedCurve
 from odd import ODD, S
 from test_prv_fft import contained
 

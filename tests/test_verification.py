@@ -3,10 +3,11 @@ import numpy as np
 import pytest
 from flint import arb, ctx
 
-from dp_saddle import balls, verification
 from dp_saddle import mechanisms as ms
-from dp_saddle.certified import ContourAccountant
-from dp_saddle.schedules import to_steps
+from dp_saddle.certificates.files import interval_transforms as balls
+from dp_saddle.certificates.files import verification
+from dp_saddle.engine.ways import ContourAccountant
+from dp_saddle.practice.schedules import to_steps
 
 
 @pytest.fixture(autouse=True)

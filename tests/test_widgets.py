@@ -1,4 +1,4 @@
-"""Chapter 07 and Appendix C: the explorers' data, their tables and pages, and their widgets; in a
+"""Chapter 11 and Appendix C: the explorers' data, their tables and pages, and their widgets; in a
 browser, see tests/browser/."""
 import base64
 import gzip
@@ -28,8 +28,8 @@ from dp_saddle import (
     tradeoff,
 )
 from dp_saddle import widgets as W
-from dp_saddle.explorer import quantised
-from dp_saddle.pictures import style_of
+from dp_saddle.base.explorer import quantised
+from dp_saddle.base.pictures import style_of
 
 ROOT = Path(__file__).resolve().parent.parent
 NORMS = np.random.default_rng(0).random((60, 50))**2

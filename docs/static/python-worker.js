@@ -20,7 +20,7 @@ def wanted(code, packages):
             found |= {node.module, *(f'{node.module}.{a.name}' for a in node.names)}
         elif isinstance(node, ast.Attribute): found.add(node.attr)
         elif isinstance(node, ast.Name): found.add(node.id)
-    draws = any(name.startswith(('plot', 'dp_saddle.pictures', 'dp_saddle.plot', 'cycler'))
+    draws = any(name.startswith(('plot', 'dp_saddle.base.pictures', 'dp_saddle.plot', 'cycler'))
                 for name in found)
     found = {name.split('.')[0] for name in found} | ({'matplotlib'} if draws else set())
     return [name for name in packages if name in found]

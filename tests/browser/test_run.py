@@ -22,8 +22,8 @@ from test_your_run import GRID
 
 import book
 from dp_saddle import ContourAccountant, PoissonSubsampled, epsilon
+from dp_saddle.base.numerics import ULP
 from dp_saddle.mechanisms import Gaussian
-from dp_saddle.numerics import ULP
 
 PYTHON = SITE / '_static' / 'pyodide'
 pytestmark = pytest.mark.skipif(not PYTHON.exists(), reason='the site was built without Pyodide')
@@ -86,12 +86,12 @@ def requests(browser):
 
 @pytest.fixture(scope='module')
 def contour(browser, served, begun):
-    """The page of chapter 01, a second page of a reader: its first picture has been run, by the
+    """The page of engine/line, a second page of a reader: its first picture has been run, by the
     keyboard, and then its first cell that prints, with all above it."""
-    asked = first_view(browser, served + '01_contour.html')
+    asked = first_view(browser, served + 'engine/line.html')
     places, picture = browser.execute_script(PLACES), browser.execute_script(PICTURE)
     heard, seen, again = run_by(browser, picture, Keys.SPACE)
-    prints = min(book.stored('01_contour'))
+    prints = min(book.stored('engine/line'))
     status, *_ = browser.execute_async_script(PRESS, prints, 'Run all above')
     return SimpleNamespace(places=places, prints=prints, heard=heard, seen=seen, again=again,
         status=status, cells=now(browser), asked=[*asked, *requests(browser)])
@@ -133,15 +133,15 @@ PRECISE = re.compile(r'-?\d+(?:\.\d+)?(?:e[+-]\d+)?')  # and 1e-10
 ELSEWHERE = {
     'preface': None,
     'faq': None,
-    '00b_mechanisms': ['55e17b5a', 'eacdcad7', '846affb3'],
-    '00c_builders': None,
-    '00ca_moments': None,
-    '00ab_densities': ['65c60b9f', 'a38fd547'],
-    '01a_certified': ['e3f1802b', '27499463'],
-    '02_saddlepoint': None,
-    '06_accounting': None,
-    '06b_attacks': None,
-    '05a_batch': ['linehnd2'],
+    '02_mechanisms': ['55e17b5a', 'eacdcad7', '846affb3'],
+    'steps/builders': None,
+    'steps/known_by_moments': None,
+    'losses/densities': ['65c60b9f', 'a38fd547'],
+    'engine/ways': ['e3f1802b', '27499463'],
+    '04_saddlepoint': None,
+    '10_accounting': None,
+    'practice/attacks': None,
+    'engine/many': ['linehnd2'],
     'papers/sampling': ['d90a5061', '952e276b'],  # not the seconds that it takes
 }
 
@@ -223,7 +223,7 @@ UPPER = {  # cells that print one: of which run
 
 
 def cancelled(text, wanted):
-    """Lines of chapter 01 at several tilts: rounding moves each term of the sum by ulps of its
+    """Lines of engine/line at several tilts: rounding moves each term of the sum by ulps of its
     exponent, and the sum by that times the moduli's sum over its own."""
     there, here = numbers(text, wanted)
     law = (3000 * PoissonSubsampled(Gaussian(sigma=2.0), rate=0.01)).remove
@@ -311,13 +311,13 @@ def test_a_second_page(contour, begun):
 
 
 def as_stored(contour, cells):
-    "Of these cells of chapter 01, all done: how many print what is stored; which differ from it."
-    said, differ, equal = book.stored('01_contour'), [], 0
+    "Of these cells of engine/line, all done: how many print what is stored; which differ from it."
+    said, differ, equal = book.stored('engine/line'), [], 0
     for place, (code, status, text, pictures, before) in zip(contour.places, cells):
         assert status.startswith('Done'), (code, status, text)
         assert pictures == before, code
         if place in said:
-            own = functools.partial(printed_here, '01_contour', place)
+            own = functools.partial(printed_here, 'engine/line', place)
             same = alike(said[place][0], text, said[place][1], own)
             equal += same
             differ += [] if same else [said[place][0]]
@@ -356,7 +356,7 @@ return {CAN_RUN}.map(c => [c.textContent, c.className.match(/tag_run-([0-9]+)/)[
 
 
 def test_a_student_on_a_phone(browser, contour):
-    "Every button can be reached; a cell of chapter 01 is changed, and run."
+    "Every button can be reached; a cell of engine/line is changed, and run."
     sized(browser, 390)
     cells = browser.execute_script(BUTTONS)
     assert len(cells) > 50
@@ -364,7 +364,7 @@ def test_a_student_on_a_phone(browser, contour):
         names = [name for name, disabled, reached in buttons if reached and not disabled]
         assert {'Run', 'Edit'} <= set(names), buttons
     _, place = browser.execute_script(THE_RUN)
-    changed = book.codes('01_contour')[int(place)]
+    changed = book.codes('engine/line')[int(place)]
     changed += '\nprint(run.remove.cgf(-1.) == 0, len(str(run)) > 9)'
     status, said, _ = browser.execute_async_script(CHANGE, place, changed)
     assert status.startswith('Done') and said.strip().endswith('True True'), (status, said)
@@ -522,7 +522,7 @@ def test_edited_and_wrong(browser, contour):
 
 
 def test_an_exercise(browser, contour):
-    "Chapter 01's exercises: the solution's own code is right, a small mistake is not."
+    "engine/line's exercises: the solution's own code is right, a small mistake is not."
     data = json.loads(
         browser.execute_script("return document.getElementById('run-data').textContent")
     )
@@ -535,7 +535,7 @@ def test_an_exercise(browser, contour):
     wrong = one['start'].replace('...', 'return 0')
     status, text = browser.execute_async_script(ANSWER, label, wrong)
     assert status == 'Not yet.' and 'This check' in text
-    nb = nbformat.read(SITE.parents[2] / 'nbs' / '01_contour.ipynb', as_version=4)
+    nb = nbformat.read(SITE.parents[2] / 'nbs' / 'engine/line.ipynb', as_version=4)
     solutions = [c.source for c in nb.cells if 'solution' in c.metadata.get('tags', [])]
     right = next(s for s in solutions if all(f'def {n}' in s for n in one['names']))
     status, text = browser.execute_async_script(ANSWER, label, right)
@@ -632,8 +632,8 @@ def test_a_page_that_cannot_run_says_why(browser, served, monkeypatch, tmp_path,
     said = capsys.readouterr().err
     assert 'No Pyodide: ' in said and 'PYODIDE=folder' in said
     assert [p.name for p in (tmp_path / 'static').iterdir()] == ['python-files.js']
-    assert book.page('05c_runs')[1]['exercises']
-    for name in ('05c_runs', 'papers/edgeworth', 'your_run'):
+    assert book.page('10a_runs')[1]['exercises']
+    for name in ('10a_runs', 'papers/edgeworth', 'your_run'):
         browser.get('about:blank')
         browser.get_log('browser')
         browser.get(served.replace('book', 'bare') + f'{name}.html')
@@ -649,7 +649,7 @@ def test_a_page_that_cannot_run_says_why(browser, served, monkeypatch, tmp_path,
 
 
 @pytest.mark.parametrize(
-    'name', ['08_interop', '06e_cli', '07a_events', 'papers/fourier', 'papers/edgeworth'])
+    'name', ['interop/opacus', 'command/main', 'interop/events', 'papers/fourier', 'papers/edgeworth'])
 def test_what_cannot_be_run_says_so(browser, served, name):
     """At each cell; where most cells of a page cannot be run, what is in the way of most of them is
     said once, below the title."""
@@ -666,7 +666,7 @@ def test_what_cannot_be_run_says_so(browser, served, name):
     said = Counter(text for disabled, text in bars if disabled)
     assert said == {f'RunNot in a browser: {no}.': n for no, n in ways.items() if no != often}
     assert len(bars) - said.total() == reasons[None]
-    assert len(lines) == (often is not None) == (name != '07a_events')
+    assert len(lines) == (often is not None) == (name != 'interop/events')
     if often:
         asked = often.removeprefix('it needs ')
         some = f'{ways.total()} of the {reasons.total()} cells'

@@ -15,7 +15,7 @@ from alike import Shape, exceeds, most_of, sample
 from selenium.webdriver.support.ui import WebDriverWait
 
 from dp_saddle import widgets
-from dp_saddle.explorer import shown
+from dp_saddle.base.explorer import shown
 
 SITE = Path(__file__).parents[2] / 'docs' / '_build' / 'html'
 PAGES = sorted(
@@ -51,7 +51,7 @@ UNOPENED = [p for p in MADE if p not in SAMPLE]
 # each kind of element is on a page that is opened, and the longest line of code. Formulas whose
 # commands are on none of these are written into one. `make test-slow` opens all.
 BOOK = [p for p in PAGES if p not in MADE]
-DOORS = {'index.html', '01_contour.html', '07_widgets.html', 'your_run.html', 'five_minutes.html',
+DOORS = {'index.html', 'engine/line.html', '11_live_curves.html', 'your_run.html', 'five_minutes.html',
          'papers/items.html'}
 OF_ITS_PAGE = re.compile(r'tag_run-\d+|docutils|align-\w+')
 
@@ -261,7 +261,7 @@ def no_bells(browser, name):
         "return [...document.querySelectorAll('.bd-article .admonition > .admonition-title')].map("
         "e => [e.textContent, getComputedStyle(e, '::after').content])"
     )
-    assert len(icons) > 9 or name != '01_contour.html'
+    assert len(icons) > 9 or name != 'engine/line.html'
     assert all(content in ('none', '""') for _, content in icons), icons
 
 
@@ -404,7 +404,7 @@ return [document.querySelectorAll('*').length, document.querySelectorAll('[data-
 
 def test_axe_misses_nothing_by_it(browser):
     "By what is taken away: every planted fault is found, in what is left."
-    opened(browser, '02_saddlepoint.html')
+    opened(browser, '04_saddlepoint.html')
     elements, planted = browser.execute_script(FAULTS)
     found = violations(browser)
     left = browser.execute_script("return document.querySelectorAll('*').length")
@@ -416,7 +416,7 @@ def test_axe_misses_nothing_by_it(browser):
 
 
 @pytest.mark.parametrize('name', ['index.html', *(pytest.param(p, marks=pytest.mark.slow)
-    for p in ('preface.html', '01_contour.html', 'gallery.html', 'api/accounting.html'))])
+    for p in ('preface.html', 'engine/line.html', 'gallery.html', 'api/accounting.html'))])
 def test_in_the_dark(browser, name):
     browser.execute_cdp_cmd('Emulation.setEmulatedMedia', {'features': [DARK]})
     opened(browser, name)
@@ -451,7 +451,7 @@ def dark(browser):
 
 
 # A chapter and a form, where night falls while they are read.
-NIGHT = {'02a_tilting.html', 'your_run.html'}
+NIGHT = {'05_tilting.html', 'your_run.html'}
 DARK = {'name': 'prefers-color-scheme', 'value': 'dark'}
 WHITE = '<div style="background: white; width: 90px; height: 9px"></div>'
 # Elements with a bright ground that are no pictures.
@@ -518,7 +518,7 @@ def fits_a_phone(browser):
 
 def test_folds_open_by_keyboard(browser):
     "Checks and pictures' code are folded; formulas, which are exported, stand open."
-    browser.get((SITE / '00ad_mixtures.html').as_uri())
+    browser.get((SITE / 'losses/mixtures.html').as_uri())
     folds = browser.find_elements('css selector', 'div.cell details.hide')
     assert len(folds) > 5 and not any(f.get_attribute('open') for f in folds)
     summary = folds[-1].find_element('css selector', 'summary')
@@ -548,7 +548,7 @@ def test_numbers_in_the_sidebar_and_sliders_in_chapter_07():
     sidebar = read('preface.html').split('<article', 1)[0]
     for number, title in (('01', 'One line in the complex plane'), ('A', 'Doubles one can trust')):
         assert f'{number} {title}' in sidebar
-    live = re.findall(r'<figure class="explorer"[^>]* id="explorer-(\w+)"', read('07_widgets.html'))
+    live = re.findall(r'<figure class="explorer"[^>]* id="explorer-(\w+)"', read('11_live_curves.html'))
     assert set(live) == set(EXPLORERS)
 
 

@@ -284,7 +284,7 @@ def test_a_visitor_on_a_phone(browser, site):
     runs = 'return [...document.querySelectorAll(".dp-run button")].map(b => b.disabled)'
     assert browser.execute_script(runs) and not any(browser.execute_script(runs))
 
-    follow('07_widgets.html')
+    follow('11_live_curves.html')
     a_slider_is_moved(browser)
     browser.back()
     follow(PAGE)
