@@ -40,18 +40,20 @@ run: .venv/run.stamp  ## install the library and show what it does
 	$(BIN)/dp-saddle epsilon --sigma 9.4 --rate 0.32768 --steps 250 500 1000 1500 2000 --delta 1e-5
 	$(BIN)/dp-saddle curve --sigma 9.4 --rate 0.32768 --steps 2000 --out curve.png
 
-# The chapter engine/line is nbs/01_contour.ipynb, its module dp_saddle/contour.py, and its tests tests/test_contour.py.
-MODULE = $(shell echo '$(CHAPTER)' | sed 's/^[0-9]*[a-z]*_//')
+# The page engine/line is nbs/engine/line.ipynb, its module dp_saddle/engine/line.py, and its tests tests/test_line.py
+# (or, if there is none of that name, those of the folder, tests/test_engine.py); a chapter's number is left out.
+PAGE = $(shell echo '$(CHAPTER)' | sed 's/^[0-9]*[a-z]*_//')
+TESTS = $(firstword $(wildcard tests/test_$(notdir $(PAGE)).py tests/test_$(firstword $(subst /, ,$(PAGE))).py))
 ifneq ($(filter check,$(MAKECMDGOALS)),)
 ifeq ($(wildcard nbs/$(CHAPTER).ipynb),)
-$(error make check needs CHAPTER=, the name of a notebook in nbs/: make check CHAPTER=engine/line)
+$(error make check needs CHAPTER=, a notebook in nbs/: make check CHAPTER=engine/line)
 endif
 endif
 
-check: export  ## one chapter, in a minute: make check CHAPTER=engine/line exports, lints and tests it
-	$(BIN)/ruff check nbs/$(CHAPTER).ipynb $(wildcard dp_saddle/$(MODULE).py tests/test_$(MODULE).py)
+check: export  ## one page, in a minute: make check CHAPTER=engine/line exports, lints and tests it
+	$(BIN)/ruff check nbs/$(CHAPTER).ipynb $(wildcard dp_saddle/$(PAGE).py) $(TESTS)
 	$(BIN)/python tests/notebooks.py nbs/$(CHAPTER).ipynb
-	$(if $(wildcard tests/test_$(MODULE).py),$(PYTEST) tests/test_$(MODULE).py,@echo "no tests/test_$(MODULE).py")
+	$(if $(TESTS),$(PYTEST) $(TESTS),@echo "no tests of its own")
 
 test: sync lint  ## everything that is checked before a commit, without what needs other accountants or PyTorch
 	$(BIN)/python tests/notebooks.py
@@ -112,7 +114,7 @@ readme: .venv/test.stamp  ## write README.md from nbs/index.ipynb
 	$(BIN)/python docs/readme.py
 
 # Notebooks import the library that they are exported to, so export comes first.
-execute: $(if $(NOTEBOOK),,.venv/all.stamp) export  ## run all notebooks in place, or NOTEBOOK=nbs/00_plrv.ipynb; then export and readme
+execute: $(if $(NOTEBOOK),,.venv/all.stamp) export  ## run all notebooks in place, or NOTEBOOK=nbs/01_plrv.ipynb; then export and readme
 	$(BIN)/python docs/execute.py $(NOTEBOOK)
 	$(BIN)/nbdev_clean
 	$(BIN)/python docs/readme.py

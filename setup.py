@@ -4,7 +4,7 @@ import re
 from configparser import ConfigParser
 from pathlib import Path
 
-from setuptools import setup
+from setuptools import find_packages, setup
 
 here = Path(__file__).resolve().parent
 config = ConfigParser(delimiters=["="])
@@ -52,7 +52,7 @@ setup(
         "Topic :: Security",
         "Typing :: Typed",
     ],
-    packages=[about["lib_path"]],
+    packages=find_packages(include=[about["lib_path"], about["lib_path"] + ".*"]),
     package_data={about["lib_path"]: ["py.typed", "__init__.pyi", "norms.npz", "sampling.npz"]},
     install_requires=words("requirements"),
     extras_require={k.removesuffix(suffix): words(k) for k in about if k.endswith(suffix)},

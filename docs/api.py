@@ -12,9 +12,9 @@ from docments import comments_in, described
 from nbdev.config import get_config
 
 DEFINED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-LIBRARY = sorted(Path("dp_saddle").glob("[a-z]*.py"))
+LIBRARY = sorted(Path("dp_saddle").rglob("[a-z]*.py"))
 LINE = 72       # columns of a signature, then one parameter a line
-FIRST = "accounting", "calibration", "schedules", "mechanisms"     # on the front page
+FIRST = "accounting", "practice", "mechanisms"     # on the front page
 # Left as they are in a docstring: code, and what is cited.
 KEPT = re.compile(r"(`[^`]*`|\[(?:SP|EA|PRV|FA|GDP)\b[^\]]*\])")
 
@@ -26,6 +26,16 @@ def module(path):
     listed = next((ast.literal_eval(n.value) for n in tree.body if isinstance(n, ast.Assign)
                    and getattr(n.targets[0], "id", "") == "__all__"), [])
     return tree, comments_in(text), listed
+
+def dotted(path):
+    "The module's name within the package: engine.line."
+    return ".".join(path.relative_to("dp_saddle").with_suffix("").parts)
+
+def door_of(path):
+    "{page: names} of the door that a module is: what it hands to `door`."
+    calls = (n for n in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+             if isinstance(n, ast.Call) and getattr(n.func, "id", "") == "door")
+    return ast.literal_eval(next(calls).args[1])
 
 @lru_cache(None)
 def rooms():
@@ -151,8 +161,8 @@ def listed(said, result):
 def link(node, path, top):
     "Where the definition stands: on the code host, or on the site's copy."
     host, line = get_config().git_url, f"L{node.lineno}"
-    to = (f"{host}/blob/{get_config().branch}/dp_saddle/{path.name}#{line}" if host
-          else f"{top}source/{path.stem}.html#{line}")
+    to = (f"{host}/blob/{get_config().branch}/{path.as_posix()}#{line}" if host
+          else f"{top}source/{dotted(path)}.html#{line}")
     return f'<a class="source" href="{to}">source</a>'
 
 def to(name, room): return f'<a href="{room}.html#api-{name}"><code>{name}</code></a>'
@@ -165,7 +175,7 @@ def inherited(node, path):
         own |= set(more)
         public = cls.name in rooms()
         if not more: continue
-        of = f" from {to(cls.name, where.stem)}" if public else ""
+        of = f" from {to(cls.name, dotted(where))}" if public else ""
         names = ", ".join(f"`{name}`" for name in more)
         parts.append(f"Inherited{of}: {names}.")
     return "\n\n".join(parts)
@@ -193,7 +203,7 @@ def entry(node, path, chapter):
 def page(path, chapter, title):
     "The page of a module."
     tree, _, names = module(path)
-    parts = [f"# dp_saddle.{path.stem}", plain(ast.get_docstring(tree) or "")]
+    parts = [f"# dp_saddle.{dotted(path)}", plain(ast.get_docstring(tree) or "")]
     if chapter: parts.append(f"Derived and checked in [{title}](../{chapter}.ipynb).")
     for node in tree.body:
         if isinstance(node, DEFINED) and node.name in names and not is_patch(node):
@@ -202,10 +212,7 @@ def page(path, chapter, title):
 
 def public():
     "{module: names} that `import dp_saddle` brings."
-    tree = ast.parse(Path("dp_saddle/__init__.py").read_text(encoding="utf-8"))
-    table = next(n.value for n in tree.body if isinstance(n, ast.Assign)
-                 and n.targets[0].id == "_ROOMS")
-    return {room: names.split() for room, names in ast.literal_eval(table).items()}
+    return {room: names.split() for room, names in door_of(Path("dp_saddle/__init__.py")).items()}
 
 def first_sentence(name):
     node = next(n for n in module(rooms()[name])[0].body if getattr(n, "name", "") == name)
@@ -219,10 +226,10 @@ def front(paths):
     table = public()
     for room in [*FIRST, *(room for room in table if room not in FIRST)]:
         names = table[room]
-        rows = [f"{to(name, room)}\n: {plain(first_sentence(name))}"
+        rows = [f"{to(name, dotted(rooms()[name]))}\n: {plain(first_sentence(name))}"
                 for name in names]
         parts += [f"## {room}", *rows]
-    listed = "\n".join(f"dp_saddle.{path.stem} <{path.stem}>" for path in paths)
+    listed = "\n".join(f"dp_saddle.{dotted(path)} <{dotted(path)}>" for path in paths)
     return "\n\n".join([*parts, "## All modules", f"```{{toctree}}\n:maxdepth: 1\n\n{listed}\n```"])
 
 def write(to, chapters, titles):
@@ -231,7 +238,7 @@ def write(to, chapters, titles):
     paths = [path for path in LIBRARY if any(name in rooms() and rooms()[name] == path
                                              for name in module(path)[2])]
     for path in paths:
-        chapter = chapters.get(path.stem)
-        (to/path.name).with_suffix(".md").write_text(page(path, chapter, titles.get(chapter, "")),
+        chapter = chapters.get(dotted(path))
+        (to/f"{dotted(path)}.md").write_text(page(path, chapter, titles.get(chapter, "")),
                                                      encoding="utf-8")
     (to/"index.md").write_text(front(paths), encoding="utf-8")

@@ -14,7 +14,7 @@ from dp_saddle.command.words import (
 
 BEGIN = """# Commands
 
-All that `dp-saddle` takes and prints, as `dp-saddle COMMAND --help` says it; command/words to command/main
+All that `dp-saddle` takes and prints, as `dp-saddle COMMAND --help` says it; the pages of `command`
 show how it answers. A run is said by rate and steps, in a trainer's words (`--batch-size`,
 `--dataset-size`, `--epochs`, `--sampling`), or by a file. Numbers may be fractions (`512/60000`)
 or powers (`1e4`): they are taken exactly."""

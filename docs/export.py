@@ -19,5 +19,5 @@ class Narrow(textwrap.TextWrapper):
 if __name__ == "__main__":
     nbdev.maker.TextWrapper = Narrow
     nbdev_export()
-    for path in Path("dp_saddle").glob("[a-z]*.py"):
+    for path in Path("dp_saddle").rglob("[a-z]*.py"):
         path.write_text(completed(path.read_text(encoding="utf-8")), encoding="utf-8")

@@ -88,7 +88,7 @@ def wheel(to):
     name, version = (about["DEFAULT"][key] for key in ("lib_name", "version"))
     info = f"{name}-{version}.dist-info"
     files = {p.relative_to(HERE.parent).as_posix(): p.read_bytes()
-             for p in sorted((HERE.parent/name).iterdir()) if p.suffix in (".py", ".npz")}
+             for p in sorted((HERE.parent/name).rglob("*")) if p.suffix in (".py", ".npz")}
     files |= {f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\n"
               f"Version: {version}\n".encode(), f"{info}/WHEEL": b"Wheel-Version: 1.0\n"
               b"Generator: dp_saddle\nRoot-Is-Purelib: true\nTag: py3-none-any\n"}

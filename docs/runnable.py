@@ -20,7 +20,7 @@ CALLED = {"flint": "python-flint", "sklearn": "scikit-learn", "yaml": "PyYAML", 
           "torch": "PyTorch", "opacus": "Opacus", "distributed": "Dask"}
 LACKS = {"subprocess", "multiprocessing"}
 # Names of the library that lead to what is not there.
-LEADS = {"verify": "python-flint", "dp_saddle.interop.opacus": "PyTorch and Opacus"}
+LEADS = {"verify": "python-flint", "dp_saddle.interop": "PyTorch and Opacus"}
 DATA = {"array", "linspace", "geomspace", "arange", "logspace", "ones", "zeros", "default_rng",
         "range", "float", "inf", "pi"}
 BUILT_IN = set(dir(builtins))
@@ -122,7 +122,7 @@ def items_of(original, shown):
     for cell in original.cells:
         if cell.cell_type != "code": continue
         marks, code = directives(cell.source), plain(cell.source)
-        if found := re.search(r"^#\|\s*default_exp\s+(\w+)", cell.source, flags=re.M):
+        if found := re.search(r"^#\|\s*default_exp\s+([\w.]+)", cell.source, flags=re.M):
             exporting = found[1]
         if cell.id in shown: code = shown[cell.id].strip("\n")
         elif re.match(r"explore_\w+\(|show_doc\(", code) or not code.strip(): continue
@@ -162,7 +162,7 @@ def item_of(cell, tree, code, shown, marks, library):
 @functools.cache
 def module_names(name):
     "What a module of the library binds."
-    tree, *_ = api.module(Path("dp_saddle")/f"{name}.py")
+    tree, *_ = api.module(Path("dp_saddle", *name.split(".")).with_suffix(".py"))
     return set().union(*map(binds, tree.body))
 
 def imported(tree, module):

@@ -29,17 +29,16 @@ import runnable
 from nbdev.config import get_config
 from PIL import Image
 
-LIBRARY = [f"dp_saddle.{path.stem}" for path in api.LIBRARY]
-# The book's parts, and its pages by the start of their names, in this order. "More" has the pages
+LIBRARY = [f"dp_saddle.{api.dotted(path)}" for path in api.LIBRARY]
+# The site's parts, in this order: pages by the start of their names, or folders. A folder is one
+# line of the sidebar, its door's; the door names its pages, in their order. "More" has the pages
 # that are made here.
 PARTS = {
-    "Start here": ("five_minutes", "your_run", "faq"),
-    "Losses": ("preface", "glossary", "00"),
-    "Accountants": ("01", "02", "03", "04"),
-    "Record by record": ("05",),
-    "In practice": ("06", "07", "08", "09", "benchmark"),
-    "Appendices": ("9",),
-    "The papers": ("papers/",),
+    "Start here": ("map", "five_minutes", "your_run", "faq"),
+    "The book": ("preface", "0", "1", "glossary"),
+    "Using it": ("practice/", "command/", "interop/"),
+    "The engine room": ("engine/", "losses/", "steps/", "sampling/", "certificates/", "base/"),
+    "The papers": ("papers/", "benchmark"),
     "More": ("commands", "api/index", "gallery", "references"),
 }
 # Below the title of the chapter on the command line: that page is the site's alone.
@@ -224,7 +223,7 @@ def reference(cell, depth):
              and n.name in api.rooms() and not api.is_patch(n)]
     if "export" not in directives(cell) or not names: return []
     top = "../"*depth
-    pages = [(name, f"{top}api/{api.rooms()[name].stem}.html#api-{name}") for name in names]
+    pages = [(name, f"{top}api/{api.dotted(api.rooms()[name])}.html#api-{name}") for name in names]
     links = ", ".join(f'<a id="api-{name}" href="{to}"><code>{name}</code></a>'
                       for name, to in pages)
     return [nbformat.v4.new_markdown_cell(f'<p class="api">Reference: {links}</p>')]
@@ -309,7 +308,7 @@ def sources(to):
             code = "\n".join(lines[start - 1:end - 1])
             if code.strip():                # without colours, which weigh twice as much
                 parts.append(f"````text\n{code}\n````\n")
-        (to/f"{path.stem}.md").write_text("\n".join(parts), encoding="utf-8")
+        (to/f"{name.removeprefix('dp_saddle.')}.md").write_text("\n".join(parts), encoding="utf-8")
 
 # Explorers and the gallery
 
@@ -332,7 +331,7 @@ ALONE = {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(["docs", ".", *fi
 
 def explorers(wanted, kept=Path("docs/_build/explorers")):
     "{call: HTML}, kept until the library changes."
-    files = *sorted(Path("dp_saddle").glob("*.py")), *Path("docs").glob("explorers.npz")
+    files = *sorted(Path("dp_saddle").rglob("*.py")), *Path("docs").glob("explorers.npz")
     sources = b"".join(path.read_bytes() for path in files)
     version = hashlib.sha256(sources).hexdigest()[:16]
     place = {call: kept/f"{version}-{hashlib.sha256(call.encode()).hexdigest()[:16]}.html"
@@ -413,32 +412,40 @@ def title_of(nb):
                 and c.source.startswith("# "))
 
 def part_of(name):
-    "The part of the book that a page belongs to."
+    "The part of the site that a page belongs to."
     return next((part for part, starts in PARTS.items() if name.startswith(starts)), "")
+
+def door_of(folder):
+    "The pages of a folder, in the order of its door; none of a folder that has no door."
+    path = Path("dp_saddle", folder, "__init__.py")
+    return [f"{folder}/index", *(f"{folder}/{page}" for page in api.door_of(path))
+            ] if path.exists() else []
 
 def place_of(name):
     "For sorting: the part, the place in it, the name."
     starts = [start for part in PARTS.values() for start in part]
-    return next((i for i, start in enumerate(starts) if name.startswith(start)), -1), name
+    first = next((i for i, start in enumerate(starts) if name.startswith(start)), -1)
+    beside = door_of(name.rpartition("/")[0]) if "/" in name else []
+    return first, beside.index(name) if name in beside else 0, name
 
 def entry(name, nb):
-    "A line of the sidebar: chapters with their numbers, appendices with their letters."
-    title = title_of(nb)
-    number = re.match(r"(\d+[a-z]*)_", name)
-    if not number: return name
-    shown = number[1]
-    if part_of(name) == "Appendices":
-        shown = chr(ord("A") + int(shown[:2]) - 90) + shown[2:]
-    return f"{shown} {title} <{name}>"
+    "A line of the sidebar: chapters with their numbers."
+    number = re.match(r"0*(\d+[a-z]*)_", name)
+    return f"{number[1]} {title_of(nb)} <{name}>" if number else name
+
+def toctree(entries, *options):
+    "A cell with links that only the sidebar shows."
+    lines = ["```{toctree}", ":hidden:", *options, "", *entries, "```"]
+    return nbformat.v4.new_markdown_cell("\n".join(lines))
 
 def contents(notebooks):
-    "Cells with the sidebar: a list of pages for each part."
+    "Cells with the sidebar: a list of pages for each part; of a folder, its door."
     cells = []
-    for part in PARTS:
-        entries = [entry(name, nb) for name, nb in notebooks.items() if part_of(name) == part]
-        if part == "More": entries = list(PARTS[part])
-        listed = "\n".join(["```{toctree}", ":hidden:", f":caption: {part}", "", *entries, "```"])
-        cells.append(nbformat.v4.new_markdown_cell(listed))
+    for part, starts in PARTS.items():
+        entries = [entry(name, nb) for name, nb in notebooks.items() if part_of(name) == part
+                   and (not door_of(name.rpartition("/")[0]) or name.endswith("/index"))]
+        if part == "More": entries = list(starts)
+        cells.append(toctree(entries, f":caption: {part}"))
     return cells
 
 def chapters(notebooks):
@@ -446,7 +453,7 @@ def chapters(notebooks):
     found = {}
     for name, nb in notebooks.items():
         for cell in nb.cells:
-            if exported := re.match(r"#\|\s*default_exp (\w+)", cell.source):
+            if exported := re.match(r"#\|\s*default_exp ([\w.]+)", cell.source):
                 found[exported[1]] = name
     return found
 
@@ -460,7 +467,7 @@ def write(written, source):
                                      .with_suffix("").as_posix())), key=place_of)
     notebooks = {name: nbformat.read(written/f"{name}.ipynb", as_version=4) for name in names}
     cited, named = {}, named_cells(notebooks)
-    places = {name: path.stem for name, path in api.rooms().items()}
+    places = {name: api.dotted(path) for name, path in api.rooms().items()}
     made = shared(explorers(calls(notebooks)))
     titles = {name: entry(name, nb).split(" <")[0] if name[0].isdigit() else title_of(nb)
               for name, nb in notebooks.items()}
@@ -476,6 +483,8 @@ def write(written, source):
         finish(nb, name, places, cited)
         if name == "index":
             nb.cells += contents(notebooks)
+        elif name.endswith("/index"):
+            nb.cells.append(toctree(page.split("/")[1] for page in door_of(name.split("/")[0])[1:]))
         if name == "your_run":
             nb.cells.insert(1, form.form())
         if name == "command/main":

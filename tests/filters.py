@@ -20,7 +20,7 @@ from sklearn.datasets import load_digits
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-import dp_saddle.interop.opacus  # noqa: F401 - registers the accountant
+import dp_saddle.interop  # noqa: F401 - registers the accountant
 from dp_saddle import IndividualGDPFilter
 from dp_saddle.filters import gaussian_epsilon
 

@@ -46,15 +46,17 @@ from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from typing import NamedTuple
 
+import house
+from house import LIBRARY, NOTEBOOK_OF, tests_of
+
 ROOT = Path(__file__).resolve().parent.parent
-LIBRARY = ROOT/"dp_saddle"
-CHAPTERS = {p.stem.split("_", 1)[1]: p.name for p in sorted((ROOT/"nbs").glob("[0-9]*.ipynb"))
-            if (LIBRARY/f"{p.stem.split('_', 1)[1]}.py").exists()}
+CHAPTERS = {module: path for module, path in NOTEBOOK_OF.items() if module in house.MODULES}
 # What every mutant is judged by at the end, beside its own chapter and tests.
-BUILT_ON_IT = {"numerics": ["contour"], "plrv": ["contour"], "losses": ["contour"],
-               "densities": ["contour"], "mechanisms": ["contour"]}
+BUILT_ON_IT = dict.fromkeys(("base.numerics", "plrv", "losses.nodes", "losses.densities",
+                             "mechanisms"), ["engine.line"])
 # Judged by what they show, not by formulas.
-DRAWING = {"explorer", "widgets", "interop", "events", "cli", "reports"}
+DRAWING = {"base.explorer", "widgets", "interop.opacus", "interop.events", "command.main",
+           "practice.reports"}
 MODULES = [name for name in CHAPTERS if name not in DRAWING]
 SMOKE = """import os, dp_saddle as d, dp_saddle.widgets
 assert os.path.dirname(d.__file__) == os.path.abspath('dp_saddle')
@@ -153,7 +155,7 @@ def in_functions(tree, lines):
 
 def mutants(module):
     "All mutants of a module, in the order of its lines."
-    lines = (LIBRARY/f"{module}.py").read_bytes().splitlines(keepends=True)
+    lines = house.MODULES[module].read_bytes().splitlines(keepends=True)
     tree, seen, found = ast.parse(b"".join(lines)), Counter(), []
     for function, old, new in [*constants(tree, lines), *in_functions(tree, lines)]:
         before, after = ast.unparse(old), ast.unparse(new)
@@ -170,28 +172,28 @@ def mutants(module):
 
 def run_cells(module):
     "The chapter as a script, with the module's text in place of the exported cells."
-    parts = [part.partition("\n") for part in
-             (Path("dp_saddle")/f"{module}.py").read_text(encoding="utf-8").split("\n# %% ")]
+    path = Path("dp_saddle", *module.split(".")).with_suffix(".py")
+    parts = [part.partition("\n") for part in path.read_text(encoding="utf-8").split("\n# %% ")]
     exported = {title.split("#")[-1]: code for title, _, code in parts}
     chapter = sys.modules["chapter"] = types.ModuleType("chapter")
-    vars(chapter).update(__package__="dp_saddle", display=lambda *a: None)
-    notebook = json.loads((Path("nbs")/CHAPTERS[module]).read_text(encoding="utf-8"))
+    vars(chapter).update(__package__=".".join(path.parent.parts), display=lambda *a: None)
+    notebook = json.loads(CHAPTERS[module].read_text(encoding="utf-8"))
     for cell in notebook["cells"]:
         code = "".join(cell["source"])
         marks = "#| eval: false", "#| slow", "#| thorough", "nbdev_export"
         left_out = any(mark in code for mark in marks)
         if cell["cell_type"] != "code" or left_out:
             continue
-        name = f"{CHAPTERS[module]} {cell['id']}"
+        name = f"{CHAPTERS[module].name} {cell['id']}"
         exec(compile(exported.get(cell["id"], code), name, "exec"), vars(chapter))
 
 def stages(module):
     "(name, command) in the order in which they judge."
     def both(m):
         yield f"chapter {m}", ["tests/mutate.py", "--cells", m]
-        if (ROOT/"tests"/f"test_{m}.py").exists():
+        if tests := tests_of(m):
             pytest = ["-m", "pytest", "-xqm", "not slow", "-p", "no:cacheprovider"]
-            yield f"test_{m}", [*pytest, f"tests/test_{m}.py"]
+            yield tests.stem, [*pytest, f"tests/{tests.name}"]
     judges = dict.fromkeys([module, *BUILT_ON_IT.get(module, []), "accounting"])
     return [("import", ["-c", SMOKE])] + [stage for m in judges for stage in both(m)]
 
@@ -206,7 +208,8 @@ def run(command, limit=None, mutant=None):
         shutil.copytree(ROOT, folder, ignore=junk, dirs_exist_ok=True)
         if mutant:
             module = mutant.key.split(":")[0]
-            (Path(folder)/"dp_saddle"/f"{module}.py").write_bytes(mutant.text)
+            path = Path(folder, "dp_saddle", *module.split(".")).with_suffix(".py")
+            path.write_bytes(mutant.text)
         env = os.environ | dict(PYTHONPATH=folder, PYTHONDONTWRITEBYTECODE="1", MPLBACKEND="Agg",
                                 OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
         start = time.time()
@@ -224,7 +227,7 @@ def run(command, limit=None, mutant=None):
 
 def time_without_mutant(stage, command):
     "Seconds, kept until the library changes."
-    sources = b"".join(p.read_bytes() for p in sorted(LIBRARY.glob("*.py")))
+    sources = b"".join(p.read_bytes() for p in sorted(LIBRARY.rglob("*.py")))
     version = hashlib.sha256(sources).hexdigest()[:16]
     file = Path(tempfile.gettempdir())/f"dp_saddle-mutants-{version}.json"
     times = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
@@ -264,7 +267,7 @@ def drawn(args):
 def summary(judged):
     "Score, and survivors with their lines."
     for module in dict.fromkeys(m.key.split(":")[0] for m, _ in judged):
-        lines = (LIBRARY/f"{module}.py").read_text(encoding="utf-8").splitlines()
+        lines = house.MODULES[module].read_text(encoding="utf-8").splitlines()
         mine = [(m, killer) for m, killer in judged if m.key.startswith(module + ":")]
         killed = Counter(killer for _, killer in mine if killer)
         print(f"\n{module}: {sum(killed.values())} of {len(mine)} killed;",

@@ -1,6 +1,6 @@
 """Run the notebooks, which are tests, as `nbdev_test` does: all of them, or those named.
 
-    python tests/notebooks.py [--all] [nbs/01_contour.ipynb ...]
+    python tests/notebooks.py [--all] [nbs/engine/line.ipynb ...]
 
 A notebook is left out, and named, if one of its cells imports a package that is not installed:
 other accountants are in the extra `peers`, Opacus and PyTorch in `interop`. With `--all`, or for a
@@ -27,9 +27,9 @@ gc.set_threshold(20_000)  # as in conftest.py
 LEFT_OUT = re.compile(r"^#\|\s*(eval:\s*false|slow|thorough)", re.M)
 NBS = Path(__file__).resolve().parent.parent / "nbs"
 # The longest first: then no worker is left alone with one of them. (Only time depends on it.)
-LONGEST = """engine/gaussian_rows 05_tilting 09_individual losses/densities 11_live_curves saddle_point engine/line
-    07_prv_fft prv interop/opacus certificates/interval_transforms engine/many practice/schedules 06_edgeworth engine/ways
-    five_minutes engine/record_bounds engine/largest_loss_levels steps/own_noise""".split()
+LONGEST = """gaussian_rows 05_tilting 09_individual densities 11_live_curves saddle_point line
+    07_prv_fft prv opacus interval_transforms many schedules 06_edgeworth ways five_minutes
+    record_bounds largest_loss_levels own_noise""".split()
 
 
 class Shell(CaptureShell):

@@ -85,7 +85,7 @@ def accountant(row):
     from dp_accounting import NeighboringRelation
     from dp_accounting.privacy_accountant import UnsupportedEventError
 
-    from dp_saddle.interop.opacus import SaddlePrivacyAccountant
+    from dp_saddle.interop import SaddlePrivacyAccountant
 
     book = SaddlePrivacyAccountant(NeighboringRelation[row.get('relation', 'ADD_OR_REMOVE_ONE')])
     try:
@@ -140,7 +140,7 @@ def sampled(row):
 
 def by_history(row):
     "eps of an Opacus history."
-    from dp_saddle.interop.opacus import SaddleAccountant
+    from dp_saddle.interop import SaddleAccountant
 
     book = SaddleAccountant()
     book.history = [(row['sigma'], row['rate'], row['steps'])]
@@ -233,7 +233,7 @@ def by_target(row):
     "dp_accounting's search for the noise of an event, with our accountant: the eps it ends at."
     from dp_accounting import calibrate_dp_mechanism
 
-    from dp_saddle.interop.opacus import SaddlePrivacyAccountant
+    from dp_saddle.interop import SaddlePrivacyAccountant
 
     def filled(said, sigma):
         if isinstance(said, list):

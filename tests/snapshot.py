@@ -68,17 +68,17 @@ MEANT = {
 }
 
 QUESTIONS = {}  # {text: function without arguments}, in the order they are asked
-LAST_MODULES = ('widgets', 'events', 'interop')  # slow to import
+LAST_MODULES = ('widgets', 'interop.events', 'interop.opacus')  # slow to import
 
 
 def public(name):
     "The public function or class of that name, in whichever module of the package it is."
     if name in dp.__all__:
         return getattr(dp, name)
-    modules = [module.name for module in pkgutil.iter_modules(dp.__path__)]
-    modules = [module for module in modules if not module.startswith('_')]
-    for module in sorted(modules, key=lambda module: (module in LAST_MODULES, module)):
-        found = importlib.import_module(f'dp_saddle.{module}')
+    modules = [m.name for m in pkgutil.walk_packages(dp.__path__, 'dp_saddle.') if not m.ispkg]
+    modules = [module for module in modules if '._' not in module]
+    for module in sorted(modules, key=lambda module: (module.endswith(LAST_MODULES), module)):
+        found = importlib.import_module(module)
         if name in getattr(found, '__all__', ()):
             return getattr(found, name)
     raise AttributeError(f'no public name {name!r} in any module of dp_saddle')

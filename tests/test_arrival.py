@@ -171,7 +171,8 @@ def test_contents(built):
     assert set(tracked()) - inside <= {".gitignore"}
     names = zipfile.ZipFile(wheel).namelist()
     library = {name for name in names if not re.match(r"[^/]+\.dist-info/", name)}
-    modules = {f"dp_saddle/{path.name}" for path in (ROOT / "dp_saddle").glob("*.py*")}
+    modules = {p.relative_to(ROOT).as_posix() for p in (ROOT / "dp_saddle").rglob("*.py*")
+               if p.suffix in (".py", ".pyi")}
     data = {"dp_saddle/py.typed", "dp_saddle/norms.npz", "dp_saddle/sampling.npz"}
     assert library == modules | data
     assert any(name.endswith("LICENSE") for name in names)

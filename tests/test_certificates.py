@@ -38,7 +38,8 @@ from dp_saddle import (
     verify,
 )
 from dp_saddle.base import checks
-from dp_saddle.certificates.files import Certificate, verification
+from dp_saddle.certificates import verification
+from dp_saddle.certificates.files import Certificate
 from dp_saddle.command import main as cli
 from peers import SETTINGS
 

@@ -1,4 +1,4 @@
-"practice/derivatives and practice/calibration: slopes against differences, closed forms and mpmath; optimal schedules."
+"Slopes of eps against differences, closed forms and mpmath; optimal schedules."
 from math import inf
 
 import mpmath as mp

@@ -8,9 +8,9 @@ import docments
 import pytest
 
 import dp_saddle
+from house import MODULES
 
 ROOT = Path(__file__).resolve().parent.parent
-MODULES = sorted((ROOT/"dp_saddle").glob("[a-z]*.py"))
 HAND = '''
 class Pair(NamedTuple):
     "Two numbers."
@@ -65,7 +65,7 @@ def test_by_hand():
         "the width.\n\nReturns\n-------\nwhat comes back")
     assert docments.without(made) == HAND
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", MODULES.values(), ids=MODULES)
 def test_there_and_back(path):
     "What docs/update.py takes back to a notebook is what came from there."
     text = path.read_text(encoding="utf-8")

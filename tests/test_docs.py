@@ -9,15 +9,14 @@ import textwrap
 import tokenize
 from functools import cached_property, lru_cache
 from math import inf
-from pathlib import Path
 from types import FunctionType
 
 import pytest
 
 import dp_saddle
+import house
 
-MODULES = [importlib.import_module(f"dp_saddle.{path.stem}")
-           for path in sorted(Path(dp_saddle.__file__).parent.glob("[a-z]*.py"))]
+MODULES = [importlib.import_module(f"dp_saddle.{name}") for name in house.MODULES]
 EXPORTED = {name: getattr(m, name) for m in MODULES for name in getattr(m, "__all__", ())
             if callable(getattr(m, name))}
 # What chapters teach beside what `import dp_saddle` brings. All else that is exported is a door

@@ -1,100 +1,42 @@
 """The house stands: who may import whom, and that no name with an underscore leaves its module."""
 import ast
+import importlib
 import re
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
-MODULES = {p.stem: p for p in sorted((ROOT/"dp_saddle").glob("[a-z]*.py"))}
+from house import DOORS, LIBRARY, MODULES, ROOT, dotted
 
-# Each room, and the rooms right below it; all that is below those may be imported too.
+# Each place of the house, a folder or a chapter of the book, and the places right below it; all
+# that is below those may be imported too. Within a folder the door's order counts.
 BELOW = {
-    "texts": (),
-    "numerics": ("texts",),
-    "checks": ("texts",),
-    "pictures": ("checks",),
-    "plrv": ("numerics", "checks"),
+    "base": (),
+    "plrv": ("base",),               # chapter 1 is below the losses, which are all `PLRV`s,
     "losses": ("plrv",),
-    "densities": ("losses",),
-    "levels": ("densities",),
-    "mixtures": ("densities",),
-    "slopes": ("densities",),
-    "abs_moments": ("slopes",),
-    "laplace": ("densities",),
-    "descents": ("losses", "checks"),
-    "mechanisms": ("mixtures", "laplace"),
-    "builders": ("mechanisms",),
-    "moments": ("mechanisms",),
-    "closed": ("mechanisms",),
-    "quotients": ("laplace", "descents"),
-    "smoothing": ("numerics", "checks"),
-    "contour": ("closed", "quotients", "smoothing"),
-    "rare": ("numerics", "checks"),
-    "grids": ("numerics", "checks"),
-    "mixed": ("mechanisms", "grids"),
-    "rows": ("mixed", "rare"),
-    "stacked": ("plrv", "grids"),
-    "corners": ("densities",),
-    "ends": ("contour",),
-    "certified": ("ends", "levels", "rows", "corners"),
-    "saddlepoint": ("mechanisms",),
-    "tilting": ("saddlepoint", "abs_moments"),
-    "berry_esseen": ("tilting",),
-    "edgeworth": ("berry_esseen",),
+    "mechanisms": ("losses",),       # and chapter 2 names them
+    "saddlepoint": ("mechanisms",),  # estimates of chapters 4, 5 and 7, which the engine bounds
+    "tilting": ("saddlepoint",),
     "prv_fft": ("tilting",),
-    "tilted_fft": ("contour", "prv_fft"),
-    "fixed_batches": ("losses",),
-    "bands": ("numerics", "checks"),
-    "noise": ("tilted_fft", "bands"),
-    "bin_sums": ("numerics", "checks"),
-    "bin_moments": ("bin_sums",),
-    "one_epoch": ("numerics", "checks"),
-    "folded_line": ("one_epoch", "bin_sums"),
-    "epoch_options": ("folded_line",),
-    "cut_moments": ("bin_moments", "epoch_options", "contour"),
-    "rare_jumps": ("cut_moments",),
-    "bins": ("certified", "rare_jumps", "builders"),
-    "shuffles": ("tilted_fft", "bins"),
-    "fixed_sizes": ("tilted_fft", "fixed_batches"),
-    "samplers": ("checks",),
-    "filters": ("certified",),
-    "batch": ("contour", "mixed", "stacked"),
-    "record_bounds": ("batch", "certified"),
-    "prefixes": ("record_bounds",),
+    "engine": ("prv_fft",),
+    "edgeworth": ("engine",),
+    "filters": ("engine",),
     "residues": ("filters",),
-    "individual": ("record_bounds", "filters"),
-    # `compare` names every accountant, so the front door knows all the rooms of part two
+    "individual": ("filters",),
+    "steps": ("engine",),
+    "sampling": ("steps",),
     "runs": ("mechanisms",),
-    "worst_case": ("certified", "moments", "tilting"),
-    "accounting": ("runs", "bins", "tilted_fft", "edgeworth", "builders", "worst_case", "shuffles",
-                   "fixed_sizes", "samplers"),
-    "derivatives": ("accounting",),
-    "selection": ("accounting",),
-    "calibration": ("attacks", "derivatives"),
-    "sweeps": ("accounting", "pictures"),
-    "merged_steps": ("individual", "prefixes"),
-    "attacks": ("accounting", "record_bounds"),
-    "audits": ("attacks",),
-    "schedules": ("selection", "record_bounds", "merged_steps"),
-    "balls": ("checks",),            # nothing of what is verified by it
-    "bin_balls": ("balls",),
-    "verification": ("bin_balls",),
-    "certificates": ("schedules", "verification"),
-    "reports": ("attacks", "certificates", "pictures"),
-    "sampling": ("accounting", "pictures"),
-    "your_run": ("calibration", "reports"),
-    "run_files": ("schedules",),
-    "command_words": ("run_files",),
-    "command_answers": ("run_files", "calibration", "reports"),
-    "command_ledgers": ("command_answers", "sweeps", "sampling", "audits"),
-    "cli": ("command_words", "command_ledgers"),
-    "explorer": ("numerics", "pictures"),
-    "widgets": ("cli", "individual", "explorer"),
-    "events": ("selection", "attacks"),
-    "records": ("filters", "tilting", "bins", "shuffles"),
-    "interop": ("cli", "individual", "events", "records"),
+    # `compare` names every accountant, so the front door knows all of them
+    "accounting": ("runs", "sampling", "edgeworth"),
+    "practice": ("accounting", "individual"),
+    "certificates": ("practice",),   # but for the verifier, which trusts nobody
+    "command": ("certificates",),
+    "interop": ("practice",),
+    "your_run": ("practice",),
+    "widgets": ("accounting", "individual"),
 }
+# What is verified may not help to verify it.
+ALONE = [f"certificates.{page}" for page in ("interval_transforms", "interval_bins", "verification")]
+TRUSTED = {"base", *ALONE}
 # Underscored names that belong to Python or to a library, not to a module of ours.
 THEIRS = {
     "_asdict", "_replace", "_fields",   # of a NamedTuple
@@ -107,12 +49,16 @@ THEIRS = {
     "_prec", "_to_mpf",                 # of mpmath and python-flint
 }
 
-def below(module):
-    "Every room under this one."
-    rooms = set(BELOW[module])
-    for room in BELOW[module]:
-        rooms |= below(room)
-    return rooms
+def place(module):
+    "The folder or the chapter that a module is."
+    return module.split(".")[0]
+
+def below(here):
+    "Every place under this one."
+    places = set(BELOW[here])
+    for lower in BELOW[here]:
+        places |= below(lower)
+    return places
 
 def tree(path):
     return ast.parse(path.read_text(encoding="utf-8"))
@@ -121,16 +67,26 @@ def is_private(name):
     return name.startswith("_") and not (name.startswith("__") and name.endswith("__"))
 
 def imports(path):
-    "(module of ours, name) for all that a file imports from the package."
+    "(module of ours, name) for all that a file imports from the package; '' is the package."
+    here = path.parent.relative_to(LIBRARY).parts if LIBRARY in path.parents else ()
     for node in ast.walk(tree(path)):
         if not isinstance(node, ast.ImportFrom):
             continue
         module = node.module or ""
-        if node.level == 0 and not module.startswith("dp_saddle"):
+        if node.level == 0 and not re.match(r"dp_saddle\b", module):
             continue
+        if node.level:
+            module = ".".join([*here[:len(here) - node.level + 1], *filter(None, [module])])
         module = re.sub(r"^dp_saddle\.?", "", module)
         for alias in node.names:
-            yield (module, alias.name) if module else (alias.name, None)
+            is_module = not module and alias.name in {*MODULES, *BELOW}
+            yield (alias.name, None) if is_module else (module, alias.name)
+
+def pages(folder):
+    "The pages of a folder, in the order of its door."
+    call = next(node for node in ast.walk(tree(DOORS[folder])) if isinstance(node, ast.Call)
+                and getattr(node.func, "id", "") == "door")
+    return list(ast.literal_eval(call.args[1]))
 
 def defined(path):
     "The underscored names that a file gives itself: functions, methods, attributes, constants."
@@ -145,19 +101,51 @@ def defined(path):
 each_module = pytest.mark.parametrize("module", MODULES)
 
 @each_module
-def test_every_module_has_its_room(module):
-    assert module in BELOW, f"say in BELOW what {module} may import"
+def test_every_module_has_its_place(module):
+    assert place(module) in BELOW, f"say in BELOW what {place(module)} may import"
+    if "." in module:
+        folder, page = module.split(".")
+        assert page in pages(folder), f"say at the door of {folder} where {page} stands"
 
 @each_module
 def test_imports_go_down(module):
-    "A module imports only from rooms below it."
-    up = {room for room, _ in imports(MODULES[module])} - below(module) - {"__version__"}
+    "A module imports from places below its own, and of its own folder from earlier pages."
+    found = [(room, name) for room, name in imports(MODULES[module]) if name != "__version__"]
+    up = {room for room, _ in found if place(room) not in {*below(place(module)), place(module)}}
     assert not up, f"{module} is not above {sorted(up)}"
+    if "." in module:
+        folder, page = module.split(".")
+        order = pages(folder)
+        rooms = {room.split(".")[1] if "." in room else name for room, name in found
+                 if place(room) == folder}
+        later = {room for room in rooms if order.index(room) >= order.index(page)}
+        assert not later, f"{module} is not after {sorted(later)}"
+
+@each_module
+def test_a_folder_is_entered_by_its_door(module):
+    deep = {room for room, _ in imports(MODULES[module])
+            if "." in room and place(room) != place(module) and room != "base.doors"}
+    assert not deep, f"{module} imports from {sorted(deep)}: take the names from the door"
+
+@pytest.mark.parametrize("module", ALONE)
+def test_the_verifier_trusts_nobody(module):
+    assert {room for room, _ in imports(MODULES[module])} <= TRUSTED | {""}
+
+@pytest.mark.parametrize("folder", DOORS)
+def test_doors(folder):
+    "A door says what the folder is for, and each of its names is there and is asked for."
+    door = importlib.import_module(f"dp_saddle.{folder}")
+    assert len(door.__doc__) > 40
+    assert set(pages(folder)) == {path.stem for path in (ROOT/"nbs"/folder).glob("[a-z]*.ipynb")
+                                  } - {"index"}
+    for name in door.__all__:
+        assert getattr(door, name) is not None
+    assert not hasattr(door, "none_such")
 
 @each_module
 def test_no_private_name_is_imported(module):
     private = [f"{room}.{name}" for room, name in imports(MODULES[module]) if name
-               and is_private(name)]
+               and is_private(name) and name != "__version__"]
     assert not private, f"{module} imports {private}"
 
 @each_module
@@ -181,8 +169,9 @@ def test_tests_use_public_names(path):
 def test_the_rules_can_be_broken(tmp_path):
     "A file that breaks each rule is noticed."
     bad = tmp_path/"bad.py"
-    bad.write_text("from dp_saddle.accounting import _axes\nfrom dp_saddle import checks\nx = "
-                   "y._hidden\n")
-    assert set(imports(bad)) == {("accounting", "_axes"), ("checks", None)}
-    assert "accounting" not in below("contour") and below("cli") > below("contour")
+    bad.write_text("from dp_saddle.accounting import _axes\nfrom dp_saddle.base import checks\nx"
+                   " = y._hidden\n")
+    assert set(imports(bad)) == {("accounting", "_axes"), ("base", "checks")}
+    assert "accounting" not in below("engine") and below("command") > below("engine")
+    assert dotted(LIBRARY/"engine"/"line.py") == "engine.line"
     assert "_hidden" not in defined(bad)

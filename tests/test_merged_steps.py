@@ -1,5 +1,5 @@
-"""practice/merged_steps, steps put between a few dozen kinds: bounds by it against those of the whole run,
-which do not know it; and budgets whose spends are merged."""
+"""Steps put between a few dozen kinds: bounds by it against those of the whole run, which do not
+know it; and budgets whose spends are merged."""
 import subprocess
 import sys
 from collections import Counter
@@ -161,7 +161,7 @@ def test_a_budget_far_from_its_end_merges_nothing(monkeypatch):
     counts = steps_of(12, 40)
     budget = Budget(eps=50., delta=DELTA)
     with monkeypatch.context() as m:
-        m.setattr('dp_saddle.practice.merged_steps.MergedSteps', None)       # would fail if it were made
+        m.setattr('dp_saddle.practice.merged_steps.MergedSteps', None)  # would fail if made
         for step, n in counts.items(): budget.spend(step, n)
     exact = epsilon(whole(counts), delta=DELTA)
     assert exact*(1 - 1e-9) <= budget.spent <= exact*1.15

@@ -1,4 +1,4 @@
-"losses/mixtures and chapter 2: mixtures of Gaussians and groups, against definitions at more digits."
+"Mixtures of Gaussians and groups, against definitions at more digits."
 import json
 import math
 import pickle
@@ -195,7 +195,7 @@ def test_groups_at_more_digits():
 def test_others_agree():
     "dp_accounting's pessimistic and optimistic grids are on either side."
     accounting = pytest.importorskip('dp_accounting')
-    from dp_saddle.interop.opacus import SaddlePrivacyAccountant
+    from dp_saddle.interop import SaddlePrivacyAccountant
     mixture = group(STEP, 2)
     event = accounting.dp_event.MixtureOfGaussiansDpEvent(
         1., mixture.sensitivities, mixture.probabilities)
@@ -207,7 +207,7 @@ def test_others_agree():
 
 def test_events():
     accounting = pytest.importorskip('dp_accounting')
-    from dp_saddle.interop.opacus import SaddlePrivacyAccountant
+    from dp_saddle.interop import SaddlePrivacyAccountant
     event, relation = accounting.dp_event, accounting.NeighboringRelation
     mixture = event.MixtureOfGaussiansDpEvent(2., (0., 1., 3.), (.5, .3, .2))
     sampled = event.PoissonSampledDpEvent(.1, mixture)

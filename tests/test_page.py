@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 from docments import without
 
+from house import MODULES, NOTEBOOK_OF, NOTEBOOKS, dotted
+
 ROOT = Path(__file__).resolve().parent.parent
-MODULES = sorted((ROOT/"dp_saddle").glob("[a-z]*.py"))
-CHAPTERS = sorted((ROOT/"nbs").glob("[0-9]*.ipynb"))
+CHAPTERS = sorted(NOTEBOOK_OF.values())
 # The book's other pages, and what reproduces the papers.
-NOTEBOOKS = [path for path in sorted((ROOT/"nbs").rglob("[a-z0-9]*.ipynb"))
-             if ".ipynb_checkpoints" not in path.parts]
 OTHERS = [path for path in NOTEBOOKS if path not in CHAPTERS]
 EXPORTED_WIDTH, READERS_WIDTH, CELL_LINES, MODULE_LINES = 100, 88, 25, 450
 
@@ -21,34 +20,50 @@ EXPORTED_WIDTH, READERS_WIDTH, CELL_LINES, MODULE_LINES = 100, 88, 25, 450
 LONG_CELLS = {}
 # Modules that are longer: how long at most, and why. What could be cut says so.
 LONG_MODULES = {
-    "mechanisms": (500, "what users write, on one page, beside what every accountant has"),
-    "interop": (635, "what Opacus calls and what its users call: hooks, loaders, guards, ghosts; "
-                     "the norms of records, at the end, could have a room of their own"),
-    "batch": (574, "records on shared lines, and what each of their sums is off by, beside it; "
-                   "the family of losses could have a room of its own"),
-    "balls": (775, "what a step is, in one place: who believes these pages need believe nothing "
-                   "else; a file of three parts would be three things to believe"),
-    "rows": (935, "a question alone, a thousand at once and a run of many kinds are the same "
-                  "operations, and one proof; what is planned, and kinds, could have rooms"),
-    "contour": (1285, "the line, its plan, atoms, curves and ends share one table of the loss; "
-                      "those, from 'eps of delta' on, could have a room of their own"),
-    "certified": (791, "one accountant: what it tries, in which order, and how bounds are joined; "
-                        "the sums of levels and of counts could have a room of their own"),
-    "cut_moments": (520, "moments below a cut, and the loss that they make; that, from "
-                         "'The loss' on, could have a room of its own"),
-    "levels": (630, "windows, levels and counts are cut by one class, and of one loss"),
-    "losses": (750, "what all sums over nodes share: K, its rounding, its lines, what is kept"),
-    "densities": (790, "all Gaussians, sampled and mixed, share a path; a Laplace and your own, "
-                       "beside it, could have a room of their own"),
-    "prv_fft": (500, "two accountants on one grid; what rounding costs stands beside each sum"),
-    "schedules": (600, "prefixes by tables, by outcomes, by moments; the files they come from "
-                       "could have a room of their own"),
-    "tilted_fft": (550, "dots, lattices, and one transform of both: dots could be parted from it"),
+    "mechanisms": (500,
+        "what users write, on one page, beside what every accountant has"),
+    "interop.opacus": (635,
+        "what Opacus calls and what its users call: hooks, loaders, guards, ghosts; the norms "
+        "of records, at the end, could have a room of their own"),
+    "engine.many": (574,
+        "records on shared lines, and what each of their sums is off by, beside it; the "
+        "family of losses could have a room of its own"),
+    "certificates.interval_transforms": (775,
+        "what a step is, in one place: who believes these pages need believe nothing else; a "
+        "file of three parts would be three things to believe"),
+    "engine.gaussian_rows": (935,
+        "a question alone, a thousand at once and a run of many kinds are the same "
+        "operations, and one proof; what is planned, and kinds, could have rooms"),
+    "engine.line": (1285,
+        "the line, its plan, atoms, curves and ends share one table of the loss; those, from "
+        "'eps of delta' on, could have a room of their own"),
+    "engine.ways": (791,
+        "one accountant: what it tries, in which order, and how bounds are joined; the sums "
+        "of levels and of counts could have a room of their own"),
+    "sampling.truncated_moments": (520,
+        "moments below a cut, and the loss that they make; that, from 'The loss' on, could "
+        "have a room of its own"),
+    "engine.largest_loss_levels": (630,
+        "windows, levels and counts are cut by one class, and of one loss"),
+    "losses.nodes": (750,
+        "what all sums over nodes share: K, its rounding, its lines, what is kept"),
+    "losses.densities": (790,
+        "all Gaussians, sampled and mixed, share a path; a Laplace and your own, beside it, "
+        "could have a room of their own"),
+    "prv_fft": (500,
+        "two accountants on one grid; what rounding costs stands beside each sum"),
+    "practice.schedules": (600,
+        "prefixes by tables, by outcomes, by moments; the files they come from could have a "
+        "room of their own"),
+    "engine.tilted_fft": (550,
+        "dots, lattices, and one transform of both: dots could be parted from it"),
 }
 
-each_module = pytest.mark.parametrize("path", MODULES, ids=lambda p: p.stem)
-each_chapter = pytest.mark.parametrize("path", CHAPTERS, ids=lambda p: p.stem)
-each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
+def page(path): return path.relative_to(ROOT/"nbs").with_suffix("").as_posix()
+
+each_module = pytest.mark.parametrize("path", MODULES.values(), ids=MODULES)
+each_chapter = pytest.mark.parametrize("path", CHAPTERS, ids=page)
+each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=page)
 
 def cells(path):
     "(id, first line, source lines) of the code cells."
@@ -78,9 +93,9 @@ def test_length_of_modules(path):
     "In lines that say something: neither blank nor the mark of a cell, nor written by export.py."
     lines = without(path.read_text(encoding="utf-8")).splitlines()
     count = sum(bool(line.strip()) and not line.startswith("# %%") for line in lines)
-    most, _ = LONG_MODULES.get(path.stem, (MODULE_LINES, ""))
+    most, _ = LONG_MODULES.get(dotted(path), (MODULE_LINES, ""))
     assert count <= most, f"{count} lines"
-    assert count > MODULE_LINES or path.stem not in LONG_MODULES, "no longer long: off the list"
+    assert count > MODULE_LINES or dotted(path) not in LONG_MODULES, "no longer long: off the list"
 
 def joined(path):
     "Lines with a semicolon between statements."
@@ -138,7 +153,7 @@ def printed(cell):
         if not {"image/png", "text/html"} & set(data):
             yield from "".join(output.get("text", data.get("text/plain", ""))).splitlines()
 
-@pytest.mark.parametrize("path", OTHERS, ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", OTHERS, ids=page)
 def test_width_of_what_is_printed(path):
     nb = json.loads(path.read_text(encoding="utf-8"))
     wide = {cell["id"]: len(line) for cell in nb["cells"] for line in printed(cell)
@@ -210,12 +225,12 @@ def bare_numbers(path):
 
 # Lines that may keep a bare number: {module: {text that the line holds: why}}.
 EXCUSED = {
-    "contour": {
+    "engine.line": {
         "(3, 1)": "a shape: lower, estimate, upper",
         "reshape(3, 2, -1)": "the same, at two places each",
         "pieces = 8": "of the spline, which is defined by it",
     },
-    "certified": {
+    "engine.ways": {
         "reshape(-1, 3)": "a shape: lower, estimate, upper",
         "checks.count(64": "the least node budget, as the message says",
     },
@@ -224,7 +239,7 @@ EXCUSED = {
 @each_module
 def test_numbers_have_names(path):
     lines = path.read_text(encoding="utf-8").splitlines()
-    excused = EXCUSED.get(path.stem, {})
+    excused = EXCUSED.get(dotted(path), {})
     bare = [(i, x) for i, x in bare_numbers(path)
             if not any(text in lines[i - 1] for text in excused)]
     assert not bare, f"{len(bare)} numbers without a name, as (line, number): {bare}"

@@ -51,7 +51,7 @@ def lines():
 def test_what_is_told(monkeypatch, lines, ask, words):
     "The outermost task first, and a word for all within; an empty line at the end."
     clock = iter(range(10**9))
-    monkeypatch.setattr('dp_saddle.base.checks.monotonic', lambda: next(clock))   # a second at each look
+    monkeypatch.setattr('dp_saddle.base.checks.monotonic', lambda: next(clock))   # a second a look
     with warnings.catch_warnings():
         warnings.simplefilter('ignore')
         ask()

@@ -51,7 +51,7 @@ def settings():
 def files(root):
     "What is kept in sync in the project at `root`: {path: content}."
     found = [root/"README.md", root/"pyproject.toml", *notebooks(root),
-             *(root/"dp_saddle").glob("*.py"), *(root/"docs"/"images").glob("index-*")]
+             *(root/"dp_saddle").rglob("*.py"), *(root/"docs"/"images").glob("index-*")]
     return {p.relative_to(root).as_posix(): p.read_bytes() for p in found if p.exists()}
 
 def copy(to):
@@ -65,8 +65,8 @@ def copy(to):
 def test_in_sync(tmp_path):
     "Exporting, cleaning and rendering again changes nothing."
     root = copy(tmp_path)
-    for module in (root/"dp_saddle").glob("*.py"):  # all but __init__.py come from notebooks
-        if module.name != "__init__.py": module.unlink()
+    for module in (root/"dp_saddle").rglob("*.py"):     # all but the package's own door
+        if module != root/"dp_saddle"/"__init__.py": module.unlink()
     run(sys.executable, "docs/export.py", cwd=root)
     run(BIN/"nbdev_clean", cwd=root)
     run(sys.executable, "docs/readme.py", cwd=root)

@@ -23,7 +23,7 @@ from dp_saddle.engine.record_bounds import (
 )
 from dp_saddle.plrv import gaussian_log_delta
 from oracles import gaussian
-from test_batch import KINDS, families  # noqa: F401 (a fixture)
+from test_many import KINDS, families  # noqa: F401 (a fixture)
 
 pytestmark = pytest.mark.filterwarnings('error')
 

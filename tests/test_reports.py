@@ -232,7 +232,8 @@ def test_every_kind_of_run_in_every_form(kind, monkeypatch):
     build, relation, drawn = KINDS[kind]
     run = build()
     for name in ('best_accountant', '_facts'):
-        monkeypatch.setattr(dp_saddle.practice.reports, name, kept(getattr(dp_saddle.practice.reports, name)))
+        reports = dp_saddle.practice.reports
+        monkeypatch.setattr(reports, name, kept(getattr(reports, name)))
     with warnings.catch_warnings():
         warnings.simplefilter('ignore')             # of bounds that are wide; others test these
         said = {form: report(run, delta=1e-5, form=form) for form in FORMS}

@@ -58,7 +58,8 @@ def test_an_import_is_no_hindrance():
 
 def test_the_library_has_what_is_exported():
     "For nearly all exported cells that are shown Run has an import, and each of them works."
-    rows = [row for n in ('01_plrv', 'losses/nodes', 'engine/line', '10_accounting', 'practice/attacks')
+    pages = '01_plrv', 'losses/nodes', 'engine/line', '10_accounting', 'practice/attacks'
+    rows = [row for n in pages
             for row in book.page(n)[1]['cells'] if 'no' not in row]
     imports = {row['library'] for row in rows if 'library' in row} - {''}
     assert len(imports) > 30

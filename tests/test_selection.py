@@ -1,4 +1,4 @@
-"practice/selection, the best of many runs: against all orders of outcomes, published numbers, bad input."
+"The best of many runs: against all orders of outcomes, published numbers, bad input."
 import json
 import pickle
 from itertools import permutations
@@ -259,7 +259,7 @@ def test_events_of_dp_accounting(shape):
     dp_event = pytest.importorskip('dp_accounting', reason='in the extra interop').dp_event
     from dp_accounting.rdp import RdpAccountant
 
-    from dp_saddle.interop.opacus import SaddlePrivacyAccountant
+    from dp_saddle.interop import SaddlePrivacyAccountant
     sampled = dp_event.PoissonSampledDpEvent(.01, dp_event.GaussianDpEvent(2.))
     trained = dp_event.SelfComposedDpEvent(sampled, 3000)
     search = dp_event.RepeatAndSelectDpEvent(trained, 10., shape)
@@ -276,7 +276,7 @@ def test_events_of_dp_accounting(shape):
 
 def test_events_that_are_refused():
     dp_accounting = pytest.importorskip('dp_accounting', reason='in the extra interop')
-    from dp_saddle.interop.opacus import SaddlePrivacyAccountant
+    from dp_saddle.interop import SaddlePrivacyAccountant
     event, one = dp_accounting.dp_event, dp_accounting.dp_event.GaussianDpEvent(2.)
     accountant = SaddlePrivacyAccountant()
     for bad, message in ((event.RepeatAndSelectDpEvent(one, .5, 1), 'mean must'),

@@ -26,7 +26,7 @@ from dp_saddle.practice.run_files import SAMPLINGS, WORDS, read_run
 from dp_saddle.practice.schedules import from_steps
 
 ROOT = Path(__file__).resolve().parent.parent
-MODULES = sorted((ROOT/'dp_saddle').glob('[a-z]*.py'))
+MODULES = sorted((ROOT/'dp_saddle').rglob('[a-z]*.py'))
 
 # A value
 

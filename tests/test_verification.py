@@ -4,8 +4,8 @@ import pytest
 from flint import arb, ctx
 
 from dp_saddle import mechanisms as ms
-from dp_saddle.certificates.files import interval_transforms as balls
-from dp_saddle.certificates.files import verification
+from dp_saddle.certificates import interval_transforms as balls
+from dp_saddle.certificates import verification
 from dp_saddle.engine.ways import ContourAccountant
 from dp_saddle.practice.schedules import to_steps
 

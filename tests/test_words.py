@@ -54,7 +54,7 @@ MINUTES = {"ten minutes": 10, "quarter of an hour": 15, "half an hour": 30}
 def odd_in(text): return [words for words in ODD if words in " ".join(text.split())]
 
 def test_what_readers_stumbled_over():
-    library = sorted((ROOT/"dp_saddle").glob("*.py"))
+    library = sorted((ROOT/"dp_saddle").rglob("*.py"))
     said = {path.name: odd_in(markdown(path)) for path in [*READ, *library]}
     assert not any(said.values()), said
     assert odd_in("and around it, where dice\ndo as well") == ["where dice do as well"]
