@@ -7,9 +7,8 @@ __all__ = ['ADD_OR_REMOVE', 'relation_of', 'relations_of', 'Composable', 'RunSum
 
 # %% ../nbs/10a_runs.ipynb #c3bff171
 from dataclasses import dataclass
-from functools import cached_property
 
-from .base import checks, patch, quoted
+from .base import cached_property, checks, patch, quoted
 from .mechanisms import Composition, Mechanism
 
 # %% ../nbs/10a_runs.ipynb #82d750c2

@@ -7,13 +7,14 @@ import io
 import re
 import textwrap
 import tokenize
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from math import inf
 from types import FunctionType
 
 import pytest
 
 import dp_saddle
+from dp_saddle.base.checks import cached_property
 import house
 
 MODULES = [importlib.import_module(f"dp_saddle.{name}") for name in house.MODULES]

@@ -52,7 +52,7 @@ LONG_MODULES = {
         "could have a room of their own"),
     "prv_fft": (500,
         "two accountants on one grid; what rounding costs stands beside each sum"),
-    "practice.schedules": (600,
+    "practice.schedules": (640,
         "prefixes by tables, by outcomes, by moments; the files they come from could have a "
         "room of their own"),
     "engine.tilted_fft": (550,

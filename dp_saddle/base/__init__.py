@@ -19,8 +19,8 @@ __getattr__, __dir__, __all__ = door(__name__, {
         "log_expm1 MANY_NODES round_outwards RTOL safe_log SERIES_REACH SMALLEST "
         "tail_sums TINY two_sum ULP ways_to_draw weighted_expm1mx",
     "checks":
-        "asking counted end_line patch Saved show_progress still_here Task TooDear "
-        "tracked users_level",
+        "asking cached_property counted end_line MadeInTurn patch Saved show_progress "
+        "still_here Task TooDear tracked users_level",
     "constants": "",
     "pictures": "band_of dots_of label_lines PAGE shades style_of TOP use_style",
     "explorer": "axis Explorer quantised Slider slider_near tabulate",

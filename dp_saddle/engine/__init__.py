@@ -30,4 +30,5 @@ __getattr__, __dir__, __all__ = door(__name__, {
         "FREQUENCIES half_moment log_decay moment_bound PER_OCTAVE prawitz_kernel "
         "PRAWITZ_SUP smallest_moment_bound step_moments THREE_HALVES upper_gamma",
     "tilted_fft": "connect_the_dots TiltedFFT",
+    "lattices": "LatticeLoss",
 })

@@ -6,7 +6,7 @@
 __all__ = ['derivatives', 'Step', 'step_of', 'curves', 'MainPart', 'EndsLine', 'EndsTable']
 
 # %% ../../nbs/engine/endpoint_expansion.ipynb #f993eb8a
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from math import ceil, exp, factorial, inf, log, log1p, log2, pi
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ import numpy as np
 
 from dp_saddle.base import (
     ULP,
+    cached_property,
     log_chernoff_factor,
     log_expm1,
     patch,

@@ -22,6 +22,7 @@ from dp_saddle.base import (
     bisect,
     by_halves,
     checks,
+    counted,
     decaying_sums,
     patch,
     quoted,
@@ -127,7 +128,8 @@ def _mark(plrv, mesh, sides):
     def bound(side, block):
         curve = partial(plrv.log_delta_to, side=side)
         return widened_to(side, curve, block, _CURVE_ULPS*ULP, reach_of(plrv))
-    dots = [np.exp(np.concatenate([bound(side, block) for block in blocks])) for side in sides]
+    dots = [np.exp(np.concatenate([bound(side, block) for block in counted(blocks, 'block')]))
+            for side in counted(sides, 'side')]
     return [D[:max(np.argmax(np.append(D < _LAST_DOT, True)), 1) + 1] for D in dots]
 
 # %% ../../nbs/engine/tilted_fft.ipynb #049857ec
@@ -374,7 +376,7 @@ def _last_bit(losses):
 
 def _lattice(parts):
     "(mesh, offsets) of the lattice that all atoms lie on, up to rounding, or None."
-    if not all(type(p) is FiniteLoss and p.atoms[0].size for p, _ in parts):
+    if not all(isinstance(p, FiniteLoss) and p.atoms[0].size for p, _ in parts):
         return None
     losses, mesh = [p.atoms[0] for p, _ in parts], 0.
     size = max(np.abs(l).max() for l in losses)
@@ -505,7 +507,7 @@ class TiltedFFT(Accountant):
             mesh = float(mesh)
         checks.count(_FEWEST, max_points=max_points)
         self.max_points, self.grids, self.cuts = max_points, {}, {}
-        for plrv in self.directions:
+        for plrv in counted(self.directions, 'grid'):
             if plrv.parts and plrv.p_inf < 1 and plrv.ess_sup > 0:
                 self._put(plrv, mesh)
 

@@ -11,7 +11,7 @@ from ..base.doors import door
 __getattr__, __dir__, __all__ = door(__name__, {
     "nodes":
         "cuts_at_corner FiniteLoss increment_noise increments legendre_panels "
-        "log_delta_of_atoms missing NodeLoss SharedSums",
+        "log_delta_of_atoms logs_of_changes missing NodeLoss SharedSums",
     "densities":
         "DensityLoss GaussianMixtureLoss LaplaceLoss log_mix SubsampledGaussianLoss "
         "SubsampledLoss",

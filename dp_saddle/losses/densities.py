@@ -9,7 +9,6 @@ __all__ = ['TrapezoidLoss', 'log_mix', 'SubsampledLoss', 'GaussianMixtureLoss',
 
 # %% ../../nbs/losses/densities.ipynb #f55aa779
 from copy import copy
-from functools import cached_property
 from math import ceil, inf, isfinite, log, pi, sqrt
 from typing import NamedTuple
 
@@ -17,7 +16,15 @@ import numpy as np
 import scipy.special as sc
 from scipy.special import expm1, log1p, log_ndtr, ndtr
 
-from ..base import FEW_NODES, TINY, ULP, bisect, patch, safe_log
+from dp_saddle.base import (
+    FEW_NODES,
+    TINY,
+    ULP,
+    bisect,
+    cached_property,
+    patch,
+    safe_log,
+)
 from dp_saddle.losses.nodes import (
     NEAR,
     SPAN_BITS,

@@ -18,6 +18,7 @@ from scipy.special import expit, gammaln
 from ..accounting import mechanism_of
 from dp_saddle.base import (
     TINY,
+    MadeInTurn,
     asking,
     checks,
     expm1mx,
@@ -413,7 +414,7 @@ def selected(
                     holds_below=getattr(run, 'holds_below', True))
 
 # %% ../../nbs/practice/selection.ipynb #faaa7887
-class SelectionAccountant:
+class SelectionAccountant(MadeInTurn):
     """Bounds for compositions in which runs are `selected`: from the privacy curve (Koskela,
     Redberg and Wang 2024), and by Renyi divergences (Papernot and Steinke 2022)."""
     def __init__(self,

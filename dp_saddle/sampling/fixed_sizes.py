@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import log1p, logsumexp, ndtr
 
 from ..base import checks, quoted, safe_log
-from ..engine import connect_the_dots
+from ..engine import LatticeLoss, connect_the_dots
 from ..losses import FiniteLoss
 from dp_saddle.mechanisms import (
     ApproxDP,
@@ -122,20 +122,20 @@ def _end(curve, sigma, log_mass=_LOG_CUT_OFF):
     return end
 
 def lattice_loss(
-    logp, logq, losses,  # as for `FiniteLoss`
-):                       # a FiniteLoss with `lattice` True
+    logp, logq, losses, mesh,  # as for `LatticeLoss`
+):                             # a LatticeLoss with `lattice` True
     """A loss of tens of thousands of atoms on a lattice, which stands for a curve.
 
     Parameters
     ----------
-    logp, logq, losses
-        as for `FiniteLoss`
+    logp, logq, losses, mesh
+        as for `LatticeLoss`
 
     Returns
     -------
-    a FiniteLoss with `lattice` True
+    a LatticeLoss with `lattice` True
     """
-    loss = FiniteLoss(logp, logq, losses)
+    loss = LatticeLoss(logp, logq, losses, mesh)
     loss.lattice = True
     return loss
 
@@ -147,10 +147,10 @@ def _on_a_lattice(curve, end, mesh, up=True, lost=0.):
     kept = np.flatnonzero(weights > 0)
     losses, logp = mesh*(first + kept), np.log(weights[kept])
     if not up:
-        return lattice_loss(logp, logp - losses, losses)
+        return lattice_loss(logp, logp - losses, losses, mesh)
     logq = np.append(logp - losses, -inf)
     logp = np.append(logp, log(max(p_inf, _SMALLEST_MASS)))
-    return lattice_loss(logp, logq, np.append(losses, inf))
+    return lattice_loss(logp, logq, np.append(losses, inf), mesh)
 
 def _mesh(std, end, fineness=_MESHES_IN_A_STD):
     return min(max(std/fineness, end/_MESHES_TO_THE_END), _LARGEST_MESH)

@@ -15,7 +15,8 @@ import numpy as np
 from scipy.optimize import isotonic_regression
 
 from ..base import ULP, patch, quoted, safe_log
-from ..losses import FiniteLoss, NodeLoss, log_mix
+from ..engine import LatticeLoss
+from ..losses import NodeLoss, log_mix
 from ..mechanisms import Mechanism
 from dp_saddle.steps.interpolation import (
     SUMMED,
@@ -153,8 +154,8 @@ def _lowered(curves):
     return [(np.append(max(first - p, 0.), D[1:]), min(p, first), g) for D, p, g in curves]
 
 # %% ../../nbs/steps/own_noise.ipynb #5a100325
-def _law(curves, up):
-    "The FiniteLoss, removing, of both directions' dots."
+def _law(curves, up, mesh):
+    "The LatticeLoss, removing, of both directions' dots."
     side = 1 if up else -1
     parts = [(_beyond(D, g, side), p, g[1:]) for D, p, g in (_raised if up else _lowered)(curves)]
     (w, p, x), (v, r, z) = parts
@@ -168,7 +169,7 @@ def _law(curves, up):
     some = np.append(np.maximum(logp, logq) > -inf, [p > 0, r > 0])
     logp, logq = np.append(logp, [safe_log(p), -inf]), np.append(logq, [-inf, safe_log(r)])
     losses = np.append(losses, [inf, -inf])
-    return FiniteLoss(logp[some], logq[some], losses[some], singular=(p, r))
+    return LatticeLoss(logp[some], logq[some], losses[some], mesh, (p, r))
 
 # %% ../../nbs/steps/own_noise.ipynb #6e17ef67
 @dataclass(frozen=True, kw_only=True)
@@ -335,7 +336,7 @@ def _law_of(self:AdditiveNoise, rate, up):
         knots = [_knots(part.curve, mesh, factor) for part in parts]
         g = mesh*np.unique(np.concatenate(knots))
         curves.append((*(_dots_above if up else _dots_below)(parts, g), g))
-    return _law(curves, up)
+    return _law(curves, up, mesh)
 
 # %% ../../nbs/steps/own_noise.ipynb #5eb6a300
 @patch
