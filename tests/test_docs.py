@@ -14,8 +14,8 @@ from types import FunctionType
 import pytest
 
 import dp_saddle
-from dp_saddle.base.checks import cached_property
 import house
+from dp_saddle.base.checks import cached_property
 
 MODULES = [importlib.import_module(f"dp_saddle.{name}") for name in house.MODULES]
 EXPORTED = {name: getattr(m, name) for m in MODULES for name in getattr(m, "__all__", ())

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from house import NOTEBOOKS
+
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT/"nbs"/"papers"/"items.ipynb"
 

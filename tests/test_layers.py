@@ -35,7 +35,8 @@ BELOW = {
     "widgets": ("accounting", "individual"),
 }
 # What is verified may not help to verify it.
-ALONE = [f"certificates.{page}" for page in ("interval_transforms", "interval_bins", "verification")]
+ALONE = [f"certificates.{page}"
+         for page in ("interval_transforms", "interval_bins", "verification")]
 TRUSTED = {"base", *ALONE}
 # Underscored names that belong to Python or to a library, not to a module of ours.
 THEIRS = {

@@ -19,7 +19,7 @@ __getattr__, __dir__, __all__ = door(__name__, {
         "components LEAST_SHARE mixture_loss MixtureLoss of_a_group on_a_sample",
     "laplace": "PlainLaplaceLoss",
     "steepest_descent": "",
-    "long_lines": "quotients_on",
+    "long_lines": "quotient quotients_on",
     "tilted_cumulants": "moved_normal",
     "absolute_moments": "lyapunov_most",
 })

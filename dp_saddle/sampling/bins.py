@@ -131,7 +131,7 @@ def own_lines(self:BinsLoss):
 # %% ../../nbs/sampling/bins.ipynb #ee750098
 @patch(as_prop=True)
 def cut_at(self:BinsLoss):
-    "The Epoch that may be cut (truncated_moments, large_jumps); None: adding, of little noise, few bins."
+    "The Epoch that may be cut (see large_jumps); None: adding, of little noise, few bins."
     epoch = epoch_of(self.mean.sigma, self.mean.T)
     return epoch if self.direction == 'remove' and epoch.many else None
 
