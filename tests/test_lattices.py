@@ -14,7 +14,7 @@ from dp_saddle import (
     PoissonSubsampled,
     TiltedFFT,
 )
-from dp_saddle.losses.lattices import LatticeLoss, chirped
+from dp_saddle.engine.lattices import LatticeLoss, chirped
 from dp_saddle.losses.nodes import FiniteLoss
 from dp_saddle.losses.nodes import nodes as losses
 
