@@ -55,7 +55,7 @@ class Mechanism:
 
     def loss_of(self, direction):
         "The loss in a direction, 'remove' or 'add', a PLRV: what a class of this kind defines."
-        raise missing(self, 'loss_of(direction)', '00b')
+        raise missing(self, 'loss_of(direction)', 'chapter 2')
 
     def as_steps(self):
         "The (mechanism, count) pairs it consists of."
@@ -273,7 +273,7 @@ class FiniteMechanism(Mechanism):
 
     def pair(self):
         "Its `FinitePair`."
-        raise missing(self, 'pair()', '00b')
+        raise missing(self, 'pair()', 'chapter 2')
 
     def loss_of(self, direction):
         "The loss in a direction, 'remove' or 'add'."
@@ -762,7 +762,7 @@ def delta_of(self:Accountant,
     -------
     (lower, estimate, upper), each of shape (k,)
     """
-    raise missing(self, 'delta_of(plrv, eps, floor)', '00b')
+    raise missing(self, 'delta_of(plrv, eps, floor)', 'chapter 2')
 
 @patch
 def epsilon_of(self:Accountant,
@@ -785,4 +785,4 @@ def epsilon_of(self:Accountant,
     -------
     (lower, estimate, upper), each of shape (k,)
     """
-    raise missing(self, 'epsilon_of(plrv, delta, floor)', '00b')
+    raise missing(self, 'epsilon_of(plrv, delta, floor)', 'chapter 2')

@@ -35,7 +35,7 @@ from dp_saddle import (
     to_steps,
     tree_aggregation,
 )
-from dp_saddle.practice.reports import FORMS, neighbours, relation_name
+from dp_saddle.practice.reports import REPORT_FORMS, neighbours, relation_name
 
 pytestmark = pytest.mark.filterwarnings('error', 'ignore:max_nodes')
 
@@ -236,7 +236,7 @@ def test_every_kind_of_run_in_every_form(kind, monkeypatch):
         monkeypatch.setattr(reports, name, kept(getattr(reports, name)))
     with warnings.catch_warnings():
         warnings.simplefilter('ignore')             # of bounds that are wide; others test these
-        said = {form: report(run, delta=1e-5, form=form) for form in FORMS}
+        said = {form: report(run, delta=1e-5, form=form) for form in REPORT_FORMS}
         eps = epsilon(run, delta=1e-5)
     facts = json.loads(said['json'])
     assert facts['relation'] == relation == relation_name(run) and drawn in facts['sampling']
@@ -342,7 +342,7 @@ def test_the_command_knows_every_form(capsys):
     from dp_saddle.command.main import main
     with pytest.raises(SystemExit):
         main(['report', '--help'])
-    assert '{' + ','.join(FORMS) + '}' in capsys.readouterr().out.replace('\n', '')
+    assert '{' + ','.join(REPORT_FORMS) + '}' in capsys.readouterr().out.replace('\n', '')
 
 def test_several_batches_of_an_epoch():
     with pytest.warns(UserWarning, match='the bounds hold'):

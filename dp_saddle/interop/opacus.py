@@ -21,7 +21,6 @@ from ..accounting import epsilon
 from ..base import checks, patch, quoted, round_outwards, told, users_level
 from ..filters import RDPFilter
 from dp_saddle.interop.events import (
-    SaddlePrivacyAccountant,
     absent,
     amplified,
     composition_of,

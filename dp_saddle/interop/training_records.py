@@ -404,11 +404,11 @@ def _draw(batches):
     match _name_of(batches):
         case 'opacus.utils.uniform_sampler.UniformWithReplacementSampler':
             return 'poisson', batches.sample_rate
-        case 'dp_saddle.samplers.PoissonBatches' if batches.most == batches.dataset_size:
+        case 'dp_saddle.sampling.samplers.PoissonBatches' if batches.most == batches.dataset_size:
             return 'poisson', batches.rate
-        case 'dp_saddle.samplers.BinBatches':
+        case 'dp_saddle.sampling.samplers.BinBatches':
             return 'balls-in-bins', batches.batches
-        case 'dp_saddle.samplers.ShuffledBatches':
+        case 'dp_saddle.sampling.samplers.ShuffledBatches':
             return 'shuffle', batches.batches
         case 'torch.utils.data.sampler.BatchSampler' if _each_once(batches.sampler):
             return 'shuffle', len(batches)

@@ -111,7 +111,7 @@ class TrapezoidLoss(NodeLoss):
 
     def ends(self, t):
         "(low, high): beyond, less than e^-50 of P, Q and M at tilts from `t`/8 (or -1/2) to `t`."
-        raise missing(self, 'ends(t)', '00ab')
+        raise missing(self, 'ends(t)', 'losses/densities')
 
     def path(self, t, s, shift, precision=float):
         return self.at(*self.outcomes(t, shift, precision))
@@ -128,7 +128,7 @@ class TrapezoidLoss(NodeLoss):
 @patch
 def at(self:TrapezoidLoss, x, h):
     "(losses, log-weights) of outcomes `x`, any shape, real or complex, that are `h` > 0 apart."
-    raise missing(self, 'at(x, h)', '00ab')
+    raise missing(self, 'at(x, h)', 'losses/densities')
 
 @patch
 def nodes_at(self:TrapezoidLoss, t):
@@ -222,7 +222,7 @@ class SubsampledLoss(NodeLoss):
 
     def extent(self, t):
         "(low, high, width), shape (t, 1): base losses felt at tilts `t`, 1-d; length of a panel."
-        raise missing(self, 'extent(t)', '00ab')
+        raise missing(self, 'extent(t)', 'losses/densities')
 
 # %% ../../nbs/losses/densities.ipynb #1cb68fec
 @patch
@@ -252,22 +252,22 @@ def base_loss(self:SubsampledLoss, x):
 @patch
 def base_log_density(self:SubsampledLoss, l):
     "log of the density of the base loss under P0 at `l`, nats, any shape."
-    raise missing(self, 'base_log_density(l)', '00ab')
+    raise missing(self, 'base_log_density(l)', 'losses/densities')
 
 @patch
 def base_cdf(self:SubsampledLoss, l):
     "P0[base loss <= `l`], nats, any shape."
-    raise missing(self, 'base_cdf(l)', '00ab')
+    raise missing(self, 'base_cdf(l)', 'losses/densities')
 
 @patch
 def base_tail(self:SubsampledLoss, l):
     "P0[base loss >= `l`], nats, any shape."
-    raise missing(self, 'base_tail(l)', '00ab')
+    raise missing(self, 'base_tail(l)', 'losses/densities')
 
 @patch
 def base_log_delta(self:SubsampledLoss, l):
     "log of the base step's curve at `l`, nats, any shape."
-    raise missing(self, 'base_log_delta(l)', '00ab')
+    raise missing(self, 'base_log_delta(l)', 'losses/densities')
 
 # %% ../../nbs/losses/densities.ipynb #d3ac94af
 @patch
@@ -324,7 +324,7 @@ class GaussianMixtureLoss(TrapezoidLoss):
 
     def mixed_at(self, x):
         "log w, the loss of removing, at outcomes `x`, any shape, real or complex."
-        raise missing(self, 'mixed_at(x)', '00ab')
+        raise missing(self, 'mixed_at(x)', 'losses/densities')
 
     def at(self, x, h):
         logp0 = -x*x/(2*self.s2) + np.log(np.asarray(h*self.mu/sqrt(2*pi), x.real.dtype))
@@ -1028,7 +1028,7 @@ def split(self:SubsampledLoss, t, x):
 @patch
 def outcome_of(self:TrapezoidLoss, x, low, high):
     "Outcomes between `low` and `high` at which the loss is `x`, nats, all of shape (t, 1)."
-    raise missing(self, 'outcome_of(x, low, high)', '00ab')
+    raise missing(self, 'outcome_of(x, low, high)', 'losses/densities')
 
 @patch
 def outcome_of(self:SubsampledGaussianLoss, x, low, high): return self.base_loss(x)*self.s2 + .5
@@ -1081,11 +1081,11 @@ class DensityLoss(TrapezoidLoss):
     kind defines `loss`, `log_density` and `ends`. One direction: `reverse` is the other."""
     def loss(self, x):
         "The loss of outcomes `x`, nats, monotone on the real axis; any shape, real or complex."
-        raise missing(self, 'loss(x)', '00ab')
+        raise missing(self, 'loss(x)', 'losses/densities')
 
     def log_density(self, x):
         "log of P's density at outcomes `x`; any shape, real (in any precision) or complex."
-        raise missing(self, 'log_density(x)', '00ab')
+        raise missing(self, 'log_density(x)', 'losses/densities')
 
     def at(self, x, h): return self.loss(x), self.log_density(x) + np.log(h)
 

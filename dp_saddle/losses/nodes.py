@@ -188,7 +188,7 @@ def _difference(a, b, logw):
 def missing(
     thing,           # a loss, a mechanism or an accountant
     method,          # the method that its class has to define, and does not
-    chapter='00a',   # where that is explained
+    where='losses/nodes', # the page that explains it
 ):                   # the error to raise
     """The error for a method that a class of one's own does not define.
 
@@ -198,15 +198,15 @@ def missing(
         a loss, a mechanism or an accountant
     method
         the method that its class has to define, and does not
-    chapter
-        where that is explained
+    where
+        the page that explains it
 
     Returns
     -------
     the error to raise
     """
     name = type(thing).__name__
-    return NotImplementedError(f"{name} must define {method}: see chapter {chapter}")
+    return NotImplementedError(f"{name} must define {method}: see {where}")
 
 # %% ../../nbs/losses/nodes.ipynb #6fa7e1d0
 class NodeLoss(PLRV):

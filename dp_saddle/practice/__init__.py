@@ -22,6 +22,7 @@ __getattr__, __dir__, __all__ = door(__name__, {
     "run_files":
         "FORMS forms_of neighbours_of number read_form read_run run_of run_of_form "
         "SAMPLINGS spread whole WORDS",
-    "reports": "has_search plot_curve plot_rdp plot_steps plot_tradeoff report",
+    "reports":
+        "has_search plot_curve plot_rdp plot_steps plot_tradeoff report REPORT_FORMS",
     "comparison": "compare_sampling plot_sampling",
 })

@@ -14,7 +14,7 @@ from math import ceil, inf, log
 
 import numpy as np
 
-from .. import mechanisms, sampling, steps
+from .. import mechanisms
 from ..accounting import Run, best_accountant, epsilon, mechanism_of
 from dp_saddle.base import (
     TINY,
@@ -48,7 +48,14 @@ from ..losses import FiniteLoss
 from ..mechanisms import Composition, Gaussian, Mechanism, PoissonSubsampled
 from ..plrv import MASS_ERROR, as_composition
 from .selection import TRIES, Selected, selected
-from ..sampling import BallsInBins, BinDraw
+from ..sampling import BallsInBins, BinDraw, FixedSize, PoissonReplaceOne, RareDraws
+from dp_saddle.steps import (
+    ZCDP,
+    BoundedRange,
+    ExponentialMechanism,
+    TreeNode,
+    TruncatedPoisson,
+)
 from ..tilting import MOMENTS_ROUNDING, SUM_ULPS
 
 # %% ../../nbs/practice/schedules.ipynb #3d50fba7
@@ -455,14 +462,13 @@ def epsilon_after(
 _KINDS = {name: getattr(mechanisms, name) for name in (
     'Gaussian', 'Laplace', 'RandomizedResponse', 'PureDP', 'ApproxDP', 'Discrete',
     'DiscreteGaussian', 'DiscreteLaplace', 'MixtureOfGaussians')}
-_KINDS |= {name: getattr(steps, name) for name in ('TruncatedPoisson', 'TreeNode')}
-_OF_FIXED_SIZES = 'FixedSize', 'PoissonReplaceOne', 'RareDraws'
-_KINDS |= {name: getattr(sampling, name) for name in _OF_FIXED_SIZES}
+_KINDS |= {kind.__name__: kind for kind in (TruncatedPoisson, TreeNode)}
 _KINDS |= {kind.__name__: kind for kind in (BallsInBins, BinDraw)}
+_KINDS |= {kind.__name__: kind for kind in (ZCDP, ExponentialMechanism, BoundedRange)}
+_OF_FIXED_SIZES = {kind.__name__: kind for kind in (FixedSize, PoissonReplaceOne, RareDraws)}
+_KINDS |= _OF_FIXED_SIZES
 _OF_BINS = 'batches', 'draws'
 _OF_A_SEARCH = 'relation', 'holds_below'
-_KINDS |= {name: getattr(steps, name) for name in (
-    'ZCDP', 'ExponentialMechanism', 'BoundedRange')}
 
 _INSTEAD = {'PoissonSubsampled': "a sampled step is that of its base, with 'rate' beside it"}
 _OF_DPSGD = dict.fromkeys(

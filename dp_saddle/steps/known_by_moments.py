@@ -86,17 +86,17 @@ class MomentsLoss(PLRV):
 @patch
 def bound(self:MomentsLoss, t):
     "At least K at tilts `t` >= 0, any shape, nats."
-    raise missing(self, 'bound(t)', '00ca')
+    raise missing(self, 'bound(t)', 'steps/known_by_moments')
 
 @patch
 def slopes(self:MomentsLoss, t, order):
     "The first `order` derivatives of the bound at `t` >= 0, 1-d, as rows."
-    raise missing(self, 'slopes(t, order)', '00ca')
+    raise missing(self, 'slopes(t, order)', 'steps/known_by_moments')
 
 @patch
 def size(self:MomentsLoss, t):
     "The sizes of the terms of the bound at `t` >= 0, a number, together."
-    raise missing(self, 'size(t)', '00ca')
+    raise missing(self, 'size(t)', 'steps/known_by_moments')
 
 @patch
 def cumulants_on(self:MomentsLoss, t, order): return self.slopes(t, order)
