@@ -22,6 +22,6 @@ __getattr__, __dir__, __all__ = door(__name__, {
         "asking cached_property counted end_line MadeInTurn patch Saved show_progress "
         "still_here Task TooDear tracked users_level",
     "constants": "",
-    "pictures": "band_of dots_of label_lines PAGE shades style_of TOP use_style",
-    "explorer": "axis Explorer quantised Slider slider_near tabulate",
+    "pictures": "band_of dots_of label_lines PAGE shades style_of use_style",
+    "explorer": "axis Explorer quantised Slider slider_near tabulate TOP",
 })

@@ -326,10 +326,11 @@ def _finding(make_private_with_epsilon):
 if register_accountant:
     from opacus import PrivacyEngine
     register_accountant('saddle', SaddleAccountant, force=True)
-    if not hasattr(PrivacyEngine.make_private, '__wrapped__'):         # once
-        PrivacyEngine.make_private = _showing(PrivacyEngine.make_private)
-        PrivacyEngine.make_private_with_epsilon = _finding(
-            PrivacyEngine.make_private_with_epsilon)
+    for name, around in ('make_private', _showing), ('make_private_with_epsilon', _finding):
+        method = getattr(PrivacyEngine, name)
+        method = getattr(method, 'without_us', method)                 # once
+        setattr(PrivacyEngine, name, around(method))
+        getattr(PrivacyEngine, name).without_us = method
 
 # %% ../../nbs/interop/opacus.ipynb #06e464d9
 @patch
