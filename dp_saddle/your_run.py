@@ -198,6 +198,7 @@ def paragraph(
     """
     return dict(text=report(q.run, delta=q.delta))
 
+# %% ../nbs/your_run.ipynb #ad2676ba
 def others(
     q,           # a Question
     slow=False,  # those that take a while; or all the others
@@ -263,6 +264,7 @@ def answer(
         return dict(error=str(error), field=_field_of(str(error), part))
     return _finite(found) | dict(warnings=list(dict.fromkeys(str(w.message) for w in said)))
 
+# %% ../nbs/your_run.ipynb #90c747cd
 def _field_of(error, part):
     "The field that an error names first; of noise that is not found, the target."
     places = {name: error.find(name) for name in FIELDS if name in error}

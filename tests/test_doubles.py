@@ -22,12 +22,13 @@ RUN = """
 import sys
 from pathlib import Path
 import numpy as np
-from dp_saddle import numerics
+from dp_saddle.base import numerics
 numerics.EXTENDED = np.float64  # before anything else imports it
 from nbdev.test import test_nb
 ok, _ = test_nb(Path(sys.argv[1]), skip_flags=['slow', 'thorough'])
-from dp_saddle import grids, losses
-assert losses.EXTENDED is grids.EXTENDED is np.float64
+from dp_saddle.engine import transform_grids
+from dp_saddle.losses import nodes
+assert nodes.EXTENDED is transform_grids.EXTENDED is np.float64
 sys.exit(not ok)
 """
 

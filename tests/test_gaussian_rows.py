@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy.special import ndtr
-from test_grids import random_pairs
 
 from dp_saddle import (
     ZCDP,
@@ -31,6 +30,7 @@ from dp_saddle.engine.ways import epsilon_without
 from dp_saddle.losses.densities import SubsampledGaussianLoss
 from dp_saddle.losses.nodes import FiniteLoss
 from dp_saddle.plrv import ComposedLoss
+from test_transform_grids import random_pairs
 
 # What is narrow only where there is something finer than a double.
 finer = pytest.mark.skipif(EXTENDED is np.float64, reason='nothing is finer than a double here')

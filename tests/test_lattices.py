@@ -15,8 +15,8 @@ from dp_saddle import (
     TiltedFFT,
 )
 from dp_saddle.engine.lattices import LatticeLoss, chirped
+from dp_saddle.losses import nodes as losses
 from dp_saddle.losses.nodes import FiniteLoss
-from dp_saddle.losses.nodes import nodes as losses
 
 REPLACED = PoissonReplaceOne(sigma=1., rate=.01)
 

@@ -111,7 +111,7 @@ def test_after_an_error(lines):
 
 SLOW = textwrap.dedent("""
     import warnings
-    from dp_saddle import checks
+    from dp_saddle.base import checks
     from dp_saddle.base.checks import Task, users_level
     now = 0.
     checks.monotonic = lambda: now

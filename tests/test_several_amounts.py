@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 from mpmath import mp
-from test_grids import grid_for
 
 from dp_saddle import Gaussian, Laplace, MixtureOfGaussians, PoissonSubsampled, group
 from dp_saddle.base.numerics import EXTENDED, ULP
 from dp_saddle.engine import gaussian_rows as rows
 from dp_saddle.engine import several_amounts as mixed
 from test_gaussian_rows import NARROW, by_lines, in_both, meets_the_accountant, run_of
+from test_transform_grids import grid_for
 
 
 def random_step(chance):

@@ -33,7 +33,7 @@ def door(
     def loaded(name):
         if name not in page_of:
             if name.startswith("_") or find_spec(f"{package}.{name}") is None:
-                raise AttributeError(f"module {package!r} has no attribute {name!r}")
+                raise AttributeError(f"module '{package}' has no attribute '{name}'")
             return import_module(f"{package}.{name}")
         found = getattr(import_module(f"{package}.{page_of[name]}"), name)
         setattr(modules[package], name, found)
