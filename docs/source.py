@@ -418,8 +418,8 @@ def part_of(name):
 def door_of(folder):
     "The pages of a folder, in the order of its door; none of a folder that has no door."
     path = Path("dp_saddle", folder, "__init__.py")
-    return [f"{folder}/index", *(f"{folder}/{page}" for page in api.door_of(path))
-            ] if path.exists() else []
+    if not folder or not path.exists(): return []
+    return [f"{folder}/index", *(f"{folder}/{page}" for page in api.door_of(path))]
 
 def place_of(name):
     "For sorting: the part, the place in it, the name."
