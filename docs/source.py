@@ -42,7 +42,7 @@ PARTS = {
     "More": ("commands", "api/index", "gallery", "references"),
 }
 # Below the title of the chapter on the command line: that page is the site's alone.
-COMMANDS = "[All commands and their options](commands.md), as the parser knows them."
+COMMANDS = "[All commands and their options](../commands.md), as the parser knows them."
 # of the papers, as cited in the notebooks
 KEYS = "SP|EA|PRV|FA|GDP"
 OUTSIDE_CODE = re.compile(r"(^(`{3,})[^{`\n]*\n.*?^\2`*[ "
