@@ -43,6 +43,7 @@ html_title = project
 html_theme_options = {"use_download_button": False, "use_fullscreen_button": False,
                       "show_toc_level": 2,
                       "pygments_dark_style": "a11y-dark",
+                      "collapse_navbar": True,    # of a folder that is not shown its door alone
                       "navbar_persistent": [], "header_links_before_dropdown": 0}   # one search box
 if _about["git_url"]:
     html_theme_options |= {"repository_url": _about["git_url"], "use_repository_button": True}

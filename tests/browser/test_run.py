@@ -86,12 +86,12 @@ def requests(browser):
 
 @pytest.fixture(scope='module')
 def contour(browser, served, begun):
-    """The page of engine/line, a second page of a reader: its first picture has been run, by the
+    """The page of 03_contour, a second page of a reader: its first picture has been run, by the
     keyboard, and then its first cell that prints, with all above it."""
-    asked = first_view(browser, served + 'engine/line.html')
+    asked = first_view(browser, served + '03_contour.html')
     places, picture = browser.execute_script(PLACES), browser.execute_script(PICTURE)
     heard, seen, again = run_by(browser, picture, Keys.SPACE)
-    prints = min(book.stored('engine/line'))
+    prints = min(book.stored('03_contour'))
     status, *_ = browser.execute_async_script(PRESS, prints, 'Run all above')
     return SimpleNamespace(places=places, prints=prints, heard=heard, seen=seen, again=again,
         status=status, cells=now(browser), asked=[*asked, *requests(browser)])
@@ -223,7 +223,7 @@ UPPER = {  # cells that print one: of which run
 
 
 def cancelled(text, wanted):
-    """Lines of engine/line at several tilts: rounding moves each term of the sum by ulps of its
+    """Lines of 03_contour at several tilts: rounding moves each term of the sum by ulps of its
     exponent, and the sum by that times the moduli's sum over its own."""
     there, here = numbers(text, wanted)
     law = (3000 * PoissonSubsampled(Gaussian(sigma=2.0), rate=0.01)).remove
@@ -311,13 +311,13 @@ def test_a_second_page(contour, begun):
 
 
 def as_stored(contour, cells):
-    "Of these cells of engine/line, all done: how many print what is stored; which differ from it."
-    said, differ, equal = book.stored('engine/line'), [], 0
+    "Of these cells of 03_contour, all done: how many print what is stored; which differ from it."
+    said, differ, equal = book.stored('03_contour'), [], 0
     for place, (code, status, text, pictures, before) in zip(contour.places, cells):
         assert status.startswith('Done'), (code, status, text)
         assert pictures == before, code
         if place in said:
-            own = functools.partial(printed_here, 'engine/line', place)
+            own = functools.partial(printed_here, '03_contour', place)
             same = alike(said[place][0], text, said[place][1], own)
             equal += same
             differ += [] if same else [said[place][0]]
@@ -356,7 +356,7 @@ return {CAN_RUN}.map(c => [c.textContent, c.className.match(/tag_run-([0-9]+)/)[
 
 
 def test_a_student_on_a_phone(browser, contour):
-    "Every button can be reached; a cell of engine/line is changed, and run."
+    "Every button can be reached; a cell of 03_contour is changed, and run."
     sized(browser, 390)
     cells = browser.execute_script(BUTTONS)
     assert len(cells) > 50
@@ -364,7 +364,7 @@ def test_a_student_on_a_phone(browser, contour):
         names = [name for name, disabled, reached in buttons if reached and not disabled]
         assert {'Run', 'Edit'} <= set(names), buttons
     _, place = browser.execute_script(THE_RUN)
-    changed = book.codes('engine/line')[int(place)]
+    changed = book.codes('03_contour')[int(place)]
     changed += '\nprint(run.remove.cgf(-1.) == 0, len(str(run)) > 9)'
     status, said, _ = browser.execute_async_script(CHANGE, place, changed)
     assert status.startswith('Done') and said.strip().endswith('True True'), (status, said)
@@ -522,7 +522,7 @@ def test_edited_and_wrong(browser, contour):
 
 
 def test_an_exercise(browser, contour):
-    "engine/line's exercises: the solution's own code is right, a small mistake is not."
+    "03_contour's exercises: the solution's own code is right, a small mistake is not."
     data = json.loads(
         browser.execute_script("return document.getElementById('run-data').textContent")
     )
@@ -535,7 +535,7 @@ def test_an_exercise(browser, contour):
     wrong = one['start'].replace('...', 'return 0')
     status, text = browser.execute_async_script(ANSWER, label, wrong)
     assert status == 'Not yet.' and 'This check' in text
-    nb = nbformat.read(SITE.parents[2] / 'nbs' / 'engine/line.ipynb', as_version=4)
+    nb = nbformat.read(SITE.parents[2] / 'nbs' / '03_contour.ipynb', as_version=4)
     solutions = [c.source for c in nb.cells if 'solution' in c.metadata.get('tags', [])]
     right = next(s for s in solutions if all(f'def {n}' in s for n in one['names']))
     status, text = browser.execute_async_script(ANSWER, label, right)

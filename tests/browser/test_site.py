@@ -51,7 +51,7 @@ UNOPENED = [p for p in MADE if p not in SAMPLE]
 # each kind of element is on a page that is opened, and the longest line of code. Formulas whose
 # commands are on none of these are written into one. `make test-slow` opens all.
 BOOK = [p for p in PAGES if p not in MADE]
-DOORS = {'index.html', 'engine/line.html', '11_live_curves.html', 'your_run.html',
+DOORS = {'index.html', '03_contour.html', '11_live_curves.html', 'your_run.html',
          'five_minutes.html', 'papers/items.html'}
 OF_ITS_PAGE = re.compile(r'tag_run-\d+|docutils|align-\w+')
 
@@ -261,7 +261,7 @@ def no_bells(browser, name):
         "return [...document.querySelectorAll('.bd-article .admonition > .admonition-title')].map("
         "e => [e.textContent, getComputedStyle(e, '::after').content])"
     )
-    assert len(icons) > 9 or name != 'engine/line.html'
+    assert len(icons) > 9 or name != '03_contour.html'
     assert all(content in ('none', '""') for _, content in icons), icons
 
 
@@ -416,7 +416,7 @@ def test_axe_misses_nothing_by_it(browser):
 
 
 @pytest.mark.parametrize('name', ['index.html', *(pytest.param(p, marks=pytest.mark.slow)
-    for p in ('preface.html', 'engine/line.html', 'gallery.html', 'api/accounting.html'))])
+    for p in ('preface.html', '03_contour.html', 'gallery.html', 'api/accounting.html'))])
 def test_in_the_dark(browser, name):
     browser.execute_cdp_cmd('Emulation.setEmulatedMedia', {'features': [DARK]})
     opened(browser, name)
@@ -568,7 +568,7 @@ def test_reference():
     plain = re.sub(r'<[^>]+>', '', text)
     assert 'epsilon(run, *, delta)' in plain
     assert 'eps, a float (or array; a row for each of a list), rounded up' in plain
-    calibrate = (SITE / 'api' / 'calibration.html').read_text(encoding='utf-8')
+    calibrate = (SITE / 'api' / 'practice.calibration.html').read_text(encoding='utf-8')
     assert 'a function of the parameter -&gt; a mechanism' in calibrate
 
 
