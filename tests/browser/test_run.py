@@ -87,11 +87,11 @@ def requests(browser):
 @pytest.fixture(scope='module')
 def contour(browser, served, begun):
     """The page of 03_contour, a second page of a reader: its first picture has been run, by the
-    keyboard, and then its first cell that prints, with all above it."""
+    keyboard, and then its second cell that prints, with all above it."""
     asked = first_view(browser, served + '03_contour.html')
     places, picture = browser.execute_script(PLACES), browser.execute_script(PICTURE)
     heard, seen, again = run_by(browser, picture, Keys.SPACE)
-    prints = min(book.stored('03_contour'))
+    _, prints, *_ = sorted(book.stored('03_contour'))
     status, *_ = browser.execute_async_script(PRESS, prints, 'Run all above')
     return SimpleNamespace(places=places, prints=prints, heard=heard, seen=seen, again=again,
         status=status, cells=now(browser), asked=[*asked, *requests(browser)])
@@ -328,16 +328,16 @@ def test_run_all_above(contour):
     assert contour.status.startswith('Done'), contour.status
     above = contour.places.index(contour.prints)
     equal, differ = as_stored(contour, contour.cells[:above + 1])
-    assert above > 5 and len(differ) + equal == 1 and set(differ) <= {'98973e70'}
+    assert above > 3 and len(differ) + equal == 2 and set(differ) <= {'98973e70'}
     assert not any(status for _, status, *_ in contour.cells[above + 1:])
 
 
 @pytest.mark.slow
-def test_all_of_chapter_01(browser, contour, doubles):
+def test_all_of_chapter_3(browser, contour, doubles):
     status, *_ = browser.execute_async_script(PRESS, contour.places[-1], 'Run all above')
     assert status.startswith('Done'), status
     cells = now(browser)
-    assert len(cells) == len(contour.places) > 30
+    assert len(cells) == len(contour.places) > 15
     equal, differ = as_stored(contour, cells)
     assert equal >= 2 and set(differ) <= {'98973e70', 'ec2c5452'}
 
@@ -359,7 +359,7 @@ def test_a_student_on_a_phone(browser, contour):
     "Every button can be reached; a cell of 03_contour is changed, and run."
     sized(browser, 390)
     cells = browser.execute_script(BUTTONS)
-    assert len(cells) > 50
+    assert len(cells) > 15
     for buttons in cells:
         names = [name for name, disabled, reached in buttons if reached and not disabled]
         assert {'Run', 'Edit'} <= set(names), buttons
