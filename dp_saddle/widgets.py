@@ -39,7 +39,7 @@ from .saddlepoint import SaddlePointMSD, saddle_point
 from .tilting import MomentsAccountant, SaddlePointCLT
 
 # %% ../nbs/11_live_curves.ipynb #9d8eb934
-_all_ = ['Slider', 'Explorer', 'tabulate']       # made in Appendix C, and to be had here too
+_all_ = ['Slider', 'Explorer', 'tabulate']       # made in base/explorer, and to be had here too
 
 # %% ../nbs/11_live_curves.ipynb #ccaaa930
 # Tuning: only time, and the width of what is drawn, depend on it.

@@ -23,7 +23,7 @@ ULP = float_info.epsilon    # a Python number: one of numpy's warns where it ove
 # Proved: change one and a theorem is broken.
 _BEND, _BENT = 8, 1/4       # 4x of the theorem, of which x is at most that
 
-# Rounding: may grow, never shrink (Appendix A).
+# Rounding: may grow, never shrink (base/numerics).
 LOSS_ULPS = 16              # of losses and eps, and of the log of what is computed from them
 FORM_ULPS = 256             # of a curve in closed form, at least
 LOG_ULPS = 8                # of a logarithm that numbers of its size are added to; of an exp

@@ -41,7 +41,7 @@ from ..losses import FiniteLoss, SharedSums, log_delta_of_atoms, quotients_on
 from ..plrv import MASS_ERROR, GaussianLoss
 
 # %% ../../nbs/engine/line.ipynb #344f81a1
-# Rounding: may grow, never shrink (Appendix A).
+# Rounding: may grow, never shrink (base/numerics).
 ATOM_ULPS = 16              # of the logs of factorials and of the atoms' probabilities
 _TERM_ULPS = 20              # of the terms of a line, besides M and the smoothing
 _PAIRWISE_ULPS = 8           # of a sum in numpy's order, besides half of log2 of how many there are

@@ -17,7 +17,7 @@ from ..base import ULP, patch
 _LOG_SINHC = 6, 180, 2835    # log(sinh(x)/x) = x^2/6 - x^4/180 + x^6/2835 - ...
 _SERIES_BELOW = .02          # where the next term, x^8/37800, is 1e-14 of the sum
 
-# Rounding: may grow, never shrink (Appendix A).
+# Rounding: may grow, never shrink (base/numerics).
 _PIECE_ULPS = 6              # of sinh(x)/x, besides what x is off by
 _POWER_ULPS = 1.25, 6        # of a power of it, for each factor; and of an exponential with it
 _SHIFT_ULPS = 4              # log(sinh(x)/x) by its logarithm
@@ -144,7 +144,7 @@ def rounding(self:Smoothing, z):
 # Pieces from the middle of a spline, where its chords are broken; E U_+ and E (U - that)_+ of so
 # many uniform variables' sum, rounded up.
 KNOTS = {8: (1.5, .32783, .009665), 32: (3.25, .6525, .013812)}
-# Rounding: may grow, never shrink (Appendix A).
+# Rounding: may grow, never shrink (base/numerics).
 CHORD_ULPS = 64             # of what five values on chords add up to, besides their exponents
 
 @patch

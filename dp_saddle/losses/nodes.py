@@ -238,7 +238,7 @@ def path(self:NodeLoss,
     t,                # a tilt >= -1/2: tilts from t/8 to t are served (for t <= 4: from -1/2)
     s,                # a frequency >= 0: served are 0 to s; on a shifted path s/8 to s
     shift,            # 0: real axis, 1: farthest path, or a share; or an array, shape (k, 1)
-    precision=float,  # of the nodes on the real axis: float or Appendix A's EXTENDED
+    precision=float,  # of the nodes on the real axis: float or base/numerics's EXTENDED
 ):                    # (losses, log-weights), nats, atoms first; shape (j,), or (k, j)
     """The nodes for tilts up to `t`, a number, and frequencies up to `s` >= 0, on the path `shift`,
     on the real axis in `precision`: sum_j w_j e^{z y_j} is M(z), but for e^`log_strip`.
@@ -252,7 +252,7 @@ def path(self:NodeLoss,
     shift
         0: real axis, 1: farthest path, or a share; or an array, shape (k, 1)
     precision
-        of the nodes on the real axis: float or Appendix A's EXTENDED
+        of the nodes on the real axis: float or base/numerics's EXTENDED
 
     Returns
     -------
