@@ -27,7 +27,7 @@ from dp_saddle.mechanisms import (
 from .numerics import safe_log
 from .plrv import PLRV, ComposedLoss, gaussian_log_delta
 from .texts import quoted
-from .tilted_fft import connect_the_dots
+from .tilted_fft import LatticeLoss, connect_the_dots
 
 # %% ../nbs/04g_fixed_sizes.ipynb #863c0551
 _TWICE = 2.               # Proved: what an exchanged record moves a sum by, in clips
@@ -124,20 +124,20 @@ def _end(curve, sigma, log_mass=_LOG_CUT_OFF):
     return end
 
 def lattice_loss(
-    logp, logq, losses,  # as for `FiniteLoss`
-):                       # a FiniteLoss with `lattice` True
+    logp, logq, losses, mesh,  # as for `LatticeLoss`
+):                             # a LatticeLoss with `lattice` True
     """A loss of tens of thousands of atoms on a lattice, which stands for a curve.
 
     Parameters
     ----------
-    logp, logq, losses
-        as for `FiniteLoss`
+    logp, logq, losses, mesh
+        as for `LatticeLoss`
 
     Returns
     -------
-    a FiniteLoss with `lattice` True
+    a LatticeLoss with `lattice` True
     """
-    loss = FiniteLoss(logp, logq, losses)
+    loss = LatticeLoss(logp, logq, losses, mesh)
     loss.lattice = True
     return loss
 
@@ -149,10 +149,10 @@ def _on_a_lattice(curve, end, mesh, up=True, lost=0.):
     kept = np.flatnonzero(weights > 0)
     losses, logp = mesh*(first + kept), np.log(weights[kept])
     if not up:
-        return lattice_loss(logp, logp - losses, losses)
+        return lattice_loss(logp, logp - losses, losses, mesh)
     logq = np.append(logp - losses, -inf)
     logp = np.append(logp, log(max(p_inf, _SMALLEST_MASS)))
-    return lattice_loss(logp, logq, np.append(losses, inf))
+    return lattice_loss(logp, logq, np.append(losses, inf), mesh)
 
 def _mesh(std, end, fineness=_MESHES_IN_A_STD):
     return min(max(std/fineness, end/_MESHES_TO_THE_END), _LARGEST_MESH)

@@ -17,9 +17,10 @@ from scipy.optimize import isotonic_regression
 from .bands import SUMMED, UNSURE, AtomsCurve, Density, Pair, atoms_curve
 from .checks import patch
 from .densities import log_mix
-from .losses import FiniteLoss, NodeLoss
+from .losses import NodeLoss
 from .mechanisms import Mechanism
 from .numerics import ULP, safe_log
+from .tilted_fft import LatticeLoss
 from .texts import quoted
 
 # %% ../nbs/04d_noise.ipynb #79d5b50e
@@ -149,8 +150,8 @@ def _lowered(curves):
     return [(np.append(max(first - p, 0.), D[1:]), min(p, first), g) for D, p, g in curves]
 
 # %% ../nbs/04d_noise.ipynb #5a100325
-def _law(curves, up):
-    "The FiniteLoss, removing, of both directions' dots."
+def _law(curves, up, mesh):
+    "The LatticeLoss, removing, of both directions' dots."
     side = 1 if up else -1
     parts = [(_beyond(D, g, side), p, g[1:]) for D, p, g in (_raised if up else _lowered)(curves)]
     (w, p, x), (v, r, z) = parts
@@ -164,7 +165,7 @@ def _law(curves, up):
     some = np.append(np.maximum(logp, logq) > -inf, [p > 0, r > 0])
     logp, logq = np.append(logp, [safe_log(p), -inf]), np.append(logq, [-inf, safe_log(r)])
     losses = np.append(losses, [inf, -inf])
-    return FiniteLoss(logp[some], logq[some], losses[some], singular=(p, r))
+    return LatticeLoss(logp[some], logq[some], losses[some], mesh, (p, r))
 
 # %% ../nbs/04d_noise.ipynb #6e17ef67
 @dataclass(frozen=True, kw_only=True)
@@ -331,7 +332,7 @@ def _law_of(self:AdditiveNoise, rate, up):
         knots = [_knots(part.curve, mesh, factor) for part in parts]
         g = mesh*np.unique(np.concatenate(knots))
         curves.append((*(_dots_above if up else _dots_below)(parts, g), g))
-    return _law(curves, up)
+    return _law(curves, up, mesh)
 
 # %% ../nbs/04d_noise.ipynb #5eb6a300
 @patch
