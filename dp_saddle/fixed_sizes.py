@@ -16,6 +16,7 @@ from scipy.special import log1p, logsumexp, ndtr
 
 from . import checks
 from .fixed_batches import ReplaceOneLoss
+from .lattices import LatticeLoss
 from .losses import FiniteLoss
 from dp_saddle.mechanisms import (
     ApproxDP,
@@ -27,7 +28,7 @@ from dp_saddle.mechanisms import (
 from .numerics import safe_log
 from .plrv import PLRV, ComposedLoss, gaussian_log_delta
 from .texts import quoted
-from .tilted_fft import LatticeLoss, connect_the_dots
+from .tilted_fft import connect_the_dots
 
 # %% ../nbs/04g_fixed_sizes.ipynb #863c0551
 _TWICE = 2.               # Proved: what an exchanged record moves a sum by, in clips

@@ -17,10 +17,10 @@ from scipy.optimize import isotonic_regression
 from .bands import SUMMED, UNSURE, AtomsCurve, Density, Pair, atoms_curve
 from .checks import patch
 from .densities import log_mix
+from .lattices import LatticeLoss
 from .losses import NodeLoss
 from .mechanisms import Mechanism
 from .numerics import ULP, safe_log
-from .tilted_fft import LatticeLoss
 from .texts import quoted
 
 # %% ../nbs/04d_noise.ipynb #79d5b50e

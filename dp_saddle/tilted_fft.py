@@ -4,11 +4,10 @@
 
 # %% auto #0
 __all__ = ['FINEST', 'GridLoss', 'connect_the_dots', 'GridSteps', 'Grid', 'TiltedCurve',
-           'TiltedFFT', 'chirped', 'LatticeLoss']
+           'TiltedFFT']
 
 # %% ../nbs/04a_tilted_fft.ipynb #21ef189e
 import sys
-from fractions import Fraction
 from functools import partial
 from math import ceil, exp, inf, log, pi, sqrt
 from typing import NamedTuple
@@ -20,18 +19,10 @@ from scipy.special import expm1, log1p, logsumexp
 from . import checks
 from .checks import patch
 from .contour import SaddleTable, reach_of, widened_to
-from .losses import FiniteLoss, logs_of_changes
+from .losses import FiniteLoss
 from .mechanisms import Accountant
-from dp_saddle.numerics import (
-    EXTENDED,
-    SMALLEST,
-    ULP,
-    bisect,
-    by_halves,
-    decaying_sums,
-    tail_sums,
-)
-from .plrv import MASS_ERROR, PLRV, Bounds, ComposedLoss, LineValues
+from .numerics import SMALLEST, ULP, bisect, by_halves, decaying_sums, tail_sums
+from .plrv import MASS_ERROR, PLRV, Bounds, ComposedLoss
 from dp_saddle.prv_fft import (
     LARGEST_LOG,
     LOG_ULPS,
@@ -40,15 +31,9 @@ from dp_saddle.prv_fft import (
     infinite_part,
     log_transform,
 )
-from .quotients import quotient
 from .texts import quoted
 
 # %% ../nbs/04a_tilted_fft.ipynb #8b41e244
-# Proved: change one and a theorem is broken.
-_TURN = Fraction('6.2831853071795864769252867665590057683943387987502116419498')  # 2 pi
-_WORDS = 1 << 64                 # a turn is counted in parts of it, which wrap around
-_TRANSFORMS = 3                  # of a chirp
-
 # Rounding: may grow, never shrink.
 _BITS = 53                       # of a double
 _GONE_ERROR = 1e-9               # of a sum of so many masses, relative
@@ -65,9 +50,6 @@ _KERNEL_ULPS = 64                # of the kernel
 _SIZE_ULPS = 16                  # of a value, besides its exponent
 _PLACE_ULPS = 16                 # of an eps, and of a place on the grid, over their sizes
 _TABLE_ROUNDING = 1e-6           # of a bound on aliases: its table of K is rounded, too
-_CHIRP_ULPS = 64                 # of a chirp, besides its transforms, over the sizes of its terms
-_OF_WEIGHT = 4                   # of a weight, for each unit of its exponents
-_OF_PHASE = 4                    # of a phase, of its size
 _AT_END = 1e-9                   # nearer to the end of the support, relative, no eps is tried
 _SMALLEST_LOG = -760             # e^-760 is e^-15 of the smallest double, half of which is 0
 
@@ -81,7 +63,6 @@ _MOVES = 1e-13*10.**np.arange(9)                   # how far outwards the dots a
 _SAME, _MAX_LATTICE = 1e-10, 1 << 20               # gaps that pass for 0; points of a lattice,
 _MAX_CUT, _LEFT_OUT = 1 << 36, 1e-7                # of one that is cut; mass left out, over delta
 _TEN = 10.                                         # cuts are made for powers of it
-_WORTH_A_CHIRP = 1 << 23                           # losses times frequencies of a line
 _MAX_TILT = 20                                     # times mesh
 _PER_STD, _WIDEST, FINEST, _COARSEST = 64, 40., 1 << 18, .5            # of a mesh that is found
 _LOG_ALIAS, _LOG_CUT_ALIAS = log(1e-12), log(1e-8) # of the aliases allowed, over delta
@@ -712,103 +693,3 @@ def _search(self:TiltedFFT, plrv, goals):
             break
         eps = (left + right)/2 if too_low or too_high else ends[1]
     return ends[0], eps if ends[1] is None else ends[1], min(ends[2], high)
-
-# %% ../nbs/04a_tilted_fft.ipynb #345093ac
-def _turned(angle, x):
-    "e^{2 pi i x angle}: an angle in turns, a Fraction; x integers, an array."
-    word, rest = divmod(angle*_WORDS, 1)
-    parts = x.astype(np.uint64)*np.uint64(word % _WORDS)            # modulo a turn
-    parts = parts + np.rint(x*float(rest)).astype(np.int64).astype(np.uint64)
-    return np.exp(2j*pi/_WORDS*parts.astype(np.int64))
-
-def chirped(
-    terms,  # numbers, real, 1-d
-    first,  # place of the first one, an integer
-    angle,  # between neighbours, in turns, a Fraction > 0
-    count,  # of multiples 0, 1, ... of it
-):          # (sum_j terms_j e^{2 pi i (first + j) k angle}, what they are off by), shape (count,)
-    """A sum over a lattice at equally spaced frequencies: three FFTs (Bluestein 1970).
-
-    Parameters
-    ----------
-    terms
-        numbers, real, 1-d
-    first
-        place of the first one, an integer
-    angle
-        between neighbours, in turns, a Fraction > 0
-    count
-        of multiples 0, 1, ... of it
-
-    Returns
-    -------
-    (sum_j terms_j e^{2 pi i (first + j) k angle}, what they are off by), shape (count,)
-    """
-    size = len(terms) + count - 1
-    j, k, points = np.arange(len(terms)), np.arange(count), circle_length(size)
-    chirp, b = _turned(angle/2, np.arange(max(len(j), count))**2).conj(), np.zeros(points, complex)
-    b[:count], b[points - len(j) + 1:] = chirp[:count], chirp[len(j) - 1:0:-1]
-    found = fft.ifft(fft.fft(terms*chirp[j].conj(), points)*fft.fft(b))[:count]
-    rounding = sqrt(size)*(_TRANSFORMS*fft_rounding(points) + _CHIRP_ULPS*ULP)
-    return found*_turned(angle/2, k*(k + 2*first)), rounding*np.linalg.norm(terms)
-
-# %% ../nbs/04a_tilted_fft.ipynb #b9144162
-class LatticeLoss(FiniteLoss):
-    "A FiniteLoss whose losses are multiples of a mesh, rounded once: long lines are chirps."
-    def __init__(self,
-        logp, logq, losses,  # as for `FiniteLoss`
-        mesh,                # nats, > 0
-        singular=None,       # as for `FiniteLoss`
-    ):
-        """Parameters
-        ----------
-        logp, logq, losses
-            as for `FiniteLoss`
-        mesh
-            nats, > 0
-        singular
-            as for `FiniteLoss`
-        """
-        super().__init__(logp, logq, losses, singular=singular)
-        self.mesh = mesh
-
-    @property
-    def reverse(self):
-        "The loss of the pair with P and Q exchanged."
-        singular = self.singular[::-1] if self.p_inf_exact else None
-        other = LatticeLoss(self.logq, self.logp, -self.losses, self.mesh, singular)
-        return self.exchanged(other)
-
-    def line(self, t, s):
-        "LineValues at tilt `t`, as a NodeLoss has them; long ones by a chirp."
-        short = len(s)*len(self.atoms[0]) < _WORTH_A_CHIRP
-        return FiniteLoss.line(self, t, s) if short else self.by_chirp(t, s)
-
-@quotient.register
-def _(loss: LatticeLoss, t, h, known): "None: a line is as quick as tables."
-
-# %% ../nbs/04a_tilted_fft.ipynb #da947975
-def _lattice_tails(p, k):
-    "(T_m, the first m, what they are off by, relative) of weights p at increasing places k."
-    first, last = min(int(k[0]), 0), max(int(k[-1]), 0)
-    w = np.zeros(last - first + 1, EXTENDED)
-    w[k - first] = p
-    below, above = np.cumsum(w[:-first]), np.cumsum(w[:-first:-1])
-    T = np.append(-below, above[::-1]).astype(float)
-    return T, first, len(w)*float(np.finfo(EXTENDED).eps)/2 + ULP/2
-
-@patch
-def by_chirp(self:LatticeLoss, t, s):
-    "LineValues at tilt `t` >= 0 and equally spaced frequencies `s` from 0, by a chirp."
-    (y, logw), (K, error), h = self.atoms, self.known_cgf(t), self.mesh
-    p = np.exp(logw + t*y - K)
-    moved, weights = (v + 0*y for v in self.nodes_off(t, 0., y, logw))
-    sizes = 1 + np.abs(logw) + np.abs(t*y) + abs(K)
-    off = p*(ULP*(_OF_WEIGHT*sizes + abs(t)*moved + weights) + np.expm1(error))
-    terms, first, apart = _lattice_tails(p, np.rint(y/h).astype(np.int64))
-    found, rounding = chirped(terms, first, Fraction(float(s[1]))*Fraction(h)/_TURN, len(s))
-    rounding += apart*np.abs(terms).sum()
-    turn = 2j*np.sin(s*(h/2))*np.exp(1j*(h/2)*s)
-    noise = np.abs(turn)*rounding + np.minimum(2*off.sum(), s*(off @ np.abs(y)))
-    noise += s*(ULP*(p @ (_OF_PHASE*np.abs(y) + moved)))
-    return LineValues(K, error, *logs_of_changes(turn*found, noise))

@@ -14,8 +14,8 @@ QUICK = ['00c_builders']
 THOROUGH = """00_plrv 00a_losses 00ab_densities 00ac_levels 00ad_mixtures 00ag_laplace
     00aga_descents 00ah_quotients
     00b_mechanisms 01_closed 01_contour 01_grids 01_mixed 01_rare 01_rows 01a_certified
-    02_saddlepoint 02a_tilting 03_edgeworth 04d_noise 05_filters 05a_batch 05ac_prefixes
-    06_accounting 06bb_merged_steps 06cc_certificates""".split()
+    02_saddlepoint 02a_tilting 03_edgeworth 04ab_lattices 04d_noise 05_filters 05a_batch
+    05ac_prefixes 06_accounting 06bb_merged_steps 06cc_certificates""".split()
 RUN = """
 import sys
 from pathlib import Path
