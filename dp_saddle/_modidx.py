@@ -2884,6 +2884,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                    'dp_saddle.moments._far_from_0': ('moments.html#_far_from_0', 'dp_saddle/moments.py'),
                                    'dp_saddle.moments._log_curve': ('moments.html#_log_curve', 'dp_saddle/moments.py'),
                                    'dp_saddle.moments._log_sinhc': ('moments.html#_log_sinhc', 'dp_saddle/moments.py'),
+                                   'dp_saddle.moments._log_ways': ('moments.html#_log_ways', 'dp_saddle/moments.py'),
                                    'dp_saddle.moments._near_0': ('moments.html#_near_0', 'dp_saddle/moments.py'),
                                    'dp_saddle.moments.exponential_delta': ('moments.html#exponential_delta', 'dp_saddle/moments.py'),
                                    'dp_saddle.moments.exponential_epsilon': ('moments.html#exponential_epsilon', 'dp_saddle/moments.py'),

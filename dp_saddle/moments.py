@@ -9,13 +9,14 @@ __all__ = ['MomentsLoss', 'ZCDPLoss', 'ZCDP', 'BoundedRange', 'BoundedRangeLoss'
 
 # %% ../nbs/00ca_moments.ipynb #1cb288f9
 from dataclasses import dataclass
+from functools import lru_cache
 from math import inf, log, sqrt
 
 import numpy as np
 from scipy import special as sc
 
 from . import checks
-from .checks import patch
+from .checks import Task, counted, patch
 from .losses import log_delta_of_atoms, missing
 from .mechanisms import FiniteMechanism, FinitePair, Mechanism, PureDP
 from .numerics import SMALLEST, TINY, ULP, invert
@@ -40,6 +41,7 @@ _LOSS_ULPS = 32           # of losses, of the sizes in them
 _APART = .02              # t eps below which h of the two ends is taken apart
 _NEAR = .03               # (t + 1) eps below which K is a series: what is left out is 1e-15 of it
 _MOST_STEPS = 2000        # of a non-adaptive run whose outcomes are summed for each shift
+_KEPT_WAYS = 8            # numbers of steps whose binomial coefficients are kept
 _SLOPE_STEP = 1e-4        # of a difference quotient, relative
 _LEAST_CURVED = 1e-12     # and the least of it, in squares of the range
 
@@ -361,15 +363,22 @@ def worst_shifts(
     t = (at + (1 + np.arange(steps + 1))*eps)/(steps + 1)
     return t[(t > 0) & (t < eps)]
 
+@lru_cache(_KEPT_WAYS)
+def _log_ways(steps):
+    "log of in how many ways the smaller loss came 0, 1, ... times."
+    k = np.arange(steps + 1)
+    logs = sc.gammaln(steps + 1) - sc.gammaln(k + 1) - sc.gammaln(steps - k + 1)
+    logs.flags.writeable = False
+    return logs
+
 def _log_curve(eps, steps, t, at):
     "log delta(at) of so many steps with the shift t, and what it is off by."
     logp, _, losses, _ = BoundedRange(eps=eps, shift=t).pair()
-    k = np.arange(steps + 1)                              # how often the smaller loss came
-    logs = sc.gammaln(steps + 1) - sc.gammaln(k + 1) - sc.gammaln(steps - k + 1)
-    weights = logs + (steps - k)*logp[0] + k*logp[1]
+    k, off = np.arange(steps + 1), ULP*_LOSS_ULPS*(steps*eps + at)   # so often the smaller loss
     sums = (steps - k)*losses[0] + k*losses[1]
-    off = ULP*_LOSS_ULPS*(steps*eps + at)
-    return log_delta_of_atoms(np.array([at - off]), sums, weights)[0]
+    k = k[sums > at - off]
+    weights = _log_ways(steps)[k] + (steps - k)*logp[0] + k*logp[1]
+    return log_delta_of_atoms(np.array([at - off]), sums[k], weights)[0]
 
 # %% ../nbs/00ca_moments.ipynb #d9afee45
 def _checked(eps, steps):
@@ -406,7 +415,8 @@ def exponential_delta(
     checks.real(0, inf, '[)', at=at)
     at = float(at)
     if at > 2*steps*eps: return 0.                     # no loss is as large as half of it
-    logs = [_log_curve(eps, int(steps), t, at) for t in worst_shifts(eps, steps, at)]
+    shifts = counted(worst_shifts(eps, steps, at), 'shift')
+    logs = [_log_curve(eps, steps, t, at) for t in shifts]
     ulps = _FORM_ULPS + _BINOMIAL_ULPS*(sc.gammaln(steps + 2) + steps*eps + at)
     return float(min(np.exp(max(logs, default=-inf) + ULP*ulps), 1.))
 
@@ -436,4 +446,4 @@ def exponential_epsilon(
     checks.real(0, 1, delta=delta)
     def above(at):
         return log(max(exponential_delta(eps=eps, steps=steps, at=at), SMALLEST)/float(delta))
-    return float(invert(above, 0., steps*eps).high)
+    with Task('exponential_epsilon'): return float(invert(above, 0., steps*eps).high)
