@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import log1p
 
-from .checks import patch
+from .checks import Task, counted, patch
 from .densities import LaplaceLoss
 from dp_saddle.grids import (
     BOUND_ULPS,
@@ -944,7 +944,7 @@ def epsilons_of_sampled(
 _ADDED = 4                              # ULP of a sum of m numbers, besides m
 
 # Tuning: only time and memory depend on it. Several kinds.
-_MOST_KINDS = 1 << 10                   # in all
+_MOST_KINDS = 1 << 14                   # in all
 _MOST_TERMS, _BESIDE = 1 << 17, 1 << 12 # of a line of a group; of a line with others beside
 _OTHERS = FiniteLoss, LaplaceLoss, MixtureLoss      # losses of steps beside
 
@@ -977,7 +977,7 @@ def table(self:_Kinds, side, goal):
     "(the _Table of removing, 0, or adding, 1, as of one step; those of groups), or None."
     reach = [both[side].reach(like, np.full(like.shape, goal)) for _, both, like in self.groups]
     last, own, sums = min(last.min() for last, _ in reach), [], []
-    for (n, both, _), (_, end) in zip(self.groups, reach, strict=True):
+    for (n, both, _), (_, end) in counted(list(zip(self.groups, reach, strict=True)), 'group'):
         one = both[side].tabulate(np.full(n.shape, last), end)
         if one is None: return None
         each = one.K, one.mean, one.variance, one.falls, np.exp(one.last)
@@ -1025,7 +1025,7 @@ def fitted(self:_Kinds, side, plan, own):
     asked = _FIRST_CUT*plan.guess
     for turned in TURNED:
         grids = []
-        for (n, both, _), table in zip(self.groups, own, strict=True):
+        for (n, both, _), table in counted(list(zip(self.groups, own, strict=True)), 'group'):
             t, cut = (np.full(n.shape, v) for v in (plan.t, asked))
             spacing = both[side].spacing(t, cut, turned, table.end)
             if (g := both[side].grid(t, spacing)) is None: return None
@@ -1047,7 +1047,7 @@ def fitted(self:_Kinds, side, plan, own):
 def step(self:_Kinds, side, plan, grids, cut, fades):
     "The _Step of the whole run."
     sums = None
-    for (n, both, _), g in zip(self.groups, grids, strict=True):
+    for (n, both, _), g in counted(list(zip(self.groups, grids, strict=True)), 'group'):
         r = np.zeros(len(n), int)
         one = both[side].step(_some(plan, r), g, cut[r], fades[r])
         change, K = n*one.change, n.astype(one.K.dtype)*one.K
@@ -1138,5 +1138,5 @@ def epsilon_of_kinds(
     """
     if not isinstance(delta, float) or not _LEAST_DELTA < delta < .5: return None
     if not (kinds := _kinds(run)): return None
-    with np.errstate(all='ignore'): found = kinds.bounds(delta)
+    with Task('epsilon'), np.errstate(all='ignore'): found = kinds.bounds(delta)
     return _in_order(*found) if found else None

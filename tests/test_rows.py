@@ -624,3 +624,13 @@ def test_mixtures_of_two():
     found = rows.epsilon_of_kinds(beside, 1e-6)
     line = ContourAccountant(beside.remove).epsilon(1e-6)
     assert found.lower <= line.upper and line.lower <= found.upper
+
+def test_fifteen_hundred_kinds_are_rows():
+    "Noise from 1 to 1.000001 costs between what both ends cost; a thousand is no limit."
+    sigmas = 1 + 1e-6*np.arange(1500)/1500
+    run = sum((run_of(sigma, .01, 2) for sigma in sigmas[1:].tolist()), run_of(1., .01, 2))
+    least, most = (rows.epsilon_of_sampled(run_of(s, .01, 3000), 1e-6) for s in sigmas[[-1, 0]])
+    found = rows.epsilon_of_kinds(run, 1e-6)
+    assert len(run.steps) == 1500 and found is not None
+    assert least.lower < found.lower <= found.upper < most.upper < least.upper*(1 + 1e-5)
+    assert found.upper - found.lower < 1e-9
