@@ -35,6 +35,8 @@ FINE_STEP = 1e-6           # and of curves that are known to all digits, but hav
 _SHORTER, _LITTLE = 4, .01  # made shorter so often, while log delta changes by more than that
 _RICHARDSON = 4/3, 1/3      # what two central quotients count, the nearer and the farther
 _BLOCK = 1 << 20            # complex numbers in memory
+_FEW = 1 << 7               # first frequencies whose exponentials are taken; columns of tables
+_EVEN = 1e-12               # of the last frequency: differences that pass for equal
 _LARGE = 300.               # exponents of which sums are taken as they are
 
 # %% ../nbs/06aa_derivatives.ipynb #30eb6748
@@ -52,8 +54,7 @@ def _sampled_slopes(loss, z):
     for shifted in (False, True):
         x = _outcomes(here, t, shifted)
         i = np.flatnonzero(far == shifted)
-        for some in np.array_split(i, 1 + i.size*x.size//_BLOCK):
-            out[:, some] = _on_path(here, z[some], x)
+        if i.size: out[:, i] = _on_path(here, z[i], x)
     return out
 
 # %% ../nbs/06aa_derivatives.ipynb #27f67372
@@ -63,21 +64,42 @@ def _on_path(loss, z, x):
     l, logp0 = (2*x - 1)*mu*mu/2, -(x*mu)**2/2
     y, rises = log_mix(l, q), l.real > 0
     power, factor = (z, 1 + z) if loss.top == 'remove' else (-1 - z, -z)
-    e = np.multiply.outer(power, y)
-    high = np.maximum(e.real.max(0, initial=0.) - _LARGE, 0)     # what e^e is taken relative to
+    ends = power[[power.imag.argmin(), power.imag.argmax()]]
+    high = np.multiply.outer(ends, y).real.max(0) - _LARGE       # what e^e is taken relative to
+    high = np.maximum(high, 0)
     top = (logp0 + y + high).real.max()
-    base, grown = logp0 + high - top, _less_one(e, high)
+    base = logp0 + high - top
     up, down = np.where(rises, l, 0), np.where(rises, 0, l)
     by_mu = np.exp(base + l)*q*mu*(x - 1)
     by_rate = np.exp(base + up)*np.where(rises, -expm1(-up), expm1(down))
-    M = (grown + np.exp(-high)) @ np.exp(base + y)
-    return factor*(grown @ np.transpose([by_mu, by_rate])).T/np.where(M == 0, 1, M)
+    whole = np.exp(base + y)
+    *slopes, M = _sums_less_one(power, y, high, np.array([by_mu, by_rate, whole]))
+    M = M + np.exp(-high) @ whole
+    return factor*np.array(slopes)/np.where(M == 0, 1, M)
 
 def _less_one(e, high):
     "(e^e - 1) e^-high."
     out, small = np.exp(e - high) - np.exp(-high), np.abs(e) < 1
     out[small] = expm1(e[small])
     return out
+
+def _is_even(z):
+    "Are these frequencies, many, equally spaced?"
+    apart = np.diff(z.imag)
+    return len(z) > _FEW and np.ptp(apart) <= _EVEN*np.abs(z.imag).max()
+
+def _sums_less_one(power, y, high, weights):
+    "sum (e^{power y} - 1) e^-high weights over y, for each row of weights; far out by two tables."
+    first = len(power) if not _is_even(power) else _FEW
+    near = np.array_split(power[:first], 1 + first*y.size//_BLOCK)
+    found = [weights @ _less_one(np.multiply.outer(z, y), high).T for z in near]
+    if far := len(power) - first:
+        z = power[first:]
+        rows = np.exp(np.multiply.outer(z[::_FEW], y) - high)
+        columns = np.exp(np.multiply.outer(y, z[:_FEW] - z[0]))
+        sums = ((weights[:, None]*rows) @ columns).reshape(len(weights), -1)[:, :far]
+        found.append(sums - (weights @ np.exp(-high))[:, None])
+    return np.concatenate(found, axis=1)
 
 # %% ../nbs/06aa_derivatives.ipynb #e55efbd5
 def parameters(

@@ -232,3 +232,15 @@ def test_noise_of_ones_own_has_no_slopes_by_its_knobs():
     assert first.slopes == {} and first.count == 10 and set(second.slopes) == {'sigma'}
     high, low = (epsilon(run(sigma), delta=1e-6) for sigma in (3.05, 2.95))
     assert second.slopes['sigma'] == pytest.approx((high - low)/.1, rel=1e-2)
+
+@pytest.mark.parametrize('direction', ['remove', 'add'])
+@pytest.mark.parametrize('sigma, rate, last', [(.3, 1e-5, 2e6), (1., .01, 4e3), (2., .3, 90.)])
+def test_slopes_on_a_long_line(sigma, rate, last, direction):
+    "By tables they are what each frequency has alone, on the axis and on the shifted path."
+    step = PoissonSubsampled(Gaussian(sigma=sigma), rate=rate)
+    z = 3.1 + 1j*np.linspace(0, last, 1000)
+    line = cgf_slopes(step, direction, z)
+    for k in (1, 127, 128, 255, 256, 700, 999):
+        alone = cgf_slopes(step, direction, z[k:k + 1])
+        for name, slope in alone.items():
+            assert abs(line[name][k] - slope[0]) < 1e-9*abs(slope[0])
