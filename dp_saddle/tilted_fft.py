@@ -17,7 +17,7 @@ from scipy import fft
 from scipy.special import expm1, log1p, logsumexp
 
 from . import checks
-from .checks import patch
+from .checks import counted, patch
 from .contour import SaddleTable, reach_of, widened_to
 from .losses import FiniteLoss
 from .mechanisms import Accountant
@@ -120,7 +120,8 @@ def _mark(plrv, mesh, sides):
     def bound(side, block):
         curve = partial(plrv.log_delta_to, side=side)
         return widened_to(side, curve, block, _CURVE_ULPS*ULP, reach_of(plrv))
-    dots = [np.exp(np.concatenate([bound(side, block) for block in blocks])) for side in sides]
+    dots = [np.exp(np.concatenate([bound(side, block) for block in counted(blocks, 'block')]))
+            for side in counted(sides, 'side')]
     return [D[:max(np.argmax(np.append(D < _LAST_DOT, True)), 1) + 1] for D in dots]
 
 # %% ../nbs/04a_tilted_fft.ipynb #049857ec
@@ -498,7 +499,7 @@ class TiltedFFT(Accountant):
             mesh = float(mesh)
         checks.count(_FEWEST, max_points=max_points)
         self.max_points, self.grids, self.cuts = max_points, {}, {}
-        for plrv in self.directions:
+        for plrv in counted(self.directions, 'grid'):
             if plrv.parts and plrv.p_inf < 1 and plrv.ess_sup > 0:
                 self._put(plrv, mesh)
 

@@ -16,9 +16,11 @@ from dp_saddle import (
     Laplace,
     PoissonSubsampled,
     RandomizedResponse,
+    TiltedFFT,
     calibrate,
     certify,
     epsilon_after,
+    exponential_epsilon,
     gdp,
     show_progress,
     tradeoff,
@@ -47,6 +49,9 @@ def lines():
     (lambda: tradeoff(3*SAMPLED, fpr=.1), ('tradeoff', 'delta')),
     (lambda: epsilon_after(20*SAMPLED, delta=1e-6), ('epsilon_after',)),
     (lambda: certify(100*SAMPLED, delta=1e-5), ('certify', 'epsilon')),
+    (lambda: exponential_epsilon(eps=.1, steps=20, delta=1e-5), ('exponential_epsilon', 'shift')),
+    (lambda: ContourAccountant(40*SAMPLED + 50*RARE).epsilon(1e-5), ('epsilon',)),
+    (lambda: TiltedFFT(2*SAMPLED, mesh=.01), ('grid', 'side 2 of 2')),
 ])
 def test_what_is_told(monkeypatch, lines, ask, words):
     "The outermost task first, and a word for all within; an empty line at the end."
