@@ -77,6 +77,7 @@ def _on_path(loss, z, x):
     M = M + np.exp(-high) @ whole
     return factor*np.array(slopes)/np.where(M == 0, 1, M)
 
+# %% ../nbs/06aa_derivatives.ipynb #8cc6f2a4
 def _less_one(e, high):
     "(e^e - 1) e^-high."
     out, small = np.exp(e - high) - np.exp(-high), np.abs(e) < 1
