@@ -18,6 +18,7 @@ from .accounting import best_accountant, delta, mechanism_of
 from .checks import tracked, users_level
 from .contour import composed_atoms, reach_of
 from .losses import FiniteLoss
+from .mechanisms import gaussian_mu
 from .numerics import ULP, bisect, log_expm1
 from .plrv import PLRV, Bounds, GaussianLoss, gaussian_log_delta
 from .record_bounds import dominating_mu, gaussian_above, log_missed_of
@@ -25,7 +26,7 @@ from .texts import quoted
 
 # %% ../nbs/06b_attacks.ipynb #bf2eea46
 # Rounding: may grow, never shrink.
-_UP = 1e-15             # relative: what the few operations of `tpr` may lose, 5.6e-16 at most
+_UP = 1e-15             # relative: what the few operations of `tpr` and of mu may lose: 5.6e-16
 _DOWN = 1e-15           # of the terms of `tradeoff` and of a risk, added up: likewise
 _ABOVE_INFINITE = 1e-9  # relative: above the mass at infinity delta is asked for
 
@@ -490,13 +491,13 @@ class GDP(NamedTuple):
     Parameters
     ----------
     mu
-        >= 0, rounded up: by some 1e-6 of it up to 10
+        >= 0, rounded up: by some 1e-6 of it up to 10; of Gaussians 1e-15
     delta
         in (0, 1): the curve is covered wherever it is at least this
     regret
         the largest distance of the two trade-off curves, in [0, 1]
     """
-    mu: float      # >= 0, rounded up: by some 1e-6 of it up to 10
+    mu: float      # >= 0, rounded up: by some 1e-6 of it up to 10; of Gaussians 1e-15
     delta: float   # in (0, 1): the curve is covered wherever it is at least this
     regret: float  # the largest distance of the two trade-off curves, in [0, 1]
 
@@ -544,8 +545,9 @@ def gdp(
     run,             # a mechanism, a composition, or what `dpsgd` returns
     *, delta=1e-10,  # in (0, 1): the curve is covered wherever it is at least this
 ) -> GDP:        # mu, delta and regret
-    """The tightest mu of Gaussian DP, rounded up, and its regret (Gomez et al. 2025). ValueError
-    if delta is not above the probability of an infinite loss: no mu covers that.
+    """The tightest mu of Gaussian DP, rounded up, and its regret (Gomez et al. 2025): of Gaussians
+    alone their own. ValueError if delta is not above the probability of an infinite loss: no mu
+    covers that.
 
     Parameters
     ----------
@@ -560,6 +562,8 @@ def gdp(
     """
     checks.real(0, 1, delta=delta)
     accountant = best_accountant(run)
+    if own := gaussian_mu(accountant.mechanism):
+        return GDP(own*(1 + _UP), delta, min(own*_UP, 1.))
     infinite = _infinite(accountant)
     if infinite*(1 + _ABOVE_INFINITE) >= delta:
         raise ValueError(f"delta must be larger than {infinite:g}, "

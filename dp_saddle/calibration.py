@@ -452,7 +452,8 @@ def calibrate(
     parameter='sigma', # the builder's; counts are whole: steps, epochs, bands, ...
 ):                     # the value: it meets the target; a relative 1e-6 away, or the next, does not
     """The smallest noise (sigma, scale), the most steps or the largest rate that meets a target; of
-    other parameters, what more of it does is tried. ValueError if none is found.
+    other parameters, what more of it does is tried. ValueError if none is found. Where the bounds
+    are wide they are no smooth curve, and the value lies where it is met, within their width.
 
     Parameters
     ----------

@@ -4,15 +4,16 @@
 
 # %% auto #0
 __all__ = ['asking', 'TooDear', 'real', 'count', 'flag', 'choice', 'instance', 'array',
-           'whole_numbers', 'patch', 'users_level', 'Saved', 'show_progress', 'Task',
-           'counted', 'tracked', 'still_here', 'end_line']
+           'whole_numbers', 'cached_property', 'patch', 'users_level', 'Saved',
+           'show_progress', 'Task', 'counted', 'tracked', 'MadeInTurn', 'still_here',
+           'end_line']
 
 # %% ../nbs/91_checks.ipynb #29c0e849
 import json
 import os
 import shutil
 import sys
-from functools import cached_property, wraps
+from functools import wraps
 from io import BytesIO
 from math import inf, isfinite
 from numbers import Integral, Real
@@ -219,6 +220,23 @@ def whole_numbers(
     return a
 
 # %% ../nbs/91_checks.ipynb #54f3a2b0
+class cached_property:
+    "A property that is computed once: where two threads ask at a time, the first answer counts."
+    def __init__(self,
+        func,  # the method that computes it
+    ):
+        """Parameters
+        ----------
+        func
+            the method that computes it
+        """
+        self.func, self.__doc__ = func, func.__doc__
+
+    def __set_name__(self, cls, name): self.name = name
+
+    def __get__(self, owner, cls=None):
+        return self if owner is None else vars(owner).setdefault(self.name, self.func(owner))
+
 def _as_member(method, as_prop, cached):
     "What is put into the class: the function, a property, or a property that is computed once."
     if not cached:
@@ -227,6 +245,7 @@ def _as_member(method, as_prop, cached):
     member.__set_name__(None, method.__name__)
     return member
 
+# %% ../nbs/91_checks.ipynb #11b09c9f
 def patch(
     method=None,    # a function whose first parameter is annotated with a class; TypeError if not
     *,
@@ -574,6 +593,18 @@ def tracked(
 
 # %% ../nbs/91_checks.ipynb #9a5e27b4
 asking = RLock()          # a context, of whoever asks what is kept, or adds to it
+
+class MadeInTurn:
+    "A class that asks while one of it is made: its constructor, and its heirs', hold `asking`."
+    def __init_subclass__(cls):
+        super().__init_subclass__()
+        if '__init__' in vars(cls): cls.__init__ = _in_turn(cls.__init__)
+
+def _in_turn(function):
+    @wraps(function)
+    def within(*args, **kwargs):
+        with asking: return function(*args, **kwargs)
+    return within
 
 if hasattr(os, 'register_at_fork'):
     os.register_at_fork(before=asking.acquire, after_in_parent=asking.release,

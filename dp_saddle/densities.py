@@ -9,7 +9,6 @@ __all__ = ['TrapezoidLoss', 'log_mix', 'SubsampledLoss', 'GaussianMixtureLoss',
 
 # %% ../nbs/00ab_densities.ipynb #f55aa779
 from copy import copy
-from functools import cached_property
 from math import ceil, inf, isfinite, log, pi, sqrt
 from typing import NamedTuple
 
@@ -17,7 +16,7 @@ import numpy as np
 import scipy.special as sc
 from scipy.special import expm1, log1p, log_ndtr, ndtr
 
-from .checks import patch
+from .checks import cached_property, patch
 from dp_saddle.losses import (
     NEAR,
     SPAN_BITS,

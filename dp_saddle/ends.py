@@ -6,13 +6,13 @@
 __all__ = ['derivatives', 'Step', 'step_of', 'curves', 'MainPart', 'EndsLine', 'EndsTable']
 
 # %% ../nbs/01_ends.ipynb #f993eb8a
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from math import ceil, exp, factorial, inf, log, log1p, log2, pi
 from typing import NamedTuple
 
 import numpy as np
 
-from .checks import patch, still_here
+from .checks import cached_property, patch, still_here
 from .closed import LOSS_ULPS
 from .contour import Line, Plan, SaddleTable
 from .densities import LaplaceLoss

@@ -11,7 +11,7 @@ __all__ = ['Mechanism', 'Composition', 'Gaussian', 'Laplace', 'FinitePair', 'Fin
 # %% ../nbs/00b_mechanisms.ipynb #9a55cae8
 import warnings
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from math import ceil, fsum, inf, log, sqrt
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ import numpy as np
 from scipy.special import log1p, logsumexp
 
 from . import checks
-from .checks import Task, asking, counted, patch
+from .checks import MadeInTurn, Task, asking, cached_property, counted, patch
 from .densities import LaplaceLoss, SubsampledGaussianLoss, log_mix
 from .laplace import PlainLaplaceLoss
 from .losses import FiniteLoss, missing
@@ -598,7 +598,7 @@ _OWN_SHARE = 2            # Tuning: ... where a method's own width is less than 
 _SHARE_BELOW = 2/3        # Tuning: of the law below, in an estimate between two laws on a grid
 
 # %% ../nbs/00b_mechanisms.ipynb #288ff75e
-class Accountant:
+class Accountant(MadeInTurn):
     """What the accountants share. A method defines `delta_of(plrv, eps, floor)` and
     `epsilon_of(plrv, delta, floor)`: (lower, estimate, upper) for one direction and a 1-d array."""
     def __init__(self,

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import erfcx, gamma, log1p, log_ndtr, ndtr
 
-from .checks import patch
+from .checks import asking, patch
 from .numerics import MANY_NODES, TINY, ULP, legendre
 from .texts import quoted
 
@@ -155,8 +155,7 @@ class PLRV:
     """The law of one privacy loss L = log dP/dQ(X), X ~ P, in nats [SP 10]. `ess_inf`, `ess_sup`:
     ends of its support; `p_inf`: mass at +infinity [SP Remark 2.10], `p_inf_exact`: known to all
     digits; `atoms`: their losses and log-probabilities; `loss_ulps`: what losses may be off by."""
-    ess_inf, ess_sup = -inf, inf
-    p_inf = 0.
+    ess_inf, ess_sup, p_inf = -inf, inf, 0.
     whole = True          # or part of a law, whose mass is e^log_mass
     log_mass = 0.
     p_inf_exact, closed = False, True    # closed: the curve has a formula, and needs no line
@@ -167,7 +166,8 @@ class PLRV:
     def delta(self, eps):
         """The privacy curve of this one step, E[(1 - e^{eps-L})_+] [SP 11]; `eps` in nats, any
         shape, may be negative."""
-        return self.p_inf + np.exp(self.log_delta(np.clip(np.asarray(eps, float), -_FAR, _FAR)))
+        with asking:
+            return self.p_inf + np.exp(self.log_delta(np.clip(np.asarray(eps, float), -_FAR, _FAR)))
 
     def __getattr__(self, name):
         if any(name in vars(cls) for cls in type(self).__mro__):

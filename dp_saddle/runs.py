@@ -7,10 +7,9 @@ __all__ = ['ADD_OR_REMOVE', 'relation_of', 'relations_of', 'Composable', 'RunSum
 
 # %% ../nbs/05c_runs.ipynb #c3bff171
 from dataclasses import dataclass
-from functools import cached_property
 
 from . import checks
-from .checks import patch
+from .checks import cached_property, patch
 from .mechanisms import Composition, Mechanism
 from .texts import quoted
 

@@ -23,8 +23,8 @@ from .checks import Saved, TooDear, counted, patch, tracked
 from .contour import composed_atoms
 from .losses import FiniteLoss
 from .mechanisms import Composition, Gaussian, Mechanism, PoissonSubsampled
-from .numerics import ULP, log_chernoff_factor
-from .plrv import as_composition
+from .numerics import TINY, ULP, log_chernoff_factor
+from .plrv import MASS_ERROR, as_composition
 from .prefixes import Schedule, families_for, prefix_epsilon
 from .record_bounds import raised_between, upper_epsilon
 from .selection import TRIES, Selected, selected
@@ -40,7 +40,10 @@ _TOGETHER, _LONG = 4, 1 << 14    # more of them first share lines, of so many no
 _SOON = 1 << 14         # nodes of a line for those of them that have others between,
 _NEARLY = 2e-3          # and the width, relative, at which that is enough
 _TILTS = 1e-3, 1e4, 300 # of Renyi divergences: from, to, how many
-_MOST_WITH_MASS = 12    # prefixes of steps with mass at infinity, likewise
+_MOST_WITH_MASS = 12    # prefixes of steps with mass at infinity, likewise;
+_MOST_LISTED = 100      # of those whose outcomes can all be listed; of equal ones _MOST_EXACT
+_MOST_OUTCOMES = 1 << 10 # of a step that tables are made of
+_STRETCHES, _FALL = 16, 5e-3     # of what it leaves of delta: at most so many, log of a ratio
 _MOST_EXACT = 800       # prefixes of steps with few outcomes, summed exactly
 _MOST_CLOSED = 1000     # prefixes of Gaussian steps only, each by the closed form
 _EACH = 1 << 12         # prefixes of equal steps, each; then about 1/_EACH apart,
@@ -192,14 +195,67 @@ def _prefixes_by_moments(kinds, which, delta):
     return out
 
 # %% ../nbs/06c_schedules.ipynb #1d0f8e00
-def _at_some(kinds, which, delta):
+def _at_some(kinds, which, delta, most=_MOST_WITH_MASS):
     "Upper bounds after some of the steps: elsewhere, those of the next one."
-    at = _few(np.arange(len(which)), _MOST_WITH_MASS)
+    at = _few(np.arange(len(which)), most)
     counts = [np.bincount(which[:i + 1], minlength=len(kinds)) for i in at]
     eps = np.array([_alone(kinds, row, delta) for row in counted(counts, 'prefix')])
     return eps[np.searchsorted(at, np.arange(len(which)))]
 
 def _blocks(rows): return np.array_split(rows, ceil(len(rows)/_ROWS_AT_ONCE)) if len(rows) else []
+
+def _on_lines(kinds, which, delta, **nodes):
+    "(Families of the kinds of these steps, a Schedule of them), for `prefix_epsilon`."
+    used, place = np.unique(which, return_inverse=True)
+    schedule = Schedule(np.arange(len(used)), np.ones(len(used)), place)
+    return families_for([kinds[j] for j in used], schedule, delta, **nodes), schedule
+
+# %% ../nbs/06c_schedules.ipynb #1f503dd5
+def _left_by_mass(kinds, which, delta):
+    "What the mass at infinity, in the worse direction, leaves of delta after each step."
+    most = np.zeros(len(which))
+    for side in ('remove', 'add'):
+        log_finite = np.zeros(len(which))
+        for j, m in enumerate(kinds):
+            if p := getattr(m, side).p_inf:
+                log_finite += np.cumsum(which == j)*(np.log1p(-p) if p < 1 else -1/TINY)
+        most = np.maximum(most, -np.expm1(log_finite))
+    return (delta - most*(1 + MASS_ERROR))*(1 - ULP)
+
+def _have_tables(kinds):
+    "Can lines serve, or are moments all that is known, or too many outcomes?"
+    losses = [plrv for m in kinds for plrv in (m.remove, m.add)]
+    atoms = max(plrv.atoms[0].size for plrv in losses)
+    return atoms <= _MOST_OUTCOMES and not any(plrv.moments_only for plrv in losses)
+
+def _exactly(kinds, which):
+    "How many prefixes are asked of the front door: more where all outcomes can be listed."
+    run = _run_of(kinds, np.bincount(which, minlength=len(kinds)))
+    sides = [as_composition(plrv) for plrv in (run.remove, run.add)]
+    finite = all(isinstance(part, FiniteLoss) for plrv in sides for part, _ in plrv.parts)
+    if not finite or any(composed_atoms(plrv) is None for plrv in sides): return _MOST_WITH_MASS
+    return _MOST_LISTED if len(kinds) > 1 else _MOST_EXACT
+
+# %% ../nbs/06c_schedules.ipynb #5e36e518
+def _with_mass(kinds, which, delta):
+    "`_prefixes` of steps with mass at infinity: some by the front door, and by the finite parts."
+    most = _exactly(kinds, which)
+    eps = _at_some(kinds, which, delta, most)
+    if len(which) <= most or most == _MOST_EXACT or not _have_tables(kinds): return eps
+    left, good = _left_by_mass(kinds, which, delta), np.ones(len(which), bool)
+    for begin, end in _stretches(left):
+        found, fine = prefix_epsilon(*_on_lines(kinds, which[:end], left[end - 1]), left[end - 1])
+        good[begin:end] = fine[begin:]
+        eps[begin:end] = np.minimum(eps[begin:end], found[begin:])
+    return _first_alone(kinds, which, eps, good, delta, left)
+
+# %% ../nbs/06c_schedules.ipynb #f9ac0411
+def _stretches(left):
+    "(begin, end) of steps after which nearly as much is left, where anything is."
+    fall = np.log(left[0]/left[left > 0]) if left[0] > 0 else np.empty(0)
+    step = max(fall.max(initial=0)/_STRETCHES, _FALL)
+    _, begin = np.unique(np.ceil(fall/step), return_index=True)
+    return zip(begin, [*begin[1:], fall.size])
 
 # %% ../nbs/06c_schedules.ipynb #7613c6b9
 def _prefixes(kinds, which, delta):
@@ -210,7 +266,7 @@ def _prefixes(kinds, which, delta):
 def _prefixes_of_few(kinds, which, delta):
     "The same, each kind as it is."
     if any(plrv.p_inf for m in kinds for plrv in (m.remove, m.add)):
-        return _at_some(kinds, which, delta)
+        return _with_mass(kinds, which, delta)
     if any(m.remove.moments_only for m in kinds):
         return _prefixes_by_moments(kinds, which, delta)
     if not kinds:
@@ -220,8 +276,7 @@ def _prefixes_of_few(kinds, which, delta):
         return np.array([_alone(kinds, row, delta) for row in counts])
     if len(kinds) == 1:
         return _equal_steps(_families(kinds), kinds, len(which), delta)
-    schedule = Schedule(np.arange(len(kinds)), np.ones(len(kinds)), which)
-    bounds = prefix_epsilon(families_for(kinds, schedule, delta), schedule, delta)
+    bounds = prefix_epsilon(*_on_lines(kinds, which, delta), delta)
     return _first_alone(kinds, which, *bounds, delta)
 
 # %% ../nbs/06c_schedules.ipynb #5754dabc
@@ -232,18 +287,18 @@ def _of_few_kinds(which, most):
 
 def _on_long_lines(kinds, which, delta):
     "(Upper bounds on eps after the first steps, are they good?), on lines of more nodes."
-    used, place = np.unique(which, return_inverse=True)
-    first = Schedule(np.arange(len(used)), np.ones(len(used)), place)
-    families = families_for([kinds[j] for j in used], first, delta, most_nodes=_LONG)
+    families, first = _on_lines(kinds, which, delta, most_nodes=_LONG)
     if families[0].smooth: return prefix_epsilon(families, first, delta)
     return inf, np.zeros(len(which), bool)        # corners are no better on longer lines
 
-def _first_alone(kinds, which, eps, good, delta):
+# %% ../nbs/06c_schedules.ipynb #90a323d7
+def _first_alone(kinds, which, eps, good, delta, left=None):
     "The bounds; where they are not good, and of few kinds, on longer lines or by the front door."
     bad = np.flatnonzero(~good[:_of_few_kinds(which, _MOST_KINDS)])
     if len(bad) > _TOGETHER:
         first = slice(bad[-1] + 1)
-        found, fine = _on_long_lines(kinds, which[first], delta)
+        least = delta if left is None else left[bad[-1]]     # for finite losses
+        found, fine = _on_long_lines(kinds, which[first], least)
         eps[first], bad = np.minimum(eps[first], found), bad[~fine[bad]]
     ask = _alone if len(bad) <= _MOST_ALONE else _soon
     for i in counted(_few(bad), 'prefix'):
@@ -345,7 +400,8 @@ def epsilon_after(
 ):             # eps after each step (of a list: entry), rounded up, shape (steps,)
     """What was spent after every step of a schedule. Certified; each number is for a run that ends
     there; infinite where the mass of an infinite loss is more than delta. Of steps known by
-    their moments: by these.
+    their moments: by these. Where there is mass at infinity and a step has more than a
+    thousand outcomes: of some prefixes, or of the next of these.
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ from scipy.special import expit, gammaln
 from . import checks
 from .accounting import mechanism_of
 from .certified import ContourAccountant
-from .checks import asking, patch, users_level
+from .checks import MadeInTurn, asking, patch, users_level
 from .mechanisms import Composition, Mechanism
 from .numerics import TINY, expm1mx, in_order, invert, log_chernoff_factor
 from .plrv import Bounds, as_composition
@@ -405,7 +405,7 @@ def selected(
                     holds_below=getattr(run, 'holds_below', True))
 
 # %% ../nbs/06ab_selection.ipynb #faaa7887
-class SelectionAccountant:
+class SelectionAccountant(MadeInTurn):
     """Bounds for compositions in which runs are `selected`: from the privacy curve (Koskela,
     Redberg and Wang 2024), and by Renyi divergences (Papernot and Steinke 2022)."""
     def __init__(self,

@@ -7,7 +7,7 @@ import io
 import re
 import textwrap
 import tokenize
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from math import inf
 from pathlib import Path
 from types import FunctionType
@@ -15,6 +15,7 @@ from types import FunctionType
 import pytest
 
 import dp_saddle
+from dp_saddle.checks import cached_property
 
 MODULES = [importlib.import_module(f"dp_saddle.{path.stem}")
            for path in sorted(Path(dp_saddle.__file__).parent.glob("[a-z]*.py"))]

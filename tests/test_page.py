@@ -41,7 +41,7 @@ LONG_MODULES = {
     "densities": (790, "all Gaussians, sampled and mixed, share a path; a Laplace and your own, "
                        "beside it, could have a room of their own"),
     "prv_fft": (500, "two accountants on one grid; what rounding costs stands beside each sum"),
-    "schedules": (600, "prefixes by tables, by outcomes, by moments; the files they come from "
+    "schedules": (640, "prefixes by tables, by outcomes, by moments; the files they come from "
                        "could have a room of their own"),
     "tilted_fft": (550, "dots, lattices, and one transform of both: dots could be parted from it"),
 }

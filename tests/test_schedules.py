@@ -1,10 +1,12 @@
 "Chapter 06c, schedules: every prefix, runs in files, the ledger."
 import json
+from collections import Counter
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mpmath import mp
 
 from dp_saddle import (
     ZCDP,
@@ -281,6 +283,37 @@ def test_prefixes_of_steps_with_mass_at_infinity():
     spent = epsilon_after(40*fixed, delta=1e-5)
     assert (np.diff(spent) >= 0).all()
     assert spent[-1] == epsilon(40*fixed, delta=1e-5) and spent[6] >= epsilon(7*fixed, delta=1e-5)
+
+def delta_of_responses(steps, x):
+    "delta at x of ApproxDP steps (eps, delta): all sums of +-eps, exactly."
+    finite, law = mp.mpf(1), {mp.mpf(0): mp.mpf(1)}
+    for eps, mass in steps:
+        finite, truth, more = finite*(1 - mp.mpf(mass)), 1/(1 + mp.exp(-mp.mpf(eps))), Counter()
+        for loss, p in law.items():
+            more[loss + eps] += p*truth
+            more[loss - eps] += p*(1 - truth)
+        law = more
+    return 1 - finite + finite*mp.fsum(p*(1 - mp.exp(x - y)) for y, p in law.items() if y > x)
+
+@pytest.mark.parametrize('delta', [4.3e-6, 2e-9])
+def test_every_prefix_of_few_outcomes_with_mass_at_infinity_is_exact(delta):
+    steps = [(.01465927242798572, 5.164261249047715e-10)] + 30*[(.2140189992536605, 2.7e-12)]
+    spent = epsilon_after([ApproxDP(eps=e, delta=p) for e, p in steps], delta=delta)
+    with mp.workdps(30):
+        for k in (1, 5, 20, 28, 31):
+            at = [delta_of_responses(steps[:k], mp.mpf(spent[k - 1])*q) for q in (1, 1 - 1e-6)]
+            assert at[0] <= delta*(1 + 1e-12) and at[1] > delta, k
+
+@pytest.mark.parametrize('schedule', [
+    [(ApproxDP(eps=.1, delta=2e-8), 10), (S(1., .01), 60)],
+    15*[(ApproxDP(eps=.1, delta=2e-8), 1), (Laplace(scale=10.), 1)]], ids=['in turn', 'mixed'])
+def test_every_prefix_of_steps_with_mass_at_infinity_is_near(schedule):
+    "By what the mass leaves of delta, at most half a per cent above."
+    spent = epsilon_after(schedule, delta=1e-6)
+    steps = [m for m, n in schedule for _ in range(n)]
+    for k in (9, 19, 30):
+        alone = ContourAccountant(Composition(tuple((m, 1) for m in steps[:k]))).epsilon(1e-6)
+        assert alone.lower <= spent[k - 1] <= 1.005*alone.upper, k
 
 def scattered(n, seed=7):
     "So many steps, each with a noise and a rate of its own."

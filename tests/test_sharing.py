@@ -81,6 +81,18 @@ def test_threads_share_an_accountant(name, method, hasty):
             theirs = answers[question, x]
             assert theirs.lower <= up and low <= theirs.upper <= up + 1e-6*(1 + up)
 
+def unserved(run):
+    with pytest.raises(ValueError, match='use ContourAccountant') as error: TiltedFFT(run)
+    return str(error.value)
+
+@pytest.mark.parametrize('ask', [
+    unserved, lambda run: run.remove.delta(.5), lambda run: ContourAccountant(run).delta(.5)])
+def test_threads_share_a_mechanism(ask, hasty):
+    "Each builds what it asks: of one that none has asked before it learns what one thread does."
+    shared, alone = copy.deepcopy(RUNS['bins']), copy.deepcopy(RUNS['bins'])
+    with ThreadPoolExecutor(8) as pool: found = list(pool.map(ask, [shared]*8))
+    assert found == 8*[ask(alone)]
+
 @pytest.mark.parametrize('name', MORE)
 def test_pickles_and_copies(name):
     "Of a mechanism, its losses and its accountant, before a question and after."
@@ -111,8 +123,29 @@ with ThreadPoolExecutor(1) as pool:
     assert os.waitpid(child, 0)[1] == 0 and len(asked.result()) == 40
 """
 
+FORKED_BETWEEN = """
+import os
+from threading import Event, Thread
+from dp_saddle import *
+begun, over = Event(), Event()
+class Slow(Gaussian):
+    def loss_of(self, direction):
+        begun.set()
+        over.wait()
+        return super().loss_of(direction)
+thread = Thread(target=lambda: Slow(sigma=1.).remove)
+thread.start()
+begun.wait()
+child = os.fork()
+if not child:
+    os._exit(0 if Laplace(scale=1.).remove.ess_sup == 1 else 1)
+over.set()
+assert os.waitpid(child, 0)[1] == 0
+"""
+
 @pytest.mark.skipif(not hasattr(os, 'fork'), reason='this system cannot fork')
-def test_a_process_that_is_forked_while_threads_ask():
+@pytest.mark.parametrize('program', [FORKED, FORKED_BETWEEN], ids=['asking', 'computing'])
+def test_a_process_that_is_forked_while_threads_work(program):
     """It is not left waiting for a thread that it does not have. (In a process of its own: where
     JAX has been imported, it warns of any fork.)"""
-    subprocess.run([sys.executable, '-c', FORKED], check=True, timeout=60)
+    subprocess.run([sys.executable, '-c', program], check=True, timeout=60)
