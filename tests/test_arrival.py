@@ -115,9 +115,10 @@ FILES = """
 import hashlib
 from pathlib import Path
 import dp_saddle
-for path in sorted(Path(dp_saddle.__file__).parent.iterdir()):
+root = Path(dp_saddle.__file__).parent
+for path in sorted(root.rglob('*')):
     if path.is_file():
-        print(path.name, hashlib.sha256(path.read_bytes()).hexdigest())
+        print(path.relative_to(root).as_posix(), hashlib.sha256(path.read_bytes()).hexdigest())
 """
 
 

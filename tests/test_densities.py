@@ -264,7 +264,8 @@ def test_a_density_that_lacks_a_part_is_told_which(missing):
     whole = type('Whole', (DensityLoss,), parts)(1.)
     assert whole.cgf(2.) == pytest.approx(3., rel=1e-13)
     del parts[missing]
-    with pytest.raises(NotImplementedError, match=rf'Part must define {missing}\(.\): see chapter'):
+    told = rf'Part must define {missing}\(.\): see losses/densities'
+    with pytest.raises(NotImplementedError, match=told):
         type('Part', (DensityLoss,), parts)(1.).cgf(2.)
 
 @pytest.mark.parametrize('rate', [1e-200, 1e-9, .3, 1 - 1e-16])

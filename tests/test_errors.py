@@ -54,6 +54,7 @@ from dp_saddle import (
     gdp,
     group,
     individual_epsilon,
+    interop,
     load_certificate,
     optimal_schedule,
     rdp,
@@ -73,7 +74,6 @@ from dp_saddle.engine.berry_esseen import step_moments
 from dp_saddle.engine.tilted_fft import connect_the_dots
 from dp_saddle.filters import gaussian_epsilon
 from dp_saddle.individual import norm_counts
-from dp_saddle.interop import opacus as interop
 from dp_saddle.practice import run_files, schedules
 from dp_saddle.saddlepoint import (
     TiltedAccountant,

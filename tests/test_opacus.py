@@ -32,7 +32,7 @@ from dp_saddle import (
     rdp,
     tree_aggregation,
 )
-from dp_saddle.interop.opacus import (
+from dp_saddle.interop import (
     BudgetSpent,
     SaddleAccountant,
     SaddlePrivacyAccountant,
@@ -60,7 +60,7 @@ def test_without_the_library(missing, name, then):
 import sys, dp_saddle
 assert not {{'opacus', 'torch', 'dp_accounting'}} & set(sys.modules), 'the library needs neither'
 sys.modules['{missing}'] = None
-import dp_saddle.interop.opacus as interop
+import dp_saddle.interop as interop
 try: interop.{name}()
 except ImportError as error:
     assert '{name} needs' in str(error), error
