@@ -117,7 +117,7 @@ from pathlib import Path
 import dp_saddle
 root = Path(dp_saddle.__file__).parent
 for path in sorted(root.rglob('*')):
-    if path.is_file():
+    if path.is_file() and path.suffix != '.pyc':        # what has been run is compiled
         print(path.relative_to(root).as_posix(), hashlib.sha256(path.read_bytes()).hexdigest())
 """
 
