@@ -65,10 +65,6 @@ NOTHING = 1e-12
 # {a question, or a part of its text: (how far a number may go, relative; why)}.
 MEANT = {
     'gdp(dpsgd(without-replacement': (0.5, 'how much less the run may cost is that of one pair'),
-    **dict.fromkeys(
-        ['gdp(Gaussian', 'gdp(50 Gaussian', 'gdp(dpsgd(shuffle', 'gdp(dpsgd(none'],
-        (1.0, 'of Gaussians alone mu is exact, and what was left, a millionth, is none'),
-    ),
 }
 
 QUESTIONS = {}  # {text: function without arguments}, in the order they are asked

@@ -1,4 +1,4 @@
-"Chapter engine/gaussian_formulas: Gaussian steps, and one on a Poisson sample, in closed form."
+"engine/gaussian_formulas: Gaussian steps, and one on a Poisson sample, in closed form."
 import math
 import sys
 import warnings

@@ -58,7 +58,7 @@ def planned(pair, n, delta):
         step = pair.served(plan, steps)
         return plan, grid, step, pair.lines(step, steps, plan)
 
-NARROW = 2e-10      # nats: an eps is known well enough (chapter engine/gaussian_rows)
+NARROW = 2e-10      # nats: an eps is known well enough (engine/gaussian_rows)
 
 def found_beside_lines(setting):
     "What rows say: it meets the lines of engine/line, and is no wider than twice them."

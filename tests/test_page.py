@@ -20,42 +20,42 @@ EXPORTED_WIDTH, READERS_WIDTH, CELL_LINES, MODULE_LINES = 100, 88, 25, 450
 LONG_CELLS = {}
 # Modules that are longer: how long at most, and why. What could be cut says so.
 LONG_MODULES = {
-    "mechanisms": (500,
+    "mechanisms": (490,
         "what users write, on one page, beside what every accountant has"),
-    "interop.opacus": (635,
+    "interop.opacus": (600,
         "what Opacus calls and what its users call: hooks, loaders, guards, ghosts; the norms "
         "of records, at the end, could have a room of their own"),
-    "engine.many": (574,
+    "engine.many": (560,
         "records on shared lines, and what each of their sums is off by, beside it; the "
         "family of losses could have a room of its own"),
-    "certificates.interval_transforms": (775,
+    "certificates.interval_transforms": (770,
         "what a step is, in one place: who believes these pages need believe nothing else; a "
         "file of three parts would be three things to believe"),
-    "engine.gaussian_rows": (935,
+    "engine.gaussian_rows": (910,
         "a question alone, a thousand at once and a run of many kinds are the same "
         "operations, and one proof; what is planned, and kinds, could have rooms"),
-    "engine.line": (1285,
+    "engine.line": (1270,
         "the line, its plan, atoms, curves and ends share one table of the loss; those, from "
         "'eps of delta' on, could have a room of their own"),
-    "engine.ways": (791,
+    "engine.ways": (760,
         "one accountant: what it tries, in which order, and how bounds are joined; the sums "
         "of levels and of counts could have a room of their own"),
-    "sampling.truncated_moments": (520,
+    "sampling.truncated_moments": (510,
         "moments below a cut, and the loss that they make; that, from 'The loss' on, could "
         "have a room of its own"),
     "engine.largest_loss_levels": (630,
         "windows, levels and counts are cut by one class, and of one loss"),
-    "losses.nodes": (750,
+    "losses.nodes": (730,
         "what all sums over nodes share: K, its rounding, its lines, what is kept"),
-    "losses.densities": (790,
+    "losses.densities": (770,
         "all Gaussians, sampled and mixed, share a path; a Laplace and your own, beside it, "
         "could have a room of their own"),
-    "prv_fft": (500,
+    "prv_fft": (480,
         "two accountants on one grid; what rounding costs stands beside each sum"),
-    "practice.schedules": (640,
+    "practice.schedules": (620,
         "prefixes by tables, by outcomes, by moments; the files they come from could have a "
         "room of their own"),
-    "engine.tilted_fft": (550,
+    "engine.tilted_fft": (490,
         "dots, lattices, and one transform of both: dots could be parted from it"),
 }
 

@@ -1,4 +1,4 @@
-"Chapter engine/small_losses: what small losses cannot reach, and lines without it."
+"engine/small_losses: what small losses cannot reach, and lines without it."
 from math import log
 
 import numpy as np

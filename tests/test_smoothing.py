@@ -1,4 +1,4 @@
-"Chapter engine/smoothing: a curve, smoothed, and its brackets."
+"engine/smoothing: a curve, smoothed, and its brackets."
 import mpmath
 import numpy as np
 import pytest

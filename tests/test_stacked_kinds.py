@@ -1,4 +1,4 @@
-"Chapter engine/stacked_kinds: kinds of sampled Gaussian steps as rows of one array."
+"engine/stacked_kinds: kinds of sampled Gaussian steps as rows of one array."
 import numpy as np
 import pytest
 

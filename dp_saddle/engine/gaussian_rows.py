@@ -91,7 +91,7 @@ _KEPT = 32                        # kinds of steps, and tables and classes of ea
 _STEPS, _SETTLED, _LEAST_PART, _ROUNDS = 16, 1e-14, 1/8, 8   # of Newton's method; of ends' search
 _LENGTHEN, _NUDGE = .01, 4        # by which a step outwards is too long; in ulps
 _MOST_RUN = 10**8                 # steps that are asked here
-_LEAST_DELTA, _RARE_NOISE = 1e-200, 1e3     # asked here; of chapter engine/small_losses, at most
+_LEAST_DELTA, _RARE_NOISE = 1e-200, 1e3     # asked here; of engine/small_losses, at most
 
 with np.errstate(divide='ignore'):
     _NEAR = 1/np.maximum(_TILTS - _TILTS[:, None], 0)    # of a tilt to those above it; or inf

@@ -286,7 +286,7 @@ def _take(self:LossFamily, known, place):
 # %% ../../nbs/engine/many.ipynb #5240c7df
 @patch(cached=True)
 def _as_rows(self:LossFamily):
-    "{j: kind} of the losses that can be rows (chapter engine/stacked_kinds)."
+    "{j: kind} of the losses that can be rows (engine/stacked_kinds)."
     kinds = {j: kind_of(step) for j, step in enumerate(self.steps)}
     return {j: kind for j, kind in kinds.items() if kind}
 
