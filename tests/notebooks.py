@@ -36,8 +36,8 @@ class Shell(CaptureShell):
     """nbdev's, without drawing the pictures that a cell shows: here nobody looks at them, and no
     cell fails for what cannot be drawn. (`docs/execute.py` draws, test_pictures.py judges.)"""
 
-    def __init__(self, path):
-        super().__init__(path, mpl_format="png")
+    def __init__(self, path, **options):
+        super().__init__(path, mpl_format="png", **options)
         self.display_formatter.formatters["image/png"].for_type(Figure, lambda figure: b"")
 
 

@@ -54,12 +54,13 @@ def environment(home):
     return kept | {"HOME": str(home), "USERPROFILE": str(home), "MPLBACKEND": "Agg"}
 
 
-def run(*command, cwd, timeout=900):
-    "Output of `command` in the folder `cwd` with an empty home; if it fails, so does the test."
+def run(*command, cwd, timeout=900, more=None):
+    """Output of `command` in the folder `cwd` with an empty home, and with `more` variables; if it
+    fails, so does the test."""
     done = subprocess.run(
         [str(word) for word in command],
         cwd=cwd,
-        env=environment(cwd / "home"),
+        env=environment(cwd / "home") | (more or {}),
         text=True,
         capture_output=True,
         timeout=timeout,
@@ -194,6 +195,35 @@ def test_what_a_registry_shows(built):
     assert about["Requires-Python"] == ">=3.10"
     links = " ".join(about.get_all("Project-URL", []) + about.get_all("Home-page", []))
     assert bool(links) == bool(settings()["git_url"])
+
+
+def generated(project):
+    "What is written by exporting and cleaning: {file: content}."
+    files = *project.rglob("dp_saddle/**/*.py"), *project.rglob("nbs/**/*.ipynb")
+    return {path.relative_to(project).as_posix(): path.read_bytes()
+            for path in (*files, project / "pyproject.toml")}
+
+
+def test_nbdev_3(tmp_path):
+    "The next nbdev, before this one: it exports and cleans the same, and the notebooks run in it."
+    project, newer = copy(tmp_path / "project"), tmp_path / "newer"
+    options = "-q", "--no-compile", "--target", newer
+    run(sys.executable, "-m", "pip", "install", *options, "nbdev>=3", cwd=tmp_path)
+    first = {"PYTHONPATH": os.pathsep.join([str(newer), str(project)])}
+    version = "import nbdev; print(nbdev.__version__)"
+    assert int(run(sys.executable, "-c", version, cwd=tmp_path, more=first).split(".")[0]) >= 3
+    before = generated(project)
+    module = project / "dp_saddle" / "filters.py"
+    module.write_text("# to be written again\n")
+    run(sys.executable, project / "docs" / "export.py", cwd=project, more=first)
+    run(sys.executable, newer / "bin" / "nbdev-clean", cwd=project, more=first)
+    after = generated(project)
+    assert [name for name in before if before[name] != after.get(name)] == []
+    assert set(after) == set(before) and len(before) > 150
+    pages = "five_minutes", "08_filters", "practice/audits"
+    paths = [project / "nbs" / f"{page}.ipynb" for page in pages]
+    said = run(sys.executable, project / "tests" / "notebooks.py", *paths, cwd=project, more=first)
+    assert "Success." in said
 
 
 @pytest.mark.skipif(not shutil.which("make"), reason="no make")

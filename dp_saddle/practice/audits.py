@@ -259,9 +259,6 @@ def _eps_of_mu(mu, delta):
     "eps of a Gaussian, rounded down."
     return best_accountant(Gaussian(sigma=1/mu)).epsilon(delta).lower if mu else 0.
 
-# %% ../../nbs/practice/audits.ipynb #dd65a9b2
-#| export
-
 # %% ../../nbs/practice/audits.ipynb #647e4ecf
 def audit(
     run,               # a mechanism, a composition, or what `dpsgd` returns: what is claimed
