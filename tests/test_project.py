@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import dp_saddle
+import house
 import mutate
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -197,6 +198,28 @@ def test_links_of_notebooks_exist(path):
     text = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
     links = re.findall(r"\]\((?!\w+:|#)([^)#\s]+)", re.sub(r"\$[^$]*\$", "", text))
     assert not [link for link in links if not (path.parent/link).exists()]
+
+def lost_anchors(path, text):
+    "Links of a notebook's text whose heading or cell is not where they lead."
+    lost = []
+    for to, anchor in re.findall(r"\]\(([^)#\s]*\.ipynb)#([^)\s]+)\)", text):
+        there = (path.parent/to).resolve()
+        ids = {c["id"] for c in json.loads(there.read_text(encoding="utf-8"))["cells"]}
+        known = house.headings(there) | {f"cell-id={key}" for key in ids}
+        if anchor not in known: lost.append(f"{to}#{anchor}")
+    return lost
+
+@pytest.mark.parametrize("path", sorted((ROOT/"nbs").rglob("[!_.]*.ipynb")), ids=lambda p: p.stem)
+def test_anchors_of_notebooks_exist(path):
+    "A link to a section or a cell of another page leads to one that is there."
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    text = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
+    assert not lost_anchors(path, text)
+
+def test_a_lost_anchor_is_seen():
+    text = "[a](01_plrv.ipynb#Sums) [b](01_plrv.ipynb#Some) [c](08_filters.ipynb#cell-id=none)"
+    lost = ["01_plrv.ipynb#Some", "08_filters.ipynb#cell-id=none"]
+    assert lost_anchors(ROOT/"nbs"/"map.ipynb", text) == lost
 
 def test_mutants_are_of_the_first_two_kinds():
     "Numbers that are proved or allow for rounding are mutated, tuning numbers never."
