@@ -156,6 +156,16 @@ def test_the_front_page_says_in_words_what_was_measured(monkeypatch):
         if width := re.search(r"± (\S+),", answer):
             assert float(width[1]) == pytest.approx((up - low)/2, rel=.5), answer
 
+def test_the_readme_comes_to_the_book_in_two_screens():
+    "In lines of 100 columns, the picture's text aside; and its list has the book alone."
+    text = (ROOT/"README.md").read_text(encoding="utf-8")
+    head, book = text.split("\n## The book\n")
+    lines = re.sub(r"!\[[^\]]*\]", "![]", head).splitlines()
+    assert sum(max(1, -(-len(line)//100)) for line in lines) <= 90
+    listed = re.findall(r"^\| \[[^\]]+\]\(([^)]+)\)", book.split("\n## ")[0], flags=re.M)
+    chapters = {f"nbs/{path.name}" for path in (ROOT/"nbs").glob("[01]*.ipynb")}
+    assert {"nbs/preface.ipynb", "nbs/glossary.ipynb", *chapters} == set(listed)
+
 def test_import_is_light():
     """The library needs numpy and scipy; what draws is imported where it draws, and nbdev's tools
     never."""
