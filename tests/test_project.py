@@ -209,6 +209,30 @@ def test_links_of_notebooks_exist(path):
     links = re.findall(r"\]\((?!\w+:|#)([^)#\s]+)", re.sub(r"\$[^$]*\$", "", text))
     assert not [link for link in links if not (path.parent/link).exists()]
 
+def test_contributing_is_a_page_and_a_half_and_true():
+    "Its files are there, and so are the lines of code and the section that it takes as examples."
+    text = (ROOT/"CONTRIBUTING.md").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 90
+    named = re.findall(r"(?<![\w./])(?:nbs|tests|docs|dp_saddle)/[\w./]*", text)
+    assert len(named) > 20
+    lost = {name for name in named if not (ROOT/name.rstrip(".")).exists()}
+    assert lost == {"nbs/engine/line.py"}           # which jupytext writes
+    module, cell = re.search(r"`(# %% \S+) #(\w{8})`", text).groups()
+    where = ROOT/"dp_saddle"/"engine"/"line.py"
+    assert f"{module} #{cell}\n" in where.read_text(encoding="utf-8")
+    for page, title in (("losses/densities", "By-hand:-a-class-for-an-analytic-density"),
+                        ("02_mechanisms", "Mechanisms"), ("map", "Places-to-look-up")):
+        assert title in house.headings(ROOT/"nbs"/f"{page}.ipynb")
+
+def test_a_release_is_one_screen():
+    "And the names that it tells are there."
+    text = (ROOT/"CHANGELOG.md").read_text(encoding="utf-8")
+    first, *releases = re.split(r"^## \[", text, flags=re.M)
+    assert releases and all(len(release.splitlines()) <= 55 for release in releases)
+    told = set(re.findall(r"`([A-Z]\w+)[`(]", text))
+    from_interop = {"SaddlePrivacyAccountant"}
+    assert len(told) > 30 and told - from_interop <= set(dp_saddle.__all__)
+
 def lost_anchors(path, text):
     "Links of a notebook's text whose heading or cell is not where they lead."
     lost = []
