@@ -7,6 +7,7 @@ from functools import lru_cache
 from statistics import median
 
 import pytest
+import source
 
 import dp_saddle
 from house import DOORS, NBS, ROOT
@@ -109,6 +110,12 @@ def test_the_engine_room_is_all_there():
     rooms = {re.match(r"\[(\w+)\]", row[0])[1] for row in table("The engine room")}
     assert rooms == DOORS.keys() - {"practice", "command", "interop"}
     for row in table("The engine room"): assert row[1].endswith("."), row
+
+def test_the_site_keeps_its_links():
+    "docs/source.py turns a link to a cell into one only where a cell's name is its text."
+    page = "\n\n".join(text(c) for c in cells(PAGE) if c["cell_type"] == "markdown")
+    assert not re.search(r"cell-id=", re.sub(source.CELL, "", page))
+    assert "engine/line.ipynb#the-cut-of-the-sum)" in source.places_in(page)
 
 def test_the_map_comes_first():
     "The first page that the README links to."
