@@ -43,6 +43,38 @@ def rooms():
     return {n.name: path for path in LIBRARY for n in module(path)[0].body
             if isinstance(n, DEFINED) and n.name in module(path)[2] and not is_patch(n)}
 
+def imported(path):
+    "The modules from which a file imports: for a name at a door, the page that has it."
+    here = path.parent.relative_to("dp_saddle").parts
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if not isinstance(node, ast.ImportFrom): continue
+        if not node.level and (node.module or "").split(".")[0] != "dp_saddle": continue
+        top = here[:len(here) - node.level + 1] if node.level else ()
+        words = [*top, *(node.module or "").split(".")]
+        room = Path("dp_saddle", *(word for word in words if word and word != "dp_saddle"))
+        for alias in node.names:
+            if found := behind(room, alias.name): yield found
+
+def behind(room, name):
+    "The module that has a name of `room`, which may be a door, or a door's door; None without any."
+    while (room/"__init__.py").exists():
+        pages = door_of(room/"__init__.py")
+        if (room/f"{name}.py").exists(): return room/f"{name}.py"
+        page = next((page for page, names in pages.items() if name in names.split()), None)
+        if page is None: return None
+        room = room/page
+    return room.with_suffix(".py")
+
+@lru_cache(None)
+def users():
+    "{module: those that import from it}, by their names within the package; a door is its folder."
+    found = {}
+    for path in (*LIBRARY, *Path("dp_saddle").glob("*/__init__.py")):
+        me = dotted(path.parent if path.name == "__init__.py" else path)
+        for room in imported(path):
+            found.setdefault(dotted(room), set()).add(me)
+    return found
+
 @lru_cache(None)
 def decorators(node):
     return {ast.unparse(d) for d in node.decorator_list}

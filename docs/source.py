@@ -41,6 +41,7 @@ PARTS = {
     "The papers": ("papers/", "benchmark"),
     "More": ("commands", "api/index", "gallery", "references"),
 }
+NUMBER = re.compile(r"0*(\d+[a-z]*)_")      # of a chapter
 # Below the title of the chapter on the command line: that page is the site's alone.
 COMMANDS = "[All commands and their options](../commands.md), as the parser knows them."
 # of the papers, as cited in the notebooks
@@ -430,7 +431,7 @@ def place_of(name):
 
 def entry(name, nb):
     "A line of the sidebar: chapters with their numbers."
-    number = re.match(r"0*(\d+[a-z]*)_", name)
+    number = NUMBER.match(name)
     return f"{number[1]} {title_of(nb)} <{name}>" if number else name
 
 def toctree(entries, *options):
@@ -457,6 +458,33 @@ def chapters(notebooks):
                 found[exported[1]] = name
     return found
 
+# Who uses a page
+
+RESULT = "**Its one result**"      # a page of the engine room has such a paragraph at its head
+
+def used_by(name, pages, titles):
+    """A sentence with links to what imports from the page `name`: pages of its folder, chapters,
+    other folders. `pages`: {module: page}."""
+    folder, top = name.split("/")[0], "../"*name.count("/")
+    module = next((module for module, page in pages.items() if page == name), None)
+    users = {pages.get(user, f"{user}/index") for user in api.users().get(module, ())}
+    inside = {page for page in users if page.startswith(f"{folder}/")}
+    others = {page if "/" not in page else f"{page.split('/')[0]}/index" for page in users - inside}
+    def links(pages, words=titles.get):
+        return [f"[{words(page)}]({top}{page}.ipynb)" for page in sorted(pages, key=place_of)]
+    chapters = {page for page in others if NUMBER.match(page)}
+    numbers = links(chapters, lambda page: NUMBER.match(page)[1])
+    if numbers: numbers[0] = f"chapter{'s' if numbers[1:] else ''} {numbers[0]}"
+    found = [*links(inside), *numbers, *links(others - chapters)]
+    if not found: return "**Used by** no other page: it is for readers and users."
+    return f"**Used by** {', '.join(found[:-1])}{' and ' if found[1:] else ''}{found[-1]}."
+
+def with_users(nb, name, pages, titles):
+    "Say at the head of a page of the engine room who uses it."
+    for cell in nb.cells:
+        if cell.cell_type == "markdown" and RESULT in cell.source:
+            cell.source = f"{cell.source.rstrip()} {used_by(name, pages, titles)}"
+
 def write(written, source):
     "Write all pages of the folder `written` to `source`, which is made anew."
     shutil.rmtree(source, ignore_errors=True)
@@ -471,11 +499,13 @@ def write(written, source):
     made = shared(explorers(calls(notebooks)))
     titles = {name: entry(name, nb).split(" <")[0] if name[0].isdigit() else title_of(nb)
               for name, nb in notebooks.items()}
-    api.write(source/"api", chapters(notebooks), titles)
+    modules = chapters(notebooks)
+    api.write(source/"api", modules, titles)
     figures = gallery(notebooks, titles)
     pages = {}
     for name, nb in notebooks.items():
         here = {}
+        with_users(nb, name, modules, titles)
         pages[name] = page(nb, name, made, here, named)
         runnable.annotate(pages[name], name)
         for key, to in here.items(): cited.setdefault(key, to.format(page=name))

@@ -36,5 +36,14 @@ def tests_of(module):
     return None
 
 
+def headings(path):
+    "The anchors of a notebook's headings, as Jupyter makes them."
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    lines = (line for c in cells if c["cell_type"] == "markdown"
+             for line in "".join(c["source"]).splitlines())
+    return {re.sub(r"^#+ ", "", line).strip().replace(" ", "-")
+            for line in lines if re.match(r"#{1,4} ", line)}
+
+
 # {name of a module or of a door: the notebook}.
 NOTEBOOK_OF = {name: path for path in NOTEBOOKS if (name := exported_to(path))}

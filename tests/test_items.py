@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from house import NOTEBOOKS
+from house import NOTEBOOKS, headings
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT/"nbs"/"papers"/"items.ipynb"
@@ -55,13 +55,6 @@ def links(part):
     "(path, anchor) of each link."
     found = re.findall(r"\]\(([^)#\s]+)(?:#([^)\s]+))?\)", part)
     return [((PAGE.parent/path).resolve(), anchor) for path, anchor in found]
-
-def headings(path):
-    "The anchors of a notebook's headings, as Jupyter makes them."
-    lines = (line for c in cells(path) if c["cell_type"] == "markdown"
-             for line in text(c).splitlines())
-    return {re.sub(r"^#+ ", "", line).strip().replace(" ", "-")
-            for line in lines if re.match(r"#{1,4} ", line)}
 
 def asserts(source): return re.search(r"\bassert\b|\btest_\w+\(|pytest\.raises", source)
 

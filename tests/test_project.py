@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import dp_saddle
+import house
 import mutate
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -155,6 +156,16 @@ def test_the_front_page_says_in_words_what_was_measured(monkeypatch):
         if width := re.search(r"± (\S+),", answer):
             assert float(width[1]) == pytest.approx((up - low)/2, rel=.5), answer
 
+def test_the_readme_comes_to_the_book_in_two_screens():
+    "In lines of 100 columns, the picture's text aside; and its list has the book alone."
+    text = (ROOT/"README.md").read_text(encoding="utf-8")
+    head, book = text.split("\n## The book\n")
+    lines = re.sub(r"!\[[^\]]*\]", "![]", head).splitlines()
+    assert sum(max(1, -(-len(line)//100)) for line in lines) <= 90
+    listed = re.findall(r"^\| \[[^\]]+\]\(([^)]+)\)", book.split("\n## ")[0], flags=re.M)
+    chapters = {f"nbs/{path.name}" for path in (ROOT/"nbs").glob("[01]*.ipynb")}
+    assert {"nbs/preface.ipynb", "nbs/glossary.ipynb", *chapters} == set(listed)
+
 def test_import_is_light():
     """The library needs numpy and scipy; what draws is imported where it draws, and nbdev's tools
     never."""
@@ -197,6 +208,52 @@ def test_links_of_notebooks_exist(path):
     text = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
     links = re.findall(r"\]\((?!\w+:|#)([^)#\s]+)", re.sub(r"\$[^$]*\$", "", text))
     assert not [link for link in links if not (path.parent/link).exists()]
+
+def test_contributing_is_a_page_and_a_half_and_true():
+    "Its files are there, and so are the lines of code and the section that it takes as examples."
+    text = (ROOT/"CONTRIBUTING.md").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 90
+    named = re.findall(r"(?<![\w./])(?:nbs|tests|docs|dp_saddle)/[\w./]*", text)
+    assert len(named) > 20
+    lost = {name for name in named if not (ROOT/name.rstrip(".")).exists()}
+    assert lost == {"nbs/engine/line.py"}           # which jupytext writes
+    module, cell = re.search(r"`(# %% \S+) #(\w{8})`", text).groups()
+    where = ROOT/"dp_saddle"/"engine"/"line.py"
+    assert f"{module} #{cell}\n" in where.read_text(encoding="utf-8")
+    for page, title in (("losses/densities", "By-hand:-a-class-for-an-analytic-density"),
+                        ("02_mechanisms", "Mechanisms"), ("map", "Places-to-look-up")):
+        assert title in house.headings(ROOT/"nbs"/f"{page}.ipynb")
+
+def test_a_release_is_one_screen():
+    "And the names that it tells are there."
+    text = (ROOT/"CHANGELOG.md").read_text(encoding="utf-8")
+    first, *releases = re.split(r"^## \[", text, flags=re.M)
+    assert releases and all(len(release.splitlines()) <= 55 for release in releases)
+    told = set(re.findall(r"`([A-Z]\w+)[`(]", text))
+    from_interop = {"SaddlePrivacyAccountant"}
+    assert len(told) > 30 and told - from_interop <= set(dp_saddle.__all__)
+
+def lost_anchors(path, text):
+    "Links of a notebook's text whose heading or cell is not where they lead."
+    lost = []
+    for to, anchor in re.findall(r"\]\(([^)#\s]*\.ipynb)#([^)\s]+)\)", text):
+        there = (path.parent/to).resolve()
+        ids = {c["id"] for c in json.loads(there.read_text(encoding="utf-8"))["cells"]}
+        known = house.headings(there) | {f"cell-id={key}" for key in ids}
+        if anchor not in known: lost.append(f"{to}#{anchor}")
+    return lost
+
+@pytest.mark.parametrize("path", sorted((ROOT/"nbs").rglob("[!_.]*.ipynb")), ids=lambda p: p.stem)
+def test_anchors_of_notebooks_exist(path):
+    "A link to a section or a cell of another page leads to one that is there."
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    text = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
+    assert not lost_anchors(path, text)
+
+def test_a_lost_anchor_is_seen():
+    text = "[a](01_plrv.ipynb#Sums) [b](01_plrv.ipynb#Some) [c](08_filters.ipynb#cell-id=none)"
+    lost = ["01_plrv.ipynb#Some", "08_filters.ipynb#cell-id=none"]
+    assert lost_anchors(ROOT/"nbs"/"map.ipynb", text) == lost
 
 def test_mutants_are_of_the_first_two_kinds():
     "Numbers that are proved or allow for rounding are mutated, tuning numbers never."

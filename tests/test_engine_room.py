@@ -1,0 +1,65 @@
+"""The engine room for those who come to it: each page says who needs it and what its one result is,
+and the site says who uses it."""
+import re
+from functools import lru_cache
+
+import nbformat
+import pytest
+import source
+
+from house import NBS, NOTEBOOKS
+
+ROOMS = [start for start in source.PARTS["The engine room"]]
+PAGES = [path for path in NOTEBOOKS if path.stem != "index"
+         and path.relative_to(NBS).as_posix().startswith(tuple(ROOMS))]
+# These are parts of another page, and say it there.
+PARTS = {"several_amounts", "stacked_kinds", "fixed_batches"}
+HEAD = re.compile(r"\*\*You need this if\*\* (.+?)\. \*\*Its one result\*\*: (.+?)\.$", flags=re.M)
+
+def name_of(path): return path.relative_to(NBS).with_suffix("").as_posix()
+
+@lru_cache(None)
+def notebooks(): return {name_of(path): nbformat.read(path, as_version=4) for path in NOTEBOOKS}
+
+def used_by(name):
+    titles = {name: source.title_of(nb) for name, nb in notebooks().items()}
+    return source.used_by(name, source.chapters(notebooks()), titles)
+
+def first_text(name):
+    return next(c.source for c in notebooks()[name].cells if c.cell_type == "markdown")
+
+@pytest.mark.parametrize("path", PAGES, ids=name_of)
+def test_a_page_says_who_needs_it(path):
+    "Below its title and its summary, once; in plain sentences, each with its own words."
+    if path.stem in PARTS: return
+    need, result = HEAD.search(first_text(name_of(path))).groups()
+    assert 20 < len(need) < 250 and 20 < len(result) < 250
+    assert not re.search(r"used by", f"{need} {result}", flags=re.I), "the site says that"
+
+@pytest.mark.parametrize("path", PAGES, ids=name_of)
+def test_who_uses_it_is_there(path):
+    "Each link of the sentence leads to a page, and none to the page itself."
+    text = used_by(name_of(path))
+    links = re.findall(r"\]\(([^)]+)\)", text)
+    assert links or text == "**Used by** no other page: it is for readers and users."
+    assert all((path.parent/link).resolve() in NOTEBOOKS for link in links)
+    assert not [link for link in links if (path.parent/link).resolve() == path]
+
+def test_who_uses_the_lattices():
+    "Two other folders import `LatticeLoss` from the engine's door."
+    assert used_by("engine/lattices") == (
+        "**Used by** [More kinds of steps](../steps/index.ipynb) and "
+        "[Ways to draw batches](../sampling/index.ipynb).")
+    assert used_by("certificates/verification") == "**Used by** [Certificates](" \
+        "../certificates/files.ipynb)."
+
+def test_chapters_are_told_by_their_numbers():
+    found = used_by("base/checks")
+    assert "chapters [1](../01_plrv.ipynb), [2](../02_mechanisms.ipynb), " in found
+    assert "(pictures.ipynb)" not in found and "(../base/pictures.ipynb)" in found
+
+def test_the_site_says_it_below_the_result():
+    nb = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell(first_text("engine/line"))])
+    titles = {name: source.title_of(nb) for name, nb in notebooks().items()}
+    source.with_users(nb, "engine/line", source.chapters(notebooks()), titles)
+    assert re.search(r"rounding\. \*\*Used by\*\* \[", nb.cells[0].source)
