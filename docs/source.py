@@ -168,7 +168,7 @@ HIDDEN = {"hide", "default_exp"}
 # What a folded cell is called: {what it does: what opens it}.
 PROMPTS = {"imports": "Imports", "constants": "Constants", "check": "The check",
            "picture": "The code of this picture"}
-FEW_CONSTANTS = 2                # so many stand open
+EXPORTED = {"export", "exporti", "exports"}
 
 def directives(cell):
     "The words that begin the directives of a cell."
@@ -198,13 +198,14 @@ def is_constant(node):
         if isinstance(name, ast.Name))
 
 def does(cell):
-    """What a cell does that readers need not see at once: '' for what they do. Formulas stay open:
-    what is exported, and what defines a function or a class."""
+    """What a cell does that readers need not see at once: '' for what they do. What is done by hand
+    stands open: a definition that is not exported."""
     statements, outputs = body(cell.source), cell.get("outputs", [])
     if statements and all(isinstance(n, (ast.Import, ast.ImportFrom)) for n in statements):
         return "imports"
-    if len(statements) > FEW_CONSTANTS and all(map(is_constant, statements)): return "constants"
-    if directives(cell) & {"export", "exporti", "exports"} or not statements: return ""
+    if directives(cell) & EXPORTED:
+        return "constants" if statements and all(map(is_constant, statements)) else "code"
+    if not statements: return ""
     if any("image/png" in o.get("data", {}) for o in outputs): return "picture"
     if outputs or not is_test(statements[-1]): return ""
     return "check" if all(map(prepares_or_tests, statements)) else ""
@@ -213,10 +214,44 @@ def fold(cell):
     "Fold the cell's input, if it is one to be folded."
     kind = does(cell)
     tags = cell.metadata.get("tags", [])
-    if kind and "solution" not in tags:
+    if kind in PROMPTS and "solution" not in tags:
         cell.metadata["tags"] = [*(t for t in tags if t != "hide-input"), "hide-input"]
         mystnb = cell.metadata.setdefault("mystnb", {})
         mystnb["code_prompt_show"] = mystnb["code_prompt_hide"] = PROMPTS[kind]
+
+# The library's code
+
+STEP = """``````{raw} html
+<details class="step"><summary>%s</summary>
+``````"""
+END_OF_STEP = """``````{raw} html
+</details>
+``````"""
+
+def is_library(cell):
+    "A cell of the library's code, or imports for it: with others beside it, it is folded as one."
+    exported = directives(cell) & EXPORTED or does(cell) == "imports"
+    return exported and not cell.outputs and "solution" not in cell.metadata.get("tags", [])
+
+def summary(kinds, lines):
+    "What opens the code of cells that do this, and have so many lines."
+    if "code" in kinds: return f"Code of this step, {lines} line{'s' if lines > 1 else ''}"
+    return " and ".join(PROMPTS[kind] for kind in sorted(kinds, reverse=True)).capitalize()
+
+def folded(cells):
+    "These cells of the library's code, one after the other, folded as one."
+    if not cells: return []
+    shown = [re.sub(r"^#\|.*\n?", "", cell.source, flags=re.M) for cell in cells]
+    lines = sum(bool(line.strip()) for text in shown for line in text.splitlines())
+    opens = STEP % summary({does(cell) for cell in cells}, lines)
+    for cell, text in zip(cells, shown): cell.source = text
+    first, last = map(nbformat.v4.new_markdown_cell, (opens, END_OF_STEP))
+    return [first, *cells, last]
+
+def anchor(cell, named):
+    "Where links to this cell lead."
+    if cell.id not in named or "solution" in cell.metadata.get("tags", []): return []
+    return [nbformat.v4.new_markdown_cell(f'<span id="cell-{cell.id}"></span>')]
 
 def reference(cell, depth):
     "Below an exported cell: where its public names stand in the reference."
@@ -243,28 +278,33 @@ def page(nb, name, made, cited, named=()):
     top, code = "../"*(depth + 1), f"{get_config().git_url}/blob/{get_config().branch}/"
     # links out of nbs/ lead out of the site
     outside = rf"\[([^\]\n]*)\]\({re.escape(top)}([^)\s]*)\)"
-    cells, numbers = [], []
+    cells, numbers, step, after = [], [], [], []
     for k, cell in enumerate(nb.cells):
-        after = []
         if cell.cell_type == "code":
             said = directives(cell)
             if said & HIDDEN or re.match(r"(#\|.*\n)*_all_ = ", cell.source): continue
             if re.search(r"^#\|\s*echo:\s*false", cell.source, flags=re.M):
                 cell.metadata.setdefault("tags", []).append("remove-input")
-            after = reference(cell, depth)
+            elif is_library(cell):
+                cells += anchor(cell, named)
+                after += reference(cell, depth)
+                step.append(cell)
+                continue
             fold(cell)
             cell.source = re.sub(r"^#\|.*\n?", "", cell.source, flags=re.M)
             if not cell.source.strip() and not cell.outputs: continue
+            cells += folded(step) + after
+            step, after = [], reference(cell, depth)
             if live := explorer(cell, made, depth):
                 cells.append(live)
                 continue
-            if cell.id in named and "solution" not in cell.metadata.get("tags", []):
-                anchor = f'<span id="cell-{cell.id}"></span>'
-                cells.append(nbformat.v4.new_markdown_cell(anchor))
+            cells += anchor(cell, named)
         # raw cells are settings for nbdev
         elif cell.cell_type == "raw" or not cell.source.strip():
             continue
         else:
+            cells += folded(step) + after
+            step, after = [], []
             cell.source = re.sub(outside, rf"[\1]({code}\2)" if get_config().git_url else r"\1",
                                  cell.source)
             cell.source = places_in(cell.source)
@@ -272,7 +312,8 @@ def page(nb, name, made, cited, named=()):
                 cell.source = FOLDED.sub(lambda found: fence("admonition", "Proof",
                     {"collapsible": "closed"}, found[2]),
                     claims(cell.source, f"claim-{chapter}-{k}"))
-        cells += [cell, *after]
+        cells.append(cell)
+    cells += folded(step) + after
     nb.cells = exercises(cells, chapter)
     for cell in nb.cells:
         if cell.cell_type == "markdown" and "{raw} html" not in cell.source[:20]:

@@ -517,22 +517,25 @@ def fits_a_phone(browser):
 
 
 def test_folds_open_by_keyboard(browser):
-    "Checks and pictures' code are folded; formulas, which are exported, stand open."
+    "The library's code, checks and pictures' code are folded; what is done by hand stands open."
     browser.get((SITE / 'losses/mixtures.html').as_uri())
-    folds = browser.find_elements('css selector', 'div.cell details.hide')
-    assert len(folds) > 5 and not any(f.get_attribute('open') for f in folds)
-    summary = folds[-1].find_element('css selector', 'summary')
-    browser.execute_script('arguments[0].focus()', summary)
-    summary.send_keys('\ue007')  # enter
-    assert folds[-1].get_attribute('open')
-    code = WebDriverWait(browser, 20).until(  # it fades in, and has no text before
-        lambda b: folds[-1].find_element('css selector', 'pre').text
-    )
-    assert re.search(r'^(import|from|assert|test_|for|with|fig)', code, flags=re.M), code
+    for kind in 'details.step', 'div.cell details.hide':
+        folds = browser.find_elements('css selector', kind)
+        assert len(folds) > 5 and not any(f.get_attribute('open') for f in folds)
+        summary = folds[-1].find_element('css selector', 'summary')
+        browser.execute_script('arguments[0].focus()', summary)
+        summary.send_keys('\ue007')  # enter
+        assert folds[-1].get_attribute('open')
+        code = WebDriverWait(browser, 20).until(  # it fades in, and has no text before
+            lambda b, fold=folds[-1]: fold.find_element('css selector', 'pre').text
+        )
+        begins = r'^(import|from|assert|test_|for|with|fig|class|def|@patch)'
+        assert re.search(begins, code, flags=re.M), code
+    browser.get((SITE / '03_contour.html').as_uri())
     seen = browser.execute_script(
         "return [...document.querySelectorAll('div.cell pre')].filter(p => p.checkVisibility())"
         ".map(p => p.textContent)")
-    assert any(text.startswith('class MixtureLoss') for text in seen)
+    assert any('def contour_sum' in text for text in seen)
 
 
 def test_one_search_box_and_an_icon(browser):
