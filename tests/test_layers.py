@@ -20,7 +20,6 @@ BELOW = {
     "engine": ("prv_fft",),
     "edgeworth": ("engine",),
     "filters": ("engine",),
-    "residues": ("filters",),
     "individual": ("filters",),
     "steps": ("engine",),
     "sampling": ("steps",),
