@@ -73,11 +73,11 @@ from .prv_fft import FourierAccountant as FourierAccountant
 from .prv_fft import PRVAccountant as PRVAccountant
 from .saddlepoint import SaddlePointMSD as SaddlePointMSD
 from .sampling.bins import BallsInBins as BallsInBins
-from .sampling.fixed_batches import with_replacement as with_replacement
-from .sampling.fixed_batches import without_replacement as without_replacement
 from .sampling.fixed_sizes import FixedSize as FixedSize
 from .sampling.fixed_sizes import PoissonReplaceOne as PoissonReplaceOne
 from .sampling.fixed_sizes import fixed_size as fixed_size
+from .sampling.fixed_sizes import with_replacement as with_replacement
+from .sampling.fixed_sizes import without_replacement as without_replacement
 from .sampling.samplers import BinBatches as BinBatches
 from .sampling.samplers import CyclicPoissonBatches as CyclicPoissonBatches
 from .sampling.samplers import FixedSizeBatches as FixedSizeBatches

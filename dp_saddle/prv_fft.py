@@ -362,7 +362,7 @@ class _Reach(NamedTuple):
 
 # %% ../nbs/07_prv_fft.ipynb #13a68f48
 def _known_cgf(plrv, t):
-    "K(t) and its error; a loss of which nothing is proved (fixed_batches) has none to tell."
+    "K(t) and its error; a loss of which nothing is proved (fixed_sizes) has none to tell."
     try:
         return plrv.line(t, np.zeros(2))[:2]
     except ValueError:
