@@ -14,7 +14,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR
 from math import inf
 from typing import NamedTuple
 
-from ..accounting import Run, best_from_above, epsilon
+from ..accounting import Composable, Run, RunSum, best_from_above, epsilon
 from ..base import in_order, round_outwards
 from dp_saddle.practice import (
     WORDS,
@@ -24,7 +24,6 @@ from dp_saddle.practice import (
     run_of,
     run_of_form,
 )
-from ..runs import Composable, RunSum
 
 # %% ../../nbs/command/answers.ipynb #5d8b1384
 class Asked(NamedTuple):
