@@ -4573,6 +4573,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                               'dp_saddle/saddlepoint.py'),
                                        'dp_saddle.saddlepoint.TiltedAccountant.facts': ( 'saddlepoint.html#tiltedaccountant.facts',
                                                                                          'dp_saddle/saddlepoint.py'),
+                                       'dp_saddle.saddlepoint.TiltedAccountant.log_value': ( 'saddlepoint.html#tiltedaccountant.log_value',
+                                                                                             'dp_saddle/saddlepoint.py'),
                                        'dp_saddle.saddlepoint.TiltedAccountant.prove_delta': ( 'saddlepoint.html#tiltedaccountant.prove_delta',
                                                                                                'dp_saddle/saddlepoint.py'),
                                        'dp_saddle.saddlepoint.TiltedAccountant.prove_epsilon': ( 'saddlepoint.html#tiltedaccountant.prove_epsilon',
