@@ -406,7 +406,6 @@ def _length(epochs, steps, batch, dataset_size, batches=None):
     checks.count(0, steps=steps)                               # a loader may drop the last batch
     return ceil(int(steps)/(batches or dataset_size//batch)), int(steps)
 
-# %% ../nbs/10_accounting.ipynb #a8da10c9
 def _of_users(step, unit_records):
     "`group`, whose `size` has another name here."
     if unit_records == 1: return step

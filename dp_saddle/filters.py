@@ -350,7 +350,7 @@ class _Odometer(_Ledger):
         crossings = np.ceil(self._sum.value/unit*(1 - _FORGIVEN))
         return np.maximum(self._size(unit*crossings), self.spent)
 
-# %% ../nbs/08_filters.ipynb #b0cfdf71
+# %% ../nbs/08_filters.ipynb #1de61d78
 def _fitting(mu, delta):
     "Both in one shape."
     try:
@@ -359,7 +359,6 @@ def _fitting(mu, delta):
         raise ValueError(f"delta must broadcast with mu of shape {mu.shape}, "
             f"got shape {delta.shape}") from None
 
-# %% ../nbs/08_filters.ipynb #1de61d78
 def gaussian_epsilon(
     mu,     # >= 0, any shape
     delta,  # in (0, 1), a number or an array that broadcasts with mu

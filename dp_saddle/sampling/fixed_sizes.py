@@ -33,7 +33,6 @@ _LOG_RARE = -50.          # Proved: log probability, below which many draws coun
 _LOG_NEVER = -660.        # Proved: ... and below which few draws do
 _CURVE_ERROR = 1e-12      # Rounding: of each term of a curve, relative
 
-# %% ../../nbs/sampling/fixed_sizes.ipynb #bdf9d6d4
 # Tuning: only time and width depend on it.
 _LOG_CUT_OFF = -100.      # log of the mass at infinity that a step on a lattice is given
 _LOG_NEARER = -60.        # ... or that, where the curve is that of a pair
@@ -262,7 +261,7 @@ def with_replacement(
     step = ReplaceOneLoss(given['sigma'], l.astype(float), logw)
     return ComposedLoss([(step, int(steps))])
 
-# %% ../../nbs/sampling/fixed_sizes.ipynb #5b7c91d2
+# %% ../../nbs/sampling/fixed_sizes.ipynb #2c56fbe3
 @dataclass(frozen=True, kw_only=True)
 class RareDraws(ApproxDP):
     """Draws that are left out of a law: their probability `delta` counts as an infinite loss, but
@@ -272,7 +271,6 @@ class RareDraws(ApproxDP):
         none = FiniteLoss(np.zeros(1), np.zeros(1))
         return super().loss_of_sample(rate, direction).over(none)
 
-# %% ../../nbs/sampling/fixed_sizes.ipynb #2c56fbe3
 def _added_or_removed(sigma, batch_size, dataset_size, replacement):
     "The step for adding or removing a record, of mechanisms that there are."
     base, rate = Gaussian(sigma=sigma, sensitivity=_TWICE), batch_size/dataset_size
