@@ -25,8 +25,7 @@ __getattr__, __dir__, __all__ = door(__name__, {
         "BallsInBins BinBatches CyclicPoissonBatches fixed_size FixedSize FixedSizeBatches "
         "PoissonBatches PoissonReplaceOne shuffled_lower_bound ShuffledBatches with_replacement "
         "without_replacement",
-    "filters": "GDPFilter GDPOdometer IndividualGDPFilter RDPFilter RDPOdometer",
-    "residues": "GDPResidueFilter",
+    "filters": "GDPFilter GDPOdometer GDPResidueFilter IndividualGDPFilter RDPFilter RDPOdometer",
     "individual": "account_store individual_epsilon IndividualAccountant",
     "accounting": "compare delta dpsgd epsilon",
     "practice":

@@ -17,6 +17,7 @@ from .engine.tilted_fft import connect_the_dots as connect_the_dots
 from .engine.ways import ContourAccountant as ContourAccountant
 from .filters import GDPFilter as GDPFilter
 from .filters import GDPOdometer as GDPOdometer
+from .filters import GDPResidueFilter as GDPResidueFilter
 from .filters import IndividualGDPFilter as IndividualGDPFilter
 from .filters import RDPFilter as RDPFilter
 from .filters import RDPOdometer as RDPOdometer
@@ -70,14 +71,13 @@ from .practice.selection import selected as selected
 from .practice.sweeps import sweep as sweep
 from .prv_fft import FourierAccountant as FourierAccountant
 from .prv_fft import PRVAccountant as PRVAccountant
-from .residues import GDPResidueFilter as GDPResidueFilter
 from .saddlepoint import SaddlePointMSD as SaddlePointMSD
 from .sampling.bins import BallsInBins as BallsInBins
-from .sampling.fixed_batches import with_replacement as with_replacement
-from .sampling.fixed_batches import without_replacement as without_replacement
 from .sampling.fixed_sizes import FixedSize as FixedSize
 from .sampling.fixed_sizes import PoissonReplaceOne as PoissonReplaceOne
 from .sampling.fixed_sizes import fixed_size as fixed_size
+from .sampling.fixed_sizes import with_replacement as with_replacement
+from .sampling.fixed_sizes import without_replacement as without_replacement
 from .sampling.samplers import BinBatches as BinBatches
 from .sampling.samplers import CyclicPoissonBatches as CyclicPoissonBatches
 from .sampling.samplers import FixedSizeBatches as FixedSizeBatches

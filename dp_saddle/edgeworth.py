@@ -237,26 +237,7 @@ def _value(self:EdgeworthAccountant, plrv, eps):
     return np.clip(np.where(np.isfinite(value), value, 0), 0, 1 - plrv.p_inf) + plrv.p_inf
 
 @patch
-def delta_of(self:EdgeworthAccountant,
-    plrv,   # the composed loss of one direction
-    eps,    # nats, >= 0, shape (k,)
-    floor,  # what the other direction has proved of delta, shape (k,)
-):          # (lower, estimate, upper), each of shape (k,)
-    """(lower, estimate, upper) of delta in one direction, at a 1-d array eps.
-
-    Parameters
-    ----------
-    plrv
-        the composed loss of one direction
-    eps
-        nats, >= 0, shape (k,)
-    floor
-        what the other direction has proved of delta, shape (k,)
-
-    Returns
-    -------
-    (lower, estimate, upper), each of shape (k,)
-    """
+def delta_of(self:EdgeworthAccountant, plrv, eps, floor):
     p = plrv.p_inf
     value = self._value(plrv, eps) if plrv in self.sequences else 0*eps + p
     value = np.where(eps < plrv.ess_sup, value, p)
@@ -264,26 +245,7 @@ def delta_of(self:EdgeworthAccountant,
 
 # %% ../nbs/06_edgeworth.ipynb #077c419e
 @patch
-def epsilon_of(self:EdgeworthAccountant,
-    plrv,   # the composed loss of one direction
-    delta,  # in (0, 1), shape (k,)
-    floor,  # what the other direction has proved of eps, nats, shape (k,)
-):          # (lower, estimate, upper), nats, each of shape (k,)
-    """(lower, estimate, upper) of eps in one direction, for a 1-d array delta.
-
-    Parameters
-    ----------
-    plrv
-        the composed loss of one direction
-    delta
-        in (0, 1), shape (k,)
-    floor
-        what the other direction has proved of eps, nats, shape (k,)
-
-    Returns
-    -------
-    (lower, estimate, upper), nats, each of shape (k,)
-    """
+def epsilon_of(self:EdgeworthAccountant, plrv, delta, floor):
     return 0*delta, np.array([self._root(plrv, d) for d in delta]), inf + 0*delta
 
 @patch
@@ -326,29 +288,7 @@ class TiltedEdgeworth(TiltedAccountant):
 
 # %% ../nbs/06_edgeworth.ipynb #32fa630b
 @patch
-def log_value(self:TiltedEdgeworth,
-    t,            # tilts, > 0, shape (k,)
-    eps,          # nats, shape (k,)
-    k,            # K, K', K'', ... at the tilts, nats, shape (cumulants, k)
-    final=False,  # the last time: warn of what is not to be trusted
-):                # shape (k,), <= 0 but for rounding
-    """log delta without the mass at infinity: SaddlePointCLT's, times the ratio of integrals.
-
-    Parameters
-    ----------
-    t
-        tilts, > 0, shape (k,)
-    eps
-        nats, shape (k,)
-    k
-        K, K', K'', ... at the tilts, nats, shape (cumulants, k)
-    final
-        the last time: warn of what is not to be trusted
-
-    Returns
-    -------
-    shape (k,), <= 0 but for rounding
-    """
+def log_value(self:TiltedEdgeworth, t, eps, k, final=False):   # SaddlePointCLT's, times a ratio
     std = np.sqrt(np.maximum(k[2], TINY))
     first = clt_log_delta(eps, t, *k[:THIRD])
     if not self.order:
@@ -593,26 +533,7 @@ def _null_tail(self:EdgeworthInterval, plrv, eps):
 
 # %% ../nbs/06_edgeworth.ipynb #ce46ef20
 @patch
-def delta_of(self:EdgeworthInterval,
-    plrv,   # the composed loss of one direction
-    eps,    # nats, >= 0, shape (k,)
-    floor,  # what the other direction has proved of delta, shape (k,)
-):          # (lower, estimate, upper), each of shape (k,)
-    """(lower, estimate, upper) of delta in one direction, at a 1-d array eps.
-
-    Parameters
-    ----------
-    plrv
-        the composed loss of one direction
-    eps
-        nats, >= 0, shape (k,)
-    floor
-        what the other direction has proved of delta, shape (k,)
-
-    Returns
-    -------
-    (lower, estimate, upper), each of shape (k,)
-    """
+def delta_of(self:EdgeworthInterval, plrv, eps, floor):
     p = plrv.p_inf
     if plrv not in self.sequences:
         return Bounds(0*eps, 0*eps, 0*eps).with_mass(p)
@@ -626,26 +547,7 @@ def delta_of(self:EdgeworthInterval,
 
 # %% ../nbs/06_edgeworth.ipynb #1d5be8e6
 @patch
-def epsilon_of(self:EdgeworthInterval,
-    plrv,   # the composed loss of one direction
-    delta,  # in (0, 1), shape (k,)
-    floor,  # what the other direction has proved of eps, nats, shape (k,)
-):          # (lower, estimate, upper), nats, each of shape (k,)
-    """(lower, estimate, upper) of eps in one direction, for a 1-d array delta.
-
-    Parameters
-    ----------
-    plrv
-        the composed loss of one direction
-    delta
-        in (0, 1), shape (k,)
-    floor
-        what the other direction has proved of eps, nats, shape (k,)
-
-    Returns
-    -------
-    (lower, estimate, upper), nats, each of shape (k,)
-    """
+def epsilon_of(self:EdgeworthInterval, plrv, delta, floor):
     ends = np.array([self._ends(plrv, d) for d in delta])
     return ends.reshape(-1, len(Bounds._fields)).T
 

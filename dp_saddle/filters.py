@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['as_count', 'GDPFilter', 'IndividualGDPFilter', 'RDPFilter', 'gaussian_epsilon',
-           'gaussian_log_bounds', 'proved_epsilon', 'GDPOdometer', 'RDPOdometer']
+           'gaussian_log_bounds', 'proved_epsilon', 'GDPOdometer', 'RDPOdometer',
+           'residue', 'GDPResidueFilter']
 
 # %% ../nbs/08_filters.ipynb #dbd39ea9
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from math import inf
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import erf
 
 from dp_saddle.base import (
     ULP,
@@ -20,6 +22,7 @@ from dp_saddle.base import (
     find_roots,
     log_chernoff_factor,
     patch,
+    quoted,
     two_sum,
 )
 from .engine import ContourAccountant, widened
@@ -32,12 +35,18 @@ _MU_BUDGETS = 1e-12, 1e8     # their squares, and sums of these, are ordinary do
 _RHO_BUDGETS = 1e-24, 1e16   # likewise
 _MAX_ORDER = 1e9             # of a Renyi divergence: order - 1 has its digits
 _MAX_MU = 1e9                # its square is an eps
+_TV = np.sqrt(8)              # total variation of a Gaussian step: erf(mu/sqrt(8))
+_RESIDUE_BUDGETS = 1e-6, 1e4  # their squares, and eps of them, have their digits
 # Rounding: may grow, never shrink.
 _FORGIVEN = 2.**-50          # of a budget: rounding mu, its square, the budget: 8 half units each
 _MOST_LOST = 1e-6            # of a total: no sum loses more, only a damaged file does
 _ROOT_ERROR = 1e-12          # of an eps, and of its mu: what a root may be off by
+_GOAL_ROUNDING = 1e-14        # of a total variation, absolute; and of what it is times
+_SQUARE_ROUNDING = 1e-15      # of a difference of squares, relative
+_GRANTED = 1e-12              # of a budget's square: so that steps that fill it are let in
 # Tuning: only time and width depend on it.
 _LEAST_MU = 1e-150           # below it eps is 0 in doubles
+_HALVINGS = 60                # of the interval in which a residue is
 
 # %% ../nbs/08_filters.ipynb #4b8e3cdb
 class _Unit(NamedTuple):
@@ -341,7 +350,7 @@ class _Odometer(_Ledger):
         crossings = np.ceil(self._sum.value/unit*(1 - _FORGIVEN))
         return np.maximum(self._size(unit*crossings), self.spent)
 
-# %% ../nbs/08_filters.ipynb #b0cfdf71
+# %% ../nbs/08_filters.ipynb #1de61d78
 def _fitting(mu, delta):
     "Both in one shape."
     try:
@@ -350,7 +359,6 @@ def _fitting(mu, delta):
         raise ValueError(f"delta must broadcast with mu of shape {mu.shape}, "
             f"got shape {delta.shape}") from None
 
-# %% ../nbs/08_filters.ipynb #1de61d78
 def gaussian_epsilon(
     mu,     # >= 0, any shape
     delta,  # in (0, 1), a number or an array that broadcasts with mu
@@ -493,3 +501,158 @@ class RDPOdometer(_Odometer):
                              f"got shape {delta.shape}")
         eps = np.maximum(whole + _conversion(self.order, delta), 0)
         return np.where(self.bound > 0, eps, 0.)[()]
+
+# %% ../nbs/08_filters.ipynb #d7c809d9
+def residue(
+    mu,   # what there is, >= 0, any shape
+    eps,  # of a step that is eps-DP, >= 0, nats; broadcasts with mu
+):        # mu that is left after the step, rounded down; NaN where the step does not fit
+    """What an eps-DP step leaves of a Gaussian budget.
+
+    Parameters
+    ----------
+    mu
+        what there is, >= 0, any shape
+    eps
+        of a step that is eps-DP, >= 0, nats; broadcasts with mu
+
+    Returns
+    -------
+    mu that is left after the step, rounded down; NaN where the step does not fit
+    """
+    mu = checks.array(0, _RESIDUE_BUDGETS[1]*2, '[]', mu=mu)
+    mu, asked = np.broadcast_arrays(mu, checks.array(0, np.inf, '[)', eps=eps))
+    variation = erf(mu/_TV) - np.tanh(asked/2) - _GOAL_ROUNDING
+    fits = variation > 0
+    eps = np.where(fits & (asked > 0), asked, 1.)
+    # the log of (1 + e^eps)/2 times it
+    goal = np.log(np.where(fits, variation, 1.)) + np.logaddexp(0, eps) - np.log(2)
+    goal -= _GOAL_ROUNDING*(1 + eps)
+    low, high = np.zeros(mu.shape), mu
+    for _ in range(_HALVINGS):
+        middle = (low + high)/2
+        proved = gaussian_log_bounds(middle, eps)[2] <= goal
+        low, high = np.where(proved, middle, low), np.where(proved, high, middle)
+    return np.where(asked > 0, np.where(fits, low, np.nan), mu)[()]
+
+# %% ../nbs/08_filters.ipynb #4c8d2bf4
+class GDPResidueFilter(Saved):
+    """A fully adaptive filter with a Gaussian budget, for eps-DP and for Gaussian steps, in any
+    order: all steps together are `budget`-GDP, whoever chooses them."""
+    settings = 'n', 'budget'
+    def __init__(self,
+        budget,  # mu of the whole, from 1e-6 to 1e4
+        n=None,  # number of records, >= 1; one account for all if not given
+    ):
+        """Parameters
+        ----------
+        budget
+            mu of the whole, from 1e-6 to 1e4
+        n
+            number of records, >= 1; one account for all if not given
+        """
+        checks.real(*_RESIDUE_BUDGETS, '[]', budget=budget)
+        if n is not None:
+            checks.count(1, n=n)
+        self.n, self.budget, self.steps = n, float(budget), 0
+        self._square = np.full(() if n is None else n, self._whole()**2)
+
+    def _whole(self):
+        return self.budget*(1 + _GRANTED)
+
+    @property
+    def remaining(self):
+        "What is left, a mu: a number, or one for each record."
+        return np.sqrt(self._square)[()]
+
+    def epsilon(self, delta):
+        "eps >= 0, nats, of the whole budget at `delta` in (0, 1), rounded up."
+        return gaussian_epsilon(self._whole(), delta)
+
+# %% ../nbs/08_filters.ipynb #ecd9e844
+@patch
+def _after(self:GDPResidueFilter, eps, mu):
+    "The squares after a step; NaN where it does not fit."
+    if (eps is None) == (mu is None):
+        raise ValueError("eps or mu must be given, and not both, "
+                         f"got eps={quoted(eps)}, mu={quoted(mu)}")
+    name, size = ('eps', eps) if mu is None else ('mu', mu)
+    size = checks.array(0, np.inf, '[)', **{name: size})
+    if size.shape != self._square.shape:
+        raise ValueError(f"{name} must have shape {self._square.shape}, got {size.shape}")
+    if mu is None:
+        return residue(self.remaining, size)**2*(1 - _SQUARE_ROUNDING)
+    with np.errstate(over='ignore', invalid='ignore'):
+        left = self._square - size**2*(1 + _SQUARE_ROUNDING)
+    # a difference of doubles, and a square of one
+    return np.where(left >= 0, np.maximum(left - _SQUARE_ROUNDING*self._square, 0), np.nan)
+
+# %% ../nbs/08_filters.ipynb #34f0c806
+@patch
+def would_exceed(self:GDPResidueFilter,
+    *, eps=None,  # of a step that is eps-DP, >= 0, nats; for n records of shape (n,)
+    mu=None,      # or of one that is mu-GDP, >= 0, likewise
+):                # True where the step does not fit
+    """Would the step pass the budget? Nothing is paid. ValueError for both, or neither.
+
+    Parameters
+    ----------
+    eps
+        of a step that is eps-DP, >= 0, nats; for n records of shape (n,)
+    mu
+        or of one that is mu-GDP, >= 0, likewise
+
+    Returns
+    -------
+    True where the step does not fit
+    """
+    return np.isnan(self._after(eps, mu))[()]
+
+@patch
+def step(self:GDPResidueFilter,
+    *, eps=None,  # of a step that is eps-DP, >= 0, nats; for n records of shape (n,)
+    mu=None,      # or of one that is mu-GDP, >= 0, likewise
+):                # may it be taken, or by whom: then it is paid
+    """Ask before the step. One that nobody may take is not counted. ValueError for both, or
+    neither.
+
+    Parameters
+    ----------
+    eps
+        of a step that is eps-DP, >= 0, nats; for n records of shape (n,)
+    mu
+        or of one that is mu-GDP, >= 0, likewise
+
+    Returns
+    -------
+    may it be taken, or by whom: then it is paid
+    """
+    after = self._after(eps, mu)
+    fits = ~np.isnan(after)
+    self._square = np.where(fits, after, self._square)
+    self.steps += int(fits.any())
+    return fits[()]
+
+# %% ../nbs/08_filters.ipynb #d8787d05
+@patch
+def state(self:GDPResidueFilter):
+    return {'square': self._square, 'steps': np.array(self.steps)}
+
+@patch
+def restore(self:GDPResidueFilter,
+    square,  # of the mu that each record has spent, in [0, its budget's], shape of the filter's
+    steps,   # so far, an integer >= 0
+):
+    """Take a state back, as `state` returns it. ValueError where it cannot be: nothing has changed.
+
+    Parameters
+    ----------
+    square
+        of the mu that each record has spent, in [0, its budget's], shape of the filter's
+    steps
+        so far, an integer >= 0
+    """
+    square, steps = checks.array(0, np.inf, '[)', square=square), as_count(steps)
+    if square.shape != self._square.shape or (square > self._whole()**2).any():
+        raise ValueError("square: numbers out of range")
+    self._square, self.steps = square, steps

@@ -747,7 +747,7 @@ def delta_of(self:Accountant,
     eps,    # nats, >= 0, shape (k,)
     floor,  # what the other direction has proved of delta, shape (k,)
 ):          # (lower, estimate, upper), each of shape (k,)
-    """Bounds on delta for one direction: what a method defines.
+    """Bounds on delta for one direction: what a method defines. Below `floor` the upper is enough.
 
     Parameters
     ----------
@@ -768,9 +768,9 @@ def delta_of(self:Accountant,
 def epsilon_of(self:Accountant,
     plrv,   # the composed loss of one direction
     delta,  # in (0, 1), shape (k,)
-    floor,  # what the other direction has proved of eps, shape (k,)
-):          # (lower, estimate, upper), each of shape (k,)
-    """Bounds on eps, nats, for one direction: what a method defines.
+    floor,  # what the other direction has proved of eps, nats, shape (k,)
+):          # (lower, estimate, upper), nats, each of shape (k,)
+    """Bounds on eps for one direction: what a method defines. Below `floor` the upper is enough.
 
     Parameters
     ----------
@@ -779,10 +779,10 @@ def epsilon_of(self:Accountant,
     delta
         in (0, 1), shape (k,)
     floor
-        what the other direction has proved of eps, shape (k,)
+        what the other direction has proved of eps, nats, shape (k,)
 
     Returns
     -------
-    (lower, estimate, upper), each of shape (k,)
+    (lower, estimate, upper), nats, each of shape (k,)
     """
     raise missing(self, 'epsilon_of(plrv, delta, floor)', 'chapter 2')

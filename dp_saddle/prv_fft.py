@@ -362,7 +362,7 @@ class _Reach(NamedTuple):
 
 # %% ../nbs/07_prv_fft.ipynb #13a68f48
 def _known_cgf(plrv, t):
-    "K(t) and its error; a loss of which nothing is proved (fixed_batches) has none to tell."
+    "K(t) and its error; a loss of which nothing is proved (fixed_sizes) has none to tell."
     try:
         return plrv.line(t, np.zeros(2))[:2]
     except ValueError:
@@ -534,26 +534,7 @@ def _masses(p):
 
 # %% ../nbs/07_prv_fft.ipynb #e29dab3b
 @patch
-def delta_of(self:PRVAccountant,
-    plrv,   # the composed loss of one direction
-    eps,    # nats, >= 0, shape (k,)
-    floor,  # what the other direction has proved of delta, shape (k,)
-):          # (lower, estimate, upper), each of shape (k,)
-    """(lower, estimate, upper) at `eps`, nats, 1-d, of one `plrv`, all above `floor` or not.
-
-    Parameters
-    ----------
-    plrv
-        the composed loss of one direction
-    eps
-        nats, >= 0, shape (k,)
-    floor
-        what the other direction has proved of delta, shape (k,)
-
-    Returns
-    -------
-    (lower, estimate, upper), each of shape (k,)
-    """
+def delta_of(self:PRVAccountant, plrv, eps, floor):
     if plrv not in self.bands:
         return infinite_part(plrv, eps)
     masses, (curve, e, d) = _masses(plrv.p_inf), self.bands[plrv]
@@ -566,26 +547,7 @@ def delta_of(self:PRVAccountant,
 
 # %% ../nbs/07_prv_fft.ipynb #1e378246
 @patch
-def epsilon_of(self:PRVAccountant,
-    plrv,   # the composed loss of one direction
-    delta,  # in (0, 1), shape (k,)
-    floor,  # what the other direction has proved of eps, nats, shape (k,)
-):          # (lower, estimate, upper), nats, each of shape (k,)
-    """(lower, estimate, upper) for `delta` in (0, 1), 1-d, of one `plrv`, all above `floor` or not.
-
-    Parameters
-    ----------
-    plrv
-        the composed loss of one direction
-    delta
-        in (0, 1), shape (k,)
-    floor
-        what the other direction has proved of eps, nats, shape (k,)
-
-    Returns
-    -------
-    (lower, estimate, upper), nats, each of shape (k,)
-    """
+def epsilon_of(self:PRVAccountant, plrv, delta, floor):
     p = plrv.p_inf
     if plrv not in self.bands:
         eps = np.where(delta <= p, inf, 0.)
@@ -698,51 +660,13 @@ class FourierAccountant(Accountant):
 
 # %% ../nbs/07_prv_fft.ipynb #a6a72de8
 @patch
-def delta_of(self:FourierAccountant,
-    plrv,   # the composed loss of one direction
-    eps,    # nats, >= 0, shape (k,)
-    floor,  # what the other direction has proved of delta, shape (k,)
-):          # (lower, estimate, upper), each of shape (k,)
-    """(0, estimate, 1) at `eps`, nats, 1-d, of one `plrv`, above `floor` or not.
-
-    Parameters
-    ----------
-    plrv
-        the composed loss of one direction
-    eps
-        nats, >= 0, shape (k,)
-    floor
-        what the other direction has proved of delta, shape (k,)
-
-    Returns
-    -------
-    (lower, estimate, upper), each of shape (k,)
-    """
+def delta_of(self:FourierAccountant, plrv, eps, floor):   # (0, estimate, 1)
     mid = np.clip(self.curves[plrv][0].delta(eps), 0, 1) if plrv in self.curves else 0*eps
     return 0*eps, mid, 1 + 0*eps
 
 # %% ../nbs/07_prv_fft.ipynb #f6b494a0
 @patch
-def epsilon_of(self:FourierAccountant,
-    plrv,   # the composed loss of one direction
-    delta,  # in (0, 1), shape (k,)
-    floor,  # what the other direction has proved of eps, nats, shape (k,)
-):          # (lower, estimate, upper), nats, each of shape (k,)
-    """(0, estimate, inf) for `delta` in (0, 1), 1-d, of one `plrv`, above `floor` or not.
-
-    Parameters
-    ----------
-    plrv
-        the composed loss of one direction
-    delta
-        in (0, 1), shape (k,)
-    floor
-        what the other direction has proved of eps, nats, shape (k,)
-
-    Returns
-    -------
-    (lower, estimate, upper), nats, each of shape (k,)
-    """
+def epsilon_of(self:FourierAccountant, plrv, delta, floor):   # (0, estimate, inf)
     mid = _newton(self.curves[plrv][0], delta) if plrv in self.curves else 0*delta
     return 0*delta, mid, inf + 0*delta
 

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.special import factorial, factorial2, log1p, ndtri_exp
 
 from .base import TINY, ULP, checks, patch, quoted, safe_log, users_level
-from .losses import FiniteLoss
+from .losses import FiniteLoss, missing
 from .mechanisms import Accountant
 from .plrv import MASS_ERROR, Bounds, as_composition
 
@@ -343,26 +343,7 @@ def _at(self:TiltedAccountant, plrv, t):
 
 # %% ../nbs/04_saddlepoint.ipynb #2570f332
 @patch
-def delta_of(self:TiltedAccountant,
-    plrv,   # the composed loss of one direction
-    eps,    # nats, >= 0, shape (k,)
-    floor,  # what the other direction has proved of delta, shape (k,)
-):          # (lower, estimate, upper), each of shape (k,)
-    """(lower, estimate, upper) of delta in one direction, at a 1-d array eps.
-
-    Parameters
-    ----------
-    plrv
-        the composed loss of one direction
-    eps
-        nats, >= 0, shape (k,)
-    floor
-        what the other direction has proved of delta, shape (k,)
-
-    Returns
-    -------
-    (lower, estimate, upper), each of shape (k,)
-    """
+def delta_of(self:TiltedAccountant, plrv, eps, floor):
     low, value, up = 0*eps, 0*eps, 0*eps
     live = (eps < plrv.ess_sup + plrv.rounding) & (plrv.ess_sup > 0)
     if live.any():
@@ -376,6 +357,32 @@ def delta_of(self:TiltedAccountant,
     return Bounds(low, value, up).with_mass(plrv.p_inf)
 
 # %% ../nbs/04_saddlepoint.ipynb #6070de10
+@patch
+def log_value(self:TiltedAccountant,
+    t,            # tilts, > 0, shape (k,)
+    eps,          # nats, shape (k,)
+    k,            # K, K', K'', ... at the tilts, nats, shape (cumulants, k)
+    final=False,  # the last time: warn of what is not to be trusted
+):                # shape (k,), <= 0 but for rounding
+    """log delta, or a bound on it, without the mass at infinity: what a method defines.
+
+    Parameters
+    ----------
+    t
+        tilts, > 0, shape (k,)
+    eps
+        nats, shape (k,)
+    k
+        K, K', K'', ... at the tilts, nats, shape (cumulants, k)
+    final
+        the last time: warn of what is not to be trusted
+
+    Returns
+    -------
+    shape (k,), <= 0 but for rounding
+    """
+    raise missing(self, 'log_value(t, eps, k, final)', 'chapter 4')
+
 @patch
 def prove_delta(self:TiltedAccountant,
     plrv,  # the composed loss of one direction
@@ -445,26 +452,7 @@ def prove_epsilon(self:TiltedAccountant,
 
 # %% ../nbs/04_saddlepoint.ipynb #baec4ae8
 @patch
-def epsilon_of(self:TiltedAccountant,
-    plrv,   # the composed loss of one direction
-    delta,  # in (0, 1), shape (k,)
-    floor,  # what the other direction has proved of eps, nats, shape (k,)
-):          # (lower, estimate, upper), nats, each of shape (k,)
-    """(lower, estimate, upper) of eps in one direction, for a 1-d array delta.
-
-    Parameters
-    ----------
-    plrv
-        the composed loss of one direction
-    delta
-        in (0, 1), shape (k,)
-    floor
-        what the other direction has proved of eps, nats, shape (k,)
-
-    Returns
-    -------
-    (lower, estimate, upper), nats, each of shape (k,)
-    """
+def epsilon_of(self:TiltedAccountant, plrv, delta, floor):
     p = plrv.p_inf
     low, value, up = (np.where(delta > p, 0., inf) for _ in Bounds._fields)
     live = (delta > p) & (plrv.ess_sup > 0)
@@ -535,29 +523,7 @@ def _series(self:SaddlePointMSD, t, k):
         return F2, msd_terms(c, self.grouping)
 
 @patch
-def log_value(self:SaddlePointMSD,
-    t,            # tilts, > 0, shape (k,)
-    eps,          # nats, shape (k,)
-    k,            # K, K', K'', ... at the tilts, nats, shape (cumulants, k)
-    final=False,  # the last time: warn of what is not to be trusted
-):                # shape (k,), <= 0 but for rounding
-    """log delta without the mass at infinity [SP 29].
-
-    Parameters
-    ----------
-    t
-        tilts, > 0, shape (k,)
-    eps
-        nats, shape (k,)
-    k
-        K, K', K'', ... at the tilts, nats, shape (cumulants, k)
-    final
-        the last time: warn of what is not to be trusted
-
-    Returns
-    -------
-    shape (k,), <= 0 but for rounding
-    """
+def log_value(self:SaddlePointMSD, t, eps, k, final=False):   # [SP 29]
     F2, terms = self._series(t, k)
     if final:
         self._check(terms, eps)

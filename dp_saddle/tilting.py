@@ -398,56 +398,12 @@ class SaddlePointCLT(TiltedAccountant):
                              f"got True for {quoted(mechanism)}")
         self.constant = IDENTICAL_STEPS if identical else BERRY_ESSEEN
 
-    def log_value(self,
-        t,            # tilts, > 0, shape (k,)
-        eps,          # nats, shape (k,)
-        k,            # K, K', K'', ... at the tilts, nats, shape (cumulants, k)
-        final=False,  # the last time: warn of what is not to be trusted
-    ):                # shape (k,), <= 0 but for rounding
-        """log delta without the mass at infinity [SP 41].
-
-        Parameters
-        ----------
-        t
-            tilts, > 0, shape (k,)
-        eps
-            nats, shape (k,)
-        k
-            K, K', K'', ... at the tilts, nats, shape (cumulants, k)
-        final
-            the last time: warn of what is not to be trusted
-
-        Returns
-        -------
-        shape (k,), <= 0 but for rounding
-        """
+    def log_value(self, t, eps, k, final=False):   # [SP 41]
         return clt_log_delta(eps, t, *k)
 
 # %% ../nbs/05_tilting.ipynb #354d2dc6
 @patch
-def prove_delta(self:SaddlePointCLT,
-    plrv,  # the composed loss of one direction
-    t,     # tilts, > 0, shape (k,)
-    k,     # K, K', K'', ... at the tilts, nats, shape (cumulants, k)
-    eps,   # nats, >= 0, shape (k,)
-):         # (lower, upper), each in [0, 1], of shape (k,)
-    """Bounds on delta [SP 44], the mass at infinity apart.
-
-    Parameters
-    ----------
-    plrv
-        the composed loss of one direction
-    t
-        tilts, > 0, shape (k,)
-    k
-        K, K', K'', ... at the tilts, nats, shape (cumulants, k)
-    eps
-        nats, >= 0, shape (k,)
-
-    Returns
-    -------
-    (lower, upper), each in [0, 1], of shape (k,)
-    """
+def prove_delta(self:SaddlePointCLT, plrv, t, k, eps):   # [SP 44]
     tilts = np.minimum(_spread(t, k[2], DELTA_WIDTHS), self.facts[plrv].limit)
     table = TiltTable(plrv, tilts, self.constant)
     low, up = np.exp(np.minimum(table.log_bounds(eps), 0))
@@ -455,32 +411,7 @@ def prove_delta(self:SaddlePointCLT,
 
 # %% ../nbs/05_tilting.ipynb #029f09df
 @patch
-def prove_epsilon(self:SaddlePointCLT,
-    plrv,      # the composed loss of one direction
-    t,         # tilts, > 0, shape (k,)
-    k,         # K, K', K'', ... at the tilts, nats, shape (cumulants, k)
-    log_high,  # log delta is at most this, the mass at infinity apart, shape (k,)
-    log_low,   # and at least this, shape (k,)
-):             # (lower, upper), nats, >= 0, each of shape (k,)
-    """Bounds on eps: those on delta, inverted; a table for each.
-
-    Parameters
-    ----------
-    plrv
-        the composed loss of one direction
-    t
-        tilts, > 0, shape (k,)
-    k
-        K, K', K'', ... at the tilts, nats, shape (cumulants, k)
-    log_high
-        log delta is at most this, the mass at infinity apart, shape (k,)
-    log_low
-        and at least this, shape (k,)
-
-    Returns
-    -------
-    (lower, upper), nats, >= 0, each of shape (k,)
-    """
+def prove_epsilon(self:SaddlePointCLT, plrv, t, k, log_high, log_low):   # those on delta, inverted
     limit, bounds = self.facts[plrv].limit, []
     for i in range(t.size):
         tilts = np.minimum(_spread(t[i:i+1], k[2, i:i+1], EPSILON_WIDTHS), limit)
@@ -529,56 +460,12 @@ class MomentsAccountant(TiltedAccountant):
 
 # %% ../nbs/05_tilting.ipynb #bfd4dec7
 @patch
-def log_value(self:MomentsAccountant,
-    t,            # tilts, > 0, shape (k,)
-    eps,          # nats, shape (k,)
-    k,            # K, K', K'', ... at the tilts, nats, shape (cumulants, k)
-    final=False,  # the last time: warn of what is not to be trusted
-):                # shape (k,), <= 0 but for rounding
-    """log of the bound on delta, the mass at infinity apart [GDP C.3].
-
-    Parameters
-    ----------
-    t
-        tilts, > 0, shape (k,)
-    eps
-        nats, shape (k,)
-    k
-        K, K', K'', ... at the tilts, nats, shape (cumulants, k)
-    final
-        the last time: warn of what is not to be trusted
-
-    Returns
-    -------
-    shape (k,), <= 0 but for rounding
-    """
+def log_value(self:MomentsAccountant, t, eps, k, final=False):   # of the bound [GDP C.3]
     return k[0] - eps*t + self.log_factor(t)
 
 # %% ../nbs/05_tilting.ipynb #44053da4
 @patch
-def prove_delta(self:MomentsAccountant,
-    plrv,  # the composed loss of one direction
-    t,     # tilts, > 0, shape (k,)
-    k,     # K, K', K'', ... at the tilts, nats, shape (cumulants, k)
-    eps,   # nats, >= 0, shape (k,)
-):         # (lower, upper), each in [0, 1], of shape (k,)
-    """Bounds on delta, the mass at infinity apart.
-
-    Parameters
-    ----------
-    plrv
-        the composed loss of one direction
-    t
-        tilts, > 0, shape (k,)
-    k
-        K, K', K'', ... at the tilts, nats, shape (cumulants, k)
-    eps
-        nats, >= 0, shape (k,)
-
-    Returns
-    -------
-    (lower, upper), each in [0, 1], of shape (k,)
-    """
+def prove_delta(self:MomentsAccountant, plrv, t, k, eps):
     rounding = MOMENTS_ROUNDING + SUM_ULPS*ULP*(np.abs(k[0]) + eps*t) + t*plrv.rounding
     log_value = self.log_value(t, eps, k)
     felt = log_value + rounding < 0            # elsewhere the bound is 1
@@ -588,32 +475,7 @@ def prove_delta(self:MomentsAccountant,
 
 # %% ../nbs/05_tilting.ipynb #f489eb88
 @patch
-def prove_epsilon(self:MomentsAccountant,
-    plrv,      # the composed loss of one direction
-    t,         # tilts, > 0, shape (k,)
-    k,         # K, K', K'', ... at the tilts, nats, shape (cumulants, k)
-    log_high,  # log delta is at most this, the mass at infinity apart, shape (k,)
-    log_low,   # and at least this, shape (k,)
-):             # (lower, upper), nats, >= 0, each of shape (k,)
-    """Bounds on eps.
-
-    Parameters
-    ----------
-    plrv
-        the composed loss of one direction
-    t
-        tilts, > 0, shape (k,)
-    k
-        K, K', K'', ... at the tilts, nats, shape (cumulants, k)
-    log_high
-        log delta is at most this, the mass at infinity apart, shape (k,)
-    log_low
-        and at least this, shape (k,)
-
-    Returns
-    -------
-    (lower, upper), nats, >= 0, each of shape (k,)
-    """
+def prove_epsilon(self:MomentsAccountant, plrv, t, k, log_high, log_low):
     sure = k[0] + self.log_factor(t) - log_low + MOMENTS_ROUNDING + SUM_ULPS*ULP*np.abs(k[0])
     sure += cgf_error(plrv, t, k[0])
     up = sure/t + plrv.rounding
@@ -728,26 +590,7 @@ def _check_grid(plrv, kind):
 
 # %% ../nbs/05_tilting.ipynb #db8de772
 @patch
-def delta_of(self:GaussianLimit,
-    plrv,   # the composed loss of one direction
-    eps,    # nats, >= 0, shape (k,)
-    floor,  # what the other direction has proved of delta, shape (k,)
-):          # (lower, estimate, upper), each of shape (k,)
-    """(lower, estimate, upper) of delta in one direction, at a 1-d array eps.
-
-    Parameters
-    ----------
-    plrv
-        the composed loss of one direction
-    eps
-        nats, >= 0, shape (k,)
-    floor
-        what the other direction has proved of delta, shape (k,)
-
-    Returns
-    -------
-    (lower, estimate, upper), each of shape (k,)
-    """
+def delta_of(self:GaussianLimit, plrv, eps, floor):
     mean, var, error = self.normal[plrv]
     p, doubt = plrv.p_inf, 0.
     if mean > -inf:
@@ -760,26 +603,7 @@ def delta_of(self:GaussianLimit,
 
 # %% ../nbs/05_tilting.ipynb #2c8d0750
 @patch
-def epsilon_of(self:GaussianLimit,
-    plrv,   # the composed loss of one direction
-    delta,  # in (0, 1), shape (k,)
-    floor,  # what the other direction has proved of eps, nats, shape (k,)
-):          # (lower, estimate, upper), nats, each of shape (k,)
-    """(lower, estimate, upper) of eps in one direction, for a 1-d array delta.
-
-    Parameters
-    ----------
-    plrv
-        the composed loss of one direction
-    delta
-        in (0, 1), shape (k,)
-    floor
-        what the other direction has proved of eps, nats, shape (k,)
-
-    Returns
-    -------
-    (lower, estimate, upper), nats, each of shape (k,)
-    """
+def epsilon_of(self:GaussianLimit, plrv, delta, floor):
     mean, var, error = self.normal[plrv]
     p, slack, ulps = plrv.p_inf, plrv.rounding, LIMIT_ULPS*ULP
     if p >= 1:

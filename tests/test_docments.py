@@ -73,6 +73,16 @@ def test_there_and_back(path):
     assert docments.completed(before) == text
     assert "-------\n" not in before
 
+@pytest.mark.parametrize("accountant, method, said", [
+    (dp_saddle.EdgeworthInterval, "delta_of", "what the other direction has proved of delta"),
+    (dp_saddle.FourierAccountant, "epsilon_of", "in (0, 1), shape (k,)"),
+    (dp_saddle.ContourAccountant, "delta_of", "nats, >= 0, shape (k,)"),
+    (dp_saddle.MomentsAccountant, "prove_delta", "tilts, > 0, shape (k,)"),
+    (dp_saddle.SaddlePointCLT, "log_value", "warn of what is not to be trusted")])
+def test_help_of_a_method_that_another_class_describes(accountant, method, said):
+    own = vars(accountant)[method]
+    assert own.__doc__ is None and said in pydoc.render_doc(own, renderer=pydoc.plaintext)
+
 def test_help_says_what_comments_say():
     for name in dp_saddle.__all__:
         thing = getattr(dp_saddle, name)

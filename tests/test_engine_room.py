@@ -12,8 +12,6 @@ from house import NBS, NOTEBOOKS
 ROOMS = [start for start in source.PARTS["The engine room"]]
 PAGES = [path for path in NOTEBOOKS if path.stem != "index"
          and path.relative_to(NBS).as_posix().startswith(tuple(ROOMS))]
-# These are parts of another page, and say it there.
-PARTS = {"several_amounts", "stacked_kinds", "fixed_batches"}
 HEAD = re.compile(r"\*\*You need this if\*\* (.+?)\. \*\*Its one result\*\*: (.+?)\.$", flags=re.M)
 
 def name_of(path): return path.relative_to(NBS).with_suffix("").as_posix()
@@ -31,7 +29,6 @@ def first_text(name):
 @pytest.mark.parametrize("path", PAGES, ids=name_of)
 def test_a_page_says_who_needs_it(path):
     "Below its title and its summary, once; in plain sentences, each with its own words."
-    if path.stem in PARTS: return
     need, result = HEAD.search(first_text(name_of(path))).groups()
     assert 20 < len(need) < 250 and 20 < len(result) < 250
     assert not re.search(r"used by", f"{need} {result}", flags=re.I), "the site says that"

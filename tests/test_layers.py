@@ -20,13 +20,11 @@ BELOW = {
     "engine": ("prv_fft",),
     "edgeworth": ("engine",),
     "filters": ("engine",),
-    "residues": ("filters",),
     "individual": ("filters",),
     "steps": ("engine",),
     "sampling": ("steps",),
-    "runs": ("mechanisms",),
     # `compare` names every accountant, so the front door knows all of them
-    "accounting": ("runs", "sampling", "edgeworth"),
+    "accounting": ("sampling", "edgeworth"),
     "practice": ("accounting", "individual"),
     "certificates": ("practice",),   # but for the verifier, which trusts nobody
     "command": ("certificates",),

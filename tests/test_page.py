@@ -22,6 +22,9 @@ LONG_CELLS = {}
 LONG_MODULES = {
     "mechanisms": (490,
         "what users write, on one page, beside what every accountant has"),
+    "accounting": (510,
+        "the front door: a run, sums of runs, who answers, and all answers in a table; that "
+        "could have a room of its own"),
     "interop.opacus": (600,
         "what Opacus calls and what its users call: hooks, loaders, guards, ghosts; the norms "
         "of records, at the end, could have a room of their own"),

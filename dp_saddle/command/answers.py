@@ -14,7 +14,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR
 from math import inf
 from typing import NamedTuple
 
-from ..accounting import Run, best_from_above, epsilon
+from ..accounting import Composable, Run, RunSum, best_from_above, epsilon
 from ..base import in_order, round_outwards
 from dp_saddle.practice import (
     WORDS,
@@ -24,7 +24,6 @@ from dp_saddle.practice import (
     run_of,
     run_of_form,
 )
-from ..runs import Composable, RunSum
 
 # %% ../../nbs/command/answers.ipynb #5d8b1384
 class Asked(NamedTuple):
@@ -42,6 +41,11 @@ class Asked(NamedTuple):
     form: object  # as `read_form` returns it
     runs: list    # [(steps, run)]
     title: str    # in words
+
+    @property
+    def run(self):
+        "The one that most commands speak of."
+        return self.runs[0][1]
 
 def flag(
     name,  # of a word
@@ -245,7 +249,7 @@ def about(
     -------
     a dict
     """
-    return {'run': found.form, 'relation': neighbours_of(found.runs[0][1])}
+    return {'run': found.form, 'relation': neighbours_of(found.run)}
 
 # %% ../../nbs/command/answers.ipynb #b93a2bd8
 def _least(run, row, given):
@@ -289,18 +293,8 @@ def table(
     return Answer('\n'.join([title, head, *lines]), about(found) | {'results': rows})
 
 # %% ../../nbs/command/answers.ipynb #25add1e2
-def calibrated(
-    args,  # of the parser
-    tick,  # not used
-):         # an Answer
+def calibrated(args): # an Answer
     """The parameter that meets the target.
-
-    Parameters
-    ----------
-    args
-        of the parser
-    tick
-        not used
 
     Returns
     -------
@@ -325,18 +319,8 @@ def calibrated(
                          'run': form, 'relation': neighbours_of(run)})
 
 # %% ../../nbs/command/answers.ipynb #c55e17f0
-def compared(
-    args,  # of the parser
-    tick,  # not used
-):         # an Answer
+def compared(args): # an Answer
     """All accountants' answers.
-
-    Parameters
-    ----------
-    args
-        of the parser
-    tick
-        not used
 
     Returns
     -------
@@ -344,24 +328,14 @@ def compared(
     """
     from dp_saddle.accounting import compare
     found = asked(args, most=1)
-    rows = compare(found.runs[0][1], delta=args.delta, eps=args.eps)
+    rows = compare(found.run, delta=args.delta, eps=args.eps)
     def cell(k, v): return v if k in ('accountant', 'worth') else float(v or 'nan')
     results = [{k: cell(k, v) for k, v in row.items()} for row in rows]
     return Answer(str(rows), about(found) | {'results': results})
 
 # %% ../../nbs/command/answers.ipynb #8b02fc43
-def reported(
-    args,  # of the parser
-    tick,  # not used
-):         # an Answer
+def reported(args): # an Answer
     """A paragraph, or what it says.
-
-    Parameters
-    ----------
-    args
-        of the parser
-    tick
-        not used
 
     Returns
     -------
@@ -372,7 +346,7 @@ def reported(
     quoted = _loaded(args.certificate) if args.certificate else None
     asks = dict(delta=args.delta, unit=args.unit, certificate=quoted, released=args.released,
                 tuning=args.tuning)
-    run = found.runs[0][1]
+    run = found.run
     _check_tuning(args.tuning, run)
     facts = json.loads(report(run, form='json', **asks)) if args.json else {}
     text = '' if args.json else report(run, form=args.form, **asks)
@@ -422,18 +396,8 @@ def saved(
     return ax
 
 # %% ../../nbs/command/answers.ipynb #6a5e5f6d
-def drawn(
-    args,  # of the parser
-    tick,  # not used
-):         # an Answer
+def drawn(args): # an Answer
     """The privacy curve, in a file.
-
-    Parameters
-    ----------
-    args
-        of the parser
-    tick
-        not used
 
     Returns
     -------
@@ -448,18 +412,8 @@ def drawn(
                   about(found) | dict(steps=steps, out=args.out, eps=eps, delta=delta))
 
 # %% ../../nbs/command/answers.ipynb #a8924517
-def traded(
-    args,  # of the parser
-    tick,  # not used
-):         # an Answer
+def traded(args): # an Answer
     """The trade-off curve.
-
-    Parameters
-    ----------
-    args
-        of the parser
-    tick
-        not used
 
     Returns
     -------
@@ -467,7 +421,7 @@ def traded(
     """
     from dp_saddle.practice import tpr, tradeoff
     found = asked(args, most=1)
-    run = found.runs[0][1]
+    run = found.run
     missed = tradeoff(run, fpr=args.fpr, direction=args.direction).tolist()
     most = [1 - f for f in missed] if args.direction else tpr(run, fpr=args.fpr).tolist()
     rows = [dict(fpr=x, fnr=f, tpr=t) for x, f, t in zip(args.fpr, missed, most, strict=True)]
@@ -487,18 +441,8 @@ def _rates(rows):
     return '\n'.join([f'{"fpr":>10}  {"missed >=":>18}  {"found <=":>18}', *lines])
 
 # %% ../../nbs/command/answers.ipynb #1b1bef08
-def certified(
-    args,  # of the parser
-    tick,  # not used
-):         # an Answer
+def certified(args): # an Answer
     """The certificate, in a file; its answer and its digest.
-
-    Parameters
-    ----------
-    args
-        of the parser
-    tick
-        not used
 
     Returns
     -------
@@ -506,7 +450,7 @@ def certified(
     """
     from dp_saddle.certificates import certify
     found = asked(args, most=1)
-    made = certify(found.runs[0][1], eps=args.eps, delta=args.delta)
+    made = certify(found.run, eps=args.eps, delta=args.delta)
     made.save(args.out)
     (name, value), = made.question.items()
     low, high = made.answer['lower'], made.answer['upper']
@@ -520,18 +464,8 @@ def _quoted(certificate):
                 digest=certificate.digest)
 
 # %% ../../nbs/command/answers.ipynb #90908ff7
-def verified(
-    args,  # of the parser
-    tick,  # not used
-):         # an Answer, of status 1 if something is not proved
+def verified(args): # an Answer, of status 1 if something is not proved
     """What was found in a certificate.
-
-    Parameters
-    ----------
-    args
-        of the parser
-    tick
-        not used
 
     Returns
     -------

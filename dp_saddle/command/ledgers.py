@@ -110,18 +110,8 @@ def _places(args, table):
     return across, args.up or next(name for name in order if name != across)
 
 # %% ../../nbs/command/ledgers.ipynb #9a688b06
-def compared_sampling(
-    args,  # of the parser
-    tick,  # not used
-):         # an Answer
+def compared_sampling(args): # an Answer
     """eps for each way to draw batches.
-
-    Parameters
-    ----------
-    args
-        of the parser
-    tick
-        not used
 
     Returns
     -------
@@ -200,7 +190,7 @@ def _opened(path):
 # %% ../../nbs/command/ledgers.ipynb #a7d75a49
 def _payable(budget, found):
     "The mechanism of the run; ValueError where the ledger could not say what it is for."
-    run = found.runs[0][1]
+    run = found.run
     mechanism, relation = mechanism_of(run), neighbours_of(run)
     if isinstance(run, Run) and run.sampling == 'shuffle' or neighbours_of(mechanism) != relation:
         raise ValueError(f"the ledger keeps steps, which do not say {quoted(relation)}: "
@@ -250,18 +240,8 @@ def _one_of_it(args):
     return asked(args, most=1)
 
 # %% ../../nbs/command/ledgers.ipynb #f4dfb6a7
-def budgeted(
-    args,  # of the parser
-    tick,  # not used
-):         # an Answer, of status 1 if a run does not fit
+def budgeted(args): # an Answer, of status 1 if a run does not fit
     """A ledger in a file: made, paid from, asked.
-
-    Parameters
-    ----------
-    args
-        of the parser
-    tick
-        not used
 
     Returns
     -------
@@ -334,18 +314,8 @@ def _scores(path):
         raise ValueError(f"{path}: {error}") from None
 
 # %% ../../nbs/command/ledgers.ipynb #3bc968ef
-def audited(
-    args,  # of the parser
-    tick,  # not used
-):         # an Answer, of status 1 if the account is contradicted
+def audited(args): # an Answer, of status 1 if the account is contradicted
     """An empirical lower bound beside the certified upper one.
-
-    Parameters
-    ----------
-    args
-        of the parser
-    tick
-        not used
 
     Returns
     -------
@@ -354,7 +324,7 @@ def audited(
     from dp_saddle.practice import audit
     found = asked(args, most=1)
     scores = _scores(args.scores_in), _scores(args.scores_out)
-    made = audit(found.runs[0][1], *scores, delta=args.delta, confidence=args.confidence,
+    made = audit(found.run, *scores, delta=args.delta, confidence=args.confidence,
                  method=args.method, threshold=args.threshold, seed=args.seed)
     data = {name: getattr(made, name) for name in (
         'eps_lower', 'eps_upper', 'delta', 'confidence', 'method', 'threshold', 'mu_lower', 'rates',

@@ -26,18 +26,19 @@ from dp_saddle.command.answers import (
 from .words import COMPLETION, DEAR, STOPPED, command_parser, parsed
 
 # %% ../../nbs/command/main.ipynb #8577f862
-_ANSWERS = {'epsilon': table, 'delta': table, 'calibrate': calibrated, 'curve': drawn,
-            'tradeoff': traded, 'compare': compared, 'report': reported, 'certify': certified,
-            'verify': verified}
+_ANSWERS = {'calibrate': calibrated, 'curve': drawn, 'tradeoff': traded, 'compare': compared,
+            'report': reported, 'certify': certified, 'verify': verified}
 
 def _answer(args, parser, tick):
     "The Answer of a command."
     if args.command == COMPLETION: return _completion(args, parser)
-    if args.command in _ANSWERS: return _ANSWERS[args.command](args, tick)
+    if args.command in ('epsilon', 'delta'): return table(args, tick)
+    if args.command in _ANSWERS: return _ANSWERS[args.command](args)
     from dp_saddle.command import ledgers  # slow to import, and few ask
-    answers = {'sweep': ledgers.swept, 'compare-sampling': ledgers.compared_sampling,
-               'budget': ledgers.budgeted, 'audit': ledgers.audited}
-    return answers[args.command](args, tick)
+    if args.command == 'sweep': return ledgers.swept(args, tick)
+    answers = {'compare-sampling': ledgers.compared_sampling, 'budget': ledgers.budgeted,
+               'audit': ledgers.audited}
+    return answers[args.command](args)
 
 def _completion(args, parser):
     "A script for the shell, by shtab."

@@ -185,34 +185,36 @@ _OF_RUN = (
      'of more, so many are drawn'),
     ('--unit-records', _WHOLE, 'records of one user, at most: all of them are protected (1)'),
     ('--tries', {}, 'publish the best of a random number of such runs: ' + ', '.join(FORMS)))
+_LOADER = '--sigma', '--batch-size', '--dataset-size', '--epochs', '--steps', '--max-batch-size'
+_ROWS = ' (several: a row each)'
 _LISTS = {'epsilon': ('--steps', '--epochs'), 'delta': ('--steps', '--epochs'),
           'sweep': ('--sigma', '--rate', '--steps', '--batch-size', '--epochs')}
 
 # %% ../../nbs/command/words.ipynb #89164e85
+def _several(many): return dict(nargs='+') if many else {}
+
 def _add_run(command, name):
-    "The arguments that describe a run."
-    if name not in _NO_FILE:
+    "The arguments that describe a run; of one whose sampling is open, those of its loader."
+    if name not in (*_NO_FILE, 'compare-sampling'):
         command.add_argument('--run', metavar='FILE', help='the run in a .json or .yaml file, in '
             'place of the words below: steps, dpsgd and its words, or what --json has printed')
     for flag, settings, text in _OF_RUN:
-        several = flag in _LISTS.get(name, ())
+        if name == 'compare-sampling' and flag not in _LOADER: continue
+        many = flag in _LISTS.get(name, ())
         names = (flag, '--noise-multiplier') if flag == '--sigma' else (flag,)
-        more = dict(nargs='+') if several else {}
-        command.add_argument(*names, **settings, **more,
-                             help=text + (' (several: a row each)' if several else ''))
+        command.add_argument(*names, **settings, **_several(many), help=text + _ROWS*many)
 
 def _add_target(command, name):
     "delta, eps or both."
     needed = name not in ('compare', 'certify', 'budget')
     if name not in ('delta', 'curve', 'tradeoff'):
         many = name in ('epsilon', 'sweep')
-        command.add_argument('--delta', **_NUMBER, required=needed, help='in (0, 1), say 1e-5'
-            + ' (several: a row each)'*many, **(dict(nargs='+') if many else {}))
+        command.add_argument('--delta', **_NUMBER, required=needed, **_several(many),
+                             help='in (0, 1), say 1e-5' + _ROWS*many)
     if name in ('delta', 'calibrate', 'compare', 'certify', 'budget'):
         many = name == 'delta'
         command.add_argument('--eps', '--epsilon', **_NUMBER, required=needed,
-            help='nats, ' + ('>= 0' if many or not needed else '> 0'),
-            **(dict(nargs='+') if many else {}))
+            help='nats, ' + ('>= 0' if many or not needed else '> 0'), **_several(many))
 
 # %% ../../nbs/command/words.ipynb #d447af69
 _FOUND = 'sigma', 'steps', 'rate', 'epochs', 'batch-size'
@@ -275,19 +277,14 @@ _OWN |= {
             '--delta; spend: pay for a run, if it fits; left: how many more of a run fit; show')),
         (('file',), dict(help='the ledger, a .json file: whole after a crash, and one command at '
                               'a time'))]}
-_LOADER = '--sigma', '--batch-size', '--dataset-size', '--epochs', '--steps', '--max-batch-size'
 
 # %% ../../nbs/command/words.ipynb #4430de70
 def _add_all(command, name):
     "All that a command takes."
     for names, settings in _OWN.get(name, ()): command.add_argument(*names, **settings)
-    if name == 'compare-sampling':
-        for flag, settings, text in _OF_RUN:
-            names = (flag, '--noise-multiplier') if flag == '--sigma' else (flag,)
-            if flag in _LOADER: command.add_argument(*names, **settings, help=text)
-    elif name != 'verify':
+    if name != 'verify':
         _add_run(command, name)
-    if name != 'verify': _add_target(command, name)
+        _add_target(command, name)
     command.add_argument('--json', action='store_true', help='print JSON')
 
 def _list(title, lines): return '\n'.join([title, *(f'  {line}' for line in lines)])

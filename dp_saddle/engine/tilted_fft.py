@@ -596,26 +596,7 @@ def _finite_bounds(self:TiltedFFT, grid, eps, log_chernoff):
 
 # %% ../../nbs/engine/tilted_fft.ipynb #62d8ac4b
 @patch
-def delta_of(self:TiltedFFT,
-    plrv,   # the composed loss of one direction
-    eps,    # nats, >= 0, shape (k,)
-    floor,  # what the other direction has proved of delta, shape (k,)
-):          # (lower, estimate, upper), each of shape (k,)
-    """(lower, estimate, upper) at `eps`, nats, 1-d, of one `plrv`, above `floor` or not.
-
-    Parameters
-    ----------
-    plrv
-        the composed loss of one direction
-    eps
-        nats, >= 0, shape (k,)
-    floor
-        what the other direction has proved of delta, shape (k,)
-
-    Returns
-    -------
-    (lower, estimate, upper), each of shape (k,)
-    """
+def delta_of(self:TiltedFFT, plrv, eps, floor):
     out = infinite_part(plrv, eps)
     if plrv not in self.grids:
         return out
@@ -645,26 +626,7 @@ def _crossings(curve, grid, goals, ends):
 
 # %% ../../nbs/engine/tilted_fft.ipynb #4af1262b
 @patch
-def epsilon_of(self:TiltedFFT,
-    plrv,   # the composed loss of one direction
-    delta,  # in (0, 1), shape (k,)
-    floor,  # what the other direction has proved of eps, nats, shape (k,)
-):          # (lower, estimate, upper), nats, each of shape (k,)
-    """(lower, estimate, upper) for `delta` in (0, 1), 1-d, of one `plrv`, above `floor` or not.
-
-    Parameters
-    ----------
-    plrv
-        the composed loss of one direction
-    delta
-        in (0, 1), shape (k,)
-    floor
-        what the other direction has proved of eps, nats, shape (k,)
-
-    Returns
-    -------
-    (lower, estimate, upper), nats, each of shape (k,)
-    """
+def epsilon_of(self:TiltedFFT, plrv, delta, floor):
     return np.array([self._ends(plrv, d) for d in delta]).reshape(-1, len(Bounds._fields)).T
 
 @patch

@@ -891,26 +891,7 @@ def _tried(self:ContourAccountant):
 
 # %% ../../nbs/engine/ways.ipynb #52b4b50f
 @patch
-def delta_of(self:ContourAccountant,
-    plrv,   # one of the directions
-    eps,    # nats, >= 0, 1-d
-    floor,  # lower bounds that another direction has, in [0, 1], shape of eps
-):          # (lower, estimate, upper), each of shape of eps
-    """delta of one direction; where it is proved to be below `floor`, only the upper bound is good.
-
-    Parameters
-    ----------
-    plrv
-        one of the directions
-    eps
-        nats, >= 0, 1-d
-    floor
-        lower bounds that another direction has, in [0, 1], shape of eps
-
-    Returns
-    -------
-    (lower, estimate, upper), each of shape of eps
-    """
+def delta_of(self:ContourAccountant, plrv, eps, floor):
     logs, wide = self._tried[plrv].log_delta(eps, np.maximum(safe_log(floor), LOG_SMALLEST))
     low, mid, up = _deltas(logs)
     self._warn(plrv, ((up - low)[wide] > self._too_wide()*up[wide] + _NEXT_TO_0).any())
@@ -925,26 +906,7 @@ def _deltas(logs):
 
 # %% ../../nbs/engine/ways.ipynb #706b4e9e
 @patch
-def epsilon_of(self:ContourAccountant,
-    plrv,   # one of the directions
-    delta,  # in (0, 1), 1-d
-    floor,  # lower bounds that another direction has, nats, >= 0, shape of delta
-):          # (lower, estimate, upper), nats, each of shape of delta
-    """eps of one direction; where it is proved to be below `floor`, only the upper bound is good.
-
-    Parameters
-    ----------
-    plrv
-        one of the directions
-    delta
-        in (0, 1), 1-d
-    floor
-        lower bounds that another direction has, nats, >= 0, shape of delta
-
-    Returns
-    -------
-    (lower, estimate, upper), nats, each of shape of delta
-    """
+def epsilon_of(self:ContourAccountant, plrv, delta, floor):
     found = np.full((_BOUNDS, delta.size), np.nan)
     nothing = not plrv.p_inf and (self._tried[plrv].largest <= floor).all()
     if nothing: return 0*floor, 0*floor, +floor

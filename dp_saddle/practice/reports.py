@@ -16,11 +16,15 @@ import numpy as np
 
 from .. import __version__
 from dp_saddle.accounting import (
+    ADD_OR_REMOVE,
+    Composable,
     Run,
+    RunSum,
     best_accountant,
     best_from_above,
     epsilon,
     mechanism_of,
+    relation_of,
 )
 from dp_saddle.base import (
     PAGE,
@@ -37,7 +41,6 @@ from dp_saddle.mechanisms import (
     MixtureOfGaussians,
     PoissonSubsampled,
 )
-from ..runs import ADD_OR_REMOVE, Composable, RunSum, relation_of
 
 # %% ../../nbs/practice/reports.ipynb #05c9d8aa
 # Tuning: only what is shown depends on it.

@@ -15,7 +15,15 @@ from itertools import product
 from math import prod
 from operator import add
 
-from ..accounting import RELATIONS, Run, dpsgd, words_of
+from dp_saddle.accounting import (
+    ADD_OR_REMOVE,
+    RELATIONS,
+    Composable,
+    Run,
+    dpsgd,
+    relations_of,
+    words_of,
+)
 from dp_saddle.base import (
     as_path,
     checks,
@@ -27,7 +35,6 @@ from dp_saddle.base import (
     told,
 )
 from ..mechanisms import Composition, Gaussian, PoissonSubsampled
-from ..runs import ADD_OR_REMOVE, Composable, relations_of
 
 # %% ../../nbs/practice/run_files.ipynb #d5b7a61d
 _LONG_EXPONENT = re.compile(r'[eE][+-]?[0_]*(?![0_])\d[\d_]{4}')     # 1e999999999 never ends

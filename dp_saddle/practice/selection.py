@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import expit, gammaln
 
-from ..accounting import mechanism_of
+from ..accounting import ADD_OR_REMOVE, mechanism_of, relation_of
 from dp_saddle.base import (
     TINY,
     MadeInTurn,
@@ -32,7 +32,6 @@ from dp_saddle.base import (
 from ..engine import ContourAccountant
 from ..mechanisms import Composition, Mechanism
 from ..plrv import Bounds, as_composition
-from ..runs import ADD_OR_REMOVE, relation_of
 from ..steps import WorstCaseAccountant
 from ..tilting import remedy_of
 

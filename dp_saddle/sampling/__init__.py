@@ -17,8 +17,8 @@ __getattr__, __dir__, __all__ = door(__name__, {
     "truncated_moments": "",
     "large_jumps": "",
     "bins": "BallsInBins BinDraw",
-    "fixed_batches": "with_replacement without_replacement",
-    "fixed_sizes": "fixed_size FixedSize PoissonReplaceOne RareDraws",
+    "fixed_sizes":
+        "fixed_size FixedSize PoissonReplaceOne RareDraws with_replacement without_replacement",
     "shuffles": "shuffled_lower_bound",
     "samplers":
         "BinBatches CyclicPoissonBatches FixedSizeBatches PoissonBatches sampler_for "

@@ -139,26 +139,7 @@ def _say(said):
 
 # %% ../../nbs/steps/worst_case.ipynb #0dc52ba5
 @patch
-def delta_of(self:WorstCaseAccountant,
-    plrv,   # the composed loss of one direction
-    eps,    # nats, >= 0, shape (k,)
-    floor,  # what the other direction has proved of delta, shape (k,)
-):          # (lower, estimate, upper), each of shape (k,)
-    """(lower, estimate, upper) of delta in one direction, at a 1-d array eps.
-
-    Parameters
-    ----------
-    plrv
-        the composed loss of one direction
-    eps
-        nats, >= 0, shape (k,)
-    floor
-        what the other direction has proved of delta, shape (k,)
-
-    Returns
-    -------
-    (lower, estimate, upper), each of shape (k,)
-    """
+def delta_of(self:WorstCaseAccountant, plrv, eps, floor):
     _, mid, up = self.moments.delta_of(plrv, np.minimum(eps, _FAR), floor)
     if one := _alone(plrv):
         up, said = np.array([exponential_delta(eps=one.eps, steps=1, at=e) for e in eps]), []
@@ -172,26 +153,7 @@ def delta_of(self:WorstCaseAccountant,
 
 # %% ../../nbs/steps/worst_case.ipynb #80afb9ca
 @patch
-def epsilon_of(self:WorstCaseAccountant,
-    plrv,   # the composed loss of one direction
-    delta,  # in (0, 1), shape (k,)
-    floor,  # what the other direction has proved of eps, nats, shape (k,)
-):          # (lower, estimate, upper), nats, each of shape (k,)
-    """(lower, estimate, upper) of eps in one direction, for a 1-d array delta.
-
-    Parameters
-    ----------
-    plrv
-        the composed loss of one direction
-    delta
-        in (0, 1), shape (k,)
-    floor
-        what the other direction has proved of eps, nats, shape (k,)
-
-    Returns
-    -------
-    (lower, estimate, upper), nats, each of shape (k,)
-    """
+def epsilon_of(self:WorstCaseAccountant, plrv, delta, floor):
     _, mid, up = self.moments.epsilon_of(plrv, delta, floor)
     if one := _alone(plrv):
         up, said = np.array([exponential_epsilon(eps=one.eps, steps=1, delta=d) for d in delta]), []

@@ -632,8 +632,8 @@ def test_a_page_that_cannot_run_says_why(browser, served, monkeypatch, tmp_path,
     said = capsys.readouterr().err
     assert 'No Pyodide: ' in said and 'PYODIDE=folder' in said
     assert [p.name for p in (tmp_path / 'static').iterdir()] == ['python-files.js']
-    assert book.page('10a_runs')[1]['exercises']
-    for name in ('10a_runs', 'papers/edgeworth', 'your_run'):
+    assert book.page('10_accounting')[1]['exercises']
+    for name in ('10_accounting', 'papers/edgeworth', 'your_run'):
         browser.get('about:blank')
         browser.get_log('browser')
         browser.get(served.replace('book', 'bare') + f'{name}.html')
