@@ -39,6 +39,7 @@ from dp_saddle.accounting import best_accountant
 from dp_saddle.engine.gaussian_rows import epsilon_of_sampled, pair_of
 from dp_saddle.engine.laplace_polynomials import CornersTable, coefficients, terms_for
 from dp_saddle.engine.line import SaddleTable
+from dp_saddle.engine.stacked_kinds import kind_of
 from dp_saddle.losses.long_lines import quotient
 
 COUNT = 1 << 12  # of an array on which an operation is timed
@@ -160,7 +161,7 @@ def without_small_losses(run, delta):
     if found is None:
         return None
     ((step, n),) = run.steps
-    pair = pair_of(step.base.sensitivity / step.base.sigma, step.rate)
+    pair = pair_of(*kind_of(step))
     with np.errstate(all='ignore'):
         line = pair.ready_for(pair.ready, n, math.log(delta)).step
     return line.s.shape[1] if line is not None and line.rest is not None else None

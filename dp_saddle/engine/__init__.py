@@ -15,11 +15,10 @@ __getattr__, __dir__, __all__ = door(__name__, {
     "endpoint_expansion": "", "laplace_polynomials": "",
     "largest_loss_levels": "",
     "transform_grids": "",
-    "several_amounts": "",
+    "stacked_kinds": "",
     "small_losses": "",
     "gaussian_rows": "epsilons_of_sampled",
     "ways": "ContourAccountant epsilon_without",
-    "stacked_kinds": "",
     "many": "LossFamily mixing_bounds on_lines split_steps sum_rounding tilted_sum",
     "record_bounds":
         "BoundsTable delta_bounds dominating_mu epsilon_bounds gaussian_above "
