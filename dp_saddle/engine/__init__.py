@@ -12,7 +12,7 @@ __getattr__, __dir__, __all__ = door(__name__, {
     "gaussian_formulas": "delta_in_closed_form plain_epsilon_of_mu",
     "smoothing": "",
     "line": "composed_atoms NOTHING reach_of SaddleTable widened",
-    "endpoint_expansion": "", "laplace_polynomials": "",
+    "endpoint_expansion": "",
     "largest_loss_levels": "",
     "transform_grids": "",
     "stacked_kinds": "",
@@ -29,4 +29,5 @@ __getattr__, __dir__, __all__ = door(__name__, {
         "PRAWITZ_SUP smallest_moment_bound step_moments THREE_HALVES upper_gamma",
     "tilted_fft": "connect_the_dots TiltedFFT",
     "lattices": "LatticeLoss",
+    "laplace_polynomials": "",
 })
