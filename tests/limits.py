@@ -37,8 +37,9 @@ import dp_saddle as dp
 import peers
 from dp_saddle.accounting import best_accountant
 from dp_saddle.engine.gaussian_rows import epsilon_of_sampled, pair_of
-from dp_saddle.engine.laplace_polynomials import CornersTable, coefficients, terms_for
+from dp_saddle.engine.laplace_polynomials import ExactLaplaceCurve, coefficients, terms_for
 from dp_saddle.engine.line import SaddleTable
+from dp_saddle.engine.stacked_kinds import kind_of
 from dp_saddle.losses.long_lines import quotient
 
 COUNT = 1 << 12  # of an array on which an operation is timed
@@ -160,7 +161,7 @@ def without_small_losses(run, delta):
     if found is None:
         return None
     ((step, n),) = run.steps
-    pair = pair_of(step.base.sensitivity / step.base.sigma, step.rate)
+    pair = pair_of(*kind_of(step))
     with np.errstate(all='ignore'):
         line = pair.ready_for(pair.ready, n, math.log(delta)).step
     return line.s.shape[1] if line is not None and line.rest is not None else None
@@ -189,9 +190,9 @@ def of_lines(run, delta):
     return {k: math.ceil(v) for k, v in needs.items()}
 
 
-def of_corners(run, delta):
+def of_exact_sums(run, delta):
     "Those of the sum in whole numbers, at both ends and once between."
-    table = CornersTable(run.remove)
+    table = ExactLaplaceCurve(run.remove)
     eps, _ = table.root(math.log(delta))
     _, S, _, _ = table.shifts(128)
     U = (table.reach - eps) / 2
@@ -203,8 +204,8 @@ def needs_of(run, delta):
     table = SaddleTable(run.remove)
     if table.closed_form:
         return dict(tail=TAILS)
-    if CornersTable.fit(run.remove):
-        return of_corners(run, delta)
+    if ExactLaplaceCurve.fit(run.remove):
+        return of_exact_sums(run, delta)
     return of_lines(run, delta)
 
 

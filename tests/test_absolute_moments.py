@@ -6,7 +6,8 @@ import pytest
 from dp_saddle import Discrete, Gaussian, PoissonSubsampled, SaddlePointCLT
 from dp_saddle.engine.berry_esseen import step_moments
 from dp_saddle.losses.absolute_moments import lyapunov_most
-from dp_saddle.losses.densities import DensityLoss, LaplaceLoss, SubsampledGaussianLoss
+from dp_saddle.losses.densities import DensityLoss, SubsampledGaussianLoss
+from dp_saddle.losses.laplace import LaplaceLoss
 from dp_saddle.losses.mixtures import MixtureLoss
 from dp_saddle.plrv import GaussianLoss
 from dp_saddle.steps.builders import MixedLoss

@@ -27,7 +27,8 @@ from dp_saddle import (
     SaddlePointMSD,
     TiltedFFT,
 )
-from dp_saddle.losses.densities import DensityLoss, LaplaceLoss, SubsampledGaussianLoss
+from dp_saddle.losses.densities import DensityLoss, SubsampledGaussianLoss
+from dp_saddle.losses.laplace import LaplaceLoss
 from dp_saddle.losses.nodes import NodeLoss
 from dp_saddle.plrv import PLRV, ComposedLoss, Decay, GaussianLoss, LineValues
 

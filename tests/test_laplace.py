@@ -5,8 +5,7 @@ from mpmath import mp
 
 from dp_saddle import ContourAccountant, Laplace
 from dp_saddle.base.numerics import ULP
-from dp_saddle.losses.densities import LaplaceLoss
-from dp_saddle.losses.laplace import PlainLaplaceLoss
+from dp_saddle.losses.laplace import LaplaceLoss, PlainLaplaceLoss
 
 NOISES = [1e-9, 1e-4, 0.03, 0.25, 1.0, 4.0, 50.0]
 

@@ -28,7 +28,8 @@ from dp_saddle import (
 )
 from dp_saddle.engine.ways import ConditionedTable
 from dp_saddle.filters import gaussian_log_bounds
-from dp_saddle.losses.densities import LaplaceLoss, SubsampledGaussianLoss
+from dp_saddle.losses.densities import SubsampledGaussianLoss
+from dp_saddle.losses.laplace import LaplaceLoss
 from dp_saddle.losses.nodes import FiniteLoss
 from dp_saddle.mechanisms import Composition
 from dp_saddle.plrv import ComposedLoss

@@ -50,9 +50,9 @@ LONG_MODULES = {
         "windows, levels and counts are cut by one class, and of one loss"),
     "losses.nodes": (730,
         "what all sums over nodes share: K, its rounding, its lines, what is kept"),
-    "losses.densities": (770,
-        "all Gaussians, sampled and mixed, share a path; a Laplace and your own, beside it, "
-        "could have a room of their own"),
+    "losses.densities": (560,
+        "all Gaussians, sampled and mixed, share a path; your own, beside it, could have a "
+        "room of its own"),
     "prv_fft": (480,
         "two accountants on one grid; what rounding costs stands beside each sum"),
     "practice.schedules": (620,

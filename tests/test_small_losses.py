@@ -11,7 +11,7 @@ from dp_saddle.base.numerics import ULP
 from dp_saddle.engine import gaussian_rows as rows
 from dp_saddle.engine import small_losses as rare
 from dp_saddle.engine.small_losses import Split, guess_of, split_for, taken_away
-from test_gaussian_rows import found_beside_lines, run_of
+from test_gaussian_rows import found_beside_lines, one, run_of
 
 
 def split_of(sigma, rate, steps, delta):
@@ -28,7 +28,7 @@ SETTINGS = [(.3, 1e-4, 1000, 1e-5), (.7, .003, 10, 1e-6), (.5, .005, 5, 1e-6),
 def test_as_by_lines(setting):
     "An answer without small losses: the long lines of engine/line meet it, and it is as narrow."
     found = found_beside_lines(setting)
-    pair = rows.pair_of(1/setting[0], setting[1])
+    pair = rows.pair_of(*one(*setting[:2]))
     with np.errstate(all='ignore'):
         step = pair.ready_for(pair.ready, setting[2], log(setting[3])).step
     assert step.rest is not None and step.least < found.lower and step.s.shape[1] < 4000
@@ -49,7 +49,7 @@ def test_a_guess_above_the_answer_is_no_answer(monkeypatch):
     "What small losses give is known from the guess on; below it nothing is said."
     setting = SETTINGS[1]
     monkeypatch.setattr(rare, '_FROM_BELOW', 1.1)
-    pair = rows.pair_of.__wrapped__(1/setting[0], setting[1])
+    pair = rows.pair_of.__wrapped__(*one(*setting[:2]))
     assert np.isnan(pair.bounds([setting[2]]*2, [setting[3]]*2)).all()
 
 

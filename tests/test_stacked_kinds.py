@@ -5,8 +5,7 @@ import pytest
 from dp_saddle import Gaussian, Laplace, MixtureOfGaussians, PoissonSubsampled
 from dp_saddle.base.numerics import EXTENDED, ULP
 from dp_saddle.engine.many import LossFamily
-from dp_saddle.engine.several_amounts import kind_of
-from dp_saddle.engine.stacked_kinds import decays_of, lines_of
+from dp_saddle.engine.stacked_kinds import decays_of, kind_of, lines_of, rows_of
 from dp_saddle.engine.transform_grids import Rows
 from dp_saddle.losses.densities import SubsampledGaussianLoss
 
@@ -96,3 +95,33 @@ def test_too_many_nodes():
     rows = rows_for(np.array([.3, 2.]), np.array([1e-6, .01]), 'remove')
     assert lines_of(rows.part([0]), 3000., 1e4, 5) == [None]
     assert lines_of(rows.part([1]), 3., .5, 5)[0] is not None
+
+def mixture(c, p, sigma=3.):
+    return MixtureOfGaussians(sigma=sigma, sensitivities=c, probabilities=p)
+
+def test_what_is_a_row():
+    two, one = mixture((0., 1.5), (.98, .02)), PoissonSubsampled(Gaussian(sigma=2.), rate=.02)
+    plain = mixture((1.5, 0., 1.5), (.01, .98, .01))
+    assert kind_of(two) == kind_of(plain) == (3., (1.5,), (.02,), 1.)
+    assert kind_of(one) == (2., (1.,), (1.,), .02)
+    several = mixture((0., 1., 1.5), (.9, .05, .05))
+    assert kind_of(several) == (3., (1., 1.5), (.05, .05), 1.)
+    always = PoissonSubsampled(mixture((1., 1.5), (.9, .1)), rate=.2)       # if in the sample
+    assert kind_of(always) == (3., (1., 1.5), (.9, .1), .2)
+    assert kind_of(PoissonSubsampled(mixture((1.5,), (1.,)), rate=.02)) == (3., (1.5,), (1.,), .02)
+    twice = PoissonSubsampled(mixture((0., 1.5), (.9, .1)), rate=.2)      # .1*.2 is no double
+    assert kind_of(twice) == (3., (1.5,), (.1,), .2)
+    for c, p in (((.5, 1.5), (.98, .02)), ((2.,), (1.,)), ((0., 1.5), (.4, .6)), ((0.,), (1.,)),
+                 ((0., 1e-30), (.98, .02)), ((0., 1., 40.), (.9, .09, .01)),
+                 ((0., 1., 2.), (.05, .9, .05)), ((0., 1e-9, 1.), (.9, .05, .05)),
+                 (tuple(range(66)), (.35, *[.01]*65))):
+        assert kind_of(mixture(c, p)) is None
+    rare = PoissonSubsampled(mixture((0., 1., 1.5), (.2, .8, 1e-300)), rate=1e-30)
+    for other in (None, rare, Gaussian(sigma=2.), PoissonSubsampled(Laplace(scale=2.), rate=.1)):
+        assert kind_of(other) is None
+
+def test_probabilities_of_a_sample_keep_their_digits():
+    "A rate times a probability is not rounded to a double first."
+    kind = kind_of(PoissonSubsampled(mixture((0., 1., 2.), (.7, .2, .1)), rate=.1))
+    row = rows_of([kind], True)
+    assert (row.shares == EXTENDED(.1)*np.array([.2, .1], EXTENDED)).all()

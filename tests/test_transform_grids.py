@@ -3,7 +3,11 @@
 from functools import partial
 
 import numpy as np
+import pytest
+from mpmath import mp
 
+from dp_saddle.base.numerics import EXTENDED, ULP
+from dp_saddle.engine import gaussian_rows as rows
 from dp_saddle.engine import transform_grids as grids
 from dp_saddle.losses.densities import SubsampledGaussianLoss
 
@@ -113,3 +117,92 @@ def test_left_of_the_first_node():
         assert held <= left[1, 0]*(1 + 1e-9)
         sloped += t[0, 0]*rate > 1 and left[1, 0] < 1e-15
     assert sloped > 10
+
+# --- several amounts
+
+def mixed_pair(sigma, amounts, shares):
+    return rows.pair_of.__wrapped__(sigma, amounts, shares, 1.)
+
+def fine_sum(sigma, amounts, shares, power):
+    "The integral of the density times w to a power, in units of the largest amount."
+    c = np.array(amounts, EXTENDED)/EXTENDED(amounts[-1])
+    s = EXTENDED(sigma)/EXTENDED(amounts[-1])
+    x, h = np.linspace(-14*s, 45*s, 20001, dtype=EXTENDED, retstep=True)
+    w = sum(q*np.expm1(a*(2*x - a)/(2*s*s)) for a, q in zip(c, shares, strict=True))
+    return np.exp(power*np.log1p(w) - x*x/(2*s*s)).sum()*h/s/np.sqrt(4*np.arccos(EXTENDED(0)))
+
+@pytest.mark.skipif(EXTENDED is np.float64, reason='the reference has no more digits than a double')
+def test_grids_of_mixtures_against_fine_sums():
+    "K_1, changes and moduli, on the axis and on paths, both directions."
+    chance, paths, made = np.random.default_rng(73), 0, 0
+    for _ in range(25):
+        count = chance.integers(2, 6)
+        amounts = np.sort(chance.uniform(.1, 3, count))
+        shares = np.exp(chance.uniform(np.log(1e-4), np.log(.2), count))
+        sigma = amounts[-1]*np.exp(chance.uniform(np.log(.25), np.log(5)))
+        pair, t = mixed_pair(sigma, tuple(amounts), tuple(shares)), chance.uniform(.2, 6)
+        tilt, end = np.full((2, 1), t), np.where([[False], [True]], 1, 1 + t) + 11*sigma/amounts[-1]
+        for cut in (chance.uniform(.1, 3), 200.):
+            last = np.full((2, 1), cut)
+            grid = grid_for(pair, tilt, last, 1.1, end)
+            if grid is None: continue
+            with np.errstate(all='ignore'):
+                change, noise = pair.changes(grid, last/8, 9)
+                fall = pair.moduli(grid, last*np.arange(9)/8, last/2)
+            made, paths = made + 1, paths + grid.a.any()
+            for row, (first, sign) in enumerate(((1, 1), (0, -1))):
+                exact = fine_sum(sigma, amounts, shares, first + sign*EXTENDED(t))
+                assert abs(float(np.log(exact) - grid.K[row, 0])) <= grid.error[row, 0] + 1e-16
+                for k in (1, 4, 8):
+                    power = first + sign*(EXTENDED(t) + 1j*EXTENDED(cut)*k/8)
+                    true = complex(fine_sum(sigma, amounts, shares, power)/exact)
+                    assert abs(true - 1 - change[row, k]) <= noise[row, k] + 4e-16
+                    assert np.log(abs(true)) <= fall[row, k]
+    assert made > 40 and 10 < paths < made - 10
+
+def exactly(sigma, amounts, shares, x, turn):
+    "log w at an outcome and a height, over sigma, 40 digits."
+    w = mp.mpc(1)
+    for a, q in zip(amounts, shares, strict=True):
+        mu = mp.mpf(float(a))/mp.mpf(sigma)
+        w += mp.mpf(float(q))*(mp.exp(mp.mpc(mu*(x - mu/2), turn*mu)) - 1)
+    return mp.log(w)
+
+def test_what_log_w_is_off_by():
+    "In doubles, on the axis and on a path, also where w is small: a fraction of what is allowed."
+    chance, worst = np.random.default_rng(77), 0.
+    for k in range(40):
+        count = chance.integers(2, 9) if k < 30 else 2
+        amounts, sigma = np.sort(chance.uniform(.05, 1, count)), np.exp(chance.uniform(-1, 2))
+        shares = np.exp(chance.uniform(np.log(1e-5), np.log(.3/count), count))
+        if k >= 30: shares *= .9/shares.sum()
+        pair = mixed_pair(sigma, tuple(amounts), tuple(shares))
+        h, mu = .31*pair.sigma, pair.mu
+        _, l, odds, y, _, moved = pair.nodes(h, np.full((2, 1), -30.), 70, float)
+        angle = np.full((2, 1), .9 if k < 30 else .45*np.pi)
+        real, imag = pair.turned(odds, angle)
+        size, theta = np.log1p(real*(2 + real) + imag*imag)/2, np.arctan2(imag, 1 + real)
+        above = pair.moved_there(odds, l, size)
+        with mp.workdps(40):
+            step, turn = (mp.mpf(float(v[0, 0])) for v in (h, angle))
+            unit = mp.mpf(float(mu[0, 0]))
+            for j in range(0, 70, 7):
+                kind, x = (sigma, amounts, shares), (j - 30)*step*unit
+                for ours, height, allowed in (
+                        (mp.mpc(y[0, j]), 0, abs(y[0, j]) + moved[0, j]),
+                        (mp.mpc(size[0, j], theta[0, j]), turn/unit,
+                         abs(size[0, j]) + abs(theta[0, j]) + above[0, j])):
+                    miss = float(abs(ours - exactly(*kind, x, height)))
+                    worst = max(worst, miss/(4*ULP*allowed))
+    assert .05 < worst < .2
+
+@pytest.mark.parametrize('name', ['_OF_TERMS', '_TURNED_TERM', '_OF_SQUARE'])
+def test_allowances_are_felt(monkeypatch, name):
+    "On the axis, and on a path, where frequencies are large."
+    kind, n, delta = (.5, (.6, 1.), (.03, .02)), 3, 1e-6
+    def width():
+        low, _, up = mixed_pair(*kind).bounds([n, n], [delta, delta])[:, 0]
+        return up - low
+    usual = width()
+    monkeypatch.setattr(grids, name, 1e9)
+    assert not width() < 10*usual

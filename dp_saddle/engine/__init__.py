@@ -12,14 +12,13 @@ __getattr__, __dir__, __all__ = door(__name__, {
     "gaussian_formulas": "delta_in_closed_form plain_epsilon_of_mu",
     "smoothing": "",
     "line": "composed_atoms NOTHING reach_of SaddleTable widened",
-    "endpoint_expansion": "", "laplace_polynomials": "",
+    "endpoint_expansion": "",
     "largest_loss_levels": "",
     "transform_grids": "",
-    "several_amounts": "",
+    "stacked_kinds": "",
     "small_losses": "",
     "gaussian_rows": "epsilons_of_sampled",
     "ways": "ContourAccountant epsilon_without",
-    "stacked_kinds": "",
     "many": "LossFamily mixing_bounds on_lines split_steps sum_rounding tilted_sum",
     "record_bounds":
         "BoundsTable delta_bounds dominating_mu epsilon_bounds gaussian_above "
@@ -30,4 +29,5 @@ __getattr__, __dir__, __all__ = door(__name__, {
         "PRAWITZ_SUP smallest_moment_bound step_moments THREE_HALVES upper_gamma",
     "tilted_fft": "connect_the_dots TiltedFFT",
     "lattices": "LatticeLoss",
+    "laplace_polynomials": "",
 })

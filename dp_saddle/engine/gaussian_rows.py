@@ -23,8 +23,8 @@ from dp_saddle.base import (
     log_expm1,
     patch,
 )
-from .several_amounts import alike, grouped, kind_of, rows_of
 from .small_losses import guess_of, shortened, taken_away
+from .stacked_kinds import alike, grouped, kind_of, rows_of
 from dp_saddle.engine.transform_grids import (
     BOUND_ULPS,
     FAR,
@@ -764,14 +764,14 @@ def _larger(found, goal):
 # %% ../../nbs/engine/gaussian_rows.ipynb #ce75e977
 @lru_cache(_KEPT)
 def pair_of(
-    *kind,  # of step, as `kind_of` has it: mu and rate of a sampled Gaussian, or more
+    *kind,  # of step, as `kind_of` has it
 ):          # Rows, kept: what they were asked before is not computed again
     """The two rows of a step: removing, adding.
 
     Parameters
     ----------
     *kind
-        of step, as `kind_of` has it: mu and rate of a sampled Gaussian, or more
+        of step, as `kind_of` has it
 
     Returns
     -------

@@ -19,9 +19,8 @@ import numpy as np
 
 from ..base import ULP, counted, log_chernoff_factor, log_expm1, patch, safe_log
 from .line import log_curve
-from .several_amounts import alike, kind_of, rows_of
 from .smoothing import Smoothing
-from .stacked_kinds import decays_of, lines_of
+from .stacked_kinds import alike, decays_of, kind_of, lines_of, rows_of
 from ..mechanisms import Gaussian
 from ..plrv import ComposedLoss
 

@@ -34,6 +34,9 @@ PRODUCT = 1.5          # a sum of products, for each of them
 _BLOCK = 32            # of so many at a time
 _WEIGHTED = 2.5        # a weight, a turn times it, and a sum of two such sums
 _PHASE, _IN_NODES = 2, 4            # a phase; in the precision of its node
+_OF_TERMS = 1          # of w - 1: for each of its terms, and once, besides `WEIGHT`
+_TURNED_TERM = 2       # of a term on a path, besides these
+_OF_SQUARE = 1/2       # of what |w|^2 - 1 is made of there
 BOUND_ULPS = 16        # of all that is added up to a bound's logarithm
 OF_BOUND = 1e-6        # of what is so small that few digits of it matter, relative
 
@@ -49,62 +52,86 @@ _KEPT = 32                        # numbers of frequencies
 
 # %% ../../nbs/engine/transform_grids.ipynb #4f619d23
 class Rows:
-    "Sampled Gaussian steps, one direction a row, and what is known of them: all arrays (rows, 1)."
-    amounts = 1           # other than 0 that a record moves the value by
-    def __init__(self, mu, rate, adds):
-        self.mu, self.rate, self.adds, self.means = mu, rate, adds, mu      # means in sigma
-        self.sigma, self.every = 1/mu, np.arange(len(mu))
+    """Steps that move a value by one of several amounts at random, or not at all, one direction a
+    row, in units of the largest amount: arrays (rows, 1), and (rows, amounts). Of one amount they
+    are sampled Gaussian steps."""
+    def __init__(self, exact, shares, adds):
+        "`exact`: amounts over sigma, increasing, and their probabilities, (rows, amounts)."
+        self.exact, self.shares, self.adds = exact, shares, adds
+        self.means, q = exact.astype(float), shares.astype(float)
+        self.mu, self.amounts, self.every = self.means[:, -1:], q.shape[1], np.arange(len(q))
+        self.sigma, self.c = 1/self.mu, self.means/self.mu
         self.s2 = self.sigma**2
-        self.none = 1 - rate                                     # the probability of no amount
-        self.moves = rate/self.none
+        self.rate = np.add.reduce(q, 1, keepdims=True)
+        self.none = 1 - self.rate                                # the probability of no amount
+        self.moves = self.rate/self.none
         self.few_ulps = BOUND_ULPS*ULP*self.amounts/self.none    # of log|w|, for each unit of power
-        self.log_q, self.log_p = np.log(rate), np.log1p(-rate)
+        self.of_sum = (self.amounts > 1)*_OF_TERMS*(1 + self.amounts)   # roundings; of one, none
+        self.log_q, self.log_p = np.log(shares).astype(float), np.log1p(-self.rate)
         self.sign, self.first = np.where(adds, -1., 1.), np.where(adds, 0., 1.)   # of the power
 
-    def low(self, t, std):
-        "Where grids begin: what of M(t) is to the left is below e^{-std^2/2}, (rows, 1)."
-        rarity = np.minimum(-t*self.log_p, 1 - log_ndtr(self.few(t)*self.mu))
-        far, sloped = np.sqrt(std**2 + 2*rarity), std + t*self.moves*self.mu
-        return -self.sigma*np.where(self.adds, np.minimum(far, sloped), std)
+    def part(self, rows):
+        "Some of the rows."
+        return Rows(self.exact[rows], self.shares[rows], self.adds[rows])
 
 # %% ../../nbs/engine/transform_grids.ipynb #01rowsend4
 @patch
 def few(self:Rows, t):
     "The outcome before which e^{tL} is at most e times less than its largest, adding, (rows, 1)."
-    return .5 - self.s2*(np.log(t) + self.log_q - self.log_p)
+    far = self.c/2 - self.s2/self.c*(np.log(t*self.amounts) + self.log_q - self.log_p)
+    return far.min(1, keepdims=True)
 
 @patch
+def low(self:Rows, t, std):
+    "Where grids begin: what of M(t) is to the left is below e^{-std^2/2}, (rows, 1)."
+    rarity = np.minimum(-t*self.log_p, 1 - log_ndtr(self.few(t)*self.mu))
+    far, sloped = np.sqrt(std**2 + 2*rarity), std + t*self.moves*self.mu
+    return -self.sigma*np.where(self.adds, np.minimum(far, sloped), std)
+
+# %% ../../nbs/engine/transform_grids.ipynb #01rowsodds
+@patch
 def log_odds(self:Rows, x):
-    "log of q e^l at outcomes; of several amounts (rows, amounts, x)."
-    return (x - .5)*self.mu**2 + self.log_q
+    "log of q e^l at outcomes, (rows, amounts, x)."
+    c = self.c[:, :, None]
+    return c*(x[:, None] - c/2)*self.mu[:, None]**2 + self.log_q[:, :, None]
 
 @patch
 def log_w(self:Rows, x):
     "log of w at outcomes."
-    return np.logaddexp(self.log_p, self.log_odds(x))
+    return np.logaddexp(self.log_p, np.logaddexp.reduce(self.log_odds(x), 1))
 
 @patch
 def lost(self:Rows, n, end):
     "log of a bound on the probability that one of n outcomes is beyond the end, removing."
-    none, hit = ((x*self.mu)**2/-2 for x in (end, end - 1))
-    return np.where(self.adds, -inf, np.log(n) + np.logaddexp(none, self.log_q + hit))
+    moved = self.log_q - (end*self.mu - self.means)**2/2
+    beyond = np.logaddexp((end*self.mu)**2/-2, np.logaddexp.reduce(moved, 1, keepdims=True))
+    return np.where(self.adds, -inf, np.log(n) + beyond)
 
 # %% ../../nbs/engine/transform_grids.ipynb #01gridsize
 @patch
+def in_precision(self:Rows, kind):
+    "(amounts over sigma, their probabilities), (rows, amounts, 1), as floats of this kind."
+    return (v.astype(kind)[:, :, None] for v in (self.exact, self.shares))
+
+@patch
 def turned(self:Rows, odds, angle):
-    "(real part of w - 1, imaginary part) at a height where l has this angle, (rows, 1)."
-    return (odds - self.rate) - odds*(2*np.sin(angle/2)**2), odds*np.sin(angle)
+    "(real part of w - 1, imaginary part) where the largest l has this angle, (rows, 1)."
+    _, q = self.in_precision(odds.dtype)
+    angles = ((self.exact/self.mu).astype(odds.dtype)*angle)[:, :, None]
+    real = (odds - q) - odds*(2*np.sin(angles/2)**2)
+    return np.add.reduce(real, 1), np.add.reduce(odds*np.sin(angles), 1)
 
 @patch
 def parts(self:Rows, odds, angle):
     "(real part of w, imaginary part), where a few digits do."
-    return self.none + odds*np.cos(angle), odds*np.sin(angle)
+    angles = (self.c*angle)[:, :, None]
+    return self.none + np.add.reduce(odds*np.cos(angles), 1), np.add.reduce(odds*np.sin(angles), 1)
 
 @patch
 def log_size(self:Rows, odds, angle):
     "log |w|, likewise."
-    p = self.none
-    return np.log(p*p + odds*(2*p*np.cos(angle) + odds))/2
+    real, imag = self.parts(odds, angle)
+    return np.log(real*real + imag*imag)/2
 
 # %% ../../nbs/engine/transform_grids.ipynb #01rowsat
 @patch
@@ -119,12 +146,9 @@ def at_end(self:Rows, end, P, angle=None):
 @patch(as_prop=True, cached=True)
 def variance(self:Rows):
     "Of w, adding, (rows, 1)."
-    return self.rate**2*np.expm1(self.mu**2)
-
-@patch
-def part(self:Rows, rows):
-    "Some of the rows."
-    return Rows(self.mu[rows], self.rate[rows], self.adds[rows])
+    q, m = self.shares.astype(float), self.means
+    pairs = np.expm1(m[:, :, None]*m[:, None])
+    return (q[:, :, None]*q[:, None]*pairs).sum((1, 2))[:, None]
 
 # %% ../../nbs/engine/transform_grids.ipynb #f486998d
 @patch
@@ -168,7 +192,7 @@ class Grid(NamedTuple):
     logp
         log of h times the density
     odds
-        q e^l; of several amounts (rows, amounts, nodes)
+        q e^l, (rows, amounts, nodes)
     power
         p
     K
@@ -204,7 +228,7 @@ class Grid(NamedTuple):
     end: np.ndarray         # where the law of a step ends or, adding, the grid
     y: np.ndarray           # log w
     logp: np.ndarray        # log of h times the density
-    odds: np.ndarray        # q e^l; of several amounts (rows, amounts, nodes)
+    odds: np.ndarray        # q e^l, (rows, amounts, nodes)
     power: object = None    # p
     K: object = None        # K_1(t), in the precision of the nodes
     p: object = None        # weights tilted by t: their sum is 1, but for rounding
@@ -233,7 +257,7 @@ def heights(self:Rows, t):
 @patch
 def steep(self:Rows, t):
     "W e^W, if w^-t adds W to the density's curvature where both are largest, (rows, amounts)."
-    return t*self.moves*self.mu**2
+    return t*np.exp(self.log_q - self.log_p)*self.means**2
 
 # %% ../../nbs/engine/transform_grids.ipynb #f4869991
 @patch
@@ -282,27 +306,33 @@ def nodes(self:Rows, h, first, count, precision):
     mu = self.mu.astype(precision)
     x = (first.astype(precision) + np.arange(count))*h*mu
     logp = x*x/-2 + np.log(h*mu/np.sqrt(circle()).astype(precision))
-    l, odds, y, moved = self.mixed(x, mu)
+    l, odds, y, moved = self.log_w_of(x)
     return x, l, odds, y, logp, moved
 
 @patch
-def mixed(self:Rows, x, mu):
+def log_w_of(self:Rows, x):
     "(l, q e^l, log w, what that is off by) at outcomes x, in sigma."
-    l = (x - mu/2)*mu
-    more = self.rate*np.expm1(l)
-    odds = more + self.rate
-    return l, odds, np.log1p(more), odds/(1 + more)*(np.abs(l) + mu*mu)         # by e^l's error
+    m, q = self.in_precision(x.dtype)
+    l = (x[:, None] - m/2)*m
+    more = q*np.expm1(l)
+    odds, change = more + q, np.add.reduce(more, 1)
+    sizes = odds*(np.abs(l) + m*m) + self.of_sum*np.abs(more)
+    return l, odds, np.log1p(change), np.add.reduce(sizes, 1)/(1 + change)
 
 # %% ../../nbs/engine/transform_grids.ipynb #01gridturn
 @patch
 def moved_there(self:Rows, odds, l, size):
     "What log w, of real part `size`, is off by at such a height."
-    return odds*np.exp(-size.astype(float))*(2 + np.abs(l) + self.mu**2)
+    m, q = self.in_precision(float)                   # a few digits do
+    odds, l, inverse = odds.astype(float), l.astype(float), np.exp(-size.astype(float))
+    sizes = odds*(_TURNED_TERM + self.of_sum + np.abs(l) + m*m) + self.of_sum*np.abs(odds - q)
+    parts = np.add.reduce(odds + q, 1)*(self.amounts > 1)
+    return (np.add.reduce(sizes, 1) + _OF_SQUARE*parts*(1 + parts)*inverse)*inverse
 
 @patch
-def felt(self:Rows, odds):
-    "q e^l, times the means: what the angle of w at small heights is, over 1/w."
-    return odds
+def mean_odds(self:Rows, odds):
+    "The sum of q e^l, times the amounts: what the angle of w at small heights is, over 1/w."
+    return np.add.reduce(self.c[:, :, None]*odds, 1)
 
 # %% ../../nbs/engine/transform_grids.ipynb #fd4b8b64
 @patch
@@ -342,7 +372,7 @@ def with_doubles(self:Rows, g):
     names, kind = ('y', 'logp', 'odds', 'power', 'moved'), complex if g.a.any() else float
     y, logp, odds, power, moved = (getattr(g, name).astype(float) for name in names)
     p = np.exp(logp + power*y - g.K.astype(float))
-    mean = np.add.reduce(p*self.felt(odds)*np.exp(-y), 1, keepdims=True)
+    mean = np.add.reduce(p*self.mean_odds(odds)*np.exp(-y), 1, keepdims=True)
     g = g._replace(exact=(g.p, g.L), p=g.p.astype(kind), L=g.L.astype(kind), mean=mean)
     return g._replace(y=y, logp=logp, odds=odds, power=power, moved=moved)
 
@@ -406,7 +436,7 @@ def beyond(self:Rows, g, P, K, at, angle, little=_LITTLE):
     left, right = self.left(g, P, K, self.log_p), self.outside(at)
     if (np.maximum(left, right) < little).all(): return left, right
     odds, x = g.odds[..., :1], g.end - (g.y.shape[1] - 1/2)*g.h
-    falls = (P*self.felt(odds)/self.none - x)*self.mu >= FAR[0]
+    falls = (P*self.mean_odds(odds)/self.none - x)*self.mu >= FAR[0]
     left = self.left(g, P, K, np.where(falls, self.log_size(odds, angle), self.log_p))
     return left, self.outside(self.at_end(g.end, P, angle) - K)
 

@@ -40,7 +40,6 @@ from dp_saddle.engine.gaussian_formulas import (
     epsilon_in_closed_form,
 )
 from .gaussian_rows import epsilon_of_kinds, epsilon_of_sampled
-from .laplace_polynomials import CornersTable
 from .largest_loss_levels import Apart, Counted, Levels, has_mixtures
 from dp_saddle.engine.line import (
     ATOM_ULPS,
@@ -453,9 +452,8 @@ class _Tables(dict):
     def __missing__(self, way): return self.setdefault(way, self.line())
 
 # %% ../../nbs/engine/ways.ipynb #3f13cc5d
-def _first_table(plrv):
-    "The kind of table that knows a sum of corners, or a cut of some steps, where it fits."
-    if CornersTable.fit(plrv): return CornersTable
+def _cut_table(plrv):
+    "The kind of table that knows a cut of some steps, where it fits."
     kinds = [p.cut_table for p, _ in plrv.parts if getattr(p, 'cut_table', None)]
     return kinds[0] if kinds and kinds[0].fit(plrv) else None
 
@@ -480,8 +478,7 @@ class _Direction:
         self.in_vain = False             # was a line not enough, where its runs, sorted, were?
         self.tables = _Tables(self._line)
         self.own = sorts and OwnTable.fit(plrv)
-        self.cut = sorts and _first_table(plrv)
-        self.knows = self.own or self.cut is CornersTable        # all that any line would say
+        self.cut = sorts and _cut_table(plrv)
         self.largest = plrv.ess_sup + LOSS_ULPS*ULP*reach_of(plrv)
 
 # %% ../../nbs/engine/ways.ipynb #3286a6d7
@@ -531,7 +528,6 @@ def tries(self:_Direction):
         if not first: continue
         if way not in self.tables: self.tables[way] = make(self.plrv, *self.settings)
         yield self.tables[way]
-        if getattr(self.tables[way], 'said_all', False): return
     line = self.tables['line']
     yield line
     again = (line.nodes_ran_out or line.gave_up) and line.in_vain < line.max_nodes
@@ -910,7 +906,7 @@ def epsilon_of(self:ContourAccountant, plrv, delta, floor):
     found = np.full((_BOUNDS, delta.size), np.nan)
     nothing = not plrv.p_inf and (self._tried[plrv].largest <= floor).all()
     if nothing: return 0*floor, 0*floor, +floor
-    if delta.size > 1 and not self._tried[plrv].knows:
+    if delta.size > 1 and not self._tried[plrv].own:
         found = self._tried[plrv].tables['line'].epsilons(delta)
     few, most = delta.size <= _FEW_ASKED, WORTH_A_TRY*np.minimum(found[2], 1)
     if few and self._tried[plrv].enough < WORTH_A_TRY: most = self._tried[plrv].enough*found[2]
@@ -1040,7 +1036,7 @@ def _warn(self:ContourAccountant, plrv, too_wide):
     holds = "the bounds hold, but are wider than asked"
     if ran_out:
         why = f"max_nodes = {max_nodes} reached: {holds}; raise it, or look at upper - lower"
-    elif line.closed_form or self._tried[plrv].cut is CornersTable:
+    elif line.closed_form:
         why = f"{holds}: eps and the losses are known to rounding only"
     elif line.rough:
         why = f"{holds}: atoms are smoothed; make eps_resolution = {eps_resolution:g} smaller"

@@ -13,11 +13,11 @@ __getattr__, __dir__, __all__ = door(__name__, {
         "cuts_at_corner FiniteLoss increment_noise increments legendre_panels "
         "log_delta_of_atoms logs_of_changes missing NodeLoss SharedSums",
     "densities":
-        "DensityLoss GaussianMixtureLoss LaplaceLoss log_mix SubsampledGaussianLoss "
+        "DensityLoss GaussianMixtureLoss log_mix SubsampledGaussianLoss "
         "SubsampledLoss",
     "mixtures":
         "components LEAST_SHARE mixture_loss MixtureLoss of_a_group on_a_sample",
-    "laplace": "PlainLaplaceLoss",
+    "laplace": "LaplaceLoss PlainLaplaceLoss",
     "steepest_descent": "",
     "long_lines": "quotient quotients_on",
     "tilted_cumulants": "moved_normal",

@@ -16,10 +16,10 @@ from . import tilted_cumulants  # noqa: F401 (losses have its methods)
 from dp_saddle.losses.densities import (
     DensityLoss,
     GaussianMixtureLoss,
-    LaplaceLoss,
     SubsampledGaussianLoss,
     TrapezoidLoss,
 )
+from .laplace import LaplaceLoss
 from .nodes import NEAR, NodeLoss, shared_tilts
 from ..plrv import PLRV, ComposedLoss, GaussianLoss
 

@@ -13,8 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..base import TINY, ULP, still_here
-from .densities import LaplaceLoss
-from .laplace import PlainLaplaceLoss
+from .laplace import LaplaceLoss, PlainLaplaceLoss
 from .nodes import FiniteLoss
 from .steepest_descent import COLUMNS, FIRST, descents, turns
 from ..plrv import ComposedLoss

@@ -13,7 +13,8 @@ import numpy as np
 from scipy.special import expm1
 
 from ..base import TINY, ULP, patch, weighted_expm1mx
-from .densities import GaussianMixtureLoss, LaplaceLoss
+from .densities import GaussianMixtureLoss
+from .laplace import LaplaceLoss
 from .nodes import NEAR, NodeLoss
 from ..plrv import PLRV, ComposedLoss, GaussianLoss
 
