@@ -1,5 +1,6 @@
 "practice/calibration, calibration: the target is met, and a millionth less noise does not meet it."
 import functools
+import warnings
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from dp_saddle import (
     gdp,
     group,
 )
+from dp_saddle.practice import calibration
 
 pytestmark = pytest.mark.filterwarnings('error', 'ignore:max_nodes')
 
@@ -98,6 +100,40 @@ def test_limits():
     assert calibrate(loud, eps=2., delta=1e-5, parameter='steps') == 0
     def quiet(steps): return steps*Gaussian(sigma=1e9)
     assert calibrate(quiet, eps=2., delta=1e-5, parameter='steps') == 10**12
+
+def wavy(run, *, delta):
+    "As bounds are that are wide: below what delta says, and up and down with the noise."
+    return epsilon(run, delta=delta)*(1 - 2e-4 + 4e-6*np.sin(1e8*run.as_steps()[0][0].base.scale))
+
+@pytest.mark.parametrize('rate, eps', [(.1, 1.), (.5, 8.), (.01, .1)])
+def test_bounds_that_are_wide(monkeypatch, rate, eps):
+    "They are no smooth curve, and of delta they say another thing than of eps."
+    def build(scale): return 5*PoissonSubsampled(Laplace(scale=scale), rate=rate)
+    monkeypatch.setattr(calibration, 'epsilon', wavy)
+    scale = calibrate(build, eps=eps, delta=1e-5, parameter='scale')
+    monkeypatch.setattr(calibration, '_by_chords', lambda *_, nearest=False: None)
+    again = calibrate(build, eps=eps, delta=1e-5, parameter='scale')
+    for found in (scale, again):
+        less = wavy(build(found*(1 - 1e-6)), delta=1e-5)
+        assert wavy(build(found), delta=1e-5) <= eps < less
+    assert again == pytest.approx(scale, rel=1e-4)
+
+def test_a_whole_number_that_eps_alone_allows(monkeypatch):
+    monkeypatch.setattr(calibration, 'epsilon', lambda run, *, delta: .98*epsilon(run, delta=delta))
+    def build(steps): return steps*S(1., .01)
+    n = calibrate(build, eps=2., delta=1e-5, parameter='steps')
+    assert .98*epsilon(build(n), delta=1e-5) <= 2 < .98*epsilon(build(n + 1), delta=1e-5)
+
+@pytest.mark.slow
+def test_bins_whose_bounds_are_wide():
+    "This was more noise than needed, by 1.3e-4."
+    eps, delta = .02810759531276904, 4.831659885184444e-12
+    def build(sigma): return 8*BallsInBins(Gaussian(sigma=sigma), batches=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore')         # that they are wide is said
+        sigma = calibrate(build, eps=eps, delta=delta)
+        less = epsilon(build(sigma*(1 - 1e-6)), delta=delta)
+        assert epsilon(build(sigma), delta=delta) <= eps < less
 
 def test_the_end_of_the_doubles():
     def build(sigma): return 10*S(sigma, .1)
@@ -296,7 +332,7 @@ def test_noise_beyond_all_reason_is_refused_by_bounds(monkeypatch):
     def watched(run, delta):
         asked.append(next(iter(run.as_steps()))[0].base.sigma)
         return epsilon(run, delta=delta)
-    monkeypatch.setattr('dp_saddle.practice.calibration.epsilon', watched)
+    monkeypatch.setattr(calibration, 'epsilon', watched)
     with pytest.raises(ValueError, match='miss the target'):
         calibrate(lambda s: 1000*PoissonSubsampled(base=Gaussian(sigma=s), rate=.01), eps=1e-12,
                   delta=1e-300)

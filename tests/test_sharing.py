@@ -93,6 +93,15 @@ def test_threads_share_a_mechanism(ask, hasty):
     with ThreadPoolExecutor(8) as pool: found = list(pool.map(ask, [shared]*8))
     assert found == 8*[ask(alone)]
 
+def test_threads_share_a_loss(hasty):
+    "Its own curve keeps what it has built: eight threads, each with an order of its own."
+    shared, alone = (copy.deepcopy(RUNS['bins']).remove for _ in range(2))
+    places = [.1, .2, .3, .5, .7, 1., 1.5, 2.]
+    def ask(k): return {x: float(shared.delta(x)) for x in places[k:] + places[:k]}
+    with ThreadPoolExecutor(8) as pool: found = list(pool.map(ask, range(8)))
+    told = {x: float(alone.delta(x)) for x in places}
+    for answers in found: assert answers == pytest.approx(told, rel=1e-9)
+
 @pytest.mark.parametrize('name', MORE)
 def test_pickles_and_copies(name):
     "Of a mechanism, its losses and its accountant, before a question and after."

@@ -9,7 +9,7 @@ __all__ = ['calibrate', 'OptimalSchedule', 'optimal_schedule']
 import inspect
 import warnings
 from bisect import bisect_left
-from functools import lru_cache
+from functools import cache, lru_cache
 from math import copysign, exp, expm1, hypot, inf, log, log1p, sqrt
 from typing import NamedTuple
 
@@ -49,13 +49,10 @@ _ROUGHLY = 1e-3           # relative: what the estimate is asked for,
 _NEARLY = 4e-7            # and how near to the target the answer is
 _MOST_LESS_NOISE = .6     # in log noise, at a stride: little noise takes long to account
 _GROWTH = 4               # of what is added to strides,
-_WHOLE_STRIDE = 1.01      # for whole numbers more than 1
-_MAX_STRIDES = 60
-_NUDGE = 1e-7             # relative, where rounding makes the answer miss
-_MAX_NUDGES = 40
+_WHOLE_STRIDE, _MAX_STRIDES = 1.01, 60  # for whole numbers more than 1
+_NUDGE, _MAX_NUDGES = 1e-7, 40  # relative, where rounding makes the answer miss
 _REFUSED = 100.           # log mu where the builder refuses
-_LOWEST, _HIGHEST = -60., 30.  # log mu, between which it is looked for
-_LOG_MU_ERROR = 1e-9
+_LOWEST, _HIGHEST, _LOG_MU_ERROR = -60., 30., 1e-9  # log mu, between which it is looked for
 _KEPT = 64                # targets whose mu is known
 _MU_DELTA = 1e-10         # down to which mu is met, if nothing is said
 _SMALLEST_DELTA, _SMALLEST_MU = 5e-324, 1e-26  # whose logarithms are taken
@@ -206,8 +203,7 @@ def learn(self:_Search, u, ahead):
     "The slope between two values that were tried, if it is no contradiction."
     costs = [self.known[self.value(v)] for v in (u, ahead)]
     slope = (costs[1] - costs[0])/(ahead - u)
-    if max(costs) < _REFUSED and slope*self.slope > 0:
-        self.slope = slope
+    if max(costs) < _REFUSED and slope*self.slope > 0: self.slope = slope
 
 # %% ../../nbs/practice/calibration.ipynb #3167fc26
 @patch
@@ -274,13 +270,13 @@ def _roughly(build, parameter, target, bounds):
         try:
             return _first_line(cost, parameter, _first(parameter, build))
         except (ValueError, TypeError):
-            if bound is bounds[-1]:
-                raise
+            if bound is bounds[-1]: raise
 
 # %% ../../nbs/practice/calibration.ipynb #eb04bf4f
 # Tuning: only time and width depend on it.
 _TOO_FAR = .1             # in log parameter: a stride that says too little of the slope
 _INSIDE, _AT_MOST = 2e-7, 4e-7  # relative, of the parameter: what is aimed at, and what will do
+_EDGE, _SHORT, _WIDEST = 1e-6, .9, .1  # of it: where it misses; strides to there, of what is left
 _FURTHEST = 3.            # of log noise, from the constant noise, in an optimal schedule
 _SOLVED, _MOST_TRIED = 1e-12, 200  # of the log of its cost; strides
 
@@ -311,24 +307,23 @@ def _towards(known, y, slope):
     return out
 
 # %% ../../nbs/practice/calibration.ipynb #5280ad6c
-def _by_chords(build, target, u, slope):
-    "The value, along log eps, of about this slope, from u; None where that leads to no proved one."
-    known, rise, goal = [], slope, log(target.eps)
+def _by_chords(build, target, u, slope, nearest=False):
+    "The value, along log eps, of about this slope, from u; if none fits, the nearest, or None."
+    known, rise, goal, met = [], slope, log(target.eps), {}
     for _ in range(_MAX_CHORDS):
         run = _built(build, exp(u)) if u < log(_FAR) else None
-        if run is None: return None
-        eps = epsilon(run, delta=target.delta)
-        if not 0 < eps < inf or any(log(eps) == y for y, _ in known): return None
+        eps = inf if run is None else epsilon(run, delta=target.delta)
+        if not 0 < eps < inf or any(log(eps) == y for y, _ in known): break
         known.append((log(eps), u))
+        if 0 <= (left := target.eps - eps) < _TOO_FAR*eps: met[left] = exp(u)
         if known[1:]:
             (before, v), (here, _) = known[-2:]
             rise = (here - before)/(u - v)
-            if not rise*slope > 0: return None
-            fits = 0 <= target.eps - eps <= _AT_MOST*abs(rise)*eps
-            if fits and abs(u - v) < _TOO_FAR: return exp(u)
+            if not rise*slope > 0: break
+            if 0 <= left <= _AT_MOST*abs(rise)*eps and abs(u - v) < _TOO_FAR: return exp(u)
         stride = _towards(known, goal, rise) - copysign(_INSIDE, rise) - u
         u += max(-_MOST_LESS_NOISE, min(stride, _LONGEST_CHORD))
-    return None
+    return met[min(met)] if met and nearest else None
 
 # %% ../../nbs/practice/calibration.ipynb #5280ad71
 def _kind(run):
@@ -360,8 +355,7 @@ def _first_line(cost, parameter, first):
             search = _Search(parameter, cost, log(first), slope)
             return search.line(search.root())
         except ValueError:
-            if slope == slopes[-1]:
-                raise
+            if slope == slopes[-1]: raise
 
 # %% ../../nbs/practice/calibration.ipynb #eb04bf50
 def _first(parameter, build):
@@ -417,12 +411,41 @@ def _exactly(build, parameter, target, bound, u, slope):
         return value
     return _exactly(build, parameter, target, bound, u, seen)
 
-def _nudged(value, met, whole, slope):
+def _nudged(value, excess, parameter, slope):
     "The value, moved to where the target is met, if rounding makes it miss."
     for k in range(_MAX_NUDGES):
-        if met(value):
-            break
-        value = value - 1 if whole else value*(1 - copysign(_NUDGE, slope)*2**k)
+        if excess(value) <= 0: return value
+        less = value*(1 - copysign(_NUDGE, slope)*2**k)
+        value = value - 1 if parameter in _WHOLE else less
+    raise ValueError(f"{parameter} cannot be found: at {value:.4g} still no bound meets the target")
+
+# %% ../../nbs/practice/calibration.ipynb #f0e7ed9e
+def _log_excess(build, target):
+    "log of a value's certified eps over the target's: a function, which keeps what it has found."
+    @cache
+    def excess(x):
+        try: eps = epsilon(build(x), delta=target.delta) if x else 0.
+        except ValueError: return inf
+        return log(eps/target.eps) if eps else -inf
+    return excess
+
+# %% ../../nbs/practice/calibration.ipynb #f0e7ed9f
+def _furthest(value, excess, parameter, slope):
+    "The value, moved to where a millionth further, or the next, misses; slope: of log eps, about."
+    whole, most = parameter in _WHOLE, 1. if parameter == 'rate' else _LARGEST
+    gap, left, room = inf, 0., inf   # left: to the target; room: to what misses
+    for _ in range(_MAX_STRIDES):
+        least = 1/(value or 1) if whole else _EDGE
+        stride = max(min(left, room/2, _WIDEST), least)
+        ahead = value*(1 + copysign(stride, slope))
+        if whole: ahead = value + max(round(stride*value), 1)
+        if (ahead := min(ahead, most)) == value: break
+        if excess(ahead) <= 0:
+            value, before, gap = ahead, gap, -excess(ahead)
+            if gap > before/2: slope /= _GROWTH          # it was taken to be too steep
+            left, room = gap/abs(slope)*_SHORT, room - stride if room > stride else inf
+        elif stride == least: break
+        else: room = stride
     return value
 
 # %% ../../nbs/practice/calibration.ipynb #fbee1a53
@@ -441,12 +464,13 @@ def _found(build, target, parameter, of_eps, of_mu):
     if smooth and (value := _from_afar(build, target, parameter)) is not None: return value
     certified, removal = (_mu, _mu) if of_mu else (_certified, _removal)
     u, slope = _roughly(build, parameter, target, (_estimated, removal, certified))
-    if smooth:
-        value = _by_chords(build, target, u, slope*_STEEPER)
-        if value is not None: return value
-    value = _exactly(build, parameter, target, certified, u, slope)
-    def met(x): return not of_eps or not x or epsilon(build(x), delta=target.delta) <= target.eps
-    return _nudged(value, met, parameter in _WHOLE, slope)
+    excess = _log_excess(build, target)
+    value = _by_chords(build, target, u, slope*_STEEPER, nearest=True) if smooth else None
+    if value is None:
+        value = _exactly(build, parameter, target, certified, u, slope)
+        if not of_eps: return value
+        value = _nudged(value, excess, parameter, slope)
+    return _furthest(value, excess, parameter, slope*_STEEPER)
 
 # %% ../../nbs/practice/calibration.ipynb #1fe1c8d8
 @tracked('calibrate')
@@ -460,7 +484,7 @@ def calibrate(
 ):                     # the value: it meets the target; a relative 1e-6 away, or the next, does not
     """The smallest noise (sigma, scale), the most steps or the largest rate that meets a target; of
     other parameters, what more of it does is tried. ValueError if none is found. Where the bounds
-    are wide they are no smooth curve, and the value lies where it is met, within their width.
+    are wide they are no smooth curve: further on, within their width, it may be met once more.
 
     Parameters
     ----------
