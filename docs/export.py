@@ -1,11 +1,13 @@
 """Write dp_saddle/*.py from the notebooks, as nbdev_export does, with lists of names as narrow as a
-page, and with docstrings that say what the comments of a signature say; and nbdev 3's settings,
-which stand in pyproject.toml, from settings.ini, which has nbdev 2's."""
+page, and with docstrings that say what the comments of a signature say; doors' docstrings with what
+stands at the door; and nbdev 3's settings, in pyproject.toml, from settings.ini, which has nbdev
+2's."""
 import re
 import textwrap
 from configparser import ConfigParser
 from pathlib import Path
 
+import doorwords
 import nbdev.maker
 from docments import completed
 from nbdev.doclinks import nbdev_export
@@ -50,6 +52,9 @@ if __name__ == "__main__":
     nbdev_export()
     for path in Path("dp_saddle").rglob("[a-z]*.py"):
         path.write_text(completed(path.read_text(encoding="utf-8")), encoding="utf-8")
+    for door in Path("dp_saddle").glob("*/__init__.py"):
+        notebook = Path("nbs", door.parent.name, "index.ipynb")
+        door.write_text(doorwords.completed(door, notebook), encoding="utf-8")
     config = ConfigParser(delimiters=["="])
     config.read("settings.ini", encoding="utf-8")
     at = Path("pyproject.toml")

@@ -2,12 +2,13 @@
 and the site says who uses it."""
 import re
 from functools import lru_cache
+from importlib import import_module
 
 import nbformat
 import pytest
 import source
 
-from house import NBS, NOTEBOOKS
+from house import DOORS, NBS, NOTEBOOKS
 
 ROOMS = [start for start in source.PARTS["The engine room"]]
 PAGES = [path for path in NOTEBOOKS if path.stem != "index"
@@ -60,3 +61,14 @@ def test_the_site_says_it_below_the_result():
     titles = {name: source.title_of(nb) for name, nb in notebooks().items()}
     source.with_users(nb, "engine/line", source.chapters(notebooks()), titles)
     assert re.search(r"rounding\. \*\*Used by\*\* \[", nb.cells[0].source)
+
+@pytest.mark.parametrize("folder", DOORS)
+def test_help_of_a_door_is_enough(folder):
+    "What the folder is for, its protocol, and a meaning for each name."
+    door = import_module(f"dp_saddle.{folder}")
+    said = door.__doc__
+    assert "You need this folder if" in said and "Its protocol" in said
+    assert max(map(len, said.splitlines())) <= 100
+    rows = dict(re.findall(r"^    (\w+): (\S.*)$", said, flags=re.M))
+    assert rows.keys() == set(door.__all__)
+    assert not re.search(r"\*\*|\]\(", said)

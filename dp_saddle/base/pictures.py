@@ -172,6 +172,7 @@ BASE, TOP = 16, 255   # of a colour's two digits
 # %% ../../nbs/base/pictures.ipynb #94e7c4a4
 # Tuning: only the looks depend on it.
 DPI = 160      # pixels an inch
+# matplotlib settings of a figure in this book
 PAGE = {
     'axes.grid': True, 'grid.alpha': .35, 'grid.linewidth': .6, 'axes.axisbelow': True,
     'axes.spines.top': False, 'axes.spines.right': False, 'axes.edgecolor': '#666666',

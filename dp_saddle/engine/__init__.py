@@ -1,4 +1,97 @@
-"""From the losses of a run to proved bounds on its privacy curve."""
+"""From the losses of a run to proved bounds on its privacy curve.
+
+You need this folder if you ask how a bound is proved, or why a question takes long. Its one
+result: `ContourAccountant`, whose lower and upper bounds hold for every run. Used by chapter 6,
+by chapters 8 to 11, and by the other folders but losses and base.
+
+Its protocol. A table holds K of a run at real tilts and says which line is best (`SaddleTable`);
+a line is the sum along it, with its error bounds; `ContourAccountant` tries the ways in order.
+Runs of sampled Gaussians are rows of one array (`epsilons_of_sampled`), records are rows too
+(`LossFamily`, `epsilon_bounds`), and so are the prefixes of a schedule (`prefix_epsilon`).
+
+From `gaussian_formulas`:
+    delta_in_closed_form: The delta of Gaussian steps only, and of one on a Poisson sample
+    plain_epsilon_of_mu: Where the formula in plain doubles, in which digits cancel, has this
+        delta: for a start
+
+From `line`:
+    composed_atoms: All sums of the parts' atoms: the outcomes in which no density is drawn from
+    NOTHING: knows nothing of any eps
+    reach_of: The largest loss, if that is finite, and what losses are known to
+    SaddleTable: One direction of one composition: K at real tilts, and the lines of [SP 23]
+        planned from it
+    widened: A closed form with its rounding: eps and losses moved by some ulps, log delta by an
+        allowance
+
+From `gaussian_rows`:
+    epsilons_of_sampled: The eps of many runs of one kind of step each, as below, together, proved
+
+From `ways`:
+    ContourAccountant: The exact accountant: [SP 23] by the trapezoidal rule, every bound proved
+    epsilon_without: The eps of Gaussian steps, sampled or not, where no accountant is needed
+
+From `many`:
+    LossFamily: The losses of different steps in one direction, as rows: `K` at the tilts `t`,
+        what it is off by (`error`) and what mixing neighbours adds (`mixing`, `jump`), total
+        variations (`tv`), and lines through the tilts
+    mixing_bounds: Bounds on |log(1 - w + w e^u) - wu|/(w(1 - w)) and on Re of that log (Hoeffding
+        1963), u the difference of K between neighbouring rows, and to 0 after the last
+    on_lines: Put each record on a line [SP 23] that is good for its eps, and serve them
+    split_steps: What bounds from above are computed with: the steps split between two kinds, [GDP
+        D.2]
+    sum_rounding: Of a record's sum over kinds, counts times K, in any order: Higham, section 3.1
+    tilted_sum: A bound on K of each record at the tilts of the family, mixtures included
+        (Hoeffding 1963)
+
+From `record_bounds`:
+    BoundsTable: Bounds of many records: an array of shape (records, 3), with named columns
+        `.lower`, `.estimate` and `.upper`, and a `Bounds` for each row; `pandas.DataFrame` takes
+        the names
+    delta_bounds: Certified bounds on each record's delta at its eps [SP 23]; the estimate is the
+        upper one
+    dominating_mu: The smallest mu whose curve is above the convex (in e^eps) curve through the
+        points [GDP 5.1]
+    epsilon_bounds: Certified bounds on each record's eps [SP 23]; the estimate is the upper one
+    gaussian_above: Is the Gaussian curve proved to be above the chord (in e^eps) of each cell
+        [GDP 5.1]?
+    log_missed_of: Lower bounds on log(1 - delta), by convexity from those at larger eps as well
+    raised_between: By how much the chord between neighbouring counts has to be raised to bound
+        eps between them
+    upper_epsilon: Upper bounds on eps, the larger of all directions [SP 23], and which of them
+        are good
+
+From `prefixes`:
+    families_for: The kinds' losses, at the tilts that prefixes of this schedule need
+    prefix_epsilon: Upper bounds on eps after each step, the larger of all directions, and which
+        are good
+    Schedule: Steps in order, by the rows of a LossFamily
+
+From `berry_esseen`:
+    FREQUENCIES: at which a transform is bounded
+    half_moment: The integral of u^p e^{-u^2/2} over u > 0
+    log_decay: log of a bound on |f| beyond each of FREQUENCIES
+    moment_bound: The explicit first-order Edgeworth bounds with their remainders [EA Lemma 4.3]
+        (Derumigny, Girard and Guyonvarch, Thm A.2: any steps; A.3: identical; with `smooth` A.4
+        and A.5)
+    PER_OCTAVE: frequencies in units of 1/std: 1 to 1e13
+    prawitz_kernel: Psi(t), 0 < t < 1, complex (Prawitz 1972)
+    PRAWITZ_SUP: sup of 2 pi |t Psi(t)|, Psi Prawitz's kernel
+    smallest_moment_bound: The smallest of the bounds on sup |F - E_1| that four moments give [EA
+        Lemma 4.3], with the decay of the transform for the regular versions
+    step_moments: Standardised mean moments of the steps [EA Lemma 4.3], rounded away from 0.
+        Gaussian steps count as one
+    THREE_HALVES: Orders of moments and cumulants, and exponents, written out
+    upper_gamma: The upper incomplete gamma function
+
+From `tilted_fft`:
+    connect_the_dots: A law on multiples of the mesh whose curves, of both directions, are nowhere
+        below (up) or nowhere above those of `plrv` (Doroshenko et al. 2022)
+    TiltedFFT: FFT with a tilt: proved bounds with relative precision for delta down to 1e-290
+
+From `lattices`:
+    LatticeLoss: A FiniteLoss whose losses are multiples of a mesh, rounded once: long lines are
+        chirps
+"""
 
 # AUTOGENERATED! DO NOT EDIT! File to edit: ../../nbs/engine/index.ipynb.
 

@@ -66,6 +66,7 @@ FAR_NATS = 1600             # of the far integral's exponent: beyond, its closed
 CLOSED_EPS, QUADRATURE_EPS = (.03, .1, .15), (.06, .1, .14)     # free parameters that are tried ...
 SPLITS = .25, 1/pi                                              # ... and splits of the integrals
 OCTAVES, PER_OCTAVE = 44, 4                     # frequencies in units of 1/std: 1 to 1e13
+# at which a transform is bounded
 FREQUENCIES = 2.**np.arange(0, OCTAVES, 1/PER_OCTAVE)
 
 # %% ../../nbs/engine/berry_esseen.ipynb #66b8e02d

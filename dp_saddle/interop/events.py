@@ -89,6 +89,7 @@ try:
     from dp_accounting import NeighboringRelation, PrivacyAccountant
 except ImportError:
     NeighboringRelation = PrivacyAccountant = None
+# the relation of dp_accounting; None without it
 ADD_OR_REMOVE_ONE = NeighboringRelation and NeighboringRelation.ADD_OR_REMOVE_ONE
 
 # %% ../../nbs/interop/events.ipynb #54822638

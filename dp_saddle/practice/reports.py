@@ -360,6 +360,7 @@ def _card(facts):
 
 _FORMS = {'text': _text, 'markdown': _markdown, 'latex': _latex, 'huggingface': _card,
           'json': lambda facts: json.dumps(facts, indent=1)}
+# what `report` can write
 REPORT_FORMS = tuple(_FORMS)
 
 # %% ../../nbs/practice/reports.ipynb #3940fb72

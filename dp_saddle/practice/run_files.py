@@ -104,14 +104,17 @@ def whole(
 # %% ../../nbs/practice/run_files.ipynb #cef459a1
 _REALS = 'sigma', 'rate', 'epochs'
 _COUNTS = 'steps', 'batch_size', 'dataset_size', 'accumulate', 'max_batch_size', 'unit_records'
+# the words with which a run is said
 WORDS = ('sigma', 'rate', 'batch_size', 'dataset_size', 'epochs', 'steps', 'accumulate', 'sampling',
          'relation', 'max_batch_size', 'unit_records', 'tries')
+# ways to draw batches, as a file and a command name them
 SAMPLINGS = ('poisson', 'truncated-poisson', 'balls-in-bins', 'shuffle', 'without-replacement',
              'with-replacement', 'none')
 _SAME = {'noise_multiplier': 'sigma'}
 _OF_BATCHES = 'batch_size', 'epochs', 'accumulate', 'relation'    # with which there is no rate
 _LAWS = {'geometric': 'Geometric', 'logarithmic': 'Logarithmic', 'poisson': 'Poisson',
          'negative-binomial': 'TruncatedNegativeBinomial'}
+# how the distribution of the number of tries is written
 FORMS = 'geometric:MEAN', 'logarithmic:MEAN', 'poisson:MEAN', 'negative-binomial:MEAN:SHAPE'
 _OUTSIDE = {'count': "it stands beside 'dpsgd', in a list", 'mechanism': "the noise of 'dpsgd' is "
             "Gaussian: another mechanism is a step of a list"}
