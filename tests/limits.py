@@ -38,7 +38,7 @@ import peers
 from dp_saddle.accounting import best_accountant
 from dp_saddle.engine.gaussian_rows import epsilon_of_sampled, pair_of
 from dp_saddle.engine.laplace_polynomials import ExactLaplaceCurve, coefficients, terms_for
-from dp_saddle.engine.line import SaddleTable
+from dp_saddle.engine.line import CgfTable
 from dp_saddle.engine.stacked_kinds import kind_of
 from dp_saddle.losses.long_lines import quotient
 
@@ -177,7 +177,7 @@ def of_lines(run, delta):
     "The needs of a proof by one line for each direction."
     needs = dict.fromkeys(('exp', 'turn', 'add', 'power'), 0)
     for plrv in {run.remove, run.add}:
-        table = SaddleTable(plrv)
+        table = CgfTable(plrv)
         goal, _, _ = table.epsilon(delta)
         line = table.line_for(np.array([max(goal, 1e-9)]), np.array([math.log(delta)]))
         N, j = len(line.s), sum(terms_of(p, line.plan.t) for p, _ in plrv.parts)
@@ -201,7 +201,7 @@ def of_exact_sums(run, delta):
 
 
 def needs_of(run, delta):
-    table = SaddleTable(run.remove)
+    table = CgfTable(run.remove)
     if table.closed_form:
         return dict(tail=TAILS)
     if ExactLaplaceCurve.fit(run.remove):

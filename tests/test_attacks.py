@@ -23,7 +23,7 @@ from dp_saddle import (
     tradeoff,
 )
 from dp_saddle.accounting import best_accountant
-from dp_saddle.engine.line import SaddleTable
+from dp_saddle.engine.line import CgfTable
 from dp_saddle.plrv import gaussian_log_delta
 
 pytestmark = pytest.mark.filterwarnings('error', 'ignore:max_nodes')
@@ -127,11 +127,11 @@ def asked(monkeypatch):
 @pytest.fixture
 def built(monkeypatch):
     "The lines that are built."
-    lines, line_for = [], SaddleTable.line_for
+    lines, line_for = [], CgfTable.line_for
     def counting(table, eps, log_delta):
         lines.append(line_for(table, eps, log_delta))
         return lines[-1]
-    monkeypatch.setattr(SaddleTable, 'line_for', counting)
+    monkeypatch.setattr(CgfTable, 'line_for', counting)
     return lines
 
 @pytest.mark.parametrize('run, directions', [

@@ -20,7 +20,7 @@ from dp_saddle import (
     epsilon_after,
     group,
 )
-from dp_saddle.engine.line import OwnTable, SaddleTable
+from dp_saddle.engine.line import CgfTable, SingleStepTable
 from dp_saddle.plrv import ComposedLoss, gaussian_log_delta
 from dp_saddle.sampling.bins import BinsLoss
 from dp_saddle.sampling.epoch_planner import epoch_of
@@ -61,7 +61,7 @@ def test_last_digit_of_the_first():
     "A prototype had 2 as its eleventh digit; the line of moments, another route, has 1, too."
     loss = bins(1., 1000).remove
     found = ContourAccountant(loss).epsilon(1e-5)
-    moments = SaddleTable(ComposedLoss([(loss, 1)]), shortcut=False).epsilon(1e-5)
+    moments = CgfTable(ComposedLoss([(loss, 1)]), shortcut=False).epsilon(1e-5)
     assert abs(moments[1] - found.estimate) < 1e-13
     assert moments[0] <= found.lower <= found.upper <= moments[2]
 
@@ -437,7 +437,7 @@ def test_tiny_delta_removing(sigma, T, eps):
     low, _, up = ContourAccountant(loss).delta(eps)
     assert 1e-14 < truth < 1e-10
     assert low*(1 - 1e-12) <= truth <= up*(1 + 1e-12) and up < low*(1 + 1e-7)
-    least, _, most = SaddleTable(ComposedLoss([(loss, 1)])).log_delta(np.array([eps]))[:, 0]
+    least, _, most = CgfTable(ComposedLoss([(loss, 1)])).log_delta(np.array([eps]))[:, 0]
     assert least <= np.log(truth) <= most
 
 def central_moments(sigma, T, count):
@@ -510,7 +510,7 @@ def check_against_moments(count, seed):
         if option is None: continue
         low, mid, up = option.log_bounds(np.array([eps]))[:, 0]
         assert low <= mid <= up <= 0
-        table = SaddleTable(ComposedLoss([(BinsLoss(bin_moments(sigma, T), direction), 1)]))
+        table = CgfTable(ComposedLoss([(BinsLoss(bin_moments(sigma, T), direction), 1)]))
         least, _, most = table.log_delta(np.array([eps]))[:, 0]
         assert low <= most and least <= up, (sigma, T, direction, eps)
         met += up < low + 1e-6
@@ -531,7 +531,7 @@ def test_few_bins_and_little_noise_adding(sigma, T, log_delta):
     option = epoch.option(eps, -1)
     low, mid, up = option.log_bounds(np.array([eps]))[:, 0]
     assert up - low < 1e-8 and abs(mid - log_delta) < 1
-    table = SaddleTable(ComposedLoss([(BinsLoss(bin_moments(sigma, T), 'add'), 1)]))
+    table = CgfTable(ComposedLoss([(BinsLoss(bin_moments(sigma, T), 'add'), 1)]))
     least, _, most = table.log_delta(np.array([eps]))[:, 0]
     assert low <= most and least <= up
     assert low < epoch.log_put_most(eps)
@@ -545,7 +545,8 @@ def test_width_at_tiny_delta(sigma, T):
 
 def test_own_lines_are_asked_first():
     run = bins(1., 1000).remove
-    assert OwnTable.fit(ComposedLoss([(run, 1)])) and not OwnTable.fit(ComposedLoss([(run, 2)]))
+    assert SingleStepTable.fit(ComposedLoss([(run, 1)]))
+    assert not SingleStepTable.fit(ComposedLoss([(run, 2)]))
     accountant = ContourAccountant(run)
     one = accountant.delta([.1, .2, .4])
     apart = [ContourAccountant(run).delta(e) for e in (.1, .2, .4)]

@@ -7,7 +7,7 @@ import pytest
 from scipy.special import ndtr
 
 from dp_saddle import BallsInBins, ContourAccountant, Gaussian
-from dp_saddle.engine.line import SaddleTable
+from dp_saddle.engine.line import CgfTable
 from dp_saddle.plrv import ComposedLoss
 from dp_saddle.sampling.bins import BinsLoss
 from dp_saddle.sampling.branch_cut import (
@@ -18,7 +18,7 @@ from dp_saddle.sampling.branch_cut import (
     strip,
 )
 from dp_saddle.sampling.lognormal_moments import bin_moments
-from dp_saddle.sampling.one_epoch import Epoch
+from dp_saddle.sampling.one_epoch import LikelihoodRatioMean
 
 
 def call(sigma, K):
@@ -58,7 +58,7 @@ SETTINGS = [(.3, 4, 1.2), (.5, 50, 2.), (1., 7, 3.), (2., 3, 8.)]
 
 @pytest.mark.parametrize('sigma, T, w', SETTINGS)
 def test_values(sigma, T, w):
-    turn = Turning(Epoch(sigma, T), w)
+    turn = Turning(LikelihoodRatioMean(sigma, T), w)
     c = np.array([.5, 1.5, 2.5, 3.5])
     found = turn.values(c)
     for i, x in enumerate(found.x):
@@ -72,7 +72,7 @@ def test_values(sigma, T, w):
 @pytest.mark.parametrize('y', [0., .6, 1.2])
 def test_strip_holds(sigma, T, w, y):
     "|F| at places and heights, by thirty digits, is below the bound of its box."
-    turnings = [Turning(Epoch(sigma, T), w*share) for share in (1., .3)]
+    turnings = [Turning(LikelihoodRatioMean(sigma, T), w*share) for share in (1., .3)]
     x = turnings[0].x(3.) + .25*np.arange(9)
     bounds, K = strip(turnings, y, x), 1.7
     for i in range(0, 8, 2):
@@ -83,7 +83,7 @@ def test_strip_holds(sigma, T, w, y):
 
 def moments_line(sigma, T, eps):
     "The same curve by the line of moments: another proof."
-    table = SaddleTable(ComposedLoss([(BinsLoss(bin_moments(sigma, T), 'remove'), 1)]))
+    table = CgfTable(ComposedLoss([(BinsLoss(bin_moments(sigma, T), 'remove'), 1)]))
     return table.log_delta(np.array([eps]))[:, 0]
 
 def check_against_moments(count, seed):
@@ -91,7 +91,7 @@ def check_against_moments(count, seed):
     for _ in range(count):
         sigma = float(np.exp(rng.uniform(np.log(.25), np.log(1.5))))
         T = int(np.exp(rng.uniform(np.log(2), np.log(2000))))
-        epoch = Epoch(sigma, T)
+        epoch = LikelihoodRatioMean(sigma, T)
         eps = eps_of_jump(epoch, np.log(10.)*rng.uniform(-12, -3))
         line = folded_line(epoch, np.exp(eps), float(log_jump(epoch, np.exp(eps))))
         if line is None: continue
@@ -108,14 +108,14 @@ def test_against_moments_often(): check_against_moments(150, 6)
 
 def test_any_step_says_the_same():
     "Lines that were made for other K have other steps and ends."
-    epoch, K = Epoch(.5, 100), np.array([np.exp(6.4)])
+    epoch, K = LikelihoodRatioMean(.5, 100), np.array([np.exp(6.4)])
     found = [folded_line(epoch, K[0]*share, -14.).bounds(K)[:, 0] for share in (.8, 1., 1.2, 2.)]
     assert max(low for low, _, _ in found) <= min(up for _, _, up in found)
     assert max(up/low - 1 for low, _, up in found) < 1e-6
 
 def test_refuses_where_no_jump_rules():
     for sigma, T, eps in ((1., 1000, .14), (5., 10, .25), (2., 10**5, .008)):
-        assert folded_line(Epoch(sigma, T), np.exp(eps), -12.) is None
+        assert folded_line(LikelihoodRatioMean(sigma, T), np.exp(eps), -12.) is None
 
 @pytest.mark.parametrize('d', [1e-3, 1e-12, 1e-100])
 def test_widths(d):

@@ -8,11 +8,11 @@ from dp_saddle.base.numerics import ULP
 from dp_saddle.engine.endpoint_expansion import (
     EndsLine,
     EndsTable,
-    MainPart,
+    SingularPart,
     curves,
     derivatives,
 )
-from dp_saddle.engine.line import SaddleTable
+from dp_saddle.engine.line import CgfTable
 
 
 def steps(*kinds):
@@ -56,7 +56,7 @@ def test_one_step_is_its_curve():
     "The main part of one step, with what is left of it, is the closed form."
     loss = PoissonSubsampled(Laplace(scale=1.5), rate=.3).remove
     run = steps((2, 1.5, .3)).remove
-    main = MainPart(run, 8.)
+    main = SingularPart(run, 8.)
     S, P = main.shifts
     assert len(S) == 3 and P[:, 0].sum() == pytest.approx(np.exp(loss.atoms[1]).sum()**2)
 
@@ -104,12 +104,12 @@ def test_main_part_is_exact_in_its_doubles():
     eps, goal = np.array([.4]), np.array([-6.])
     fair = table.line_for(eps, goal)
     S, P = fair.main.shifts
-    spoiled = MainPart(run.remove, fair.main.sigma)
+    spoiled = SingularPart(run.remove, fair.main.sigma)
     spoiled.__dict__["shifts"] = S, P*(1 + 1e-9*np.cos(np.arange(P.size)).reshape(P.shape))
     other = table.without_main(fair.line.plan._replace(cut=fair.line.plan.cut*8), spoiled)
     low, mid, up = fair.log_bounds(eps)
     assert abs(other.log_bounds(eps)[1] - mid) < 1e-9
-    assert isinstance(table.line_for(eps, goal), EndsLine) and SaddleTable in EndsTable.__mro__
+    assert isinstance(table.line_for(eps, goal), EndsLine) and CgfTable in EndsTable.__mro__
 
 def near(end):
     "The end of a loss, from both sides, at 0 to 64 ulps."

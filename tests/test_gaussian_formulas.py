@@ -15,7 +15,7 @@ from dp_saddle.engine.gaussian_formulas import (
     epsilon_of_mu,
     epsilon_of_sampled_step,
 )
-from dp_saddle.engine.line import SaddleTable
+from dp_saddle.engine.line import CgfTable
 
 
 def curve(mu, eps):
@@ -126,7 +126,7 @@ def test_sampled_step_as_its_lines():
     for sigma, rate, delta in (1., .01, 1e-5), (.5, .3, 1e-9), (4., .9, 1e-3):
         run = 1*dp.PoissonSubsampled(dp.Gaussian(sigma=sigma), rate=rate)
         found = epsilon_of_sampled_step(1/sigma, rate, delta)
-        both = [SaddleTable(plrv).epsilon(delta) for plrv in (run.remove, run.add)]
+        both = [CgfTable(plrv).epsilon(delta) for plrv in (run.remove, run.add)]
         assert found.lower <= max(up for *_, up in both)
         assert max(low for low, *_ in both) <= found.upper
         test = dp.ContourAccountant(run)

@@ -27,7 +27,7 @@ from dp_saddle.base.numerics import EXTENDED, ULP
 from dp_saddle.engine import gaussian_rows as rows
 from dp_saddle.engine import stacked_kinds
 from dp_saddle.engine import transform_grids as grids
-from dp_saddle.engine.line import SaddleTable
+from dp_saddle.engine.line import CgfTable
 from dp_saddle.engine.ways import epsilon_without
 from dp_saddle.losses.densities import SubsampledGaussianLoss
 from dp_saddle.losses.nodes import FiniteLoss
@@ -46,7 +46,7 @@ def one(sigma, rate):
 
 def by_lines(run, delta):
     "(lower, upper) of eps by engine/line."
-    both = [SaddleTable(plrv).epsilon(delta) for plrv in (run.remove, run.add)]
+    both = [CgfTable(plrv).epsilon(delta) for plrv in (run.remove, run.add)]
     return max(low for low, *_ in both), max(0., *(up for *_, up in both))
 
 def random_runs(seed, n):

@@ -3,8 +3,10 @@ import numpy as np
 import pytest
 from mpmath import mp
 
-from dp_saddle import ContourAccountant, Laplace
+from dp_saddle import Laplace
 from dp_saddle.base.numerics import ULP
+from dp_saddle.engine.laplace_polynomials import ExactLaplaceCurve
+from dp_saddle.engine.line import CgfTable
 from dp_saddle.losses.laplace import LaplaceLoss, PlainLaplaceLoss
 
 NOISES = [1e-9, 1e-4, 0.03, 0.25, 1.0, 4.0, 50.0]
@@ -86,12 +88,10 @@ def test_below_0_nodes_are_asked():
 
 
 def test_several_kinds_beside_the_exact_sums():
-    "engine/line's whole numbers, and a line of the same run."
-    from dp_saddle.engine.line import SaddleTable
-    run = 6 * Laplace(scale=8.0) + 5 * Laplace(scale=3.0)
-    known = ContourAccountant(run).delta([0.4, 1.1, 2.0])
-    logs = SaddleTable(run.remove, shortcut=False).log_delta(np.array([0.4, 1.1, 2.0]))
-    low, up = np.exp(logs[0]), np.exp(logs[2])
-    assert (known.upper - known.lower < 1e-12 * known.upper).all()
-    assert (low <= known.upper).all() and (known.lower <= up).all()
+    "Whole numbers, and a line of the same run."
+    run, eps = 6 * Laplace(scale=8.0) + 5 * Laplace(scale=3.0), np.array([0.4, 1.1, 2.0])
+    known_low, _, known_up = np.exp(ExactLaplaceCurve(run.remove).log_bounds(eps))
+    low, _, up = np.exp(CgfTable(run.remove, shortcut=False).log_delta(eps))
+    assert (known_up - known_low < 1e-12 * known_up).all()
+    assert (low <= known_up).all() and (known_low <= up).all()
     assert (up - low < 1e-6 * up).all()

@@ -7,7 +7,7 @@ import pytest
 
 from dp_saddle import ContourAccountant, Laplace, PoissonSubsampled, RandomizedResponse
 from dp_saddle.engine.laplace_polynomials import ExactLaplaceCurve
-from dp_saddle.engine.ways import ConditionedTable
+from dp_saddle.engine.ways import GivenOutcomes
 from dp_saddle.plrv import ComposedLoss
 
 
@@ -72,7 +72,7 @@ def test_one_line_alone_meets_the_sums():
 def test_beside_randomised_response():
     "Given what finite steps gave, the others' curve is asked: the sums have it."
     rest, answer = Laplace(scale=2.) + Laplace(scale=3.), RandomizedResponse(eps=1.)
-    given = ConditionedTable(ComposedLoss([*rest.remove.parts, (answer.remove, 1)]))
+    given = GivenOutcomes(ComposedLoss([*rest.remove.parts, (answer.remove, 1)]))
     low, _, up = np.exp(given.log_delta(np.array([.5])))[:, 0]
     p, logs = 1/(1 + np.exp(-1)), table((1, 2.), (1, 3.)).log_bounds(np.array([1.5, .5]))
     above, below = np.exp(logs[1])           # the curve of the rest at -.5 from that at .5

@@ -6,7 +6,7 @@ import pytest
 from scipy.special import log_ndtr
 
 from dp_saddle import BallsInBins, ContourAccountant, Gaussian, PoissonSubsampled
-from dp_saddle.engine.line import SaddleTable
+from dp_saddle.engine.line import CgfTable
 from dp_saddle.sampling.epoch_planner import epoch_of
 from dp_saddle.sampling.large_jumps import CutRun, CutTable, Jumps, Kind
 
@@ -109,7 +109,7 @@ def test_a_few_epochs(n, sigma, T, d):
     run = epochs(n, sigma, T).remove
     found = ContourAccountant(run).epsilon(d)
     assert found.width < 2e-7
-    low, _, up = SaddleTable(run, 1e-10, 1e-6, 1 << 12).log_delta(np.array(found[::2]))
+    low, _, up = CgfTable(run, 1e-10, 1e-6, 1 << 12).log_delta(np.array(found[::2]))
     assert low[1] <= log(d)*(1 - 1e-12) and log(d)*(1 + 1e-12) <= up[0]
 
 def test_a_hundred_epochs_of_jumps():
@@ -130,13 +130,13 @@ def test_two_kinds_and_other_steps():
     others = Gaussian(sigma=30.) + PoissonSubsampled(Gaussian(sigma=2.), rate=1e-3)
     for run in (kinds.remove, (kinds + others).remove):
         found = CutTable(run, *SETTINGS).epsilon(1e-7)
-        low, _, up = SaddleTable(run, 1e-10, 1e-6, 1 << 12).log_delta(np.array(found[::2]))
+        low, _, up = CgfTable(run, 1e-10, 1e-6, 1 << 12).log_delta(np.array(found[::2]))
         assert low[1] <= log(1e-7) <= up[0] and found[2] - found[0] < 1e-5
 
 def test_mass_above_is_not_missing():
     "A cut in the middle of the law: both sorts add up to what no cut says."
     table, eps = below(5, 1., 1000, 6.), np.array([.3])
-    run = SaddleTable(table.run, 1e-10, 1e-6, 1 << 14)
+    run = CgfTable(table.run, 1e-10, 1e-6, 1 << 14)
     low, _, up = np.exp(run.log_delta(eps))[:, 0]
     parts = np.exp(table.log_delta(eps)) + np.exp(table.jumps_at(.3, -60.).log_bounds(eps))
     assert parts[0, 0] <= up and low <= parts[2, 0]

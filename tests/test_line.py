@@ -33,7 +33,7 @@ from dp_saddle import (
     epsilon,
 )
 from dp_saddle.base.numerics import EXTENDED
-from dp_saddle.engine.line import EnumeratedTable, Plan, SaddleTable
+from dp_saddle.engine.line import CgfTable, EnumeratedTable, Plan, Stop
 from dp_saddle.engine.smoothing import PIECES, Smoothing
 from dp_saddle.losses.nodes import log_delta_of_atoms
 from dp_saddle.plrv import ComposedLoss, GaussianLoss, composed
@@ -119,7 +119,7 @@ def test_all_of_the_curve():
 def test_aliases_to_the_right():
     "Each tilt's bound is above the sum of the true ones, the best by a factor of about 20."
     mu, t, period, eps = 1.5, 3., 2.5, np.array([.5, 2.])
-    table = SaddleTable(ComposedLoss([(GaussianLoss(mu), 1)]), shortcut=False)
+    table = CgfTable(ComposedLoss([(GaussianLoss(mu), 1)]), shortcut=False)
     table.tabulate(np.linspace(3.1, 9, 60))
     for reach in (0., .25):
         u, bounds = table.right_aliases(t, period, eps, reach)
@@ -391,7 +391,7 @@ def test_small_budgets_overlap_large_ones(mix):
 @pytest.mark.parametrize('eps', [3., 3.5, 3.6, 4.4])
 def test_smoothing_on_and_off_atoms(eps):
     "Forty answers, not enumerated but smoothed: the exact sum is inside, on an atom too."
-    table = SaddleTable((40*RR(.2)).remove, shortcut=False)
+    table = CgfTable((40*RR(.2)).remove, shortcut=False)
     exact, table.atoms = log_delta_of_atoms(eps, *table.atoms), None
     low, _, up = table.log_delta(np.array([eps]))
     assert low[0] <= exact + 1e-11 and exact <= up[0] + 1e-11 and up[0] - low[0] < 1e-2
@@ -446,7 +446,7 @@ def test_smoothing_narrower_than_sqrt_of_the_rounding_unit(nodes):
 
 def test_an_atom_is_not_smoothed_where_outcomes_are_few():
     "One randomised response has no delta at its largest loss, but for what rounding leaves."
-    answer = SaddleTable(ComposedLoss([(RandomizedResponse(eps=1.).remove, 1)]))
+    answer = CgfTable(ComposedLoss([(RandomizedResponse(eps=1.).remove, 1)]))
     assert np.exp(answer.log_delta(np.ones(1))[2, 0]) < 1e-14
 
 @pytest.mark.parametrize('pieces', [8, PIECES])
@@ -455,7 +455,7 @@ def test_what_is_too_much_in_a_smoothed_sum(t, X, w, eps, pieces):
     "The terms m > 0, by the smoothing's own definition: the mean over a B-spline. They outweigh \
     those of m < 0, and the bound must reach as far down as the smoothing."
     plrv, half, w = (1*Gaussian(sigma=1.)).remove, pieces/2, w*(8/pieces)**.5    # one variance
-    line = SaddleTable(plrv, shortcut=False).line(Plan(t, X, 60., w, -1e3, False, pieces))
+    line = CgfTable(plrv, shortcut=False).line(Plan(t, X, 60., w, -1e3, False, pieces))
     tau, m = np.linspace(-half, half, 4001), np.arange(1, 40)
     weight = BSpline.basis_element(np.arange(pieces + 1.) - half)(tau)
     def smoothed(x):
@@ -473,7 +473,7 @@ def exact_gaussian(mu, eps):
         return mpmath.log(mpmath.ncdf(mu/2 - eps/mu) - below)
 
 def gaussian_table(mu):
-    return SaddleTable(ComposedLoss([(GaussianLoss(mu), 1)]), shortcut=False)
+    return CgfTable(ComposedLoss([(GaussianLoss(mu), 1)]), shortcut=False)
 
 @settings(max_examples=150, deadline=None)
 @given(
@@ -511,7 +511,7 @@ def test_rounding_of_large_exponents(mu):
 def test_where_the_basic_bounds_cross(mix, goal):
     "What is left where a sum of nodes says nothing: both ends, to 13 digits, of where the bounds \
     from single steps fall through the goal."
-    table, exact = SaddleTable(mix.remove), ContourAccountant(mix.remove).epsilon(goal)
+    table, exact = CgfTable(mix.remove), ContourAccountant(mix.remove).epsilon(goal)
     def bound(side, eps): return table.basic_bounds(np.array([eps]))[side][0]
     for side in (0, 1):
         low, high = table.basic_crossing(side, np.log(goal), 3e4)
@@ -522,11 +522,11 @@ def test_where_the_basic_bounds_cross(mix, goal):
 
 def test_no_line_is_made_twice(monkeypatch):
     "Just below the end of a support, at the largest tilt, a plan does not change any more."
-    plans, line = [], SaddleTable.line
+    plans, line = [], CgfTable.line
     def counting(self, plan):
         plans.append(plan)
         return line(self, plan)
-    monkeypatch.setattr(SaddleTable, 'line', counting)
+    monkeypatch.setattr(CgfTable, 'line', counting)
     run = Laplace(scale=2.) + RandomizedResponse(eps=1.284371890296196)
     with pytest.warns(UserWarning, match='max_nodes = 262144 reached'):
         ContourAccountant(run).delta(1.784371889296196)
@@ -589,3 +589,18 @@ def test_nothing_is_said_of_deltas_that_no_double_is():
         warnings.simplefilter('error')
         low, _, up = ours.delta([8.3, 9.])
     assert (0 <= low).all() and (low <= up).all() and up.max() < 1e-307
+
+def test_why_a_line_is_left():
+    "Where there are other ways, and smoothing costs much: the bounds so far hold."
+    rare = 10*PoissonSubsampled(Gaussian(sigma=.5), rate=1e-3)
+    table, plain = (CgfTable((RandomizedResponse(eps=1.) + rare).remove, first_nodes=n)
+                    for n in (1 << 14, None))
+    exact = plain.epsilon(1e-8)
+    assert plain.stop is None
+    table.others = True
+    found = table.epsilon(1e-8)
+    assert table.stop is Stop.SMOOTHED
+    assert found[0] <= exact[2] and exact[0] <= found[2]
+    table.others = False
+    table.epsilon(1e-8)
+    assert table.stop is None

@@ -14,7 +14,7 @@ from dp_saddle import (
     PoissonSubsampled,
     RandomizedResponse,
 )
-from dp_saddle.engine.line import SaddleTable
+from dp_saddle.engine.line import CgfTable
 from dp_saddle.losses.long_lines import quotient, quotients_on
 
 
@@ -61,7 +61,7 @@ def test_several_responses_beside_a_convolution(seed):
     assert found.lower - 1e-9 <= eps_of(law, unit, delta) <= found.upper + 1e-9
     assert found.upper - found.lower < 5e-7
     for pieces in (8, 32):
-        table = SaddleTable(run.remove, shortcut=False)
+        table = CgfTable(run.remove, shortcut=False)
         table.pieces, at = pieces, np.array([found.estimate - 0.4, found.estimate - 0.1])
         low, _, up = np.exp(table.log_delta(at))
         for e, a, b in zip(at, low, up, strict=True):
@@ -160,13 +160,13 @@ def test_many_steps_are_asked_for_their_lines():
     "What tables are off by counts for each step: a million are known better by their increments."
     few = 3 * RandomizedResponse(eps=0.3) + 3 * RandomizedResponse(eps=0.17)
     many = 10**6 * Laplace(scale=1e4) + few
-    line = SaddleTable(many.remove).line_for(np.array([4.0]), np.array([-14.0]))
+    line = CgfTable(many.remove).line_for(np.array([4.0]), np.array([-14.0]))
     assert len(line.s) > 2048 and line.rounding < 1e-12
     assert ContourAccountant(many).epsilon(1e-6).width < 2e-8
 
 def test_few_nodes_take_the_better_spline():
     "Of 8 pieces where few nats are missing, of 32 where many are; and as many as the table allows."
-    few, many = (SaddleTable(plrv.remove) for plrv in (
+    few, many = (CgfTable(plrv.remove) for plrv in (
         30 * Laplace(scale=1.139) + 1000 * Laplace(scale=20.96), drawn(3)))
     assert few.coarse_smoothing(3.0, 40.0, 3.0).pieces == 8
     assert many.coarse_smoothing(3.0, 4000.0, 25.0).pieces == 32

@@ -8,7 +8,7 @@ from dp_saddle import Composition, ContourAccountant, Gaussian, PoissonSubsample
 from dp_saddle.base.numerics import ULP
 from dp_saddle.engine.many import (
     LossFamily,
-    Mixed,
+    SplitCounts,
     mixing_bounds,
     on_lines,
     smaller_steps,
@@ -130,7 +130,7 @@ def test_losses_that_are_not_used_cost_nothing(families):
 def test_every_line_brackets_the_truth(families, log_goal):
     "At eps that the line was not made for, too."
     counts = np.random.default_rng(2).integers(0, 60, (6, 8)).astype(float)
-    mixed = Mixed(counts, counts, 0*counts)
+    mixed = SplitCounts(counts, counts, 0*counts)
     runs = [Composition(tuple(zip(KINDS, map(int, row), strict=True))) for row in counts]
     accounts = [ContourAccountant(run.remove) for run in runs]
     eps = np.array([max(a.epsilon(np.exp(log_goal)).estimate, .1) for a in accounts])
@@ -151,7 +151,7 @@ def test_an_error_on_a_line_is_raised(families):
     counts = np.ones((2, 8))
     def broken(rows, batch):
         raise RuntimeError('asked for it')
-    mixed = Mixed(counts, counts, 0*counts)
+    mixed = SplitCounts(counts, counts, 0*counts)
     K, one = tilted_sum(families[0], *mixed), np.ones(2)
     with pytest.raises(RuntimeError, match='asked for it'):
         on_lines(families[0], mixed, K, one, -one, broken)
@@ -160,7 +160,7 @@ def test_without_threads(families, monkeypatch):
     "Of one processor no thread is asked: a browser's Python has none."
     def refused(*a): raise RuntimeError("can't start new thread")
     counts, served = np.ones((2, 8)), []
-    mixed = Mixed(counts, counts, 0*counts)
+    mixed = SplitCounts(counts, counts, 0*counts)
     monkeypatch.setattr('dp_saddle.engine.many.os.cpu_count', lambda: 1)
     monkeypatch.setattr('dp_saddle.engine.many.ThreadPoolExecutor', refused)
     K, one = tilted_sum(families[0], *mixed), np.ones(2)

@@ -26,7 +26,7 @@ from dp_saddle import (
     tpr,
     tradeoff,
 )
-from dp_saddle.engine.ways import ConditionedTable
+from dp_saddle.engine.ways import GivenOutcomes
 from dp_saddle.filters import gaussian_log_bounds
 from dp_saddle.losses.densities import SubsampledGaussianLoss
 from dp_saddle.losses.laplace import LaplaceLoss
@@ -387,7 +387,7 @@ def test_a_thousand_outcomes_are_added_up():
     q = np.r_[1., np.full(1000, 1e-14)]
     step = SubsampledGaussianLoss(1., 1e-6, 'remove')
     finite = FiniteLoss(np.log(q) + losses, np.log(q), losses=losses)
-    table = ConditionedTable(ComposedLoss([(finite, 1), (step, 1)]), 1e-10, 1e-6, 1 << 18)
+    table = GivenOutcomes(ComposedLoss([(finite, 1), (step, 1)]), 1e-10, 1e-6, 1 << 18)
     for eps in (1., 5., 15.):
         few = np.exp(np.log(q[1:]) + losses[1:] + step.log_delta(eps - losses[1:])).sum()
         truth = mp.log(oracles.one_step(('sub', ('gaussian', 1.), 1e-6), eps) + few)
@@ -408,7 +408,7 @@ class Failing(SubsampledGaussianLoss):
 
 def test_mass_at_infinity_of_the_others_counts_once():
     finite = FiniteLoss(np.log([.6, .4]), np.log([.4, .6]))
-    table = ConditionedTable(ComposedLoss([(finite, 1), (Failing(.5, 1e-6, 'remove'), 1)]))
+    table = GivenOutcomes(ComposedLoss([(finite, 1), (Failing(.5, 1e-6, 'remove'), 1)]))
     others = np.full((3, 2, 3), np.log(.01))
     found = np.exp(table.joined(np.array([.3]), lambda gaps: others))
     assert np.abs(found - .01).max() < 1e-15
@@ -419,7 +419,7 @@ def test_a_loss_without_the_other_direction():
         def reverse(self): raise AttributeError('no other direction')
     finite = FiniteLoss(np.log([.6, .4]), np.log([.4, .6]))
     parts = ComposedLoss([(finite, 1), (OneWay(.5, 1e-6, 'remove'), 2)])
-    assert not ConditionedTable.fit(parts)
+    assert not GivenOutcomes.fit(parts)
     with warnings.catch_warnings():
         warnings.simplefilter('ignore')
         found = ContourAccountant(parts).delta(.406)

@@ -289,7 +289,7 @@ slow = {"scipy.optimize", "scipy.integrate", "scipy.interpolate", "matplotlib", 
 assert not slow & set(sys.modules), f"epsilon loads {slow & set(sys.modules)}"
 from dp_saddle import *
 assert set(dp_saddle.__all__) <= set(globals()) and set(dp_saddle.__all__) <= set(dir(dp_saddle))
-assert dp_saddle.engine.line.SaddleTable and not hasattr(dp_saddle, "none_such")
+assert dp_saddle.engine.line.CgfTable and not hasattr(dp_saddle, "none_such")
 """
 
 def test_the_package_loads_what_is_asked_for():

@@ -13,7 +13,7 @@ from mpmath import mpf
 
 import oracles
 import questions as asked
-from dp_saddle.engine.line import SaddleTable
+from dp_saddle.engine.line import CgfTable
 from dp_saddle.engine.ways import ContourAccountant, LeveledTable
 from dp_saddle.plrv import composed
 
@@ -256,16 +256,16 @@ def test_a_level_serves_smaller_eps():
     goal, eps = np.array([-381.5]), np.array([7e-4])
     line = table.line_for(eps, goal)
     low, _, up = line.log_bounds(eps*np.array([1, 1 - 1e-9, 1 - 1e-6]))
-    assert (up - low < 1e-7).all() and 0 < line.growth(7e-10) < 2
+    assert (up - low < 1e-7).all() and 0 < line.cancellation(7e-10) < 2
 
 def test_single_steps_tell_a_misled_line(monkeypatch):
     "The leading order of K with a sharp corner is far off: no line is built where it leads."
     run, built = asked.make(((S(23.008914451114514, 2.0382538123994145e-4), 5),)).remove, []
-    plain = SaddleTable.line
+    plain = CgfTable.line
     def line(self, plan):
         built.append(self.plrv.whole)
         return plain(self, plan)
-    monkeypatch.setattr(SaddleTable, 'line', line)
+    monkeypatch.setattr(CgfTable, 'line', line)
     low, _, up = ContourAccountant(run).epsilon(2.064601512189323e-166)
     assert low <= up < low*(1 + 1e-9) and built and not any(built)
 

@@ -10,12 +10,12 @@ from scipy.special import log_ndtr
 from dp_saddle.base.numerics import ULP
 from dp_saddle.engine import gaussian_rows as rows
 from dp_saddle.engine import small_losses as rare
-from dp_saddle.engine.small_losses import Split, guess_of, split_for, taken_away
+from dp_saddle.engine.small_losses import SmallLossShare, guess_of, split_for, taken_away
 from test_gaussian_rows import found_beside_lines, one, run_of
 
 
 def split_of(sigma, rate, steps, delta):
-    "(Split, guess of eps, log of what it may take away) of a run."
+    "(SmallLossShare, guess of eps, log of what it may take away) of a run."
     most, eps = log(delta) - 27, .95*guess_of(1/sigma, rate, delta/steps)
     return split_for(1/sigma, rate, 17., steps, eps, most), eps, most
 
@@ -119,7 +119,7 @@ def test_lines_that_no_split_makes_short(setting):
 
 def test_rules_that_are_too_coarse():
     "A wide share: a strip ends before the zeros of w, and what is known of a rest is above it."
-    law, u = Split(10/3, .1, 16., 5.5, .8), np.array([.5])
+    law, u = SmallLossShare(10/3, .1, 16., 5.5, .8), np.array([.5])
     y = np.linspace(-12, 16, 200_001)
     f = np.exp(-y*y/2 + (1 + u)*law.loss(y) + log_ndtr((law.center - y)/law.width))
     assert np.log(trapezoid(f, y)/np.sqrt(2*np.pi)) <= law.log_rest(u)[0]
@@ -127,7 +127,7 @@ def test_rules_that_are_too_coarse():
 
 def test_a_share_of_next_to_nothing():
     "Below the least double: its bounds are above it, and no logarithm of 0 is asked for."
-    law, s = Split(10/3, 1e-12, 60., 45., .1), np.arange(20)*.1
+    law, s = SmallLossShare(10/3, 1e-12, 60., 45., .1), np.arange(20)*.1
     B, off = law.shares(.01, 0., .1, len(s))
     with np.errstate(divide='ignore'):
         assert (np.log(np.abs(B)) <= law.log_fades(.01, 0., s)).all()
@@ -148,4 +148,4 @@ def test_terms():
     assert np.allclose(left, c*-np.expm1(10*rest), rtol=1e-15) and (wrong < 1e-14).all()
     _, wrong = taken_away(10, rest, np.array([1e-18, .2]), c, 0*wrong)
     assert np.isinf(wrong).tolist() == [False, True]
-    assert Split(1., .1, 9., 3., .1).blunt == pytest.approx(101)
+    assert SmallLossShare(1., .1, 9., 3., .1).blunt == pytest.approx(101)

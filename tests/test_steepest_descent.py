@@ -5,7 +5,7 @@ from mpmath import mp
 
 from dp_saddle import ContourAccountant, Laplace, PoissonSubsampled
 from dp_saddle.engine.endpoint_expansion import EndsTable
-from dp_saddle.engine.line import SaddleTable
+from dp_saddle.engine.line import CgfTable
 from dp_saddle.losses.long_lines import quotient, quotients_on
 from dp_saddle.losses.steepest_descent import COLUMNS, descents, turns
 
@@ -115,7 +115,7 @@ def test_beside_ends(n, step):
     plrv = (n * step).remove
     assert EndsTable.fit(plrv)
     eps = plrv.ess_sup * np.array([0.2, 0.5, 0.7])
-    low, _, up = SaddleTable(plrv, shortcut=False).log_delta(eps)
+    low, _, up = CgfTable(plrv, shortcut=False).log_delta(eps)
     below, _, above = EndsTable(plrv).log_delta(eps)
     assert (low <= above).all() and (below <= up).all() and (up - low < 1e-4).all()
 

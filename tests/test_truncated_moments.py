@@ -7,12 +7,12 @@ import pytest
 from scipy.special import log_ndtr
 
 from dp_saddle import BallsInBins, ContourAccountant, Gaussian, PoissonSubsampled
-from dp_saddle.engine.line import SaddleTable
+from dp_saddle.engine.line import CgfTable
 from dp_saddle.sampling.epoch_planner import epoch_of
 from dp_saddle.sampling.large_jumps import CutRun, CutTable, Kind
 from dp_saddle.sampling.lognormal_means import power_series
 from dp_saddle.sampling.lognormal_moments import bin_moments
-from dp_saddle.sampling.one_epoch import Epoch
+from dp_saddle.sampling.one_epoch import LikelihoodRatioMean
 from dp_saddle.sampling.truncated_moments import (
     CutMoments,
     Window,
@@ -77,7 +77,7 @@ def test_a_hundred_epochs(sigma, T, d):
     run = epochs(100, sigma, T).remove
     found = ContourAccountant(run).epsilon(d)
     assert found.width < 1e-6
-    low, _, up = SaddleTable(run, 1e-10, 1e-6, 1 << 12).log_delta(np.array(found[::2]))
+    low, _, up = CgfTable(run, 1e-10, 1e-6, 1 << 12).log_delta(np.array(found[::2]))
     assert low[1] <= log(d)*(1 - 1e-12) and log(d)*(1 + 1e-12) <= up[0]
 
 def test_known_values():
@@ -169,7 +169,7 @@ def test_beside_other_steps():
            + 50*PoissonSubsampled(Gaussian(sigma=2.), rate=1e-3)).remove
     assert CutTable.fit(run)
     found = ContourAccountant(run).epsilon(1e-10)
-    low, _, up = SaddleTable(run, 1e-10, 1e-6, 1 << 12).log_delta(np.array(found[::2]))
+    low, _, up = CgfTable(run, 1e-10, 1e-6, 1 << 12).log_delta(np.array(found[::2]))
     assert low[1] <= log(1e-10) <= up[0] and found.width < 1e-6
 
 def test_delta_and_back():
@@ -182,14 +182,14 @@ def test_delta_and_back():
 def test_an_interrupted_line_is_not_kept(monkeypatch):
     "What ctrl-C, or too little memory, leaves behind is no shorter line under a longer one's name."
     run = epochs(100, 2., 10**5).remove
-    known, powers = ContourAccountant(run).epsilon(1e-12), Epoch.powers
+    known, powers = ContourAccountant(run).epsilon(1e-12), LikelihoodRatioMean.powers
     cut_moments.cache_clear()
     def interrupted(self, at, more, v, h, count):
         if count > 1: raise KeyboardInterrupt
         return powers(self, at, more, v, h, count)
-    monkeypatch.setattr(Epoch, 'powers', interrupted)
+    monkeypatch.setattr(LikelihoodRatioMean, 'powers', interrupted)
     with pytest.raises(KeyboardInterrupt): ContourAccountant(run).epsilon(1e-12)
-    monkeypatch.setattr(Epoch, 'powers', powers)
+    monkeypatch.setattr(LikelihoodRatioMean, 'powers', powers)
     assert ContourAccountant(run).epsilon(1e-12) == known
 
 def test_threads_share_lines():

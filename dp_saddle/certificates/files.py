@@ -32,7 +32,7 @@ from dp_saddle.base import (
     told,
     tracked,
 )
-from ..engine import ContourAccountant, SaddleTable
+from ..engine import CgfTable, ContourAccountant
 from ..mechanisms import Composition, Mechanism
 from ..plrv import as_composition
 from ..practice import from_steps, to_steps
@@ -215,7 +215,7 @@ class _Prover:
     "One direction of a run."
     def __init__(self, plrv):
         self.plrv = as_composition(plrv)
-        self.table = SaddleTable(self.plrv, rtol=_RTOL)
+        self.table = CgfTable(self.plrv, rtol=_RTOL)
         self.table.pieces = _PIECES
         self.line = self.built = None
 

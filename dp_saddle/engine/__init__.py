@@ -104,7 +104,7 @@ from ..base.doors import door
 __getattr__, __dir__, __all__ = door(__name__, {
     "gaussian_formulas": "delta_in_closed_form plain_epsilon_of_mu",
     "smoothing": "",
-    "line": "composed_atoms NOTHING reach_of SaddleTable widened",
+    "line": "composed_atoms NOTHING reach_of CgfTable widened",
     "endpoint_expansion": "",
     "largest_loss_levels": "",
     "transform_grids": "",

@@ -477,7 +477,7 @@ def _of_all(n, K):
     return n*K + BOUND_ULPS*ULP*np.abs(n*K)
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #cadd6625
-class _Near(NamedTuple):
+class _NewtonPoint(NamedTuple):
     "The sum next to an eps, all (rows, 1)."
     eps: np.ndarray     # nats
     total: np.ndarray   # the sum there
@@ -490,7 +490,7 @@ class _Near(NamedTuple):
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #cadd6627
 def _newton(line, plan, goal, start=None):
-    "The _Near of a last eps of Newton's method, which begins at the plan's or at `start`."
+    "The _NewtonPoint of a last eps of Newton's method, which begins at the plan's or at `start`."
     turn, t = -1j*line.s, plan.t
     bend = np.add.reduce(np.abs(line.c)*line.s**2, 1, keepdims=True)
     e = np.maximum(line.base + plan.sum - goal, _LEAST_PART)/t
@@ -506,7 +506,7 @@ def _newton(line, plan, goal, start=None):
         if (bend*step**2 < _SETTLED*total).all(): break
     total, slope, bend, fall = (v.astype(float, copy=False) for v in (total, slope, bend, fall))
     most = np.minimum(np.maximum(_RTOL, _WIDTH*fall), _NO_LARGE)
-    return _Near(at, total, slope, bend, fall, e, 1 + np.abs(line.base) + np.abs(goal), most)
+    return _NewtonPoint(at, total, slope, bend, fall, e, 1 + np.abs(line.base) + np.abs(goal), most)
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #cadd6626
 def _short(line, plan, near, e, goal):
@@ -536,7 +536,7 @@ def _ends(line, plan, near, goal):
     return e, (good & narrow).all(1, keepdims=True)
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #6ae156dc
-class _Ready(NamedTuple):
+class _CachedPlan(NamedTuple):
     "What a class of questions shares; None from where it is not found."
     table: object = None   # of both directions; or of adding, where that may be dismissed
     plan: object = None
@@ -578,8 +578,8 @@ def served(self:Rows, plan, n):
 # %% ../../nbs/engine/gaussian_rows.ipynb #6ae156de
 @patch
 def ready(self:Rows, least, n, goal):
-    "The _Ready of both directions, or of removing where adding has no line or waits."
-    if (table := self.table_for(n, goal)) is None: return _Ready()
+    "The _CachedPlan of both directions, or of removing where adding has no line or waits."
+    if (table := self.table_for(n, goal)) is None: return _CachedPlan()
     plan = self.placed(table, *np.full((2, 2, 1), [[[n]], [[goal]]]))
     long, together = plan.long[0], (plan.sure & plan.lined).all()
     if together and not long:
@@ -591,7 +591,7 @@ def ready(self:Rows, least, n, goal):
     rounded = _some(table._replace(top=top, grid=None), [1])
     removing, part = self.each[0], _some(plan, [0])
     if not together or long:
-        found = _Ready(rounded, plan) if long else removing.with_step(rounded, part, least, n)
+        found = _CachedPlan(rounded, plan) if long else removing.with_step(rounded, part, least, n)
         if least < n or found.step: return found
     other = removing.without_small_losses(_some(table, [0]), part, n, goal)
     if other: return other._replace(table=rounded)
@@ -600,7 +600,7 @@ def ready(self:Rows, least, n, goal):
 # %% ../../nbs/engine/gaussian_rows.ipynb #6ae156d0
 @patch
 def ready_adding(self:Rows, least, n, goal):
-    "The _Ready of adding."
+    "The _CachedPlan of adding."
     table, adding = _some(self.table_for(n, goal), [1]), self.each[1]
     plan = adding.plan(table, np.array([[n]]), np.array([[goal]]), -inf)
     return adding.with_step(table, plan, least, n)
@@ -614,7 +614,7 @@ def long(self:_Plan):
 # %% ../../nbs/engine/gaussian_rows.ipynb #01rowsrare2
 @patch
 def without_small_losses(self:Rows, table, plan, n, goal):
-    "The _Ready of removing, n steps alone, without what small losses give, or None."
+    "The _CachedPlan of removing, n steps alone, without what small losses give, or None."
     if self.amounts > 1 or self.sigma.item() > _RARE_NOISE: return None
     mu, rate, lost = self.mu.item(), self.rate.item(), log(_RTOL/_SHARE)
     if not (eps := guess_of(mu, rate, exp(goal)/n)): return None
@@ -632,21 +632,21 @@ def without_small_losses(self:Rows, table, plan, n, goal):
     off, h = step.off + step.error, float(step.s[0, 1])
     rest, unsure = law.rest(t, float(g.K[0, 0]), h, step.change, off)
     lost = np.logaddexp(step.lost, law.unreached(n, least) - log(n))
-    return _Ready(table, plan, step._replace(rest=rest, unsure=unsure, least=least, lost=lost))
+    return _CachedPlan(table, plan, step._replace(rest=rest, unsure=unsure, least=least, lost=lost))
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #6ae156df
 @patch
 def with_step(self:Rows, table, plan, least, n):
-    "The _Ready of `least` steps and more; of a class with room, and without a line that is long."
+    "The _CachedPlan of `least` steps and more; of a class with room, and no step if that is long."
     if least < n:
         plan = plan._replace(X=plan.X*_ROOM, guess=plan.guess*_ROOM)
-        if plan.long.any(): return _Ready(table, plan)
+        if plan.long.any(): return _CachedPlan(table, plan)
     law = self.fitted(plan, least)
-    return _Ready(table, plan, self.step(plan, *law) if law else None, law)
+    return _CachedPlan(table, plan, self.step(plan, *law) if law else None, law)
 
 @patch
 def ready_for(self:Rows, make, n, goal):
-    "The _Ready of a question's class, kept; where that has no line, of the question alone."
+    "The _CachedPlan of a question's class, kept; where that has no line, of the question alone."
     if n > _ALONE: return make(n, n, goal)
     ready = self.kept(make, *_like(n, goal))
     return make(n, n, goal) if ready.step is None and ready.plan is not None else ready
@@ -659,7 +659,7 @@ def _exactly(law):
 
 @patch
 def finer(self:Rows, ready):
-    "The _Ready with the same line in the nodes' precision; without a step where it is long."
+    "The _CachedPlan with the same line in the nodes' precision; without a step where it is long."
     if ready.law is None or ready.step.s.shape[1] > _FINE: return ready._replace(step=None)
     return ready._replace(step=self.step(ready.plan, *_exactly(ready.law)))
 
@@ -911,7 +911,7 @@ def on_lines(self:Rows, plan, turned, asked, spacing, n, goal):
     g = self.up_to(g, last)
     fits = ok & _fits(g, plan, n, turned)[:, 0]
     step = self.step(plan, g, np.where(fits[:, None], cut, 0), fades)
-    found = self.solved(_Ready(None, plan, step), n, goal)
+    found = self.solved(_CachedPlan(None, plan, step), n, goal)
     return *found[1:3], found.good & fits[:, None], last, np.flatnonzero(ok & ~fits)
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #8f93565f
@@ -955,7 +955,7 @@ _MOST_TERMS, _BESIDE = 1 << 17, 1 << 12 # of a line of a group; of a line with o
 _OTHERS = FiniteLoss, LaplaceLoss, MixtureLoss      # losses of steps beside
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #01kinds1b
-class _Kinds:
+class _MixedRun:
     """Several kinds of steps, {kind: n}, Gaussian ones, `plain` being their mu^2, and others, none
     or two ComposedLosses, by way. Groups: n, Rows by way, how many steps would spread as much."""
     def __init__(self, counts, plain, others=()):
@@ -973,13 +973,13 @@ class _Kinds:
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #01kinds1c
 @patch
-def beside(self:_Kinds, side):
+def beside(self:_MixedRun, side):
     "What other steps lose together, removing, 0, or adding, 1, in a list; or none."
     return self.others[side:side + 1]
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #01kinds02
 @patch
-def table(self:_Kinds, side, goal):
+def table(self:_MixedRun, side, goal):
     "(the _Table of removing, 0, or adding, 1, as of one step; those of groups), or None."
     reach = [both[side].reach(like, np.full(like.shape, goal)) for _, both, like in self.groups]
     last, own, sums = min(last.min() for last, _ in reach), [], []
@@ -1003,7 +1003,7 @@ def table(self:_Kinds, side, goal):
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #01kinds03
 @patch
-def rounded_up(self:_Kinds, side, own, place, u):
+def rounded_up(self:_MixedRun, side, own, place, u):
     "K at the tilt u, at this place of the tables, rounded up, (1, 1)."
     tops = [n*both[side].rounded_up(table, np.full(n.shape, place))
             for (n, both, _), table in zip(self.groups, own, strict=True)]
@@ -1012,7 +1012,7 @@ def rounded_up(self:_Kinds, side, own, place, u):
     return tops.sum(keepdims=True) + self.ulps*np.abs(tops).sum()
 
 @patch
-def tail(self:_Kinds, side, plan, grids):
+def tail(self:_MixedRun, side, plan, grids):
     "(cut, log |M|/M(t) beyond it, at most), (1, 1); is there such a cut?, (1,)."
     s = plan.guess*_CUTS
     fades = -self.plain*s*s/2
@@ -1026,7 +1026,7 @@ def tail(self:_Kinds, side, plan, grids):
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #01kinds04
 @patch
-def fitted(self:_Kinds, side, plan, own):
+def fitted(self:_MixedRun, side, plan, own):
     "(the grids of groups, cut, fades), or None."
     asked = _FIRST_CUT*plan.guess
     for turned in TURNED:
@@ -1050,7 +1050,7 @@ def fitted(self:_Kinds, side, plan, own):
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #01kinds05
 @patch
-def step(self:_Kinds, side, plan, grids, cut, fades):
+def step(self:_MixedRun, side, plan, grids, cut, fades):
     "The _Step of the whole run."
     sums = None
     for (n, both, _), g in counted(list(zip(self.groups, grids, strict=True)), 'group'):
@@ -1076,17 +1076,17 @@ def step(self:_Kinds, side, plan, grids, cut, fades):
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #01kinds06
 @patch
-def found(self:_Kinds, side, plan, own, goal):
+def found(self:_MixedRun, side, plan, own, goal):
     "What is _Found of a direction, or None."
     plan = plan._replace(top=self.rounded_up(side, own, plan.place.item(), plan.u))
     if not plan.lined: return _without_line(plan.u, _of_all(1, plan.top))
     if not plan.ok or not (law := self.fitted(side, plan, own)): return None
-    ready = _Ready(None, plan, self.step(side, plan, *law))
+    ready = _CachedPlan(None, plan, self.step(side, plan, *law))
     return self.pair.each[side].solved(ready, np.ones((1, 1)), goal)
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #01kinds6b
 @patch
-def bounds(self:_Kinds, delta):
+def bounds(self:_MixedRun, delta):
     "[lower, estimate, upper] of eps, nan where no answer is found here; or None."
     goal, ones = np.full((2, 1), log(delta)), np.ones((2, 1))
     tables = [self.table(side, goal.item(0)) for side in (0, 1)]
@@ -1103,7 +1103,7 @@ def bounds(self:_Kinds, delta):
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #01kinds07
 def _kinds(run):
-    "The _Kinds of a run of steps that are rows, Gaussian ones and others besides, or None."
+    "The _MixedRun of a run of steps that are rows, Gaussian ones and others besides, or None."
     if type(run) is not Composition: return None
     counts, plain, others = {}, [], []
     for step, n in run.steps:
@@ -1117,7 +1117,7 @@ def _kinds(run):
     losses = [[(step.loss_of(way), n) for step, n in others] for way in ('remove', 'add') if others]
     if not all(_is_beside(part) for v in losses for part in v): return None
     if all(step.symmetric for step, _ in others): losses[1:] = losses[:1]
-    return _Kinds(counts, fsum(plain), [ComposedLoss(v) for v in losses])
+    return _MixedRun(counts, fsum(plain), [ComposedLoss(v) for v in losses])
 
 def _is_beside(part):
     "May such steps stand beside rows?"

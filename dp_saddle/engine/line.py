@@ -4,12 +4,13 @@
 
 # %% auto #0
 __all__ = ['ATOM_ULPS', 'TABLE_ROUNDING', 'LOG_SMALLEST', 'FINE', 'BELOW_CHERNOFF', 'CLOSE',
-           'WORTH_A_TRY', 'NOTHING', 'SaddleTable', 'reach_of', 'log_p_inf_of',
+           'WORTH_A_TRY', 'NOTHING', 'CgfTable', 'reach_of', 'log_p_inf_of',
            'composed_atoms', 'Place', 'Plan', 'Line', 'widened', 'widened_to',
-           'ClosedForm', 'outcomes_of', 'cluster_size', 'log_curve', 'EnumeratedTable',
-           'OwnTable']
+           'ClosedForm', 'outcomes_of', 'cluster_size', 'log_curve', 'Stop',
+           'EnumeratedTable', 'SingleStepTable']
 
 # %% ../../nbs/engine/line.ipynb #787d4058
+from enum import Enum
 from functools import lru_cache, partial
 from math import ceil, exp, inf, log, log2, prod, sqrt
 from typing import NamedTuple
@@ -145,7 +146,7 @@ _MANY_OUTCOMES = 1 << 19     # and so many where a line is not enough,
 _MOST_LOOKED_AT = 1 << 22    # of so many at most that are looked at
 
 # %% ../../nbs/engine/line.ipynb #419d7688
-class SaddleTable:
+class CgfTable:
     "One direction of one composition: K at real tilts, and the lines of [SP 23] planned from it."
     costly = _COSTLY   # a line with all nodes counts so many
     def __init__(self,
@@ -154,7 +155,7 @@ class SaddleTable:
         eps_resolution=1e-6,  # where the loss has atoms: width in eps to aim at, nats, in (0, 1)
         max_nodes=1 << 18,    # the node budget of a line, >= 64
         shortcut=True,        # may a closed form stand in for the line?
-        in_vain=None,         # nodes of a line that cannot do; max_nodes, if not given
+        first_nodes=None,     # of a line that other ways may follow; max_nodes, if not given
     ):
         """Parameters
         ----------
@@ -168,12 +169,12 @@ class SaddleTable:
             the node budget of a line, >= 64
         shortcut
             may a closed form stand in for the line?
-        in_vain
-            nodes of a line that cannot do; max_nodes, if not given
+        first_nodes
+            of a line that other ways may follow; max_nodes, if not given
         """
         self.plrv, self.rtol, self.resolution = plrv, rtol, eps_resolution
-        self.max_nodes, self.in_vain = max_nodes, min(in_vain or max_nodes, max_nodes)
-        self.nodes_ran_out = self.gave_up = self.known = False
+        self.max_nodes, self.first_nodes = max_nodes, min(first_nodes or max_nodes, max_nodes)
+        self.nodes_ran_out = self.known = False
         self.reach, self.log_p_inf = reach_of(plrv), log_p_inf_of(plrv)
         self.ess_sup = plrv.ess_sup + LOSS_ULPS*ULP*self.reach
         self.closed_form = _closed_form(plrv, self.reach, self.log_p_inf) if shortcut else None
@@ -187,12 +188,13 @@ class SaddleTable:
         else: self._first_tilts(_FIRST_OF_PART*self.limit, self.limit)
 
 # %% ../../nbs/engine/line.ipynb #ebb5b4a0
-SaddleTable.others = False    # is there another way, if one line has too few nodes?
-SaddleTable.steep = False     # are atoms known, so that a guess may be next to the largest loss?
-SaddleTable.downwards = 0.    # nats by which lines are to serve smaller eps, too
-SaddleTable.forgets = False   # may a line say nothing where its terms have hardly grown?
-SaddleTable.last_line = None  # kept, without its table
-SaddleTable.pieces = PIECES   # of a smoothing
+CgfTable.others = False    # is there another way, if one line has too few nodes?
+CgfTable.steep = False     # are atoms known, so that a guess may be next to the largest loss?
+CgfTable.downwards = 0.    # nats by which lines are to serve smaller eps, too
+CgfTable.forgets = False   # may a line say nothing where its terms have hardly grown?
+CgfTable.stop = None       # the Stop of its last search
+CgfTable.last_line = None  # kept, without its table
+CgfTable.pieces = PIECES   # of a smoothing
 
 # %% ../../nbs/engine/line.ipynb #76eff0d3
 def reach_of(
@@ -221,12 +223,12 @@ def log_p_inf_of(plrv):
 
 # %% ../../nbs/engine/line.ipynb #13818322
 @patch
-def _first_tilts(self:SaddleTable, first, last):
+def _first_tilts(self:CgfTable, first, last):
     self.u = self.K = np.empty(0)
     self.tabulate(_geometric(first, last, _FEW_TILTS))
 
 @patch
-def limit_tilts(self:SaddleTable,
+def limit_tilts(self:CgfTable,
     limit,  # the largest tilt that is wanted, > 0
 ):
     """Begin the table again, with tilts up to `limit` only.
@@ -242,7 +244,7 @@ def limit_tilts(self:SaddleTable,
 
 # %% ../../nbs/engine/line.ipynb #d864a43a
 @patch
-def tabulate(self:SaddleTable,
+def tabulate(self:CgfTable,
     tilts,  # > 0, 1-d, increasing
 ):
     """Add tilts to the table.
@@ -265,7 +267,7 @@ def _geometric(first, last, count): return np.geomspace(first, last, count)
 
 # %% ../../nbs/engine/line.ipynb #94858c91
 @patch
-def exponents(self:SaddleTable,
+def exponents(self:CgfTable,
     eps,  # nats, 1-d
 ):        # shape (eps, tilts)
     """G(u) = K(u) - eps u - log u(u+1), the table refined until each minimum is known to a nat.
@@ -289,32 +291,32 @@ def exponents(self:SaddleTable,
     return self._exponents_so_far(eps)
 
 @patch
-def _exponents_so_far(self:SaddleTable, eps):
+def _exponents_so_far(self:CgfTable, eps):
     return self.K - self.log_poles - np.multiply.outer(eps, self.u)
 
 # %% ../../nbs/engine/line.ipynb #7c152cff
 @patch
-def _minimum_is_beyond(self:SaddleTable, G, lowest):
+def _minimum_is_beyond(self:CgfTable, G, lowest):
     at_end = lowest == len(self.u) - 1
     return (G[at_end, -1] > LOG_SMALLEST).any() and self.u[-1] < _NEAR_LIMIT*self.limit
 
 @patch
-def _larger_tilts(self:SaddleTable):
+def _larger_tilts(self:CgfTable):
     (first, most, count), last = _LONGER, self.u[-1]
     return last*_geometric(first, min(most, self.limit/last), count)
 
 @patch
-def _minimum_is_before(self:SaddleTable, lowest):
+def _minimum_is_before(self:CgfTable, lowest):
     return self.u[0] > _LEAST_TILT and self.plrv.whole and not lowest.all()
 
 @patch
-def _smaller_tilts(self:SaddleTable):
+def _smaller_tilts(self:CgfTable):
     last, count = _SHORTER
     return _geometric(_LEAST_TILT, last*float(self.u[0]), count)
 
 # %% ../../nbs/engine/line.ipynb #3f05569c
 @patch
-def _coarse(self:SaddleTable, G, lowest):
+def _coarse(self:CgfTable, G, lowest):
     "Places in the table where G rises by more than a nat to a neighbour, and there is room."
     i, row = np.minimum(np.maximum(lowest, 1), len(self.u) - 2), np.arange(len(G))
     rise = np.maximum(G[row, i - 1], G[row, i + 1]) - G[row, i]
@@ -323,13 +325,13 @@ def _coarse(self:SaddleTable, G, lowest):
     return i[self.u[i + 1]/self.u[i - 1] > _ROOM]
 
 @patch
-def _halfway(self:SaddleTable, i):
+def _halfway(self:CgfTable, i):
     below, at, above = (self.u[i + d] for d in (-1, 0, 1))
     return np.unique(np.sqrt(np.append(at*below, at*above)))
 
 # %% ../../nbs/engine/line.ipynb #139903f9
 @patch
-def log_chernoff(self:SaddleTable,
+def log_chernoff(self:CgfTable,
     G,  # what `exponents` gave, of this table
 ):      # shape of G
     """log of the Chernoff bound on delta with each tilt [GDP Lemma C.4].
@@ -347,7 +349,7 @@ def log_chernoff(self:SaddleTable,
 
 # %% ../../nbs/engine/line.ipynb #6b2f0e12
 @patch
-def log_moment(self:SaddleTable,
+def log_moment(self:CgfTable,
     eps,         # nats, 1-d
     G,           # what `exponents` gave there
     enough=-inf, # bounds below it may be a nat larger than the best, a number or of shape of eps
@@ -377,7 +379,7 @@ def log_moment(self:SaddleTable,
     return K - u*eps + factor + _MOMENT_ULPS*ULP*(np.abs(K) + u*np.abs(eps) + np.abs(factor))
 
 @patch
-def _K_above(self:SaddleTable, u):
+def _K_above(self:CgfTable, u):
     "K(u) with the error that the loss says it has, kept."
     if u not in self.above:
         self.above[u] = sum(self.plrv.known_cgf(u))
@@ -395,7 +397,7 @@ def _few_columns(good):
 
 # %% ../../nbs/engine/line.ipynb #01a11a5e
 @patch
-def right_aliases(self:SaddleTable,
+def right_aliases(self:CgfTable,
     t,         # tilt of the line, > 0
     period,    # X, nats, > 0
     eps,       # nats, 1-d
@@ -424,7 +426,7 @@ def right_aliases(self:SaddleTable,
     return u, log_c + size - np.multiply.outer(low - _MOMENT_ULPS*ULP*far, u)
 
 @patch
-def _beyond(self:SaddleTable, t, period):
+def _beyond(self:CgfTable, t, period):
     "The tilts beyond t; what of these bounds does not depend on eps; and its rounding."
     beyond = slice(np.searchsorted(self.u, t, side='right'), None)
     u, K, factor = self.u[beyond], self.K[beyond], self.factor[beyond]
@@ -434,7 +436,7 @@ def _beyond(self:SaddleTable, t, period):
 
 # %% ../../nbs/engine/line.ipynb #6b2f0e15
 @patch
-def log_alias(self:SaddleTable,
+def log_alias(self:CgfTable,
     t,         # tilt of the line, > 0
     period,    # X, nats, > 0
     eps,       # nats, 1-d
@@ -467,7 +469,7 @@ def log_alias(self:SaddleTable,
     return np.logaddexp(self.plrv.log_mass - log_expm1(t*period), right)
 
 @patch
-def _above(self:SaddleTable, i):
+def _above(self:CgfTable, i):
     "By how much the proved K is above that at places `i` of the table."
     if len(i) == 1 or i[0] == i[-1] and (i == i[0]).all():
         return self._K_above(self.u[i[0]]) - self.K[i[0]]
@@ -476,7 +478,7 @@ def _above(self:SaddleTable, i):
 
 # %% ../../nbs/engine/line.ipynb #f92808d6
 @patch
-def log_tail(self:SaddleTable,
+def log_tail(self:CgfTable,
     t,  # tilt, > 0
     s,  # frequencies, > 0, increasing, 1-d
 ):      # shape of s
@@ -560,7 +562,7 @@ class Place(NamedTuple):
     cut: float  # a guess of the frequency at which it may stop, > 0
 
 @patch
-def periods(self:SaddleTable, t, eps, goal, log_c):
+def periods(self:CgfTable, t, eps, goal, log_c):
     "The least periods with tilts `t` that lose at most e^goal to either side, shape of t."
     left = np.logaddexp(0, self.plrv.log_mass - goal.min())/t
     loss, apart = np.logaddexp(0, log_c - goal[:, None]), self.u - t[:, None]
@@ -570,13 +572,13 @@ def periods(self:SaddleTable, t, eps, goal, log_c):
 
 # %% ../../nbs/engine/line.ipynb #69a574bd
 @patch
-def _guessed_cuts(self:SaddleTable):
+def _guessed_cuts(self:CgfTable):
     "Where |M| would have decayed if the loss were normal, for each tilt and smaller ones."
     _, curvature = self._slopes()
     return np.sqrt(_DECAYED/np.minimum.accumulate(np.maximum(curvature, _FLAT)))
 
 @patch
-def _slopes(self:SaddleTable):
+def _slopes(self:CgfTable):
     "K' and K'', by differences; kept until the table grows."
     if self.slopes is None:
         slope = _gradient(self.K, self.u)
@@ -593,7 +595,7 @@ def _gradient(y, x):
 
 # %% ../../nbs/engine/line.ipynb #9d5c7a6d
 @patch
-def place(self:SaddleTable,
+def place(self:CgfTable,
     eps,   # a cluster, nats, 1-d
     goal,  # log of what may be lost in delta, shape of eps
 ):         # a Place
@@ -656,11 +658,11 @@ class Plan(NamedTuple):
 
 # %% ../../nbs/engine/line.ipynb #975ab15b
 @patch
-def plan(self:SaddleTable,
+def plan(self:CgfTable,
     eps,   # a cluster, nats, 1-d
     goal,  # log of what may be lost in delta, shape of eps
 ):         # a Plan
-    """The cheapest line that loses at most e^goal; or one with `in_vain` nodes, that smooths more.
+    """The cheapest line that loses at most e^goal; or one with `first_nodes`, that smooths more.
 
     Parameters
     ----------
@@ -676,9 +678,9 @@ def plan(self:SaddleTable,
     t, X, guess = self.place(eps, goal)
     most = (goal + t*eps).min()
     most_nodes = _MAX_WORK/self.plrv.nodes_at(t)
-    limit, in_vain = (min(n, most_nodes)*2*np.pi/X for n in (self.max_nodes, self.in_vain))
+    limit, first = (min(n, most_nodes)*2*np.pi/X for n in (self.max_nodes, self.first_nodes))
     if near := self._cut_near(guess, t, most, limit): return Plan(t, X, *near)
-    s = np.sort(np.append(min(guess/_FIRST_CUT, in_vain)*_CUTS, in_vain))
+    s = np.sort(np.append(min(guess/_FIRST_CUT, first)*_CUTS, first))
     log_tail = self.log_tail(t, s) - np.log(np.pi*s)
     for tau in (Smoothing(0., self.pieces), self._fine(t, self.pieces))[self.rough:]:
         smoothed = log_tail + tau.log_bound(t, s)
@@ -686,10 +688,10 @@ def plan(self:SaddleTable,
         if fits.size:
             cut, beyond = _nearest(t, most, tau, s, log_tail, fits[0])
             return _with_room(Plan(t, X, cut, tau.width, beyond, False, self.pieces))
-    i = np.flatnonzero(s <= in_vain)[-1]
+    i = np.flatnonzero(s <= first)[-1]
     tau = self.coarse_smoothing(t, s[i], log_tail[i] - most)
     beyond = log_tail[i] + tau.log_bound(t, s[i])
-    return _with_room(Plan(t, X, in_vain, tau.width, beyond, True, tau.pieces))
+    return _with_room(Plan(t, X, first, tau.width, beyond, True, tau.pieces))
 
 # %% ../../nbs/engine/line.ipynb #d2c5dd19
 _BETWEEN = np.arange(1, 8)/8  # Tuning: cuts that are tried between two, in their logarithm
@@ -711,12 +713,12 @@ def _with_room(plan):
 
 # %% ../../nbs/engine/line.ipynb #01fine01
 @patch
-def _fine(self:SaddleTable, t, p):
+def _fine(self:CgfTable, t, p):
     "The Smoothing of p pieces that costs the resolution."
     return Smoothing(sqrt(self.resolution/(FINE*p*(1 + t)*max(t, 1))), p)
 
 @patch
-def _width_needed(self:SaddleTable, t, s, excess, p):
+def _width_needed(self:CgfTable, t, s, excess, p):
     "The width that takes so many nats off the terms beyond s, or as many as it is worth."
     (nats, over_tilt, half, growth), spread = _WIDEST, sqrt(_OF_SPREAD/p)
     w = 2/s*np.exp(min(excess/p, growth))
@@ -726,7 +728,7 @@ def _width_needed(self:SaddleTable, t, s, excess, p):
 
 # %% ../../nbs/engine/line.ipynb #01fine02
 @patch
-def coarse_smoothing(self:SaddleTable,
+def coarse_smoothing(self:CgfTable,
     t,       # tilt, > 0
     s,       # the cut, > 0
     excess,  # nats that are to be taken off the terms beyond it
@@ -758,7 +760,7 @@ def _serve(weights):
 
 # %% ../../nbs/engine/line.ipynb #ac3d7868
 @patch
-def log_cost(self:SaddleTable,
+def log_cost(self:CgfTable,
     eps,  # a cluster, nats, 1-d
 ):        # shape of eps
     """log of what the smoothing of one line would cost in delta, about: before it is built.
@@ -778,7 +780,7 @@ def log_cost(self:SaddleTable,
     return log(plan.t*(plan.t + 1)*plan.smoothing.variance/2) + chernoff - BELOW_CHERNOFF
 
 @patch
-def _cut_near(self:SaddleTable, guess, t, most, limit):
+def _cut_near(self:CgfTable, guess, t, most, limit):
     "(cut, width, log_tail, did nodes run out?) of a plan that stops near the guess; None if none."
     if self.rough: return None
     s = guess*_NEAR_CUTS
@@ -814,7 +816,7 @@ class Line(NamedTuple):
     of_sides
         and by with a sum over rows and columns
     """
-    table: SaddleTable  # what it was planned from
+    table: CgfTable  # what it was planned from
     plan: Plan          # what it is
     s: np.ndarray       # frequencies of the nodes, 1-d
     c: np.ndarray       # coefficients, complex, shape of s
@@ -827,7 +829,7 @@ class Line(NamedTuple):
 
 # %% ../../nbs/engine/line.ipynb #96f25f05
 @patch
-def line(self:SaddleTable,
+def line(self:CgfTable,
     plan,  # a Plan
 ):         # a Line
     """The nodes of a plan, evaluated.
@@ -871,7 +873,7 @@ def _terms(tau, z, h, M, noise):
 
 # %% ../../nbs/engine/line.ipynb #99c3a434
 @patch
-def _without_atoms(self:SaddleTable, z, base, common, M, noise):
+def _without_atoms(self:CgfTable, z, base, common, M, noise):
     "M - A and a bound on its rounding, both relative to e^base, where M's is `noise`."
     sums = [(n, *_sum_of_atoms(z.real[0], z.imag, *p.atoms)) for p, n in self.plrv.parts]
     A = prod(power(v, n) for n, _, v in sums)*np.exp(sum(n*top for n, top, _ in sums) - base)
@@ -1058,7 +1060,7 @@ def widened(
     return low, log_delta(eps), up
 
 @patch
-def atoms_log_delta(self:SaddleTable,
+def atoms_log_delta(self:CgfTable,
     eps,  # nats, 1-d
 ):        # log of (lower, estimate, upper), each of shape of eps
     """The part of delta that the enumerated atoms have.
@@ -1147,8 +1149,8 @@ class ClosedForm(NamedTuple):
         "A distance in which log delta changes by some nats at `eps`, nats."
         return eps
 
-    def growth(self, moved):
-        "By how many nats terms grow if eps is `moved` by so many nats: there are none."
+    def cancellation(self, shift):
+        "By how many nats more cancels if eps moves by `shift`, nats: nothing does."
         return 0.
 
 # %% ../../nbs/engine/line.ipynb #faacc7cb
@@ -1204,7 +1206,7 @@ def _no_loss(eps, side=0):
 
 # %% ../../nbs/engine/line.ipynb #b396edd7
 @patch
-def line_for(self:SaddleTable,
+def line_for(self:CgfTable,
     eps,        # a cluster, nats, 1-d
     log_delta,  # first guesses of log delta there, shape of eps
 ):              # a Line, or the ClosedForm: both answer log_bounds(eps)
@@ -1243,7 +1245,7 @@ def line_for(self:SaddleTable,
 
 # %% ../../nbs/engine/line.ipynb #7311f3d2
 @patch
-def log_delta(self:SaddleTable,
+def log_delta(self:CgfTable,
     eps,         # nats, 1-d
     floor=-inf,  # a log delta below which the upper bound is enough, a number or of shape of eps
     lines=None,  # {eps: the line that serves from there on}, kept: new ones are added
@@ -1274,7 +1276,7 @@ def log_delta(self:SaddleTable,
 
 # %% ../../nbs/engine/line.ipynb #6b2f0e17
 @patch
-def _by_lines(self:SaddleTable, eps, floor, lines):
+def _by_lines(self:CgfTable, eps, floor, lines):
     "log of the bounds at increasing eps, cluster by cluster."
     G = self.exponents(eps)
     chernoff = self.log_chernoff(G).min(1)
@@ -1307,7 +1309,7 @@ def _kept_from(firsts, eps):
     return (firsts[i - 1], n) if i else (None, 0)
 
 @patch
-def _by_one_line(self:SaddleTable, line, eps, G):
+def _by_one_line(self:CgfTable, line, eps, G):
     low, mid, up = line.log_bounds(eps)
     near = up > np.logaddexp(self.log_chernoff(G).min(1), self.log_p_inf[2]) - _NEARLY
     near &= up > low + WORTH_A_TRY
@@ -1322,7 +1324,7 @@ def _by_one_line(self:SaddleTable, line, eps, G):
 
 # %% ../../nbs/engine/line.ipynb #7233ce9c
 @patch
-def basic_bounds(self:SaddleTable,
+def basic_bounds(self:CgfTable,
     eps,  # nats, 1-d
 ):        # (lower, upper), each of shape of eps
     """log of bounds on delta from single steps, and from the atoms of their sum.
@@ -1352,7 +1354,7 @@ def log_curve(p, eps, side=0):
 
 # %% ../../nbs/engine/line.ipynb #fee1a51f
 @patch
-def basic_crossing(self:SaddleTable,
+def basic_crossing(self:CgfTable,
     side,  # 0: of the lower bound, 1: of the upper
     goal,  # log of the delta that is wanted
     high,  # where the search ends, nats, > 0
@@ -1377,7 +1379,7 @@ def basic_crossing(self:SaddleTable,
 
 # %% ../../nbs/engine/line.ipynb #1b44e6ed
 @patch
-def first_eps(self:SaddleTable,
+def first_eps(self:CgfTable,
     goal,  # log delta, without the mass at infinity
 ):         # (a guess, one that is about enough), nats
     """A first eps, and one that is about enough, from the table [SP 29, leading order].
@@ -1406,13 +1408,13 @@ def first_eps(self:SaddleTable,
 
 # %% ../../nbs/engine/line.ipynb #1bc309de
 @patch
-def _may_go_on(self:SaddleTable):
+def _may_go_on(self:CgfTable):
     "May the table have steeper tilts, which no guess looks for and no limit rules out?"
     free = not self.steep and self.limit == self.steepest
     return free and self.u[-1] < _NEAR_LIMIT*self.limit
 
 @patch
-def _guess(self:SaddleTable, goal, enough):
+def _guess(self:CgfTable, goal, enough):
     "(where the leading order is the goal, by the table; is that beyond its last tilt?)"
     eps, log_delta = self._leading_order()
     ok = eps > 0
@@ -1420,7 +1422,7 @@ def _guess(self:SaddleTable, goal, enough):
     return np.interp(-goal, -log_delta[ok], eps[ok]), goal < log_delta[ok][-1]
 
 @patch
-def _leading_order(self:SaddleTable):
+def _leading_order(self:CgfTable):
     "The eps whose saddle-point each tilt of the table is, and log delta there."
     u, (slope, curvature) = self.u, self._slopes()
     eps = slope - 1/u - 1/(1 + u)
@@ -1429,7 +1431,7 @@ def _leading_order(self:SaddleTable):
 
 # %% ../../nbs/engine/line.ipynb #01search3
 @patch
-def leading_order(self:SaddleTable):
+def leading_order(self:CgfTable):
     "log delta to leading order, a function of eps; beyond the last tilt a Chernoff bound's slope."
     eps, log_delta = self._leading_order()
     known = np.isfinite(eps) & np.isfinite(log_delta)
@@ -1442,7 +1444,7 @@ def leading_order(self:SaddleTable):
 
 # %% ../../nbs/engine/line.ipynb #6b2f0e16
 @patch
-def enough(self:SaddleTable,
+def enough(self:CgfTable,
     goal,  # log delta, without the mass at infinity
 ):         # nats
     """An eps at which the best Chernoff bound is proved to be at most e^goal; or the largest loss.
@@ -1465,7 +1467,7 @@ def enough(self:SaddleTable,
 
 # %% ../../nbs/engine/line.ipynb #01ends1c
 @patch
-def end_of_tests(self:SaddleTable,
+def end_of_tests(self:CgfTable,
     goal,   # log delta, without the mass at infinity
     false,  # log of Q[L > eps]
     true,   # log of P[L > eps], L finite
@@ -1501,9 +1503,9 @@ def scale(self:Line, eps):
     return 1/self.plan.t
 
 @patch
-def growth(self:Line, moved):
-    "By how many nats terms grow if eps is `moved` by so many nats."
-    return abs(moved)*self.plan.t
+def cancellation(self:Line, shift):
+    "By how many nats more cancels if eps moves by `shift`, nats."
+    return abs(shift)*self.plan.t
 
 # %% ../../nbs/engine/line.ipynb #a742819f
 class _Probe(NamedTuple):
@@ -1557,7 +1559,7 @@ def probe(self:Line,
 
 # %% ../../nbs/engine/line.ipynb #4f9b8f2b
 @patch
-def epsilon(self:SaddleTable,
+def epsilon(self:CgfTable,
     delta,     # in (0, 1)
     floor=0.,  # nats, >= 0: if eps is proved to be at most this, that is all there is
     near=None, # (lower, estimate, upper), nats, if they are known from elsewhere
@@ -1592,15 +1594,22 @@ def epsilon(self:SaddleTable,
     if not 0 < guess < enough: guess = enough/2 if enough < inf else 1.
     return self._searched(goal, finite_goal, guess, enough)
 
+# %% ../../nbs/engine/line.ipynb #01lnstop
+class Stop(Enum):
+    "Why the search for an eps left a line to other ways."
+    MISLED = "single steps prove the first guess to be far too large"
+    SAYS_NOTHING = "the line's bounds are too wide to lead anywhere"
+    SMOOTHED = "smoothing costs much of eps"
+
 # %% ../../nbs/engine/line.ipynb #653d1656
 @patch
-def _searched(self:SaddleTable, goal, finite_goal, guess, enough):
+def _searched(self:CgfTable, goal, finite_goal, guess, enough):
     "(lower, estimate, upper) of an eps, by Newton's method from a guess on; then its two ends."
-    self.gave_up = self._is_misled(goal, guess)
-    if self.gave_up: return self._given_up(goal, guess, self.enough(finite_goal))
+    self.stop = Stop.MISLED if self._is_misled(goal, guess) else None
+    if self.stop: return self._given_up(goal, guess, self.enough(finite_goal))
     root = self._newton(goal, finite_goal, guess, enough)
     if root is None: return 0., 0., 0.
-    if self.gave_up: return self._given_up(goal, guess, self.enough(finite_goal), root)
+    if self.stop: return self._given_up(goal, guess, self.enough(finite_goal), root)
     low, up = self._ends(root, goal, finite_goal, enough)
     if WORTH_A_TRY < up - low < inf: low, up = _by_halves(root.line, goal, low, up)
     if not self.closed_form and up - low > min(WORTH_A_TRY, _WIDE*up):
@@ -1611,14 +1620,14 @@ def _searched(self:SaddleTable, goal, finite_goal, guess, enough):
 
 # %% ../../nbs/engine/line.ipynb #752cc653
 @patch
-def _ends(self:SaddleTable, root, goal, finite_goal, enough):
+def _ends(self:CgfTable, root, goal, finite_goal, enough):
     "Proved ends of an eps, around its root."
     low, up = _edges(root, goal, enough)
     return low, up if up < enough else self.enough(finite_goal)
 
 # %% ../../nbs/engine/line.ipynb #752cc654
 @patch
-def _at_end(self:SaddleTable, goal, guess, enough):
+def _at_end(self:CgfTable, goal, guess, enough):
     "An eps next to one that is enough, of proved delta: by single steps and atoms, or lines; or 0."
     ends = enough*(1 - _NEXT_TO)
     near = ends[1] <= guess < enough
@@ -1629,7 +1638,7 @@ def _at_end(self:SaddleTable, goal, guess, enough):
     return ends[self.log_delta(ends)[0] >= goal].max(initial=0.) if near else 0.
 
 @patch
-def _is_below(self:SaddleTable, goal, eps):
+def _is_below(self:CgfTable, goal, eps):
     "Is eps proved to be enough, by one line, or by the formula?"
     at = np.array([eps])
     if self.closed_form: return self.closed_form.log_bounds(at)[2, 0] <= goal
@@ -1637,13 +1646,13 @@ def _is_below(self:SaddleTable, goal, eps):
     return line.log_above(at)[0] <= goal
 
 @patch
-def nearby(self:SaddleTable, near, goal):
+def nearby(self:CgfTable, near, goal):
     "What `first_eps` gives, of an eps that is known nearly."
     return near[1], self.first_eps(goal)[1]
 
 # %% ../../nbs/engine/line.ipynb #ae18cdbe
 @patch
-def _given_up(self:SaddleTable, goal, guess, up, root=None):
+def _given_up(self:CgfTable, goal, guess, up, root=None):
     "What is known of an eps that is not looked for: from next to the largest loss, or a line."
     low = self._near_end(goal, up) if up > _AT_END*self.ess_sup else 0.
     if root is None or not root.fall: return low, guess, up
@@ -1652,7 +1661,7 @@ def _given_up(self:SaddleTable, goal, guess, up, root=None):
     return low, min(max(root.eps, low), up), up
 
 @patch
-def _near_end(self:SaddleTable, goal, up, low=0.):
+def _near_end(self:CgfTable, goal, up, low=0.):
     "The largest of some eps below `up` whose delta is proved to be at least the goal, or `low`."
     eps = up*_SHORT_OF[up*_SHORT_OF > low]
     if not eps.size or low and self.log_delta(eps[:1])[0, 0] < goal: return low
@@ -1661,14 +1670,14 @@ def _near_end(self:SaddleTable, goal, up, low=0.):
 
 # %% ../../nbs/engine/line.ipynb #f1fe0a6e
 @patch
-def _newton(self:SaddleTable, goal, finite_goal, eps, high):
+def _newton(self:CgfTable, goal, finite_goal, eps, high):
     "The _Root; None if eps = 0 is enough."
     low, top, search, last = None, high, _Search(self, goal, finite_goal), inf
     for step in counted(range(_MAX_STEPS), 'step', f'at most {_MAX_STEPS}'):
         found = search.probe(eps)
         if found is None: break
         at, line = found, search.line
-        if self._is_in_vain(search, top): return _Root(eps, line, 0.)
+        if self._says_nothing(search, top): return _Root(eps, line, 0.)
         if self._leaves_it(search, at, eps, top):
             return _Root(at.root if 0 < at.root < high else eps, line, at.fall or 0.)
         low, high = (eps, high) if at.miss > 0 else (low, eps)
@@ -1679,7 +1688,7 @@ def _newton(self:SaddleTable, goal, finite_goal, eps, high):
             low, new, last = 0., self._above_zero(line, goal, eps, at), inf
             if not new: return None
         bracketed = low is not None and high < top
-        slow = bracketed and abs(new - eps) > last/2 and search.growth(new) > CLOSE
+        slow = bracketed and abs(new - eps) > last/2 and search.cancellation(new) > CLOSE
         if slow or not (low or 0.) < new < high:
             new = _between(low, high, top, eps, at.root, (step, line.scale(eps)))
         if abs(new - eps) <= 2*ULP*eps: break
@@ -1690,14 +1699,14 @@ def _newton(self:SaddleTable, goal, finite_goal, eps, high):
 class _Search:
     "The line of a search; another where its terms have grown, or it says nothing any more."
     def __init__(self,
-        table,        # a SaddleTable
+        table,        # a CgfTable
         goal,         # log of the delta that is looked for,
         finite_goal,  # and of that without the mass at infinity
     ):
         """Parameters
         ----------
         table
-            a SaddleTable
+            a CgfTable
         goal
             log of the delta that is looked for,
         finite_goal
@@ -1706,13 +1715,13 @@ class _Search:
         self.table, self.goal, self.finite_goal = table, goal, np.array([finite_goal])
         self.line, self.lines, self.asked, self.dark = None, 0, 0, 0
 
-    def growth(self, eps):
-        "By how many nats terms have grown from where the line was built to `eps`."
-        return inf if self.line is None else self.line.growth(eps - self.built)
+    def cancellation(self, eps):
+        "By how many nats more cancels at `eps` than where the line was built."
+        return inf if self.line is None else self.line.cancellation(eps - self.built)
 
     def probe(self, eps):
         "A _Probe; None where that would be one line too many."
-        if self.growth(eps) > CLOSE and not self._build(eps): return None
+        if self.cancellation(eps) > CLOSE and not self._build(eps): return None
         at = self._ask(eps)
         forgotten = self.table.forgets and at.width > _DARK > self.knew
         if forgotten and self._build(eps): at = self._ask(eps)
@@ -1738,28 +1747,29 @@ def _ask(self:_Search, eps):
 
 # %% ../../nbs/engine/line.ipynb #47a33af6
 @patch
-def _is_in_vain(self:SaddleTable, search, top):
+def _says_nothing(self:CgfTable, search, top):
     "Will a first line say nothing, and others be asked? One of many nodes is built only once."
-    long = search.asked == 1 and len(getattr(search.line, 's', ())) > _LONG*self.in_vain
+    long = search.asked == 1 and len(getattr(search.line, 's', ())) > _LONG*self.first_nodes
     often = search.dark >= (1 if long or self.known else _IN_THE_DARK)
-    again = self.in_vain < self.max_nodes or self.known
-    self.gave_up = often and again and top < inf
-    return self.gave_up
+    again = self.first_nodes < self.max_nodes or self.known
+    if often and again and top < inf: self.stop = Stop.SAYS_NOTHING
+    return self.stop
 
 @patch
-def _is_misled(self:SaddleTable, goal, guess):
+def _is_misled(self:CgfTable, goal, guess):
     "Is there another way, and do single steps prove a guess to be far too large?"
     return bool(self.others) and self.basic_bounds(np.array([guess]))[1][0] < goal - _DARK
 
 # %% ../../nbs/engine/line.ipynb #5ab2182b
 @patch
-def _leaves_it(self:SaddleTable, search, at, eps, top):
+def _leaves_it(self:CgfTable, search, at, eps, top):
     "Is there another way, and does smoothing cost much of eps? Once the line has said its all."
-    if not (self.others and self.nodes_ran_out and top < inf): return False
+    if not (self.others and self.nodes_ran_out and top < inf): return None
     plan, scale = search.line.plan, _LEAVE*WORTH_A_TRY*min(eps, 1.)
     costs = (plan.t + 1)*plan.smoothing.variance/2 > scale
-    self.gave_up = costs and (abs(at.miss) <= at.width or search.growth(at.root) > CLOSE)
-    return self.gave_up
+    said = abs(at.miss) <= at.width or search.cancellation(at.root) > CLOSE
+    if costs and said: self.stop = Stop.SMOOTHED
+    return self.stop
 
 # %% ../../nbs/engine/line.ipynb #5ab2182c
 class _Root(NamedTuple):
@@ -1769,13 +1779,13 @@ class _Root(NamedTuple):
 
 # %% ../../nbs/engine/line.ipynb #5ab2182d
 @patch
-def _from_zero(self:SaddleTable, goal, eps, miss):
+def _from_zero(self:CgfTable, goal, eps, miss):
     "Where the chord from log delta(0) to that of `eps` meets the goal; 0 if eps = 0 is enough."
     above = self.log_delta(np.zeros(1))[2, 0] - goal
     return eps*above/(above - miss) if above > 0 else 0.
 
 @patch
-def _above_zero(self:SaddleTable, line, goal, eps, at):
+def _above_zero(self:CgfTable, line, goal, eps, at):
     "Where about the goal is, between 0 and `eps`; 0 if eps = 0 is enough."
     known = line.log_bounds(np.zeros(1))[0, 0] > goal
     new = eps if known else self._from_zero(goal, eps, at.miss)
@@ -1825,7 +1835,7 @@ def _by_halves(line, goal, low, up):
 
 # %% ../../nbs/engine/line.ipynb #5de6c858
 @patch
-def epsilons(self:SaddleTable,
+def epsilons(self:CgfTable,
     delta,  # in (0, 1), 1-d
 ):          # (lower, estimate, upper), nats, shape (3, delta); nan where none is found together
     """The eps of many deltas, on lines that they share.
@@ -1857,7 +1867,7 @@ def epsilons(self:SaddleTable,
 
 # %% ../../nbs/engine/line.ipynb #bd32284b
 @patch
-def _guesses(self:SaddleTable, goals):
+def _guesses(self:CgfTable, goals):
     "Where the leading order is each goal; 0 where the table does not say."
     if not goals.size: return goals
     for goal in (goals.min(), goals.max()): self.first_eps(goal)
@@ -1878,7 +1888,7 @@ def _together(line, built, goals, top):
         if settled.all(): break
         eps = np.where(settled, eps, np.clip(eps + miss/fall, built/2, 2*built))
     ends = [_ends(line, eps, fall, goals, sign) for sign in (-1, 1)]
-    good = settled & (line.growth(eps - built) <= CLOSE) & (ends[0] > 0) & (ends[1] < top)
+    good = settled & (line.cancellation(eps - built) <= CLOSE) & (ends[0] > 0) & (ends[1] < top)
     return np.array([np.where(good, ends[0], np.nan), eps, np.where(good, ends[1], np.nan)])
 
 # %% ../../nbs/engine/line.ipynb #ae56205a
@@ -1912,19 +1922,19 @@ def _likely_atoms(plrv, most, losses_of=None):
     return losses, logp
 
 # %% ../../nbs/engine/line.ipynb #b5ccdcbe
-class EnumeratedTable(SaddleTable):
+class EnumeratedTable(CgfTable):
     "A table of finite steps with so many outcomes that a line comes first."
     costly = 1
     def __init__(self,
         plrv,      # a ComposedLoss that `fit`s
-        *settings, # as a SaddleTable's: rtol, eps_resolution, max_nodes
+        *settings, # as a CgfTable's: rtol, eps_resolution, max_nodes
     ):
         """Parameters
         ----------
         plrv
             a ComposedLoss that `fit`s
         *settings
-            as a SaddleTable's: rtol, eps_resolution, max_nodes
+            as a CgfTable's: rtol, eps_resolution, max_nodes
         """
         super().__init__(plrv, *settings)
         left_out = np.array([[-inf], [-inf], [LOG_SMALLEST]])
@@ -1952,24 +1962,24 @@ class EnumeratedTable(SaddleTable):
         return bool(few or _likely_atoms(plrv, _MANY_OUTCOMES) is not None)
 
 # %% ../../nbs/engine/line.ipynb #72db5815
-class OwnTable(SaddleTable):
+class SingleStepTable(CgfTable):
     "A table of one step that has lines of its own."
     costly = 1
     def __init__(self,
         plrv,      # a ComposedLoss that `fit`s
-        *settings, # as a SaddleTable's, not needed
+        *settings, # as a CgfTable's, not needed
     ):
         """Parameters
         ----------
         plrv
             a ComposedLoss that `fit`s
         *settings
-            as a SaddleTable's, not needed
+            as a CgfTable's, not needed
         """
         self.plrv, self.lines = plrv, plrv.parts[0][0].own_lines
         self.nodes_ran_out = self.rough = False
         self.closed_form = self.atoms = None
-        self.in_vain = self.max_nodes = 0          # it never gives up
+        self.first_nodes = self.max_nodes = 0      # it is never left
         self.log_p_inf, self.ess_sup = log_p_inf_of(plrv), inf
 
     @staticmethod
@@ -1999,35 +2009,35 @@ class _Unknown:
     "What serves eps of which nothing is known."
     def log_bounds(self, eps): return np.repeat([[-inf], [-inf], [0.]], len(eps), 1)
     def scale(self, eps): return eps
-    def growth(self, moved): return np.where(np.asarray(moved) == 0, 0., inf)
+    def cancellation(self, shift): return np.where(np.asarray(shift) == 0, 0., inf)
 
 NOTHING = _Unknown()     # knows nothing of any eps
 
 # %% ../../nbs/engine/line.ipynb #d9c447f7
 @patch
-def log_delta(self:OwnTable, eps, floor=-inf):
+def log_delta(self:SingleStepTable, eps, floor=-inf):
     "log of (lower, estimate, upper) of delta, shape (3, eps)."
     out, left = np.repeat(self.log_p_inf, len(eps), 1), np.argsort(eps)
     while left.size:
         line, first = self.line_for(eps[left], None), eps[left[0]]
-        some = (eps[left] == first) | (line.growth(eps[left] - first) < _GROWN)
+        some = (eps[left] == first) | (line.cancellation(eps[left] - first) < _GROWN)
         out[:, left[some]], left = line.log_bounds(eps[left[some]]), left[~some]
     return out
 
 @patch
-def first_eps(self:OwnTable, goal): return self.lines.first_eps(goal), inf
+def first_eps(self:SingleStepTable, goal): return self.lines.first_eps(goal), inf
 
 @patch
-def enough(self:OwnTable, goal): return inf
+def enough(self:SingleStepTable, goal): return inf
 
 @patch
-def _is_below(self:OwnTable, goal, eps):
+def _is_below(self:SingleStepTable, goal, eps):
     return self.log_delta(np.array([eps]))[2, 0] <= goal
 
 # %% ../../nbs/engine/line.ipynb #01ownep1
 @patch
-def epsilon(self:OwnTable, delta, floor=0., near=None):
-    "As a SaddleTable's; nothing, where no line serves."
+def epsilon(self:SingleStepTable, delta, floor=0., near=None):
+    "As a CgfTable's; nothing, where no line serves."
     if floor > 0 and self.lines.log_most(floor) <= log(delta): return 0., 0., floor
     if not self.lines.at(self.lines.first_eps(log(delta))): return 0., 0., inf
-    return SaddleTable.epsilon(self, delta, floor, near)
+    return CgfTable.epsilon(self, delta, floor, near)

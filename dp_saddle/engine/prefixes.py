@@ -14,7 +14,7 @@ import numpy as np
 from ..base import TINY, ULP, counted, log_chernoff_factor, patch
 from dp_saddle.engine.many import (
     LossFamily,
-    Mixed,
+    SplitCounts,
     log_chernoff,
     log_off,
     split_steps,
@@ -236,7 +236,7 @@ def _fill(family, schedule, marks, table, spans, eps, delta, out, good):
     for stretch in counted(found, 'stretch'):
         i = spans[stretch.which]
         begin, end = marks[i], marks[i + 1]
-        ends = [Mixed(*(v[stretch.which] for v in m)) for m in (first, last)]
+        ends = [SplitCounts(*(v[stretch.which] for v in m)) for m in (first, last)]
         line, size = _Line(family, stretch, *ends, end - begin), _TERMS//stretch.plan.nodes
         growth = line.grows(eps[i])
         earlier = steps[stretch.which] @ growth

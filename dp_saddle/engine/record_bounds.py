@@ -24,7 +24,7 @@ from dp_saddle.base import (
     safe_log,
 )
 from dp_saddle.engine.many import (
-    Mixed,
+    SplitCounts,
     log_chernoff,
     on_lines,
     smaller_steps,
@@ -82,7 +82,7 @@ def _one_side(family, side, mixed, delta, floor):
 # %% ../../nbs/engine/record_bounds.ipynb #4c1eb7ab
 def upper_epsilon(
     families,               # a LossFamily for each direction
-    counts, steps, spread,  # the records' steps, as in `Mixed`, shape (records, kinds)
+    counts, steps, spread,  # the records' steps, as in `SplitCounts`, shape (records, kinds)
     delta,                  # in (0, 1)
 ):                          # two arrays of shape (records,): the bounds; are they good?
     """Upper bounds on eps, the larger of all directions [SP 23], and which of them are good.
@@ -92,7 +92,7 @@ def upper_epsilon(
     families
         a LossFamily for each direction
     counts, steps, spread
-        the records' steps, as in `Mixed`, shape (records, kinds)
+        the records' steps, as in `SplitCounts`, shape (records, kinds)
     delta
         in (0, 1)
 
@@ -100,7 +100,7 @@ def upper_epsilon(
     -------
     two arrays of shape (records,): the bounds; are they good?
     """
-    mixed = Mixed(counts, steps, spread)
+    mixed = SplitCounts(counts, steps, spread)
     bound, good = np.zeros(len(counts)), np.ones(len(counts), bool)
     for family in families:
         bound, done = _one_side(family, 1, mixed, delta, bound)
@@ -119,9 +119,9 @@ def _all_largest(steps):
 
 def _cap_by_largest(families, steps, bound, least, ask):
     """At most what ask(run, rows) says of all steps at the record's largest: once for each kind,
-    if least(a Mixed of these) is below the bound."""
+    if least(a SplitCounts of these) is below the bound."""
     first, counts = _all_largest(steps)
-    lower = steps.any(1) & (bound > least(Mixed(counts, counts, 0*counts)))
+    lower = steps.any(1) & (bound > least(SplitCounts(counts, counts, 0*counts)))
     for j in np.unique(first[lower]):
         rows = np.flatnonzero((first == j) & lower)
         run = int(counts[rows[0], j])*families[0].steps[j]
@@ -227,7 +227,7 @@ def raised_between(
     """
     raised, goal = np.zeros(len(counts) - 1), np.full(2*len(counts) - 2, log(delta))
     ends, table = (np.stack([v[:-1], v[1:]], 1).ravel() for v in (eps, counts))
-    mixed = Mixed(table[:, None], table[:, None], 0*table[:, None])
+    mixed = SplitCounts(table[:, None], table[:, None], 0*table[:, None])
     for family in families:
         found = np.full(raised.shape, inf)
         def serve(rows, batch, found=found):

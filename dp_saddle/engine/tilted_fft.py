@@ -28,7 +28,7 @@ from dp_saddle.base import (
     quoted,
     tail_sums,
 )
-from .line import SaddleTable, reach_of, widened_to
+from .line import CgfTable, reach_of, widened_to
 from ..losses import FiniteLoss
 from ..mechanisms import Accountant
 from ..plrv import MASS_ERROR, PLRV, Bounds, ComposedLoss
@@ -352,7 +352,7 @@ class Grid(NamedTuple):
     whole
         what `sides` have to be cut from, if they are not there
     """
-    table: SaddleTable  # of K, to place the line
+    table: CgfTable  # of K, to place the line
     mesh: float         # nats, > 0
     sides: list         # GridSteps below its curve, and above; only one list if they are the same
     first: float = 0.   # the sum's loss at place 0, nats
@@ -524,7 +524,7 @@ def _put(self:TiltedFFT, plrv, mesh):
 @np.errstate(all='ignore')
 def _grid(plrv, mesh):
     "The lattice of its losses if there is one and no mesh is asked for; else dots."
-    table, lattice = SaddleTable(plrv, shortcut=False), None if mesh else _lattice(plrv.parts)
+    table, lattice = CgfTable(plrv, shortcut=False), None if mesh else _lattice(plrv.parts)
     mesh, *offsets = lattice or (mesh or _good_mesh(plrv),)
     table.limit_tilts(_MAX_TILT/mesh)          # beyond, e^{t mesh} is out of proportion
     if not lattice: return _dotted_grid(plrv.parts, table, mesh)
@@ -550,7 +550,7 @@ def _without(plrv, share):
 def _cut(plrv, mesh, share):
     "The Grid of what is not left out."
     cut, gone = _without(plrv, share)
-    table = SaddleTable(cut, shortcut=False)
+    table = CgfTable(cut, shortcut=False)
     table.limit_tilts(_MAX_TILT/mesh)
     grid = _exact_grid(cut.parts, table, mesh, [p.atoms[0][0] for p, _ in cut.parts])
     return grid._replace(gone=gone, log_alias=_LOG_CUT_ALIAS)

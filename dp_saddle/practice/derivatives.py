@@ -18,7 +18,7 @@ from scipy.special import expm1
 
 from ..accounting import mechanism_of
 from ..base import SMALLEST, checks, quoted
-from ..engine import ContourAccountant, SaddleTable
+from ..engine import CgfTable, ContourAccountant
 from ..losses import SubsampledGaussianLoss, log_mix
 from ..mechanisms import Composition, Gaussian, Mechanism, PoissonSubsampled
 from ..plrv import composed
@@ -245,14 +245,14 @@ def line_slopes(
 def _line_for(plrv, eps, delta, rough):
     "The line that serves this eps; None where there are atoms, moments alone, or too few nodes."
     if plrv.p_inf or any(p.moments_only or p.atoms[0].size for p, _ in plrv.parts): return None
-    table = SaddleTable(plrv, _RTOL, max_nodes=_MOST_NODES, shortcut=False)
+    table = CgfTable(plrv, _RTOL, max_nodes=_MOST_NODES, shortcut=False)
     line = table.line_for(np.array([eps]), np.array([log(delta)]))
     return None if table.nodes_ran_out and not rough else line
 
 def _by_differences(mechanism, direction, eps):
     "The slopes from the estimates of log delta."
     plrv, steps = composed(getattr(mechanism, direction)), mechanism.as_steps()
-    part = FINE_STEP if SaddleTable(plrv).closed_form else _CURVE_STEP
+    part = FINE_STEP if CgfTable(plrv).closed_form else _CURVE_STEP
     curve = partial(_log_estimate, plrv)
     def slope(i, name, value):
         m, n = steps[i]

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import polygamma
 
 from ..base import TINY, ULP, checks, patch, quoted
-from ..engine import ContourAccountant, SaddleTable
+from ..engine import CgfTable, ContourAccountant
 from ..losses import FiniteLoss
 from ..mechanisms import Gaussian, Mechanism, PoissonSubsampled
 from dp_saddle.plrv import (
@@ -131,7 +131,7 @@ def own_lines(self:BinsLoss):
 # %% ../../nbs/sampling/bins.ipynb #ee750098
 @patch(as_prop=True)
 def cut_at(self:BinsLoss):
-    "The Epoch that may be cut (see large_jumps); None: adding, of little noise, few bins."
+    "What may be cut (see large_jumps); None: adding, of little noise, few bins."
     epoch = epoch_of(self.mean.sigma, self.mean.T)
     return epoch if self.direction == 'remove' and epoch.many else None
 
@@ -211,7 +211,7 @@ _UNSERVED = "of balls in bins this is not known: use ContourAccountant"
 @patch
 def log_delta(self:BinsLoss, eps):
     "log of the curve, an estimate by a line; `eps` in nats, any shape. ValueError in the far tail."
-    if self.curve is None: self.curve = SaddleTable(ComposedLoss([(self, 1)]))
+    if self.curve is None: self.curve = CgfTable(ComposedLoss([(self, 1)]))
     eps = np.asarray(eps, float)
     logs = self.curve.log_delta(eps.ravel())[1].reshape(eps.shape)
     if (logs < _FAR_OUT).any(): raise ValueError(_UNSERVED)

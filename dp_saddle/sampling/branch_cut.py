@@ -56,13 +56,13 @@ def mills(t):
 class Turning:
     "One bin's E e^{zY/T} at z = e^x: Gaussians up to c, where |zY/T| = w, and a path that turns."
     def __init__(self,
-        epoch,  # an Epoch
+        epoch,  # a LikelihoodRatioMean
         w,      # > 0
     ):
         """Parameters
         ----------
         epoch
-            an Epoch
+            a LikelihoodRatioMean
         w
             > 0
         """
@@ -501,7 +501,7 @@ def _ends(self:FoldedLine, K):
 
 # %% ../../nbs/sampling/branch_cut.ipynb #24aa6b46
 def log_jump(
-    epoch,  # an Epoch
+    epoch,  # a LikelihoodRatioMean
     K,      # > 1, any shape
 ):          # shape of K
     """log of T E(Y/T - (K - 1))_+: what one jump has of E(S - K)_+, about.
@@ -509,7 +509,7 @@ def log_jump(
     Parameters
     ----------
     epoch
-        an Epoch
+        a LikelihoodRatioMean
     K
         > 1, any shape
 
@@ -548,7 +548,7 @@ def _kept(sizes, least):
 
 # %% ../../nbs/sampling/branch_cut.ipynb #d279ca41
 def folded_line(
-    epoch,      # an Epoch
+    epoch,      # a LikelihoodRatioMean
     K,          # > 1, a number
     log_delta,  # of E(S - K)_+, about
 ):              # a FoldedLine; None if it takes too much
@@ -557,7 +557,7 @@ def folded_line(
     Parameters
     ----------
     epoch
-        an Epoch
+        a LikelihoodRatioMean
     K
         > 1, a number
     log_delta

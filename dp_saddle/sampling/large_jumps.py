@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from ..base import ULP, patch, safe_log
-from ..engine import NOTHING, SaddleTable
+from ..engine import NOTHING, CgfTable
 from ..plrv import MASS_ERROR
 from .truncated_moments import CutSum, cut_loss, cuts_of
 
@@ -99,12 +99,12 @@ class Kind(NamedTuple):
     loss
         of one of them, removing
     epoch
-        its Epoch (sampling/one_epoch)
+        its LikelihoodRatioMean (sampling/one_epoch)
     count
         how many
     """
     loss: object   # of one of them, removing
-    epoch: object  # its Epoch (sampling/one_epoch)
+    epoch: object  # its LikelihoodRatioMean (sampling/one_epoch)
     count: int     # how many
 
     @property
@@ -186,13 +186,13 @@ def tilts_of(
     return u, sum(n*log_mean(p) for p, n in plrv.parts) if u.size else u
 
 # %% ../../nbs/sampling/large_jumps.ipynb #efb82b35
-class CutRun(SaddleTable):
+class CutRun(CgfTable):
     "A table of the runs with no Gaussian above some cuts; beside it, those with one."
     def __init__(self,
         plrv,     # a ComposedLoss
         kinds,    # [Kind]
         cuts,     # one for each kind
-        *settings,# as a SaddleTable's: rtol, eps_resolution, max_nodes
+        *settings,# as a CgfTable's: rtol, eps_resolution, max_nodes
     ):
         """Parameters
         ----------
@@ -203,7 +203,7 @@ class CutRun(SaddleTable):
         cuts
             one for each kind
         *settings
-            as a SaddleTable's: rtol, eps_resolution, max_nodes
+            as a CgfTable's: rtol, eps_resolution, max_nodes
         """
         pairs = list(zip(kinds, cuts, strict=True))
         of_kinds, (rtol, *others) = [kind.loss for kind in kinds], settings
@@ -280,8 +280,8 @@ class _Served(NamedTuple):
         return _joined(self.line.log_bounds(eps), self.jumps.log_bounds(eps))
 
     def scale(self, eps): return self.line.scale(eps)
-    def growth(self, moved):                      # what is missing grows, too
-        return np.maximum(self.line.growth(moved), (1 + self.jumps.u)*moved)
+    def cancellation(self, shift):                # what is missing grows, too
+        return np.maximum(self.line.cancellation(shift), (1 + self.jumps.u)*shift)
 
 def _joined(one, other):
     "log of the sum of both, shape (3, eps)."
@@ -290,25 +290,25 @@ def _joined(one, other):
     return logs + np.array([[-1], [0], [1]])*ULP*ulps
 
 # %% ../../nbs/sampling/large_jumps.ipynb #df000017
-class CutTable(SaddleTable):
+class CutTable(CgfTable):
     "Tables of a composition below cuts, chosen for each eps."
     costly, closed_form, atoms = 1, None, None
-    in_vain = max_nodes = 0                        # it never gives up
+    first_nodes = max_nodes = 0                    # it is never left
     def __init__(self,
         plrv,      # a ComposedLoss that `fit`s
-        *settings, # as a SaddleTable's: rtol, eps_resolution, max_nodes
+        *settings, # as a CgfTable's: rtol, eps_resolution, max_nodes
     ):
         """Parameters
         ----------
         plrv
             a ComposedLoss that `fit`s
         *settings
-            as a SaddleTable's: rtol, eps_resolution, max_nodes
+            as a CgfTable's: rtol, eps_resolution, max_nodes
         """
         self.plrv, self.settings = plrv, settings
         self.kinds = [Kind(p, p.cut_at, n) for p, n in plrv.parts if getattr(p, 'cut_at', None)]
         self.variance = sum(k.count*k.variance for k in self.kinds)
-        self.nodes_ran_out = self.rough = self.gave_up = False
+        self.nodes_ran_out = self.rough = False
         self.tables = {}                              # below each cut
         self.guesses, self.last = {}, (None, None)    # first eps; what was served, and where
         self.ess_sup = inf
@@ -405,7 +405,7 @@ def enough(self:CutTable, goal):
     "An eps that is proved to be enough for e^`goal`, by the mass that is above a cut; or inf."
     table = self.at(-inf, goal)
     if table is None: return inf
-    found = SaddleTable.enough(table, goal + log1p(-table.masses()[0]*exp(-goal)*(1 + MASS_ERROR)))
+    found = CgfTable.enough(table, goal + log1p(-table.masses()[0]*exp(-goal)*(1 + MASS_ERROR)))
     return found if found < inf else inf
 
 @patch
@@ -451,14 +451,14 @@ def is_short(self:CutRun, eps, log_delta):
 # %% ../../nbs/sampling/large_jumps.ipynb #df00001c
 @patch
 def epsilon(self:CutTable, delta, floor=0., near=None):
-    "As a SaddleTable's; nothing, where no line is short enough."
+    "As a CgfTable's; nothing, where no line is short enough."
     if self.plrv.p_inf*(1 + MASS_ERROR) >= delta: return 0., 0., inf
     finite = log(delta - self.plrv.p_inf*(1 + MASS_ERROR))
     guess, _ = self.first_eps(finite)
     if not guess < inf: return 0., 0., inf
     line = self.line_for(np.array([guess]), np.array([finite]))
     if line is NOTHING or not self._leads_on(line, guess, finite): return 0., 0., inf
-    return SaddleTable.epsilon(self, delta)
+    return CgfTable.epsilon(self, delta)
 
 # %% ../../nbs/sampling/large_jumps.ipynb #4e85bd55
 @patch
@@ -467,7 +467,7 @@ def _leads_on(self:CutTable, line, guess, goal):
     at, ahead = line.log_bounds(np.array([guess, guess + _AHEAD]))[1]
     if not at > ahead: return True
     eps = np.array([max(guess + (at - goal)*_AHEAD/(at - ahead), _AHEAD)])
-    if line.growth(eps[0] - guess) < _GROWN: return True         # this one serves there, too
+    if line.cancellation(eps[0] - guess) < _GROWN: return True   # this one serves there, too
     table = self.at(float(eps[0]), goal)
     return table is not None and table.is_short(eps, goal)
 
@@ -478,6 +478,6 @@ def log_delta(self:CutTable, eps, floor=-inf):
     goal = None if self.last[0] is None else np.full(1, self.last[0][2])
     while left.size:
         line, first = self.line_for(eps[left[:1]], goal), eps[left[0]]
-        some = (eps[left] == first) | (line.growth(eps[left] - first) < _GROWN)
+        some = (eps[left] == first) | (line.cancellation(eps[left] - first) < _GROWN)
         out[:, left[some]], left = line.log_bounds(eps[left[some]]), left[~some]
     return out

@@ -18,7 +18,7 @@ from ..base import TINY, ULP, log_expm1, patch, safe_log
 from ..plrv import PLRV, ComposedLoss, Decay, LineValues
 from .epoch_planner import epoch_of
 from .lognormal_moments import log_gamma, rows_of
-from .one_epoch import LOWEST, Epoch
+from .one_epoch import LOWEST, LikelihoodRatioMean
 
 # %% ../../nbs/sampling/truncated_moments.ipynb #5603f5de
 # Proved: change one and a theorem is broken.
@@ -167,7 +167,7 @@ def between(
 
 # %% ../../nbs/sampling/truncated_moments.ipynb #9d37438c
 @patch
-def falling(self:Epoch,
+def falling(self:LikelihoodRatioMean,
     v,     # tilt, > 0
     high,  # a cut
 ):         # a Falling
@@ -203,7 +203,7 @@ def falling(self:Epoch,
 
 # %% ../../nbs/sampling/truncated_moments.ipynb #83a13af6
 @patch
-def _fallen(self:Epoch, v, low, high, w):
+def _fallen(self:LikelihoodRatioMean, v, low, high, w):
     "By how much psi is smaller than psi(v) between neighbours in `w`, by some Gaussians."
     at = self.nodes(self.edges(low, high, max(w[-1], v)))
     p = at.w*np.exp(v*at.y)
@@ -222,7 +222,7 @@ def _fallen(self:Epoch, v, low, high, w):
 class Window:
     "Outcomes whose largest Gaussian is in (low, high], and their moments by one line."
     def __init__(self,
-        epoch,  # an Epoch
+        epoch,  # a LikelihoodRatioMean
         ends,   # (low, high); low may be -inf
         v,      # tilt of the line, > 0
         order,  # of the moments, about, > 0
@@ -231,7 +231,7 @@ class Window:
         """Parameters
         ----------
         epoch
-            an Epoch
+            a LikelihoodRatioMean
         ends
             (low, high); low may be -inf
         v
