@@ -4,9 +4,9 @@ You need this folder if you ask how a bound is proved, or why a question takes l
 result: `ContourAccountant`, whose lower and upper bounds hold for every run. Used by chapter 6,
 by chapters 8 to 11, and by the other folders but losses and base.
 
-Its protocol. A table holds K of a run at real tilts and says which line is best (`SaddleTable`);
-a line is the sum along it, with its error bounds; `ContourAccountant` tries the ways in order.
-Runs of sampled Gaussians are rows of one array (`epsilons_of_sampled`), records are rows too
+Its protocol. A table holds K of a run at real tilts and says which line is best (`CgfTable`); a
+line is the sum along it, with its error bounds; `ContourAccountant` tries the ways in order. Runs
+of sampled Gaussians are rows of one array (`epsilons_of_sampled`), records are rows too
 (`LossFamily`, `epsilon_bounds`), and so are the prefixes of a schedule (`prefix_epsilon`).
 
 From `gaussian_formulas`:
@@ -18,8 +18,8 @@ From `line`:
     composed_atoms: All sums of the parts' atoms: the outcomes in which no density is drawn from
     NOTHING: knows nothing of any eps
     reach_of: The largest loss, if that is finite, and what losses are known to
-    SaddleTable: One direction of one composition: K at real tilts, and the lines of [SP 23]
-        planned from it
+    CgfTable: One direction of one composition: K at real tilts, and the lines of [SP 23] planned
+        from it
     widened: A closed form with its rounding: eps and losses moved by some ulps, log delta by an
         allowance
 
