@@ -4825,6 +4825,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                          'dp_saddle/sampling/fixed_sizes.py'),
                                                 'dp_saddle.sampling.fixed_sizes.ReplaceOneLoss.cdf': ( 'sampling/fixed_sizes.html#replaceoneloss.cdf',
                                                                                                        'dp_saddle/sampling/fixed_sizes.py'),
+                                                'dp_saddle.sampling.fixed_sizes.ReplaceOneLoss.decay': ( 'sampling/fixed_sizes.html#replaceoneloss.decay',
+                                                                                                         'dp_saddle/sampling/fixed_sizes.py'),
                                                 'dp_saddle.sampling.fixed_sizes.ReplaceOneLoss.density': ( 'sampling/fixed_sizes.html#replaceoneloss.density',
                                                                                                            'dp_saddle/sampling/fixed_sizes.py'),
                                                 'dp_saddle.sampling.fixed_sizes.ReplaceOneLoss.line': ( 'sampling/fixed_sizes.html#replaceoneloss.line',

@@ -168,7 +168,10 @@ def line(self:ReplaceOneLoss, t, s):
     "ValueError at any tilt `t` and frequencies `s`, numbers: nothing is proved about this loss."
     self.log_delta(0.)
 
-ReplaceOneLoss.decay = ReplaceOneLoss.line
+@patch
+def decay(self:ReplaceOneLoss, t, s):
+    "ValueError at any tilts `t` and frequency `s`: nothing is proved about this loss."
+    self.log_delta(0.)
 
 # %% ../../nbs/sampling/fixed_sizes.ipynb #490dd209
 def without_replacement(

@@ -8,7 +8,11 @@ CAN_RUN = (
     "[...document.querySelectorAll('div.cell')]"
     ".filter(c => c.querySelector('.dp-run button:not(:disabled)'))"
 )
-PLACES = f"return {CAN_RUN}.map(c => Number(c.className.match(/tag_run-(\\d+)/)[1]))"
+# Those that stand open: the library's code is folded.
+PLACES = (
+    f"return {CAN_RUN}.filter(c => c.checkVisibility())"
+    ".map(c => Number(c.className.match(/tag_run-(\\d+)/)[1]))"
+)
 # The first cell that draws, and can be run.
 PICTURE = """
 const cell = 'div.cell[class*=tag_run-]:has(.cell_output img):has(.dp-run)';
