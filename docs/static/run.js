@@ -166,7 +166,8 @@
       this.output = null;
     }
 
-    async go() {
+    // `too`: who else is told what is loading, for this cell may be folded.
+    async go(too = () => {}) {
       this.clear();
       if (this.stored) this.stored.hidden = true;
       const output = this.output = new Output(this.element, this.area ? 'Figure of the changed cell.' : this.alt);
@@ -174,6 +175,8 @@
       this.stop.hidden = this.reset.hidden = false;
       const began = performance.now();
       const hooks = {...output.hooks(this.status, `<${this.name}>`), place: this.place};
+      const here = hooks.onProgress;
+      hooks.onProgress = (text, count) => { here(text, count); if (/^Loading/.test(text)) too(text, count); };
       const result = await python.run(this.code, hooks);
       hide(this.stop, this.runs[0]);
       this.bar.classList.remove('running');
@@ -222,7 +225,7 @@
       } else if (shown.has(k)) {
         done += 1;
         python.tell(asker.status, 'Running what comes before', `: ${done} of ${seen} …`);
-        result = await shown.get(k).go();
+        result = await shown.get(k).go(onProgress);
       } else {
         result = await python.run(cells[k].code, {quiet: true, name: '<setup>', onProgress, place: k});
         if (result.ok) ran.add(k);

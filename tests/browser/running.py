@@ -8,11 +8,7 @@ CAN_RUN = (
     "[...document.querySelectorAll('div.cell')]"
     ".filter(c => c.querySelector('.dp-run button:not(:disabled)'))"
 )
-# Those that stand open: the library's code is folded.
-PLACES = (
-    f"return {CAN_RUN}.filter(c => c.checkVisibility())"
-    ".map(c => Number(c.className.match(/tag_run-(\\d+)/)[1]))"
-)
+PLACES = f"return {CAN_RUN}.map(c => Number(c.className.match(/tag_run-(\\d+)/)[1]))"
 # The first cell that draws, and can be run.
 PICTURE = """
 const cell = 'div.cell[class*=tag_run-]:has(.cell_output img):has(.dp-run)';
@@ -48,11 +44,15 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
         pass
 
 
-def scripts_are_done(browser):
-    "The page has its buttons, or says why there are none."
+def scripts_are_done(browser, opened=True):
+    """The page has its buttons, or says why there are none; and its reader has opened the library's
+    code, which is folded."""
     WebDriverWait(browser, 20).until(lambda b: b.execute_script(
         "return document.readyState === 'complete' && (!document.getElementById('run-data') || "
         "document.querySelector('.dp-run, .dp-why') !== null)"))
+    if opened:
+        browser.execute_script(
+            "document.querySelectorAll('details.step').forEach(box => box.open = true)")
 
 
 def told(browser):

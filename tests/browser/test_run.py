@@ -562,6 +562,17 @@ def test_stop(browser, contour):
     assert status == 'Stopped. Python begins anew at the next Run: the names are gone.'
 
 
+def test_what_a_folded_cell_loads_is_told_where_it_is_asked_for(browser, served, contour):
+    "Imports are folded: the first cell that stands open needs them, and says what they load."
+    browser.get(served + 'preface.html')
+    scripts_are_done(browser, opened=False)
+    place = browser.execute_script(
+        f"return {CAN_RUN}.find(c => c.checkVisibility()).className.match(/tag_run-(\\d+)/)[1]")
+    assert int(place) > min(browser.execute_script(PLACES))
+    heard, seen, _ = run_by(browser, place, Keys.ENTER)
+    assert 'Loading Python' in ' '.join(heard) and heard[-1].startswith('Done in '), heard
+
+
 def a_changed_cell_counts(browser):
     "Run takes what it needs from the reader's own cells."
     places = browser.execute_script(PLACES)
