@@ -562,14 +562,24 @@ def test_stop(browser, contour):
     assert status == 'Stopped. Python begins anew at the next Run: the names are gone.'
 
 
-def test_what_a_folded_cell_loads_is_told_where_it_is_asked_for(browser, served, contour):
+@pytest.fixture
+def another_tab(browser):
+    "Beside the page of all others."
+    here = browser.current_window_handle
+    browser.switch_to.new_window('tab')
+    yield
+    browser.close()
+    browser.switch_to.window(here)
+
+
+def test_what_a_folded_cell_loads_is_told_at_the_one_that_asks(browser, served, begun, another_tab):
     "Imports are folded: the first cell that stands open needs them, and says what they load."
     browser.get(served + 'preface.html')
     scripts_are_done(browser, opened=False)
     place = browser.execute_script(
         f"return {CAN_RUN}.find(c => c.checkVisibility()).className.match(/tag_run-(\\d+)/)[1]")
     assert int(place) > min(browser.execute_script(PLACES))
-    heard, seen, _ = run_by(browser, place, Keys.ENTER)
+    heard, *_ = run_by(browser, place, Keys.ENTER)
     assert 'Loading Python' in ' '.join(heard) and heard[-1].startswith('Done in '), heard
 
 
