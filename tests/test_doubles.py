@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 QUICK = ['steps/builders']
 THOROUGH = """01_plrv losses/nodes losses/densities engine/largest_loss_levels losses/mixtures
     losses/laplace losses/steepest_descent losses/long_lines 02_mechanisms
-    engine/gaussian_formulas engine/line engine/transform_grids engine/stacked_kinds
+    losses/gaussian engine/line engine/transform_grids engine/stacked_kinds
     engine/small_losses engine/gaussian_rows engine/ways 04_saddlepoint 05_tilting
     06_edgeworth engine/lattices
     steps/own_noise 08_filters engine/many engine/prefixes 10_accounting

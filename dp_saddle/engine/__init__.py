@@ -9,11 +9,6 @@ line is the sum along it, with its error bounds; `ContourAccountant` tries the w
 of sampled Gaussians are rows of one array (`epsilons_of_sampled`), records are rows too
 (`LossFamily`, `epsilon_bounds`), and so are the prefixes of a schedule (`prefix_epsilon`).
 
-From `gaussian_formulas`:
-    delta_in_closed_form: The delta of Gaussian steps only, and of one on a Poisson sample
-    plain_epsilon_of_mu: Where the formula in plain doubles, in which digits cancel, has this
-        delta: for a start
-
 From `line`:
     composed_atoms: All sums of the parts' atoms: the outcomes in which no density is drawn from
     NOTHING: knows nothing of any eps
@@ -28,6 +23,7 @@ From `gaussian_rows`:
 
 From `ways`:
     ContourAccountant: The exact accountant: [SP 23] by the trapezoidal rule, every bound proved
+    delta_in_closed_form: The delta of Gaussian steps only, and of one on a Poisson sample
     epsilon_without: The eps of Gaussian steps, sampled or not, where no accountant is needed
 
 From `many`:
@@ -102,7 +98,6 @@ __all__ = []
 from ..base.doors import door
 
 __getattr__, __dir__, __all__ = door(__name__, {
-    "gaussian_formulas": "delta_in_closed_form plain_epsilon_of_mu",
     "smoothing": "",
     "line": "composed_atoms NOTHING reach_of CgfTable widened",
     "endpoint_expansion": "",
@@ -111,7 +106,7 @@ __getattr__, __dir__, __all__ = door(__name__, {
     "stacked_kinds": "",
     "small_losses": "",
     "gaussian_rows": "epsilons_of_sampled",
-    "ways": "ContourAccountant epsilon_without",
+    "ways": "ContourAccountant delta_in_closed_form epsilon_without",
     "many": "LossFamily mixing_bounds on_lines split_steps sum_rounding tilted_sum",
     "record_bounds":
         "BoundsTable delta_bounds dominating_mu epsilon_bounds gaussian_above "

@@ -21,9 +21,8 @@ from dp_saddle.base import (
     safe_log,
     still_here,
 )
-from .gaussian_formulas import LOSS_ULPS
 from .line import CgfTable, Line, Plan
-from ..losses import LaplaceLoss
+from ..losses import LOSS_ULPS, LaplaceLoss
 
 # %% ../../nbs/engine/endpoint_expansion.ipynb #8ed71eaf
 # Proved: change one and a theorem is broken.

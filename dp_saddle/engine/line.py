@@ -30,15 +30,18 @@ from dp_saddle.base import (
     still_here,
     ways_to_draw,
 )
-from dp_saddle.engine.gaussian_formulas import (
+from .smoothing import CHORD_ULPS, KNOTS, PIECES, Smoothing, power
+from dp_saddle.losses import (
     FORM_ULPS,
     LOG_ULPS,
     LOSS_ULPS,
     LOWEST_LOG,
+    FiniteLoss,
+    SharedSums,
     epsilon_of_mu,
+    log_delta_of_atoms,
+    quotients_on,
 )
-from .smoothing import CHORD_ULPS, KNOTS, PIECES, Smoothing, power
-from ..losses import FiniteLoss, SharedSums, log_delta_of_atoms, quotients_on
 from ..plrv import MASS_ERROR, GaussianLoss
 
 # %% ../../nbs/engine/line.ipynb #344f81a1

@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['FINER', 'LeveledTable', 'CountedTable', 'PerKindLevels', 'GivenOutcomes',
-           'ContourAccountant', 'RoughCurve', 'epsilon_without']
+           'ContourAccountant', 'RoughCurve', 'epsilon_in_closed_form',
+           'delta_in_closed_form', 'epsilon_without']
 
 # %% ../../nbs/engine/ways.ipynb #f4665404
 import warnings
@@ -32,13 +33,6 @@ from dp_saddle.base import (
     users_level,
 )
 from .endpoint_expansion import EndsTable
-from dp_saddle.engine.gaussian_formulas import (
-    FORM_ULPS,
-    LOG_ULPS,
-    LOSS_ULPS,
-    LOWEST_LOG,
-    epsilon_in_closed_form,
-)
 from .gaussian_rows import epsilon_of_kinds, epsilon_of_sampled
 from .largest_loss_levels import Apart, Counted, Levels, has_mixtures
 from dp_saddle.engine.line import (
@@ -57,8 +51,24 @@ from dp_saddle.engine.line import (
     outcomes_of,
     reach_of,
 )
-from ..losses import FiniteLoss
-from ..mechanisms import Accountant
+from dp_saddle.losses import (
+    FORM_ULPS,
+    LOG_ULPS,
+    LOSS_ULPS,
+    LOWEST_LOG,
+    FiniteLoss,
+    delta_of_mu,
+    delta_of_sampled_step,
+    epsilon_of_mu,
+    epsilon_of_sampled_step,
+)
+from dp_saddle.mechanisms import (
+    Accountant,
+    Composition,
+    Gaussian,
+    PoissonSubsampled,
+    gaussian_mu,
+)
 from ..plrv import Bounds, ComposedLoss
 
 # %% ../../nbs/engine/ways.ipynb #468490fd
@@ -1044,6 +1054,60 @@ def _warn(self:ContourAccountant, plrv, too_wide):
         why = f"{holds}: atoms are smoothed; make eps_resolution = {eps_resolution:g} smaller"
     else: why = f"{holds}: more cancels here than doubles carry; look at upper - lower"
     warnings.warn(why, stacklevel=users_level())
+
+# %% ../../nbs/engine/ways.ipynb #01closed24
+def _sampled_gaussian(run):
+    "(mu, rate) if it is one Gaussian step on a Poisson sample; None if not."
+    steps = run.steps if type(run) is Composition else ((run, 1),)
+    (step, n), more = steps[0], len(steps) - 1
+    if more or n != 1 or type(step) is not PoissonSubsampled or step.rate == 1: return None
+    base = step.base
+    return (base.sensitivity/base.sigma, step.rate) if type(base) is Gaussian else None
+
+def epsilon_in_closed_form(
+    run,    # a mechanism, or anything else
+    delta,  # in (0, 1); or anything else
+) -> Bounds | None:  # on eps, nats; None where there is none
+    """The eps of Gaussian steps only, and of one on a Poisson sample.
+
+    Parameters
+    ----------
+    run
+        a mechanism, or anything else
+    delta
+        in (0, 1); or anything else
+
+    Returns
+    -------
+    on eps, nats; None where there is none
+    """
+    if not (isinstance(delta, float) and 0 < delta < 1): return None
+    if mu := gaussian_mu(run): return epsilon_of_mu(mu, delta)
+    step = _sampled_gaussian(run)
+    return epsilon_of_sampled_step(*step, delta) if step else None
+
+# %% ../../nbs/engine/ways.ipynb #01closed25
+def delta_in_closed_form(
+    run,  # a mechanism, or anything else
+    eps,  # >= 0, nats; or anything else
+) -> Bounds | None:  # on delta; None where there is none
+    """The delta of Gaussian steps only, and of one on a Poisson sample.
+
+    Parameters
+    ----------
+    run
+        a mechanism, or anything else
+    eps
+        >= 0, nats; or anything else
+
+    Returns
+    -------
+    on delta; None where there is none
+    """
+    if not (isinstance(eps, (int, float)) and 0 <= eps < inf): return None
+    if mu := gaussian_mu(run): return delta_of_mu(mu, float(eps))
+    step = _sampled_gaussian(run)
+    return delta_of_sampled_step(*step, float(eps)) if step else None
 
 # %% ../../nbs/engine/ways.ipynb #ac3681bd
 def epsilon_without(

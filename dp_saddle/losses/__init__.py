@@ -8,6 +8,20 @@ Its protocol is the table at the end of chapter 1: a loss is a `PLRV`. A noise t
 its density is a `DensityLoss`, in some thirty lines; a loss with finitely many values is a
 `FiniteLoss`.
 
+From `gaussian`:
+    delta_of_mu: The delta of Gaussian mechanisms, in closed form [GDP C.2]
+    delta_of_sampled_step: The delta of one Gaussian step on a Poisson sample, adding or removing
+        a record
+    epsilon_of_mu: The eps of Gaussian mechanisms, in closed form [GDP C.2]
+    epsilon_of_sampled_step: The eps of one Gaussian step on a Poisson sample, adding or removing
+        a record
+    FORM_ULPS: of a curve in closed form, at least
+    LOG_ULPS: of a logarithm that numbers of its size are added to; of an exp
+    LOSS_ULPS: of losses and eps, and of the log of what is computed from them
+    LOWEST_LOG: below, no bound on a logarithm needs to be relative
+    plain_epsilon_of_mu: Where the formula in plain doubles, in which digits cancel, has this
+        delta: for a start
+
 From `nodes`:
     cuts_at_corner: Ends of panels in [low, high]: evenly, and at the corner
     FiniteLoss: The loss of a pair of probability vectors: its atoms are all there is
@@ -70,6 +84,9 @@ __all__ = []
 from ..base.doors import door
 
 __getattr__, __dir__, __all__ = door(__name__, {
+    "gaussian":
+        "delta_of_mu delta_of_sampled_step epsilon_of_mu epsilon_of_sampled_step "
+        "FORM_ULPS LOG_ULPS LOSS_ULPS LOWEST_LOG plain_epsilon_of_mu",
     "nodes":
         "cuts_at_corner FiniteLoss increment_noise increments legendre_panels "
         "log_delta_of_atoms logs_of_changes missing NodeLoss SharedSums",

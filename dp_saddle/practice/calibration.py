@@ -27,7 +27,7 @@ from dp_saddle.base import (
     still_here,
     tracked,
 )
-from ..engine import plain_epsilon_of_mu
+from ..losses import plain_epsilon_of_mu
 from ..mechanisms import Composition, Gaussian, Mechanism, PoissonSubsampled
 from ..plrv import gaussian_log_delta
 from .attacks import gdp

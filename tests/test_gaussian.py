@@ -1,4 +1,4 @@
-"engine/gaussian_formulas: Gaussian steps, and one on a Poisson sample, in closed form."
+"losses/gaussian: Gaussian steps, and one on a Poisson sample, in closed form."
 import math
 import sys
 import warnings
@@ -9,13 +9,13 @@ import pytest
 from mpmath import mpf, workdps
 
 import dp_saddle as dp
-from dp_saddle.engine.gaussian_formulas import (
+from dp_saddle.engine.line import CgfTable
+from dp_saddle.losses.gaussian import (
     delta_of_mu,
     delta_of_sampled_step,
     epsilon_of_mu,
     epsilon_of_sampled_step,
 )
-from dp_saddle.engine.line import CgfTable
 
 
 def curve(mu, eps):
