@@ -4,9 +4,12 @@ You need this folder if you write a chapter or a module: a function that keeps i
 error that names its parameter, a style for a picture. Its one result: doubles with a proved
 rounding error. Used by every other folder; it uses none.
 
-Its protocol. `checks` has one function for each kind of argument, and each returns the value or
-raises an error that names parameter, value and range. A constant of a module is of one of three
-kinds, proved, rounding or tuning; the index of constants lists the first two.
+Its protocol. Of sums: `two_sum` has the exact error, `by_halves` and `tail_sums` lose little,
+`round_outwards` makes a bound of a number. Without cancellation: `expm1mx`, `log_expm1`. Roots in
+proved brackets: `invert`, `bisect`. `checks` has one function for each kind of argument, and each
+returns the value or raises an error that names parameter, value and range; `read_json` and
+`read_yaml` are strict. A constant of a module is of one of three kinds, proved, rounding or
+tuning; the index of constants lists the first two.
 
 From `doors`:
     door: What the `__init__` of a folder needs, so that names are loaded when somebody asks for

@@ -470,6 +470,8 @@ def from_dict(self:Saved,
 _AGAIN = .2                          # s from one line to the next
 _ASKED = 'DP_SADDLE_PROGRESS'        # in the environment: 0 for never, 1 for always
 _FULL_LINE = 79                      # columns, where a terminal does not say
+_LEAST_SHARE = .02                   # of the work, and
+_LEAST_SPENT = .5                    # s, from which what is left is estimated
 
 class _Here(local):
     "What this thread is at, the outermost Task first; since when; when there is more to say."
@@ -610,6 +612,20 @@ if hasattr(os, 'register_at_fork'):
     os.register_at_fork(before=asking.acquire, after_in_parent=asking.release,
                         after_in_child=asking.release)
 
+# %% ../../nbs/base/checks.ipynb #5a3ed0e1
+def _share_done(tasks):
+    "The share of the work that is done, if tasks count their parts to a number; else 0."
+    share = 0.
+    counting = [task for task in tasks if task.at and task.of != 1]
+    for task in reversed(counting):
+        share = (task.at - 1 + share)/task.of if isinstance(task.of, int) else 0.
+    return share
+
+def _price(spent, share):
+    "What is left, s, about, in a list; an empty one where it is not known yet."
+    if share < _LEAST_SHARE or spent < _LEAST_SPENT: return []
+    return [f'about {spent*(1 - share)/share:.0f} s more']
+
 # %% ../../nbs/base/checks.ipynb #ef394bfd
 def still_here():
     "What long work calls now and then: writes the line, if it is due."
@@ -618,7 +634,8 @@ def still_here():
         return
     _here.due, _here.told = now + _AGAIN, True
     tasks = [str(task) for task in _here.tasks if task.of != 1]
-    _write(', '.join([*tasks, f'{now - _here.begun:.0f} s']))
+    spent = now - _here.begun
+    _write(', '.join([*tasks, f'{spent:.0f} s', *_price(spent, _share_done(_here.tasks))]))
 
 def end_line():
     "Clear the line, if there is one: the work is done, or something else is to be written."

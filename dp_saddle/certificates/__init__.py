@@ -3,8 +3,10 @@
 You need this folder if you do not want to trust a program. Its one result: `verify(certificate)`,
 which proves the bounds anew in ball arithmetic or refuses. Used by the command line.
 
-Its protocol. `certify` writes a `Certificate`: the run, the question, the answer, and the few
-numbers that a proof needs. `verify` reads it and takes nothing from the engine.
+Its protocol. `certify(run, delta=)` writes a `Certificate`: the run, the question, the answer,
+and the few numbers that a proof needs. `load_certificate` reads one and proves nothing. `verify`
+proves it anew and takes nothing from the engine: a claim that is wrong is a verdict that is
+false; a file out of form, or one that would take too long, is a ValueError.
 
 From `files`:
     Certificate: Bounds on eps or delta of a run, and what they are proved by. `verify` tells

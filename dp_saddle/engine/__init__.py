@@ -4,10 +4,14 @@ You need this folder if you ask how a bound is proved, or why a question takes l
 result: `ContourAccountant`, whose lower and upper bounds hold for every run. Used by chapter 6,
 by chapters 8 to 11, and by the other folders but losses and base.
 
-Its protocol. A table holds K of a run at real tilts and says which line is best (`CgfTable`); a
-line is the sum along it, with its error bounds; `ContourAccountant` tries the ways in order. Runs
-of sampled Gaussians are rows of one array (`epsilons_of_sampled`), records are rows too
-(`LossFamily`, `epsilon_bounds`), and so are the prefixes of a schedule (`prefix_epsilon`).
+Its protocol. Ask `ContourAccountant(run).delta(eps)` and `.epsilon(delta)`: both directions, with
+bounds. One direction is a table, `CgfTable(run.remove)`: it holds K of the run at real tilts, its
+`log_delta(eps)` has lower, estimate and upper, and `epsilon(delta)` inverts it; a line is the sum
+along one tilt, with its error bounds. The accountant tries the ways in order. Many runs of one
+kind of step each are rows of one array (`epsilons_of_sampled`, a list of runs); many records with
+different steps are rows too (`LossFamily`, `delta_bounds`, `epsilon_bounds`: chapter 9 asks them,
+with counts split between neighbouring kinds), and so are the prefixes of a schedule
+(`prefix_epsilon`).
 
 From `line`:
     composed_atoms: All sums of the parts' atoms: the outcomes in which no density is drawn from

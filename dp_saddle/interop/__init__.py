@@ -3,9 +3,11 @@
 You need this folder if you train with Opacus or JAX, or have events of Google's library. Its one
 result: a certified number from inside such a loop. Used by your training script.
 
-Its protocol. `import dp_saddle.interop` makes Opacus know the accountant `'saddle'`;
-`composition_of` reads an event of dp_accounting; `RecordFilter` and `NumberedLoader` keep each
-record within its budget.
+Its protocol. Opacus: `import dp_saddle.interop` makes it know the accountant `'saddle'`
+(`SaddleAccountant`); `attach_filter`, `RecordFilter` and `NumberedLoader` keep each record within
+its budget, and `record_norms` has the norms of its gradients (`torch_norms`, `jax_norms`
+elsewhere). dp_accounting: `SaddlePrivacyAccountant().compose(event)` reads an event, its
+`composition` is the run, and `as_event(run)` is the way back.
 
 From `events`:
     absent: Stands in for the base class of a package that is not installed

@@ -5,7 +5,12 @@ does an attacker learn, what do I write. Its one result: an answer on the privat
 bounds that prove it. Used by the form of Your run, by certificates, by the command line and by
 the adapters.
 
-Its protocol. Every function takes a run: a mechanism, or what `dpsgd` returns.
+Its protocol. Every function takes a run: a mechanism, or what `dpsgd` returns. `calibrate` and
+`sweep` choose the noise, the steps or the rate; `epsilon_after`, `optimal_schedule` and `Budget`
+are for runs that go on; `tradeoff`, `tpr` (the ROC curve), `advantage`, `bayes_risk`, `gdp` and
+`audit` say what an attacker learns; `compare_sampling` puts ways to draw batches side by side;
+`selected` is for models that are chosen in private; `report` writes the paragraph; `read_run`,
+`from_steps` and `to_steps` know files.
 
 From `derivatives`:
     epsilon_slopes: How eps at delta changes with delta, and with each number of each kind of step

@@ -4,8 +4,12 @@ You need this folder if your batches are not Poisson samples, or if you want a s
 as accounted. Its one result: proved bounds for balls in bins, for batches of fixed size and for
 shuffled batches. Used by chapter 10 and by the folders below.
 
-Its protocol. `BallsInBins` and `fixed_size` are mechanisms of chapter 2. `shuffled_lower_bound`
-is a bound from below alone. `sampler_for` returns the sampler that an accounted run asks for.
+Its protocol. `BallsInBins` (an epoch), `fixed_size` and `PoissonReplaceOne` (steps) are
+mechanisms as those of chapter 2, and proved; `shuffled_lower_bound` is a bound from below alone.
+`with_replacement` and `without_replacement` show one pair of neighbours and guarantee nothing.
+Samplers draw batches as they are accounted: `PoissonBatches`, `CyclicPoissonBatches`,
+`BinBatches`, `ShuffledBatches`, `FixedSizeBatches`; `sampler_for` returns the one that an
+accounted run asks for.
 
 From `lognormal_moments`:
     bin_moments: The BinMoments, kept

@@ -1,11 +1,15 @@
-"""Mechanisms beyond chapter 2: trees, bands, noise of your own, guarantees known by moments.
+"""More kinds of steps: trees, bands, noise of your own, guarantees known by moments.
 
 You need this folder if a step of your run is neither a Gaussian nor a Laplace step nor a finite
 table. Its one result: for each of these steps a loss that is exact, or one that dominates. Used
 by the accountants of chapter 10 and by the folders below.
 
 Its protocol is that of chapter 2: a mechanism is an immutable value with `remove` and `add`, and
-`a + b` and `n * a` compose.
+`a + b` and `n * a` compose; `dp_saddle.epsilon` answers. Noise with a log density is an
+`AdditiveNoise`; steps with several amounts are `tree_aggregation`, `banded_matrix_factorization`
+and `group`; steps of which only moments or a range are known are `ZCDP`, `BoundedRange` and
+`ExponentialMechanism`. Outcomes with two lists of probabilities need none of these: that is
+`dp_saddle.Discrete(p=, q=)`.
 
 From `builders`:
     adaptive_clipping: The noise that is left for the gradients where the clip follows a noisy
