@@ -6,12 +6,12 @@ by chapters 8 to 11, and by the other folders but losses and base.
 
 Its protocol. Ask `ContourAccountant(run).delta(eps)` and `.epsilon(delta)`: both directions, with
 bounds. One direction is a table, `CgfTable(run.remove)`: it holds K of the run at real tilts, its
-`log_delta(eps)` has lower, estimate and upper, and `epsilon(delta)` inverts it; a line is the sum
-along one tilt, with its error bounds. The accountant tries the ways in order. Many runs of one
-kind of step each are rows of one array (`epsilons_of_sampled`, a list of runs); many records with
-different steps are rows too (`LossFamily`, `delta_bounds`, `epsilon_bounds`: chapter 9 asks them,
-with counts split between neighbouring kinds), and so are the prefixes of a schedule
-(`prefix_epsilon`).
+`log_delta(eps)` has lower, estimate and upper for an array of eps, and `epsilon(delta)` inverts
+it; a line is the sum along one tilt, with its error bounds. The accountant tries the ways in
+order. Many runs of one kind of step each are rows of one array (`epsilons_of_sampled`, a list of
+runs); many records with different steps are rows too (`LossFamily`, `delta_bounds`,
+`epsilon_bounds`: chapter 9 asks them, with counts split between neighbouring kinds), and so are
+the prefixes of a schedule (`prefix_epsilon`).
 
 From `line`:
     composed_atoms: All sums of the parts' atoms: the outcomes in which no density is drawn from
