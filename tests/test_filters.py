@@ -79,11 +79,11 @@ def response(eps):
 
 def played(fresh, cost, rng, depth):
     """(P, Q) of all outcomes, where each step is any that the filter admits after those before it:
-    the largest of four, tried in an order of its own."""
+    the largest of a dozen."""
     leaves = []
     def play(path, p, q):
         chosen = None
-        for eps in sorted(rng.uniform(.01, 1.5, 4), reverse=True) if len(path) < depth else ():
+        for eps in sorted(rng.uniform(.01, 1.5, 12), reverse=True) if len(path) < depth else ():
             ledger = fresh()
             for before in path: ledger.spend(cost(before))
             if ledger.step(cost(eps)):
@@ -104,7 +104,7 @@ def test_renyi_divergence_of_steps_that_depend_on_outcomes(seed):
     def cost(eps): return float(divergence(*map(np.array, response(eps))))
     P, Q = played(lambda: RDPFilter(order, budget), cost, rng, 6)
     assert max(divergence(P, Q), divergence(Q, P)) <= budget*(1 + 1e-12)
-    assert P.size > 2
+    assert P.size > 1
 
 @pytest.mark.parametrize('seed', range(12))
 def test_curve_of_steps_that_depend_on_outcomes(seed):
@@ -113,7 +113,7 @@ def test_curve_of_steps_that_depend_on_outcomes(seed):
     mu = rng.uniform(.3, 3)
     def cost(eps): return float(-2*ndtri(1/(1 + np.exp(eps))))
     P, Q = played(lambda: GDPFilter(mu), cost, rng, 6)
-    assert P.size > 2
+    assert P.size > 1
     for eps in (0., .1, .5, 1., 2.):
         most = max(np.maximum(a - np.exp(eps)*b, 0).sum() for a, b in ((P, Q), (Q, P)))
         assert most <= float(gaussian([mu], eps))*(1 + 1e-12)
