@@ -16,15 +16,15 @@ def table(*kinds):
     return CornersTable(ComposedLoss([(Laplace(scale=b).remove, n) for n, b in kinds]))
 
 def delta_by_integral(n, d, eps):
-    "n steps of sensitivity over scale d, by the inversion of M on a line, in 30 digits."
+    "n steps of sensitivity over scale d, by the inversion of M on the line Re z = 1, in 30 digits."
     def M(z):
         s = z + mp.mpf(1)/2
         return mp.exp(-d/2)*(mp.cosh(s*d) + mp.sinh(s*d)/(2*s))
     def term(y):
-        z = mp.mpc(3, y)
+        z = mp.mpc(1, y)
         return (mp.exp(n*mp.log(M(z)) - z*eps)/(z*(z + 1))).real
     def tail(y, power):                    # of 1/(y^power) beyond, by the size of M
-        return mp.exp(-3*eps)*((mp.exp(3*d)/2 + mp.exp(-4*d)/2)*(1 + 1/y))**n*y**(1 - power)
+        return mp.exp(-eps)*((mp.exp(d)/2 + mp.exp(-2*d)/2)*(1 + 1/y))**n*y**(1 - power)
     end = mp.mpf(4000)
     return mp.quad(term, mp.linspace(0, end, 1601))/mp.pi, tail(end, 2)/mp.pi
 
