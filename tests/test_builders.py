@@ -176,6 +176,7 @@ def test_against_dp_accounting(n, B, steps, theirs, not_cut, ours):
     assert theirs - 1e-4 < eps < theirs + 2e-3 and eps > ours
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings('ignore:the bounds hold')
 def test_other_accountants_agree():
     run = 100*TruncatedPoisson(sigma=2., rate=.1, dataset_size=1000, max_batch_size=80)
     exact = ContourAccountant(run).epsilon(1e-5)

@@ -375,6 +375,7 @@ MOMENTS = [dict(mechanism='ZCDP', rho=.01, count=3),
            dict(mechanism='BoundedRange', eps=.2, shift=.1),
            dict(mechanism='ExponentialMechanism', eps=.1), dict(mechanism='Gaussian', sigma=3.)]
 
+@pytest.mark.filterwarnings('ignore:the bounds hold')
 @pytest.mark.parametrize('steps', [
     pytest.param(BUILT, marks=pytest.mark.slow, id='built'), pytest.param(MOMENTS, id='moments')])
 def test_steps_that_are_built(tmp_path, steps):

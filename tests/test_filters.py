@@ -72,6 +72,54 @@ def test_step_is_would_exceed_then_spend(mus):
         assert a.step(mu) == (not refused)
     assert a.spent == b.spent <= 1 and a.steps == b.steps
 
+# A step whose size depends on what came out before, by enumeration
+
+def response(eps):
+    "A randomised response: the probabilities of its two outcomes, with the record and without."
+    p = 1/(1 + np.exp(-eps))
+    return (p, 1 - p), (1 - p, p)
+
+def played(fresh, cost, rng, depth):
+    """(P, Q) of all outcomes, where each step is any that the filter admits after those before it:
+    the largest of a dozen."""
+    leaves = []
+    def play(path, p, q):
+        chosen = None
+        for eps in sorted(rng.uniform(.01, 1.5, 12), reverse=True) if len(path) < depth else ():
+            ledger = fresh()
+            for before in path: ledger.spend(cost(before))
+            if ledger.step(cost(eps)):
+                chosen = eps
+                break
+        if chosen is None: leaves.append((p, q))
+        else:
+            for a, b in zip(*response(chosen), strict=True): play([*path, chosen], p*a, q*b)
+    play([], 1., 1.)
+    return np.array(leaves).T
+
+@pytest.mark.parametrize('seed', range(12))
+def test_renyi_divergence_of_steps_that_depend_on_outcomes(seed):
+    rng = np.random.default_rng(seed)
+    order, budget = rng.uniform(1.2, 20), rng.uniform(1, 3)
+    def divergence(p, q):
+        return np.log((p**order*q**(1 - order)).sum())/(order - 1)
+    def cost(eps): return float(divergence(*map(np.array, response(eps))))
+    P, Q = played(lambda: RDPFilter(order, budget), cost, rng, 6)
+    assert max(divergence(P, Q), divergence(Q, P)) <= budget*(1 + 1e-12)
+    assert P.size > 1
+
+@pytest.mark.parametrize('seed', range(12))
+def test_curve_of_steps_that_depend_on_outcomes(seed):
+    "A randomised response costs as much as the Gaussian mechanism that tells as well."
+    rng = np.random.default_rng(seed)
+    mu = rng.uniform(.3, 3)
+    def cost(eps): return float(-2*ndtri(1/(1 + np.exp(eps))))
+    P, Q = played(lambda: GDPFilter(mu), cost, rng, 6)
+    assert P.size > 1
+    for eps in (0., .1, .5, 1., 2.):
+        most = max(np.maximum(a - np.exp(eps)*b, 0).sum() for a, b in ((P, Q), (Q, P)))
+        assert most <= float(gaussian([mu], eps))*(1 + 1e-12)
+
 def test_a_refused_spend_changes_nothing():
     f = IndividualGDPFilter(1., 3)
     f.spend([.5, .9, 0])

@@ -271,6 +271,7 @@ def test_what_is_not_known_of_the_loss():
 CUT = 1000*TruncatedPoisson(sigma=1., rate=.01, dataset_size=10**4, max_batch_size=150)
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings('ignore:the bounds hold')
 def test_a_step_known_by_moments_does_not_spoil_the_others():
     "No more than for what dominates it, though the others' moments say little."
     choice, pure = (epsilon(step + CUT, delta=1e-5)
@@ -290,6 +291,7 @@ LAWS = ((ZCDP(rho=.005), RandomizedResponse(eps=.1)), (3*ZCDP(rho=.02), 3*Gaussi
         (2*ExponentialMechanism(eps=.4), 2*BoundedRange(eps=.4, shift=.15)))
 RESTS = CUT, 10*SAMPLED, ApproxDP(eps=.2, delta=1e-3)
 
+@pytest.mark.filterwarnings('ignore:the bounds hold')
 @pytest.mark.parametrize('law, rest', [
     pytest.param(law, rest, marks=[pytest.mark.slow]*(i != j))
     for i, law in enumerate(LAWS) for j, rest in enumerate(RESTS)])

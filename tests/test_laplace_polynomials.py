@@ -16,7 +16,7 @@ def table(*kinds):
     return ExactLaplaceCurve(ComposedLoss([(Laplace(scale=b).remove, n) for n, b in kinds]))
 
 def delta_by_integral(n, d, eps):
-    "n steps of sensitivity over scale d, by the inversion of M on a line, in 30 digits."
+    "n steps of sensitivity over scale d, by the inversion of M on the line Re z = 1, in 30 digits."
     def M(z):
         s = z + mp.mpf(1)/2
         return mp.exp(-d/2)*(mp.cosh(s*d) + mp.sinh(s*d)/(2*s))

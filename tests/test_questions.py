@@ -18,8 +18,9 @@ from dp_saddle.engine.ways import ContourAccountant, LeveledTable
 from dp_saddle.plrv import composed
 
 # Of answers; 1 in 1,000 is the aim. (Finite: an eps and a loss of 1e-139 beside probabilities that
-# are given to 1e-16.)
-MOST_WIDE = {'sampled-few': 0, 'sampled': 0, 'laplace': 0, 'finite': 1, 'mixed': 0, 'hetero': 0}
+# are given to 1e-16. Of noise of one's own, and of replaced records, less is known.)
+MOST_WIDE = {'sampled-few': 0, 'sampled': 0, 'laplace': 0, 'finite': 1, 'mixed': 0, 'hetero': 0,
+             'own': 14, 'triples': 3, 'bins': 0, 'replaced': 22, 'ends': 0}
 SLOW = int(os.environ.get('QUESTIONS', 600))
 with open(asked.CHOSEN, encoding='utf-8') as file: CHOSEN = json.load(file)
 
@@ -43,9 +44,9 @@ def test_a_thousand():
 @pytest.mark.slow
 @pytest.mark.parametrize('family', asked.FAMILIES)
 def test_questions(family):
-    "As many as the environment's QUESTIONS says, a sixth of each family."
+    "As many as the environment's QUESTIONS says, as many of each family."
     table = asked.Table()
-    for q in asked.questions(SLOW//6, seed=1, families=[family]):
+    for q in asked.questions(SLOW//len(asked.FAMILIES), seed=1, families=[family]):
         try:
             for record in asked.within(60, q, 2, True): table.add(q, record)
         except TimeoutError: table.late(q, 60)
