@@ -110,6 +110,16 @@ def completed(text):
         lines[start:end] = new
     return "\n".join(lines) + "\n"
 
+def apart(text):
+    """The module with a blank line above what has no docstring and begins a cell: else `help` takes
+    the cell's address for one."""
+    lines = text.splitlines()
+    for node in reversed(ast.parse(text).body):
+        if not isinstance(node, (*FUNCTION, ast.ClassDef)) or ast.get_docstring(node): continue
+        first = min([node.lineno, *(one.lineno for one in node.decorator_list)]) - 1
+        if lines[first - 1].startswith("# %% "): lines.insert(first, "")
+    return "\n".join(lines) + "\n"
+
 def without(text):
     "The module as it was before `completed`."
     def restored(found):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import doorwords
 import nbdev.maker
-from docments import completed
+from docments import apart, completed
 from nbdev.doclinks import nbdev_export
 
 WIDTH = 90    # behind `__all__ = `
@@ -51,7 +51,8 @@ if __name__ == "__main__":
     nbdev.maker.TextWrapper = Narrow
     nbdev_export()
     for path in Path("dp_saddle").rglob("[a-z]*.py"):
-        path.write_text(completed(path.read_text(encoding="utf-8")), encoding="utf-8")
+        text = path.read_text(encoding="utf-8")
+        path.write_text(apart(completed(text)), encoding="utf-8")
     for door in Path("dp_saddle").glob("*/__init__.py"):
         notebook = Path("nbs", door.parent.name, "index.ipynb")
         door.write_text(doorwords.completed(door, notebook), encoding="utf-8")

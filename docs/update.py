@@ -9,7 +9,7 @@ from docments import without
 def cells(path, found=nbdev.sync._iter_py_cells):
     "The module's cells, as the notebooks have them."
     for cell in found(path):
-        cell.code = without(cell.code)
+        cell.code = without(cell.code).lstrip("\n")
         yield cell
 
 

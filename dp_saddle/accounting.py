@@ -114,6 +114,7 @@ def as_parts(self:Composable):
     return ((self, 1),)
 
 # %% ../nbs/10_accounting.ipynb #cf812a34
+
 def _is_part(x): return isinstance(x, (Composable, Mechanism))
 
 def _parts(x):
@@ -214,6 +215,7 @@ def unit_records(self:RunSum):
                default=1)
 
 # %% ../nbs/10_accounting.ipynb #5eae398e
+
 def _shown(part): return part.shown if isinstance(part, Composable) else part
 
 @patch(as_prop=True)
@@ -246,6 +248,7 @@ def at_least(self:RunSum,
                else run.proved_below(part, delta) for part, _ in parts)
 
 # %% ../nbs/10_accounting.ipynb #c40d4d1a
+
 @patch
 def __add__(self:Composable, other):
     return RunSum(self.as_parts() + _parts(other)) if _is_part(other) else NotImplemented

@@ -244,6 +244,7 @@ def delta_of(self:EdgeworthAccountant, plrv, eps, floor):
     return 0*eps + p*(1 - MASS_ERROR), value, 1 + 0*eps
 
 # %% ../nbs/06_edgeworth.ipynb #077c419e
+
 @patch
 def epsilon_of(self:EdgeworthAccountant, plrv, delta, floor):
     return 0*delta, np.array([self._root(plrv, d) for d in delta]), inf + 0*delta
@@ -287,6 +288,7 @@ class TiltedEdgeworth(TiltedAccountant):
         self.order, self.cumulants_needed = order, order + 2
 
 # %% ../nbs/06_edgeworth.ipynb #32fa630b
+
 @patch
 def log_value(self:TiltedEdgeworth, t, eps, k, final=False):   # SaddlePointCLT's, times a ratio
     std = np.sqrt(np.maximum(k[2], TINY))
@@ -357,6 +359,7 @@ def _distance(plrv, mean, std, g, u):
     return np.abs(f - g.at(u)) + noise + GRID_ROUNDING + ULP*u
 
 # %% ../nbs/06_edgeworth.ipynb #f8aeac6f
+
 class _Cells(NamedTuple):
     origin: float        # the integral of |f - g|/u up to the first cell
     ends: np.ndarray     # where each cell ends
@@ -450,6 +453,7 @@ def _uniform_bound(plrv, order, proof):
     return b*(1 + BOUND_ROUNDING) + LEAST_BOUND + g.at_points() + place if b >= 0 else inf
 
 # %% ../nbs/06_edgeworth.ipynb #5b3d5490
+
 class _ChernoffTable(NamedTuple):
     plrv: object
     t: np.ndarray       # tilts
@@ -475,6 +479,7 @@ def _chernoff_table(plrv, std):
     return _ChernoffTable(plrv, t, plrv.real_cgf(t), np.full(t.shape, np.nan))
 
 # %% ../nbs/06_edgeworth.ipynb #9cf194a2
+
 class _Proved(NamedTuple):
     mean: float
     std: float
@@ -532,6 +537,7 @@ def _null_tail(self:EdgeworthInterval, plrv, eps):
     return np.maximum(x - null.error, 0), x, np.maximum(x + null.error, 0)
 
 # %% ../nbs/06_edgeworth.ipynb #ce46ef20
+
 @patch
 def delta_of(self:EdgeworthInterval, plrv, eps, floor):
     p = plrv.p_inf
@@ -546,6 +552,7 @@ def delta_of(self:EdgeworthInterval, plrv, eps, floor):
     return sure.with_mass(p)
 
 # %% ../nbs/06_edgeworth.ipynb #1d5be8e6
+
 @patch
 def epsilon_of(self:EdgeworthInterval, plrv, delta, floor):
     ends = np.array([self._ends(plrv, d) for d in delta])

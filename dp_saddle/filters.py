@@ -124,6 +124,7 @@ def _pay(self:_Ledger, cost):
     self._sum = new
 
 # %% ../nbs/08_filters.ipynb #1fc6976b
+
 @patch
 def state(self:_Ledger):
     total, lost, steps = self._sum
@@ -634,6 +635,7 @@ def step(self:GDPResidueFilter,
     return fits[()]
 
 # %% ../nbs/08_filters.ipynb #d8787d05
+
 @patch
 def state(self:GDPResidueFilter):
     return {'square': self._square, 'steps': np.array(self.steps)}

@@ -422,6 +422,7 @@ def delta(self:IndividualAccountant,
     return Bounds(*np.concatenate(bounds, axis=1))
 
 # %% ../nbs/09_individual.ipynb #b4733e74
+
 @lru_cache(_KEPT_GRIDS)
 def _known_cgfs(grid, rate, order):  # (K, its error) at each noise, for each direction; kept
     t = np.array([order - 1.])
@@ -616,6 +617,7 @@ def account_store(
         shutil.rmtree(draft, ignore_errors=True)
 
 # %% ../nbs/09_individual.ipynb #5809e955
+
 def _check_stores(source, target):
     for name, path in (('source', source), ('target', target)):
         checks.choice(('.zarr', '.parquet'), **{f'suffix of {name}': path.suffix})

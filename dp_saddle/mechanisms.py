@@ -94,6 +94,7 @@ def set_floats(self:Mechanism,
         object.__setattr__(self, name, float(x))
 
 # %% ../nbs/02_mechanisms.ipynb #56a77057
+
 @patch
 def __add__(self:Mechanism, other):
     if not isinstance(other, Mechanism): return NotImplemented

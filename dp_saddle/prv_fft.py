@@ -533,6 +533,7 @@ def _masses(p):
     return np.minimum(p*(1 + MASS_ERROR*np.arange(-1, 2)), 1)
 
 # %% ../nbs/07_prv_fft.ipynb #e29dab3b
+
 @patch
 def delta_of(self:PRVAccountant, plrv, eps, floor):
     if plrv not in self.bands:
@@ -546,6 +547,7 @@ def delta_of(self:PRVAccountant, plrv, eps, floor):
     return low, np.clip(mid, low, up), up
 
 # %% ../nbs/07_prv_fft.ipynb #1e378246
+
 @patch
 def epsilon_of(self:PRVAccountant, plrv, delta, floor):
     p = plrv.p_inf
@@ -659,12 +661,14 @@ class FourierAccountant(Accountant):
                 self.L[plrv], self.n[plrv], self.curves[plrv] = _fourier_curves(plrv, L, n)
 
 # %% ../nbs/07_prv_fft.ipynb #a6a72de8
+
 @patch
 def delta_of(self:FourierAccountant, plrv, eps, floor):   # (0, estimate, 1)
     mid = np.clip(self.curves[plrv][0].delta(eps), 0, 1) if plrv in self.curves else 0*eps
     return 0*eps, mid, 1 + 0*eps
 
 # %% ../nbs/07_prv_fft.ipynb #f6b494a0
+
 @patch
 def epsilon_of(self:FourierAccountant, plrv, delta, floor):   # (0, estimate, inf)
     mid = _newton(self.curves[plrv][0], delta) if plrv in self.curves else 0*delta

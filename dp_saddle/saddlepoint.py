@@ -342,6 +342,7 @@ def _at(self:TiltedAccountant, plrv, t):
     return k[1] - pull, self.log_value(t, k[1] - pull, k), k[2] - slope
 
 # %% ../nbs/04_saddlepoint.ipynb #2570f332
+
 @patch
 def delta_of(self:TiltedAccountant, plrv, eps, floor):
     low, value, up = 0*eps, 0*eps, 0*eps
@@ -451,6 +452,7 @@ def prove_epsilon(self:TiltedAccountant,
     return 0*t, 0*t + inf
 
 # %% ../nbs/04_saddlepoint.ipynb #baec4ae8
+
 @patch
 def epsilon_of(self:TiltedAccountant, plrv, delta, floor):
     p = plrv.p_inf

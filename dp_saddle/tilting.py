@@ -115,6 +115,7 @@ def lyapunov_sum(
     return sum((n*p.abs_moment(t) for p, n in rest), 0*t)[()]
 
 # %% ../nbs/05_tilting.ipynb #4b96ef62
+
 def _is_normal(plrv): return all(isinstance(p, GaussianLoss) for p, _ in plrv.parts)
 
 def _berry_esseen(plrv, t, var, constant):
@@ -402,6 +403,7 @@ class SaddlePointCLT(TiltedAccountant):
         return clt_log_delta(eps, t, *k)
 
 # %% ../nbs/05_tilting.ipynb #354d2dc6
+
 @patch
 def prove_delta(self:SaddlePointCLT, plrv, t, k, eps):   # [SP 44]
     tilts = np.minimum(_spread(t, k[2], DELTA_WIDTHS), self.facts[plrv].limit)
@@ -410,6 +412,7 @@ def prove_delta(self:SaddlePointCLT, plrv, t, k, eps):   # [SP 44]
     return low, np.maximum(up, SMALLEST)
 
 # %% ../nbs/05_tilting.ipynb #029f09df
+
 @patch
 def prove_epsilon(self:SaddlePointCLT, plrv, t, k, log_high, log_low):   # those on delta, inverted
     limit, bounds = self.facts[plrv].limit, []
@@ -459,11 +462,13 @@ class MomentsAccountant(TiltedAccountant):
         self.log_factor = log_chernoff_factor if tight else np.zeros_like
 
 # %% ../nbs/05_tilting.ipynb #bfd4dec7
+
 @patch
 def log_value(self:MomentsAccountant, t, eps, k, final=False):   # of the bound [GDP C.3]
     return k[0] - eps*t + self.log_factor(t)
 
 # %% ../nbs/05_tilting.ipynb #44053da4
+
 @patch
 def prove_delta(self:MomentsAccountant, plrv, t, k, eps):
     rounding = MOMENTS_ROUNDING + SUM_ULPS*ULP*(np.abs(k[0]) + eps*t) + t*plrv.rounding
@@ -474,6 +479,7 @@ def prove_delta(self:MomentsAccountant, plrv, t, k, eps):
     return 0*t, np.maximum(up, SMALLEST)
 
 # %% ../nbs/05_tilting.ipynb #f489eb88
+
 @patch
 def prove_epsilon(self:MomentsAccountant, plrv, t, k, log_high, log_low):
     sure = k[0] + self.log_factor(t) - log_low + MOMENTS_ROUNDING + SUM_ULPS*ULP*np.abs(k[0])
@@ -589,6 +595,7 @@ def _check_grid(plrv, kind):
                              f"transform of its loss takes {float(part.nodes_at(1.)):.1e} nodes")
 
 # %% ../nbs/05_tilting.ipynb #db8de772
+
 @patch
 def delta_of(self:GaussianLimit, plrv, eps, floor):
     mean, var, error = self.normal[plrv]
@@ -602,6 +609,7 @@ def delta_of(self:GaussianLimit, plrv, eps, floor):
     return Bounds(*bounds*(1 - p)).with_mass(p)
 
 # %% ../nbs/05_tilting.ipynb #2c8d0750
+
 @patch
 def epsilon_of(self:GaussianLimit, plrv, delta, floor):
     mean, var, error = self.normal[plrv]

@@ -57,6 +57,7 @@ CURVE_ALT = (
     "the vertical line is the certified eps at delta {:g}.")
 
 # %% ../nbs/11_live_curves.ipynb #de4f5de3
+
 def _run(sigma, rate, steps):
     checks.count(1, steps=steps)
     return int(steps)*PoissonSubsampled(base=Gaussian(sigma=float(sigma)), rate=float(rate))
@@ -72,6 +73,7 @@ def _sliders(**values):
     return tuple(_slider(name, v) for name, v in values.items())
 
 # %% ../nbs/11_live_curves.ipynb #2e4beb60
+
 class Method(NamedTuple):
     kind: object     # the accountant's class, or a function of a run that makes one
     rounding: str    # 'up' for its upper bound, '' for its estimate

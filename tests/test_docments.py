@@ -95,3 +95,21 @@ def test_help_says_what_comments_say():
             assert f"{', '.join(names)} {' '.join(comment.split())}" in told, name
     assert "builder a function of the parameter -> a mechanism" in " ".join(
         pydoc.render_doc(dp_saddle.calibrate, renderer=pydoc.plaintext).split())
+
+@pytest.mark.parametrize("name", MODULES)
+def test_help_takes_no_address_for_words(name):
+    "Where there is no docstring, `help` shows the comment above: that is no cell's address."
+    path = ROOT/"dp_saddle"/f"{name.replace('.', '/')}.py"
+    text = path.read_text(encoding="utf-8")
+    lines = text.splitlines()
+    for node in ast.walk(ast.parse(text)):
+        if not isinstance(node, (ast.FunctionDef, ast.ClassDef)): continue
+        if ast.get_docstring(node): continue
+        first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
+        assert not lines[first - 2].startswith("# %%"), node.name
+    assert "# %%" not in pydoc.render_doc(dp_saddle.Gaussian.__add__)
+
+def test_a_blank_line_above_what_has_no_docstring():
+    made = "# %% x.ipynb #1\n@one\ndef f(a): return a\n\n# %% x.ipynb #2\ndef g():\n    'said'\n"
+    moved = docments.apart(made)
+    assert moved == made.replace("#1\n", "#1\n\n")

@@ -340,6 +340,7 @@ def _sync_folder(path):
         os.close(folder)
 
 # %% ../../nbs/base/checks.ipynb #ea14afbd
+
 def _state_path(path):
     path = as_path(path=path)
     choice(('.json', '.npz'), **{'suffix of path': path.suffix})
@@ -390,6 +391,7 @@ def save(self:Saved, path):
     _write_whole(path, lambda file: _dump(file, _whole(self), path.suffix))
 
 # %% ../../nbs/base/checks.ipynb #8819b3e7
+
 def _check_settings(owner, saved):
     for key, own in _settings_of(owner).items():
         if not np.array_equal(saved[key], own):

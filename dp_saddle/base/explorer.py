@@ -464,6 +464,7 @@ _DRAW = """
 """
 
 # %% ../../nbs/base/explorer.ipynb #fa33a7bf
+
 def _row(tag, cells):
     return '<tr>' + ''.join(f'<{tag}>{html.escape(c)}</{tag}>' for c in cells) + '</tr>'
 

@@ -299,6 +299,7 @@ def _double(text):
 _TOO_LARGE = "numbers must fit into doubles, and one does not"
 
 # %% ../../nbs/base/texts.ipynb #afc46a15
+
 def _no_number(text): raise ValueError("numbers must be finite, and one is not")
 
 def _not_deep(read, text):

@@ -92,6 +92,7 @@ class _Plan(NamedTuple):
     nats: float       # that are lost or aimed at
 
 # %% ../../nbs/certificates/interval_bins.ipynb #f0258568
+
 def _log_gamma(kappa, s):
     with ctx.workprec(_LOW_BITS):
         return float(abs(acb(kappa, s).lgamma().exp()).log())

@@ -191,6 +191,7 @@ _LISTS = {'epsilon': ('--steps', '--epochs'), 'delta': ('--steps', '--epochs'),
           'sweep': ('--sigma', '--rate', '--steps', '--batch-size', '--epochs')}
 
 # %% ../../nbs/command/words.ipynb #89164e85
+
 def _several(many): return dict(nargs='+') if many else {}
 
 def _add_run(command, name):

@@ -160,6 +160,7 @@ def path(self:WindowedGaussianLoss, t, s, shift, precision=float):
     return self.paths[shift]
 
 # %% ../../nbs/engine/largest_loss_levels.ipynb #e54b6181
+
 @patch
 def _path(self:WindowedGaussianLoss, shift): return self.at(*self.outcomes(0., shift))
 

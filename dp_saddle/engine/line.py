@@ -225,6 +225,7 @@ def log_p_inf_of(plrv):
     return log(plrv.p_inf) + allowance*np.array([[-1], [0], [1]])
 
 # %% ../../nbs/engine/line.ipynb #13818322
+
 @patch
 def _first_tilts(self:CgfTable, first, last):
     self.u = self.K = np.empty(0)
@@ -298,6 +299,7 @@ def _exponents_so_far(self:CgfTable, eps):
     return self.K - self.log_poles - np.multiply.outer(eps, self.u)
 
 # %% ../../nbs/engine/line.ipynb #7c152cff
+
 @patch
 def _minimum_is_beyond(self:CgfTable, G, lowest):
     at_end = lowest == len(self.u) - 1
@@ -1511,6 +1513,7 @@ def cancellation(self:Line, shift):
     return abs(shift)*self.plan.t
 
 # %% ../../nbs/engine/line.ipynb #a742819f
+
 class _Probe(NamedTuple):
     miss: float   # log delta - goal
     width: float  # upper - lower, of log delta
@@ -1775,6 +1778,7 @@ def _leaves_it(self:CgfTable, search, at, eps, top):
     return self.stop
 
 # %% ../../nbs/engine/line.ipynb #5ab2182c
+
 class _Root(NamedTuple):
     eps: float    # where the estimate of log delta is the goal
     line: object  # the line, or closed form, that said so
@@ -1799,6 +1803,7 @@ def _by_its_log(eps, root):
     return eps*max(exp(root/eps - 1), .5**_NEARER)
 
 # %% ../../nbs/engine/line.ipynb #639dd91f
+
 def _is_settled(at):
     part, most = _SETTLED
     return abs(at.miss) <= at.width*part < most

@@ -294,6 +294,7 @@ def _dismissed(family, table, eps, delta):
     return out
 
 # %% ../../nbs/engine/prefixes.ipynb #3bf3b76f
+
 def _blocks(rows): return np.array_split(rows, ceil(len(rows)/_ROWS)) if len(rows) else []
 
 def _direction(family, schedule, marks, table, delta, out, good):

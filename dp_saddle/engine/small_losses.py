@@ -334,6 +334,7 @@ def turned_by(self:SmallLossShare):
     return self.mu*(hits if hits <= 1/2 else 1)
 
 # %% ../../nbs/engine/small_losses.ipynb #01rare52
+
 class _Rule(NamedTuple):
     h: float       # step of the nodes
     a: float       # height of the path, or 0

@@ -595,6 +595,7 @@ def _finite_bounds(self:TiltedFFT, grid, eps, log_chernoff):
     return low, np.clip(mid, low, up), np.maximum(up, SMALLEST)
 
 # %% ../../nbs/engine/tilted_fft.ipynb #62d8ac4b
+
 @patch
 def delta_of(self:TiltedFFT, plrv, eps, floor):
     out = infinite_part(plrv, eps)
@@ -625,6 +626,7 @@ def _crossings(curve, grid, goals, ends):
     return first, [new if s else end for new, s, end in zip((low, mid, up), seen, ends)]
 
 # %% ../../nbs/engine/tilted_fft.ipynb #4af1262b
+
 @patch
 def epsilon_of(self:TiltedFFT, plrv, delta, floor):
     return np.array([self._ends(plrv, d) for d in delta]).reshape(-1, len(Bounds._fields)).T

@@ -386,6 +386,7 @@ def _tables(self:CountedTable, eps, log_delta, base=None):
     return LeveledTable._tables(self, eps, log_delta, base)
 
 # %% ../../nbs/engine/ways.ipynb #01levels4c
+
 @patch
 def log_delta(self:CountedTable, eps, floor=-inf):
     self.by_levels = True
@@ -898,6 +899,7 @@ def _tried(self:ContourAccountant):
     return {plrv: _OneDirection(plrv, self._settings, self.sorts) for plrv in self.directions}
 
 # %% ../../nbs/engine/ways.ipynb #52b4b50f
+
 @patch
 def delta_of(self:ContourAccountant, plrv, eps, floor):
     logs, wide = self._tried[plrv].log_delta(eps, np.maximum(safe_log(floor), LOG_SMALLEST))
@@ -913,6 +915,7 @@ def _deltas(logs):
     return np.maximum(low - SMALLEST, 0), mid, np.where(logs[2] == -inf, 0, up)
 
 # %% ../../nbs/engine/ways.ipynb #706b4e9e
+
 @patch
 def epsilon_of(self:ContourAccountant, plrv, delta, floor):
     found = np.full((_BOUNDS, delta.size), np.nan)

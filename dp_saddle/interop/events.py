@@ -139,6 +139,7 @@ def composition_of(
     return Composition(tuple(pairs) or ((Gaussian(sigma=1.), 0),))
 
 # %% ../../nbs/interop/events.ipynb #bc893283
+
 def _kind(event):
     return type(event).__name__.removesuffix('DpEvent')
 
@@ -281,6 +282,7 @@ def _built(event, relation):
         f"the first six or several Gaussians, and for {', '.join(_BUILT)}")
 
 # %% ../../nbs/interop/events.ipynb #79ca5f6e
+
 def _check_relation(event, relation, wanted):
     if relation != wanted:
         raise ValueError(f"neighboring_relation must be {wanted} for {_kind(event)}, "
@@ -377,6 +379,7 @@ def _tries(mean, shape):
     return TruncatedNegativeBinomial(mean=mean, shape=shape)
 
 # %% ../../nbs/interop/events.ipynb #479346a7
+
 @patch
 def _count(self:EventCounts, step, count):
     if count and step is inf:

@@ -345,6 +345,7 @@ class NumberedLoader:
         return len(self._inner)
 
 # %% ../../nbs/interop/training_records.ipynb #e75af456
+
 @patch
 def __iter__(self:NumberedLoader):
     for ids, batch in self._inner:

@@ -178,6 +178,7 @@ def corner_off(self:NodeLoss,
     return (order/(e*a))**order*np.exp(a*self.corner_turn)*held
 
 # %% ../../nbs/losses/absolute_moments.ipynb #00af0019
+
 @patch
 def corner_off(self:SubsampledGaussianLoss, t, mean, std, K, order):
     by_both, removing = NodeLoss.corner_off(self, t, mean, std, K, order), self.top == 'remove'

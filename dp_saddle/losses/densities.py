@@ -123,6 +123,7 @@ def log_off(self:TrapezoidLoss, below, above, whole, margin):
     return np.logaddexp(edges, whole - _LEFT_OUT)
 
 # %% ../../nbs/losses/densities.ipynb #93ec373d
+
 @patch
 def log_drift_strips(self:TrapezoidLoss):
     y, logw = self.path(0., 0., np.array([[-1.], [1.], [0.]]))
@@ -395,6 +396,7 @@ def outcomes_off(self:GaussianMixtureLoss, x, h, place, y, logw):
     return self.loss_ulps + loss, weight + removing
 
 # %% ../../nbs/losses/densities.ipynb #74bb2e09
+
 @patch
 def base_log_density(self:SubsampledGaussianLoss, l):
     return -(l/self.mu + self.mu/2)**2/2 - np.log(self.mu*sqrt(2*pi))
@@ -409,6 +411,7 @@ def base_tail(self:SubsampledGaussianLoss, l): return ndtr(-l/self.mu - self.mu/
 def base_log_delta(self:SubsampledGaussianLoss, l): return gaussian_log_delta(l, self.mu)
 
 # %% ../../nbs/losses/densities.ipynb #dfb5695e
+
 @patch
 def ends(self:GaussianMixtureLoss, t):
     sigma, last = 1/self.mu, self.c[self.last_felt(t)]
@@ -577,6 +580,7 @@ def log_left_out(self:GaussianMixtureLoss, t):
     return self.kept(('left out', t), make)
 
 # %% ../../nbs/losses/densities.ipynb #5f21ab07
+
 @patch
 def log_strip(self:GaussianMixtureLoss, t, s0, s1, shift):
     edges = np.log(2) + self._log_edge(t, 1. + shift)
@@ -644,6 +648,7 @@ def moved_by_noise(self:GaussianMixtureLoss,
     return (1 + abs(t))*straight, (1 + abs(t) + s)*np.where(shifted, turned, straight)
 
 # %% ../../nbs/losses/densities.ipynb #7a6cbbf6
+
 @patch
 def known_cgf(self:GaussianMixtureLoss, t):
     def make():
@@ -663,6 +668,7 @@ def moduli_off(self:GaussianMixtureLoss, t, shift, y, logw):
     return [v + moved for v in off]
 
 # %% ../../nbs/losses/densities.ipynb #7967776e
+
 @patch
 def node_noise(self:GaussianMixtureLoss, t):
     if not self.noisy: return 0.
@@ -687,6 +693,7 @@ def log_strips(self:GaussianMixtureLoss, t, K):
     return np.logaddexp(self.log_axis_strip(self.log_held(t, K)), self.log_left_outs(t))
 
 # %% ../../nbs/losses/densities.ipynb #bdad6f75
+
 @patch
 def log_left_outs(self:GaussianMixtureLoss, t): return [self.log_left_out(x) for x in t.tolist()]
 
@@ -730,6 +737,7 @@ def at_tilt(self:GaussianMixtureLoss,
     return self.kept(('lower', t), make)
 
 # %% ../../nbs/losses/densities.ipynb #ecbcf8ca
+
 @patch
 def line(self:GaussianMixtureLoss, t, s):
     lower = self.at_tilt(t)
@@ -829,6 +837,7 @@ class DensityLoss(TrapezoidLoss):
     def shift_from(self, t): return _PHASE/self.phase
 
 # %% ../../nbs/losses/densities.ipynb #5e3ee457
+
 @patch(as_prop=True)
 def corner_turn(self:DensityLoss): return self.phase
 

@@ -82,6 +82,7 @@ class LaplaceLoss(SubsampledLoss):
     def base_log_density(self, l): return -(l + self.mu)/2 - np.log(_LAPLACE)
 
 # %% ../../nbs/losses/laplace.ipynb #3881f565
+
 @patch
 def base_cdf(self:LaplaceLoss, l):
     inner = 1 - np.exp(-(np.maximum(l, -self.mu) + self.mu)/2)/2
@@ -222,6 +223,7 @@ def singular_at(self:LaplaceLoss, t):
     return (mixed, without) if self.top == 'remove' else (without, mixed)
 
 # %% ../../nbs/losses/laplace.ipynb #bd49b64c
+
 @patch
 def path(self:LaplaceLoss, t, s, shift, precision=float):
     cuts = self._bent_cuts(t, s) if np.any(shift) else self._straight_cuts(t, s)
@@ -263,6 +265,7 @@ def line(self:LaplaceLoss, t, s): return NodeLoss.line(self.for_lines, t, s)
 def known_cgf(self:LaplaceLoss, t): return NodeLoss.known_cgf(self.for_lines, t)
 
 # %% ../../nbs/losses/laplace.ipynb #83a162d7
+
 @patch
 def nodes_off(self:LaplaceLoss, t, shift, y, logw):
     log_w = y if self.top == 'remove' else -y
@@ -299,6 +302,7 @@ def log_modulus(self:LaplaceLoss, t, s, shifts):
     return np.array([log_moduli(t, s, *path, self.moduli_off(t, 1., *path)) for path in paths])
 
 # %% ../../nbs/losses/laplace.ipynb #50f4d839
+
 @patch
 def split(self:LaplaceLoss, t, x):
     t = np.maximum(t, 0) + NEAR

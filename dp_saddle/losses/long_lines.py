@@ -135,10 +135,12 @@ def quotient(
 def _(loss: FiniteLoss, t, h, known): return _quotient(loss, t, h, known)
 
 # %% ../../nbs/losses/long_lines.ipynb #00agq012
+
 @quotient.register
 def _(loss: PlainLaplaceLoss, t, h, known): return _quotient(loss, t, h, known, signed=True)
 
 # %% ../../nbs/losses/long_lines.ipynb #00agq13b
+
 @quotient.register
 def _(loss: LaplaceLoss, t, h, known):
     return descents(loss, t, h, known) if loss.rate < 1 else None

@@ -51,6 +51,7 @@ _MATTERS = 1e-6         # the width of delta, relative to what is made of it, wo
 _MATTERS_TO_MU = 1e-4   # and relative to delta, where a Gaussian curve is to cover it
 
 # %% ../../nbs/practice/attacks.ipynb #da95a73b
+
 def _infinite(accountant): return max(plrv.p_inf for plrv in accountant.directions)
 
 def _least(accountant, smallest):

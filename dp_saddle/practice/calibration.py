@@ -100,6 +100,7 @@ def _target(eps, mu, advantage, delta):
     return _Target(0., float(advantage))
 
 # %% ../../nbs/practice/calibration.ipynb #4c8d88e4
+
 def _removing(run):
     mechanism = mechanism_of(run)
     return mechanism.remove if isinstance(mechanism, Mechanism) else mechanism

@@ -131,6 +131,7 @@ class MergedSteps:
         else: self._add(kinds, inf)
 
 # %% ../../nbs/practice/merged_steps.ipynb #61cd3790
+
 @patch
 def _start(self:MergedSteps):
     self.others, self.cells = 0, {}             # kinds of their own; {step: its Cell}

@@ -138,6 +138,7 @@ def _ways_of(step):
 def _sampling(run): return '; then '.join(_SAMPLING[way] for way in dict.fromkeys(_ways(run)))
 
 # %% ../../nbs/practice/reports.ipynb #a1b1fc75
+
 def _mechanism(run):
     if isinstance(run, RunSum):
         return '; then '.join(f'{n} times {_mechanism(part)}' if isinstance(part, Run)
@@ -219,6 +220,7 @@ def _tuned(run, tuning):
     return besides + _TUNING[tuning]
 
 # %% ../../nbs/practice/reports.ipynb #166839a3
+
 def _covers(run, released):
     steps = getattr(mechanism_of(run), 'as_steps', tuple)()
     if any(map(_is_search, steps)):
@@ -278,6 +280,7 @@ def _text(facts):
     return text + _quotation(facts) if _CERTIFIED in facts else text
 
 # %% ../../nbs/practice/reports.ipynb #9978ed55
+
 def _markdown(facts):
     up = round_outwards(facts['epsilon'], ROUND_CEILING, _DIGITS)
     title = f"**({up}, {facts['delta']:g})-differential privacy** of each {facts['unit']}"

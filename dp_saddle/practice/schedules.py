@@ -155,6 +155,7 @@ def _families(kinds):
     return [LossFamily(kinds, direction) for direction in both]
 
 # %% ../../nbs/practice/schedules.ipynb #4cbafd06
+
 def _run_of(kinds, counts):
     return Composition(tuple((m, int(n)) for m, n in zip(kinds, counts, strict=True) if n))
 
@@ -659,6 +660,7 @@ class Budget(Saved):
                 f'spent={self.spent:.6g})')
 
 # %% ../../nbs/practice/schedules.ipynb #7cc5970e
+
 @patch
 def state(self:Budget):
     return {'history': np.array(json.dumps(to_steps(self.history)))}

@@ -144,6 +144,7 @@ def path(self:ReplaceOneLoss, t, s, shift, precision=float):
     return logp - self._log_density(x, -1), logp + log(self._step())
 
 # %% ../../nbs/sampling/fixed_sizes.ipynb #4d1c9e05
+
 @patch
 def split(self:ReplaceOneLoss, t, x):
     low, high = np.array([self._range(max(u, 0.)) for u in t]).T[..., None]

@@ -50,6 +50,7 @@ class Sampler:
         return int(min(self.batches, self.left))
 
 # %% ../../nbs/sampling/samplers.ipynb #fb29e22b
+
 @patch
 def __iter__(self:Sampler):
     if not self.left:

@@ -513,6 +513,7 @@ def log_decay(self:Window,
     return self.last[1]
 
 # %% ../../nbs/sampling/truncated_moments.ipynb #311ba9c6
+
 @patch
 def _decay(self:Window, a):
     v, drop = self.v, self.log_drop(w := self.falls.w)

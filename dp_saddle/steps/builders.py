@@ -216,6 +216,7 @@ def mixed(self:MixedLoss,
     return np.where(near, sc.log1p(change), total)
 
 # %% ../../nbs/steps/builders.ipynb #52f41b60
+
 @patch
 def cgf_on(self:MixedLoss, z): return self.mixed(np.array([p.cgf_on(z) for p in self.branches]))
 
@@ -294,6 +295,7 @@ def abs_moment(self:MixedLoss, t=0., order=3):
     return np.reshape(total, t.shape)[()]
 
 # %% ../../nbs/steps/builders.ipynb #00cab002
+
 @patch
 def pieces_off(self:MixedLoss, t, x):
     return [(y, logw + w, *off) for w, pieces in self._each('pieces_off', t, x)

@@ -109,6 +109,7 @@ def cumulants(self:MomentsLoss, t=0., order=2):
     return self.slopes(t.ravel(), order).reshape((order,) + t.shape)
 
 # %% ../../nbs/steps/known_by_moments.ipynb #400fbe3b
+
 @patch
 def cgf_on(self:MomentsLoss, z): return self.cgf(z)
 
@@ -152,6 +153,7 @@ def log_delta(self:MomentsLoss, eps):
 def density(self:MomentsLoss, s): raise self.unknown('the density of the loss')
 
 # %% ../../nbs/steps/known_by_moments.ipynb #ced08d22
+
 @patch
 def line(self:MomentsLoss, t, s): raise self.unknown('the transform on a line')
 

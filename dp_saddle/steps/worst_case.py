@@ -138,6 +138,7 @@ def _say(said):
         warnings.warn(text, kind, stacklevel=2)
 
 # %% ../../nbs/steps/worst_case.ipynb #0dc52ba5
+
 @patch
 def delta_of(self:WorstCaseAccountant, plrv, eps, floor):
     _, mid, up = self.moments.delta_of(plrv, np.minimum(eps, _FAR), floor)
@@ -152,6 +153,7 @@ def delta_of(self:WorstCaseAccountant, plrv, eps, floor):
     return low, np.clip(mid, low, up), up
 
 # %% ../../nbs/steps/worst_case.ipynb #80afb9ca
+
 @patch
 def epsilon_of(self:WorstCaseAccountant, plrv, delta, floor):
     _, mid, up = self.moments.epsilon_of(plrv, delta, floor)
