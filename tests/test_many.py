@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dp_saddle import Composition, ContourAccountant, Gaussian, PoissonSubsampled
+from dp_saddle import Composition, ContourAccountant, Gaussian, Laplace, PoissonSubsampled
 from dp_saddle.base.numerics import ULP
 from dp_saddle.engine.many import (
     LossFamily,
@@ -106,6 +106,18 @@ def test_a_family_knows_its_losses(families):
             loss = getattr(kind, direction)
             assert K[:300] == pytest.approx(loss.cgf(family.t[:300]), rel=1e-9, abs=1e-15)
             assert tv == pytest.approx(float(loss.delta(0.)), rel=1e-9)
+
+def test_a_family_with_corners_takes_what_a_smooth_one_has(families):
+    "And the other way round: they look at other frequencies."
+    smooth, (loud, quiet) = families[0], KINDS[:2]
+    mixed = [loud, quiet, Laplace(scale=30.)]
+    corners = LossFamily(mixed, 'remove', tilts=smooth.t)
+    for kinds, known in ((mixed, smooth), (KINDS, corners)):
+        used = np.ones(len(kinds), bool)
+        known.decay(3, np.ones(len(known.steps), bool))
+        s, log_most = LossFamily(kinds, 'remove', known, smooth.t).decay(3, used)
+        alone = LossFamily(kinds, 'remove', tilts=smooth.t).decay(3, used)
+        assert np.array_equal(s, alone[0]) and log_most == pytest.approx(alone[1], rel=1e-12)
 
 def test_lines_are_kept_and_cut(families):
     family, used = families[0], np.ones(8, bool)

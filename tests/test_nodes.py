@@ -47,6 +47,14 @@ def test_sums_against_mpmath(size):
             want = mp.log1p(M - total + t*(other - total))
             assert abs(plrv.cgf(t)/want - 1) < 1e-13
 
+def test_increments_of_many_losses_at_few_frequencies():
+    "A block has one at least. Of losses on a lattice the sum is a geometric series."
+    n, h = 1 << 17, 2.**-16
+    s = np.linspace(1e-3, 5, 40)
+    found = increments(np.full(n, 1/n), h*np.arange(n), s)
+    want = np.expm1(1j*s*h*n)/np.expm1(1j*s*h)/n - 1
+    assert np.abs(found - want).max() < 1e-12
+
 @pytest.mark.parametrize('points', [60, 5000])
 def test_increments_say_what_they_are_off_by(points):
     "Term by term, and by runs of 64."

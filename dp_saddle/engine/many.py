@@ -270,8 +270,7 @@ def tv(self:LossFamily):
 @patch
 def places(self:LossFamily, t):
     "{step: its row}, if this family has the tilts `t`, a 1-d array; else nothing."
-    same = np.array_equal(self.t, t)
-    return {step: i for i, step in enumerate(self.steps)} if same else {}
+    return {step: i for i, step in enumerate(self.steps)} if np.array_equal(self.t, t) else {}
 
 @patch
 def _take(self:LossFamily, known, place):
@@ -279,7 +278,8 @@ def _take(self:LossFamily, known, place):
     rows = {place[m]: j for j, m in enumerate(self.steps) if m in place}
     self._cgfs = {rows[j]: v for j, v in known._cgfs.items() if j in rows}
     self._tv = {rows[j]: v for j, v in known._tv.items() if j in rows}
-    self._decay = {(i, rows[j]): v for (i, j), v in known._decay.items() if j in rows}
+    if self.smooth == known.smooth:                    # at the same frequencies
+        self._decay = {(i, rows[j]): v for (i, j), v in known._decay.items() if j in rows}
     self._lines = {(i, h, rows[j]): v for (i, h, j), v in known._lines.items() if j in rows}
 
 # %% ../../nbs/engine/many.ipynb #5240c7df

@@ -599,7 +599,8 @@ def _by_runs(p, y, band, h):
     p, y = np.append(p, extra), np.append(y, extra)
     step = _turned_less_1(y, h*np.arange(run)).reshape(-1, piece, run)
     starts, runs = s[::run], []
-    for some in np.array_split(starts, 1 + run*starts.size*y.size//(piece*_BLOCK)):
+    blocks = 1 + run*starts.size*y.size//(piece*_BLOCK)
+    for some in np.array_split(starts, min(blocks, starts.size)):
         first = _turned_less_1(y, some)
         turned = (p[:, None]*(1 + first)).reshape(-1, piece, some.size)
         steps = by_halves(turned.swapaxes(1, 2) @ step)
