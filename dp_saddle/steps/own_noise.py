@@ -176,7 +176,7 @@ def _law(curves, up, mesh):
 class AdditiveNoise(Mechanism):
     """A number that one record moves by at most `sensitivity`, released with noise of your own, on
     the line [SP Remark 2.11]. Say that it is `log_concave`, or `even` with `inflections`: bounds
-    are then about 1e-5 apart, relatively (`mesh`); else there are estimates alone. ValueError where
+    are then about 1e-5 apart (see `mesh`); else there are estimates alone. ValueError where it is
     not as said. Without `slope` a loss is infinite once in 1e60: `rdp` and others feel that.
 
     Parameters
