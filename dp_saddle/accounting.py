@@ -719,6 +719,7 @@ def epsilon(
     if isinstance(run, list): return np.array(_of_each(run, delta))
     return bounds_of('epsilon', run, delta).upper
 
+# %% ../nbs/10_accounting.ipynb #8dc1c820
 def bounds_of(
     question,  # 'epsilon' or 'delta'
     run,       # a mechanism, a composition, a PLRV, or what `dpsgd` returns
@@ -753,6 +754,7 @@ def _of_each(runs, delta):
     return [at.upper if at else epsilon(run, delta=delta)
             for run, at in zip(runs, found, strict=True)]
 
+# %% ../nbs/10_accounting.ipynb #02d8f970
 def delta(
     run,     # a mechanism, a composition, or what `dpsgd` returns
     *, eps,  # >= 0, nats, a number or an array

@@ -642,14 +642,15 @@ def asked(self:Accountant):
     if isinstance(m, PLRV): return [composed(m)]
     return [composed(plrv) for plrv in ([m.remove] if m.symmetric else [m.remove, m.add])]
 
+# %% ../nbs/02_mechanisms.ipynb #2e2a8596
 @patch(as_prop=True)
-def names(self:Accountant):
+def _names(self:Accountant):
     "Of the directions that are asked; of one loss alone there is none."
     if isinstance(self.mechanism, PLRV): return ['']
     return ['removing', 'adding'] if len(self.asked) > 1 else ['both']
 
 @patch
-def attempted(self:Accountant):
+def _attempted(self:Accountant):
     "A context in which a direction is asked, for a trace: an attempt with the method's name."
     return attempt(type(self).__name__)
 
@@ -714,10 +715,10 @@ def _most(self:Accountant, method, x, top):
     "The larger of both directions' answers at an array x; `top`: what is never exceeded."
     self._check_served()
     worst, apart = np.zeros((len(Bounds._fields), x.size)), np.zeros(x.size)
-    ways = list(zip(self.asked, self.names, strict=True))
+    ways = list(zip(self.asked, self._names, strict=True))
     for plrv, name in counted(ways, 'direction'):
         with np.errstate(over='ignore', invalid='ignore', divide='ignore'), towards(name) as found:
-            with self.attempted():
+            with self._attempted():
                 low, mid, up, more = _from_both_sides(method, plrv, x.ravel(), worst[0])
             found(low, mid, up)
         self._say_if_unknown(up)

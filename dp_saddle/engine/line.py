@@ -1312,6 +1312,7 @@ def _kept_from(firsts, eps):
     n = np.searchsorted(eps, firsts[i]) if i < len(firsts) else len(eps)
     return (firsts[i - 1], n) if i else (None, 0)
 
+# %% ../../nbs/engine/line.ipynb #3735b832
 @patch
 def _by_one_line(self:CgfTable, line, eps, G):
     low, mid, up = line.log_bounds(eps)
@@ -1655,21 +1656,16 @@ def epsilon(self:CgfTable,
     p_inf, mu = self.plrv.p_inf, getattr(self.closed_form, 'mu', 0.)
     if p_inf >= delta: return inf, inf, inf
     if self.ess_sup <= floor: return 0., 0., floor
-    if mu:
-        found = epsilon_of_mu(mu, delta)
-        noted(self.closed_form, found[1])
-        return found
+    if mu: return _by(self.closed_form, *epsilon_of_mu(mu, delta))
     goal, finite_goal = log(delta), log(delta - p_inf*(1 + MASS_ERROR))
     known = near and near[2] - near[0] < _NEARBY*near[2]
     self.known = bool(known) and not self.closed_form
     guess, enough = self.nearby(near, finite_goal) if known else self.first_eps(finite_goal)
     if enough <= floor and (proved := self.enough(finite_goal)) <= floor:
-        noted(Known.CHERNOFF, proved)
-        return 0., 0., proved
+        return _by(Known.CHERNOFF, 0., 0., proved)
     if floor > 0 and near is None and self._is_below(goal, floor): return 0., 0., floor
     if low := self._at_end(goal, guess, enough):
-        noted(Known.LARGEST_LOSS, low, last=True)
-        return low, (up := max(self.enough(finite_goal), low)), up
+        return _by(Known.LARGEST_LOSS, low, (up := max(self.enough(finite_goal), low)), up)
     if not 0 < guess < enough: guess = enough/2 if enough < inf else 1.
     return self._searched(goal, finite_goal, guess, enough)
 
@@ -1684,6 +1680,11 @@ class Stop(Enum):
     SAYS_NOTHING = "the line's bounds are too wide to lead anywhere"
     SMOOTHED = "smoothing costs much of eps"
 
+def _by(known, *bounds):
+    "Bounds on eps, with a note of what they are known by."
+    noted(known, bounds[2], last=True)
+    return bounds
+
 # %% ../../nbs/engine/line.ipynb #653d1656
 @patch
 def _searched(self:CgfTable, goal, finite_goal, guess, enough):
@@ -1691,9 +1692,7 @@ def _searched(self:CgfTable, goal, finite_goal, guess, enough):
     self.stop = Stop.MISLED if self._is_misled(goal, guess) else None
     if self.stop: return self._given_up(goal, guess, self.enough(finite_goal))
     root = self._newton(goal, finite_goal, guess, enough)
-    if root is None:
-        noted(Known.ZERO, 0., last=True)
-        return 0., 0., 0.
+    if root is None: return _by(Known.ZERO, 0., 0., 0.)
     if self.stop: return self._given_up(goal, guess, self.enough(finite_goal), root)
     low, up = self._ends(root, goal, finite_goal, enough)
     if WORTH_A_TRY < up - low < inf: low, up = _by_halves(root.line, goal, low, up)

@@ -139,6 +139,7 @@ class _Chernoff(NamedTuple):
     def cancellation(self, shift): return np.maximum(abs(shift)*self.tilt - self.spare, 0)
     def facts(self, eps): return [{'kind': Known.CHERNOFF.value, 'tilt': float(self.tilt)}]
 
+# %% ../../nbs/engine/ways.ipynb #ad2c54bd
 def _log_sum_of(logs):
     "log sum e^logs over the first axis, by halves: j terms cost less than j/2 in a row would."
     logs = np.asarray(logs)
@@ -509,6 +510,94 @@ def facts_of(
     low, mid, up = line.log_bounds(np.array([float(eps)]))[:, 0]
     return [{'kind': 'bounds of its own', 'gives': float(mid), 'errors': {'all': float(up - low)}}]
 
+# %% ../../nbs/engine/ways.ipynb #9efeb481
+def _line(kind):
+    "The table of one line, where it is of this kind."
+    def table(tried):
+        line = tried.tables['line']
+        own = 'formula' if line.closed_form else 'ends' if isinstance(line, EndsTable) else 'line'
+        return line if own == kind else None
+    return table
+
+def _sorted_by(name): return lambda tried: tried.made(name, tried.sorts.get(name))
+
+def _again(tried):
+    "The table of a line with all nodes, where it has had fewer, or has not been searched."
+    line = tried.tables['line']
+    again = (line.nodes_ran_out or line.stop) and line.first_nodes < line.max_nodes
+    return tried.made('all nodes', CgfTable if again else None)
+
+def _dominating(tried):
+    return tried.made('dominating losses', _DominatingTable.fit(tried.plrv) and _DominatingTable)
+
+# %% ../../nbs/engine/ways.ipynb #cf1f2c92
+WAYS = (
+    Way('closed form', "Gaussian steps only; delta of one step on a Poisson sample",
+        "35 microseconds in place of milliseconds", 'engine/gaussian_formulas#Gaussian-steps',
+        epsilon=epsilon_in_closed_form, delta=delta_in_closed_form),
+    Way('rows', "one delta of one kind of Poisson-sampled Gaussian steps or mixtures",
+        "4 to 11 times faster than a line for each direction", 'engine/gaussian_rows#The-lines',
+        epsilon=epsilon_of_sampled),
+    Way('rows of several kinds', "one delta of several such kinds, a few other steps beside them",
+        "7 times faster for twenty kinds", 'engine/gaussian_rows#Several-kinds-of-steps',
+        epsilon=epsilon_of_kinds),
+    Way(_NO_LOSS, "a direction that loses no more than the other is proved to",
+        "no computation", 'engine/ways#The-accountant'),
+    Way(_OWN_LINES, "one step that has lines of its own: an epoch of balls in bins",
+        "10 to 100 times faster, 4 digits more", 'sampling/one_epoch#A-line',
+        table=lambda tried: tried.made(_OWN_LINES, tried.own and SingleStepTable)),
+    Way(_CUT_STEPS, "several steps of which some have a cut: epochs of balls in bins",
+        "up to 1800 times narrower", 'sampling/large_jumps#A-jump-that-is-enough',
+        table=lambda tried: tried.made(_CUT_STEPS, tried.cut)),
+    Way('formula', "finite steps of few outcomes; one step with a formula",
+        "exact to rounding", 'engine/line#Closed-forms', table=_line('formula')),
+    Way('endpoint expansion', "Laplace steps, some of them sampled, removing",
+        "2 to 10 times faster, three digits more", 'engine/endpoint_expansion#The-main-part',
+        table=_line('ends')),
+)
+
+# %% ../../nbs/engine/ways.ipynb #6ffec681
+WAYS += (
+    Way('one line', "every run that has a transform", "everything else: the theorem itself",
+        'engine/line#The-line', table=_line('line')),
+    Way(_AT_ZERO, "an eps that is 0, where a line does not show it", "an exact 0",
+        'engine/ways#The-order-of-the-ways'),
+    Way(_TURNED_ROUND, "delta next to eps = 0, after a line", "one line in place of many",
+        'engine/ways#The-order-of-the-ways'),
+    Way('all outcomes', "finite steps of at most 2^19 outcomes that matter",
+        "exact to rounding, where a line has to smooth", 'engine/line#All-outcomes',
+        table=_sorted_by('all outcomes')),
+    Way('outcomes', "few finite steps beside others: the others' curve, given what these gave",
+        "7 times faster", 'engine/ways#Outcomes-of-the-finite-steps', table=_sorted_by('outcomes')),
+    Way('counts', "rare sampled Gaussians, removing: by how many losses are large",
+        "half the time where levels answer as well",
+        'engine/largest_loss_levels#Counts-of-large-losses', table=_sorted_by('counts')),
+    Way('levels', "sampled Gaussians, removing: by the largest loss",
+        "9 digits of delta, where a line has none", 'engine/largest_loss_levels#A-level',
+        table=_sorted_by('levels')),
+    Way('kinds', "several kinds of these: by the largest loss of each kind",
+        "narrower bounds of runs with unlike kinds", 'engine/largest_loss_levels#A-level',
+        table=_sorted_by('kinds')),
+)
+
+# %% ../../nbs/engine/ways.ipynb #f72c74f0
+WAYS += (
+    Way('all nodes', "a line that was stopped after 2^14 nodes", "up to 16 times as many",
+        'engine/line#The-plan', table=_again),
+    Way('dominating losses', "steps whose losses a simpler one dominates: from above only",
+        "a finite bound, where lines say nothing", 'engine/ways#The-order-of-the-ways',
+        table=_dominating),
+    Way(_BETWEEN_ENDS, "ends of eps that are close already", "8 digits in place of 7",
+        'engine/ways#The-accountant'),
+    Way('TiltedFFT', "losses on a lattice, or bracketed between two", "one transform for all eps",
+        'engine/tilted_fft#The-tilted-transform'),
+    Way('WorstCaseAccountant', "steps that are known by their moments only",
+        "proved bounds without a law", 'steps/worst_case#Bounds-of-such-a-run'),
+)
+_OF_TABLES = [way for way in WAYS if way.table]
+_WITHOUT = {question: [(way.name, ask) for way in WAYS if (ask := getattr(way, question))]
+            for question in ('epsilon', 'delta')}
+
 # %% ../../nbs/engine/ways.ipynb #6b2f0e20
 class _Tables(dict):
     "Tables by their names; that of the line is made when it is asked for."
@@ -617,6 +706,7 @@ def is_zero(self:_OneDirection, delta):
         noted(Known.ZERO, 0.)
     return True
 
+# %% ../../nbs/engine/ways.ipynb #43dd4ca5
 @patch
 def _was_asked(self:_OneDirection, table):
     "Is this the levels' table, and has that of counts sorted by levels?"
@@ -889,11 +979,14 @@ class _SumOverOutcomes(NamedTuple):
     def cancellation(self, shift):
         return max(line.cancellation(shift) for _, _, line in self.groups)
 
-    def facts(self, eps):
-        gaps = np.abs(eps - self.table.outcomes.losses)
-        return [one | {'outcomes': len(numbers), 'turned': bool(below)}
-                for numbers, below, line in self.groups
-                for one in facts_of(line, float(gaps[numbers[0]]))]
+# %% ../../nbs/engine/ways.ipynb #3f6d6337
+@patch
+def facts(self:_SumOverOutcomes, eps):
+    "Those of the lines of all groups, each at its first gap."
+    gaps = np.abs(eps - self.table.outcomes.losses)
+    return [one | {'outcomes': len(numbers), 'turned': bool(below)}
+            for numbers, below, line in self.groups
+            for one in facts_of(line, float(gaps[numbers[0]]))]
 
 # %% ../../nbs/engine/ways.ipynb #f5f6592d
 @patch
@@ -1139,94 +1232,6 @@ def _warn(self:ContourAccountant, plrv, too_wide):
     else: why = f"{holds}: more cancels here than doubles carry; look at upper - lower"
     warnings.warn(why, stacklevel=users_level())
 
-# %% ../../nbs/engine/ways.ipynb #9efeb481
-def _line(kind):
-    "The table of one line, where it is of this kind."
-    def table(tried):
-        line = tried.tables['line']
-        own = 'formula' if line.closed_form else 'ends' if isinstance(line, EndsTable) else 'line'
-        return line if own == kind else None
-    return table
-
-def _sorted_by(name): return lambda tried: tried.made(name, tried.sorts.get(name))
-
-def _again(tried):
-    "The table of a line with all nodes, where it has had fewer, or has not been searched."
-    line = tried.tables['line']
-    again = (line.nodes_ran_out or line.stop) and line.first_nodes < line.max_nodes
-    return tried.made('all nodes', CgfTable if again else None)
-
-def _dominating(tried):
-    return tried.made('dominating losses', _DominatingTable.fit(tried.plrv) and _DominatingTable)
-
-# %% ../../nbs/engine/ways.ipynb #cf1f2c92
-WAYS = (
-    Way('closed form', "Gaussian steps only; delta of one step on a Poisson sample",
-        "35 microseconds in place of milliseconds", 'engine/gaussian_formulas#Gaussian-steps',
-        epsilon=epsilon_in_closed_form, delta=delta_in_closed_form),
-    Way('rows', "one delta of one kind of Poisson-sampled Gaussian steps or mixtures",
-        "4 to 11 times faster than a line for each direction", 'engine/gaussian_rows#The-lines',
-        epsilon=epsilon_of_sampled),
-    Way('rows of several kinds', "one delta of several such kinds, a few other steps beside them",
-        "7 times faster for twenty kinds", 'engine/gaussian_rows#Several-kinds-of-steps',
-        epsilon=epsilon_of_kinds),
-    Way(_NO_LOSS, "a direction that loses no more than the other is proved to",
-        "no computation", 'engine/ways#The-accountant'),
-    Way(_OWN_LINES, "one step that has lines of its own: an epoch of balls in bins",
-        "10 to 100 times faster, 4 digits more", 'sampling/one_epoch#A-line',
-        table=lambda tried: tried.made(_OWN_LINES, tried.own and SingleStepTable)),
-    Way(_CUT_STEPS, "several steps of which some have a cut: epochs of balls in bins",
-        "up to 1800 times narrower", 'sampling/large_jumps#A-jump-that-is-enough',
-        table=lambda tried: tried.made(_CUT_STEPS, tried.cut)),
-    Way('formula', "finite steps of few outcomes; one step with a formula",
-        "exact to rounding", 'engine/line#Closed-forms', table=_line('formula')),
-    Way('endpoint expansion', "Laplace steps, some of them sampled, removing",
-        "2 to 10 times faster, three digits more", 'engine/endpoint_expansion#The-main-part',
-        table=_line('ends')),
-)
-
-# %% ../../nbs/engine/ways.ipynb #6ffec681
-WAYS += (
-    Way('one line', "every run that has a transform", "everything else: the theorem itself",
-        'engine/line#The-line', table=_line('line')),
-    Way(_AT_ZERO, "an eps that is 0, where a line does not show it", "an exact 0",
-        'engine/ways#The-order-of-the-ways'),
-    Way(_TURNED_ROUND, "delta next to eps = 0, after a line", "one line in place of many",
-        'engine/ways#The-order-of-the-ways'),
-    Way('all outcomes', "finite steps of at most 2^19 outcomes that matter",
-        "exact to rounding, where a line has to smooth", 'engine/line#All-outcomes',
-        table=_sorted_by('all outcomes')),
-    Way('outcomes', "few finite steps beside others: the others' curve, given what these gave",
-        "7 times faster", 'engine/ways#Outcomes-of-the-finite-steps', table=_sorted_by('outcomes')),
-    Way('counts', "rare sampled Gaussians, removing: by how many losses are large",
-        "half the time where levels answer as well",
-        'engine/largest_loss_levels#Counts-of-large-losses', table=_sorted_by('counts')),
-    Way('levels', "sampled Gaussians, removing: by the largest loss",
-        "9 digits of delta, where a line has none", 'engine/largest_loss_levels#A-level',
-        table=_sorted_by('levels')),
-    Way('kinds', "several kinds of these: by the largest loss of each kind",
-        "narrower bounds of runs with unlike kinds", 'engine/largest_loss_levels#A-level',
-        table=_sorted_by('kinds')),
-)
-
-# %% ../../nbs/engine/ways.ipynb #f72c74f0
-WAYS += (
-    Way('all nodes', "a line that was stopped after 2^14 nodes", "up to 16 times as many",
-        'engine/line#The-plan', table=_again),
-    Way('dominating losses', "steps whose losses a simpler one dominates: from above only",
-        "a finite bound, where lines say nothing", 'engine/ways#The-order-of-the-ways',
-        table=_dominating),
-    Way(_BETWEEN_ENDS, "ends of eps that are close already", "8 digits in place of 7",
-        'engine/ways#The-accountant'),
-    Way('TiltedFFT', "losses on a lattice, or bracketed between two", "one transform for all eps",
-        'engine/tilted_fft#The-tilted-transform'),
-    Way('WorstCaseAccountant', "steps that are known by their moments only",
-        "proved bounds without a law", 'steps/worst_case#Bounds-of-such-a-run'),
-)
-_OF_TABLES = [way for way in WAYS if way.table]
-_WITHOUT = {question: [(way.name, ask) for way in WAYS if (ask := getattr(way, question))]
-            for question in ('epsilon', 'delta')}
-
 # %% ../../nbs/engine/ways.ipynb #ac3681bd
 def epsilon_without(
     run,    # a mechanism, or anything else
@@ -1247,6 +1252,7 @@ def epsilon_without(
     """
     return _first_of('epsilon', run, delta)
 
+# %% ../../nbs/engine/ways.ipynb #c98c04af
 def delta_without(
     run,  # a mechanism, or anything else
     eps,  # >= 0, nats; or anything else
@@ -1270,11 +1276,11 @@ def _first_of(question, run, x):
     "What the first of the `WAYS` without an accountant says that knows it, or None."
     trace = tracing()
     for name, ask in _WITHOUT[question]:
-        found = ask(run, x) if trace is None else _attempted(name, ask, run, x)
+        found = ask(run, x) if trace is None else _as_attempt(name, ask, run, x)
         if found: return found
     return None
 
-def _attempted(name, ask, run, x):
+def _as_attempt(name, ask, run, x):
     "The same of one way, as an attempt."
     with attempt(name) as one:
         one.bounds = ask(run, x)
@@ -1283,8 +1289,9 @@ def _attempted(name, ask, run, x):
         elif not one.bounds: one.why = Stop.TOO_WIDE if asked else Stop.OTHER_KIND
     return one.bounds
 
+# %% ../../nbs/engine/ways.ipynb #ce544e7d
 @patch
-def attempted(self:ContourAccountant):
+def _attempted(self:ContourAccountant):
     "It writes down itself what it tries."
     return nullcontext()
 
