@@ -2517,6 +2517,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                        'dp_saddle.engine.ways._log_sum_of': ('engine/ways.html#_log_sum_of', 'dp_saddle/engine/ways.py'),
                                        'dp_saddle.engine.ways._most': ('engine/ways.html#_most', 'dp_saddle/engine/ways.py'),
                                        'dp_saddle.engine.ways._parted': ('engine/ways.html#_parted', 'dp_saddle/engine/ways.py'),
+                                       'dp_saddle.engine.ways._really': ('engine/ways.html#_really', 'dp_saddle/engine/ways.py'),
                                        'dp_saddle.engine.ways._sorted_by': ('engine/ways.html#_sorted_by', 'dp_saddle/engine/ways.py'),
                                        'dp_saddle.engine.ways._tighter': ('engine/ways.html#_tighter', 'dp_saddle/engine/ways.py'),
                                        'dp_saddle.engine.ways._where_all_are': ( 'engine/ways.html#_where_all_are',

@@ -85,7 +85,8 @@ From `traces`:
     attempt: A context in which a way is asked: gives its Attempt, which is kept if it is an
         outermost one
     noted: Keep what gave bounds with the attempt, if there is one
-    towards: A context of one direction; gives a function that takes the bounds found for it
+    towards: A context of one direction, or of a part of it; gives a function that takes its
+        bounds
     traced: A context in which deciders write to the Trace that it gives
     tracing: The trace that is kept just now
 

@@ -101,7 +101,7 @@ def noted(
 def towards(
     direction,  # its name
 ):
-    """A context of one direction; gives a function that takes the bounds found for it.
+    """A context of one direction, or of a part of it; gives a function that takes its bounds.
 
     Parameters
     ----------
@@ -112,6 +112,7 @@ def towards(
     if trace is None or trace.inside:
         yield lambda *bounds: None
         return
-    before, trace.direction = trace.direction, direction
-    try: yield lambda *bounds: trace.found.append((direction, bounds))
+    before = trace.direction
+    trace.direction = now = f'{before}, {direction}' if before else direction
+    try: yield lambda *bounds: trace.found.append((now, bounds))
     finally: trace.direction = before

@@ -730,6 +730,7 @@ def log_delta(self:_OneDirection, eps, least):
         if self._was_asked(table): continue
         floor, is_line = np.maximum(logs[0], least)[wide], table is self.tables.get('line')
         with attempt(way.name) as one: one.bounds = table.log_delta(eps[wide], floor)
+        one.way = _really(way, table)
         logs[:, wide] = _tighter(logs[:, wide], one.bounds)
         enough = self.enough if few and is_line else WORTH_A_TRY
         def is_wide(enough): return (logs[2] > logs[0] + enough) & (logs[2] > least)
@@ -752,6 +753,10 @@ def _tighter(one, other):
 def _why_left(table):
     "The Stop of a table whose bounds are not enough."
     return table.stop or (Stop.NODES if table.nodes_ran_out else Stop.TOO_WIDE)
+
+def _really(way, table):
+    "The name of what a table did: that of counts sorts by levels where these are too many."
+    return 'levels' if way.name == 'counts' and table.by_levels else way.name
 
 # %% ../../nbs/engine/ways.ipynb #01turned2
 @patch
@@ -1110,6 +1115,7 @@ def _epsilon_of(self:ContourAccountant, plrv, delta, floor, few):
         if number == 1 and tried.is_zero(delta): return 0., 0., 0.
         with attempt(way.name) as one:
             one.bounds = table.epsilon(delta, floor, found if number else None)
+        one.way = _really(way, table)
         found = _tighter(found, one.bounds)
         relative = not (number or table.rough)                  # levels know small eps relatively
         scale = min(found[2], 1.) if relative else 1.
