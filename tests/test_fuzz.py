@@ -271,8 +271,8 @@ def test_halves_are_halves(half):
     assert one.sigmas.tolist() == other.sigmas.tolist()
 
 def test_a_run_is_called_a_run():
-    for name in ('advantage', 'audit', 'bayes_risk', 'compare', 'delta', 'epsilon', 'explain', 'gdp',
-                 'tpr', 'tradeoff', 'report'):
+    for name in ('advantage', 'audit', 'bayes_risk', 'compare', 'delta', 'epsilon', 'explain',
+                 'gdp', 'tpr', 'tradeoff', 'report'):
         for wrong in (nan, Gaussian, [])[:2 if name == 'epsilon' else 3]:   # it takes several
             with pytest.raises(TypeError, match='run must be a mechanism'):
                 getattr(dp, name)(**{**RIGHT[name], 'run': wrong})

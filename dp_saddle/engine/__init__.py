@@ -31,7 +31,7 @@ From `ways`:
         needed
     epsilon_without: The eps of Gaussian steps, sampled or not, where no accountant is needed
     facts_of: What it is: its kind, and of a line where it is and each part of its error
-    WAYS
+    WAYS: every Way in which a question is answered, in the order they are asked
 
 From `many`:
     LossFamily: The losses of different steps in one direction, as rows: `K` at the tilts `t`,

@@ -531,7 +531,7 @@ def _dominating(tried):
     return tried.made('dominating losses', _DominatingTable.fit(tried.plrv) and _DominatingTable)
 
 # %% ../../nbs/engine/ways.ipynb #cf1f2c92
-WAYS = (
+WAYS = (    # every Way in which a question is answered, in the order they are asked
     Way('closed form', "Gaussian steps only; delta of one step on a Poisson sample",
         "35 microseconds in place of milliseconds", 'engine/gaussian_formulas#Gaussian-steps',
         epsilon=epsilon_in_closed_form, delta=delta_in_closed_form),
