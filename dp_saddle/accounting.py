@@ -19,7 +19,7 @@ from types import NoneType
 import numpy as np
 
 import dp_saddle
-from .base import cached_property, checks, counted, patch, quoted
+from .base import attempt, cached_property, checks, counted, patch, quoted
 from dp_saddle.engine import (
     ContourAccountant,
     delta_without,
@@ -27,7 +27,13 @@ from dp_saddle.engine import (
     epsilons_of_sampled,
 )
 from .losses import FiniteLoss
-from .mechanisms import Composition, Gaussian, Mechanism, PoissonSubsampled
+from dp_saddle.mechanisms import (
+    Accountant,
+    Composition,
+    Gaussian,
+    Mechanism,
+    PoissonSubsampled,
+)
 from .plrv import PLRV, Bounds, ComposedLoss
 
 # %% ../nbs/10_accounting.ipynb #9da777da
@@ -742,8 +748,11 @@ def bounds_of(
     """
     if found := _WITHOUT[question](_accounted(run), x): return found
     best = best_from_above(run)
-    if isinstance(best, ContourAccountant): best = super(ContourAccountant, best)  # it would ask
-    return getattr(best, question)(x)                                              # them again
+    if isinstance(best, ContourAccountant):                 # which would ask the same ways again
+        return getattr(super(ContourAccountant, best), question)(x)
+    if isinstance(best, Accountant): return getattr(best, question)(x)
+    with attempt(type(best).__name__, own=False) as one: one.bounds = getattr(best, question)(x)
+    return one.bounds
 
 _WITHOUT = {'epsilon': epsilon_without, 'delta': delta_without}
 

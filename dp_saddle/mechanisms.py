@@ -652,7 +652,7 @@ def _names(self:Accountant):
 @patch
 def _attempted(self:Accountant):
     "A context in which a direction is asked, for a trace: an attempt with the method's name."
-    return attempt(type(self).__name__)
+    return attempt(type(self).__name__, own=False)
 
 @patch(cached=True)
 def directions(self:Accountant):

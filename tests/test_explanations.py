@@ -12,6 +12,7 @@ from dp_saddle import (
     Discrete,
     DiscreteGaussian,
     Gaussian,
+    Geometric,
     Laplace,
     PoissonSubsampled,
     RandomizedResponse,
@@ -19,6 +20,7 @@ from dp_saddle import (
     epsilon,
     explain,
     group,
+    selected,
 )
 from dp_saddle.base import attempt, traced, tracing
 from dp_saddle.engine.line import Stop
@@ -60,6 +62,7 @@ ANSWERED = {
     'all nodes': (20*DiscreteGaussian(sigma=6.), dict(delta=1e-200)),
     'TiltedFFT': (20*AdditiveNoise(**LOGISTIC), dict(delta=1e-5)),
     'WorstCaseAccountant': (3*ZCDP(rho=.1), dict(delta=1e-5)),
+    'SelectionAccountant': (selected(10*G(1., .01), tries=Geometric(mean=5)), dict(delta=1e-5)),
 }
 # And for ways that improve an answer, or would.
 ASKED = {
@@ -144,6 +147,18 @@ def test_directions():
     assert explain((30*G(2., .01)).remove, eps=1.).answers[0].direction == ''
     (rows,) = explain(3000*G(2., .01), delta=1e-5).answers
     assert [line['direction'] for line in rows.lines] == ['removing', 'adding']
+
+def test_bounds_are_never_below_0():
+    "Also where a Chernoff bound is below delta at eps < 0."
+    said = explain(100*G(1., .01), delta=.7)
+    assert all(one.bounds.lower == 0 == one.bounds.upper for one in said.answers)
+
+@pytest.mark.parametrize('run', [3*ZCDP(rho=.1), ANSWERED['SelectionAccountant'][0]])
+def test_lines_of_others_are_not_its_own(run):
+    "An accountant that asks others is named alone."
+    said = explain(run, delta=1e-5)
+    (one,) = said.answers
+    assert one.lines == () and one.bounds.upper == said.bounds.upper
 
 # Pages, mistakes, silence
 

@@ -27,6 +27,7 @@ class Attempt:
         self.bounds = None   # (lower, estimate, upper) as it found them; None where it was refused
         self.why = None      # the reason why it was not the last one, an Enum
         self.lines = []      # (what answers `facts` or `log_bounds`, where: nats)
+        self.own = True      # are lines that are noted within it its own?
 
 class Trace:
     "The attempts of one question, and each direction's bounds, in order."
@@ -56,7 +57,8 @@ def traced():
 
 @contextmanager
 def attempt(
-    way,  # its name
+    way,       # its name
+    own=True,  # are lines its own? Not where it asks others
 ):
     """A context in which a way is asked: gives its Attempt, which is kept if it is an outermost
     one.
@@ -65,8 +67,11 @@ def attempt(
     ----------
     way
         its name
+    own
+        are lines its own? Not where it asks others
     """
     trace, one = _trace.get(), Attempt(way)
+    one.own = own
     if trace is None or trace.inside:
         yield one
         return
@@ -93,7 +98,7 @@ def noted(
         is it what answers in the end, so that others were on the way to it?
     """
     trace = _trace.get()
-    if trace is None or trace.inside is None: return
+    if trace is None or trace.inside is None or not trace.inside.own: return
     if last: trace.inside.lines.clear()
     trace.inside.lines.append((line, eps))
 

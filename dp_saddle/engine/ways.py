@@ -593,6 +593,8 @@ WAYS += (
         'engine/tilted_fft#The-tilted-transform'),
     Way('WorstCaseAccountant', "steps that are known by their moments only",
         "proved bounds without a law", 'steps/worst_case#Bounds-of-such-a-run'),
+    Way('SelectionAccountant', "runs of which the best is published",
+        "less than the sum of all tries", 'practice/selection#All-of-it'),
 )
 _OF_TABLES = [way for way in WAYS if way.table]
 _WITHOUT = {question: [(way.name, ask) for way in WAYS if (ask := getattr(way, question))]

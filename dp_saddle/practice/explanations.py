@@ -132,7 +132,7 @@ def _bounds_of(one, found):
     if v is None and one.why is None: v = found.get(one.direction)
     if v is None: return None
     if isinstance(v, np.ndarray): v = np.exp(np.minimum(v, 0))       # a table's, of delta: logs
-    return Bounds(*(float(np.ravel(x)[0]) for x in v))
+    return Bounds(*(max(float(np.ravel(x)[0]), 0.) for x in v[:3]))
 
 def _tried(one, found):
     "An attempt as a Tried."
