@@ -21,8 +21,11 @@ from dp_saddle.base import (
     counted,
     log_chernoff_factor,
     log_expm1,
+    noted,
     patch,
+    tracing,
 )
+from .line import Known
 from .small_losses import guess_of, shortened, taken_away
 from .stacked_kinds import alike, grouped, kind_of, rows_of
 from dp_saddle.engine.transform_grids import (
@@ -692,6 +695,43 @@ def _is_below(found, eps, goal):
     size = 1 + np.abs(found.K) + found.u*eps + np.abs(factor) + np.abs(goal)
     return found.K - found.u*eps + factor + BOUND_ULPS*ULP*size <= goal
 
+# %% ../../nbs/engine/gaussian_rows.ipynb #586ac0e2
+_WAYS = 'removing', 'adding'
+
+class _Row(NamedTuple):
+    "What a row is, for `explain`."
+    known: dict
+
+    def facts(self, eps):
+        "The dict, in a list."
+        return [self.known]
+
+def _note_rows(rows, ready, line, near, n, e):
+    "Keep what rows with lines are, and the parts of their errors at `e`, (rows, 1)."
+    step, plan, gone = ready.step, ready.plan, line.base - ready.plan.t*e
+    total, moved = near.total + (e - near.eps)*near.slope, np.abs(e - near.eps)
+    tail = np.exp(np.minimum(n*step.fades - np.log(pi*step.cut), 0))*(1 + OF_BOUND)
+    off = moved*(moved*near.bend + _TERM_ULPS*line.slope + ULP*np.abs(near.slope))
+    right = np.logaddexp(line.left, line.right - plan.u*e)
+    errors = {'aliases': np.exp(np.minimum(right - gone, 0)), 'cut': tail,
+              'end of the law': np.exp(np.minimum(line.lost - gone, 0)),
+              'rounding': line.rounding - tail + line.slope*e + off + line.common*total}
+    taken = [] if step.rest is None else ['small losses']
+    for r, adds in enumerate(rows.adds[:, 0]):
+        found = {'kind': Known.CHERNOFF.value}
+        if plan.lined[r]: found = _facts_of(r, plan, step, taken, errors, gone, total)
+        noted(_Row({'direction': _WAYS[int(adds)]} | found), float(e[r, 0]), last=not adds)
+
+# %% ../../nbs/engine/gaussian_rows.ipynb #5c338a92
+def _facts_of(r, plan, step, taken, errors, gone, total):
+    "The dict of a row with a line."
+    tilt, period, cut, base, unit = (float(v[r, 0]) for v in
+                                     (plan.t, plan.X, step.cut, gone, np.maximum(total, TINY)))
+    return {'kind': 'line', 'tilt': tilt, 'period': period, 'cut': cut,
+            'nodes': int(np.count_nonzero(step.weight[r])), 'taken': taken,
+            'gives': base + log(unit),
+            'errors': {name: float(v[r, 0])/unit for name, v in errors.items()}}
+
 # %% ../../nbs/engine/gaussian_rows.ipynb #6f0e8074
 @patch
 def solved(self:Rows, ready, n, goal, start=None):
@@ -700,6 +740,7 @@ def solved(self:Rows, ready, n, goal, start=None):
     near = _newton(line, plan, goal, start)
     ends, good = _ends(line, plan, near, goal)
     good &= ends[:, :1] >= ready.step.least
+    if tracing(): _note_rows(self, ready, line, near, n, ends[:, 1:])
     return _Found(plan.lined, near.root, ends, good, plan.u, _of_all(n, plan.top))
 
 def _without_line(u, K):
@@ -722,6 +763,7 @@ def bounds(self:Rows, n, delta):
     with np.errstate(all='ignore'):
         n, goal = np.reshape(n, (-1, 1)).astype(float), np.log(delta).reshape(-1, 1)
         if (found := self.asked(n, goal)) is not None: return _larger(found, goal)
+        noted(Known.NO_LINE, np.nan)
         return np.full((len(Bounds._fields), len(n)//2), np.nan)
 
 @patch
@@ -743,7 +785,8 @@ def found(self:Rows, n, goal, rough=None):
     removing, adding = self.each
     first = removing.solved(ready, n[:1], goal[:1], near)
     second, below = _dismissed(ready.table, n[1:], goal[1:], first.ends[:, :1])
-    if not below:
+    if below: noted(_Row({'kind': Known.CHERNOFF.value, 'direction': _WAYS[1]}), np.nan)
+    else:
         ready = self.ready_for(self.ready_adding if rough is None else self.adding_finely, *asked)
         if ready.step is None: return None
         second = adding.solved(ready, n[1:], goal[1:], far)
@@ -818,7 +861,9 @@ def epsilon_of_sampled(
     if not isinstance(delta, float) or not _LEAST_DELTA < delta < .5: return None
     if (asked := _one_kind(run)) is None: return None
     pair, n = pair_of(*asked[0]), asked[1]
-    if pair.is_free(n, delta): return Bounds(0., 0., 0.)
+    if pair.is_free(n, delta):
+        noted(Known.ZERO, 0.)
+        return Bounds(0., 0., 0.)
     return _in_order(*pair.bounds([n, n], [delta, delta])[:, 0].tolist())
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #588fd1c9
@@ -1079,7 +1124,9 @@ def step(self:_MixedRun, side, plan, grids, cut, fades):
 def found(self:_MixedRun, side, plan, own, goal):
     "What is _Found of a direction, or None."
     plan = plan._replace(top=self.rounded_up(side, own, plan.place.item(), plan.u))
-    if not plan.lined: return _without_line(plan.u, _of_all(1, plan.top))
+    if not plan.lined:
+        noted(_Row({'kind': Known.CHERNOFF.value, 'direction': _WAYS[side]}), np.nan)
+        return _without_line(plan.u, _of_all(1, plan.top))
     if not plan.ok or not (law := self.fitted(side, plan, own)): return None
     ready = _CachedPlan(None, plan, self.step(side, plan, *law))
     return self.pair.each[side].solved(ready, np.ones((1, 1)), goal)
@@ -1145,4 +1192,5 @@ def epsilon_of_kinds(
     if not isinstance(delta, float) or not _LEAST_DELTA < delta < .5: return None
     if not (kinds := _kinds(run)): return None
     with Task('epsilon'), np.errstate(all='ignore'): found = kinds.bounds(delta)
+    if not found: noted(Known.NO_LINE, np.nan)
     return _in_order(*found) if found else None
