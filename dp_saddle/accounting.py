@@ -22,7 +22,7 @@ import dp_saddle
 from .base import cached_property, checks, counted, patch, quoted
 from dp_saddle.engine import (
     ContourAccountant,
-    delta_in_closed_form,
+    delta_without,
     epsilon_without,
     epsilons_of_sampled,
 )
@@ -745,7 +745,7 @@ def delta(
     -------
     delta, a float (or array), rounded up: the number to report
     """
-    found = delta_in_closed_form(_accounted(run), eps)
+    found = delta_without(_accounted(run), eps)
     return found.upper if found else best_from_above(run).delta(eps).upper
 
 # %% ../nbs/10_accounting.ipynb #68ac599e

@@ -10,7 +10,6 @@ of sampled Gaussians are rows of one array (`epsilons_of_sampled`), records are 
 (`LossFamily`, `epsilon_bounds`), and so are the prefixes of a schedule (`prefix_epsilon`).
 
 From `gaussian_formulas`:
-    delta_in_closed_form: The delta of Gaussian steps only, and of one on a Poisson sample
     plain_epsilon_of_mu: Where the formula in plain doubles, in which digits cancel, has this
         delta: for a start
 
@@ -28,6 +27,7 @@ From `gaussian_rows`:
 
 From `ways`:
     ContourAccountant: The exact accountant: [SP 23] by the trapezoidal rule, every bound proved
+    delta_without: The delta of such steps, of one kind if sampled, likewise
     epsilon_without: The eps of Gaussian steps, sampled or not, where no accountant is needed
 
 From `many`:
@@ -102,7 +102,7 @@ __all__ = []
 from ..base.doors import door
 
 __getattr__, __dir__, __all__ = door(__name__, {
-    "gaussian_formulas": "delta_in_closed_form plain_epsilon_of_mu",
+    "gaussian_formulas": "plain_epsilon_of_mu",
     "smoothing": "",
     "line": "composed_atoms NOTHING reach_of CgfTable widened",
     "endpoint_expansion": "",
@@ -111,7 +111,7 @@ __getattr__, __dir__, __all__ = door(__name__, {
     "stacked_kinds": "",
     "small_losses": "",
     "gaussian_rows": "epsilons_of_sampled",
-    "ways": "ContourAccountant epsilon_without",
+    "ways": "ContourAccountant delta_without epsilon_without",
     "many": "LossFamily mixing_bounds on_lines split_steps sum_rounding tilted_sum",
     "record_bounds":
         "BoundsTable delta_bounds dominating_mu epsilon_bounds gaussian_above "

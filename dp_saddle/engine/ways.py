@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['FINER', 'LeveledTable', 'CountedTable', 'PerKindLevels', 'GivenOutcomes',
-           'ContourAccountant', 'RoughCurve', 'epsilon_without']
+           'ContourAccountant', 'RoughCurve', 'epsilon_without', 'delta_without']
 
 # %% ../../nbs/engine/ways.ipynb #f4665404
 import warnings
@@ -37,9 +37,14 @@ from dp_saddle.engine.gaussian_formulas import (
     LOG_ULPS,
     LOSS_ULPS,
     LOWEST_LOG,
+    delta_in_closed_form,
     epsilon_in_closed_form,
 )
-from .gaussian_rows import epsilon_of_kinds, epsilon_of_sampled
+from dp_saddle.engine.gaussian_rows import (
+    epsilon_of_kinds,
+    epsilon_of_sampled,
+    log_delta_of_sampled,
+)
 from .largest_loss_levels import Apart, Counted, Levels, has_mixtures
 from dp_saddle.engine.line import (
     ATOM_ULPS,
@@ -1048,7 +1053,7 @@ def _warn(self:ContourAccountant, plrv, too_wide):
 # %% ../../nbs/engine/ways.ipynb #ac3681bd
 def epsilon_without(
     run,    # a mechanism, or anything else
-    delta,  # in (0, 1); or anything else
+    delta,  # in (0, 1), a number or an array; or anything else
 ) -> Bounds | None:  # on eps, nats; None where an accountant has to be asked
     """The eps of Gaussian steps, sampled or not, where no accountant is needed.
 
@@ -1057,7 +1062,7 @@ def epsilon_without(
     run
         a mechanism, or anything else
     delta
-        in (0, 1); or anything else
+        in (0, 1), a number or an array; or anything else
 
     Returns
     -------
@@ -1066,10 +1071,43 @@ def epsilon_without(
     found = epsilon_in_closed_form(run, delta) or epsilon_of_sampled(run, delta)
     return found or epsilon_of_kinds(run, delta)
 
+def delta_without(
+    run,  # a mechanism, or anything else
+    eps,  # >= 0, nats, a number or an array; or anything else
+) -> Bounds | None:  # on delta; None where an accountant has to be asked
+    """The delta of such steps, of one kind if sampled, likewise.
+
+    Parameters
+    ----------
+    run
+        a mechanism, or anything else
+    eps
+        >= 0, nats, a number or an array; or anything else
+
+    Returns
+    -------
+    on delta; None where an accountant has to be asked
+    """
+    found = delta_in_closed_form(run, eps)
+    if found or not (logs := log_delta_of_sampled(run, eps)): return found
+    deltas = (v.reshape(np.shape(eps)) for v in _deltas(np.reshape(logs, (_BOUNDS, -1))))
+    return Bounds(*(v if v.ndim else v.item() for v in deltas))
+
+# %% ../../nbs/engine/ways.ipynb #ac3681be
+@patch
+def _unasked(self:ContourAccountant, quickly, x):
+    "What is known without an accountant, by one of these two; or None."
+    usual = self._settings == _USUAL and self.sorts
+    with asking: return quickly(self.mechanism, x) if usual else None
+
 @patch
 def epsilon(self:ContourAccountant, delta) -> Bounds:
     """Bounds on the smallest eps >= 0, nats, for `delta` in (0, 1), a number or an array; inf where
-    no eps has it. One `delta` of Gaussian steps has a formula; of sampled ones, rows."""
-    usual = self._settings == _USUAL and self.sorts
-    with asking: found = epsilon_without(self.mechanism, delta) if usual else None
-    return found or Accountant.epsilon(self, delta)
+    no eps has it. One `delta` of Gaussian steps has a formula; sampled ones have rows."""
+    return self._unasked(epsilon_without, delta) or Accountant.epsilon(self, delta)
+
+@patch
+def delta(self:ContourAccountant, eps) -> Bounds:
+    """Bounds on delta at `eps` >= 0, nats, a number or an array, the larger of both directions;
+    likewise."""
+    return self._unasked(delta_without, eps) or Accountant.delta(self, eps)
