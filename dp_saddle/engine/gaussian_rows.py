@@ -892,7 +892,8 @@ def _one_kind(run):
 
 def _numbers(x, low, high):
     "A number, or those of an array, as floats, 1-d; None where there is anything else, or outside."
-    if isinstance(x, (float, int)): return np.array([x], float) if low < x < high else None
+    if isinstance(x, (float, int)) and type(x) is not bool:
+        return np.array([x], float) if low < x < high else None
     if type(x) is not np.ndarray: return None
     x = x.ravel()
     inside = x.dtype.kind in 'iuf' and x.size and ((x > low) & (x < high)).all()
