@@ -111,6 +111,7 @@ __getattr__, __dir__, __all__ = door(__name__, {
     "stacked_kinds": "",
     "small_losses": "",
     "gaussian_rows": "epsilons_of_sampled",
+    "gaussian_curves": "",
     "ways": "ContourAccountant delta_without epsilon_without",
     "many": "LossFamily mixing_bounds on_lines split_steps sum_rounding tilted_sum",
     "record_bounds":

@@ -32,6 +32,7 @@ from dp_saddle.base import (
     users_level,
 )
 from .endpoint_expansion import EndsTable
+from .gaussian_curves import epsilon_of_run, log_delta_of_run
 from dp_saddle.engine.gaussian_formulas import (
     FORM_ULPS,
     LOG_ULPS,
@@ -40,11 +41,7 @@ from dp_saddle.engine.gaussian_formulas import (
     delta_in_closed_form,
     epsilon_in_closed_form,
 )
-from dp_saddle.engine.gaussian_rows import (
-    epsilon_of_kinds,
-    epsilon_of_sampled,
-    log_delta_of_sampled,
-)
+from .gaussian_rows import epsilon_of_kinds, epsilon_of_sampled
 from .largest_loss_levels import Apart, Counted, Levels, has_mixtures
 from dp_saddle.engine.line import (
     ATOM_ULPS,
@@ -1069,7 +1066,7 @@ def epsilon_without(
     on eps, nats; None where an accountant has to be asked
     """
     found = epsilon_in_closed_form(run, delta) or epsilon_of_sampled(run, delta)
-    return found or epsilon_of_kinds(run, delta)
+    return found or epsilon_of_kinds(run, delta) or epsilon_of_run(run, delta)
 
 def delta_without(
     run,  # a mechanism, or anything else
@@ -1089,7 +1086,7 @@ def delta_without(
     on delta; None where an accountant has to be asked
     """
     found = delta_in_closed_form(run, eps)
-    if found or not (logs := log_delta_of_sampled(run, eps)): return found
+    if found or not (logs := log_delta_of_run(run, eps)): return found
     deltas = (v.reshape(np.shape(eps)) for v in _deltas(np.reshape(logs, (_BOUNDS, -1))))
     return Bounds(*(v if v.ndim else v.item() for v in deltas))
 
