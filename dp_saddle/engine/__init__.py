@@ -27,8 +27,7 @@ From `gaussian_rows`:
 
 From `ways`:
     ContourAccountant: The exact accountant: [SP 23] by the trapezoidal rule, every bound proved
-    delta_without: The delta of Gaussian steps, or of one sampled one, where no accountant is
-        needed
+    delta_without: The delta of such steps, of one kind if sampled, likewise
     epsilon_without: The eps of Gaussian steps, sampled or not, where no accountant is needed
     facts_of: What it is: its kind, and of a line where it is and each part of its error
     WAYS: every Way in which a question is answered, in the order they are asked
@@ -113,6 +112,7 @@ __getattr__, __dir__, __all__ = door(__name__, {
     "stacked_kinds": "",
     "small_losses": "",
     "gaussian_rows": "epsilons_of_sampled",
+    "gaussian_curves": "",
     "ways": "ContourAccountant delta_without epsilon_without facts_of WAYS",
     "many": "LossFamily mixing_bounds on_lines split_steps sum_rounding tilted_sum",
     "record_bounds":
