@@ -22,6 +22,7 @@ import dp_saddle
 from .base import attempt, cached_property, checks, counted, patch, quoted
 from dp_saddle.engine import (
     ContourAccountant,
+    completed,
     delta_without,
     epsilon_without,
     epsilons_of_sampled,
@@ -749,7 +750,11 @@ def bounds_of(
     -------
     the larger of both directions
     """
-    if found := _WITHOUT[question](_accounted(run), x): return found
+    found = _WITHOUT[question](_accounted(run), x)
+    return completed(found, x, lambda rest: _by_accountant(question, run, rest))
+
+def _by_accountant(question, run, x):
+    "The same, by the best accountant."
     best = best_from_above(run)
     if isinstance(best, ContourAccountant):                 # which would ask the same ways again
         return getattr(super(ContourAccountant, best), question)(x)
@@ -759,6 +764,7 @@ def bounds_of(
 
 _WITHOUT = {'epsilon': epsilon_without, 'delta': delta_without}
 
+# %% ../nbs/10_accounting.ipynb #8dc1c821
 def _of_each(runs, delta):
     "The eps of each of a list: those of one kind of sampled Gaussian steps all at once."
     goals = [delta if isinstance(delta, float) else 0.]*len(runs)

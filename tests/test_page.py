@@ -34,13 +34,13 @@ LONG_MODULES = {
     "certificates.interval_transforms": (770,
         "what a step is, in one place: who believes these pages need believe nothing else; a "
         "file of three parts would be three things to believe"),
-    "engine.gaussian_rows": (950,
+    "engine.gaussian_rows": (990,
         "a question alone, a thousand at once and a run of many kinds are the same "
         "operations, and one proof; what is planned, and kinds, could have rooms"),
     "engine.line": (1340,
         "the line, its plan, atoms, curves and ends share one table of the loss; those, from "
         "'eps of delta' on, could have a room of their own"),
-    "engine.ways": (910,
+    "engine.ways": (960,
         "one accountant: what it tries, in which order, the table of it, and how bounds are "
         "joined; the sums of levels and of counts could have a room of their own"),
     "sampling.truncated_moments": (510,

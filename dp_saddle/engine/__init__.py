@@ -27,6 +27,7 @@ From `gaussian_rows`:
 
 From `ways`:
     ContourAccountant: The exact accountant: [SP 23] by the trapezoidal rule, every bound proved
+    completed: What was found and, where nothing was, what is asked
     delta_without: The delta of such steps, of one kind if sampled, likewise
     epsilon_without: The eps of Gaussian steps, sampled or not, where no accountant is needed
     facts_of: What it is: its kind, and of a line where it is and each part of its error
@@ -113,7 +114,7 @@ __getattr__, __dir__, __all__ = door(__name__, {
     "small_losses": "",
     "gaussian_rows": "epsilons_of_sampled",
     "gaussian_curves": "",
-    "ways": "ContourAccountant delta_without epsilon_without facts_of WAYS",
+    "ways": "ContourAccountant completed delta_without epsilon_without facts_of WAYS",
     "many": "LossFamily mixing_bounds on_lines split_steps sum_rounding tilted_sum",
     "record_bounds":
         "BoundsTable delta_bounds dominating_mu epsilon_bounds gaussian_above "

@@ -10,7 +10,7 @@ from math import ceil, inf, log
 
 import numpy as np
 
-from ..base import TINY, patch
+from ..base import TINY, noted, patch
 from dp_saddle.engine.gaussian_rows import (
     ALIKE,
     ALONE,
@@ -20,13 +20,14 @@ from dp_saddle.engine.gaussian_rows import (
     one_kind,
     pair_of,
 )
+from .line import Known
 from .transform_grids import Rows
 from ..plrv import Bounds
 
 # %% ../../nbs/engine/gaussian_curves.ipynb #c5a1e006
 # Tuning: only time and width depend on it.
 _AT_ONCE, _SHORT = 64, 1 << 10    # questions of one line; its nodes, where these are several
-_SHARP = 1e-12, 6e-12             # width of eps, nats; of log delta: what is wider, lines answer
+_SHARP = 7e-13, 4e-12             # width of eps, nats; of log delta: wider ones are asked finely
 _LIKELY, _GUESSES = .4, 5         # delta at most, where it is guessed; and how often
 
 # %% ../../nbs/engine/gaussian_curves.ipynb #c5a1e008
@@ -51,13 +52,15 @@ def of_run(self:Rows, n, goal, eps=None):
     "(lower, estimate, upper), as `answers` has it, of n steps at goals, 1-d, and `eps`."
     out = np.full((len(Bounds._fields), len(goal)), np.nan)
     asked = np.flatnonzero((goal > log(LEAST_DELTA)) & (goal < log(1/2)))
-    alone = len(goal) == 1 and eps is None
+    alone, most = len(goal) == 1 and eps is None, _SHARP[eps is not None]
     for same in _same(_classes(goal[asked])):
-        if not alone and not self.has_line(n, goal[asked[same[0]]]): continue
+        if not alone and not self.has_line(n, goal[asked[same[0]]]):
+            noted(Known.NO_LINE, np.nan)
+            continue
         for r in np.array_split(asked[same], ceil(len(same)/_AT_ONCE)):
             own = np.full((2*len(r), 1), float(n)), both_ways(goal[r])
-            out[:, r] = self.answers(*own, None if eps is None else both_ways(eps[r]))
-    if not alone: out[:, out[2] - out[0] > _SHARP[eps is not None]] = np.nan
+            out[:, r] = self.answers(*own, None if eps is None else both_ways(eps[r]), most)
+    if not alone: out[:, out[2] - out[0] > 2*most] = np.nan
     return out
 
 # %% ../../nbs/engine/gaussian_curves.ipynb #c5a1e00c
@@ -93,9 +96,11 @@ def _numbers(x, low, high):
     return x.astype(float) if inside else None
 
 def _shaped(found, like):
-    "Bounds, of the shape of `like`; or None where one is nan."
+    "Bounds, of the shape of `like`, nan where they are not known; None where none is."
     low, mid, up = found
-    if not (low <= up).all(): return None
+    known = low <= up
+    if not known.any(): return None
+    low, mid, up = np.where(known, found, np.nan)
     bounds = (v.reshape(np.shape(like)) for v in (low, np.clip(mid, low, up), up))
     return Bounds(*(v if v.ndim else v.item() for v in bounds))
 
@@ -103,7 +108,7 @@ def _shaped(found, like):
 def epsilon_of_run(
     run,    # a mechanism, or anything else
     delta,  # an array, in (0, 1); or anything else (`epsilon_of_sampled` is for a number)
-) -> Bounds | None:  # on eps, nats; None unless the run has one kind of step, and all is found here
+) -> Bounds | None:  # on eps, nats; None unless the run has one kind of step; nan where not found
     """The eps of a run of Poisson-sampled Gaussian steps, or of mixtures of Gaussians, proved.
 
     Parameters
@@ -115,7 +120,7 @@ def epsilon_of_run(
 
     Returns
     -------
-    on eps, nats; None unless the run has one kind of step, and all is found here
+    on eps, nats; None unless the run has one kind of step; nan where not found
     """
     if isinstance(delta, float) or (x := _numbers(delta, 0, 1)) is None: return None
     if (asked := one_kind(run)) is None: return None

@@ -91,7 +91,7 @@ _MOST_NODES = 1 << 11, 1 << 17    # of a table, of a line
 _LONG, _FINE = 1 << 12, 1 << 12   # nodes of lines that are not kept; that may be tried again
 _SOONER = 2.**np.arange(-12, -1.4, .25)    # of the guess: where a line without small losses ends;
 _LONGEST = 1 << 14                         # of so many nodes at most
-_KEPT = 32                        # kinds of steps, and tables and classes of each
+_KEPT, _KEPT_CLASSES = 32, 64      # kinds of steps; tables and classes of each
 _STEPS, _SETTLED, _LEAST_PART, _ROUNDS = 16, 1e-14, 1/8, 8   # of Newton's method; of ends' search
 _LENGTHEN, _NUDGE = .01, 4        # by which a step outwards is too long; in ulps
 _MOST_RUN = 10**8                 # steps that are asked here
@@ -291,7 +291,7 @@ def kept(self:Rows, make, *asked):
     "What `make` makes of these numbers or arrays; kept."
     name = make.__name__, *(np.asarray(v).tobytes() for v in asked)
     if name in self.known: return self.known[name]
-    if len(self.known) >= _KEPT: self.known.clear()
+    if len(self.known) >= _KEPT_CLASSES: self.known.clear()
     return self.known.setdefault(name, make(*asked))
 
 @patch
@@ -783,6 +783,7 @@ def solved(self:Rows, ready, n, goal, eps=None, start=None):
         _note_rows(self, ready, line, near, n, ends[:, 1:] if eps is None else eps)
     return _Found(plan.lined, mid, ends, good, plan.u, _of_all(n, plan.top))
 
+# %% ../../nbs/engine/gaussian_rows.ipynb #6f0e8075
 def _without_line(u, K):
     "The _Found of rows by Chernoff's bounds alone, with K at u, rounded up."
     no, none = np.zeros(u.shape, bool), np.full(u.shape, np.nan)
@@ -804,19 +805,21 @@ def bounds(self:Rows, n, delta):
     return self.answers(n, goal)
 
 @patch
-def answers(self:Rows, n, goal, eps=None):
-    "(lower, estimate, upper) of eps or, at `eps`, of log delta, (3, settings); nan likewise."
+def answers(self:Rows, n, goal, eps=None, most=np.inf):
+    """(lower, estimate, upper) of eps or, at `eps`, of log delta, (3, settings); nan likewise. What
+    is wider than `most` is asked from exact losses, too."""
     with np.errstate(all='ignore'):
-        if (found := self.asked(n, goal, eps)) is not None: return _larger(found, goal, eps)
+        if (found := self.asked(n, goal, eps, most)) is not None: return _larger(found, goal, eps)
+    noted(Known.NO_LINE, np.nan)
     return np.full((len(Bounds._fields), len(goal)//2), np.nan)
 
 @patch
-def asked(self:Rows, n, goal, eps=None):
-    "The _Found, from exact losses where others are not enough for one eps."
-    found, several = self.found(n, goal, eps), len(goal) > 2 or eps is not None
-    narrow = found is None or (found.good | ~found.lined).all()
-    if narrow or several or EXTENDED is np.float64: return found
-    return self.found(n, goal, rough=found)
+def asked(self:Rows, n, goal, eps, most):
+    "The _Found, from exact losses where others are not enough, or wider than `most`."
+    found = self.found(n, goal, eps)
+    if found is None or EXTENDED is np.float64: return found
+    enough = found.good & (np.ptp(found.ends, axis=1, keepdims=True) <= most)
+    return found if (enough | ~found.lined).all() else self.found(n, goal, eps, rough=found)
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #1953d7be
 @patch

@@ -5,7 +5,8 @@
 # %% auto #0
 __all__ = ['FINER', 'WAYS', 'LeveledTable', 'CountedTable', 'PerKindLevels', 'Way', 'facts_of',
            'epsilon_in_closed_form', 'delta_in_closed_form', 'GivenOutcomes',
-           'ContourAccountant', 'RoughCurve', 'epsilon_without', 'delta_without']
+           'ContourAccountant', 'RoughCurve', 'epsilon_without', 'delta_without',
+           'completed']
 
 # %% ../../nbs/engine/ways.ipynb #f4665404
 import warnings
@@ -575,8 +576,12 @@ def delta_in_closed_form(
     return delta_of_sampled_step(*step, float(eps)) if step else None
 
 # %% ../../nbs/engine/ways.ipynb #01c10dc0
-def _delta_of_run(run, eps):
-    "The delta of steps of one kind, from `log_delta_of_run`; None where that has none."
+def _epsilon_of_rows(run, delta):
+    "The eps of steps of one kind, at a delta or an array of them; None where rows have none."
+    return (epsilon_of_sampled if isinstance(delta, float) else epsilon_of_run)(run, delta)
+
+def _delta_of_rows(run, eps):
+    "The delta of steps of one kind; likewise."
     if not (logs := log_delta_of_run(run, eps)): return None
     deltas = (v.reshape(np.shape(eps)) for v in _deltas(np.reshape(logs, (_BOUNDS, -1))))
     return Bounds(*(v if v.ndim else v.item() for v in deltas))
@@ -606,16 +611,12 @@ WAYS = (    # every Way in which a question is answered, in the order they are a
     Way('closed form', "Gaussian steps only; delta of one step on a Poisson sample",
         "35 microseconds in place of milliseconds", 'losses/gaussian#Gaussian-steps',
         epsilon=epsilon_in_closed_form, delta=delta_in_closed_form),
-    Way('rows', "one delta of one kind of Poisson-sampled Gaussian steps or mixtures",
+    Way('rows', "one kind of Poisson-sampled Gaussian steps or mixtures: a delta, an eps, arrays",
         "4 to 11 times faster than a line for each direction", 'engine/gaussian_rows#The-lines',
-        epsilon=epsilon_of_sampled),
+        epsilon=_epsilon_of_rows, delta=_delta_of_rows),
     Way('rows of several kinds', "one delta of several such kinds, a few other steps beside them",
         "7 times faster for twenty kinds", 'engine/gaussian_rows#Several-kinds-of-steps',
         epsilon=epsilon_of_kinds),
-    Way('points of a curve', "deltas in an array, or eps, of one such kind",
-        "5 to 15 times faster than a line for each direction",
-        'engine/gaussian_curves#Rows-that-share-a-line',
-        epsilon=epsilon_of_run, delta=_delta_of_run),
     Way(_NO_LOSS, "a direction that loses no more than the other is proved to",
         "no computation", 'engine/ways#The-accountant'),
     Way(_OWN_LINES, "one step that has lines of its own: an epoch of balls in bins",
@@ -1321,7 +1322,7 @@ def _warn(self:ContourAccountant, plrv, too_wide):
 def epsilon_without(
     run,    # a mechanism, or anything else
     delta,  # in (0, 1), a number or an array; or anything else
-) -> Bounds | None:  # on eps, nats; None where an accountant has to be asked
+) -> Bounds | None:  # on eps, nats; None, or nan in an array, where an accountant has to be asked
     """The eps of Gaussian steps, sampled or not, where no accountant is needed.
 
     Parameters
@@ -1333,7 +1334,7 @@ def epsilon_without(
 
     Returns
     -------
-    on eps, nats; None where an accountant has to be asked
+    on eps, nats; None, or nan in an array, where an accountant has to be asked
     """
     return _first_of('epsilon', run, delta)
 
@@ -1341,7 +1342,7 @@ def epsilon_without(
 def delta_without(
     run,  # a mechanism, or anything else
     eps,  # >= 0, nats, a number or an array; or anything else
-) -> Bounds | None:  # on delta; None where an accountant has to be asked
+) -> Bounds | None:  # on delta; None, or nan in an array, where an accountant has to be asked
     """The delta of such steps, of one kind if sampled, likewise.
 
     Parameters
@@ -1353,7 +1354,7 @@ def delta_without(
 
     Returns
     -------
-    on delta; None where an accountant has to be asked
+    on delta; None, or nan in an array, where an accountant has to be asked
     """
     return _first_of('delta', run, eps)
 
@@ -1374,6 +1375,29 @@ def _as_attempt(name, ask, run, x):
         elif not one.bounds: one.why = Stop.TOO_WIDE if asked else Stop.OTHER_KIND
     return one.bounds
 
+# %% ../../nbs/engine/ways.ipynb #01c10dc1
+def completed(
+    found,  # Bounds, nan where they are not known; or None
+    x,      # where: a number or an array
+    ask,    # function of such: Bounds
+) -> Bounds:
+    """What was found and, where nothing was, what is asked.
+
+    Parameters
+    ----------
+    found
+        Bounds, nan where they are not known; or None
+    x
+        where: a number or an array
+    ask
+        function of such: Bounds
+    """
+    if found is None: return ask(x)
+    if not (np.ndim(found.upper) and (unknown := np.isnan(found.upper)).any()): return found
+    for known, asked in zip(found[:_BOUNDS], ask(x[unknown])[:_BOUNDS], strict=True):
+        known[unknown] = asked
+    return found
+
 # %% ../../nbs/engine/ways.ipynb #ce544e7d
 @patch
 def _attempted(self:ContourAccountant):
@@ -1390,10 +1414,12 @@ def _unasked(self:ContourAccountant, quickly, x):
 def epsilon(self:ContourAccountant, delta) -> Bounds:
     """Bounds on the smallest eps >= 0, nats, for `delta` in (0, 1), a number or an array; inf where
     no eps has it. One `delta` of Gaussian steps has a formula; sampled ones have rows."""
-    return self._unasked(epsilon_without, delta) or Accountant.epsilon(self, delta)
+    found = self._unasked(epsilon_without, delta)
+    return completed(found, delta, lambda rest: Accountant.epsilon(self, rest))
 
 @patch
 def delta(self:ContourAccountant, eps) -> Bounds:
     """Bounds on delta at `eps` >= 0, nats, a number or an array, the larger of both directions;
     likewise."""
-    return self._unasked(delta_without, eps) or Accountant.delta(self, eps)
+    found = self._unasked(delta_without, eps)
+    return completed(found, eps, lambda rest: Accountant.delta(self, rest))
