@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['FINE_LATTICE', 'ADD_OR_REMOVE', 'RELATIONS', 'ACCOUNTANTS', 'relation_of',
            'relations_of', 'Composable', 'RunSum', 'Run', 'words_of', 'dpsgd',
-           'mechanism_of', 'best_accountant', 'best_from_above', 'epsilon', 'delta',
-           'Table', 'compare']
+           'mechanism_of', 'best_accountant', 'best_from_above', 'epsilon', 'bounds_of',
+           'delta', 'Table', 'compare']
 
 # %% ../nbs/10_accounting.ipynb #9073f078
 import time
@@ -19,15 +19,22 @@ from types import NoneType
 import numpy as np
 
 import dp_saddle
-from .base import cached_property, checks, counted, patch, quoted
+from .base import attempt, cached_property, checks, counted, patch, quoted
 from dp_saddle.engine import (
     ContourAccountant,
-    delta_in_closed_form,
+    completed,
+    delta_without,
     epsilon_without,
     epsilons_of_sampled,
 )
 from .losses import FiniteLoss
-from .mechanisms import Composition, Gaussian, Mechanism, PoissonSubsampled
+from dp_saddle.mechanisms import (
+    Accountant,
+    Composition,
+    Gaussian,
+    Mechanism,
+    PoissonSubsampled,
+)
 from .plrv import PLRV, Bounds, ComposedLoss
 
 # %% ../nbs/10_accounting.ipynb #9da777da
@@ -720,9 +727,44 @@ def epsilon(
     eps, a float (or array; a row for each of a list), rounded up: the number to report
     """
     if isinstance(run, list): return np.array(_of_each(run, delta))
-    found = epsilon_without(_accounted(run), delta)
-    return found.upper if found else best_from_above(run).epsilon(delta).upper
+    return bounds_of('epsilon', run, delta).upper
 
+# %% ../nbs/10_accounting.ipynb #8dc1c820
+def bounds_of(
+    question,  # 'epsilon' or 'delta'
+    run,       # a mechanism, a composition, a PLRV, or what `dpsgd` returns
+    x,         # delta, or eps
+) -> Bounds:   # the larger of both directions
+    """Both bounds on eps at a delta, or on delta at an eps, by the first way that knows them.
+
+    Parameters
+    ----------
+    question
+        'epsilon' or 'delta'
+    run
+        a mechanism, a composition, a PLRV, or what `dpsgd` returns
+    x
+        delta, or eps
+
+    Returns
+    -------
+    the larger of both directions
+    """
+    found = _WITHOUT[question](_accounted(run), x)
+    return completed(found, x, lambda rest: _by_accountant(question, run, rest))
+
+def _by_accountant(question, run, x):
+    "The same, by the best accountant."
+    best = best_from_above(run)
+    if isinstance(best, ContourAccountant):                 # which would ask the same ways again
+        return getattr(super(ContourAccountant, best), question)(x)
+    if isinstance(best, Accountant): return getattr(best, question)(x)
+    with attempt(type(best).__name__, own=False) as one: one.bounds = getattr(best, question)(x)
+    return one.bounds
+
+_WITHOUT = {'epsilon': epsilon_without, 'delta': delta_without}
+
+# %% ../nbs/10_accounting.ipynb #8dc1c821
 def _of_each(runs, delta):
     "The eps of each of a list: those of one kind of sampled Gaussian steps all at once."
     goals = [delta if isinstance(delta, float) else 0.]*len(runs)
@@ -730,6 +772,7 @@ def _of_each(runs, delta):
     return [at.upper if at else epsilon(run, delta=delta)
             for run, at in zip(runs, found, strict=True)]
 
+# %% ../nbs/10_accounting.ipynb #02d8f970
 def delta(
     run,     # a mechanism, a composition, or what `dpsgd` returns
     *, eps,  # >= 0, nats, a number or an array
@@ -748,8 +791,7 @@ def delta(
     -------
     delta, a float (or array), rounded up: the number to report
     """
-    found = delta_in_closed_form(_accounted(run), eps)
-    return found.upper if found else best_from_above(run).delta(eps).upper
+    return bounds_of('delta', run, eps).upper
 
 # %% ../nbs/10_accounting.ipynb #68ac599e
 class Table(list):

@@ -24,12 +24,14 @@ from dp_saddle.base import (
     MadeInTurn,
     Task,
     asking,
+    attempt,
     cached_property,
     checks,
     counted,
     patch,
     quoted,
     safe_log,
+    towards,
 )
 from dp_saddle.losses import (
     FiniteLoss,
@@ -641,6 +643,18 @@ def asked(self:Accountant):
     if isinstance(m, PLRV): return [composed(m)]
     return [composed(plrv) for plrv in ([m.remove] if m.symmetric else [m.remove, m.add])]
 
+# %% ../nbs/02_mechanisms.ipynb #2e2a8596
+@patch(as_prop=True)
+def _names(self:Accountant):
+    "Of the directions that are asked; of one loss alone there is none."
+    if isinstance(self.mechanism, PLRV): return ['']
+    return ['removing', 'adding'] if len(self.asked) > 1 else ['both']
+
+@patch
+def _attempted(self:Accountant):
+    "A context in which a direction is asked, for a trace: an attempt with the method's name."
+    return attempt(type(self).__name__, own=False)
+
 @patch(cached=True)
 def directions(self:Accountant):
     "These, and what is known of them from below."
@@ -670,7 +684,7 @@ def _from_both_sides(method, plrv, x, floor):
     low, mid, up = method(plrv, x, floor)
     if plrv.dominated is None: return low, mid, up, 0*up
     own = up - low
-    low, less, _ = method(plrv.dominated, x, floor)
+    with towards('from below'): low, less, _ = method(plrv.dominated, x, floor)
     share = 0 if _is_less_by_nature(plrv) else _SHARE_BELOW
     mid = np.clip(share*less + (1 - share)*mid, low, up)
     return low, mid, up, np.where(up < inf, up - low - _OWN_SHARE*own, 0)
@@ -702,9 +716,12 @@ def _most(self:Accountant, method, x, top):
     "The larger of both directions' answers at an array x; `top`: what is never exceeded."
     self._check_served()
     worst, apart = np.zeros((len(Bounds._fields), x.size)), np.zeros(x.size)
-    for plrv in counted(self.asked, 'direction'):
-        with np.errstate(over='ignore', invalid='ignore', divide='ignore'):
-            low, mid, up, more = _from_both_sides(method, plrv, x.ravel(), worst[0])
+    ways = list(zip(self.asked, self._names, strict=True))
+    for plrv, name in counted(ways, 'direction'):
+        with np.errstate(over='ignore', invalid='ignore', divide='ignore'), towards(name) as found:
+            with self._attempted():
+                low, mid, up, more = _from_both_sides(method, plrv, x.ravel(), worst[0])
+            found(low, mid, up)
         self._say_if_unknown(up)
         low, up = np.where(np.isnan(low), 0, low), np.where(np.isnan(up), top, up)
         worst = np.maximum(worst, [low, np.where(np.isnan(mid), up, mid), up]) + 0.

@@ -687,6 +687,7 @@ CALLS = {
     'sweep': f'{" ".join(SHORT)} --delta 1e-5', 'curve': f'{" ".join(SHORT)} --out c.png',
     'tradeoff': f'{" ".join(SHORT)} --out t.png',
     'compare': '--sigma 2 --rate 1 --steps 1 --delta 1e-5',
+    'explain': f'{" ".join(SHORT)} --delta 1e-5',
     'compare-sampling': f'{" ".join(WORDS)} 1 --delta 1e-5',
     'report': f'{" ".join(SHORT)} --delta 1e-5',
     'certify': f'{" ".join(SHORT)} --delta 1e-5 --out a.cert.json', 'verify': 'a.cert.json',

@@ -45,7 +45,7 @@ OWN = {
         show_loader""",
     "asks others, which cite": """certify verify epsilon delta compare calibrate epsilon_after
         plot_curve plot_steps plot_tradeoff plot_rdp individual_epsilon account_store
-        compare_sampling plot_sampling sweep
+        compare_sampling plot_sampling sweep explain
         SaddlePrivacyAccountant""",
     "derived or proved in its chapter": """log_mgf composed_atoms cumulant_powers TiltedEdgeworth
         log_transform TiltedFFT bayes_risk GDPResidueFilter PoissonReplaceOne fixed_size""",
@@ -63,6 +63,7 @@ ERRORS = {
     "GDPResidueFilter.step": "ValueError for both, or neither",
     "GDPResidueFilter.would_exceed": "ValueError for both, or neither",
     "sweep": "ValueError for a parameter that is neither",
+    "explain": "ValueError for both delta and eps, or neither",
     "NodeLoss.cumulants": "ValueError for a loss that is infinite",
     "ComposedLoss.cdf": "ValueError unless there is exactly one step",
     "ComposedLoss.log_delta": "ValueError unless there is exactly one step",

@@ -48,6 +48,7 @@ from dp_saddle import (
     dpsgd,
     epsilon_after,
     epsilon_slopes,
+    explain,
     exponential_delta,
     exponential_epsilon,
     fixed_size,
@@ -241,6 +242,7 @@ CALLS = {
         lambda: calibrate(lambda sigma: RUN, eps=1e-3, delta=1e-5),
         lambda: calibrate(lambda sigma: Gaussian(sigma=sigma), eps=1., mu=1.)],
     'compare': [lambda: compare(RUN), lambda: compare(RUN, delta=1e-5, eps=1.)],
+    'explain': [lambda: explain(RUN), lambda: explain(RUN, delta=1e-5, eps=1.)],
     'connect_the_dots': [
         lambda: connect_the_dots(RUN, .1),
         lambda: connect_the_dots(Gaussian(sigma=.05).remove, 1e-3)],

@@ -80,6 +80,7 @@ RIGHT |= {
     'calibrate': dict(builder=lambda sigma: 3*Gaussian(sigma=sigma), eps=1., delta=1e-5,
                       parameter='sigma'),
     'compare': dict(run=RUN, delta=1e-5, methods=['ContourAccountant']),
+    'explain': dict(run=RUN, delta=1e-5),
     'connect_the_dots': dict(plrv=STEP.remove, mesh=.05, up=True), 'delta': dict(run=RUN, eps=1.),
     'dpsgd': dict(sigma=2., batch_size=10, dataset_size=100, sampling='poisson', steps=3,
                   accumulate=1, max_batch_size=None, unit_records=1, relation=None),
@@ -270,8 +271,8 @@ def test_halves_are_halves(half):
     assert one.sigmas.tolist() == other.sigmas.tolist()
 
 def test_a_run_is_called_a_run():
-    for name in ('advantage', 'audit', 'bayes_risk', 'compare', 'delta', 'epsilon', 'gdp', 'tpr',
-                 'tradeoff', 'report'):
+    for name in ('advantage', 'audit', 'bayes_risk', 'compare', 'delta', 'epsilon', 'explain',
+                 'gdp', 'tpr', 'tradeoff', 'report'):
         for wrong in (nan, Gaussian, [])[:2 if name == 'epsilon' else 3]:   # it takes several
             with pytest.raises(TypeError, match='run must be a mechanism'):
                 getattr(dp, name)(**{**RIGHT[name], 'run': wrong})

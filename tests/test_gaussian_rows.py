@@ -223,7 +223,7 @@ def test_both_ways_of_the_smaller_direction():
         pair = rows.pair_of(*one(*setting[:2]))
         n, goal = np.full((2, 1), float(setting[2])), np.full((2, 1), np.log(delta))
         with np.errstate(all='ignore'):
-            found = pair.asked(n, goal)
+            found = pair.found(n, goal)
         if found:
             seen.add(bool(found.lined[1, 0]))
             assert found.lined[0, 0]

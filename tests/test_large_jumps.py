@@ -160,3 +160,12 @@ def test_delta_and_back():
     found = accountant.delta([eps.lower, eps.upper])
     assert found.upper[0] >= 1e-12 >= found.lower[1]
     assert found.lower[0] <= 1e-12*(1 + 1e-4) and found.upper[1] >= 1e-12*(1 - 1e-4)
+
+def test_few_digits_below_a_cut():
+    "Where a search ends at single steps there is an answer: between one epoch and unsampled noise."
+    delta = 4e-16
+    with pytest.warns(UserWarning, match='wider than asked'):
+        low, _, up = ContourAccountant(epochs(9, 5.5, 1394)).epsilon(delta)
+    least = ContourAccountant(epochs(1, 5.5, 1394)).epsilon(delta).lower
+    most = ContourAccountant(9*Gaussian(sigma=5.5)).epsilon(delta).upper
+    assert 0 < least <= up <= most and low <= up

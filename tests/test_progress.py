@@ -40,7 +40,8 @@ def lines():
     show_progress()
 
 @pytest.mark.parametrize('ask, words', [
-    (lambda: ContourAccountant(3000*SAMPLED).delta(1.), ('delta', 'direction 1 of 2')),
+    (lambda: ContourAccountant(300*SAMPLED + 3*Laplace(scale=9.)).delta(1.),
+         ('delta', 'direction 1 of 2')),
     (lambda: ContourAccountant(30*Laplace(scale=20.) + 40*Laplace(scale=50.)).epsilon(1e-6),
      ('epsilon', 'step 1 of at most')),
     (lambda: ContourAccountant(10*RARE).epsilon(1e-30), ('epsilon', 'way 2 of at most 6', 'level')),

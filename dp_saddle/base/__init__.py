@@ -84,6 +84,15 @@ From `checks`:
     tracked: Makes every call of a function a Task
     users_level: How many calls above its caller the first line outside the caller's library is
 
+From `traces`:
+    attempt: A context in which a way is asked: gives its Attempt, which is kept if it is an
+        outermost one
+    noted: Keep what gave bounds with the attempt, if there is one
+    towards: A context of one direction, or of a part of it; gives a function that takes its
+        bounds
+    traced: A context in which deciders write to the Trace that it gives
+    tracing: The trace that is kept just now
+
 From `pictures`:
     band_of: What lies between two bounds by this method: its colour, pale
     dots_of: The same, as dots without a line
@@ -124,6 +133,7 @@ __getattr__, __dir__, __all__ = door(__name__, {
     "checks":
         "asking cached_property counted end_line MadeInTurn patch Saved show_progress "
         "still_here Task TooDear tracked users_level",
+    "traces": "attempt noted towards traced tracing",
     "constants": "",
     "pictures": "band_of dots_of label_lines PAGE shades style_of use_style",
     "explorer": "axis Explorer quantised Slider slider_near tabulate TOP",

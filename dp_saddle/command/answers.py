@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['Asked', 'flag', 'said_words', 'asked', 'shown', 'Answer', 'as_json', 'up', 'down',
-           'about', 'table', 'calibrated', 'compared', 'reported', 'saved', 'drawn',
-           'traded', 'certified', 'verified']
+           'about', 'table', 'calibrated', 'compared', 'explained', 'reported', 'saved',
+           'drawn', 'traded', 'certified', 'verified']
 
 # %% ../../nbs/command/answers.ipynb #c3cea38b
 import json
@@ -332,6 +332,19 @@ def compared(args): # an Answer
     def cell(k, v): return v if k in ('accountant', 'worth') else float(v or 'nan')
     results = [{k: cell(k, v) for k, v in row.items()} for row in rows]
     return Answer(str(rows), about(found) | {'results': results})
+
+# %% ../../nbs/command/answers.ipynb #09bb8986
+def explained(args): # an Answer
+    """Which way answers a question, and how.
+
+    Returns
+    -------
+    an Answer
+    """
+    from dp_saddle.practice import explain
+    found = asked(args, most=1)
+    said = explain(found.run, delta=args.delta, eps=args.eps)
+    return Answer(str(said), about(found) | said.to_dict())
 
 # %% ../../nbs/command/answers.ipynb #8b02fc43
 def reported(args): # an Answer

@@ -18,6 +18,7 @@ from dp_saddle.command.answers import (
     certified,
     compared,
     drawn,
+    explained,
     reported,
     table,
     traded,
@@ -27,7 +28,7 @@ from .words import COMPLETION, DEAR, STOPPED, command_parser, parsed
 
 # %% ../../nbs/command/main.ipynb #8577f862
 _ANSWERS = {'calibrate': calibrated, 'curve': drawn, 'tradeoff': traded, 'compare': compared,
-            'report': reported, 'certify': certified, 'verify': verified}
+            'explain': explained, 'report': reported, 'certify': certified, 'verify': verified}
 
 def _answer(args, parser, tick):
     "The Answer of a command."

@@ -25,6 +25,7 @@ COMMANDS = {
     'curve': 'draw delta over eps',
     'tradeoff': 'what attackers miss, and find at most, at each false positive rate',
     'compare': 'every accountant, side by side',
+    'explain': 'which way answers, what was tried before, and each part of the error',
     'compare-sampling': 'eps at least and at most, for each way to draw batches',
     'report': 'a paragraph to publish',
     'certify': 'bounds, and all that their proof needs, in a file',
@@ -45,6 +46,7 @@ KEYS = {                            # of the answer, and of each row of its resu
     'curve': ('run relation steps out eps delta', ''),
     'tradeoff': ('run relation direction out results', 'fpr fnr tpr'),
     'compare': (_TABLE, 'accountant lower estimate upper seconds worth'),
+    'explain': ('run relation question lower estimate upper answers tried', ''),
     'compare-sampling': ('sigma batch_size dataset_size epochs delta max_batch_size results',
                          'sampling relation least most must drawn_by reason'),
     'report': ('run relation report', ''),
@@ -72,6 +74,8 @@ _MEANING = {
     'drawn_by': 'who draws like that', 'reason': 'why there is no answer',
     'report': 'what --form json prints', 'question': '{delta or eps: its value}',
     'answer': '{lower, upper}, as texts of decimals', 'digest': 'SHA-256 of the certificate',
+    'answers': 'for each direction: the way, its bounds and lines, each part of their errors',
+    'tried': 'all ways that were asked, in order, and why the next one was',
     'proved': 'true or false', 'findings': 'a line for each claim', 'file': 'the ledger',
 }
 
@@ -132,6 +136,7 @@ EXAMPLES = {
     'curve': '--sigma 2 --rate .01 --steps 3000 --out curve.png',
     'tradeoff': '--sigma 2 --rate .01 --steps 3000 --fpr .001 .01 .1',
     'compare': '--sigma 2 --rate .01 --steps 100 --delta 1e-5',
+    'explain': '--sigma 2 --rate .01 --steps 3000 --delta 1e-5',
     'compare-sampling': '--sigma 1.1 --batch-size 256 --dataset-size 60000 --epochs 60 '
                         '--delta 1e-5',
     'report': '--run run.yaml --delta 1e-5',
@@ -207,12 +212,12 @@ def _add_run(command, name):
 
 def _add_target(command, name):
     "delta, eps or both."
-    needed = name not in ('compare', 'certify', 'budget')
+    needed = name not in ('compare', 'explain', 'certify', 'budget')
     if name not in ('delta', 'curve', 'tradeoff'):
         many = name in ('epsilon', 'sweep')
         command.add_argument('--delta', **_NUMBER, required=needed, **_several(many),
                              help='in (0, 1), say 1e-5' + _ROWS*many)
-    if name in ('delta', 'calibrate', 'compare', 'certify', 'budget'):
+    if name in ('delta', 'calibrate', 'compare', 'explain', 'certify', 'budget'):
         many = name == 'delta'
         command.add_argument('--eps', '--epsilon', **_NUMBER, required=needed,
             help='nats, ' + ('>= 0' if many or not needed else '> 0'), **_several(many))

@@ -27,8 +27,11 @@ From `gaussian_rows`:
 
 From `ways`:
     ContourAccountant: The exact accountant: [SP 23] by the trapezoidal rule, every bound proved
-    delta_in_closed_form: The delta of Gaussian steps only, and of one on a Poisson sample
+    completed: What was found and, where nothing was, what is asked
+    delta_without: The delta of such steps, of one kind if sampled, likewise
     epsilon_without: The eps of Gaussian steps, sampled or not, where no accountant is needed
+    facts_of: What it is: its kind, and of a line where it is and each part of its error
+    WAYS: every Way in which a question is answered, in the order they are asked
 
 From `many`:
     LossFamily: The losses of different steps in one direction, as rows: `K` at the tilts `t`,
@@ -110,7 +113,8 @@ __getattr__, __dir__, __all__ = door(__name__, {
     "stacked_kinds": "",
     "small_losses": "",
     "gaussian_rows": "epsilons_of_sampled",
-    "ways": "ContourAccountant delta_in_closed_form epsilon_without",
+    "gaussian_curves": "",
+    "ways": "ContourAccountant completed delta_without epsilon_without facts_of WAYS",
     "many": "LossFamily mixing_bounds on_lines split_steps sum_rounding tilted_sum",
     "record_bounds":
         "BoundsTable delta_bounds dominating_mu epsilon_bounds gaussian_above "

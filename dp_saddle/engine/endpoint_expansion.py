@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dp_saddle.base import (
+    TINY,
     ULP,
     cached_property,
     log_chernoff_factor,
@@ -452,6 +453,36 @@ def _of_main(self:EndsLine, eps, unit, size):
     off = ULP*(_CURVE_ULPS + len(self.main.shifts[0]) + _EXPONENT_ULPS*size)
     low = plus[2]*(1 - off) - minus[0]*(1 + off)
     return low, plus[1] - minus[1], plus[0]*(1 + off) - minus[2]*(1 - off)
+
+# %% ../../nbs/engine/endpoint_expansion.ipynb #c8461965
+@patch
+def facts(self:EndsLine,
+    eps,  # nats, a number
+):        # a list of one dict
+    """What the line is, and each part of its error in units of its estimate, for `explain`.
+
+    Parameters
+    ----------
+    eps
+        nats, a number
+
+    Returns
+    -------
+    a list of one dict
+    """
+    line, at = self.line, np.array([eps])
+    t, unit = line.plan.t, line.base - line.plan.t*eps
+    total, noise = line.sums(at)
+    size = 1 + abs(line.base) + t*(abs(eps) + self.main.reach)
+    low, mid, up = self._of_main(at, unit, size)
+    alias = np.exp(np.minimum(self.main.log_alias(t, line.plan.X, at) - unit, -log(ULP)))
+    whole = max(float((mid + total)[0]), TINY)
+    errors = {'aliases': alias + line.alias(at), 'cut': line.tail,
+              'rounding': noise - line.tail + np.abs(total)*np.expm1(line.common) + up - low}
+    errors = {name: float(np.max(v))/whole for name, v in errors.items()}
+    return [{'kind': 'line', 'tilt': t, 'period': line.plan.X, 'cut': line.plan.cut,
+             'nodes': len(line.s), 'taken': ['singular part'], 'gives': unit + log(whole),
+             'errors': errors}]
 
 # %% ../../nbs/engine/endpoint_expansion.ipynb #159aa8b4
 class EndsTable(CgfTable):

@@ -6,7 +6,7 @@
 __all__ = ['ATOM_ULPS', 'TABLE_ROUNDING', 'LOG_SMALLEST', 'FINE', 'BELOW_CHERNOFF', 'CLOSE',
            'WORTH_A_TRY', 'NOTHING', 'CgfTable', 'reach_of', 'log_p_inf_of',
            'composed_atoms', 'Place', 'Plan', 'Line', 'widened', 'widened_to',
-           'ClosedForm', 'outcomes_of', 'cluster_size', 'log_curve', 'Stop',
+           'ClosedForm', 'outcomes_of', 'cluster_size', 'log_curve', 'Known', 'Stop',
            'EnumeratedTable', 'SingleStepTable']
 
 # %% ../../nbs/engine/line.ipynb #787d4058
@@ -25,6 +25,7 @@ from dp_saddle.base import (
     invert,
     log_chernoff_factor,
     log_expm1,
+    noted,
     patch,
     safe_log,
     still_here,
@@ -1273,7 +1274,9 @@ def log_delta(self:CgfTable,
     inside = np.flatnonzero(eps < self.ess_sup)
     inside = inside[np.argsort(eps[inside])]
     out, floor = np.repeat(self.log_p_inf, len(eps), 1), np.broadcast_to(floor, eps.shape)
-    if self.closed_form: out[:, inside] = self.closed_form.log_bounds(eps[inside])
+    if self.closed_form:
+        out[:, inside] = self.closed_form.log_bounds(eps[inside])
+        if inside.size: noted(self.closed_form, eps[inside[0]])
     else:
         lines = {} if lines is None else lines
         out[:, inside] = self._by_lines(eps[inside], floor[inside], lines)
@@ -1291,6 +1294,7 @@ def _by_lines(self:CgfTable, eps, floor, lines):
     if rest.size:
         room = safe_log(np.exp(floor[rest]) - np.exp(out[2, rest]))
         out[2, rest] = np.logaddexp(self.log_moment(eps[rest], G[rest], room), out[2, rest])
+        noted(Known.CHERNOFF, eps[rest[0]])
     while left.size:
         first, n = _kept_from(before, eps[left])
         first, n = (first, n) if n else (float(eps[left[0]]), cluster_size(G[left]))
@@ -1313,9 +1317,12 @@ def _kept_from(firsts, eps):
     n = np.searchsorted(eps, firsts[i]) if i < len(firsts) else len(eps)
     return (firsts[i - 1], n) if i else (None, 0)
 
+# %% ../../nbs/engine/line.ipynb #3735b832
+
 @patch
 def _by_one_line(self:CgfTable, line, eps, G):
     low, mid, up = line.log_bounds(eps)
+    noted(line, eps[0])
     near = up > np.logaddexp(self.log_chernoff(G).min(1), self.log_p_inf[2]) - _NEARLY
     near &= up > low + WORTH_A_TRY
     if near.any():
@@ -1324,6 +1331,7 @@ def _by_one_line(self:CgfTable, line, eps, G):
     if self.nodes_ran_out or (up - low > 1).any():
         least, most = self.basic_bounds(eps)
         low, up = np.maximum(low, least), np.minimum(up, most)
+        noted(Known.SINGLE_STEPS, eps[0])
     low = np.minimum(low, up)
     return low, np.clip(mid, low, up), up
 
@@ -1512,6 +1520,73 @@ def cancellation(self:Line, shift):
     "By how many nats more cancels if eps moves by `shift`, nats."
     return abs(shift)*self.plan.t
 
+# %% ../../nbs/engine/line.ipynb #b03ae872
+@patch
+def facts(self:Line,
+    eps,  # nats, a number
+):        # a list of one dict
+    """What the line is, and each part of its error in units of its estimate, for `explain`.
+
+    Parameters
+    ----------
+    eps
+        nats, a number
+
+    Returns
+    -------
+    a list of one dict
+    """
+    at = np.array([eps])
+    noise, alias = self.sums(at)[1], self.alias(at)
+    low, mid, up = self.bracket(at)
+    errors = {'aliases': alias, 'cut': self.tail, 'rounding': noise - self.tail}
+    if self.plan.w: errors['smoothing'] = np.maximum(up - low - alias - 2*noise, 0)
+    unit = max(float(mid[0]), TINY)
+    errors = {name: float(np.max(v))/unit for name, v in errors.items()}
+    errors['rounding'] += float(np.expm1(self.common))
+    atoms = [] if self.table.atoms is None else ['atoms']
+    return [_facts_of_line(self, atoms, errors, self.base - self.plan.t*eps + log(unit))]
+
+def _facts_of_line(line, taken, errors, gives):
+    "The dict of a line."
+    plan = line.plan
+    return {'kind': 'line', 'tilt': plan.t, 'period': plan.X, 'cut': plan.cut,
+            'nodes': len(line.s), 'taken': taken, 'gives': gives, 'errors': errors}
+
+# %% ../../nbs/engine/line.ipynb #c519f4dd
+@patch
+def facts(self:ClosedForm,
+    eps,  # nats, a number
+):        # a list of one dict
+    """What the formula is, for `explain`.
+
+    Parameters
+    ----------
+    eps
+        nats, a number
+
+    Returns
+    -------
+    a list of one dict
+    """
+    low, mid, up = self.log_bounds(np.array([eps]))[:, 0]
+    curve = getattr(self.log_delta, 'curve', self.log_delta)
+    of_atoms = isinstance(curve, _AtomsCurve)
+    kind = {'kind': 'outcomes', 'outcomes': len(curve.losses)} if of_atoms else {'kind': 'formula'}
+    return [kind | {'gives': float(mid), 'errors': {'rounding': float(up - low)}}]
+
+class Known(Enum):
+    "What bounds are proved by, where no line is needed."
+    CHERNOFF = "Chernoff bound"
+    SINGLE_STEPS = "bounds from single steps"
+    LARGEST_LOSS = "next to the largest loss"
+    ZERO = "eps = 0 is enough"
+    NO_LINE = "no line"
+
+    def facts(self, eps):
+        "Its name, for `explain`."
+        return [{'kind': self.value}]
+
 # %% ../../nbs/engine/line.ipynb #a742819f
 
 class _Probe(NamedTuple):
@@ -1588,24 +1663,34 @@ def epsilon(self:CgfTable,
     p_inf, mu = self.plrv.p_inf, getattr(self.closed_form, 'mu', 0.)
     if p_inf >= delta: return inf, inf, inf
     if self.ess_sup <= floor: return 0., 0., floor
-    if mu: return epsilon_of_mu(mu, delta)
+    if mu: return _by(self.closed_form, *epsilon_of_mu(mu, delta))
     goal, finite_goal = log(delta), log(delta - p_inf*(1 + MASS_ERROR))
     known = near and near[2] - near[0] < _NEARBY*near[2]
     self.known = bool(known) and not self.closed_form
     guess, enough = self.nearby(near, finite_goal) if known else self.first_eps(finite_goal)
-    if enough <= floor and (proved := self.enough(finite_goal)) <= floor: return 0., 0., proved
+    if enough <= floor and (proved := self.enough(finite_goal)) <= floor:
+        return _by(Known.CHERNOFF, 0., 0., proved)
     if floor > 0 and near is None and self._is_below(goal, floor): return 0., 0., floor
     if low := self._at_end(goal, guess, enough):
-        return low, (up := max(self.enough(finite_goal), low)), up
+        return _by(Known.LARGEST_LOSS, low, (up := max(self.enough(finite_goal), low)), up)
     if not 0 < guess < enough: guess = enough/2 if enough < inf else 1.
     return self._searched(goal, finite_goal, guess, enough)
 
 # %% ../../nbs/engine/line.ipynb #01lnstop
 class Stop(Enum):
-    "Why the search for an eps left a line to other ways."
+    "Why a way was left to the next one."
+    OTHER_KIND = "the run, or the question, is of another kind"
+    TOO_WIDE = "its bounds are wider than they may be"
+    NO_LINE = "no line of it is short enough"
+    NODES = "a line with as many nodes as it may have smooths too much"
     MISLED = "single steps prove the first guess to be far too large"
     SAYS_NOTHING = "the line's bounds are too wide to lead anywhere"
     SMOOTHED = "smoothing costs much of eps"
+
+def _by(known, *bounds):
+    "Bounds on eps, with a note of what they are known by."
+    noted(known, bounds[2], last=True)
+    return bounds
 
 # %% ../../nbs/engine/line.ipynb #653d1656
 @patch
@@ -1614,7 +1699,7 @@ def _searched(self:CgfTable, goal, finite_goal, guess, enough):
     self.stop = Stop.MISLED if self._is_misled(goal, guess) else None
     if self.stop: return self._given_up(goal, guess, self.enough(finite_goal))
     root = self._newton(goal, finite_goal, guess, enough)
-    if root is None: return 0., 0., 0.
+    if root is None: return _by(Known.ZERO, 0., 0., 0.)
     if self.stop: return self._given_up(goal, guess, self.enough(finite_goal), root)
     low, up = self._ends(root, goal, finite_goal, enough)
     if WORTH_A_TRY < up - low < inf: low, up = _by_halves(root.line, goal, low, up)
@@ -1622,6 +1707,9 @@ def _searched(self:CgfTable, goal, finite_goal, guess, enough):
         low = max(low, self.basic_crossing(0, goal, up)[0])
         up = min(up, self.basic_crossing(1, goal, up)[1])
         if up < inf and not self.others: low = max(low, self._near_end(goal, up, low))
+        noted(Known.SINGLE_STEPS, up, last=True)
+        noted(root.line, root.eps)
+    else: noted(root.line, root.eps, last=True)
     return low, min(max(root.eps, low), up), up
 
 # %% ../../nbs/engine/line.ipynb #752cc653
@@ -1649,6 +1737,7 @@ def _is_below(self:CgfTable, goal, eps):
     at = np.array([eps])
     if self.closed_form: return self.closed_form.log_bounds(at)[2, 0] <= goal
     line = self.line(self.plan(at, np.array([goal + log(_HARDLY)])))
+    noted(line, eps)
     return line.log_above(at)[0] <= goal
 
 @patch
@@ -1661,7 +1750,9 @@ def nearby(self:CgfTable, near, goal):
 def _given_up(self:CgfTable, goal, guess, up, root=None):
     "What is known of an eps that is not looked for: from next to the largest loss, or a line."
     low = self._near_end(goal, up) if up > _AT_END*self.ess_sup else 0.
+    noted(Known.CHERNOFF, up, last=True)
     if root is None or not root.fall: return low, guess, up
+    noted(root.line, root.eps)
     ends = _edges(root, goal, up)
     low, up = max(low, ends[0]), min(up, ends[1])
     return low, min(max(root.eps, low), up), up
@@ -2028,6 +2119,7 @@ def log_delta(self:SingleStepTable, eps, floor=-inf):
     out, left = np.repeat(self.log_p_inf, len(eps), 1), np.argsort(eps)
     while left.size:
         line, first = self.line_for(eps[left], None), eps[left[0]]
+        noted(line, first)
         some = (eps[left] == first) | (line.cancellation(eps[left] - first) < _GROWN)
         out[:, left[some]], left = line.log_bounds(eps[left[some]]), left[~some]
     return out

@@ -12,6 +12,10 @@ are for runs that go on; `tradeoff`, `tpr` (the ROC curve), `advantage`, `bayes_
 `selected` is for models that are chosen in private; `report` writes the paragraph; `read_run`,
 `from_steps` and `to_steps` know files.
 
+From `explanations`:
+    explain: Which way answers a question, what was refused before, and each part of the error
+    Explanation: Which way answered a question, and how
+
 From `derivatives`:
     epsilon_slopes: How eps at delta changes with delta, and with each number of each kind of step
         (sigma, scale, rate, ...), by [SP 23]
@@ -105,6 +109,7 @@ __all__ = []
 from ..base.doors import door
 
 __getattr__, __dir__, __all__ = door(__name__, {
+    "explanations": "explain Explanation",
     "derivatives": "epsilon_slopes",
     "attacks": "advantage bayes_risk gdp tpr tradeoff",
     "calibration": "calibrate optimal_schedule",

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import log_ndtr
 
-from ..base import ULP, patch, safe_log
+from ..base import ULP, noted, patch, safe_log
 from ..engine import NOTHING, CgfTable
 from ..plrv import MASS_ERROR
 from .truncated_moments import CutSum, cut_loss, cuts_of
@@ -409,7 +409,7 @@ def enough(self:CutTable, goal):
     return found if found < inf else inf
 
 @patch
-def _near_end(self:CutTable, goal, up): return 0.     # there is no largest loss to be next to
+def _near_end(self:CutTable, goal, up, low=0.): return low   # no largest loss is there
 
 # %% ../../nbs/sampling/large_jumps.ipynb #df00001b
 @patch
@@ -478,6 +478,7 @@ def log_delta(self:CutTable, eps, floor=-inf):
     goal = None if self.last[0] is None else np.full(1, self.last[0][2])
     while left.size:
         line, first = self.line_for(eps[left[:1]], goal), eps[left[0]]
+        noted(line, first)
         some = (eps[left] == first) | (line.cancellation(eps[left] - first) < _GROWN)
         out[:, left[some]], left = line.log_bounds(eps[left[some]]), left[~some]
     return out
