@@ -215,7 +215,7 @@ def test_few_lines_on_the_way(monkeypatch, steps, delta, most):
     assert kept.delta(up).lower <= delta <= kept.delta(low).upper
 
 def delta_of_two_steps(eps, sigma, rate):
-    "Of sampled Gaussians, removing: the first one's outcome by quadrature, the second's curve exact."
+    "Removing: the outcome of the first by quadrature, the curve of the second in closed form."
     mu, q, eps = 1/mpf(sigma), mpf(rate), mpf(eps)
     def where(ratio): return mp.log1p((ratio - 1)/q)/mu + mu/2     # there P is `ratio` times Q
     def curve(ratio):
