@@ -214,6 +214,36 @@ def test_few_lines_on_the_way(monkeypatch, steps, delta, most):
     kept = ContourAccountant(run)
     assert kept.delta(up).lower <= delta <= kept.delta(low).upper
 
+def delta_of_two_steps(eps, sigma, rate):
+    "Removing: the outcome of the first by quadrature, the curve of the second in closed form."
+    mu, q, eps = 1/mpf(sigma), mpf(rate), mpf(eps)
+    def where(ratio): return mp.log1p((ratio - 1)/q)/mu + mu/2     # there P is `ratio` times Q
+    def curve(ratio):
+        if ratio <= 1 - q: return 1 - ratio
+        x = where(ratio)
+        return (1 - q)*mp.ncdf(-x) + q*mp.ncdf(mu - x) - ratio*mp.ncdf(-x)
+    def part(x):
+        both = 1 + q*mp.expm1(mu*x - mu*mu/2)
+        return mp.npdf(x)*both*curve(mp.exp(eps)/both)
+    bends = [where(mp.exp(eps)), where(mp.exp(eps)/(1 - q))]
+    near = [bends[1] + k*mpf(10)**-j for k in (-1, 1) for j in range(4)]
+    return mp.quad(part, sorted([-mp.inf, *range(-10, 40, 2), *bends, *near, mp.inf]))
+
+def test_many_deltas_share_lines(monkeypatch):
+    "Sixty deltas of rare, large losses: a few sets of lines, and the bounds hold."
+    made, line_for = [], LeveledTable.line_for
+    def counted(*given):
+        made.append(given)
+        return line_for(*given)
+    monkeypatch.setattr(LeveledTable, 'line_for', counted)
+    deltas = np.geomspace(1e-12, 5e-6, 60)
+    found = ContourAccountant(asked.make(((S(.6, 1e-5), 2),))).epsilon(deltas)
+    assert (found.upper - found.lower < 1e-11).all() and 0 < len(made) <= 12
+    with mp.workdps(30):
+        for k in (0, 25, 59):
+            assert delta_of_two_steps(found.upper[k], .6, 1e-5) <= deltas[k]
+            assert deltas[k] <= delta_of_two_steps(found.lower[k], .6, 1e-5)
+
 def test_an_eps_next_to_0(monkeypatch):
     "delta is that of eps = 0 but for 1e-9: one chord leads there, not thirty halves of sets."
     made, line_for = [], LeveledTable.line_for

@@ -1932,6 +1932,12 @@ def _by_halves(line, goal, low, up):
     low = invert(lower, low, up).low
     return low, min(invert(upper, low, up).high, up)
 
+# %% ../../nbs/engine/line.ipynb #5de6c857
+@patch
+def served_with(self:CgfTable, eps):
+    "How many of eps, which increase, one line may serve: those from the first on."
+    return cluster_size(self.exponents(eps))
+
 # %% ../../nbs/engine/line.ipynb #5de6c858
 @patch
 def epsilons(self:CgfTable,
@@ -1957,10 +1963,9 @@ def epsilons(self:CgfTable,
     for _ in range(_SHARED_ROUNDS):
         left = np.flatnonzero(np.isnan(found[0]) & (found[1] > 0))
         left = left[np.argsort(found[1, left])]
-        G = self.exponents(found[1, left])
         while left.size:
-            some, left = np.split(left, [n := cluster_size(G)])
-            line, G = self.line_for(found[1, some], finite[some]), G[n:]
+            some, left = np.split(left, [self.served_with(found[1, left])])
+            line = self.line_for(found[1, some], finite[some])
             found[:, some] = _together(line, found[1, some], goals[some], self.ess_sup)
     return np.where(np.isnan(found[0]), np.nan, found)
 

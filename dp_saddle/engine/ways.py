@@ -91,6 +91,7 @@ _LEAST_NODES = 64            # of a level's line
 _NOTHING, _SERVES = 23, 18   # nats below delta: nothing, and narrow enough for a level;
 FINER = 4                   # and so many more for mixtures
 _ONE_CUT = 20                # nats that log delta may differ for one set of cuts
+_ONE_SCALE = 20.             # and eps, by this factor, for one set of lines
 _SAME_CUTS = .9              # of the eps that cuts are for: down to here they are kept
 _DOWNWARDS = 2               # nats by which a level's line serves smaller eps, too
 _GUESSES = 4                 # of an eps, from tables that are refined there
@@ -128,7 +129,8 @@ class _SumOfLevels(NamedTuple):
         matter = [level for level in self.levels if type(level) is not _Chernoff]
         return min(level.scale(eps) for level in matter or self.levels)
 
-    def cancellation(self, shift): return max(level.cancellation(shift) for level in self.levels)
+    def cancellation(self, shift):
+        return np.maximum.reduce([level.cancellation(shift) + 0*shift for level in self.levels])
 
     def facts(self, eps): return [one for level in self.levels for one in level.facts(eps)]
 
@@ -337,13 +339,28 @@ def log_delta(self:LeveledTable, eps, floor=-inf):
         out[:, some] = _SumOfLevels([], *left_out).added(logs)
     return out
 
+# %% ../../nbs/engine/ways.ipynb #01levelg
+@patch
+def first_alone(self:LeveledTable, goal, enough):
+    "Where the curves of all steps, each alone, add up to a log delta: an eps below `enough`."
+    def alone(eps): return _any_alone(self.plrv.parts, np.array([eps]))[0] - goal
+    return invert(alone, 0., enough, rtol=_GUESSED).high
+
+@patch
+def _guesses(self:LeveledTable, goals):
+    "A first eps of each goal: no levels are needed."
+    _, enough = CgfTable.first_eps(self, goals.min())
+    return np.array([self.first_alone(goal, enough) for goal in goals])
+
+@patch
+def served_with(self:LeveledTable, eps): return int((eps <= _ONE_SCALE*eps[0]).sum())
+
 # %% ../../nbs/engine/ways.ipynb #01levels3
 @patch
 def first_eps(self:LeveledTable, goal):
     "A first eps, where the levels' leading orders add up to the goal; and one that is enough."
     _, enough = CgfTable.first_eps(self, goal)
-    def alone(eps): return _any_alone(self.plrv.parts, np.array([eps]))[0] - goal
-    eps = invert(alone, 0., enough, rtol=_GUESSED).high
+    eps = self.first_alone(goal, enough)
     tables, _ = self._tables(np.array([eps]), np.array([goal]), 0)      # no lines are needed
     for _ in counted(range(_GUESSES), 'guess'):
         tilts, eps = sum(len(table.u) for table in tables), _where_all_are(tables, goal, enough)
@@ -1164,6 +1181,20 @@ def _deltas(logs):
     up = np.minimum(up + SMALLEST, 1)          # below 1e-308 doubles are rounded by that
     return np.maximum(low - SMALLEST, 0), mid, np.where(logs[2] == -inf, 0, up)
 
+# %% ../../nbs/engine/ways.ipynb #01levelh
+@patch
+def shared(self:_OneDirection, delta):
+    "(lower, estimate, upper) of the eps of several deltas, on lines that they share; nan likewise."
+    found = self.tables['line'].epsilons(delta)
+    sort = next((kind for kind in self.sorts.items() if issubclass(kind[1], LeveledTable)), None)
+    wide = ~(found[2] - found[0] <= WORTH_A_TRY*np.minimum(found[2], 1))
+    if not (wide.any() and sort) or delta.size <= _FEW_ASKED: return found
+    zero = wide & [w and self.is_nothing(d) for w, d in zip(wide, delta, strict=True)]
+    found[:, zero] = 0
+    left = wide & ~zero
+    found[:, left] = self.made(*sort).epsilons(delta[left])
+    return found
+
 # %% ../../nbs/engine/ways.ipynb #706b4e9e
 
 @patch
@@ -1175,8 +1206,7 @@ def epsilon_of(self:ContourAccountant, plrv, delta, floor):
             one.bounds = 0*floor, 0*floor, +floor
             noted(Known.LARGEST_LOSS, 0.)
         return one.bounds
-    if delta.size > 1 and not self._tried[plrv].own:
-        found = self._tried[plrv].tables['line'].epsilons(delta)
+    if delta.size > 1 and not self._tried[plrv].own: found = self._tried[plrv].shared(delta)
     few, most = delta.size <= _FEW_ASKED, WORTH_A_TRY*np.minimum(found[2], 1)
     if few and self._tried[plrv].enough < WORTH_A_TRY: most = self._tried[plrv].enough*found[2]
     for k in counted(np.flatnonzero(~(found[2] - found[0] <= most)), 'delta'):
