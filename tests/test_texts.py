@@ -22,8 +22,9 @@ from dp_saddle import (
 )
 from dp_saddle.base.texts import kind_of, known, meant, quoted, told
 from dp_saddle.command import main as cli
-from dp_saddle.practice.run_files import SAMPLINGS, WORDS, read_run
+from dp_saddle.practice.run_files import SAMPLINGS, WORDS
 from dp_saddle.practice.schedules import from_steps
+from dp_saddle.practice.training_configs import read_run
 
 ROOT = Path(__file__).resolve().parent.parent
 MODULES = sorted((ROOT/'dp_saddle').rglob('[a-z]*.py'))
@@ -175,8 +176,8 @@ STEP = {'mechanism': 'Gaussian', 'sigma': 2., 'rate': .01, 'count': 3}
 LOADER = dict(sigma=2., rate=.01, steps=3)
 
 @pytest.mark.parametrize('data, said', [
-    (STEP, 'a step stands in a list'), (LOADER, "within|'dpsgd'"),
-    ({'sigma': 1., 'rate': .1}, "under the key 'dpsgd'"), ({'dpsdg': LOADER}, "mean 'dpsgd'"),
+    (STEP, 'a step stands in a list'), (LOADER, 'sampling is needed'),
+    ({'sigma': 1., 'rate': .1}, 'epochs is needed'), ({'dpsdg': LOADER}, "mean 'dpsgd'"),
     ([{'dpsgd': LOADER, 'epochs': 3}], "a word of 'dpsgd'"),
     ({'dpsgd': {**LOADER, 'count': 3}}, "beside 'dpsgd'"),
     ({'dpsgd': {**LOADER, 'delta': 1e-5}}, 'no part of a run'),

@@ -381,8 +381,7 @@ def _lenient():
     strict = _loader()
     class Loader(strict):
         def compose_node(self, parent, index):
-            is_alias = self.check_event(yaml.AliasEvent)
-            at = self.peek_event().start_mark
+            is_alias, at = self.check_event(yaml.AliasEvent), self.peek_event().start_mark
             node = super(strict, self).compose_node(parent, index)
             if is_alias and not isinstance(node, yaml.ScalarNode): refuse(at)
             return node

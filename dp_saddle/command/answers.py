@@ -88,7 +88,7 @@ def _form(args, said):
         return {'dpsgd': said}
     if said:
         raise ValueError(f"--run says it all: {flag(next(iter(said)))} does not go with it")
-    return read_form(file)
+    return read_form(file).form
 
 # %% ../../nbs/command/answers.ipynb #d94407f9
 def _steps(run):
