@@ -26,7 +26,7 @@ from dp_saddle.practice.run_files import (
 # %% ../../nbs/practice/training_configs.ipynb #c9839ab0
 # {word: the names by which configurations have it}
 SYNONYMS = {
-    'sigma': 'noise_multiplier sigma noise_scale dp_noise_multiplier dp_sigma',
+    'sigma': 'noise_multiplier sigma noise_scale dp_noise_multiplier dp_sigma std_relative',
     'rate': 'sample_rate sampling_probability sampling_rate sampling_prob rate dp_sample_rate',
     'batch_size': 'batch_size train_batch_size lot_size',
     'whole_batch': 'logical_batch_size global_batch_size expected_batch_size virtual_batch_size '
@@ -270,7 +270,10 @@ def _batch(self):
         raise ValueError(f"world_size is needed: {self.where(entry)} is of one device, and no key "
                          "such as world_size or num_gpus says how many there are; or say "
                          f"{self.named('batch_size')}, of all devices")
-    return (device or plain)*accumulate*(devices or 1)
+    batch = (device or plain)*accumulate*(devices or 1)
+    if batch != entry.value:
+        self.notes.append(f'batch_size {batch}: {entry.value} x {accumulate} x {devices or 1}')
+    return batch
 
 # %% ../../nbs/practice/training_configs.ipynb #328d4ebd
 _OF_CLIENTS = 'client_rate', 'cohort', 'noise_cohort'
@@ -414,7 +417,6 @@ def _question(self, word):
     top = value.partition('/')[0] if '/' in value else '1'
     number = float(exact(top.strip())/Fraction(self.data))
     self.used[word] = self.used[word]._replace(value=number)
-    self.notes.append(f'delta {number:g}: {top.strip()}/{self.data}')
     return number, ''
 
 # %% ../../nbs/practice/training_configs.ipynb #63b7c27d
@@ -442,7 +444,7 @@ class RunFile(NamedTuple):
     unclear: dict = {}   # {'delta': why it is not clear}
 
     def __str__(self):
-        lines = [f'{one["word"]} {one["value"]} from {one["key"]}'
+        lines = [f'{one["word"]} {one["value"]} by {one["key"]}'
                  + (f', line {one["line"]}' if one['line'] else '') for one in self.said]
         return '\n'.join([*lines, *self.notes])
 
@@ -456,9 +458,13 @@ def _understood(tree, given, line, named):
         self.notes.append(f'{self.where(entry)} is not needed: the noise is said in units of it')
     for word in given:
         for entry in self.usable(word)[:1]:
-            self.notes.append(f'{self.where(entry)} is not used: {named(word)} comes first')
-    said = [dict(word=_SAYS.get(entry.word, entry.word), value=entry.value,
-                 key=shown_keys(entry.keys), line=line(entry.keys)) for entry in self.used.values()]
+            first = '' if given[word] is None else f': {named(word)} comes first'
+            self.notes.append(f'{self.where(entry)} is not used{first}')
+    said = [dict(word=entry.word if entry.word == 'device_batch' else _SAYS.get(word, word),
+                 value=entry.value, key=shown_keys(entry.keys), line=line(entry.keys))
+            for word, entry in self.used.items()]
+    said += [dict(word=word, value=value, key=named(word), line=None)
+             for word, value in given.items() if value is not None]
     return RunFile({'dpsgd': words}, said, self.notes, delta, eps, {'delta': why, 'eps': why_not})
 
 # %% ../../nbs/practice/training_configs.ipynb #86bf349d
@@ -520,12 +526,13 @@ def read_form(
     checks.choice(_SUFFIXES, **{'suffix of path': path.suffix})
     try:
         found = _form_of(path, given, named)
-        if None not in given.values():
+        if not any(value is None or isinstance(value, list) for value in given.values()):
             for one in forms_of(found.form): run_of_form(one)    # a mistake in it shows here
         return found
     except (TypeError, ValueError) as error:
         raise ValueError(f"{path}: {error}") from None
 
+# %% ../../nbs/practice/training_configs.ipynb #ce56b737
 def read_run(
     path,    # a '.json', '.yaml', '.yml' or '.toml' file: a trainer's configuration, or steps
     **words, # words of `dpsgd` that the file does not say, such as sampling='poisson'
