@@ -187,13 +187,6 @@ def test_a_file_says_where_a_word_belongs(tmp_path, data, said):
     path.write_text(json.dumps(data))
     with pytest.raises(ValueError, match=said): read_run(path)
 
-@pytest.mark.parametrize('command', ['calibrate', 'sweep', 'compare-sampling'])
-def test_a_command_without_a_file_says_what_describes_its_run(command, capsys):
-    with pytest.raises(SystemExit): cli.main([command, '--run', 'run.json', '--delta', '1e-5'])
-    said = capsys.readouterr().err
-    assert f'{command} reads no run file' in said and '--batch-size' in said
-    assert 'did you mean' not in said and said.count('\n') == 1
-
 # A file
 
 SECRET = 'hunter2-of-somebody'

@@ -467,8 +467,9 @@ def read_toml(
     as `read_json`, and times, which TOML knows
     """
     tomllib = _toml()
+    def real(text): return (_no_number if 'n' in text else _double)(text)     # inf, nan
     try:
-        return _not_deep(lambda text: tomllib.loads(text, parse_float=_double), text)
+        return _not_deep(lambda text: tomllib.loads(text, parse_float=real), text)
     except tomllib.TOMLDecodeError as error:     # what it says repeats keys
         where = re.search(r' \(at [^()]*\)$', str(error))
         raise ValueError(f"must be TOML, and is not{where[0] if where else ''}") from None

@@ -38,7 +38,7 @@ SYNONYMS = {
     'nodes': 'num_nodes nnodes',
     'dataset_size': 'dataset_size num_examples n_train num_train_examples num_samples n_samples '
                     'num_train_samples number_of_examples num_records n_records train_size '
-                    'training_data_size training_set_size num_input_records_to_sample',
+                    'training_data_size training_set_size',
     'epochs': 'epochs num_epochs num_train_epochs n_epochs max_epochs train_epochs',
     'steps': 'max_steps steps num_steps n_steps num_updates iterations num_iterations max_iters '
              'train_steps total_steps num_train_steps training_steps dp_steps',
@@ -138,7 +138,10 @@ def _usable(word, value):
     if word in _TEXTS: return value if isinstance(value, str) else UNCLEAR
     if word == 'delta' and isinstance(value, str) and _OF_N.fullmatch(value): return value
     if isinstance(value, bool) or not isinstance(value, (int, float, str)): return UNCLEAR
-    number = as_said(value)
+    try:
+        number = as_said(value)
+    except ValueError:                     # no double holds it
+        return UNCLEAR
     if isinstance(number, str): return UNCLEAR
     return number if number > 0 or word in ('sigma', 'server_sigma') else UNCLEAR
 
@@ -258,7 +261,8 @@ def _batch(self):
     if device is None and plain is None: return None
     entry = self.used['batch_size' if device is None else 'device_batch']
     if device is not None and plain is not None:
-        raise ValueError(f"batch_size has several values, of {_places(self, self.used.values())}: "
+        both = [self.used['device_batch'], self.used['batch_size']]
+        raise ValueError(f"batch_size has several values, of {_places(self, both)}: "
                          f"keep one of them, or say {self.named('batch_size')}")
     accumulate, world = _take(self, 'accumulate') or 1, _take(self, 'world')
     devices = None if world is None else world*(_take(self, 'nodes') or 1)
