@@ -4478,6 +4478,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                   'dp_saddle/practice/training_configs.py'),
                                                      'dp_saddle.practice.training_configs._batch': ( 'practice/training_configs.html#_batch',
                                                                                                      'dp_saddle/practice/training_configs.py'),
+                                                     'dp_saddle.practice.training_configs._cut': ( 'practice/training_configs.html#_cut',
+                                                                                                   'dp_saddle/practice/training_configs.py'),
                                                      'dp_saddle.practice.training_configs._entries': ( 'practice/training_configs.html#_entries',
                                                                                                        'dp_saddle/practice/training_configs.py'),
                                                      'dp_saddle.practice.training_configs._filled': ( 'practice/training_configs.html#_filled',

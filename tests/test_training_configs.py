@@ -124,6 +124,8 @@ def without(*names): return {name: value for name, value in BASE.items() if name
     (BASE | {'sample_rate': .2}, ['rate 0.2 is not batch_size 20 over dataset_size 200']),
     (BASE | {'clients_per_round': 2}, ['privacy_unit is needed', 'clients_per_round (line 7)']),
     (BASE | {'clients_per_round': 2, 'privacy_unit': 'record'}, ['must be client']),
+    (BASE | {'truncated_batch_size': 40}, ['(line 7) cuts samples', 'truncated-poisson']),
+    (without('dataset_size') | {'train_size': .8}, ['train_size (line 6) has none']),
     (BASE | {'mechanism': 'laplace'}, ['mechanism (line 7) says another noise']),
     (BASE | {'privacy': {'enabled': False}}, ['privacy.enabled (line 8)', 'no privacy']),
     (BASE | {'disable_dp': True}, ['disable_dp (line 7)', 'no privacy']),
@@ -139,8 +141,24 @@ def test_what_is_missing_is_asked_for_by_name(tmp_path, data, said):
     assert len(error.replace(str(tmp_path), '')) < 400
 
 def test_what_cannot_be_accounted_for_is_refused():
-    with pytest.raises(ValueError, match='records within sampled clients'):
-        read_run(needs('fl4health_instance.yaml'))
+    path = needs('fl4health_instance.yaml')
+    for given in ({}, {'rate': .1}, {'steps': 5}):
+        with pytest.raises(ValueError, match='records within sampled clients'):
+            read_run(path, sigma=2., **given)
+    assert read_run(path, sigma=2., rate=.1, steps=5) == 5*S(2., .1)
+
+def test_words_beside_a_file_are_those_of_a_run(tmp_path):
+    path = tmp_path/'run.json'
+    path.write_text(json.dumps(BASE))
+    with pytest.raises(ValueError, match="did you mean 'sigma'"): read_run(path, sgima=2)
+    with pytest.raises(ValueError, match='sampling must be one of'): read_run(path, sampling='x')
+    assert read_run(path, rate=.3) == ceil(2/.3)*S(1.1, .3)
+    path.write_text(json.dumps(BASE | {'gradient_accumulation_steps': 2}))
+    assert read_run(path) == loader(1.1, 40, 200, epochs=2)
+    assert read_run(path, accumulate=3) == loader(1.1, 60, 200, epochs=2)
+    flsim = FILES/'flsim.json'
+    assert read_run(flsim, dataset_size=900, batch_size=30, sampling='poisson') == loader(
+        1.2, 30, 900, epochs=4)
 
 @pytest.mark.parametrize('suffix', ['json', 'yaml', 'toml'])
 def test_the_shortest_file_works(tmp_path, suffix):
@@ -149,7 +167,7 @@ def test_the_shortest_file_works(tmp_path, suffix):
     text = {'json': '{"a": 1}', 'yaml': 'a: 1', 'toml': 'a = 1'}[suffix]
     shown = refused(tmp_path, text, suffix).partition('file that says one: ')[2]
     path = tmp_path/f'shortest.{suffix}'
-    path.write_text(shown.replace('; ', '\n'))
+    path.write_text(shown)
     assert read_run(path) == loader(1.1, 256, 60_000, epochs=60)
 
 SECRET = 'hunter2-of-somebody'

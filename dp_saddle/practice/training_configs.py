@@ -12,8 +12,9 @@ from fractions import Fraction
 from math import ceil, isclose
 from typing import NamedTuple
 
-from ..base import UNCLEAR, as_path, checks, kind_of, lines_of, read_file
+from ..base import UNCLEAR, as_path, checks, kind_of, known, lines_of, read_file
 from dp_saddle.practice.run_files import (
+    WORDS,
     as_said,
     exact,
     form_in,
@@ -34,11 +35,11 @@ SYNONYMS = {
     'device_batch': 'per_device_train_batch_size per_gpu_train_batch_size per_device_batch_size',
     'accumulate': 'gradient_accumulation_steps accumulate_grad_batches accumulation_steps '
                   'accumulate grad_accum_steps',
-    'world': 'world_size num_gpus n_gpus n_gpu num_devices devices num_processes',
-    'nodes': 'num_nodes nnodes',
+    'world_size': 'world_size num_gpus n_gpus n_gpu num_devices devices num_processes',
+    'num_nodes': 'num_nodes nnodes',
     'dataset_size': 'dataset_size num_examples n_train num_train_examples num_samples n_samples '
                     'num_train_samples number_of_examples num_records n_records train_size '
-                    'training_data_size training_set_size',
+                    'training_data_size training_set_size data_n dataset_n data_size',
     'epochs': 'epochs num_epochs num_train_epochs n_epochs max_epochs train_epochs',
     'steps': 'max_steps steps num_steps n_steps num_updates iterations num_iterations max_iters '
              'train_steps total_steps num_train_steps training_steps dp_steps',
@@ -65,7 +66,7 @@ SYNONYMS |= {
     'clip': 'max_grad_norm per_sample_max_grad_norm l2_norm_clip clipping_norm clip_norm '
             'clipping_bound max_per_sample_grad_norm dp_clipping_norm dp_l2_norm_clip '
             'clipping_value central_privacy_clipping_bound',
-    'unit': 'privacy_unit unit_of_privacy privacy_level dp_level'}
+    'privacy_unit': 'privacy_unit unit_of_privacy privacy_level dp_level'}
 
 # %% ../../nbs/practice/training_configs.ipynb #0fecfca2
 SYNONYMS |= {
@@ -126,9 +127,13 @@ _SAMPLINGS = {
     'shuffled': 'shuffle', 'shuffling': 'shuffle', 'truncatedpoisson': 'truncated-poisson',
     'ballsinbins': 'balls-in-bins', 'ballsandbins': 'balls-in-bins', 'none': 'none',
     'withoutreplacement': 'without-replacement', 'withreplacement': 'with-replacement'}
-_TEXTS = 'unit', 'mechanism', 'schedule', 'relation', 'tries'
+_TEXTS = 'privacy_unit', 'mechanism', 'schedule', 'relation', 'tries'
 _OF_N = re.compile(r'\s*auto\s*|\s*[0-9.eE+-]+\s*/\s*[A-Za-z_][\w.() ]*', re.IGNORECASE)
+_COUNTS = frozenset('batch_size whole_batch device_batch accumulate world_size num_nodes steps '
+                    'dataset_size clients cohort noise_cohort rounds max_batch_size unit_records '
+                    'microbatches bands'.split())
 
+# %% ../../nbs/practice/training_configs.ipynb #f1cc5310
 def _usable(word, value):
     "The value as the word takes it; UNCLEAR for what is none."
     if word == 'poisson': return 'poisson' if value is True else UNCLEAR
@@ -143,6 +148,7 @@ def _usable(word, value):
     except ValueError:                     # no double holds it
         return UNCLEAR
     if isinstance(number, str): return UNCLEAR
+    if word in _COUNTS and number != int(number): return UNCLEAR
     return number if number > 0 or word in ('sigma', 'server_sigma') else UNCLEAR
 
 # %% ../../nbs/practice/training_configs.ipynb #1a660986
@@ -261,11 +267,12 @@ def _batch(self):
     if device is None and plain is None: return None
     entry = self.used['batch_size' if device is None else 'device_batch']
     if device is not None and plain is not None:
-        both = [self.used['device_batch'], self.used['batch_size']]
+        both = self.usable('device_batch') + self.usable('batch_size')
         raise ValueError(f"batch_size has several values, of {_places(self, both)}: "
                          f"keep one of them, or say {self.named('batch_size')}")
-    accumulate, world = _take(self, 'accumulate') or 1, _take(self, 'world')
-    devices = None if world is None else world*(_take(self, 'nodes') or 1)
+    accumulate = 1 if 'accumulate' in self.given else _take(self, 'accumulate') or 1
+    world = _take(self, 'world_size')
+    devices = world and world*(_take(self, 'num_nodes') or 1)
     if device is None and devices not in (None, 1):
         raise ValueError(f"batch_size is not clear: is {self.where(entry)} of one device, or of "
                          f"all {devices}? Call it per_device_train_batch_size or "
@@ -286,19 +293,20 @@ _OF_RECORDS = 'rate', 'batch_size', 'device_batch', 'whole_batch'
 def _is_of_clients(self):
     "Does a round draw clients? ValueError where the noise may hide something else."
     clients = [e for word in _OF_CLIENTS for e in self.usable(word)]
-    if not clients or any(word in self.given for word in _SIZE): return False
-    unit = _take(self, 'unit') or ''
+    if not clients or all(any(map(self.given.__contains__, of)) for of in (_SIZE, _LENGTH)):
+        return False
+    unit = _take(self, 'privacy_unit') or ''
     records = [e for word in _OF_RECORDS for e in self.usable(word)]
     of_client = self.usable('client_sigma') if not self.usable('server_sigma') else []
+    both = f"{self.named('rate')} and {self.named('steps')}"
     if of_client or re.search('record|example|sample|instance', unit.lower()):
         raise ValueError(f"records within sampled clients ({_places(self, clients[:1])}) are not "
-                         "accounted for from a file: privacy_unit must be client")
+                         f"accounted for from a file: privacy_unit must be client, or say {both}")
     is_said = re.search('client|user|device', unit.lower()) or self.usable('server_sigma')
     if records and not is_said:
         raise ValueError(f"privacy_unit is needed: {_places(self, clients[:1])} is of clients, and "
                          f"{_places(self, records[:1])} of records; say privacy_unit: client if "
-                         f"the noise hides a client, or say {self.named('rate')}, or "
-                         f"{self.named('batch_size')}")
+                         f"the noise hides a client, or say {both}")
     return True
 
 # %% ../../nbs/practice/training_configs.ipynb #b47797e4
@@ -385,6 +393,16 @@ def _missing(self, word):
                       f"{_ASKED[word]}, or say {self.named(word)}{found}")
 
 # %% ../../nbs/practice/training_configs.ipynb #95eabee1
+def _cut(self, sampling):
+    "Words of samples that are cut. ValueError where the file cuts them, and calls them Poisson."
+    cut = [e for e in self.usable('max_batch_size') if 'truncated' in e.keys[-1]]
+    if sampling == 'poisson' and cut and 'sampling' not in self.given:
+        raise ValueError(f"{self.where(cut[0])} cuts samples: say sampling: truncated-poisson, or "
+                         f"{self.named('sampling')}")
+    if sampling != 'truncated-poisson' or 'max_batch_size' in self.given: return {}
+    return {'max_batch_size': _take(self, 'max_batch_size'), 'dataset_size': self.data}
+
+# %% ../../nbs/practice/training_configs.ipynb #7b5ef52e
 _NEEDED = {'sigma': ('sigma',), 'batch_size': _SIZE, 'dataset_size': ('rate', 'dataset_size'),
            'epochs': _LENGTH, 'sampling': ('sampling',)}      # each, or another that says it
 
@@ -400,8 +418,7 @@ def _words(self):
     for word in ('sampling', 'unit_records', 'relation', 'tries'):
         if word not in self.given: words[word] = _take(self, word)
     words |= self.given
-    if words['sampling'] == 'truncated-poisson' and 'max_batch_size' not in words:
-        words |= {'max_batch_size': _take(self, 'max_batch_size'), 'dataset_size': self.data}
+    words |= _cut(self, words['sampling'])
     for word, any_of in _NEEDED.items():
         if not any(name in self.given or words.get(name) is not None for name in any_of):
             raise _missing(self, word)
@@ -448,7 +465,7 @@ class RunFile(NamedTuple):
     unclear: dict = {}   # {'delta': why it is not clear}
 
     def __str__(self):
-        lines = [f'{one["word"]} {one["value"]} by {one["key"]}'
+        lines = [f'{one["word"]} {str(one["value"]).strip("[]")} by {one["key"]}'
                  + (f', line {one["line"]}' if one['line'] else '') for one in self.said]
         return '\n'.join([*lines, *self.notes])
 
@@ -480,7 +497,8 @@ _RUN = 'sigma', 'server_sigma', 'eps', *_OF_RECORDS, *_OF_CLIENTS, 'dataset_size
 def _shortest(suffix):
     "The shortest file that says a run, in one line."
     if suffix == '.json': return str(_SHORTEST).replace("'", '"')
-    if suffix == '.toml': return '; '.join(f'{k} = {v!r}' for k, v in _SHORTEST.items())
+    if suffix == '.toml':
+        return 'run = {' + ', '.join(f'{k} = {v!r}' for k, v in _SHORTEST.items()) + '}'
     return '{' + ', '.join(f'{k}: {v}' for k, v in _SHORTEST.items()) + '}'
 
 # %% ../../nbs/practice/training_configs.ipynb #e9eb5436
@@ -527,6 +545,7 @@ def read_form(
     a RunFile
     """
     path, given = as_path(path=path), given or {}
+    for word in given: known(word, WORDS, 'word')
     checks.choice(_SUFFIXES, **{'suffix of path': path.suffix})
     try:
         found = _form_of(path, given, named)
