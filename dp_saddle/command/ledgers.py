@@ -90,6 +90,7 @@ def swept(
     more = [f'heat map written to {args.out}'] if args.out else []
     return Answer('\n'.join([f'{relation}; certified', repr(_as_table(table)), *more]), data)
 
+# %% ../../nbs/command/ledgers.ipynb #cf475222
 def _as_table(table):
     "Rows of words, eps rounded up."
     *names, _ = table.columns

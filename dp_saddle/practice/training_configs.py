@@ -410,6 +410,7 @@ def _words(self):
     "The words of the run, as `run_of` takes them."
     _refuse(self)
     clients, words = _is_of_clients(self), {}
+    if clients: self.notes.append('one record is one client here: the noise hides all of it')
     if 'sigma' not in self.given:
         words['sigma'] = _take(self, 'server_sigma') if clients else None
         if words['sigma'] is None: words['sigma'] = _take(self, 'sigma')
@@ -431,6 +432,8 @@ def _question(self, word):
         value = _take(self, word)
     except ValueError as error:
         return None, str(error)
+    if value is None and (odd := self.found.get(word)):
+        return None, f"{_places(self, odd)} is no number in the range"
     if not isinstance(value, str): return value, ''
     if not isinstance(self.data, (int, float)):
         self.used.pop(word)
@@ -560,9 +563,9 @@ def read_run(
     path,    # a '.json', '.yaml', '.yml' or '.toml' file: a trainer's configuration, or steps
     **words, # words of `dpsgd` that the file does not say, such as sampling='poisson'
 ):           # a Composition; of `dpsgd` a Run, or the sum of several
-    """The run in a file. YAML needs PyYAML (`dp-saddle[yaml]`), and is read safely. ValueError for
-    anything that does not say one run, and for a word that is missing or has several values: how
-    batches are drawn, `sampling`, is never assumed.
+    """The run in a file. YAML needs PyYAML (`dp-saddle[yaml]`), and TOML in Python 3.10 tomli
+    (`dp-saddle[toml]`); both are read safely. ValueError for anything that does not say one run,
+    and for a word that is missing or has several values: `sampling` is never assumed.
 
     Parameters
     ----------
