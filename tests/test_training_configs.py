@@ -336,7 +336,7 @@ def test_a_question_that_nobody_asks(tmp_path, capsys):
     assert 'delta has several values' in asked(capsys, 'epsilon', '--run', path)[2]
     assert asked(capsys, 'epsilon', '--run', path, '--delta', 1e-5)[0] == 0
     path = config(tmp_path, sampling='poisson', privacy=dict(sigma=1, delta='1/N^1.2'))
-    assert 'privacy.delta (line 9) is no number' in asked(capsys, 'epsilon', '--run', path)[2]
+    assert 'privacy.delta (line 5) is no number' in asked(capsys, 'epsilon', '--run', path)[2]
     path.write_text(json.dumps(dict(sigma=1, sample_rate=.1, steps=3, delta='auto',
                                     sampling='poisson')))
     assert '1/N, and dataset_size is not said' in asked(capsys, 'epsilon', '--run', path)[2]
