@@ -341,6 +341,19 @@ def test_a_question_that_nobody_asks(tmp_path, capsys):
                                     sampling='poisson')))
     assert '1/N, and dataset_size is not said' in asked(capsys, 'epsilon', '--run', path)[2]
 
+@pytest.mark.parametrize('suffix', ['json', 'yaml'])
+def test_words_beside_the_library_s_own_form(tmp_path, suffix):
+    "There a rate is that of Poisson samples; of an answer, too."
+    needs(f'x.{suffix}')
+    path = tmp_path/f'run.{suffix}'
+    for data in ({'dpsgd': dict(sigma=2, rate=.1, steps=7)},
+                 {'run': {'dpsgd': dict(sigma=2, rate=.1, steps=7)}, 'seconds': 1}):
+        path.write_text(json.dumps(data))
+        assert read_run(path) == 7*S(2., .1) and read_run(path, sigma=3.) == 7*S(3., .1)
+        assert read_run(path, steps=9) == 9*S(2., .1)
+    path.write_text(json.dumps({'dpsgd': BASE | {'sampling': 'shuffle'}}))
+    assert read_run(path, epochs=3) == loader(1.1, 20, 200, 'shuffle', epochs=3)
+
 def test_a_list_of_steps_says_it_all(tmp_path, capsys):
     path = tmp_path/'steps.json'
     path.write_text(json.dumps(to_steps(3*S(2., .1))))

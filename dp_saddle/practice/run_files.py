@@ -440,7 +440,7 @@ def hint(
     """
     if not isinstance(data, dict): return ''
     if 'mechanism' in data: return '; a step stands in a list'
-    return meant(next(iter(data)), _FORM) if len(data) == 1 else ''
+    return meant(next(iter(data)), _FORM) if len(data) == 1 and not is_form(data) else ''
 
 def _check_relation(form, relation):
     "ValueError where the neighbours are others than those of the run."

@@ -517,7 +517,8 @@ def _form_of(path, given, named):
         if not given: return RunFile(form)
         if isinstance(form, list):
             raise ValueError(f"it says it all: {named(next(iter(given)))} does not go with it")
-        data = form
+        poisson = {'sampling': 'poisson'} if 'rate' in form['dpsgd'] else {}   # as it is said there
+        return _understood(poisson | form['dpsgd'], given, lambda keys: None, named)
     if not isinstance(data, dict) or _entries(data).keys().isdisjoint(_RUN):
         raise ValueError(f"no run is found, in {kind_of(data)}{hint(data)}; the shortest "
                          f"file that says one: {_shortest(path.suffix)}")
