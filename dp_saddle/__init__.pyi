@@ -58,7 +58,6 @@ from .practice.reports import plot_rdp as plot_rdp
 from .practice.reports import plot_steps as plot_steps
 from .practice.reports import plot_tradeoff as plot_tradeoff
 from .practice.reports import report as report
-from .practice.run_files import read_run as read_run
 from .practice.schedules import Budget as Budget
 from .practice.schedules import epsilon_after as epsilon_after
 from .practice.schedules import from_steps as from_steps
@@ -70,6 +69,7 @@ from .practice.selection import SelectionAccountant as SelectionAccountant
 from .practice.selection import TruncatedNegativeBinomial as TruncatedNegativeBinomial
 from .practice.selection import selected as selected
 from .practice.sweeps import sweep as sweep
+from .practice.training_configs import read_run as read_run
 from .prv_fft import FourierAccountant as FourierAccountant
 from .prv_fft import PRVAccountant as PRVAccountant
 from .saddlepoint import SaddlePointMSD as SaddlePointMSD

@@ -75,7 +75,7 @@ from dp_saddle.engine.berry_esseen import step_moments
 from dp_saddle.engine.tilted_fft import connect_the_dots
 from dp_saddle.filters import gaussian_epsilon
 from dp_saddle.individual import norm_counts
-from dp_saddle.practice import run_files, schedules
+from dp_saddle.practice import schedules, training_configs
 from dp_saddle.saddlepoint import (
     TiltedAccountant,
     asymptotic_saddle_point,
@@ -275,7 +275,7 @@ CALLS = {
     'individual_epsilon': [lambda: individual_epsilon(np.ones(3), **SPENT)],
     'rdp': [lambda: rdp(TINY, 2.)],
     'RDPOdometer.epsilon': [lambda: RDPOdometer(2., .1, n=3).epsilon([.1, .2])],
-    'read_run': [lambda tmp: run_files.read_run(from_file(tmp))],
+    'read_run': [lambda tmp: training_configs.read_run(from_file(tmp))],
     'SelectionAccountant.__init__': [lambda: SelectionAccountant(RUN)],
     'audit': [lambda: audit(Gaussian(sigma=1.), [], [1., 2.], delta=.1),
               lambda: audit(Gaussian(sigma=1.), [1., 2.], [1., 2.], delta=.1, threshold=1.,

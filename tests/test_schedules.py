@@ -240,7 +240,7 @@ def one(parameters=''):
     (one('"sigma": 1, "sigma": 5'), "'sigma' is given twice"),
     ('[1]', 'mapping'),
     ('{', 'run.json'),
-    ('{}', "one of the keys 'steps', 'dpsgd' and 'run'"),
+    ('{}', 'no run is found, in a mapping of'),
 ])
 def test_files_that_are_refused(tmp_path, text, message):
     (tmp_path/'run.json').write_text(text)

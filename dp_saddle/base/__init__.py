@@ -20,14 +20,17 @@ From `texts`:
     kind_of: What it is, and the keys that it has, but not what is in it
     known: The name, if it is one of these; else ValueError: with what was meant, or where it
         belongs
+    lines_of: Where a key stands
     meant: Which of the names means the same, if one does
     quoted: A value as an error quotes it: its `repr`, or how that begins
     read_bytes: What is in a file
     read_file: What a file says
     read_json: JSON of which there is one reading
     read_text: The same as a text, in UTF-8
+    read_toml: TOML, of which there is one reading
     read_yaml: YAML of which there is one reading
     told: As an error quotes it: of what holds more, which may be anybody's, the kind alone
+    UNCLEAR: in place of a value that can be read in two ways, in a file that may have one
 
 From `numerics`:
     bisect: Where yes-or-no questions change their answer: by halves, elementwise, until
@@ -123,8 +126,8 @@ from .doors import door
 __getattr__, __dir__, __all__ = door(__name__, {
     "doors": "door",
     "texts":
-        "as_path kind_of known meant quoted read_bytes read_file read_json read_text "
-        "read_yaml told",
+        "as_path kind_of known lines_of meant quoted read_bytes read_file read_json "
+        "read_text read_toml read_yaml told UNCLEAR",
     "numerics":
         "bisect by_halves Crossing decaying_sums expm1mx EXTENDED FEW_NODES "
         "find_roots gauss_error in_order invert legendre log_chernoff_factor "

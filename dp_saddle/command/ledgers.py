@@ -15,12 +15,13 @@ from pathlib import Path
 import numpy as np
 
 from ..accounting import Run, Table, epsilon, mechanism_of
-from ..base import checks, quoted, read_bytes, read_file, read_text
+from ..base import checks, known, quoted, read_bytes, read_file, read_text
 from dp_saddle.command.answers import (
     Answer,
     about,
     asked,
     flag,
+    from_file,
     said_words,
     saved,
     shown,
@@ -73,7 +74,9 @@ def swept(
     -------
     an Answer
     """
-    lists, rest = _several(said_words(args))
+    form, understood = from_file(args)
+    if isinstance(form, list): raise ValueError(f"{args.run} is a list of steps: sweep needs words")
+    lists, rest = _several(form['dpsgd'])
     by_rate = not rest and 'batch_size' not in lists and 'epochs' not in lists
     found = (_of_rates(lists, args.delta) if by_rate
              else _of_runs(lists, rest, args.delta, tick))
@@ -81,11 +84,13 @@ def swept(
     if args.out:
         places = [place.replace('-', '_') for place in _places(args, table)]
         saved(lambda: table.plot(*places), args.out)
-    data = dict(columns=table.to_dict(), shape=list(table.shape), relation=relation, out=args.out)
+    data = dict(columns=table.to_dict(), shape=list(table.shape), understood=understood,
+                relation=relation, out=args.out)
     if args.csv: return Answer(_as_csv(table), data)
     more = [f'heat map written to {args.out}'] if args.out else []
     return Answer('\n'.join([f'{relation}; certified', repr(_as_table(table)), *more]), data)
 
+# %% ../../nbs/command/ledgers.ipynb #cf475222
 def _as_table(table):
     "Rows of words, eps rounded up."
     *names, _ = table.columns
@@ -110,6 +115,8 @@ def _places(args, table):
     return across, args.up or next(name for name in order if name != across)
 
 # %% ../../nbs/command/ledgers.ipynb #9a688b06
+_COMPARED = 'sigma', 'batch_size', 'dataset_size', 'epochs', 'steps', 'max_batch_size'
+
 def compared_sampling(args): # an Answer
     """eps for each way to draw batches.
 
@@ -118,7 +125,10 @@ def compared_sampling(args): # an Answer
     an Answer
     """
     from dp_saddle.practice import compare_sampling
-    said = said_words(args)
+    form, understood = from_file(args, sampling=None)
+    said = form['dpsgd']
+    said.pop('sampling', None)
+    for name in said: known(name, _COMPARED, 'a word of compare-sampling')
     for name in ('sigma', 'batch_size', 'dataset_size'):
         if name not in said: raise ValueError(f"{flag(name)} is needed")
     if ('steps' in said) == ('epochs' in said):
@@ -129,9 +139,8 @@ def compared_sampling(args): # an Answer
     rows = [dict(sampling=b.scheme.sampling, relation=b.scheme.relation, least=b.least, most=b.most,
                  must=b.scheme.must, drawn_by=b.scheme.drawn_by, reason=b.reason)
             for b in found.bounds]
-    names = 'sigma', 'batch_size', 'dataset_size', 'epochs'
-    data = {name: said[name] for name in names} | dict(delta=args.delta)
-    data['max_batch_size'] = said.get('max_batch_size')
+    data = {name: said[name] for name in _COMPARED[:-2]} | dict(delta=args.delta)
+    data |= dict(max_batch_size=said.get('max_batch_size'), understood=understood)
     return Answer(str(found), data | dict(results=rows))
 
 # %% ../../nbs/command/ledgers.ipynb #7cd868f5
@@ -234,7 +243,7 @@ def _new(path, args):
 def _one_of_it(args):
     "If no length was said: one step; of bins, one epoch."
     said = said_words(args)
-    if said and 'steps' not in said and 'epochs' not in said:
+    if args.run is None and 'steps' not in said and 'epochs' not in said:
         if said.get('sampling') == 'balls-in-bins': args.epochs = 1.
         else: args.steps = 1
     return asked(args, most=1)
@@ -286,8 +295,8 @@ def _ledger(file, budget, found, fits, more):
         text = f'{said}\n{text}'
     history = neighbours_of(Composition(budget.history)) if budget.history else None
     data = dict(file=file, eps=budget.eps, delta=budget.delta, spent=budget.spent,
-                steps=budget.steps, relation=history, run=found and found.form, fits=fits,
-                more=more)
+                steps=budget.steps, relation=history, run=found and found.form,
+                understood=found and found.understood, fits=fits, more=more)
     return Answer(text, data, int(fits is False))
 
 # %% ../../nbs/command/ledgers.ipynb #cd484976

@@ -34,33 +34,35 @@ COMMANDS = {
     'audit': "what an attack's scores prove of eps, beside the certified bound",
 }
 COMPLETION = 'completion'           # a word for shells
-_NO_FILE = 'calibrate', 'sweep'     # of which a file would say too much
 
 # %% ../../nbs/command/words.ipynb #2a935297
-_TABLE = 'run relation results'
+_TABLE = 'run understood relation results'
 KEYS = {                            # of the answer, and of each row of its results
     'epsilon': (_TABLE, 'steps delta lower estimate upper'),
     'delta': (_TABLE, 'steps eps lower estimate upper'),
-    'calibrate': ('find value epsilon delta run relation', ''),
-    'sweep': ('columns shape relation out', ''),
-    'curve': ('run relation steps out eps delta', ''),
-    'tradeoff': ('run relation direction out results', 'fpr fnr tpr'),
+    'calibrate': ('find value epsilon delta run understood relation', ''),
+    'sweep': ('columns shape understood relation out', ''),
+    'curve': ('run understood relation steps out eps delta', ''),
+    'tradeoff': ('run understood relation direction out results', 'fpr fnr tpr'),
     'compare': (_TABLE, 'accountant lower estimate upper seconds worth'),
-    'explain': ('run relation question lower estimate upper answers tried', ''),
-    'compare-sampling': ('sigma batch_size dataset_size epochs delta max_batch_size results',
+    'explain': ('run understood relation question lower estimate upper answers tried', ''),
+    'compare-sampling': ('sigma batch_size dataset_size epochs delta max_batch_size '
+                         'understood results',
                          'sampling relation least most must drawn_by reason'),
-    'report': ('run relation report', ''),
-    'certify': ('run relation question answer digest out', ''),
+    'report': ('run understood relation report', ''),
+    'certify': ('run understood relation question answer digest out', ''),
     'verify': ('proved findings question answer digest', ''),
-    'budget': ('file eps delta spent steps relation run fits more', ''),
-    'audit': ('run relation eps_lower eps_upper delta confidence method threshold mu_lower '
-              'rates tpr_upper scores passed', ''),
+    'budget': ('file eps delta spent steps relation run understood fits more', ''),
+    'audit': ('run understood relation eps_lower eps_upper delta confidence method threshold '
+              'mu_lower rates tpr_upper scores passed', ''),
 }
 KEYS = {name: tuple(keys.split() for keys in both) for name, both in KEYS.items()}
 
 # %% ../../nbs/command/words.ipynb #40472bda
 _MEANING = {
-    'run': 'the run, as --run reads it', 'relation': 'neighbours that the guarantee is for',
+    'run': 'the run, as --run reads it', 'understood': 'of a configuration, a list of {word, '
+    'value, key, line} that was read; else null',
+    'relation': 'neighbours that the guarantee is for',
     'results': 'a list of rows', 'lower': 'at least, proved', 'upper': 'at most, proved',
     'estimate': 'between the two', 'steps': 'steps of the run, or paid so far',
     'delta': 'in (0, 1)', 'eps': 'nats', 'epsilon': 'eps of what was found, certified from above',
@@ -201,9 +203,9 @@ def _several(many): return dict(nargs='+') if many else {}
 
 def _add_run(command, name):
     "The arguments that describe a run; of one whose sampling is open, those of its loader."
-    if name not in (*_NO_FILE, 'compare-sampling'):
-        command.add_argument('--run', metavar='FILE', help='the run in a .json or .yaml file, in '
-            'place of the words below: steps, dpsgd and its words, or what --json has printed')
+    command.add_argument('--run', metavar='FILE', help="the run in a .yaml, .json or .toml file: a "
+        "trainer's configuration, of which the words below say what is missing; steps; or what "
+        "--json has printed")
     for flag, settings, text in _OF_RUN:
         if name == 'compare-sampling' and flag not in _LOADER: continue
         many = flag in _LISTS.get(name, ())
@@ -212,15 +214,14 @@ def _add_run(command, name):
 
 def _add_target(command, name):
     "delta, eps or both."
-    needed = name not in ('compare', 'explain', 'certify', 'budget')
     if name not in ('delta', 'curve', 'tradeoff'):
         many = name in ('epsilon', 'sweep')
-        command.add_argument('--delta', **_NUMBER, required=needed, **_several(many),
+        command.add_argument('--delta', **_NUMBER, **_several(many),
                              help='in (0, 1), say 1e-5' + _ROWS*many)
     if name in ('delta', 'calibrate', 'compare', 'explain', 'certify', 'budget'):
         many = name == 'delta'
-        command.add_argument('--eps', '--epsilon', **_NUMBER, required=needed,
-            help='nats, ' + ('>= 0' if many or not needed else '> 0'), **_several(many))
+        command.add_argument('--eps', '--epsilon', **_NUMBER, **_several(many),
+                             help='nats, ' + ('> 0' if name == 'calibrate' else '>= 0'))
 
 # %% ../../nbs/command/words.ipynb #d447af69
 _FOUND = 'sigma', 'steps', 'rate', 'epochs', 'batch-size'
@@ -302,7 +303,7 @@ def _after(name):
         f'results[].{key}: {meaning(key)}' for key in rows]
     blocks = [f'example: dp-saddle {name} {EXAMPLES[name]}', _list('with --json:', said),
               _list('exit status:', [f'{n}: {text}' for n, text in STATUS.items()])]
-    if name not in (*_NO_FILE, 'verify', 'compare-sampling'):
+    if name != 'verify':
         blocks.append('a file for --run:\n' + indent(_RUN_FILE, '  '))
     return '\n\n'.join(blocks)
 
@@ -332,7 +333,7 @@ def command_parser(
     a CommandParser; its `commands` are those of all commands that are built, by name
     """
     says = _list('exit status:', [f'{n}: {text}' for n, text in STATUS.items()])
-    more = 'a file for --run, .json or .yaml:\n' + indent(_RUN_FILE, '  ')
+    more = 'a file for --run, .yaml, .json or .toml:\n' + indent(_RUN_FILE, '  ')
     parser = CommandParser(prog='dp-saddle', description='\n'.join(wrap(_ABOUT, _COLUMNS)),
         epilog=f'{says}\n\n{more}\n\ndp-saddle COMMAND --help says all of one command.')
     parser.add_argument('--version', action='version', version=f'dp-saddle {__version__}')
@@ -351,19 +352,9 @@ def command_parser(
     return parser
 
 # %% ../../nbs/command/words.ipynb #dae0bdf5
-_SAY_A_RUN = ('--sigma', '--rate', '--steps', '--batch-size', '--dataset-size', '--epochs',
-              '--sampling')
-
 def _options(parser):
     "{flag: the first name of its option}."
     return {name: names[0] for names, _ in parser.options for name in names if name[0] == '-'}
-
-def _elsewhere(flag, command):
-    "What to say in place of a flag that other commands have; '' if there is nothing."
-    if flag != '--run': return ''
-    name = command.prog.rpartition(' ')[2]
-    words = [word for word in _SAY_A_RUN if word in _options(command)]
-    return f": {name} reads no run file, its run is said by {' '.join(words)}" if words else ''
 
 # %% ../../nbs/command/words.ipynb #7718b225
 def _check_flags(command, words, where=''):
@@ -375,7 +366,7 @@ def _check_flags(command, words, where=''):
         found = {known[name] for name in known if name.startswith(first)}
         one = {known[first]} if first in known else found
         if not one:
-            hint = where or _elsewhere(first, command) or meant(first, known, str)
+            hint = where or meant(first, known, str)
             command.error(f'no option {quoted(first)}{hint}')
         if one <= seen: command.error(f'{first} is given twice: {min(one)}')
         seen |= one

@@ -75,14 +75,16 @@ From `run_files`:
     forms_of: A form for each run
     neighbours_of: The data sets between which its guarantee is, in words, as its steps say it
     number: The number that a text says, rounded once
-    read_form: What a file says of a run
-    read_run: The run in a file
     run_of: The run that these words say
     run_of_form: The run that a file means
     SAMPLINGS: ways to draw batches, as a file and a command name them
     spread: Each combination of the values
     whole: The whole number that a text says
     WORDS: the words with which a run is said
+
+From `training_configs`:
+    read_form: What a file says of a run
+    read_run: The run in a file
 
 From `reports`:
     has_search: Is a private search for hyperparameters part of it?
@@ -121,8 +123,9 @@ __getattr__, __dir__, __all__ = door(__name__, {
     "merged_steps": "",
     "schedules": "Budget epsilon_after from_steps to_steps",
     "run_files":
-        "FORMS forms_of neighbours_of number read_form read_run run_of run_of_form "
-        "SAMPLINGS spread whole WORDS",
+        "FORMS forms_of neighbours_of number run_of run_of_form SAMPLINGS spread whole "
+        "WORDS",
+    "training_configs": "read_form read_run",
     "reports":
         "has_search plot_curve plot_rdp plot_steps plot_tradeoff report REPORT_FORMS",
     "comparison": "compare_sampling plot_sampling",
