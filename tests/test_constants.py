@@ -14,15 +14,15 @@ KINDS = "Proved", "Rounding", "Tuning"
 KIND = re.compile(rf"#\s*({'|'.join(KINDS)})\b")
 WORDS = "theorem", "derived", "range", "measured", "open"
 
-def constants(text):
-    "Names at the top of a module, of the first two kinds: by the comment above, or in the line."
+def constants(text, kinds=KINDS[:2]):
+    "Names at the top of a module, of these kinds: by the comment above, or in the line."
     lines, names = text.splitlines(), set()
     for node in ast.parse(text).body:
         if not isinstance(node, ast.Assign):
             continue
         here = KIND.search(lines[node.lineno - 1])
         kind = here[1] if here else above(lines, node.lineno - 1)
-        if kind in KINDS[:2]:
+        if kind in kinds:
             names |= {n.id for t in node.targets for n in ast.walk(t) if isinstance(n, ast.Name)}
     return names
 

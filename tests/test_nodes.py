@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from certify import mechanism
 from dp_saddle import Discrete
 from dp_saddle.base.numerics import ULP
+from dp_saddle.losses import nodes as nodes_module
 from dp_saddle.losses.nodes import (
     FiniteLoss,
     NodeLoss,
@@ -46,6 +47,21 @@ def test_sums_against_mpmath(size):
             # the doubles sum to 1 but for rounding: what the code takes out by hand
             want = mp.log1p(M - total + t*(other - total))
             assert abs(plrv.cgf(t)/want - 1) < 1e-13
+
+@pytest.mark.parametrize('t', [1e-6, 1e-3, .1, .5])
+def test_the_rounding_of_a_sum_holds_where_first_orders_cancel(t):
+    "Losses next to a quarter of a nat, as they are: e^x - 1 - x is a thirtieth of its parts there."
+    rng = np.random.default_rng(1)
+    for n in (2, 3, 5)*8:
+        y = rng.choice([-1, 1], n)*rng.uniform(.2501, .29, n)
+        logw = np.log(rng.dirichlet(np.ones(n)))
+        K = log_mgf(np.array([t]), y, logw)[0]
+        with mp.workdps(50):
+            def f(x): return mp.expm1(x) - x
+            nodes = [(mp.exp(l), mp.mpf(v)) for l, v in zip(logw.tolist(), y.tolist(), strict=True)]
+            change = mp.fsum(w*(f(t*v) + t*f(-v)) for w, v in nodes)
+            off = abs(mp.expm1(mp.mpf(K)) - change)/(1 + change)
+        assert off <= nodes_module._log_mgf_rounding(t, y, logw, K)
 
 def test_increments_of_many_losses_at_few_frequencies():
     "A block has one at least. Of losses on a lattice the sum is a geometric series."
