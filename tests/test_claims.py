@@ -1,0 +1,84 @@
+"A proved number halved or doubled is noticed: its check fails."
+import ast
+import functools
+import importlib
+import sys
+from contextlib import contextmanager
+
+import pytest
+
+from claims import CHECKS, at, changed, places
+from house import MODULES
+from test_constants import constants
+
+
+def numbers(kinds=("Proved",)):
+    "(module, name, *place) of all numbers of these kinds."
+    for module, path in MODULES.items():
+        for name in sorted(constants(path.read_text(encoding="utf-8"), kinds)):
+            value = getattr(importlib.import_module(f"dp_saddle.{module}"), name)
+            yield from ((module, name, *place) for place in places(value))
+
+
+NUMBERS = list(numbers())
+
+
+def caches():
+    "Everything of the library that keeps answers."
+    found = []
+    for name, module in list(sys.modules.items()):
+        if name.startswith("dp_saddle"):
+            found += [v for v in vars(module).values() if hasattr(v, "cache_clear")]
+    return found
+
+
+@functools.cache
+def imports():
+    "(module, where from, name) of what the library's modules take from each other."
+    return [(module, (node.module or "").split(".")[-1], part.name)
+            for module, path in MODULES.items()
+            for node in ast.parse(path.read_text(encoding="utf-8")).body
+            if isinstance(node, ast.ImportFrom) for part in node.names]
+
+
+def holders(module, name):
+    "The modules that have this constant: its own, and those that import it."
+    own = importlib.import_module(f"dp_saddle.{module}")
+    others = [importlib.import_module(f"dp_saddle.{other}") for other, source, found in imports()
+              if found == name and source in module.split(".")]
+    return [own, *(m for m in others if getattr(m, name) is getattr(own, name))]
+
+
+@contextmanager
+def mutant(key, factor):
+    module, name, *place = key
+    modules = holders(module, name)
+    before = getattr(modules[0], name)
+    after = changed(before, place, factor)
+    assert after != before
+    kept = caches()
+    try:
+        for m in modules:
+            setattr(m, name, after)
+        for cache in kept:
+            cache.cache_clear()
+        yield after
+    finally:
+        for m in modules:
+            setattr(m, name, before)
+        for cache in kept:
+            cache.cache_clear()
+
+
+@pytest.mark.parametrize("key", CHECKS, ids=lambda key: ".".join(map(str, key)))
+def test_a_wrong_number_is_noticed(key):
+    module, name, *place = key
+    value = getattr(importlib.import_module(f"dp_saddle.{module}"), name)
+    CHECKS[key].run(at(value, place))
+    for factor in CHECKS[key].wrong:
+        with mutant(key, factor) as wrong:
+            try:
+                CHECKS[key].run(at(wrong, place))
+            except Exception:
+                continue
+        pytest.fail(f"{'.'.join(map(str, key))} times {factor}: not noticed")
