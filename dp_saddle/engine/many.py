@@ -30,7 +30,6 @@ _GROWTH = 3              # e^{3|u|}/cos^2|u| in the bound on what mixing adds, p
 _REACH = 1.5             # < pi/2: up to this |u| it holds
 _HOEFFDING = 8           # log E e^X <= E X + x^2/8 for X between 0 and x: Hoeffding (1963)
 _NO_BOUND = 1e300        # where it does not
-_SPREAD = 3              # (w x)^2/3: half the variance of 8 pieces of width w, times x^2
 # Rounding: may grow, never shrink.
 _SUM_EXTRA = 8           # ULP of a sum over kinds, beside one for each: `sum_rounding`
 _ENTRY_ULPS = 8          # of a difference of neighbours' K, relative
@@ -42,6 +41,8 @@ _SCALE_ROUNDING = 16*ULP # of sums of a few exponents and logarithms, relative t
 _EDGE = 1 + 1e-12        # of the place of the last node
 _LOG_HUGE = 600          # exponents are cut here, where bounds say nothing any more
 _TINY = 1e-300           # before a logarithm
+# Tuning: only time and width depend on it.
+_SPREAD = 3              # (w x)^2/3: half the variance of 8 pieces of width w, times x^2
 
 # %% ../../nbs/engine/many.ipynb #8267957a
 # Tuning: only time and width depend on it.
