@@ -1,5 +1,4 @@
 "Several queries of one batch, batches that are cut, trees and bands: against other routes."
-import decimal
 import json
 import math
 import pickle
@@ -39,7 +38,6 @@ from dp_saddle import (
 from dp_saddle.losses.nodes import legendre_panels
 from dp_saddle.plrv import ComposedLoss
 from dp_saddle.practice.reports import neighbours
-from dp_saddle.steps import builders
 from dp_saddle.steps.builders import MixedLoss, TreeNode, tree_height, truncation
 
 CUT = dict(rate=.01, dataset_size=10**4, max_batch_size=150)
@@ -109,14 +107,6 @@ def test_truncation_by_sums(count, seed):
         B = int(rng.integers(1, n))
         for found, exact in zip(truncation(n, p, B), by_sums(n, p, B), strict=True):
             assert abs(found - exact) <= 4e-16*abs(exact) + mp.mpf('1e-45'), (n, p, B)
-
-@pytest.mark.parametrize('n', [256, 1000, 10**8])
-def test_factorials_to_forty_digits(n):
-    "Its series is made of whole numbers, whatever digits a caller's decimals have."
-    with decimal.localcontext() as context, mp.workdps(70):
-        context.prec = 60
-        found = builders._log_factorial(n)
-        assert abs(mp.mpf(str(found)) - mp.loggamma(n + 1)) < mp.mpf('1e-40')
 
 def test_truncation_at_its_ends():
     assert truncation(100, .3, 100) == truncation(100, 1., 200) == (0., -math.inf, 0.)

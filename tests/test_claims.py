@@ -9,7 +9,9 @@ from contextlib import contextmanager
 import pytest
 
 from claims import CHECKS, at, changed, places
-from house import MODULES
+from house import MODULES, headings
+from index_of_claims import CLAIMS, index, names
+from index_of_claims import place as place_of
 from test_constants import TABLE, constants, page_text
 
 
@@ -86,6 +88,23 @@ def test_no_number_is_without_a_check_or_a_reason():
             needed.add(whole if whole in excused else whole + part)
     assert needed == excused
     assert not set(CHECKS) - set(NUMBERS)
+
+
+def test_every_constant_names_its_claim():
+    "Names are those of claims or of parts of pages; a theorem has one, a source or a formula."
+    for module, rows in TABLE.items():
+        for constant, row in rows.items():
+            for name in names(row):
+                assert place_of(module, row, name), f"{module}.{constant}: there is no {name!r}"
+            if row[2].startswith("theorem"):
+                assert names(row) or re.search(r"\$|\d{4}|\[", row[2]), f"{module}.{constant}"
+
+
+def test_the_index_has_all_claims():
+    "And the headings that it links to are there. Mend: python tests/index_of_claims.py"
+    assert index() in page_text()
+    for path, found in CLAIMS.items():
+        assert {claim.anchor for claim in found} <= headings(path), path
 
 
 @pytest.mark.parametrize("key", CHECKS, ids=lambda key: ".".join(map(str, key)))

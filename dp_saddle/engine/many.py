@@ -41,8 +41,6 @@ _SCALE_ROUNDING = 16*ULP # of sums of a few exponents and logarithms, relative t
 _EDGE = 1 + 1e-12        # of the place of the last node
 _LOG_HUGE = 600          # exponents are cut here, where bounds say nothing any more
 _TINY = 1e-300           # before a logarithm
-# Tuning: only time and width depend on it.
-_SPREAD = 3              # (w x)^2/3: half the variance of 8 pieces of width w, times x^2
 
 # %% ../../nbs/engine/many.ipynb #8267957a
 # Tuning: only time and width depend on it.
@@ -56,6 +54,7 @@ _MAX_NODES = 1 << 11                                   # of a line
 _BLOCK = 1 << 18                                       # records times nodes in one job
 _CUT = 23                                              # nats below the goal: what a line may lose
 _PIECES = 8                                            # of a smoothing: few nats are missing
+_SPREAD = 3              # (w x)^2/3: half the variance of 8 pieces of width w, times x^2
 _WIDEST, _WIDEST_TILT = 5., 60                         # a spline's piece: nats, and over the tilt
 _MOST_WIDENED = 50                                     # in the exponent of a width
 _STEPS, _FARTHEST = 20, 20                             # of Newton's method; nats it may go at once
