@@ -798,3 +798,69 @@ def stirling_from(c):
 @check("sampling.shuffles", "_SEEN", ("_HIDDEN", "zero-out"), wrong=EITHER)
 def one_batch(_):
     test_shuffles.test_one_batch_is_a_gaussian()
+
+
+# --- rounding allowances that are inequalities
+
+@check("engine.record_bounds", "_BEND", wrong=LARGER)
+def chord_between_counts(c):
+    "u^2 is a quarter below its chord from 0 to 1."
+    assert 1/2*1/2 <= 2/c
+
+
+@check("base.numerics", "_FAR", wrong=SMALLER)
+def next_to_an_exponential(c):
+    assert 1 + c <= ULP*math.exp(c)
+
+
+@check("losses.densities", "_SURE", wrong=SMALLER)
+def beside_an_exponential(c):
+    assert 1 <= ULP/2*math.exp(c)
+
+
+@check("losses.nodes", "_OF_CHANGE", wrong=SMALLER)
+@check("losses.nodes", "_SMALL", wrong=(3,))
+def small_exponents(_):
+    small, most = of("losses.nodes", "_SMALL"), of("losses.nodes", "_OF_CHANGE")
+    assert math.expm1(small) <= most*small
+
+
+@check("losses.tilted_cumulants", "_SMALL_ETA", wrong=LARGER)
+@check("losses.tilted_cumulants", "_OF_ETA", wrong=SMALLER)
+def of_a_logarithm(_):
+    eta, most = (of("losses.tilted_cumulants", v) for v in ("_SMALL_ETA", "_OF_ETA"))
+    assert -math.log(2 - math.exp(eta)) <= most*eta
+
+
+@check("losses.absolute_moments", "_ROOM", wrong=SMALLER)
+@check("losses.tilted_cumulants", "_ROOM", wrong=SMALLER)
+def products_of_errors(c):
+    "Of two errors that are small: (1 + e)^2 - 1."
+    for module in ("losses.absolute_moments", "losses.tilted_cumulants"):
+        few = of(module, "_FEW")
+        assert (1 + few)**2 - 1 <= 2*few*c
+
+
+@check("sampling.bins", ("_OF_NORMAL", 3), wrong=EITHER)
+def fourth_cumulant(c):
+    "That of a normal law is 0."
+    x, w = np.polynomial.hermite_e.hermegauss(9)
+    assert abs(w @ x**4/w.sum() - c) < 1e-9
+
+
+@check("steps.known_by_moments", "_LOSS_ULPS", wrong=SMALLER)
+def last_place(c):
+    "Half a unit in the last place of the largest eps."
+    assert np.spacing(of("steps.known_by_moments", "_MOST_EPS"))/2 <= c*ULP
+
+
+@check("practice.merged_steps", "_WEIGHT_UNIT", wrong=SMALLER)
+def whole_units(c):
+    "Of 2^23 weights."
+    assert 2**23/c <= 2**53
+
+
+@check("sampling.shuffles", "_LOG_LOST", wrong=SMALLER)
+def lost(c):
+    "In 802 slices of a step."
+    assert 802*math.exp(c) <= of("sampling.shuffles", "_LOST")

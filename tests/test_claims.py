@@ -15,10 +15,10 @@ from index_of_claims import place as place_of
 from test_constants import TABLE, constants, page_text
 
 
-def numbers(kinds=("Proved",)):
-    "(module, name, *place) of all numbers of these kinds."
+def numbers():
+    "(module, name, *place) of all proved numbers."
     for module, path in MODULES.items():
-        for name in sorted(constants(path.read_text(encoding="utf-8"), kinds)):
+        for name in sorted(constants(path.read_text(encoding="utf-8"), ("Proved",))):
             value = getattr(importlib.import_module(f"dp_saddle.{module}"), name)
             yield from ((module, name, *place) for place in places(value))
 
@@ -87,7 +87,7 @@ def test_no_number_is_without_a_check_or_a_reason():
             whole, part = f"{module}.{name}", "".join(f"[{x}]" for x in place)
             needed.add(whole if whole in excused else whole + part)
     assert needed == excused
-    assert not set(CHECKS) - set(NUMBERS)
+    assert {key[:2] for key in CHECKS} <= {(m, n) for m, rows in TABLE.items() for n in rows}
 
 
 def test_every_constant_names_its_claim():
