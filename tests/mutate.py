@@ -17,8 +17,8 @@ A module's mutants, in the order of its lines, are cut into --count strata of on
 draws one
 of each. It is killed by the first that fails of: an import and one answer; the chapter's cells in
 order,
-the exported ones as mutated; the module's tests; the chapters and tests that build on it. So is one
-that
+the exported ones as mutated; the module's tests; the chapters and tests that build on it; the
+checks of proved numbers (tests/claims.py). So is one that
 takes --slack times as long as the library itself (timed when first needed). Survivors are listed
 with
 their lines, to be looked at one by one: equivalent to what was there, an allowance that shows
@@ -195,7 +195,8 @@ def stages(module):
             pytest = ["-m", "pytest", "-xqm", "not slow", "-p", "no:cacheprovider"]
             yield tests.stem, [*pytest, f"tests/{tests.name}"]
     judges = dict.fromkeys([module, *BUILT_ON_IT.get(module, []), "accounting"])
-    return [("import", ["-c", SMOKE])] + [stage for m in judges for stage in both(m)]
+    claims = "claims", ["-m", "pytest", "-xq", "-p", "no:cacheprovider", "tests/test_claims.py"]
+    return [("import", ["-c", SMOKE]), *(stage for m in judges for stage in both(m)), claims]
 
 def limit_memory():
     resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))

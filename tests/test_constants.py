@@ -14,15 +14,15 @@ KINDS = "Proved", "Rounding", "Tuning"
 KIND = re.compile(rf"#\s*({'|'.join(KINDS)})\b")
 WORDS = "theorem", "derived", "range", "measured", "open"
 
-def constants(text):
-    "Names at the top of a module, of the first two kinds: by the comment above, or in the line."
+def constants(text, kinds=KINDS[:2]):
+    "Names at the top of a module, of these kinds: by the comment above, or in the line."
     lines, names = text.splitlines(), set()
     for node in ast.parse(text).body:
         if not isinstance(node, ast.Assign):
             continue
         here = KIND.search(lines[node.lineno - 1])
         kind = here[1] if here else above(lines, node.lineno - 1)
-        if kind in KINDS[:2]:
+        if kind in kinds:
             names |= {n.id for t in node.targets for n in ast.walk(t) if isinstance(n, ast.Name)}
     return names
 
@@ -36,18 +36,22 @@ def above(lines, i):
             return None
     return None
 
+def page_text():
+    "The page's cells of text, one after the other."
+    cells = json.loads(PAGE.read_text(encoding="utf-8"))["cells"]
+    return "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
+
 def table():
     "{module: {name: its row}} of the page."
     rows, module = {}, None
-    for cell in json.loads(PAGE.read_text(encoding="utf-8"))["cells"]:
-        for line in "".join(cell["source"]).splitlines():
-            heading = re.match(r"### `([\w.]+)`", line)
-            module = heading[1] if heading else module
-            if line.startswith("| `"):
-                columns = [x.strip() for x in re.split(r"(?<!\\)\|", line)[1:-1]]
-                named = re.findall(r"`(\w+)`", columns[0])
-                assert not set(named) & set(rows.setdefault(module, {})), f"twice: {named}"
-                rows[module].update(dict.fromkeys(named, columns))
+    for line in page_text().splitlines():
+        heading = re.match(r"### `([\w.]+)`", line)
+        module = heading[1] if heading else module
+        if line.startswith("| `"):
+            columns = [x.strip() for x in re.split(r"(?<!\\)\|", line)[1:-1]]
+            named = re.findall(r"`(\w+)`", columns[0])
+            assert not set(named) & set(rows.setdefault(module, {})), f"twice: {named}"
+            rows[module].update(dict.fromkeys(named, columns))
     return rows
 
 TABLE = table()

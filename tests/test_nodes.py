@@ -47,6 +47,29 @@ def test_sums_against_mpmath(size):
             want = mp.log1p(M - total + t*(other - total))
             assert abs(plrv.cgf(t)/want - 1) < 1e-13
 
+class Given(NodeLoss):
+    "Nodes that are what they are."
+    def __init__(self, y, logw):
+        super().__init__()
+        self.nodes = np.array(y), np.array(logw)
+    def path(self, t, s, shift, precision=float): return [v.astype(precision) for v in self.nodes]
+    def nodes_off(self, t, shift, y, logw): return 0*y, 0*logw
+    def singular_at(self, t): return 0., 0.
+
+@pytest.mark.parametrize('y, logw', [
+    ([-.2555508370374441, .2536333833792513], [-.020373396569073048, -3.9036947224890195]),
+    ([-.25958977928888627, .2580404842398635], [-.07619531518361189, -2.6123110627515964]),
+    ([-.25767207043251916, -.2541362027424674], [-.18078543308440417, -1.799475683546388])])
+def test_the_rounding_of_a_sum_holds_where_first_orders_cancel(y, logw):
+    "Losses next to a quarter of a nat: e^x - 1 - x is a thirtieth of its parts there."
+    for t in (1e-6, 1e-3, .1):
+        K, off = Given(y, logw).known_cgf_of_sum(t)
+        with mp.workdps(50):
+            def f(x): return mp.expm1(x) - x
+            nodes = [(mp.exp(l), mp.mpf(v)) for l, v in zip(logw, y, strict=True)]
+            change = mp.fsum(w*(f(t*v) + t*f(-v)) for w, v in nodes)
+            assert abs(mp.expm1(mp.mpf(K)) - change)/(1 + change) <= off
+
 def test_increments_of_many_losses_at_few_frequencies():
     "A block has one at least. Of losses on a lattice the sum is a geometric series."
     n, h = 1 << 17, 2.**-16

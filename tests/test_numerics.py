@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from dp_saddle.base.numerics import (
     RTOL,
     SERIES_REACH,
-    SMALLEST,
     TINY,
     ULP,
     Crossing,
@@ -61,8 +60,20 @@ def test_weights_that_make_up_for_an_overflow(logw, x):
     with mp.workdps(60), np.errstate(over='ignore', invalid='ignore'):
         want = mp.exp(logw)*exact_expm1mx(x)
         got = weighted_expm1mx(np.array([logw]), np.array([x]))[0]
-        scale = mp.exp(logw)*(mp.exp(x) + 1 + abs(x))
-    assert abs(got - want) <= 1e-12*(want if abs(x) < .25 else scale) + SMALLEST
+    assert abs(got - want) <= 1e-12*want + 1e-300
+
+@pytest.mark.parametrize('x', [.2501, -.2501, .3, -.5, 1., -1., 1.2501, 3., 39.9, 40.1, 300.])
+def test_second_order_terms_keep_their_digits(x):
+    "9 ULP of expm1mx, and 4 with a weight, besides the exponent: no cancellation at any x."
+    rng = np.random.default_rng(0)
+    xs, logw = x*(1 + rng.uniform(0, .02, 50)), -rng.uniform(0, 40, 50)
+    with mp.workdps(60):
+        exact = [exact_expm1mx(v) for v in xs.tolist()]
+        plain = [abs(a/b - 1) for a, b in zip(expm1mx(xs).tolist(), exact, strict=True)]
+        assert max(plain) < 9*ULP
+        found = weighted_expm1mx(logw, xs).tolist()
+        for got, l, v, want in zip(found, logw.tolist(), xs.tolist(), exact, strict=True):
+            assert abs(got/(mp.exp(l)*want) - 1) < (13 + abs(l)/2 + abs(v))*ULP
 
 @given(st.floats(1e-300, 1e6))
 def test_log_expm1(x):

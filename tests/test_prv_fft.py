@@ -233,6 +233,16 @@ def test_the_conditions_of_the_tail_bound():
     but = [tuple(i != j for i in range(5)) for j in (1, 2, 3, 4)]
     assert {(True,)*5, *but} <= seen, seen
 
+@pytest.mark.parametrize('L, sigma, q', [(8., 8., .01), (6., 4., .001), (20., 30., .1)])
+def test_the_moment_that_the_tail_bound_grants(L, sigma, q):
+    "Of one step, less 1: nearly four times the true one, a sum over how often records are drawn."
+    lam, k = int(L/2), 10**4
+    bound, proved = fourier_tail(L, sigma, q, k)
+    granted = math.expm1((math.log(bound) + L*L/2)/k)
+    ways = (math.comb(lam + 1, j)*(1 - q)**(lam + 1 - j)*q**j for j in range(lam + 2))
+    true = sum(w*math.expm1(j*(j - 1)/(2*sigma**2)) for j, w in enumerate(ways))
+    assert proved and 3 < granted/true < 4
+
 def test_fourier_tails():
     "Thm 8 is a bound; [7.3] has its published values (cut off after three digits, not rounded)."
     value, proved = fourier_tail(12., 1.5, .01, 10**4)

@@ -19,7 +19,6 @@ from ..plrv import PLRV, Decay, LineValues, raised, sum_raised
 # %% ../../nbs/engine/largest_loss_levels.ipynb #660fe70e
 # Proved: change one and a theorem is broken.
 _JUMP = 42.            # what a sharp end may add to M(t) is below e^-42 of it, at all tilts allowed
-_TAILS = 40.           # what windows lose at their sharp ends is below e^-40 of delta, each
 _MEASURES = 4.         # a level is a difference of two products, each of two factors
 
 # Rounding: may grow, never shrink.
@@ -29,6 +28,9 @@ _COUNT_ULPS = 8        # of K of a level, besides its parts'
 _DECAY_ULPS = 32       # of log r, where it bounds a level's decay, of 1 and its size
 _OVERFLOW = 600.       # errors from e^600 on say nothing
 _TINY_GAIN = -300.     # log of a quotient r from which on log(1 + r) is r, to all digits
+
+# Tuning: only time and width depend on it.
+_TAILS = 40.           # what windows lose at their sharp ends is below e^-40 of delta, each
 
 # %% ../../nbs/engine/largest_loss_levels.ipynb #fd5de34a
 # Tuning: only time and width depend on it.

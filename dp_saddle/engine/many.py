@@ -30,7 +30,6 @@ _GROWTH = 3              # e^{3|u|}/cos^2|u| in the bound on what mixing adds, p
 _REACH = 1.5             # < pi/2: up to this |u| it holds
 _HOEFFDING = 8           # log E e^X <= E X + x^2/8 for X between 0 and x: Hoeffding (1963)
 _NO_BOUND = 1e300        # where it does not
-_SPREAD = 3              # (w x)^2/3: half the variance of 8 pieces of width w, times x^2
 # Rounding: may grow, never shrink.
 _SUM_EXTRA = 8           # ULP of a sum over kinds, beside one for each: `sum_rounding`
 _ENTRY_ULPS = 8          # of a difference of neighbours' K, relative
@@ -55,6 +54,7 @@ _MAX_NODES = 1 << 11                                   # of a line
 _BLOCK = 1 << 18                                       # records times nodes in one job
 _CUT = 23                                              # nats below the goal: what a line may lose
 _PIECES = 8                                            # of a smoothing: few nats are missing
+_SPREAD = 3              # (w x)^2/3: half the variance of 8 pieces of width w, times x^2
 _WIDEST, _WIDEST_TILT = 5., 60                         # a spline's piece: nats, and over the tilt
 _MOST_WIDENED = 50                                     # in the exponent of a width
 _STEPS, _FARTHEST = 20, 20                             # of Newton's method; nats it may go at once

@@ -36,8 +36,9 @@ _PANEL = 8                # a Legendre panel at z is at most 8/(1 + slope |z|) l
 _PANEL_ERROR = 34.        # 16 points on it err by less than e^-34 of the whole
 _LAPLACE = 4              # a Laplace's base losses have density e^{-(l + d)/2}/4 in [-d, d]
 _LAPLACE_HEIGHT = 1.4     # of the path for a Laplace: Re e^l > 0 below pi/2
-_LAPLACE_PHASE = 20.      # the real axis serves frequencies up to 20/height there
 _FELT = 90.               # a Laplace's density is left out where it is below e^-90 of an atom
+# Tuning: only time and width depend on it.
+_LAPLACE_PHASE = 20.      # the real axis serves frequencies up to 20/height
 
 # %% ../../nbs/losses/laplace.ipynb #00agl06r
 # Rounding: may grow, never shrink.

@@ -29,11 +29,11 @@ from ..plrv import PLRV, ComposedLoss, gaussian_log_delta
 
 # %% ../../nbs/sampling/fixed_sizes.ipynb #863c0551
 _TWICE = 2.               # Proved: what an exchanged record moves a sum by, in clips
-_LOG_RARE = -50.          # Proved: log probability, below which many draws count as seen,
-_LOG_NEVER = -660.        # Proved: ... and below which few draws do
+_LOG_NEVER = -660.        # Proved: log probability, below which few draws count as seen
 _CURVE_ERROR = 1e-12      # Rounding: of each term of a curve, relative
 
 # Tuning: only time and width depend on it.
+_LOG_RARE = -50.          # log probability, below which many draws do: it is at infinity
 _LOG_CUT_OFF = -100.      # log of the mass at infinity that a step on a lattice is given
 _LOG_NEARER = -60.        # ... or that, where the curve is that of a pair
 _END_GROWTH = 1.1         # the end of its losses is looked for in such strides

@@ -35,8 +35,9 @@ from ..plrv import LOG_SUM_ULPS, PLRV, Decay, LineValues, raised
 # Proved: change one and a theorem is broken.
 _BIT = .5                 # what one record moves a count of bits by, centred: 1 - 1/2 or 0 - 1/2
 _TWICE = 2.               # what an exchanged record moves a sum by, in clipping norms
-_STIRLING = (1/Decimal(12), -1/Decimal(360), 1/Decimal(1260), -1/Decimal(1680), 1/Decimal(1188),
-             -691/Decimal(360360), 1/Decimal(156), -3617/Decimal(122400))  # of log n!, in 1/n
+# Quotients: of log n!, in 1/n.
+_STIRLING = ((1, 12), (-1, 360), (1, 1260), (-1, 1680), (1, 1188), (-691, 360360), (1, 156),
+             (-3617, 122400))
 _LOG_ROOT_2PI = Decimal('0.91893853320467274178032973640561763986139747363778')
 _EXACT = 256              # up to here n! is exact; beyond, the series misses < 43867/244188/256^17
 _DIGITS = 50              # of decimal sums
@@ -432,8 +433,8 @@ def _log_factorial(n):
     if n < _EXACT:
         return Decimal(factorial(n)).ln()
     x = Decimal(n)
-    series = sum(c/x**(2*k + 1) for k, c in enumerate(_STIRLING))
-    return (x + Decimal(_BIT))*x.ln() - x + _LOG_ROOT_2PI + series
+    series = sum(Decimal(a)/b/x**(2*k + 1) for k, (a, b) in enumerate(_STIRLING))
+    return (x + Decimal(1)/2)*x.ln() - x + _LOG_ROOT_2PI + series
 
 def _log_binomial(n, k, p):
     "log P[Bin(n, p) = k], in decimals, 0 < p < 1."
