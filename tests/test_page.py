@@ -40,7 +40,7 @@ LONG_MODULES = {
     "engine.line": (1340,
         "the line, its plan, atoms, curves and ends share one table of the loss; those, from "
         "'eps of delta' on, could have a room of their own"),
-    "engine.ways": (960,
+    "engine.ways": (985,
         "one accountant: what it tries, in which order, the table of it, and how bounds are "
         "joined; the sums of levels and of counts could have a room of their own"),
     "sampling.truncated_moments": (510,

@@ -86,7 +86,7 @@ def said_words(
 # %% ../../nbs/command/answers.ipynb #71d5d4be
 _NEEDS = {'delta': ('eps',), 'calibrate': ('eps', 'delta'), **dict.fromkeys(
     ('epsilon', 'sweep', 'compare-sampling', 'report', 'audit'), ('delta',))}
-_MAY = 'certify', 'compare'     # of which delta is asked, or eps
+_MAY = 'certify', 'compare', 'explain'     # of which delta is asked, or eps
 
 def _question(args, file):
     "The question, from the file where the line does not say it: names of what was taken."

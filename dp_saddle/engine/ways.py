@@ -132,7 +132,11 @@ class _SumOfLevels(NamedTuple):
     def cancellation(self, shift):
         return np.maximum.reduce([level.cancellation(shift) + 0*shift for level in self.levels])
 
-    def facts(self, eps): return [one for level in self.levels for one in level.facts(eps)]
+# %% ../../nbs/engine/ways.ipynb #3c74c3c4
+@patch
+def facts(self:_SumOfLevels, eps):
+    "Those of all levels."
+    return [one for level in self.levels for one in level.facts(eps)]
 
 # %% ../../nbs/engine/ways.ipynb #dab0b73a
 class _Chernoff(NamedTuple):
