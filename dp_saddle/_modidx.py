@@ -5628,6 +5628,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                               'dp_saddle/steps/own_noise.py'),
                                            'dp_saddle.steps.own_noise.AdditiveNoise._parts': ( 'steps/own_noise.html#additivenoise._parts',
                                                                                                'dp_saddle/steps/own_noise.py'),
+                                           'dp_saddle.steps.own_noise.AdditiveNoise._why_apart': ( 'steps/own_noise.html#additivenoise._why_apart',
+                                                                                                   'dp_saddle/steps/own_noise.py'),
                                            'dp_saddle.steps.own_noise.AdditiveNoise.density': ( 'steps/own_noise.html#additivenoise.density',
                                                                                                 'dp_saddle/steps/own_noise.py'),
                                            'dp_saddle.steps.own_noise.AdditiveNoise.estimates': ( 'steps/own_noise.html#additivenoise.estimates',

@@ -159,6 +159,7 @@ class PLRV:
     p_inf_exact, closed = False, True    # closed: the curve has a formula, and needs no line
     atoms = np.empty(0), np.empty(0)
     loss_ulps, dominated = 0., None   # in units of ULP; what a true loss below this dominates
+    apart = "no worst pair is known of batches of a fixed size, or cut"     # why it is another
     dominating = None     # a simpler loss that dominates this one in both directions, if any does
 
     def delta(self, eps):
@@ -204,6 +205,7 @@ def cumulants_on(self:PLRV, t, order):
 @patch
 def exchanged(self:PLRV, other):
     "The `other` loss, of the pair with P and Q exchanged, which dominates as this one does."
+    other.apart = self.apart
     return other.over(self.dominated and self.dominated.reverse)
 
 # %% ../nbs/01_plrv.ipynb #34e0bca7
