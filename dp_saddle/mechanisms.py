@@ -678,6 +678,8 @@ def _from_both_sides(method, plrv, x, floor):
     return low, mid, up, np.where(up < inf, up - low - _OWN_SHARE*own, 0)
 
 # %% ../nbs/02_mechanisms.ipynb #a741fe3e
+_NO_PAIR = "no worst pair of neighbours is known for this way of drawing batches"
+
 @patch
 def _say_where_wide(self:Accountant, low, up, apart, top):
     """A warning, where losses that only dominate the true ones leave the two bounds far apart:
@@ -686,7 +688,7 @@ def _say_where_wide(self:Accountant, low, up, apart, top):
     limit = _WIDE*(up if top < inf else 1)
     if ((apart > limit) & (np.where(up < inf, up, 0) - low > limit)).any():
         parts = (part for plrv in self.asked for part, _ in plrv.parts)
-        reasons = dict.fromkeys(p.apart for p in parts if p.dominated is not None)
+        reasons = dict.fromkeys(p.apart or _NO_PAIR for p in parts if p.dominated is not None)
         warnings.warn(f"the bounds hold, but are far apart: {'; '.join(reasons)}; look at "
                       "upper - lower", stacklevel=checks.users_level())
 

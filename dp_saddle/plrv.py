@@ -158,8 +158,7 @@ class PLRV:
     log_mass = 0.
     p_inf_exact, closed = False, True    # closed: the curve has a formula, and needs no line
     atoms = np.empty(0), np.empty(0)
-    loss_ulps, dominated = 0., None   # in units of ULP; what a true loss below this dominates
-    apart = "no worst pair is known of batches of a fixed size, or cut"     # why it is another
+    loss_ulps, dominated, apart = 0., None, ''   # in ULP; what a true loss dominates, and why other
     dominating = None     # a simpler loss that dominates this one in both directions, if any does
 
     def delta(self, eps):

@@ -449,10 +449,10 @@ def test_wide_bounds_are_said():
     fine = AdditiveNoise(log_density=logistic, sensitivity=.1, mesh=5e-5, **CONCAVE)
     for noise in (both, coarse, usual):
         mesh = re.escape(f'{noise.remove.mesh:.2g} in use')
-        with pytest.warns(UserWarning, match=f'far apart: AdditiveNoise has the mesh {mesh}') as said:
+        with pytest.warns(UserWarning, match=f'apart: AdditiveNoise has the mesh {mesh}') as said:
             TiltedFFT(100*noise).epsilon(1e-6)
         words = ' '.join(str(one.message) for one in said)
-        assert ('one_sided=True' in words) == (noise is both) and 'fixed size' not in words
+        assert ('one_sided=True' in words) == (noise is both) and 'drawing' not in words
         assert noise.add.apart == noise.remove.apart
     with warnings.catch_warnings():
         warnings.simplefilter('error')
