@@ -1941,6 +1941,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                        'dp_saddle/engine/prv_bands.py'),
                                             'dp_saddle.engine.prv_bands._of_the_cells': ( 'engine/prv_bands.html#_of_the_cells',
                                                                                           'dp_saddle/engine/prv_bands.py'),
+                                            'dp_saddle.engine.prv_bands._room': ( 'engine/prv_bands.html#_room',
+                                                                                  'dp_saddle/engine/prv_bands.py'),
                                             'dp_saddle.engine.prv_bands._too_many': ( 'engine/prv_bands.html#_too_many',
                                                                                       'dp_saddle/engine/prv_bands.py'),
                                             'dp_saddle.engine.prv_bands.chernoff_reach': ( 'engine/prv_bands.html#chernoff_reach',

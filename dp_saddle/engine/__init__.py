@@ -123,11 +123,8 @@ from ..base.doors import door
 __getattr__, __dir__, __all__ = door(__name__, {
     "smoothing": "",
     "line": "composed_atoms NOTHING reach_of CgfTable widened",
-    "endpoint_expansion": "",
-    "largest_loss_levels": "",
-    "transform_grids": "",
-    "stacked_kinds": "",
-    "small_losses": "",
+    "endpoint_expansion": "", "largest_loss_levels": "", "transform_grids": "",
+    "stacked_kinds": "", "small_losses": "",
     "gaussian_rows": "epsilons_of_sampled",
     "ways": "ContourAccountant delta_in_closed_form epsilon_without",
     "many": "LossFamily mixing_bounds on_lines split_steps sum_rounding tilted_sum",

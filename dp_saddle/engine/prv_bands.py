@@ -20,7 +20,7 @@ from dp_saddle.engine.circles import (
     curve_rounding,
     sum_on_circle,
 )
-from ..losses import SubsampledLoss, moved_normal  # noqa: F401 (its page has slopes_off)
+from ..losses import SubsampledLoss, moved_normal  # noqa: F401 (and slopes_off)
 from ..plrv import GaussianLoss
 
 # %% ../../nbs/engine/prv_bands.ipynb #b4b40006
@@ -213,6 +213,19 @@ def _too_many(eps_error, need, window, root, max_points):
     return (f"eps_error must be at least {fits:.3g} to fit into max_points = {max_points}, "
             f"got {quoted(eps_error)}, which takes {ceil(need)} points")
 
+# %% ../../nbs/engine/prv_bands.ipynb #2cffb126
+def _room(plrv, eps_error, delta_error, max_points):
+    "(eps_error over the mesh, reach to the left, to the right, what cutting off can do to the mean, places)."
+    root = sqrt(sum(n for _, n in plrv.parts)/2*log(2*SHARES/delta_error))
+    mesh, sides = eps_error/root, (plrv.reverse, plrv)
+    left, right = (chernoff_reach(side, _MOST_TILT/eps_error, delta_error) for side in sides)
+    moved = delta_error*(left.sum + right.sum + 1/left.tilt + 1/right.tilt)
+    need = (left.sum + right.sum + 2*(eps_error + moved))/mesh + _SPARE
+    if need > max_points:
+        window = left.sum + right.sum + 2*moved
+        raise ValueError(_too_many(eps_error, need, window, root, max_points))
+    return root, left, right, moved, need
+
 # %% ../../nbs/engine/prv_bands.ipynb #d509468c
 @np.errstate(all='ignore')
 def prv_band(
@@ -238,18 +251,12 @@ def prv_band(
     -------
     a Band
     """
-    root = sqrt(sum(n for _, n in plrv.parts)/2*log(2*SHARES/delta_error))
-    mesh, sides = eps_error/root, (plrv.reverse, plrv)
-    left, right = (chernoff_reach(side, _MOST_TILT/eps_error, delta_error) for side in sides)
-    # what cutting off can do to the mean
-    moved = delta_error*(left.sum + right.sum + 1/left.tilt + 1/right.tilt)
-    need = (left.sum + right.sum + 2*(eps_error + moved))/mesh + _SPARE
-    if need > max_points:
-        window = left.sum + right.sum + 2*moved
-        raise ValueError(_too_many(eps_error, need, window, root, max_points))
+    root, left, right, moved, need = _room(plrv, eps_error, delta_error, max_points)
+    mesh = eps_error/root
     ends = zip(plrv.parts, left.steps, right.steps, strict=True)
     parts = [(on_grid(p, mesh, a, b), n) for (p, n), a, b in ends]
-    far, of_cells = _of_the_cells(parts, [_cdf_error(p) for p, _ in plrv.parts], root, delta_error)
+    etas = [_cdf_error(p) for p, _ in plrv.parts]
+    far, of_cells = _of_the_cells(parts, etas, root, delta_error)
     moved += far*(left.sum + right.sum) + sum(n*cells.doubt for cells, n in parts)
     shift = sum(n*cells.shift for cells, n in parts)
     size = left.sum + right.sum + eps_error + moved + sum(abs(n*c.shift) for c, n in parts)
