@@ -215,7 +215,7 @@ def _too_many(eps_error, need, window, root, max_points):
 
 # %% ../../nbs/engine/prv_bands.ipynb #2cffb126
 def _room(plrv, eps_error, delta_error, max_points):
-    "(eps_error over the mesh, reach to the left, to the right, what cutting off can do to the mean, places)."
+    "(eps_error over the mesh, reach to both sides, what cutting off moves the mean by, places)."
     root = sqrt(sum(n for _, n in plrv.parts)/2*log(2*SHARES/delta_error))
     mesh, sides = eps_error/root, (plrv.reverse, plrv)
     left, right = (chernoff_reach(side, _MOST_TILT/eps_error, delta_error) for side in sides)
