@@ -485,6 +485,10 @@ class DiscreteLaplace(FiniteMechanism):
         return FinitePair(q[::-1], q, np.r_[-d, 2*k - d, d]/s, _LOSS_ULPS)
 
 # %% ../nbs/02_mechanisms.ipynb #b1ae44b9
+_BASES = ("base must be one step with `loss_of_sample`, its loss on a Poisson sample (Gaussian, "
+          "Laplace, MixtureOfGaussians, AdditiveNoise, Discrete and what has finitely many "
+          "outcomes, or a class of yours that defines it), or a sum of Gaussians")
+
 def _of_one_sample(run):
     "The step that a composition on one sample is: Gaussians are one. Or TypeError."
     if not isinstance(run, Composition):
@@ -499,8 +503,7 @@ def _of_one_sample(run):
         why = "sampled steps have samples of their own, and this is one sample"
     if not steps:
         why = "there is no step in it"
-    raise TypeError("base must be a Gaussian, a Laplace or a finite pair, or several Gaussians: "
-                    f"{why}, got {quoted(run)}")
+    raise TypeError(f"{_BASES}: {why}, got {quoted(run)}")
 
 # %% ../nbs/02_mechanisms.ipynb #b1ae44b8
 @dataclass(frozen=True)
@@ -511,19 +514,18 @@ class PoissonSubsampled(Mechanism):
     Parameters
     ----------
     base
-        Gaussian(s), a Laplace or a finite pair; else TypeError
+        has `loss_of_sample`, or a sum of Gaussians; else TypeError
     rate
         in (0, 1]
     """
-    base: Mechanism                   # Gaussian(s), a Laplace or a finite pair; else TypeError
+    base: Mechanism                   # has `loss_of_sample`, or a sum of Gaussians; else TypeError
     rate: float = field(kw_only=True) # in (0, 1]
 
     def __post_init__(self):
         self.set_floats(0, 1, '(]', rate=self.rate)
         object.__setattr__(self, 'base', _of_one_sample(self.base))
         if not (isinstance(self.base, Mechanism) and hasattr(self.base, 'loss_of_sample')):
-            wanted = "base must be a Gaussian, a Laplace or a finite pair"
-            raise TypeError(f"{wanted}, got {quoted(self.base)}")
+            raise TypeError(f"{_BASES}, got {quoted(self.base)}")
 
     @property
     def symmetric(self):
@@ -690,6 +692,8 @@ def _from_both_sides(method, plrv, x, floor):
     return low, mid, up, np.where(up < inf, up - low - _OWN_SHARE*own, 0)
 
 # %% ../nbs/02_mechanisms.ipynb #a741fe3e
+_NO_PAIR = "no worst pair of neighbours is known for this way of drawing batches"
+
 @patch
 def _say_where_wide(self:Accountant, low, up, apart, top):
     """A warning, where losses that only dominate the true ones leave the two bounds far apart:
@@ -697,11 +701,10 @@ def _say_where_wide(self:Accountant, low, up, apart, top):
     if self.from_above and any(map(_is_less_by_nature, self.asked)): return
     limit = _WIDE*(up if top < inf else 1)
     if ((apart > limit) & (np.where(up < inf, up, 0) - low > limit)).any():
-        warnings.warn("the bounds hold, but are far apart: of a step less is known from below "
-                      "(of a density between its values: make its mesh smaller, or the worse of "
-                      "two sides counts: is it one_sided, or even?; of batches of a fixed size, or "
-                      "cut: no worst pair is known); look at upper - lower",
-                      stacklevel=checks.users_level())
+        parts = (part for plrv in self.asked for part, _ in plrv.parts)
+        reasons = dict.fromkeys(p.apart or _NO_PAIR for p in parts if p.dominated is not None)
+        warnings.warn(f"the bounds hold, but are far apart: {'; '.join(reasons)}; look at "
+                      "upper - lower", stacklevel=checks.users_level())
 
 @patch
 def _say_if_unknown(self:Accountant, up):

@@ -158,7 +158,7 @@ class PLRV:
     log_mass = 0.
     p_inf_exact, closed = False, True    # closed: the curve has a formula, and needs no line
     atoms = np.empty(0), np.empty(0)
-    loss_ulps, dominated = 0., None   # in units of ULP; what a true loss below this dominates
+    loss_ulps, dominated, apart = 0., None, ''   # in ULP; what a true loss dominates, and why other
     dominating = None     # a simpler loss that dominates this one in both directions, if any does
 
     def delta(self, eps):
@@ -204,6 +204,7 @@ def cumulants_on(self:PLRV, t, order):
 @patch
 def exchanged(self:PLRV, other):
     "The `other` loss, of the pair with P and Q exchanged, which dominates as this one does."
+    other.apart = self.apart
     return other.over(self.dominated and self.dominated.reverse)
 
 # %% ../nbs/01_plrv.ipynb #34e0bca7

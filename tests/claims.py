@@ -701,19 +701,19 @@ def digits_of_a_sum(c):
 
 # --- PRV accountant
 
-@check("prv_fft", "SHARES", wrong=SMALLER)
+@check("engine.prv_bands", "SHARES", wrong=SMALLER)
 def shares(_):
     "All that fails, by Hoeffding and by Chernoff, is within delta_error."
     plrv = (50*PoissonSubsampled(Gaussian(sigma=1.), rate=.2)).remove
     eps_error, delta_error, (part, n) = .1, 1e-6, plrv.parts[0]
-    mesh = of("prv_fft", "_band")(plrv, eps_error, delta_error, 10**7).curve.mesh
-    reach, t = of("prv_fft", "_reach")(plrv, 1e9, delta_error), np.geomspace(.1, 40, 400)
+    mesh = of("engine.prv_bands", "prv_band")(plrv, eps_error, delta_error, 10**7).curve.mesh
+    reach, t = of("engine.prv_bands", "chernoff_reach")(plrv, 1e9, delta_error), np.geomspace(.1, 40, 400)
     K = part.real_cgf(t)
     spent = 2*math.exp(-2*eps_error**2/(n*mesh**2)) + 2*np.exp((n*K - t*reach.sum).min())
     assert spent + 2*n*np.exp((K - t*reach.steps[0]).min()) <= delta_error
 
 
-@check("prv_fft", "_HOEFFDING", wrong=EITHER)
+@check("engine.prv_bands", "_HOEFFDING", wrong=EITHER)
 def hoeffdings_tilt(c):
     "At it E e^{s (X - E X)} <= e^{s^2 h^2/8} of each step says what the share grants."
     k, share = 100, 1e-9
@@ -722,7 +722,7 @@ def hoeffdings_tilt(c):
     assert k*s*s/8 - s*root <= math.log(share/2)*(1 - 1e-12)
 
 
-@check("prv_fft", "_THM8_RATE", "_THM8_SIGMA", "_THM8_FACTOR", wrong=EITHER)
+@check("engine.fourier_grids", "_THM8_RATE", "_THM8_SIGMA", "_THM8_FACTOR", wrong=EITHER)
 def conditions(_):
     test_prv_fft.test_the_conditions_of_the_tail_bound()
 

@@ -75,4 +75,4 @@ def test_the_kinds_are_read_as_they_are_written():
     text = ("# Proved: a\nA, B = 1, 2\n# Rounding: b\nC = 3   # of it\n# Tuning: c\nD = 4\n"
             "E = 5   # Rounding: in the line\ndef f():\n    F = 6\nG = 7\n# %% cell\nH = 8\n")
     assert constants(text) == {"A", "B", "C", "E"}
-    assert "FFT_ULPS" in constants((ROOT/"dp_saddle"/"prv_fft.py").read_text(encoding="utf-8"))
+    assert "FFT_ULPS" in constants(MODULES["engine.circles"].read_text(encoding="utf-8"))

@@ -1,5 +1,6 @@
 "Noise of a density of one's own: bounds hold against integrals, what is refused is named."
 import pickle
+import re
 import warnings
 from math import exp, inf, log, pi, sqrt
 
@@ -447,8 +448,12 @@ def test_wide_bounds_are_said():
     usual = AdditiveNoise(log_density=logistic, sensitivity=.1, **CONCAVE)
     fine = AdditiveNoise(log_density=logistic, sensitivity=.1, mesh=5e-5, **CONCAVE)
     for noise in (both, coarse, usual):
-        with pytest.warns(UserWarning, match='far apart: .*density .*mesh smaller.*one_sided'):
+        mesh = re.escape(f'{noise.remove.mesh:.2g} in use')
+        with pytest.warns(UserWarning, match=f'apart: AdditiveNoise has the mesh {mesh}') as said:
             TiltedFFT(100*noise).epsilon(1e-6)
+        words = ' '.join(str(one.message) for one in said)
+        assert ('one_sided=True' in words) == (noise is both) and 'drawing' not in words
+        assert noise.add.apart == noise.remove.apart
     with warnings.catch_warnings():
         warnings.simplefilter('error')
         TiltedFFT(100*fine).epsilon(1e-6)

@@ -53,8 +53,6 @@ LONG_MODULES = {
     "losses.densities": (560,
         "all Gaussians, sampled and mixed, share a path; your own, beside it, could have a "
         "room of its own"),
-    "prv_fft": (480,
-        "two accountants on one grid; what rounding costs stands beside each sum"),
     "practice.schedules": (620,
         "prefixes by tables, by outcomes, by moments; the files they come from could have a "
         "room of their own"),

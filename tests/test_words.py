@@ -47,7 +47,10 @@ def test_the_list_knows_both():
 
 # What readers stumbled over: each has been said in other words.
 ODD = ("would have kept what it reports", "see why one tilts", "on lattices to rounding",
-       "where dice do as well", "Around them", "data speak of everyone", "too much from the left")
+       "where dice do as well", "Around them", "data speak of everyone", "too much from the left",
+       "what small losses cannot reach", "a jump that is enough", "serve a hundred thousand",
+       "both ends of an eps by one tangent", "lies without a blush", "impossible ones are none",
+       "Here one pretends", "Who says nothing", "those of the one that decides")
 WORDS_A_MINUTE = 200                # of who reads to understand
 MINUTES = {"ten minutes": 10, "quarter of an hour": 15, "half an hour": 30}
 

@@ -86,6 +86,25 @@ From `berry_esseen`:
     THREE_HALVES: Orders of moments and cumulants, and exponents, written out
     upper_gamma: The upper incomplete gamma function
 
+From `circles`:
+    GridCurve: The privacy curve of a variable on an even grid
+    infinite_part: Bounds on the mass at infinity alone: all that is left of a curve beyond the
+        loss's support
+    sum_on_circle: The law of the sum of the parts on a circle [PRV Alg. 1]
+
+From `prv_bands`:
+    chernoff_reach: How far up a sum and its steps reach, by Chernoff's bound at 64 tilts
+    on_grid: A loss, conditioned on a window, on the multiples of a mesh [PRV Alg. 2]
+    prv_band: Mesh, windows, circle and curve of one direction, and what the errors become [PRV
+        5.5]
+
+From `fourier_grids`:
+    checked_grid: L and n; ValueError for a window or a number of points that no grid has
+    fourier_curves: Window, points, and the curves of so many and of twice as many
+    fourier_tail: What lies beyond L by [FA Thm 8] where its conditions hold, else the estimate
+        [FA 7.3]
+    newton_from_left: Newton's method from 0 [FA 5.4]. inf where the grid's noise is above delta
+
 From `tilted_fft`:
     connect_the_dots: A law on multiples of the mesh whose curves, of both directions, are nowhere
         below (up) or nowhere above those of `plrv` (Doroshenko et al. 2022)
@@ -107,11 +126,8 @@ from ..base.doors import door
 __getattr__, __dir__, __all__ = door(__name__, {
     "smoothing": "",
     "line": "composed_atoms NOTHING reach_of CgfTable widened",
-    "endpoint_expansion": "",
-    "largest_loss_levels": "",
-    "transform_grids": "",
-    "stacked_kinds": "",
-    "small_losses": "",
+    "endpoint_expansion": "", "largest_loss_levels": "", "transform_grids": "",
+    "stacked_kinds": "", "small_losses": "",
     "gaussian_rows": "epsilons_of_sampled",
     "gaussian_curves": "",
     "ways": "ContourAccountant completed delta_without epsilon_without facts_of WAYS",
@@ -123,6 +139,9 @@ __getattr__, __dir__, __all__ = door(__name__, {
     "berry_esseen":
         "FREQUENCIES half_moment log_decay moment_bound PER_OCTAVE prawitz_kernel "
         "PRAWITZ_SUP smallest_moment_bound step_moments THREE_HALVES upper_gamma",
+    "circles": "GridCurve infinite_part sum_on_circle",
+    "prv_bands": "chernoff_reach on_grid prv_band",
+    "fourier_grids": "checked_grid fourier_curves fourier_tail newton_from_left",
     "tilted_fft": "connect_the_dots TiltedFFT",
     "lattices": "LatticeLoss",
     "laplace_polynomials": "",

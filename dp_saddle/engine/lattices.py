@@ -13,9 +13,9 @@ import numpy as np
 from scipy import fft
 
 from ..base import EXTENDED, ULP, patch
+from .circles import circle_length, fft_rounding
 from ..losses import FiniteLoss, logs_of_changes, quotient
 from ..plrv import LineValues
-from ..prv_fft import circle_length, fft_rounding
 
 # %% ../../nbs/engine/lattices.ipynb #fe0932c4
 # Proved: change one and a theorem is broken.

@@ -241,7 +241,7 @@ def raised_between(
 
 # %% ../../nbs/engine/record_bounds.ipynb #8c46308c
 # Rounding: may grow, never shrink.
-_LEAST = 5e-324          # a delta below all doubles is not 0
+_LEAST = 5e-324          # reported for a delta that underflows, unless no loss exceeds eps
 # Tuning: only time and width depend on it.
 _LOG_VANISHING = -700    # below it, Chernoff's bound is the answer
 _NEAR = .1               # log delta: bound and value of a good line

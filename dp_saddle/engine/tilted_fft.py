@@ -28,11 +28,7 @@ from dp_saddle.base import (
     quoted,
     tail_sums,
 )
-from .line import CgfTable, reach_of, widened_to
-from ..losses import FiniteLoss
-from ..mechanisms import Accountant
-from ..plrv import MASS_ERROR, PLRV, Bounds, ComposedLoss
-from dp_saddle.prv_fft import (
+from dp_saddle.engine.circles import (
     LARGEST_LOG,
     LOG_ULPS,
     circle_length,
@@ -40,6 +36,10 @@ from dp_saddle.prv_fft import (
     infinite_part,
     log_transform,
 )
+from .line import CgfTable, reach_of, widened_to
+from ..losses import FiniteLoss
+from ..mechanisms import Accountant
+from ..plrv import MASS_ERROR, PLRV, Bounds, ComposedLoss
 
 # %% ../../nbs/engine/tilted_fft.ipynb #8b41e244
 # Rounding: may grow, never shrink.

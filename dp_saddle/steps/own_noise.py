@@ -340,12 +340,20 @@ def _law_of(self:AdditiveNoise, rate, up):
 
 # %% ../../nbs/steps/own_noise.ipynb #5eb6a300
 @patch
+def _why_apart(self:AdditiveNoise, mesh):
+    "Why the law below is another one than the law above, in words."
+    why = f"AdditiveNoise has the mesh {mesh:.2g} in use, and mesh= takes a smaller one"
+    if self.even or self.one_sided: return why
+    return why + (" (here the worse of two sides counts: a smaller mesh helps only if the noise is "
+                  "even=True or one_sided=True)")
+
+@patch
 def loss_of_sample(self:AdditiveNoise, rate, direction):
     """The loss on a Poisson sample of this `rate` in (0, 1], in a direction, 'remove' or 'add'.
     ValueError where nearly all is lost."""
     if not self.proved: return self.estimates.on_sample(rate, direction)
     loss = self._law_of(rate, True)
-    loss.dominated = self._law_of(rate, False)
+    loss.dominated, loss.apart = self._law_of(rate, False), self._why_apart(loss.mesh)
     return loss if direction == 'remove' else loss.reverse
 
 @patch
