@@ -42,7 +42,14 @@ from dp_saddle.losses import (
     mixture_loss,
     on_a_sample,
 )
-from .plrv import PLRV, Bounds, ComposedLoss, GaussianLoss, composed
+from dp_saddle.plrv import (
+    MASS_ERROR,
+    PLRV,
+    Bounds,
+    ComposedLoss,
+    GaussianLoss,
+    composed,
+)
 
 # %% ../nbs/02_mechanisms.ipynb #6eb37b35
 @dataclass(frozen=True)
@@ -271,6 +278,7 @@ def _sampled(pair, rate):
 class FiniteMechanism(Mechanism):
     "A step that is a pair of probability vectors: a class of one's own defines `pair`."
     singular = None   # (mass of P where Q has none, of Q where P has none), if given
+    endless = False   # are there larger losses, too rare for any double?
 
     def pair(self):
         "Its `FinitePair`."
@@ -287,7 +295,9 @@ class FiniteMechanism(Mechanism):
             pair, singular = _sampled(pair, rate), None
         p, q, losses, ulps = pair
         if direction == 'add': p, q, losses = q, p, -losses
-        return FiniteLoss(p, q, losses, ulps, singular)
+        loss = FiniteLoss(p, q, losses, ulps, singular)
+        loss.endless = self.endless
+        return loss
 
 # %% ../nbs/02_mechanisms.ipynb #3aa2edd5
 _MOST_EPS = 1e100        # Proved: nats of one step, so that sums stay finite
@@ -327,15 +337,15 @@ class ApproxDP(FiniteMechanism):
     eps
         >= 0, nats
     delta
-        in [0, 1): mass of an infinite loss
+        in [0, 1], the mass of an infinite loss; 1: nothing is private
     """
     eps: float    # >= 0, nats
-    delta: float  # in [0, 1): mass of an infinite loss
+    delta: float  # in [0, 1], the mass of an infinite loss; 1: nothing is private
     symmetric = True
 
     def __post_init__(self):
         self.set_floats(0, _MOST_EPS, '[)', eps=self.eps)
-        self.set_floats(0, 1, '[)', delta=self.delta)
+        self.set_floats(0, 1, '[]', delta=self.delta)
 
     @property
     def singular(self):
@@ -344,7 +354,8 @@ class ApproxDP(FiniteMechanism):
 
     def pair(self):
         "Its `FinitePair`: betrayed, truth, lie, betrayed on the other side."
-        pure = RandomizedResponse(eps=self.eps).pair().logp + np.log1p(-self.delta)
+        kept = np.log1p(-self.delta) if self.delta < 1 else -inf
+        pure = RandomizedResponse(eps=self.eps).pair().logp + kept
         p = np.r_[safe_log(self.delta), pure, -inf]
         return FinitePair(p, p[::-1], np.array([inf, self.eps, -self.eps, -inf]), 0.)
 
@@ -431,7 +442,7 @@ class DiscreteGaussian(FiniteMechanism):
     """
     sigma: float          # about the noise std, in (0, 800], more than sensitivity/64
     sensitivity: int = 1  # an integer >= 1
-    symmetric = True
+    symmetric, endless = True, True
 
     def __post_init__(self):
         self.set_floats(0, _MAX_SIGMA, '(]', sigma=self.sigma)
@@ -712,20 +723,51 @@ def _most(self:Accountant, method, x, top):
     self._say_where_wide(worst[0], worst[2], apart, top)
     return Bounds(*(v.reshape(x.shape) if x.ndim else float(v[0]) for v in worst))
 
+# %% ../nbs/02_mechanisms.ipynb #5e0d1a03
+def _largest(plrv):
+    "(lower, estimate, upper) of the largest loss, or 0, nats: eps at delta 0."
+    top, off = plrv.ess_sup, plrv.rounding
+    if plrv.p_inf or top == inf: return inf, inf, inf
+    low = max(top - off, 0.)
+    return (low, inf, inf) if plrv.endless else (low, max(top, 0.), max(top + off, 0.))
+
+def _mass(plrv):
+    "(lower, estimate, upper) of the mass of infinite losses: delta at eps = inf."
+    p, off = plrv.p_inf, 0. if plrv.p_inf_exact else MASS_ERROR
+    return p*(1 - off), p, min(p*(1 + off), 1.)
+
+def _with_end(method, plrv, x, floor, end):
+    "What the method says of a loss at x, and at one end of the curve (x, bounds) what is known."
+    here, bounds = x == end[0], end[1]
+    if not here.any(): return method(plrv, x, floor)
+    out = np.repeat(np.array(bounds(plrv))[:, None], x.size, 1)
+    if not here.all(): out[:, ~here] = method(plrv, x[~here], floor[~here])
+    return out
+
+# %% ../nbs/02_mechanisms.ipynb #5e0d1a04
+
+@patch
+def _up_to_inf(self:Accountant, plrv, eps, floor):
+    return _with_end(self.delta_of, plrv, eps, floor, (inf, _mass))
+
+@patch
+def _down_to_0(self:Accountant, plrv, delta, floor):
+    return _with_end(self._around_mass, plrv, delta, floor, (0., _largest))
+
 # %% ../nbs/02_mechanisms.ipynb #efd70bad
 @patch
 def delta(self:Accountant, eps) -> Bounds:
-    """Bounds on delta at `eps` >= 0, nats, a number or an array, the larger of both directions.
-    ValueError where the method cannot tell."""
+    """Bounds on delta at `eps` >= 0, nats, a number or an array, the larger of both directions; at
+    inf the mass of infinite losses. ValueError where the method cannot tell."""
     with asking, Task('delta'):
-        return self._most(self.delta_of, checks.array(0, inf, '[)', eps=eps), 1.)
+        return self._most(self._up_to_inf, checks.array(0, inf, '[]', eps=eps), 1.)
 
 @patch
 def epsilon(self:Accountant, delta) -> Bounds:
-    """Bounds on the smallest eps >= 0, nats, for `delta` in (0, 1), a number or an array; inf where
-    no eps has it. ValueError where the method cannot tell."""
+    """Bounds on the smallest eps >= 0, nats, for `delta` in [0, 1), a number or an array; inf where
+    no eps has it; at 0 the largest loss. ValueError where the method cannot tell."""
     with asking, Task('epsilon'):
-        return self._most(self._around_mass, checks.array(0, 1, delta=delta), inf)
+        return self._most(self._down_to_0, checks.array(0, 1, '[)', delta=delta), inf)
 
 # %% ../nbs/02_mechanisms.ipynb #7001858e
 @patch

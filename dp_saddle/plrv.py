@@ -159,6 +159,7 @@ class PLRV:
     p_inf_exact, closed = False, True    # closed: the curve has a formula, and needs no line
     atoms = np.empty(0), np.empty(0)
     loss_ulps, dominated = 0., None   # in units of ULP; what a true loss below this dominates
+    endless = False       # are there losses beyond `ess_sup`, too rare for any double?
     dominating = None     # a simpler loss that dominates this one in both directions, if any does
 
     def delta(self, eps):
@@ -275,9 +276,14 @@ def largest_tilt(self:PLRV):
     ValueError if the noise is too small for any grid."""
     return self.kept(('largest tilt',), self._largest_tilt)
 
+@patch(as_prop=True)
+def has_grid(self:PLRV):
+    "Is its noise large enough for a grid?"
+    return self.nodes_at(SMALL_TILT) <= MAX_GRID
+
 @patch
 def _largest_tilt(self:PLRV):
-    if self.nodes_at(SMALL_TILT) > MAX_GRID:
+    if not self.has_grid:
         known = f", got {1/self.mu:g}" if hasattr(self, 'mu') else ""
         raise ValueError(f"noise over sensitivity (sigma or scale) must be larger for this method"
                          f"{known}: its loss needs a grid of more than {MAX_GRID} points; "
@@ -533,6 +539,7 @@ class ComposedLoss(PLRV):
         self.ess_inf = _sum([n*p.ess_inf for p, n in self.parts])
         self.ess_sup = _sum([n*p.ess_sup for p, n in self.parts])
         self.loss_ulps = sum(n*p.loss_ulps for p, n in self.parts)
+        self.endless = any(p.endless for p, _ in self.parts)
         if [n for _, n in self.parts] == [1]:
             (only, _), = self.parts
             self.p_inf, self.p_inf_exact = only.p_inf, only.p_inf_exact
