@@ -225,14 +225,14 @@ def holds_below(self:RunSum):
 
 @patch
 def at_least(self:RunSum,
-    delta,  # in (0, 1)
+    delta,  # in [0, 1)
 ):          # eps, rounded down
     """What all are proved to cost: no smaller eps holds at delta. By one part, if no more is known.
 
     Parameters
     ----------
     delta
-        in (0, 1)
+        in [0, 1)
 
     Returns
     -------
@@ -529,21 +529,21 @@ def shuffles(self:Run):
 
 @patch
 def at_least(self:Run,
-    delta,  # in (0, 1)
+    delta,  # in [0, 1)
 ):          # eps, rounded down
     """What the run is proved to cost: no smaller eps holds at delta.
 
     Parameters
     ----------
     delta
-        in (0, 1)
+        in [0, 1)
 
     Returns
     -------
     eps, rounded down
     """
     if self.sampling == 'shuffle':
-        return dp_saddle.shuffled_lower_bound(self, delta=delta)
+        return dp_saddle.shuffled_lower_bound(self, delta=delta) if delta else 0.
     return self.proved_below(self.shown, delta)
 
 @patch
@@ -703,7 +703,7 @@ def _is_fine(plrv): return isinstance(plrv, FiniteLoss) and plrv.atoms[0].size >
 # %% ../nbs/10_accounting.ipynb #087f029e
 def epsilon(
     run,       # a mechanism, a composition, or what `dpsgd` returns; or a list of them
-    *, delta,  # in (0, 1), a number or an array
+    *, delta,  # in [0, 1), a number or an array; 0: the largest loss, finite if the run is pure
 ):             # eps, a float (or array; a row for each of a list), rounded up: the number to report
     """The smallest eps >= 0 for which the run is proved (eps, delta)-DP;
     for mechanisms, under adding or removing one record, unless a step says otherwise.
@@ -713,7 +713,7 @@ def epsilon(
     run
         a mechanism, a composition, or what `dpsgd` returns; or a list of them
     delta
-        in (0, 1), a number or an array
+        in [0, 1), a number or an array; 0: the largest loss, finite if the run is pure
 
     Returns
     -------
@@ -732,7 +732,7 @@ def _of_each(runs, delta):
 
 def delta(
     run,     # a mechanism, a composition, or what `dpsgd` returns
-    *, eps,  # >= 0, nats, a number or an array
+    *, eps,  # >= 0, nats, a number or an array; inf: the mass of infinite losses
 ):           # delta, a float (or array), rounded up: the number to report
     """The smallest delta for which the run is proved (eps, delta)-DP;
     for mechanisms, under adding or removing one record, unless a step says otherwise.
@@ -742,7 +742,7 @@ def delta(
     run
         a mechanism, a composition, or what `dpsgd` returns
     eps
-        >= 0, nats, a number or an array
+        >= 0, nats, a number or an array; inf: the mass of infinite losses
 
     Returns
     -------
@@ -800,7 +800,7 @@ def _row(method, worth, run, delta, eps):
 # %% ../nbs/10_accounting.ipynb #e08caf8d
 def compare(
     run,           # a mechanism, a composition, or what `dpsgd` returns
-    *, delta=None, # in (0, 1): compares eps; give this or
+    *, delta=None, # in [0, 1): compares eps; give this or
     eps=None,      # >= 0, nats: compares delta
     methods=None,  # names of accountants, of `ACCOUNTANTS`; all if not given
 ) -> Table:        # a row for each accountant: bounds, seconds, and what they are worth
@@ -811,7 +811,7 @@ def compare(
     run
         a mechanism, a composition, or what `dpsgd` returns
     delta
-        in (0, 1): compares eps; give this or
+        in [0, 1): compares eps; give this or
     eps
         >= 0, nats: compares delta
     methods
@@ -825,9 +825,9 @@ def compare(
         raise ValueError("give either delta or eps, "
                          f"got delta = {quoted(delta)} and eps = {quoted(eps)}")
     if delta is None:
-        checks.real(0, inf, '[)', eps=eps)
+        checks.real(0, inf, '[]', eps=eps)
     else:
-        checks.real(0, 1, delta=delta)
+        checks.real(0, 1, '[)', delta=delta)
     lists = list, tuple, set, NoneType
     checks.instance(lists, "a list of names of accountants", methods=methods)
     for name in methods or (): checks.choice(ACCOUNTANTS, method=name)

@@ -44,6 +44,7 @@ from dp_saddle.losses import (
 )
 from dp_saddle.plrv import (
     MASS_ERROR,
+    NOTHING,
     PLRV,
     Bounds,
     ComposedLoss,
@@ -63,6 +64,10 @@ class Mechanism:
     def loss_of(self, direction):
         "The loss in a direction, 'remove' or 'add', a PLRV: what a class of this kind defines."
         raise missing(self, 'loss_of(direction)', 'chapter 2')
+
+    def loss_among(self, direction):
+        "The loss in a run of several steps: its own, or a simpler one that dominates."
+        return getattr(self, direction)
 
     def as_steps(self):
         "The (mechanism, count) pairs it consists of."
@@ -176,7 +181,9 @@ def symmetric(self:Composition):
 @patch
 def loss_of(self:Composition, direction):
     "The loss in a direction, 'remove' or 'add': the sum of the steps'."
-    return ComposedLoss([(getattr(m, direction), n) for m, n in self.steps])
+    if sum(n for _, n in self.steps) == 1:                  # one step alone has a closed form
+        return ComposedLoss([(getattr(m, direction), n) for m, n in self.steps])
+    return ComposedLoss([(m.loss_among(direction), n) for m, n in self.steps])
 
 # %% ../nbs/02_mechanisms.ipynb #5eed0010
 _KEPT_LOSSES = 32         # Tuning: with what they keep, so that equal steps share it
@@ -545,6 +552,19 @@ class PoissonSubsampled(Mechanism):
             return self.base.loss_of(direction)
         return self.base.loss_of_sample(self.rate, direction)
 
+# %% ../nbs/02_mechanisms.ipynb #5e0d1b03
+@patch(cached=True)
+def _unamplified(self:PoissonSubsampled):
+    "The losses without the gain from sampling: they dominate, and nothing is known from below."
+    return {way: self.base.loss_of(way).over(NOTHING) for way in ('remove', 'add')}
+
+@patch
+def loss_among(self:PoissonSubsampled, direction):
+    "The loss in a run of several steps: where its noise is too small for a grid, one above it."
+    plrv = getattr(self, direction)
+    noise = self.rate < 1 and type(self.base) in (Gaussian, Laplace)
+    return self._unamplified[direction] if noise and not plrv.has_grid else plrv
+
 # %% ../nbs/02_mechanisms.ipynb #e2974d92
 def gaussian_mu(
     run,  # a mechanism, or anything else
@@ -673,7 +693,7 @@ def _check_served(self:Accountant):
 def _is_less_by_nature(plrv):
     "Is there a step whose law from below is another one, not the same on another grid?"
     below = [part.dominated for part, _ in plrv.parts]
-    return any(loss is not None and not isinstance(loss, FiniteLoss) for loss in below)
+    return any(not isinstance(loss, FiniteLoss) for loss in below if loss not in (None, NOTHING))
 
 def _from_both_sides(method, plrv, x, floor):
     """What the method says of a loss; of one that only dominates the true one, together with less:
@@ -697,7 +717,9 @@ def _say_where_wide(self:Accountant, low, up, apart, top):
         warnings.warn("the bounds hold, but are far apart: of a step less is known from below "
                       "(of a density between its values: make its mesh smaller, or the worse of "
                       "two sides counts: is it one_sided, or even?; of batches of a fixed size, or "
-                      "cut: no worst pair is known); look at upper - lower",
+                      "cut: no worst pair is known; of a sampled step of too little noise for a "
+                      "grid: that without the gain from sampling is an upper bound only); look at "
+                      "upper - lower",
                       stacklevel=checks.users_level())
 
 @patch
@@ -728,8 +750,8 @@ def _largest(plrv):
     "(lower, estimate, upper) of the largest loss, or 0, nats: eps at delta 0."
     top, off = plrv.ess_sup, plrv.rounding
     if plrv.p_inf or top == inf: return inf, inf, inf
-    low = max(top - off, 0.)
-    return (low, inf, inf) if plrv.endless else (low, max(top, 0.), max(top + off, 0.))
+    if plrv.endless: return 0., inf, inf
+    return max(top - off, 0.), max(top, 0.), max(top + off, 0.)
 
 def _mass(plrv):
     "(lower, estimate, upper) of the mass of infinite losses: delta at eps = inf."

@@ -56,8 +56,7 @@ def real(
     brackets='()',  # '[' and ']' take an end in
     **named,        # the values, by the names of their parameters
 ):
-    """Each is a real number in the range, infinite only as an end of it; else TypeError or
-    ValueError.
+    """Each is a real number in the range, infinite as its end only; else TypeError or ValueError.
 
     Parameters
     ----------
@@ -162,7 +161,7 @@ def array(
     brackets='()',  # '[' and ']' take an end in
     **named,        # one value, by the name of its parameter: a number or an array of any shape
 ):                  # the value as an array of floats, of its shape
-    """Each entry is a number in the range, infinite only as an end; else TypeError or ValueError.
+    """Each entry is a number in the range, infinite as its end only; else TypeError or ValueError.
 
     Parameters
     ----------

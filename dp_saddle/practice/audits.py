@@ -300,7 +300,8 @@ def audit(
     an Audit
     """
     scores = _checked(scores_in=scores_in), _checked(scores_out=scores_out)
-    checks.real(0, 1, delta=delta, confidence=confidence)
+    checks.real(0, 1, '[)', delta=delta)
+    checks.real(0, 1, confidence=confidence)
     checks.choice(('threshold', 'curve', 'gdp', 'one-run'), method=method)
     checks.count(0, inf, seed=seed)
     delta, confidence = float(delta), float(confidence)

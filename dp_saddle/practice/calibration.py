@@ -89,7 +89,7 @@ def _target(eps, mu, advantage, delta):
                          f"{quoted(advantage)}")
     if eps is not None:
         checks.real(0, inf, eps=eps)
-        checks.real(0, 1, delta=delta)
+        checks.real(0, 1, '[)', delta=delta)
         return _Target(float(eps), float(delta))
     if mu is not None:
         checks.real(0, inf, mu=mu)
@@ -113,6 +113,10 @@ def _removal(run, target):
 
 def _certified(run, target):
     return target.cost(best_accountant(run).delta(target.eps).upper)
+
+def _pure(run, target):
+    "log of the largest loss over the target: infinite ones miss by far."
+    return min(log(max(epsilon(run, delta=0.), TINY)/target.eps), _REFUSED)
 
 def _mu(run, target):
     return log(max(gdp(run, delta=target.delta).mu, _SMALLEST_MU)) - target.log_mu
@@ -458,9 +462,21 @@ def _check_limit(build, target):
     if met: raise ValueError("max_batch_size cannot be found: without any limit the target is met, "
                              "so that the largest batch no longer matters")
 
+# %% ../../nbs/practice/calibration.ipynb #a7671ea5
+def _purely(build, target, parameter):
+    "The value for delta = 0."
+    if epsilon(build(_first(parameter, build)), delta=0.) == inf:
+        raise ValueError(f"{parameter} cannot be found: delta must be > 0 for a run whose losses "
+                         "have no largest, got 0")
+    u, slope = _roughly(build, parameter, target, (_pure,))
+    value = _exactly(build, parameter, target, _pure, u, slope)
+    value = _nudged(value, _log_excess(build, target), parameter, slope)
+    return _furthest(value, _log_excess(build, target), parameter, slope)
+
 # %% ../../nbs/practice/calibration.ipynb #a7671ea7
 def _found(build, target, parameter, of_eps, of_mu):
     "The value; of an eps, the quickest way to it that leads to a proved one."
+    if not target.delta: return _purely(build, target, parameter)
     smooth = of_eps and parameter not in _WHOLE
     if smooth and (value := _from_afar(build, target, parameter)) is not None: return value
     certified, removal = (_mu, _mu) if of_mu else (_certified, _removal)
@@ -480,7 +496,7 @@ def calibrate(
     *, eps=None,       # the target, with delta: at most this, nats, > 0; or
     mu=None,           # of Gaussian DP, > 0, down to delta (default 1e-10); or
     advantage=None,    # of an attacker, delta at eps = 0, in (0, 1); give one of the three
-    delta=None,        # in (0, 1)
+    delta=None,        # in [0, 1); with mu in (0, 1)
     parameter='sigma', # the builder's; counts are whole: steps, epochs, bands, ...
 ):                     # the value: it meets the target; a relative 1e-6 away, or the next, does not
     """The smallest noise (sigma, scale), the most steps or the largest rate that meets a target; of
@@ -498,7 +514,7 @@ def calibrate(
     advantage
         of an attacker, delta at eps = 0, in (0, 1); give one of the three
     delta
-        in (0, 1)
+        in [0, 1); with mu in (0, 1)
     parameter
         the builder's; counts are whole: steps, epochs, bands, ...
 

@@ -369,7 +369,7 @@ REPORT_FORMS = tuple(_FORMS)
 # %% ../../nbs/practice/reports.ipynb #3940fb72
 def _check(delta, unit, released, form, tuning):
     "ValueError for what is not asked in this way."
-    checks.real(0, 1, delta=delta)
+    checks.real(0, 1, '[)', delta=delta)
     checks.choice(('all', 'last'), released=released)
     checks.choice(REPORT_FORMS, form=form)
     if tuning is not None: checks.choice(tuple(_TUNING), tuning=tuning)

@@ -285,9 +285,17 @@ def _stretches(left):
     _, begin = np.unique(np.ceil(fall/step), return_index=True)
     return zip(begin, [*begin[1:], fall.size])
 
+# %% ../../nbs/practice/schedules.ipynb #7613c6b8
+def _largest_after(kinds, which):
+    "eps at delta 0 after each step: the largest losses add up."
+    sides = [[epsilon(getattr(m, side), delta=0.) for m in kinds] for side in ('remove', 'add')]
+    sums = np.cumsum(np.array(sides).reshape(2, -1)[:, which], axis=1).max(0)
+    return sums*(1 + ULP*len(which))
+
 # %% ../../nbs/practice/schedules.ipynb #7613c6b9
 def _prefixes(kinds, which, delta):
     "Upper bounds on eps after each step, not yet in order."
+    if not delta: return _largest_after(kinds, which)
     many = len(kinds) > _MOST_TABLES
     return (_prefixes_of_many if many else _prefixes_of_few)(kinds, which, delta)
 
@@ -426,7 +434,7 @@ _BY_EPOCHS = 'shuffle', 'balls-in-bins'   # what is paid when an epoch begins
 @tracked('epsilon_after')
 def epsilon_after(
     schedule,  # mechanisms, or (mechanism, count) pairs, at most 10^8 in all; or a run of `dpsgd`
-    *, delta,  # in (0, 1)
+    *, delta,  # in [0, 1)
 ):             # eps after each step (of a list: entry), rounded up, shape (steps,)
     """What was spent after every step of a schedule. Certified; each number is for a run that ends
     there; infinite where the mass of an infinite loss is more than delta. Of steps known by
@@ -438,13 +446,13 @@ def epsilon_after(
     schedule
         mechanisms, or (mechanism, count) pairs, at most 10^8 in all; or a run of `dpsgd`
     delta
-        in (0, 1)
+        in [0, 1)
 
     Returns
     -------
     eps after each step (of a list: entry), rounded up, shape (steps,)
     """
-    checks.real(0, 1, delta=delta)
+    checks.real(0, 1, '[)', delta=delta)
     if isinstance(schedule, Run) and schedule.sampling in _BY_EPOCHS:
         epochs = epsilon_after(schedule.mechanism, delta=delta)
         batches = schedule.dataset_size/schedule.batch_size
@@ -635,17 +643,17 @@ class Budget(Saved):
 
     def __init__(self,
         eps,    # nats, > 0
-        delta,  # in (0, 1)
+        delta,  # in [0, 1); 0: of the largest losses
     ):
         """Parameters
         ----------
         eps
             nats, > 0
         delta
-            in (0, 1)
+            in [0, 1); 0: of the largest losses
         """
         checks.real(0, inf, eps=eps)
-        checks.real(0, 1, delta=delta)
+        checks.real(0, 1, '[)', delta=delta)
         self.eps, self.delta = float(eps), float(delta)
         self.history = ()          # ((mechanism, count), ...), in the order in which they were paid
         self._forget()
@@ -696,7 +704,8 @@ def _forget(self:Budget):
 @patch
 def _start(self:Budget):
     "Begin anew with these kinds: as they are, or, if they are many, between a few."
-    many, merged = len(self._kinds) > _MOST_KINDS, getattr(self, '_merged', None)
+    many = self.delta > 0 and len(self._kinds) > _MOST_KINDS
+    merged = getattr(self, '_merged', None)
     self._merged = None
     if many:
         from dp_saddle.practice.merged_steps import (
@@ -725,7 +734,7 @@ def _count(self:Budget):
 @patch
 def _sums_with(self:Budget, asked):
     "RenyiSums with these steps; None of few kinds, False if not all are Gaussians."
-    if len(self._kinds) <= _MOST_KINDS: return None
+    if not self.delta or len(self._kinds) <= _MOST_KINDS: return None
     if self._sums is None:
         from dp_saddle.practice.merged_steps import (
             RenyiSums,  # slow to import, and few ask
