@@ -43,7 +43,6 @@ from dp_saddle.losses import (
     on_a_sample,
 )
 from dp_saddle.plrv import (
-    MASS_ERROR,
     NOTHING,
     PLRV,
     Bounds,
@@ -64,10 +63,6 @@ class Mechanism:
     def loss_of(self, direction):
         "The loss in a direction, 'remove' or 'add', a PLRV: what a class of this kind defines."
         raise missing(self, 'loss_of(direction)', 'chapter 2')
-
-    def loss_among(self, direction):
-        "The loss in a run of several steps: its own, or a simpler one that dominates."
-        return getattr(self, direction)
 
     def as_steps(self):
         "The (mechanism, count) pairs it consists of."
@@ -181,9 +176,14 @@ def symmetric(self:Composition):
 @patch
 def loss_of(self:Composition, direction):
     "The loss in a direction, 'remove' or 'add': the sum of the steps'."
-    if sum(n for _, n in self.steps) == 1:                  # one step alone has a closed form
-        return ComposedLoss([(getattr(m, direction), n) for m, n in self.steps])
-    return ComposedLoss([(m.loss_among(direction), n) for m, n in self.steps])
+    alone = sum(n for _, n in self.steps) == 1             # one step has a curve in closed form
+    loss = getattr if alone else _among_others
+    return ComposedLoss([(loss(m, direction), n) for m, n in self.steps])
+
+def _among_others(step, direction):
+    "Its loss; where noise is too small for a grid, one that dominates, if one is known."
+    plrv, simpler = getattr(step, direction), getattr(step, '_unamplified', None)
+    return simpler[direction] if simpler and not plrv.has_grid else plrv
 
 # %% ../nbs/02_mechanisms.ipynb #5eed0010
 _KEPT_LOSSES = 32         # Tuning: with what they keep, so that equal steps share it
@@ -344,10 +344,10 @@ class ApproxDP(FiniteMechanism):
     eps
         >= 0, nats
     delta
-        in [0, 1], the mass of an infinite loss; 1: nothing is private
+        in [0, 1): mass of an infinite loss; or 1: nothing is private
     """
     eps: float    # >= 0, nats
-    delta: float  # in [0, 1], the mass of an infinite loss; 1: nothing is private
+    delta: float  # in [0, 1): mass of an infinite loss; or 1: nothing is private
     symmetric = True
 
     def __post_init__(self):
@@ -556,14 +556,8 @@ class PoissonSubsampled(Mechanism):
 @patch(cached=True)
 def _unamplified(self:PoissonSubsampled):
     "The losses without the gain from sampling: they dominate, and nothing is known from below."
+    if type(self.base) not in (Gaussian, Laplace): return None
     return {way: self.base.loss_of(way).over(NOTHING) for way in ('remove', 'add')}
-
-@patch
-def loss_among(self:PoissonSubsampled, direction):
-    "The loss in a run of several steps: where its noise is too small for a grid, one above it."
-    plrv = getattr(self, direction)
-    noise = self.rate < 1 and type(self.base) in (Gaussian, Laplace)
-    return self._unamplified[direction] if noise and not plrv.has_grid else plrv
 
 # %% ../nbs/02_mechanisms.ipynb #e2974d92
 def gaussian_mu(
@@ -745,36 +739,22 @@ def _most(self:Accountant, method, x, top):
     self._say_where_wide(worst[0], worst[2], apart, top)
     return Bounds(*(v.reshape(x.shape) if x.ndim else float(v[0]) for v in worst))
 
-# %% ../nbs/02_mechanisms.ipynb #5e0d1a03
-def _largest(plrv):
-    "(lower, estimate, upper) of the largest loss, or 0, nats: eps at delta 0."
-    top, off = plrv.ess_sup, plrv.rounding
-    if plrv.p_inf or top == inf: return inf, inf, inf
-    if plrv.endless: return 0., inf, inf
-    return max(top - off, 0.), max(top, 0.), max(top + off, 0.)
-
-def _mass(plrv):
-    "(lower, estimate, upper) of the mass of infinite losses: delta at eps = inf."
-    p, off = plrv.p_inf, 0. if plrv.p_inf_exact else MASS_ERROR
-    return p*(1 - off), p, min(p*(1 + off), 1.)
-
-def _with_end(method, plrv, x, floor, end):
-    "What the method says of a loss at x, and at one end of the curve (x, bounds) what is known."
-    here, bounds = x == end[0], end[1]
+# %% ../nbs/02_mechanisms.ipynb #5e0d1a04
+def _with_end(method, plrv, x, floor, end, bounds):
+    "What the method says of a loss at x, and at one end of its curve what is known there."
+    here = x == end
     if not here.any(): return method(plrv, x, floor)
-    out = np.repeat(np.array(bounds(plrv))[:, None], x.size, 1)
+    out = np.repeat(np.array(bounds)[:, None], x.size, 1)
     if not here.all(): out[:, ~here] = method(plrv, x[~here], floor[~here])
     return out
 
-# %% ../nbs/02_mechanisms.ipynb #5e0d1a04
-
 @patch
 def _up_to_inf(self:Accountant, plrv, eps, floor):
-    return _with_end(self.delta_of, plrv, eps, floor, (inf, _mass))
+    return _with_end(self.delta_of, plrv, eps, floor, inf, plrv.mass_bounds)
 
 @patch
 def _down_to_0(self:Accountant, plrv, delta, floor):
-    return _with_end(self._around_mass, plrv, delta, floor, (0., _largest))
+    return _with_end(self._around_mass, plrv, delta, floor, 0., plrv.largest_bounds)
 
 # %% ../nbs/02_mechanisms.ipynb #efd70bad
 @patch

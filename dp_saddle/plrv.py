@@ -154,8 +154,7 @@ class PLRV:
     ends of its support; `p_inf`: mass at +infinity [SP Remark 2.10], `p_inf_exact`: known to all
     digits; `atoms`: their losses and log-probabilities; `loss_ulps`: what losses may be off by."""
     ess_inf, ess_sup, p_inf = -inf, inf, 0.
-    whole = True          # or part of a law, whose mass is e^log_mass
-    log_mass = 0.
+    whole, log_mass = True, 0.    # or part of a law, whose mass is e^log_mass
     p_inf_exact, closed = False, True    # closed: the curve has a formula, and needs no line
     atoms = np.empty(0), np.empty(0)
     loss_ulps, dominated = 0., None   # in units of ULP; what a true loss below this dominates
@@ -295,6 +294,7 @@ def _largest_tilt(self:PLRV):
         few, many = (middle, many) if fits else (few, middle)
     return MAX_TILT*.5**few
 
+# %% ../nbs/01_plrv.ipynb #505dad6c
 @patch(as_prop=True)
 def rounding(self:PLRV):
     "What the losses, and so an eps, are known to in doubles, nats."
@@ -601,6 +601,21 @@ def log_delta(self:ComposedLoss, eps):
         raise ValueError("delta of a loss needs exactly one step (or Gaussians only): "
                          "build an accountant for a composition")
     return self._only().log_delta(eps)
+
+# %% ../nbs/01_plrv.ipynb #5e0d1a03
+@patch(as_prop=True)
+def largest_bounds(self:PLRV):
+    "(lower, estimate, upper) of the largest loss, or 0, nats: eps at delta 0."
+    top, off = self.ess_sup, self.rounding
+    if self.p_inf or top == inf: return inf, inf, inf
+    if self.endless: return 0., inf, inf
+    return max(top - off, 0.), max(top, 0.), max(top + off, 0.)
+
+@patch(as_prop=True)
+def mass_bounds(self:PLRV):
+    "(lower, estimate, upper) of the mass of infinite losses: delta at eps = inf."
+    p, off = self.p_inf, 0. if self.p_inf_exact else MASS_ERROR
+    return p*(1 - off), p, min(p*(1 + off), 1.)
 
 # %% ../nbs/01_plrv.ipynb #e5950fac
 @patch

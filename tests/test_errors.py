@@ -26,6 +26,7 @@ from dp_saddle import (
     GDPResidueFilter,
     IndividualAccountant,
     IndividualGDPFilter,
+    Laplace,
     MixtureOfGaussians,
     MomentsAccountant,
     PoissonReplaceOne,
@@ -90,7 +91,7 @@ def sampled(sigma): return PoissonSubsampled(base=Gaussian(sigma=sigma), rate=.1
 
 ONE, RUN = Gaussian(sigma=1.), sampled(1.)
 LEAKY, APART = ApproxDP(eps=1., delta=.1), Discrete(p=(1., 0.), q=(0., 1.))
-TINY = 2*sampled(1e-3)                                    # noise too small for any grid
+TINY = 2*Laplace(scale=1e-4)                              # noise too small for any grid
 UNPROVED = dp_saddle.without_replacement(sigma=1., rate=.1)
 SPENT = dict(delta=1e-5, sigma=10., clip=1., rate=.1)
 SIZES = dict(sigma=1., batch_size=8, dataset_size=4)

@@ -20,7 +20,9 @@ EXPORTED_WIDTH, READERS_WIDTH, CELL_LINES, MODULE_LINES = 100, 88, 25, 450
 LONG_CELLS = {}
 # Modules that are longer: how long at most, and why. What could be cut says so.
 LONG_MODULES = {
-    "mechanisms": (490,
+    "plrv": (460,
+        "what every loss owes, the Gaussian's curve, and sums of losses with both ends of theirs"),
+    "mechanisms": (515,
         "what users write, on one page, beside what every accountant has"),
     "accounting": (510,
         "the front door: a run, sums of runs, who answers, and all answers in a table; that "
@@ -55,7 +57,9 @@ LONG_MODULES = {
         "room of its own"),
     "prv_fft": (480,
         "two accountants on one grid; what rounding costs stands beside each sum"),
-    "practice.schedules": (620,
+    "practice.calibration": (460,
+        "one search, for whole numbers and others; the optimal schedule could have a room"),
+    "practice.schedules": (630,
         "prefixes by tables, by outcomes, by moments; the files they come from could have a "
         "room of their own"),
     "engine.tilted_fft": (490,

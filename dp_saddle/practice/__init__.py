@@ -37,8 +37,8 @@ From `audits`:
     audit: An empirical lower bound on eps beside the certified upper one. 'threshold', by Clopper
         and Pearson, 'curve', which holds the rates against the run's whole certified curve too,
         and 'gdp' (Nasr et al. 2023: a run whose curve is Gaussian) need one score of each of many
-        independent runs; 'one-run' (practice/audits) needs all canaries of one, each included by
-        a fair coin of its own, independent of all else
+        independent runs; 'one-run' needs all canaries of one, each included by a fair coin of its
+        own, independent of all else
 
 From `selection`:
     Geometric: A search runs K >= 1 times, P[K = k] = (1 - 1/mean)^{k-1}/mean (Papernot and

@@ -115,8 +115,9 @@ def _certified(run, target):
     return target.cost(best_accountant(run).delta(target.eps).upper)
 
 def _pure(run, target):
-    "log of the largest loss over the target: infinite ones miss by far."
-    return min(log(max(epsilon(run, delta=0.), TINY)/target.eps), _REFUSED)
+    "log of the largest loss over the target's; or ValueError."
+    if (eps := epsilon(run, delta=0.)) < inf: return log(max(eps, TINY)/target.eps)
+    raise ValueError("delta must be > 0 for a run whose losses have no largest, got 0")
 
 def _mu(run, target):
     return log(max(gdp(run, delta=target.delta).mu, _SMALLEST_MU)) - target.log_mu
@@ -462,25 +463,15 @@ def _check_limit(build, target):
     if met: raise ValueError("max_batch_size cannot be found: without any limit the target is met, "
                              "so that the largest batch no longer matters")
 
-# %% ../../nbs/practice/calibration.ipynb #a7671ea5
-def _purely(build, target, parameter):
-    "The value for delta = 0."
-    if epsilon(build(_first(parameter, build)), delta=0.) == inf:
-        raise ValueError(f"{parameter} cannot be found: delta must be > 0 for a run whose losses "
-                         "have no largest, got 0")
-    u, slope = _roughly(build, parameter, target, (_pure,))
-    value = _exactly(build, parameter, target, _pure, u, slope)
-    value = _nudged(value, _log_excess(build, target), parameter, slope)
-    return _furthest(value, _log_excess(build, target), parameter, slope)
-
 # %% ../../nbs/practice/calibration.ipynb #a7671ea7
 def _found(build, target, parameter, of_eps, of_mu):
     "The value; of an eps, the quickest way to it that leads to a proved one."
-    if not target.delta: return _purely(build, target, parameter)
-    smooth = of_eps and parameter not in _WHOLE
+    smooth = of_eps and parameter not in _WHOLE and target.delta > 0
     if smooth and (value := _from_afar(build, target, parameter)) is not None: return value
     certified, removal = (_mu, _mu) if of_mu else (_certified, _removal)
-    u, slope = _roughly(build, parameter, target, (_estimated, removal, certified))
+    ways = _estimated, removal, certified
+    if not target.delta: *ways, certified = [_pure]*2          # the largest loss is what is asked
+    u, slope = _roughly(build, parameter, target, ways)
     excess = _log_excess(build, target)
     value = _by_chords(build, target, u, slope*_STEEPER, nearest=True) if smooth else None
     if value is None:

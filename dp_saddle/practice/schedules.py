@@ -288,9 +288,8 @@ def _stretches(left):
 # %% ../../nbs/practice/schedules.ipynb #7613c6b8
 def _largest_after(kinds, which):
     "eps at delta 0 after each step: the largest losses add up."
-    sides = [[epsilon(getattr(m, side), delta=0.) for m in kinds] for side in ('remove', 'add')]
-    sums = np.cumsum(np.array(sides).reshape(2, -1)[:, which], axis=1).max(0)
-    return sums*(1 + ULP*len(which))
+    tops = [[epsilon(side, delta=0.) for side in (m.remove, m.add)] for m in kinds]
+    return np.cumsum(np.array(tops).reshape(-1, 2)[which], axis=0).max(1)*(1 + ULP*len(which))
 
 # %% ../../nbs/practice/schedules.ipynb #7613c6b9
 def _prefixes(kinds, which, delta):
@@ -704,8 +703,7 @@ def _forget(self:Budget):
 @patch
 def _start(self:Budget):
     "Begin anew with these kinds: as they are, or, if they are many, between a few."
-    many = self.delta > 0 and len(self._kinds) > _MOST_KINDS
-    merged = getattr(self, '_merged', None)
+    many, merged = self.delta and len(self._kinds) > _MOST_KINDS, getattr(self, '_merged', None)
     self._merged = None
     if many:
         from dp_saddle.practice.merged_steps import (
