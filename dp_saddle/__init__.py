@@ -14,8 +14,8 @@ __getattr__, __dir__, __all__ = door(__name__, {
         "Laplace Mechanism MixtureOfGaussians PoissonSubsampled PureDP RandomizedResponse",
     "steps":
         "adaptive_clipping AdditiveNoise banded_matrix_factorization BoundedRange "
-        "exponential_delta exponential_epsilon ExponentialMechanism group tree_aggregation "
-        "TruncatedPoisson ZCDP",
+        "exponential_delta exponential_epsilon ExponentialMechanism GaussianDP group "
+        "privacy_profile PrivacyProfile RenyiDP tree_aggregation TruncatedPoisson ZCDP",
     "engine": "connect_the_dots ContourAccountant TiltedFFT",
     "saddlepoint": "SaddlePointMSD",
     "tilting": "GaussianLimit MomentsAccountant rdp SaddlePointCLT",

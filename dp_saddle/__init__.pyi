@@ -89,6 +89,10 @@ from .steps.builders import adaptive_clipping as adaptive_clipping
 from .steps.builders import banded_matrix_factorization as banded_matrix_factorization
 from .steps.builders import group as group
 from .steps.builders import tree_aggregation as tree_aggregation
+from .steps.guarantees import GaussianDP as GaussianDP
+from .steps.guarantees import PrivacyProfile as PrivacyProfile
+from .steps.guarantees import RenyiDP as RenyiDP
+from .steps.guarantees import privacy_profile as privacy_profile
 from .steps.known_by_moments import ZCDP as ZCDP
 from .steps.known_by_moments import BoundedRange as BoundedRange
 from .steps.known_by_moments import ExponentialMechanism as ExponentialMechanism

@@ -27,7 +27,13 @@ from dp_saddle.engine import (
     epsilons_of_sampled,
 )
 from .losses import FiniteLoss
-from .mechanisms import Composition, Gaussian, Mechanism, PoissonSubsampled
+from dp_saddle.mechanisms import (
+    FOR_ANY,
+    Composition,
+    Gaussian,
+    Mechanism,
+    PoissonSubsampled,
+)
 from .plrv import PLRV, Bounds, ComposedLoss
 
 # %% ../nbs/10_accounting.ipynb #9da777da
@@ -74,7 +80,12 @@ def relations_of(
     a list of str, each once; none of a mechanism without steps
     """
     if isinstance(part, Composable): return [part.relation]
-    return list(dict.fromkeys(relation_of(step) for step, n in part.as_steps() if n))
+    return _named(relation_of(step) for step, n in part.as_steps() if n)
+
+def _named(words):
+    "Each once; a guarantee for any neighbours is for those of the others."
+    said = dict.fromkeys(words)
+    return [word for word in said if word != FOR_ANY] or list(said)
 
 # %% ../nbs/10_accounting.ipynb #e9dd6e92
 class Composable:
@@ -131,7 +142,7 @@ def _merged(parts):
 
 def _agreed(parts):
     "The one relation of all parts, in words; ValueError naming two that differ."
-    said = list(dict.fromkeys(words for part, _ in parts for words in relations_of(part)))
+    said = _named(words for part, _ in parts for words in relations_of(part))
     if len(said) > 1:
         raise ValueError("parts must be for the same neighbours, "
                          f"got {quoted(said[0])} and {quoted(said[1])}; "

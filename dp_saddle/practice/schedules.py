@@ -53,6 +53,9 @@ from dp_saddle.steps import (
     ZCDP,
     BoundedRange,
     ExponentialMechanism,
+    GaussianDP,
+    PrivacyProfile,
+    RenyiDP,
     TreeNode,
     TruncatedPoisson,
 )
@@ -473,6 +476,7 @@ _KINDS = {name: getattr(mechanisms, name) for name in (
 _KINDS |= {kind.__name__: kind for kind in (TruncatedPoisson, TreeNode)}
 _KINDS |= {kind.__name__: kind for kind in (BallsInBins, BinDraw)}
 _KINDS |= {kind.__name__: kind for kind in (ZCDP, ExponentialMechanism, BoundedRange)}
+_KINDS |= {kind.__name__: kind for kind in (RenyiDP, GaussianDP, PrivacyProfile)}
 _OF_FIXED_SIZES = {kind.__name__: kind for kind in (FixedSize, PoissonReplaceOne, RareDraws)}
 _KINDS |= _OF_FIXED_SIZES
 _OF_BINS = 'batches', 'draws'
