@@ -128,8 +128,9 @@ def _sampled_moments(loss, rate):
     most = min(floor(loss.largest_tilt + 1), _MOST_ORDERS)
     order = np.arange(2, most + 1)
     K = loss.bound(order - 1.)
-    more = np.where(order == 2, safe_log(np.expm1(K)), K + np.log(_THRICE - np.exp(-K)))
-    more = np.where(K > 1, K + np.log(np.where(order == 2, 1, _THRICE) - np.exp(-K)), more)
+    near, far = np.minimum(K, 1), np.maximum(K, 1)          # where K is small, e^K - 1 is expm1
+    second = np.where(K < 1, safe_log(np.expm1(near)), K + np.log1p(-np.exp(-far)))
+    more = np.where(order == 2, second, K + np.log(_THRICE - np.exp(-K)))
     a, l = order[:, None], order
     logs = gammaln(a + 1) - gammaln(l + 1) - gammaln(np.maximum(a - l, 0) + 1)
     logs = logs + (a - l)*np.log1p(-rate) + l*np.log(rate) + more
