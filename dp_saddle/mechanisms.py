@@ -51,9 +51,11 @@ from dp_saddle.plrv import (
     composed,
 )
 
-# %% ../nbs/02_mechanisms.ipynb #6eb37b35
-FOR_ANY = 'the neighbours that its guarantee is for'      # whatever they are
+# %% ../nbs/02_mechanisms.ipynb #9a7f0010
+# of a step that is known by a guarantee: whatever they are
+FOR_ANY = 'the neighbours that its guarantee is for'
 
+# %% ../nbs/02_mechanisms.ipynb #6eb37b35
 @dataclass(frozen=True)
 class Mechanism:
     """A private step, or several. `a + b` and `n * a` compose; `.remove` and `.add` are the losses

@@ -3,6 +3,7 @@ import re
 import sys
 import traceback
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -31,10 +32,12 @@ from dp_saddle import (
     MomentsAccountant,
     PoissonReplaceOne,
     PoissonSubsampled,
+    PrivacyProfile,
     PRVAccountant,
     RandomizedResponse,
     RDPFilter,
     RDPOdometer,
+    RenyiDP,
     SaddlePointCLT,
     SaddlePointMSD,
     SelectionAccountant,
@@ -58,6 +61,7 @@ from dp_saddle import (
     interop,
     load_certificate,
     optimal_schedule,
+    privacy_profile,
     rdp,
     report,
     selected,
@@ -270,6 +274,13 @@ CALLS = {
     'gdp': [lambda: gdp(LEAKY)],
     'tradeoff': [lambda: tradeoff(ONE.remove, fpr=.1, direction='add'),
                  lambda: tradeoff(ONE, fpr=.1, direction='both')],
+    'RenyiDP.of_group': [lambda: group(RenyiDP(orders=(3.,), divergences=(1.,)), 2)],
+    'RenyiDP.loss_of_sample': [
+        lambda: PoissonSubsampled(RenyiDP(orders=(1.5,), divergences=(1.,)), rate=.1).remove],
+    'RenyiDP.__post_init__': [lambda: RenyiDP(orders=(3., 2.), divergences=(1., 1.))],
+    'PrivacyProfile.__post_init__': [lambda: PrivacyProfile(eps=(1., 1.), delta=(.1, .1))],
+    'privacy_profile': [lambda: privacy_profile(3.), lambda: privacy_profile(
+        SimpleNamespace(_pmf_add=SimpleNamespace(_pessimistic_estimate=False)))],
     'group': [lambda: group(3, 2), lambda: group(RandomizedResponse(eps=1.), 2)],
     'individual_epsilon': [lambda: individual_epsilon(np.ones(3), **SPENT)],
     'rdp': [lambda: rdp(TINY, 2.)],

@@ -1,5 +1,5 @@
-"""steps/guarantees: a Renyi curve, a mu, a profile. References: the theorems' formulas in mpmath, in
-Fractions and by enumeration, and dp_accounting where it is installed."""
+"""steps/guarantees: a Renyi curve, a mu, a profile. References: the theorems' formulas in mpmath,
+in Fractions and by enumeration, and dp_accounting where it is installed."""
 import itertools
 import json
 import math
@@ -39,6 +39,8 @@ from dp_saddle.accounting import best_accountant
 
 def S(base, rate): return PoissonSubsampled(base, rate=rate)
 
+def curve(orders, R): return RenyiDP(orders=orders, divergences=R)
+
 def gaussian_curve(orders, sigma):
     return RenyiDP(orders=tuple(orders), divergences=tuple(a/(2*sigma**2) for a in orders))
 
@@ -72,7 +74,8 @@ def test_delta_of_a_renyi_curve():
         assert ContourAccountant(5*Gaussian(sigma=3.)).delta(e).lower <= d
         assert d <= math.exp(min(K.min(), 0.))*(1 + 1e-11) + 5e-324
         if 1e-300 < d < 1: assert epsilon(run, delta=d) == pytest.approx(e, rel=1e-6)
-    assert delta(run, eps=0) <= 1 and epsilon(run, delta=0) == math.inf and delta(run, eps=math.inf) == 0
+    assert delta(run, eps=0) <= 1 and delta(run, eps=math.inf) == 0
+    assert epsilon(run, delta=0) == math.inf
 
 def test_hull_between_orders():
     "Where a given divergence is worse than what its neighbours prove, it does not count."
@@ -87,7 +90,7 @@ def test_hull_between_orders():
 def test_beside_known_laws():
     "A curve that costs hardly anything leaves the others their law."
     others = 500*S(Gaussian(sigma=2.), .01)
-    orders = tuple(2.**k for k in range(1, 25))
+    orders = tuple(2.**k for k in range(1, 20))
     hair = RenyiDP(orders=orders, divergences=tuple(a*1e-14 for a in orders))
     assert epsilon(others, delta=1e-5) < epsilon(others + hair, delta=1e-5) \
         < 1.001*epsilon(others, delta=1e-5)
@@ -111,9 +114,10 @@ def sampled(orders, q, R):
 
 @pytest.mark.parametrize('q', [1e-7, .01, .3, .999])
 @pytest.mark.parametrize('step, R', [
-    (gaussian_curve(range(2, 33), 3.), lambda l: mp.mpf(l)/18), (ZCDP(rho=.25), lambda l: mp.mpf(l)/4),
-    (ZCDP(rho=1e-9, xi=1e-8), lambda l: mp.mpf(l)*mp.mpf(1e-9) + mp.mpf(1e-8))],
-    ids=['curve', 'zCDP', 'little'])
+    (gaussian_curve(range(2, 33), 3.), lambda l: mp.mpf(l)/18),
+    (gaussian_curve(range(2, 600), .5), lambda l: mp.mpf(l)*2),
+    (gaussian_curve(range(2, 40), 2.**15), lambda l: mp.mpf(l)/2**31)],
+    ids=['curve', 'much', 'little'])
 def test_on_a_sample(step, R, q):
     "The theorem's sum, from above, to all digits but four; orders where the hull leaves it."
     orders = [2, 3, 9, 32]
@@ -129,19 +133,18 @@ def test_on_a_sample(step, R, q):
 def test_sampled_curve_is_above_its_gaussian():
     exact = S(Gaussian(sigma=2.), .02)
     ours = S(gaussian_curve(range(2, 129), 2.), .02)
-    assert S(ZCDP(rho=1/8), .02).remove.bound(31.) == pytest.approx(ours.remove.bound(31.), rel=1e-12)
     for n in (1, 200):
         least, most = epsilon(n*exact, delta=1e-6), epsilon(n*ours, delta=1e-6)
         assert least < most < epsilon(n*gaussian_curve(range(2, 129), 2.), delta=1e-6)
     assert (rdp(exact, [2., 5., 30.]) <= rdp(ours, [2., 5., 30.])*(1 + 1e-9)).all()
 
 @pytest.mark.parametrize('make, message', [
-    (lambda: RenyiDP(orders=(), divergences=()), 'orders must be a vector of increasing'),
-    (lambda: RenyiDP(orders=(2., 2.), divergences=(1., 1.)), 'orders must be a vector of increasing'),
-    (lambda: RenyiDP(orders=(1., 2.), divergences=(1., 1.)), r'orders must be in \(1, 1e\+09\], got 1'),
-    (lambda: RenyiDP(orders=(2.,), divergences=(0.,)), r'divergences must be in \(0, inf\), got 0'),
-    (lambda: RenyiDP(orders=(2.,), divergences=(math.inf,)), r'divergences must be in \(0, inf\), got inf'),
-    (lambda: RenyiDP(orders=(2., 3.), divergences=(1.,)), 'divergences must be as many as orders, 2'),
+    (lambda: curve((), ()), 'orders must be a vector of increasing'),
+    (lambda: curve((2., 2.), (1., 1.)), 'orders must be a vector of increasing'),
+    (lambda: curve((1., 2.), (1., 1.)), r'orders must be in \(1, 1e\+06\], got 1'),
+    (lambda: curve((2.,), (0.,)), r'divergences must be in \(0, inf\), got 0'),
+    (lambda: curve((2.,), (math.inf,)), r'divergences must be in \(0, inf\), got inf'),
+    (lambda: curve((2., 3.), (1.,)), 'divergences must be as many as orders, 2'),
     (lambda: S(RenyiDP(orders=(1.5,), divergences=(1.,)), .1).add, 'orders must reach 2'),
     (lambda: group(RenyiDP(orders=(3.,), divergences=(1.,)), 2), 'orders must reach 4'),
     (lambda: GaussianDP(mu=0.), r'mu must be in \(1e-100, 1e\+100\), got 0'),
@@ -160,7 +163,8 @@ def test_bad_input(make, message):
 
 def test_gaussian_dp():
     "The Gaussian's pair: alone, sampled, composed, in groups; to all digits."
-    for a, b in ((GaussianDP(mu=.5), Gaussian(sigma=2.)), (30*GaussianDP(mu=.5), 30*Gaussian(sigma=2.)),
+    for a, b in ((GaussianDP(mu=.5), Gaussian(sigma=2.)),
+                 (30*GaussianDP(mu=.5), 30*Gaussian(sigma=2.)),
                  (99*S(GaussianDP(mu=.5), .02), 99*S(Gaussian(sigma=2.), .02)),
                  (GaussianDP(mu=.5) + 9*S(Gaussian(sigma=2.), .1),
                   Gaussian(sigma=2.) + 9*S(Gaussian(sigma=2.), .1)),
@@ -201,8 +205,8 @@ def test_profile_of_a_pair(seed, at):
     for e in (0., 1., 3.): assert delta(2*step, eps=e) >= float(curve_of(pp, qq, e))*(1 - 1e-12)
 
 def test_two_points_by_hand():
-    """(0, 1/4) and (ln 3, 0): half of the time randomised response with ln 3, whose delta(0) is 1/2,
-    and nothing else. (ln 3, 1/8) beside it costs 1/8 more than what is left."""
+    """(0, 1/4) and (ln 3, 0): half of the time randomised response with ln 3, whose delta(0) is
+    1/2, and nothing otherwise; a point above the line between them says nothing."""
     step = PrivacyProfile(eps=(0., math.log(3)), delta=(.25, 0.))
     for e in (0., .3, 1., 1.2):
         assert step.remove.delta(e) == pytest.approx(.5*max(3 - math.exp(e), 0)/4, abs=1e-15)
@@ -226,8 +230,8 @@ def test_profile_of_a_gaussian():
     dots = privacy_profile(curve)
     one = privacy_profile(lambda e: float(delta(Gaussian(sigma=1.), eps=e)))
     assert exact <= epsilon(dots + Laplace(scale=4.), delta=1e-6) < 1.0001*exact
-    assert epsilon(5*S(Gaussian(sigma=1.), .1), delta=1e-5) <= epsilon(5*S(one, .1), delta=1e-5) < 1.01*(
-        epsilon(5*S(Gaussian(sigma=1.), .1), delta=1e-5))
+    least = epsilon(5*S(Gaussian(sigma=1.), .1), delta=1e-5)
+    assert least <= epsilon(5*S(one, .1), delta=1e-5) < 1.01*least
 
 def test_pld_of_dp_accounting():
     "Their distribution, and ours of the same run; an optimistic one is refused."
@@ -284,7 +288,7 @@ def test_group_of_a_pair_that_is_known():
 # ---------------- beside runs, in files
 
 GUARANTEES = [ZCDP(rho=.01), GaussianDP(mu=.1), gaussian_curve(SPARSE, 20.),
-              PrivacyProfile(eps=(.5, 1.), delta=(1e-3, 1e-7)), S(ZCDP(rho=.01), .1),
+              PrivacyProfile(eps=(.5, 1.), delta=(1e-3, 1e-7)), S(gaussian_curve(SPARSE, 9.), .1),
               S(GaussianDP(mu=.5), .1)]
 
 @pytest.mark.parametrize('step', GUARANTEES, ids=lambda m: type(m).__name__)
@@ -315,4 +319,5 @@ def test_in_files(step, tmp_path):
     assert after[-1] <= epsilon(3*step, delta=.05)*1.05 + 1e-9 and (np.diff(after) >= 0).all()
 
 def test_certificates_name_what_they_have():
-    with pytest.raises(ValueError, match='mechanism must be one of'): certify(GaussianDP(mu=1.), delta=1e-5)
+    with pytest.raises(ValueError, match='mechanism must be one of'):
+        certify(GaussianDP(mu=1.), delta=1e-5)

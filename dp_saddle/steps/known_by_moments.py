@@ -216,16 +216,24 @@ class ZCDP(Mechanism):
         "What is known of the loss in a direction, 'remove' or 'add': the same."
         return ZCDPLoss(self, self.rho, self.xi)
 
-    def loss_of_sample(self, rate, direction):
-        "What is known of it on a Poisson sample of this `rate` in (0, 1), in both directions."
-        from dp_saddle.steps.guarantees import sampled_by_orders  # slow to import, and few ask
-        return sampled_by_orders(self, rate)
+@patch
+def of_group(self:ZCDP,
+    size,  # records, >= 1
+):         # a ZCDP
+    """The step for a group of so many records (Bun and Steinke 2016, Prop. 27).
 
-    def of_group(self, size):
-        "The step for a group of so many records (Bun and Steinke 2016, Prop. 27)."
-        harmonic = sum(Fraction(1, i) for i in range(1, size + 1))
-        xi = rounded_up(size*harmonic*Fraction(self.xi))
-        return ZCDP(rho=rounded_up(size**2*Fraction(self.rho)), xi=xi)
+    Parameters
+    ----------
+    size
+        records, >= 1
+
+    Returns
+    -------
+    a ZCDP
+    """
+    harmonic = sum(Fraction(1, i) for i in range(1, size + 1))
+    xi = rounded_up(size*harmonic*Fraction(self.xi))
+    return ZCDP(rho=rounded_up(size**2*Fraction(self.rho)), xi=xi)
 
 # %% ../../nbs/steps/known_by_moments.ipynb #c7c4a184
 @dataclass(frozen=True, kw_only=True)
