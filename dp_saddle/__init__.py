@@ -31,7 +31,7 @@ __getattr__, __dir__, __all__ = door(__name__, {
     "practice":
         "advantage Audit audit bayes_risk Budget calibrate compare_sampling epsilon_after "
         "epsilon_slopes from_steps gdp Geometric Logarithmic optimal_schedule plot_curve plot_rdp "
-        "plot_sampling plot_steps plot_tradeoff Poisson read_run report selected "
+        "plot_sampling plot_steps plot_tradeoff Poisson read_run report run_of_history selected "
         "SelectionAccountant sweep to_steps tpr tradeoff TruncatedNegativeBinomial",
     "certificates": "Certificate certify load_certificate verify",
 })

@@ -52,6 +52,7 @@ from .practice.calibration import optimal_schedule as optimal_schedule
 from .practice.comparison import compare_sampling as compare_sampling
 from .practice.comparison import plot_sampling as plot_sampling
 from .practice.derivatives import epsilon_slopes as epsilon_slopes
+from .practice.histories import run_of_history as run_of_history
 from .practice.reports import plot_curve as plot_curve
 from .practice.reports import plot_rdp as plot_rdp
 from .practice.reports import plot_steps as plot_steps

@@ -634,19 +634,20 @@ def _run(sampling, sigma, batch, dataset_size, most, length, asked, named, sizes
 
 # %% ../nbs/10_accounting.ipynb #0dc52ba0
 def mechanism_of(
-    run,  # a mechanism, a composition, a PLRV, or what `dpsgd` returns
+    run,  # a mechanism, a composition, a PLRV, what `dpsgd` returns, or an Opacus state_dict()
 ):        # the same, or the run's mechanism
     """What is accounted.
 
     Parameters
     ----------
     run
-        a mechanism, a composition, a PLRV, or what `dpsgd` returns
+        a mechanism, a composition, a PLRV, what `dpsgd` returns, or an Opacus state_dict()
 
     Returns
     -------
     the same, or the run's mechanism
     """
+    if isinstance(run, dict): return dp_saddle.run_of_history(run)
     return run.mechanism if isinstance(run, Composable) else run
 
 def _accounted(run):

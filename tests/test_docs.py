@@ -37,8 +37,8 @@ DOORS = {name: thing for name, thing in EXPORTED.items() if name not in SYMBOLS}
 
 # What cites no paper, and why. All else has to.
 OWN = {
-    "a definition": """BudgetSpent Bounds Mechanism Accountant Gaussian Laplace Discrete PrivacyProfile
-        RandomizedResponse DiscreteLaplace advantage""",
+    "a definition": """BudgetSpent Bounds Mechanism Accountant Gaussian Laplace Discrete
+        RandomizedResponse DiscreteLaplace advantage PrivacyProfile""",
     "plumbing": """expm1mx NodeLoss FiniteLoss Run Table to_steps from_steps read_run Budget report
         privacy_profile
         Certificate load_certificate main BinBatches CyclicPoissonBatches FixedSizeBatches

@@ -39,8 +39,8 @@ from dp_saddle.interop.training_records import (
     uses_of,
     watched,
 )
-from ..mechanisms import ApproxDP, Composition, Gaussian, PoissonSubsampled
-from ..practice import Budget, calibrate
+from ..mechanisms import Composition, Gaussian, PoissonSubsampled
+from ..practice import NO_PRIVACY, Budget, calibrate, run_of_history
 
 # %% ../../nbs/interop/opacus.ipynb #913a02cc
 # Tuning: only time and width depend on it.
@@ -74,7 +74,7 @@ def _history(entries):
 
 def _step(sigma, rate):
     "The step of an entry; without noise nothing is private."
-    if not sigma: return ApproxDP(eps=0., delta=1.)
+    if not sigma: return NO_PRIVACY
     return PoissonSubsampled(Gaussian(sigma=sigma), rate=rate)
 
 # %% ../../nbs/interop/opacus.ipynb #80ec76aa
@@ -359,17 +359,18 @@ def state_dict(self:SaddleAccountant,
 # %% ../../nbs/interop/opacus.ipynb #1a759f40
 @patch
 def load_state_dict(self:SaddleAccountant,
-    state_dict,  # what `state_dict()` returned, or the same read from JSON
+    state_dict,  # what `state_dict()` of it, or of Opacus' own, returned; or that from JSON
 ):
     """Go on where another stopped. ValueError for a state that is not one; then nothing is changed.
 
     Parameters
     ----------
     state_dict
-        what `state_dict()` returned, or the same read from JSON
+        what `state_dict()` of it, or of Opacus' own, returned; or that from JSON
     """
     before = self.history, self.passes
     try:
+        if _is_theirs(state_dict): state_dict = _as_ours(state_dict)
         super(SaddleAccountant, self).load_state_dict(state_dict)
         self.history = _history(self.history)
         _check_said(state_dict)
@@ -378,6 +379,18 @@ def load_state_dict(self:SaddleAccountant,
     except (ValueError, TypeError) as error:
         self.history, self.passes = before
         raise ValueError(f"state_dict cannot be loaded: {error}") from None
+
+# %% ../../nbs/interop/opacus.ipynb #9b1e00ff
+_THEIRS = 'rdp', 'prv', 'gdp'     # Said by others: Opacus' own accountants
+
+def _is_theirs(state):
+    "Of an accountant of Opacus' own?"
+    return isinstance(state, dict) and state.get('mechanism') in _THEIRS
+
+def _as_ours(state):
+    "The same as a state of ours; a warning where it does not say how batches were drawn."
+    run_of_history(state)                                     # says so, and what is wrong
+    return {**state, 'mechanism': SaddleAccountant.mechanism(), 'sampling': 'poisson'}
 
 # %% ../../nbs/interop/opacus.ipynb #0c75b421
 def _check_said(state):

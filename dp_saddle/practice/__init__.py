@@ -66,6 +66,12 @@ From `schedules`:
     from_steps: The schedule of such a list
     to_steps: The steps of a run as a list for JSON. ValueError for mechanisms of one's own
 
+From `histories`:
+    is_history: Is it the state of an accountant, a checkpoint with one, or an event?
+    NO_PRIVACY: what a step without noise is
+    read_history: What is in a file that another library wrote
+    run_of_history: The run that another library's record tells of
+
 From `run_files`:
     FORMS: how the distribution of the number of tries is written
     forms_of: A form for each run
@@ -115,6 +121,7 @@ __getattr__, __dir__, __all__ = door(__name__, {
     "sweeps": "Sweep sweep",
     "merged_steps": "",
     "schedules": "Budget epsilon_after from_steps to_steps",
+    "histories": "is_history NO_PRIVACY read_history run_of_history",
     "run_files":
         "FORMS forms_of neighbours_of number read_form read_run run_of run_of_form "
         "SAMPLINGS spread whole WORDS",

@@ -31,10 +31,10 @@ from dp_saddle.base import (
     known,
     meant,
     quoted,
-    read_file,
     told,
 )
 from ..mechanisms import Composition, Gaussian, PoissonSubsampled
+from .histories import is_history, read_history, run_of_history
 
 # %% ../../nbs/practice/run_files.ipynb #d5b7a61d
 _LONG_EXPONENT = re.compile(r'[eE][+-]?[0_]*(?![0_])\d[\d_]{4}')     # 1e999999999 never ends
@@ -394,31 +394,38 @@ def _check_relation(form, relation):
 
 # %% ../../nbs/practice/run_files.ipynb #6ba28464
 def read_form(
-    path,  # a '.json', '.yaml' or '.yml' file
+    path,  # a '.json', '.yaml' or '.yml' file, or a '.pt' checkpoint
 ):         # a list of steps, {'dpsgd': words}, or a list in which both stand
     """What a file says of a run. ValueError, which names the file, for anything else.
 
     Parameters
     ----------
     path
-        a '.json', '.yaml' or '.yml' file
+        a '.json', '.yaml' or '.yml' file, or a '.pt' checkpoint
 
     Returns
     -------
     a list of steps, {'dpsgd': words}, or a list in which both stand
     """
     path = as_path(path=path)
-    checks.choice(('.json', '.yaml', '.yml'), **{'suffix of path': path.suffix})
+    checks.choice(('.json', '.yaml', '.yml', '.pt'), **{'suffix of path': path.suffix})
     try:
-        form = _form_in(read_file(path))
+        data = read_history(path)
+        form = _steps_of(data) if is_history(data) else _form_in(data)
         for one in forms_of(form): run_of_form(one)          # a mistake in it shows here
         return form
     except (TypeError, ValueError) as error:
         raise ValueError(f"{path}: {error}") from None
 
+def _steps_of(history):
+    "The steps of what another library has kept."
+    from dp_saddle.practice.schedules import to_steps  # slow to import, and few ask
+    return to_steps(run_of_history(history))
+
 # %% ../../nbs/practice/run_files.ipynb #6b85c628
 def read_run(
-    path,  # a '.json', '.yaml' or '.yml' file: steps, `{dpsgd: {sigma: ..., ...}}`, or both
+    path,  # a '.json', '.yaml' or '.yml' file: steps, `{dpsgd: {sigma: ..., ...}}`, or both;
+           # or what Opacus has kept, a '.pt' checkpoint too
 ):         # a Composition; of `dpsgd` a Run, or the sum of several
     """The run in a file. YAML needs PyYAML (`dp-saddle[yaml]`), and is read safely. ValueError for
     anything that is not in the schema, and for several runs in one.
@@ -426,7 +433,8 @@ def read_run(
     Parameters
     ----------
     path
-        a '.json', '.yaml' or '.yml' file: steps, `{dpsgd: {sigma: ..., ...}}`, or both
+        a '.json', '.yaml' or '.yml' file: steps, `{dpsgd: {sigma: ..., ...}}`, or both; or
+        what Opacus has kept, a '.pt' checkpoint too
 
     Returns
     -------
