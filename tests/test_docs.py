@@ -40,7 +40,7 @@ OWN = {
     "a definition": """BudgetSpent Bounds Mechanism Accountant Gaussian Laplace Discrete
         RandomizedResponse DiscreteLaplace advantage PrivacyProfile""",
     "plumbing": """expm1mx NodeLoss FiniteLoss Run Table to_steps from_steps read_run Budget report
-        privacy_profile
+        privacy_profile run_of_history
         Certificate load_certificate main BinBatches CyclicPoissonBatches FixedSizeBatches
         PoissonBatches ShuffledBatches Audit show_progress attach_filter
         show_loader""",
@@ -58,6 +58,7 @@ OWN = {
 # when (regular expressions). The validators of ranges do not count.
 GRID, PAID = "noise is too small", r"a number or of shape \(n,\)"
 ERRORS = {
+    "run_of_history": "ValueError for what is none",
     "RenyiDP.__post_init__": "increasing", "PrivacyProfile.__post_init__": "increasing",
     "RenyiDP.of_group": "ValueError where no order is left",
     "RenyiDP.loss_of_sample": "ValueError where no order reaches 2",

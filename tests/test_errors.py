@@ -64,6 +64,7 @@ from dp_saddle import (
     privacy_profile,
     rdp,
     report,
+    run_of_history,
     selected,
     show_progress,
     shuffled_lower_bound,
@@ -274,6 +275,7 @@ CALLS = {
     'gdp': [lambda: gdp(LEAKY)],
     'tradeoff': [lambda: tradeoff(ONE.remove, fpr=.1, direction='add'),
                  lambda: tradeoff(ONE, fpr=.1, direction='both')],
+    'run_of_history': [lambda: run_of_history({})],
     'RenyiDP.of_group': [lambda: group(RenyiDP(orders=(3.,), divergences=(1.,)), 2)],
     'RenyiDP.loss_of_sample': [
         lambda: PoissonSubsampled(RenyiDP(orders=(1.5,), divergences=(1.,)), rate=.1).remove],

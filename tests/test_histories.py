@@ -70,7 +70,7 @@ def test_no_noise_and_no_steps():
     (dict(history=[(1., .1, 3)], sampling='shuffle'), "sampling must be 'poisson'.*got 'shuffle'"),
     (dict(history=[(1., .1, 3)], sampling='poisson', passes=[{}]), "sampling must be 'poisson'"),
     (dict(noise_multiplier=[1., 2.], sample_rate=[.1]), 'sample_rate must be one number'),
-    (dict(noise_multiplier=[1.], sampling='poisson'), 'sample_rate must be a real number, got None'),
+    (dict(noise_multiplier=[1.], sampling='poisson'), 'sample_rate must be a real number'),
     (dict(spam=3), 'state must have .history.'),
     ({'type': 'ShuffledDpEvent'}, 'event must be one of NoOp'),
     ({'type': 'GaussianDpEvent'}, "noise_multiplier is needed for 'GaussianDpEvent'"),

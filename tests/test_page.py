@@ -27,7 +27,7 @@ LONG_MODULES = {
     "accounting": (510,
         "the front door: a run, sums of runs, who answers, and all answers in a table; that "
         "could have a room of its own"),
-    "interop.opacus": (600,
+    "interop.opacus": (610,
         "what Opacus calls and what its users call: hooks, loaders, guards, ghosts; the norms "
         "of records, at the end, could have a room of their own"),
     "engine.many": (560,

@@ -51,6 +51,7 @@ def _each(state):
                          f"{len(sigmas)}, got {len(rates)}")
     return [(_sampled(sigma, rate), 1) for sigma, rate in zip(sigmas, rates, strict=True)]
 
+# %% ../../nbs/practice/histories.ipynb #9b1f0001
 def _say(state):
     "How its batches were drawn; a warning where it does not say."
     sampling = state.get('sampling')
@@ -84,6 +85,7 @@ def is_history(
     each = isinstance(data.get('noise_multiplier'), list)
     return bool(each or {'history', _STATE} & data.keys() or 'DpEvent' in str(data.get('type')))
 
+# %% ../../nbs/practice/histories.ipynb #9b1f0002
 def run_of_history(
     state,  # of an Opacus accountant, a checkpoint, an event in print; as a dict or a text
 ):          # a Composition
@@ -106,13 +108,15 @@ def run_of_history(
     if isinstance(state, str) or 'type' in state:
         event = _parsed(state) if isinstance(state, str) else state
         return _composition(_steps(event, 0))
-    entries = state.get('history', [])
-    if not isinstance(entries, (list, tuple)):
-        raise ValueError(f"history must be a list, got {kind_of(entries)}")
-    steps = _each(state) if 'noise_multiplier' in state else [
-        _entry(i, entry) for i, entry in enumerate(entries)]
+    steps = _each(state) if 'noise_multiplier' in state else _all(state.get('history'))
     _say(state)
     return _composition(steps)
+
+def _all(entries):
+    "The (mechanism, count) pairs of a history."
+    if not isinstance(entries, (list, tuple)):
+        raise ValueError(f"history must be a list, got {kind_of(entries)}")
+    return [_entry(i, entry) for i, entry in enumerate(entries)]
 
 def _composition(steps): return Composition(tuple(steps) or ((Gaussian(sigma=1.), 0),))
 
@@ -181,6 +185,7 @@ def _on_a_sample(rate, steps):
     if any(step == NO_PRIVACY for step, _ in steps): return [(NO_PRIVACY, 1)]
     return [(PoissonSubsampled(Composition(tuple(steps)), rate=rate), 1)]
 
+# %% ../../nbs/practice/histories.ipynb #9b1f0003
 def read_history(
     path,  # a Path: '.pt' by PyTorch, weights only; others as `read_file`
 ):         # what it holds

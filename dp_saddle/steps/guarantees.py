@@ -96,11 +96,11 @@ class RenyiDP(Mechanism):
     Parameters
     ----------
     orders
-        in (1, 1000000], one or more, increasing
+        in (1, 1e+06], one or more, increasing
     divergences
         > 0, nats, as many
     """
-    orders: tuple       # in (1, 1000000], one or more, increasing
+    orders: tuple       # in (1, 1e+06], one or more, increasing
     divergences: tuple  # > 0, nats, as many
     symmetric = True
     relation = FOR_ANY
