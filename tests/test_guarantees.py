@@ -32,6 +32,8 @@ from dp_saddle import (
     group,
     privacy_profile,
     rdp,
+    report,
+    selected,
     to_steps,
 )
 from dp_saddle.accounting import best_accountant
@@ -321,3 +323,11 @@ def test_in_files(step, tmp_path):
 def test_certificates_name_what_they_have():
     with pytest.raises(ValueError, match='mechanism must be one of'):
         certify(GaussianDP(mu=1.), delta=1e-5)
+
+def test_whom_it_protects():
+    "A guarantee alone is for its own neighbours; beside others for theirs; so is a search of both."
+    alone, both = 2*ZCDP(rho=.1), ZCDP(rho=.1) + Gaussian(sigma=2.)
+    assert 'its guarantee is for' in report(alone, delta=1e-5)
+    for run in (both, selected(both)):
+        said = report(run, delta=1e-5)
+        assert 'adding or removing one record' in said and 'its guarantee is for' not in said

@@ -163,7 +163,7 @@ def test_history(parts):
 @pytest.mark.parametrize('state, words',
                          [(None, 'None or empty'), ({}, 'None or empty'),
                          ({'history': []}, 'mechanism'), ({'mechanism': 'saddle'}, 'history'),
-                         ({'history': [], 'mechanism': 'rdp'}, 'rdp'),
+                         ({'history': [], 'mechanism': 'another'}, 'another'),
                          ({'history': [(1., .1)], 'mechanism': 'saddle'}, 'history'),
                          ({'history': [(1., .1, 2.5)], 'mechanism': 'saddle'}, 'steps'),
                          ({'history': [(1., .1, -1)], 'mechanism': 'saddle'}, 'steps'),

@@ -24,7 +24,7 @@ from dp_saddle.accounting import (
     best_from_above,
     epsilon,
     mechanism_of,
-    relation_of,
+    relations_of,
 )
 from dp_saddle.base import (
     PAGE,
@@ -74,8 +74,7 @@ def _neighbours(run):
     if isinstance(run, Composable): return [run.relation]
     mechanism = mechanism_of(run)
     if not isinstance(mechanism, Mechanism): return ['those of the pair given']
-    named = [relation_of(step) for step, n in mechanism.as_steps() if n]
-    return list(dict.fromkeys(named)) or [ADD_OR_REMOVE]
+    return relations_of(mechanism) or [ADD_OR_REMOVE]
 
 # %% ../../nbs/practice/reports.ipynb #978b5fc9
 _BEGINNINGS = {'adding or removing': 'add/remove', 'replacing': 'replace-one',

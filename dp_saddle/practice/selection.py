@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import expit, gammaln
 
-from ..accounting import ADD_OR_REMOVE, mechanism_of, relation_of
+from ..accounting import ADD_OR_REMOVE, mechanism_of, relations_of
 from dp_saddle.base import (
     TINY,
     MadeInTurn,
@@ -402,7 +402,7 @@ def selected(
         raise TypeError(f"tries must be one of {', '.join(TRIES)}, got {quoted(tries)}")
     if any(isinstance(m, Selected) for m, _ in mechanism.as_steps()):
         raise ValueError(f"run must not be selected itself, got {quoted(run)}")
-    words = dict.fromkeys(relation_of(m) for m, n in mechanism.as_steps() if n)
+    words = dict.fromkeys(relations_of(mechanism))
     if mechanism is not run: words = {run.relation: None}          # of dpsgd, which knows more
     if len(words) > 1:
         raise ValueError("run must be private for the same neighbours in all of its steps, "
