@@ -14,8 +14,8 @@ __getattr__, __dir__, __all__ = door(__name__, {
         "Laplace Mechanism MixtureOfGaussians PoissonSubsampled PureDP RandomizedResponse",
     "steps":
         "adaptive_clipping AdditiveNoise banded_matrix_factorization BoundedRange "
-        "exponential_delta exponential_epsilon ExponentialMechanism group tree_aggregation "
-        "TruncatedPoisson ZCDP",
+        "exponential_delta exponential_epsilon ExponentialMechanism GaussianDP group "
+        "privacy_profile PrivacyProfile RenyiDP tree_aggregation TruncatedPoisson ZCDP",
     "engine": "connect_the_dots ContourAccountant TiltedFFT",
     "saddlepoint": "SaddlePointMSD",
     "tilting": "GaussianLimit MomentsAccountant rdp SaddlePointCLT",
@@ -31,7 +31,7 @@ __getattr__, __dir__, __all__ = door(__name__, {
     "practice":
         "advantage Audit audit bayes_risk Budget calibrate compare_sampling epsilon_after "
         "epsilon_slopes explain from_steps gdp Geometric Logarithmic optimal_schedule plot_curve "
-        "plot_rdp plot_sampling plot_steps plot_tradeoff Poisson read_run report selected "
-        "SelectionAccountant sweep to_steps tpr tradeoff TruncatedNegativeBinomial",
+        "plot_rdp plot_sampling plot_steps plot_tradeoff Poisson read_run report run_of_history "
+        "selected SelectionAccountant sweep to_steps tpr tradeoff TruncatedNegativeBinomial",
     "certificates": "Certificate certify load_certificate verify",
 })

@@ -53,6 +53,7 @@ from .practice.comparison import compare_sampling as compare_sampling
 from .practice.comparison import plot_sampling as plot_sampling
 from .practice.derivatives import epsilon_slopes as epsilon_slopes
 from .practice.explanations import explain as explain
+from .practice.histories import run_of_history as run_of_history
 from .practice.reports import plot_curve as plot_curve
 from .practice.reports import plot_rdp as plot_rdp
 from .practice.reports import plot_steps as plot_steps
@@ -90,6 +91,10 @@ from .steps.builders import adaptive_clipping as adaptive_clipping
 from .steps.builders import banded_matrix_factorization as banded_matrix_factorization
 from .steps.builders import group as group
 from .steps.builders import tree_aggregation as tree_aggregation
+from .steps.guarantees import GaussianDP as GaussianDP
+from .steps.guarantees import PrivacyProfile as PrivacyProfile
+from .steps.guarantees import RenyiDP as RenyiDP
+from .steps.guarantees import privacy_profile as privacy_profile
 from .steps.known_by_moments import ZCDP as ZCDP
 from .steps.known_by_moments import BoundedRange as BoundedRange
 from .steps.known_by_moments import ExponentialMechanism as ExponentialMechanism

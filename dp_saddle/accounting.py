@@ -29,6 +29,7 @@ from dp_saddle.engine import (
 )
 from .losses import FiniteLoss
 from dp_saddle.mechanisms import (
+    FOR_ANY,
     Accountant,
     Composition,
     Gaussian,
@@ -81,7 +82,12 @@ def relations_of(
     a list of str, each once; none of a mechanism without steps
     """
     if isinstance(part, Composable): return [part.relation]
-    return list(dict.fromkeys(relation_of(step) for step, n in part.as_steps() if n))
+    return _named(relation_of(step) for step, n in part.as_steps() if n)
+
+def _named(words):
+    "Each once; a guarantee for any neighbours is for those of the others."
+    said = dict.fromkeys(words)
+    return [word for word in said if word != FOR_ANY] or list(said)
 
 # %% ../nbs/10_accounting.ipynb #e9dd6e92
 class Composable:
@@ -138,7 +144,7 @@ def _merged(parts):
 
 def _agreed(parts):
     "The one relation of all parts, in words; ValueError naming two that differ."
-    said = list(dict.fromkeys(words for part, _ in parts for words in relations_of(part)))
+    said = _named(words for part, _ in parts for words in relations_of(part))
     if len(said) > 1:
         raise ValueError("parts must be for the same neighbours, "
                          f"got {quoted(said[0])} and {quoted(said[1])}; "
@@ -232,14 +238,14 @@ def holds_below(self:RunSum):
 
 @patch
 def at_least(self:RunSum,
-    delta,  # in (0, 1)
+    delta,  # in [0, 1)
 ):          # eps, rounded down
     """What all are proved to cost: no smaller eps holds at delta. By one part, if no more is known.
 
     Parameters
     ----------
     delta
-        in (0, 1)
+        in [0, 1)
 
     Returns
     -------
@@ -536,21 +542,21 @@ def shuffles(self:Run):
 
 @patch
 def at_least(self:Run,
-    delta,  # in (0, 1)
+    delta,  # in [0, 1)
 ):          # eps, rounded down
     """What the run is proved to cost: no smaller eps holds at delta.
 
     Parameters
     ----------
     delta
-        in (0, 1)
+        in [0, 1)
 
     Returns
     -------
     eps, rounded down
     """
     if self.sampling == 'shuffle':
-        return dp_saddle.shuffled_lower_bound(self, delta=delta)
+        return dp_saddle.shuffled_lower_bound(self, delta=delta) if delta else 0.
     return self.proved_below(self.shown, delta)
 
 @patch
@@ -630,19 +636,20 @@ def _run(sampling, sigma, batch, dataset_size, most, length, asked, named, sizes
 
 # %% ../nbs/10_accounting.ipynb #0dc52ba0
 def mechanism_of(
-    run,  # a mechanism, a composition, a PLRV, or what `dpsgd` returns
+    run,  # a mechanism, a composition, a PLRV, what `dpsgd` returns, or an Opacus state_dict()
 ):        # the same, or the run's mechanism
     """What is accounted.
 
     Parameters
     ----------
     run
-        a mechanism, a composition, a PLRV, or what `dpsgd` returns
+        a mechanism, a composition, a PLRV, what `dpsgd` returns, or an Opacus state_dict()
 
     Returns
     -------
     the same, or the run's mechanism
     """
+    if isinstance(run, dict): return dp_saddle.run_of_history(run)
     return run.mechanism if isinstance(run, Composable) else run
 
 def _accounted(run):
@@ -710,7 +717,7 @@ def _is_fine(plrv): return isinstance(plrv, FiniteLoss) and plrv.atoms[0].size >
 # %% ../nbs/10_accounting.ipynb #087f029e
 def epsilon(
     run,       # a mechanism, a composition, or what `dpsgd` returns; or a list of them
-    *, delta,  # in (0, 1), a number or an array
+    *, delta,  # in [0, 1), a number or an array; 0: the largest loss, finite if the run is pure
 ):             # eps, a float (or array; a row for each of a list), rounded up: the number to report
     """The smallest eps >= 0 for which the run is proved (eps, delta)-DP;
     for mechanisms, under adding or removing one record, unless a step says otherwise.
@@ -720,7 +727,7 @@ def epsilon(
     run
         a mechanism, a composition, or what `dpsgd` returns; or a list of them
     delta
-        in (0, 1), a number or an array
+        in [0, 1), a number or an array; 0: the largest loss, finite if the run is pure
 
     Returns
     -------
@@ -775,7 +782,7 @@ def _of_each(runs, delta):
 # %% ../nbs/10_accounting.ipynb #02d8f970
 def delta(
     run,     # a mechanism, a composition, or what `dpsgd` returns
-    *, eps,  # >= 0, nats, a number or an array
+    *, eps,  # >= 0, nats, a number or an array; inf: the mass of infinite losses
 ):           # delta, a float (or array), rounded up: the number to report
     """The smallest delta for which the run is proved (eps, delta)-DP;
     for mechanisms, under adding or removing one record, unless a step says otherwise.
@@ -785,7 +792,7 @@ def delta(
     run
         a mechanism, a composition, or what `dpsgd` returns
     eps
-        >= 0, nats, a number or an array
+        >= 0, nats, a number or an array; inf: the mass of infinite losses
 
     Returns
     -------
@@ -842,7 +849,7 @@ def _row(method, worth, run, delta, eps):
 # %% ../nbs/10_accounting.ipynb #e08caf8d
 def compare(
     run,           # a mechanism, a composition, or what `dpsgd` returns
-    *, delta=None, # in (0, 1): compares eps; give this or
+    *, delta=None, # in [0, 1): compares eps; give this or
     eps=None,      # >= 0, nats: compares delta
     methods=None,  # names of accountants, of `ACCOUNTANTS`; all if not given
 ) -> Table:        # a row for each accountant: bounds, seconds, and what they are worth
@@ -853,7 +860,7 @@ def compare(
     run
         a mechanism, a composition, or what `dpsgd` returns
     delta
-        in (0, 1): compares eps; give this or
+        in [0, 1): compares eps; give this or
     eps
         >= 0, nats: compares delta
     methods
@@ -867,9 +874,9 @@ def compare(
         raise ValueError("give either delta or eps, "
                          f"got delta = {quoted(delta)} and eps = {quoted(eps)}")
     if delta is None:
-        checks.real(0, inf, '[)', eps=eps)
+        checks.real(0, inf, '[]', eps=eps)
     else:
-        checks.real(0, 1, delta=delta)
+        checks.real(0, 1, '[)', delta=delta)
     lists = list, tuple, set, NoneType
     checks.instance(lists, "a list of names of accountants", methods=methods)
     for name in methods or (): checks.choice(ACCOUNTANTS, method=name)

@@ -476,7 +476,17 @@ def prove_delta(self:MomentsAccountant, plrv, t, k, eps):
     felt = log_value + rounding < 0            # elsewhere the bound is 1
     rounding[felt] += cgf_error(plrv, t[felt], k[0][felt])
     up = np.exp(np.minimum(log_value + rounding, 0))
+    for u, K in self._at_knots(plrv): up = np.fmin(up, np.exp(np.minimum(K - u*eps, 0)))
     return 0*t, np.maximum(up, SMALLEST)
+
+@patch
+def _at_knots(self:MomentsAccountant, plrv):
+    "[(tilt, the bound on log delta at eps = 0)] where moments are given, which have kinks there."
+    t = np.unique([u for part, _ in plrv.parts for u in getattr(part, 'knots', ())])
+    t = t[t <= plrv.largest_tilt]
+    K, error = plrv.known_cgfs(t) if t.size else (t, t)
+    size = SUM_ULPS*ULP*np.abs(K) + error + t*plrv.rounding
+    return list(zip(t, K + self.log_factor(t) + MOMENTS_ROUNDING + 2*size, strict=True))
 
 # %% ../nbs/05_tilting.ipynb #f489eb88
 
@@ -485,6 +495,7 @@ def prove_epsilon(self:MomentsAccountant, plrv, t, k, log_high, log_low):
     sure = k[0] + self.log_factor(t) - log_low + MOMENTS_ROUNDING + SUM_ULPS*ULP*np.abs(k[0])
     sure += cgf_error(plrv, t, k[0])
     up = sure/t + plrv.rounding
+    for u, K in self._at_knots(plrv): up = np.fmin(up, (K - log_low)*(1 + SUM_ULPS*ULP)/u)
     return 0*t, np.maximum(up, 0)
 
 # %% ../nbs/05_tilting.ipynb #32a2560a

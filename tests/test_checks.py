@@ -22,8 +22,16 @@ def test_what_is_no_real_number(value):
 
 @pytest.mark.parametrize('value', [nan, inf, -inf, 10**400, -10**400])
 def test_what_is_not_finite(value):
-    with pytest.raises(ValueError, match=r'x must be in \[-inf, inf\]'):
-        checks.real(-inf, inf, '[]', x=value)
+    with pytest.raises(ValueError, match=r'x must be in \(-inf, inf\)'):
+        checks.real(-inf, inf, x=value)
+
+@pytest.mark.parametrize('check', [checks.real, checks.array])
+def test_an_infinite_end_of_a_range(check):
+    "Taken where the bracket takes it, and nothing else that is not finite."
+    check(0, inf, '[]', x=inf)
+    for value in (nan, -inf):
+        with pytest.raises(ValueError, match=r'x must be in \[0, inf\]'):
+            check(0, inf, '[]', x=value)
 
 ENDS = [('()', []), ('[)', [0]), ('(]', [1]), ('[]', [0, 1])]
 

@@ -310,10 +310,10 @@ def test_completion(capsys):
     ('epsilon --sigma 1 --steps 1 --delta .1', '--rate'),
     ('epsilon --sigma 1 --rate 1 --steps -1 --delta .1', 'steps must be an integer >= 0'),
     ('epsilon --sigma 1 --rate 1 --steps 1.5 --delta .1', '--steps'),
-    ('epsilon --sigma 1 --rate 1 --steps 1 --delta 0', 'delta must be in (0, 1)'),
+    ('epsilon --sigma 1 --rate 1 --steps 1 --delta 1', 'delta must be in [0, 1)'),
     ('epsilon --sigma 1 --rate 1 --steps 1 --delta 1', 'delta'),
-    ('delta --sigma 1 --rate 1 --steps 1 --eps -1', 'eps must be in [0, inf)'),
-    ('delta --sigma 1 --rate 1 --steps 1 --eps inf', 'eps'),
+    ('delta --sigma 1 --rate 1 --steps 1 --eps -1', 'eps must be in [0, inf]'),
+    ('delta --sigma 1 --rate 1 --steps 1 --eps nan', 'eps'),
     ('curve --sigma 1 --rate 1 --steps 1 --out /no/such/folder/c.png', 'No such file'),
     ('curve --sigma 1 --rate 1 --steps 1 --out c.xyz', 'xyz'),
     ('curve --sigma 1 --rate 1 --steps 1', '--out'),
@@ -327,7 +327,7 @@ def test_mistakes_are_one_line_and_status_2(words, named, tmp_path, monkeypatch)
     assert done.stderr.count('\n') == 1 and named in done.stderr, done.stderr
 
 def test_a_mistake_as_typed():
-    done = typed('epsilon', *RUN, '--delta', '0')
+    done = typed('epsilon', *RUN, '--delta', '1')
     assert done.returncode == 2 and done.stdout == '' and done.stderr.count('\n') == 1
 
 @pytest.mark.parametrize('words, message', [

@@ -38,8 +38,9 @@ DOORS = {name: thing for name, thing in EXPORTED.items() if name not in SYMBOLS}
 # What cites no paper, and why. All else has to.
 OWN = {
     "a definition": """BudgetSpent Bounds Mechanism Accountant Gaussian Laplace Discrete
-        RandomizedResponse DiscreteLaplace advantage""",
+        RandomizedResponse DiscreteLaplace advantage PrivacyProfile""",
     "plumbing": """expm1mx NodeLoss FiniteLoss Run Table to_steps from_steps read_run Budget report
+        privacy_profile run_of_history
         Certificate load_certificate main BinBatches CyclicPoissonBatches FixedSizeBatches
         PoissonBatches ShuffledBatches Audit show_progress attach_filter
         show_loader""",
@@ -57,6 +58,11 @@ OWN = {
 # when (regular expressions). The validators of ranges do not count.
 GRID, PAID = "noise is too small", r"a number or of shape \(n,\)"
 ERRORS = {
+    "run_of_history": "ValueError for what is none",
+    "RenyiDP.__post_init__": "increasing", "PrivacyProfile.__post_init__": "increasing",
+    "RenyiDP.of_group": "ValueError where no order is left",
+    "RenyiDP.loss_of_sample": "ValueError where no order reaches 2",
+    "privacy_profile": "TypeError for what is no curve, ValueError",
     "show_progress": "TypeError for anything else",
     "audit": "ValueError for no scores",
     "RDPOdometer.epsilon": "ValueError for a vector of deltas of another length",

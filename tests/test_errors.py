@@ -3,6 +3,7 @@ import re
 import sys
 import traceback
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -26,14 +27,17 @@ from dp_saddle import (
     GDPResidueFilter,
     IndividualAccountant,
     IndividualGDPFilter,
+    Laplace,
     MixtureOfGaussians,
     MomentsAccountant,
     PoissonReplaceOne,
     PoissonSubsampled,
+    PrivacyProfile,
     PRVAccountant,
     RandomizedResponse,
     RDPFilter,
     RDPOdometer,
+    RenyiDP,
     SaddlePointCLT,
     SaddlePointMSD,
     SelectionAccountant,
@@ -58,8 +62,10 @@ from dp_saddle import (
     interop,
     load_certificate,
     optimal_schedule,
+    privacy_profile,
     rdp,
     report,
+    run_of_history,
     selected,
     show_progress,
     shuffled_lower_bound,
@@ -91,7 +97,7 @@ def sampled(sigma): return PoissonSubsampled(base=Gaussian(sigma=sigma), rate=.1
 
 ONE, RUN = Gaussian(sigma=1.), sampled(1.)
 LEAKY, APART = ApproxDP(eps=1., delta=.1), Discrete(p=(1., 0.), q=(0., 1.))
-TINY = 2*sampled(1e-3)                                    # noise too small for any grid
+TINY = 2*Laplace(scale=1e-4)                              # noise too small for any grid
 UNPROVED = dp_saddle.without_replacement(sigma=1., rate=.1)
 SPENT = dict(delta=1e-5, sigma=10., clip=1., rate=.1)
 SIZES = dict(sigma=1., batch_size=8, dataset_size=4)
@@ -271,6 +277,14 @@ CALLS = {
     'gdp': [lambda: gdp(LEAKY)],
     'tradeoff': [lambda: tradeoff(ONE.remove, fpr=.1, direction='add'),
                  lambda: tradeoff(ONE, fpr=.1, direction='both')],
+    'run_of_history': [lambda: run_of_history({})],
+    'RenyiDP.of_group': [lambda: group(RenyiDP(orders=(3.,), divergences=(1.,)), 2)],
+    'RenyiDP.loss_of_sample': [
+        lambda: PoissonSubsampled(RenyiDP(orders=(1.5,), divergences=(1.,)), rate=.1).remove],
+    'RenyiDP.__post_init__': [lambda: RenyiDP(orders=(3., 2.), divergences=(1., 1.))],
+    'PrivacyProfile.__post_init__': [lambda: PrivacyProfile(eps=(1., 1.), delta=(.1, .1))],
+    'privacy_profile': [lambda: privacy_profile(3.), lambda: privacy_profile(
+        SimpleNamespace(_pmf_add=SimpleNamespace(_pessimistic_estimate=False)))],
     'group': [lambda: group(3, 2), lambda: group(RandomizedResponse(eps=1.), 2)],
     'individual_epsilon': [lambda: individual_epsilon(np.ones(3), **SPENT)],
     'rdp': [lambda: rdp(TINY, 2.)],

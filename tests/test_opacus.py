@@ -163,7 +163,7 @@ def test_history(parts):
 @pytest.mark.parametrize('state, words',
                          [(None, 'None or empty'), ({}, 'None or empty'),
                          ({'history': []}, 'mechanism'), ({'mechanism': 'saddle'}, 'history'),
-                         ({'history': [], 'mechanism': 'rdp'}, 'rdp'),
+                         ({'history': [], 'mechanism': 'another'}, 'another'),
                          ({'history': [(1., .1)], 'mechanism': 'saddle'}, 'history'),
                          ({'history': [(1., .1, 2.5)], 'mechanism': 'saddle'}, 'steps'),
                          ({'history': [(1., .1, -1)], 'mechanism': 'saddle'}, 'steps'),
@@ -194,13 +194,12 @@ def test_corners():
     assert a.get_epsilon(1e-5, alphas=[2, 3], eps_error=.1,
                          delta_error=1e-9) == epsilon(1000*S(1., .01), delta=1e-5)
     assert 0 < a.get_epsilon(1e-300) < math.inf
-    for bad in (0., 1., math.nan, -1e-5):
+    assert a.get_epsilon(0.) == math.inf
+    for bad in (1., math.nan, -1e-5):
         with pytest.raises(ValueError, match='delta'): a.get_epsilon(bad)
     with pytest.raises(TypeError): a.get_epsilon(1e-5, dleta=1e-6)
     a.step(noise_multiplier=0, sample_rate=.1)
-    assert a.get_epsilon(.5) == math.inf
-    with pytest.raises(ValueError):
-        _ = a.composition
+    assert a.get_epsilon(.5) == epsilon(a.composition, delta=.5) == math.inf
 
 @pytest.mark.parametrize(
     'sigma', [.1, .05, .03, pytest.param(.02, marks=pytest.mark.slow), 1e-3, 1e-9])

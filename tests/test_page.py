@@ -20,12 +20,14 @@ EXPORTED_WIDTH, READERS_WIDTH, CELL_LINES, MODULE_LINES = 100, 88, 25, 450
 LONG_CELLS = {}
 # Modules that are longer: how long at most, and why. What could be cut says so.
 LONG_MODULES = {
-    "mechanisms": (500,
+    "plrv": (460,
+        "what every loss owes, the Gaussian's curve, and sums of losses with both ends of theirs"),
+    "mechanisms": (515,
         "what users write, on one page, beside what every accountant has"),
     "accounting": (520,
         "the front door: a run, sums of runs, who answers, and all answers in a table; that "
         "could have a room of its own"),
-    "interop.opacus": (600,
+    "interop.opacus": (610,
         "what Opacus calls and what its users call: hooks, loaders, guards, ghosts; the norms "
         "of records, at the end, could have a room of their own"),
     "engine.many": (560,
@@ -53,7 +55,9 @@ LONG_MODULES = {
     "losses.densities": (560,
         "all Gaussians, sampled and mixed, share a path; your own, beside it, could have a "
         "room of its own"),
-    "practice.schedules": (620,
+    "practice.calibration": (460,
+        "one search, for whole numbers and others; the optimal schedule could have a room"),
+    "practice.schedules": (630,
         "prefixes by tables, by outcomes, by moments; the files they come from could have a "
         "room of their own"),
     "engine.tilted_fft": (490,

@@ -166,7 +166,7 @@ def test_the_ledger_refuses_what_is_no_step():
     with pytest.raises(TypeError, match='step must be'):
         budget.would_exceed(1.)
 
-@pytest.mark.parametrize('eps, delta', [(0, .1), (1, 0), (np.nan, .1), (1, 1)])
+@pytest.mark.parametrize('eps, delta', [(0, .1), (1, -.1), (np.inf, .1), (np.nan, .1), (1, 1)])
 def test_budgets_that_are_none(eps, delta):
     with pytest.raises(ValueError, match='must be in'):
         Budget(eps, delta)

@@ -192,7 +192,7 @@ def test_far_ends(sigma):
     (lambda: selected(RUN + CUT), 'same neighbours in all of its steps'),
     (lambda: SelectionAccountant(RUN), 'mechanism must have selected runs'),
     (lambda: SelectionAccountant(3), 'mechanism must have selected runs'),
-    (lambda: epsilon(selected(RUN), delta=0.), 'delta must'),
+    (lambda: epsilon(selected(RUN), delta=1.), 'delta must'),
     (lambda: delta(selected(RUN), eps=-1.), 'eps must'),
 ])
 def test_bad_input(make, message):

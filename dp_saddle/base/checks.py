@@ -15,7 +15,7 @@ import shutil
 import sys
 from functools import wraps
 from io import BytesIO
-from math import inf, isfinite
+from math import inf
 from numbers import Integral, Real
 from pathlib import Path
 from threading import Lock, RLock, local
@@ -56,7 +56,7 @@ def real(
     brackets='()',  # '[' and ']' take an end in
     **named,        # the values, by the names of their parameters
 ):
-    """Each is a finite real number in the range; else TypeError or ValueError.
+    """Each is a real number in the range, infinite as its end only; else TypeError or ValueError.
 
     Parameters
     ----------
@@ -71,8 +71,7 @@ def real(
         if type(x) is float and low < x < high: continue          # the common case, at once
         if isinstance(x, (bool, np.bool_)) or not isinstance(x, Real):
             raise TypeError(f"{name} must be a real number, got {quoted(x)}")
-        value = _as_float(x)
-        if not (isfinite(value) and _within(value, low, high, brackets)):
+        if not _within(_as_float(x), low, high, brackets):
             allowed = f"{brackets[0]}{low:g}, {high:g}{brackets[1]}"
             raise ValueError(f"{name} must be in {allowed}, got {quoted(x)}")
 
@@ -162,7 +161,7 @@ def array(
     brackets='()',  # '[' and ']' take an end in
     **named,        # one value, by the name of its parameter: a number or an array of any shape
 ):                  # the value as an array of floats, of its shape
-    """Each entry is a finite number in the range; else TypeError or ValueError.
+    """Each entry is a number in the range, infinite as its end only; else TypeError or ValueError.
 
     Parameters
     ----------
@@ -189,7 +188,7 @@ def array(
         raise TypeError(f"{name} must be a number or an array of numbers, got {quoted(x)}")
     with np.errstate(over='ignore'):
         values = a.astype(float)
-    inside = np.isfinite(values) & _within(values, low, high, brackets)
+    inside = _within(values, low, high, brackets)
     if not inside.all():
         real(low, high, brackets, **{name: a[~inside][0].item()})
     return values

@@ -65,7 +65,7 @@ _MEANING = {
     'relation': 'neighbours that the guarantee is for',
     'results': 'a list of rows', 'lower': 'at least, proved', 'upper': 'at most, proved',
     'estimate': 'between the two', 'steps': 'steps of the run, or paid so far',
-    'delta': 'in (0, 1)', 'eps': 'nats', 'epsilon': 'eps of what was found, certified from above',
+    'delta': 'in [0, 1)', 'eps': 'nats', 'epsilon': 'eps of what was found, certified from above',
     'find': 'what was asked for', 'value': 'what was found: it meets the target',
     'columns': '{name: a list, one entry for each setting}', 'out': 'the file that was written',
     'shape': 'settings of each word, in the order of columns', 'direction': 'remove, add or null',
@@ -217,7 +217,7 @@ def _add_target(command, name):
     if name not in ('delta', 'curve', 'tradeoff'):
         many = name in ('epsilon', 'sweep')
         command.add_argument('--delta', **_NUMBER, **_several(many),
-                             help='in (0, 1), say 1e-5' + _ROWS*many)
+                             help='in [0, 1), say 1e-5' + _ROWS*many)
     if name in ('delta', 'calibrate', 'compare', 'explain', 'certify', 'budget'):
         many = name == 'delta'
         command.add_argument('--eps', '--epsilon', **_NUMBER, **_several(many),

@@ -12,8 +12,6 @@ elsewhere). dp_accounting: `SaddlePrivacyAccountant().compose(event)` reads an e
 From `events`:
     absent: Stands in for the base class of a package that is not installed
     ADD_OR_REMOVE_ONE: the relation of dp_accounting; None without it
-    amplified: The sampled step; where its noise is too small for a grid, the step without the
-        gain from sampling: an upper bound
     as_event: The run as an event of dp_accounting
     composition_of: All of them; no steps at all for none
     SaddlePrivacyAccountant: Certified accounting for dp_accounting's events: Gaussian, Laplace,
@@ -69,7 +67,7 @@ from . import opacus  # noqa: F401 (Opacus learns of the accountant 'saddle')
 
 __getattr__, __dir__, __all__ = door(__name__, {
     "events":
-        "absent ADD_OR_REMOVE_ONE amplified as_event composition_of "
+        "absent ADD_OR_REMOVE_ONE as_event composition_of "
         "SaddlePrivacyAccountant",
     "training_records":
         "batches_of check_precision chosen_records drawn_as jax_norms lengths_of "

@@ -22,7 +22,6 @@ from ..base import checks, patch, quoted, round_outwards, told, users_level
 from ..filters import RDPFilter
 from dp_saddle.interop.events import (
     absent,
-    amplified,
     composition_of,
 )
 from dp_saddle.interop.training_records import (
@@ -41,7 +40,7 @@ from dp_saddle.interop.training_records import (
     watched,
 )
 from ..mechanisms import Composition, Gaussian, PoissonSubsampled
-from ..practice import Budget, calibrate
+from ..practice import NO_PRIVACY, Budget, calibrate, run_of_history
 
 # %% ../../nbs/interop/opacus.ipynb #913a02cc
 # Tuning: only time and width depend on it.
@@ -72,6 +71,11 @@ def _history(entries):
         checks.count(0, steps=steps)
         out.append((float(sigma), float(rate), int(steps)))
     return out
+
+def _step(sigma, rate):
+    "The step of an entry; without noise nothing is private."
+    if not sigma: return NO_PRIVACY
+    return PoissonSubsampled(Gaussian(sigma=sigma), rate=rate)
 
 # %% ../../nbs/interop/opacus.ipynb #80ec76aa
 class BudgetSpent(RuntimeError):
@@ -116,7 +120,7 @@ class SaddleAccountant(OpacusHistory):
         return 'saddle'
 
     def get_epsilon(self,
-        delta,                                             # in (0, 1)
+        delta,                                             # in [0, 1)
         *, alphas=None, eps_error=None, delta_error=None,  # numbers for Opacus' own accountants
     ):                # eps >= 0, nats, rounded up; infinite after a step without noise
         """What was spent so far, under adding or removing one record; of shuffled batches under
@@ -126,7 +130,7 @@ class SaddleAccountant(OpacusHistory):
         Parameters
         ----------
         delta
-            in (0, 1)
+            in [0, 1)
         alphas, eps_error, delta_error
             numbers for Opacus' own accountants
 
@@ -134,10 +138,8 @@ class SaddleAccountant(OpacusHistory):
         -------
         eps >= 0, nats, rounded up; infinite after a step without noise
         """
-        checks.real(0, 1, delta=delta)
-        noises = [sigma for sigma, _, n in _history(self.history) if n]
-        if not all([*noises, *(min(some.sigmas) for some in self.passes)]):
-            return inf
+        checks.real(0, 1, '[)', delta=delta)
+        if not all(min(some.sigmas) for some in self.passes): return inf
         eps = epsilon(_cost(self), delta=delta)
         _warn_of_shuffles(self.passes, eps, delta)
         return eps
@@ -181,8 +183,8 @@ def _counting(accountant, sample_rate):
 @patch(as_prop=True)
 def composition(self:SaddleAccountant):
     """All steps so far, a mechanism: for `report`, `tradeoff` and the rest of the library.
-    ValueError if one had no noise. A mechanism does not say which neighbours it is for: a warning
-    does, after shuffled batches."""
+    ValueError if one of a pass had no noise. A mechanism does not say which neighbours it is for: a
+    warning does, after shuffled batches."""
     if _shuffled(self.passes):
         warnings.warn("batches were shuffled: the steps are for replacing a record by an empty "
                       "one, whatever `report` says of neighbours", stacklevel=users_level())
@@ -193,8 +195,7 @@ def _shuffled(passes):
 
 def _cost(accountant):
     "A Composition."
-    steps = [(amplified(Gaussian(sigma=s), rate), n)
-             for s, rate, n in _history(accountant.history) if n]
+    steps = [(_step(s, rate), n) for s, rate, n in _history(accountant.history) if n]
     passes = [pair for some in accountant.passes for pair in some.cost.steps]
     return composition_of([*steps, *passes])
 
@@ -358,17 +359,18 @@ def state_dict(self:SaddleAccountant,
 # %% ../../nbs/interop/opacus.ipynb #1a759f40
 @patch
 def load_state_dict(self:SaddleAccountant,
-    state_dict,  # what `state_dict()` returned, or the same read from JSON
+    state_dict,  # what `state_dict()` of it, or of Opacus' own, returned; or that from JSON
 ):
     """Go on where another stopped. ValueError for a state that is not one; then nothing is changed.
 
     Parameters
     ----------
     state_dict
-        what `state_dict()` returned, or the same read from JSON
+        what `state_dict()` of it, or of Opacus' own, returned; or that from JSON
     """
     before = self.history, self.passes
     try:
+        if _is_theirs(state_dict): state_dict = _as_ours(state_dict)
         super(SaddleAccountant, self).load_state_dict(state_dict)
         self.history = _history(self.history)
         _check_said(state_dict)
@@ -377,6 +379,18 @@ def load_state_dict(self:SaddleAccountant,
     except (ValueError, TypeError) as error:
         self.history, self.passes = before
         raise ValueError(f"state_dict cannot be loaded: {error}") from None
+
+# %% ../../nbs/interop/opacus.ipynb #9b1e00ff
+_THEIRS = 'rdp', 'prv', 'gdp'     # Said by others: Opacus' own accountants
+
+def _is_theirs(state):
+    "Of an accountant of Opacus' own?"
+    return isinstance(state, dict) and state.get('mechanism') in _THEIRS
+
+def _as_ours(state):
+    "The same as a state of ours; a warning where it does not say how batches were drawn."
+    run_of_history(state)                                     # says so, and what is wrong
+    return {**state, 'mechanism': SaddleAccountant.mechanism(), 'sampling': 'poisson'}
 
 # %% ../../nbs/interop/opacus.ipynb #0c75b421
 def _check_said(state):
@@ -399,7 +413,7 @@ def _pay(guard, sigma, rate, steps):
     "Let the guard pay for so many steps, or raise BudgetSpent; one that is refused is not counted."
     if not sigma:
         raise BudgetSpent("a step without noise passes any budget: it was not taken")
-    step = amplified(Gaussian(sigma=sigma), rate)
+    step = _step(sigma, rate)
     if isinstance(guard, Budget):
         costs = [(step, steps)]
     else:

@@ -41,8 +41,8 @@ From `audits`:
     audit: An empirical lower bound on eps beside the certified upper one. 'threshold', by Clopper
         and Pearson, 'curve', which holds the rates against the run's whole certified curve too,
         and 'gdp' (Nasr et al. 2023: a run whose curve is Gaussian) need one score of each of many
-        independent runs; 'one-run' (practice/audits) needs all canaries of one, each included by
-        a fair coin of its own, independent of all else
+        independent runs; 'one-run' needs all canaries of one, each included by a fair coin of its
+        own, independent of all else
 
 From `selection`:
     Geometric: A search runs K >= 1 times, P[K = k] = (1 - 1/mean)^{k-1}/mean (Papernot and
@@ -69,6 +69,12 @@ From `schedules`:
     epsilon_after: What was spent after every step of a schedule
     from_steps: The schedule of such a list
     to_steps: The steps of a run as a list for JSON. ValueError for mechanisms of one's own
+
+From `histories`:
+    is_history: Is it the state of an accountant, a checkpoint with one, or an event?
+    NO_PRIVACY: what a step without noise is
+    read_history: What is in a file that another library wrote
+    run_of_history: The run that another library's record tells of
 
 From `run_files`:
     FORMS: how the distribution of the number of tries is written
@@ -122,6 +128,7 @@ __getattr__, __dir__, __all__ = door(__name__, {
     "sweeps": "Sweep sweep",
     "merged_steps": "",
     "schedules": "Budget epsilon_after from_steps to_steps",
+    "histories": "is_history NO_PRIVACY read_history run_of_history",
     "run_files":
         "FORMS forms_of neighbours_of number run_of run_of_form SAMPLINGS spread whole "
         "WORDS",

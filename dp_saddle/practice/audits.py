@@ -264,7 +264,7 @@ def audit(
     run,               # a mechanism, a composition, or what `dpsgd` returns: what is claimed
     scores_in,         # of an attack where the record was there: a vector of 2 or more
     scores_out,        # and where it was not; larger scores accuse
-    *, delta,          # in (0, 1)
+    *, delta,          # in [0, 1)
     confidence=.95,    # of the lower bound, in (0, 1)
     method='threshold', # independent runs: 'threshold', 'curve', 'gdp'; canaries in one: 'one-run'
     threshold=None,    # one that was fixed before the scores; None: chosen by half of them
@@ -273,8 +273,8 @@ def audit(
     """An empirical lower bound on eps beside the certified upper one. 'threshold', by Clopper and
     Pearson, 'curve', which holds the rates against the run's whole certified curve too, and 'gdp'
     (Nasr et al. 2023: a run whose curve is Gaussian) need one score of each of many independent
-    runs; 'one-run' (practice/audits) needs all canaries of one, each included by a fair coin of its
-    own, independent of all else. ValueError for no scores, NaN, or a threshold with 'one-run'.
+    runs; 'one-run' needs all canaries of one, each included by a fair coin of its own, independent
+    of all else. ValueError for no scores, NaN, or a threshold with 'one-run'.
 
     Parameters
     ----------
@@ -285,7 +285,7 @@ def audit(
     scores_out
         and where it was not; larger scores accuse
     delta
-        in (0, 1)
+        in [0, 1)
     confidence
         of the lower bound, in (0, 1)
     method
@@ -300,15 +300,15 @@ def audit(
     an Audit
     """
     scores = _checked(scores_in=scores_in), _checked(scores_out=scores_out)
-    checks.real(0, 1, delta=delta, confidence=confidence)
+    checks.real(0, 1, '[)', delta=delta)
+    checks.real(0, 1, confidence=confidence)
     checks.choice(('threshold', 'curve', 'gdp', 'one-run'), method=method)
     checks.count(0, inf, seed=seed)
-    delta, confidence = float(delta), float(confidence)
     threshold = _check_threshold(threshold, method)
     upper = best_accountant(run) and float(epsilon(run, delta=delta))
-    proved = _proved(run, scores, method, delta, 1 - confidence, threshold, seed)
+    proved = _proved(run, scores, method, float(delta), 1 - confidence, threshold, seed)
     proved = *proved[:3], tuple(v.size for v in scores), *proved[3:]
-    return Audit(proved[0], upper, delta, confidence, method, *proved[1:])
+    return Audit(proved[0], upper, float(delta), float(confidence), method, *proved[1:])
 
 # %% ../../nbs/practice/audits.ipynb #217af3d1
 def _proved(run, scores, method, delta, miss, threshold, seed):

@@ -89,7 +89,7 @@ def _target(eps, mu, advantage, delta):
                          f"{quoted(advantage)}")
     if eps is not None:
         checks.real(0, inf, eps=eps)
-        checks.real(0, 1, delta=delta)
+        checks.real(0, 1, '[)', delta=delta)
         return _Target(float(eps), float(delta))
     if mu is not None:
         checks.real(0, inf, mu=mu)
@@ -113,6 +113,11 @@ def _removal(run, target):
 
 def _certified(run, target):
     return target.cost(best_accountant(run).delta(target.eps).upper)
+
+def _pure(run, target):
+    "log of the largest loss over the target's; or ValueError."
+    if (eps := epsilon(run, delta=0.)) < inf: return log(max(eps, TINY)/target.eps)
+    raise ValueError("delta must be > 0 for a run whose losses have no largest, got 0")
 
 def _mu(run, target):
     return log(max(gdp(run, delta=target.delta).mu, _SMALLEST_MU)) - target.log_mu
@@ -461,10 +466,12 @@ def _check_limit(build, target):
 # %% ../../nbs/practice/calibration.ipynb #a7671ea7
 def _found(build, target, parameter, of_eps, of_mu):
     "The value; of an eps, the quickest way to it that leads to a proved one."
-    smooth = of_eps and parameter not in _WHOLE
+    smooth = of_eps and parameter not in _WHOLE and target.delta > 0
     if smooth and (value := _from_afar(build, target, parameter)) is not None: return value
     certified, removal = (_mu, _mu) if of_mu else (_certified, _removal)
-    u, slope = _roughly(build, parameter, target, (_estimated, removal, certified))
+    ways = _estimated, removal, certified
+    if not target.delta: *ways, certified = [_pure]*2          # the largest loss is what is asked
+    u, slope = _roughly(build, parameter, target, ways)
     excess = _log_excess(build, target)
     value = _by_chords(build, target, u, slope*_STEEPER, nearest=True) if smooth else None
     if value is None:
@@ -480,7 +487,7 @@ def calibrate(
     *, eps=None,       # the target, with delta: at most this, nats, > 0; or
     mu=None,           # of Gaussian DP, > 0, down to delta (default 1e-10); or
     advantage=None,    # of an attacker, delta at eps = 0, in (0, 1); give one of the three
-    delta=None,        # in (0, 1)
+    delta=None,        # in [0, 1); with mu in (0, 1)
     parameter='sigma', # the builder's; counts are whole: steps, epochs, bands, ...
 ):                     # the value: it meets the target; a relative 1e-6 away, or the next, does not
     """The smallest noise (sigma, scale), the most steps or the largest rate that meets a target; of
@@ -498,7 +505,7 @@ def calibrate(
     advantage
         of an attacker, delta at eps = 0, in (0, 1); give one of the three
     delta
-        in (0, 1)
+        in [0, 1); with mu in (0, 1)
     parameter
         the builder's; counts are whole: steps, epochs, bands, ...
 

@@ -24,7 +24,7 @@ from dp_saddle.accounting import (
     best_from_above,
     epsilon,
     mechanism_of,
-    relation_of,
+    relations_of,
 )
 from dp_saddle.base import (
     PAGE,
@@ -74,8 +74,7 @@ def _neighbours(run):
     if isinstance(run, Composable): return [run.relation]
     mechanism = mechanism_of(run)
     if not isinstance(mechanism, Mechanism): return ['those of the pair given']
-    named = [relation_of(step) for step, n in mechanism.as_steps() if n]
-    return list(dict.fromkeys(named)) or [ADD_OR_REMOVE]
+    return relations_of(mechanism) or [ADD_OR_REMOVE]
 
 # %% ../../nbs/practice/reports.ipynb #978b5fc9
 _BEGINNINGS = {'adding or removing': 'add/remove', 'replacing': 'replace-one',
@@ -369,7 +368,7 @@ REPORT_FORMS = tuple(_FORMS)
 # %% ../../nbs/practice/reports.ipynb #3940fb72
 def _check(delta, unit, released, form, tuning):
     "ValueError for what is not asked in this way."
-    checks.real(0, 1, delta=delta)
+    checks.real(0, 1, '[)', delta=delta)
     checks.choice(('all', 'last'), released=released)
     checks.choice(REPORT_FORMS, form=form)
     if tuning is not None: checks.choice(tuple(_TUNING), tuning=tuning)

@@ -53,6 +53,9 @@ from dp_saddle.steps import (
     ZCDP,
     BoundedRange,
     ExponentialMechanism,
+    GaussianDP,
+    PrivacyProfile,
+    RenyiDP,
     TreeNode,
     TruncatedPoisson,
 )
@@ -285,9 +288,16 @@ def _stretches(left):
     _, begin = np.unique(np.ceil(fall/step), return_index=True)
     return zip(begin, [*begin[1:], fall.size])
 
+# %% ../../nbs/practice/schedules.ipynb #7613c6b8
+def _largest_after(kinds, which):
+    "eps at delta 0 after each step: the largest losses add up."
+    tops = [[epsilon(side, delta=0.) for side in (m.remove, m.add)] for m in kinds]
+    return np.cumsum(np.array(tops).reshape(-1, 2)[which], axis=0).max(1)*(1 + ULP*len(which))
+
 # %% ../../nbs/practice/schedules.ipynb #7613c6b9
 def _prefixes(kinds, which, delta):
     "Upper bounds on eps after each step, not yet in order."
+    if not delta: return _largest_after(kinds, which)
     many = len(kinds) > _MOST_TABLES
     return (_prefixes_of_many if many else _prefixes_of_few)(kinds, which, delta)
 
@@ -426,7 +436,7 @@ _BY_EPOCHS = 'shuffle', 'balls-in-bins'   # what is paid when an epoch begins
 @tracked('epsilon_after')
 def epsilon_after(
     schedule,  # mechanisms, or (mechanism, count) pairs, at most 10^8 in all; or a run of `dpsgd`
-    *, delta,  # in (0, 1)
+    *, delta,  # in [0, 1)
 ):             # eps after each step (of a list: entry), rounded up, shape (steps,)
     """What was spent after every step of a schedule. Certified; each number is for a run that ends
     there; infinite where the mass of an infinite loss is more than delta. Of steps known by
@@ -438,13 +448,13 @@ def epsilon_after(
     schedule
         mechanisms, or (mechanism, count) pairs, at most 10^8 in all; or a run of `dpsgd`
     delta
-        in (0, 1)
+        in [0, 1)
 
     Returns
     -------
     eps after each step (of a list: entry), rounded up, shape (steps,)
     """
-    checks.real(0, 1, delta=delta)
+    checks.real(0, 1, '[)', delta=delta)
     if isinstance(schedule, Run) and schedule.sampling in _BY_EPOCHS:
         epochs = epsilon_after(schedule.mechanism, delta=delta)
         batches = schedule.dataset_size/schedule.batch_size
@@ -466,6 +476,7 @@ _KINDS = {name: getattr(mechanisms, name) for name in (
 _KINDS |= {kind.__name__: kind for kind in (TruncatedPoisson, TreeNode)}
 _KINDS |= {kind.__name__: kind for kind in (BallsInBins, BinDraw)}
 _KINDS |= {kind.__name__: kind for kind in (ZCDP, ExponentialMechanism, BoundedRange)}
+_KINDS |= {kind.__name__: kind for kind in (RenyiDP, GaussianDP, PrivacyProfile)}
 _OF_FIXED_SIZES = {kind.__name__: kind for kind in (FixedSize, PoissonReplaceOne, RareDraws)}
 _KINDS |= _OF_FIXED_SIZES
 _OF_BINS = 'batches', 'draws'
@@ -635,17 +646,17 @@ class Budget(Saved):
 
     def __init__(self,
         eps,    # nats, > 0
-        delta,  # in (0, 1)
+        delta,  # in [0, 1); 0: of the largest losses
     ):
         """Parameters
         ----------
         eps
             nats, > 0
         delta
-            in (0, 1)
+            in [0, 1); 0: of the largest losses
         """
         checks.real(0, inf, eps=eps)
-        checks.real(0, 1, delta=delta)
+        checks.real(0, 1, '[)', delta=delta)
         self.eps, self.delta = float(eps), float(delta)
         self.history = ()          # ((mechanism, count), ...), in the order in which they were paid
         self._forget()
@@ -696,7 +707,7 @@ def _forget(self:Budget):
 @patch
 def _start(self:Budget):
     "Begin anew with these kinds: as they are, or, if they are many, between a few."
-    many, merged = len(self._kinds) > _MOST_KINDS, getattr(self, '_merged', None)
+    many, merged = self.delta and len(self._kinds) > _MOST_KINDS, getattr(self, '_merged', None)
     self._merged = None
     if many:
         from dp_saddle.practice.merged_steps import (
@@ -725,7 +736,7 @@ def _count(self:Budget):
 @patch
 def _sums_with(self:Budget, asked):
     "RenyiSums with these steps; None of few kinds, False if not all are Gaussians."
-    if len(self._kinds) <= _MOST_KINDS: return None
+    if not self.delta or len(self._kinds) <= _MOST_KINDS: return None
     if self._sums is None:
         from dp_saddle.practice.merged_steps import (
             RenyiSums,  # slow to import, and few ask

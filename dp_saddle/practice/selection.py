@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import expit, gammaln
 
-from ..accounting import ADD_OR_REMOVE, mechanism_of, relation_of
+from ..accounting import ADD_OR_REMOVE, mechanism_of, relations_of
 from dp_saddle.base import (
     TINY,
     MadeInTurn,
@@ -402,7 +402,7 @@ def selected(
         raise TypeError(f"tries must be one of {', '.join(TRIES)}, got {quoted(tries)}")
     if any(isinstance(m, Selected) for m, _ in mechanism.as_steps()):
         raise ValueError(f"run must not be selected itself, got {quoted(run)}")
-    words = dict.fromkeys(relation_of(m) for m, n in mechanism.as_steps() if n)
+    words = dict.fromkeys(relations_of(mechanism))
     if mechanism is not run: words = {run.relation: None}          # of dpsgd, which knows more
     if len(words) > 1:
         raise ValueError("run must be private for the same neighbours in all of its steps, "
@@ -600,27 +600,54 @@ def implied(self:SelectionAccountant,
     more = -np.expm1(np.minimum(eps - known, 0))*expit(known)
     return float(min(((deltas + (1 - deltas)*more)*(1 + _SUM_UP)).min(), 1.))
 
+# %% ../../nbs/practice/selection.ipynb #4981cd0e
+_FARTHEST = 1e100         # Tuning: nats; beyond, delta is what it is there
+
+@patch
+def largest(self:_OneRun):
+    "eps at delta 0."
+    return max(self.remove.epsilon(0.).upper, self.add.epsilon(0.).upper)
+
+@patch
+def _pure(self:Geometric, one):
+    "eps at delta 0 of a search, at most."
+    return (2 + self.shape)*one.largest()
+
+@patch
+def _pure(self:Poisson, one):
+    top = one.largest()
+    return top + self.mean*float(one.delta(0.)) if top < inf else inf
+
+@patch(cached=True)
+def pure(self:SelectionAccountant):
+    "eps at delta 0, at most."
+    searched = sum(n*m.tries._pure(one) for m, n, one in self.searches)
+    return (searched + sum(one.largest() for one in self.others))*(1 + _UP)
+
 # %% ../../nbs/practice/selection.ipynb #4981cd0f
 @patch
 def epsilon(self:SelectionAccountant, delta) -> Bounds:
-    "Bounds on eps, nats, for `delta` in (0, 1), a number or an array; the estimate is `upper`."
+    "Bounds on eps, nats, for `delta` in [0, 1), a number or an array; the estimate is `upper`."
     def one(d):
-        up = min(self.by_profile(delta=d), self.by_renyi(delta=d))
+        if not d: return self.plain.epsilon(0.).lower, self.pure, self.pure
+        up = min(self.by_profile(delta=d), self.by_renyi(delta=d), self.pure)
         scaled = log(d) - self.log_tried
         low = self.plain.epsilon(exp(scaled)).lower if scaled < 0 else 0.
         return in_order(low, up), up, up
     if not self.searches: return self.plain.epsilon(delta)
-    return self._each(one, checks.array(0, 1, delta=delta))
+    return self._each(one, checks.array(0, 1, '[)', delta=delta))
 
 @patch
 def delta(self:SelectionAccountant, eps) -> Bounds:
     "Bounds on delta at `eps` >= 0, nats, a number or an array; the estimate is `upper`."
     def one(e):
-        up = min(self.by_profile(eps=e), self.by_renyi(eps=e), self.implied(e))
         low = self.plain.delta(e).lower*exp(self.log_tried)
+        if e >= self.pure: return 0., 0., 0.
+        e = min(e, _FARTHEST)
+        up = min(self.by_profile(eps=e), self.by_renyi(eps=e), self.implied(e))
         return in_order(low, up), up, up
     if not self.searches: return self.plain.delta(eps)
-    return self._each(one, checks.array(0, inf, '[)', eps=eps))
+    return self._each(one, checks.array(0, inf, '[]', eps=eps))
 
 # %% ../../nbs/practice/selection.ipynb #5db77c64
 @patch

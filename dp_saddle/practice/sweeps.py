@@ -70,7 +70,7 @@ def _repr_html_(self:Sweep): return self._rows()._repr_html_()
 def _checked(sigma, rate, steps, delta):
     "The parameters as vectors; ValueError or TypeError that names the one that is wrong."
     grid = [checks.array(0, np.inf, sigma=sigma), checks.array(0, 1, '(]', rate=rate),
-            checks.array(0, np.inf, '[)', steps=steps), checks.array(0, 1, delta=delta)]
+            checks.array(0, np.inf, '[)', steps=steps), checks.array(0, 1, '[)', delta=delta)]
     for name, v in zip(_NAMES, grid, strict=True):
         if v.ndim > 1 or not v.size:
             raise ValueError(f"{name} must be a number or a vector of one or more, got {quoted(v)}")

@@ -13,6 +13,7 @@ from math import ceil, isclose
 from typing import NamedTuple
 
 from ..base import UNCLEAR, as_path, checks, kind_of, known, lines_of, read_file
+from .histories import is_history, read_history, run_of_history
 from dp_saddle.practice.run_files import (
     WORDS,
     as_said,
@@ -492,7 +493,7 @@ def _understood(tree, given, line, named):
     return RunFile({'dpsgd': words}, said, self.notes, delta, eps, {'delta': why, 'eps': why_not})
 
 # %% ../../nbs/practice/training_configs.ipynb #86bf349d
-_SUFFIXES = '.json', '.yaml', '.yml', '.toml'
+_SUFFIXES = '.json', '.yaml', '.yml', '.toml', '.pt'
 _SHORTEST = dict(noise_multiplier=1.1, batch_size=256, dataset_size=60_000, epochs=60,
                  sampling='poisson')
 _RUN = 'sigma', 'server_sigma', 'eps', *_OF_RECORDS, *_OF_CLIENTS, 'dataset_size'
@@ -504,16 +505,26 @@ def _shortest(suffix):
         return 'run = {' + ', '.join(f'{k} = {v!r}' for k, v in _SHORTEST.items()) + '}'
     return '{' + ', '.join(f'{k}: {v}' for k, v in _SHORTEST.items()) + '}'
 
+# %% ../../nbs/practice/training_configs.ipynb #7c0f1e01
+def _data_of(path):
+    "(what is in a file, the error of a strict reading or None)."
+    try: return read_history(path), None
+    except ValueError as error:
+        if path.suffix == '.pt': raise
+        return read_file(path, strict=False), error
+
+def _steps_of(history):
+    "The steps of what another library has kept."
+    from dp_saddle.practice.schedules import to_steps  # slow to import, and few ask
+    return to_steps(run_of_history(history))
+
 # %% ../../nbs/practice/training_configs.ipynb #e9eb5436
 def _form_of(path, given, named):
     "The RunFile of a path."
-    try:
-        data, wrong = read_file(path), None
-    except ValueError as error:
-        data, wrong = read_file(path, strict=False), error
-    if is_form(data):
+    data, wrong = _data_of(path)
+    if is_form(data) or is_history(data):
         if wrong: raise wrong
-        form = form_in(data)
+        form = form_in(data) if is_form(data) else _steps_of(data)
         if not given: return RunFile(form)
         if isinstance(form, list):
             raise ValueError(f"it says it all: {named(next(iter(given)))} does not go with it")
@@ -529,7 +540,7 @@ def _form_of(path, given, named):
 
 # %% ../../nbs/practice/training_configs.ipynb #afbf744f
 def read_form(
-    path,         # a '.json', '.yaml', '.yml' or '.toml' file
+    path,         # a '.json', '.yaml', '.yml' or '.toml' file, or a '.pt' checkpoint
     given=None,   # {word: value} that comes before what a configuration says; None: left open
     named=str,    # how an error names a word, a function of its name
 ):                # a RunFile
@@ -538,7 +549,7 @@ def read_form(
     Parameters
     ----------
     path
-        a '.json', '.yaml', '.yml' or '.toml' file
+        a '.json', '.yaml', '.yml' or '.toml' file, or a '.pt' checkpoint
     given
         {word: value} that comes before what a configuration says; None: left open
     named
@@ -561,7 +572,8 @@ def read_form(
 
 # %% ../../nbs/practice/training_configs.ipynb #ce56b737
 def read_run(
-    path,    # a '.json', '.yaml', '.yml' or '.toml' file: a trainer's configuration, or steps
+    path,    # a '.json', '.yaml', '.yml' or '.toml' file: a trainer's configuration, or steps;
+             # or what Opacus has kept, a '.pt' checkpoint too
     **words, # words of `dpsgd` that the file does not say, such as sampling='poisson'
 ):           # a Composition; of `dpsgd` a Run, or the sum of several
     """The run in a file. YAML needs PyYAML (`dp-saddle[yaml]`), and TOML in Python 3.10 tomli
@@ -571,7 +583,8 @@ def read_run(
     Parameters
     ----------
     path
-        a '.json', '.yaml', '.yml' or '.toml' file: a trainer's configuration, or steps
+        a '.json', '.yaml', '.yml' or '.toml' file: a trainer's configuration, or steps; or
+        what Opacus has kept, a '.pt' checkpoint too
     **words
         words of `dpsgd` that the file does not say, such as sampling='poisson'
 

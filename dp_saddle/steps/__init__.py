@@ -8,7 +8,8 @@ Its protocol is that of chapter 2: a mechanism is an immutable value with `remov
 `a + b` and `n * a` compose; `dp_saddle.epsilon` answers. Noise with a log density is an
 `AdditiveNoise`; steps with several amounts are `tree_aggregation`, `banded_matrix_factorization`
 and `group`; steps of which only moments or a range are known are `ZCDP`, `BoundedRange` and
-`ExponentialMechanism`. Outcomes with two lists of probabilities need none of these: that is
+`ExponentialMechanism`; what somebody else has accounted is a `RenyiDP`, a `GaussianDP` or a
+`PrivacyProfile`. Outcomes with two lists of probabilities need none of these: that is
 `dp_saddle.Discrete(p=, q=)`.
 
 From `builders`:
@@ -47,6 +48,16 @@ From `known_by_moments`:
     ZCDP: Any step known to be (xi, rho)-zCDP and no more: its Renyi divergences of all orders
         alpha > 1 are at most xi + rho alpha (Bun and Steinke 2016)
 
+From `guarantees`:
+    GaussianDP: Any step known to be mu-GDP and no more (Dong, Roth and Su 2022): a Gaussian of
+        sigma 1/mu dominates it
+    privacy_profile: A step of which a privacy curve is known, such as a privacy loss distribution
+        of dp_accounting: both directions as the worse one
+    PrivacyProfile: Any step known to be (eps, delta)-DP for several eps, in both directions, and
+        no more
+    RenyiDP: Any step whose Renyi divergences of some orders are at most so large, in both
+        directions, and no more (Mironov 2017)
+
 From `worst_case`:
     WorstCaseAccountant: Of runs with steps known by their moments alone, the worst that they may
         be: from above by moments (Canonne et al. 2020) or laws that dominate, from below by a run
@@ -69,5 +80,6 @@ __getattr__, __dir__, __all__ = door(__name__, {
     "own_noise": "AdditiveNoise",
     "known_by_moments":
         "BoundedRange exponential_delta exponential_epsilon ExponentialMechanism ZCDP",
+    "guarantees": "GaussianDP privacy_profile PrivacyProfile RenyiDP",
     "worst_case": "WorstCaseAccountant",
 })

@@ -9,6 +9,7 @@ __all__ = ['MomentsLoss', 'ZCDPLoss', 'ZCDP', 'BoundedRange', 'BoundedRangeLoss'
 
 # %% ../../nbs/steps/known_by_moments.ipynb #1cb288f9
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
 from math import inf, log, sqrt
 
@@ -27,8 +28,9 @@ from dp_saddle.base import (
     quoted,
 )
 from ..losses import log_delta_of_atoms, missing
-from ..mechanisms import FiniteMechanism, FinitePair, Mechanism, PureDP
+from ..mechanisms import FOR_ANY, FiniteMechanism, FinitePair, Mechanism, PureDP
 from ..plrv import PLRV, GaussianLoss
+from .builders import rounded_up
 
 # %% ../../nbs/steps/known_by_moments.ipynb #d451becc
 # Proved: change one and a theorem is broken.
@@ -204,7 +206,7 @@ class ZCDP(Mechanism):
     rho: float      # > 0, nats
     xi: float = 0.  # >= 0, nats
     symmetric = True
-    relation = 'the neighbours that its zCDP guarantee is for'
+    relation = FOR_ANY
 
     def __post_init__(self):
         self.set_floats(0, inf, rho=self.rho)
@@ -213,6 +215,25 @@ class ZCDP(Mechanism):
     def loss_of(self, direction):
         "What is known of the loss in a direction, 'remove' or 'add': the same."
         return ZCDPLoss(self, self.rho, self.xi)
+
+@patch
+def of_group(self:ZCDP,
+    size,  # records, >= 1
+):         # a ZCDP
+    """The step for a group of so many records (Bun and Steinke 2016, Prop. 27).
+
+    Parameters
+    ----------
+    size
+        records, >= 1
+
+    Returns
+    -------
+    a ZCDP
+    """
+    harmonic = sum(Fraction(1, i) for i in range(1, size + 1))
+    xi = rounded_up(size*harmonic*Fraction(self.xi))
+    return ZCDP(rho=rounded_up(size**2*Fraction(self.rho)), xi=xi)
 
 # %% ../../nbs/steps/known_by_moments.ipynb #c7c4a184
 @dataclass(frozen=True, kw_only=True)

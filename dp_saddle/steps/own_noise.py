@@ -372,6 +372,7 @@ def _refused(self, *asked, **named):
 # %% ../../nbs/steps/own_noise.ipynb #ac850112
 class UnprovedNoise(NodeLoss):
     "The loss of noise of which values alone are known, for estimates."
+    endless = True
     def __init__(self,
         losses,  # nats, 1-d
         logp,    # log of their masses
