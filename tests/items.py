@@ -50,8 +50,8 @@ def needed(cells, last):
 class Book:
     "A notebook, run as far as its cells need it."
 
-    def __init__(self, path):
-        self.cells, self.shell, self.done = code_cells(path), Shell(path), set()
+    def __init__(self, cells, shell):
+        self.cells, self.shell, self.done = cells, shell, set()
 
     def run(self, ids, change=None):
         """The error of the first of these cells that fails, or None. `change` is a cell and what
@@ -68,21 +68,28 @@ class Book:
         source = self.cells[place]
         if place not in ids or source.count(mutant["text"]) != 1:
             return "its text does not stand there once"
-        first = next(k for k, id in enumerate(ids) if id not in self.done)
-        if error := self.run(ids[first:]):
-            return f"as it stands: {error!r}"
-        self.done |= set(ids) - {mutant["cell"]}
+        *above, check = ids
+        if lacking := [k for k, id in enumerate(above) if id not in self.done]:
+            if error := self.run(above[lacking[0]:]):
+                return f"as it stands: {error!r}"
+        self.done |= set(above)
         before = dict(self.shell.user_ns)
-        again = ids[ids.index(place):]
-        wrong = source.replace(mutant["text"], mutant["becomes"])
-        error = self.run(again, (place, wrong))
-        self.shell.user_ns.clear()
-        self.shell.user_ns.update(before)
-        if place != mutant["cell"]:
-            self.run(again[:-1])                      # what it has patched
+        for _ in range(2):           # it passes again: nothing that it changes kills a mutant
+            if error := self.run_and_forget([check], before):
+                return f"as it stands: {error!r}"
+        again, wrong = ids[ids.index(place):], source.replace(mutant["text"], mutant["becomes"])
+        error = self.run_and_forget(again, before, (place, wrong))
+        self.run(again[:-1])                           # their methods, as they stand
         if isinstance(error, AssertionError):
             return KILLED
         return f"another error: {error!r}" if error else "survived"
+
+    def run_and_forget(self, ids, before, change=None):
+        "The error as of `run`; afterwards the names are those of `before`."
+        error = self.run(ids, change)
+        self.shell.user_ns.clear()
+        self.shell.user_ns.update(before)
+        return error
 
 
 def judge(items):
@@ -94,7 +101,7 @@ def judge(items):
                       key=lambda item: order.index(MUTANTS[item]["cell"]))
         if here:
             os.chdir(path.parent)
-            book = Book(path)
+            book = Book(code_cells(path), Shell(path))
             found |= {item: book.judge(MUTANTS[item]) for item in here}
     return found
 

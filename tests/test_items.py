@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from house import NOTEBOOKS, headings
-from items import KILLED, MUTANTS, code_cells, needed
+from items import KILLED, MUTANTS, Book, code_cells, needed
 from notebooks import LEFT_OUT, missing
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -132,6 +132,31 @@ def killed(items):
                          capture_output=True, check=True, env=os.environ | {"MPLBACKEND": "agg"})
     found = json.loads(run.stdout)
     assert found == dict.fromkeys(found, KILLED) and set(found) == set(items)
+
+class Plain:
+    "As much of a notebook's shell as a Book needs."
+    def __init__(self): self.user_ns, self.exc = {}, None
+    def run(self, source):
+        self.exc = None
+        try:
+            exec(source, self.user_ns)
+        except Exception as error:
+            self.exc = error
+
+@pytest.mark.parametrize("place, text, becomes, found", [
+    ("law", "2*x", "3*x", KILLED), ("check", "== 6", "== 7", KILLED),
+    ("law", "2*x", "x + x", "survived"), ("check", "None", "0", "survived"),
+    ("law", "2*x", "2*z", "another error"), ("later", "0", "1", "its text"),
+    ("law", "x", "y", "its text")])
+def test_what_becomes_of_a_mutant(place, text, becomes, found):
+    "Only an assertion that fails kills it; afterwards all is as it was."
+    cells = {"law": "def f(x): return 2*x", "aside": "assert False", "use": "six = f(3)",
+             "check": "assert six == 6\nsix = None", "later": "six = 0"}
+    book = Book(cells, Plain())
+    assert needed(cells, "check") == ["law", "use", "check"]
+    mutant = {"cell": "check", "in": place, "text": text, "becomes": becomes}
+    assert book.judge(mutant).startswith(found)
+    assert not book.done or book.run(["check"]) is None and book.run(["use", "check"]) is None
 
 def test_some_mutants_are_noticed():
     "Every fourteenth: all are in the slow run."
