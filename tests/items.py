@@ -69,9 +69,11 @@ class Book:
         if place not in ids or source.count(mutant["text"]) != 1:
             return "its text does not stand there once"
         *above, check = ids
-        if lacking := [k for k, id in enumerate(above) if id not in self.done]:
-            if error := self.run(above[lacking[0]:]):
-                return f"as it stands: {error!r}"
+        lacking, order = [id for id in above if id not in self.done], list(self.cells)
+        if lacking and max(map(order.index, self.done), default=-1) > order.index(lacking[0]):
+            lacking, self.done = above, set()          # never a cell after a later one
+        if error := self.run(lacking):
+            return f"as it stands: {error!r}"
         self.done |= set(above)
         before = dict(self.shell.user_ns)
         for _ in range(2):           # it passes again: nothing that it changes kills a mutant

@@ -158,6 +158,14 @@ def test_what_becomes_of_a_mutant(place, text, becomes, found):
     assert book.judge(mutant).startswith(found)
     assert not book.done or book.run(["check"]) is None and book.run(["use", "check"]) is None
 
+def test_cells_run_in_their_order():
+    "A cell that a later check needs is not run after one that stands below it."
+    cells = {"a": "i = k = 1", "b": "j = 2*k", "c": "k = 5", "d": "assert k == 5*i",
+             "e": "assert j == 2"}
+    book = Book(cells, Plain())
+    for cell, text in (("d", "5"), ("e", "2")):
+        assert book.judge({"cell": cell, "text": text, "becomes": "7"}) == KILLED
+
 def test_some_mutants_are_noticed():
     "Every fourteenth: all are in the slow run."
     some = [item for item in list(MUTANTS)[1::14] if not missing(notebook_of(item))]
