@@ -1,13 +1,18 @@
 """The page of the papers' items, nbs/papers/items.ipynb: none is missing, its links lead somewhere,
 and what is said to check an item does check something."""
 import json
+import os
 import re
+import subprocess
+import sys
 from functools import lru_cache
 from pathlib import Path
 
 import pytest
 
 from house import NOTEBOOKS, headings
+from items import KILLED, MUTANTS, Book, code_cells, needed
+from notebooks import LEFT_OUT, missing
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT/"nbs"/"papers"/"items.ipynb"
@@ -47,7 +52,7 @@ def section(paper):
     return next(text(c) for c in cells(PAGE) if f"\n[{paper}] " in text(c))
 
 def rows(paper):
-    "The table's rows: item, what it says, where it is, what checks it."
+    "The rows: item, what it says, where it is, what checks it, what is asserted."
     lines = [line for line in section(paper).splitlines() if line.startswith("| ")]
     return [[part.strip() for part in line.strip("|").split("|")] for line in lines[1:]]
 
@@ -81,13 +86,13 @@ def test_links_lead_somewhere(paper):
 @each
 def test_an_item_is_where_it_is_said_to_be(paper):
     "Each row names a place, or says why there is none."
-    for item, said, where, _ in rows(paper):
+    for item, said, where, *_ in rows(paper):
         assert said and (links(where) or re.fullmatch(r"not in the book: .{10,}", where)), item
 
 @each
 def test_what_checks_it_checks(paper):
     "A cell with an assertion, or a test; only what is not in the book has none."
-    for item, _, where, by in rows(paper):
+    for item, _, where, by, asserted in rows(paper):
         named = [(path, anchor.removeprefix("cell-id=")) for path, anchor in links(by)]
         for path, name in named:
             cell = next((c for c in cells(path) if c.get("id") == name), None)
@@ -97,7 +102,81 @@ def test_what_checks_it_checks(paper):
             source = (ROOT/file).read_text(encoding="utf-8")
             body = re.search(rf"^def {name}\(.*?(?=^\S|\Z)", source, flags=re.M | re.S)
             assert body and asserts(body[0]), (item, name)
-        assert named or tests or where.startswith("not in the book"), item
+        absent = where.startswith("not in the book")
+        assert bool(named or tests) is bool(asserted) is not absent, item
+
+def checked():
+    "{item with its paper: the cells that check it} of all that are in the book."
+    return {f"{paper} {row[0]}": [anchor.removeprefix("cell-id=") for _, anchor in links(row[3])]
+            for paper in COUNTED for row in rows(paper) if row[4]}
+
+def notebook_of(item): return next(path for path in NOTEBOOKS
+                                   if MUTANTS[item]["cell"] in code_cells(path))
+
+def test_each_item_has_a_mutant():
+    "Its cell is one that the page names, and the text that it changes stands there once."
+    assert list(MUTANTS) == list(checked())
+    for item, cells_of_it in checked().items():
+        mutant, sources = MUTANTS[item], code_cells(notebook_of(item))
+        assert mutant["cell"] in cells_of_it, item
+        source = sources[mutant.get("in", mutant["cell"])]
+        assert source.count(mutant["text"]) == 1 and mutant["text"] != mutant["becomes"], item
+
+def takes_long(item):
+    sources = code_cells(notebook_of(item))
+    return any(LEFT_OUT.search(sources[id]) for id in needed(sources, MUTANTS[item]["cell"]))
+
+def killed(items):
+    "In a process of its own: a notebook's cells change the library's classes."
+    run = subprocess.run([sys.executable, ROOT/"tests"/"items.py", *items], text=True,
+                         capture_output=True, check=True, env=os.environ | {"MPLBACKEND": "agg"})
+    found = json.loads(run.stdout)
+    assert found == dict.fromkeys(found, KILLED) and set(found) == set(items)
+
+class Plain:
+    "As much of a notebook's shell as a Book needs."
+    def __init__(self): self.user_ns, self.exc = {}, None
+    def run(self, source):
+        self.exc = None
+        try:
+            exec(source, self.user_ns)
+        except Exception as error:
+            self.exc = error
+
+@pytest.mark.parametrize("place, text, becomes, found", [
+    ("law", "2*x", "3*x", KILLED), ("check", "== 6", "== 7", KILLED),
+    ("law", "2*x", "x + x", "survived"), ("check", "None", "0", "survived"),
+    ("law", "2*x", "2*z", "another error"), ("later", "0", "1", "its text"),
+    ("law", "x", "y", "its text")])
+def test_what_becomes_of_a_mutant(place, text, becomes, found):
+    "Only an assertion that fails kills it; afterwards all is as it was."
+    cells = {"law": "def f(x): return 2*x", "aside": "assert False", "use": "six = f(3)",
+             "check": "assert six == 6\nsix = None", "later": "six = 0"}
+    book = Book(cells, Plain())
+    assert needed(cells, "check") == ["law", "use", "check"]
+    mutant = {"cell": "check", "in": place, "text": text, "becomes": becomes}
+    assert book.judge(mutant).startswith(found)
+    assert not book.done or book.run(["check"]) is None and book.run(["use", "check"]) is None
+
+def test_cells_run_in_their_order():
+    "A cell that a later check needs is not run after one that stands below it."
+    cells = {"a": "i = k = 1", "b": "j = 2*k", "c": "k = 5", "d": "assert k == 5*i",
+             "e": "assert j == 2"}
+    book = Book(cells, Plain())
+    for cell, text in (("d", "5"), ("e", "2")):
+        assert book.judge({"cell": cell, "text": text, "becomes": "7"}) == KILLED
+
+def test_some_mutants_are_noticed():
+    "Every fourteenth: all are in the slow run."
+    some = [item for item in list(MUTANTS)[1::14] if not missing(notebook_of(item))]
+    killed([item for item in some if not takes_long(item)])
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", sorted({notebook_of(item) for item in MUTANTS}),
+                         ids=lambda path: path.stem)
+def test_all_mutants_are_noticed(path):
+    if missing(path): pytest.skip(f"needs {', '.join(missing(path))}")
+    killed([item for item in MUTANTS if notebook_of(item) == path])
 
 def test_a_wrong_link_is_seen():
     "The check itself: a heading or a cell that is not there."
