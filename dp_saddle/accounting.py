@@ -649,7 +649,9 @@ def mechanism_of(
     -------
     the same, or the run's mechanism
     """
-    if isinstance(run, dict): return dp_saddle.run_of_history(run)
+    if isinstance(run, dict):
+        try: return dp_saddle.run_of_history(run)
+        except ValueError as error: raise ValueError(f"run: {error}") from None
     return run.mechanism if isinstance(run, Composable) else run
 
 def _accounted(run):

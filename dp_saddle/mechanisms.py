@@ -507,9 +507,9 @@ class DiscreteLaplace(FiniteMechanism):
         return FinitePair(q[::-1], q, np.r_[-d, 2*k - d, d]/s, _LOSS_ULPS)
 
 # %% ../nbs/02_mechanisms.ipynb #b1ae44b9
-_BASES = ("base must be one step with `loss_of_sample`, its loss on a Poisson sample (Gaussian, "
-          "Laplace, MixtureOfGaussians, AdditiveNoise, Discrete and what has finitely many "
-          "outcomes, or a class of yours that defines it), or a sum of Gaussians")
+_BASES = ("base must be a sum of Gaussians, or one step with `loss_of_sample`: Laplace, "
+          "MixtureOfGaussians, AdditiveNoise, Discrete, what has finitely many outcomes, "
+          "or a class of yours that defines it")
 
 def _of_one_sample(run):
     "The step that a composition on one sample is: Gaussians are one. Or TypeError."

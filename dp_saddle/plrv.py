@@ -522,8 +522,9 @@ def _added(parts):
     "The parts that are there, all Gaussians as one; not those that dominate more than nothing."
     def is_plain(p): return isinstance(p, GaussianLoss) and p.dominated in (None, NOTHING)
     def as_one(below):
-        mu2 = fsum(n*p.mu**2 for p, n in parts if is_plain(p) and p.dominated is below)
-        return [(GaussianLoss(sqrt(mu2)).over(below), 1)] if mu2 else []
+        some = [(p, n) for p, n in parts if is_plain(p) and p.dominated is below]
+        if not (mu2 := fsum(n*p.mu**2 for p, n in some)): return []
+        return [(some[0][0].exchanged(GaussianLoss(sqrt(mu2))).over(below), 1)]
     others = [(p, n) for p, n in parts if n and p is not NOTHING and not is_plain(p)]
     return others + as_one(None) + as_one(NOTHING)
 

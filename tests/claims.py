@@ -20,7 +20,7 @@ import test_known_by_moments
 import test_many
 import test_prv_fft
 import test_shuffles
-from dp_saddle import Gaussian, Laplace, PoissonSubsampled
+from dp_saddle import Gaussian, Laplace, PoissonSubsampled, RenyiDP
 from dp_saddle.base.numerics import ULP
 
 SMALLER, LARGER, EITHER = (.5,), (2,), (.5, 2)
@@ -846,6 +846,26 @@ def fourth_cumulant(c):
     "That of a normal law is 0."
     x, w = np.polynomial.hermite_e.hermegauss(9)
     assert abs(w @ x**4/w.sum() - c) < 1e-9
+
+
+@check("steps.guarantees", "_THRICE", wrong=(.25,))
+def renyi_of_a_sample(_):
+    "Randomised response, removed: the third moment of its sample is at most what is granted."
+    p, q, rate = np.array([.6, .4]), np.array([.4, .6]), .3
+    orders = np.array([2., 3.])
+    moments = np.log([(p**a*q**(1 - a)).sum() for a in orders])
+    step = RenyiDP(orders=orders, divergences=moments/(orders - 1))
+    K = step.loss_of_sample(rate, "remove").bound(orders - 1)
+    sampled = (1 - rate)*q + rate*p
+    assert K[1] >= math.log((sampled**3*q**-2.).sum())*(1 - 1e-12)
+
+
+@check("steps.guarantees", "_CHAIN", wrong=SMALLER)
+def renyi_of_a_group(_):
+    "Two records of a Gaussian step: four times the divergence of one, at any order."
+    orders = np.array([4., 16.])
+    two = RenyiDP(orders=orders, divergences=orders/2).of_group(2)
+    assert (np.array(two.divergences) >= 4*np.array(two.orders)/2).all()
 
 
 @check("steps.known_by_moments", "_LOSS_ULPS", wrong=SMALLER)

@@ -256,7 +256,7 @@ def test_bad_steps_leave_a_filter_as_it_was(method, mus, message):
     (lambda: GDPOdometer(.99e-12), 'increment must be'),
     (lambda: RDPOdometer(.5, 1.), 'order must be'),
     (lambda: GDPOdometer(1.).step(1e200), 'mu must leave the sum finite'),
-    (lambda: GDPFilter(1.).epsilon(0), 'delta must be'),
+    (lambda: GDPFilter(1.).epsilon(-1e-9), 'delta must be'),
     (lambda: GDPFilter(1.).epsilon(1.), 'delta must be'),
     (lambda: GDPFilter(1.).delta(-1), 'eps must be'),
     (lambda: RDPFilter(2., 1.).epsilon(2), 'delta must be'),

@@ -113,12 +113,15 @@ RIGHT |= {
     'plot_tradeoff': dict(run=G, fpr=[.1, .2], ax=None, direction=None),
     'plot_steps': dict(schedule=[G], delta=1e-5, ax=None),
     'verify': dict(certificate=3, seconds=1.),
+    'GaussianDP': dict(mu=1.), 'RenyiDP': dict(orders=(2., 3.), divergences=(.1, .2)),
+    'PrivacyProfile': dict(eps=(0., 1.), delta=(.1, .01)),
+    'run_of_history': dict(state={'history': [(1., .1, 3)], 'sampling': 'poisson'}),
     'compare_sampling': dict(sigma=2., batch_size=50, dataset_size=100, epochs=1, delta=1e-5,
                              max_batch_size=None),
 }
 # Not asked: what is returned only or inherited from, and what has a function of the user's.
 NOT_ASKED = {'Accountant', 'AdditiveNoise', 'Audit', 'Bounds', 'Certificate', 'DensityLoss',
-             'Mechanism', 'PLRV', 'plot_sampling'}
+             'Mechanism', 'PLRV', 'plot_sampling', 'privacy_profile'}
 
 def budget():
     paid = dp.Budget(eps=3., delta=1e-5)

@@ -139,7 +139,7 @@ def test_at_zero_and_beyond():
     assert (delta(run, eps=np.zeros((0, 2))).shape == epsilon(run, delta=np.zeros((0, 2))).shape
             == (0, 2))
 
-@pytest.mark.parametrize('bad', [-1., np.nan, np.inf, np.array([1., -1.]), np.array([np.nan, 1.]),
+@pytest.mark.parametrize('bad', [-1., np.nan, np.array([1., -1.]), np.array([np.nan, 1.]),
                                  np.ma.array([1., 2.], mask=[True, False]), '1', None, True],
                          ids=str)
 def test_what_is_no_eps_is_said(bad):
@@ -148,7 +148,7 @@ def test_what_is_no_eps_is_said(bad):
         with pytest.raises((TypeError, ValueError), match='eps must be'):
             asked()
 
-@pytest.mark.parametrize('bad', [0., 1., -1., True, np.array([1e-5, 0.]), np.array([1e-5, np.nan])],
+@pytest.mark.parametrize('bad', [1., -1., True, np.array([1e-5, -1e-9]), np.array([1e-5, np.nan])],
                          ids=str)
 def test_what_is_no_delta_is_said(bad):
     run = run_of(2., .01, 3000)

@@ -11,7 +11,6 @@ import pytest
 
 import conformance
 from dp_saddle import (
-    ApproxDP,
     Composition,
     ContourAccountant,
     DiscreteGaussian,
@@ -338,8 +337,6 @@ def mixture(c=(0., 1.), p=(.5, .5), sigma=1.):
         mixture(c=(0., .1, .37, 1.1, 2.3), p=(.2,)*5), 60)),
     ('a group of 2 records is asked for, got RandomizedResponse',
      lambda: group(RandomizedResponse(eps=1.), 2)),
-    ('a group of 2 records is asked for, got ApproxDP',
-     lambda: group(ApproxDP(eps=1., delta=.1), 2)),
     ('a mixture of Gaussians on a Poisson sample for a group of 2',
      lambda: group(PoissonSubsampled(Laplace(scale=1.), rate=.1), 2)),
     ("unit_records must be 1 for sampling = 'without-replacement'",

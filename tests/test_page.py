@@ -22,9 +22,9 @@ LONG_CELLS = {}
 LONG_MODULES = {
     "plrv": (460,
         "what every loss owes, the Gaussian's curve, and sums of losses with both ends of theirs"),
-    "mechanisms": (515,
+    "mechanisms": (535,
         "what users write, on one page, beside what every accountant has"),
-    "accounting": (520,
+    "accounting": (525,
         "the front door: a run, sums of runs, who answers, and all answers in a table; that "
         "could have a room of its own"),
     "interop.opacus": (610,

@@ -58,7 +58,7 @@ def test_a_list_of_runs():
     (dict(steps=-1), r'steps must be in \[0, inf\), got -1'),
     (dict(steps=1.5), 'steps must be an integer, got 1.5'),
     (dict(delta=[]), 'delta must be a number or a vector of one or more'),
-    (dict(delta=1.), r'delta must be in \(0, 1\), got 1.0')])
+    (dict(delta=1.), r'delta must be in \[0, 1\), got 1.0')])
 def test_what_is_wrong_is_named(wrong, said):
     with pytest.raises((ValueError, TypeError), match=said):
         sweep(**(dict(sigma=1., rate=.1, steps=1, delta=1e-5) | wrong))

@@ -179,7 +179,7 @@ def array(
     (name, x), = named.items()
     if isinstance(x, Real) and not isinstance(x, (bool, np.bool_)):     # of any kind: fractions
         real(low, high, brackets, **named)
-        return np.array(float(x))
+        return np.array(_as_float(x))
     try:
         a = np.asarray(x)
     except ValueError:      # rows of different lengths
