@@ -161,6 +161,12 @@ def places_in(text):
     text = CELL.sub(r'<a href="\2.html#cell-\3"><code>\1</code></a>', text)
     return PLACE.sub(of_site, text)
 
+def place_outputs(cell):
+    "The same of the text that a code cell has shown."
+    for output in cell.outputs:
+        if text := output.get("data", {}).get("text/markdown"):
+            output["data"]["text/markdown"] = places_in(text)
+
 # Cells
 
 DIRECTIVE = re.compile(r"^#\|\s*(.*?)\s*$", flags=re.M)
@@ -283,6 +289,7 @@ def page(nb, name, made, cited, named=()):
         if cell.cell_type == "code":
             said = directives(cell)
             if said & HIDDEN or re.match(r"(#\|.*\n)*_all_ = ", cell.source): continue
+            place_outputs(cell)
             if re.search(r"^#\|\s*echo:\s*false", cell.source, flags=re.M):
                 cell.metadata.setdefault("tags", []).append("remove-input")
             elif is_library(cell):

@@ -33,7 +33,6 @@ from dp_saddle.base import (
     told,
 )
 from ..mechanisms import Composition, Gaussian, PoissonSubsampled
-from .histories import is_history, read_history, run_of_history
 
 # %% ../../nbs/practice/run_files.ipynb #d5b7a61d
 _LONG_EXPONENT = re.compile(r'[eE][+-]?[0_]*(?![0_])\d[\d_]{4}')     # 1e999999999 never ends
