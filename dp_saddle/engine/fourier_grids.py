@@ -22,6 +22,7 @@ _THM8_RATE, _THM8_SIGMA, _THM8_FACTOR = .2, 4, 5                   # of [FA Thm 
 _FOURIER_TILT, _BEYOND = 1e4, 1e-15                                          # of a window L
 _LEAST_POINTS, _MOST_POINTS = 16, 1 << 24                                    # of a Fourier grid
 _FIRST_POINTS, _LAST_POINTS, _GOAL, _PROBES = 1 << 15, 1 << 22, 1e-9, 9      # where n is found
+_LEAST_MASS = .5                                                             # of a sum on it
 _MAX_NEWTON, _MISS, _STUCK = 200, 1e-13, 1e-6                                # relative to delta
 
 # %% ../../nbs/engine/fourier_grids.ipynb #b577380a
@@ -77,8 +78,7 @@ def fourier_curves(
     -------
     (L, n, (curve of n points, of 2n))
     """
-    for p, _ in plrv.parts:
-        _density(p, np.zeros(1))                          # is there one?
+    for p, _ in plrv.parts: _density(p, np.zeros(1))      # is there one?
     if not L:
         sides = (plrv, plrv.reverse)
         L = 1 + max(chernoff_reach(side, _FOURIER_TILT, _BEYOND).sum for side in sides)
@@ -87,7 +87,9 @@ def fourier_curves(
     curve = _fourier_curve(plrv, L, samples)
     samples = _samples(plrv, L, 2*points, samples)
     finer = _fourier_curve(plrv, L, samples)
-    def too_coarse(): return np.abs(curve.delta(eps) - finer.delta(eps)).max()*2 > _GOAL
+    def too_coarse():
+        differ = np.abs(curve.delta(eps) - finer.delta(eps)).max()*2 > _GOAL
+        return differ or finer.mass.sum() < _LEAST_MASS      # or both have next to none
     while not n and too_coarse() and points < _LAST_POINTS:
         points *= 2
         samples = _samples(plrv, L, 2*points, samples)
