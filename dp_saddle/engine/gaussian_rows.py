@@ -818,7 +818,8 @@ def asked(self:Rows, n, goal, eps, most):
     "The _Found, from exact losses where others are not enough, or wider than `most`."
     found = self.found(n, goal, eps)
     if found is None or EXTENDED is np.float64: return found
-    enough = found.good & (np.ptp(found.ends, axis=1, keepdims=True) <= most)
+    enough = found.good
+    if most < np.inf: enough = enough & (np.ptp(found.ends, axis=1, keepdims=True) <= most)
     return found if (enough | ~found.lined).all() else self.found(n, goal, eps, rough=found)
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #1953d7be

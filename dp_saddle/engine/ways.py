@@ -1427,7 +1427,7 @@ def completed(
         function of such: Bounds
     """
     if found is None: return ask(x)
-    if not (np.ndim(found.upper) and (unknown := np.isnan(found.upper)).any()): return found
+    if type(found.upper) is float or not (unknown := np.isnan(found.upper)).any(): return found
     for known, asked in zip(found[:_BOUNDS], ask(x[unknown])[:_BOUNDS], strict=True):
         known[unknown] = asked
     return found
