@@ -782,6 +782,7 @@ def test_help_says_that_a_rate_is_not_how_batches_are_drawn():
     said = ' '.join(dp_saddle('--help').stdout.split())
     assert 'A loader that shuffles draws no Poisson samples' in said
     assert 'poisson_sampling=False): say --sampling shuffle, or see compare-sampling' in said
+    assert 'Two rates, of clients and of batches inside a round, are not to be multiplied' in said
 
 def test_help_by_its_name():
     assert dp_saddle('help').stdout == dp_saddle('--help').stdout

@@ -314,7 +314,8 @@ _ABOUT = ('Certified differential-privacy accounting. A run is said by --sigma -
           'unless the sampling says otherwise (with --unit-records: all records of one user). '
           'A loader that shuffles draws no Poisson samples, also where a library reports a rate '
           'for it (Opacus with poisson_sampling=False): say --sampling shuffle, or see '
-          'compare-sampling.')
+          'compare-sampling. Two rates, of clients and of batches inside a round, are not to be '
+          'multiplied: the steps of a round share the coin of a client.')
 _COLUMNS = 80
 
 # %% ../../nbs/command/words.ipynb #a50e7b09
