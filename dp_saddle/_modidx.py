@@ -1285,8 +1285,6 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                       'dp_saddle/engine/gaussian_rows.py'),
                                                 'dp_saddle.engine.gaussian_rows._MixedRun.rounded_up': ( 'engine/gaussian_rows.html#_mixedrun.rounded_up',
                                                                                                          'dp_saddle/engine/gaussian_rows.py'),
-                                                'dp_saddle.engine.gaussian_rows._MixedRun.solved': ( 'engine/gaussian_rows.html#_mixedrun.solved',
-                                                                                                     'dp_saddle/engine/gaussian_rows.py'),
                                                 'dp_saddle.engine.gaussian_rows._MixedRun.step': ( 'engine/gaussian_rows.html#_mixedrun.step',
                                                                                                    'dp_saddle/engine/gaussian_rows.py'),
                                                 'dp_saddle.engine.gaussian_rows._MixedRun.table': ( 'engine/gaussian_rows.html#_mixedrun.table',

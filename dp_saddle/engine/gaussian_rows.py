@@ -691,16 +691,16 @@ def ready_for(self:Rows, make, n, goal):
     return make(n, n, goal) if ready.step is None and ready.plan is not None else ready
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #01rowsfine0
-def _exactly(g):
-    "The Grid with weights and losses in the nodes' precision."
-    return g._replace(p=g.exact[0], L=g.exact[1])
+def _exactly(law):
+    "(grid, cut, fades) with weights and losses in the nodes' precision."
+    g, cut, fades = law
+    return g._replace(p=g.exact[0], L=g.exact[1]), cut, fades
 
 @patch
 def finer(self:Rows, ready):
     "The _CachedPlan with the same line in the nodes' precision; without a step where it is long."
     if ready.law is None or ready.step.s.shape[1] > _FINE: return ready._replace(step=None)
-    g, cut, fades = ready.law
-    return ready._replace(step=self.step(ready.plan, _exactly(g), cut, fades))
+    return ready._replace(step=self.step(ready.plan, *_exactly(ready.law)))
 
 @patch
 def finely(self:Rows, least, n, goal):
@@ -1081,7 +1081,7 @@ _ADDED = 4                              # ULP of a sum of m numbers, besides m
 
 # Tuning: only time and memory depend on it. Several kinds.
 _MOST_TERMS, _BESIDE = 1 << 17, 1 << 12 # of all lines at a time; of a line with others beside
-_FINE_TERMS, _WIDE = 1 << 19, 32.       # of all kinds: more are not tried again, but may be wider
+_FEW, _WIDE = 64, 32.                   # of more kinds bounds may be so many times as wide
 _OTHERS = FiniteLoss, LaplaceLoss, MixtureLoss      # losses of steps beside
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #01kinds1b
@@ -1158,13 +1158,13 @@ def blocks(self:_MixedRun, side, ends, terms):
         for r in parts: yield n[r], rows if len(parts) == 1 else rows.part(r), end[r]
 
 @patch
-def on_line(self:_MixedRun, side, plan, ends, asked, turned, finely):
+def on_line(self:_MixedRun, side, plan, ends, asked, turned):
     "(a _Step, sums over kinds: log of moduli, strips, then for a _Step) up to `asked`, or None."
     h, sums = 2*pi/plan.X, 0
     for n, rows, end in self.blocks(side, ends, ceil((asked/h).item())):
         t, cut, guess = (np.full(n.shape, v) for v in (plan.t, asked, plan.guess))
         if (g := rows.grid(t, rows.spacing(t, cut, turned, end))) is None: return None
-        g = rows.up_to(_exactly(g) if finely else g, cut)
+        g = rows.up_to(g, cut)
         one = rows.step(_some(plan, np.zeros(len(n), int)), g, cut - h, 0)
         change, K = n*one.change, n.astype(one.K.dtype)*one.K
         own = [n*rows.moduli(g, guess*_CUTS, guess), n*g.strip, change, np.abs(change), n*one.off,
@@ -1175,12 +1175,12 @@ def on_line(self:_MixedRun, side, plan, ends, asked, turned, finely):
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #01kinds05
 @patch
-def fitted(self:_MixedRun, side, plan, own, finely=False):
-    "The _Step of the whole run, or None; `finely` from exact losses."
+def fitted(self:_MixedRun, side, plan, own):
+    "The _Step of the whole run, or None."
     h, asked, (_, ends) = 2*pi/plan.X, _FIRST_CUT*plan.guess, own
     for turned in (*TURNED, TURNED[-1]):             # closer, and as far as is known by then
         if not asked < h*(_BESIDE if self.others else _MOST_NODES[1]): return None
-        if not (found := self.on_line(side, plan, ends, asked, turned, finely)): return None
+        if not (found := self.on_line(side, plan, ends, asked, turned)): return None
         one, fades, strip, *sums = found
         cut, fades, ok = self.tail(side, plan, fades)
         if not ok: return None
@@ -1229,18 +1229,9 @@ def found(self:_MixedRun, side, plan, own, goal):
     if not plan.lined:
         noted(_Row({'kind': Known.CHERNOFF.value, 'direction': _WAYS[side]}), np.nan)
         return _without_line(plan.u, _of_all(1, plan.top))
-    return self.solved(side, plan, own, goal) if plan.ok else None
-
-@patch
-def solved(self:_MixedRun, side, plan, own, goal):
-    "The _Found of a line, or None: what is too wide is asked from exact losses, or is enough."
-    for finely in (False, True):
-        if not (step := self.fitted(side, plan, own, finely)): return None
-        few = self.kinds*step.s.size < _FINE_TERMS
-        ready, wide = _CachedPlan(None, plan, step), 1 if few else _WIDE
-        found = self.pair.each[side].solved(ready, np.ones((1, 1)), goal, wide=wide)
-        if found.good or not few or EXTENDED is np.float64: break
-    return found
+    if not plan.ok or not (step := self.fitted(side, plan, own)): return None
+    ready, wide = _CachedPlan(None, plan, step), _WIDE if self.kinds > _FEW else 1
+    return self.pair.each[side].solved(ready, np.ones((1, 1)), goal, wide=wide)
 
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #01kinds6b
