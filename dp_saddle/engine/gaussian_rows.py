@@ -1081,6 +1081,7 @@ _ADDED = 4                              # ULP of a sum of m numbers, besides m
 
 # Tuning: only time and memory depend on it. Several kinds.
 _MOST_TERMS, _BESIDE = 1 << 17, 1 << 12 # of all lines at a time; of a line with others beside
+_LINE_CUT, _GRID_CUT = 1.27, 1.2        # of the guess, where a first line ends; of that, of grids
 _FEW, _WIDE = 64, 32.                   # of more kinds bounds may be so many times as wide
 _OTHERS = FiniteLoss, LaplaceLoss, MixtureLoss      # losses of steps beside
 
@@ -1163,7 +1164,7 @@ def on_line(self:_MixedRun, side, plan, ends, asked, turned):
     h, sums = 2*pi/plan.X, 0
     for n, rows, end in self.blocks(side, ends, ceil((asked/h).item())):
         t, cut, guess = (np.full(n.shape, v) for v in (plan.t, asked, plan.guess))
-        if (g := rows.grid(t, rows.spacing(t, cut, turned, end))) is None: return None
+        if (g := rows.grid(t, rows.spacing(t, _GRID_CUT*cut, turned, end))) is None: return None
         g = rows.up_to(g, cut)
         one = rows.step(_some(plan, np.zeros(len(n), int)), g, cut - h, 0)
         change, K = n*one.change, n.astype(one.K.dtype)*one.K
@@ -1177,7 +1178,7 @@ def on_line(self:_MixedRun, side, plan, ends, asked, turned):
 @patch
 def fitted(self:_MixedRun, side, plan, own):
     "The _Step of the whole run, or None."
-    h, asked, (_, ends) = 2*pi/plan.X, _FIRST_CUT*plan.guess, own
+    h, asked, (_, ends) = 2*pi/plan.X, _LINE_CUT*plan.guess, own
     for turned in (*TURNED, TURNED[-1]):             # closer, and as far as is known by then
         if not asked < h*(_BESIDE if self.others else _MOST_NODES[1]): return None
         if not (found := self.on_line(side, plan, ends, asked, turned)): return None
