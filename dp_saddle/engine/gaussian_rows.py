@@ -226,7 +226,7 @@ def rounded_up(self:Rows, table, places=None):
 # %% ../../nbs/engine/gaussian_rows.ipynb #40ccee8d
 @patch
 def tabulate(self:Rows, last, end, tilts=_TILTS):
-    "Tilts up to `last`, these parts of it, K_1 and its derivatives there; None where that takes too many nodes."
+    "K_1 and its derivatives at these parts of `last`; None where that takes too many nodes."
     b, h, end, first, own = self.coarse(last, end)
     if not (count := own.max()) < _MOST_NODES[0]: return None
     _, _, odds, y, logp, moved = self.nodes(h, first + own - count, int(count), float)
@@ -1081,9 +1081,11 @@ _ADDED = 4                              # ULP of a sum of m numbers, besides m
 
 # Tuning: only time and memory depend on it. Several kinds.
 _MOST_TERMS, _BESIDE = 1 << 17, 1 << 12 # of all lines at a time; of a line with others beside
-_LINE_CUT, _GRID_CUT = 1.27, 1.2        # of the guess, where a first line ends; of that, of grids
-_FEW, _WIDE = 64, 32.                   # of more kinds bounds may be so many times as wide
 _OTHERS = FiniteLoss, LaplaceLoss, MixtureLoss      # losses of steps beside
+# Tuning: only time and width depend on it. Where lines end, and what is narrow.
+_LINE_CUT, _GRID_CUT = 1.27, 1.2        # of the guess, a first line's end; of that, a grid's
+_FEW, _WIDE = 64, 32.                   # of more kinds bounds may be so many times as wide
+
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #01kinds1b
 class _MixedRun:
