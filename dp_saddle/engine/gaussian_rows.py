@@ -771,9 +771,8 @@ def _facts_of(r, plan, step, taken, errors, gone, total):
 # %% ../../nbs/engine/gaussian_rows.ipynb #6f0e8074
 @patch
 def solved(self:Rows, ready, n, goal, eps=None, start=None, wide=1):
-    """The _Found of rows with lines, of eps or, at `eps`, of log delta; `start` is about eps, if
-    known. Of a row are as many goals as the next has; n is (1, 1), where they are several. Bounds
-    of eps may be `wide` times as wide as elsewhere."""
+    """The _Found of rows with lines, of eps, `wide` times as wide as elsewhere, or at `eps` of log
+    delta; `start` is about eps. A row has as many goals as the next; if several, n is (1, 1)."""
     plan, line = ready.plan, self.lines(ready.step, n, ready.plan)
     if (each := len(goal)//len(plan.t)) > 1:
         line, plan = (_some(v, np.repeat(np.arange(len(plan.t)), each)) for v in (line, plan))
@@ -1079,10 +1078,9 @@ def epsilons_of_sampled(
 # Rounding: may grow, never shrink.
 _ADDED = 4                              # ULP of a sum of m numbers, besides m
 
-# Tuning: only time and memory depend on it. Several kinds.
+# Tuning: only time, memory and width depend on it. Several kinds.
 _MOST_TERMS, _BESIDE = 1 << 17, 1 << 12 # of all lines at a time; of a line with others beside
 _OTHERS = FiniteLoss, LaplaceLoss, MixtureLoss      # losses of steps beside
-# Tuning: only time and width depend on it. Where lines end, and what is narrow.
 _LINE_CUT, _GRID_CUT = 1.27, 1.2        # of the guess, a first line's end; of that, a grid's
 _FEW, _WIDE = 64, 32.                   # of more kinds bounds may be so many times as wide
 
@@ -1092,8 +1090,7 @@ class _MixedRun:
     """Several kinds of steps, {kind: n}, Gaussian ones, `plain` being their mu^2, and others, none
     or two ComposedLosses, by way. Groups: n, Rows by way, how many steps would spread as much."""
     def __init__(self, counts, plain, others=()):
-        self.plain, self.others = plain, others
-        self.kinds = len(counts)
+        self.plain, self.others, self.kinds = plain, others, len(counts)
         self.ulps = (self.kinds + bool(others) + _ADDED)*ULP
         groups = [(kinds, n, [rows_of(kinds, adds) for adds in (False, True)])
                   for kinds, n in grouped(counts)]
@@ -1122,8 +1119,7 @@ def table(self:_MixedRun, side, goal):
         each = one.K, one.mean, one.variance, one.falls, np.exp(one.last)
         sums = _plus(sums, [np.tensordot(n[:, 0], v, 1)[None] for v in each])
     K, mean, variance, falls, lost = sums
-    some = _some(one._replace(grid=None), slice(1))
-    u = some.u
+    u = (some := _some(one._replace(grid=None), slice(1))).u
     K, variance = K + self.plain*u*(1 + u)/2, variance + self.plain
     mean, falls = mean + self.plain*(u + 1/2), falls - self.plain*(_FALLS*self.pair.unit[side])**2/2
     for p in self.beside(side):
