@@ -1,5 +1,6 @@
 "One kind of sampled Gaussian step, in rows: against engine/line, references, and mutations."
 
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from dp_saddle import (
     ZCDP,
     Accountant,
     ApproxDP,
+    Composition,
     ContourAccountant,
     DiscreteGaussian,
     DiscreteLaplace,
@@ -32,6 +34,7 @@ from dp_saddle.engine.ways import epsilon_without
 from dp_saddle.losses.densities import SubsampledGaussianLoss
 from dp_saddle.losses.nodes import FiniteLoss
 from dp_saddle.plrv import ComposedLoss
+from oracles import by_fft
 from test_transform_grids import mixed_pair, random_pairs
 
 # What is narrow only where there is something finer than a double.
@@ -640,6 +643,75 @@ def test_fifteen_hundred_kinds_are_rows():
     assert len(run.steps) == 1500 and found is not None
     assert least.lower < found.lower <= found.upper < most.upper < least.upper*(1 + 1e-5)
     assert found.upper - found.lower < 1e-9
+
+# (noise, rate, steps of a kind, kinds of about this noise). Of the second, whose steps are rare,
+# rounding is more than few kinds may have.
+MANY_KINDS = [[(.8, .01, 1, 1000), (1., .01, 2, 1000), (3., .03, 1, 1000)],
+              [(.7, .001, 1, 400), (1.5, .001, 1, 700)]]
+
+def nearly_alike(kinds, apart=1e-14):
+    "A run in which no two noises are the same, and the last digits of all differ."
+    steps = [(PoissonSubsampled(Gaussian(sigma=sigma*(1 + apart*k)), rate=rate), n)
+             for sigma, rate, n, count in kinds for k in range(count)]
+    chance = np.random.default_rng(5)
+    return Composition(steps=[steps[k] for k in chance.permutation(len(steps))])
+
+def alike(kinds, more=0.):
+    "The same with as few noises, `more` larger, relatively."
+    return sum((run_of(sigma*(1 + more), rate, n*count) for sigma, rate, n, count in kinds[1:]),
+               run_of(kinds[0][0]*(1 + more), kinds[0][1], kinds[0][2]*kinds[0][3]))
+
+@pytest.mark.parametrize('kinds', MANY_KINDS, ids=['3000', '1100'])
+def test_thousands_of_kinds_cost_what_two_or_three_do(kinds):
+    "By a line that knows nothing of rows, and by a Fourier transform, of as few kinds."
+    run = nearly_alike(kinds)
+    found = rows.epsilon_of_kinds(run, 1e-5)
+    assert len(run.steps) == sum(count for *_, count in kinds) and found.width < 1e-9
+    most, least = (Accountant.epsilon(ContourAccountant(alike(kinds, more), max_nodes=1 << 17),
+                                      1e-5) for more in (0., 1e-14*1000))
+    assert least.lower <= found.upper and found.lower <= most.upper
+    assert abs(found.estimate - most.estimate) < 2e-10 + 2e-11*found.estimate
+    steps = [(('sub', ('gaussian', sigma), rate), n*count) for sigma, rate, n, count in kinds]
+    low, up = by_fft(steps, found.estimate, log2n=16)
+    assert low < 1e-5 < up < 1.01e-5
+    assert epsilon_without(run, 1e-5) == found
+
+def test_four_times_as_many_kinds_take_no_more_memory():
+    def most_held(count):
+        sigmas = np.linspace(2., .8, count).tolist()
+        run = Composition(steps=[(PoissonSubsampled(Gaussian(sigma=s), rate=.05), 1)
+                                 for s in sigmas])
+        tracemalloc.start()
+        try:
+            assert rows.epsilon_of_kinds(run, 1e-5).width < NARROW
+            return tracemalloc.get_traced_memory()[1]
+        finally: tracemalloc.stop()
+    assert most_held(800) < 1.5*most_held(200)
+
+def test_no_number_of_kinds_is_too_large(monkeypatch):
+    seen = []
+    class Counted:
+        def __init__(self, counts, *others): seen.append(len(counts))
+        def bounds(self, delta): return None
+    monkeypatch.setattr(rows, '_MixedRun', Counted)
+    steps = [(PoissonSubsampled(Gaussian(sigma=1 + k*1e-6), rate=.01), 1) for k in range(17000)]
+    rows.epsilon_of_kinds(Composition(steps=steps), 1e-5)
+    assert seen == [17000]
+
+def test_a_line_that_ends_too_early_is_made_again(monkeypatch):
+    "And one that ends late is cut: the answer is the same."
+    run = run_of(2., .01, 1000) + run_of(3., .02, 500) + Gaussian(sigma=8.)
+    usual = rows.epsilon_of_kinds(run, 1e-6)
+    for cut in (.3, 4.):
+        monkeypatch.setattr(rows, '_LINE_CUT', cut)
+        found = rows.epsilon_of_kinds(run, 1e-6)
+        assert max(abs(np.subtract(found[:3], usual[:3]))) < NARROW/10
+
+@pytest.mark.slow
+def test_a_noise_that_falls_at_each_step():
+    run = Composition(steps=[(PoissonSubsampled(Gaussian(sigma=2*.999**k), rate=.001), 1)
+                             for k in range(1030)])
+    assert meets_the_accountant(run, 1e-5)
 
 # --- several amounts
 

@@ -225,13 +225,13 @@ def rounded_up(self:Rows, table, places=None):
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #40ccee8d
 @patch
-def tabulate(self:Rows, last, end):
-    "Tilts up to `last`, K_1 and its derivatives there; None where that takes too many nodes."
+def tabulate(self:Rows, last, end, tilts=_TILTS):
+    "K_1 and its derivatives at these parts of `last`; None where that takes too many nodes."
     b, h, end, first, own = self.coarse(last, end)
     if not (count := own.max()) < _MOST_NODES[0]: return None
     _, _, odds, y, logp, moved = self.nodes(h, first + own - count, int(count), float)
     g = Grid(h, b, 0*b, None, None, end, y, logp, odds)
-    u, ones, L = last*_TILTS, np.ones_like(y), y*self.sign
+    u, ones, L = last*tilts, np.ones_like(y), y*self.sign
     P, sizes = self.first + self.sign*u, (1 + np.abs(logp), np.abs(y) + moved)
     a = P[:, :, None]*y[:, None]
     a += logp[:, None]
@@ -493,7 +493,7 @@ class _NewtonPoint(NamedTuple):
     most: np.ndarray    # of the sum, what may be added if that is to be narrow
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #cadd6627
-def _newton(line, plan, goal, start=None):
+def _newton(line, plan, goal, start=None, wide=1):
     "The _NewtonPoint of a last eps of Newton's method, which begins at the plan's or at `start`."
     turn, t = -1j*line.s, plan.t
     bend = np.add.reduce(np.abs(line.c)*line.s**2, 1, keepdims=True)
@@ -509,7 +509,7 @@ def _newton(line, plan, goal, start=None):
         e = np.maximum(e + step, _LEAST_PART*e).astype(float, copy=False)
         if (bend*step**2 < _SETTLED*total).all(): break
     total, slope, bend, fall = (v.astype(float, copy=False) for v in (total, slope, bend, fall))
-    most = np.minimum(np.maximum(_RTOL, _WIDTH*fall), _NO_LARGE)
+    most = np.minimum(np.maximum(_RTOL, _WIDTH*fall)*wide, _NO_LARGE)
     return _NewtonPoint(at, total, slope, bend, fall, e, 1 + np.abs(line.base) + np.abs(goal), most)
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #cadd6626
@@ -539,9 +539,9 @@ def _ends(line, plan, near, goal):
         e = np.where(good & (k > 0), e, e + sides*step)            # at first inwards, too
     return e, (good & narrow).all(1, keepdims=True)
 
-def _of_eps(line, plan, goal, start):
+def _of_eps(line, plan, goal, start, wide):
     "(the _NewtonPoint, its eps, both ends, are these proved and narrow?)."
-    near = _newton(line, plan, goal, start)
+    near = _newton(line, plan, goal, start, wide)
     return near, near.root, *_ends(line, plan, near, goal)
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #01rowsdel1
@@ -770,13 +770,13 @@ def _facts_of(r, plan, step, taken, errors, gone, total):
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #6f0e8074
 @patch
-def solved(self:Rows, ready, n, goal, eps=None, start=None):
-    """The _Found of rows with lines, of eps or, at `eps`, of log delta; `start` is about eps, if
-    known. Of a row are as many goals as the next has; n is (1, 1), where they are several."""
+def solved(self:Rows, ready, n, goal, eps=None, start=None, wide=1):
+    """The _Found of rows with lines, of eps, `wide` times as wide as elsewhere, or at `eps` of log
+    delta; `start` is about eps. A row has as many goals as the next; if several, n is (1, 1)."""
     plan, line = ready.plan, self.lines(ready.step, n, ready.plan)
     if (each := len(goal)//len(plan.t)) > 1:
         line, plan = (_some(v, np.repeat(np.arange(len(plan.t)), each)) for v in (line, plan))
-    if eps is None: near, mid, ends, good = _of_eps(line, plan, goal, start)
+    if eps is None: near, mid, ends, good = _of_eps(line, plan, goal, start, wide)
     else: near, mid, ends, good = _of_log_delta(line, plan, eps)
     good &= (ends[:, :1] if eps is None else eps) >= ready.step.least
     if tracing() and each == 1:
@@ -1079,18 +1079,20 @@ def epsilons_of_sampled(
 # Rounding: may grow, never shrink.
 _ADDED = 4                              # ULP of a sum of m numbers, besides m
 
-# Tuning: only time and memory depend on it. Several kinds.
-_MOST_KINDS = 1 << 14                   # in all
-_MOST_TERMS, _BESIDE = 1 << 17, 1 << 12 # of a line of a group; of a line with others beside
+# Tuning: only time, memory and width depend on it. Several kinds.
+_MOST_TERMS, _BESIDE = 1 << 17, 1 << 12 # of all lines at a time; of a line with others beside
 _OTHERS = FiniteLoss, LaplaceLoss, MixtureLoss      # losses of steps beside
+_LINE_CUT, _GRID_CUT = 1.27, 1.2        # of the guess, a first line's end; of that, a grid's
+_FEW, _WIDE = 64, 32.                   # of more kinds bounds may be so many times as wide
+
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #01kinds1b
 class _MixedRun:
     """Several kinds of steps, {kind: n}, Gaussian ones, `plain` being their mu^2, and others, none
     or two ComposedLosses, by way. Groups: n, Rows by way, how many steps would spread as much."""
     def __init__(self, counts, plain, others=()):
-        self.plain, self.others = plain, others
-        self.ulps = (len(counts) + bool(others) + _ADDED)*ULP
+        self.plain, self.others, self.kinds = plain, others, len(counts)
+        self.ulps = (self.kinds + bool(others) + _ADDED)*ULP
         groups = [(kinds, n, [rows_of(kinds, adds) for adds in (False, True)])
                   for kinds, n in grouped(counts)]
         each = np.concatenate([n*both[0].variance for _, n, both in groups])
@@ -1110,99 +1112,114 @@ def beside(self:_MixedRun, side):
 # %% ../../nbs/engine/gaussian_rows.ipynb #01kinds02
 @patch
 def table(self:_MixedRun, side, goal):
-    "(the _Table of removing, 0, or adding, 1, as of one step; those of groups), or None."
+    "(the _Table of removing, 0, or adding, 1, as of one step; its last tilt, ends of groups)."
     reach = [both[side].reach(like, np.full(like.shape, goal)) for _, both, like in self.groups]
-    last, own, sums = min(last.min() for last, _ in reach), [], []
-    for (n, both, _), (_, end) in counted(list(zip(self.groups, reach, strict=True)), 'group'):
-        one = both[side].tabulate(np.full(n.shape, last), end)
-        if one is None: return None
+    last, (_, ends), sums = min(last.min() for last, _ in reach), zip(*reach, strict=True), 0
+    for (n, both, _), end in counted(list(zip(self.groups, ends, strict=True)), 'group'):
+        if (one := both[side].tabulate(np.full(n.shape, last), end)) is None: return None
         each = one.K, one.mean, one.variance, one.falls, np.exp(one.last)
-        sums.append([np.tensordot(n[:, 0], v, 1)[None] for v in each])
-        own.append(one._replace(falls=None))
-    K, mean, variance, falls, lost = map(sum, zip(*sums, strict=True))
-    some = _some(own[0]._replace(grid=None), slice(1))
-    u = some.u
+        sums = _plus(sums, [np.tensordot(n[:, 0], v, 1)[None] for v in each])
+    K, mean, variance, falls, lost = sums
+    u = (some := _some(one._replace(grid=None), slice(1))).u
     K, variance = K + self.plain*u*(1 + u)/2, variance + self.plain
     mean, falls = mean + self.plain*(u + 1/2), falls - self.plain*(_FALLS*self.pair.unit[side])**2/2
     for p in self.beside(side):
         if u[0, -1] > p.largest_tilt: return None
         each = p.tabulated(u[0]), *p.cumulants_on(u[0], 2)
-        K, mean, variance = (v + w for v, w in zip((K, mean, variance), each, strict=True))
+        K, mean, variance = _plus((K, mean, variance), each)
     some = some._replace(K=K, mean=mean, variance=variance, falls=falls, last=np.log(lost))
-    return some, own
+    return some, (last, ends)
+
+def _plus(sums, more):
+    "Sums and what is added to each; of nothing, 0, at first."
+    return [a + b for a, b in zip(sums, more, strict=True)] if sums else list(more)
+
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #01kinds03
 @patch
 def rounded_up(self:_MixedRun, side, own, place, u):
     "K at the tilt u, at this place of the tables, rounded up, (1, 1)."
-    tops = [n*both[side].rounded_up(table, np.full(n.shape, place))
-            for (n, both, _), table in zip(self.groups, own, strict=True)]
+    tops, (last, ends) = [], own
+    for (n, both, _), end in zip(self.groups, ends, strict=True):
+        one = both[side].tabulate(np.full(n.shape, last), end, _TILTS[[place]])
+        tops.append(n*both[side].rounded_up(one))
     beside = [np.full((1, 1), sum(p.known_cgf(u.item()))) for p in self.beside(side)]
     tops = np.concatenate([*tops, self.plain*u*(1 + u)/2, *beside])
     return tops.sum(keepdims=True) + self.ulps*np.abs(tops).sum()
 
+
+# %% ../../nbs/engine/gaussian_rows.ipynb #01kinds04
 @patch
-def tail(self:_MixedRun, side, plan, grids):
+def blocks(self:_MixedRun, side, ends, terms):
+    "(steps of each kind, (kinds, 1), their Rows, their ends): few enough for a line of so many."
+    for (n, both, _), end in counted(list(zip(self.groups, ends, strict=True)), 'group'):
+        rows = both[side]
+        parts = np.array_split(rows.every, min(len(n), ceil(len(n)*terms/_MOST_TERMS)))
+        for r in parts: yield n[r], rows if len(parts) == 1 else rows.part(r), end[r]
+
+@patch
+def on_line(self:_MixedRun, side, plan, ends, asked, turned):
+    "(a _Step, sums over kinds: log of moduli, strips, then for a _Step) up to `asked`, or None."
+    h, sums = 2*pi/plan.X, 0
+    for n, rows, end in self.blocks(side, ends, ceil((asked/h).item())):
+        t, cut, guess = (np.full(n.shape, v) for v in (plan.t, asked, plan.guess))
+        if (g := rows.grid(t, rows.spacing(t, _GRID_CUT*cut, turned, end))) is None: return None
+        g = rows.up_to(g, cut)
+        one = rows.step(_some(plan, np.zeros(len(n), int)), g, cut - h, 0)
+        change, K = n*one.change, n.astype(one.K.dtype)*one.K
+        own = [n*rows.moduli(g, guess*_CUTS, guess), n*g.strip, change, np.abs(change), n*one.off,
+               K, np.abs(K), n*one.error, n*np.exp(one.lost)]
+        sums = _plus(sums, [np.add.reduce(v, 0, keepdims=True) for v in own])
+    return _some(one._replace(fades=None), slice(1)), *sums
+
+
+# %% ../../nbs/engine/gaussian_rows.ipynb #01kinds05
+@patch
+def fitted(self:_MixedRun, side, plan, own):
+    "The _Step of the whole run, or None."
+    h, asked, (_, ends) = 2*pi/plan.X, _LINE_CUT*plan.guess, own
+    for turned in (*TURNED, TURNED[-1]):             # closer, and as far as is known by then
+        if not asked < h*(_BESIDE if self.others else _MOST_NODES[1]): return None
+        if not (found := self.on_line(side, plan, ends, asked, turned)): return None
+        one, fades, strip, *sums = found
+        cut, fades, ok = self.tail(side, plan, fades)
+        if not ok: return None
+        closer = plan.digits if turned == TURNED[0] else 0
+        if cut + h <= asked and strip <= _STRIP*np.exp(-closer):
+            return self.step(side, plan, one._replace(cut=cut, fades=fades), *sums)
+        asked = cut + h
+    return None
+
+@patch
+def tail(self:_MixedRun, side, plan, fades):
     "(cut, log |M|/M(t) beyond it, at most), (1, 1); is there such a cut?, (1,)."
     s = plan.guess*_CUTS
-    fades = -self.plain*s*s/2
-    for (n, both, _), g in zip(self.groups, grids, strict=True):
-        guess = np.full(n.shape, plan.guess)
-        fades = fades + n.T @ both[side].moduli(g, guess*_CUTS, guess)
+    fades = fades - self.plain*s*s/2
     for p, n in (part for loss in self.beside(side) for part in loss.parts):
         K, error = p.known_cgf(plan.t.item())
         fades = fades + n*np.minimum(np.logaddexp(*p.decay(plan.t.item(), s[0])) - K + error, 0)
     return _first_cut(s, fades, plan, 1)
 
-# %% ../../nbs/engine/gaussian_rows.ipynb #01kinds04
-@patch
-def fitted(self:_MixedRun, side, plan, own):
-    "(the grids of groups, cut, fades), or None."
-    asked = _FIRST_CUT*plan.guess
-    for turned in TURNED:
-        grids = []
-        for (n, both, _), table in counted(list(zip(self.groups, own, strict=True)), 'group'):
-            t, cut = (np.full(n.shape, v) for v in (plan.t, asked))
-            spacing = both[side].spacing(t, cut, turned, table.end)
-            if (g := both[side].grid(t, spacing)) is None: return None
-            grids.append(g)
-        cut, fades, ok = self.tail(side, plan, grids)
-        terms = cut*plan.X/(2*pi)*max(len(n) for n, *_ in self.groups)
-        if not ok or not terms < _MOST_TERMS: return None
-        if self.others and not cut*plan.X < 2*pi*_BESIDE: return None
-        asked, strip = cut + 2*pi/plan.X, 0.
-        for k, (n, both, _) in enumerate(self.groups):
-            grids[k] = both[side].up_to(grids[k], np.full(n.shape, asked))
-            strip += (n*grids[k].strip).sum()
-        closer = plan.digits if turned == TURNED[0] else 0
-        if strip <= _STRIP*np.exp(-closer): return grids, cut, fades
-    return None
 
-# %% ../../nbs/engine/gaussian_rows.ipynb #01kinds05
+# %% ../../nbs/engine/gaussian_rows.ipynb #01kinds5c
 @patch
-def step(self:_MixedRun, side, plan, grids, cut, fades):
-    "The _Step of the whole run."
-    sums = None
-    for (n, both, _), g in counted(list(zip(self.groups, grids, strict=True)), 'group'):
-        r = np.zeros(len(n), int)
-        one = both[side].step(_some(plan, r), g, cut[r], fades[r])
-        change, K = n*one.change, n.astype(one.K.dtype)*one.K
-        own = [change, np.abs(change), n*one.off, K, np.abs(K), n*one.error, n*np.exp(one.lost)]
-        own = [np.add.reduce(v, 0, keepdims=True) for v in own]
-        sums = [a + b for a, b in zip(sums, own, strict=True)] if sums else own
-    one, t = _some(one, slice(1)), plan.t
+def step(self:_MixedRun, side, plan, one, change, size, off, K, large, error, lost):
+    "The _Step of the whole run, up to the cut of `one`, from sums over kinds."
+    k, t = np.count_nonzero(one.s < one.cut + 2*pi/plan.X), plan.t
+    s, weight, *line = (v[:, :k] for v in (one.s, one.weight, change, size, off))
+    sums = *line, K, large, error
     for p in self.beside(side):
-        K, error, change, off = p.line(t.item(), one.s[0].astype(float))
-        own = change, np.abs(change), off, K, abs(K), error, 0.
-        sums = [a + b for a, b in zip(sums, own, strict=True)]
-    change, size, off, K, large, error, lost = sums
+        K, error, change, off = p.line(t.item(), s[0].astype(float))
+        sums = _plus(sums, (change, np.abs(change), off, K, abs(K), error))
+    change, size, off, K, large, error = sums
     finest = float(np.finfo(K.dtype).eps)/ULP
-    plain, turned = self.plain*t*(1 + t)/2, self.plain*one.s*(1j*(t + 1/2) - one.s/2)
+    plain, turned = self.plain*t*(1 + t)/2, self.plain*s*(1j*(t + 1/2) - s/2)
     own = self.ulps + _CGF_ULPS*ULP              # of the plain: a sum of squares, and products
     off = off + self.ulps*size + own*np.abs(turned)
     error = error + finest*self.ulps*large.astype(float) + own*plain
-    return one._replace(change=change + turned, off=off, K=K + plain, error=error, cut=cut,
-                        fades=fades, lost=np.log(lost))
+    return one._replace(s=s, weight=weight, change=change + turned, off=off, K=K + plain,
+                        error=error, lost=np.log(lost))
+
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #01kinds06
 @patch
@@ -1212,9 +1229,10 @@ def found(self:_MixedRun, side, plan, own, goal):
     if not plan.lined:
         noted(_Row({'kind': Known.CHERNOFF.value, 'direction': _WAYS[side]}), np.nan)
         return _without_line(plan.u, _of_all(1, plan.top))
-    if not plan.ok or not (law := self.fitted(side, plan, own)): return None
-    ready = _CachedPlan(None, plan, self.step(side, plan, *law))
-    return self.pair.each[side].solved(ready, np.ones((1, 1)), goal)
+    if not plan.ok or not (step := self.fitted(side, plan, own)): return None
+    ready, wide = _CachedPlan(None, plan, step), _WIDE if self.kinds > _FEW else 1
+    return self.pair.each[side].solved(ready, np.ones((1, 1)), goal, wide=wide)
+
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #01kinds6b
 @patch
@@ -1243,7 +1261,6 @@ def _kinds(run):
         if (kind := kind_of(step)): counts[kind] = counts.get(kind, 0) + n
         elif type(step) is Gaussian: plain.append(n*(step.sensitivity/step.sigma)**2)
         else: others.append((step, n))
-        if len(counts) + len(others) > _MOST_KINDS: return None
     several = counts and len(counts) + bool(plain) + bool(others) > 1
     if not several or sum(counts.values()) > _MOST_RUN: return None
     losses = [[(step.loss_of(way), n) for step, n in others] for way in ('remove', 'add') if others]

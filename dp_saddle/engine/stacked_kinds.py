@@ -120,7 +120,7 @@ def rows_of(
 def grouped(
     counts,  # how many steps, by their kind, as `kind_of` has it: a dict
 ):           # yields (kinds, how many steps of each, (kinds, 1))
-    """Kinds with as many amounts, a few at a time: what they hold together stays small.
+    """Kinds with as many amounts, of like noise, a few at a time: little is held together.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ def grouped(
     -------
     yields (kinds, how many steps of each, (kinds, 1))
     """
-    every = list(counts)
+    every = sorted(counts)
     for places in alike(every):
         most = max(1, min(_GROUP, _GROUP_AMOUNTS//amounts_of(every[places[0]])))
         for some in np.array_split(places, ceil(len(places)/most)):
