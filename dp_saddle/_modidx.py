@@ -4269,6 +4269,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                        'dp_saddle/practice/histories.py'),
                                               'dp_saddle.practice.histories._field': ( 'practice/histories.html#_field',
                                                                                        'dp_saddle/practice/histories.py'),
+                                              'dp_saddle.practice.histories._inside': ( 'practice/histories.html#_inside',
+                                                                                        'dp_saddle/practice/histories.py'),
                                               'dp_saddle.practice.histories._noisy': ( 'practice/histories.html#_noisy',
                                                                                        'dp_saddle/practice/histories.py'),
                                               'dp_saddle.practice.histories._on_a_sample': ( 'practice/histories.html#_on_a_sample',
