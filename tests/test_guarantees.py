@@ -331,3 +331,53 @@ def test_whom_it_protects():
     for run in (both, selected(both)):
         said = report(run, delta=1e-5)
         assert 'adding or removing one record' in said and 'its guarantee is for' not in said
+
+@pytest.mark.parametrize('R, rate', [(10., 1e-3), (3., .01), (.25, .3)])
+@pytest.mark.parametrize('top', ['remove', 'add'])
+def test_a_sample_costs_no_less_than_one_that_it_may_be(R, rate, top):
+    "A sample changes a share `rate` of all outcomes: no lower bound at eps = 0 is more."
+    step = S(curve((2.,), (R,)), rate)
+    found = best_accountant(step).delta(0.)
+    assert 0 < found.lower <= rate
+    mu = math.sqrt(R)*(1 - 1e-12)                     # a Gaussian of R(2) = R, sampled at this rate
+    may_be = rate*(1 - 2*float(mp.ncdf(-mu/2)))
+    assert found.lower == pytest.approx(may_be, rel=1e-6)
+    loss = getattr(step, top)
+    e = np.array([.001, .01])
+    assert (loss.witness.reverse.delta(e) == loss.reverse.witness.delta(e)).all()
+    assert (loss.reverse.witness.delta(e) != loss.witness.delta(e)).any()
+
+def hull(eps, delta):
+    "The curve of [points of a profile]: the lower hull of the points and their images, 700 digits."
+    points = [(mp.mpf(0), mp.mpf(1))]
+    for e, d in zip(eps, np.minimum.accumulate(delta).tolist(), strict=True):
+        g, d = mp.e**mp.mpf(e), mp.mpf(d)
+        points += [(g, d)] + [(1/g, 1 - (1 - d)/g)]*(e > 0)
+    kept = []
+    def slope(a, b): return (b[1] - a[1])/(b[0] - a[0])
+    for b in sorted(points):
+        while len(kept) > 1 and slope(*kept[-2:]) >= slope(kept[-1], b): kept.pop()
+        kept.append(b)
+    def at(e):
+        g = mp.e**mp.mpf(e)
+        for a, b in itertools.pairwise(kept):
+            if a[0] <= g <= b[0]: return a[1] + slope(a, b)*(g - a[0])
+        return kept[-1][1]
+    return at
+
+@pytest.mark.filterwarnings('ignore:the bounds hold')
+@pytest.mark.parametrize('eps, delta', [
+    (np.sort(np.random.default_rng(8).uniform(0, .1, 200)), None),
+    (np.linspace(1e-9, 3e-9, 3), [1e-12, 9e-13, 8.5e-13]),
+    ([.5, 1.], [1e-300, 5e-324]), ([0., 1e-300, 2.], [3e-300, 2.5e-300, 1e-310])],
+    ids=['many', 'close', 'tiny', 'closer'])
+def test_a_profile_is_known_to_all_digits(eps, delta):
+    "Between lower and upper, where slopes hardly differ, too."
+    eps = np.array(eps)
+    if delta is None: delta = ContourAccountant(Gaussian(sigma=20.)).delta(eps).upper
+    step = PrivacyProfile(eps=tuple(eps), delta=tuple(delta))
+    with mp.workdps(700):
+        at = hull(eps.tolist(), np.array(delta))
+        for e in [0., *eps[:3].tolist(), .37*eps[-1], .999*eps[-1], 1.5*eps[-1]]:
+            found = ContourAccountant(step).delta(float(e))
+            assert found.lower <= at(float(e)) <= found.upper

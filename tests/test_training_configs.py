@@ -103,6 +103,25 @@ def refused(tmp_path, data, suffix='json', **given):
 
 def without(*names): return {name: value for name, value in BASE.items() if name not in names}
 
+@pytest.mark.parametrize('more, batch', [
+    ({'num_gpus': 4, 'num_nodes': 2}, 16), ({'world_size': 8, 'num_nodes': 2}, 16),
+    ({'world_size': 8, 'num_gpus': 4, 'num_nodes': 2}, 16), ({'devices': 1}, 2),
+    ({'world_size': 3, 'gradient_accumulation_steps': None, 'num_nodes': None}, 6)])
+def test_devices_in_all(tmp_path, more, batch):
+    "`world_size` counts all of them, `num_gpus` those of a node; a null is a factor of 1."
+    path = tmp_path/'run.json'
+    path.write_text(json.dumps(without('batch_size') | {'per_device_batch_size': 2} | more))
+    assert read_run(path) == loader(1.1, batch, 200, epochs=2)
+
+@pytest.mark.parametrize('section', [
+    'eval_loader', 'valData', 'lr_scheduler', 'early_stopping', 'warmup', 'test-set', 'dropout'])
+def test_numbers_of_something_else(tmp_path, section):
+    path = tmp_path/'run.json'
+    other = dict(batch_size=7, steps=9, rate=.3, delta=.1, eps=2, sigma=3, dataset_size=8)
+    path.write_text(json.dumps(BASE | {section: other, 'dp_optimizer': {'sigma': 1.1}}))
+    assert read_run(path) == loader(1.1, 20, 200, epochs=2)
+    assert read_form(path).delta is None
+
 @pytest.mark.parametrize('data, said', [
     (without('sampling'), ['sampling is needed', '`sampling: poisson`', 'sampling=...']),
     (without('sampling') | {'poisson_sampling': False}, ['sampling is needed', 'poisson_sampling']),
@@ -121,6 +140,18 @@ def without(*names): return {name: value for name, value in BASE.items() if name
     (BASE | {'num_gpus': 2}, ['batch_size (line 3)', 'or of all 2?']),
     (without('batch_size') | {'per_device_train_batch_size': 2}, ['world_size is needed']),
     (BASE | {'per_device_train_batch_size': 2}, ['batch_size has several values']),
+    (BASE | {'num_nodes': 4}, ['batch_size (line 3)', 'or of all 4?']),
+    (BASE | {'devices': 'auto'}, ['devices is not clear: devices (line 7)', 'batch_size=...']),
+    (BASE | {'world_size': -1}, ['world_size is not clear: world_size (line 7)']),
+    (BASE | {'gradient_accumulation_steps': 'auto'}, ['accumulate is not clear', '(line 7)']),
+    (BASE | {'gradient_accumulation_steps': 0}, ['must be an integer >= 1']),
+    (BASE | {'world_size': 2, 'num_nodes': 4}, ['world_size (line 7) and num_nodes (line 8)']),
+    (BASE | {'world_size': 9, 'num_gpus': 4}, ['world_size (line 7) and num_gpus (line 8)']),
+    (BASE | {'poisson_sampling': False}, ['sampling (line 6) and poisson_sampling (line 7)']),
+    (BASE | {'noise_multiplier': [1., 2.], 'sample_rate': .1}, ['noise_multiplier (line 2) has']),
+    (without('epochs') | {'warmup': {'steps': 9}}, ['epochs is needed']),
+    (without('dataset_size') | {'test_data': {'num_samples': 9}}, ['dataset_size is needed']),
+    (without('dataset_size', 'batch_size') | {'learning': {'rate': .1}}, ['batch_size is needed']),
     (BASE | {'sample_rate': .2}, ['rate 0.2 is not batch_size 20 over dataset_size 200']),
     (BASE | {'clients_per_round': 2}, ['privacy_unit is needed', 'clients_per_round (line 7)']),
     (BASE | {'clients_per_round': 2, 'privacy_unit': 'record'}, ['must be client']),

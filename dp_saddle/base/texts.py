@@ -15,6 +15,7 @@ from dataclasses import fields, is_dataclass
 from functools import partial
 from itertools import islice
 from math import isinf
+from numbers import Number
 from pathlib import Path
 
 import numpy as np
@@ -188,9 +189,11 @@ def kind_of(
     str
     """
     if isinstance(value, dict): return f'a mapping of {quoted(list(value))}'
-    kinds = {list: 'a list', str: 'a text', type(None): 'nothing'}
-    return next((text for kind, text in kinds.items() if isinstance(value, kind)), 'a number')
+    kinds = {list: 'list', str: 'text', Number: 'number', object: type(value).__name__}
+    kind = next(text for kind, text in kinds.items() if isinstance(value, kind))
+    return 'nothing' if value is None else f'a {kind}'
 
+# %% ../../nbs/base/texts.ipynb #7ee101d4
 def told(
     value,  # of a file, under a key that is known
 ):          # str

@@ -104,13 +104,22 @@ def run_of_history(
     if not is_history(state):
         raise ValueError("state must have 'history', noise multipliers, or be an event of "
                          f"dp_accounting, got {kind_of(state)}")
-    if isinstance(state, dict): state = state.get(_STATE, state)
+    if isinstance(state, dict) and _STATE in state: state = _inside(state[_STATE])
     if isinstance(state, str) or 'type' in state:
         event = _parsed(state) if isinstance(state, str) else state
         return _composition(_steps(event, 0))
+    if {'noise_multiplier', 'history'} <= state.keys():
+        raise ValueError("state must have one of 'history' and noise multipliers, got both")
     steps = _each(state) if 'noise_multiplier' in state else _all(state.get('history'))
     _say(state)
     return _composition(steps)
+
+# %% ../../nbs/practice/histories.ipynb #9b1f0004
+def _inside(state):
+    "An accountant's state in a checkpoint."
+    if not isinstance(state, dict):
+        raise ValueError(f"{_STATE} must be a mapping with 'history', got {kind_of(state)}")
+    return state
 
 def _all(entries):
     "The (mechanism, count) pairs of a history."
@@ -134,11 +143,13 @@ def _read(node):
     match node:
         case ast.Call(func=ast.Name(id=name), args=[]) | ast.Call(func=ast.Attribute(attr=name),
                                                                  args=[]):
-            return {'type': name} | {word.arg: _read(word.value) for word in node.keywords}
+            words = {word.arg: _read(word.value) for word in node.keywords}
+            if len(words) == len(node.keywords): return {'type': name} | words
         case ast.List() | ast.Tuple():
             return [_read(entry) for entry in node.elts]
         case ast.Constant(value=int() | float()): return node.value
         case ast.Name(id='inf'): return inf
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as x)): return -x
     raise ValueError("event must be what dp_accounting prints, got another text")
 
 # %% ../../nbs/practice/histories.ipynb #9b1e000d

@@ -36,7 +36,8 @@ SYNONYMS = {
     'device_batch': 'per_device_train_batch_size per_gpu_train_batch_size per_device_batch_size',
     'accumulate': 'gradient_accumulation_steps accumulate_grad_batches accumulation_steps '
                   'accumulate grad_accum_steps',
-    'world_size': 'world_size num_gpus n_gpus n_gpu num_devices devices num_processes',
+    'world_size': 'world_size num_processes',
+    'devices': 'num_gpus n_gpus n_gpu num_devices devices',     # of one node
     'num_nodes': 'num_nodes nnodes',
     'dataset_size': 'dataset_size num_examples n_train num_train_examples num_samples n_samples '
                     'num_train_samples number_of_examples num_records n_records train_size '
@@ -78,22 +79,35 @@ SYNONYMS |= {
     'bands': 'num_bands',
     'off': 'disable_dp disable_privacy no_dp',
     'on': 'dp dpsgd use_dp enable_dp dp_enabled enable_privacy privacy_enabled'}
-# sections whose numbers are those of something else: '.'-joined names are compared one by one
+
+# %% ../../nbs/practice/training_configs.ipynb #0fecfca3
+# words of sections whose numbers are those of something else; whole names; what is ours anyway
 _ASIDE = frozenset('eval evaluation val valid validation test testing dev predict inference '
-                   'generation optimizer optim scheduler lrscheduler logging logger checkpoint '
-                   'callbacks client clients local'.split())
+                   'generation optimizer optim scheduler logging logger checkpoint '
+                   'callbacks warmup pretrain pretraining ema stopping loss '
+                   'norm layernorm batchnorm dropout adam adamw lr'.split())
+_OTHERS = 'client', 'clients', 'local', 'lrscheduler', 'learningrate'
+_OURS = frozenset('dp privacy private'.split())
 
 def _letters(name): return re.sub('[^a-z0-9]', '', name.lower())
 
 _WORDS = {_letters(name): word for word, names in SYNONYMS.items() for name in names.split()}
 
+# %% ../../nbs/practice/training_configs.ipynb #0fecfca4
+def _is_aside(section):
+    "Is it of something else, as `eval_loader` is, and `lrScheduler`?"
+    words = re.findall('[a-z0-9]+', re.sub('([a-z0-9])([A-Z])', r'\1 \2', section).lower())
+    aside = _letters(section) in _OTHERS or not _ASIDE.isdisjoint(words)
+    return aside and _OURS.isdisjoint(words)
+
 def _word_of(keys):
     "The word that a key means, by its name or with the one above it; None for other keys."
-    parts = [_letters(part) for key in keys if isinstance(key, str) for part in key.split('.')]
     if not isinstance(keys[-1], str): return None
-    *above, last = parts
-    if (both := ''.join(above[-1:]) + last) in _WORDS: return _WORDS[both]
-    return None if _ASIDE.intersection(above) else _WORDS.get(last)
+    *above, last = (part for key in keys if isinstance(key, str) for part in key.split('.'))
+    both = _letters(''.join(above[-1:]) + last)
+    if both in _WORDS: return _WORDS[both]
+    aside = both in _OTHERS or any(map(_is_aside, above))
+    return None if aside else _WORDS.get(_letters(last))
 
 # %% ../../nbs/practice/training_configs.ipynb #916946ec
 _REFERENCE = re.compile(r'\$\{(\.*)([\w.-]+)\}')
@@ -130,9 +144,10 @@ _SAMPLINGS = {
     'withoutreplacement': 'without-replacement', 'withreplacement': 'with-replacement'}
 _TEXTS = 'privacy_unit', 'mechanism', 'schedule', 'relation', 'tries'
 _OF_N = re.compile(r'\s*auto\s*|\s*[0-9.eE+-]+\s*/\s*[A-Za-z_][\w.() ]*', re.IGNORECASE)
-_COUNTS = frozenset('batch_size whole_batch device_batch accumulate world_size num_nodes steps '
-                    'dataset_size clients cohort noise_cohort rounds max_batch_size unit_records '
-                    'microbatches bands'.split())
+_FACTORS = frozenset('accumulate world_size devices num_nodes'.split())       # of a batch
+_COUNTS = _FACTORS.union('batch_size whole_batch device_batch steps dataset_size clients cohort '
+                         'noise_cohort rounds max_batch_size unit_records microbatches '
+                         'bands'.split())
 
 # %% ../../nbs/practice/training_configs.ipynb #f1cc5310
 def _usable(word, value):
@@ -179,16 +194,18 @@ def _entries(tree):
     found = {}
     for keys, value in _walk(tree):
         if (word := _word_of(keys)) is None: continue
-        value = _usable(word, _filled(value, tree, keys))
-        word = 'sampling' if word == 'poisson' else word
-        found.setdefault(word, []).append(Entry(word, value, keys))
+        value = _filled(value, tree, keys)
+        if value is None and word in _FACTORS: continue
+        usable = _usable(word, value)
+        if word == 'poisson': word = 'not_poisson' if value is False else 'sampling'
+        found.setdefault(word, []).append(Entry(word, usable, keys))
     return found
 
 # %% ../../nbs/practice/training_configs.ipynb #a1f3e8b0
 _SIZE, _LENGTH = ('rate', 'batch_size'), ('epochs', 'steps')   # of which one word says it
 _SAYS = {'whole_batch': 'batch_size', 'device_batch': 'batch_size', 'cohort': 'batch_size',
          'noise_cohort': 'batch_size', 'clients': 'dataset_size', 'client_rate': 'rate',
-         'rounds': 'steps', 'server_sigma': 'sigma'}
+         'rounds': 'steps', 'server_sigma': 'sigma', 'not_poisson': 'sampling'}
 
 @dataclass
 class Reading:
@@ -249,36 +266,58 @@ def _places(self, entries):
     more = ' and others' if len(entries) > _MOST_SHOWN else ''
     return ' and '.join(self.where(entry) for entry in entries[:_MOST_SHOWN]) + more
 
+# %% ../../nbs/practice/training_configs.ipynb #758addb1
+def _several(self, word, *words):
+    "The ValueError for a word of which these have several values."
+    of = _places(self, [entry for name in words for entry in self.found.get(name, ())
+                        if entry.value is not UNCLEAR or name == 'not_poisson'])
+    return ValueError(f"{word} has several values, of {of}: keep one of them, or say "
+                      f"{self.named(word)}")
+
 def _take(self, word):
     "The one value of a word, which is used; None if there is none."
     entries = self.usable(word)
     if len({entry.value for entry in entries}) > 1:
-        first = _SAYS.get(word, word)
-        raise ValueError(f"{first} has several values, of {_places(self, entries)}: keep one of "
-                         f"them, or say {self.named(first)}")
+        raise _several(self, _SAYS.get(word, word), word)
     if not entries: return None
     self.used[word] = entries[0]
     return entries[0].value
 
 # %% ../../nbs/practice/training_configs.ipynb #8e207999
+def _factor(self, word):
+    "The one value of a factor of the batch; None if nothing says it. ValueError for what is none."
+    if not self.usable(word) and (odd := self.found.get(word)):
+        raise ValueError(f"{word} is not clear: {_places(self, odd)} must be an integer >= 1; or "
+                         f"say {self.named('batch_size')}, of all devices")
+    return _take(self, word)
+
+def _is_either(self, entry, devices):
+    "The ValueError for a batch of one device, or of all."
+    return ValueError(f"batch_size is not clear: is {self.where(entry)} of one device, or of "
+                      f"all {devices}? Call it per_device_train_batch_size or "
+                      f"logical_batch_size, or say {self.named('batch_size')}")
+
+def _devices(self):
+    "How many there are in all; None if nothing says it."
+    world, each, nodes = (_factor(self, word) for word in ('world_size', 'devices', 'num_nodes'))
+    if each is None and world is None: return nodes if nodes != 1 else None
+    all_of = world if each is None else each*(nodes or 1)
+    if world not in (None, all_of) or all_of < (nodes or 1):
+        raise _several(self, 'batch_size', 'world_size', 'devices', 'num_nodes')
+    return all_of
+
+# %% ../../nbs/practice/training_configs.ipynb #8e20799a
 def _batch(self):
     "Records in a step, of all devices; None if nothing says it."
     if (whole := _take(self, 'whole_batch')) is not None: return whole
     device, plain = _take(self, 'device_batch'), _take(self, 'batch_size')
     if device is None and plain is None: return None
     entry = self.used['batch_size' if device is None else 'device_batch']
-    if device is not None and plain is not None:
-        both = self.usable('device_batch') + self.usable('batch_size')
-        raise ValueError(f"batch_size has several values, of {_places(self, both)}: "
-                         f"keep one of them, or say {self.named('batch_size')}")
-    accumulate = 1 if 'accumulate' in self.given else _take(self, 'accumulate') or 1
-    world = _take(self, 'world_size')
-    devices = world and world*(_take(self, 'num_nodes') or 1)
-    if device is None and devices not in (None, 1):
-        raise ValueError(f"batch_size is not clear: is {self.where(entry)} of one device, or of "
-                         f"all {devices}? Call it per_device_train_batch_size or "
-                         f"logical_batch_size, or say {self.named('batch_size')}")
-    if device is not None and devices is None:
+    if None not in (device, plain): raise _several(self, 'batch_size', 'device_batch', 'batch_size')
+    accumulate = 1 if 'accumulate' in self.given else _factor(self, 'accumulate') or 1
+    devices = _devices(self)
+    if device is None and devices not in (None, 1): raise _is_either(self, entry, devices)
+    if device is not None and not self.found.keys() & {'world_size', 'devices'}:
         raise ValueError(f"world_size is needed: {self.where(entry)} is of one device, and no key "
                          "such as world_size or num_gpus says how many there are; or say "
                          f"{self.named('batch_size')}, of all devices")
@@ -395,9 +434,12 @@ def _missing(self, word):
 
 # %% ../../nbs/practice/training_configs.ipynb #95eabee1
 def _cut(self, sampling):
-    "Words of samples that are cut. ValueError where the file cuts them, and calls them Poisson."
+    "Words of samples that are cut. ValueError where they are Poisson by one key, by another not."
+    said = 'sampling' in self.given
+    if sampling == 'poisson' and 'not_poisson' in self.found and not said:
+        raise _several(self, 'sampling', 'sampling', 'not_poisson')
     cut = [e for e in self.usable('max_batch_size') if 'truncated' in e.keys[-1]]
-    if sampling == 'poisson' and cut and 'sampling' not in self.given:
+    if sampling == 'poisson' and cut and not said:
         raise ValueError(f"{self.where(cut[0])} cuts samples: say sampling: truncated-poisson, or "
                          f"{self.named('sampling')}")
     if sampling != 'truncated-poisson' or 'max_batch_size' in self.given: return {}
@@ -497,6 +539,7 @@ _SUFFIXES = '.json', '.yaml', '.yml', '.toml', '.pt'
 _SHORTEST = dict(noise_multiplier=1.1, batch_size=256, dataset_size=60_000, epochs=60,
                  sampling='poisson')
 _RUN = 'sigma', 'server_sigma', 'eps', *_OF_RECORDS, *_OF_CLIENTS, 'dataset_size'
+_RUN_ALONE = {*_LENGTH, *_OF_RECORDS, *_OF_CLIENTS, 'dataset_size'} - {'rate'}   # no history has
 
 def _shortest(suffix):
     "The shortest file that says a run, in one line."
@@ -519,10 +562,15 @@ def _steps_of(history):
     return to_steps(run_of_history(history))
 
 # %% ../../nbs/practice/training_configs.ipynb #e9eb5436
+def _is_kept(data):
+    "Is it what another library has kept? A list of noises beside a batch, or epochs, is not."
+    swept = isinstance(data, dict) and isinstance(data.get('noise_multiplier'), list)
+    return is_history(data) and not (swept and _entries(data).keys() & _RUN_ALONE)
+
 def _form_of(path, given, named):
     "The RunFile of a path."
     data, wrong = _data_of(path)
-    if is_form(data) or is_history(data):
+    if is_form(data) or _is_kept(data):
         if wrong: raise wrong
         form = form_in(data) if is_form(data) else _steps_of(data)
         if not given: return RunFile(form)

@@ -7,8 +7,9 @@ __all__ = ['RenyiLoss', 'RenyiDP', 'GaussianDP', 'PrivacyProfile', 'privacy_prof
 
 # %% ../../nbs/steps/guarantees.ipynb #9a7e0017
 from dataclasses import dataclass
+from decimal import Context, Decimal, localcontext
 from fractions import Fraction
-from math import floor, inf, sqrt
+from math import ceil, floor, inf, sqrt
 
 import numpy as np
 from scipy.special import gammaln, log_expit
@@ -24,7 +25,7 @@ from .known_by_moments import MomentsLoss
 # Rounding: may grow, never shrink.
 _FACTORIAL_ULPS = 8       # of logarithms of factorials, of their sizes; twice and more are added
 _SUM_ULPS = 64            # of a sum of exponentials, besides
-_SLOPE_ULPS = 8           # of a slope between two points of a profile
+_DIGITS = 50              # of the corners of a profile, and of what their weights are made of
 _BELOW = 1e-12            # by which a witness costs less, relatively
 
 # Proved: change one and a theorem is broken.
@@ -56,6 +57,7 @@ class RenyiLoss(MomentsLoss):
     def __init__(self,
         step,  # the mechanism
         t, K,  # tilts > 0, increasing, and bounds on K there, > 0, 1-d
+        witness,  # a PLRV: what such a step may be
     ):
         """Parameters
         ----------
@@ -63,11 +65,17 @@ class RenyiLoss(MomentsLoss):
             the mechanism
         t, K
             tilts > 0, increasing, and bounds on K there, > 0, 1-d
+        witness
+            a PLRV: what such a step may be
         """
-        least = (K/(t*(t + 1))).min()*(1 - _BELOW)            # rho of a Gaussian below all of them
-        super().__init__(step, GaussianLoss(sqrt(2*least)))
+        super().__init__(step, witness)
         self.t, self.K = _hull(t, K)
         self.knots = self.t[1:]
+
+    @property
+    def reverse(self):
+        "The same is known, of what such a step may be in the other direction."
+        return RenyiLoss(self.step, self.t[1:], self.K[1:], self.witness.reverse)
 
     def _largest_tilt(self): return float(self.t[-1])
 
@@ -86,6 +94,11 @@ def slopes(self:RenyiLoss, t, order):
     least = 2*self.K[1]/(self.t[1]*(self.t[1] + 1))
     curved = np.maximum((slope(2*t) - slope(t/2))/np.maximum(t, self.t[1]), least/2)
     return np.array([slope(t), curved] + [0*t]*order)[:order]
+
+def _least_mu(step):
+    "A mu whose Gaussian has smaller divergences at all orders: a RenyiDP step may be that."
+    rho = min(R/a for a, R in zip(step.orders, step.divergences, strict=True))
+    return sqrt(2*rho*(1 - _BELOW))
 
 # %% ../../nbs/steps/guarantees.ipynb #9a7e000a
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +133,7 @@ class RenyiDP(Mechanism):
     def loss_of(self, direction):
         "What is known of the loss in a direction, 'remove' or 'add': the same."
         t = np.array(self.orders) - 1
-        return RenyiLoss(self, t, t*np.array(self.divergences))
+        return RenyiLoss(self, t, t*np.array(self.divergences), GaussianLoss(_least_mu(self)))
 
 # %% ../../nbs/steps/guarantees.ipynb #9a7e000e
 def _sampled_moments(loss, rate):
@@ -160,7 +173,8 @@ def loss_of_sample(self:RenyiDP,
     if (loss := self.loss_of(direction)).largest_tilt < 1:
         raise ValueError("orders must reach 2 for a step on a Poisson sample, where the theorem is "
                          f"for whole orders, got {quoted(self)}")
-    return RenyiLoss(self, *_sampled_moments(loss, rate))
+    witness = SubsampledGaussianLoss(_least_mu(self), rate, direction)
+    return RenyiLoss(self, *_sampled_moments(loss, rate), witness)
 
 # %% ../../nbs/steps/guarantees.ipynb #9a7e0013
 @dataclass(frozen=True, kw_only=True)
@@ -205,33 +219,31 @@ def of_group(self:GaussianDP,
     return GaussianDP(mu=rounded_up(size*Fraction(self.mu)))
 
 # %% ../../nbs/steps/guarantees.ipynb #9a7e001b
+def _precise(eps):
+    "A Context in which differences of e^eps keep their digits."
+    return Context(_DIGITS + ceil(-np.log10(np.diff(eps).min(initial=1.))))
+
+def _slope(corner, gamma, d): return (corner[2] - d)/(gamma - corner[1])
+
 def _corners(eps, delta):
-    "The points of a profile that are corners of its hull, increasing eps."
-    b = safe_log(1 - delta) - eps - np.log1p(np.exp(-eps))
-    first, kept = int(np.flatnonzero(b == b.max())[-1]), []
-    for e, d in zip(eps[first:].tolist(), delta[first:].tolist(), strict=True):
-        if kept and d >= kept[-1][1]: continue
-        while len(kept) > 1 and not _bends(*kept[-2:], (e, d)): kept.pop()
-        kept.append((e, d))
-    return np.array(kept).T
-
-def _slope(left, right):
-    "e^eps times minus the slope between two points, eps that of the right one."
-    return (left[1] - right[1])/-np.expm1(left[0] - right[0])
-
-def _bends(a, b, c):
-    "Is b below the line from a to c?"
-    return _slope(a, b) > _slope(b, c)*np.exp(b[0] - c[0])
+    "[(eps, gamma, delta, slope to it)] of the corners of a profile's hull, in the current context."
+    kept = []
+    for e, d in zip(eps, delta, strict=True):
+        at = Decimal(e).exp(), Decimal(d)
+        if kept and d >= kept[-1][2]: continue
+        while kept and _slope(kept[-1], *at) >= kept[-1][-1]: kept.pop()
+        slope = _slope(kept[-1], *at) if kept else (1 - at[1])/(1 + at[0])
+        kept.append((e, *at, slope))
+    return kept
 
 # %% ../../nbs/steps/guarantees.ipynb #9a7f0013
-def _weights(eps, delta):
-    "The weights of randomised responses at corners, rounded up from the last one on."
-    r = np.append(_slope((eps[:-1], delta[:-1]), (eps[1:], delta[1:])), 0.)
-    before, after = np.append(0., r[:-1]), r*np.exp(np.append(eps[:-1] - eps[1:], 0.))
-    w = (1 + np.exp(-eps))*(np.maximum(before - after, 0) + _SLOPE_ULPS*ULP*(before + after))
-    w[0] = 1.                                        # what is left
-    below = np.minimum(np.cumsum(w[::-1])[::-1], 1 - delta[-1])
-    return np.maximum(below - np.append(below[1:], 0.), 0)
+def _responses(eps, delta):
+    "(eps, log of the weight) of the randomised responses at the corners, increasing eps."
+    with localcontext(_precise(eps)):
+        corners = _corners(eps, delta)
+        slopes = [corner[-1] for corner in corners[1:]] + [Decimal(0)]
+        return np.array([[eps, float(((1 + gamma)*(before - after)).ln())]
+                         for (eps, gamma, _, before), after in zip(corners, slopes, strict=True)]).T
 
 # %% ../../nbs/steps/guarantees.ipynb #9a7e001c
 @dataclass(frozen=True, kw_only=True)
@@ -271,10 +283,9 @@ def singular(self:PrivacyProfile):
 @patch
 def pair(self:PrivacyProfile):
     "Its `FinitePair`: betrayed, truths and lies of each eps, betrayed on the other side."
-    eps, delta = _corners(np.array(self.eps), np.array(self.delta))
-    w = safe_log(_weights(eps, delta))
-    p = np.r_[safe_log(delta[-1]), w + log_expit(eps), w + log_expit(-eps), -inf]
-    q = np.r_[-inf, w + log_expit(-eps), w + log_expit(eps), safe_log(delta[-1])]
+    (eps, w), betrayed = _responses(self.eps, self.delta), safe_log(self.singular[0])
+    p = np.r_[betrayed, w + log_expit(eps), w + log_expit(-eps), -inf]
+    q = np.r_[-inf, w + log_expit(-eps), w + log_expit(eps), betrayed]
     return FinitePair(p, q, np.r_[inf, eps, -eps, -inf], 0.)
 
 # %% ../../nbs/steps/guarantees.ipynb #9a7e0020
