@@ -39,8 +39,8 @@ From `shuffles`:
         delta
 
 From `shuffle_model`:
-    shuffled_reports: The shuffle model: n users, each of whom sends an eps0-private report, in a
-        random order (Feldman, McMillan and Talwar 2022)
+    shuffled_reports: The shuffle model: each of n users sends an eps0-private report, in a random
+        order (Feldman, McMillan and Talwar 2022)
 
 From `samplers`:
     BinBatches: Balls in bins: in each epoch, each record is in one batch, drawn on its own
