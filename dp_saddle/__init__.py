@@ -23,8 +23,8 @@ __getattr__, __dir__, __all__ = door(__name__, {
     "prv_fft": "FourierAccountant PRVAccountant",
     "sampling":
         "BallsInBins BinBatches CyclicPoissonBatches fixed_size FixedSize FixedSizeBatches "
-        "PoissonBatches PoissonReplaceOne shuffled_lower_bound ShuffledBatches with_replacement "
-        "without_replacement",
+        "PoissonBatches PoissonReplaceOne shuffled_lower_bound shuffled_reports ShuffledBatches "
+        "with_replacement without_replacement",
     "filters": "GDPFilter GDPOdometer GDPResidueFilter IndividualGDPFilter RDPFilter RDPOdometer",
     "individual": "account_store individual_epsilon IndividualAccountant",
     "accounting": "compare delta dpsgd epsilon",

@@ -85,6 +85,7 @@ from .sampling.samplers import CyclicPoissonBatches as CyclicPoissonBatches
 from .sampling.samplers import FixedSizeBatches as FixedSizeBatches
 from .sampling.samplers import PoissonBatches as PoissonBatches
 from .sampling.samplers import ShuffledBatches as ShuffledBatches
+from .sampling.shuffle_model import shuffled_reports as shuffled_reports
 from .sampling.shuffles import shuffled_lower_bound as shuffled_lower_bound
 from .steps.builders import TruncatedPoisson as TruncatedPoisson
 from .steps.builders import adaptive_clipping as adaptive_clipping

@@ -885,3 +885,14 @@ def whole_units(c):
 def lost(c):
     "In 802 slices of a step."
     assert 802*math.exp(c) <= of("sampling.shuffles", "_LOST")
+
+
+@check("sampling.shuffle_model", "_TAIL", wrong=SMALLER)
+def clones_left_out(c):
+    "Four tails."
+    assert 4*math.exp(-c) <= of("sampling.shuffle_model", "_LEFT_OUT")
+
+
+@check("sampling.shuffle_model", "_LEFT_OUT", wrong=SMALLER)
+def clones_charged(c):
+    assert 4*math.exp(-of("sampling.shuffle_model", "_TAIL")) <= c

@@ -104,6 +104,7 @@ RIGHT |= {
                                                             delta=1e-5, client=None),
     'shuffled_lower_bound': dict(run=2., delta=1e-5, batches=3, epochs=1, relation='zero-out',
                                  dropped=0.),
+    'shuffled_reports': dict(eps0=1., n=100, clones=None),
     'tpr': dict(run=RUN, fpr=.1), 'tradeoff': dict(run=RUN, fpr=.1, direction=None),
     'tree_aggregation': dict(steps=4, sigma=2., sensitivity=1.),
     'with_replacement': dict(sigma=2., batch_size=2, dataset_size=9, steps=1),

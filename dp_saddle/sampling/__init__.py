@@ -6,8 +6,9 @@ shuffled batches. Used by chapter 10 and by the folders below.
 
 Its protocol. `BallsInBins` (an epoch), `fixed_size` and `PoissonReplaceOne` (steps) are
 mechanisms as those of chapter 2, and proved; `shuffled_lower_bound` is a bound from below alone.
-`with_replacement` and `without_replacement` show one pair of neighbours and guarantee nothing.
-Samplers draw batches as they are accounted: `PoissonBatches`, `CyclicPoissonBatches`,
+`shuffled_reports` is a step of another kind: users randomise, and a shuffler hides who sent which
+report. `with_replacement` and `without_replacement` show one pair of neighbours and guarantee
+nothing. Samplers draw batches as they are accounted: `PoissonBatches`, `CyclicPoissonBatches`,
 `BinBatches`, `ShuffledBatches`, `FixedSizeBatches`; `sampler_for` returns the one that an
 accounted run asks for.
 
@@ -36,6 +37,10 @@ From `fixed_sizes`:
 From `shuffles`:
     shuffled_lower_bound: What a run on shuffled batches costs at least: no smaller eps holds at
         delta
+
+From `shuffle_model`:
+    shuffled_reports: The shuffle model: each of n users sends an eps0-private report, in a random
+        order (Feldman, McMillan and Talwar 2022)
 
 From `samplers`:
     BinBatches: Balls in bins: in each epoch, each record is in one batch, drawn on its own
@@ -66,6 +71,7 @@ __getattr__, __dir__, __all__ = door(__name__, {
     "fixed_sizes":
         "fixed_size FixedSize PoissonReplaceOne RareDraws with_replacement without_replacement",
     "shuffles": "shuffled_lower_bound",
+    "shuffle_model": "shuffled_reports",
     "samplers":
         "BinBatches CyclicPoissonBatches FixedSizeBatches PoissonBatches sampler_for "
         "ShuffledBatches",

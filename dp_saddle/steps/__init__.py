@@ -82,4 +82,5 @@ __getattr__, __dir__, __all__ = door(__name__, {
         "BoundedRange exponential_delta exponential_epsilon ExponentialMechanism ZCDP",
     "guarantees": "GaussianDP privacy_profile PrivacyProfile RenyiDP",
     "worst_case": "WorstCaseAccountant",
+    "mechanisms_by_name": "",
 })
