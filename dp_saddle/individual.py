@@ -34,11 +34,12 @@ from dp_saddle.engine import (
     delta_bounds,
     dominating_mu,
     epsilon_bounds,
+    gaussian_log_bounds,
     mixing_bounds,
+    proved_epsilon,
     split_steps,
     tilted_sum,
 )
-from .filters import gaussian_log_bounds, proved_epsilon
 from .mechanisms import Gaussian, PoissonSubsampled
 from .plrv import Bounds
 

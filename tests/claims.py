@@ -405,7 +405,7 @@ def exchanged(c):
     assert np.linalg.norm(np.array([1., 0]) - np.array([-1., 0])) <= c
 
 
-@check("filters", "_TV", wrong=EITHER)
+@check("engine.residues", "_TV", wrong=EITHER)
 @check("individual", "_TV", wrong=EITHER)
 def total_variation(c):
     for mu in (.1, 1., 3.):

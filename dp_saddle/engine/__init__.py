@@ -86,6 +86,23 @@ From `berry_esseen`:
     THREE_HALVES: Orders of moments and cumulants, and exponents, written out
     upper_gamma: The upper incomplete gamma function
 
+From `cost_sums`:
+    CostFilter: A ledger with a cap, which it never passes
+    CostOdometer: A ledger that is read at the multiples of an increment
+    MU: squares add [GDP 3.2]
+    promised: A filter's budget, with all that rounding may let in
+    RHO: divergences add: Feldman and Zrnic (2021)
+
+From `gaussian_epsilons`:
+    gaussian_epsilon: eps of a mu-GDP mechanism at delta [GDP C.2]
+    gaussian_log_bounds: A Gaussian curve with its rounding [GDP C.2]
+    proved_epsilon: A bound of one side on the eps of a mu-GDP mechanism [GDP C.2]
+
+From `residues`:
+    GDPResidueFilter: A fully adaptive filter with a Gaussian budget, for eps-DP and for Gaussian
+        steps, in any order: all steps together are `budget`-GDP, whoever chooses them
+    residue: What an eps-DP step leaves of a Gaussian budget
+
 From `circles`:
     GridCurve: The privacy curve of a variable on an even grid
     infinite_part: Bounds on the mass at infinity alone: all that is left of a curve beyond the
@@ -124,11 +141,9 @@ __all__ = []
 from ..base.doors import door
 
 __getattr__, __dir__, __all__ = door(__name__, {
-    "smoothing": "",
-    "line": "composed_atoms NOTHING reach_of CgfTable widened",
+    "smoothing": "", "line": "composed_atoms NOTHING reach_of CgfTable widened",
     "endpoint_expansion": "", "largest_loss_levels": "", "transform_grids": "",
-    "stacked_kinds": "", "small_losses": "",
-    "gaussian_rows": "epsilons_of_sampled",
+    "stacked_kinds": "", "small_losses": "", "gaussian_rows": "epsilons_of_sampled",
     "gaussian_curves": "",
     "ways": "ContourAccountant completed delta_without epsilon_without facts_of WAYS",
     "many": "LossFamily mixing_bounds on_lines split_steps sum_rounding tilted_sum",
@@ -139,10 +154,11 @@ __getattr__, __dir__, __all__ = door(__name__, {
     "berry_esseen":
         "FREQUENCIES half_moment log_decay moment_bound PER_OCTAVE prawitz_kernel "
         "PRAWITZ_SUP smallest_moment_bound step_moments THREE_HALVES upper_gamma",
-    "circles": "GridCurve infinite_part sum_on_circle",
-    "prv_bands": "chernoff_reach on_grid prv_band",
+    "cost_sums": "CostFilter CostOdometer MU promised RHO",
+    "gaussian_epsilons": "gaussian_epsilon gaussian_log_bounds proved_epsilon",
+    "residues": "GDPResidueFilter residue",
+    "circles": "GridCurve infinite_part sum_on_circle", "prv_bands": "chernoff_reach on_grid prv_band",
     "fourier_grids": "checked_grid fourier_curves fourier_tail newton_from_left",
-    "tilted_fft": "connect_the_dots TiltedFFT",
-    "lattices": "LatticeLoss",
+    "tilted_fft": "connect_the_dots TiltedFFT", "lattices": "LatticeLoss",
     "laplace_polynomials": "",
 })
