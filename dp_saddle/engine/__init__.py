@@ -103,6 +103,20 @@ From `residues`:
         steps, in any order: all steps together are `budget`-GDP, whoever chooses them
     residue: What an eps-DP step leaves of a Gaussian budget
 
+From `counted_norms`:
+    noise_grid: The noise grid: given, or so many values from sigma on, evenly in the logarithm
+    norm_counts: Counts of each record's noise levels [GDP D.2], and their split by total
+        variation
+
+From `record_engines`:
+    chosen_rows: The counts of some records
+    noise_families: A LossFamily of the steps at these noises for each direction; rate 1 has but
+        one
+    table_delta: delta of any number of records
+    table_epsilon: eps of any number of records
+    table_mu: Each record's mu: its curve is above the record's down to delta, by so many pieces
+    table_renyi: Bounds on each record's Renyi divergence of this order, nats, shape (records,)
+
 From `circles`:
     GridCurve: The privacy curve of a variable on an even grid
     infinite_part: Bounds on the mass at infinity alone: all that is left of a curve beyond the
@@ -150,14 +164,16 @@ __getattr__, __dir__, __all__ = door(__name__, {
     "record_bounds":
         "BoundsTable delta_bounds dominating_mu epsilon_bounds gaussian_above "
         "log_missed_of raised_between upper_epsilon",
-    "prefixes": "families_for prefix_epsilon Schedule",
-    "berry_esseen":
+    "prefixes": "families_for prefix_epsilon Schedule", "berry_esseen":
         "FREQUENCIES half_moment log_decay moment_bound PER_OCTAVE prawitz_kernel "
         "PRAWITZ_SUP smallest_moment_bound step_moments THREE_HALVES upper_gamma",
     "cost_sums": "CostFilter CostOdometer MU promised RHO",
     "gaussian_epsilons": "gaussian_epsilon gaussian_log_bounds proved_epsilon",
-    "residues": "GDPResidueFilter residue",
-    "circles": "GridCurve infinite_part sum_on_circle", "prv_bands": "chernoff_reach on_grid prv_band",
+    "residues": "GDPResidueFilter residue", "counted_norms": "noise_grid norm_counts",
+    "record_engines":
+        "chosen_rows noise_families table_delta table_epsilon table_mu table_renyi",
+    "circles": "GridCurve infinite_part sum_on_circle",
+    "prv_bands": "chernoff_reach on_grid prv_band",
     "fourier_grids": "checked_grid fourier_curves fourier_tail newton_from_left",
     "tilted_fft": "connect_the_dots TiltedFFT", "lattices": "LatticeLoss",
     "laplace_polynomials": "",
