@@ -170,8 +170,7 @@ __getattr__, __dir__, __all__ = door(__name__, {
     "cost_sums": "CostFilter CostOdometer MU promised RHO",
     "gaussian_epsilons": "gaussian_epsilon gaussian_log_bounds proved_epsilon",
     "residues": "GDPResidueFilter residue", "counted_norms": "noise_grid norm_counts",
-    "record_engines":
-        "chosen_rows noise_families table_delta table_epsilon table_mu table_renyi",
+    "record_engines": "chosen_rows noise_families table_delta table_epsilon table_mu table_renyi",
     "circles": "GridCurve infinite_part sum_on_circle",
     "prv_bands": "chernoff_reach on_grid prv_band",
     "fourier_grids": "checked_grid fourier_curves fourier_tail newton_from_left",

@@ -134,6 +134,7 @@ def _engine_epsilon(table, delta, grid, rate, engine, L, n):
         out[1] = _fourier_epsilon(grid, rate, table, delta, out[2], L, n + n % 2)
     return out
 
+# %% ../../nbs/engine/record_engines.ipynb #996bacf3
 def table_epsilon(
     table,       # of counts, as `norm_counts` makes them
     delta,       # in (0, 1)
