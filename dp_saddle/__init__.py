@@ -26,12 +26,13 @@ __getattr__, __dir__, __all__ = door(__name__, {
         "PoissonBatches PoissonReplaceOne shuffled_lower_bound shuffled_reports ShuffledBatches "
         "with_replacement without_replacement",
     "filters": "GDPFilter GDPOdometer GDPResidueFilter IndividualGDPFilter RDPFilter RDPOdometer",
-    "individual": "account_store individual_epsilon IndividualAccountant",
+    "individual": "IndividualAccountant",
     "accounting": "compare delta dpsgd epsilon",
     "practice":
-        "advantage Audit audit bayes_risk Budget calibrate compare_sampling epsilon_after "
-        "epsilon_slopes explain from_steps gdp Geometric Logarithmic optimal_schedule plot_curve "
-        "plot_rdp plot_sampling plot_steps plot_tradeoff Poisson read_run report run_of_history "
-        "selected SelectionAccountant sweep to_steps tpr tradeoff TruncatedNegativeBinomial",
+        "account_store advantage Audit audit bayes_risk Budget calibrate compare_sampling "
+        "epsilon_after epsilon_slopes explain from_steps gdp Geometric individual_epsilon "
+        "Logarithmic optimal_schedule plot_curve plot_rdp plot_sampling plot_steps plot_tradeoff "
+        "Poisson read_run report run_of_history selected SelectionAccountant sweep to_steps tpr "
+        "tradeoff TruncatedNegativeBinomial",
     "certificates": "Certificate certify load_certificate verify",
 })

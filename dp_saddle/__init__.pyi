@@ -22,8 +22,6 @@ from .filters import IndividualGDPFilter as IndividualGDPFilter
 from .filters import RDPFilter as RDPFilter
 from .filters import RDPOdometer as RDPOdometer
 from .individual import IndividualAccountant as IndividualAccountant
-from .individual import account_store as account_store
-from .individual import individual_epsilon as individual_epsilon
 from .losses.densities import DensityLoss as DensityLoss
 from .mechanisms import Accountant as Accountant
 from .mechanisms import ApproxDP as ApproxDP
@@ -54,6 +52,8 @@ from .practice.comparison import plot_sampling as plot_sampling
 from .practice.derivatives import epsilon_slopes as epsilon_slopes
 from .practice.explanations import explain as explain
 from .practice.histories import run_of_history as run_of_history
+from .practice.norm_stores import account_store as account_store
+from .practice.norm_stores import individual_epsilon as individual_epsilon
 from .practice.reports import plot_curve as plot_curve
 from .practice.reports import plot_rdp as plot_rdp
 from .practice.reports import plot_steps as plot_steps

@@ -405,8 +405,8 @@ def exchanged(c):
     assert np.linalg.norm(np.array([1., 0]) - np.array([-1., 0])) <= c
 
 
-@check("filters", "_TV", wrong=EITHER)
-@check("individual", "_TV", wrong=EITHER)
+@check("engine.residues", "_TV", wrong=EITHER)
+@check("engine.counted_norms", "_TV", wrong=EITHER)
 def total_variation(c):
     for mu in (.1, 1., 3.):
         assert abs(special.erf(mu/c) - (2*special.ndtr(mu/2) - 1)) < 1e-14

@@ -22,7 +22,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import dp_saddle.interop  # noqa: F401 - registers the accountant
 from dp_saddle import IndividualGDPFilter
-from dp_saddle.filters import gaussian_epsilon
+from dp_saddle.engine import gaussian_epsilon
 
 FILE = Path(__file__).resolve().parent.parent/'nbs'/'papers'/'filters.json'
 SEEN, DELTA, STEPS, EVERY = 1300, 1e-5, 100, 5

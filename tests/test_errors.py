@@ -77,9 +77,9 @@ from dp_saddle import (
 from dp_saddle.base import explorer
 from dp_saddle.command import main as cli
 from dp_saddle.edgeworth import transform_bound
+from dp_saddle.engine import gaussian_epsilon
 from dp_saddle.engine.berry_esseen import step_moments
 from dp_saddle.engine.tilted_fft import connect_the_dots
-from dp_saddle.filters import gaussian_epsilon
 from dp_saddle.individual import norm_counts
 from dp_saddle.practice import schedules, training_configs
 from dp_saddle.saddlepoint import (
@@ -202,11 +202,11 @@ CALLS = {
     'FourierAccountant.__init__': [
         lambda: FourierAccountant(RUN, n=63),
         lambda: FourierAccountant(RandomizedResponse(eps=1.))],
-    '_Filter.would_exceed': [lambda: filtered('would_exceed', [.1], n=2)],
-    '_Filter.spend': [lambda: filtered('spend', 2.), lambda: filtered('spend', [.1], n=2)],
-    '_Filter.step': [lambda: filtered('step', [.1], n=2)],
-    '_Filter.scale': [lambda: filtered('scale', [.1], n=2)],
-    '_Odometer.step': [lambda: RDPOdometer(2., .1, n=2).step([.1])],
+    'CostFilter.would_exceed': [lambda: filtered('would_exceed', [.1], n=2)],
+    'CostFilter.spend': [lambda: filtered('spend', 2.), lambda: filtered('spend', [.1], n=2)],
+    'CostFilter.step': [lambda: filtered('step', [.1], n=2)],
+    'CostFilter.scale': [lambda: filtered('scale', [.1], n=2)],
+    'CostOdometer.step': [lambda: RDPOdometer(2., .1, n=2).step([.1])],
     'GaussianLimit.__init__': [lambda: GaussianLimit(LEAKY, kind='gdp'),
                                lambda: GaussianLimit(TINY),
                                lambda: GaussianLimit(sampled(1e-6), kind='gdp')],

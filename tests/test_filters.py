@@ -25,7 +25,7 @@ from dp_saddle import (
     RDPOdometer,
     epsilon,
 )
-from dp_saddle.filters import gaussian_epsilon, residue
+from dp_saddle.engine import gaussian_epsilon, residue
 from oracles import gaussian
 
 # Sums

@@ -26,8 +26,8 @@ from dp_saddle import (
     tpr,
     tradeoff,
 )
+from dp_saddle.engine import gaussian_log_bounds
 from dp_saddle.engine.ways import GivenOutcomes
-from dp_saddle.filters import gaussian_log_bounds
 from dp_saddle.losses.densities import SubsampledGaussianLoss
 from dp_saddle.losses.laplace import LaplaceLoss
 from dp_saddle.losses.nodes import FiniteLoss

@@ -86,6 +86,37 @@ From `berry_esseen`:
     THREE_HALVES: Orders of moments and cumulants, and exponents, written out
     upper_gamma: The upper incomplete gamma function
 
+From `cost_sums`:
+    CostFilter: A ledger with a cap, which it never passes
+    CostOdometer: A ledger that is read at the multiples of an increment
+    MU: squares add [GDP 3.2]
+    promised: A filter's budget, with all that rounding may let in
+    RHO: divergences add: Feldman and Zrnic (2021)
+
+From `gaussian_epsilons`:
+    gaussian_epsilon: eps of a mu-GDP mechanism at delta [GDP C.2]
+    gaussian_log_bounds: A Gaussian curve with its rounding [GDP C.2]
+    proved_epsilon: A bound of one side on the eps of a mu-GDP mechanism [GDP C.2]
+
+From `residues`:
+    GDPResidueFilter: A fully adaptive filter with a Gaussian budget, for eps-DP and for Gaussian
+        steps, in any order: all steps together are `budget`-GDP, whoever chooses them
+    residue: What an eps-DP step leaves of a Gaussian budget
+
+From `counted_norms`:
+    noise_grid: The noise grid: given, or so many values from sigma on, evenly in the logarithm
+    norm_counts: Counts of each record's noise levels [GDP D.2], and their split by total
+        variation
+
+From `record_engines`:
+    chosen_rows: The counts of some records
+    noise_families: A LossFamily of the steps at these noises for each direction; rate 1 has but
+        one
+    table_delta: delta of any number of records
+    table_epsilon: eps of any number of records
+    table_mu: Each record's mu: its curve is above the record's down to delta, by so many pieces
+    table_renyi: Bounds on each record's Renyi divergence of this order, nats, shape (records,)
+
 From `circles`:
     GridCurve: The privacy curve of a variable on an even grid
     infinite_part: Bounds on the mass at infinity alone: all that is left of a curve beyond the
@@ -124,25 +155,25 @@ __all__ = []
 from ..base.doors import door
 
 __getattr__, __dir__, __all__ = door(__name__, {
-    "smoothing": "",
-    "line": "composed_atoms NOTHING reach_of CgfTable widened",
+    "smoothing": "", "line": "composed_atoms NOTHING reach_of CgfTable widened",
     "endpoint_expansion": "", "largest_loss_levels": "", "transform_grids": "",
-    "stacked_kinds": "", "small_losses": "",
-    "gaussian_rows": "epsilons_of_sampled",
+    "stacked_kinds": "", "small_losses": "", "gaussian_rows": "epsilons_of_sampled",
     "gaussian_curves": "",
     "ways": "ContourAccountant completed delta_without epsilon_without facts_of WAYS",
     "many": "LossFamily mixing_bounds on_lines split_steps sum_rounding tilted_sum",
     "record_bounds":
         "BoundsTable delta_bounds dominating_mu epsilon_bounds gaussian_above "
         "log_missed_of raised_between upper_epsilon",
-    "prefixes": "families_for prefix_epsilon Schedule",
-    "berry_esseen":
+    "prefixes": "families_for prefix_epsilon Schedule", "berry_esseen":
         "FREQUENCIES half_moment log_decay moment_bound PER_OCTAVE prawitz_kernel "
         "PRAWITZ_SUP smallest_moment_bound step_moments THREE_HALVES upper_gamma",
+    "cost_sums": "CostFilter CostOdometer MU promised RHO",
+    "gaussian_epsilons": "gaussian_epsilon gaussian_log_bounds proved_epsilon",
+    "residues": "GDPResidueFilter residue", "counted_norms": "noise_grid norm_counts",
+    "record_engines": "chosen_rows noise_families table_delta table_epsilon table_mu table_renyi",
     "circles": "GridCurve infinite_part sum_on_circle",
     "prv_bands": "chernoff_reach on_grid prv_band",
     "fourier_grids": "checked_grid fourier_curves fourier_tail newton_from_left",
-    "tilted_fft": "connect_the_dots TiltedFFT",
-    "lattices": "LatticeLoss",
+    "tilted_fft": "connect_the_dots TiltedFFT", "lattices": "LatticeLoss",
     "laplace_polynomials": "",
 })

@@ -64,6 +64,12 @@ From `sweeps`:
     sweep: The eps of Poisson-sampled Gaussian steps for every combination, as `epsilon` has it,
         proved
 
+From `norm_stores`:
+    account_store: `individual_epsilon` from store to store with dask, on the current distributed
+        client if there is one
+    individual_epsilon: Every record's eps from the whole table of norms; lazily, chunk by chunk,
+        for a dask array
+
 From `schedules`:
     Budget: A ledger for a run that has to stay within (eps, delta)
     epsilon_after: What was spent after every step of a schedule
@@ -127,6 +133,7 @@ __getattr__, __dir__, __all__ = door(__name__, {
         "TruncatedNegativeBinomial",
     "sweeps": "Sweep sweep",
     "merged_steps": "",
+    "norm_stores": "account_store individual_epsilon",
     "schedules": "Budget epsilon_after from_steps to_steps",
     "histories": "is_history NO_PRIVACY read_history run_of_history",
     "run_files":
