@@ -1082,7 +1082,7 @@ _ADDED = 4                              # ULP of a sum of m numbers, besides m
 # Tuning: only time, memory and width depend on it. Several kinds.
 _MOST_TERMS, _BESIDE = 1 << 17, 1 << 12 # of all lines at a time; of a line with others beside
 _OTHERS = FiniteLoss, LaplaceLoss, MixtureLoss      # losses of steps beside
-_LINE_CUT, _GRID_CUT = 1.27, 1.2        # of the guess, a first line's end; of that, a grid's
+_LINE_CUT, _GRID_CUT = 1.33, 1.2        # of the guess, a first line's end; of that, a grid's
 _FEW, _WIDE = 64, 32.                   # of more kinds bounds may be so many times as wide
 
 
@@ -1177,15 +1177,15 @@ def on_line(self:_MixedRun, side, plan, ends, asked, turned):
 @patch
 def fitted(self:_MixedRun, side, plan, own):
     "The _Step of the whole run, or None."
-    h, asked, (_, ends) = 2*pi/plan.X, _LINE_CUT*plan.guess, own
+    h, (_, ends) = 2*pi/plan.X, own
+    asked = _LINE_CUT*plan.guess + h
     for turned in (*TURNED, TURNED[-1]):             # closer, and as far as is known by then
         if not asked < h*(_BESIDE if self.others else _MOST_NODES[1]): return None
         if not (found := self.on_line(side, plan, ends, asked, turned)): return None
         one, fades, strip, *sums = found
         cut, fades, ok = self.tail(side, plan, fades)
         if not ok: return None
-        closer = plan.digits if turned == TURNED[0] else 0
-        if cut + h <= asked and strip <= _STRIP*np.exp(-closer):
+        if cut + h <= asked and strip <= _STRIP*np.exp(-plan.digits*(turned == TURNED[0])):
             return self.step(side, plan, one._replace(cut=cut, fades=fades), *sums)
         asked = cut + h
     return None
