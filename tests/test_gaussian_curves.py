@@ -1,6 +1,7 @@
 "Many points of one curve on kept lines: against references, the general lines, and wrong guesses."
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -139,9 +140,10 @@ def test_at_zero_and_beyond():
     assert (delta(run, eps=np.zeros((0, 2))).shape == epsilon(run, delta=np.zeros((0, 2))).shape
             == (0, 2))
 
-@pytest.mark.parametrize('bad', [-1., np.nan, np.array([1., -1.]), np.array([np.nan, 1.]),
-                                 np.ma.array([1., 2.], mask=[True, False]), '1', None, True],
-                         ids=str)
+@pytest.mark.parametrize('bad', [-1., -1e-310, np.array([-5e-324]), np.nan, np.array([1., -1.]),
+                                 np.array([np.nan, 1.]),
+                                 np.ma.array([1., 2.], mask=[True, False]), '1', None, True,
+                                 -10**400], ids=str)
 def test_what_is_no_eps_is_said(bad):
     run = run_of(2., .01, 3000)
     for asked in (lambda: delta(run, eps=bad), lambda: ContourAccountant(run).delta(bad)):
@@ -155,6 +157,13 @@ def test_what_is_no_delta_is_said(bad):
     for asked in (lambda: epsilon(run, delta=bad), lambda: ContourAccountant(run).epsilon(bad)):
         with pytest.raises((TypeError, ValueError), match='delta must be'):
             asked()
+
+@pytest.mark.parametrize('run', [run_of(2., .01, 3000), Gaussian(sigma=1.), Laplace(scale=1.),
+                                 PoissonSubsampled(Gaussian(sigma=1.), rate=.1)], ids=range(4))
+def test_an_integer_beyond_doubles_is_an_infinite_eps(run):
+    assert delta(run, eps=10**400) == delta(run, eps=np.inf) == 0
+    assert ContourAccountant(run).delta(2**1024).upper == 0
+    assert delta(run, eps=sys.float_info.max) <= 5e-324
 
 def test_many_at_once_are_taken_a_few_at_a_time(monkeypatch):
     run, deltas = run_of(2., .01, 3000), np.geomspace(1e-4, 1e-9, 40)

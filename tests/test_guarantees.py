@@ -381,3 +381,31 @@ def test_a_profile_is_known_to_all_digits(eps, delta):
         for e in [0., *eps[:3].tolist(), .37*eps[-1], .999*eps[-1], 1.5*eps[-1]]:
             found = ContourAccountant(step).delta(float(e))
             assert found.lower <= at(float(e)) <= found.upper
+
+def test_a_curve_may_answer_with_bounds():
+    "An accountant's `delta`: the upper ones count. A number of another library is one, too."
+    asked, at = ContourAccountant(10*Gaussian(sigma=4.)).delta, [0., 1., 3.]
+    found = privacy_profile(asked, eps=at)
+    assert found.delta == tuple(asked(e).upper for e in at)
+    for number in (mp.mpf, np.float32, np.array):
+        assert privacy_profile(lambda e, number=number: number(.25), eps=[1.]).delta == (.25,)
+
+@pytest.mark.parametrize('answer, message', [
+    (None, 'delta of curve must be a real number, got None'), (math.nan, 'delta of curve .* nan'),
+    ([.1, .2], 'delta of curve must be a real number'), ('1', "delta of curve .*, got '1'"),
+    (True, 'delta of curve .* True'), (2., r'delta must be in \[0, 1\), got 2')], ids=str)
+def test_a_curve_that_answers_something_else(answer, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        privacy_profile(lambda e: answer, eps=[0., 1.])
+
+@pytest.mark.parametrize('eps', [1., [], [[0., 1.]], [2., 1.]], ids=str)
+def test_a_curve_is_asked_at_increasing_eps(eps):
+    with pytest.raises(ValueError, match=r'eps must be a vector of increasing .* got [^n]*$'):
+        privacy_profile(lambda e: math.exp(-1 - e), eps=eps)
+
+@pytest.mark.parametrize('step, message', [
+    (RenyiDP(orders=(16.,), divergences=(1e308,)), 'divergences must be in'),
+    (PureDP(eps=9e99), 'eps must be in'), (ZCDP(rho=1e308), 'rho must be in')],
+    ids=['R', 'eps', 'rho'])
+def test_a_group_beyond_doubles(step, message):
+    with pytest.raises(ValueError, match=message): group(step, 8)

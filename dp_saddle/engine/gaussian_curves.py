@@ -6,11 +6,12 @@
 __all__ = ['epsilon_of_run', 'log_delta_of_run']
 
 # %% ../../nbs/engine/gaussian_curves.ipynb #c5a1e004
-from math import ceil, inf, log
+import sys
+from math import ceil, log
 
 import numpy as np
 
-from ..base import TINY, noted, patch
+from ..base import SMALLEST, noted, patch
 from dp_saddle.engine.gaussian_rows import (
     ALIKE,
     ALONE,
@@ -29,6 +30,7 @@ from ..plrv import Bounds
 _AT_ONCE, _SHORT = 64, 1 << 10    # questions of one line; its nodes, where these are several
 _SHARP = 7e-13, 4e-12             # width of eps, nats; of log delta: wider ones are asked finely
 _LIKELY, _GUESSES = .4, 5         # delta at most, where it is guessed; and how often
+_LARGEST = sys.float_info.max     # eps is below it, here
 
 # %% ../../nbs/engine/gaussian_curves.ipynb #c5a1e008
 def _classes(goal):
@@ -146,6 +148,7 @@ def log_delta_of_run(
     -------
     on log delta; likewise
     """
-    if (x := _numbers(eps, -TINY, inf)) is None or (asked := one_kind(run)) is None: return None
+    if (x := _numbers(eps, -SMALLEST, _LARGEST)) is None: return None
+    if (asked := one_kind(run)) is None: return None
     pair, n = pair_of(*asked[0]), asked[1]
     with np.errstate(all='ignore'): return _shaped(pair.of_run(n, pair.goals_at(n, x), x), eps)

@@ -9,6 +9,7 @@ __all__ = ['FINER', 'WAYS', 'LeveledTable', 'CountedTable', 'PerKindLevels', 'Wa
            'completed']
 
 # %% ../../nbs/engine/ways.ipynb #f4665404
+import sys
 import warnings
 from contextlib import nullcontext
 from itertools import islice
@@ -591,7 +592,8 @@ def delta_in_closed_form(
     -------
     on delta; None where there is none
     """
-    if not isinstance(eps, (int, float)) or type(eps) is bool or not 0 <= eps < inf: return None
+    if not isinstance(eps, (int, float)) or type(eps) is bool: return None
+    if not 0 <= eps < sys.float_info.max: return None
     if mu := gaussian_mu(run): return delta_of_mu(mu, float(eps))
     step = _sampled_gaussian(run)
     return delta_of_sampled_step(*step, float(eps)) if step else None

@@ -111,20 +111,21 @@ def _several_amounts(mechanism:MixtureOfGaussians, size):
 
 # %% ../../nbs/steps/builders.ipynb #9a7f0001
 def rounded_up(
-    x,  # a Fraction, within the doubles
-):      # the least double that is not below it
+    x,  # a Fraction
+):      # the least double that is not below it; inf beyond the doubles
     """The double that an exact bound is.
 
     Parameters
     ----------
     x
-        a Fraction, within the doubles
+        a Fraction
 
     Returns
     -------
-    the least double that is not below it
+    the least double that is not below it; inf beyond the doubles
     """
-    found = float(x)
+    try: found = float(x)
+    except OverflowError: return inf
     return found if Fraction(found) >= x else float(np.nextafter(found, inf))
 
 @_group_of.register

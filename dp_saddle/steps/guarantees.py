@@ -17,7 +17,7 @@ from scipy.special import gammaln, log_expit
 from ..base import ULP, checks, patch, quoted, safe_log
 from ..losses import SubsampledGaussianLoss
 from ..mechanisms import FOR_ANY, FiniteMechanism, FinitePair, Mechanism
-from ..plrv import GaussianLoss
+from ..plrv import Bounds, GaussianLoss
 from .builders import rounded_up
 from .known_by_moments import MomentsLoss
 
@@ -299,11 +299,18 @@ def _deltas(curve):
     if not callable(ask):
         raise TypeError("curve must be a function of eps, or have get_delta_for_epsilon, got "
                         f"{quoted(curve)}")
-    return lambda eps: np.array([float(ask(float(e))) for e in eps])
+    def one(eps):
+        found = ask(eps)
+        if isinstance(found, Bounds): found = found.upper
+        if isinstance(found, np.ndarray) and not found.ndim: found = found.item()
+        checks.real(-inf, inf, '[]', **{'delta of curve': found})
+        return float(found)
+    return lambda eps: np.array([one(e) for e in eps.tolist()])
 
 # %% ../../nbs/steps/guarantees.ipynb #9a7f0012
 def privacy_profile(
-    curve,     # delta as a function of eps, an upper bound; or what has get_delta_for_epsilon
+    curve,     # delta as a function of eps, an upper bound or Bounds; or what has
+               # get_delta_for_epsilon
     eps=None,  # where it is asked, in [0, 10000], nats, increasing; None: until it hardly falls
 ):             # a PrivacyProfile
     """A step of which a privacy curve is known, such as a privacy loss distribution of
@@ -313,7 +320,8 @@ def privacy_profile(
     Parameters
     ----------
     curve
-        delta as a function of eps, an upper bound; or what has get_delta_for_epsilon
+        delta as a function of eps, an upper bound or Bounds; or what has
+        get_delta_for_epsilon
     eps
         where it is asked, in [0, 10000], nats, increasing; None: until it hardly falls
 
@@ -323,12 +331,14 @@ def privacy_profile(
     """
     ask = _deltas(curve)
     if eps is None:
-        end, least = 1., ask([_FAR])[0]
-        while end < _FAR and ask([end])[0] > least*(1 + _BELOW) + _NEARLY_NOTHING: end *= 2
+        end, low = 1., ask(np.array([_FAR]))*(1 + _BELOW) + _NEARLY_NOTHING
+        while end < _FAR and ask(np.array([end])) > low: end *= 2
         eps = np.linspace(0, end, _PROFILE)
     eps = checks.array(0, _FAR, '[]', eps=eps)
-    delta = ask(eps.ravel()).reshape(eps.shape)
-    return PrivacyProfile(eps=tuple(eps), delta=tuple(np.minimum.accumulate(delta)))
+    if eps.ndim != 1 or not eps.size:
+        raise ValueError("eps must be a vector of increasing numbers in [0, 10000], "
+                         f"got {quoted(eps.tolist())}")
+    return PrivacyProfile(eps=eps.tolist(), delta=np.minimum.accumulate(ask(eps)).tolist())
 
 # %% ../../nbs/steps/guarantees.ipynb #9a7e0023
 @patch
