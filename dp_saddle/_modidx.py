@@ -2860,6 +2860,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                                            'dp_saddle/interop/events.py'),
                                           'dp_saddle.interop.events.SaddlePrivacyAccountant.get_true_positive_rates': ( 'interop/events.html#saddleprivacyaccountant.get_true_positive_rates',
                                                                                                                         'dp_saddle/interop/events.py'),
+                                          'dp_saddle.interop.events._allocated': ( 'interop/events.html#_allocated',
+                                                                                   'dp_saddle/interop/events.py'),
                                           'dp_saddle.interop.events._as_stated': ( 'interop/events.html#_as_stated',
                                                                                    'dp_saddle/interop/events.py'),
                                           'dp_saddle.interop.events._built': ('interop/events.html#_built', 'dp_saddle/interop/events.py'),

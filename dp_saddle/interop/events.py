@@ -37,7 +37,7 @@ from dp_saddle.practice import (
     selected,
     tpr,
 )
-from ..sampling import FixedSize, PoissonReplaceOne, fixed_size
+from ..sampling import BallsInBins, FixedSize, PoissonReplaceOne, fixed_size
 from dp_saddle.steps import (
     ZCDP,
     ExponentialMechanism,
@@ -224,7 +224,8 @@ def _one_gaussian(event):
 
 # %% ../../nbs/interop/events.ipynb #4cca1f52
 _FIXED = 'SampledWithoutReplacement', 'SampledWithReplacement'
-_BUILT = 'TruncatedSubsampledGaussian', 'SingleEpochTreeAggregation', 'ZC', *_FIXED
+_BUILT = ('TruncatedSubsampledGaussian', 'SingleEpochTreeAggregation', 'RandomAllocation', 'ZC',
+          *_FIXED)
 
 def _built(event, relation):
     "Samples that are cut, trees, and what is known by its zCDP guarantee."
@@ -237,6 +238,8 @@ def _built(event, relation):
             return _noisy(event.noise_multiplier, lambda x: tree_aggregation(steps=steps, sigma=x))
         case kind if kind in _FIXED:
             return _of_one_size(event, relation)
+        case 'RandomAllocation':
+            return _allocated(event, relation)
         case 'ZC':
             if event.rho: return ZCDP(rho=event.rho, xi=event.xi)
             return PureDP(eps=event.xi) if event.xi else None    # all divergences at most xi
@@ -246,6 +249,19 @@ def _built(event, relation):
         f"the first six or several Gaussians, and for {', '.join(_BUILT)}")
 
 # %% ../../nbs/interop/events.ipynb #79ca5f6e
+def _allocated(event, relation):
+    "Gaussian noise in so many of the steps, drawn at random: balls in bins."
+    if relation == 'REPLACE_ONE':
+        raise ValueError("neighboring_relation must be ADD_OR_REMOVE_ONE or REPLACE_SPECIAL for "
+                         "RandomAllocation: replacing a record has no proved loss here")
+    checks.count(1, num_steps=event.num_steps)
+    checks.count(0, int(event.num_steps), num_selected=event.num_selected)
+    step = _of_one_sample(event.event, relation) if event.num_selected else None
+    if step in (None, inf): return step
+    base = _one_gaussian(event.event)
+    if base is None:
+        raise ValueError("event must be Gaussian noise, once or more, for RandomAllocation")
+    return BallsInBins(base, batches=event.num_steps, draws=event.num_selected)
 
 def _check_relation(event, relation, wanted):
     if relation != wanted:
@@ -526,6 +542,9 @@ def _written(step, replaced, events):
                 step.dataset_size, step.rate, step.max_batch_size, noise)
         case Gaussian() if type(step) is Gaussian:
             return events.GaussianDpEvent(_multiplier(step.sigma, step.sensitivity, replaced))
+        case BallsInBins() if not replaced and hasattr(events, 'RandomAllocationDpEvent'):
+            noise = _written(step.base, replaced, events)
+            return events.RandomAllocationDpEvent(noise, step.draws, step.batches)
         case Laplace():
             return events.LaplaceDpEvent(_multiplier(step.scale, step.sensitivity, replaced))
     raise _no_event(step, replaced)
