@@ -16,10 +16,10 @@ __getattr__, __dir__, __all__ = door(__name__, {
         "adaptive_clipping AdditiveNoise banded_matrix_factorization BoundedRange "
         "exponential_delta exponential_epsilon ExponentialMechanism GaussianDP group "
         "privacy_profile PrivacyProfile RenyiDP tree_aggregation TruncatedPoisson ZCDP",
-    "engine": "connect_the_dots ContourAccountant TiltedFFT",
+    "engine": "connect_the_dots ContourAccountant EdgeworthInterval TiltedFFT",
     "saddlepoint": "SaddlePointMSD",
     "tilting": "GaussianLimit MomentsAccountant rdp SaddlePointCLT",
-    "edgeworth": "EdgeworthAccountant EdgeworthInterval TiltedEdgeworth",
+    "edgeworth": "EdgeworthAccountant TiltedEdgeworth",
     "prv_fft": "FourierAccountant PRVAccountant",
     "sampling":
         "BallsInBins BinBatches CyclicPoissonBatches fixed_size FixedSize FixedSizeBatches "

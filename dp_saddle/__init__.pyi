@@ -10,8 +10,8 @@ from .certificates.files import certify as certify
 from .certificates.files import load_certificate as load_certificate
 from .certificates.files import verify as verify
 from .edgeworth import EdgeworthAccountant as EdgeworthAccountant
-from .edgeworth import EdgeworthInterval as EdgeworthInterval
 from .edgeworth import TiltedEdgeworth as TiltedEdgeworth
+from .engine.proved_expansions import EdgeworthInterval as EdgeworthInterval
 from .engine.tilted_fft import TiltedFFT as TiltedFFT
 from .engine.tilted_fft import connect_the_dots as connect_the_dots
 from .engine.ways import ContourAccountant as ContourAccountant

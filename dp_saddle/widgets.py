@@ -30,8 +30,8 @@ from dp_saddle.base import (  # noqa: F401
     slider_near,
     tabulate,
 )
-from .edgeworth import edgeworth_tail, standard_cumulants, transform_bound
-from .engine import ContourAccountant
+from .edgeworth import edgeworth_tail, standard_cumulants
+from .engine import ContourAccountant, transform_bound
 from .filters import IndividualGDPFilter
 from .mechanisms import Gaussian, PoissonSubsampled
 from .prv_fft import FourierAccountant

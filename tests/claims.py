@@ -118,22 +118,22 @@ def gauss(quotient):
 # --- Edgeworth, Berry and Esseen
 
 @check("engine.berry_esseen", "PRAWITZ_SUP", wrong=SMALLER)
-@check("edgeworth", "KERNEL_CURVE", wrong=SMALLER)
+@check("engine.proved_expansions", "KERNEL_CURVE", wrong=SMALLER)
 def kernel(_):
     "Prawitz's kernel times 2 pi t: its largest value, and its curvature at 0."
     t = np.linspace(1e-3, .999, 999)
     size = 2*math.pi*t*np.abs(of("engine.berry_esseen", "prawitz_kernel")(t))
     assert (size <= of("engine.berry_esseen", "PRAWITZ_SUP")).all()
-    assert (size <= 1 + of("edgeworth", "KERNEL_CURVE")*t*t).all()
+    assert (size <= 1 + of("engine.proved_expansions", "KERNEL_CURVE")*t*t).all()
 
 
-@check("edgeworth", "CHORD", wrong=LARGER)
+@check("engine.proved_expansions", "CHORD", wrong=LARGER)
 def chord(c):
     "u^2 is a quarter below its chord from 0 to 1."
     assert 1/2*1/2 <= 2/c
 
 
-@check("edgeworth", "CRAMER", wrong=SMALLER)
+@check("engine.proved_expansions", "CRAMER", wrong=SMALLER)
 def cramer(c):
     "Hermite's polynomials, over sqrt(j!): the first is 1 at 0."
     x = np.linspace(-8, 8, 321)
@@ -142,28 +142,28 @@ def cramer(c):
         assert (np.abs(he)*np.exp(-x*x/4) <= c*math.sqrt(math.factorial(j))).all()
 
 
-@check("edgeworth", "NORMAL_4", "NORMAL_8", wrong=SMALLER)
+@check("engine.proved_expansions", "NORMAL_4", "NORMAL_8", wrong=SMALLER)
 def normal_moments(_):
     x, w = np.polynomial.hermite_e.hermegauss(9)
     for name, power in (("NORMAL_4", 4), ("NORMAL_8", 8)):
-        assert w @ x**power/w.sum() <= of("edgeworth", name)*(1 + 1e-12)
+        assert w @ x**power/w.sum() <= of("engine.proved_expansions", name)*(1 + 1e-12)
 
 
-@check("edgeworth", "FOURTH", wrong=LARGER)
+@check("engine.proved_expansions", "FOURTH", wrong=LARGER)
 def from_the_origin(_):
     "The integral of a u^4/24 over u is u^4/96."
     u = np.array([0., .01, .02])
-    cells = of("edgeworth", "_cells")(u, 0*u, 0., 0., 0.)
+    cells = of("engine.proved_expansions", "_cells")(u, 0*u, 0., 0., 0.)
     assert cells.origin >= 3*u[1]**4/96*(1 - 1e-12)
 
 
-@check("edgeworth", ("MOVED", 0), wrong=SMALLER)
+@check("engine.proved_expansions", ("MOVED", 0), wrong=SMALLER)
 @check("losses.tilted_cumulants", "_OF_VAR", wrong=SMALLER)
 def moved_variance(_):
     "By a change e of the variance phi He_j changes by half of |x phi He_j| e, the normal law too."
     x = np.linspace(0, 9, 901)
     density = np.exp(-x*x/2)/math.sqrt(2*math.pi)
-    least = of("edgeworth", "MOVED")[0]*of("losses.tilted_cumulants", "_OF_VAR")
+    least = of("engine.proved_expansions", "MOVED")[0]*of("losses.tilted_cumulants", "_OF_VAR")
     for j in range(16):
         he = np.polynomial.hermite_e.hermeval(x, np.eye(16)[j])
         assert (np.abs(x*density*he)/2).max()/math.sqrt(math.factorial(j)) <= least
@@ -172,12 +172,12 @@ def moved_variance(_):
     assert moved <= of("losses.tilted_cumulants", "_OF_VAR")*e
 
 
-@check("edgeworth", ("MOVED", 1), wrong=SMALLER)
+@check("engine.proved_expansions", ("MOVED", 1), wrong=SMALLER)
 def moved_place(c):
     assert special.ndtr(.005) - special.ndtr(-.005) <= c*.01
 
 
-@check("edgeworth", "AT_ORIGIN", wrong=SMALLER)
+@check("engine.proved_expansions", "AT_ORIGIN", wrong=SMALLER)
 def at_origin(c):
     "Of all grids that there are: what e_1 u + e_2 u^2/2 on them adds, e_1 and e_2 in turn."
     of_mean, of_var = (of("losses.tilted_cumulants", name) for name in ("_OF_MEAN", "_OF_VAR"))

@@ -16,15 +16,15 @@ BELOW = {
     "mechanisms": ("losses",),       # and chapter 2 names them
     "saddlepoint": ("mechanisms",),  # estimates of chapters 4, 5 and 7, which the engine bounds
     "tilting": ("saddlepoint",),
-    "engine": ("tilting",),
+    "edgeworth": ("tilting",),       # its intervals are proved in the engine
+    "engine": ("edgeworth",),
     "prv_fft": ("engine",),
-    "edgeworth": ("engine",),
     "filters": ("engine",),
     "individual": ("filters",),
     "steps": ("engine",),
     "sampling": ("steps",),
     # `compare` names every accountant, so the front door knows all of them
-    "accounting": ("sampling", "edgeworth", "prv_fft"),
+    "accounting": ("sampling", "prv_fft"),
     "practice": ("accounting", "individual"),
     "certificates": ("practice",),   # but for the verifier, which trusts nobody
     "command": ("certificates",),

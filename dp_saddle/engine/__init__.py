@@ -86,6 +86,12 @@ From `berry_esseen`:
     THREE_HALVES: Orders of moments and cumulants, and exponents, written out
     upper_gamma: The upper incomplete gamma function
 
+From `proved_expansions`:
+    EdgeworthInterval: The exact Edgeworth interval [EA 3.1, Def. 4.2]: proved bounds from a
+        uniform bound on the expansion's error and Chernoff's on the tail
+    transform_bound: The distance of a standardised composition from its Edgeworth expansion,
+        proved from its characteristic function by the inequality of Prawitz (1972)
+
 From `cost_sums`:
     CostFilter: A ledger with a cap, which it never passes
     CostOdometer: A ledger that is read at the multiples of an increment
@@ -156,9 +162,8 @@ from ..base.doors import door
 
 __getattr__, __dir__, __all__ = door(__name__, {
     "smoothing": "", "line": "composed_atoms NOTHING reach_of CgfTable widened",
-    "endpoint_expansion": "", "largest_loss_levels": "", "transform_grids": "",
-    "stacked_kinds": "", "small_losses": "", "gaussian_rows": "epsilons_of_sampled",
-    "gaussian_curves": "",
+    "endpoint_expansion": "", "largest_loss_levels": "", "transform_grids": "", "stacked_kinds": "",
+    "small_losses": "", "gaussian_rows": "epsilons_of_sampled", "gaussian_curves": "",
     "ways": "ContourAccountant completed delta_without epsilon_without facts_of WAYS",
     "many": "LossFamily mixing_bounds on_lines split_steps sum_rounding tilted_sum",
     "record_bounds":
@@ -167,6 +172,7 @@ __getattr__, __dir__, __all__ = door(__name__, {
     "prefixes": "families_for prefix_epsilon Schedule", "berry_esseen":
         "FREQUENCIES half_moment log_decay moment_bound PER_OCTAVE prawitz_kernel "
         "PRAWITZ_SUP smallest_moment_bound step_moments THREE_HALVES upper_gamma",
+    "proved_expansions": "EdgeworthInterval transform_bound",
     "cost_sums": "CostFilter CostOdometer MU promised RHO",
     "gaussian_epsilons": "gaussian_epsilon gaussian_log_bounds proved_epsilon",
     "residues": "GDPResidueFilter residue", "counted_norms": "noise_grid norm_counts",
