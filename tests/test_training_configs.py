@@ -140,6 +140,7 @@ def test_numbers_of_something_else(tmp_path, section):
     (BASE | {'num_gpus': 2}, ['batch_size (line 3)', 'or of all 2?']),
     (without('batch_size') | {'per_device_train_batch_size': 2}, ['world_size is needed']),
     (BASE | {'per_device_train_batch_size': 2}, ['batch_size has several values']),
+    (BASE | {'train_micro_batch_size_per_gpu': 4}, ['batch_size has several values']),
     (BASE | {'num_nodes': 4}, ['batch_size (line 3)', 'or of all 4?']),
     (BASE | {'devices': 'auto'}, ['devices is not clear: devices (line 7)', 'batch_size=...']),
     (BASE | {'world_size': -1}, ['world_size is not clear: world_size (line 7)']),

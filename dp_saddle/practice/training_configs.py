@@ -33,7 +33,8 @@ SYNONYMS = {
     'batch_size': 'batch_size train_batch_size lot_size',
     'whole_batch': 'logical_batch_size global_batch_size expected_batch_size virtual_batch_size '
                    'total_batch_size effective_batch_size batch_size_total',
-    'device_batch': 'per_device_train_batch_size per_gpu_train_batch_size per_device_batch_size',
+    'device_batch': 'per_device_train_batch_size per_gpu_train_batch_size per_device_batch_size '
+                    'train_micro_batch_size_per_gpu micro_batch_size',
     'accumulate': 'gradient_accumulation_steps accumulate_grad_batches accumulation_steps '
                   'accumulate grad_accum_steps',
     'world_size': 'world_size num_processes',
