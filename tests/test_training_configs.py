@@ -393,3 +393,13 @@ def test_a_list_of_steps_says_it_all(tmp_path, capsys):
                   ('sweep', '--sigma', 1)):
         status, _, err = asked(capsys, *words, '--delta', 1e-5, '--run', path)
         assert status == 2 and 'does not go with it' in err
+
+def test_a_configuration_in_a_checkpoint(tmp_path):
+    "Its keys have no lines; and an error names the file once."
+    torch = pytest.importorskip('torch')
+    path = tmp_path/'run.pt'
+    torch.save(BASE, path)
+    assert read_run(path) == loader(1.1, 20, 200, epochs=2)
+    path.write_bytes(b'garbage')
+    with pytest.raises(ValueError, match='a checkpoint of numbers') as error: read_run(path)
+    assert str(error.value).count('run.pt') == 1

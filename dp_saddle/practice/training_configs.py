@@ -583,7 +583,8 @@ def _form_of(path, given, named):
         raise ValueError(f"no run is found, in {kind_of(data)}{hint(data)}; the shortest "
                          f"file that says one: {_shortest(path.suffix)}")
     try:
-        return _understood(data, given, lines_of(path), named)
+        lines = (lambda keys: None) if path.suffix == '.pt' else lines_of(path)
+        return _understood(data, given, lines, named)
     except ValueError as error:
         raise ValueError(f"{error}{hint(data)}") from None
 
