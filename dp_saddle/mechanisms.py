@@ -567,8 +567,9 @@ _NO_GRID = ("a sampled step has too little noise for a grid, and is charged with
 @patch(cached=True)
 def _unamplified(self:PoissonSubsampled):
     "The losses without the gain from sampling: they dominate, and nothing is known from below."
-    if type(self.base) not in (Gaussian, Laplace): return None
-    losses = {way: self.base.loss_of(way).over(NOTHING) for way in ('remove', 'add')}
+    losses = {way: self.base.loss_of(way) for way in ('remove', 'add')}
+    if not isinstance(losses['add'], (GaussianLoss, PlainLaplaceLoss)): return None
+    losses = {way: loss.over(NOTHING) for way, loss in losses.items()}
     for loss in losses.values(): loss.apart = _NO_GRID
     return losses
 

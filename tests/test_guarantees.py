@@ -409,3 +409,11 @@ def test_a_curve_is_asked_at_increasing_eps(eps):
     ids=['R', 'eps', 'rho'])
 def test_a_group_beyond_doubles(step, message):
     with pytest.raises(ValueError, match=message): group(step, 8)
+
+@pytest.mark.filterwarnings('ignore:the bounds hold')
+@pytest.mark.parametrize('base', [GaussianDP(mu=1e6), GaussianDP(mu=1e99), 4*Gaussian(sigma=1e-6)],
+                         ids=['mu', 'huge', 'sum'])
+def test_a_sample_with_too_little_noise_for_a_grid(base):
+    "Charged without the gain from sampling, as a sampled Gaussian is, and 0 from below."
+    found = best_accountant(3*S(base, .1)).epsilon(1e-5)
+    assert found.lower == 0 < found.upper == pytest.approx(epsilon(3*base, delta=1e-5), rel=1e-12)

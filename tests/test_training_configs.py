@@ -140,6 +140,7 @@ def test_numbers_of_something_else(tmp_path, section):
     (BASE | {'num_gpus': 2}, ['batch_size (line 3)', 'or of all 2?']),
     (without('batch_size') | {'per_device_train_batch_size': 2}, ['world_size is needed']),
     (BASE | {'per_device_train_batch_size': 2}, ['batch_size has several values']),
+    (BASE | {'train_micro_batch_size_per_gpu': 4}, ['batch_size has several values']),
     (BASE | {'num_nodes': 4}, ['batch_size (line 3)', 'or of all 4?']),
     (BASE | {'devices': 'auto'}, ['devices is not clear: devices (line 7)', 'batch_size=...']),
     (BASE | {'world_size': -1}, ['world_size is not clear: world_size (line 7)']),
@@ -392,3 +393,13 @@ def test_a_list_of_steps_says_it_all(tmp_path, capsys):
                   ('sweep', '--sigma', 1)):
         status, _, err = asked(capsys, *words, '--delta', 1e-5, '--run', path)
         assert status == 2 and 'does not go with it' in err
+
+def test_a_configuration_in_a_checkpoint(tmp_path):
+    "Its keys have no lines; and an error names the file once."
+    torch = pytest.importorskip('torch')
+    path = tmp_path/'run.pt'
+    torch.save(BASE, path)
+    assert read_run(path) == loader(1.1, 20, 200, epochs=2)
+    path.write_bytes(b'garbage')
+    with pytest.raises(ValueError, match='a checkpoint of numbers') as error: read_run(path)
+    assert str(error.value).count('run.pt') == 1

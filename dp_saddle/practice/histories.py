@@ -220,5 +220,5 @@ def read_history(
     try: return torch.load(path, weights_only=True, map_location='cpu')
     except OSError: raise
     except Exception:
-        raise ValueError(f"{path}: a checkpoint of numbers, lists and tensors is needed, which "
+        raise ValueError("a checkpoint of numbers, lists and tensors is needed, which "
                          "torch.load(weights_only=True) reads") from None

@@ -33,7 +33,8 @@ SYNONYMS = {
     'batch_size': 'batch_size train_batch_size lot_size',
     'whole_batch': 'logical_batch_size global_batch_size expected_batch_size virtual_batch_size '
                    'total_batch_size effective_batch_size batch_size_total',
-    'device_batch': 'per_device_train_batch_size per_gpu_train_batch_size per_device_batch_size',
+    'device_batch': 'per_device_train_batch_size per_gpu_train_batch_size per_device_batch_size '
+                    'train_micro_batch_size_per_gpu micro_batch_size',
     'accumulate': 'gradient_accumulation_steps accumulate_grad_batches accumulation_steps '
                   'accumulate grad_accum_steps',
     'world_size': 'world_size num_processes',
@@ -582,7 +583,8 @@ def _form_of(path, given, named):
         raise ValueError(f"no run is found, in {kind_of(data)}{hint(data)}; the shortest "
                          f"file that says one: {_shortest(path.suffix)}")
     try:
-        return _understood(data, given, lines_of(path), named)
+        lines = (lambda keys: None) if path.suffix == '.pt' else lines_of(path)
+        return _understood(data, given, lines, named)
     except ValueError as error:
         raise ValueError(f"{error}{hint(data)}") from None
 
