@@ -1049,7 +1049,7 @@ def ask_mistakes():
         'Discrete that sums to .9': lambda: Discrete(p=(0.5, 0.4), q=(0.5, 0.5)),
         'PoissonSubsampled of a composition': lambda: sampled(2 * Laplace(scale=1.0), 0.1),
         'PoissonSubsampled, rate 2': lambda: sampled(Gaussian(sigma=1.0), 2.0),
-        'ApproxDP, delta 1': lambda: ApproxDP(eps=1.0, delta=1.0),
+        'ApproxDP, delta 1.1': lambda: ApproxDP(eps=1.0, delta=1.1),
         '-1 steps': lambda: -1 * Gaussian(sigma=1.0),
         '1.5 steps': lambda: 1.5 * Gaussian(sigma=1.0),
         'ContourAccountant of a number': lambda: ContourAccountant(3.0),

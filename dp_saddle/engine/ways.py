@@ -593,7 +593,7 @@ def delta_in_closed_form(
     on delta; None where there is none
     """
     if not isinstance(eps, (int, float)) or type(eps) is bool: return None
-    if not 0 <= eps < sys.float_info.max: return None
+    if not 0 <= eps <= sys.float_info.max: return None
     if mu := gaussian_mu(run): return delta_of_mu(mu, float(eps))
     step = _sampled_gaussian(run)
     return delta_of_sampled_step(*step, float(eps)) if step else None
