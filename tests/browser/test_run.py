@@ -671,7 +671,7 @@ def test_a_page_that_cannot_run_says_why(browser, served, monkeypatch, tmp_path,
 
 @pytest.mark.parametrize(
     'name',
-    ['interop/opacus', 'command/main', 'interop/events', 'papers/fourier', 'papers/edgeworth'],
+    ['interop/opacus', 'command/main', 'interop/training_records', 'papers/fourier', 'papers/edgeworth'],
 )
 def test_what_cannot_be_run_says_so(browser, served, name):
     """At each cell; where most cells of a page cannot be run, what is in the way of most of them is
@@ -689,7 +689,7 @@ def test_what_cannot_be_run_says_so(browser, served, name):
     said = Counter(text for disabled, text in bars if disabled)
     assert said == {f'RunNot in a browser: {no}.': n for no, n in ways.items() if no != often}
     assert len(bars) - said.total() == reasons[None]
-    assert len(lines) == (often is not None) == (name != 'interop/events')
+    assert len(lines) == (often is not None) == (name != 'interop/training_records')
     if often:
         asked = often.removeprefix('it needs ')
         some = f'{ways.total()} of the {reasons.total()} cells'
