@@ -671,7 +671,13 @@ def test_a_page_that_cannot_run_says_why(browser, served, monkeypatch, tmp_path,
 
 @pytest.mark.parametrize(
     'name',
-    ['interop/opacus', 'command/main', 'interop/training_records', 'papers/fourier', 'papers/edgeworth'],
+    [
+        'interop/opacus',
+        'command/main',
+        'interop/training_records',
+        'papers/fourier',
+        'papers/edgeworth',
+    ],
 )
 def test_what_cannot_be_run_says_so(browser, served, name):
     """At each cell; where most cells of a page cannot be run, what is in the way of most of them is
