@@ -110,7 +110,7 @@ class FourierAccountant(Accountant):
         mechanism,  # a Mechanism, or a PLRV for one direction only
         L=None,     # half the window, nats, > 0; found from Chernoff's bound if not given
         n=None,     # points, even, 16 to 2^24; if not given, doubled from 2^15 until [FA 7.4]
-    ):              # is below 1e-9, to at most 2^22
+    ):              # is below 1e-9 and the grid has its mass, to at most 2^22
         """Parameters
         ----------
         mechanism
@@ -122,7 +122,7 @@ class FourierAccountant(Accountant):
 
         Returns
         -------
-        is below 1e-9, to at most 2^22
+        is below 1e-9 and the grid has its mass, to at most 2^22
         """
         super().__init__(mechanism)
         L, n = checked_grid(L, n)

@@ -179,7 +179,7 @@ def test_what_is_not_asked_here():
                 9*PoissonSubsampled(Laplace(scale=2.), rate=.01), None):
         assert curves.epsilon_of_run(run, np.array([1e-5])) is None
         assert curves.log_delta_of_run(run, 1.) is None
-    for goal in (0., 1., 1e-5, np.array([1e-300]), np.zeros(0), [1e-5], '1e-5', 1, True):
+    for goal in (0., 1., np.array([1e-300]), np.zeros(0), [1e-5], '1e-5', 1, True):
         assert curves.epsilon_of_run(3000*step, goal) is None
     for eps in (-1., np.inf, np.nan, 1e9, np.array([1., -1.]), np.zeros(0), [1.], '1', True):
         assert curves.log_delta_of_run(3000*step, eps) is None

@@ -181,6 +181,16 @@ def test_two_million_outcomes(delta):
     assert oracles.finite(steps, up, 'add', 400) <= delta
     assert low == 0 or oracles.finite(steps, low, 'add', 400) >= delta
 
+@pytest.fixture
+def made(monkeypatch):
+    "What sets of lines are asked for, one entry each."
+    asked_for, line_for = [], LeveledTable.line_for
+    def counted(*given):
+        asked_for.append(given)
+        return line_for(*given)
+    monkeypatch.setattr(LeveledTable, 'line_for', counted)
+    return asked_for
+
 @pytest.mark.parametrize('steps, delta, most', [
     (((S(23.008914451114514, 2.0382538123994145e-4), 5),), 2.064601512189323e-166, 1),
     (((S(9.166994068645455, 3.333307359195499e-05), 181567),), 7.36693727049919e-132, 1),
@@ -201,13 +211,8 @@ def test_two_million_outcomes(delta):
       (S(4.3106871181861095, 3.3925951075599544e-07), 2)), 6.6143165695117204e-09, 2),
     (((S(.4813675137877483, 9.167342821074281e-08), 4),), 1.3519892699404307e-07, 3),
 ])
-def test_few_lines_on_the_way(monkeypatch, steps, delta, most):
+def test_few_lines_on_the_way(made, steps, delta, most):
     "An eps of runs that have to be sorted is found with few sets of lines."
-    made, line_for = [], LeveledTable.line_for
-    def counted(*given):
-        made.append(given)
-        return line_for(*given)
-    monkeypatch.setattr(LeveledTable, 'line_for', counted)
     run = asked.make(steps).remove
     low, _, up = ContourAccountant(run).epsilon(delta)
     assert 0 < len(made) <= most and low <= up < low + 1e-9
@@ -229,13 +234,8 @@ def delta_of_two_steps(eps, sigma, rate):
     near = [bends[1] + k*mpf(10)**-j for k in (-1, 1) for j in range(4)]
     return mp.quad(part, sorted([-mp.inf, *range(-10, 40, 2), *bends, *near, mp.inf]))
 
-def test_many_deltas_share_lines(monkeypatch):
+def test_many_deltas_share_lines(made):
     "Sixty deltas of rare, large losses: a few sets of lines, and the bounds hold."
-    made, line_for = [], LeveledTable.line_for
-    def counted(*given):
-        made.append(given)
-        return line_for(*given)
-    monkeypatch.setattr(LeveledTable, 'line_for', counted)
     deltas = np.geomspace(1e-12, 5e-6, 60)
     found = ContourAccountant(asked.make(((S(.6, 1e-5), 2),))).epsilon(deltas)
     assert (found.upper - found.lower < 1e-11).all() and 0 < len(made) <= 12
@@ -244,13 +244,8 @@ def test_many_deltas_share_lines(monkeypatch):
             assert delta_of_two_steps(found.upper[k], .6, 1e-5) <= deltas[k]
             assert deltas[k] <= delta_of_two_steps(found.lower[k], .6, 1e-5)
 
-def test_an_eps_next_to_0(monkeypatch):
+def test_an_eps_next_to_0(made):
     "delta is that of eps = 0 but for 1e-9: one chord leads there, not thirty halves of sets."
-    made, line_for = [], LeveledTable.line_for
-    def counted(*given):
-        made.append(given)
-        return line_for(*given)
-    monkeypatch.setattr(LeveledTable, 'line_for', counted)
     steps = ((S(.6913487598725387, 1.0201199759775372e-07), 2),
              (S(1.339826942262704, 1.0415455552284112e-06), 1))
     run, delta = asked.make(steps).remove, 3.302467163537275e-07

@@ -22,7 +22,6 @@ _THM8_RATE, _THM8_SIGMA, _THM8_FACTOR = .2, 4, 5                   # of [FA Thm 
 _FOURIER_TILT, _BEYOND = 1e4, 1e-15                                          # of a window L
 _LEAST_POINTS, _MOST_POINTS = 16, 1 << 24                                    # of a Fourier grid
 _FIRST_POINTS, _LAST_POINTS, _GOAL, _PROBES = 1 << 15, 1 << 22, 1e-9, 9      # where n is found
-_LEAST_MASS = .5                                                             # of all on it
 _MAX_NEWTON, _MISS, _STUCK = 200, 1e-13, 1e-6                                # relative to delta
 
 # %% ../../nbs/engine/fourier_grids.ipynb #b577380a
@@ -89,7 +88,7 @@ def fourier_curves(
     finer = _fourier_curve(plrv, L, samples)
     def too_coarse():
         differ = np.abs(curve.delta(eps) - finer.delta(eps)).max()*2 > _GOAL
-        return differ or finer.mass[0] < _LEAST_MASS      # or both have next to none
+        return differ or finer.mass[0] < 1/2      # or both have next to none
     while not n and too_coarse() and points < _LAST_POINTS:
         points *= 2
         samples = _samples(plrv, L, 2*points, samples)

@@ -18,6 +18,7 @@ from dp_saddle.engine.gaussian_rows import (
     LEAST_DELTA,
     both_ways,
     class_of,
+    epsilon_of_sampled,
     one_kind,
     pair_of,
 )
@@ -97,6 +98,11 @@ def _numbers(x, low, high):
     inside = x.dtype.kind in 'iuf' and x.size and ((x > low) & (x < high)).all()
     return x.astype(float) if inside else None
 
+def _rows_of(run):
+    "(the Rows of both directions, steps); None unless the run has one kind of step."
+    asked = one_kind(run)
+    return asked and (pair_of(*asked[0]), asked[1])
+
 def _shaped(found, like):
     "Bounds, of the shape of `like`, nan where they are not known; None where none is."
     low, mid, up = found
@@ -109,7 +115,7 @@ def _shaped(found, like):
 # %% ../../nbs/engine/gaussian_curves.ipynb #c5a1e010
 def epsilon_of_run(
     run,    # a mechanism, or anything else
-    delta,  # an array, in (0, 1); or anything else (`epsilon_of_sampled` is for a number)
+    delta,  # in (0, 1), a number or an array; or anything else
 ) -> Bounds | None:  # on eps, nats; None unless the run has one kind of step; nan where not found
     """The eps of a run of Poisson-sampled Gaussian steps, or of mixtures of Gaussians, proved.
 
@@ -118,15 +124,15 @@ def epsilon_of_run(
     run
         a mechanism, or anything else
     delta
-        an array, in (0, 1); or anything else (`epsilon_of_sampled` is for a number)
+        in (0, 1), a number or an array; or anything else
 
     Returns
     -------
     on eps, nats; None unless the run has one kind of step; nan where not found
     """
-    if isinstance(delta, float) or (x := _numbers(delta, 0, 1)) is None: return None
-    if (asked := one_kind(run)) is None: return None
-    pair, n = pair_of(*asked[0]), asked[1]
+    if isinstance(delta, float): return epsilon_of_sampled(run, delta)
+    if (x := _numbers(delta, 0, 1)) is None or (rows := _rows_of(run)) is None: return None
+    pair, n = rows
     with np.errstate(all='ignore'): found = pair.of_run(n, np.log(x))
     found[:, pair.is_free(n, x)] = 0
     return _shaped(found, delta)
@@ -148,7 +154,7 @@ def log_delta_of_run(
     -------
     on log delta; likewise
     """
-    if (x := _numbers(eps, -SMALLEST, _LARGEST)) is None: return None
-    if (asked := one_kind(run)) is None: return None
-    pair, n = pair_of(*asked[0]), asked[1]
+    if (x := _numbers(eps, -SMALLEST, _LARGEST)) is None or (rows := _rows_of(run)) is None:
+        return None
+    pair, n = rows
     with np.errstate(all='ignore'): return _shaped(pair.of_run(n, pair.goals_at(n, x), x), eps)

@@ -91,7 +91,7 @@ _MOST_NODES = 1 << 11, 1 << 17    # of a table, of a line
 _LONG, _FINE = 1 << 12, 1 << 12   # nodes of lines that are not kept; that may be tried again
 _SOONER = 2.**np.arange(-12, -1.4, .25)    # of the guess: where a line without small losses ends;
 _LONGEST = 1 << 14                         # of so many nodes at most
-_KEPT, _KEPT_CLASSES = 32, 64      # kinds of steps; tables and classes of each
+_KEPT = 64                         # kinds of steps, and tables and classes of each
 _STEPS, _SETTLED, _LEAST_PART, _ROUNDS = 16, 1e-14, 1/8, 8   # of Newton's method; of ends' search
 _LENGTHEN, _NUDGE = .01, 4        # by which a step outwards is too long; in ulps
 _MOST_RUN = 10**8                 # steps that are asked here
@@ -291,7 +291,7 @@ def kept(self:Rows, make, *asked):
     "What `make` makes of these numbers or arrays; kept."
     name = make.__name__, *(np.asarray(v).tobytes() for v in asked)
     if name in self.known: return self.known[name]
-    if len(self.known) >= _KEPT_CLASSES: self.known.clear()
+    if len(self.known) >= _KEPT: self.known.clear()
     return self.known.setdefault(name, make(*asked))
 
 @patch

@@ -40,7 +40,7 @@ from dp_saddle.base import (
 )
 from .endpoint_expansion import EndsTable
 from .gaussian_curves import epsilon_of_run, log_delta_of_run
-from .gaussian_rows import epsilon_of_kinds, epsilon_of_sampled
+from .gaussian_rows import epsilon_of_kinds
 from .largest_loss_levels import Apart, Counted, Levels, has_mixtures
 from dp_saddle.engine.line import (
     ATOM_ULPS,
@@ -599,12 +599,8 @@ def delta_in_closed_form(
     return delta_of_sampled_step(*step, float(eps)) if step else None
 
 # %% ../../nbs/engine/ways.ipynb #01c10dc0
-def _epsilon_of_rows(run, delta):
-    "The eps of steps of one kind, at a delta or an array of them; None where rows have none."
-    return (epsilon_of_sampled if isinstance(delta, float) else epsilon_of_run)(run, delta)
-
 def _delta_of_rows(run, eps):
-    "The delta of steps of one kind; likewise."
+    "The delta of steps of one kind, at an eps or an array of them; None where rows have none."
     if not (logs := log_delta_of_run(run, eps)): return None
     deltas = (v.reshape(np.shape(eps)) for v in _deltas(np.reshape(logs, (_BOUNDS, -1))))
     return Bounds(*(v if v.ndim else v.item() for v in deltas))
@@ -636,7 +632,7 @@ WAYS = (    # every Way in which a question is answered, in the order they are a
         epsilon=epsilon_in_closed_form, delta=delta_in_closed_form),
     Way('rows', "one kind of Poisson-sampled Gaussian steps or mixtures: a delta, an eps, arrays",
         "4 to 11 times faster than a line for each direction", 'engine/gaussian_rows#The-lines',
-        epsilon=_epsilon_of_rows, delta=_delta_of_rows),
+        epsilon=epsilon_of_run, delta=_delta_of_rows),
     Way('rows of several kinds', "one delta of several such kinds, a few other steps beside them",
         "7 times faster for twenty kinds", 'engine/gaussian_rows#Several-kinds-of-steps',
         epsilon=epsilon_of_kinds),
