@@ -244,6 +244,17 @@ def test_many_deltas_share_lines(made):
             assert delta_of_two_steps(found.upper[k], .6, 1e-5) <= deltas[k]
             assert deltas[k] <= delta_of_two_steps(found.lower[k], .6, 1e-5)
 
+def test_no_delta_is_asked_alone(made):
+    "A guess far too large, and a line that is too wide: both are tried together once more."
+    run = asked.make(((S(.6, 1e-5), 10),))
+    deltas = np.logspace(-12, -2, 100)
+    found = ContourAccountant(run).epsilon(deltas)
+    assert 0 < len(made) <= 6
+    assert (np.diff(found.lower) <= 0).all() and (found.upper - found.lower < 1e-10).all()
+    for k in (0, 61, 62, 74, 75):
+        alone = ContourAccountant(run).epsilon(deltas[k])
+        assert found.lower[k] <= alone.upper and alone.lower <= found.upper[k]
+
 def test_an_eps_next_to_0(made):
     "delta is that of eps = 0 but for 1e-9: one chord leads there, not thirty halves of sets."
     steps = ((S(.6913487598725387, 1.0201199759775372e-07), 2),

@@ -140,7 +140,8 @@ _LONG = 2                    # times the nodes of a line in vain: a first one sa
 _AT_END = .99                # of the largest loss: from here on an eps may be at the very end
 _NEARER = 16                 # halvings at a time, at most, of the distance to an upper end
 _SHARED_STEPS, _SHARED_OUTWARDS = 12, 12  # of many eps together: who needs more goes alone,
-_SHARED_ROUNDS = 2           # after a second line where the first one led
+_SHARED_ROUNDS = 2           # after a second line where the first one led,
+_SHARED_DOWN = 32            # whose guess may be so many times too large
 
 # %% ../../nbs/engine/line.ipynb #7e4f7028
 # Tuning: only time and width depend on it. What is tried where one line is not enough.
@@ -1961,7 +1962,8 @@ def epsilons(self:CgfTable,
     goals, finite = np.log(delta), np.log(np.maximum(delta - p_inf, TINY))
     found[1, large] = self._guesses(finite[large])
     for _ in range(_SHARED_ROUNDS):
-        left = np.flatnonzero(np.isnan(found[0]) & (found[1] > 0))
+        narrow = found[2] - found[0] <= WORTH_A_TRY*np.minimum(found[2], 1)
+        left = np.flatnonzero(~narrow & (found[1] > 0))
         left = left[np.argsort(found[1, left])]
         while left.size:
             some, left = np.split(left, [self.served_with(found[1, left])])
@@ -1987,10 +1989,11 @@ def _together(line, built, goals, top):
         h = np.maximum(_NEWTON_STEP*line.scale(eps), _LEAST_ULPS*ULP*eps)
         low, mid, up = line.log_bounds(np.r_[eps, eps + h]).reshape(3, 2, -1)
         miss, width = mid[0] - goals, up[0] - low[0]
+        if (width > _DARK).all(): return np.array([eps*np.nan, 0*eps, eps*np.nan])
         fall = np.where(mid[0] > mid[1], (mid[0] - mid[1])/h, fall)
         settled = np.abs(miss) <= np.minimum(width*_SETTLED[0], _SETTLED[1])
         if settled.all(): break
-        eps = np.where(settled, eps, np.clip(eps + miss/fall, built/2, 2*built))
+        eps = np.where(settled, eps, np.clip(eps + miss/fall, built/_SHARED_DOWN, 2*built))
     ends = [_ends(line, eps, fall, goals, sign) for sign in (-1, 1)]
     good = settled & (line.cancellation(eps - built) <= CLOSE) & (ends[0] > 0) & (ends[1] < top)
     return np.array([np.where(good, ends[0], np.nan), eps, np.where(good, ends[1], np.nan)])
