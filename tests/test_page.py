@@ -42,12 +42,12 @@ LONG_MODULES = {
     "engine.gaussian_rows": (995,
         "a question alone, a thousand at once and a run of many kinds are the same "
         "operations, and one proof; what is planned, and kinds, could have rooms"),
-    "engine.line": (1340,
+    "engine.line": (1345,
         "the line, its plan, atoms, curves and ends share one table of the loss; those, from "
         "'eps of delta' on, could have a room of their own"),
-    "engine.ways": (985,
+    "engine.ways": (690,
         "one accountant: what it tries, in which order, the table of it, and how bounds are "
-        "joined; the sums of levels and of counts could have a room of their own"),
+        "joined; what finite steps gave asks the accountant itself for the rest"),
     "sampling.truncated_moments": (510,
         "moments below a cut, and the loss that they make; that, from 'The loss' on, could "
         "have a room of its own"),

@@ -14,7 +14,8 @@ from mpmath import mpf
 import oracles
 import questions as asked
 from dp_saddle.engine.line import CgfTable
-from dp_saddle.engine.ways import ContourAccountant, LeveledTable
+from dp_saddle.engine.sorted_runs import LeveledTable
+from dp_saddle.engine.ways import ContourAccountant
 from dp_saddle.plrv import composed
 
 # Of answers; 1 in 1,000 is the aim. (Finite: an eps and a loss of 1e-139 beside probabilities that

@@ -19,6 +19,7 @@ From `line`:
     reach_of: The largest loss, if that is finite, and what losses are known to
     CgfTable: One direction of one composition: K at real tilts, and the lines of [SP 23] planned
         from it
+    facts_of: What it is: its kind, and of a line where it is and each part of its error
     widened: A closed form with its rounding: eps and losses moved by some ulps, log delta by an
         allowance
 
@@ -30,7 +31,6 @@ From `ways`:
     completed: What was found and, where nothing was, what is asked
     delta_without: The delta of such steps, of one kind if sampled, likewise
     epsilon_without: The eps of Gaussian steps, sampled or not, where no accountant is needed
-    facts_of: What it is: its kind, and of a line where it is and each part of its error
     WAYS: every Way in which a question is answered, in the order they are asked
 
 From `many`:
@@ -161,13 +161,12 @@ __all__ = []
 from ..base.doors import door
 
 __getattr__, __dir__, __all__ = door(__name__, {
-    "smoothing": "", "line": "composed_atoms NOTHING reach_of CgfTable widened",
+    "smoothing": "", "line": "composed_atoms NOTHING reach_of CgfTable facts_of widened",
     "endpoint_expansion": "", "largest_loss_levels": "", "transform_grids": "", "stacked_kinds": "",
     "small_losses": "", "gaussian_rows": "epsilons_of_sampled", "gaussian_curves": "",
-    "ways": "ContourAccountant completed delta_without epsilon_without facts_of WAYS",
+    "sorted_runs": "", "ways": "ContourAccountant completed delta_without epsilon_without WAYS",
     "many": "LossFamily mixing_bounds on_lines split_steps sum_rounding tilted_sum",
-    "record_bounds":
-        "BoundsTable delta_bounds dominating_mu epsilon_bounds gaussian_above "
+    "record_bounds": "BoundsTable delta_bounds dominating_mu epsilon_bounds gaussian_above "
         "log_missed_of raised_between upper_epsilon",
     "prefixes": "families_for prefix_epsilon Schedule", "berry_esseen":
         "FREQUENCIES half_moment log_decay moment_bound PER_OCTAVE prawitz_kernel "

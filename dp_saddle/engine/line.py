@@ -6,8 +6,8 @@
 __all__ = ['ATOM_ULPS', 'TABLE_ROUNDING', 'LOG_SMALLEST', 'FINE', 'BELOW_CHERNOFF', 'CLOSE',
            'WORTH_A_TRY', 'NOTHING', 'CgfTable', 'reach_of', 'log_p_inf_of',
            'composed_atoms', 'Place', 'Plan', 'Line', 'widened', 'widened_to',
-           'ClosedForm', 'outcomes_of', 'cluster_size', 'log_curve', 'Known', 'Stop',
-           'EnumeratedTable', 'SingleStepTable']
+           'ClosedForm', 'outcomes_of', 'cluster_size', 'log_curve', 'Known', 'facts_of',
+           'Stop', 'EnumeratedTable', 'SingleStepTable']
 
 # %% ../../nbs/engine/line.ipynb #787d4058
 from enum import Enum
@@ -1587,6 +1587,28 @@ class Known(Enum):
     def facts(self, eps):
         "Its name, for `explain`."
         return [{'kind': self.value}]
+
+# %% ../../nbs/engine/line.ipynb #c519f4de
+def facts_of(
+    line,  # what answers log_bounds, and maybe `facts`
+    eps,   # nats, a number
+):         # a list of dicts
+    """What it is: its kind, and of a line where it is and each part of its error.
+
+    Parameters
+    ----------
+    line
+        what answers log_bounds, and maybe `facts`
+    eps
+        nats, a number
+
+    Returns
+    -------
+    a list of dicts
+    """
+    if hasattr(line, 'facts'): return line.facts(eps)
+    low, mid, up = line.log_bounds(np.array([float(eps)]))[:, 0]
+    return [{'kind': 'bounds of its own', 'gives': float(mid), 'errors': {'all': float(up - low)}}]
 
 # %% ../../nbs/engine/line.ipynb #a742819f
 
