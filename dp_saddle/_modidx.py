@@ -6354,4 +6354,5 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                     'dp_saddle.your_run.others': ('your_run.html#others', 'dp_saddle/your_run.py'),
                                     'dp_saddle.your_run.paragraph': ('your_run.html#paragraph', 'dp_saddle/your_run.py'),
                                     'dp_saddle.your_run.read': ('your_run.html#read', 'dp_saddle/your_run.py'),
-                                    'dp_saddle.your_run.slow_ones': ('your_run.html#slow_ones', 'dp_saddle/your_run.py')}}}
+                                    'dp_saddle.your_run.slow_ones': ('your_run.html#slow_ones', 'dp_saddle/your_run.py'),
+                                    'dp_saddle.your_run.way': ('your_run.html#way', 'dp_saddle/your_run.py')}}}

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['FIELDS', 'PARTS', 'Question', 'read', 'cost', 'curve', 'attack', 'noise', 'paragraph',
-           'others', 'slow_ones', 'answer']
+           'way', 'others', 'slow_ones', 'answer']
 
 # %% ../nbs/your_run.ipynb #6e1abddc
 import warnings
@@ -23,7 +23,7 @@ from dp_saddle.accounting import (
     epsilon,
 )
 from .base import checks, in_order, quoted, round_outwards
-from .practice import advantage, bayes_risk, calibrate, report, tpr, tradeoff
+from .practice import advantage, bayes_risk, calibrate, explain, report, tpr, tradeoff
 
 # %% ../nbs/your_run.ipynb #e141e8bc
 # Said by others: the names of the fields, those of `dpsgd` and two more.
@@ -198,6 +198,22 @@ def paragraph(
     """
     return dict(text=report(q.run, delta=q.delta))
 
+def way(
+    q,  # a Question
+):      # a dict with the text
+    """Which way gave the bounds, and each part of their error.
+
+    Parameters
+    ----------
+    q
+        a Question
+
+    Returns
+    -------
+    a dict with the text
+    """
+    return dict(text=str(explain(q.run, delta=q.delta)))
+
 # %% ../nbs/your_run.ipynb #ad2676ba
 def others(
     q,           # a Question
@@ -236,7 +252,8 @@ def slow_ones(
     return others(q, slow=True)
 
 # %% ../nbs/your_run.ipynb #fd248874
-PARTS = {part.__name__: part for part in (cost, curve, attack, noise, paragraph, others, slow_ones)}
+PARTS = {part.__name__: part
+         for part in (cost, curve, attack, noise, paragraph, way, others, slow_ones)}
 
 def answer(
     part,   # of `PARTS`

@@ -74,6 +74,13 @@
         : 'No target was given.';
     },
     paragraph(a) { one('.paragraph').textContent = a.text; },
+    way(a) {
+      const parts = a.text.split(/\(([\w/]+)#([\w-]+)\)/);       // text, page, section, text, ...
+      one('.way').replaceChildren(...parts.flatMap((text, i) => i % 3 === 0 ? [text] : i % 3 === 1
+        ? [Object.assign(document.createElement('a'), {
+            href: `${text}.html#${parts[i + 1].toLowerCase()}`,
+            textContent: parts[i + 1].replaceAll('-', ' ')})] : []));
+    },
     others(a) { one('tbody').replaceChildren(...a.rows.map(row)); one('.more').hidden = false; },
     slow_ones(a) { one('tbody').append(...a.rows.map(row)); one('.more').hidden = true; },
   };

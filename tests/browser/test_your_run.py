@@ -2,6 +2,7 @@
 network blocked and, once Python is loaded, with the server switched off; and a visitor's whole way,
 on a phone."""
 import http.server
+import re
 import threading
 from functools import partial
 from urllib.parse import parse_qsl, urlencode
@@ -143,6 +144,13 @@ def says_what_python_says(browser, asked):
         f'Noise multiplier {noise["shown"]} meets ε ≤ {noise["target"]:g}: '
         f'ε = {precise(noise["eps"], 4)}, everything else as it is.')
     assert text(browser, '.paragraph') == answer('paragraph', asked)['text']
+    linked = browser.execute_script(
+        "return [...document.querySelectorAll('#run-form .way a')].map(a => [a.pathname, a.hash])")
+    said = answer('way', asked)['text']
+    assert len(linked) == len(re.findall(r'\w#\w', said)) > 3
+    for page, section in linked:
+        found = (SITE.parent / page.lstrip('/')).read_text(encoding='utf-8')
+        assert f'id="{section[1:]}"' in found, (page, section)
 
 
 def rows_of(*parts, asked):
