@@ -1178,6 +1178,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                'dp_saddle/engine/fourier_grids.py'),
                                                 'dp_saddle.engine.fourier_grids._samples': ( 'engine/fourier_grids.html#_samples',
                                                                                              'dp_saddle/engine/fourier_grids.py'),
+                                                'dp_saddle.engine.fourier_grids._settled': ( 'engine/fourier_grids.html#_settled',
+                                                                                             'dp_saddle/engine/fourier_grids.py'),
                                                 'dp_saddle.engine.fourier_grids.checked_grid': ( 'engine/fourier_grids.html#checked_grid',
                                                                                                  'dp_saddle/engine/fourier_grids.py'),
                                                 'dp_saddle.engine.fourier_grids.fourier_curves': ( 'engine/fourier_grids.html#fourier_curves',

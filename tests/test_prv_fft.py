@@ -286,3 +286,12 @@ def test_a_grid_that_misses_the_peak_is_refined(monkeypatch):
     assert max(curve.mass[0] for curve in first) < 1e-12
     true = ContourAccountant(run).epsilon(1e-6)
     assert FourierAccountant(run).epsilon(1e-6).estimate == pytest.approx(true.upper, rel=1e-5)
+
+def test_a_grid_that_has_not_settled(recwarn, monkeypatch):
+    "The last grid still differs from one of half its points: the warning says so, at this line."
+    FourierAccountant(1000*S(2., .01), n=1 << 12)
+    assert not recwarn
+    monkeypatch.setattr(fourier_grids, '_LAST_POINTS', 1 << 15)
+    with pytest.warns(UserWarning, match='32768 points has not settled') as said:
+        FourierAccountant(100*S(.8, .001))
+    assert {one.filename for one in said} == {__file__}

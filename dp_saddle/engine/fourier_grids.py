@@ -6,12 +6,13 @@
 __all__ = ['fourier_curves', 'checked_grid', 'newton_from_left', 'fourier_tail']
 
 # %% ../../nbs/engine/fourier_grids.ipynb #f0f00004
+import warnings
 from math import exp, inf, log, pi
 
 import numpy as np
 from scipy import fft
 
-from ..base import TINY, checks
+from ..base import TINY, checks, users_level
 from .circles import LARGEST_LOG, GridCurve
 from .prv_bands import chernoff_reach
 
@@ -57,6 +58,23 @@ def _fourier_curve(plrv, L, samples):
 
 # %% ../../nbs/engine/fourier_grids.ipynb #61a66577
 @np.errstate(all='ignore')
+def _settled(plrv, L, n):
+    "(L, n, both curves), and have these settled, where n was to be found?"
+    points, eps = n or _FIRST_POINTS, np.linspace(0, L/2, _PROBES)
+    samples = _samples(plrv, L, points)
+    curve = _fourier_curve(plrv, L, samples)
+    samples = _samples(plrv, L, 2*points, samples)
+    finer = _fourier_curve(plrv, L, samples)
+    def too_coarse():
+        differ = np.abs(curve.delta(eps) - finer.delta(eps)).max()*2 > _GOAL
+        return differ or finer.mass[0] < 1/2      # or both have next to none
+    while not n and too_coarse() and points < _LAST_POINTS:
+        points *= 2
+        samples = _samples(plrv, L, 2*points, samples)
+        curve, finer = finer, _fourier_curve(plrv, L, samples)
+    return (L, points, (curve, finer)), bool(n) or not too_coarse()
+
+# %% ../../nbs/engine/fourier_grids.ipynb #61a66578
 def fourier_curves(
     plrv,  # a ComposedLoss
     L,     # half the window, nats, > 0; None: found
@@ -79,21 +97,14 @@ def fourier_curves(
     """
     for p, _ in plrv.parts: _density(p, np.zeros(1))      # is there one?
     if not L:
-        sides = (plrv, plrv.reverse)
-        L = 1 + max(chernoff_reach(side, _FOURIER_TILT, _BEYOND).sum for side in sides)
-    points, eps = n or _FIRST_POINTS, np.linspace(0, L/2, _PROBES)
-    samples = _samples(plrv, L, points)
-    curve = _fourier_curve(plrv, L, samples)
-    samples = _samples(plrv, L, 2*points, samples)
-    finer = _fourier_curve(plrv, L, samples)
-    def too_coarse():
-        differ = np.abs(curve.delta(eps) - finer.delta(eps)).max()*2 > _GOAL
-        return differ or finer.mass[0] < 1/2      # or both have next to none
-    while not n and too_coarse() and points < _LAST_POINTS:
-        points *= 2
-        samples = _samples(plrv, L, 2*points, samples)
-        curve, finer = finer, _fourier_curve(plrv, L, samples)
-    return L, points, (curve, finer)
+        with np.errstate(all='ignore'):
+            reach = [chernoff_reach(side, _FOURIER_TILT, _BEYOND) for side in (plrv, plrv.reverse)]
+        L = 1 + max(one.sum for one in reach)
+    found, settled = _settled(plrv, L, n)
+    if not settled:
+        warnings.warn(f"a Fourier grid of {found[1]} points has not settled: `error` says how good "
+                      "its estimates are", stacklevel=users_level())
+    return found
 
 # %% ../../nbs/engine/fourier_grids.ipynb #e9061930
 def checked_grid(
