@@ -23,7 +23,7 @@ from dp_saddle import (
     selected,
 )
 from dp_saddle.base import attempt, traced, tracing
-from dp_saddle.engine.line import Stop
+from dp_saddle.engine.solve import Stop
 from dp_saddle.engine.ways import WAYS
 from dp_saddle.practice.explanations import PAGES, page_of
 from house import NBS, headings

@@ -33,8 +33,9 @@ from dp_saddle import (
     epsilon,
 )
 from dp_saddle.base.numerics import EXTENDED
-from dp_saddle.engine.line import CgfTable, EnumeratedTable, Plan, Stop
+from dp_saddle.engine.line import CgfTable, EnumeratedTable, Plan
 from dp_saddle.engine.smoothing import PIECES, Smoothing
+from dp_saddle.engine.solve import Stop
 from dp_saddle.losses.nodes import log_delta_of_atoms
 from dp_saddle.plrv import ComposedLoss, GaussianLoss, composed
 

@@ -161,9 +161,10 @@ __all__ = []
 from ..base.doors import door
 
 __getattr__, __dir__, __all__ = door(__name__, {
-    "smoothing": "", "line": "composed_atoms NOTHING reach_of CgfTable facts_of widened",
-    "endpoint_expansion": "", "largest_loss_levels": "", "transform_grids": "", "stacked_kinds": "",
-    "small_losses": "", "gaussian_rows": "epsilons_of_sampled", "gaussian_curves": "",
+    "smoothing": "", "solve": "", "line":
+        "composed_atoms NOTHING reach_of CgfTable facts_of widened", "endpoint_expansion": "",
+    "largest_loss_levels": "", "transform_grids": "", "stacked_kinds": "", "small_losses": "",
+    "gaussian_rows": "epsilons_of_sampled", "gaussian_curves": "",
     "sorted_runs": "", "ways": "ContourAccountant completed delta_without epsilon_without WAYS",
     "many": "LossFamily mixing_bounds on_lines split_steps sum_rounding tilted_sum",
     "record_bounds": "BoundsTable delta_bounds dominating_mu epsilon_bounds gaussian_above "

@@ -22,7 +22,7 @@ from dp_saddle.engine.gaussian_rows import (
     one_kind,
     pair_of,
 )
-from .line import Known
+from .solve import Known
 from .transform_grids import Rows
 from ..plrv import Bounds
 

@@ -26,8 +26,8 @@ from dp_saddle.base import (
     patch,
     tracing,
 )
-from .line import Known
 from .small_losses import guess_of, shortened, taken_away
+from .solve import Known
 from .stacked_kinds import alike, grouped, kind_of, rows_of
 from dp_saddle.engine.transform_grids import (
     BOUND_ULPS,

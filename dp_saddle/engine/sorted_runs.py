@@ -16,14 +16,12 @@ from ..base import TINY, by_halves, counted, invert, patch, safe_log, still_here
 from .largest_loss_levels import Apart, Counted, Levels, has_mixtures
 from dp_saddle.engine.line import (
     BELOW_CHERNOFF,
-    CLOSE,
     LOG_SMALLEST,
-    WORTH_A_TRY,
     CgfTable,
-    Known,
     facts_of,
     log_curve,
 )
+from .solve import CLOSE, WORTH_A_TRY, Known
 
 # %% ../../nbs/engine/sorted_runs.ipynb #50270008
 # Tuning: only time and width depend on it.
@@ -293,7 +291,7 @@ def first_alone(self:LeveledTable, goal, enough):
     return invert(alone, 0., enough, rtol=_GUESSED).high
 
 @patch
-def _guesses(self:LeveledTable, goals):
+def guesses(self:LeveledTable, goals):
     "A first eps of each goal: no levels are needed."
     _, enough = CgfTable.first_eps(self, goals.min())
     return np.array([self.first_alone(goal, enough) for goal in goals])

@@ -44,12 +44,9 @@ from dp_saddle.engine.line import (
     ATOM_ULPS,
     BELOW_CHERNOFF,
     LOG_SMALLEST,
-    WORTH_A_TRY,
     CgfTable,
     EnumeratedTable,
-    Known,
     SingleStepTable,
-    Stop,
     cluster_size,
     composed_atoms,
     facts_of,
@@ -57,6 +54,7 @@ from dp_saddle.engine.line import (
     outcomes_of,
     reach_of,
 )
+from .solve import WORTH_A_TRY, Known, Stop
 from dp_saddle.engine.sorted_runs import (
     NEGLIGIBLE,
     ChernoffBound,

@@ -26,8 +26,8 @@ PAGES = {   # {part of an error, what was taken away, proof without a line: wher
     'small losses': 'engine/small_losses#The-part-taken-away',
     'Chernoff bound': 'engine/line#The-place-of-the-line',
     'bounds from single steps': 'engine/line#delta-of-eps',
-    'next to the largest loss': 'engine/line#eps-of-delta',
-    'eps = 0 is enough': 'engine/line#eps-of-delta',
+    'next to the largest loss': 'engine/solve#The-search-and-its-ends',
+    'eps = 0 is enough': 'engine/solve#The-search-and-its-ends',
 }
 _OF_ROWS, _OF_ENDS = 'engine/gaussian_rows#The-lines', 'engine/endpoint_expansion#The-line'
 _ELSEWHERE = {  # {way: {part of an error: where it is proved, if not there}}
