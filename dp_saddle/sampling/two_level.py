@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..base import checks, patch, quoted, safe_log
+from ..base import checks, patch, quoted, safe_log, traced
 from ..engine import ContourAccountant, TiltedFFT
 from ..losses import FiniteLoss
 from ..mechanisms import FOR_ANY, Composition, Mechanism
@@ -30,7 +30,7 @@ _LOSS_ULPS = 4.           # of a loss, in ulp of itself or 1
 _LEFT = 1e-30             # the mass beyond the last point of a curve
 _LARGEST = 700.           # nats: what doubles allow; a run with larger losses is refused
 _TABLE, _NEAREST = 1 << 9, 1e-9         # places where a curve is looked at; the first over the last
-_FINE = 1000              # atoms of a loss, beyond which its run is asked of the tilted FFT
+_FINE = 256               # atoms of a loss, beyond which its run is asked of the tilted FFT
 _PER_FALL, _FALL = 128, 12.             # points for each factor of e that it falls; and as deep
 _NEAR = 1/2               # losses of ratios so near to 1 are by log1p
 _KEPT = 16                # runs whose curves are not asked again
@@ -70,8 +70,8 @@ def _side(plrv):
     for step, _ in plrv.parts:
         if step.moments_only:
             raise step.unknown("the curve of a base, which a rate < 1 asks for,")
-    with warnings.catch_warnings():
-        warnings.simplefilter('ignore')       # whoever asks the round is told how wide it is
+    with warnings.catch_warnings(), traced():  # whoever asks the round is told how wide it is,
+        warnings.simplefilter('ignore')       # and what was tried for that
         fine = any(isinstance(p, FiniteLoss) and p.atoms[0].size > _FINE for p, _ in plrv.parts)
         ask = (TiltedFFT if fine else ContourAccountant)(plrv).delta
         eps = _places(ask, _end(ask, plrv))
