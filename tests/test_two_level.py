@@ -44,10 +44,10 @@ WHOSE = 'record', 'client'
 @pytest.fixture
 def coarse(monkeypatch):
     "Fewer points: the bounds hold, and are wider."
-    for kept in (page._of_run, page._under): kept.cache_clear()
+    page.pairs_of_run.cache_clear()
     monkeypatch.setattr(page, '_PER_FALL', 24)
     yield
-    for kept in (page._of_run, page._under): kept.cache_clear()
+    page.pairs_of_run.cache_clear()
 
 def curve(pairs, gamma): return sum(max(p - gamma*q, 0) for p, q in pairs)
 
@@ -170,14 +170,14 @@ def test_hulls_are_on_their_sides_of_any_curve(seed):
         eps = np.append(0, np.sort(rng.uniform(0, 6, 25)))
         exact = np.array([curve(pairs, math.exp(e)) for e in eps])
         noise = rng.uniform(0, .01, (2, eps.size))*exact
-        return page._Side(eps, exact - noise[0], exact + noise[1], 0.)
+        return page.Side(eps, exact - noise[0], exact + noise[1], 0.)
     right, left = side(pairs), side([(q, p) for p, q in pairs])
     left.lower[0], left.upper[0] = right.lower[0], right.upper[0]
     with localcontext() as context:
         context.prec = 130
-        points = page._points(right, left)
-        hulls = [page._corners(page._below(points, 0., 0.)),
-                 page._corners([(x, up) for x, _, up in points])]
+        points = page.curve_points(right, left)
+        hulls = [page.corners_of(page.points_below(points, 0., 0.)),
+                 page.corners_of([(x, up) for x, _, up in points])]
     for gamma in np.exp(rng.uniform(-7, 7, 200)):
         below, above = (float(last) + sum(max(float(x) - gamma, 0)*float(q) for x, q in corners)
                         for corners, last in hulls)
@@ -198,7 +198,7 @@ def test_masses_at_infinity():
     3*Laplace(scale=3.), BallsInBins(Gaussian(sigma=2.), batches=5), PureDP(eps=1.),
     2*TwoLevelSampled(2*Gaussian(sigma=2.), rate=.5, whose='client')], ids=str)
 def test_kinds_of_runs(inner, whose, coarse):
-    "From above it costs less than if all joined; a coin that is seen costs more than one that is not."
+    "Any kind of run: it costs less than if all joined, and the less the rarer one joins."
     rare, often = (TwoLevelSampled(inner, rate=p, whose=whose) for p in (.1, .5))
     found = [ContourAccountant(4*run).epsilon(1e-4) for run in (rare, often)]
     assert 0 <= found[0].upper < found[1].upper < epsilon(4*inner, delta=1e-4)
@@ -212,7 +212,7 @@ def test_a_run_that_is_only_dominated():
     one, two = ([ContourAccountant(loss).delta(eps).upper for loss in both] for both in losses)
     below, above = (.5*a + .25*b for a, b in zip(one, two, strict=True))
     low, _, up = ContourAccountant(2*step).delta(eps)
-    assert low <= below < above*(1 - 1e-3) and .999*below <= low and above*.9999 <= up <= 1.001*above
+    assert .999*below <= low <= below < .999*above < up <= 1.001*above
 
 def test_all_join():
     inner = 2*PoissonSubsampled(Gaussian(sigma=1.), rate=.1)
@@ -276,7 +276,8 @@ def test_what_is_said_of_it(coarse):
                                whose='client')
     assert relations_of(replaced) == ['replacing one record']
     assert relations_of(RUN) == ['adding or removing one record']
-    step = TwoLevelSampled(2*PoissonSubsampled(Gaussian(sigma=1.), rate=.1), rate=.5, whose='client')
+    inner = 2*PoissonSubsampled(Gaussian(sigma=1.), rate=.1)
+    step = TwoLevelSampled(inner, rate=.5, whose='client')
     said = str(report(step, delta=1e-5))
     assert "a round's clients, each by a coin that counts as seen" in said
     assert 'Poisson, a fresh sample at each step' in said

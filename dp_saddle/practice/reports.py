@@ -114,8 +114,8 @@ _SAMPLING = {
     'with-replacement': 'batches of one size, each drawn anew with replacement',
     'shuffle': 'shuffled batches, no amplification claimed',
     'none': 'none, each record may take part in every step',
-    'record': 'a round\'s records or clients, each by a coin of its own, for all steps of the round',
-    'client': 'a round\'s clients, each by a coin that counts as seen, for all steps of the round',
+    'record': "a round's records or clients, each by a coin of its own, for all of the round",
+    'client': "a round's clients, each by a coin that counts as seen, for all of the round",
     'mixture': 'as the mixture of Gaussians has it', 'pair': 'as the pair given has it'}
 _WAYS = {'PoissonSubsampled': 'poisson', 'PoissonReplaceOne': 'poisson',
          'TruncatedPoisson': 'truncated-poisson', 'BallsInBins': 'balls-in-bins',

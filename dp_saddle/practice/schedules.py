@@ -516,10 +516,9 @@ def _as_dict(mechanism, count):
     if isinstance(mechanism, PoissonSubsampled):
         base, rate = mechanism.base, {'rate': mechanism.rate}
     kind = type(base).__name__
-    if _KINDS.get(kind) is not type(base):
-        raise _not_in_a_file(base)
-    parameters = {field.name: getattr(base, field.name) for field in fields(base) if field.init}
-    if isinstance(base, TwoLevelSampled): parameters['base'] = to_steps(base.base)
+    if _KINDS.get(kind) is not type(base): raise _not_in_a_file(base)
+    values = {field.name: getattr(base, field.name) for field in fields(base) if field.init}
+    parameters = {k: to_steps(v) if isinstance(v, Mechanism) else v for k, v in values.items()}
     return {'mechanism': kind, **parameters, **rate, 'count': int(count)}
 
 # %% ../../nbs/practice/schedules.ipynb #d16db193

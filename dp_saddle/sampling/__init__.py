@@ -44,8 +44,8 @@ From `shuffle_model`:
         order (Feldman, McMillan and Talwar 2022)
 
 From `two_level`:
-    TwoLevelSampled: A round: `base`, a whole run, on a subset of the records or clients, who join
-        at random
+    TwoLevelSampled: A round: a whole run, on records or clients who join at random (Balle et al.
+        2018; Zhu et al. 2022)
 
 From `samplers`:
     BinBatches: Balls in bins: in each epoch, each record is in one batch, drawn on its own
