@@ -24,7 +24,7 @@ __getattr__, __dir__, __all__ = door(__name__, {
     "sampling":
         "BallsInBins BinBatches CyclicPoissonBatches fixed_size FixedSize FixedSizeBatches "
         "PoissonBatches PoissonReplaceOne shuffled_lower_bound shuffled_reports ShuffledBatches "
-        "with_replacement without_replacement",
+        "TwoLevelSampled with_replacement without_replacement",
     "filters": "GDPFilter GDPOdometer GDPResidueFilter IndividualGDPFilter RDPFilter RDPOdometer",
     "individual": "IndividualAccountant",
     "accounting": "compare delta dpsgd epsilon",

@@ -87,6 +87,7 @@ from .sampling.samplers import PoissonBatches as PoissonBatches
 from .sampling.samplers import ShuffledBatches as ShuffledBatches
 from .sampling.shuffle_model import shuffled_reports as shuffled_reports
 from .sampling.shuffles import shuffled_lower_bound as shuffled_lower_bound
+from .sampling.two_level import TwoLevelSampled as TwoLevelSampled
 from .steps.builders import TruncatedPoisson as TruncatedPoisson
 from .steps.builders import adaptive_clipping as adaptive_clipping
 from .steps.builders import banded_matrix_factorization as banded_matrix_factorization

@@ -64,8 +64,9 @@ def relation_of(
     -------
     str
     """
-    base = getattr(step, 'base', None)
-    return getattr(step, 'relation', None) or getattr(base, 'relation', None) or ADD_OR_REMOVE
+    base, own = getattr(step, 'base', None), getattr(step, 'relation', None)
+    inside = '; '.join(relations_of(base)) if isinstance(base, Mechanism) and not own else ''
+    return own or inside or ADD_OR_REMOVE
 
 def relations_of(
     part,  # a run, or a mechanism

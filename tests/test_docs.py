@@ -128,6 +128,7 @@ ERRORS = {
     "FixedSize.__post_init__": "not below about .1.*at most dataset_size",
     "fixed_size": "not below about .1.*at most dataset_size",
     "PoissonReplaceOne.__post_init__": "not below about .1",
+    "TwoLevelSampled.__post_init__": "ValueError for the coin of a record that is replaced",
     "shuffled_lower_bound": "left out with a run",
     "FixedSizeBatches.__init__": r"in \[1, dataset_size\]",
     "ShuffledBatches.__init__": r"in \[1, dataset_size\]",

@@ -44,6 +44,7 @@ from dp_saddle import (
     ShuffledBatches,
     TiltedEdgeworth,
     TiltedFFT,
+    TwoLevelSampled,
     account_store,
     audit,
     calibrate,
@@ -253,6 +254,9 @@ CALLS = {
         lambda: connect_the_dots(Gaussian(sigma=.05).remove, 1e-3)],
     'exponential_delta': [lambda: exponential_delta(eps=1., steps=2001, at=1.)],
     'exponential_epsilon': [lambda: exponential_epsilon(eps=1., steps=2001, delta=.1)],
+    'TwoLevelSampled.__post_init__': [
+        lambda: TwoLevelSampled(FixedSize(sigma=1., batch_size=1, dataset_size=9), rate=.5,
+                                whose='record')],
     'FixedSize.__post_init__': [
         lambda: FixedSize(sigma=.05, batch_size=1, dataset_size=9),
         lambda: FixedSize(sigma=1., batch_size=10, dataset_size=9)],

@@ -109,6 +109,7 @@ RIGHT |= {
     'tree_aggregation': dict(steps=4, sigma=2., sensitivity=1.),
     'with_replacement': dict(sigma=2., batch_size=2, dataset_size=9, steps=1),
     'without_replacement': dict(sigma=2., rate=.1, steps=1),
+    'TwoLevelSampled': dict(base=G, rate=.5, whose='client'),
     'plot_curve': dict(run=G, eps=[.1, 1.], ax=None),
     'plot_rdp': dict(run=G, alpha=[2., 3.], ax=None),
     'plot_tradeoff': dict(run=G, fpr=[.1, .2], ax=None, direction=None),

@@ -114,6 +114,8 @@ _SAMPLING = {
     'with-replacement': 'batches of one size, each drawn anew with replacement',
     'shuffle': 'shuffled batches, no amplification claimed',
     'none': 'none, each record may take part in every step',
+    'record': "a round's records or clients, each by a coin of its own, for all of the round",
+    'client': "a round's clients, each by a coin that counts as seen, for all of the round",
     'mixture': 'as the mixture of Gaussians has it', 'pair': 'as the pair given has it'}
 _WAYS = {'PoissonSubsampled': 'poisson', 'PoissonReplaceOne': 'poisson',
          'TruncatedPoisson': 'truncated-poisson', 'BallsInBins': 'balls-in-bins',
@@ -131,6 +133,7 @@ def _ways(run):
 def _ways_of(step):
     kind = type(step).__name__
     if kind == 'Selected': return _ways(step.run)
+    if kind == 'TwoLevelSampled': return [step.whose, *_ways(step.base)]
     if kind == 'FixedSize': return [f"with{'' if step.replacement else 'out'}-replacement"]
     return [_WAYS.get(kind, 'none')]
 

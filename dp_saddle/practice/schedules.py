@@ -48,7 +48,14 @@ from ..losses import FiniteLoss
 from ..mechanisms import Composition, Gaussian, Mechanism, PoissonSubsampled
 from ..plrv import MASS_ERROR, as_composition
 from .selection import TRIES, Selected, selected
-from ..sampling import BallsInBins, BinDraw, FixedSize, PoissonReplaceOne, RareDraws
+from dp_saddle.sampling import (
+    BallsInBins,
+    BinDraw,
+    FixedSize,
+    PoissonReplaceOne,
+    RareDraws,
+    TwoLevelSampled,
+)
 from dp_saddle.steps import (
     ZCDP,
     BoundedRange,
@@ -478,7 +485,7 @@ _KINDS |= {kind.__name__: kind for kind in (BallsInBins, BinDraw)}
 _KINDS |= {kind.__name__: kind for kind in (ZCDP, ExponentialMechanism, BoundedRange)}
 _KINDS |= {kind.__name__: kind for kind in (RenyiDP, GaussianDP, PrivacyProfile)}
 _OF_FIXED_SIZES = {kind.__name__: kind for kind in (FixedSize, PoissonReplaceOne, RareDraws)}
-_KINDS |= _OF_FIXED_SIZES
+_KINDS |= _OF_FIXED_SIZES | {TwoLevelSampled.__name__: TwoLevelSampled}
 _OF_BINS = 'batches', 'draws'
 _OF_A_SEARCH = 'relation', 'holds_below'
 
@@ -509,9 +516,9 @@ def _as_dict(mechanism, count):
     if isinstance(mechanism, PoissonSubsampled):
         base, rate = mechanism.base, {'rate': mechanism.rate}
     kind = type(base).__name__
-    if _KINDS.get(kind) is not type(base):
-        raise _not_in_a_file(base)
-    parameters = {field.name: getattr(base, field.name) for field in fields(base) if field.init}
+    if _KINDS.get(kind) is not type(base): raise _not_in_a_file(base)
+    values = {field.name: getattr(base, field.name) for field in fields(base) if field.init}
+    parameters = {k: to_steps(v) if isinstance(v, Mechanism) else v for k, v in values.items()}
     return {'mechanism': kind, **parameters, **rate, 'count': int(count)}
 
 # %% ../../nbs/practice/schedules.ipynb #d16db193
@@ -557,9 +564,17 @@ def _check_numbers(named):
     checks.count(0, count=named['count'])
 
 # %% ../../nbs/practice/schedules.ipynb #c8ecd2df
+def _round(base, rate, whose, count):
+    "The round whose run these steps are."
+    _check_numbers({'rate': rate, 'count': count})
+    try: run = Composition(tuple(from_steps(base)))
+    except ValueError as error: raise ValueError(f"base: {error}") from None
+    return TwoLevelSampled(run, rate=rate, whose=whose)
+
 def _mechanism_of(kind, parameters, rate, count):
     "The mechanism of these values, each checked."
     _complete(kind, parameters)
+    if kind is TwoLevelSampled: return _round(count=count, **parameters)
     _check_numbers({'rate': rate, **parameters, 'count': count})
     checks.real(0, 1, '(]', rate=rate)
     values = {k: tuple(v) if isinstance(v, list) else v for k, v in parameters.items()}

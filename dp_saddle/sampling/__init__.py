@@ -7,7 +7,8 @@ shuffled batches. Used by chapter 10 and by the folders below.
 Its protocol. `BallsInBins` (an epoch), `fixed_size` and `PoissonReplaceOne` (steps) are
 mechanisms as those of chapter 2, and proved; `shuffled_lower_bound` is a bound from below alone.
 `shuffled_reports` is a step of another kind: users randomise, and a shuffler hides who sent which
-report. `with_replacement` and `without_replacement` show one pair of neighbours and guarantee
+report. `TwoLevelSampled` is a round of several steps, for which clients or records are drawn
+first. `with_replacement` and `without_replacement` show one pair of neighbours and guarantee
 nothing. Samplers draw batches as they are accounted: `PoissonBatches`, `CyclicPoissonBatches`,
 `BinBatches`, `ShuffledBatches`, `FixedSizeBatches`; `sampler_for` returns the one that an
 accounted run asks for.
@@ -42,6 +43,10 @@ From `shuffle_model`:
     shuffled_reports: The shuffle model: each of n users sends an eps0-private report, in a random
         order (Feldman, McMillan and Talwar 2022)
 
+From `two_level`:
+    TwoLevelSampled: A round: a whole run, on records or clients who join at random (Balle et al.
+        2018; Zhu et al. 2022)
+
 From `samplers`:
     BinBatches: Balls in bins: in each epoch, each record is in one batch, drawn on its own
     CyclicPoissonBatches: Poisson samples of one part of the data after the other
@@ -72,6 +77,7 @@ __getattr__, __dir__, __all__ = door(__name__, {
         "fixed_size FixedSize PoissonReplaceOne RareDraws with_replacement without_replacement",
     "shuffles": "shuffled_lower_bound",
     "shuffle_model": "shuffled_reports",
+    "two_level": "TwoLevelSampled",
     "samplers":
         "BinBatches CyclicPoissonBatches FixedSizeBatches PoissonBatches sampler_for "
         "ShuffledBatches",
