@@ -85,6 +85,10 @@ from .sampling.samplers import CyclicPoissonBatches as CyclicPoissonBatches
 from .sampling.samplers import FixedSizeBatches as FixedSizeBatches
 from .sampling.samplers import PoissonBatches as PoissonBatches
 from .sampling.samplers import ShuffledBatches as ShuffledBatches
+from .sampling.privacy_blanket import response_lower_bound as response_lower_bound
+from .sampling.privacy_blanket import shuffled_blanket as shuffled_blanket
+from .sampling.privacy_blanket import subset_selection as subset_selection
+from .sampling.privacy_blanket import unary_encoding as unary_encoding
 from .sampling.shuffle_model import shuffled_reports as shuffled_reports
 from .sampling.shuffles import shuffled_lower_bound as shuffled_lower_bound
 from .steps.builders import TruncatedPoisson as TruncatedPoisson

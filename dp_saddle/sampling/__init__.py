@@ -7,10 +7,10 @@ shuffled batches. Used by chapter 10 and by the folders below.
 Its protocol. `BallsInBins` (an epoch), `fixed_size` and `PoissonReplaceOne` (steps) are
 mechanisms as those of chapter 2, and proved; `shuffled_lower_bound` is a bound from below alone.
 `shuffled_reports` is a step of another kind: users randomise, and a shuffler hides who sent which
-report. `with_replacement` and `without_replacement` show one pair of neighbours and guarantee
-nothing. Samplers draw batches as they are accounted: `PoissonBatches`, `CyclicPoissonBatches`,
-`BinBatches`, `ShuffledBatches`, `FixedSizeBatches`; `sampler_for` returns the one that an
-accounted run asks for.
+report; `shuffled_blanket` is the same for a randomiser that is known. `with_replacement` and
+`without_replacement` show one pair of neighbours and guarantee nothing. Samplers draw batches as
+they are accounted: `PoissonBatches`, `CyclicPoissonBatches`, `BinBatches`, `ShuffledBatches`,
+`FixedSizeBatches`; `sampler_for` returns the one that an accounted run asks for.
 
 From `lognormal_moments`:
     bin_moments: The BinMoments, kept
@@ -42,6 +42,17 @@ From `shuffle_model`:
     shuffled_reports: The shuffle model: each of n users sends an eps0-private report, in a random
         order (Feldman, McMillan and Talwar 2022)
 
+From `privacy_blanket`:
+    Blanket: What all reports have in common, beside those of two kinds of data
+    response_lower_bound: What shuffled randomised responses cost at least: by the number of one
+        answer
+    shuffled_blanket: The shuffle model of a randomiser that is known, the same for all users
+        (Balle, Bell, Gascon and Nissim 2019)
+    subset_selection: Reports of subsets that hold one's own value e^eps0 times as likely as
+        others
+    unary_encoding: Reports of a bit for each value, all of them flipped with probability
+        1/(e^{eps0/2} + 1)
+
 From `samplers`:
     BinBatches: Balls in bins: in each epoch, each record is in one batch, drawn on its own
     CyclicPoissonBatches: Poisson samples of one part of the data after the other
@@ -72,6 +83,8 @@ __getattr__, __dir__, __all__ = door(__name__, {
         "fixed_size FixedSize PoissonReplaceOne RareDraws with_replacement without_replacement",
     "shuffles": "shuffled_lower_bound",
     "shuffle_model": "shuffled_reports",
+    "privacy_blanket":
+        "Blanket response_lower_bound shuffled_blanket subset_selection unary_encoding",
     "samplers":
         "BinBatches CyclicPoissonBatches FixedSizeBatches PoissonBatches sampler_for "
         "ShuffledBatches",
