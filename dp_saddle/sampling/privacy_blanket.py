@@ -48,18 +48,18 @@ class Blanket(NamedTuple):
     q
         the same for other data
     w
-        at most those for any data, (outcomes,)
+        at most those for any data; also (pairs, outcomes)
     """
     p: np.ndarray  # chances of each outcome for some data, (pairs of data, outcomes)
     q: np.ndarray  # the same for other data
-    w: np.ndarray  # at most those for any data, (outcomes,)
+    w: np.ndarray  # at most those for any data; also (pairs, outcomes)
 
 def _speaking(eps0, shares):
     "The Blanket of outcomes for which both data speak, the one, the other, neither."
     g, w = np.exp(eps0), np.array(shares)
     p, q = w*[g, g, 1, 1], w*[g, 1, g, 1]
     kept = w > 0
-    return Blanket(p[None, kept], q[None, kept], w[kept]*(1 - ULP*_BELOW_ULPS))
+    return Blanket(*(v[None, kept] for v in (p, q, w*(1 - ULP*_BELOW_ULPS))))
 
 def subset_selection(
     *, eps0,  # of each report on its own, in (0, 100], nats
@@ -118,9 +118,10 @@ def _of_table(rows):
     if (abs(sums - 1) > _SURE).any():
         raise ValueError(f"rows must each add up to 1, got sums {quoted(sums.tolist())}")
     table = table/sums[:, None]
-    pairs = [(i, j) for i in range(len(table)) for j in range(len(table)) if i != j]
-    p, q = (table[[pair[side] for pair in pairs]] for side in (0, 1))
-    return Blanket(p, q, table.min(0)*(1 - ULP*_BELOW_ULPS))
+    common = table.min(0)*(1 - ULP*_BELOW_ULPS)
+    pairs = [sorted(zip(one, other, common, strict=True))
+             for i, one in enumerate(table) for j, other in enumerate(table) if i != j]
+    return Blanket(*np.unique(np.array(pairs), axis=0).transpose(2, 0, 1))
 
 # %% ../../nbs/sampling/privacy_blanket.ipynb #b1a4000e
 def _log_transform(s, l, w, n):
@@ -239,11 +240,11 @@ def blanket_curve(
     -------
     at least delta at each eps, an array
     """
-    seen, most = blanket.w == 0, np.zeros(len(eps))
-    w = blanket.w[~seen]
-    for p, q in zip(blanket.p, blanket.q, strict=True):
+    most = np.zeros(len(eps))
+    for p, q, w in zip(*blanket, strict=True):
+        seen = w == 0
         told = np.maximum(p[seen] - np.exp(eps)[:, None]*q[seen], 0).sum(1)
-        hidden = _of_pair(eps, p[~seen], q[~seen], w, n) if w.size else 0.
+        hidden = 0. if seen.all() else _of_pair(eps, p[~seen], q[~seen], w[~seen], n)
         most = np.maximum(most, told*(1 + ULP*_FORM_ULPS) + hidden)
     return np.minimum(most, 1)
 
@@ -253,7 +254,7 @@ def _grid(blanket, n):
     p, q, w = blanket
     with np.errstate(divide='ignore', invalid='ignore'):
         losses = np.log(p/q)[(p > 0) & (q > 0)]
-        spread = ((p - q)**2/w)[:, w > 0].sum(1).max(initial=0.)
+        spread = np.where(w > 0, (p - q)**2/w, 0.).sum(1).max()
     top = float(losses.max(initial=0.))*(1 + ULP*_FORM_ULPS) + ULP*_FORM_ULPS
     stops = [0., *(min(x*sqrt(spread/n), top) for x in _REACHES), top]
     parts = [np.linspace(*ends, count)[:-1]
@@ -289,21 +290,28 @@ def shuffled_blanket(
     return PrivacyProfile(eps=(*eps[kept], top), delta=(*delta[kept], mass))
 
 # %% ../../nbs/sampling/privacy_blanket.ipynb #b1a4001a
-def _count_above(eps, eps0, values, n):
-    "At most delta at eps of the pair of the claim, in its worse direction."
-    total, g = exp(eps0) + values - 1, exp(eps)
-    p, q, others = exp(eps0)/total, 1/total, (values - 1)/total
-    reach = _STDS*(1 + sqrt(n*q))
-    i = np.arange(max(0, floor(n*q - reach)), min(n - 1, ceil(n*q + reach)) + 1.)
-    b, off = binomial_law(n - 1, i, log(q), log1p(-q))
-    def above(first, second, r):
-        sure = first[0] - g*first[1] + r*(second[0] - g*second[1])
-        sizes = first[0] + g*first[1] + r*(second[0] + g*second[1])
-        return float((b*np.maximum(sure - ULP*_FORM_ULPS*sizes, 0)).sum())
-    most = max(above((p, q), (others, 1 - q), (n - 1 - i)*q/((i + 1)*(1 - q))),
-               above((1 - q, others), (q, p), i*(1 - q)/((n - i)*q)))
-    return most*exp(-off)*(1 - ULP*_FORM_ULPS*len(i))
+class _Counts:
+    "The pair of the claim: counts, their law among the others, what its logarithm is off by."
+    def __init__(self, eps0, values, n):
+        total = exp(eps0) + values - 1
+        self.p, self.q, self.others, self.n = exp(eps0)/total, 1/total, (values - 1)/total, n
+        mean = n*self.q
+        reach = _STDS*(1 + sqrt(mean))
+        self.i = np.arange(max(0, floor(mean - reach)), min(n - 1, ceil(mean + reach)) + 1.)
+        self.b, self.off = binomial_law(n - 1, self.i, log(self.q), log1p(-self.q))
 
+    def delta(self, eps):
+        "At most delta at eps, in the worse direction."
+        p, q, others, i, n = self.p, self.q, self.others, self.i, self.n
+        def above(first, second, r):
+            gain, sizes = (first[0] + g*first[1] + r*(second[0] + g*second[1])
+                           for g in (-exp(eps), exp(eps)))
+            return float((self.b*np.maximum(gain - ULP*_FORM_ULPS*sizes, 0)).sum())
+        most = max(above((p, q), (others, 1 - q), (n - 1 - i)*q/((i + 1)*(1 - q))),
+                   above((1 - q, others), (q, p), i*(1 - q)/((n - i)*q)))
+        return most*exp(-self.off)*(1 - ULP*_FORM_ULPS*len(i))
+
+# %% ../../nbs/sampling/privacy_blanket.ipynb #b1a4001b
 def response_lower_bound(
     *, eps0,   # of each report on its own, in (0, 100], nats
     n,         # reports, an integer in [1, 10^9]
@@ -331,10 +339,9 @@ def response_lower_bound(
     checks.count(1, _MOST_COUNTED, n=n)
     checks.real(0, 1, delta=delta)
     checks.count(2, _MOST_VALUES, values=values)
-    low, high = 0., float(eps0)
-    if _count_above(low, eps0, int(values), int(n)) <= delta: return 0.
+    low, high, pair = 0., float(eps0), _Counts(float(eps0), int(values), int(n))
+    if pair.delta(low) <= delta: return 0.
     while high - low > _NEARLY*high:
         eps = (low + high)/2
-        more = _count_above(eps, eps0, int(values), int(n)) > delta
-        low, high = (eps, high) if more else (low, eps)
+        low, high = (eps, high) if pair.delta(eps) > delta else (low, eps)
     return low
