@@ -349,3 +349,27 @@ def test_discrete_noise_of_hundreds_of_outcomes():
         loss = (np.arange(-120, -120 + p.size) - 1)/sigma**2
         return (p*np.maximum(-np.expm1(eps - loss), 0)).sum()
     assert exact(found) <= delta < exact(found*(1 - 1e-3))
+
+@pytest.mark.parametrize('eps', [.3, 2., 9.])
+def test_the_smallest_data_set(eps):
+    "Of a whole number that has to be large: one record less misses the target."
+    def of(dataset_size):
+        return dpsgd(sigma=1., batch_size=100, dataset_size=dataset_size, steps=50,
+                     sampling='poisson')
+    found = calibrate(of, eps=eps, delta=1e-5, parameter='dataset_size')
+    assert epsilon(of(found), delta=1e-5) <= eps < epsilon(of(found - 1), delta=1e-5)
+
+def test_the_fewest_bins():
+    "The same of a parameter whose effect is not known by its name."
+    def of(batches): return BallsInBins(Gaussian(sigma=1.5), batches=batches)
+    found = calibrate(of, eps=1., delta=1e-5, parameter='batches')
+    assert epsilon(of(found), delta=1e-5) <= 1 < epsilon(of(found - 1), delta=1e-5)
+
+def test_a_search_begins_where_the_builder_takes_a_value():
+    "A chance below 1/2: 1 is refused, and so is 1/4 if it has to be smaller still."
+    def told(chance):
+        if not 0 < chance < .2: raise ValueError(f"chance must be in (0, .2), got {chance}")
+        return RandomizedResponse(eps=np.log((1 - chance)/chance))
+    found = calibrate(told, eps=3., delta=1e-6, parameter='chance')
+    assert found == pytest.approx(1/(1 + np.exp(3.)), rel=3e-6)
+    assert epsilon(told(found), delta=1e-6) <= 3

@@ -27,6 +27,7 @@ from dp_saddle import (
     Laplace,
     MixtureOfGaussians,
     PoissonSubsampled,
+    PureDP,
     RandomizedResponse,
     TruncatedPoisson,
     certify,
@@ -534,3 +535,44 @@ def test_numbers_of_yaml_that_have_one_reading(tmp_path, text, value):
     path = tmp_path/'run.yaml'
     path.write_text(f'- mechanism: Gaussian\n  sigma: {text}\n')
     assert read_run(path) == Composition(((Gaussian(sigma=value), 1),))
+
+# delta = 0
+
+def sampled(base, rate): return PoissonSubsampled(base, rate=rate)
+
+PURE = {
+    'guarantees': (3*PureDP(eps=.5), 1.5),
+    'Laplace noise, and a guarantee': (2*Laplace(scale=4., sensitivity=2.) + PureDP(eps=.25), 1.25),
+    'a sample': (5*sampled(Laplace(scale=2.), .1), 5*np.log1p(.1*np.expm1(.5))),
+    'integers': (4*DiscreteLaplace(scale=8., sensitivity=3), 1.5),
+    'a table that is lopsided': (2*Discrete(p=(.25, .75), q=(.5, .5)), 2*np.log(2)),
+    'many': (10**5*RandomizedResponse(eps=.1), 1e4),
+    'bounded range': (3*BoundedRange(eps=1., shift=.25), 2.25),
+    'nothing': (0*Gaussian(sigma=1.), 0.)}
+
+@pytest.mark.parametrize('run, eps', PURE.values(), ids=PURE)
+def test_pure_runs(run, eps):
+    "At delta = 0: the sum of the largest losses, proved from both sides to 12 digits."
+    made = certify(run, delta=0)
+    low, up = (float(made.answer[side]) for side in ('lower', 'upper'))
+    assert low <= eps*(1 + 1e-15) and eps*(1 - 1e-15) <= up <= low*(1 + 1e-11) and verify(made)
+    if eps:
+        assert not verify(replace(made, answer={**made.answer, 'upper': repr(low)}))
+        assert not verify(replace(made, answer={**made.answer, 'lower': repr(up)}))
+
+@pytest.mark.parametrize('run', [
+    Gaussian(sigma=1.), PureDP(eps=1.) + sgd(2., .1, 3), ApproxDP(eps=1., delta=1e-9),
+    TruncatedPoisson(sigma=1., rate=.1, dataset_size=100, max_batch_size=20)])
+def test_a_run_without_a_largest_loss(run):
+    with pytest.raises(ValueError, match='^delta must be > 0 for this run, got 0: its losses have'):
+        certify(run, delta=0)
+    made = certify(PureDP(eps=1.), delta=0)
+    steps = certify(run, eps=1.).run
+    assert not verify(replace(made, run=steps)), 'the same claim of another run'
+
+def test_pure_runs_from_a_shell(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path('pure.json').write_bytes(b'[{"mechanism": "Laplace", "scale": 4, "count": 3}]')
+    assert cli.main('certify --run pure.json --delta 0 --out pure.cert.json'.split()) == 0
+    assert cli.main('verify pure.cert.json'.split()) == 0
+    assert '<= 0.75000' in capsys.readouterr().out

@@ -468,6 +468,65 @@ def test_calibrate_finds_epochs_and_batches(find, given):
     more = run_of(found['run']['dpsgd'] | {name: found['value'] + 1})
     assert found['epsilon'] <= 6 < epsilon(more, delta=1e-5) and isinstance(found['value'], int)
 
+def zcdp_delta(rho, eps):
+    "Canonne, Kamath and Steinke (2020), Proposition 12, at its best order."
+    a = 1 + np.geomspace(1e-3, 1e3, 200_001)
+    return np.exp(((a - 1)*(a*rho - eps) - np.log(a - 1) + a*np.log1p(-1/a)).min())
+
+@pytest.mark.parametrize('rho, steps, eps', [(.1, 1, 2.), (.02, 9, 1.5), (1., 1, 8.)])
+def test_zcdp_by_rho(rho, steps, eps):
+    "delta at eps and back; at most the published conversion, and at least a Gaussian that is it."
+    words = ['--rho', str(rho), '--steps', str(steps)]
+    row, = json.loads(dp_saddle('delta', *words, '--eps', str(eps), '--json').stdout)['results']
+    assert row['lower'] <= row['upper'] <= zcdp_delta(steps*rho, eps)*1.0001
+    assert row['upper'] >= Gaussian(sigma=(2*steps*rho)**-.5).remove.delta(eps)*(1 - 1e-9)
+    answer = dp_saddle('epsilon', *words, '--delta', repr(row['upper']), '--json').stdout
+    assert json.loads(answer)['results'][0]['upper'] == pytest.approx(eps, rel=1e-9)
+    assert json.loads(answer)['run'] == [{'mechanism': 'ZCDP', 'rho': rho, 'count': steps}]
+    found = dp_saddle('calibrate', '--find', 'rho', '--steps', str(steps), '--eps', str(eps),
+                      '--delta', repr(row['upper']), '--json').stdout
+    assert json.loads(found)['value'] == pytest.approx(rho, rel=2e-6)
+
+def test_one_zcdp_step_if_none_are_said():
+    said = [dp_saddle('epsilon', '--rho', '1/8', *more, '--delta', '1e-6').stdout
+            for more in ([], ['--steps', '1'])]
+    assert said[0] == said[1] and 'zCDP steps of rho 0.125' in said[0]
+
+STEPS = [{'mechanism': 'Laplace', 'scale': None, 'count': 3},
+         {'dpsgd': {'sigma': 2, 'rate': .01, 'steps': 100}},
+         {'mechanism': 'Laplace', 'scale': '?', 'sensitivity': 2}]
+
+@pytest.mark.parametrize('find, form, finer', [
+    ('scale', STEPS, 1 - 2e-6), ('eps', [{'mechanism': 'PureDP', 'eps': None}], 1 + 2e-6),
+    ('sigma', [{'dpsgd': {'sigma': None, 'rate': .01, 'steps': 100}}], 1 - 2e-6),
+    ('count', [{'mechanism': 'Gaussian', 'sigma': 9, 'count': '?'}], None)])
+def test_calibrate_what_a_file_leaves_open(find, form, finer, tmp_path):
+    "In every place the same; and rounded, as it is printed, it meets the target."
+    (tmp_path/'open.json').write_text(json.dumps(form))
+    words = ['calibrate', '--run', 'open.json', '--find', find, '--eps', '2', '--delta', '1e-6']
+    found = json.loads(dp_saddle(*words, '--json', cwd=tmp_path).stdout)
+    def run(value):
+        text = json.dumps(form).replace('null', repr(value)).replace('"?"', repr(value))
+        (tmp_path/'said.json').write_text(text)
+        return read_run(tmp_path/'said.json')
+    assert epsilon(run(found['value']), delta=1e-6) == found['epsilon'] <= 2
+    more = found['value']*finer if finer else found['value'] + 1
+    assert epsilon(run(more), delta=1e-6) > 2
+    name, printed, *how = dp_saddle(*words, cwd=tmp_path).stdout.split(':')[0].split(maxsplit=2)
+    assert name == find and how[0].strip('()') == {'scale': 'rounded up', 'sigma':
+        'rounded up', 'eps': 'rounded down', 'count': 'the last whole number that meets it'}[find]
+    assert epsilon(run(json.loads(printed)), delta=1e-6) <= 2
+
+def test_calibrate_a_data_set_and_the_records_of_a_user():
+    words = ['--batch-size', '20', '--steps', '30', '--sampling', 'poisson', '--sigma', '1.5',
+             '--delta', '1e-5', '--json']
+    for find, less, eps, more in (('dataset-size', -1, 1., []),
+                                  ('unit-records', 1, 3., ['--dataset-size', '1000'])):
+        done = dp_saddle('calibrate', '--find', find, *words, *more, '--eps', str(eps))
+        found, name = json.loads(done.stdout), find.replace('-', '_')
+        next_one = run_of(found['run']['dpsgd'] | {name: found['value'] + less})
+        assert found['epsilon'] <= eps < epsilon(next_one, delta=1e-5)
+
 def test_compare_sampling_takes_the_same_words():
     first = dp_saddle('compare-sampling', '--noise-multiplier', '11/10', *WORDS[2:], '2', '--delta',
                       '1/100000', '--json').stdout
@@ -759,6 +818,12 @@ def test_the_page_of_commands_names_every_option():
      'either --epochs or --steps'),
     ('calibrate --rate .1 --steps 5 --find steps --eps 1 --delta .1', '--steps is what is to be'),
     ('calibrate --rate .1 --find steps --eps 1 --delta .1', '--sigma is needed to find steps'),
+    ('calibrate --find rho --rho 1 --eps 1 --delta .1', '--rho is what is to be found'),
+    ('calibrate --find scale --eps 1 --delta .1', '--find must be one of sigma, steps'),
+    ('epsilon --rho 1 --sigma 2 --delta .1', '--rho goes with --steps alone: --sigma'),
+    ('epsilon --rho 1 --steps 2 3 --delta .1', '--steps must be one value with --rho, got [2, 3]'),
+    ('epsilon --rho 1 --run a.json --delta .1', '--rho does not go with --run'),
+    ('epsilon --rho -1 --delta .1', 'rho must be in (0, inf), got -1'),
     ('audit --in a.txt --out b.txt --sigma 1 --rate 1 --steps 1 --delta .1', 'No such file'),
     ('budget show l.txt', 'suffix of the ledger'), ('budget show l.json', 'budget new'),
     ('budget new a/b/l.json --eps 1 --delta .1', 'no folder'),
@@ -767,6 +832,15 @@ def test_what_was_meant(words, message, tmp_path):
     done = dp_saddle(*words.split(), cwd=tmp_path)
     assert done.returncode == 2 and done.stdout == '' and message in done.stderr, done.stderr
     assert done.stderr.count('\n') == 1
+
+def test_what_no_step_leaves_open(tmp_path):
+    (tmp_path/'a.json').write_text('[{"mechanism": "Laplace", "scale": 2}]')
+    words = ['calibrate', '--run', 'a.json', '--eps', '1', '--delta', '.1', '--find']
+    done = dp_saddle(*words, 'scale', cwd=tmp_path)
+    assert done.returncode == 2 and 'no step leaves scale open' in done.stderr
+    (tmp_path/'a.json').write_text('{"dpsgd": {"sigma": 1, "rate": 1, "steps": 1}}')
+    done = dp_saddle(*words, 'scale', cwd=tmp_path)
+    assert done.returncode == 2 and '--find must be one of sigma' in done.stderr
 
 def test_numbers_are_exact():
     "A fraction is the double nearest to it, in every option that takes a number."

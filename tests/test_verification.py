@@ -66,3 +66,21 @@ def test_bad_plans_are_wide_or_refused():
     for way in ('outcomes', 'one step'):
         with pytest.raises(ValueError, match='must be by a line'):
             verification.Verifier(run).bounds('remove', arb(1), {'by': way})
+
+@pytest.mark.parametrize('run', RUNS[:5], ids=str)
+def test_largest_losses_hold_what_the_outcomes_say(run):
+    "Below by the chance of the largest one, above by its value: 0 from there on."
+    verifier = verification.Verifier(to_steps(run))
+    for direction in ('remove', 'add'):
+        way = 'one step' if [n for _, n in verifier.parts[direction]] == [1] else 'outcomes'
+        for eps in (0., .1, .4, .9, 2., 9.):
+            low, up = verifier.bounds(direction, arb(eps), {'by': 'largest losses'})
+            least, most = verifier.bounds(direction, arb(eps), {'by': way})
+            mass = verification.lost(verifier.parts[direction])
+            assert not low > most and not least > up
+            assert (low > mass) == (up > mass) == (most > mass)
+
+def test_no_largest_loss_proves_nothing():
+    with pytest.raises(ValueError, match='plan must be another'):
+        run = [{'mechanism': 'Gaussian', 'sigma': 2.}, {'mechanism': 'PureDP', 'eps': 1.}]
+        verification.Verifier(run).bounds('remove', arb(1), {'by': 'largest losses'})

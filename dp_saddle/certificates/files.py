@@ -313,6 +313,19 @@ def _end(provers, eps, log_delta, side):
             return text, proved.proof['lower']
     return ('0', {'remove': {'by': 'nothing'}}) if side < 0 else (None, None)
 
+# %% ../../nbs/certificates/files.ipynb #f3339a22
+def _certify_pure(run, steps):
+    "The certificate for a delta of 0: the largest losses, added up."
+    bounds = ContourAccountant(run, rtol=_RTOL).epsilon(0.)
+    if bounds.upper == inf:
+        raise ValueError("delta must be > 0 for this run, got 0: its losses have no largest")
+    plan, directions = {'by': 'largest losses'}, _provers(run)
+    top = max(directions, key=lambda direction: getattr(run, direction).ess_sup)
+    answer = {'lower': _outwards(bounds.lower*(1 - _FIRST_MOVE), ROUND_FLOOR),
+              'upper': _outwards(bounds.upper*(1 + _FIRST_MOVE), ROUND_CEILING)}
+    proof = {'upper': dict.fromkeys(directions, plan), 'lower': {top: plan}}
+    return Certificate(steps, {'delta': 0.}, answer, proof)
+
 # %% ../../nbs/certificates/files.ipynb #f4ecc09b
 def _certify_delta(run, steps, eps):
     "The certificate for an eps."
@@ -323,7 +336,8 @@ def _certify_delta(run, steps, eps):
 
 def _certify_epsilon(run, steps, delta):
     "The certificate for a delta."
-    checks.real(0, 1, delta=delta)
+    checks.real(0, 1, '[)', delta=delta)
+    if not delta: return _certify_pure(run, steps)
     bounds = ContourAccountant(run, rtol=_RTOL).epsilon(delta)
     if bounds.upper == inf:
         raise ValueError("delta must be larger for this run, "
@@ -397,7 +411,7 @@ def _warn_of_lines(certificate):
 def certify(
     run,           # a mechanism, a composition, or what `dpsgd` returns
     *, eps=None,   # nats, >= 0: bounds on delta; give this or
-    delta=None,    # in (0, 1): bounds on eps
+    delta=None,    # in [0, 1): bounds on eps; at 0 those of a pure run, whose losses have a largest
 ) -> Certificate:  # `verify` proves it again; `save` writes it
     """Bounds, and what they are proved by. TypeError for what is no mechanism; ValueError for one
     of one's own, and where no finite eps is enough. A warning where `verify` takes long, or
@@ -410,7 +424,7 @@ def certify(
     eps
         nats, >= 0: bounds on delta; give this or
     delta
-        in (0, 1): bounds on eps
+        in [0, 1): bounds on eps; at 0 those of a pure run, whose losses have a largest
 
     Returns
     -------

@@ -422,11 +422,26 @@ def _by_single_steps(parts, eps, plan):
 def _by_nothing(parts, eps, plan):
     return arb(0), arb(1)
 
+# %% ../../nbs/certificates/verification.ipynb #e91992b8
+def _by_largest(parts, eps, plan):
+    "By the largest losses, and the chance that all steps have them."
+    ends = [step.largest for step, _ in parts]
+    if None in ends: raise ValueError("plan must be another: a step has no largest loss")
+    top = sum((n*end for end, (_, n) in zip(ends, parts, strict=True)), arb(0))
+    chance, all_of = arb(1), arb(0)
+    for step, n in parts:
+        l, p = max(step.atoms, key=lambda atom: float(atom[0]), default=(arb(0), arb(0)))
+        chance, all_of = chance*p**n, all_of + n*l
+    return [w*positive_part(1 - (eps - x).exp()) for w, x in ((chance, all_of), (arb(1), top))]
+
+# %% ../../nbs/certificates/verification.ipynb #965a86f5
 _HOW = {'outcomes': _by_outcomes, 'one step': _by_one_step,
-        'single steps': _by_single_steps, 'moments': _by_moments, 'nothing': _by_nothing}
+        'single steps': _by_single_steps, 'moments': _by_moments, 'largest losses': _by_largest,
+        'nothing': _by_nothing}
 # The ways of a proof, and the numbers that a plan of each has.
 WAYS = {'line': ('tilt', 'period', 'nodes', 'smoothing', 'far tilt'), 'outcomes': (),
-        'one step': (), 'single steps': (), 'moments': ('tilt',), 'nothing': ()}
+        'one step': (), 'single steps': (), 'moments': ('tilt',), 'largest losses': (),
+        'nothing': ()}
 
 # %% ../../nbs/certificates/verification.ipynb #335cb7f9
 class Verifier:

@@ -16,7 +16,8 @@ from textwrap import indent
 from typing import NamedTuple
 
 from ..accounting import Composable, Run, RunSum, best_from_above, epsilon
-from ..base import in_order, round_outwards
+from ..base import in_order, known, quoted, round_outwards
+from .words import NUMBERS
 from dp_saddle.practice import (
     WORDS,
     forms_of,
@@ -24,6 +25,7 @@ from dp_saddle.practice import (
     read_form,
     run_of,
     run_of_form,
+    with_value,
 )
 
 # %% ../../nbs/command/answers.ipynb #5d8b1384
@@ -102,6 +104,21 @@ def _question(args, file):
         setattr(args, name, [value] if args.command in ('epsilon', 'delta', 'sweep') else value)
     return taken
 
+# %% ../../nbs/command/answers.ipynb #3c945359
+def _zcdp_form(args, said):
+    "The list of zCDP steps that --rho says, or leaves open. ValueError for words beside it."
+    if args.run is not None:
+        raise ValueError("--rho does not go with --run: in a file of steps say "
+                         "{mechanism: ZCDP, rho: ...}")
+    if others := [flag(name) for name in said if name != 'steps']:
+        raise ValueError(f"--rho goes with --steps alone: {others[0]} is of a training run, whose "
+                         "samples zCDP does not know")
+    count = said.get('steps', 1)
+    if isinstance(count, list) and len(count) > 1:
+        raise ValueError(f"--steps must be one value with --rho, got {quoted(count)}")
+    count = count[0] if isinstance(count, list) else count
+    return [{'mechanism': 'ZCDP', 'rho': args.rho, 'count': count}]
+
 # %% ../../nbs/command/answers.ipynb #04f574f5
 def from_file(
     args,    # of the parser
@@ -121,6 +138,9 @@ def from_file(
     (a list of steps, or {'dpsgd': words}; what a configuration was read as, or None)
     """
     said = said_words(args)
+    if getattr(args, 'rho', None) is not None or 'rho' in open_ and args.run is None:
+        _question(args, None)
+        return _zcdp_form(args, said), None
     if getattr(args, 'run', None) is None:
         if not said: raise ValueError("--sigma is needed, with --rate and --steps; or --run FILE")
         _question(args, None)
@@ -175,7 +195,8 @@ def asked(
                                  "dp-saddle sweep takes several")
     named = flag if getattr(args, 'run', None) is None else str
     runs = [run_of(f['dpsgd'], named) if isinstance(f, dict) else run_of_form(f) for f in forms]
-    title = getattr(args, 'run', None) or _title(form['dpsgd'])
+    said = form['dpsgd'] if isinstance(form, dict) else dict(*form[:1])
+    title = getattr(args, 'run', None) or _title(said)
     return Asked(form, [(_length(f, r), r) for f, r in zip(forms, runs, strict=True)], title,
                  understood)
 
@@ -199,6 +220,7 @@ def shown(
 
 def _title(said):
     "A run of words, in words."
+    if 'rho' in said: return f"zCDP steps of rho {shown(said['rho'])}"
     if 'batch_size' in said:
         title = (f"sigma {shown(said['sigma'])}, batches of {said['batch_size']} of "
                  f"{said['dataset_size']} records, sampling: {said['sampling']}")
@@ -339,6 +361,23 @@ def table(
     return Answer('\n'.join([title, head, *lines]), about(found) | {'results': rows})
 
 # %% ../../nbs/command/answers.ipynb #25add1e2
+def _form_with(form, find):
+    "A function of a value: the form with it in every place that is open."
+    if isinstance(form, list): return lambda value: with_value(form, find, value)
+    known(find.replace('_', '-'), NUMBERS, '--find')
+    return lambda value: {'dpsgd': form['dpsgd'] | {find: value}}
+
+def _run_with(form):
+    return run_of(form['dpsgd'], flag) if isinstance(form, dict) else run_of_form(form)
+
+def _on_the_safe_side(value, cost, eps):
+    "(the value as text, so that it meets the target still; how it was rounded, in words)."
+    if isinstance(value, int): return str(value), 'the last whole number that meets it'
+    ways = {'up': up(value), 'down': down(value)}
+    spent, way = min((cost(float(text)), way) for way, text in ways.items())
+    return (ways[way], f'rounded {way}') if spent <= eps else (repr(value), 'not rounded')
+
+# %% ../../nbs/command/answers.ipynb #f5ea0b3c
 def calibrated(args): # an Answer
     """The parameter that meets the target.
 
@@ -347,24 +386,23 @@ def calibrated(args): # an Answer
     an Answer
     """
     find = args.find.replace('-', '_')
-    if find in said_words(args):
+    if args.run is None: known(args.find, NUMBERS, '--find')
+    if find not in ('eps', 'delta') and getattr(args, find, None) is not None:
         raise ValueError(f"{flag(find)} is what is to be found: "
                          "leave it out, or say --find for another")
     form, understood = from_file(args, **{find: None})
-    said = form['dpsgd']
-    if find != 'sigma' and 'sigma' not in said:
+    if find != 'sigma' and isinstance(form, dict) and 'sigma' not in form['dpsgd']:
         raise ValueError(f"--sigma is needed to find {args.find}")
-    def build(**found): return run_of(said | found, flag)
+    filled = _form_with(form, find)
+    def cost(value): return epsilon(_run_with(filled(value)), delta=args.delta)
     from dp_saddle.practice import calibrate  # as each command that few ask for
-    value = calibrate(build, eps=args.eps, delta=args.delta, parameter=find)
-    run = build(**{find: value})
-    spent = epsilon(run, delta=args.delta)
-    rounded = up if find == 'sigma' else down
-    printed = str(value) if isinstance(value, int) else rounded(value)
-    text = f'{args.find} {printed}: eps <= {up(spent)} at delta {shown(args.delta)}'
-    form = {'dpsgd': said | {find: value}}
+    value = calibrate(lambda value: _run_with(filled(value)), eps=args.eps, delta=args.delta,
+                      parameter=find)
+    spent, (printed, how) = cost(value), _on_the_safe_side(value, cost, args.eps)
+    text = f'{args.find} {printed} ({how}): eps <= {up(spent)} at delta {shown(args.delta)}'
     return Answer(text, {'find': args.find, 'value': value, 'epsilon': spent, 'delta': args.delta,
-                         'run': form, 'understood': understood, 'relation': neighbours_of(run)})
+                         'run': filled(value), 'understood': understood,
+                         'relation': neighbours_of(_run_with(filled(value)))})
 
 # %% ../../nbs/command/answers.ipynb #c55e17f0
 def compared(args): # an Answer

@@ -92,6 +92,7 @@ From `run_files`:
     SAMPLINGS: ways to draw batches, as a file and a command name them
     spread: Each combination of the values
     whole: The whole number that a text says
+    with_value: What a file says with the value that it leaves open
     WORDS: the words with which a run is said
 
 From `training_configs`:
@@ -138,7 +139,7 @@ __getattr__, __dir__, __all__ = door(__name__, {
     "histories": "is_history NO_PRIVACY read_history run_of_history",
     "run_files":
         "FORMS forms_of neighbours_of number run_of run_of_form SAMPLINGS spread whole "
-        "WORDS",
+        "with_value WORDS",
     "training_configs": "read_form read_run",
     "reports":
         "has_search plot_curve plot_rdp plot_steps plot_tradeoff report REPORT_FORMS",

@@ -37,12 +37,13 @@ from ..saddlepoint import SaddlePointMSD
 # %% ../../nbs/practice/calibration.ipynb #f62c0368
 # Tuning: only time and width depend on it.
 _WHOLE = ('steps', 'epochs', 'batch_size', 'accumulate', 'count', 'max_batch_size', 'bands',
-          'unit_records', 'size')
+          'unit_records', 'size', 'dataset_size', 'batches', 'draws', 'bins', 'records', 'n')
 _SLOPES = {  # about d log mu / d log parameter; those of others are tried
     'sigma': -1., 'scale': -1., 'noise_multiplier': -1., 'rate': 1.,
-    'steps': .5, 'epochs': .5, 'count': .5, 'batch_size': 1., 'accumulate': 1.}
+    'steps': .5, 'epochs': .5, 'count': .5, 'batch_size': 1., 'accumulate': 1.,
+    'rho': 1., 'dataset_size': -1.}
 _FIRST_RATE = exp(-1.)    # where the search begins; for all others at 1;
-_LESS_RATE, _MOST_LESS = .25, 40  # and at so many times less each, where that is refused
+_FURTHER, _MOST_FURTHER = 4, 40   # and so many times less, or more, each, where that is refused
 _TRIED_NEXT = 1.1         # to see what more of a parameter does
 _LARGEST = 1e12           # and what it does not go beyond
 _ROUGHLY = 1e-3           # relative: what the estimate is asked for,
@@ -251,11 +252,12 @@ def root(self:_Search):
 
 @patch
 def last_whole(self:_Search, good, bad):
-    "The last whole number between the two that meets the target."
+    "The last whole number that meets the target, from the good one towards the bad one."
     nearer = min(good, bad, key=lambda u: abs(self.miss(u)))
     good, bad = (self.value(u) for u in self.bracket(log(self.value(nearer))))
     def misses(x): return self.miss(log(x)) > 0
-    return good + bisect_left(range(good + 1, bad), True, key=misses)
+    way = 1 if good < bad else -1
+    return good + way*bisect_left(range(good + way, bad, way), True, key=misses)
 
 # %% ../../nbs/practice/calibration.ipynb #4d4a7a66
 @patch
@@ -354,7 +356,7 @@ def _first_line(cost, parameter, first):
     "(u, slope) at the root; where nothing is seen of the slope at first, both are tried."
     slopes = [_SLOPES.get(parameter)]
     if slopes == [None]:
-        more = cost(2 if parameter in _WHOLE else _TRIED_NEXT) - cost(first)
+        more = cost(first*(2 if parameter in _WHOLE else _TRIED_NEXT)) - cost(first)
         slopes = [copysign(1., more)] if more else [-1., 1.]
     for slope in slopes:
         try:
@@ -364,15 +366,18 @@ def _first_line(cost, parameter, first):
             if slope == slopes[-1]: raise
 
 # %% ../../nbs/practice/calibration.ipynb #eb04bf50
+def _begins(parameter):
+    "Where a search may begin, one after the other: of rates ever less, of whole numbers more."
+    first, by = (1, _FURTHER) if parameter in _WHOLE else (1., 1/_FURTHER)
+    if parameter == 'rate': first = _FIRST_RATE
+    return (first*by**k for k in range(_MOST_FURTHER) if first*by**k < _LARGEST)
+
 def _first(parameter, build):
-    "A value that the builder takes, where the search begins: of rates, a smaller one if need be."
-    if parameter != 'rate':
-        build(first := 1 if parameter in _WHOLE else 1.)
-        return first
+    "A value that the builder takes, where the search begins."
     refused = []
-    for k in range(_MOST_LESS):
+    for first in _begins(parameter):
         try:
-            build(first := _FIRST_RATE*_LESS_RATE**k)
+            build(first)
             return first
         except ValueError as error:
             refused.append(error)
@@ -422,7 +427,7 @@ def _nudged(value, excess, parameter, slope):
     for k in range(_MAX_NUDGES):
         if excess(value) <= 0: return value
         less = value*(1 - copysign(_NUDGE, slope)*2**k)
-        value = value - 1 if parameter in _WHOLE else less
+        value = value - int(copysign(1, slope)) if parameter in _WHOLE else less
     raise ValueError(f"{parameter} cannot be found: at {value:.4g} still no bound meets the target")
 
 # %% ../../nbs/practice/calibration.ipynb #f0e7ed9e
@@ -444,8 +449,8 @@ def _furthest(value, excess, parameter, slope):
         least = 1/(value or 1) if whole else _EDGE
         stride = max(min(left, room/2, _WIDEST), least)
         ahead = value*(1 + copysign(stride, slope))
-        if whole: ahead = value + max(round(stride*value), 1)
-        if (ahead := min(ahead, most)) == value: break
+        if whole: ahead = value + int(copysign(max(round(stride*value), 1), slope))
+        if (ahead := min(ahead, most)) in (value, 0): break
         if excess(ahead) <= 0:
             value, before, gap = ahead, gap, -excess(ahead)
             if gap > before/2: slope /= _GROWTH          # it was taken to be too steep

@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['WORDS', 'SAMPLINGS', 'FORMS', 'exact', 'number', 'whole', 'run_of', 'spread', 'as_said',
-           'run_of_form', 'forms_of', 'neighbours_of', 'is_form', 'form_in', 'hint']
+           'run_of_form', 'forms_of', 'neighbours_of', 'is_form', 'form_in', 'hint',
+           'with_value', 'opened']
 
 # %% ../../nbs/practice/run_files.ipynb #36f61fa1
 import re
@@ -449,3 +450,59 @@ def _check_relation(form, relation):
         if found != relation:
             raise ValueError(f"relation must be {quoted(found)}, as of the run, "
                              f"got {told(relation)}")
+
+# %% ../../nbs/practice/run_files.ipynb #c549bc12
+_OPEN = None, '?'     # what stands where a value is to be found
+
+def with_value(
+    form,  # a list of steps, or {'dpsgd': words}
+    name,  # of a parameter, or of a word
+    value, # for each place that is open
+):         # the form with it: the same if no place is
+    """What a file says with the value that it leaves open.
+
+    Parameters
+    ----------
+    form
+        a list of steps, or {'dpsgd': words}
+    name
+        of a parameter, or of a word
+    value
+        for each place that is open
+
+    Returns
+    -------
+    the form with it: the same if no place is
+    """
+    if isinstance(form, list): return [with_value(part, name, value) for part in form]
+    if not isinstance(form, dict): return form
+    if 'dpsgd' in form: return {**form, 'dpsgd': with_value(form['dpsgd'], name, value)}
+    is_open = name in form and form[name] in _OPEN
+    return {**form, name: value} if is_open else form
+
+# %% ../../nbs/practice/run_files.ipynb #d30540e6
+def opened(
+    form,  # a list of steps
+    given, # {name: None} of what is to be found in it
+    named, # how an error names a word, a function of its name
+):         # the list
+    """A list of steps that leaves these names open. ValueError for any other list, and other names.
+
+    Parameters
+    ----------
+    form
+        a list of steps
+    given
+        {name: None} of what is to be found in it
+    named
+        how an error names a word, a function of its name
+
+    Returns
+    -------
+    the list
+    """
+    for name, value in given.items():
+        if value is not None or with_value(form, name, 0) == form:
+            raise ValueError(f"it says it all: {named(name)} does not go with it, and no step "
+                             f"leaves {name} open, by null or '?'")
+    return form

@@ -22,6 +22,7 @@ from dp_saddle.practice.run_files import (
     forms_of,
     hint,
     is_form,
+    opened,
     run_of_form,
 )
 
@@ -575,8 +576,7 @@ def _form_of(path, given, named):
         if wrong: raise wrong
         form = form_in(data) if is_form(data) else _steps_of(data)
         if not given: return RunFile(form)
-        if isinstance(form, list):
-            raise ValueError(f"it says it all: {named(next(iter(given)))} does not go with it")
+        if isinstance(form, list): return RunFile(opened(form, given, named))
         poisson = {'sampling': 'poisson'} if 'rate' in form['dpsgd'] else {}   # as it is said there
         return _understood(poisson | form['dpsgd'], given, lambda keys: None, named)
     if not isinstance(data, dict) or _entries(data).keys().isdisjoint(_RUN):
@@ -610,7 +610,7 @@ def read_form(
     a RunFile
     """
     path, given = as_path(path=path), given or {}
-    for word in given: known(word, WORDS, 'word')
+    for word in given: given[word] is None or known(word, WORDS, 'word')
     checks.choice(_SUFFIXES, **{'suffix of path': path.suffix})
     try:
         found = _form_of(path, given, named)

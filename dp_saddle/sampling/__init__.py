@@ -7,11 +7,11 @@ shuffled batches. Used by chapter 10 and by the folders below.
 Its protocol. `BallsInBins` (an epoch), `fixed_size` and `PoissonReplaceOne` (steps) are
 mechanisms as those of chapter 2, and proved; `shuffled_lower_bound` is a bound from below alone.
 `shuffled_reports` is a step of another kind: users randomise, and a shuffler hides who sent which
-report. `TwoLevelSampled` is a round of several steps, for which clients or records are drawn
-first. `with_replacement` and `without_replacement` show one pair of neighbours and guarantee
-nothing. Samplers draw batches as they are accounted: `PoissonBatches`, `CyclicPoissonBatches`,
-`BinBatches`, `ShuffledBatches`, `FixedSizeBatches`; `sampler_for` returns the one that an
-accounted run asks for.
+report; `shuffled_blanket` is the same for a randomiser that is known. `TwoLevelSampled` is a
+round of several steps, for which clients or records are drawn first. `with_replacement` and
+`without_replacement` show one pair of neighbours and guarantee nothing. Samplers draw batches as
+they are accounted: `PoissonBatches`, `CyclicPoissonBatches`, `BinBatches`, `ShuffledBatches`,
+`FixedSizeBatches`; `sampler_for` returns the one that an accounted run asks for.
 
 From `lognormal_moments`:
     bin_moments: The BinMoments, kept
@@ -47,6 +47,17 @@ From `two_level`:
     TwoLevelSampled: A round: a whole run, on records or clients who join at random (Balle et al.
         2018; Zhu et al. 2022)
 
+From `privacy_blanket`:
+    Blanket: What all reports have in common, beside those of two kinds of data
+    response_lower_bound: What shuffled randomised responses cost at least: by the number of one
+        answer
+    shuffled_blanket: The shuffle model of a randomiser that is known, the same for all users
+        (Balle, Bell, Gascon and Nissim 2019)
+    subset_selection: Reports of subsets that hold one's own value e^eps0 times as likely as
+        others
+    unary_encoding: Reports of a bit for each value, all of them flipped with probability
+        1/(e^{eps0/2} + 1)
+
 From `samplers`:
     BinBatches: Balls in bins: in each epoch, each record is in one batch, drawn on its own
     CyclicPoissonBatches: Poisson samples of one part of the data after the other
@@ -78,6 +89,8 @@ __getattr__, __dir__, __all__ = door(__name__, {
     "shuffles": "shuffled_lower_bound",
     "shuffle_model": "shuffled_reports",
     "two_level": "TwoLevelSampled",
+    "privacy_blanket":
+        "Blanket response_lower_bound shuffled_blanket subset_selection unary_encoding",
     "samplers":
         "BinBatches CyclicPoissonBatches FixedSizeBatches PoissonBatches sampler_for "
         "ShuffledBatches",
