@@ -23,7 +23,7 @@ __getattr__, __dir__, __all__ = door(__name__, {
     "prv_fft": "FourierAccountant PRVAccountant",
     "sampling":
         "BallsInBins BinBatches CyclicPoissonBatches fixed_size FixedSize FixedSizeBatches "
-        "PoissonBatches PoissonReplaceOne shuffled_lower_bound shuffled_reports ShuffledBatches "
+        "MatrixFactorization PoissonBatches PoissonReplaceOne shuffled_lower_bound shuffled_reports ShuffledBatches "
         "with_replacement without_replacement",
     "filters": "GDPFilter GDPOdometer GDPResidueFilter IndividualGDPFilter RDPFilter RDPOdometer",
     "individual": "IndividualAccountant",

@@ -80,6 +80,7 @@ from .sampling.fixed_sizes import PoissonReplaceOne as PoissonReplaceOne
 from .sampling.fixed_sizes import fixed_size as fixed_size
 from .sampling.fixed_sizes import with_replacement as with_replacement
 from .sampling.fixed_sizes import without_replacement as without_replacement
+from .sampling.matrix_factorizations import MatrixFactorization as MatrixFactorization
 from .sampling.samplers import BinBatches as BinBatches
 from .sampling.samplers import CyclicPoissonBatches as CyclicPoissonBatches
 from .sampling.samplers import FixedSizeBatches as FixedSizeBatches
