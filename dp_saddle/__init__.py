@@ -23,9 +23,9 @@ __getattr__, __dir__, __all__ = door(__name__, {
     "prv_fft": "FourierAccountant PRVAccountant",
     "sampling":
         "BallsInBins BinBatches CyclicPoissonBatches fixed_size FixedSize FixedSizeBatches "
-        "PoissonBatches PoissonReplaceOne response_lower_bound shuffled_blanket "
-        "shuffled_lower_bound shuffled_reports ShuffledBatches subset_selection TwoLevelSampled "
-        "unary_encoding with_replacement without_replacement",
+        "MatrixFactorization PoissonBatches PoissonReplaceOne response_lower_bound "
+        "shuffled_blanket shuffled_lower_bound shuffled_reports ShuffledBatches subset_selection "
+        "TwoLevelSampled unary_encoding with_replacement without_replacement",
     "filters": "GDPFilter GDPOdometer GDPResidueFilter IndividualGDPFilter RDPFilter RDPOdometer",
     "individual": "IndividualAccountant",
     "accounting": "compare delta dpsgd epsilon",

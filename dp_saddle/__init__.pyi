@@ -84,6 +84,7 @@ from .sampling.privacy_blanket import response_lower_bound as response_lower_bou
 from .sampling.privacy_blanket import shuffled_blanket as shuffled_blanket
 from .sampling.privacy_blanket import subset_selection as subset_selection
 from .sampling.privacy_blanket import unary_encoding as unary_encoding
+from .sampling.matrix_factorizations import MatrixFactorization as MatrixFactorization
 from .sampling.samplers import BinBatches as BinBatches
 from .sampling.samplers import CyclicPoissonBatches as CyclicPoissonBatches
 from .sampling.samplers import FixedSizeBatches as FixedSizeBatches

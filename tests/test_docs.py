@@ -58,6 +58,8 @@ OWN = {
 # when (regular expressions). The validators of ranges do not count.
 GRID, PAID = "noise is too small", r"a number or of shape \(n,\)"
 ERRORS = {
+    "MatrixFactorization.__init__": "ValueError if it has no inverse",
+    "MatrixFactorization.sensitivity": "ValueError if.*TooDear",
     "run_of_history": "ValueError for what is none",
     "RenyiDP.__post_init__": "increasing", "PrivacyProfile.__post_init__": "increasing",
     "RenyiDP.of_group": "ValueError where no order is left",

@@ -266,6 +266,12 @@ CALLS = {
     'shuffled_lower_bound': [lambda: shuffled_lower_bound(
         dpsgd(sigma=1., batch_size=1, dataset_size=9, steps=9, sampling='shuffle'),
         batches=9, delta=1e-5)],
+    'MatrixFactorization.__init__': [
+        lambda: dp_saddle.MatrixFactorization(), lambda: dp_saddle.MatrixFactorization(bands=[1.]),
+        lambda: dp_saddle.MatrixFactorization(column=[0.])],
+    'MatrixFactorization.sensitivity': [
+        lambda: dp_saddle.MatrixFactorization(column=[1., 1., 1.]).sensitivity(epochs=2),
+        lambda: dp_saddle.MatrixFactorization(column=[1., 1.]).sensitivity(epochs=1, min_sep=2)],
     'FixedSizeBatches.__init__': [lambda: FixedSizeBatches(batch_size=10, dataset_size=9)],
     'ShuffledBatches.__init__': [lambda: ShuffledBatches(batch_size=10, dataset_size=9)],
     'dpsgd': [

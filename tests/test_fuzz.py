@@ -57,6 +57,8 @@ RIGHT = {
     'MixtureOfGaussians': dict(sigma=2., sensitivities=(0., 1.), probabilities=(.5, .5)),
     'MomentsAccountant': dict(mechanism=RUN, conversion='tight'),
     'PRVAccountant': dict(mechanism=RUN, eps_error=.1, delta_error=1e-8, max_points=2**20),
+    'MatrixFactorization': dict(C=None, column=[1., .5], bands=None, inverse_bands=None,
+                                buffers=None, steps=2),
     'PoissonBatches': dict(dataset_size=9, rate=.5, max_batch_size=3, steps=2, seed=1),
     'PoissonReplaceOne': dict(sigma=2., rate=.1, sensitivity=1.),
     'PoissonSubsampled': dict(base=G, rate=.1), 'RDPFilter': dict(order=2., budget=1., n=3),

@@ -7,11 +7,12 @@ shuffled batches. Used by chapter 10 and by the folders below.
 Its protocol. `BallsInBins` (an epoch), `fixed_size` and `PoissonReplaceOne` (steps) are
 mechanisms as those of chapter 2, and proved; `shuffled_lower_bound` is a bound from below alone.
 `shuffled_reports` is a step of another kind: users randomise, and a shuffler hides who sent which
-report; `shuffled_blanket` is the same for a randomiser that is known. `TwoLevelSampled` is a
-round of several steps, for which clients or records are drawn first. `with_replacement` and
-`without_replacement` show one pair of neighbours and guarantee nothing. Samplers draw batches as
-they are accounted: `PoissonBatches`, `CyclicPoissonBatches`, `BinBatches`, `ShuffledBatches`,
-`FixedSizeBatches`; `sampler_for` returns the one that an accounted run asks for.
+report; `shuffled_blanket` is the same for a randomiser that is known. `MatrixFactorization` is
+the matrix of correlated noise, and makes the noise. `TwoLevelSampled` is a round of several
+steps, for which clients or records are drawn first. `with_replacement` and `without_replacement`
+show one pair of neighbours and guarantee nothing. Samplers draw batches as they are accounted:
+`PoissonBatches`, `CyclicPoissonBatches`, `BinBatches`, `ShuffledBatches`, `FixedSizeBatches`;
+`sampler_for` returns the one that an accounted run asks for.
 
 From `lognormal_moments`:
     bin_moments: The BinMoments, kept
@@ -22,6 +23,10 @@ From `bins`:
         2025)
     BinDraw: One of several draws of a record: its loss dominates, and of the true one less is
         known
+
+From `matrix_factorizations`:
+    MatrixFactorization: The lower triangular matrix C of noise C^-1 Z, of rows Z that are
+        independent (Denisov et al. 2022), said in one of five ways; all but C are Toeplitz
 
 From `fixed_sizes`:
     fixed_size: A step on a batch of fixed size
@@ -84,6 +89,7 @@ __getattr__, __dir__, __all__ = door(__name__, {
     "truncated_moments": "",
     "large_jumps": "",
     "bins": "BallsInBins BinDraw",
+    "matrix_factorizations": "MatrixFactorization",
     "fixed_sizes":
         "fixed_size FixedSize PoissonReplaceOne RareDraws with_replacement without_replacement",
     "shuffles": "shuffled_lower_bound",
