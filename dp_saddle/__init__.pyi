@@ -80,11 +80,11 @@ from .sampling.fixed_sizes import PoissonReplaceOne as PoissonReplaceOne
 from .sampling.fixed_sizes import fixed_size as fixed_size
 from .sampling.fixed_sizes import with_replacement as with_replacement
 from .sampling.fixed_sizes import without_replacement as without_replacement
+from .sampling.matrix_factorizations import MatrixFactorization as MatrixFactorization
 from .sampling.privacy_blanket import response_lower_bound as response_lower_bound
 from .sampling.privacy_blanket import shuffled_blanket as shuffled_blanket
 from .sampling.privacy_blanket import subset_selection as subset_selection
 from .sampling.privacy_blanket import unary_encoding as unary_encoding
-from .sampling.matrix_factorizations import MatrixFactorization as MatrixFactorization
 from .sampling.samplers import BinBatches as BinBatches
 from .sampling.samplers import CyclicPoissonBatches as CyclicPoissonBatches
 from .sampling.samplers import FixedSizeBatches as FixedSizeBatches
