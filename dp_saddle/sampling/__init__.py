@@ -23,6 +23,14 @@ From `bins`:
     BinDraw: One of several draws of a record: its loss dominates, and of the true one less is
         known
 
+From `two_level`:
+    TwoLevelSampled: A round: a whole run, on records or clients who join at random (Balle et al.
+        2018; Zhu et al. 2022)
+
+From `zero_out`:
+    FixedSizeZeroOut: Gaussian noise on the sum of a batch of fixed size, drawn without
+        replacement, for one record that is replaced by an empty one
+
 From `fixed_sizes`:
     fixed_size: A step on a batch of fixed size
     FixedSize: Gaussian noise on the sum of a batch of fixed size, for one record that is replaced
@@ -42,10 +50,6 @@ From `shuffles`:
 From `shuffle_model`:
     shuffled_reports: The shuffle model: each of n users sends an eps0-private report, in a random
         order (Feldman, McMillan and Talwar 2022)
-
-From `two_level`:
-    TwoLevelSampled: A round: a whole run, on records or clients who join at random (Balle et al.
-        2018; Zhu et al. 2022)
 
 From `samplers`:
     BinBatches: Balls in bins: in each epoch, each record is in one batch, drawn on its own
@@ -73,11 +77,12 @@ __getattr__, __dir__, __all__ = door(__name__, {
     "truncated_moments": "",
     "large_jumps": "",
     "bins": "BallsInBins BinDraw",
+    "two_level": "TwoLevelSampled",
+    "zero_out": "FixedSizeZeroOut",
     "fixed_sizes":
         "fixed_size FixedSize PoissonReplaceOne RareDraws with_replacement without_replacement",
     "shuffles": "shuffled_lower_bound",
     "shuffle_model": "shuffled_reports",
-    "two_level": "TwoLevelSampled",
     "samplers":
         "BinBatches CyclicPoissonBatches FixedSizeBatches PoissonBatches sampler_for "
         "ShuffledBatches",
