@@ -87,7 +87,8 @@ def test_curves_by_mpmath(sigma, q):
     "The first pair's two curves, from thresholds found in 40 digits, down to tiny deltas."
     with mp.workdps(40):
         def density(x, weights): return sum(w*mp.npdf(x, c, sigma) for c, w in weights)
-        def tail(x, weights): return sum(w*mp.erfc((x - c)/(sigma*mp.sqrt(2)))/2 for c, w in weights)
+        def tail(x, weights):
+            return sum(w*mp.erfc((x - c)/(sigma*mp.sqrt(2)))/2 for c, w in weights)
         p = mp.mpf(q)
         P, Q = ((-1, 1 - p), (1, p)), ((-1, 1 - p), (0, p))
         there, (back, end) = page.emptied_curve(sigma, q), page.emptied_back(sigma, q)

@@ -284,6 +284,7 @@ def pairs_at(
         below = points_below(points, right.least, left.least)
         return corners_of(below), corners_of([(x, upper) for x, _, upper in points])
 
+# %% ../../nbs/sampling/two_level.ipynb #2a1e0014
 def _pairs_of(right, left):
     "The same of two losses."
     one = side_of(composed(right))
@@ -314,7 +315,7 @@ def _under(run, direction):
     both = loss, loss.reverse
     return _pairs_of(*(both if direction == 'remove' else both[::-1]))[0]
 
-# %% ../../nbs/sampling/two_level.ipynb #2a1e0014
+# %% ../../nbs/sampling/two_level.ipynb #2a1e0015
 def _neighbours(run):
     "What the steps of a run say of their neighbours."
     for step, _ in run.as_steps():
@@ -322,7 +323,7 @@ def _neighbours(run):
         if said: yield said
         elif isinstance(base, Mechanism): yield from _neighbours(base)
 
-# %% ../../nbs/sampling/two_level.ipynb #2a1e0015
+# %% ../../nbs/sampling/two_level.ipynb #2a1e0016
 @dataclass(frozen=True)
 class TwoLevelSampled(Mechanism):
     """A round: a whole run, on records or clients who join at random (Balle et al. 2018; Zhu et al.
@@ -359,7 +360,7 @@ class TwoLevelSampled(Mechanism):
 
 _WHOSE = 'record', 'client'
 
-# %% ../../nbs/sampling/two_level.ipynb #2a1e0016
+# %% ../../nbs/sampling/two_level.ipynb #2a1e0017
 @patch
 def as_steps(self:TwoLevelSampled):
     "The (mechanism, count) pairs it consists of: where all join, those of a round's run."

@@ -8,7 +8,7 @@ __all__ = ['emptied_curve', 'emptied_back', 'FixedSizeZeroOut']
 # %% ../../nbs/sampling/zero_out.ipynb #2e700003
 from dataclasses import dataclass
 from functools import lru_cache
-from math import exp, log, log1p
+from math import log, log1p
 
 import numpy as np
 from scipy.special import ndtr
@@ -98,6 +98,7 @@ def _side(curve, end):
     lower = np.maximum.accumulate(lower[::-1])[::-1]
     return Side(eps, lower, np.minimum.accumulate(upper), 0.)
 
+# %% ../../nbs/sampling/zero_out.ipynb #2e70000e
 def _checked_end(sigma, rate):
     "Where the curve of a record ends, nats; ValueError where that is too far."
     curve = emptied_curve(sigma, rate)
@@ -113,7 +114,7 @@ def _pairs(sigma, rate):
     poisson = side_of(composed(PoissonSubsampled(Gaussian(sigma=sigma), rate=rate).remove))
     return pairs_at(there, _side(*emptied_back(sigma, rate)))[0], pairs_at(there, poisson)[1]
 
-# %% ../../nbs/sampling/zero_out.ipynb #2e70000e
+# %% ../../nbs/sampling/zero_out.ipynb #2e70000f
 @dataclass(frozen=True, kw_only=True)
 class FixedSizeZeroOut(Mechanism):
     """Gaussian noise on the sum of a batch of fixed size, drawn without replacement, for one record
@@ -144,17 +145,17 @@ class FixedSizeZeroOut(Mechanism):
         object.__setattr__(self, 'sigma', Gaussian(sigma=self.sigma).sigma)
         if self.rate < 1: _checked_end(self.sigma, self.rate)
 
-    @property
-    def rate(self):
-        "How often a record is drawn, in (0, 1]."
-        return self.batch_size/self.dataset_size
+# %% ../../nbs/sampling/zero_out.ipynb #2e700010
+@patch(as_prop=True)
+def rate(self:FixedSizeZeroOut):
+    "How often a record is drawn, in (0, 1]."
+    return self.batch_size/self.dataset_size
 
-    @property
-    def symmetric(self):
-        "Is it the same with both data sets exchanged? Only where all are always drawn."
-        return self.rate == 1
+@patch(as_prop=True)
+def symmetric(self:FixedSizeZeroOut):
+    "Is it the same with both data sets exchanged? Only where all are always drawn."
+    return self.rate == 1
 
-# %% ../../nbs/sampling/zero_out.ipynb #2e70000f
 @patch
 def loss_of(self:FixedSizeZeroOut, direction):
     "The loss in a direction, 'remove' (the record is on top) or 'add'."
