@@ -4,14 +4,14 @@ You need this folder if your batches are not Poisson samples, or if you want a s
 as accounted. Its one result: proved bounds for balls in bins, for batches of fixed size and for
 shuffled batches. Used by chapter 10 and by the folders below.
 
-Its protocol. `BallsInBins` (an epoch), `fixed_size` and `PoissonReplaceOne` (steps) are
-mechanisms as those of chapter 2, and proved; `shuffled_lower_bound` is a bound from below alone.
-`shuffled_reports` is a step of another kind: users randomise, and a shuffler hides who sent which
-report. `TwoLevelSampled` is a round of several steps, for which clients or records are drawn
-first. `with_replacement` and `without_replacement` show one pair of neighbours and guarantee
-nothing. Samplers draw batches as they are accounted: `PoissonBatches`, `CyclicPoissonBatches`,
-`BinBatches`, `ShuffledBatches`, `FixedSizeBatches`; `sampler_for` returns the one that an
-accounted run asks for.
+Its protocol. `BallsInBins` (an epoch), `fixed_size` (for each relation; emptied records by
+`FixedSizeZeroOut`) and `PoissonReplaceOne` (steps) are mechanisms as those of chapter 2, and
+proved; `shuffled_lower_bound` is a bound from below alone. `shuffled_reports` is a step of
+another kind: users randomise, and a shuffler hides who sent which report. `TwoLevelSampled` is a
+round of several steps, for which clients or records are drawn first. `with_replacement` and
+`without_replacement` show one pair of neighbours and guarantee nothing. Samplers draw batches as
+they are accounted: `PoissonBatches`, `CyclicPoissonBatches`, `BinBatches`, `ShuffledBatches`,
+`FixedSizeBatches`; `sampler_for` returns the one that an accounted run asks for.
 
 From `lognormal_moments`:
     bin_moments: The BinMoments, kept
