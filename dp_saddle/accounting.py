@@ -394,7 +394,7 @@ _SAMPLING = {
     'truncated-poisson': (('public-size',),
         'Amplification by Poisson sampling; what cutting large samples costs is counted.'),
     'balls-in-bins': (_EITHER, 'Amplification by throwing each record into one batch of an epoch.'),
-    'without-replacement': (('replace-one', 'add-remove'),
+    'without-replacement': (('replace-one', 'add-remove', 'zero-out'),
         'Amplification of fixed-size batches drawn without replacement, as far as it is proved.'),
     'with-replacement': (('replace-one', 'add-remove'),
         'Amplification of fixed-size batches drawn with replacement, as far as it is proved.'),

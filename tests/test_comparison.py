@@ -153,7 +153,7 @@ def test_the_picture():
 @pytest.mark.parametrize('sampling, relations', [
     ('poisson', {'add-remove', 'zero-out', 'replace-one'}), ('truncated-poisson', {'public-size'}),
     ('balls-in-bins', {'add-remove', 'zero-out'}), ('shuffle', {'zero-out', 'replace-one'}),
-    ('without-replacement', {'replace-one', 'add-remove'}),
+    ('without-replacement', {'replace-one', 'add-remove', 'zero-out'}),
     ('with-replacement', {'replace-one', 'add-remove'}),
     ('none', {'add-remove', 'zero-out', 'replace-one'})])
 def test_relations(sampling, relations):

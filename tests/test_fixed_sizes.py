@@ -226,7 +226,7 @@ def test_steps_can_be_kept_in_files():
 
 @pytest.mark.parametrize('bad, message', [
     (dict(batch_size=0), 'batch_size must'), (dict(batch_size=21), 'at most dataset_size'),
-    (dict(replacement=1), 'replacement must'), (dict(relation='zero-out'), 'relation must'),
+    (dict(replacement=1), 'replacement must'), (dict(relation='none'), 'relation must'),
     (dict(sigma=-1.), 'sigma must'), (dict(dataset_size=1, replacement=True, batch_size=1),
                                      'dataset_size must')])
 def test_bad_fixed_sizes(bad, message):

@@ -1248,7 +1248,7 @@ def test_a_replaced_record_of_a_poisson_sample():
                          ADD, 'no loss'),
                          (dp_event.MixtureOfGaussiansDpEvent(1., [0., -1.], [.5, .5]), ADD,
                          'sensitivities must be >= 0'),
-                         (without(100, 10, G(1.)), SPECIAL, 'REPLACE_ONE or ADD_OR_REMOVE_ONE'),
+                         (again(100, 10, G(1.)), SPECIAL, 'REPLACE_ONE or ADD_OR_REMOVE_ONE'),
                          (without(100, 101, G(1.)), REPLACE, 'batch_size'),
                          (without(100, 10, L(1.)), REPLACE, 'Gaussian noise'),
                          (without(100, 10, G(.01)), REPLACE, 'sigma must be larger'),

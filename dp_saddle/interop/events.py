@@ -37,7 +37,13 @@ from dp_saddle.practice import (
     selected,
     tpr,
 )
-from ..sampling import BallsInBins, FixedSize, PoissonReplaceOne, fixed_size
+from dp_saddle.sampling import (
+    BallsInBins,
+    FixedSize,
+    FixedSizeZeroOut,
+    PoissonReplaceOne,
+    fixed_size,
+)
 from dp_saddle.steps import (
     ZCDP,
     ExponentialMechanism,
@@ -284,6 +290,7 @@ def _truncated(event, relation):
 def _of_one_size(event, relation):
     "Gaussian noise on a batch of one size."
     names = {'REPLACE_ONE': 'replace-one', 'ADD_OR_REMOVE_ONE': 'add-remove'}
+    if _kind(event) == 'SampledWithoutReplacement': names['REPLACE_SPECIAL'] = 'zero-out'
     if relation not in names:
         raise ValueError(f"neighboring_relation must be REPLACE_ONE or ADD_OR_REMOVE_ONE for "
                          f"{_kind(event)}, got {relation}")
@@ -527,8 +534,8 @@ def as_event(
 def _written(step, replaced, events):
     "The event of a step, in a run for a replaced record or not."
     match step:
-        case FixedSize():
-            kind = 'With' if step.replacement else 'Without'
+        case FixedSize() | FixedSizeZeroOut():
+            kind = 'With' if getattr(step, 'replacement', False) else 'Without'
             return getattr(events, f'Sampled{kind}ReplacementDpEvent')(
                 step.dataset_size, step.batch_size, events.GaussianDpEvent(step.sigma))
         case PoissonReplaceOne():

@@ -118,6 +118,7 @@ _SAMPLING = {
     'client': "a round's clients, each by a coin that counts as seen, for all of the round",
     'mixture': 'as the mixture of Gaussians has it', 'pair': 'as the pair given has it'}
 _WAYS = {'PoissonSubsampled': 'poisson', 'PoissonReplaceOne': 'poisson',
+         'FixedSizeZeroOut': 'without-replacement',
          'TruncatedPoisson': 'truncated-poisson', 'BallsInBins': 'balls-in-bins',
          'BinDraw': 'several-bins', 'BinsOfUsers': 'balls-in-bins',
          'MixtureOfGaussians': 'mixture'}

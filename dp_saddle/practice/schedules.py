@@ -52,6 +52,7 @@ from dp_saddle.sampling import (
     BallsInBins,
     BinDraw,
     FixedSize,
+    FixedSizeZeroOut,
     PoissonReplaceOne,
     RareDraws,
     TwoLevelSampled,
@@ -484,7 +485,8 @@ _KINDS |= {kind.__name__: kind for kind in (TruncatedPoisson, TreeNode)}
 _KINDS |= {kind.__name__: kind for kind in (BallsInBins, BinDraw)}
 _KINDS |= {kind.__name__: kind for kind in (ZCDP, ExponentialMechanism, BoundedRange)}
 _KINDS |= {kind.__name__: kind for kind in (RenyiDP, GaussianDP, PrivacyProfile)}
-_OF_FIXED_SIZES = {kind.__name__: kind for kind in (FixedSize, PoissonReplaceOne, RareDraws)}
+_OF_FIXED_SIZES = {kind.__name__: kind for kind in (
+    FixedSize, FixedSizeZeroOut, PoissonReplaceOne, RareDraws)}
 _KINDS |= _OF_FIXED_SIZES | {TwoLevelSampled.__name__: TwoLevelSampled}
 _OF_BINS = 'batches', 'draws'
 _OF_A_SEARCH = 'relation', 'holds_below'

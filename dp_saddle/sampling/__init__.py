@@ -4,15 +4,16 @@ You need this folder if your batches are not Poisson samples, or if you want a s
 as accounted. Its one result: proved bounds for balls in bins, for batches of fixed size and for
 shuffled batches. Used by chapter 10 and by the folders below.
 
-Its protocol. `BallsInBins` (an epoch), `fixed_size` and `PoissonReplaceOne` (steps) are
-mechanisms as those of chapter 2, and proved; `shuffled_lower_bound` is a bound from below alone.
-`shuffled_reports` is a step of another kind: users randomise, and a shuffler hides who sent which
-report; `shuffled_blanket` is the same for a randomiser that is known. `MatrixFactorization` is
-the matrix of correlated noise, and makes the noise. `TwoLevelSampled` is a round of several
-steps, for which clients or records are drawn first. `with_replacement` and `without_replacement`
-show one pair of neighbours and guarantee nothing. Samplers draw batches as they are accounted:
-`PoissonBatches`, `CyclicPoissonBatches`, `BinBatches`, `ShuffledBatches`, `FixedSizeBatches`;
-`sampler_for` returns the one that an accounted run asks for.
+Its protocol. `BallsInBins` (an epoch), `fixed_size` (for each relation; emptied records by
+`FixedSizeZeroOut`) and `PoissonReplaceOne` (steps) are mechanisms as those of chapter 2, and
+proved; `shuffled_lower_bound` is a bound from below alone. `shuffled_reports` is a step of
+another kind: users randomise, and a shuffler hides who sent which report; `shuffled_blanket` is
+the same for a randomiser that is known. `MatrixFactorization` is the matrix of correlated noise,
+and makes the noise. `TwoLevelSampled` is a round of several steps, for which clients or records
+are drawn first. `with_replacement` and `without_replacement` show one pair of neighbours and
+guarantee nothing. Samplers draw batches as they are accounted: `PoissonBatches`,
+`CyclicPoissonBatches`, `BinBatches`, `ShuffledBatches`, `FixedSizeBatches`; `sampler_for` returns
+the one that an accounted run asks for.
 
 From `lognormal_moments`:
     bin_moments: The BinMoments, kept
@@ -27,6 +28,14 @@ From `bins`:
 From `matrix_factorizations`:
     MatrixFactorization: The lower triangular matrix C of noise C^-1 Z, of rows Z that are
         independent (Denisov et al. 2022), said in one of five ways; all but C are Toeplitz
+
+From `two_level`:
+    TwoLevelSampled: A round: a whole run, on records or clients who join at random (Balle et al.
+        2018; Zhu et al. 2022)
+
+From `zero_out`:
+    FixedSizeZeroOut: Gaussian noise on the sum of a batch of fixed size, drawn without
+        replacement, for one record that is replaced by an empty one
 
 From `fixed_sizes`:
     fixed_size: A step on a batch of fixed size
@@ -47,10 +56,6 @@ From `shuffles`:
 From `shuffle_model`:
     shuffled_reports: The shuffle model: each of n users sends an eps0-private report, in a random
         order (Feldman, McMillan and Talwar 2022)
-
-From `two_level`:
-    TwoLevelSampled: A round: a whole run, on records or clients who join at random (Balle et al.
-        2018; Zhu et al. 2022)
 
 From `privacy_blanket`:
     Blanket: What all reports have in common, beside those of two kinds of data
@@ -90,11 +95,12 @@ __getattr__, __dir__, __all__ = door(__name__, {
     "large_jumps": "",
     "bins": "BallsInBins BinDraw",
     "matrix_factorizations": "MatrixFactorization",
+    "two_level": "TwoLevelSampled",
+    "zero_out": "FixedSizeZeroOut",
     "fixed_sizes":
         "fixed_size FixedSize PoissonReplaceOne RareDraws with_replacement without_replacement",
     "shuffles": "shuffled_lower_bound",
     "shuffle_model": "shuffled_reports",
-    "two_level": "TwoLevelSampled",
     "privacy_blanket":
         "Blanket response_lower_bound shuffled_blanket subset_selection unary_encoding",
     "samplers":

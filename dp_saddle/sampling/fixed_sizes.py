@@ -26,6 +26,7 @@ from dp_saddle.mechanisms import (
     PoissonSubsampled,
 )
 from ..plrv import PLRV, ComposedLoss, gaussian_log_delta
+from .zero_out import FixedSizeZeroOut
 
 # %% ../../nbs/sampling/fixed_sizes.ipynb #863c0551
 _TWICE = 2.               # Proved: what an exchanged record moves a sum by, in clips
@@ -439,11 +440,11 @@ def fixed_size(
     *, sigma,        # noise std over the clip, > 0; for replaced records not below about .1
     batch_size,      # draws, in [1, 1000000]; without replacement at most dataset_size
     dataset_size,    # records, with the one that may be missing, >= 1; with replacement >= 2
-    relation,        # 'replace-one', or 'add-remove': a record is there or not
+    relation,        # 'replace-one'; 'add-remove': a record is there or not; 'zero-out': emptied
     replacement=False, # may a record be drawn twice?
 ):                   # a mechanism: one step
     """A step on a batch of fixed size. What is proved for a replaced record costs more than what is
-    proved for one that is added or removed.
+    proved for one that is added or removed. ValueError for an emptied one, with replacement.
 
     Parameters
     ----------
@@ -454,7 +455,7 @@ def fixed_size(
     dataset_size
         records, with the one that may be missing, >= 1; with replacement >= 2
     relation
-        'replace-one', or 'add-remove': a record is there or not
+        'replace-one'; 'add-remove': a record is there or not; 'zero-out': emptied
     replacement
         may a record be drawn twice?
 
@@ -462,8 +463,13 @@ def fixed_size(
     -------
     a mechanism: one step
     """
-    checks.choice(('replace-one', 'add-remove'), relation=relation)
+    checks.choice(('replace-one', 'add-remove', 'zero-out'), relation=relation)
     given = _checked(sigma, batch_size, dataset_size, replacement)
+    if relation == 'zero-out':
+        if given.pop('replacement'):
+            raise ValueError("relation must be 'replace-one' or 'add-remove' with replacement = "
+                             "True, got 'zero-out': 'replace-one' holds for it, too")
+        return FixedSizeZeroOut(**given)
     if relation == 'replace-one' and (replacement or batch_size < dataset_size):
         return FixedSize(**given)
     return _added_or_removed(**given)
