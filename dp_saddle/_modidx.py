@@ -5622,6 +5622,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                       'dp_saddle/sampling/privacy_blanket.py'),
                                                     'dp_saddle.sampling.privacy_blanket._line': ( 'sampling/privacy_blanket.html#_line',
                                                                                                   'dp_saddle/sampling/privacy_blanket.py'),
+                                                    'dp_saddle.sampling.privacy_blanket._log1p': ( 'sampling/privacy_blanket.html#_log1p',
+                                                                                                   'dp_saddle/sampling/privacy_blanket.py'),
                                                     'dp_saddle.sampling.privacy_blanket._log_transform': ( 'sampling/privacy_blanket.html#_log_transform',
                                                                                                            'dp_saddle/sampling/privacy_blanket.py'),
                                                     'dp_saddle.sampling.privacy_blanket._of_pair': ( 'sampling/privacy_blanket.html#_of_pair',

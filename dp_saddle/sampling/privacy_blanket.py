@@ -26,13 +26,13 @@ _FORM_ULPS = 64           # of what is made of it
 _MOST_EPS, _MOST_REPORTS, _MOST_VALUES, _MOST_ROWS = 100., 10**15, 10**9, 8
 _MOST_COUNTED = 10**9
 _SMOOTH = .04             # std of the noise that is added, times the tilt
-_CUT = 7.                 # of its stds the frequencies end
+_CUT = 4.                 # of its stds the frequencies end
 _DECAYED = 40.            # nats: from there to the first return no frequency is summed
 _DEEP = 500.              # nats below which Chernoff's bound is enough
 _BLOCK = 128              # frequencies of all points at once
 _WIDE, _APART = 10., 30.  # a period in stds; nats by which aliases are below
 # stds up to which the curve is asked, and at how many points from the last one on; and beyond
-_REACHES, _POINTS, _FURTHER = (9., 22.), (600, 150), 60
+_REACHES, _POINTS, _FURTHER = (9., 22.), (500, 100), 40
 _LOW, _TOP, _HALVINGS = 1e-4, 60., 60      # where the tilt is looked for
 _SURE = 1e-9              # that the chances of a row add up to 1
 _STDS, _NEARLY = 40., 1e-9  # of a count that is looked at; how near its eps is found
@@ -124,9 +124,16 @@ def _of_table(rows):
     return Blanket(*np.unique(np.array(pairs), axis=0).transpose(2, 0, 1))
 
 # %% ../../nbs/sampling/privacy_blanket.ipynb #b1a4000e
+def _log1p(z):
+    "log(1 + z) of complex numbers: where they are small, of their size."
+    x, y = z.real, z.imag
+    near = np.log1p(np.maximum(2*x + x*x + y*y, -1 + ULP))/2
+    far = np.log(np.maximum(np.hypot(1 + x, y), SMALLEST))
+    return np.where(np.abs(z) < 1/2, near, far) + 1j*np.arctan2(y, 1 + x)
+
 def _log_transform(s, l, w, n):
     "log of the transform at s, (points, frequencies), of the values l, (points, outcomes)."
-    return n*np.log1p((w*np.expm1(s[..., None]*l[:, None])).sum(-1))
+    return n*_log1p((w*np.expm1(s[..., None]*l[:, None])).sum(-1))
 
 def _tilted(c, l, w, n):
     "(log of the transform, its first two derivatives) at tilts c > 0."
