@@ -49,7 +49,8 @@ OWN = {
         compare_sampling plot_sampling sweep explain
         SaddlePrivacyAccountant""",
     "derived or proved in its chapter": """log_mgf composed_atoms cumulant_powers TiltedEdgeworth
-        log_transform TiltedFFT bayes_risk GDPResidueFilter PoissonReplaceOne fixed_size""",
+        log_transform TiltedFFT bayes_risk GDPResidueFilter PoissonReplaceOne fixed_size
+        response_lower_bound""",
     "a picture": """Slider Explorer tabulate explore_curve explore_tilt explore_tradeoff
         explore_sampling""",
 }
@@ -132,6 +133,7 @@ ERRORS = {
     "PoissonReplaceOne.__post_init__": "not below about .1",
     "TwoLevelSampled.__post_init__": "ValueError for the coin of a record that is replaced",
     "shuffled_lower_bound": "left out with a run",
+    "shuffled_blanket": "ValueError for one whose reports tell two values apart",
     "FixedSizeBatches.__init__": r"in \[1, dataset_size\]",
     "ShuffledBatches.__init__": r"in \[1, dataset_size\]",
     "dpsgd": "at most dataset_size .*give this or.*not for sigma below about .1",

@@ -69,6 +69,7 @@ from dp_saddle import (
     run_of_history,
     selected,
     show_progress,
+    shuffled_blanket,
     shuffled_lower_bound,
     sweep,
     tradeoff,
@@ -263,6 +264,8 @@ CALLS = {
     'fixed_size': [lambda: fixed_size(sigma=1., batch_size=10, dataset_size=9,
                                       relation='add-remove')],
     'PoissonReplaceOne.__post_init__': [lambda: PoissonReplaceOne(sigma=.02, rate=.1)],
+    'shuffled_blanket': [lambda: shuffled_blanket([[1., 0.], [0., 1.]], n=9),
+                         lambda: shuffled_blanket([[1.]], n=9)],
     'shuffled_lower_bound': [lambda: shuffled_lower_bound(
         dpsgd(sigma=1., batch_size=1, dataset_size=9, steps=9, sampling='shuffle'),
         batches=9, delta=1e-5)],

@@ -417,3 +417,37 @@ def test_a_sample_with_too_little_noise_for_a_grid(base):
     "Charged without the gain from sampling, as a sampled Gaussian is, and 0 from below."
     found = best_accountant(3*S(base, .1)).epsilon(1e-5)
     assert found.lower == 0 < found.upper == pytest.approx(epsilon(3*base, delta=1e-5), rel=1e-12)
+
+def test_a_profile_that_answers_both_questions():
+    "OpenDP's profiles have delta(epsilon) and epsilon(delta), and so have accountants."
+    class Profile:
+        def delta(self, epsilon): return max(0., .5 - epsilon/4)
+        def epsilon(self, delta): return 2 - 4*delta
+    at = np.array([0., 1., 2.])
+    assert privacy_profile(Profile(), eps=at).delta == (.5, .25, 0.)
+    run = 3*Gaussian(sigma=2.)
+    asked = privacy_profile(ContourAccountant(run), eps=at).delta
+    assert asked == tuple(float(delta(run, eps=e)) for e in at)
+    class Half:
+        delta = Profile.delta
+    for wrong in (Half(), Gaussian(sigma=1.).remove):          # a loss is of one direction alone
+        with pytest.raises(TypeError, match='curve must be a function of eps, or have get_delta'):
+            privacy_profile(wrong, eps=at)
+
+def test_opendp():
+    "Curves there and back: what its Gaussian costs by zCDP, and what a run costs here."
+    theirs = pytest.importorskip('opendp.prelude')
+    theirs.enable_features('contrib', 'honest-but-curious')
+    noise = theirs.m.make_gaussian(theirs.atom_domain(T=float, nan=False),
+                                   theirs.absolute_distance(T=float), scale=2.)
+    known = theirs.c.make_zCDP_to_approxDP(noise).map(1.)
+    step = privacy_profile(known)
+    exact = known.epsilon(delta=1e-6)
+    assert exact*(1 - 1e-9) <= epsilon(step, delta=1e-6) <= exact*(1 + 1e-5)
+    assert epsilon(5*step, delta=1e-6) > epsilon(5*Gaussian(sigma=2.), delta=1e-6)
+    run = 100*PoissonSubsampled(Gaussian(sigma=2.), rate=.01)
+    profile = theirs.new_privacy_profile(lambda eps: delta(run, eps=eps))
+    assert profile.delta(epsilon=.25) == delta(run, eps=.25)
+    eps = profile.epsilon(delta=1e-5)
+    assert math.isclose(eps, epsilon(run, delta=1e-5), rel_tol=1e-8) and delta(run, eps=eps) <= 1e-5
+    assert profile.epsilon(delta=0.) == math.inf

@@ -63,10 +63,10 @@ From `privacy_blanket`:
         answer
     shuffled_blanket: The shuffle model of a randomiser that is known, the same for all users
         (Balle, Bell, Gascon and Nissim 2019)
-    subset_selection: Reports of subsets that hold one's own value e^eps0 times as likely as
-        others
+    subset_selection: Reports of subsets, with one's own value e^eps0 times as likely as without
+        (Ye and Barg 2018)
     unary_encoding: Reports of a bit for each value, all of them flipped with probability
-        1/(e^{eps0/2} + 1)
+        1/(e^{eps0/2} + 1) (RAPPOR: Erlingsson, Pihur and Korolova 2014)
 
 From `samplers`:
     BinBatches: Balls in bins: in each epoch, each record is in one batch, drawn on its own

@@ -52,7 +52,7 @@ From `guarantees`:
     GaussianDP: Any step known to be mu-GDP and no more (Dong, Roth and Su 2022): a Gaussian of
         sigma 1/mu dominates it
     privacy_profile: A step of which a privacy curve is known, such as a privacy loss distribution
-        of dp_accounting: both directions as the worse one
+        of dp_accounting or a profile of OpenDP: both directions as the worse one
     PrivacyProfile: Any step known to be (eps, delta)-DP for several eps, in both directions, and
         no more
     RenyiDP: Any step whose Renyi divergences of some orders are at most so large, in both

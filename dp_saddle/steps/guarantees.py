@@ -296,9 +296,10 @@ def _deltas(curve):
         raise ValueError("curve must be a pessimistic one, whose delta is an upper bound, got "
                          f"{quoted(curve)}")
     ask = getattr(curve, 'get_delta_for_epsilon', curve)
+    if not callable(ask) and hasattr(curve, 'epsilon'): ask = getattr(curve, 'delta', None)
     if not callable(ask):
-        raise TypeError("curve must be a function of eps, or have get_delta_for_epsilon, got "
-                        f"{quoted(curve)}")
+        raise TypeError("curve must be a function of eps, or have get_delta_for_epsilon, or delta "
+                        f"and epsilon, got {quoted(curve)}")
     def one(eps):
         found = ask(eps)
         if isinstance(found, Bounds): found = found.upper
@@ -310,18 +311,18 @@ def _deltas(curve):
 # %% ../../nbs/steps/guarantees.ipynb #9a7f0012
 def privacy_profile(
     curve,     # delta as a function of eps, an upper bound or Bounds; or what has
-               # get_delta_for_epsilon
+               # get_delta_for_epsilon, or delta and epsilon
     eps=None,  # where it is asked, in [0, 10000], nats, increasing; None: until it hardly falls
 ):             # a PrivacyProfile
     """A step of which a privacy curve is known, such as a privacy loss distribution of
-    dp_accounting: both directions as the worse one. TypeError for what is no curve, ValueError for
-    one that is said to be optimistic.
+    dp_accounting or a profile of OpenDP: both directions as the worse one. TypeError for what is no
+    curve, ValueError for one that is said to be optimistic.
 
     Parameters
     ----------
     curve
         delta as a function of eps, an upper bound or Bounds; or what has
-        get_delta_for_epsilon
+        get_delta_for_epsilon, or delta and epsilon
     eps
         where it is asked, in [0, 10000], nats, increasing; None: until it hardly falls
 
