@@ -397,7 +397,7 @@ def knots(_):
 
 # --- the mean of what is drawn; laws in closed form
 
-@check("accounting", "_TWICE", wrong=SMALLER)
+@check("accounting.training_runs", "_TWICE", wrong=SMALLER)
 @check("sampling.fixed_sizes", "_TWICE", wrong=SMALLER)
 @check("steps.builders", "_TWICE", wrong=SMALLER)
 def exchanged(c):
@@ -412,12 +412,12 @@ def total_variation(c):
         assert abs(special.erf(mu/c) - (2*special.ndtr(mu/2) - 1)) < 1e-14
 
 
-@check("mechanisms", "_MAX_STEPS", wrong=LARGER)
+@check("mechanisms.composition", "_MAX_STEPS", wrong=LARGER)
 def whole_doubles(c):
     assert int(float(c - 1)) == c - 1
 
 
-@check("mechanisms", "_END", wrong=SMALLER)
+@check("mechanisms.finite_pairs", "_END", wrong=SMALLER)
 def unseen(c):
     with mp.workdps(20):
         assert mp.exp(-mp.mpf(c)**2/2) < mp.mpf(5e-324)/10
@@ -452,11 +452,11 @@ def cut_samples(_):
             assert abs(ours - exact) <= 4e-16*abs(exact) + mp.mpf("1e-45")
 
 
-@check("plrv", "_NEGLIGIBLE", "_LEFTMOST", wrong=SMALLER)
-@check("plrv", "_STEEP", wrong=(100,))
+@check("plrv.gaussian_release", "_NEGLIGIBLE", "_LEFTMOST", wrong=SMALLER)
+@check("plrv.gaussian_release", "_STEEP", wrong=(100,))
 def gaussian_curves(_):
     "Both forms of a Gaussian's curve against many digits, at small and at large mu."
-    curve = of("plrv", "log_phi_gap")
+    curve = of("plrv.gaussian_release", "log_phi_gap")
     for a in (-30., -3., -.2, .5, .9):
         for w in (1e-3, 1., 9., 30., 900.):
             with mp.workdps(40):
