@@ -224,12 +224,12 @@ def esseen():
 
 @check("engine.berry_esseen", *(("SHEVTSOVA", i, j) for i in range(3) for j in range(2)
                                 if (i, j) != (0, 1)), wrong=SMALLER)
-@check("tilting", "BERRY_ESSEEN", "IDENTICAL_STEPS", wrong=SMALLER)
+@check("saddlepoint.tilted_clt", "BERRY_ESSEEN", "IDENTICAL_STEPS", wrong=SMALLER)
 def lattice(_):
     n, K3, far = esseen()
     assert far <= of("engine.berry_esseen", "berry_esseen")(n, K3)
     for name in ("BERRY_ESSEEN", "IDENTICAL_STEPS"):
-        assert far <= of("tilting", name)*K3/math.sqrt(n)
+        assert far <= of("saddlepoint.tilted_clt", name)*K3/math.sqrt(n)
 
 
 # No half, and no double.
@@ -281,7 +281,7 @@ def cubes(c):
     p, v = 1e-6, 1e-6
     x, w = np.array([math.sqrt((1 - p)/p), -math.sqrt(p/(1 - p))]), np.array([p, 1 - p])
     more = w @ (3*v*x*np.abs(x))
-    assert of("tilting", "BERRY_ESSEEN")*more <= c*v
+    assert of("saddlepoint.tilted_clt", "BERRY_ESSEEN")*more <= c*v
 
 
 @check("losses.tilted_cumulants", "_OF_QUOTIENT", wrong=SMALLER)

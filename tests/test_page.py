@@ -173,7 +173,7 @@ def test_exercises_begin_their_cells(path):
     late = [text for text in texts if "\n**Exercise " in text]
     assert not late, f"exercises within a cell: {late}"
 
-@pytest.mark.parametrize("name", ["04_saddlepoint", "05_tilting", "engine/many"])
+@pytest.mark.parametrize("name", ["engine/many"])
 def test_engineering_comes_last(name):
     "By hand first; checked arguments, rounding and brackets in the last section of the text."
     nb = json.loads((ROOT/"nbs"/f"{name}.ipynb").read_text(encoding="utf-8"))
