@@ -36,8 +36,10 @@ LIBRARY = [f"dp_saddle.{api.dotted(path)}" for path in api.LIBRARY]
 PARTS = {
     "Start here": ("map", "five_minutes", "your_run", "faq"),
     "The book": ("preface", "0", "1", "glossary"),
-    "Using it": ("practice/", "command/", "interop/"),
-    "The engine room": ("engine/", "losses/", "steps/", "sampling/", "certificates/", "base/"),
+    "Using it": ("accounting/", "practice/", "command/", "interop/"),
+    "The engine room": ("engine/", "plrv/", "losses/", "mechanisms/", "saddlepoint/", "steps/",
+                        "sampling/",
+                        "certificates/", "base/"),
     "The papers": ("papers/", "benchmark"),
     "More": ("commands", "api/index", "gallery", "references"),
 }

@@ -17,8 +17,8 @@ __getattr__, __dir__, __all__ = door(__name__, {
         "exponential_delta exponential_epsilon ExponentialMechanism GaussianDP group "
         "privacy_profile PrivacyProfile RenyiDP tree_aggregation TruncatedPoisson ZCDP",
     "engine": "connect_the_dots ContourAccountant EdgeworthInterval TiltedFFT",
-    "saddlepoint": "SaddlePointMSD",
-    "tilting": "GaussianLimit MomentsAccountant rdp SaddlePointCLT",
+    "saddlepoint":
+        "GaussianLimit MomentsAccountant rdp SaddlePointCLT SaddlePointMSD",
     "edgeworth": "EdgeworthAccountant TiltedEdgeworth",
     "prv_fft": "FourierAccountant PRVAccountant",
     "sampling":

@@ -73,7 +73,11 @@ from .practice.sweeps import sweep as sweep
 from .practice.training_configs import read_run as read_run
 from .prv_fft import FourierAccountant as FourierAccountant
 from .prv_fft import PRVAccountant as PRVAccountant
+from .saddlepoint import GaussianLimit as GaussianLimit
+from .saddlepoint import MomentsAccountant as MomentsAccountant
+from .saddlepoint import SaddlePointCLT as SaddlePointCLT
 from .saddlepoint import SaddlePointMSD as SaddlePointMSD
+from .saddlepoint import rdp as rdp
 from .sampling.bins import BallsInBins as BallsInBins
 from .sampling.fixed_sizes import FixedSize as FixedSize
 from .sampling.fixed_sizes import PoissonReplaceOne as PoissonReplaceOne
@@ -108,7 +112,3 @@ from .steps.known_by_moments import ExponentialMechanism as ExponentialMechanism
 from .steps.known_by_moments import exponential_delta as exponential_delta
 from .steps.known_by_moments import exponential_epsilon as exponential_epsilon
 from .steps.own_noise import AdditiveNoise as AdditiveNoise
-from .tilting import GaussianLimit as GaussianLimit
-from .tilting import MomentsAccountant as MomentsAccountant
-from .tilting import SaddlePointCLT as SaddlePointCLT
-from .tilting import rdp as rdp

@@ -17,8 +17,13 @@ from scipy.special import log_ndtr, ndtr
 from .base import MANY_NODES, TINY, invert, legendre, patch
 from .mechanisms import Accountant
 from .plrv import MASS_ERROR
-from .saddlepoint import THIRD, TiltedAccountant, check_series_order, cumulant_powers
-from .tilting import clt_log_delta
+from dp_saddle.saddlepoint import (
+    THIRD,
+    TiltedAccountant,
+    check_series_order,
+    clt_log_delta,
+    cumulant_powers,
+)
 
 # %% ../nbs/06_edgeworth.ipynb #85990ee2
 # Tuning: only time and width depend on it.

@@ -20,7 +20,7 @@ from dp_saddle.engine import (
 )
 from .mechanisms import Accountant
 from .plrv import MASS_ERROR
-from .tilting import MomentsAccountant
+from .saddlepoint import MomentsAccountant
 
 # %% ../nbs/07_prv_fft.ipynb #262e9416
 # Rounding: may grow, never shrink.

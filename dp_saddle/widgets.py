@@ -35,8 +35,7 @@ from .engine import ContourAccountant, transform_bound
 from .filters import IndividualGDPFilter
 from .mechanisms import Gaussian, PoissonSubsampled
 from .prv_fft import FourierAccountant
-from .saddlepoint import SaddlePointMSD, saddle_point
-from .tilting import MomentsAccountant, SaddlePointCLT
+from .saddlepoint import MomentsAccountant, SaddlePointCLT, SaddlePointMSD, saddle_point
 
 # %% ../nbs/11_live_curves.ipynb #9d8eb934
 _all_ = ['Slider', 'Explorer', 'tabulate']       # made in base/explorer, and to be had here too

@@ -224,12 +224,12 @@ def esseen():
 
 @check("engine.berry_esseen", *(("SHEVTSOVA", i, j) for i in range(3) for j in range(2)
                                 if (i, j) != (0, 1)), wrong=SMALLER)
-@check("tilting", "BERRY_ESSEEN", "IDENTICAL_STEPS", wrong=SMALLER)
+@check("saddlepoint.tilted_clt", "BERRY_ESSEEN", "IDENTICAL_STEPS", wrong=SMALLER)
 def lattice(_):
     n, K3, far = esseen()
     assert far <= of("engine.berry_esseen", "berry_esseen")(n, K3)
     for name in ("BERRY_ESSEEN", "IDENTICAL_STEPS"):
-        assert far <= of("tilting", name)*K3/math.sqrt(n)
+        assert far <= of("saddlepoint.tilted_clt", name)*K3/math.sqrt(n)
 
 
 # No half, and no double.
@@ -281,7 +281,7 @@ def cubes(c):
     p, v = 1e-6, 1e-6
     x, w = np.array([math.sqrt((1 - p)/p), -math.sqrt(p/(1 - p))]), np.array([p, 1 - p])
     more = w @ (3*v*x*np.abs(x))
-    assert of("tilting", "BERRY_ESSEEN")*more <= c*v
+    assert of("saddlepoint.tilted_clt", "BERRY_ESSEEN")*more <= c*v
 
 
 @check("losses.tilted_cumulants", "_OF_QUOTIENT", wrong=SMALLER)
@@ -397,7 +397,7 @@ def knots(_):
 
 # --- the mean of what is drawn; laws in closed form
 
-@check("accounting", "_TWICE", wrong=SMALLER)
+@check("accounting.training_runs", "_TWICE", wrong=SMALLER)
 @check("sampling.fixed_sizes", "_TWICE", wrong=SMALLER)
 @check("steps.builders", "_TWICE", wrong=SMALLER)
 def exchanged(c):
@@ -412,12 +412,12 @@ def total_variation(c):
         assert abs(special.erf(mu/c) - (2*special.ndtr(mu/2) - 1)) < 1e-14
 
 
-@check("mechanisms", "_MAX_STEPS", wrong=LARGER)
+@check("mechanisms.composition", "_MAX_STEPS", wrong=LARGER)
 def whole_doubles(c):
     assert int(float(c - 1)) == c - 1
 
 
-@check("mechanisms", "_END", wrong=SMALLER)
+@check("mechanisms.finite_pairs", "_END", wrong=SMALLER)
 def unseen(c):
     with mp.workdps(20):
         assert mp.exp(-mp.mpf(c)**2/2) < mp.mpf(5e-324)/10
@@ -452,11 +452,11 @@ def cut_samples(_):
             assert abs(ours - exact) <= 4e-16*abs(exact) + mp.mpf("1e-45")
 
 
-@check("plrv", "_NEGLIGIBLE", "_LEFTMOST", wrong=SMALLER)
-@check("plrv", "_STEEP", wrong=(100,))
+@check("plrv.gaussian_release", "_NEGLIGIBLE", "_LEFTMOST", wrong=SMALLER)
+@check("plrv.gaussian_release", "_STEEP", wrong=(100,))
 def gaussian_curves(_):
     "Both forms of a Gaussian's curve against many digits, at small and at large mu."
-    curve = of("plrv", "log_phi_gap")
+    curve = of("plrv.gaussian_release", "log_phi_gap")
     for a in (-30., -3., -.2, .5, .9):
         for w in (1e-3, 1., 9., 30., 900.):
             with mp.workdps(40):

@@ -17,6 +17,8 @@ def dotted(path):
 
 # {name within the package: its file}; {folder: its door}.
 MODULES = {dotted(path): path for path in sorted(LIBRARY.rglob("[a-z]*.py"))}
+# The chapters of the book, in their order.
+BOOK = sorted(NBS.glob("[01]*.ipynb"))
 DOORS = {path.parent.name: path for path in sorted(LIBRARY.glob("*/__init__.py"))}
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import house
 from claims import CHECKS
-from house import NBS, NOTEBOOK_OF, ROOT
+from house import BOOK, NBS, NOTEBOOK_OF, ROOT
 from test_constants import PAGE, TABLE
 
 CELL = "0c1a1b5b"      # of the page, which holds the index
@@ -72,7 +72,7 @@ def said(row):
     return found + [path for a, b in chapters for path in NBS.glob(f"{int(a or b):02}_*.ipynb")]
 
 
-CLAIMS = {path: claims(path) for path in dict.fromkeys([*NOTEBOOK_OF.values(), PAGE])}
+CLAIMS = {path: claims(path) for path in dict.fromkeys([*BOOK, *NOTEBOOK_OF.values(), PAGE])}
 
 
 def place(module, row, name):
@@ -99,7 +99,8 @@ def resting():
 
 def line(claim, constants):
     modules = [m for m, path in NOTEBOOK_OF.items() if path == claim.notebook]
-    tests = house.tests_of(modules[0]) if modules and modules[0] else None
+    about = modules[0] if modules else claim.notebook.stem.partition("_")[2]
+    tests = house.tests_of(about)
     page = claim.notebook.relative_to(NBS).with_suffix("").as_posix()
     link = f"[{page}](../{page}.ipynb#{claim.anchor})"
     where = [f"`{tests.name}`"] if tests else []

@@ -52,8 +52,10 @@ from house import LIBRARY, NOTEBOOK_OF, tests_of
 ROOT = Path(__file__).resolve().parent.parent
 CHAPTERS = {module: path for module, path in NOTEBOOK_OF.items() if module in house.MODULES}
 # What every mutant is judged by at the end, beside its own chapter and tests.
-BUILT_ON_IT = dict.fromkeys(("base.numerics", "plrv", "losses.nodes", "losses.densities",
-                             "mechanisms"), ["engine.line"])
+BUILT_ON_IT = dict.fromkeys(("base.numerics", "plrv.protocol", "plrv.moduli",
+                             "plrv.gaussian_release", "plrv.sums", "losses.nodes",
+                             "losses.densities", "mechanisms.composition",
+                             "mechanisms.finite_pairs", "mechanisms.accountants"), ["engine.line"])
 # Judged by what they show, not by formulas.
 DRAWING = {"base.explorer", "widgets", "interop.opacus", "interop.events", "command.main",
            "practice.reports"}

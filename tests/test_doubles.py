@@ -11,12 +11,16 @@ import pytest
 ROOT = Path(__file__).parents[1]
 # Chapters whose code asks for more than doubles, directly or by what they import.
 QUICK = ['steps/builders']
-THOROUGH = """01_plrv losses/nodes losses/densities engine/largest_loss_levels losses/mixtures
-    losses/laplace losses/steepest_descent losses/long_lines 02_mechanisms
+THOROUGH = """01_plrv plrv/gaussian_release plrv/sums losses/nodes losses/densities
+    engine/largest_loss_levels losses/mixtures
+    losses/laplace losses/steepest_descent losses/long_lines
+    mechanisms/finite_pairs mechanisms/accountants 02_mechanisms
     losses/gaussian engine/line engine/transform_grids engine/stacked_kinds
-    engine/small_losses engine/gaussian_rows engine/ways 04_saddlepoint 05_tilting
+    engine/small_losses engine/gaussian_rows engine/ways 04_saddlepoint
+    saddlepoint/tilts saddlepoint/tilted_clt saddlepoint/moments 05_tilting
     06_edgeworth engine/lattices
-    steps/own_noise 08_filters engine/many engine/prefixes 10_accounting
+    steps/own_noise 08_filters engine/many engine/prefixes
+    accounting/best_answers 10_accounting
     practice/merged_steps certificates/files""".split()
 RUN = """
 import sys

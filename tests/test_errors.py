@@ -85,11 +85,12 @@ from dp_saddle.individual import norm_counts
 from dp_saddle.practice import schedules, training_configs
 from dp_saddle.saddlepoint import (
     TiltedAccountant,
+    asymptotic_epsilon,
     asymptotic_saddle_point,
+    lyapunov_sum,
     msd_terms,
     saddle_point,
 )
-from dp_saddle.tilting import asymptotic_epsilon, lyapunov_sum
 from test_docs import ERRORS, VALIDATORS, documented
 
 pytestmark = pytest.mark.filterwarnings('ignore:Secure RNG')      # Opacus', of secure_mode

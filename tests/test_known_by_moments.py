@@ -50,9 +50,9 @@ from dp_saddle import (
     to_steps,
 )
 from dp_saddle.accounting import best_accountant
+from dp_saddle.saddlepoint import asymptotic_epsilon
 from dp_saddle.steps.known_by_moments import BoundedRangeLoss, worst_shifts
 from dp_saddle.steps.worst_case import WorstCaseAccountant
-from dp_saddle.tilting import asymptotic_epsilon
 
 SAMPLED = PoissonSubsampled(Gaussian(sigma=1.), rate=.05)
 

@@ -14,9 +14,8 @@ BELOW = {
     "plrv": ("base",),               # chapter 1 is below the losses, which are all `PLRV`s,
     "losses": ("plrv",),
     "mechanisms": ("losses",),       # and chapter 2 names them
-    "saddlepoint": ("mechanisms",),  # estimates of chapters 4, 5 and 7, which the engine bounds
-    "tilting": ("saddlepoint",),
-    "edgeworth": ("tilting",),       # its intervals are proved in the engine
+    "saddlepoint": ("mechanisms",),  # estimates of chapters 4 to 6, which the engine bounds
+    "edgeworth": ("saddlepoint",),   # its intervals are proved in the engine
     "engine": ("edgeworth",),
     "prv_fft": ("engine",),
     "filters": ("engine",),

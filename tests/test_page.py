@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from docments import without
 
-from house import MODULES, NOTEBOOK_OF, NOTEBOOKS, dotted
+from house import BOOK, MODULES, NOTEBOOK_OF, NOTEBOOKS, dotted
 
 ROOT = Path(__file__).resolve().parent.parent
-CHAPTERS = sorted(NOTEBOOK_OF.values())
+CHAPTERS = sorted({*BOOK, *NOTEBOOK_OF.values()})
 # The book's other pages, and what reproduces the papers.
 OTHERS = [path for path in NOTEBOOKS if path not in CHAPTERS]
 EXPORTED_WIDTH, READERS_WIDTH, CELL_LINES, MODULE_LINES = 100, 88, 25, 450
@@ -20,13 +20,6 @@ EXPORTED_WIDTH, READERS_WIDTH, CELL_LINES, MODULE_LINES = 100, 88, 25, 450
 LONG_CELLS = {}
 # Modules that are longer: how long at most, and why. What could be cut says so.
 LONG_MODULES = {
-    "plrv": (460,
-        "what every loss owes, the Gaussian's curve, and sums of losses with both ends of theirs"),
-    "mechanisms": (535,
-        "what users write, on one page, beside what every accountant has"),
-    "accounting": (525,
-        "the front door: a run, sums of runs, who answers, and all answers in a table; that "
-        "could have a room of its own"),
     "interop.opacus": (610,
         "what Opacus calls and what its users call: hooks, loaders, guards, ghosts; the norms "
         "of records, at the end, could have a room of their own"),
@@ -179,7 +172,7 @@ def test_exercises_begin_their_cells(path):
     late = [text for text in texts if "\n**Exercise " in text]
     assert not late, f"exercises within a cell: {late}"
 
-@pytest.mark.parametrize("name", ["04_saddlepoint", "05_tilting", "engine/many"])
+@pytest.mark.parametrize("name", ["engine/many"])
 def test_engineering_comes_last(name):
     "By hand first; checked arguments, rounding and brackets in the last section of the text."
     nb = json.loads((ROOT/"nbs"/f"{name}.ipynb").read_text(encoding="utf-8"))

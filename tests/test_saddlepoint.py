@@ -31,13 +31,16 @@ from dp_saddle import (
 )
 from dp_saddle.plrv import gaussian_log_delta
 from dp_saddle.saddlepoint import (
+    TiltTable,
+    asymptotic_epsilon,
     asymptotic_saddle_point,
+    lyapunov_sum,
+    moments_pull,
     msd_terms,
     saddle_point,
     saddle_pull,
     solve_increasing,
 )
-from dp_saddle.tilting import TiltTable, asymptotic_epsilon, lyapunov_sum, moments_pull
 from odd import ODD, ODD_DELTA, ODD_EPS, S, asked, truth_of
 
 RANDOM = json.loads(Path(FILE).read_text(encoding='utf-8'))

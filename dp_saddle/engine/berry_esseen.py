@@ -18,8 +18,7 @@ from scipy.special import exp1, gamma, gammaincc
 from ..base import FEW_NODES, TINY, gauss_error, legendre, patch
 from ..losses import lyapunov_most
 from ..plrv import as_composition, raised, sum_raised
-from ..saddlepoint import FACTORIAL
-from ..tilting import BERRY_ESSEEN
+from ..saddlepoint import BERRY_ESSEEN, FACTORIAL
 
 # %% ../../nbs/engine/berry_esseen.ipynb #7743e052
 # Proved: change one and a theorem is broken.

@@ -28,8 +28,7 @@ from dp_saddle.engine.berry_esseen import (
 from ..losses import moved_normal
 from ..mechanisms import Accountant
 from ..plrv import Bounds, as_composition
-from ..saddlepoint import FACTORIAL, THIRD, check_series_order
-from ..tilting import MomentsAccountant
+from ..saddlepoint import FACTORIAL, THIRD, MomentsAccountant, check_series_order
 
 # %% ../../nbs/engine/proved_expansions.ipynb #06b43f9a
 # Proved: change one and a theorem is broken.

@@ -308,7 +308,7 @@ def delta_bounds(
 
 # %% ../../nbs/engine/record_bounds.ipynb #5d0a7c13
 # Rounding: may grow, never shrink.
-_GAP_ULPS = 256, 16      # of a Gaussian curve's logarithm: of 1, and of its size (chapter 1)
+_GAP_ULPS = 256, 16      # of a Gaussian curve's logarithm: of 1, and of its size
 _TEST_ULPS = 24          # of a normal probability's logarithm, and of a sum of two: of its size
 
 def _found(a, mu, y):

@@ -21,8 +21,8 @@ from scipy.stats import hypergeom
 from ..base import checks, patch, quoted
 from ..filters import IndividualGDPFilter, RDPFilter
 from ..mechanisms import Gaussian, PoissonSubsampled
+from ..saddlepoint import rdp, rdp_error
 from ..sampling import BallsInBins, shuffled_lower_bound
-from ..tilting import rdp, rdp_error
 
 # %% ../../nbs/interop/training_records.ipynb #6b982388
 # Rounding: may grow, never shrink.

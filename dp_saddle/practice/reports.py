@@ -553,7 +553,7 @@ def plot_rdp(
     -------
     the axes
     """
-    from dp_saddle.tilting import rdp
+    from dp_saddle.saddlepoint import rdp
     alpha = np.geomspace(*_ORDERS, _POINTS) if alpha is None else alpha
     ax = _axes(ax)
     ax.loglog(alpha, rdp(mechanism_of(run), alpha), **style_of('moments', label='the run'))

@@ -48,6 +48,7 @@ from ..losses import FiniteLoss
 from ..mechanisms import Composition, Gaussian, Mechanism, PoissonSubsampled
 from ..plrv import MASS_ERROR, as_composition
 from .selection import TRIES, Selected, selected
+from ..saddlepoint import MOMENTS_ROUNDING, SUM_ULPS
 from dp_saddle.sampling import (
     BallsInBins,
     BinDraw,
@@ -67,7 +68,6 @@ from dp_saddle.steps import (
     TreeNode,
     TruncatedPoisson,
 )
-from ..tilting import MOMENTS_ROUNDING, SUM_ULPS
 
 # %% ../../nbs/practice/schedules.ipynb #3d50fba7
 # Tuning: only time and memory depend on it.

@@ -32,8 +32,8 @@ from dp_saddle.base import (
 from ..engine import ContourAccountant
 from ..mechanisms import Composition, Mechanism
 from ..plrv import Bounds, as_composition
+from ..saddlepoint import remedy_of
 from ..steps import WorstCaseAccountant
-from ..tilting import remedy_of
 
 # %% ../../nbs/practice/selection.ipynb #dbedb2f5
 # Rounding: may grow, never shrink.

@@ -15,12 +15,12 @@ from ..base import in_order, patch
 from ..engine import ContourAccountant
 from ..mechanisms import Accountant, ApproxDP
 from ..plrv import ComposedLoss
+from ..saddlepoint import MomentsAccountant
 from dp_saddle.steps.known_by_moments import (
     BoundedRangeLoss,
     exponential_delta,
     exponential_epsilon,
 )
-from ..tilting import MomentsAccountant
 
 # %% ../../nbs/steps/worst_case.ipynb #4e9c7a31
 # Tuning: only time and width depend on it.
