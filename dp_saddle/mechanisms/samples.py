@@ -18,7 +18,7 @@ from ..plrv import NOTHING, GaussianLoss
 # %% ../../nbs/mechanisms/samples.ipynb #b1ae44b9
 _BASES = ("base must be a sum of Gaussians, or one step with `loss_of_sample`: Laplace, "
           "MixtureOfGaussians, AdditiveNoise, Discrete, what has finitely many outcomes, "
-          "or a class of yours that defines it")
+          "or a class of yours that defines it; privacy_profile makes one of any curve")
 
 def _of_one_sample(run):
     "The step that a composition on one sample is: Gaussians are one. Or TypeError."
