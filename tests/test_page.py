@@ -37,7 +37,7 @@ LONG_MODULES = {
         "operations, and one proof; what is planned, and kinds, could have rooms"),
     "engine.line": (1025,
         "the line, its plan, atoms and curves share one table of the loss"),
-    "engine.ways": (690,
+    "engine.ways": (715,
         "one accountant: what it tries, in which order, the table of it, and how bounds are "
         "joined; what finite steps gave asks the accountant itself for the rest"),
     "sampling.truncated_moments": (510,

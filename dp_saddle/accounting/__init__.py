@@ -26,7 +26,6 @@ From `best_answers`:
         adding or removing one record, unless a step says otherwise
     epsilon: The smallest eps >= 0 for which the run is proved (eps, delta)-DP; for mechanisms,
         under adding or removing one record, unless a step says otherwise
-    FINE_LATTICE: atoms of one loss, beyond which the tilted transform takes it as a whole
     mechanism_of: What is accounted
 
 From `training_runs`:
@@ -54,7 +53,7 @@ __getattr__, __dir__, __all__ = door(__name__, {
     "runs": "ADD_OR_REMOVE Composable relation_of relations_of RunSum",
     "best_answers":
         "best_accountant best_from_above bounds_of delta epsilon "
-        "FINE_LATTICE mechanism_of",
+        "mechanism_of",
     "training_runs": "dpsgd RELATIONS Run words_of",
     "tables": "ACCOUNTANTS compare Table",
 })

@@ -32,6 +32,7 @@ From `ways`:
     delta_without: The delta of such steps, of one kind if sampled, likewise
     epsilon_without: The eps of Gaussian steps, sampled or not, where no accountant is needed
     WAYS: every Way in which a question is answered, in the order they are asked
+    whole_way: The first of the `WAYS` that is asked for the whole run
 
 From `many`:
     LossFamily: The losses of different steps in one direction, as rows: `K` at the tilts `t`,
@@ -165,7 +166,8 @@ __getattr__, __dir__, __all__ = door(__name__, {
         "composed_atoms NOTHING reach_of CgfTable facts_of widened", "endpoint_expansion": "",
     "largest_loss_levels": "", "transform_grids": "", "stacked_kinds": "", "small_losses": "",
     "gaussian_rows": "epsilons_of_sampled", "gaussian_curves": "",
-    "sorted_runs": "", "ways": "ContourAccountant completed delta_without epsilon_without WAYS",
+    "sorted_runs": "", "ways":
+        "ContourAccountant completed delta_without epsilon_without WAYS whole_way",
     "many": "LossFamily mixing_bounds on_lines split_steps sum_rounding tilted_sum",
     "record_bounds": "BoundsTable delta_bounds dominating_mu epsilon_bounds gaussian_above "
         "log_missed_of raised_between upper_epsilon",
@@ -179,7 +181,6 @@ __getattr__, __dir__, __all__ = door(__name__, {
     "record_engines": "chosen_rows noise_families table_delta table_epsilon table_mu table_renyi",
     "circles": "GridCurve infinite_part sum_on_circle",
     "prv_bands": "chernoff_reach on_grid prv_band",
-    "fourier_grids": "checked_grid fourier_curves fourier_tail newton_from_left",
-    "tilted_fft": "connect_the_dots TiltedFFT", "lattices": "LatticeLoss",
-    "laplace_polynomials": "",
+    "fourier_grids": "checked_grid fourier_curves fourier_tail newton_from_left", "tilted_fft":
+        "connect_the_dots TiltedFFT", "lattices": "LatticeLoss", "laplace_polynomials": "",
 })
