@@ -194,6 +194,16 @@ def test_masses_at_infinity():
             low, _, up = bounds(step, direction, np.inf)
             assert low <= exact*(1 + 1e-9) and exact <= up*(1 + 1e-9) and up - low <= 1e-9*exact
 
+def test_a_mass_beside_a_density():
+    "Points end where the curve is its mass, to rounding, and lie close before."
+    step = TwoLevelSampled(4*Gaussian(sigma=1.) + ApproxDP(eps=.1, delta=.3), rate=.1,
+                           whose='client')
+    truth = 1/(1 + math.exp(-.1))
+    exact = .03 + .07*(truth*gaussian_delta(2, 1.9) + (1 - truth)*gaussian_delta(2, 2.1))
+    low, _, up = ContourAccountant(step).delta(2.)
+    assert low <= exact*(1 + 1e-12) and exact <= up*(1 + 1e-12) and up - low < 1e-4*exact
+    assert len(page.pairs_of_run(step.base)[1][0]) < 6000
+
 @pytest.mark.parametrize('whose', WHOSE)
 @pytest.mark.parametrize('inner', [
     3*Laplace(scale=3.), BallsInBins(Gaussian(sigma=2.), batches=5), PureDP(eps=1.),
