@@ -1255,7 +1255,7 @@ def test_a_replaced_record_of_a_poisson_sample():
                          (again(100, -1, G(1.)), REPLACE, 'sample_size'),
                          (again(0, 1, G(1.)), ADD, 'source_dataset_size'),
                          (P(.1, N(L(1.), 2)), ADD, 'one outcome'),
-                         (P(.1, C([P(.1, G(1.)), G(1.)])), ADD, 'one sample'),
+                         (P(.1, C([P(.1, G(1.)), G(1.)])), REPLACE, 'one sample'),
                          (P(.1, P(.1, G(1.))), ADD, 'cannot be sampled'),
                          (P(.1, RR(.1, 3)), SPECIAL, 'cannot be sampled'),
                          (P(.1, L(1.)), REPLACE, 'no proved loss'), (RR(.1, 3), ADD, 'REPLACE_ONE'),

@@ -31,6 +31,7 @@ from dp_saddle import (
     explain,
     from_steps,
     report,
+    run_of_history,
     to_steps,
 )
 from dp_saddle.accounting import relations_of
@@ -193,6 +194,16 @@ def test_masses_at_infinity():
             low, _, up = bounds(step, direction, np.inf)
             assert low <= exact*(1 + 1e-9) and exact <= up*(1 + 1e-9) and up - low <= 1e-9*exact
 
+def test_a_mass_beside_a_density():
+    "Points end where the curve is its mass, to rounding, and lie close before."
+    step = TwoLevelSampled(4*Gaussian(sigma=1.) + ApproxDP(eps=.1, delta=.3), rate=.1,
+                           whose='client')
+    truth = 1/(1 + math.exp(-.1))
+    exact = .03 + .07*(truth*gaussian_delta(2, 1.9) + (1 - truth)*gaussian_delta(2, 2.1))
+    low, _, up = ContourAccountant(step).delta(2.)
+    assert low <= exact*(1 + 1e-12) and exact <= up*(1 + 1e-12) and up - low < 1e-4*exact
+    assert len(page.pairs_of_run(step.base)[1][0]) < 6000
+
 @pytest.mark.parametrize('whose', WHOSE)
 @pytest.mark.parametrize('inner', [
     3*Laplace(scale=3.), BallsInBins(Gaussian(sigma=2.), batches=5), PureDP(eps=1.),
@@ -290,3 +301,24 @@ def test_a_warning_says_what_it_is_known_by():
         ContourAccountant(9*TwoLevelSampled(4*Gaussian(sigma=2.), rate=.1,
                                             whose='record')).epsilon(1e-6)
     assert any('the curve of a run on a sample is known at some' in str(w.message) for w in said)
+
+def test_events_in_events(coarse):
+    "A sampled event around sampled events is a round with a coin of its own."
+    text = ('PoissonSampledDpEvent(sampling_probability=.5, event=SelfComposedDpEvent(count=4, '
+            'event=PoissonSampledDpEvent(sampling_probability=.05, event=GaussianDpEvent('
+            'noise_multiplier=1.))))')
+    step = TwoLevelSampled(4*PoissonSubsampled(Gaussian(sigma=1.), rate=.05), rate=.5,
+                           whose='record')
+    assert run_of_history(text) == 1*step
+    events = pytest.importorskip('dp_accounting')
+    from dp_saddle.interop import SaddlePrivacyAccountant, as_event
+    event = events.PoissonSampledDpEvent(.5, events.SelfComposedDpEvent(
+        events.PoissonSampledDpEvent(.05, events.GaussianDpEvent(1.)), 4))
+    assert as_event(step) == event
+    relations = events.NeighboringRelation
+    for relation in (relations.ADD_OR_REMOVE_ONE, relations.REPLACE_SPECIAL):
+        found = SaddlePrivacyAccountant(relation).compose(event, 2).get_epsilon(1e-5)
+        assert found == epsilon(2*step, delta=1e-5)
+    assert not SaddlePrivacyAccountant(relations.REPLACE_ONE).supports(event)
+    with pytest.raises(ValueError):
+        as_event(TwoLevelSampled(Gaussian(sigma=1.), rate=.5, whose='client'))

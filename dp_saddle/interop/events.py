@@ -42,6 +42,7 @@ from dp_saddle.sampling import (
     FixedSize,
     FixedSizeZeroOut,
     PoissonReplaceOne,
+    TwoLevelSampled,
     fixed_size,
 )
 from dp_saddle.steps import (
@@ -220,6 +221,8 @@ def _sampled(rate, event, relation):
                              "for PoissonSampled, but for Gaussian noise: replacing a record of a "
                              "sample has no proved loss here")
         return PoissonReplaceOne(sigma=alone.sigma, sensitivity=alone.sensitivity, rate=float(rate))
+    if any(isinstance(one, PoissonSubsampled) for one, _ in step.as_steps()):
+        return TwoLevelSampled(step, rate=float(rate), whose='record')
     return PoissonSubsampled(base=step, rate=float(rate))
 
 def _one_gaussian(event):
@@ -541,8 +544,8 @@ def _written(step, replaced, events):
         case PoissonReplaceOne():
             noise = events.GaussianDpEvent(_multiplier(step.sigma, step.sensitivity, False))
             return events.PoissonSampledDpEvent(step.rate, noise)
-        case PoissonSubsampled() if not replaced:
-            return events.PoissonSampledDpEvent(step.rate, _written(step.base, replaced, events))
+        case PoissonSubsampled() | TwoLevelSampled(whose='record') if not replaced:
+            return events.PoissonSampledDpEvent(step.rate, as_event(step.base))
         case TruncatedPoisson() if not replaced:
             noise = _multiplier(step.sigma, step.sensitivity, False)
             return events.TruncatedSubsampledGaussianDpEvent(

@@ -12,6 +12,7 @@ from math import inf
 
 from ..base import as_path, checks, kind_of, read_file, told, users_level
 from ..mechanisms import ApproxDP, Composition, Gaussian, Laplace, PoissonSubsampled, PureDP
+from ..sampling import TwoLevelSampled
 from ..steps import ZCDP
 
 # %% ../../nbs/practice/histories.ipynb #9b1e0006
@@ -194,7 +195,10 @@ def _on_a_sample(rate, steps):
     steps = [(step, n) for step, n in steps if n]
     if not rate or not steps: return []
     if any(step == NO_PRIVACY for step, _ in steps): return [(NO_PRIVACY, 1)]
-    return [(PoissonSubsampled(Composition(tuple(steps)), rate=rate), 1)]
+    run = Composition(tuple(steps))
+    if any(isinstance(step, PoissonSubsampled) for step, _ in steps):
+        return [(TwoLevelSampled(run, rate=rate, whose='record'), 1)]
+    return [(PoissonSubsampled(run, rate=rate), 1)]
 
 # %% ../../nbs/practice/histories.ipynb #9b1f0003
 def read_history(
