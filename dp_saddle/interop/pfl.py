@@ -129,6 +129,11 @@ def _check(self:JointAccountant):
                          f"got {quoted(given)}")
     if self.epsilon is not None: checks.real(0, inf, epsilon=self.epsilon)
     if self.delta is not None: checks.real(0, 1, delta=self.delta)
+    self._check_one_for_each()
+
+@patch
+def _check_one_for_each(self:JointAccountant):
+    "The same of what each mechanism has one of."
     word = 'budget_proportions' if self.noise_parameters is None else 'noise_parameters'
     values = checks.array(0, inf, **{word: getattr(self, word)}).tolist()
     if len(values) != len(self.mechanisms):
