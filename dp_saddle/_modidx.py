@@ -3093,6 +3093,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                          'dp_saddle/interop/pfl.py'),
                                        'dp_saddle.interop.pfl.JointAccountant._check_one_for_each': ( 'interop/pfl.html#jointaccountant._check_one_for_each',
                                                                                                       'dp_saddle/interop/pfl.py'),
+                                       'dp_saddle.interop.pfl.JointAccountant._find': ( 'interop/pfl.html#jointaccountant._find',
+                                                                                        'dp_saddle/interop/pfl.py'),
                                        'dp_saddle.interop.pfl.JointAccountant._found': ( 'interop/pfl.html#jointaccountant._found',
                                                                                          'dp_saddle/interop/pfl.py'),
                                        'dp_saddle.interop.pfl.JointAccountant._of': ( 'interop/pfl.html#jointaccountant._of',
