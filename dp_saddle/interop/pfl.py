@@ -167,6 +167,7 @@ def cohort_noise_parameters(self:JointAccountant):
     "The noise to be added, times `noise_scale`: below 1 only to try out smaller cohorts."
     return [noise*self.noise_scale for noise in self.noise_parameters]
 
+# %% ../../nbs/interop/pfl.ipynb #9f1a0011
 @patch
 def _found(self:JointAccountant):
     "The noises that meet the budget."
