@@ -106,14 +106,20 @@ class JointAccountant:
 
     def __post_init__(self):
         self._check()
-        if self.noise_parameters is None: self.noise_parameters = self._found()
-        elif self.epsilon is None: self.epsilon = epsilon_of(self.run, delta=self.delta)
-        elif self.delta is None: self.delta = delta_of(self.run, eps=self.epsilon)
-        elif (spent := epsilon_of(self.run, delta=self.delta)) > self.epsilon:
-            raise ValueError("noise_parameters must be larger for this epsilon and delta, got "
-                             f"{quoted(self.noise_parameters)}: eps is {spent:.6g}")
+        self._find()
 
 # %% ../../nbs/interop/pfl.ipynb #9f1a000d
+@patch
+def _find(self:JointAccountant):
+    "What is not given; ValueError if nothing is left to find, and the noise is too little."
+    if self.noise_parameters is None: self.noise_parameters = self._found()
+    elif self.epsilon is None: self.epsilon = epsilon_of(self.run, delta=self.delta)
+    elif self.delta is None: self.delta = delta_of(self.run, eps=self.epsilon)
+    elif (spent := epsilon_of(self.run, delta=self.delta)) > self.epsilon:
+        raise ValueError("noise_parameters must be larger for this epsilon and delta, got "
+                         f"{quoted(self.noise_parameters)}: eps is {spent:.6g}")
+
+# %% ../../nbs/interop/pfl.ipynb #9f1a000e
 @patch
 def _check(self:JointAccountant):
     "Errors for words that are out of their ranges, or do not fit."
@@ -129,6 +135,12 @@ def _check(self:JointAccountant):
                          f"got {quoted(given)}")
     if self.epsilon is not None: checks.real(0, inf, epsilon=self.epsilon)
     if self.delta is not None: checks.real(0, 1, delta=self.delta)
+    self._check_one_for_each()
+
+# %% ../../nbs/interop/pfl.ipynb #9f1a000f
+@patch
+def _check_one_for_each(self:JointAccountant):
+    "The same of what each mechanism has one of."
     word = 'budget_proportions' if self.noise_parameters is None else 'noise_parameters'
     values = checks.array(0, inf, **{word: getattr(self, word)}).tolist()
     if len(values) != len(self.mechanisms):
@@ -138,7 +150,7 @@ def _check(self:JointAccountant):
         raise ValueError(f"budget_proportions must add up to 1, got {quoted(values)}")
     setattr(self, word, values)
 
-# %% ../../nbs/interop/pfl.ipynb #9f1a000e
+# %% ../../nbs/interop/pfl.ipynb #9f1a0010
 @patch
 def _of(self:JointAccountant, names, noises):
     "All rounds of some mechanisms."
@@ -155,6 +167,7 @@ def cohort_noise_parameters(self:JointAccountant):
     "The noise to be added, times `noise_scale`: below 1 only to try out smaller cohorts."
     return [noise*self.noise_scale for noise in self.noise_parameters]
 
+# %% ../../nbs/interop/pfl.ipynb #9f1a0011
 @patch
 def _found(self:JointAccountant):
     "The noises that meet the budget."
