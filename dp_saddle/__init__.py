@@ -22,8 +22,8 @@ __getattr__, __dir__, __all__ = door(__name__, {
     "edgeworth": "EdgeworthAccountant TiltedEdgeworth",
     "prv_fft": "FourierAccountant PRVAccountant",
     "sampling":
-        "BallsInBins BinBatches CyclicPoissonBatches fixed_size FixedSize FixedSizeBatches "
-        "MatrixFactorization PoissonBatches PoissonReplaceOne shuffled_lower_bound shuffled_reports ShuffledBatches "
+        "BallsInBins BinBatches CorrelatedBins CyclicPoissonBatches fixed_size FixedSize "
+        "FixedSizeBatches MatrixFactorization PoissonBatches PoissonReplaceOne shuffled_lower_bound shuffled_reports ShuffledBatches "
         "with_replacement without_replacement",
     "filters": "GDPFilter GDPOdometer GDPResidueFilter IndividualGDPFilter RDPFilter RDPOdometer",
     "individual": "IndividualAccountant",

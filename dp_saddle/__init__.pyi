@@ -75,6 +75,7 @@ from .prv_fft import FourierAccountant as FourierAccountant
 from .prv_fft import PRVAccountant as PRVAccountant
 from .saddlepoint import SaddlePointMSD as SaddlePointMSD
 from .sampling.bins import BallsInBins as BallsInBins
+from .sampling.correlated_noise import CorrelatedBins as CorrelatedBins
 from .sampling.fixed_sizes import FixedSize as FixedSize
 from .sampling.fixed_sizes import PoissonReplaceOne as PoissonReplaceOne
 from .sampling.fixed_sizes import fixed_size as fixed_size

@@ -117,6 +117,7 @@ _SAMPLING = {
     'mixture': 'as the mixture of Gaussians has it', 'pair': 'as the pair given has it'}
 _WAYS = {'PoissonSubsampled': 'poisson', 'PoissonReplaceOne': 'poisson',
          'TruncatedPoisson': 'truncated-poisson', 'BallsInBins': 'balls-in-bins',
+         'CorrelatedBins': 'balls-in-bins',
          'BinDraw': 'several-bins', 'BinsOfUsers': 'balls-in-bins',
          'MixtureOfGaussians': 'mixture'}
 
