@@ -13,7 +13,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..base import ULP, TooDear, by_halves, checks, patch, quoted, safe_log
+from dp_saddle.base import (
+    ULP,
+    TooDear,
+    by_halves,
+    checks,
+    log_expm1,
+    patch,
+    quoted,
+    safe_log,
+)
 from ..losses import FiniteLoss
 from ..mechanisms import Gaussian, Mechanism
 from ..plrv import PLRV, GaussianLoss
@@ -23,11 +32,11 @@ from .matrix_factorizations import MatrixFactorization
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f105
 # Rounding: may grow, never shrink.
-_KERNEL_ULPS = 8          # of a place over a std, squared: a kernel's exponent
+_KERNEL_ULPS = 12         # of a place, or a turn, over a std, squared: a kernel's exponent
 _PHASE_ULPS = 4           # of a phase, and of its size
 _RATE_ULPS = 16           # of an exponent uwe^x, with what u is off by
 _TERM_ULPS = 16           # of a term, besides these, and of a sum of sixteen
-_VARIANCE_ULPS = 2        # of a variance, for each step
+_VARIANCE_ULPS = 5        # of a variance, for each step
 _SUM_ROUNDING = 1e-6      # of a bound, relative
 _UNDER = 1e-54            # of what is taken for 0, for each place and step
 
@@ -172,7 +181,8 @@ def _step(at, a, s):
     come, of_come = _phase(at, -a*kappa)
     go, of_go = _phase(at, kappa)
     of_come = of_come + _KERNEL_ULPS*(a*at.x/s)[:, None]**2
-    of_go = of_go + _KERNEL_ULPS*(at.x/s)[:, None]**2 + _TERM_ULPS + log2(len(at.x))
+    of_turn = (1 + (1 - a)**2)*(at.tau/s)**2
+    of_go = of_go + _KERNEL_ULPS*((at.x/s)[:, None]**2 + of_turn) + _TERM_ULPS + log2(len(at.x))
     return _kernel(at, a, s), come, of_come, go, of_go
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f114
@@ -289,7 +299,7 @@ def missed(self:LognormalChain,
     > 0
     """
     alpha = np.arcsin(line.s)
-    def strip(d, to): return self._log_integral(to, line.mu, K) - np.log(np.expm1(2*pi*d/line.h))
+    def strip(d, to): return self._log_integral(to, line.mu, K) - log_expm1(2*pi*d/line.h)
     logs = [strip(line.left, alpha + line.left), strip(line.right, alpha - line.right),
             self._log_beyond(alpha, line.mu, K, line.xi[-1])]
     return np.exp(np.array(logs)).sum()/(2*pi)*(1 + _SUM_ROUNDING)
@@ -495,7 +505,9 @@ class _OwnPuts:
         except TooDear: return [-inf, most, most]
         found = 1 - K + found if self.sign > 0 else found/K
         off = np.array([-1, 0, 1])*(_TERM_ULPS*ULP*(K if self.sign > 0 else found))
-        return np.minimum(safe_log(np.maximum(found + off, 0)), most)
+        logs = safe_log(np.maximum(found + off, 0))
+        ulps = _TERM_ULPS + 2*np.abs(np.maximum(logs, _LOWEST))
+        return np.minimum(logs + np.array([-1, 0, 1])*ULP*ulps, most)
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f128
 
