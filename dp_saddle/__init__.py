@@ -22,10 +22,11 @@ __getattr__, __dir__, __all__ = door(__name__, {
     "edgeworth": "EdgeworthAccountant TiltedEdgeworth",
     "prv_fft": "FourierAccountant PRVAccountant",
     "sampling":
-        "BallsInBins BinBatches CyclicPoissonBatches fixed_size FixedSize FixedSizeBatches "
-        "MatrixFactorization PoissonBatches PoissonReplaceOne response_lower_bound "
-        "shuffled_blanket shuffled_lower_bound shuffled_reports ShuffledBatches subset_selection "
-        "TwoLevelSampled unary_encoding with_replacement without_replacement",
+        "BallsInBins BinBatches CorrelatedBins CyclicPoissonBatches fixed_size FixedSize "
+        "FixedSizeBatches MatrixFactorization PoissonBatches PoissonReplaceOne "
+        "response_lower_bound shuffled_blanket shuffled_lower_bound shuffled_reports "
+        "ShuffledBatches subset_selection TwoLevelSampled unary_encoding with_replacement "
+        "without_replacement",
     "filters": "GDPFilter GDPOdometer GDPResidueFilter IndividualGDPFilter RDPFilter RDPOdometer",
     "individual": "IndividualAccountant",
     "accounting": "compare delta dpsgd epsilon",

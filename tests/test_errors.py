@@ -95,6 +95,8 @@ from test_docs import ERRORS, VALIDATORS, documented
 
 pytestmark = pytest.mark.filterwarnings('ignore:Secure RNG')      # Opacus', of secure_mode
 
+HALF = dp_saddle.MatrixFactorization(inverse_bands=[1., -.5], steps=2)
+
 def sampled(sigma): return PoissonSubsampled(base=Gaussian(sigma=sigma), rate=.1)
 
 ONE, RUN = Gaussian(sigma=1.), sampled(1.)
@@ -270,6 +272,10 @@ CALLS = {
     'shuffled_lower_bound': [lambda: shuffled_lower_bound(
         dpsgd(sigma=1., batch_size=1, dataset_size=9, steps=9, sampling='shuffle'),
         batches=9, delta=1e-5)],
+    'CorrelatedBins.__post_init__': [
+        lambda: dp_saddle.CorrelatedBins(Gaussian(sigma=1.), batches=3, noise=HALF),
+        lambda: dp_saddle.CorrelatedBins(Gaussian(sigma=1.), batches=2, noise=dp_saddle.
+                                         MatrixFactorization(bands=[1., .5], steps=2))],
     'MatrixFactorization.__init__': [
         lambda: dp_saddle.MatrixFactorization(), lambda: dp_saddle.MatrixFactorization(bands=[1.]),
         lambda: dp_saddle.MatrixFactorization(column=[0.])],

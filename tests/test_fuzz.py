@@ -57,6 +57,8 @@ RIGHT = {
     'MixtureOfGaussians': dict(sigma=2., sensitivities=(0., 1.), probabilities=(.5, .5)),
     'MomentsAccountant': dict(mechanism=RUN, conversion='tight'),
     'PRVAccountant': dict(mechanism=RUN, eps_error=.1, delta_error=1e-8, max_points=2**20),
+    'CorrelatedBins': dict(base=G, batches=2, noise=dp.MatrixFactorization(
+        inverse_bands=[1., -.5], steps=2)),
     'MatrixFactorization': dict(C=None, column=[1., .5], bands=None, inverse_bands=None,
                                 buffers=None, steps=2),
     'PoissonBatches': dict(dataset_size=9, rate=.5, max_batch_size=3, steps=2, seed=1),

@@ -430,7 +430,8 @@ def enough(self:_OneDirection):
 @patch
 def tries(self:_OneDirection):
     "(a Way, its table), of the `WAYS` that fit, in their order: each is made when it is asked."
-    for way in _OF_TABLES:
+    alone = self.own and not self.plrv.has_grid         # then nothing else is known of the loss
+    for way in _OF_TABLES if not alone else (w for w in _OF_TABLES if w.name == _OWN_LINES):
         table = way.table(self)
         if table is not None: yield way, table
 
@@ -995,14 +996,14 @@ def _too_wide(self:ContourAccountant):
 def _warn(self:ContourAccountant, plrv, too_wide):
     ran_out = self._tried[plrv].ran_out()
     if not too_wide: return
-    line = self._tried[plrv].tables['line']
+    line = self._tried[plrv].tables.get('line')         # lines of its own may be all there is
     _, eps_resolution, max_nodes = self._settings
     holds = "the bounds hold, but are wider than asked"
     if ran_out:
         why = f"max_nodes = {max_nodes} reached: {holds}; raise it, or look at upper - lower"
-    elif line.closed_form:
+    elif line and line.closed_form:
         why = f"{holds}: eps and the losses are known to rounding only"
-    elif line.rough:
+    elif line and line.rough:
         why = f"{holds}: atoms are smoothed; make eps_resolution = {eps_resolution:g} smaller"
     else: why = f"{holds}: more cancels here than doubles carry; look at upper - lower"
     warnings.warn(why, stacklevel=users_level())

@@ -120,6 +120,7 @@ _SAMPLING = {
 _WAYS = {'PoissonSubsampled': 'poisson', 'PoissonReplaceOne': 'poisson',
          'FixedSizeZeroOut': 'without-replacement',
          'TruncatedPoisson': 'truncated-poisson', 'BallsInBins': 'balls-in-bins',
+         'CorrelatedBins': 'balls-in-bins',
          'BinDraw': 'several-bins', 'BinsOfUsers': 'balls-in-bins',
          'MixtureOfGaussians': 'mixture'}
 

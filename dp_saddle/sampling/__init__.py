@@ -4,16 +4,16 @@ You need this folder if your batches are not Poisson samples, or if you want a s
 as accounted. Its one result: proved bounds for balls in bins, for batches of fixed size and for
 shuffled batches. Used by chapter 10 and by the folders below.
 
-Its protocol. `BallsInBins` (an epoch), `fixed_size` (for each relation; emptied records by
-`FixedSizeZeroOut`) and `PoissonReplaceOne` (steps) are mechanisms as those of chapter 2, and
-proved; `shuffled_lower_bound` is a bound from below alone. `shuffled_reports` is a step of
-another kind: users randomise, and a shuffler hides who sent which report; `shuffled_blanket` is
-the same for a randomiser that is known. `MatrixFactorization` is the matrix of correlated noise,
-and makes the noise. `TwoLevelSampled` is a round of several steps, for which clients or records
-are drawn first. `with_replacement` and `without_replacement` show one pair of neighbours and
-guarantee nothing. Samplers draw batches as they are accounted: `PoissonBatches`,
-`CyclicPoissonBatches`, `BinBatches`, `ShuffledBatches`, `FixedSizeBatches`; `sampler_for` returns
-the one that an accounted run asks for.
+Its protocol. `BallsInBins` and, with correlated noise, `CorrelatedBins` (an epoch), `fixed_size`
+(for each relation; emptied records by `FixedSizeZeroOut`) and `PoissonReplaceOne` (steps) are
+mechanisms as those of chapter 2, and proved; `shuffled_lower_bound` is a bound from below alone.
+`shuffled_reports` is a step of another kind: users randomise, and a shuffler hides who sent which
+report; `shuffled_blanket` is the same for a randomiser that is known. `MatrixFactorization` is
+the matrix of correlated noise, and makes the noise. `TwoLevelSampled` is a round of several
+steps, for which clients or records are drawn first. `with_replacement` and `without_replacement`
+show one pair of neighbours and guarantee nothing. Samplers draw batches as they are accounted:
+`PoissonBatches`, `CyclicPoissonBatches`, `BinBatches`, `ShuffledBatches`, `FixedSizeBatches`;
+`sampler_for` returns the one that an accounted run asks for.
 
 From `lognormal_moments`:
     bin_moments: The BinMoments, kept
@@ -28,6 +28,10 @@ From `bins`:
 From `matrix_factorizations`:
     MatrixFactorization: The lower triangular matrix C of noise C^-1 Z, of rows Z that are
         independent (Denisov et al. 2022), said in one of five ways; all but C are Toeplitz
+
+From `correlated_noise`:
+    CorrelatedBins: One epoch of balls in bins with noise that is correlated between its steps
+        (Choquette-Choo et al. 2024): each record is in one of the batches, drawn on its own
 
 From `two_level`:
     TwoLevelSampled: A round: a whole run, on records or clients who join at random (Balle et al.
@@ -95,6 +99,7 @@ __getattr__, __dir__, __all__ = door(__name__, {
     "large_jumps": "",
     "bins": "BallsInBins BinDraw",
     "matrix_factorizations": "MatrixFactorization",
+    "correlated_noise": "CorrelatedBins",
     "two_level": "TwoLevelSampled",
     "zero_out": "FixedSizeZeroOut",
     "fixed_sizes":

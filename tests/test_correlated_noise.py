@@ -1,0 +1,271 @@
+"""sampling.correlated_noise: random batches with correlated noise. References: two bins by one
+integral over a closed form; lognormal transforms by mpmath; sums over lattices in more digits;
+balls in bins; simulation."""
+import itertools
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+from dp_saddle import (
+    BallsInBins,
+    ContourAccountant,
+    CorrelatedBins,
+    Gaussian,
+    MatrixFactorization,
+    calibrate,
+    delta,
+    epsilon,
+    report,
+    to_steps,
+)
+from dp_saddle.base import TooDear
+from dp_saddle.sampling import correlated_noise as page
+from dp_saddle.sampling.correlated_noise import Lattice, LognormalChain
+
+
+def ar(b, lam, sigma): return LognormalChain([0.] + (b - 1)*[lam], b*[1/sigma])
+
+def deltas(chain, eps):
+    "((lower, upper) removing, adding) of delta."
+    g = math.exp(eps)
+    low, _, high = chain.puts(g)
+    least, _, most = chain.puts(1/g)
+    return (1 - g + low, 1 - g + high), (g*least, g*most)
+
+def put_of_two(K, slope, std):
+    "E(K - S)_+ for two bins: given the first logarithm, a closed form; then an integral."
+    s, t = std
+    v, w = s*s, slope**2*s*s + t*t
+    def given(x):
+        left, mean = K - math.exp(x - v/2)/2, slope*x - w/2 - math.log(2)
+        if left <= 0: return 0.
+        d = (math.log(left) - mean)/t
+        return (left*stats.norm.cdf(d) - math.exp(mean + t*t/2)*stats.norm.cdf(d - t)) \
+            * stats.norm.pdf(x, scale=s)
+    end = min(math.log(2*K) + v/2, 12*s)
+    edges = np.linspace(-12*s, end, 25)
+    return sum(integrate.quad(given, a, b, epsabs=1e-17, epsrel=1e-13)[0]
+               for a, b in itertools.pairwise(edges))
+
+@pytest.mark.parametrize('slope, std', [
+    (.5, (1., 1.)), (0., (1., .5)), (-.7, (.4, 1.3)), (.95, (2., .3)), (1.5, (.2, .2))])
+@pytest.mark.parametrize('K', [.2, .7, 1., 3.])
+def test_two_bins_by_an_integral(slope, std, K):
+    exact = put_of_two(K, slope, std)
+    low, about, high = LognormalChain([0., slope], std).puts(K)
+    assert low - 1e-15 <= exact <= high + 1e-15
+    assert high - low < 1e-11*max(K, 1) and abs(about - exact) < 1e-13*max(K, 1)
+
+@pytest.mark.parametrize('lam, sigma, remove, add', [
+    (.5, 1., 5.0190804e-5, 3.3352190226e-7), (.9, 2., 1.10290835e-2, 5.9218622400e-3)])
+def test_a_hundred_batches(lam, sigma, remove, add):
+    "Against values of a plain program: a long line, a fine grid, nothing proved."
+    of_remove, of_add = deltas(ar(100, lam, sigma), 1.)
+    assert of_remove[0] < remove + 4e-10 and remove - 4e-10 < of_remove[1]
+    assert of_add[0] == pytest.approx(add, rel=1e-9) == of_add[1]
+    assert of_remove[1] - of_remove[0] < 4e-11
+
+@pytest.mark.parametrize('b, sigma, eps', [(30, 1., 1.), (12, .7, .5), (40, 2., .3)])
+def test_independent_noise_is_balls_in_bins(b, sigma, eps):
+    "The chain itself, and the mechanism, which asks balls in bins."
+    run = BallsInBins(Gaussian(sigma=sigma), batches=b)
+    one = MatrixFactorization(bands=[2.], steps=b)
+    same = CorrelatedBins(Gaussian(sigma=2*sigma), batches=b, noise=one)
+    found = deltas(ar(b, 0., sigma), eps)
+    for way, (low, high) in zip(('remove', 'add'), found, strict=True):
+        exact = ContourAccountant(getattr(run, way)).delta(eps)
+        assert low <= exact.upper and exact.lower <= high and high - low < 1e-11
+        mine = ContourAccountant(getattr(same, way)).delta(eps)
+        assert mine.estimate == pytest.approx(exact.estimate, rel=1e-9)
+
+@pytest.mark.parametrize('seed', range(4))
+def test_random_chains_by_simulation(seed):
+    "Slopes of both signs, stds that differ: four standard errors."
+    rng = np.random.default_rng(seed)
+    b, count = int(rng.integers(3, 9)), 60000
+    slope, std = np.append(0., rng.uniform(-.8, .9, b - 1)), rng.uniform(.3, .9, b)
+    X, columns = np.empty((count, b)), []
+    for j in range(b): X[:, j] = (slope[j]*X[:, j - 1] if j else 0) + std[j]*rng.normal(size=count)
+    for j in range(b): columns.append(std*np.array([np.prod(slope[i+1:j+1]) if i <= j else 0
+                                                    for i in range(b)]))
+    K = np.array(columns) @ np.array(columns).T
+    def log_S(X): return np.log(np.exp(X - np.diag(K)/2).mean(1))
+    each = (np.maximum(1 - np.exp(.4 - log_S(X + K[rng.integers(b, size=count)])), 0),
+            np.maximum(1 - np.exp(.4 + log_S(X)), 0))
+    for (low, high), v in zip(deltas(LognormalChain(slope, std), .4), each, strict=True):
+        assert abs((low + high)/2 - v.mean()) < 4*v.std()/math.sqrt(count) and high - low < 1e-11
+
+def lognormal_transform(u, s, mean):
+    "E e^{-u e^{X + mean}}, X ~ N(0, s^2), |arg u| < pi: on a path that is turned."
+    u, turn = mp.mpc(u), mp.arg(mp.mpc(u))
+    def f(x):
+        z = x - 1j*turn
+        return mp.exp(-z*z/(2*s*s) - u*mp.exp(z + mean))/(s*mp.sqrt(2*mp.pi))
+    return mp.quad(f, mp.linspace(-14*s, 9*s, 30))
+
+@pytest.mark.parametrize('angle', [0., .8, 1.7, 2.6])
+@pytest.mark.parametrize('turn', [.6, 1.2])
+def test_a_turned_path_continues_the_transform(angle, turn):
+    "One bin against mpmath, to the left of the axis too; and |phi| is below the lemma's bound."
+    if abs(angle - turn) > 1.5: return
+    s, r, h = .8, 7., .05
+    chain = LognormalChain([0.], [s])
+    x = h*np.arange(-200, 121)
+    at = Lattice(h, x, np.array([r]), np.array([angle - turn]), np.array([turn]))
+    value, moduli, rounding = chain.transform(at)
+    grown = math.exp(turn**2*chain.total/2)
+    exact = complex(lognormal_transform(r*np.exp(1j*angle), s, -s*s/2))
+    off = grown*(rounding + chain.left_out(at, page.PARTS))[0]
+    assert abs(value[0]*grown - exact) <= off < 1e-8
+    assert abs(exact) <= grown*moduli[0]*(1 + 1e-9)
+    real = float(lognormal_transform(r*math.cos(angle - turn), s, -s*s/2).real)
+    assert moduli[0] == pytest.approx(real, rel=1e-6)
+
+@pytest.mark.parametrize('h', [1.2, 1., .8, .6])
+def test_what_a_coarse_lattice_leaves_out(h):
+    "One bin, a lattice with an error that is seen: within the bound, and not far below."
+    chain = LognormalChain([0.], [1.])
+    x = h*np.arange(-math.ceil(9/h), math.ceil(5/h) + 1)
+    r, angle, turn = 4., 1.4, .7
+    at = Lattice(h, x, np.array([r]), np.array([angle - turn]), np.array([turn]))
+    exact = complex(lognormal_transform(r*np.exp(1j*angle), 1., -1/2))
+    grown = math.exp(turn**2/2)
+    error = abs(chain.transform(at)[0][0]*grown - exact)
+    bound = grown*chain.left_out(at, page.PARTS)[0]
+    assert error <= bound < 3000*error
+
+def test_ends_of_a_lattice():
+    "A lattice that ends too soon, on either side: what is lost is within the bound."
+    chain, r = LognormalChain([0., .3], [1., 1.]), np.array([3.])
+    zero = np.zeros(1)
+    whole = Lattice(.1, .1*np.arange(-120, 91), r, zero, zero)
+    exact = chain.transform(whole)[0][0]
+    for first, last in ((-25, 90), (-120, 25), (-30, 30)):
+        at = Lattice(.1, .1*np.arange(first, last + 1), r, zero, zero)
+        lost = abs(exact - chain.transform(at)[0][0])
+        assert 1e-9 < lost <= chain.left_out(at, page.PARTS)[0]
+
+def test_roundings_are_counted():
+    "The same sum over a lattice, in forty digits: the difference is within the bound."
+    slope, std = [0., -.6, .8], [.7, .4, .9]
+    chain, h = LognormalChain(slope, std), .25
+    x = h*np.arange(-12, 9)
+    r, psi, tau = np.array([2., 9.]), np.array([.4, .9]), np.array([.3, .8])
+    value, moduli, rounding = chain.transform(Lattice(h, x, r, psi, tau))
+    with mp.workdps(40):
+        variances = [mp.mpf(std[0])**2]
+        for a, s in zip(slope[1:], std[1:], strict=True):
+            variances.append(mp.mpf(a)**2*variances[-1] + mp.mpf(s)**2)
+        for k in range(2):
+            f, kappa = {mp.mpf(0): mp.mpc(1)}, mp.mpf(tau[k])
+            for a, s, v in zip(slope, std, variances, strict=True):
+                a, s, w, new = mp.mpf(a), mp.mpf(s), mp.exp(-v/2)/3, {}
+                for y in x:
+                    z = mp.mpf(float(y))
+                    total = sum(c*mp.exp(-((z - a*q) - 1j*kappa*(1 - a))**2/(2*s*s)
+                                         - kappa**2*(1 - a)**2/(2*s*s)) for q, c in f.items())
+                    rate = mp.mpf(r[k])*mp.expj(mp.mpf(psi[k]))*w*mp.exp(z)
+                    new[z] = total*mp.mpf(h)/(s*mp.sqrt(2*mp.pi))*mp.exp(-rate)
+                f = new
+            wrong = abs(mp.mpc(complex(value[k])) - sum(f.values()))
+            assert wrong <= rounding[k] < 1e-12*moduli[k]
+
+def test_what_a_short_contour_misses():
+    "Few places and long steps: what is missed is within the bound, and seen."
+    chain, K = LognormalChain([0.], [1.]), 1.4
+    exact = K*stats.norm.cdf(math.log(K) + .5) - stats.norm.cdf(math.log(K) - .5)
+    assert chain.puts(K)[0] - 1e-15 <= exact <= chain.puts(K)[2] + 1e-15
+    for n, h in ((9, .35), (8, .5), (14, .2)):
+        line = page.Contour(s=math.sin(.6), mu=4., h=h, n=n, left=.5, right=.45)
+        u = line.u
+        weight = np.exp(u*K)*line.slope/(1j*math.pi*u*u)*line.h
+        weight[0] /= 2
+        at = chain.lattice(u, np.log(np.abs(weight)), -40.)
+        value = (weight*np.exp(at.tau**2*chain.total/2)*chain.transform(at)[0]).real.sum()
+        assert 1e-12 < abs(value - exact) <= chain.missed(line, K)
+
+def test_points_of_a_contour():
+    "1 - sin(alpha) cosh(xi) cancels: the points are known to some ulps of their modulus."
+    line = page.Contour(s=math.sin(1.2), mu=3., h=.01, n=200, left=.1, right=.1)
+    with mp.workdps(40):
+        for xi, u, slope in zip(line.xi, line.u, line.slope, strict=True):
+            z, s = mp.mpf(float(xi)), mp.mpf(line.s)
+            c = mp.sqrt(1 - s*s)
+            exact = 3*mp.mpc(1 - s*mp.cosh(z), c*mp.sinh(z))
+            assert abs(mp.mpc(complex(u)) - exact) <= 4*2**-52*abs(exact)
+            steep = 3*mp.mpc(-s*mp.sinh(z), c*mp.cosh(z))
+            assert abs(mp.mpc(complex(slope)) - steep) <= 4*2**-52*abs(steep)
+
+def test_a_matrix_makes_the_chain():
+    "K = C^T C/sigma^2: its diagonal, from the last step on, and the three numbers of its inverse."
+    made = MatrixFactorization(inverse_bands=[2., -.6], steps=7)
+    chain, C = page.chain_of(made, 1.5), made.matrix()
+    K = (C.T @ C/1.5**2)[::-1, ::-1]
+    np.testing.assert_allclose(chain.var, np.diag(K), rtol=1e-13)
+    inverse = np.linalg.inv(K)
+    assert chain.total == pytest.approx(inverse.sum(), rel=1e-10)
+    assert chain.precision == pytest.approx(np.diag(inverse).max(), rel=1e-10)
+    assert chain.ones == pytest.approx(np.abs(inverse.sum(1)).max(), rel=1e-10)
+    diagonal = MatrixFactorization(C=np.diag([1., -2., 3.]))
+    np.testing.assert_allclose(page.chain_of(diagonal, 2.).std, [1.5, 1., .5])
+
+HALVES = MatrixFactorization(inverse_bands=[1., -.5], steps=20)
+def step(sigma): return CorrelatedBins(Gaussian(sigma=sigma), batches=20, noise=HALVES)
+
+@pytest.mark.filterwarnings('ignore:the bounds hold')
+def test_accountants_take_it():
+    "delta and epsilon invert each other, the worse direction counts; calibration; a report."
+    run = step(1.)
+    found = ContourAccountant(run).epsilon(1e-5)
+    assert found.lower <= found.upper < found.lower + 1e-5
+    assert delta(run, eps=found.upper) <= 1e-5 <= delta(run, eps=found.lower)*(1 + 1e-9)
+    remove, add = deltas(page.chain_of(HALVES, 1.), .8)
+    assert delta(run, eps=.8) == pytest.approx(max(remove[1], add[1]), rel=1e-9)
+    assert delta(step(2.), eps=.8) < delta(run, eps=.8)
+    assert 'one random batch of an epoch' in str(report(run, delta=1e-5))
+    scaled = CorrelatedBins(Gaussian(sigma=3., sensitivity=3.), batches=20, noise=HALVES)
+    assert delta(scaled, eps=.8) == pytest.approx(delta(run, eps=.8), rel=1e-9)
+
+def test_calibration():
+    sigma = calibrate(step, eps=1., delta=1e-5, parameter='sigma')
+    assert 1 - 1e-4 < epsilon(step(sigma), delta=1e-5) <= 1
+
+@pytest.mark.filterwarnings('ignore:the bounds hold')
+def test_several_epochs_are_charged_as_known():
+    "From above only: the Gaussian of the largest column, in each epoch and beside others."
+    run, known = step(1.), HALVES.gaussian(1.)
+    assert delta(3*run, eps=4.) == pytest.approx(delta(3*known, eps=4.), rel=1e-9)
+    assert delta(run, eps=1.) < delta(run + Gaussian(sigma=9.), eps=1.)
+    assert ContourAccountant(2*run).delta(1.).lower == 0
+
+@pytest.mark.filterwarnings('ignore:the bounds hold')
+def test_much_noise_and_little_are_charged_as_known():
+    "Where a put takes too much, the Gaussian's curve is the upper bound, and nothing is below."
+    far = step(300.)
+    with pytest.raises(TooDear): far.chain.puts(math.exp(-.1))
+    found = ContourAccountant(far).delta(.1)
+    assert found.lower == 0
+    assert found.upper == pytest.approx(delta(HALVES.gaussian(300.), eps=.1), rel=1e-5)
+    assert delta(step(.2), eps=50.) <= delta(HALVES.gaussian(.2), eps=50.)*(1 + 1e-5)
+
+@pytest.mark.parametrize('bad, words', [
+    (dict(batches=19), 'noise must have as many steps as batches, 19, got 20'),
+    (dict(noise=MatrixFactorization(bands=[1., .5], steps=20)), 'noise must have one band, or two'),
+    (dict(noise=MatrixFactorization(inverse_bands=[1., -.5, .1], steps=20)), 'two inverse_bands'),
+    (dict(batches=0), 'batches must be an integer >= 1')])
+def test_what_is_no_step_is_named(bad, words):
+    right = dict(batches=20, noise=HALVES)
+    with pytest.raises(ValueError, match=words): CorrelatedBins(Gaussian(sigma=1.), **right | bad)
+
+def test_other_questions_are_refused_by_name():
+    with pytest.raises(TypeError, match='base must be a Gaussian'):
+        CorrelatedBins(3*Gaussian(sigma=1.), batches=20, noise=HALVES)
+    with pytest.raises(TypeError, match='noise must be a MatrixFactorization'):
+        CorrelatedBins(Gaussian(sigma=1.), batches=20, noise=[1., -.5])
+    with pytest.raises(ValueError, match='mechanism must be one of'): to_steps(step(1.))
+    with pytest.raises(ValueError, match='noise must be independent for this method'):
+        ContourAccountant(step(1.), levels=False)
+    with pytest.raises(TooDear, match='batches fewer'): ar(300, .0, 9.).puts(math.exp(-.1))
