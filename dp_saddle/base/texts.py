@@ -365,7 +365,7 @@ def _loader():
             return _once([[self.construct_object(x, True) for x in pair] for pair in node.value])
         def plain(self, node):
             words = {'true': True, 'false': False}
-            if node.value in words: return words[node.value]
+            if node.value in _BOOLEANS: return words[node.value.lower()]
             if not re.search('[0-9]', node.value) or not _NUMBER.fullmatch(node.value): refuse(node)
             return (_double if re.search('[.eE]', node.value) else _whole)(node.value)
     def refuse(node): raise yaml.MarkedYAMLError(problem_mark=node.start_mark)
@@ -376,6 +376,8 @@ def _loader():
     return Loader
 
 _TAG = 'tag:yaml.org,2002:'
+_BOOLEANS = 'true', 'True', 'TRUE', 'false', 'False', 'FALSE'
+_SWITCHES = dict(yes=True, no=False, on=True, off=False)  # as trainers read them
 
 # %% ../../nbs/base/texts.ipynb #79b20adc
 def _lenient():
@@ -394,6 +396,7 @@ def _lenient():
             pairs = [[self.construct_object(x, True) for x in pair] for pair in node.value]
             return _once(pair for pair in pairs if isinstance(pair[0], str))
         def plain(self, node):
+            if node.value.lower() in _SWITCHES: return _SWITCHES[node.value.lower()]
             try:
                 return strict.plain(self, node)
             except (ValueError, yaml.YAMLError):

@@ -17,8 +17,8 @@ from ..plrv import NOTHING, GaussianLoss
 
 # %% ../../nbs/mechanisms/samples.ipynb #b1ae44b9
 _BASES = ("base must be a sum of Gaussians, or one step with `loss_of_sample`: Laplace, "
-          "MixtureOfGaussians, AdditiveNoise, Discrete, what has finitely many outcomes, "
-          "or a class of yours that defines it; privacy_profile makes one of any curve")
+          "MixtureOfGaussians, AdditiveNoise, what has finitely many outcomes, a class of yours "
+          "that defines it, or any curve's privacy_profile")
 
 def _of_one_sample(run):
     "The step that a composition on one sample is: Gaussians are one. Or TypeError."

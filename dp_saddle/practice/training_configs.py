@@ -155,9 +155,10 @@ _COUNTS = _FACTORS.union('batch_size whole_batch device_batch steps dataset_size
 def _usable(word, value):
     "The value as the word takes it; UNCLEAR for what is none."
     if word == 'poisson': return 'poisson' if value is True else UNCLEAR
-    if word in ('on', 'off'): return value if isinstance(value, bool) else UNCLEAR
+    if word in ('on', 'off'): return bool(value) if value in (0, 1) else UNCLEAR
     if word == 'sampling':
         return _SAMPLINGS.get(_letters(value), UNCLEAR) if isinstance(value, str) else UNCLEAR
+    if word == 'tries' and type(value) is int: value = str(value)
     if word in _TEXTS: return value if isinstance(value, str) else UNCLEAR
     if word == 'delta' and isinstance(value, str) and _OF_N.fullmatch(value): return value
     if isinstance(value, bool) or not isinstance(value, (int, float, str)): return UNCLEAR
@@ -169,6 +170,23 @@ def _usable(word, value):
     if word in _COUNTS and number != int(number): return UNCLEAR
     return number if number > 0 or word in ('sigma', 'server_sigma') else UNCLEAR
 
+# %% ../../nbs/practice/training_configs.ipynb #f1cc5311
+_OPEN = '', '?', '???', 'auto', 'none', 'null'    # texts that leave a value open
+_NAMED = 'mechanism', 'sampling', 'schedule'      # what a section may have the name of
+_SECTIONS = 'on', 'off', 'mechanism', 'sampling'  # and words by which a section may go
+
+def _name_of(word, value):
+    "The name in a section, where a name is due; any other value as it is."
+    if not isinstance(value, dict) or word not in _NAMED: return value
+    return next((value[key] for key in ('name', 'type', 'method', 'scheme') if key in value), value)
+
+def _is_open(word, value):
+    "Does a value leave a word open, as null does, and -1 steps (no limit)?"
+    if isinstance(value, dict): return word in _SECTIONS
+    if isinstance(value, str): return value.strip().lower() in _OPEN and word not in _FACTORS
+    lengths = 'steps', 'epochs', 'rounds'
+    return value is None or word in lengths and type(value) in (int, float) and value <= 0
+
 # %% ../../nbs/practice/training_configs.ipynb #1a660986
 class Entry(NamedTuple):
     """A value of a file.
@@ -177,12 +195,17 @@ class Entry(NamedTuple):
     ----------
     word
         what it means, a key of `SYNONYMS`
+    value
+        None: left open; UNCLEAR: none that the word takes
     keys
         that lead to it
     """
-    word: str    # what it means, a key of `SYNONYMS`
-    value: object
-    keys: tuple  # that lead to it
+    word: str      # what it means, a key of `SYNONYMS`
+    value: object  # None: left open; UNCLEAR: none that the word takes
+    keys: tuple    # that lead to it
+
+    @property
+    def has_value(self): return self.value is not UNCLEAR and self.value is not None
 
 def _walk(tree, keys=()):
     "(its keys, the value) of everything in a tree, in its order."
@@ -196,9 +219,11 @@ def _entries(tree):
     found = {}
     for keys, value in _walk(tree):
         if (word := _word_of(keys)) is None: continue
-        value = _filled(value, tree, keys)
+        value = _name_of(word, _filled(value, tree, keys))
         if value is None and word in _FACTORS: continue
         usable = _usable(word, value)
+        section = isinstance(value, dict) and any(_word_of((*keys, key)) for key in value)
+        if usable is UNCLEAR and (section or _is_open(word, value)): usable = None
         if word == 'poisson': word = 'not_poisson' if value is False else 'sampling'
         found.setdefault(word, []).append(Entry(word, usable, keys))
     return found
@@ -236,7 +261,7 @@ class Reading:
 
     def usable(self, word):
         "The entries that have a value."
-        return [entry for entry in self.found.get(word, ()) if entry.value is not UNCLEAR]
+        return [entry for entry in self.found.get(word, ()) if entry.has_value]
 
     def where(self, entry):
         "A key and its line, in words."
@@ -272,7 +297,7 @@ def _places(self, entries):
 def _several(self, word, *words):
     "The ValueError for a word of which these have several values."
     of = _places(self, [entry for name in words for entry in self.found.get(name, ())
-                        if entry.value is not UNCLEAR or name == 'not_poisson'])
+                        if entry.has_value or name == 'not_poisson'])
     return ValueError(f"{word} has several values, of {of}: keep one of them, or say "
                       f"{self.named(word)}")
 
@@ -414,6 +439,43 @@ def _refuse(self):
             raise ValueError(f"{self.where(entry)} clips several records together: it must be the "
                              "batch size")
 
+# %% ../../nbs/practice/training_configs.ipynb #ea838d4b
+_COVERED = {     # {word of `dpsgd`: those of a file that need not be clear where it is said}
+    'sigma': ('sigma', 'server_sigma', 'client_sigma'),
+    **dict.fromkeys(_SIZE, (*_OF_RECORDS, *_OF_CLIENTS)), 'rate': (
+        *_OF_RECORDS, *_OF_CLIENTS, 'dataset_size', 'clients'),
+    'dataset_size': ('dataset_size', 'clients'),
+    **dict.fromkeys(_LENGTH, ('epochs', 'steps', 'rounds')),
+    'sampling': ('sampling', 'max_batch_size'),
+    **{word: (word,) for word in ('unit_records', 'relation', 'tries', 'max_batch_size')}}
+_ASKED_LATER = 'clip', 'delta', 'eps', 'privacy_unit', 'not_poisson', *_FACTORS
+
+def _refuse_unclear(self):
+    "ValueError for a value that would change the run, and is none that its word takes."
+    covered = {word for given in self.given for word in _COVERED.get(given, ())}
+    for word in self.found.keys() - covered - {*_ASKED_LATER}:
+        for entry in self.found[word]:
+            if entry.value is not UNCLEAR: continue
+            said = _SAYS.get(word, word)
+            beside = f", or say {self.named(said)}" if said in _COVERED else ''
+            plainly = ("as one of " + ', '.join(sorted({*_SAMPLINGS.values()}))
+                       if said == 'sampling' else 'plainly')
+            raise ValueError(f"{said} is not clear: {self.where(entry)} has no value that this "
+                             f"word takes; write it {plainly}, leave it out{beside}")
+
+# %% ../../nbs/practice/training_configs.ipynb #ea838d4c
+_OF_ROUNDS = {'server_sigma': 'sigma', 'client_sigma': 'sigma', 'rounds': 'steps'}
+
+def _refuse_unused(self):
+    "ValueError for noise or rounds of clients, where nothing says that clients are drawn."
+    for word, of in _OF_ROUNDS.items():
+        entries = self.usable(word)
+        said = of in self.given or of == 'steps' and 'epochs' in self.given
+        if word in self.used or said or not entries: continue
+        raise ValueError(f"{of} is not clear: {self.where(entries[0])} is of rounds that draw "
+                         "clients, and no key such as users_per_round says how many; leave it "
+                         f"out, or say {self.named(of)}")
+
 # %% ../../nbs/practice/training_configs.ipynb #aaf70058
 _ASKED = {'sigma': 'noise_multiplier', 'dataset_size': 'dataset_size', 'epochs': 'epochs',
           'batch_size': 'batch_size'}
@@ -421,7 +483,7 @@ _ASKED = {'sigma': 'noise_multiplier', 'dataset_size': 'dataset_size', 'epochs':
 def _missing(self, word):
     "The ValueError that asks for a word."
     empty = [e for name in (word, *(k for k, v in _SAYS.items() if v == word))
-             for e in self.found.get(name, ()) if e.value is UNCLEAR]
+             for e in self.found.get(name, ()) if not e.has_value]
     none = f', and {_places(self, empty)} has none' if empty else ''
     if word == 'sampling':
         return ValueError(f"sampling is needed: no key says how batches are drawn{none}. Add "
@@ -454,6 +516,7 @@ _NEEDED = {'sigma': ('sigma',), 'batch_size': _SIZE, 'dataset_size': ('rate', 'd
 def _words(self):
     "The words of the run, as `run_of` takes them."
     _refuse(self)
+    _refuse_unclear(self)
     clients, words = _is_of_clients(self), {}
     if clients: self.notes.append('one record is one client here: the noise hides all of it')
     if 'sigma' not in self.given:
@@ -465,6 +528,7 @@ def _words(self):
         if word not in self.given: words[word] = _take(self, word)
     words |= self.given
     words |= _cut(self, words['sampling'])
+    _refuse_unused(self)
     for word, any_of in _NEEDED.items():
         if not any(name in self.given or words.get(name) is not None for name in any_of):
             raise _missing(self, word)
@@ -523,7 +587,7 @@ def _understood(tree, given, line, named):
     self = Reading(_entries(tree), given, line, named)
     words = _words(self)
     (delta, why), (eps, why_not) = (_question(self, word) for word in ('delta', 'eps'))
-    for entry in [e for e in self.found.get('clip', ()) if e.value is not UNCLEAR][:1]:
+    for entry in self.usable('clip')[:1]:
         self.notes.append(f'{self.where(entry)} is not needed: the noise is said in units of it')
     for word in given:
         for entry in self.usable(word)[:1]:
