@@ -350,6 +350,10 @@ def read_json(
     except json.JSONDecodeError as error:
         raise ValueError(f"must be JSON: {error}") from None
 
+# %% ../../nbs/base/texts.ipynb #9b74d728
+_BOOLEANS = 'true', 'True', 'TRUE', 'false', 'False', 'FALSE'
+_SWITCHES = dict(yes=True, no=False, on=True, off=False)     # as trainers read them
+
 # %% ../../nbs/base/texts.ipynb #9b74d727
 def _loader():
     "PyYAML's safe loader, with what has one reading alone."
@@ -364,8 +368,7 @@ def _loader():
         def mapping(self, node):
             return _once([[self.construct_object(x, True) for x in pair] for pair in node.value])
         def plain(self, node):
-            words = {'true': True, 'false': False}
-            if node.value in _BOOLEANS: return words[node.value.lower()]
+            if node.value in _BOOLEANS: return node.value.lower() == 'true'
             if not re.search('[0-9]', node.value) or not _NUMBER.fullmatch(node.value): refuse(node)
             return (_double if re.search('[.eE]', node.value) else _whole)(node.value)
     def refuse(node): raise yaml.MarkedYAMLError(problem_mark=node.start_mark)
@@ -376,8 +379,6 @@ def _loader():
     return Loader
 
 _TAG = 'tag:yaml.org,2002:'
-_BOOLEANS = 'true', 'True', 'TRUE', 'false', 'False', 'FALSE'
-_SWITCHES = dict(yes=True, no=False, on=True, off=False)  # as trainers read them
 
 # %% ../../nbs/base/texts.ipynb #79b20adc
 def _lenient():
@@ -396,11 +397,9 @@ def _lenient():
             pairs = [[self.construct_object(x, True) for x in pair] for pair in node.value]
             return _once(pair for pair in pairs if isinstance(pair[0], str))
         def plain(self, node):
-            if node.value.lower() in _SWITCHES: return _SWITCHES[node.value.lower()]
-            try:
-                return strict.plain(self, node)
-            except (ValueError, yaml.YAMLError):
-                return UNCLEAR
+            if (switch := _SWITCHES.get(node.value.lower())) is not None: return switch
+            try: return strict.plain(self, node)
+            except (ValueError, yaml.YAMLError): return UNCLEAR
     def refuse(at): raise yaml.MarkedYAMLError(problem_mark=at)
     for kind in ('int', 'float', 'bool'): Loader.add_constructor(_TAG + kind, Loader.plain)
     Loader.add_constructor(_TAG + 'map', Loader.mapping)

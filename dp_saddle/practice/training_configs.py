@@ -207,6 +207,7 @@ class Entry(NamedTuple):
     @property
     def has_value(self): return self.value is not UNCLEAR and self.value is not None
 
+# %% ../../nbs/practice/training_configs.ipynb #1a660987
 def _walk(tree, keys=()):
     "(its keys, the value) of everything in a tree, in its order."
     items = tree.items() if isinstance(tree, dict) else enumerate(tree)
