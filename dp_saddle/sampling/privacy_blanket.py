@@ -243,8 +243,7 @@ def _left_out(line):
 def _option(line, off, l, w, n):
     "At least the mean of the sum's positive part, over the transform at the tilt."
     reach = line.h/line.c + np.arcsinh(line.end*line.h/line.c)
-    total = _summed(line, l, w, n) + _left_out(line) + exp(_SMOOTH**2/2)/pi*off*reach
-    return np.minimum(total, exp(-1)/line.c)
+    return _summed(line, l, w, n) + _left_out(line) + exp(_SMOOTH**2/2)/pi*off*reach
 
 # %% ../../nbs/sampling/privacy_blanket.ipynb #b1a40017
 def _of_pair(eps, p, q, w, n):
