@@ -1,4 +1,4 @@
-"""The book is for readers: chapters of at most eighty cells, a third of whose code is the library's,
+"""The book is for readers: chapters of at most eighty cells, a third of whose code is exported,
 which open with the whole method by hand and close with exercises at three levels."""
 import ast
 import json
