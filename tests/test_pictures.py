@@ -154,7 +154,7 @@ def test_every_chapter_has_a_picture():
                if not any("image/png" in o.get("data", {}) for *_, out in cells(path) for o in out)}
     assert without <= {"glossary", "base/constants", "base/texts", "base/checks", "base/traces",
                        "practice/training_configs", "practice/histories",
-                       "command/main", "command/words", "interop/events",
+                       "command/main", "command/words", "interop/events", "interop/pfl",
                        "papers/items", "base/doors", "faq",
                        "your_run"}                         # its pictures are drawn by its form
 

@@ -1,4 +1,4 @@
-"""Adapters for Opacus, for Flower, for pfl-research, for JAX loops and for the events of dp_accounting.
+"""Adapters for Opacus, Flower, pfl-research, JAX loops and the events of dp_accounting.
 
 You need this folder if you train with Opacus, Flower or JAX, or have events of Google's library.
 Its one result: a certified number from inside such a loop. Used by your training script.
