@@ -196,7 +196,7 @@ def _on_a_sample(rate, steps):
     if any(step == NO_PRIVACY for step, _ in steps): return [(NO_PRIVACY, 1)]
     run = Composition(tuple(steps))
     if any(isinstance(step, PoissonSubsampled) for step, _ in steps):
-        from dp_saddle.sampling import TwoLevelSampled    # few events need it
+        from dp_saddle.sampling import TwoLevelSampled  # few events need it
         return [(TwoLevelSampled(run, rate=rate, whose='record'), 1)]
     return [(PoissonSubsampled(run, rate=rate), 1)]
 
