@@ -245,7 +245,7 @@ def test_several_epochs_are_charged_as_known():
 def test_much_noise_and_little_are_charged_as_known():
     "Where a put takes too much, the Gaussian's curve is the upper bound, and nothing is below."
     far = step(300.)
-    with pytest.raises(TooDear): far.chain.puts(math.exp(-.1))
+    with pytest.raises(TooDear): far.chains[1].puts(math.exp(-.1))
     found = ContourAccountant(far).delta(.1)
     assert found.lower == 0
     assert found.upper == pytest.approx(delta(HALVES.gaussian(300.), eps=.1), rel=1e-5)
@@ -253,8 +253,10 @@ def test_much_noise_and_little_are_charged_as_known():
 
 @pytest.mark.parametrize('bad, words', [
     (dict(batches=19), 'noise must have as many steps as batches, 19, got 20'),
-    (dict(noise=MatrixFactorization(bands=[1., .5], steps=20)), 'noise must have one band, or two'),
-    (dict(noise=MatrixFactorization(inverse_bands=[1., -.5, .1], steps=20)), 'two inverse_bands'),
+    (dict(noise=MatrixFactorization(bands=[1., -.5], steps=20)), r'C\^T C >= 0'),
+    (dict(noise=MatrixFactorization(C=[[1e-6, 0.], [1., 1.]]), batches=2), 'fall with the lag'),
+    (dict(noise=MatrixFactorization(buffers=([1.], [.1]), steps=10**5), batches=10**5),
+     'batches must be fewer'),
     (dict(batches=0), 'batches must be an integer >= 1')])
 def test_what_is_no_step_is_named(bad, words):
     right = dict(batches=20, noise=HALVES)
@@ -269,3 +271,60 @@ def test_other_questions_are_refused_by_name():
     with pytest.raises(ValueError, match='noise must be independent for this method'):
         ContourAccountant(step(1.), levels=False)
     with pytest.raises(TooDear, match='batches fewer'): ar(300, .0, 9.).puts(math.exp(-.1))
+
+def covariance(chain):
+    "Of its logarithms, from slopes and stds."
+    K = np.diag(chain.var)
+    for i in range(chain.b):
+        for j in range(i + 1, chain.b):
+            K[i, j] = K[j, i] = chain.var[i]*np.prod(chain.slope[i+1:j+1])
+    return K
+
+MATRICES = {
+    'bands': MatrixFactorization(bands=[1., .5, .25, .125], steps=10),
+    'two bands': MatrixFactorization(bands=[1., .9], steps=7),
+    'buffers': MatrixFactorization(buffers=([.9, .4], [.2, .3]), steps=10),
+    'column': MatrixFactorization(column=.5**np.arange(9)),
+    'three of the inverse': MatrixFactorization(inverse_bands=[1., -.4, -.2], steps=8),
+    'C': MatrixFactorization(C=np.tri(6)*np.random.default_rng(2).uniform(.1, 1, (6, 6))
+                             + np.eye(6)),
+    'signs': MatrixFactorization(C=[[1., 0., 0.], [-.1, 1., 0.], [.5, .4, 2.]]),
+}
+
+@pytest.mark.parametrize('name', MATRICES)
+def test_chains_are_below_and_above(name):
+    "Entry by entry, whatever the order of steps; so are the curves, by simulation."
+    noise, sigma = MATRICES[name], 1.3
+    C, b = noise.matrix(), noise.steps
+    K = C.T @ C/sigma**2
+    below, above = page.chains_around(noise, sigma)
+    assert (covariance(below) <= K).all() and (covariance(above) >= K).all()
+    run = CorrelatedBins(Gaussian(sigma=sigma), batches=b, noise=noise)
+    rng = np.random.default_rng(5)
+    X, i = rng.standard_normal((40000, b)) @ C/sigma, rng.integers(b, size=40000)
+    def log_S(X): return np.log(np.exp(X - np.diag(K)/2).mean(1))
+    each = (np.maximum(1 - np.exp(.4 - log_S(X + K[i])), 0),
+            np.maximum(1 - np.exp(.4 + log_S(X)), 0))
+    for way, v in zip(('remove', 'add'), each, strict=True):
+        found = ContourAccountant(getattr(run, way))
+        with pytest.warns(UserWarning, match='the bounds hold'): found = found.delta(.4)
+        error = 4*v.std()/200
+        assert 0 < found.lower - error < v.mean() < found.upper + error
+        assert found.upper < 2.2*v.mean()
+
+@pytest.mark.filterwarnings('ignore:the bounds hold')
+def test_a_chain_by_its_column_is_between():
+    "The same matrix said by its column: not known to be a chain, so bounds are apart around it."
+    chain = MatrixFactorization(inverse_bands=[1., -.5], steps=9)
+    exact = ContourAccountant(CorrelatedBins(Gaussian(sigma=1.), batches=9, noise=chain).add)
+    found = ContourAccountant(CorrelatedBins(Gaussian(sigma=1.), batches=9,
+                                             noise=MATRICES['column']).add).delta(.6)
+    exact = exact.delta(.6)
+    assert found.lower < exact.lower and exact.upper < found.upper < 1.1*exact.upper
+
+def test_blocks():
+    "The best length: all of a geometric column, and nothing beyond the bands."
+    below, _ = page.chains_around(MATRICES['two bands'], 1.)
+    assert below.slope[1:].tolist() == pytest.approx([.9, 0., .9, 0., .9, 0.], abs=1e-6)
+    with pytest.raises(ValueError, match='noise must have one band, or two inverse_bands'):
+        page.chain_of(MATRICES['bands'], 1.)

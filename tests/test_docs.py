@@ -59,7 +59,7 @@ OWN = {
 # when (regular expressions). The validators of ranges do not count.
 GRID, PAID = "noise is too small", r"a number or of shape \(n,\)"
 ERRORS = {
-    "CorrelatedBins.__post_init__": "ValueError for noise that is not of first order",
+    "CorrelatedBins.__post_init__": r"needs C\^T C >= 0; else ValueError",
     "MatrixFactorization.__init__": "ValueError if it has no inverse",
     "MatrixFactorization.sensitivity": "ValueError if.*TooDear",
     "run_of_history": "ValueError for what is none",

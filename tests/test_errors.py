@@ -275,7 +275,7 @@ CALLS = {
     'CorrelatedBins.__post_init__': [
         lambda: dp_saddle.CorrelatedBins(Gaussian(sigma=1.), batches=3, noise=HALF),
         lambda: dp_saddle.CorrelatedBins(Gaussian(sigma=1.), batches=2, noise=dp_saddle.
-                                         MatrixFactorization(bands=[1., .5], steps=2))],
+                                         MatrixFactorization(bands=[1., -.5], steps=2))],
     'MatrixFactorization.__init__': [
         lambda: dp_saddle.MatrixFactorization(), lambda: dp_saddle.MatrixFactorization(bands=[1.]),
         lambda: dp_saddle.MatrixFactorization(column=[0.])],
