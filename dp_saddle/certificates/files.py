@@ -44,6 +44,8 @@ _PARTS = 'form', 'version', 'run', 'question', 'answer', 'proof'
 _RTOL = 1e-12         # relative error of delta that a line aims at
 _DIGITS = 13          # of the bounds, rounded outwards
 _LOG_SMALLEST = -740. # delta below all doubles: its moment is proof enough
+_SMALLEST = Decimal('1e-999999')  # that is written: what is less is between 0 and this
+_LARGEST_EPS = 1e30   # nats: beyond, exponentials of balls overflow
 _PIECES = 8           # of a line's smoothing: what form 1 means
 _SAME = 1e-3          # nats of e^{t eps} by which eps may move and keep its line
 _MOVES = 40           # of an end, each twice as far
@@ -159,6 +161,7 @@ def _checked(text):
     _expect(_has_both(proof), "a proof", kind_of(proof))
     for plans in proof.values(): _check_plans(plans)
     from_steps(data['run'])                        # a ValueError that names the step
+    _expect(data['run'], "a run of at least one step", 'an empty list')
     return data
 
 # %% ../../nbs/certificates/files.ipynb #76e5de3e
@@ -226,6 +229,8 @@ class _Prover:
             only = [n for _, n in self.plrv.parts] == [1]
             low, _, up = self.table.log_delta(at)[:, 0]
             return found + [Candidate({'by': 'one step' if only else 'outcomes'}, low, up)]
+        if eps >= self.table.ess_sup:
+            found.append(Candidate({'by': 'largest losses'}, -inf, float(self.table.log_p_inf[2, 0])))
         low, up = (float(v[0]) for v in self.table.basic_bounds(at))
         return found + [Candidate({'by': 'single steps'}, low, up), self.by_moments(eps)]
 
@@ -242,8 +247,10 @@ def by_moments(self:_Prover, eps):
 # %% ../../nbs/certificates/files.ipynb #eaa069a9
 @patch
 def costly(self:_Prover, eps, up):
-    "A line, where a bound `up` on log delta leaves something to prove."
-    return [] if self.table.closed_form or up < _LOG_SMALLEST else [self.by_line(eps, up)]
+    "A line, where a bound `up` on log delta leaves something to prove, and if it can be read."
+    if self.table.closed_form or up < _LOG_SMALLEST: return []
+    found = self.by_line(eps, up)
+    return [found] if found.plan['nodes'] < _MOST_NODES else []
 
 @patch
 def by_line(self:_Prover, eps, guess):
@@ -272,7 +279,10 @@ def _outwards(
 
 def _as_text(log_delta, rounding):
     "e^log_delta, for a log_delta <= 0."
-    return '0' if log_delta == -inf else _outwards(Decimal(log_delta).exp(), rounding)
+    if log_delta == -inf: return '0'
+    if (delta := Decimal(log_delta).exp()) < _SMALLEST:
+        return str(_SMALLEST).lower() if rounding == ROUND_CEILING else '0'
+    return _outwards(delta, rounding)
 
 # %% ../../nbs/certificates/files.ipynb #d7a2e669
 class _Proved(NamedTuple):
@@ -329,7 +339,7 @@ def _certify_pure(run, steps):
 # %% ../../nbs/certificates/files.ipynb #f4ecc09b
 def _certify_delta(run, steps, eps):
     "The certificate for an eps."
-    checks.real(0, inf, '[)', eps=eps)
+    checks.real(0, _LARGEST_EPS, '[]', eps=eps)
     proved = _prove(_provers(run), float(eps))
     low, up = _as_text(proved.low, ROUND_FLOOR), _as_text(proved.up, ROUND_CEILING)
     return Certificate(steps, {'eps': float(eps)}, {'lower': low, 'upper': up}, proved.proof)
@@ -410,7 +420,7 @@ def _warn_of_lines(certificate):
 @tracked('certify')
 def certify(
     run,           # a mechanism, a composition, or what `dpsgd` returns
-    *, eps=None,   # nats, >= 0: bounds on delta; give this or
+    *, eps=None,   # nats, in [0, 1e30]: bounds on delta; give this or
     delta=None,    # in [0, 1): bounds on eps; at 0 those of a pure run, whose losses have a largest
 ) -> Certificate:  # `verify` proves it again; `save` writes it
     """Bounds, and what they are proved by. TypeError for what is no mechanism; ValueError for one
@@ -422,7 +432,7 @@ def certify(
     run
         a mechanism, a composition, or what `dpsgd` returns
     eps
-        nats, >= 0: bounds on delta; give this or
+        nats, in [0, 1e30]: bounds on delta; give this or
     delta
         in [0, 1): bounds on eps; at 0 those of a pure run, whose losses have a largest
 

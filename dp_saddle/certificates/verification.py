@@ -414,7 +414,7 @@ def _by_single_steps(parts, eps, plan):
     "By the curves of the steps, their masses included; those of the run are subtracted."
     steps, low, up = sum(n for _, n in parts), arb(0), arb(0)
     for step, n in parts:
-        low = low.max(step.curve(eps) + step.mass)
+        low = low.max((step.curve(eps) + step.mass).lower())
         up += n*(step.curve(eps/steps) + step.mass)
     mass = lost(parts)
     return low - mass, up - mass
