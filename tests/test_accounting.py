@@ -1,6 +1,7 @@
 "Chapter 10, the front door: what users of other libraries report, the run, all accountants."
 import pickle
 import warnings
+from fractions import Fraction
 from functools import cache
 
 import numpy as np
@@ -367,3 +368,9 @@ def test_epochs_of_few_bits():
     for huge in (dict(steps=10**400), dict(steps=1, dataset_size=10**400)):
         with pytest.raises(ValueError, match=f'{list(huge)[-1]} must be an integer in'):
             dpsgd(**dict(sigma=1., batch_size=1, dataset_size=9, sampling='poisson') | huge)
+
+def test_a_number_of_another_type_is_the_same_question():
+    "NumPy's numbers and fractions are answered by the same way, to the last digit."
+    run = 3000*PoissonSubsampled(Gaussian(sigma=2.), rate=.01)
+    assert delta(run, eps=.5) == delta(run, eps=np.float32(.5)) == delta(run, eps=Fraction(1, 2))
+    assert epsilon(run, delta=2**-20) == epsilon(run, delta=np.float32(2**-20))

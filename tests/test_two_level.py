@@ -234,10 +234,11 @@ def test_all_join():
     assert TwoLevelSampled(1*Gaussian(sigma=1.), rate=.5, whose='record') == TwoLevelSampled(
         Gaussian(sigma=1.), rate=.5, whose='record')
     assert delta(TwoLevelSampled(0*inner, rate=.5, whose='record'), eps=.1) == 0
+    run = dpsgd(sigma=1., batch_size=1, dataset_size=9, steps=1, sampling='poisson')
+    assert TwoLevelSampled(run, rate=.5, whose='client').base == run.mechanism.as_steps()[0][0]
 
 @pytest.mark.parametrize('given, error, message', [
-    (dict(base=dpsgd(sigma=1., batch_size=1, dataset_size=9, steps=1, sampling='poisson')),
-     TypeError, 'base must be a mechanism or a composition, such as run.mechanism, got Run'),
+    (dict(base=3), TypeError, 'base must be a mechanism'),
     (dict(rate=0.), ValueError, r'rate must be in \(0, 1\], got 0.0'),
     (dict(whose='hers'), ValueError, "whose must be 'record' or 'client', got 'hers'"),
     (dict(base=FixedSize(sigma=2., batch_size=5, dataset_size=50)), ValueError,

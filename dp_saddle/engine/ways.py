@@ -10,9 +10,10 @@ __all__ = ['WAYS', 'Way', 'epsilon_in_closed_form', 'delta_in_closed_form', 'who
 # %% ../../nbs/engine/ways.ipynb #f4665404
 import sys
 import warnings
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from itertools import islice
 from math import inf, log
+from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
@@ -1051,6 +1052,8 @@ def delta_without(
 def _first_of(question, run, x):
     "What the first of the `WAYS` without an accountant says that knows it, or None."
     trace = tracing()
+    if type(x) not in (float, int, bool) and isinstance(x, Real):    # of NumPy, or a fraction
+        with suppress(OverflowError): x = float(x)
     for name, ask in _WITHOUT[question]:
         found = ask(run, x) if trace is None else _as_attempt(name, ask, run, x)
         if found: return found

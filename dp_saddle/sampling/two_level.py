@@ -333,20 +333,21 @@ class TwoLevelSampled(Mechanism):
     Parameters
     ----------
     base
-        the run of one round, with samples of its own or without
+        the run of one round, sampled or not; dpsgd's, too
     rate
         probability to join a round, in (0, 1]
     whose
         'record': a coin of its own, not seen; 'client': of all records of a client, whose
         others may show it: seen
     """
-    base: Mechanism                    # the run of one round, with samples of its own or without
+    base: Mechanism                    # the run of one round, sampled or not; dpsgd's, too
     rate: float = field(kw_only=True)  # probability to join a round, in (0, 1]
     whose: str = field(kw_only=True)   # 'record': a coin of its own, not seen; 'client': of all
                                        # records of a client, whose others may show it: seen
 
     def __post_init__(self):
-        checks.instance(Mechanism, "a mechanism or a composition, such as run.mechanism",
+        object.__setattr__(self, 'base', getattr(self.base, 'mechanism', self.base))    # of a Run
+        checks.instance(Mechanism, "a mechanism, a composition, or what dpsgd returns",
                         base=self.base)
         steps = self.base.as_steps()           # 1*step is the step
         one = steps[0][0] if [n for _, n in steps] == [1] else Composition(steps)
