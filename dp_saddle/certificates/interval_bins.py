@@ -45,7 +45,7 @@ _MOST_ORDER = 1 << 12     # of a moment, a few seconds
 _MOST_MOVED = 1 << 10     # order over sigma: some tens of seconds
 _LARGEST = 14             # order: above, only a bound
 _LOW_BITS = 64
-BIN_BITS = 384            # that frequencies of bins must be known to
+BIN_BITS = 2048           # that noise and frequencies of bins must be known to
 
 # %% ../../nbs/certificates/interval_bins.ipynb #b1ba0007
 def whole_moments(
@@ -358,9 +358,9 @@ def bin_values(
         _check_work(plan, bits)
         with ctx.workprec(max(bits, ctx.prec)):
             values, whole = BinRay(mu, T, a, plan).moments(h, count)
-        wide = max(float(v.real.rad()) for v in values)
+        wide = max(v.real.rad() for v in values)/whole if whole.is_finite() else arb(inf)
         if best is None or wide < best[0]: best = wide, values, whole
-        if wide <= _ENOUGH*float(whole): break
+        if wide <= _ENOUGH: break
         aim *= _MORE
     return best[1:]
 

@@ -411,13 +411,14 @@ def _by_moments(parts, eps, plan):
     return arb(0), chernoff(moment(parts, u), u, eps)
 
 def _by_single_steps(parts, eps, plan):
-    "By the curves of the steps, their masses included; those of the run are subtracted."
+    "By the curves of the steps, masses included, less the run's; from below by its atoms, too."
     steps, low, up = sum(n for _, n in parts), arb(0), arb(0)
     for step, n in parts:
         low = low.max((step.curve(eps) + step.mass).lower())
         up += n*(step.curve(eps/steps) + step.mass)
-    mass = lost(parts)
-    return low - mass, up - mass
+    mass, found = lost(parts), outcomes(parts)
+    apart = atoms_curve(found, eps) if found else arb(0)
+    return (low - mass).max(apart.lower()), up - mass
 
 def _by_nothing(parts, eps, plan):
     return arb(0), arb(1)
