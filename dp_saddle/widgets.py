@@ -31,10 +31,9 @@ from dp_saddle.base import (  # noqa: F401
     tabulate,
 )
 from .edgeworth import edgeworth_tail, standard_cumulants
-from .engine import ContourAccountant, transform_bound
+from .engine import ContourAccountant, FourierAccountant, transform_bound
 from .filters import IndividualGDPFilter
 from .mechanisms import Gaussian, PoissonSubsampled
-from .prv_fft import FourierAccountant
 from .saddlepoint import MomentsAccountant, SaddlePointCLT, SaddlePointMSD, saddle_point
 
 # %% ../nbs/11_live_curves.ipynb #9d8eb934

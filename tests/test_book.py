@@ -13,7 +13,6 @@ LEVELS = {"Check", "Derive", "Extend"}
 FEWEST_EXERCISES = 6
 # Chapters that are longer: how long at most, and why they are not cut.
 LONG = {
-    "07_prv_fft": (88, "two papers' accountants, each by hand, with its claims and its failures"),
     "11_live_curves": (99, "eight figures with sliders, each above the function that makes it"),
 }
 # Chapters that export more, and why.
@@ -22,8 +21,6 @@ EXPORTING = {
 }
 # Chapters that have no method of their own to begin with.
 WITHOUT_METHOD = {"11_live_curves"}
-# What exported cells of a chapter still say of rounding, and why.
-ROUNDING = {"07_prv_fft": ({"_GOAL_ULPS"}, "the last line of a proof that is short")}
 OF_THE_ENGINE_ROOM = re.compile(r"\w+_ULPS\b|\bkept\(|lru_cache|\bcached=True|Planner\b")
 
 PAGES = [NBS/"preface.ipynb", *BOOK]
@@ -110,8 +107,7 @@ def test_no_planner_no_cache_no_rounding(path):
     "Those live in the engine room."
     found = {word for kind, text in cells(path) if kind == "code" and is_exported(text)
              for word in OF_THE_ENGINE_ROOM.findall(text)}
-    allowed, _ = ROUNDING.get(path.stem, (set(), ""))
-    assert path.stem in EXPORTING or found == allowed, found
+    assert path.stem in EXPORTING or not found, found
 
 
 @each_page

@@ -904,7 +904,7 @@ def test_one_question_loads_little():
     loaded = {name.partition('.')[2] for name in loaded.split()}
     assert 'accounting' in loaded and not loaded & {
         'attacks', 'audits', 'bins', 'builders', 'calibration', 'certificates',
-        'command_ledgers', 'edgeworth', 'pictures', 'prv_fft', 'reports', 'samplers', 'sampling',
+        'command_ledgers', 'edgeworth', 'pictures', 'reports', 'samplers', 'sampling',
         'schedules', 'selection', 'sweeps', 'tilted_fft'}
 
 @pytest.mark.parametrize('form, said', [('latex', '$'), ('huggingface', ':'), ('markdown', '**')])

@@ -53,7 +53,7 @@ def test_who_uses_the_lattices():
 
 def test_chapters_are_told_by_their_numbers():
     found = used_by("base/checks")
-    assert "chapters [6](../06_edgeworth.ipynb), [7](../07_prv_fft.ipynb), " in found
+    assert "chapters [6](../06_edgeworth.ipynb), [8](../08_filters.ipynb), " in found
     assert "(pictures.ipynb)" not in found and "(../base/pictures.ipynb)" in found
 
 def test_the_site_says_it_below_the_result():

@@ -17,13 +17,11 @@ BELOW = {
     "saddlepoint": ("mechanisms",),  # estimates of chapters 4 to 6, which the engine bounds
     "edgeworth": ("saddlepoint",),   # its intervals are proved in the engine
     "engine": ("edgeworth",),
-    "prv_fft": ("engine",),
     "filters": ("engine",),
     "individual": ("filters",),
     "steps": ("engine",),
     "sampling": ("steps",),
-    # `compare` names every accountant, so the front door knows all of them
-    "accounting": ("sampling", "prv_fft"),
+    "accounting": ("sampling",),
     "practice": ("accounting", "individual"),
     "certificates": ("practice",),   # but for the verifier, which trusts nobody
     "command": ("certificates",),

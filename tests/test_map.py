@@ -70,11 +70,11 @@ def test_costs_are_those_of_the_benchmark():
     assert known > 6
 
 def minutes(page):
-    "As the map counts them: without folds, exercises and the section Engineering."
+    "As the map counts them: without folds and exercises."
     words = lines = 0
     for cell in cells(page):
         if cell["cell_type"] == "markdown":
-            if re.match(r"## (Engineering|Exercises)", text(cell)): break
+            if re.match("## Exercises", text(cell)): break
             shown = re.sub(r"<details>.*?</details>|\$\$.*?\$\$", "", text(cell), flags=re.S)
             words += len(shown.split())
         elif not re.search(r"^#\| *(hide|code-fold)", text(cell), flags=re.M):

@@ -329,7 +329,7 @@ def test_a_report_loads_what_it_needs():
         import dp_saddle.practice.reports
         loaded = {m.split('.')[-1] for m in sys.modules if m.startswith('dp_saddle.')}
         late = {'attacks', 'schedules', 'selection', 'tilted_clt', 'bins', 'builders', 'batch',
-                'edgeworth', 'prv_fft', 'tilted_fft', 'shuffles', 'samplers', 'worst_case'}
+                'edgeworth', 'tilted_fft', 'shuffles', 'samplers', 'worst_case'}
         assert not loaded & late, loaded & late
         from dp_saddle import Gaussian, PoissonSubsampled, epsilon
         epsilon(300*PoissonSubsampled(base=Gaussian(sigma=2.), rate=.01), delta=1e-5)

@@ -133,11 +133,14 @@ From `circles`:
 From `prv_bands`:
     chernoff_reach: How far up a sum and its steps reach, by Chernoff's bound at 64 tilts
     on_grid: A loss, conditioned on a window, on the multiples of a mesh [PRV Alg. 2]
+    PRVAccountant: The PRV accountant [PRV Alg. 1, 2, Thm 5.5]: bounds proved from a grid
     prv_band: Mesh, windows, circle and curve of one direction, and what the errors become [PRV
         5.5]
 
 From `fourier_grids`:
     checked_grid: L and n; ValueError for a window or a number of points that no grid has
+    FourierAccountant: The Fourier accountant [FA Alg. 1]: an estimate, trivial bounds; `error`
+        says how good it is
     fourier_curves: Window, points, and the curves of so many and of twice as many
     fourier_tail: What lies beyond L by [FA Thm 8] where its conditions hold, else the estimate
         [FA 7.3]
@@ -180,7 +183,7 @@ __getattr__, __dir__, __all__ = door(__name__, {
     "residues": "GDPResidueFilter residue", "counted_norms": "noise_grid norm_counts",
     "record_engines": "chosen_rows noise_families table_delta table_epsilon table_mu table_renyi",
     "circles": "GridCurve infinite_part sum_on_circle",
-    "prv_bands": "chernoff_reach on_grid prv_band",
-    "fourier_grids": "checked_grid fourier_curves fourier_tail newton_from_left", "tilted_fft":
-        "connect_the_dots TiltedFFT", "lattices": "LatticeLoss", "laplace_polynomials": "",
+    "prv_bands": "chernoff_reach on_grid PRVAccountant prv_band", "fourier_grids":
+        "checked_grid FourierAccountant fourier_curves fourier_tail newton_from_left",
+    "tilted_fft": "connect_the_dots TiltedFFT", "lattices": "LatticeLoss", "laplace_polynomials": "",
 })
