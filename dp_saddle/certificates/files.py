@@ -214,6 +214,7 @@ class Candidate(NamedTuple):
     low: float
     up: float
 
+# %% ../../nbs/certificates/files.ipynb #4b56dcaa
 class _Prover:
     "One direction of a run."
     def __init__(self, plrv):

@@ -168,8 +168,7 @@ __getattr__, __dir__, __all__ = door(__name__, {
     "smoothing": "", "solve": "", "line":
         "composed_atoms NOTHING reach_of CgfTable facts_of widened", "endpoint_expansion": "",
     "largest_loss_levels": "", "transform_grids": "", "stacked_kinds": "", "small_losses": "",
-    "gaussian_rows": "epsilons_of_sampled", "gaussian_curves": "",
-    "sorted_runs": "", "ways":
+    "gaussian_rows": "epsilons_of_sampled", "gaussian_curves": "", "sorted_runs": "", "ways":
         "ContourAccountant completed delta_without epsilon_without WAYS whole_way",
     "many": "LossFamily mixing_bounds on_lines split_steps sum_rounding tilted_sum",
     "record_bounds": "BoundsTable delta_bounds dominating_mu epsilon_bounds gaussian_above "
@@ -185,5 +184,5 @@ __getattr__, __dir__, __all__ = door(__name__, {
     "circles": "GridCurve infinite_part sum_on_circle",
     "prv_bands": "chernoff_reach on_grid PRVAccountant prv_band", "fourier_grids":
         "checked_grid FourierAccountant fourier_curves fourier_tail newton_from_left",
-    "tilted_fft": "connect_the_dots TiltedFFT", "lattices": "LatticeLoss", "laplace_polynomials": "",
+    "tilted_fft": "connect_the_dots TiltedFFT", "lattices": "LatticeLoss", "laplace_polynomials": ""
 })
