@@ -398,4 +398,5 @@ def test_large_targets_that_are_met():
             step = Gaussian(sigma=sigma)
             return n*(step if rate == 1 else PoissonSubsampled(base=step, rate=rate))
         sigma = calibrate(build, eps=eps, delta=1e-5)
-        assert epsilon(build(sigma), delta=1e-5) <= eps < epsilon(build(sigma*(1 - 1e-6)), delta=1e-5)
+        spent, more = (epsilon(build(sigma*by), delta=1e-5) for by in (1, 1 - 1e-6))
+        assert spent <= eps < more

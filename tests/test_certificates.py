@@ -338,7 +338,8 @@ def test_beyond_the_largest_losses_delta_is_0():
 @pytest.mark.parametrize('eps', [100., 2000.])
 def test_an_epoch_of_bins_leaves_the_lower_bounds_of_other_steps(eps):
     "Of one epoch alone the verifier knows nothing, which takes nothing from the others' curves."
-    made = certify(2*BallsInBins(base=Gaussian(sigma=1.38), batches=2) + Gaussian(sigma=1.), eps=eps)
+    run = 2*BallsInBins(base=Gaussian(sigma=1.38), batches=2) + Gaussian(sigma=1.)
+    made = certify(run, eps=eps)
     with mp.workdps(40):
         below, above = (mp.erfc((eps + side)/mp.sqrt(2))/2 for side in (-.5, .5))
         alone = below - mp.exp(eps)*above
@@ -373,7 +374,7 @@ def test_bins_of_much_noise_are_enclosed():
     with ctx.workprec(BIN_BITS):
         (at_0, far), whole = bin_values(1/arb(sigma), bins, arb(-5), arb(395.7), 2)
         assert max(v.real.rad() for v in (at_0, far)) < 1e-20
-        assert abs(far) < abs(at_0) < whole*(1 + 1e-20)
+        assert abs(far) < abs(at_0) < whole + 1e-20
     variance = np.expm1(sigma**-2)/bins
     assert abs(at_0 - (1 + 15*variance)) < 1e-5      # E S^-5, the fourth central moment left out
 

@@ -230,7 +230,8 @@ class _Prover:
             low, _, up = self.table.log_delta(at)[:, 0]
             return found + [Candidate({'by': 'one step' if only else 'outcomes'}, low, up)]
         if eps >= self.table.ess_sup:
-            found.append(Candidate({'by': 'largest losses'}, -inf, float(self.table.log_p_inf[2, 0])))
+            most = float(self.table.log_p_inf[2, 0])
+            found.append(Candidate({'by': 'largest losses'}, -inf, most))
         low, up = (float(v[0]) for v in self.table.basic_bounds(at))
         return found + [Candidate({'by': 'single steps'}, low, up), self.by_moments(eps)]
 
