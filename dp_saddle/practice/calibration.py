@@ -351,6 +351,7 @@ def _foreseen(mu, rate, n, delta):
     one = plain_epsilon_of_mu(max(mu, TINY), max(share, SMALLEST)) if share < 1/2 else 0.
     return log(max(hypot(many, log1p(rate*expm1(min(one, _MOST_NATS)))), TINY))
 
+# %% ../../nbs/practice/calibration.ipynb #5280ad74
 def _check_noise(kind, target):
     "ValueError where sampled steps, with the least noise, have not that eps: by their most draws."
     from scipy.special import bdtrc  # slow to load: where it is needed
@@ -365,7 +366,6 @@ def _check_noise(kind, target):
         raise ValueError(f"eps must be at most about {most:.3g} for these sampled steps, got "
                          f"{quoted(target.eps)}: it takes noise below {_LEAST_NOISE:.3g} of the "
                          "sensitivity, too little to be looked for")
-
 
 # %% ../../nbs/practice/calibration.ipynb #c41d5e03
 def _first_line(cost, parameter, first):
