@@ -4419,6 +4419,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                               'dp_saddle/practice/calibration.py'),
                                                 'dp_saddle.practice.calibration._check_limit': ( 'practice/calibration.html#_check_limit',
                                                                                                  'dp_saddle/practice/calibration.py'),
+                                                'dp_saddle.practice.calibration._check_noise': ( 'practice/calibration.html#_check_noise',
+                                                                                                 'dp_saddle/practice/calibration.py'),
                                                 'dp_saddle.practice.calibration._cost': ( 'practice/calibration.html#_cost',
                                                                                           'dp_saddle/practice/calibration.py'),
                                                 'dp_saddle.practice.calibration._ends': ( 'practice/calibration.html#_ends',

@@ -373,3 +373,30 @@ def test_a_search_begins_where_the_builder_takes_a_value():
     found = calibrate(told, eps=3., delta=1e-6, parameter='chance')
     assert found == pytest.approx(1/(1 + np.exp(3.)), rel=3e-6)
     assert epsilon(told(found), delta=1e-6) <= 3
+
+@pytest.mark.parametrize('steps, eps', [(100, 1e5), (100, 1e300), (10_000, 1e5)])
+def test_a_target_that_takes_hardly_any_noise_is_refused(steps, eps):
+    "At once: each eps of such noise takes seconds."
+    asked = []
+    def build(sigma):
+        asked.append(sigma)
+        return steps*PoissonSubsampled(base=Gaussian(sigma=sigma), rate=.01)
+    with pytest.raises(ValueError, match=r'eps must be at most about \d.* for these sampled steps'):
+        calibrate(build, eps=eps, delta=1e-5)
+    assert min(asked) >= 1/16
+
+def test_a_target_that_is_met_without_noise_is_refused():
+    "The chance of any draw is less than delta: no noise is the least."
+    with pytest.raises(ValueError, match='delta must be smaller than the chance of any draw'):
+        calibrate(lambda sigma: 5*PoissonSubsampled(base=Gaussian(sigma=sigma), rate=1e-7),
+                  eps=10., delta=1e-5)
+
+def test_large_targets_that_are_met():
+    "Of one sampled step, of steps that are not sampled, and of so many that noise is not small."
+    for n, rate, eps in ((1, .01, 1e3), (100, 1., 1e5), (10**6, .1, 1e5)):
+        def build(sigma, n=n, rate=rate):
+            step = Gaussian(sigma=sigma)
+            return n*(step if rate == 1 else PoissonSubsampled(base=step, rate=rate))
+        sigma = calibrate(build, eps=eps, delta=1e-5)
+        spent, more = (epsilon(build(sigma*by), delta=1e-5) for by in (1, 1 - 1e-6))
+        assert spent <= eps < more

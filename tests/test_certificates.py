@@ -7,8 +7,10 @@ from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
+import mpmath as mp
 import numpy as np
 import pytest
+from flint import arb, ctx
 
 from certify import run as run_of
 from dp_saddle import (
@@ -41,6 +43,7 @@ from dp_saddle import (
 from dp_saddle.base import checks
 from dp_saddle.certificates import verification
 from dp_saddle.certificates.files import Certificate
+from dp_saddle.certificates.interval_bins import BIN_BITS, bin_values
 from dp_saddle.command import main as cli
 from peers import SETTINGS
 
@@ -314,6 +317,67 @@ def test_long_verifications_are_announced():
         certify(sampled_laplace(.001, .1, 1), delta=1e-5)       # without a line
     assert not [w for w in said if 'verify' in str(w.message)]
 
+@pytest.mark.parametrize('run, eps', [
+    (3*Gaussian(sigma=3.58), 2813.5), (Gaussian(sigma=1.), 2500.), (Gaussian(sigma=1.), 1e5),
+    (Gaussian(sigma=1.), 1e30), (Gaussian(sigma=1.) + RandomizedResponse(eps=1.), 1e5),
+    (sgd(1., .1, 100), 1e9)], ids=str)
+def test_a_delta_below_all_decimals_is_not_0(run, eps):
+    "A Gaussian loss has no largest: each delta is above 0."
+    made = certify(run, eps=eps)
+    low, up = (Decimal(made.answer[side]) for side in ('lower', 'upper'))
+    assert low == 0 < up <= Decimal('1e-999999') and verify(made)
+
+def test_an_eps_whose_exponentials_overflow_is_refused():
+    with pytest.raises(ValueError, match=r'eps must be in \[0, 1e\+30\], got 1e\+31'):
+        certify(Gaussian(sigma=1.), eps=1e31)
+
+def test_beyond_the_largest_losses_delta_is_0():
+    made = certify(5*Laplace(scale=1.), eps=20.)
+    assert made.answer == {'lower': '0', 'upper': '0'} and verify(made)
+
+@pytest.mark.parametrize('eps', [100., 2000.])
+def test_an_epoch_of_bins_leaves_the_lower_bounds_of_other_steps(eps):
+    "Of one epoch alone the verifier knows nothing, which takes nothing from the others' curves."
+    run = 2*BallsInBins(base=Gaussian(sigma=1.38), batches=2) + Gaussian(sigma=1.)
+    made = certify(run, eps=eps)
+    with mp.workdps(40):
+        below, above = (mp.erfc((eps + side)/mp.sqrt(2))/2 for side in (-.5, .5))
+        alone = below - mp.exp(eps)*above
+        assert alone*(1 - mp.mpf('1e-4')) < mp.mpf(made.answer['lower']) <= alone
+    assert verify(made)
+
+def test_no_line_is_written_that_is_not_read(monkeypatch):
+    monkeypatch.setattr('dp_saddle.certificates.files._MOST_NODES', 8)
+    made = certify(sgd(2., .01, 1000), eps=1.)
+    assert Certificate.from_json(made.to_json()) == made and verify(made)
+    plans = [plan for side in made.proof.values() for plan in side.values()]
+    assert all(plan['by'] != 'line' for plan in plans)
+
+@pytest.mark.slow
+def test_no_line_of_a_million_nodes_is_written():
+    "Seven losses, next to their largest sum: a line of 1.25 million nodes is found."
+    made = certify(7*Laplace(scale=.815), delta=1.2130837973027611e-168)
+    assert Certificate.from_json(made.to_json()) == made and verify(made)
+    low, up = (Decimal(made.answer[side]) for side in ('lower', 'upper'))
+    assert up - Decimal('2e-12') < low < 7/Decimal(.815) < up
+
+def test_the_chance_that_all_losses_are_largest_is_a_lower_bound():
+    "Of seven steps of Laplace noise, each largest with a chance of 1/2."
+    steps = [{'mechanism': 'Laplace', 'scale': .815, 'count': 7}]
+    low, _ = verification.Verifier(steps).bounds('remove', arb(8.5), {'by': 'single steps'})
+    known = -np.expm1(8.5 - 7/.815)/2**7
+    assert known*(1 - 1e-12) < low < known*(1 + 1e-12)
+
+def test_bins_of_much_noise_are_enclosed():
+    "Errors of the noise, which is known to so many bits, grow by hundreds of nats on a ray."
+    sigma, bins = 17.8, 20
+    with ctx.workprec(BIN_BITS):
+        (at_0, far), whole = bin_values(1/arb(sigma), bins, arb(-5), arb(395.7), 2)
+        assert max(v.real.rad() for v in (at_0, far)) < 1e-20
+        assert abs(far) < abs(at_0) < whole + 1e-20
+    variance = np.expm1(sigma**-2)/bins
+    assert abs(at_0 - (1 + 15*variance)) < 1e-5      # E S^-5, the fourth central moment left out
+
 def test_files(tmp_path):
     made = certify(sgd(2., .01, 1000), eps=1.)
     made.save(tmp_path/'a.cert.json')
@@ -339,6 +403,7 @@ def test_files(tmp_path):
     (lambda d: d['proof']['upper']['remove'].pop('far tilt'), "plans of"),
     (lambda d: d['proof']['upper']['remove'].update(tilt='1'), "a number as 'tilt'"),
     (lambda d: d['run'][0].update(sigma=-1.), 'step 0: sigma'),
+    (lambda d: d['run'].clear(), 'a run of at least one step'),
     (lambda d: d['run'][0].update(mechanism='Mine'), 'mechanism of step 0'),
 ])
 def test_what_is_not_in_form(break_it, message):

@@ -50,7 +50,7 @@ LONG_MODULES = {
     "losses.densities": (560,
         "all Gaussians, sampled and mixed, share a path; your own, beside it, could have a "
         "room of its own"),
-    "practice.calibration": (460,
+    "practice.calibration": (480,
         "one search, for whole numbers and others; the optimal schedule could have a room"),
     "practice.schedules": (630,
         "prefixes by tables, by outcomes, by moments; the files they come from could have a "

@@ -214,7 +214,6 @@ class Candidate(NamedTuple):
     low: float
     up: float
 
-# %% ../../nbs/certificates/files.ipynb #4b56dcaa
 class _Prover:
     "One direction of a run."
     def __init__(self, plrv):
@@ -231,8 +230,7 @@ class _Prover:
             low, _, up = self.table.log_delta(at)[:, 0]
             return found + [Candidate({'by': 'one step' if only else 'outcomes'}, low, up)]
         if eps >= self.table.ess_sup:
-            most = float(self.table.log_p_inf[2, 0])
-            found.append(Candidate({'by': 'largest losses'}, -inf, most))
+            found += [Candidate({'by': 'largest losses'}, -inf, self.table.log_p_inf[2, 0])]
         low, up = (float(v[0]) for v in self.table.basic_bounds(at))
         return found + [Candidate({'by': 'single steps'}, low, up), self.by_moments(eps)]
 

@@ -302,6 +302,7 @@ _MAX_CHORDS, _STEEPER = 10, 1.3  # evaluations of eps; its log over that of mu, 
 _LONGEST_CHORD, _FAR = 1.5, 1e9   # in log parameter; noise that is looked for by bounds
 _STEEPEST, _MOST_NATS = 600., 700.     # of 1/sigma^2, and of one loss: foreseen are no more
 _HIGH_RATE = .9           # that builders take
+_LEAST_NOISE = 1/16       # sigma over sensitivity of sampled steps that is looked for
 _MOST_FORESEEN, _AHEAD, _FORESEEN = 20, .02, 1e-3    # strides; for slopes; the last one's length
 
 def _towards(known, y, slope):
@@ -350,6 +351,21 @@ def _foreseen(mu, rate, n, delta):
     one = plain_epsilon_of_mu(max(mu, TINY), max(share, SMALLEST)) if share < 1/2 else 0.
     return log(max(hypot(many, log1p(rate*expm1(min(one, _MOST_NATS)))), TINY))
 
+# %% ../../nbs/practice/calibration.ipynb #5280ad74
+def _check_noise(kind, target):
+    "ValueError where sampled steps, with the least noise, have not that eps: by their most draws."
+    from scipy.special import bdtrc  # slow to load: where it is needed
+    _, rate, n = kind
+    draws = bisect_left(range(n), True, key=lambda k: bdtrc(k, n, rate) <= target.delta)
+    if rate == 1 or n == 1: return           # there is a formula
+    if draws == 0:
+        raise ValueError("delta must be smaller than the chance of any draw, got "
+                         f"{quoted(target.delta)}: the target is met without noise")
+    most = plain_epsilon_of_mu(sqrt(draws)/_LEAST_NOISE, target.delta)
+    if target.eps > most:
+        raise ValueError(f"eps must be at most about {most:.3g} for these sampled steps, got "
+                         f"{quoted(target.eps)}: it takes noise below {_LEAST_NOISE:.3g} of the "
+                         "sensitivity, too little to be looked for")
 
 # %% ../../nbs/practice/calibration.ipynb #c41d5e03
 def _first_line(cost, parameter, first):
@@ -390,6 +406,7 @@ def _from_afar(build, target, parameter):
     if target.eps == 0 or slope is None or parameter in _WHOLE: return None
     kind = _kind(_built(build, first))
     if kind is None: return None
+    if slope < 0: _check_noise(kind, target)
     further, rise = _ahead(kind, target, slope)
     return _by_chords(build, target, log(first) + further, rise)
 
