@@ -101,6 +101,8 @@ def test_notebook(path):
     redo = f"make execute NOTEBOOK={path.relative_to(ROOT).as_posix()}"
     cells = [cell for cell in nb["cells"] if cell["cell_type"] == "code"]
     assert nb["metadata"]["kernelspec"]["name"] == "python3", "its kernel must be called python3"
+    ids = [cell["id"] for cell in nb["cells"]]
+    assert len({*ids}) == len(ids), "two of its cells have the same id"
     assert not cells or any(cell["outputs"] for cell in cells), f"it has no outputs: {redo}"
     for cell in cells:
         source = "".join(cell["source"])
