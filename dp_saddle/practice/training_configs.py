@@ -454,8 +454,9 @@ _ASKED_LATER = 'clip', 'delta', 'eps', 'privacy_unit', 'not_poisson', *_FACTORS
 def _refuse_unclear(self):
     "ValueError for a value that would change the run, and is none that its word takes."
     covered = {word for given in self.given for word in _COVERED.get(given, ())}
-    for word in self.found.keys() - covered - {*_ASKED_LATER}:
-        for entry in self.found[word]:
+    for word, entries in self.found.items():
+        if word in covered or word in _ASKED_LATER: continue
+        for entry in entries:
             if entry.value is not UNCLEAR: continue
             said = _SAYS.get(word, word)
             beside = f", or say {self.named(said)}" if said in _COVERED else ''
