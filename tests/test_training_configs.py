@@ -176,6 +176,7 @@ def test_what_is_missing_is_asked_for_by_name(tmp_path, data, said):
     'max_steps: 100_000', 'max_steps: 100k', 'disable_dp: True', 'use_dp: no', 'use_dp: 0',
     'use_dp: maybe', 'noise_decay: 0.99', 'noise_schedule: {type: exponential}',
     'noise_schedule: [1.0, 2.0]', 'noise_type: [laplace]', 'mechanism: {name: laplace}',
+    'mechanism: {kind: laplace, sigma: 1.1}', 'noise_mechanism: {family: laplace}',
     'logical_batch_size: 1_024', 'unit_records: 5_0', 'examples_per_user: 10x', 'tries: 3',
     'tries: {geometric: 10}', 'relation: 5', 'relation: [replace-one]', 'microbatches: 1_6',
     'poisson_sampling: False', 'sampling_method: uniform', 'truncated_batch_size: 1_000',

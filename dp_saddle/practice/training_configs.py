@@ -173,12 +173,13 @@ def _usable(word, value):
 # %% ../../nbs/practice/training_configs.ipynb #f1cc5311
 _OPEN = '', '?', '???', 'auto', 'none', 'null'    # texts that leave a value open
 _NAMED = 'mechanism', 'sampling', 'schedule'      # what a section may have the name of
-_SECTIONS = 'on', 'off', 'mechanism', 'sampling'  # and words by which a section may go
+_SECTIONS = 'on', 'off', 'sampling'               # and words by which a section may go
+_NAMES = 'name', 'type', 'kind', 'method', 'scheme', 'class', '_target_'
 
 def _name_of(word, value):
     "The name in a section, where a name is due; any other value as it is."
     if not isinstance(value, dict) or word not in _NAMED: return value
-    return next((value[key] for key in ('name', 'type', 'method', 'scheme') if key in value), value)
+    return next((value[key] for key in _NAMES if key in value), value)
 
 def _is_open(word, value):
     "Does a value leave a word open, as null does, and -1 steps (no limit)?"
