@@ -20,10 +20,9 @@ from ..saddlepoint import saddle_point
 from dp_saddle.widgets.runs import (
     FEW_DIGITS,
     down,
-    up,
     sampled_run,
     slider_of,
-    sliders_of,
+    up,
 )
 
 
