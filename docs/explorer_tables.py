@@ -35,9 +35,13 @@ def kept(call, figure, file=FILE):
         if not np.allclose(tables[f"{call} asked"], numbers, **SAME): return None
         return tuple(tables[f"{call} {part}"] for part in PARTS)
 
+def made(call):
+    "The figure that a call of this text makes."
+    return eval(call, {name: getattr(widgets, name) for name in widgets.__all__})
+
 def page(call):
     "The figure's HTML."
-    figure = eval(call, vars(widgets))
+    figure = made(call)
     if table := kept(call, figure):
         lines, marks, numbers = table
         explorer.tabulate = lambda _: (lines, marks, [tuple(row) for row in numbers.tolist()])
@@ -47,7 +51,7 @@ def write():
     "All tables, anew."
     found = {}
     for call in CALLS:
-        figure = eval(call, vars(widgets))
+        figure = made(call)
         found[call], found[f"{call} asked"] = asked(figure)
         for part, table in zip(PARTS, explorer.tabulate(figure)):
             found[f"{call} {part}"] = np.array(table)

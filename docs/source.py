@@ -38,8 +38,7 @@ PARTS = {
     "The book": ("preface", "0", "1", "glossary"),
     "Using it": ("accounting/", "practice/", "command/", "interop/"),
     "The engine room": ("engine/", "plrv/", "losses/", "mechanisms/", "saddlepoint/", "steps/",
-                        "sampling/",
-                        "certificates/", "base/"),
+                        "sampling/", "certificates/", "widgets/", "base/"),
     "The papers": ("papers/", "benchmark"),
     "More": ("commands", "api/index", "gallery", "references"),
 }

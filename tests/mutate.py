@@ -57,8 +57,8 @@ BUILT_ON_IT = dict.fromkeys(("base.numerics", "plrv.protocol", "plrv.moduli",
                              "losses.densities", "mechanisms.composition",
                              "mechanisms.finite_pairs", "mechanisms.accountants"), ["engine.line"])
 # Judged by what they show, not by formulas.
-DRAWING = {"base.explorer", "widgets", "interop.opacus", "interop.events", "command.main",
-           "practice.reports"}
+DRAWING = {"base.explorer", "widgets.runs", "widgets.methods", "widgets.tables",
+           "interop.opacus", "interop.events", "command.main", "practice.reports"}
 MODULES = [name for name in CHAPTERS if name not in DRAWING]
 SMOKE = """import os, dp_saddle as d, dp_saddle.widgets
 assert os.path.dirname(d.__file__) == os.path.abspath('dp_saddle')

@@ -68,7 +68,7 @@ MEANT = {
 }
 
 QUESTIONS = {}  # {text: function without arguments}, in the order they are asked
-LAST_MODULES = ('widgets', 'interop.events', 'interop.opacus')  # slow to import
+LAST_MODULES = 'widgets.runs', 'interop.events', 'interop.opacus'  # slow to import
 
 
 def public(name):

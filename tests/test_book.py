@@ -11,16 +11,6 @@ from house import BOOK, NBS
 MOST_CELLS, MOST_EXPORTED, BY_HAND_LINES = 80, 1/3, 25
 LEVELS = {"Check", "Derive", "Extend"}
 FEWEST_EXERCISES = 6
-# Chapters that are longer: how long at most, and why they are not cut.
-LONG = {
-    "11_live_curves": (99, "eight figures with sliders, each above the function that makes it"),
-}
-# Chapters that export more, and why.
-EXPORTING = {
-    "11_live_curves": "a gallery: each figure is a function of the library, and stands below it",
-}
-# Chapters that have no method of their own to begin with.
-WITHOUT_METHOD = {"11_live_curves"}
 OF_THE_ENGINE_ROOM = re.compile(r"\w+_ULPS\b|\bkept\(|lru_cache|\bcached=True|Planner\b")
 
 PAGES = [NBS/"preface.ipynb", *BOOK]
@@ -77,23 +67,19 @@ def asserts(text):
 
 @each_page
 def test_a_chapter_is_a_chapter_long(path):
-    most, _ = LONG.get(path.stem, (MOST_CELLS, ""))
     count = len(cells(path))
-    assert count <= most, f"{count} cells"
-    assert path.stem not in LONG or count > MOST_CELLS, "no longer long: off the list"
+    assert count <= MOST_CELLS, f"{count} cells"
 
 
 @each_page
 def test_a_third_is_exported_at_most(path):
     found = share(path)
-    assert found <= MOST_EXPORTED or path.stem in EXPORTING, f"{found:.0%}"
-    assert path.stem not in EXPORTING or found > MOST_EXPORTED, "off the list"
+    assert found <= MOST_EXPORTED, f"{found:.0%}"
 
 
 @each_chapter
 def test_the_method_by_hand_comes_first(path):
     "The first section with code, of at most so many lines before the check, and a check."
-    if path.stem in WITHOUT_METHOD: return
     title, found = by_hand(path)
     assert of_hands(title), title
     assert len(code(found[0])) <= BY_HAND_LINES, len(code(found[0]))
@@ -107,7 +93,7 @@ def test_no_planner_no_cache_no_rounding(path):
     "Those live in the engine room."
     found = {word for kind, text in cells(path) if kind == "code" and is_exported(text)
              for word in OF_THE_ENGINE_ROOM.findall(text)}
-    assert path.stem in EXPORTING or not found, found
+    assert not found, found
 
 
 @each_page

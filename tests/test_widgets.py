@@ -69,7 +69,7 @@ PARTS = 60
 @pytest.mark.parametrize('call', explorer_tables.CALLS)
 def test_tables_of_the_site(call, part):
     "docs/explorers.npz has what the library says, to a unit of what is drawn and what is printed."
-    figure = eval(call, vars(W))
+    figure = explorer_tables.made(call)
     table = explorer_tables.kept(call, figure)
     assert table, 'the figure is another one: python docs/explorer_tables.py'
     settings = list(product(*(s.values for s in figure.sliders)))
@@ -97,7 +97,7 @@ def elsewhere(figure, toward):
 @pytest.mark.parametrize('call', explorer_tables.CALLS)
 def test_tables_of_the_site_are_found_on_any_processor(call):
     "By what was asked, not by its last bits; another question has no table."
-    figure = eval(call, vars(W))
+    figure = explorer_tables.made(call)
     first = figure.sliders[0]
     for toward in (-inf, inf):
         assert explorer_tables.kept(call, elsewhere(figure, toward))
