@@ -25,6 +25,7 @@ from dp_saddle import (
     epsilon,
     group,
 )
+from dp_saddle.accounting import best_answers
 from dp_saddle.base.numerics import EXTENDED, ULP
 from dp_saddle.engine import gaussian_rows as rows
 from dp_saddle.engine import stacked_kinds
@@ -364,6 +365,19 @@ def test_who_is_dismissed_too_early_is_asked_again():
     run = run_of(1.3075864810601399, .00033909165332093866, 25271)
     (many,), alone = rows.epsilons_of_sampled([run], [1e-5]), rows.epsilon_of_sampled(run, 1e-5)
     assert many.lower <= alone.upper and alone.lower <= many.upper and many.width < NARROW
+
+def test_a_list_is_an_array(monkeypatch):
+    "Of deltas and of eps: the same doubles, and no accountant; what holds no numbers is an error."
+    run = 3000*PoissonSubsampled(base=Gaussian(sigma=1.1), rate=.01)
+    deltas, eps = [1e-5, 1e-6], [1, 2]
+    found = epsilon(run, delta=np.array(deltas)), best_answers.delta(run, eps=np.array(eps, float))
+    monkeypatch.setattr(best_answers, 'best_accountant', None)
+    for kind in (list, tuple, np.array):
+        assert np.array_equal(epsilon(run, delta=kind(deltas)), found[0])
+        assert np.array_equal(best_answers.delta(run, eps=kind(eps)), found[1])
+    monkeypatch.undo()
+    for wrong in (['a'], [True], [.1, None], [.1, [.2]]):
+        with pytest.raises(TypeError, match='delta must be'): epsilon(run, delta=wrong)
 
 def test_few_calls():
     "A question takes hundreds of calls of functions of this library, not thousands."

@@ -67,6 +67,18 @@ def test_equal_steps_merge():
     assert sum(STEPS).as_steps() == tuple((m, 1) for m in STEPS)
     assert (0*STEPS[0] + STEPS[1]).as_steps() == ((STEPS[0], 0), (STEPS[1], 1))
 
+def test_a_sum_of_thousands_looks_up_only_what_is_new(monkeypatch):
+    "Asked: hashes of steps; a sum that merges all anew at each step takes their number's square."
+    asked = []
+    monkeypatch.setattr(Gaussian, '__hash__', lambda step: asked.append(1) or hash(step.sigma))
+    n = 300
+    run = sum(Gaussian(sigma=1. + k/n) for k in range(n)) + 2*Gaussian(sigma=1.)
+    assert len(asked) < 10*n
+    assert [k for _, k in run.as_steps()] == [3, *[1]*(n - 1)]
+    assert [m.sigma for m, _ in run.as_steps()] == [1. + k/n for k in range(n)]
+    assert run == Composition(run.as_steps()) and repr(run).startswith('3*Gaussian(sigma=1.0')
+    with pytest.raises(ValueError, match='at most 2.53'): run + 2**53*Gaussian(sigma=5.)
+
 def test_values():
     whole = PoissonSubsampled(base=Gaussian(sigma=1.), rate=1.)
     assert whole.remove.delta(.5) == Gaussian(sigma=1.).remove.delta(.5)

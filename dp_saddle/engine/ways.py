@@ -1049,11 +1049,20 @@ def delta_without(
     """
     return _first_of('delta', run, eps)
 
+def _as_doubles(x):
+    "A number of NumPy's, a fraction or a list as a float or an array; all else as it is."
+    if type(x) in (float, int, bool, np.ndarray): return x
+    with suppress(OverflowError, TypeError, ValueError):
+        if isinstance(x, Real): return float(x)
+        array = np.asarray(x)
+        if array.ndim and array.dtype.kind in _NUMBERS: return array.astype(float)
+    return x
+
+_NUMBERS = 'iuf'          # kinds of arrays: whole numbers and doubles
+
 def _first_of(question, run, x):
     "What the first of the `WAYS` without an accountant says that knows it, or None."
-    trace = tracing()
-    if type(x) not in (float, int, bool) and isinstance(x, Real):    # of NumPy, or a fraction
-        with suppress(OverflowError): x = float(x)
+    trace, x = tracing(), _as_doubles(x)
     for name, ask in _WITHOUT[question]:
         found = ask(run, x) if trace is None else _as_attempt(name, ask, run, x)
         if found: return found
@@ -1087,7 +1096,7 @@ def completed(
     """
     if found is None: return ask(x)
     if type(found.upper) is float or not (unknown := np.isnan(found.upper)).any(): return found
-    for known, asked in zip(found[:_BOUNDS], ask(x[unknown])[:_BOUNDS], strict=True):
+    for known, asked in zip(found[:_BOUNDS], ask(np.asarray(x)[unknown])[:_BOUNDS], strict=True):
         known[unknown] = asked
     return found
 

@@ -7,6 +7,7 @@ __all__ = ['FOR_ANY', 'Mechanism', 'Composition']
 
 # %% ../../nbs/mechanisms/composition.ipynb #0770b9d7
 from dataclasses import dataclass
+from itertools import islice
 
 from ..base import cached_property, checks, patch, quoted
 from ..losses import missing
@@ -87,9 +88,17 @@ Mechanism.__rmul__ = Mechanism.__mul__
 # Proved: change one and a theorem is broken.
 _MAX_STEPS = 2**53        # counts up to here are exact as doubles
 
-def _merged(steps):
+def _keep(composition, counts, before=()):
+    "The steps of a new composition, {mechanism: count}; `before`: its first ones, ready made."
+    if (total := sum(counts.values())) > _MAX_STEPS:
+        raise ValueError(f"steps must be at most 2^53 in all, got {total}")
+    steps = before + tuple(islice(counts.items(), len(before), None))
+    object.__setattr__(composition, 'steps', steps)
+    object.__setattr__(composition, '_counts', counts)
+
+def _merged(steps, before=()):
     "{mechanism: count}, compositions taken apart, in the order of first appearance."
-    merged = {}
+    merged = dict(before)
     for mechanism, count in steps:
         checks.count(0, steps=count)
         for part, k in mechanism.as_steps():
@@ -119,10 +128,7 @@ class Composition(Mechanism):
             raise TypeError(f"steps must be (mechanism, count) pairs, got {quoted(self.steps)}")
         if not self.steps:
             raise ValueError("steps must hold at least one (mechanism, count) pair, got ()")
-        merged = _merged(self.steps)
-        if (total := sum(merged.values())) > _MAX_STEPS:
-            raise ValueError(f"steps must be at most 2^53 in all, got {total}")
-        object.__setattr__(self, 'steps', tuple(merged.items()))
+        _keep(self, _merged(self.steps))
 
     def __repr__(self):
         return ' + '.join(f'{n}*{m}' for m, n in self.steps)
@@ -132,6 +138,14 @@ class Composition(Mechanism):
 def as_steps(self:Composition):
     "The (mechanism, count) pairs it consists of."
     return self.steps
+
+@patch
+def __add__(self:Composition, other):
+    if not isinstance(other, Mechanism): return NotImplemented
+    longer, more = object.__new__(Composition), other.as_steps()     # only these are looked up
+    known = any(part in self._counts for step, _ in more for part, _ in step.as_steps())
+    _keep(longer, _merged(more, self._counts), () if known else self.steps)
+    return longer
 
 @patch(as_prop=True)
 def symmetric(self:Composition):
