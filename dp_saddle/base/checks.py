@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['asking', 'TooDear', 'real', 'count', 'flag', 'choice', 'instance', 'array',
-           'whole_numbers', 'cached_property', 'patch', 'users_level', 'Saved',
-           'show_progress', 'Task', 'counted', 'tracked', 'MadeInTurn', 'still_here',
-           'end_line']
+           'whole_numbers', 'as_doubles', 'cached_property', 'patch', 'users_level',
+           'Saved', 'show_progress', 'Task', 'counted', 'tracked', 'MadeInTurn',
+           'still_here', 'end_line']
 
 # %% ../../nbs/base/checks.ipynb #29c0e849
 import json
@@ -217,6 +217,27 @@ def whole_numbers(
         raise TypeError(f"{name} must be an integer or an array of integers, got {quoted(x)}")
     for one in a.ravel().tolist(): count(low, **{name: one})
     return a
+
+# %% ../../nbs/base/checks.ipynb #b2fd32cb
+def as_doubles(
+    x,  # anything
+):      # a float, an array of floats, or x itself
+    """A number of NumPy's, a fraction or a list of numbers, as doubles; all else as it is.
+
+    Parameters
+    ----------
+    x
+        anything
+
+    Returns
+    -------
+    a float, an array of floats, or x itself
+    """
+    if type(x) in (float, int, bool): return x
+    if isinstance(x, Real) and not isinstance(x, np.bool_): return _as_float(x)
+    array = _as_array(x) if isinstance(x, (list, tuple)) else x
+    if type(array) is not np.ndarray or not array.ndim: return x
+    return array.astype(float) if array.dtype.kind in 'iuf' else x
 
 # %% ../../nbs/base/checks.ipynb #54f3a2b0
 class cached_property:

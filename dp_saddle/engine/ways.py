@@ -10,10 +10,9 @@ __all__ = ['WAYS', 'Way', 'epsilon_in_closed_form', 'delta_in_closed_form', 'who
 # %% ../../nbs/engine/ways.ipynb #f4665404
 import sys
 import warnings
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from itertools import islice
 from math import inf, log
-from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
@@ -1049,20 +1048,9 @@ def delta_without(
     """
     return _first_of('delta', run, eps)
 
-def _as_doubles(x):
-    "A number of NumPy's, a fraction or a list as a float or an array; all else as it is."
-    if type(x) in (float, int, bool, np.ndarray): return x
-    with suppress(OverflowError, TypeError, ValueError):
-        if isinstance(x, Real): return float(x)
-        array = np.asarray(x)
-        if array.ndim and array.dtype.kind in _NUMBERS: return array.astype(float)
-    return x
-
-_NUMBERS = 'iuf'          # kinds of arrays: whole numbers and doubles
-
 def _first_of(question, run, x):
     "What the first of the `WAYS` without an accountant says that knows it, or None."
-    trace, x = tracing(), _as_doubles(x)
+    trace, x = tracing(), checks.as_doubles(x)
     for name, ask in _WITHOUT[question]:
         found = ask(run, x) if trace is None else _as_attempt(name, ask, run, x)
         if found: return found

@@ -122,6 +122,7 @@ class Composition(Mechanism):
         (mechanism, count) pairs, at least one, counts >= 0; at most 2^53 in all
     """
     steps: tuple  # (mechanism, count) pairs, at least one, counts >= 0; at most 2^53 in all
+    _counts = None  # the same as a dict
 
     def __post_init__(self):
         if not _are_pairs(self.steps):
@@ -133,11 +134,7 @@ class Composition(Mechanism):
     def __repr__(self):
         return ' + '.join(f'{n}*{m}' for m, n in self.steps)
 
-# %% ../../nbs/mechanisms/composition.ipynb #e534b45f
-@patch
-def as_steps(self:Composition):
-    "The (mechanism, count) pairs it consists of."
-    return self.steps
+# %% ../../nbs/mechanisms/composition.ipynb #e534b45e
 
 @patch
 def __add__(self:Composition, other):
@@ -146,6 +143,12 @@ def __add__(self:Composition, other):
     known = any(part in self._counts for step, _ in more for part, _ in step.as_steps())
     _keep(longer, _merged(more, self._counts), () if known else self.steps)
     return longer
+
+# %% ../../nbs/mechanisms/composition.ipynb #e534b45f
+@patch
+def as_steps(self:Composition):
+    "The (mechanism, count) pairs it consists of."
+    return self.steps
 
 @patch(as_prop=True)
 def symmetric(self:Composition):
