@@ -26,7 +26,7 @@ LONG_MODULES = {
     "practice.training_configs": (525,
         "names in use, and what a value may mean beside others; the names could have a page of "
         "their own"),
-    "engine.many": (560,
+    "engine.many": (562,
         "records on shared lines, and what each of their sums is off by, beside it; the "
         "family of losses could have a room of its own"),
     "certificates.interval_transforms": (770,
@@ -52,7 +52,7 @@ LONG_MODULES = {
         "room of its own"),
     "practice.calibration": (480,
         "one search, for whole numbers and others; the optimal schedule could have a room"),
-    "practice.schedules": (630,
+    "practice.schedules": (650,
         "prefixes by tables, by outcomes, by moments; the files they come from could have a "
         "room of their own"),
     "engine.tilted_fft": (490,

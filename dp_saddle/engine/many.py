@@ -59,7 +59,7 @@ _WIDEST, _WIDEST_TILT = 5., 60                         # a spline's piece: nats,
 _MOST_WIDENED = 50                                     # in the exponent of a width
 _STEPS, _FARTHEST = 20, 20                             # of Newton's method; nats it may go at once
 _SLACK = 1e-9                                          # nats it aims beyond the goal
-_CLOSE, _GOOD = 1e-7, .02                              # log delta: converged; good enough
+_CLOSE, _GOOD, _OF_EPS = 1e-7, .02, 5e-4     # log delta: converged; good enough; of eps, too
 _FEWER = .7                                            # of records: from then on they go on alone
 _FLAT = 8                                              # the slope is taken to be at least t/8
 _SHIFTED = .03                                         # of eps: more smoothing needs another line
@@ -772,7 +772,8 @@ def epsilon(self:LineBatch, goal, high, side, floor):
     gap = np.clip(side*(goal - value), 0, _MOST_WIDENED) + self.smoothing_cost(fall)
     gap += self.reach > _SHIFTED*best                       # of the certificate, in log delta
     guess = np.clip(best - side*gap/self.t, best/2, 2*best)
-    return Found(best, guess, done & ((gap < _GOOD) | (best <= floor)))
+    good = gap < np.minimum(_GOOD, _OF_EPS*fall*best)
+    return Found(best, guess, done & (good | (best <= floor)))
 
 # %% ../../nbs/engine/many.ipynb #ca2bf53e
 _FEW_RECORDS = 256    # Tuning: on a line, they had better join others

@@ -38,7 +38,7 @@ _LOG_HUGE = 600.        # exponents are cut here, where bounds say nothing any m
 # Tuning: only time and width depend on it.
 _EACH, _MOST_APART = 64, 1 << 10 # prefixes asked for as records: so many, then 1/_EACH apart
 _ROUNDS, _EXCESS = 6, 1e-10     # of Newton's method; of eps that a proof may cost
-_GOOD = .02                     # of delta that is noise, at most
+_GOOD = 1e-3                    # of eps that noise may cost, at most
 _FLAT = 8                       # the slope is taken to be at least t/8
 _POLISHED, _NEAR = 2, .01       # steps on the parabola, where it is this near, over t
 _AIM = 1e-12                    # beyond the goal, of eps
@@ -173,7 +173,7 @@ def move(self:_Line, schedule, steps):
 # %% ../../nbs/engine/prefixes.ipynb #ba61d777
 @patch
 def ask(self:_Line, rows, eps, log_delta):
-    "(eps where it reaches the goal, proved?, how much too large, share of noise): one sum a row."
+    "(eps where it meets the goal, proved?, what that and noise add to the sum; its slope)."
     size = np.exp(self.x[rows])
     angle = self.y[rows] - np.multiply.outer(eps, self.s)
     sums, sine = (size*np.cos(angle)).sum(1), (size*np.sin(angle)) @ self.s
@@ -184,16 +184,18 @@ def ask(self:_Line, rows, eps, log_delta):
     base = self.base[rows]
     scale = self.scale + _SCALE_ULPS*ULP*(1 + np.abs(base) + self.t*eps - log_delta)
     goal = np.exp(np.minimum(log_delta - base + self.t*eps - scale, _LOG_HUGE))*_COMPARED
-    fall = np.maximum(self.t*sums - sine, goal*self.t/_FLAT)
+    steep = self.t*sums - sine
+    fall = np.maximum(steep, goal*self.t/_FLAT)
     def above(d):
         grown = np.exp(self.t*np.abs(d))
-        return sums - (self.t*sums - sine)*d + (noise + bend*d*d)*grown - goal
+        return sums - steep*d + (noise + bend*d*d)*grown - goal
     total = np.maximum(sums + noise, TINY)
     d = np.clip(np.log(total/goal)*total/fall, -1/self.t, 1/self.t)
     for _ in range(_POLISHED):
         d = d + np.where(np.abs(d)*self.t < _NEAR, above(d)/fall, 0)
     d = np.maximum(d + _AIM*eps, -eps)
-    return (eps + d)*(1 + ULP), above(d) <= 0, bend*d*d/fall, noise/goal
+    left = above(d)
+    return (eps + d)*(1 + ULP), left <= 0, bend*d*d - left, noise, steep
 
 # %% ../../nbs/engine/prefixes.ipynb #a981a026
 @patch
@@ -202,10 +204,11 @@ def epsilon(self:_Line, guess, high, log_delta):
     out, good = np.full(len(guess), high), np.zeros(len(guess), bool)
     rows, eps = np.arange(len(guess)), guess.copy()
     for _ in range(_ROUNDS):
-        new, proved, excess, noise = self.ask(rows, eps[rows], log_delta)
+        with np.errstate(over='ignore', invalid='ignore'):         # far away nothing is proved
+            new, proved, excess, noise, slope = self.ask(rows, eps[rows], log_delta)
         out[rows] = np.where(proved, np.minimum(out[rows], new), out[rows])
-        done = proved & (excess <= _EXCESS*new)
-        good[rows], eps[rows] = done & (noise < _GOOD), new
+        done = proved & (excess <= _EXCESS*new*slope)
+        good[rows], eps[rows] = done & (noise < _GOOD*new*slope), new
         rows = rows[~done]
         if not rows.size: break
     return out, good

@@ -73,7 +73,8 @@ from dp_saddle.steps import (
 # Tuning: only time and memory depend on it.
 _MOST_STEPS = 10**8     # of a schedule: an array of this size is the answer
 _ROWS_AT_ONCE = 1 << 11 # prefixes that are asked at once
-_MOST_ALONE = 24        # prefixes that are bounded one by one
+_FEW, _MOST_ALONE = 24, 96      # prefixes that are bounded one by one,
+_LITTLE = .01           # until those between are too large by this, relative, at most
 _TOGETHER, _LONG = 4, 1 << 14    # more of them first share lines, of so many nodes
 _SOON = 1 << 14         # nodes of a line for those of them that have others between,
 _NEARLY = 2e-3          # and the width, relative, at which that is enough
@@ -187,7 +188,7 @@ def _soon(kinds, counts, delta):
         if at.width <= _NEARLY*at.upper: return at.upper
     return _alone(kinds, counts, delta)
 
-def _few(rows, most=_MOST_ALONE):
+def _few(rows, most=_FEW):
     "All rows if they are few; else some, the first ones closest together."
     if len(rows) <= most:
         return rows
@@ -337,6 +338,19 @@ def _on_long_lines(kinds, which, delta):
     if families[0].smooth: return prefix_epsilon(families, first, delta)
     return inf, np.zeros(len(which), bool)        # corners are no better on longer lines
 
+# %% ../../nbs/practice/schedules.ipynb #90a323d6
+def _widest(eps, known):
+    """In the middle of which stretch, of prefixes that are not known, a bound may be too large by
+    most, for eps never falls; None where all are too large by little."""
+    upper = np.minimum.accumulate(eps[::-1])[::-1]
+    low = np.maximum.accumulate(np.where(known, upper, 0.))
+    excess = np.where(known, 0., (1 - _LITTLE)*upper - low)
+    if not excess.max() > 0: return None
+    at, places = excess.argmax(), np.flatnonzero(known)
+    k = np.searchsorted(places, at)
+    begin, end = np.append(-1, places)[k], np.append(places, len(eps))[k]
+    return (begin + end)//2
+
 # %% ../../nbs/practice/schedules.ipynb #90a323d7
 def _first_alone(kinds, which, eps, good, delta, left=None):
     "The bounds; where they are not good, and of few kinds, on longer lines or by the front door."
@@ -346,9 +360,17 @@ def _first_alone(kinds, which, eps, good, delta, left=None):
         least = delta if left is None else left[bad[-1]]     # for finite losses
         found, fine = _on_long_lines(kinds, which[first], least)
         eps[first], bad = np.minimum(eps[first], found), bad[~fine[bad]]
-    ask = _alone if len(bad) <= _MOST_ALONE else _soon
-    for i in counted(_few(bad), 'prefix'):
+    return _one_by_one(kinds, which, eps, bad, delta)
+
+def _one_by_one(kinds, which, eps, bad, delta):
+    "The bounds, of those in `bad` some by the front door: where they may be too large by most."
+    ask = _alone if len(bad) <= _FEW else _soon
+    known = np.ones(len(eps), bool)
+    known[bad] = False
+    for _ in counted(range(min(len(bad), _MOST_ALONE)), 'prefix', f'at most {_MOST_ALONE}'):
+        if (i := _widest(eps, known)) is None: break
         eps[i] = min(eps[i], ask(kinds, np.bincount(which[:i + 1], minlength=len(kinds)), delta))
+        known[i] = True
     return eps
 
 # %% ../../nbs/practice/schedules.ipynb #5754dabd
