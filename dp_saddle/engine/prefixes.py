@@ -38,7 +38,7 @@ _LOG_HUGE = 600.        # exponents are cut here, where bounds say nothing any m
 # Tuning: only time and width depend on it.
 _EACH, _MOST_APART = 64, 1 << 10 # prefixes asked for as records: so many, then 1/_EACH apart
 _ROUNDS, _EXCESS = 6, 1e-10     # of Newton's method; of eps that a proof may cost
-_GOOD = 1e-3                    # of eps that noise may cost, at most
+_GOOD = 3e-4                    # of eps that noise may cost, at most
 _FLAT = 8                       # the slope is taken to be at least t/8
 _POLISHED, _NEAR = 2, .01       # steps on the parabola, where it is this near, over t
 _AIM = 1e-12                    # beyond the goal, of eps
