@@ -108,7 +108,7 @@ WORDS = ('sigma', 'rate', 'batch_size', 'dataset_size', 'epochs', 'steps', 'accu
          'relation', 'max_batch_size', 'unit_records', 'tries')
 # ways to draw batches, as a file and a command name them
 SAMPLINGS = ('poisson', 'truncated-poisson', 'balls-in-bins', 'shuffle', 'without-replacement',
-             'with-replacement', 'none')
+             'with-replacement', 'fixed-order', 'cyclic-poisson', 'none')
 _SAME = {'noise_multiplier': 'sigma'}
 _OF_BATCHES = 'batch_size', 'epochs', 'accumulate', 'relation'    # with which there is no rate
 _LAWS = {'geometric': 'Geometric', 'logarithmic': 'Logarithmic', 'poisson': 'Poisson',

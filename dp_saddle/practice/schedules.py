@@ -439,7 +439,7 @@ def _between(at, eps, raised, bounded):
     return out
 
 # %% ../../nbs/practice/schedules.ipynb #b14ab6d6
-_BY_EPOCHS = 'shuffle', 'balls-in-bins'   # what is paid when an epoch begins
+_BY_EPOCHS = 'shuffle', 'fixed-order', 'balls-in-bins'   # what is paid when an epoch begins
 
 @tracked('epsilon_after')
 def epsilon_after(
@@ -463,10 +463,12 @@ def epsilon_after(
     eps after each step (of a list: entry), rounded up, shape (steps,)
     """
     checks.real(0, 1, '[)', delta=delta)
+    if getattr(schedule, 'noise', None) is not None:           # paid at once
+        return np.full(schedule.steps, epsilon(schedule, delta=delta))
     if isinstance(schedule, Run) and schedule.sampling in _BY_EPOCHS:
         epochs = epsilon_after(schedule.mechanism, delta=delta)
         batches = schedule.dataset_size/schedule.batch_size
-        whole = ceil(batches) if schedule.sampling == 'balls-in-bins' else int(batches)
+        whole = int(batches) if schedule.sampling == 'shuffle' else ceil(batches)
         return epochs[np.minimum(np.arange(schedule.steps)//whole, len(epochs) - 1)]
     for way in getattr(schedule, 'samplings', ()):
         if way in _BY_EPOCHS:
