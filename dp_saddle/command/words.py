@@ -14,7 +14,7 @@ from textwrap import indent, wrap
 from .. import __version__
 from ..accounting import RELATIONS
 from ..base import known, meant, quoted
-from ..practice import FORMS, SAMPLINGS, number, whole
+from ..practice import FORMS, NOISES, SAMPLINGS, number, whole
 
 # %% ../../nbs/command/words.ipynb #af09805e
 COMMANDS = {
@@ -191,6 +191,8 @@ _OF_RUN = (
     ('--max-batch-size', _WHOLE, 'records in a step at most, with --sampling truncated-poisson: '
      'of more, so many are drawn'),
     ('--unit-records', _WHOLE, 'records of one user, at most: all of them are protected (1)'),
+    ('--noise', {}, 'correlated between steps, C^-1 Z; C, with --batch-size: ' +
+     ', '.join(NOISES) + ', say bands:1,.5,.25'),
     ('--tries', {}, 'publish the best of a random number of such runs: ' + ', '.join(FORMS)))
 # what `calibrate` finds of a run in words
 NUMBERS = ('sigma', 'steps', 'rate', 'epochs', 'batch-size', 'dataset-size', 'accumulate',

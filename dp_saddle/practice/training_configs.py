@@ -143,6 +143,7 @@ _SAMPLINGS = {
     'poisson': 'poisson', 'poissonsampling': 'poisson', 'shuffle': 'shuffle',
     'shuffled': 'shuffle', 'shuffling': 'shuffle', 'truncatedpoisson': 'truncated-poisson',
     'ballsinbins': 'balls-in-bins', 'ballsandbins': 'balls-in-bins', 'none': 'none',
+    'fixedorder': 'fixed-order', 'cyclicpoisson': 'cyclic-poisson',
     'withoutreplacement': 'without-replacement', 'withreplacement': 'with-replacement'}
 _TEXTS = 'privacy_unit', 'mechanism', 'schedule', 'relation', 'tries'
 _OF_N = re.compile(r'\s*auto\s*|\s*[0-9.eE+-]+\s*/\s*[A-Za-z_][\w.() ]*', re.IGNORECASE)
