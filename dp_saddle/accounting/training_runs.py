@@ -319,9 +319,9 @@ def _check_noise(noise, sampling, unit_records, steps, rate):
         raise ValueError(f"noise must have as many steps as the run, {steps}, got {noise.steps}")
     most = {'poisson': 1, 'cyclic-poisson': floor(1/rate)}.get(sampling, inf)
     if noise.num_bands > most:
-        raise ValueError(f"noise must have at most {most} bands for sampling = {quoted(sampling)}, "
-                         f"got {noise.num_bands}: 'balls-in-bins' serves any, and "
-                         "'cyclic-poisson' as many as an epoch has steps")
+        raise ValueError(f"noise.num_bands must be at most {most} for sampling = "
+                         f"{quoted(sampling)}, got {noise.num_bands}: 'cyclic-poisson' serves as "
+                         "many as an epoch has steps, 'balls-in-bins' any")
 
 # %% ../../nbs/accounting/training_runs.ipynb #c1fed19a
 def _takes_part(sampling, steps, epochs, batches):

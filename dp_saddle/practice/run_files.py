@@ -155,7 +155,7 @@ def _matrix(text, named):
 
 def _with_noise(given, noise, named):
     "The Run of `dpsgd` with correlated noise of as many steps."
-    from dp_saddle.sampling import MatrixFactorization      # slow to import, and few ask
+    from dp_saddle.sampling import MatrixFactorization  # slow to import, and few ask
     cyclic = given['sampling'] == 'cyclic-poisson'
     plain = given | (dict(sampling='poisson') if cyclic else {})
     made = _matrix(noise, named)
