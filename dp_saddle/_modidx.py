@@ -5339,6 +5339,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                         'dp_saddle/saddlepoint/tilts.py')},
             'dp_saddle.sampling.bins': { 'dp_saddle.sampling.bins.BallsInBins': ( 'sampling/bins.html#ballsinbins',
                                                                                   'dp_saddle/sampling/bins.py'),
+                                         'dp_saddle.sampling.bins.BallsInBins.__new__': ( 'sampling/bins.html#ballsinbins.__new__',
+                                                                                          'dp_saddle/sampling/bins.py'),
                                          'dp_saddle.sampling.bins.BallsInBins.__post_init__': ( 'sampling/bins.html#ballsinbins.__post_init__',
                                                                                                 'dp_saddle/sampling/bins.py'),
                                          'dp_saddle.sampling.bins.BallsInBins._blocks': ( 'sampling/bins.html#ballsinbins._blocks',
