@@ -22,7 +22,7 @@ from ..mechanisms import Gaussian, PoissonSubsampled
 _COUNT_SLACK = 1e-12
 _TWICE = 2.               # Proved: what an exchanged record moves a sum by, in clips
 _SENSITIVITY_SLACK = 1e-9 # Rounding: may grow, never shrink; of a sensitivity, from below, relative
-_MOST_STEPS = 10**6       # Tuning: above, it is not known so well
+_MOST_STEPS = 10**5       # Tuning: above, it is not known so well
 
 # %% ../../nbs/accounting/training_runs.ipynb #c3281e64
 @dataclass(frozen=True)
@@ -81,12 +81,15 @@ class Run(Composable):
     neighbours: str = ''     # the relation as for `dpsgd`
     noise: object = None     # a MatrixFactorization, by which it is correlated; None: independent
 
-    def __str__(self):
-        unit = f" Protected are users with at most {self.unit_records} records each."
-        correlated = f" (correlated: {self.noise})" if self.noise is not None else ''
-        text = (f"{self.steps} steps at rate {self.rate:.6g}, noise {self.sigma:g} times the "
-                f"clipping norm{correlated}, sampling: {self.sampling}. {self.note}")
-        return text + unit*(self.unit_records > 1)
+# %% ../../nbs/accounting/training_runs.ipynb #496043f9
+
+@patch
+def __str__(self:Run):
+    unit = f" Protected are users with at most {self.unit_records} records each."
+    correlated = f" (correlated: {self.noise})" if self.noise is not None else ''
+    text = (f"{self.steps} steps at rate {self.rate:.6g}, noise {self.sigma:g} times the "
+            f"clipping norm{correlated}, sampling: {self.sampling}. {self.note}")
+    return text + unit*(self.unit_records > 1)
 
 # %% ../../nbs/accounting/training_runs.ipynb #2340e7dc
 @patch
@@ -115,6 +118,8 @@ RELATIONS = {
     'replace-one': 'replacing one record',
     'zero-out': 'replacing one record by an empty one',
 }
+
+# %% ../../nbs/accounting/training_runs.ipynb #c3432815
 _EITHER = 'add-remove', 'zero-out'
 _SAMPLING = {
     'poisson': ((*_EITHER, 'replace-one'), 'Amplification by Poisson sampling.'),
@@ -127,10 +132,10 @@ _SAMPLING = {
         'Amplification of fixed-size batches drawn with replacement, as far as it is proved.'),
     'shuffle': (('zero-out', 'replace-one'), 'Shuffled batches: no amplification is claimed; '
         'each record takes part once in an epoch, and is charged for that.'),
-    'fixed-order': (('zero-out', 'replace-one'), 'No amplification: each record takes part once '
-        'in an epoch, at the same place in all.'),
-    'cyclic-poisson': ((*_EITHER, 'replace-one'), 'Amplification by Poisson sampling of one part '
-        'of the records after the other, as many as C has bands.'),
+    'fixed-order': (('zero-out', 'replace-one'),
+        'No amplification: each record takes part at one place, the same in all epochs.'),
+    'cyclic-poisson': ((*_EITHER, 'replace-one'),
+        'Amplification by Poisson sampling of as many parts in turn as C has bands.'),
     'none': ((*_EITHER, 'replace-one'),
         'No amplification: each record may take part in every step.'),
 }
@@ -239,7 +244,8 @@ def _relation(sampling, relation, unit_records):
 # %% ../../nbs/accounting/training_runs.ipynb #24b3ec84
 def _batch(batch_size, dataset_size, accumulate, unit_records=1):
     "Records in a step, checked."
-    checks.count(1, batch_size=batch_size, dataset_size=dataset_size, accumulate=accumulate)
+    checks.count(1, unit_records=unit_records, batch_size=batch_size, dataset_size=dataset_size,
+                 accumulate=accumulate)
     if unit_records > dataset_size:
         raise ValueError(f"unit_records must be at most dataset_size = {int(dataset_size)}, "
                          f"got {unit_records}")
@@ -264,8 +270,10 @@ def _attained(sampling, relation, sigma, rate, steps, **sizes):
 # %% ../../nbs/accounting/training_runs.ipynb #09c1a355
 @patch
 def shuffles(self:Run):
-    "What `shuffled_lower_bound` is to be asked: with the last batch of an epoch, or without."
-    if self.noise is not None: raise ValueError("noise must be independent, got correlated noise")
+    """What `shuffled_lower_bound` is to be asked: with the last batch of an epoch, or without.
+    ValueError with correlated noise."""
+    if self.noise is not None: raise ValueError("noise must be None for a lower bound of shuffles, "
+                                                f"got {quoted(self.noise)}")
     size, most = self.dataset_size, ceil(self.dataset_size/self.batch_size)
     rest = size % self.batch_size
     loaders = {most: 0., size//self.batch_size: rest/size}       # batches: left out
@@ -273,6 +281,7 @@ def shuffles(self:Run):
                  epochs=self.steps//batches if self.whole_epochs is None else self.whole_epochs,
                  relation=self.neighbours) for batches, dropped in loaders.items()]
 
+# %% ../../nbs/accounting/training_runs.ipynb #30ce1a4e
 @patch
 def at_least(self:Run,
     delta,  # in [0, 1)
@@ -370,11 +379,10 @@ def dpsgd(
     relation=None, # "add-remove", "replace-one", "zero-out", "public-size"; else as the table says
     noise=None,    # a MatrixFactorization, by which it is correlated; None: independent
 ):                 # a Run
-    """The run of DP-SGD from what people know; print it. Batches of one size,
-    "without-replacement" or "with-replacement", as in Balle et al. (2018), not for sigma below
-    about .1; cut as in Ganesh (2025); users with several records as in Ganesh (2024), ValueError
-    where batches are cut or of one size. Batches in one "fixed-order"; "cyclic-poisson", and all
-    that goes with correlated noise: under *Noise that is correlated between steps*.
+    """The run of DP-SGD from what people know; print it. Batches in "fixed-order"; of one size,
+    "without-replacement" or "with-replacement", as in Balle et al. (2018), not for sigma below .1;
+    cut as in Ganesh (2025); "cyclic-poisson" with correlated noise; users with several records as
+    in Ganesh (2024). ValueError where nothing is proved.
 
     Parameters
     ----------
@@ -406,14 +414,13 @@ def dpsgd(
     a Run
     """
     checks.real(0, inf, sigma=sigma)
-    checks.count(1, unit_records=unit_records)
     checks.choice(tuple(_SAMPLING), sampling=sampling)
     batch = _batch(batch_size, dataset_size, accumulate, unit_records)
     sizes = _sizes(sampling, batch, int(dataset_size), max_batch_size)
     named = _relation(sampling, relation, unit_records)
     length = _length(epochs, steps, batch, int(dataset_size), sizes.get('batches'))
-    numbers = float(sigma), batch, int(dataset_size), int(unit_records)
-    return _run(sampling, *numbers, length, epochs, named, sizes, noise)
+    numbers = float(sigma), batch, int(dataset_size), int(unit_records), length, epochs
+    return _run(sampling, *numbers, named, sizes, noise)
 
 # %% ../../nbs/accounting/training_runs.ipynb #0837112b
 def _run(sampling, sigma, batch, dataset_size, most, length, asked, named, sizes, noise):
@@ -429,6 +436,7 @@ def _run(sampling, sigma, batch, dataset_size, most, length, asked, named, sizes
         dataset_size=dataset_size, neighbours=relation, noise=noise,
         whole_epochs=None if asked is None else floor(asked*(1 + _COUNT_SLACK)), **accounted)
 
+# %% ../../nbs/accounting/training_runs.ipynb #0e8483f4
 def _law(sampling, relation, numbers, most, sizes, noise):
     "What is accounted, what some data sets show, what Poisson samples would cost."
     sigma, rate, steps, _ = numbers

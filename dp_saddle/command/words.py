@@ -186,13 +186,11 @@ _OF_RUN = (
     ('--accumulate', _WHOLE, 'batches whose gradients are summed into one step (1)'),
     ('--sampling', _one_of(SAMPLINGS), 'how batches are drawn: needed with --batch-size; with '
      '--rate, poisson (if not given) or truncated-poisson'),
-    ('--relation', _one_of(tuple(RELATIONS)), 'neighbours, with --batch-size; if not given, '
-     'those of the sampling'),
+    ('--relation', _one_of(tuple(RELATIONS)), 'neighbours, with --batch-size (of the sampling)'),
     ('--max-batch-size', _WHOLE, 'records in a step at most, with --sampling truncated-poisson: '
      'of more, so many are drawn'),
     ('--unit-records', _WHOLE, 'records of one user, at most: all of them are protected (1)'),
-    ('--noise', {}, 'correlated between steps, C^-1 Z; C, with --batch-size: ' +
-     ', '.join(NOISES) + ', say bands:1,.5,.25'),
+    ('--noise', {}, 'correlated noise C^-1 Z, with --batch-size: C is ' + ', '.join(NOISES)),
     ('--tries', {}, 'publish the best of a random number of such runs: ' + ', '.join(FORMS)))
 # what `calibrate` finds of a run in words
 NUMBERS = ('sigma', 'steps', 'rate', 'epochs', 'batch-size', 'dataset-size', 'accumulate',

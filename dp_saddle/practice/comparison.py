@@ -86,6 +86,8 @@ SCHEMES = (
     Scheme('shuffle', 'replace-one', _ORDER, _LOADER),
     Scheme('fixed-order', 'replace-one', _SAME, 'torch DataLoader(shuffle=False)'),
 )
+
+# %% ../../nbs/practice/comparison.ipynb #121e89f1
 _WITH_BANDS = 'cyclic-poisson', 'b-min-sep'       # Poisson samples, where C has one band
 _UNPROVED = ('poisson', 'truncated-poisson', 'without-replacement', 'with-replacement',
              'random allocation')                 # with more
@@ -99,7 +101,6 @@ def _for(noise, steps):
 
 def _correlated_run(scheme, noise, sigma, batch_size, dataset_size, epochs):
     "The Run, or the mechanism, of a scheme with noise that is correlated."
-    if noise.num_bands > 1 and scheme.sampling in _UNPROVED: raise ValueError(NOBODY)
     given = dict(sigma=sigma, batch_size=batch_size, dataset_size=dataset_size, epochs=epochs)
     kept = scheme.sampling == 'kept bins'
     bins = kept or scheme.sampling == 'balls-in-bins'
@@ -165,6 +166,8 @@ def _is_least(run):
 
 def _bounds(scheme, delta, named, noise, **given):
     "The SamplingBounds of a scheme."
+    if noise is not None and noise.num_bands > 1 and scheme.sampling in _UNPROVED:
+        return SamplingBounds(scheme, None, None, NOBODY, named)
     try:
         run = _run_of(scheme, noise=noise, **given)
         with warnings.catch_warnings():
@@ -198,8 +201,6 @@ def _named(noise):
     given = noise if isinstance(noise, dict) else {} if noise is None else {'correlated': noise}
     for made in given.values():
         checks.instance(MatrixFactorization, 'a MatrixFactorization', noise=made)
-    if 'independent' in given:
-        raise ValueError("noise must have names of its own, got 'independent'")
     return {'independent': None, **given}
 
 def _pairs(noises, epochs):

@@ -15,6 +15,7 @@ from math import factorial, inf, log, perm, prod, sqrt
 import numpy as np
 from scipy.special import polygamma
 
+import dp_saddle
 from ..base import TINY, ULP, checks, patch, quoted
 from ..engine import CgfTable, ContourAccountant
 from ..losses import FiniteLoss
@@ -267,10 +268,9 @@ class BallsInBins(Mechanism):
 
     def __new__(cls, *base, noise=None, **named):
         if noise is None: return super().__new__(cls)
-        from dp_saddle.sampling import CorrelatedBins  # which is made of this
         if (draws := named.pop('draws', 1)) != 1:
             raise ValueError(f"draws must be 1 with correlated noise, got {quoted(draws)}")
-        return CorrelatedBins(*base, noise=noise, **named)
+        return dp_saddle.CorrelatedBins(*base, noise=noise, **named)
 
     def __post_init__(self, noise):
         object.__setattr__(self, 'base', _one_gaussian(self.base))
