@@ -380,9 +380,9 @@ def dpsgd(
     noise=None,    # a MatrixFactorization, by which it is correlated; None: independent
 ):                 # a Run
     """The run of DP-SGD from what people know; print it. Batches in "fixed-order"; of one size,
-    "without-replacement" or "with-replacement", as in Balle et al. (2018), not for sigma below .1;
-    cut as in Ganesh (2025); "cyclic-poisson" with correlated noise; users with several records as
-    in Ganesh (2024). ValueError where nothing is proved.
+    "without-replacement" or "with-replacement", as in Balle et al. (2018), not for sigma below
+    about .1; cut as in Ganesh (2025); "cyclic-poisson" with correlated noise; users with several
+    records as in Ganesh (2024). ValueError where nothing is proved.
 
     Parameters
     ----------
