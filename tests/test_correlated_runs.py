@@ -379,3 +379,17 @@ def test_random_runs_by_simulation(): check_by_simulation(range(3), 30_000)
 @pytest.mark.slow
 @pytest.mark.filterwarnings('ignore:the bounds hold')
 def test_a_hundred_random_runs_by_simulation(): check_by_simulation(range(100), 200_000)
+
+# how often it asks
+
+def test_an_epsilon_asks_for_few_puts(monkeypatch):
+    "Ends are sought no finer than a put is known: some twenty of them, where it were fifty."
+    from dp_saddle.sampling.correlated_noise import LognormalChain
+    asked, puts = set(), LognormalChain.puts
+    def noticed(self, K):
+        asked.add(K)
+        return puts(self, K)
+    monkeypatch.setattr(LognormalChain, 'puts', noticed)
+    step = BallsInBins(Gaussian(sigma=1.), batches=10, noise=noise(10))
+    found = ContourAccountant(step).epsilon(1e-5)
+    assert len(asked) < 26 and found.upper - found.lower < 5e-7
