@@ -309,8 +309,8 @@ def proved_below(self:Run, mechanism, delta):
 # %% ../../nbs/accounting/training_runs.ipynb #5749ba6a
 # {a sampling with noise that is correlated: what is proved}
 _CORRELATED = {
-    'balls-in-bins': 'Amplification by throwing each record into one batch, where that is an epoch '
-        'in all; else it keeps its batch, which is charged as known.',
+    'balls-in-bins': 'Amplification by throwing each record into one batch, kept in all epochs; '
+        'of several epochs where it is proved, else its batch is charged as known.',
     'cyclic-poisson': _SAMPLING['cyclic-poisson'][1], 'poisson': _SAMPLING['poisson'][1],
     'shuffle': 'No amplification: each record takes part once in an epoch, anywhere.',
     'fixed-order': _SAMPLING['fixed-order'][1], 'none': _SAMPLING['none'][1]}
@@ -343,8 +343,10 @@ def _takes_part(sampling, steps, epochs, batches):
 def _correlated(noise, sampling, relation, sigma, rate, steps, epochs, batches=None):
     "What is accounted for a run with correlated noise."
     clip = _TWICE if relation == 'replace-one' else 1.
-    if steps == batches and sampling == 'balls-in-bins':
-        return dp_saddle.CorrelatedBins(Gaussian(sigma=sigma), batches=batches, noise=noise)
+    if sampling == 'balls-in-bins' and steps % batches == 0:
+        try: return dp_saddle.CorrelatedBins(Gaussian(sigma=sigma), batches=batches, noise=noise)
+        except ValueError:
+            if steps == batches: raise
     if not sampling.endswith('poisson'):
         return noise.gaussian(sigma, clip, **_takes_part(sampling, steps, epochs, batches))
     once, rate = noise.gaussian(sigma), min(rate*noise.num_bands, 1.)
@@ -354,11 +356,10 @@ def _correlated(noise, sampling, relation, sigma, rate, steps, epochs, batches=N
 
 # %% ../../nbs/accounting/training_runs.ipynb #51738917
 def _shows(noise, sampling, relation, sigma, rate, steps, epochs, batches=None):
-    "What some data sets show of a run with correlated noise; None: all that is accounted."
+    "What some data sets show of a run with correlated noise that is not amplified by bins."
     numbers = noise.given if noise.column is None else noise.column
     exact = {'none': True, 'fixed-order': batches is not None and not steps % batches}.get(
         sampling, sampling == 'poisson' and noise.kind != 'C')
-    if sampling == 'balls-in-bins' and steps == batches: return None
     least = sigma*(1 + _SENSITIVITY_SLACK)
     known = steps <= _MOST_STEPS and numbers.min() >= 0 and \
         2*steps*noise.off <= _SENSITIVITY_SLACK/2*noise.sensitivity()
@@ -443,7 +444,9 @@ def _law(sampling, relation, numbers, most, sizes, noise):
     if noise is not None:
         _check_noise(noise, sampling, most, steps, rate)
         given = noise, sampling, relation, *numbers, *sizes.values()
-        return dict(mechanism=_correlated(*given), attained=_shows(*given))
+        made = _correlated(*given)
+        bins = isinstance(made, dp_saddle.CorrelatedBins)
+        return dict(mechanism=made, attained=None if bins else _shows(*given))
     if sampling == 'cyclic-poisson':
         raise ValueError("noise must be a MatrixFactorization for sampling = 'cyclic-poisson', got "
                          "None: with independent noise 'poisson' costs less")
