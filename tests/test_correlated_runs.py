@@ -28,6 +28,7 @@ from dp_saddle import (
     dpsgd,
     epsilon,
     epsilon_after,
+    read_run,
     report,
     shuffled_lower_bound,
     to_steps,
@@ -269,6 +270,17 @@ def test_the_command(capsys):
     said = json.loads(capsys.readouterr().out)
     assert said['run']['dpsgd']['matrix'] == 'inverse-bands:1,-.5'
     assert said['results'][0]['upper'] == epsilon(run('balls-in-bins'), delta=1e-5)
+
+def test_a_configuration_with_a_matrix(tmp_path):
+    "It is not passed over; and the number of its bands alone does not say it."
+    path = tmp_path/'run.json'
+    words = dict(noise_multiplier=1.5, batch_size=10, dataset_size=40, epochs=1, num_bands=2,
+                 sampling='fixed-order')
+    path.write_text(json.dumps(words | dict(matrix='inverse-bands:1,-.5')))
+    assert read_run(path).mechanism == run('fixed-order').mechanism
+    path.write_text(json.dumps(words))
+    with pytest.raises(ValueError, match='correlates the noise of several steps: say the numbers'):
+        read_run(path)
 
 # the table
 
