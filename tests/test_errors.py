@@ -276,6 +276,8 @@ CALLS = {
         lambda: dp_saddle.CorrelatedBins(Gaussian(sigma=1.), batches=3, noise=HALF),
         lambda: dp_saddle.CorrelatedBins(Gaussian(sigma=1.), batches=2, noise=dp_saddle.
                                          MatrixFactorization(bands=[1., -.5], steps=2))],
+    'Run.shuffles': [lambda: dpsgd(sigma=1., batch_size=1, dataset_size=2, epochs=1, noise=HALF,
+                                   sampling='shuffle').shuffles()],
     'MatrixFactorization.__init__': [
         lambda: dp_saddle.MatrixFactorization(), lambda: dp_saddle.MatrixFactorization(bands=[1.]),
         lambda: dp_saddle.MatrixFactorization(column=[0.])],

@@ -84,8 +84,10 @@ class Composable:
 @patch(as_prop=True)
 def holds_below(self:Composable):
     "Are lower bounds on what is accounted true of the run? Not of shuffles or begun epochs."
-    begun = 'balls-in-bins' in self.samplings and self.shown is not self.mechanism
-    return 'shuffle' not in self.samplings and not begun
+    other = self.shown is not self.mechanism
+    begun = 'balls-in-bins' in self.samplings and other
+    correlated = getattr(self, 'noise', None) is not None and other
+    return not ('shuffle' in self.samplings or begun or correlated)
 
 @patch
 def as_parts(self:Composable):

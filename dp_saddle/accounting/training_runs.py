@@ -21,6 +21,8 @@ from ..mechanisms import Gaussian, PoissonSubsampled
 # Rounding: may shrink, never grow; a count of steps this near above a whole number is that number.
 _COUNT_SLACK = 1e-12
 _TWICE = 2.               # Proved: what an exchanged record moves a sum by, in clips
+_SENSITIVITY_SLACK = 1e-9 # Rounding: may grow, never shrink; of a sensitivity, from below, relative
+_MOST_STEPS = 10**5       # Tuning: above, it is not known so well
 
 # %% ../../nbs/accounting/training_runs.ipynb #c3281e64
 @dataclass(frozen=True)
@@ -59,6 +61,8 @@ class Run(Composable):
         a mechanism that some data sets show, where another is proved
     neighbours
         the relation as for `dpsgd`
+    noise
+        a MatrixFactorization, by which it is correlated; None: independent
     """
     mechanism: object    # what is accounted: a mechanism, or a PLRV of a symmetric pair
     sigma: float         # noise std over the clipping norm, > 0, relative to the sum of gradients
@@ -75,12 +79,17 @@ class Run(Composable):
     whole_epochs: object = None  # that were asked for, >= 0; None where steps were
     attained: object = None  # a mechanism that some data sets show, where another is proved
     neighbours: str = ''     # the relation as for `dpsgd`
+    noise: object = None     # a MatrixFactorization, by which it is correlated; None: independent
 
-    def __str__(self):
-        unit = f" Protected are users with at most {self.unit_records} records each."
-        text = (f"{self.steps} steps at rate {self.rate:.6g}, noise {self.sigma:g} times the "
-                f"clipping norm, sampling: {self.sampling}. {self.note}")
-        return text + unit*(self.unit_records > 1)
+# %% ../../nbs/accounting/training_runs.ipynb #496043f9
+
+@patch
+def __str__(self:Run):
+    unit = f" Protected are users with at most {self.unit_records} records each."
+    correlated = f" (correlated: {self.noise})" if self.noise is not None else ''
+    text = (f"{self.steps} steps at rate {self.rate:.6g}, noise {self.sigma:g} times the "
+            f"clipping norm{correlated}, sampling: {self.sampling}. {self.note}")
+    return text + unit*(self.unit_records > 1)
 
 # %% ../../nbs/accounting/training_runs.ipynb #2340e7dc
 @patch
@@ -109,6 +118,8 @@ RELATIONS = {
     'replace-one': 'replacing one record',
     'zero-out': 'replacing one record by an empty one',
 }
+
+# %% ../../nbs/accounting/training_runs.ipynb #c3432815
 _EITHER = 'add-remove', 'zero-out'
 _SAMPLING = {
     'poisson': ((*_EITHER, 'replace-one'), 'Amplification by Poisson sampling.'),
@@ -121,6 +132,10 @@ _SAMPLING = {
         'Amplification of fixed-size batches drawn with replacement, as far as it is proved.'),
     'shuffle': (('zero-out', 'replace-one'), 'Shuffled batches: no amplification is claimed; '
         'each record takes part once in an epoch, and is charged for that.'),
+    'fixed-order': (('zero-out', 'replace-one'),
+        'No amplification: each record takes part at one place, the same in all epochs.'),
+    'cyclic-poisson': ((*_EITHER, 'replace-one'),
+        'Amplification by Poisson sampling of as many parts in turn as C has bands.'),
     'none': ((*_EITHER, 'replace-one'),
         'No amplification: each record may take part in every step.'),
 }
@@ -163,7 +178,7 @@ def _mechanism(sampling, relation, sigma, rate, steps, epochs, unit_records=1, *
         return steps*dp_saddle.PoissonReplaceOne(sigma=sigma, rate=rate)
     if sampling == 'poisson':
         return steps*_of_users(PoissonSubsampled(base=step, rate=rate), unit_records)
-    if sampling == 'shuffle':
+    if sampling in ('shuffle', 'fixed-order'):
         return _round_up(epochs)*_of_users(step, unit_records)
     if sampling == 'balls-in-bins':
         return _round_up(epochs)*_of_users(dp_saddle.BallsInBins(step, **sizes), unit_records)
@@ -179,7 +194,7 @@ def _sizes(sampling, batch, dataset_size, max_batch_size):
     if max_batch_size is None and sampling == 'truncated-poisson':
         raise ValueError("max_batch_size must be given for sampling = 'truncated-poisson', "
                          "an integer >= 1, got None")
-    if max_batch_size is None and sampling == 'balls-in-bins':
+    if max_batch_size is None and sampling in ('balls-in-bins', 'fixed-order'):
         return dict(batches=ceil(dataset_size/batch))
     if max_batch_size is None:
         return dict(batch_size=batch, dataset_size=dataset_size) if fixed else {}
@@ -229,7 +244,8 @@ def _relation(sampling, relation, unit_records):
 # %% ../../nbs/accounting/training_runs.ipynb #24b3ec84
 def _batch(batch_size, dataset_size, accumulate, unit_records=1):
     "Records in a step, checked."
-    checks.count(1, batch_size=batch_size, dataset_size=dataset_size, accumulate=accumulate)
+    checks.count(1, unit_records=unit_records, batch_size=batch_size, dataset_size=dataset_size,
+                 accumulate=accumulate)
     if unit_records > dataset_size:
         raise ValueError(f"unit_records must be at most dataset_size = {int(dataset_size)}, "
                          f"got {unit_records}")
@@ -254,7 +270,10 @@ def _attained(sampling, relation, sigma, rate, steps, **sizes):
 # %% ../../nbs/accounting/training_runs.ipynb #09c1a355
 @patch
 def shuffles(self:Run):
-    "What `shuffled_lower_bound` is to be asked: with the last batch of an epoch, or without."
+    """What `shuffled_lower_bound` is to be asked: with the last batch of an epoch, or without.
+    ValueError with correlated noise."""
+    if self.noise is not None: raise ValueError("noise must be None for a lower bound of shuffles, "
+                                                f"got {quoted(self.noise)}")
     size, most = self.dataset_size, ceil(self.dataset_size/self.batch_size)
     rest = size % self.batch_size
     loaders = {most: 0., size//self.batch_size: rest/size}       # batches: left out
@@ -262,6 +281,7 @@ def shuffles(self:Run):
                  epochs=self.steps//batches if self.whole_epochs is None else self.whole_epochs,
                  relation=self.neighbours) for batches, dropped in loaders.items()]
 
+# %% ../../nbs/accounting/training_runs.ipynb #30ce1a4e
 @patch
 def at_least(self:Run,
     delta,  # in [0, 1)
@@ -277,7 +297,7 @@ def at_least(self:Run,
     -------
     eps, rounded down
     """
-    if self.sampling == 'shuffle':
+    if self.sampling == 'shuffle' and self.noise is None:
         return dp_saddle.shuffled_lower_bound(self, delta=delta) if delta else 0.
     return self.proved_below(self.shown, delta)
 
@@ -285,6 +305,66 @@ def at_least(self:Run,
 def proved_below(self:Run, mechanism, delta):
     "eps at delta, in (0, 1), that a mechanism costs at least, by its best accountant."
     return best_accountant(mechanism).epsilon(delta).lower
+
+# %% ../../nbs/accounting/training_runs.ipynb #5749ba6a
+# {a sampling with noise that is correlated: what is proved}
+_CORRELATED = {
+    'balls-in-bins': 'Amplification by throwing each record into one batch, kept in all epochs; '
+        'of several epochs where it is proved, else its batch is charged as known.',
+    'cyclic-poisson': _SAMPLING['cyclic-poisson'][1], 'poisson': _SAMPLING['poisson'][1],
+    'shuffle': 'No amplification: each record takes part once in an epoch, anywhere.',
+    'fixed-order': _SAMPLING['fixed-order'][1], 'none': _SAMPLING['none'][1]}
+
+def _check_noise(noise, sampling, unit_records, steps, rate):
+    "ValueError for noise that does not fit, or where nothing is proved."
+    checks.instance(dp_saddle.MatrixFactorization, 'a MatrixFactorization', noise=noise)
+    if sampling not in _CORRELATED:
+        raise ValueError("sampling must be one of " + ', '.join(map(repr, _CORRELATED)) + " with "
+                         f"correlated noise, got {quoted(sampling)}, for which nothing is proved: "
+                         "'none' holds for any batches")
+    if unit_records != 1:
+        raise ValueError(f"unit_records must be 1 with correlated noise, got {unit_records}")
+    if noise.steps != steps:
+        raise ValueError(f"noise must have as many steps as the run, {steps}, got {noise.steps}")
+    most = {'poisson': 1, 'cyclic-poisson': floor(1/rate)}.get(sampling, inf)
+    if noise.num_bands > most:
+        raise ValueError(f"noise.num_bands must be at most {most} for sampling = "
+                         f"{quoted(sampling)}, got {noise.num_bands}: 'cyclic-poisson' serves as "
+                         "many as an epoch has steps, 'balls-in-bins' any")
+
+# %% ../../nbs/accounting/training_runs.ipynb #c1fed19a
+def _takes_part(sampling, steps, epochs, batches):
+    "In which steps a record may be, as for `sensitivity`."
+    if sampling == 'none': return dict(min_sep=1)
+    if sampling == 'shuffle': return dict(max_participations=_round_up(epochs))
+    if steps % batches: return dict(min_sep=min(batches, steps))
+    return dict(epochs=steps//batches)
+
+def _correlated(noise, sampling, relation, sigma, rate, steps, epochs, batches=None):
+    "What is accounted for a run with correlated noise."
+    clip = _TWICE if relation == 'replace-one' else 1.
+    if sampling == 'balls-in-bins' and steps % batches == 0:
+        try: return dp_saddle.CorrelatedBins(Gaussian(sigma=sigma), batches=batches, noise=noise)
+        except ValueError:
+            if steps == batches: raise
+    if not sampling.endswith('poisson'):
+        return noise.gaussian(sigma, clip, **_takes_part(sampling, steps, epochs, batches))
+    once, rate = noise.gaussian(sigma), min(rate*noise.num_bands, 1.)
+    if clip == 1: step = PoissonSubsampled(base=once, rate=rate)
+    else: step = dp_saddle.PoissonReplaceOne(sigma=sigma/once.sensitivity, rate=rate)
+    return -(-steps//noise.num_bands)*step
+
+# %% ../../nbs/accounting/training_runs.ipynb #51738917
+def _shows(noise, sampling, relation, sigma, rate, steps, epochs, batches=None):
+    "What some data sets show of a run with correlated noise that is not amplified by bins."
+    numbers = noise.given if noise.column is None else noise.column
+    exact = {'none': True, 'fixed-order': batches is not None and not steps % batches}.get(
+        sampling, sampling == 'poisson' and noise.kind != 'C')
+    least = sigma*(1 + _SENSITIVITY_SLACK)
+    known = steps <= _MOST_STEPS and numbers.min() >= 0 and \
+        2*steps*noise.off <= _SENSITIVITY_SLACK/2*noise.sensitivity()
+    if not (exact and known): return 0*Gaussian(sigma=sigma)
+    return _correlated(noise, sampling, relation, least, rate, steps, epochs, batches)
 
 # %% ../../nbs/accounting/training_runs.ipynb #31fc7033
 def dpsgd(
@@ -298,11 +378,12 @@ def dpsgd(
     max_batch_size=None, # records in a step at most, >= 1: of a larger sample so many are drawn
     unit_records=1,    # records of one user, all of them protected together, >= 1
     relation=None, # "add-remove", "replace-one", "zero-out", "public-size"; else as the table says
+    noise=None,    # a MatrixFactorization, by which it is correlated; None: independent
 ):                 # a Run
-    """The run of DP-SGD from what people know; print it. Batches of one size,
+    """The run of DP-SGD from what people know; print it. Batches in "fixed-order"; of one size,
     "without-replacement" or "with-replacement", as in Balle et al. (2018), not for sigma below
-    about .1; cut as in Ganesh (2025); users with several records as in Ganesh (2024), ValueError
-    where batches are cut or of one size.
+    about .1; cut as in Ganesh (2025); "cyclic-poisson" with correlated noise; users with several
+    records as in Ganesh (2024). ValueError where nothing is proved.
 
     Parameters
     ----------
@@ -326,32 +407,50 @@ def dpsgd(
         records of one user, all of them protected together, >= 1
     relation
         "add-remove", "replace-one", "zero-out", "public-size"; else as the table says
+    noise
+        a MatrixFactorization, by which it is correlated; None: independent
 
     Returns
     -------
     a Run
     """
     checks.real(0, inf, sigma=sigma)
-    checks.count(1, unit_records=unit_records)
     checks.choice(tuple(_SAMPLING), sampling=sampling)
     batch = _batch(batch_size, dataset_size, accumulate, unit_records)
     sizes = _sizes(sampling, batch, int(dataset_size), max_batch_size)
     named = _relation(sampling, relation, unit_records)
     length = _length(epochs, steps, batch, int(dataset_size), sizes.get('batches'))
-    numbers = float(sigma), batch, int(dataset_size), int(unit_records)
-    return _run(sampling, *numbers, length, epochs, named, sizes)
+    numbers = float(sigma), batch, int(dataset_size), int(unit_records), length, epochs
+    return _run(sampling, *numbers, named, sizes, noise)
 
 # %% ../../nbs/accounting/training_runs.ipynb #0837112b
-def _run(sampling, sigma, batch, dataset_size, most, length, asked, named, sizes):
+def _run(sampling, sigma, batch, dataset_size, most, length, asked, named, sizes, noise):
     "The Run of numbers that were checked."
     (epochs, steps), (relation, *words) = length, named
     rate = 1/sizes['batches'] if 'batches' in sizes else batch/dataset_size
-    numbers = sigma, rate, steps, epochs, most
-    sampled = sampling == 'poisson' or rate == 1
+    numbers = sigma, rate, steps, epochs
+    if noise is not None: words = words[0], _CORRELATED.get(sampling, '')
+    accounted = _law(sampling, relation, numbers, most, sizes, noise)
     return Run(
-        _mechanism(sampling, relation, *numbers, **sizes), sigma, rate, steps, sampling, *words,
-        poisson=None if sampled else _mechanism('poisson', 'add-remove', *numbers),
+        accounted.pop('mechanism'), sigma, rate, steps, sampling, *words,
         max_batch_size=sizes.get('max_batch_size'), unit_records=most, batch_size=batch,
-        dataset_size=dataset_size, neighbours=relation,
-        whole_epochs=None if asked is None else floor(asked*(1 + _COUNT_SLACK)),
-        attained=_attained(sampling, relation, sigma, rate, steps, **sizes))
+        dataset_size=dataset_size, neighbours=relation, noise=noise,
+        whole_epochs=None if asked is None else floor(asked*(1 + _COUNT_SLACK)), **accounted)
+
+# %% ../../nbs/accounting/training_runs.ipynb #0e8483f4
+def _law(sampling, relation, numbers, most, sizes, noise):
+    "What is accounted, what some data sets show, what Poisson samples would cost."
+    sigma, rate, steps, _ = numbers
+    if noise is not None:
+        _check_noise(noise, sampling, most, steps, rate)
+        given = noise, sampling, relation, *numbers, *sizes.values()
+        made = _correlated(*given)
+        bins = isinstance(made, dp_saddle.CorrelatedBins)
+        return dict(mechanism=made, attained=None if bins else _shows(*given))
+    if sampling == 'cyclic-poisson':
+        raise ValueError("noise must be a MatrixFactorization for sampling = 'cyclic-poisson', got "
+                         "None: with independent noise 'poisson' costs less")
+    sampled = sampling == 'poisson' or rate == 1
+    return dict(mechanism=_mechanism(sampling, relation, *numbers, most, **sizes),
+                attained=_attained(sampling, relation, sigma, rate, steps, **sizes),
+                poisson=None if sampled else _mechanism('poisson', 'add-remove', *numbers, most))

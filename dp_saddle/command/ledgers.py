@@ -27,7 +27,7 @@ from dp_saddle.command.answers import (
     shown,
     up,
 )
-from ..practice import neighbours_of, number, run_of, spread
+from ..practice import neighbours_of, noise_of, number, run_of, spread
 
 # %% ../../nbs/command/ledgers.ipynb #6c0998d2
 def _several(said):
@@ -115,8 +115,22 @@ def _places(args, table):
     return across, args.up or next(name for name in order if name != across)
 
 # %% ../../nbs/command/ledgers.ipynb #9a688b06
-_COMPARED = 'sigma', 'batch_size', 'dataset_size', 'epochs', 'steps', 'max_batch_size'
+_COMPARED = 'sigma', 'batch_size', 'dataset_size', 'epochs', 'steps', 'max_batch_size', 'matrix'
 
+def _compared(said):
+    "What `compare_sampling` is asked, of the words."
+    for name in said: known(name, _COMPARED, 'a word of compare-sampling')
+    for name in ('sigma', 'batch_size', 'dataset_size'):
+        if name not in said: raise ValueError(f"{flag(name)} is needed")
+    if ('steps' in said) == ('epochs' in said):
+        raise ValueError("give either --epochs or --steps")
+    share = said['dataset_size']/said['batch_size']
+    if 'steps' in said: said['epochs'] = said.pop('steps')/share
+    if (matrix := said.pop('matrix', None)) is not None:
+        said['noise'] = {matrix: noise_of(matrix, max(round(said['epochs']*share), 1), flag)}
+    return said
+
+# %% ../../nbs/command/ledgers.ipynb #8afa5084
 def compared_sampling(args): # an Answer
     """eps for each way to draw batches.
 
@@ -126,20 +140,13 @@ def compared_sampling(args): # an Answer
     """
     from dp_saddle.practice import compare_sampling
     form, understood = from_file(args, sampling=None)
-    said = form['dpsgd']
-    said.pop('sampling', None)
-    for name in said: known(name, _COMPARED, 'a word of compare-sampling')
-    for name in ('sigma', 'batch_size', 'dataset_size'):
-        if name not in said: raise ValueError(f"{flag(name)} is needed")
-    if ('steps' in said) == ('epochs' in said):
-        raise ValueError("give either --epochs or --steps")
-    steps = said.pop('steps', None)
-    if steps is not None: said['epochs'] = steps*said['batch_size']/said['dataset_size']
+    form['dpsgd'].pop('sampling', None)
+    said = _compared(form['dpsgd'])
     found = compare_sampling(**said, delta=args.delta)
-    rows = [dict(sampling=b.scheme.sampling, relation=b.scheme.relation, least=b.least, most=b.most,
-                 must=b.scheme.must, drawn_by=b.scheme.drawn_by, reason=b.reason)
-            for b in found.bounds]
-    data = {name: said[name] for name in _COMPARED[:-2]} | dict(delta=args.delta)
+    rows = [dict(sampling=b.scheme.sampling, noise=b.noise, relation=b.scheme.relation,
+                 least=b.least, most=b.most, must=b.scheme.must, drawn_by=b.scheme.drawn_by,
+                 reason=b.reason) for b in found.bounds]
+    data = {name: said[name] for name in _COMPARED[:4]} | dict(delta=args.delta)
     data |= dict(max_batch_size=said.get('max_batch_size'), understood=understood)
     return Answer(str(found), data | dict(results=rows))
 

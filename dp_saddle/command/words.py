@@ -14,7 +14,7 @@ from textwrap import indent, wrap
 from .. import __version__
 from ..accounting import RELATIONS
 from ..base import known, meant, quoted
-from ..practice import FORMS, SAMPLINGS, number, whole
+from ..practice import FORMS, NOISES, SAMPLINGS, number, whole
 
 # %% ../../nbs/command/words.ipynb #af09805e
 COMMANDS = {
@@ -48,7 +48,7 @@ KEYS = {                            # of the answer, and of each row of its resu
     'explain': ('run understood relation question lower estimate upper answers tried', ''),
     'compare-sampling': ('sigma batch_size dataset_size epochs delta max_batch_size '
                          'understood results',
-                         'sampling relation least most must drawn_by reason'),
+                         'sampling noise relation least most must drawn_by reason'),
     'report': ('run understood relation report', ''),
     'certify': ('run understood relation question answer digest out', ''),
     'verify': ('proved findings question answer digest', ''),
@@ -72,6 +72,7 @@ _MEANING = {
     'fpr': 'false positive rate', 'fnr': 'false negatives, at least',
     'tpr': 'true positives, at most', 'accountant': 'its name', 'seconds': 'that it took',
     'worth': 'what its bounds are worth', 'sampling': 'how batches are drawn',
+    'noise': 'independent, or the words for it',
     'least': 'eps at least', 'most': 'eps at most', 'must': 'what the sampler has to do',
     'drawn_by': 'who draws like that', 'reason': 'why there is no answer',
     'report': 'what --form json prints', 'question': '{delta or eps: its value}',
@@ -177,8 +178,7 @@ _NUMBER, _WHOLE = dict(type=_typed(number)), dict(type=_typed(whole))
 # %% ../../nbs/command/words.ipynb #da92ba02
 _OF_RUN = (
     ('--sigma', _NUMBER, 'noise multiplier: std of the noise over the clipping norm, > 0'),
-    ('--rate', _NUMBER,
-     'Poisson sampling rate in (0, 1], say 512/60000; 1: every record in every step'),
+    ('--rate', _NUMBER, 'Poisson sampling rate in (0, 1], say 512/60000; 1: all in every step'),
     ('--steps', _WHOLE, 'number of steps, >= 0, say 1e4'),
     ('--batch-size', _WHOLE, 'records in a batch, in place of --rate'),
     ('--dataset-size', _WHOLE, 'records in all, with --batch-size or truncated-poisson'),
@@ -186,17 +186,18 @@ _OF_RUN = (
     ('--accumulate', _WHOLE, 'batches whose gradients are summed into one step (1)'),
     ('--sampling', _one_of(SAMPLINGS), 'how batches are drawn: needed with --batch-size; with '
      '--rate, poisson (if not given) or truncated-poisson'),
-    ('--relation', _one_of(tuple(RELATIONS)), 'neighbours, with --batch-size; if not given, '
-     'those of the sampling'),
+    ('--relation', _one_of(tuple(RELATIONS)), 'neighbours, with --batch-size (of the sampling)'),
     ('--max-batch-size', _WHOLE, 'records in a step at most, with --sampling truncated-poisson: '
      'of more, so many are drawn'),
     ('--unit-records', _WHOLE, 'records of one user, at most: all of them are protected (1)'),
+    ('--matrix', {}, 'correlated noise C^-1 Z, with --batch-size: C is ' + ', '.join(NOISES)),
     ('--tries', {}, 'publish the best of a random number of such runs: ' + ', '.join(FORMS)))
 # what `calibrate` finds of a run in words
 NUMBERS = ('sigma', 'steps', 'rate', 'epochs', 'batch-size', 'dataset-size', 'accumulate',
            'max-batch-size', 'unit-records', 'rho')
 _RHO = dict(_NUMBER, help='in place of all but --steps: each step (1) is known to be rho-zCDP, > 0')
-_LOADER = '--sigma', '--batch-size', '--dataset-size', '--epochs', '--steps', '--max-batch-size'
+_LOADER = ('--sigma', '--batch-size', '--dataset-size', '--epochs', '--steps', '--max-batch-size',
+           '--matrix')
 _ROWS = ' (several: a row each)'
 _LISTS = {'epsilon': ('--steps', '--epochs'), 'delta': ('--steps', '--epochs'),
           'sweep': ('--sigma', '--rate', '--steps', '--batch-size', '--epochs')}

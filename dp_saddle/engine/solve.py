@@ -38,6 +38,7 @@ _MAX_OUTWARDS = 30           # steps from the root to an end
 _LONGEST = 10                # nats that such a step makes up for at most
 _LENGTHEN = .01              # by which it is too long, doubled each time
 _NUDGE = 4                   # ulps by which it is too long
+_FINELY = 64                 # parts of what the bounds are apart: no end is worth more
 _WIDE = .1                   # relative width of eps at which single steps are asked
 _NEARBY = .1                 # and at which it is where to begin
 WORTH_A_TRY = 3e-7           # a width, as in the warning, that is worth another way
@@ -384,10 +385,13 @@ def _edges(root, goal, enough):
 
 def _by_halves(line, goal, low, up):
     "Both ends where log delta falls too steeply for steps, from two that hold."
-    def lower(eps): return line.log_bounds(np.array([eps]))[0, 0] - goal
-    def upper(eps): return line.log_bounds(np.array([eps]))[2, 0] - goal
-    low = invert(lower, low, up).low
-    return low, min(invert(upper, low, up).high, up)
+    def bounds(eps): return line.log_bounds(np.array([eps]))[:, 0] - goal
+    def above(x): return -bounds(-x)[0]
+    def below(eps): return bounds(eps)[2]
+    least, _, most = bounds(up)
+    near = (least - most)/_FINELY if least > -inf else 0.
+    low = max(low, -invert(above, -up, -low, enough=near).high)
+    return low, min(invert(below, low, up, enough=near).high, up)
 
 # %% ../../nbs/engine/solve.ipynb #5de6c858
 @patch

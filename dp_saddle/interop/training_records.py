@@ -407,7 +407,7 @@ def _draw(batches):
             return 'poisson', batches.sample_rate
         case 'dp_saddle.sampling.samplers.PoissonBatches' if batches.most == batches.dataset_size:
             return 'poisson', batches.rate
-        case 'dp_saddle.sampling.samplers.BinBatches':
+        case 'dp_saddle.sampling.samplers.BinBatches' if not batches.kept:
             return 'balls-in-bins', batches.batches
         case 'dp_saddle.sampling.samplers.ShuffledBatches':
             return 'shuffle', batches.batches

@@ -86,6 +86,8 @@ From `run_files`:
     FORMS: how the distribution of the number of tries is written
     forms_of: A form for each run
     neighbours_of: The data sets between which its guarantee is, in words, as its steps say it
+    noise_of: The correlated noise that a text says
+    NOISES: how the matrix of correlated noise is written
     number: The number that a text says, rounded once
     run_of: The run that these words say
     run_of_form: The run that a file means
@@ -138,8 +140,8 @@ __getattr__, __dir__, __all__ = door(__name__, {
     "schedules": "Budget epsilon_after from_steps to_steps",
     "histories": "is_history NO_PRIVACY read_history run_of_history",
     "run_files":
-        "FORMS forms_of neighbours_of number run_of run_of_form SAMPLINGS spread whole "
-        "with_value WORDS",
+        "FORMS forms_of neighbours_of noise_of NOISES number run_of run_of_form SAMPLINGS spread "
+        "whole with_value WORDS",
     "training_configs": "read_form read_run",
     "reports":
         "has_search plot_curve plot_rdp plot_steps plot_tradeoff report REPORT_FORMS",

@@ -113,6 +113,8 @@ _SAMPLING = {
     'without-replacement': 'batches of one size, each drawn anew without replacement',
     'with-replacement': 'batches of one size, each drawn anew with replacement',
     'shuffle': 'shuffled batches, no amplification claimed',
+    'fixed-order': 'batches in one order, the same in all epochs, no amplification',
+    'cyclic-poisson': 'Poisson, a sample at each step from one part of the records after the other',
     'none': 'none, each record may take part in every step',
     'record': "a round's records or clients, each by a coin of its own, for all of the round",
     'client': "a round's clients, each by a coin that counts as seen, for all of the round",
@@ -151,10 +153,12 @@ def _mechanism(run):
     if not isinstance(run, Run):
         own = isinstance(mechanism, Mechanism)
         return _said(mechanism) if own else 'one direction of a pair, given by its loss'
-    whole = run.sampling in ('shuffle', 'balls-in-bins') or run.unit_records > 1
+    whole = run.sampling in ('shuffle', 'fixed-order', 'balls-in-bins') or run.unit_records > 1 \
+        or run.noise is not None
     text = (f'{run.steps} steps of Gaussian noise, standard deviation {run.sigma:g} times the '
             'clipping norm, on the sum of clipped gradients, '
             f'expected batch over data set {run.rate:.6g}')
+    text += f', correlated by {run.noise}' if run.noise is not None else ''
     text += f', {run.max_batch_size} records in a step at most' if run.max_batch_size else ''
     return text + (f', accounted as {_said(mechanism)}' if whole else '')
 

@@ -461,7 +461,7 @@ def _between(at, eps, raised, bounded):
     return out
 
 # %% ../../nbs/practice/schedules.ipynb #b14ab6d6
-_BY_EPOCHS = 'shuffle', 'balls-in-bins'   # what is paid when an epoch begins
+_BY_EPOCHS = 'shuffle', 'fixed-order', 'balls-in-bins'   # what is paid when an epoch begins
 
 @tracked('epsilon_after')
 def epsilon_after(
@@ -485,10 +485,11 @@ def epsilon_after(
     eps after each step (of a list: entry), rounded up, shape (steps,)
     """
     checks.real(0, 1, '[)', delta=delta)
+    if getattr(schedule, 'noise', 0): return np.full(schedule.steps, epsilon(schedule, delta=delta))
     if isinstance(schedule, Run) and schedule.sampling in _BY_EPOCHS:
         epochs = epsilon_after(schedule.mechanism, delta=delta)
-        batches = schedule.dataset_size/schedule.batch_size
-        whole = ceil(batches) if schedule.sampling == 'balls-in-bins' else int(batches)
+        of_an_epoch = int if schedule.sampling == 'shuffle' else ceil
+        whole = of_an_epoch(schedule.dataset_size/schedule.batch_size)
         return epochs[np.minimum(np.arange(schedule.steps)//whole, len(epochs) - 1)]
     for way in getattr(schedule, 'samplings', ()):
         if way in _BY_EPOCHS:
@@ -496,8 +497,7 @@ def epsilon_after(
                              "for each of its parts, or of schedule.mechanism after each epoch")
     kinds, which, size, count = _kinds(_entries(schedule))
     after = np.minimum.accumulate(_prefixes(kinds, which, delta)[::-1])[::-1]
-    if (size == 1).all(): return after
-    return np.append(0., after)[np.cumsum(np.repeat(size, count))]
+    return after if (size == 1).all() else np.append(0., after)[np.cumsum(np.repeat(size, count))]
 
 # %% ../../nbs/practice/schedules.ipynb #0279b6c3
 _KINDS = {name: getattr(mechanisms, name) for name in (

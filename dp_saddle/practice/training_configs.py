@@ -49,7 +49,7 @@ SYNONYMS = {
              'train_steps total_steps num_train_steps training_steps dp_steps',
     'max_batch_size': 'max_batch_size truncated_batch_size',
     'unit_records': 'unit_records examples_per_user max_examples_per_user',
-    'relation': 'relation', 'tries': 'tries'}
+    'relation': 'relation', 'tries': 'tries', 'matrix': 'matrix'}
 
 # %% ../../nbs/practice/training_configs.ipynb #78b912e1
 SYNONYMS |= {
@@ -143,8 +143,9 @@ _SAMPLINGS = {
     'poisson': 'poisson', 'poissonsampling': 'poisson', 'shuffle': 'shuffle',
     'shuffled': 'shuffle', 'shuffling': 'shuffle', 'truncatedpoisson': 'truncated-poisson',
     'ballsinbins': 'balls-in-bins', 'ballsandbins': 'balls-in-bins', 'none': 'none',
+    'fixedorder': 'fixed-order', 'cyclicpoisson': 'cyclic-poisson',
     'withoutreplacement': 'without-replacement', 'withreplacement': 'with-replacement'}
-_TEXTS = 'privacy_unit', 'mechanism', 'schedule', 'relation', 'tries'
+_TEXTS = 'privacy_unit', 'mechanism', 'schedule', 'relation', 'tries', 'matrix'
 _OF_N = re.compile(r'\s*auto\s*|\s*[0-9.eE+-]+\s*/\s*[A-Za-z_][\w.() ]*', re.IGNORECASE)
 _FACTORS = frozenset('accumulate world_size devices num_nodes'.split())       # of a batch
 _COUNTS = _FACTORS.union('batch_size whole_batch device_batch steps dataset_size clients cohort '
@@ -428,11 +429,12 @@ _OTHERWISE = {   # word: (is it another run?, why)
     'schedule': (lambda value: _letters(value) not in ('none', 'constant'),
                  'changes the noise from step to step: a list of steps says such a run'),
     'bands': (lambda value: value > 1,
-              'correlates the noise of several steps, which is not accounted for')}
+              'correlates the noise of several steps: say the numbers, matrix: bands:1,.5,...')}
 
 def _refuse(self):
     "ValueError for a file that says another kind of run."
     for word, (is_other, why) in _OTHERWISE.items():
+        if word == 'bands' and ('matrix' in self.given or self.usable('matrix')): continue
         for entry in self.usable(word):
             if is_other(entry.value): raise ValueError(f"{self.where(entry)} {why}")
     batch = {entry.value for word in ('batch_size', 'whole_batch') for entry in self.usable(word)}
@@ -449,7 +451,8 @@ _COVERED = {     # {word of `dpsgd`: those of a file that need not be clear wher
     'dataset_size': ('dataset_size', 'clients'),
     **dict.fromkeys(_LENGTH, ('epochs', 'steps', 'rounds')),
     'sampling': ('sampling', 'max_batch_size'),
-    **{word: (word,) for word in ('unit_records', 'relation', 'tries', 'max_batch_size')}}
+    **{word: (word,) for word in ('unit_records', 'relation', 'tries', 'matrix',
+                                        'max_batch_size')}}
 _ASKED_LATER = 'clip', 'delta', 'eps', 'privacy_unit', 'not_poisson', *_FACTORS
 
 def _refuse_unclear(self):
@@ -527,7 +530,7 @@ def _words(self):
         if words['sigma'] is None: words['sigma'] = _take(self, 'sigma')
     words |= _sizes(self, clients)
     words |= _length(self, clients, self.given.get('rate', words.get('rate')))
-    for word in ('sampling', 'unit_records', 'relation', 'tries'):
+    for word in ('sampling', 'unit_records', 'relation', 'matrix', 'tries'):
         if word not in self.given: words[word] = _take(self, word)
     words |= self.given
     words |= _cut(self, words['sampling'])

@@ -7,13 +7,15 @@ __all__ = ['BinsLoss', 'BallsInBins', 'BinDraw', 'BinsOfUsers']
 
 # %% ../../nbs/sampling/bins.ipynb #68549e19
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import InitVar, dataclass, field, replace
 from fractions import Fraction
+from inspect import signature
 from math import factorial, inf, log, perm, prod, sqrt
 
 import numpy as np
 from scipy.special import polygamma
 
+import dp_saddle
 from ..base import TINY, ULP, checks, patch, quoted
 from ..engine import CgfTable, ContourAccountant
 from ..losses import FiniteLoss
@@ -245,7 +247,8 @@ def _one_gaussian(base):
 class BallsInBins(Mechanism):
     """One epoch in `batches` batches: each record is in one of them (or in `draws`), drawn at
     random on its own, and of each a sum with Gaussian noise is released (Chua et al. 2025).
-    ValueError for too little noise; for too much, with many batches.
+    ValueError for too little noise; for too much, with many batches. With correlated noise it is
+    a `CorrelatedBins`, and no BallsInBins, so that nobody takes it for one.
 
     Parameters
     ----------
@@ -255,12 +258,21 @@ class BallsInBins(Mechanism):
         of an epoch, an integer >= 1
     draws
         batches with a record, in [1, batches]
+    noise
+        a MatrixFactorization, or None
     """
     base: Mechanism                 # a Gaussian, or several on one batch; else TypeError
     batches: int = field(kw_only=True)              # of an epoch, an integer >= 1
     draws: int = field(default=1, kw_only=True)     # batches with a record, in [1, batches]
+    noise: InitVar[object] = field(default=None, kw_only=True)    # a MatrixFactorization, or None
 
-    def __post_init__(self):
+    def __new__(cls, *base, noise=None, **named):
+        if noise is None: return super().__new__(cls)
+        if (draws := named.pop('draws', 1)) != 1:
+            raise ValueError(f"draws must be 1 with correlated noise, got {quoted(draws)}")
+        return dp_saddle.CorrelatedBins(*base, noise=noise, **named)
+
+    def __post_init__(self, noise):
         object.__setattr__(self, 'base', _one_gaussian(self.base))
         checks.count(1, batches=self.batches, draws=self.draws)
         if self.draws > self.batches:
@@ -268,10 +280,14 @@ class BallsInBins(Mechanism):
         for name in ('batches', 'draws'): object.__setattr__(self, name, int(getattr(self, name)))
         self._check_size()
 
-    @property
-    def symmetric(self):
-        "Is adding the same as removing?"
-        return self.draws == self.batches
+# %% ../../nbs/sampling/bins.ipynb #cec07fd4
+@patch(as_prop=True)
+def symmetric(self:BallsInBins):
+    "Is adding the same as removing?"
+    return self.draws == self.batches
+
+# what helps to write it: all that it takes
+BallsInBins.__signature__ = signature(BallsInBins.__init__.__get__(object()))
 
 # %% ../../nbs/sampling/bins.ipynb #4530fe75
 @patch

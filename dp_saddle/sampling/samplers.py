@@ -68,14 +68,24 @@ def _of_an_epoch(self:Sampler):
 
 # %% ../../nbs/sampling/samplers.ipynb #41bcce49
 class WholeEpochs(Sampler):
-    "A sampler whose epochs are paid when they begin."
+    "A sampler whose epochs are paid when they begin; batches are drawn anew in each, or kept."
+    kept = False
     def _of_an_epoch(self):
         some = min(self.batches, self.left)
         self.left -= some
         def drawn():
-            for batch, _ in zip(self.epoch(), range(int(some)), strict=False):
+            for batch, _ in zip(self._drawn(), range(int(some)), strict=False):
                 yield np.asarray(batch, np.int64)
         return drawn()
+
+    def _drawn(self):
+        if not self.kept: return self.epoch()
+        if self.first is None: self.first = list(self.epoch())
+        return self.first
+
+    def _keep(self, kept):
+        checks.flag(kept=kept)
+        self.kept, self.first = bool(kept), None
 
 # %% ../../nbs/sampling/samplers.ipynb #c971ae29
 _MOST_BATCHES = 1 << 53    # Tuning: of an epoch: nobody draws them
@@ -137,10 +147,11 @@ def sample(self:PoissonBatches,
 
 # %% ../../nbs/sampling/samplers.ipynb #c0a91501
 class BinBatches(WholeEpochs):
-    "Balls in bins: in each epoch, each record is in one batch, drawn on its own."
+    "Balls in bins: in each epoch, each record is in one batch, drawn on its own; or once for all."
     def __init__(self, *,
         dataset_size,   # records, >= 1
         batches,        # of an epoch, >= 1
+        kept=False,     # is each record in the same batch of all epochs?
         steps=None,     # batches that may be drawn in all, >= 0; None: any number
         seed=None,      # of numpy's generator, >= 0; None: from the system. Keep it secret
     ):
@@ -150,12 +161,15 @@ class BinBatches(WholeEpochs):
             records, >= 1
         batches
             of an epoch, >= 1
+        kept
+            is each record in the same batch of all epochs?
         steps
             batches that may be drawn in all, >= 0; None: any number
         seed
             of numpy's generator, >= 0; None: from the system. Keep it secret
         """
         super().__init__(dataset_size, batches, steps, seed)
+        self._keep(kept)
 
     def epoch(self):
         "All records, in their bins."
@@ -166,11 +180,12 @@ class BinBatches(WholeEpochs):
 
 # %% ../../nbs/sampling/samplers.ipynb #a168de77
 class ShuffledBatches(WholeEpochs):
-    "Each epoch a new random order of the records, cut into batches."
+    "Each epoch a new random order of the records, or their own, cut into batches."
     def __init__(self, *,
         dataset_size,    # records, >= 1
         batch_size,      # records per batch, in [1, dataset_size]
         drop_last=False, # leave out a last batch that is smaller?
+        in_order=False,  # leave the records in their order?
         steps=None,      # batches that may be drawn in all, >= 0; None: any number
         seed=None,       # of numpy's generator, >= 0; None: from the system. Keep it secret
     ):
@@ -182,20 +197,23 @@ class ShuffledBatches(WholeEpochs):
             records per batch, in [1, dataset_size]
         drop_last
             leave out a last batch that is smaller?
+        in_order
+            leave the records in their order?
         steps
             batches that may be drawn in all, >= 0; None: any number
         seed
             of numpy's generator, >= 0; None: from the system. Keep it secret
         """
         size = _size(dataset_size, batch_size)
-        checks.flag(drop_last=drop_last)
+        checks.flag(drop_last=drop_last, in_order=in_order)
         batches = dataset_size//size if drop_last else ceil(dataset_size/size)
         super().__init__(dataset_size, batches, steps, seed)
-        self.batch_size = size
+        self.batch_size, self.in_order = size, in_order
 
     def epoch(self):
         "All records, but those of a batch that is dropped."
-        order, size = self.rng.permutation(self.dataset_size), self.batch_size
+        n, size = self.dataset_size, self.batch_size
+        order = np.arange(n) if self.in_order else self.rng.permutation(n)
         return (order[i*size:(i + 1)*size] for i in range(self.batches))
 
 # %% ../../nbs/sampling/samplers.ipynb #0495940c
@@ -299,12 +317,15 @@ def sampler_for(
     a Sampler
     """
     given = dict(dataset_size=run.dataset_size, steps=run.steps, seed=seed)
+    kept = run.noise is not None               # C^-1 Z is accounted for batches that are kept
     if run.sampling in ('poisson', 'truncated-poisson'):
         return PoissonBatches(rate=run.rate, max_batch_size=run.max_batch_size, **given)
+    if run.sampling == 'cyclic-poisson':
+        return CyclicPoissonBatches(rate=run.rate, bands=run.noise.num_bands, **given)
     if run.sampling == 'balls-in-bins':
-        return BinBatches(batches=round(1/run.rate), **given)
+        return BinBatches(batches=round(1/run.rate), kept=kept, **given)
     given['batch_size'] = run.batch_size
     if run.sampling in ('without-replacement', 'with-replacement'):
         again = run.sampling == 'with-replacement'
         return FixedSizeBatches(replacement=again, **given)
-    return ShuffledBatches(**given)          # any order will do where nothing is amplified
+    return ShuffledBatches(in_order=run.sampling == 'fixed-order', **given)   # or any order
