@@ -6067,6 +6067,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                     'dp_saddle/sampling/privacy_blanket.py'),
                                                     'dp_saddle.sampling.privacy_blanket._tilts': ( 'sampling/privacy_blanket.html#_tilts',
                                                                                                    'dp_saddle/sampling/privacy_blanket.py'),
+                                                    'dp_saddle.sampling.privacy_blanket._turned': ( 'sampling/privacy_blanket.html#_turned',
+                                                                                                    'dp_saddle/sampling/privacy_blanket.py'),
                                                     'dp_saddle.sampling.privacy_blanket.blanket_curve': ( 'sampling/privacy_blanket.html#blanket_curve',
                                                                                                           'dp_saddle/sampling/privacy_blanket.py'),
                                                     'dp_saddle.sampling.privacy_blanket.log_sum_transform': ( 'sampling/privacy_blanket.html#log_sum_transform',

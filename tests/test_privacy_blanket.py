@@ -154,7 +154,7 @@ def test_the_transform_is_known_so_well(s, n):
     p, q, w = (v[0] for v in known)
     l = (p - np.exp(eps)*q)/w
     t = complex(s)*scale
-    found = complex(page.log_sum_transform(np.array([[t]]), l[None], w, n)[0, 0])
+    found = complex(page.log_sum_transform(np.array([t]), np.array([0]), l[None], w, n)[0])
     with mp.workdps(60):
         g, z = mp.exp(mp.mpf(eps)), mp.mpc(t)
         share = 1/(mp.exp(1) + 2)
@@ -174,6 +174,18 @@ def test_what_is_not_summed_is_charged(monkeypatch):
             assert found() > exact*1.01
             patched.setattr(page, '_left_out', lambda line: 0*line.c)
             assert found() < exact*1.0015
+
+@pytest.mark.parametrize('n, most', [(10**3, 700_000), (10**5, 500_000), (10**9, 15_000)])
+def test_frequencies_that_are_summed(monkeypatch, n, most):
+    "So many for all points of a curve, by one call."
+    sizes, transform = [], page.log_sum_transform
+    def counted(s, *rest):
+        sizes.append(s.size)
+        return transform(s, *rest)
+    monkeypatch.setattr(page, 'log_sum_transform', counted)
+    for known in (subset_selection(eps0=4., values=2), unary_encoding(eps0=2.)):
+        shuffled_blanket(known, n=n)
+    assert len(sizes) == 2 and max(sizes) < most
 
 def test_far_beyond_all_doubles():
     "No line is needed there, and none takes long: Chernoff's bound."

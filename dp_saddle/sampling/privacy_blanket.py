@@ -29,8 +29,7 @@ _SMOOTH = .04             # std of the noise that is added, times the tilt
 _CUT = 4.                 # of its stds the frequencies end
 _DECAYED = 40.            # nats: from there to the first return no frequency is summed
 _DEEP = 500.              # nats below which Chernoff's bound is enough
-_BLOCK = 128              # frequencies of all points at once
-_WIDE, _APART = 10., 30.  # a period in stds; nats by which aliases are below
+_WIDE, _APART = 7., 20.   # a period in stds; nats by which aliases are below
 # stds up to which the curve is asked, and at how many points from the last one on; and beyond
 _REACHES, _POINTS, _FURTHER = (9., 22.), (500, 100), 40
 _LOW, _TOP, _HALVINGS = 1e-4, 60., 60      # where the tilt is looked for
@@ -148,17 +147,26 @@ def _log1p(z):
     return np.where(np.abs(z) < 1/2, near, far) + 1j*np.arctan2(y, 1 + x)
 
 # %% ../../nbs/sampling/privacy_blanket.ipynb #b1a40011
+def _turned(b):
+    "(sin b, 1 - cos b), by the tangent of b/2."
+    t = np.tan(b/2)
+    less = 2/(1 + t*t)
+    return t*less, t*t*less
+
 def log_sum_transform(
-    s,    # (points, frequencies), complex
+    s,    # (terms,), complex
+    of,   # (terms,), the row of `l` of each
     l, w, # values, (points, outcomes), and their chances, (outcomes,)
     n,    # draws
-):        # (points, frequencies)
+):        # (terms,)
     """log of the transform of the sum of n draws, most of which are 0.
 
     Parameters
     ----------
     s
-        (points, frequencies), complex
+        (terms,), complex
+    of
+        (terms,), the row of `l` of each
     l, w
         values, (points, outcomes), and their chances, (outcomes,)
     n
@@ -166,9 +174,15 @@ def log_sum_transform(
 
     Returns
     -------
-    (points, frequencies)
+    (terms,)
     """
-    return n*_log1p((w*np.expm1(s[..., None]*l[:, None])).sum(-1))
+    z = np.zeros(len(s), complex)
+    for values, share in zip(l.T, w, strict=True):
+        v = values[of]
+        grown, (sin, less) = np.expm1(s.real*v), _turned(s.imag*v)
+        z.real += share*(grown - (1 + grown)*less)
+        z.imag += share*((1 + grown)*sin)
+    return n*_log1p(z)
 
 def _tilted(c, l, w, n):
     "(log of the transform, its first two derivatives) at tilts c > 0."
@@ -211,24 +225,23 @@ def _line(l, w, n):
     decayed = pi*sqrt(_DECAYED/2)/np.maximum(std, SMALLEST)
     pause = np.minimum(np.ceil(decayed/h) + 1, end)
     first_return = pi/(np.maximum(l.max(1), 0) - np.minimum(l.min(1), 0))
-    again = np.where(pause > _BLOCK, _BLOCK, np.maximum(np.floor(first_return/h), pause))
-    stops = (v.astype(int) for v in (np.minimum(pause, _BLOCK), np.minimum(again, end), end))
+    again = np.clip(np.floor(first_return/h), pause, end)
+    stops = (v.astype(int) for v in (pause, again, end))
     return _Line(c, h, K, std, *stops)
 
 # %% ../../nbs/sampling/privacy_blanket.ipynb #b1a40014
 def _summed(line, l, w, n):
     "The sums over the line, over the transform at the tilt."
-    def terms(some, k):
-        s = line.c[some, None] + 1j*line.h[some, None]*k
-        noise = (_SMOOTH*s/line.c[some, None])**2/2
-        return (np.exp(log_sum_transform(s, l[some], w, n) - line.K[some, None] + noise)/s**2).real
-    k = np.arange(line.pause.max() + 1)
-    first = terms(slice(None), k)
-    first[:, 0] /= 2
-    total = np.where(k <= line.pause[:, None], first, 0).sum(1)
-    for i in np.flatnonzero(line.again < line.end):
-        total[i] += terms(slice(i, i + 1), np.arange(line.again[i] + 1, line.end[i] + 1)).sum()
-    return total*line.h/pi
+    counts = line.pause + 1 + line.end - line.again
+    of, first = np.repeat(np.arange(len(counts)), counts), np.cumsum(counts) - counts
+    k = np.arange(len(of)) - first[of]
+    k += np.where(k > line.pause[of], (line.again - line.pause)[of], 0)
+    s = line.c[of] + 1j*(line.h[of]*k)
+    noise = (_SMOOTH*s/line.c[of])**2/2
+    power = log_sum_transform(s, of, l, w, n) - line.K[of] + noise - 2*np.log(s)
+    terms = np.exp(power.real)*(1 - _turned(power.imag)[1])
+    terms[first] /= 2
+    return np.add.reduceat(terms, first)*line.h/pi
 
 def _left_out(line):
     "Bounds on what is not summed, over the transform at the tilt."
