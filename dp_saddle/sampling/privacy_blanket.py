@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['Blanket', 'subset_selection', 'unary_encoding', 'table_blanket', 'log_sum_transform',
-           'blanket_curve', 'shuffled_blanket', 'ResponseCounts', 'response_lower_bound']
+           'blanket_curve', 'shuffled_blanket', 'ResponseCounts', 'response_lower_bound',
+           'laplace_reports']
 
 # %% ../../nbs/sampling/privacy_blanket.ipynb #b1a40003
 from math import ceil, exp, expm1, floor, log, log1p, pi, sqrt
@@ -33,6 +34,7 @@ _WIDE, _APART = 7., 20.   # a period in stds; nats by which aliases are below
 # stds up to which the curve is asked, and at how many points from the last one on; and beyond
 _REACHES, _POINTS, _FURTHER = (9., 22.), (500, 100), 40
 _LOW, _TOP, _HALVINGS = 1e-4, 60., 60      # where the tilt is looked for
+_NODES = 32               # ratios of a density that are kept
 _SURE = 1e-9              # that the chances of a row add up to 1
 _STDS, _NEARLY = 40., 1e-9  # of a count that is looked at; how near its eps is found
 
@@ -111,28 +113,36 @@ def unary_encoding(
     return _speaking(float(eps0), [less*f*f, less*f*(1 - f), less*f*(1 - f), less*(1 - f)**2])
 
 # %% ../../nbs/sampling/privacy_blanket.ipynb #b1a4000d
+def _table(randomizer):
+    "The table of chances, in floating point."
+    try: table = checks.array(0, 1, '[]', randomizer=randomizer)
+    except TypeError: table = np.zeros(0)
+    if table.ndim != 2 or not 2 <= len(table) <= _MOST_ROWS or not table.shape[1]:
+        raise ValueError(f"randomizer must be a Blanket, as laplace_reports, subset_selection and "
+                         f"unary_encoding make, or a table of 2 to {_MOST_ROWS} rows of chances, "
+                         f"one for each value of the data, got {quoted(randomizer)}")
+    sums = table.sum(1)
+    if (abs(sums - 1) > _SURE).any():
+        raise ValueError(f"randomizer must have rows that each add up to 1, got sums "
+                         f"{quoted(sums.tolist())}")
+    return table/sums[:, None]
+
+# %% ../../nbs/sampling/privacy_blanket.ipynb #b1a40036
 def table_blanket(
-    rows, # chances, a row for each value of the data, 2 to 8
-):        # a Blanket
+    randomizer, # chances, a row for each value of the data, 2 to 8
+):              # a Blanket
     """What the rows of a table have in common, beside each pair of them; pairs that are alike once.
 
     Parameters
     ----------
-    rows
+    randomizer
         chances, a row for each value of the data, 2 to 8
 
     Returns
     -------
     a Blanket
     """
-    table = checks.array(0, 1, '[]', rows=rows)
-    if table.ndim != 2 or not 2 <= len(table) <= _MOST_ROWS or not table.shape[1]:
-        raise ValueError(f"rows must be a table of 2 to {_MOST_ROWS} rows of chances, one for each "
-                         f"value of the data, got {quoted(rows)}")
-    sums = table.sum(1)
-    if (abs(sums - 1) > _SURE).any():
-        raise ValueError(f"rows must each add up to 1, got sums {quoted(sums.tolist())}")
-    table = table/sums[:, None]
+    table = _table(randomizer)
     common = table.min(0)*(1 - ULP*_BELOW_ULPS)
     pairs = [sorted(zip(one, other, common, strict=True))
              for i, one in enumerate(table) for j, other in enumerate(table) if i != j]
@@ -184,6 +194,7 @@ def log_sum_transform(
         z.imag += share*((1 + grown)*sin)
     return n*_log1p(z)
 
+# %% ../../nbs/sampling/privacy_blanket.ipynb #b1a40037
 def _tilted(c, l, w, n):
     "(log of the transform, its first two derivatives) at tilts c > 0."
     grown = np.expm1(c[:, None]*l)
@@ -417,3 +428,28 @@ def response_lower_bound(
         eps = (low + high)/2
         low, high = (eps, high) if pair.delta(eps) > delta else (low, eps)
     return low
+
+# %% ../../nbs/sampling/privacy_blanket.ipynb #b1a40031
+def laplace_reports(
+    *, eps0, # of each report on its own: the range of the data over the noise's scale, in (0, 100]
+):           # a Blanket
+    """Reports of a number with Laplace noise (Balle, Bell, Gascon and Nissim 2019).
+
+    Parameters
+    ----------
+    eps0
+        of each report on its own: the range of the data over the noise's scale, in (0, 100]
+
+    Returns
+    -------
+    a Blanket
+    """
+    checks.real(0, _MOST_EPS, '(]', eps0=eps0)
+    k, step = exp(-eps0/2), expm1(eps0/2)/_NODES
+    t, w = 1 + step*np.arange(_NODES + 1), np.zeros(_NODES + 1)
+    part = k*step/2/(t[1:] + t[:-1])
+    w[1:] += part/t[1:]
+    w[:-1] += part/t[:-1]
+    w[-1] += k*k/2
+    one, other, both = ([*a, *b] for a, b in ((w*t*t, w), (w, w*t*t), (w, w)))
+    return Blanket(*(np.array([v]) for v in (one, other, np.array(both)*(1 - ULP*_BELOW_ULPS))))
