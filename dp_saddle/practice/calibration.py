@@ -118,7 +118,7 @@ def _certified(run, target):
 def _pure(run, target):
     "log of the largest loss over the target's; or ValueError."
     if (eps := epsilon(run, delta=0.)) < inf: return log(max(eps, TINY)/target.eps)
-    raise ValueError("delta must be > 0 for a run whose losses have no largest, got 0")
+    raise ValueError("delta must be > 0 for a run whose losses have no finite largest, got 0")
 
 def _mu(run, target):
     return log(max(gdp(run, delta=target.delta).mu, _SMALLEST_MU)) - target.log_mu
@@ -627,6 +627,7 @@ def optimal_schedule(
     """
     w, q = checks.array(0, inf, weights=weights), checks.array(0, 1, '(]', rate=rate)
     n = checks.whole_numbers(1, steps=steps)
+    checks.real(0, 1, delta=delta, at_zero='Gaussian noise costs inf there, however it is divided')
     if w.ndim != 1 or not w.size or any(v.shape not in ((), w.shape) for v in (q, n)):
         raise ValueError("weights must be a vector, and rate and steps numbers or of its length, "
                          f"got shapes {w.shape}, {q.shape} and {n.shape}")

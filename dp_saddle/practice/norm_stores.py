@@ -52,7 +52,7 @@ def individual_epsilon(
     -------
     a BoundsTable, shape (records, 3): .lower, .estimate, .upper; dask if norms is
     """
-    checks.real(0, 1, delta=delta)
+    checks.real(0, 1, '[)', delta=delta)
     checks.choice(('contour', 'rdp', 'fourier'), engine=engine)
     if getattr(norms, 'ndim', 2) != 2:
         raise ValueError(f"norms must have shape (records, steps), got {norms.shape}")

@@ -398,7 +398,7 @@ class ResponseCounts:
 def response_lower_bound(
     *, eps0,   # of each report on its own, in (0, 100], nats
     n,         # reports, an integer in [1, 10^9]
-    delta,     # in (0, 1)
+    delta,     # in [0, 1)
     values=2,  # of the data, an integer in [2, 10^9]
 ):             # eps, nats, rounded down
     """What shuffled randomised responses cost at least: by the number of one answer.
@@ -410,7 +410,7 @@ def response_lower_bound(
     n
         reports, an integer in [1, 10^9]
     delta
-        in (0, 1)
+        in [0, 1)
     values
         of the data, an integer in [2, 10^9]
 
@@ -420,9 +420,10 @@ def response_lower_bound(
     """
     checks.real(0, _MOST_EPS, '(]', eps0=eps0)
     checks.count(1, _MOST_COUNTED, n=n)
-    checks.real(0, 1, delta=delta)
+    checks.real(0, 1, '[)', delta=delta)
     checks.count(2, _MOST_VALUES, values=values)
     low, high, pair = 0., float(eps0), ResponseCounts(float(eps0), int(values), int(n))
+    if not delta: return high                    # all reports may be one answer
     if pair.delta(low) <= delta: return 0.
     while high - low > _NEARLY*high:
         eps = (low + high)/2
