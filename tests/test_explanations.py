@@ -1,6 +1,6 @@
 "practice/explanations, engine/ways: who answered is named, with what it did and what it erred by."
 import json
-from math import exp, inf, log
+from math import exp, log
 
 import numpy as np
 import pytest

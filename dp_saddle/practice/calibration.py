@@ -627,7 +627,6 @@ def optimal_schedule(
     """
     w, q = checks.array(0, inf, weights=weights), checks.array(0, 1, '(]', rate=rate)
     n = checks.whole_numbers(1, steps=steps)
-    checks.real(0, 1, delta=delta, at_zero='Gaussian noise costs inf there, however it is divided')
     if w.ndim != 1 or not w.size or any(v.shape not in ((), w.shape) for v in (q, n)):
         raise ValueError("weights must be a vector, and rate and steps numbers or of its length, "
                          f"got shapes {w.shape}, {q.shape} and {n.shape}")
