@@ -102,7 +102,7 @@ class PLRV:
     whole, log_mass = True, 0.    # or part of a law, whose mass is e^log_mass
     p_inf_exact, closed = False, True    # closed: the curve has a formula, and needs no line
     atoms = np.empty(0), np.empty(0)
-    loss_ulps, dominated, apart, usual = 0., None, '', 0. # ULP; of the true one, below: why, how far
+    loss_ulps, dominated, apart, usual = 0., None, '', 0. # ULP; below the true one: why, width
     endless = False       # are there losses beyond `ess_sup`, too rare for any double?
     dominating = None     # a simpler loss that dominates this one in both directions, if any does
 
