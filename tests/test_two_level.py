@@ -25,11 +25,14 @@ from dp_saddle import (
     RandomizedResponse,
     RenyiDP,
     TwoLevelSampled,
+    certify,
     delta,
     dpsgd,
     epsilon,
     explain,
+    fixed_size,
     from_steps,
+    group,
     report,
     run_of_history,
     to_steps,
@@ -333,3 +336,16 @@ def test_no_warning_with_each_answer(whose):
     run = 3*TwoLevelSampled(2*Gaussian(sigma=2.), rate=.1, whose=whose)
     low, _, up = ContourAccountant(run).epsilon(1e-5)[:3]
     assert 1e-6 < up - low < 1e-4 and low < epsilon(run, delta=1e-5) < up + 1e-4
+
+@pytest.mark.parametrize('step', [
+    TwoLevelSampled(2*Gaussian(sigma=2.), rate=.1, whose='client'),
+    fixed_size(sigma=1., batch_size=9, dataset_size=90, relation='zero-out')])
+def test_what_to_do_for_groups_and_certificates(step):
+    "Errors that say it; and what they say is proved of a group: twice eps, 1 + e^eps times delta."
+    with pytest.raises(ValueError, match='proved in doubles, by epsilon, delta and report'):
+        certify(step, delta=1e-5)
+    with pytest.raises(ValueError, match=r'group\(ApproxDP\(eps=epsilon\(run, delta=d\), delta=d'):
+        group(step, 2)
+    eps = 1.
+    both = group(ApproxDP(eps=eps, delta=1e-9), 2)
+    assert epsilon(both, delta=1e-9*(1 + math.e)*(1 + 1e-9)) <= 2*eps*(1 + 1e-9)
