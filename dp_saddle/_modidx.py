@@ -4719,6 +4719,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                    'dp_saddle/practice/reports.py'),
                                             'dp_saddle.practice.reports._unit': ( 'practice/reports.html#_unit',
                                                                                   'dp_saddle/practice/reports.py'),
+                                            'dp_saddle.practice.reports._value': ( 'practice/reports.html#_value',
+                                                                                   'dp_saddle/practice/reports.py'),
                                             'dp_saddle.practice.reports._ways': ( 'practice/reports.html#_ways',
                                                                                   'dp_saddle/practice/reports.py'),
                                             'dp_saddle.practice.reports._ways_of': ( 'practice/reports.html#_ways_of',
