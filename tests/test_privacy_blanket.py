@@ -315,7 +315,7 @@ def test_it_is_a_step_as_others():
     (lambda: shuffled_blanket(Gaussian(sigma=1.), n=3), 'randomizer must be a Blanket'),
     (lambda: laplace_reports(eps0=0.), 'eps0 must be'),
     (lambda: shuffled_blanket(np.eye(3), n=3), 'randomizer must be one'),
-    (lambda: response_lower_bound(eps0=1., n=3, delta=0.), 'delta must be'),
+    (lambda: response_lower_bound(eps0=1., n=3, delta=1.), 'delta must be'),
     (lambda: response_lower_bound(eps0=1., n=0, delta=.1), 'n must be'),
     (lambda: response_lower_bound(eps0=1., n=3, delta=.1, values=1), 'values must be')])
 def test_errors_name_the_parameter(call, said):
