@@ -24,7 +24,7 @@ __getattr__, __dir__, __all__ = door(__name__, {
     "edgeworth": "EdgeworthAccountant TiltedEdgeworth",
     "sampling":
         "BallsInBins BinBatches CorrelatedBins CyclicPoissonBatches fixed_size FixedSize "
-        "FixedSizeBatches MatrixFactorization PoissonBatches PoissonReplaceOne "
+        "FixedSizeBatches laplace_reports MatrixFactorization PoissonBatches PoissonReplaceOne "
         "response_lower_bound shuffled_blanket shuffled_lower_bound shuffled_reports "
         "ShuffledBatches subset_selection TwoLevelSampled unary_encoding with_replacement "
         "without_replacement",

@@ -86,6 +86,7 @@ from .sampling.fixed_sizes import fixed_size as fixed_size
 from .sampling.fixed_sizes import with_replacement as with_replacement
 from .sampling.fixed_sizes import without_replacement as without_replacement
 from .sampling.matrix_factorizations import MatrixFactorization as MatrixFactorization
+from .sampling.privacy_blanket import laplace_reports as laplace_reports
 from .sampling.privacy_blanket import response_lower_bound as response_lower_bound
 from .sampling.privacy_blanket import shuffled_blanket as shuffled_blanket
 from .sampling.privacy_blanket import subset_selection as subset_selection

@@ -42,7 +42,7 @@ class GDPFilter(CostFilter):
         return ContourAccountant(Gaussian(sigma=1/promised(self.budget)))
 
     def epsilon(self, delta):
-        """eps >= 0, nats, of the whole budget at `delta` in (0, 1) [GDP Cor. C.2], rounded up;
+        """eps >= 0, nats, of the whole budget at `delta` in [0, 1) [GDP Cor. C.2], rounded up;
         a number or an array."""
         return self._whole().epsilon(delta).upper
 
@@ -72,8 +72,8 @@ _MAX_ORDER = 1e9             # Proved: order - 1 has its digits
 
 def _conversion(order, delta):
     "eps minus the divergence of that order, at delta [GDP C.3]."
-    delta = checks.array(0, 1, delta=delta)
-    return (log_chernoff_factor(order - 1.) - np.log(delta))/(order - 1)
+    with np.errstate(divide='ignore'): log_delta = np.log(checks.array(0, 1, '[)', delta=delta))
+    return (log_chernoff_factor(order - 1.) - log_delta)/(order - 1)
 
 class RDPFilter(CostFilter):
     """Fully adaptive Renyi filter of Feldman and Zrnic (2021) at one order; for all, or for each of
@@ -98,7 +98,7 @@ class RDPFilter(CostFilter):
         self.order = float(order)
 
     def epsilon(self, delta):
-        "eps >= 0, nats, of the whole budget at `delta` in (0, 1) [GDP C.3], a number or an array."
+        "eps >= 0, nats, of the whole budget at `delta` in [0, 1) [GDP C.3], a number or an array."
         return np.maximum(promised(self.budget) + _conversion(self.order, delta), 0)[()]
 
 # %% ../nbs/08_filters.ipynb #8e02a9af
@@ -119,7 +119,7 @@ class GDPOdometer(CostOdometer):
         super().__init__(MU, increment, n)
 
     def epsilon(self, delta):
-        """eps >= 0, nats, at `delta` in (0, 1), a number, of what is proved at the next crossing;
+        """eps >= 0, nats, at `delta` in [0, 1), a number, of what is proved at the next crossing;
         rounded up."""
         return gaussian_epsilon(self.bound, delta)
 
@@ -146,9 +146,9 @@ class RDPOdometer(CostOdometer):
         self.order = float(order)
 
     def epsilon(self, delta):
-        """eps >= 0, nats, at `delta` in (0, 1) of what is proved at the next crossing [GDP C.3];
+        """eps >= 0, nats, at `delta` in [0, 1) of what is proved at the next crossing [GDP C.3];
         0 before the first step. ValueError for a vector of deltas of another length."""
-        whole, delta = promised(np.asarray(self.bound)), checks.array(0, 1, delta=delta)
+        whole, delta = promised(np.asarray(self.bound)), checks.array(0, 1, '[)', delta=delta)
         if delta.shape not in ((), whole.shape):
             raise ValueError(f"delta must be a number or have shape {whole.shape}, "
                              f"got shape {delta.shape}")

@@ -89,7 +89,7 @@ def step(self:IndividualAccountant, norms):
 # %% ../nbs/09_individual.ipynb #d8568717
 @patch
 def epsilon(self:IndividualAccountant,
-    delta,             # in (0, 1), a number
+    delta,             # in [0, 1), a number
     records=None,      # indices in [0, n), or a mask of all; all if not given
     engine='contour',  # 'contour': certified; 'rdp': an upper bound; 'fourier': an estimate [GDP
                        # D.1], at most RDP's bound
@@ -102,7 +102,7 @@ def epsilon(self:IndividualAccountant,
     Parameters
     ----------
     delta
-        in (0, 1), a number
+        in [0, 1), a number
     records
         indices in [0, n), or a mask of all; all if not given
     engine
@@ -117,7 +117,7 @@ def epsilon(self:IndividualAccountant,
     -------
     arrays, one entry for each record; estimate: the upper but for 'fourier'
     """
-    checks.real(0, 1, delta=delta)
+    checks.real(0, 1, '[)', delta=delta)
     checks.choice(('contour', 'rdp', 'fourier'), engine=engine)
     counts, grid = chosen_rows(self.counts, records, self.n or 0), tuple(self.grid)
     return Bounds(*table_epsilon(counts, float(delta), grid, self.rate, engine, L, n))
@@ -142,11 +142,12 @@ def delta(self:IndividualAccountant,
     arrays, one entry for each record
     """
     counts = chosen_rows(self.counts, records, self.n or 0)
-    eps = checks.array(0, inf, '[)', eps=eps)
+    eps = checks.array(0, inf, '[]', eps=eps)
     if eps.shape not in ((), (len(counts),)):
         raise ValueError(f"eps must be a number or have shape ({len(counts)},), got {eps.shape}")
     eps = np.broadcast_to(eps, len(counts))
-    return Bounds(*table_delta(counts, eps, tuple(self.grid), self.rate))
+    found = table_delta(counts, np.where(eps < inf, eps, 0.), tuple(self.grid), self.rate)
+    return Bounds(*np.where(eps < inf, found, 0.))
 
 # %% ../nbs/09_individual.ipynb #01740425
 @patch
@@ -185,7 +186,7 @@ def mu(self:IndividualAccountant,
     -------
     mu, shape (records,)
     """
-    checks.real(0, 1, delta=delta)
+    checks.real(0, 1, delta=delta, at_zero='a curve is covered down to some delta, however small')
     checks.count(1, cells=cells)
     counts = chosen_rows(self.counts, records, self.n or 0)
     return table_mu(counts, delta, tuple(self.grid), self.rate, cells)

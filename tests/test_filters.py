@@ -262,7 +262,7 @@ def test_bad_steps_leave_a_filter_as_it_was(method, mus, message):
     (lambda: RDPFilter(2., 1.).epsilon(2), 'delta must be'),
     (lambda: gaussian_epsilon([1, 2], [1e-5]*3), 'delta must broadcast'),
     (lambda: gaussian_epsilon(-1, 1e-5), 'mu must be'),
-    (lambda: gaussian_epsilon(1, [1e-5, 0]), 'delta must be'),
+    (lambda: gaussian_epsilon(1, [1e-5, -1e-9]), 'delta must be'),
 ])
 def test_bad_settings(make, message):
     with pytest.raises((ValueError, TypeError), match=message):

@@ -111,6 +111,7 @@ RIGHT |= {
     'shuffled_reports': dict(eps0=1., n=100, clones=None),
     'shuffled_blanket': dict(randomizer=[[.75, .25], [.25, .75]], n=100),
     'subset_selection': dict(eps0=1., values=4, size=1), 'unary_encoding': dict(eps0=1.),
+    'laplace_reports': dict(eps0=1.),
     'response_lower_bound': dict(eps0=1., n=100, delta=1e-6, values=2),
     'tpr': dict(run=RUN, fpr=.1), 'tradeoff': dict(run=RUN, fpr=.1, direction=None),
     'tree_aggregation': dict(steps=4, sigma=2., sensitivity=1.),

@@ -307,7 +307,7 @@ def test_bad_norms_leave_the_accountant_as_it_was(book, norms, message):
     assert book.steps == 1 and (book.counts == before).all()
 
 @pytest.mark.parametrize('call, message', [
-    (lambda b: b.epsilon(0), 'delta must be'),
+    (lambda b: b.epsilon(-1e-9), 'delta must be'),
     (lambda b: b.epsilon(1.), 'delta must be'),
     (lambda b: b.epsilon(np.nan), 'delta must be'),
     (lambda b: b.epsilon(1e-5, records=2), r'records must be in \[0, 2\), got 2'),

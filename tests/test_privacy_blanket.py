@@ -17,6 +17,7 @@ from dp_saddle import (
     delta,
     epsilon,
     from_steps,
+    laplace_reports,
     response_lower_bound,
     shuffled_blanket,
     shuffled_reports,
@@ -112,6 +113,56 @@ def claimed(known, n, gamma):
         total += ways*chance*max(sum(k*x for k, x in zip(N, l, strict=True)), 0)
     return float(total/n)
 
+def cells(eps0, x, edges):
+    "Chances of the cells between edges, of a number with Laplace noise."
+    return np.diff(stats.laplace.cdf(edges, x, 1/eps0))
+
+@pytest.mark.parametrize('eps0', [.1, 1., 4., 9.])
+def test_zero_and_one_are_the_worst_numbers(eps0):
+    "In convex order, for all pairs: cells of a density are less than the density, by Jensen."
+    edges = np.concatenate([[-np.inf], np.linspace(0, 1, 801), [np.inf]])
+    (p,), (q,), (w,) = laplace_reports(eps0=eps0)
+    ends = cells(eps0, 0, edges), cells(eps0, 1, edges)
+    common = np.minimum(*ends)
+    numbers = [cells(eps0, x, edges) for x in np.linspace(0, 1, 17)]
+    def all_above(p, q, w): return np.maximum(p - g*q - levels*w, 0).sum(1)
+    for g in np.exp(eps0*np.array([0., .03, .3, .6, .95])):
+        levels = np.linspace(1 - g*math.exp(eps0), math.exp(eps0) - g, 61)[:-1, None]
+        bound = all_above(p, q, w)*(1 + 1e-12)
+        for one, other in itertools.permutations(numbers, 2):
+            assert (all_above(one, other, common) <= bound).all()
+        assert (bound <= all_above(*ends, common)*1.01).all()
+
+@pytest.mark.parametrize('eps0', [1., 3.])
+def test_all_reports_with_noise(eps0):
+    "Of three users, in cells: for all of some numbers."
+    edges = np.concatenate([[-np.inf], np.linspace(0, 1, 7), [np.inf]])
+    bound = page.blanket_curve(EPS, laplace_reports(eps0=eps0), 3)
+    rows = [cells(eps0, x, edges) for x in (0, .25, .4, .5, 1)]
+    for x, y in itertools.permutations(rows, 2):
+        for others in itertools.combinations_with_replacement(rows, 2):
+            one, other = (sum(np.einsum('i,j,k', *order) for order in
+                              itertools.permutations([v, *others]))/6 for v in (x, y))
+            exact = [np.maximum(one - g*other, 0).sum() for g in map(float, GAMMAS)]
+            assert (exact <= bound*(1 + 1e-12)).all()
+
+@pytest.mark.parametrize('eps0, n, eps', [(1., 40, .3), (3., 200, .2), (4., 60, 1.)])
+def test_noise_by_convolution(eps0, n, eps):
+    "The claim's sum on a fine lattice, by powers of its discrete transform; no line."
+    edges = np.concatenate([[-np.inf], np.linspace(0, 1, 20001), [np.inf]])
+    one, other = cells(eps0, 0, edges), cells(eps0, 1, edges)
+    w = np.minimum(one, other)
+    l, step, size = (one - math.exp(eps)*other)/w, math.exp(eps0 + eps)/300, 1 << 19
+    low = np.floor(l/step)
+    law = np.zeros(size)
+    for place, share in ((low, low + 1 - l/step), (low + 1, l/step - low)):
+        np.add.at(law, place.astype(int) % size, w*share)
+    law[0] += 1 - w.sum()
+    total = np.fft.irfft(np.fft.rfft(law)**n)
+    exact = float((total[1:size//2]*np.arange(1, size//2)).sum())*step/n
+    found, = page.blanket_curve(np.array([eps]), laplace_reports(eps0=eps0), n)
+    assert exact*(1 - 1e-3) < found < exact*1.004
+
 @pytest.mark.parametrize('n', [1, 2, 7])
 @pytest.mark.parametrize('known', [known for _, known in TABLES.values()], ids=TABLES)
 def test_a_line_is_at_least_the_claim(known, n):
@@ -154,7 +205,7 @@ def test_the_transform_is_known_so_well(s, n):
     p, q, w = (v[0] for v in known)
     l = (p - np.exp(eps)*q)/w
     t = complex(s)*scale
-    found = complex(page.log_sum_transform(np.array([[t]]), l[None], w, n)[0, 0])
+    found = complex(page.log_sum_transform(np.array([t]), np.array([0]), l[None], w, n)[0])
     with mp.workdps(60):
         g, z = mp.exp(mp.mpf(eps)), mp.mpc(t)
         share = 1/(mp.exp(1) + 2)
@@ -174,6 +225,18 @@ def test_what_is_not_summed_is_charged(monkeypatch):
             assert found() > exact*1.01
             patched.setattr(page, '_left_out', lambda line: 0*line.c)
             assert found() < exact*1.0015
+
+@pytest.mark.parametrize('n, most', [(10**3, 700_000), (10**5, 500_000), (10**9, 15_000)])
+def test_frequencies_that_are_summed(monkeypatch, n, most):
+    "So many for all points of a curve, by one call."
+    sizes, transform = [], page.log_sum_transform
+    def counted(s, *rest):
+        sizes.append(s.size)
+        return transform(s, *rest)
+    monkeypatch.setattr(page, 'log_sum_transform', counted)
+    for known in (subset_selection(eps0=4., values=2), unary_encoding(eps0=2.)):
+        shuffled_blanket(known, n=n)
+    assert len(sizes) == 2 and max(sizes) < most
 
 def test_far_beyond_all_doubles():
     "No line is needed there, and none takes long: Chernoff's bound."
@@ -245,12 +308,14 @@ def test_it_is_a_step_as_others():
     (lambda: unary_encoding(eps0=101.), 'eps0 must be'),
     (lambda: shuffled_blanket(unary_encoding(eps0=1.), n=0), 'n must be'),
     (lambda: shuffled_blanket(unary_encoding(eps0=1.), n=10**15 + 1), 'n must be'),
-    (lambda: shuffled_blanket([[1.]], n=3), 'rows must be a table of 2 to 8 rows'),
-    (lambda: shuffled_blanket(np.full((9, 2), .5), n=3), 'rows must be a table of 2 to 8 rows'),
-    (lambda: shuffled_blanket([[.5, .5], [.5, .4]], n=3), 'rows must each add up to 1'),
-    (lambda: shuffled_blanket([[1.5, -.5], [.5, .5]], n=3), 'rows must be'),
+    (lambda: shuffled_blanket([[1.]], n=3), 'randomizer .* table of 2 to 8 rows'),
+    (lambda: shuffled_blanket(np.full((9, 2), .5), n=3), 'randomizer .* table of 2 to 8 rows'),
+    (lambda: shuffled_blanket([[.5, .5], [.5, .4]], n=3), 'randomizer must have rows that'),
+    (lambda: shuffled_blanket([[1.5, -.5], [.5, .5]], n=3), 'randomizer must be in'),
+    (lambda: shuffled_blanket(Gaussian(sigma=1.), n=3), 'randomizer must be a Blanket'),
+    (lambda: laplace_reports(eps0=0.), 'eps0 must be'),
     (lambda: shuffled_blanket(np.eye(3), n=3), 'randomizer must be one'),
-    (lambda: response_lower_bound(eps0=1., n=3, delta=0.), 'delta must be'),
+    (lambda: response_lower_bound(eps0=1., n=3, delta=1.), 'delta must be'),
     (lambda: response_lower_bound(eps0=1., n=0, delta=.1), 'n must be'),
     (lambda: response_lower_bound(eps0=1., n=3, delta=.1, values=1), 'values must be')])
 def test_errors_name_the_parameter(call, said):

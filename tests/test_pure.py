@@ -5,6 +5,7 @@ import json
 import math
 import warnings
 from contextlib import redirect_stdout
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,28 +21,46 @@ from dp_saddle import (
     DiscreteLaplace,
     ExponentialMechanism,
     Gaussian,
+    GDPFilter,
+    GDPOdometer,
+    GDPResidueFilter,
     Geometric,
+    IndividualAccountant,
+    IndividualGDPFilter,
     Laplace,
     Logarithmic,
     Poisson,
     PoissonSubsampled,
     PureDP,
     RandomizedResponse,
+    RDPFilter,
+    RDPOdometer,
     SaddlePointMSD,
+    SelectionAccountant,
     audit,
     calibrate,
     compare,
+    compare_sampling,
     delta,
     dpsgd,
     epsilon,
     epsilon_after,
+    epsilon_slopes,
+    explain,
+    gdp,
+    individual_epsilon,
+    optimal_schedule,
     report,
+    response_lower_bound,
     selected,
+    shuffled_lower_bound,
     sweep,
     to_steps,
 )
 from dp_saddle.accounting import ACCOUNTANTS, best_accountant
 from dp_saddle.command.main import main
+from dp_saddle.interop import FlowerAccountant, JointAccountant
+from dp_saddle.steps import exponential_epsilon
 
 inf = math.inf
 
@@ -175,6 +194,8 @@ def test_calibrate_to_pure():
     assert rate == pytest.approx(math.expm1(.25)/math.expm1(1), rel=2e-6)
     with pytest.raises(ValueError, match='delta must be > 0 for a run whose losses'):
         calibrate(lambda sigma: Gaussian(sigma=sigma), eps=1., delta=0)
+    with pytest.raises(ValueError, match='delta must be > 0 for a run whose losses'):
+        optimal_schedule((1, 2), eps=3., delta=0, rate=1., steps=3)
     with pytest.raises(ValueError, match='scale cannot be found'):
         calibrate(lambda scale: Laplace(scale=scale) + PureDP(eps=1.), eps=.5, delta=0,
                   parameter='scale')
@@ -209,6 +230,85 @@ def test_best_of_two_is_below():
         return np.array([1 - none, none])
     losses = np.log(best(p[0])/best(p[1]))
     assert np.abs(losses).max() <= epsilon(selected(RandomizedResponse(eps=.5), tries=law), delta=0)
+
+# ---------------- what has no run, or asks for more than eps
+
+def test_filters_and_odometers():
+    "The promise of a filter is Gaussian or of one order: nothing finite at 0; before a step, 0."
+    for one in (GDPFilter(budget=1.), IndividualGDPFilter(budget=1., n=3),
+                RDPFilter(order=4., budget=1.), GDPResidueFilter(budget=1.)):
+        assert one.epsilon(0) == inf > one.epsilon(1e-300)
+    for one in (GDPFilter(budget=1.), RDPFilter(order=4., budget=1.)):
+        assert (np.isinf(one.epsilon([0, 1e-5])) == [True, False]).all()
+    for one in (GDPOdometer(increment=.5), RDPOdometer(order=4., increment=.5)):
+        assert one.epsilon(0) == 0
+        one.step(.1)
+        assert one.epsilon(0) == inf > one.epsilon(1e-5) > 0
+    many = RDPOdometer(order=4., increment=.5, n=2)
+    many.step(np.array([0., .1]))
+    assert (many.epsilon(0) == [0, inf]).all()
+
+@pytest.mark.parametrize('rate', [.1, 1.])
+def test_records(rate):
+    "Who took part has spent inf at 0, and no mass at inf; who did not, nothing."
+    account = IndividualAccountant(sigma=1., clip=1., rate=rate, sigma_grid=8)
+    account.step(np.array([0., .5, 1.]))
+    for engine in ('contour', 'rdp', 'fourier'):
+        for side in account.epsilon(0, engine=engine)[:3]: assert (side == [0, inf, inf]).all()
+    assert account.epsilon(0, records=[0]).upper == 0 and not account.delta(inf).upper.any()
+    norms = np.array([[0., 0.], [0., 1.]])
+    found = individual_epsilon(norms, delta=0, sigma=1., clip=1., rate=rate, sigma_grid=8)
+    assert (found.upper == [0, inf]).all() and (found.lower == [0, inf]).all()
+    with pytest.raises(ValueError, match='delta must be in .*: a curve is covered down to'):
+        account.mu(0)
+
+@pytest.mark.parametrize('run, exact', [PURE[name] for name in DOORS], ids=DOORS)
+def test_explained(run, exact):
+    said = explain(run, delta=0)
+    nearly(said.bounds.upper, exact)
+    assert str(said).endswith('the largest losses of all steps, added up: no way is asked')
+    assert 'mass of infinite losses' in str(explain(run, eps=inf))
+
+REASONS = {
+    'epsilon_slopes': lambda: epsilon_slopes(PureDP(eps=1.), delta=0),
+    'gdp': lambda: gdp(PureDP(eps=1.), delta=0),
+    'compare_sampling': lambda: compare_sampling(sigma=2., batch_size=10, dataset_size=100,
+                                                 epochs=1, delta=0)}
+
+@pytest.mark.parametrize('call', REASONS.values(), ids=REASONS)
+def test_why_there_is_no_answer(call):
+    with pytest.raises(ValueError, match=r'delta must be in \(0, 1\), got 0: [a-zA-Z ]{9,}'): call()
+
+def test_bounds_of_their_own():
+    "Reports that are all one answer; exponential mechanisms that lose all; a shuffle."
+    assert response_lower_bound(eps0=1.5, n=100, delta=0) == 1.5
+    assert exponential_epsilon(eps=.3, steps=7, delta=0) == pytest.approx(2.1, rel=1e-15)
+    assert exponential_epsilon(eps=.3, steps=7, delta=1e-300) <= 2.1*(1 + 1e-12)
+    assert shuffled_lower_bound(1., delta=0, batches=3, epochs=1) == inf
+    assert shuffled_lower_bound(1., delta=0, batches=3, epochs=0) == 0
+    search = SelectionAccountant(selected(PureDP(eps=.5), tries=Geometric(mean=3.)))
+    with pytest.raises(ValueError, match='delta must be in'): search.by_renyi(delta=0)
+
+def test_books_of_other_libraries():
+    "Flower's are of Gaussians; pfl's cohorts may have Laplace noise alone, of several kinds too."
+    config = SimpleNamespace(target_delta=1e-5, population_size=200, sampling_method='poisson',
+                             neighboring_relation='add-or-remove-one', max_epsilon=None)
+    book = FlowerAccountant(config)
+    assert book.get_epsilon(0) == 0
+    book.compose(SimpleNamespace(noise_multiplier=2., sample_size=20, population_size=200))
+    assert book.get_epsilon(0) == inf == book.get_privacy_spent(0).epsilon
+    assert book.get_delta(inf) == 0
+    for noises in ([3.], [3., 5.]):
+        said = dict(num_compositions=10, sampling_probability=.05, noise_parameters=noises,
+                    mechanisms=['laplace']*len(noises))
+        exact = 10*math.log1p(.05*math.expm1(sum(1/b for b in noises)))
+        found = JointAccountant(**said, delta=0)
+        assert exact*(1 - 1e-12) <= found.epsilon <= exact*(1 + 1e-9)
+    said['mechanisms'] = ['laplace', 'gaussian']
+    assert JointAccountant(**said, delta=0).epsilon == inf
+    noise, = JointAccountant(num_compositions=10, sampling_probability=.05, mechanisms=['laplace'],
+                             budget_proportions=[1.], epsilon=1., delta=0).noise_parameters
+    assert 10*math.log1p(.05*math.expm1(1/noise)) == pytest.approx(1, rel=1e-4)
 
 # ---------------- noise
 

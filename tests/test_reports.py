@@ -15,11 +15,14 @@ from dp_saddle import (
     ZCDP,
     ApproxDP,
     BallsInBins,
+    Discrete,
     Gaussian,
     Geometric,
     Laplace,
     PoissonSubsampled,
+    RenyiDP,
     TruncatedPoisson,
+    TwoLevelSampled,
     certify,
     dpsgd,
     epsilon,
@@ -32,6 +35,8 @@ from dp_saddle import (
     plot_tradeoff,
     report,
     selected,
+    shuffled_blanket,
+    subset_selection,
     to_steps,
     tree_aggregation,
 )
@@ -60,6 +65,15 @@ def test_report_of_mechanisms_and_losses():
     assert 'Laplace' in report(3*Laplace(scale=2.), delta=1e-5)
     text = report(Gaussian(sigma=2.).remove, delta=1e-5)
     assert 'those of the pair given' in text and 'one direction of a pair' in text
+
+@pytest.mark.parametrize('step, said', [
+    (shuffled_blanket(subset_selection(eps0=1., values=3), n=1000), 'eps from 0 to 1, '),
+    (Discrete(p=(.03, .01)*25, q=(.01, .03)*25), '50 p from 0.03 to 0.01, '),
+    (TwoLevelSampled(RenyiDP(orders=tuple(range(2, 99)), divergences=(.1,)*97), rate=1.,
+                     whose='client'), '97 orders from 2 to 98, ')])
+def test_report_has_not_all_numbers_of_a_curve(step, said):
+    text = report(step, delta=1e-6)
+    assert said in text and len(text) < 1200
 
 def test_report_names_what_the_batches_were():
     run = dpsgd(sigma=2., batch_size=10, dataset_size=100, epochs=3, sampling='shuffle')

@@ -92,7 +92,7 @@ def test_a_left_out_record_costs_less():
 @pytest.mark.parametrize('bad, message', [
     (dict(run=0.), 'run must'), (dict(batches=0), 'batches must'),
     (dict(batches=2.5), 'batches must'), (dict(batches=None), 'batches must'),
-    (dict(epochs=-1), 'epochs must'), (dict(delta=0.), 'delta must'),
+    (dict(epochs=-1), 'epochs must'), (dict(delta=-1e-9), 'delta must'),
     (dict(relation='add-remove'), 'relation must'), (dict(dropped=1.), 'dropped must')])
 def test_bad_input(bad, message):
     with pytest.raises((ValueError, TypeError), match=message):

@@ -25,11 +25,14 @@ from dp_saddle import (
     RandomizedResponse,
     RenyiDP,
     TwoLevelSampled,
+    certify,
     delta,
     dpsgd,
     epsilon,
     explain,
+    fixed_size,
     from_steps,
+    group,
     report,
     run_of_history,
     to_steps,
@@ -296,7 +299,9 @@ def test_what_is_said_of_it(coarse):
     assert str(explain(TwoLevelSampled(Laplace(scale=2.5), rate=.5, whose='client'),
                        delta=1e-5)).count('tried') < 6
 
-def test_a_warning_says_what_it_is_known_by():
+def test_a_warning_says_what_it_is_known_by(monkeypatch):
+    "Of bounds that are further apart than is usual for them."
+    monkeypatch.setattr(page, '_USUAL', 0.)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter('always')
         ContourAccountant(9*TwoLevelSampled(4*Gaussian(sigma=2.), rate=.1,
@@ -323,3 +328,24 @@ def test_events_in_events(coarse):
     assert not SaddlePrivacyAccountant(relations.REPLACE_ONE).supports(event)
     with pytest.raises(ValueError):
         as_event(TwoLevelSampled(Gaussian(sigma=1.), rate=.5, whose='client'))
+
+@pytest.mark.filterwarnings('error')
+@pytest.mark.parametrize('whose', WHOSE)
+def test_no_warning_with_each_answer(whose):
+    "The curve's points leave a hundred-thousandth open: the interval shows it, and that is all."
+    run = 3*TwoLevelSampled(2*Gaussian(sigma=2.), rate=.1, whose=whose)
+    low, _, up = ContourAccountant(run).epsilon(1e-5)[:3]
+    assert 1e-6 < up - low < 1e-4 and low < epsilon(run, delta=1e-5) < up + 1e-4
+
+@pytest.mark.parametrize('step', [
+    TwoLevelSampled(2*Gaussian(sigma=2.), rate=.1, whose='client'),
+    fixed_size(sigma=1., batch_size=9, dataset_size=90, relation='zero-out')])
+def test_what_to_do_for_groups_and_certificates(step):
+    "Errors that say it; and what they say is proved of a group: twice eps, 1 + e^eps times delta."
+    with pytest.raises(ValueError, match='proved in doubles, by epsilon, delta and report'):
+        certify(step, delta=1e-5)
+    with pytest.raises(ValueError, match=r'group\(ApproxDP\(eps=epsilon\(run, delta=d\), delta=d'):
+        group(step, 2)
+    eps = 1.
+    both = group(ApproxDP(eps=eps, delta=1e-9), 2)
+    assert epsilon(both, delta=1e-9*(1 + math.e)*(1 + 1e-9)) <= 2*eps*(1 + 1e-9)

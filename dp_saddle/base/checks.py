@@ -54,6 +54,7 @@ def _as_array(x):
 def real(
     low, high,      # the ends of the range, numbers
     brackets='()',  # '[' and ']' take an end in
+    at_zero='',     # why 0 is not in it
     **named,        # the values, by the names of their parameters
 ):
     """Each is a real number in the range, infinite as its end only; else TypeError or ValueError.
@@ -64,6 +65,8 @@ def real(
         the ends of the range, numbers
     brackets
         '[' and ']' take an end in
+    at_zero
+        why 0 is not in it
     **named
         the values, by the names of their parameters
     """
@@ -73,7 +76,8 @@ def real(
             raise TypeError(f"{name} must be a real number, got {quoted(x)}")
         if not _within(_as_float(x), low, high, brackets):
             allowed = f"{brackets[0]}{low:g}, {high:g}{brackets[1]}"
-            raise ValueError(f"{name} must be in {allowed}, got {quoted(x)}")
+            why = f": {at_zero}" if at_zero and x == 0 else ""
+            raise ValueError(f"{name} must be in {allowed}, got {quoted(x)}{why}")
 
 # %% ../../nbs/base/checks.ipynb #dc134f47
 _EXACT = 2**sys.float_info.mant_dig    # whole numbers up to here are doubles, too

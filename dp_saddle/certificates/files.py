@@ -328,7 +328,7 @@ def _certify_pure(run, steps):
     "The certificate for a delta of 0: the largest losses, added up."
     bounds = ContourAccountant(run, rtol=_RTOL).epsilon(0.)
     if bounds.upper == inf:
-        raise ValueError("delta must be > 0 for this run, got 0: its losses have no largest")
+        raise ValueError("delta must be > 0 for this run, got 0: its losses have no finite largest")
     plan, directions = {'by': 'largest losses'}, _provers(run)
     top = max(directions, key=lambda direction: getattr(run, direction).ess_sup)
     answer = {'lower': _outwards(bounds.lower*(1 - _FIRST_MOVE), ROUND_FLOOR),

@@ -10,7 +10,7 @@ from math import inf
 
 import numpy as np
 
-from ..base import ULP, checks, find_roots
+from ..base import SMALLEST, ULP, checks, find_roots
 from .line import widened
 from ..plrv import gaussian_log_delta
 
@@ -33,7 +33,7 @@ def _fitting(mu, delta):
 
 def gaussian_epsilon(
     mu,     # >= 0, any shape
-    delta,  # in (0, 1), a number or an array that broadcasts with mu
+    delta,  # in [0, 1), a number or an array that broadcasts with mu
 ):          # eps >= 0, nats, rounded up
     """eps of a mu-GDP mechanism at delta [GDP C.2].
 
@@ -42,15 +42,15 @@ def gaussian_epsilon(
     mu
         >= 0, any shape
     delta
-        in (0, 1), a number or an array that broadcasts with mu
+        in [0, 1), a number or an array that broadcasts with mu
 
     Returns
     -------
     eps >= 0, nats, rounded up
     """
-    delta = checks.array(0, 1, delta=delta)
+    delta = checks.array(0, 1, '[)', delta=delta)
     mu, delta = _fitting(checks.array(0, _MAX_MU, '[)', mu=mu), delta)
-    goal, safe = np.log(delta), np.maximum(mu, _LEAST_MU)
+    goal, safe = np.log(np.maximum(delta, SMALLEST)), np.maximum(mu, _LEAST_MU)
 
     def miss(eps, mu, goal):
         return gaussian_log_delta(eps, mu) - goal
@@ -58,7 +58,8 @@ def gaussian_epsilon(
     needed = (mu > 0) & (miss(0., safe, goal) > 0)
     root = find_roots(miss, np.zeros(enough.shape), enough, (safe, goal))
     above = np.where(np.isfinite(root), root*(1 + _ROOT_ERROR) + _ROOT_ERROR*safe, enough)
-    return np.where(needed, above, 0.)[()]
+    at_zero = np.where(mu > 0, inf, 0.)
+    return np.where(delta > 0, np.where(needed, above, 0.), at_zero)[()]
 
 # %% ../../nbs/engine/gaussian_epsilons.ipynb #05c0a702
 # Rounding: may grow, never shrink.

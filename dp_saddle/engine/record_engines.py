@@ -137,7 +137,7 @@ def _engine_epsilon(table, delta, grid, rate, engine, L, n):
 # %% ../../nbs/engine/record_engines.ipynb #996bacf3
 def table_epsilon(
     table,       # of counts, as `norm_counts` makes them
-    delta,       # in (0, 1)
+    delta,       # in [0, 1)
     grid, rate,  # the noise levels, a tuple; the sampling rate
     engine,      # 'contour', 'rdp' or 'fourier'
     L=None,      # 'fourier': half the window
@@ -150,7 +150,7 @@ def table_epsilon(
     table
         of counts, as `norm_counts` makes them
     delta
-        in (0, 1)
+        in [0, 1)
     grid, rate
         the noise levels, a tuple; the sampling rate
     engine
@@ -166,6 +166,8 @@ def table_epsilon(
     """
     if not len(table):
         return np.zeros((len(Bounds._fields), 0))
+    if not delta:
+        return np.tile(np.where(table.any(1), inf, 0.), (len(Bounds._fields), 1))
     parts = np.array_split(table, ceil(len(table)/_ROWS))
     bounds = [_engine_epsilon(part, delta, grid, rate, engine, L, n) for part in parts]
     return np.concatenate(bounds, axis=1)

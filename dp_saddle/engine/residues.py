@@ -88,7 +88,7 @@ class GDPResidueFilter(Saved):
         return np.sqrt(self._square)[()]
 
     def epsilon(self, delta):
-        "eps >= 0, nats, of the whole budget at `delta` in (0, 1), rounded up."
+        "eps >= 0, nats, of the whole budget at `delta` in [0, 1), rounded up."
         return gaussian_epsilon(self._whole(), delta)
 
 # %% ../../nbs/engine/residues.ipynb #ecd9e844

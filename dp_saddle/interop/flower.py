@@ -72,7 +72,7 @@ class PrivacySpent:
     epsilon
         >= 0, nats, rounded up
     delta
-        in (0, 1)
+        in [0, 1)
     num_releases
         so far, >= 0
     accounting_method
@@ -81,7 +81,7 @@ class PrivacySpent:
         of a Renyi divergence: none is used
     """
     epsilon: float              # >= 0, nats, rounded up
-    delta: float                # in (0, 1)
+    delta: float                # in [0, 1)
     num_releases: int           # so far, >= 0
     accounting_method: str      # 'dp_saddle'
     optimal_order: float = None # of a Renyi divergence: none is used
@@ -138,20 +138,20 @@ def _checked(self:FlowerAccountant, event, count):
 # %% ../../nbs/interop/flower.ipynb #f10e4a0d
 @patch
 def get_epsilon(self:FlowerAccountant,
-    delta,  # in (0, 1)
+    delta,  # in [0, 1)
 ):          # eps >= 0, nats, rounded up
     """What was spent so far.
 
     Parameters
     ----------
     delta
-        in (0, 1)
+        in [0, 1)
 
     Returns
     -------
     eps >= 0, nats, rounded up
     """
-    checks.real(0, 1, delta=delta)
+    checks.real(0, 1, '[)', delta=delta)
     return epsilon_of(self.run, delta=delta) if self.ledger else 0.
 
 @patch
@@ -169,19 +169,19 @@ def get_delta(self:FlowerAccountant,
     -------
     delta in [0, 1], rounded up
     """
-    checks.real(0, inf, '[)', epsilon=epsilon)
+    checks.real(0, inf, '[]', epsilon=epsilon)
     return delta_of(self.run, eps=epsilon) if self.ledger else 0.
 
 @patch
 def get_privacy_spent(self:FlowerAccountant,
-    delta=None,  # in (0, 1); None: the configuration's
+    delta=None,  # in [0, 1); None: the configuration's
 ):               # a PrivacySpent
     """What was spent so far, as Flower's strategies log it.
 
     Parameters
     ----------
     delta
-        in (0, 1); None: the configuration's
+        in [0, 1); None: the configuration's
 
     Returns
     -------

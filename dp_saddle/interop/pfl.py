@@ -33,10 +33,12 @@ _SURE = 1e-3              # that proportions add up to 1, as pfl has it
 def _curve_of(run, least):
     "A PrivacyProfile above the curve of a run, down to this delta."
     asked, end = ContourAccountant(run), 1.
-    while asked.delta(end).upper > least: end *= _LONGER
-    eps = np.linspace(0, end, _POINTS)
+    top = asked.epsilon(0.).upper
+    while end < top and asked.delta(end).upper > least: end *= _LONGER
+    eps = np.linspace(0, min(end, top), _POINTS)
     upper = np.minimum.accumulate(asked.delta(eps).upper)
-    return PrivacyProfile(eps=tuple(eps.tolist()), delta=tuple(upper.tolist()))
+    if top < inf: eps, upper = [*eps[eps < top], top], [*upper[eps < top], 0.]
+    return PrivacyProfile(eps=tuple(map(float, eps)), delta=tuple(map(float, upper)))
 
 def one_cohort(
     mechanisms,       # names, 'gaussian' or 'laplace', one or more
@@ -87,7 +89,7 @@ class JointAccountant:
     epsilon
         > 0, nats
     delta
-        in (0, 1)
+        in [0, 1)
     budget_proportions
         of each mechanism, > 0, their sum 1
     noise_parameters
@@ -99,7 +101,7 @@ class JointAccountant:
     sampling_probability: float     # of a user in a round, in (0, 1]
     mechanisms: list                # names, 'gaussian' or 'laplace'
     epsilon: float = None           # > 0, nats
-    delta: float = None             # in (0, 1)
+    delta: float = None             # in [0, 1)
     budget_proportions: list = None # of each mechanism, > 0, their sum 1
     noise_parameters: list = None   # > 0: stds and scales over the clips, one for each
     noise_scale: float = 1.         # of `cohort_noise_parameters`, in (0, 1]: not accounted for
@@ -134,7 +136,7 @@ def _check(self:JointAccountant):
         raise ValueError("epsilon, delta and noise_parameters must be given but for one of them, "
                          f"got {quoted(given)}")
     if self.epsilon is not None: checks.real(0, inf, epsilon=self.epsilon)
-    if self.delta is not None: checks.real(0, 1, delta=self.delta)
+    if self.delta is not None: checks.real(0, 1, '[)', delta=self.delta)
     self._check_one_for_each()
 
 # %% ../../nbs/interop/pfl.ipynb #9f1a000f
@@ -154,7 +156,7 @@ def _check_one_for_each(self:JointAccountant):
 @patch
 def _of(self:JointAccountant, names, noises):
     "All rounds of some mechanisms."
-    least = _NOTHING if self.delta is None else self.delta*_SHARE/self.num_compositions
+    least = self.delta*_SHARE/self.num_compositions if self.delta else _NOTHING
     return self.num_compositions*one_cohort(names, noises, self.sampling_probability, least)
 
 @patch(as_prop=True)

@@ -114,9 +114,10 @@ _NO_PAIR = "no worst pair of neighbours is known for this way of drawing batches
 @patch
 def _say_where_wide(self:Accountant, low, up, apart, top):
     """A warning, where losses that only dominate the true ones leave the two bounds far apart:
-    a millionth, of delta or in eps, and more than the method itself would."""
+    a millionth, of delta or in eps, and more than is usual for these losses, or for the method."""
     if self.from_above and any(map(_is_less_by_nature, self.asked)): return
-    limit = _WIDE*(up if top < inf else 1)
+    usual = [part.usual for plrv in self.asked for part, _ in plrv.parts]
+    limit = max([_WIDE, *usual])*(up if top < inf else 1)
     if ((apart > limit) & (np.where(up < inf, up, 0) - low > limit)).any():
         parts = (part for plrv in self.asked for part, _ in plrv.parts)
         reasons = dict.fromkeys(p.apart or _NO_PAIR for p in parts if p.dominated is not None)

@@ -102,7 +102,7 @@ class PLRV:
     whole, log_mass = True, 0.    # or part of a law, whose mass is e^log_mass
     p_inf_exact, closed = False, True    # closed: the curve has a formula, and needs no line
     atoms = np.empty(0), np.empty(0)
-    loss_ulps, dominated, apart = 0., None, ''   # in ULP; what a true loss dominates, and why other
+    loss_ulps, dominated, apart, usual = 0., None, '', 0. # ULP; below the true one: why, width
     endless = False       # are there losses beyond `ess_sup`, too rare for any double?
     dominating = None     # a simpler loss that dominates this one in both directions, if any does
 
@@ -149,7 +149,7 @@ def cumulants_on(self:PLRV, t, order):
 @patch
 def exchanged(self:PLRV, other):
     "The `other` loss, of the pair with P and Q exchanged, which dominates as this one does."
-    other.apart = self.apart
+    other.apart, other.usual = self.apart, self.usual
     return other.over(self.dominated and self.dominated.reverse)
 
 # %% ../../nbs/plrv/protocol.ipynb #34e0bca7

@@ -563,7 +563,7 @@ def gdp(
     -------
     mu, delta and regret
     """
-    checks.real(0, 1, delta=delta)
+    checks.real(0, 1, delta=delta, at_zero='a curve is covered down to some delta, however small')
     accountant = best_accountant(run)
     if own := gaussian_mu(accountant.mechanism):
         return GDP(own*(1 + _UP), delta, min(own*_UP, 1.))

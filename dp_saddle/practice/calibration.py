@@ -118,7 +118,7 @@ def _certified(run, target):
 def _pure(run, target):
     "log of the largest loss over the target's; or ValueError."
     if (eps := epsilon(run, delta=0.)) < inf: return log(max(eps, TINY)/target.eps)
-    raise ValueError("delta must be > 0 for a run whose losses have no largest, got 0")
+    raise ValueError("delta must be > 0 for a run whose losses have no finite largest, got 0")
 
 def _mu(run, target):
     return log(max(gdp(run, delta=target.delta).mu, _SMALLEST_MU)) - target.log_mu

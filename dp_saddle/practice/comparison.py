@@ -243,7 +243,7 @@ def compare_sampling(
     -------
     a row for each way of drawing and relation, and each noise
     """
-    checks.real(0, 1, delta=delta)
+    checks.real(0, 1, delta=delta, at_zero='Gaussian noise costs inf there, in each row')
     given = dict(sigma=sigma, batch_size=batch_size, dataset_size=dataset_size, epochs=epochs)
     dpsgd(sampling='none', **given)                             # says what is wrong with these
     if max_batch_size is None:

@@ -392,7 +392,7 @@ def epsilon_slopes(
     -------
     EpsilonSlopes
     """
-    checks.real(0, 1, delta=delta)
+    checks.real(0, 1, delta=delta, at_zero='eps is a sum of largest losses, where the curve ends')
     mechanism, (eps, direction, lead) = _decided(run, delta)
     steps = mechanism.as_steps()
     fall, by_step = inf, [dict.fromkeys(parameters(m), 0.) for m, _ in steps]

@@ -143,7 +143,7 @@ def _tried(one, found):
 # %% ../../nbs/practice/explanations.ipynb #aa18f29b
 def explain(
     run,           # a mechanism, a composition, or what `dpsgd` returns
-    *, delta=None, # in (0, 1): explains eps; give this or
+    *, delta=None, # in [0, 1): explains eps; give this or
     eps=None,      # >= 0, nats: explains delta
 ) -> Explanation:  # print it
     """Which way answers a question, what was refused before, and each part of the error.
@@ -154,7 +154,7 @@ def explain(
     run
         a mechanism, a composition, or what `dpsgd` returns
     delta
-        in (0, 1): explains eps; give this or
+        in [0, 1): explains eps; give this or
     eps
         >= 0, nats: explains delta
 
@@ -165,8 +165,8 @@ def explain(
     if (delta is None) == (eps is None):
         raise ValueError("give either delta or eps, "
                          f"got delta = {quoted(delta)} and eps = {quoted(eps)}")
-    if delta is None: checks.real(0, inf, '[)', eps=eps)
-    else: checks.real(0, 1, delta=delta)
+    if delta is None: checks.real(0, inf, '[]', eps=eps)
+    else: checks.real(0, 1, '[)', delta=delta)
     question, name, x = ('epsilon', 'delta', delta) if eps is None else ('delta', 'eps', eps)
     with traced() as trace: bounds = bounds_of(question, run, float(x))
     if not getattr(run, 'holds_below', True): bounds = bounds._replace(lower=0.)
@@ -177,6 +177,8 @@ def explain(
 # %% ../../nbs/practice/explanations.ipynb #f4f86545
 _FEW = 3       # Tuning: lines of one way that are shown in words
 _NUMBERS = 'tilt', 'period', 'cut'
+_AT_ENDS = {('delta', 0.): 'the largest losses of all steps, added up: no way is asked',
+            ('eps', inf): 'the mass of infinite losses: no way is asked'}
 
 def _said(line):
     "A line, a formula or a proof, in words."
@@ -201,6 +203,8 @@ def __str__(self:Explanation):
     other = 'eps' if self.question == 'delta' else 'delta'
     low, _, up = (repr(v) for v in self.bounds[:3])
     lines = [f'{low} <= {other} <= {up} at {self.question} = {self.value!r}']
+    if (self.question, self.value) in _AT_ENDS:
+        return f'{lines[0]}\n{_AT_ENDS[self.question, self.value]}'
     for one in self.answers: lines += self._answer(one)
     last = {id(one) for one in self.answers}
     lines += [f'tried: {one.way}' + (f' ({one.direction})' if one.direction else '')

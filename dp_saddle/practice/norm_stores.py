@@ -21,7 +21,7 @@ from ..plrv import Bounds
 # %% ../../nbs/practice/norm_stores.ipynb #3fb088d3
 def individual_epsilon(
     norms,         # gradient norms after clipping, in [0, clip], shape (records, steps); or dask
-    *, delta,      # in (0, 1)
+    *, delta,      # in [0, 1)
     sigma,         # noise std over the clip, >= .1
     clip,          # clipping norm, > 0
     rate,          # Poisson sampling rate, in (0, 1]
@@ -36,7 +36,7 @@ def individual_epsilon(
     norms
         gradient norms after clipping, in [0, clip], shape (records, steps); or dask
     delta
-        in (0, 1)
+        in [0, 1)
     sigma
         noise std over the clip, >= .1
     clip
@@ -52,7 +52,7 @@ def individual_epsilon(
     -------
     a BoundsTable, shape (records, 3): .lower, .estimate, .upper; dask if norms is
     """
-    checks.real(0, 1, delta=delta)
+    checks.real(0, 1, '[)', delta=delta)
     checks.choice(('contour', 'rdp', 'fourier'), engine=engine)
     if getattr(norms, 'ndim', 2) != 2:
         raise ValueError(f"norms must have shape (records, steps), got {norms.shape}")

@@ -9,6 +9,7 @@ __all__ = ['REPORT_FORMS', 'neighbours', 'relation_name', 'has_search', 'report'
 # %% ../../nbs/practice/reports.ipynb #3cd63dee
 import json
 import re
+from dataclasses import fields, is_dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR
 from math import inf
 
@@ -35,12 +36,7 @@ from dp_saddle.base import (
     round_outwards,
     style_of,
 )
-from dp_saddle.mechanisms import (
-    Composition,
-    Mechanism,
-    MixtureOfGaussians,
-    PoissonSubsampled,
-)
+from ..mechanisms import Composition, Mechanism
 
 # %% ../../nbs/practice/reports.ipynb #05c9d8aa
 # Tuning: only what is shown depends on it.
@@ -164,18 +160,20 @@ def _mechanism(run):
 
 # %% ../../nbs/practice/reports.ipynb #6c35fd22
 def _said(mechanism):
-    "The mechanism, without the many numbers of a mixture."
+    "The mechanism, without the many numbers of a mixture or of a curve."
     if not isinstance(mechanism, Composition): return _step(mechanism)
     return ' + '.join(f'{n}*{_step(m)}' for m, n in mechanism.as_steps())
 
 def _step(m):
     if _is_search((m, 1)): return f'Selected(run={_said(m.run)}, tries={m.tries!r})'
-    if isinstance(m, PoissonSubsampled):
-        return f'PoissonSubsampled(base={_step(m.base)}, rate={m.rate!r})'
-    if not isinstance(m, MixtureOfGaussians) or len(m.sensitivities) <= _MOST_SHOWN:
-        return str(m)
-    return (f'MixtureOfGaussians(sigma={m.sigma!r}, {len(m.sensitivities)} sensitivities from '
-            f'{m.sensitivities[0]:g} to {m.sensitivities[-1]:g})')
+    if not is_dataclass(m): return str(m)
+    return f"{type(m).__name__}({', '.join(_value(f.name, getattr(m, f.name)) for f in fields(m))})"
+
+def _value(name, value):
+    "A number of a step; of many, how many."
+    if isinstance(value, Mechanism): return f'{name}={_said(value)}'
+    if not isinstance(value, tuple) or len(value) <= _MOST_SHOWN: return f'{name}={value!r}'
+    return f'{len(value)} {name} from {value[0]:g} to {value[-1]:g}'
 
 def _is_search(pair): return type(pair[0]).__name__ == 'Selected' and pair[1] > 0
 

@@ -527,6 +527,7 @@ def by_renyi(self:SelectionAccountant,
     the upper bound on the other
     """
     if eps is None:
+        checks.real(0, 1, delta=delta)
         def answer(t, R): return R + (log_chernoff_factor(t) - log(delta))/t
         t = _least(lambda t: answer(t, self.renyi(t)), self.tilts)
         return max(float(answer(t, self.renyi(t, proved=True))), 0.)*(1 + _UP)

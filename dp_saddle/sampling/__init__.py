@@ -63,6 +63,7 @@ From `shuffle_model`:
 
 From `privacy_blanket`:
     Blanket: What all reports have in common, beside those of two kinds of data
+    laplace_reports: Reports of a number with Laplace noise (Balle, Bell, Gascon and Nissim 2019)
     response_lower_bound: What shuffled randomised responses cost at least: by the number of one
         answer
     shuffled_blanket: The shuffle model of a randomiser that is known, the same for all users
@@ -107,8 +108,8 @@ __getattr__, __dir__, __all__ = door(__name__, {
         "fixed_size FixedSize PoissonReplaceOne RareDraws with_replacement without_replacement",
     "shuffles": "shuffled_lower_bound",
     "shuffle_model": "shuffled_reports",
-    "privacy_blanket":
-        "Blanket response_lower_bound shuffled_blanket subset_selection unary_encoding",
+    "privacy_blanket": "Blanket laplace_reports response_lower_bound shuffled_blanket "
+                       "subset_selection unary_encoding",
     "samplers":
         "BinBatches CyclicPoissonBatches FixedSizeBatches PoissonBatches sampler_for "
         "ShuffledBatches",

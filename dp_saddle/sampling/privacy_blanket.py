@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['Blanket', 'subset_selection', 'unary_encoding', 'table_blanket', 'log_sum_transform',
-           'blanket_curve', 'shuffled_blanket', 'ResponseCounts', 'response_lower_bound']
+           'blanket_curve', 'shuffled_blanket', 'ResponseCounts', 'response_lower_bound',
+           'laplace_reports']
 
 # %% ../../nbs/sampling/privacy_blanket.ipynb #b1a40003
 from math import ceil, exp, expm1, floor, log, log1p, pi, sqrt
@@ -29,11 +30,11 @@ _SMOOTH = .04             # std of the noise that is added, times the tilt
 _CUT = 4.                 # of its stds the frequencies end
 _DECAYED = 40.            # nats: from there to the first return no frequency is summed
 _DEEP = 500.              # nats below which Chernoff's bound is enough
-_BLOCK = 128              # frequencies of all points at once
-_WIDE, _APART = 10., 30.  # a period in stds; nats by which aliases are below
+_WIDE, _APART = 7., 20.   # a period in stds; nats by which aliases are below
 # stds up to which the curve is asked, and at how many points from the last one on; and beyond
 _REACHES, _POINTS, _FURTHER = (9., 22.), (500, 100), 40
 _LOW, _TOP, _HALVINGS = 1e-4, 60., 60      # where the tilt is looked for
+_NODES = 32               # ratios of a density that are kept
 _SURE = 1e-9              # that the chances of a row add up to 1
 _STDS, _NEARLY = 40., 1e-9  # of a count that is looked at; how near its eps is found
 
@@ -112,28 +113,36 @@ def unary_encoding(
     return _speaking(float(eps0), [less*f*f, less*f*(1 - f), less*f*(1 - f), less*(1 - f)**2])
 
 # %% ../../nbs/sampling/privacy_blanket.ipynb #b1a4000d
+def _table(randomizer):
+    "The table of chances, in floating point."
+    try: table = checks.array(0, 1, '[]', randomizer=randomizer)
+    except TypeError: table = np.zeros(0)
+    if table.ndim != 2 or not 2 <= len(table) <= _MOST_ROWS or not table.shape[1]:
+        raise ValueError(f"randomizer must be a Blanket, as laplace_reports, subset_selection and "
+                         f"unary_encoding make, or a table of 2 to {_MOST_ROWS} rows of chances, "
+                         f"one for each value of the data, got {quoted(randomizer)}")
+    sums = table.sum(1)
+    if (abs(sums - 1) > _SURE).any():
+        raise ValueError(f"randomizer must have rows that each add up to 1, got sums "
+                         f"{quoted(sums.tolist())}")
+    return table/sums[:, None]
+
+# %% ../../nbs/sampling/privacy_blanket.ipynb #b1a40036
 def table_blanket(
-    rows, # chances, a row for each value of the data, 2 to 8
-):        # a Blanket
+    randomizer, # chances, a row for each value of the data, 2 to 8
+):              # a Blanket
     """What the rows of a table have in common, beside each pair of them; pairs that are alike once.
 
     Parameters
     ----------
-    rows
+    randomizer
         chances, a row for each value of the data, 2 to 8
 
     Returns
     -------
     a Blanket
     """
-    table = checks.array(0, 1, '[]', rows=rows)
-    if table.ndim != 2 or not 2 <= len(table) <= _MOST_ROWS or not table.shape[1]:
-        raise ValueError(f"rows must be a table of 2 to {_MOST_ROWS} rows of chances, one for each "
-                         f"value of the data, got {quoted(rows)}")
-    sums = table.sum(1)
-    if (abs(sums - 1) > _SURE).any():
-        raise ValueError(f"rows must each add up to 1, got sums {quoted(sums.tolist())}")
-    table = table/sums[:, None]
+    table = _table(randomizer)
     common = table.min(0)*(1 - ULP*_BELOW_ULPS)
     pairs = [sorted(zip(one, other, common, strict=True))
              for i, one in enumerate(table) for j, other in enumerate(table) if i != j]
@@ -148,17 +157,26 @@ def _log1p(z):
     return np.where(np.abs(z) < 1/2, near, far) + 1j*np.arctan2(y, 1 + x)
 
 # %% ../../nbs/sampling/privacy_blanket.ipynb #b1a40011
+def _turned(b):
+    "(sin b, 1 - cos b), by the tangent of b/2."
+    t = np.tan(b/2)
+    less = 2/(1 + t*t)
+    return t*less, t*t*less
+
 def log_sum_transform(
-    s,    # (points, frequencies), complex
+    s,    # (terms,), complex
+    of,   # (terms,), the row of `l` of each
     l, w, # values, (points, outcomes), and their chances, (outcomes,)
     n,    # draws
-):        # (points, frequencies)
+):        # (terms,)
     """log of the transform of the sum of n draws, most of which are 0.
 
     Parameters
     ----------
     s
-        (points, frequencies), complex
+        (terms,), complex
+    of
+        (terms,), the row of `l` of each
     l, w
         values, (points, outcomes), and their chances, (outcomes,)
     n
@@ -166,10 +184,17 @@ def log_sum_transform(
 
     Returns
     -------
-    (points, frequencies)
+    (terms,)
     """
-    return n*_log1p((w*np.expm1(s[..., None]*l[:, None])).sum(-1))
+    z = np.zeros(len(s), complex)
+    for values, share in zip(l.T, w, strict=True):
+        v = values[of]
+        grown, (sin, less) = np.expm1(s.real*v), _turned(s.imag*v)
+        z.real += share*(grown - (1 + grown)*less)
+        z.imag += share*((1 + grown)*sin)
+    return n*_log1p(z)
 
+# %% ../../nbs/sampling/privacy_blanket.ipynb #b1a40037
 def _tilted(c, l, w, n):
     "(log of the transform, its first two derivatives) at tilts c > 0."
     grown = np.expm1(c[:, None]*l)
@@ -211,24 +236,23 @@ def _line(l, w, n):
     decayed = pi*sqrt(_DECAYED/2)/np.maximum(std, SMALLEST)
     pause = np.minimum(np.ceil(decayed/h) + 1, end)
     first_return = pi/(np.maximum(l.max(1), 0) - np.minimum(l.min(1), 0))
-    again = np.where(pause > _BLOCK, _BLOCK, np.maximum(np.floor(first_return/h), pause))
-    stops = (v.astype(int) for v in (np.minimum(pause, _BLOCK), np.minimum(again, end), end))
+    again = np.clip(np.floor(first_return/h), pause, end)
+    stops = (v.astype(int) for v in (pause, again, end))
     return _Line(c, h, K, std, *stops)
 
 # %% ../../nbs/sampling/privacy_blanket.ipynb #b1a40014
 def _summed(line, l, w, n):
     "The sums over the line, over the transform at the tilt."
-    def terms(some, k):
-        s = line.c[some, None] + 1j*line.h[some, None]*k
-        noise = (_SMOOTH*s/line.c[some, None])**2/2
-        return (np.exp(log_sum_transform(s, l[some], w, n) - line.K[some, None] + noise)/s**2).real
-    k = np.arange(line.pause.max() + 1)
-    first = terms(slice(None), k)
-    first[:, 0] /= 2
-    total = np.where(k <= line.pause[:, None], first, 0).sum(1)
-    for i in np.flatnonzero(line.again < line.end):
-        total[i] += terms(slice(i, i + 1), np.arange(line.again[i] + 1, line.end[i] + 1)).sum()
-    return total*line.h/pi
+    counts = line.pause + 1 + line.end - line.again
+    of, first = np.repeat(np.arange(len(counts)), counts), np.cumsum(counts) - counts
+    k = np.arange(len(of)) - first[of]
+    k += np.where(k > line.pause[of], (line.again - line.pause)[of], 0)
+    s = line.c[of] + 1j*(line.h[of]*k)
+    noise = (_SMOOTH*s/line.c[of])**2/2
+    power = log_sum_transform(s, of, l, w, n) - line.K[of] + noise - 2*np.log(s)
+    terms = np.exp(power.real)*(1 - _turned(power.imag)[1])
+    terms[first] /= 2
+    return np.add.reduceat(terms, first)*line.h/pi
 
 def _left_out(line):
     "Bounds on what is not summed, over the transform at the tilt."
@@ -374,7 +398,7 @@ class ResponseCounts:
 def response_lower_bound(
     *, eps0,   # of each report on its own, in (0, 100], nats
     n,         # reports, an integer in [1, 10^9]
-    delta,     # in (0, 1)
+    delta,     # in [0, 1)
     values=2,  # of the data, an integer in [2, 10^9]
 ):             # eps, nats, rounded down
     """What shuffled randomised responses cost at least: by the number of one answer.
@@ -386,7 +410,7 @@ def response_lower_bound(
     n
         reports, an integer in [1, 10^9]
     delta
-        in (0, 1)
+        in [0, 1)
     values
         of the data, an integer in [2, 10^9]
 
@@ -396,11 +420,37 @@ def response_lower_bound(
     """
     checks.real(0, _MOST_EPS, '(]', eps0=eps0)
     checks.count(1, _MOST_COUNTED, n=n)
-    checks.real(0, 1, delta=delta)
+    checks.real(0, 1, '[)', delta=delta)
     checks.count(2, _MOST_VALUES, values=values)
     low, high, pair = 0., float(eps0), ResponseCounts(float(eps0), int(values), int(n))
+    if not delta: return high                    # all reports may be one answer
     if pair.delta(low) <= delta: return 0.
     while high - low > _NEARLY*high:
         eps = (low + high)/2
         low, high = (eps, high) if pair.delta(eps) > delta else (low, eps)
     return low
+
+# %% ../../nbs/sampling/privacy_blanket.ipynb #b1a40031
+def laplace_reports(
+    *, eps0, # of each report on its own: the range of the data over the noise's scale, in (0, 100]
+):           # a Blanket
+    """Reports of a number with Laplace noise (Balle, Bell, Gascon and Nissim 2019).
+
+    Parameters
+    ----------
+    eps0
+        of each report on its own: the range of the data over the noise's scale, in (0, 100]
+
+    Returns
+    -------
+    a Blanket
+    """
+    checks.real(0, _MOST_EPS, '(]', eps0=eps0)
+    k, step = exp(-eps0/2), expm1(eps0/2)/_NODES
+    t, w = 1 + step*np.arange(_NODES + 1), np.zeros(_NODES + 1)
+    part = k*step/2/(t[1:] + t[:-1])
+    w[1:] += part/t[1:]
+    w[:-1] += part/t[:-1]
+    w[-1] += k*k/2
+    one, other, both = ([*a, *b] for a, b in ((w*t*t, w), (w, w*t*t), (w, w)))
+    return Blanket(*(np.array([v]) for v in (one, other, np.array(both)*(1 - ULP*_BELOW_ULPS))))

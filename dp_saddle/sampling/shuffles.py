@@ -158,7 +158,7 @@ def _of_both(sigma, batches, epochs, delta, relation, dropped):
     return max(largest, _as_bins(sigma, batches, epochs, delta, relation, dropped))
 
 def _checked(delta, batches, epochs, relation, dropped):
-    checks.real(0, 1, delta=delta)
+    checks.real(0, 1, '[)', delta=delta)
     checks.count(1, batches=batches)
     checks.count(0, epochs=epochs)
     checks.choice(tuple(_HIDDEN), relation=relation)
@@ -167,7 +167,7 @@ def _checked(delta, batches, epochs, relation, dropped):
 # %% ../../nbs/sampling/shuffles.ipynb #bedd3573
 def shuffled_lower_bound(
     run,               # sigma, > 0: noise std over the clip; or a shuffled run of `dpsgd`
-    *, delta,          # in (0, 1)
+    *, delta,          # in [0, 1)
     batches=None,      # of an epoch, >= 1; left out with a run
     epochs=None,       # whole ones, >= 0; left out with a run
     relation='zero-out', # a record becomes an empty one; or 'replace-one': any other
@@ -181,7 +181,7 @@ def shuffled_lower_bound(
     run
         sigma, > 0: noise std over the clip; or a shuffled run of `dpsgd`
     delta
-        in (0, 1)
+        in [0, 1)
     batches
         of an epoch, >= 1; left out with a run
     epochs
@@ -203,5 +203,6 @@ def shuffled_lower_bound(
     checks.real(0, inf, run=run)
     _checked(delta, batches, epochs, relation, dropped)
     if not epochs: return 0.
+    if not delta: return inf
     numbers = float(run), int(batches), int(epochs), float(delta)
     return _of_both(*numbers, relation, float(dropped))

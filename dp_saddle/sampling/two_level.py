@@ -378,7 +378,8 @@ def loss_of(self:TwoLevelSampled, direction):
     if self.rate == 1: return getattr(self.base, direction)
     below, above = _under(self.base, direction), pairs_of_run(self.base)[1]
     below, loss = (finite_loss(*pair, self.rate, self.whose) for pair in (below, above))
-    loss.apart = _APART
+    loss.apart, loss.usual = _APART, _USUAL
     return loss.over(below) if direction == 'remove' else loss.over(below).reverse
 
 _APART = "the curve of a run on a sample is known at some thousand points"
+_USUAL = 1e-3          # Tuning: what they leave open of delta, relatively, without a warning

@@ -92,7 +92,9 @@ def _group_of(mechanism, size):
     raise ValueError("mechanism must be Gaussian, Laplace or integer noise, a mixture of "
                      "Gaussians, Gaussian noise on a Poisson sample, balls in bins, or a guarantee "
                      "(pure, approximate, zero-concentrated, Renyi or Gaussian), where a "
-                     f"group of {size} records is asked for, got {quoted(mechanism)}")
+                     f"group of {size} records is asked for, got {quoted(mechanism)}; of any "
+                     "other run, group(ApproxDP(eps=epsilon(run, delta=d), delta=d), "
+                     f"{size}) is proved at a delta d that you choose")
 
 @_group_of.register(Gaussian)
 @_group_of.register(Laplace)

@@ -454,7 +454,7 @@ def exponential_delta(
 def exponential_epsilon(
     *, eps,  # of one exponential mechanism, or the width of its range, in (0, 100], nats
     steps,   # how many, in [1, 2000], all of them chosen before the first one runs
-    delta,   # in (0, 1)
+    delta,   # in [0, 1)
 ):           # the eps of the whole run, nats, rounded up
     """The eps at which `exponential_delta` is at most `delta` (Dong, Durfee and Rogers 2020).
     ValueError for more steps.
@@ -466,14 +466,15 @@ def exponential_epsilon(
     steps
         how many, in [1, 2000], all of them chosen before the first one runs
     delta
-        in (0, 1)
+        in [0, 1)
 
     Returns
     -------
     the eps of the whole run, nats, rounded up
     """
     eps, steps = _checked(eps, steps)
-    checks.real(0, 1, delta=delta)
+    checks.real(0, 1, '[)', delta=delta)
+    if not delta: return steps*eps*(1 + ULP)
     def above(at):
         return log(max(exponential_delta(eps=eps, steps=steps, at=at), SMALLEST)/float(delta))
     with Task('exponential_epsilon'): return float(invert(above, 0., steps*eps).high)
