@@ -5627,6 +5627,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                        'dp_saddle/sampling/correlated_noise.py'),
                                                      'dp_saddle.sampling.correlated_noise.chains_around': ( 'sampling/correlated_noise.html#chains_around',
                                                                                                             'dp_saddle/sampling/correlated_noise.py'),
+                                                     'dp_saddle.sampling.correlated_noise.kernels_around': ( 'sampling/correlated_noise.html#kernels_around',
+                                                                                                             'dp_saddle/sampling/correlated_noise.py'),
                                                      'dp_saddle.sampling.correlated_noise.ring_of': ( 'sampling/correlated_noise.html#ring_of',
                                                                                                       'dp_saddle/sampling/correlated_noise.py')},
             'dp_saddle.sampling.epoch_planner': { 'dp_saddle.sampling.epoch_planner.EpochCurve': ( 'sampling/epoch_planner.html#epochcurve',

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['PARTS', 'LognormalChain', 'Lattice', 'Contour', 'chain_of', 'chains_around',
-           'LognormalBands', 'ring_of', 'bands_around', 'CorrelatedLoss',
-           'CorrelatedBins']
+           'LognormalBands', 'ring_of', 'bands_around', 'kernels_around',
+           'CorrelatedLoss', 'CorrelatedBins']
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f103
 from dataclasses import dataclass, field
@@ -63,9 +63,10 @@ _LOWEST, _SAFE = -650., 12.       # log of a double; eps that are looked at, nat
 _MOST_WORK = 4e11                 # products
 _STEEPEST, _LONGEST_BLOCK = .999, 64           # slopes, and blocks, of chains around a matrix,
 _MOST_ENTRIES = 3e8                            # of which there are so many
-_FINE, _COARSE, _FEW = 22., 9., 4         # nats below the put, for few sums at once or more
+_FINE, _COARSE, _DEEPER = 22., 5., 7.     # nats below the put, of bands; removing
 _ROUGH_STEP_OF_BANDS = 1.1
 _ROUGH_PLACES = np.arange(-3, 4)*_ROUGH_STEP_OF_BANDS    # of a first look at bands
+_LONGEST_FOLD = 200                       # lags that are looked at for bands
 _DEAR = 20.                               # a factor takes so many products
 _MOST_BANDS, _PLACES, _MOST_PLACES = 4, 30, 3e8   # that are summed as they are
 _KEPT = 64                        # puts
@@ -471,11 +472,12 @@ def puts(self:LognormalChain,
 @patch
 def _put(self:LognormalChain, K):
     v, about = self.guess(K)
-    line = self._contour(K, v, about - self.digits)
+    goal = about - self.digits - _DEEPER*(K > 1)*(self.digits == _COARSE)
+    line = self._contour(K, v, goal)
     u = line.u
     weight = np.exp(u*K)*line.slope/(1j*pi*u*u)*line.h
     weight[0] /= 2
-    at = self.lattice(u, safe_log(np.abs(weight)), about - self.digits)
+    at = self.lattice(u, safe_log(np.abs(weight)), goal)
     work = self.work(at)
     if work > _MOST_WORK:
         raise TooDear(f"batches must be fewer for this noise: it takes {work:.0e} products, more "
@@ -611,7 +613,7 @@ class LognormalBands(LognormalChain):
         self.total, self.ones = float(self.shift @ self.shift), float(np.abs(self.shift).max())
         self.steep = float(max(np.abs(self.bands).max(), np.abs(self.also).max()))
         self.integrals = self.b + self.closed
-        self.digits = _COARSE if self.p + self.closed > _MOST_BANDS else _FINE
+        self.digits = _COARSE if self.p + self.closed >= _MOST_BANDS else _FINE
 
 @patch(cached=True)
 def look(self:LognormalBands): return self._look_on(_ROUGH_STEP_OF_BANDS, _ROUGH_PLACES)
@@ -705,15 +707,18 @@ def ring_of(
     -------
     (at most, at least K), shape (b, b)
     """
-    n, K = noise.steps, np.zeros((batches, batches))
+    n, K, least = noise.steps, np.zeros((batches, batches)), inf
     for lag in range(noise.num_bands):
         at = np.arange(n - lag) % batches, np.arange(lag, n) % batches
-        np.add.at(K, at, noise.gram(lag))
-        if lag: np.add.at(K, at[::-1], noise.gram(lag))
+        least = min(least, (entries := noise.gram(lag)).min())
+        np.add.at(K, at, entries)
+        if lag: np.add.at(K, at[::-1], entries)
     epochs, norm = n//batches, sqrt(noise.gram(0).max())
     off = epochs**2*(2*noise.off*norm + noise.off**2)
     given = noise.given if noise.column is None else noise.column
     if given.min() < 0: off += epochs**2*(n + _TERM_ULPS)*ULP*norm**2
+    if least < -2*off:
+        raise ValueError("noise must have C^T C >= 0 for random batches, got a negative entry")
     return K - off, K + off
 
 def _ends_of(K, p, pick):
@@ -758,6 +763,19 @@ def bands_around(
         rows = [[A[j, j-k] if j >= k else 0. for k in range(p)] for j in range(b)]
         found.append(LognormalBands(rows, v))
     return tuple(found)
+
+# %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1b7
+def kernels_around(noise, sigma, batches):
+    "Below and above for a record in one of these in each epoch: bands if they serve, or chains."
+    simple = noise.num_bands == 1 or noise.kind == 'inverse_bands' and len(noise.given) <= 2
+    if simple and noise.steps == batches: return chains_around(noise, sigma)
+    least, most = ring_of(noise, batches) if noise.num_bands < _LONGEST_FOLD else (None, None)
+    found = None if least is None else bands_around(least/sigma**2, most/sigma**2)
+    if found: return found
+    if noise.steps == batches: return chains_around(noise, sigma)
+    raise TooDear(f"noise must have at most {_MOST_BANDS} bands, and few batches, for several "
+                  f"epochs in the same bins, got {quoted(noise)}: noise.gaussian(sigma, epochs=) "
+                  "is an upper bound")
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f12a
 class _OwnPuts:
@@ -853,7 +871,8 @@ def largest_tilt(self:CorrelatedLoss):
 class CorrelatedBins(Mechanism):
     """One epoch of balls in bins with noise that is correlated between its steps (Choquette-Choo
     et al. 2024): each record is in one of the batches, drawn on its own. Noise that is
-    not of first order has bounds that are apart, and needs C^T C >= 0; else ValueError.
+    not of first order has bounds that are apart, and needs C^T C >= 0; else ValueError. Noise of
+    several epochs: a record is in the same batch in each, of a few bands and batches.
 
     Parameters
     ----------
@@ -862,20 +881,21 @@ class CorrelatedBins(Mechanism):
     batches
         of an epoch, an integer >= 1
     noise
-        of as many steps
+        of as many steps, or of several epochs
     """
     base: Mechanism             # a Gaussian; its sigma is that of Z
     batches: int = field(kw_only=True)      # of an epoch, an integer >= 1
-    noise: MatrixFactorization = field(kw_only=True)    # of as many steps
+    noise: MatrixFactorization = field(kw_only=True)    # of as many steps, or of several epochs
 
     def __post_init__(self):
         checks.instance(Gaussian, 'a Gaussian', base=self.base)
         checks.count(1, batches=self.batches)
         checks.instance(MatrixFactorization, 'a MatrixFactorization', noise=self.noise)
-        if self.noise.steps != self.batches:
-            raise ValueError(f"noise must have as many steps as batches, {self.batches}, got "
-                             f"{self.noise.steps}")
-        chains = chains_around(self.noise, self.base.sigma/self.base.sensitivity)
+        if self.noise.steps % self.batches:
+            raise ValueError(f"noise must have as many steps as batches, {self.batches}, or as "
+                             f"several epochs, got {self.noise.steps}")
+        sigma = self.base.sigma/self.base.sensitivity
+        chains = kernels_around(self.noise, sigma, int(self.batches))
         object.__setattr__(self, 'batches', int(self.batches))
         object.__setattr__(self, 'chains', chains)
 
@@ -884,8 +904,8 @@ class CorrelatedBins(Mechanism):
 def loss_of(self:CorrelatedBins, direction):
     "The loss in a direction, 'remove' or 'add'."
     below, above = self.chains
-    std = set(above.std.tolist())
-    if below is above and not above.slope.any() and len(std) == 1:
+    std = set(above.std.tolist()) if below is above else ()
+    if len(std) == 1 and not above.slope.any():
         return BallsInBins(Gaussian(sigma=1/std.pop()), batches=self.batches).loss_of(direction)
     return CorrelatedLoss(self.chains, direction)
 
