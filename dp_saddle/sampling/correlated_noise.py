@@ -63,12 +63,6 @@ _LOWEST, _SAFE = -650., 12.       # log of a double; eps that are looked at, nat
 _MOST_WORK = 4e11                 # products
 _STEEPEST, _LONGEST_BLOCK = .999, 64           # slopes, and blocks, of chains around a matrix,
 _MOST_ENTRIES = 3e8                            # of which there are so many
-_FINE, _COARSE, _DEEPER = 22., 5., 7.     # nats below the put, of bands; removing
-_ROUGH_STEP_OF_BANDS = 1.1
-_ROUGH_PLACES = np.arange(-3, 4)*_ROUGH_STEP_OF_BANDS    # of a first look at bands
-_LONGEST_FOLD = 200                       # lags that are looked at for bands
-_DEAR = 20.                               # a factor takes so many products
-_MOST_BANDS, _PLACES, _MOST_PLACES = 4, 30, 3e8   # that are summed as they are
 _KEPT = 64                        # puts
 _FIRST_EPS = np.geomspace(.01, 20, 80)         # of a first guess
 
@@ -587,6 +581,15 @@ def known(self:LognormalChain):
     mu = sqrt(self.var.max())*(1 + (self.off.max() + _TERM_ULPS)*ULP)
     return GaussianLoss(mu)
 
+# %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1ba
+# Tuning: only time and width depend on it.
+_FINE, _COARSE, _DEEPER = 22., 5., 7.     # nats below the put; of many sums at once, removing
+_ROUGH_STEP_OF_BANDS = 1.1
+_ROUGH_PLACES = np.arange(-3, 4)*_ROUGH_STEP_OF_BANDS    # of a first look
+_DEAR = 20.                               # a factor takes so many products
+_MOST_BANDS, _PLACES, _MOST_PLACES = 4, 30, 3e8   # that are summed as they are
+_LONGEST_FOLD = 200                       # lags that are looked at
+
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1b1
 class LognormalBands(LognormalChain):
     "S for logarithms that are a moving average of normal numbers, and of one that all share."
@@ -721,6 +724,7 @@ def ring_of(
         raise ValueError("noise must have C^T C >= 0 for random batches, got a negative entry")
     return K - off, K + off
 
+# %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1bb
 def _ends_of(K, p, pick):
     "v of the claim: the largest from below (pick=min), the smallest from above (max)."
     v, last = np.zeros(len(K)), len(K) - 1
@@ -765,8 +769,26 @@ def bands_around(
     return tuple(found)
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1b7
-def kernels_around(noise, sigma, batches):
-    "Below and above for a record in one of these in each epoch: bands if they serve, or chains."
+def kernels_around(
+    noise,    # a MatrixFactorization of whole epochs, C^T C >= 0
+    sigma,    # noise std over sensitivity, > 0
+    batches,  # of each epoch
+):            # (LognormalChain, LognormalChain)
+    """Below and above for a record in one of these in each epoch: bands if they serve, or chains.
+
+    Parameters
+    ----------
+    noise
+        a MatrixFactorization of whole epochs, C^T C >= 0
+    sigma
+        noise std over sensitivity, > 0
+    batches
+        of each epoch
+
+    Returns
+    -------
+    (LognormalChain, LognormalChain)
+    """
     simple = noise.num_bands == 1 or noise.kind == 'inverse_bands' and len(noise.given) <= 2
     if simple and noise.steps == batches: return chains_around(noise, sigma)
     least, most = ring_of(noise, batches) if noise.num_bands < _LONGEST_FOLD else (None, None)
