@@ -66,6 +66,15 @@ _MOST_ENTRIES = 3e8                            # of which there are so many
 _KEPT = 64                        # puts
 _FIRST_EPS = np.geomspace(.01, 20, 80)         # of a first guess
 
+# %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1ba
+# Tuning: only time and width depend on it.
+_FINE, _COARSE, _DEEPER = 22., 5., 7.     # nats below the put; of many sums at once, removing
+_ROUGH_STEP_OF_BANDS = 1.1
+_ROUGH_PLACES = np.arange(-3, 4)*_ROUGH_STEP_OF_BANDS    # of a first look
+_DEAR = 20.                               # a factor takes so many products
+_MOST_BANDS, _PLACES, _MOST_PLACES = 4, 30, 3e8   # that are summed as they are
+_LONGEST_FOLD = 200                       # lags that are looked at
+
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f10c
 def _variances(slope, std):
     "(Of each logarithm, what they are off by, ulps)."
@@ -580,15 +589,6 @@ def known(self:LognormalChain):
     "The loss of a record that is known to be in the batch that tells most: it dominates."
     mu = sqrt(self.var.max())*(1 + (self.off.max() + _TERM_ULPS)*ULP)
     return GaussianLoss(mu)
-
-# %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1ba
-# Tuning: only time and width depend on it.
-_FINE, _COARSE, _DEEPER = 22., 5., 7.     # nats below the put; of many sums at once, removing
-_ROUGH_STEP_OF_BANDS = 1.1
-_ROUGH_PLACES = np.arange(-3, 4)*_ROUGH_STEP_OF_BANDS    # of a first look
-_DEAR = 20.                               # a factor takes so many products
-_MOST_BANDS, _PLACES, _MOST_PLACES = 4, 30, 3e8   # that are summed as they are
-_LONGEST_FOLD = 200                       # lags that are looked at
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1b1
 class LognormalBands(LognormalChain):
