@@ -68,7 +68,7 @@ _FIRST_EPS = np.geomspace(.01, 20, 80)         # of a first guess
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1ba
 # Tuning: only time and width depend on it.
-_FINE, _COARSE, _DEEPER = 22., 5., 4.     # nats below the put; of many sums at once, removing
+_FINE, _COARSE, _DEEPER = 22., 5., 6.     # nats below the put; of many sums at once, removing
 _ROUGH_STEP_OF_BANDS = 1.1
 _ROUGH_PLACES = np.arange(-3, 4)*_ROUGH_STEP_OF_BANDS    # of a first look
 _DEAR = 20.                               # a factor takes so many products
