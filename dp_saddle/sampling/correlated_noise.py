@@ -4,6 +4,7 @@
 
 # %% auto #0
 __all__ = ['PARTS', 'LognormalChain', 'Lattice', 'Contour', 'chain_of', 'chains_around',
+           'LognormalBands', 'ring_of', 'bands_around', 'kernels_around',
            'CorrelatedLoss', 'CorrelatedBins']
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f103
@@ -65,6 +66,15 @@ _MOST_ENTRIES = 3e8                            # of which there are so many
 _KEPT = 64                        # puts
 _FIRST_EPS = np.geomspace(.01, 20, 80)         # of a first guess
 
+# %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1ba
+# Tuning: only time and width depend on it.
+_FINE, _COARSE, _DEEPER = 22., 5., 6.     # nats below the put; of many sums at once, removing
+_ROUGH_STEP_OF_BANDS = 1.1
+_ROUGH_PLACES = np.arange(-3, 4)*_ROUGH_STEP_OF_BANDS    # of a first look
+_DEAR = 20.                               # a factor takes so many products
+_MOST_BANDS, _PLACES, _MOST_PLACES = 4, 30, 3e8   # that are summed as they are
+_LONGEST_FOLD = 200                       # lags that are looked at
+
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f10c
 def _variances(slope, std):
     "(Of each logarithm, what they are off by, ulps)."
@@ -90,12 +100,13 @@ class LognormalChain:
         """
         self.slope, self.std, self.b = np.asarray(slope, float), np.asarray(std, float), len(std)
         self.var, self.off = _variances(self.slope, self.std)
-        self.kept, inverse = {}, self.std**-2.
+        self.kept, inverse, self.steep, self.digits = {}, self.std**-2., 1., _DIGITS
         after, then = np.append(self.slope[1:], 0), np.append(inverse[1:], 0)
         self.precision = float((inverse + after**2*then).max())
         self.ones = float(np.abs((1 - self.slope)*inverse - after*(1 - after)*then).max())
         self.total = float(((1 - self.slope)**2*inverse).sum())
-        self.w = np.exp(-self.var/2)/self.b
+        self.w, self.integrals = np.exp(-self.var/2)/self.b, self.b
+        self.widest = float(self.var.max()*(1 + self.off.max()*ULP))
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f10f
 class Lattice(NamedTuple):
@@ -120,6 +131,19 @@ class Lattice(NamedTuple):
     psi: np.ndarray   # angles of u less turns, likewise
     tau: np.ndarray   # turns, likewise
 
+# %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1a1
+@patch
+def _mass(self:LognormalChain, at):
+    "1 + q of the theorem, at most."
+    rate = 2*pi**2/(at.h**2*self.precision)
+    return exp(self.integrals*2*exp(-rate)/(1 - exp(-2*rate)))
+
+@patch
+def _log_high(self:LognormalChain, at):
+    "log of what the transform is at most where some place is beyond the last."
+    return -at.r*np.cos(at.psi)*self.w.min()*exp(at.x[-1])
+
+# %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1a2
 @patch
 def left_out(self:LognormalChain,
     at,     # a Lattice
@@ -138,16 +162,13 @@ def left_out(self:LognormalChain,
     -------
     shape of u
     """
-    rate = 2*pi**2/(at.h**2*self.precision)
-    mass = exp(self.b*2*exp(-rate)/(1 - exp(-2*rate)))
-    a = np.multiply.outer(pi/2 - np.abs(at.psi), parts)
+    a = np.multiply.outer(pi/2 - np.abs(at.psi), parts)/self.steep
     size = a*np.abs(at.tau)[:, None]*self.ones + a*a*self.precision/2
     each = (size - 2*pi*a/at.h - np.log(-np.expm1(-2*pi*a/at.h))).min(1)
-    low, high, most = at.x[0], at.x[-1], self.var.max()*(1 + self.off.max()*ULP)
-    above = np.minimum(log(self.b) - high**2/(2*most),
-                       -at.r*np.cos(at.psi)*self.w.min()*exp(high))
-    found = self.b*2*np.exp(each) + self.b*exp(-low**2/(2*most)) + np.exp(above)
-    return (found*mass + _UNDER*self.b*len(at.x))*(1 + _SUM_ROUNDING)
+    n, low, high = self.integrals, at.x[0], at.x[-1]
+    above = np.minimum(log(n) - high**2/(2*self.widest), self._log_high(at))
+    found = n*2*np.exp(each) + n*exp(-low**2/(2*self.widest)) + np.exp(above)
+    return (found*self._mass(at) + _UNDER*n*len(at.x))*(1 + _SUM_ROUNDING)
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f111
 def _product(a, b):
@@ -313,8 +334,13 @@ def look(self:LognormalChain):
     "About log phi at the tilts, on a coarse lattice."
     h = min(_ROUGH_STEP, 1/sqrt(self.precision))
     x = h*np.arange(-ceil(_ROUGH_END*sqrt(self.var.max())/h), 0)
-    x, zero = np.concatenate([x, [0.], -x[::-1]]), np.zeros(len(_TILTS))
-    return np.maximum(safe_log(self.transform(Lattice(h, x, _TILTS, zero, zero))[1]), _LOWEST)
+    return self._look_on(h, np.concatenate([x, [0.], -x[::-1]]))
+
+@patch
+def _look_on(self:LognormalChain, h, x):
+    zero = np.zeros(len(_TILTS))
+    found = self.transform(Lattice(h, x, _TILTS, zero, zero))[0].real
+    return np.maximum(safe_log(np.maximum(found, 0)), _LOWEST)
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f11d
 @patch
@@ -366,11 +392,11 @@ def lattice(self:LognormalChain,
     size = _TURNS**2*self.total/2 + np.interp(real, np.log(_TILTS), self.look)
     size = size + log_weight[:, None]
     size = np.where((psi < _SAFE_TURN) & (psi > -ULP), size, inf)
-    a = (pi/2 - np.maximum(psi, 0))[:, :, None]*PARTS
+    a = (pi/2 - np.maximum(psi, 0))[:, :, None]*PARTS/self.steep
     grown = a*_TURNS[:, None]*self.ones + a*a*self.precision/2
     grown = nats[:, None, None] + _TURNS[:, None]**2*self.total/2 + grown
     h = (2*pi*a/np.maximum(grown, 1)).max(2)
-    best = np.maximum(size.min(1) + _WORSE, goal + _DIGITS - _NOTHING)
+    best = np.maximum(size.min(1) + _WORSE, goal + self.digits - _NOTHING)
     h = np.where(size <= best[:, None], h, 0)
     tau = _TURNS[h.argmax(1)]
     h = even_step(float(h.max(1).min()))
@@ -406,6 +432,24 @@ def guess(self:LognormalChain,
     v = float(_TILTS[logs.argmin()])
     return v, min(float(logs.min()) + log(v) - log(2*pi)/2, log(K))
 
+# %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1a0
+@patch
+def work(self:LognormalChain,
+    at,  # a Lattice
+):       # how many
+    """Products that a transform takes.
+
+    Parameters
+    ----------
+    at
+        a Lattice
+
+    Returns
+    -------
+    how many
+    """
+    return self.b*len(at.x)**2*len(at.r)
+
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f121
 @patch
 def puts(self:LognormalChain,
@@ -431,12 +475,13 @@ def puts(self:LognormalChain,
 @patch
 def _put(self:LognormalChain, K):
     v, about = self.guess(K)
-    line = self._contour(K, v, about - _DIGITS)
+    goal = about - self.digits - _DEEPER*(K > 1)*(self.digits == _COARSE)
+    line = self._contour(K, v, goal)
     u = line.u
     weight = np.exp(u*K)*line.slope/(1j*pi*u*u)*line.h
     weight[0] /= 2
-    at = self.lattice(u, safe_log(np.abs(weight)), about - _DIGITS)
-    work = self.b*len(at.x)**2*len(u)
+    at = self.lattice(u, safe_log(np.abs(weight)), goal)
+    work = self.work(at)
     if work > _MOST_WORK:
         raise TooDear(f"batches must be fewer for this noise: it takes {work:.0e} products, more "
                       f"than {_MOST_WORK:g}")
@@ -545,6 +590,215 @@ def known(self:LognormalChain):
     mu = sqrt(self.var.max())*(1 + (self.off.max() + _TERM_ULPS)*ULP)
     return GaussianLoss(mu)
 
+# %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1b1
+class LognormalBands(LognormalChain):
+    "S for logarithms that are a moving average of normal numbers, and of one that all share."
+    def __init__(self,
+        bands,  # what X_j has of z_{j-k}, shape (b, p); 0 where there is no z
+        also,   # and of y, 1-d
+    ):
+        """Parameters
+        ----------
+        bands
+            what X_j has of z_{j-k}, shape (b, p); 0 where there is no z
+        also
+            and of y, 1-d
+        """
+        self.bands, self.also = np.asarray(bands, float), np.asarray(also, float)
+        (self.b, self.p), self.kept, self.precision, self.widest = self.bands.shape, {}, 1., 1.
+        self.closed, shift = bool(self.also.any()), []
+        self.var = (self.bands**2).sum(1) + self.also**2
+        self.off = np.full(self.b, self.p + _VARIANCE_ULPS)
+        for row in self.bands:
+            past = np.array(shift[::-1][:self.p - 1])
+            shift.append((1 - row[1:len(past) + 1] @ past)/row[0])
+        self.shift, self.w = np.array(shift), np.exp(-self.var/2)/self.b
+        self.total, self.ones = float(self.shift @ self.shift), float(np.abs(self.shift).max())
+        self.steep = float(max(np.abs(self.bands).max(), np.abs(self.also).max()))
+        self.integrals = self.b + self.closed
+        self.digits = _COARSE if self.p + self.closed >= _MOST_BANDS else _FINE
+
+@patch(cached=True)
+def look(self:LognormalBands): return self._look_on(_ROUGH_STEP_OF_BANDS, _ROUGH_PLACES)
+
+# %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1b2
+
+@patch
+def _log_high(self:LognormalBands, at): return 0.
+
+@patch
+def _ends(self:LognormalBands, h, theta, r, tau, nats):
+    x = h*np.arange(-ceil(sqrt(2*nats)/h), ceil(sqrt(2*nats)/h) + 1)
+    return Lattice(h, x, r, theta - tau, tau)
+
+@patch
+def work(self:LognormalBands, at):
+    return self.b*len(at.x)**(self.p + self.closed)*len(at.r)*_DEAR
+
+# %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1b3
+@patch
+def _factors(self:LognormalBands, at, k, j, normal):
+    "Of X_j at u number k, and the new place's weight: shape (y, older places, the new one)."
+    row, x = self.bands[j], at.x
+    grown = np.exp(self.also[j]*x)[:, None] if self.also[j] else np.ones((1, 1))
+    for i in range(min(j + 1, self.p))[::-1]:
+        grown = (grown[:, :, None]*np.exp(row[i]*x)).reshape(len(grown), -1)
+    u = at.r[k]*self.w[j]*complex(np.cos(at.psi[k]), np.sin(at.psi[k]))
+    weight = normal*np.exp(1j*at.tau[k]*self.shift[j]*x)
+    return np.exp(-u*grown.reshape(len(grown), -1, len(x)))*weight
+
+def _summed(F, g):
+    "Over the oldest place: from (y, places), (y or 1, places, the new one) to (y, places)."
+    n = g.shape[2]
+    F, g = F.reshape(len(F), n, -1), g.reshape(len(g), n, -1, n)
+    if len(g) == 1: F = (F.transpose(2, 0, 1) @ g[0].transpose(1, 0, 2)).transpose(1, 0, 2)
+    else: F = (F.transpose(0, 2, 1)[:, :, None] @ g.transpose(0, 2, 1, 3))[:, :, 0]
+    return F.reshape(len(F), -1)
+
+# %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1b4
+@patch
+def transform(self:LognormalBands,
+    at,  # a Lattice
+):       # (complex, > 0, >= 0), shape of u
+    """(The sum over the lattice, its modulus, its rounding), all over e^{tau^2 total/2}.
+
+    Parameters
+    ----------
+    at
+        a Lattice
+
+    Returns
+    -------
+    (complex, > 0, >= 0), shape of u
+    """
+    normal, found = np.exp(-at.x**2/2)*(at.h/sqrt(2*pi)), []
+    for k in range(len(at.r)):
+        F = normal[:, None] if self.closed else np.ones((1, 1))
+        for j in range(self.b):
+            g = self._factors(at, k, j, normal)
+            F = _summed(F, g) if j >= self.p - 1 else (F[:, :, None]*g).reshape(len(F), -1)
+        found.append(F.sum())
+    return np.array(found), np.abs(found), self._rounding(at)
+
+@patch
+def _rounding(self:LognormalBands, at):
+    "What a sum is off by, at most."
+    reach, tau = np.abs(at.x).max(), np.abs(at.tau)[:, None]
+    rows = np.abs(self.bands).sum(1) + np.abs(self.also)
+    moved = _PHASE_ULPS*(self.p + 1)*(1 + tau*rows*self.ones)
+    ulps = _RATE_ULPS + self.var*self.off + 2*reach*rows + moved
+    ulps = ulps/(exp(1)*np.cos(at.psi))[:, None] + _PHASE_ULPS*(tau*np.abs(self.shift)*reach + 1)
+    ulps = ulps.sum(1) + self.integrals*(reach**2 + 2*_TERM_ULPS + len(at.x))
+    return ulps*ULP*self._mass(at)*(1 + _SUM_ROUNDING)
+
+# %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1b5
+def ring_of(
+    noise,    # a MatrixFactorization of whole epochs
+    batches,  # of each
+):            # (at most, at least K), shape (b, b)
+    """K for sigma 1: the Gram matrix of the sums of columns that are a whole number of epochs
+    apart.
+
+    Parameters
+    ----------
+    noise
+        a MatrixFactorization of whole epochs
+    batches
+        of each
+
+    Returns
+    -------
+    (at most, at least K), shape (b, b)
+    """
+    n, K, least = noise.steps, np.zeros((batches, batches)), inf
+    for lag in range(noise.num_bands):
+        at = np.arange(n - lag) % batches, np.arange(lag, n) % batches
+        least = min(least, (entries := noise.gram(lag)).min())
+        np.add.at(K, at, entries)
+        if lag: np.add.at(K, at[::-1], entries)
+    epochs, norm = n//batches, sqrt(noise.gram(0).max())
+    off = epochs**2*(2*noise.off*norm + noise.off**2)
+    given = noise.given if noise.column is None else noise.column
+    if given.min() < 0: off += epochs**2*(n + _TERM_ULPS)*ULP*norm**2
+    if least < -2*off:
+        raise ValueError("noise must have C^T C >= 0 for random batches, got a negative entry")
+    return K - off, K + off
+
+# %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1bb
+def _ends_of(K, p, pick):
+    "v of the claim: the largest from below (pick=min), the smallest from above (max)."
+    v, last = np.zeros(len(K)), len(K) - 1
+    for i in range(p - 1):
+        asked = [K[i, last-k]/v[last-k] for k in range(i)] + [K[k, last-i]/v[k] for k in range(i)]
+        v[i] = v[last-i] = max(pick([*asked, sqrt(max(K[i, last-i], 0))]), 0)
+        if not v[i]: break
+    return v
+
+# %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1b6
+def bands_around(
+    low, high,  # at most and at least K, (b, b)
+    most=_MOST_PLACES,  # places that are summed
+):              # (LognormalBands, LognormalBands), or None where there are none
+    """Below and above K in the order of Kahane; None for many bands, or where one is no covariance.
+
+    Parameters
+    ----------
+    low, high
+        at most and at least K, (b, b)
+    most
+        places that are summed
+
+    Returns
+    -------
+    (LognormalBands, LognormalBands), or None where there are none
+    """
+    b, found = len(low), []
+    lag = np.abs(np.subtract.outer(np.arange(b), np.arange(b)))
+    p = max(int(np.minimum(lag, b - lag)[(low != 0) | (high != 0)].max()) + 1, 2)
+    for K, sign, pick in ((low, -1, min), (high, 1, max)):
+        v = _ends_of(K, p, pick) if b >= 2*p else np.zeros(b)
+        if p > _MOST_BANDS or b < 2*p or b*_PLACES**(p + v.any()) > most: return None
+        try: A = np.linalg.cholesky(np.where(lag < p, K - np.outer(v, v), 0))
+        except np.linalg.LinAlgError: return None
+        A, v = A*(1 + sign*_SLACK), v*(1 + sign*_SLACK)
+        made = A @ A.T + np.outer(v, v)
+        away = np.where(made == 0, 0, _TERM_ULPS*ULP*K.max())
+        if not (sign*(made - K) >= away).all(): return None
+        rows = [[A[j, j-k] if j >= k else 0. for k in range(p)] for j in range(b)]
+        found.append(LognormalBands(rows, v))
+    return tuple(found)
+
+# %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1b7
+def kernels_around(
+    noise,    # a MatrixFactorization of whole epochs, C^T C >= 0
+    sigma,    # noise std over sensitivity, > 0
+    batches,  # of each epoch
+):            # (LognormalChain, LognormalChain)
+    """Below and above for a record in one of these in each epoch: bands if they serve, or chains.
+
+    Parameters
+    ----------
+    noise
+        a MatrixFactorization of whole epochs, C^T C >= 0
+    sigma
+        noise std over sensitivity, > 0
+    batches
+        of each epoch
+
+    Returns
+    -------
+    (LognormalChain, LognormalChain)
+    """
+    simple = noise.num_bands == 1 or noise.kind == 'inverse_bands' and len(noise.given) <= 2
+    if simple and noise.steps == batches: return chains_around(noise, sigma)
+    least, most = ring_of(noise, batches) if noise.num_bands < _LONGEST_FOLD else (None, None)
+    found = None if least is None else bands_around(least/sigma**2, most/sigma**2)
+    if found: return found
+    if noise.steps == batches: return chains_around(noise, sigma)
+    raise TooDear(f"noise must have at most {_MOST_BANDS} bands, and few batches, for several "
+                  f"epochs in the same bins, got {quoted(noise)}: noise.gaussian(sigma, epochs=) "
+                  "is an upper bound")
+
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f12a
 class _OwnPuts:
     "One epoch's curve in a direction, as an accountant asks for it."
@@ -639,7 +893,8 @@ def largest_tilt(self:CorrelatedLoss):
 class CorrelatedBins(Mechanism):
     """One epoch of balls in bins with noise that is correlated between its steps (Choquette-Choo
     et al. 2024): each record is in one of the batches, drawn on its own. Noise that is
-    not of first order has bounds that are apart, and needs C^T C >= 0; else ValueError.
+    not of first order has bounds that are apart, and needs C^T C >= 0; else ValueError. Noise of
+    several epochs: a record is in the same batch in each, of a few bands and batches.
 
     Parameters
     ----------
@@ -648,20 +903,21 @@ class CorrelatedBins(Mechanism):
     batches
         of an epoch, an integer >= 1
     noise
-        of as many steps
+        of as many steps, or of several epochs
     """
     base: Mechanism             # a Gaussian; its sigma is that of Z
     batches: int = field(kw_only=True)      # of an epoch, an integer >= 1
-    noise: MatrixFactorization = field(kw_only=True)    # of as many steps
+    noise: MatrixFactorization = field(kw_only=True)    # of as many steps, or of several epochs
 
     def __post_init__(self):
         checks.instance(Gaussian, 'a Gaussian', base=self.base)
         checks.count(1, batches=self.batches)
         checks.instance(MatrixFactorization, 'a MatrixFactorization', noise=self.noise)
-        if self.noise.steps != self.batches:
-            raise ValueError(f"noise must have as many steps as batches, {self.batches}, got "
-                             f"{self.noise.steps}")
-        chains = chains_around(self.noise, self.base.sigma/self.base.sensitivity)
+        if self.noise.steps % self.batches:
+            raise ValueError(f"noise must have as many steps as batches, {self.batches}, or as "
+                             f"several epochs, got {self.noise.steps}")
+        sigma = self.base.sigma/self.base.sensitivity
+        chains = kernels_around(self.noise, sigma, int(self.batches))
         object.__setattr__(self, 'batches', int(self.batches))
         object.__setattr__(self, 'chains', chains)
 
@@ -670,8 +926,8 @@ class CorrelatedBins(Mechanism):
 def loss_of(self:CorrelatedBins, direction):
     "The loss in a direction, 'remove' or 'add'."
     below, above = self.chains
-    std = set(above.std.tolist())
-    if below is above and not above.slope.any() and len(std) == 1:
+    std = set(above.std.tolist()) if below is above else ()
+    if len(std) == 1 and not above.slope.any():
         return BallsInBins(Gaussian(sigma=1/std.pop()), batches=self.batches).loss_of(direction)
     return CorrelatedLoss(self.chains, direction)
 
