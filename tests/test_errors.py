@@ -195,7 +195,8 @@ CALLS = {
                lambda: verify(replace(certify(ONE, eps=1.), question={'eps': -1.}))],
     'load_certificate': [lambda tmp: load_certificate(from_file(tmp))],
     'Composition.__post_init__': [
-        lambda: Composition(()), lambda: Composition(3), lambda: 2**53*ONE + RUN],
+        lambda: Composition(()), lambda: Composition(3),
+        lambda: Composition(((ONE, 2**53), (RUN, 1)))],
     'ContourAccountant.__init__': [lambda: ContourAccountant(TINY)],
     'Discrete.__post_init__': [
         lambda: Discrete(p=(.5, .6), q=(.5, .5)), lambda: Discrete(p=(1.,), q=(.5, .5))],
