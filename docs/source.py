@@ -37,8 +37,8 @@ PARTS = {
     "Start here": ("map", "five_minutes", "your_run", "faq"),
     "The book": ("preface", "0", "1", "glossary"),
     "Using it": ("accounting/", "practice/", "command/", "interop/"),
-    "The engine room": ("engine/", "plrv/", "losses/", "mechanisms/", "saddlepoint/", "steps/",
-                        "sampling/", "certificates/", "widgets/", "base/"),
+    "The engine room": ("engine/", "plrv/", "losses/", "mechanisms/", "saddlepoint/",
+                        "edgeworth/", "steps/", "sampling/", "certificates/", "widgets/", "base/"),
     "The papers": ("papers/", "benchmark"),
     "More": ("commands", "api/index", "gallery", "references"),
 }
