@@ -119,6 +119,7 @@ def edgeworth_tail(
     return ndtr(-x) + np.exp(correction_exponent(x))*correction(x, lam)
 
 def correction_exponent(x):
+    "Of the normal density, within doubles."
     x = np.clip(x, -FAR_OUT, FAR_OUT)
     return -x*x/2
 
