@@ -4,6 +4,10 @@ You need this folder if you ask how the library computes what chapter 6 derives.
 tail and a privacy curve by cumulants, of any order. Used by the engine, which proves how far
 these expansions are off, and by the tables of accountants.
 
+Its protocol. `standard_cumulants(plrv, order)` gives mean, standard deviation and
+\\lambda_3,\\lambda_4,\\dots; `edgeworth_tail(x, lam)` is the tail of the standardised sum at x. The
+accountants are asked like all others: `.delta(eps)` and `.epsilon(delta)`.
+
 From `expansions`:
     edgeworth_tail: Tail of a standardised sum of independent terms by its Edgeworth expansion [EA
         Sect. 4.1] (Feller 1971, ch

@@ -5,12 +5,17 @@ and Rényi filters and odometers, for a run or for each record. Used by the ledg
 part and the adapters to other libraries. (The residue filter is made by the engine, Residues, and
 has its door here.)
 
+Its protocol. `.step(cost)` takes the step or refuses it, and says which, for a run or for each
+record; `.would_exceed(cost)` asks only. `.spent` is the sum so far, `.epsilon(delta)` belongs to
+the whole budget of a filter, and to the next crossing of an odometer.
+
 From `costs`:
     GDPFilter: Fully adaptive Gaussian filter [GDP Alg. 2, Thm C.1]: all steps together are
         `budget`-GDP, whoever chooses them
     GDPOdometer: Gaussian odometer [GDP C.5]: `bound` is sqrt(m) increments at the m-th crossing;
         for all, or for each of n records
-    GDPResidueFilter
+    GDPResidueFilter: A fully adaptive filter with a Gaussian budget, for eps-DP and for Gaussian
+        steps, in any order: all steps together are `budget`-GDP, whoever chooses them
     IndividualGDPFilter: Individual Gaussian filter [GDP Alg. 1, Thm 4.1]: each of n records
         leaves before it has spent `budget`; fully adaptive
     RDPFilter: Fully adaptive Renyi filter of Feldman and Zrnic (2021) at one order; for all, or

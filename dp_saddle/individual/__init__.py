@@ -4,6 +4,9 @@ You need this folder if you ask how the accountant of chapter 9 counts and answe
 result: `IndividualAccountant`, a report on each record, with certified bounds. Used by the stores
 of gradient norms and the adapters to other libraries.
 
+Its protocol. `.step(norms)` counts a step of all records; `.epsilon(delta)` and `.delta(eps)`
+report bounds for each record, `.rdp(order)` and `.step_rdp(norms, order)` may decide.
+
 From `record_accountant`:
     IndividualAccountant: What a Poisson-sampled Gaussian run cost each record, from its gradient
         norms [GDP App
