@@ -30,6 +30,11 @@ def meanings(path):
     return found | {node.name: first_line(node) for node in ast.parse(text).body
                     if isinstance(node, api.DEFINED) and not api.is_patch(node)}
 
+def elsewhere(library, name):
+    "What the module says that defines a name which a page only passes on."
+    found = (meanings(path).get(name) for path in sorted(library.rglob("[a-z]*.py")))
+    return next(filter(None, found), "")
+
 def opening(notebook):
     "The paragraphs of a door's notebook between its title and its first heading."
     cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
@@ -49,8 +54,8 @@ def docstring(door, notebook):
     parts = [summary, *map(wrapped, opening(notebook))]
     for page, names in api.door_of(door).items():
         said = meanings(door.parent/f"{page}.py") if names else {}
-        rows = [wrapped(f"{name}: {said.get(name, '')}".rstrip(": "), " "*4, " "*8)
-                for name in names.split()]
+        rows = [wrapped(f"{name}: {said.get(name) or elsewhere(door.parent.parent, name)}",
+                        " "*4, " "*8) for name in names.split()]
         if rows: parts.append("\n".join([f"From `{page}`:", *rows]))
     return "\n\n".join(parts)
 

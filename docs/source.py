@@ -37,8 +37,9 @@ PARTS = {
     "Start here": ("map", "five_minutes", "your_run", "faq"),
     "The book": ("preface", "0", "1", "glossary"),
     "Using it": ("accounting/", "practice/", "command/", "interop/"),
-    "The engine room": ("engine/", "plrv/", "losses/", "mechanisms/", "saddlepoint/", "steps/",
-                        "sampling/", "certificates/", "widgets/", "base/"),
+    "The engine room": ("engine/", "plrv/", "losses/", "mechanisms/", "saddlepoint/",
+                        "edgeworth/", "filters/", "individual/", "steps/", "sampling/",
+                        "certificates/", "widgets/", "base/"),
     "The papers": ("papers/", "benchmark"),
     "More": ("commands", "api/index", "gallery", "references"),
 }
@@ -512,19 +513,15 @@ def chapters(notebooks):
 RESULT = "**Its one result**"      # a page of the engine room has such a paragraph at its head
 
 def used_by(name, pages, titles):
-    """A sentence with links to what imports from the page `name`: pages of its folder, chapters,
-    other folders. `pages`: {module: page}."""
+    """A sentence with links to what imports from the page `name`: pages of its folder, other
+    folders. `pages`: {module: page}."""
     folder, top = name.split("/")[0], "../"*name.count("/")
     module = next((module for module, page in pages.items() if page == name), None)
     users = {pages.get(user, f"{user}/index") for user in api.users().get(module, ())}
     inside = {page for page in users if page.startswith(f"{folder}/")}
     others = {page if "/" not in page else f"{page.split('/')[0]}/index" for page in users - inside}
-    def links(pages, words=titles.get):
-        return [f"[{words(page)}]({top}{page}.ipynb)" for page in sorted(pages, key=place_of)]
-    chapters = {page for page in others if NUMBER.match(page)}
-    numbers = links(chapters, lambda page: NUMBER.match(page)[1])
-    if numbers: numbers[0] = f"chapter{'s' if numbers[1:] else ''} {numbers[0]}"
-    found = [*links(inside), *numbers, *links(others - chapters)]
+    found = [f"[{titles.get(page)}]({top}{page}.ipynb)" for those in (inside, others)
+             for page in sorted(those, key=place_of)]
     if not found: return "**Used by** no other page: it is for readers and users."
     return f"**Used by** {', '.join(found[:-1])}{' and ' if found[1:] else ''}{found[-1]}."
 

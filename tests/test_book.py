@@ -1,5 +1,5 @@
-"""The book is for readers: chapters of at most eighty cells, a third of whose code is exported,
-which open with the whole method by hand and close with exercises at three levels."""
+"""The book is for readers: chapters of at most eighty cells, none of which is exported, which
+open with the whole method by hand and close with exercises at three levels."""
 import ast
 import json
 import re
@@ -8,10 +8,9 @@ import pytest
 
 from house import BOOK, NBS
 
-MOST_CELLS, MOST_EXPORTED, BY_HAND_LINES = 80, 1/3, 25
+MOST_CELLS, BY_HAND_LINES = 80, 25
 LEVELS = {"Check", "Derive", "Extend"}
 FEWEST_EXERCISES = 6
-OF_THE_ENGINE_ROOM = re.compile(r"\w+_ULPS\b|\bkept\(|lru_cache|\bcached=True|Planner\b")
 
 PAGES = [NBS/"preface.ipynb", *BOOK]
 each_page = pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
@@ -35,12 +34,6 @@ def is_exported(text):
 
 def is_hidden(text):
     return re.match(r"#\|\s*(hide|default_exp)\b", text) is not None
-
-
-def share(path):
-    "Of the lines of code, how much is exported."
-    sizes = [(len(code(text)), is_exported(text)) for kind, text in cells(path) if kind == "code"]
-    return sum(n for n, exported in sizes if exported)/sum(n for n, _ in sizes)
 
 
 def by_hand(path):
@@ -72,9 +65,10 @@ def test_a_chapter_is_a_chapter_long(path):
 
 
 @each_page
-def test_a_third_is_exported_at_most(path):
-    found = share(path)
-    assert found <= MOST_EXPORTED, f"{found:.0%}"
+def test_a_chapter_exports_nothing(path):
+    "Functions and classes stand on pages of the folders."
+    found = [text for kind, text in cells(path) if kind == "code" and is_exported(text)]
+    assert not found, found
 
 
 @each_chapter
@@ -86,14 +80,6 @@ def test_the_method_by_hand_comes_first(path):
     assert any(asserts(text) for text in found)
     first = next(k for k, (_, text) in enumerate(cells(path)) if text == found[0])
     assert first < 12, f"it is cell {first}"
-
-
-@each_chapter
-def test_no_planner_no_cache_no_rounding(path):
-    "Those live in the engine room."
-    found = {word for kind, text in cells(path) if kind == "code" and is_exported(text)
-             for word in OF_THE_ENGINE_ROOM.findall(text)}
-    assert not found, found
 
 
 @each_page
@@ -117,8 +103,7 @@ def test_the_rules_can_be_broken(tmp_path):
         cell("markdown", "## Machinery"), cell("code", "#| export\nA_ULPS = 3\nB = 4"),
         cell("code", "#| hide\nimport math"), cell("code", "x = 1"),
         cell("markdown", "**Exercise 1: no level.** What is x?")]}), encoding="utf-8")
-    assert share(bad) == 1/2 > MOST_EXPORTED
     assert by_hand(bad) == ("Machinery", ["x = 1"]) and not asserts("x = 1")
-    for rule in (test_a_third_is_exported_at_most, test_the_method_by_hand_comes_first,
-                 test_no_planner_no_cache_no_rounding, test_exercises_at_three_levels):
+    for rule in (test_a_chapter_exports_nothing, test_the_method_by_hand_comes_first,
+                 test_exercises_at_three_levels):
         with pytest.raises(AssertionError): rule(bad)

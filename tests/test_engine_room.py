@@ -51,10 +51,10 @@ def test_who_uses_the_lattices():
     assert used_by("certificates/verification") == "**Used by** [Certificates](" \
         "../certificates/files.ipynb)."
 
-def test_chapters_are_told_by_their_numbers():
+def test_pages_of_a_folder_come_before_other_folders():
     found = used_by("base/checks")
-    assert "chapters [6](../06_edgeworth.ipynb), [8](../08_filters.ipynb), " in found
     assert "(pictures.ipynb)" not in found and "(../base/pictures.ipynb)" in found
+    assert found.index("(../base/explorer.ipynb)") < found.index("(../edgeworth/index.ipynb)")
 
 def test_the_site_says_it_below_the_result():
     nb = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell(first_text("engine/line"))])

@@ -14,8 +14,8 @@ BELOW = {
     "plrv": ("base",),               # chapter 1 is below the losses, which are all `PLRV`s,
     "losses": ("plrv",),
     "mechanisms": ("losses",),       # and chapter 2 names them
-    "saddlepoint": ("mechanisms",),  # estimates of chapters 4 to 6, which the engine bounds
-    "edgeworth": ("saddlepoint",),   # its intervals are proved in the engine
+    "saddlepoint": ("mechanisms",),  # estimates of chapters 4 and 5, which the engine bounds
+    "edgeworth": ("saddlepoint",),   # those of chapter 6; its intervals are the engine's
     "engine": ("edgeworth",),
     "filters": ("engine",),
     "individual": ("filters",),

@@ -12,8 +12,8 @@ from dp_saddle import (
     Laplace,
     PoissonSubsampled,
 )
-from dp_saddle.engine import record_bounds
-from dp_saddle.engine.many import LossFamily, split_steps
+from dp_saddle.engine import noise_families, norm_counts, record_bounds
+from dp_saddle.engine.many import LossFamily, on_lines, split_steps, tilted_sum
 from dp_saddle.engine.record_bounds import (
     delta_bounds,
     dominating_mu,
@@ -160,3 +160,23 @@ def test_a_chord_is_checked_between_its_ends():
 
 def test_no_loss_needs_no_gaussian():
     assert dominating_mu(np.zeros((3, 1)), np.zeros((3, 1))).tolist() == [0.]
+
+# Few steps, rarely sampled
+
+@pytest.mark.parametrize('rate, helps', [(.01, True), (.0015, False)])
+def test_smoothing_of_a_line_that_ends_too_soon(rate, helps):
+    """Ten split steps: the smoothing beyond the last point is a small part of eps; or it is not,
+    and the answer is that of steps that are rounded down in noise."""
+    cell = 100**(1/63)
+    grid = cell**np.arange(5)
+    counts = 10*norm_counts(np.array([[cell**-.5]]), grid, 1., 1.)
+    families, widths = noise_families(tuple(grid), rate), []
+    top = epsilon_bounds(families, counts, 1e-5)[2]
+    mixed = split_steps(counts)
+    on_lines(families[0], mixed, tilted_sum(families[0], *mixed), top, np.log([1e-5]),
+             lambda rows, batch: widths.append(batch.width))
+    down = epsilon_bounds(families, np.c_[mixed.steps, mixed.steps], 1e-5)[2]
+    if helps:
+        assert widths[0] < .1*top[0] and top[0] < .95*down[0]
+    else:
+        assert widths[0] > .5*top[0] and top[0] == pytest.approx(down[0], rel=1e-9)

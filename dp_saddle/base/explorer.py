@@ -33,6 +33,7 @@ DIGITS = 4                      # of the numbers in a table for readers
 SIZE = dict(figsize=(6.4, 3.4), dpi=80)
 WIDTH = 512                     # of a still picture on a page
 MARGINS = dict(left=.11, right=.97, bottom=.15, top=.91)
+TOP_OF_STILL = .85                        # below a title of two lines
 SHARP = 160                     # pixels an inch of a still picture, on screens that have them
 TITLE_POINTS, LEGEND_POINTS = 10, 8
 LINES = 'first', 'second', 'third', 'fourth', 'fifth', 'sixth'   # styles of lines that say none
@@ -309,11 +310,14 @@ def widget(self:Explorer):
 # %% ../../nbs/base/explorer.ipynb #f6a47638
 @patch
 def _repr_mimebundle_(self:Explorer, **kwargs):
-    "The widget where it can be live, and else a still picture."
-    box = self.widget()
-    picture = base64.b64encode(box.children[-2].value).decode()
-    still = {'image/png': picture, 'text/plain': f'{self.title}: {self.alt}'}
-    return box._repr_mimebundle_() | still
+    "The widget where it can be live, else a still picture; its title has the sliders' values."
+    settings = '; '.join(f'{s.label}: {shown(s.values[s.start])}' for s in self.sliders)
+    title, figure = f'{self.title}\n{settings}', self.figure()
+    figure.subplots_adjust(top=TOP_OF_STILL)
+    figure.axes[0].set_title(title, fontsize=TITLE_POINTS)
+    still = {'image/png': base64.b64encode(_png(figure)).decode(),
+             'text/plain': f'{title}: {self.alt}'}
+    return self.widget()._repr_mimebundle_() | still
 
 # %% ../../nbs/base/explorer.ipynb #a2a627c8
 WHOLE = {'up': np.ceil, 'down': np.floor, '': np.round}

@@ -8,12 +8,12 @@ Its protocol is that of `Explorer` in Figures with sliders: `.at(...)` computes,
 `.page()` show.
 
 From `runs`:
-    Explorer
+    Explorer: A figure with sliders
     explore_curve: delta over eps of DP-SGD by several accountants, over sigma, rate and steps
     explore_tradeoff: The risk of membership inference: true positive rate over false positive
         rate, rounded up
-    Slider
-    tabulate
+    Slider: A parameter of an explorer
+    tabulate: The explorer's function over the grid of all its sliders
 
 From `methods`:
     explore_edgeworth: Edgeworth's expansion of a run's loss [EA Sect. 4.1], the truth, and what

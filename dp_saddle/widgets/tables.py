@@ -105,7 +105,7 @@ LOADER_LINES = (('bins, at most', 'up'), ('Poisson, at most', 'up'), ('one size,
                 ('shuffled, at most', 'up'), ('any batches, at most', 'up'),
                 ('shuffled, at least', 'down'))
 LOADER_STYLES = 'bins', 'poisson', 'fixed', 'shuffled', 'unsampled', 'shuffled-least'
-LOADER_LIMITS = dict(xlim=(.4, 5.), ylim=(.01, 1e5))
+LOADER_LIMITS = dict(xlim=(.4, 5.), ylim=(.01, 1e7))
 LOADER_ALT = (
     "What a run costs at delta 1e-5 over its noise, by the way its batches are drawn: bins and "
     "Poisson samples at the bottom, any batches on top, and between them the band between what "
