@@ -435,10 +435,11 @@ def bins(sigma, batches, epochs=1):
     pytest.param(1., 1000, 1, 1e-5, marks=pytest.mark.slow),
     pytest.param(1., 1000, 10, 1e-5, marks=pytest.mark.slow),
     pytest.param(.35, 1000, 1, 1e-6, marks=pytest.mark.slow),
-    pytest.param(2., 1000, 1, 1e-6, marks=pytest.mark.slow)])
+    pytest.param(2., 1000, 1, 1e-6, marks=[pytest.mark.slow, pytest.mark.xfail(
+        raises=checks.TooDear, strict=True, reason='sums of 1647 bits at 15,053 places')])])
 def test_epochs_of_bins(sigma, batches, epochs, delta):
     made = certify(bins(sigma, batches, epochs), delta=delta)
-    verdict = verify(made)
+    verdict = verify(made, seconds=300)
     assert verdict, verdict
     low, up = (float(made.answer[k]) for k in ('lower', 'upper'))
     ours = ContourAccountant(bins(sigma, batches, epochs)).epsilon(delta)

@@ -433,7 +433,7 @@ def test_next_to_the_end_of_the_support():
     tracemalloc.stop()
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:max_nodes")
+@pytest.mark.filterwarnings("ignore:max_nodes", "ignore:the bounds hold")
 @few_nodes
 def test_smoothing_narrower_than_sqrt_of_the_rounding_unit(nodes):
     "The variance of a very narrow spline once came out as 0: losses of 1e-8 and less, where delta \

@@ -108,7 +108,7 @@ def test_chapter_01_is_asked_only_where_it_can_help(monkeypatch):
     noises, rng = .1*np.geomspace(1, 20, 24), np.random.default_rng(0)
     kinds = [PoissonSubsampled(base=Gaussian(sigma=s), rate=.1) for s in noises]
     both = [LossFamily(kinds, way) for way in ('remove', 'add')]
-    steps = rng.multinomial(50, np.full(24, 1/24), 3).astype(float)
+    steps = rng.multinomial(400, np.full(24, 1/24), 3).astype(float)
     split = np.concatenate([steps, steps/2], axis=1)
     low, _, up = epsilon_bounds(both, split, 1e-5)
     assert not upper_epsilon(both, *split_steps(split), 1e-5)[1].all() and not asked

@@ -150,7 +150,7 @@ def test_a_transform_by_itself():
     with pytest.raises(ValueError, match='to fit into max_points = 64'):
         TiltedCurve(grid, eps, np.log(exact.lower) - 3, max_points=64)
 
-@pytest.mark.filterwarnings('ignore:the bounds hold')
+@pytest.mark.filterwarnings('ignore:the bounds hold', 'ignore:max_nodes')
 @pytest.mark.parametrize('mechanism', [
     5*RandomizedResponse(eps=400.), 2*PoissonSubsampled(base=DiscreteLaplace(scale=1e-3), rate=.1),
     DiscreteGaussian(sigma=200.),

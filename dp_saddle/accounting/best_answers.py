@@ -25,6 +25,7 @@ from ..plrv import PLRV, Bounds
 # %% ../../nbs/accounting/best_answers.ipynb #0dc52ba0
 def mechanism_of(
     run,  # a mechanism, a composition, a PLRV, what `dpsgd` returns, or an Opacus state_dict()
+    name='run', # of the parameter, for errors
 ):        # the same, or the run's mechanism
     """What is accounted.
 
@@ -32,6 +33,8 @@ def mechanism_of(
     ----------
     run
         a mechanism, a composition, a PLRV, what `dpsgd` returns, or an Opacus state_dict()
+    name
+        of the parameter, for errors
 
     Returns
     -------
@@ -39,7 +42,7 @@ def mechanism_of(
     """
     if isinstance(run, dict):
         try: return dp_saddle.run_of_history(run)
-        except ValueError as error: raise ValueError(f"run: {error}") from None
+        except ValueError as error: raise ValueError(f"{name}: {error}") from None
     return run.mechanism if isinstance(run, Composable) else run
 
 def _accounted(run):

@@ -306,7 +306,7 @@ def audit(
     checks.count(0, inf, seed=seed)
     threshold = _check_threshold(threshold, method)
     upper = best_accountant(run) and float(epsilon(run, delta=delta))
-    proved = _proved(run, scores, method, float(delta), 1 - confidence, threshold, seed)
+    proved = _proved(run, scores, method, float(delta), 1 - float(confidence), threshold, seed)
     proved = *proved[:3], tuple(v.size for v in scores), *proved[3:]
     return Audit(proved[0], upper, float(delta), float(confidence), method, *proved[1:])
 

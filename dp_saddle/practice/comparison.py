@@ -205,7 +205,7 @@ def _named(noise):
 
 def _pairs(noises, epochs):
     "(a way to draw, the noise's name, the noise) of each row."
-    alike = ('kept bins',)*(epochs <= 1)          # as balls in bins
+    alike = ('kept bins',)*bool(epochs <= 1)          # as balls in bins
     return [(scheme, name, noise) for name, noise in noises.items() for scheme in SCHEMES
             if scheme.sampling not in (_WITH_BANDS if noise is None else alike)]
 

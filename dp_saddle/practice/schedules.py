@@ -101,7 +101,7 @@ def _pairs(schedule, name='schedule'):
 
 def _entries(schedule, name='schedule'):
     "Its entries: mechanisms, or pairs that are not yet checked."
-    schedule = mechanism_of(schedule)
+    schedule = mechanism_of(schedule, name)
     if isinstance(schedule, Mechanism):
         return list(schedule.as_steps())
     if not isinstance(schedule, (list, tuple)):
