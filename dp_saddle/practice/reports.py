@@ -167,7 +167,8 @@ def _said(mechanism):
 def _step(m):
     if _is_search((m, 1)): return f'Selected(run={_said(m.run)}, tries={m.tries!r})'
     if not is_dataclass(m): return str(m)
-    return f"{type(m).__name__}({', '.join(_value(f.name, getattr(m, f.name)) for f in fields(m))})"
+    said = (_value(f.name, getattr(m, f.name)) for f in fields(m) if f.repr)
+    return f"{type(m).__name__}({', '.join(said)})"
 
 def _value(name, value):
     "A number of a step; of many, how many."
