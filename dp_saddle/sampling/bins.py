@@ -260,6 +260,8 @@ class BallsInBins(Mechanism):
     batches: int = field(kw_only=True)              # of an epoch, an integer >= 1
     draws: int = field(default=1, kw_only=True)     # batches with a record, in [1, batches]
 
+    drawn = ('balls-in-bins',)
+
     def __post_init__(self):
         object.__setattr__(self, 'base', _one_gaussian(self.base))
         checks.count(1, batches=self.batches, draws=self.draws)
@@ -309,7 +311,7 @@ class BinDraw(Mechanism):
     """
     sigma: float   # noise std over sensitivity
     bins: int      # of its block
-    accountant = ContourAccountant
+    accountant, drawn = ContourAccountant, ('several-bins',)
 
     def __post_init__(self):
         checks.count(1, bins=self.bins)
@@ -406,7 +408,7 @@ class BinsOfUsers(Mechanism):
     sigma: float   # noise std over the sensitivity of one record
     batches: int   # bins
     records: int   # of a user
-    accountant = ContourAccountant
+    accountant, drawn = ContourAccountant, ('balls-in-bins',)
 
     @property
     def relation(self):

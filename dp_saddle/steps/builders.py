@@ -573,6 +573,8 @@ class TruncatedPoisson(Mechanism):
     sensitivity: float = 1.  # in the L2 norm, > 0; of a clipped sum: the clip
     relation = 'one of the records being there or not, how many there are being public'
 
+    drawn = ('truncated-poisson',)
+
     def __post_init__(self):
         self.set_floats(0, 1, '(]', rate=self.rate)
         base = Gaussian(sigma=self.sigma, sensitivity=self.sensitivity)
