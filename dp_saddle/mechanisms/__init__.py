@@ -15,6 +15,13 @@ From `composition`:
     Mechanism: A private step, or several. `a + b` and `n * a` compose; `.remove` and `.add` are
         the losses of removing and of adding a record
 
+From `registry`:
+    is_registered: Does a name in a file mean this class?
+    mechanism_named: The mechanism of this name
+    register: Give a mechanism of your own a name in files, ledgers and commands: its class's
+    REGISTRY: {name of a mechanism in files, ledgers and commands: its class, or the folder with
+        it}
+
 From `noises`:
     Gaussian: A value that one record moves by at most `sensitivity`, released with Gaussian noise
         of std `sigma`. The quotient of the two is between 1e-100 and 1e100
@@ -57,6 +64,7 @@ from ..base.doors import door
 
 __getattr__, __dir__, __all__ = door(__name__, {
     "composition": "Composition FOR_ANY Mechanism",
+    "registry": "is_registered mechanism_named register REGISTRY",
     "noises": "Gaussian Laplace MixtureOfGaussians",
     "finite_pairs":
         "ApproxDP Discrete DiscreteGaussian DiscreteLaplace "

@@ -24,6 +24,7 @@ class Mechanism:
     of removing and of adding a record."""
     __array_ufunc__ = None      # numpy integers must leave `n * a` to us
     symmetric = False           # is the loss of adding known to be that of removing?
+    drawn = ('none',)           # how its batches are drawn: words of `report`
     knobs = ()                  # names of fields that say how it is computed, not what it is
 
     def loss_of(self, direction):
@@ -154,6 +155,11 @@ def as_steps(self:Composition):
 def symmetric(self:Composition):
     "Is adding the same as removing?"
     return all(m.symmetric for m, _ in self.steps)
+
+@patch(as_prop=True)
+def drawn(self:Composition):
+    "How batches are drawn, a word for each step."
+    return tuple(way for m, n in self.steps if n for way in m.drawn)
 
 @patch
 def loss_of(self:Composition, direction):

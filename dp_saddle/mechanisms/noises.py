@@ -109,6 +109,8 @@ class MixtureOfGaussians(Mechanism):
     sensitivities: tuple  # numbers >= 0, at most 2000: of vectors, their L2 norms
     probabilities: tuple  # of these, 0 or in [1e-300, 1], with sum 1 (within 1e-12): as many
 
+    drawn = ('mixture',)
+
     def __post_init__(self):
         self.set_floats(0, inf, sigma=self.sigma)
         c, p = components(self.sensitivities, self.probabilities)

@@ -52,6 +52,8 @@ class PoissonSubsampled(Mechanism):
     base: Mechanism                   # has `loss_of_sample`, or a sum of Gaussians; else TypeError
     rate: float = field(kw_only=True) # in (0, 1]
 
+    drawn = ('poisson',)
+
     def __post_init__(self):
         self.set_floats(0, 1, '(]', rate=self.rate)
         object.__setattr__(self, 'base', _of_one_sample(self.base))

@@ -51,6 +51,7 @@ From `selection`:
         (Papernot and Steinke 2022)
     Poisson: A search runs K times, a Poisson number; if K = 0, what is published depends on no
         data (Papernot and Steinke 2022)
+    Selected: A run that is tried a random number of times, of which the best is published
     selected: Publish the best of a random number of tries (Papernot and Steinke 2022), for the
         neighbours that one try is for
     SelectionAccountant: Bounds for compositions in which runs are `selected`: from the privacy
@@ -74,7 +75,8 @@ From `schedules`:
     Budget: A ledger for a run that has to stay within (eps, delta)
     epsilon_after: What was spent after every step of a schedule
     from_steps: The schedule of such a list
-    to_steps: The steps of a run as a list for JSON. ValueError for mechanisms of one's own
+    to_steps: The steps of a run as a list for JSON. ValueError for mechanisms of one's own that
+        are not registered
 
 From `histories`:
     is_history: Is it the state of an accountant, a checkpoint with one, or an event?
@@ -132,7 +134,7 @@ __getattr__, __dir__, __all__ = door(__name__, {
     "calibration": "calibrate optimal_schedule",
     "audits": "Audit audit",
     "selection":
-        "Geometric Logarithmic Poisson selected SelectionAccountant "
+        "Geometric Logarithmic Poisson Selected selected SelectionAccountant "
         "TruncatedNegativeBinomial",
     "sweeps": "Sweep sweep",
     "merged_steps": "",

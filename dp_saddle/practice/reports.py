@@ -115,29 +115,15 @@ _SAMPLING = {
     'record': "a round's records or clients, each by a coin of its own, for all of the round",
     'client': "a round's clients, each by a coin that counts as seen, for all of the round",
     'mixture': 'as the mixture of Gaussians has it', 'pair': 'as the pair given has it'}
-_WAYS = {'PoissonSubsampled': 'poisson', 'PoissonReplaceOne': 'poisson',
-         'FixedSizeZeroOut': 'without-replacement',
-         'TruncatedPoisson': 'truncated-poisson', 'BallsInBins': 'balls-in-bins',
-         'CorrelatedBins': 'balls-in-bins',
-         'BinDraw': 'several-bins', 'BinsOfUsers': 'balls-in-bins',
-         'MixtureOfGaussians': 'mixture'}
 
 # %% ../../nbs/practice/reports.ipynb #f816ccf6
 def _ways(run):
     "How batches are drawn: a name for each way, as for `dpsgd`."
     if isinstance(run, Run): return [run.sampling]
     if isinstance(run, RunSum): return [way for part, n in run.parts if n for way in _ways(part)]
-    if not isinstance(run, Mechanism): return ['pair']
-    return [way for step, n in run.as_steps() if n for way in _ways_of(step)]
+    return list((1*run).drawn) if isinstance(run, Mechanism) else ['pair']
 
-def _ways_of(step):
-    kind = type(step).__name__
-    if kind == 'Selected': return _ways(step.run)
-    if kind == 'TwoLevelSampled': return [step.whose, *_ways(step.base)]
-    if kind == 'FixedSize': return [f"with{'' if step.replacement else 'out'}-replacement"]
-    return [_WAYS.get(kind, 'none')]
-
-def _sampling(run): return '; then '.join(_SAMPLING[way] for way in dict.fromkeys(_ways(run)))
+def _sampling(run): return '; then '.join(_SAMPLING.get(w, w) for w in dict.fromkeys(_ways(run)))
 
 # %% ../../nbs/practice/reports.ipynb #a1b1fc75
 

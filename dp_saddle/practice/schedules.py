@@ -14,7 +14,6 @@ from math import ceil, inf, log
 
 import numpy as np
 
-from .. import mechanisms
 from ..accounting import Run, best_accountant, epsilon, mechanism_of
 from dp_saddle.base import (
     TINY,
@@ -45,29 +44,19 @@ from dp_saddle.engine import (
     upper_epsilon,
 )
 from ..losses import FiniteLoss
-from ..mechanisms import Composition, Gaussian, Mechanism, PoissonSubsampled
+from dp_saddle.mechanisms import (
+    REGISTRY,
+    Composition,
+    Gaussian,
+    Mechanism,
+    PoissonSubsampled,
+    is_registered,
+    mechanism_named,
+)
 from ..plrv import MASS_ERROR, as_composition
 from .selection import TRIES, Selected, selected
 from ..saddlepoint import MOMENTS_ROUNDING, SUM_ULPS
-from dp_saddle.sampling import (
-    BallsInBins,
-    BinDraw,
-    FixedSize,
-    FixedSizeZeroOut,
-    PoissonReplaceOne,
-    RareDraws,
-    TwoLevelSampled,
-)
-from dp_saddle.steps import (
-    ZCDP,
-    BoundedRange,
-    ExponentialMechanism,
-    GaussianDP,
-    PrivacyProfile,
-    RenyiDP,
-    TreeNode,
-    TruncatedPoisson,
-)
+from ..sampling import BallsInBins
 
 # %% ../../nbs/practice/schedules.ipynb #3d50fba7
 # Tuning: only time and memory depend on it.
@@ -500,16 +489,6 @@ def epsilon_after(
     return after if (size == 1).all() else np.append(0., after)[np.cumsum(np.repeat(size, count))]
 
 # %% ../../nbs/practice/schedules.ipynb #0279b6c3
-_KINDS = {name: getattr(mechanisms, name) for name in (
-    'Gaussian', 'Laplace', 'RandomizedResponse', 'PureDP', 'ApproxDP', 'Discrete',
-    'DiscreteGaussian', 'DiscreteLaplace', 'MixtureOfGaussians')}
-_KINDS |= {kind.__name__: kind for kind in (TruncatedPoisson, TreeNode)}
-_KINDS |= {kind.__name__: kind for kind in (BallsInBins, BinDraw)}
-_KINDS |= {kind.__name__: kind for kind in (ZCDP, ExponentialMechanism, BoundedRange)}
-_KINDS |= {kind.__name__: kind for kind in (RenyiDP, GaussianDP, PrivacyProfile)}
-_OF_FIXED_SIZES = {kind.__name__: kind for kind in (
-    FixedSize, FixedSizeZeroOut, PoissonReplaceOne, RareDraws)}
-_KINDS |= _OF_FIXED_SIZES | {TwoLevelSampled.__name__: TwoLevelSampled}
 _OF_BINS = 'batches', 'draws'
 _OF_A_SEARCH = 'relation', 'holds_below'
 
@@ -517,6 +496,12 @@ _INSTEAD = {'PoissonSubsampled': "a sampled step is that of its base, with 'rate
 _OF_DPSGD = dict.fromkeys(
     ('batch_size', 'dataset_size', 'epochs', 'accumulate', 'sampling', 'max_batch_size',
      'unit_records'), "it is a word of 'dpsgd', which may stand in a run file in place of a step")
+
+def _parameters(kind):
+    "{name: field} of what a file says of such a mechanism; of bins, the noise beside them."
+    own = {field.name: field for field in fields(kind) if field.init}
+    if kind is not BallsInBins: return own
+    return _parameters(Gaussian) | {name: own[name] for name in _OF_BINS}
 
 # %% ../../nbs/practice/schedules.ipynb #b05f975c
 def _search_as_dict(search):
@@ -529,21 +514,19 @@ def _search_as_dict(search):
     return {'mechanism': Selected.__name__, 'run': run,
             'tries': {'law': type(tries).__name__, **law}, **said}
 
-def _as_dict(mechanism, count):
-    "A step as a dict."
-    if isinstance(mechanism, Selected): return {**_search_as_dict(mechanism), 'count': int(count)}
-    base, rate = mechanism, {}
-    if isinstance(mechanism, BallsInBins):
-        bins = dict(batches=mechanism.batches, draws=mechanism.draws)
-        step = _as_dict(mechanism.base, count)
-        return {**step, 'mechanism': BallsInBins.__name__, **bins, 'count': step['count']}
-    if isinstance(mechanism, PoissonSubsampled):
-        base, rate = mechanism.base, {'rate': mechanism.rate}
-    kind = type(base).__name__
-    if _KINDS.get(kind) is not type(base): raise _not_in_a_file(base)
-    values = {field.name: getattr(base, field.name) for field in fields(base) if field.init}
-    parameters = {k: to_steps(v) if isinstance(v, Mechanism) else v for k, v in values.items()}
-    return {'mechanism': kind, **parameters, **rate, 'count': int(count)}
+def _as_dict(step):
+    "A step as a dict: a sample or bins are that of the noise, with what is theirs beside it."
+    match step:
+        case Selected(): return _search_as_dict(step)
+        case PoissonSubsampled(): return {**_as_dict(step.base), 'rate': step.rate}
+        case BallsInBins():
+            bins = {name: getattr(step, name) for name in _OF_BINS}
+            return {**_as_dict(step.base), 'mechanism': BallsInBins.__name__, **bins}
+    if not is_registered(type(step)): raise _not_in_a_file(step)
+    values = {name: getattr(step, name) for name in _parameters(type(step))}
+    if any(map(callable, values.values())): raise _not_in_a_file(step)
+    said = {k: to_steps(v) if isinstance(v, Mechanism) else v for k, v in values.items()}
+    return {'mechanism': type(step).__name__, **said}
 
 # %% ../../nbs/practice/schedules.ipynb #d16db193
 def _not_in_a_file(mechanism):
@@ -551,13 +534,14 @@ def _not_in_a_file(mechanism):
     functions = [name for name, value in vars(mechanism).items() if callable(value)]
     why = (f"a function such as its {functions[0]} cannot be in a file" if functions
            else "only these have a name in a file")
-    return ValueError(f"mechanism must be one of {', '.join(_KINDS)} to be a step in a file, "
+    return ValueError(f"mechanism must be one of {', '.join(REGISTRY)} to be a step in a file, "
                       f"got {quoted(mechanism)}: {why}; epsilon, delta and report serve it")
 
 def to_steps(
     run,  # a mechanism, a composition, a schedule as for `epsilon_after`, or what `dpsgd` returns
 ):        # dicts with 'mechanism', its parameters, 'rate' where there is one, and 'count'
-    """The steps of a run as a list for JSON. ValueError for mechanisms of one's own.
+    """The steps of a run as a list for JSON. ValueError for mechanisms
+    of one's own that are not registered.
 
     Parameters
     ----------
@@ -568,15 +552,14 @@ def to_steps(
     -------
     dicts with 'mechanism', its parameters, 'rate' where there is one, and 'count'
     """
-    return [_as_dict(mechanism, count) for mechanism, count in _pairs(run, 'run')]
+    return [{**_as_dict(step), 'count': int(count)} for step, count in _pairs(run, 'run')]
 
 # %% ../../nbs/practice/schedules.ipynb #1bf5f4c6
 def _complete(kind, given, named=''):
     "ValueError if a parameter without a default is missing."
-    bins = [field for field in fields(BallsInBins) if field.name in _OF_BINS]
-    for field in [*fields(Gaussian), *bins] if kind is BallsInBins else fields(kind):
-        if field.default is MISSING and field.name not in given:
-            raise ValueError(f"{named}{field.name} is needed for {kind.__name__}")
+    for name, field in _parameters(kind).items():
+        if field.default is field.default_factory is MISSING and name not in given:
+            raise ValueError(f"{named}{name} is needed for {kind.__name__}")
 
 def _check_numbers(named):
     "ValueError where one is no number, and no list of numbers."
@@ -588,42 +571,40 @@ def _check_numbers(named):
     checks.count(0, count=named['count'])
 
 # %% ../../nbs/practice/schedules.ipynb #c8ecd2df
-def _round(base, rate, whose, count):
-    "The round whose run these steps are."
-    _check_numbers({'rate': rate, 'count': count})
-    try: run = Composition(tuple(from_steps(base)))
-    except ValueError as error: raise ValueError(f"base: {error}") from None
-    return TwoLevelSampled(run, rate=rate, whose=whose)
 
-def _mechanism_of(kind, parameters, rate, count):
+def _is_for(field, kind): return field.type in (kind, kind.__name__)
+
+def _value(field, said):
+    "The value of a parameter: a list is a tuple; or, of a mechanism, the steps of a run."
+    if not _is_for(field, Mechanism): return tuple(said) if isinstance(said, list) else said
+    try: run = Composition(tuple(from_steps(said)))
+    except ValueError as error: raise ValueError(f"{field.name}: {error}") from None
+    return run.steps[0][0] if [n for _, n in run.steps] == [1] else run
+
+def _mechanism_of(kind, given, rate, count):
     "The mechanism of these values, each checked."
-    _complete(kind, parameters)
-    if kind is TwoLevelSampled: return _round(count=count, **parameters)
-    _check_numbers({'rate': rate, **parameters, 'count': count})
+    _complete(kind, given)
+    field = _parameters(kind)
+    numbers = {name: value for name, value in given.items()
+               if not (_is_for(field[name], str) or _is_for(field[name], Mechanism))}
+    _check_numbers({'rate': rate, **numbers, 'count': count})
     checks.real(0, 1, '(]', rate=rate)
-    values = {k: tuple(v) if isinstance(v, list) else v for k, v in parameters.items()}
+    values = {name: _value(field[name], said) for name, said in given.items()}
     if kind is BallsInBins:
         bins = {k: values.pop(k) for k in _OF_BINS if k in values}
         return BallsInBins(Gaussian(**values), **bins)
     return kind(**values) if rate == 1 else PoissonSubsampled(base=kind(**values), rate=rate)
 
 # %% ../../nbs/practice/schedules.ipynb #d0d3eff7
-def _names(kind):
-    "What a file says of such a mechanism."
-    of_gaussian = [field.name for field in fields(Gaussian)]
-    if kind is BallsInBins: return [*of_gaussian, *_OF_BINS]
-    return [field.name for field in fields(kind) if field.init]
-
 def _from_dict(i, step):
     "(mechanism, count) of the i-th dict."
     if not isinstance(step, dict):
         raise ValueError(f"step {i} must be a mapping with 'mechanism', its parameters, 'rate' "
                          f"and 'count', got {kind_of(step)}")
     step = dict(step)
-    if step.get('mechanism') == Selected.__name__:
-        return _search(i, step)
-    said = known(step.pop('mechanism', None), _KINDS, f'mechanism of step {i}', _INSTEAD)
-    names = _names(kind := _KINDS[said])
+    said = known(step.pop('mechanism', None), REGISTRY, f'mechanism of step {i}', _INSTEAD)
+    if (kind := mechanism_named(said)) is Selected: return _search(i, step)
+    names = _parameters(kind)
     own = 'rate' in names or kind is BallsInBins
     allowed = [*names, *(['count'] if own else ['rate', 'count'])]
     for key in step: known(key, allowed, f'key of step {i}', _OF_DPSGD)
@@ -637,7 +618,7 @@ def _from_dict(i, step):
 def _search(i, step):
     "(mechanism, count) of the i-th dict, of selected runs."
     for key in step:
-        known(key, ['mechanism', 'run', 'tries', *_OF_A_SEARCH, 'count'], f'key of step {i}')
+        known(key, ['run', 'tries', *_OF_A_SEARCH, 'count'], f'key of step {i}')
     tries, count = step.get('tries'), step.get('count', 1)
     if not isinstance(tries, dict):
         raise ValueError(f"step {i}: tries must be a mapping with 'law' and 'mean', "

@@ -371,6 +371,11 @@ class Selected(Mechanism):
     relation: str = field(default=ADD_OR_REMOVE, kw_only=True, repr=False)  # as of each try
     holds_below: bool = field(default=True, kw_only=True, repr=False) # does a try cost that much?
 
+    @property
+    def drawn(self):
+        "How batches are drawn, as of each try."
+        return (1*self.run).drawn
+
     def loss_of(self, direction):
         "There is none: ValueError."
         raise ValueError(f"{_NO_LOSS}, got {quoted(self)}")

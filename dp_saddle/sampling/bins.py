@@ -266,6 +266,8 @@ class BallsInBins(Mechanism):
     draws: int = field(default=1, kw_only=True)     # batches with a record, in [1, batches]
     noise: InitVar[object] = field(default=None, kw_only=True)    # a MatrixFactorization, or None
 
+    drawn = ('balls-in-bins',)
+
     def __new__(cls, *base, noise=None, **named):
         if noise is None: return super().__new__(cls)
         if (draws := named.pop('draws', 1)) != 1:
@@ -325,7 +327,7 @@ class BinDraw(Mechanism):
     """
     sigma: float   # noise std over sensitivity
     bins: int      # of its block
-    accountant = ContourAccountant
+    accountant, drawn = ContourAccountant, ('several-bins',)
 
     def __post_init__(self):
         checks.count(1, bins=self.bins)
@@ -422,7 +424,7 @@ class BinsOfUsers(Mechanism):
     sigma: float   # noise std over the sensitivity of one record
     batches: int   # bins
     records: int   # of a user
-    accountant = ContourAccountant
+    accountant, drawn = ContourAccountant, ('balls-in-bins',)
 
     @property
     def relation(self):

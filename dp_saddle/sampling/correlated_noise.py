@@ -909,6 +909,8 @@ class CorrelatedBins(Mechanism):
     batches: int = field(kw_only=True)      # of an epoch, an integer >= 1
     noise: MatrixFactorization = field(kw_only=True)    # of as many steps, or of several epochs
 
+    drawn = ('balls-in-bins',)
+
     def __post_init__(self):
         checks.instance(Gaussian, 'a Gaussian', base=self.base)
         checks.count(1, batches=self.batches)

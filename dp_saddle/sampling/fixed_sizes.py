@@ -398,6 +398,12 @@ class FixedSize(Mechanism):
         "The loss, the same in both directions; its `dominated` is that of the pair known."
         return _replaced_loss(self)
 
+# %% ../../nbs/sampling/fixed_sizes.ipynb #3827b511
+@patch(as_prop=True)
+def drawn(self:FixedSize):
+    "How batches are drawn, in a word of `report`."
+    return f"with{'' if self.replacement else 'out'}-replacement",
+
 # %% ../../nbs/sampling/fixed_sizes.ipynb #e822c901
 @lru_cache(_KEPT)
 def _curve_of(step):
@@ -492,7 +498,7 @@ class PoissonReplaceOne(Mechanism):
     rate: float             # sampling probability, in (0, 1]
     sensitivity: float = 1. # in the L2 norm, > 0; of a clipped sum: the clip
     relation = 'replacing one record'
-    symmetric = True
+    symmetric, drawn = True, ('poisson',)
 
     def __post_init__(self):
         base = Gaussian(sigma=self.sigma, sensitivity=self.sensitivity)

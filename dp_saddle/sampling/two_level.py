@@ -372,6 +372,11 @@ def symmetric(self:TwoLevelSampled):
     "Is adding the same as removing? A coin that is not seen is thrown in one world only."
     return self.base.symmetric and (self.whose == 'client' or self.rate == 1)
 
+@patch(as_prop=True)
+def drawn(self:TwoLevelSampled):
+    "How batches are drawn: the coin of a round, and its steps."
+    return self.whose, *(1*self.base).drawn
+
 @patch
 def loss_of(self:TwoLevelSampled, direction):
     "The loss in a direction, 'remove' or 'add'; its `dominated` is a law below the true one."

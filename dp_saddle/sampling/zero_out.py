@@ -133,6 +133,7 @@ class FixedSizeZeroOut(Mechanism):
     sigma: float       # noise std over the clip, > 0; not below about .05
     batch_size: int    # records, or clients of a cohort, >= 1; at most dataset_size
     dataset_size: int  # records, or clients, >= 1
+    drawn = ('without-replacement',)
     relation = 'replacing one record by an empty one'
 
     def __post_init__(self):

@@ -11,7 +11,7 @@ __all__ = ['adaptive_clipping', 'rounded_up', 'group', 'MixedLoss', 'Truncation'
 from dataclasses import dataclass, replace
 from decimal import MAX_EMAX, MIN_EMIN, Decimal, localcontext
 from fractions import Fraction
-from functools import lru_cache, singledispatch
+from functools import lru_cache
 from math import comb, exp, factorial, fsum, inf, log1p, sqrt
 from typing import NamedTuple
 
@@ -85,31 +85,18 @@ def adaptive_clipping(
     return sigma/sqrt((1 - share)*(1 + share))
 
 # %% ../../nbs/steps/builders.ipynb #3ba53399
-@singledispatch
-def _group_of(mechanism, size):
-    "The step for a group: its own `of_group`, or as below; others are refused, with a reason."
-    if hasattr(mechanism, 'of_group'): return mechanism.of_group(size)
-    raise ValueError("mechanism must be Gaussian, Laplace or integer noise, a mixture of "
-                     "Gaussians, Gaussian noise on a Poisson sample, balls in bins, or a guarantee "
-                     "(pure, approximate, zero-concentrated, Renyi or Gaussian), where a "
-                     f"group of {size} records is asked for, got {quoted(mechanism)}; of any "
-                     "other run, group(ApproxDP(eps=epsilon(run, delta=d), delta=d), "
-                     f"{size}) is proved at a delta d that you choose")
+def _more_sensitive(self, size):
+    "The step for `size` records of one user: a sum moves by so many times the sensitivity."
+    return replace(self, sensitivity=self.sensitivity*size)
 
-@_group_of.register(Gaussian)
-@_group_of.register(Laplace)
-@_group_of.register(DiscreteGaussian)
-@_group_of.register(DiscreteLaplace)
-def _additive(mechanism, size):
-    "A sum moves by so many times the sensitivity."
-    return replace(mechanism, sensitivity=mechanism.sensitivity*size)
+Gaussian.of_group = Laplace.of_group = _more_sensitive
+DiscreteGaussian.of_group = DiscreteLaplace.of_group = _more_sensitive
 
-@_group_of.register
-def _several_amounts(mechanism:MixtureOfGaussians, size):
-    "The amounts add up."
-    c, p = of_a_group(mechanism.sensitivities, mechanism.probabilities, size)
-    return replace(mechanism, sensitivities=c, probabilities=p)
-
+@patch
+def of_group(self:MixtureOfGaussians, size):
+    "The step for `size` records of one user: the amounts add up."
+    c, p = of_a_group(self.sensitivities, self.probabilities, size)
+    return replace(self, sensitivities=c, probabilities=p)
 
 # %% ../../nbs/steps/builders.ipynb #9a7f0001
 def rounded_up(
@@ -130,33 +117,34 @@ def rounded_up(
     except OverflowError: return inf
     return found if Fraction(found) >= x else float(np.nextafter(found, inf))
 
-@_group_of.register
-def _of_pure(mechanism:PureDP, size):
-    "Each record costs eps, one after the other."
-    return PureDP(eps=rounded_up(size*Fraction(mechanism.eps)))
+@patch
+def of_group(self:PureDP, size):
+    "The step for `size` records of one user: each costs eps, one after the other."
+    return PureDP(eps=rounded_up(size*Fraction(self.eps)))
 
-@_group_of.register
-def _of_approximate(mechanism:ApproxDP, size):
-    "delta grows by e^eps from record to record: by (e^{size eps} - 1)/(e^eps - 1) in all."
-    eps, most = mechanism.eps, size*mechanism.eps
+@patch
+def of_group(self:ApproxDP, size):
+    """The step for `size` records of one user: delta grows by e^eps from record to record, by
+    (e^{size eps} - 1)/(e^eps - 1) in all."""
+    eps, most = self.eps, size*self.eps
     times = np.expm1(most)/np.expm1(eps) if 0 < most < _LOG_HUGE else inf if most else size
-    delta = mechanism.delta and mechanism.delta*times*(1 + ULP*_EXPONENT_ULPS*(most + 1))
+    delta = self.delta and self.delta*times*(1 + ULP*_EXPONENT_ULPS*(most + 1))
     return ApproxDP(eps=rounded_up(size*Fraction(eps)), delta=min(float(delta), 1.))
 
 # %% ../../nbs/steps/builders.ipynb #a26513b0
-@_group_of.register
-def _on_a_sample(mechanism:PoissonSubsampled, size):
-    "Each record is there or not, on its own."
-    base, rate = mechanism.base, mechanism.rate
+@patch
+def of_group(self:PoissonSubsampled, size):
+    "The step for `size` records of one user: each is there or not, on its own."
+    base, rate = self.base, self.rate
     if rate == 1:
-        return _group_of(base, size)
+        return group(base, size)
     if isinstance(base, Gaussian):
         one = (0., base.sensitivity), (1 - rate, rate)
     elif isinstance(base, MixtureOfGaussians):
         one = on_a_sample(base.sensitivities, base.probabilities, rate)
     else:
         raise ValueError("mechanism must be a Gaussian or a mixture of Gaussians on a Poisson "
-                         f"sample for a group of {size} records, got {quoted(mechanism)}")
+                         f"sample for a group of {size} records, got {quoted(self)}")
     c, p = of_a_group(*one, size)
     return MixtureOfGaussians(sigma=base.sigma, sensitivities=c, probabilities=p)
 
@@ -188,8 +176,13 @@ def group(
         return mechanism
     if isinstance(mechanism, Composition):
         return Composition(tuple((group(m, size), n) for m, n in mechanism.as_steps()))
-    return _group_of(mechanism, int(size))
-
+    if hasattr(mechanism, 'of_group'): return mechanism.of_group(int(size))
+    raise ValueError("mechanism must be Gaussian, Laplace or integer noise, a mixture of "
+                     "Gaussians, Gaussian noise on a Poisson sample, balls in bins, a guarantee "
+                     "(pure, approximate, zero-concentrated, Renyi or Gaussian), or a class with "
+                     f"`of_group`, where a group of {size} records is asked for, got "
+                     f"{quoted(mechanism)}; of any other run, group(ApproxDP(eps=epsilon(run, "
+                     f"delta=d), delta=d), {size}) is proved at a delta d that you choose")
 
 # %% ../../nbs/steps/builders.ipynb #1f4f8d8a
 class MixedLoss(PLRV):
@@ -581,6 +574,8 @@ class TruncatedPoisson(Mechanism):
     sensitivity: float = 1.  # in the L2 norm, > 0; of a clipped sum: the clip
     relation = 'one of the records being there or not, how many there are being public'
 
+    drawn = ('truncated-poisson',)
+
     def __post_init__(self):
         self.set_floats(0, 1, '(]', rate=self.rate)
         base = Gaussian(sigma=self.sigma, sensitivity=self.sensitivity)
@@ -661,10 +656,11 @@ class TreeNode(Gaussian):
         return f'replacing {self.records} records of one user by empty ones'
 
 # %% ../../nbs/steps/builders.ipynb #eebb2f3f
-@_group_of.register
-def _leaves(mechanism:TreeNode, size):
-    "In one leaf or in several: the sums of the changes are at most so many times as long."
-    return replace(_additive(mechanism, size), records=mechanism.records*size)
+@patch
+def of_group(self:TreeNode, size):
+    """The step for `size` records of one user, in one leaf or in several: the sums of the changes
+    are at most so many times as long."""
+    return replace(_more_sensitive(self, size), records=self.records*size)
 
 # %% ../../nbs/steps/builders.ipynb #26482dbd
 def tree_aggregation(
