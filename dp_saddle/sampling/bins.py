@@ -13,11 +13,11 @@ from inspect import signature
 from math import factorial, inf, log, perm, prod, sqrt
 
 import numpy as np
-from scipy.special import polygamma
+from scipy.special import log_ndtr, polygamma
 
 import dp_saddle
-from ..base import TINY, ULP, checks, patch, quoted
-from ..engine import CgfTable, ContourAccountant
+from ..base import TINY, ULP, checks, patch, quoted, safe_log
+from ..engine import CgfTable, ContourAccountant, TiltedFFT
 from ..losses import FiniteLoss
 from ..mechanisms import Gaussian, Mechanism, PoissonSubsampled
 from dp_saddle.plrv import (
@@ -358,6 +358,138 @@ def loss_of(self:BallsInBins, direction):
     if self.symmetric: return GaussianLoss(sqrt(self.draws)/sigma)
     if self.draws == 1: return _one_draw(sigma, self.batches, direction)
     return ComposedLoss([(step.loss_of(direction), n) for step, n in self.as_steps()])
+
+# %% ../../nbs/sampling/bins.ipynb #b1d7a002
+# Proved: change one and a theorem is broken.
+_UNEVEN = 3               # chances that are made to sum to 1, over what each is off by
+# Rounding: may grow, never shrink.
+_CELL_ULPS = 2048         # of a chance, over the larger of its tails
+_TEST_ROUNDING = 1e-12    # of what a test shows
+# Tuning: only time and width depend on it.
+_REACH = 9.               # stds from both means begin the outer cells
+_NODES = 400              # of a batch's mean and variance
+_WEIGHTS = np.geomspace(.2, 2.5, 7)           # z, over the odds of being drawn
+_LIGHTER = np.array([.3, .6, 1., 1.5])        # and for little noise e^{-these/sigma^2}
+_COARSE, _FINE = (800, 10), (8000, 25)        # cells at most, and of a std
+_FIRST, _THRESHOLDS = .02, 80                 # stds above the other law's mean; how many
+_LONGEST = 1e5                                # cells of a sum's std
+
+# %% ../../nbs/sampling/bins.ipynb #b1d7a003
+def _cells(g, mean):
+    "(chances of the cells between places `g`, of N(mean, 1), what they are off by, relative)."
+    ends = np.r_[-inf, g, inf]
+    F, S = np.exp(log_ndtr(ends - mean)), np.exp(log_ndtr(mean - ends))
+    p = np.where(F[1:] < S[:-1], F[1:] - F[:-1], S[:-1] - S[1:])
+    return p, _CELL_ULPS*ULP*float((np.minimum(F[1:], S[:-1])/p).max())
+
+def _in_cells(b, z, most, per_std):
+    "(q, p, what they are off by) of log(1 + zY) in cells of a mesh; b = 1/sigma."
+    x = np.linspace(-_REACH, _REACH + b, _NODES)
+    u, weight = np.log1p(z*np.exp(b*x - b*b/2)), np.exp(-x*x/2)
+    weight /= weight.sum()
+    mesh = max(sqrt(weight @ (u - weight @ u)**2)/per_std, (u[-1] - u[0])/most)
+    ends = np.arange(u[0] + mesh, u[-1], mesh)
+    g = (np.log(np.expm1(ends)/z) + b*b/2)/b
+    (q, off), (p, more) = _cells(g, 0.), _cells(g, b)
+    return q, p, max(off, more)
+
+# %% ../../nbs/sampling/bins.ipynb #b1d7a004
+def _sum_above(parts):
+    "TiltedFFT whose delta(c) is E(1 - e^{c - V})_+; V, a sum of (chances of 0, 1, ..., count)."
+    losses = []
+    for p, n in parts:
+        v, logp = np.arange(float(len(p))), np.log(p/p.sum())
+        rest = safe_log(max(1 - np.exp(logp - v).sum(), 0.))
+        pair = FiniteLoss(np.r_[logp, -inf], np.r_[logp - v, rest], np.r_[v, -inf])
+        losses.append((pair, n))
+    return TiltedFFT(ComposedLoss(losses))
+
+def _a_test(b, T, k, z, direction, cells):
+    "(A function of thresholds: E of the test is at least, and of the other at most; thresholds)."
+    q, p, off = _in_cells(b, z, *cells)
+    if direction == 'add': q, p = q[::-1], p[::-1]
+    sides = [(p, k), (q, T - k)], [(q, T)]
+    top, other = sides if direction == 'remove' else sides[::-1]
+    v, kept = np.arange(len(q)), 1 - _UNEVEN*T*off
+    mean, std = sum(n*(law @ v) for law, n in other), sqrt(T*(q @ (v - q @ v)**2))
+    above = [_sum_above(parts) for parts in (top, other)]
+    def chances(c):
+        low, up = (each.delta(c) for each in above)
+        return low.lower*kept, np.maximum(up.upper/kept, TINY)
+    if kept <= 0 or std > _LONGEST: return lambda c: (0*c, 1 + 0*c), np.ones(1)
+    return chances, mean + np.geomspace(_FIRST*std, max(k*len(q), std), _THRESHOLDS)
+
+# %% ../../nbs/sampling/bins.ipynb #b1d7a005
+def _most_shown(gain, b, T, k):
+    "The largest gain(at least E of a test, at most the other's) of some tests."
+    def best(test, c):
+        tried = gain(*test(c))
+        i, last = int(np.argmax(tried)), len(c) - 1
+        finer = np.linspace(c[max(i - 1, 0)], c[min(i + 1, last)], len(c))
+        return max(tried[i], gain(*test(finer)).max())
+    shown = -inf
+    for direction in ('remove', 'add'):
+        zs = np.r_[_WEIGHTS, np.exp(-b*b*_LIGHTER[:len(_LIGHTER)*(b > 1)])]*k/(T - k)
+        coarse = [best(*_a_test(b, T, k, z, direction, _COARSE)) for z in zs]
+        z = zs[int(np.argmax(coarse))]
+        shown = max(shown, *coarse, best(*_a_test(b, T, k, z, direction, _FINE)))
+    return float(shown)
+
+# %% ../../nbs/sampling/bins.ipynb #b1d7a006
+@patch
+def at_least(self:BallsInBins,
+    delta,     # in [0, 1)
+    epochs=1,  # how many, an integer >= 1
+):             # eps, nats, rounded down
+    """What so many epochs cost at least: no smaller eps holds at delta. Of several draws by tests.
+
+    Parameters
+    ----------
+    delta
+        in [0, 1)
+    epochs
+        how many, an integer >= 1
+
+    Returns
+    -------
+    eps, nats, rounded down
+    """
+    checks.real(0, 1, '[)', delta=delta)
+    checks.count(1, epochs=epochs)
+    if self.draws == 1 or self.symmetric:
+        return ContourAccountant(int(epochs)*self).epsilon(delta).lower
+    if not delta: return inf
+    return self._by_tests(lambda low, up: safe_log(np.maximum(low - delta, 0)) - np.log(up), epochs)
+
+@patch
+def delta_at_least(self:BallsInBins,
+    eps,       # nats, in [0, inf)
+    epochs=1,  # how many, an integer >= 1
+):             # delta, rounded down
+    """What so many epochs cost at least: no smaller delta holds at eps. Of several draws by tests.
+
+    Parameters
+    ----------
+    eps
+        nats, in [0, inf)
+    epochs
+        how many, an integer >= 1
+
+    Returns
+    -------
+    delta, rounded down
+    """
+    checks.real(0, inf, '[)', eps=eps)
+    checks.count(1, epochs=epochs)
+    if self.draws == 1 or self.symmetric:
+        return ContourAccountant(int(epochs)*self).delta(eps).lower
+    return self._by_tests(lambda low, up: low - np.exp(np.minimum(eps + np.log(up), 0)), epochs)
+
+@patch
+def _by_tests(self:BallsInBins, gain, epochs):
+    "The largest gain, rounded down; 0 if there is none."
+    b, n = self.base.sensitivity/self.base.sigma, int(epochs)
+    return max(_most_shown(gain, b, n*self.batches, n*self.draws), 0.)*(1 - _TEST_ROUNDING)
 
 # %% ../../nbs/sampling/bins.ipynb #029358e9
 def _patterns(k, most):
