@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import log_ndtr, polygamma
 
 import dp_saddle
-from ..base import TINY, ULP, checks, patch, quoted, safe_log
+from ..base import TINY, ULP, checks, patch, quoted, safe_log, safe_log
 from ..engine import CgfTable, ContourAccountant, TiltedFFT
 from ..losses import FiniteLoss
 from ..mechanisms import Gaussian, Mechanism, PoissonSubsampled
@@ -360,9 +360,8 @@ def loss_of(self:BallsInBins, direction):
     return ComposedLoss([(step.loss_of(direction), n) for step, n in self.as_steps()])
 
 # %% ../../nbs/sampling/bins.ipynb #b1d7a002
-# Proved: change one and a theorem is broken.
-_UNEVEN = 3               # chances that are made to sum to 1, over what each is off by
 # Rounding: may grow, never shrink.
+_UNEVEN = 3               # chances that are made to sum to 1, over what each is off by
 _CELL_ULPS = 2048         # of a chance, over the larger of its tails
 _TEST_ROUNDING = 1e-12    # of what a test shows
 # Tuning: only time and width depend on it.
@@ -370,8 +369,8 @@ _REACH = 9.               # stds from both means begin the outer cells
 _NODES = 400              # of a batch's mean and variance
 _WEIGHTS = np.geomspace(.2, 2.5, 7)           # z, over the odds of being drawn
 _LIGHTER = np.array([.3, .6, 1., 1.5])        # and for little noise e^{-these/sigma^2}
-_COARSE, _FINE = (800, 10), (8000, 25)        # cells at most, and of a std
-_FIRST, _THRESHOLDS = .02, 80                 # stds above the other law's mean; how many
+_COARSE, _FINE = (1600, 10), (8000, 25)       # cells at most, and of a std
+_FIRST, _THRESHOLDS = .02, 300                # stds above the other law's mean; how many
 _LONGEST = 1e5                                # cells of a sum's std
 
 # %% ../../nbs/sampling/bins.ipynb #b1d7a003
@@ -422,18 +421,17 @@ def _a_test(b, T, k, z, direction, cells):
 # %% ../../nbs/sampling/bins.ipynb #b1d7a005
 def _most_shown(gain, b, T, k):
     "The largest gain(at least E of a test, at most the other's) of some tests."
-    def best(test, c):
-        tried = gain(*test(c))
-        i, last = int(np.argmax(tried)), len(c) - 1
-        finer = np.linspace(c[max(i - 1, 0)], c[min(i + 1, last)], len(c))
-        return max(tried[i], gain(*test(finer)).max())
-    shown = -inf
+    zs = np.r_[_WEIGHTS, np.exp(-b*b*_LIGHTER[:len(_LIGHTER)*(b > 1)])]*k/(T - k)
+    best, asked = -inf, (zs[0], 'remove')
     for direction in ('remove', 'add'):
-        zs = np.r_[_WEIGHTS, np.exp(-b*b*_LIGHTER[:len(_LIGHTER)*(b > 1)])]*k/(T - k)
-        coarse = [best(*_a_test(b, T, k, z, direction, _COARSE)) for z in zs]
-        z = zs[int(np.argmax(coarse))]
-        shown = max(shown, *coarse, best(*_a_test(b, T, k, z, direction, _FINE)))
-    return float(shown)
+        for z in zs:
+            test, c = _a_test(b, T, k, z, direction, _COARSE)
+            if (shown := gain(*test(c)).max()) > best: best, asked = shown, (z, direction)
+    test, c = _a_test(b, T, k, *asked, _FINE)
+    tried = gain(*test(c))
+    i, last = int(np.argmax(tried)), len(c) - 1
+    between = np.linspace(c[max(i - 1, 0)], c[min(i + 1, last)], len(c))
+    return float(max(best, tried[i], gain(*test(between)).max()))
 
 # %% ../../nbs/sampling/bins.ipynb #b1d7a006
 @patch
