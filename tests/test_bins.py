@@ -22,7 +22,7 @@ from dp_saddle import (
 )
 from dp_saddle.engine.line import CgfTable, SingleStepTable
 from dp_saddle.plrv import ComposedLoss, gaussian_log_delta
-from dp_saddle.sampling.bins import BinsLoss, _a_test, _in_cells
+from dp_saddle.sampling.bins import BinsLoss, sum_test
 from dp_saddle.sampling.epoch_planner import epoch_of
 from dp_saddle.sampling.lognormal_means import (
     BinMean,
@@ -652,7 +652,7 @@ def conv(*laws):
 def test_a_sum_of_cells(T, k, direction):
     "Means of a test, by all sums of cells whose chances come from quadrature over each."
     b, z, most = 1/.8, .7, (60, 10)
-    test, c = _a_test(b, T, k, z, direction, most)
+    test, c = sum_test(b, T, k, z, direction, most)
     u = np.log1p(z*np.exp(b*(x := np.linspace(-13, 15, 2_000_001)) - b*b/2))
     first, last = np.log1p(z*np.exp(b*np.array([-9, 9 + b]) - b*b/2))
     law = np.exp(-(g := np.linspace(-9, 9 + b, 400))**2/2)
@@ -660,7 +660,7 @@ def test_a_sum_of_cells(T, k, direction):
     v = np.log1p(z*np.exp(b*g - b*b/2))
     mesh = max(np.sqrt(law @ v**2 - (law @ v)**2)/10, (last - first)/60)
     cell = np.maximum(np.floor((u - first)/mesh), 0).astype(int)
-    cell = np.minimum(cell, len(_in_cells(b, z, *most)[0]) - 1)
+    cell = np.minimum(cell, len(np.arange(first + mesh, last, mesh)))
     q, p = (np.bincount(cell, np.exp(-(x - m)**2/2)) for m in (0, b))
     q, p = q/q.sum(), p/p.sum()
     if direction == 'add': q, p = q[::-1], p[::-1]
