@@ -22,7 +22,7 @@ from dp_saddle import (
 )
 from dp_saddle.engine.line import CgfTable, SingleStepTable
 from dp_saddle.plrv import ComposedLoss, gaussian_log_delta
-from dp_saddle.sampling.bins import BinsLoss
+from dp_saddle.sampling.bins import BinsLoss, sum_test
 from dp_saddle.sampling.epoch_planner import epoch_of
 from dp_saddle.sampling.lognormal_means import (
     BinMean,
@@ -640,3 +640,97 @@ def test_bounds_on_means_far_below_one(sigma, T):
     logs = np.multiply.outer(v, epoch.part(g)) - g*g/2 + np.log(.01/np.sqrt(2*np.pi))
     truth = T*np.logaddexp.reduce(logs, axis=1)
     assert (epoch.log_mean(at, v) >= truth - 1e-9*np.abs(truth)).all()
+
+def conv(*laws):
+    "The law of a sum of independent numbers, by enumeration."
+    out = np.ones(1)
+    for law in laws: out = np.convolve(out, law)
+    return out
+
+@pytest.mark.parametrize('T, k', [(2, 1), (3, 1), (3, 2)])
+@pytest.mark.parametrize('direction', ['remove', 'add'])
+def test_a_sum_of_cells(T, k, direction):
+    "Means of a test, by all sums of cells whose chances come from quadrature over each."
+    b, z, most = 1/.8, .7, (60, 10)
+    test, c = sum_test(b, T, k, z, direction, most)
+    u = np.log1p(z*np.exp(b*(x := np.linspace(-13, 15, 2_000_001)) - b*b/2))
+    first, last = np.log1p(z*np.exp(b*np.array([-9, 9 + b]) - b*b/2))
+    law = np.exp(-(g := np.linspace(-9, 9 + b, 400))**2/2)
+    law /= law.sum()
+    v = np.log1p(z*np.exp(b*g - b*b/2))
+    mesh = max(np.sqrt(law @ v**2 - (law @ v)**2)/10, (last - first)/60)
+    cell = np.maximum(np.floor((u - first)/mesh), 0).astype(int)
+    cell = np.minimum(cell, len(np.arange(first + mesh, last, mesh)))
+    q, p = (np.bincount(cell, np.exp(-(x - m)**2/2)) for m in (0, b))
+    q, p = q/q.sum(), p/p.sum()
+    if direction == 'add': q, p = q[::-1], p[::-1]
+    top, other = conv(*[p]*k, *[q]*(T - k)), conv(*[q]*T)
+    if direction == 'add': top, other = other, top
+    c = c[(c < len(top) - 1) & (c > 0)][::6]
+    low, up = test(c)
+    gains = np.maximum(-np.expm1(c[:, None] - np.arange(len(top))), 0)
+    assert len(c) > 5
+    assert low == pytest.approx(gains @ top, rel=1e-3, abs=1e-9)
+    assert up == pytest.approx(gains @ other, rel=1e-3, abs=1e-9)
+
+@pytest.mark.parametrize('sigma, eps', [(1., .5), (.6, 3.), (4., .1)])
+@pytest.mark.filterwarnings('ignore:the bounds hold')
+def test_two_of_three(sigma, eps):
+    "By a sum over a grid of three Gaussians; removing and adding, whichever is larger."
+    x = np.arange(-7.5, 8 + 2/sigma, .15)
+    w, Y = np.exp(-x*x/2)*.15/np.sqrt(2*np.pi), np.exp(x/sigma - 1/(2*sigma**2))
+    S = (Y[:, None, None]*(Y[:, None] + Y) + Y[:, None]*Y)/3
+    gains = np.maximum(S - np.exp(eps), 0), np.maximum(1 - np.exp(eps)*S, 0)
+    truth = max(w @ (w @ (w @ gain)) for gain in gains)
+    run = bins(sigma, 3, draws=2)
+    low = run.delta_at_least(eps)
+    assert .95*truth < low < truth*(1 + 1e-3)
+    assert low < ContourAccountant(run).delta(eps).upper
+
+def test_several_draws_played():
+    "Three of twenty batches in two epochs: below the mean and five std of it."
+    rng, sigma, eps, draws = np.random.default_rng(8), 1.5, .8, 100_000
+    S = np.ones(draws)
+    for _ in range(2):
+        e = [np.ones(draws), *np.zeros((3, draws))]
+        for _ in range(20):
+            Y = np.exp(rng.standard_normal(draws)/sigma - 1/(2*sigma**2))
+            e = [e[0], *(e[j] + Y*e[j - 1] for j in (1, 2, 3))]
+        S *= e[3]/1140                                  # 20 over 3
+    gain = np.maximum(S - np.exp(eps), 0)
+    low, doubt = bins(sigma, 20, draws=3).delta_at_least(eps, 2), 5*gain.std()/draws**.5
+    assert .9*gain.mean() - doubt < low < gain.mean() + doubt
+
+@pytest.mark.parametrize('T, k, eps, sigma, least', [
+    (391, 5, 8, .6, 1.98e-8), (2000, 655, 3, 20.5, 8.775e-6),
+    pytest.param(391, 5, 8, .5, 4.77e-5, marks=pytest.mark.slow),
+    pytest.param(1000, 10, 2, 1., 5.8e-7, marks=pytest.mark.slow),
+    pytest.param(10_000, 205, 8, 1.36, 2.37e-5, marks=pytest.mark.slow)])
+@pytest.mark.filterwarnings('ignore:the bounds hold')
+def test_several_draws_from_below(T, k, eps, sigma, least):
+    run = bins(sigma, T, draws=k)
+    low = run.delta_at_least(eps)
+    assert least < low < 1.03*least
+    assert low < ContourAccountant(run).delta(eps).upper
+
+@pytest.mark.filterwarnings('ignore:the bounds hold')
+def test_at_least():
+    run = bins(.7, 9, draws=2)
+    eps = run.at_least(1e-6)
+    assert 1e-6*(1 - 1e-9) < run.delta_at_least(eps) < 1.01e-6
+    assert .9*epsilon(run, delta=1e-6) < eps < epsilon(run, delta=1e-6)
+    assert 2*eps > run.at_least(1e-6, 2) > 1.2*eps and run.at_least(.999) == 0
+    assert bins(.2, 3, draws=2).at_least(1e-5) > 53         # e^-25 is the best z
+    assert run.at_least(0) == np.inf and bins(2., 10**9, draws=10**6).at_least(1e-5) == 0
+    for one in (bins(1., 5), bins(1., 5, draws=5)):
+        for n in (1, 2):
+            assert one.at_least(1e-4, n) == ContourAccountant(n*one).epsilon(1e-4).lower
+            assert one.delta_at_least(1., n) == ContourAccountant(n*one).delta(1.).lower
+
+@pytest.mark.parametrize('name, asked', [
+    ('delta', lambda run: run.at_least(1.)), ('delta', lambda run: run.at_least(-.1)),
+    ('epochs', lambda run: run.at_least(.1, 0)), ('epochs', lambda run: run.delta_at_least(1., -1)),
+    ('eps', lambda run: run.delta_at_least(-1.))])
+def test_at_least_refuses(name, asked):
+    for run in (bins(1., 5), bins(1., 5, draws=2)):
+        with pytest.raises(ValueError, match=f'^{name} must be'): asked(run)
