@@ -107,6 +107,7 @@ ERRORS = {
     "ReplaceOneLoss.log_delta": "ValueError",
     "with_replacement": r"in \[1, 1000000\]",
     "BallsInBins.__post_init__": "ValueError for too little noise",
+    "PoissonSubsampled.of_group": "ValueError for other noise",
     "BallsInBins.of_group": "ValueError for several draws, and for large groups",
     "AdditiveNoise.__post_init__": "ValueError where it is not as\\s+said",
     "AdditiveNoise.loss_of_sample": "ValueError where",

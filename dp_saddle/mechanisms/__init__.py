@@ -12,8 +12,8 @@ From `composition`:
     Composition: Steps one after the other, each seeing what came before [SP 2.2; Dong et al.
         2022, Thm 3.2]
     FOR_ANY: of a step that is known by a guarantee: whatever they are
-    Mechanism: A private step, or several. `a + b` and `n * a` compose; `.remove` and `.add` are
-        the losses of removing and of adding a record
+    Mechanism: A private step, or several: `a + b` and `n * a` compose; `.remove` and `.add` are
+        its losses
 
 From `registry`:
     is_registered: Does a name in a file mean this class?

@@ -20,8 +20,7 @@ FOR_ANY = 'the neighbours that its guarantee is for'
 # %% ../../nbs/mechanisms/composition.ipynb #6eb37b35
 @dataclass(frozen=True)
 class Mechanism:
-    """A private step, or several. `a + b` and `n * a` compose; `.remove` and `.add` are the losses
-    of removing and of adding a record."""
+    "A private step, or several: `a + b` and `n * a` compose; `.remove` and `.add` are its losses."
     __array_ufunc__ = None      # numpy integers must leave `n * a` to us
     symmetric = False           # is the loss of adding known to be that of removing?
     drawn = ('none',)           # how its batches are drawn: words of `report`
@@ -156,11 +155,6 @@ def symmetric(self:Composition):
     "Is adding the same as removing?"
     return all(m.symmetric for m, _ in self.steps)
 
-@patch(as_prop=True)
-def drawn(self:Composition):
-    "How batches are drawn, a word for each step."
-    return tuple(way for m, n in self.steps if n for way in m.drawn)
-
 @patch
 def loss_of(self:Composition, direction):
     "The loss in a direction, 'remove' or 'add': the sum of the steps'."
@@ -172,3 +166,9 @@ def _among_others(step, direction):
     "Its loss; where noise is too small for a grid, one that dominates, if one is known."
     plrv, simpler = getattr(step, direction), getattr(step, '_unamplified', None)
     return simpler[direction] if simpler and not plrv.has_grid else plrv
+
+# %% ../../nbs/mechanisms/composition.ipynb #e534b460
+@patch(as_prop=True)
+def drawn(self:Composition):
+    "How batches are drawn, a word for each step."
+    return tuple(way for m, n in self.steps if n for way in m.drawn)

@@ -164,6 +164,7 @@ def _value(name, value):
 
 def _is_search(pair): return type(pair[0]).__name__ == 'Selected' and pair[1] > 0
 
+# %% ../../nbs/practice/reports.ipynb #6c35fd23
 _OF_USER = 'records of one user'      # so do the neighbours of a run with unit_records say it
 
 def _unit(run, unit):

@@ -265,7 +265,6 @@ class BallsInBins(Mechanism):
     batches: int = field(kw_only=True)              # of an epoch, an integer >= 1
     draws: int = field(default=1, kw_only=True)     # batches with a record, in [1, batches]
     noise: InitVar[object] = field(default=None, kw_only=True)    # a MatrixFactorization, or None
-
     drawn = ('balls-in-bins',)
 
     def __new__(cls, *base, noise=None, **named):

@@ -372,11 +372,6 @@ def symmetric(self:TwoLevelSampled):
     "Is adding the same as removing? A coin that is not seen is thrown in one world only."
     return self.base.symmetric and (self.whose == 'client' or self.rate == 1)
 
-@patch(as_prop=True)
-def drawn(self:TwoLevelSampled):
-    "How batches are drawn: the coin of a round, and its steps."
-    return self.whose, *(1*self.base).drawn
-
 @patch
 def loss_of(self:TwoLevelSampled, direction):
     "The loss in a direction, 'remove' or 'add'; its `dominated` is a law below the true one."
@@ -388,3 +383,9 @@ def loss_of(self:TwoLevelSampled, direction):
 
 _APART = "the curve of a run on a sample is known at some thousand points"
 _USUAL = 1e-3          # Tuning: what they leave open of delta, relatively, without a warning
+
+# %% ../../nbs/sampling/two_level.ipynb #2a1e0018
+@patch(as_prop=True)
+def drawn(self:TwoLevelSampled):
+    "How batches are drawn: the coin of a round, and its steps."
+    return self.whose, *(1*self.base).drawn
