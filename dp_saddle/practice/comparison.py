@@ -157,7 +157,9 @@ def _least(scheme, run, delta, epochs, noise=None, **given):
     "What a scheme costs at least: kept bins by whole epochs, of which a begun one is no part."
     if isinstance(run, Run): return run.at_least(delta)
     if epochs < 1 or noise is not None: return 0.
-    return best_accountant(_run_of(scheme, epochs=floor(epochs), **given)).epsilon(delta).lower
+    whole = _run_of(scheme, epochs=floor(epochs), **given)
+    if scheme.sampling == 'random allocation': return whole.at_least(delta)
+    return best_accountant(whole).epsilon(delta).lower
 
 # %% ../../nbs/practice/comparison.ipynb #c7d20e85
 def _is_least(run):
