@@ -134,7 +134,7 @@ def of_group(self:ApproxDP, size):
 # %% ../../nbs/steps/builders.ipynb #a26513b0
 @patch
 def of_group(self:PoissonSubsampled, size):
-    "The step for `size` records of one user: each is there or not, on its own."
+    "The step for `size` records of one user, each on its own; ValueError for other noise."
     base, rate = self.base, self.rate
     if rate == 1:
         return group(base, size)
