@@ -106,6 +106,8 @@ ERRORS = {
     "ReplaceOneLoss.log_delta": "ValueError",
     "with_replacement": r"in \[1, 1000000\]",
     "BallsInBins.__post_init__": "ValueError for too little noise",
+    "Mechanism.of_group": "ValueError where its loss is not known",
+    "PoissonSubsampled.of_group": "ValueError for\\s+other noise than Gaussian",
     "BallsInBins.of_group": "ValueError for several draws, and for large groups",
     "AdditiveNoise.__post_init__": "ValueError where it is not as\\s+said",
     "AdditiveNoise.loss_of_sample": "ValueError where",
