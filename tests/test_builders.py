@@ -9,6 +9,7 @@ import pytest
 
 import conformance
 from dp_saddle import (
+    ApproxDP,
     Composition,
     ContourAccountant,
     Gaussian,
@@ -35,6 +36,7 @@ from dp_saddle import (
     to_steps,
     tree_aggregation,
 )
+from dp_saddle.base import ULP
 from dp_saddle.losses.nodes import legendre_panels
 from dp_saddle.plrv import ComposedLoss
 from dp_saddle.practice.reports import neighbours
@@ -382,3 +384,15 @@ def test_a_group_on_a_tree_is_named():
     assert from_steps(to_steps(four)) == list(four.as_steps())
     with pytest.raises(ValueError, match='records must be an integer >= 1'):
         TreeNode(sigma=1., records=0)
+
+
+@pytest.mark.parametrize('eps', [1e-9, .3, 20.])
+@pytest.mark.parametrize('size', [2, 3, 29])
+def test_delta_of_a_group_is_above_whatever_expm1_does(monkeypatch, eps, size):
+    "Each `expm1` may be off by the 4 ULP that are assumed: against fifty digits."
+    sides, own = iter((-4, 4)), np.expm1
+    monkeypatch.setattr(np, 'expm1', lambda x: own(x)*(1 + next(sides)*ULP))
+    found = group(ApproxDP(eps=eps, delta=1e-300), size).delta
+    with mp.workdps(50):
+        true = mp.mpf(1e-300)*mp.expm1(size*mp.mpf(eps))/mp.expm1(mp.mpf(eps))
+        assert true <= found <= true*(1 + 40*ULP*(size*eps + 1))

@@ -232,8 +232,9 @@ CALLS = {
         lambda: dp_saddle.BallsInBins(Gaussian(sigma=.1), batches=9),
         lambda: dp_saddle.BallsInBins(Gaussian(sigma=99.), batches=10**6),
         lambda: dp_saddle.BallsInBins(RUN, batches=9)],
+    'Mechanism.of_group': [lambda: RandomizedResponse(eps=1.).of_group(2)],
     'PoissonSubsampled.of_group': [
-        lambda: group(PoissonSubsampled(Laplace(scale=1.), rate=.1), 2)],
+        lambda: dp_saddle.PoissonSubsampled(dp_saddle.Laplace(scale=1.), rate=.1).of_group(2)],
     'BallsInBins.of_group': [
         lambda: dp_saddle.BallsInBins(Gaussian(sigma=1.), batches=9).of_group(9),
         lambda: dp_saddle.BallsInBins(Gaussian(sigma=1.), batches=9, draws=2).of_group(2)],

@@ -5,7 +5,19 @@ from dataclasses import dataclass, field, fields
 
 import pytest
 
-from dp_saddle import Composition, Gaussian, Laplace, PoissonSubsampled, TwoLevelSampled
+from dp_saddle import (
+    BallsInBins,
+    Composition,
+    FixedSize,
+    Gaussian,
+    Laplace,
+    PoissonSubsampled,
+    RandomizedResponse,
+    TwoLevelSampled,
+    group,
+    report,
+    selected,
+)
 from dp_saddle.certificates.interval_transforms import check_run
 from dp_saddle.mechanisms import REGISTRY, Mechanism, is_registered, mechanism_named, register
 from dp_saddle.plrv import GaussianLoss
@@ -69,6 +81,45 @@ def test_what_is_not_registered_has_no_name(own):
 def test_a_function_cannot_be_in_a_file(own):
     with pytest.raises(ValueError, match='a function such as its told cannot be in a file'):
         to_steps(own(sigma=1., told=print))
+
+
+def test_an_event_of_its_own(own):
+    events = pytest.importorskip('dp_accounting').dp_event
+    from dp_saddle.interop import as_event
+    own.dp_event = lambda self, events: events.GaussianDpEvent(self.sigma/2)
+    own.loss_of_sample = lambda self, rate, direction: self.loss_of(direction)
+    assert as_event(own(sigma=3.)) == events.GaussianDpEvent(1.5)
+    run = 7*PoissonSubsampled(own(sigma=4.), rate=.5) + Laplace(scale=2.)
+    sampled = events.PoissonSampledDpEvent(.5, events.GaussianDpEvent(2.))
+    steps = [events.SelfComposedDpEvent(sampled, 7), events.LaplaceDpEvent(2.)]
+    assert as_event(run) == events.ComposedDpEvent(steps)
+    replaced = FixedSize(sigma=4., batch_size=10, dataset_size=100)
+    for run in (own(sigma=3.) + replaced, 2*RandomizedResponse(eps=1.)):
+        with pytest.raises(ValueError, match='a method dp_event'): as_event(run)
+
+
+def test_how_batches_are_drawn_is_said_by_the_class(own):
+    own.drawn = 'by the moon',
+    three = 2*own(sigma=3.) + Gaussian(sigma=1.) + own(sigma=9.)
+    said = report(three, delta=1e-5)
+    assert 'Sampling: by the moon; then none, each record may take part in every step.' in said
+    some = TwoLevelSampled(three, rate=.5, whose='client')
+    assert some.drawn == ('client', 'by the moon', 'none', 'by the moon')
+    assert selected(some).drawn == some.drawn and (0*some).drawn == ()
+    bins = BallsInBins(Gaussian(sigma=2.), batches=10, draws=3)
+    assert set((2*bins).drawn) == set(selected(bins).drawn) == {'several-bins'}
+    for replacement, word in ((False, 'without'), (True, 'with')):
+        step = FixedSize(sigma=4., batch_size=10, dataset_size=100, replacement=replacement)
+        assert step.drawn == (f'{word}-replacement',)
+
+
+def test_a_group_of_its_own(own):
+    with pytest.raises(ValueError, match='with `of_group`, where a group of 3 records'):
+        group(own(sigma=1.), 3)
+    own.of_group = lambda self, size: own(sigma=self.sigma/size)
+    assert group(2*own(sigma=6.) + Laplace(scale=1.), 3) == (
+        2*own(sigma=2.) + Laplace(scale=1., sensitivity=3.))
+    assert group(own(sigma=6.), 1) == own(sigma=6.)
 
 
 def test_register_refuses(own):

@@ -56,6 +56,7 @@ From `numerics`:
     MANY_NODES: Tuning: only time and width depend on it; nodes of a rule, as several chapters
         have them
     round_outwards: x in decimal digits, on the safe side of what the double (or the Decimal) is
+    rounded_up: The double that an exact bound is
     RTOL: relative width of a bracket: about as narrow as doubles allow
     safe_log: log x, with -inf at 0 and no warning
     SERIES_REACH: |x| below which e^x - 1 - x is summed as a series
@@ -131,7 +132,7 @@ __getattr__, __dir__, __all__ = door(__name__, {
     "numerics":
         "bisect by_halves Crossing decaying_sums expm1mx EXTENDED FEW_NODES "
         "find_roots gauss_error in_order invert legendre log_chernoff_factor "
-        "log_expm1 MANY_NODES round_outwards RTOL safe_log SERIES_REACH SMALLEST "
+        "log_expm1 MANY_NODES round_outwards rounded_up RTOL safe_log SERIES_REACH SMALLEST "
         "tail_sums TINY two_sum ULP ways_to_draw weighted_expm1mx",
     "checks":
         "asking cached_property counted end_line MadeInTurn patch Saved show_progress "

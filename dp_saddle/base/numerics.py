@@ -6,8 +6,8 @@
 __all__ = ['ULP', 'TINY', 'SMALLEST', 'EXTENDED', 'SERIES_REACH', 'FEW_NODES', 'MANY_NODES', 'RTOL',
            'expm1mx', 'weighted_expm1mx', 'log_expm1', 'safe_log', 'log_chernoff_factor',
            'two_sum', 'by_halves', 'tail_sums', 'decaying_sums', 'Rule', 'legendre',
-           'gauss_error', 'round_outwards', 'in_order', 'bisect', 'Crossing', 'invert',
-           'find_roots', 'ways_to_draw']
+           'gauss_error', 'round_outwards', 'rounded_up', 'in_order', 'bisect',
+           'Crossing', 'invert', 'find_roots', 'ways_to_draw']
 
 # %% ../../nbs/base/numerics.ipynb #0f3bd572
 from decimal import Context, Decimal
@@ -323,6 +323,25 @@ def round_outwards(
     """
     exactly = x if isinstance(x, Decimal) else Decimal(float(x))
     return str(Context(prec=digits, rounding=rounding).create_decimal(exactly))
+
+# %% ../../nbs/base/numerics.ipynb #6c6c0ad2
+def rounded_up(
+    x,  # a Fraction
+):      # the least double that is not below it; inf beyond the doubles
+    """The double that an exact bound is.
+
+    Parameters
+    ----------
+    x
+        a Fraction
+
+    Returns
+    -------
+    the least double that is not below it; inf beyond the doubles
+    """
+    try: found = float(x)
+    except OverflowError: return inf
+    return found if found >= x else float(np.nextafter(found, inf))
 
 # %% ../../nbs/base/numerics.ipynb #583e2664
 def in_order(

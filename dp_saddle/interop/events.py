@@ -537,6 +537,7 @@ def as_event(
 def _written(step, replaced, events):
     "The event of a step, in a run for a replaced record or not."
     match step:
+        case Mechanism(dp_event=written) if not replaced: return written(events)
         case FixedSize() | FixedSizeZeroOut():
             kind = 'With' if getattr(step, 'replacement', False) else 'Without'
             return getattr(events, f'Sampled{kind}ReplacementDpEvent')(
@@ -574,4 +575,5 @@ def _no_event(step, replaced):
                           "a record added or removed, beside steps for one that is replaced")
     return ValueError(f"run must be of Gaussian or Laplace noise, on Poisson samples, cut ones or "
                       f"batches of a fixed size, to be an event, got {name}: dp_accounting, and so "
-                      "jax_privacy, has no event that says the same; epsilon and report serve it")
+                      "jax_privacy, has no event that says the same, and neither has its class, a "
+                      "method dp_event; epsilon and report serve it")

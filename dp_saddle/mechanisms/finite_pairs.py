@@ -8,15 +8,16 @@ __all__ = ['FinitePair', 'FiniteMechanism', 'RandomizedResponse', 'PureDP', 'App
 
 # %% ../../nbs/mechanisms/finite_pairs.ipynb #273f758e
 from dataclasses import dataclass, field
+from fractions import Fraction
 from math import ceil, fsum, inf, log
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import log1p, logsumexp
 
-from ..base import SMALLEST, ULP, checks, patch, quoted, safe_log
+from ..base import SMALLEST, ULP, checks, patch, quoted, rounded_up, safe_log
 from ..losses import FiniteLoss, log_mix, missing
-from .composition import Mechanism
+from .composition import Mechanism, more_sensitive
 from .noises import LEAST_NOISE, MOST_NOISE
 
 # %% ../../nbs/mechanisms/finite_pairs.ipynb #4e253cd7
@@ -132,6 +133,25 @@ class ApproxDP(FiniteMechanism):
         p = np.r_[safe_log(self.delta), pure, -inf]
         return FinitePair(p, p[::-1], np.array([inf, self.eps, -self.eps, -inf]), 0.)
 
+# %% ../../nbs/mechanisms/finite_pairs.ipynb #d05bac63
+# Rounding: may grow, never shrink.
+_GROUP_ULPS = 11          # of a factor of delta, times what its exponent is, and 1
+_LOG_HUGE = 600           # a factor of e^600 says as little as a larger one
+
+@patch
+def of_group(self:PureDP, size):
+    "The step for `size` records of one user: each costs eps, one after the other."
+    return PureDP(eps=rounded_up(size*Fraction(self.eps)))
+
+@patch
+def of_group(self:ApproxDP, size):
+    """The step for `size` records of one user: delta grows by e^eps from record to record, by
+    (e^{size eps} - 1)/(e^eps - 1) in all."""
+    eps, most = self.eps, size*self.eps
+    times = np.expm1(most)/np.expm1(eps) if 0 < most < _LOG_HUGE else inf if most else size
+    delta = self.delta and self.delta*times*(1 + ULP*_GROUP_ULPS*(most + 1))
+    return ApproxDP(eps=rounded_up(size*Fraction(eps)), delta=min(float(delta), 1.))
+
 # %% ../../nbs/mechanisms/finite_pairs.ipynb #ac90af6c
 _SUM_ERROR = 1e-12        # Rounding: what the sum of given probabilities may miss 1 by
 _LOSS_ULPS = 4.           # Rounding: what a computed loss may be off by, in ulp of itself or 1
@@ -215,7 +235,7 @@ class DiscreteGaussian(FiniteMechanism):
     """
     sigma: float          # about the noise std, in (0, 800], more than sensitivity/64
     sensitivity: int = 1  # an integer >= 1
-    symmetric, endless = True, True
+    symmetric, endless, of_group = True, True, more_sensitive
 
     def __post_init__(self):
         self.set_floats(0, _MAX_SIGMA, '(]', sigma=self.sigma)
@@ -248,7 +268,7 @@ class DiscreteLaplace(FiniteMechanism):
     """
     scale: float          # about the mean modulus of the noise, > 0
     sensitivity: int = 1  # an integer, 1 <= sensitivity <= 10000
-    symmetric = True
+    symmetric, of_group = True, more_sensitive
 
     def __post_init__(self):
         self.set_floats(0, _MAX_SCALE, scale=self.scale)

@@ -6,7 +6,7 @@
 __all__ = ['LEAST_NOISE', 'MOST_NOISE', 'Gaussian', 'Laplace', 'MixtureOfGaussians']
 
 # %% ../../nbs/mechanisms/noises.ipynb #b2583ce0
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import inf
 
@@ -17,9 +17,10 @@ from dp_saddle.losses import (
     SubsampledGaussianLoss,
     components,
     mixture_loss,
+    of_a_group,
     on_a_sample,
 )
-from .composition import Mechanism
+from .composition import Mechanism, more_sensitive
 from ..plrv import GaussianLoss
 
 # %% ../../nbs/mechanisms/noises.ipynb #5eed0010
@@ -45,7 +46,7 @@ class Gaussian(Mechanism):
     """
     sigma: float             # noise std, > 0
     sensitivity: float = 1.  # in the L2 norm, > 0; of a clipped sum: the clip
-    symmetric = True
+    symmetric, of_group = True, more_sensitive
 
     def __post_init__(self):
         self.set_floats(0, inf, sigma=self.sigma, sensitivity=self.sensitivity)
@@ -75,7 +76,7 @@ class Laplace(Mechanism):
     """
     scale: float             # mean modulus of the noise, > 0
     sensitivity: float = 1.  # in the L1 norm, > 0
-    symmetric = True
+    symmetric, of_group = True, more_sensitive
 
     def __post_init__(self):
         self.set_floats(0, inf, scale=self.scale, sensitivity=self.sensitivity)
@@ -137,3 +138,9 @@ def loss_of_sample(self:MixtureOfGaussians, rate, direction):
     "The loss on a Poisson sample of this `rate` in (0, 1), in a direction, 'remove' or 'add'."
     sampled = on_a_sample(self.sensitivities, self.probabilities, rate)
     return mixture_loss(self.sigma, *sampled, direction)
+
+@patch
+def of_group(self:MixtureOfGaussians, size):
+    "The step for `size` records of one user: the amounts add up."
+    c, p = of_a_group(self.sensitivities, self.probabilities, size)
+    return replace(self, sensitivities=c, probabilities=p)

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from math import fsum, sqrt
 
 from ..base import patch, quoted
-from ..losses import PlainLaplaceLoss
+from ..losses import PlainLaplaceLoss, of_a_group, on_a_sample
 from .composition import Composition, Mechanism
-from .noises import Gaussian
+from .noises import Gaussian, MixtureOfGaussians
 from ..plrv import NOTHING, GaussianLoss
 
 # %% ../../nbs/mechanisms/samples.ipynb #b1ae44b9
@@ -70,6 +70,24 @@ class PoissonSubsampled(Mechanism):
         if self.rate == 1:
             return self.base.loss_of(direction)
         return self.base.loss_of_sample(self.rate, direction)
+
+# %% ../../nbs/mechanisms/samples.ipynb #b1a0e4ba
+@patch
+def of_group(self:PoissonSubsampled, size):
+    """The step for `size` records of one user: each is there or not, on its own. ValueError for
+    other noise than Gaussian."""
+    base, rate = self.base, self.rate
+    if rate == 1:
+        return base.of_group(size)
+    if isinstance(base, Gaussian):
+        one = (0., base.sensitivity), (1 - rate, rate)
+    elif isinstance(base, MixtureOfGaussians):
+        one = on_a_sample(base.sensitivities, base.probabilities, rate)
+    else:
+        raise ValueError("mechanism must be a Gaussian or a mixture of Gaussians on a Poisson "
+                         f"sample for a group of {size} records, got {quoted(self)}")
+    c, p = of_a_group(*one, size)
+    return MixtureOfGaussians(sigma=base.sigma, sensitivities=c, probabilities=p)
 
 # %% ../../nbs/mechanisms/samples.ipynb #5e0d1b03
 _NO_GRID = ("a sampled step has too little noise for a grid, and is charged without the gain from "

@@ -14,11 +14,10 @@ from math import ceil, floor, inf, sqrt
 import numpy as np
 from scipy.special import gammaln, log_expit
 
-from ..base import ULP, checks, patch, quoted, safe_log
+from ..base import ULP, checks, patch, quoted, rounded_up, safe_log
 from ..losses import SubsampledGaussianLoss
 from ..mechanisms import FOR_ANY, FiniteMechanism, FinitePair, Mechanism
 from ..plrv import Bounds, GaussianLoss
-from .builders import rounded_up
 from .known_by_moments import MomentsLoss
 
 # %% ../../nbs/steps/guarantees.ipynb #9a7e0006

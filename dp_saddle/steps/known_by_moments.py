@@ -26,11 +26,11 @@ from dp_saddle.base import (
     invert,
     patch,
     quoted,
+    rounded_up,
 )
 from ..losses import log_delta_of_atoms, missing
 from ..mechanisms import FOR_ANY, FiniteMechanism, FinitePair, Mechanism, PureDP
 from ..plrv import PLRV, GaussianLoss
-from .builders import rounded_up
 
 # %% ../../nbs/steps/known_by_moments.ipynb #d451becc
 # Proved: change one and a theorem is broken.
