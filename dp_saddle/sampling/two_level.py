@@ -384,7 +384,7 @@ def loss_of(self:TwoLevelSampled, direction):
 _APART = "the curve of a run on a sample is known at some thousand points"
 _USUAL = 1e-3          # Tuning: what they leave open of delta, relatively, without a warning
 
-# %% ../../nbs/sampling/two_level.ipynb #2a1e0018
+# %% ../../nbs/sampling/two_level.ipynb #2a1e0118
 @patch(as_prop=True)
 def drawn(self:TwoLevelSampled):
     "How batches are drawn: the coin of a round, and its steps."
