@@ -111,9 +111,6 @@ class NormalLoss(PLRV):
         z = np.asarray(z)
         return (self.mu**2 * z * (z + 1) / 2)[()]
 
-    def cgf_on(self, z):
-        return self.cgf(z)
-
     def cumulants(self, t=0.0, order=2):
         t = np.asarray(t, float)
         rest = [0 * t] * order
@@ -134,6 +131,32 @@ class NormalLoss(PLRV):
 
     def decay(self, t, s):
         return Decay(-inf, self.cgf(t) - (self.mu * s) ** 2 / 2)
+
+
+OWED = 'cgf cumulants reverse log_delta line decay cdf abs_moment'.split()
+
+
+@pytest.mark.parametrize('first, accountant', [(5, MomentsAccountant), (6, ContourAccountant)])
+def test_so_many_answers_are_enough(first, accountant):
+    "The first rows of the table, and no other name, for what is said above it."
+    kind = type('FewAnswers', (PLRV,), {name: vars(NormalLoss)[name] for name in OWED[:first]})
+    loss = kind()
+    loss.mu = 0.3
+    found = accountant(ComposedLoss([(loss, 20)])).epsilon(1e-6)
+    known = accountant(ComposedLoss([(NormalLoss(0.3), 20)])).epsilon(1e-6)
+    assert found == known and 0 < found.upper < 10
+    for name in OWED[first:]:
+        with pytest.raises(AttributeError, match=f'FewAnswers must define `{name}`'):
+            getattr(loss, name)
+
+
+def test_what_is_missing_is_named_by_its_own_name():
+    "Not by that of a form which is derived from it."
+    class Nothing(PLRV):
+        pass
+    for name, args in (('cgf_on', (np.ones(2),)), ('real_cgf', (np.ones(2),))):
+        with pytest.raises(AttributeError, match='must define `cgf`'):
+            getattr(Nothing(), name)(*args)
 
 
 CHECKED = pytest.mark.parametrize('promise', conformance.CHECKS, ids=lambda f: f.__name__)

@@ -211,11 +211,6 @@ def density(self:GaussianLoss, s):
 CGF_ULPS = 4        # of K, and of its change along a line: the products and sums in it
 
 @patch
-def cgf_on(self:GaussianLoss, z):
-    "K at a 1-d array `z`, not checked."
-    return self.cgf(z)
-
-@patch
 def line(self:GaussianLoss, t, s):
     "K on the line Re z = `t`, a number, at frequencies `s`, 1-d: `LineValues`."
     K, change = self.cgf(t), self.mu**2*(1j*s*(t + 1/2) - s*s/2)

@@ -91,7 +91,7 @@ MAX_TILT = 1e9*2**30 # of a loss that is no sum over a grid
 SMALL_TILT = .1      # a loss whose grid does not fit here is refused
 _MOST_HALVINGS = 64  # of it, to come to a tilt that serves every loss that is served
 _FAR = 1e100         # nats: beyond, an eps is as good as infinite
-_OWED = 'reverse cgf cumulants cdf log_delta cgf_on line decay abs_moment density'.split()
+_OWED = 'cgf cumulants reverse log_delta line decay cdf abs_moment density'.split()
 
 # %% ../../nbs/plrv/protocol.ipynb #c726b8dd
 class PLRV:
@@ -151,6 +151,11 @@ def exchanged(self:PLRV, other):
     "The `other` loss, of the pair with P and Q exchanged, which dominates as this one does."
     other.apart, other.usual = self.apart, self.usual
     return other.over(self.dominated and self.dominated.reverse)
+
+@patch
+def cgf_on(self:PLRV, z):
+    "K at a 1-d array `z`, real or complex, not checked."
+    return self.cgf(z)
 
 # %% ../../nbs/plrv/protocol.ipynb #34e0bca7
 @patch(as_prop=True)
