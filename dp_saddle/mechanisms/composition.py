@@ -57,21 +57,23 @@ def of_group(self:Mechanism, size):
                      f"delta=d), delta=d), {size}) is proved at a delta d that you choose")
 
 def more_sensitive(
-    self,  # a mechanism with a `sensitivity`
-    size,  # records of one user, an integer >= 1
-):         # the mechanism
+    mechanism,  # with a `sensitivity`
+    size,       # records of one user, an integer >= 1
+):              # the mechanism for all of them
     """The step for `size` records of one user: a sum moves by so many times the sensitivity.
 
     Parameters
     ----------
+    mechanism
+        with a `sensitivity`
     size
         records of one user, an integer >= 1
 
     Returns
     -------
-    a mechanism with a `sensitivity` the mechanism
+    the mechanism for all of them
     """
-    return replace(self, sensitivity=self.sensitivity*size)
+    return replace(mechanism, sensitivity=mechanism.sensitivity*size)
 
 # %% ../../nbs/mechanisms/composition.ipynb #5f792242
 @patch
