@@ -213,7 +213,7 @@ def test_nbdev_3(tmp_path):
     version = "import nbdev; print(nbdev.__version__)"
     assert int(run(sys.executable, "-c", version, cwd=tmp_path, more=first).split(".")[0]) >= 3
     before = generated(project)
-    module = project / "dp_saddle" / "filters.py"
+    module = project / "dp_saddle" / "filters" / "costs.py"
     module.write_text("# to be written again\n")
     run(sys.executable, project / "docs" / "export.py", cwd=project, more=first)
     run(sys.executable, newer / "bin" / "nbdev-clean", cwd=project, more=first)

@@ -235,7 +235,7 @@ class DiscreteGaussian(FiniteMechanism):
     """
     sigma: float          # about the noise std, in (0, 800], more than sensitivity/64
     sensitivity: int = 1  # an integer >= 1
-    symmetric, endless, of_group = True, True, more_sensitive
+    symmetric, endless = True, True
 
     def __post_init__(self):
         self.set_floats(0, _MAX_SIGMA, '(]', sigma=self.sigma)
@@ -268,7 +268,7 @@ class DiscreteLaplace(FiniteMechanism):
     """
     scale: float          # about the mean modulus of the noise, > 0
     sensitivity: int = 1  # an integer, 1 <= sensitivity <= 10000
-    symmetric, of_group = True, more_sensitive
+    symmetric = True
 
     def __post_init__(self):
         self.set_floats(0, _MAX_SCALE, scale=self.scale)
@@ -285,3 +285,14 @@ class DiscreteLaplace(FiniteMechanism):
         end, inner = -np.log1p(np.exp(-1/s)), np.log(-np.expm1(-1/s))
         q = end + np.r_[0., inner - k/s, -d/s]
         return FinitePair(q[::-1], q, np.r_[-d, 2*k - d, d]/s, _LOSS_ULPS)
+
+# %% ../../nbs/mechanisms/finite_pairs.ipynb #d05bac64
+@patch
+def of_group(self:DiscreteGaussian, size):
+    "The step for `size` records of one user: a sum moves by so many times the sensitivity."
+    return more_sensitive(self, size)
+
+@patch
+def of_group(self:DiscreteLaplace, size):
+    "The step for `size` records of one user: a sum moves by so many times the sensitivity."
+    return more_sensitive(self, size)

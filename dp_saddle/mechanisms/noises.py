@@ -46,7 +46,7 @@ class Gaussian(Mechanism):
     """
     sigma: float             # noise std, > 0
     sensitivity: float = 1.  # in the L2 norm, > 0; of a clipped sum: the clip
-    symmetric, of_group = True, more_sensitive
+    symmetric = True
 
     def __post_init__(self):
         self.set_floats(0, inf, sigma=self.sigma, sensitivity=self.sensitivity)
@@ -76,7 +76,7 @@ class Laplace(Mechanism):
     """
     scale: float             # mean modulus of the noise, > 0
     sensitivity: float = 1.  # in the L1 norm, > 0
-    symmetric, of_group = True, more_sensitive
+    symmetric = True
 
     def __post_init__(self):
         self.set_floats(0, inf, scale=self.scale, sensitivity=self.sensitivity)
@@ -90,6 +90,17 @@ class Laplace(Mechanism):
     def loss_of_sample(self, rate, direction):
         "The loss on a Poisson sample of this `rate` in (0, 1), in a direction, 'remove' or 'add'."
         return LaplaceLoss(self.sensitivity/self.scale, rate, direction)
+
+# %% ../../nbs/mechanisms/noises.ipynb #b2583cf7
+@patch
+def of_group(self:Gaussian, size):
+    "The step for `size` records of one user: a sum moves by so many times the sensitivity."
+    return more_sensitive(self, size)
+
+@patch
+def of_group(self:Laplace, size):
+    "The step for `size` records of one user: a sum moves by so many times the sensitivity."
+    return more_sensitive(self, size)
 
 # %% ../../nbs/mechanisms/noises.ipynb #802b0515
 @dataclass(frozen=True, kw_only=True)
