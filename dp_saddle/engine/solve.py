@@ -25,18 +25,20 @@ _MAX_LINES, _COSTLY = 20, 5  # and lines that it uses; one with all nodes counts
 _SHORT_OF = 1 - 10.**-np.arange(1, 9)  # of an upper end: where the lower one is looked for
 _NEXT_TO = np.array([1e-8, 1e-10, 1e-12, 1e-14])  # and below the largest loss, before any search
 _NEWTON_STEP = 1e-6          # of the difference quotient, in units of the curve's own scale,
-_NEWTON_SHORTER = .01        # and times that where it leads beyond the largest loss,
+_NEWTON_SHORTER, _STEEP = .01, 1e-4  # and times that where log delta falls by more nats on it,
 _LEAST_ULPS = 1 << 10        # but so much of eps at least: else it is all rounding
 WELL_KNOWN = .4             # nats between bounds, for the slope of the estimate to be used
 _SETTLED = 1/4, .1           # of the bounds' distance, which is at most .1 nats: near enough
 CLOSE = 2                    # nats by which a line's terms may have grown since it was built
+_NEARLY = .5                 # of the last miss, of a step: larger ones do not bend as a cubic does
 _OUTWARDS = 8                # times as far each time, where Newton's method does not lead,
 
 # %% ../../nbs/engine/solve.ipynb #501e0009
 # Tuning: only time and width depend on it. The ends, and where a search stops early.
 _MAX_OUTWARDS = 30           # steps from the root to an end
 _LONGEST = 10                # nats that such a step makes up for at most
-_LENGTHEN = .01              # by which it is too long, doubled each time
+_LENGTHEN = .01              # of the width of the bounds, by which it is too long; then doubled
+_INWARDS, _ROUNDS_INWARDS = .1, 3    # and that first ones make up for where an end is proved
 _NUDGE = 4                   # ulps by which it is too long
 _FINELY = 64                 # parts of what the bounds are apart: no end is worth more
 _WIDE = .1                   # relative width of eps at which single steps are asked
@@ -46,7 +48,7 @@ _DARK, _IN_THE_DARK = 30, 3  # nats between bounds that say nothing; so many tim
 _LONG = 2                    # times the nodes of a line in vain: a first one says nothing only once
 _AT_END = .99                # of the largest loss: from here on an eps may be at the very end
 _NEARER = 16                 # halvings at a time, at most, of the distance to an upper end
-_SHARED_STEPS, _SHARED_OUTWARDS = 12, 12  # of many eps together: who needs more goes alone,
+_SHARED_STEPS = 12           # of many eps together: who needs more goes alone,
 _SHARED_ROUNDS = 2           # after a second line where the first one led,
 _SHARED_DOWN = 32            # whose guess may be so many times too large
 
@@ -97,7 +99,7 @@ def probe_of(line, eps, goal):
     least = _LEAST_ULPS*ULP*eps
     h = max(_NEWTON_STEP*line.scale(eps), least)
     low, mid, up = line.log_bounds(np.array([eps, eps + h]))
-    while mid[1] == -inf and h > least:               # beyond the largest loss
+    while mid[0] - mid[1] > _STEEP and h > least:     # next to the largest loss, or beyond
         h = max(_NEWTON_SHORTER*h, least)
         low, mid, up = line.log_bounds(np.array([eps, eps + h]))
     (miss, ahead), width = mid - goal, up[0] - low[0]
@@ -183,7 +185,7 @@ def _searched(self:Invertible, goal, finite_goal, guess, enough):
 @patch
 def _ends(self:Invertible, root, goal, finite_goal, enough):
     "Proved ends of an eps, around its root."
-    low, up = _edges(root, goal, enough)
+    low, up = root.edges(goal, enough)
     return low, up if up < enough else self.enough(finite_goal)
 
 # %% ../../nbs/engine/solve.ipynb #752cc654
@@ -211,7 +213,7 @@ def _given_up(self:Invertible, goal, guess, up, root=None):
     noted(Known.CHERNOFF, up, last=True)
     if root is None or not root.fall: return low, guess, up
     noted(root.line, root.eps)
-    ends = _edges(root, goal, up)
+    ends = root.edges(goal, up)
     low, up = max(low, ends[0]), min(up, ends[1])
     return low, min(max(root.eps, low), up), up
 
@@ -227,18 +229,17 @@ def _near_end(self:Invertible, goal, up, low=0.):
 @patch
 def _newton(self:Invertible, goal, finite_goal, eps, high):
     "The _Root; None if eps = 0 is enough."
-    low, top, search, last = None, high, _Search(self, goal, finite_goal), inf
+    low, top, search, last, before = None, high, _Search(self, goal, finite_goal), inf, None
     for step in counted(range(_MAX_STEPS), 'step', f'at most {_MAX_STEPS}'):
-        found = search.probe(eps)
-        if found is None: break
+        if (found := search.probe(eps)) is None: break
         at, line = found, search.line
         if self._says_nothing(search, top): return _Root(eps, line, 0.)
-        if self._leaves_it(search, at, eps, top):
-            return _Root(at.root if 0 < at.root < high else eps, line, at.fall or 0.)
+        new, off = _ahead(before, eps, at)
+        if self._leaves_it(search, at, eps, top) or self._is_near(at, off):
+            return _Root(new if 0 < new < high else eps, line, at.fall or 0.)
         low, high = (eps, high) if at.miss > 0 else (low, eps)
         known = _NEAR if step > _PATIENCE else _NEAR*min(high, 1.) if high == top else 0.
         if _is_settled(at) or high - (low or 0.) < known: break
-        new = at.root
         if low is None and new <= 0:
             low, new, last = 0., self._above_zero(line, goal, eps, at), inf
             if not new: return None
@@ -247,7 +248,7 @@ def _newton(self:Invertible, goal, finite_goal, eps, high):
         if slow or not (low or 0.) < new < high:
             new = _between(low, high, top, eps, at.root, (step, line.scale(eps)))
         if abs(new - eps) <= 2*ULP*eps: break
-        eps, last = new, abs(new - eps)
+        before, eps, last = (eps, at), new, abs(new - eps)
     return _Root(eps, line, at.fall or 1/eps)
 
 # %% ../../nbs/engine/solve.ipynb #01search1
@@ -326,12 +327,23 @@ def _leaves_it(self:Invertible, search, at, eps, top):
     if costs and said: self.stop = Stop.SMOOTHED
     return self.stop
 
+@patch
+def _is_near(self:Invertible, at, off):
+    "Is a root that is off by so many nats known as well as the bounds, on a short line?"
+    return off <= at.width < _SETTLED[1] and not self.nodes_ran_out
+
 # %% ../../nbs/engine/solve.ipynb #5ab2182c
 
 class _Root(NamedTuple):
     eps: float    # where the estimate of log delta is the goal
     line: object  # the line, or closed form, that said so
     fall: float   # how fast log delta falls there, per nat; 0 where the line says nothing
+
+    def edges(self, goal, enough):
+        "Where delta is proved to be at least, and at most, the goal; or 0, and `enough`."
+        at_end = enough - self.eps < _NEAR*min(self.eps, 1.)
+        start = np.array([[self.eps], [enough if at_end else self.eps]])
+        return tuple(_edges(self.line, start, self.fall, goal, enough)[:, 0].tolist())
 
 # %% ../../nbs/engine/solve.ipynb #5ab2182d
 @patch
@@ -357,6 +369,19 @@ def _is_settled(at):
     part, most = _SETTLED
     return abs(at.miss) <= at.width*part < most
 
+def _ahead(before, eps, at):
+    """(Where the cubic through two points and their slopes meets the goal, what its last term is,
+    in nats); where Newton's method leads, and inf, as long as it bends otherwise."""
+    if before is None or inf in (at.root, before[1].root): return at.root, inf
+    last, old = before
+    if not abs(at.miss) < _NEARLY*abs(old.miss): return at.root, inf
+    apart = old.miss - at.miss
+    chord = (last - eps)/apart
+    bend, twist = (chord + 1/at.fall)/apart, -(1/old.fall + 2*chord + 1/at.fall)/apart**2
+    more = at.miss**2*(bend - twist*old.miss)
+    if not abs(more)*at.fall < _NEARLY*abs(at.miss): return at.root, inf
+    return at.root + more, abs(twist)*at.fall*(at.miss*old.miss)**2
+
 def _between(low, high, top, eps, root, so_far):
     "The middle; outwards while an end is where the search began: nearly there for roots beyond."
     count, scale = so_far
@@ -368,20 +393,24 @@ def _between(low, high, top, eps, root, so_far):
     return (low + high)/2
 
 # %% ../../nbs/engine/solve.ipynb #be23217a
-def _edges(root, goal, enough):
-    "Where delta is proved to be at least, and at most, the goal; or 0, and `enough`."
-    low = up = root.eps
-    if enough - up < _NEAR*min(up, 1.): up = enough
+_SIDES = np.array([[-1.], [1.]])      # of a lower end, and an upper one
+
+def _edges(line, start, fall, goals, enough):
+    """Where delta is proved to be at least, and at most, each goal, from `start` on; or 0, and
+    `enough`; both of shape (2, goals)."""
+    ends, best = start, np.zeros(start.shape) + [[0.], [enough]]
     for k in range(_MAX_OUTWARDS):
-        (log_low, _), _, (_, log_up) = root.line.log_bounds(np.array([low, up]))
-        if log_low >= goal >= log_up: break
-        longer = (1 + _LENGTHEN*2**k)/root.fall
-        if log_low < goal and low > 0:
-            low = max(low - min(goal - log_low, _LONGEST)*longer - _NUDGE*ULP*(1 + low), 0.)
-        if log_up > goal and up < enough:
-            up = min(up + min(log_up - goal, _LONGEST)*longer + _NUDGE*ULP*(1 + up), enough)
-        if (log_low >= goal or not low) and (log_up <= goal or up == enough): break
-    return low if log_low >= goal else 0., up if log_up <= goal else enough
+        logs = line.log_bounds(ends.ravel()).reshape(-1, *ends.shape)
+        short = np.array([goals - logs[0, 0], logs[2, 1] - goals])
+        best = np.where(short <= 0, _SIDES*np.minimum(_SIDES*best, _SIDES*ends), best)
+        if not k: apart = np.nan_to_num(np.minimum(logs[2] - logs[0], _LONGEST))
+        left = (short > 0) & (_SIDES*ends < _SIDES*[[0.], [enough]])
+        left |= (-_INWARDS < short) & (short < -apart*bool(k)) & (k < _ROUNDS_INWARDS)
+        if not left.any(): break
+        step = (np.minimum(short, _LONGEST) + _LENGTHEN*2**k*apart)/fall
+        moved = np.clip(ends + _SIDES*(step + _NUDGE*ULP*(1 + ends)), 0, enough)
+        ends = np.where(left, moved, ends)
+    return best
 
 def _by_halves(line, goal, low, up):
     "Both ends where log delta falls too steeply for steps, from two that hold."
@@ -439,17 +468,6 @@ def _together(line, built, goals, top):
         settled = np.abs(miss) <= np.minimum(width*_SETTLED[0], _SETTLED[1])
         if settled.all(): break
         eps = np.where(settled, eps, np.clip(eps + miss/fall, built/_SHARED_DOWN, 2*built))
-    ends = [_ends(line, eps, fall, goals, sign) for sign in (-1, 1)]
+    ends = _edges(line, np.array([eps, eps]), fall, goals, top)
     good = settled & (line.cancellation(eps - built) <= CLOSE) & (ends[0] > 0) & (ends[1] < top)
     return np.array([np.where(good, ends[0], np.nan), eps, np.where(good, ends[1], np.nan)])
-
-# %% ../../nbs/engine/solve.ipynb #ae56205a
-def _ends(line, eps, fall, goals, sign):
-    "Where delta is proved to be at most (sign 1) or at least (-1) each goal; nan where not soon."
-    eps = eps.copy()
-    for k in range(_SHARED_OUTWARDS):
-        miss = sign*(line.log_bounds(eps)[1 + sign] - goals)
-        if (miss <= 0).all(): return eps
-        step = np.minimum(miss, _LONGEST)/fall*(1 + _LENGTHEN*2**k) + _NUDGE*ULP*(1 + eps)
-        eps = eps + sign*np.where(miss > 0, step, 0)
-    return np.where(miss <= 0, eps, np.nan)
