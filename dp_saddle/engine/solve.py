@@ -382,6 +382,7 @@ def _ahead(before, eps, at):
     if not abs(more)*at.fall < _NEARLY*abs(at.miss): return at.root, inf
     return at.root + more, abs(twist)*at.fall*(at.miss*old.miss)**2
 
+# %% ../../nbs/engine/solve.ipynb #639dd920
 def _between(low, high, top, eps, root, so_far):
     "The middle; outwards while an end is where the search began: nearly there for roots beyond."
     count, scale = so_far
@@ -412,6 +413,7 @@ def _edges(line, start, fall, goals, enough):
         ends = np.where(left, moved, ends)
     return best
 
+# %% ../../nbs/engine/solve.ipynb #be23217b
 def _by_halves(line, goal, low, up):
     "Both ends where log delta falls too steeply for steps, from two that hold."
     def bounds(eps): return line.log_bounds(np.array([eps]))[:, 0] - goal
