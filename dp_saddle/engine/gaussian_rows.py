@@ -19,6 +19,7 @@ from dp_saddle.base import (
     TINY,
     ULP,
     Task,
+    capped_exp,
     counted,
     log_chernoff_factor,
     log_expm1,
@@ -54,7 +55,6 @@ _NO_LARGE = .5         # of a sum: what may be added to it at most, if it is to 
 _ANGLE = 2             # a frequency, and its product with eps
 _CGF_ULPS = 4          # n K_1, and n times its change
 _TERM_ULPS = 28        # a line's terms and their sum, besides half of log2 of how many there are
-_LARGEST = 700.        # nats: exp of it is a double still, and no line with it is narrow
 _NEAR_ONE = 1/4        # of 1, in a logarithm in the precision of the nodes
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #92ad7065
@@ -455,7 +455,7 @@ def lines(self:Rows, step, n, plan):
     c, ulp = np.exp(change)*step.weight, float(np.finfo(change.dtype).eps)
     wrong, ulps = np.abs(c)*np.expm1(np.minimum(off, 1)), _TERM_ULPS + log2(c.shape[1])/2
     if (off >= 1).any():
-        large = np.abs(step.weight)*np.exp(np.minimum(change.real.astype(float) + off, _LARGEST))
+        large = np.abs(step.weight)*capped_exp(change.real.astype(float) + off)
         wrong = np.where(off < 1, wrong, large)
     if step.rest is not None: c, wrong = taken_away(n, step.rest, step.unsure, c, wrong)
     size = np.abs(c)

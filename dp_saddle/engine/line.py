@@ -19,6 +19,7 @@ from scipy.special import gammaln
 from dp_saddle.base import (
     TINY,
     ULP,
+    capped_exp,
     counted,
     invert,
     log_chernoff_factor,
@@ -63,7 +64,6 @@ TABLE_ROUNDING = 1e-6        # of the bound on the aliases, relative
 _LOWER_ROUNDING = 1e-11      # of the log of the lower bound from single steps, besides theirs
 _UPPER_ROUNDING = 1e-9       # of the log of the upper bound from single steps, likewise
 _NOT_NOTHING = -1e300        # an upper bound where a logarithm is infinite in doubles only
-_LOG_HUGE = 600              # a bound of e^600 says as little as a larger one
 
 # %% ../../nbs/engine/line.ipynb #c4c95379
 # Tuning: only time and width depend on it. The table.
@@ -830,7 +830,7 @@ def line(self:CgfTable,
     c, *sums = zip(*(_terms(tau, z[i], h, M[i], noise[i]) for i in blocks), strict=True)
     (noise, size, slope), c = map(sum, sums), np.concatenate(c)
     ulps = _TERM_ULPS + _PAIRWISE_ULPS + log2(len(s))/2
-    tail = np.exp(min(plan.log_tail - base, _LOG_HUGE))*(1 + TABLE_ROUNDING)
+    tail = capped_exp(plan.log_tail - base)*(1 + TABLE_ROUNDING)
     size, slope = ULP*size, 2*ULP*slope
     rounding = noise + ulps*size
     found = None, plan, s, c, base, common, tail, rounding, slope, _SIDE_ULPS*size
@@ -910,7 +910,7 @@ def alias(self:Line,
     t, reach = self.plan.t, self.plan.smoothing.reach
     log_alias, size = self.table.log_alias(t, self.plan.X, eps, reach), t*np.abs(eps)
     log_bound = log_alias - (self.base - t*eps) + LOG_ULPS*ULP*(abs(self.base) + size)
-    return np.exp(np.minimum(log_bound, _LOG_HUGE))*(1 + TABLE_ROUNDING)
+    return capped_exp(log_bound)*(1 + TABLE_ROUNDING)
 
 # %% ../../nbs/engine/line.ipynb #e4d14966
 @patch

@@ -17,7 +17,7 @@ import numpy as np
 import scipy.special as sc
 from scipy.special import expm1, log1p, ndtr
 
-from ..base import TINY, ULP, checks, patch, quoted
+from ..base import SAFE_LOG, TINY, ULP, capped_expm1, checks, patch, quoted
 from .densities import GaussianMixtureLoss, SubsampledGaussianLoss
 from .nodes import FiniteLoss
 from ..plrv import GaussianLoss, gaussian_log_delta
@@ -34,7 +34,6 @@ _BINOMIAL_ULPS = 64       # times 1 + size: so near are probabilities to binomia
 _DECIMALS = 50            # of logarithms whose sum is nearly 0
 _W_ULPS = 10              # of a term of w - 1, in units of its size, besides the sum
 _U_ULPS = 2               # of an exponent u
-_LARGEST = 690.           # nats: e^x is not taken beyond
 _SUM_ERROR = 1e-12        # what the sum of given probabilities may miss 1 by
 LEAST_SHARE = 1e-300      # of a component: below, it would not be told from none
 _CLOSE_ANGLE = 1e-6       # radians: two computations of one angle agree
@@ -364,7 +363,7 @@ def mixed_at(self:MixtureLoss, x):
     u, f = self.exponents(x), sc if np.iscomplexobj(x) else np
     p, logp = (np.array(v).reshape((-1,) + (1,)*x.ndim) for v in (self.p, self.logp))
     top = (u.real + logp).max(0)
-    v = (p*f.expm1(np.where(u.real > _LARGEST, 0, u))).sum(0)
+    v = (p*f.expm1(np.where(u.real > SAFE_LOG, 0, u))).sum(0)
     near = (top < 1) & (v.real > -.5)
     y = np.where(near, f.log1p(np.where(near, v, 0)), top + np.log(np.exp(u + logp - top).sum(0)))
     if self.turns and np.iscomplexobj(x) and x.ndim: y = self._followed(x, y)
@@ -424,8 +423,8 @@ def _of_others(self:MixtureLoss, y):
     with np.errstate(divide='ignore', over='ignore'):
         small = np.exp(np.minimum(y, 0))
         low = np.log(np.maximum(small - self.p[0], 0))
-        high = np.log(np.maximum(expm1(np.minimum(y, _LARGEST)) + others, 0))
-        return np.where(y > _LARGEST, y, np.where(small < others/2, low, high))
+        high = np.log(np.maximum(capped_expm1(y) + others, 0))
+        return np.where(y > SAFE_LOG, y, np.where(small < others/2, low, high))
 
 # %% ../../nbs/losses/mixtures.ipynb #3a954aa3
 @patch

@@ -18,6 +18,7 @@ from scipy.special import expm1, log1p
 from dp_saddle.base import (
     EXTENDED,
     FEW_NODES,
+    SAFE_LOG,
     TINY,
     ULP,
     by_halves,
@@ -61,7 +62,6 @@ _PIECE = 8                # nodes over which a matrix product sums, in an order 
 _FINITE_ULPS = 4.         # of 1, what logp - logq is off by, where the logs are as given
 _SMALL = .25              # where `expm1mx` is its series
 _OF_CHANGE = 1.3          # |e^x - 1| is at most so often |x| there
-_OVERFLOW = 600.          # exponents from here on are taken out of a sum
 
 # %% ../../nbs/losses/nodes.ipynb #a6a3a450
 # Tuning: only time and width depend on it.
@@ -123,7 +123,7 @@ def log_mgf(
     if not y.size: return np.full(z.shape, -inf)
     exponents = z[:, None]*y
     largest = (logw + exponents).real.max(1)
-    taken_out = np.where(largest > _OVERFLOW, largest, 0.)
+    taken_out = np.where(largest > SAFE_LOG, largest, 0.)
     terms = np.exp(logw + exponents - taken_out[:, None])
     M = by_halves(terms.T)
     K = np.log(np.where(np.abs(M) < TINY, TINY, M)) + taken_out
@@ -150,7 +150,7 @@ class _Nodes(NamedTuple):
 def _quick_cgf(t, nodes):
     "K at increasing tilts: M - 1 is known to some ulp of the terms' sizes."
     if t.size*nodes.y.size > _BLOCK: return log_mgf(t, *nodes[:2], nodes.singular)
-    few = np.searchsorted(t, _OVERFLOW/max(nodes.y.max(initial=0.), TINY))
+    few = np.searchsorted(t, SAFE_LOG/max(nodes.y.max(initial=0.), TINY))
     exponents = np.multiply.outer(t, nodes.y)
     near = np.log1p(np.expm1(exponents[:few]) @ nodes.w - nodes.singular[0])
     if few == t.size: return near

@@ -10,7 +10,7 @@ import inspect
 import warnings
 from bisect import bisect_left
 from functools import cache, lru_cache
-from math import copysign, exp, expm1, hypot, inf, log, log1p, sqrt
+from math import copysign, exp, hypot, inf, log, log1p, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +20,7 @@ from dp_saddle.base import (
     SMALLEST,
     TINY,
     Crossing,
+    capped_expm1,
     checks,
     invert,
     patch,
@@ -300,7 +301,6 @@ def _built(build, x):
 # Tuning: only time and width depend on it.
 _MAX_CHORDS, _STEEPER = 10, 1.3  # evaluations of eps; its log over that of mu, about
 _LONGEST_CHORD, _FAR = 1.5, 1e9   # in log parameter; noise that is looked for by bounds
-_STEEPEST, _MOST_NATS = 600., 700.     # of 1/sigma^2, and of one loss: foreseen are no more
 _HIGH_RATE = .9           # that builders take
 _LEAST_NOISE = 1/16       # sigma over sensitivity of sampled steps that is looked for
 _MOST_FORESEEN, _AHEAD, _FORESEEN = 20, .02, 1e-3    # strides; for slopes; the last one's length
@@ -346,10 +346,10 @@ def _kind(run):
 def _foreseen(mu, rate, n, delta):
     "log eps, about: of many small losses, and of one large loss, at a right angle."
     if rate == 1: return log(max(plain_epsilon_of_mu(mu*sqrt(n), delta), TINY))
-    limit = rate*sqrt(n*expm1(min(mu*mu, _STEEPEST)))
+    limit = rate*sqrt(n*capped_expm1(mu*mu))
     many, share = plain_epsilon_of_mu(max(limit, TINY), delta), delta/max(n*rate, TINY)
     one = plain_epsilon_of_mu(max(mu, TINY), max(share, SMALLEST)) if share < 1/2 else 0.
-    return log(max(hypot(many, log1p(rate*expm1(min(one, _MOST_NATS)))), TINY))
+    return log(max(hypot(many, log1p(rate*capped_expm1(one))), TINY))
 
 # %% ../../nbs/practice/calibration.ipynb #5280ad74
 def _check_noise(kind, target):

@@ -15,7 +15,7 @@ from math import exp, inf, log, pi, sqrt
 import numpy as np
 from scipy.special import log1p, logsumexp, ndtr
 
-from ..base import TINY, checks, find_roots, patch, quoted, safe_log
+from ..base import SAFE_LOG, TINY, checks, find_roots, patch, quoted, safe_log
 from ..engine import LatticeLoss, connect_the_dots
 from ..losses import FiniteLoss, NodeLoss, cuts_at_corner, legendre_panels
 from dp_saddle.mechanisms import (
@@ -38,7 +38,6 @@ _LOG_RARE = -50.          # log probability, below which many draws do: it is at
 _LOG_CUT_OFF = -100.      # log of the mass at infinity that a step on a lattice is given
 _LOG_NEARER = -60.        # ... or that, where the curve is that of a pair
 _END_GROWTH = 1.1         # the end of its losses is looked for in such strides
-_LARGEST_LOSS = 600.      # nats: what e^loss allows
 _MESHES_IN_A_STD = 32     # of the lattice of a step: so fine,
 FINER_MESHES = 256       # or so, where the curve is that of a pair,
 _MESHES_TO_THE_END = 3e4  # but with at most so many points,
@@ -322,7 +321,7 @@ def _end(curve, sigma, log_mass=_LOG_CUT_OFF):
     end = 1.
     while curve(np.array([end]), 1)[0] > log_mass:
         end *= _END_GROWTH
-        if end > _LARGEST_LOSS:
+        if end > SAFE_LOG:
             raise ValueError("sigma must be larger (about .1, with replacement about 1) where one "
                              "record is replaced, "
                              f"got {quoted(sigma)}: losses of {end:.0f} nats are too "

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import log_ndtr
 
-from ..base import ULP, noted, patch, safe_log
+from ..base import SAFE_LOG, ULP, capped_exp, noted, patch, safe_log
 from ..engine import NOTHING, CgfTable
 from ..plrv import MASS_ERROR
 from .truncated_moments import CutSum, cut_loss, cuts_of
@@ -40,7 +40,6 @@ _ENOUGH = 4.              # an eps is searched for up to so many times the first
 _AHEAD = 1e-5             # a step of a difference quotient
 _GROWN = 2.               # nats by which terms may grow on one line
 _KEPT = 8                 # tables
-_SAFE = 600.              # of an exponent
 
 # %% ../../nbs/sampling/large_jumps.ipynb #df00000b
 class Jumps(NamedTuple):
@@ -82,10 +81,10 @@ class Jumps(NamedTuple):
         -------
         shape (3, eps)
         """
-        K, P = np.exp(np.minimum(eps, _SAFE)), self.with_record
+        K, P = capped_exp(eps), self.with_record
         gain, off = P - K*self.without, self.off*(P + K*self.without)
-        low = np.where(eps < _SAFE, np.maximum(gain - (P - self.least) - off, 0), 0)
-        missing = np.exp(np.minimum(self.log_missing + (1 + self.u)*eps, _SAFE))
+        low = np.where(eps < SAFE_LOG, np.maximum(gain - (P - self.least) - off, 0), 0)
+        missing = capped_exp(self.log_missing + (1 + self.u)*eps)
         up = np.maximum(gain, 0) + missing*(1 + _BOUND_ROUNDING) + off
         up = np.minimum(up, P*(1 + self.off)) + _UNDER
         return safe_log(np.array([low, np.clip(gain, low, up), up]))
@@ -286,7 +285,7 @@ class _Served(NamedTuple):
 def _joined(one, other):
     "log of the sum of both, shape (3, eps)."
     logs = np.logaddexp(one, other)
-    ulps = _LOG_ULPS + 2*np.abs(np.maximum(logs, -_SAFE))
+    ulps = _LOG_ULPS + 2*np.abs(np.maximum(logs, -SAFE_LOG))
     return logs + np.array([[-1], [0], [1]])*ULP*ulps
 
 # %% ../../nbs/sampling/large_jumps.ipynb #df000017

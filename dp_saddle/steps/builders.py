@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special as sc
 
-from ..base import ULP, checks, patch, quoted
+from ..base import ULP, capped_expm1, checks, patch, quoted
 from ..losses import NodeLoss
 from ..mechanisms import Gaussian, Mechanism, PoissonSubsampled
 from ..plrv import LOG_SUM_ULPS, PLRV, Decay, LineValues, raised
@@ -39,7 +39,6 @@ _LEFT_OUT = Decimal('1e-25')  # of a tail, relative
 _MIX_ULPS = 16            # of a mixture of transforms, besides its parts' errors
 _EXPONENT_ULPS = 4        # ... and of the exponents in it, of their size
 _LOG_ULPS = 8             # ... and of the logarithm of 1 + a sum
-_LOG_HUGE = 600           # an error of e^600 says as little as a larger one
 _RATE_ERROR = 1e-12       # of the rate at which a record is in a batch that may be cut, relative
 
 # %% ../../nbs/steps/builders.ipynb #32311a68
@@ -311,9 +310,9 @@ def line(self:MixedLoss, t, s):
     size = share*np.exp(change_j.real)
     moved = np.where(far, size, share*np.abs(sc.expm1(change_j)))
     ulps = _MIX_ULPS + _EXPONENT_ULPS*(np.abs(self.logw) + np.abs(K_j))[:, None]
-    of_share = np.expm1(np.minimum(2*error_j[:, None] + 2*error, _LOG_HUGE))
+    of_share = capped_expm1(2*error_j[:, None] + 2*error)
     weight = of_share + ULP*(ulps + _EXPONENT_ULPS*np.abs(change_j))
-    noise = (size*np.expm1(np.minimum(log_error_j, _LOG_HUGE)) + moved*weight).sum(0)
+    noise = (size*capped_expm1(log_error_j) + moved*weight).sum(0)
     return _logarithms(K, error, change, far, total, noise)
 
 # %% ../../nbs/steps/builders.ipynb #3d055924
