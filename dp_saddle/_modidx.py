@@ -6138,6 +6138,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                     'dp_saddle/sampling/one_epoch.py'),
                                               'dp_saddle.sampling.one_epoch.LikelihoodRatioMean.__init__': ( 'sampling/one_epoch.html#likelihoodratiomean.__init__',
                                                                                                              'dp_saddle/sampling/one_epoch.py'),
+                                              'dp_saddle.sampling.one_epoch.LikelihoodRatioMean._count': ( 'sampling/one_epoch.html#likelihoodratiomean._count',
+                                                                                                           'dp_saddle/sampling/one_epoch.py'),
                                               'dp_saddle.sampling.one_epoch.LikelihoodRatioMean._gained': ( 'sampling/one_epoch.html#likelihoodratiomean._gained',
                                                                                                             'dp_saddle/sampling/one_epoch.py'),
                                               'dp_saddle.sampling.one_epoch.LikelihoodRatioMean._real': ( 'sampling/one_epoch.html#likelihoodratiomean._real',

@@ -60,7 +60,6 @@ _START = 8.            # widths by which the first cut is below what eps needs,
 _LOWEST = 4.           # but no more standard deviations below a kind's mean: there is nothing
 _TILTS = 30., 60       # times 2^k over the largest loss's size: tilts that are tried
 _DEVIATIONS = 0., 1e3  # where a kind's last cut may be, from its mean
-_KEPT_TABLES = 64      # of K at tilts, of a window
 _PLACES = 4096         # at which a valley, or a convex part, is looked for
 _REACHED = 40.         # standard deviations up to which an outcome matters for any delta
 _SAME_VALLEY = 1/2     # standard deviations of an outcome: as near, a cut may be kept
@@ -205,7 +204,7 @@ def tabulated(self:WindowedGaussianLoss, t):
         far = top + np.log(np.exp(exponents - top[:, None]).sum(1))
         near = np.abs(change) < 1/2
         return np.where(near, log1p(np.where(near, change, 0)), far)
-    return self.kept(('K', t.tobytes()), make, _KEPT_TABLES)
+    return self.kept(('K', t.tobytes()), make)
 
 # %% ../../nbs/engine/largest_loss_levels.ipynb #c9cda1b3
 @patch

@@ -9,7 +9,7 @@ __all__ = ['ATOM_ULPS', 'TABLE_ROUNDING', 'LOG_SMALLEST', 'FINE', 'BELOW_CHERNOF
            'log_curve', 'facts_of', 'EnumeratedTable', 'SingleStepTable']
 
 # %% ../../nbs/engine/line.ipynb #787d4058
-from functools import lru_cache, partial
+from functools import partial
 from math import ceil, inf, log, log2, prod, sqrt
 from typing import NamedTuple
 
@@ -22,6 +22,7 @@ from dp_saddle.base import (
     capped_exp,
     counted,
     invert,
+    keeps_answers,
     log_chernoff_factor,
     log_expm1,
     noted,
@@ -75,7 +76,6 @@ _MOST_OFF = 8.               # nats that rounding of atoms' losses may cost at a
 _FEW_TILTS = 30              # ... so many,
 _FIRST_OF_LIMIT = 1e-6       # ... or from this part of a limit that is asked for,
 _FIRST_OF_PART = 1e-4        # ... or of the largest tilt of a part of a law
-_KEPT_TILTS = 64             # grids of tilts that are kept
 _MAX_REFINEMENTS = 60        # of the table, for one cluster of eps
 _NEAR_LIMIT = .9             # of the largest tilt: no need to go nearer
 _LONGER = 1.1, 100, 18       # how the table grows: from, to (in units of its last tilt), how many
@@ -236,7 +236,7 @@ def tabulate(self:CgfTable,
     self.u, self.K, self.log_poles = u, K, np.log(u) + np.log1p(u)
     self.factor, self.slopes, self.right = log_chernoff_factor(u), None, {}
 
-@lru_cache(_KEPT_TILTS)
+@keeps_answers
 def _geometric(first, last, count): return np.geomspace(first, last, count)
 
 # %% ../../nbs/engine/line.ipynb #94858c91

@@ -10,14 +10,13 @@ __all__ = ['LEAST_SHARE', 'MOST_COMPONENTS', 'merged', 'on_a_sample', 'convoluti
 # %% ../../nbs/losses/mixtures.ipynb #514c61e1
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
-from functools import lru_cache
 from math import comb, fsum, inf, isclose, log, log10, pi, sqrt
 
 import numpy as np
 import scipy.special as sc
 from scipy.special import expm1, log1p, ndtr
 
-from ..base import SAFE_LOG, TINY, ULP, capped_expm1, checks, patch, quoted
+from ..base import SAFE_LOG, TINY, ULP, capped_expm1, checks, keeps_answers, patch, quoted
 from .densities import GaussianMixtureLoss, SubsampledGaussianLoss
 from .nodes import FiniteLoss
 from ..plrv import GaussianLoss, gaussian_log_delta
@@ -46,7 +45,6 @@ _FLAT_ULPS = 4            # of an outcome: where its search ends
 _MOST_STEPS = 200         # of Newton's search for an outcome,
 _CLOSE, _SLOW = 1e-9, .01 # ends where a step so small is no such part of the last: it is rounding
 MOST_COMPONENTS = 2000    # of a mixture
-_KEPT = 64                # sizes whose binomial coefficients are kept
 _LEAST_SLOPE = 1e-300      # of a loss, under a density
 
 # %% ../../nbs/losses/mixtures.ipynb #8802dcfc
@@ -258,7 +256,7 @@ def binomial_off(
         off = [way + i*step - whole - v.ln() for i, (way, v) in enumerate(zip(_log_ways(k), p))]
         return np.abs(np.array(off, float))
 
-@lru_cache(_KEPT)
+@keeps_answers
 def _log_ways(k):
     "log(k choose i) for i up to k, `_DECIMALS` digits."
     with localcontext(Context(prec=_DECIMALS)):

@@ -9,7 +9,7 @@ __all__ = ['calibrate', 'OptimalSchedule', 'optimal_schedule']
 import inspect
 import warnings
 from bisect import bisect_left
-from functools import cache, lru_cache
+from functools import cache
 from math import copysign, exp, hypot, inf, log, log1p, sqrt
 from typing import NamedTuple
 
@@ -23,6 +23,7 @@ from dp_saddle.base import (
     capped_expm1,
     checks,
     invert,
+    keeps_answers,
     patch,
     quoted,
     still_here,
@@ -55,12 +56,11 @@ _WHOLE_STRIDE, _MAX_STRIDES = 1.01, 60  # for whole numbers more than 1
 _NUDGE, _MAX_NUDGES = 1e-7, 40  # relative, where rounding makes the answer miss
 _REFUSED = 100.           # log mu where the builder refuses
 _LOWEST, _HIGHEST, _LOG_MU_ERROR = -60., 30., 1e-9  # log mu, between which it is looked for
-_KEPT = 64                # targets whose mu is known
 _MU_DELTA = 1e-10         # down to which mu is met, if nothing is said
 _SMALLEST_DELTA, _SMALLEST_MU = 5e-324, 1e-26  # whose logarithms are taken
 
 # %% ../../nbs/practice/calibration.ipynb #9308c4df
-@lru_cache(_KEPT)
+@keeps_answers
 def _log_mu(eps, log_delta):
     "log of the mu whose Gaussian mechanism has this delta at this eps: a Crossing."
     def below(m): return log_delta - gaussian_log_delta(eps, exp(m))

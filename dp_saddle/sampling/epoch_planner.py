@@ -6,14 +6,22 @@
 __all__ = ['epoch_of', 'Look', 'EpochCurve']
 
 # %% ../../nbs/sampling/epoch_planner.ipynb #ef6a466f
-from functools import lru_cache
 from math import ceil, exp, inf, log, pi
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import log_ndtr, ndtr
 
-from ..base import LARGEST_LOG, SAFE_LOG, TINY, ULP, capped_exp, patch, safe_log
+from dp_saddle.base import (
+    LARGEST_LOG,
+    SAFE_LOG,
+    TINY,
+    ULP,
+    capped_exp,
+    keeps_answers,
+    patch,
+    safe_log,
+)
 from .branch_cut import eps_of_jump, folded_line, log_jump
 from .one_epoch import LOWEST, Beyond, LikelihoodRatioMean, log_gain, log_option
 
@@ -37,7 +45,6 @@ _LEAST_PHI = 1e-13 - 1    # less 1, in a first look
 _FIRST_CUT = 8            # edges that the first part has, at least
 _NEARBY = 2.              # log of the quotient of tilts that aliases are bounded with
 _CUT_OF_GUESS = 5.        # one bin is small below
-_KEPT = 16                # epochs with their first looks
 _PLACES, _FIRST, _LAST = 80, .01, 20.     # eps of a first guess, the first in std
 _HIGH, _STEP, _FEW = 15., .25, 8  # where the panels of a first look end, their steps and nodes
 _EDGES_OF_CELLS = np.arange(-600, 501)/50     # Gaussians
@@ -47,7 +54,7 @@ _ORDER = 61               # the largest order of a moment
 _LOWEST_LOG = -1e4        # below, no bound on a logarithm needs to be relative
 
 # %% ../../nbs/sampling/epoch_planner.ipynb #25abcbaf
-@lru_cache(_KEPT)
+@keeps_answers
 def epoch_of(
     sigma,  # > 0
     T,      # an integer >= 2

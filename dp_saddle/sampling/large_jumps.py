@@ -6,14 +6,22 @@
 __all__ = ['Jumps', 'Kind', 'tilts_of', 'CutRun', 'CutTable']
 
 # %% ../../nbs/sampling/large_jumps.ipynb #df000004
-from functools import lru_cache
 from math import ceil, exp, inf, log, log1p, pi, sqrt
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import log_ndtr
 
-from ..base import SAFE_LOG, ULP, capped_exp, noted, patch, safe_log
+from dp_saddle.base import (
+    SAFE_LOG,
+    ULP,
+    capped_exp,
+    keeps_answers,
+    kept_answer,
+    noted,
+    patch,
+    safe_log,
+)
 from ..engine import NOTHING, CgfTable
 from ..plrv import MASS_ERROR
 from .truncated_moments import CutSum, cut_loss, cuts_of
@@ -39,7 +47,6 @@ _OF_JUMPS = .01           # of delta, at least, is left to lines when eps is gue
 _ENOUGH = 4.              # an eps is searched for up to so many times the first guess
 _AHEAD = 1e-5             # a step of a difference quotient
 _GROWN = 2.               # nats by which terms may grow on one line
-_KEPT = 8                 # tables
 
 # %% ../../nbs/sampling/large_jumps.ipynb #df00000b
 class Jumps(NamedTuple):
@@ -159,7 +166,7 @@ def log_missing(self:Kind,
     return front + (1 + u)*eps + kappa - less*u*(u + 1)/2*self.variance
 
 # %% ../../nbs/sampling/large_jumps.ipynb #df00000e
-@lru_cache(_KEPT)
+@keeps_answers
 def tilts_of(
     plrv,  # a ComposedLoss
 ):         # (1-d, 1-d)
@@ -334,10 +341,8 @@ class CutTable(CgfTable):
 @patch
 def below(self:CutTable, cuts):
     "The table of what is below these cuts, kept."
-    if cuts not in self.tables:
-        if len(self.tables) >= _KEPT: self.tables.pop(list(self.tables)[0])
-        self.tables[cuts] = CutRun(self.plrv, self.kinds, cuts, *self.settings)
-    return self.tables[cuts]
+    def make(): return CutRun(self.plrv, self.kinds, cuts, *self.settings)
+    return kept_answer(self.tables, cuts, make)
 
 # %% ../../nbs/sampling/large_jumps.ipynb #df000018
 @patch

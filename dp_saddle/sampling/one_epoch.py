@@ -22,6 +22,7 @@ from dp_saddle.base import (
     capped_exp,
     capped_expm1,
     gauss_error,
+    kept_answer,
     legendre,
     log_expm1,
     patch,
@@ -53,7 +54,6 @@ _SCANNED, _HALVINGS = 120, 20     # places at which a decay is looked at, and oc
 _MIDDLE = -6., 3., .5     # Gaussians that a decay is seen from: from, to, step
 _MOST = 1 << 22, 1 << 10  # terms of a line: so many, or so many for each bin,
 _FEWEST_PLACES = 32       # and places that it has at least
-_KEPT = 64                # lines whose length is known
 _CELLS, _MOST_PANELS = 1000, 150          # of a density; of Gaussians where a decay is looked at
 _LEAST_SIGMA, _FEWEST = .29, 10           # noise over sensitivity, and bins: else a line is long
 _STEEP = .35                              # with less noise than 1, more bins: a power of them
@@ -615,16 +615,17 @@ def count(self:LikelihoodRatioMean,
     an integer; 0 if they take too many terms
     """
     if not X: return 0                          # there is no other tilt to bound aliases with
-    if (low, high, v, X) in self.counts: return self.counts[low, high, v, X]
+    return kept_answer(self.counts, (low, high, v, X), lambda: self._count(low, high, v, X))
+
+@patch
+def _count(self:LikelihoodRatioMean, low, high, v, X):
     cut, h, s = high if low == -inf else low, 2*pi/X, inf
     most = max(_MOST[0], _MOST[1]*self.T)
     def is_short(s): return s/h*_ORDER*self.panels(v, min(s, 1/TINY), high) < most
     if is_short(_FEWEST_PLACES*h) and v*float(self.part(high)) < SAFE_LOG:
         mass = self.spread(v, LOWEST, cut)[1].sum()
         if mass < inf: s = self.end(v, mass, cut)
-    if len(self.counts) > _KEPT: self.counts.clear()
-    self.counts[low, high, v, X] = ceil(s/h) + 1 if is_short(s) else 0
-    return self.counts[low, high, v, X]
+    return ceil(s/h) + 1 if is_short(s) else 0
 
 # %% ../../nbs/sampling/one_epoch.ipynb #b53ee317
 @patch

@@ -7,14 +7,22 @@ __all__ = ['log_gamma_at', 'log_fan', 'log_condition', 'Falling', 'between', 'Wi
            'CutMoments', 'CutLoss', 'CutSum', 'cut_moments', 'cuts_of', 'cut_loss']
 
 # %% ../../nbs/sampling/truncated_moments.ipynb #b7fc21b3
-from functools import lru_cache
 from math import ceil, exp, inf, log, log1p, pi, sin, sqrt
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import log_ndtr
 
-from ..base import SAFE_LOG, TINY, ULP, capped_exp, log_expm1, patch, safe_log
+from dp_saddle.base import (
+    SAFE_LOG,
+    TINY,
+    ULP,
+    capped_exp,
+    keeps_answers,
+    log_expm1,
+    patch,
+    safe_log,
+)
 from ..plrv import PLRV, ComposedLoss, Decay, LineValues
 from .epoch_planner import epoch_of
 from .lognormal_moments import log_gamma, rows_of
@@ -64,7 +72,6 @@ _FROM, _LOOKED, _TINY, _SMALL = -8., 800, .01, 2.     # a first look; below is n
 _TILTS = np.geomspace(1, 1e4, 100)        # of which the largest is one:
 _MOST_K, _PER_BIN = 20., 4.     # with no more than this, nats, for its moment, and a bin for each
 _POINTS = 1 << 12         # what a place of a line is said to cost
-_KEPT = 32                # cuts
 _MOST_JUMPS = 3.          # log of how many of them a tilted epoch may have
 _FEWEST_BINS = 1000       # with fewer, moments of sampling/lognormal_moments are enough
 _LARGEST_JUMP = 300.      # of S, below a cut: larger ones want more windows than is quick
@@ -824,7 +831,7 @@ class CutSum(ComposedLoss):
         "How many windows a line at a tilt `t` has."
         return sum(p.moments.count(1 + t) for p, _ in self.parts if isinstance(p, CutLoss))
 
-@lru_cache(_KEPT)
+@keeps_answers
 def cut_moments(sigma, T, cut):
     "The CutMoments, kept."
     return CutMoments(sigma, T, cut)

@@ -10,14 +10,13 @@ __all__ = ['adaptive_clipping', 'group', 'MixedLoss', 'Truncation', 'truncation'
 # %% ../../nbs/steps/builders.ipynb #c0c3307f
 from dataclasses import dataclass, replace
 from decimal import MAX_EMAX, MIN_EMIN, Decimal, localcontext
-from functools import lru_cache
 from math import comb, exp, factorial, fsum, inf, log1p, sqrt
 from typing import NamedTuple
 
 import numpy as np
 from scipy import special as sc
 
-from ..base import ULP, capped_expm1, checks, patch, quoted
+from ..base import ULP, capped_expm1, checks, keeps_answers, patch, quoted
 from ..losses import NodeLoss
 from ..mechanisms import Gaussian, Mechanism, PoissonSubsampled
 from ..plrv import LOG_SUM_ULPS, PLRV, Decay, LineValues, raised
@@ -44,7 +43,6 @@ _RATE_ERROR = 1e-12       # of the rate at which a record is in a batch that may
 # %% ../../nbs/steps/builders.ipynb #32311a68
 # Tuning: only time and width depend on it.
 _NEAR = .5                # |M - 1| below which K is summed without its leading 1
-_TRUNCATIONS = 256        # that are kept
 
 # %% ../../nbs/steps/builders.ipynb #9f236a5f
 def adaptive_clipping(
@@ -413,7 +411,7 @@ class Truncation(NamedTuple):
     log_cut: float    # log of tau, the probability that it may be; -inf where none is
     rate: float       # of a record in a sample that is cut, q', in [0, 1)
 
-@lru_cache(_TRUNCATIONS)
+@keeps_answers
 def truncation(
     dataset_size,    # records, n >= 1
     rate,            # of the Poisson sample, in (0, 1]
