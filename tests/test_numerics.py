@@ -11,12 +11,16 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from dp_saddle.base.numerics import (
+    LARGEST_LOG,
     RTOL,
+    SAFE_LOG,
     SERIES_REACH,
     TINY,
     ULP,
     Crossing,
     bisect,
+    capped_exp,
+    capped_expm1,
     expm1mx,
     find_roots,
     invert,
@@ -312,3 +316,11 @@ def test_ways_to_draw_are_all_there_are(kinds, n):
     drawn = [*combinations_with_replacement(range(kinds), n)][::-1]
     assert counts.tolist() == [[way.count(k) for k in range(kinds)] for way in drawn]
     assert len(found) == min(kinds, n)
+
+def test_a_capped_exponential_is_the_exponential_below_its_limit():
+    "And from there on its largest value, which leaves room for factors."
+    for x in (-inf, -745., -1e-300, 0., 3., SAFE_LOG):
+        assert capped_exp(x) == np.exp(x) and capped_expm1(x) == np.expm1(x)
+    beyond = np.array([nextafter(SAFE_LOG, inf), LARGEST_LOG, 1e308, inf])
+    assert set(capped_exp(beyond)) == {np.exp(SAFE_LOG)}
+    assert 1e40*capped_expm1(beyond).sum() < inf and np.exp(LARGEST_LOG) < inf

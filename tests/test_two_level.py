@@ -48,10 +48,12 @@ WHOSE = 'record', 'client'
 @pytest.fixture
 def coarse(monkeypatch):
     "Fewer points: the bounds hold, and are wider."
-    page.pairs_of_run.cache_clear()
+    def forget():
+        for kept in (page.pairs_of_run, page._under): kept.cache_clear()
+    forget()
     monkeypatch.setattr(page, '_PER_FALL', 24)
     yield
-    page.pairs_of_run.cache_clear()
+    forget()
 
 def curve(pairs, gamma): return sum(max(p - gamma*q, 0) for p, q in pairs)
 

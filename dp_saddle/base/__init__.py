@@ -5,11 +5,12 @@ error that names its parameter, a style for a picture. Its one result: doubles w
 rounding error. Used by every other folder; it uses none.
 
 Its protocol. Of sums: `two_sum` has the exact error, `by_halves` and `tail_sums` lose little,
-`round_outwards` makes a bound of a number. Without cancellation: `expm1mx`, `log_expm1`. Roots in
-proved brackets: `invert`, `bisect`. `checks` has one function for each kind of argument, and each
-returns the value or raises an error that names parameter, value and range; `read_json` and
-`read_yaml` are strict. A constant of a module is of one of three kinds, proved, rounding or
-tuning; the index of constants lists the first two.
+`round_outwards` makes a bound of a number. Without cancellation: `expm1mx`, `log_expm1`. Without
+overflow: `capped_exp`. Answers that are kept: `keeps_answers`. Roots in proved brackets:
+`invert`, `bisect`. `checks` has one function for each kind of argument, and each returns the
+value or raises an error that names parameter, value and range; `read_json` and `read_yaml` are
+strict. A constant of a module is of one of three kinds, proved, rounding or tuning; the index of
+constants lists the first two.
 
 From `doors`:
     door: What the `__init__` of a folder needs, so that names are loaded when somebody asks for
@@ -36,6 +37,9 @@ From `numerics`:
     bisect: Where yes-or-no questions change their answer: by halves, elementwise, until
         neighbours
     by_halves: The sum over the first axis: an error grows with the logarithm of its length
+    capped_exp: e^x where it is a bound: beyond e^600, which says as little, it is cut, and
+        nothing overflows
+    capped_expm1: e^x - 1 to all digits, cut as `capped_exp` is
     Crossing: Where a falling function goes through 0: it is positive at one end, and not at the
         other
     decaying_sums: sum_{i >= j} p_i decay^{i - j} for every j: one pass from the right
@@ -48,6 +52,7 @@ From `numerics`:
         around it
     in_order: A lower bound that is not above the upper one: ArithmeticError if it is
     invert: Where a falling function goes through 0: a proved bracket (Chandrupatla 1997)
+    LARGEST_LOG: and others here: e^700 is a double still
     legendre: Gauss's rule of n nodes, exact for polynomials of degree 2n - 1, to half a last
         digit
     log_chernoff_factor: log max (1 - e^-l)e^-ul over l > 0: log delta(x) <= K(u) - ux plus this
@@ -58,6 +63,7 @@ From `numerics`:
     round_outwards: x in decimal digits, on the safe side of what the double (or the Decimal) is
     rounded_up: The double that an exact bound is
     RTOL: relative width of a bracket: about as narrow as doubles allow
+    SAFE_LOG: nats: exponents of bounds are cut here
     safe_log: log x, with -inf at 0 and no warning
     SERIES_REACH: |x| below which e^x - 1 - x is summed as a series
     SMALLEST: the smallest double > 0: an upper bound on what is below all doubles
@@ -77,6 +83,10 @@ From `checks`:
     counted: The items of a loop that may take long: who waits is told how far it is
     end_line: Clear the line, if there is one: the work is done, or something else is to be
         written
+    KEPT: answers of a function, of some MB at most
+    kept_answer: make(), or what it was when this key was asked before; of too many answers the
+        oldest goes
+    keeps_answers: Keep a function's answers
     MadeInTurn: A class that asks while one of it is made: its constructor, and its heirs', hold
         `asking`
     patch: Make the function a method (or a property) of the class that its first parameter names
@@ -130,12 +140,14 @@ __getattr__, __dir__, __all__ = door(__name__, {
         "as_path kind_of known lines_of meant quoted read_bytes read_file read_json "
         "read_text read_toml read_yaml told UNCLEAR",
     "numerics":
-        "bisect by_halves Crossing decaying_sums expm1mx EXTENDED FEW_NODES "
-        "find_roots gauss_error in_order invert legendre log_chernoff_factor "
-        "log_expm1 MANY_NODES round_outwards rounded_up RTOL safe_log SERIES_REACH SMALLEST "
+        "bisect by_halves capped_exp capped_expm1 Crossing decaying_sums expm1mx EXTENDED "
+        "FEW_NODES find_roots gauss_error in_order invert LARGEST_LOG legendre "
+        "log_chernoff_factor log_expm1 MANY_NODES round_outwards rounded_up RTOL SAFE_LOG "
+        "safe_log SERIES_REACH SMALLEST "
         "tail_sums TINY two_sum ULP ways_to_draw weighted_expm1mx",
     "checks":
-        "asking cached_property counted end_line MadeInTurn patch Saved show_progress "
+        "asking cached_property counted end_line KEPT kept_answer keeps_answers MadeInTurn "
+        "patch Saved show_progress "
         "still_here Task TooDear tracked users_level",
     "traces": "attempt noted towards traced tracing",
     "constants": "",

@@ -9,7 +9,7 @@ __all__ = ['BIN_BITS', 'whole_moments', 'BinRay', 'bin_values', 'BinsStep', 'bin
 from math import ceil, cos, exp, floor, inf, lgamma, log, pi, sqrt
 from typing import NamedTuple
 
-from ..base import TooDear, patch
+from ..base import TooDear, capped_exp, patch
 from dp_saddle.certificates.interval_transforms import (
     FiniteStep,
     GaussianStep,
@@ -38,7 +38,6 @@ _SPARE = 192              # bits
 _UNSEEN = 40.             # nats: terms so far below the aim are left out
 _STRIDE = .5              # nats between places where the nodes may end
 _ROUGH = 400, .1          # points of a rough sum on each side; how far apart
-_LARGE = 600.             # exponents of doubles end here
 _MOST_NODES = 1 << 17
 _MOST_WORK = 1 << 33      # bits of all sums of a ray: about three minutes
 _MOST_ORDER = 1 << 12     # of a moment, a few seconds
@@ -116,7 +115,7 @@ def _log_phi(mu, x):
     "log E exp(-e^x Y), about; doubles."
     side, step = _ROUGH
     g = [step*i for i in range(-side, side + 1)]
-    logs = [-b*b/2 - exp(min(x + mu*b - mu*mu/2, _LARGE)) for b in g]
+    logs = [-b*b/2 - capped_exp(x + mu*b - mu*mu/2) for b in g]
     top = max(logs)
     return top + log(sum(exp(l - top) for l in logs)*step/sqrt(2*pi))
 

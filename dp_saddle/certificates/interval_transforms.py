@@ -15,7 +15,7 @@ import cmath
 from fractions import Fraction
 from math import ceil, exp, inf, log, pi, sqrt
 
-from ..base import TooDear, patch, quoted, still_here
+from ..base import SAFE_LOG, TooDear, patch, quoted, still_here
 
 try:
     from flint import acb, acb_mat, acb_poly, arb, ctx
@@ -50,7 +50,6 @@ _TRIED = 57, .25, 5.      # heights that are tried: so many, each e^-.25 of the 
 _ROUGH_NODES = 200        # of a sum in doubles
 _WIDEST = 4.              # half-width of a strip
 _MOST_TERMS = 1 << 19     # of a binomial tail
-_LOG_HUGE = 600.          # exponents of doubles end here
 _MOST_ROOTS = 256         # of a polynomial,
 _BITS = 512, 2048         # at one of these precisions,
 _ROOT_BITS = 160          # known so well
@@ -723,7 +722,7 @@ class LatticeStep(MixtureStep):
 
     def rough_log_w(self, x, turn=0., less=0.):
         "The same in doubles, at x + i turn."
-        def part(v): return v if v.real > _LOG_HUGE else cmath.log(1 + cmath.exp(v))
+        def part(v): return v if v.real > SAFE_LOG else cmath.log(1 + cmath.exp(v))
         z = float(self.unit)*complex(x, turn)
         return self.rough[0][1] + sum(part(z - log_r) for log_r in self.near)
 

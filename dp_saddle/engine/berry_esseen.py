@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import exp1, gamma, gammaincc
 
-from ..base import FEW_NODES, TINY, gauss_error, legendre, patch
+from ..base import FEW_NODES, SAFE_LOG, TINY, capped_exp, gauss_error, legendre, patch
 from ..losses import lyapunov_most
 from ..plrv import as_composition, raised, sum_raised
 from ..saddlepoint import BERRY_ESSEEN, FACTORIAL
@@ -55,7 +55,6 @@ IDENTICAL_CROSS = ((0, 0, 9, 8, 2), (1, 0, 8, 12, 1.5))
 
 # %% ../../nbs/engine/berry_esseen.ipynb #81a314dd
 # Rounding: may grow, never shrink.
-LARGEST_EXPONENT = 600      # of e: beyond, no bound is useful
 # Tuning: only time and width depend on it.
 RHO = 4                     # of the ellipses around panels, and their axes for half-length 1
 WIDE, TALL = (RHO + 1/RHO)/2, (RHO - 1/RHO)/2
@@ -297,7 +296,7 @@ def any_steps(self:FourMoments):
 def _far(self:FourMoments):
     "From the split on: an integral of u^2 e^{-slope u^2}, or inf where that is far from useful."
     slope, m, end, beyond = (SLOPE - sqrt(self.k))/2, self.near_end, self.cut, 0.
-    if slope*end**2 < -LARGEST_EXPONENT:
+    if slope*end**2 < -SAFE_LOG:
         return inf
     if slope*(end**2 - m*m) > FAR_NATS:
         end = sqrt(m*m + FAR_NATS/slope)
@@ -418,7 +417,7 @@ def far_from_origin(self:FourMoments, u, largest):
     "A bound on |f - g| anywhere: step by step, or |f| + |g|."
     exponent = -u*u/2 + CHI*self.Kt3*u**THIRD/self.root + u*u/2*largest
     steps = self.K3*u**THIRD/(FACTORIAL[3]*self.root)
-    one = steps*np.exp(np.minimum(exponent, LARGEST_EXPONENT)) + self.skew(u)*np.exp(-u*u/2)
+    one = steps*capped_exp(exponent) + self.skew(u)*np.exp(-u*u/2)
     return np.minimum(one, np.exp(-u*u/2*(1 - BEND*u/self.T)) + self.first_order(u))
 
 # %% ../../nbs/engine/berry_esseen.ipynb #597d485d

@@ -6,7 +6,6 @@
 __all__ = ['derivatives', 'Step', 'step_of', 'curves', 'SingularPart', 'EndsLine', 'EndsTable']
 
 # %% ../../nbs/engine/endpoint_expansion.ipynb #f993eb8a
-from functools import lru_cache
 from math import ceil, exp, factorial, inf, log, log1p, log2, pi
 from typing import NamedTuple
 
@@ -16,6 +15,7 @@ from dp_saddle.base import (
     TINY,
     ULP,
     cached_property,
+    keeps_answers,
     log_chernoff_factor,
     log_expm1,
     patch,
@@ -57,7 +57,7 @@ _ROUNDS = 4                  # lines until delta is what was guessed,
 _WRONG = 1                   # to so many nats
 _LONGER = 1, 1.1, 1.25, 1.5, 2, 3      # periods that are tried
 _OTHERS = np.array([0., 1/16, 1/4, 1/2, 3/4, 5/4, 3/2, 2, 3, 5, 9])   # tilts of aliases, over t
-_BLOCK, _KEPT = 1 << 16, 1 << 6      # distances that are looked at together; series that are kept
+_BLOCK = 1 << 16                  # distances that are looked at together
 
 # %% ../../nbs/engine/endpoint_expansion.ipynb #fcd11885
 _FACTORIALS = np.array([float(factorial(i)) for i in range(_ORDER)])
@@ -82,7 +82,7 @@ def derivatives(
     powers = (sigma - 1/2)**np.arange(_ORDER)/_FACTORIALS
     return np.convolve(_series(tau), powers)[:_ORDER]*_FACTORIALS
 
-@lru_cache(_KEPT)
+@keeps_answers
 def _series(tau):
     "The powers' coefficients of h = (1 - tau (e^u - 1))^{-3/2}: (1 - ...) h' = 3/2 tau e^u h."
     h, over = [1.], (1/_FACTORIALS).tolist()
@@ -514,7 +514,7 @@ class EndsTable(CgfTable):
     def main(self, sigma):
         "The SingularPart with this pole, kept."
         def make(): return SingularPart(self.plrv, sigma)
-        return self.plrv.kept(('main part', sigma), make, len(_SIGMAS))
+        return self.plrv.kept(('main part', sigma), make)
 
 # %% ../../nbs/engine/endpoint_expansion.ipynb #ad793c80
 @patch

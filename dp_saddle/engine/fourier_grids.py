@@ -13,8 +13,8 @@ from math import exp, inf, log, pi
 import numpy as np
 from scipy import fft
 
-from ..base import TINY, checks, patch, users_level
-from .circles import LARGEST_LOG, GridCurve
+from ..base import LARGEST_LOG, TINY, checks, patch, users_level
+from .circles import GridCurve
 from .prv_bands import chernoff_reach
 from ..mechanisms import Accountant
 

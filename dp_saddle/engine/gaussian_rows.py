@@ -7,7 +7,6 @@ __all__ = ['ALIKE', 'ALONE', 'LEAST_DELTA', 'class_of', 'pair_of', 'one_kind', '
            'both_ways', 'epsilons_of_sampled', 'epsilon_of_kinds']
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #df968905
-from functools import lru_cache
 from math import ceil, exp, floor, fsum, inf, log, log2, pi
 from typing import NamedTuple
 
@@ -19,7 +18,10 @@ from dp_saddle.base import (
     TINY,
     ULP,
     Task,
+    capped_exp,
     counted,
+    keeps_answers,
+    kept_answer,
     log_chernoff_factor,
     log_expm1,
     noted,
@@ -54,7 +56,6 @@ _NO_LARGE = .5         # of a sum: what may be added to it at most, if it is to 
 _ANGLE = 2             # a frequency, and its product with eps
 _CGF_ULPS = 4          # n K_1, and n times its change
 _TERM_ULPS = 28        # a line's terms and their sum, besides half of log2 of how many there are
-_LARGEST = 700.        # nats: exp of it is a double still, and no line with it is narrow
 _NEAR_ONE = 1/4        # of 1, in a logarithm in the precision of the nodes
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #92ad7065
@@ -91,7 +92,6 @@ _MOST_NODES = 1 << 11, 1 << 17    # of a table, of a line
 _LONG, _FINE = 1 << 12, 1 << 12   # nodes of lines that are not kept; that may be tried again
 _SOONER = 2.**np.arange(-12, -1.4, .25)    # of the guess: where a line without small losses ends;
 _LONGEST = 1 << 14                         # of so many nodes at most
-_KEPT = 64                         # kinds of steps, and tables and classes of each
 _STEPS, _SETTLED, _LEAST_PART, _ROUNDS = 16, 1e-14, 1/8, 8   # of Newton's method; of ends' search
 _LENGTHEN, _NUDGE = .01, 4        # by which a step outwards is too long; in ulps
 _MOST_RUN = 10**8                 # steps that are asked here
@@ -290,9 +290,7 @@ def known(self:Rows):
 def kept(self:Rows, make, *asked):
     "What `make` makes of these numbers or arrays; kept."
     name = make.__name__, *(np.asarray(v).tobytes() for v in asked)
-    if name in self.known: return self.known[name]
-    if len(self.known) >= _KEPT: self.known.clear()
-    return self.known.setdefault(name, make(*asked))
+    return kept_answer(self.known, name, lambda: make(*asked))
 
 @patch
 def table_for(self:Rows, n, goal):
@@ -455,7 +453,7 @@ def lines(self:Rows, step, n, plan):
     c, ulp = np.exp(change)*step.weight, float(np.finfo(change.dtype).eps)
     wrong, ulps = np.abs(c)*np.expm1(np.minimum(off, 1)), _TERM_ULPS + log2(c.shape[1])/2
     if (off >= 1).any():
-        large = np.abs(step.weight)*np.exp(np.minimum(change.real.astype(float) + off, _LARGEST))
+        large = np.abs(step.weight)*capped_exp(change.real.astype(float) + off)
         wrong = np.where(off < 1, wrong, large)
     if step.rest is not None: c, wrong = taken_away(n, step.rest, step.unsure, c, wrong)
     size = np.abs(c)
@@ -863,7 +861,7 @@ def _larger(found, goal, eps=None):
     return np.where(good & (bounds[0] <= bounds[2]), bounds, np.nan)[..., 0]
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #ce75e977
-@lru_cache(_KEPT)
+@keeps_answers
 def pair_of(
     *kind,  # of step, as `kind_of` has it
 ):          # Rows, kept: what they were asked before is not computed again

@@ -6,13 +6,12 @@
 __all__ = ['coefficients', 'whole', 'terms_for', 'ExactLaplaceCurve']
 
 # %% ../../nbs/engine/laplace_polynomials.ipynb #935091e5
-from functools import lru_cache
 from itertools import product
 from math import comb, exp, inf, log, log2, prod
 
 import numpy as np
 
-from ..base import ULP, patch
+from ..base import ULP, keeps_answers, patch
 from ..losses import LaplaceLoss
 
 # %% ../../nbs/engine/laplace_polynomials.ipynb #2e2f56aa
@@ -27,14 +26,14 @@ _LEAST_D = 2.**-20         # sensitivity over scale: its last binary digit is ab
 # Tuning: only time and width depend on it.
 _MOST_REACH = 2.**8        # nats, of all steps
 _BITS = 1 << 7             # binary digits beside those of delta
-_KEPT, _ROUND = 1 << 5, 1 << 4  # tables of coefficients; their terms are multiples of that
+_ROUND = 1 << 4                 # terms of a table of coefficients are multiples of that
 _TILTS = np.geomspace(2.**-12, 2.**60, 96)   # of the guess
 _STEPS, _ROUNDS = 30, 30   # of the search, and of the search for ends
 _SETTLED = 1e-13           # of log delta, relatively: from here on a step is rounding
 _LENGTHEN, _NUDGE = .01, 2 # by which a step outwards is too long; in ulps
 
 # %% ../../nbs/engine/laplace_polynomials.ipynb #8d2193aa
-@lru_cache(_KEPT)
+@keeps_answers
 def coefficients(
     n,      # steps, >= 1
     count,  # powers J, from 0 on: at most n

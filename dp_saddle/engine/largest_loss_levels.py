@@ -12,7 +12,17 @@ from math import comb, inf, log, pi, sqrt
 import numpy as np
 from scipy.special import expit, expm1, log1p, log_ndtr
 
-from ..base import TINY, ULP, bisect, log_expm1, patch, weighted_expm1mx
+from dp_saddle.base import (
+    SAFE_LOG,
+    TINY,
+    ULP,
+    bisect,
+    capped_exp,
+    capped_expm1,
+    log_expm1,
+    patch,
+    weighted_expm1mx,
+)
 from ..losses import GaussianMixtureLoss, SubsampledGaussianLoss
 from ..plrv import PLRV, Decay, LineValues, raised, sum_raised
 
@@ -26,7 +36,6 @@ _WINDOW_ULPS = 32      # of 1 and the logs that a weight is made of
 _SUM_ULPS = 16         # of a sum over the nodes, in units of the moduli's
 _COUNT_ULPS = 8        # of K of a level, besides its parts'
 _DECAY_ULPS = 32       # of log r, where it bounds a level's decay, of 1 and its size
-_OVERFLOW = 600.       # errors from e^600 on say nothing
 _TINY_GAIN = -300.     # log of a quotient r from which on log(1 + r) is r, to all digits
 
 # Tuning: only time and width depend on it.
@@ -51,7 +60,6 @@ _START = 8.            # widths by which the first cut is below what eps needs,
 _LOWEST = 4.           # but no more standard deviations below a kind's mean: there is nothing
 _TILTS = 30., 60       # times 2^k over the largest loss's size: tilts that are tried
 _DEVIATIONS = 0., 1e3  # where a kind's last cut may be, from its mean
-_KEPT_TABLES = 64      # of K at tilts, of a window
 _PLACES = 4096         # at which a valley, or a convex part, is looked for
 _REACHED = 40.         # standard deviations up to which an outcome matters for any delta
 _SAME_VALLEY = 1/2     # standard deviations of an outcome: as near, a cut may be kept
@@ -190,13 +198,13 @@ def tabulated(self:WindowedGaussianLoss, t):
     def make():
         y, logw = self.path(0., 0., 0.)
         exponents = np.multiply.outer(t, y)
-        change = np.expm1(np.minimum(exponents, _OVERFLOW)) @ np.exp(logw)
+        change = capped_expm1(exponents) @ np.exp(logw)
         exponents += logw
         top = exponents.max(1)
         far = top + np.log(np.exp(exponents - top[:, None]).sum(1))
         near = np.abs(change) < 1/2
         return np.where(near, log1p(np.where(near, change, 0)), far)
-    return self.kept(('K', t.tobytes()), make, _KEPT_TABLES)
+    return self.kept(('K', t.tobytes()), make)
 
 # %% ../../nbs/engine/largest_loss_levels.ipynb #c9cda1b3
 @patch
@@ -282,7 +290,7 @@ def line(self:WindowedGaussianLoss, t, s):
     K, error, change, log_error = GaussianMixtureLoss.line(self, t, s)
     weights = self._weights_off(t)
     more = weights*np.exp(-change.real)
-    relative = np.expm1(np.minimum(log_error, _OVERFLOW)) + more
+    relative = capped_expm1(log_error) + more
     return LineValues(K, error + weights, change, np.log1p(relative))
 
 # %% ../../nbs/engine/largest_loss_levels.ipynb #8a11d174
@@ -410,7 +418,7 @@ def line(self:LevelLoss, t, s):
     if not inside: return LineValues(K, error, change, log_error)
     gain, noise = self._gained(below, inside)
     gain = np.where(np.abs(gain) < TINY, TINY, gain) + 0j
-    noise = noise*np.exp(np.minimum(log_error, _OVERFLOW))
+    noise = noise*capped_exp(log_error)
     relative = np.minimum(noise/np.abs(gain), 1/TINY)
     return LineValues(K, error, change + np.log(gain), np.log1p(relative))
 
@@ -422,7 +430,7 @@ def _total(self:LevelLoss, values):
 # %% ../../nbs/engine/largest_loss_levels.ipynb #3ca5680a
 def _log_most(values):
     "log(1 + the relative error of e^{K + change})."
-    most = np.minimum(values.log_error, _OVERFLOW)
+    most = np.minimum(values.log_error, SAFE_LOG)
     return most + np.log1p(values.error*np.exp(-most))
 
 # %% ../../nbs/engine/largest_loss_levels.ipynb #32375a5e
@@ -448,7 +456,7 @@ def _gained(self:LevelLoss, below, inside):
         fewer = [(n - (k == kind), r) for k, n, r in zip(self.inside, counts, most, strict=True)]
         fewer = [(n, r) for n, r in fewer if n]
         return _log_gain(*zip(*fewer, strict=True)) if fewer else np.full(most[0].shape, -inf)
-    def times(log_factor): return np.exp(np.minimum(log_factor - log_first, _OVERFLOW))
+    def times(log_factor): return capped_exp(log_factor - log_first)
     parts = sum(n*times(size(kind))*-expm1(-_log_most(v))
                 for kind, (n, v) in enumerate(zip(self.counts, below, strict=True)))
     windows = sum(n*times(np.logaddexp(0, size(kind)) + r)*-expm1(-b)
@@ -476,7 +484,7 @@ def _known(self:LevelLoss, below, inside):
 def _error_of_windows(self:LevelLoss, inside, alpha, log_first):
     "What the windows' errors move log of the bracket at s = 0 by, at most; `alpha`: the others'."
     errors = [error for _, error in inside]
-    moved = np.exp(min(alpha + max(errors), _OVERFLOW))
+    moved = capped_exp(alpha + max(errors))
     together = (1 + moved*np.logaddexp(0, log_first))*max(errors)
     return min(together, sum(n*v for n, v in zip(self.inside_counts, errors, strict=True)))
 

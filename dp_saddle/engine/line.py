@@ -9,7 +9,7 @@ __all__ = ['ATOM_ULPS', 'TABLE_ROUNDING', 'LOG_SMALLEST', 'FINE', 'BELOW_CHERNOF
            'log_curve', 'facts_of', 'EnumeratedTable', 'SingleStepTable']
 
 # %% ../../nbs/engine/line.ipynb #787d4058
-from functools import lru_cache, partial
+from functools import partial
 from math import ceil, inf, log, log2, prod, sqrt
 from typing import NamedTuple
 
@@ -19,8 +19,10 @@ from scipy.special import gammaln
 from dp_saddle.base import (
     TINY,
     ULP,
+    capped_exp,
     counted,
     invert,
+    keeps_answers,
     log_chernoff_factor,
     log_expm1,
     noted,
@@ -63,7 +65,6 @@ TABLE_ROUNDING = 1e-6        # of the bound on the aliases, relative
 _LOWER_ROUNDING = 1e-11      # of the log of the lower bound from single steps, besides theirs
 _UPPER_ROUNDING = 1e-9       # of the log of the upper bound from single steps, likewise
 _NOT_NOTHING = -1e300        # an upper bound where a logarithm is infinite in doubles only
-_LOG_HUGE = 600              # a bound of e^600 says as little as a larger one
 
 # %% ../../nbs/engine/line.ipynb #c4c95379
 # Tuning: only time and width depend on it. The table.
@@ -75,7 +76,6 @@ _MOST_OFF = 8.               # nats that rounding of atoms' losses may cost at a
 _FEW_TILTS = 30              # ... so many,
 _FIRST_OF_LIMIT = 1e-6       # ... or from this part of a limit that is asked for,
 _FIRST_OF_PART = 1e-4        # ... or of the largest tilt of a part of a law
-_KEPT_TILTS = 64             # grids of tilts that are kept
 _MAX_REFINEMENTS = 60        # of the table, for one cluster of eps
 _NEAR_LIMIT = .9             # of the largest tilt: no need to go nearer
 _LONGER = 1.1, 100, 18       # how the table grows: from, to (in units of its last tilt), how many
@@ -236,7 +236,7 @@ def tabulate(self:CgfTable,
     self.u, self.K, self.log_poles = u, K, np.log(u) + np.log1p(u)
     self.factor, self.slopes, self.right = log_chernoff_factor(u), None, {}
 
-@lru_cache(_KEPT_TILTS)
+@keeps_answers
 def _geometric(first, last, count): return np.geomspace(first, last, count)
 
 # %% ../../nbs/engine/line.ipynb #94858c91
@@ -830,7 +830,7 @@ def line(self:CgfTable,
     c, *sums = zip(*(_terms(tau, z[i], h, M[i], noise[i]) for i in blocks), strict=True)
     (noise, size, slope), c = map(sum, sums), np.concatenate(c)
     ulps = _TERM_ULPS + _PAIRWISE_ULPS + log2(len(s))/2
-    tail = np.exp(min(plan.log_tail - base, _LOG_HUGE))*(1 + TABLE_ROUNDING)
+    tail = capped_exp(plan.log_tail - base)*(1 + TABLE_ROUNDING)
     size, slope = ULP*size, 2*ULP*slope
     rounding = noise + ulps*size
     found = None, plan, s, c, base, common, tail, rounding, slope, _SIDE_ULPS*size
@@ -910,7 +910,7 @@ def alias(self:Line,
     t, reach = self.plan.t, self.plan.smoothing.reach
     log_alias, size = self.table.log_alias(t, self.plan.X, eps, reach), t*np.abs(eps)
     log_bound = log_alias - (self.base - t*eps) + LOG_ULPS*ULP*(abs(self.base) + size)
-    return np.exp(np.minimum(log_bound, _LOG_HUGE))*(1 + TABLE_ROUNDING)
+    return capped_exp(log_bound)*(1 + TABLE_ROUNDING)
 
 # %% ../../nbs/engine/line.ipynb #e4d14966
 @patch

@@ -13,7 +13,17 @@ import numpy as np
 from numpy.polynomial.polynomial import polyval
 from scipy.special import gamma
 
-from ..base import SMALLEST, TINY, ULP, bisect, checks, patch, quoted
+from dp_saddle.base import (
+    LARGEST_LOG,
+    SMALLEST,
+    TINY,
+    ULP,
+    bisect,
+    capped_expm1,
+    checks,
+    patch,
+    quoted,
+)
 from ..edgeworth import edgeworth_tail, hermite_series, standard_cumulants
 from dp_saddle.engine.berry_esseen import (
     FREQUENCIES,
@@ -49,8 +59,6 @@ BOUND_ROUNDING = 1e-6       # relative, of a uniform bound, and
 LEAST_BOUND = 1e-12         # absolute
 K_ULPS = 8                  # of K, t eps and their difference in Chernoff's bound
 DELTA_ROUNDING = 1e-9       # relative, of the bounds on delta
-LARGEST_EXPONENT = 600      # of e: a wider error is of no use
-LARGEST_EPS = 700           # nats: e^eps is a double
 TINY_VARIANCE = 1e-190      # below, its powers are beyond doubles
 
 # %% ../../nbs/engine/proved_expansions.ipynb #e6b0a006
@@ -102,7 +110,7 @@ def _distance(plrv, mean, std, g, u):
     *_, change, error = plrv.line(0., u/std)
     f = np.exp(change - 1j*u*(mean/std))
     doubt = error + ULP*(ANGLE_ULPS + 2*u*abs(mean)/std)
-    noise = np.abs(f)*np.expm1(np.minimum(doubt, LARGEST_EXPONENT)) + g.rounding(u)
+    noise = np.abs(f)*capped_expm1(doubt) + g.rounding(u)
     return np.abs(f - g.at(u)) + noise + GRID_ROUNDING + ULP*u
 
 # %% ../../nbs/engine/proved_expansions.ipynb #f8aeac6f
@@ -292,7 +300,7 @@ def delta_of(self:EdgeworthInterval, plrv, eps, floor):
         return Bounds(0*eps, 0*eps, 0*eps).with_mass(p)
     y_low, y, y_up = self._loss_tail(plrv, eps)
     x_low, x, x_up = self._null_tail(plrv, eps)
-    grow = np.exp(np.minimum(eps, LARGEST_EPS))
+    grow = np.exp(np.minimum(eps, LARGEST_LOG))
     low = np.maximum(y_low - np.minimum(grow*x_up, y_up), 0)
     up = np.maximum(y_up - grow*x_low, SMALLEST)
     sure = Bounds(low*(1 - DELTA_ROUNDING), y - grow*x, up*(1 + DELTA_ROUNDING))

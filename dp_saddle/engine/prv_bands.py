@@ -8,7 +8,7 @@ __all__ = ['SHARES', 'Cells', 'on_grid', 'Reach', 'chernoff_reach', 'Band', 'prv
 
 # %% ../../nbs/engine/prv_bands.ipynb #b4b40004
 from decimal import ROUND_UP
-from math import ceil, exp, floor, inf, log, sqrt
+from math import ceil, floor, inf, log, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -17,13 +17,14 @@ from dp_saddle.base import (
     SMALLEST,
     ULP,
     by_halves,
+    capped_exp,
+    capped_expm1,
     checks,
     patch,
     quoted,
     round_outwards,
 )
 from dp_saddle.engine.circles import (
-    LARGEST_LOG,
     GridCurve,
     circle_length,
     curve_rounding,
@@ -181,8 +182,8 @@ def _crossings(w, n, nudge, share, eta=_CDF_ULPS*ULP):
         begun, ended = (np.bincount(x[deep], minlength=ends) for x in (first + d, last))
         inside = (begun - ended).cumsum()[:-1] > 0
         far = n*(w[inside].sum() + _UNION*eta*len(first))
-        lost = n*ends*eta*(nudge + exp(min(nudge*(d + 1), LARGEST_LOG)))
-        best = min(best, (far + share*np.expm1(min(lost, LARGEST_LOG)), far, lost))
+        lost = n*ends*eta*(nudge + capped_exp(nudge*(d + 1)))
+        best = min(best, (far + share*capped_expm1(lost), far, lost))
         mass = mass[:-d] + mass[d:]
     return best[1:]
 
@@ -198,7 +199,7 @@ def _of_the_cells(parts, etas, root, delta_error):
     costs = [_crossings(c.weights, n, _HOEFFDING*root/steps, share, eta)
              for (c, n), eta in zip(parts, etas, strict=True)]
     far, lost = (sum(column) for column in zip(*costs, strict=True))
-    return far, far + share*np.expm1(min(lost, LARGEST_LOG))
+    return far, far + share*capped_expm1(lost)
 
 # %% ../../nbs/engine/prv_bands.ipynb #e44e0178
 class Band(NamedTuple):

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import log1p, log_ndtr, ndtr
 
-from ..base import TINY, ULP, bisect, log_chernoff_factor, patch
+from ..base import LARGEST_LOG, TINY, ULP, bisect, log_chernoff_factor, patch
 
 # %% ../../nbs/engine/small_losses.ipynb #01rare07
 # Proved: change one and a theorem is broken.
@@ -29,7 +29,6 @@ _PRODUCT = 1.5         # a sum of products, for each of them
 _BLOCK = 32            # of so many at a time
 _POWER = 12            # a logarithm, times n
 _LEAST = -300.         # logarithm of a weight below which it is 0: e^-300 in all
-_LARGEST = 700.        # nats: exp of it is a double still
 _OF_EXP = 2            # e^l, and what w - 1 is of it
 _NO_LARGE = 1/2        # of an integral, or of M_1: what is off by more says nothing
 _OF_BOUND = 1e-6       # of what is so small that few digits of it matter, relative
@@ -248,7 +247,7 @@ def split_for(
     """
     law, (first, last) = SmallLossShare(mu, rate, end, 0., _WIDTH), _CENTERS
     last = min(law.outcome(eps), end, last) - _APART*_WIDTH
-    if not (last > first and (end - mu/2)*mu < _LARGEST): return None
+    if not (last > first and (end - mu/2)*mu < LARGEST_LOG): return None
     law = law._replace(center=last)
     too_much = law.too_much(n, eps)
     if not too_much(last, most): return law

@@ -17,10 +17,13 @@ from scipy import fft
 from scipy.special import expm1, log1p, logsumexp
 
 from dp_saddle.base import (
+    LARGEST_LOG,
+    SAFE_LOG,
     SMALLEST,
     ULP,
     bisect,
     by_halves,
+    capped_exp,
     checks,
     counted,
     decaying_sums,
@@ -29,7 +32,6 @@ from dp_saddle.base import (
     tail_sums,
 )
 from dp_saddle.engine.circles import (
-    LARGEST_LOG,
     LOG_ULPS,
     circle_length,
     fft_rounding,
@@ -74,7 +76,6 @@ _TEN = 10.                                         # cuts are made for powers of
 _MAX_TILT = 20                                     # times mesh
 _PER_STD, _WIDEST, FINEST, _COARSEST = 64, 40., 1 << 18, .5            # of a mesh that is found
 _LOG_ALIAS, _LOG_CUT_ALIAS = log(1e-12), log(1e-8) # of the aliases allowed, over delta
-_FITTING = 600                                     # logarithms that leave room for factors
 _SMOOTH_SHARE = 1/6                                # of the lower curve in an estimate
 _MAX_LOSS, _ROOM = 4.5, 3                          # nats: what a shared tilt may cost
 _MAX_SEARCH, _SCAN, _REACH, _NEAR = 60, 65, 4, .5  # of an eps; the last two over tilt
@@ -293,7 +294,7 @@ def _tilted_power(steps, mesh, t, points):
         logw = np.log(np.maximum(w, 0))
         e = logw + t*x
     K, of_sum = logsumexp(e), 2.
-    if max(e.max(), t*x[-1]) < _FITTING:
+    if max(e.max(), t*x[-1]) < SAFE_LOG:
         terms = w*expm1(t*x)
         K = log1p(terms.sum() - p_inf)
         of_sum = np.abs(terms).sum()*exp(-K)
@@ -467,7 +468,7 @@ def _value(self:TiltedCurve, row, eps, sign):
 def _aliases(self:TiltedCurve, eps):
     "Bound on what lies whole periods away [engine/line]."
     log_bound = self.grid.table.log_alias(self.t, self.points*self.grid.mesh, eps)
-    return np.exp(np.minimum(log_bound, _FITTING))*(1 + _TABLE_ROUNDING)
+    return capped_exp(log_bound)*(1 + _TABLE_ROUNDING)
 
 # %% ../../nbs/engine/tilted_fft.ipynb #fa801ac3
 @patch

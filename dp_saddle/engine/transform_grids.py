@@ -7,14 +7,13 @@ __all__ = ['FAR', 'TWICE', 'WEIGHT', 'LOG', 'PRODUCT', 'BOUND_ULPS', 'OF_BOUND',
            'Grid', 'circle']
 
 # %% ../../nbs/engine/transform_grids.ipynb #01grid04
-from functools import lru_cache
 from math import ceil, inf, log, log2, pi, sqrt
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import lambertw, log_ndtr
 
-from ..base import EXTENDED, SERIES_REACH, ULP, expm1mx, patch
+from ..base import EXTENDED, SERIES_REACH, ULP, expm1mx, keeps_answers, patch
 
 # %% ../../nbs/engine/transform_grids.ipynb #01grid07
 # Proved: change one and a theorem is broken.
@@ -48,7 +47,6 @@ _LOW = .22                        # of pi sigma^2: the highest path of the tail
 _LITTLE = 1e-20                   # beyond an end: nothing nearer is asked for
 _MOST_NODES = 1 << 11
 _INNER = .8                       # of the root of how many frequencies: factors of the inner kind
-_KEPT = 32                        # numbers of frequencies
 
 # %% ../../nbs/engine/transform_grids.ipynb #4f619d23
 class Rows:
@@ -584,5 +582,5 @@ def _depth(inner, outer):
     "How often turns are multiplied, at most."
     return ceil(log2(max(inner, outer, 2))) + 1
 
-@lru_cache(_KEPT)
+@keeps_answers
 def _octaves(count): return np.ceil(np.log2(np.maximum(np.arange(count), 1))).astype(int)

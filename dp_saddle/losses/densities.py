@@ -15,7 +15,7 @@ import numpy as np
 import scipy.special as sc
 from scipy.special import expm1, log1p, log_ndtr, ndtr
 
-from ..base import TINY, ULP, bisect, cached_property, patch
+from ..base import LARGEST_LOG, TINY, ULP, bisect, cached_property, capped_expm1, patch
 from dp_saddle.losses.nodes import (
     NEAR,
     NodeLoss,
@@ -56,7 +56,6 @@ _TINIEST = 1e-320         # in place of 0 under a logarithm, where all doubles m
 _LARGE = 500.             # e^l is not taken beyond
 _SURE = 40.               # q e^l alone matters in 1 - q + q e^l from e^40 on
 _STEEP_END = 4.           # so often may the end of a support be off by what d is, relatively
-_HUGE = 700.              # the largest exponent
 
 # %% ../../nbs/losses/densities.ipynb #402b7a9f
 # Tuning: only time and width depend on it.
@@ -473,7 +472,7 @@ def density(self:SubsampledGaussianLoss, s):
     inside = l > -inf
     l = np.where(inside, l, 0)
     mixture = 2*s if self.top == 'remove' else -s             # log of P/P0 and of dl/ds, but for l
-    log_density = np.minimum(self.base_log_density(l) + mixture - l, _HUGE)
+    log_density = np.minimum(self.base_log_density(l) + mixture - l, LARGEST_LOG)
     return np.where(inside, np.exp(log_density)/self.rate, 0)
 
 # %% ../../nbs/losses/densities.ipynb #6214a79b
@@ -664,7 +663,7 @@ def moduli_off(self:GaussianMixtureLoss, t, shift, y, logw):
     if not self.noisy: return off
     x = np.ravel(self.outcomes(t, shift)[0])
     noise = self.noise_at(x, self._log_w(y).ravel()).reshape(y.shape)
-    moved = np.where(noise < 1/2, 2*noise, _HUGE)/ULP            # of log(1 + noise), at most
+    moved = np.where(noise < 1/2, 2*noise, LARGEST_LOG)/ULP            # of log(1 + noise), at most
     return [v + moved for v in off]
 
 # %% ../../nbs/losses/densities.ipynb #7967776e
@@ -744,7 +743,7 @@ def line(self:GaussianMixtureLoss, t, s):
     K, error, change, log_error = NodeLoss.line(lower, t, s)
     straight, moved = lower.moved_by_noise(t, s, K)
     if not straight: return LineValues(K, error, change, log_error)
-    relative = np.expm1(np.minimum(log_error, _HUGE)) + moved*np.exp(-change.real)
+    relative = capped_expm1(log_error) + moved*np.exp(-change.real)
     return LineValues(K, error + straight, change, np.log1p(relative) + straight)
 
 @patch

@@ -13,7 +13,7 @@ from sys import float_info
 
 from scipy.special import ndtri
 
-from ..base import SMALLEST, TINY
+from ..base import SAFE_LOG, SMALLEST, TINY
 from ..plrv import Bounds, gaussian_fall
 
 # %% ../../nbs/losses/gaussian.ipynb #01closed07
@@ -27,7 +27,6 @@ LOSS_ULPS = 16              # of losses and eps, and of the log of what is compu
 FORM_ULPS = 256             # of a curve in closed form, at least
 LOG_ULPS = 8                # of a logarithm that numbers of its size are added to; of an exp
 LOWEST_LOG = -1e4           # below, no bound on a logarithm needs to be relative
-_LARGEST = 600              # nats: e^eps is a double still
 
 # Tuning: only time and width depend on it.
 _PLAIN, _PLAIN_STEPS, _PLAIN_ENOUGH = 500, 12, 1e-7   # in plain doubles: nats, steps, the last
@@ -178,7 +177,7 @@ def epsilon_of_sampled_step(
     if delta >= rate: return Bounds(0., 0., 0.)         # not more than the record's being there
     if delta/rate < TINY: return None
     inner = epsilon_of_mu(mu, min(delta/rate, 1 - ULP), 2*ULP)
-    if inner.upper > _LARGEST or any(0 < rate*eps < TINY for eps in inner): return None
+    if inner.upper > SAFE_LOG or any(0 < rate*eps < TINY for eps in inner): return None
     low, mid, up = (log1p(rate*expm1(eps)) for eps in inner)
     off = LOSS_ULPS*ULP
     return Bounds(low*(1 - off), mid, up*(1 + off))
@@ -204,9 +203,9 @@ def delta_of_sampled_step(
     -------
     None where e^eps is no double
     """
-    if eps > _LARGEST: return None
+    if eps > SAFE_LOG: return None
     inner = log1p(expm1(eps)/rate)
-    if inner > _LARGEST: return None
+    if inner > SAFE_LOG: return None
     low, mid, up = delta_of_mu(mu, inner, LOSS_ULPS*ULP*inner)
     low, up = rate*low*(1 - ULP), rate*up*(1 + ULP)
     return Bounds(max(low - SMALLEST, 0.), rate*mid, up + SMALLEST)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..base import TINY, ULP, still_here
+from ..base import TINY, ULP, capped_exp, still_here
 from .laplace import LaplaceLoss, PlainLaplaceLoss
 from .nodes import FiniteLoss
 from .steepest_descent import COLUMNS, FIRST, descents, turns
@@ -26,7 +26,6 @@ _PRODUCT = 1.5         # a sum of products in any order, for each of them
 _PHASE = 2             # a phase, of its size
 _BOTH, _BENT = 2, 8    # of Laplace noise: atoms count twice; 1/(2z + 1), and a product with it
 _FACTOR = 1.25         # a complex product
-_LOG_HUGE = 600        # a bound of e^600 says as little as a larger one
 
 # Tuning: only time depends on it.
 _LONG = 1 << 11        # a line, from so many frequencies on
@@ -179,7 +178,7 @@ def _of_line(values):
     "LineQuotients of LineValues."
     M, little = np.exp(values.change), np.expm1(np.minimum(values.log_error, 1))
     relative = np.where(values.log_error < 1, little,
-                        np.exp(np.minimum(values.log_error, _LOG_HUGE)))
+                        capped_exp(values.log_error))
     return LineQuotients(values.K, values.error, M, np.abs(M)*relative)
 
 # %% ../../nbs/losses/long_lines.ipynb #00agq019

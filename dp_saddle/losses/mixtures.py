@@ -10,14 +10,13 @@ __all__ = ['LEAST_SHARE', 'MOST_COMPONENTS', 'merged', 'on_a_sample', 'convoluti
 # %% ../../nbs/losses/mixtures.ipynb #514c61e1
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
-from functools import lru_cache
 from math import comb, fsum, inf, isclose, log, log10, pi, sqrt
 
 import numpy as np
 import scipy.special as sc
 from scipy.special import expm1, log1p, ndtr
 
-from ..base import TINY, ULP, checks, patch, quoted
+from ..base import SAFE_LOG, TINY, ULP, capped_expm1, checks, keeps_answers, patch, quoted
 from .densities import GaussianMixtureLoss, SubsampledGaussianLoss
 from .nodes import FiniteLoss
 from ..plrv import GaussianLoss, gaussian_log_delta
@@ -34,7 +33,6 @@ _BINOMIAL_ULPS = 64       # times 1 + size: so near are probabilities to binomia
 _DECIMALS = 50            # of logarithms whose sum is nearly 0
 _W_ULPS = 10              # of a term of w - 1, in units of its size, besides the sum
 _U_ULPS = 2               # of an exponent u
-_LARGEST = 690.           # nats: e^x is not taken beyond
 _SUM_ERROR = 1e-12        # what the sum of given probabilities may miss 1 by
 LEAST_SHARE = 1e-300      # of a component: below, it would not be told from none
 _CLOSE_ANGLE = 1e-6       # radians: two computations of one angle agree
@@ -47,7 +45,6 @@ _FLAT_ULPS = 4            # of an outcome: where its search ends
 _MOST_STEPS = 200         # of Newton's search for an outcome,
 _CLOSE, _SLOW = 1e-9, .01 # ends where a step so small is no such part of the last: it is rounding
 MOST_COMPONENTS = 2000    # of a mixture
-_KEPT = 64                # sizes whose binomial coefficients are kept
 _LEAST_SLOPE = 1e-300      # of a loss, under a density
 
 # %% ../../nbs/losses/mixtures.ipynb #8802dcfc
@@ -259,7 +256,7 @@ def binomial_off(
         off = [way + i*step - whole - v.ln() for i, (way, v) in enumerate(zip(_log_ways(k), p))]
         return np.abs(np.array(off, float))
 
-@lru_cache(_KEPT)
+@keeps_answers
 def _log_ways(k):
     "log(k choose i) for i up to k, `_DECIMALS` digits."
     with localcontext(Context(prec=_DECIMALS)):
@@ -364,7 +361,7 @@ def mixed_at(self:MixtureLoss, x):
     u, f = self.exponents(x), sc if np.iscomplexobj(x) else np
     p, logp = (np.array(v).reshape((-1,) + (1,)*x.ndim) for v in (self.p, self.logp))
     top = (u.real + logp).max(0)
-    v = (p*f.expm1(np.where(u.real > _LARGEST, 0, u))).sum(0)
+    v = (p*f.expm1(np.where(u.real > SAFE_LOG, 0, u))).sum(0)
     near = (top < 1) & (v.real > -.5)
     y = np.where(near, f.log1p(np.where(near, v, 0)), top + np.log(np.exp(u + logp - top).sum(0)))
     if self.turns and np.iscomplexobj(x) and x.ndim: y = self._followed(x, y)
@@ -424,8 +421,8 @@ def _of_others(self:MixtureLoss, y):
     with np.errstate(divide='ignore', over='ignore'):
         small = np.exp(np.minimum(y, 0))
         low = np.log(np.maximum(small - self.p[0], 0))
-        high = np.log(np.maximum(expm1(np.minimum(y, _LARGEST)) + others, 0))
-        return np.where(y > _LARGEST, y, np.where(small < others/2, low, high))
+        high = np.log(np.maximum(capped_expm1(y) + others, 0))
+        return np.where(y > SAFE_LOG, y, np.where(small < others/2, low, high))
 
 # %% ../../nbs/losses/mixtures.ipynb #3a954aa3
 @patch

@@ -8,7 +8,6 @@ __all__ = ['SPAN_BITS', 'NEAR', 'log_mgf', 'missing', 'NodeLoss', 'shared_tilts'
            'log_delta_of_atoms', 'SharedSums', 'FiniteLoss']
 
 # %% ../../nbs/losses/nodes.ipynb #e60f5520
-from functools import lru_cache
 from math import comb, exp, inf, sqrt
 from typing import NamedTuple
 
@@ -18,11 +17,13 @@ from scipy.special import expm1, log1p
 from dp_saddle.base import (
     EXTENDED,
     FEW_NODES,
+    SAFE_LOG,
     TINY,
     ULP,
     by_halves,
     checks,
     expm1mx,
+    keeps_answers,
     legendre,
     patch,
     safe_log,
@@ -61,7 +62,6 @@ _PIECE = 8                # nodes over which a matrix product sums, in an order 
 _FINITE_ULPS = 4.         # of 1, what logp - logq is off by, where the logs are as given
 _SMALL = .25              # where `expm1mx` is its series
 _OF_CHANGE = 1.3          # |e^x - 1| is at most so often |x| there
-_OVERFLOW = 600.          # exponents from here on are taken out of a sum
 
 # %% ../../nbs/losses/nodes.ipynb #a6a3a450
 # Tuning: only time and width depend on it.
@@ -74,10 +74,8 @@ _UNFELT = 50.             # nats by which a node has fallen that is left out of 
 _NOTHING = 1e-22          # of all weights: what may be left out, from the first frequency on
 _NEAR_0 = 1/4             # |1 + w|^2, below which its logarithm is taken as it is
 _LOW_TILT = 4             # tilts up to here share their nodes
-_KEPT_GRIDS = 16          # of a loss
-_KEPT_TABLES = 64         # of K at tilts, and of K at one
 _EACH, _APART, _FARTHEST = 32, 1.1, 150   # frequencies whose noise is asked: the first, then so far
-_KEPT_PLACES = 256        # apart, so many; their places are kept
+                                          # apart, so many
 _FEW_NODES = 1 << 13      # a path with more is not kept
 
 # %% ../../nbs/losses/nodes.ipynb #0c5c7fd0
@@ -123,7 +121,7 @@ def log_mgf(
     if not y.size: return np.full(z.shape, -inf)
     exponents = z[:, None]*y
     largest = (logw + exponents).real.max(1)
-    taken_out = np.where(largest > _OVERFLOW, largest, 0.)
+    taken_out = np.where(largest > SAFE_LOG, largest, 0.)
     terms = np.exp(logw + exponents - taken_out[:, None])
     M = by_halves(terms.T)
     K = np.log(np.where(np.abs(M) < TINY, TINY, M)) + taken_out
@@ -150,7 +148,7 @@ class _Nodes(NamedTuple):
 def _quick_cgf(t, nodes):
     "K at increasing tilts: M - 1 is known to some ulp of the terms' sizes."
     if t.size*nodes.y.size > _BLOCK: return log_mgf(t, *nodes[:2], nodes.singular)
-    few = np.searchsorted(t, _OVERFLOW/max(nodes.y.max(initial=0.), TINY))
+    few = np.searchsorted(t, SAFE_LOG/max(nodes.y.max(initial=0.), TINY))
     exponents = np.multiply.outer(t, nodes.y)
     near = np.log1p(np.expm1(exponents[:few]) @ nodes.w - nodes.singular[0])
     if few == t.size: return near
@@ -355,14 +353,14 @@ def _grid(self:NodeLoss, t):
     def make():
         nodes = self._nodes(t)
         return _Grid(*nodes, _drift(nodes.y, nodes.logw, nodes.singular), float(t))
-    return self.kept(('grid', float(t)), make, _KEPT_GRIDS)
+    return self.kept(('grid', float(t)), make)
 
 @patch
 def _nodes(self:NodeLoss, t):
     def make():
         y, logw = self.path(t, 0., 0.)
         return _Nodes(y, logw, np.exp(logw), self.singular_at(t))
-    return self.kept(('nodes', float(t)), make, _KEPT_GRIDS)
+    return self.kept(('nodes', float(t)), make)
 
 # %% ../../nbs/losses/nodes.ipynb #9ad42659
 def shared_tilts(
@@ -453,7 +451,7 @@ def tabulated(self:NodeLoss, t):
             i = np.flatnonzero(span == k)
             K[i] = _quick_cgf(t[i], self._nodes(max(most, t[i[-1]])))
         return K
-    return self.kept(('K', t.tobytes()), make, _KEPT_TABLES)
+    return self.kept(('K', t.tobytes()), make)
 
 # %% ../../nbs/losses/nodes.ipynb #653410e2
 @patch
@@ -655,7 +653,7 @@ def _noise_of(size, eta, y, band, h):
     return np.add.outer(np.concatenate(starts) + rest, neighbours).ravel()[:s.size]
 
 # %% ../../nbs/losses/nodes.ipynb #27820b71
-@lru_cache(_KEPT_PLACES)
+@keeps_answers
 def _some_of(n):
     "(Places below `n`, the last among them; for each place, which of these is the next.)"
     at = np.append(np.arange(min(n, _EACH)), _EACH*_APART**np.arange(_FARTHEST)).astype(int)
@@ -764,7 +762,7 @@ def known_cgf_of_sum(self:NodeLoss, t):
                for v, x in zip(self.nodes_off(t, 0., *fine), nodes, strict=True)]
         K, = log_mgf(np.array([float(t)]), y, logw, singular)
         return K, _log_mgf_rounding(t, y, logw, K, singular, off)
-    return self.kept(('rounded K', float(t)), make, _KEPT_TABLES)
+    return self.kept(('rounded K', float(t)), make)
 
 @patch
 def known_cgf(self:NodeLoss, t):
@@ -812,7 +810,7 @@ def _costs(self:NodeLoss, grid):
         drift = np.abs(weighted_expm1mx(logw, -y)) @ nodes[:, :2]
         turn = (np.exp(logw + np.maximum(-y, 0))*-expm1(-np.abs(y))) @ nodes[:, 2]
         return _Costs(nodes, drift, turn, self.node_noise(grid.most))
-    return self.kept(('costs', grid.most), make, _KEPT_GRIDS)
+    return self.kept(('costs', grid.most), make)
 
 
 # %% ../../nbs/losses/nodes.ipynb #bbbf8ee8

@@ -6,14 +6,13 @@
 __all__ = ['COLUMNS', 'FIRST', 'turns', 'Descents', 'descents']
 
 # %% ../../nbs/losses/steepest_descent.ipynb #00agd004
-from functools import lru_cache
 from math import acosh, ceil, log, pi, sqrt
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import expm1
 
-from ..base import ULP, patch
+from ..base import ULP, keeps_answers, patch
 from .nodes import legendre_panels
 
 # %% ../../nbs/losses/steepest_descent.ipynb #00agd006
@@ -41,7 +40,6 @@ _OF_L = 2, 3           # a polynomial of degree n - 1, of itself: so often n, an
 _POWER = 4.            # frequencies are at least one part of it of the power
 _AT_ONE = 2.**-200     # in place of 0 from a place to a point: what is divided by it is exact
 _NEAREST = 1e-9        # r: where a singularity is nearer, tables would say little
-_KEPT = 64             # tables of polynomials
 
 # %% ../../nbs/losses/steepest_descent.ipynb #00agd010
 def _cuts(r, first, last, power):
@@ -54,7 +52,7 @@ def _cuts(r, first, last, power):
     return np.append(near, near[-1] + longest*np.arange(1, 1 + equal))
 
 # %% ../../nbs/losses/steepest_descent.ipynb #00agd013
-@lru_cache(_KEPT)
+@keeps_answers
 def _polynomials(n):
     "(n points of [0, 1], the polynomials that are 1 at one of them, (n, columns))."
     points = np.round(np.cos(pi*(np.arange(n) + .5)/n)/_GRID)*_GRID

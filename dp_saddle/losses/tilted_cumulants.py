@@ -38,7 +38,6 @@ _FOUR_ULPS, _OF_ROOM = 8, 1e-12         # of sums of four terms; of B
 # Tuning: only time and width depend on it.
 _OF_RADIUS = 2**-7       # a difference's step, over h: a power of two
 _RADII = 40              # how often h is halved
-_KEPT_GRIDS = 16         # of a loss
 _ROWS = 5                # that `_rounding` has
 _STEPS, _TEN = 100, 10.  # an error by differences is rounded up to one of so many per power of 10
 
@@ -134,7 +133,7 @@ def _slope_costs(self:NodeLoss, grid):
         drift = (np.abs(weighted_expm1mx(logw, -y))*(own + np.abs(y))).sum()
         turn = (np.exp(logw + np.maximum(-y, 0))*-expm1(-np.abs(y))*moved).sum()
         return _Costs(own, moved, drift + turn + _MASS*(p_inf + abs(q_0 - p_inf)))
-    return self.kept(('slope costs', grid.most), make, _KEPT_GRIDS)
+    return self.kept(('slope costs', grid.most), make)
 
 # %% ../../nbs/losses/tilted_cumulants.ipynb #6f4a88c1
 def _rounding(t, grid, costs):

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import log1p, logsumexp
 
-from ..base import SMALLEST, ULP, checks, patch, quoted, rounded_up, safe_log
+from ..base import SAFE_LOG, SMALLEST, ULP, checks, patch, quoted, rounded_up, safe_log
 from ..losses import FiniteLoss, log_mix, missing
 from .composition import Mechanism, more_sensitive
 from .noises import LEAST_NOISE, MOST_NOISE
@@ -136,7 +136,6 @@ class ApproxDP(FiniteMechanism):
 # %% ../../nbs/mechanisms/finite_pairs.ipynb #d05bac63
 # Rounding: may grow, never shrink.
 _GROUP_ULPS = 11          # of a factor of delta, times what its exponent is, and 1
-_LOG_HUGE = 600           # a factor of e^600 says as little as a larger one
 
 @patch
 def of_group(self:PureDP, size):
@@ -148,7 +147,7 @@ def of_group(self:ApproxDP, size):
     """The step for `size` records of one user: delta grows by e^eps from record to record, by
     (e^{size eps} - 1)/(e^eps - 1) in all."""
     eps, most = self.eps, size*self.eps
-    times = np.expm1(most)/np.expm1(eps) if 0 < most < _LOG_HUGE else inf if most else size
+    times = np.expm1(most)/np.expm1(eps) if 0 < most < SAFE_LOG else inf if most else size
     delta = self.delta and self.delta*times*(1 + ULP*_GROUP_ULPS*(most + 1))
     return ApproxDP(eps=rounded_up(size*Fraction(eps)), delta=min(float(delta), 1.))
 

@@ -7,10 +7,9 @@ __all__ = ['LEAST_NOISE', 'MOST_NOISE', 'Gaussian', 'Laplace', 'MixtureOfGaussia
 
 # %% ../../nbs/mechanisms/noises.ipynb #b2583ce0
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from math import inf
 
-from ..base import checks, patch
+from ..base import checks, keeps_answers, patch
 from dp_saddle.losses import (
     LaplaceLoss,
     PlainLaplaceLoss,
@@ -24,9 +23,8 @@ from .composition import Mechanism, more_sensitive
 from ..plrv import GaussianLoss
 
 # %% ../../nbs/mechanisms/noises.ipynb #5eed0010
-_KEPT_LOSSES = 32         # Tuning: with what they keep, so that equal steps share it
 
-@lru_cache(_KEPT_LOSSES)
+@keeps_answers
 def _sampled_gaussian(mu, rate, top): return SubsampledGaussianLoss(mu, rate, top)
 
 # %% ../../nbs/mechanisms/noises.ipynb #1b542a35

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..base import ULP, asking, patch, quoted
+from ..base import ULP, asking, kept_answer, patch, quoted
 
 # %% ../../nbs/plrv/protocol.ipynb #bda44a17
 # Rounding: may grow, never shrink.
@@ -190,13 +190,12 @@ def known_cgfs(self:PLRV, t):
     return np.array([self.known_cgf(x) for x in t.tolist()]).T
 
 # %% ../../nbs/plrv/protocol.ipynb #470a4c54
-_KEPT = 8   # Tuning: of each name
+_KEPT = 16  # Tuning: answers of a loss, of each name: a grid has some MB at most
 
 @patch
 def kept(self:PLRV,
     key,         # a name, and what else the answer depends on: a tuple
     make,        # a function without arguments: the answer
-    most=_KEPT,  # how many are kept under this name
 ):               # the answer, not to be changed
     """make(), or what it was when this key was asked before.
 
@@ -206,18 +205,13 @@ def kept(self:PLRV,
         a name, and what else the answer depends on: a tuple
     make
         a function without arguments: the answer
-    most
-        how many are kept under this name
 
     Returns
     -------
     the answer, not to be changed
     """
     answers = self.__dict__.setdefault('answers', {}).setdefault(key[0], {})
-    if (found := answers.get(key, answers)) is answers:
-        if len(answers) >= most: answers.pop(list(answers)[0], None)
-        answers[key] = found = make()
-    return found
+    return kept_answer(answers, key, make, _KEPT)
 
 # %% ../../nbs/plrv/protocol.ipynb #505dad6b
 @patch(as_prop=True)

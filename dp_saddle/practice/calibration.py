@@ -9,8 +9,8 @@ __all__ = ['calibrate', 'OptimalSchedule', 'optimal_schedule']
 import inspect
 import warnings
 from bisect import bisect_left
-from functools import cache, lru_cache
-from math import copysign, exp, expm1, hypot, inf, log, log1p, sqrt
+from functools import cache
+from math import copysign, exp, hypot, inf, log, log1p, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -20,8 +20,10 @@ from dp_saddle.base import (
     SMALLEST,
     TINY,
     Crossing,
+    capped_expm1,
     checks,
     invert,
+    keeps_answers,
     patch,
     quoted,
     still_here,
@@ -54,12 +56,11 @@ _WHOLE_STRIDE, _MAX_STRIDES = 1.01, 60  # for whole numbers more than 1
 _NUDGE, _MAX_NUDGES = 1e-7, 40  # relative, where rounding makes the answer miss
 _REFUSED = 100.           # log mu where the builder refuses
 _LOWEST, _HIGHEST, _LOG_MU_ERROR = -60., 30., 1e-9  # log mu, between which it is looked for
-_KEPT = 64                # targets whose mu is known
 _MU_DELTA = 1e-10         # down to which mu is met, if nothing is said
 _SMALLEST_DELTA, _SMALLEST_MU = 5e-324, 1e-26  # whose logarithms are taken
 
 # %% ../../nbs/practice/calibration.ipynb #9308c4df
-@lru_cache(_KEPT)
+@keeps_answers
 def _log_mu(eps, log_delta):
     "log of the mu whose Gaussian mechanism has this delta at this eps: a Crossing."
     def below(m): return log_delta - gaussian_log_delta(eps, exp(m))
@@ -300,7 +301,6 @@ def _built(build, x):
 # Tuning: only time and width depend on it.
 _MAX_CHORDS, _STEEPER = 10, 1.3  # evaluations of eps; its log over that of mu, about
 _LONGEST_CHORD, _FAR = 1.5, 1e9   # in log parameter; noise that is looked for by bounds
-_STEEPEST, _MOST_NATS = 600., 700.     # of 1/sigma^2, and of one loss: foreseen are no more
 _HIGH_RATE = .9           # that builders take
 _LEAST_NOISE = 1/16       # sigma over sensitivity of sampled steps that is looked for
 _MOST_FORESEEN, _AHEAD, _FORESEEN = 20, .02, 1e-3    # strides; for slopes; the last one's length
@@ -346,10 +346,10 @@ def _kind(run):
 def _foreseen(mu, rate, n, delta):
     "log eps, about: of many small losses, and of one large loss, at a right angle."
     if rate == 1: return log(max(plain_epsilon_of_mu(mu*sqrt(n), delta), TINY))
-    limit = rate*sqrt(n*expm1(min(mu*mu, _STEEPEST)))
+    limit = rate*sqrt(n*capped_expm1(mu*mu))
     many, share = plain_epsilon_of_mu(max(limit, TINY), delta), delta/max(n*rate, TINY)
     one = plain_epsilon_of_mu(max(mu, TINY), max(share, SMALLEST)) if share < 1/2 else 0.
-    return log(max(hypot(many, log1p(rate*expm1(min(one, _MOST_NATS)))), TINY))
+    return log(max(hypot(many, log1p(rate*capped_expm1(one))), TINY))
 
 # %% ../../nbs/practice/calibration.ipynb #5280ad74
 def _check_noise(kind, target):

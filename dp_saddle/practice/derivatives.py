@@ -17,7 +17,7 @@ import numpy as np
 from scipy.special import expm1
 
 from ..accounting import mechanism_of
-from ..base import SMALLEST, checks, quoted
+from ..base import SAFE_LOG, SMALLEST, checks, quoted
 from ..engine import CgfTable, ContourAccountant
 from ..losses import SubsampledGaussianLoss, log_mix
 from ..mechanisms import Composition, Gaussian, Mechanism, PoissonSubsampled
@@ -34,7 +34,6 @@ _RICHARDSON = 4/3, 1/3      # what two central quotients count, the nearer and t
 _BLOCK = 1 << 20            # complex numbers in memory
 _FEW = 1 << 7               # first frequencies whose exponentials are taken; columns of tables
 _EVEN = 1e-12               # of the last frequency: differences that pass for equal
-_LARGE = 300.               # exponents of which sums are taken as they are
 
 # %% ../../nbs/practice/derivatives.ipynb #30eb6748
 def _outcomes(loss, t, shifted):
@@ -62,7 +61,7 @@ def _on_path(loss, z, x):
     y, rises = log_mix(l, q), l.real > 0
     power, factor = (z, 1 + z) if loss.top == 'remove' else (-1 - z, -z)
     ends = power[[power.imag.argmin(), power.imag.argmax()]]
-    high = np.multiply.outer(ends, y).real.max(0) - _LARGE       # what e^e is taken relative to
+    high = np.multiply.outer(ends, y).real.max(0) - SAFE_LOG/2       # what e^e is taken relative to
     high = np.maximum(high, 0)
     top = (logp0 + y + high).real.max()
     base = logp0 + high - top

@@ -13,7 +13,16 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import erfcx, ndtr
 
-from ..base import TINY, ULP, gauss_error, legendre, patch, safe_log
+from dp_saddle.base import (
+    TINY,
+    ULP,
+    capped_exp,
+    capped_expm1,
+    gauss_error,
+    legendre,
+    patch,
+    safe_log,
+)
 from .lognormal_means import even_step
 
 # %% ../../nbs/sampling/branch_cut.ipynb #5f163b44
@@ -41,7 +50,6 @@ _LEAST_W, _MOST_W = .5, 30.       # where a path may turn
 _MOST_PLACES = 600        # of a sum
 _HOPELESS = 250.          # nats at the lowest height
 _NARROW = 1e-9            # relative width that is good enough
-_SAFE = 600.              # of an exponent
 _LEAST_PLACE, _MOST_EPS, _GUESSES = 1e-3, 100., 200       # of a first guess of eps
 
 # %% ../../nbs/sampling/branch_cut.ipynb #51495c69
@@ -217,7 +225,7 @@ def _missing(self:Turning, c, path):
     "What the rule and the path's end leave out, over n(c)."
     end, grown = path.end, (self.epoch.sigma*path.theta)**2/2
     last = grown + self.w*cos(path.theta)*exp(self.b*end) - c*end - end*end/2
-    out, c = np.exp(np.minimum(last, _SAFE))*mills(c + end), c[:, None, None]
+    out, c = capped_exp(last)*mills(c + end), c[:, None, None]
     for leg in path.legs:
         low, high, down, up = leg.rectangles()
         cosine = np.maximum(np.cos(self.b*down), np.cos(self.b*up))
@@ -225,7 +233,7 @@ def _missing(self:Turning, c, path):
         size = np.maximum(np.abs(down), up)**2/2 + np.log(leg.halves[1])
         size += self.w*cosine*np.exp(self.b*np.where(cosine > 0, high, low))
         logs = size + np.log(gauss_error(_ORDER, _ELLIPSES)) + np.maximum(-c*low, -c*high)
-        out = out + np.exp(np.minimum(logs.min(1), _SAFE)).sum(1)
+        out = out + capped_exp(logs.min(1)).sum(1)
     return out*(1 + _BOUND_ROUNDING)
 
 # %% ../../nbs/sampling/branch_cut.ipynb #add7e7f6
@@ -282,7 +290,7 @@ def values(self:Turning,
     off_angle = 2*T*(off_h + (off + ULP)*np.abs(im)/size)/size + _LOG_ULPS*ULP*np.abs(angle)
     little = np.minimum(log_off, 1)
     off = np.expm1(little)*np.abs(np.sin(angle)) + np.exp(little)*off_angle
-    most = 2*np.exp(np.minimum(T*np.log1p(zeta), _SAFE))
+    most = 2*capped_exp(T*np.log1p(zeta))
     return Values(self.x(c), T*log_phi, angle, np.where((log_off < 1) & (zeta < 1/2), off, most))
 
 # %% ../../nbs/sampling/branch_cut.ipynb #fe51f675
@@ -447,7 +455,7 @@ class FoldedLine(NamedTuple):
     def sizes(self, K):
         "h/pi |phi^T| e^{-Kv - x} at all places, shape (K, x); `K` 1-d."
         e = self.values.log_size - self.values.x - np.multiply.outer(K, np.exp(self.values.x))
-        return np.exp(np.minimum(e, _SAFE))*(self.h/pi)
+        return capped_exp(e)*(self.h/pi)
 
     def serves(self, K):
         "Is it narrow enough at a number `K`?"
@@ -488,15 +496,15 @@ def _alias(self:FoldedLine, K):
     "What the step leaves out."
     def of(strip):
         log_size = np.logaddexp.reduce(strip.log_sizes(K), 1)
-        repeats = np.expm1(min(2*pi*strip.y/self.h*(1 - _BOUND_ROUNDING), _SAFE))
-        return np.exp(np.minimum(log_size, _SAFE))*2/repeats/pi
+        repeats = capped_expm1(2*pi*strip.y/self.h*(1 - _BOUND_ROUNDING))
+        return capped_exp(log_size)*2/repeats/pi
     return np.min([of(strip) for strip in self.strips], axis=0)
 
 # %% ../../nbs/sampling/branch_cut.ipynb #1737a56e
 @patch
 def _ends(self:FoldedLine, K):
     "What the ends leave out."
-    sizes, (first, last) = np.exp(np.minimum(self.axis.log_sizes(K, self.h), _SAFE)), self.kept
+    sizes, (first, last) = capped_exp(self.axis.log_sizes(K, self.h)), self.kept
     return (sizes[:, :first + 1].sum(1) + sizes[:, last + 1:].sum(1))/pi
 
 # %% ../../nbs/sampling/branch_cut.ipynb #24aa6b46

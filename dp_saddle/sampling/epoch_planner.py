@@ -6,14 +6,22 @@
 __all__ = ['epoch_of', 'Look', 'EpochCurve']
 
 # %% ../../nbs/sampling/epoch_planner.ipynb #ef6a466f
-from functools import lru_cache
 from math import ceil, exp, inf, log, pi
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import log_ndtr, ndtr
 
-from ..base import TINY, ULP, patch, safe_log
+from dp_saddle.base import (
+    LARGEST_LOG,
+    SAFE_LOG,
+    TINY,
+    ULP,
+    capped_exp,
+    keeps_answers,
+    patch,
+    safe_log,
+)
 from .branch_cut import eps_of_jump, folded_line, log_jump
 from .one_epoch import LOWEST, Beyond, LikelihoodRatioMean, log_gain, log_option
 
@@ -25,7 +33,6 @@ _UNDER = 2.**-1045        # of all that underflows in bounds, more than that
 
 # %% ../../nbs/sampling/epoch_planner.ipynb #34c0f42a
 # Tuning: only time and width depend on it.
-_LARGEST = 700.           # nats: e^700 is a double still
 _TILTS = .02, 100., 128   # of a first look, over the standard deviation of S
 _FARTHER = 10.            # adding, where no tilt is too large
 _TILTS_OF_REST = .3, 20., 24      # of what is left of K - S, likewise
@@ -38,10 +45,8 @@ _LEAST_PHI = 1e-13 - 1    # less 1, in a first look
 _FIRST_CUT = 8            # edges that the first part has, at least
 _NEARBY = 2.              # log of the quotient of tilts that aliases are bounded with
 _CUT_OF_GUESS = 5.        # one bin is small below
-_KEPT = 16                # epochs with their first looks
 _PLACES, _FIRST, _LAST = 80, .01, 20.     # eps of a first guess, the first in std
 _HIGH, _STEP, _FEW = 15., .25, 8  # where the panels of a first look end, their steps and nodes
-_SAFE = 300.              # of an exponent
 _EDGES_OF_CELLS = np.arange(-600, 501)/50     # Gaussians
 _TILTS_OF_CELLS = np.geomspace(.5, 300, 24)   # over e^eps
 _NARROW = 1e-8            # relative width that is good enough where there are few bins
@@ -49,7 +54,7 @@ _ORDER = 61               # the largest order of a moment
 _LOWEST_LOG = -1e4        # below, no bound on a logarithm needs to be relative
 
 # %% ../../nbs/sampling/epoch_planner.ipynb #25abcbaf
-@lru_cache(_KEPT)
+@keeps_answers
 def epoch_of(
     sigma,  # > 0
     T,      # an integer >= 2
@@ -97,7 +102,7 @@ def look(self:LikelihoodRatioMean, sign, top):
     if sign < 0: last *= _FARTHER
     at, v = self.nodes(edges, _FEW), sign*np.geomspace(first, last, count)/self.std
     grown = np.multiply.outer(v, at.y - 1/self.T)
-    grown = np.where(grown < _SAFE, grown, inf)
+    grown = np.where(grown < SAFE_LOG, grown, inf)
     def sums(f): return (f(grown)*at.w).reshape(len(v), -1, _FEW).sum(2)
     less = np.cumsum(sums(np.expm1), 1) - ndtr(-edges[1:])
     return Look(edges, v, np.log1p(np.maximum(less, _LEAST_PHI)), sums(np.exp))
@@ -262,7 +267,7 @@ class EpochCurve(NamedTuple):
 @patch
 def folded(self:LikelihoodRatioMean, eps):
     "The folded line (sampling/branch_cut) for this eps, kept; None where no jump is most of it."
-    K, line = exp(min(eps, _SAFE)), self.kept.get('fold')
+    K, line = capped_exp(eps), self.kept.get('fold')
     if line and line.serves(K): return line
     line = folded_line(self, K, float(log_jump(self, K)))
     if not line or not line.serves(K): return None
@@ -288,7 +293,7 @@ def option(self:LikelihoodRatioMean,
     -------
     an EpochCurve; None if that takes too much
     """
-    if sign*eps > _LARGEST: return None
+    if sign*eps > LARGEST_LOG: return None
     K = exp(sign*eps)
     if sign > 0 and (line := self.folded(eps)): return EpochCurve(sign, [line], line.rate(K))
     if not self.served: return None
@@ -358,7 +363,7 @@ def first_eps(self:LikelihoodRatioMean, log_delta, sign):
 @patch
 def log_put_most(self:LikelihoodRatioMean, eps):
     "log of an upper bound on one epoch's delta adding, at an `eps`, nats."
-    g, eps = _EDGES_OF_CELLS, min(eps, _SAFE)
+    g, eps = _EDGES_OF_CELLS, min(eps, SAFE_LOG)
     below, above = ndtr(g), ndtr(-g)
     chance = np.where(g[1:] > 0, above[:-1] - above[1:], below[1:] - below[:-1])
     chance = np.concatenate([below[:1], chance, above[-1:]])

@@ -9,13 +9,21 @@ __all__ = ['FINER_MESHES', 'ReplaceOneLoss', 'without_replacement', 'with_replac
 
 # %% ../../nbs/sampling/fixed_sizes.ipynb #26e314b3
 from dataclasses import dataclass
-from functools import lru_cache
 from math import exp, inf, log, pi, sqrt
 
 import numpy as np
 from scipy.special import log1p, logsumexp, ndtr
 
-from ..base import TINY, checks, find_roots, patch, quoted, safe_log
+from dp_saddle.base import (
+    SAFE_LOG,
+    TINY,
+    checks,
+    find_roots,
+    keeps_answers,
+    patch,
+    quoted,
+    safe_log,
+)
 from ..engine import LatticeLoss, connect_the_dots
 from ..losses import FiniteLoss, NodeLoss, cuts_at_corner, legendre_panels
 from dp_saddle.mechanisms import (
@@ -38,14 +46,12 @@ _LOG_RARE = -50.          # log probability, below which many draws do: it is at
 _LOG_CUT_OFF = -100.      # log of the mass at infinity that a step on a lattice is given
 _LOG_NEARER = -60.        # ... or that, where the curve is that of a pair
 _END_GROWTH = 1.1         # the end of its losses is looked for in such strides
-_LARGEST_LOSS = 600.      # nats: what e^loss allows
 _MESHES_IN_A_STD = 32     # of the lattice of a step: so fine,
 FINER_MESHES = 256       # or so, where the curve is that of a pair,
 _MESHES_TO_THE_END = 3e4  # but with at most so many points,
 _LARGEST_MESH = .25       # and at least this fine; nats
 _SMALLEST_MASS = 5e-324   # the smallest double: its logarithm is finite
 _MOST_DRAWS = 10**6       # of a batch with replacement
-_KEPT = 64                # losses that are not made again
 _OUTCOMES, _FIRST_REACH, _LONGER = 2048, 8, 1.5   # of a table of a pair's losses
 _SIGMAS, _STEP, _FINE_STEP = 12, 1/8, .03         # of its nodes: as good as the integral
 _PANEL_STEPS = 8          # ... on panels, where a function has a corner
@@ -322,7 +328,7 @@ def _end(curve, sigma, log_mass=_LOG_CUT_OFF):
     end = 1.
     while curve(np.array([end]), 1)[0] > log_mass:
         end *= _END_GROWTH
-        if end > _LARGEST_LOSS:
+        if end > SAFE_LOG:
             raise ValueError("sigma must be larger (about .1, with replacement about 1) where one "
                              "record is replaced, "
                              f"got {quoted(sigma)}: losses of {end:.0f} nats are too "
@@ -405,7 +411,7 @@ def drawn(self:FixedSize):
     return f"with{'' if self.replacement else 'out'}-replacement",
 
 # %% ../../nbs/sampling/fixed_sizes.ipynb #e822c901
-@lru_cache(_KEPT)
+@keeps_answers
 def _curve_of(step):
     "(loss of a removed record, the curve, its mass at infinity, the end) of a `FixedSize`."
     removed = _added_or_removed(step.sigma, step.batch_size, step.dataset_size, step.replacement)
@@ -415,7 +421,7 @@ def _curve_of(step):
     curve, lost = _curve_with(step) if step.replacement else (_curve_without(loss), 0.)
     return loss, curve, exp(log_mass) + lost, _end(curve, step.sigma, log_mass)
 
-@lru_cache(_KEPT)
+@keeps_answers
 def _replaced_loss(step):
     "The loss of a `FixedSize`."
     loss, curve, lost, end = _curve_of(step)
@@ -526,7 +532,7 @@ def _mirrored_curve(sigma, rate):
         return safe_log(np.maximum(sum(terms) + side*doubt, 0))
     return curve
 
-@lru_cache(_KEPT)
+@keeps_answers
 def _mirrored_loss(sigma, rate):
     "The loss of a `PoissonReplaceOne`."
     if rate == 1: return Gaussian(sigma=sigma, sensitivity=_TWICE).remove

@@ -6,14 +6,22 @@
 __all__ = ['Jumps', 'Kind', 'tilts_of', 'CutRun', 'CutTable']
 
 # %% ../../nbs/sampling/large_jumps.ipynb #df000004
-from functools import lru_cache
 from math import ceil, exp, inf, log, log1p, pi, sqrt
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import log_ndtr
 
-from ..base import ULP, noted, patch, safe_log
+from dp_saddle.base import (
+    SAFE_LOG,
+    ULP,
+    capped_exp,
+    keeps_answers,
+    kept_answer,
+    noted,
+    patch,
+    safe_log,
+)
 from ..engine import NOTHING, CgfTable
 from ..plrv import MASS_ERROR
 from .truncated_moments import CutSum, cut_loss, cuts_of
@@ -39,8 +47,6 @@ _OF_JUMPS = .01           # of delta, at least, is left to lines when eps is gue
 _ENOUGH = 4.              # an eps is searched for up to so many times the first guess
 _AHEAD = 1e-5             # a step of a difference quotient
 _GROWN = 2.               # nats by which terms may grow on one line
-_KEPT = 8                 # tables
-_SAFE = 600.              # of an exponent
 
 # %% ../../nbs/sampling/large_jumps.ipynb #df00000b
 class Jumps(NamedTuple):
@@ -82,10 +88,10 @@ class Jumps(NamedTuple):
         -------
         shape (3, eps)
         """
-        K, P = np.exp(np.minimum(eps, _SAFE)), self.with_record
+        K, P = capped_exp(eps), self.with_record
         gain, off = P - K*self.without, self.off*(P + K*self.without)
-        low = np.where(eps < _SAFE, np.maximum(gain - (P - self.least) - off, 0), 0)
-        missing = np.exp(np.minimum(self.log_missing + (1 + self.u)*eps, _SAFE))
+        low = np.where(eps < SAFE_LOG, np.maximum(gain - (P - self.least) - off, 0), 0)
+        missing = capped_exp(self.log_missing + (1 + self.u)*eps)
         up = np.maximum(gain, 0) + missing*(1 + _BOUND_ROUNDING) + off
         up = np.minimum(up, P*(1 + self.off)) + _UNDER
         return safe_log(np.array([low, np.clip(gain, low, up), up]))
@@ -160,7 +166,7 @@ def log_missing(self:Kind,
     return front + (1 + u)*eps + kappa - less*u*(u + 1)/2*self.variance
 
 # %% ../../nbs/sampling/large_jumps.ipynb #df00000e
-@lru_cache(_KEPT)
+@keeps_answers
 def tilts_of(
     plrv,  # a ComposedLoss
 ):         # (1-d, 1-d)
@@ -286,7 +292,7 @@ class _Served(NamedTuple):
 def _joined(one, other):
     "log of the sum of both, shape (3, eps)."
     logs = np.logaddexp(one, other)
-    ulps = _LOG_ULPS + 2*np.abs(np.maximum(logs, -_SAFE))
+    ulps = _LOG_ULPS + 2*np.abs(np.maximum(logs, -SAFE_LOG))
     return logs + np.array([[-1], [0], [1]])*ULP*ulps
 
 # %% ../../nbs/sampling/large_jumps.ipynb #df000017
@@ -335,10 +341,8 @@ class CutTable(CgfTable):
 @patch
 def below(self:CutTable, cuts):
     "The table of what is below these cuts, kept."
-    if cuts not in self.tables:
-        if len(self.tables) >= _KEPT: self.tables.pop(list(self.tables)[0])
-        self.tables[cuts] = CutRun(self.plrv, self.kinds, cuts, *self.settings)
-    return self.tables[cuts]
+    def make(): return CutRun(self.plrv, self.kinds, cuts, *self.settings)
+    return kept_answer(self.tables, cuts, make)
 
 # %% ../../nbs/sampling/large_jumps.ipynb #df000018
 @patch

@@ -14,11 +14,15 @@ import numpy as np
 from scipy.special import log1p, log_ndtr, ndtr
 
 from dp_saddle.base import (
+    SAFE_LOG,
     SMALLEST,
     TINY,
     ULP,
     by_halves,
+    capped_exp,
+    capped_expm1,
     gauss_error,
+    kept_answer,
     legendre,
     log_expm1,
     patch,
@@ -50,8 +54,6 @@ _SCANNED, _HALVINGS = 120, 20     # places at which a decay is looked at, and oc
 _MIDDLE = -6., 3., .5     # Gaussians that a decay is seen from: from, to, step
 _MOST = 1 << 22, 1 << 10  # terms of a line: so many, or so many for each bin,
 _FEWEST_PLACES = 32       # and places that it has at least
-_KEPT = 64                # lines whose length is known
-_SAFE = 600.              # of an exponent
 _CELLS, _MOST_PANELS = 1000, 150          # of a density; of Gaussians where a decay is looked at
 _LEAST_SIGMA, _FEWEST = .29, 10           # noise over sensitivity, and bins: else a line is long
 _STEEP = .35                              # with less noise than 1, more bins: a power of them
@@ -73,13 +75,13 @@ class LikelihoodRatioMean:
             an integer >= 2
         """
         self.sigma, self.T, self.kept, self.counts = sigma, T, {}, {}
-        self.std = min(sqrt(np.expm1(min(sigma**-2, _SAFE))/T), 1.)
+        self.std = min(sqrt(capped_expm1(sigma**-2)/T), 1.)
         self.least = -np.expm1(-_DECAYED/(T - 1))     # 1 - x where x^{T-1} = e^-36
 
     @property
     def served(self):
         "May lines be short enough to be of use?"
-        fewest = _FEWEST*exp(_STEEP*max(min(self.sigma**-2, _SAFE) - 1, 0))
+        fewest = _FEWEST*exp(_STEEP*max(min(self.sigma**-2, SAFE_LOG) - 1, 0))
         if self.sigma > _MUCH: return True
         return self.sigma >= _LEAST_SIGMA and self.T >= fewest
 
@@ -96,7 +98,7 @@ class LikelihoodRatioMean:
 @patch(as_prop=True)
 def many(self:LikelihoodRatioMean):
     "Are there so many bins that one is small?"
-    fewest = _MANY*exp(max(min(self.sigma**-2, _SAFE) - 1, 0))
+    fewest = _MANY*exp(max(min(self.sigma**-2, SAFE_LOG) - 1, 0))
     return self.sigma >= _LEAST_OF_MANY and self.T >= fewest
 
 # %% ../../nbs/sampling/one_epoch.ipynb #f449a30d
@@ -210,7 +212,7 @@ def quadrature_error(self:LikelihoodRatioMean,
     v = v[:, None, None]
     logs = size + np.maximum(v, 0)*y
     if less: logs = logs + np.log(np.minimum(np.hypot(v, s)*y, _MORE))
-    return np.exp(np.minimum(logs.min(1), _SAFE)).sum(1)
+    return capped_exp(logs.min(1)).sum(1)
 
 # %% ../../nbs/sampling/one_epoch.ipynb #513c4450
 class Transform(NamedTuple):
@@ -356,16 +358,16 @@ def bounds(self:Part,
     -------
     shape (3, K)
     """
-    size = np.exp(np.minimum(self.base - self.v*K, _SAFE))
+    size = capped_exp(self.base - self.v*K)
     total = (np.exp(-1j*np.multiply.outer(K, self.s)) @ self.c).real*size
     ulps = _LOG_ULPS + 2*abs(self.base) + 2*abs(self.v)*K
     most = np.abs(self.c).sum()
     noise = size*(self.noise + self.slope*K + 2*ULP*ulps*most) + SMALLEST*(2 + most)
     option = log_option(self.log_mean, self.u, K)
-    alias = option - log_expm1(np.minimum(np.abs(self.u - self.v)*self.X, _SAFE))
-    sides = [np.exp(np.minimum(alias[:, some].min(1, initial=_SAFE), _SAFE))
+    alias = option - log_expm1(np.minimum(np.abs(self.u - self.v)*self.X, SAFE_LOG))
+    sides = [capped_exp(alias[:, some].min(1, initial=SAFE_LOG))
              for some in (self.u < self.v, self.u > self.v)]
-    most = np.exp(np.minimum(option.min(1), _SAFE))*(1 + _BOUND_ROUNDING)
+    most = capped_exp(option.min(1))*(1 + _BOUND_ROUNDING)
     up = np.minimum(total + noise, most)
     low = np.clip(total - noise - sum(sides)*(1 + _BOUND_ROUNDING), 0, up)
     return np.array([low, np.clip(total, low, up), up])
@@ -410,9 +412,9 @@ def log_mean(self:LikelihoodRatioMean,
 def _real(self:LikelihoodRatioMean, at, v, f):
     "An upper bound on the integral of f(vy), f the exponential, or less 1."
     grown = np.multiply.outer(v, at.y)
-    value = f(np.minimum(grown, _SAFE)) @ at.w
+    value = f(np.minimum(grown, SAFE_LOG)) @ at.w
     value = value + self.quadrature_error(at.edges, v, 0., f is np.expm1)
-    return np.where(grown[:, -1] > _SAFE, inf, value)
+    return np.where(grown[:, -1] > SAFE_LOG, inf, value)
 
 # %% ../../nbs/sampling/one_epoch.ipynb #f4c95b04
 def log_gain(x):
@@ -456,7 +458,7 @@ def bounds(self:Beyond,
     chance = -np.expm1(T*log_ndtr(c))
     mean = -np.expm1(log_ndtr(c - b) + (T - 1)*log_ndtr(c))
     left = log_option(self.log_rest, self.w, K - float(self.epoch.part(c))).min(1)
-    left = np.exp(np.minimum(left + log(T) + log_ndtr(-c), _SAFE))*(1 + _BOUND_ROUNDING)
+    left = capped_exp(left + log(T) + log_ndtr(-c))*(1 + _BOUND_ROUNDING)
     off = ULP*(_EXACT_ULPS + c*c + b*b)*(mean + K*chance)
     gain = np.maximum(mean - K*chance, 0)
     low = np.maximum(gain - off, 0)
@@ -483,7 +485,7 @@ def spread(self:LikelihoodRatioMean,
     (Nodes, 1-d, a number)
     """
     at = self.nodes(self.edges(low, high, max(abs(v), 1.)))
-    p = at.w*np.exp(np.minimum(v*at.y, _SAFE))
+    p = at.w*capped_exp(v*at.y)
     return at, p, p @ np.abs(at.y - p @ at.y/p.sum())/p.sum()
 
 # %% ../../nbs/sampling/one_epoch.ipynb #a7cd97a9
@@ -590,8 +592,8 @@ def falls_by_all(self:LikelihoodRatioMean,
     logs = v*self.part(high if v > 0 else low) - nearest**2/2 - np.log(self.part(low))
     at_cut = v*float(self.part(cut)) + float(self.log_density(cut))
     largest = np.array([logs.max() + log(self.sigma/sqrt(2*pi)), at_cut])
-    variation = 2*np.exp(np.minimum(largest, _SAFE)).sum()/mass*(1 + _BOUND_ROUNDING)
-    return float(variation)*exp(_DECAYED/(self.T - 1)) if (largest < _SAFE).all() else inf
+    variation = 2*capped_exp(largest).sum()/mass*(1 + _BOUND_ROUNDING)
+    return float(variation)*exp(_DECAYED/(self.T - 1)) if (largest < SAFE_LOG).all() else inf
 
 # %% ../../nbs/sampling/one_epoch.ipynb #c8a89084
 @patch
@@ -613,16 +615,17 @@ def count(self:LikelihoodRatioMean,
     an integer; 0 if they take too many terms
     """
     if not X: return 0                          # there is no other tilt to bound aliases with
-    if (low, high, v, X) in self.counts: return self.counts[low, high, v, X]
+    return kept_answer(self.counts, (low, high, v, X), lambda: self._count(low, high, v, X))
+
+@patch
+def _count(self:LikelihoodRatioMean, low, high, v, X):
     cut, h, s = high if low == -inf else low, 2*pi/X, inf
     most = max(_MOST[0], _MOST[1]*self.T)
     def is_short(s): return s/h*_ORDER*self.panels(v, min(s, 1/TINY), high) < most
-    if is_short(_FEWEST_PLACES*h) and v*float(self.part(high)) < _SAFE:
+    if is_short(_FEWEST_PLACES*h) and v*float(self.part(high)) < SAFE_LOG:
         mass = self.spread(v, LOWEST, cut)[1].sum()
         if mass < inf: s = self.end(v, mass, cut)
-    if len(self.counts) > _KEPT: self.counts.clear()
-    self.counts[low, high, v, X] = ceil(s/h) + 1 if is_short(s) else 0
-    return self.counts[low, high, v, X]
+    return ceil(s/h) + 1 if is_short(s) else 0
 
 # %% ../../nbs/sampling/one_epoch.ipynb #b53ee317
 @patch
@@ -722,7 +725,7 @@ def powers(self:LikelihoodRatioMean,
     rounding = ULP*(_LOG_ULPS*(1 + np.abs(exponents)))
     if more is not None:
         return base, *self._gained(more, (v, h, count), log_phi, off, exponents, rounding)
-    most = np.exp(np.minimum(self.T*np.log(modulus + off) - base, _SAFE))
+    most = capped_exp(self.T*np.log(modulus + off) - base)
     little = np.abs(power)*np.expm1(np.minimum(wrong, 1))
     error = np.where(wrong < 1, little, _MORE*most) + np.abs(power)*rounding
     return base, power, error, exp(-_DECAYED)
@@ -737,9 +740,10 @@ def _gained(self:LikelihoodRatioMean, more, line, log_phi, off, exponents, round
     gain = np.expm1(T*log1p(h*np.exp(-log_phi)))
     changes = T*(size_h + off_h + off)/modulus
     wrong = off_h + size_h*(T*off/modulus + _LOG_ULPS*ULP)
-    little = np.abs(power)*np.exp(np.minimum(changes, _SAFE))*T/modulus*wrong
-    most = _MORE*np.exp(np.minimum(T*np.log(modulus + size_h + off_h + off) - base, _SAFE))
-    error = np.where(changes < _SAFE, np.minimum(little, most), most) + np.abs(power*gain)*rounding
+    little = np.abs(power)*capped_exp(changes)*T/modulus*wrong
+    most = _MORE*capped_exp(T*np.log(modulus + size_h + off_h + off) - base)
+    error = np.where(changes < SAFE_LOG, np.minimum(little, most), most)
+    error = error + np.abs(power*gain)*rounding
     q = float(size_h[0]/modulus[0])*(1 + _BOUND_ROUNDING)
-    tail = T*q*exp(min((T - 1)*log(1 - self.least + q), _SAFE))
+    tail = T*q*capped_exp((T - 1)*log(1 - self.least + q))
     return power*gain, error, tail*(1 + _BOUND_ROUNDING)

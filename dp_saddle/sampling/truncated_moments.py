@@ -7,14 +7,22 @@ __all__ = ['log_gamma_at', 'log_fan', 'log_condition', 'Falling', 'between', 'Wi
            'CutMoments', 'CutLoss', 'CutSum', 'cut_moments', 'cuts_of', 'cut_loss']
 
 # %% ../../nbs/sampling/truncated_moments.ipynb #b7fc21b3
-from functools import lru_cache
 from math import ceil, exp, inf, log, log1p, pi, sin, sqrt
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import log_ndtr
 
-from ..base import TINY, ULP, log_expm1, patch, safe_log
+from dp_saddle.base import (
+    SAFE_LOG,
+    TINY,
+    ULP,
+    capped_exp,
+    keeps_answers,
+    log_expm1,
+    patch,
+    safe_log,
+)
 from ..plrv import PLRV, ComposedLoss, Decay, LineValues
 from .epoch_planner import epoch_of
 from .lognormal_moments import log_gamma, rows_of
@@ -61,11 +69,9 @@ _FROM, _LOOKED, _TINY, _SMALL = -8., 800, .01, 2.     # a first look; below is n
 
 # %% ../../nbs/sampling/truncated_moments.ipynb #cf859e07
 # Tuning: only time and width depend on it. The loss.
-_SAFE = 600.              # of an exponent
 _TILTS = np.geomspace(1, 1e4, 100)        # of which the largest is one:
 _MOST_K, _PER_BIN = 20., 4.     # with no more than this, nats, for its moment, and a bin for each
 _POINTS = 1 << 12         # what a place of a line is said to cost
-_KEPT = 32                # cuts
 _MOST_JUMPS = 3.          # log of how many of them a tilted epoch may have
 _FEWEST_BINS = 1000       # with fewer, moments of sampling/lognormal_moments are enough
 _LARGEST_JUMP = 300.      # of S, below a cut: larger ones want more windows than is quick
@@ -329,8 +335,8 @@ def _constants(self:Window, one):
         front = log(T*share) + unsure
     mode = max(low, min(-1/epoch.sigma, high))
     top = self.v*float(epoch.part(high)) + float(epoch.log_density(mode)) - log_bin - log(mass)
-    V = _SIDES*exp(min(top, _SAFE)) + self.v
-    return front, share, V*(1 + _BOUND_ROUNDING) if top < _SAFE else inf
+    V = _SIDES*capped_exp(top) + self.v
+    return front, share, V*(1 + _BOUND_ROUNDING) if top < SAFE_LOG else inf
 
 # %% ../../nbs/sampling/truncated_moments.ipynb #58b14d85
 @patch
@@ -341,7 +347,7 @@ def of_base(self:Window):
     value, off = self.epoch.below(at, self.v, h, 1)
     phi = max(1 + value[0].real, TINY)
     wrong = float(off[0])/phi
-    if not wrong < 1/2: return _SAFE
+    if not wrong < 1/2: return SAFE_LOG
     return -T*log1p(-wrong) + _LOG_ULPS*ULP*T*(1 + abs(log(phi)))
 
 # %% ../../nbs/sampling/truncated_moments.ipynb #7dc4eca9
@@ -481,13 +487,13 @@ def moments(self:Window,
 @patch
 def _left_out(self:Window, a, s, log_all, count):
     "What step and end leave out, over e^log_all, shape of s."
-    apart = np.minimum(np.abs(self.u - self.v)*self.X*(1 - _BOUND_ROUNDING), _SAFE)
+    apart = np.minimum(np.abs(self.u - self.v)*self.X*(1 - _BOUND_ROUNDING), SAFE_LOG)
     alias = self.log_powers(a) - log_all - log_expm1(apart)
     sides = [alias[self.u < self.v].min(), alias[self.u > self.v].min()]
-    aliases = np.exp(np.minimum(sides, _SAFE)).sum()
+    aliases = capped_exp(sides).sum()
     last = max(count - 2, 0)*2*pi/self.X
     falls = last >= self.v*s/(a + 1)*(1 + _BOUND_ROUNDING)
-    end = np.exp(np.minimum(self.log_end(a, s, last) - log_all, _SAFE))
+    end = capped_exp(self.log_end(a, s, last) - log_all)
     return (aliases + np.where(falls, end, inf))*(1 + _BOUND_ROUNDING)
 
 # %% ../../nbs/sampling/truncated_moments.ipynb #4d119346
@@ -603,7 +609,7 @@ def jumps(self:CutMoments, a):
     "(What small numbers add to log E S^a, how many jumps a tilted epoch has), about, a 1-d."
     T, a = self.epoch.T, a[:, None]
     e = a*np.log1p(self.y)
-    gain = np.exp(np.minimum(e, _SAFE/2)) - 1 - a*self.y
+    gain = np.exp(np.minimum(e, SAFE_LOG/2)) - 1 - a*self.y
     gain = np.where(e < _TINY, a*(a - 1)/2*self.y**2, gain)
     small, jumps = (np.where((e < _SMALL) == some, gain, 0) @ self.weights
                     for some in (True, False))
@@ -825,7 +831,7 @@ class CutSum(ComposedLoss):
         "How many windows a line at a tilt `t` has."
         return sum(p.moments.count(1 + t) for p, _ in self.parts if isinstance(p, CutLoss))
 
-@lru_cache(_KEPT)
+@keeps_answers
 def cut_moments(sigma, T, cut):
     "The CutMoments, kept."
     return CutMoments(sigma, T, cut)

@@ -10,13 +10,12 @@ __all__ = ['LEFT', 'LARGEST', 'reach', 'places', 'Side', 'side_of', 'curve_point
 import warnings
 from dataclasses import dataclass, field
 from decimal import Decimal, getcontext, localcontext
-from functools import lru_cache
 from math import ceil, inf, log
 from typing import NamedTuple
 
 import numpy as np
 
-from ..base import ULP, checks, patch, quoted, safe_log, traced
+from ..base import ULP, checks, keeps_answers, patch, quoted, safe_log, traced
 from ..engine import ContourAccountant, TiltedFFT
 from ..losses import FiniteLoss
 from ..mechanisms import FOR_ANY, Composition, Mechanism
@@ -36,7 +35,6 @@ _PER_FALL, _FALL = 128, 12.             # points for each factor of e that it fa
 _LN_10 = log(10)
 _MASS_ULPS = 4            # of a mass at infinity: so much of a curve above it is rounding
 _NEAR = 1/2               # losses of ratios so near to 1 are by log1p
-_KEPT = 16                # runs whose curves are not asked again
 
 # %% ../../nbs/sampling/two_level.ipynb #2a1e0009
 def reach(
@@ -290,7 +288,7 @@ def _pairs_of(right, left):
     one = side_of(composed(right))
     return pairs_at(one, one if left is right else side_of(composed(left)))
 
-@lru_cache(_KEPT)
+@keeps_answers
 def pairs_of_run(
     run,  # a mechanism
 ):        # two pairs, as `corners_of` has them: one below, and one above
@@ -307,7 +305,7 @@ def pairs_of_run(
     """
     return _pairs_of(run.remove, run.add)
 
-@lru_cache(_KEPT)
+@keeps_answers
 def _under(run, direction):
     "The pair below, as of a removed record."
     loss = getattr(run, direction).dominated

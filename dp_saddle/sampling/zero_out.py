@@ -7,13 +7,12 @@ __all__ = ['emptied_curve', 'emptied_back', 'FixedSizeZeroOut']
 
 # %% ../../nbs/sampling/zero_out.ipynb #2e700003
 from dataclasses import dataclass
-from functools import lru_cache
 from math import log, log1p
 
 import numpy as np
 from scipy.special import ndtr
 
-from ..base import checks, patch, quoted, safe_log
+from ..base import checks, keeps_answers, patch, quoted, safe_log
 from ..mechanisms import Gaussian, Mechanism, PoissonSubsampled
 from ..plrv import composed
 from dp_saddle.sampling.two_level import (
@@ -32,7 +31,6 @@ _CURVE_ERROR = 1e-12      # Rounding: of each term of a curve, relative
 
 # Tuning: only width depends on it.
 _SHORT = 1e-8             # the curve of the other direction ends where this share of it is left
-_KEPT = 64                # losses that are not made again
 
 # %% ../../nbs/sampling/zero_out.ipynb #2e700009
 def _bounded(terms, side):
@@ -107,7 +105,7 @@ def _checked_end(sigma, rate):
                          f"{quoted(sigma)}: losses of {LARGEST:g} nats are too many for doubles")
     return reach(lambda eps: curve(eps, 1), LARGEST)
 
-@lru_cache(_KEPT)
+@keeps_answers
 def _pairs(sigma, rate):
     "(The first pair of data sets from below, both directions from above), as `finite_loss` asks."
     there = _side(emptied_curve(sigma, rate), _checked_end(sigma, rate))

@@ -10,14 +10,13 @@ __all__ = ['adaptive_clipping', 'group', 'MixedLoss', 'Truncation', 'truncation'
 # %% ../../nbs/steps/builders.ipynb #c0c3307f
 from dataclasses import dataclass, replace
 from decimal import MAX_EMAX, MIN_EMIN, Decimal, localcontext
-from functools import lru_cache
 from math import comb, exp, factorial, fsum, inf, log1p, sqrt
 from typing import NamedTuple
 
 import numpy as np
 from scipy import special as sc
 
-from ..base import ULP, checks, patch, quoted
+from ..base import ULP, capped_expm1, checks, keeps_answers, patch, quoted
 from ..losses import NodeLoss
 from ..mechanisms import Gaussian, Mechanism, PoissonSubsampled
 from ..plrv import LOG_SUM_ULPS, PLRV, Decay, LineValues, raised
@@ -39,13 +38,11 @@ _LEFT_OUT = Decimal('1e-25')  # of a tail, relative
 _MIX_ULPS = 16            # of a mixture of transforms, besides its parts' errors
 _EXPONENT_ULPS = 4        # ... and of the exponents in it, of their size
 _LOG_ULPS = 8             # ... and of the logarithm of 1 + a sum
-_LOG_HUGE = 600           # an error of e^600 says as little as a larger one
 _RATE_ERROR = 1e-12       # of the rate at which a record is in a batch that may be cut, relative
 
 # %% ../../nbs/steps/builders.ipynb #32311a68
 # Tuning: only time and width depend on it.
 _NEAR = .5                # |M - 1| below which K is summed without its leading 1
-_TRUNCATIONS = 256        # that are kept
 
 # %% ../../nbs/steps/builders.ipynb #9f236a5f
 def adaptive_clipping(
@@ -311,9 +308,9 @@ def line(self:MixedLoss, t, s):
     size = share*np.exp(change_j.real)
     moved = np.where(far, size, share*np.abs(sc.expm1(change_j)))
     ulps = _MIX_ULPS + _EXPONENT_ULPS*(np.abs(self.logw) + np.abs(K_j))[:, None]
-    of_share = np.expm1(np.minimum(2*error_j[:, None] + 2*error, _LOG_HUGE))
+    of_share = capped_expm1(2*error_j[:, None] + 2*error)
     weight = of_share + ULP*(ulps + _EXPONENT_ULPS*np.abs(change_j))
-    noise = (size*np.expm1(np.minimum(log_error_j, _LOG_HUGE)) + moved*weight).sum(0)
+    noise = (size*capped_expm1(log_error_j) + moved*weight).sum(0)
     return _logarithms(K, error, change, far, total, noise)
 
 # %% ../../nbs/steps/builders.ipynb #3d055924
@@ -414,7 +411,7 @@ class Truncation(NamedTuple):
     log_cut: float    # log of tau, the probability that it may be; -inf where none is
     rate: float       # of a record in a sample that is cut, q', in [0, 1)
 
-@lru_cache(_TRUNCATIONS)
+@keeps_answers
 def truncation(
     dataset_size,    # records, n >= 1
     rate,            # of the Poisson sample, in (0, 1]

@@ -10,7 +10,6 @@ __all__ = ['MomentsLoss', 'ZCDPLoss', 'ZCDP', 'BoundedRange', 'BoundedRangeLoss'
 # %% ../../nbs/steps/known_by_moments.ipynb #1cb288f9
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 from math import inf, log, sqrt
 
 import numpy as np
@@ -24,6 +23,7 @@ from dp_saddle.base import (
     checks,
     counted,
     invert,
+    keeps_answers,
     patch,
     quoted,
     rounded_up,
@@ -50,7 +50,6 @@ _LOSS_ULPS = 32           # of losses, of the sizes in them
 _APART = .02              # t eps below which h of the two ends is taken apart
 _NEAR = .03               # (t + 1) eps below which K is a series: what is left out is 1e-15 of it
 _MOST_STEPS = 2000        # of a non-adaptive run whose outcomes are summed for each shift
-_KEPT_WAYS = 8            # numbers of steps whose binomial coefficients are kept
 _SLOPE_STEP = 1e-4        # of a difference quotient, relative
 _LEAST_CURVED = 1e-12     # and the least of it, in squares of the range
 
@@ -393,7 +392,7 @@ def worst_shifts(
     t = (at + (1 + np.arange(steps + 1))*eps)/(steps + 1)
     return t[(t > 0) & (t < eps)]
 
-@lru_cache(_KEPT_WAYS)
+@keeps_answers
 def _log_ways(steps):
     "log of in how many ways the smaller loss came 0, 1, ... times."
     k = np.arange(steps + 1)

@@ -12,7 +12,7 @@ from math import inf, pi, sqrt
 import numpy as np
 from scipy.special import ndtr
 
-from ..base import Explorer, axis, checks, log_chernoff_factor, slider_near
+from ..base import Explorer, axis, capped_expm1, checks, log_chernoff_factor, slider_near
 from ..edgeworth import edgeworth_tail, standard_cumulants
 from ..engine import ContourAccountant, FourierAccountant, transform_bound
 from ..mechanisms import Gaussian, PoissonSubsampled
@@ -30,7 +30,6 @@ from dp_saddle.widgets.runs import (
 # Tuning: only time, and the width of what is said, depend on it.
 TERMS = 400                               # of the sum
 BEYOND = np.geomspace(1.001, 40, 300)     # tilts above t, over t, where the right side is bounded
-LARGEST = 700                             # nats: exp of it is a double
 # What is drawn.
 HEIGHT = 15.                              # of the plane, to both sides
 IMAGINARY = np.linspace(-HEIGHT, HEIGHT, 81)
@@ -63,7 +62,7 @@ def _sum(plrv, tilt, eps, period):
     twice = np.where(np.arange(TERMS), 2, 1)
     terms = (np.exp(plrv.cgf(node) - eps*node)/(node*(node + 1))).real*twice/period
     u = tilt*BEYOND
-    log_folds = np.log(np.expm1(np.minimum((u - tilt)*period, LARGEST)))
+    log_folds = np.log(capped_expm1((u - tilt)*period))
     right = np.exp((plrv.cgf(u) - u*eps + log_chernoff_factor(u) - log_folds).min())
     return terms, 1/np.expm1(tilt*period), right
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dp_saddle.base import (  # noqa: F401
+    SAFE_LOG,
     Explorer,
     Slider,
     axis,
@@ -157,7 +158,7 @@ def explore_curve(
 # %% ../../nbs/widgets/runs.ipynb #e57743d6
 # Tuning: only time, and the width of what is drawn, depend on it.
 GUARANTEES = np.linspace(0, 1, 120)**2    # each eps bounds every attack: these are near the best
-RARE, LARGEST_EPS = 1e-9, 700.            # where the last eps is read off; nats
+RARE = 1e-9                      # where the last eps is read off
 # What is drawn.
 FPR = np.geomspace(1e-5, 1, 61)
 NAMED_FPR = .001                          # where the number is read off
@@ -171,7 +172,7 @@ def _attacks(fpr):
         a = quick(sampled_run(sigma, rate, steps))
         with warnings.catch_warnings():
             warnings.simplefilter('ignore')
-            eps = GUARANTEES*min(a.epsilon(RARE).upper, LARGEST_EPS)
+            eps = GUARANTEES*min(a.epsilon(RARE).upper, SAFE_LOG)
             d = a.delta(eps).upper
         at = np.append(fpr, NAMED_FPR)[:, None]
         most = np.minimum(d + np.exp(eps)*at, 1 - np.exp(-eps)*(1 - d - at)).min(1).clip(0, 1)
