@@ -4541,6 +4541,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                             'dp_saddle/practice/calibration.py'),
                                                 'dp_saddle.practice.calibration._towards': ( 'practice/calibration.html#_towards',
                                                                                              'dp_saddle/practice/calibration.py'),
+                                                'dp_saddle.practice.calibration._tried': ( 'practice/calibration.html#_tried',
+                                                                                           'dp_saddle/practice/calibration.py'),
                                                 'dp_saddle.practice.calibration.calibrate': ( 'practice/calibration.html#calibrate',
                                                                                               'dp_saddle/practice/calibration.py'),
                                                 'dp_saddle.practice.calibration.optimal_schedule': ( 'practice/calibration.html#optimal_schedule',

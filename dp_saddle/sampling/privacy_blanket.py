@@ -30,7 +30,8 @@ _SMOOTH = .04             # std of the noise that is added, times the tilt
 _CUT = 4.                 # of its stds the frequencies end
 _DECAYED = 20.            # nats: where the transform is below by that, no frequency is summed
 _PARTS, _SHORT = 4, 8     # into which frequencies are cut, down to so many
-_DEEP = 500.              # nats below which Chernoff's bound is enough
+_DEEP = 500.              # nats below which Chernoff's bound is enough, as where
+_ROUGH = 1.               # nats of rounding leave nothing to be known
 _WIDE, _APART = 7., 20.   # a period in stds; nats by which aliases are below
 # stds up to which the curve is asked, and at how many points from the last one on; and beyond
 _REACHES, _POINTS, _FURTHER = (9., 22.), (500, 100), 40
@@ -305,10 +306,11 @@ def _of_pair(eps, p, q, w, n):
     if not (live := l.max(1) > 0).any(): return found
     at = eps[live]*sqrt(n/((p - q)**2/w).sum())       # in stds of the loss
     line = _lines(at, l[live], sizes[live], w, n)
-    near, option = line.K > -_DEEP, exp(-1)/line.c
+    near, option = (line.K > -_DEEP) & (line.off*line.c < _ROUGH), exp(-1)/line.c
     if near.any(): option[near] = _option(_Line(*(v[near] for v in line)), w, n)
     ulps = ULP*_FORM_ULPS*(1 + abs(line.K))
-    found[live] = np.exp(line.K + line.off*line.c + ulps)*option/n + SMALLEST
+    with np.errstate(over='ignore'):
+        found[live] = np.exp(line.K + line.off*line.c + ulps)*option/n + SMALLEST
     return found
 
 # %% ../../nbs/sampling/privacy_blanket.ipynb #b1a40018
