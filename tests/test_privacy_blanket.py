@@ -267,6 +267,20 @@ def test_what_is_passed_over_is_small(known, n):
         assert (fall[~held] < -vars(page)['_DECAYED'] + 1e-9).all()
         assert (fall[held] > -3).any() and held.sum() < .7*len(y)
 
+@pytest.mark.parametrize('known, n, most', [
+    (laplace_reports(eps0=1e-13), 10**7, 0), (laplace_reports(eps0=40.), 10**6, 10**6),
+    (subset_selection(eps0=30., values=5), 10**5, 600_000)], ids=['little', 'noise', 'much'])
+def test_what_hides_nothing_takes_no_time(monkeypatch, known, n, most):
+    "Where rounding is all, or no other report is there: few frequencies, and no false bound."
+    sizes, transform = [], page.log_sum_transform
+    def counted(y, *rest):
+        sizes.append(y.size)
+        return transform(y, *rest)
+    monkeypatch.setattr(page, 'log_sum_transform', counted)
+    step, top = shuffled_blanket(known, n=n), float(np.log(known.p/known.q).max())
+    assert sum(sizes) <= most
+    assert epsilon(step, delta=1e-9) == pytest.approx(top, rel=1e-6, abs=1e-12)
+
 def test_far_beyond_all_doubles():
     "No line is needed there, and none takes long: Chernoff's bound."
     known = subset_selection(eps0=1., values=2)

@@ -36,7 +36,7 @@ _WIDE, _APART = 7., 20.   # a period in stds; nats by which aliases are below
 # stds up to which the curve is asked, and at how many points from the last one on; and beyond
 _REACHES, _POINTS, _FURTHER = (9., 22.), (500, 100), 40
 _LOW, _TOP, _HALVINGS = 1e-4, 60., 14      # where the tilt is looked for
-_TILTS = .15              # stds, within which one tilt is looked for
+_TILTS, _EVERY = .15, 16  # stds, and points, of which the tilt of one is looked for
 _NODES = 32               # ratios of a density that are kept
 _SURE = 1e-9              # that the chances of a row add up to 1
 _STDS, _NEARLY = 40., 1e-9  # of a count that is looked at; how near its eps is found
@@ -207,7 +207,9 @@ def _tilted(c, l, w, n):
 # %% ../../nbs/sampling/privacy_blanket.ipynb #b1a40012
 def _tilts(at, l, w, n):
     "Where log of the transform - 2 log c is least, about, for each row of l; `at` says where it is."
-    some = np.append(np.unique(np.floor(at/_TILTS), return_index=True)[1], at.argmax())
+    some = np.unique(np.floor(at/_TILTS), return_index=True)[1]
+    some = np.union1d(some, np.r_[:len(at):_EVERY, at.argmax()])
+    some = some[np.argsort(at[some])]
     few, most = l[some], np.log((_TOP - np.log(w.min()))/l.max(1))
     high = most[some]
     low = np.minimum(np.log(_LOW/np.sqrt(n*(w*few*few).sum(1))), high - 1)
