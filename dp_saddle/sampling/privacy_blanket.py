@@ -206,7 +206,7 @@ def _tilted(c, l, w, n):
 
 # %% ../../nbs/sampling/privacy_blanket.ipynb #b1a40012
 def _tilts(at, l, w, n):
-    "Where log of the transform - 2 log c is least, about, for each row of l; `at` says where it is."
+    "Where log of the transform - 2 log c is least, about, for each row of l; `at`: its eps."
     some = np.unique(np.floor(at/_TILTS), return_index=True)[1]
     some = np.union1d(some, np.r_[:len(at):_EVERY, at.argmax()])
     some = some[np.argsort(at[some])]
