@@ -172,6 +172,17 @@ def test_the_direction_of_any_parameter_is_found():
     std = calibrate(lambda std: Gaussian(sigma=std), parameter='std', eps=1, delta=1e-5)
     assert std == pytest.approx(3.730631634816464, rel=1e-6)    # by the closed form
 
+@pytest.mark.parametrize('power', [1, -1])
+def test_a_parameter_that_shows_nothing_near_1(power):
+    "There delta is below all doubles, and a twentieth more still is: which way costs is tried."
+    tried = set()
+    def builder(x):
+        tried.add(x)
+        return Gaussian(sigma=1000*x**-power)
+    found = calibrate(builder, eps=.5, delta=1e-6, parameter='x')
+    assert found**power == pytest.approx(1000/calibrate(Gaussian, eps=.5, delta=1e-6), rel=1e-5)
+    assert len(tried) < 30
+
 def test_whole_parameters_end_where_the_builder_refuses():
     def build(batch_size):
         return dpsgd(sigma=1., batch_size=batch_size, dataset_size=10_000, epochs=10,

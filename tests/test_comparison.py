@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 
 from dp_saddle import (
     BallsInBins,
@@ -115,6 +116,21 @@ def test_order_of_the_ways():
         assert most(sampling, 'replace-one') > first.most
     bins, shuffled = found()['balls-in-bins', 'add-remove'], found()['shuffle', 'zero-out']
     assert bins.least <= shuffled.least
+
+def test_cohorts_of_one_size_under_zero_out():
+    """One step, 5 of 20: a record that is drawn displaces one whose gradient is -1, or is empty. By
+    a sum over the outcomes; between Poisson samples and replacing a record."""
+    x, step = np.linspace(-14, 14, 280_001, retstep=True)
+    def law(mean): return np.exp(-(x - mean)**2/2)/np.sqrt(2*np.pi)*step
+    one, other = .25*law(1) + .75*law(-1), .25*law(0) + .75*law(-1)
+    def delta_at(eps): return np.maximum(one - np.exp(eps)*other, 0).sum()
+    exact = brentq(lambda eps: delta_at(eps) - 1e-5, 0, 5)
+    rows = {(b.scheme.sampling, b.scheme.relation): b for b in compare_sampling(
+        sigma=1., batch_size=5, dataset_size=20, epochs=.25, delta=1e-5).bounds}
+    found = rows['without-replacement', 'zero-out']
+    assert found.least <= exact + 1e-7 and exact - 1e-7 <= found.most <= exact*1.001
+    assert rows['poisson', 'add-remove'].most < found.most < rows['without-replacement',
+                                                                  'replace-one'].most
 
 def test_one_row_teaches_the_topic():
     given = dict(sigma=.35, batch_size=1, dataset_size=1000, epochs=1)

@@ -205,7 +205,8 @@ def test_the_transform_is_known_so_well(s, n):
     p, q, w = (v[0] for v in known)
     l = (p - np.exp(eps)*q)/w
     t = complex(s)*scale
-    found = complex(page.log_sum_transform(np.array([t]), np.array([0]), l[None], w, n)[0])
+    at = np.array([t.imag]), np.array([0]), l[None], np.expm1(t.real*l)[None]
+    found = complex(page.log_sum_transform(*at, w, n)[0])
     with mp.workdps(60):
         g, z = mp.exp(mp.mpf(eps)), mp.mpc(t)
         share = 1/(mp.exp(1) + 2)
@@ -219,24 +220,66 @@ def test_what_is_not_summed_is_charged(monkeypatch):
     "Lines that end too soon are no bound without their charge; with it they are, and wide."
     exact, known = by_scipy(2., 3000, .05), subset_selection(eps0=2., values=2)
     def found(): return page.blanket_curve(np.array([.05]), known, 3000)[0]
-    for name, value in (('_CUT', .6), ('_DECAYED', .3)):
+    for name, value in (('_CUT', .6), ('_DECAYED', 1.)):
         with monkeypatch.context() as patched:
             patched.setattr(page, name, value)
             assert found() > exact*1.01
             patched.setattr(page, '_left_out', lambda line: 0*line.c)
             assert found() < exact*1.0015
 
-@pytest.mark.parametrize('n, most', [(10**3, 700_000), (10**5, 500_000), (10**9, 15_000)])
-def test_frequencies_that_are_summed(monkeypatch, n, most):
-    "So many for all points of a curve, by one call."
-    sizes, transform = [], page.log_sum_transform
-    def counted(s, *rest):
-        sizes.append(s.size)
-        return transform(s, *rest)
+@pytest.mark.parametrize('known', [
+    subset_selection(eps0=4., values=2), unary_encoding(eps0=2.), laplace_reports(eps0=1.)],
+    ids=['two', 'bits', 'noise'])
+@pytest.mark.parametrize('n, most', [(10**3, 300_000), (10**5, 25_000), (10**9, 10_000)])
+def test_frequencies_that_are_asked(monkeypatch, known, n, most):
+    "So many for all points of a curve, tilts at a fifth of them: no time depends on the machine."
+    sizes, transform, tilted = [], page.log_sum_transform, vars(page)['_tilted']
+    def counted(y, *rest):
+        sizes.append(y.size)
+        return transform(y, *rest)
+    rows = []
+    def looked(c, *rest):
+        rows.append(c.size)
+        return tilted(c, *rest)
     monkeypatch.setattr(page, 'log_sum_transform', counted)
-    for known in (subset_selection(eps0=4., values=2), unary_encoding(eps0=2.)):
-        shuffled_blanket(known, n=n)
-    assert len(sizes) == 2 and max(sizes) < most
+    monkeypatch.setattr(page, '_tilted', looked)
+    points = len(shuffled_blanket(known, n=n).eps)
+    assert sum(sizes) < most and len(sizes) < 12 and sum(rows) < 6*points
+
+@pytest.mark.parametrize('known, n', [
+    (subset_selection(eps0=2., values=2), 300), (subset_selection(eps0=4., values=9), 10**4),
+    (unary_encoding(eps0=3.), 600), (laplace_reports(eps0=2.), 100)],
+    ids=['two', 'nine', 'bits', 'noise'])
+def test_what_is_passed_over_is_small(known, n):
+    "All frequencies, one by one: those that no cell holds are below by the nats that are charged."
+    (p,), (q,), (w,) = known
+    g = np.exp(np.array([0., .01, .2]))[:, None]
+    l, sizes = (p - g*q)/w, p + g*q
+    line = vars(page)['_lines'](np.arange(3.), l, sizes, w, n)
+    rows, low, high = vars(page)['_cells'](line, w, n)
+    for row in range(3):
+        y = np.arange(line.end[row])*line.h[row]
+        M = 1 + (w*np.expm1((line.c[row] + 1j*y[:, None])*l[row])).sum(1)
+        fall = n*np.log(np.abs(M)/M[0].real)
+        held = np.zeros(len(y), bool)
+        for a, b in np.array([low, high], int).T[rows == row]: held[a:b] = True
+        assert held[:3].all() and not held.all()
+        assert (fall[~held] < -vars(page)['_DECAYED'] + 1e-9).all()
+        assert (fall[held] > -3).any() and held.sum() < .7*len(y)
+
+@pytest.mark.parametrize('known, n, most', [
+    (laplace_reports(eps0=1e-13), 10**7, 0), (laplace_reports(eps0=40.), 10**6, 10**6),
+    (subset_selection(eps0=30., values=5), 10**5, 600_000)], ids=['little', 'noise', 'much'])
+def test_what_hides_nothing_takes_no_time(monkeypatch, known, n, most):
+    "Where rounding is all, or no other report is there: few frequencies, and no false bound."
+    sizes, transform = [], page.log_sum_transform
+    def counted(y, *rest):
+        sizes.append(y.size)
+        return transform(y, *rest)
+    monkeypatch.setattr(page, 'log_sum_transform', counted)
+    step, top = shuffled_blanket(known, n=n), float(np.log(known.p/known.q).max())
+    assert sum(sizes) <= most
+    assert epsilon(step, delta=1e-9) == pytest.approx(top, rel=1e-6, abs=1e-12)
 
 def test_far_beyond_all_doubles():
     "No line is needed there, and none takes long: Chernoff's bound."

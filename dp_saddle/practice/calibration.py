@@ -46,7 +46,7 @@ _SLOPES = {  # about d log mu / d log parameter; those of others are tried
     'rho': 1., 'dataset_size': -1.}
 _FIRST_RATE = exp(-1.)    # where the search begins; for all others at 1;
 _FURTHER, _MOST_FURTHER = 4, 40   # and so many times less, or more, each, where that is refused
-_TRIED_NEXT = 1.1         # to see what more of a parameter does
+_TRIED_NEXT = 1.1, 4, 1/4, 16, 1/16   # to see what more of a parameter does
 _LARGEST = 1e12           # and what it does not go beyond
 _ROUGHLY = 1e-3           # relative: what the estimate is asked for,
 _NEARLY = 4e-7            # and how near to the target the answer is
@@ -368,12 +368,17 @@ def _check_noise(kind, target):
                          "sensitivity, too little to be looked for")
 
 # %% ../../nbs/practice/calibration.ipynb #c41d5e03
+def _tried(cost, parameter, first):
+    "1 or -1: does more of the parameter cost more? By the nearest value that shows it; or 0."
+    for by in (2, *_TRIED_NEXT[1::2]) if parameter in _WHOLE else _TRIED_NEXT:
+        more = cost(first*by) - cost(first)
+        if more and abs(more) < _REFUSED/2: return copysign(1., more*(by - 1))
+    return 0.
+
 def _first_line(cost, parameter, first):
     "(u, slope) at the root; where nothing is seen of the slope at first, both are tried."
-    slopes = [_SLOPES.get(parameter)]
-    if slopes == [None]:
-        more = cost(first*(2 if parameter in _WHOLE else _TRIED_NEXT)) - cost(first)
-        slopes = [copysign(1., more)] if more else [-1., 1.]
+    slope = _SLOPES.get(parameter) or _tried(cost, parameter, first)
+    slopes = [slope] if slope else [-1., 1.]
     for slope in slopes:
         try:
             search = _Search(parameter, cost, log(first), slope)

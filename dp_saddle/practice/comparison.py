@@ -74,6 +74,7 @@ SCHEMES = (
     Scheme('without-replacement', 'add-remove', _ONE_SIZE, _CHOICE),
     Scheme('with-replacement', 'add-remove', _AGAIN, 'torch RandomSampler(replacement=True)'),
     Scheme('random allocation', 'add-remove', _SOME, 'jax_privacy; dp_accounting has its event'),
+    Scheme('without-replacement', 'zero-out', _ONE_SIZE, _CHOICE),
     Scheme('shuffle', 'zero-out', _ORDER, _LOADER),
     Scheme('fixed-order', 'zero-out', _SAME, 'torch DataLoader(shuffle=False)'),
     Scheme('cyclic-poisson', 'add-remove', _PARTS,

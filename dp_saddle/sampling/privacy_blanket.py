@@ -28,12 +28,15 @@ _MOST_EPS, _MOST_REPORTS, _MOST_VALUES, _MOST_ROWS = 100., 10**15, 10**9, 8
 _MOST_COUNTED = 10**9
 _SMOOTH = .04             # std of the noise that is added, times the tilt
 _CUT = 4.                 # of its stds the frequencies end
-_DECAYED = 40.            # nats: from there to the first return no frequency is summed
-_DEEP = 500.              # nats below which Chernoff's bound is enough
+_DECAYED = 20.            # nats: where the transform is below by that, no frequency is summed
+_PARTS, _SHORT = 4, 8     # into which frequencies are cut, down to so many
+_DEEP = 500.              # nats below which Chernoff's bound is enough, as where
+_ROUGH = 1.               # nats of rounding leave nothing to be known
 _WIDE, _APART = 7., 20.   # a period in stds; nats by which aliases are below
 # stds up to which the curve is asked, and at how many points from the last one on; and beyond
 _REACHES, _POINTS, _FURTHER = (9., 22.), (500, 100), 40
-_LOW, _TOP, _HALVINGS = 1e-4, 60., 60      # where the tilt is looked for
+_LOW, _TOP, _HALVINGS = 1e-4, 60., 14      # where the tilt is looked for
+_TILTS, _EVERY = .15, 16  # stds, and points, of which the tilt of one is looked for
 _NODES = 32               # ratios of a density that are kept
 _SURE = 1e-9              # that the chances of a row add up to 1
 _STDS, _NEARLY = 40., 1e-9  # of a count that is looked at; how near its eps is found
@@ -164,34 +167,33 @@ def _turned(b):
     return t*less, t*t*less
 
 def log_sum_transform(
-    s,    # (terms,), complex
-    of,   # (terms,), the row of `l` of each
-    l, w, # values, (points, outcomes), and their chances, (outcomes,)
-    n,    # draws
-):        # (terms,)
-    """log of the transform of the sum of n draws, most of which are 0.
+    y,         # frequencies, (terms,)
+    of,        # (terms,), the row of `l` of each
+    l, grown,  # values, (points, outcomes), and e^{cl} - 1 at the tilt c of each point
+    w, n,      # chances of the values, (outcomes,); draws
+):             # (terms,), complex
+    """log of the transform, at c + iy, of the sum of n draws, most of which are 0.
 
     Parameters
     ----------
-    s
-        (terms,), complex
+    y
+        frequencies, (terms,)
     of
         (terms,), the row of `l` of each
-    l, w
-        values, (points, outcomes), and their chances, (outcomes,)
-    n
-        draws
+    l, grown
+        values, (points, outcomes), and e^{cl} - 1 at the tilt c of each point
+    w, n
+        chances of the values, (outcomes,); draws
 
     Returns
     -------
-    (terms,)
+    (terms,), complex
     """
-    z = np.zeros(len(s), complex)
-    for values, share in zip(l.T, w, strict=True):
-        v = values[of]
-        grown, (sin, less) = np.expm1(s.real*v), _turned(s.imag*v)
-        z.real += share*(grown - (1 + grown)*less)
-        z.imag += share*((1 + grown)*sin)
+    z = np.zeros(len(y), complex)
+    for values, more, share in zip(l.T, grown.T, w, strict=True):
+        gain, (sin, less) = more[of], _turned(y*values[of])
+        z.real += share*(gain - (1 + gain)*less)
+        z.imag += share*((1 + gain)*sin)
     return n*_log1p(z)
 
 # %% ../../nbs/sampling/privacy_blanket.ipynb #b1a40037
@@ -203,71 +205,99 @@ def _tilted(c, l, w, n):
     return n*np.log(M), n*mean, n*((w*l*l*(1 + grown)).sum(1)/M - mean**2)
 
 # %% ../../nbs/sampling/privacy_blanket.ipynb #b1a40012
-def _tilts(l, w, n):
-    "Where log of the transform - 2 log c is least, about, for each row of l."
-    spread = np.sqrt(n*(w*l*l).sum(1))
-    high = np.log((_TOP - np.log(w.min()))/l.max(1))
-    low = np.minimum(np.log(_LOW/spread), high - 1)
+def _tilts(at, l, w, n):
+    "Where log of the transform - 2 log c is least, about, for each row of l; `at`: its eps."
+    some = np.unique(np.floor(at/_TILTS), return_index=True)[1]
+    some = np.union1d(some, np.r_[:len(at):_EVERY, at.argmax()])
+    some = some[np.argsort(at[some])]
+    few, most = l[some], np.log((_TOP - np.log(w.min()))/l.max(1))
+    high = most[some]
+    low = np.minimum(np.log(_LOW/np.sqrt(n*(w*few*few).sum(1))), high - 1)
     for _ in range(_HALVINGS):
         u = (low + high)/2
-        past = np.exp(u)*_tilted(np.exp(u), l, w, n)[1] > 2
+        past = np.exp(u)*_tilted(np.exp(u), few, w, n)[1] > 2
         low, high = np.where(past, low, u), np.where(past, u, high)
-    return np.exp(u)
+    return np.exp(most + np.interp(at, at[some], u - most[some]))
 
 # %% ../../nbs/sampling/privacy_blanket.ipynb #b1a40013
 class _Line(NamedTuple):
-    "One line for each point: tilts, steps, stds; where sums end, pause, and go on."
-    c: np.ndarray
-    h: np.ndarray
-    K: np.ndarray
+    "One line for each point."
+    c: np.ndarray       # tilts
+    K: np.ndarray       # log of the transform there
     std: np.ndarray
-    pause: np.ndarray      # the first frequencies are summed up to here, in steps
-    again: np.ndarray      # and again from here,
-    end: np.ndarray        # up to here; none where the end comes first
+    h: np.ndarray       # steps
+    end: np.ndarray     # how many of them
+    off: np.ndarray     # what a logarithm is off by, over the modulus of s
+    l: np.ndarray       # values, (points, outcomes)
+    grown: np.ndarray   # and e^{cl} - 1
 
-def _line(l, w, n):
+def _lines(at, l, sizes, w, n):
     "The lines of all rows of l."
-    c = _tilts(l, w, n)
+    c = _tilts(at, l, w, n)
     K, _, square = _tilted(c, l, w, n)
     std = np.sqrt(np.maximum(square, 0))
     wide = _WIDE*np.sqrt(std*std + 2/c**2)
     h = 2*pi/np.maximum(wide, (_APART - K)/c)
-    end = np.ceil(_CUT*c/_SMOOTH/h)
-    decayed = pi*sqrt(_DECAYED/2)/np.maximum(std, SMALLEST)
-    pause = np.minimum(np.ceil(decayed/h) + 1, end)
-    first_return = pi/(np.maximum(l.max(1), 0) - np.minimum(l.min(1), 0))
-    again = np.clip(np.floor(first_return/h), pause, end)
-    stops = (v.astype(int) for v in (pause, again, end))
-    return _Line(c, h, K, std, *stops)
+    end = np.ceil(_CUT*c/_SMOOTH/h) + 1
+    grown = np.expm1(c[:, None]*l)
+    terms = n*(sizes*(1 + np.maximum(grown, 0))).sum(1)/np.exp(K/n)
+    return _Line(c, K, std, h, end, ULP*_TERM_ULPS*terms, l, grown)
 
 # %% ../../nbs/sampling/privacy_blanket.ipynb #b1a40014
-def _summed(line, l, w, n):
+def _cut(of, low, high):
+    "Each cell in parts, (rows, first frequencies, ends): of equal length, nearly, or ratio."
+    ends = [low, *(np.floor(low*(high/low)**(j/_PARTS)) for j in range(1, _PARTS)), high]
+    cells = np.tile(of, _PARTS), np.concatenate(ends[:-1]), np.concatenate(ends[1:])
+    return tuple(v[cells[1] < cells[2]] for v in cells)
+
+def _cells(line, w, n):
+    "(rows, first frequencies, ends) of what is summed, in order."
+    least = sqrt(2*_DECAYED)
+    begin = np.minimum(np.ceil(least/np.maximum(line.std*line.h, SMALLEST)) + 2, line.end)
+    rows = np.arange(len(begin))
+    kept, more = [(rows, 0*begin, begin)], begin < line.end
+    cells = _cut(rows[more], begin[more], line.end[more])
+    while (of := cells[0]).size:
+        _, low, high = cells
+        y = line.h[of]*(low + high - 1)/2
+        power = log_sum_transform(y, of, line.l, line.grown, w, n).real - line.K[of]
+        power = np.minimum(power + line.off[of]*np.hypot(line.c[of], y), 0)
+        A = np.sqrt(-n*np.expm1(2/n*power))*(1 - ULP*_FORM_ULPS)
+        large = A - line.std[of]*line.h[of]*(high - 1 - low)/2 < least
+        short = high - low <= _SHORT
+        kept.append(tuple(v[large & short] for v in cells))
+        cells = _cut(*(v[large & ~short] for v in cells))
+    of, low, high = (np.concatenate(v) for v in zip(*kept, strict=True))
+    order = np.lexsort((low, of))
+    return of[order], low[order], high[order]
+
+# %% ../../nbs/sampling/privacy_blanket.ipynb #b1a40038
+def _summed(line, w, n):
     "The sums over the line, over the transform at the tilt."
-    counts = line.pause + 1 + line.end - line.again
-    of, first = np.repeat(np.arange(len(counts)), counts), np.cumsum(counts) - counts
-    k = np.arange(len(of)) - first[of]
-    k += np.where(k > line.pause[of], (line.again - line.pause)[of], 0)
-    s = line.c[of] + 1j*(line.h[of]*k)
-    noise = (_SMOOTH*s/line.c[of])**2/2
-    power = log_sum_transform(s, of, l, w, n) - line.K[of] + noise - 2*np.log(s)
+    rows, low, high = _cells(line, w, n)
+    count = (high - low).astype(int)
+    first = np.cumsum(count) - count
+    k = np.arange(count.sum()) + np.repeat(low - first, count)
+    of = np.repeat(rows, count)
+    c, y = line.c[of], line.h[of]*k
+    s = c + 1j*y
+    power = log_sum_transform(y, of, line.l, line.grown, w, n) - line.K[of] - 2*np.log(s)
+    power += (_SMOOTH*s/c)**2/2
     terms = np.exp(power.real)*(1 - _turned(power.imag)[1])
-    terms[first] /= 2
-    return np.add.reduceat(terms, first)*line.h/pi
+    terms[first[low == 0]] /= 2
+    return np.add.reduceat(terms, first[low == 0])*line.h/pi
 
 def _left_out(line):
     "Bounds on what is not summed, over the transform at the tilt."
-    rise, v = exp(_SMOOTH**2/2)/pi, _SMOOTH/line.c
-    s0, s1 = ((k - 1)*line.h for k in (line.pause, line.end))
-    s0 = np.maximum(s0, line.h)
-    between = rise/s0*np.exp(-2*(line.std*s0/pi)**2)
-    between = np.where(line.again > line.pause, between, 0)
-    return between + rise/((v*s1)**2*s1)*np.exp(-(v*s1)**2/2)
+    v, last = _SMOOTH/line.c, (line.end - 2)*line.h
+    beyond = np.exp(-(v*last)**2/2)/((v*last)**2*last)/pi
+    return exp(_SMOOTH**2/2)*(exp(-_DECAYED)/2/line.c + beyond)
 
 # %% ../../nbs/sampling/privacy_blanket.ipynb #b1a40016
-def _option(line, off, l, w, n):
+def _option(line, w, n):
     "At least the mean of the sum's positive part, over the transform at the tilt."
     reach = line.h/line.c + np.arcsinh(line.end*line.h/line.c)
-    return _summed(line, l, w, n) + _left_out(line) + exp(_SMOOTH**2/2)/pi*off*reach
+    return _summed(line, w, n) + _left_out(line) + exp(_SMOOTH**2/2)/pi*line.off*reach
 
 # %% ../../nbs/sampling/privacy_blanket.ipynb #b1a40017
 def _of_pair(eps, p, q, w, n):
@@ -276,15 +306,13 @@ def _of_pair(eps, p, q, w, n):
     l, sizes = (p - g*q)/w, p + g*q
     found = np.zeros(len(eps))
     if not (live := l.max(1) > 0).any(): return found
-    l, sizes = l[live], sizes[live]
-    line = _line(l, w, n)
-    terms = n*(sizes*np.exp(line.c[:, None]*np.maximum(l, 0))).sum(1)/np.exp(line.K/n)
-    off, option = ULP*_TERM_ULPS*terms, exp(-1)/line.c
-    near = line.K > -_DEEP
-    some = _Line(*(v[near] for v in line))
-    if near.any(): option[near] = _option(some, off[near], l[near], w, n)
+    at = eps[live]*sqrt(n/((p - q)**2/w).sum())       # in stds of the loss
+    line = _lines(at, l[live], sizes[live], w, n)
+    near, option = (line.K > -_DEEP) & (line.off*line.c < _ROUGH), exp(-1)/line.c
+    if near.any(): option[near] = _option(_Line(*(v[near] for v in line)), w, n)
     ulps = ULP*_FORM_ULPS*(1 + abs(line.K))
-    found[live] = np.exp(line.K + off*line.c + ulps)*option/n + SMALLEST
+    with np.errstate(over='ignore'):
+        found[live] = np.exp(line.K + line.off*line.c + ulps)*option/n + SMALLEST
     return found
 
 # %% ../../nbs/sampling/privacy_blanket.ipynb #b1a40018

@@ -9,12 +9,12 @@ __all__ = ['RenyiLoss', 'RenyiDP', 'GaussianDP', 'PrivacyProfile', 'privacy_prof
 from dataclasses import dataclass
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
-from math import ceil, floor, inf, sqrt
+from math import ceil, floor, inf, log, sqrt
 
 import numpy as np
 from scipy.special import gammaln, log_expit
 
-from ..base import ULP, checks, patch, quoted, rounded_up, safe_log
+from ..base import TINY, ULP, checks, patch, quoted, rounded_up, safe_log
 from ..losses import SubsampledGaussianLoss
 from ..mechanisms import FOR_ANY, FiniteMechanism, FinitePair, Mechanism
 from ..plrv import Bounds, GaussianLoss
@@ -222,17 +222,18 @@ def _precise(eps):
     "A Context in which differences of e^eps keep their digits."
     return Context(_DIGITS + ceil(-np.log10(np.diff(eps).min(initial=1.))))
 
-def _slope(corner, gamma, d): return (corner[2] - d)/(gamma - corner[1])
-
 def _corners(eps, delta):
     "[(eps, gamma, delta, slope to it)] of the corners of a profile's hull, in the current context."
     kept = []
-    for e, d in zip(eps, delta, strict=True):
-        at = Decimal(e).exp(), Decimal(d)
+    for e, d in zip(eps, map(Decimal, delta), strict=True):
         if kept and d >= kept[-1][2]: continue
-        while kept and _slope(kept[-1], *at) >= kept[-1][-1]: kept.pop()
-        slope = _slope(kept[-1], *at) if kept else (1 - at[1])/(1 + at[0])
-        kept.append((e, *at, slope))
+        gamma = Decimal(e).exp()
+        while kept:
+            _, before, above, steep = kept[-1]
+            if (slope := (above - d)/(gamma - before)) < steep: break
+            kept.pop()
+        else: slope = (1 - d)/(1 + gamma)
+        kept.append((e, gamma, d, slope))
     return kept
 
 # %% ../../nbs/steps/guarantees.ipynb #9a7f0013
@@ -241,8 +242,10 @@ def _responses(eps, delta):
     with localcontext(_precise(eps)):
         corners = _corners(eps, delta)
         slopes = [corner[-1] for corner in corners[1:]] + [Decimal(0)]
-        return np.array([[eps, float(((1 + gamma)*(before - after)).ln())]
-                         for (eps, gamma, _, before), after in zip(corners, slopes, strict=True)]).T
+        weights = [(1 + gamma)*(before - after)
+                   for (_, gamma, _, before), after in zip(corners, slopes, strict=True)]
+        logs = [log(w) if w > TINY else w.ln() for w in weights]     # a double has no more digits
+    return np.array([[corner[0] for corner in corners], logs], float)
 
 # %% ../../nbs/steps/guarantees.ipynb #9a7e001c
 @dataclass(frozen=True, kw_only=True)
