@@ -687,6 +687,14 @@ def poisson_sums(_):
                 assert abs(found[k]/exact - 1) < 1e-12
 
 
+@check("engine.gaussian_tables", ("_FROM_ABOVE", 0), wrong=SMALLER)
+@check("engine.gaussian_tables", ("_FROM_ABOVE", 1), wrong=LARGER)
+def off_on_both_sides(_):
+    "What is off above by x nats is off below by -log(2 - e^x)."
+    times, most = of("engine.gaussian_tables", "_FROM_ABOVE")
+    assert math.exp(most) < 2 and -math.log(2 - math.exp(most)) <= times*most
+
+
 @check("engine.gaussian_rows", "_NO_LARGE", wrong=LARGER)
 def of_a_sum(c):
     "A bound that is as large as the sum itself has to be refused."

@@ -35,7 +35,7 @@ LONG_MODULES = {
     "certificates.interval_transforms": (770,
         "what a step is, in one place: who believes these pages need believe nothing else; a "
         "file of three parts would be three things to believe"),
-    "engine.gaussian_rows": (995,
+    "engine.gaussian_rows": (900,
         "a question alone, a thousand at once and a run of many kinds are the same "
         "operations, and one proof; what is planned, and kinds, could have rooms"),
     "engine.line": (1025,

@@ -49,7 +49,7 @@ WHOSE = 'record', 'client'
 def coarse(monkeypatch):
     "Fewer points: the bounds hold, and are wider."
     def forget():
-        for kept in (page.pairs_of_run, page._under): kept.cache_clear()
+        for kept in (page.pairs_of_run, page.pair_under): kept.cache_clear()
     forget()
     monkeypatch.setattr(page, '_PER_FALL', 24)
     yield

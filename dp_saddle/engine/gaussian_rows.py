@@ -28,6 +28,14 @@ from dp_saddle.base import (
     patch,
     tracing,
 )
+from dp_saddle.engine.gaussian_tables import (
+    FALLS,
+    LEAST,
+    MOST_NODES,
+    TILTS,
+    GaussianTable,
+    like_blocks,
+)
 from .small_losses import guess_of, shortened, taken_away
 from .solve import Known
 from .stacked_kinds import alike, grouped, kind_of, rows_of
@@ -36,11 +44,8 @@ from dp_saddle.engine.transform_grids import (
     FAR,
     LOG,
     OF_BOUND,
-    PRODUCT,
     TURNED,
     TWICE,
-    WEIGHT,
-    Grid,
     Rows,
     circle,
 )
@@ -60,17 +65,13 @@ _NEAR_ONE = 1/4        # of 1, in a logarithm in the precision of the nodes
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #92ad7065
 # Tuning: only time and width depend on it. The table and the plan.
-_TILTS = 2.**-np.cumsum(np.repeat([0, 1/16, 1/8, 1/4], [1, 4, 2, 26]))[::-1]   # of the last,
 _STEP, _LAST_STEP = 2., 1/32             # which is a power of 2, or of 2^(1/32)
 _LAST_TILT = 2.5, 2., 6., 10.     # the last, a and b of a normal loss' tilt: removing, adding
 _RARE, _APART = (2.3, 5.), 4.     # no larger than where hits are all; std: how far these are, then
 _LOST, _HARM = .3, 3.             # of what rounding moves delta by: what an end may lose; may do
 _SPARE = 2.                       # nats of room beyond that, where the end is chosen
 _LATER = np.arange(36)            # ends that are tried, in steps
-_LEAST = -200.                    # logarithm of a weight: products of less are slow
-_FALLS = 2.**np.arange(-14, 8, .75)      # frequencies at which M is looked at, in units of a row's
-_MUCH = 8.                               # noise from which that is more than 1/rate
-_NEVER = np.append(_FALLS, np.inf)       # and where it has not fallen
+_NEVER = np.append(FALLS, np.inf)       # and where it has not fallen
 _RTOL, _SHARE = 1e-10, 72         # of delta: aimed at, and a plan loses at most one part of it
 _WIDTH = 1e-10                    # of eps, nats: or that
 _DECAYED = 60                     # nats by which |M|^2 falls up to the least guess of the cut
@@ -81,14 +82,14 @@ _FIRST_CUT = 1.4                  # what a first grid serves, likewise
 _END_STEP, _FARTHER = log(2)/16, log(2)/8   # ends are powers of e^this, and tried by steps of that
 ALIKE, _WITHIN, _AWAY = (1, 2), (.75, .25), .1   # classes in an octave of n, of log delta; place
 _ROOM, ALONE, _BELOW = 1.2, 1e5, 4.   # so much longer there; more steps are alone; t eps > -4
-_LITTLE, _SURE = 1e-3, 1.         # one direction is to be smaller, and in nats, to be dismissed
+_SURE = 1.                        # nats by which one direction is smaller, to be dismissed
 _FAR_BELOW = .72                  # a tilt so much below the saddle-point: eps is not known yet
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #92ad7066
 # Tuning: only time and width depend on it. Grids, lines, searches.
-_COARSE, _LITTLE = 22., 1e-9      # of a coarse strip: how small its error, nats; beyond its ends
+_LITTLE = 1e-9                    # by which another direction is smaller
 _STRIP = 5e-12                    # what strips may add in all steps
-_MOST_NODES = 1 << 11, 1 << 17    # of a table, of a line
+_MOST_NODES = 1 << 17             # of a line
 _LONG, _FINE = 1 << 12, 1 << 12   # nodes of lines that are not kept; that may be tried again
 _SOONER = 2.**np.arange(-12, -1.4, .25)    # of the guess: where a line without small losses ends;
 _LONGEST = 1 << 14                         # of so many nodes at most
@@ -98,7 +99,7 @@ _MOST_RUN = 10**8                 # steps that are asked here
 LEAST_DELTA, _RARE_NOISE = 1e-200, 1e3     # asked here; of engine/small_losses, at most
 
 with np.errstate(divide='ignore'):
-    _NEAR = 1/np.maximum(_TILTS - _TILTS[:, None], 0)    # of a tilt to those above it; or inf
+    _NEAR = 1/np.maximum(TILTS - TILTS[:, None], 0)    # of a tilt to those above it; or inf
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #01rowsend1
 @patch
@@ -157,96 +158,13 @@ def reach(self:Rows, n, goal):
 @patch
 def shorter(self:Rows, n, goal, end, most, last):
     "The same, where an end does harm before the last tilt is reached: before hits are all."
-    hits, (rare, more), finer = self.hits_only(n, goal), _RARE, 1/_TILTS[-2]
+    hits, (rare, more), finer = self.hits_only(n, goal), _RARE, 1/TILTS[-2]
     rare = rare*np.minimum.reduce((1 - self.log_q)/self.means**2, 1, keepdims=True)
     wish = np.where(hits < inf, last, np.minimum(last, rare + more))
     end, tilt = self.later(end, most, np.where(self.adds, -inf, np.minimum(wish, hits)))
     tilt = finer*np.where(end < hits + 1, np.maximum(hits, finer*tilt), hits)
     wish = np.exp2(_LAST_STEP*np.floor(np.log2(np.minimum(wish, tilt))/_LAST_STEP))
     return np.where(self.adds, last, wish), end
-
-# %% ../../nbs/engine/gaussian_rows.ipynb #01rowscoarse
-@patch
-def coarse(self:Rows, last, end):
-    "(height, h, end, first node, count) of a coarse grid for tilts up to `last`, each (rows, 1)."
-    b = self.heights(last)[0]
-    h = 2*pi*b/(_COARSE + (b*self.mu)**2/2)
-    return b, h, end, *self.places(self.low(last, FAR[0]), end, h)
-
-@patch(as_prop=True, cached=True)
-def unit(self:Rows):
-    "Of frequencies, (rows, 1)."
-    return np.maximum(1, self.sigma/_MUCH)/self.rate
-
-# %% ../../nbs/engine/gaussian_rows.ipynb #4c7bc13f
-class _Table(NamedTuple):
-    "Of each row, K_1 and more at increasing tilts, (rows, tilts)."
-    u: np.ndarray
-    K: np.ndarray
-    mean: np.ndarray        # K_1'
-    variance: np.ndarray    # K_1''
-    factor: np.ndarray      # log of Chernoff's
-    first: np.ndarray       # 1/u + 1/(1 + u)
-    second: np.ndarray      # the same of squares
-    poles: np.ndarray       # -log(u (1 + u)), and of the root of 2 pi
-    end: np.ndarray         # where the law of a step ends, (rows, 1)
-    last: np.ndarray        # log of the integrand there, over M_1(u)
-    falls: np.ndarray       # log of |M_1|, about, over M_1(u), (rows, tilts, frequencies)
-    off: np.ndarray         # what rounding moves K_1 by, at most
-    grid: object            # the coarse Grid that K_1 is of; of tables that are joined, theirs
-    top: object = None      # K_1, rounded up, if one of two directions may be dismissed
-
-# %% ../../nbs/engine/gaussian_rows.ipynb #208eb599
-@patch
-def above(self:Rows, g, P, K, error):
-    "K_1 at powers, rounded up, by sums e^K over a coarse grid, (rows, powers)."
-    b, h, angle, at = g.b, g.h, g.b/self.s2, self.at_end(g.end, P, pi/2) - K
-    upper, sharp = np.exp((b*self.mu)**2/2), self.sharp(at, h, 0, b, 0)
-    left, right = self.beyond(g, P, K, at, angle, _LITTLE)
-    out = upper*(left + right) + sharp
-    edge = TWICE*(1 + out)
-    if self.adds.any():
-        cells = self.cells(g, P, angle) - K[..., None]
-        edge = np.where(self.adds, np.exp(cells, out=cells).sum(2) + left + right, edge)
-    strip = TWICE*upper/np.expm1(2*pi*b/h)*edge + out
-    return K + error + self.few_digits(P)*np.log1p(strip)
-
-# %% ../../nbs/engine/gaussian_rows.ipynb #208eb59c
-@patch
-def rounded_up(self:Rows, table, places=None):
-    "K_1 at a table's tilts, rounded up, (rows, tilts); or at some places of them, (rows, places)."
-    found = table.u, table.K, table.off
-    if places is not None: found = (v[self.every[:, None], places] for v in found)
-    u, K, off = found
-    P = self.first + self.sign*u
-    if isinstance(table.grid, Grid): return self.above(table.grid, P, K, off)
-    parts = zip(np.split(self.every, len(table.grid)), table.grid, strict=True)
-    return np.concatenate([self.part(r).above(g, P[r], K[r], off[r]) for r, g in parts])
-
-# %% ../../nbs/engine/gaussian_rows.ipynb #40ccee8d
-@patch
-def tabulate(self:Rows, last, end, tilts=_TILTS):
-    "K_1 and its derivatives at these parts of `last`; None where that takes too many nodes."
-    b, h, end, first, own = self.coarse(last, end)
-    if not (count := own.max()) < _MOST_NODES[0]: return None
-    _, _, odds, y, logp, moved = self.nodes(h, first + own - count, int(count), float)
-    g = Grid(h, b, 0*b, None, None, end, y, logp, odds)
-    u, ones, L = last*tilts, np.ones_like(y), y*self.sign
-    P, sizes = self.first + self.sign*u, (1 + np.abs(logp), np.abs(y) + moved)
-    a = P[:, :, None]*y[:, None]
-    a += logp[:, None]
-    top = a.max(2, keepdims=True)
-    a -= top
-    coherent = 1 - np.minimum(((y*self.unit)**2)[:, :, None]*(_FALLS**2/2), 1)
-    columns = np.concatenate([np.stack([ones, L, L*L, *sizes], 2), coherent], 2)
-    m = np.exp(np.maximum(a, _LEAST, out=a), out=a) @ columns
-    K, m = np.log(m[..., 0]) + top[..., 0], m[..., 1:]/m[..., :1]
-    off = WEIGHT*(m[..., 2] + np.abs(P)*m[..., 3]) + PRODUCT*count + LOG*(1 + np.abs(K))
-    mean, v, w = m[..., 0], 1/u, 1/(1 + u)
-    poles = v + w, v*v + w*w, np.log(v*w/np.sqrt(2*pi))
-    return _Table(u, K, mean, np.maximum(m[..., 1] - mean**2, 0), log_chernoff_factor(u), *poles,
-                  end, np.where(self.adds, -inf, self.at_end(end, P) - K),
-                  np.log(np.maximum(m[..., 4:], TINY)), ULP*off, g)
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #ae9f6d61
 class _Plan(NamedTuple):
@@ -294,7 +212,7 @@ def kept(self:Rows, make, *asked):
 
 @patch
 def table_for(self:Rows, n, goal):
-    "The _Table for so many steps and this goal, both numbers, or None; kept."
+    "The GaussianTable for so many steps and this goal, both numbers, or None; kept."
     return self.kept(self.tabulate, *self.reach(*np.full((2, 2, 1), [[[n]], [[goal]]])))
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #b48228b5
@@ -310,7 +228,7 @@ def guessed(self:Rows, table, steps, n, goal):
     "(eps by the leading order or, if smaller, Chernoff's bound, the saddle-point), (rows, 1)."
     eps, r = n*table.mean - table.first, self.every
     order = steps.order - eps*table.u
-    k = np.minimum(np.maximum(np.add.reduce(order > goal, 1), 1), _TILTS.size - 1)
+    k = np.minimum(np.maximum(np.add.reduce(order > goal, 1), 1), TILTS.size - 1)
     a, b = order[r, k - 1], order[r, k]
     e = eps[r, k - 1] + (a - goal[:, 0])/(a - b)*(eps[r, k] - eps[r, k - 1])
     most = ((steps.bound - goal)/table.u).min(1)
@@ -321,7 +239,7 @@ def guessed(self:Rows, table, steps, n, goal):
 @patch
 def cuts(self:Rows, table, steps, n, need):
     "About where |M| has fallen to e^`need` of M(u), (rows, tilts)."
-    left = n[:, :, None]*table.falls - np.log(pi*_FALLS*self.unit)[:, None, :]
+    left = n[:, :, None]*table.falls - np.log(pi*FALLS*self.unit)[:, None, :]
     later = np.add.reduce(left > need[:, :, None], 2)
     return np.maximum(_NEVER[later]*self.unit, np.sqrt(_DECAYED/steps.variance))
 
@@ -334,7 +252,7 @@ def tilts(self:Rows, table, steps, n, goal, e, last=inf):
     to_right = over[:, None, :]*_NEAR
     X = np.maximum(to_right.min(2), -lost/u)
     cut = np.minimum(self.cuts(table, steps, n, lost + gone - steps.K), last*self.unit)
-    cancels = np.minimum(steps.order - gone - goal, -_LEAST)
+    cancels = np.minimum(steps.order - gone - goal, -LEAST)
     too_much = np.exp(cancels)*(n + _CANCELS[1])/(_CANCELS[0]*u)
     cost = (X*cut + _SAME)*np.maximum(too_much, 1)*np.exp(np.maximum(cancels, 0)/_DIGITS)
     cost = np.where(table.last < _floor(n, goal) + log(_HARM), cost, inf)
@@ -351,7 +269,7 @@ def placed(self:Rows, table, n, goal, known=None, near=None):
     steps = _Steps(K, variance, order, K + table.factor)
     e, saddle = self.guessed(table, steps, n, goal)
     last = inf
-    if near is not None: e, last = near, _FALLS[-1]
+    if near is not None: e, last = near, FALLS[-1]
     t, X, cut, cost, digits, i, j = self.tilts(table, steps, n, goal, e, last)
     sure = (t > _FAR_BELOW*saddle) | self.adds
     if known is None and not sure.all():
@@ -365,7 +283,7 @@ def placed(self:Rows, table, n, goal, known=None, near=None):
     little = self.adds & (over.min(1, keepdims=True) < goal - _SURE)
     if little.any(): j = np.where(little[:, 0], over.argmin(1), j)
     ok, r = (cost < inf) & (t*e > -_BELOW), self.every
-    if near is None: ok &= X*cut < 2*pi*_MOST_NODES[1]
+    if near is None: ok &= X*cut < 2*pi*_MOST_NODES
     return _Plan(goal + t*e - K[r, i][:, None], t, u[r, j][:, None], j[:, None], None, table.end,
                  X, cut, np.maximum(digits, 0) - _AWAY*goal, ~little, sure, ok | little)
 
@@ -605,7 +523,7 @@ def fitted(self:Rows, plan, n):
         g = self.up_to(g, asked)
         if _fits(g, plan, n, turned).all(): break
     else: return None
-    return (g, cut, fades) if (cut*X < 2*pi*_MOST_NODES[1]).all() else None
+    return (g, cut, fades) if (cut*X < 2*pi*_MOST_NODES).all() else None
 
 @patch
 def served(self:Rows, plan, n):
@@ -937,19 +855,7 @@ def epsilon_of_sampled(
 # %% ../../nbs/engine/gaussian_rows.ipynb #588fd1c9
 # Tuning: only time and memory depend on it. Many runs at once.
 _TOGETHER = 1 << 11, 1 << 17            # nodes of tables, of increments
-_CLASSES = 2                            # of such numbers that share a block, in an octave
 _UNKNOWN = *[np.nan]*9, True, True, False       # a _Plan of nothing
-
-def _blocks(nodes, counts, most):
-    """Places with about as many nodes and about as large counts, the largest first; as many at a
-    time as take `most` products of both in all."""
-    if not len(nodes): return
-    kinds = np.ceil(_CLASSES*np.log2([nodes, counts]))
-    order = np.lexsort(-kinds[::-1])
-    kinds = kinds[:, order]
-    for same in np.split(order, np.flatnonzero(np.diff(kinds).any(0)) + 1):
-        each = max(1, int(most/(nodes[same].max()*counts[same].max())))
-        yield from np.split(same, range(each, len(same), each))
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #01rowsboth
 def both_ways(
@@ -970,10 +876,10 @@ def both_ways(
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #c407fee5
 def _joined(tables):
-    "One _Table of all rows of some; where these are more than one, with a grid for each."
+    "One GaussianTable of all rows of some; where these are more than one, with a grid for each."
     if len(tables) == 1: return tables[0]
     *arrays, grids, _ = zip(*tables, strict=True)
-    return _Table(*map(np.concatenate, arrays), grids)
+    return GaussianTable(*map(np.concatenate, arrays), grids)
 
 @patch
 def plans(self:Rows, n, goal, known=None):
@@ -982,8 +888,8 @@ def plans(self:Rows, n, goal, known=None):
     last, end = self.reach(n, goal)
     pairs = np.arange(len(n)).reshape(2 if known is None else 1, -1)     # planned together
     nodes = self.coarse(last, end)[-1][pairs, 0]
-    fits = np.flatnonzero((nodes < _MOST_NODES[0]).all(0))
-    for i in _blocks(nodes[0][fits], np.full(len(fits), self.amounts), _TOGETHER[0]):
+    fits = np.flatnonzero((nodes < MOST_NODES).all(0))
+    for i in like_blocks(nodes[0][fits], np.full(len(fits), self.amounts), _TOGETHER[0]):
         rows = pairs[:, fits[i]]
         r, tables = rows.ravel(), [self.part(own).tabulate(last[own], end[own]) for own in rows]
         eps = None if known is None else known[r]
@@ -1018,7 +924,7 @@ def solve(self:Rows, plan, left, n, goal):
         way, later = (plan.t[left], asked[left], turned, plan.end[left]), [left[:0]]
         spacing = self.part(left).spacing(*way)
         counts = np.maximum(np.sqrt((asked*plan.X)[left, 0]), self.amounts)
-        for i in _blocks(spacing[-1][:, 0], counts, _TOGETHER[1]):
+        for i in like_blocks(spacing[-1][:, 0], counts, _TOGETHER[1]):
             r = left[i]
             own = _some(plan, r), turned, asked[r], [v[i] for v in spacing], n[r], goal[r]
             *lines, asked[r], again = self.part(r).on_lines(*own)
@@ -1034,7 +940,7 @@ def on_lines(self:Rows, plan, turned, asked, spacing, n, goal):
     g = self.grid(plan.t, spacing)
     if g is None: return np.nan, np.nan, False, asked, self.every[:0]
     cut, fades, ok = self.tail(g, plan, n)
-    ok &= (cut*plan.X < 2*pi*_MOST_NODES[1])[:, 0]
+    ok &= (cut*plan.X < 2*pi*_MOST_NODES)[:, 0]
     last = cut + 2*pi/plan.X
     g = self.up_to(g, last)
     fits = ok & _fits(g, plan, n, turned)[:, 0]
@@ -1110,7 +1016,7 @@ def beside(self:_MixedRun, side):
 # %% ../../nbs/engine/gaussian_rows.ipynb #01kinds02
 @patch
 def table(self:_MixedRun, side, goal):
-    "(the _Table of removing, 0, or adding, 1, as of one step; its last tilt, ends of groups)."
+    "(the table of removing, 0, or adding, 1, as of one step; its last tilt, ends of groups)."
     reach = [both[side].reach(like, np.full(like.shape, goal)) for _, both, like in self.groups]
     last, (_, ends), sums = min(last.min() for last, _ in reach), zip(*reach, strict=True), 0
     for (n, both, _), end in counted(list(zip(self.groups, ends, strict=True)), 'group'):
@@ -1120,7 +1026,7 @@ def table(self:_MixedRun, side, goal):
     K, mean, variance, falls, lost = sums
     u = (some := _some(one._replace(grid=None), slice(1))).u
     K, variance = K + self.plain*u*(1 + u)/2, variance + self.plain
-    mean, falls = mean + self.plain*(u + 1/2), falls - self.plain*(_FALLS*self.pair.unit[side])**2/2
+    mean, falls = mean + self.plain*(u + 1/2), falls - self.plain*(FALLS*self.pair.unit[side])**2/2
     for p in self.beside(side):
         if u[0, -1] > p.largest_tilt: return None
         each = p.tabulated(u[0]), *p.cumulants_on(u[0], 2)
@@ -1139,7 +1045,7 @@ def rounded_up(self:_MixedRun, side, own, place, u):
     "K at the tilt u, at this place of the tables, rounded up, (1, 1)."
     tops, (last, ends) = [], own
     for (n, both, _), end in zip(self.groups, ends, strict=True):
-        one = both[side].tabulate(np.full(n.shape, last), end, _TILTS[[place]])
+        one = both[side].tabulate(np.full(n.shape, last), end, TILTS[[place]])
         tops.append(n*both[side].rounded_up(one))
     beside = [np.full((1, 1), sum(p.known_cgf(u.item()))) for p in self.beside(side)]
     tops = np.concatenate([*tops, self.plain*u*(1 + u)/2, *beside])
@@ -1178,7 +1084,7 @@ def fitted(self:_MixedRun, side, plan, own):
     h, (_, ends) = 2*pi/plan.X, own
     asked = _LINE_CUT*plan.guess + h
     for turned in (*TURNED, TURNED[-1]):             # closer, and as far as is known by then
-        if not asked < h*(_BESIDE if self.others else _MOST_NODES[1]): return None
+        if not asked < h*(_BESIDE if self.others else _MOST_NODES): return None
         if not (found := self.on_line(side, plan, ends, asked, turned)): return None
         one, fades, strip, *sums = found
         cut, fades, ok = self.tail(side, plan, fades)

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..base import ULP, counted, log_chernoff_factor, log_expm1, patch, safe_log
+from .gaussian_tables import cgfs_of
 from .line import log_curve
 from .smoothing import Smoothing
 from .stacked_kinds import alike, decays_of, kind_of, lines_of, rows_of
@@ -246,20 +247,22 @@ class LossFamily:
 @patch(cached=True)
 def _tabulated(self:LossFamily):
     "K, what it is off by, and what mixing neighbours adds, each of shape (steps, tilts)."
+    new = [j for j in range(len(self.losses)) if j not in self._cgfs]
+    for j, found in self._together(new, lambda rows: cgfs_of(rows, self.t)).items():
+        left = np.isnan(found[0])
+        if left.any(): found[:, left] = self.losses[j].known_cgfs(self.t[left])
+        self._cgfs[j] = found
     K, error = self._each(self._cgfs, lambda p: p.known_cgfs(self.t)).swapaxes(0, 1)
     return K, error, *mixing_bounds(K, error)
 
-@patch(as_prop=True)
-def K(self:LossFamily): return self._tabulated[0]
+def _column(k):
+    "One of the four, as a property."
+    return property(lambda family: family._tabulated[k])
 
-@patch(as_prop=True)
-def error(self:LossFamily): return self._tabulated[1]
+for _k, _name in enumerate(('K', 'error', 'mixing', 'jump')):
+    setattr(LossFamily, _name, _column(_k))
 
-@patch(as_prop=True)
-def mixing(self:LossFamily): return self._tabulated[2]
-
-@patch(as_prop=True)
-def jump(self:LossFamily): return self._tabulated[3]
+# %% ../../nbs/engine/many.ipynb #63d3abad
 
 @patch(cached=True)
 def tv(self:LossFamily):

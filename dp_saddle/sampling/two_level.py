@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['LEFT', 'LARGEST', 'reach', 'places', 'Side', 'side_of', 'curve_points', 'corners_of',
-           'points_below', 'finite_loss', 'pairs_at', 'pairs_of_run', 'TwoLevelSampled']
+           'points_below', 'finite_loss', 'pairs_at', 'pairs_of_run', 'pair_under',
+           'TwoLevelSampled']
 
 # %% ../../nbs/sampling/two_level.ipynb #2a1e0003
 import warnings
@@ -306,8 +307,23 @@ def pairs_of_run(
     return _pairs_of(run.remove, run.add)
 
 @keeps_answers
-def _under(run, direction):
-    "The pair below, as of a removed record."
+def pair_under(
+    run,        # a mechanism
+    direction,  # 'remove' or 'add'
+):              # a pair, as `corners_of` has it
+    """The pair below, as of a removed record.
+
+    Parameters
+    ----------
+    run
+        a mechanism
+    direction
+        'remove' or 'add'
+
+    Returns
+    -------
+    a pair, as `corners_of` has it
+    """
     loss = getattr(run, direction).dominated
     if loss is None: return pairs_of_run(run)[0]
     both = loss, loss.reverse
@@ -374,7 +390,7 @@ def symmetric(self:TwoLevelSampled):
 def loss_of(self:TwoLevelSampled, direction):
     "The loss in a direction, 'remove' or 'add'; its `dominated` is a law below the true one."
     if self.rate == 1: return getattr(self.base, direction)
-    below, above = _under(self.base, direction), pairs_of_run(self.base)[1]
+    below, above = pair_under(self.base, direction), pairs_of_run(self.base)[1]
     below, loss = (finite_loss(*pair, self.rate, self.whose) for pair in (below, above))
     loss.apart, loss.usual = _APART, _USUAL
     return loss.over(below) if direction == 'remove' else loss.over(below).reverse
