@@ -2020,7 +2020,6 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                        'dp_saddle.engine.many.SplitCounts.rounded': ( 'engine/many.html#splitcounts.rounded',
                                                                                       'dp_saddle/engine/many.py'),
                                        'dp_saddle.engine.many.Stretch': ('engine/many.html#stretch', 'dp_saddle/engine/many.py'),
-                                       'dp_saddle.engine.many._column': ('engine/many.html#_column', 'dp_saddle/engine/many.py'),
                                        'dp_saddle.engine.many._in_use': ('engine/many.html#_in_use', 'dp_saddle/engine/many.py'),
                                        'dp_saddle.engine.many._jobs': ('engine/many.html#_jobs', 'dp_saddle/engine/many.py'),
                                        'dp_saddle.engine.many._joined': ('engine/many.html#_joined', 'dp_saddle/engine/many.py'),

@@ -255,12 +255,8 @@ def _tabulated(self:LossFamily):
     K, error = self._each(self._cgfs, lambda p: p.known_cgfs(self.t)).swapaxes(0, 1)
     return K, error, *mixing_bounds(K, error)
 
-def _column(k):
-    "One of the four, as a property."
-    return property(lambda family: family._tabulated[k])
-
 for _k, _name in enumerate(('K', 'error', 'mixing', 'jump')):
-    setattr(LossFamily, _name, _column(_k))
+    setattr(LossFamily, _name, property(lambda family, k=_k: family._tabulated[k]))
 
 # %% ../../nbs/engine/many.ipynb #63d3abad
 
