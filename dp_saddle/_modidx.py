@@ -316,6 +316,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                  'dp_saddle/base/numerics.py'),
                                          'dp_saddle.base.numerics.gauss_error': ( 'base/numerics.html#gauss_error',
                                                                                   'dp_saddle/base/numerics.py'),
+                                         'dp_saddle.base.numerics.in_blocks': ( 'base/numerics.html#in_blocks',
+                                                                                'dp_saddle/base/numerics.py'),
                                          'dp_saddle.base.numerics.in_order': ('base/numerics.html#in_order', 'dp_saddle/base/numerics.py'),
                                          'dp_saddle.base.numerics.invert': ('base/numerics.html#invert', 'dp_saddle/base/numerics.py'),
                                          'dp_saddle.base.numerics.legendre': ('base/numerics.html#legendre', 'dp_saddle/base/numerics.py'),

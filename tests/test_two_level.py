@@ -49,7 +49,8 @@ WHOSE = 'record', 'client'
 def coarse(monkeypatch):
     "Fewer points: the bounds hold, and are wider."
     def forget():
-        for kept in (page.pairs_of_run, page._under): kept.cache_clear()
+        for kept in vars(page).values():
+            if hasattr(kept, 'cache_clear'): kept.cache_clear()
     forget()
     monkeypatch.setattr(page, '_PER_FALL', 24)
     yield

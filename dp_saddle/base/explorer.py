@@ -23,12 +23,11 @@ from . import checks
 from .checks import patch
 from .numerics import round_outwards
 from .pictures import AMBER, PAGE, style_of
-from .texts import quoted
+from .texts import DIGITS, quoted
 
 # %% ../../nbs/base/explorer.ipynb #b350d151
 # Rounding: may grow, never shrink.
 TOP = 65534                     # the highest position on a picture; a level is 1/TOP of its height
-DIGITS = 4                      # of the numbers in a table for readers
 # Tuning: only the looks depend on it.
 SIZE = dict(figsize=(6.4, 3.4), dpi=80)
 WIDTH = 512                     # of a still picture on a page

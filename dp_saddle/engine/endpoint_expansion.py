@@ -15,6 +15,7 @@ from dp_saddle.base import (
     TINY,
     ULP,
     cached_property,
+    in_blocks,
     keeps_answers,
     log_chernoff_factor,
     log_expm1,
@@ -57,7 +58,6 @@ _ROUNDS = 4                  # lines until delta is what was guessed,
 _WRONG = 1                   # to so many nats
 _LONGER = 1, 1.1, 1.25, 1.5, 2, 3      # periods that are tried
 _OTHERS = np.array([0., 1/16, 1/4, 1/2, 3/4, 5/4, 3/2, 2, 3, 5, 9])   # tilts of aliases, over t
-_BLOCK = 1 << 16                  # distances that are looked at together
 
 # %% ../../nbs/engine/endpoint_expansion.ipynb #fcd11885
 _FACTORIALS = np.array([float(factorial(i)) for i in range(_ORDER)])
@@ -234,7 +234,7 @@ def curve(self:SingularPart,
     P = P/self.sigma**np.arange(_ORDER + 1)
     R = S - eps[:, None]
     out, (row, column) = np.zeros((2, *R.shape)), np.nonzero(R > 0)
-    for some in np.array_split(np.arange(row.size), 1 + row.size//_BLOCK):
+    for some in in_blocks(np.arange(row.size), _ORDER + 1):
         at = row[some], column[some]
         terms = curves(R[at], self.sigma)*P[at[1]] if some.size else np.zeros((0, 1))
         out[0][at], out[1][at] = np.maximum(terms, 0).sum(1), np.maximum(-terms, 0).sum(1)

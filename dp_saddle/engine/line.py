@@ -21,6 +21,7 @@ from dp_saddle.base import (
     ULP,
     capped_exp,
     counted,
+    in_blocks,
     invert,
     keeps_answers,
     log_chernoff_factor,
@@ -83,7 +84,6 @@ _SHORTER = 1/1.3, 24         # and down: from (in units of its first tilt), how 
 _ROOM = 1 + 1e-9             # quotient of two tilts that have another one between them
 _WORSE = 6                   # nats by which a line may be worse conditioned than the best
 _DECAYED = 60                # nats by which |M|^2 falls up to the guess of the cut
-_FLAT = 1e-200               # the least curvature of K
 _SHARED_TILT = 1             # nats above the best bound, for a tilt that more eps share
 
 # %% ../../nbs/engine/line.ipynb #5eed0000
@@ -99,7 +99,6 @@ _NEAR_CUTS = 2.**np.arange(-1.5, 2, .25)  # but first these, in units of the gue
 FINE = .75                  # a smoothing costs at most the resolution: this times w^2 and pieces
 _WIDEST = 4, 49, 300, 50     # a spline's std, nats; times the tilt; its half; log of its growth
 _MAX_CHORDS = .9             # the chords' part of the smoothed curve, in [0, 1)
-_BLOCK = 1 << 20             # complex numbers in memory
 _ATOM_SIDE = 1 << 9          # columns of an atoms' sum
 _SHORT = 1 << 13             # terms of a line that are made at a time
 _MANY_TERMS = 1 << 15        # terms in all, from which on sums go by rows and columns
@@ -114,7 +113,6 @@ _CLUSTER = 4.5               # nats of cancellation that eps on one line may hav
 _NEARLY = 1                  # nats from a Chernoff bound in which it may be better than a line
 _HARDLY = 1e-4               # of delta, what a line may lose that is to show another's is larger
 _GROWN = 2.                  # nats by which the terms of a step's own line may have grown
-_CROSSED = 1e-13             # relative width of a bracket where single steps' bounds meet a goal
 
 # %% ../../nbs/engine/line.ipynb #7e4f7028
 # Tuning: only time and width depend on it. What is tried where one line is not enough.
@@ -550,7 +548,7 @@ def periods(self:CgfTable, t, eps, goal, log_c):
 def _guessed_cuts(self:CgfTable):
     "Where |M| would have decayed if the loss were normal, for each tilt and smaller ones."
     _, curvature = self._slopes()
-    return np.sqrt(_DECAYED/np.minimum.accumulate(np.maximum(curvature, _FLAT)))
+    return np.sqrt(_DECAYED/np.minimum.accumulate(np.maximum(curvature, TINY)))
 
 @patch
 def _slopes(self:CgfTable):
@@ -886,7 +884,7 @@ def sums(self:Line,
     """
     noise = self.rounding + self.slope*np.abs(eps) + self.tail
     if len(eps)*len(self.s) >= _MANY_TERMS: return self._sums_by_sides(eps), noise + self.of_sides
-    blocks = np.array_split(eps, ceil(len(eps)*len(self.s)/_BLOCK))
+    blocks = in_blocks(eps, len(self.s))
     total = [(_turned(e, self.s)*self.c).real.sum(1) for e in blocks]
     return np.concatenate(total), noise
 
@@ -920,7 +918,7 @@ def _sums_by_sides(self:Line, eps):
     most, s = len(self.c) - len(self.c) % block, self.s[1]*np.arange(block)
     last = np.append(self.c[most:], np.zeros(-len(self.c) % block))
     parts = [c.reshape(-1, side) for c in (self.c[:most], last)]      # a long one is not copied
-    blocks, total = np.array_split(eps, ceil(len(eps)*len(self.c)/side/_BLOCK)), []
+    blocks, total = in_blocks(eps, len(self.c)/side), []
     for e in counted(blocks, 'block'):
         columns, rows = _turned(e, s[:side]).T, _turned(e, s[::side])[:, :, None]
         sums = [(c @ columns).T.reshape(len(e), len(c)//side, side) @ rows for c in parts]
@@ -1357,7 +1355,7 @@ def basic_crossing(self:CgfTable,
     a Crossing: above and below the goal, nats
     """
     def above(eps): return self.basic_bounds(np.array([eps]))[side][0] - goal
-    return invert(above, 0., high, rtol=_CROSSED)
+    return invert(above, 0., high)
 
 # %% ../../nbs/engine/line.ipynb #1b44e6ed
 @patch

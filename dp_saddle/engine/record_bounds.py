@@ -355,7 +355,6 @@ def log_missed_of(
 _TINY = 1e-300            # before a logarithm
 _SMALLEST = 1e-320        # of a drop in delta, before its logarithm
 # Tuning: only time and width depend on it.
-_HALVINGS = 60            # of a bracket around mu
 _LEAST_MU = 1e-12         # that is looked at
 _NEGLIGIBLE = 1e-12       # a delta(0) for which mu is 0
 _HALF = .5                # a delta above which a chord's slope is that of what is missed
@@ -427,7 +426,7 @@ def dominating_mu(
     missed = log_missed_of(at, curve) if missed is None else missed
     def above(mu): return gaussian_above(at, curve, np.maximum(mu, _LEAST_MU), missed).all(0)
     most = np.sqrt(-2*missed[0]) + np.sqrt(2*at[-1] - 2*missed[0]) + 1
-    high = bisect(above, np.zeros(most.shape), most, halvings=_HALVINGS)[1]
+    high = bisect(above, np.zeros(most.shape), most)[1]
     high = np.maximum(high, _LEAST_MU)            # what was asked
     high = np.where((high < most) | above(high), high, inf)
     return np.where((at[-1] > 0) | (curve[0] > _NEGLIGIBLE), high, 0.)

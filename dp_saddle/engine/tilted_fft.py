@@ -27,6 +27,7 @@ from dp_saddle.base import (
     checks,
     counted,
     decaying_sums,
+    in_blocks,
     patch,
     quoted,
     tail_sums,
@@ -68,7 +69,7 @@ _SMALLEST_LOG = -760             # e^-760 is e^-15 of the smallest double, half 
 _FEWEST = 64                                       # points: a memory budget
 _FIRST_DOTS, _MORE_DOTS = 4, 1.25                  # how far the dots go, and how much further
 _LAST_LOG, _LAST_DOT = -700, 1e-303                # where they may end
-_MAX_DOTS, _MAX_BLOCK, _LEAST_NODES = 1 << 22, 1 << 22, 50     # dots; nodes of an evaluation
+_MAX_DOTS, _LEAST_NODES = 1 << 22, 50                   # dots; nodes of an evaluation
 _MOVES = 1e-13*10.**np.arange(9)                   # how far outwards the dots are moved
 _SAME, _MAX_LATTICE = 1e-10, 1 << 20               # gaps that pass for 0; points of a lattice,
 _MAX_CUT, _LEFT_OUT = 1 << 36, 1e-7                # of one that is cut; mass left out, over delta
@@ -125,7 +126,7 @@ def _mark(plrv, mesh, sides):
     x = mesh*np.arange(ceil(_last_dot(plrv, mesh)/mesh) + 2)
     nodes = int(max(plrv.nodes_at(0.), _LEAST_NODES))
     _say_price(len(x)*nodes)
-    blocks = np.array_split(x, 1 + len(x)*nodes//_MAX_BLOCK)
+    blocks = in_blocks(x, nodes)
     def bound(side, block):
         curve = partial(plrv.log_delta_to, side=side)
         return widened_to(side, curve, block, _CURVE_ULPS*ULP, reach_of(plrv))

@@ -93,7 +93,6 @@ _OF_MIXTURES = 1e-9          # relative width at which runs of mixtures are sort
 _FEW_ASKED = 16              # where so few are asked;
 _OF_TURNED = 1e-9            # and where the other direction's curve is not enough
 _FIRST_NODES = 1 << 14       # of a line, before other ways are tried
-_FINEST = 1e-300             # rtol and resolution that may be asked for
 _BOUNDS = 3                  # lower, estimate, upper
 _MOST_OUTCOMES = 1 << 10     # of finite steps, one by one, beside others
 _ALIKE = 1.1                 # quotient of the gaps that one line is to serve
@@ -813,7 +812,7 @@ class ContourAccountant(Accountant):
             largest - where one line cannot do?
         """
         super().__init__(mechanism)
-        checks.real(_FINEST, 1, rtol=rtol, eps_resolution=eps_resolution)
+        checks.real(TINY, 1, rtol=rtol, eps_resolution=eps_resolution)
         checks.count(64, max_nodes=max_nodes)
         checks.flag(levels=levels)
         self._settings = float(rtol), float(eps_resolution), int(max_nodes)

@@ -45,7 +45,6 @@ _FLAT_ULPS = 4            # of an outcome: where its search ends
 _MOST_STEPS = 200         # of Newton's search for an outcome,
 _CLOSE, _SLOW = 1e-9, .01 # ends where a step so small is no such part of the last: it is rounding
 MOST_COMPONENTS = 2000    # of a mixture
-_LEAST_SLOPE = 1e-300      # of a loss, under a density
 
 # %% ../../nbs/losses/mixtures.ipynb #8802dcfc
 def merged(
@@ -463,7 +462,7 @@ def density(self:MixtureLoss, s):
     slope = (c*np.exp(logp + self.exponents(x) - w)).sum(0)/self.s2
     logq = -(x*self.mu)**2/2 + np.log(self.mu/sqrt(2*pi))
     log_p = logq + w if self.top == 'remove' else logq
-    return np.where(inside, np.exp(log_p)/np.maximum(slope, _LEAST_SLOPE), 0)
+    return np.where(inside, np.exp(log_p)/np.maximum(slope, TINY), 0)
 
 @patch
 def outcome_of(self:MixtureLoss, x, low, high):

@@ -57,7 +57,7 @@ _NUDGE, _MAX_NUDGES = 1e-7, 40  # relative, where rounding makes the answer miss
 _REFUSED = 100.           # log mu where the builder refuses
 _LOWEST, _HIGHEST, _LOG_MU_ERROR = -60., 30., 1e-9  # log mu, between which it is looked for
 _MU_DELTA = 1e-10         # down to which mu is met, if nothing is said
-_SMALLEST_DELTA, _SMALLEST_MU = 5e-324, 1e-26  # whose logarithms are taken
+_SMALLEST_MU = 1e-26           # whose logarithm is taken
 
 # %% ../../nbs/practice/calibration.ipynb #9308c4df
 @keeps_answers
@@ -80,7 +80,7 @@ class _Target(NamedTuple):
 
     def cost(self, delta):
         "log mu of a run with this delta at the target's eps, over the target's."
-        return _log_mu(self.eps, log(max(delta, _SMALLEST_DELTA))).high - self.log_mu
+        return _log_mu(self.eps, log(max(delta, SMALLEST))).high - self.log_mu
 
 # %% ../../nbs/practice/calibration.ipynb #a942de78
 def _target(eps, mu, advantage, delta):

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.special import expm1
 
 from ..accounting import mechanism_of
-from ..base import SAFE_LOG, SMALLEST, checks, quoted
+from ..base import SAFE_LOG, SMALLEST, checks, in_blocks, quoted
 from ..engine import CgfTable, ContourAccountant
 from ..losses import SubsampledGaussianLoss, log_mix
 from ..mechanisms import Composition, Gaussian, Mechanism, PoissonSubsampled
@@ -31,7 +31,6 @@ _STEP, _CURVE_STEP = 1e-3, 1e-4  # of differences, relative to the parameter: of
 FINE_STEP = 1e-6           # and of curves that are known to all digits, but have corners,
 _SHORTER, _LITTLE = 4, .01  # made shorter so often, while log delta changes by more than that
 _RICHARDSON = 4/3, 1/3      # what two central quotients count, the nearer and the farther
-_BLOCK = 1 << 20            # complex numbers in memory
 _FEW = 1 << 7               # first frequencies whose exponentials are taken; columns of tables
 _EVEN = 1e-12               # of the last frequency: differences that pass for equal
 
@@ -88,7 +87,7 @@ def _is_even(z):
 def _sums_less_one(power, y, high, weights):
     "sum (e^{power y} - 1) e^-high weights over y, for each row of weights; far out by two tables."
     first = len(power) if not _is_even(power) else _FEW
-    near = np.array_split(power[:first], 1 + first*y.size//_BLOCK)
+    near = in_blocks(power[:first], y.size)
     found = [weights @ _less_one(np.multiply.outer(z, y), high).T for z in near]
     if far := len(power) - first:
         z = power[first:]

@@ -22,6 +22,7 @@ from dp_saddle.base import (
     capped_exp,
     capped_expm1,
     gauss_error,
+    in_blocks,
     kept_answer,
     legendre,
     log_expm1,
@@ -47,7 +48,7 @@ LOWEST = -13.             # where panels begin
 _TURN = 14.               # by how much an exponent may change in a panel, radians or nats
 _NO_PANEL, _LONGEST = 1e-9, 2.    # a panel that is shorter is none, that is longer too long
 _ELLIPSES = np.array([2., 2.5, 3., 3.5, 4.2, 5., 6.3, 8.])
-_BLOCK, _AT_ONCE = 16, 1 << 18    # frequencies of a row; places times rows in memory
+_BLOCK = 16                       # frequencies of a row
 _ENDS = 4                 # blocks' lengths that rounding counts besides the frequency
 _DECAYED = 36.            # nats by which |M| has fallen at the end of a line
 _SCANNED, _HALVINGS = 120, 20     # places at which a decay is looked at, and octaves
@@ -256,8 +257,8 @@ def transform(self:LikelihoodRatioMean,
     tilted, rows, blocks = w*np.exp(v*y), np.arange(ceil(count/_BLOCK)), []
     a = np.expm1(1j*h*np.arange(_BLOCK)[:, None]*y)*tilted
     first = (a + (w*np.expm1(v*y) if less else tilted)).sum(2)[:, None]
-    turned, most = (a + tilted).swapaxes(1, 2), max(_AT_ONCE//len(at.g), 1)
-    for some in np.split(rows, range(most, len(rows), most)):
+    turned = (a + tilted).swapaxes(1, 2)
+    for some in in_blocks(rows, len(at.g)):
         b = np.expm1(1j*h*_BLOCK*some[:, None]*y)
         blocks.append(by_halves(b @ turned + first).ravel())
     s = h*np.arange(count)

@@ -15,7 +15,10 @@ from typing import NamedTuple
 import numpy as np
 
 from dp_saddle.base import (  # noqa: F401
+    DIGITS,
+    FEW_DIGITS,
     SAFE_LOG,
+    TINY,
     Explorer,
     Slider,
     axis,
@@ -38,8 +41,6 @@ QUICK_NODES = 1 << 13        # where few steps or small rates need more, bounds 
 # What is drawn.
 CURVE_EPS = np.geomspace(.01, 100, 49)     # nats
 DELTAS = 1e-12, 1                          # the vertical axis
-SMALLEST = 1e-300                          # has a logarithm
-DIGITS, FEW_DIGITS = 4, 3                  # of the numbers under a figure
 START = dict(sigma=1., rate=.01, steps=1000)
 LABELS = dict(sigma='σ (noise over clip)', rate='rate (Poisson sampling)', steps='steps',
               eps='ε (nats)')
@@ -109,7 +110,7 @@ def _curves(methods, eps, delta):
             best = quick(run).epsilon(delta)
         lines = [bounds.upper if rounding else bounds.estimate for bounds, rounding in found]
         numbers = up(best.upper), down(best.lower)
-        return np.maximum(lines, SMALLEST), (best.upper,), numbers
+        return np.maximum(lines, TINY), (best.upper,), numbers
     return data
 
 # %% ../../nbs/widgets/runs.ipynb #0023b9f0
