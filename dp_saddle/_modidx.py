@@ -338,6 +338,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                          'dp_saddle.base.numerics.weighted_expm1mx': ( 'base/numerics.html#weighted_expm1mx',
                                                                                        'dp_saddle/base/numerics.py')},
             'dp_saddle.base.pictures': { 'dp_saddle.base.pictures.Style': ('base/pictures.html#style', 'dp_saddle/base/pictures.py'),
+                                         'dp_saddle.base.pictures._Colours': ('base/pictures.html#_colours', 'dp_saddle/base/pictures.py'),
                                          'dp_saddle.base.pictures._between': ('base/pictures.html#_between', 'dp_saddle/base/pictures.py'),
                                          'dp_saddle.base.pictures._boxes': ('base/pictures.html#_boxes', 'dp_saddle/base/pictures.py'),
                                          'dp_saddle.base.pictures._clearance': ( 'base/pictures.html#_clearance',

@@ -60,6 +60,7 @@ From `numerics`:
     LARGEST_LOG: and others here: e^700 is a double still
     legendre: Gauss's rule of n nodes, exact for polynomials of degree 2n - 1, to half a last
         digit
+    LINE_NODES: of a line of frequencies that takes no time to speak of
     log_chernoff_factor: log max (1 - e^-l)e^-ul over l > 0: log delta(x) <= K(u) - ux plus this
         (Canonne et al. 2020)
     log_expm1: log(e^x - 1) for x > 0
@@ -147,13 +148,12 @@ __getattr__, __dir__, __all__ = door(__name__, {
     "numerics":
         "AT_ONCE bisect by_halves capped_exp capped_expm1 Crossing decaying_sums expm1mx "
         "EXTENDED FEW_NODES find_roots gauss_error HUGE in_blocks in_order invert LARGEST_LOG "
-        "legendre log_chernoff_factor log_expm1 MANY_NODES round_outwards rounded_up RTOL "
-        "SAFE_LOG safe_log SERIES_REACH SMALLEST tail_sums TINY two_sum ULP ways_to_draw "
-        "weighted_expm1mx",
+        "legendre LINE_NODES log_chernoff_factor log_expm1 MANY_NODES round_outwards "
+        "rounded_up RTOL SAFE_LOG safe_log SERIES_REACH SMALLEST tail_sums TINY two_sum "
+        "ULP ways_to_draw weighted_expm1mx",
     "checks":
         "asking cached_property counted end_line KEPT kept_answer keeps_answers MadeInTurn "
-        "patch Saved show_progress "
-        "still_here Task TooDear tracked users_level",
+        "patch Saved show_progress still_here Task TooDear tracked users_level",
     "traces": "attempt noted towards traced tracing",
     "constants": "",
     "pictures": "band_of dots_of label_lines PAGE shades style_of use_style",

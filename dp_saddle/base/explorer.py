@@ -22,7 +22,7 @@ import numpy as np
 from . import checks
 from .checks import patch
 from .numerics import round_outwards
-from .pictures import AMBER, PAGE, style_of
+from .pictures import PAGE, style_of
 from .texts import DIGITS, quoted
 
 # %% ../../nbs/base/explorer.ipynb #b350d151
@@ -37,7 +37,7 @@ SHARP = 160                     # pixels an inch of a still picture, on screens 
 TITLE_POINTS, LEGEND_POINTS = 10, 8
 LINES = 'first', 'second', 'third', 'fourth', 'fifth', 'sixth'   # styles of lines that say none
 MARKS = 'bound', 'guide'
-MARKS_ON_IMAGE = ('white', AMBER)
+MARKS_ON_IMAGE = 'white', style_of('second')['color']
 MARK_DASHES = ':', '--'
 ROWS = 7                        # of the table for readers
 # Said by others.

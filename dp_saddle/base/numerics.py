@@ -4,11 +4,11 @@
 
 # %% auto #0
 __all__ = ['ULP', 'TINY', 'SMALLEST', 'HUGE', 'EXTENDED', 'SERIES_REACH', 'SAFE_LOG', 'LARGEST_LOG',
-           'AT_ONCE', 'FEW_NODES', 'MANY_NODES', 'RTOL', 'expm1mx', 'weighted_expm1mx',
-           'log_expm1', 'safe_log', 'capped_exp', 'capped_expm1', 'log_chernoff_factor',
-           'two_sum', 'by_halves', 'tail_sums', 'decaying_sums', 'in_blocks', 'Rule',
-           'legendre', 'gauss_error', 'round_outwards', 'rounded_up', 'in_order',
-           'bisect', 'Crossing', 'invert', 'find_roots', 'ways_to_draw']
+           'AT_ONCE', 'FEW_NODES', 'MANY_NODES', 'LINE_NODES', 'RTOL', 'expm1mx',
+           'weighted_expm1mx', 'log_expm1', 'safe_log', 'capped_exp', 'capped_expm1',
+           'log_chernoff_factor', 'two_sum', 'by_halves', 'tail_sums', 'decaying_sums',
+           'in_blocks', 'Rule', 'legendre', 'gauss_error', 'round_outwards', 'rounded_up',
+           'in_order', 'bisect', 'Crossing', 'invert', 'find_roots', 'ways_to_draw']
 
 # %% ../../nbs/base/numerics.ipynb #0f3bd572
 from decimal import Context, Decimal
@@ -261,7 +261,7 @@ AT_ONCE = 1 << 19      # numbers of a table that are held at a time
 
 def in_blocks(
     x,       # an array, >= 1 axis
-    each=1,  # > 0: numbers of the table for each row of x
+    each=1,  # >= 0: numbers of the table for each row of x
 ):           # a list of arrays: x in parts, at least one
     """The rows of x, as many at a time as a table of `AT_ONCE` numbers has.
 
@@ -270,13 +270,13 @@ def in_blocks(
     x
         an array, >= 1 axis
     each
-        > 0: numbers of the table for each row of x
+        >= 0: numbers of the table for each row of x
 
     Returns
     -------
     a list of arrays: x in parts, at least one
     """
-    rows = max(1, int(AT_ONCE/each))
+    rows = max(1, int(AT_ONCE/max(each, 1)))
     return np.array_split(x, max(1, -(-len(x)//rows)))
 
 # %% ../../nbs/base/numerics.ipynb #3dba8880
@@ -339,6 +339,7 @@ def legendre(
 
 # Tuning: only time and width depend on it; nodes of a rule, as several chapters have them.
 FEW_NODES, MANY_NODES = 16, 50
+LINE_NODES = 1 << 14     # of a line of frequencies that takes no time to speak of
 
 # %% ../../nbs/base/numerics.ipynb #50c467f5
 # Proved: change one and a theorem is broken.

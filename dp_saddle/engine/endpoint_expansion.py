@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dp_saddle.base import (
+    LINE_NODES,
     TINY,
     ULP,
     cached_property,
@@ -49,7 +50,6 @@ _CANCEL = 3                  # nats by which the main part may be larger than M
 _MOST_D, _LEAST_RATE = 16., 2.**-20    # sensitivity over scale, and rates
 _MOST_STEPS, _MOST_SHIFTS = 1 << 9, 1 << 8
 _CUTS = 2.**np.arange(3, 14.5, .25)    # where the line may end, in nodes
-_MOST_NODES = 1 << 14
 _WORSE, _CONDITION = 8, 1/4  # nats by which a tilt may be worse than the best, and their price,
 _LEAST, _NATS = 10., 64.     # of a line's nodes, and of the transform's over nats: beyond these
 _SHARE, _FLOOR = 24, 32      # of rtol that a tail may lose; nats that doubles have
@@ -553,7 +553,7 @@ def best_main(self:EndsTable, t, X, eps, goal):
     known = [p.known_cgf(t) for p, _ in self.plrv.parts]
     K = sum(kind[0]*n for kind, (_, n) in zip(known, self.plrv.parts, strict=True))
     most = max((goal + t*eps).min(), K - _FLOOR - log(t))
-    s, best, fewest = 2*pi/X*_CUTS, None, _MOST_NODES
+    s, best, fewest = 2*pi/X*_CUTS, None, LINE_NODES
     for sigma in _SIGMAS.tolist():
         main = self.main(sigma)
         if main.log_size(t, np.array([1/(t + sigma)]))[0][0] > K + _CANCEL: continue

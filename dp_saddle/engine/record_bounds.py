@@ -23,6 +23,7 @@ from dp_saddle.base import (
     patch,
     safe_log,
 )
+from .line import BELOW_CHERNOFF
 from dp_saddle.engine.many import (
     SplitCounts,
     log_chernoff,
@@ -37,7 +38,6 @@ from ..plrv import Bounds, log_phi_gap
 # %% ../../nbs/engine/record_bounds.ipynb #972cf78a
 # Tuning: only time and width depend on it.
 _ATTEMPTS, _GAIN = 6, 1e-3    # lines for a record; what the next must gain
-_GUESS = 3                    # nats from Chernoff's bound to delta
 
 # %% ../../nbs/engine/record_bounds.ipynb #d2ddf0b7
 class _Search:
@@ -260,7 +260,7 @@ def _delta_side(family, side, mixed, eps):
         value, fall = batch.log_delta(e, 0)
         good[rows] = bound[rows] + batch.smoothing_cost(fall) <= value + _NEAR
     if live.size:
-        guess = chernoff[live] - _GUESS
+        guess = chernoff[live] - BELOW_CHERNOFF
         on_lines(family, mixed.of(live), K[live], eps[live], guess, serve)
     least = _LEAST if side > 0 else 0
     return np.where(mixed.steps.any(1), np.maximum(np.exp(bound), least), 0.), good
