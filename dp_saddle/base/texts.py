@@ -22,13 +22,14 @@ from pathlib import Path
 import numpy as np
 
 # %% ../../nbs/base/texts.ipynb #6a0a3827
+# Names, and marks.
+_MORE = '...'
+_ENDS = {list: '[]', tuple: '()', set: '{}', frozenset: '{}'}
 # Tuning: only what is written depends on it.
 DIGITS, FEW_DIGITS = 4, 3     # of a number that is shown: of an eps, of a probability
 _LONGEST = 80   # characters of a value that is quoted
 _DEEPEST = 6    # brackets within each other
 _BITS = 256     # of an integer whose digits are written
-_MORE = '...'
-_ENDS = {list: '[]', tuple: '()', set: '{}', frozenset: '{}'}
 
 def quoted(
     value,  # anything
@@ -87,14 +88,15 @@ def _listed(left, items, right, deep):
     yield right
 
 # %% ../../nbs/base/texts.ipynb #572fe2cc
-# Tuning: only what is offered depends on it.
-_SHORT, _MIDDLE = 3, 6      # letters of a name that has no typing error, and at most one
+# Names.
 _SYNONYMS = {               # as `_plain` has them
     'noisemultiplier': 'sigma', 'samplingrate': 'rate', 'samplerate': 'rate',
     'samplingprobability': 'rate', 'epsilon': 'eps', 'step': 'count', 'time': 'count',
     'repetition': 'count', 'numstep': 'steps', 'iteration': 'steps', 'numepoch': 'epochs',
     'batch': 'batch_size', 'numexample': 'dataset_size', 'numrecord': 'dataset_size',
     'type': 'mechanism', 'kind': 'mechanism', 'distribution': 'law'}
+# Tuning: only what is offered depends on it.
+_SHORT, _MIDDLE = 3, 6      # letters of a name that has no typing error, and at most one
 
 # %% ../../nbs/base/texts.ipynb #ebfcf7a2
 def _plain(name):
@@ -213,12 +215,13 @@ def told(
     return kind_of(value) if isinstance(value, (dict, list)) else quoted(value)
 
 # %% ../../nbs/base/texts.ipynb #0e4b0a1f
+# What YAML calls a number.
+_NUMBER = re.compile(r'[-+]?(0|[1-9][0-9]*)?(\.[0-9]*)?([eE][-+]?[0-9]+)?')
 # Tuning: what is more is refused.
 _MOST_BYTES, _MOST_YAML = 1 << 24, 1 << 20   # of a file
 _LEVELS = 32                                 # brackets within each other
 _DIGITS = 310                                # of a whole number, and the largest
 _LARGEST = int(sys.float_info.max)
-_NUMBER = re.compile(r'[-+]?(0|[1-9][0-9]*)?(\.[0-9]*)?([eE][-+]?[0-9]+)?')
 
 def as_path(
     **named,  # one path, by the name of its parameter: a text, or what `os.fspath` takes

@@ -27,6 +27,7 @@ from dp_saddle.base import (
     round_outwards,
 )
 from dp_saddle.engine.circles import (
+    FEWEST,
     GridCurve,
     circle_length,
     curve_rounding,
@@ -289,7 +290,6 @@ def prv_band(
 _BAND_ROUNDING = 1e-14           # of p + (1 - p) delta, relative
 _GOAL_ULPS = 4                   # of (delta - p)/(1 - p)
 # Tuning: only time and width depend on it.
-_FEWEST = 64                     # a memory budget
 
 # %% ../../nbs/engine/prv_bands.ipynb #f43e01d6
 class PRVAccountant(Accountant):
@@ -317,7 +317,7 @@ class PRVAccountant(Accountant):
         super().__init__(mechanism)
         checks.real(TINY, 1/TINY, '[]', eps_error=eps_error)
         checks.real(TINY, 1, delta_error=delta_error)
-        checks.count(_FEWEST, max_points=max_points)
+        checks.count(FEWEST, max_points=max_points)
         eps_error, delta_error = float(eps_error), float(delta_error)
         self._moments = {plrv: MomentsAccountant(plrv) for plrv in self.directions}
         self.bands = {}

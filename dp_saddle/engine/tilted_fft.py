@@ -33,6 +33,7 @@ from dp_saddle.base import (
     tail_sums,
 )
 from dp_saddle.engine.circles import (
+    FEWEST,
     LOG_ULPS,
     circle_length,
     fft_rounding,
@@ -66,9 +67,8 @@ _SMALLEST_LOG = -760             # e^-760 is e^-15 of the smallest double, half 
 
 # %% ../../nbs/engine/tilted_fft.ipynb #8189cafd
 # Tuning: only time and width depend on it.
-_FEWEST = 64                                       # points: a memory budget
 _FIRST_DOTS, _MORE_DOTS = 4, 1.25                  # how far the dots go, and how much further
-_LAST_LOG, _LAST_DOT = -700, 1e-303                # where they may end
+_LAST_DOT = 1e-303                                 # where they may end
 _MAX_DOTS, _LEAST_NODES = 1 << 22, 50                   # dots; nodes of an evaluation
 _MOVES = 1e-13*10.**np.arange(9)                   # how far outwards the dots are moved
 _SAME, _MAX_LATTICE = 1e-10, 1 << 20               # gaps that pass for 0; points of a lattice,
@@ -99,7 +99,7 @@ def _dots_rounding(count, a):
 def _last_dot(plrv, mesh):
     "The loss up to which dots are needed, nats."
     end = _FIRST_DOTS*mesh
-    while end < plrv.ess_sup and plrv.log_delta(np.array([end]))[0] > _LAST_LOG:
+    while end < plrv.ess_sup and plrv.log_delta(np.array([end]))[0] > -LARGEST_LOG:
         end *= _MORE_DOTS
     end = min(end, max(plrv.ess_sup, 0))
     if end > LARGEST_LOG:
@@ -507,7 +507,7 @@ class TiltedFFT(Accountant):
         if mesh is not None:
             checks.real(0, 1, mesh=mesh)
             mesh = float(mesh)
-        checks.count(_FEWEST, max_points=max_points)
+        checks.count(FEWEST, max_points=max_points)
         self.max_points, self.grids, self.cuts = max_points, {}, {}
         for plrv in counted(self.directions, 'grid'):
             if plrv.parts and plrv.p_inf < 1 and plrv.ess_sup > 0:

@@ -37,9 +37,10 @@ from .derivatives import curve_slopes, parameters
 from ..saddlepoint import SaddlePointMSD
 
 # %% ../../nbs/practice/calibration.ipynb #f62c0368
-# Tuning: only time and width depend on it.
+# Names.
 _WHOLE = ('steps', 'epochs', 'batch_size', 'accumulate', 'count', 'max_batch_size', 'bands',
           'unit_records', 'size', 'dataset_size', 'batches', 'draws', 'bins', 'records', 'n')
+# Tuning: only time and width depend on it.
 _SLOPES = {  # about d log mu / d log parameter; those of others are tried
     'sigma': -1., 'scale': -1., 'noise_multiplier': -1., 'rate': 1.,
     'steps': .5, 'epochs': .5, 'count': .5, 'batch_size': 1., 'accumulate': 1.,

@@ -36,17 +36,18 @@ from ..saddlepoint import MomentsAccountant, SaddlePointCLT, SaddlePointMSD
 _all_ = ['Slider', 'Explorer', 'tabulate']       # made in base/explorer, and to be had here too
 
 # %% ../../nbs/widgets/runs.ipynb #ccaaa930
+# What is said.
+LABELS = dict(sigma='σ (noise over clip)', rate='rate (Poisson sampling)', steps='steps',
+              eps='ε (nats)')
+CURVE_ALT = (
+    "How delta falls with eps for a run of Poisson-subsampled Gaussian steps, by {} accountants; "
+    "the vertical line is the certified eps at delta {:g}.")
 # Tuning: only time, and the width of what is drawn, depend on it.
 QUICK_NODES = 1 << 13        # where few steps or small rates need more, bounds are a little wider
 # What is drawn.
 CURVE_EPS = np.geomspace(.01, 100, 49)     # nats
 DELTAS = 1e-12, 1                          # the vertical axis
 START = dict(sigma=1., rate=.01, steps=1000)
-LABELS = dict(sigma='σ (noise over clip)', rate='rate (Poisson sampling)', steps='steps',
-              eps='ε (nats)')
-CURVE_ALT = (
-    "How delta falls with eps for a run of Poisson-subsampled Gaussian steps, by {} accountants; "
-    "the vertical line is the certified eps at delta {:g}.")
 
 # %% ../../nbs/widgets/runs.ipynb #de4f5de3
 def sampled_run(sigma, rate, steps):
@@ -157,15 +158,16 @@ def explore_curve(
         numbers=(f'ε at δ = {delta:g} is at most', 'and at least'))
 
 # %% ../../nbs/widgets/runs.ipynb #e57743d6
+# What is said.
+TRADEOFF_ALT = (
+    "The largest true positive rate of any attack that asks whether a record was in the data, "
+    "over its false positive rate, above the diagonal of mere guessing.")
 # Tuning: only time, and the width of what is drawn, depend on it.
 GUARANTEES = np.linspace(0, 1, 120)**2    # each eps bounds every attack: these are near the best
 RARE = 1e-9                      # where the last eps is read off
 # What is drawn.
 FPR = np.geomspace(1e-5, 1, 61)
 NAMED_FPR = .001                          # where the number is read off
-TRADEOFF_ALT = (
-    "The largest true positive rate of any attack that asks whether a record was in the data, "
-    "over its false positive rate, above the diagonal of mere guessing.")
 
 def _attacks(fpr):
     "data(sigma, rate, steps): a bound on the true positive rate of every attack."
