@@ -46,6 +46,7 @@ From `numerics`:
     Crossing: Where a falling function goes through 0: it is positive at one end, and not at the
         other
     decaying_sums: sum_{i >= j} p_i decay^{i - j} for every j: one pass from the right
+    END_STEPS: from the root to an end
     expm1mx: e^x - 1 - x to full relative precision, also where it is nearly x^2/2
     EXTENDED: (a type; what it is worth is np.finfo of it)
     FEW_NODES: Tuning: only time and width depend on it; nodes of a rule, as several chapters have
@@ -60,12 +61,15 @@ From `numerics`:
     LARGEST_LOG: and others here: e^700 is a double still
     legendre: Gauss's rule of n nodes, exact for polynomials of degree 2n - 1, to half a last
         digit
+    LENGTHEN: by which such a step is too long, relatively, doubled each time
     LINE_NODES: of a line of frequencies that takes no time to speak of
     log_chernoff_factor: log max (1 - e^-l)e^-ul over l > 0: log delta(x) <= K(u) - ux plus this
         (Canonne et al. 2020)
     log_expm1: log(e^x - 1) for x > 0
     MANY_NODES: Tuning: only time and width depend on it; nodes of a rule, as several chapters
         have them
+    NEWTON_STEPS: of Newton's method, which settles long before
+    NUDGE: and this part of the root more
     round_outwards: x in decimal digits, on the safe side of what the double (or the Decimal) is
     rounded_up: The double that an exact bound is
     RTOL: relative width of a bracket: about as narrow as doubles allow
@@ -146,11 +150,11 @@ __getattr__, __dir__, __all__ = door(__name__, {
         "as_path DIGITS FEW_DIGITS kind_of known lines_of meant quoted read_bytes read_file "
         "read_json read_text read_toml read_yaml told UNCLEAR",
     "numerics":
-        "AT_ONCE bisect by_halves capped_exp capped_expm1 Crossing decaying_sums expm1mx "
-        "EXTENDED FEW_NODES find_roots gauss_error HUGE in_blocks in_order invert LARGEST_LOG "
-        "legendre LINE_NODES log_chernoff_factor log_expm1 MANY_NODES round_outwards "
-        "rounded_up RTOL SAFE_LOG safe_log SERIES_REACH SMALLEST tail_sums TINY two_sum "
-        "ULP ways_to_draw weighted_expm1mx",
+        "AT_ONCE bisect by_halves capped_exp capped_expm1 Crossing decaying_sums END_STEPS "
+        "expm1mx EXTENDED FEW_NODES find_roots gauss_error HUGE in_blocks in_order invert "
+        "LARGEST_LOG legendre LENGTHEN LINE_NODES log_chernoff_factor log_expm1 MANY_NODES "
+        "NEWTON_STEPS NUDGE round_outwards rounded_up RTOL SAFE_LOG safe_log SERIES_REACH "
+        "SMALLEST tail_sums TINY two_sum ULP ways_to_draw weighted_expm1mx",
     "checks":
         "asking cached_property counted end_line KEPT kept_answer keeps_answers MadeInTurn "
         "patch Saved show_progress still_here Task TooDear tracked users_level",

@@ -4,11 +4,12 @@
 
 # %% auto #0
 __all__ = ['ULP', 'TINY', 'SMALLEST', 'HUGE', 'EXTENDED', 'SERIES_REACH', 'SAFE_LOG', 'LARGEST_LOG',
-           'AT_ONCE', 'FEW_NODES', 'MANY_NODES', 'LINE_NODES', 'RTOL', 'expm1mx',
-           'weighted_expm1mx', 'log_expm1', 'safe_log', 'capped_exp', 'capped_expm1',
-           'log_chernoff_factor', 'two_sum', 'by_halves', 'tail_sums', 'decaying_sums',
-           'in_blocks', 'Rule', 'legendre', 'gauss_error', 'round_outwards', 'rounded_up',
-           'in_order', 'bisect', 'Crossing', 'invert', 'find_roots', 'ways_to_draw']
+           'AT_ONCE', 'FEW_NODES', 'MANY_NODES', 'LINE_NODES', 'RTOL', 'NEWTON_STEPS',
+           'END_STEPS', 'LENGTHEN', 'NUDGE', 'expm1mx', 'weighted_expm1mx', 'log_expm1',
+           'safe_log', 'capped_exp', 'capped_expm1', 'log_chernoff_factor', 'two_sum',
+           'by_halves', 'tail_sums', 'decaying_sums', 'in_blocks', 'Rule', 'legendre',
+           'gauss_error', 'round_outwards', 'rounded_up', 'in_order', 'bisect',
+           'Crossing', 'invert', 'find_roots', 'ways_to_draw']
 
 # %% ../../nbs/base/numerics.ipynb #0f3bd572
 from decimal import Context, Decimal
@@ -440,6 +441,11 @@ def in_order(
 _HALVINGS = 80         # a double has 53 bits; the rest is for roots near 0
 RTOL = float(4*ULP)    # relative width of a bracket: about as narrow as doubles allow
 _PATIENCE = 3          # calls that need not halve it
+# ... of a search whose root is an estimate, from which steps lead outwards to two proved ends.
+NEWTON_STEPS = 300     # of Newton's method, which settles long before
+END_STEPS = 30         # from the root to an end
+LENGTHEN = .01         # by which such a step is too long, relatively, doubled each time,
+NUDGE = RTOL           # and this part of the root more
 
 def bisect(
     true_at,  # function of arrays of the shape of low: truth values, each for its own element

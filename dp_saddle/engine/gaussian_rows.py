@@ -15,7 +15,9 @@ from scipy.special import log1p
 
 from dp_saddle.base import (
     EXTENDED,
+    LENGTHEN,
     LINE_NODES,
+    NUDGE,
     TINY,
     ULP,
     Task,
@@ -94,7 +96,6 @@ _LONG, _FINE = 1 << 12, 1 << 12   # nodes of lines that are not kept, or have ot
                                   # may be tried again
 _SOONER = 2.**np.arange(-12, -1.4, .25)    # of the guess: where a line without small losses ends;
 _STEPS, _SETTLED, _LEAST_PART, _ROUNDS = 16, 1e-14, 1/8, 8   # of Newton's method; of ends' search
-_LENGTHEN, _NUDGE = .01, 4        # by which a step outwards is too long; in ulps
 _MOST_RUN = 10**8                 # steps that are asked here
 LEAST_DELTA, _RARE_NOISE = 1e-200, 1e3     # asked here; of engine/small_losses, at most
 
@@ -533,8 +534,8 @@ def _ends(line, plan, near, goal):
         short, narrow = _short(line, plan, near, e, goal)
         good = short <= 0
         if k and good.all(): break
-        longer = 1 + np.sign(short)*_LENGTHEN*2**k
-        step = short*longer/near.fall + _NUDGE*ULP*(1 + e)
+        longer = 1 + np.sign(short)*LENGTHEN*2**k
+        step = short*longer/near.fall + NUDGE*(1 + e)
         e = np.where(good & (k > 0), e, e + sides*step)            # at first inwards, too
     return e, (good & narrow).all(1, keepdims=True)
 
