@@ -220,3 +220,21 @@ def test_long_doubles_that_are_no_doubles():
     for value in (tiny, large, np.array([.5, tiny])):
         with pytest.raises(ValueError, match=r'x must be in \(0, 1\), got'):
             checks.array(0, 1, x=value)
+
+def test_kept_answers_are_few_and_the_oldest_goes():
+    "Also None is an answer; one that is asked again is not made again, nor younger for it."
+    made, answers = [], {}
+    def ask(key): return checks.kept_answer(answers, key, lambda: made.append(key), most=3)
+    for key in 'abcaabdb': assert ask(key) is None
+    assert made == list('abcd') and list(answers) == list('bcd')
+    ask('a')
+    assert made == list('abcda') and list(answers) == list('cda')
+
+def test_a_function_keeps_its_answers():
+    made = []
+    @checks.keeps_answers
+    def thrice(x):
+        made.append(x)
+        return 3*x
+    for x in [*range(checks.KEPT + 1), 5, 0]: assert thrice(x) == 3*x
+    assert made == [*range(checks.KEPT + 1), 0]

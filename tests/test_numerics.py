@@ -11,6 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from dp_saddle.base.numerics import (
+    AT_ONCE,
     LARGEST_LOG,
     RTOL,
     SAFE_LOG,
@@ -23,6 +24,7 @@ from dp_saddle.base.numerics import (
     capped_expm1,
     expm1mx,
     find_roots,
+    in_blocks,
     invert,
     legendre,
     log_chernoff_factor,
@@ -324,3 +326,12 @@ def test_a_capped_exponential_is_the_exponential_below_its_limit():
     beyond = np.array([nextafter(SAFE_LOG, inf), LARGEST_LOG, 1e308, inf])
     assert set(capped_exp(beyond)) == {np.exp(SAFE_LOG)}
     assert 1e40*capped_expm1(beyond).sum() < inf and np.exp(LARGEST_LOG) < inf
+
+@pytest.mark.parametrize('rows', [0, 1, 2, 7, 1000])
+@pytest.mark.parametrize('each', [0, 1, 1000, AT_ONCE/3, AT_ONCE, 5*AT_ONCE])
+def test_blocks_are_small_and_in_their_order(rows, each):
+    "Each has at most so many numbers, or one row; together they are all, and not many more parts."
+    parts = in_blocks(np.arange(rows), each)
+    assert parts and np.concatenate(parts).tolist() == list(range(rows))
+    assert all(len(part) <= 1 or len(part)*each <= AT_ONCE for part in parts)
+    assert len(parts) <= max(1, 2*rows*each/AT_ONCE + 1)

@@ -6,11 +6,11 @@ rounding error. Used by every other folder; it uses none.
 
 Its protocol. Of sums: `two_sum` has the exact error, `by_halves` and `tail_sums` lose little,
 `round_outwards` makes a bound of a number. Without cancellation: `expm1mx`, `log_expm1`. Without
-overflow: `capped_exp`. Answers that are kept: `keeps_answers`. Roots in proved brackets:
-`invert`, `bisect`. `checks` has one function for each kind of argument, and each returns the
-value or raises an error that names parameter, value and range; `read_json` and `read_yaml` are
-strict. A constant of a module is of one of three kinds, proved, rounding or tuning; the index of
-constants lists the first two.
+overflow: `capped_exp`; without too much memory: `in_blocks`. Answers that are kept:
+`keeps_answers`. Roots in proved brackets: `invert`, `bisect`. `checks` has one function for each
+kind of argument, and each returns the value or raises an error that names parameter, value and
+range; `read_json` and `read_yaml` are strict. A constant of a module is of one of three kinds,
+proved, rounding or tuning; the index of constants lists the first two.
 
 From `doors`:
     door: What the `__init__` of a folder needs, so that names are loaded when somebody asks for
@@ -18,6 +18,8 @@ From `doors`:
 
 From `texts`:
     as_path: The value as a path; else TypeError
+    DIGITS: of a number that is shown: of an eps, of a probability
+    FEW_DIGITS: of a number that is shown: of an eps, of a probability
     kind_of: What it is, and the keys that it has, but not what is in it
     known: The name, if it is one of these; else ValueError: with what was meant, or where it
         belongs
@@ -34,6 +36,7 @@ From `texts`:
     UNCLEAR: in place of a value that can be read in two ways, in a file that may have one
 
 From `numerics`:
+    AT_ONCE: numbers of a table that are held at a time
     bisect: Where yes-or-no questions change their answer: by halves, elementwise, until
         neighbours
     by_halves: The sum over the first axis: an error grows with the logarithm of its length
@@ -43,6 +46,7 @@ From `numerics`:
     Crossing: Where a falling function goes through 0: it is positive at one end, and not at the
         other
     decaying_sums: sum_{i >= j} p_i decay^{i - j} for every j: one pass from the right
+    END_STEPS: from the root to an end
     expm1mx: e^x - 1 - x to full relative precision, also where it is nearly x^2/2
     EXTENDED: (a type; what it is worth is np.finfo of it)
     FEW_NODES: Tuning: only time and width depend on it; nodes of a rule, as several chapters have
@@ -50,16 +54,22 @@ From `numerics`:
     find_roots: All roots at once, each to a few units in the last place (Chandrupatla 1997)
     gauss_error: Gauss's rule on a panel: its error over that of the largest |f| on the ellipse
         around it
+    HUGE: whose square is a double still: what is larger is as good as infinite
+    in_blocks: The rows of x, as many at a time as a table of `AT_ONCE` numbers has
     in_order: A lower bound that is not above the upper one: ArithmeticError if it is
     invert: Where a falling function goes through 0: a proved bracket (Chandrupatla 1997)
     LARGEST_LOG: and others here: e^700 is a double still
     legendre: Gauss's rule of n nodes, exact for polynomials of degree 2n - 1, to half a last
         digit
+    LENGTHEN: by which such a step is too long, relatively, doubled each time
+    LINE_NODES: of a line of frequencies that takes no time to speak of
     log_chernoff_factor: log max (1 - e^-l)e^-ul over l > 0: log delta(x) <= K(u) - ux plus this
         (Canonne et al. 2020)
     log_expm1: log(e^x - 1) for x > 0
     MANY_NODES: Tuning: only time and width depend on it; nodes of a rule, as several chapters
         have them
+    NEWTON_STEPS: of Newton's method, which settles long before
+    NUDGE: and this part of the root more
     round_outwards: x in decimal digits, on the safe side of what the double (or the Decimal) is
     rounded_up: The double that an exact bound is
     RTOL: relative width of a bracket: about as narrow as doubles allow
@@ -137,18 +147,17 @@ from .doors import door
 __getattr__, __dir__, __all__ = door(__name__, {
     "doors": "door",
     "texts":
-        "as_path kind_of known lines_of meant quoted read_bytes read_file read_json "
-        "read_text read_toml read_yaml told UNCLEAR",
+        "as_path DIGITS FEW_DIGITS kind_of known lines_of meant quoted read_bytes read_file "
+        "read_json read_text read_toml read_yaml told UNCLEAR",
     "numerics":
-        "bisect by_halves capped_exp capped_expm1 Crossing decaying_sums expm1mx EXTENDED "
-        "FEW_NODES find_roots gauss_error in_order invert LARGEST_LOG legendre "
-        "log_chernoff_factor log_expm1 MANY_NODES round_outwards rounded_up RTOL SAFE_LOG "
-        "safe_log SERIES_REACH SMALLEST "
-        "tail_sums TINY two_sum ULP ways_to_draw weighted_expm1mx",
+        "AT_ONCE bisect by_halves capped_exp capped_expm1 Crossing decaying_sums END_STEPS "
+        "expm1mx EXTENDED FEW_NODES find_roots gauss_error HUGE in_blocks in_order invert "
+        "LARGEST_LOG legendre LENGTHEN LINE_NODES log_chernoff_factor log_expm1 MANY_NODES "
+        "NEWTON_STEPS NUDGE round_outwards rounded_up RTOL SAFE_LOG safe_log SERIES_REACH "
+        "SMALLEST tail_sums TINY two_sum ULP ways_to_draw weighted_expm1mx",
     "checks":
         "asking cached_property counted end_line KEPT kept_answer keeps_answers MadeInTurn "
-        "patch Saved show_progress "
-        "still_here Task TooDear tracked users_level",
+        "patch Saved show_progress still_here Task TooDear tracked users_level",
     "traces": "attempt noted towards traced tracing",
     "constants": "",
     "pictures": "band_of dots_of label_lines PAGE shades style_of use_style",

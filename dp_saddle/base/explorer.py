@@ -22,28 +22,25 @@ import numpy as np
 from . import checks
 from .checks import patch
 from .numerics import round_outwards
-from .pictures import AMBER, PAGE, style_of
-from .texts import quoted
+from .pictures import DPI, PAGE, style_of
+from .texts import DIGITS, quoted
 
 # %% ../../nbs/base/explorer.ipynb #b350d151
+# Names, and what others say.
+LINES = 'first', 'second', 'third', 'fourth', 'fifth', 'sixth'   # styles of lines that say none
+MARKS = 'bound', 'guide'
+MARKS_ON_IMAGE = 'white', style_of('second')['color']
+MARK_DASHES = ':', '--'
+POINTS = 72                     # an inch, in the units of SVG
 # Rounding: may grow, never shrink.
 TOP = 65534                     # the highest position on a picture; a level is 1/TOP of its height
-DIGITS = 4                      # of the numbers in a table for readers
 # Tuning: only the looks depend on it.
 SIZE = dict(figsize=(6.4, 3.4), dpi=80)
 WIDTH = 512                     # of a still picture on a page
 MARGINS = dict(left=.11, right=.97, bottom=.15, top=.91)
 TOP_OF_STILL = .85                        # below a title of two lines
-SHARP = 160                     # pixels an inch of a still picture, on screens that have them
-TITLE_POINTS, LEGEND_POINTS = 10, 8
-LINES = 'first', 'second', 'third', 'fourth', 'fifth', 'sixth'   # styles of lines that say none
-MARKS = 'bound', 'guide'
-MARKS_ON_IMAGE = ('white', AMBER)
-MARK_DASHES = ':', '--'
 ROWS = 7                        # of the table for readers
-# Said by others.
 OFF = TOP + 1                   # two bytes: the position of what is not on the picture
-POINTS = 72                     # an inch, in the units of SVG
 
 # %% ../../nbs/base/explorer.ipynb #4d90e7d7
 @dataclass(frozen=True)
@@ -234,10 +231,10 @@ def _draw(ax, explorer, values):
     _draw_lines(ax, explorer, lines)
     _draw_marks(ax, explorer, marks)
     ax.set(title=explorer.title, **explorer.axes)
-    ax.title.set_fontsize(TITLE_POINTS)
+    ax.title.set_fontsize(PAGE['axes.titlesize'])
     ax.grid(not explorer.image)
     colours = LEGEND_ON_IMAGE if explorer.image else {}
-    ax.legend(fontsize=LEGEND_POINTS, loc='best', **colours)
+    ax.legend(fontsize=PAGE['legend.fontsize'], loc='best', **colours)
 
 def _redraw(ax, explorer, values):
     "Change what `_draw` has drawn; the numbers come back."
@@ -266,7 +263,7 @@ def figure(self:Explorer, **values):
 def _png(figure):
     "The figure as the bytes of a PNG file."
     with io.BytesIO() as out:
-        figure.savefig(out, format='png', dpi=SHARP)
+        figure.savefig(out, format='png', dpi=DPI)
         return out.getvalue()
 
 def _said(explorer, numbers):
@@ -314,7 +311,7 @@ def _repr_mimebundle_(self:Explorer, **kwargs):
     settings = '; '.join(f'{s.label}: {shown(s.values[s.start])}' for s in self.sliders)
     title, figure = f'{self.title}\n{settings}', self.figure()
     figure.subplots_adjust(top=TOP_OF_STILL)
-    figure.axes[0].set_title(title, fontsize=TITLE_POINTS)
+    figure.axes[0].set_title(title, fontsize=PAGE['axes.titlesize'])
     still = {'image/png': base64.b64encode(_png(figure)).decode(),
              'text/plain': f'{title}: {self.alt}'}
     return self.widget()._repr_mimebundle_() | still

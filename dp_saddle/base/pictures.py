@@ -22,44 +22,57 @@ class Style(NamedTuple):
     linestyle: object
     label: str
 
+class _Colours(NamedTuple):
+    "The colours of this book."
+    black: str = '#111111'
+    blue: str = '#1665fa'
+    rust: str = '#aa390a'
+    purple: str = '#5c1493'
+    amber: str = '#da7e0b'
+    green: str = '#016847'
+    sky: str = '#369aeb'
+    navy: str = '#04304d'
+    maroon: str = '#5d1b02'
+    pink: str = '#b04399'
+    olive: str = '#919959'
+    grey: str = '#a09191'
+
 # Tuning: only the looks depend on it.
-BLUE, NAVY, SKY, GREEN = '#1665fa', '#04304d', '#369aeb', '#016847'
-AMBER, RUST, MAROON, PINK = '#da7e0b', '#aa390a', '#5d1b02', '#b04399'
-PURPLE, OLIVE, GREY, BLACK = '#5c1493', '#919959', '#a09191', '#111111'
-COLOURS = BLACK, BLUE, RUST, PURPLE, AMBER, GREEN, SKY, NAVY, MAROON, PINK, OLIVE, GREY
+COLOURS = _Colours()
 LONG, SHORT, TWICE = (0, (7, 1.5)), (0, (2.5, 1)), (0, (5, 1, 1, 1))
 
 # %% ../../nbs/base/pictures.ipynb #e21516ca
 # Tuning: only the looks depend on it.
 METHODS = {
-    'contour': Style(BLUE, '-', 'certified'),
-    'saddle': Style(RUST, '--', 'steepest descent'),
-    'clt': Style(PURPLE, '-.', 'tilted CLT'),
-    'edgeworth': Style(AMBER, LONG, 'Edgeworth'),
-    'prv': Style(GREEN, '-', 'PRV'),
-    'fourier': Style(SKY, TWICE, 'Fourier'),
-    'tilted': Style(NAVY, '-', 'tilted FFT'),
-    'moments': Style(MAROON, '-', 'moments (RDP)'),
-    'gdp': Style(PINK, '-', 'μ-GDP'),
-    'limit': Style(PINK, SHORT, 'Gaussian limit'),
-    'pld': Style(OLIVE, '-', 'dp-accounting'),
-    'opacus': Style(GREY, '-', 'Opacus'),
-    'truth': Style(BLACK, '-', 'exact'),
+    'contour': Style(COLOURS.blue, '-', 'certified'),
+    'saddle': Style(COLOURS.rust, '--', 'steepest descent'),
+    'clt': Style(COLOURS.purple, '-.', 'tilted CLT'),
+    'edgeworth': Style(COLOURS.amber, LONG, 'Edgeworth'),
+    'prv': Style(COLOURS.green, '-', 'PRV'),
+    'fourier': Style(COLOURS.sky, TWICE, 'Fourier'),
+    'tilted': Style(COLOURS.navy, '-', 'tilted FFT'),
+    'moments': Style(COLOURS.maroon, '-', 'moments (RDP)'),
+    'gdp': Style(COLOURS.pink, '-', 'μ-GDP'),
+    'limit': Style(COLOURS.pink, SHORT, 'Gaussian limit'),
+    'pld': Style(COLOURS.olive, '-', 'dp-accounting'),
+    'opacus': Style(COLOURS.grey, '-', 'Opacus'),
+    'truth': Style(COLOURS.black, '-', 'exact'),
 }
 
 # %% ../../nbs/base/pictures.ipynb #1d15f88e
 # Tuning: only the looks depend on it.
 ROLES = {
-    'first': Style(BLUE, '-', ''), 'second': Style(AMBER, '--', ''),
-    'third': Style(PURPLE, '-.', ''), 'fourth': Style(GREEN, LONG, ''),
-    'fifth': Style(RUST, TWICE, ''), 'sixth': Style(GREY, SHORT, ''),
-    'remove': Style(BLUE, '-', 'remove'), 'add': Style(AMBER, '--', 'add'),
-    'poisson': Style(BLUE, '-', 'Poisson samples'), 'bins': Style(PURPLE, '-.', 'balls in bins'),
-    'shuffled': Style(RUST, '--', 'shuffled batches'),
-    'shuffled-least': Style(RUST, ':', 'shuffled, at least'),
-    'fixed': Style(GREEN, LONG, 'fixed sizes'),
-    'unsampled': Style(BLACK, SHORT, 'no amplification'),
-    'bound': Style(BLACK, '--', 'bound'), 'guide': Style(GREY, ':', ''),
+    'first': Style(COLOURS.blue, '-', ''), 'second': Style(COLOURS.amber, '--', ''),
+    'third': Style(COLOURS.purple, '-.', ''), 'fourth': Style(COLOURS.green, LONG, ''),
+    'fifth': Style(COLOURS.rust, TWICE, ''), 'sixth': Style(COLOURS.grey, SHORT, ''),
+    'remove': Style(COLOURS.blue, '-', 'remove'), 'add': Style(COLOURS.amber, '--', 'add'),
+    'poisson': Style(COLOURS.blue, '-', 'Poisson samples'),
+    'bins': Style(COLOURS.purple, '-.', 'balls in bins'),
+    'shuffled': Style(COLOURS.rust, '--', 'shuffled batches'),
+    'shuffled-least': Style(COLOURS.rust, ':', 'shuffled, at least'),
+    'fixed': Style(COLOURS.green, LONG, 'fixed sizes'),
+    'unsampled': Style(COLOURS.black, SHORT, 'no amplification'),
+    'bound': Style(COLOURS.black, '--', 'bound'), 'guide': Style(COLOURS.grey, ':', ''),
 }
 STYLES = METHODS | ROLES
 
@@ -163,7 +176,7 @@ def _hex(rgb):
 
 # %% ../../nbs/base/pictures.ipynb #1f344c9f
 # Tuning: only the looks depend on it.
-RAMP = PURPLE, PINK, AMBER
+RAMP = COLOURS.purple, COLOURS.pink, COLOURS.amber
 DASHES = '-', LONG, TWICE, SHORT
 DARK, LIGHT = .5, .75   # shares of a method's colour, of its distance to white
 # Said by others.

@@ -51,7 +51,7 @@ _SAME = 1e-3          # nats of e^{t eps} by which eps may move and keep its lin
 _MOVES = 40           # of an end, each twice as far
 _FIRST_MOVE = 1e-13   # relative
 _MOST_NODES = 1 << 20 # a certificate with more is not read
-_OWN, _KIND = 4e-6, 4e-6  # seconds of a node, alone and for each kind of step
+_KIND = 4e-6           # seconds of a node, for each kind of step, and once
 _SAMPLED_LAPLACE = 25e-6, 3e-6     # more for such a kind, and for its sensitivity over scale
 _BINS = .3, 5.        # seconds for a line of an epoch of bins, for each unit of its tilt and 5 more
 _EACH = 2e-4, .025    # seconds of a kind of step, for each plan, and for each line
@@ -393,7 +393,7 @@ def _seconds(certificate):
     plan, line = _EACH
     known = plan*sum(map(_size, certificate.run))*sum(map(len, proof.values()))
     return (known + line*len(kinds)*len(plans) + _of_rays(certificate, plans)
-            + sum(v['nodes'] for v in plans)*(_OWN + sum(kinds)))
+            + sum(v['nodes'] for v in plans)*(_KIND + sum(kinds)))
 
 def _of_rays(certificate, plans):
     "What the lines take more where steps are epochs of bins."

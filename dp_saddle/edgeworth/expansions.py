@@ -14,12 +14,12 @@ import numpy as np
 from numpy.polynomial.hermite_e import hermeval
 from scipy.special import ndtr
 
-from ..base import TINY
+from ..base import HUGE, TINY
 from ..saddlepoint import THIRD, cumulant_powers
 
 # %% ../../nbs/edgeworth/expansions.ipynb #06e00005
 # Tuning: only time and width depend on it.
-FAR_OUT, FAR_HERMITE = 1e100, 1e3       # beyond, the exponential beside a series is 0
+FAR_HERMITE = 1e3       # beyond, the exponential beside a series is 0
 
 # %% ../../nbs/edgeworth/expansions.ipynb #4c78a973
 class StandardCumulants(NamedTuple):
@@ -120,7 +120,7 @@ def edgeworth_tail(
 
 def correction_exponent(x):
     "Of the normal density, within doubles."
-    x = np.clip(x, -FAR_OUT, FAR_OUT)
+    x = np.clip(x, -HUGE, HUGE)
     return -x*x/2
 
 def correction(x, lam):

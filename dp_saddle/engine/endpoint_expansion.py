@@ -12,9 +12,11 @@ from typing import NamedTuple
 import numpy as np
 
 from dp_saddle.base import (
+    LINE_NODES,
     TINY,
     ULP,
     cached_property,
+    in_blocks,
     keeps_answers,
     log_chernoff_factor,
     log_expm1,
@@ -48,7 +50,6 @@ _CANCEL = 3                  # nats by which the main part may be larger than M
 _MOST_D, _LEAST_RATE = 16., 2.**-20    # sensitivity over scale, and rates
 _MOST_STEPS, _MOST_SHIFTS = 1 << 9, 1 << 8
 _CUTS = 2.**np.arange(3, 14.5, .25)    # where the line may end, in nodes
-_MOST_NODES = 1 << 14
 _WORSE, _CONDITION = 8, 1/4  # nats by which a tilt may be worse than the best, and their price,
 _LEAST, _NATS = 10., 64.     # of a line's nodes, and of the transform's over nats: beyond these
 _SHARE, _FLOOR = 24, 32      # of rtol that a tail may lose; nats that doubles have
@@ -57,7 +58,6 @@ _ROUNDS = 4                  # lines until delta is what was guessed,
 _WRONG = 1                   # to so many nats
 _LONGER = 1, 1.1, 1.25, 1.5, 2, 3      # periods that are tried
 _OTHERS = np.array([0., 1/16, 1/4, 1/2, 3/4, 5/4, 3/2, 2, 3, 5, 9])   # tilts of aliases, over t
-_BLOCK = 1 << 16                  # distances that are looked at together
 
 # %% ../../nbs/engine/endpoint_expansion.ipynb #fcd11885
 _FACTORIALS = np.array([float(factorial(i)) for i in range(_ORDER)])
@@ -234,7 +234,7 @@ def curve(self:SingularPart,
     P = P/self.sigma**np.arange(_ORDER + 1)
     R = S - eps[:, None]
     out, (row, column) = np.zeros((2, *R.shape)), np.nonzero(R > 0)
-    for some in np.array_split(np.arange(row.size), 1 + row.size//_BLOCK):
+    for some in in_blocks(np.arange(row.size), _ORDER + 1):
         at = row[some], column[some]
         terms = curves(R[at], self.sigma)*P[at[1]] if some.size else np.zeros((0, 1))
         out[0][at], out[1][at] = np.maximum(terms, 0).sum(1), np.maximum(-terms, 0).sum(1)
@@ -553,7 +553,7 @@ def best_main(self:EndsTable, t, X, eps, goal):
     known = [p.known_cgf(t) for p, _ in self.plrv.parts]
     K = sum(kind[0]*n for kind, (_, n) in zip(known, self.plrv.parts, strict=True))
     most = max((goal + t*eps).min(), K - _FLOOR - log(t))
-    s, best, fewest = 2*pi/X*_CUTS, None, _MOST_NODES
+    s, best, fewest = 2*pi/X*_CUTS, None, LINE_NODES
     for sigma in _SIGMAS.tolist():
         main = self.main(sigma)
         if main.log_size(t, np.array([1/(t + sigma)]))[0][0] > K + _CANCEL: continue

@@ -13,7 +13,7 @@ from math import exp, inf, log, pi
 import numpy as np
 from scipy import fft
 
-from ..base import LARGEST_LOG, TINY, checks, patch, users_level
+from ..base import LARGEST_LOG, NEWTON_STEPS, TINY, checks, patch, users_level
 from .circles import GridCurve
 from .prv_bands import chernoff_reach
 from ..mechanisms import Accountant
@@ -25,7 +25,7 @@ _THM8_RATE, _THM8_SIGMA, _THM8_FACTOR = .2, 4, 5                   # of [FA Thm 
 _FOURIER_TILT, _BEYOND = 1e4, 1e-15                                          # of a window L
 _LEAST_POINTS, _MOST_POINTS = 16, 1 << 24                                    # of a Fourier grid
 _FIRST_POINTS, _LAST_POINTS, _GOAL, _PROBES = 1 << 15, 1 << 22, 1e-9, 9      # where n is found
-_MAX_NEWTON, _MISS, _STUCK = 200, 1e-13, 1e-6                                # relative to delta
+_MISS, _STUCK = 1e-13, 1e-6                                # relative to delta
 
 # %% ../../nbs/engine/fourier_grids.ipynb #b577380a
 def _density(plrv, s):
@@ -155,7 +155,7 @@ def newton_from_left(
     eps, nats
     """
     eps, end = 0*delta, curve.first + curve.mesh*len(curve.mass)
-    for _ in range(_MAX_NEWTON):
+    for _ in range(NEWTON_STEPS):
         miss, slope = curve.delta(eps) - delta, curve.slope(eps)
         live = (miss > _MISS*delta) & (eps < inf)
         if not live.any():

@@ -15,6 +15,9 @@ from scipy.special import log1p
 
 from dp_saddle.base import (
     EXTENDED,
+    LENGTHEN,
+    LINE_NODES,
+    NUDGE,
     TINY,
     ULP,
     Task,
@@ -65,12 +68,11 @@ _NEAR_ONE = 1/4        # of 1, in a logarithm in the precision of the nodes
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #92ad7065
 # Tuning: only time and width depend on it. The table and the plan.
-_STEP, _LAST_STEP = 2., 1/32             # which is a power of 2, or of 2^(1/32)
+_LAST_STEP = 1/32                        # which is a power of 2, or of 2^(1/32)
 _LAST_TILT = 2.5, 2., 6., 10.     # the last, a and b of a normal loss' tilt: removing, adding
 _RARE, _APART = (2.3, 5.), 4.     # no larger than where hits are all; std: how far these are, then
 _LOST, _HARM = .3, 3.             # of what rounding moves delta by: what an end may lose; may do
 _SPARE = 2.                       # nats of room beyond that, where the end is chosen
-_LATER = np.arange(36)            # ends that are tried, in steps
 _NEVER = np.append(FALLS, np.inf)       # and where it has not fallen
 _RTOL, _SHARE = 1e-10, 72         # of delta: aimed at, and a plan loses at most one part of it
 _WIDTH = 1e-10                    # of eps, nats: or that
@@ -79,7 +81,8 @@ _CANCELS = 1e6, 300               # a line's terms may be larger than their sum 
 _SAME, _DIGITS = 2*pi*150, 4.     # nodes that no time depends on; nats of cancelling, for a nat
 _CUTS = 2.**np.r_[np.arange(-.5, .55, .1), .7, .9, 1.2, 1.6, 2, 3, 4, 6]    # tried, of the guess
 _FIRST_CUT = 1.4                  # what a first grid serves, likewise
-_END_STEP, _FARTHER = log(2)/16, log(2)/8   # ends are powers of e^this, and tried by steps of that
+_END_STEP = log(2)/16                       # ends are powers of e^this; every second one
+_LATER = 2*_END_STEP*np.arange(36)          # of the following is tried
 ALIKE, _WITHIN, _AWAY = (1, 2), (.75, .25), .1   # classes in an octave of n, of log delta; place
 _ROOM, ALONE, _BELOW = 1.2, 1e5, 4.   # so much longer there; more steps are alone; t eps > -4
 _SURE = 1.                        # nats by which one direction is smaller, to be dismissed
@@ -89,12 +92,11 @@ _FAR_BELOW = .72                  # a tilt so much below the saddle-point: eps i
 # Tuning: only time and width depend on it. Grids, lines, searches.
 _LITTLE = 1e-9                    # by which another direction is smaller
 _STRIP = 5e-12                    # what strips may add in all steps
-_MOST_NODES = 1 << 17             # of a line
-_LONG, _FINE = 1 << 12, 1 << 12   # nodes of lines that are not kept; that may be tried again
+_MOST_NODES = 1 << 17             # of a line, and of lines of several kinds at a time
+_LONG, _FINE = 1 << 12, 1 << 12   # nodes of lines that are not kept, or have others beside; that
+                                  # may be tried again
 _SOONER = 2.**np.arange(-12, -1.4, .25)    # of the guess: where a line without small losses ends;
-_LONGEST = 1 << 14                         # of so many nodes at most
 _STEPS, _SETTLED, _LEAST_PART, _ROUNDS = 16, 1e-14, 1/8, 8   # of Newton's method; of ends' search
-_LENGTHEN, _NUDGE = .01, 4        # by which a step outwards is too long; in ulps
 _MOST_RUN = 10**8                 # steps that are asked here
 LEAST_DELTA, _RARE_NOISE = 1e-200, 1e3     # asked here; of engine/small_losses, at most
 
@@ -139,7 +141,7 @@ def end_for(self:Rows, floor, goal):
 @patch
 def later(self:Rows, end, most, need):
     "The first end, from `end` on, that serves tilts up to `need`, and up to which it does."
-    ends = end*np.exp(_FARTHER*_LATER)
+    ends = end*np.exp(_LATER)
     k = (self.room(ends, most) >= need).argmax(1)
     end = ends[self.every, k][:, None]
     return end, self.room(end, most)
@@ -150,7 +152,7 @@ def reach(self:Rows, n, goal):
     "(how far the table is to go, where the law of a step ends or, adding, the grid), (rows, 1)."
     normal, floor, (a, b, c, d) = self.normal(n, goal), _floor(n, goal), _LAST_TILT
     last, end = np.where(self.adds, c*normal + d, a*normal + b), self.end_for(floor, goal)
-    last, most = _STEP**np.ceil(np.log(last)/log(_STEP)), floor + log(_HARM)
+    last, most = np.exp2(np.ceil(np.log2(last))), floor + log(_HARM)
     tilt = np.where(self.adds, inf, self.room(end, most))
     if (tilt < last).any(): last, end = self.shorter(n, goal, end, most, last)
     return last, np.where(self.adds, 1 + self.sigma*FAR[1], end)
@@ -450,8 +452,8 @@ def _ends(line, plan, near, goal):
         short, narrow = _short(line, plan, near, e, goal)
         good = short <= 0
         if k and good.all(): break
-        longer = 1 + np.sign(short)*_LENGTHEN*2**k
-        step = short*longer/near.fall + _NUDGE*ULP*(1 + e)
+        longer = 1 + np.sign(short)*LENGTHEN*2**k
+        step = short*longer/near.fall + NUDGE*(1 + e)
         e = np.where(good & (k > 0), e, e + sides*step)            # at first inwards, too
     return e, (good & narrow).all(1, keepdims=True)
 
@@ -579,7 +581,7 @@ def without_small_losses(self:Rows, table, plan, n, goal):
     K, run = table.K[table.u == t].item(), (mu, rate, plan.end.item()*mu, n, goal, eps)
     if (found := shortened(*run, t, K, s, plan.sum.item() + lost, lost)) is None: return None
     law, least, cut, fades = found
-    if not plan.X.item()*cut < 2*pi*_LONGEST: return None
+    if not plan.X.item()*cut < 2*pi*LINE_NODES: return None
     cut = np.array([[cut]])
     g = self.grid_up_to(plan.t, cut + 2*pi/plan.X, plan.end, _STRIP/n)
     if g is None or not (n*g.strip <= _STRIP).all(): return None
@@ -984,9 +986,8 @@ def epsilons_of_sampled(
 _ADDED = 4                              # ULP of a sum of m numbers, besides m
 
 # Tuning: only time, memory and width depend on it. Several kinds.
-_MOST_TERMS, _BESIDE = 1 << 17, 1 << 12 # of all lines at a time; of a line with others beside
 _OTHERS = FiniteLoss, LaplaceLoss, MixtureLoss      # losses of steps beside
-_LINE_CUT, _GRID_CUT = 1.33, 1.2        # of the guess, a first line's end; of that, a grid's
+_LINE_CUT = 1.33                        # of the guess, a first line's end; of that, a grid's: _ROOM
 _FEW, _WIDE = 64, 32.                   # of more kinds bounds may be so many times as wide
 
 
@@ -1058,7 +1059,7 @@ def blocks(self:_MixedRun, side, ends, terms):
     "(steps of each kind, (kinds, 1), their Rows, their ends): few enough for a line of so many."
     for (n, both, _), end in counted(list(zip(self.groups, ends, strict=True)), 'group'):
         rows = both[side]
-        parts = np.array_split(rows.every, min(len(n), ceil(len(n)*terms/_MOST_TERMS)))
+        parts = np.array_split(rows.every, min(len(n), ceil(len(n)*terms/_MOST_NODES)))
         for r in parts: yield n[r], rows if len(parts) == 1 else rows.part(r), end[r]
 
 @patch
@@ -1067,7 +1068,7 @@ def on_line(self:_MixedRun, side, plan, ends, asked, turned):
     h, sums = 2*pi/plan.X, 0
     for n, rows, end in self.blocks(side, ends, ceil((asked/h).item())):
         t, cut, guess = (np.full(n.shape, v) for v in (plan.t, asked, plan.guess))
-        if (g := rows.grid(t, rows.spacing(t, _GRID_CUT*cut, turned, end))) is None: return None
+        if (g := rows.grid(t, rows.spacing(t, _ROOM*cut, turned, end))) is None: return None
         g = rows.up_to(g, cut)
         one = rows.step(_some(plan, np.zeros(len(n), int)), g, cut - h, 0)
         change, K = n*one.change, n.astype(one.K.dtype)*one.K
@@ -1084,7 +1085,7 @@ def fitted(self:_MixedRun, side, plan, own):
     h, (_, ends) = 2*pi/plan.X, own
     asked = _LINE_CUT*plan.guess + h
     for turned in (*TURNED, TURNED[-1]):             # closer, and as far as is known by then
-        if not asked < h*(_BESIDE if self.others else _MOST_NODES): return None
+        if not asked < h*(_LONG if self.others else _MOST_NODES): return None
         if not (found := self.on_line(side, plan, ends, asked, turned)): return None
         one, fades, strip, *sums = found
         cut, fades, ok = self.tail(side, plan, fades)

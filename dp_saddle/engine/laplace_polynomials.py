@@ -11,7 +11,7 @@ from math import comb, exp, inf, log, log2, prod
 
 import numpy as np
 
-from ..base import ULP, keeps_answers, patch
+from ..base import END_STEPS, LENGTHEN, NUDGE, ULP, keeps_answers, patch
 from ..losses import LaplaceLoss
 
 # %% ../../nbs/engine/laplace_polynomials.ipynb #2e2f56aa
@@ -28,9 +28,8 @@ _MOST_REACH = 2.**8        # nats, of all steps
 _BITS = 1 << 7             # binary digits beside those of delta
 _ROUND = 1 << 4                 # terms of a table of coefficients are multiples of that
 _TILTS = np.geomspace(2.**-12, 2.**60, 96)   # of the guess
-_STEPS, _ROUNDS = 30, 30   # of the search, and of the search for ends
+_STEPS = 30                # of the search
 _SETTLED = 1e-13           # of log delta, relatively: from here on a step is rounding
-_LENGTHEN, _NUDGE = .01, 2 # by which a step outwards is too long; in ulps
 
 # %% ../../nbs/engine/laplace_polynomials.ipynb #8d2193aa
 @keeps_answers
@@ -358,10 +357,10 @@ def epsilon(self:ExactLaplaceCurve,
 def _end(self:ExactLaplaceCurve, eps, fall, goal, side):
     "Where delta is proved to be at most (side 1), or at least (-1), the goal."
     off = self.log_delta_at(eps)[1] + _SETTLED*abs(goal)
-    step = self.moved(eps) + off/fall + _NUDGE*ULP*eps
+    step = self.moved(eps) + off/fall + NUDGE*eps
     last = self.reach + self.moved(self.reach) if side > 0 else 0.
     end = max(eps, 0.)
-    for k in range(_ROUNDS):
+    for k in range(END_STEPS):
         if side*(goal - self.bound(end, side)) >= 0: return end
-        end = max(min(end + side*step*(1 + _LENGTHEN*2**k), self.reach + step), 0.)
+        end = max(min(end + side*step*(1 + LENGTHEN*2**k), self.reach + step), 0.)
     return last

@@ -14,7 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 from dp_saddle.base import (
+    FEW_DIGITS,
     SMALLEST,
+    TINY,
     ULP,
     by_halves,
     capped_exp,
@@ -25,6 +27,7 @@ from dp_saddle.base import (
     round_outwards,
 )
 from dp_saddle.engine.circles import (
+    FEWEST,
     GridCurve,
     circle_length,
     curve_rounding,
@@ -51,7 +54,7 @@ _K_ULPS = 8                      # of K, t x and log p in Chernoff's bound on a 
 # Tuning: only time and width depend on it.
 _CROSSED = 2**np.arange(11)      # cells that a rounded cdf may move a loss by
 _LEAST_TILT, _MOST_TILT, _TILTS = 1e-5, 1e3, 64                              # of Chernoff's bounds
-_ADVICE, _DIGITS = 1.01, 3       # an eps_error that fits: a little room, and its digits
+_ADVICE = 1.01                   # an eps_error that fits: a little room
 
 # %% ../../nbs/engine/prv_bands.ipynb #029fdb52
 class Cells(NamedTuple):
@@ -222,7 +225,8 @@ class Band(NamedTuple):
 def _too_many(eps_error, need, window, root, max_points):
     "What to say of a grid that does not fit, and what would."
     room = max_points - 2*root - (_SPARE + 1)
-    fits = float(round_outwards(_ADVICE*window*root/room, ROUND_UP, _DIGITS)) if room > 0 else inf
+    least = _ADVICE*window*root/room if room > 0 else inf
+    fits = least if least == inf else float(round_outwards(least, ROUND_UP, FEW_DIGITS))
     return (f"eps_error must be at least {fits:.3g} to fit into max_points = {max_points}, "
             f"got {quoted(eps_error)}, which takes {ceil(need)} points")
 
@@ -286,8 +290,6 @@ def prv_band(
 _BAND_ROUNDING = 1e-14           # of p + (1 - p) delta, relative
 _GOAL_ULPS = 4                   # of (delta - p)/(1 - p)
 # Tuning: only time and width depend on it.
-_FEWEST = 64                     # a memory budget
-_LEAST_ERROR, _MOST_ERROR = 1e-300, 1e300
 
 # %% ../../nbs/engine/prv_bands.ipynb #f43e01d6
 class PRVAccountant(Accountant):
@@ -313,9 +315,9 @@ class PRVAccountant(Accountant):
             of the grid, >= 64, 8 bytes each; ValueError if eps_error takes more
         """
         super().__init__(mechanism)
-        checks.real(_LEAST_ERROR, _MOST_ERROR, '[]', eps_error=eps_error)
-        checks.real(_LEAST_ERROR, 1, delta_error=delta_error)
-        checks.count(_FEWEST, max_points=max_points)
+        checks.real(TINY, 1/TINY, '[]', eps_error=eps_error)
+        checks.real(TINY, 1, delta_error=delta_error)
+        checks.count(FEWEST, max_points=max_points)
         eps_error, delta_error = float(eps_error), float(delta_error)
         self._moments = {plrv: MomentsAccountant(plrv) for plrv in self.directions}
         self.bands = {}

@@ -23,6 +23,7 @@ from dp_saddle.base import (
     patch,
     safe_log,
 )
+from .line import BELOW_CHERNOFF
 from dp_saddle.engine.many import (
     SplitCounts,
     log_chernoff,
@@ -37,7 +38,6 @@ from ..plrv import Bounds, log_phi_gap
 # %% ../../nbs/engine/record_bounds.ipynb #972cf78a
 # Tuning: only time and width depend on it.
 _ATTEMPTS, _GAIN = 6, 1e-3    # lines for a record; what the next must gain
-_GUESS = 3                    # nats from Chernoff's bound to delta
 
 # %% ../../nbs/engine/record_bounds.ipynb #d2ddf0b7
 class _Search:
@@ -260,7 +260,7 @@ def _delta_side(family, side, mixed, eps):
         value, fall = batch.log_delta(e, 0)
         good[rows] = bound[rows] + batch.smoothing_cost(fall) <= value + _NEAR
     if live.size:
-        guess = chernoff[live] - _GUESS
+        guess = chernoff[live] - BELOW_CHERNOFF
         on_lines(family, mixed.of(live), K[live], eps[live], guess, serve)
     least = _LEAST if side > 0 else 0
     return np.where(mixed.steps.any(1), np.maximum(np.exp(bound), least), 0.), good
@@ -355,7 +355,6 @@ def log_missed_of(
 _TINY = 1e-300            # before a logarithm
 _SMALLEST = 1e-320        # of a drop in delta, before its logarithm
 # Tuning: only time and width depend on it.
-_HALVINGS = 60            # of a bracket around mu
 _LEAST_MU = 1e-12         # that is looked at
 _NEGLIGIBLE = 1e-12       # a delta(0) for which mu is 0
 _HALF = .5                # a delta above which a chord's slope is that of what is missed
@@ -427,7 +426,7 @@ def dominating_mu(
     missed = log_missed_of(at, curve) if missed is None else missed
     def above(mu): return gaussian_above(at, curve, np.maximum(mu, _LEAST_MU), missed).all(0)
     most = np.sqrt(-2*missed[0]) + np.sqrt(2*at[-1] - 2*missed[0]) + 1
-    high = bisect(above, np.zeros(most.shape), most, halvings=_HALVINGS)[1]
+    high = bisect(above, np.zeros(most.shape), most)[1]
     high = np.maximum(high, _LEAST_MU)            # what was asked
     high = np.where((high < most) | above(high), high, inf)
     return np.where((at[-1] > 0) | (curve[0] > _NEGLIGIBLE), high, 0.)

@@ -14,7 +14,7 @@ from math import ceil, inf, log
 import numpy as np
 from scipy import fft
 
-from ..base import checks, log_chernoff_factor, quoted
+from ..base import TINY, checks, log_chernoff_factor, quoted
 from .counted_norms import gaussian_deltas, gaussian_epsilons, gaussian_mus
 from .many import LossFamily, mixing_bounds, split_steps, tilted_sum
 from .record_bounds import delta_bounds, dominating_mu, epsilon_bounds
@@ -25,7 +25,7 @@ from ..plrv import Bounds
 # Rounding: may grow, never shrink.
 _RDP_ROUNDING = 1e-11            # of a Renyi divergence, relative
 # Tuning: only time and width depend on it.
-_ROWS, _MU_ROWS = 1 << 13, 1 << 11   # records at a time
+_ROWS = 1 << 13                      # records, or points of their curves, at a time
 _POINTS, _LEAST_POINTS = 1 << 16, 16 # of the Fourier engine
 _KEPT_GRIDS = 4                  # tables of so many grids are kept
 _NODES_A_SECOND, _LONG = 3e4, 1.5 # of all noises, tables and lines; seconds that are announced
@@ -60,7 +60,6 @@ def _renyi_epsilon(families, table, delta):
 
 # %% ../../nbs/engine/record_engines.ipynb #985dd49c
 # Tuning: only the estimates of the Fourier engine depend on it.
-_TINY = 1e-300                         # before a logarithm
 _WINDOW = 1.5                          # half of it over the largest eps, and 1 more
 _BELOW, _SMALLEST, _RANGE = .2, 3, 1e3 # eps of the table: one below 0, the first, at least
 _VALUES = 96                           # so many, evenly
@@ -76,7 +75,7 @@ def _fourier_table(grid, rate, L, n):
     def one(family):
         a = np.array([np.diff(p.cdf(np.append(x - h, L - h))) for p in family.losses])
         F = np.array([fft.rfft(fft.ifftshift(row)) for row in a])
-        F = np.log(np.maximum(np.abs(F), _TINY)) + 1j*np.unwrap(np.angle(F), axis=1)
+        F = np.log(np.maximum(np.abs(F), TINY)) + 1j*np.unwrap(np.angle(F), axis=1)
         means = [p.cumulants_on(np.zeros(1), 1)[0, 0] for p in family.losses]
         return F, means - a @ x
     return [one(family) for family in noise_families(grid, rate)]
@@ -113,7 +112,7 @@ def _fourier_epsilon(grid, rate, table, delta, high, L, n):
     for F, moved in _fourier_table(grid, rate, L, n):
         for rows in blocks:
             G = np.exp(C[rows] @ F.real + 1j*(C[rows] @ F.imag))
-            D = np.maximum((G.real @ W.real.T + G.imag @ W.imag.T)/n, _TINY)      # Lemma D.1
+            D = np.maximum((G.real @ W.real.T + G.imag @ W.imag.T)/n, TINY)      # Lemma D.1
             found = np.nan_to_num(_inverse(np.log(D), eps, goal)) + C[rows] @ moved
             out[rows] = np.maximum(out[rows], found)
     return np.clip(out, 0, high)
@@ -228,7 +227,7 @@ def table_mu(table, delta, grid, rate, cells):
         each = np.tile(counts, (cells + 1, 1))
         curve = delta_bounds(families, each, at.ravel(), both=False)[2]
         return dominating_mu(at, np.minimum.accumulate(curve.reshape(at.shape)))
-    parts = np.array_split(table, ceil(len(table)/_MU_ROWS) or 1)
+    parts = np.array_split(table, ceil(len(table)*cells/_ROWS) or 1)
     return np.concatenate([one(part) for part in parts])
 
 # %% ../../nbs/engine/record_engines.ipynb #e4617e0c

@@ -11,7 +11,7 @@ from math import ceil, fsum, log, sqrt
 import numpy as np
 from scipy.special import log1p
 
-from ..base import EXTENDED, TINY, ULP
+from ..base import EXTENDED, TINY, ULP, in_blocks
 from .transform_grids import Rows
 from ..losses import LEAST_SHARE
 from ..mechanisms import Gaussian, MixtureOfGaussians, PoissonSubsampled
@@ -27,7 +27,7 @@ _LOG_ULPS = 16         # of a logarithm of a quotient, and of K
 
 # Tuning: only time and width depend on it.
 _STRIP = 1e-15         # what a strip is to add at most
-_TERMS, _NODES = 1 << 20, 256         # at a time, of some nodes a row
+_NODES = 256                          # of a row, about: so many rows are taken at a time
 _DECAY_CUT = 32.       # tilts up to which nodes serve a decay
 
 # Tuning: only time depends on it. What is a row, of one amount and of several:
@@ -149,9 +149,8 @@ def _grid(rows, t, cut):
 
 def _blocks(rows, terms):
     "Places of rows, the like ones together, as many at a time as have so many terms each."
-    each = max(1, _TERMS//(terms*_NODES*rows.amounts))
     order = np.argsort(rows.mu[:, 0], kind='stable')
-    return np.array_split(order, ceil(len(order)/each))
+    return in_blocks(order, terms*_NODES*rows.amounts)
 
 def _of_each(rows, terms, of):
     "of(rows), a tuple of arrays for some rows, row by row; None where it says that, or overflows."

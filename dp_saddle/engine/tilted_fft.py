@@ -27,11 +27,13 @@ from dp_saddle.base import (
     checks,
     counted,
     decaying_sums,
+    in_blocks,
     patch,
     quoted,
     tail_sums,
 )
 from dp_saddle.engine.circles import (
+    FEWEST,
     LOG_ULPS,
     circle_length,
     fft_rounding,
@@ -65,10 +67,9 @@ _SMALLEST_LOG = -760             # e^-760 is e^-15 of the smallest double, half 
 
 # %% ../../nbs/engine/tilted_fft.ipynb #8189cafd
 # Tuning: only time and width depend on it.
-_FEWEST = 64                                       # points: a memory budget
 _FIRST_DOTS, _MORE_DOTS = 4, 1.25                  # how far the dots go, and how much further
-_LAST_LOG, _LAST_DOT = -700, 1e-303                # where they may end
-_MAX_DOTS, _MAX_BLOCK, _LEAST_NODES = 1 << 22, 1 << 22, 50     # dots; nodes of an evaluation
+_LAST_DOT = 1e-303                                 # where they may end
+_MAX_DOTS, _LEAST_NODES = 1 << 22, 50                   # dots; nodes of an evaluation
 _MOVES = 1e-13*10.**np.arange(9)                   # how far outwards the dots are moved
 _SAME, _MAX_LATTICE = 1e-10, 1 << 20               # gaps that pass for 0; points of a lattice,
 _MAX_CUT, _LEFT_OUT = 1 << 36, 1e-7                # of one that is cut; mass left out, over delta
@@ -98,7 +99,7 @@ def _dots_rounding(count, a):
 def _last_dot(plrv, mesh):
     "The loss up to which dots are needed, nats."
     end = _FIRST_DOTS*mesh
-    while end < plrv.ess_sup and plrv.log_delta(np.array([end]))[0] > _LAST_LOG:
+    while end < plrv.ess_sup and plrv.log_delta(np.array([end]))[0] > -LARGEST_LOG:
         end *= _MORE_DOTS
     end = min(end, max(plrv.ess_sup, 0))
     if end > LARGEST_LOG:
@@ -125,7 +126,7 @@ def _mark(plrv, mesh, sides):
     x = mesh*np.arange(ceil(_last_dot(plrv, mesh)/mesh) + 2)
     nodes = int(max(plrv.nodes_at(0.), _LEAST_NODES))
     _say_price(len(x)*nodes)
-    blocks = np.array_split(x, 1 + len(x)*nodes//_MAX_BLOCK)
+    blocks = in_blocks(x, nodes)
     def bound(side, block):
         curve = partial(plrv.log_delta_to, side=side)
         return widened_to(side, curve, block, _CURVE_ULPS*ULP, reach_of(plrv))
@@ -506,7 +507,7 @@ class TiltedFFT(Accountant):
         if mesh is not None:
             checks.real(0, 1, mesh=mesh)
             mesh = float(mesh)
-        checks.count(_FEWEST, max_points=max_points)
+        checks.count(FEWEST, max_points=max_points)
         self.max_points, self.grids, self.cuts = max_points, {}, {}
         for plrv in counted(self.directions, 'grid'):
             if plrv.parts and plrv.p_inf < 1 and plrv.ess_sup > 0:

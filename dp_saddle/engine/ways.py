@@ -19,6 +19,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from dp_saddle.base import (
+    LINE_NODES,
     SMALLEST,
     TINY,
     ULP,
@@ -43,6 +44,7 @@ from .largest_loss_levels import Apart, Counted, Levels, has_mixtures
 from dp_saddle.engine.line import (
     ATOM_ULPS,
     BELOW_CHERNOFF,
+    BETWEEN,
     LOG_SMALLEST,
     CgfTable,
     EnumeratedTable,
@@ -92,8 +94,6 @@ _TOO_WIDE, _NEXT_TO_0 = 1e-6, 1e-313  # widths of delta worth a warning: relativ
 _OF_MIXTURES = 1e-9          # relative width at which runs of mixtures are sorted,
 _FEW_ASKED = 16              # where so few are asked;
 _OF_TURNED = 1e-9            # and where the other direction's curve is not enough
-_FIRST_NODES = 1 << 14       # of a line, before other ways are tried
-_FINEST = 1e-300             # rtol and resolution that may be asked for
 _BOUNDS = 3                  # lower, estimate, upper
 _MOST_OUTCOMES = 1 << 10     # of finite steps, one by one, beside others
 _ALIKE = 1.1                 # quotient of the gaps that one line is to serve
@@ -393,7 +393,7 @@ class _OneDirection:
 def _line(self:_OneDirection):
     "The table of one line; what it may say depends on whether there are other ways."
     kind = EndsTable if EndsTable.fit(self.plrv) else CgfTable
-    line = kind(self.plrv, *self.settings, first_nodes=_FIRST_NODES)
+    line = kind(self.plrv, *self.settings, first_nodes=LINE_NODES)
     line.others = bool(not (self.own or self.cut) and self.sorts_of(line))
     return line
 
@@ -813,7 +813,7 @@ class ContourAccountant(Accountant):
             largest - where one line cannot do?
         """
         super().__init__(mechanism)
-        checks.real(_FINEST, 1, rtol=rtol, eps_resolution=eps_resolution)
+        checks.real(TINY, 1, rtol=rtol, eps_resolution=eps_resolution)
         checks.count(64, max_nodes=max_nodes)
         checks.flag(levels=levels)
         self._settings = float(rtol), float(eps_resolution), int(max_nodes)
@@ -904,7 +904,6 @@ def _epsilon_of(self:ContourAccountant, plrv, delta, floor, few):
 # %% ../../nbs/engine/ways.ipynb #01closer2
 # Tuning: only time and width depend on it.
 _NEAR_ENDS, _CLOSER = 1e-5, 2    # ends so close, relative, are looked at again, so often,
-_BETWEEN = np.arange(1, 8)/8     # at these places between them
 
 @patch
 def _closer(self:ContourAccountant, plrv, delta, found):
@@ -913,7 +912,7 @@ def _closer(self:ContourAccountant, plrv, delta, found):
     goal = log(delta)
     slack = LOG_ULPS*ULP*(1 + abs(goal))
     for _ in range(_CLOSER):
-        eps = low + (up - low)*_BETWEEN
+        eps = low + (up - low)*BETWEEN
         least, _, most = self._tried[plrv].log_delta(eps, goal - NEGLIGIBLE)[0]
         low = eps[least - slack >= goal].max(initial=low)
         up = eps[most + slack <= goal].min(initial=up)

@@ -18,7 +18,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from ..accounting import epsilon
-from ..base import checks, patch, quoted, round_outwards, told, users_level
+from ..base import DIGITS, checks, patch, quoted, round_outwards, told, users_level
 from ..filters import RDPFilter
 from dp_saddle.interop.events import (
     absent,
@@ -47,7 +47,6 @@ from ..practice import NO_PRIVACY, Budget, calibrate, run_of_history
 ENTRY = 3                     # noise, rate and steps of an entry in Opacus' history
 SAME_NORM = 1e-3              # relative: two computations of one norm agree
 MATRIX = 2                    # axes of what a layer sees: one vector for each record
-DIGITS = 4                    # of an eps in a warning
 # Said by others: Opacus' classes.
 _ADAPTIVE = {'AdaClipDPOptimizer', 'PrivacyEngineAdaptiveClipping'}
 

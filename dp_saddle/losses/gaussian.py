@@ -13,7 +13,7 @@ from sys import float_info
 
 from scipy.special import ndtri
 
-from ..base import SAFE_LOG, SMALLEST, TINY
+from ..base import END_STEPS, LENGTHEN, NEWTON_STEPS, NUDGE, SAFE_LOG, SMALLEST, TINY
 from ..plrv import Bounds, gaussian_fall
 
 # %% ../../nbs/losses/gaussian.ipynb #01closed07
@@ -30,10 +30,6 @@ LOWEST_LOG = -1e4           # below, no bound on a logarithm needs to be relativ
 
 # Tuning: only time and width depend on it.
 _PLAIN, _PLAIN_STEPS, _PLAIN_ENOUGH = 500, 12, 1e-7   # in plain doubles: nats, steps, the last
-_MAX_STEPS = 100            # of Newton's method,
-_MAX_OUTWARDS = 30          # and from the root to an end
-_LENGTHEN = .01             # by which such a step is too long, doubled each time
-_NUDGE = 4                  # ulps by which it is too long
 _LEAST_FALL = 1e-3          # times 1/mu: a slope, where doubles have none
 
 # %% ../../nbs/losses/gaussian.ipynb #d4cfb327
@@ -56,7 +52,7 @@ def epsilon_of_mu(
     mu, goal, large = float(mu), log(delta), 2*delta > erf(mu/2/sqrt(2))    # delta(0), about
     if large and _gaussian_bound(0., mu, 1) <= goal - doubt: return Bounds(0., 0., 0.)
     eps = plain_epsilon_of_mu(mu, delta)
-    for _ in range(_MAX_STEPS):
+    for _ in range(NEWTON_STEPS):
         at = gaussian_fall(eps, mu)
         miss, off = at.log_delta - goal, _off(eps, at) + doubt
         if ends := _by_tangent(eps, at.fall, miss, off): return ends
@@ -103,7 +99,7 @@ def _by_tangent(eps, fall, miss, off):
     bend = _BEND*(abs(miss) + off)*(1 + 1/fall) if fall > 0 else inf
     if bend > _BENT or bend*abs(miss) > off: return None
     root = eps + miss/fall
-    reach = (off + bend*(abs(miss) + off))/fall + _NUDGE*ULP*max(eps, root)
+    reach = (off + bend*(abs(miss) + off))/fall + NUDGE*max(eps, root)
     return Bounds(max(root - reach, 0.), max(root, 0.), root + reach)
 
 def _gaussian_bound(eps, mu, side):
@@ -114,14 +110,14 @@ def _gaussian_bound(eps, mu, side):
 # %% ../../nbs/losses/gaussian.ipynb #6ef1594c
 def _outwards(eps, mu, fall, goal, off, doubt):
     "Bounds on the eps whose log delta is `goal`: ends that move away from a near one."
-    nudge = _NUDGE*ULP*(1 + eps)
-    step = off*(1 + _LENGTHEN)/fall + LOSS_ULPS*ULP*eps + nudge
+    nudge = NUDGE*(1 + eps)
+    step = off*(1 + LENGTHEN)/fall + LOSS_ULPS*ULP*eps + nudge
     low, up = max(eps - step, 0.), eps + step
-    for k in range(_MAX_OUTWARDS):
+    for k in range(END_STEPS):
         short = goal + doubt - _gaussian_bound(low, mu, -1)
         beyond = _gaussian_bound(up, mu, 1) - goal + doubt
         if short <= 0 >= beyond: return Bounds(low, eps, up)
-        longer = (1 + _LENGTHEN*2**k)/fall
+        longer = (1 + LENGTHEN*2**k)/fall
         if short > 0: low = max(low - short*longer - nudge, 0.)
         if beyond > 0: up += beyond*longer + nudge
     return Bounds(low if short <= 0 else 0., eps, up if beyond <= 0 else inf)

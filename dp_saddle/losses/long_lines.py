@@ -7,12 +7,11 @@ __all__ = ['Quotient', 'quotient', 'LineQuotients', 'quotients_on']
 
 # %% ../../nbs/losses/long_lines.ipynb #00agq004
 from functools import singledispatch
-from math import ceil
 from typing import NamedTuple
 
 import numpy as np
 
-from ..base import TINY, ULP, capped_exp, still_here
+from ..base import TINY, ULP, capped_exp, in_blocks, still_here
 from .laplace import LaplaceLoss, PlainLaplaceLoss
 from .nodes import FiniteLoss
 from .steepest_descent import COLUMNS, FIRST, descents, turns
@@ -30,7 +29,6 @@ _FACTOR = 1.25         # a complex product
 # Tuning: only time depends on it.
 _LONG = 1 << 11        # a line, from so many frequencies on
 _LATEST = 1/16         # of a line: a kind whose tables begin later is asked for its line
-_BLOCK = 1 << 15       # frequencies at a time
 _NOTHING = 1e-20       # of all weights: what may be left out
 _AFFORDED = 1e-11      # of a line's terms, about: what a kind's tables may be off by
 
@@ -186,7 +184,7 @@ def _by_tables(tabled, t, h, first, count):
     "(M(t + is)/M(t) from the first frequency after losses/nodes's on, what it is off by)."
     starts = np.arange(first, count, COLUMNS)
     out = np.empty((len(starts), COLUMNS), complex)
-    for i in np.array_split(np.arange(len(starts)), ceil(out.size/_BLOCK)):
+    for i in in_blocks(np.arange(len(starts)), COLUMNS):
         still_here()
         rows, factors = starts[i], {}
         bent = 1/(1 + 2*(t + 1j*h*(rows[:, None] + np.arange(COLUMNS))))

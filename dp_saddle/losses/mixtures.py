@@ -16,7 +16,17 @@ import numpy as np
 import scipy.special as sc
 from scipy.special import expm1, log1p, ndtr
 
-from ..base import SAFE_LOG, TINY, ULP, capped_expm1, checks, keeps_answers, patch, quoted
+from dp_saddle.base import (
+    NEWTON_STEPS,
+    SAFE_LOG,
+    TINY,
+    ULP,
+    capped_expm1,
+    checks,
+    keeps_answers,
+    patch,
+    quoted,
+)
 from .densities import GaussianMixtureLoss, SubsampledGaussianLoss
 from .nodes import FiniteLoss
 from ..plrv import GaussianLoss, gaussian_log_delta
@@ -42,10 +52,8 @@ _FLAT_ULPS = 4            # of an outcome: where its search ends
 
 # %% ../../nbs/losses/mixtures.ipynb #eee863c6
 # Tuning: only time and width depend on it.
-_MOST_STEPS = 200         # of Newton's search for an outcome,
 _CLOSE, _SLOW = 1e-9, .01 # ends where a step so small is no such part of the last: it is rounding
 MOST_COMPONENTS = 2000    # of a mixture
-_LEAST_SLOPE = 1e-300      # of a loss, under a density
 
 # %% ../../nbs/losses/mixtures.ipynb #8802dcfc
 def merged(
@@ -402,7 +410,7 @@ def outcome(self:MixtureLoss, y):
     goal = np.where(inside, goal, 0)
     x = ((goal - logp)*self.s2/c + c/2).min(0)                 # each alone would reach it there
     before = inf + 0*x
-    for _ in range(_MOST_STEPS):
+    for _ in range(NEWTON_STEPS):
         terms = logp + c*(2*x - c)/(2*self.s2)
         top = terms.max(0)
         w = np.exp(terms - top)
@@ -463,7 +471,7 @@ def density(self:MixtureLoss, s):
     slope = (c*np.exp(logp + self.exponents(x) - w)).sum(0)/self.s2
     logq = -(x*self.mu)**2/2 + np.log(self.mu/sqrt(2*pi))
     log_p = logq + w if self.top == 'remove' else logq
-    return np.where(inside, np.exp(log_p)/np.maximum(slope, _LEAST_SLOPE), 0)
+    return np.where(inside, np.exp(log_p)/np.maximum(slope, TINY), 0)
 
 @patch
 def outcome_of(self:MixtureLoss, x, low, high):

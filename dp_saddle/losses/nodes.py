@@ -15,6 +15,7 @@ import numpy as np
 from scipy.special import expm1, log1p
 
 from dp_saddle.base import (
+    AT_ONCE,
     EXTENDED,
     FEW_NODES,
     SAFE_LOG,
@@ -23,6 +24,7 @@ from dp_saddle.base import (
     by_halves,
     checks,
     expm1mx,
+    in_blocks,
     keeps_answers,
     legendre,
     patch,
@@ -65,7 +67,6 @@ _OF_CHANGE = 1.3          # |e^x - 1| is at most so often |x| there
 
 # %% ../../nbs/losses/nodes.ipynb #a6a3a450
 # Tuning: only time and width depend on it.
-_BLOCK = 1 << 19          # entries of a (tilts x nodes) table held at a time
 _DIRECT = 1 << 17         # entries of a (frequencies x nodes) table that is filled one by one
 _RUN = 64                 # neighbouring frequencies that follow from one by a product,
 _FIRST_BAND = 1 << 12     # among so many first ones; later, where phases are known to less,
@@ -147,7 +148,7 @@ class _Nodes(NamedTuple):
 
 def _quick_cgf(t, nodes):
     "K at increasing tilts: M - 1 is known to some ulp of the terms' sizes."
-    if t.size*nodes.y.size > _BLOCK: return log_mgf(t, *nodes[:2], nodes.singular)
+    if t.size*nodes.y.size > AT_ONCE: return log_mgf(t, *nodes[:2], nodes.singular)
     few = np.searchsorted(t, SAFE_LOG/max(nodes.y.max(initial=0.), TINY))
     exponents = np.multiply.outer(t, nodes.y)
     near = np.log1p(np.expm1(exponents[:few]) @ nodes.w - nodes.singular[0])
@@ -302,7 +303,7 @@ def cgf_on(self:NodeLoss, z):
     for kind in np.unique(kinds):
         i = np.flatnonzero(kinds == kind)
         y, logw = self.path(t[i].max(), s[i].max(), float(kind.imag > 0))
-        for j in np.array_split(i, 1 + i.size*y.size//_BLOCK):
+        for j in in_blocks(i, y.size):
             K[j] = log_mgf(z[j], y, logw, self.singular_at(t[i].max()))
     return K
 
@@ -406,7 +407,7 @@ def over_grids(self:NodeLoss,
     largest = shared_tilts(t + beyond)
     for u in np.unique(largest):
         i, grid = np.flatnonzero(largest == u), self._grid(u)
-        for j in np.array_split(i, 1 + i.size*grid.y.size//_BLOCK): out[..., j] = f(t[j], grid)
+        for j in in_blocks(i, grid.y.size): out[..., j] = f(t[j], grid)
     return out
 
 # %% ../../nbs/losses/nodes.ipynb #9531985d
@@ -597,8 +598,7 @@ def _by_runs(p, y, band, h):
     p, y = np.append(p, extra), np.append(y, extra)
     step = _turned_less_1(y, h*np.arange(run)).reshape(-1, piece, run)
     starts, runs = s[::run], []
-    blocks = 1 + run*starts.size*y.size//(piece*_BLOCK)
-    for some in np.array_split(starts, min(blocks, starts.size)):
+    for some in in_blocks(starts, run*y.size/piece):
         first = _turned_less_1(y, some)
         turned = (p[:, None]*(1 + first)).reshape(-1, piece, some.size)
         steps = by_halves(turned.swapaxes(1, 2) @ step)
@@ -649,7 +649,7 @@ def _noise_of(size, eta, y, band, h):
         return ((a*(off + ULP*(ulps - bent*(2 - a))) + ULP*_PHASE*phase) @ p)[first]
     neighbours = noise(h*np.arange(run), _OF_STEP*turn + _PRODUCT[1] + sqrt(2)*piece + halves)
     starts = [noise(some, turn + product + halves, _BENT[complex_y]) for some in
-              np.array_split(s[::run], 1 + s.size//run*felt.size//_BLOCK)]
+              in_blocks(s[::run], felt.size)]
     return np.add.outer(np.concatenate(starts) + rest, neighbours).ravel()[:s.size]
 
 # %% ../../nbs/losses/nodes.ipynb #27820b71
@@ -934,7 +934,7 @@ def log_delta_of_atoms(
     -------
     shape of eps
     """
-    if np.size(eps)*losses.size > _LARGE_TABLE:
+    if np.size(eps)*losses.size > AT_ONCE:
         return SharedSums(losses, logp)(np.ravel(eps)).reshape(np.shape(eps))
     gap = np.minimum(np.asarray(eps, float)[..., None] - losses, 0)
     terms = logp + safe_log(-expm1(gap))
@@ -956,7 +956,6 @@ def _mass_without(logp, logq):
 
 # %% ../../nbs/losses/nodes.ipynb #0a0c7c02
 # Tuning: only time and memory depend on it.
-_LARGE_TABLE = 1 << 20     # entries of an (eps x atoms) table; beyond, sums are shared
 _FEW = 256                 # eps at a time that are
 _ZERO_EXPONENT = -1 << 60  # of a mass of 0
 _OUT_OF_SIGHT = -2000      # a power of 2 below all doubles

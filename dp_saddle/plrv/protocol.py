@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..base import ULP, asking, kept_answer, patch, quoted
+from ..base import HUGE, ULP, asking, kept_answer, patch, quoted
 
 # %% ../../nbs/plrv/protocol.ipynb #bda44a17
 # Rounding: may grow, never shrink.
@@ -90,7 +90,6 @@ MAX_GRID = 1 << 16   # points of a quadrature grid
 MAX_TILT = 1e9*2**30 # of a loss that is no sum over a grid
 SMALL_TILT = .1      # a loss whose grid does not fit here is refused
 _MOST_HALVINGS = 64  # of it, to come to a tilt that serves every loss that is served
-_FAR = 1e100         # nats: beyond, an eps is as good as infinite
 _OWED = 'cgf cumulants reverse log_delta line decay cdf abs_moment density'.split()
 
 # %% ../../nbs/plrv/protocol.ipynb #c726b8dd
@@ -110,7 +109,7 @@ class PLRV:
         """The privacy curve of this one step, E[(1 - e^{eps-L})_+] [SP 11]; `eps` in nats, any
         shape, may be negative."""
         with asking:
-            return self.p_inf + np.exp(self.log_delta(np.clip(np.asarray(eps, float), -_FAR, _FAR)))
+            return self.p_inf + np.exp(self.log_delta(np.clip(np.asarray(eps, float), -HUGE, HUGE)))
 
     def __getattr__(self, name):
         if any(name in vars(cls) for cls in type(self).__mro__):

@@ -14,7 +14,19 @@ import numpy as np
 from scipy.special import gammaln, log_ndtr
 
 from ..accounting import best_accountant, delta, mechanism_of
-from ..base import ULP, bisect, checks, log_expm1, quoted, tracked, users_level
+from dp_saddle.base import (
+    AT_ONCE,
+    LINE_NODES,
+    TINY,
+    ULP,
+    bisect,
+    checks,
+    in_blocks,
+    log_expm1,
+    quoted,
+    tracked,
+    users_level,
+)
 from dp_saddle.engine import (
     composed_atoms,
     dominating_mu,
@@ -36,19 +48,14 @@ _ABOVE_INFINITE = 1e-9  # relative: above the mass at infinity delta is asked fo
 _LOOKED_AT = 128, 512   # points of a curve; and of one on a grid, or where a spline was off
 _CROWDING = 1.5         # denser near eps = 0
 _SMALLEST = 1e-12       # the delta down to which it is followed
-_SMALLEST_FPR = 1e-6    # times the smallest false positive rate: the same, if that is less
-_LEAST_POSITIVE = 1e-300  # whose logarithm is taken
-_ALL_CORNERS = 1 << 20   # of a curve times rates: up to here all are looked at,
-_NEXT = 2                # beyond it so many next to the best on either side
-_AGREES = 1e-6          # what a spline may be off by, relative to what is made of it,
-_SERVES = 1e-9          # and what the bounds may be apart
+_SERVES = 1e-9          # what the bounds of a spline's points may be apart
 _ZOOMS, _CELLS = 5, 15   # how often, and how finely, the best eps is looked for,
 _CLOSER = 2              # and on the curve itself
-_FIRST_POINTS = 128     # of the curve that a Gaussian one is to cover,
 FINER, _MORE = 8, 2700 # points in a cell where the two nearly touch, in all cells at most,
 _NEARLY_TOUCH = 1e-2, 1e-4  # relative, in mu: first, and where they are that near even then
-_MATTERS = 1e-6         # the width of delta, relative to what is made of it, worth a warning,
-_MATTERS_TO_MU = 1e-4   # and relative to delta, where a Gaussian curve is to cover it
+_MATTERS = 1e-6         # of what is made of delta, relative: the width of delta that is worth a
+                        # warning, a spline's error; also of the smallest false positive rate
+_MATTERS_TO_MU = 1e-4   # and of delta itself, where a Gaussian curve is to cover it
 
 # %% ../../nbs/practice/attacks.ipynb #da95a73b
 
@@ -102,7 +109,7 @@ def _corners(accountant):
 # %% ../../nbs/practice/attacks.ipynb #6b0a7c07
 def _best_corner(eps, delta, x, side):
     "The largest of the side at each fpr in x, over these eps."
-    if eps.size*x.size <= _ALL_CORNERS:
+    if eps.size*x.size <= AT_ONCE:
         return np.array([side(eps, delta, fpr).max() for fpr in x])
     near = _near_best(eps, delta, x, side)
     return side(eps[near], delta[near], x[:, None]).max(1)
@@ -115,13 +122,13 @@ def _near_best(eps, delta, x, side):
         rise, slope = np.diff(at_0[order]), np.diff((at_1 - at_0)[order])
         meet = np.nan_to_num(-rise/slope, nan=-inf)          # line i is best up to meet[i]
     best = np.searchsorted(np.maximum.accumulate(meet), x)[:, None]
-    best = np.clip(best + np.arange(-_NEXT, _NEXT + 1), 0, eps.size - 1)
+    best = np.clip(best + np.arange(-2, 2 + 1), 0, eps.size - 1)
     return np.c_[order[best], np.full(x.size, eps.size - 1)]
 
 # %% ../../nbs/practice/attacks.ipynb #260ac8d4
 def _best_points(eps, delta, x, side):
     "The index of the best eps at each fpr in x, some at a time."
-    some = np.array_split(x[:, None], ceil(x.size*eps.size/_ALL_CORNERS) or 1)
+    some = in_blocks(x[:, None], eps.size)
     return np.concatenate([side(eps, delta, fpr).argmax(1) for fpr in some])
 
 def _zoom(side, delta, eps, best, x, zooms):
@@ -155,7 +162,7 @@ def _look(curve, x, sides):
         near, best = np.array(near), np.array(best)
         look = _Look(eps, delta, best, near, _at_once(curve.delta, near))
         off = np.abs(spline(look.near) - _likely(look.found))
-        wrong = off > _apart(look) + _AGREES*_size(look, x, sides)
+        wrong = off > _apart(look) + _MATTERS*_size(look, x, sides)
         if not wrong.any(): return look
     return _closer(curve, look, x, sides, wrong)
 
@@ -163,7 +170,7 @@ def _look(curve, x, sides):
 def _spline(eps, delta):
     "delta between these eps, by the cubic spline of its logarithm."
     from scipy.interpolate import CubicSpline  # slow to load: where it is needed
-    log_delta = CubicSpline(eps, np.log(np.maximum(delta, _LEAST_POSITIVE)))
+    log_delta = CubicSpline(eps, np.log(np.maximum(delta, TINY)))
     return lambda e: np.exp(log_delta(e))
 
 def _closer(curve, look, x, sides, wrong):
@@ -218,8 +225,8 @@ class _Curve(NamedTuple):
 def _curve(accountant, x):
     "The _Curve for these fpr."
     rarest, likeliest = x[x > 0].min(initial=1.), x[x < 1].max(initial=0.)
-    felt = _SMALLEST_FPR*min(rarest, 1 - likeliest)
-    least = _least(accountant, max(min(_SMALLEST, felt), _LEAST_POSITIVE))
+    felt = _MATTERS*min(rarest, 1 - likeliest)
+    least = _least(accountant, max(min(_SMALLEST, felt), TINY))
     by_lines = hasattr(accountant, 'rough_curve')
     if by_lines and least < 1:
         rates = (rarest, 1 - likeliest) if x.all() else (0., 0.)
@@ -391,9 +398,7 @@ def _lowered(log_missed, terms, plrv, eps):
 # %% ../../nbs/practice/attacks.ipynb #6b0a7c10
 # Tuning: only time and width depend on it.
 _NEAREST = -1e-3        # the largest tilt
-_TILT_HALVINGS = 40     # of its bracket
 _NATS = 32.             # by which aliases and tail are to be smaller
-_MOST_NODES = 1 << 14   # of a line,
 _MOST_WORK = 1 << 23    # times points of each loss's grid
 _USELESS = -8.          # nats: a tail above it leaves nothing
 _DEVIATIONS = 3.        # of the tilted loss: so far apart are the eps of a line
@@ -407,8 +412,7 @@ def _tail(plrv, t, s):
 def _tilts(plrv, eps):
     "Where K'(t) = eps, between -1/2 and 0."
     def beyond(t): return plrv.cumulants_on(t, 1)[0] >= eps
-    return bisect(beyond, np.full(eps.shape, -.5), np.full(eps.shape, _NEAREST),
-                  halvings=_TILT_HALVINGS)[1]
+    return bisect(beyond, np.full(eps.shape, -.5), np.full(eps.shape, _NEAREST))[1]
 
 # %% ../../nbs/practice/attacks.ipynb #6b0a7c11
 # Rounding: may grow, never shrink.
@@ -416,7 +420,7 @@ _TERM_ULPS = 32         # of a term and the sum, of its phase; of the logarithm 
 
 def _frequencies(plrv, t, X, K):
     "The nodes of a line; none if atoms keep the tail from falling."
-    most = min(_MOST_NODES, _MOST_WORK/plrv.nodes_at(0.))
+    most = min(LINE_NODES, _MOST_WORK/plrv.nodes_at(0.))
     cuts = _CUTS[_CUTS < most]*2*np.pi/X
     tails = _tail(plrv, t, cuts) - K
     if not tails.min() < _USELESS:
@@ -466,15 +470,14 @@ def _missed_on_lines(plrv, eps):
 
 # %% ../../nbs/practice/attacks.ipynb #6b0a7c12
 # Tuning: only time and width depend on it.
-_NEARLY_ALL = .9        # a delta above which 1 - delta is looked for in closed form,
-_ALL = 1 - 1e-6         # and by a line
-
+_NEARLY_ALL = .9        # a delta above which 1 - delta is looked for in closed form; by a line
+                        # where 1 - delta matters no more
 def _least_missed(plrv, eps, curve):
     "Lower bounds on log(1 - delta) of one direction; -inf where there is none."
     exact = _missed_in_form(plrv, eps)
     if exact is not None:
         return _lowered(*exact, plrv, eps)
-    found, near = np.full(eps.shape, -inf), np.flatnonzero(curve > _ALL)
+    found, near = np.full(eps.shape, -inf), np.flatnonzero(curve > 1 - _MATTERS)
     if near.size:
         found[near] = _missed_on_lines(plrv, eps[near])
     return found
@@ -571,9 +574,9 @@ def gdp(
     if infinite*(1 + _ABOVE_INFINITE) >= delta:
         raise ValueError(f"delta must be larger than {infinite:g}, "
                          f"the probability of an infinite loss, got {quoted(delta)}")
-    eps = _points(_end(accountant, delta), _FIRST_POINTS)
+    eps = _points(_end(accountant, delta), _LOOKED_AT[0])
     bounds = _announced(accountant, eps, lambda bounds: _MATTERS_TO_MU*bounds.upper)
-    if eps[-1] == 0 or bounds.upper[0] <= _LEAST_POSITIVE:
+    if eps[-1] == 0 or bounds.upper[0] <= TINY:
         return GDP(0., delta, 0.)
     mu, eps, bounds = _covering_mu(accountant, eps, bounds)
     return GDP(mu, delta, _regret(accountant, mu, eps, bounds))

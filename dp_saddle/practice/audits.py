@@ -14,7 +14,7 @@ from scipy.special import betaincinv, expit, ndtri
 from scipy.stats import binom
 
 from ..accounting import best_accountant, epsilon
-from ..base import ULP, checks, patch, quoted
+from ..base import DIGITS, ULP, checks, patch, quoted
 from ..mechanisms import Gaussian
 from .attacks import tpr
 
@@ -28,7 +28,6 @@ _THRESHOLDS = 256           # of the first half that are tried
 _SHARES = .02, .05, .1, .2, .5   # of the canaries about which a guess is made
 _EPS_STEP, _EPS_END = .01, 20.   # the eps that are tried, one by one, for a single run
 _LEAST_RATE = 1e-15         # a rate that a normal quantile is asked for
-_DIGITS = 4                 # of a number that is shown
 
 # %% ../../nbs/practice/audits.ipynb #d8e0455e
 def rate_bound(
@@ -227,12 +226,12 @@ def passed(self:Audit):
 
 @patch
 def __repr__(self:Audit):
-    low, high = (f'{v:.{_DIGITS}g}' for v in (self.eps_lower, self.eps_upper))
-    at = '' if self.threshold is None else f' at {self.threshold:.{_DIGITS}g}'
+    low, high = (f'{v:.{DIGITS}g}' for v in (self.eps_lower, self.eps_upper))
+    at = '' if self.threshold is None else f' at {self.threshold:.{DIGITS}g}'
     word = 'consistent' if self.passed else 'CONTRADICTED: the account is wrong'
     if self.rates is not None:
-        word = (f'true positives >= {self.rates[0]:.{_DIGITS}g}, of certified '
-                f'{self.tpr_upper:.{_DIGITS}g}: {word}')
+        word = (f'true positives >= {self.rates[0]:.{DIGITS}g}, of certified '
+                f'{self.tpr_upper:.{DIGITS}g}: {word}')
     return (f'eps >= {low} with confidence {self.confidence:g} ({self.method}{at}, '
             f'{self.sizes[0]} + {self.sizes[1]} scores), certified eps <= {high}, '
             f'delta {self.delta:g}: {word}')

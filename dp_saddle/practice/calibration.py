@@ -37,27 +37,29 @@ from .derivatives import curve_slopes, parameters
 from ..saddlepoint import SaddlePointMSD
 
 # %% ../../nbs/practice/calibration.ipynb #f62c0368
-# Tuning: only time and width depend on it.
+# Names.
 _WHOLE = ('steps', 'epochs', 'batch_size', 'accumulate', 'count', 'max_batch_size', 'bands',
           'unit_records', 'size', 'dataset_size', 'batches', 'draws', 'bins', 'records', 'n')
+# Tuning: only time and width depend on it.
 _SLOPES = {  # about d log mu / d log parameter; those of others are tried
     'sigma': -1., 'scale': -1., 'noise_multiplier': -1., 'rate': 1.,
     'steps': .5, 'epochs': .5, 'count': .5, 'batch_size': 1., 'accumulate': 1.,
     'rho': 1., 'dataset_size': -1.}
 _FIRST_RATE = exp(-1.)    # where the search begins; for all others at 1;
-_FURTHER, _MOST_FURTHER = 4, 40   # and so many times less, or more, each, where that is refused
+_FURTHER = 4              # and so many times less, or more, each, where that is refused
 _TRIED_NEXT = 1.1, 4, 1/4, 16, 1/16   # to see what more of a parameter does
 _LARGEST = 1e12           # and what it does not go beyond
 _ROUGHLY = 1e-3           # relative: what the estimate is asked for,
 _NEARLY = 4e-7            # and how near to the target the answer is
 _MOST_LESS_NOISE = .6     # in log noise, at a stride: little noise takes long to account
 _GROWTH = 4               # of what is added to strides,
-_WHOLE_STRIDE, _MAX_STRIDES = 1.01, 60  # for whole numbers more than 1
-_NUDGE, _MAX_NUDGES = 1e-7, 40  # relative, where rounding makes the answer miss
+_WHOLE_STRIDE = 1.01      # for whole numbers more than 1
+_MOST_TRIED = 60          # numbers that are tried, of any search
+_NUDGE = 1e-7             # relative, where rounding makes the answer miss
 _REFUSED = 100.           # log mu where the builder refuses
 _LOWEST, _HIGHEST, _LOG_MU_ERROR = -60., 30., 1e-9  # log mu, between which it is looked for
 _MU_DELTA = 1e-10         # down to which mu is met, if nothing is said
-_SMALLEST_DELTA, _SMALLEST_MU = 5e-324, 1e-26  # whose logarithms are taken
+_SMALLEST_MU = 1e-26           # whose logarithm is taken
 
 # %% ../../nbs/practice/calibration.ipynb #9308c4df
 @keeps_answers
@@ -80,7 +82,7 @@ class _Target(NamedTuple):
 
     def cost(self, delta):
         "log mu of a run with this delta at the target's eps, over the target's."
-        return _log_mu(self.eps, log(max(delta, _SMALLEST_DELTA))).high - self.log_mu
+        return _log_mu(self.eps, log(max(delta, SMALLEST))).high - self.log_mu
 
 # %% ../../nbs/practice/calibration.ipynb #a942de78
 def _target(eps, mu, advantage, delta):
@@ -217,7 +219,7 @@ def learn(self:_Search, u, ahead):
 @patch
 def bracket(self:_Search, u):
     "(a u that meets the target, a u that misses it), or twice the u that is found."
-    for k in range(_MAX_STRIDES):
+    for k in range(_MOST_TRIED):
         here, ahead = self.miss(u), self.stride(u, k)
         if here == 0 or (here < 0 and ahead == u):
             return u, u
@@ -284,10 +286,9 @@ def _roughly(build, parameter, target, bounds):
 # %% ../../nbs/practice/calibration.ipynb #eb04bf4f
 # Tuning: only time and width depend on it.
 _TOO_FAR = .1             # in log parameter: a stride that says too little of the slope
-_INSIDE, _AT_MOST = 2e-7, 4e-7  # relative, of the parameter: what is aimed at, and what will do
-_EDGE, _SHORT, _WIDEST = 1e-6, .9, .1  # of it: where it misses; strides to there, of what is left
+_EDGE, _SHORT = 1e-6, .9  # of it: where it misses; strides to there, of what is left
 _FURTHEST = 3.            # of log noise, from the constant noise, in an optimal schedule
-_SOLVED, _MOST_TRIED = 1e-12, 200  # of the log of its cost; strides
+_SOLVED = 1e-12           # of the log of its cost
 
 # %% ../../nbs/practice/calibration.ipynb #e7590b39
 def _built(build, x):
@@ -303,7 +304,7 @@ _MAX_CHORDS, _STEEPER = 10, 1.3  # evaluations of eps; its log over that of mu, 
 _LONGEST_CHORD, _FAR = 1.5, 1e9   # in log parameter; noise that is looked for by bounds
 _HIGH_RATE = .9           # that builders take
 _LEAST_NOISE = 1/16       # sigma over sensitivity of sampled steps that is looked for
-_MOST_FORESEEN, _AHEAD, _FORESEEN = 20, .02, 1e-3    # strides; for slopes; the last one's length
+_AHEAD, _FORESEEN = .02, 1e-3         # strides for slopes; the last one's length
 
 def _towards(known, y, slope):
     "Where a parabola through the last three (log eps, u) is at y; of one point, a line."
@@ -329,8 +330,8 @@ def _by_chords(build, target, u, slope, nearest=False):
             (before, v), (here, _) = known[-2:]
             rise = (here - before)/(u - v)
             if not rise*slope > 0: break
-            if 0 <= left <= _AT_MOST*abs(rise)*eps and abs(u - v) < _TOO_FAR: return exp(u)
-        stride = _towards(known, goal, rise) - copysign(_INSIDE, rise) - u
+            if 0 <= left <= _NEARLY*abs(rise)*eps and abs(u - v) < _TOO_FAR: return exp(u)
+        stride = _towards(known, goal, rise) - copysign(_NEARLY/2, rise) - u
         u += max(-_MOST_LESS_NOISE, min(stride, _LONGEST_CHORD))
     return met[min(met)] if met and nearest else None
 
@@ -391,7 +392,7 @@ def _begins(parameter):
     "Where a search may begin, one after the other: of rates ever less, of whole numbers more."
     first, by = (1, _FURTHER) if parameter in _WHOLE else (1., 1/_FURTHER)
     if parameter == 'rate': first = _FIRST_RATE
-    return (first*by**k for k in range(_MOST_FURTHER) if first*by**k < _LARGEST)
+    return (first*by**k for k in range(_MOST_TRIED) if first*by**k < _LARGEST)
 
 def _first(parameter, build):
     "A value that the builder takes, where the search begins."
@@ -422,7 +423,7 @@ def _ahead(kind, target, slope):
     def at(v):                                  # so much more noise, or so much less rate
         less = exp(-v)
         return _foreseen(*((mu*less, rate) if slope < 0 else (mu, rate*less)), n, target.delta)
-    for _ in range(_MOST_FORESEEN):
+    for _ in range(_MOST_TRIED):
         here = at(v)
         if not (steep := (here - at(v + _AHEAD))/_AHEAD) > 0: break
         stride = max((here - goal)/steep, -_MOST_LESS_NOISE, least - v)
@@ -446,7 +447,7 @@ def _exactly(build, parameter, target, bound, u, slope):
 
 def _nudged(value, excess, parameter, slope):
     "The value, moved to where the target is met, if rounding makes it miss."
-    for k in range(_MAX_NUDGES):
+    for k in range(_MOST_TRIED):
         if excess(value) <= 0: return value
         less = value*(1 - copysign(_NUDGE, slope)*2**k)
         value = value - int(copysign(1, slope)) if parameter in _WHOLE else less
@@ -467,9 +468,9 @@ def _furthest(value, excess, parameter, slope):
     "The value, moved to where a millionth further, or the next, misses; slope: of log eps, about."
     whole, most = parameter in _WHOLE, 1. if parameter == 'rate' else _LARGEST
     gap, left, room = inf, 0., inf   # left: to the target; room: to what misses
-    for _ in range(_MAX_STRIDES):
+    for _ in range(_MOST_TRIED):
         least = 1/(value or 1) if whole else _EDGE
-        stride = max(min(left, room/2, _WIDEST), least)
+        stride = max(min(left, room/2, _TOO_FAR), least)
         ahead = value*(1 + copysign(stride, slope))
         if whole: ahead = value + int(copysign(max(round(stride*value), 1), slope))
         if (ahead := min(ahead, most)) in (value, 0): break
@@ -597,7 +598,7 @@ def _cheapest(u, weights, rates, counts, eps, delta):
             'jac': lambda v: -excess(v)[1]/unit}
     found = minimize(lambda v: log((weights*np.exp(2*v)).sum()), u, jac=lambda v: 2*share(v),
                      bounds=[(v - _FURTHEST, v + _FURTHEST) for v in u], constraints=[room],
-                     method='SLSQP', options=dict(ftol=_SOLVED, maxiter=_MOST_TRIED))
+                     method='SLSQP', options=dict(ftol=_SOLVED))
     return found.x
 
 # %% ../../nbs/practice/calibration.ipynb #c84ee21e

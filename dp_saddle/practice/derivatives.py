@@ -17,7 +17,7 @@ import numpy as np
 from scipy.special import expm1
 
 from ..accounting import mechanism_of
-from ..base import SAFE_LOG, SMALLEST, checks, quoted
+from ..base import LINE_NODES, SAFE_LOG, SMALLEST, checks, in_blocks, quoted
 from ..engine import CgfTable, ContourAccountant
 from ..losses import SubsampledGaussianLoss, log_mix
 from ..mechanisms import Composition, Gaussian, Mechanism, PoissonSubsampled
@@ -26,12 +26,10 @@ from ..plrv import composed
 # %% ../../nbs/practice/derivatives.ipynb #b1e80c71
 # Tuning: only time and precision depend on it, and no bound does.
 _RTOL = 1e-10               # of the line on which slopes are summed
-_MOST_NODES = 1 << 14       # of that line; beyond, the curve's own differences
 _STEP, _CURVE_STEP = 1e-3, 1e-4  # of differences, relative to the parameter: of K, of curves,
 FINE_STEP = 1e-6           # and of curves that are known to all digits, but have corners,
 _SHORTER, _LITTLE = 4, .01  # made shorter so often, while log delta changes by more than that
 _RICHARDSON = 4/3, 1/3      # what two central quotients count, the nearer and the farther
-_BLOCK = 1 << 20            # complex numbers in memory
 _FEW = 1 << 7               # first frequencies whose exponentials are taken; columns of tables
 _EVEN = 1e-12               # of the last frequency: differences that pass for equal
 
@@ -88,7 +86,7 @@ def _is_even(z):
 def _sums_less_one(power, y, high, weights):
     "sum (e^{power y} - 1) e^-high weights over y, for each row of weights; far out by two tables."
     first = len(power) if not _is_even(power) else _FEW
-    near = np.array_split(power[:first], 1 + first*y.size//_BLOCK)
+    near = in_blocks(power[:first], y.size)
     found = [weights @ _less_one(np.multiply.outer(z, y), high).T for z in near]
     if far := len(power) - first:
         z = power[first:]
@@ -244,7 +242,7 @@ def line_slopes(
 def _line_for(plrv, eps, delta, rough):
     "The line that serves this eps; None where there are atoms, moments alone, or too few nodes."
     if plrv.p_inf or any(p.moments_only or p.atoms[0].size for p, _ in plrv.parts): return None
-    table = CgfTable(plrv, _RTOL, max_nodes=_MOST_NODES, shortcut=False)
+    table = CgfTable(plrv, _RTOL, max_nodes=LINE_NODES, shortcut=False)
     line = table.line_for(np.array([eps]), np.array([log(delta)]))
     return None if table.nodes_ran_out and not rough else line
 

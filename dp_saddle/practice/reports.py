@@ -28,6 +28,8 @@ from dp_saddle.accounting import (
     relations_of,
 )
 from dp_saddle.base import (
+    DIGITS,
+    FEW_DIGITS,
     PAGE,
     band_of,
     checks,
@@ -40,7 +42,6 @@ from ..mechanisms import Composition, Mechanism
 
 # %% ../../nbs/practice/reports.ipynb #05c9d8aa
 # Tuning: only what is shown depends on it.
-_DIGITS, _FEWER = 4, 3     # of the eps in front, of an advantage
 _MOST_SHOWN = 4           # sensitivities of a mixture that are written out
 _DIGEST = 16              # digits of a digest, within a sentence
 _LEAST_DELTA = 1e-15      # where a curve's picture ends
@@ -255,10 +256,10 @@ def _facts(run, bounds, delta, unit, released, tuning):
 def _text(facts):
     "The facts in sentences."
     eps, unit = facts['epsilon'], facts['unit']
-    up = round_outwards(eps, ROUND_CEILING, _DIGITS)
+    up = round_outwards(eps, ROUND_CEILING, DIGITS)
     low, high = facts['certified interval']
     ends = f"{round_outwards(low, ROUND_FLOOR)}, {round_outwards(high, ROUND_CEILING)}"
-    gain = round_outwards(facts['advantage of an attacker'], ROUND_CEILING, _FEWER)
+    gain = round_outwards(facts['advantage of an attacker'], ROUND_CEILING, FEW_DIGITS)
     text = (
         f"Each {unit} is protected with ({up}, {facts['delta']:g})-differential privacy under "
         f"{facts['neighbours']} ({facts['relation']}): eps is certified to lie in [{ends}] "
@@ -276,7 +277,7 @@ def _text(facts):
 # %% ../../nbs/practice/reports.ipynb #9978ed55
 
 def _markdown(facts):
-    up = round_outwards(facts['epsilon'], ROUND_CEILING, _DIGITS)
+    up = round_outwards(facts['epsilon'], ROUND_CEILING, DIGITS)
     title = f"**({up}, {facts['delta']:g})-differential privacy** of each {facts['unit']}"
     rows = (f'| {k} | {_escaped(v)} |' for k, v in facts.items())
     return '\n'.join([title, '', '| | |', '|---|---|', *rows])

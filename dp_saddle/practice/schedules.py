@@ -16,6 +16,7 @@ import numpy as np
 
 from ..accounting import Run, best_accountant, epsilon, mechanism_of
 from dp_saddle.base import (
+    LINE_NODES,
     TINY,
     ULP,
     Saved,
@@ -62,14 +63,12 @@ from ..sampling import BallsInBins
 # Tuning: only time and memory depend on it.
 _MOST_STEPS = 10**8     # of a schedule: an array of this size is the answer
 _ROWS_AT_ONCE = 1 << 11 # prefixes that are asked at once
-_FEW, _MOST_ALONE = 24, 96      # prefixes that are bounded one by one,
+_FEW, _MOST_ALONE = 24, 100     # prefixes that are bounded one by one,
 _LITTLE = .01           # until those between are too large by this, relative, at most
-_TOGETHER, _LONG = 4, 1 << 14    # more of them first share lines, of so many nodes
-_SOON = 1 << 14         # nodes of a line for those of them that have others between,
-_NEARLY = 2e-3          # and the width, relative, at which that is enough
+_TOGETHER = 4            # more of them first share lines,
+_NEARLY = 2e-3          # and the width of an eps, relative, at which a short line is enough
 _TILTS = 1e-3, 1e4, 300 # of Renyi divergences: from, to, how many
-_MOST_WITH_MASS = 12    # prefixes of steps with mass at infinity, likewise;
-_MOST_LISTED = 100      # of those whose outcomes can all be listed; of equal ones _MOST_EXACT
+_MOST_WITH_MASS = 12    # prefixes of steps with mass at infinity, likewise
 _MOST_OUTCOMES = 1 << 10 # of a step that tables are made of
 _STRETCHES, _FALL = 16, 5e-3     # of what it leaves of delta: at most so many, log of a ratio
 _MOST_EXACT = 800       # prefixes of steps with few outcomes, summed exactly
@@ -173,7 +172,7 @@ def _soon(kinds, counts, delta):
     if type(best_accountant(run)) is ContourAccountant:
         with warnings.catch_warnings():
             warnings.simplefilter('ignore')
-            at = ContourAccountant(run, max_nodes=_SOON, levels=False).epsilon(delta)
+            at = ContourAccountant(run, max_nodes=LINE_NODES, levels=False).epsilon(delta)
         if at.width <= _NEARLY*at.upper: return at.upper
     return _alone(kinds, counts, delta)
 
@@ -263,7 +262,7 @@ def _exactly(kinds, which):
     sides = [as_composition(plrv) for plrv in (run.remove, run.add)]
     finite = all(isinstance(part, FiniteLoss) for plrv in sides for part, _ in plrv.parts)
     if not finite or any(composed_atoms(plrv) is None for plrv in sides): return _MOST_WITH_MASS
-    return _MOST_LISTED if len(kinds) > 1 else _MOST_EXACT
+    return _MOST_ALONE if len(kinds) > 1 else _MOST_EXACT
 
 # %% ../../nbs/practice/schedules.ipynb #5e36e518
 def _with_mass(kinds, which, delta):
@@ -323,7 +322,7 @@ def _of_few_kinds(which, most):
 
 def _on_long_lines(kinds, which, delta):
     "(Upper bounds on eps after the first steps, are they good?), on lines of more nodes."
-    families, first = _on_lines(kinds, which, delta, most_nodes=_LONG)
+    families, first = _on_lines(kinds, which, delta, most_nodes=LINE_NODES)
     if families[0].smooth: return prefix_epsilon(families, first, delta)
     return inf, np.zeros(len(which), bool)        # corners are no better on longer lines
 

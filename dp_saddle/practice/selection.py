@@ -17,6 +17,7 @@ from scipy.special import expit, gammaln
 
 from ..accounting import ADD_OR_REMOVE, mechanism_of, relations_of
 from dp_saddle.base import (
+    HUGE,
     TINY,
     MadeInTurn,
     asking,
@@ -607,8 +608,6 @@ def implied(self:SelectionAccountant,
     return float(min(((deltas + (1 - deltas)*more)*(1 + _SUM_UP)).min(), 1.))
 
 # %% ../../nbs/practice/selection.ipynb #4981cd0e
-_FARTHEST = 1e100         # Tuning: nats; beyond, delta is what it is there
-
 @patch
 def largest(self:_OneRun):
     "eps at delta 0."
@@ -649,7 +648,7 @@ def delta(self:SelectionAccountant, eps) -> Bounds:
     def one(e):
         low = self.plain.delta(e).lower*exp(self.log_tried)
         if e >= self.pure: return 0., 0., 0.
-        e = min(e, _FARTHEST)
+        e = min(e, HUGE)
         up = min(self.by_profile(eps=e), self.by_renyi(eps=e), self.implied(e))
         return in_order(low, up), up, up
     if not self.searches: return self.plain.delta(eps)

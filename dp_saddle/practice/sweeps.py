@@ -12,7 +12,7 @@ from itertools import product
 import numpy as np
 
 from ..accounting import Table, epsilon
-from ..base import checks, patch, quoted, style_of
+from ..base import DIGITS, FEW_DIGITS, checks, patch, quoted, style_of
 from ..engine import epsilons_of_sampled
 from ..mechanisms import Gaussian, PoissonSubsampled
 
@@ -21,7 +21,6 @@ from ..mechanisms import Gaussian, PoissonSubsampled
 _CHUNK = 64         # kinds of steps that a worker takes at once
 _RETRIES = 4        # of a chunk whose worker was lost
 _FEW_DELTAS = 2     # of a run: more of them share a line
-_DIGITS = 4         # of an entry, in a table and a picture
 _SMALL_PRINT = 7    # of the numbers there
 
 # %% ../../nbs/practice/sweeps.ipynb #969978e4
@@ -55,7 +54,7 @@ class Sweep:
 @patch
 def _rows(self:Sweep):
     "The columns as a Table of words."
-    def word(v): return f'{v:.{_DIGITS}g}' if isinstance(v, float) else str(v)
+    def word(v): return f'{v:.{DIGITS}g}' if isinstance(v, float) else str(v)
     columns = self.to_dict()
     return Table(dict(zip(columns, map(word, row), strict=True))
                  for row in zip(*columns.values(), strict=True))
@@ -190,9 +189,9 @@ def _heat_map(ax, cells, across, up):
     ax.grid(False)
     dark = shade > (shade.min() + shade.max())/2
     for (i, j), v in np.ndenumerate(cells):
-        ax.text(j, i, f'{v:.{_DIGITS - 1}g}', ha='center', va='center', fontsize=_SMALL_PRINT,
+        ax.text(j, i, f'{v:.{FEW_DIGITS}g}', ha='center', va='center', fontsize=_SMALL_PRINT,
                 color='white' if dark[i, j] else 'black')
-    ax.set_xticks(range(across[1].size), [f'{v:.{_DIGITS}g}' for v in across[1]])
-    ax.set_yticks(range(up[1].size), [f'{v:.{_DIGITS}g}' for v in up[1]])
+    ax.set_xticks(range(across[1].size), [f'{v:.{DIGITS}g}' for v in across[1]])
+    ax.set_yticks(range(up[1].size), [f'{v:.{DIGITS}g}' for v in up[1]])
     ax.set(xlabel=across[0], ylabel=up[0], title='ε (nats)')
     return ax

@@ -25,7 +25,6 @@ LIMIT_ULPS = 16             # of eps and of a normal quantile, likewise
 # %% ../../nbs/saddlepoint/normal_limits.ipynb #18685ada
 # Tuning: only time and width depend on it.
 _MOST_NODES = 1 << 20       # of a loss whose transform is taken, besides lines: 200 MB
-LARGEST_MU2 = 1e300
 
 # %% ../../nbs/saddlepoint/normal_limits.ipynb #8fe62adb
 class NormalLoss(NamedTuple):
@@ -118,7 +117,7 @@ def _normal_of(plrv, kind):
         with np.errstate(over='ignore'):
             mu2 = sum(p.mu**2 if isinstance(p, GaussianLoss) else n*np.expm1(p.cgf(1.))
                       for p, n in plrv.parts)
-        return NormalLoss(min(mu2, LARGEST_MU2)/2, min(mu2, LARGEST_MU2), 1.)
+        return NormalLoss(min(mu2, 1/TINY)/2, min(mu2, 1/TINY), 1.)
     mean, var = plrv.cumulants(0.)
     error = min(normal_error(plrv, np.zeros(1), var, BERRY_ESSEEN)[0], 1.)
     return NormalLoss(mean, var, MOMENTS_ROUNDING + error)

@@ -11,7 +11,7 @@ from math import inf, sqrt
 
 import numpy as np
 
-from ..base import TINY, ULP, checks
+from ..base import NEWTON_STEPS, TINY, ULP, checks
 from ..plrv import as_composition
 
 # %% ../../nbs/saddlepoint/tilts.ipynb #9cbbe972
@@ -21,7 +21,6 @@ FIRST_TILT = 1e-12          # the smallest that is tried first
 TILT_TOLERANCE = 1e-6       # an error of the tilt shows in delta as its square
 FINE_TOLERANCE = 1e-10      # where the tilt itself is asked for
 LEAP = 16                   # one step changes a tilt by at most this factor
-MOST_STEPS = 300            # of Newton's method
 BRACKET_ULPS = 4            # a bracket this narrow is a number
 END_MARGIN = 1e-9           # a tilt this near to an end of the grid is not a saddle-point
 
@@ -96,7 +95,7 @@ def solve_increasing(
     """
     t, last = np.clip(guess, FIRST_TILT, limit/2), np.full(guess.shape, inf)
     low, high, todo = np.zeros(t.shape), np.full(t.shape, limit), np.arange(t.size)
-    for _ in range(MOST_STEPS):
+    for _ in range(NEWTON_STEPS):
         x = t[todo]
         value, slope = step(x, todo)
         low[todo] = np.where(value < 0, x, low[todo])

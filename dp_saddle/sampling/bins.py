@@ -32,6 +32,7 @@ from dp_saddle.plrv import (
 from .epoch_planner import epoch_of
 from .large_jumps import CutTable
 from .lognormal_moments import bin_moments
+from .truncated_moments import PLACE_COST
 from ..steps import MixedLoss
 
 # %% ../../nbs/sampling/bins.ipynb #fd15920e
@@ -42,7 +43,6 @@ _BOUND_ROUNDING = 1e-12   # of a bound's exponent, relative
 _LOG_ULPS = 4             # of a logarithm
 _OF_NORMAL = {3: 3}       # the fourth cumulant is the fourth central moment less 3 squares
 # Tuning: only time and width depend on it.
-_POINTS = 1 << 12         # what a place of a line is said to cost
 _FAR_OUT = -60.           # log delta, where a step's own curve ends
 _LEAST_SIGMA = .15        # over sensitivity
 _LARGEST_GROUP = 8        # records of one user: 22 patterns, and seconds
@@ -80,7 +80,7 @@ class BinsLoss(PLRV):
     def nodes_at(self, t):
         "What an evaluation at tilts up to `t`, a number, takes: more than fits, if it cannot be."
         served = self.mean.smallest <= self._order(t) <= self.mean.largest
-        return _POINTS if served else inf
+        return PLACE_COST if served else inf
 
 # %% ../../nbs/sampling/bins.ipynb #0e29c1cb
 @patch

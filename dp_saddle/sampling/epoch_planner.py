@@ -22,6 +22,7 @@ from dp_saddle.base import (
     patch,
     safe_log,
 )
+from ..losses import LOWEST_LOG
 from .branch_cut import eps_of_jump, folded_line, log_jump
 from .one_epoch import LOWEST, Beyond, LikelihoodRatioMean, log_gain, log_option
 
@@ -51,7 +52,6 @@ _EDGES_OF_CELLS = np.arange(-600, 501)/50     # Gaussians
 _TILTS_OF_CELLS = np.geomspace(.5, 300, 24)   # over e^eps
 _NARROW = 1e-8            # relative width that is good enough where there are few bins
 _ORDER = 61               # the largest order of a moment
-_LOWEST_LOG = -1e4        # below, no bound on a logarithm needs to be relative
 
 # %% ../../nbs/sampling/epoch_planner.ipynb #25abcbaf
 @keeps_answers
@@ -329,7 +329,7 @@ def log_bounds(self:EpochCurve,
     K = np.exp(self.sign*eps)
     found = sum(part.bounds(K) for part in self.parts) + np.array([[-1], [0], [1]])*_UNDER
     logs = safe_log(np.maximum(found, 0)) + (eps if self.sign < 0 else 0)
-    ulps = _LOG_ULPS + 2*np.abs(np.maximum(logs, _LOWEST_LOG))
+    ulps = _LOG_ULPS + 2*np.abs(np.maximum(logs, LOWEST_LOG))
     logs = np.minimum(logs + np.array([[-1], [0], [1]])*ULP*ulps, 0)
     return np.where(np.isnan(logs).any(0), [[-inf], [-inf], [0.]], logs)
 

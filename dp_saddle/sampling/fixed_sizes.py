@@ -16,6 +16,7 @@ from scipy.special import log1p, logsumexp, ndtr
 
 from dp_saddle.base import (
     SAFE_LOG,
+    SMALLEST,
     TINY,
     checks,
     find_roots,
@@ -50,7 +51,6 @@ _MESHES_IN_A_STD = 32     # of the lattice of a step: so fine,
 FINER_MESHES = 256       # or so, where the curve is that of a pair,
 _MESHES_TO_THE_END = 3e4  # but with at most so many points,
 _LARGEST_MESH = .25       # and at least this fine; nats
-_SMALLEST_MASS = 5e-324   # the smallest double: its logarithm is finite
 _MOST_DRAWS = 10**6       # of a batch with replacement
 _OUTCOMES, _FIRST_REACH, _LONGER = 2048, 8, 1.5   # of a table of a pair's losses
 _SIGMAS, _STEP, _FINE_STEP = 12, 1/8, .03         # of its nodes: as good as the integral
@@ -363,7 +363,7 @@ def _on_a_lattice(curve, end, mesh, up=True, lost=0.):
     if not up:
         return lattice_loss(logp, logp - losses, losses, mesh)
     logq = np.append(logp - losses, -inf)
-    logp = np.append(logp, log(max(p_inf, _SMALLEST_MASS)))
+    logp = np.append(logp, log(max(p_inf, SMALLEST)))
     return lattice_loss(logp, logq, np.append(losses, inf), mesh)
 
 def _mesh(std, end, fineness=_MESHES_IN_A_STD):

@@ -13,6 +13,7 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from dp_saddle.base import (
+    LINE_NODES,
     SAFE_LOG,
     ULP,
     capped_exp,
@@ -37,7 +38,6 @@ _UNDER = 2.**-1040        # of what underflows in a mass, more than that
 # Tuning: only time and width depend on it.
 _MISSING = 17.            # nats below delta: what may be missing above the cuts
 _TILTS = np.geomspace(1, 3000, 60)    # that bound it,
-_MOST_NODES = 1 << 14     # where no step needs more nodes than these
 _RTOL = 1e-8              # relative error of delta that is aimed at below the cuts, at least
 _MOST_WINDOWS, _PER_TILT = 5, 1.  # of a line; and for each unit of its tilt: below, 04db serves;
 _MOST_PLACES = 12_000     # and places of all of them
@@ -185,7 +185,7 @@ def tilts_of(
     if not all(hasattr(p, 'reverse') for p, _ in plrv.parts): return nothing
     other = [(p.reverse, n) for p, n in plrv.parts]
     if any(p.p_inf for p, _ in other): return nothing
-    u = np.array([u for u in _TILTS if all(p.nodes_at(u) <= _MOST_NODES for p, _ in other)])
+    u = np.array([u for u in _TILTS if all(p.nodes_at(u) <= LINE_NODES for p, _ in other)])
     def log_mean(p):
         if epoch := getattr(p, 'cut_at', None): return u*(u + 1)/2*epoch.std**2
         return p.reverse.tabulated(u)

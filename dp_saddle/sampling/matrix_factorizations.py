@@ -11,7 +11,7 @@ from math import sqrt
 
 import numpy as np
 
-from ..base import ULP, TooDear, checks, patch, quoted
+from ..base import HUGE, ULP, TooDear, checks, patch, quoted
 from ..mechanisms import Gaussian
 
 # %% ../../nbs/sampling/matrix_factorizations.ipynb #5c20f005
@@ -19,7 +19,6 @@ from ..mechanisms import Gaussian
 _SUM_ULPS = 16            # of a sum of products, besides one for each term
 # Tuning: only time and width depend on it.
 _MOST_WORK = 4e9          # products in a search over all patterns
-_MOST = 1e100             # of a number of C that is an inverse
 _WAYS = 'C', 'column', 'bands', 'inverse_bands', 'buffers'
 
 # %% ../../nbs/sampling/matrix_factorizations.ipynb #5c20f007
@@ -31,7 +30,7 @@ def _inverse_column(bands, steps):
         last = c[max(k - len(bands) + 1, 0):k][::-1]
         with np.errstate(over='ignore', invalid='ignore'):
             c[k] = -(bands[1:len(last)+1] @ last)/bands[0]
-        if not abs(c[k]) < _MOST: return c, np.inf
+        if not abs(c[k]) < HUGE: return c, np.inf
     for j, l in enumerate(np.abs(bands[:steps])): size[j:] += l*np.abs(c[:steps-j])
     residual = (len(bands) + _SUM_ULPS)*ULP*size.sum()
     return c, np.abs(c).sum()*residual/(1 - residual) if residual < 1 else np.inf

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..base import ULP, patch, quoted, safe_log
+from ..base import HUGE, ULP, patch, quoted, safe_log
 
 # %% ../../nbs/steps/interpolation.ipynb #ac03d21b
 # Proved: change one and a theorem is broken.
@@ -31,7 +31,7 @@ _TOLD_APART = 4           # values that differ by so many errors are not the sam
 _CELLS, _FEW_CELLS = 1 << 17, 1 << 13      # of the line; where little depends on it
 _TABLE = 1 << 12                           # places from which the cells are laid out
 _LOG_TAIL, _FARTHEST = -140., 1e9          # where they end: log f falls by so much; over the scale
-_LONGER, _WIDEST_SCALE = 1.25, 1e100       # how they are looked for; the widest scale
+_LONGER = 1.25                                  # how they are looked for
 _KEEP_OFF = .4                             # of a cell: no other end is so near to a given point
 _MOST_BEYOND = 1e-30                       # mass of losses too large, that counts as infinite
 _MISSING = 1e-5                            # mass beyond the cells that is a mistake
@@ -306,8 +306,8 @@ def scale(self:Density):
     def falls(w):
         sides = np.clip([self.center - w, self.center + w], a, b)
         return self.values(sides).min() < self.peak - 1
-    while not falls(w) and w < min(b - a, _WIDEST_SCALE): w *= 2
-    while falls(w) and w > 1/_WIDEST_SCALE: w /= 2
+    while not falls(w) and w < min(b - a, HUGE): w *= 2
+    while falls(w) and w > 1/HUGE: w /= 2
     return w
 
 @patch

@@ -11,7 +11,7 @@ from math import inf, log
 
 import numpy as np
 
-from ..base import in_order, patch
+from ..base import HUGE, SMALLEST, in_order, patch
 from ..engine import ContourAccountant
 from ..mechanisms import Accountant, ApproxDP
 from ..plrv import ComposedLoss
@@ -24,8 +24,6 @@ from dp_saddle.steps.known_by_moments import (
 
 # %% ../../nbs/steps/worst_case.ipynb #4e9c7a31
 # Tuning: only time and width depend on it.
-_SMALLEST_MASS = 5e-324   # the smallest double: its logarithm is finite
-_FAR = 1e100              # nats: moments are not asked beyond, where squares overflow
 _SHARES = 4.              # of delta, for steps known by moments: powers of 1/4,
 _MOST_OF_DELTA = .9       # the largest at most this part of it,
 _TRIED_SHARES = 4         # and so many of them
@@ -52,7 +50,7 @@ def _together(bare, delta):
 
 def _exponents(delta):
     "k, of the largest 4^-k below each delta, 1-d, that are a share of it, shape (few, delta)."
-    first = np.ceil(-np.log(_MOST_OF_DELTA*np.maximum(delta, _SMALLEST_MASS))/log(_SHARES))
+    first = np.ceil(-np.log(_MOST_OF_DELTA*np.maximum(delta, SMALLEST))/log(_SHARES))
     return np.maximum(first, 1) + np.arange(_TRIED_SHARES)[:, None]
 
 # %% ../../nbs/steps/worst_case.ipynb #0dc52bb1
@@ -141,7 +139,7 @@ def _say(said):
 
 @patch
 def delta_of(self:WorstCaseAccountant, plrv, eps, floor):
-    _, mid, up = self.moments.delta_of(plrv, np.minimum(eps, _FAR), floor)
+    _, mid, up = self.moments.delta_of(plrv, np.minimum(eps, HUGE), floor)
     if one := _alone(plrv):
         up, said = np.array([exponential_delta(eps=one.eps, steps=1, at=e) for e in eps]), []
     for _ in range(0 if one else _ROUNDS):

@@ -12,13 +12,20 @@ from math import inf, pi, sqrt
 import numpy as np
 from scipy.special import ndtr
 
-from ..base import Explorer, axis, capped_expm1, checks, log_chernoff_factor, slider_near
+from dp_saddle.base import (
+    FEW_DIGITS,
+    Explorer,
+    axis,
+    capped_expm1,
+    checks,
+    log_chernoff_factor,
+    slider_near,
+)
 from ..edgeworth import edgeworth_tail, standard_cumulants
 from ..engine import ContourAccountant, FourierAccountant, transform_bound
 from ..mechanisms import Gaussian, PoissonSubsampled
 from ..saddlepoint import saddle_point
 from dp_saddle.widgets.runs import (
-    FEW_DIGITS,
     down,
     sampled_run,
     slider_of,

@@ -15,7 +15,10 @@ from typing import NamedTuple
 import numpy as np
 
 from dp_saddle.base import (  # noqa: F401
+    DIGITS,
+    FEW_DIGITS,
     SAFE_LOG,
+    TINY,
     Explorer,
     Slider,
     axis,
@@ -33,19 +36,18 @@ from ..saddlepoint import MomentsAccountant, SaddlePointCLT, SaddlePointMSD
 _all_ = ['Slider', 'Explorer', 'tabulate']       # made in base/explorer, and to be had here too
 
 # %% ../../nbs/widgets/runs.ipynb #ccaaa930
-# Tuning: only time, and the width of what is drawn, depend on it.
-QUICK_NODES = 1 << 13        # where few steps or small rates need more, bounds are a little wider
-# What is drawn.
-CURVE_EPS = np.geomspace(.01, 100, 49)     # nats
-DELTAS = 1e-12, 1                          # the vertical axis
-SMALLEST = 1e-300                          # has a logarithm
-DIGITS, FEW_DIGITS = 4, 3                  # of the numbers under a figure
-START = dict(sigma=1., rate=.01, steps=1000)
+# What is said.
 LABELS = dict(sigma='σ (noise over clip)', rate='rate (Poisson sampling)', steps='steps',
               eps='ε (nats)')
 CURVE_ALT = (
     "How delta falls with eps for a run of Poisson-subsampled Gaussian steps, by {} accountants; "
     "the vertical line is the certified eps at delta {:g}.")
+# Tuning: only time, and the width of what is drawn, depend on it.
+QUICK_NODES = 1 << 13        # where few steps or small rates need more, bounds are a little wider
+# What is drawn.
+CURVE_EPS = np.geomspace(.01, 100, 49)     # nats
+DELTAS = 1e-12, 1                          # the vertical axis
+START = dict(sigma=1., rate=.01, steps=1000)
 
 # %% ../../nbs/widgets/runs.ipynb #de4f5de3
 def sampled_run(sigma, rate, steps):
@@ -109,7 +111,7 @@ def _curves(methods, eps, delta):
             best = quick(run).epsilon(delta)
         lines = [bounds.upper if rounding else bounds.estimate for bounds, rounding in found]
         numbers = up(best.upper), down(best.lower)
-        return np.maximum(lines, SMALLEST), (best.upper,), numbers
+        return np.maximum(lines, TINY), (best.upper,), numbers
     return data
 
 # %% ../../nbs/widgets/runs.ipynb #0023b9f0
@@ -156,15 +158,16 @@ def explore_curve(
         numbers=(f'ε at δ = {delta:g} is at most', 'and at least'))
 
 # %% ../../nbs/widgets/runs.ipynb #e57743d6
+# What is said.
+TRADEOFF_ALT = (
+    "The largest true positive rate of any attack that asks whether a record was in the data, "
+    "over its false positive rate, above the diagonal of mere guessing.")
 # Tuning: only time, and the width of what is drawn, depend on it.
 GUARANTEES = np.linspace(0, 1, 120)**2    # each eps bounds every attack: these are near the best
 RARE = 1e-9                      # where the last eps is read off
 # What is drawn.
 FPR = np.geomspace(1e-5, 1, 61)
 NAMED_FPR = .001                          # where the number is read off
-TRADEOFF_ALT = (
-    "The largest true positive rate of any attack that asks whether a record was in the data, "
-    "over its false positive rate, above the diagonal of mere guessing.")
 
 def _attacks(fpr):
     "data(sigma, rate, steps): a bound on the true positive rate of every attack."
