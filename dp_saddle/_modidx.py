@@ -3861,6 +3861,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                         'dp_saddle.losses.nodes._halving': ('losses/nodes.html#_halving', 'dp_saddle/losses/nodes.py'),
                                         'dp_saddle.losses.nodes._in_a_row': ('losses/nodes.html#_in_a_row', 'dp_saddle/losses/nodes.py'),
                                         'dp_saddle.losses.nodes._joined': ('losses/nodes.html#_joined', 'dp_saddle/losses/nodes.py'),
+                                        'dp_saddle.losses.nodes._log_law': ('losses/nodes.html#_log_law', 'dp_saddle/losses/nodes.py'),
                                         'dp_saddle.losses.nodes._log_mgf_rounding': ( 'losses/nodes.html#_log_mgf_rounding',
                                                                                       'dp_saddle/losses/nodes.py'),
                                         'dp_saddle.losses.nodes._log_of_1_and': ( 'losses/nodes.html#_log_of_1_and',
