@@ -4686,6 +4686,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                          'dp_saddle/practice/histories.py'),
                                               'dp_saddle.practice.histories._say': ( 'practice/histories.html#_say',
                                                                                      'dp_saddle/practice/histories.py'),
+                                              'dp_saddle.practice.histories._states': ( 'practice/histories.html#_states',
+                                                                                        'dp_saddle/practice/histories.py'),
                                               'dp_saddle.practice.histories._steps': ( 'practice/histories.html#_steps',
                                                                                        'dp_saddle/practice/histories.py'),
                                               'dp_saddle.practice.histories.is_history': ( 'practice/histories.html#is_history',

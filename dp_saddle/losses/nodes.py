@@ -1068,14 +1068,14 @@ def _log_law(**given):
     "Logarithms of probabilities as an array; ValueError where these do not add up to 1."
     (name, logs), = given.items()
     logs = np.asarray(logs, float)
-    if logs.ndim != 1 or not abs(np.exp(logs).sum() - 1) <= _MISSED:
-        raise ValueError(f"{name} must be a vector of logarithms of probabilities that add up to "
-                         f"1 (within {_MISSED:g}), got {quoted(np.asarray(given[name]).tolist())}")
-    return logs
+    if logs.ndim == 1 and abs(np.exp(logs).sum() - 1) <= _MISSED: return logs
+    raise ValueError(f"{name} must be a vector of logarithms of probabilities that add up to 1, "
+                     f"got {quoted(logs.tolist())}")
 
 # %% ../../nbs/losses/nodes.ipynb #26a9916d
 class FiniteLoss(_AtomicLoss):
-    "The loss of a pair of probability vectors: its atoms are all there is."
+    """The loss of a pair of probability vectors: its atoms are all there is. ValueError if one
+    does not add up to 1."""
     def __init__(self,
         logp,                    # log of P's probabilities, shape (j,), -inf where it has no mass
         logq,                    # log of Q's, likewise, shape (j,)
