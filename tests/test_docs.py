@@ -61,6 +61,7 @@ GRID, PAID = "noise is too small", r"a number or of shape \(n,\)"
 ERRORS = {
     "CorrelatedBins.__post_init__": r"needs C\^T C >= 0; else ValueError",
     "Run.shuffles": "ValueError with correlated noise",
+    "FiniteLoss.__init__": "ValueError if one does not add up to 1",
     "MatrixFactorization.__init__": "ValueError if it has no inverse",
     "MatrixFactorization.sensitivity": "ValueError if.*TooDear",
     "run_of_history": "ValueError for what is none",

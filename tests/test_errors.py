@@ -81,6 +81,7 @@ from dp_saddle.command import main as cli
 from dp_saddle.engine import gaussian_epsilon, norm_counts, transform_bound
 from dp_saddle.engine.berry_esseen import step_moments
 from dp_saddle.engine.tilted_fft import connect_the_dots
+from dp_saddle.losses import FiniteLoss
 from dp_saddle.practice import schedules, training_configs
 from dp_saddle.saddlepoint import (
     TiltedAccountant,
@@ -302,6 +303,7 @@ CALLS = {
     'tradeoff': [lambda: tradeoff(ONE.remove, fpr=.1, direction='add'),
                  lambda: tradeoff(ONE, fpr=.1, direction='both')],
     'run_of_history': [lambda: run_of_history({})],
+    'FiniteLoss.__init__': [lambda: FiniteLoss(np.log([.5, .4]), np.log([.5, .5]))],
     'RenyiDP.of_group': [lambda: group(RenyiDP(orders=(3.,), divergences=(1.,)), 2)],
     'RenyiDP.loss_of_sample': [
         lambda: PoissonSubsampled(RenyiDP(orders=(1.5,), divergences=(1.,)), rate=.1).remove],

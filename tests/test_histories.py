@@ -46,6 +46,33 @@ def test_checkpoint_around_a_state():
     inner = dict(history=HISTORY, mechanism='prv', sampling='poisson')
     assert run_of_history(dict(privacy_accountant_state_dict=inner, module_state_dict={})) == RUN
 
+@pytest.mark.parametrize('around', [
+    lambda s: dict(accountant=s, model=dict(w=[1., 2.])), lambda s: dict(a=dict(b=dict(c=s)), n=3)])
+def test_a_state_among_other_keys(around):
+    "A checkpoint of one's own; of two accountants neither is meant."
+    inner = dict(history=HISTORY, mechanism='rdp', sampling='poisson')
+    assert is_history(around(inner)) and run_of_history(around(inner)) == RUN
+    with pytest.raises(ValueError, match="^state must have one accountant's history, got 2"):
+        run_of_history(dict(old=inner, new=around(inner)))
+    assert not is_history(dict(log=dict(history=[.5, .4], loss='mse')))
+
+def test_how_batches_were_drawn_may_be_said(tmp_path, capsys):
+    "In the call or as an option, with no warning; another way is refused, whatever else is said."
+    state, path = dict(history=HISTORY, mechanism='rdp'), tmp_path/'state.json'
+    path.write_text(json.dumps(state))
+    words = ['epsilon', '--run', str(path), '--delta', '1e-5', '--json', '--sampling']
+    with warnings.catch_warnings():
+        warnings.simplefilter('error')
+        assert run_of_history(state, sampling='poisson') == RUN
+        assert main([*words, 'poisson']) == 0
+    out = capsys.readouterr()
+    assert json.loads(out.out)['results'][0]['upper'] == epsilon(RUN, delta=1e-5) and not out.err
+    for said in (state, state | dict(sampling='poisson')):
+        with pytest.raises(ValueError, match="^sampling must be 'poisson' .* got"):
+            run_of_history(said, sampling='shuffle')
+    with pytest.raises(ValueError, match='^sampling does not go with an event'):
+        run_of_history('GaussianDpEvent(noise_multiplier=1.0)', sampling='poisson')
+
 @pytest.mark.parametrize('rates', [.1, [.1, .1, .1, .2]])
 def test_a_noise_for_each_step(rates):
     state = dict(noise_multiplier=[1., 2., 1., 2.], sample_rate=rates, sampling='poisson')

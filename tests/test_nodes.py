@@ -177,3 +177,11 @@ def test_sums_that_many_eps_share(seed, spread, depth):
                 continue
             truth = mp.log(mp.fsum(terms))
             assert abs(found[i] - truth) <= 2.3e-16*(68 + 4*abs(truth))
+
+@pytest.mark.parametrize('p, q, name', [
+    ([.5, .5], [.5, .4], 'logq'), ([.5, .4], [.5, .5], 'logp'), ([.5, .5], [.5, .5 + 1e-9], 'logq'),
+    ([.5, math.nan], [.5, .5], 'logp'), ([[.5, .5]], [[.5, .5]], 'logp')])
+def test_a_pair_that_is_no_law_is_refused(p, q, name):
+    "Its curve would be that of nothing: delta(0) of (.5, .5) and (.5, .4) is no .1."
+    with pytest.raises(ValueError, match=f'^{name} must be a vector .* add up to 1'):
+        FiniteLoss(np.log(p), np.log(q))

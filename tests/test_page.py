@@ -48,7 +48,7 @@ LONG_MODULES = {
         "have a room of its own"),
     "engine.largest_loss_levels": (630,
         "windows, levels and counts are cut by one class, and of one loss"),
-    "losses.nodes": (730,
+    "losses.nodes": (740,
         "what all sums over nodes share: K, its rounding, its lines, what is kept"),
     "losses.densities": (560,
         "all Gaussians, sampled and mixed, share a path; your own, beside it, could have a "

@@ -2,7 +2,7 @@
 import json
 import pickle
 from itertools import permutations
-from math import exp, inf
+from math import exp, inf, log, tanh
 
 import numpy as np
 import pytest
@@ -138,6 +138,19 @@ def test_pure_runs():
     "eps_0-DP: the theorem of Liu and Talwar, three times that, for geometric tries."
     search = selected(PureDP(eps=.3), tries=Geometric(mean=50.))
     assert epsilon(search, delta=1e-12) == pytest.approx(.9, rel=1e-6)
+
+def test_pure_runs_by_their_curve():
+    """Of few tries the curve says less than three times eps, by a closed form: its shift is least
+    at 0. And no less than what the best of geometrically many coins costs, by its law."""
+    eps, m = 1., 4.
+    search = selected(PureDP(eps=eps), tries=Geometric(mean=m))
+    exact = eps + 2*log(1 + (m - 1)*tanh(eps/2))
+    assert epsilon(search, delta=0.) == pytest.approx(exact, rel=1e-9) and exact < 2.8*eps
+    assert epsilon(2*search, delta=0.) == pytest.approx(2*exact, rel=1e-9)
+    assert delta(search, eps=exact*1.001) == 0. < delta(search, eps=.9*exact)
+    worse = [1/(1 + exp(s*eps)) for s in (1, -1)]         # chance of the worse outcome
+    none = [q/m/(1 - (1 - 1/m)*q) for q in worse]              # all tries are worse
+    assert max(abs(log(a[0]/a[1])) for a in (none, [1 - x for x in none])) < exact
 
 def test_poisson_beats_its_divergences():
     for mean in (.5, 2., 10., 100.):

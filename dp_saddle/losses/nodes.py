@@ -28,6 +28,7 @@ from dp_saddle.base import (
     keeps_answers,
     legendre,
     patch,
+    quoted,
     safe_log,
     weighted_expm1mx,
 )
@@ -62,6 +63,7 @@ _OWN = 4                  # of its size, what a loss is off by; a log-weight, of
 _LOG = 8                  # ... and a logarithm of 1 + w, w complex
 _PIECE = 8                # nodes over which a matrix product sums, in an order nobody knows
 _FINITE_ULPS = 4.         # of 1, what logp - logq is off by, where the logs are as given
+_MISSED = 1e-10           # what the probabilities of a finite pair may miss 1 by
 _SMALL = .25              # where `expm1mx` is its series
 _OF_CHANGE = 1.3          # |e^x - 1| is at most so often |x| there
 
@@ -1058,9 +1060,19 @@ class _AtomicLoss(NodeLoss):
         "log of the curve without p_inf; `eps` in nats, any shape."
         return log_delta_of_atoms(eps, *self.atoms)
 
+# %% ../../nbs/losses/nodes.ipynb #26a9916c
+def _log_law(**given):
+    "Logarithms of probabilities as an array; ValueError where these do not add up to 1."
+    (name, logs), = given.items()
+    logs = np.asarray(logs, float)
+    if logs.ndim == 1 and abs(np.exp(logs).sum() - 1) <= _MISSED: return logs
+    raise ValueError(f"{name} must be a vector of logarithms of probabilities that add up to 1, "
+                     f"got {quoted(logs.tolist())}")
+
 # %% ../../nbs/losses/nodes.ipynb #26a9916d
 class FiniteLoss(_AtomicLoss):
-    "The loss of a pair of probability vectors: its atoms are all there is."
+    """The loss of a pair of probability vectors: its atoms are all there is. ValueError if one
+    does not add up to 1."""
     def __init__(self,
         logp,                    # log of P's probabilities, shape (j,), -inf where it has no mass
         logq,                    # log of Q's, likewise, shape (j,)
@@ -1081,7 +1093,7 @@ class FiniteLoss(_AtomicLoss):
         singular
             masses where the other has none, P's and Q's, in [0, 1], if known
         """
-        self.logp, self.logq = np.asarray(logp, float), np.asarray(logq, float)
+        self.logp, self.logq = _log_law(logp=logp), _log_law(logq=logq)
         self.given_ulps, self.p_inf_exact = loss_ulps, singular is not None
         with np.errstate(invalid='ignore'):
             self.losses = self.logp - self.logq if losses is None else losses

@@ -52,19 +52,27 @@ def _each(state):
     return [(_sampled(sigma, rate), 1) for sigma, rate in zip(sigmas, rates, strict=True)]
 
 # %% ../../nbs/practice/histories.ipynb #9b1f0001
-def _say(state):
-    "How its batches were drawn; a warning where it does not say."
-    sampling = state.get('sampling')
-    if sampling not in (None, 'poisson') or state.get('passes'):
-        said = told(sampling) if sampling != 'poisson' else "passes"
-        raise ValueError("sampling must be 'poisson' for a history of rates, alone, got " + said)
-    if sampling is None:
+def _say(state, sampling):
+    "How its batches were drawn; a warning where nobody says."
+    both = [x for x in (sampling, state.get('sampling')) if x is not None]
+    wrong = [told(x) for x in both if x != 'poisson'] + ['passes']*bool(state.get('passes'))
+    if wrong:
+        raise ValueError("sampling must be 'poisson' for a history of rates, alone, got "
+                         + wrong[0])
+    if not both:
         warnings.warn("history does not say how batches were drawn: it is taken as of Poisson "
                       "samples, for adding or removing one record, as Opacus accounts it; if that "
-                      "is so, write 'sampling': 'poisson' into it", stacklevel=users_level())
+                      "is so, write 'sampling': 'poisson' into it, or say sampling poisson",
+                      stacklevel=users_level())
 
 # %% ../../nbs/practice/histories.ipynb #9b1e0009
 _STATE = 'privacy_accountant_state_dict'     # Opacus' name in a checkpoint
+
+def _states(data, depth=0):
+    "The states of Opacus' accountants in a mapping, or in mappings that it holds."
+    if not isinstance(data, dict) or depth > _MOST_DEPTH: return []
+    if isinstance(data.get('history'), list) and 'mechanism' in data: return [data]
+    return [state for part in data.values() for state in _states(part, depth + 1)]
 
 def is_history(
     data,  # anything
@@ -83,12 +91,14 @@ def is_history(
     if isinstance(data, str): return 'DpEvent' in data
     if not isinstance(data, dict): return False
     each = isinstance(data.get('noise_multiplier'), list)
-    return bool(each or {'history', _STATE} & data.keys() or 'DpEvent' in str(data.get('type')))
+    known = each or {'history', _STATE} & data.keys() or 'DpEvent' in str(data.get('type'))
+    return bool(known or _states(data))
 
 # %% ../../nbs/practice/histories.ipynb #9b1f0002
 def run_of_history(
-    state,  # of an Opacus accountant, a checkpoint, an event in print; as a dict or a text
-):          # a Composition
+    state,         # of an Opacus accountant, a checkpoint, an event in print; as a dict or a text
+    sampling=None, # 'poisson', where a history does not say so
+):                 # a Composition
     """The run that another library's record tells of. ValueError for what is none, and for batches
     that were not Poisson samples; a warning where it does not say how they were drawn.
 
@@ -96,6 +106,8 @@ def run_of_history(
     ----------
     state
         of an Opacus accountant, a checkpoint, an event in print; as a dict or a text
+    sampling
+        'poisson', where a history does not say so
 
     Returns
     -------
@@ -104,22 +116,31 @@ def run_of_history(
     if not is_history(state):
         raise ValueError("state must have 'history', noise multipliers, or be an event of "
                          f"dp_accounting, got {kind_of(state)}")
-    if isinstance(state, dict) and _STATE in state: state = _inside(state[_STATE])
+    if isinstance(state, dict): state = _inside(state)
     if isinstance(state, str) or 'type' in state:
+        if sampling is not None:
+            raise ValueError("sampling does not go with an event, which says it, got "
+                             f"{told(sampling)}")
         event = _parsed(state) if isinstance(state, str) else state
         return _composition(_steps(event, 0))
     if {'noise_multiplier', 'history'} <= state.keys():
         raise ValueError("state must have one of 'history' and noise multipliers, got both")
     steps = _each(state) if 'noise_multiplier' in state else _all(state.get('history'))
-    _say(state)
+    _say(state, sampling)
     return _composition(steps)
 
 # %% ../../nbs/practice/histories.ipynb #9b1f0004
-def _inside(state):
-    "An accountant's state in a checkpoint."
-    if not isinstance(state, dict):
-        raise ValueError(f"{_STATE} must be a mapping with 'history', got {kind_of(state)}")
-    return state
+def _inside(data):
+    "An accountant's state in a checkpoint; or what is none, as it is."
+    if _STATE in data:
+        if not isinstance(data[_STATE], dict):
+            raise ValueError(f"{_STATE} must be a mapping with 'history', got "
+                             f"{kind_of(data[_STATE])}")
+        return data[_STATE]
+    found = _states(data)
+    if len(found) > 1:
+        raise ValueError(f"state must have one accountant's history, got {len(found)}")
+    return found[0] if found else data
 
 def _all(entries):
     "The (mechanism, count) pairs of a history."

@@ -28,6 +28,7 @@ from dp_saddle.base import (
     log_chernoff_factor,
     patch,
     quoted,
+    safe_log,
     users_level,
 )
 from ..engine import ContourAccountant
@@ -260,7 +261,7 @@ def _profile(self:Geometric, curve, other, delta):
     "The _Shift of a direction: `other` is the accountant of the other one."
     odds = expm1(self.g)
     if odds == 0: return _Shift(self.mean, 0., curve)
-    def value(e): return np.logaddexp(e, np.log(odds) + np.log(other.delta(e).upper))
+    def value(e): return np.logaddexp(e, np.log(odds) + safe_log(other.delta(e).upper))
     end = other.epsilon(min(1/2, _NEGLIGIBLE/odds)).upper
     e = np.linspace(0, end if end < inf else 1., _POINTS)
     best = int(np.argmin(value(e)))
@@ -616,7 +617,9 @@ def largest(self:_OneRun):
 @patch
 def _pure(self:Geometric, one):
     "eps at delta 0 of a search, at most."
-    return (2 + self.shape)*one.largest()
+    if (top := one.largest()) == inf: return inf
+    shifted = (self._profile(*way, 0.).epsilon(0.) for way in one.ways)
+    return min((2 + self.shape)*top, max(shifted))
 
 @patch
 def _pure(self:Poisson, one):

@@ -628,10 +628,10 @@ def _data_of(path):
         if path.suffix == '.pt': raise
         return read_file(path, strict=False), error
 
-def _steps_of(history):
-    "The steps of what another library has kept."
+def _steps_of(history, given):
+    "The steps of what another library has kept; `sampling` is taken out of what is given."
     from dp_saddle.practice.schedules import to_steps  # slow to import, and few ask
-    return to_steps(run_of_history(history))
+    return to_steps(run_of_history(history, given.pop('sampling', None)))
 
 # %% ../../nbs/practice/training_configs.ipynb #e9eb5436
 def _is_kept(data):
@@ -644,7 +644,7 @@ def _form_of(path, given, named):
     data, wrong = _data_of(path)
     if is_form(data) or _is_kept(data):
         if wrong: raise wrong
-        form = form_in(data) if is_form(data) else _steps_of(data)
+        form = form_in(data) if is_form(data) else _steps_of(data, given := dict(given))
         if not given: return RunFile(form)
         if isinstance(form, list): return RunFile(opened(form, given, named))
         poisson = {'sampling': 'poisson'} if 'rate' in form['dpsgd'] else {}   # as it is said there

@@ -250,7 +250,7 @@ def _cut(of, low, high):
     cells = np.tile(of, _PARTS), np.concatenate(ends[:-1]), np.concatenate(ends[1:])
     return tuple(v[cells[1] < cells[2]] for v in cells)
 
-# %% ../../nbs/sampling/privacy_blanket.ipynb #b1a4a014
+# %% ../../nbs/sampling/privacy_blanket.ipynb #b1a40039
 def _cells(line, w, n):
     "(rows, first frequencies, ends) of what is summed, in order."
     least = sqrt(2*_DECAYED)
