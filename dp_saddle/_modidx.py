@@ -2449,6 +2449,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                         'dp_saddle.engine.solve._Search.probe': ( 'engine/solve.html#_search.probe',
                                                                                   'dp_saddle/engine/solve.py'),
                                         'dp_saddle.engine.solve._ahead': ('engine/solve.html#_ahead', 'dp_saddle/engine/solve.py'),
+                                        'dp_saddle.engine.solve._apart': ('engine/solve.html#_apart', 'dp_saddle/engine/solve.py'),
                                         'dp_saddle.engine.solve._between': ('engine/solve.html#_between', 'dp_saddle/engine/solve.py'),
                                         'dp_saddle.engine.solve._by': ('engine/solve.html#_by', 'dp_saddle/engine/solve.py'),
                                         'dp_saddle.engine.solve._by_halves': ('engine/solve.html#_by_halves', 'dp_saddle/engine/solve.py'),

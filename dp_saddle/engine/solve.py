@@ -37,7 +37,7 @@ _OUTWARDS = 8                # times as far each time, where Newton's method doe
 # Tuning: only time and width depend on it. The ends, and where a search stops early.
 _MAX_OUTWARDS = 30           # steps from the root to an end
 _LONGEST = 10                # nats that such a step makes up for at most
-_LENGTHEN = .01              # of the width of the bounds, by which it is too long; then doubled
+_LENGTHEN = .01              # of the bounds' width, or the rest, by which it is too long; doubled
 _INWARDS, _ROUNDS_INWARDS = .1, 3    # and that first ones make up for where an end is proved
 _NUDGE = 4                   # ulps by which it is too long
 _FINELY = 64                 # parts of what the bounds are apart: no end is worth more
@@ -99,7 +99,7 @@ def probe_of(line, eps, goal):
     least = _LEAST_ULPS*ULP*eps
     h = max(_NEWTON_STEP*line.scale(eps), least)
     low, mid, up = line.log_bounds(np.array([eps, eps + h]))
-    while mid[0] - mid[1] > _STEEP and h > least:     # next to the largest loss, or beyond
+    while mid[1] < mid[0] - _STEEP and h > least:     # next to the largest loss, or beyond
         h = max(_NEWTON_SHORTER*h, least)
         low, mid, up = line.log_bounds(np.array([eps, eps + h]))
     (miss, ahead), width = mid - goal, up[0] - low[0]
@@ -396,19 +396,25 @@ def _between(low, high, top, eps, root, so_far):
 # %% ../../nbs/engine/solve.ipynb #be23217a
 _SIDES = np.array([[-1.], [1.]])      # of a lower end, and an upper one
 
+def _apart(bound, estimate):
+    "By how many nats bounds are away from the estimate, as far as steps look."
+    with np.errstate(invalid='ignore'): far = np.abs(bound - estimate)
+    return np.nan_to_num(np.minimum(far, _LONGEST))
+
 def _edges(line, start, fall, goals, enough):
     """Where delta is proved to be at least, and at most, each goal, from `start` on; or 0, and
     `enough`; both of shape (2, goals)."""
     ends, best = start, np.zeros(start.shape) + [[0.], [enough]]
     for k in range(_MAX_OUTWARDS):
         logs = line.log_bounds(ends.ravel()).reshape(-1, *ends.shape)
-        short = np.array([goals - logs[0, 0], logs[2, 1] - goals])
+        short = np.minimum([goals - logs[0, 0], logs[2, 1] - goals], _LONGEST)
         best = np.where(short <= 0, _SIDES*np.minimum(_SIDES*best, _SIDES*ends), best)
-        if not k: apart = np.nan_to_num(np.minimum(logs[2] - logs[0], _LONGEST))
+        if not k: apart = _apart(np.array([logs[0, 0], logs[2, 1]]), logs[1])
         left = (short > 0) & (_SIDES*ends < _SIDES*[[0.], [enough]])
         left |= (-_INWARDS < short) & (short < -apart*bool(k)) & (k < _ROUNDS_INWARDS)
         if not left.any(): break
-        step = (np.minimum(short, _LONGEST) + _LENGTHEN*2**k*apart)/fall
+        more = apart + np.maximum(short, 0)*(k > 0)
+        step = (short + _LENGTHEN*2**k*more)/fall
         moved = np.clip(ends + _SIDES*(step + _NUDGE*ULP*(1 + ends)), 0, enough)
         ends = np.where(left, moved, ends)
     return best
