@@ -51,7 +51,7 @@ def test_everyone_without_replacement_is_two_clips():
         assert math.isclose(account.get_delta(eps), exact, rel_tol=1e-9)
 
 def test_two_data_sets_cost_more_than_one_clip():
-    """1,000 rounds of 100 of 10,000 clients at sigma 1: Renyi divergences of one clip say 3.576. But
+    """1,000 rounds of 100 of 10,000 clients, sigma 1: Renyi divergences of one clip say 3.576. But
     all others may send -1, and one 1 or -1: in a cohort that is a sampled Gaussian of two clips."""
     account = FlowerAccountant(config('without-replacement', population_size=10_000))
     account.compose(event(sigma=1., size=100, n=10_000), count=1000)
