@@ -50,6 +50,16 @@ def test_everyone_without_replacement_is_two_clips():
         exact = Phi(mu/2 - eps/mu) - math.exp(eps)*Phi(-mu/2 - eps/mu)
         assert math.isclose(account.get_delta(eps), exact, rel_tol=1e-9)
 
+def test_two_data_sets_cost_more_than_one_clip():
+    """1,000 rounds of 100 of 10,000 clients, sigma 1: Renyi divergences of one clip say 3.576. But
+    all others may send -1, and one 1 or -1: in a cohort that is a sampled Gaussian of two clips."""
+    account = FlowerAccountant(config('without-replacement', population_size=10_000))
+    account.compose(event(sigma=1., size=100, n=10_000), count=1000)
+    two_clips = epsilon(1000*PoissonSubsampled(Gaussian(sigma=1., sensitivity=2.), rate=.01),
+                        delta=1e-5)
+    assert two_clips == pytest.approx(13.36, abs=.002)
+    assert 3*3.576 < two_clips <= account.get_epsilon(1e-5) < 1.2*two_clips
+
 def test_a_budget_is_not_exceeded():
     account = FlowerAccountant(config(max_epsilon=1.))
     while not account.would_exceed(event()): account.compose(event())
