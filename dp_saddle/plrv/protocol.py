@@ -195,6 +195,7 @@ _KEPT = 16  # Tuning: answers of a loss, of each name: a grid has some MB at mos
 def kept(self:PLRV,
     key,         # a name, and what else the answer depends on: a tuple
     make,        # a function without arguments: the answer
+    most=_KEPT,  # how many are kept under this name
 ):               # the answer, not to be changed
     """make(), or what it was when this key was asked before.
 
@@ -204,13 +205,15 @@ def kept(self:PLRV,
         a name, and what else the answer depends on: a tuple
     make
         a function without arguments: the answer
+    most
+        how many are kept under this name
 
     Returns
     -------
     the answer, not to be changed
     """
     answers = self.__dict__.setdefault('answers', {}).setdefault(key[0], {})
-    return kept_answer(answers, key, make, _KEPT)
+    return kept_answer(answers, key, make, most)
 
 # %% ../../nbs/plrv/protocol.ipynb #505dad6b
 @patch(as_prop=True)

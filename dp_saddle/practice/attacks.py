@@ -46,6 +46,7 @@ _ABOVE_INFINITE = 1e-9  # relative: above the mass at infinity delta is asked fo
 
 # Tuning: only time and width depend on it.
 _LOOKED_AT = 128, 512   # points of a curve; and of one on a grid, or where a spline was off
+_NEXT = 2               # where rates are many: corners next to the best one, on either side
 _CROWDING = 1.5         # denser near eps = 0
 _SMALLEST = 1e-12       # the delta down to which it is followed
 _SERVES = 1e-9          # what the bounds of a spline's points may be apart
@@ -122,7 +123,7 @@ def _near_best(eps, delta, x, side):
         rise, slope = np.diff(at_0[order]), np.diff((at_1 - at_0)[order])
         meet = np.nan_to_num(-rise/slope, nan=-inf)          # line i is best up to meet[i]
     best = np.searchsorted(np.maximum.accumulate(meet), x)[:, None]
-    best = np.clip(best + np.arange(-2, 2 + 1), 0, eps.size - 1)
+    best = np.clip(best + np.arange(-_NEXT, _NEXT + 1), 0, eps.size - 1)
     return np.c_[order[best], np.full(x.size, eps.size - 1)]
 
 # %% ../../nbs/practice/attacks.ipynb #260ac8d4
