@@ -44,23 +44,23 @@ _UNDER = 1e-54            # of what is taken for 0, for each place and step
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f106
 # Tuning: only time and width depend on it.
-_DIGITS = 34.             # nats below the put that the plan leaves out
+_DIGITS = 30.             # nats below the put that the plan leaves out
 _SIDE = 16                # terms that a product of matrices adds in any order
 _LEAST_KERNEL, _LEAST_TERM = 1e-60, 1e-240     # less is taken for 0
-_TILTS = np.geomspace(1e-6, 3000., 90)         # of a first look
-_ALPHAS = np.linspace(.04, 1.2, 30)            # openings of a contour that are tried,
-_WIDER = .3, .5, .7, .9, 1.1, 1.4              # strips to the left, over the opening,
+_TILTS = np.append(np.geomspace(1e-6, .05, 15), np.geomspace(.06, 3000., 125))    # of a table
+_ALPHAS = np.geomspace(.06, 1.2, 14)           # openings of a contour that are tried,
+_WIDER = np.array([.4, .6, .8, 1., 1.3])       # strips to the left, over the opening,
 _NARROWER, _LARGEST_ALPHA = .85, 1.45          # to the right; and the largest angle
-_XI = np.linspace(0, 12, 601)                  # where the integral on a strip's end is bounded
-_FEWEST, _MOST, _MORE = 5, 400, 2              # points of a contour
-_SHORTEST = 1e-3                               # step of a contour
+_XI = 12*np.linspace(0, 1, 121)**2             # where an integrand is bounded
+_BENDS = np.linspace(0, 1.5, 31)               # turns that are tried there
+_FEWEST, _MOST = 5, 400                        # points of a contour
 _TURNS = np.linspace(0, 2.4, 61)               # turns of a path that are tried,
 _SAFE_TURN = 1.5                               # and the angle that is left, at most
 PARTS = np.linspace(.05, 1, 20)               # of the widest strip
 _WORSE, _NOTHING = 1.5, 8.        # nats: a turn may be worse than the best; a term, nothing
-_ROUGH_STEP, _ROUGH_END = .3, 7.  # a first look's lattice: over a std, and where it ends
+_ROUGH_STEP, _ROUGH_ENDS = .25, (20., 8.)      # a table's lattice: over a std, and its ends
 _LOWEST, _SAFE = -650., 12.       # log of a double; eps that are looked at, nats
-_MOST_WORK = 4e11                 # products
+_MOST_WORK = 4e10                 # products
 _STEEPEST, _LONGEST_BLOCK = .999, 64           # slopes, and blocks, of chains around a matrix,
 _MOST_ENTRIES = 3e8                            # of which there are so many
 _KEPT = 64                        # puts
@@ -100,12 +100,13 @@ class LognormalChain:
         """
         self.slope, self.std, self.b = np.asarray(slope, float), np.asarray(std, float), len(std)
         self.var, self.off = _variances(self.slope, self.std)
-        self.kept, inverse, self.steep, self.digits = {}, self.std**-2., 1., _DIGITS
+        self.kept, self.plans, inverse, self.steep = {}, {}, self.std**-2., 1.
         after, then = np.append(self.slope[1:], 0), np.append(inverse[1:], 0)
         self.precision = float((inverse + after**2*then).max())
         self.ones = float(np.abs((1 - self.slope)*inverse - after*(1 - after)*then).max())
         self.total = float(((1 - self.slope)**2*inverse).sum())
-        self.w, self.integrals = np.exp(-self.var/2)/self.b, self.b
+        self.w, self.integrals, self.digits = np.exp(-self.var/2)/self.b, self.b, _DIGITS
+        self.rate = 1/self.b if (self.slope >= 0).all() else inf
         self.widest = float(self.var.max()*(1 + self.off.max()*ULP))
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f10f
@@ -133,17 +134,45 @@ class Lattice(NamedTuple):
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1a1
 @patch
-def _mass(self:LognormalChain, at):
+def _mass(self:LognormalChain, h):
     "1 + q of the theorem, at most."
-    rate = 2*pi**2/(at.h**2*self.precision)
+    rate = 2*pi**2/(h**2*self.precision)
     return exp(self.integrals*2*exp(-rate)/(1 - exp(-2*rate)))
 
+@patch
+def _log_missed(self:LognormalChain, h, a, turned=0.):
+    "log of what all sums miss, over e^{tau^2 total/2} and what is left of p and its factors."
+    size = a*turned*self.ones + a*a*self.precision/2 + log(2*self.integrals)
+    return size - 2*pi*a/h - np.log(-np.expm1(-2*pi*a/h))
+
+@patch
+def _log_grown(self:LognormalChain, h, t, less):
+    "log of what the factors of a moved place grow by, at most, where t falls to `less`."
+    mass = self._mass(h)
+    return self.rate*(t - less)*(mass/(2 - mass) if mass < 2 else inf)
+
+@patch
+def _log_more(self:LognormalChain, h, t):
+    "log of 1/(1 - eta) of the theorem, at most, t > 0 of any shape; inf where it says nothing."
+    a, t = pi/2*PARTS/self.steep, np.asarray(t)[..., None]
+    size = self._log_missed(h, a) + self._log_grown(h, t, t*np.cos(pi/2*PARTS))
+    eta = np.exp(np.minimum(size.min(-1), 0))
+    return np.where(eta < 1/2, -np.log1p(-np.minimum(eta, 1/2)), inf)
+
+# %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1a2
 @patch
 def _log_high(self:LognormalChain, at):
     "log of what the transform is at most where some place is beyond the last."
     return -at.r*np.cos(at.psi)*self.w.min()*exp(at.x[-1])
 
-# %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1a2
+@patch
+def _cut(self:LognormalChain, at):
+    "What the ends leave out, and what is taken for 0, over e^{tau^2 total/2}, at most."
+    n, low, high = self.integrals, at.x[0], at.x[-1]
+    above = np.minimum(log(n) - high**2/(2*self.widest), self._log_high(at))
+    found = n*exp(-low**2/(2*self.widest)) + np.exp(above)
+    return found*self._mass(at.h) + _UNDER*n*len(at.x)
+
 @patch
 def left_out(self:LognormalChain,
     at,     # a Lattice
@@ -162,13 +191,13 @@ def left_out(self:LognormalChain,
     -------
     shape of u
     """
-    a = np.multiply.outer(pi/2 - np.abs(at.psi), parts)/self.steep
-    size = a*np.abs(at.tau)[:, None]*self.ones + a*a*self.precision/2
-    each = (size - 2*pi*a/at.h - np.log(-np.expm1(-2*pi*a/at.h))).min(1)
-    n, low, high = self.integrals, at.x[0], at.x[-1]
-    above = np.minimum(log(n) - high**2/(2*self.widest), self._log_high(at))
-    found = n*2*np.exp(each) + n*exp(-low**2/(2*self.widest)) + np.exp(above)
-    return (found*self._mass(at) + _UNDER*n*len(at.x))*(1 + _SUM_ROUNDING)
+    psi, t = np.abs(at.psi)[:, None], at.r*np.cos(at.psi)
+    turn = np.multiply.outer(pi/2 - np.abs(at.psi), parts)
+    grown = self._log_grown(at.h, t[:, None], at.r[:, None]*np.cos(psi + turn))
+    grown = np.minimum(grown + (self.most(t) + self._log_more(at.h, t))[:, None], 
+                       log(self._mass(at.h)))
+    each = self._log_missed(at.h, turn/self.steep, np.abs(at.tau)[:, None]) + grown
+    return (np.exp(each.min(1)) + self._cut(at))*(1 + _SUM_ROUNDING)
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f111
 def _product(a, b):
@@ -285,23 +314,20 @@ def slope(self:Contour):
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f119
 @patch
-def _log_size(self:LognormalChain, alpha, mu, K, xi):
-    "log f_alpha of the claim."
-    s, c = np.sin(alpha), np.cosh(xi)
-    size = mu*K*(1 - s*c) + np.log((c + s)/(c - s))/2 - np.log(mu*(c - s))
-    return size + alpha**2*self.total/2
-
-@patch
-def _log_beyond(self:LognormalChain, alpha, mu, K, X):
-    "log of a bound on the integral beyond X and -X."
-    return self._log_size(alpha, mu, K, X) + np.log(2/(mu*K*np.sin(alpha)*np.sinh(X)))
-
-@patch
-def _log_integral(self:LognormalChain, alpha, mu, K):
-    "log of an upper bound on that of f_alpha, by its larger ends of intervals."
-    size = self._log_size(alpha, mu, K, _XI)
-    inside = 2*np.exp(size[:-1] - size[0]) @ np.diff(_XI)
-    return np.logaddexp(np.log(inside) + size[0], self._log_beyond(alpha, mu, K, _XI[-1]))
+def _log_sizes(self:LognormalChain, alpha, mu, K):
+    "log of twice an upper bound on the integral of |F| beyond each of the places."
+    s, c = np.sin(alpha), np.cosh(_XI)
+    turn = np.append(_BENDS, alpha)
+    real, up = mu*(1 - s*c), mu*np.cos(alpha)*np.sinh(_XI)
+    t = np.multiply.outer(real, np.cos(turn)) + np.multiply.outer(up, np.sin(turn))
+    phi = np.where(t >= 0, self.most(t) + turn**2*self.total/2, inf)
+    last = phi[-1, turn >= alpha].min()
+    phi = np.append(np.maximum(phi[:-1], phi[1:]).min(1), last)
+    size = K*real + np.log((c + s)/(c - s))/2 - np.log(mu*(c - s)) + phi
+    beyond = size[-1] - np.log(mu*K*s*np.sinh(_XI[-1]))
+    falls = np.maximum.accumulate(size[:-1][::-1])
+    parts = np.append(beyond, falls + np.log(np.diff(_XI)[::-1]))
+    return np.logaddexp.accumulate(parts)[::-1] + log(2)
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f11a
 @patch
@@ -323,45 +349,61 @@ def missed(self:LognormalChain,
     > 0
     """
     alpha = np.arcsin(line.s)
-    def strip(d, to): return self._log_integral(to, line.mu, K) - log_expm1(2*pi*d/line.h)
-    logs = [strip(line.left, alpha + line.left), strip(line.right, alpha - line.right),
-            self._log_beyond(alpha, line.mu, K, line.xi[-1])]
+    def strip(d, to): return self._log_sizes(to, line.mu, K)[0] - log_expm1(2*pi*d/line.h)
+    end = self._log_sizes(alpha, line.mu, K)[np.searchsorted(_XI, line.xi[-1], 'right') - 1]
+    logs = [strip(line.left, alpha + line.left), strip(line.right, alpha - line.right), end]
     return np.exp(np.array(logs)).sum()/(2*pi)*(1 + _SUM_ROUNDING)
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f11c
+@patch
+def _rough(self:LognormalChain):
+    "A Lattice for the tilts."
+    h = even_step(min(_ROUGH_STEP*sqrt(self.var.max()), 1/sqrt(2*self.precision)))
+    low, high = (ceil(end*sqrt(self.var.max())/h) for end in _ROUGH_ENDS)
+    zero = np.zeros(len(_TILTS))
+    return Lattice(h, h*np.arange(-low, high + 1), _TILTS, zero, zero)
+
 @patch(cached=True)
 def look(self:LognormalChain):
-    "About log phi at the tilts, on a coarse lattice."
-    h = min(_ROUGH_STEP, 1/sqrt(self.precision))
-    x = h*np.arange(-ceil(_ROUGH_END*sqrt(self.var.max())/h), 0)
-    return self._look_on(h, np.concatenate([x, [0.], -x[::-1]]))
+    "(About log phi at the tilts, what it is at most)."
+    at = self._rough()
+    value, _, off = self.transform(at)
+    high = safe_log(value.real + off + self._cut(at)) + self._log_more(at.h, at.r) + _SUM_ROUNDING
+    about = np.maximum(safe_log(np.maximum(value.real, 0)), _LOWEST)
+    return about, np.minimum.accumulate(np.minimum(high, 0))
 
 @patch
-def _look_on(self:LognormalChain, h, x):
-    zero = np.zeros(len(_TILTS))
-    found = self.transform(Lattice(h, x, _TILTS, zero, zero))[0].real
-    return np.maximum(safe_log(np.maximum(found, 0)), _LOWEST)
+def most(self:LognormalChain,
+    t,  # >= 0, any shape
+):      # shape of t
+    """log of an upper bound on phi(t): it is convex.
+
+    Parameters
+    ----------
+    t
+        >= 0, any shape
+
+    Returns
+    -------
+    shape of t
+    """
+    return np.interp(t, np.append(0, _TILTS), np.append(0, self.look[1]))
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f11d
 @patch
-def _contour(self:LognormalChain, K, v, goal):
-    "The Contour with its vertex at v that has the fewest places, for an error of about e^goal."
-    found = []
+def _contours(self:LognormalChain, K, v, goal):
+    "Those with their vertex at v for an error of about e^goal: of each opening the shortest."
     for alpha in _ALPHAS:
-        mu = v/(1 - np.sin(alpha))
-        right = _NARROWER*alpha
-        of_right = self._log_integral(alpha - right, mu, K)
-        for left in alpha*np.array(_WIDER):
-            if alpha + left > _LARGEST_ALPHA: continue
-            logs = self._log_integral(alpha + left, mu, K), of_right
+        mu, right, found = v/(1 - np.sin(alpha)), float(_NARROWER*alpha), []
+        end = _XI[(self._log_sizes(alpha, mu, K) > goal).argmin()]
+        of_right = self._log_sizes(alpha - right, mu, K)[0]
+        for left in np.minimum(alpha*_WIDER, _LARGEST_ALPHA - alpha):
+            logs = self._log_sizes(alpha + left, mu, K)[0], of_right
             h = min(2*pi*d/max(I - goal, 1) for d, I in zip((left, right), logs, strict=True))
-            n = np.arange(_FEWEST, _MOST, _MORE)
-            enough = self._log_beyond(alpha, mu, K, np.minimum(n*h, _XI[-1])) < goal
-            if h > _SHORTEST and enough.any():
-                n = int(n[enough.argmax()])
-                found.append((n, Contour(float(np.sin(alpha)), mu, h, n, left, right)))
-    if not found: raise TooDear("sigma must be smaller, or batches fewer: a contour is too long")
-    return min(found, key=lambda pair: pair[0])[1]
+            n = max(ceil(end/h), _FEWEST)
+            found.append((n, Contour(float(np.sin(alpha)), mu, h, n, float(left), right)))
+        n, line = min(found, key=lambda pair: pair[0])
+        if n < _MOST: yield line
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f11e
 @patch
@@ -387,21 +429,22 @@ def lattice(self:LognormalChain,
     """
     r, theta = np.abs(u), np.angle(u)
     psi = theta[:, None] - _TURNS
-    nats = log_weight - goal + log(2*self.b*len(u))
-    real = np.log(r[:, None]*np.maximum(np.cos(psi), ULP))
-    size = _TURNS**2*self.total/2 + np.interp(real, np.log(_TILTS), self.look)
-    size = size + log_weight[:, None]
+    nats = log_weight[:, None] - goal + log(len(u)) + _TURNS**2*self.total/2
+    t = r[:, None]*np.maximum(np.cos(psi), ULP)
+    size = _TURNS**2*self.total/2 + np.interp(t, _TILTS, self.look[0]) + log_weight[:, None]
     size = np.where((psi < _SAFE_TURN) & (psi > -ULP), size, inf)
-    a = (pi/2 - np.maximum(psi, 0))[:, :, None]*PARTS/self.steep
-    grown = a*_TURNS[:, None]*self.ones + a*a*self.precision/2
-    grown = nats[:, None, None] + _TURNS[:, None]**2*self.total/2 + grown
+    psi = np.maximum(psi, 0)[:, :, None]
+    turn = (pi/2 - psi)*PARTS
+    grown = self.rate*(t[:, :, None] - r[:, None, None]*np.cos(psi + turn))
+    grown = np.minimum(grown + self.most(t)[:, :, None], 0) + nats[:, :, None]
+    a = turn/self.steep
+    grown = grown + a*_TURNS[:, None]*self.ones + a*a*self.precision/2 + log(2*self.integrals)
     h = (2*pi*a/np.maximum(grown, 1)).max(2)
     best = np.maximum(size.min(1) + _WORSE, goal + self.digits - _NOTHING)
     h = np.where(size <= best[:, None], h, 0)
-    tau = _TURNS[h.argmax(1)]
-    h = even_step(float(h.max(1).min()))
-    nats = max(nats.max(), 1) + (tau**2).max()*self.total/2
-    return self._ends(h, theta, r, tau, nats)
+    best = h.argmax(1)
+    nats = np.take_along_axis(nats, best[:, None], 1).max() + log(self.integrals)
+    return self._ends(even_step(float(h.max(1).min())), theta, r, _TURNS[best], max(nats, 1))
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f11f
 @patch
@@ -428,7 +471,7 @@ def guess(self:LognormalChain,
     -------
     (tilt, nats)
     """
-    logs = _TILTS*K + self.look - 2*np.log(_TILTS)
+    logs = _TILTS*K + self.look[0] - 2*np.log(_TILTS)
     v = float(_TILTS[logs.argmin()])
     return v, min(float(logs.min()) + log(v) - log(2*pi)/2, log(K))
 
@@ -470,25 +513,41 @@ def puts(self:LognormalChain,
     if K not in self.kept: self.kept[K] = self._put(K)
     return self.kept[K]
 
+@patch
+def _planned(self:LognormalChain, K):
+    "(A Contour for K and others near it, turns, the transform on it, what that is off by)."
+    step = 2.**-ceil(log2(max(self.guess(K)[0]*K, 1)))
+    K = exp(step*round(log(K)/step))
+    if len(self.plans) > _KEPT: self.plans.clear()
+    if K not in self.plans: self.plans[K] = self._plan(K)
+    return self.plans[K]
+
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f122
+@patch
+def _weights(self:Contour, K):
+    "Of the transform, 1-d."
+    weight = np.exp(self.u*K)*self.slope/(1j*pi*self.u**2)*self.h
+    weight[0] /= 2
+    return weight
+
+@patch
+def _plan(self:LognormalChain, K):
+    v, about = self.guess(K)
+    goal = about - self.digits - _DEEPER*(K > 1)*(self.digits == _COARSE)
+    found = [(line, self.lattice(line.u, safe_log(np.abs(line._weights(K))), goal))
+             for line in self._contours(K, v, goal)]
+    line, at = min(found, key=lambda pair: self.work(pair[1]), default=(None, None))
+    if not found or self.work(at) > _MOST_WORK:
+        raise TooDear("sigma must be smaller for this noise, or batches fewer: a sum is too long")
+    value, _, off = self.transform(at)
+    ulps = _TERM_ULPS*(1 + at.tau**2*self.total) + len(at.r)
+    return line, at.tau, value, off + self.left_out(at, PARTS) + np.abs(value)*ulps*ULP
 
 @patch
 def _put(self:LognormalChain, K):
-    v, about = self.guess(K)
-    goal = about - self.digits - _DEEPER*(K > 1)*(self.digits == _COARSE)
-    line = self._contour(K, v, goal)
-    u = line.u
-    weight = np.exp(u*K)*line.slope/(1j*pi*u*u)*line.h
-    weight[0] /= 2
-    at = self.lattice(u, safe_log(np.abs(weight)), goal)
-    work = self.work(at)
-    if work > _MOST_WORK:
-        raise TooDear(f"batches must be fewer for this noise: it takes {work:.0e} products, more "
-                      f"than {_MOST_WORK:g}")
-    value, _, off = self.transform(at)
-    grown = np.exp(at.tau**2*self.total/2)
-    ulps = _TERM_ULPS*(1 + np.abs(u)*K + at.tau**2*self.total) + len(u)
-    off = off + self.left_out(at, PARTS) + np.abs(value)*ulps*ULP
+    line, tau, value, off = self._planned(K)
+    weight, grown = line._weights(K), np.exp(tau**2*self.total/2)
+    off = off + np.abs(value*line.u)*(_TERM_ULPS*K*ULP)
     error = (np.abs(weight)*grown) @ off*(1 + _SUM_ROUNDING) + self.missed(line, K)
     total = float((weight*grown*value).real.sum())
     low, high = max(total - error, K - 1, 0.), min(total + error, K)
@@ -606,6 +665,7 @@ class LognormalBands(LognormalChain):
         """
         self.bands, self.also = np.asarray(bands, float), np.asarray(also, float)
         (self.b, self.p), self.kept, self.precision, self.widest = self.bands.shape, {}, 1., 1.
+        self.plans, self.rate = {}, inf
         self.closed, shift = bool(self.also.any()), []
         self.var = (self.bands**2).sum(1) + self.also**2
         self.off = np.full(self.b, self.p + _VARIANCE_ULPS)
@@ -618,8 +678,10 @@ class LognormalBands(LognormalChain):
         self.integrals = self.b + self.closed
         self.digits = _COARSE if self.p + self.closed >= _MOST_BANDS else _FINE
 
-@patch(cached=True)
-def look(self:LognormalBands): return self._look_on(_ROUGH_STEP_OF_BANDS, _ROUGH_PLACES)
+@patch
+def _rough(self:LognormalBands):
+    zero = np.zeros(len(_TILTS))
+    return Lattice(_ROUGH_STEP_OF_BANDS, _ROUGH_PLACES, _TILTS, zero, zero)
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1b2
 
@@ -689,7 +751,7 @@ def _rounding(self:LognormalBands, at):
     ulps = _RATE_ULPS + self.var*self.off + 2*reach*rows + moved
     ulps = ulps/(exp(1)*np.cos(at.psi))[:, None] + _PHASE_ULPS*(tau*np.abs(self.shift)*reach + 1)
     ulps = ulps.sum(1) + self.integrals*(reach**2 + 2*_TERM_ULPS + len(at.x))
-    return ulps*ULP*self._mass(at)*(1 + _SUM_ROUNDING)
+    return ulps*ULP*self._mass(at.h)*(1 + _SUM_ROUNDING)
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1b5
 def ring_of(
