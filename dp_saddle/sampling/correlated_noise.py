@@ -40,20 +40,20 @@ _TERM_ULPS = 16           # of a term, besides these, and of a sum of sixteen
 _VARIANCE_ULPS = 5        # of a variance, for each step
 _SUM_ROUNDING = 1e-6      # of a bound, relative
 _SLACK = 1e-9             # by which a chain's covariance is away from the entries, relative
-_UNDER = 1e-54            # of what is taken for 0, for each place and step
+_UNDER = 1e-144           # of what is taken for 0, for each place and step
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f106
 # Tuning: only time and width depend on it.
 _DIGITS = 30.             # nats below the put that the plan leaves out
 _SIDE = 16                # terms that a product of matrices adds in any order
-_LEAST_KERNEL, _LEAST_TERM = 1e-60, 1e-240     # less is taken for 0
+_LEAST = 1e-150           # less is taken for 0
 _TILTS = np.append(np.geomspace(1e-6, .05, 15), np.geomspace(.06, 3000., 125))    # of a table
 _ALPHAS = np.geomspace(.06, 1.2, 14)           # openings of a contour that are tried,
 _WIDER = np.array([.4, .6, .8, 1., 1.3])       # strips to the left, over the opening,
 _NARROWER, _LARGEST_ALPHA = .85, 1.45          # to the right; and the largest angle
 _XI = 12*np.linspace(0, 1, 121)**2             # where an integrand is bounded
 _BENDS = np.linspace(0, 1.5, 31)               # turns that are tried there
-_FEWEST, _MOST = 5, 400                        # points of a contour
+_FEWEST, _MOST = 5, 2000                       # points of a contour
 _TURNS = np.linspace(0, 2.4, 61)               # turns of a path that are tried,
 _SAFE_TURN = 1.5                               # and the angle that is left, at most
 PARTS = np.linspace(.05, 1, 20)               # of the widest strip
@@ -68,12 +68,10 @@ _FIRST_EPS = np.geomspace(.01, 20, 80)         # of a first guess
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1ba
 # Tuning: only time and width depend on it.
-_FINE, _COARSE, _DEEPER = 22., 5., 6.     # nats below the put; of many sums at once, removing
-_ROUGH_STEP_OF_BANDS = 1.1
-_ROUGH_PLACES = np.arange(-3, 4)*_ROUGH_STEP_OF_BANDS    # of a first look
+_FINE, _COARSE, _DEEPER = 22., 7., 4.    # nats below the put; of many sums at once, removing
 _DEAR = 20.                               # a factor takes so many products
-_MOST_BANDS, _PLACES, _MOST_PLACES = 4, 30, 3e8   # that are summed as they are
-_LONGEST_FOLD = 200                       # lags that are looked at
+_MOST_BANDS, _PLACES, _MOST_PLACES = 4, 16., 5e9  # that are summed as they are
+_LONGEST_FOLD, _PERIODS = 200, 400        # lags that are looked at; rows of a ring that is unrolled
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f10c
 def _variances(slope, std):
@@ -83,6 +81,13 @@ def _variances(slope, std):
         var.append(a*a*var[-1] + s*s)
         off.append((var[-1] - s*s)/var[-1]*off[-1] + _VARIANCE_ULPS)
     return np.array(var), np.array(off)
+
+def _rows(slope, var):
+    "Sums of the rows of the covariance, 1-d."
+    before, after = [0.], [0.]
+    for a, v in zip(slope[1:], var, strict=False): before.append(a*(before[-1] + v))
+    for a in slope[:0:-1]: after.append(a*(1 + after[-1]))
+    return np.array(before) + var*(1 + np.array(after[::-1]))
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f10d
 class LognormalChain:
@@ -100,13 +105,14 @@ class LognormalChain:
         """
         self.slope, self.std, self.b = np.asarray(slope, float), np.asarray(std, float), len(std)
         self.var, self.off = _variances(self.slope, self.std)
-        self.kept, self.plans, inverse, self.steep = {}, {}, self.std**-2., 1.
+        self.kept, self.plans, inverse = {}, {}, self.std**-2.
         after, then = np.append(self.slope[1:], 0), np.append(inverse[1:], 0)
         self.precision = float((inverse + after**2*then).max())
         self.ones = float(np.abs((1 - self.slope)*inverse - after*(1 - after)*then).max())
         self.total = float(((1 - self.slope)**2*inverse).sum())
         self.w, self.integrals, self.digits = np.exp(-self.var/2)/self.b, self.b, _DIGITS
-        self.rate = 1/self.b if (self.slope >= 0).all() else inf
+        self.moves, self.rate = np.ones(1), 1/self.b if (self.slope >= 0).all() else inf
+        self.sway = float(_rows(self.slope, self.var).max()*(1 + _SUM_ROUNDING))
         self.widest = float(self.var.max()*(1 + self.off.max()*ULP))
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f10f
@@ -140,22 +146,28 @@ def _mass(self:LognormalChain, h):
     return exp(self.integrals*2*exp(-rate)/(1 - exp(-2*rate)))
 
 @patch
+def _share(self:LognormalChain, h):
+    "The rate at which factors grow where t falls, at most; inf without association."
+    mass = self._mass(h)
+    return self.rate*mass/(2 - mass) if mass < 2 else inf
+
+@patch
+def _fallen(self:LognormalChain, psi, a):
+    "By how much the cosines of the factors' angles fall on the strips' ends, together."
+    turned = np.multiply.outer(a, self.moves)
+    return (np.cos(psi)[..., None] - np.cos(np.asarray(psi)[..., None] + turned)).sum(-1)
+
+@patch
 def _log_missed(self:LognormalChain, h, a, turned=0.):
     "log of what all sums miss, over e^{tau^2 total/2} and what is left of p and its factors."
     size = a*turned*self.ones + a*a*self.precision/2 + log(2*self.integrals)
     return size - 2*pi*a/h - np.log(-np.expm1(-2*pi*a/h))
 
 @patch
-def _log_grown(self:LognormalChain, h, t, less):
-    "log of what the factors of a moved place grow by, at most, where t falls to `less`."
-    mass = self._mass(h)
-    return self.rate*(t - less)*(mass/(2 - mass) if mass < 2 else inf)
-
-@patch
 def _log_more(self:LognormalChain, h, t):
     "log of 1/(1 - eta) of the theorem, at most, t > 0 of any shape; inf where it says nothing."
-    a, t = pi/2*PARTS/self.steep, np.asarray(t)[..., None]
-    size = self._log_missed(h, a) + self._log_grown(h, t, t*np.cos(pi/2*PARTS))
+    a = pi/2*PARTS/self.moves.max()
+    size = self._log_missed(h, a) + self._share(h)*np.multiply.outer(t, self._fallen(0., a))
     eta = np.exp(np.minimum(size.min(-1), 0))
     return np.where(eta < 1/2, -np.log1p(-np.minimum(eta, 1/2)), inf)
 
@@ -167,11 +179,13 @@ def _log_high(self:LognormalChain, at):
 
 @patch
 def _cut(self:LognormalChain, at):
-    "What the ends leave out, and what is taken for 0, over e^{tau^2 total/2}, at most."
-    n, low, high = self.integrals, at.x[0], at.x[-1]
-    above = np.minimum(log(n) - high**2/(2*self.widest), self._log_high(at))
-    found = n*exp(-low**2/(2*self.widest)) + np.exp(above)
-    return found*self._mass(at.h) + _UNDER*n*len(at.x)
+    "(What the ends leave out, what they leave out over Phi), over e^{tau^2 total/2}, at most."
+    n, mass, share = self.integrals, self._mass(at.h), self._share(at.h)
+    low, high, twice = -at.x[0], at.x[-1], 2*self.widest
+    above = np.minimum(log(n) - high**2/twice, self._log_high(at))
+    near = np.maximum(low - share*at.r*np.cos(at.psi)*self.sway, 0)
+    part = exp(-high**2/twice)*(share/self.rate if share < inf else inf)
+    return (n*exp(-low**2/twice) + np.exp(above))*mass, n*(np.exp(-near**2/twice) + part)
 
 @patch
 def left_out(self:LognormalChain,
@@ -192,12 +206,14 @@ def left_out(self:LognormalChain,
     shape of u
     """
     psi, t = np.abs(at.psi)[:, None], at.r*np.cos(at.psi)
-    turn = np.multiply.outer(pi/2 - np.abs(at.psi), parts)
-    grown = self._log_grown(at.h, t[:, None], at.r[:, None]*np.cos(psi + turn))
-    grown = np.minimum(grown + (self.most(t) + self._log_more(at.h, t))[:, None], 
-                       log(self._mass(at.h)))
-    each = self._log_missed(at.h, turn/self.steep, np.abs(at.tau)[:, None]) + grown
-    return (np.exp(each.min(1)) + self._cut(at))*(1 + _SUM_ROUNDING)
+    a = np.multiply.outer(pi/2 - np.abs(at.psi), parts)/self.moves.max()
+    grown = self._share(at.h)*at.r[:, None]*self._fallen(psi, a)
+    most = self.most(t) + self._log_more(at.h, t)
+    grown = np.minimum(grown + most[:, None], log(self._mass(at.h)))
+    each = self._log_missed(at.h, a, np.abs(at.tau)[:, None]) + grown
+    cut, part = self._cut(at)
+    found = np.exp(each.min(1)) + np.minimum(cut, part*np.exp(most))
+    return (found + _UNDER*self.integrals*len(at.x))*(1 + _SUM_ROUNDING)
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f111
 def _product(a, b):
@@ -212,7 +228,7 @@ def _kernel(at, a, s):
     "From each place to each; what is nearly nothing is 0."
     t = (at.x[:, None] - a*at.x)/s
     N = np.exp(-t*t/2)*(at.h/(s*sqrt(2*pi)))
-    return np.where(N < _LEAST_KERNEL, 0, N)
+    return np.where(N < _LEAST, 0, N)
 
 def _phase(at, kappa):
     "(e^{i kappa x}, what it is off by, ulps), shape (x, u)."
@@ -263,7 +279,7 @@ def transform(self:LognormalChain,
         re, im, m, e = np.split(_product(N, columns), len(columns[0])//len(at.r), axis=1)
         g, modulus, ulps = self._factor(at, j)
         f, m, e = (re + 1j*im)*go*g, m*modulus, modulus*(e + (of_go + ulps)*m)
-        little = m < _LEAST_TERM
+        little = m < _LEAST
         f[little], m[little], e[little] = 0, 0, 0
     return by_halves(f), by_halves(m), by_halves(e)*ULP*(1 + _SUM_ROUNDING)
 
@@ -358,19 +374,23 @@ def missed(self:LognormalChain,
 @patch
 def _rough(self:LognormalChain):
     "A Lattice for the tilts."
-    h = even_step(min(_ROUGH_STEP*sqrt(self.var.max()), 1/sqrt(2*self.precision)))
-    low, high = (ceil(end*sqrt(self.var.max())/h) for end in _ROUGH_ENDS)
+    std = sqrt(self.var.max())
+    h = even_step(min(_ROUGH_STEP*std, 1/sqrt(2*self.precision)))
+    low, high = (ceil(end*std/h) for end in _ROUGH_ENDS)
     zero = np.zeros(len(_TILTS))
     return Lattice(h, h*np.arange(-low, high + 1), _TILTS, zero, zero)
 
 @patch(cached=True)
 def look(self:LognormalChain):
-    "(About log phi at the tilts, what it is at most)."
+    "(About log phi at the tilts where it is no double's end, what it is at most at all)."
     at = self._rough()
     value, _, off = self.transform(at)
-    high = safe_log(value.real + off + self._cut(at)) + self._log_more(at.h, at.r) + _SUM_ROUNDING
-    about = np.maximum(safe_log(np.maximum(value.real, 0)), _LOWEST)
-    return about, np.minimum.accumulate(np.minimum(high, 0))
+    high, (cut, part) = value.real + off + _UNDER*self.integrals*len(at.x), self._cut(at)
+    more = self._log_more(at.h, at.r)
+    less = np.maximum(np.exp(-more) - part*np.exp(np.minimum(more, 1)), 0)
+    high = np.minimum(safe_log(high + cut) + more, safe_log(high) - safe_log(less))
+    about = np.maximum(safe_log(np.maximum(value.real, 0)), -at.r)
+    return about[value.real > sqrt(_LEAST)], np.minimum.accumulate(np.minimum(high + _SUM_ROUNDING, 0))
 
 @patch
 def most(self:LognormalChain,
@@ -429,29 +449,31 @@ def lattice(self:LognormalChain,
     """
     r, theta = np.abs(u), np.angle(u)
     psi = theta[:, None] - _TURNS
-    nats = log_weight[:, None] - goal + log(len(u)) + _TURNS**2*self.total/2
+    nats = log_weight[:, None] - goal + log(len(u)*2*self.integrals) + _TURNS**2*self.total/2
     t = r[:, None]*np.maximum(np.cos(psi), ULP)
-    size = _TURNS**2*self.total/2 + np.interp(t, _TILTS, self.look[0]) + log_weight[:, None]
+    size = _TURNS**2*self.total/2 + np.interp(t, _TILTS[:len(self.look[0])], self.look[0]) + log_weight[:, None]
     size = np.where((psi < _SAFE_TURN) & (psi > -ULP), size, inf)
-    psi = np.maximum(psi, 0)[:, :, None]
-    turn = (pi/2 - psi)*PARTS
-    grown = self.rate*(t[:, :, None] - r[:, None, None]*np.cos(psi + turn))
-    grown = np.minimum(grown + self.most(t)[:, :, None], 0) + nats[:, :, None]
-    a = turn/self.steep
-    grown = grown + a*_TURNS[:, None]*self.ones + a*a*self.precision/2 + log(2*self.integrals)
+    psi, most = np.maximum(psi, 0)[:, :, None], self.most(t)
+    a = (pi/2 - psi)*PARTS/self.moves.max()
+    grown = self.rate*r[:, None, None]*self._fallen(psi, a)
+    grown = np.minimum(grown + most[:, :, None], 0) + nats[:, :, None]
+    grown = grown + a*_TURNS[:, None]*self.ones + a*a*self.precision/2
     h = (2*pi*a/np.maximum(grown, 1)).max(2)
     best = np.maximum(size.min(1) + _WORSE, goal + self.digits - _NOTHING)
     h = np.where(size <= best[:, None], h, 0)
-    best = h.argmax(1)
-    nats = np.take_along_axis(nats, best[:, None], 1).max() + log(self.integrals)
-    return self._ends(even_step(float(h.max(1).min())), theta, r, _TURNS[best], max(nats, 1))
+    best = h.argmax(1)[:, None]
+    nats, most, t = (np.take_along_axis(v, best, 1)[:, 0] for v in (nats, most, t))
+    h, tau = even_step(float(h.max(1).min())), _TURNS[best[:, 0]]
+    return self._ends(h, theta, r, tau, np.maximum(nats, 1), np.maximum(nats + most, 1))
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f11f
 @patch
-def _ends(self:LognormalChain, h, theta, r, tau, nats):
-    "The Lattice with this step, these turns."
-    low = sqrt(2*self.var.max()*nats)
-    high = min(low, log(nats/(self.w.min()*(r*np.cos(theta - tau)).min())))
+def _ends(self:LognormalChain, h, theta, r, tau, nats, less):
+    "The Lattice with this step, these turns; what is asked of its ends, and over phi, nats."
+    twice, t = 2*self.var.max(), r*np.cos(theta - tau)
+    low = np.minimum(np.sqrt(twice*nats), np.sqrt(twice*less) + self.rate*t*self.sway).max()
+    high = min(sqrt(twice*(less if self.rate < inf else nats).max()),
+               log(nats.max()/(self.w.min()*t.min())))
     x = h*np.arange(-ceil(low/h), ceil(max(high, h)/h) + 1)
     return Lattice(h, x, r, theta - tau, tau)
 
@@ -471,8 +493,9 @@ def guess(self:LognormalChain,
     -------
     (tilt, nats)
     """
-    logs = _TILTS*K + self.look[0] - 2*np.log(_TILTS)
-    v = float(_TILTS[logs.argmin()])
+    tilts = _TILTS[:len(self.look[0])]
+    logs = tilts*K + self.look[0] - 2*np.log(tilts)
+    v = float(tilts[logs.argmin()])
     return v, min(float(logs.min()) + log(v) - log(2*pi)/2, log(K))
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1a0
@@ -533,6 +556,8 @@ def _weights(self:Contour, K):
 @patch
 def _plan(self:LognormalChain, K):
     v, about = self.guess(K)
+    if v >= _TILTS[len(self.look[0]) - 1]:
+        raise TooDear("sigma must be smaller for this noise, or batches fewer: a put is too small")
     goal = about - self.digits - _DEEPER*(K > 1)*(self.digits == _COARSE)
     found = [(line, self.lattice(line.u, safe_log(np.abs(line._weights(K))), goal))
              for line in self._contours(K, v, goal)]
@@ -651,37 +676,38 @@ def known(self:LognormalChain):
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1b1
 class LognormalBands(LognormalChain):
-    "S for logarithms that are a moving average of normal numbers, and of one that all share."
+    "S for logarithms that are a moving average of normal numbers, which may go around a ring."
     def __init__(self,
-        bands,  # what X_j has of z_{j-k}, shape (b, p); 0 where there is no z
-        also,   # and of y, 1-d
+        bands,  # what X_j has of z_{j-k}, shape (b, p), b >= 2p; z_{-1} is the last one
     ):
         """Parameters
         ----------
         bands
-            what X_j has of z_{j-k}, shape (b, p); 0 where there is no z
-        also
-            and of y, 1-d
+            what X_j has of z_{j-k}, shape (b, p), b >= 2p; z_{-1} is the last one
         """
-        self.bands, self.also = np.asarray(bands, float), np.asarray(also, float)
-        (self.b, self.p), self.kept, self.precision, self.widest = self.bands.shape, {}, 1., 1.
-        self.plans, self.rate = {}, inf
-        self.closed, shift = bool(self.also.any()), []
-        self.var = (self.bands**2).sum(1) + self.also**2
+        self.bands, self.kept, self.plans = np.asarray(bands, float), {}, {}
+        (self.b, self.p), self.precision, self.widest = self.bands.shape, 1., 1.
+        self.matrix, j = np.zeros((self.b, self.b)), np.arange(self.b)
+        for k in range(self.p): self.matrix[j, j-k] = self.bands[:, k]
+        self.closed = bool(np.triu(self.matrix, 1).any())
+        self.var = (self.bands**2).sum(1)
         self.off = np.full(self.b, self.p + _VARIANCE_ULPS)
-        for row in self.bands:
-            past = np.array(shift[::-1][:self.p - 1])
-            shift.append((1 - row[1:len(past) + 1] @ past)/row[0])
-        self.shift, self.w = np.array(shift), np.exp(-self.var/2)/self.b
+        self.w, self.shift = np.exp(-self.var/2)/self.b, np.linalg.solve(self.matrix, np.ones(self.b))
         self.total, self.ones = float(self.shift @ self.shift), float(np.abs(self.shift).max())
-        self.steep = float(max(np.abs(self.bands).max(), np.abs(self.also).max()))
-        self.integrals = self.b + self.closed
-        self.digits = _COARSE if self.p + self.closed >= _MOST_BANDS else _FINE
+        self.moves, self.integrals = np.abs(self.bands).max(0), self.b
+        self.rate = 1/self.b if (self.bands >= 0).all() else inf
+        self.sway = float(self.matrix.sum(0).max()*(1 + _SUM_ROUNDING))
+        self.digits = _COARSE if self.closed and self.p >= _MOST_BANDS else _FINE
 
-@patch
-def _rough(self:LognormalBands):
-    zero = np.zeros(len(_TILTS))
-    return Lattice(_ROUGH_STEP_OF_BANDS, _ROUGH_PLACES, _TILTS, zero, zero)
+@patch(cached=True)
+def look(self:LognormalBands):
+    "That of a chain above, whose order goes along both sides of a ring at once."
+    j, b = np.arange(self.b), self.b
+    order = np.where(j % 2, b - 1 - j//2, j//2) if self.closed else j
+    K = np.maximum(self.matrix @ self.matrix.T, 0)[np.ix_(order, order)]*(1 + _SLACK)
+    slope = _slope([np.diag(K, lag).max()/K.max() for lag in range(1, b)], max)*(1 + _SLACK)
+    if slope > _STEEPEST: return LognormalChain([0.], [sqrt(K.max())]).look
+    return _blocks(b, K.max(), slope, b).look
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1b2
 
@@ -689,33 +715,45 @@ def _rough(self:LognormalBands):
 def _log_high(self:LognormalBands, at): return 0.
 
 @patch
-def _ends(self:LognormalBands, h, theta, r, tau, nats):
-    x = h*np.arange(-ceil(sqrt(2*nats)/h), ceil(sqrt(2*nats)/h) + 1)
-    return Lattice(h, x, r, theta - tau, tau)
+def _ends(self:LognormalBands, h, theta, r, tau, nats, less):
+    near = np.sqrt(2*less) + self.rate*r*np.cos(theta - tau)*self.sway
+    end = ceil(np.minimum(np.sqrt(2*nats), near).max()/h)
+    high = ceil(sqrt(2*(less if self.rate < inf else nats).max())/h)
+    return Lattice(h, h*np.arange(-end, high + 1), r, theta - tau, tau)
 
 @patch
 def work(self:LognormalBands, at):
-    return self.b*len(at.x)**(self.p + self.closed)*len(at.r)*_DEAR
+    n = float(len(at.x))
+    return self.b*n**self.p*(n**(self.p - 1)*self.closed + _DEAR)*len(at.r)/4
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1b3
 @patch
-def _factors(self:LognormalBands, at, k, j, normal):
-    "Of X_j at u number k, and the new place's weight: shape (y, older places, the new one)."
-    row, x = self.bands[j], at.x
-    grown = np.exp(self.also[j]*x)[:, None] if self.also[j] else np.ones((1, 1))
-    for i in range(min(j + 1, self.p))[::-1]:
-        grown = (grown[:, :, None]*np.exp(row[i]*x)).reshape(len(grown), -1)
+def _factor(self:LognormalBands, at, k, j):
+    "Of X_j at u number k: an axis for each z, the oldest first."
+    row, grown = self.bands[j], np.ones(())
+    for i in range(self.p if self.closed else min(j + 1, self.p))[::-1]:
+        grown = np.multiply.outer(grown, np.exp(row[i]*at.x))
     u = at.r[k]*self.w[j]*complex(np.cos(at.psi[k]), np.sin(at.psi[k]))
-    weight = normal*np.exp(1j*at.tau[k]*self.shift[j]*x)
-    return np.exp(-u*grown.reshape(len(grown), -1, len(x)))*weight
+    return np.exp(-u*grown)
+
+@patch
+def _weighted(self:LognormalBands, at, k, j):
+    "Of z_j: a 1-d array."
+    turn = np.exp(1j*at.tau[k]*self.shift[j]*at.x)
+    return np.exp(-at.x**2/2)*(at.h/sqrt(2*pi))*turn
 
 def _summed(F, g):
-    "Over the oldest place: from (y, places), (y or 1, places, the new one) to (y, places)."
-    n = g.shape[2]
-    F, g = F.reshape(len(F), n, -1), g.reshape(len(g), n, -1, n)
-    if len(g) == 1: F = (F.transpose(2, 0, 1) @ g[0].transpose(1, 0, 2)).transpose(1, 0, 2)
-    else: F = (F.transpose(0, 2, 1)[:, :, None] @ g.transpose(0, 2, 1, 3))[:, :, 0]
-    return F.reshape(len(F), -1)
+    "Over the oldest place: from (y, places), and (places, the new one), to (y, places)."
+    n = g.shape[-1]
+    F, g = F.reshape(len(F), n, -1), g.reshape(n, -1, n)
+    return (F.transpose(2, 0, 1) @ g.transpose(1, 0, 2)).transpose(1, 0, 2).reshape(len(F), -1)
+
+def _closed(F, g, i):
+    "The same, where the new place is the i-th y."
+    n, state = g.shape[-1], g.ndim - 1
+    rest, y = n**(state - i - 1), n**(i + 1)
+    F, g = F.reshape(y, -1, n, rest), g.reshape(n, rest, y).transpose(2, 0, 1)
+    return (F*g[:, None]).sum(2).reshape(-1, rest)
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1b4
 @patch
@@ -733,21 +771,30 @@ def transform(self:LognormalBands,
     -------
     (complex, > 0, >= 0), shape of u
     """
-    normal, found = np.exp(-at.x**2/2)*(at.h/sqrt(2*pi)), []
-    for k in range(len(at.r)):
-        F = normal[:, None] if self.closed else np.ones((1, 1))
-        for j in range(self.b):
-            g = self._factors(at, k, j, normal)
-            F = _summed(F, g) if j >= self.p - 1 else (F[:, :, None]*g).reshape(len(F), -1)
-        found.append(F.sum())
-    return np.array(found), np.abs(found), self._rounding(at)
+    found = np.array([self._around(at, k) for k in range(len(at.r))])
+    return found, np.abs(found), self._rounding(at)
+
+@patch
+def _around(self:LognormalBands, at, k):
+    n, state, F = len(at.x), self.p - 1, np.ones((1, 1))
+    first = self.b - state if self.closed else self.b
+    for j in range(first, self.b):
+        F = np.multiply.outer(F.ravel(), self._weighted(at, k, j)).reshape(-1, 1)
+    for j in range(self.b):
+        g = self._factor(at, k, j)
+        if j >= first: F = _closed(F, g, j - first)
+        elif j >= state: F = _summed(F, g*self._weighted(at, k, j))
+        else:
+            g = (g*self._weighted(at, k, j)).reshape(-1, n**j, n)
+            F = (F.reshape(-1, len(g), n**j, 1)*g).reshape(len(F), -1)
+    return F.sum()
 
 @patch
 def _rounding(self:LognormalBands, at):
     "What a sum is off by, at most."
     reach, tau = np.abs(at.x).max(), np.abs(at.tau)[:, None]
-    rows = np.abs(self.bands).sum(1) + np.abs(self.also)
-    moved = _PHASE_ULPS*(self.p + 1)*(1 + tau*rows*self.ones)
+    rows, away = np.abs(self.bands).sum(1), np.abs(self.matrix @ self.shift - 1)
+    moved = _PHASE_ULPS*(self.p + 1)*(1 + tau*rows*self.ones) + tau*away/ULP
     ulps = _RATE_ULPS + self.var*self.off + 2*reach*rows + moved
     ulps = ulps/(exp(1)*np.cos(at.psi))[:, None] + _PHASE_ULPS*(tau*np.abs(self.shift)*reach + 1)
     ulps = ulps.sum(1) + self.integrals*(reach**2 + 2*_TERM_ULPS + len(at.x))
@@ -787,14 +834,14 @@ def ring_of(
     return K - off, K + off
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1bb
-def _ends_of(K, p, pick):
-    "v of the claim: the largest from below (pick=min), the smallest from above (max)."
-    v, last = np.zeros(len(K)), len(K) - 1
-    for i in range(p - 1):
-        asked = [K[i, last-k]/v[last-k] for k in range(i)] + [K[k, last-i]/v[k] for k in range(i)]
-        v[i] = v[last-i] = max(pick([*asked, sqrt(max(K[i, last-i], 0))]), 0)
-        if not v[i]: break
-    return v
+def _unrolled(K, p):
+    "What makes a ring of p bands: rows of the factor of one that goes on and on, (b, p)."
+    b = len(K)
+    j = np.arange(b*ceil(_PERIODS/b) if K[0, -1] else b)
+    lag = np.abs(np.subtract.outer(j, j))
+    A = np.linalg.cholesky(np.where(lag < p, K[np.ix_(j % b, j % b)], 0))[-b:]
+    k = np.arange(len(j) - b, len(j))[:, None] - np.arange(p)
+    return np.where(k < 0, 0, np.take_along_axis(A, np.maximum(k, 0), 1))
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1b6
 def bands_around(
@@ -817,17 +864,15 @@ def bands_around(
     b, found = len(low), []
     lag = np.abs(np.subtract.outer(np.arange(b), np.arange(b)))
     p = max(int(np.minimum(lag, b - lag)[(low != 0) | (high != 0)].max()) + 1, 2)
-    for K, sign, pick in ((low, -1, min), (high, 1, max)):
-        v = _ends_of(K, p, pick) if b >= 2*p else np.zeros(b)
-        if p > _MOST_BANDS or b < 2*p or b*_PLACES**(p + v.any()) > most: return None
-        try: A = np.linalg.cholesky(np.where(lag < p, K - np.outer(v, v), 0))
+    around = _PLACES**(p - 1)*bool(high[0, -1]) + _DEAR
+    if p > _MOST_BANDS or b < 2*p or b*_PLACES**p*around > most: return None
+    for K, sign in ((low, -1), (high, 1)):
+        try: bands = LognormalBands(_unrolled(K, p)*(1 + sign*_SLACK))
         except np.linalg.LinAlgError: return None
-        A, v = A*(1 + sign*_SLACK), v*(1 + sign*_SLACK)
-        made = A @ A.T + np.outer(v, v)
+        made = bands.matrix @ bands.matrix.T
         away = np.where(made == 0, 0, _TERM_ULPS*ULP*K.max())
         if not (sign*(made - K) >= away).all(): return None
-        rows = [[A[j, j-k] if j >= k else 0. for k in range(p)] for j in range(b)]
-        found.append(LognormalBands(rows, v))
+        found.append(bands)
     return tuple(found)
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1b7
