@@ -5651,6 +5651,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                                      'dp_saddle/sampling/correlated_noise.py'),
                                                      'dp_saddle.sampling.correlated_noise.LognormalBands._log_high': ( 'sampling/correlated_noise.html#lognormalbands._log_high',
                                                                                                                        'dp_saddle/sampling/correlated_noise.py'),
+                                                     'dp_saddle.sampling.correlated_noise.LognormalBands._opened': ( 'sampling/correlated_noise.html#lognormalbands._opened',
+                                                                                                                     'dp_saddle/sampling/correlated_noise.py'),
                                                      'dp_saddle.sampling.correlated_noise.LognormalBands._rounding': ( 'sampling/correlated_noise.html#lognormalbands._rounding',
                                                                                                                        'dp_saddle/sampling/correlated_noise.py'),
                                                      'dp_saddle.sampling.correlated_noise.LognormalBands._weighted': ( 'sampling/correlated_noise.html#lognormalbands._weighted',

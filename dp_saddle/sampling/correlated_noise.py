@@ -52,9 +52,9 @@ _ALPHAS = np.geomspace(.06, 1.2, 14)           # openings of a contour that are 
 _WIDER = np.array([.4, .6, .8, 1., 1.3])       # strips to the left, over the opening,
 _NARROWER, _LARGEST_ALPHA = .85, 1.45          # to the right; and the largest angle
 _XI = 12*np.linspace(0, 1, 121)**2             # where an integrand is bounded
-_BENDS = np.linspace(0, 1.5, 31)               # turns that are tried there
+_BENDS = 1.5*np.linspace(0, 1, 31)**2             # turns that are tried there
 _FEWEST, _MOST = 5, 2000                       # points of a contour
-_TURNS = np.linspace(0, 2.4, 61)               # turns of a path that are tried,
+_TURNS = 2.4*np.linspace(0, 1, 61)**2             # turns of a path that are tried,
 _SAFE_TURN = 1.5                               # and the angle that is left, at most
 PARTS = np.linspace(.05, 1, 20)               # of the widest strip
 _WORSE, _NOTHING = 1.5, 8.        # nats: a turn may be worse than the best; a term, nothing
@@ -68,7 +68,8 @@ _FIRST_EPS = np.geomspace(.01, 20, 80)         # of a first guess
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1ba
 # Tuning: only time and width depend on it.
-_FINE, _COARSE, _DEEPER = 22., 7., 4.    # nats below the put; of many sums at once, removing
+_FINE, _COARSE, _DEEPER = 22., 6., 4.    # nats below the put; of many sums at once, removing
+_COARSE_STEP, _EACH = 1.1, 7              # a first look's lattice, and one in so many of its tilts
 _DEAR = 20.                               # a factor takes so many products
 _MOST_BANDS, _PLACES, _MOST_PLACES = 4, 16., 5e9  # that are summed as they are
 _LONGEST_FOLD, _PERIODS = 200, 400        # lags that are looked at; rows of a ring that is unrolled
@@ -179,13 +180,13 @@ def _log_high(self:LognormalChain, at):
 
 @patch
 def _cut(self:LognormalChain, at):
-    "(What the ends leave out, what they leave out over Phi), over e^{tau^2 total/2}, at most."
+    "What each end leaves out over e^{tau^2 total/2}, at most: the lower, the upper; also over Phi."
     n, mass, share = self.integrals, self._mass(at.h), self._share(at.h)
     low, high, twice = -at.x[0], at.x[-1], 2*self.widest
     above = np.minimum(log(n) - high**2/twice, self._log_high(at))
     near = np.maximum(low - share*at.r*np.cos(at.psi)*self.sway, 0)
-    part = exp(-high**2/twice)*(share/self.rate if share < inf else inf)
-    return (n*exp(-low**2/twice) + np.exp(above))*mass, n*(np.exp(-near**2/twice) + part)
+    part = n*exp(-high**2/twice)*(share/self.rate if share < inf else inf)
+    return ((n*mass*exp(-low**2/twice), n*np.exp(-near**2/twice)), (mass*np.exp(above), part))
 
 @patch
 def left_out(self:LognormalChain,
@@ -208,11 +209,11 @@ def left_out(self:LognormalChain,
     psi, t = np.abs(at.psi)[:, None], at.r*np.cos(at.psi)
     a = np.multiply.outer(pi/2 - np.abs(at.psi), parts)/self.moves.max()
     grown = self._share(at.h)*at.r[:, None]*self._fallen(psi, a)
-    most = self.most(t) + self._log_more(at.h, t)
+    most = np.minimum(self.most(t) + self._log_more(at.h, t), log(self._mass(at.h)))
     grown = np.minimum(grown + most[:, None], log(self._mass(at.h)))
     each = self._log_missed(at.h, a, np.abs(at.tau)[:, None]) + grown
-    cut, part = self._cut(at)
-    found = np.exp(each.min(1)) + np.minimum(cut, part*np.exp(most))
+    cut = sum(np.minimum(end, part*np.exp(most)) for end, part in self._cut(at))
+    found = np.exp(each.min(1)) + cut
     return (found + _UNDER*self.integrals*len(at.x))*(1 + _SUM_ROUNDING)
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f111
@@ -385,12 +386,15 @@ def look(self:LognormalChain):
     "(About log phi at the tilts where it is no double's end, what it is at most at all)."
     at = self._rough()
     value, _, off = self.transform(at)
-    high, (cut, part) = value.real + off + _UNDER*self.integrals*len(at.x), self._cut(at)
-    more = self._log_more(at.h, at.r)
-    less = np.maximum(np.exp(-more) - part*np.exp(np.minimum(more, 1)), 0)
-    high = np.minimum(safe_log(high + cut) + more, safe_log(high) - safe_log(less))
+    total, (low, high) = value.real + off + _UNDER*self.integrals*len(at.x), self._cut(at)
+    less, tried = np.exp(-self._log_more(at.h, at.r)), []
+    for whole, part in ((low[0] + high[0], 0), (low[0], high[1]), (high[0], low[1]),
+                        (0, low[1] + high[1])):
+        left = np.maximum(less - part/np.maximum(less, ULP), 0)
+        tried.append(safe_log(total + whole) - safe_log(left))
+    most = np.minimum(np.min(tried, 0) + _SUM_ROUNDING, 0)
     about = np.maximum(safe_log(np.maximum(value.real, 0)), -at.r)
-    return about[value.real > sqrt(_LEAST)], np.minimum.accumulate(np.minimum(high + _SUM_ROUNDING, 0))
+    return about[value.real > sqrt(_LEAST)], np.minimum.accumulate(most)
 
 @patch
 def most(self:LognormalChain,
@@ -556,8 +560,6 @@ def _weights(self:Contour, K):
 @patch
 def _plan(self:LognormalChain, K):
     v, about = self.guess(K)
-    if v >= _TILTS[len(self.look[0]) - 1]:
-        raise TooDear("sigma must be smaller for this noise, or batches fewer: a put is too small")
     goal = about - self.digits - _DEEPER*(K > 1)*(self.digits == _COARSE)
     found = [(line, self.lattice(line.u, safe_log(np.abs(line._weights(K))), goal))
              for line in self._contours(K, v, goal)]
@@ -701,13 +703,17 @@ class LognormalBands(LognormalChain):
 
 @patch(cached=True)
 def look(self:LognormalBands):
-    "That of a chain above, whose order goes along both sides of a ring at once."
+    "The bound is that of a chain above, whose order goes along both sides of a ring at once."
     j, b = np.arange(self.b), self.b
     order = np.where(j % 2, b - 1 - j//2, j//2) if self.closed else j
     K = np.maximum(self.matrix @ self.matrix.T, 0)[np.ix_(order, order)]*(1 + _SLACK)
     slope = _slope([np.diag(K, lag).max()/K.max() for lag in range(1, b)], max)*(1 + _SLACK)
-    if slope > _STEEPEST: return LognormalChain([0.], [sqrt(K.max())]).look
-    return _blocks(b, K.max(), slope, b).look
+    chain = _blocks(b, K.max(), slope, b) if slope < _STEEPEST else \
+        LognormalChain([0.], [sqrt(K.max())])
+    most, few = chain.look[1], _TILTS[::_EACH]
+    at = Lattice(_COARSE_STEP, _COARSE_STEP*np.arange(-3, 4), few, 0*few, 0*few)
+    found = safe_log(np.maximum(self.transform(at)[0].real, 0))
+    return np.clip(np.interp(_TILTS, few, found - found[0]), -_TILTS, most), most
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1b2
 
@@ -724,7 +730,7 @@ def _ends(self:LognormalBands, h, theta, r, tau, nats, less):
 @patch
 def work(self:LognormalBands, at):
     n = float(len(at.x))
-    return self.b*n**self.p*(n**(self.p - 1)*self.closed + _DEAR)*len(at.r)/4
+    return self.b*n**self.p*(n**(self.p - 1)*self.closed + _DEAR)*len(at.r)/8
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1b3
 @patch
@@ -743,17 +749,16 @@ def _weighted(self:LognormalBands, at, k, j):
     return np.exp(-at.x**2/2)*(at.h/sqrt(2*pi))*turn
 
 def _summed(F, g):
-    "Over the oldest place: from (y, places), and (places, the new one), to (y, places)."
-    n = g.shape[-1]
-    F, g = F.reshape(len(F), n, -1), g.reshape(n, -1, n)
-    return (F.transpose(2, 0, 1) @ g.transpose(1, 0, 2)).transpose(1, 0, 2).reshape(len(F), -1)
+    "Over the oldest place: from (places, y), and (places, the new one), to (places, y)."
+    n, y = g.shape[-1], F.shape[1]
+    return (g.reshape(n, -1, n).transpose(1, 2, 0)
+            @ F.reshape(n, -1, y).transpose(1, 0, 2)).reshape(-1, y)
 
 def _closed(F, g, i):
     "The same, where the new place is the i-th y."
-    n, state = g.shape[-1], g.ndim - 1
-    rest, y = n**(state - i - 1), n**(i + 1)
-    F, g = F.reshape(y, -1, n, rest), g.reshape(n, rest, y).transpose(2, 0, 1)
-    return (F*g[:, None]).sum(2).reshape(-1, rest)
+    n, y = len(g), int(np.prod(g.shape[g.ndim-i-1:]))
+    F, g = F.reshape(n, -1, y, F.size//len(F)//y), g.reshape(n, -1, y, 1)
+    return sum(F[s]*g[s] for s in range(n)).reshape(F.shape[1], -1)
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1b4
 @patch
@@ -776,17 +781,28 @@ def transform(self:LognormalBands,
 
 @patch
 def _around(self:LognormalBands, at, k):
-    n, state, F = len(at.x), self.p - 1, np.ones((1, 1))
-    first = self.b - state if self.closed else self.b
-    for j in range(first, self.b):
-        F = np.multiply.outer(F.ravel(), self._weighted(at, k, j)).reshape(-1, 1)
-    for j in range(self.b):
-        g = self._factor(at, k, j)
-        if j >= first: F = _closed(F, g, j - first)
-        elif j >= state: F = _summed(F, g*self._weighted(at, k, j))
+    g, state = [self._factor(at, k, j) for j in range(self.b)], self.p - 1
+    weights = [self._weighted(at, k, j) for j in range(self.b)]
+    if not self.closed: return self._opened(g, weights, np.ones((1, 1)), self.b)
+    first, found = self.b - state, []
+    for c in range(len(at.x)):
+        y = weights[first][c]*np.ones(1)
+        for w in weights[first+1:]: y = np.multiply.outer(y, w).ravel()
+        ends = [np.take(g[first+i], [c], state - i) for i in range(state)]
+        found.append(self._opened([g[0][c], *g[1:first], *ends], weights, y[None], first))
+    return sum(found)
+
+@patch
+def _opened(self:LognormalBands, g, weights, F, first):
+    "The sum over all z, and over y: those from the `first` z on, the oldest of which is one place."
+    n = len(weights[0])
+    for j, (part, w) in enumerate(zip(g, weights, strict=True)):
+        if j >= first: F = _closed(F, part, j - first)
+        elif j >= self.p - 1: F = _summed(F, part*w)
         else:
-            g = (g*self._weighted(at, k, j)).reshape(-1, n**j, n)
-            F = (F.reshape(-1, len(g), n**j, 1)*g).reshape(len(F), -1)
+            part = (part*w).reshape(-1, n**j, n).transpose(1, 2, 0)
+            F = F.reshape(n**j, 1, -1, part.shape[2])*part[:, :, None]
+            F = F.reshape(n**(j + 1), -1)
     return F.sum()
 
 @patch
