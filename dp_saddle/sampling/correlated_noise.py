@@ -342,7 +342,7 @@ def _log_sizes(self:LognormalChain, alpha, mu, K):
     phi = np.append(np.maximum(phi[:-1], phi[1:]).min(1), last)
     size = K*real + np.log((c + s)/(c - s))/2 - np.log(mu*(c - s)) + phi
     beyond = size[-1] - np.log(mu*K*s*np.sinh(_XI[-1]))
-    falls = np.maximum.accumulate(size[:-1][::-1])
+    falls = np.maximum.accumulate(size[::-1])[1:]
     parts = np.append(beyond, falls + np.log(np.diff(_XI)[::-1]))
     return np.logaddexp.accumulate(parts)[::-1] + log(2)
 
@@ -384,6 +384,7 @@ def _rough(self:LognormalChain):
 @patch(cached=True)
 def look(self:LognormalChain):
     "(About log phi at the tilts where it is no double's end, what it is at most at all)."
+    if self.rate == inf: return LognormalChain(np.abs(self.slope), self.std).look
     at = self._rough()
     value, _, off = self.transform(at)
     total, (low, high) = value.real + off + _UNDER*self.integrals*len(at.x), self._cut(at)
@@ -455,7 +456,8 @@ def lattice(self:LognormalChain,
     psi = theta[:, None] - _TURNS
     nats = log_weight[:, None] - goal + log(len(u)*2*self.integrals) + _TURNS**2*self.total/2
     t = r[:, None]*np.maximum(np.cos(psi), ULP)
-    size = _TURNS**2*self.total/2 + np.interp(t, _TILTS[:len(self.look[0])], self.look[0]) + log_weight[:, None]
+    size = np.interp(t, _TILTS[:len(self.look[0])], self.look[0]) + log_weight[:, None]
+    size = size + _TURNS**2*self.total/2
     size = np.where((psi < _SAFE_TURN) & (psi > -ULP), size, inf)
     psi, most = np.maximum(psi, 0)[:, :, None], self.most(t)
     a = (pi/2 - psi)*PARTS/self.moves.max()
