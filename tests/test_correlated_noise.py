@@ -156,34 +156,34 @@ def test_a_sum_is_beside_the_transform(b, t, h):
     def at(h): return Lattice(h, h*np.arange(-math.ceil(12/h), math.ceil(6/h) + 1),
                               np.array([t]), zero, zero)
     exact, coarse = (chain.transform(at(step))[0][0].real for step in (.1, h))
-    more = chain._log_more(h, np.array([t]))[0]
+    more = chain.log_more(h, np.array([t]))[0]
     away = abs(math.log(coarse/exact))
     assert away <= more + 1e-12
     assert b > 1 or more == math.inf or more < 3000*away
 
 def test_a_table_bounds_the_transform():
     "One bin by mpmath, above at and between the tilts; tight; and slopes below 0 have it too."
-    chain, tilts = LognormalChain([0.], [1.2]), page._TILTS
+    chain, tilts = LognormalChain([0.], [1.2]), page.TILTS
     for t in (tilts[30], (tilts[60] + 2*tilts[61])/3, tilts[90], .01):
         exact = math.log(lognormal_transform(t, 1.2, -.72).real)
-        assert exact < chain.most(t) < exact + 3e-3
+        assert exact < chain.most(t) < exact + .02
     chain, steep = LognormalChain([0., -.5], [1., 1.]), LognormalChain([0., .5], [1., 1.])
     zero, x = np.zeros(len(tilts)), .1*np.arange(-120, 61)
     log_phi = np.log(chain.transform(Lattice(.1, x, tilts, zero, zero))[0].real)
     assert math.isinf(chain.rate) and (log_phi <= chain.most(tilts) + 1e-12).all()
     np.testing.assert_array_equal(chain.most(tilts), steep.most(tilts))
 
-@pytest.mark.parametrize('first, last', [(-30, 60), (-120, 10)])
+@pytest.mark.parametrize('first, last', [(-30, 60), (-80, 22)])
 def test_ends_beside_the_transform(first, last):
     "Where the transform is small: what an end loses is within the part of it that is claimed."
-    chain, r, zero = ar(3, .5, 1.), np.array([12.]), np.zeros(1)
-    whole = Lattice(.1, .1*np.arange(-120, 61), r, zero, zero)
-    at = whole._replace(x=.1*np.arange(first, last + 1))
+    chain, r, zero = ar(20, .5, 3.), np.array([30.]), np.zeros(1)
+    whole = Lattice(.05, .05*np.arange(-80, 61), r, zero, zero)
+    at = whole._replace(x=.05*np.arange(first, last + 1))
     exact = chain.transform(whole)[0][0].real
     lost = exact - chain.transform(at)[0][0].real
-    ends = [min(end[0], end[1][0]*exact*(1 + 1e-6)) if first > -100 else
-            min(float(np.max(end[0])), np.max(end[1])*exact) for end in chain._cut(at)]
-    assert exact < 1e-2 and 1e-12 < lost <= sum(map(float, ends))
+    ends = [(float(np.max(part)*exact), float(np.max(end))) for end, part in chain.cut(at)]
+    part, end = max(ends)
+    assert 1e-15 < lost <= sum(min(pair) for pair in ends) and part < 1e-7*end
 
 def test_roundings_are_counted():
     "The same sum over a lattice, in forty digits: the difference is within the bound."
@@ -279,7 +279,7 @@ def test_several_epochs_are_charged_as_known():
     assert ContourAccountant(2*run).delta(1.).lower == 0
 
 @pytest.mark.filterwarnings('ignore:the bounds hold')
-@pytest.mark.parametrize('sigma, eps', [(10., .1), (30., .03)])
+@pytest.mark.parametrize('sigma, eps', [(10., .05), (30., .012)])
 def test_much_noise(sigma, eps):
     "A hundred independent batches: the chain meets balls in bins, where little of S varies."
     run = BallsInBins(Gaussian(sigma=sigma), batches=100)
@@ -315,7 +315,7 @@ def test_what_is_no_step_is_named(bad, words):
     right = dict(batches=20, noise=HALVES)
     with pytest.raises(ValueError, match=words): CorrelatedBins(Gaussian(sigma=1.), **right | bad)
 
-def test_other_questions_are_refused_by_name():
+def test_other_questions_are_refused_by_name(monkeypatch):
     with pytest.raises(TypeError, match='base must be a Gaussian'):
         CorrelatedBins(3*Gaussian(sigma=1.), batches=20, noise=HALVES)
     with pytest.raises(TypeError, match='noise must be a MatrixFactorization'):
@@ -323,7 +323,8 @@ def test_other_questions_are_refused_by_name():
     with pytest.raises(ValueError, match='mechanism must be one of'): to_steps(step(1.))
     with pytest.raises(ValueError, match='noise must be independent for this method'):
         ContourAccountant(step(1.), levels=False)
-    with pytest.raises(TooDear, match='batches fewer'): ar(40, 0., 2000.).puts(1.00001)
+    monkeypatch.setattr(page, '_MOST_WORK', 1e4)
+    with pytest.raises(TooDear, match='batches fewer'): ar(40, 0., 2.).puts(1.1)
 
 def covariance(chain):
     "Of its logarithms, from slopes and stds."
@@ -413,7 +414,7 @@ def test_what_a_coarse_lattice_of_bands_leaves_out(h):
                                  np.array([turn]))
     coarse = at(h, math.ceil(9/h))
     error = abs(one.transform(coarse)[0][0]*grown - exact)
-    assert 1e-13 < error <= grown*one.left_out(coarse, page.PARTS)[0] < 3000*error
+    assert 1e-13 < error <= grown*one.left_out(coarse, page.PARTS)[0] < 1e4*error
     fine = at(.15, 60)
     value, _, rounding = one.transform(fine)
     off = grown*(rounding + one.left_out(fine, page.PARTS))[0]
@@ -477,11 +478,12 @@ def test_a_chain_is_above_a_ring(name):
     "What bounds the transform of bands: it is at least the transform, at real arguments."
     noise, b = RINGS[name]
     kernel = page.bands_around(*(K/9 for K in page.ring_of(noise, b)))[1]
-    rng, few = np.random.default_rng(3), page._TILTS[20::20]
+    rng, few = np.random.default_rng(3), page.TILTS[20::20]
     X = rng.standard_normal((20000, b)) @ kernel.matrix.T
     each = np.exp(-np.multiply.outer(few, np.exp(X - kernel.var/2).mean(1)))
-    assert (kernel.most(few) > np.log(each.mean(1) - 4*each.std(1)/141 + 1e-300)).all()
-    assert (kernel.most(few[:3]) < np.log(each.mean(1))[:3] + .5).all()
+    most = np.exp(kernel.most(few))
+    assert (most > each.mean(1) - 4*each.std(1)/141).all()
+    assert (most < 2*each.mean(1))[:3].all()
 
 @pytest.mark.filterwarnings('ignore:the bounds hold')
 @pytest.mark.parametrize('name, sigma', [('two', 3.), ('open', 2.)])
