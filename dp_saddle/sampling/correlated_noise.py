@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['TILTS', 'PARTS', 'LognormalChain', 'Lattice', 'Contour', 'chain_of', 'chains_around',
-           'LognormalBands', 'ring_of', 'bands_around', 'kernels_around',
-           'CorrelatedLoss', 'CorrelatedBins']
+           'LognormalPairs', 'pairs_of', 'LognormalBands', 'ring_of', 'bands_around',
+           'kernels_around', 'CorrelatedLoss', 'CorrelatedBins']
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f103
 from dataclasses import dataclass, field
@@ -70,7 +70,8 @@ _FIRST_EPS = np.geomspace(.01, 20, 80)         # of a first guess
 # Tuning: only time and width depend on it.
 _FINE, _COARSE, _DEEPER = 22., 6., 4.    # nats below the put; of many sums at once, removing
 _COARSE_STEP, _EACH = 1.1, 7              # a first look's lattice, and one in so many of its tilts
-_COARSE_PLACES = np.arange(-3, 4)*_COARSE_STEP
+_END = 3.                                 # where it ends, over a std
+_MOST_PAIRS = 256                         # batches of chains of pairs
 _DEAR, _CHEAP = 20., 8.                              # products that take as long as a factor, as one of a chain
 _MOST_BANDS, _PLACES, _MOST_PLACES = 4, 16., 5e9  # that are summed as they are
 _LONGEST_FOLD, _PERIODS = 200, 400        # lags that are looked at; rows of a ring that is unrolled
@@ -567,7 +568,8 @@ def guess(self:LognormalChain,
     (tilt, nats)
     """
     tilts = TILTS[:len(self.look[0])]
-    logs = tilts*K + self.look[0] - 2*np.log(tilts)
+    tilts = tilts[tilts*K < -_LOWEST]
+    logs = tilts*K + self.about(tilts) - 2*np.log(tilts)
     v = float(tilts[logs.argmin()])
     return v, min(float(logs.min()) + log(v) - log(2*pi)/2, log(K))
 
@@ -734,6 +736,145 @@ def chains_around(
     below = _blocks(noise.steps, least, slope, length)
     return below, _blocks(noise.steps, top*(1 + _SLACK), above, noise.steps)
 
+# %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1d1
+def _covering(K):
+    "A chain above K, (b, b), in the order of Kahane."
+    top = float(K.max()*(1 + _SLACK))
+    slope = _slope([np.diag(K, lag).max()/top for lag in range(1, len(K))], max)*(1 + _SLACK)
+    if slope > _STEEPEST: return LognormalChain([0.], [sqrt(top)])
+    return _blocks(len(K), top, slope, len(K))
+
+def _look_above(made, K, h):
+    "What `look` says: the bound by a chain above K, the rest by a lattice that is coarser yet."
+    most, few = _covering(K).look[1], TILTS[::_EACH]
+    x = h*np.arange(-ceil(_END/h*sqrt(made.widest)), ceil(_END/h*sqrt(made.widest)) + 1)
+    found = made.transform(Lattice(h, x, few, 0*few, 0*few))[0].real
+    found = safe_log(np.maximum(found, 0))
+    return np.clip(np.interp(TILTS, few, found - found[0]), -TILTS, most), most
+
+# %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1d2
+class LognormalPairs(LognormalChain):
+    "S for logarithms of which each keeps something of the last two."
+    def __init__(self,
+        slope,  # what X_j keeps of the last one and of that before, shape (b, 2)
+        std,    # of what is added, > 0, 1-d
+    ):
+        """Parameters
+        ----------
+        slope
+            what X_j keeps of the last one and of that before, shape (b, 2)
+        std
+            of what is added, > 0, 1-d
+        """
+        self.slope, self.std, self.b = np.asarray(slope, float), np.asarray(std, float), len(std)
+        self.kept, self.plans, self.moves = {}, {}, np.ones(1)
+        made, sizes, age = np.diag(self.std), np.diag(self.std), np.arange(self.b)
+        L = np.diag(1/self.std)
+        for j, (rows, s) in enumerate(zip(self.slope, self.std, strict=True)):
+            for k, a in enumerate(rows[:j], 1):
+                made[j] += a*made[j-k]
+                sizes[j] += abs(a)*sizes[j-k]
+                L[j, j-k] = -a/s
+        self.K, inverse = made @ made.T, L.T @ L
+        self.var = (made**2).sum(1)
+        ages = np.maximum(age[:, None] - age, 0)*_VARIANCE_ULPS
+        self.off = (ages*sizes**2).sum(1)/self.var + self.b + _VARIANCE_ULPS
+        self._known(inverse)
+
+# %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1d3
+
+@patch
+def _known(self:LognormalPairs, inverse):
+    self.w, self.integrals, self.digits = np.exp(-self.var/2)/self.b, self.b, _FINE
+    self.widest = float(self.var.max()*(1 + self.off.max()*ULP))
+    self.precision = float(np.diag(inverse).max()*(1 + _SUM_ROUNDING))
+    self.ones = float(np.abs(inverse.sum(1)).max() + _SUM_ROUNDING*self.precision)
+    self.total = float((((1 - self.slope.sum(1))/self.std)**2).sum())
+    self.sway = float(np.abs(self.K).sum(1).max()*(1 + _SUM_ROUNDING))
+    beside = inverse - np.diag(np.diag(inverse))
+    self.rate = 1/self.b if (beside <= 0).all() else inf
+
+@patch(cached=True)
+def look(self:LognormalPairs):
+    return _look_above(self, np.maximum(self.K, 0), _COARSE_STEP/sqrt(self.precision))
+
+@patch
+def work(self:LognormalPairs, at): return self.b*len(at.x)**3*len(at.r)
+
+# %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1d4
+def _double_step(at, a, s):
+    "Of `_step`, for two places that it comes from: the older first."
+    kappa = at.tau*(1 - sum(a))/s**2
+    (near, of_near), (far, of_far) = (_phase(at, -x*kappa) for x in a)
+    go, of_go = _phase(at, kappa)
+    of_near, of_far = (of + 2*_KERNEL_ULPS*(x*at.x/s)[:, None]**2
+                       for of, x in ((of_near, a[0]), (of_far, a[1])))
+    of_turn = (1 + (1 - a[0])**2 + (1 - a[1])**2 + sum(a)**2)*(at.tau/s)**2
+    of_go = of_go + 2*_KERNEL_ULPS*((at.x/s)[:, None]**2 + of_turn) + _TERM_ULPS + len(at.x)
+    t = (at.x[:, None] - (a[0]*at.x)[:, None, None] - a[1]*at.x)/s
+    N = np.exp(-t*t/2)*(at.h/(s*sqrt(2*pi)))
+    come, of_come = far[:, None]*near, of_far[:, None] + of_near
+    return np.where(N < _LEAST, 0, N), come, of_come, go, of_go
+
+# %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1d5
+@patch
+def transform(self:LognormalPairs,
+    at,  # a Lattice
+):       # (complex, > 0, >= 0), shape of u
+    """(The sum over the lattice, that of its moduli, its rounding), all over e^{tau^2 total/2}.
+
+    Parameters
+    ----------
+    at
+        a Lattice
+
+    Returns
+    -------
+    (complex, > 0, >= 0), shape of u
+    """
+    first, last = at.x == 0, None
+    f = np.multiply.outer(np.outer(first, first), np.ones(len(at.r))).astype(complex)
+    m, e = f.real, 0*f.real
+    for j, (a, s) in enumerate(zip(self.slope.tolist(), self.std.tolist(), strict=True)):
+        if (a, s) != last: N, come, of_come, go, of_go = _double_step(at, a, s)
+        f, last = f*come, (a, s)
+        columns = np.concatenate([f.real, f.imag, m, e + of_come*m], 2).swapaxes(0, 1)
+        re, im, m, e = np.split(N @ columns, columns.shape[2]//len(at.r), 2)
+        g, modulus, ulps = self._factor(at, j)
+        f, m, e = (re + 1j*im)*(go*g), m*modulus, modulus*(e + (of_go + ulps)*m)
+        little = m < _LEAST
+        f[little], m[little], e[little] = 0, 0, 0
+    def total(v): return by_halves(v.reshape(-1, len(at.r)))
+    return total(f), total(m), total(e)*ULP*(1 + _SUM_ROUNDING)
+
+# %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1d6
+def pairs_of(
+    noise,  # a MatrixFactorization
+    sigma,  # noise std over sensitivity, > 0
+    batches,# of an epoch
+):          # a LognormalPairs, or None where it is none, or too long
+    """The likelihood ratio of one epoch, for three bands of the inverse.
+
+    Parameters
+    ----------
+    noise
+        a MatrixFactorization
+    sigma
+        noise std over sensitivity, > 0
+    batches
+        of an epoch
+
+    Returns
+    -------
+    a LognormalPairs, or None where it is none, or too long
+    """
+    if noise.kind != 'inverse_bands' or noise.steps != batches or batches > _MOST_PAIRS: return None
+    first, *rest = noise.given.tolist()
+    if len(rest) != 2: return None
+    slope = np.tile([-x/first for x in rest], (batches, 1))
+    slope[0], slope[1, 1:] = 0, 0
+    return LognormalPairs(slope, np.full(batches, 1/abs(first)/sigma))
+
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f129
 @patch
 def known(self:LognormalChain):
@@ -773,14 +914,8 @@ def look(self:LognormalBands):
     "The bound is that of a chain above, whose order goes along both sides of a ring at once."
     j, b = np.arange(self.b), self.b
     order = np.where(j % 2, b - 1 - j//2, j//2) if self.closed else j
-    K = np.maximum(self.matrix @ self.matrix.T, 0)[np.ix_(order, order)]*(1 + _SLACK)
-    slope = _slope([np.diag(K, lag).max()/K.max() for lag in range(1, b)], max)*(1 + _SLACK)
-    chain = _blocks(b, K.max(), slope, b) if slope < _STEEPEST else \
-        LognormalChain([0.], [sqrt(K.max())])
-    most, few = chain.look[1], TILTS[::_EACH]
-    at = Lattice(_COARSE_STEP, _COARSE_PLACES, few, 0*few, 0*few)
-    found = safe_log(np.maximum(self.transform(at)[0].real, 0))
-    return np.clip(np.interp(TILTS, few, found - found[0]), -TILTS, most), most
+    K = np.maximum(self.matrix @ self.matrix.T, 0)[np.ix_(order, order)]
+    return _look_above(self, K, _COARSE_STEP)
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1b2
 
@@ -985,6 +1120,7 @@ def kernels_around(
     """
     simple = noise.num_bands == 1 or noise.kind == 'inverse_bands' and len(noise.given) <= 2
     if simple and noise.steps == batches: return chains_around(noise, sigma)
+    if (kernel := pairs_of(noise, sigma, batches)) is not None: return kernel, kernel
     least, most = ring_of(noise, batches) if noise.num_bands < _LONGEST_FOLD else (None, None)
     found = None if least is None else bands_around(least/sigma**2, most/sigma**2)
     if found: return found
