@@ -23,7 +23,12 @@ from dp_saddle import (
 )
 from dp_saddle.base import TooDear
 from dp_saddle.sampling import correlated_noise as page
-from dp_saddle.sampling.correlated_noise import Lattice, LognormalBands, LognormalChain
+from dp_saddle.sampling.correlated_noise import (
+    Lattice,
+    LognormalBands,
+    LognormalChain,
+    LognormalPairs,
+)
 
 
 def ar(b, lam, sigma): return LognormalChain([0.] + (b - 1)*[lam], b*[1/sigma])
@@ -444,6 +449,53 @@ def test_bands_are_summed_one_after_the_other(p, around):
     rate = 2*np.exp(.3j)*(made.w @ np.exp(made.matrix @ z))
     assert made.closed == around
     assert made.transform(at)[0][0] == pytest.approx((weight*np.exp(-rate)).sum(), rel=1e-12)
+
+@pytest.mark.parametrize('K', [.5, 1.6])
+@pytest.mark.parametrize('row', [(.5, .2), (-.6, .3)])
+def test_pairs_meet_bands(row, K):
+    "Three bins, one by the last two: the same covariance by what makes it, another lattice."
+    pairs = LognormalPairs([(0., 0.), (.4, 0.), row], [.8, .6, .9])
+    A = np.linalg.cholesky(pairs.K)
+    bands = LognormalBands([[A[j, j - k] if j >= k else 0. for k in range(3)] for j in range(3)])
+    found, others = pairs.puts(K), bands.puts(K)
+    assert found[1] == pytest.approx(others[1], rel=1e-9)
+    assert found[0] <= others[2] and others[0] <= found[2] < found[0]*(1 + 1e-8)
+    assert math.isinf(pairs.rate) == (row[0] < 0)
+    assert pairs.total == pytest.approx(np.linalg.inv(pairs.K).sum(), rel=1e-12)
+
+def test_pairs_that_are_a_chain():
+    "Nothing is kept of the last but one: the same lattice, the same sum; its rounding is counted."
+    chain = LognormalChain([0., -.6, .8, .5], [.7, .4, .9, .6])
+    pairs = LognormalPairs([(a, 0.) for a in chain.slope], chain.std)
+    np.testing.assert_allclose(pairs.var, chain.var, rtol=1e-14)
+    for name in ('precision', 'ones', 'total'):
+        assert getattr(pairs, name) == pytest.approx(getattr(chain, name), rel=1e-5)
+    h = .25
+    at = Lattice(h, h*np.arange(-16, 13), *np.array([[2., 9.], [.4, .9], [.3, .8]]))
+    value, moduli, rounding = pairs.transform(at)
+    other, sizes, off = chain.transform(at)
+    np.testing.assert_allclose(moduli, sizes, rtol=1e-12)
+    assert (np.abs(value - other) <= rounding + off).all()
+    assert (off < rounding).all() and (rounding < 10*off).all()
+
+@pytest.mark.filterwarnings('ignore:the bounds hold')
+def test_three_bands_of_the_inverse_by_simulation():
+    "Both directions, four standard errors; bounds that are near, where a chain's are apart."
+    noise = MATRICES['three of the inverse']
+    C, rng, sigma, b = noise.matrix(), np.random.default_rng(4), 1.3, noise.steps
+    K = C.T @ C/sigma**2
+    run = CorrelatedBins(Gaussian(sigma=sigma), batches=b, noise=noise)
+    np.testing.assert_allclose(run.chains[0].K, K[::-1, ::-1], rtol=1e-12)
+    X, i = rng.standard_normal((100000, b)) @ C/sigma, rng.integers(b, size=100000)
+    def log_S(X): return np.log(np.exp(X - np.diag(K)/2).mean(1))
+    each = (np.maximum(1 - np.exp(.4 - log_S(X + K[i])), 0),
+            np.maximum(1 - np.exp(.4 + log_S(X)), 0))
+    for way, v in zip(('remove', 'add'), each, strict=True):
+        found, error = ContourAccountant(getattr(run, way)).delta(.4), 4*v.std()/math.sqrt(100000)
+        assert found.lower - error < v.mean() < found.upper + error
+        assert found.upper < found.lower*(1 + 1e-6)
+    long = MatrixFactorization(inverse_bands=[1., -.4, -.2], steps=300)
+    assert page.pairs_of(long, 1., 300) is None and page.pairs_of(HALVES, 1., 20) is None
 
 def in_epochs(noise, b):
     "The sums of columns that are whole epochs apart: of K, M."

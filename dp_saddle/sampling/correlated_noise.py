@@ -47,7 +47,7 @@ _UNDER = 1e-144           # of what is taken for 0, for each place and step
 _DIGITS = 30.             # nats below the put that the plan leaves out
 _SIDE = 16                # terms that a product of matrices adds in any order
 _LEAST = 1e-150           # less is taken for 0
-TILTS = np.append(np.geomspace(1e-6, .05, 15), np.geomspace(.06, 3000., 125))    # of a table
+TILTS = np.append(np.geomspace(1e-6, .05, 15), np.geomspace(.06, 3000., 125))   # of a table
 _ALPHAS = np.geomspace(.06, 1.2, 14)           # openings of a contour that are tried,
 _WIDER = np.array([.4, .6, .8, 1., 1.3])       # strips to the left, over the opening,
 _NARROWER, _LARGEST_ALPHA = .85, 1.45          # to the right; and the largest angle
@@ -72,7 +72,7 @@ _FINE, _COARSE, _DEEPER = 22., 6., 4.    # nats below the put; of many sums at o
 _COARSE_STEP, _EACH = 1.1, 7              # a first look's lattice, and one in so many of its tilts
 _END = 3.                                 # where it ends, over a std
 _MOST_PAIRS = 256                         # batches of chains of pairs
-_DEAR, _CHEAP = 20., 8.                              # products that take as long as a factor, as one of a chain
+_DEAR, _CHEAP = 20., 8.                  # products that a factor takes; that take as long as one
 _MOST_BANDS, _PLACES, _MOST_PLACES = 4, 16., 5e9  # that are summed as they are
 _LONGEST_FOLD, _PERIODS = 200, 400        # lags that are looked at; rows of a ring that is unrolled
 
@@ -343,6 +343,7 @@ def look(self:LognormalChain):
     about = np.maximum(safe_log(np.maximum(value.real, 0)), -at.r)
     return about[value.real > sqrt(_LEAST)], np.minimum.accumulate(most)
 
+# %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1d7
 @patch
 def most(self:LognormalChain,
     t,  # >= 0, any shape
@@ -799,7 +800,7 @@ def look(self:LognormalPairs):
     return _look_above(self, np.maximum(self.K, 0), _COARSE_STEP/sqrt(self.precision))
 
 @patch
-def work(self:LognormalPairs, at): return self.b*len(at.x)**3*len(at.r)
+def work(self:LognormalPairs, at): return self.b*len(at.x)*len(at.x)**2*len(at.r)
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1d4
 def _double_step(at, a, s):
@@ -1222,8 +1223,9 @@ def largest_tilt(self:CorrelatedLoss):
 @dataclass(frozen=True)
 class CorrelatedBins(Mechanism):
     """One epoch of balls in bins with noise that is correlated between its steps (Choquette-Choo
-    et al. 2024): each record is in one of the batches, drawn on its own. Noise that is
-    not of first order has bounds that are apart, and needs C^T C >= 0; else ValueError. Noise of
+    et al. 2024): each record is in one of the batches, drawn on its own. Noise of
+    more than a few bands, and three of the inverse, has bounds that are apart, and needs
+    C^T C >= 0; else ValueError. Noise of
     several epochs: a record is in the same batch in each, of a few bands and batches.
 
     Parameters
