@@ -263,6 +263,7 @@ def test_a_matrix_makes_the_chain():
     np.testing.assert_allclose(chain.var, np.diag(K), rtol=1e-13)
     inverse = np.linalg.inv(K)
     assert chain.total == pytest.approx(inverse.sum(), rel=1e-10)
+    assert chain.sway == pytest.approx(K.sum(1).max(), rel=1e-5)
     assert chain.precision == pytest.approx(np.diag(inverse).max(), rel=1e-10)
     assert chain.ones == pytest.approx(np.abs(inverse.sum(1)).max(), rel=1e-10)
     diagonal = MatrixFactorization(C=np.diag([1., -2., 3.]))
@@ -462,6 +463,8 @@ def test_bands_are_summed_one_after_the_other(p, around):
     weight = np.exp(-(z*z).sum(0)/2 + 1j*at.tau*(made.shift @ z))*(1.1/math.sqrt(2*math.pi))**b
     rate = 2*np.exp(.3j)*(made.w @ np.exp(made.matrix @ z))
     assert made.closed == around
+    np.testing.assert_array_equal(made.moves, bands.max(0))
+    assert made.sway == pytest.approx(made.matrix.sum(0).max(), rel=1e-5)
     assert made.transform(at)[0][0] == pytest.approx((weight*np.exp(-rate)).sum(), rel=1e-12)
 
 @pytest.mark.parametrize('K', [.5, 1.6])
@@ -500,6 +503,8 @@ def test_three_bands_of_the_inverse_by_simulation():
     K = C.T @ C/sigma**2
     run = CorrelatedBins(Gaussian(sigma=sigma), batches=b, noise=noise)
     np.testing.assert_allclose(run.chains[0].K, K[::-1, ::-1], rtol=1e-12)
+    assert run.chains[0].sway == pytest.approx(K.sum(1).max(), rel=1e-5)
+    assert run.chains[0].rate == 1/b
     X, i = rng.standard_normal((100000, b)) @ C/sigma, rng.integers(b, size=100000)
     def log_S(X): return np.log(np.exp(X - np.diag(K)/2).mean(1))
     each = (np.maximum(1 - np.exp(.4 - log_S(X + K[i])), 0),
