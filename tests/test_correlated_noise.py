@@ -544,6 +544,16 @@ def test_rings_are_below_and_above(name):
     assert (below <= M.T @ M).all() and (above >= M.T @ M).all()
     assert (above - below).max() < 1e-8*(M.T @ M).max()
 
+@pytest.mark.parametrize('name', ['bands', 'buffers', 'three of the inverse', 'C'])
+def test_a_chain_covers_a_matrix(name):
+    "Entry by entry; and where all entries are alike, by a single number."
+    C = MATRICES[name].matrix()
+    K = C.T @ C
+    above = covariance(page.covering(K))
+    assert (above >= K).all() and above.max() < K.max()*(1 + 1e-8)
+    one = page.covering(np.full((3, 3), 2.))
+    assert one.b == 1 and 2 < one.var[0] < 2 + 1e-8
+
 @pytest.mark.parametrize('name', RINGS)
 def test_a_chain_is_above_a_ring(name):
     "What bounds the transform of bands: it is at least the transform, at real arguments."

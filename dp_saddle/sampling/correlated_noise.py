@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['TILTS', 'PARTS', 'LognormalChain', 'Lattice', 'Contour', 'chain_of', 'chains_around',
-           'LognormalPairs', 'pairs_of', 'LognormalBands', 'ring_of', 'bands_around',
-           'kernels_around', 'CorrelatedLoss', 'CorrelatedBins']
+           'covering', 'LognormalPairs', 'pairs_of', 'LognormalBands', 'ring_of',
+           'bands_around', 'kernels_around', 'CorrelatedLoss', 'CorrelatedBins']
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f103
 from dataclasses import dataclass, field
@@ -738,8 +738,20 @@ def chains_around(
     return below, _blocks(noise.steps, top*(1 + _SLACK), above, noise.steps)
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1d1
-def _covering(K):
-    "A chain above K, (b, b), in the order of Kahane."
+def covering(
+    K,  # (b, b), >= 0
+):      # a LognormalChain
+    """A chain above K in the order of Kahane.
+
+    Parameters
+    ----------
+    K
+        (b, b), >= 0
+
+    Returns
+    -------
+    a LognormalChain
+    """
     top = float(K.max()*(1 + _SLACK))
     slope = _slope([np.diag(K, lag).max()/top for lag in range(1, len(K))], max)*(1 + _SLACK)
     if slope > _STEEPEST: return LognormalChain([0.], [sqrt(top)])
@@ -747,7 +759,7 @@ def _covering(K):
 
 def _look_above(made, K, h):
     "What `look` says: the bound by a chain above K, the rest by a lattice that is coarser yet."
-    most, few = _covering(K).look[1], TILTS[::_EACH]
+    most, few = covering(K).look[1], TILTS[::_EACH]
     x = h*np.arange(-ceil(_END/h*sqrt(made.widest)), ceil(_END/h*sqrt(made.widest)) + 1)
     found = made.transform(Lattice(h, x, few, 0*few, 0*few))[0].real
     found = safe_log(np.maximum(found, 0))
