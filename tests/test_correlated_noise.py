@@ -584,6 +584,7 @@ def test_rings_by_simulation(name, sigma):
         assert found.upper < 1.001*found.lower
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings('ignore:the bounds hold')
 def test_four_bands_over_ten_epochs():
     "Both directions, two eps: widths below a tenth (adding, a fiftieth); simulation is between."
     noise, b = RINGS['four']
