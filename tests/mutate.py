@@ -196,7 +196,7 @@ def stages(module):
         if tests := tests_of(m):
             pytest = ["-m", "pytest", "-xqm", "not slow", "-p", "no:cacheprovider"]
             yield tests.stem, [*pytest, f"tests/{tests.name}"]
-    judges = dict.fromkeys([module, *BUILT_ON_IT.get(module, []), "accounting"])
+    judges = dict.fromkeys([module, *BUILT_ON_IT.get(module, []), "accounting.best_answers"])
     claims = "claims", ["-m", "pytest", "-xq", "-p", "no:cacheprovider", "tests/test_claims.py"]
     return [("import", ["-c", SMOKE]), *(stage for m in judges for stage in both(m)), claims]
 
