@@ -3,9 +3,11 @@ forms of Gaussian steps, quadrature of sampled ones."""
 import itertools
 import json
 import math
+import re
 import warnings
 from decimal import localcontext
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -166,6 +168,14 @@ def test_the_product_of_rates_promises_too_much(coarse):
     lower = [ContourAccountant(5*TwoLevelSampled(local, rate=.4, whose=whose)).epsilon(1e-6).lower
              for whose in WHOSE]
     assert 1.1*flat < lower[0] < lower[1] < epsilon(5*local, delta=1e-6)
+
+@pytest.mark.parametrize('place', ['README.md', 'nbs/faq.ipynb', 'nbs/interop/flower.ipynb',
+                                   'nbs/interop/events.ipynb', 'dp_saddle/command/words.py'])
+def test_nobody_is_to_multiply_rates(place):
+    "Where people look: front page, questions, adapters, --help."
+    text = (Path(__file__).parent.parent/place).read_text(encoding='utf-8')
+    assert re.search(r"rates?\b[^.|]*?\b(not\b[^.|]*?\bmultiplied|multiply the two rates)",
+                     text.replace("'\n          '", ''))
 
 @pytest.mark.parametrize('seed', range(5))
 def test_hulls_are_on_their_sides_of_any_curve(seed):

@@ -146,7 +146,8 @@ _SAMPLINGS = {
     'fixedorder': 'fixed-order', 'cyclicpoisson': 'cyclic-poisson',
     'withoutreplacement': 'without-replacement', 'withreplacement': 'with-replacement'}
 _TEXTS = 'privacy_unit', 'mechanism', 'schedule', 'relation', 'tries', 'matrix'
-_OF_N = re.compile(r'\s*auto\s*|\s*[0-9.eE+-]+\s*/\s*[A-Za-z_][\w.() ]*', re.IGNORECASE)
+_POWER = r'(?:\s*(?:\^|\*\*)\s*([0-9.]+)\s*)?'
+_OF_N = re.compile(rf'\s*auto\s*|\s*([0-9.eE+-]+)\s*/\s*[A-Za-z_][\w.() ]*{_POWER}', re.IGNORECASE)
 _FACTORS = frozenset('accumulate world_size devices num_nodes'.split())       # of a batch
 _COUNTS = _FACTORS.union('batch_size whole_batch device_batch steps dataset_size clients cohort '
                          'noise_cohort rounds max_batch_size unit_records microbatches '
@@ -217,12 +218,20 @@ def _walk(tree, keys=()):
         yield (*keys, key), value
         if isinstance(value, (dict, list)): yield from _walk(value, (*keys, key))
 
+_SYNTHESIZERS = 'per_sample_max_grad_norm', '1/N^1.2'   # a key of theirs, and what auto is there
+
+def _of_synthesizers(word, value, tree, keys):
+    "A value; the delta `auto` beside a key of Gretel's and NeMo's synthesizers is what they say."
+    beside, delta = _SYNTHESIZERS
+    if word != 'delta' or str(value).strip().lower() != 'auto' or keys[-1] != word: return value
+    return delta if beside in _at(tree, keys[:-1]) else value
+
 def _entries(tree):
     "{word: all entries that mean it}."
     found = {}
     for keys, value in _walk(tree):
         if (word := _word_of(keys)) is None: continue
-        value = _name_of(word, _filled(value, tree, keys))
+        value = _of_synthesizers(word, _name_of(word, _filled(value, tree, keys)), tree, keys)
         if value is None and word in _FACTORS: continue
         usable = _usable(word, value)
         section = isinstance(value, dict) and any(_word_of((*keys, key)) for key in value)
@@ -553,8 +562,9 @@ def _question(self, word):
     if not isinstance(self.data, (int, float)):
         self.used.pop(word)
         return None, f"{self.where(self.usable(word)[0])} is 1/N, and dataset_size is not said"
-    top = value.partition('/')[0] if '/' in value else '1'
-    number = float(exact(top.strip())/Fraction(self.data))
+    top, power = _OF_N.fullmatch(value).groups()
+    number = float(exact((top or '1').strip())/Fraction(self.data))
+    if power: number = number*self.data**(1 - float(power))
     self.used[word] = self.used[word]._replace(value=number)
     return number, ''
 
