@@ -246,6 +246,13 @@ def test_pld_of_dp_accounting():
     low = pld.from_gaussian_mechanism(2., pessimistic_estimate=False)
     with pytest.raises(ValueError, match='curve must be a pessimistic one'): privacy_profile(low)
 
+def test_pld_of_riskcal():
+    "The distribution that their accountant has after fifty steps."
+    accountant = pytest.importorskip('riskcal.accountants').CTDAccountant()
+    for _ in range(50): accountant.step(noise_multiplier=2., sample_rate=.1)
+    exact = epsilon(50*S(Gaussian(sigma=2.), .1), delta=1e-5)
+    assert exact <= epsilon(privacy_profile(accountant.get_pld()), delta=1e-5) < 1.01*exact
+
 def test_rdp_of_dp_accounting():
     accounting = pytest.importorskip('dp_accounting.rdp.rdp_privacy_accountant')
     orders = list(range(2, 64))
