@@ -17,7 +17,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..base import ULP, counted, log_chernoff_factor, log_expm1, patch, safe_log
+from dp_saddle.base import (
+    TINY,
+    ULP,
+    capped_exp,
+    capped_expm1,
+    counted,
+    log_chernoff_factor,
+    log_expm1,
+    patch,
+    safe_log,
+)
 from .gaussian_tables import cgfs_of
 from .line import log_curve
 from .smoothing import Smoothing
@@ -40,8 +50,6 @@ _SUM_ULPS = 64           # of a sum of terms, relative to their sizes, beside on
 _PHASE_ROUNDING = 4*ULP  # of eps s
 _SCALE_ROUNDING = 16*ULP # of sums of a few exponents and logarithms, relative to their sizes
 _EDGE = 1 + 1e-12        # of the place of the last node
-_LOG_HUGE = 600          # exponents are cut here, where bounds say nothing any more
-_TINY = 1e-300           # before a logarithm
 
 # %% ../../nbs/engine/many.ipynb #8267957a
 # Tuning: only time and width depend on it.
@@ -473,7 +481,7 @@ def _mixing_share(family, spread, G, goal):
     "log of the share of delta that mixing may take at each tilt; G: log of Chernoff's bound."
     if not spread.any():
         return np.full_like(G, -inf)
-    lost = np.log(spread @ family.mixing + _TINY) + G - log_chernoff_factor(family.t)
+    lost = np.log(spread @ family.mixing + TINY) + G - log_chernoff_factor(family.t)
     return lost - goal[:, None] - np.log1p(2*family.t)
 
 # %% ../../nbs/engine/many.ipynb #32642873
@@ -619,7 +627,7 @@ class LineBatch:
         self.noise = (size*(relative + (plan.nodes + _SUM_ULPS)*ULP)).sum(1)
         self.noise += (np.exp(change.real)*(1 + relative)) @ off
         lost = tail - self.base + self.off + _SCALE_ROUNDING*(np.abs(tail) + np.abs(self.base))
-        self.noise += np.exp(np.minimum(lost, _LOG_HUGE))
+        self.noise += capped_exp(lost)
         self.slope = _PHASE_ROUNDING*size @ self.s
         self._set_alias(family, plan, K)
 
@@ -665,12 +673,12 @@ def _relative_error(self:LineBatch, table, mixed):
     else:
         log_error, mixed = over(log_off(table.log_error)), True
     if not mixed or table.mixing is None:
-        return np.expm1(np.minimum(log_error, _LOG_HUGE))
-    error = np.expm1(np.minimum(log_error + (1 + many)*(spread @ table.mixing), _LOG_HUGE))
+        return capped_expm1(log_error)
+    error = capped_expm1(log_error + (1 + many)*(spread @ table.mixing))
     if not error.max() > 2:
         return error
     size = over(table.log_error) + (1 + many)*(steps @ table.jump)
-    both = 1 + np.exp(np.minimum(size, _LOG_HUGE))                   # both are small there
+    both = 1 + capped_exp(size)                   # both are small there
     return np.minimum(error, both)
 
 # %% ../../nbs/engine/many.ipynb #25ec0a58
@@ -703,7 +711,7 @@ def log_delta(self:LineBatch, eps, side):
     if side < 0:
         far = self._alias(eps - self.reach) - scale + self.off
         far += _SCALE_ROUNDING*(1 + np.abs(self.base) + self.t*eps)
-        total -= np.exp(np.minimum(far, _LOG_HUGE))
+        total -= capped_exp(far)
     log_total = safe_log(np.maximum(total, 0))
     sizes = 1 + np.abs(self.base) + self.t*eps + np.where(total > 0, np.abs(log_total), 0)
     return scale + log_total + side*(self.off + _SCALE_ROUNDING*sizes), fall

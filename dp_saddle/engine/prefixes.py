@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..base import TINY, ULP, counted, log_chernoff_factor, patch
+from ..base import TINY, ULP, capped_exp, capped_expm1, counted, log_chernoff_factor, patch
 from dp_saddle.engine.many import (
     LossFamily,
     SplitCounts,
@@ -34,7 +34,6 @@ _PHASE_ULPS = 4         # of eps s
 _SCALE_ULPS = 16        # of log delta - K + t eps
 _COMPARED = 1 - 8*ULP   # of a sum that is compared with delta
 _SHARE = .01            # of noise that the slope's may take, twice: any share is right
-_LOG_HUGE = 600.        # exponents are cut here, where bounds say nothing any more
 # Tuning: only time and width depend on it.
 _EACH, _MOST_APART = 64, 1 << 10 # prefixes asked for as records: so many, then 1/_EACH apart
 _ROUNDS, _EXCESS = 6, 1e-10     # of Newton's method; of eps that a proof may cost
@@ -150,7 +149,7 @@ class _Line:
         over += (1 + many)*(last.counts @ (table.error[:, None] + off))
         if table.mixing is not None: over += (1 + many)*(last.spread @ table.mixing)
         self.over, first_base = over, first.counts @ table.K
-        self.tail = np.exp(min(stretch.tail - first_base + over[0] + self.scale, _LOG_HUGE))
+        self.tail = capped_exp(stretch.tail - first_base + over[0] + self.scale)
 
 # %% ../../nbs/engine/prefixes.ipynb #86b754df
 def _running(array, schedule, steps):
@@ -178,12 +177,12 @@ def ask(self:_Line, rows, eps, log_delta):
     angle = self.y[rows] - np.multiply.outer(eps, self.s)
     sums, sine = (size*np.cos(angle)).sum(1), (size*np.sin(angle)) @ self.s
     over = self.over + _PHASE_ULPS*ULP*self.s*eps.max()
-    off = np.expm1(np.minimum(over, _LOG_HUGE)) + (len(self.s) + _SUM_ULPS)*ULP
+    off = capped_expm1(over) + (len(self.s) + _SUM_ULPS)*ULP
     noise = (1 + _SHARE)*(size @ off) + self.tail
     bend = (1 + _ULPS*ULP)*(1 + off.max()/_SHARE)*(size @ self.bend)
     base = self.base[rows]
     scale = self.scale + _SCALE_ULPS*ULP*(1 + np.abs(base) + self.t*eps - log_delta)
-    goal = np.exp(np.minimum(log_delta - base + self.t*eps - scale, _LOG_HUGE))*_COMPARED
+    goal = capped_exp(log_delta - base + self.t*eps - scale)*_COMPARED
     steep = self.t*sums - sine
     fall = np.maximum(steep, goal*self.t/_FLAT)
     def above(d):

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..base import TINY, ULP, counted, invert, noted, patch
+from ..base import END_STEPS, LENGTHEN, NUDGE, TINY, ULP, counted, invert, noted, patch
 from ..losses import epsilon_of_mu
 from ..plrv import MASS_ERROR
 
@@ -35,11 +35,8 @@ _OUTWARDS = 8                # times as far each time, where Newton's method doe
 
 # %% ../../nbs/engine/solve.ipynb #501e0009
 # Tuning: only time and width depend on it. The ends, and where a search stops early.
-_MAX_OUTWARDS = 30           # steps from the root to an end
 _LONGEST = 10                # nats that such a step makes up for at most
-_LENGTHEN = .01              # of the bounds' width, or the rest, by which it is too long; doubled
 _INWARDS, _ROUNDS_INWARDS = .1, 3    # and that first ones make up for where an end is proved
-_NUDGE = 4                   # ulps by which it is too long
 _FINELY = 64                 # parts of what the bounds are apart: no end is worth more
 _WIDE = .1                   # relative width of eps at which single steps are asked
 _NEARBY = .1                 # and at which it is where to begin
@@ -405,7 +402,7 @@ def _edges(line, start, fall, goals, enough):
     """Where delta is proved to be at least, and at most, each goal, from `start` on; or 0, and
     `enough`; both of shape (2, goals)."""
     ends, best = start, np.zeros(start.shape) + [[0.], [enough]]
-    for k in range(_MAX_OUTWARDS):
+    for k in range(END_STEPS):
         logs = line.log_bounds(ends.ravel()).reshape(-1, *ends.shape)
         short = np.minimum([goals - logs[0, 0], logs[2, 1] - goals], _LONGEST)
         best = np.where(short <= 0, _SIDES*np.minimum(_SIDES*best, _SIDES*ends), best)
@@ -414,8 +411,8 @@ def _edges(line, start, fall, goals, enough):
         left |= (-_INWARDS < short) & (short < -apart*bool(k)) & (k < _ROUNDS_INWARDS)
         if not left.any(): break
         more = apart + np.maximum(short, 0)*(k > 0)
-        step = (short + _LENGTHEN*2**k*more)/fall
-        moved = np.clip(ends + _SIDES*(step + _NUDGE*ULP*(1 + ends)), 0, enough)
+        step = (short + LENGTHEN*2**k*more)/fall
+        moved = np.clip(ends + _SIDES*(step + NUDGE*(1 + ends)), 0, enough)
         ends = np.where(left, moved, ends)
     return best
 

@@ -146,8 +146,8 @@ _SAMPLINGS = {
     'fixedorder': 'fixed-order', 'cyclicpoisson': 'cyclic-poisson',
     'withoutreplacement': 'without-replacement', 'withreplacement': 'with-replacement'}
 _TEXTS = 'privacy_unit', 'mechanism', 'schedule', 'relation', 'tries', 'matrix'
-_POWER = r'(?:\s*(?:\^|\*\*)\s*([0-9.]+)\s*)?'
-_OF_N = re.compile(rf'\s*auto\s*|\s*([0-9.eE+-]+)\s*/\s*[A-Za-z_][\w.() ]*{_POWER}', re.IGNORECASE)
+_OF_N = re.compile(r'\s*auto\s*|\s*([0-9.eE+-]+)\s*/\s*[A-Za-z_][\w.() ]*'
+                   r'(?:(?:\^|\*\*)\s*([0-9.]+)\s*)?', re.IGNORECASE)
 _FACTORS = frozenset('accumulate world_size devices num_nodes'.split())       # of a batch
 _COUNTS = _FACTORS.union('batch_size whole_batch device_batch steps dataset_size clients cohort '
                          'noise_cohort rounds max_batch_size unit_records microbatches '
@@ -210,6 +210,14 @@ class Entry(NamedTuple):
     @property
     def has_value(self): return self.value is not UNCLEAR and self.value is not None
 
+# %% ../../nbs/practice/training_configs.ipynb #a1f3e8b7
+_AUTO = 'per_sample_max_grad_norm', '1/N^1.2'   # a key of synthesizers, and what auto is there
+
+def _auto(word, value, tree, keys):
+    "A value; of the delta `auto` beside a key of Gretel's and NeMo's synthesizers, what they say."
+    beside = word == keys[-1] == 'delta' and _AUTO[0] in _at(tree, keys[:-1])
+    return _AUTO[1] if beside and str(value).strip().lower() == 'auto' else value
+
 # %% ../../nbs/practice/training_configs.ipynb #1a660987
 def _walk(tree, keys=()):
     "(its keys, the value) of everything in a tree, in its order."
@@ -218,20 +226,12 @@ def _walk(tree, keys=()):
         yield (*keys, key), value
         if isinstance(value, (dict, list)): yield from _walk(value, (*keys, key))
 
-_SYNTHESIZERS = 'per_sample_max_grad_norm', '1/N^1.2'   # a key of theirs, and what auto is there
-
-def _of_synthesizers(word, value, tree, keys):
-    "A value; the delta `auto` beside a key of Gretel's and NeMo's synthesizers is what they say."
-    beside, delta = _SYNTHESIZERS
-    if word != 'delta' or str(value).strip().lower() != 'auto' or keys[-1] != word: return value
-    return delta if beside in _at(tree, keys[:-1]) else value
-
 def _entries(tree):
     "{word: all entries that mean it}."
     found = {}
     for keys, value in _walk(tree):
         if (word := _word_of(keys)) is None: continue
-        value = _of_synthesizers(word, _name_of(word, _filled(value, tree, keys)), tree, keys)
+        value = _auto(word, _name_of(word, _filled(value, tree, keys)), tree, keys)
         if value is None and word in _FACTORS: continue
         usable = _usable(word, value)
         section = isinstance(value, dict) and any(_word_of((*keys, key)) for key in value)
