@@ -65,6 +65,30 @@ def test_a_shortfall_is_noticed(name, monkeypatch):
     assert min(gaps) < 0
 
 
+def over(t, y, logw):
+    "log_moduli of nodes that are exact, at frequency 0, over the sum in 50 digits; in ULP."
+    found = plrv_moduli.log_moduli(t, np.zeros(1), np.array(y) + 0j, np.array(logw) + 0j, (0, 0))
+    with mp.workdps(50):
+        terms = [mp.exp(mp.mpf(w) + mp.mpf(t) * mp.mpf(l)) for l, w in zip(y, logw, strict=True)]
+        return float((mp.mpf(float(found[0])) - mp.log(mp.fsum(terms))) / ULP)
+
+
+# Numpy adds up a row in eight sums. What is below half an ULP is lost in the one that begins with
+# 1: fifteen terms, 7.5 ULP in all.
+LOST = 1.0, [0.0] * 128, [0.0, *[float(np.log(0.499 * ULP))] * 127]
+# Half an ULP of 1024 is 512 ULP of 1. The product, its sum with log w and the logarithm's sum with
+# it are rounded down, by nearly 1500 together; the exponents' own allowance is 1060.
+FALLS = 1.7673, [582.25, 578.638], [511 * ULP, 0.0]
+
+
+@pytest.mark.parametrize('name, case', [('_MODULUS_ULPS', LOST), ('_LOG_ULPS', FALLS)])
+def test_each_allowance_of_a_sum_is_needed(name, case, monkeypatch):
+    "The sums are rounded up; without one of the allowances, one of them is not."
+    assert over(*case) > 0
+    monkeypatch.setattr(plrv_moduli, name, 0)
+    assert over(*case) < 0
+
+
 def test_atoms_are_rounded_up():
     "The atoms' sum, to the power of 10^13, and each branch's of a mixture."
     rng = np.random.default_rng(3)

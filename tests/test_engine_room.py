@@ -1,5 +1,5 @@
-"""The engine room for those who come to it: each page says who needs it and what its one result is,
-and the site says who uses it."""
+"""The engine room, and the folders of "Using it", for those who come to them: each page says who
+needs it and what its one result is, and the site says who uses it."""
 import re
 from functools import lru_cache
 from importlib import import_module
@@ -10,7 +10,7 @@ import source
 
 from house import DOORS, NBS, NOTEBOOKS
 
-ROOMS = [start for start in source.PARTS["The engine room"]]
+ROOMS = source.PARTS["Using it"] + source.PARTS["The engine room"]
 PAGES = [path for path in NOTEBOOKS if path.stem != "index"
          and path.relative_to(NBS).as_posix().startswith(tuple(ROOMS))]
 HEAD = re.compile(r"\*\*You need this if\*\* (.+?)\. \*\*Its one result\*\*: (.+?)\.$", flags=re.M)

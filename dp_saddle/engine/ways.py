@@ -325,7 +325,7 @@ WAYS += (
     Way(_BETWEEN_ENDS, "ends of eps that are close already", "8 digits in place of 7",
         'engine/ways#The-accountant'),
     Way('SelectionAccountant', "runs of which the best is published",
-        "less than the sum of all tries", 'practice/selection#All-of-it', whole=_brings_its_own),
+        "less than the sum of all tries", 'practice/selection#Both-bounds', whole=_brings_its_own),
     Way('WorstCaseAccountant', "steps that are known by their moments only",
         "proved bounds without a law", 'steps/worst_case#Bounds-of-such-a-run', whole=_by_moments),
     Way('TiltedFFT', "losses on a lattice, or bracketed between two", "one transform for all eps",
