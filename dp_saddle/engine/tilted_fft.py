@@ -27,7 +27,6 @@ from dp_saddle.base import (
     checks,
     counted,
     decaying_sums,
-    in_blocks,
     patch,
     quoted,
     tail_sums,
@@ -69,7 +68,8 @@ _SMALLEST_LOG = -760             # e^-760 is e^-15 of the smallest double, half 
 # Tuning: only time and width depend on it.
 _FIRST_DOTS, _MORE_DOTS = 4, 1.25                  # how far the dots go, and how much further
 _LAST_DOT = 1e-303                                 # where they may end
-_MAX_DOTS, _LEAST_NODES = 1 << 22, 50                   # dots; nodes of an evaluation
+_MAX_DOTS, _LEAST_NODES = 1 << 22, 50                   # dots; nodes of an evaluation,
+_MAX_BLOCK = 1 << 22                               # of a block: sums over atoms are shared there
 _MOVES = 1e-13*10.**np.arange(9)                   # how far outwards the dots are moved
 _SAME, _MAX_LATTICE = 1e-10, 1 << 20               # gaps that pass for 0; points of a lattice,
 _MAX_CUT, _LEFT_OUT = 1 << 36, 1e-7                # of one that is cut; mass left out, over delta
@@ -126,7 +126,7 @@ def _mark(plrv, mesh, sides):
     x = mesh*np.arange(ceil(_last_dot(plrv, mesh)/mesh) + 2)
     nodes = int(max(plrv.nodes_at(0.), _LEAST_NODES))
     _say_price(len(x)*nodes)
-    blocks = in_blocks(x, nodes)
+    blocks = np.array_split(x, 1 + len(x)*nodes//_MAX_BLOCK)
     def bound(side, block):
         curve = partial(plrv.log_delta_to, side=side)
         return widened_to(side, curve, block, _CURVE_ULPS*ULP, reach_of(plrv))
