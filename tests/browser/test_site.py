@@ -547,13 +547,15 @@ def test_one_search_box_and_an_icon(browser):
     assert icon.split('?')[0].endswith('favicon.svg')
 
 
-def test_numbers_in_the_sidebar_and_sliders_in_chapter_07():
+def test_numbers_in_the_sidebar_and_sliders_in_chapters():
     sidebar = read('preface.html').split('<article', 1)[0]
     for number, title in (('1', 'Privacy-loss random variables'), ('11', 'Live curves')):
         assert f'{number} {title}' in sidebar
-    shown = read('11_live_curves.html')
-    live = re.findall(r'<figure class="explorer"[^>]* id="explorer-(\w+)"', shown)
-    assert set(live) == set(EXPLORERS)
+    def live(page):
+        return re.findall(r'<figure class="explorer"[^>]* id="explorer-(\w+)"', read(page))
+    chapters = [page for page in PAGES if re.match(r'\d\d_', page)]
+    assert set(live('11_live_curves.html')) == {'curve', 'tradeoff', 'sampling'}
+    assert {name for page in chapters for name in live(page)} == set(EXPLORERS)
 
 
 def test_links_to_a_code_host():
