@@ -277,7 +277,8 @@ def _factor(self:LognormalChain, at, j):
     return modulus*np.exp(-1j*v*np.sin(at.psi)), modulus, v*(_RATE_ULPS + self.var[j]*self.off[j])
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f113
-def _step(at, a, s):
+@patch
+def _step(self:LognormalChain, at, a, s):
     "The kernel; phases where it comes from and where it goes, each with its ulps."
     kappa = at.tau*(1 - a)/s**2
     come, of_come = _phase(at, -a*kappa)
@@ -286,6 +287,12 @@ def _step(at, a, s):
     of_turn = (1 + (1 - a)**2)*(at.tau/s)**2
     of_go = of_go + _KERNEL_ULPS*((at.x/s)[:, None]**2 + of_turn) + _TERM_ULPS + log2(len(at.x))
     return _kernel(at, a, s), come, of_come, go, of_go
+
+@patch
+def _start(self:LognormalChain, at): return at.x == 0
+
+@patch
+def _moved(self:LognormalChain, N, columns): return _product(N, columns)
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f114
 @patch
@@ -303,18 +310,20 @@ def transform(self:LognormalChain,
     -------
     (complex, > 0, >= 0), shape of u
     """
-    f, last = np.multiply.outer(at.x == 0, np.ones(len(at.r))).astype(complex), None
+    start, last = self._start(at), None
+    f = np.multiply.outer(start, np.ones(len(at.r))).astype(complex)
     m, e = f.real, 0*f.real
-    for j, step in enumerate(zip(self.slope, self.std, strict=True)):
-        if step != last: N, come, of_come, go, of_go = _step(at, *step)
+    for j, step in enumerate(zip(self.slope.tolist(), self.std.tolist(), strict=True)):
+        if step != last: N, come, of_come, go, of_go = self._step(at, *step)
         f, last = f*come, step
-        columns = np.hstack([f.real, f.imag, m, e + of_come*m])
-        re, im, m, e = np.split(_product(N, columns), len(columns[0])//len(at.r), axis=1)
+        columns = self._moved(N, np.concatenate([f.real, f.imag, m, e + of_come*m], -1))
+        re, im, m, e = np.split(columns, columns.shape[-1]//len(at.r), -1)
         g, modulus, ulps = self._factor(at, j)
         f, m, e = (re + 1j*im)*go*g, m*modulus, modulus*(e + (of_go + ulps)*m)
         little = m < _LEAST
         f[little], m[little], e[little] = 0, 0, 0
-    return by_halves(f), by_halves(m), by_halves(e)*ULP*(1 + _SUM_ROUNDING)
+    f, m, e = (by_halves(v.reshape(-1, len(at.r))) for v in (f, m, e))
+    return f, m, e*ULP*(1 + _SUM_ROUNDING)
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f11c
 @patch
@@ -815,8 +824,9 @@ def look(self:LognormalPairs):
 def work(self:LognormalPairs, at): return self.b*len(at.x)*len(at.x)**2*len(at.r)
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1d4
-def _double_step(at, a, s):
-    "Of `_step`, for two places that it comes from: the older first."
+@patch
+def _step(self:LognormalPairs, at, a, s):
+    "The same for two places that it comes from: the older first."
     kappa = at.tau*(1 - sum(a))/s**2
     (near, of_near), (far, of_far) = (_phase(at, -x*kappa) for x in a)
     go, of_go = _phase(at, kappa)
@@ -829,36 +839,11 @@ def _double_step(at, a, s):
     come, of_come = far[:, None]*near, of_far[:, None] + of_near
     return np.where(N < _LEAST, 0, N), come, of_come, go, of_go
 
-# %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1d5
 @patch
-def transform(self:LognormalPairs,
-    at,  # a Lattice
-):       # (complex, > 0, >= 0), shape of u
-    """(The sum over the lattice, that of its moduli, its rounding), all over e^{tau^2 total/2}.
+def _start(self:LognormalPairs, at): return np.outer(at.x == 0, at.x == 0)
 
-    Parameters
-    ----------
-    at
-        a Lattice
-
-    Returns
-    -------
-    (complex, > 0, >= 0), shape of u
-    """
-    first, last = at.x == 0, None
-    f = np.multiply.outer(np.outer(first, first), np.ones(len(at.r))).astype(complex)
-    m, e = f.real, 0*f.real
-    for j, (a, s) in enumerate(zip(self.slope.tolist(), self.std.tolist(), strict=True)):
-        if (a, s) != last: N, come, of_come, go, of_go = _double_step(at, a, s)
-        f, last = f*come, (a, s)
-        columns = np.concatenate([f.real, f.imag, m, e + of_come*m], 2).swapaxes(0, 1)
-        re, im, m, e = np.split(N @ columns, columns.shape[2]//len(at.r), 2)
-        g, modulus, ulps = self._factor(at, j)
-        f, m, e = (re + 1j*im)*(go*g), m*modulus, modulus*(e + (of_go + ulps)*m)
-        little = m < _LEAST
-        f[little], m[little], e[little] = 0, 0, 0
-    def total(v): return by_halves(v.reshape(-1, len(at.r)))
-    return total(f), total(m), total(e)*ULP*(1 + _SUM_ROUNDING)
+@patch
+def _moved(self:LognormalPairs, N, columns): return N @ columns.swapaxes(0, 1)
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1d6
 def pairs_of(
