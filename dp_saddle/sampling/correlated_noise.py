@@ -57,7 +57,8 @@ _FEWEST, _MOST = 5, 2000                       # points of a contour
 _TURNS = 2.4*np.linspace(0, 1, 61)**2             # turns of a path that are tried,
 _SAFE_TURN = 1.56                              # and the angle that is left, at most
 PARTS = np.linspace(.05, 1, 20)               # of the widest strip
-_WORSE, _NOTHING = 1.5, 8.        # nats: a turn may be worse than the best; a term, nothing
+_WORSE, _ROUNDED = 1.5, 25.       # nats: a turn may be worse; terms' size over the goal, at least
+_TOGETHER = 6                     # points that share a lattice
 _ROUGH_STEP, _ROUGH_ENDS = .25, (20., 8.)      # a table's lattice: over a std, and its ends
 _LOWEST, _SAFE = -650., 12.       # log of a double; eps that are looked at, nats
 _MOST_WORK = 4e10                 # products
@@ -543,7 +544,7 @@ def lattice(self:LognormalChain,
     grown = np.minimum(grown, 0) + nats[:, :, None]
     grown = grown + a*_TURNS[:, None]*self.ones + a*a*self.precision/2
     h = (2*pi*a/np.maximum(grown, 1)).max(2)
-    best = np.maximum(size.min(1) + _WORSE, goal + self.digits - _NOTHING)
+    best = np.maximum(size.min(1) + _WORSE, goal + _ROUNDED)
     h = np.where(size <= best[:, None], h, 0)
     best = h.argmax(1)[:, None]
     nats, most, t = (np.take_along_axis(v, best, 1)[:, 0] for v in (nats, most, t))
@@ -636,14 +637,27 @@ def _planned(self:LognormalChain, K):
 def _plan(self:LognormalChain, K):
     v, about = self.guess(K)
     goal = about - self.digits - _DEEPER*(K > 1)*(self.digits == _COARSE)
-    found = [(line, self.lattice(line.u, safe_log(np.abs(line.weights(K))), goal))
-             for line in self._contours(K, v, goal)]
-    line, at = min(found, key=lambda pair: self.work(pair[1]), default=(None, None))
-    if not found or self.work(at) > _MOST_WORK:
+    found = [(line, self._lattices(line, K, goal)) for line in self._contours(K, v, goal)]
+    def work(pair): return sum(map(self.work, pair[1]))
+    line, parts = min(found, key=work, default=(None, ()))
+    if not found or work((line, parts)) > _MOST_WORK:
         raise TooDear("sigma must be smaller for this noise, or batches fewer: a sum is too long")
+    tau, value, off = (np.concatenate(v) for v in zip(*map(self._bounded, parts), strict=True))
+    ulps = _TERM_ULPS*(1 + tau**2*self.total) + len(tau)
+    return line, tau, value, off + np.abs(value)*ulps*ULP
+
+@patch
+def _lattices(self:LognormalChain, line, K, goal):
+    "Lattices for the points of a Contour, some at a time."
+    logs, n = safe_log(np.abs(line.weights(K))), ceil((line.n + 1)/_TOGETHER)
+    return [self.lattice(u, weight, goal - log(n)) for u, weight in
+            zip(np.array_split(line.u, n), np.array_split(logs, n), strict=True)]
+
+@patch
+def _bounded(self:LognormalChain, at):
+    "(Turns, the transform, what it is off by), each of shape of u."
     value, _, off = self.transform(at)
-    ulps = _TERM_ULPS*(1 + at.tau**2*self.total) + len(at.r)
-    return line, at.tau, value, off + self.left_out(at, PARTS) + np.abs(value)*ulps*ULP
+    return at.tau, value, off + self.left_out(at, PARTS)
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1c6
 
