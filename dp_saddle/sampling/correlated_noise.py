@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['TILTS', 'PARTS', 'LognormalChain', 'Lattice', 'Contour', 'chain_of', 'chains_around',
            'covering', 'LognormalPairs', 'pairs_of', 'LognormalBands', 'ring_of',
-           'bands_around', 'kernels_around', 'CorrelatedLoss', 'CorrelatedBins']
+           'bands_of', 'kernels_around', 'CorrelatedLoss', 'CorrelatedBins']
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f103
 from dataclasses import dataclass, field
@@ -58,7 +58,7 @@ _TURNS = 2.4*np.linspace(0, 1, 61)**2             # turns of a path that are tri
 _SAFE_TURN = 1.56                              # and the angle that is left, at most
 PARTS = np.linspace(.05, 1, 20)               # of the widest strip
 _WORSE, _ROUNDED = 1.5, 25.       # nats: a turn may be worse; terms' size over the goal, at least
-_TOGETHER = 6                     # points that share a lattice
+_TOGETHER, _EVEN = 6, 4.          # points that share a lattice; nats of 1/eta, at least
 _ROUGH_STEP, _ROUGH_ENDS = .25, (20., 8.)      # a table's lattice: over a std, and its ends
 _LOWEST, _SAFE = -650., 12.       # log of a double; eps that are looked at, nats
 _MOST_WORK = 4e10                 # products
@@ -69,13 +69,14 @@ _FIRST_EPS = np.geomspace(.01, 20, 80)         # of a first guess
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1ba
 # Tuning: only time and width depend on it.
-_FINE, _COARSE, _DEEPER = 22., 6., 4.    # nats below the put; of many sums at once, removing
+_FINE, _COARSE, _DEEPER = 22., 6., 5.    # nats below the put; of many sums at once, removing
 _COARSE_STEP, _EACH = 1.1, 7              # a first look's lattice, and one in so many of its tilts
 _END = 3.                                 # where it ends, over a std
 _MOST_PAIRS = 256                         # batches of chains of pairs
 _DEAR, _CHEAP = 20., 8.                  # products that a factor takes; that take as long as one
 _MOST_BANDS, _PLACES, _MOST_PLACES = 4, 16., 5e9  # that are summed as they are
 _LONGEST_FOLD, _PERIODS = 200, 400        # lags that are looked at; rows of a ring that is unrolled
+_FARTHEST = 1e-6                          # a ring from what is made, relative
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f10c
 def _variances(slope, std):
@@ -96,6 +97,8 @@ def _rows(slope, var):
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f10d
 class LognormalChain:
     "S, the mean of lognormal numbers of mean 1 whose logarithms are a Gaussian Markov chain."
+    away, together = 0., _TOGETHER      # of K from what is meant, relative; points of a lattice
+    plain = False                       # are roundings compared with 1, or with phi?
     def __init__(self,
         slope,  # what X_j keeps of the last one, 1-d; the first is 0
         std,    # of what is added, > 0, likewise
@@ -536,16 +539,18 @@ def lattice(self:LognormalChain,
     psi = theta[:, None] - _TURNS
     nats = log_weight[:, None] - goal + log(len(u)*2*self.integrals) + _TURNS**2*self.total/2
     t = r[:, None]*np.maximum(np.cos(psi), ULP)
-    size = self.about(t) + log_weight[:, None] + _TURNS**2*self.total/2
+    phi, size = self.about(t), log_weight[:, None] + _TURNS**2*self.total/2
     size = np.where((psi < _SAFE_TURN) & (psi > -ULP), size, inf)
+    fine = (phi + size).min(1)[:, None] + _WORSE
+    serves = (phi + size <= fine) | (phi*(not self.plain) + size <= goal + _ROUNDED)
     psi, most = np.maximum(psi, 0)[:, :, None], self.most(t)
     a = (pi/2 - psi)*PARTS/self.moves.max()
     grown = self.rate*r[:, None, None]*self._fallen(psi, a) + most[:, :, None]
-    grown = np.minimum(grown, 0) + nats[:, :, None]
+    least = np.maximum(nats, log(2*self.integrals) + _EVEN - most)
+    grown = np.minimum(grown, 0) + least[:, :, None]
     grown = grown + a*_TURNS[:, None]*self.ones + a*a*self.precision/2
     h = (2*pi*a/np.maximum(grown, 1)).max(2)
-    best = np.maximum(size.min(1) + _WORSE, goal + _ROUNDED)
-    h = np.where(size <= best[:, None], h, 0)
+    h = np.where(serves & (size < inf), h, 0)
     best = h.argmax(1)[:, None]
     nats, most, t = (np.take_along_axis(v, best, 1)[:, 0] for v in (nats, most, t))
     h, tau = even_step(float(h.max(1).min())), _TURNS[best[:, 0]]
@@ -649,7 +654,7 @@ def _plan(self:LognormalChain, K):
 @patch
 def _lattices(self:LognormalChain, line, K, goal):
     "Lattices for the points of a Contour, some at a time."
-    logs, n = safe_log(np.abs(line.weights(K))), ceil((line.n + 1)/_TOGETHER)
+    logs, n = safe_log(np.abs(line.weights(K))), ceil((line.n + 1)/self.together)
     return [self.lattice(u, weight, goal - log(n)) for u, weight in
             zip(np.array_split(line.u, n), np.array_split(logs, n), strict=True)]
 
@@ -667,6 +672,7 @@ def _put(self:LognormalChain, K):
     weight, grown = line.weights(K), np.exp(tau**2*self.total/2)
     off = off + np.abs(value*line.u)*(_TERM_ULPS*K*ULP)
     error = (np.abs(weight)*grown) @ off*(1 + _SUM_ROUNDING) + self.missed(line, K)
+    error += self.away*sqrt(2/pi*self.var.max())*(1 + _SUM_ROUNDING)
     total = float((weight*grown*value).real.sum())
     low, high = max(total - error, K - 1, 0.), min(total + error, K)
     return low, min(max(total, low), high), high
@@ -891,12 +897,13 @@ def pairs_of(
 @patch
 def known(self:LognormalChain):
     "The loss of a record that is known to be in the batch that tells most: it dominates."
-    mu = sqrt(self.var.max())*(1 + (self.off.max() + _TERM_ULPS)*ULP)
+    mu = sqrt(self.var.max())*(1 + self.away + (self.off.max() + _TERM_ULPS)*ULP)
     return GaussianLoss(mu)
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1b1
 class LognormalBands(LognormalChain):
     "S for logarithms that are a moving average of normal numbers, which may go around a ring."
+    together, plain = 1, True
     def __init__(self,
         bands,  # what X_j has of z_{j-k}, shape (b, p), b >= 2p; z_{-1} is the last one
     ):
@@ -1078,11 +1085,11 @@ def _unrolled(K, p):
     return np.where(k < 0, 0, np.take_along_axis(A, np.maximum(k, 0), 1))
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1b6
-def bands_around(
+def bands_of(
     low, high,  # at most and at least K, (b, b)
     most=_MOST_PLACES,  # places that are summed
-):              # (LognormalBands, LognormalBands), or None where there are none
-    """Below and above K in the order of Kahane; None for many bands, or where one is no covariance.
+):              # a LognormalBands, or None where there is none
+    """That of K nearly, and how far away it is; None for many bands, or where K is no covariance.
 
     Parameters
     ----------
@@ -1093,21 +1100,21 @@ def bands_around(
 
     Returns
     -------
-    (LognormalBands, LognormalBands), or None where there are none
+    a LognormalBands, or None where there is none
     """
-    b, found = len(low), []
+    b = len(low)
     lag = np.abs(np.subtract.outer(np.arange(b), np.arange(b)))
     p = max(int(np.minimum(lag, b - lag)[(low != 0) | (high != 0)].max()) + 1, 2)
     around = _PLACES**(p - 1)*bool(high[0, -1]) + _DEAR
     if p > _MOST_BANDS or b < 2*p or b*_PLACES**p*around > most: return None
-    for K, sign in ((low, -1), (high, 1)):
-        try: bands = LognormalBands(_unrolled(K, p)*(1 + sign*_SLACK))
-        except np.linalg.LinAlgError: return None
-        made = bands.matrix @ bands.matrix.T
-        away = np.where(made == 0, 0, _TERM_ULPS*ULP*K.max())
-        if not (sign*(made - K) >= away).all(): return None
-        found.append(bands)
-    return tuple(found)
+    try: bands = LognormalBands(_unrolled((low + high)/2, p))
+    except np.linalg.LinAlgError: return None
+    made = bands.matrix @ bands.matrix.T
+    some, off = made > 0, _TERM_ULPS*ULP*high.max()
+    far = np.maximum(high - made, made - low) + np.where(made == 0, 0, off)
+    if far[~some].any(): return None
+    bands.away = float((far[some]/made[some]).max()*(1 + _SUM_ROUNDING))
+    return bands if bands.away < _FARTHEST else None
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1b7
 def kernels_around(
@@ -1134,8 +1141,8 @@ def kernels_around(
     if simple and noise.steps == batches: return chains_around(noise, sigma)
     if (kernel := pairs_of(noise, sigma, batches)) is not None: return kernel, kernel
     least, most = ring_of(noise, batches) if noise.num_bands < _LONGEST_FOLD else (None, None)
-    found = None if least is None else bands_around(least/sigma**2, most/sigma**2)
-    if found: return found
+    kernel = None if least is None else bands_of(least/sigma**2, most/sigma**2)
+    if kernel is not None: return kernel, kernel
     if noise.steps == batches: return chains_around(noise, sigma)
     raise TooDear(f"noise must have at most {_MOST_BANDS} bands, and few batches, for several "
                   f"epochs in the same bins, got {quoted(noise)}: noise.gaussian(sigma, epochs=) "
@@ -1271,7 +1278,7 @@ class CorrelatedBins(Mechanism):
 def loss_of(self:CorrelatedBins, direction):
     "The loss in a direction, 'remove' or 'add'."
     below, above = self.chains
-    std = set(above.std.tolist()) if below is above else ()
+    std = set(above.std.tolist()) if below is above and type(above) is LognormalChain else ()
     if len(std) == 1 and not above.slope.any():
         return BallsInBins(Gaussian(sigma=1/std.pop()), batches=self.batches).loss_of(direction)
     return CorrelatedLoss(self.chains, direction)
