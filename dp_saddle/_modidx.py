@@ -5712,8 +5712,6 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                                    'dp_saddle/sampling/correlated_noise.py'),
                                                      'dp_saddle.sampling.correlated_noise.LognormalChain._planned': ( 'sampling/correlated_noise.html#lognormalchain._planned',
                                                                                                                       'dp_saddle/sampling/correlated_noise.py'),
-                                                     'dp_saddle.sampling.correlated_noise.LognormalChain._put': ( 'sampling/correlated_noise.html#lognormalchain._put',
-                                                                                                                  'dp_saddle/sampling/correlated_noise.py'),
                                                      'dp_saddle.sampling.correlated_noise.LognormalChain._rough': ( 'sampling/correlated_noise.html#lognormalchain._rough',
                                                                                                                     'dp_saddle/sampling/correlated_noise.py'),
                                                      'dp_saddle.sampling.correlated_noise.LognormalChain._share': ( 'sampling/correlated_noise.html#lognormalchain._share',

@@ -566,7 +566,7 @@ def test_what_nearly_the_same_covariance_costs(K):
         - stats.norm.cdf(math.log(K)/v**.5 - v**.5/2)
     kernel, v, seen = LognormalBands([[.8, 0.], [.8, 0.], [.8, 0.], [.8, 0.]]), .64, 1e-3
     exact = kernel.puts(K)
-    kernel.kept, kernel.away = {}, seen
+    kernel.away = seen
     low, about, high = kernel.puts(K)
     assert about == pytest.approx(exact[1], rel=1e-9)
     claimed = (high - about) - (exact[2] - exact[1])

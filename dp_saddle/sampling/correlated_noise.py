@@ -64,7 +64,7 @@ _LOWEST, _SAFE = -650., 12.       # log of a double; eps that are looked at, nat
 _MOST_WORK = 4e10                 # products
 _STEEPEST, _LONGEST_BLOCK = .999, 64           # slopes, and blocks, of chains around a matrix,
 _MOST_ENTRIES = 3e8                            # of which there are so many
-_KEPT = 64                        # puts
+_KEPT = 64                        # plans
 _FIRST_EPS = np.geomspace(.01, 20, 80)         # of a first guess
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1ba
@@ -112,7 +112,7 @@ class LognormalChain:
         """
         self.slope, self.std, self.b = np.asarray(slope, float), np.asarray(std, float), len(std)
         self.var, self.off = _variances(self.slope, self.std)
-        self.kept, self.plans, inverse = {}, {}, self.std**-2.
+        self.plans, inverse = {}, self.std**-2.
         after, then = np.append(self.slope[1:], 0), np.append(inverse[1:], 0)
         self.precision = float((inverse + after**2*then).max())
         self.ones = float(np.abs((1 - self.slope)*inverse - after*(1 - after)*then).max())
@@ -541,16 +541,14 @@ def lattice(self:LognormalChain,
     t = r[:, None]*np.maximum(np.cos(psi), ULP)
     phi, size = self.about(t), log_weight[:, None] + _TURNS**2*self.total/2
     size = np.where((psi < _SAFE_TURN) & (psi > -ULP), size, inf)
-    fine = (phi + size).min(1)[:, None] + _WORSE
-    serves = (phi + size <= fine) | (phi*(not self.plain) + size <= goal + _ROUNDED)
+    worst = np.maximum((phi + size).min(1)[:, None] + _WORSE, goal + _ROUNDED + phi*self.plain)
     psi, most = np.maximum(psi, 0)[:, :, None], self.most(t)
     a = (pi/2 - psi)*PARTS/self.moves.max()
     grown = self.rate*r[:, None, None]*self._fallen(psi, a) + most[:, :, None]
     least = np.maximum(nats, log(2*self.integrals) + _EVEN - most)
     grown = np.minimum(grown, 0) + least[:, :, None]
     grown = grown + a*_TURNS[:, None]*self.ones + a*a*self.precision/2
-    h = (2*pi*a/np.maximum(grown, 1)).max(2)
-    h = np.where(serves & (size < inf), h, 0)
+    h = np.where(phi + size <= worst, (2*pi*a/np.maximum(grown, 1)).max(2), 0)
     best = h.argmax(1)[:, None]
     nats, most, t = (np.take_along_axis(v, best, 1)[:, 0] for v in (nats, most, t))
     h, tau = even_step(float(h.max(1).min())), _TURNS[best[:, 0]]
@@ -612,7 +610,7 @@ def work(self:LognormalChain,
 def puts(self:LognormalChain,
     K,  # > 0
 ):      # (lower, estimate, upper)
-    """Bounds on E(K - S)_+, kept; TooDear where they take too much.
+    """Bounds on E(K - S)_+; TooDear where they take too much.
 
     Parameters
     ----------
@@ -623,9 +621,14 @@ def puts(self:LognormalChain,
     -------
     (lower, estimate, upper)
     """
-    if len(self.kept) > _KEPT: self.kept.clear()
-    if K not in self.kept: self.kept[K] = self._put(K)
-    return self.kept[K]
+    line, tau, value, off = self._planned(K)
+    weight, grown = line.weights(K), np.exp(tau**2*self.total/2)
+    off = off + np.abs(value*line.u)*(_TERM_ULPS*K*ULP)
+    error = (np.abs(weight)*grown) @ off*(1 + _SUM_ROUNDING) + self.missed(line, K)
+    error += self.away*sqrt(2/pi*self.var.max())*(1 + _SUM_ROUNDING)
+    total = float((weight*grown*value).real.sum())
+    low, high = max(total - error, K - 1, 0.), min(total + error, K)
+    return low, min(max(total, low), high), high
 
 @patch
 def _planned(self:LognormalChain, K):
@@ -663,19 +666,6 @@ def _bounded(self:LognormalChain, at):
     "(Turns, the transform, what it is off by), each of shape of u."
     value, _, off = self.transform(at)
     return at.tau, value, off + self.left_out(at, PARTS)
-
-# %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1c6
-
-@patch
-def _put(self:LognormalChain, K):
-    line, tau, value, off = self._planned(K)
-    weight, grown = line.weights(K), np.exp(tau**2*self.total/2)
-    off = off + np.abs(value*line.u)*(_TERM_ULPS*K*ULP)
-    error = (np.abs(weight)*grown) @ off*(1 + _SUM_ROUNDING) + self.missed(line, K)
-    error += self.away*sqrt(2/pi*self.var.max())*(1 + _SUM_ROUNDING)
-    total = float((weight*grown*value).real.sum())
-    low, high = max(total - error, K - 1, 0.), min(total + error, K)
-    return low, min(max(total, low), high), high
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f125
 def chain_of(
@@ -809,7 +799,7 @@ class LognormalPairs(LognormalChain):
             of what is added, > 0, 1-d
         """
         self.slope, self.std, self.b = np.asarray(slope, float), np.asarray(std, float), len(std)
-        self.kept, self.plans, self.moves = {}, {}, np.ones(1)
+        self.plans, self.moves = {}, np.ones(1)
         made, sizes, age = np.diag(self.std), np.diag(self.std), np.arange(self.b)
         L = np.diag(1/self.std)
         for j, (rows, s) in enumerate(zip(self.slope, self.std, strict=True)):
@@ -912,7 +902,7 @@ class LognormalBands(LognormalChain):
         bands
             what X_j has of z_{j-k}, shape (b, p), b >= 2p; z_{-1} is the last one
         """
-        self.bands, self.kept, self.plans = np.asarray(bands, float), {}, {}
+        self.bands, self.plans = np.asarray(bands, float), {}
         (self.b, self.p), self.precision, self.widest = self.bands.shape, 1., 1.
         self.matrix, j = np.zeros((self.b, self.b)), np.arange(self.b)
         for k in range(self.p): self.matrix[j, j-k] = self.bands[:, k]
