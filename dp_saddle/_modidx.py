@@ -5686,8 +5686,6 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                              'dp_saddle/sampling/correlated_noise.py'),
                                                      'dp_saddle.sampling.correlated_noise.LognormalChain.__init__': ( 'sampling/correlated_noise.html#lognormalchain.__init__',
                                                                                                                       'dp_saddle/sampling/correlated_noise.py'),
-                                                     'dp_saddle.sampling.correlated_noise.LognormalChain._bounded': ( 'sampling/correlated_noise.html#lognormalchain._bounded',
-                                                                                                                      'dp_saddle/sampling/correlated_noise.py'),
                                                      'dp_saddle.sampling.correlated_noise.LognormalChain._contours': ( 'sampling/correlated_noise.html#lognormalchain._contours',
                                                                                                                        'dp_saddle/sampling/correlated_noise.py'),
                                                      'dp_saddle.sampling.correlated_noise.LognormalChain._ends': ( 'sampling/correlated_noise.html#lognormalchain._ends',

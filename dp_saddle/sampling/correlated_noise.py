@@ -75,8 +75,7 @@ _END = 3.                                 # where it ends, over a std
 _MOST_PAIRS = 256                         # batches of chains of pairs
 _DEAR, _CHEAP = 20., 8.                  # products that a factor takes; that take as long as one
 _MOST_BANDS, _PLACES, _MOST_PLACES = 4, 16., 5e9  # that are summed as they are
-_LONGEST_FOLD, _PERIODS = 200, 400        # lags that are looked at; rows of a ring that is unrolled
-_FARTHEST = 1e-6                          # a ring from what is made, relative
+_LONGEST_FOLD, _PERIODS, _FARTHEST = 200, 400, 1e-6  # lags; rows of a ring unrolled; off by
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f10c
 def _variances(slope, std):
@@ -97,8 +96,7 @@ def _rows(slope, var):
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f10d
 class LognormalChain:
     "S, the mean of lognormal numbers of mean 1 whose logarithms are a Gaussian Markov chain."
-    away, together = 0., _TOGETHER      # of K from what is meant, relative; points of a lattice
-    plain = False                       # are roundings compared with 1, or with phi?
+    away, together, plain = 0., _TOGETHER, False    # far from K; points of a lattice; not above phi
     def __init__(self,
         slope,  # what X_j keeps of the last one, 1-d; the first is 0
         std,    # of what is added, > 0, likewise
@@ -261,9 +259,8 @@ def _product(a, b):
     parts = a.reshape(len(a), -1, _SIDE).swapaxes(0, 1)
     return by_halves(parts @ b.reshape(-1, _SIDE, b.shape[1]))
 
-def _kernel(at, a, s):
-    "From each place to each; what is nearly nothing is 0."
-    t = (at.x[:, None] - a*at.x)/s
+def _kernel(at, t, s):
+    "For places that are t stds away; what is nearly nothing is 0."
     N = np.exp(-t*t/2)*(at.h/(s*sqrt(2*pi)))
     return np.where(N < _LEAST, 0, N)
 
@@ -290,7 +287,7 @@ def _step(self:LognormalChain, at, a, s):
     of_come = of_come + _KERNEL_ULPS*(a*at.x/s)[:, None]**2
     of_turn = (1 + (1 - a)**2)*(at.tau/s)**2
     of_go = of_go + _KERNEL_ULPS*((at.x/s)[:, None]**2 + of_turn) + _TERM_ULPS + log2(len(at.x))
-    return _kernel(at, a, s), come, of_come, go, of_go
+    return _kernel(at, (at.x[:, None] - a*at.x)/s, s), come, of_come, go, of_go
 
 @patch
 def _start(self:LognormalChain, at): return at.x == 0
@@ -314,8 +311,7 @@ def transform(self:LognormalChain,
     -------
     (complex, > 0, >= 0), shape of u
     """
-    start, last = self._start(at), None
-    f = np.multiply.outer(start, np.ones(len(at.r))).astype(complex)
+    f, last = np.multiply.outer(self._start(at), np.ones(len(at.r))).astype(complex), None
     m, e = f.real, 0*f.real
     for j, step in enumerate(zip(self.slope.tolist(), self.std.tolist(), strict=True)):
         if step != last: N, come, of_come, go, of_go = self._step(at, *step)
@@ -336,8 +332,7 @@ def _rough(self:LognormalChain):
     std = sqrt(self.var.max())
     h = even_step(min(_ROUGH_STEP*std, 1/sqrt(2*self.precision)))
     low, high = (ceil(end*std/h) for end in _ROUGH_ENDS)
-    zero = np.zeros(len(TILTS))
-    return Lattice(h, h*np.arange(-low, high + 1), TILTS, zero, zero)
+    return Lattice(h, h*np.arange(-low, high + 1), TILTS, 0*TILTS, 0*TILTS)
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1c7
 @patch(cached=True)
@@ -650,9 +645,11 @@ def _plan(self:LognormalChain, K):
     line, parts = min(found, key=work, default=(None, ()))
     if not found or work((line, parts)) > _MOST_WORK:
         raise TooDear("sigma must be smaller for this noise, or batches fewer: a sum is too long")
-    tau, value, off = (np.concatenate(v) for v in zip(*map(self._bounded, parts), strict=True))
+    tau, left_out = (np.concatenate(v) for v in
+                     zip(*((at.tau, self.left_out(at, PARTS)) for at in parts), strict=True))
+    value, _, off = (np.concatenate(v) for v in zip(*map(self.transform, parts), strict=True))
     ulps = _TERM_ULPS*(1 + tau**2*self.total) + len(tau)
-    return line, tau, value, off + np.abs(value)*ulps*ULP
+    return line, tau, value, off + left_out + np.abs(value)*ulps*ULP
 
 @patch
 def _lattices(self:LognormalChain, line, K, goal):
@@ -660,12 +657,6 @@ def _lattices(self:LognormalChain, line, K, goal):
     logs, n = safe_log(np.abs(line.weights(K))), ceil((line.n + 1)/self.together)
     return [self.lattice(u, weight, goal - log(n)) for u, weight in
             zip(np.array_split(line.u, n), np.array_split(logs, n), strict=True)]
-
-@patch
-def _bounded(self:LognormalChain, at):
-    "(Turns, the transform, what it is off by), each of shape of u."
-    value, _, off = self.transform(at)
-    return at.tau, value, off + self.left_out(at, PARTS)
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f125
 def chain_of(
@@ -845,9 +836,7 @@ def _step(self:LognormalPairs, at, a, s):
     of_turn = (1 + (1 - a[0])**2 + (1 - a[1])**2 + sum(a)**2)*(at.tau/s)**2
     of_go = of_go + 2*_KERNEL_ULPS*((at.x/s)[:, None]**2 + of_turn) + _TERM_ULPS + len(at.x)
     t = (at.x[:, None] - (a[0]*at.x)[:, None, None] - a[1]*at.x)/s
-    N = np.exp(-t*t/2)*(at.h/(s*sqrt(2*pi)))
-    come, of_come = far[:, None]*near, of_far[:, None] + of_near
-    return np.where(N < _LEAST, 0, N), come, of_come, go, of_go
+    return _kernel(at, t, s), far[:, None]*near, of_far[:, None] + of_near, go, of_go
 
 @patch
 def _start(self:LognormalPairs, at): return np.outer(at.x == 0, at.x == 0)
@@ -876,9 +865,9 @@ def pairs_of(
     -------
     a LognormalPairs, or None where it is none, or too long
     """
-    if noise.kind != 'inverse_bands' or noise.steps != batches or batches > _MOST_PAIRS: return None
+    three = noise.kind == 'inverse_bands' and len(noise.given) == 2 + 1
+    if not three or noise.steps != batches or batches > _MOST_PAIRS: return None
     first, *rest = noise.given.tolist()
-    if len(rest) != 2: return None
     slope = np.tile([-x/first for x in rest], (batches, 1))
     slope[0], slope[1, 1:] = 0, 0
     return LognormalPairs(slope, np.full(batches, 1/abs(first)/sigma))
@@ -908,8 +897,7 @@ class LognormalBands(LognormalChain):
         for k in range(self.p): self.matrix[j, j-k] = self.bands[:, k]
         self.closed = bool(np.triu(self.matrix, 1).any())
         self.var = (self.bands**2).sum(1)
-        self.off = np.full(self.b, self.p + _VARIANCE_ULPS)
-        self.w = np.exp(-self.var/2)/self.b
+        self.off, self.w = np.full(self.b, self.p + _VARIANCE_ULPS), np.exp(-self.var/2)/self.b
         self.shift = np.linalg.solve(self.matrix, np.ones(self.b))
         self.total, self.ones = float(self.shift @ self.shift), float(np.abs(self.shift).max())
         self.moves, self.integrals = np.abs(self.bands).max(0), self.b
@@ -1077,7 +1065,6 @@ def _unrolled(K, p):
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1b6
 def bands_of(
     low, high,  # at most and at least K, (b, b)
-    most=_MOST_PLACES,  # places that are summed
 ):              # a LognormalBands, or None where there is none
     """That of K nearly, and how far away it is; None for many bands, or where K is no covariance.
 
@@ -1085,8 +1072,6 @@ def bands_of(
     ----------
     low, high
         at most and at least K, (b, b)
-    most
-        places that are summed
 
     Returns
     -------
@@ -1096,7 +1081,7 @@ def bands_of(
     lag = np.abs(np.subtract.outer(np.arange(b), np.arange(b)))
     p = max(int(np.minimum(lag, b - lag)[(low != 0) | (high != 0)].max()) + 1, 2)
     around = _PLACES**(p - 1)*bool(high[0, -1]) + _DEAR
-    if p > _MOST_BANDS or b < 2*p or b*_PLACES**p*around > most: return None
+    if p > _MOST_BANDS or b < 2*p or b*_PLACES**p*around > _MOST_PLACES: return None
     try: bands = LognormalBands(_unrolled((low + high)/2, p))
     except np.linalg.LinAlgError: return None
     made = bands.matrix @ bands.matrix.T
