@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['TILTS', 'PARTS', 'LognormalChain', 'Lattice', 'Contour', 'chain_of', 'chains_around',
            'covering', 'LognormalPairs', 'pairs_of', 'LognormalBands', 'ring_of',
-           'bands_around', 'kernels_around', 'CorrelatedLoss', 'CorrelatedBins']
+           'bands_of', 'kernels_around', 'CorrelatedLoss', 'CorrelatedBins']
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f103
 from dataclasses import dataclass, field
@@ -57,24 +57,25 @@ _FEWEST, _MOST = 5, 2000                       # points of a contour
 _TURNS = 2.4*np.linspace(0, 1, 61)**2             # turns of a path that are tried,
 _SAFE_TURN = 1.56                              # and the angle that is left, at most
 PARTS = np.linspace(.05, 1, 20)               # of the widest strip
-_WORSE, _NOTHING = 1.5, 8.        # nats: a turn may be worse than the best; a term, nothing
+_WORSE, _ROUNDED = 1., 23.       # nats: a turn may be worse; terms' size over the goal, at least
+_TOGETHER, _EVEN = 6, 4.          # points that share a lattice; nats of 1/eta, at least
 _ROUGH_STEP, _ROUGH_ENDS = .25, (20., 8.)      # a table's lattice: over a std, and its ends
 _LOWEST, _SAFE = -650., 12.       # log of a double; eps that are looked at, nats
 _MOST_WORK = 4e10                 # products
 _STEEPEST, _LONGEST_BLOCK = .999, 64           # slopes, and blocks, of chains around a matrix,
 _MOST_ENTRIES = 3e8                            # of which there are so many
-_KEPT = 64                        # puts
+_KEPT = 64                        # plans
 _FIRST_EPS = np.geomspace(.01, 20, 80)         # of a first guess
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1ba
 # Tuning: only time and width depend on it.
-_FINE, _COARSE, _DEEPER = 22., 6., 4.    # nats below the put; of many sums at once, removing
+_FINE, _COARSE, _DEEPER = 22., 6., 5.    # nats below the put; of many sums at once, removing
 _COARSE_STEP, _EACH = 1.1, 7              # a first look's lattice, and one in so many of its tilts
 _END = 3.                                 # where it ends, over a std
 _MOST_PAIRS = 256                         # batches of chains of pairs
 _DEAR, _CHEAP = 20., 8.                  # products that a factor takes; that take as long as one
 _MOST_BANDS, _PLACES, _MOST_PLACES = 4, 16., 5e9  # that are summed as they are
-_LONGEST_FOLD, _PERIODS = 200, 400        # lags that are looked at; rows of a ring that is unrolled
+_LONGEST_FOLD, _PERIODS, _FARTHEST = 200, 400, 1e-6  # lags; rows of a ring unrolled; off by
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f10c
 def _variances(slope, std):
@@ -95,6 +96,7 @@ def _rows(slope, var):
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f10d
 class LognormalChain:
     "S, the mean of lognormal numbers of mean 1 whose logarithms are a Gaussian Markov chain."
+    away, together, plain = 0., _TOGETHER, False    # far from K; points of a lattice; not above phi
     def __init__(self,
         slope,  # what X_j keeps of the last one, 1-d; the first is 0
         std,    # of what is added, > 0, likewise
@@ -108,7 +110,7 @@ class LognormalChain:
         """
         self.slope, self.std, self.b = np.asarray(slope, float), np.asarray(std, float), len(std)
         self.var, self.off = _variances(self.slope, self.std)
-        self.kept, self.plans, inverse = {}, {}, self.std**-2.
+        self.plans, inverse = {}, self.std**-2.
         after, then = np.append(self.slope[1:], 0), np.append(inverse[1:], 0)
         self.precision = float((inverse + after**2*then).max())
         self.ones = float(np.abs((1 - self.slope)*inverse - after*(1 - after)*then).max())
@@ -257,9 +259,8 @@ def _product(a, b):
     parts = a.reshape(len(a), -1, _SIDE).swapaxes(0, 1)
     return by_halves(parts @ b.reshape(-1, _SIDE, b.shape[1]))
 
-def _kernel(at, a, s):
-    "From each place to each; what is nearly nothing is 0."
-    t = (at.x[:, None] - a*at.x)/s
+def _kernel(at, t, s):
+    "For places that are t stds away; what is nearly nothing is 0."
     N = np.exp(-t*t/2)*(at.h/(s*sqrt(2*pi)))
     return np.where(N < _LEAST, 0, N)
 
@@ -286,7 +287,7 @@ def _step(self:LognormalChain, at, a, s):
     of_come = of_come + _KERNEL_ULPS*(a*at.x/s)[:, None]**2
     of_turn = (1 + (1 - a)**2)*(at.tau/s)**2
     of_go = of_go + _KERNEL_ULPS*((at.x/s)[:, None]**2 + of_turn) + _TERM_ULPS + log2(len(at.x))
-    return _kernel(at, a, s), come, of_come, go, of_go
+    return _kernel(at, (at.x[:, None] - a*at.x)/s, s), come, of_come, go, of_go
 
 @patch
 def _start(self:LognormalChain, at): return at.x == 0
@@ -310,8 +311,7 @@ def transform(self:LognormalChain,
     -------
     (complex, > 0, >= 0), shape of u
     """
-    start, last = self._start(at), None
-    f = np.multiply.outer(start, np.ones(len(at.r))).astype(complex)
+    f, last = np.multiply.outer(self._start(at), np.ones(len(at.r))).astype(complex), None
     m, e = f.real, 0*f.real
     for j, step in enumerate(zip(self.slope.tolist(), self.std.tolist(), strict=True)):
         if step != last: N, come, of_come, go, of_go = self._step(at, *step)
@@ -332,8 +332,7 @@ def _rough(self:LognormalChain):
     std = sqrt(self.var.max())
     h = even_step(min(_ROUGH_STEP*std, 1/sqrt(2*self.precision)))
     low, high = (ceil(end*std/h) for end in _ROUGH_ENDS)
-    zero = np.zeros(len(TILTS))
-    return Lattice(h, h*np.arange(-low, high + 1), TILTS, zero, zero)
+    return Lattice(h, h*np.arange(-low, high + 1), TILTS, 0*TILTS, 0*TILTS)
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1c7
 @patch(cached=True)
@@ -535,16 +534,16 @@ def lattice(self:LognormalChain,
     psi = theta[:, None] - _TURNS
     nats = log_weight[:, None] - goal + log(len(u)*2*self.integrals) + _TURNS**2*self.total/2
     t = r[:, None]*np.maximum(np.cos(psi), ULP)
-    size = self.about(t) + log_weight[:, None] + _TURNS**2*self.total/2
+    phi, size = self.about(t), log_weight[:, None] + _TURNS**2*self.total/2
     size = np.where((psi < _SAFE_TURN) & (psi > -ULP), size, inf)
+    worst = np.maximum((phi + size).min(1)[:, None] + _WORSE, goal + _ROUNDED + phi*self.plain)
     psi, most = np.maximum(psi, 0)[:, :, None], self.most(t)
     a = (pi/2 - psi)*PARTS/self.moves.max()
     grown = self.rate*r[:, None, None]*self._fallen(psi, a) + most[:, :, None]
-    grown = np.minimum(grown, 0) + nats[:, :, None]
+    least = np.maximum(nats, log(2*self.integrals) + _EVEN - most)
+    grown = np.minimum(grown, 0) + least[:, :, None]
     grown = grown + a*_TURNS[:, None]*self.ones + a*a*self.precision/2
-    h = (2*pi*a/np.maximum(grown, 1)).max(2)
-    best = np.maximum(size.min(1) + _WORSE, goal + self.digits - _NOTHING)
-    h = np.where(size <= best[:, None], h, 0)
+    h = np.where(phi + size <= worst, (2*pi*a/np.maximum(grown, 1)).max(2), 0)
     best = h.argmax(1)[:, None]
     nats, most, t = (np.take_along_axis(v, best, 1)[:, 0] for v in (nats, most, t))
     h, tau = even_step(float(h.max(1).min())), _TURNS[best[:, 0]]
@@ -606,7 +605,7 @@ def work(self:LognormalChain,
 def puts(self:LognormalChain,
     K,  # > 0
 ):      # (lower, estimate, upper)
-    """Bounds on E(K - S)_+, kept; TooDear where they take too much.
+    """Bounds on E(K - S)_+; TooDear where they take too much.
 
     Parameters
     ----------
@@ -617,9 +616,14 @@ def puts(self:LognormalChain,
     -------
     (lower, estimate, upper)
     """
-    if len(self.kept) > _KEPT: self.kept.clear()
-    if K not in self.kept: self.kept[K] = self._put(K)
-    return self.kept[K]
+    line, tau, value, off = self._planned(K)
+    weight, grown = line.weights(K), np.exp(tau**2*self.total/2)
+    off = off + np.abs(value*line.u)*(_TERM_ULPS*K*ULP)
+    error = (np.abs(weight)*grown) @ off*(1 + _SUM_ROUNDING) + self.missed(line, K)
+    error += self.away*sqrt(2/pi*self.var.max())*(1 + _SUM_ROUNDING)
+    total = float((weight*grown*value).real.sum())
+    low, high = max(total - error, K - 1, 0.), min(total + error, K)
+    return low, min(max(total, low), high), high
 
 @patch
 def _planned(self:LognormalChain, K):
@@ -636,26 +640,23 @@ def _planned(self:LognormalChain, K):
 def _plan(self:LognormalChain, K):
     v, about = self.guess(K)
     goal = about - self.digits - _DEEPER*(K > 1)*(self.digits == _COARSE)
-    found = [(line, self.lattice(line.u, safe_log(np.abs(line.weights(K))), goal))
-             for line in self._contours(K, v, goal)]
-    line, at = min(found, key=lambda pair: self.work(pair[1]), default=(None, None))
-    if not found or self.work(at) > _MOST_WORK:
+    found = [(line, self._lattices(line, K, goal)) for line in self._contours(K, v, goal)]
+    def work(pair): return sum(map(self.work, pair[1]))
+    line, parts = min(found, key=work, default=(None, ()))
+    if not found or work((line, parts)) > _MOST_WORK:
         raise TooDear("sigma must be smaller for this noise, or batches fewer: a sum is too long")
-    value, _, off = self.transform(at)
-    ulps = _TERM_ULPS*(1 + at.tau**2*self.total) + len(at.r)
-    return line, at.tau, value, off + self.left_out(at, PARTS) + np.abs(value)*ulps*ULP
-
-# %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1c6
+    tau, left_out = (np.concatenate(v) for v in
+                     zip(*((at.tau, self.left_out(at, PARTS)) for at in parts), strict=True))
+    value, _, off = (np.concatenate(v) for v in zip(*map(self.transform, parts), strict=True))
+    ulps = _TERM_ULPS*(1 + tau**2*self.total) + len(tau)
+    return line, tau, value, off + left_out + np.abs(value)*ulps*ULP
 
 @patch
-def _put(self:LognormalChain, K):
-    line, tau, value, off = self._planned(K)
-    weight, grown = line.weights(K), np.exp(tau**2*self.total/2)
-    off = off + np.abs(value*line.u)*(_TERM_ULPS*K*ULP)
-    error = (np.abs(weight)*grown) @ off*(1 + _SUM_ROUNDING) + self.missed(line, K)
-    total = float((weight*grown*value).real.sum())
-    low, high = max(total - error, K - 1, 0.), min(total + error, K)
-    return low, min(max(total, low), high), high
+def _lattices(self:LognormalChain, line, K, goal):
+    "Lattices for the points of a Contour, some at a time."
+    logs, n = safe_log(np.abs(line.weights(K))), ceil((line.n + 1)/self.together)
+    return [self.lattice(u, weight, goal - log(n)) for u, weight in
+            zip(np.array_split(line.u, n), np.array_split(logs, n), strict=True)]
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f125
 def chain_of(
@@ -789,7 +790,7 @@ class LognormalPairs(LognormalChain):
             of what is added, > 0, 1-d
         """
         self.slope, self.std, self.b = np.asarray(slope, float), np.asarray(std, float), len(std)
-        self.kept, self.plans, self.moves = {}, {}, np.ones(1)
+        self.plans, self.moves = {}, np.ones(1)
         made, sizes, age = np.diag(self.std), np.diag(self.std), np.arange(self.b)
         L = np.diag(1/self.std)
         for j, (rows, s) in enumerate(zip(self.slope, self.std, strict=True)):
@@ -835,9 +836,7 @@ def _step(self:LognormalPairs, at, a, s):
     of_turn = (1 + (1 - a[0])**2 + (1 - a[1])**2 + sum(a)**2)*(at.tau/s)**2
     of_go = of_go + 2*_KERNEL_ULPS*((at.x/s)[:, None]**2 + of_turn) + _TERM_ULPS + len(at.x)
     t = (at.x[:, None] - (a[0]*at.x)[:, None, None] - a[1]*at.x)/s
-    N = np.exp(-t*t/2)*(at.h/(s*sqrt(2*pi)))
-    come, of_come = far[:, None]*near, of_far[:, None] + of_near
-    return np.where(N < _LEAST, 0, N), come, of_come, go, of_go
+    return _kernel(at, t, s), far[:, None]*near, of_far[:, None] + of_near, go, of_go
 
 @patch
 def _start(self:LognormalPairs, at): return np.outer(at.x == 0, at.x == 0)
@@ -866,9 +865,9 @@ def pairs_of(
     -------
     a LognormalPairs, or None where it is none, or too long
     """
-    if noise.kind != 'inverse_bands' or noise.steps != batches or batches > _MOST_PAIRS: return None
+    three = noise.kind == 'inverse_bands' and len(noise.given) == 2 + 1
+    if not three or noise.steps != batches or batches > _MOST_PAIRS: return None
     first, *rest = noise.given.tolist()
-    if len(rest) != 2: return None
     slope = np.tile([-x/first for x in rest], (batches, 1))
     slope[0], slope[1, 1:] = 0, 0
     return LognormalPairs(slope, np.full(batches, 1/abs(first)/sigma))
@@ -877,12 +876,13 @@ def pairs_of(
 @patch
 def known(self:LognormalChain):
     "The loss of a record that is known to be in the batch that tells most: it dominates."
-    mu = sqrt(self.var.max())*(1 + (self.off.max() + _TERM_ULPS)*ULP)
+    mu = sqrt(self.var.max())*(1 + self.away + (self.off.max() + _TERM_ULPS)*ULP)
     return GaussianLoss(mu)
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1b1
 class LognormalBands(LognormalChain):
     "S for logarithms that are a moving average of normal numbers, which may go around a ring."
+    together, plain = 1, True
     def __init__(self,
         bands,  # what X_j has of z_{j-k}, shape (b, p), b >= 2p; z_{-1} is the last one
     ):
@@ -891,14 +891,13 @@ class LognormalBands(LognormalChain):
         bands
             what X_j has of z_{j-k}, shape (b, p), b >= 2p; z_{-1} is the last one
         """
-        self.bands, self.kept, self.plans = np.asarray(bands, float), {}, {}
+        self.bands, self.plans = np.asarray(bands, float), {}
         (self.b, self.p), self.precision, self.widest = self.bands.shape, 1., 1.
         self.matrix, j = np.zeros((self.b, self.b)), np.arange(self.b)
         for k in range(self.p): self.matrix[j, j-k] = self.bands[:, k]
         self.closed = bool(np.triu(self.matrix, 1).any())
         self.var = (self.bands**2).sum(1)
-        self.off = np.full(self.b, self.p + _VARIANCE_ULPS)
-        self.w = np.exp(-self.var/2)/self.b
+        self.off, self.w = np.full(self.b, self.p + _VARIANCE_ULPS), np.exp(-self.var/2)/self.b
         self.shift = np.linalg.solve(self.matrix, np.ones(self.b))
         self.total, self.ones = float(self.shift @ self.shift), float(np.abs(self.shift).max())
         self.moves, self.integrals = np.abs(self.bands).max(0), self.b
@@ -1064,36 +1063,33 @@ def _unrolled(K, p):
     return np.where(k < 0, 0, np.take_along_axis(A, np.maximum(k, 0), 1))
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1b6
-def bands_around(
+def bands_of(
     low, high,  # at most and at least K, (b, b)
-    most=_MOST_PLACES,  # places that are summed
-):              # (LognormalBands, LognormalBands), or None where there are none
-    """Below and above K in the order of Kahane; None for many bands, or where one is no covariance.
+):              # a LognormalBands, or None where there is none
+    """That of K nearly, and how far away it is; None for many bands, or where K is no covariance.
 
     Parameters
     ----------
     low, high
         at most and at least K, (b, b)
-    most
-        places that are summed
 
     Returns
     -------
-    (LognormalBands, LognormalBands), or None where there are none
+    a LognormalBands, or None where there is none
     """
-    b, found = len(low), []
+    b = len(low)
     lag = np.abs(np.subtract.outer(np.arange(b), np.arange(b)))
     p = max(int(np.minimum(lag, b - lag)[(low != 0) | (high != 0)].max()) + 1, 2)
     around = _PLACES**(p - 1)*bool(high[0, -1]) + _DEAR
-    if p > _MOST_BANDS or b < 2*p or b*_PLACES**p*around > most: return None
-    for K, sign in ((low, -1), (high, 1)):
-        try: bands = LognormalBands(_unrolled(K, p)*(1 + sign*_SLACK))
-        except np.linalg.LinAlgError: return None
-        made = bands.matrix @ bands.matrix.T
-        away = np.where(made == 0, 0, _TERM_ULPS*ULP*K.max())
-        if not (sign*(made - K) >= away).all(): return None
-        found.append(bands)
-    return tuple(found)
+    if p > _MOST_BANDS or b < 2*p or b*_PLACES**p*around > _MOST_PLACES: return None
+    try: bands = LognormalBands(_unrolled((low + high)/2, p))
+    except np.linalg.LinAlgError: return None
+    made = bands.matrix @ bands.matrix.T
+    some, off = made > 0, _TERM_ULPS*ULP*high.max()
+    far = np.maximum(high - made, made - low) + np.where(made == 0, 0, off)
+    if far[~some].any(): return None
+    bands.away = float((far[some]/made[some]).max()*(1 + _SUM_ROUNDING))
+    return bands if bands.away < _FARTHEST else None
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1b7
 def kernels_around(
@@ -1120,8 +1116,8 @@ def kernels_around(
     if simple and noise.steps == batches: return chains_around(noise, sigma)
     if (kernel := pairs_of(noise, sigma, batches)) is not None: return kernel, kernel
     least, most = ring_of(noise, batches) if noise.num_bands < _LONGEST_FOLD else (None, None)
-    found = None if least is None else bands_around(least/sigma**2, most/sigma**2)
-    if found: return found
+    kernel = None if least is None else bands_of(least/sigma**2, most/sigma**2)
+    if kernel is not None: return kernel, kernel
     if noise.steps == batches: return chains_around(noise, sigma)
     raise TooDear(f"noise must have at most {_MOST_BANDS} bands, and few batches, for several "
                   f"epochs in the same bins, got {quoted(noise)}: noise.gaussian(sigma, epochs=) "
@@ -1257,7 +1253,7 @@ class CorrelatedBins(Mechanism):
 def loss_of(self:CorrelatedBins, direction):
     "The loss in a direction, 'remove' or 'add'."
     below, above = self.chains
-    std = set(above.std.tolist()) if below is above else ()
+    std = set(above.std.tolist()) if below is above and type(above) is LognormalChain else ()
     if len(std) == 1 and not above.slope.any():
         return BallsInBins(Gaussian(sigma=1/std.pop()), batches=self.batches).loss_of(direction)
     return CorrelatedLoss(self.chains, direction)
