@@ -33,7 +33,7 @@ from .line import log_curve
 from .smoothing import Smoothing
 from .stacked_kinds import alike, decays_of, kind_of, lines_of, rows_of
 from ..mechanisms import Gaussian
-from ..plrv import ComposedLoss
+from ..plrv import MAX_GRID
 
 # %% ../../nbs/engine/many.ipynb #8450b05a
 # Proved: change one and a theorem is broken.
@@ -188,7 +188,10 @@ def tilt_grid(
     -------
     increasing, 5 % apart
     """
-    limit = min(ComposedLoss([(p, 1) for p in losses]).largest_tilt, last)
+    limit = losses[0].largest_tilt
+    for p in losses[1:]:                          # mostly one question tells that a grid fits
+        if p.nodes_at(limit) > MAX_GRID: limit = p.largest_tilt
+    limit = min(limit, last)
     return np.geomspace(first, limit, max(2, ceil(log(limit/first)/_TILT_RATIO)))
 
 # %% ../../nbs/engine/many.ipynb #ca6e0467
