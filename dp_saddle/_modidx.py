@@ -2463,6 +2463,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                         'dp_saddle.engine.solve._is_settled': ( 'engine/solve.html#_is_settled',
                                                                                 'dp_saddle/engine/solve.py'),
                                         'dp_saddle.engine.solve._together': ('engine/solve.html#_together', 'dp_saddle/engine/solve.py'),
+                                        'dp_saddle.engine.solve.newton': ('engine/solve.html#newton', 'dp_saddle/engine/solve.py'),
                                         'dp_saddle.engine.solve.probe_of': ('engine/solve.html#probe_of', 'dp_saddle/engine/solve.py')},
             'dp_saddle.engine.sorted_runs': { 'dp_saddle.engine.sorted_runs.ChernoffBound': ( 'engine/sorted_runs.html#chernoffbound',
                                                                                               'dp_saddle/engine/sorted_runs.py'),

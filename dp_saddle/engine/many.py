@@ -31,6 +31,7 @@ from dp_saddle.base import (
 from .gaussian_tables import cgfs_of
 from .line import log_curve
 from .smoothing import Smoothing
+from .solve import newton
 from .stacked_kinds import alike, decays_of, kind_of, lines_of, rows_of
 from ..mechanisms import Gaussian
 from ..plrv import MAX_GRID
@@ -66,10 +67,9 @@ _PIECES = 8                                            # of a smoothing: few nat
 _SPREAD = 3              # (w x)^2/3: half the variance of 8 pieces of width w, times x^2
 _WIDEST, _WIDEST_TILT = 5., 60                         # a spline's piece: nats, and over the tilt
 _MOST_WIDENED = 50                                     # in the exponent of a width
-_STEPS, _FARTHEST = 20, 20                             # of Newton's method; nats it may go at once
+_FARTHEST = 20                                         # nats Newton's method may go at once
 _SLACK = 1e-9                                          # nats it aims beyond the goal
 _CLOSE, _GOOD, _OF_EPS = 1e-7, .02, 5e-4     # log delta: converged; good enough; of eps, too
-_FEWER = .7                                            # of records: from then on they go on alone
 _FLAT = 8                                              # the slope is taken to be at least t/8
 _SHIFTED = .03                                         # of eps: more smoothing needs another line
 _BEFORE = 4                                            # a line serves eps from 4/t below the guess
@@ -754,21 +754,20 @@ class Found(NamedTuple):
 @patch
 def _newton(self:LineBatch, goal, e, high, side, floor, best):
     "From e on: the best that is proved, and for whom the search is over."
-    batch, rows, done = self, np.arange(len(e)), np.zeros(len(e), bool)
-    goal = goal + np.zeros(len(e))
-    for _ in range(_STEPS):
+    batch, done, goal = self, np.zeros(len(e), bool), goal + np.zeros(len(e))
+    def ask(rows, e):
+        nonlocal batch
+        if len(rows) < len(batch.base): batch = self.of(rows)
         value, fall = batch.log_delta(e, side)
         miss = np.clip(value - goal[rows], -_FARTHEST, _FARTHEST)
         proved, least = side*miss <= 0, floor[rows]
         best[rows] = np.where(proved, side*np.minimum(side*best[rows], side*e), best[rows])
         done[rows] = (e <= least) & (miss <= 0) | proved & (np.abs(miss) < _CLOSE)
-        some = np.flatnonzero(~done[rows])
-        if not some.size: break
         new = e + (miss + side*_SLACK)/np.maximum(fall, self.t/_FLAT)
-        e = np.where(done[rows], e, np.clip(new, least, high[rows]))
-        if some.size < _FEWER*rows.size:
-            batch, rows, e = batch.of(some), rows[some], e[some]
+        return np.clip(new, least, high[rows]), done[rows]
+    newton(ask, e)
     return best, done
+
 
 # %% ../../nbs/engine/many.ipynb #5609efec
 @patch
