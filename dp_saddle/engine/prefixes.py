@@ -13,6 +13,7 @@ import numpy as np
 
 from ..base import TINY, ULP, capped_exp, capped_expm1, counted, log_chernoff_factor, patch
 from dp_saddle.engine.many import (
+    FLAT,
     LossFamily,
     SplitCounts,
     log_chernoff,
@@ -39,7 +40,6 @@ _SHARE = .01            # of noise that the slope's may take, twice: any share i
 _EACH, _MOST_APART = 64, 1 << 10 # prefixes asked for as records: so many, then 1/_EACH apart
 _EXCESS = 1e-10                 # of eps that a proof may cost
 _GOOD = 3e-4                    # of eps that noise may cost, at most
-_FLAT = 8                       # the slope is taken to be at least t/8
 _POLISHED, _NEAR = 2, .01       # steps on the parabola, where it is this near, over t
 _AIM = 1e-12                    # beyond the goal, of eps
 _COARSE, _BETWEEN = .6, (.4, 32.)  # tilts tried first: log of their ratio, ends,
@@ -185,7 +185,7 @@ def ask(self:_Line, rows, eps, log_delta):
     scale = self.scale + _SCALE_ULPS*ULP*(1 + np.abs(base) + self.t*eps - log_delta)
     goal = capped_exp(log_delta - base + self.t*eps - scale)*_COMPARED
     steep = self.t*sums - sine
-    fall = np.maximum(steep, goal*self.t/_FLAT)
+    fall = np.maximum(steep, goal*self.t/FLAT)
     def above(d):
         grown = np.exp(self.t*np.abs(d))
         return sums - steep*d + (noise + bend*d*d)*grown - goal
