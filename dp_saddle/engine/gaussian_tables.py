@@ -115,31 +115,46 @@ def rounded_up(self:Rows, table, places=None):
     parts = zip(np.split(self.every, len(table.grid)), table.grid, strict=True)
     return np.concatenate([self.part(r).above(g, P[r], K[r], off[r]) for r, g in parts])
 
-# %% ../../nbs/engine/gaussian_tables.ipynb #40ccee8d
+# %% ../../nbs/engine/gaussian_tables.ipynb #40ccee8c
 @patch
-def tabulate(self:Rows, last, end, tilts=TILTS, strip=_COARSELY):
-    "K_1 and its derivatives at these parts of `last`; None where that takes too many nodes."
-    b, h, end, first, own = self.coarse(last, end, strip)
-    if not (count := own.max()) < MOST_NODES: return None
-    _, _, odds, y, logp, moved = self.nodes(h, first + own - count, int(count), float)
-    g = Grid(h, b, 0*b, None, None, end, y, logp, odds)
-    u, ones, L = last*tilts, np.ones_like(y), y*self.sign
-    P, sizes = self.first + self.sign*u, (1 + np.abs(logp), np.abs(y) + moved)
+def sums(self:Rows, u, coarse, of=None):
+    "(the Grid, K_1 at tilts u, what rounding moves that by at most, means of what `of` says)."
+    b, h, end, first, own = coarse
+    count = int(own.max())
+    _, _, odds, y, logp, moved = self.nodes(h, first + own - count, count, float)
+    P = self.first + self.sign*u
     a = P[:, :, None]*y[:, None]
     a += logp[:, None]
     top = a.max(2, keepdims=True)
     a -= top
-    coherent = 1 - np.minimum(((y*self.unit)**2)[:, :, None]*(FALLS**2/2), 1)
-    columns = np.concatenate([np.stack([ones, L, L*L, *sizes], 2), coherent], 2)
+    columns = np.stack([np.ones_like(y), 1 + np.abs(logp), np.abs(y) + moved], 2)
+    if of is not None: columns = np.concatenate([columns, of(y)], 2)
     m = np.exp(np.maximum(a, LEAST, out=a), out=a) @ columns
     K, m = np.log(m[..., 0]) + top[..., 0], m[..., 1:]/m[..., :1]
-    off = WEIGHT*(m[..., 2] + np.abs(P)*m[..., 3]) + PRODUCT*count + LOG*(1 + np.abs(K))
+    off = WEIGHT*(m[..., 0] + np.abs(P)*m[..., 1]) + PRODUCT*count + LOG*(1 + np.abs(K))
+    return Grid(h, b, 0*b, None, None, end, y, logp, odds), K, ULP*off, m[..., 2:]
+
+# %% ../../nbs/engine/gaussian_tables.ipynb #40ccee8d
+@patch
+def moments(self:Rows, y):
+    "What a table has the means of, at losses of these sizes: L, L^2, how far M agrees."
+    L = y*self.sign
+    coherent = 1 - np.minimum(((y*self.unit)**2)[:, :, None]*(FALLS**2/2), 1)
+    return np.concatenate([np.stack([L, L*L], 2), coherent], 2)
+
+@patch
+def tabulate(self:Rows, last, end, tilts=TILTS):
+    "K_1 and its derivatives at these parts of `last`; None where that takes too many nodes."
+    coarse, u = self.coarse(last, end), last*tilts
+    if not coarse[-1].max() < MOST_NODES: return None
+    g, K, off, m = self.sums(u, coarse, self.moments)
     mean, v, w = m[..., 0], 1/u, 1/(1 + u)
     poles = v + w, v*v + w*w, np.log(v*w/np.sqrt(2*pi))
     variance, factor = np.maximum(m[..., 1] - mean**2, 0), log_chernoff_factor(u)
-    at_end, falls = self.at_end(end, P) - K, np.log(np.maximum(m[..., 4:], TINY))
+    at_end = self.at_end(end, self.first + self.sign*u) - K
+    falls = np.log(np.maximum(m[..., 2:], TINY))
     return GaussianTable(u, K, mean, variance, factor, *poles, end,
-                         np.where(self.adds, -inf, at_end), falls, ULP*off, g)
+                         np.where(self.adds, -inf, at_end), falls, off, g)
 
 # %% ../../nbs/engine/gaussian_tables.ipynb #67ab1e10
 def like_blocks(
@@ -193,7 +208,7 @@ def cgfs_of(
         last = np.full(rows.mu.shape, t[some[-1]])
         end = np.where(rows.adds, 1, 1 + last) + FAR[1]*rows.sigma
         nodes = rows.coarse(last, end, _CLOSELY)[-1][:, 0]
-        fits = np.flatnonzero(nodes < MOST_NODES)
+        fits = np.flatnonzero(nodes*rows.amounts < _TOGETHER)
         amounts = np.full(len(fits), rows.amounts)
         for i in like_blocks(nodes[fits], amounts, _TOGETHER):
             r = fits[i]
@@ -205,8 +220,10 @@ def cgfs_of(
 @patch
 def octave(self:Rows, last, end, t):
     "The same of tilts that share a grid."
-    (times, most), table = _FROM_ABOVE, self.tabulate(last, end, t/last[0], _CLOSELY)
-    off = self.rounded_up(table) - table.K
-    rho = np.where(self.adds, 0, np.exp(table.last)/FAR[1])*self.few_digits(1 + t)
-    found = np.stack([table.K, times*off + rho], 1)
-    return np.where((off <= most)[:, None], found, np.nan)
+    (times, most), u = _FROM_ABOVE, np.tile(t, (len(last), 1))
+    P = self.first + self.sign*u
+    g, K, error, _ = self.sums(u, self.coarse(last, end, _CLOSELY))
+    off = self.above(g, P, K, error) - K
+    rho = np.where(self.adds, 0, np.exp(self.at_end(end, P) - K)/FAR[1])*self.few_digits(1 + t)
+    return np.where((off <= most)[:, None], np.stack([K, times*off + rho], 1), np.nan)
+

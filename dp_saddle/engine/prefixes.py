@@ -13,6 +13,7 @@ import numpy as np
 
 from ..base import TINY, ULP, capped_exp, capped_expm1, counted, log_chernoff_factor, patch
 from dp_saddle.engine.many import (
+    FLAT,
     LossFamily,
     SplitCounts,
     log_chernoff,
@@ -24,6 +25,7 @@ from dp_saddle.engine.many import (
     tilted_sum,
 )
 from .record_bounds import delta_bounds, upper_epsilon
+from .solve import newton
 
 # %% ../../nbs/engine/prefixes.ipynb #7347f17c
 # Rounding: may grow, never shrink.
@@ -36,9 +38,8 @@ _COMPARED = 1 - 8*ULP   # of a sum that is compared with delta
 _SHARE = .01            # of noise that the slope's may take, twice: any share is right
 # Tuning: only time and width depend on it.
 _EACH, _MOST_APART = 64, 1 << 10 # prefixes asked for as records: so many, then 1/_EACH apart
-_ROUNDS, _EXCESS = 6, 1e-10     # of Newton's method; of eps that a proof may cost
+_EXCESS = 1e-10                 # of eps that a proof may cost
 _GOOD = 3e-4                    # of eps that noise may cost, at most
-_FLAT = 8                       # the slope is taken to be at least t/8
 _POLISHED, _NEAR = 2, .01       # steps on the parabola, where it is this near, over t
 _AIM = 1e-12                    # beyond the goal, of eps
 _COARSE, _BETWEEN = .6, (.4, 32.)  # tilts tried first: log of their ratio, ends,
@@ -184,7 +185,7 @@ def ask(self:_Line, rows, eps, log_delta):
     scale = self.scale + _SCALE_ULPS*ULP*(1 + np.abs(base) + self.t*eps - log_delta)
     goal = capped_exp(log_delta - base + self.t*eps - scale)*_COMPARED
     steep = self.t*sums - sine
-    fall = np.maximum(steep, goal*self.t/_FLAT)
+    fall = np.maximum(steep, goal*self.t/FLAT)
     def above(d):
         grown = np.exp(self.t*np.abs(d))
         return sums - steep*d + (noise + bend*d*d)*grown - goal
@@ -201,15 +202,13 @@ def ask(self:_Line, rows, eps, log_delta):
 def epsilon(self:_Line, guess, high, log_delta):
     "(Upper bounds on eps, at most `high`; are they good?), from a guess for each prefix."
     out, good = np.full(len(guess), high), np.zeros(len(guess), bool)
-    rows, eps = np.arange(len(guess)), guess.copy()
-    for _ in range(_ROUNDS):
-        with np.errstate(over='ignore', invalid='ignore'):         # far away nothing is proved
-            new, proved, excess, noise, slope = self.ask(rows, eps[rows], log_delta)
+    def ask(rows, eps):
+        new, proved, excess, noise, slope = self.ask(rows, eps, log_delta)
         out[rows] = np.where(proved, np.minimum(out[rows], new), out[rows])
         done = proved & (excess <= _EXCESS*new*slope)
-        good[rows], eps[rows] = done & (noise < _GOOD*new*slope), new
-        rows = rows[~done]
-        if not rows.size: break
+        good[rows] = done & (noise < _GOOD*new*slope)
+        return new, done
+    with np.errstate(over='ignore', invalid='ignore'): newton(ask, guess)  # far away all is noise
     return out, good
 
 # %% ../../nbs/engine/prefixes.ipynb #b15ac7e4

@@ -35,13 +35,13 @@ _NODES_A_SECOND, _LONG = 3e4, 1.5 # of all noises, tables and lines; seconds tha
 def noise_families(grid, rate):
     "A LossFamily of the steps at these noises for each direction; rate 1 has but one."
     steps = [PoissonSubsampled(base=Gaussian(sigma=float(s)), rate=rate) for s in grid]
-    _say_price(steps)
+    if sys.stderr.isatty(): _say_price(steps)
     return [LossFamily(steps, top) for top in (('remove',) if rate == 1 else ('remove', 'add'))]
 
 def _say_price(steps):
-    "A line on the terminal, if there is one, where tables will take long."
+    "A line on the terminal, where tables will take long."
     seconds = sum(float(step.remove.nodes_at(1.)) for step in steps)/_NODES_A_SECOND
-    if seconds > _LONG and sys.stderr.isatty():
+    if seconds > _LONG:
         print(f"{len(steps)} noise levels are tabulated, once for this grid and rate: "
               f"about {seconds:.0f} s", file=sys.stderr, flush=True)
 

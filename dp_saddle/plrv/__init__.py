@@ -14,6 +14,7 @@ From `protocol`:
     Decay: |M(t + is')| <= e^log_atoms + e^log_density[i] for all s' >= s[i]
     LineValues: What a loss says of K on a line Re z = t, at frequencies s
     MASS_ERROR: of p_inf, relative: a few thousand kinds of steps, some ULP each
+    MAX_GRID: points of a quadrature grid
     PLRV: The law of one privacy loss L = log dP/dQ(X), X ~ P, in nats [SP 10]. `ess_inf`,
         `ess_sup`: ends of its support; `p_inf`: mass at +infinity [SP Remark 2.10],
         `p_inf_exact`: known to all digits; `atoms`: their losses and log-probabilities;
@@ -55,7 +56,7 @@ __all__ = []
 from ..base.doors import door
 
 __getattr__, __dir__, __all__ = door(__name__, {
-    "protocol": "Bounds Decay LineValues MASS_ERROR PLRV",
+    "protocol": "Bounds Decay LineValues MASS_ERROR MAX_GRID PLRV",
     "moduli": "LOG_SUM_ULPS log_moduli log_sum_turned raised sum_raised turning",
     "gaussian_release": "gaussian_fall gaussian_log_delta GaussianLoss log_phi_gap",
     "sums": "as_composition composed ComposedLoss NOTHING",
