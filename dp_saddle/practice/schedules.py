@@ -29,6 +29,7 @@ from dp_saddle.base import (
     patch,
     quoted,
     read_json,
+    tilts_up_to,
     told,
     tracked,
 )
@@ -67,7 +68,6 @@ _FEW, _MOST_ALONE = 24, 100     # prefixes that are bounded one by one,
 _LITTLE = .01           # until those between are too large by this, relative, at most
 _TOGETHER = 4            # more of them first share lines,
 _NEARLY = 2e-3          # and the width of an eps, relative, at which a short line is enough
-_TILTS = 1e-3, 1e4, 300 # of Renyi divergences: from, to, how many
 _MOST_WITH_MASS = 12    # prefixes of steps with mass at infinity, likewise
 _MOST_OUTCOMES = 1 << 10 # of a step that tables are made of
 _STRETCHES, _FALL = 16, 5e-3     # of what it leaves of delta: at most so many, log of a ratio
@@ -193,8 +193,7 @@ def _bounded(families, kinds, counts, delta):
 # %% ../../nbs/practice/schedules.ipynb #464d54b0
 def _moments(plrvs):
     "(tilts; bounds on each K there, shape (tilts, plrvs); those that are nothing at 0 and ulps)."
-    low, high, count = _TILTS
-    t = np.geomspace(low, min([high] + [p.largest_tilt for p in plrvs]), count)
+    t = tilts_up_to(min(p.largest_tilt for p in plrvs))
     return t, np.array([[sum(as_composition(p).known_cgf(u)) for p in plrvs] for u in t])
 
 def _bounded_by_moments(table, rounding, counts, delta):
