@@ -11,7 +11,7 @@ from math import inf, log1p
 import numpy as np
 from scipy.special import log_ndtr
 
-from ..base import checks, quoted, safe_log
+from ..base import bisect, checks, quoted, safe_log
 from ..engine import ContourAccountant, TiltedFFT
 from ..mechanisms import Discrete, Gaussian
 from .bins import BallsInBins
@@ -29,9 +29,7 @@ _LOG_LOST, _LOST = -690., 1e-290  # of a probability that may be 0; and of all s
 # Tuning: only time and width depend on it.
 _SLICES = 800             # of the largest sum
 _LOG_LOWEST = -40.        # log of what is below the first,
-_BEYOND = 14              # and so many sigmas above the record's place begins the last
-_LOWEST_PLACE = -40       # sigmas: where the first is looked for
-_BISECTIONS = 60
+_FAR = 14                 # and so many sigmas above the record's place begins the last
 FINER = 2000             # thresholds between three of them
 _ENOUGH = .97             # of what no amplification costs: then nothing more is asked
 
@@ -48,12 +46,8 @@ def _log_tail(c, mean, sigma, batches):
 # %% ../../nbs/sampling/shuffles.ipynb #67784d4e
 def _ends(sigma, batches):
     "Thresholds between which nearly all happens."
-    low, high = _LOWEST_PLACE*sigma, _SEEN
-    for _ in range(_BISECTIONS):
-        c = (low + high)/2
-        below = _log_cdf(c, _SEEN, sigma, batches) < _LOG_LOWEST
-        low, high = (c, high) if below else (low, c)
-    return low, _SEEN + _BEYOND*sigma
+    def seen(c): return _log_cdf(c, _SEEN, sigma, batches) >= _LOG_LOWEST
+    return float(bisect(seen, _SEEN - _FAR*sigma, _SEEN + _FAR*sigma)[0]), _SEEN + _FAR*sigma
 
 def _least(log_top, log_other, delta):
     "log((p - delta)/q), made smaller by what both may be off by; -inf where it is none."
