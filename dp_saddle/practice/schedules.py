@@ -71,8 +71,7 @@ _NEARLY = 2e-3          # and the width of an eps, relative, at which a short li
 _MOST_WITH_MASS = 12    # prefixes of steps with mass at infinity, likewise
 _MOST_OUTCOMES = 1 << 10 # of a step that tables are made of
 _STRETCHES, _FALL = 16, 5e-3     # of what it leaves of delta: at most so many, log of a ratio
-_MOST_EXACT = 800       # prefixes of steps with few outcomes, summed exactly
-_MOST_CLOSED = 1000     # prefixes of Gaussian steps only, each by the closed form
+_MOST_EXACT = 800       # prefixes of few outcomes, summed exactly; of Gaussian steps, by a formula
 _EACH = 1 << 12         # prefixes of equal steps, each; then about 1/_EACH apart,
 _MOST_BETWEEN = 1 << 16 # and so many between them where the chord is not proved
 _MOST_AHEAD = 1024      # times what came lately, that a budget is tried with
@@ -305,7 +304,7 @@ def _prefixes_of_few(kinds, which, delta):
         return _prefixes_by_moments(kinds, which, delta)
     if not kinds:
         return np.zeros(0)
-    if len(which) <= _MOST_CLOSED and all(type(m) is Gaussian for m in kinds):
+    if len(which) <= _MOST_EXACT and all(type(m) is Gaussian for m in kinds):
         counts = np.cumsum(which[:, None] == np.arange(len(kinds)), axis=0)
         return np.array([_alone(kinds, row, delta) for row in counts])
     if len(kinds) == 1:
