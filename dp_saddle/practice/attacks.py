@@ -401,7 +401,6 @@ def _lowered(log_missed, terms, plrv, eps):
 # Tuning: only time and width depend on it.
 _NEAREST = -1e-3        # the largest tilt
 _MOST_WORK = 1 << 23    # times points of each loss's grid
-_USELESS = -8.          # nats: a tail above it leaves nothing
 _DEVIATIONS = 3.        # of the tilted loss: so far apart are the eps of a line
 _CUTS = 2.**np.arange(-8, 40, .5)     # frequencies that are tried, over X
 
@@ -424,7 +423,7 @@ def _frequencies(plrv, t, X, K):
     most = min(LINE_NODES, _MOST_WORK/plrv.nodes_at(0.))
     cuts = _CUTS[_CUTS < most]*2*np.pi/X
     tails = _tail(plrv, t, cuts) - K
-    if not tails.min() < _USELESS:
+    if not tails.min() < 0:
         return np.empty(0)
     cut = cuts[min((tails > -NATS).sum(), cuts.size - 1)]
     return 2*np.pi/X*np.arange(ceil(cut*X/(2*np.pi)) + 1)

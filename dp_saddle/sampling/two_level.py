@@ -11,7 +11,7 @@ __all__ = ['LEFT', 'reach', 'places', 'Side', 'side_of', 'curve_points', 'corner
 import warnings
 from dataclasses import dataclass, field
 from decimal import Decimal, getcontext, localcontext
-from math import ceil, inf, log
+from math import ceil, inf
 from typing import NamedTuple
 
 import numpy as np
