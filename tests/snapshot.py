@@ -65,6 +65,8 @@ NOTHING = 1e-12
 # {a question, or a part of its text: (how far a number may go, relative; why)}.
 MEANT = {
     'gdp(dpsgd(without-replacement': (0.5, 'how much less the run may cost is that of one pair'),
+    'prawitz_bound(': (1e-3, 'its integrals have equally many panels'),
+    'compare(': (1e-2, 'EdgeworthInterval tries other tilts and free parameters'),
 }
 
 QUESTIONS = {}  # {text: function without arguments}, in the order they are asked

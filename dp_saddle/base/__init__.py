@@ -47,6 +47,7 @@ From `numerics`:
         other
     decaying_sums: sum_{i >= j} p_i decay^{i - j} for every j: one pass from the right
     END_STEPS: from the root to an end
+    ELLIPSE: rho of the ellipses on which functions are bounded
     expm1mx: e^x - 1 - x to full relative precision, also where it is nearly x^2/2
     EXTENDED: (a type; what it is worth is np.finfo of it)
     FEW_NODES: Tuning: only time and width depend on it; nodes of a rule, as several chapters have
@@ -68,6 +69,7 @@ From `numerics`:
     log_expm1: log(e^x - 1) for x > 0
     MANY_NODES: Tuning: only time and width depend on it; nodes of a rule, as several chapters
         have them
+    NATS: of a sum e^-37 is left out: half a last digit
     NEWTON_STEPS: of Newton's method, which settles long before
     NUDGE: and this part of the root more
     round_outwards: x in decimal digits, on the safe side of what the double (or the Decimal) is
@@ -75,10 +77,12 @@ From `numerics`:
     RTOL: relative width of a bracket: about as narrow as doubles allow
     SAFE_LOG: nats: exponents of bounds are cut here
     safe_log: log x, with -inf at 0 and no warning
+    semi_axes: Of the ellipse around a panel of half-length 1: exact where rho is a power of two
     SERIES_REACH: |x| below which e^x - 1 - x is summed as a series
     SMALLEST: the smallest double > 0: an upper bound on what is below all doubles
     tail_sums: sum_{i >= j} p_i for every j, by rows, so that an error grows like the root of the
         length
+    tilts_up_to: Tilts at which Chernoff's bound, or a Renyi divergence, is tried
     TINY: stands under logarithms and quotients: 1/TINY is a double still
     two_sum: a + b rounded, and what the rounding lost (Knuth 1969): exactly, as long as nothing
         overflows
@@ -151,10 +155,11 @@ __getattr__, __dir__, __all__ = door(__name__, {
         "read_json read_text read_toml read_yaml told UNCLEAR",
     "numerics":
         "AT_ONCE bisect by_halves capped_exp capped_expm1 Crossing decaying_sums END_STEPS "
-        "expm1mx EXTENDED FEW_NODES find_roots gauss_error HUGE in_blocks in_order invert "
+        "ELLIPSE expm1mx EXTENDED FEW_NODES find_roots gauss_error HUGE in_blocks in_order invert "
         "LARGEST_LOG legendre LENGTHEN LINE_NODES log_chernoff_factor log_expm1 MANY_NODES "
-        "NEWTON_STEPS NUDGE round_outwards rounded_up RTOL SAFE_LOG safe_log SERIES_REACH "
-        "SMALLEST tail_sums TINY two_sum ULP ways_to_draw weighted_expm1mx",
+        "NATS NEWTON_STEPS NUDGE round_outwards rounded_up RTOL SAFE_LOG safe_log semi_axes "
+        "SERIES_REACH SMALLEST tail_sums tilts_up_to TINY two_sum ULP ways_to_draw "
+        "weighted_expm1mx",
     "checks":
         "asking cached_property counted end_line KEPT kept_answer keeps_answers MadeInTurn "
         "patch Saved show_progress still_here Task TooDear tracked users_level",

@@ -540,9 +540,10 @@ def from_dict(self:Saved,
                          f"settings gave: {error}") from None
 
 # %% ../../nbs/base/checks.ipynb #482e9e21
+# A name.
+_ASKED = 'DP_SADDLE_PROGRESS'        # in the environment: 0 for never, 1 for always
 # Tuning: only what is shown depends on it.
 _AGAIN = .2                          # s from one line to the next
-_ASKED = 'DP_SADDLE_PROGRESS'        # in the environment: 0 for never, 1 for always
 _FULL_LINE = 79                      # columns, where a terminal does not say
 _LEAST_SHARE = .02                   # of the work, and
 _LEAST_SPENT = .5                    # s, from which what is left is estimated

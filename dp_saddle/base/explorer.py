@@ -34,13 +34,13 @@ MARK_DASHES = ':', '--'
 POINTS = 72                     # an inch, in the units of SVG
 # Rounding: may grow, never shrink.
 TOP = 65534                     # the highest position on a picture; a level is 1/TOP of its height
+OFF = TOP + 1                   # two bytes: the position of what is not on the picture
 # Tuning: only the looks depend on it.
 SIZE = dict(figsize=(6.4, 3.4), dpi=80)
 WIDTH = 512                     # of a still picture on a page
 MARGINS = dict(left=.11, right=.97, bottom=.15, top=.91)
 TOP_OF_STILL = .85                        # below a title of two lines
 ROWS = 7                        # of the table for readers
-OFF = TOP + 1                   # two bytes: the position of what is not on the picture
 
 # %% ../../nbs/base/explorer.ipynb #4d90e7d7
 @dataclass(frozen=True)

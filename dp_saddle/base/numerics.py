@@ -4,12 +4,13 @@
 
 # %% auto #0
 __all__ = ['ULP', 'TINY', 'SMALLEST', 'HUGE', 'EXTENDED', 'SERIES_REACH', 'SAFE_LOG', 'LARGEST_LOG',
-           'AT_ONCE', 'FEW_NODES', 'MANY_NODES', 'LINE_NODES', 'RTOL', 'NEWTON_STEPS',
-           'END_STEPS', 'LENGTHEN', 'NUDGE', 'expm1mx', 'weighted_expm1mx', 'log_expm1',
-           'safe_log', 'capped_exp', 'capped_expm1', 'log_chernoff_factor', 'two_sum',
-           'by_halves', 'tail_sums', 'decaying_sums', 'in_blocks', 'Rule', 'legendre',
-           'gauss_error', 'round_outwards', 'rounded_up', 'in_order', 'bisect',
-           'Crossing', 'invert', 'find_roots', 'ways_to_draw']
+           'AT_ONCE', 'FEW_NODES', 'MANY_NODES', 'LINE_NODES', 'NATS', 'ELLIPSE', 'RTOL',
+           'NEWTON_STEPS', 'END_STEPS', 'LENGTHEN', 'NUDGE', 'expm1mx',
+           'weighted_expm1mx', 'log_expm1', 'safe_log', 'capped_exp', 'capped_expm1',
+           'log_chernoff_factor', 'tilts_up_to', 'two_sum', 'by_halves', 'tail_sums',
+           'decaying_sums', 'in_blocks', 'Rule', 'legendre', 'gauss_error', 'semi_axes',
+           'round_outwards', 'rounded_up', 'in_order', 'bisect', 'Crossing', 'invert',
+           'find_roots', 'ways_to_draw']
 
 # %% ../../nbs/base/numerics.ipynb #0f3bd572
 from decimal import Context, Decimal
@@ -172,6 +173,30 @@ def log_chernoff_factor(
     u log u - (1+u) log(1+u), shape of u
     """
     return -np.log1p(u) - u*np.log1p(1/u)
+
+# Tuning: only width depends on it.
+_TILTS = 1e-3, 1e4, 300    # from, to, how many
+
+def tilts_up_to(
+    most,     # the largest, a number > 0
+    unit=1.,  # in which the others are counted, > 0
+):            # increasing, 1-d
+    """Tilts at which Chernoff's bound, or a Renyi divergence, is tried.
+
+    Parameters
+    ----------
+    most
+        the largest, a number > 0
+    unit
+        in which the others are counted, > 0
+
+    Returns
+    -------
+    increasing, 1-d
+    """
+    first, last, count = _TILTS
+    most = min(last*unit, most)
+    return np.geomspace(min(first*unit, most/2), most, count)
 
 # %% ../../nbs/base/numerics.ipynb #35c43745
 def two_sum(
@@ -341,6 +366,7 @@ def legendre(
 # Tuning: only time and width depend on it; nodes of a rule, as several chapters have them.
 FEW_NODES, MANY_NODES = 16, 50
 LINE_NODES = 1 << 14     # of a line of frequencies that takes no time to speak of
+NATS = 37.               # of a sum e^-37 is left out: half a last digit
 
 # %% ../../nbs/base/numerics.ipynb #50c467f5
 # Proved: change one and a theorem is broken.
@@ -365,6 +391,25 @@ def gauss_error(
     """
     top, bottom = _GAUSS
     return top/bottom*rho**(-2*points)/(1 - rho**-2)
+
+def semi_axes(
+    rho,  # their sum, > 1
+):        # (half the width, half the height)
+    """Of the ellipse around a panel of half-length 1: exact where rho is a power of two.
+
+    Parameters
+    ----------
+    rho
+        their sum, > 1
+
+    Returns
+    -------
+    (half the width, half the height)
+    """
+    return (rho + 1/rho)/2, (rho - 1/rho)/2
+
+# Tuning: only width depends on it.
+ELLIPSE = 4    # rho of the ellipses on which functions are bounded
 
 # %% ../../nbs/base/numerics.ipynb #6c6c0acb
 def round_outwards(

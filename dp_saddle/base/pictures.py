@@ -37,12 +37,12 @@ class _Colours(NamedTuple):
     olive: str = '#919959'
     grey: str = '#a09191'
 
-# Tuning: only the looks depend on it.
 COLOURS = _Colours()
+# Tuning: only the looks depend on it.
 LONG, SHORT, TWICE = (0, (7, 1.5)), (0, (2.5, 1)), (0, (5, 1, 1, 1))
 
 # %% ../../nbs/base/pictures.ipynb #e21516ca
-# Tuning: only the looks depend on it.
+# Names of methods.
 METHODS = {
     'contour': Style(COLOURS.blue, '-', 'certified'),
     'saddle': Style(COLOURS.rust, '--', 'steepest descent'),
@@ -60,7 +60,7 @@ METHODS = {
 }
 
 # %% ../../nbs/base/pictures.ipynb #1d15f88e
-# Tuning: only the looks depend on it.
+# Names of what else a line may be.
 ROLES = {
     'first': Style(COLOURS.blue, '-', ''), 'second': Style(COLOURS.amber, '--', ''),
     'third': Style(COLOURS.purple, '-.', ''), 'fourth': Style(COLOURS.green, LONG, ''),
@@ -169,18 +169,19 @@ def shades(
 
 def _rgb(colour):
     "'#rrggbb' as three numbers in [0, 1]."
-    return np.array([int(colour[i:i + 2], BASE)/TOP for i in range(1, len(colour), 2)])
+    return np.array(list(bytes.fromhex(colour[1:])))/TOP
 
 def _hex(rgb):
-    return '#' + ''.join(f'{round(float(x)*TOP):02x}' for x in rgb)
+    return '#' + bytes(round(float(x)*TOP) for x in rgb).hex()
 
 # %% ../../nbs/base/pictures.ipynb #1f344c9f
-# Tuning: only the looks depend on it.
+# Names.
 RAMP = COLOURS.purple, COLOURS.pink, COLOURS.amber
 DASHES = '-', LONG, TWICE, SHORT
-DARK, LIGHT = .5, .75   # shares of a method's colour, of its distance to white
 # Said by others.
-BASE, TOP = 16, 255   # of a colour's two digits
+TOP = 255     # of a colour's byte
+# Tuning: only the looks depend on it.
+DARK, LIGHT = .5, .75   # shares of a method's colour, of its distance to white
 
 # %% ../../nbs/base/pictures.ipynb #94e7c4a4
 # Tuning: only the looks depend on it.
@@ -336,8 +337,8 @@ GLARE = .05
 
 # %% ../../nbs/base/pictures.ipynb #1fc8ee9b
 # Tuning: only the looks depend on it.
-NAME_POINTS, GAP, CLEAR = 8.5, 6., 5.     # of a name; pixels to its curve, and to all else
-SPACING, PLACES, FAR = 6., 120, 60.       # pixels between points of a curve; tries; far enough
+GAP, CLEAR = 6., 5.     # pixels from a name, or a curve's point, to the next; to all else
+PLACES, FAR = 120, 60.  # tries; pixels that are far enough
 SIDES = np.array([(x, y) for x in (0, .5, 1) for y in (0, .5, 1) if (x, y) != (.5, .5)])
 HALO = 2.5                                # of white around a name, points
 
@@ -362,7 +363,7 @@ def _vertices(artist):
 
 def _between(a, b, box):
     "Points from a to b, without b; no more than cross the picture."
-    count = min(int(np.hypot(*(b - a))/SPACING), int((box.width + box.height)/SPACING)) + 1
+    count = min(int(np.hypot(*(b - a))/GAP), int((box.width + box.height)/GAP)) + 1
     return a + (b - a)*(np.arange(count)/count)[:, None]
 
 # %% ../../nbs/base/pictures.ipynb #1211d29f
@@ -438,7 +439,7 @@ def _lay_out(figure):
 # %% ../../nbs/base/pictures.ipynb #a60dc01e
 def label_lines(
     *axes,               # matplotlib axes, one or more
-    size=NAME_POINTS,    # of the names, points
+    size=PAGE['xtick.labelsize'],    # of the names, points
     **legend,            # for the legend of those that find no place
 ):                       # the names that found none
     """Write the names of curves and bands beside them, in their colours.

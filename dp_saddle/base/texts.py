@@ -215,13 +215,14 @@ def told(
     return kind_of(value) if isinstance(value, (dict, list)) else quoted(value)
 
 # %% ../../nbs/base/texts.ipynb #0e4b0a1f
+# What doubles hold: the largest whole number, and how long one may be.
+_LARGEST = int(sys.float_info.max)
+_DIGITS = len(str(-_LARGEST))
 # What YAML calls a number.
 _NUMBER = re.compile(r'[-+]?(0|[1-9][0-9]*)?(\.[0-9]*)?([eE][-+]?[0-9]+)?')
 # Tuning: what is more is refused.
 _MOST_BYTES, _MOST_YAML = 1 << 24, 1 << 20   # of a file
 _LEVELS = 32                                 # brackets within each other
-_DIGITS = 310                                # of a whole number, and the largest
-_LARGEST = int(sys.float_info.max)
 
 def as_path(
     **named,  # one path, by the name of its parameter: a text, or what `os.fspath` takes

@@ -20,6 +20,7 @@ import numpy as np
 from .. import __version__
 from ..accounting import mechanism_of
 from dp_saddle.base import (
+    SMALLEST,
     TooDear,
     as_path,
     checks,
@@ -40,13 +41,12 @@ from ..practice import from_steps, to_steps
 # %% ../../nbs/certificates/files.ipynb #fe27afbd
 _FORM = 'dp_saddle privacy certificate, form 1'
 _PARTS = 'form', 'version', 'run', 'question', 'answer', 'proof'
+_PIECES = 8           # of a line's smoothing: what form 1 means
 # Tuning: only width, size and time depend on it.
 _RTOL = 1e-12         # relative error of delta that a line aims at
 _DIGITS = 13          # of the bounds, rounded outwards
-_LOG_SMALLEST = -740. # delta below all doubles: its moment is proof enough
 _SMALLEST = Decimal('1e-999999')  # that is written: what is less is between 0 and this
 _LARGEST_EPS = 1e30   # nats: beyond, exponentials of balls overflow
-_PIECES = 8           # of a line's smoothing: what form 1 means
 _SAME = 1e-3          # nats of e^{t eps} by which eps may move and keep its line
 _MOVES = 40           # of an end, each twice as far
 _FIRST_MOVE = 1e-13   # relative
@@ -248,7 +248,7 @@ def by_moments(self:_Prover, eps):
 @patch
 def costly(self:_Prover, eps, up):
     "A line, where a bound `up` on log delta leaves something to prove, and if it can be read."
-    if self.table.closed_form or up < _LOG_SMALLEST: return []
+    if self.table.closed_form or up < log(SMALLEST): return []      # its moment is proof enough
     found = self.by_line(eps, up)
     return [found] if found.plan['nodes'] < _MOST_NODES else []
 

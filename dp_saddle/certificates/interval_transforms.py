@@ -15,7 +15,7 @@ import cmath
 from fractions import Fraction
 from math import ceil, exp, inf, log, pi, sqrt
 
-from ..base import SAFE_LOG, TooDear, patch, quoted, still_here
+from ..base import ELLIPSE, SAFE_LOG, TooDear, patch, quoted, semi_axes, still_here
 
 try:
     from flint import acb, acb_mat, acb_poly, arb, ctx
@@ -33,30 +33,27 @@ _INSIDE = .98             # of the widest strip there: below 1
 PRECISION = 128           # bits of a ball's midpoint
 _NATS = 52.               # a quadrature aims at an error of e^-52 of M
 _MORE_NATS = 20.          # ... and begins and ends so much further out
-_MOST_NODES = 1 << 20     # of one quadrature, for each amount
+_MOST_NODES = 1 << 20     # of one quadrature, for each amount; terms of a binomial tail
 _FAR = 10.                # beyond (1 + t) mu an upper sum ends
 _PIECE = 5.               # a piece of it, times its whole length
-_MOST_PIECES = 1 << 15    # of it
 _FIRST_SUMS = 128         # sums that take all the same terms; then twice as many, and so on
 _TINY = 80.               # nats: terms so far below the largest are left out of a sum
 _NEAR = 2.                # exponents so near to another, times a row's length, are expanded
-_MOST_PANELS = 1 << 14    # of another
+_MOST_PANELS = 1 << 14    # of it, or of another
 _MOST_PRODUCTS = 1 << 28  # of sums of powers, each about .1 microseconds
 LOUDEST = 50              # sensitivity over scale of sampled Laplace noise, on a line
 
 # %% ../../nbs/certificates/interval_transforms.ipynb #955f4f28
+_AXES = semi_axes(ELLIPSE)   # of ellipses around panels of half-length 1, exactly
 # Tuning: only time and width depend on it.
 _TRIED = 57, .25, 5.      # heights that are tried: so many, each e^-.25 of the last, from 5 down
 _ROUGH_NODES = 200        # of a sum in doubles
 _WIDEST = 4.              # half-width of a strip
-_MOST_TERMS = 1 << 19     # of a binomial tail
 _MOST_ROOTS = 256         # of a polynomial,
 _BITS = 512, 2048         # at one of these precisions,
 _ROOT_BITS = 160          # known so well
 _BISECTIONS = 200         # of a place
 _DOUBLINGS = 1100         # of its first ends
-_RHO = 4                  # of the ellipses around panels; a power of two: their axes are exact
-_AXES = (_RHO + 1/_RHO)/2, (_RHO - 1/_RHO)/2   # for panels of half-length 1
 _TURN = 20                # nats: what a factor e^{...} may grow by in an ellipse
 _POINTS = 40              # of Gauss's rule on a panel
 _LONGEST = .5             # half-length of a panel, nats
@@ -498,7 +495,7 @@ def log_size(self:MixtureStep,
     if not self.removes or norm < self.log_least(float(t)) + _NATS:
         return norm
     far = (1 + t)*self.mu + _FAR
-    count = min(ceil(far*far/_PIECE), _MOST_PIECES)
+    count = min(ceil(far*far/_PIECE), _MOST_PANELS)
     x = [far*k/count for k in range(count + 1)]
     terms = (((1 + t)*w - a*a/2).exp() for a, w in zip(x, self.log_w(x[1:]), strict=False))
     first = self.cut_error(t, arb(0), arb(0), far)
@@ -851,7 +848,7 @@ def gauss_error(
     a ball
     """
     top, below = _GAUSS
-    return half*size*top/below*arb(_RHO)**(-2*(_POINTS - 1))/(1 - arb(_RHO)**-2)
+    return half*size*top/below*arb(ELLIPSE)**(-2*(_POINTS - 1))/(1 - arb(ELLIPSE)**-2)
 
 # %% ../../nbs/certificates/interval_transforms.ipynb #decae259
 def equal_panels(
@@ -1139,7 +1136,7 @@ def binomial_tail(
     k, total, odds = (k if up else k - 1), arb(0), q/(1 - q)
     log_ways = arb(n + 1).lgamma() - arb(k + 1).lgamma() - arb(n - k + 1).lgamma()
     term = (log_ways + k*q.log() + (n - k)*(1 - q).log()).exp()
-    for _ in range(_MOST_TERMS):
+    for _ in range(_MOST_NODES):
         total += term
         ratio = (n - k)*odds/(k + 1) if up else k/((n - k + 1)*odds)
         left = term*ratio/(1 - ratio) if ratio < 1 else arb(1)

@@ -29,9 +29,9 @@ except ImportError:      # the extra `certificate`: nothing but a verification n
     acb = acb_mat = arb = ctx = fmpz = None
 
 # %% ../../nbs/certificates/verification.ipynb #e8d80523
+_PIECES = 8               # of the random shift, as certificates of form 1 have them
 # Tuning: only time and width depend on it.
 _MOST_OUTCOMES = 1 << 16  # that are written down
-_PIECES = 8               # of the random shift, as certificates of form 1 have them
 _KNOT = 3                 # half pieces from the middle, where chords are broken
 _SHOWN = 15               # digits
 

@@ -71,13 +71,12 @@ From `prefixes`:
     Schedule: Steps in order, by the rows of a LossFamily
 
 From `berry_esseen`:
-    FREQUENCIES: at which a transform is bounded
+    FREQUENCIES: in units of 1/std: where a transform is bounded
     half_moment: The integral of u^p e^{-u^2/2} over u > 0
     log_decay: log of a bound on |f| beyond each of FREQUENCIES
     moment_bound: The explicit first-order Edgeworth bounds with their remainders [EA Lemma 4.3]
         (Derumigny, Girard and Guyonvarch, Thm A.2: any steps; A.3: identical; with `smooth` A.4
         and A.5)
-    PER_OCTAVE: frequencies in units of 1/std: 1 to 1e13
     prawitz_kernel: Psi(t), 0 < t < 1, complex (Prawitz 1972)
     PRAWITZ_SUP: sup of 2 pi |t Psi(t)|, Psi Prawitz's kernel
     smallest_moment_bound: The smallest of the bounds on sup |F - E_1| that four moments give [EA
@@ -175,7 +174,7 @@ __getattr__, __dir__, __all__ = door(__name__, {
     "record_bounds": "BoundsTable delta_bounds dominating_mu epsilon_bounds gaussian_above "
         "log_missed_of raised_between upper_epsilon",
     "prefixes": "families_for prefix_epsilon Schedule", "berry_esseen":
-        "FREQUENCIES half_moment log_decay moment_bound PER_OCTAVE prawitz_kernel "
+        "FREQUENCIES half_moment log_decay moment_bound prawitz_kernel "
         "PRAWITZ_SUP smallest_moment_bound step_moments THREE_HALVES upper_gamma",
     "proved_expansions": "EdgeworthInterval transform_bound",
     "cost_sums": "CostFilter CostOdometer MU promised RHO",

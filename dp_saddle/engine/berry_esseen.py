@@ -15,7 +15,17 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import exp1, gamma, gammaincc
 
-from ..base import FEW_NODES, SAFE_LOG, TINY, capped_exp, gauss_error, legendre, patch
+from dp_saddle.base import (
+    ELLIPSE,
+    FEW_NODES,
+    SAFE_LOG,
+    TINY,
+    capped_exp,
+    gauss_error,
+    legendre,
+    patch,
+    semi_axes,
+)
 from ..losses import lyapunov_most
 from ..plrv import as_composition, raised, sum_raised
 from ..saddlepoint import BERRY_ESSEEN, FACTORIAL
@@ -54,18 +64,11 @@ IDENTICAL_TERMS = ((1, 0, 2, 6, 1.5), (0, 1, 7, 24, 2), (2, 0, 7, 36, 2), (1, 1,
 IDENTICAL_CROSS = ((0, 0, 9, 8, 2), (1, 0, 8, 12, 1.5))
 
 # %% ../../nbs/engine/berry_esseen.ipynb #81a314dd
-# Rounding: may grow, never shrink.
 # Tuning: only time and width depend on it.
-RHO = 4                     # of the ellipses around panels, and their axes for half-length 1
-WIDE, TALL = (RHO + 1/RHO)/2, (RHO - 1/RHO)/2
-FIRST_CUT = 1e-2            # the first panel's end, in u
-KERNEL_PANELS, MIDDLE_PANELS, ORIGIN_PANELS, FAR_PANELS = 200, 200, 400, 60
-FAR_NATS = 1600             # of the far integral's exponent: beyond, its closed form
-CLOSED_EPS, QUADRATURE_EPS = (.03, .1, .15), (.06, .1, .14)     # free parameters that are tried ...
-SPLITS = .25, 1/pi                                              # ... and splits of the integrals
-OCTAVES, PER_OCTAVE = 44, 4                     # frequencies in units of 1/std: 1 to 1e13
-# at which a transform is bounded
-FREQUENCIES = 2.**np.arange(0, OCTAVES, 1/PER_OCTAVE)
+PANELS = 400                         # of each integral
+FREE = .03, .06, .1, .15             # free parameters that are tried ...
+SPLITS = .25, 1/pi                   # ... and splits of the integrals
+FREQUENCIES = 2.**np.arange(0, 44, 1/4)   # in units of 1/std: where a transform is bounded
 
 # %% ../../nbs/engine/berry_esseen.ipynb #66b8e02d
 class StepMoments(NamedTuple):
@@ -255,18 +258,19 @@ class Panels:
         """
         cuts, (nodes, weights) = np.unique(cuts), legendre(FEW_NODES)
         middle, half = (cuts[1:] + cuts[:-1])/2, np.diff(cuts)/2
-        self.low, self.high, self.side = cuts[:-1], cuts[1:], TALL*half
-        self.left, self.right = middle - WIDE*half, middle + WIDE*half
+        wide, tall = semi_axes(ELLIPSE)
+        self.low, self.high, self.side = cuts[:-1], cuts[1:], tall*half
+        self.left, self.right = middle - wide*half, middle + wide*half
         self.u, self.w = middle[:, None] + half[:, None]*nodes, half[:, None]*weights
-        self.error = half*gauss_error(nodes.size, RHO)
+        self.error = half*gauss_error(nodes.size, ELLIPSE)
 
     def bound(self, values, largest):
         "From `values` at the nodes u, and the `largest` modulus on each ellipse."
         return (self.w*values).sum(1) + self.error*largest
 
-def from_zero(end, panels):
-    "Cuts from 0 to the end, each panel a little longer than the last."
-    return np.r_[0, np.geomspace(min(FIRST_CUT, end/2), end, panels)]
+def from_zero(end):
+    "Cuts from 0 to the end, each panel but the first a little longer than the last."
+    return np.r_[0, np.geomspace(min(1, end)/PANELS, end, PANELS)]
 
 # %% ../../nbs/engine/berry_esseen.ipynb #c57201d0
 @patch
@@ -298,10 +302,10 @@ def _far(self:FourMoments):
     slope, m, end, beyond = (SLOPE - sqrt(self.k))/2, self.near_end, self.cut, 0.
     if slope*end**2 < -SAFE_LOG:
         return inf
-    if slope*(end**2 - m*m) > FAR_NATS:
-        end = sqrt(m*m + FAR_NATS/slope)
+    if slope*(end**2 - m*m) > SAFE_LOG:           # beyond, the closed form
+        end = sqrt(m*m + SAFE_LOG/slope)
         beyond = upper_gamma(THREE_HALVES, slope*end**2)/(2*slope**THREE_HALVES)
-    panels = Panels(np.geomspace(m, end, FAR_PANELS))
+    panels = Panels(np.geomspace(m, end, PANELS))
     integral = panels.terms([(1, 2)], slope).sum() + beyond
     return PRAWITZ_SUP*self.K3/(FACTORIAL[3]*pi*self.root)*integral
 
@@ -367,7 +371,7 @@ def first_order(self:FourMoments, u):
 def cut_off(self:FourMoments, t_s):
     "|g|: what the kernel is off by up to t_s, and all that is beyond; two integrals, rounded up."
     T, s, y = self.T, self.skewness, self.T*t_s
-    panels = Panels(from_zero(y, KERNEL_PANELS))
+    panels = Panels(from_zero(y))
     first_orders = [(1, 0), (-1/T, 1), (s, THIRD), (-s/T, FOURTH)]      # (1 - u/T)(1 + s u^3)
     near = kernel_lean(panels.high/T) @ panels.terms(first_orders, 1/2)
     beyond = exp1(y*y/2)/2 + sqrt(2)*s*upper_gamma(THREE_HALVES, y*y/2)
@@ -382,7 +386,7 @@ def middle(self:FourMoments, t_s):
 @patch
 def _nearer(self:FourMoments, t_s):
     "From t_s to CHI_PLACE."
-    panels = Panels(self.T*np.linspace(t_s, CHI_PLACE, MIDDLE_PANELS))
+    panels = Panels(self.T*np.linspace(t_s, CHI_PLACE, PANELS))
     top = kernel_top(panels.low/self.T, panels.high/self.T)
     return top @ panels.terms([(1, -1)], 1/2, BEND/(2*self.T))/pi
 
@@ -390,7 +394,7 @@ def _nearer(self:FourMoments, t_s):
 def _farther(self:FourMoments):
     "From CHI_PLACE to 1, in 1 - t."
     size, end = (self.T/(2*pi))**2, 1 - CHI_PLACE
-    s = Panels(from_zero(self.T*end, MIDDLE_PANELS)/self.T)
+    s = Panels(from_zero(self.T*end)/self.T)
     turned = np.cos(2*pi*np.maximum(s.left, 0))
     turned = turned*np.where(turned > 0, np.cosh(2*pi*s.side), 1)
     with np.errstate(over='ignore'):
@@ -425,7 +429,7 @@ def far_from_origin(self:FourMoments, u, largest):
 def origin(self:FourMoments, t_s, largest):
     "|f - g| up to t_s, the better of both bounds on each panel, rounded up."
     T, end, cube = self.T, self.T*t_s, CHI*self.Kt3/self.root
-    panels = Panels(np.r_[from_zero(end, ORIGIN_PANELS), min(self.split, end)])
+    panels = Panels(np.r_[from_zero(end), min(self.split, end)])
     near = panels.terms([(c, p - 1) for c, p in self.near_terms()], 1/2)
     skew, over_u = panels.terms([(self.skewness, 2)], 1/2), [(1, -1)]
     steps = panels.terms([(self.K3/(FACTORIAL[3]*self.root), 2)], (1 - largest)/2, cube)
@@ -518,9 +522,8 @@ def smallest_moment_bound(
     largest = _largest_share(plrv)
     smooth = decay_integral(plrv, sqrt(var))
     closed = [moment_bound(*m, identical=same, smooth=how, eps=e)
-              for same in {False, identical} for how in (None, smooth) for e in CLOSED_EPS]
-    quadrature = [prawitz_bound(*m, largest, eps=e, t_s=t_s)
-                  for e in QUADRATURE_EPS for t_s in SPLITS]
+              for same in {False, identical} for how in (None, smooth) for e in FREE]
+    quadrature = [prawitz_bound(*m, largest, eps=e, t_s=t_s) for e in FREE for t_s in SPLITS]
     return np.nanmin([_third_moment_bound(plrv, m, var, identical), *closed, *quadrature])
 
 # %% ../../nbs/engine/berry_esseen.ipynb #02b00002

@@ -13,6 +13,7 @@ import numpy as np
 
 from dp_saddle.base import (
     LINE_NODES,
+    NATS,
     TINY,
     ULP,
     cached_property,
@@ -52,10 +53,8 @@ _MOST_STEPS, _MOST_SHIFTS = 1 << 9, 1 << 8
 _CUTS = 2.**np.arange(3, 14.5, .25)    # where the line may end, in nodes
 _WORSE, _CONDITION = 8, 1/4  # nats by which a tilt may be worse than the best, and their price,
 _LEAST, _NATS = 10., 64.     # of a line's nodes, and of the transform's over nats: beyond these
-_SHARE, _FLOOR = 24, 32      # of rtol that a tail may lose; nats that doubles have
-_BOUNDS = 3                  # lower, estimate, upper
-_ROUNDS = 4                  # lines until delta is what was guessed,
-_WRONG = 1                   # to so many nats
+_SHARE = 24                  # of rtol that a tail may lose
+_ROUNDS = 4                  # lines until delta is what was guessed, to a nat
 _LONGER = 1, 1.1, 1.25, 1.5, 2, 3      # periods that are tried
 _OTHERS = np.array([0., 1/16, 1/4, 1/2, 3/4, 5/4, 3/2, 2, 3, 5, 9])   # tilts of aliases, over t
 
@@ -447,7 +446,7 @@ def _of_main(self:EndsLine, eps, unit, size):
     "(lower, estimate, upper) of the main part's curve over e^unit, each of shape of eps."
     moved = LOSS_ULPS*ULP*(self.line.table.reach + np.abs(eps))
     plus, minus = self.main.curve(np.concatenate([eps - moved, eps, eps + moved]))
-    plus, minus = plus.reshape(_BOUNDS, -1), minus.reshape(_BOUNDS, -1)
+    plus, minus = (x.reshape(-1, eps.size) for x in (plus, minus))
     with np.errstate(over='ignore'):
         plus, minus = (np.exp(safe_log(x) - unit) for x in (plus, minus))
     off = ULP*(_CURVE_ULPS + len(self.main.shifts[0]) + _EXPONENT_ULPS*size)
@@ -552,7 +551,7 @@ def best_main(self:EndsTable, t, X, eps, goal):
     "(a Plan, its SingularPart) of the shortest line that loses at most e^goal; or None."
     known = [p.known_cgf(t) for p, _ in self.plrv.parts]
     K = sum(kind[0]*n for kind, (_, n) in zip(known, self.plrv.parts, strict=True))
-    most = max((goal + t*eps).min(), K - _FLOOR - log(t))
+    most = max((goal + t*eps).min(), K - NATS - log(t))
     s, best, fewest = 2*pi/X*_CUTS, None, LINE_NODES
     for sigma in _SIGMAS.tolist():
         main = self.main(sigma)
@@ -632,6 +631,6 @@ def line_for(self:EndsTable,
         if not found: return CgfTable.line_for(self, eps, log_delta)
         line = self.without_main(*found)
         _, mid, _ = line.log_bounds(eps)
-        if not (mid < log_delta - _WRONG).any(): break
-        log_delta = np.minimum(log_delta, np.maximum(mid, log_delta - _FLOOR))
+        if not (mid < log_delta - 1).any(): break
+        log_delta = np.minimum(log_delta, np.maximum(mid, log_delta - NATS))
     return line

@@ -13,7 +13,15 @@ from math import exp, inf, log, pi
 import numpy as np
 from scipy import fft
 
-from ..base import LARGEST_LOG, NEWTON_STEPS, TINY, checks, patch, users_level
+from dp_saddle.base import (
+    LARGEST_LOG,
+    NEWTON_STEPS,
+    TINY,
+    checks,
+    patch,
+    tilts_up_to,
+    users_level,
+)
 from .circles import GridCurve
 from .prv_bands import chernoff_reach
 from ..mechanisms import Accountant
@@ -201,9 +209,6 @@ def fourier_tail(
     estimate = steps*q*q*(lam + 1)*lam/((1 - q)*s2) - L*L/2
     return exp(min(estimate, LARGEST_LOG)), False
 
-# %% ../../nbs/engine/fourier_grids.ipynb #81b5423d
-_TAIL_TILTS = np.geomspace(1e-3, 1e3, 100)    # Tuning: of Chernoff's bound
-
 # %% ../../nbs/engine/fourier_grids.ipynb #0c73da8b
 class FourierAccountant(Accountant):
     """The Fourier accountant [FA Alg. 1]: an estimate, trivial bounds; `error` says how good it is.
@@ -256,7 +261,7 @@ def error(self:FourierAccountant, eps):
     eps = np.asarray(eps, float)
     found = [0*eps]
     for plrv, (curve, finer) in self.curves.items():
-        t = np.geomspace(_TAIL_TILTS[0], min(plrv.largest_tilt, _TAIL_TILTS[-1]), len(_TAIL_TILTS))
+        t = tilts_up_to(plrv.largest_tilt)
         tail = np.exp(min((plrv.real_cgf(t) - t*self.L[plrv]).min(), 0))
         mesh = 2*np.abs(curve.delta(eps) - finer.delta(eps))
         found.append(mesh + tail + abs(curve.mass[0] - 1))

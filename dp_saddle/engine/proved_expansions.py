@@ -15,6 +15,7 @@ from scipy.special import gamma
 
 from dp_saddle.base import (
     LARGEST_LOG,
+    LINE_NODES,
     SMALLEST,
     TINY,
     ULP,
@@ -23,11 +24,11 @@ from dp_saddle.base import (
     checks,
     patch,
     quoted,
+    tilts_up_to,
 )
 from ..edgeworth import edgeworth_tail, hermite_series, standard_cumulants
 from dp_saddle.engine.berry_esseen import (
     FREQUENCIES,
-    PER_OCTAVE,
     PRAWITZ_SUP,
     THREE_HALVES,
     half_moment,
@@ -64,11 +65,9 @@ TINY_VARIANCE = 1e-190      # below, its powers are beyond doubles
 # %% ../../nbs/engine/proved_expansions.ipynb #e6b0a006
 # Tuning: only time and width depend on it.
 FIRST_END, LAST_END = 12, 32            # U is between these of FREQUENCIES: 8 to 256
-SMALL_TAIL = 1e-12          # U is where the integral of |f| beyond is less
-NODES_LOG2, FEWEST_LOG2, MOST_LOG2 = 24, 9, 15      # of the grid up to U
+MOST_EXPONENTIALS = 1 << 24 # a grid up to U has fewer points where steps have many nodes
 TAYLOR_END = .01            # up to here |f - g| by Taylor's formula alone
 CROSSING_POINTS = 1025      # on which the ends of an interval are bracketed
-FIRST_TILT, LAST_TILT, TILTS = 1e-3, 1e4, 160       # of Chernoff's bound, times 1/std
 
 # %% ../../nbs/engine/proved_expansions.ipynb #7e80f3bc
 class _SeriesTransform:
@@ -99,10 +98,10 @@ class _SeriesTransform:
 # %% ../../nbs/engine/proved_expansions.ipynb #b8269474
 def _grid(plrv, tails):
     "Which of FREQUENCIES is U, and the frequencies up to there, from 0."
-    small = tails[::-1].cumsum()[::-1][FIRST_END:LAST_END] < SMALL_TAIL
+    small = tails[::-1].cumsum()[::-1][FIRST_END:LAST_END] < LEAST_BOUND
     end = FIRST_END + np.argmax(np.append(small, True))
     nodes = sum(p.nodes_at(0.) for p, _ in plrv.parts)
-    count = 1 << int(np.clip(NODES_LOG2 - np.log2(nodes), FEWEST_LOG2, MOST_LOG2))
+    count = 1 << int(np.log2(min(2*LINE_NODES, 1 + MOST_EXPONENTIALS/nodes)))
     return end, FREQUENCIES[end]/count*np.arange(count + 1)
 
 def _distance(plrv, mean, std, g, u):
@@ -163,7 +162,7 @@ def transform_bound(
     std = sqrt(k[1])
     lam = k[2:]/std**np.arange(THIRD, len(k) + 1.)
     g = _SeriesTransform(hermite_series(lam[:order]))
-    tails = np.exp(log_decay(plrv, std)[:-1])*np.log(2)/PER_OCTAVE    # of |f|, each interval
+    tails = np.exp(log_decay(plrv, std)[:-1])*np.log(FREQUENCIES[1])    # of |f|, each interval
     end, u = _grid(plrv, tails)
     cells = _cells(u, _distance(plrv, k[0], std, g, u), g.size, *_true_cumulants(plrv, *k[1:THIRD]))
     rests = np.cumsum(np.r_[0, tails[end:]])
@@ -227,10 +226,7 @@ class _ChernoffTable(NamedTuple):
 
 def _chernoff_table(plrv, std):
     "Tilts in units of 1/std, as far as the loss's grid allows."
-    limit = plrv.largest_tilt
-    t = np.array([limit])
-    if FIRST_TILT/std < limit:
-        t = np.geomspace(FIRST_TILT/std, min(LAST_TILT/std, limit), TILTS)
+    t = tilts_up_to(plrv.largest_tilt, 1/std)
     return _ChernoffTable(plrv, t, plrv.real_cgf(t), np.full(t.shape, np.nan))
 
 # %% ../../nbs/engine/proved_expansions.ipynb #9cf194a2

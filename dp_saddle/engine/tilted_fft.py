@@ -18,6 +18,7 @@ from scipy.special import expm1, log1p, logsumexp
 
 from dp_saddle.base import (
     LARGEST_LOG,
+    MANY_NODES,
     SAFE_LOG,
     SMALLEST,
     ULP,
@@ -68,18 +69,16 @@ _SMALLEST_LOG = -760             # e^-760 is e^-15 of the smallest double, half 
 # Tuning: only time and width depend on it.
 _FIRST_DOTS, _MORE_DOTS = 4, 1.25                  # how far the dots go, and how much further
 _LAST_DOT = 1e-303                                 # where they may end
-_MAX_DOTS, _LEAST_NODES = 1 << 22, 50                   # dots; nodes of an evaluation,
-_MAX_BLOCK = 1 << 22                               # of a block: sums over atoms are shared there
+_MAX_DOTS = 1 << 22                                # in all, and, times nodes, of a block
 _MOVES = 1e-13*10.**np.arange(9)                   # how far outwards the dots are moved
 _SAME, _MAX_LATTICE = 1e-10, 1 << 20               # gaps that pass for 0; points of a lattice,
 _MAX_CUT, _LEFT_OUT = 1 << 36, 1e-7                # of one that is cut; mass left out, over delta
-_TEN = 10.                                         # cuts are made for powers of it
 _MAX_TILT = 20                                     # times mesh
 _PER_STD, _WIDEST, FINEST, _COARSEST = 64, 40., 1 << 18, .5            # of a mesh that is found
 _LOG_ALIAS, _LOG_CUT_ALIAS = log(1e-12), log(1e-8) # of the aliases allowed, over delta
 _SMOOTH_SHARE = 1/6                                # of the lower curve in an estimate
 _MAX_LOSS, _ROOM = 4.5, 3                          # nats: what a shared tilt may cost
-_MAX_SEARCH, _SCAN, _REACH, _NEAR = 60, 65, 4, .5  # of an eps; the last two over tilt
+_MAX_SEARCH, _SCAN, _REACH = 60, 65, 4             # of an eps; the last over tilt
 
 # %% ../../nbs/engine/tilted_fft.ipynb #8eacda83
 def _dot_weights(D, a):
@@ -124,9 +123,9 @@ def _say_price(nodes):
 def _mark(plrv, mesh, sides):
     "The dots 0, 1, ... of a one-step curve, rounded to these sides, as far as they matter."
     x = mesh*np.arange(ceil(_last_dot(plrv, mesh)/mesh) + 2)
-    nodes = int(max(plrv.nodes_at(0.), _LEAST_NODES))
+    nodes = int(max(plrv.nodes_at(0.), MANY_NODES))
     _say_price(len(x)*nodes)
-    blocks = np.array_split(x, 1 + len(x)*nodes//_MAX_BLOCK)
+    blocks = np.array_split(x, 1 + len(x)*nodes//_MAX_DOTS)
     def bound(side, block):
         curve = partial(plrv.log_delta_to, side=side)
         return widened_to(side, curve, block, _CURVE_ULPS*ULP, reach_of(plrv))
@@ -567,10 +566,10 @@ def _curve(self:TiltedFFT, grid, eps, log_delta):
 @patch
 def _cut_to(self:TiltedFFT, grid, eps, log_delta):
     "The Grid of what can be seen; of dots, where that is too long as well."
-    plrv, tens = grid.whole, ceil(log_delta.min()/log(_TEN))
-    if (plrv, tens) not in self.cuts:
-        self.cuts[plrv, tens] = _cut(plrv, grid.mesh, _LEFT_OUT*_TEN**(tens - 1))
-    cut = self.cuts[plrv, tens]
+    plrv, nats = grid.whole, ceil(log_delta.min())
+    if (plrv, nats) not in self.cuts:
+        self.cuts[plrv, nats] = _cut(plrv, grid.mesh, _LEFT_OUT*exp(nats - 1))
+    cut = self.cuts[plrv, nats]
     if _circle(cut, eps, log_delta)[1] <= self.max_points: return cut
     if plrv not in self.cuts:
         self.cuts[plrv] = _dotted_grid(plrv.parts, grid.table, _good_mesh(plrv))
@@ -664,7 +663,7 @@ def _search(self:TiltedFFT, plrv, goals):
             left = scan[-1]
         elif too_high:
             right = scan[0]
-        elif ends[1] is None or abs(ends[1] - eps) < _NEAR/curve.t:
+        elif ends[1] is None or abs(ends[1] - eps) < 1/2/curve.t:
             break
         eps = (left + right)/2 if too_low or too_high else ends[1]
     return ends[0], eps if ends[1] is None else ends[1], min(ends[2], high)

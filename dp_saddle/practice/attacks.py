@@ -17,6 +17,7 @@ from ..accounting import best_accountant, delta, mechanism_of
 from dp_saddle.base import (
     AT_ONCE,
     LINE_NODES,
+    NATS,
     TINY,
     ULP,
     bisect,
@@ -399,9 +400,7 @@ def _lowered(log_missed, terms, plrv, eps):
 # %% ../../nbs/practice/attacks.ipynb #6b0a7c10
 # Tuning: only time and width depend on it.
 _NEAREST = -1e-3        # the largest tilt
-_NATS = 32.             # by which aliases and tail are to be smaller
 _MOST_WORK = 1 << 23    # times points of each loss's grid
-_USELESS = -8.          # nats: a tail above it leaves nothing
 _DEVIATIONS = 3.        # of the tilted loss: so far apart are the eps of a line
 _CUTS = 2.**np.arange(-8, 40, .5)     # frequencies that are tried, over X
 
@@ -424,16 +423,16 @@ def _frequencies(plrv, t, X, K):
     most = min(LINE_NODES, _MOST_WORK/plrv.nodes_at(0.))
     cuts = _CUTS[_CUTS < most]*2*np.pi/X
     tails = _tail(plrv, t, cuts) - K
-    if not tails.min() < _USELESS:
+    if not tails.min() < 0:
         return np.empty(0)
-    cut = cuts[min((tails > -_NATS).sum(), cuts.size - 1)]
+    cut = cuts[min((tails > -NATS).sum(), cuts.size - 1)]
     return 2*np.pi/X*np.arange(ceil(cut*X/(2*np.pi)) + 1)
 
 def _missed_on_line(plrv, t, eps):
     "Lower bounds on log(1 - delta) at 1-d eps, by a line at tilt t."
     K = plrv.real_cgf(np.array([t]))[0]
     least = (K - t*eps).min()
-    X = max((_NATS - least)/-t, (_NATS - least + eps.max())/(1 + t))
+    X = max((NATS - least)/-t, (NATS - least + eps.max())/(1 + t))
     s = _frequencies(plrv, t, X, K)
     if not s.size:
         return np.full(eps.shape, -inf)

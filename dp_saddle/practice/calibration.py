@@ -46,20 +46,18 @@ _SLOPES = {  # about d log mu / d log parameter; those of others are tried
     'steps': .5, 'epochs': .5, 'count': .5, 'batch_size': 1., 'accumulate': 1.,
     'rho': 1., 'dataset_size': -1.}
 _FIRST_RATE = exp(-1.)    # where the search begins; for all others at 1;
-_FURTHER = 4              # and so many times less, or more, each, where that is refused
+_GROWTH = 4               # and so many times less, or more, each, where that is refused; of strides
 _TRIED_NEXT = 1.1, 4, 1/4, 16, 1/16   # to see what more of a parameter does
 _LARGEST = 1e12           # and what it does not go beyond
 _ROUGHLY = 1e-3           # relative: what the estimate is asked for,
 _NEARLY = 4e-7            # and how near to the target the answer is
 _MOST_LESS_NOISE = .6     # in log noise, at a stride: little noise takes long to account
-_GROWTH = 4               # of what is added to strides,
-_WHOLE_STRIDE = 1.01      # for whole numbers more than 1
+_WHOLE_STRIDE = 1.01      # of whole numbers, more than 1
 _MOST_TRIED = 60          # numbers that are tried, of any search
 _NUDGE = 1e-7             # relative, where rounding makes the answer miss
 _REFUSED = 100.           # log mu where the builder refuses
 _LOWEST, _HIGHEST, _LOG_MU_ERROR = -60., 30., 1e-9  # log mu, between which it is looked for
 _MU_DELTA = 1e-10         # down to which mu is met, if nothing is said
-_SMALLEST_MU = 1e-26           # whose logarithm is taken
 
 # %% ../../nbs/practice/calibration.ipynb #9308c4df
 @keeps_answers
@@ -124,7 +122,7 @@ def _pure(run, target):
     raise ValueError("delta must be > 0 for a run whose losses have no finite largest, got 0")
 
 def _mu(run, target):
-    return log(max(gdp(run, delta=target.delta).mu, _SMALLEST_MU)) - target.log_mu
+    return log(max(gdp(run, delta=target.delta).mu, exp(_LOWEST))) - target.log_mu
 
 # %% ../../nbs/practice/calibration.ipynb #6552cbed
 def _called(builder, parameter):
@@ -304,7 +302,7 @@ _MAX_CHORDS, _STEEPER = 10, 1.3  # evaluations of eps; its log over that of mu, 
 _LONGEST_CHORD, _FAR = 1.5, 1e9   # in log parameter; noise that is looked for by bounds
 _HIGH_RATE = .9           # that builders take
 _LEAST_NOISE = 1/16       # sigma over sensitivity of sampled steps that is looked for
-_AHEAD, _FORESEEN = .02, 1e-3         # strides for slopes; the last one's length
+_AHEAD = .02              # a stride for a slope
 
 def _towards(known, y, slope):
     "Where a parabola through the last three (log eps, u) is at y; of one point, a line."
@@ -390,7 +388,7 @@ def _first_line(cost, parameter, first):
 # %% ../../nbs/practice/calibration.ipynb #eb04bf50
 def _begins(parameter):
     "Where a search may begin, one after the other: of rates ever less, of whole numbers more."
-    first, by = (1, _FURTHER) if parameter in _WHOLE else (1., 1/_FURTHER)
+    first, by = (1, _GROWTH) if parameter in _WHOLE else (1., 1/_GROWTH)
     if parameter == 'rate': first = _FIRST_RATE
     return (first*by**k for k in range(_MOST_TRIED) if first*by**k < _LARGEST)
 
@@ -428,7 +426,7 @@ def _ahead(kind, target, slope):
         if not (steep := (here - at(v + _AHEAD))/_AHEAD) > 0: break
         stride = max((here - goal)/steep, -_MOST_LESS_NOISE, least - v)
         v, fall = min(v + stride, log(_LARGEST)), steep
-        if abs(stride) < _FORESEEN: break
+        if abs(stride) < _ROUGHLY: break
     return -slope*v, slope*fall
 
 

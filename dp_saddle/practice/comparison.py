@@ -14,20 +14,29 @@ from textwrap import shorten
 from typing import NamedTuple
 
 from ..accounting import RELATIONS, Run, Table, best_accountant, dpsgd
-from ..base import PAGE, checks, counted, in_order, patch, round_outwards, style_of
+from dp_saddle.base import (
+    DIGITS,
+    FEW_DIGITS,
+    PAGE,
+    checks,
+    counted,
+    in_order,
+    patch,
+    round_outwards,
+    style_of,
+)
 from ..mechanisms import Gaussian
 from ..sampling import BallsInBins, MatrixFactorization
 
 # %% ../../nbs/practice/comparison.ipynb #77d11362
+# Names.
+_COLOURS = 'first', 'second', 'third', 'fourth', 'fifth'    # of the relations, in their order
 # Tuning: only what is shown depends on it.
 _SPARE = 6                # standard deviations of a Poisson sample's size, above which it is cut
-_DIGITS = 4               # of an eps
-_FEW = 3                  # of one among many
 _KNOWN = .995             # of what eps is at most, from where on one number is shown
 _SHOWN = 90               # characters of a reason why there is none
 _HEIGHT, _BAR = .3, .6    # of a row in a picture, inches; of a bar in a row
 _MARK = dict(ms=10, mew=2)
-_COLOURS = 'first', 'second', 'third', 'fourth', 'fifth'    # of the relations, in their order
 
 # %% ../../nbs/practice/comparison.ipynb #cdc9e3fa
 class Scheme(NamedTuple):
@@ -192,8 +201,8 @@ def _row(bounds):
     scheme, low, high, reason, noise = bounds
     least, most = '', reason if reason == NOBODY else shorten(f'not for this run: {reason}', _SHOWN)
     if high is not None:
-        least = round_outwards(low, ROUND_FLOOR, _DIGITS)
-        most = round_outwards(high, ROUND_CEILING, _DIGITS)
+        least = round_outwards(low, ROUND_FLOOR, DIGITS)
+        most = round_outwards(high, ROUND_CEILING, DIGITS)
     return {'sampling': scheme.sampling, 'noise': noise, 'eps at least': least, 'at most': most,
             'neighbours': RELATIONS[scheme.relation], 'the sampler must draw': scheme.must,
             'drawn by': scheme.drawn_by}
@@ -265,8 +274,8 @@ def _cell(bounds):
     "eps: one number where it is known, else what it is at least and at most."
     if bounds is None or bounds.most is None:
         return 'nobody' if bounds is not None and bounds.reason == NOBODY else ''
-    low = round_outwards(bounds.least, ROUND_FLOOR, _FEW)
-    high = round_outwards(bounds.most, ROUND_CEILING, _FEW)
+    low = round_outwards(bounds.least, ROUND_FLOOR, FEW_DIGITS)
+    high = round_outwards(bounds.most, ROUND_CEILING, FEW_DIGITS)
     if bounds.least >= _KNOWN*bounds.most: return high
     return f'{low} to {high}' if bounds.least else f'at most {high}'
 

@@ -24,12 +24,13 @@ from ..mechanisms import Composition, Gaussian, Mechanism, PoissonSubsampled
 from ..plrv import composed
 
 # %% ../../nbs/practice/derivatives.ipynb #b1e80c71
+# Richardson's: what two central quotients count, the nearer and the farther.
+_RICHARDSON = 4/3, 1/3
 # Tuning: only time and precision depend on it, and no bound does.
 _RTOL = 1e-10               # of the line on which slopes are summed
 _STEP, _CURVE_STEP = 1e-3, 1e-4  # of differences, relative to the parameter: of K, of curves,
 FINE_STEP = 1e-6           # and of curves that are known to all digits, but have corners,
 _SHORTER, _LITTLE = 4, .01  # made shorter so often, while log delta changes by more than that
-_RICHARDSON = 4/3, 1/3      # what two central quotients count, the nearer and the farther
 _FEW = 1 << 7               # first frequencies whose exponentials are taken; columns of tables
 _EVEN = 1e-12               # of the last frequency: differences that pass for equal
 

@@ -15,12 +15,12 @@ from ..mechanisms import ApproxDP, Composition, Gaussian, Laplace, PoissonSubsam
 from ..steps import ZCDP
 
 # %% ../../nbs/practice/histories.ipynb #9b1e0006
+# What others say.
+_ENTRY = 'noise_multiplier', 'sample_rate', 'steps'
+NO_PRIVACY = ApproxDP(eps=0., delta=1.)      # what a step without noise is
 # Tuning: only time and memory depend on it.
-_ENTRY = 3                # noise, rate and steps
 _MOST_TEXT = 1 << 20      # characters of an event in print
 _MOST_DEPTH = 64          # of events in events
-
-NO_PRIVACY = ApproxDP(eps=0., delta=1.)      # what a step without noise is
 
 def _noisy(make, noise):
     "A step of this noise; without noise nothing is private."
@@ -35,8 +35,8 @@ def _sampled(sigma, rate):
 # %% ../../nbs/practice/histories.ipynb #9b1e0007
 def _entry(i, entry):
     "(mechanism, count) of the i-th entry of a history."
-    if not isinstance(entry, (tuple, list)) or len(entry) != _ENTRY:
-        raise ValueError("history must hold (noise_multiplier, sample_rate, steps), "
+    if not isinstance(entry, (tuple, list)) or len(entry) != len(_ENTRY):
+        raise ValueError(f"history must hold ({', '.join(_ENTRY)}), "
                          f"got {kind_of(entry)} as entry {i}")
     sigma, rate, steps = entry
     checks.count(0, steps=steps)

@@ -48,7 +48,6 @@ _LEAST_DELTA = 1e-15      # where a curve's picture ends
 _NEARLY = .99             # of the upper end: a lower end below is spoken of
 _POINTS = 200             # of a curve
 _ORDERS = (1.01, 256)     # of Renyi divergence
-_TITLE = dict(fontsize=8)
 
 # %% ../../nbs/practice/reports.ipynb #a1b1fc74
 def neighbours(
@@ -459,7 +458,7 @@ def plot_curve(
     ax.semilogy(eps, bounds.upper, **style_of('contour', label='certified upper bound'))
     title = f'{mechanism_of(run)}'.replace(', sensitivity=1.0', '')
     ax.set(xlabel='ε (nats)', ylabel='δ')
-    ax.set_title(title, **_TITLE)
+    ax.set_title(title, fontsize=PAGE['legend.fontsize'])
     ax.legend()
     return ax
 

@@ -29,6 +29,7 @@ from dp_saddle.base import (
     patch,
     quoted,
     read_json,
+    tilts_up_to,
     told,
     tracked,
 )
@@ -67,12 +68,10 @@ _FEW, _MOST_ALONE = 24, 100     # prefixes that are bounded one by one,
 _LITTLE = .01           # until those between are too large by this, relative, at most
 _TOGETHER = 4            # more of them first share lines,
 _NEARLY = 2e-3          # and the width of an eps, relative, at which a short line is enough
-_TILTS = 1e-3, 1e4, 300 # of Renyi divergences: from, to, how many
 _MOST_WITH_MASS = 12    # prefixes of steps with mass at infinity, likewise
 _MOST_OUTCOMES = 1 << 10 # of a step that tables are made of
 _STRETCHES, _FALL = 16, 5e-3     # of what it leaves of delta: at most so many, log of a ratio
-_MOST_EXACT = 800       # prefixes of steps with few outcomes, summed exactly
-_MOST_CLOSED = 1000     # prefixes of Gaussian steps only, each by the closed form
+_MOST_EXACT = 800       # prefixes of few outcomes, summed exactly; of Gaussian steps, by a formula
 _EACH = 1 << 12         # prefixes of equal steps, each; then about 1/_EACH apart,
 _MOST_BETWEEN = 1 << 16 # and so many between them where the chord is not proved
 _MOST_AHEAD = 1024      # times what came lately, that a budget is tried with
@@ -193,8 +192,7 @@ def _bounded(families, kinds, counts, delta):
 # %% ../../nbs/practice/schedules.ipynb #464d54b0
 def _moments(plrvs):
     "(tilts; bounds on each K there, shape (tilts, plrvs); those that are nothing at 0 and ulps)."
-    low, high, count = _TILTS
-    t = np.geomspace(low, min([high] + [p.largest_tilt for p in plrvs]), count)
+    t = tilts_up_to(min(p.largest_tilt for p in plrvs))
     return t, np.array([[sum(as_composition(p).known_cgf(u)) for p in plrvs] for u in t])
 
 def _bounded_by_moments(table, rounding, counts, delta):
@@ -306,7 +304,7 @@ def _prefixes_of_few(kinds, which, delta):
         return _prefixes_by_moments(kinds, which, delta)
     if not kinds:
         return np.zeros(0)
-    if len(which) <= _MOST_CLOSED and all(type(m) is Gaussian for m in kinds):
+    if len(which) <= _MOST_EXACT and all(type(m) is Gaussian for m in kinds):
         counts = np.cumsum(which[:, None] == np.arange(len(kinds)), axis=0)
         return np.array([_alone(kinds, row, delta) for row in counts])
     if len(kinds) == 1:

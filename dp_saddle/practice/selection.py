@@ -29,6 +29,7 @@ from dp_saddle.base import (
     patch,
     quoted,
     safe_log,
+    tilts_up_to,
     users_level,
 )
 from ..engine import ContourAccountant
@@ -48,7 +49,6 @@ _MOST_TRIES = 1000000      # the largest mean: exponents stay within doubles
 _SHAPES = -.9, 100.        # of the number of tries, likewise
 
 # Tuning: only time and width depend on it.
-_ORDERS = 1e-3, 1e4, 300   # orders less one: from, to, how many
 FINER = 50                # orders, and points, between neighbours of the best
 _POINTS = 200              # of a curve where a shift is looked for
 _CELLS = 800               # of a curve that is integrated,
@@ -205,9 +205,7 @@ def delta(self:_OneRun, eps):
 @patch(cached=True)
 def tilts(self:_OneRun):
     "Orders less one, of a coarse list."
-    low, high, count = _ORDERS
-    most = min([high] + [plrv.largest_tilt for plrv in self.losses])
-    return np.geomspace(min(low, most/2), most, count)
+    return tilts_up_to(min(plrv.largest_tilt for plrv in self.losses))
 
 def _least(values, tilts):
     "The tilt at which `values`, a function of an array, is least: a coarse list, then a fine one."

@@ -14,6 +14,7 @@ import numpy as np
 from scipy.special import erfcx, ndtr
 
 from dp_saddle.base import (
+    NATS,
     TINY,
     ULP,
     capped_exp,
@@ -38,12 +39,11 @@ _BOUND_ROUNDING = 1e-6    # of a bound, relative
 _ORDER, _PANELS = 16, 4   # nodes of a panel; panels of each leg of a path, at least
 _ELLIPSES = np.array([[2.], [3.], [4.5], [7.]])
 _ANGLES = .6*pi, pi, 25   # to which a path may turn
-_NOTHING, _LAST_TERM = 50., 45.   # nats: the end of a path, of a series
+_NOTHING = 50.            # nats: the end of a path, of a series
 _SHARES = 1., .4, .15         # of w, that bounds are tried with
 _HEIGHTS = .6, .9, 1.2    # of strips
 _CELLS = 400              # of a bound's integral
 _BOX = .125               # of x
-_LEFT_OUT = 33.           # nats below delta: nothing
 _FIRST, _BEFORE = 36., 16.  # Gaussians down from which boxes begin; nats before all
 _REACH = 2.               # of K: by how much it may be smaller
 _LEAST_W, _MOST_W = .5, 30.       # where a path may turn
@@ -97,7 +97,7 @@ def angle(self:Turning, y):
 def fronts(w):
     "w^k/k! for k = 1, 2, ...: until they are nothing, and fall by halves."
     out = [w]
-    while out[-1] > exp(-_LAST_TERM) or len(out) < 2*w: out.append(out[-1]*w/(len(out) + 1))
+    while out[-1] > exp(-_NOTHING) or len(out) < 2*w: out.append(out[-1]*w/(len(out) + 1))
     return np.array(out)
 
 @patch
@@ -398,7 +398,7 @@ class Strip(NamedTuple):
 
     def nats(self, K, log_delta):
         "By how many a step has to make repeats smaller, for one `K`, an array."
-        return max(float(np.logaddexp.reduce(self.log_sizes(K)[0])) - log_delta + _LEFT_OUT, 1.)
+        return max(float(np.logaddexp.reduce(self.log_sizes(K)[0])) - log_delta + NATS, 1.)
 
 # %% ../../nbs/sampling/branch_cut.ipynb #6812a073
 def strip(
@@ -540,7 +540,7 @@ def _edges(turnings, K, log_delta):
     "Edges of boxes between which there is all of it; None if it begins nowhere."
     turn, T = turnings[0], turnings[0].epoch.T
     c = np.arange(_FIRST, turn.b + 1/2, -_BOX)
-    y, least = _HEIGHTS[-1], log_delta - _LEFT_OUT - _BEFORE
+    y, least = _HEIGHTS[-1], log_delta - NATS - _BEFORE
     matters = log(T*sum(turn.constants(y))) - c*c/2 - turn.x(c) > least
     if not c.size or matters[0]: return None
     first = turn.x(c[matters.argmax() - 1] if matters.any() else c[-1])
@@ -584,7 +584,7 @@ def folded_line(
     strips += [strip(turnings, y, edges) for y in _HEIGHTS[1:]]
     axis = strip(turnings, 0., edges)
     step = even_step(epoch.sigma*max(2*pi*s.y/s.nats(K, log_delta) for s in strips))
-    kept = _kept(axis.log_sizes(K, step/epoch.sigma)[0], log_delta - _LEFT_OUT)
+    kept = _kept(axis.log_sizes(K, step/epoch.sigma)[0], log_delta - NATS)
     if kept is None: return None
     high, low = turnings[0].c(edges[list(kept)])
     places = np.arange(ceil(low/step), ceil(high/step))[::-1]

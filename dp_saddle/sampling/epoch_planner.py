@@ -14,6 +14,7 @@ from scipy.special import log_ndtr, ndtr
 
 from dp_saddle.base import (
     LARGEST_LOG,
+    NATS,
     SAFE_LOG,
     TINY,
     ULP,
@@ -24,6 +25,7 @@ from dp_saddle.base import (
 )
 from ..losses import LOWEST_LOG
 from .branch_cut import eps_of_jump, folded_line, log_jump
+from .lognormal_means import LARGEST_ORDER
 from .one_epoch import LOWEST, Beyond, LikelihoodRatioMean, log_gain, log_option
 
 # %% ../../nbs/sampling/epoch_planner.ipynb #13e9951d
@@ -38,7 +40,7 @@ _TILTS = .02, 100., 128   # of a first look, over the standard deviation of S
 _FARTHER = 10.            # adding, where no tilt is too large
 _TILTS_OF_REST = .3, 20., 24      # of what is left of K - S, likewise
 _CUTS = np.arange(-1, 14, .05)    # of the Gaussians, that are tried
-_LOST, _MORE_LOST = 30., 6.       # nats below delta: nothing; and nothing of a line
+_LOST = 30.               # nats below delta: nothing
 _WORSE = 2.               # nats by which the runs of a line may be more than delta,
 _MOST_WORSE, _CONDITION = 8., 5.  # and a tilt worse than the best; a nat of log X is so many
 _MOST_PARTS = 10          # of an option
@@ -51,7 +53,6 @@ _HIGH, _STEP, _FEW = 15., .25, 8  # where the panels of a first look end, their 
 _EDGES_OF_CELLS = np.arange(-600, 501)/50     # Gaussians
 _TILTS_OF_CELLS = np.geomspace(.5, 300, 24)   # over e^eps
 _NARROW = 1e-8            # relative width that is good enough where there are few bins
-_ORDER = 61               # the largest order of a moment
 
 # %% ../../nbs/sampling/epoch_planner.ipynb #25abcbaf
 @keeps_answers
@@ -188,7 +189,7 @@ def rest(self:LikelihoodRatioMean):
 def dead(self:LikelihoodRatioMean, v):
     "A Gaussian from which on e^{vy}, v < 0, is nothing beside its mean, all T of them."
     places = _CUTS[_CUTS > 0]
-    nothing = v*self.part(places) + log_ndtr(-places) + log(self.T) < v/self.T - _LOST - _MORE_LOST
+    nothing = v*self.part(places) + log_ndtr(-places) + log(self.T) < v/self.T - NATS
     return float(places[nothing.argmax()] if nothing.any() else places[-1])
 
 # %% ../../nbs/sampling/epoch_planner.ipynb #73bfa472
@@ -307,7 +308,7 @@ def option(self:LikelihoodRatioMean,
     if not parts: return None
     rate = max(abs(part.v) for part in parts)*K
     found = EpochCurve(sign, parts + [beyond] if beyond else parts, rate)
-    alone = self.many or sign > 0 and rate > _ORDER      # of which moments know nothing
+    alone = self.many or sign > 0 and rate > LARGEST_ORDER      # of which moments know nothing
     return found if alone or found.width(eps) < _NARROW else None         # else they know more
 
 # %% ../../nbs/sampling/epoch_planner.ipynb #2c7f141e

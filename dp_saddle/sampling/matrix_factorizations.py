@@ -15,11 +15,12 @@ from ..base import HUGE, ULP, TooDear, checks, patch, quoted
 from ..mechanisms import Gaussian
 
 # %% ../../nbs/sampling/matrix_factorizations.ipynb #5c20f005
+# Names.
+_WAYS = 'C', 'column', 'bands', 'inverse_bands', 'buffers'
 # Rounding: may grow, never shrink.
 _SUM_ULPS = 16            # of a sum of products, besides one for each term
 # Tuning: only time and width depend on it.
 _MOST_WORK = 4e9          # products in a search over all patterns
-_WAYS = 'C', 'column', 'bands', 'inverse_bands', 'buffers'
 
 # %% ../../nbs/sampling/matrix_factorizations.ipynb #5c20f007
 def _inverse_column(bands, steps):

@@ -14,6 +14,7 @@ import numpy as np
 from scipy.special import log1p, log_ndtr, ndtr
 
 from dp_saddle.base import (
+    NATS,
     SAFE_LOG,
     SMALLEST,
     TINY,
@@ -29,6 +30,7 @@ from dp_saddle.base import (
     patch,
     safe_log,
 )
+from .lognormal_moments import BLOCK
 
 # %% ../../nbs/sampling/one_epoch.ipynb #88bc18a7
 # Proved: change one and a theorem is broken.
@@ -48,9 +50,7 @@ LOWEST = -13.             # where panels begin
 _TURN = 14.               # by how much an exponent may change in a panel, radians or nats
 _NO_PANEL, _LONGEST = 1e-9, 2.    # a panel that is shorter is none, that is longer too long
 _ELLIPSES = np.array([2., 2.5, 3., 3.5, 4.2, 5., 6.3, 8.])
-_BLOCK = 16                       # frequencies of a row
 _ENDS = 4                 # blocks' lengths that rounding counts besides the frequency
-_DECAYED = 36.            # nats by which |M| has fallen at the end of a line
 _SCANNED, _HALVINGS = 120, 20     # places at which a decay is looked at, and octaves
 MIDDLE = -6., 3., .5     # Gaussians that a decay is seen from: from, to, step
 _MOST = 1 << 22, 1 << 10  # terms of a line: so many, or so many for each bin,
@@ -77,7 +77,7 @@ class LikelihoodRatioMean:
         """
         self.sigma, self.T, self.kept, self.counts = sigma, T, {}, {}
         self.std = min(sqrt(capped_expm1(sigma**-2)/T), 1.)
-        self.least = -np.expm1(-_DECAYED/(T - 1))     # 1 - x where x^{T-1} = e^-36
+        self.least = -np.expm1(-NATS/(T - 1))     # 1 - x where x^{T-1} = e^-37
 
     @property
     def served(self):
@@ -254,15 +254,15 @@ def transform(self:LikelihoodRatioMean,
     a Transform
     """
     y, w = (x.reshape(-1, 1, _ORDER) for x in (at.y, at.w))
-    tilted, rows, blocks = w*np.exp(v*y), np.arange(ceil(count/_BLOCK)), []
-    a = np.expm1(1j*h*np.arange(_BLOCK)[:, None]*y)*tilted
+    tilted, rows, blocks = w*np.exp(v*y), np.arange(ceil(count/BLOCK)), []
+    a = np.expm1(1j*h*np.arange(BLOCK)[:, None]*y)*tilted
     first = (a + (w*np.expm1(v*y) if less else tilted)).sum(2)[:, None]
     turned = (a + tilted).swapaxes(1, 2)
     for some in in_blocks(rows, len(at.g)):
-        b = np.expm1(1j*h*_BLOCK*some[:, None]*y)
+        b = np.expm1(1j*h*BLOCK*some[:, None]*y)
         blocks.append(by_halves(b @ turned + first).ravel())
     s = h*np.arange(count)
-    off = self._rounding(at, v, abs(v) + s + _ENDS*_BLOCK*h, less)
+    off = self._rounding(at, v, abs(v) + s + _ENDS*BLOCK*h, less)
     off = off + self.quadrature_error(at.edges, np.array([v]), s[-1], less)[0]
     return Transform(np.concatenate(blocks)[:count], off)
 
@@ -495,7 +495,7 @@ def falls_from(self:LikelihoodRatioMean,
     v,               # tilt
     mass,            # psi(v)
     high,            # where the Gaussians that show it end
-    nats=_DECAYED,   # by how much |psi|^{T-1} is to be smaller
+    nats=NATS,   # by how much |psi|^{T-1} is to be smaller
 ):                   # a frequency; inf if they do not show it
     """From where on |psi(v + is)|^{T-1} is that much smaller, by the density of some Gaussians.
 
@@ -594,7 +594,7 @@ def falls_by_all(self:LikelihoodRatioMean,
     at_cut = v*float(self.part(cut)) + float(self.log_density(cut))
     largest = np.array([logs.max() + log(self.sigma/sqrt(2*pi)), at_cut])
     variation = 2*capped_exp(largest).sum()/mass*(1 + _BOUND_ROUNDING)
-    return float(variation)*exp(_DECAYED/(self.T - 1)) if (largest < SAFE_LOG).all() else inf
+    return float(variation)*exp(NATS/(self.T - 1)) if (largest < SAFE_LOG).all() else inf
 
 # %% ../../nbs/sampling/one_epoch.ipynb #c8a89084
 @patch
@@ -729,7 +729,7 @@ def powers(self:LikelihoodRatioMean,
     most = capped_exp(self.T*np.log(modulus + off) - base)
     little = np.abs(power)*np.expm1(np.minimum(wrong, 1))
     error = np.where(wrong < 1, little, _MORE*most) + np.abs(power)*rounding
-    return base, power, error, exp(-_DECAYED)
+    return base, power, error, exp(-NATS)
 
 # %% ../../nbs/sampling/one_epoch.ipynb #e5ec9a92
 @patch

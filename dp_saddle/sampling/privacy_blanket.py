@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..base import SMALLEST, ULP, checks, quoted
-from .shuffle_model import binomial_law
+from ..base import SMALLEST, ULP, checks, invert, quoted
+from .shuffle_model import MOST_EPS, MOST_REPORTS, binomial_law
 from ..steps import PrivacyProfile
 
 # %% ../../nbs/sampling/privacy_blanket.ipynb #b1a40005
@@ -24,22 +24,21 @@ _TERM_ULPS = 64           # of a transform's logarithm, of the sizes of its term
 _FORM_ULPS = 64           # of what is made of it
 
 # Tuning: only time and width depend on it.
-_MOST_EPS, _MOST_REPORTS, _MOST_VALUES, _MOST_ROWS = 100., 10**15, 10**9, 8
-_MOST_COUNTED = 10**9
+_MOST_REPORTS, _MOST_ROWS = 10**15, 8
 _SMOOTH = .04             # std of the noise that is added, times the tilt
 _CUT = 4.                 # of its stds the frequencies end
-_DECAYED = 20.            # nats: where the transform is below by that, no frequency is summed
+_DECAYED = 20.            # nats: a transform below by that is not summed; aliases are, too
 _PARTS, _SHORT = 4, 8     # into which frequencies are cut, down to so many
 _DEEP = 500.              # nats below which Chernoff's bound is enough, as where
 _ROUGH = 1.               # nats of rounding leave nothing to be known
-_WIDE, _APART = 7., 20.   # a period in stds; nats by which aliases are below
+_WIDE = 7.                # a period in stds
 # stds up to which the curve is asked, and at how many points from the last one on; and beyond
 _REACHES, _POINTS, _FURTHER = (9., 22.), (500, 100), 40
 _LOW, _TOP, _HALVINGS = 1e-4, 60., 14      # where the tilt is looked for
 _TILTS, _EVERY = .15, 16  # stds, and points, of which the tilt of one is looked for
 _NODES = 32               # ratios of a density that are kept
 _SURE = 1e-9              # that the chances of a row add up to 1
-_STDS, _NEARLY = 40., 1e-9  # of a count that is looked at; how near its eps is found
+_STDS = 40.               # of a count that is looked at
 
 # %% ../../nbs/sampling/privacy_blanket.ipynb #b1a4000a
 class Blanket(NamedTuple):
@@ -87,8 +86,8 @@ def subset_selection(
     -------
     a Blanket
     """
-    checks.real(0, _MOST_EPS, '(]', eps0=eps0)
-    checks.count(2, _MOST_VALUES, values=values)
+    checks.real(0, MOST_EPS, '(]', eps0=eps0)
+    checks.count(2, MOST_REPORTS, values=values)
     checks.count(1, int(values) - 1, size=size)
     k, d = int(values), int(size)
     each = k*(k - 1)*(1 + d/k*expm1(eps0))
@@ -111,7 +110,7 @@ def unary_encoding(
     -------
     a Blanket, for any number of values
     """
-    checks.real(0, _MOST_EPS, '(]', eps0=eps0)
+    checks.real(0, MOST_EPS, '(]', eps0=eps0)
     f, less = 1/(exp(eps0/2) + 1), exp(-eps0/2)
     return _speaking(float(eps0), [less*f*f, less*f*(1 - f), less*f*(1 - f), less*(1 - f)**2])
 
@@ -237,7 +236,7 @@ def _lines(at, l, sizes, w, n):
     K, _, square = _tilted(c, l, w, n)
     std = np.sqrt(np.maximum(square, 0))
     wide = _WIDE*np.sqrt(std*std + 2/c**2)
-    h = 2*pi/np.maximum(wide, (_APART - K)/c)
+    h = 2*pi/np.maximum(wide, (_DECAYED - K)/c)
     end = np.ceil(_CUT*c/_SMOOTH/h) + 1
     grown = np.expm1(c[:, None]*l)
     terms = n*(sizes*(1 + np.maximum(grown, 0))).sum(1)/np.exp(K/n)
@@ -447,17 +446,13 @@ def response_lower_bound(
     -------
     eps, nats, rounded down
     """
-    checks.real(0, _MOST_EPS, '(]', eps0=eps0)
-    checks.count(1, _MOST_COUNTED, n=n)
+    checks.real(0, MOST_EPS, '(]', eps0=eps0)
+    checks.count(1, MOST_REPORTS, n=n)
     checks.real(0, 1, '[)', delta=delta)
-    checks.count(2, _MOST_VALUES, values=values)
-    low, high, pair = 0., float(eps0), ResponseCounts(float(eps0), int(values), int(n))
-    if not delta: return high                    # all reports may be one answer
-    if pair.delta(low) <= delta: return 0.
-    while high - low > _NEARLY*high:
-        eps = (low + high)/2
-        low, high = (eps, high) if pair.delta(eps) > delta else (low, eps)
-    return low
+    checks.count(2, MOST_REPORTS, values=values)
+    if not delta: return float(eps0)             # all reports may be one answer
+    pair = ResponseCounts(float(eps0), int(values), int(n))
+    return invert(lambda eps: pair.delta(eps) - delta, 0., float(eps0)).low
 
 # %% ../../nbs/sampling/privacy_blanket.ipynb #b1a40031
 def laplace_reports(
@@ -474,7 +469,7 @@ def laplace_reports(
     -------
     a Blanket
     """
-    checks.real(0, _MOST_EPS, '(]', eps0=eps0)
+    checks.real(0, MOST_EPS, '(]', eps0=eps0)
     k, step = exp(-eps0/2), expm1(eps0/2)/_NODES
     t, w = 1 + step*np.arange(_NODES + 1), np.zeros(_NODES + 1)
     part = k*step/2/(t[1:] + t[:-1])

@@ -15,6 +15,7 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from dp_saddle.base import (
+    NATS,
     SAFE_LOG,
     TINY,
     ULP,
@@ -46,7 +47,6 @@ _LOG_ULPS = 4             # of a logarithm
 
 # %% ../../nbs/sampling/truncated_moments.ipynb #53c5cb80
 # Tuning: only time and width depend on it.
-_LEFT_OUT = 32.           # nats below a moment: nothing
 _ROOTS = .35              # square roots of orders that share windows are so far apart
 _FEWEST = 8               # the first of these
 _APART = 4.               # a line's own range, in roots of its tilt
@@ -254,7 +254,7 @@ class Window:
         with np.errstate(invalid='ignore', over='ignore'):
             log_mean = epoch.log_mean(at, self.u, more)
         self.log_mean = np.where(np.isfinite(log_mean), log_mean, inf)
-        self.X = self._period(self.log_powers(order) - log_all + _LEFT_OUT)
+        self.X = self._period(self.log_powers(order) - log_all + NATS)
         one = self.places(1)
         self.base = one.base
         self.front, self.share, self.V = self._constants(one)
@@ -402,7 +402,7 @@ def log_end(self:Window,
 def enough(self:Window,
     a, s,     # order, and the largest frequency, >= 0
     log_all,  # log of the moment of all windows, about
-    nats=_LEFT_OUT,  # below that: nothing
+    nats=NATS,  # below that: nothing
 ):            # an integer
     """How many places of the line leave out next to nothing.
 
@@ -431,7 +431,7 @@ def _sums(line, a, s, scale):
     top = scale[::len(more)]
     out = [np.zeros((len(top), len(more)), kind) for kind in (complex, float, float)]
     below = np.exp(-(a + 1)*line.log_z.real[1:]) @ (np.abs(line.N) + line.off)[1:]
-    matter = np.count_nonzero(top.real + log(below + TINY) > -_LEFT_OUT)    # rows of those below
+    matter = np.count_nonzero(top.real + log(below + TINY) > -NATS)    # rows of those below
     up, down = (line.log_z, line.N, line.off), (line.log_z.conj(), line.N.conj(), line.off)
     for log_z, N, off, n in ((*up, len(top)), (*[v[1:] for v in down], matter)):
         row = np.exp(top[:n, None] - (a + 1)*log_z - 1j*np.multiply.outer(first[:n], log_z))
@@ -452,7 +452,7 @@ def moments(self:Window,
     a,        # order, > 0
     s,        # frequencies >= 0, 1-d
     log_all,  # log of the moment of all windows, about
-    nats=_LEFT_OUT,  # below that is nothing
+    nats=NATS,  # below that is nothing
 ):            # (complex, real), shape of s
     """E S^{a + is} of these outcomes over e^log_all, and what that is off by at most.
 
