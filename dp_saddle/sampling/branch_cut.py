@@ -14,7 +14,6 @@ import numpy as np
 from scipy.special import erfcx, ndtr
 
 from dp_saddle.base import (
-    NATS,
     TINY,
     ULP,
     capped_exp,
@@ -44,6 +43,7 @@ _SHARES = 1., .4, .15         # of w, that bounds are tried with
 _HEIGHTS = .6, .9, 1.2    # of strips
 _CELLS = 400              # of a bound's integral
 _BOX = .125               # of x
+_LEFT_OUT = 33.           # nats below delta: nothing. 37 widen bounds at 1e-100
 _FIRST, _BEFORE = 36., 16.  # Gaussians down from which boxes begin; nats before all
 _REACH = 2.               # of K: by how much it may be smaller
 _LEAST_W, _MOST_W = .5, 30.       # where a path may turn
@@ -398,7 +398,7 @@ class Strip(NamedTuple):
 
     def nats(self, K, log_delta):
         "By how many a step has to make repeats smaller, for one `K`, an array."
-        return max(float(np.logaddexp.reduce(self.log_sizes(K)[0])) - log_delta + NATS, 1.)
+        return max(float(np.logaddexp.reduce(self.log_sizes(K)[0])) - log_delta + _LEFT_OUT, 1.)
 
 # %% ../../nbs/sampling/branch_cut.ipynb #6812a073
 def strip(
@@ -540,7 +540,7 @@ def _edges(turnings, K, log_delta):
     "Edges of boxes between which there is all of it; None if it begins nowhere."
     turn, T = turnings[0], turnings[0].epoch.T
     c = np.arange(_FIRST, turn.b + 1/2, -_BOX)
-    y, least = _HEIGHTS[-1], log_delta - NATS - _BEFORE
+    y, least = _HEIGHTS[-1], log_delta - _LEFT_OUT - _BEFORE
     matters = log(T*sum(turn.constants(y))) - c*c/2 - turn.x(c) > least
     if not c.size or matters[0]: return None
     first = turn.x(c[matters.argmax() - 1] if matters.any() else c[-1])
@@ -584,7 +584,7 @@ def folded_line(
     strips += [strip(turnings, y, edges) for y in _HEIGHTS[1:]]
     axis = strip(turnings, 0., edges)
     step = even_step(epoch.sigma*max(2*pi*s.y/s.nats(K, log_delta) for s in strips))
-    kept = _kept(axis.log_sizes(K, step/epoch.sigma)[0], log_delta - NATS)
+    kept = _kept(axis.log_sizes(K, step/epoch.sigma)[0], log_delta - _LEFT_OUT)
     if kept is None: return None
     high, low = turnings[0].c(edges[list(kept)])
     places = np.arange(ceil(low/step), ceil(high/step))[::-1]
