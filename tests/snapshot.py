@@ -66,7 +66,7 @@ NOTHING = 1e-12
 MEANT = {
     'gdp(dpsgd(without-replacement': (0.5, 'how much less the run may cost is that of one pair'),
     'prawitz_bound(': (1e-3, 'its integrals have equally many panels'),
-    'compare(': (1e-2, 'EdgeworthInterval tries other tilts and free parameters'),
+    'EdgeworthInterval in compare(': (1e-2, 'it tries other tilts and free parameters'),
 }
 
 QUESTIONS = {}  # {text: function without arguments}, in the order they are asked
@@ -866,8 +866,15 @@ def ask_practice():
         if run in TRADEOFF_RUNS:
             ask(f'gdp({run})', lambda build=build: dp.gdp(build(), delta=1e-6))
         if run in COMPARED_RUNS:
-            ask(f'compare({run}, delta)', lambda build=build: compared(build(), delta=1e-5))
-            ask(f'compare({run}, eps)', lambda build=build, eps=eps: compared(build(), eps=eps))
+            for part in ('compare', 'EdgeworthInterval in compare'):
+                ask(
+                    f'{part}({run}, delta)',
+                    lambda build=build, part=part: compared(part, build(), delta=1e-5),
+                )
+                ask(
+                    f'{part}({run}, eps)',
+                    lambda build=build, eps=eps, part=part: compared(part, build(), eps=eps),
+                )
         if i % 5 == 0:
             for form in ('text', 'json'):
                 ask(
@@ -885,11 +892,12 @@ def there_and_back(run):
     return json.dumps(steps, sort_keys=True), dp.Composition(tuple(again)) == 1 * run
 
 
-def compared(run, **asked):
-    "Names and numbers of a comparison, without the seconds."
+def compared(part, run, **asked):
+    "Names and numbers of a comparison, without the seconds; EdgeworthInterval's own or the rest."
     rows = [
         [row[key] for key in ('accountant', 'lower', 'estimate', 'upper')]
         for row in dp.compare(run, **asked)
+        if (row['accountant'] == 'EdgeworthInterval') == (part != 'compare')
     ]
     return [[name, *(float(cell) if cell else 'none' for cell in cells)] for name, *cells in rows]
 
