@@ -168,9 +168,8 @@ from ..base.doors import door
 __getattr__, __dir__, __all__ = door(__name__, {
     "smoothing": "", "solve": "", "line":
         "composed_atoms NOTHING reach_of CgfTable facts_of KnownPart widened",
-    "endpoint_expansion": "", "largest_loss_levels": "",
-    "transform_grids": "", "stacked_kinds": "", "small_losses": "",
-    "gaussian_tables": "",
+    "endpoint_expansion": "", "largest_loss_levels": "", "transform_grids": "",
+    "stacked_kinds": "", "small_losses": "", "gaussian_tables": "",
     "gaussian_rows": "epsilons_of_sampled", "gaussian_curves": "", "sorted_runs": "", "ways":
         "ContourAccountant completed delta_without epsilon_without WAYS whole_way",
     "many": "LossFamily mixing_bounds on_lines split_steps sum_rounding tilted_sum",

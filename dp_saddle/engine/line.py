@@ -1107,6 +1107,8 @@ def _logs(self:Line, eps, low, mid, up):
     bounds = np.where(wrong, [[-inf], [-inf], [0.]], bounds)
     return np.logaddexp(bounds, self.table.log_p_inf)
 
+
+# %% ../../nbs/engine/line.ipynb #a70f0004
 @patch
 def _off(self:Line, eps):
     "What log e^{base - t eps} is off by, at most."

@@ -74,7 +74,6 @@ class Jumps(KnownPart):
     off: float            # what these are off by, relative
     u: float              # the tilt that bounds what is missing
     log_missing: float    # log of that bound, over K^{1 + u}; inf for none
-
     name = 'large jumps'
 
     @property
