@@ -1870,6 +1870,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                  'dp_saddle/engine/line.py'),
                                        'dp_saddle.engine.line.Line': ('engine/line.html#line', 'dp_saddle/engine/line.py'),
                                        'dp_saddle.engine.line.Line._joined': ('engine/line.html#line._joined', 'dp_saddle/engine/line.py'),
+                                       'dp_saddle.engine.line.Line._known_alias': ( 'engine/line.html#line._known_alias',
+                                                                                    'dp_saddle/engine/line.py'),
                                        'dp_saddle.engine.line.Line._logs': ('engine/line.html#line._logs', 'dp_saddle/engine/line.py'),
                                        'dp_saddle.engine.line.Line._off': ('engine/line.html#line._off', 'dp_saddle/engine/line.py'),
                                        'dp_saddle.engine.line.Line._smoothed': ( 'engine/line.html#line._smoothed',

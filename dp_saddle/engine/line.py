@@ -1007,9 +1007,8 @@ def alias(self:Line,
     -------
     shape of eps
     """
-    (t, X, *_), reach, size = self.plan, self.plan.smoothing.reach, self.plan.t*np.abs(eps)
-    log_alias = self.table.log_alias(t, X, eps, reach)
-    if self.plan.known: log_alias = np.logaddexp(log_alias, self.plan.known.log_alias(t, X, eps))
+    t, reach = self.plan.t, self.plan.smoothing.reach
+    log_alias, size = self.table.log_alias(t, self.plan.X, eps, reach), t*np.abs(eps)
     log_bound = log_alias - (self.base - t*eps) + LOG_ULPS*ULP*(abs(self.base) + size)
     return capped_exp(log_bound)*(1 + TABLE_ROUNDING)
 
@@ -1117,13 +1116,18 @@ def _off(self:Line, eps):
 @patch
 def _joined(self:Line, eps, low, mid, up):
     "(lower, estimate, upper) of the sum and the known part's curve, relative to e^{base - t eps}."
-    part, (t, X, *_) = self.plan.known, self.plan
+    part, alias = self.plan.known, self._known_alias(eps)
     off = np.expm1(self._off(eps))
     low, up = low - off*np.abs(low), up + off*np.abs(up)
     if part.rest_is_a_measure: low = np.maximum(low, 0)
-    else: up = up + capped_exp(part.log_alias(t, X, eps) - self.base + t*eps)
     least, known, most = part.over(self, eps)
-    return low + least, mid + known, up + most
+    return low + least - alias, mid + known, up + most + alias
+
+@patch
+def _known_alias(self:Line, eps):
+    "Bound on the known part's aliases, relative to e^{base - t eps}."
+    t, X, *_ = self.plan
+    return capped_exp(self.plan.known.log_alias(t, X, eps) - self.base + t*eps)
 
 
 # %% ../../nbs/engine/line.ipynb #6f09ae29
@@ -1614,7 +1618,8 @@ def facts(self:Line,
     if plan.w: errors['smoothing'] = np.maximum(up - low - alias - 2*noise, 0)
     if plan.known:
         least, mid, most = self._joined(at, low, mid, up)
-        errors['rounding'] += np.maximum(most - least - (up - low), 0)
+        errors['aliases'] = alias + (own := self._known_alias(at))
+        errors['rounding'] += np.maximum(most - least - (up - low) - 2*own, 0)
     unit = max(float(mid[0]), TINY)
     errors = {name: float(np.max(v))/unit for name, v in errors.items()}
     errors['rounding'] += float(np.expm1(self.common))
