@@ -6,13 +6,11 @@ from mpmath import mp
 from dp_saddle import ContourAccountant, Laplace, PoissonSubsampled, RandomizedResponse
 from dp_saddle.base.numerics import ULP
 from dp_saddle.engine.endpoint_expansion import (
-    EndsLine,
     EndsTable,
     SingularPart,
     curves,
     derivatives,
 )
-from dp_saddle.engine.line import CgfTable
 
 
 def steps(*kinds):
@@ -93,8 +91,8 @@ def test_who_is_served():
     assert not EndsTable.fit(steps((3, .01, .2)).remove)
     mild, steep = (EndsTable(steps((5, b, .05)).remove) for b in (2., .12))
     eps, goal = np.array([.05]), np.array([np.log(1e-3)])
-    assert isinstance(mild.line_for(eps, goal), EndsLine)
-    assert not isinstance(steep.line_for(eps, goal), EndsLine)
+    assert isinstance(mild.line_for(eps, goal).plan.known, SingularPart)
+    assert not isinstance(steep.line_for(eps, goal).plan.known, SingularPart)
 
 
 def test_main_part_is_exact_in_its_doubles():
@@ -103,13 +101,14 @@ def test_main_part_is_exact_in_its_doubles():
     table = EndsTable(run.remove)
     eps, goal = np.array([.4]), np.array([-6.])
     fair = table.line_for(eps, goal)
-    S, P = fair.main.shifts
-    spoiled = SingularPart(run.remove, fair.main.sigma)
+    main = fair.plan.known
+    S, P = main.shifts
+    spoiled = SingularPart(run.remove, main.sigma)
     spoiled.__dict__["shifts"] = S, P*(1 + 1e-9*np.cos(np.arange(P.size)).reshape(P.shape))
-    other = table.without_main(fair.line.plan._replace(cut=fair.line.plan.cut*8), spoiled)
+    other = table.line(fair.plan._replace(cut=fair.plan.cut*8, known=spoiled))
     low, mid, up = fair.log_bounds(eps)
     assert abs(other.log_bounds(eps)[1] - mid) < 1e-9
-    assert isinstance(table.line_for(eps, goal), EndsLine) and CgfTable in EndsTable.__mro__
+    assert table.line_for(eps, goal).plan.known is main
 
 def near(end):
     "The end of a loss, from both sides, at 0 to 64 ulps."

@@ -20,6 +20,7 @@ From `line`:
     CgfTable: One direction of one composition: K at real tilts, and the lines of [SP 23] planned
         from it
     facts_of: What it is: its kind, and of a line where it is and each part of its error
+    KnownPart: Part of a law that a line does not carry: its curve is added
     widened: A closed form with its rounding: eps and losses moved by some ulps, log delta by an
         allowance
 
@@ -165,9 +166,9 @@ from ..base.doors import door
 
 __getattr__, __dir__, __all__ = door(__name__, {
     "smoothing": "", "solve": "", "line":
-        "composed_atoms NOTHING reach_of CgfTable facts_of widened", "endpoint_expansion": "",
-    "largest_loss_levels": "", "transform_grids": "", "stacked_kinds": "", "small_losses": "",
-    "gaussian_tables": "",
+        "composed_atoms NOTHING reach_of CgfTable facts_of KnownPart widened",
+    "endpoint_expansion": "", "largest_loss_levels": "", "transform_grids": "",
+    "stacked_kinds": "", "small_losses": "", "gaussian_tables": "",
     "gaussian_rows": "epsilons_of_sampled", "gaussian_curves": "", "sorted_runs": "", "ways":
         "ContourAccountant completed delta_without epsilon_without WAYS whole_way",
     "many": "LossFamily mixing_bounds on_lines split_steps sum_rounding tilted_sum",

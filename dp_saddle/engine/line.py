@@ -4,9 +4,10 @@
 
 # %% auto #0
 __all__ = ['ATOM_ULPS', 'TABLE_ROUNDING', 'LOG_SMALLEST', 'FINE', 'BELOW_CHERNOFF', 'BETWEEN',
-           'NOTHING', 'CgfTable', 'reach_of', 'log_p_inf_of', 'composed_atoms', 'Place',
-           'Plan', 'Line', 'widened', 'widened_to', 'ClosedForm', 'outcomes_of',
-           'cluster_size', 'log_curve', 'facts_of', 'EnumeratedTable', 'SingleStepTable']
+           'NOTHING', 'CgfTable', 'reach_of', 'log_p_inf_of', 'composed_atoms',
+           'KnownPart', 'AtomsPart', 'Place', 'Plan', 'Line', 'widened', 'widened_to',
+           'ClosedForm', 'outcomes_of', 'cluster_size', 'log_curve', 'facts_of',
+           'EnumeratedTable', 'SingleStepTable']
 
 # %% ../../nbs/engine/line.ipynb #787d4058
 from functools import partial
@@ -156,7 +157,7 @@ class CgfTable(Invertible):
         if self.closed_form: return
         known = _MOST_OFF/(LOSS_ULPS*ULP*self.reach + TINY) if self.rough else inf
         self.limit = self.steepest = min(plrv.largest_tilt, known)  # of what the table holds
-        self.atoms, self.above = composed_atoms(plrv), {}           # K, rounded up, where asked
+        self.atoms, self.above = _atoms_apart(plrv), {}             # K, rounded up, where asked
         if plrv.whole: self._first_tilts(_FIRST_TILT, min(_LAST_TILT, self.limit))
         elif plrv.some_uncut: self._first_tilts(_LEAST_TILT, self.limit)
         else: self._first_tilts(_FIRST_OF_PART*self.limit, self.limit)
@@ -166,6 +167,7 @@ CgfTable.steep = False     # are atoms known, so that a guess may be next to the
 CgfTable.downwards = 0.    # nats by which lines are to serve smaller eps, too
 CgfTable.last_line = None  # kept, without its table
 CgfTable.pieces = PIECES   # of a smoothing
+CgfTable.by_tables = True  # may tables say what the transform is far out?
 
 # %% ../../nbs/engine/line.ipynb #76eff0d3
 def reach_of(
@@ -517,6 +519,101 @@ def _multinomial(l, w, n):
         logp = logp + taken*w[i] - gammaln(taken + 1)
     return losses, logp
 
+# %% ../../nbs/engine/line.ipynb #a70f0001
+class KnownPart:
+    "Part of a law that a line does not carry: its curve is added. What is left may be a measure."
+    name, rest_is_a_measure = '', True
+    growth = 0.    # nats by which its own error grows with each nat of eps
+
+    def log_alias(self,
+        t,    # tilt of the line, > 0
+        X,    # period, nats
+        eps,  # nats, 1-d
+    ):        # a number, or shape of eps
+        """log of a bound on its own aliases, where what is left is no measure.
+
+        Parameters
+        ----------
+        t
+            tilt of the line, > 0
+        X
+            period, nats
+        eps
+            nats, 1-d
+
+        Returns
+        -------
+        a number, or shape of eps
+        """
+        return -inf
+
+    def over(self,
+        line,  # a Line
+        eps,   # nats, 1-d
+    ):         # (lower, estimate, upper), each of shape of eps
+        """Its curve over e^{base - t eps}, from its `log_bounds`.
+
+        Parameters
+        ----------
+        line
+            a Line
+        eps
+            nats, 1-d
+
+        Returns
+        -------
+        (lower, estimate, upper), each of shape of eps
+        """
+        unit, logs = line.base - line.plan.t*eps, np.array(self.log_bounds(eps))
+        off = LOG_ULPS*ULP*(1 + np.abs(unit) + np.abs(np.maximum(logs, LOWEST_LOG)))
+        with np.errstate(over='ignore'): return np.exp(logs - unit + off*np.array([[-1], [0], [1]]))
+
+
+# %% ../../nbs/engine/line.ipynb #99c3a434
+class AtomsPart(KnownPart):
+    "The outcomes in which no density is drawn from: a sum of exponentials, a curve that is a sum."
+    name = 'atoms'
+    def __init__(self,
+        parts,  # (PLRV, count) pairs, each with atoms
+        atoms,  # what `composed_atoms` says of them
+        reach,  # nats: a loss is off by at most 16 ulp of it
+    ):
+        """Parameters
+        ----------
+        parts
+            (PLRV, count) pairs, each with atoms
+        atoms
+            what `composed_atoms` says of them
+        reach
+            nats: a loss is off by at most 16 ulp of it
+        """
+        self.parts, self.atoms, self.reach = parts, atoms, reach
+
+    def log_bounds(self,
+        eps,  # nats, 1-d
+    ):        # log of (lower, estimate, upper), each of shape of eps
+        """The part of delta that the enumerated atoms have.
+
+        Parameters
+        ----------
+        eps
+            nats, 1-d
+
+        Returns
+        -------
+        log of (lower, estimate, upper), each of shape of eps
+        """
+        logp, steps = self.atoms[1], sum(n for _, n in self.parts)
+        largest = np.abs(np.maximum(logp, LOWEST_LOG)).max()
+        allowance = ULP*(FORM_ULPS + ATOM_ULPS*largest + ATOM_ULPS*gammaln(2 + steps))
+        return widened(lambda e: log_delta_of_atoms(e, *self.atoms), eps, allowance, self.reach)
+
+def _atoms_apart(plrv):
+    "The AtomsPart, or None where outcomes cannot be enumerated."
+    atoms = composed_atoms(plrv)
+    return None if atoms is None else AtomsPart(plrv.parts, atoms, reach_of(plrv))
+
+
 # %% ../../nbs/engine/line.ipynb #db5af0e5
 class Place(NamedTuple):
     """Where a line of [SP 23] is to stand.
@@ -615,6 +712,8 @@ class Plan(NamedTuple):
         has the node budget cut it short?
     pieces
         of the smoothing
+    known
+        the KnownPart that the line does not carry
     """
     t: float             # tilt: the line is Re z = t, > 0
     X: float             # period of the sum, nats, > 0: the nodes are 2 pi/X apart
@@ -623,6 +722,7 @@ class Plan(NamedTuple):
     log_tail: float      # log of a bound on the terms beyond the cut, relative to e^{-t eps}
     nodes_ran_out: bool  # has the node budget cut it short?
     pieces: int = PIECES # of the smoothing
+    known: object = None # the KnownPart that the line does not carry
 
     @property
     def smoothing(self):
@@ -660,11 +760,11 @@ def plan(self:CgfTable,
         fits = np.flatnonzero((smoothed <= most) & (s <= limit))
         if fits.size:
             cut, beyond = _nearest(t, most, tau, s, log_tail, fits[0])
-            return _with_room(Plan(t, X, cut, tau.width, beyond, False, self.pieces))
+            return _with_room(Plan(t, X, cut, tau.width, beyond, False, self.pieces, self.atoms))
     i = np.flatnonzero(s <= first)[-1]
     tau = self.coarse_smoothing(t, s[i], log_tail[i] - most)
     beyond = log_tail[i] + tau.log_bound(t, s[i])
-    return _with_room(Plan(t, X, first, tau.width, beyond, True, tau.pieces))
+    return _with_room(Plan(t, X, first, tau.width, beyond, True, tau.pieces, self.atoms))
 
 # %% ../../nbs/engine/line.ipynb #d2c5dd19
 BETWEEN = np.arange(1, 8)/8   # Tuning: cuts, or eps, that are tried between two
@@ -821,8 +921,10 @@ def line(self:CgfTable,
     h, tau = 2*np.pi/plan.X, plan.smoothing
     s = h*np.arange(ceil(plan.cut/h) + 1)
     z = plan.t + 1j*s
-    base, common, M, noise = quotients_on(self.plrv, plan.t, s)
-    if self.atoms is not None: M, noise = self._without_atoms(z, base, common, M, noise)
+    base, common, M, noise = quotients_on(self.plrv, plan.t, s, self.by_tables)
+    if plan.known:
+        D, most, ulps = plan.known.on_line(plan.t, s, base)
+        M, noise = M - D, noise + most*(common + ULP*ulps)
     M[0], noise[0] = M[0]/2, noise[0]/2
     blocks = (slice(k, k + _SHORT) for k in range(0, len(s), _SHORT))
     c, *sums = zip(*(_terms(tau, z[i], h, M[i], noise[i]) for i in blocks), strict=True)
@@ -844,18 +946,18 @@ def _terms(tau, z, h, M, noise):
     size = np.abs(c)
     return c, noise.sum(), size.sum(), size @ z.imag
 
-# %% ../../nbs/engine/line.ipynb #99c3a434
+# %% ../../nbs/engine/line.ipynb #a70f0002
 @patch
-def _without_atoms(self:CgfTable, z, base, common, M, noise):
-    "M - A and a bound on its rounding, both relative to e^base, where M's is `noise`."
-    sums = [(n, *_sum_of_atoms(z.real[0], z.imag, *p.atoms)) for p, n in self.plrv.parts]
+def on_line(self:AtomsPart, t, s, base):
+    "A known part's `on_line`."
+    sums = [(n, *_sum_of_atoms(t, s, *p.atoms)) for p, n in self.parts]
     A = prod(power(v, n) for n, _, v in sums)*np.exp(sum(n*top for n, top, _ in sums) - base)
-    reach = sum(n*np.abs(p.atoms[0]).max() for p, n in self.plrv.parts)
+    reach = sum(n*np.abs(p.atoms[0]).max() for p, n in self.parts)
     exponents = abs(base) + sum(n*abs(top) for n, top, _ in sums)
-    exponents = exponents + np.abs(z)*reach
+    exponents = exponents + np.hypot(t, s)*reach
     (step, atom), ulps = _ATOM_STEP_ULPS, _TERM_ULPS + _ATOM_EXPONENT_ULPS*exponents
-    ulps += sum(n*(step + atom*p.atoms[0].size) for p, n in self.plrv.parts)
-    return M - A, noise + np.abs(A[0])*(common + ULP*ulps)
+    return A, abs(A[0]), ulps + sum(n*(step + atom*p.atoms[0].size) for p, n in self.parts)
+
 
 # %% ../../nbs/engine/line.ipynb #bd27736e
 def _sum_of_atoms(t, s, l, w):
@@ -931,7 +1033,7 @@ def _sums_by_sides(self:Line, eps):
 def bracket(self:Line,
     eps,  # nats, 1-d
 ):        # (lower, estimate, upper), relative to e^{base - t eps}, each of shape of eps
-    """Bounds on the curve without the mass at infinity, and without atoms that are summed apart.
+    """Bounds on the curve without the mass at infinity, and without the known part.
 
     Parameters
     ----------
@@ -988,21 +1090,45 @@ def log_bounds(self:Line,
 def log_above(self:Line, eps):
     "The last of `log_bounds`, for which nothing about aliases is asked; shape of `eps`."
     total, noise = self.sums(eps)
-    return self.log_bounds(eps)[2] if self.plan.w else self._logs(eps, 0., 0., total + noise)[2]
+    return self.log_bounds(eps)[2] if self.plan.w else self._logs(eps, -inf, 0., total + noise)[2]
 
 @patch
 def _logs(self:Line, eps, low, mid, up):
     "log of bounds on delta, of those of the sum."
-    low = np.broadcast_to(low, eps.shape)
+    low, unit, off = np.broadcast_to(low, eps.shape), self.base - self.plan.t*eps, self._off(eps)
+    if self.plan.known:
+        low, mid, up = self._joined(eps, low, mid, up)
+        off = LOG_ULPS*ULP*(1 + np.abs(unit))
     logs = safe_log(np.maximum([low, np.clip(mid, low, up), up], 0))
-    size = 1 + abs(self.base) + self.plan.t*np.abs(eps) + np.abs(np.maximum(logs, LOWEST_LOG))
-    bounds = self.base - self.plan.t*eps + logs
-    bounds += np.array([[-1], [0], [1]])*(self.common + LOG_ULPS*ULP*size)
-    if self.table.atoms is not None:
-        bounds = np.logaddexp(bounds, self.table.atoms_log_delta(eps))
+    off = off + LOG_ULPS*ULP*np.abs(np.maximum(logs, LOWEST_LOG))
+    bounds = unit + logs + np.array([[-1], [0], [1]])*off
     wrong = ~(bounds[0] <= bounds[2]) | (bounds[2] == -inf)       # beyond what doubles can do
     bounds = np.where(wrong, [[-inf], [-inf], [0.]], bounds)
     return np.logaddexp(bounds, self.table.log_p_inf)
+
+
+# %% ../../nbs/engine/line.ipynb #a70f0004
+@patch
+def _off(self:Line, eps):
+    "What log e^{base - t eps} is off by, at most."
+    return self.common + LOG_ULPS*ULP*(1 + abs(self.base) + self.plan.t*np.abs(eps))
+
+@patch
+def _joined(self:Line, eps, low, mid, up):
+    "(lower, estimate, upper) of the sum and the known part's curve, relative to e^{base - t eps}."
+    part, alias = self.plan.known, self._known_alias(eps)
+    off = np.expm1(self._off(eps))
+    low, up = low - off*np.abs(low), up + off*np.abs(up)
+    if part.rest_is_a_measure: low = np.maximum(low, 0)
+    least, known, most = part.over(self, eps)
+    return low + least - alias, mid + known, up + most + alias
+
+@patch
+def _known_alias(self:Line, eps):
+    "Bound on the known part's aliases, relative to e^{base - t eps}."
+    t, X, *_ = self.plan
+    return capped_exp(self.plan.known.log_alias(t, X, eps) - self.base + t*eps)
+
 
 # %% ../../nbs/engine/line.ipynb #6f09ae29
 def widened(
@@ -1032,25 +1158,6 @@ def widened(
     low, up = (widened_to(side, log_delta, eps, allowance, reach) for side in (-1, 1))
     return low, log_delta(eps), up
 
-@patch
-def atoms_log_delta(self:CgfTable,
-    eps,  # nats, 1-d
-):        # log of (lower, estimate, upper), each of shape of eps
-    """The part of delta that the enumerated atoms have.
-
-    Parameters
-    ----------
-    eps
-        nats, 1-d
-
-    Returns
-    -------
-    log of (lower, estimate, upper), each of shape of eps
-    """
-    logp, steps = self.atoms[1], sum(n for _, n in self.plrv.parts)
-    largest = np.abs(np.maximum(logp, LOWEST_LOG)).max()
-    allowance = ULP*(FORM_ULPS + ATOM_ULPS*largest + ATOM_ULPS*gammaln(2 + steps))
-    return widened(lambda e: log_delta_of_atoms(e, *self.atoms), eps, allowance, self.reach)
 
 # %% ../../nbs/engine/line.ipynb #0c1a7001
 def widened_to(
@@ -1322,7 +1429,7 @@ def basic_bounds(self:CgfTable,
     steps = sum(n for _, n in parts)
     if not self.plrv.whole: return np.full(eps.shape, -inf), np.full(eps.shape, self.plrv.log_mass)
     low = np.max([log_curve(p, eps, -1) for p, _ in parts], axis=0)
-    if self.atoms is not None: low = np.maximum(low, self.atoms_log_delta(eps)[0])
+    if self.atoms is not None: low = np.maximum(low, self.atoms.log_bounds(eps)[0])
     up = np.logaddexp.reduce([log(n) + log_curve(p, eps/steps, 1) for p, n in parts], axis=0)
     return low - _LOWER_ROUNDING*(1 + np.abs(low)), up + _UPPER_ROUNDING
 
@@ -1485,7 +1592,8 @@ def scale(self:Line, eps):
 @patch
 def cancellation(self:Line, shift):
     "By how many nats more cancels if eps moves by `shift`, nats."
-    return abs(shift)*self.plan.t
+    most = abs(shift)*self.plan.t
+    return np.maximum(most, self.plan.known.growth*shift) if self.plan.known else most
 
 # %% ../../nbs/engine/line.ipynb #b03ae872
 @patch
@@ -1503,22 +1611,22 @@ def facts(self:Line,
     -------
     a list of one dict
     """
-    at = np.array([eps])
+    at, plan = np.array([eps]), self.plan
     noise, alias = self.sums(at)[1], self.alias(at)
     low, mid, up = self.bracket(at)
     errors = {'aliases': alias, 'cut': self.tail, 'rounding': noise - self.tail}
-    if self.plan.w: errors['smoothing'] = np.maximum(up - low - alias - 2*noise, 0)
+    if plan.w: errors['smoothing'] = np.maximum(up - low - alias - 2*noise, 0)
+    if plan.known:
+        least, mid, most = self._joined(at, low, mid, up)
+        errors['aliases'] = alias + (own := self._known_alias(at))
+        errors['rounding'] += np.maximum(most - least - (up - low) - 2*own, 0)
     unit = max(float(mid[0]), TINY)
     errors = {name: float(np.max(v))/unit for name, v in errors.items()}
     errors['rounding'] += float(np.expm1(self.common))
-    atoms = [] if self.table.atoms is None else ['atoms']
-    return [_facts_of_line(self, atoms, errors, self.base - self.plan.t*eps + log(unit))]
+    return [{'kind': 'line', 'tilt': plan.t, 'period': plan.X, 'cut': plan.cut,
+             'nodes': len(self.s), 'taken': [plan.known.name] if plan.known else [],
+             'gives': self.base - plan.t*eps + log(unit), 'errors': errors}]
 
-def _facts_of_line(line, taken, errors, gives):
-    "The dict of a line."
-    plan = line.plan
-    return {'kind': 'line', 'tilt': plan.t, 'period': plan.X, 'cut': plan.cut,
-            'nodes': len(line.s), 'taken': taken, 'gives': gives, 'errors': errors}
 
 # %% ../../nbs/engine/line.ipynb #c519f4dd
 @patch
@@ -1583,7 +1691,7 @@ def probe(self:Line,
     -------
     a _Probe
     """
-    if self.plan.w or self.table.atoms is not None: return probe_of(self, eps, goal)
+    if self.plan.w or self.plan.known: return probe_of(self, eps, goal)
     terms = np.exp(-1j*eps*self.s)*self.c
     total, noise = float(terms.real.sum()), self.rounding + self.slope*abs(eps) + self.tail
     if not total > 2*noise: return probe_of(self, eps, goal)

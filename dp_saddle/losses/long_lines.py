@@ -211,6 +211,7 @@ def quotients_on(
     plrv,  # a ComposedLoss
     t,     # tilt, > 0
     s,     # frequencies, equally spaced from 0, 1-d
+    tables=True,  # may tables say what is far out?
 ):         # LineQuotients
     """M(t + is)/M(t): as `line` has it, and far out by tables where there are many frequencies.
 
@@ -222,12 +223,14 @@ def quotients_on(
         tilt, > 0
     s
         frequencies, equally spaced from 0, 1-d
+    tables
+        may tables say what is far out?
 
     Returns
     -------
     LineQuotients
     """
-    if len(s) < _LONG: return _of_line(plrv.line(t, s))
+    if not tables or len(s) < _LONG: return _of_line(plrv.line(t, s))
     found = [(p, n, _afforded(p, n, t, s)) for p, n in plrv.parts]
     tabled = [(q, n) for _, n, q in found if q]
     if not tabled: return _of_line(plrv.line(t, s))

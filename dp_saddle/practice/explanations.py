@@ -24,6 +24,7 @@ PAGES = {   # {part of an error, what was taken away, proof without a line: wher
     'atoms': 'engine/line#Losses-with-atoms',
     'singular part': 'engine/endpoint_expansion#The-main-part',
     'small losses': 'engine/small_losses#The-part-taken-away',
+    'large jumps': 'sampling/large_jumps#A-jump-that-is-enough',
     'Chernoff bound': 'engine/line#The-place-of-the-line',
     'bounds from single steps': 'engine/line#delta-of-eps',
     'next to the largest loss': 'engine/solve#The-search-and-its-ends',

@@ -6,6 +6,7 @@
 __all__ = ['Jumps', 'Kind', 'tilts_of', 'CutRun', 'CutTable']
 
 # %% ../../nbs/sampling/large_jumps.ipynb #df000004
+from dataclasses import dataclass
 from math import ceil, exp, inf, log, log1p, pi, sqrt
 from typing import NamedTuple
 
@@ -23,7 +24,7 @@ from dp_saddle.base import (
     patch,
     safe_log,
 )
-from ..engine import NOTHING, CgfTable
+from ..engine import NOTHING, CgfTable, KnownPart
 from ..plrv import MASS_ERROR
 from .truncated_moments import CutSum, cut_loss, cuts_of
 
@@ -31,7 +32,6 @@ from .truncated_moments import CutSum, cut_loss, cuts_of
 # Rounding: may grow, never shrink.
 _EXACT_ULPS = 64          # of the masses above the cuts, besides exponents and epochs
 _BOUND_ROUNDING = 1e-6    # of a bound on what is missing, relative
-_LOG_ULPS = 16            # of a logarithm of a sum
 _UNDER = 2.**-1040        # of what underflows in a mass, more than that
 
 # %% ../../nbs/sampling/large_jumps.ipynb #df000008
@@ -49,7 +49,8 @@ _AHEAD = 1e-5             # a step of a difference quotient
 _GROWN = 2.               # nats by which terms may grow on one line
 
 # %% ../../nbs/sampling/large_jumps.ipynb #df00000b
-class Jumps(NamedTuple):
+@dataclass(frozen=True)
+class Jumps(KnownPart):
     """What runs with a Gaussian above a cut add to a curve: their loss is nearly surely above eps.
 
     Parameters
@@ -73,6 +74,10 @@ class Jumps(NamedTuple):
     off: float            # what these are off by, relative
     u: float              # the tilt that bounds what is missing
     log_missing: float    # log of that bound, over K^{1 + u}; inf for none
+    name = 'large jumps'
+
+    @property
+    def growth(self): return 1 + self.u         # what is missing grows, too
 
     def log_bounds(self,
         eps,  # nats, 1-d
@@ -275,26 +280,6 @@ def _missing(self:CutRun, u):
         logs.append(front - less*max(kappa - off, 0.))
     return float(np.logaddexp.reduce(logs)) + K + error + _BOUND_ROUNDING
 
-# %% ../../nbs/sampling/large_jumps.ipynb #df000016
-class _Served(NamedTuple):
-    "A line below the cuts, and what is above."
-    line: object
-    jumps: Jumps
-
-    def log_bounds(self, eps):
-        "log of (lower, estimate, upper) of delta, shape (3, eps)."
-        return _joined(self.line.log_bounds(eps), self.jumps.log_bounds(eps))
-
-    def scale(self, eps): return self.line.scale(eps)
-    def cancellation(self, shift):                # what is missing grows, too
-        return np.maximum(self.line.cancellation(shift), (1 + self.jumps.u)*shift)
-
-def _joined(one, other):
-    "log of the sum of both, shape (3, eps)."
-    logs = np.logaddexp(one, other)
-    ulps = _LOG_ULPS + 2*np.abs(np.maximum(logs, -SAFE_LOG))
-    return logs + np.array([[-1], [0], [1]])*ULP*ulps
-
 # %% ../../nbs/sampling/large_jumps.ipynb #df000017
 class CutTable(CgfTable):
     "Tables of a composition below cuts, chosen for each eps."
@@ -440,7 +425,8 @@ def line_for(self:CutTable, eps, log_delta):
 def served(self:CutRun, eps, log_delta):
     "A line for these eps, where the log of delta is about that, and what is above."
     jumps = self.jumps_at(float(eps.max()), log_delta - _MISSING)
-    return _Served(self.line_for(eps, np.full(eps.shape, log_delta)), jumps)
+    line = self.line_for(eps, np.full(eps.shape, log_delta))
+    return line._replace(plan=line.plan._replace(known=jumps))
 
 @patch
 def is_short(self:CutRun, eps, log_delta):
