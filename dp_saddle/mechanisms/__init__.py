@@ -31,7 +31,7 @@ From `noises`:
         `probabilities`[i], released with Gaussian noise (Choquette-Choo et al. 2024)
 
 From `finite_pairs`:
-    ApproxDP: Any step known to be (eps, delta)-DP and no more (Murtagh and Vadhan 2016)
+    ApproxDP: Any step known to be (eps, delta)-DP and no more (Kairouz, Oh and Viswanath 2015)
     Discrete: A pair of probability vectors: the law of the output with a record, and without
     DiscreteGaussian: An integer that one record moves by at most `sensitivity`, released with
         discrete Gaussian noise: probability proportional to e^{-x^2/2 sigma^2} (Canonne et al.

@@ -104,7 +104,7 @@ class PureDP(RandomizedResponse):
 # %% ../../nbs/mechanisms/finite_pairs.ipynb #d05bac61
 @dataclass(frozen=True, kw_only=True)
 class ApproxDP(FiniteMechanism):
-    """Any step known to be (eps, delta)-DP and no more (Murtagh and Vadhan 2016).
+    """Any step known to be (eps, delta)-DP and no more (Kairouz, Oh and Viswanath 2015).
 
     Parameters
     ----------
