@@ -1872,6 +1872,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                        'dp_saddle.engine.line.EnumeratedTable.fit': ( 'engine/line.html#enumeratedtable.fit',
                                                                                       'dp_saddle/engine/line.py'),
                                        'dp_saddle.engine.line.KnownPart': ('engine/line.html#knownpart', 'dp_saddle/engine/line.py'),
+                                       'dp_saddle.engine.line.KnownPart.and_alone': ( 'engine/line.html#knownpart.and_alone',
+                                                                                      'dp_saddle/engine/line.py'),
                                        'dp_saddle.engine.line.KnownPart.log_alias': ( 'engine/line.html#knownpart.log_alias',
                                                                                       'dp_saddle/engine/line.py'),
                                        'dp_saddle.engine.line.KnownPart.over': ( 'engine/line.html#knownpart.over',

@@ -547,6 +547,13 @@ class KnownPart:
         """
         return -inf
 
+    def and_alone(self, eps, bounds):
+        "Bounds by which delta is no less than the part alone, too small a share of e^{base - t eps}."
+        if not self.rest_is_a_measure or (bounds[0] > -inf).all(): return bounds
+        least, known, _ = self.log_bounds(eps)
+        low, mid, up = bounds
+        return np.array([np.maximum(low, least), np.clip(known, mid, up), up])
+
     def over(self,
         line,  # a Line
         eps,   # nats, 1-d
@@ -1104,6 +1111,7 @@ def _logs(self:Line, eps, low, mid, up):
     bounds = unit + logs + np.array([[-1], [0], [1]])*off
     wrong = ~(bounds[0] <= bounds[2]) | (bounds[2] == -inf)       # beyond what doubles can do
     bounds = np.where(wrong, [[-inf], [-inf], [0.]], bounds)
+    if self.plan.known: bounds = self.plan.known.and_alone(eps, bounds)
     return np.logaddexp(bounds, self.table.log_p_inf)
 
 
