@@ -547,13 +547,6 @@ class KnownPart:
         """
         return -inf
 
-    def and_alone(self, eps, bounds):
-        "Bounds by which delta is no less than the part alone, too small a share of e^{base - t eps}."
-        if not self.rest_is_a_measure or (bounds[0] > -inf).all(): return bounds
-        least, known, _ = self.log_bounds(eps)
-        low, mid, up = bounds
-        return np.array([np.maximum(low, least), np.clip(known, mid, up), up])
-
     def over(self,
         line,  # a Line
         eps,   # nats, 1-d
@@ -1111,7 +1104,7 @@ def _logs(self:Line, eps, low, mid, up):
     bounds = unit + logs + np.array([[-1], [0], [1]])*off
     wrong = ~(bounds[0] <= bounds[2]) | (bounds[2] == -inf)       # beyond what doubles can do
     bounds = np.where(wrong, [[-inf], [-inf], [0.]], bounds)
-    if self.plan.known: bounds = self.plan.known.and_alone(eps, bounds)
+    if self.plan.known: bounds = _at_least(self.plan.known, eps, *bounds)
     return np.logaddexp(bounds, self.table.log_p_inf)
 
 
@@ -1137,6 +1130,14 @@ def _known_alias(self:Line, eps):
     t, X, *_ = self.plan
     return capped_exp(self.plan.known.log_alias(t, X, eps) - self.base + t*eps)
 
+
+# %% ../../nbs/engine/line.ipynb #a70f0007
+def _at_least(part, eps, low, mid, up):
+    "Log bounds: not less than the part alone, which may be no share of e^{base - t eps}."
+    if part.rest_is_a_measure and (low == -inf).any():
+        least, known, _ = part.log_bounds(eps)
+        low, mid = np.maximum(low, least), np.clip(known, mid, up)
+    return np.array([low, mid, up])
 
 # %% ../../nbs/engine/line.ipynb #6f09ae29
 def widened(
