@@ -38,8 +38,8 @@ LONG_MODULES = {
     "engine.gaussian_rows": (900,
         "a question alone, a thousand at once and a run of many kinds are the same "
         "operations, and one proof; what is planned, and kinds, could have rooms"),
-    "engine.line": (1080,
-        "the line, its plan, atoms and curves share one table of the loss"),
+    "engine.line": (972,
+        "the line, its plan and its curves share one table of the loss"),
     "engine.ways": (715,
         "one accountant: what it tries, in which order, the table of it, and how bounds are "
         "joined; what finite steps gave asks the accountant itself for the rest"),

@@ -23,7 +23,8 @@ from dp_saddle.base import (
     patch,
     safe_log,
 )
-from .line import CgfTable, KnownPart, Plan, reach_of
+from .known_parts import KnownPart
+from .line import CgfTable, Plan, reach_of
 from ..losses import LOSS_ULPS, LaplaceLoss
 
 # %% ../../nbs/engine/endpoint_expansion.ipynb #8ed71eaf

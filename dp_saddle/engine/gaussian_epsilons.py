@@ -11,7 +11,7 @@ from math import inf
 import numpy as np
 
 from ..base import SMALLEST, ULP, checks, find_roots
-from .line import widened
+from .known_parts import widened
 from ..plrv import gaussian_log_delta
 
 # %% ../../nbs/engine/gaussian_epsilons.ipynb #9a0e5006

@@ -40,7 +40,8 @@ from dp_saddle.engine.circles import (
     infinite_part,
     log_transform,
 )
-from .line import CgfTable, reach_of, widened_to
+from .known_parts import widened_to
+from .line import CgfTable, reach_of
 from ..losses import FiniteLoss
 from ..mechanisms import Accountant
 from ..plrv import MASS_ERROR, PLRV, Bounds, ComposedLoss

@@ -40,9 +40,9 @@ from dp_saddle.base import (
 from .endpoint_expansion import EndsTable
 from .gaussian_curves import epsilon_of_run, log_delta_of_run
 from .gaussian_rows import epsilon_of_kinds
+from .known_parts import ATOM_ULPS, composed_atoms
 from .largest_loss_levels import Apart, Counted, Levels, has_mixtures
 from dp_saddle.engine.line import (
-    ATOM_ULPS,
     BELOW_CHERNOFF,
     BETWEEN,
     LOG_SMALLEST,
@@ -50,7 +50,6 @@ from dp_saddle.engine.line import (
     EnumeratedTable,
     SingleStepTable,
     cluster_size,
-    composed_atoms,
     facts_of,
     log_p_inf_of,
     outcomes_of,

@@ -21,7 +21,7 @@ PAGES = {   # {part of an error, what was taken away, proof without a line: wher
     'aliases': 'engine/line#The-place-of-the-line', 'cut': 'engine/line#The-cut-of-the-sum',
     'rounding': 'engine/line#The-line', 'smoothing': 'engine/smoothing#The-cost-on-a-line',
     'end of the law': 'engine/transform_grids#A-law-that-ends',
-    'atoms': 'engine/line#Losses-with-atoms',
+    'atoms': 'engine/known_parts#Losses-with-atoms',
     'singular part': 'engine/endpoint_expansion#The-main-part',
     'small losses': 'engine/small_losses#The-part-taken-away',
     'large jumps': 'sampling/large_jumps#A-jump-that-is-enough',
