@@ -213,19 +213,19 @@ class AtomsPart(KnownPart):
     name = 'atoms'
     def __init__(self,
         parts,  # (PLRV, count) pairs, each with atoms
-        atoms,  # what `composed_atoms` says of them
+        sums,   # of their atoms: what `composed_atoms` says
         reach,  # nats: a loss is off by at most 16 ulp of it
     ):
         """Parameters
         ----------
         parts
             (PLRV, count) pairs, each with atoms
-        atoms
-            what `composed_atoms` says of them
+        sums
+            of their atoms: what `composed_atoms` says
         reach
             nats: a loss is off by at most 16 ulp of it
         """
-        self.parts, self.atoms, self.reach = parts, atoms, reach
+        self.parts, self.sums, self.reach = parts, sums, reach
 
     def log_bounds(self,
         eps,  # nats, 1-d
@@ -241,10 +241,10 @@ class AtomsPart(KnownPart):
         -------
         log of (lower, estimate, upper), each of shape of eps
         """
-        logp, steps = self.atoms[1], sum(n for _, n in self.parts)
+        logp, steps = self.sums[1], sum(n for _, n in self.parts)
         largest = np.abs(np.maximum(logp, LOWEST_LOG)).max()
         allowance = ULP*(FORM_ULPS + ATOM_ULPS*largest + ATOM_ULPS*gammaln(2 + steps))
-        return widened(lambda e: log_delta_of_atoms(e, *self.atoms), eps, allowance, self.reach)
+        return widened(lambda e: log_delta_of_atoms(e, *self.sums), eps, allowance, self.reach)
 
 # %% ../../nbs/engine/known_parts.ipynb #4b0a7e0b
 def atoms_apart(
@@ -264,8 +264,8 @@ def atoms_apart(
     -------
     an AtomsPart, or None where outcomes cannot be enumerated
     """
-    atoms = composed_atoms(plrv)
-    return None if atoms is None else AtomsPart(plrv.parts, atoms, reach)
+    sums = composed_atoms(plrv)
+    return None if sums is None else AtomsPart(plrv.parts, sums, reach)
 
 # %% ../../nbs/engine/known_parts.ipynb #a70f0002
 @patch

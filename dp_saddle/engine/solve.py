@@ -465,7 +465,7 @@ def epsilons(self:Invertible,
 def newton(
     ask,  # ask(places, eps) of these places of the array: (where each leads, are they there?)
     eps,  # where to begin, 1-d
-):
+):        # where each was asked last, or is to be asked next, shape of eps
     """Newton's method on an array: who is not there goes on.
 
     Parameters
@@ -474,6 +474,10 @@ def newton(
         ask(places, eps) of these places of the array: (where each leads, are they there?)
     eps
         where to begin, 1-d
+
+    Returns
+    -------
+    where each was asked last, or is to be asked next, shape of eps
     """
     eps, places = eps.copy(), np.arange(len(eps))
     for _ in range(_ARRAY_STEPS):
@@ -482,14 +486,14 @@ def newton(
         if not left.size: break
         eps[places[left]] = new[left]
         if left.size < _FEWER*places.size: places = places[left]
+    return eps
 
 # %% ../../nbs/engine/solve.ipynb #501e0014
 def _together(line, built, goals, top):
     """(lower, estimate, upper) of the eps of each goal, by one line that was built for all of them;
     ends are nan where none was found."""
-    eps, fall, settled, dark = built.copy(), 1/built, built < 0, built < 0
+    fall, settled, dark = 1/built, built < 0, built < 0
     def ask(some, at):
-        eps[some] = at
         h = np.maximum(_NEWTON_STEP*line.scale(at), _LEAST_ULPS*ULP*at)
         low, mid, up = line.log_bounds(np.r_[at, at + h]).reshape(3, 2, -1)
         miss, width = mid[0] - goals[some], up[0] - low[0]
@@ -498,8 +502,7 @@ def _together(line, built, goals, top):
         settled[some] = np.abs(miss) <= np.minimum(width*_SETTLED[0], _SETTLED[1])
         new = np.clip(at + miss/fall[some], built[some]/_SHARED_DOWN, 2*built[some])
         return new, settled[some] | dark[some]
-    newton(ask, built)
-    eps = np.where(dark, 0, eps)
+    eps = np.where(dark, 0, newton(ask, built))
     ends = _edges(line, np.array([eps, eps]), fall, goals, top)
     good = settled & (line.cancellation(eps - built) <= CLOSE) & (ends[0] > 0) & (ends[1] < top)
     return np.array([np.where(good, ends[0], np.nan), eps, np.where(good, ends[1], np.nan)])

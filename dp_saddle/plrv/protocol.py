@@ -213,8 +213,7 @@ def kept(self:PLRV,
     the answer, not to be changed
     """
     answers = self.__dict__.setdefault('answers', {}).setdefault(key[0], {})
-    found = answers.get(key, answers)
-    return kept_answer(answers, key, make, most) if found is answers else found
+    return kept_answer(answers, key, make, most)
 
 # %% ../../nbs/plrv/protocol.ipynb #505dad6b
 @patch(as_prop=True)

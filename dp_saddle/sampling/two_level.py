@@ -275,6 +275,7 @@ def pairs_at(
     two pairs, as `corners_of` has them: one below, and one above
     """
     with localcontext() as context:
+        # a digit is more than two nats
         context.prec = 2*_DIGITS + ceil(max(right.eps[-1], left.eps[-1])/2)
         points = curve_points(right, left)
         below = points_below(points, right.least, left.least)
