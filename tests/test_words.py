@@ -48,9 +48,23 @@ def test_the_list_knows_both():
 # What readers stumbled over: each has been said in other words.
 ODD = ("would have kept what it reports", "see why one tilts", "on lattices to rounding",
        "where dice do as well", "Around them", "data speak of everyone", "too much from the left",
-       "what small losses cannot reach", "a jump that is enough", "serve a hundred thousand",
+       "what small losses cannot reach", "a jump that is enough needs", "serve a hundred thousand",
        "both ends of an eps by one tangent", "lies without a blush", "impossible ones are none",
-       "Here one pretends", "Who says nothing", "those of the one that decides")
+       "Here one pretends", "Who says nothing", "those of the one that decides",
+       "needs no ε of its own", "there one that said something", "says nothing three times",
+       "on which it may take differences", "are for those who come one by one",
+       "is above what has fallen", "one for each shift are enough", "not for what is true",
+       "and wait for it", "unless the loss is never so large", "it is what is typical",
+       "is asked for what is above", "computed on the way here", "So high that what is above",
+       "charge the *other* steps too", "and that is what `lower` says", "It says that one was not",
+       "What a loss owes", "The judge is")
+# Habits that a pattern finds: "Who trains so asks for ..." of users, chapters by their old numbers,
+# headings that nobody looks for; in pictures a title that goes on in the next one.
+WHO = re.compile(r"(?:^[-* ]*|[.!?:] )Who [a-z][^.?!]*\.", flags=re.M)
+NUMBERED = re.compile(r"\bchapter 0\d")
+RIDDLE = re.compile(r"\b(again|all of it|most of it|nobody|nothing|owes?|straight up)\b",
+                    flags=re.I)
+TORN = re.compile(r"""title[=(]\s*f?['"](…|\.\.\.|(?:and|but|or|than|along|with|which)\b)""")
 WORDS_A_MINUTE = 200                # of who reads to understand
 MINUTES = {"ten minutes": 10, "quarter of an hour": 15, "half an hour": 30}
 
@@ -61,6 +75,42 @@ def test_what_readers_stumbled_over():
     said = {path.name: odd_in(markdown(path)) for path in [*READ, *library]}
     assert not any(said.values()), said
     assert odd_in("and around it, where dice\ndo as well") == ["where dice do as well"]
+
+def habits_of(cells):
+    "What the patterns find: in texts, in headings, in alternative texts, in titles of pictures."
+    for cell in cells:
+        source = "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            yield from (m[0] for m in WHO.finditer(prose(source)))
+            yield from (m[0] for m in NUMBERED.finditer(source))
+            yield from (line for line in source.splitlines()
+                        if line.startswith("#") and RIDDLE.search(line))
+        else:
+            yield from (m[0] for m in TORN.finditer(source))
+        image = cell["metadata"].get("mystnb", {}).get("image", {})
+        yield from (m[0] for m in NUMBERED.finditer(image.get("alt", "")))
+
+@pytest.mark.parametrize("path", notebooks(), ids=lambda p: p.relative_to(ROOT).as_posix())
+def test_habits_that_a_pattern_finds(path):
+    assert not list(habits_of(json.loads(path.read_text(encoding="utf-8"))["cells"]))
+
+def test_the_patterns_find_them():
+    "And leave a question, `Whoever`, and a title that is whole."
+    def cell(kind, source, **meta): return {"cell_type": kind, "source": source, "metadata": meta}
+    alt = {"image": {"alt": "the points of chapter 01"}}
+    for bad in (cell("markdown", "It ends. Who trains so asks for a run."),
+                cell("markdown", "as in chapter 04"), cell("markdown", "## Ours again, here"),
+                cell("code", "ax.set(title='than one of 0.1')"), cell("code", "1", mystnb=alt)):
+        assert list(habits_of([bad])), bad
+    good = ["Who pays?", "Whoever trains asks.", "Chapter 4 does.", "## Who pays"]
+    assert not list(habits_of([cell("markdown", text) for text in good]))
+    assert not list(habits_of([cell("code", "ax.set_title('The interval: than and but')")]))
+
+def test_a_term_of_the_book_is_defined():
+    "What is said of every computed value is a row of the glossary."
+    rows = re.findall(r"^\| (off by|ULP|filter|certificate) \| ",
+                      markdown(ROOT/"nbs"/"glossary.ipynb"), flags=re.M)
+    assert sorted(rows) == ["ULP", "certificate", "filter", "off by"]
 
 def test_users_own_words():
     "Per-example, per-sample, noise multiplier: where users look first."

@@ -4,7 +4,7 @@ You need this folder if you ask where K(t), M(t+is) or the curve of one step com
 add a noise. Its one result: each of these numbers with a proved error bound. Used by chapter 2,
 which names the loss of a mechanism, and by the engine.
 
-Its protocol is the table of What a loss owes: a loss is a `PLRV`, one direction of one step.
+Its protocol is a table in The protocol of a loss: a loss is a `PLRV`, one direction of one step.
 `SubsampledGaussianLoss(mu, rate, top)` is that of a Gaussian step on a Poisson sample: `mu` is
 sensitivity over \\sigma, and `top` says which side stands on top, `'remove'` or `'add'`. Its
 `cgf(z)` is K(z)=\\log E\\,e^{zL} and `known_cgf(t)` adds what that is off by; `delta(eps)` is its

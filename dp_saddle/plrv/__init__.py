@@ -4,7 +4,7 @@ You need this folder if you ask how the library computes what chapter 1 derives.
 `PLRV`, the class of all losses, with the Gaussian one, `GaussianLoss`, and sums, `ComposedLoss`.
 Used by all losses, which are `PLRV`s, and by every accountant.
 
-Its protocol is the table of What a loss owes: a `PLRV` is the loss of one direction,
+Its protocol is a table in The protocol of a loss: a `PLRV` is the loss of one direction,
 L=\\log\\frac{dP}{dQ} under P, in nats. `Bounds` is what every accountant answers with: `lower <=
 truth <= upper`.
 
