@@ -217,6 +217,7 @@ def _draw_bar(ax, label, low, high):
     bar = ax.inset_axes(BAR)
     bar.imshow(BAR_SHADES, extent=(0, 1, low, high), aspect='auto', origin='lower')
     bar.set(ylabel=label, xticks=())
+    bar.grid(visible=False)
     bar.yaxis.tick_right()
     bar.yaxis.set_label_position('right')
 
