@@ -247,6 +247,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                  'dp_saddle/base/explorer.py'),
                                          'dp_saddle.base.explorer._check': ('base/explorer.html#_check', 'dp_saddle/base/explorer.py'),
                                          'dp_saddle.base.explorer._draw': ('base/explorer.html#_draw', 'dp_saddle/base/explorer.py'),
+                                         'dp_saddle.base.explorer._draw_bar': ( 'base/explorer.html#_draw_bar',
+                                                                                'dp_saddle/base/explorer.py'),
                                          'dp_saddle.base.explorer._draw_image': ( 'base/explorer.html#_draw_image',
                                                                                   'dp_saddle/base/explorer.py'),
                                          'dp_saddle.base.explorer._draw_lines': ( 'base/explorer.html#_draw_lines',

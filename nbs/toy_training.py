@@ -93,6 +93,31 @@ def digits_run():  # pixels and classes of the 1797 digits, 1300 of them seen; w
     return X, y, weights, norms
 
 
+def doubted_run(
+    seed,  # of the choice of 1300 digits, of the start, the samples and the noise
+):         # classes; read rightly at the end?; then norms, doubts, sizes: (200 steps, 1300 records)
+    """The network of `digits_run` again, with all that a step's cost depends on: the norms, not
+    clipped; the doubts, 1 less the probability of a record's own class; and as two sizes the norm
+    of what the last layer sees, and that of the input times the last matrix's largest factor."""
+    from sklearn.datasets import load_digits
+    digits, rng = load_digits(), np.random.default_rng(seed)
+    some = np.random.default_rng(0).permutation(len(digits.data))
+    some = some[rng.permutation(len(some))[:1300]]
+    X, y = np.c_[digits.data/16, np.ones(len(digits.data))][some], digits.target[some]
+    weights = [rng.standard_normal((65, 32))/8, np.zeros((33, 10))]
+    settings, history = dict(sigma=2., clip=1., steps=1, lr=2., rate=DIGITS_RATE), []
+    for m in range(200):
+        seen, errors = backward(weights, X, y)
+        doubts = -errors[-1][np.arange(len(y)), y]
+        factor = np.linalg.norm(weights[-1][:-1], 2)
+        history.append((gradient_norms(seen, errors), doubts, np.linalg.norm(seen[-1], axis=1),
+                        factor*np.linalg.norm(X, axis=1)))
+        weights, _ = train(X, y, weights, seed=1000*seed + m, **settings)
+    right = (backward(weights, X, y)[0][-1] @ weights[-1]).argmax(1) == y
+    norms, doubts, *sizes = map(np.array, zip(*history))
+    return y, right, norms, doubts, sizes
+
+
 def packed(
     norms,  # in [0, 1], shape (steps, records), as `train` returns them
 ):          # bytes, shape (records, steps)

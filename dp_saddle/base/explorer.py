@@ -39,6 +39,8 @@ OFF = TOP + 1                   # two bytes: the position of what is not on the 
 SIZE = dict(figsize=(6.4, 3.4), dpi=80)
 WIDTH = 512                     # of a still picture on a page
 MARGINS = dict(left=.11, right=.97, bottom=.15, top=.91)
+ROOM_FOR_BAR, BAR = dict(right=.84), (1.03, 0, .03, 1)   # right of the axes, over their width
+BAR_SHADES = np.linspace(0, 1, 25)[:, None]
 TOP_OF_STILL = .85                        # below a title of two lines
 ROWS = 7                        # of the table for readers
 
@@ -128,11 +130,13 @@ class Explorer:
     numbers
         labels of the numbers below
     image
-        image(**values of the sliders in image_over) -> 2-d array in [0, 1], under the lines
+        image(**values of those in image_over) -> 2-d array in [0, 1], below all
     image_over
         names of the sliders that change the image
     styles
         of the lines, as for `style_of` (base/pictures); others if not given
+    shades
+        (label, low, high): what 0 and 1 of the image mean, for a bar beside it
     """
     name: str            # a word, for the page
     title: str           # above the figure
@@ -146,10 +150,10 @@ class Explorer:
                          # for a lower one, '' for an estimate
     marks: tuple = ()    # labels of vertical lines, shape (marks,)
     numbers: tuple = ()  # labels of the numbers below
-    image: object = None # image(**values of the sliders in image_over) -> 2-d array in [0, 1],
-                         # under the lines
+    image: object = None # image(**values of those in image_over) -> 2-d array in [0, 1], below all
     image_over: tuple = () # names of the sliders that change the image
     styles: tuple = ()   # of the lines, as for `style_of` (base/pictures); others if not given
+    shades: tuple = ()   # (label, low, high): what 0 and 1 of the image mean, for a bar beside it
 
     def __post_init__(self):
         _check(self)
@@ -205,7 +209,19 @@ def _draw_image(ax, explorer, values):
     image = ax.imshow(_picture(explorer, values), extent=(left, right, low, high), aspect='auto',
                       origin='lower', vmin=0, vmax=1, interpolation='nearest')
     image.set_gid('image')
+    if explorer.shades:
+        _draw_bar(ax, *explorer.shades)
 
+def _draw_bar(ax, label, low, high):
+    "What the shades mean, beside the axes."
+    bar = ax.inset_axes(BAR)
+    bar.imshow(BAR_SHADES, extent=(0, 1, low, high), aspect='auto', origin='lower')
+    bar.set(ylabel=label, xticks=())
+    bar.grid(visible=False)
+    bar.yaxis.tick_right()
+    bar.yaxis.set_label_position('right')
+
+# %% ../../nbs/base/explorer.ipynb #9b0f100e
 def _draw_lines(ax, explorer, lines):
     "Each line, with its label and a name."
     for i, ((label, _), y) in enumerate(zip(explorer.lines, lines)):
@@ -255,7 +271,7 @@ def figure(self:Explorer, **values):
     from matplotlib.figure import Figure
     with rc_context(PAGE):
         figure = Figure(**SIZE)
-        figure.subplots_adjust(**MARGINS)
+        figure.subplots_adjust(**MARGINS | (ROOM_FOR_BAR if self.shades else {}))
         _draw(figure.subplots(), self, values)
     return figure
 

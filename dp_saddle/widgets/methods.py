@@ -42,6 +42,7 @@ HEIGHT = 15.                              # of the plane, to both sides
 IMAGINARY = np.linspace(-HEIGHT, HEIGHT, 81)
 REAL_PLACES = 117
 BANDS, A_NAT = 24, .8                     # bands of 1.25 nats around the height of the saddle
+NATS = BANDS/A_NAT/2                     # nats, to both sides of it
 SUM_DIGITS = 11
 
 # %% ../../nbs/widgets/methods.ipynb #66a596c9
@@ -126,7 +127,8 @@ def explore_saddle(
         _sums(plrv, period), (line, slider_of('eps', eps, SADDLE_START['eps'])), re,
         dict(xlabel='Re z', ylabel='Im z', xlim=(tilt[0], tilt[-1]), ylim=(-HEIGHT, HEIGHT)),
         lines=(), marks=('the line, Re z = t', 'saddle-point'), numbers=SADDLE_NUMBERS,
-        image=_integrand(plrv, re + 1j*IMAGINARY[:, None]), image_over=('eps',))
+        image=_integrand(plrv, re + 1j*IMAGINARY[:, None]), image_over=('eps',),
+        shades=('log modulus (nats), saddle at 0', -NATS, NATS))
 
 # %% ../../nbs/widgets/methods.ipynb #3a0142c5
 # What is drawn.
