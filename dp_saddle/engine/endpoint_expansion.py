@@ -18,6 +18,7 @@ from dp_saddle.base import (
     cached_property,
     in_blocks,
     keeps_answers,
+    kept_answer,
     log_chernoff_factor,
     log_expm1,
     patch,
@@ -179,7 +180,7 @@ class SingularPart(KnownPart):
         self.kinds = [step_of(loss, n, sigma) for loss, n in plrv.parts]
         self.steps = sum(kind.steps for kind in self.kinds)
         self.reach = sum(k.steps*max(abs(k.low), abs(k.high)) for k in self.kinds)
-        self.loss_reach = reach_of(plrv)
+        self.loss_reach, self.beside = reach_of(plrv), {}       # what is known at tilts
 
     @cached_property
     def shifts(self):
@@ -365,15 +366,20 @@ def log_alias(self:SingularPart,
     -------
     shape of eps
     """
-    u = t*_OTHERS
-    log_F, _ = self.log_size(u, 1/(u + self.sigma))
-    factor = np.append(0., log_chernoff_factor(u[1:]))
-    size = np.abs(log_F) + np.multiply.outer(np.abs(eps), u) + u*self.reach
-    log_c = log_F + factor - log_expm1(np.abs(u - t)*X) + _LOG_ROUNDING
-    bounds = log_c - np.multiply.outer(eps, u) + _EXPONENT_ULPS*ULP*size
+    u, log_c, size = kept_answer(self.beside, t, lambda: self._at_tilts_beside(t))
+    bounds = log_c - log_expm1(np.abs(u - t)*X) - np.multiply.outer(eps, u)
+    bounds += _EXPONENT_ULPS*ULP*(size + np.multiply.outer(np.abs(eps), u))
     left, right = bounds[:, u < t].min(1), bounds[:, u > t].min(1)
     nothing = eps + X > self.shifts[0].max()*(1 + LOSS_ULPS*ULP)
     return np.logaddexp(left, np.where(nothing, -inf, right))
+
+@patch
+def _at_tilts_beside(self:SingularPart, t):
+    "(tilts around t, log of F and Chernoff's factor there, the sizes of the exponents)."
+    u = t*_OTHERS
+    log_F, _ = self.log_size(u, 1/(u + self.sigma))
+    factor = np.append(0., log_chernoff_factor(u[1:]))
+    return u, log_F + factor + _LOG_ROUNDING, np.abs(log_F) + u*self.reach
 
 # %% ../../nbs/engine/endpoint_expansion.ipynb #4d2253e7
 @patch
