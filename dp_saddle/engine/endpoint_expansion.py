@@ -126,9 +126,11 @@ def _probabilities(x, count):
     first = np.exp(-x)[:, None]
     return np.cumprod(np.hstack([first, x[:, None]/np.arange(1, count)]), 1)
 
-def _of_less(j, k, log_theta):
-    "|1 - theta^{j - k}|, shape (j, k)."
-    return np.abs(np.expm1((j[:, None] - k)*log_theta))
+@keeps_answers
+def _of_less(count, sigma, side):
+    "|1 - theta^{j - k}|, shape (j, k), where j < count is above k (side 1) or below (-1); else 0."
+    apart = np.arange(count)[:, None] - np.arange(_ORDER + 1)
+    return np.where(side*apart > 0, np.abs(np.expm1(apart*log1p(-1/sigma))), 0)
 
 # %% ../../nbs/engine/endpoint_expansion.ipynb #e9748e6b
 def curves(
@@ -152,12 +154,10 @@ def curves(
     out, near = np.empty((R.size, k.size)), x <= _FAR
     if near.any():
         most, (roots, more) = x[near].max(), _MORE
-        j = np.arange(int(most + roots*most**(1/2)) + more)
-        weights = np.where(j[:, None] > k, _of_less(j, k, log_theta), 0)
-        out[near] = _probabilities(x[near], j.size) @ weights
+        count = int(most + roots*most**(1/2)) + more
+        out[near] = _probabilities(x[near], count) @ _of_less(count, sigma, 1)
     if not near.all():
-        j, far = np.arange(_ORDER), R[~near, None]
-        weights = np.where(j[:, None] < k, _of_less(j, k, log_theta), 0)
+        weights, far = _of_less(_ORDER, sigma, -1), R[~near, None]
         out[~near] = -np.expm1(-k*log_theta - far) + _probabilities(x[~near], _ORDER) @ weights
     return out
 
@@ -181,6 +181,7 @@ class SingularPart(KnownPart):
         self.steps = sum(kind.steps for kind in self.kinds)
         self.reach = sum(k.steps*max(abs(k.low), abs(k.high)) for k in self.kinds)
         self.loss_reach, self.beside = reach_of(plrv), {}       # what is known at tilts
+        self.farthest = sum(k.steps*k.high for k in self.kinds)     # shift
 
     @cached_property
     def shifts(self):
@@ -370,7 +371,7 @@ def log_alias(self:SingularPart,
     bounds = log_c - log_expm1(np.abs(u - t)*X) - np.multiply.outer(eps, u)
     bounds += _EXPONENT_ULPS*ULP*(size + np.multiply.outer(np.abs(eps), u))
     left, right = bounds[:, u < t].min(1), bounds[:, u > t].min(1)
-    nothing = eps + X > self.shifts[0].max()*(1 + LOSS_ULPS*ULP)
+    nothing = eps + X > self.farthest*(1 + LOSS_ULPS*ULP)
     return np.logaddexp(left, np.where(nothing, -inf, right))
 
 @patch

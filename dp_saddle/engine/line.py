@@ -10,7 +10,7 @@ __all__ = ['TABLE_ROUNDING', 'LOG_SMALLEST', 'FINE', 'BELOW_CHERNOFF', 'BETWEEN'
 
 # %% ../../nbs/engine/line.ipynb #787d4058
 from functools import cache, partial
-from math import ceil, inf, log, log2, sqrt
+from math import ceil, exp, inf, log, log2, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -43,6 +43,7 @@ from dp_saddle.engine.known_parts import (
 from .smoothing import CHORD_ULPS, KNOTS, PIECES, Smoothing
 from dp_saddle.engine.solve import (
     NOTHING,
+    STEP_OF_SCALE,
     WELL_KNOWN,
     WORTH_A_TRY,
     Curve,
@@ -1423,13 +1424,19 @@ def probe(self:Line,
     -------
     a _Probe
     """
-    if self.plan.w or self.plan.known: return probe_of(self, eps, goal)
-    terms = np.exp(-1j*eps*self.s)*self.c
+    if self.plan.w: return probe_of(self, eps, goal)
+    terms, t = np.exp(-1j*eps*self.s)*self.c, self.plan.t
     total, noise = float(terms.real.sum()), self.rounding + self.slope*abs(eps) + self.tail
+    steep = t*total - float(terms.imag @ self.s)
+    if self.plan.known:
+        h = STEP_OF_SCALE/t
+        low, mid, up = (v.tolist() for v in self.plan.known.over(self, np.array([eps, eps + h])))
+        total, noise = total + mid[0], noise + up[0] - low[0]
+        steep += (mid[0] - mid[1]*exp(-t*h))/h
     if not total > 2*noise: return probe_of(self, eps, goal)
-    finite, log_p_inf = self.base - self.plan.t*eps + log(total), float(self.table.log_p_inf[1, 0])
+    finite, log_p_inf = self.base - t*eps + log(total), float(self.table.log_p_inf[1, 0])
     log_delta = np.logaddexp(finite, log_p_inf)
-    fall = (self.plan.t - float(terms.imag @ self.s)/total)*np.exp(finite - log_delta)
+    fall = steep/total*np.exp(finite - log_delta)
     miss, width = log_delta - goal, noise/total + self.table.rtol/_SHARE
     leads = fall > 0 and width < WELL_KNOWN
     return Probe(miss, width, fall if fall > 0 else None, eps + miss/fall if leads else inf)
