@@ -156,7 +156,7 @@ def _remainder(n, lam, K4, eps):
     e1, e2, e3 = (np.exp(eps*eps*(start + x/room**2)) for x in exponents)
     return P1, e1, P2, e2, e3
 
-# %% ../../nbs/engine/berry_esseen.ipynb #43071c1e
+# %% ../../nbs/engine/berry_esseen.ipynb #43071c1d
 def upper_gamma(a, x):
     "The upper incomplete gamma function."
     return gammaincc(a, x)*gamma(a)
@@ -167,6 +167,7 @@ def half_moment(p):
 
 MU = [half_moment(p) for p in range(10)]
 
+# %% ../../nbs/engine/berry_esseen.ipynb #43071c1e
 class FourMoments:
     "What four moments of the steps say of |f - g|; the pieces of the bounds are its methods."
     def __init__(self,

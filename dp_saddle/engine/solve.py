@@ -241,22 +241,22 @@ def _searched(self:Invertible, goal, finite_goal, guess, enough):
     root = self._newton(goal, finite_goal, guess, enough)
     if root is None: return _by(Known.ZERO, 0., 0., 0.)
     if self.stop: return self._given_up(goal, guess, self.enough(finite_goal), root)
-    low, up = self._ends(root, goal, finite_goal, enough)
-    if WORTH_A_TRY < up - low < inf: low, up = _by_halves(root.line, goal, low, up)
+    (low, up), (eps, line, _) = self._ends(root, goal, finite_goal, enough), root
+    if WORTH_A_TRY < up - low < inf: low, up = _by_halves(line, goal, low, up)
     if not self.closed_form and up - low > min(WORTH_A_TRY, _WIDE*up):
         low = max(low, self.basic_crossing(0, goal, up)[0])
         up = min(up, self.basic_crossing(1, goal, up)[1])
         if up < inf and not self.others: low = max(low, self._near_end(goal, up, low))
         noted(Known.SINGLE_STEPS, up, last=True)
-        noted(root.line, root.eps)
-    else: noted(root.line, root.eps, last=True)
-    return low, min(max(root.eps, low), up), up
+        noted(line, eps)
+    else: noted(line, eps, last=True)
+    return low, min(max(eps, low), up), up
 
 # %% ../../nbs/engine/solve.ipynb #752cc653
 @patch
 def _ends(self:Invertible, root, goal, finite_goal, enough):
     "Proved ends of an eps, around its root."
-    low, up = root.edges(goal, enough)
+    low, up = _edges_of(root, goal, enough)
     return low, up if up < enough else self.enough(finite_goal)
 
 # %% ../../nbs/engine/solve.ipynb #752cc654
@@ -282,11 +282,12 @@ def _given_up(self:Invertible, goal, guess, up, root=None):
     "What is known of an eps that is not looked for: from next to the largest loss, or a line."
     low = self._near_end(goal, up) if up > _AT_END*self.ess_sup else 0.
     noted(Known.CHERNOFF, up, last=True)
-    if root is None or not root.fall: return low, guess, up
-    noted(root.line, root.eps)
-    ends = root.edges(goal, up)
+    if root is None or not root[-1]: return low, guess, up
+    eps, line, _ = root
+    noted(line, eps)
+    ends = _edges_of(root, goal, up)
     low, up = max(low, ends[0]), min(up, ends[1])
-    return low, min(max(root.eps, low), up), up
+    return low, min(max(eps, low), up), up
 
 @patch
 def _near_end(self:Invertible, goal, up, low=0.):
@@ -299,15 +300,15 @@ def _near_end(self:Invertible, goal, up, low=0.):
 # %% ../../nbs/engine/solve.ipynb #f1fe0a6e
 @patch
 def _newton(self:Invertible, goal, finite_goal, eps, high):
-    "The _Root; None if eps = 0 is enough."
+    "(the root, a line that says so, how fast log delta falls there or 0); None if 0 is enough."
     low, top, search, last, before = None, high, _Search(self, goal, finite_goal), inf, None
     for step in counted(range(_MAX_STEPS), 'step', f'at most {_MAX_STEPS}'):
         if (found := search.probe(eps)) is None: break
         at, line = found, search.line
-        if self._says_nothing(search, top): return _Root(eps, line, 0.)
+        if self._says_nothing(search, top): return eps, line, 0.
         new, off = _ahead(before, eps, at)
         if self._leaves_it(search, at, eps, top) or self._is_near(at, off):
-            return _Root(new if 0 < new < high else eps, line, at.fall or 0.)
+            return new if 0 < new < high else eps, line, at.fall or 0.
         low, high = (eps, high) if at.miss > 0 else (low, eps)
         known = _NEAR if step > _PATIENCE else _NEAR*min(high, 1.) if high == top else 0.
         if _is_settled(at) or high - (low or 0.) < known: break
@@ -320,7 +321,7 @@ def _newton(self:Invertible, goal, finite_goal, eps, high):
             new = _between(low, high, top, eps, at.root, (step, line.scale(eps)))
         if abs(new - eps) <= 2*ULP*eps: break
         before, eps, last = (eps, at), new, abs(new - eps)
-    return _Root(eps, line, at.fall or 1/eps)
+    return eps, line, at.fall or 1/eps
 
 # %% ../../nbs/engine/solve.ipynb #01search1
 class _Search:
@@ -404,17 +405,12 @@ def _is_near(self:Invertible, at, off):
     return off <= at.width < _SETTLED[1] and not self.nodes_ran_out
 
 # %% ../../nbs/engine/solve.ipynb #5ab2182c
-
-class _Root(NamedTuple):
-    eps: float    # where the estimate of log delta is the goal
-    line: object  # the line, or Curve, that said so
-    fall: float   # how fast log delta falls there, per nat; 0 where the line says nothing
-
-    def edges(self, goal, enough):
-        "Where delta is proved to be at least, and at most, the goal; or 0, and `enough`."
-        at_end = enough - self.eps < _NEAR*min(self.eps, 1.)
-        start = np.array([[self.eps], [enough if at_end else self.eps]])
-        return tuple(_edges(self.line, start, self.fall, goal, enough)[:, 0].tolist())
+def _edges_of(root, goal, enough):
+    "Where delta is proved to be at least, and at most, the goal; or 0, and `enough`."
+    eps, line, fall = root
+    at_end = enough - eps < _NEAR*min(eps, 1.)
+    start = np.array([[eps], [enough if at_end else eps]])
+    return tuple(_edges(line, start, fall, goal, enough)[:, 0].tolist())
 
 # %% ../../nbs/engine/solve.ipynb #5ab2182d
 @patch
