@@ -29,7 +29,7 @@ from dp_saddle import (
     report,
     to_steps,
 )
-from dp_saddle.engine.largest_loss_levels import Levels
+from dp_saddle.engine.largest_loss_levels import can_be_cut
 from dp_saddle.losses.densities import SubsampledGaussianLoss
 from dp_saddle.losses.mixtures import (
     MixtureLoss,
@@ -280,7 +280,7 @@ def test_general_code_on_the_simplest():
 def test_rare_components():
     "Runs sorted by their largest loss, and one line: bounds overlap, and sorting is narrower."
     run = (2000*group(PoissonSubsampled(Gaussian(sigma=1.), rate=.0002), 6)).remove
-    assert Levels.fit(ComposedLoss(run.parts))
+    assert can_be_cut(ComposedLoss(run.parts))
     sorted_, line = (ContourAccountant(run, levels=levels).delta(2.) for levels in (True, False))
     assert sorted_.lower <= line.upper and line.lower <= sorted_.upper
     assert sorted_.width <= line.width

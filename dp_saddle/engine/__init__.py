@@ -13,6 +13,11 @@ runs); many records with different steps are rows too (`LossFamily`, `delta_boun
 `epsilon_bounds`: chapter 9 asks them, with counts split between neighbouring kinds), and so are
 the prefixes of a schedule (`prefix_epsilon`).
 
+From `solve`:
+    facts_of: What it is: its kind, and of a line where it is and each part of its error
+    NOTHING: what is known from below of a step of which nothing is: no loss, left out of every
+        composition
+
 From `known_parts`:
     composed_atoms: All sums of the parts' atoms: the outcomes in which no density is drawn from
     KnownPart: Part of a law that a line does not carry: its curve is added
@@ -20,11 +25,9 @@ From `known_parts`:
         allowance
 
 From `line`:
-    NOTHING: knows nothing of any eps
     reach_of: The largest loss, if that is finite, and what losses are known to
     CgfTable: One direction of one composition: K at real tilts, and the lines of [SP 23] planned
         from it
-    facts_of: What it is: its kind, and of a line where it is and each part of its error
 
 From `gaussian_rows`:
     epsilons_of_sampled: The eps of many runs of one kind of step each, as below, together, proved
@@ -167,8 +170,8 @@ __all__ = []
 from ..base.doors import door
 
 __getattr__, __dir__, __all__ = door(__name__, {
-    "smoothing": "", "solve": "", "known_parts": "composed_atoms KnownPart widened",
-    "line": "NOTHING reach_of CgfTable facts_of",
+    "smoothing": "", "solve": "facts_of NOTHING", "known_parts": "composed_atoms KnownPart widened",
+    "line": "reach_of CgfTable",
     "endpoint_expansion": "", "largest_loss_levels": "", "transform_grids": "",
     "stacked_kinds": "", "small_losses": "", "gaussian_tables": "",
     "gaussian_rows": "epsilons_of_sampled", "gaussian_curves": "", "sorted_runs": "", "ways":

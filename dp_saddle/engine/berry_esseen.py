@@ -143,14 +143,6 @@ def berry_esseen(
     return min(c*(K3 + a) for c, a in SHEVTSOVA)/sqrt(n)
 
 # %% ../../nbs/engine/berry_esseen.ipynb #ebb5ff04
-class Remainder(NamedTuple):
-    "The constants of the remainders, for one free parameter."
-    P1: float
-    e1: float
-    P2: float
-    e2: float
-    e3: float
-
 def _remainder(n, lam, K4, eps):
     "P_1 and e_1 for any steps, P_2, e_2 and e_3 for identical ones."
     a, b, c, d, f = REMAINDER
@@ -162,9 +154,9 @@ def _remainder(n, lam, K4, eps):
           + f*sqrt(2)*K4**FOURTH_ROOT*lam*eps**THREE_HALVES/n**(1 - FOURTH_ROOT))
     exponents = (2*P1, 1/2 + 2*P2/REMAINDER_OVER, 1/2)
     e1, e2, e3 = (np.exp(eps*eps*(start + x/room**2)) for x in exponents)
-    return Remainder(P1, e1, P2, e2, e3)
+    return P1, e1, P2, e2, e3
 
-# %% ../../nbs/engine/berry_esseen.ipynb #43071c1e
+# %% ../../nbs/engine/berry_esseen.ipynb #43071c1d
 def upper_gamma(a, x):
     "The upper incomplete gamma function."
     return gammaincc(a, x)*gamma(a)
@@ -175,6 +167,7 @@ def half_moment(p):
 
 MU = [half_moment(p) for p in range(10)]
 
+# %% ../../nbs/engine/berry_esseen.ipynb #43071c1e
 class FourMoments:
     "What four moments of the steps say of |f - g|; the pieces of the bounds are its methods."
     def __init__(self,
@@ -193,10 +186,11 @@ class FourMoments:
         """
         self.n, lam3, self.K3, self.K4, self.Kt3 = moments
         self.lam, self.k, self.root = abs(lam3), self.K4/self.n, sqrt(self.n)
-        self.rest, self.T, self.cut = _remainder(self.n, self.lam, self.K4, eps), T, T/pi
+        self.P1, self.e1, self.P2, self.e2, self.e3 = _remainder(self.n, self.lam, self.K4, eps)
+        self.T, self.cut = T, T/pi
         self.room, self.skewness = 1 - FREE_END*eps, self.lam/(FACTORIAL[3]*self.root)
         self.taylor = 2/FACTORIAL[4] + 1/(2*self.room*2*self.room)
-        self.q = 1/FACTORIAL[4] + self.rest.P1/(2*self.room*self.room)
+        self.q = 1/FACTORIAL[4] + self.P1/(2*self.room*self.room)
         self.split = sqrt(2*eps)*self.k**-FOURTH_ROOT
         self.near_end = min(self.split, self.cut)
 
@@ -204,7 +198,7 @@ class FourMoments:
 @patch
 def head(self:FourMoments, identical):
     "The terms in 1/n, and what is cut off of lambda_3's."
-    e = self.rest.e3 if identical else self.rest.e1
+    e = self.e3 if identical else self.e1
     beyond = upper_gamma(THREE_HALVES, self.near_end) - upper_gamma(THREE_HALVES, self.cut)
     return (self.k*OF_K4*self.taylor + OF_LAM2*e*self.lam**2/self.n
             + OF_LAM_T3*self.lam/(self.T**THIRD*self.root) + self.lam/self.root*beyond)
@@ -236,12 +230,12 @@ def _terms(self:FourMoments, table):
 @patch
 def identical_steps(self:FourMoments):
     "The remainder of Theorems A.3 and A.5."
-    d, e2, m, cut = self.room, self.rest.e2, self.near_end/2, self.cut/2
-    q = 2*self.K4/FACTORIAL[4] + 1/(2*d*2*d) + self.rest.P2/(REMAINDER_OVER*d*d)
+    d, e2, m, cut = self.room, self.e2, self.near_end/2, self.cut/2
+    q = 2*self.K4/FACTORIAL[4] + 1/(2*d*2*d) + self.P2/(REMAINDER_OVER*d*d)
     beyond = upper_gamma(THREE_HALVES, m*m/2) - upper_gamma(THREE_HALVES, cut*cut/2)
     return [PRAWITZ_SUP/(2*pi*d*d)*self._terms(IDENTICAL_TERMS),
             PRAWITZ_SUP*e2/pi*q*self._terms(IDENTICAL_CROSS)
-            + OF_LAM2_IDENTICAL*(e2 - self.rest.e3)*self.lam**2/(FACTORIAL[3]**2*self.n),
+            + OF_LAM2_IDENTICAL*(e2 - self.e3)*self.lam**2/(FACTORIAL[3]**2*self.n),
             FAR_TOP*self.K3/(FAR_BOTTOM*self.root)*beyond]
 
 # %% ../../nbs/engine/berry_esseen.ipynb #f314e71b
@@ -289,7 +283,7 @@ def terms(self:Panels, table, square, cube=0.):
 @patch
 def any_steps(self:FourMoments):
     "The remainder of Theorems A.2 and A.4."
-    d, e1, q = self.room, self.rest.e1, self.q
+    d, e1, q = self.room, self.e1, self.q
     near = reduce(add, (prod(self.k**x for x in powers)*MU[p + 1]/(2*c)
                            for p, c, powers in NEAR_TERMS))
     cross = PRAWITZ_SUP*e1*self.lam*self.K4/(FACTORIAL[3]*pi*self.n**THREE_HALVES)
@@ -406,7 +400,7 @@ def _farther(self:FourMoments):
 @patch
 def near_terms(self:FourMoments):
     "The table of (c, p), of a bound e^{-u^2/2} sum c u^p on |f - g| up to the split: Taylor's."
-    k, q, e1, s = self.k, self.q, self.rest.e1, self.skewness
+    k, q, e1, s = self.k, self.q, self.e1, self.skewness
     terms = [(prod(k**x for x in powers)/(2*c*self.room**2), p) for p, c, powers in NEAR_TERMS]
     cross = [(e1*(k*q)**2/2, 2*FOURTH), (e1*s*k*q, THIRD + FOURTH)]
     return [(k*self.taylor/2, FOURTH), (e1*s*s/2, 2*THIRD), *terms, *cross]

@@ -18,6 +18,7 @@ from dp_saddle.base import (
     cached_property,
     in_blocks,
     keeps_answers,
+    kept_answer,
     log_chernoff_factor,
     log_expm1,
     patch,
@@ -125,9 +126,11 @@ def _probabilities(x, count):
     first = np.exp(-x)[:, None]
     return np.cumprod(np.hstack([first, x[:, None]/np.arange(1, count)]), 1)
 
-def _of_less(j, k, log_theta):
-    "|1 - theta^{j - k}|, shape (j, k)."
-    return np.abs(np.expm1((j[:, None] - k)*log_theta))
+@keeps_answers
+def _of_less(count, sigma, side):
+    "|1 - theta^{j - k}|, shape (j, k), where j < count is above k (side 1) or below (-1); else 0."
+    apart = np.arange(count)[:, None] - np.arange(_ORDER + 1)
+    return np.where(side*apart > 0, np.abs(np.expm1(apart*log1p(-1/sigma))), 0)
 
 # %% ../../nbs/engine/endpoint_expansion.ipynb #e9748e6b
 def curves(
@@ -151,12 +154,10 @@ def curves(
     out, near = np.empty((R.size, k.size)), x <= _FAR
     if near.any():
         most, (roots, more) = x[near].max(), _MORE
-        j = np.arange(int(most + roots*most**(1/2)) + more)
-        weights = np.where(j[:, None] > k, _of_less(j, k, log_theta), 0)
-        out[near] = _probabilities(x[near], j.size) @ weights
+        count = int(most + roots*most**(1/2)) + more
+        out[near] = _probabilities(x[near], count) @ _of_less(count, sigma, 1)
     if not near.all():
-        j, far = np.arange(_ORDER), R[~near, None]
-        weights = np.where(j[:, None] < k, _of_less(j, k, log_theta), 0)
+        weights, far = _of_less(_ORDER, sigma, -1), R[~near, None]
         out[~near] = -np.expm1(-k*log_theta - far) + _probabilities(x[~near], _ORDER) @ weights
     return out
 
@@ -179,7 +180,8 @@ class SingularPart(KnownPart):
         self.kinds = [step_of(loss, n, sigma) for loss, n in plrv.parts]
         self.steps = sum(kind.steps for kind in self.kinds)
         self.reach = sum(k.steps*max(abs(k.low), abs(k.high)) for k in self.kinds)
-        self.loss_reach = reach_of(plrv)
+        self.loss_reach, self.beside = reach_of(plrv), {}       # what is known at tilts
+        self.farthest = sum(k.steps*k.high for k in self.kinds)     # shift
 
     @cached_property
     def shifts(self):
@@ -365,15 +367,20 @@ def log_alias(self:SingularPart,
     -------
     shape of eps
     """
+    u, log_c, size = kept_answer(self.beside, t, lambda: self._at_tilts_beside(t))
+    bounds = log_c - log_expm1(np.abs(u - t)*X) - np.multiply.outer(eps, u)
+    bounds += _EXPONENT_ULPS*ULP*(size + np.multiply.outer(np.abs(eps), u))
+    left, right = bounds[:, u < t].min(1), bounds[:, u > t].min(1)
+    nothing = eps + X > self.farthest*(1 + LOSS_ULPS*ULP)
+    return np.logaddexp(left, np.where(nothing, -inf, right))
+
+@patch
+def _at_tilts_beside(self:SingularPart, t):
+    "(tilts around t, log of F and Chernoff's factor there, the sizes of the exponents)."
     u = t*_OTHERS
     log_F, _ = self.log_size(u, 1/(u + self.sigma))
     factor = np.append(0., log_chernoff_factor(u[1:]))
-    size = np.abs(log_F) + np.multiply.outer(np.abs(eps), u) + u*self.reach
-    log_c = log_F + factor - log_expm1(np.abs(u - t)*X) + _LOG_ROUNDING
-    bounds = log_c - np.multiply.outer(eps, u) + _EXPONENT_ULPS*ULP*size
-    left, right = bounds[:, u < t].min(1), bounds[:, u > t].min(1)
-    nothing = eps + X > self.shifts[0].max()*(1 + LOSS_ULPS*ULP)
-    return np.logaddexp(left, np.where(nothing, -inf, right))
+    return u, log_F + factor + _LOG_ROUNDING, np.abs(log_F) + u*self.reach
 
 # %% ../../nbs/engine/endpoint_expansion.ipynb #4d2253e7
 @patch

@@ -7,7 +7,6 @@ __all__ = ['transform_bound', 'EdgeworthInterval']
 
 # %% ../../nbs/engine/proved_expansions.ipynb #e6b0a004
 from math import inf, pi, sqrt
-from typing import NamedTuple
 
 import numpy as np
 from numpy.polynomial.polynomial import polyval
@@ -113,21 +112,16 @@ def _distance(plrv, mean, std, g, u):
     return np.abs(f - g.at(u)) + noise + GRID_ROUNDING + ULP*u
 
 # %% ../../nbs/engine/proved_expansions.ipynb #f8aeac6f
-
-class _Cells(NamedTuple):
-    origin: float        # the integral of |f - g|/u up to the first cell
-    ends: np.ndarray     # where each cell ends
-    shares: np.ndarray   # its part of the integral
-
 def _cells(u, h, size, lambda_4, of_third):
-    "Bounds on the integral of |f - g|/u over the grid's cells, from |f - g| on the grid."
+    """(the integral of |f - g|/u up to the first of the grid's cells, where each cell ends, its
+    part of the integral): bounds, from |f - g| on the grid."""
     step = u[1]
     C2 = 1 + sqrt(NORMAL_4)*size
     C4 = NORMAL_4 + lambda_4 + sqrt(NORMAL_8)*size
     cells = (h[1:] + h[:-1])/2 + step**2/CHORD*np.minimum(C2, u[1:]*(of_third + u[1:]/2*C4))
     first = max(int(TAYLOR_END/step), 1)
     origin = (C4/(FOURTH*FACTORIAL[4])*u[first] + of_third/(THIRD*FACTORIAL[THIRD]))*u[first]**THIRD
-    return _Cells(origin, u[first + 1:], step*cells[first:]/u[first:-1])
+    return origin, u[first + 1:], step*cells[first:]/u[first:-1]
 
 # %% ../../nbs/engine/proved_expansions.ipynb #03000001
 def _true_cumulants(plrv, var, third):
@@ -171,8 +165,9 @@ def transform_bound(
 
 def _at(T, U, g, cells, rest):
     "The claim's bound for one T; rest: the integral of |f|/u from U to T."
-    kernel = np.minimum(PRAWITZ_SUP, 1 + KERNEL_CURVE*(cells.ends/T)**2) @ cells.shares
-    small = cells.origin + rest + g.beyond(min(U, T/pi))
+    origin, ends, shares = cells
+    kernel = np.minimum(PRAWITZ_SUP, 1 + KERNEL_CURVE*(ends/T)**2) @ shares
+    small = origin + rest + g.beyond(min(U, T/pi))
     return g.integral()/T + (g.beyond(T/pi) + PRAWITZ_SUP*small + kernel)/pi
 
 # %% ../../nbs/engine/proved_expansions.ipynb #ccb370c1
@@ -207,39 +202,24 @@ def _uniform_bound(plrv, order, proof):
     return b*(1 + BOUND_ROUNDING) + LEAST_BOUND + g.at_points() + place if b >= 0 else inf
 
 # %% ../../nbs/engine/proved_expansions.ipynb #5b3d5490
-
-class _ChernoffTable(NamedTuple):
-    plrv: object
-    t: np.ndarray       # tilts
-    K: np.ndarray       # K there
-    above: np.ndarray   # K + its error, where it was asked for; nan elsewhere
-
-    def log_tail(self, eps):
-        "log of Chernoff's bound on P[L > eps], rounded up, at a 1-d array eps."
-        best = (self.K - np.multiply.outer(eps, self.t)).argmin(1)
-        for j in set(best[np.isnan(self.above[best])].tolist()):
-            K, error, *_ = self.plrv.line(self.t[j], np.zeros(2))
-            self.above[j] = K + error if error < inf else inf
-        t, K = self.t[best], self.above[best]
-        rounding = K_ULPS*ULP*(np.abs(K) + t*np.abs(eps)) + t*self.plrv.rounding
-        return K - t*eps + rounding
-
-def _chernoff_table(plrv, std):
-    "Tilts in units of 1/std, as far as the loss's grid allows."
-    t = tilts_up_to(plrv.largest_tilt, 1/std)
-    return _ChernoffTable(plrv, t, plrv.real_cgf(t), np.full(t.shape, np.nan))
+def _log_tail_of(plrv, std):
+    "log of Chernoff's bound on P[L > eps], rounded up: a function of eps, 1-d."
+    t = tilts_up_to(plrv.largest_tilt, 1/std)      # in units of 1/std, as far as the grid allows
+    K, above = plrv.real_cgf(t), np.full(t.shape, np.nan)    # and rounded up, where it is asked
+    def log_tail(eps):
+        best = (K - np.multiply.outer(eps, t)).argmin(1)
+        for j in set(best[np.isnan(above[best])].tolist()):
+            at, error, *_ = plrv.line(t[j], np.zeros(2))
+            above[j] = at + error if error < inf else inf
+        u, known = t[best], above[best]
+        rounding = K_ULPS*ULP*(np.abs(known) + u*np.abs(eps)) + u*plrv.rounding
+        return known - u*eps + rounding
+    return log_tail
 
 # %% ../../nbs/engine/proved_expansions.ipynb #9cf194a2
-
-class _Proved(NamedTuple):
-    mean: float
-    std: float
-    lam: np.ndarray
-    error: float   # Delta: the expansion is off by at most this
-
 def _proved(plrv, order, proof):
-    "The loss and the null, each with its Delta."
-    return [_Proved(*standard_cumulants(plrv, order, null), _uniform_bound(side, order, proof))
+    "Of loss and null (mean, std, lam, Delta): the expansion is off by at most Delta."
+    return [(*standard_cumulants(plrv, order, null), _uniform_bound(side, order, proof))
             for null, side in ((False, plrv), (True, plrv.reverse))]
 
 # %% ../../nbs/engine/proved_expansions.ipynb #0e6e99cb
@@ -269,23 +249,23 @@ class EdgeworthInterval(Accountant):
                          for plrv in self.directions}
         live = [plrv for plrv in self.directions if plrv.ess_sup > 0]
         self.sequences = {plrv: _proved(plrv, order, proof) for plrv in live}
-        self.tails = {plrv: _chernoff_table(plrv, self.sequences[plrv][0].std) for plrv in live}
+        self.tails = {plrv: _log_tail_of(plrv, self.sequences[plrv][0][1]) for plrv in live}
 
 # %% ../../nbs/engine/proved_expansions.ipynb #1703ab0e
 @patch
 def _loss_tail(self:EdgeworthInterval, plrv, eps):
     "P[eps < L < inf]: the expansion between its bounds, the upper one Chernoff's if that is less."
-    loss, table = self.sequences[plrv][0], self.tails[plrv]
-    y = (1 - plrv.p_inf)*edgeworth_tail((eps - loss.mean)/loss.std, loss.lam)
-    chernoff = np.exp(np.minimum(table.log_tail(eps), 0))
-    return np.maximum(y - loss.error, 0), y, np.minimum(y + loss.error, chernoff)
+    mean, std, lam, error = self.sequences[plrv][0]
+    y = (1 - plrv.p_inf)*edgeworth_tail((eps - mean)/std, lam)
+    chernoff = np.exp(np.minimum(self.tails[plrv](eps), 0))
+    return np.maximum(y - error, 0), y, np.minimum(y + error, chernoff)
 
 @patch
 def _null_tail(self:EdgeworthInterval, plrv, eps):
     "Q[X > eps] likewise."
-    null = self.sequences[plrv][1]
-    x = (1 - plrv.reverse.p_inf)*edgeworth_tail((eps - null.mean)/null.std, null.lam)
-    return np.maximum(x - null.error, 0), x, np.maximum(x + null.error, 0)
+    mean, std, lam, error = self.sequences[plrv][1]
+    x = (1 - plrv.reverse.p_inf)*edgeworth_tail((eps - mean)/std, lam)
+    return np.maximum(x - error, 0), x, np.maximum(x + error, 0)
 
 # %% ../../nbs/engine/proved_expansions.ipynb #ce46ef20
 

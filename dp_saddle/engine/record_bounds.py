@@ -39,45 +39,29 @@ from ..plrv import Bounds, log_phi_gap
 # Tuning: only time and width depend on it.
 _ATTEMPTS, _GAIN = 6, 1e-3    # lines for a record; what the next must gain
 
-# %% ../../nbs/engine/record_bounds.ipynb #d2ddf0b7
-class _Search:
-    "Bounds of one side on the eps of records, and where to look for better ones."
-    def __init__(self, family, side, mixed, delta, floor):
-        self.family, self.side, self.mixed, self.floor = family, side, mixed, floor
-        self.log_delta, self.K = log(delta), tilted_sum(family, *mixed)
-        renyi = (self.K + log_chernoff_factor(family.t) - self.log_delta)/family.t
-        self.high = np.maximum(renyi.min(1), floor)
-        self.bound = (self.high if side > 0 else floor).copy()
-        self.guess = self.high.copy()
-        self.done = ~mixed.counts.any(1) | (self.high <= floor)
-
-    def ask(self, rows, rounded):
-        "One line for each of these records."
-        def serve(some, batch):
-            "What a line says of its records."
-            r = rows[some]
-            high = np.maximum(self.high[r], self.bound[r])
-            found = batch.epsilon(self.log_delta, high, self.side, self.floor[r])
-            self.bound[r], self.guess[r], self.done[r] = found
-        goal, guess = np.full(rows.size, self.log_delta), self.guess[rows]
-        on_lines(self.family, self.mixed.of(rows), self.K[rows], guess, goal, serve, rounded)
-        if self.side > 0:
-            self.high = np.minimum(self.high, self.bound)
-
 # %% ../../nbs/engine/record_bounds.ipynb #c661c2e4
 def _one_side(family, side, mixed, delta, floor):
     "Bounds on eps, one for each record, and which of them are good: within some per cent of delta."
-    search = _Search(family, side, mixed, delta, floor)
-    stuck = np.zeros(len(search.done), bool)
+    log_delta, K = log(delta), tilted_sum(family, *mixed)
+    renyi = (K + log_chernoff_factor(family.t) - log_delta)/family.t
+    high = np.maximum(renyi.min(1), floor)
+    bound, guess = (high if side > 0 else floor).copy(), high.copy()
+    done = ~mixed.counts.any(1) | (high <= floor)
+    stuck = np.zeros(len(done), bool)
+    def serve(some, batch):
+        "What a line says of its records."
+        r = rows[some]
+        most = np.maximum(high[r], bound[r])
+        bound[r], guess[r], done[r] = batch.epsilon(log_delta, most, side, floor[r])
     for attempt in range(_ATTEMPTS):
-        rows = np.flatnonzero(~search.done & ~stuck)
-        if not rows.size:
-            break
-        before = search.bound[rows]
-        search.ask(rows, rounded=attempt > 0)
-        gained = np.abs(search.bound[rows] - before) > _GAIN*before
+        rows = np.flatnonzero(~done & ~stuck)
+        if not rows.size: break
+        before, goal = bound[rows], np.full(rows.size, log_delta)
+        on_lines(family, mixed.of(rows), K[rows], guess[rows], goal, serve, rounded=attempt > 0)
+        if side > 0: high = np.minimum(high, bound)
+        gained = np.abs(bound[rows] - before) > _GAIN*before
         stuck[rows] = (attempt > 0) & ~gained                # no better for another line
-    return np.where(mixed.steps.any(1), search.bound, 0.), search.done
+    return np.where(mixed.steps.any(1), bound, 0.), done
 
 # %% ../../nbs/engine/record_bounds.ipynb #4c1eb7ab
 def upper_epsilon(

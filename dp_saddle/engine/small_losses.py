@@ -333,16 +333,10 @@ def turned_by(self:SmallLossShare):
     return self.mu*(hits if hits <= 1/2 else 1)
 
 # %% ../../nbs/engine/small_losses.ipynb #01rare52
-
-class _Rule(NamedTuple):
-    h: float       # step of the nodes
-    a: float       # height of the path, or 0
-    v: float       # of the strip around it
-    edge: float    # log of an edge's integral
-
 @patch
 def rule(self:SmallLossShare, t, K, last):
-    "The _Rule with the fewest nodes, for frequencies up to `last`."
+    """(step of the nodes, height of the path or 0, that of the strip around it, log of an edge's
+    integral) of the rule with the fewest nodes, for frequencies up to `last`."""
     (wide, h), std = self.coarse(), 1/sqrt(self.blunt)
     g, most = self.law(t, K, h), _HEIGHT[1]*pi/self.mu
     high = min(_SHIFT*std, most/2)
@@ -352,9 +346,9 @@ def rule(self:SmallLossShare, t, K, last):
         cells = self.log_whole(g, t, K, wide) if a else self.log_cells(g, t, K, v, last)
         edge = cells + (a + v)**2*self.blunt/2
         h = float(np.float32(2*pi*v/(_NATS + max(edge, 0))))
-        found.append(_Rule(h, a, v, edge))
+        found.append((h, a, v, edge))
     straight, path = max(found[:-1]), found[-1]
-    return path if path.h > _WORTH*straight.h else straight
+    return path if path[0] > _WORTH*straight[0] else straight
 
 # %% ../../nbs/engine/small_losses.ipynb #01rare53
 @patch
@@ -382,8 +376,8 @@ def shares(
     -------
     (B(t + is)/M_1(t), what that is off by), shape (count,)
     """
-    rule = self.rule(t, K, h*count)
-    g = self.law(t, K, rule.h, rule.a)
+    step, *rule = self.rule(t, K, h*count)
+    g = self.law(t, K, step, rule[0])
     p = np.where(g.e.real < _LEAST, 0, np.exp(g.e))
     inner = ceil(sqrt(count))
     outer = ceil(count/inner)
@@ -400,8 +394,8 @@ def shares(
 @patch
 def missed(self:SmallLossShare, g, rule, t, K, last):
     "What the rule is off by up to the last frequency."
-    a, v, turn = rule.a, rule.v, 0 if rule.a else last*self.turned_by()
-    strip = _TWICE*np.exp(rule.edge)/np.expm1(2*pi*v/g.h)
+    (a, v, edge), turn = rule, 0 if rule[0] else last*self.turned_by()
+    strip = _TWICE*np.exp(edge)/np.expm1(2*pi*v/g.h)
     sharp = self.sharp(self.at_end(t) - K, g.h, a, v, turn + a*self.blunt)
     return (1 + _OF_BOUND)*(strip + np.exp(a*a*self.blunt/2 + g.first) + sharp)
 

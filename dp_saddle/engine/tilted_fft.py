@@ -278,16 +278,10 @@ class GridSteps(NamedTuple):
     p_inf: float         # mass at infinity, in [0, 1]
     n: int               # how many, >= 1
 
-class _Power(NamedTuple):
-    "A part of a sum, tilted."
-    K: float          # K(t) of one step
-    f: np.ndarray     # log of the tilted sum's transform
-    miss: float       # what e^f is off by in the 2-norm
-    doubt: float      # what rounding of one step's weights and K does, relative
-
 # %% ../../nbs/engine/tilted_fft.ipynb #01add444
 def _tilted_power(steps, mesh, t, points):
-    "K(t), log of the tilted sum's transform, and bounds on its error and the weights'."
+    """(K(t) of one step, log f of the tilted sum's transform, what f is off by in the 2-norm, what
+    rounding of one step's weights and K does, relative)."""
     w, p_inf = steps.weights, steps.p_inf
     place = steps.start + np.arange(len(w))
     x, size = steps.offset + mesh*place, abs(steps.offset) + mesh*np.abs(place)
@@ -307,29 +301,24 @@ def _tilted_power(steps, mesh, t, points):
     f, miss = log_transform(q[keep]/by_halves(q), steps.start + keep.start, points, steps.n)
     costs = _POWER_ULPS + np.abs(logw[some]) + 2*t*size[some] + np.abs(e[some] - K)
     doubt = ULP*(costs @ q[some] + _SUM_ULPS*of_sum + _LOSS_ULPS*abs(K)) + _MASS_ERROR*(w.min() < 0)
-    return _Power(K, f, miss, doubt)
+    return K, f, miss, doubt
 
 # %% ../../nbs/engine/tilted_fft.ipynb #3393a4bd
-class _TiltedSum(NamedTuple):
-    "delta at the sum's first loss + j mesh is c_j e^{base - t x_j}, aliases included."
-    base: float
-    c: np.ndarray
-    error: float    # of each c
-
 def _tilted_sum(side, mesh, t, points):
-    "The curve of the sum of all steps, at all places of the circle."
-    parts = [(steps.n, _tilted_power(steps, mesh, t, points)) for steps in side]
-    base, miss = (sum(v) for v in zip(*((n*part.K, part.miss) for n, part in parts)))
-    log_f = sum(part.f for _, part in parts)
+    """(base, c, what each c is off by): the curve of the sum of all steps at its first loss
+    + j mesh is c_j e^{base - t x_j}, aliases included."""
+    n = [steps.n for steps in side]
+    K, f, miss, doubt = zip(*(_tilted_power(steps, mesh, t, points) for steps in side))
+    base, log_f = np.dot(n, K), sum(f)
     z = mesh*t - 1j*(2*pi/points*np.arange(points//2 + 1))
     kernel = -np.exp(-z)*expm1(-mesh)/(expm1(-z)*expm1(-z - mesh))
     size = np.abs(kernel)
     error = size*np.exp(log_f.real)*ULP*(_KERNEL_ULPS + LOG_ULPS*len(side)*(1 + np.abs(log_f)))
-    for n, part in parts:                                 # n q^{n-1}, times the other parts
-        error += size*n*part.doubt*np.exp(log_f.real - part.f.real/n)
+    for k, own, off in zip(n, f, doubt, strict=True):     # k q^{k-1}, times the other parts
+        error += size*k*off*np.exp(log_f.real - own.real/k)
     c = fft.irfft(np.exp(log_f)*kernel, points)
-    rounding = fft_rounding(points)*np.linalg.norm(c) + 2*size.max()*miss/sqrt(points)
-    return _TiltedSum(base, c, 2*error.sum()/points + rounding)
+    rounding = fft_rounding(points)*np.linalg.norm(c) + 2*size.max()*sum(miss)/sqrt(points)
+    return base, c, 2*error.sum()/points + rounding
 
 # %% ../../nbs/engine/tilted_fft.ipynb #33047712
 class Grid(NamedTuple):
@@ -451,9 +440,10 @@ class TiltedCurve:
     def _dot(self, row, j, sign):
         "The value at place j, with its error to the side of `sign`."
         x = self.grid.first + self.grid.mesh*j
-        size = np.exp(np.minimum(row.base - self.t*x, LARGEST_LOG))
-        ulps = _SIZE_ULPS + len(self.grid.sides[0])*abs(row.base) + 2*self.t*np.abs(x)
-        return (row.c[j % self.points] + sign*row.error)*size*(1 + sign*ULP*ulps)
+        base, c, error = row
+        size = np.exp(np.minimum(base - self.t*x, LARGEST_LOG))
+        ulps = _SIZE_ULPS + len(self.grid.sides[0])*abs(base) + 2*self.t*np.abs(x)
+        return (c[j % self.points] + sign*error)*size*(1 + sign*ULP*ulps)
 
 # %% ../../nbs/engine/tilted_fft.ipynb #81e7bc11
 @patch

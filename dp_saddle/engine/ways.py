@@ -4,13 +4,14 @@
 
 # %% auto #0
 __all__ = ['WAYS', 'Way', 'epsilon_in_closed_form', 'delta_in_closed_form', 'whole_way',
-           'GivenOutcomes', 'ContourAccountant', 'RoughCurve', 'epsilon_without',
-           'delta_without', 'completed']
+           'GivenOutcomes', 'ContourAccountant', 'epsilon_without', 'delta_without',
+           'completed']
 
 # %% ../../nbs/engine/ways.ipynb #f4665404
 import sys
 import warnings
 from contextlib import nullcontext
+from functools import partial
 from itertools import islice
 from math import inf, log
 from typing import NamedTuple
@@ -41,29 +42,34 @@ from .endpoint_expansion import EndsTable
 from .gaussian_curves import epsilon_of_run, log_delta_of_run
 from .gaussian_rows import epsilon_of_kinds
 from .known_parts import ATOM_ULPS, composed_atoms
-from .largest_loss_levels import Apart, Counted, Levels, has_mixtures
+from dp_saddle.engine.largest_loss_levels import (
+    Counted,
+    can_be_cut,
+    has_mixtures,
+    several_are_cut,
+)
 from dp_saddle.engine.line import (
     BELOW_CHERNOFF,
     BETWEEN,
     LOG_SMALLEST,
     CgfTable,
-    EnumeratedTable,
     SingleStepTable,
     cluster_size,
-    facts_of,
+    enumerated_table,
+    is_enumerable,
     log_p_inf_of,
     outcomes_of,
     reach_of,
 )
-from .solve import WORTH_A_TRY, Known, Stop
+from .solve import WORTH_A_TRY, Curve, Known, Stop, facts_of
 from dp_saddle.engine.sorted_runs import (
     NEGLIGIBLE,
-    ChernoffBound,
     CountedTable,
     LeveledTable,
     LineCache,
-    PerKindLevels,
+    UpperTable,
     any_alone,
+    chernoff_bound,
     log_sum_of,
 )
 from dp_saddle.losses import (
@@ -196,28 +202,10 @@ def _delta_of_rows(run, eps):
     return Bounds(*(v if v.ndim else v.item() for v in deltas))
 
 # %% ../../nbs/engine/ways.ipynb #01asimp1
-class _UpperOnly(NamedTuple):
-    "A line of a loss that dominates: nothing is known from below."
-    line: object         # what answers log_bounds
-
-    def log_bounds(self, eps): return _without_lower(self.line.log_bounds(eps))
-    def scale(self, eps): return self.line.scale(eps)
-    def cancellation(self, shift): return self.line.cancellation(shift)
-    def facts(self, eps): return facts_of(self.line, eps)
-
-def _without_lower(logs): return np.array([0*logs[2] - inf, logs[2], logs[2]])
-
-class _DominatingTable(CgfTable):
-    "Of simpler losses that dominate, in place of those that have one: from above only."
-    def __init__(self, plrv, *settings):
-        parts = [(p if p.dominating is None else p.dominating, n) for p, n in plrv.parts]
-        super().__init__(ComposedLoss(parts), *settings)
-
-    @staticmethod
-    def fit(plrv): return any(p.dominating is not None for p, _ in plrv.parts)
-    def log_delta(self, eps, floor=-inf): return _without_lower(super().log_delta(eps, floor))
-    def epsilon(self, delta, floor=0., near=None): return 0., *(super().epsilon(delta)[2],)*2
-    def line_for(self, eps, log_delta): return _UpperOnly(super().line_for(eps, log_delta))
+def _dominated(plrv):
+    "The composition with the simpler losses that dominate, where there are some; None if none."
+    if all(p.dominating is None for p, _ in plrv.parts): return None
+    return ComposedLoss([(p if p.dominating is None else p.dominating, n) for p, n in plrv.parts])
 
 # %% ../../nbs/engine/ways.ipynb #01whole1
 _FINE_LATTICE = 1000      # Tuning: more atoms of a loss are a lattice that one transform takes
@@ -248,7 +236,7 @@ def _is_fine(plrv): return isinstance(plrv, FiniteLoss) and plrv.atoms[0].size >
 def _line(kind):
     "The table of one line, where it is of this kind."
     def table(tried):
-        line = tried.tables['line']
+        line = tried.line
         own = 'formula' if line.closed_form else 'ends' if isinstance(line, EndsTable) else 'line'
         return line if own == kind else None
     return table
@@ -257,12 +245,14 @@ def _sorted_by(name): return lambda tried: tried.made(name, tried.sorts.get(name
 
 def _again(tried):
     "The table of a line with all nodes, where it has had fewer, or has not been searched."
-    line = tried.tables['line']
-    again = (line.nodes_ran_out or line.stop) and line.first_nodes < line.max_nodes
+    again = (tried.line.nodes_ran_out or tried.line.stop)
+    again = again and tried.line.first_nodes < tried.line.max_nodes
     return tried.made('all nodes', CgfTable if again else None)
 
 def _dominating(tried):
-    return tried.made('dominating losses', _DominatingTable.fit(tried.plrv) and _DominatingTable)
+    dominated = _dominated(tried.plrv)
+    return tried.made('dominating losses',
+                      dominated and (lambda _, *settings: UpperTable(dominated, *settings)))
 
 # %% ../../nbs/engine/ways.ipynb #cf1f2c92
 WAYS = (    # every Way in which a question is answered, in the order they are asked
@@ -351,12 +341,6 @@ def whole_way(
     """
     return next((way for way in WAYS if way.whole and way.whole(run)), None)
 
-# %% ../../nbs/engine/ways.ipynb #6b2f0e20
-class _Tables(dict):
-    "Tables by their names; that of the line is made when it is asked for."
-    def __init__(self, line): self.line = line
-    def __missing__(self, way): return self.setdefault(way, self.line())
-
 # %% ../../nbs/engine/ways.ipynb #3f13cc5d
 def _cut_table(plrv):
     "The kind of table that knows a cut of some steps, where it fits."
@@ -382,41 +366,41 @@ class _OneDirection:
         """
         self.plrv, self.settings, self.may_sort = plrv, settings, sorts
         self.sorted_first = False        # was a line not enough, where its runs, sorted, were?
-        self.tables = _Tables(self._line)
+        self.tables = {}
         self.own = sorts and SingleStepTable.fit(plrv)
         self.cut = sorts and _cut_table(plrv)
         self.largest = plrv.ess_sup + LOSS_ULPS*ULP*reach_of(plrv)
 
 # %% ../../nbs/engine/ways.ipynb #3286a6d7
-@patch
-def _line(self:_OneDirection):
+@patch(cached=True)
+def line(self:_OneDirection):
     "The table of one line; what it may say depends on whether there are other ways."
     kind = EndsTable if EndsTable.fit(self.plrv) else CgfTable
-    line = kind(self.plrv, *self.settings, first_nodes=LINE_NODES)
+    line = self.made('line', partial(kind, first_nodes=LINE_NODES))
     line.others = bool(not (self.own or self.cut) and self.sorts_of(line))
     return line
 
 @patch(cached=True)
 def sorts(self:_OneDirection):
     "How runs may be sorted: {name: table}."
-    return self.sorts_of(self.tables['line'])
+    return self.sorts_of(self.line)
 
 @patch
 def sorts_of(self:_OneDirection, line):
     "The same, where the line's table is known."
     if line.closed_form or not self.may_sort: return {}
-    if EnumeratedTable.fit(self.plrv): return {'all outcomes': EnumeratedTable}
+    if is_enumerable(self.plrv): return {'all outcomes': enumerated_table}
     if GivenOutcomes.fit(self.plrv): return {'outcomes': GivenOutcomes}
-    if not Levels.fit(self.plrv): return {}
+    if not can_be_cut(self.plrv): return {}
     counts = {'counts': CountedTable} if Counted.fit(self.plrv) else {}
-    apart = {'kinds': PerKindLevels} if Apart.fit(self.plrv) else {}
+    apart = {'kinds': partial(LeveledTable, apart=True)} if several_are_cut(self.plrv) else {}
     return counts | {'levels': LeveledTable} | apart
 
 # %% ../../nbs/engine/ways.ipynb #3286a6d8
 @patch
 def refuse(self:_OneDirection):
     "An error, before anything is asked, where noise is too small for a line that will be needed."
-    if not (self.own or self.cut): self.tables['line']
+    if not (self.own or self.cut): self.line  # noqa: B018 (it is made)
 
 # %% ../../nbs/engine/ways.ipynb #69b7c347
 @patch(as_prop=True)
@@ -436,7 +420,7 @@ def tries(self:_OneDirection):
 
 @patch
 def made(self:_OneDirection, name, kind):
-    "The table with this name, of a kind of tables; None where there is no kind."
+    "The table with this name, which `kind` makes of a loss and settings; None where there is none."
     if not kind: return None
     if name not in self.tables: self.tables[name] = kind(self.plrv, *self.settings)
     return self.tables[name]
@@ -445,9 +429,9 @@ def made(self:_OneDirection, name, kind):
 @patch
 def is_nothing(self:_OneDirection, delta):
     "Is eps = 0 enough, by single steps or the other direction? (Where one line is not enough.)"
-    if self.own or self.tables['line'].closed_form: return False
+    if self.own or self.line.closed_form: return False
     zero, goal = np.zeros(1), log(delta)
-    low, up = self.tables['line'].basic_bounds(zero)
+    low, up = self.line.basic_bounds(zero)
     if up[0] <= goal or low[0] > goal or not self._may_turn(zero, goal).all(): return up[0] <= goal
     return self._turned_round(zero)[2, 0] <= goal
 
@@ -518,15 +502,14 @@ def _may_turn(self:_OneDirection, eps, log_most):
     "Where may one line of the other direction know more?"
     times, least = _TURNED
     small = (log_most > least) & (log_expm1(np.maximum(eps, TINY)) < log_most + log(times))
-    known = not (self.own or self.cut or self.tables['line'].closed_form)
+    known = not (self.own or self.cut or self.line.closed_form)
     return small & (known and all(hasattr(p, 'reverse') for p, _ in self.plrv.parts))
 
 @patch
 def _turned_round(self:_OneDirection, eps):
     "log of (lower, estimate, upper) of delta by the other direction's curve at -eps."
-    if 'turned' not in self.tables:
-        self.tables['turned'] = CgfTable(self.plrv.reverse, *self.settings)
-    logs, away = self.tables['turned'].log_delta(-eps), np.expm1(eps)
+    turned = self.made('turned', lambda plrv, *settings: CgfTable(plrv.reverse, *settings))
+    logs, away = turned.log_delta(-eps), np.expm1(eps)
     grown = np.exp(np.minimum(logs + eps, eps))
     off = LOG_ULPS*ULP*(1 + np.abs(np.maximum(logs, LOWEST_LOG)) + eps)*(grown + away)
     return safe_log(np.maximum(grown - away + off*np.array([[-1], [0], [1]]), 0))
@@ -551,12 +534,12 @@ def lines_for(self:_OneDirection,
     -------
     [(places in eps, what answers log_bounds)]
     """
-    table, left = self.tables['line'], np.argsort(eps)
+    table, left = self.line, np.argsort(eps)
     if table.closed_form: return [(left, table.closed_form)]
     G, served = table.exponents(eps[left]), []
     chernoff, tilts = table.log_chernoff(G).min(1), table.u[G.argmin(1)]
     little = chernoff < least[left]
-    served += [(left[[i]], ChernoffBound(table, tilts[i], 0.)) for i in np.flatnonzero(little)]
+    served += [(left[[i]], chernoff_bound(table, tilts[i], 0.)) for i in np.flatnonzero(little)]
     left, G, chernoff = left[~little], G[~little], chernoff[~little]
     while left.size:
         still_here()
@@ -584,7 +567,7 @@ def _how_many(line, eps, least):
 def line_for(self:_OneDirection, eps, chernoff, least):
     "The line with the narrowest bounds at these eps, of all that may be tried."
     best, narrowest = None, inf
-    known = np.maximum(self.tables['line'].basic_bounds(eps)[0], least)
+    known = np.maximum(self.line.basic_bounds(eps)[0], least)
     tries = islice(enumerate(self.tries()), int(self.sorted_first), None)
     for number, (_, table) in tries:
         line = table.line_for(eps, known if number else chernoff - BELOW_CHERNOFF)
@@ -614,7 +597,7 @@ class GivenOutcomes(CgfTable):
         """
         super().__init__(plrv, *settings, shortcut=False)
         finite, rest = _parted(plrv)
-        self.outcomes, rest = outcomes_of(finite), ComposedLoss(rest)
+        (self.losses, self.logp, self.errors), rest = outcomes_of(finite), ComposedLoss(rest)
         self.log_p_inf_of_finite = log_p_inf_of(finite)
         self.rest = _OneDirection(rest, settings, True), _OneDirection(rest.reverse, settings, True)
         self.allowance = FORM_ULPS + ATOM_ULPS*gammaln(2 + sum(n for _, n in finite.parts))
@@ -664,12 +647,10 @@ def joined(self:GivenOutcomes,
     -------
     shape (3, eps)
     """
-    losses, logp, errors = self.outcomes
-    gaps = eps - losses[:, None]
-    off = errors[:, None] + ULP*(np.abs(eps) + np.abs(losses[:, None]))
-    n = len(eps)
+    gaps, n = eps - self.losses[:, None], len(eps)
+    off = self.errors[:, None] + ULP*(np.abs(eps) + np.abs(self.losses[:, None]))
     logs = of_rest(np.concatenate([gaps + off, gaps, gaps - off], axis=1))
-    bounds = [logs[side, :, side*n:(side + 1)*n] + logp[:, None] for side in range(_BOUNDS)]
+    bounds = [logs[side, :, side*n:(side + 1)*n] + self.logp[:, None] for side in range(_BOUNDS)]
     logs = log_sum_of(np.array(bounds).swapaxes(0, 1))
     ulps = self.allowance + LOSS_ULPS*np.abs(np.maximum(logs, LOWEST_LOG))
     return np.logaddexp(logs + ULP*ulps*np.array([[-1], [0], [1]]), self.log_p_inf_of_finite)
@@ -684,16 +665,16 @@ def _from_reverse(gaps, logs):
 @patch
 def _least(self:GivenOutcomes, eps):
     "log of a lower bound on delta, shape of eps, as far as it goes."
-    gaps = eps - self.outcomes.losses[:, None]
-    table = self.rest[0].tables['line']
+    gaps = eps - self.losses[:, None]
+    table = self.rest[0].line
     curve = table.closed_form.log_bounds if table.closed_form else table.basic_bounds
     low = curve(gaps.ravel())[0].reshape(gaps.shape)
-    return np.logaddexp.reduce(self.outcomes.logp[:, None] + low)
+    return np.logaddexp.reduce(self.logp[:, None] + low)
 
 @patch
 def _matters_from(self:GivenOutcomes, gaps, log_delta):
     "log of what the curve has to be at gaps (and turned, where below 0), to matter."
-    logp = self.outcomes.logp[:, None]
+    logp = self.logp[:, None]
     from_here = log_delta - logp - NEGLIGIBLE - log(len(logp))
     x = np.maximum(-gaps, TINY)
     return np.where(gaps < 0, np.maximum(from_here + x, log_expm1(x) - NEGLIGIBLE), from_here)
@@ -716,42 +697,43 @@ def log_delta(self:GivenOutcomes, eps, floor=-inf):
     return self.joined(eps, of_rest)
 
 # %% ../../nbs/engine/ways.ipynb #3cbe7974
-class _SumOverOutcomes(NamedTuple):
-    "Lines for groups of outcomes, valid while eps moves a little."
-    table: GivenOutcomes
-    groups: list             # (numbers of outcomes, is their gap below 0?, what answers log_bounds)
+@patch
+def summed(self:GivenOutcomes,
+    groups,  # [(numbers of outcomes, is their gap below 0?, what answers log_bounds)]
+):           # a Curve
+    """Lines for groups of outcomes, valid while eps moves a little.
 
-    def log_bounds(self, eps):
-        "log of (lower, estimate, upper) of delta, shape (3, eps)."
-        return self.table.joined(eps, self._of_rest)
+    Parameters
+    ----------
+    groups
+        [(numbers of outcomes, is their gap below 0?, what answers log_bounds)]
 
-    def _of_rest(self, gaps):
-        "The others' curve, as `joined` asks for it."
+    Returns
+    -------
+    a Curve
+    """
+    lines = [line for _, _, line in groups]
+    def of_rest(gaps):
         out = np.empty((_BOUNDS, *gaps.shape))
-        for numbers, below, line in self.groups:
+        for numbers, below, line in groups:
             x = gaps[numbers]*(-1 if below else 1)
             logs = line.log_bounds(x.ravel()).reshape((_BOUNDS, *x.shape))
             out[:, numbers] = _from_reverse(gaps[numbers], logs) if below else logs
         return out
-
-    def scale(self, eps): return min(line.scale(eps) for _, _, line in self.groups)
-    def cancellation(self, shift):
-        return max(line.cancellation(shift) for _, _, line in self.groups)
-
-# %% ../../nbs/engine/ways.ipynb #3f6d6337
-@patch
-def facts(self:_SumOverOutcomes, eps):
-    "Those of the lines of all groups, each at its first gap."
-    gaps = np.abs(eps - self.table.outcomes.losses)
-    return [one | {'outcomes': len(numbers), 'turned': bool(below)}
-            for numbers, below, line in self.groups
-            for one in facts_of(line, float(gaps[numbers[0]]))]
+    def scale(eps): return min(line.scale(eps) for line in lines)
+    def cancellation(shift): return max(line.cancellation(shift) for line in lines)
+    def facts(eps):
+        gaps = np.abs(eps - self.losses)
+        return [one | {'outcomes': len(numbers), 'turned': bool(below)}
+                for numbers, below, line in groups
+                for one in facts_of(line, float(gaps[numbers[0]]))]
+    return Curve(lambda eps: self.joined(eps, of_rest), scale, cancellation, facts)
 
 # %% ../../nbs/engine/ways.ipynb #f5f6592d
 @patch
 def line_for(self:GivenOutcomes, eps, log_delta):
     "What serves one eps, an array of one, and others near it."
-    gaps = eps - self.outcomes.losses[:, None]
+    gaps = eps - self.losses[:, None]
     least = self._matters_from(gaps, log_delta)[:, 0]
     def summed(lines):
         left, new = np.full(len(least), True), dict(lines)
@@ -761,8 +743,8 @@ def line_for(self:GivenOutcomes, eps, log_delta):
             served = ways.lines_for(np.abs(gaps[here, 0]), least[here]) if here.size else []
             new |= {(tuple(here[i].tolist()), bool(below)): line for i, line in served}
             self.nodes_ran_out |= ways.ran_out()
-        return new, _SumOverOutcomes(self, [(list(numbers), below, line)
-                                            for (numbers, below), line in new.items()])
+        return new, self.summed([(list(numbers), below, line)
+                                 for (numbers, below), line in new.items()])
     return self.kept.line(summed, eps, log_delta)
 
 # %% ../../nbs/engine/ways.ipynb #211699a7
@@ -770,10 +752,9 @@ def line_for(self:GivenOutcomes, eps, log_delta):
 def first_eps(self:GivenOutcomes, goal):
     "A first eps: where some one other step's loss would do; and one that is enough."
     _, enough = CgfTable.first_eps(self, goal)
-    losses, logp, _ = self.outcomes
     def above(eps):
-        alone = any_alone(self.rest[0].plrv.parts, eps - losses)
-        return np.logaddexp.reduce(logp + np.minimum(alone, 0)) - goal
+        alone = any_alone(self.rest[0].plrv.parts, eps - self.losses)
+        return np.logaddexp.reduce(self.logp + np.minimum(alone, 0)) - goal
     return invert(above, 0., enough).high, enough
 
 @patch
@@ -844,14 +825,14 @@ def _deltas(logs):
 @patch
 def shared(self:_OneDirection, delta):
     "(lower, estimate, upper) of the eps of several deltas, on lines that they share; nan likewise."
-    found = self.tables['line'].epsilons(delta)
-    sort = next((kind for kind in self.sorts.items() if issubclass(kind[1], LeveledTable)), None)
+    found = self.line.epsilons(delta)
+    sort = next((name for name in ('counts', 'levels') if name in self.sorts), None)
     wide = ~(found[2] - found[0] <= WORTH_A_TRY*np.minimum(found[2], 1))
     if not (wide.any() and sort) or delta.size <= _FEW_ASKED: return found
     zero = wide & [w and self.is_nothing(d) for w, d in zip(wide, delta, strict=True)]
     found[:, zero] = 0
     left = wide & ~zero
-    found[:, left] = self.made(*sort).epsilons(delta[left])
+    found[:, left] = self.made(sort, self.sorts[sort]).epsilons(delta[left])
     return found
 
 # %% ../../nbs/engine/ways.ipynb #706b4e9e
@@ -892,7 +873,7 @@ def _epsilon_of(self:ContourAccountant, plrv, delta, floor, few):
         if few and not number: enough = min(enough, tried.enough*found[2])
         done = not max(found[0], floor) + enough < found[2] < inf
         at_first = table in (tried.tables.get(_OWN_LINES), tried.tables.get(_CUT_STEPS))
-        others = at_first or _DominatingTable.fit(plrv)                 # who may know a finite one
+        others = at_first or _dominated(plrv)                 # who may know a finite one
         if done and not (found[2] == inf and others): break
         one.why = _why_left(table)
     wide = WORTH_A_TRY < found[2] - max(found[0], floor) < _NEAR_ENDS*found[2]
@@ -918,51 +899,27 @@ def _closer(self:ContourAccountant, plrv, delta, found):
     return low, min(max(mid, low), up), up
 
 # %% ../../nbs/engine/ways.ipynb #0ff3bb60
-class RoughCurve:
-    "Bounds on delta by lines that are kept, and never sorted: they may be wide."
-    def __init__(self,
-        losses,  # (a loss, the CgfTable of its line), one for each direction
-        end,     # nats, > 0: where the curve ends
-    ):
-        """Parameters
-        ----------
-        losses
-            (a loss, the CgfTable of its line), one for each direction
-        end
-            nats, > 0: where the curve ends
-        """
-        self.end = end
-        self.losses = [(loss.dominated is None, table, {}) for loss, table in losses]
-
-    def delta(self,
-        eps,  # nats, >= 0, 1-d: where it is asked first, lines are built
-    ) -> Bounds:  # nothing from below by a loss that only dominates the true one
-        """Bounds on delta, the larger of both directions.
-
-        Parameters
-        ----------
-        eps
-            nats, >= 0, 1-d: where it is asked first, lines are built
-
-        Returns
-        -------
-        nothing from below by a loss that only dominates the true one
-        """
+def _rough(losses):
+    """Bounds on delta, a function of eps >= 0, nats, 1-d: the larger of the directions, each (a
+    loss, the CgfTable of its line). Where it is asked first, lines are built."""
+    kept = [(loss.dominated is None, table, {}) for loss, table in losses]
+    def delta(eps):
         logs = np.full((_BOUNDS, len(eps)), -inf)
         with asking, Task('delta'), np.errstate(over='ignore', invalid='ignore', divide='ignore'):
-            for is_true, table, lines in counted(self.losses, 'direction'):
+            for is_true, table, lines in counted(kept, 'direction'):
                 found = table.log_delta(eps, logs[0], lines)
-                if not is_true: found[0] = -inf
+                if not is_true: found[0] = -inf      # it only dominates the true one
                 logs = np.maximum(logs, found)
         return Bounds(*_deltas(logs))
+    return delta
 
 # %% ../../nbs/engine/ways.ipynb #0ff3bb5e
 @patch
 def rough_curve(self:ContourAccountant,
     least,   # the delta that it is followed down to, above the mass at infinity; or
     rates,   # (Q, P) of L > eps, in [0, 1]: to where both are less
-):           # a RoughCurve; None where there are no lines
-    """A curve to look at, which ends there.
+):           # (function of eps: Bounds, where it ends, nats); None where there are no lines
+    """A curve to look at, by lines that are kept, and never sorted: bounds may be wide.
 
     Parameters
     ----------
@@ -973,15 +930,15 @@ def rough_curve(self:ContourAccountant,
 
     Returns
     -------
-    a RoughCurve; None where there are no lines
+    (function of eps: Bounds, where it ends, nats); None where there are no lines
     """
-    losses = [(plrv, self._tried[plrv].tables['line']) for plrv in self.asked]
+    losses = [(plrv, self._tried[plrv].line) for plrv in self.asked]
     if any(table.closed_form for _, table in losses): return None
     def end_of(loss, table):
         false, true = rates[0], max(rates[1] - loss.p_inf, 0)
         return table.end_of_tests(*safe_log(np.array([least - loss.p_inf, false, true])))
     with asking: end = max(end_of(*each) for each in losses)
-    return RoughCurve(losses, end) if 0 < end < inf else None
+    return (_rough(losses), end) if 0 < end < inf else None
 
 # %% ../../nbs/engine/ways.ipynb #0ff3bb5d
 @patch

@@ -233,7 +233,7 @@ def _curve(accountant, x):
     if by_lines and least < 1:
         rates = (rarest, 1 - likeliest) if x.all() else (0., 0.)
         rough = accountant.rough_curve(least, rates)
-        if rough: return _Curve(rough.delta, rough.end, _LOOKED_AT, _SERVES, x)
+        if rough: return _Curve(*rough, _LOOKED_AT, _SERVES, x)
     def delta(eps): return _announced(accountant, eps, lambda _: inf)
     counts = _LOOKED_AT if by_lines else _LOOKED_AT[1:]
     return _Curve(delta, _end(accountant, least), counts, _MATTERS, rarest)
