@@ -215,7 +215,7 @@ def _as_one(dots, weights, p, mesh, up):
 
 # %% ../../nbs/engine/tilted_fft.ipynb #4d0a51c7
 def _marked(plrv, mesh, side, marks):
-    "The dots of both directions to a side; `marks` has those of before, and the reverse may ask."
+    "The dots of both directions to a side; `marks` has those of before."
     reverse = plrv.reverse
     for loss in (plrv, reverse):
         if (loss, mesh, side) not in marks: marks[loss, mesh, side] = _mark(loss, mesh, side)
@@ -224,7 +224,7 @@ def _marked(plrv, mesh, side, marks):
     return D, E
 
 def _joined(plrv, mesh, up, marks):
-    "`connect_the_dots`, its dots kept in `marks` for the other side and the other direction."
+    "`connect_the_dots`, its dots kept in `marks`: both bounds need those above."
     a, masses = exp(mesh), (plrv.p_inf, plrv.reverse.p_inf)
     above = _marked(plrv, mesh, 1, marks)
     dots = above if up else _both_lowered(_marked(plrv, mesh, -1, marks), above, masses, a)
@@ -413,11 +413,10 @@ def _exact_grid(parts, table, mesh, offsets):
 
 # %% ../../nbs/engine/tilted_fft.ipynb #1d182971
 def _good_mesh(plrv):
-    "A mesh for a composition and for its reverse, nats."
+    "A mesh for a composition, nats."
     parts = plrv.parts
     wide = max(min(max(p.ess_sup, p.reverse.ess_sup), _WIDEST) for p, _ in parts)
-    least = min(loss.cumulants(0.)[1] for loss in (plrv, plrv.reverse))
-    fine = sqrt(least/sum(n for _, n in parts))/_PER_STD
+    fine = sqrt(plrv.cumulants(0.)[1]/sum(n for _, n in parts))/_PER_STD
     mesh = min(max(fine, wide/FINEST), _COARSEST)
     atom = max(np.abs(p.atoms[0]).max(initial=0.) for p, _ in parts)
     return atom/ceil(atom/mesh) if atom else mesh
