@@ -121,18 +121,17 @@ def _say_price(nodes):
         print(f"the dots of each curve take about {seconds:.0f} s, a larger mesh less",
               file=sys.stderr, flush=True)
 
-def _mark(plrv, mesh, sides):
-    "The dots 0, 1, ... of a one-step curve, rounded to these sides, as far as they matter."
+def _mark(plrv, mesh, side):
+    "The dots 0, 1, ... of a one-step curve, rounded to this side, as far as they matter."
     x = mesh*np.arange(ceil(_last_dot(plrv, mesh)/mesh) + 2)
     nodes = int(max(plrv.nodes_at(0.), MANY_NODES))
     _say_price(len(x)*nodes)
     blocks = np.array_split(x, 1 + len(x)*nodes//_MAX_DOTS)
-    def bound(side, block):
-        curve = partial(plrv.log_delta_to, side=side)
-        return widened_to(side, curve, block, _CURVE_ULPS*ULP, reach_of(plrv))
-    dots = [np.exp(np.concatenate([bound(side, block) for block in counted(blocks, 'block')]))
-            for side in counted(sides, 'side')]
-    return [D[:max(np.argmax(np.append(D < _LAST_DOT, True)), 1) + 1] for D in dots]
+    curve, reach = partial(plrv.log_delta_to, side=side), reach_of(plrv)
+    logs = [widened_to(side, curve, block, _CURVE_ULPS*ULP, reach)
+            for block in counted(blocks, 'block')]
+    D = np.exp(np.concatenate(logs))
+    return D[:max(np.argmax(np.append(D < _LAST_DOT, True)), 1) + 1]
 
 # %% ../../nbs/engine/tilted_fft.ipynb #049857ec
 def _lowered(D, w, a):
@@ -214,6 +213,28 @@ def _as_one(dots, weights, p, mesh, up):
         P, Q, rest = P*(1 - p)/(1 - p - rest), Q*(1 - p)/(1 - p - rest), 0.
     return GridLoss(-len(Q), np.r_[Q[::-1], rest, P], end)
 
+# %% ../../nbs/engine/tilted_fft.ipynb #4d0a51c7
+def _marked(plrv, mesh, side, marks):
+    "The dots of both directions to a side; `marks` has those of before."
+    reverse = plrv.reverse
+    for loss in (plrv, reverse):
+        if (loss, mesh, side) not in marks: marks[loss, mesh, side] = _mark(loss, mesh, side)
+    D, E = marks[plrv, mesh, side], marks[reverse, mesh, side].copy()
+    E[0] = D[0] + plrv.p_inf - reverse.p_inf                     # the same at eps = 0
+    return D, E
+
+def _joined(plrv, mesh, up, marks):
+    "`connect_the_dots`, its dots kept in `marks`: both bounds need those above."
+    a, masses = exp(mesh), (plrv.p_inf, plrv.reverse.p_inf)
+    above = _marked(plrv, mesh, 1, marks)
+    dots = above if up else _both_lowered(_marked(plrv, mesh, -1, marks), above, masses, a)
+    weights = _weights_beyond(dots, a, 1 if up else -1)
+    if weights is not None: return _as_one(dots, weights, masses[0], mesh, up)
+    if up:
+        raise ValueError("mesh must be larger for this loss: doubles cannot hold its second "
+            f"differences, got {mesh:g}")
+    return GridLoss(0, np.array([1 - masses[0]]), masses[0])     # no loss is below any curve
+
 # %% ../../nbs/engine/tilted_fft.ipynb #7665cc93
 def connect_the_dots(
     plrv,     # the PLRV of one step, such as `step.remove`; losses up to 700 nats
@@ -240,20 +261,7 @@ def connect_the_dots(
         raise TypeError(f"plrv must be a PLRV, such as `step.remove`, got {quoted(plrv)}")
     checks.real(0, 1, mesh=mesh)
     checks.flag(up=up)
-    sides, reverse, mesh = (1,) if up else (-1, 1), plrv.reverse, float(mesh)
-    a, p, r = exp(mesh), plrv.p_inf, reverse.p_inf
-    marks = _mark(plrv, mesh, sides)
-    same = [D.copy() for D in marks]
-    marks = marks, same if reverse is plrv else _mark(reverse, mesh, sides)
-    curves = list(zip(*marks, strict=True))
-    for D in curves: D[1][0] = D[0][0] + p - r                   # the same at eps = 0
-    dots = curves[0] if up else _both_lowered(*curves, (p, r), a)
-    weights = _weights_beyond(dots, a, 1 if up else -1)
-    if weights is not None: return _as_one(dots, weights, p, mesh, up)
-    if up:
-        raise ValueError("mesh must be larger for this loss: doubles cannot hold its second "
-            f"differences, got {mesh:g}")
-    return GridLoss(0, np.array([1 - p]), p)                     # no loss at all is below any curve
+    return _joined(plrv, float(mesh), up, {})
 
 # %% ../../nbs/engine/tilted_fft.ipynb #6a8dc949
 class GridSteps(NamedTuple):
@@ -402,9 +410,9 @@ def _good_mesh(plrv):
     atom = max(np.abs(p.atoms[0]).max(initial=0.) for p, _ in parts)
     return atom/ceil(atom/mesh) if atom else mesh
 
-def _dotted_grid(parts, table, mesh):
+def _dotted_grid(parts, table, mesh, marks):
     "Of the dots of each step's curve."
-    sides = [[GridSteps(0., *connect_the_dots(p, mesh, up), n) for p, n in parts]
+    sides = [[GridSteps(0., *_joined(p, mesh, up, marks), n) for p, n in parts]
              for up in (False, True)]
     both = zip(parts, sides[-1], strict=True)
     gone = sum(n*(steps.p_inf - p.p_inf) for (p, n), steps in both)
@@ -499,27 +507,28 @@ class TiltedFFT(Accountant):
             mesh = float(mesh)
         checks.count(FEWEST, max_points=max_points)
         self.max_points, self.grids, self.cuts = max_points, {}, {}
+        marks = {}                       # of both directions' steps
         for plrv in counted(self.directions, 'grid'):
             if plrv.parts and plrv.p_inf < 1 and plrv.ess_sup > 0:
-                self._put(plrv, mesh)
+                self._put(plrv, mesh, marks)
 
 # %% ../../nbs/engine/tilted_fft.ipynb #2d91c7e4
 @patch
-def _put(self:TiltedFFT, plrv, mesh):
+def _put(self:TiltedFFT, plrv, mesh, marks):
     "The grid of a loss; none, and so nothing known from below, where a lower one has no dots."
     try:
-        self.grids[plrv] = _grid(plrv, mesh)
+        self.grids[plrv] = _grid(plrv, mesh, marks)
     except ValueError:
         if plrv in self.asked: raise
 
 # %% ../../nbs/engine/tilted_fft.ipynb #fb20679b
 @np.errstate(all='ignore')
-def _grid(plrv, mesh):
+def _grid(plrv, mesh, marks):
     "The lattice of its losses if there is one and no mesh is asked for; else dots."
     table, lattice = CgfTable(plrv, shortcut=False), None if mesh else _lattice(plrv.parts)
     mesh, *offsets = lattice or (mesh or _good_mesh(plrv),)
     table.limit_tilts(_MAX_TILT/mesh)          # beyond, e^{t mesh} is out of proportion
-    if not lattice: return _dotted_grid(plrv.parts, table, mesh)
+    if not lattice: return _dotted_grid(plrv.parts, table, mesh, marks)
     wide = max(max(p.ess_sup, -p.ess_inf) for p, _ in plrv.parts) >= mesh*_MAX_LATTICE
     if wide: return Grid(table, mesh, [], whole=plrv)
     return _exact_grid(plrv.parts, table, mesh, *offsets)
@@ -563,7 +572,7 @@ def _cut_to(self:TiltedFFT, grid, eps, log_delta):
     cut = self.cuts[plrv, nats]
     if _circle(cut, eps, log_delta)[1] <= self.max_points: return cut
     if plrv not in self.cuts:
-        self.cuts[plrv] = _dotted_grid(plrv.parts, grid.table, _good_mesh(plrv))
+        self.cuts[plrv] = _dotted_grid(plrv.parts, grid.table, _good_mesh(plrv), {})
     return self.cuts[plrv]
 
 # %% ../../nbs/engine/tilted_fft.ipynb #8d5a2226
