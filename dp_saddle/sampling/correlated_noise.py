@@ -48,12 +48,12 @@ _DIGITS = 30.             # nats below the put that the plan leaves out
 _SIDE = 16                # terms that a product of matrices adds in any order
 _LEAST = 1e-150           # less is taken for 0
 TILTS = np.append(np.geomspace(1e-6, .05, 15), np.geomspace(.06, 3000., 125))   # of a table
-_ALPHAS = np.geomspace(.06, 1.2, 14)           # openings of a contour that are tried,
+_ALPHAS = np.geomspace(1.2, .06, 14)           # openings of a contour: until one is past the best,
 _WIDER = np.array([.4, .6, .8, 1., 1.3])       # strips to the left, over the opening,
 _NARROWER, _LARGEST_ALPHA = .85, 1.45          # to the right; and the largest angle
 _XI = 12*np.linspace(0, 1, 121)**2             # where an integrand is bounded
 _BENDS = 1.5*np.linspace(0, 1, 31)**2             # turns that are tried there
-_FEWEST, _MOST = 5, 2000                       # points of a contour
+_FEWEST, _MOST, _PAST = 5, 2000, 1.5           # points of a contour; work, over the least
 _TURNS = 2.4*np.linspace(0, 1, 61)**2             # turns of a path that are tried,
 _SAFE_TURN = 1.56                              # and the angle that is left, at most
 PARTS = np.linspace(.05, 1, 20)               # of the widest strip
@@ -61,18 +61,15 @@ _WORSE, _ROUNDED = 1., 23.       # nats: a turn may be worse; terms' size over t
 _TOGETHER, _EVEN = 6, 4.          # points that share a lattice; nats of 1/eta, at least
 _ROUGH_STEP, _ROUGH_ENDS = .25, (20., 8.)      # a table's lattice: over a std, and its ends
 _LOWEST, _SAFE = -650., 12.       # log of a double; eps that are looked at, nats
-_MOST_WORK = 4e10                 # products
+_MOST_WORK, _KEPT, _MOST_PAIRS = 4e10, 64, 256  # products; plans; batches of chains of pairs
 _STEEPEST, _LONGEST_BLOCK = .999, 64           # slopes, and blocks, of chains around a matrix,
 _MOST_ENTRIES = 3e8                            # of which there are so many
-_KEPT = 64                        # plans
 _FIRST_EPS = np.geomspace(.01, 20, 80)         # of a first guess
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1ba
 # Tuning: only time and width depend on it.
 _FINE, _COARSE, _DEEPER = 22., 6., 5.    # nats below the put; of many sums at once, removing
-_COARSE_STEP, _EACH = 1.1, 7              # a first look's lattice, and one in so many of its tilts
-_END = 3.                                 # where it ends, over a std
-_MOST_PAIRS = 256                         # batches of chains of pairs
+_COARSE_STEP, _END, _EACH = 1.1, 3., 7    # a first look's lattice, its end, and one tilt in so many
 _DEAR, _CHEAP = 20., 8.                  # products that a factor takes; that take as long as one
 _MOST_BANDS, _PLACES, _MOST_PLACES = 4, 16., 5e9  # that are summed as they are
 _LONGEST_FOLD, _PERIODS, _FARTHEST = 200, 400, 1e-6  # lags; rows of a ring unrolled; off by
@@ -275,7 +272,8 @@ def _factor(self:LognormalChain, at, j):
     "(e^{-uwe^x} on the turned path, its modulus, what it is off by, ulps), shape (x, u)."
     v = np.multiply.outer(self.w[j]*np.exp(at.x), at.r)
     modulus = np.exp(-v*np.cos(at.psi))
-    return modulus*np.exp(-1j*v*np.sin(at.psi)), modulus, v*(_RATE_ULPS + self.var[j]*self.off[j])
+    turn = np.exp(-1j*v*np.sin(at.psi)) if at.psi.any() else 1
+    return modulus*turn, modulus, v*(_RATE_ULPS + self.var[j]*self.off[j])
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f113
 @patch
@@ -311,17 +309,17 @@ def transform(self:LognormalChain,
     -------
     (complex, > 0, >= 0), shape of u
     """
-    f, last = np.multiply.outer(self._start(at), np.ones(len(at.r))).astype(complex), None
-    m, e = f.real, 0*f.real
+    f, last = np.multiply.outer(self._start(at), np.ones(len(at.r))), None
+    m, e, turned = f, 0*f, bool(at.psi.any() or at.tau.any())
     for j, step in enumerate(zip(self.slope.tolist(), self.std.tolist(), strict=True)):
         if step != last: N, come, of_come, go, of_go = self._step(at, *step)
-        f, last = f*come, step
-        columns = self._moved(N, np.concatenate([f.real, f.imag, m, e + of_come*m], -1))
-        re, im, m, e = np.split(columns, columns.shape[-1]//len(at.r), -1)
+        f, last = f*come if turned else f, step
+        columns = self._moved(N, np.concatenate([f.real, f.imag]*turned + [m, e + of_come*m], -1))
+        *parts, m, e = np.split(columns, columns.shape[-1]//len(at.r), -1)
         g, modulus, ulps = self._factor(at, j)
-        f, m, e = (re + 1j*im)*go*g, m*modulus, modulus*(e + (of_go + ulps)*m)
-        little = m < _LEAST
-        f[little], m[little], e[little] = 0, 0, 0
+        m, e = m*modulus, modulus*(e + (of_go + ulps)*m)
+        f = (parts[0] + 1j*parts[1])*go*g if turned else m
+        f, m, e = (np.where(m < _LEAST, 0, v) for v in (f, m, e))
     f, m, e = (by_halves(v.reshape(-1, len(at.r))) for v in (f, m, e))
     return f, m, e*ULP*(1 + _SUM_ROUNDING)
 
@@ -640,10 +638,12 @@ def _planned(self:LognormalChain, K):
 def _plan(self:LognormalChain, K):
     v, about = self.guess(K)
     goal = about - self.digits - _DEEPER*(K > 1)*(self.digits == _COARSE)
-    found = [(line, self._lattices(line, K, goal)) for line in self._contours(K, v, goal)]
-    def work(pair): return sum(map(self.work, pair[1]))
-    line, parts = min(found, key=work, default=(None, ()))
-    if not found or work((line, parts)) > _MOST_WORK:
+    least, line, parts = inf, None, ()
+    for tried in self._contours(K, v, goal):
+        lattices = self._lattices(tried, K, goal)
+        if (work := sum(map(self.work, lattices))) > _PAST*least: break
+        if work < least: least, line, parts = work, tried, lattices
+    if least > _MOST_WORK:
         raise TooDear("sigma must be smaller for this noise, or batches fewer: a sum is too long")
     tau, left_out = (np.concatenate(v) for v in
                      zip(*((at.tau, self.left_out(at, PARTS)) for at in parts), strict=True))
