@@ -79,7 +79,7 @@ from .saddlepoint import SaddlePointCLT as SaddlePointCLT
 from .saddlepoint import SaddlePointMSD as SaddlePointMSD
 from .saddlepoint import rdp as rdp
 from .sampling.bins import BallsInBins as BallsInBins
-from .sampling.correlated_noise import CorrelatedBins as CorrelatedBins
+from .sampling.tree_noise import CorrelatedBins as CorrelatedBins
 from .sampling.fixed_sizes import FixedSize as FixedSize
 from .sampling.fixed_sizes import PoissonReplaceOne as PoissonReplaceOne
 from .sampling.fixed_sizes import fixed_size as fixed_size

@@ -1244,9 +1244,12 @@ class CorrelatedBins(Mechanism):
             raise ValueError(f"noise must have as many steps as batches, {self.batches}, or as "
                              f"several epochs, got {self.noise.steps}")
         sigma = self.base.sigma/self.base.sensitivity
-        chains = kernels_around(self.noise, sigma, int(self.batches))
         object.__setattr__(self, 'batches', int(self.batches))
-        object.__setattr__(self, 'chains', chains)
+        object.__setattr__(self, 'chains', self.around(sigma))
+
+    def around(self, sigma):
+        "Kernels below and above; the next page has more of them."
+        return kernels_around(self.noise, sigma, self.batches)
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f130
 @patch
