@@ -79,7 +79,6 @@ from .saddlepoint import SaddlePointCLT as SaddlePointCLT
 from .saddlepoint import SaddlePointMSD as SaddlePointMSD
 from .saddlepoint import rdp as rdp
 from .sampling.bins import BallsInBins as BallsInBins
-from .sampling.correlated_noise import CorrelatedBins as CorrelatedBins
 from .sampling.fixed_sizes import FixedSize as FixedSize
 from .sampling.fixed_sizes import PoissonReplaceOne as PoissonReplaceOne
 from .sampling.fixed_sizes import fixed_size as fixed_size
@@ -98,6 +97,7 @@ from .sampling.samplers import PoissonBatches as PoissonBatches
 from .sampling.samplers import ShuffledBatches as ShuffledBatches
 from .sampling.shuffle_model import shuffled_reports as shuffled_reports
 from .sampling.shuffles import shuffled_lower_bound as shuffled_lower_bound
+from .sampling.tree_noise import CorrelatedBins as CorrelatedBins
 from .sampling.two_level import TwoLevelSampled as TwoLevelSampled
 from .steps.builders import TruncatedPoisson as TruncatedPoisson
 from .steps.builders import adaptive_clipping as adaptive_clipping

@@ -340,7 +340,6 @@ def test_weak_points_have_lattices_that_say_something(name):
 @pytest.mark.parametrize('bad, words', [
     (dict(batches=19), 'as batches, 19, or as several epochs, got 20'),
     (dict(noise=MatrixFactorization(bands=[1., -.5], steps=20)), r'C\^T C >= 0'),
-    (dict(noise=MatrixFactorization(C=[[1e-6, 0.], [1., 1.]]), batches=2), 'fall with the lag'),
     (dict(noise=MatrixFactorization(buffers=([1.], [.1]), steps=10**5), batches=10**5),
      'batches must be fewer'),
     (dict(batches=0), 'batches must be an integer >= 1')])
@@ -627,7 +626,9 @@ def test_four_bands_over_ten_epochs():
         assert found.lower - error < v.mean() < found.upper + error
         assert found.lower < found.upper < (1 + width)*found.lower
 
-def test_epochs_of_many_bands_are_refused_by_name():
+def test_what_no_chain_serves_is_named():
+    "`sampling.tree_noise` has trees for these."
     with pytest.raises(TooDear, match='noise must have at most 4 bands'):
-        CorrelatedBins(Gaussian(sigma=1.), batches=20,
-                       noise=MatrixFactorization(inverse_bands=[1., -.5], steps=40))
+        page.kernels_around(MatrixFactorization(inverse_bands=[1., -.5], steps=40), 1., 20)
+    with pytest.raises(ValueError, match='fall with the lag'):
+        page.kernels_around(MatrixFactorization(C=[[1e-6, 0.], [1., 1.]]), 1., 2)

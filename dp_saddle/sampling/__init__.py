@@ -29,7 +29,7 @@ From `matrix_factorizations`:
     MatrixFactorization: The lower triangular matrix C of noise C^-1 Z, of rows Z that are
         independent (Denisov et al. 2022), said in one of five ways; all but C are Toeplitz
 
-From `correlated_noise`:
+From `tree_noise`:
     CorrelatedBins: One epoch of balls in bins with noise that is correlated between its steps
         (Choquette-Choo et al. 2024): each record is in one of the batches, drawn on its own
 
@@ -101,7 +101,7 @@ __getattr__, __dir__, __all__ = door(__name__, {
     "large_jumps": "",
     "bins": "BallsInBins BinDraw",
     "matrix_factorizations": "MatrixFactorization",
-    "correlated_noise": "CorrelatedBins",
+    "correlated_noise": "", "tree_noise": "CorrelatedBins",
     "two_level": "TwoLevelSampled",
     "zero_out": "FixedSizeZeroOut",
     "fixed_sizes":

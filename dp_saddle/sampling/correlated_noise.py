@@ -1217,9 +1217,9 @@ def largest_tilt(self:CorrelatedLoss):
 class CorrelatedBins(Mechanism):
     """One epoch of balls in bins with noise that is correlated between its steps (Choquette-Choo
     et al. 2024): each record is in one of the batches, drawn on its own. Noise of
-    more than a few bands, and three of the inverse, has bounds that are apart, and needs
-    C^T C >= 0; else ValueError. Noise of
-    several epochs: a record is in the same batch in each, of a few bands and batches.
+    more than a few bands, and three of the inverse, has bounds that are apart, but for trees,
+    and needs C^T C >= 0; else ValueError. Noise of
+    several epochs: a record is in the same batch in each.
 
     Parameters
     ----------
@@ -1234,7 +1234,7 @@ class CorrelatedBins(Mechanism):
     batches: int = field(kw_only=True)      # of an epoch, an integer >= 1
     noise: MatrixFactorization = field(kw_only=True)    # of as many steps, or of several epochs
 
-    drawn = ('balls-in-bins',)
+    drawn, around = ('balls-in-bins',), staticmethod(kernels_around)
 
     def __post_init__(self):
         checks.instance(Gaussian, 'a Gaussian', base=self.base)
@@ -1244,7 +1244,7 @@ class CorrelatedBins(Mechanism):
             raise ValueError(f"noise must have as many steps as batches, {self.batches}, or as "
                              f"several epochs, got {self.noise.steps}")
         sigma = self.base.sigma/self.base.sensitivity
-        chains = kernels_around(self.noise, sigma, int(self.batches))
+        chains = self.around(self.noise, sigma, int(self.batches))
         object.__setattr__(self, 'batches', int(self.batches))
         object.__setattr__(self, 'chains', chains)
 
