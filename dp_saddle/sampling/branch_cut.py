@@ -48,6 +48,7 @@ _FIRST, _BEFORE = 36., 16.  # Gaussians down from which boxes begin; nats before
 _REACH = 2.               # of K: by how much it may be smaller
 _LEAST_W, _MOST_W = .5, 30.       # where a path may turn
 _MOST_PLACES = 600        # of a sum
+_HOPELESS = 250.          # nats that its repeats would have to be smaller
 _NARROW = 1e-9            # relative width that is good enough
 _LEAST_PLACE, _MOST_EPS, _GUESSES = 1e-3, 100., 200       # of a first guess of eps
 
@@ -577,6 +578,7 @@ def folded_line(
     edges, K = _edges(turnings, K, log_delta) if turnings else None, np.array([K])
     if edges is None: return None
     aside, axis = (strip(turnings, y, edges) for y in (_HEIGHT, 0.))
+    if aside.nats(K, log_delta) > _HOPELESS: return None
     step = even_step(epoch.sigma*2*pi*_HEIGHT/aside.nats(K, log_delta))
     kept = _kept(axis.log_sizes(K, step/epoch.sigma)[0], log_delta - _LEFT_OUT)
     if kept is None: return None

@@ -495,6 +495,7 @@ def falls_from(self:LikelihoodRatioMean,
     v,               # tilt
     mass,            # psi(v)
     high,            # where the Gaussians that show it end
+    nats=NATS,   # by how much |psi|^{T-1} is to be smaller
 ):                   # a frequency; inf if they do not show it
     """From where on |psi(v + is)|^{T-1} is that much smaller, by the density of some Gaussians.
 
@@ -506,12 +507,14 @@ def falls_from(self:LikelihoodRatioMean,
         psi(v)
     high
         where the Gaussians that show it end
+    nats
+        by how much |psi|^{T-1} is to be smaller
 
     Returns
     -------
     a frequency; inf if they do not show it
     """
-    least, best, (first, _, step) = self.least, inf, MIDDLE
+    least, best, (first, _, step) = -np.expm1(-nats/(self.T - 1)), inf, MIDDLE
     for low in np.arange(first, high - step, step):
         part, mode = self.spread(v, low, high)[1].sum(), max(low, min(-1/self.sigma, high))
         top = exp(max(v, 0)*float(self.part(high)) + float(self.log_density(mode)))

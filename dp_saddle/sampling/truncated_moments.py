@@ -55,6 +55,7 @@ _SMALLER = np.geomspace(.02, .99, 24)     # tilts that aliases are bounded with,
 _LARGER = np.geomspace(.1, 12, 24)        # and above, in roots of it
 _ENDS = np.geomspace(.5, 3e3, 120)        # where a sum may end, in roots of the tilt
 _MOST_TERMS = 1 << 25     # frequencies times nodes of a line
+_NATS = 250., 120., 80., 36.    # by which a transform is shown to fall, as far as it can be
 _NEAR, _FIRST, _STEP = 200., .05, .08     # frequencies at which it is looked at
 _RARE = .01               # of them in a tilted epoch: of no use
 _PLACES, _BEYOND = 200, 10.               # frequencies at which a decay is bounded
@@ -188,7 +189,8 @@ def falling(self:LikelihoodRatioMean,
     at, p, _ = self.spread(v, LOWEST, high)
     mass, (middle, top) = float(p.sum()), np.minimum(MIDDLE[:2], high)
     if not mass < inf: return Falling(np.full(1, inf), np.zeros(1))
-    last = self.falls_from(v, mass, top)
+    ends = ((self.falls_from(v, mass, top, nats), nats) for nats in _NATS)
+    last, nats = next((end for end in ends if end[0] < inf), (inf, 0.))
     if last == inf: return Falling(np.full(1, inf), np.zeros(1))
     first, above = min(_FIRST/self.std, last/2), mass - np.cumsum(p)
     w = np.geomspace(first, last, ceil(log(last/first)/_STEP) + 1)
@@ -198,7 +200,7 @@ def falling(self:LikelihoodRatioMean,
     for low, end, count in ((LOWEST, max(few, top), near), (middle, top, len(w))):
         found = self._fallen(v, low, end, w[:count])/mass
         fallen[:count-1] = np.maximum(fallen[:count-1], found)
-    fallen[-1] = self.least
+    fallen[-1] = -np.expm1(-nats/(self.T - 1))
     return Falling(w, np.minimum.accumulate(fallen[::-1])[::-1]*(1 - _BOUND_ROUNDING))
 
 # %% ../../nbs/sampling/truncated_moments.ipynb #83a13af6
