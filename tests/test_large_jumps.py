@@ -165,7 +165,7 @@ def test_delta_and_back():
 
 def test_few_digits_below_a_cut():
     "Where a search ends at single steps there is an answer: between one epoch and unsampled noise."
-    delta = 4e-16
+    delta = 1e-17
     with pytest.warns(UserWarning, match='wider than asked'):
         low, _, up = ContourAccountant(epochs(9, 5.5, 1394)).epsilon(delta)
     least = ContourAccountant(epochs(1, 5.5, 1394)).epsilon(delta).lower

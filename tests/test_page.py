@@ -43,7 +43,7 @@ LONG_MODULES = {
     "engine.ways": (715,
         "one accountant: what it tries, in which order, the table of it, and how bounds are "
         "joined; what finite steps gave asks the accountant itself for the rest"),
-    "sampling.truncated_moments": (510,
+    "sampling.truncated_moments": (470,
         "moments below a cut, and the loss that they make; that, from 'The loss' on, could "
         "have a room of its own"),
     "engine.largest_loss_levels": (630,

@@ -100,7 +100,7 @@ def test_decay_is_below_the_older_bound():
     window = Window(epoch_of(.6, 10**4), (6., 6.5), 3., 12., 0.)
     a, s = 12., np.array([0., 60., 150., 400.])
     value, error = window.moments(a, s, 0.)
-    places, bound = window.log_decay(a, 0.)
+    places, bound = window.log_decay(a)
     assert (np.diff(bound) <= 0).all()
     found = np.append(np.inf, bound)[np.searchsorted(places, s, side='right')]
     assert (np.log(np.maximum(np.abs(value) - error, 1e-300)) <= found)[1:].all()
@@ -128,33 +128,15 @@ def test_between_places(p):
         assert square(inside)[20, 15] == pytest.approx(bound[15], rel=step**2/10)
         assert (bound[15] - square(s[15])) > .9*(1 - square(s[15]))
 
-@pytest.mark.parametrize('sigma, T, ends, a', [
-    (.7, 10**4, (-inf, 7.), 10.), (.7, 10**4, (8., 9.), 10.), (2., 1000, (-inf, 14.), 40.),
-    (.5, 10**5, (6.6, 7.4), 7.), (1., 1000, (4.5, 6.), 24.)])
-def test_variance_of_a_window(sigma, T, ends, a):
-    "As |E S^{a + is}|^2 near s = 0 has it; nearly that where outcomes are much alike."
-    y = float(epoch_of(sigma, T).part(np.mean(ends) if ends[0] > -inf else -9.))
-    window = Window(epoch_of(sigma, T), ends, a/(1 + y), a, 0.)
-    mass, variance = window.variance(a, 0.)
-    value, error = window.moments(a, np.array([0., .1]), 0.)
-    of_s = (1 - (np.abs(value[1])/value[0].real)**2)/.1**2
-    off = 4*error.max()/value[0].real/.1**2
-    assert value[0].real <= mass < value[0].real*(1 + 1e-3)
-    assert of_s*(1 - .01*of_s) - off <= variance < 1.4*of_s + off + 1e-9
-    assert Window(epoch_of(sigma, T), ends, a/(1 + y), a, 0.).variance(a, 90.)[1] == inf
-
 @pytest.mark.parametrize('sigma, T, cut, a', [
     (.7, 10**4, 9.875, 10.1), (.5, 10**5, 8.125, 7.3), (1., 1000, 7., 30.), (2., 10**4, 14., 50.)])
-def test_decay_between_moments(sigma, T, cut, a):
-    "At a thousand frequencies, few of them asked before: never above, and near where it matters."
+def test_decay_bounds_moments(sigma, T, cut, a):
+    "At a thousand frequencies: never above what is claimed, which does not grow."
     below, s = CutMoments(sigma, T, cut), np.linspace(.01, 3/epoch_of(sigma, T).std, 1000)
     bound = below.log_decay(a, s)
     log_all, off, M, error = below.moments(a, np.append(0., s))
     size = np.abs(M[1:]) + error[1:]
     assert (np.log(size - 2*error[1:]) <= bound - log_all + off).all()
-    far = np.maximum.accumulate(size[::-1])[::-1]
-    first = s[(far < np.exp(-.37)).argmax()]
-    assert bound[s > 1.25*first].max() < log_all - .37
     assert (np.diff(bound) <= 0).all()
 
 def test_what_is_lost():

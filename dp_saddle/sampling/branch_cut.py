@@ -39,8 +39,8 @@ _ORDER, _PANELS = 16, 4   # nodes of a panel; panels of each leg of a path, at l
 _ELLIPSES = np.array([[2.], [3.], [4.5], [7.]])
 _ANGLES = .6*pi, pi, 25   # to which a path may turn
 _NOTHING = 50.            # nats: the end of a path, of a series
-_SHARES = 1., .4, .15         # of w, that bounds are tried with
-_HEIGHTS = .6, .9, 1.2    # of strips
+_SHARES = 1., .45         # of w, that bounds are tried with
+_HEIGHT = .8              # of the strip
 _CELLS = 400              # of a bound's integral
 _BOX = .125               # of x
 _LEFT_OUT = 33.           # nats below delta: nothing. 37 widen bounds at 1e-100
@@ -48,7 +48,7 @@ _FIRST, _BEFORE = 36., 16.  # Gaussians down from which boxes begin; nats before
 _REACH = 2.               # of K: by how much it may be smaller
 _LEAST_W, _MOST_W = .5, 30.       # where a path may turn
 _MOST_PLACES = 600        # of a sum
-_HOPELESS = 250.          # nats at the lowest height
+_HOPELESS = 250.          # nats that its repeats would have to be smaller
 _NARROW = 1e-9            # relative width that is good enough
 _LEAST_PLACE, _MOST_EPS, _GUESSES = 1e-3, 100., 200       # of a first guess of eps
 
@@ -438,8 +438,8 @@ class FoldedLine(NamedTuple):
         at its places
     ulps
         what rounding does to x there
-    strips
-        of which the best is taken
+    strip
+        that bounds what its step leaves out
     axis
         at the height 0: of terms that are left out
     kept
@@ -448,7 +448,7 @@ class FoldedLine(NamedTuple):
     h: float          # step of x
     values: Values    # at its places
     ulps: np.ndarray  # what rounding does to x there
-    strips: list      # of which the best is taken
+    strip: Strip      # that bounds what its step leaves out
     axis: Strip       # at the height 0: of terms that are left out
     kept: tuple       # the first and the last edge between which terms are kept
 
@@ -494,11 +494,9 @@ def bounds(self:FoldedLine,
 @patch
 def _alias(self:FoldedLine, K):
     "What the step leaves out."
-    def of(strip):
-        log_size = np.logaddexp.reduce(strip.log_sizes(K), 1)
-        repeats = capped_expm1(2*pi*strip.y/self.h*(1 - _BOUND_ROUNDING))
-        return capped_exp(log_size)*2/repeats/pi
-    return np.min([of(strip) for strip in self.strips], axis=0)
+    log_size = np.logaddexp.reduce(self.strip.log_sizes(K), 1)
+    repeats = capped_expm1(2*pi*self.strip.y/self.h*(1 - _BOUND_ROUNDING))
+    return capped_exp(log_size)*2/repeats/pi
 
 # %% ../../nbs/sampling/branch_cut.ipynb #1737a56e
 @patch
@@ -540,7 +538,7 @@ def _edges(turnings, K, log_delta):
     "Edges of boxes between which there is all of it; None if it begins nowhere."
     turn, T = turnings[0], turnings[0].epoch.T
     c = np.arange(_FIRST, turn.b + 1/2, -_BOX)
-    y, least = _HEIGHTS[-1], log_delta - _LEFT_OUT - _BEFORE
+    y, least = _HEIGHT, log_delta - _LEFT_OUT - _BEFORE
     matters = log(T*sum(turn.constants(y))) - c*c/2 - turn.x(c) > least
     if not c.size or matters[0]: return None
     first = turn.x(c[matters.argmax() - 1] if matters.any() else c[-1])
@@ -579,11 +577,9 @@ def folded_line(
     turnings = [Turning(epoch, w*share) for share in _SHARES] if w < _MOST_W else []
     edges, K = _edges(turnings, K, log_delta) if turnings else None, np.array([K])
     if edges is None: return None
-    strips = [strip(turnings, _HEIGHTS[0], edges)]
-    if strips[0].nats(K, log_delta) > _HOPELESS: return None
-    strips += [strip(turnings, y, edges) for y in _HEIGHTS[1:]]
-    axis = strip(turnings, 0., edges)
-    step = even_step(epoch.sigma*max(2*pi*s.y/s.nats(K, log_delta) for s in strips))
+    aside, axis = (strip(turnings, y, edges) for y in (_HEIGHT, 0.))
+    if aside.nats(K, log_delta) > _HOPELESS: return None
+    step = even_step(epoch.sigma*2*pi*_HEIGHT/aside.nats(K, log_delta))
     kept = _kept(axis.log_sizes(K, step/epoch.sigma)[0], log_delta - _LEFT_OUT)
     if kept is None: return None
     high, low = turnings[0].c(edges[list(kept)])
@@ -591,4 +587,4 @@ def folded_line(
     if not 0 < len(places) < _MOST_PLACES: return None
     c = step*places
     ulps = _PLACE_ULPS*(abs(turnings[0].front) + np.abs(c)/epoch.sigma + 1)
-    return FoldedLine(step/epoch.sigma, turnings[0].values(c), ulps, strips, axis, kept)
+    return FoldedLine(step/epoch.sigma, turnings[0].values(c), ulps, aside, axis, kept)

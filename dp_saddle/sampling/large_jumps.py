@@ -45,7 +45,6 @@ _GUESSES, _FIRST_GUESS, _LEAST_GUESS = 4, -30., -200. # of an eps or a delta, fo
 _NEAR = 4.                # nats by which it may be wrong
 _OF_JUMPS = .01           # of delta, at least, is left to lines when eps is guessed
 _ENOUGH = 4.              # an eps is searched for up to so many times the first guess
-_AHEAD = 1e-5             # a step of a difference quotient
 _GROWN = 2.               # nats by which terms may grow on one line
 
 # %% ../../nbs/sampling/large_jumps.ipynb #df00000b
@@ -447,20 +446,9 @@ def epsilon(self:CutTable, delta, floor=0., near=None):
     guess, _ = self.first_eps(finite)
     if not guess < inf: return 0., 0., inf
     line = self.line_for(np.array([guess]), np.array([finite]))
-    if line is NOTHING or not self._leads_on(line, guess, finite): return 0., 0., inf
-    return CgfTable.epsilon(self, delta)
+    return (0., 0., inf) if line is NOTHING else CgfTable.epsilon(self, delta)
 
 # %% ../../nbs/sampling/large_jumps.ipynb #4e85bd55
-@patch
-def _leads_on(self:CutTable, line, guess, goal):
-    "Is a line short enough where this one says that the eps is?"
-    at, ahead = line.log_bounds(np.array([guess, guess + _AHEAD]))[1]
-    if not at > ahead: return True
-    eps = np.array([max(guess + (at - goal)*_AHEAD/(at - ahead), _AHEAD)])
-    if line.cancellation(eps[0] - guess) < _GROWN: return True   # this one serves there, too
-    table = self.at(float(eps[0]), goal)
-    return table is not None and table.is_short(eps, goal)
-
 @patch
 def log_delta(self:CutTable, eps, floor=-inf):
     "log of (lower, estimate, upper) of delta, shape (3, eps)."

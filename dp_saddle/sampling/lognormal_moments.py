@@ -43,10 +43,8 @@ _NOT_LESS = 1e-3          # nats, of a chance of k points where it is looked at
 # Tuning: only time and width depend on it.
 _TURN = 2.                # sigmas by which a path of g is turned, at most
 _APART = 3.               # how far apart rays are, in units in which a ray is good for 1
-_MOST_SHAPE, _SHAPES = 40, 10      # of the least shape; frequencies over it
 _ORDERS = 2.25, 5.5, 18, 36, LARGEST_ORDER   # largest of a family > 0; below 0 they double
 _ROUGH = 10.              # nats of a first look
-_LARGE_SHAPE = 7          # the largest order that a shape above 16 is worth its rounding for
 _NEXT_END = 4             # from place to place, of those where a sum may end, that are tried
 BLOCK, _FARTHEST = 16, 200.      # frequencies of a row, and from the first to the last
 _TRIED = np.geomspace(.001, .98, 60)      # parts of the widest strip
@@ -147,8 +145,6 @@ class BinMoments(BinMean):
         "`sigma` > 0, an integer `T` >= 2, and to how many nats sums are cut."
         super().__init__(sigma, T, digits)
         self.families, self.alone = {}, lru_cache(KEPT)(self._alone)
-        self.least = min(max(self.end/_SHAPES, _LEAST_SHAPE), _MOST_SHAPE)
-        if not self.proves: self.least = _LEAST_SHAPE
 
     def family(self,
         order,  # a real number
@@ -166,15 +162,14 @@ class BinMoments(BinMean):
         """
         low, high = self._range(order)
         if (low, high) not in self.families:
-            least = self.least if high <= _ORDERS[1] else _LEAST_SHAPE
-            self.families[low, high] = Counts(self, max(0, ceil(high + least)), low, high)
+            k = max(0, ceil(high + _LEAST_SHAPE))
+            self.families[low, high] = Counts(self, k, low, high)
         return self.families[low, high]
 
     def _alone(self, order):
         "The rays that serve this order alone: shorter ones."
         self._range(order)
-        least = self.least if order <= _LARGE_SHAPE else _LEAST_SHAPE
-        return Counts(self, max(0, ceil(order + least)), order, order)
+        return Counts(self, max(0, ceil(order + _LEAST_SHAPE)), order, order)
 
 # %% ../../nbs/sampling/lognormal_moments.ipynb #34cc7102
 @keeps_answers

@@ -48,7 +48,6 @@ _LOG_ULPS = 4             # of a logarithm
 # %% ../../nbs/sampling/truncated_moments.ipynb #53c5cb80
 # Tuning: only time and width depend on it.
 _ROOTS = .35              # square roots of orders that share windows are so far apart
-_FEWEST = 8               # the first of these
 _APART = 4.               # a line's own range, in roots of its tilt
 _WIDER = 5.               # from window to window 1 + y grows by so much over the root of the order
 _SHORTEST = .05           # a window of Gaussians
@@ -61,16 +60,13 @@ _NEAR, _FIRST, _STEP = 200., .05, .08     # frequencies at which it is looked at
 _RARE = .01               # of them in a tilted epoch: of no use
 _PLACES, _BEYOND = 200, 10.               # frequencies at which a decay is bounded
 _FINER = 1.5              # than panels of a line, sampling/one_epoch
-_SEEN, _ROUGH = 48, 8.    # nearer ones at which moments are asked, and nats below which is nothing
-_FALLEN, _MATTERS = 1., .1                # up to where it has fallen, nats; a part that matters
-_ORDERS = 2.              # by so much orders differ whose moments bound a variance
 _CUTS = np.arange(48, 640)/16             # that are tried
 _FROM, _LOOKED, _TINY, _SMALL = -8., 800, .01, 2.     # a first look; below is no jump
 
 # %% ../../nbs/sampling/truncated_moments.ipynb #cf859e07
 # Tuning: only time and width depend on it. The loss.
 _TILTS = np.geomspace(1, 1e4, 100)        # of which the largest is one:
-_MOST_K, _PER_BIN = 20., 4.     # with no more than this, nats, for its moment, and a bin for each
+_MOST_K = 20.             # with no more than this, nats, for its moment
 PLACE_COST = 1 << 12         # what a place of a line is said to cost
 _MOST_JUMPS = 3.          # log of how many of them a tilted epoch may have
 _FEWEST_BINS = 1000       # with fewer, moments of sampling/lognormal_moments are enough
@@ -402,7 +398,6 @@ def log_end(self:Window,
 def enough(self:Window,
     a, s,     # order, and the largest frequency, >= 0
     log_all,  # log of the moment of all windows, about
-    nats=NATS,  # below that: nothing
 ):            # an integer
     """How many places of the line leave out next to nothing.
 
@@ -412,15 +407,13 @@ def enough(self:Window,
         order, and the largest frequency, >= 0
     log_all
         log of the moment of all windows, about
-    nats
-        below that: nothing
 
     Returns
     -------
     an integer
     """
     w = self.v*s/(a + 1) + sqrt(self.v)*_ENDS
-    enough = np.flatnonzero(self.log_end(a, s, w) < log_all - nats)
+    enough = np.flatnonzero(self.log_end(a, s, w) < log_all - NATS)
     w = w[enough[0]] if enough.size else w[-1]
     return ceil(w*self.X/(2*pi)) + 2
 
@@ -452,7 +445,6 @@ def moments(self:Window,
     a,        # order, > 0
     s,        # frequencies >= 0, 1-d
     log_all,  # log of the moment of all windows, about
-    nats=NATS,  # below that is nothing
 ):            # (complex, real), shape of s
     """E S^{a + is} of these outcomes over e^log_all, and what that is off by at most.
 
@@ -464,14 +456,12 @@ def moments(self:Window,
         frequencies >= 0, 1-d
     log_all
         log of the moment of all windows, about
-    nats
-        below that is nothing
 
     Returns
     -------
     (complex, real), shape of s
     """
-    v, b, line = self.v, a + 1j*s, self.places(self.enough(a, s.max(), log_all, nats))
+    v, b, line = self.v, a + 1j*s, self.places(self.enough(a, s.max(), log_all))
     gammas = log_gamma_at(b + 1)
     scale = gammas - b*log(v) + line.base - log_all - log(self.X*v)
     value, size, off = _sums(line, a, s, scale)
@@ -499,23 +489,20 @@ def _left_out(self:Window, a, s, log_all, count):
 # %% ../../nbs/sampling/truncated_moments.ipynb #4d119346
 @patch
 def log_decay(self:Window,
-    a,        # order, > 0
-    log_all,  # log of the moment of all windows, about
-):            # (1-d, 1-d)
+    a,  # order, > 0
+):      # (1-d, 1-d)
     """Frequencies; log of a bound on |E S^{a + is}| of these outcomes from each of them on.
 
     Parameters
     ----------
     a
         order, > 0
-    log_all
-        log of the moment of all windows, about
 
     Returns
     -------
     (1-d, 1-d)
     """
-    if self.last[0] != a: self.last = a, self._seen(a, log_all, *self._decay(a))
+    if self.last[0] != a: self.last = a, self._decay(a)
     return self.last[1]
 
 # %% ../../nbs/sampling/truncated_moments.ipynb #311ba9c6
@@ -538,48 +525,6 @@ def _decay(self:Window, a):
     bound = np.logaddexp.reduce(np.minimum(inside, most[:, None]) + falls, 1)
     bound = np.logaddexp(bound, outside) + self.base - a*log(v) + _BOUND_ROUNDING
     return s, np.maximum.accumulate(bound[::-1])[::-1]
-
-# %% ../../nbs/sampling/truncated_moments.ipynb #d21ce5ee
-@patch
-def variance(self:Window,
-    a,        # order, > 0
-    log_all,  # log of the moment of all windows, about
-):            # (number, number); infinite where it is not known
-    """(E S^a of these outcomes over e^log_all; the variance of log S under S^a), at most.
-
-    Parameters
-    ----------
-    a
-        order, > 0
-    log_all
-        log of the moment of all windows, about
-
-    Returns
-    -------
-    (number, number); infinite where it is not known
-    """
-    h = min(_ORDERS, a/2)
-    known = [self.moments(order, np.zeros(1), log_all, 2*_ROUGH) for order in (a - h, a, a + h)]
-    low, mass, high = (float(np.abs(value[0]) + error[0]) for value, error in known)
-    least = mass - 2*float(known[1][1][0])
-    if not least > 0: return mass, inf
-    ratio = sqrt(low)*sqrt(high)/least*(1 + _LOG_ULPS*ULP)
-    return mass, 2*max(ratio - 1, 0)/h**2*(1 + _BOUND_ROUNDING)
-
-# %% ../../nbs/sampling/truncated_moments.ipynb #ba1e9d09
-@patch
-def _seen(self:Window, a, log_all, places, bound):
-    "The same places and bounds, and others before them: between moments that are known."
-    mass, variance = self.variance(a, log_all)
-    fallen = bound < log_all + log(mass) - _FALLEN
-    if not variance < inf or mass < _MATTERS or not fallen.any(): return places, bound
-    first = int(fallen.argmax())
-    s = np.linspace(0, places[first], _SEEN + 1)
-    value, error = self.moments(a, s, log_all, _ROUGH)
-    squares = between((np.abs(value) + error)**2, variance*mass**2, s)
-    near = np.log(squares)/2 + log_all + _BOUND_ROUNDING
-    bound = np.append(near, bound[first:])
-    return np.append(s[:-1], places[first:]), np.maximum.accumulate(bound[::-1])[::-1]
 
 # %% ../../nbs/sampling/truncated_moments.ipynb #df16f6ac
 class CutMoments:
@@ -658,7 +603,7 @@ def windows(self:CutMoments,
 @patch
 def _number(self:CutMoments, a):
     "Orders with the same number share windows."
-    return max(_FEWEST, round(sqrt(a)/_ROOTS))
+    return max(1, round(sqrt(a)/_ROOTS))
 
 @patch
 def _cuts(self:CutMoments, order):
@@ -724,7 +669,7 @@ def log_decay(self:CutMoments,
     about, out = float(self.rough(np.array([a]))[0]), []
     for window in self.windows(a):
         value, error = window.moments(a, np.zeros(1), about)
-        places, bound = window.log_decay(a, about)
+        places, bound = window.log_decay(a)
         found = np.append(inf, bound)[np.searchsorted(places, s, side='right')]
         out.append(np.minimum(found, log(abs(value[0]) + error[0]) + about + _BOUND_ROUNDING))
     return np.logaddexp.reduce(out)
@@ -744,11 +689,10 @@ class CutLoss(PLRV):
         self.moments, self.known = moments, {}
         b = 1/moments.epoch.sigma
         self.log_mass, self.ess_sup = moments.log_mass, moments.cut*b - b*b/2
-        some = _TILTS[_TILTS < moments.epoch.T/_PER_BIN]
-        small, jumps = moments.jumps(1 + some)
+        small, jumps = moments.jumps(1 + _TILTS)
         far = (small + np.log1p(jumps) > _MOST_K) | (jumps > exp(_MOST_JUMPS))
         far = np.append(far, True)
-        self.limit = float(some[max(far.argmax() - 1, 0)]) if some.size else _TILTS[0]
+        self.limit = float(_TILTS[max(far.argmax() - 1, 0)])
 
     @staticmethod
     def summed(
