@@ -88,6 +88,14 @@ class GaussianTable(NamedTuple):
     grid: object            # the coarse Grid that K_1 is of; of tables that are joined, theirs
     top: object = None      # K_1, rounded up, if one of two directions may be dismissed
 
+    def of_steps(self, n):
+        """Of n steps, (rows, 1), K and its derivatives with the poles; as mean the eps of a
+        saddle-point, as poles log delta by the leading order but for -u eps, as factor Chernoff's."""
+        K, variance = n*self.K, n*self.variance + self.second
+        order = K + self.poles - np.log(variance)/2
+        return self._replace(K=K, mean=n*self.mean - self.first, variance=variance, poles=order,
+                             factor=K + self.factor)
+
 # %% ../../nbs/engine/gaussian_tables.ipynb #208eb599
 @patch
 def above(self:Rows, g, P, K, error):
@@ -216,25 +224,24 @@ def cgfs_of(
 @patch
 def in_octaves(self:Rows, u):
     "The same of rows that have a grid each for their tilts u, (rows, tilts), (rows, 2, tilts)."
-    last = u[:, -1:]
+    last, P, out = u[:, -1:], self.first + self.sign*u, np.full((len(u), 2, u.shape[1]), np.nan)
     end = np.where(self.adds, 1, 1 + last) + FAR[1]*self.sigma
-    coarse, out = self.coarse(last, end, _CLOSELY), np.full((len(u), 2, u.shape[1]), np.nan)
-    nodes = coarse[-1][:, 0]
+    coarse, at = self.coarse(last, end, _CLOSELY), np.where(self.adds, -inf, self.at_end(end, P))
+    nodes, wrong = coarse[-1][:, 0], self.few_digits(P)/FAR[1]
     fits = np.flatnonzero(nodes*self.amounts < _TOGETHER)
     for i in like_blocks(nodes[fits], np.full(len(fits), self.amounts), _TOGETHER):
         r = fits[i]
-        found = self.part(r).octave([v[r] for v in coarse], u[r])
-        out[r] = np.where(np.isnan(found), self.crude(u)[r], found)
+        K, off = self.part(r).octave([v[r] for v in coarse], u[r])
+        out[r] = np.stack([K, off + wrong[r]*np.exp(at[r] - K)], 1)
+        out[r] = np.where(np.isnan(out[r]), self.crude(u)[r], out[r])
     return out
 
 @patch
 def octave(self:Rows, coarse, u):
-    "The same of rows that share a number of nodes, by what `coarse` has; nan where x is larger."
-    (times, most), end, P = _FROM_ABOVE, coarse[2], self.first + self.sign*u
-    g, K, error, _ = self.sums(u, coarse)
-    off = self.above(g, P, K, error) - K
-    rho = np.where(self.adds, 0, np.exp(self.at_end(end, P) - K)/FAR[1])*self.few_digits(1 + u)
-    return np.where((off <= most)[:, None], np.stack([K, times*off + rho], 1), np.nan)
+    "(K_1, 2x) of rows that share a number of nodes, by what `coarse` has; nan where x is larger."
+    (times, most), (g, K, error, _) = _FROM_ABOVE, self.sums(u, coarse)
+    off = self.above(g, self.first + self.sign*u, K, error) - K
+    return np.where(off <= most, (K, times*off), np.nan)
 
 
 # %% ../../nbs/engine/gaussian_tables.ipynb #40ccee95
