@@ -9,6 +9,7 @@ __all__ = ['ALIKE', 'ALONE', 'LEAST_DELTA', 'rule', 'log_aliases', 'class_of', '
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #df968905
 from math import ceil, exp, floor, fsum, inf, log, log2, pi
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
@@ -664,6 +665,10 @@ def _is_below(found, goal, eps):
 # %% ../../nbs/engine/gaussian_rows.ipynb #586ac0e2
 _WAYS = 'removing', 'adding'
 
+def _note(known, eps, last=False):
+    "Keep the dict that says what a row is, for `explain`."
+    noted(SimpleNamespace(facts=lambda _: [known]), eps, last=last)
+
 def _note_rows(rows, ready, line, n, e):
     "Keep what rows with lines are, and the parts of their errors at `e`, (rows, 1)."
     step, plan, gone = ready.step, ready.plan, line.base - ready.plan.t*e
@@ -678,7 +683,7 @@ def _note_rows(rows, ready, line, n, e):
     for r, adds in enumerate(rows.adds[:, 0]):
         found = {'kind': Known.CHERNOFF.value}
         if plan.lined[r]: found = _facts_of(r, plan, step, taken, errors, gone, total)
-        noted({'direction': _WAYS[int(adds)]} | found, float(e[r, 0]), last=not adds)
+        _note({'direction': _WAYS[int(adds)]} | found, float(e[r, 0]), last=not adds)
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #5c338a92
 def _facts_of(r, plan, step, taken, errors, gone, total):
@@ -760,7 +765,7 @@ def found(self:Rows, n, goal, eps=None, rough=None):
            for r in (slice(half), slice(half, None))]
     first = self.each[0].solved(ready, n, *own[0])
     second, below = _dismissed(ready.table, n, *_where(first.ends[:, :1], *own[0][:2]))
-    if below.all(): noted({'kind': Known.CHERNOFF.value, 'direction': _WAYS[1]}, np.nan)
+    if below.all(): _note({'kind': Known.CHERNOFF.value, 'direction': _WAYS[1]}, np.nan)
     else:
         ready = self.ready_for(self.ready_adding if rough is None else self.adding_finely, *asked)
         if ready.step is None: return None
@@ -1138,7 +1143,7 @@ def found(self:_MixedRun, side, plan, own, goal):
     "What is _Found of a direction, or None."
     plan = plan._replace(top=self.rounded_up(side, own, plan.place.item(), plan.u))
     if not plan.lined:
-        noted({'kind': Known.CHERNOFF.value, 'direction': _WAYS[side]}, np.nan)
+        _note({'kind': Known.CHERNOFF.value, 'direction': _WAYS[side]}, np.nan)
         return _without_line(plan.u, _of_all(1, plan.top))
     if not plan.ok or not (step := self.fitted(side, plan, own)): return None
     ready, wide = _CachedPlan(None, plan, step), _WIDE if self.kinds > _FEW else 1

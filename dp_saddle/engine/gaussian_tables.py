@@ -89,8 +89,9 @@ class GaussianTable(NamedTuple):
     top: object = None      # K_1, rounded up, if one of two directions may be dismissed
 
     def of_steps(self, n):
-        """Of n steps, (rows, 1), K and its derivatives with the poles; as mean the eps of a
-        saddle-point, as poles log delta by the leading order but for -u eps, as factor Chernoff's."""
+        """Of n steps, (rows, 1): K, its second derivative with the poles; as mean the eps of each
+        saddle-point, as poles and factor log delta by the leading order and Chernoff's bound, but
+        for -u eps."""
         K, variance = n*self.K, n*self.variance + self.second
         order = K + self.poles - np.log(variance)/2
         return self._replace(K=K, mean=n*self.mean - self.first, variance=variance, poles=order,

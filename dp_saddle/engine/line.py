@@ -1466,7 +1466,6 @@ def facts_of(
     -------
     a list of dicts
     """
-    if isinstance(line, dict): return [line]             # they were said
     if hasattr(line, 'facts'): return line.facts(eps)
     low, mid, up = line.log_bounds(np.array([float(eps)]))[:, 0]
     return [{'kind': 'bounds of its own', 'gives': float(mid), 'errors': {'all': float(up - low)}}]

@@ -794,10 +794,25 @@ def epsilon(self:LineBatch, goal, high, side, floor):
     return best, guess, done & (good | (best <= floor))
 
 # %% ../../nbs/engine/many.ipynb #ca2bf53e
+_FEW_RECORDS = 256    # Tuning: on a line, they had better join others
+
 def _in_use(mixed):
     "Which kinds occur: a step between two kinds uses both. shape (kinds,)"
     used = mixed.counts.any(0) | mixed.steps.any(0)
     return used | np.append(False, used[:-1])
+
+def _joined(lines):
+    "A LinePlan: where few share a line, another that is as fine and as long serves them."
+    every = np.stack([lines.h, lines.nodes, lines.width], 1)
+    plans, which, size = np.unique(every, axis=0, return_inverse=True, return_counts=True)
+    which, (h, nodes, width) = which.ravel(), plans.T
+    for j in np.argsort(size, kind='stable'):
+        serves = (h <= h[j]) & (h*(nodes - 1) >= h[j]*(nodes[j] - 1)) & (width == width[j])
+        serves &= (size > 0) & (np.arange(len(size)) != j)
+        if size[j] >= _FEW_RECORDS or not serves.any(): continue
+        best = np.where(serves, nodes, inf).argmin()
+        which[which == j], size[best], size[j] = best, size[best] + size[j], 0
+    return LinePlan(lines.tilt, h[which], nodes[which].astype(int), width[which], lines.tail)
 
 # %% ../../nbs/engine/many.ipynb #879ab364
 def _jobs(family, tilt, mixed, K, eps, goal):
@@ -806,7 +821,7 @@ def _jobs(family, tilt, mixed, K, eps, goal):
     for i in np.unique(tilt):
         rows = np.flatnonzero(tilt == i)
         here, from_eps = mixed.of(rows), np.maximum(eps[rows] - _BEFORE/family.t[i], 0)
-        lines = _lines(family, i, here, _in_use(here), K[rows], from_eps, goal[rows])
+        lines = _joined(_lines(family, i, here, _in_use(here), K[rows], from_eps, goal[rows]))
         for plan, same in lines.shared():
             table = family.line(i, plan.h, plan.nodes, _in_use(here.of(same)), split)
             for some in np.array_split(same, ceil(same.size*plan.nodes/_BLOCK)):

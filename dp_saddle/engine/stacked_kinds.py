@@ -65,8 +65,8 @@ def kind_of(
 def _is_row(sigma, amounts, shares, rate):
     "Are noise and rate of such a kind those of a row?"
     noise, moved, several = sigma/amounts[-1], rate*fsum(shares), len(amounts) > 1
-    if not _LEAST_NOISE[several] <= noise <= _MOST_NOISE or moved > _MOST_RATE[several]: return False
-    return rate*min(shares) >= LEAST_SHARE
+    usual = _LEAST_NOISE[several] <= noise <= _MOST_NOISE and moved <= _MOST_RATE[several]
+    return usual and rate*min(shares) >= LEAST_SHARE
 
 def amounts_of(
     kind,  # as `kind_of` has it
