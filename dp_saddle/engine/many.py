@@ -197,24 +197,21 @@ def tilt_grid(
 
 # %% ../../nbs/engine/many.ipynb #ca6e0467
 def total_variation(
-    plrv,   # a PLRV
-    kinds,  # of how many kinds these will be added up
-):          # a number
+    plrv,  # a PLRV
+):         # a number
     """At least delta(0), whatever a sum of such numbers loses.
 
     Parameters
     ----------
     plrv
         a PLRV
-    kinds
-        of how many kinds these will be added up
 
     Returns
     -------
     a number
     """
     log_tv = log_curve(plrv, np.zeros(1), 1)[0]
-    return np.exp(min(log_tv, 0.))*(1 + (kinds + _SUM_EXTRA + _TV_ULPS)*ULP)
+    return np.exp(min(log_tv, 0.))*(1 + (_SUM_EXTRA + _TV_ULPS)*ULP)
 
 def total_variations(
     rows,  # Rows
@@ -321,7 +318,7 @@ for _k, _name in enumerate(('K', 'error', 'mixing', 'jump')):
 def tv(self:LossFamily):
     new = [j for j in range(len(self.steps)) if j not in self._tv]
     self._tv |= self._together(new, total_variations)
-    found = self._each(self._tv, lambda p: total_variation(p, 0))
+    found = self._each(self._tv, total_variation)
     return found*(1 + len(found)*ULP)
 
 # %% ../../nbs/engine/many.ipynb #5240c7de
@@ -611,8 +608,7 @@ def _lines(family, i, mixed, used, K, eps, goal):
     t, h = family.t[i], _spacings(family, i, K, eps, goal)
     s, tail = _tails(family, i, mixed, used)
     most = goal - _CUT + t*eps
-    def to_octave(reach): return 2.**np.ceil(np.log2(reach))
-    n, s, tail = _last_nodes(s, tail, most, h, family.most_nodes, to_octave)
+    n, s, tail = _last_nodes(s, tail, most, h, family.most_nodes, lambda s: 2.**np.ceil(np.log2(s)))
     excess = np.clip((tail - most)/_PIECES, 0, _MOST_WIDENED)
     w = np.minimum(_rounded_up(2/s*np.exp(excess)), min(_WIDEST, _WIDEST_TILT/t))
     w = np.where(tail > most, w, 0)
