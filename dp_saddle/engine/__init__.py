@@ -29,6 +29,11 @@ From `line`:
     CgfTable: One direction of one composition: K at real tilts, and the lines of [SP 23] planned
         from it
 
+From `gaussian_epsilons`:
+    gaussian_epsilon: eps of a mu-GDP mechanism at delta [GDP C.2]
+    gaussian_log_bounds: A Gaussian curve with its rounding [GDP C.2]
+    proved_epsilon: A bound of one side on the eps of a mu-GDP mechanism [GDP C.2]
+
 From `gaussian_rows`:
     epsilons_of_sampled: The eps of many runs of one kind of step each, as below, together, proved
 
@@ -105,11 +110,6 @@ From `cost_sums`:
     promised: A filter's budget, with all that rounding may let in
     RHO: divergences add: Feldman and Zrnic (2021)
 
-From `gaussian_epsilons`:
-    gaussian_epsilon: eps of a mu-GDP mechanism at delta [GDP C.2]
-    gaussian_log_bounds: A Gaussian curve with its rounding [GDP C.2]
-    proved_epsilon: A bound of one side on the eps of a mu-GDP mechanism [GDP C.2]
-
 From `residues`:
     GDPResidueFilter: A fully adaptive filter with a Gaussian budget, for eps-DP and for Gaussian
         steps, in any order: all steps together are `budget`-GDP, whoever chooses them
@@ -172,6 +172,7 @@ from ..base.doors import door
 __getattr__, __dir__, __all__ = door(__name__, {
     "smoothing": "", "solve": "facts_of NOTHING", "known_parts": "composed_atoms KnownPart widened",
     "line": "reach_of CgfTable",
+    "gaussian_epsilons": "gaussian_epsilon gaussian_log_bounds proved_epsilon",
     "endpoint_expansion": "", "largest_loss_levels": "", "transform_grids": "",
     "stacked_kinds": "", "small_losses": "", "gaussian_tables": "",
     "gaussian_rows": "epsilons_of_sampled", "gaussian_curves": "", "sorted_runs": "", "ways":
@@ -184,7 +185,6 @@ __getattr__, __dir__, __all__ = door(__name__, {
         "PRAWITZ_SUP smallest_moment_bound step_moments THREE_HALVES upper_gamma",
     "proved_expansions": "EdgeworthInterval transform_bound",
     "cost_sums": "CostFilter CostOdometer MU promised RHO",
-    "gaussian_epsilons": "gaussian_epsilon gaussian_log_bounds proved_epsilon",
     "residues": "GDPResidueFilter residue", "counted_norms": "noise_grid norm_counts",
     "record_engines": "chosen_rows noise_families table_delta table_epsilon table_mu table_renyi",
     "circles": "GridCurve infinite_part sum_on_circle",

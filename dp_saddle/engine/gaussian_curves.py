@@ -71,7 +71,7 @@ def of_run(self:Rows, n, goal, eps=None):
 def leading(self:Rows, n, goal):
     "(tilts, the leading order of log delta, but for -u eps), (2, tilts), of a table; or None."
     if (table := self.table_for(n, goal)) is None: return None
-    return table.u, n*table.K + table.poles - np.log(n*table.variance + table.second)/2
+    return table.u, table.of_steps(n).poles
 
 @patch
 def goals_at(self:Rows, n, eps):

@@ -88,6 +88,15 @@ class GaussianTable(NamedTuple):
     grid: object            # the coarse Grid that K_1 is of; of tables that are joined, theirs
     top: object = None      # K_1, rounded up, if one of two directions may be dismissed
 
+    def of_steps(self, n):
+        """Of n steps, (rows, 1): K, its second derivative with the poles; as mean the eps of each
+        saddle-point, as poles and factor log delta by the leading order and Chernoff's bound, but
+        for -u eps."""
+        K, variance = n*self.K, n*self.variance + self.second
+        order = K + self.poles - np.log(variance)/2
+        return self._replace(K=K, mean=n*self.mean - self.first, variance=variance, poles=order,
+                             factor=K + self.factor)
+
 # %% ../../nbs/engine/gaussian_tables.ipynb #208eb599
 @patch
 def above(self:Rows, g, P, K, error):
@@ -203,27 +212,43 @@ def cgfs_of(
     -------
     (K of the whole law, what it is off by at most), (rows, 2, tilts); or nan
     """
-    out, octaves = np.full((len(rows.every), 2, t.size), np.nan), np.floor(np.log2(t))
-    for some in np.split(np.arange(t.size), np.flatnonzero(np.diff(octaves)) + 1):
-        last = np.full(rows.mu.shape, t[some[-1]])
-        end = np.where(rows.adds, 1, 1 + last) + FAR[1]*rows.sigma
-        nodes = rows.coarse(last, end, _CLOSELY)[-1][:, 0]
-        fits = np.flatnonzero(nodes*rows.amounts < _TOGETHER)
-        amounts = np.full(len(fits), rows.amounts)
-        for i in like_blocks(nodes[fits], amounts, _TOGETHER):
-            r = fits[i]
-            with np.errstate(all='ignore'): found = rows.part(r).octave(last[r], end[r], t[some])
-            out[np.ix_(r, (0, 1), some)] = found
-    return out
+    octaves = np.split(t, np.flatnonzero(np.diff(np.floor(np.log2(t)))) + 1)
+    most = max(some.size for some in octaves)
+    each = np.array([np.pad(some, (0, most - some.size), 'edge') for some in octaves])
+    u, whole = np.repeat(each, len(rows.every), 0), rows.part(np.tile(rows.every, len(octaves)))
+    with np.errstate(all='ignore'):
+        found = whole.in_octaves(u).reshape(len(octaves), -1, 2, most)
+    return np.concatenate([own[..., :v.size] for own, v in zip(found, octaves, strict=True)], 2)
+
 
 # %% ../../nbs/engine/gaussian_tables.ipynb #67ab1e11
 @patch
-def octave(self:Rows, last, end, t):
-    "The same of tilts that share a grid."
-    (times, most), u = _FROM_ABOVE, np.tile(t, (len(last), 1))
-    P = self.first + self.sign*u
-    g, K, error, _ = self.sums(u, self.coarse(last, end, _CLOSELY))
-    off = self.above(g, P, K, error) - K
-    rho = np.where(self.adds, 0, np.exp(self.at_end(end, P) - K)/FAR[1])*self.few_digits(1 + t)
-    return np.where((off <= most)[:, None], np.stack([K, times*off + rho], 1), np.nan)
+def in_octaves(self:Rows, u):
+    "The same of rows that have a grid each for their tilts u, (rows, tilts), (rows, 2, tilts)."
+    last, P, out = u[:, -1:], self.first + self.sign*u, np.full((len(u), 2, u.shape[1]), np.nan)
+    end = np.where(self.adds, 1, 1 + last) + FAR[1]*self.sigma
+    coarse, at = self.coarse(last, end, _CLOSELY), np.where(self.adds, -inf, self.at_end(end, P))
+    nodes, wrong = coarse[-1][:, 0], self.few_digits(P)/FAR[1]
+    fits = np.flatnonzero(nodes*self.amounts < _TOGETHER)
+    for i in like_blocks(nodes[fits], np.full(len(fits), self.amounts), _TOGETHER):
+        r = fits[i]
+        K, off = self.part(r).octave([v[r] for v in coarse], u[r])
+        out[r] = np.stack([K, off + wrong[r]*np.exp(at[r] - K)], 1)
+        out[r] = np.where(np.isnan(out[r]), self.crude(u)[r], out[r])
+    return out
+
+@patch
+def octave(self:Rows, coarse, u):
+    "(K_1, 2x) of rows that share a number of nodes, by what `coarse` has; nan where x is larger."
+    (times, most), (g, K, error, _) = _FROM_ABOVE, self.sums(u, coarse)
+    off = self.above(g, self.first + self.sign*u, K, error) - K
+    return np.where(off <= most, (K, times*off), np.nan)
+
+
+# %% ../../nbs/engine/gaussian_tables.ipynb #40ccee95
+@patch
+def crude(self:Rows, u):
+    "(the middle of K's crude bracket at tilts u, half its width), (rows, 2, tilts)."
+    half = np.where(self.adds, -u*self.log_p, u*(1 + u)*self.mu**2/2)/2
+    return np.stack([half, half*(1 + TWICE*self.few_ulps)], 1)
 

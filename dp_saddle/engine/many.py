@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['FLAT', 'mixing_bounds', 'SplitCounts', 'split_steps', 'smaller_steps', 'tilt_grid',
-           'total_variation', 'LossFamily', 'LineTable', 'log_off', 'sum_rounding',
-           'tilted_sum', 'log_chernoff', 'LinePlan', 'RecordLines', 'LineBatch', 'Found',
-           'on_lines', 'Stretch', 'stretches']
+           'total_variation', 'total_variations', 'LossFamily', 'LineTable', 'log_off',
+           'sum_rounding', 'tilted_sum', 'log_chernoff', 'LinePlan', 'LineBatch',
+           'on_lines', 'stretches']
 
 # %% ../../nbs/engine/many.ipynb #6873b163
 import os
@@ -24,15 +24,16 @@ from dp_saddle.base import (
     capped_expm1,
     counted,
     log_chernoff_factor,
-    log_expm1,
     patch,
     safe_log,
 )
+from .gaussian_epsilons import gaussian_log_bounds
+from .gaussian_rows import log_aliases, rule
 from .gaussian_tables import cgfs_of
 from .line import log_curve
 from .smoothing import Smoothing
 from .solve import newton
-from .stacked_kinds import alike, decays_of, kind_of, lines_of, rows_of
+from .stacked_kinds import alike, decays_of, kinds_of, lines_of, rows_of, step_of
 from ..mechanisms import Gaussian
 from ..plrv import MAX_GRID
 
@@ -196,24 +197,39 @@ def tilt_grid(
 
 # %% ../../nbs/engine/many.ipynb #ca6e0467
 def total_variation(
-    plrv,   # a PLRV
-    kinds,  # of how many kinds these will be added up
-):          # a number
+    plrv,  # a PLRV
+):         # a number
     """At least delta(0), whatever a sum of such numbers loses.
 
     Parameters
     ----------
     plrv
         a PLRV
-    kinds
-        of how many kinds these will be added up
 
     Returns
     -------
     a number
     """
     log_tv = log_curve(plrv, np.zeros(1), 1)[0]
-    return np.exp(min(log_tv, 0.))*(1 + (kinds + _SUM_EXTRA + _TV_ULPS)*ULP)
+    return np.exp(min(log_tv, 0.))*(1 + (_SUM_EXTRA + _TV_ULPS)*ULP)
+
+def total_variations(
+    rows,  # Rows
+):         # of each row, 1-d; None of each where there are several amounts
+    """The same of sampled Gaussian steps, all together: the rate times that of the step.
+
+    Parameters
+    ----------
+    rows
+        Rows
+
+    Returns
+    -------
+    of each row, 1-d; None of each where there are several amounts
+    """
+    if rows.amounts > 1: return [None]*len(rows.every)
+    _, _, log_tv = gaussian_log_bounds(rows.mu[:, 0], np.zeros(len(rows.every)))
+    return rows.rate[:, 0]*np.exp(log_tv)*(1 + (_SUM_EXTRA + _TV_ULPS)*ULP)
 
 
 # %% ../../nbs/engine/many.ipynb #63d36bac
@@ -222,7 +238,8 @@ class LossFamily:
     by (`error`) and what mixing neighbours adds (`mixing`, `jump`), total variations (`tv`), and
     lines through the tilts. All is computed when it is first asked for, and kept."""
     def __init__(self,
-        steps,      # a list or array of mechanisms; for mixing, each with less loss than the last
+        steps,      # mechanisms, or kinds of rows (`sampled_kinds`), a list or array; for mixing,
+                    # each with less loss than the last
         direction,  # 'remove' or 'add'
         known=None, # a LossFamily of that direction: what it has of the same steps is taken from it
         tilts=None, # increasing, > 0, below the losses' largest; else a grid up to that
@@ -231,7 +248,8 @@ class LossFamily:
         """Parameters
         ----------
         steps
-            a list or array of mechanisms; for mixing, each with less loss than the last
+            mechanisms, or kinds of rows (`sampled_kinds`), a list or array; for mixing, each
+            with less loss than the last
         direction
             'remove' or 'add'
         known
@@ -241,27 +259,52 @@ class LossFamily:
         most_nodes
             of a line; 2048, if not given
         """
-        self.steps, self.direction = steps, direction
-        self.losses = [getattr(step, direction) for step in steps]
+        self.steps, self.direction, self.kinds = steps, direction, kinds_of(steps)
         self.most_nodes = _MAX_NODES if most_nodes is None else most_nodes
-        self.t = tilt_grid(self.losses) if tilts is None else tilts
-        self._decay, self._lines, self._cgfs, self._tv = {}, {}, {}, {}
+        self._losses, self._decay, self._lines, self._cgfs, self._tv = {}, {}, {}, {}, {}
+        self.t = tilt_grid(self._hardest()) if tilts is None else tilts
         if known is not None: self._take(known, known.places(self.t))
 
     def _each(self, kept, of):
         "of(loss), kept, for each loss."
-        for j, p in enumerate(self.losses):
-            if j not in kept: kept[j] = of(p)
-        return np.array([kept[j] for j in range(len(self.losses))])
+        return np.array([kept[j] if j in kept else kept.setdefault(j, of(self.loss(j)))
+                         for j in range(len(self.steps))])
+
+# %% ../../nbs/engine/many.ipynb #63d36bae
+@patch
+def step(self:LossFamily, j):
+    "The mechanism of a step."
+    return step_of(self.steps[j])
+
+@patch
+def loss(self:LossFamily, j):
+    "The loss of a step, made when it is first asked for."
+    if j not in self._losses: self._losses[j] = getattr(self.step(j), self.direction)
+    return self._losses[j]
+
+@patch(as_prop=True)
+def losses(self:LossFamily):
+    "All of them."
+    return [self.loss(j) for j in range(len(self.steps))]
+
+@patch
+def _hardest(self:LossFamily):
+    "The losses that need the most nodes: of kinds that differ in noise alone, that of the least."
+    found = {}
+    for j, kind in enumerate(self.kinds):
+        least = found.setdefault(kind[1:] if kind else j, j)
+        if kind and kind < self.kinds[least]: found[kind[1:]] = j
+    return [self.loss(j) for j in found.values()]
+
 
 # %% ../../nbs/engine/many.ipynb #63d36bad
 @patch(cached=True)
 def _tabulated(self:LossFamily):
     "K, what it is off by, and what mixing neighbours adds, each of shape (steps, tilts)."
-    new = [j for j in range(len(self.losses)) if j not in self._cgfs]
+    new = [j for j in range(len(self.steps)) if j not in self._cgfs]
     for j, found in self._together(new, lambda rows: cgfs_of(rows, self.t)).items():
         left = np.isnan(found[0])
-        if left.any(): found[:, left] = self.losses[j].known_cgfs(self.t[left])
+        if left.any(): found[:, left] = self.loss(j).known_cgfs(self.t[left])
         self._cgfs[j] = found
     K, error = self._each(self._cgfs, lambda p: p.known_cgfs(self.t)).swapaxes(0, 1)
     return K, error, *mixing_bounds(K, error)
@@ -273,7 +316,9 @@ for _k, _name in enumerate(('K', 'error', 'mixing', 'jump')):
 
 @patch(cached=True)
 def tv(self:LossFamily):
-    found = self._each(self._tv, lambda p: total_variation(p, 0))
+    new = [j for j in range(len(self.steps)) if j not in self._tv]
+    self._tv |= self._together(new, total_variations)
+    found = self._each(self._tv, total_variation)
     return found*(1 + len(found)*ULP)
 
 # %% ../../nbs/engine/many.ipynb #5240c7de
@@ -294,21 +339,17 @@ def _take(self:LossFamily, known, place):
 
 # %% ../../nbs/engine/many.ipynb #5240c7df
 @patch(cached=True)
-def _as_rows(self:LossFamily):
-    "{j: kind} of the losses that can be rows (engine/stacked_kinds)."
-    kinds = {j: kind_of(step) for j, step in enumerate(self.steps)}
-    return {j: kind for j, kind in kinds.items() if kind}
-
-@patch(cached=True)
 def smooth(self:LossFamily):
     "Are all of them Gaussian steps, sampled ones that can be rows or not sampled?"
-    return all(j in self._as_rows or type(step) is Gaussian for j, step in enumerate(self.steps))
+    return all(kind or type(step) is Gaussian
+               for kind, step in zip(self.kinds, self.steps, strict=True))
 
 @patch
 def _together(self:LossFamily, js, of):
     "{j: what of(Rows) says}, for those of the losses j that can be rows, if they are several."
-    js, out = [j for j in js if j in self._as_rows], {}
-    kinds = [self._as_rows[j] for j in js]
+    js, out = [j for j in js if self.kinds[j]], {}
+    if len(js) < _SEVERAL: return out
+    kinds = [self.kinds[j] for j in js]
     for places in (some for some in alike(kinds) if len(some) >= _SEVERAL):
         found = of(rows_of([kinds[k] for k in places], self.direction == 'add'))
         out.update((js[k], v) for k, v in zip(places, found, strict=True) if v is not None)
@@ -318,7 +359,7 @@ def _together(self:LossFamily, js, of):
 @patch
 def _rows(self:LossFamily, used, shapes, one):
     "one(j), a tuple of arrays, for each loss j in use, as rows of arrays that are 0 elsewhere."
-    out = [np.zeros((len(self.losses), *shape), kind) for shape, kind in shapes]
+    out = [np.zeros((len(self.steps), *shape), kind) for shape, kind in shapes]
     for j in np.flatnonzero(used):
         for array, row in zip(out, one(j), strict=True):
             array[j] = row
@@ -335,7 +376,7 @@ def decay(self:LossFamily, i, used):
     def one(j):
         "Of loss j alone; kept."
         if (i, j) not in self._decay:
-            self._decay[i, j] = np.logaddexp(*self.losses[j].decay(self.t[i], s))
+            self._decay[i, j] = np.logaddexp(*self.loss(j).decay(self.t[i], s))
         return self._decay[i, j],
     return s, self._rows(used, [((s.size,), float)], one)[0]
 
@@ -374,7 +415,7 @@ def _make_lines(self:LossFamily, i, h, n, js):
     many, some = n + min(n, max(_SHORT - n, _SPARE)), n + min(n//2, _SPARE)
     found = self._together(new, lambda rows: lines_of(rows, t, h, many))
     for j in new:
-        self._lines[i, h, j] = found.get(j) or self.losses[j].line(t, h*np.arange(some))
+        self._lines[i, h, j] = found.get(j) or self.loss(j).line(t, h*np.arange(some))
 
 # %% ../../nbs/engine/many.ipynb #0f68bc77
 def log_off(
@@ -503,7 +544,7 @@ def _tilts(family, spread, K, eps, goal):
 
 # %% ../../nbs/engine/many.ipynb #8c338209
 class LinePlan(NamedTuple):
-    """A line that records share.
+    """A line that records share; or the lines of some on one tilt, with arrays of shape (records,).
 
     Parameters
     ----------
@@ -515,37 +556,21 @@ class LinePlan(NamedTuple):
         how many
     width
         of a piece of the smoothing; 0: none
-    """
-    tilt: int     # which of the family's, an integer
-    h: float      # from node to node
-    nodes: int    # how many
-    width: float  # of a piece of the smoothing; 0: none
-
-class RecordLines(NamedTuple):
-    """The lines of some records on one tilt, each array of shape (records,).
-
-    Parameters
-    ----------
-    h
-        as in `LinePlan`
-    nodes
-        as in `LinePlan`
-    width
-        as in `LinePlan`
     tail
-        log of a bound on what lies beyond the last node
+        log of a bound on what lies beyond the last node, if it is one record's
     """
-    h: np.ndarray      # as in `LinePlan`
-    nodes: np.ndarray  # as in `LinePlan`
-    width: np.ndarray  # as in `LinePlan`
-    tail: np.ndarray   # log of a bound on what lies beyond the last node
+    tilt: int          # which of the family's, an integer
+    h: float           # from node to node
+    nodes: int         # how many
+    width: float       # of a piece of the smoothing; 0: none
+    tail: float = None # log of a bound on what lies beyond the last node, if it is one record's
 
-    def shared(self, tilt):
-        "(LinePlan, records that use it) for each different one on `tilt`, the longest first."
+    def shared(self):
+        "(LinePlan, records that use it) for each different one, the longest first."
         plans = set(zip(self.h, self.nodes, self.width, strict=True))
         for h, n, w in sorted(plans, key=lambda plan: -plan[1]):
             same = (self.h == h) & (self.nodes == n) & (self.width == w)
-            yield LinePlan(tilt, h, n, w), np.flatnonzero(same)
+            yield LinePlan(self.tilt, h, n, w), np.flatnonzero(same)
 
 # %% ../../nbs/engine/many.ipynb #8318bef2
 def _spacings(family, i, K, eps, goal):
@@ -570,27 +595,26 @@ def _tails(family, i, mixed, used):
     tail = np.minimum(split, mixed.steps @ np.maximum(c, below))
     return s, np.minimum.accumulate(tail, 1) - np.log(pi*s)
 
-def _last_nodes(s, tail, most, h, most_nodes):
-    "How many nodes, and the frequency of the table that they reach, an index, for each record."
+def _last_nodes(s, tail, most, h, most_nodes, round_up=np.asarray):
+    "(How many nodes, the frequency of the table that they reach, the tail there), each record's."
     reach = s[np.minimum((tail > most[:, None]).sum(1), len(s) - 1)]
-    n = np.minimum(np.ceil(2.**np.ceil(np.log2(reach))/h) + 1, most_nodes).astype(int)
-    end = np.searchsorted(s, (n - 1)*h*_EDGE, side='right') - 1
-    return n, np.maximum(end, 0)
+    n = np.minimum(np.ceil(round_up(reach)/h) + 1, most_nodes).astype(int)
+    end = np.maximum(np.searchsorted(s, (n - 1)*h*_EDGE, side='right') - 1, 0)
+    return n, s[end], tail[np.arange(len(h)), end]
 
 # %% ../../nbs/engine/many.ipynb #3421597c
 def _lines(family, i, mixed, used, K, eps, goal):
-    "A line on tilt i for each record, good to e^(goal - cut): RecordLines."
+    "A line on tilt i for each record, good to e^(goal - cut): a LinePlan."
     t, h = family.t[i], _spacings(family, i, K, eps, goal)
     s, tail = _tails(family, i, mixed, used)
     most = goal - _CUT + t*eps
-    n, end = _last_nodes(s, tail, most, h, family.most_nodes)
-    s, tail = s[end], tail[np.arange(len(h)), end]
+    n, s, tail = _last_nodes(s, tail, most, h, family.most_nodes, lambda s: 2.**np.ceil(np.log2(s)))
     excess = np.clip((tail - most)/_PIECES, 0, _MOST_WIDENED)
     w = np.minimum(_rounded_up(2/s*np.exp(excess)), min(_WIDEST, _WIDEST_TILT/t))
     w = np.where(tail > most, w, 0)
     pairs, place = np.unique(w + 1j*s, return_inverse=True)
     smoothed = [Smoothing(pair.real, _PIECES).log_bound(t, pair.imag) for pair in pairs]
-    return RecordLines(h, n, w, tail + np.array(smoothed)[place])
+    return LinePlan(i, h, n, w, tail + np.array(smoothed)[place])
 
 # %% ../../nbs/engine/many.ipynb #ae19990d
 class LineBatch:
@@ -639,9 +663,8 @@ class LineBatch:
 def _factor(self:LineBatch, h):
     "What each node's transform is multiplied with: the rule, smoothed [SP 23]; rounding of that."
     z, smoothing = self.t + 1j*self.s, Smoothing(self.width, _PIECES)
-    rule = (h/pi)/(z*(z + 1))
-    rule[0] /= 2
-    return rule*smoothing.transform(z), np.abs(rule)*smoothing.rounding(z)
+    weight = rule(z, h)
+    return weight*smoothing.transform(z), np.abs(weight)*smoothing.rounding(z)
 
 # %% ../../nbs/engine/many.ipynb #23e26df8
 _PIECE = 16           # Tuning: nodes whose terms are summed first
@@ -689,11 +712,9 @@ def _relative_error(self:LineBatch, table, mixed):
 def _set_alias(self:LineBatch, family, plan, K):
     "What the aliasing terms are bounded by: from the left; from the right, for all larger tilts u."
     i, u = plan.tilt, family.t[plan.tilt+1:]
-    self.left = -log_expm1(self.t*2*pi/plan.h)*(1 - _SCALE_ROUNDING)
-    factor, far = log_chernoff_factor(u), log_expm1((u - self.t)*2*pi/plan.h)
-    right = K[:, i+1:] + factor - far
-    right += _SCALE_ROUNDING*(np.abs(K[:, i+1:]) + np.abs(factor) + np.abs(far))
-    self.right, self.u = right, u*(1 - _SCALE_ROUNDING)
+    self.left, far = log_aliases(self.t, 2*pi/plan.h, u)
+    self.right = K[:, i+1:] + far + _SCALE_ROUNDING*(np.abs(K[:, i+1:]) + np.abs(far))
+    self.u = u*(1 - _SCALE_ROUNDING)
 
 @patch
 def _alias(self:LineBatch, eps):
@@ -733,23 +754,6 @@ def of(self:LineBatch, rows):
         setattr(out, name, getattr(self, name)[rows])
     return out
 
-# %% ../../nbs/engine/many.ipynb #4f2844be
-class Found(NamedTuple):
-    """Bounds of one side on the eps of each record, shape (records,).
-
-    Parameters
-    ----------
-    bound
-        proved
-    guess
-        where a better line should look
-    good
-        no better line is needed
-    """
-    bound: np.ndarray  # proved
-    guess: np.ndarray  # where a better line should look
-    good: np.ndarray   # no better line is needed
-
 # %% ../../nbs/engine/many.ipynb #4e9daaee
 @patch
 def _newton(self:LineBatch, goal, e, high, side, floor, best):
@@ -773,7 +777,8 @@ def _newton(self:LineBatch, goal, e, high, side, floor, best):
 @patch
 def epsilon(self:LineBatch, goal, high, side, floor):
     """Where the bound of that `side` is `goal`, a logarithm, between `floor` and `high`, arrays of
-    shape (records,): a Found, rounded away from the truth."""
+    shape (records,): (bounds that are proved, rounded away from the truth; where a better line
+    should look; is none needed?)."""
     e = np.where(floor > 0, floor, np.maximum(high - 2/self.t, 0))     # mostly remove costs more
     best = (high if side > 0 else floor).copy()
     best, done = self._newton(goal, e, high, side, floor, best)
@@ -782,7 +787,7 @@ def epsilon(self:LineBatch, goal, high, side, floor):
     gap += self.reach > _SHIFTED*best                       # of the certificate, in log delta
     guess = np.clip(best - side*gap/self.t, best/2, 2*best)
     good = gap < np.minimum(_GOOD, _OF_EPS*fall*best)
-    return Found(best, guess, done & (good | (best <= floor)))
+    return best, guess, done & (good | (best <= floor))
 
 # %% ../../nbs/engine/many.ipynb #ca2bf53e
 _FEW_RECORDS = 256    # Tuning: on a line, they had better join others
@@ -793,7 +798,7 @@ def _in_use(mixed):
     return used | np.append(False, used[:-1])
 
 def _joined(lines):
-    "RecordLines: where few share a line, another that is as fine and as long serves them."
+    "A LinePlan: where few share a line, another that is as fine and as long serves them."
     every = np.stack([lines.h, lines.nodes, lines.width], 1)
     plans, which, size = np.unique(every, axis=0, return_inverse=True, return_counts=True)
     which, (h, nodes, width) = which.ravel(), plans.T
@@ -803,7 +808,7 @@ def _joined(lines):
         if size[j] >= _FEW_RECORDS or not serves.any(): continue
         best = np.where(serves, nodes, inf).argmin()
         which[which == j], size[best], size[j] = best, size[best] + size[j], 0
-    return RecordLines(h[which], nodes[which].astype(int), width[which], lines.tail)
+    return LinePlan(lines.tilt, h[which], nodes[which].astype(int), width[which], lines.tail)
 
 # %% ../../nbs/engine/many.ipynb #879ab364
 def _jobs(family, tilt, mixed, K, eps, goal):
@@ -813,7 +818,7 @@ def _jobs(family, tilt, mixed, K, eps, goal):
         rows = np.flatnonzero(tilt == i)
         here, from_eps = mixed.of(rows), np.maximum(eps[rows] - _BEFORE/family.t[i], 0)
         lines = _joined(_lines(family, i, here, _in_use(here), K[rows], from_eps, goal[rows]))
-        for plan, same in lines.shared(i):
+        for plan, same in lines.shared():
             table = family.line(i, plan.h, plan.nodes, _in_use(here.of(same)), split)
             for some in np.array_split(same, ceil(same.size*plan.nodes/_BLOCK)):
                 yield plan, table, rows[some], lines.tail[some]
@@ -862,34 +867,15 @@ def on_lines(
             job.result()
 
 # %% ../../nbs/engine/many.ipynb #6bc57e05
-class Stretch(NamedTuple):
-    """Neighbouring prefixes of a schedule, and a line for them.
-
-    Parameters
-    ----------
-    table
-        of the family
-    which
-        of the stretches that were asked for
-    tail
-        log of a bound on what lies beyond the last node, for its first prefix
-    """
-    plan: LinePlan
-    table: LineTable  # of the family
-    which: int        # of the stretches that were asked for
-    tail: float       # log of a bound on what lies beyond the last node, for its first prefix
-
 def _plans(family, i, first, last, used, K, eps, goal):
-    "RecordLines on tilt i that serve from the records `first` up to `last`, not smoothed."
+    "A LinePlan on tilt i that serves from the records `first` up to `last`, not smoothed."
     t, goals = family.t[i], np.full(len(K), goal)
     h = np.minimum(*(_spacings(family, i, k, np.maximum(e - _BEFORE/t, 0), goals)
                      for k, e in zip((tilted_sum(family, *first), K), eps, strict=True)))
     s, tail = _tails(family, i, first, used)
     most = goal - _CUT + t*np.maximum(eps[0] - _BEFORE/t, 0)
-    reach = s[np.minimum((tail > most[:, None]).sum(1), len(s) - 1)]
-    n = np.minimum(np.ceil(reach/h) + 1, family.most_nodes).astype(int)
-    end = np.maximum(np.searchsorted(s, (n - 1)*h*_EDGE, side='right') - 1, 0)
-    return RecordLines(h, n, 0*h, tail[np.arange(len(h)), end])
+    n, _, tail = _last_nodes(s, tail, most, h, family.most_nodes)
+    return LinePlan(i, h, n, 0*h, tail)
 
 # %% ../../nbs/engine/many.ipynb #f60d96c0
 def stretches(
@@ -897,8 +883,8 @@ def stretches(
     first, last,  # the records at the ends of each stretch, two SplitCounts
     eps,          # what is known of eps at both, nats, two arrays
     goal,         # log of the delta that is asked for
-):
-    """A Stretch for each of them, those of one line one after the other.
+):                # (LinePlan, with the tail of its first prefix; LineTable; which of the stretches)
+    """A line for each of them, those of one line one after the other.
 
     Parameters
     ----------
@@ -910,6 +896,10 @@ def stretches(
         what is known of eps at both, nats, two arrays
     goal
         log of the delta that is asked for
+
+    Returns
+    -------
+    (LinePlan, with the tail of its first prefix; LineTable; which of the stretches)
     """
     K = tilted_sum(family, *last)
     tilt, _ = _tilts(family, last.spread, K, eps[1], np.full(len(K), goal))
@@ -917,6 +907,6 @@ def stretches(
         rows = np.flatnonzero(tilt == i)
         ends, used = (first.of(rows), last.of(rows)), _in_use(last.of(rows))
         lines = _plans(family, i, *ends, used, K[rows], [e[rows] for e in eps], goal)
-        for plan, same in lines.shared(i):
+        for plan, same in lines.shared():
             table = family.line(i, plan.h, plan.nodes, used, last.spread.any())
-            for j in same: yield Stretch(plan, table, int(rows[j]), float(lines.tail[j]))
+            for j in same: yield plan._replace(tail=float(lines.tail[j])), table, int(rows[j])

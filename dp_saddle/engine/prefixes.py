@@ -6,12 +6,13 @@
 __all__ = ['Schedule', 'families_for', 'prefix_epsilon']
 
 # %% ../../nbs/engine/prefixes.ipynb #2af71d54
-from math import ceil, log, log2, pi
+from math import ceil, log, log2
 from typing import NamedTuple
 
 import numpy as np
 
 from ..base import TINY, ULP, capped_exp, capped_expm1, counted, log_chernoff_factor, patch
+from .gaussian_rows import rule
 from dp_saddle.engine.many import (
     FLAT,
     LossFamily,
@@ -133,13 +134,10 @@ def families_for(
 # %% ../../nbs/engine/prefixes.ipynb #f6fac7f5
 class _Line:
     "Prefixes of one stretch on their line: log of each term, and what all of it is off by."
-    def __init__(self, family, stretch, first, last, steps):
-        plan, table = stretch.plan, stretch.table
+    def __init__(self, family, plan, table, first, last, steps):
         self.t, self.s = family.t[plan.tilt], plan.h*np.arange(plan.nodes)
         z = self.t + 1j*self.s
-        factor = (plan.h/pi)/(z*(z + 1))
-        factor[0] /= 2
-        self.bend, start = np.abs(z)**2/2, np.log(factor)
+        self.bend, start = np.abs(z)**2/2, np.log(rule(z, plan.h))
         self.tables = table.K, table.change.real.copy(), table.change.imag.copy()
         starts = zip(self.tables, (0., start.real, start.imag), strict=True)
         self.last = [first.counts @ array + begin for array, begin in starts]
@@ -150,7 +148,7 @@ class _Line:
         over += (1 + many)*(last.counts @ (table.error[:, None] + off))
         if table.mixing is not None: over += (1 + many)*(last.spread @ table.mixing)
         self.over, first_base = over, first.counts @ table.K
-        self.tail = capped_exp(stretch.tail - first_base + over[0] + self.scale)
+        self.tail = capped_exp(plan.tail - first_base + over[0] + self.scale)
 
 # %% ../../nbs/engine/prefixes.ipynb #86b754df
 def _running(array, schedule, steps):
@@ -234,13 +232,13 @@ def _fill(family, schedule, marks, table, spans, eps, delta, out, good):
     before, first, last = (split_steps(table[spans + k]) for k in (-1, 0, 1))
     goal, steps = log(delta), first.counts - before.counts
     found = stretches(family, first, last, (eps[spans], eps[spans + 1]), goal)
-    for stretch in counted(found, 'stretch'):
-        i = spans[stretch.which]
+    for plan, kinds, which in counted(found, 'stretch'):
+        i = spans[which]
         begin, end = marks[i], marks[i + 1]
-        ends = [SplitCounts(*(v[stretch.which] for v in m)) for m in (first, last)]
-        line, size = _Line(family, stretch, *ends, end - begin), _TERMS//stretch.plan.nodes
+        ends = [SplitCounts(*(v[which] for v in m)) for m in (first, last)]
+        line, size = _Line(family, plan, kinds, *ends, end - begin), _TERMS//plan.nodes
         growth = line.grows(eps[i])
-        earlier = steps[stretch.which] @ growth
+        earlier = steps[which] @ growth
         guess = _guesses(growth, schedule, slice(begin, end), earlier, eps[i - 1:i + 2])
         for at in range(begin, end - 1, size):
             some = slice(at, min(at + size, end - 1))

@@ -108,7 +108,7 @@ def _cap_by_largest(families, steps, bound, least, ask):
     lower = steps.any(1) & (bound > least(SplitCounts(counts, counts, 0*counts)))
     for j in np.unique(first[lower]):
         rows = np.flatnonzero((first == j) & lower)
-        run = int(counts[rows[0], j])*families[0].steps[j]
+        run = int(counts[rows[0], j])*families[0].step(j)
         bound[rows] = np.minimum(bound[rows], ask(run, rows))
 
 def _least_epsilons(family, mixed, delta):

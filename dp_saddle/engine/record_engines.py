@@ -18,7 +18,7 @@ from ..base import TINY, checks, log_chernoff_factor, quoted
 from .counted_norms import gaussian_deltas, gaussian_epsilons, gaussian_mus
 from .many import LossFamily, mixing_bounds, split_steps, tilted_sum
 from .record_bounds import delta_bounds, dominating_mu, epsilon_bounds
-from ..mechanisms import Gaussian, PoissonSubsampled
+from .stacked_kinds import sampled_kinds, step_of
 from ..plrv import Bounds
 
 # %% ../../nbs/engine/record_engines.ipynb #e4617e06
@@ -34,13 +34,13 @@ _NODES_A_SECOND, _LONG = 3e4, 1.5 # of all noises, tables and lines; seconds tha
 @lru_cache(_KEPT_GRIDS)
 def noise_families(grid, rate):
     "A LossFamily of the steps at these noises for each direction; rate 1 has but one."
-    steps = [PoissonSubsampled(base=Gaussian(sigma=float(s)), rate=rate) for s in grid]
+    steps = sampled_kinds(map(float, grid), rate)
     if sys.stderr.isatty(): _say_price(steps)
     return [LossFamily(steps, top) for top in (('remove',) if rate == 1 else ('remove', 'add'))]
 
 def _say_price(steps):
     "A line on the terminal, where tables will take long."
-    seconds = sum(float(step.remove.nodes_at(1.)) for step in steps)/_NODES_A_SECOND
+    seconds = sum(float(step_of(step).remove.nodes_at(1.)) for step in steps)/_NODES_A_SECOND
     if seconds > _LONG:
         print(f"{len(steps)} noise levels are tabulated, once for this grid and rate: "
               f"about {seconds:.0f} s", file=sys.stderr, flush=True)
