@@ -126,7 +126,7 @@ def test_few_rare_steps_on_a_long_line(setting):
     pair = rows.pair_of(*one(*setting[:2]))
     *_, line = planned(pair, *setting[2:])
     kept = [v for each in (pair, *pair.each) for v in each.known.values()]
-    assert max(max(sizes(v), default=0) for v in kept) < 1 << 13 < line.c.shape[1]
+    assert max(max(sizes(v), default=0) for v in kept) < 1 << 14 < line.c.shape[1]
 
 def sizes(kept):
     "Of the arrays in what is kept."

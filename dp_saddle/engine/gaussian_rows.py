@@ -72,7 +72,7 @@ _NEAR_ONE = 1/4        # of 1, in a logarithm in the precision of the nodes
 # Tuning: only time and width depend on it. The table and the plan.
 _LAST_STEP = 1/32                        # which is a power of 2, or of 2^(1/32)
 _LAST_TILT = 2.5, 2., 6., 10.     # the last, a and b of a normal loss' tilt: removing, adding
-_APART = 4.                       # std: how far hits are, where they are all
+_RARE, _APART = (2.3, 5.), 4.     # no larger than where hits are all; std: how far these are, then
 _LOST, _HARM = .3, 3.             # of what rounding moves delta by: what an end may lose; may do
 _SPARE = 2.                       # nats of room beyond that, where the end is chosen
 _NEVER = np.append(FALLS, np.inf)       # and where it has not fallen
@@ -86,11 +86,13 @@ _FIRST_CUT = 1.4                  # what a first grid serves, likewise
 _END_STEP = log(2)/16                       # ends are powers of e^this; every second one
 _LATER = 2*_END_STEP*np.arange(36)          # of the following is tried
 ALIKE, _WITHIN, _AWAY = (1, 2), (.75, .25), .1   # classes in an octave of n, of log delta; place
-_ROOM, ALONE = 1.2, 1e5           # so much longer there; more steps are alone
+_ROOM, ALONE, _BELOW = 1.2, 1e5, 4.   # so much longer there; more steps are alone; t eps > -4
 _SURE = 1.                        # nats by which one direction is smaller, to be dismissed
+_FAR_BELOW = .72                  # a tilt so much below the saddle-point: eps is not known yet
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #92ad7066
 # Tuning: only time and width depend on it. Grids, lines, searches.
+_LITTLE = 1e-9                    # by which another direction is smaller
 _STRIP = 5e-12                    # what strips may add in all steps
 _MOST_NODES = 1 << 17             # of a line, and of lines of several kinds at a time
 _LONG, _FINE = 1 << 12, 1 << 12   # nodes of lines that are not kept, or have others beside; that
@@ -160,10 +162,12 @@ def reach(self:Rows, n, goal):
 @patch
 def shorter(self:Rows, n, goal, end, most, last):
     "The same, where an end does harm before the last tilt is reached: before hits are all."
-    hits, finer = self.hits_only(n, goal), 1/TILTS[-2]
-    end, tilt = self.later(end, most, np.where(self.adds, -inf, np.minimum(last, hits)))
+    hits, (rare, more), finer = self.hits_only(n, goal), _RARE, 1/TILTS[-2]
+    rare = rare*np.minimum.reduce((1 - self.log_q)/self.means**2, 1, keepdims=True)
+    wish = np.where(hits < inf, last, np.minimum(last, rare + more))
+    end, tilt = self.later(end, most, np.where(self.adds, -inf, np.minimum(wish, hits)))
     tilt = finer*np.where(end < hits + 1, np.maximum(hits, finer*tilt), hits)
-    wish = np.exp2(_LAST_STEP*np.floor(np.log2(np.minimum(last, tilt))/_LAST_STEP))
+    wish = np.exp2(_LAST_STEP*np.floor(np.log2(np.minimum(wish, tilt))/_LAST_STEP))
     return np.where(self.adds, last, wish), end
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #ae9f6d61
@@ -179,6 +183,7 @@ class _Plan(NamedTuple):
     guess: np.ndarray   # of the cut
     digits: np.ndarray  # nats by which its terms may be larger than their sum, in its class, about
     lined: np.ndarray   # has the row a line?
+    sure: np.ndarray    # is eps known well enough to dismiss the other direction?
     ok: np.ndarray      # can it be trusted?
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #ae9f6d62
@@ -217,14 +222,15 @@ def table_for(self:Rows, n, goal):
 # %% ../../nbs/engine/gaussian_rows.ipynb #b48228b5
 @patch
 def guessed(self:Rows, steps, goal):
-    "eps by the leading order or, if smaller, Chernoff's bound, (rows, 1)."
+    "(eps by the leading order or, if smaller, Chernoff's bound, the saddle-point), (rows, 1)."
     u, eps, r = steps.u, steps.mean, self.every
     order = steps.poles - eps*u
     k = np.minimum(np.maximum(np.add.reduce(order > goal, 1), 1), TILTS.size - 1)
     a, b = order[r, k - 1], order[r, k]
     e = eps[r, k - 1] + (a - goal[:, 0])/(a - b)*(eps[r, k] - eps[r, k - 1])
     most = ((steps.factor - goal)/u).min(1)
-    return np.where((e > 0) & (e < most), e, most)[:, None]
+    saddle = np.where(order[r, -1] > goal[:, 0], inf, u[r, k])
+    return np.where((e > 0) & (e < most), e, most)[:, None], saddle[:, None]
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #b48228b6
 @patch
@@ -256,17 +262,26 @@ def tilts(self:Rows, steps, n, goal, e, last=inf):
 def placed(self:Rows, table, n, goal, known=None, near=None):
     "The _Plan: removing above, adding below; or of rows that are dismissed if `known` eps do."
     steps, u, half = table.of_steps(n), table.u, len(n)//2
-    e, last = (self.guessed(steps, goal), inf) if near is None else (near, FALLS[-1])
+    e, saddle = self.guessed(steps, goal)
+    last = inf
+    if near is not None: e, last = near, FALLS[-1]
     t, X, cut, cost, digits, i, j = self.tilts(steps, n, goal, e, last)
-    if known is None: known = np.concatenate([e[:half], e[:half]])
+    sure = (t > _FAR_BELOW*saddle) | self.adds
+    if known is None and not sure.all():
+        r = np.flatnonzero(~sure)
+        least = np.minimum(e, np.roll(e, half))[r]
+        few = _some(steps._replace(grid=None), r)
+        lines = self.part(r).tilts(few, n[r], goal[r], np.sqrt(e[r]*least))
+        _put((t, X, cut, cost, digits, i, j, e), r, (*lines, least))
+    if known is None: known = np.concatenate([e[:half], e[:half]])*(1 - _LITTLE)
     over = steps.factor - u*known
     little = self.adds & (over.min(1, keepdims=True) < goal - _SURE)
     if little.any(): j = np.where(little[:, 0], over.argmin(1), j)
-    ok, r = cost < inf, self.every
+    ok, r = (cost < inf) & (t*e > -_BELOW), self.every
     if near is None: ok &= X*cut < 2*pi*_MOST_NODES
     about = goal + t*e - steps.K[r, i][:, None]
     return _Plan(about, t, u[r, j][:, None], j[:, None], None, table.end, X, cut,
-                 np.maximum(digits, 0) - _AWAY*goal, ~little, ok | little)
+                 np.maximum(digits, 0) - _AWAY*goal, ~little, sure, ok | little)
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #b48228b9
 @patch
@@ -536,7 +551,7 @@ def ready(self:Rows, least, n, goal):
     "The _CachedPlan of both directions, or of removing where adding has no line or waits."
     if (table := self.table_for(n, goal)) is None: return _CachedPlan()
     plan = self.placed(table, *np.full((2, 2, 1), [[[n]], [[goal]]]))
-    long, together = plan.long[0], plan.lined.all()
+    long, together = plan.long[0], (plan.sure & plan.lined).all()
     if together and not long:
         plan = plan._replace(top=self.rounded_up(table, plan.place))
         found = self.with_step(table, plan, least, n)
@@ -853,7 +868,7 @@ def epsilon_of_sampled(
 # %% ../../nbs/engine/gaussian_rows.ipynb #588fd1c9
 # Tuning: only time and memory depend on it. Many runs at once.
 _TOGETHER = 1 << 11, 1 << 17            # nodes of tables, of increments
-_UNKNOWN = *[np.nan]*9, True, False       # a _Plan of nothing
+_UNKNOWN = *[np.nan]*9, True, True, False       # a _Plan of nothing
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #01rowsboth
 def both_ways(
@@ -897,10 +912,12 @@ def plans(self:Rows, n, goal, known=None):
 # %% ../../nbs/engine/gaussian_rows.ipynb #04fffa6d
 @patch
 def together(self:Rows, n, goal):
-    "The _Found of all rows; adding waits for removing where it has no line."
-    half, found = len(n)//2, self.solve(self.plans(n, goal), self.every, n, goal)
+    "The _Found of all rows; adding waits for removing where eps is not known before."
+    half, plan = len(n)//2, self.plans(n, goal)
+    sure = np.concatenate([np.full(half, True), plan.sure[:half, 0]])
+    found = self.solve(plan, np.flatnonzero(sure), n, goal)
     known = np.tile(found.ends[:half, :1], (2, 1))
-    settled = (found.lined | _is_below(found, goal, known))[:, 0]
+    settled = sure & (found.lined | _is_below(found, goal, known))[:, 0]
     wait = half + np.flatnonzero(found.good[:half, 0] & ~settled[half:])
     if not wait.size: return found
     some = self.part(wait)
@@ -1144,7 +1161,7 @@ def bounds(self:_MixedRun, delta):
     plan = self.pair.placed(_joined([one, two]), ones, goal)
     if not (first := self.found(0, _some(plan, [0]), own[0], goal[:1])): return None
     adding = _some(plan, [1])
-    if not adding.lined:                     # now that removing's is known
+    if not (plan.sure[0] and adding.lined):                     # now that removing's is known
         adding = self.pair.each[1].placed(two, ones[1:], goal[1:], first.ends[:, :1])
     if not (second := self.found(1, adding, own[1], goal[1:])): return None
     found = _Found(*map(np.concatenate, zip(first, second, strict=True)))
