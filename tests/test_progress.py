@@ -52,7 +52,7 @@ def lines():
     (lambda: certify(100*SAMPLED, delta=1e-5), ('certify', 'epsilon')),
     (lambda: exponential_epsilon(eps=.1, steps=20, delta=1e-5), ('exponential_epsilon', 'shift')),
     (lambda: ContourAccountant(40*SAMPLED + 50*RARE).epsilon(1e-5), ('epsilon',)),
-    (lambda: TiltedFFT(2*SAMPLED, mesh=.01), ('grid', 'side 2 of 2')),
+    (lambda: TiltedFFT(2*SAMPLED, mesh=.01), ('grid', 'curve 2 of 2')),
 ])
 def test_what_is_told(monkeypatch, lines, ask, words):
     "The outermost task first, and a word for all within; an empty line at the end."

@@ -9,7 +9,7 @@ __all__ = ['TABLE_ROUNDING', 'LOG_SMALLEST', 'FINE', 'BELOW_CHERNOFF', 'BETWEEN'
            'SingleStepTable']
 
 # %% ../../nbs/engine/line.ipynb #787d4058
-from functools import cache, partial
+from functools import partial
 from math import ceil, exp, inf, log, log2, sqrt
 from typing import NamedTuple
 
@@ -996,15 +996,18 @@ def formula(
     -------
     a Curve
     """
-    def bound(eps, side):
-        return widened_to(side, partial(log_delta, side=side), eps, allowance, reach)
-    def log_bounds(eps):
-        return np.logaddexp([bound(eps, -1), log_delta(eps), bound(eps, 1)], log_p_inf)
-    def facts(eps):
-        low, mid, up = log_bounds(np.array([eps]))[:, 0]
-        errors = {'rounding': float(up - low)}
-        return [{'kind': 'formula', **kind, 'gives': float(mid), 'errors': errors}]
-    return Curve(log_bounds, lambda eps: eps, lambda shift: 0., facts)
+    log_bounds = partial(_formula_bounds, log_delta, allowance, reach, log_p_inf)
+    facts = partial(_formula_facts, log_bounds, {'kind': 'formula', **kind})
+    return Curve(log_bounds, np.positive, np.zeros_like, facts)
+
+def _formula_bounds(log_delta, allowance, reach, log_p_inf, eps):
+    low, up = (widened_to(side, partial(log_delta, side=side), eps, allowance, reach)
+               for side in (-1, 1))
+    return np.logaddexp([low, log_delta(eps), up], log_p_inf)
+
+def _formula_facts(log_bounds, kind, eps):
+    low, mid, up = log_bounds(np.array([eps]))[:, 0]
+    return [kind | {'gives': float(mid), 'errors': {'rounding': float(up - low)}}]
 
 # %% ../../nbs/engine/line.ipynb #faacc7cb
 def outcomes_of(plrv, most=FEW_OUTCOMES, of=composed_atoms):
@@ -1029,11 +1032,13 @@ def curve_of(
     -------
     function of (eps, side=0), for `formula`
     """
-    def few(eps, side=0): return log_delta_of_atoms(eps, losses + side*errors, logp)
-    @cache
-    def sums(side): return SharedSums(losses + side*errors, logp)
-    def many(eps, side=0): return sums(side)(eps)
-    return few if len(losses) <= FEW_OUTCOMES else many
+    return partial(_log_delta_moved, losses, logp, errors, {})
+
+def _log_delta_moved(losses, logp, errors, sums, eps, side=0):
+    "`sums` has what is made once for a side."
+    if len(losses) <= FEW_OUTCOMES: return log_delta_of_atoms(eps, losses + side*errors, logp)
+    if side not in sums: sums[side] = SharedSums(losses + side*errors, logp)
+    return sums[side](eps)
 
 # %% ../../nbs/engine/line.ipynb #b5e262f0
 def _closed_form(plrv, reach, log_p_inf):
@@ -1044,8 +1049,7 @@ def _closed_form(plrv, reach, log_p_inf):
     if enumerated: return enumerated
     (loss, n), *more = plrv.parts
     if more or n > 1 or not loss.closed: return None
-    def alone(eps, side=0): return loss.log_delta(eps)
-    found = formula(alone, FORM_ULPS*ULP, reach, log_p_inf)
+    found = formula(partial(_log_delta_of, loss), FORM_ULPS*ULP, reach, log_p_inf)
     if not isinstance(loss, GaussianLoss): return found
     return found._replace(inverse=partial(epsilon_of_mu, loss.mu))
 
@@ -1056,6 +1060,8 @@ def _enumerated(plrv, log_p_inf, most, of=composed_atoms):
     if outcomes is None: return None
     curve, kind = curve_of(*outcomes), {'kind': 'outcomes', 'outcomes': len(outcomes[0])}
     return formula(curve, ULP*(FORM_ULPS + ATOM_ULPS*gammaln(2 + steps)), 0., log_p_inf, **kind)
+
+def _log_delta_of(loss, eps, side=0): return loss.log_delta(eps)
 
 def _no_loss(eps, side=0):
     "log (1 - e^eps)_+."

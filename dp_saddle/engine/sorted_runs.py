@@ -114,6 +114,8 @@ class LineCache:
     "The lines of the last sum, by what they are of: some may serve where eps has moved to."
     def __init__(self): self.lines, self.eps, self.goal = {}, np.zeros(0), None
 
+    def __reduce__(self): return LineCache, ()     # a copy begins anew
+
     def line(self, summed, eps, goal):
         "What `summed`, a function of {what: line}, makes of those that serve, and others."
         serving = self._serving(eps, goal.tolist())

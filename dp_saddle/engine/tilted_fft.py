@@ -217,7 +217,7 @@ def _as_one(dots, weights, p, mesh, up):
 def _marked(plrv, mesh, side, marks):
     "The dots of both directions to a side; `marks` has those of before."
     reverse = plrv.reverse
-    for loss in (plrv, reverse):
+    for loss in counted((plrv, reverse), 'curve'):
         if (loss, mesh, side) not in marks: marks[loss, mesh, side] = _mark(loss, mesh, side)
     D, E = marks[plrv, mesh, side], marks[reverse, mesh, side].copy()
     E[0] = D[0] + plrv.p_inf - reverse.p_inf                     # the same at eps = 0
