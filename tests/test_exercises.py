@@ -64,7 +64,7 @@ def test_names_of_later_cells(afresh):
 
 
 # What an exercise needs takes as long as its chapter; the notebooks' own tests run every solution.
-QUICK = '02_mechanisms', 'sampling/lognormal_means', '10_accounting', 'preface'
+QUICK = '02_mechanisms', 'sampling/lognormal_means', 'preface'
 # (Which pages have a Check is asked within the tests: to make all pages takes seconds.)
 PAGES = [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in book.names()]
 
