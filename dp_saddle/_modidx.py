@@ -5701,6 +5701,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                       'dp_saddle/sampling/correlated_noise.py'),
                                                      'dp_saddle.sampling.correlated_noise._look_above': ( 'sampling/correlated_noise.html#_look_above',
                                                                                                           'dp_saddle/sampling/correlated_noise.py'),
+                                                     'dp_saddle.sampling.correlated_noise._parted': ( 'sampling/correlated_noise.html#_parted',
+                                                                                                      'dp_saddle/sampling/correlated_noise.py'),
                                                      'dp_saddle.sampling.correlated_noise._phase': ( 'sampling/correlated_noise.html#_phase',
                                                                                                      'dp_saddle/sampling/correlated_noise.py'),
                                                      'dp_saddle.sampling.correlated_noise._product': ( 'sampling/correlated_noise.html#_product',

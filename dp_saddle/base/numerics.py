@@ -238,8 +238,9 @@ def by_halves(
     shape (...)
     """
     while len(terms) > 1:
-        half = len(terms)//2
-        terms = np.concatenate([terms[:half] + terms[half:2*half], terms[2*half:]])
+        half, odd = divmod(len(terms), 2)
+        sums = terms[:half] + terms[half:2*half]
+        terms = np.concatenate([sums, terms[-1:]]) if odd else sums
     return terms[0]
 
 def tail_sums(

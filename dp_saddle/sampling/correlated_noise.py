@@ -248,12 +248,14 @@ def left_out(self:LognormalChain,
     return (found + _UNDER*self.integrals*len(at.x))*(1 + _SUM_ROUNDING)
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f111
-def _product(a, b):
+def _parted(a):
+    "Sixteen columns together, shape (parts, rows, 16): what a product asks of a matrix."
+    a = np.concatenate([a, np.zeros((len(a), -a.shape[1] % _SIDE))], axis=1)
+    return np.ascontiguousarray(a.reshape(len(a), -1, _SIDE).swapaxes(0, 1))
+
+def _product(parts, b):
     "a @ b: sixteen terms in any order, these sums by halves."
-    rest = -len(b) % _SIDE
-    a = np.concatenate([a, np.zeros((len(a), rest))], axis=1)
-    b = np.concatenate([b, np.zeros((rest, b.shape[1]))])
-    parts = a.reshape(len(a), -1, _SIDE).swapaxes(0, 1)
+    b = np.concatenate([b, np.zeros((-len(b) % _SIDE, b.shape[1]))])
     return by_halves(parts @ b.reshape(-1, _SIDE, b.shape[1]))
 
 def _kernel(at, t, s):
@@ -285,7 +287,8 @@ def _step(self:LognormalChain, at, a, s):
     of_come = of_come + _KERNEL_ULPS*(a*at.x/s)[:, None]**2
     of_turn = (1 + (1 - a)**2)*(at.tau/s)**2
     of_go = of_go + _KERNEL_ULPS*((at.x/s)[:, None]**2 + of_turn) + _TERM_ULPS + log2(len(at.x))
-    return _kernel(at, (at.x[:, None] - a*at.x)/s, s), come, of_come, go, of_go
+    N = _parted(_kernel(at, (at.x[:, None] - a*at.x)/s, s))
+    return N, come, of_come, go, of_go
 
 @patch
 def _start(self:LognormalChain, at): return at.x == 0
