@@ -4,11 +4,12 @@
 
 # %% auto #0
 __all__ = ['TILTS', 'PARTS', 'LognormalChain', 'Lattice', 'Contour', 'chain_of', 'chains_around',
-           'covering', 'LognormalPairs', 'pairs_of', 'LognormalBands', 'ring_of',
-           'bands_of', 'kernels_around', 'CorrelatedLoss', 'CorrelatedBins']
+           'covering', 'LognormalPairs', 'pairs_of', 'LognormalBands', 'bands_of',
+           'kernels_around', 'CorrelatedLoss', 'CorrelatedBins']
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f103
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import ceil, exp, inf, log, log2, pi, sqrt
 from typing import NamedTuple
 
@@ -29,7 +30,7 @@ from ..mechanisms import Gaussian, Mechanism
 from ..plrv import PLRV, GaussianLoss
 from .bins import BallsInBins
 from .lognormal_means import even_step
-from .matrix_factorizations import MatrixFactorization
+from .matrix_factorizations import MatrixFactorization, ring_of
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f105
 # Rounding: may grow, never shrink.
@@ -583,6 +584,26 @@ def guess(self:LognormalChain,
     v = float(tilts[logs.argmin()])
     return v, min(float(logs.min()) + log(v) - log(2*pi)/2, log(K))
 
+# %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1e1
+@patch
+def log_put_most(self:LognormalChain,
+    K,  # > 0
+):      # nats
+    """log of an upper bound on E(K - S)_+, by the table.
+
+    Parameters
+    ----------
+    K
+        > 0
+
+    Returns
+    -------
+    nats
+    """
+    most = (TILTS*K + self.look[1] - np.log(TILTS)).min() - 1
+    off = safe_log(self.away*sqrt(2/pi*self.var.max()))
+    return float(np.logaddexp(most, off)) + _SUM_ROUNDING
+
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1a0
 @patch
 def work(self:LognormalChain,
@@ -1022,39 +1043,6 @@ def _rounding(self:LognormalBands, at):
     ulps = ulps.sum(1) + self.integrals*(reach**2 + 2*_TERM_ULPS + len(at.x))
     return ulps*ULP*self._mass(at.h)*(1 + _SUM_ROUNDING)
 
-# %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1b5
-def ring_of(
-    noise,    # a MatrixFactorization of whole epochs
-    batches,  # of each
-):            # (at most, at least K), shape (b, b)
-    """K for sigma 1: the Gram matrix of the sums of columns that are a whole number of epochs
-    apart.
-
-    Parameters
-    ----------
-    noise
-        a MatrixFactorization of whole epochs
-    batches
-        of each
-
-    Returns
-    -------
-    (at most, at least K), shape (b, b)
-    """
-    n, K, least = noise.steps, np.zeros((batches, batches)), inf
-    for lag in range(noise.num_bands):
-        at = np.arange(n - lag) % batches, np.arange(lag, n) % batches
-        least = min(least, (entries := noise.gram(lag)).min())
-        np.add.at(K, at, entries)
-        if lag: np.add.at(K, at[::-1], entries)
-    epochs, norm = n//batches, sqrt(noise.gram(0).max())
-    off = epochs**2*(2*noise.off*norm + noise.off**2)
-    given = noise.given if noise.column is None else noise.column
-    if given.min() < 0: off += epochs**2*(n + _TERM_ULPS)*ULP*norm**2
-    if least < -2*off:
-        raise ValueError("noise must have C^T C >= 0 for random batches, got a negative entry")
-    return K - off, K + off
-
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1bb
 def _unrolled(K, p):
     "What makes a ring of p bands: rows of the factor of one that goes on and on, (b, p)."
@@ -1145,7 +1133,7 @@ class _OwnPuts:
 
 @patch
 def _log_bounds(self:_OwnPuts, eps):
-    most = float(self.known.log_delta(eps)) + _SUM_ROUNDING
+    most = self.log_most(eps)
     if eps > _SAFE: return [-inf, most, most]
     K = exp(self.sign*eps)
     try: low, found = self.below.puts(K)[0], np.array(self.chain.puts(K))
@@ -1168,7 +1156,10 @@ def scale(self:_OwnPuts, eps):
 def cancellation(self:_OwnPuts, shift): return np.where(np.asarray(shift) == 0, 0., inf)
 
 @patch
-def log_most(self:_OwnPuts, eps): return float(self.known.log_delta(eps)) + _SUM_ROUNDING
+def log_most(self:_OwnPuts, eps):
+    "log of an upper bound on delta, at once."
+    most = float(self.known.log_delta(eps)) + _SUM_ROUNDING
+    return most if self.sign > 0 else min(most, eps + self.chain.log_put_most(exp(-eps)))
 
 @patch
 def first_eps(self:_OwnPuts, log_delta):
@@ -1177,6 +1168,10 @@ def first_eps(self:_OwnPuts, log_delta):
     return float(np.interp(-log_delta, -np.minimum.accumulate(logs), _FIRST_EPS))
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f12d
+
+@lru_cache(2)      # a run is built again and again, and its plans need not be
+def _kept_kernels(around, noise, sigma, batches): return around(noise, sigma, batches)
+
 class CorrelatedLoss(PLRV):
     """The loss of one epoch with correlated noise, log S removing, -log S adding: its curve is
     known, for one epoch alone, and no transform of it."""
@@ -1247,7 +1242,7 @@ class CorrelatedBins(Mechanism):
             raise ValueError(f"noise must have as many steps as batches, {self.batches}, or as "
                              f"several epochs, got {self.noise.steps}")
         sigma = self.base.sigma/self.base.sensitivity
-        chains = self.around(self.noise, sigma, int(self.batches))
+        chains = _kept_kernels(self.around, self.noise, sigma, int(self.batches))
         object.__setattr__(self, 'batches', int(self.batches))
         object.__setattr__(self, 'chains', chains)
 
