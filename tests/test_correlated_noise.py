@@ -512,6 +512,30 @@ def test_bands_are_summed_one_after_the_other(p, around):
     assert made.sway == pytest.approx(made.matrix.sum(0).max(), rel=1e-5)
     assert made.transform(at)[0][0] == pytest.approx((weight*np.exp(-rate)).sum(), rel=1e-12)
 
+@pytest.mark.parametrize('p', [3, 4])
+def test_fewer_columns_cost_what_is_said(p, monkeypatch):
+    "A ring with some of its columns, and with all: the distance is claimed, and is seen."
+    made = LognormalBands(np.tile([.6, .4, .3, .2][:p], (2*p, 1)))
+    at = Lattice(.8, .8*np.arange(-4, 5), np.array([3.]), np.array([.5]), np.array([.7]))
+    exact, _, rounding = made.transform(at)
+    seen = []
+    for cut in (1e-3, 1e-2, .1):
+        monkeypatch.setattr(page, '_CUT', cut)
+        found, _, off = made.transform(at)
+        seen.append(abs(found - exact).item())
+        assert 1e-9 < off - rounding and seen[-1] <= off + rounding
+        assert off < 5*cut
+    assert max(seen) > 1e-6
+
+def test_few_columns():
+    "What is left out, and rows that are orthonormal."
+    rng = np.random.default_rng(5)
+    F = rng.normal(size=(40, 3)) @ rng.normal(size=(3, 12)) + 1e-15*rng.normal(size=(40, 12))
+    U, V, off, norm = page._few_columns(F/np.linalg.norm(F))
+    assert V.shape == (3, 12) and off < 1e-13
+    np.testing.assert_allclose(V @ V.T, np.eye(3), atol=1e-14)
+    assert np.linalg.norm(np.abs(V), 2) <= norm < 2
+
 @pytest.mark.parametrize('K', [.5, 1.6])
 @pytest.mark.parametrize('row', [(.5, .2), (-.6, .3)])
 def test_pairs_meet_bands(row, K):
