@@ -527,15 +527,6 @@ def test_fewer_columns_cost_what_is_said(p, monkeypatch):
         assert off < 5*cut
     assert max(seen) > 1e-6
 
-def test_few_columns():
-    "What is left out, and rows that are orthonormal."
-    rng = np.random.default_rng(5)
-    F = rng.normal(size=(40, 3)) @ rng.normal(size=(3, 12)) + 1e-15*rng.normal(size=(40, 12))
-    U, V, off, norm = page._few_columns(F/np.linalg.norm(F))
-    assert V.shape == (3, 12) and off < 1e-13
-    np.testing.assert_allclose(V @ V.T, np.eye(3), atol=1e-14)
-    assert np.linalg.norm(np.abs(V), 2) <= norm < 2
-
 @pytest.mark.parametrize('K', [.5, 1.6])
 @pytest.mark.parametrize('row', [(.5, .2), (-.6, .3)])
 def test_pairs_meet_bands(row, K):

@@ -1017,7 +1017,7 @@ def _around(self:LognormalBands, at, k):
         g = self._factor(at, k, j)*root*np.exp(1j*at.tau[k]*self.shift[j]*at.x)
         if j < state:
             F = g.reshape(old, -1, n, 1)*F.reshape(old, -1, 1, F.shape[1])
-            F = F.transpose(1, 2, 3, 0).reshape(-1, F.shape[3]*old)
+            F = np.moveaxis(F, 0, -1).reshape(-1, F.shape[-1]*old)
         else: F = _summed(F, g*root.reshape(-1, *state*[1]))
         if self.closed and j < state - 1:
             F, V, lost, norm = _few_columns(F)

@@ -82,13 +82,6 @@ class MatrixFactorization:
         self.column = None if self.kind == 'C' else self._column()
         self.num_bands = self._num_bands()
 
-    def _said(self): return self.kind, self.steps, np.asarray(self.given).tobytes()
-
-    def __eq__(self, other):
-        return isinstance(other, MatrixFactorization) and self._said() == other._said()
-
-    def __hash__(self): return hash(self._said())
-
     def __repr__(self):
         return f"{type(self).__name__}({self.kind}={quoted(self.given)}, steps={self.steps})"
 
@@ -145,6 +138,18 @@ def _column(self:MatrixFactorization):
     return c
 
 # %% ../../nbs/sampling/matrix_factorizations.ipynb #5c20f0a1
+
+@patch
+def _said(self:MatrixFactorization):
+    return self.kind, self.steps, np.asarray(self.given).tobytes()
+
+@patch
+def __eq__(self:MatrixFactorization, other):
+    return isinstance(other, MatrixFactorization) and self._said() == other._said()
+
+@patch
+def __hash__(self:MatrixFactorization): return hash(self._said())
+
 @patch
 def _num_bands(self:MatrixFactorization):
     "How many diagonals of C there are down to the last that is not 0."
