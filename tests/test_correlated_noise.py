@@ -321,10 +321,43 @@ def test_an_epsilon_takes_few_transforms(monkeypatch):
         taken.append(len(at.r))
         return transform(self, at)
     monkeypatch.setattr(LognormalChain, 'transform', noticed)
-    found = ContourAccountant(step(1.).add).epsilon(1e-5)
+    found = ContourAccountant(step(1.01).add).epsilon(1e-5)     # nobody else's: kernels are kept
     table, *others = taken
     assert table == len(page.TILTS) and max(others) <= 6 and 4 <= len(others) <= 10
     assert found.upper - found.lower < 1e-9
+
+def test_a_kernel_is_kept_by_value():
+    "For the numbers of its matrix, not for the object; another sigma has its own."
+    def made(sigma, ahead):
+        noise = MatrixFactorization(inverse_bands=[1., ahead], steps=5)
+        return CorrelatedBins(Gaussian(sigma=sigma), batches=5, noise=noise)
+    first = made(1.3, -.5)
+    assert made(1.3, -.5) == first and made(1.3, -.5).chains is first.chains
+    for other in (made(1.4, -.5), made(1.3, -.4)):
+        assert other != first and other.chains is not first.chains
+
+@pytest.mark.parametrize('kernel', [
+    ar(20, .5, 1.), LognormalPairs(np.tile([.4, .2], (6, 1)), np.full(6, .7)),
+    LognormalBands(np.tile([.6, .3], (6, 1)))])
+def test_a_put_at_once(kernel):
+    "It is above the put, by no more than a few nats; and by what the covariance is away."
+    for K in np.exp([-.2, -.5, -.8]):
+        most, high = kernel.log_put_most(K), kernel.puts(K)[2]
+        assert math.log(high) < most < math.log(high) + 3
+        kernel.away = 1e-3
+        off = kernel.puts(K)[2] - high
+        assert math.exp(kernel.log_put_most(K)) == pytest.approx(math.exp(most) + off, rel=1e-5)
+        kernel.away = 0.
+
+def test_the_other_direction_needs_no_contour(monkeypatch):
+    "Adding, at the eps of removing: the table says that it is less."
+    asked, puts = [], LognormalChain.puts
+    def noticed(self, K):
+        asked.append(K)
+        return puts(self, K)
+    monkeypatch.setattr(LognormalChain, 'puts', noticed)
+    epsilon(step(.9), delta=1e-5)
+    assert min(asked) > 1
 
 @pytest.mark.parametrize('name', ['ring', 'chain'])
 def test_weak_points_have_lattices_that_say_something(name):
@@ -478,6 +511,21 @@ def test_bands_are_summed_one_after_the_other(p, around):
     np.testing.assert_array_equal(made.moves, bands.max(0))
     assert made.sway == pytest.approx(made.matrix.sum(0).max(), rel=1e-5)
     assert made.transform(at)[0][0] == pytest.approx((weight*np.exp(-rate)).sum(), rel=1e-12)
+
+@pytest.mark.parametrize('p', [3, 4])
+def test_fewer_columns_cost_what_is_said(p, monkeypatch):
+    "A ring with some of its columns, and with all: the distance is claimed, and is seen."
+    made = LognormalBands(np.tile([.6, .4, .3, .2][:p], (2*p, 1)))
+    at = Lattice(.8, .8*np.arange(-4, 5), np.array([3.]), np.array([.5]), np.array([.7]))
+    exact, _, rounding = made.transform(at)
+    seen = []
+    for cut in (1e-3, 1e-2, .1):
+        monkeypatch.setattr(page, '_CUT', cut)
+        found, _, off = made.transform(at)
+        seen.append(abs(found - exact).item())
+        assert 1e-9 < off - rounding and seen[-1] <= off + rounding
+        assert off < 5*cut
+    assert max(seen) > 1e-6
 
 @pytest.mark.parametrize('K', [.5, 1.6])
 @pytest.mark.parametrize('row', [(.5, .2), (-.6, .3)])

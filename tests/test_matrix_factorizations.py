@@ -188,3 +188,16 @@ def test_noise_is_named_wrong():
 
 def test_it_says_what_it_is():
     assert repr(MADE['bands']).startswith('MatrixFactorization(bands=')
+
+def test_matrices_of_the_same_numbers_are_one():
+    "In any way they are said; and no number is like a matrix."
+    again = MatrixFactorization(buffers=([.9, .3], [.2, .4]), steps=7)
+    assert again == MADE['buffers'] and hash(again) == hash(MADE['buffers'])
+    assert again != MatrixFactorization(buffers=([.9, .3], [.2, .4]), steps=8)
+    assert len(set(MADE.values())) == len(MADE) and again != 1
+
+def test_sums_of_columns_are_known_once():
+    low, high = page.ring_of(MADE['bands'], 7)
+    assert page.ring_of(MatrixFactorization(bands=[1., .5, .25], steps=7), 7)[0] is low
+    C = MADE['bands'].matrix()
+    assert (low <= C.T @ C).all() and (C.T @ C <= high).all() and (high - low).max() < 1e-12

@@ -237,9 +237,9 @@ def by_halves(
     -------
     shape (...)
     """
-    while len(terms) > 1:
-        half = len(terms)//2
-        terms = np.concatenate([terms[:half] + terms[half:2*half], terms[2*half:]])
+    while half := len(terms)//2:
+        sums, rest = terms[:half] + terms[half:2*half], terms[2*half:]
+        terms = np.concatenate([sums, rest]) if len(rest) else sums
     return terms[0]
 
 def tail_sums(

@@ -4,11 +4,12 @@
 
 # %% auto #0
 __all__ = ['TILTS', 'PARTS', 'LognormalChain', 'Lattice', 'Contour', 'chain_of', 'chains_around',
-           'covering', 'LognormalPairs', 'pairs_of', 'LognormalBands', 'ring_of',
-           'bands_of', 'kernels_around', 'CorrelatedLoss', 'CorrelatedBins']
+           'covering', 'LognormalPairs', 'pairs_of', 'LognormalBands', 'bands_of',
+           'kernels_around', 'CorrelatedLoss', 'CorrelatedBins']
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f103
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import ceil, exp, inf, log, log2, pi, sqrt
 from typing import NamedTuple
 
@@ -29,7 +30,7 @@ from ..mechanisms import Gaussian, Mechanism
 from ..plrv import PLRV, GaussianLoss
 from .bins import BallsInBins
 from .lognormal_means import even_step
-from .matrix_factorizations import MatrixFactorization
+from .matrix_factorizations import MatrixFactorization, ring_of
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f105
 # Rounding: may grow, never shrink.
@@ -70,6 +71,7 @@ _FIRST_EPS = np.geomspace(.01, 20, 80)         # of a first guess
 # Tuning: only time and width depend on it.
 _FINE, _COARSE, _DEEPER = 22., 6., 5.    # nats below the put; of many sums at once, removing
 _COARSE_STEP, _END, _EACH = 1.1, 3., 7    # a first look's lattice, its end, and one tilt in so many
+_CUT, _RANK = 1e-13, 8     # of a ring's sums, for fewer columns; how many for each, of its places
 _DEAR, _CHEAP = 20., 8.                  # products that a factor takes; that take as long as one
 _MOST_BANDS, _PLACES, _MOST_PLACES = 4, 16., 5e9  # that are summed as they are
 _LONGEST_FOLD, _PERIODS, _FARTHEST = 200, 400, 1e-6  # lags; rows of a ring unrolled; off by
@@ -248,12 +250,14 @@ def left_out(self:LognormalChain,
     return (found + _UNDER*self.integrals*len(at.x))*(1 + _SUM_ROUNDING)
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f111
-def _product(a, b):
+def _parted(a):
+    "Sixteen columns together, shape (parts, rows, 16): what a product asks of a matrix."
+    a = np.concatenate([a, np.zeros((len(a), -a.shape[1] % _SIDE))], axis=1)
+    return np.ascontiguousarray(a.reshape(len(a), -1, _SIDE).swapaxes(0, 1))
+
+def _product(parts, b):
     "a @ b: sixteen terms in any order, these sums by halves."
-    rest = -len(b) % _SIDE
-    a = np.concatenate([a, np.zeros((len(a), rest))], axis=1)
-    b = np.concatenate([b, np.zeros((rest, b.shape[1]))])
-    parts = a.reshape(len(a), -1, _SIDE).swapaxes(0, 1)
+    b = np.concatenate([b, np.zeros((-len(b) % _SIDE, b.shape[1]))])
     return by_halves(parts @ b.reshape(-1, _SIDE, b.shape[1]))
 
 def _kernel(at, t, s):
@@ -285,7 +289,8 @@ def _step(self:LognormalChain, at, a, s):
     of_come = of_come + _KERNEL_ULPS*(a*at.x/s)[:, None]**2
     of_turn = (1 + (1 - a)**2)*(at.tau/s)**2
     of_go = of_go + _KERNEL_ULPS*((at.x/s)[:, None]**2 + of_turn) + _TERM_ULPS + log2(len(at.x))
-    return _kernel(at, (at.x[:, None] - a*at.x)/s, s), come, of_come, go, of_go
+    N = _parted(_kernel(at, (at.x[:, None] - a*at.x)/s, s))
+    return N, come, of_come, go, of_go
 
 @patch
 def _start(self:LognormalChain, at): return at.x == 0
@@ -579,6 +584,26 @@ def guess(self:LognormalChain,
     logs = tilts*K + self.about(tilts) - 2*np.log(tilts)
     v = float(tilts[logs.argmin()])
     return v, min(float(logs.min()) + log(v) - log(2*pi)/2, log(K))
+
+# %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1e1
+@patch
+def log_put_most(self:LognormalChain,
+    K,  # > 0
+):      # nats
+    """log of an upper bound on E(K - S)_+, by the table.
+
+    Parameters
+    ----------
+    K
+        > 0
+
+    Returns
+    -------
+    nats
+    """
+    most = (TILTS*K + self.look[1] - np.log(TILTS)).min() - 1
+    off = safe_log(self.away*sqrt(2/pi*self.var.max()))
+    return float(np.logaddexp(most, off)) + _SUM_ROUNDING
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1a0
 @patch
@@ -929,7 +954,7 @@ def _ends(self:LognormalBands, h, theta, r, tau, nats, less):
 @patch
 def work(self:LognormalBands, at):
     n = float(len(at.x))
-    return self.b*n**self.p*(n**(self.p - 1)*self.closed + _DEAR)*len(at.r)/_CHEAP
+    return self.b*n**self.p*(n*_RANK**(self.p - 2)*self.closed + _DEAR)*len(at.r)/_CHEAP
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1b3
 @patch
@@ -942,10 +967,9 @@ def _factor(self:LognormalBands, at, k, j):
     return np.exp(-u*grown)
 
 @patch
-def _weighted(self:LognormalBands, at, k, j):
-    "Of z_j: a 1-d array."
-    turn = np.exp(1j*at.tau[k]*self.shift[j]*at.x)
-    return np.exp(-at.x**2/2)*(at.h/sqrt(2*pi))*turn
+def _root(self:LognormalBands, at):
+    "Of the weights of a place: half of what a sum over it takes."
+    return np.exp(-at.x**2/2/2)*sqrt(at.h/sqrt(2*pi))
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1c8
 def _summed(F, g):
@@ -954,18 +978,20 @@ def _summed(F, g):
     return (g.reshape(n, -1, n).transpose(1, 2, 0)
             @ F.reshape(n, -1, y).transpose(1, 0, 2)).reshape(-1, y)
 
-def _closed(F, g, i):
-    "The same, where the new place is the i-th y."
-    n, y = len(g), int(np.prod(g.shape[g.ndim-i-1:]))
-    F, g = F.reshape(n, -1, y, F.size//len(F)//y), g.reshape(n, -1, y, 1)
-    return sum(F[s]*g[s] for s in range(n)).reshape(F.shape[1], -1)
+def _few_columns(F):
+    "(U, V, what UV is off by, the norm of |V|): F nearly, by as few columns as serve."
+    U, s, V = np.linalg.svd(F, full_matrices=False)
+    r = max(int((np.cumsum(s[::-1]**2)[::-1] > _CUT**2).sum()), 1)
+    U, V = U[:, :r]*s[:r], V[:r]
+    off = np.linalg.norm(F - U @ V) + (r + _TERM_ULPS)*sqrt(r)*np.linalg.norm(U)*ULP
+    return U, V, off, sqrt((np.abs(V) @ np.abs(V).T).sum(1).max())
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1b4
 @patch
 def transform(self:LognormalBands,
     at,  # a Lattice
 ):       # (complex, > 0, >= 0), shape of u
-    """(The sum over the lattice, its modulus, its rounding), all over e^{tau^2 total/2}.
+    """(The sum over the lattice, its modulus, what it is off by), all over e^{tau^2 total/2}.
 
     Parameters
     ----------
@@ -976,81 +1002,46 @@ def transform(self:LognormalBands,
     -------
     (complex, > 0, >= 0), shape of u
     """
-    found = np.array([self._around(at, k) for k in range(len(at.r))])
-    return found, np.abs(found), self._rounding(at)
+    found, off, grown = np.array([self._around(at, k) for k in range(len(at.r))]).T
+    return found, np.abs(found), self._mass(at.h)*off.real + self._rounding(at, grown.real)
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1c2
-
 @patch
 def _around(self:LognormalBands, at, k):
-    g, state = [self._factor(at, k, j) for j in range(self.b)], self.p - 1
-    weights = [self._weighted(at, k, j) for j in range(self.b)]
-    if not self.closed: return self._opened(g, weights, np.ones((1, 1)), self.b)
-    first, found = self.b - state, []
-    for c in range(len(at.x)):
-        y = weights[first][c]*np.ones(1)
-        for w in weights[first+1:]: y = np.multiply.outer(y, w).ravel()
-        ends = [np.take(g[first+i], [c], state - i) for i in range(state)]
-        found.append(self._opened([g[0][c], *g[1:first], *ends], weights, y[None], first))
-    return sum(found)
-
-@patch
-def _opened(self:LognormalBands, g, weights, F, first):
-    "The sum over all z, and over y: those from the `first` z on, the oldest of which is one place."
-    n = len(weights[0])
-    for j, (part, w) in enumerate(zip(g, weights, strict=True)):
-        if j >= first: F = _closed(F, part, j - first)
-        elif j >= self.p - 1: F = _summed(F, part*w)
-        else:
-            part = (part*w).reshape(-1, n**j, n).transpose(1, 2, 0)
-            F = F.reshape(n**j, 1, -1, part.shape[2])*part[:, :, None]
-            F = F.reshape(n**(j + 1), -1)
-    return F.sum()
+    "(The sum over all z, what fewer columns cost, by how much the last places round more)."
+    n, state, root, ends, off, grown = len(at.x), self.p - 1, self._root(at), [], 0., 1.
+    every = root[:, None]
+    for _ in range(state - 1): every = np.multiply.outer(every[:, 0], root).reshape(-1, 1)
+    F, old = (every, n) if self.closed else (np.ones((1, 1)), 1)
+    for j in range(self.b):
+        g = self._factor(at, k, j)*root*np.exp(1j*at.tau[k]*self.shift[j]*at.x)
+        if j < state:
+            F = g.reshape(old, -1, n, 1)*F.reshape(old, -1, 1, F.shape[1])
+            F = np.moveaxis(F, 0, -1).reshape(-1, F.shape[-1]*old)
+        else: F = _summed(F, g*root.reshape(-1, *state*[1]))
+        if self.closed and j < state - 1:
+            F, V, lost, norm = _few_columns(F)
+            ends, off, grown = [V, *ends], off + lost, grown*norm
+    if not self.closed: return (every.T @ F).item(), off, grown
+    F, ulps = np.einsum('iycy->ic', F.reshape(len(F)//n, n, -1, n)), n
+    for V in ends:
+        ulps += len(V) + log2(n) + _TERM_ULPS
+        F = F.reshape(-1, n, len(V)).swapaxes(0, 1) @ V.reshape(len(V), -1, n).transpose(2, 0, 1)
+        F = by_halves(F)
+    return F.item(), off + ulps*grown*ULP, grown
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1c3
 @patch
-def _rounding(self:LognormalBands, at):
+def _rounding(self:LognormalBands, at, grown):
     "What a sum is off by, at most."
     reach, tau = np.abs(at.x).max(), np.abs(at.tau)[:, None]
     rows, away = np.abs(self.bands).sum(1), np.abs(self.matrix @ self.shift - 1)
     moved = _PHASE_ULPS*(self.p + 1)*(1 + tau*rows*self.ones) + tau*away/ULP
     ulps = _RATE_ULPS + self.var*self.off + 2*reach*rows + moved
     ulps = ulps/(exp(1)*np.cos(at.psi))[:, None] + _PHASE_ULPS*(tau*np.abs(self.shift)*reach + 1)
-    ulps = ulps.sum(1) + self.integrals*(reach**2 + 2*_TERM_ULPS + len(at.x))
+    ulps = ulps + reach**2 + 2*_TERM_ULPS + len(at.x)
+    ulps = ulps.sum(1) + (grown - 1)*ulps[:, 1-self.p:].sum(1)
     return ulps*ULP*self._mass(at.h)*(1 + _SUM_ROUNDING)
-
-# %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1b5
-def ring_of(
-    noise,    # a MatrixFactorization of whole epochs
-    batches,  # of each
-):            # (at most, at least K), shape (b, b)
-    """K for sigma 1: the Gram matrix of the sums of columns that are a whole number of epochs
-    apart.
-
-    Parameters
-    ----------
-    noise
-        a MatrixFactorization of whole epochs
-    batches
-        of each
-
-    Returns
-    -------
-    (at most, at least K), shape (b, b)
-    """
-    n, K, least = noise.steps, np.zeros((batches, batches)), inf
-    for lag in range(noise.num_bands):
-        at = np.arange(n - lag) % batches, np.arange(lag, n) % batches
-        least = min(least, (entries := noise.gram(lag)).min())
-        np.add.at(K, at, entries)
-        if lag: np.add.at(K, at[::-1], entries)
-    epochs, norm = n//batches, sqrt(noise.gram(0).max())
-    off = epochs**2*(2*noise.off*norm + noise.off**2)
-    given = noise.given if noise.column is None else noise.column
-    if given.min() < 0: off += epochs**2*(n + _TERM_ULPS)*ULP*norm**2
-    if least < -2*off:
-        raise ValueError("noise must have C^T C >= 0 for random batches, got a negative entry")
-    return K - off, K + off
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1bb
 def _unrolled(K, p):
@@ -1142,7 +1133,7 @@ class _OwnPuts:
 
 @patch
 def _log_bounds(self:_OwnPuts, eps):
-    most = float(self.known.log_delta(eps)) + _SUM_ROUNDING
+    most = self.log_most(eps)
     if eps > _SAFE: return [-inf, most, most]
     K = exp(self.sign*eps)
     try: low, found = self.below.puts(K)[0], np.array(self.chain.puts(K))
@@ -1165,7 +1156,10 @@ def scale(self:_OwnPuts, eps):
 def cancellation(self:_OwnPuts, shift): return np.where(np.asarray(shift) == 0, 0., inf)
 
 @patch
-def log_most(self:_OwnPuts, eps): return float(self.known.log_delta(eps)) + _SUM_ROUNDING
+def log_most(self:_OwnPuts, eps):
+    "log of an upper bound on delta, at once."
+    most = float(self.known.log_delta(eps)) + _SUM_ROUNDING
+    return most if self.sign > 0 else min(most, eps + self.chain.log_put_most(exp(-eps)))
 
 @patch
 def first_eps(self:_OwnPuts, log_delta):
@@ -1174,6 +1168,10 @@ def first_eps(self:_OwnPuts, log_delta):
     return float(np.interp(-log_delta, -np.minimum.accumulate(logs), _FIRST_EPS))
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f12d
+
+@lru_cache(2)      # a run is built again and again, and its plans need not be
+def _kept_kernels(around, noise, sigma, batches): return around(noise, sigma, batches)
+
 class CorrelatedLoss(PLRV):
     """The loss of one epoch with correlated noise, log S removing, -log S adding: its curve is
     known, for one epoch alone, and no transform of it."""
@@ -1244,7 +1242,7 @@ class CorrelatedBins(Mechanism):
             raise ValueError(f"noise must have as many steps as batches, {self.batches}, or as "
                              f"several epochs, got {self.noise.steps}")
         sigma = self.base.sigma/self.base.sensitivity
-        chains = self.around(self.noise, sigma, int(self.batches))
+        chains = _kept_kernels(self.around, self.noise, sigma, int(self.batches))
         object.__setattr__(self, 'batches', int(self.batches))
         object.__setattr__(self, 'chains', chains)
 
