@@ -680,3 +680,33 @@ def test_what_no_chain_serves_is_named():
         page.kernels_around(MatrixFactorization(inverse_bands=[1., -.5], steps=40), 1., 20)
     with pytest.raises(ValueError, match='fall with the lag'):
         page.kernels_around(MatrixFactorization(C=[[1e-6, 0.], [1., 1.]]), 1., 2)
+
+# what a second reading of the proofs found
+
+@pytest.mark.filterwarnings('ignore:the bounds hold')
+def test_hardly_any_noise():
+    "e^x is beyond a double at the end of a table's lattice: its bound is as good with less."
+    given = dict(batches=4, noise=MatrixFactorization(bands=[1., .5], steps=8))
+    for sigma in (.01, .014):
+        step = CorrelatedBins(Gaussian(sigma=sigma), **given)
+        low, _, up = ContourAccountant(step).delta(20.)
+        assert 0 <= low <= up == 1          # it overflowed
+
+def test_equal_matrices_share_what_nobody_can_change():
+    from dp_saddle.sampling.matrix_factorizations import ring_of
+    one, other = (MatrixFactorization(bands=[1., .5], steps=12) for _ in range(2))
+    assert one == other and hash(one) == hash(other)
+    for held in (one.column, *ring_of(one, 6)):
+        with pytest.raises(ValueError, match='read-only'): held[...] = .01
+    assert ring_of(other, 6) is ring_of(one, 6)
+
+def test_a_ring_of_four_bands_keeps_its_memory():
+    "A sum with more numbers than fit is refused, not begun."
+    noise = MatrixFactorization(bands=.5**np.arange(4), steps=80)
+    step = CorrelatedBins(Gaussian(sigma=4.), batches=8, noise=noise)
+    bands = step.chains[0]
+    assert bands.closed and bands.p == 4
+    class At: r = np.ones(1)
+    for n, dear in ((20, False), (40, True)):
+        At.x = np.zeros(n)
+        assert (bands.work(At) == np.inf) == dear

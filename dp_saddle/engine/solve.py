@@ -46,6 +46,7 @@ _OUTWARDS = 8                # times as far each time, where Newton's method doe
 # %% ../../nbs/engine/solve.ipynb #501e0009
 # Tuning: only time and width depend on it. The ends, and where a search stops early.
 _INWARDS, _ROUNDS_INWARDS = .1, 3    # nats that first steps make up for where an end is proved
+_FINELY = 64                 # parts of what the bounds are apart: no end is worth more
 _NEARBY = .1                 # relative width of an eps at which it is where to begin
 WORTH_A_TRY = 3e-7           # a width, as in the warning, that is worth another way
 _DARK, _IN_THE_DARK = 30, 3  # nats between bounds that say nothing; so many times in a row: give up
@@ -492,8 +493,10 @@ def _by_halves(line, goal, low, up):
     def bounds(eps): return line.log_bounds(np.array([eps]))[:, 0] - goal
     def above(x): return -bounds(-x)[0]
     def below(eps): return bounds(eps)[2]
-    low = max(low, -invert(above, -up, -low).high)
-    return low, min(invert(below, low, up).high, up)
+    least, _, most = bounds(up)
+    near = (least - most)/_FINELY if least > -inf else 0.
+    low = max(low, -invert(above, -up, -low, enough=near).high)
+    return low, min(invert(below, low, up, enough=near).high, up)
 
 # %% ../../nbs/engine/solve.ipynb #5de6c858
 @patch

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dp_saddle.base import (
+    LARGEST_LOG,
     ULP,
     TooDear,
     by_halves,
@@ -72,6 +73,7 @@ _FIRST_EPS = np.geomspace(.01, 20, 80)         # of a first guess
 _FINE, _COARSE, _DEEPER = 22., 6., 5.    # nats below the put; of many sums at once, removing
 _COARSE_STEP, _END, _EACH = 1.1, 3., 7    # a first look's lattice, its end, and one tilt in so many
 _CUT, _RANK = 1e-13, 8     # of a ring's sums, for fewer columns; how many for each, of its places
+_MOST_IN_RING = 1 << 24    # numbers of such a sum: some 2 GB
 _DEAR, _CHEAP = 20., 8.                  # products that a factor takes; that take as long as one
 _MOST_BANDS, _PLACES, _MOST_PLACES = 4, 16., 5e9  # that are summed as they are
 _LONGEST_FOLD, _PERIODS, _FARTHEST = 200, 400, 1e-6  # lags; rows of a ring unrolled; off by
@@ -195,7 +197,7 @@ def log_more(self:LognormalChain,
 @patch
 def _log_high(self:LognormalChain, at):
     "log of what the transform is at most where some place is beyond the last."
-    return -at.r*np.cos(at.psi)*self.w.min()*exp(at.x[-1])
+    return -at.r*np.cos(at.psi)*self.w.min()*exp(min(at.x[-1], LARGEST_LOG))
 
 @patch
 def cut(self:LognormalChain,
@@ -654,8 +656,8 @@ def _planned(self:LognormalChain, K):
     step = 2.**-ceil(log2(max(self.guess(K)[0]*K, 1)))
     K = exp(step*round(log(K)/step))
     if len(self.plans) > _KEPT: self.plans.clear()
-    if K not in self.plans: self.plans[K] = self._plan(K)
-    return self.plans[K]
+    if (found := self.plans.get(K)) is None: found = self.plans[K] = self._plan(K)
+    return found
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f122
 
@@ -954,6 +956,7 @@ def _ends(self:LognormalBands, h, theta, r, tau, nats, less):
 @patch
 def work(self:LognormalBands, at):
     n = float(len(at.x))
+    if self.closed and n**(2*self.p - 3) > _MOST_IN_RING: return inf
     return self.b*n**self.p*(n*_RANK**(self.p - 2)*self.closed + _DEAR)*len(at.r)/_CHEAP
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1b3
@@ -983,7 +986,7 @@ def _few_columns(F):
     U, s, V = np.linalg.svd(F, full_matrices=False)
     r = max(int((np.cumsum(s[::-1]**2)[::-1] > _CUT**2).sum()), 1)
     U, V = U[:, :r]*s[:r], V[:r]
-    off = np.linalg.norm(F - U @ V) + (r + _TERM_ULPS)*sqrt(r)*np.linalg.norm(U)*ULP
+    off = np.linalg.norm(F - U @ V) + (2*r + _TERM_ULPS)*sqrt(r)*np.linalg.norm(U)*ULP
     return U, V, off, sqrt((np.abs(V) @ np.abs(V).T).sum(1).max())
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1b4
@@ -1022,7 +1025,7 @@ def _around(self:LognormalBands, at, k):
         if self.closed and j < state - 1:
             F, V, lost, norm = _few_columns(F)
             ends, off, grown = [V, *ends], off + lost, grown*norm
-    if not self.closed: return (every.T @ F).item(), off, grown
+    if not self.closed: return by_halves(every[:, 0]*F[:, 0]), off, grown
     F, ulps = np.einsum('iycy->ic', F.reshape(len(F)//n, n, -1, n)), n
     for V in ends:
         ulps += len(V) + log2(n) + _TERM_ULPS

@@ -80,6 +80,7 @@ class MatrixFactorization:
         self.given = _checked(self.kind, ways[self.kind])
         self.steps = _steps(self.kind, self.given, steps)
         self.column = None if self.kind == 'C' else self._column()
+        if self.column is not None: self.column.setflags(write=False)    # equal ones share answers
         self.num_bands = self._num_bands()
 
     def __repr__(self):
@@ -322,7 +323,9 @@ def ring_of(
     if given.min() < 0: off += epochs**2*(n + _SUM_ULPS)*ULP*norm**2
     if least < -2*off:
         raise ValueError("noise must have C^T C >= 0 for random batches, got a negative entry")
-    return K - off, K + off
+    low, high = K - off, K + off
+    for ends in (low, high): ends.setflags(write=False)         # kept, and shared
+    return low, high
 
 # %% ../../nbs/sampling/matrix_factorizations.ipynb #5c20f013
 @patch
