@@ -16,7 +16,6 @@ from typing import NamedTuple
 import numpy as np
 
 from dp_saddle.base import (
-    LARGEST_LOG,
     ULP,
     TooDear,
     by_halves,
@@ -72,8 +71,7 @@ _FIRST_EPS = np.geomspace(.01, 20, 80)         # of a first guess
 # Tuning: only time and width depend on it.
 _FINE, _COARSE, _DEEPER = 22., 6., 5.    # nats below the put; of many sums at once, removing
 _COARSE_STEP, _END, _EACH = 1.1, 3., 7    # a first look's lattice, its end, and one tilt in so many
-_CUT, _RANK = 1e-13, 8     # of a ring's sums, for fewer columns; how many for each, of its places
-_MOST_IN_RING = 1 << 24    # numbers of such a sum: some 2 GB
+_CUT, _RANK, _MOST_IN_RING = 1e-13, 8, 1 << 24   # of its sums: fewer columns, so many; in 2 GB
 _DEAR, _CHEAP = 20., 8.                  # products that a factor takes; that take as long as one
 _MOST_BANDS, _PLACES, _MOST_PLACES = 4, 16., 5e9  # that are summed as they are
 _LONGEST_FOLD, _PERIODS, _FARTHEST = 200, 400, 1e-6  # lags; rows of a ring unrolled; off by
@@ -197,7 +195,7 @@ def log_more(self:LognormalChain,
 @patch
 def _log_high(self:LognormalChain, at):
     "log of what the transform is at most where some place is beyond the last."
-    return -at.r*np.cos(at.psi)*self.w.min()*exp(min(at.x[-1], LARGEST_LOG))
+    return -at.r*np.cos(at.psi)*self.w.min()*exp(min(at.x[-1], -_LOWEST))
 
 @patch
 def cut(self:LognormalChain,
@@ -956,7 +954,7 @@ def _ends(self:LognormalBands, h, theta, r, tau, nats, less):
 @patch
 def work(self:LognormalBands, at):
     n = float(len(at.x))
-    if self.closed and n**(2*self.p - 3) > _MOST_IN_RING: return inf
+    if self.closed and n**(self.p - 1)*n**(self.p - 2) > _MOST_IN_RING: return inf
     return self.b*n**self.p*(n*_RANK**(self.p - 2)*self.closed + _DEAR)*len(at.r)/_CHEAP
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1b3
