@@ -14,23 +14,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dp_saddle.base import (
-    END_STEPS,
-    LENGTHEN,
-    NEWTON_STEPS,
-    NUDGE,
-    TINY,
-    ULP,
-    counted,
-    invert,
-    noted,
-    patch,
-)
+from ..base import END_STEPS, LENGTHEN, NUDGE, TINY, ULP, counted, invert, noted, patch
 from ..plrv import MASS_ERROR
 
 # %% ../../nbs/engine/solve.ipynb #501e0008
 # Tuning: only time and width depend on it. The search.
-_PATIENCE, _NEAR = 20, 1e-10 # after so many steps a bracket of so many nats is enough
+_MAX_STEPS = 100             # of Newton's method,
+_PATIENCE, _NEAR = 20, 1e-10 # after so many a bracket of so many nats is enough
 _LEAVE = 8                   # of a width worth another way: what a line may cost that has one
 _MAX_LINES, _COSTLY = 20, 5  # and lines that it uses; one with all nodes counts so many
 _SHORT_OF = 1 - 10.**-np.arange(1, 9)  # of an upper end: where the lower one is looked for
@@ -38,21 +28,28 @@ _NEXT_TO = np.array([1e-8, 1e-10, 1e-12, 1e-14])  # and below the largest loss, 
 STEP_OF_SCALE = 1e-6         # of the difference quotient, in units of the curve's own scale,
 _NEWTON_SHORTER, _STEEP = .01, 1e-4  # and times that where log delta falls by more nats on it,
 _LEAST_ULPS = 1 << 10        # but so much of eps at least: else it is all rounding
-WELL_KNOWN = .4             # nats between bounds, for the estimate and its slope to be used
+WELL_KNOWN = .4             # nats between bounds, for the slope of the estimate to be used
+_SETTLED = 1/4, .1           # of the bounds' distance, which is at most .1 nats: near enough
 CLOSE = 2                    # nats by which a line's terms may have grown since it was built
 _NEARLY = .5                 # of the last miss, of a step: larger ones do not bend as a cubic does
 _OUTWARDS = 8                # times as far each time, where Newton's method does not lead,
 
 # %% ../../nbs/engine/solve.ipynb #501e0009
 # Tuning: only time and width depend on it. The ends, and where a search stops early.
-_INWARDS, _ROUNDS_INWARDS = .1, 3    # nats that first steps make up for where an end is proved
+_LONGEST = 10                # nats that such a step makes up for at most
+_INWARDS, _ROUNDS_INWARDS = .1, 3    # and that first ones make up for where an end is proved
 _FINELY = 64                 # parts of what the bounds are apart: no end is worth more
-_NEARBY = .1                 # relative width of an eps at which it is where to begin
+_WIDE = .1                   # relative width of eps at which single steps are asked
+_NEARBY = .1                 # and at which it is where to begin
 WORTH_A_TRY = 3e-7           # a width, as in the warning, that is worth another way
 _DARK, _IN_THE_DARK = 30, 3  # nats between bounds that say nothing; so many times in a row: give up
+_LONG = 2                    # times the nodes of a line in vain: a first one says nothing only once
 _AT_END = .99                # of the largest loss: from here on an eps may be at the very end
 _NEARER = 16                 # halvings at a time, at most, of the distance to an upper end
-_SHARED_ROUNDS = 2           # of many eps together: a second line where the first one led
+_ARRAY_STEPS = 20            # of Newton's method on an array,
+_FEWER = .7                  # of it: from then on they go on alone
+_SHARED_ROUNDS = 2           # of many eps together: a second line where the first one led,
+_SHARED_DOWN = 32            # whose guess may be so many times too large
 
 # %% ../../nbs/engine/solve.ipynb #501e0011
 class Invertible:
@@ -246,7 +243,7 @@ def _searched(self:Invertible, goal, finite_goal, guess, enough):
     if self.stop: return self._given_up(goal, guess, self.enough(finite_goal), root)
     (low, up), (eps, line, _) = self._ends(root, goal, finite_goal, enough), root
     if WORTH_A_TRY < up - low < inf: low, up = _by_halves(line, goal, low, up)
-    if not self.closed_form and up - low > WORTH_A_TRY:
+    if not self.closed_form and up - low > min(WORTH_A_TRY, _WIDE*up):
         low = max(low, self.basic_crossing(0, goal, up)[0])
         up = min(up, self.basic_crossing(1, goal, up)[1])
         if up < inf and not self.others: low = max(low, self._near_end(goal, up, low))
@@ -305,7 +302,7 @@ def _near_end(self:Invertible, goal, up, low=0.):
 def _newton(self:Invertible, goal, finite_goal, eps, high):
     "(the root, a line that says so, how fast log delta falls there or 0); None if 0 is enough."
     low, top, search, last, before = None, high, _Search(self, goal, finite_goal), inf, None
-    for step in counted(range(NEWTON_STEPS), 'step', f'at most {NEWTON_STEPS}'):
+    for step in counted(range(_MAX_STEPS), 'step', f'at most {_MAX_STEPS}'):
         if (found := search.probe(eps)) is None: break
         at, line = found, search.line
         if self._says_nothing(search, top): return eps, line, 0.
@@ -344,7 +341,7 @@ class _Search:
             and of that without the mass at infinity
         """
         self.table, self.goal, self.finite_goal = table, goal, np.array([finite_goal])
-        self.line, self.lines, self.dark = None, 0, 0
+        self.line, self.lines, self.asked, self.dark = None, 0, 0, 0
 
     def cancellation(self, eps):
         "By how many nats more cancels at `eps` than where the line was built."
@@ -356,7 +353,7 @@ class _Search:
         at = self._ask(eps)
         forgotten = self.table.forgets and at.width > _DARK > self.knew
         if forgotten and self._build(eps): at = self._ask(eps)
-        self.dark = self.dark + 1 if at.width > _DARK else 0
+        self.asked, self.dark = self.asked + 1, self.dark + 1 if at.width > _DARK else 0
         return at
 
 # %% ../../nbs/engine/solve.ipynb #01search2
@@ -379,8 +376,9 @@ def _ask(self:_Search, eps):
 # %% ../../nbs/engine/solve.ipynb #47a33af6
 @patch
 def _says_nothing(self:Invertible, search, top):
-    "Will a first line say nothing, and others be asked?"
-    often = search.dark >= (1 if self.known else _IN_THE_DARK)
+    "Will a first line say nothing, and others be asked? One of many nodes is built only once."
+    long = search.asked == 1 and len(getattr(search.line, 's', ())) > _LONG*self.first_nodes
+    often = search.dark >= (1 if long or self.known else _IN_THE_DARK)
     again = self.first_nodes < self.max_nodes or self.known
     if often and again and top < inf: self.stop = Stop.SAYS_NOTHING
     return self.stop
@@ -404,7 +402,7 @@ def _leaves_it(self:Invertible, search, at, eps, top):
 @patch
 def _is_near(self:Invertible, at, off):
     "Is a root that is off by so many nats known as well as the bounds, on a short line?"
-    return off <= at.width < WELL_KNOWN and not self.nodes_ran_out
+    return off <= at.width < _SETTLED[1] and not self.nodes_ran_out
 
 # %% ../../nbs/engine/solve.ipynb #5ab2182c
 def _edges_of(root, goal, enough):
@@ -433,9 +431,10 @@ def _by_its_log(eps, root):
     return eps*max(exp(root/eps - 1), .5**_NEARER)
 
 # %% ../../nbs/engine/solve.ipynb #639dd91f
+
 def _is_settled(at):
-    "Is the goal as near as the bounds?"
-    return abs(at.miss) <= at.width/2 < WELL_KNOWN/2
+    part, most = _SETTLED
+    return abs(at.miss) <= at.width*part < most
 
 def _ahead(before, eps, at):
     """(Where the cubic through two points and their slopes meets the goal, what its last term is,
@@ -467,7 +466,7 @@ _SIDES = np.array([[-1.], [1.]])      # of a lower end, and an upper one
 def _apart(bound, estimate):
     "By how many nats bounds are away from the estimate, as far as steps look."
     with np.errstate(invalid='ignore'): far = np.abs(bound - estimate)
-    return np.nan_to_num(np.minimum(far, _DARK))
+    return np.nan_to_num(np.minimum(far, _LONGEST))
 
 def _edges(line, start, fall, goals, enough):
     """Where delta is proved to be at least, and at most, each goal, from `start` on; or 0, and
@@ -475,7 +474,7 @@ def _edges(line, start, fall, goals, enough):
     ends, best = start, np.zeros(start.shape) + [[0.], [enough]]
     for k in range(END_STEPS):
         logs = line.log_bounds(ends.ravel()).reshape(-1, *ends.shape)
-        short = np.minimum([goals - logs[0, 0], logs[2, 1] - goals], _DARK)
+        short = np.minimum([goals - logs[0, 0], logs[2, 1] - goals], _LONGEST)
         best = np.where(short <= 0, _SIDES*np.minimum(_SIDES*best, _SIDES*ends), best)
         if not k: apart = _apart(np.array([logs[0, 0], logs[2, 1]]), logs[1])
         left = (short > 0) & (_SIDES*ends < _SIDES*[[0.], [enough]])
@@ -549,12 +548,12 @@ def newton(
     where each was asked last, or is to be asked next, shape of eps
     """
     eps, places = eps.copy(), np.arange(len(eps))
-    for _ in range(END_STEPS):
+    for _ in range(_ARRAY_STEPS):
         new, there = ask(places, eps[places])
         left = np.flatnonzero(~there)
         if not left.size: break
         eps[places[left]] = new[left]
-        places = places[left]
+        if left.size < _FEWER*places.size: places = places[left]
     return eps
 
 # %% ../../nbs/engine/solve.ipynb #501e0014
@@ -568,8 +567,8 @@ def _together(line, built, goals, top):
         miss, width = mid[0] - goals[some], up[0] - low[0]
         dark[some] = (width > _DARK).all()
         fall[some] = np.where(mid[0] > mid[1], (mid[0] - mid[1])/h, fall[some])
-        settled[some] = np.abs(miss) <= np.minimum(width, WELL_KNOWN)/2
-        new = np.clip(at + miss/fall[some], built[some]/2, 2*built[some])
+        settled[some] = np.abs(miss) <= np.minimum(width*_SETTLED[0], _SETTLED[1])
+        new = np.clip(at + miss/fall[some], built[some]/_SHARED_DOWN, 2*built[some])
         return new, settled[some] | dark[some]
     eps = np.where(dark, 0, newton(ask, built))
     ends = _edges(line, np.array([eps, eps]), fall, goals, top)
