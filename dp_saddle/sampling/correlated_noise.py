@@ -71,7 +71,7 @@ _FIRST_EPS = np.geomspace(.01, 20, 80)         # of a first guess
 # Tuning: only time and width depend on it.
 _FINE, _COARSE, _DEEPER = 22., 6., 5.    # nats below the put; of many sums at once, removing
 _COARSE_STEP, _END, _EACH = 1.1, 3., 7    # a first look's lattice, its end, and one tilt in so many
-_CUT, _RANK, _MOST_IN_RING = 1e-13, 8, 1 << 24   # of its sums: fewer columns, so many; in 2 GB
+_CUT, _RANK, _MOST_IN_RING = 1e-13, 8, 1 << 24   # of a ring: columns left out, kept; numbers
 _DEAR, _CHEAP = 20., 8.                  # products that a factor takes; that take as long as one
 _MOST_BANDS, _PLACES, _MOST_PLACES = 4, 16., 5e9  # that are summed as they are
 _LONGEST_FOLD, _PERIODS, _FARTHEST = 200, 400, 1e-6  # lags; rows of a ring unrolled; off by
