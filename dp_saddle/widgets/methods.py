@@ -271,7 +271,7 @@ def explore_edgeworth(
         dict(xlabel='standard deviations from the mean', ylabel='√steps (F(x) − Φ(x))',
              xlim=(x[0], x[-1]), ylim=DIFFERENCES),
         lines=EDGEWORTH_LINES, numbers=('largest error on the picture', 'proved: at most'),
-        styles=('truth', 'edgeworth', 'fifth', 'fifth'))
+        styles=('truth', 'edgeworth', 'fifth', 'sixth'))
 
 # %% ../../nbs/widgets/methods.ipynb #5602d1f3
 # What is drawn.
