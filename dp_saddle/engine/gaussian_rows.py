@@ -78,7 +78,6 @@ _LOST, _HARM = .3, 3.             # of what rounding moves delta by: what an end
 _SPARE = 2.                       # nats of room beyond that, where the end is chosen
 _RTOL, _SHARE = 1e-10, 72         # of delta: aimed at, and a plan loses at most one part of it
 _WIDTH = 1e-10                    # of eps, nats: or that
-_DECAYED = 60                     # nats by which |M|^2 falls up to the least guess of the cut
 _CANCELS = 1e6, 300               # a line's terms may be larger than their sum by 1e6 t/(n + 300)
 _SAME, _DIGITS = 2*pi*150, 4.     # nodes that no time depends on; nats of cancelling, for a nat
 _CUTS = 2.**np.r_[np.arange(-.5, .55, .1), .7, .9, 1.2, 1.6, 2, 3, 4, 6]    # tried, of the guess
@@ -86,13 +85,11 @@ _FIRST_CUT = 1.4                  # what a first grid serves, likewise
 _END_STEP = log(2)/16                       # ends are powers of e^this; every second one
 _LATER = 2*_END_STEP*np.arange(36)          # of the following is tried
 ALIKE, _WITHIN, _AWAY = (1, 2), (.75, .25), .1   # classes in an octave of n, of log delta; place
-_ROOM, ALONE, _BELOW = 1.2, 1e5, 4.   # so much longer there; more steps are alone; t eps > -4
-_SURE = 1.                        # nats by which one direction is smaller, to be dismissed
+_ROOM, ALONE = 1.2, 1e5           # so much longer there; more steps are alone
 _FAR_BELOW = .72                  # a tilt so much below the saddle-point: eps is not known yet
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #92ad7066
 # Tuning: only time and width depend on it. Grids, lines, searches.
-_LITTLE = 1e-9                    # by which another direction is smaller
 _STRIP = 5e-12                    # what strips may add in all steps
 _MOST_NODES = 1 << 17             # of a line, and of lines of several kinds at a time
 _LONG, _FINE = 1 << 12, 1 << 12   # nodes of lines that are not kept, or have others beside; that
@@ -100,7 +97,7 @@ _LONG, _FINE = 1 << 12, 1 << 12   # nodes of lines that are not kept, or have ot
 _SOONER = 2.**np.arange(-12, -1.4, .25)    # of the guess: where a line without small losses ends;
 _SETTLED, _LEAST_PART = 1e-14, 1/8         # of Newton's method
 _MOST_RUN = 10**8                 # steps that are asked here
-LEAST_DELTA, _RARE_NOISE = 1e-200, 1e3     # asked here; of engine/small_losses, at most
+LEAST_DELTA = 1e-200              # asked here
 
 with np.errstate(divide='ignore'):
     _NEAR = 1/np.maximum(TILTS - TILTS[:, None], 0)    # of a tilt to those above it; or inf
@@ -119,7 +116,7 @@ def _floor(n, goal):
 def hits_only(self:Rows, n, goal):
     "About the tilt from which on hits are all; inf where they are not rare and far, (rows, 1)."
     mu, log_q = self.means, self.log_q
-    left = np.log(n) + log_q/2 - np.log(_DECAYED/2 - goal) - (mu/2)**2/2
+    left = np.log(n) + log_q/2 - np.log(-log(_RTOL) - goal) - (mu/2)**2/2
     root = log_q**2 - 2*left*mu**2
     tilt = (np.sqrt(np.maximum(root, 0)) - log_q)/mu**2 - .5
     tilt = np.where((root > 0) & (tilt*mu > _APART), tilt, inf)
@@ -239,7 +236,7 @@ def cuts(self:Rows, steps, n, need):
     left = n[:, :, None]*steps.falls - np.log(pi*FALLS*self.unit)[:, None, :]
     later = np.add.reduce(left > need[:, :, None], 2)
     fallen = np.append(FALLS, inf)[later]*self.unit
-    return np.maximum(fallen, np.sqrt(_DECAYED/steps.variance))
+    return np.maximum(fallen, np.sqrt(-2*log(_RTOL)/steps.variance))
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #b48228b7
 @patch
@@ -274,11 +271,11 @@ def placed(self:Rows, table, n, goal, known=None, near=None):
         few = _some(steps._replace(grid=None), r)
         lines = self.part(r).tilts(few, n[r], goal[r], np.sqrt(e[r]*least))
         _put((t, X, cut, cost, digits, i, j, e), r, (*lines, least))
-    if known is None: known = np.concatenate([e[:half], e[:half]])*(1 - _LITTLE)
+    if known is None: known = np.concatenate([e[:half], e[:half]])
     over = steps.factor - u*known
-    little = self.adds & (over.min(1, keepdims=True) < goal - _SURE)
+    little = self.adds & (over.min(1, keepdims=True) < goal)
     if little.any(): j = np.where(little[:, 0], over.argmin(1), j)
-    ok, r = (cost < inf) & (t*e > -_BELOW), self.every
+    ok, r = cost < inf, self.every
     if near is None: ok &= X*cut < 2*pi*_MOST_NODES
     about = goal + t*e - steps.K[r, i][:, None]
     return _Plan(about, t, u[r, j][:, None], j[:, None], None, table.end, X, cut,
@@ -586,7 +583,7 @@ def long(self:_Plan):
 @patch
 def without_small_losses(self:Rows, table, plan, n, goal):
     "The _CachedPlan of removing, n steps alone, without what small losses give, or None."
-    if self.amounts > 1 or self.sigma.item() > _RARE_NOISE: return None
+    if self.amounts > 1: return None
     mu, rate, lost = self.mu.item(), self.rate.item(), log(_RTOL/_SHARE)
     if not (eps := guess_of(mu, rate, exp(goal)/n)): return None
     nearer = self.plan(table, *np.array([[[n]], [[goal]]]), -inf, np.array([[eps]]))

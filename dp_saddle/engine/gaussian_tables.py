@@ -25,9 +25,8 @@ FALLS = 2.**np.arange(-14, 8, .75)      # frequencies at which M is looked at, i
 _MUCH = 8.                        # noise from which that is more than 1/rate
 _COARSELY = 22., FAR[0]           # a coarse strip: how small its error, nats; std where it ends;
 _CLOSELY = 34., FAR[1]            # and one of a table that is all that is known
-_LITTLE = 1e-9                    # beyond its ends
 MOST_NODES = 1 << 11              # of a table
-_TOGETHER, _CLASSES = 1 << 16, 2  # nodes of some tables; classes of these in an octave
+_TOGETHER = 1 << 16               # nodes of some tables
 
 # %% ../../nbs/engine/gaussian_tables.ipynb #01rowscoarse
 @patch
@@ -103,7 +102,7 @@ def above(self:Rows, g, P, K, error):
     "K_1 at powers, rounded up, by sums e^K over a coarse grid, (rows, powers)."
     b, h, angle, at = g.b, g.h, g.b/self.s2, self.at_end(g.end, P, pi/2) - K
     upper, sharp = np.exp((b*self.mu)**2/2), self.sharp(at, h, 0, b, 0)
-    left, right = self.beyond(g, P, K, at, angle, _LITTLE)
+    left, right = self.beyond(g, P, K, at, angle)
     out = upper*(left + right) + sharp
     edge = TWICE*(1 + out)
     if self.adds.any():
@@ -187,7 +186,7 @@ def like_blocks(
     yields places, 1-d
     """
     if not len(nodes): return
-    kinds = np.ceil(_CLASSES*np.log2([nodes, counts]))
+    kinds = np.ceil(np.log2([nodes, counts]))            # by octaves
     order = np.lexsort(-kinds[::-1])
     kinds = kinds[:, order]
     for same in np.split(order, np.flatnonzero(np.diff(kinds).any(0)) + 1):
