@@ -37,7 +37,6 @@ from dp_saddle.base import (
 from dp_saddle.engine.gaussian_tables import (
     FALLS,
     LEAST,
-    MOST_NODES,
     TILTS,
     GaussianTable,
     like_blocks,
@@ -49,6 +48,7 @@ from dp_saddle.engine.transform_grids import (
     BOUND_ULPS,
     FAR,
     LOG,
+    MOST_NODES,
     OF_BOUND,
     TURNED,
     TWICE,

@@ -607,6 +607,7 @@ def plan(self:CgfTable,
 
 # %% ../../nbs/engine/line.ipynb #d2c5dd19
 BETWEEN = np.arange(1, 8)/8   # Tuning: cuts, or eps, that are tried between two
+_OF_SPREAD = 12              # Tuning: the variance of a spline is its pieces times w^2 over this
 _ROOM_TO_SHIFT = 1.001       # Tuning: times what a smoothing reaches, a period is longer
 
 def _nearest(t, most, tau, s, log_tail, i):
@@ -631,7 +632,7 @@ def _fine(self:CgfTable, t, p):
 @patch
 def _width_needed(self:CgfTable, t, s, excess, p):
     "The width that takes so many nats off the terms beyond s, or as many as it is worth."
-    (nats, over_tilt, half, growth), spread = _WIDEST, 1/sqrt(Smoothing(1., p).variance)
+    (nats, over_tilt, half, growth), spread = _WIDEST, sqrt(_OF_SPREAD/p)
     w = 2/s*np.exp(min(excess/p, growth))
     costs = t*(t + 1)*(w/spread)**2/2/self.rtol  # of what is asked: delta'' is about t(t+1) delta
     w *= max(costs, 1)**(-1/(p + 2))
