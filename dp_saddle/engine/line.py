@@ -86,10 +86,12 @@ _LEAST_TILT = 1e-5           # no tilt is smaller than this, or than this part o
 _FIRST_TILT = .02            # the table begins with tilts from here
 _LAST_TILT = 30              # ... to here,
 _MOST_OFF = 8.               # nats that rounding of atoms' losses may cost at a tilt,
-_FEW_TILTS = 30              # ... so many, as whenever it grows;
+_FEW_TILTS = 30              # ... so many,
 _FIRST_OF_PART = 1e-4        # ... or of the largest tilt of a part of a law
-_LONGER = 1.1, 100           # from, to, in units of its last tilt, or of its first, downwards
+_LONGER = 1.1, 100, 18       # how the table grows: from, to (in units of its last tilt), how many;
+                             # as many downwards, from its first tilt over the first of these
 _ROOM = 1 + 1e-9             # quotient of two tilts that have another one between them
+_DECAYED = 60                # nats by which |M|^2 falls up to the guess of the cut
 WORSE = 6                    # nats by which a line may be worse conditioned than the best
 _SHARED_TILT = 1             # nats above the best bound, for a tilt that more eps share
 
@@ -271,9 +273,9 @@ def _minimum_is_beyond(self:CgfTable, G, lowest):
 
 @patch
 def _larger_tilts(self:CgfTable):
-    (first, most), last = _LONGER, self.u[-1]
+    (first, most, count), last = _LONGER, self.u[-1]
     most = min(most, self.limit/last)
-    return last*_geometric(min(first, most), most, _FEW_TILTS)
+    return last*_geometric(min(first, most), most, count)
 
 @patch
 def _minimum_is_before(self:CgfTable, lowest):
@@ -281,7 +283,8 @@ def _minimum_is_before(self:CgfTable, lowest):
 
 @patch
 def _smaller_tilts(self:CgfTable):
-    return _geometric(_LEAST_TILT, float(self.u[0])/_LONGER[0], _FEW_TILTS)
+    first, _, count = _LONGER
+    return _geometric(_LEAST_TILT, float(self.u[0])/first, count)
 
 # %% ../../nbs/engine/line.ipynb #3f05569c
 @patch
@@ -484,8 +487,7 @@ def periods(self:CgfTable, t, eps, goal, log_c):
 def _guessed_cuts(self:CgfTable):
     "Where |M| would have decayed if the loss were normal, for each tilt and smaller ones."
     _, curvature = self._slopes()
-    fall = -2*log(self.rtol)                           # of log |M|^2: |M| to what is asked for
-    return np.sqrt(fall/np.minimum.accumulate(np.maximum(curvature, TINY)))
+    return np.sqrt(_DECAYED/np.minimum.accumulate(np.maximum(curvature, TINY)))
 
 @patch
 def _slopes(self:CgfTable):
@@ -524,7 +526,8 @@ def place(self:CgfTable,
     """
     G = self.exponents(eps)
     loss = (G - G.min(1, keepdims=True)).max(0)
-    near, some = np.flatnonzero(loss <= loss.min() + WORSE), slice(None, None, -(-len(eps)//MANY_NODES))
+    near = np.flatnonzero(loss <= loss.min() + WORSE)
+    some = slice(None, None, -(-len(eps)//MANY_NODES))                    # of many eps about 50
     t, cuts = self.u[near], self._guessed_cuts()[near]
     with np.errstate(over='ignore', invalid='ignore', divide='ignore'):
         X = self.periods(t, eps[some], goal[some], self.log_chernoff(G[some]))

@@ -173,12 +173,6 @@ class LeveledTable(CgfTable):
             levels.tables[kind, place] = self._table(getattr(levels, kind)(*place))
         return levels.tables[kind, place]
 
-    def _table(self, loss):
-        nodes = max(_LEAST_NODES, min(self.max_nodes, int(_LEVEL_WORK/loss.nodes_at(0.))))
-        table = CgfTable(loss, self.rtol, self.resolution, nodes, shortcut=False)
-        table.downwards = _DOWNWARDS
-        return table
-
 # %% ../../nbs/engine/sorted_runs.ipynb #01levels2
 @patch
 def _levels(self:LeveledTable, eps, log_delta):
@@ -201,6 +195,14 @@ def _tables(self:LeveledTable, eps, log_delta, base=None):
     return tables, (*levels.log_left_out(), self.log_p_inf)
 
 # %% ../../nbs/engine/sorted_runs.ipynb #2fce2bbc
+
+@patch
+def _table(self:LeveledTable, loss):
+    nodes = max(_LEAST_NODES, min(self.max_nodes, int(_LEVEL_WORK/loss.nodes_at(0.))))
+    table = CgfTable(loss, self.rtol, self.resolution, nodes, shortcut=False)
+    table.downwards = _DOWNWARDS
+    return table
+
 @patch
 def _base(self:LeveledTable, levels, eps, log_delta):
     "A cut below which one line serves, or nothing matters: the highest, or that of before."
