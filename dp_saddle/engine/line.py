@@ -17,7 +17,6 @@ import numpy as np
 from scipy.special import gammaln
 
 from dp_saddle.base import (
-    END_STEPS,
     MANY_NODES,
     NEWTON_STEPS,
     TINY,
@@ -97,6 +96,8 @@ _SHARED_TILT = 1             # nats above the best bound, for a tilt that more e
 
 # %% ../../nbs/engine/line.ipynb #5eed0000
 # Tuning: only time and width depend on it. The plan of a line.
+_ENOUGH_ROUNDS = 3           # refinements of an eps that is enough,
+_GUESS_ROUNDS = 8            # and of a first guess
 _MAX_WORK = 1 << 29          # nodes of a line times points of each loss's grid
 _FIRST_CUT = 16              # the first cut that is tried, as a part of the guess
 _CUTS = 2.**np.arange(0, 24, .25)      # and all that are tried, in its units
@@ -109,6 +110,7 @@ _MANY_TERMS = 1 << 15        # terms in all, from which on sums go by rows and c
 # Tuning: only time and width depend on it. The curve.
 SHARE = 24                   # what a plan may lose: this part of rtol
 _MAX_PLANS = 4               # of one line
+_TOO_SMALL = 20              # nats that make a guess too small for a line
 BELOW_CHERNOFF = 3          # nats: the first guess of log delta
 _CLUSTER = 4.5               # nats of cancellation that eps on one line may have
 _HARDLY = 1e-4               # of delta, what a line may lose that is to show another's is larger
@@ -1071,6 +1073,10 @@ def line_for(self:CgfTable,
     if self.closed_form: return self.closed_form
     share, last = log(self.rtol/SHARE), None
     plan = self.plan(eps, share + log_delta)
+    if plan.nodes_ran_out:
+        likely = self.log_chernoff(self.exponents(eps)).min(1) - BELOW_CHERNOFF
+        if (far := likely > log_delta + _TOO_SMALL).any():
+            plan = self.plan(eps, share + (log_delta := np.where(far, likely, log_delta)))
     for _ in range(_MAX_PLANS):
         if plan == last: break                     # at the largest tilt there is no better one
         line = self.line(plan)
@@ -1242,13 +1248,13 @@ def first_eps(self:CgfTable,
     (a guess, one that is about enough), nats
     """
     if self.closed_form: return 1., self.ess_sup
-    for _ in range(END_STEPS):
+    for _ in range(_ENOUGH_ROUNDS):
         tilts, about = len(self.u), ((self.K + self.factor - goal)/self.u).min()
         if about < self.ess_sup: self.exponents(np.array([about]))
         elif self._may_go_on(): self.tabulate(self._larger_tilts())
         if len(self.u) == tilts: break
     enough = min(self.ess_sup, about + self.plrv.rounding)
-    for _ in range(END_STEPS):
+    for _ in range(_GUESS_ROUNDS):
         tilts, (guess, beyond) = len(self.u), self._guess(goal, enough)
         if beyond and (self.steep or not self.rough): self.exponents(np.array([guess]))
         if len(self.u) == tilts: break
@@ -1335,7 +1341,7 @@ def end_of_tests(self:CgfTable,
     -------
     nats
     """
-    for _ in range(END_STEPS):
+    for _ in range(_ENOUGH_ROUNDS):
         u, K = self.u, self.K
         ends = np.array([K - false, K - true, K + self.factor - goal])/[1 + u, u, u]
         least = ends.min(1)
