@@ -717,7 +717,7 @@ def test_a_line_that_ends_too_early_is_made_again(monkeypatch):
     run = run_of(2., .01, 1000) + run_of(3., .02, 500) + Gaussian(sigma=8.)
     usual = rows.epsilon_of_kinds(run, 1e-6)
     for cut in (.3, 4.):
-        monkeypatch.setattr(rows, '_LINE_CUT', cut)
+        monkeypatch.setattr(rows, '_FIRST_CUT', cut)
         found = rows.epsilon_of_kinds(run, 1e-6)
         assert max(abs(np.subtract(found[:3], usual[:3]))) < NARROW/10
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dp_saddle.base import (
+    END_STEPS,
     LINE_NODES,
     NATS,
     ULP,
@@ -25,7 +26,7 @@ from dp_saddle.base import (
     safe_log,
 )
 from .known_parts import KnownPart
-from .line import CgfTable, Plan, reach_of
+from .line import SHARE, WORSE, CgfTable, Plan, reach_of
 from ..losses import LOSS_ULPS, LaplaceLoss
 
 # %% ../../nbs/engine/endpoint_expansion.ipynb #8ed71eaf
@@ -49,10 +50,7 @@ _CANCEL = 3                  # nats by which the main part may be larger than M
 _MOST_D, _LEAST_RATE = 16., 2.**-20    # sensitivity over scale, and rates
 _MOST_STEPS, _MOST_SHIFTS = 1 << 9, 1 << 8
 _CUTS = 2.**np.arange(3, 14.5, .25)    # where the line may end, in nodes
-_WORSE, _CONDITION = 8, 1/4  # nats by which a tilt may be worse than the best, and their price,
-_LEAST, _NATS = 10., 64.     # of a line's nodes, and of the transform's over nats: beyond these
-_SHARE = 24                  # of rtol that a tail may lose
-_ROUNDS = 4                  # lines until delta is what was guessed, to a nat
+_NATS = 64.                  # of the transform's nodes, over nats: beyond these they cost
 _LONGER = 1, 1.1, 1.25, 1.5, 2, 3      # periods that are tried
 _OTHERS = np.array([0., 1/16, 1/4, 1/2, 3/4, 5/4, 3/2, 2, 3, 5, 9])   # tilts of aliases, over t
 
@@ -493,12 +491,11 @@ def stand(self:EndsTable,
     """
     G = self.exponents(eps)
     loss = (G - G.min(1, keepdims=True)).max(0)
-    near = np.flatnonzero(loss <= loss.min() + _WORSE)
+    near = np.flatnonzero(loss <= loss.min() + WORSE)
     t, width = self.u[near], max(p.ess_sup - p.ess_inf for p, _ in self.plrv.parts)
     with np.errstate(over='ignore', invalid='ignore', divide='ignore'):
         X = self.periods(t, eps, goal, self.log_chernoff(G))
-        work = np.maximum(X*t, _LEAST)*(_NATS + t*width)
-        score = np.log(work) + _CONDITION*loss[near]
+        score = np.log(X*t*(_NATS + t*width)) + loss[near]/2
     best = np.where(np.isnan(score), inf, score).argmin()
     return float(t[best]), float(X[best])
 
@@ -543,8 +540,8 @@ def line_for(self:EndsTable,
     a Line, without its singular part where the ends are not too steep
     """
     if self.closed_form: return self.closed_form
-    for _ in range(_ROUNDS):
-        goal = log_delta + log(self.rtol/_SHARE)
+    for _ in range(END_STEPS):
+        goal = log_delta + log(self.rtol/SHARE)
         t, X = self.stand(eps, goal)
         plan = self.best_plan(t, X, eps, goal)
         if not plan: return CgfTable.line_for(self, eps, log_delta)

@@ -31,7 +31,6 @@ from ..plrv import Bounds
 _AT_ONCE, _SHORT = 64, 1 << 10    # questions of one line; its nodes, where these are several
 _SHARP = 7e-13, 4e-12             # width of eps, nats; of log delta: wider ones are asked finely
 _LIKELY, _GUESSES = .4, 5         # delta at most, where it is guessed; and how often
-_LARGEST = sys.float_info.max     # eps is below it, here
 
 # %% ../../nbs/engine/gaussian_curves.ipynb #c5a1e008
 def _classes(goal):
@@ -154,7 +153,7 @@ def log_delta_of_run(
     -------
     on log delta; likewise
     """
-    if (x := _numbers(eps, -SMALLEST, _LARGEST)) is None or (rows := _rows_of(run)) is None:
-        return None
+    x = _numbers(eps, -SMALLEST, sys.float_info.max)
+    if x is None or (rows := _rows_of(run)) is None: return None
     pair, n = rows
     with np.errstate(all='ignore'): return _shaped(pair.of_run(n, pair.goals_at(n, x), x), eps)

@@ -16,6 +16,7 @@ import numpy as np
 from scipy.special import log1p
 
 from dp_saddle.base import (
+    END_STEPS,
     EXTENDED,
     LENGTHEN,
     LINE_NODES,
@@ -36,7 +37,6 @@ from dp_saddle.base import (
 from dp_saddle.engine.gaussian_tables import (
     FALLS,
     LEAST,
-    MOST_NODES,
     TILTS,
     GaussianTable,
     like_blocks,
@@ -48,6 +48,7 @@ from dp_saddle.engine.transform_grids import (
     BOUND_ULPS,
     FAR,
     LOG,
+    MOST_NODES,
     OF_BOUND,
     TURNED,
     TWICE,
@@ -75,10 +76,8 @@ _LAST_TILT = 2.5, 2., 6., 10.     # the last, a and b of a normal loss' tilt: re
 _RARE, _APART = (2.3, 5.), 4.     # no larger than where hits are all; std: how far these are, then
 _LOST, _HARM = .3, 3.             # of what rounding moves delta by: what an end may lose; may do
 _SPARE = 2.                       # nats of room beyond that, where the end is chosen
-_NEVER = np.append(FALLS, np.inf)       # and where it has not fallen
 _RTOL, _SHARE = 1e-10, 72         # of delta: aimed at, and a plan loses at most one part of it
 _WIDTH = 1e-10                    # of eps, nats: or that
-_DECAYED = 60                     # nats by which |M|^2 falls up to the least guess of the cut
 _CANCELS = 1e6, 300               # a line's terms may be larger than their sum by 1e6 t/(n + 300)
 _SAME, _DIGITS = 2*pi*150, 4.     # nodes that no time depends on; nats of cancelling, for a nat
 _CUTS = 2.**np.r_[np.arange(-.5, .55, .1), .7, .9, 1.2, 1.6, 2, 3, 4, 6]    # tried, of the guess
@@ -86,21 +85,19 @@ _FIRST_CUT = 1.4                  # what a first grid serves, likewise
 _END_STEP = log(2)/16                       # ends are powers of e^this; every second one
 _LATER = 2*_END_STEP*np.arange(36)          # of the following is tried
 ALIKE, _WITHIN, _AWAY = (1, 2), (.75, .25), .1   # classes in an octave of n, of log delta; place
-_ROOM, ALONE, _BELOW = 1.2, 1e5, 4.   # so much longer there; more steps are alone; t eps > -4
-_SURE = 1.                        # nats by which one direction is smaller, to be dismissed
+_ROOM, ALONE = 1.2, 1e5           # so much longer there; more steps are alone
 _FAR_BELOW = .72                  # a tilt so much below the saddle-point: eps is not known yet
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #92ad7066
 # Tuning: only time and width depend on it. Grids, lines, searches.
-_LITTLE = 1e-9                    # by which another direction is smaller
 _STRIP = 5e-12                    # what strips may add in all steps
 _MOST_NODES = 1 << 17             # of a line, and of lines of several kinds at a time
 _LONG, _FINE = 1 << 12, 1 << 12   # nodes of lines that are not kept, or have others beside; that
                                   # may be tried again
 _SOONER = 2.**np.arange(-12, -1.4, .25)    # of the guess: where a line without small losses ends;
-_SETTLED, _LEAST_PART, _ROUNDS = 1e-14, 1/8, 16  # of Newton's method; and of ends' search
+_SETTLED, _LEAST_PART = 1e-14, 1/8         # of Newton's method
 _MOST_RUN = 10**8                 # steps that are asked here
-LEAST_DELTA, _RARE_NOISE = 1e-200, 1e3     # asked here; of engine/small_losses, at most
+LEAST_DELTA = 1e-200              # asked here
 
 with np.errstate(divide='ignore'):
     _NEAR = 1/np.maximum(TILTS - TILTS[:, None], 0)    # of a tilt to those above it; or inf
@@ -119,7 +116,7 @@ def _floor(n, goal):
 def hits_only(self:Rows, n, goal):
     "About the tilt from which on hits are all; inf where they are not rare and far, (rows, 1)."
     mu, log_q = self.means, self.log_q
-    left = np.log(n) + log_q/2 - np.log(_DECAYED/2 - goal) - (mu/2)**2/2
+    left = np.log(n) + log_q/2 - np.log(-log(_RTOL) - goal) - (mu/2)**2/2
     root = log_q**2 - 2*left*mu**2
     tilt = (np.sqrt(np.maximum(root, 0)) - log_q)/mu**2 - .5
     tilt = np.where((root > 0) & (tilt*mu > _APART), tilt, inf)
@@ -238,7 +235,8 @@ def cuts(self:Rows, steps, n, need):
     "About where |M| has fallen to e^`need` of M(u), (rows, tilts)."
     left = n[:, :, None]*steps.falls - np.log(pi*FALLS*self.unit)[:, None, :]
     later = np.add.reduce(left > need[:, :, None], 2)
-    return np.maximum(_NEVER[later]*self.unit, np.sqrt(_DECAYED/steps.variance))
+    fallen = np.append(FALLS, inf)[later]*self.unit
+    return np.maximum(fallen, np.sqrt(-2*log(_RTOL)/steps.variance))
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #b48228b7
 @patch
@@ -273,11 +271,11 @@ def placed(self:Rows, table, n, goal, known=None, near=None):
         few = _some(steps._replace(grid=None), r)
         lines = self.part(r).tilts(few, n[r], goal[r], np.sqrt(e[r]*least))
         _put((t, X, cut, cost, digits, i, j, e), r, (*lines, least))
-    if known is None: known = np.concatenate([e[:half], e[:half]])*(1 - _LITTLE)
+    if known is None: known = np.concatenate([e[:half], e[:half]])
     over = steps.factor - u*known
-    little = self.adds & (over.min(1, keepdims=True) < goal - _SURE)
+    little = self.adds & (over.min(1, keepdims=True) < goal)
     if little.any(): j = np.where(little[:, 0], over.argmin(1), j)
-    ok, r = (cost < inf) & (t*e > -_BELOW), self.every
+    ok, r = cost < inf, self.every
     if near is None: ok &= X*cut < 2*pi*_MOST_NODES
     about = goal + t*e - steps.K[r, i][:, None]
     return _Plan(about, t, u[r, j][:, None], j[:, None], None, table.end, X, cut,
@@ -439,7 +437,7 @@ def _next_to(line, plan, goal, start=None, wide=1):
     bend = np.add.reduce(np.abs(line.c)*line.s**2, 1, keepdims=True)
     e = np.maximum(line.base + plan.sum - goal, _LEAST_PART)/t
     if start is not None: e = np.where(start > 0, start, e)
-    for _ in range(_ROUNDS):
+    for _ in range(END_STEPS):
         terms = np.exp(e*turn)*line.c
         total = np.add.reduce(terms.real, 1, keepdims=True)
         rise = np.add.reduce(terms.imag*line.s, 1, keepdims=True)
@@ -471,7 +469,7 @@ def _short(line, plan, e, goal):
 def _ends(line, plan, e, goal):
     "(lower and upper ends, next to e, are they proved, and narrow?), (rows, 2) and (rows, 1)."
     sides = np.array([-1., 1.])
-    for k in range(_ROUNDS):
+    for k in range(END_STEPS):
         short, narrow = _short(line, plan, e, goal)
         good = short <= 0
         if k and good.all(): break
@@ -585,7 +583,7 @@ def long(self:_Plan):
 @patch
 def without_small_losses(self:Rows, table, plan, n, goal):
     "The _CachedPlan of removing, n steps alone, without what small losses give, or None."
-    if self.amounts > 1 or self.sigma.item() > _RARE_NOISE: return None
+    if self.amounts > 1: return None
     mu, rate, lost = self.mu.item(), self.rate.item(), log(_RTOL/_SHARE)
     if not (eps := guess_of(mu, rate, exp(goal)/n)): return None
     nearer = self.plan(table, *np.array([[[n]], [[goal]]]), -inf, np.array([[eps]]))
@@ -868,7 +866,6 @@ def epsilon_of_sampled(
 # %% ../../nbs/engine/gaussian_rows.ipynb #588fd1c9
 # Tuning: only time and memory depend on it. Many runs at once.
 _TOGETHER = 1 << 11, 1 << 17            # nodes of tables, of increments
-_UNKNOWN = *[np.nan]*9, True, True, False       # a _Plan of nothing
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #01rowsboth
 def both_ways(
@@ -897,7 +894,8 @@ def _joined(tables):
 @patch
 def plans(self:Rows, n, goal, known=None):
     "The _Plan of all rows, a few at a time; those with too many nodes are not ok."
-    whole = _Plan(*(np.full((len(n), 1), v) for v in _UNKNOWN))
+    none = {v: np.full((len(n), 1), np.nan) for v in _Plan._fields}
+    whole = _Plan(**none)._replace(lined=none['t'] != 0, sure=none['t'] != 0, ok=none['t'] == 0)
     last, end = self.reach(n, goal)
     pairs = np.arange(len(n)).reshape(2 if known is None else 1, -1)     # planned together
     nodes = self.coarse(last, end)[-1][pairs, 0]
@@ -998,7 +996,6 @@ _ADDED = 4                              # ULP of a sum of m numbers, besides m
 
 # Tuning: only time, memory and width depend on it. Several kinds.
 _OTHERS = FiniteLoss, LaplaceLoss, MixtureLoss      # losses of steps beside
-_LINE_CUT = 1.33                        # of the guess, a first line's end; of that, a grid's: _ROOM
 _FEW, _WIDE = 64, 32.                   # of more kinds bounds may be so many times as wide
 
 
@@ -1094,7 +1091,7 @@ def on_line(self:_MixedRun, side, plan, ends, asked, turned):
 def fitted(self:_MixedRun, side, plan, own):
     "The _Step of the whole run, or None."
     h, (_, ends) = 2*pi/plan.X, own
-    asked = _LINE_CUT*plan.guess + h
+    asked = _FIRST_CUT*plan.guess + h
     for turned in (*TURNED, TURNED[-1]):             # closer, and as far as is known by then
         if not asked < h*(_LONG if self.others else _MOST_NODES): return None
         if not (found := self.on_line(side, plan, ends, asked, turned)): return None

@@ -28,7 +28,6 @@ _MOST_REACH = 2.**8        # nats, of all steps
 _BITS = 1 << 7             # binary digits beside those of delta
 _ROUND = 1 << 4                 # terms of a table of coefficients are multiples of that
 _TILTS = np.geomspace(2.**-12, 2.**60, 96)   # of the guess
-_STEPS = 30                # of the search
 _SETTLED = 1e-13           # of log delta, relatively: from here on a step is rounding
 
 # %% ../../nbs/engine/laplace_polynomials.ipynb #8d2193aa
@@ -320,7 +319,7 @@ def root(self:ExactLaplaceCurve,
     x, slope = self.guess(goal)
     last, most = None, log(self.reach)
     x = min(x, most)
-    for _ in range(_STEPS):
+    for _ in range(END_STEPS):
         eps = self.reach - exp(x)
         miss = self.log_delta_at(eps)[0] - goal
         if miss == -inf or abs(miss) <= _SETTLED*abs(goal): break

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['log_window', 'WindowedGaussianLoss', 'LevelLoss', 'Levels', 'has_mixtures',
-           'can_be_cut', 'several_are_cut', 'Counted']
+           'can_be_cut', 'several_are_cut', 'counted_levels', 'may_be_counted']
 
 # %% ../../nbs/engine/largest_loss_levels.ipynb #9cf061be
 from math import comb, inf, log, pi, sqrt
@@ -491,6 +491,7 @@ def _error_of_windows(self:LevelLoss, inside, alpha, log_first):
 # %% ../../nbs/engine/largest_loss_levels.ipynb #b39fce82
 class Levels:
     "The law of a composition, cut into levels by the losses of its sampled Gaussian steps."
+    valley = None   # between small losses and large ones, where these are counted; an outcome
     def __init__(self,
         parts,      # (PLRV, count) pairs
         eps,        # the least eps that matters, nats, >= 0
@@ -799,53 +800,57 @@ def several_are_cut(
     return len(_to_cut(plrv.parts)) > 1
 
 # %% ../../nbs/engine/largest_loss_levels.ipynb #9902b839
-class Counted(Levels):
-    "The law of a composition, sorted by how many of its sharpest sampled Gaussian steps lose much."
-    def __init__(self,
-        parts,      # (PLRV, count) pairs
-        log_delta,  # log of the least delta that matters
-        tilt,       # of the line that would be asked: its integrand has the valley, > 0
-    ):
-        """Parameters
-        ----------
-        parts
-            (PLRV, count) pairs
-        log_delta
-            log of the least delta that matters
-        tilt
-            of the line that would be asked: its integrand has the valley, > 0
-        """
-        cut = [k for k, (p, _) in enumerate(parts) if _is_cut(p)]
-        sharpest = max(cut, key=lambda k: _sharpness(parts[k][0]))
-        super().__init__([parts[sharpest]], 0., log_delta)
-        self.whole = [part for k, part in enumerate(parts) if k != sharpest]
-        self.valley = _valley(self.kinds[0], min(tilt, self.ends[0] - 1))
+def counted_levels(
+    parts,      # (PLRV, count) pairs
+    log_delta,  # log of the least delta that matters
+    tilt,       # of the line that would be asked: its integrand has the valley, > 0
+):              # the Levels of the sharpest steps alone, with their valley
+    """The law of a composition, sorted by how many of its sharpest sampled Gaussian steps lose
+    much.
 
-    @staticmethod
-    def fit(
-        plrv,  # a ComposedLoss that `can_be_cut`
-    ):         # True or False
-        """Is the sharpest of the steps that are cut one in which a record is there or not?
+    Parameters
+    ----------
+    parts
+        (PLRV, count) pairs
+    log_delta
+        log of the least delta that matters
+    tilt
+        of the line that would be asked: its integrand has the valley, > 0
 
-        Parameters
-        ----------
-        plrv
-            a ComposedLoss that `can_be_cut`
+    Returns
+    -------
+    the Levels of the sharpest steps alone, with their valley
+    """
+    sharpest = max((part for part in parts if _is_cut(part[0])), key=_sharpness)
+    levels = Levels([sharpest], 0., log_delta)
+    levels.whole = [part for part in parts if part is not sharpest]
+    levels.valley = _valley(levels.kinds[0], min(tilt, levels.ends[0] - 1))
+    return levels
 
-        Returns
-        -------
-        True or False
-        """
-        sharpest = max((p for p, _ in plrv.parts if _is_cut(p)), key=_sharpness)
-        return isinstance(sharpest, SubsampledGaussianLoss)
+def may_be_counted(
+    plrv,  # a ComposedLoss that `can_be_cut`
+):         # True or False
+    """Is the sharpest of the steps that are cut one in which a record is there or not?
+
+    Parameters
+    ----------
+    plrv
+        a ComposedLoss that `can_be_cut`
+
+    Returns
+    -------
+    True or False
+    """
+    sharpest, _ = max((part for part in plrv.parts if _is_cut(part[0])), key=_sharpness)
+    return isinstance(sharpest, SubsampledGaussianLoss)
 
 # %% ../../nbs/engine/largest_loss_levels.ipynb #362370be
-def _sharpness(p):
-    "Sensitivity over noise, of the sharpest branch."
-    return max(branch.mu for _, branch in _branches(p))
+def _sharpness(part):
+    "Sensitivity over noise, of the sharpest branch of a (PLRV, count) pair."
+    return max(branch.mu for _, branch in _branches(part[0]))
 
 @patch
-def is_near(self:Counted, x):
+def is_near(self:Levels, x):
     "Is this outcome as good a place to cut at as the valley is?"
     return self.valley is not None and abs(x - self.valley) < _SAME_VALLEY/self.losses[0].mu
 
@@ -860,7 +865,7 @@ def _valley(part, t):
 
 # %% ../../nbs/engine/largest_loss_levels.ipynb #e67f3f7b
 @patch
-def of(self:Counted,
+def of(self:Levels,
     k,  # how many outcomes are above the valley, 0 to the count of steps
 ):      # a LevelLoss
     """The runs with so many outcomes above the valley.
@@ -877,7 +882,7 @@ def of(self:Counted,
     return self._runs(k, self._windowed(0, -inf, self.valley))
 
 @patch
-def beyond(self:Counted,
+def beyond(self:Levels,
     k,  # how many outcomes at least, likewise
 ):      # a LevelLoss
     """A measure that is at least that of the runs with `k` outcomes or more above the valley.
@@ -894,7 +899,7 @@ def beyond(self:Counted,
     return self._runs(k, self._windowed(0, -inf, self.ends[0]))
 
 @patch
-def _runs(self:Counted, k, others):
+def _runs(self:Levels, k, others):
     n, kinds = self.counts[0], [(others, self.counts[0] - k)]
     kinds += [(self._windowed(0, self.valley, self.ends[0]), k), *self.whole]
     losses, counts = zip(*[(loss, count) for loss, count in kinds if count], strict=True)

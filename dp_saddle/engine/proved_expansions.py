@@ -277,7 +277,7 @@ def delta_of(self:EdgeworthInterval, plrv, eps, floor):
     y_low, y, y_up = self._loss_tail(plrv, eps)
     x_low, x, x_up = self._null_tail(plrv, eps)
     grow = np.exp(np.minimum(eps, LARGEST_LOG))
-    low = np.maximum(y_low - np.minimum(grow*x_up, y_up), 0)
+    low = np.maximum(y_low - grow*x_up, 0)
     up = np.maximum(y_up - grow*x_low, SMALLEST)
     sure = Bounds(low*(1 - DELTA_ROUNDING), y - grow*x, up*(1 + DELTA_ROUNDING))
     return sure.with_mass(p)

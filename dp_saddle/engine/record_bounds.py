@@ -341,14 +341,13 @@ _SMALLEST = 1e-320        # of a drop in delta, before its logarithm
 # Tuning: only time and width depend on it.
 _LEAST_MU = 1e-12         # that is looked at
 _NEGLIGIBLE = 1e-12       # a delta(0) for which mu is 0
-_HALF = .5                # a delta above which a chord's slope is that of what is missed
 
 def _log_slope(at, curve, missed):
     "log of minus the slope of each chord, in e^eps."
     gap = np.diff(at, axis=0)
     above = np.log(np.maximum(-np.diff(curve, axis=0), _SMALLEST))
     below = missed[1:] + np.log(np.maximum(-np.expm1(missed[:-1] - missed[1:]), _TINY))
-    log_drop = np.where(curve[:-1] < _HALF, above, below)
+    log_drop = np.where(curve[:-1] < 1/2, above, below)     # of what is missed, where it is less
     return np.minimum(log_drop - at[1:] - np.log(-np.expm1(-np.maximum(gap, _TINY))), -_TINY)
 
 # %% ../../nbs/engine/record_bounds.ipynb #5d0a7c16

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['NEGLIGIBLE', 'chernoff_bound', 'log_sum_of', 'UpperTable', 'LineCache', 'LeveledTable',
-           'any_alone', 'CountedTable']
+           'any_alone']
 
 # %% ../../nbs/engine/sorted_runs.ipynb #50270005
 from math import inf, log
@@ -12,7 +12,7 @@ from math import inf, log
 import numpy as np
 
 from ..base import TINY, by_halves, counted, invert, patch, safe_log, still_here
-from .largest_loss_levels import Counted, Levels, has_mixtures
+from .largest_loss_levels import Levels, counted_levels, has_mixtures
 from dp_saddle.engine.line import (
     BELOW_CHERNOFF,
     LOG_SMALLEST,
@@ -145,11 +145,13 @@ def _earlier(line, moved):
 class LeveledTable(CgfTable):
     "A table of a composition with sampled Gaussians, removing, with a line for each level."
     forgets = True
-    levels = None   # that were asked last, the eps and the log delta that they are for
+    levels = None    # that were asked last, the eps and the log delta that they are for
+    counts = None    # the Levels that were asked last for their counts
+    by_levels = True # were all of the last eps sorted by levels, and not by counts?
     def __init__(self,
         plrv,      # a ComposedLoss that `can_be_cut`
         *settings, # as a CgfTable's: rtol, eps_resolution, max_nodes
-        apart=False,  # is each level cut into those of one kind of step?
+        by='levels',  # or 'kinds': each level is cut into those of one kind of step; or 'counts'
     ):
         """Parameters
         ----------
@@ -157,11 +159,11 @@ class LeveledTable(CgfTable):
             a ComposedLoss that `can_be_cut`
         *settings
             as a CgfTable's: rtol, eps_resolution, max_nodes
-        apart
-            is each level cut into those of one kind of step?
+        by
+            or 'kinds': each level is cut into those of one kind of step; or 'counts'
         """
         super().__init__(plrv, *settings, shortcut=False)
-        self.kept, self.apart, finer = LineCache(), apart, _FINER*has_mixtures(plrv)
+        self.kept, self.by, finer = LineCache(), by, _FINER*has_mixtures(plrv)
         self.nothing, self.serves = NEGLIGIBLE + finer, _SERVES + finer
 
     def part(self, levels, kind, *place):
@@ -171,12 +173,6 @@ class LeveledTable(CgfTable):
             levels.tables[kind, place] = self._table(getattr(levels, kind)(*place))
         return levels.tables[kind, place]
 
-    def _table(self, loss):
-        nodes = max(_LEAST_NODES, min(self.max_nodes, int(_LEVEL_WORK/loss.nodes_at(0.))))
-        table = CgfTable(loss, self.rtol, self.resolution, nodes, shortcut=False)
-        table.downwards = _DOWNWARDS
-        return table
-
 # %% ../../nbs/engine/sorted_runs.ipynb #01levels2
 @patch
 def _levels(self:LeveledTable, eps, log_delta):
@@ -184,13 +180,14 @@ def _levels(self:LeveledTable, eps, log_delta):
     if self.levels:
         levels, least, same = self.levels
         if log_delta == same and eps >= least*_SAME_CUTS: return levels
-    levels = Levels(self.plrv.parts, eps, log_delta, self.apart)
+    levels = Levels(self.plrv.parts, eps, log_delta, self.by == 'kinds')
     self.levels = levels, eps, log_delta
     return levels
 
 @patch
 def _tables(self:LeveledTable, eps, log_delta, base=None):
     "The tables of the levels for a cluster of eps, and what is left out; `base` if it is known."
+    if self.by == 'counts' and (found := self._by_counts(eps, log_delta)): return found
     levels = self._levels(float(eps.min()), float(log_delta.min()))
     if base is None: base = self._base(levels, eps, log_delta)
     tables = [self.part(levels, 'below', base)]
@@ -198,6 +195,14 @@ def _tables(self:LeveledTable, eps, log_delta, base=None):
     return tables, (*levels.log_left_out(), self.log_p_inf)
 
 # %% ../../nbs/engine/sorted_runs.ipynb #2fce2bbc
+
+@patch
+def _table(self:LeveledTable, loss):
+    nodes = max(_LEAST_NODES, min(self.max_nodes, int(_LEVEL_WORK/loss.nodes_at(0.))))
+    table = CgfTable(loss, self.rtol, self.resolution, nodes, shortcut=False)
+    table.downwards = _DOWNWARDS
+    return table
+
 @patch
 def _base(self:LeveledTable, levels, eps, log_delta):
     "A cut below which one line serves, or nothing matters: the highest, or that of before."
@@ -242,7 +247,7 @@ def _level_for(table, eps, nothing):
 def log_delta(self:LeveledTable, eps, floor=-inf):
     "log of (lower, estimate, upper) of delta, shape (3, eps)."
     goal = np.maximum(np.maximum(self.basic_bounds(eps)[0], floor), LOG_SMALLEST)
-    out, left = np.repeat(self.log_p_inf, len(eps), 1), np.argsort(eps)
+    out, left, self.by_levels = np.repeat(self.log_p_inf, len(eps), 1), np.argsort(eps), True
     while left.size:
         near = goal[left] > goal[left[0]] - _ONE_CUT
         some, left = left[near], left[~near]
@@ -301,16 +306,11 @@ def any_alone(parts, eps):
     return np.logaddexp.reduce([log(n) + log_curve(p, eps) for p, n in parts])
 
 # %% ../../nbs/engine/sorted_runs.ipynb #f7d830ee
-class CountedTable(LeveledTable):
-    "A table of a composition with sampled Gaussians, removing, with a line for each count."
-    counts = None    # the Counted that was asked last
-    by_levels = True # were all of the last eps sorted by levels?
-
 @patch
-def _counts(self:CountedTable, eps, log_delta):
-    "The Counted of before, where its valley is about the same; or another one."
-    best = self.exponents(eps[:1])[0].argmin()
-    counts, before = Counted(self.plrv.parts, log_delta.min(), float(self.u[best])), self.counts
+def _counts(self:LeveledTable, eps, log_delta):
+    "The Levels of before that were counted, where their valley is about the same; or others."
+    best, before = self.exponents(eps[:1])[0].argmin(), self.counts
+    counts = counted_levels(self.plrv.parts, log_delta.min(), float(self.u[best]))
     if not (before and counts.valley and before.log_delta == counts.log_delta
             and before.is_near(counts.valley)):
         self.counts = counts
@@ -318,24 +318,17 @@ def _counts(self:CountedTable, eps, log_delta):
 
 # %% ../../nbs/engine/sorted_runs.ipynb #01levels4
 @patch
-def _tables(self:CountedTable, eps, log_delta, base=None):
-    "The tables of the counts for a cluster of eps, and what is left out."
+def _by_counts(self:LeveledTable, eps, log_delta):
+    "The tables of the counts for a cluster of eps, and what is left out; None where levels serve."
     counts = self._counts(eps, log_delta)
     tables = self._of_counts(counts, eps, log_delta)
-    if tables and not self._cost_much(tables, eps, log_delta):
-        self.by_levels = False
-        return tables, (*counts.log_left_out(), self.log_p_inf)
-    return LeveledTable._tables(self, eps, log_delta, base)
+    if not tables or self._cost_much(tables, eps, log_delta): return None
+    self.by_levels = False
+    return tables, (*counts.log_left_out(), self.log_p_inf)
 
 # %% ../../nbs/engine/sorted_runs.ipynb #01levels4c
-
 @patch
-def log_delta(self:CountedTable, eps, floor=-inf):
-    self.by_levels = True
-    return LeveledTable.log_delta(self, eps, floor)
-
-@patch
-def _of_counts(self:CountedTable, counts, eps, log_delta):
+def _of_counts(self:LeveledTable, counts, eps, log_delta):
     "The tables of all counts that matter, and of the rest; none where these are too many."
     tables, before, steps = [], -inf, counts.counts[0]
     for k in range(min(steps, _MOST_COUNTS) + 1 if counts.valley else 0):
@@ -350,7 +343,7 @@ def _of_counts(self:CountedTable, counts, eps, log_delta):
 
 # %% ../../nbs/engine/sorted_runs.ipynb #01levels4b
 @patch
-def _cost_much(self:CountedTable, tables, eps, log_delta):
+def _cost_much(self:LeveledTable, tables, eps, log_delta):
     "Does a line of any of them lose too much?"
     too_much = log_delta + log(WORTH_A_TRY)
     matter = (table for table in tables if _most(table, eps, log_delta) >= -NEGLIGIBLE)

@@ -43,9 +43,9 @@ from .gaussian_curves import epsilon_of_run, log_delta_of_run
 from .gaussian_rows import epsilon_of_kinds
 from .known_parts import ATOM_ULPS, composed_atoms
 from dp_saddle.engine.largest_loss_levels import (
-    Counted,
     can_be_cut,
     has_mixtures,
+    may_be_counted,
     several_are_cut,
 )
 from dp_saddle.engine.line import (
@@ -64,7 +64,6 @@ from dp_saddle.engine.line import (
 from .solve import WORTH_A_TRY, Curve, Known, Stop, facts_of
 from dp_saddle.engine.sorted_runs import (
     NEGLIGIBLE,
-    CountedTable,
     LeveledTable,
     LineCache,
     UpperTable,
@@ -94,12 +93,13 @@ from dp_saddle.mechanisms import (
 from ..plrv import Bounds, ComposedLoss
 
 # %% ../../nbs/engine/ways.ipynb #468490fd
+_BOUNDS = len(Bounds._fields)     # lower, estimate, upper
+
 # Tuning: only time and width depend on it.
 _TOO_WIDE, _NEXT_TO_0 = 1e-6, 1e-313  # widths of delta worth a warning: relative, and at all
 _OF_MIXTURES = 1e-9          # relative width at which runs of mixtures are sorted,
 _FEW_ASKED = 16              # where so few are asked;
 _OF_TURNED = 1e-9            # and where the other direction's curve is not enough
-_BOUNDS = 3                  # lower, estimate, upper
 _MOST_OUTCOMES = 1 << 10     # of finite steps, one by one, beside others
 _ALIKE = 1.1                 # quotient of the gaps that one line is to serve
 _TURNED = 100, -300          # delta for e^eps - 1, and log delta: the other direction is asked
@@ -392,9 +392,9 @@ def sorts_of(self:_OneDirection, line):
     if is_enumerable(self.plrv): return {'all outcomes': enumerated_table}
     if GivenOutcomes.fit(self.plrv): return {'outcomes': GivenOutcomes}
     if not can_be_cut(self.plrv): return {}
-    counts = {'counts': CountedTable} if Counted.fit(self.plrv) else {}
-    apart = {'kinds': partial(LeveledTable, apart=True)} if several_are_cut(self.plrv) else {}
-    return counts | {'levels': LeveledTable} | apart
+    fits = {'counts': may_be_counted(self.plrv), 'levels': True,
+            'kinds': several_are_cut(self.plrv)}
+    return {by: partial(LeveledTable, by=by) for by in fits if fits[by]}
 
 # %% ../../nbs/engine/ways.ipynb #3286a6d8
 @patch
