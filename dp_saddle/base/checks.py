@@ -542,7 +542,7 @@ def from_dict(self:Saved,
 # %% ../../nbs/base/checks.ipynb #482e9e21
 # A name.
 _ASKED = 'DP_SADDLE_PROGRESS'        # in the environment: 0 for never, 1 for always
-# Tuning: only what is shown depends on it.
+# What is shown.
 _AGAIN = .2                          # s from one line to the next
 _FULL_LINE = 79                      # columns, where a terminal does not say
 _LEAST_SHARE = .02                   # of the work, and

@@ -25,7 +25,7 @@ import numpy as np
 # Names, and marks.
 _MORE = '...'
 _ENDS = {list: '[]', tuple: '()', set: '{}', frozenset: '{}'}
-# Tuning: only what is written depends on it.
+# What is written.
 DIGITS, FEW_DIGITS = 4, 3     # of a number that is shown: of an eps, of a probability
 _LONGEST = 80   # characters of a value that is quoted
 _DEEPEST = 6    # brackets within each other
