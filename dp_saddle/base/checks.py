@@ -503,7 +503,7 @@ def _take(owner, state):
     owner.restore(**_checked(owner, state))
 
 # %% ../../nbs/base/checks.ipynb #11dcc272
-# Tuning: what is more is refused.
+# What is served: what is beyond is refused.
 _MOST_BYTES, _OF_A_NUMBER = 1 << 24, 64     # of a state, beside those for each of our numbers
 
 @patch

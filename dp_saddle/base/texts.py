@@ -220,7 +220,7 @@ _LARGEST = int(sys.float_info.max)
 _DIGITS = len(str(-_LARGEST))
 # What YAML calls a number.
 _NUMBER = re.compile(r'[-+]?(0|[1-9][0-9]*)?(\.[0-9]*)?([eE][-+]?[0-9]+)?')
-# Tuning: what is more is refused.
+# What is served: what is beyond is refused.
 _MOST_BYTES, _MOST_YAML = 1 << 24, 1 << 20   # of a file
 _LEVELS = 32                                 # brackets within each other
 
