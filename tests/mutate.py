@@ -118,7 +118,7 @@ def kinds(lines):
         text = line.decode()
         if found := re.match(r"# (Proved|Rounding|Tuning)\b", text):
             kind = found[1].lower()
-        elif re.match(r"(def|class|@|# %%)", text):
+        elif re.match(r"(def|class|@|# %%|# What is|# Said by others|# Names)", text):
             kind = ""
         yield kind
 

@@ -11,7 +11,9 @@ from house import MODULES
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT/"nbs"/"base/constants.ipynb"
 KINDS = "Proved", "Rounding", "Tuning"
-KIND = re.compile(rf"#\s*({'|'.join(KINDS)})\b")
+OTHERS = ("What is drawn", "What is served", "What is written", "What is shown",
+          "Said by others", "Names")
+KIND = re.compile(rf"#\s*({'|'.join(KINDS + OTHERS)})\b")
 WORDS = "theorem", "derived", "range", "measured", "open"
 
 def constants(text, kinds=KINDS[:2]):
@@ -73,6 +75,7 @@ def test_every_row_says_why():
 def test_the_kinds_are_read_as_they_are_written():
     "A constant without a row would be seen."
     text = ("# Proved: a\nA, B = 1, 2\n# Rounding: b\nC = 3   # of it\n# Tuning: c\nD = 4\n"
-            "E = 5   # Rounding: in the line\ndef f():\n    F = 6\nG = 7\n# %% cell\nH = 8\n")
-    assert constants(text) == {"A", "B", "C", "E"}
+            "E = 5   # Rounding: in the line\ndef f():\n    F = 6\nG = 7\n# %% cell\nH = 8\n"
+            "# Rounding: i\nI = 9\n# What is served: j\nJ = 10\n")
+    assert constants(text) == {"A", "B", "C", "E", "I"}
     assert "FFT_ULPS" in constants(MODULES["engine.circles"].read_text(encoding="utf-8"))

@@ -503,7 +503,7 @@ def _take(owner, state):
     owner.restore(**_checked(owner, state))
 
 # %% ../../nbs/base/checks.ipynb #11dcc272
-# Tuning: what is more is refused.
+# What is served: what is beyond is refused.
 _MOST_BYTES, _OF_A_NUMBER = 1 << 24, 64     # of a state, beside those for each of our numbers
 
 @patch
@@ -542,7 +542,7 @@ def from_dict(self:Saved,
 # %% ../../nbs/base/checks.ipynb #482e9e21
 # A name.
 _ASKED = 'DP_SADDLE_PROGRESS'        # in the environment: 0 for never, 1 for always
-# Tuning: only what is shown depends on it.
+# What is shown.
 _AGAIN = .2                          # s from one line to the next
 _FULL_LINE = 79                      # columns, where a terminal does not say
 _LEAST_SHARE = .02                   # of the work, and

@@ -32,10 +32,7 @@ MARKS = 'bound', 'guide'
 MARKS_ON_IMAGE = 'white', style_of('second')['color']
 MARK_DASHES = ':', '--'
 POINTS = 72                     # an inch, in the units of SVG
-# Rounding: may grow, never shrink.
-TOP = 65534                     # the highest position on a picture; a level is 1/TOP of its height
-OFF = TOP + 1                   # two bytes: the position of what is not on the picture
-# Tuning: only the looks depend on it.
+# What is drawn.
 SIZE = dict(figsize=(6.4, 3.4), dpi=80)
 WIDTH = 512                     # of a still picture on a page
 MARGINS = dict(left=.11, right=.97, bottom=.15, top=.91)
@@ -43,6 +40,9 @@ ROOM_FOR_BAR, BAR = dict(right=.84), (1.03, 0, .03, 1)   # right of the axes, ov
 BAR_SHADES = np.linspace(0, 1, 25)[:, None]
 TOP_OF_STILL = .85                        # below a title of two lines
 ROWS = 7                        # of the table for readers
+# Rounding: may grow, never shrink.
+TOP = 65534                     # the highest position on a picture; a level is 1/TOP of its height
+OFF = TOP + 1                   # two bytes: the position of what is not on the picture
 
 # %% ../../nbs/base/explorer.ipynb #4d90e7d7
 @dataclass(frozen=True)

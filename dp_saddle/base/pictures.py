@@ -38,7 +38,7 @@ class _Colours(NamedTuple):
     grey: str = '#a09191'
 
 COLOURS = _Colours()
-# Tuning: only the looks depend on it.
+# What is drawn.
 LONG, SHORT, TWICE = (0, (7, 1.5)), (0, (2.5, 1)), (0, (5, 1, 1, 1))
 
 # %% ../../nbs/base/pictures.ipynb #e21516ca
@@ -136,7 +136,7 @@ def band_of(
     return dict(color=style_of(name)['color'], alpha=PALE, lw=0) | more
 
 # %% ../../nbs/base/pictures.ipynb #5afa301f
-# Tuning: only the looks depend on it.
+# What is drawn.
 DOT = 3.5      # points across
 PALE = .25     # of a band's colour
 
@@ -180,11 +180,11 @@ RAMP = COLOURS.purple, COLOURS.pink, COLOURS.amber
 DASHES = '-', LONG, TWICE, SHORT
 # Said by others.
 TOP = 255     # of a colour's byte
-# Tuning: only the looks depend on it.
+# What is drawn.
 DARK, LIGHT = .5, .75   # shares of a method's colour, of its distance to white
 
 # %% ../../nbs/base/pictures.ipynb #94e7c4a4
-# Tuning: only the looks depend on it.
+# What is drawn.
 DPI = 160      # pixels an inch
 # matplotlib settings of a figure in this book
 PAGE = {
@@ -336,7 +336,7 @@ def least_distance(
 GLARE = .05
 
 # %% ../../nbs/base/pictures.ipynb #1fc8ee9b
-# Tuning: only the looks depend on it.
+# What is drawn.
 GAP, CLEAR = 6., 5.     # pixels from a name, or a curve's point, to the next; to all else
 PLACES, FAR = 120, 60.  # tries; pixels that are far enough
 SIDES = np.array([(x, y) for x in (0, .5, 1) for y in (0, .5, 1) if (x, y) != (.5, .5)])

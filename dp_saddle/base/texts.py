@@ -25,7 +25,7 @@ import numpy as np
 # Names, and marks.
 _MORE = '...'
 _ENDS = {list: '[]', tuple: '()', set: '{}', frozenset: '{}'}
-# Tuning: only what is written depends on it.
+# What is written.
 DIGITS, FEW_DIGITS = 4, 3     # of a number that is shown: of an eps, of a probability
 _LONGEST = 80   # characters of a value that is quoted
 _DEEPEST = 6    # brackets within each other
@@ -220,7 +220,7 @@ _LARGEST = int(sys.float_info.max)
 _DIGITS = len(str(-_LARGEST))
 # What YAML calls a number.
 _NUMBER = re.compile(r'[-+]?(0|[1-9][0-9]*)?(\.[0-9]*)?([eE][-+]?[0-9]+)?')
-# Tuning: what is more is refused.
+# What is served: what is beyond is refused.
 _MOST_BYTES, _MOST_YAML = 1 << 24, 1 << 20   # of a file
 _LEVELS = 32                                 # brackets within each other
 

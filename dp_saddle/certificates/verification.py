@@ -30,10 +30,11 @@ except ImportError:      # the extra `certificate`: nothing but a verification n
 
 # %% ../../nbs/certificates/verification.ipynb #e8d80523
 _PIECES = 8               # of the random shift, as certificates of form 1 have them
+# What is written.
+_SHOWN = 15               # digits
 # Tuning: only time and width depend on it.
 _MOST_OUTCOMES = 1 << 16  # that are written down
 _KNOT = 3                 # half pieces from the middle, where chords are broken
-_SHOWN = 15               # digits
 
 # %% ../../nbs/certificates/verification.ipynb #e35c7327
 def outcomes(

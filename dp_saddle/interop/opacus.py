@@ -43,12 +43,12 @@ from ..mechanisms import Composition, Gaussian, PoissonSubsampled
 from ..practice import NO_PRIVACY, Budget, calibrate, run_of_history
 
 # %% ../../nbs/interop/opacus.ipynb #913a02cc
-# Tuning: only time and width depend on it.
-ENTRY = 3                     # noise, rate and steps of an entry in Opacus' history
-SAME_NORM = 1e-3              # relative: two computations of one norm agree
-MATRIX = 2                    # axes of what a layer sees: one vector for each record
-# Said by others: Opacus' classes.
+# Said by others: Opacus' classes, and how it keeps steps.
 _ADAPTIVE = {'AdaClipDPOptimizer', 'PrivacyEngineAdaptiveClipping'}
+ENTRY = 3                     # noise, rate and steps of an entry in Opacus' history
+MATRIX = 2                    # axes of what a layer sees: one vector for each record
+# Tuning: only what is refused depends on it.
+SAME_NORM = 1e-3              # relative: two computations of one norm agree
 
 # %% ../../nbs/interop/opacus.ipynb #ba4560f1
 try:

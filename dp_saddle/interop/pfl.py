@@ -23,11 +23,12 @@ from ..steps import PrivacyProfile
 # Rounding: may grow, never shrink.
 _SIGMA_ULPS = 8           # of the std of several Gaussian mechanisms as one
 
+# Said by others: pfl.
+_SURE = 1e-3              # that proportions add up to 1
 # Tuning: only time and width depend on it.
 _POINTS, _LONGER = 400, 1.25      # of the curve of a cohort's mechanisms; its end, so much further
 _NOTHING, _SHARE = 1e-20, 1e-6    # a delta where it ends; of the target's, over the rounds
 _NEARLY, _SHORT, _TRIES = 1e-4, 2e-5, 40   # how near the budget is met, and aimed at
-_SURE = 1e-3              # that proportions add up to 1, as pfl has it
 
 # %% ../../nbs/interop/pfl.ipynb #9f1a0009
 def _curve_of(run, least):

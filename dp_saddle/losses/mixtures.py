@@ -51,9 +51,10 @@ _APART = 1.               # -log w from which it is not: there w - 1 is below -1
 _FLAT_ULPS = 4            # of an outcome: where its search ends
 
 # %% ../../nbs/losses/mixtures.ipynb #eee863c6
+# What is served: what is beyond is refused.
+MOST_COMPONENTS = 2000    # of a mixture
 # Tuning: only time and width depend on it.
 _CLOSE, _SLOW = 1e-9, .01 # ends where a step so small is no such part of the last: it is rounding
-MOST_COMPONENTS = 2000    # of a mixture
 
 # %% ../../nbs/losses/mixtures.ipynb #8802dcfc
 def merged(

@@ -31,12 +31,13 @@ from ..sampling import BallsInBins, MatrixFactorization
 # %% ../../nbs/practice/comparison.ipynb #77d11362
 # Names.
 _COLOURS = 'first', 'second', 'third', 'fourth', 'fifth'    # of the relations, in their order
-# Tuning: only what is shown depends on it.
-_SPARE = 6                # standard deviations of a Poisson sample's size, above which it is cut
+# What is shown.
 _KNOWN = .995             # of what eps is at most, from where on one number is shown
 _SHOWN = 90               # characters of a reason why there is none
 _HEIGHT, _BAR = .3, .6    # of a row in a picture, inches; of a bar in a row
 _MARK = dict(ms=10, mew=2)
+# Tuning: only what is compared depends on it.
+_SPARE = 6                # standard deviations of a Poisson sample's size, above which it is cut
 
 # %% ../../nbs/practice/comparison.ipynb #cdc9e3fa
 class Scheme(NamedTuple):

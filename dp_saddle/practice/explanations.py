@@ -176,7 +176,7 @@ def explain(
     return Explanation(name, float(x), Bounds(*map(float, bounds)), tuple(tried))
 
 # %% ../../nbs/practice/explanations.ipynb #f4f86545
-_FEW = 3       # Tuning: lines of one way that are shown in words
+_FEW = 3       # lines of one way that are shown in words
 _NUMBERS = 'tilt', 'period', 'cut'
 _AT_ENDS = {('delta', 0.): 'the largest losses of all steps, added up: no way is asked',
             ('eps', inf): 'the mass of infinite losses: no way is asked'}

@@ -18,7 +18,7 @@ from ..steps import ZCDP
 # What others say.
 _ENTRY = 'noise_multiplier', 'sample_rate', 'steps'
 NO_PRIVACY = ApproxDP(eps=0., delta=1.)      # what a step without noise is
-# Tuning: only time and memory depend on it.
+# What is served: what is beyond is refused.
 _MOST_TEXT = 1 << 20      # characters of an event in print
 _MOST_DEPTH = 64          # of events in events
 

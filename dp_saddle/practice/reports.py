@@ -41,7 +41,7 @@ from dp_saddle.base import (
 from ..mechanisms import Composition, Mechanism
 
 # %% ../../nbs/practice/reports.ipynb #05c9d8aa
-# Tuning: only what is shown depends on it.
+# What is shown.
 _MOST_SHOWN = 4           # sensitivities of a mixture that are written out
 _DIGEST = 16              # digits of a digest, within a sentence
 _LEAST_DELTA = 1e-15      # where a curve's picture ends

@@ -311,7 +311,7 @@ def spread(
         raise checks.TooDear(f"words must say at most {_MOST_RUNS} runs, got {quoted(count)}")
     return [dict(zip(lists, values, strict=True)) for values in product(*lists.values())]
 
-_MOST_RUNS = 10**5   # Tuning: of a file, or of a sweep
+_MOST_RUNS = 10**5   # of a file, or of a sweep: more is refused
 
 # %% ../../nbs/practice/run_files.ipynb #c6bec352
 _TEXTS = 'mechanism', 'law', 'relation'    # what a step says in words

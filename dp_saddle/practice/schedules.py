@@ -61,8 +61,9 @@ from ..saddlepoint import MOMENTS_ROUNDING, SUM_ULPS
 from ..sampling import BallsInBins
 
 # %% ../../nbs/practice/schedules.ipynb #3d50fba7
-# Tuning: only time and memory depend on it.
+# What is served: what is beyond is refused.
 _MOST_STEPS = 10**8     # of a schedule: an array of this size is the answer
+# Tuning: only time and memory depend on it.
 _ROWS_AT_ONCE = 1 << 11 # prefixes that are asked at once
 _FEW, _MOST_ALONE = 24, 100     # prefixes that are bounded one by one,
 _LITTLE = .01           # until those between are too large by this, relative, at most

@@ -281,7 +281,7 @@ class Reading:
         return shown_keys(entry.keys) + (f' (line {line})' if line else '')
 
 # %% ../../nbs/practice/training_configs.ipynb #758addb0
-_MOST_SHOWN, _LONGEST_KEYS = 3, 60      # Tuning: only what is written depends on it
+_MOST_SHOWN, _LONGEST_KEYS = 3, 60      # what is written
 
 def shown_keys(
     keys, # that lead to a value

@@ -42,11 +42,12 @@ _UNSURE = 3               # what is true, what was found and what replaces it: t
 _BOUND_ROUNDING = 1e-12   # of a bound's exponent, relative
 _LOG_ULPS = 4             # of a logarithm
 _OF_NORMAL = {3: 3}       # the fourth cumulant is the fourth central moment less 3 squares
-# Tuning: only time and width depend on it.
-_FAR_OUT = -60.           # log delta, where a step's own curve ends
+# What is served: what is beyond is refused.
 _LEAST_SIGMA = .15        # over sensitivity
 _LARGEST_GROUP = 8        # records of one user: 22 patterns, and seconds
 _MOST_SPREAD = 3e6        # batches times sigma^2
+# Tuning: only time and width depend on it.
+_FAR_OUT = -60.           # log delta, where a step's own curve ends
 
 # %% ../../nbs/sampling/bins.ipynb #77dec301
 class BinsLoss(PLRV):

@@ -13,6 +13,7 @@ import numpy as np
 from scipy.special import log_ndtr, ndtr
 
 from dp_saddle.base import (
+    FEW_NODES,
     LARGEST_LOG,
     NATS,
     SAFE_LOG,
@@ -24,7 +25,7 @@ from dp_saddle.base import (
     safe_log,
 )
 from ..losses import LOWEST_LOG
-from .branch_cut import eps_of_jump, folded_line, log_jump
+from .branch_cut import GUESSES, eps_of_jump, folded_line, log_jump
 from .lognormal_means import LARGEST_ORDER
 from .one_epoch import LOWEST, Beyond, LikelihoodRatioMean, log_gain, log_option
 
@@ -42,14 +43,11 @@ _TILTS_OF_REST = .3, 20., 24      # of what is left of K - S, likewise
 _CUTS = np.arange(-1, 14, .05)    # of the Gaussians, that are tried
 _LOST = 30.               # nats below delta: nothing
 _WORSE = 2.               # nats by which the runs of a line may be more than delta,
-_MOST_WORSE, _CONDITION = 8., 5.  # and a tilt worse than the best; a nat of log X is so many
+_CONDITION = 5.           # of which a nat of log X is so many
 _MOST_PARTS = 10          # of an option
-_LEAST_PHI = 1e-13 - 1    # less 1, in a first look
-_FIRST_CUT = 8            # edges that the first part has, at least
 _NEARBY = 2.              # log of the quotient of tilts that aliases are bounded with
 _CUT_OF_GUESS = 5.        # one bin is small below
-_PLACES, _FIRST, _LAST = 80, .01, 20.     # eps of a first guess, the first in std
-_HIGH, _STEP, _FEW = 15., .25, 8  # where the panels of a first look end, their steps and nodes
+_HIGH, _STEP = 15., .5    # where the panels of a first look end, and their steps
 _EDGES_OF_CELLS = np.arange(-600, 501)/50     # Gaussians
 _TILTS_OF_CELLS = np.geomspace(.5, 300, 24)   # over e^eps
 _NARROW = 1e-8            # relative width that is good enough where there are few bins
@@ -99,14 +97,15 @@ class Look(NamedTuple):
 @patch
 def look(self:LikelihoodRatioMean, sign, top):
     "With tilts of a `sign`, Gaussians up to `top`; not proved: plans are made from it."
-    (first, last, count), edges = _TILTS, np.linspace(LOWEST, top, ceil((top - LOWEST)/_STEP) + 1)
+    edges = np.linspace(LOWEST, top, ceil((top - LOWEST)/_STEP) + 1)
+    first, last, count = _TILTS
     if sign < 0: last *= _FARTHER
-    at, v = self.nodes(edges, _FEW), sign*np.geomspace(first, last, count)/self.std
+    at, v = self.nodes(edges, FEW_NODES), sign*np.geomspace(first, last, count)/self.std
     grown = np.multiply.outer(v, at.y - 1/self.T)
     grown = np.where(grown < SAFE_LOG, grown, inf)
-    def sums(f): return (f(grown)*at.w).reshape(len(v), -1, _FEW).sum(2)
+    def sums(f): return (f(grown)*at.w).reshape(len(v), -1, FEW_NODES).sum(2)
     less = np.cumsum(sums(np.expm1), 1) - ndtr(-edges[1:])
-    return Look(edges, v, np.log1p(np.maximum(less, _LEAST_PHI)), sums(np.exp))
+    return Look(edges, v, np.log1p(np.maximum(less, ULP - 1)), sums(np.exp))
 
 @patch
 def looks(self:LikelihoodRatioMean, sign):
@@ -170,7 +169,7 @@ def guess(self:LikelihoodRatioMean,
     logs = log_option(log_M, v, K - 1)
     small = logs.min(1) - below[logs.argmin(1)]
     if sign < 0: return small
-    at = self.nodes(look.edges, _FEW)
+    at = self.nodes(look.edges, FEW_NODES)
     more = at.y - 1/self.T - (K[:, None] - 1)         # the others have what they have on average
     return np.maximum(small, safe_log(self.T*np.maximum(more, 0) @ at.w))
 
@@ -179,8 +178,7 @@ def guess(self:LikelihoodRatioMean,
 def rest(self:LikelihoodRatioMean):
     "(tilts w < 0, upper bounds of log E e^{wS'}), S' without one bin, kept."
     if 'rest' not in self.kept:
-        first, last, count = _TILTS_OF_REST
-        w = -np.geomspace(first, last, count)/self.std
+        w = -np.geomspace(*_TILTS_OF_REST)/self.std
         at = self.nodes(self.edges(LOWEST, self.dead(w[-1]), -w[-1]))
         self.kept['rest'] = w, self.log_mean(at, w)*(1 - 1/self.T)
     return self.kept['rest']
@@ -217,8 +215,7 @@ def _placed(v, G, goal):
     if not (G < inf).any(): return float(v[0]), 0., v[:0]        # no tilt is known to do
     v, G = v[G < inf], G[G < inf]
     X, near = _periods(v, G, goal)
-    worse = np.where(G < G.min() + _MOST_WORSE, G - G.min(), inf)
-    i = (safe_log(X) + worse/_CONDITION).argmin()
+    i = (safe_log(X) + G/_CONDITION).argmin()
     return float(v[i]), float(X[i]), v[near[i] & (v != v[i])]
 
 # %% ../../nbs/sampling/epoch_planner.ipynb #0f344e4a
@@ -241,7 +238,7 @@ def parts(self:LikelihoodRatioMean, K, about, top):
     look, plans, i = self.look(1, top), [], None
     last = j = len(look.edges) - 1
     while i != last:
-        j, least = last, (i or _FIRST_CUT) + 1
+        j, least = last, (i or 0) + 1
         while j > least and look.exponents(self.T, i, j, K).min() > about + _WORSE: j -= 1
         plans.append(self.planned(look, i, j, float(look.edges[j]), K, about - _LOST))
         if not self.count(*plans[-1][:-1]) or len(plans) > _MOST_PARTS: return None
@@ -356,7 +353,7 @@ def first_eps(self:LikelihoodRatioMean, log_delta, sign):
     "About the eps with this log of delta, nats."
     of_jump = eps_of_jump(self, log_delta)
     if sign > 0 and self.folded(of_jump) or not self.served: return of_jump
-    eps = np.geomspace(_FIRST*self.std, _LAST, _PLACES)
+    eps = np.geomspace(GUESSES[0]*self.std, GUESSES[-1], GUESSES.size)
     logs = self.guess(np.exp(sign*eps), sign) + (eps if sign < 0 else 0)
     return float(np.interp(-log_delta, -np.minimum.accumulate(logs), eps))
 

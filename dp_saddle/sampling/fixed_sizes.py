@@ -42,6 +42,8 @@ _TWICE = 2.               # Proved: what an exchanged record moves a sum by, in 
 _LOG_NEVER = -660.        # Proved: log probability, below which few draws count as seen
 _CURVE_ERROR = 1e-12      # Rounding: of each term of a curve, relative
 
+# What is served: what is beyond is refused.
+_MOST_DRAWS = 10**6       # of a batch with replacement
 # Tuning: only time and width depend on it.
 _LOG_RARE = -50.          # log probability, below which many draws do: it is at infinity
 _LOG_CUT_OFF = -100.      # log of the mass at infinity that a step on a lattice is given
@@ -51,7 +53,6 @@ _MESHES_IN_A_STD = 32     # of the lattice of a step: so fine,
 FINER_MESHES = 256       # or so, where the curve is that of a pair,
 _MESHES_TO_THE_END = 3e4  # but with at most so many points,
 _LARGEST_MESH = .25       # and at least this fine; nats
-_MOST_DRAWS = 10**6       # of a batch with replacement
 _OUTCOMES, _FIRST_REACH, _LONGER = 2048, 8, 1.5   # of a table of a pair's losses
 _SIGMAS, _STEP, _FINE_STEP = 12, 1/8, .03         # of its nodes: as good as the integral
 _PANEL_STEPS = 8          # ... on panels, where a function has a corner

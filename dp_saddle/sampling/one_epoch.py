@@ -48,10 +48,10 @@ _EXACT_ULPS = 64          # of the runs beyond the cut
 _ORDER = 24               # nodes of a panel
 LOWEST = -13.             # where panels begin
 _TURN = 14.               # by how much an exponent may change in a panel, radians or nats
-_NO_PANEL, _LONGEST = 1e-9, 2.    # a panel that is shorter is none, that is longer too long
+_LONGEST = 2.             # a panel, sigmas
 _ELLIPSES = np.array([2., 2.5, 3., 3.5, 4.2, 5., 6.3, 8.])
 _ENDS = 4                 # blocks' lengths that rounding counts besides the frequency
-_SCANNED, _HALVINGS = 120, 20     # places at which a decay is looked at, and octaves
+_SCANNED = 120            # places at which a decay is looked at, and octaves
 MIDDLE = -6., 3., .5     # Gaussians that a decay is seen from: from, to, step
 _MOST = 1 << 22, 1 << 10  # terms of a line: so many, or so many for each bin,
 _FEWEST_PLACES = 32       # and places that it has at least
@@ -169,7 +169,6 @@ def edges(self:LikelihoodRatioMean,
     while out[-1] < high:
         more = self.sigma*float(np.log1p(_TURN/(fast*float(self.part(out[-1])))))
         out.append(min(high, out[-1] + min(more, most)))
-        if high - out[-1] < _NO_PANEL: out[-1] = high
     return np.array(out)
 
 # %% ../../nbs/sampling/one_epoch.ipynb #4a8a895e
@@ -519,7 +518,7 @@ def falls_from(self:LikelihoodRatioMean,
         part, mode = self.spread(v, low, high)[1].sum(), max(low, min(-1/self.sigma, high))
         top = exp(max(v, 0)*float(self.part(high)) + float(self.log_density(mode)))
         need = min(least*mass/part, 1.)
-        halved = np.arange(_HALVINGS, dtype=float)     # whole numbers have 32 bits in a browser
+        halved = np.arange(_SCANNED, dtype=float)     # whole numbers have 32 bits in a browser
         eta = need*(2 - need)*_DOUBLED**halved                # of 1 - |chi|^2, doubled
         eta = eta[eta < 1] if need < 1 else eta[:0]
         places = (_MORE*top/part + abs(v))/np.sqrt(1 - eta)/2**halved[:len(eta)]

@@ -23,8 +23,9 @@ _BELOW_ULPS = 16          # by which the common part is made smaller
 _TERM_ULPS = 64           # of a transform's logarithm, of the sizes of its terms
 _FORM_ULPS = 64           # of what is made of it
 
-# Tuning: only time and width depend on it.
+# What is served: what is beyond is refused.
 _MOST_REPORTS, _MOST_ROWS = 10**15, 8
+# Tuning: only time and width depend on it.
 _SMOOTH = .04             # std of the noise that is added, times the tilt
 _CUT = 4.                 # of its stds the frequencies end
 _DECAYED = 20.            # nats: a transform below by that is not summed; aliases are, too

@@ -25,8 +25,9 @@ _FACTORIAL_ULPS = 8       # of a binomial probability's logarithm, of the sizes 
 _TERM_ULPS = 8            # of sums of positive terms, for each term
 _PLACE_ULPS = 16          # of a threshold
 
-# Tuning: only time and width depend on it.
+# What is served: what is beyond is refused.
 MOST_EPS, MOST_REPORTS = 100., 10**9   # nats; reports, or values of the data
+# Tuning: only time and width depend on it.
 _POINTS, _REACH = 1200, 22.         # of the curve, up to so many standard deviations;
 _FURTHER = 200                      # and beyond
 _ABOVE = 6.                         # standard deviations above the mean: the last level

@@ -31,12 +31,14 @@ _BELOW = 1e-12            # by which a witness costs less, relatively
 _THRICE = 3.              # the terms from the third on [Zhu and Wang 2019, Thm 5]
 _CHAIN = 3.               # times a divergence, for each time that a group doubles
 
-# Tuning: only time and width depend on it.
-_MOST_ORDERS = 512        # integer orders of a sampled step
+# What is served: what is beyond is refused.
 _MOST_ORDER = 1e6         # of a divergence
 _LEAST_MU, _MOST_MU = 1e-100, 1e100
+_FAR = 1e4                # nats, of a profile
+# Tuning: only time and width depend on it.
+_MOST_ORDERS = 512        # integer orders of a sampled step
 _PROFILE, _BEGIN = 2048, 1e-3   # points of a profile that is asked for, and the first one beyond 0
-_FAR, _NEARLY_NOTHING = 1e4, 1e-30   # nats, and a delta, where no more is asked
+_NEARLY_NOTHING = 1e-30   # a delta, where no more is asked
 
 # %% ../../nbs/steps/guarantees.ipynb #9a7e0008
 def _hull(t, K):

@@ -46,10 +46,11 @@ _FORM_ULPS = 256          # of a curve's sum over outcomes, besides
 _BINOMIAL_ULPS = 16       # ... the logarithms of factorials in its weights
 _LOSS_ULPS = 32           # of losses, of the sizes in them
 
+# What is served: what is beyond is refused.
+_MOST_STEPS = 2000        # of a non-adaptive run whose outcomes are summed for each shift
 # Tuning: only time and width depend on it.
 _APART = .02              # t eps below which h of the two ends is taken apart
 _NEAR = .03               # (t + 1) eps below which K is a series: what is left out is 1e-15 of it
-_MOST_STEPS = 2000        # of a non-adaptive run whose outcomes are summed for each shift
 _SLOPE_STEP = 1e-4        # of a difference quotient, relative
 _LEAST_CURVED = 1e-12     # and the least of it, in squares of the range
 

@@ -34,9 +34,6 @@ from dp_saddle.widgets.runs import (
 
 
 # %% ../../nbs/widgets/methods.ipynb #6c2f4a8f
-# Tuning: only time, and the width of what is said, depend on it.
-TERMS = 400                               # of the sum
-BEYOND = np.geomspace(1.001, 40, 300)     # tilts above t, over t, where the right side is bounded
 # What is drawn.
 HEIGHT = 15.                              # of the plane, to both sides
 IMAGINARY = np.linspace(-HEIGHT, HEIGHT, 81)
@@ -44,6 +41,9 @@ REAL_PLACES = 117
 BANDS, A_NAT = 24, .8                     # bands of 1.25 nats around the height of the saddle
 NATS = BANDS/A_NAT/2                     # nats, to both sides of it
 SUM_DIGITS = 11
+# Tuning: only time, and the width of what is said, depend on it.
+TERMS = 400                               # of the sum
+BEYOND = np.geomspace(1.001, 40, 300)     # tilts above t, over t, where the right side is bounded
 
 # %% ../../nbs/widgets/methods.ipynb #66a596c9
 SADDLE_START = dict(tilt=5., eps=1.)
@@ -192,12 +192,12 @@ def explore_tilt(
         numbers=('tilted mean (nats)', 'tilted standard deviation (nats)', 'K(t)'))
 
 # %% ../../nbs/widgets/methods.ipynb #254c95d2
-# Tuning: only time, and the width of what is drawn, depend on it.
-REACH, INTERVALS = 60, 1200    # of the contour: how far, over the root of the variance; pieces
-SHORTER = .7                   # where a rare large loss is tilted up, M explodes: so a smaller tilt
 # What is drawn.
 STANDARDISED = np.linspace(-4, 4, 97)
 DIFFERENCES = -.4, .6          # the vertical axis
+# Tuning: only time, and the width of what is drawn, depend on it.
+REACH, INTERVALS = 60, 1200    # of the contour: how far, over the root of the variance; pieces
+SHORTER = .7                   # where a rare large loss is tilted up, M explodes: so a smaller tilt
 
 def _tail_of_sum(plrv, x):
     "P[L > x] by its contour integral, (1/2 pi i) int M(z) e^{-xz}/z dz, at an array; to some 1e-6."

@@ -42,12 +42,12 @@ LABELS = dict(sigma='σ (noise over clip)', rate='rate (Poisson sampling)', step
 CURVE_ALT = (
     "How delta falls with eps for a run of Poisson-subsampled Gaussian steps, by {} accountants; "
     "the vertical line is the certified eps at delta {:g}.")
-# Tuning: only time, and the width of what is drawn, depend on it.
-QUICK_NODES = 1 << 13        # where few steps or small rates need more, bounds are a little wider
 # What is drawn.
 CURVE_EPS = np.geomspace(.01, 100, 49)     # nats
 DELTAS = 1e-12, 1                          # the vertical axis
 START = dict(sigma=1., rate=.01, steps=1000)
+# Tuning: only time, and the width of what is drawn, depend on it.
+QUICK_NODES = 1 << 13        # where few steps or small rates need more, bounds are a little wider
 
 # %% ../../nbs/widgets/runs.ipynb #de4f5de3
 def sampled_run(sigma, rate, steps):
@@ -162,12 +162,12 @@ def explore_curve(
 TRADEOFF_ALT = (
     "The largest true positive rate of any attack that asks whether a record was in the data, "
     "over its false positive rate, above the diagonal of mere guessing.")
-# Tuning: only time, and the width of what is drawn, depend on it.
-GUARANTEES = np.linspace(0, 1, 120)**2    # each eps bounds every attack: these are near the best
-RARE = 1e-9                      # where the last eps is read off
 # What is drawn.
 FPR = np.geomspace(1e-5, 1, 61)
 NAMED_FPR = .001                          # where the number is read off
+# Tuning: only time, and the width of what is drawn, depend on it.
+GUARANTEES = np.linspace(0, 1, 120)**2    # each eps bounds every attack: these are near the best
+RARE = 1e-9                      # where the last eps is read off
 
 def _attacks(fpr):
     "data(sigma, rate, steps): a bound on the true positive rate of every attack."
