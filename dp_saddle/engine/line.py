@@ -100,7 +100,8 @@ _ENOUGH_ROUNDS = 3           # refinements of an eps that is enough,
 _GUESS_ROUNDS = 8            # and of a first guess
 _MAX_WORK = 1 << 29          # nodes of a line times points of each loss's grid
 _FIRST_CUT = 16              # the first cut that is tried, as a part of the guess
-_CUTS = 2.**np.arange(0, 24, .25)      # and all that are tried, in its units
+_CUTS = 2.**np.arange(0, 24, .5)       # and all that are tried, in its units;
+_NEAR_CUTS = 2.**np.arange(-1.5, 2, .25)  # but first these, in units of the guess
 FINE = .75                  # a smoothing costs at most the resolution: this times w^2 and pieces
 _WIDEST = 4, 49, 300, 50     # a spline's std, nats; times the tilt; its half; log of its growth
 _SHORT = 1 << 13             # terms of a line that are made at a time
@@ -597,6 +598,7 @@ def plan(self:CgfTable,
     most = (goal + t*eps).min()
     most_nodes = _MAX_WORK/self.plrv.nodes_at(t)
     limit, first = (min(n, most_nodes)*2*np.pi/X for n in (self.max_nodes, self.first_nodes))
+    if near := self._cut_near(guess, t, most, limit): return Plan(t, X, *near)
     s = np.sort(np.append(min(guess/_FIRST_CUT, first)*_CUTS, first))
     log_tail = self.log_tail(t, s) - np.log(np.pi*s)
     for tau in (Smoothing(0., self.pieces), self._fine(t, self.pieces))[self.rough:]:
@@ -695,6 +697,16 @@ def log_cost(self:CgfTable,
     plan = self.plan(eps, log(self.rtol/SHARE) + chernoff - BELOW_CHERNOFF)
     if not plan.nodes_ran_out: return np.full(eps.shape, -inf)
     return log(plan.t*(plan.t + 1)*plan.smoothing.variance/2) + chernoff - BELOW_CHERNOFF
+
+@patch
+def _cut_near(self:CgfTable, guess, t, most, limit):
+    "(cut, width, log_tail, did nodes run out?) of a plan that stops near the guess; None if none."
+    if self.rough: return None
+    s = guess*_NEAR_CUTS
+    log_tail = self.log_tail(t, s) - np.log(np.pi*s)
+    fits = np.flatnonzero((log_tail <= most) & (s <= limit))
+    if not fits.size or not fits[0]: return None
+    return float(s[fits[0]]), 0., float(log_tail[fits[0]]), False
 
 # %% ../../nbs/engine/line.ipynb #fd5ddebd
 class Line(NamedTuple):
