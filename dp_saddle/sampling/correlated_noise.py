@@ -71,7 +71,8 @@ _FIRST_EPS = np.geomspace(.01, 20, 80)         # of a first guess
 # Tuning: only time and width depend on it.
 _FINE, _COARSE, _DEEPER = 22., 6., 5.    # nats below the put; of many sums at once, removing
 _COARSE_STEP, _END, _EACH = 1.1, 3., 7    # a first look's lattice, its end, and one tilt in so many
-_CUT, _RANK, _MOST_IN_RING = 1e-13, 8, 1 << 24   # of a ring: columns left out, kept; numbers
+_CUT, _RANK, _MOST_IN_RING = 1e-13, 5, 1 << 24   # of a ring: columns left out, kept; numbers
+_FEW, _SKETCH = 4, 32                    # columns that stay as they are; sums of rows that tell
 _DEAR, _CHEAP = 20., 8.                  # products that a factor takes; that take as long as one
 _MOST_BANDS, _PLACES, _MOST_PLACES = 4, 16., 5e9  # that are summed as they are
 _LONGEST_FOLD, _PERIODS, _FARTHEST = 200, 400, 1e-6  # lags; rows of a ring unrolled; off by
@@ -135,12 +136,15 @@ class Lattice(NamedTuple):
         angles of u less turns, likewise
     tau
         turns, likewise
+    spare
+        what else may be left out, over e^{tau^2 total/2}
     """
     h: float          # step
     x: np.ndarray     # places, increasing, 1-d
     r: np.ndarray     # |u|, 1-d
     psi: np.ndarray   # angles of u less turns, likewise
     tau: np.ndarray   # turns, likewise
+    spare: float = 0.  # what else may be left out, over e^{tau^2 total/2}
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1a1
 @patch
@@ -949,13 +953,15 @@ def _ends(self:LognormalBands, h, theta, r, tau, nats, less):
     near = np.sqrt(2*less) + self.rate*r*np.cos(theta - tau)*self.sway
     end = ceil(np.minimum(np.sqrt(2*nats), near).max()/h)
     high = ceil(sqrt(2*(less if self.rate < inf else nats).max())/h)
-    return Lattice(h, h*np.arange(-end, high + 1), r, theta - tau, tau)
+    x, spare = h*np.arange(-end, high + 1), float(np.exp(-nats.max()))
+    return Lattice(h, x, r, theta - tau, tau, spare)
 
 @patch
 def work(self:LognormalBands, at):
     n = float(len(at.x))
-    if self.closed and n**(self.p - 1)*n**(self.p - 2) > _MOST_IN_RING: return inf
-    return self.b*n**self.p*(n*_RANK**(self.p - 2)*self.closed + _DEAR)*len(at.r)/_CHEAP
+    around = n**self.p*_RANK**(self.p - 2)*self.closed      # numbers at once, where most are
+    if around > _MOST_IN_RING: return inf
+    return (self.b*n**self.p*_DEAR + around*(n + _DEAR))*len(at.r)/_CHEAP
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1b3
 @patch
@@ -979,13 +985,21 @@ def _summed(F, g):
     return (g.reshape(n, -1, n).transpose(1, 2, 0)
             @ F.reshape(n, -1, y).transpose(1, 0, 2)).reshape(-1, y)
 
-def _few_columns(F):
-    "(U, V, what UV is off by, the norm of |V|): F nearly, by as few columns as serve."
-    U, s, V = np.linalg.svd(F, full_matrices=False)
-    r = max(int((np.cumsum(s[::-1]**2)[::-1] > _CUT**2).sum()), 1)
-    U, V = U[:, :r]*s[:r], V[:r]
-    off = np.linalg.norm(F - U @ V) + (2*r + _TERM_ULPS)*sqrt(r)*np.linalg.norm(U)*ULP
-    return U, V, off, sqrt((np.abs(V) @ np.abs(V).T).sum(1).max())
+@lru_cache(_KEPT)
+def _signs(k, n): return np.random.default_rng(0).choice([-1., 1.], (k, n))/sqrt(k)
+
+def _few_columns(F, cut):
+    "(U, V, what UV is off by): F nearly, by as few columns as serve, found from sums of rows."
+    columns, k = F.shape[1], _SKETCH
+    while k < min(len(F), columns):
+        s, V = np.linalg.svd((_signs(k, len(F)) @ F.view(float)).view(complex), False)[1:]
+        if s[-k//4:].sum() < cut: break
+        k *= 2
+    else: s, V = np.linalg.svd(F, False)[1:]
+    r = max(int((np.cumsum(s[::-1]**2)[::-1] > cut**2).sum()), 1)
+    V = V[:r]
+    U = F @ V.conj().T
+    return U, V, np.linalg.norm(F - U @ V) + (2*r + _TERM_ULPS)*sqrt(r)*np.linalg.norm(U)*ULP
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1b4
 @patch
@@ -1010,8 +1024,8 @@ def transform(self:LognormalBands,
 @patch
 def _around(self:LognormalBands, at, k):
     "(The sum over all z, what fewer columns cost, by how much the last places round more)."
-    n, state, root, ends, off, grown = len(at.x), self.p - 1, self._root(at), [], 0., 1.
-    every = root[:, None]
+    n, state, root, ends, off = len(at.x), self.p - 1, self._root(at), [], 0.
+    every, cut = root[:, None], max(at.spare, _CUT)
     for _ in range(state - 1): every = np.multiply.outer(every[:, 0], root).reshape(-1, 1)
     F, old = (every, n) if self.closed else (np.ones((1, 1)), 1)
     for j in range(self.b):
@@ -1019,19 +1033,28 @@ def _around(self:LognormalBands, at, k):
         if j < state:
             F = g.reshape(old, -1, n, 1)*F.reshape(old, -1, 1, F.shape[1])
             F = np.moveaxis(F, 0, -1).reshape(-1, F.shape[-1]*old)
+            if self.closed: ends.insert(0, np.eye(F.shape[1]))
         else: F = _summed(F, g*root.reshape(-1, *state*[1]))
-        if self.closed and j < state - 1:
-            F, V, lost, norm = _few_columns(F)
-            ends, off, grown = [V, *ends], off + lost, grown*norm
-    if not self.closed: return by_halves(every[:, 0]*F[:, 0]), off, grown
-    F, ulps = np.einsum('iycy->ic', F.reshape(len(F)//n, n, -1, n)), n
+        if j != state - 1 and j < self.b - state and F.shape[1] > _FEW:
+            F, V, lost = _few_columns(F, cut)
+            ends[0], off = V @ ends[0], off + lost
+            of_V = (2*V.shape[1] + _TERM_ULPS)*sqrt(V.size)*(j > state)     # else times 1: exact
+            off += of_V*np.linalg.norm(F)*ULP
+    if not self.closed: return by_halves(every[:, 0]*F[:, 0]), 0., 1.
+    return self._closed(F, ends, off)
+
+# %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1c3
+@patch
+def _closed(self:LognormalBands, F, ends, off):
+    "Where the last places meet the first."
+    n, ulps, grown = round(len(F)**(1/(self.p - 1))), 0., 1.
     for V in ends:
+        grown *= sqrt((np.abs(V) @ np.abs(V).T).sum(1).max())
         ulps += len(V) + log2(n) + _TERM_ULPS
         F = F.reshape(-1, n, len(V)).swapaxes(0, 1) @ V.reshape(len(V), -1, n).transpose(2, 0, 1)
         F = by_halves(F)
     return F.item(), off + ulps*grown*ULP, grown
 
-# %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1c3
 @patch
 def _rounding(self:LognormalBands, at, grown):
     "What a sum is off by, at most."
