@@ -70,6 +70,7 @@ From `numerics`:
     MANY_NODES: Tuning: only time and width depend on it; nodes of a rule, as several chapters
         have them
     NATS: of a sum e^-37 is left out: half a last digit
+    NEGLIGIBLE: a probability that is as good as none
     NEWTON_STEPS: of Newton's method, which settles long before
     NUDGE: and this part of the root more
     round_outwards: x in decimal digits, on the safe side of what the double (or the Decimal) is
@@ -157,7 +158,8 @@ __getattr__, __dir__, __all__ = door(__name__, {
         "AT_ONCE bisect by_halves capped_exp capped_expm1 Crossing decaying_sums END_STEPS "
         "ELLIPSE expm1mx EXTENDED FEW_NODES find_roots gauss_error HUGE in_blocks in_order invert "
         "LARGEST_LOG legendre LENGTHEN LINE_NODES log_chernoff_factor log_expm1 MANY_NODES "
-        "NATS NEWTON_STEPS NUDGE round_outwards rounded_up RTOL SAFE_LOG safe_log semi_axes "
+        "NATS NEGLIGIBLE NEWTON_STEPS NUDGE round_outwards rounded_up RTOL SAFE_LOG safe_log "
+        "semi_axes "
         "SERIES_REACH SMALLEST tail_sums tilts_up_to TINY two_sum ULP ways_to_draw "
         "weighted_expm1mx",
     "checks":

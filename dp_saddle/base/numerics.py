@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['ULP', 'TINY', 'SMALLEST', 'HUGE', 'EXTENDED', 'SERIES_REACH', 'SAFE_LOG', 'LARGEST_LOG',
-           'AT_ONCE', 'FEW_NODES', 'MANY_NODES', 'LINE_NODES', 'NATS', 'ELLIPSE', 'RTOL',
-           'NEWTON_STEPS', 'END_STEPS', 'LENGTHEN', 'NUDGE', 'expm1mx',
+           'AT_ONCE', 'FEW_NODES', 'MANY_NODES', 'LINE_NODES', 'NEGLIGIBLE', 'NATS',
+           'ELLIPSE', 'RTOL', 'NEWTON_STEPS', 'END_STEPS', 'LENGTHEN', 'NUDGE', 'expm1mx',
            'weighted_expm1mx', 'log_expm1', 'safe_log', 'capped_exp', 'capped_expm1',
            'log_chernoff_factor', 'tilts_up_to', 'two_sum', 'by_halves', 'tail_sums',
            'decaying_sums', 'in_blocks', 'Rule', 'legendre', 'gauss_error', 'semi_axes',
@@ -366,6 +366,7 @@ def legendre(
 # Tuning: only time and width depend on it; nodes of a rule, as several chapters have them.
 FEW_NODES, MANY_NODES = 16, 50
 LINE_NODES = 1 << 14     # of a line of frequencies that takes no time to speak of
+NEGLIGIBLE = 1e-30       # a probability that is as good as none
 NATS = 37.               # of a sum e^-37 is left out: half a last digit
 
 # %% ../../nbs/base/numerics.ipynb #50c467f5

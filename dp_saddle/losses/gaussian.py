@@ -29,7 +29,7 @@ LOG_ULPS = 8                # of a logarithm that numbers of its size are added 
 LOWEST_LOG = -1e4           # below, no bound on a logarithm needs to be relative
 
 # Tuning: only time and width depend on it.
-_PLAIN, _PLAIN_STEPS, _PLAIN_ENOUGH = 500, 12, 1e-7   # in plain doubles: nats, steps, the last
+_PLAIN_ENOUGH = 1e-7        # the last step in plain doubles, relative
 _LEAST_FALL = 1e-3          # times 1/mu: a slope, where doubles have none
 
 # %% ../../nbs/losses/gaussian.ipynb #d4cfb327
@@ -83,8 +83,8 @@ def plain_epsilon_of_mu(
     eps, about
     """
     goal, eps = log(delta), max(mu*mu/2 - mu*float(ndtri(delta)), 0.)
-    for _ in range(_PLAIN_STEPS):
-        if eps > _PLAIN: break
+    for _ in range(NEWTON_STEPS):
+        if eps > SAFE_LOG: break
         a = mu/2 - eps/mu
         second = exp(eps)*erfc((mu - a)/sqrt(2))/2
         found = erfc(-a/sqrt(2))/2 - second

@@ -53,8 +53,7 @@ _PHASE = 6             # a phase s mu, of its size: mu is off by 4
 # %% ../../nbs/losses/laplace.ipynb #00agl06t
 # Tuning: only time and width depend on it.
 _LEG_NODES = 500          # about how many nodes the legs of a bent path and the atoms take
-_FEET = 12                # base losses at which paths leave the real axis for `decay`, at most,
-_FEET_APART = 1.          # and so many nats apart at least
+_FEET = 12                # base losses at which paths leave the real axis for `decay`, at most
 _MANY_PANELS = 128        # of a Laplace, from which on they are longer where its loss is flatter
 _SMALL = 1.               # t mu, up to which M - 1 of the formula is summed by its second order
 
@@ -209,7 +208,7 @@ def _leg(slope, t, s):
 def _feet(self:LaplaceLoss, t):
     "Where the path may leave the real axis: base losses, 1-d."
     low, high = self._felt(t)
-    steps = int(min((high - low)/_FEET_APART, _FEET)) if self.rate < 1 else 0
+    steps = int(min(high - low, _FEET)) if self.rate < 1 else 0
     return np.linspace(low, high, steps + 2)[:-1]
 
 # %% ../../nbs/losses/laplace.ipynb #88fba32b

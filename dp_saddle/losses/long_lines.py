@@ -13,7 +13,7 @@ import numpy as np
 
 from ..base import TINY, ULP, capped_exp, in_blocks, still_here
 from .laplace import LaplaceLoss, PlainLaplaceLoss
-from .nodes import FiniteLoss
+from .nodes import LEFT_OUT, FiniteLoss
 from .steepest_descent import COLUMNS, FIRST, descents, turns
 from ..plrv import ComposedLoss
 
@@ -29,7 +29,6 @@ _FACTOR = 1.25         # a complex product
 # Tuning: only time depends on it.
 _LONG = 1 << 11        # a line, from so many frequencies on
 _LATEST = 1/16         # of a line: a kind whose tables begin later is asked for its line
-_NOTHING = 1e-20       # of all weights: what may be left out
 _AFFORDED = 1e-11      # of a line's terms, about: what a kind's tables may be off by
 
 # %% ../../nbs/losses/long_lines.ipynb #00agq008
@@ -95,7 +94,7 @@ def _quotient(loss, t, h, known, signed=False):
     moved, weights = (v + 0*y for v in loss.nodes_off(t, 0., y, logw))
     sizes = 1 + np.abs(logw) + np.abs(t*y) + abs(K)
     p, off = np.exp(logw + t*y - K), ULP*(_WEIGHT*sizes + abs(t)*moved + weights) + np.expm1(error)
-    felt = p > _NOTHING/len(p)
+    felt = p > LEFT_OUT/len(p)
     lost, (y, p, off, moved) = p[~felt].sum(), (v[felt] for v in (y, p, off, moved))
     off, drift = p @ (off + ULP*(_TURN + _PRODUCT*len(p))), ULP*(p @ (_PHASE*np.abs(y) + moved))
     inner = turns(y, h, COLUMNS).T

@@ -29,6 +29,7 @@ from ..losses import FiniteLoss
 from ..mechanisms import Gaussian, Mechanism
 from ..plrv import PLRV, GaussianLoss
 from .bins import BallsInBins
+from .few_columns import few_columns, summed_out
 from .lognormal_means import even_step
 from .matrix_factorizations import MatrixFactorization, ring_of
 
@@ -72,7 +73,7 @@ _FIRST_EPS = np.geomspace(.01, 20, 80)         # of a first guess
 _FINE, _COARSE, _DEEPER = 22., 6., 5.    # nats below the put; of many sums at once, removing
 _COARSE_STEP, _END, _EACH = 1.1, 3., 7    # a first look's lattice, its end, and one tilt in so many
 _CUT, _RANK, _MOST_IN_RING = 1e-13, 5, 1 << 24   # of a ring: columns left out, kept; numbers
-_FEW, _SKETCH = 4, 32                    # columns that stay as they are; sums of rows that tell
+_FEW = 4                                 # columns that stay as they are
 _DEAR, _CHEAP = 20., 8.                  # products that a factor takes; that take as long as one
 _MOST_BANDS, _PLACES, _MOST_PLACES = 4, 16., 5e9  # that are summed as they are
 _LONGEST_FOLD, _PERIODS, _FARTHEST = 200, 400, 1e-6  # lags; rows of a ring unrolled; off by
@@ -978,29 +979,6 @@ def _root(self:LognormalBands, at):
     "Of the weights of a place: half of what a sum over it takes."
     return np.exp(-at.x**2/2/2)*sqrt(at.h/sqrt(2*pi))
 
-# %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1c8
-def _summed(F, g):
-    "Over the oldest place: from (places, y), and (places, the new one), to (places, y)."
-    n, y = g.shape[-1], F.shape[1]
-    return (g.reshape(n, -1, n).transpose(1, 2, 0)
-            @ F.reshape(n, -1, y).transpose(1, 0, 2)).reshape(-1, y)
-
-@lru_cache(_KEPT)
-def _signs(k, n): return np.random.default_rng(0).choice([-1., 1.], (k, n))/sqrt(k)
-
-def _few_columns(F, cut):
-    "(U, V, what UV is off by): F nearly, by as few columns as serve, found from sums of rows."
-    columns, k = F.shape[1], _SKETCH
-    while k < min(len(F), columns):
-        s, V = np.linalg.svd((_signs(k, len(F)) @ F.view(float)).view(complex), False)[1:]
-        if s[-k//4:].sum() < cut: break
-        k *= 2
-    else: s, V = np.linalg.svd(F, False)[1:]
-    r = max(int((np.cumsum(s[::-1]**2)[::-1] > cut**2).sum()), 1)
-    V = V[:r]
-    U = F @ V.conj().T
-    return U, V, np.linalg.norm(F - U @ V) + (2*r + _TERM_ULPS)*sqrt(r)*np.linalg.norm(U)*ULP
-
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1b4
 @patch
 def transform(self:LognormalBands,
@@ -1034,12 +1012,12 @@ def _around(self:LognormalBands, at, k):
             F = g.reshape(old, -1, n, 1)*F.reshape(old, -1, 1, F.shape[1])
             F = np.moveaxis(F, 0, -1).reshape(-1, F.shape[-1]*old)
             if self.closed: ends.insert(0, np.eye(F.shape[1]))
-        else: F = _summed(F, g*root.reshape(-1, *state*[1]))
+        else: F = summed_out(F, g*root.reshape(-1, *state*[1]))
         if j != state - 1 and j < self.b - state and F.shape[1] > _FEW:
-            F, V, lost = _few_columns(F, cut)
-            ends[0], off = V @ ends[0], off + lost
-            of_V = (2*V.shape[1] + _TERM_ULPS)*sqrt(V.size)*(j > state)     # else times 1: exact
-            off += of_V*np.linalg.norm(F)*ULP
+            F, V, lost = few_columns(F, cut)
+            ulps = (2*len(V) + _TERM_ULPS)*sqrt(len(V))
+            if j > state: ulps += (2*V.shape[1] + _TERM_ULPS)*sqrt(V.size)    # else V times 1
+            ends[0], off = V @ ends[0], off + lost + ulps*np.linalg.norm(F)*ULP
     if not self.closed: return by_halves(every[:, 0]*F[:, 0]), 0., 1.
     return self._closed(F, ends, off)
 

@@ -107,6 +107,7 @@ def look(self:LikelihoodRatioMean, sign, top):
     less = np.cumsum(sums(np.expm1), 1) - ndtr(-edges[1:])
     return Look(edges, v, np.log1p(np.maximum(less, ULP - 1)), sums(np.exp))
 
+# %% ../../nbs/sampling/epoch_planner.ipynb #17ed5ddf
 @patch
 def looks(self:LikelihoodRatioMean, sign):
     "The first look up to the last edge, kept."

@@ -53,7 +53,7 @@ _MESHES_IN_A_STD = 32     # of the lattice of a step: so fine,
 FINER_MESHES = 256       # or so, where the curve is that of a pair,
 _MESHES_TO_THE_END = 3e4  # but with at most so many points,
 _LARGEST_MESH = .25       # and at least this fine; nats
-_OUTCOMES, _FIRST_REACH, _LONGER = 2048, 8, 1.5   # of a table of a pair's losses
+_OUTCOMES = 2048          # of a table of a pair's losses
 _SIGMAS, _STEP, _FINE_STEP = 12, 1/8, .03         # of its nodes: as good as the integral
 _PANEL_STEPS = 8          # ... on panels, where a function has a corner
 _LOG_LEFT_OUT = -80.      # log probability of draws that a pair is without
@@ -105,9 +105,9 @@ def loss(self:ReplaceOneLoss, x):
 @patch
 def outcome(self:ReplaceOneLoss, s):
     "The outcome whose loss is `s`, nats; any shape."
-    s, reach = np.asarray(s, float), _FIRST_REACH*self.sigma
+    s, reach = np.asarray(s, float), _SIGMAS*self.sigma
     while self.loss(reach) <= np.abs(s).max(initial=0.):
-        reach *= _LONGER
+        reach *= 2
     table = np.linspace(-reach, reach, _OUTCOMES + 1)
     i = np.clip(np.searchsorted(self.loss(table), s), 1, _OUTCOMES)
     return find_roots(lambda x, s: self.loss(x) - s, table[i - 1], table[i], (s,))

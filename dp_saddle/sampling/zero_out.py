@@ -12,11 +12,10 @@ from math import log, log1p
 import numpy as np
 from scipy.special import ndtr
 
-from ..base import LARGEST_LOG, checks, keeps_answers, patch, quoted, safe_log
+from ..base import LARGEST_LOG, NEGLIGIBLE, checks, keeps_answers, patch, quoted, safe_log
 from ..mechanisms import Gaussian, Mechanism, PoissonSubsampled
 from ..plrv import composed
 from dp_saddle.sampling.two_level import (
-    LEFT,
     Side,
     finite_loss,
     pairs_at,
@@ -99,7 +98,7 @@ def _side(curve, end):
 def _checked_end(sigma, rate):
     "Where the curve of a record ends, nats; ValueError where that is too far."
     curve = emptied_curve(sigma, rate)
-    if curve(np.array([LARGEST_LOG]), 1)[0] > LEFT:
+    if curve(np.array([LARGEST_LOG]), 1)[0] > NEGLIGIBLE:
         raise ValueError("sigma must be larger (about .05) where one record is emptied, got "
                          f"{quoted(sigma)}: losses of {LARGEST_LOG:g} nats are too many for "
                          "doubles")

@@ -14,7 +14,7 @@ from math import ceil, floor, inf, log, sqrt
 import numpy as np
 from scipy.special import gammaln, log_expit
 
-from ..base import TINY, ULP, checks, patch, quoted, rounded_up, safe_log
+from ..base import NEGLIGIBLE, TINY, ULP, checks, patch, quoted, rounded_up, safe_log
 from ..losses import SubsampledGaussianLoss
 from ..mechanisms import FOR_ANY, FiniteMechanism, FinitePair, Mechanism
 from ..plrv import Bounds, GaussianLoss
@@ -37,8 +37,7 @@ _LEAST_MU, _MOST_MU = 1e-100, 1e100
 _FAR = 1e4                # nats, of a profile
 # Tuning: only time and width depend on it.
 _MOST_ORDERS = 512        # integer orders of a sampled step
-_PROFILE, _BEGIN = 2048, 1e-3   # points of a profile that is asked for, and the first one beyond 0
-_NEARLY_NOTHING = 1e-30   # a delta, where no more is asked
+_PROFILE = 2048           # points of a profile that is asked for
 
 # %% ../../nbs/steps/guarantees.ipynb #9a7e0008
 def _hull(t, K):
@@ -336,7 +335,7 @@ def privacy_profile(
     """
     ask = _deltas(curve)
     if eps is None:
-        end, low = 1., ask(np.array([_FAR]))*(1 + _BELOW) + _NEARLY_NOTHING
+        end, low = 1., ask(np.array([_FAR]))*(1 + _BELOW) + NEGLIGIBLE
         while end < _FAR and ask(np.array([end])) > low: end *= 2
         eps = np.linspace(0, end, _PROFILE)
     eps = checks.array(0, _FAR, '[]', eps=eps)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..base import HUGE, ULP, patch, quoted, safe_log
+from ..base import HUGE, NEGLIGIBLE, ULP, patch, quoted, safe_log
 
 # %% ../../nbs/steps/interpolation.ipynb #ac03d21b
 # Proved: change one and a theorem is broken.
@@ -33,7 +33,6 @@ _TABLE = 1 << 12                           # places from which the cells are lai
 _LOG_TAIL, _FARTHEST = -140., 1e9          # where they end: log f falls by so much; over the scale
 _LONGER = 1.25                                  # how they are looked for
 _KEEP_OFF = .4                             # of a cell: no other end is so near to a given point
-_MOST_BEYOND = 1e-30                       # mass of losses too large, that counts as infinite
 _MISSING = 1e-5                            # mass beyond the cells that is a mistake
 _TO_AN_END = np.geomspace(1e-12, .05, 800) # where f falls to 0: so near to it, over the scale
 _UNEVEN = 257                              # points at which evenness is looked at
@@ -626,7 +625,7 @@ def _side(self:Pair, top, under, concave, apart, last):
     if isfinite(end.loss): losses, logp = np.r_[losses, end.loss], np.r_[logp, safe_log(end.mass)]
     else: lost += end.mass
     far = (losses > _MAX_LOSS) | (logp - losses < _LEAST_LOG)
-    if (beyond := np.exp(logp[far]).sum()) > _MOST_BEYOND:
+    if (beyond := np.exp(logp[far]).sum()) > NEGLIGIBLE:
         raise ValueError(f"sensitivity must be smaller for this noise: {beyond:.3g} of it has a "
                          f"loss of more than {_MAX_LOSS:.0f} nats, up to {losses.max():.4g}")
     below, log_below = _below(top, under, self.log_h)

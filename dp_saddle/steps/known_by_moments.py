@@ -49,8 +49,8 @@ _LOSS_ULPS = 32           # of losses, of the sizes in them
 # What is served: what is beyond is refused.
 _MOST_STEPS = 2000        # of a non-adaptive run whose outcomes are summed for each shift
 # Tuning: only time and width depend on it.
-_APART = .02              # t eps below which h of the two ends is taken apart
-_NEAR = .03               # (t + 1) eps below which K is a series: what is left out is 1e-15 of it
+_NEAR = .03               # (t + 1) eps below which K is a series: what is left out is 1e-15 of it;
+                          # t eps below which h of the two ends is taken apart
 _SLOPE_STEP = 1e-4        # of a difference quotient, relative
 _LEAST_CURVED = 1e-12     # and the least of it, in squares of the range
 
@@ -287,12 +287,12 @@ def _far_from_0(t, eps):
     "(K, the sizes of its terms) where (t + 1) eps is not small: h(b) - h(a) is not taken apart."
     a, b = t*eps, (t + 1)*eps
     ends = _log_sinhc(b), _log_sinhc(eps)
-    far = np.maximum(a, _APART)
+    far = np.maximum(a, _NEAR)
     rise = np.log1p(2*np.sinh(eps/2/2)**2 + np.sinh(eps/2)/np.tanh(far/2))
     line = np.log1p(eps/far)
     less = t*_log_sinhc(a)
-    whole = np.where(a < _APART, t*ends[0] - less, t*(rise - line))
-    size = np.where(a < _APART, t*ends[0] + less, t*(rise + line))
+    whole = np.where(a < _NEAR, t*ends[0] - less, t*(rise - line))
+    size = np.where(a < _NEAR, t*ends[0] + less, t*(rise + line))
     return ends[0] - ends[1] + whole, ends[0] + ends[1] + size
 
 # %% ../../nbs/steps/known_by_moments.ipynb #371b608e
