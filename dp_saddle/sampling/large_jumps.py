@@ -15,7 +15,6 @@ from scipy.special import log_ndtr
 
 from dp_saddle.base import (
     LINE_NODES,
-    NATS,
     SAFE_LOG,
     ULP,
     capped_exp,
@@ -40,8 +39,9 @@ _UNDER = 2.**-1040        # of what underflows in a mass, more than that
 _MISSING = 17.            # nats below delta: what may be missing above the cuts
 _TILTS = np.geomspace(1, 3000, 60)    # that bound it,
 _RTOL = 1e-8              # relative error of delta that is aimed at below the cuts, at least
-_MOST_WINDOWS = 5         # of a line, no more than its tilt: below, 04db serves;
-_GUESSES, _LEAST_GUESS = 4, -200.     # of an eps or a delta, for a cut; log delta,
+_MOST_WINDOWS, _PER_TILT = 5, 1.  # of a line; and for each unit of its tilt: below, 04db serves;
+_MOST_PLACES = 12_000     # and places of all of them
+_GUESSES, _FIRST_GUESS, _LEAST_GUESS = 4, -30., -200. # of an eps or a delta, for a cut; log delta,
 _NEAR = 4.                # nats by which it may be wrong
 _OF_JUMPS = .01           # of delta, at least, is left to lines when eps is guessed
 _ENOUGH = 4.              # an eps is searched for up to so many times the first guess
@@ -403,7 +403,7 @@ def _near_end(self:CutTable, goal, up, low=0.): return low   # no largest loss i
 @patch
 def line_for(self:CutTable, eps, log_delta):
     "What serves these eps: a line below cuts, and what is above; nothing where that takes long."
-    guess, top, last = -NATS, float(eps.max()), None
+    guess, top, last = _FIRST_GUESS, float(eps.max()), None
     if log_delta is not None: guess = max(float(np.min(log_delta)), _LEAST_GUESS)
     if self.last[0] == (asked := (top, float(eps.min()), guess)): return self.last[1]
     for _ in range(_GUESSES):
@@ -433,9 +433,9 @@ def is_short(self:CutRun, eps, log_delta):
     lowest = self.exponents(eps).argmin(1)
     tilts = self.u[lowest]
     windows = max(self.plrv.windows_at(float(t)) for t in tilts)
-    if windows > min(_MOST_WINDOWS, tilts.min()): return False
+    if windows > min(_MOST_WINDOWS, _PER_TILT*tilts.min()): return False
     plan = self.plan(eps, np.full(eps.shape, log_delta + log(self.rtol)))
-    return windows*ceil(plan.X*plan.cut/(2*pi)) < LINE_NODES and not plan.nodes_ran_out
+    return windows*ceil(plan.X*plan.cut/(2*pi)) < _MOST_PLACES and not plan.nodes_ran_out
 
 # %% ../../nbs/sampling/large_jumps.ipynb #df00001c
 @patch

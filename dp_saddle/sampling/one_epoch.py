@@ -51,11 +51,11 @@ _TURN = 14.               # by how much an exponent may change in a panel, radia
 _LONGEST = 2.             # a panel, sigmas
 _ELLIPSES = np.array([2., 2.5, 3., 3.5, 4.2, 5., 6.3, 8.])
 _ENDS = 4                 # blocks' lengths that rounding counts besides the frequency
-_SCANNED = 120            # places at which a decay is looked at, octaves, cells of a density
+_SCANNED = 120            # places at which a decay is looked at, and octaves
 MIDDLE = -6., 3., .5     # Gaussians that a decay is seen from: from, to, step
 _MOST = 1 << 22, 1 << 10  # terms of a line: so many, or so many for each bin,
 _FEWEST_PLACES = 32       # and places that it has at least
-_MOST_PANELS = 150        # of Gaussians where a decay is looked at
+_CELLS, _MOST_PANELS = 1000, 150          # of a density; of Gaussians where a decay is looked at
 _LEAST_SIGMA, _FEWEST = .29, 10           # noise over sensitivity, and bins: else a line is long
 _STEEP = .35                              # with less noise than 1, more bins: a power of them
 _MUCH = 6.                                # with more noise any number of them
@@ -586,7 +586,7 @@ def falls_by_all(self:LikelihoodRatioMean,
     -------
     a frequency
     """
-    g = np.linspace(LOWEST, cut, _SCANNED + 1)
+    g = np.linspace(LOWEST, cut, _CELLS + 1)
     low, high = g[:-1], g[1:]
     nearest = np.maximum(np.maximum(low, -high), 0)
     logs = v*self.part(high if v > 0 else low) - nearest**2/2 - np.log(self.part(low))

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..base import NATS, SAFE_LOG, SMALLEST, ULP, checks, invert, quoted
+from ..base import SMALLEST, ULP, checks, invert, quoted
 from .shuffle_model import MOST_EPS, MOST_REPORTS, binomial_law
 from ..steps import PrivacyProfile
 
@@ -30,10 +30,12 @@ _SMOOTH = .04             # std of the noise that is added, times the tilt
 _CUT = 4.                 # of its stds the frequencies end
 _DECAYED = 20.            # nats: a transform below by that is not summed; aliases are, too
 _PARTS, _SHORT = 4, 8     # into which frequencies are cut, down to so many
+_DEEP = 500.              # nats below which Chernoff's bound is enough, as where
+_ROUGH = 1.               # nats of rounding leave nothing to be known
 _WIDE = 7.                # a period in stds
 # stds up to which the curve is asked, and at how many points from the last one on; and beyond
-_REACHES, _POINTS = (9., 22.), (500, 100, 100)
-_LOW, _HALVINGS = 1e-4, 14                 # from where, and how, the tilt is looked for
+_REACHES, _POINTS, _FURTHER = (9., 22.), (500, 100), 40
+_LOW, _TOP, _HALVINGS = 1e-4, 60., 14      # where the tilt is looked for
 _TILTS, _EVERY = .15, 16  # stds, and points, of which the tilt of one is looked for
 _NODES = 32               # ratios of a density that are kept
 _SURE = 1e-9              # that the chances of a row add up to 1
@@ -208,7 +210,7 @@ def _tilts(at, l, w, n):
     some = np.unique(np.floor(at/_TILTS), return_index=True)[1]
     some = np.union1d(some, np.r_[:len(at):_EVERY, at.argmax()])
     some = some[np.argsort(at[some])]
-    few, most = l[some], np.log((NATS - np.log(w.min()))/l.max(1))
+    few, most = l[some], np.log((_TOP - np.log(w.min()))/l.max(1))
     high = most[some]
     low = np.minimum(np.log(_LOW/np.sqrt(n*(w*few*few).sum(1))), high - 1)
     for _ in range(_HALVINGS):
@@ -307,10 +309,8 @@ def _of_pair(eps, p, q, w, n):
     if not (live := l.max(1) > 0).any(): return found
     at = eps[live]*sqrt(n/((p - q)**2/w).sum())       # in stds of the loss
     line = _lines(at, l[live], sizes[live], w, n)
-    near, option = line.K > -SAFE_LOG, exp(-1)/line.c
-    if near.any():
-        summed = _option(_Line(*(v[near] for v in line)), w, n)
-        option[near] = np.minimum(option[near], summed)
+    near, option = (line.K > -_DEEP) & (line.off*line.c < _ROUGH), exp(-1)/line.c
+    if near.any(): option[near] = _option(_Line(*(v[near] for v in line)), w, n)
     ulps = ULP*_FORM_ULPS*(1 + abs(line.K))
     with np.errstate(over='ignore'):
         found[live] = np.exp(line.K + line.off*line.c + ulps)*option/n + SMALLEST
@@ -355,7 +355,7 @@ def _grid(blanket, n):
     top = float(losses.max(initial=0.))*(1 + ULP*_FORM_ULPS) + ULP*_FORM_ULPS
     stops = [0., *(min(x*sqrt(spread/n), top) for x in _REACHES), top]
     parts = [np.linspace(*ends, count)[:-1]
-             for *ends, count in zip(stops, stops[1:], _POINTS) if ends[0] < ends[1]]
+             for *ends, count in zip(stops, stops[1:], (*_POINTS, _FURTHER)) if ends[0] < ends[1]]
     return np.concatenate([*parts, np.zeros(0)]), top
 
 # %% ../../nbs/sampling/privacy_blanket.ipynb #b1a4001d

@@ -48,21 +48,25 @@ _LOG_ULPS = 4             # of a logarithm
 # %% ../../nbs/sampling/truncated_moments.ipynb #53c5cb80
 # Tuning: only time and width depend on it.
 _ROOTS = .35              # square roots of orders that share windows are so far apart
-_WIDER = 5.               # from window to window 1 + y grows by so much over the root of the order,
-                          # and a line's own range is so many roots of its tilt
+_APART = 4.               # a line's own range, in roots of its tilt
+_WIDER = 5.               # from window to window 1 + y grows by so much over the root of the order
+_SHORTEST = .05           # a window of Gaussians
 _SMALLER = np.geomspace(.02, .99, 24)     # tilts that aliases are bounded with, over the line's
 _LARGER = np.geomspace(.1, 12, 24)        # and above, in roots of it
 _ENDS = np.geomspace(.5, 3e3, 120)        # where a sum may end, in roots of the tilt
 _MOST_TERMS = 1 << 25     # frequencies times nodes of a line
 _NATS = 250., 120., 80., 36.    # by which a transform is shown to fall, as far as it can be
-_FIRST, _STEP = .05, .08  # frequencies at which it is looked at
+_NEAR, _FIRST, _STEP = 200., .05, .08     # frequencies at which it is looked at
+_RARE = .01               # of them in a tilted epoch: of no use
 _PLACES, _BEYOND = 200, 10.               # frequencies at which a decay is bounded
+_FINER = 1.5              # than panels of a line, sampling/one_epoch
 _CUTS = np.arange(48, 640)/16             # that are tried
-_LOOKED, _SMALL = 800, 2. # a first look; below is no jump
+_FROM, _LOOKED, _TINY, _SMALL = -8., 800, .01, 2.     # a first look; below is no jump
 
 # %% ../../nbs/sampling/truncated_moments.ipynb #cf859e07
 # Tuning: only time and width depend on it. The loss.
-_TILTS = np.geomspace(1, 1e4, 100)        # of which the largest is one of e^37 or less
+_TILTS = np.geomspace(1, 1e4, 100)        # of which the largest is one:
+_MOST_K = 20.             # with no more than this, nats, for its moment
 PLACE_COST = 1 << 12         # what a place of a line is said to cost
 _MOST_JUMPS = 3.          # log of how many of them a tilted epoch may have
 _FEWEST_BINS = 1000       # with fewer, moments of sampling/lognormal_moments are enough
@@ -190,10 +194,12 @@ def falling(self:LikelihoodRatioMean,
     if last == inf: return Falling(np.full(1, inf), np.zeros(1))
     first, above = min(_FIRST/self.std, last/2), mass - np.cumsum(p)
     w = np.geomspace(first, last, ceil(log(last/first)/_STEP) + 1)
-    few = float(at.g[(self.T*above < mass).argmax()])
+    few = float(at.g[(self.T*above < _RARE*mass).argmax()])
+    near = np.count_nonzero(w < _NEAR*first)
     fallen = np.zeros(len(w))
-    for low, end in ((LOWEST, max(few, top)), (middle, top)):
-        fallen[:-1] = np.maximum(fallen[:-1], self._fallen(v, low, end, w)/mass)
+    for low, end, count in ((LOWEST, max(few, top), near), (middle, top, len(w))):
+        found = self._fallen(v, low, end, w[:count])/mass
+        fallen[:count-1] = np.maximum(fallen[:count-1], found)
     fallen[-1] = -np.expm1(-nats/(self.T - 1))
     return Falling(w, np.minimum.accumulate(fallen[::-1])[::-1]*(1 - _BOUND_ROUNDING))
 
@@ -303,7 +309,7 @@ def places(self:Window,
     kept = self.kept                     # one look: another thread may put a longer one there
     if kept and (kept.full or count <= len(kept.N)): return kept
     v, h = self.v, 2*pi/self.X
-    at, more = self.epoch.both(*self.ends, v + count*h)
+    at, more = self.epoch.both(*self.ends, _FINER*(v + count*h))
     most = _MOST_TERMS//(len(at.g) + (0 if more is None else len(more.g)))
     full, count = count > most, max(min(count, most), len(kept.N) if kept else 1)
     base, N, off, _ = self.epoch.powers(at, more, v, h, count)
@@ -538,7 +544,7 @@ class CutMoments:
             > 1/sigma
         """
         self.epoch, self.cut, self.kept = epoch_of(sigma, T), cut, {}
-        g, step = np.linspace(LOWEST, cut, _LOOKED, retstep=True)
+        g, step = np.linspace(_FROM, cut, _LOOKED, retstep=True)
         self.y, self.weights = self.epoch.part(g), np.exp(-g*g/2)*(step/sqrt(2*pi))
         self.log_mass = float(log_ndtr(cut - 1/sigma) + (T - 1)*log_ndtr(cut))
 
@@ -548,7 +554,8 @@ def jumps(self:CutMoments, a):
     "(What small numbers add to log E S^a, how many jumps a tilted epoch has), about, a 1-d."
     T, a = self.epoch.T, a[:, None]
     e = a*np.log1p(self.y)
-    gain = np.expm1(np.minimum(e, SAFE_LOG/2)) - a*self.y
+    gain = np.exp(np.minimum(e, SAFE_LOG/2)) - 1 - a*self.y
+    gain = np.where(e < _TINY, a*(a - 1)/2*self.y**2, gain)
     small, jumps = (np.where((e < _SMALL) == some, gain, 0) @ self.weights
                     for some in (True, False))
     return T*small - (a*(a - 1))[:, 0]/(2*T), T*jumps
@@ -601,7 +608,7 @@ def _number(self:CutMoments, a):
 @patch
 def _cuts(self:CutMoments, order):
     "-inf, the first cut, below which jumps do no harm at this order, and others up to the last."
-    epoch, far = self.epoch, order + _WIDER*sqrt(order)
+    epoch, far = self.epoch, order + _APART*sqrt(order)
     g = np.linspace(0, self.cut, _LOOKED)
     y = epoch.part(g)
     harm = (order*y*y > 1) & (log(epoch.T) + log_ndtr(-g) + far*y > 0)
@@ -609,7 +616,7 @@ def _cuts(self:CutMoments, order):
     while cuts[-1] < self.cut:
         y = (1 + float(epoch.part(cuts[-1])))*(1 + _WIDER/sqrt(order)) - 1
         high = epoch.sigma*log(y*epoch.T) + 1/(2*epoch.sigma)
-        cuts.append(min(high, self.cut))
+        cuts.append(high if high < self.cut - _SHORTEST else self.cut)
     return cuts
 
 # %% ../../nbs/sampling/truncated_moments.ipynb #bfed1eae
@@ -683,7 +690,7 @@ class CutLoss(PLRV):
         b = 1/moments.epoch.sigma
         self.log_mass, self.ess_sup = moments.log_mass, moments.cut*b - b*b/2
         small, jumps = moments.jumps(1 + _TILTS)
-        far = (small + np.log1p(jumps) > NATS) | (jumps > exp(_MOST_JUMPS))
+        far = (small + np.log1p(jumps) > _MOST_K) | (jumps > exp(_MOST_JUMPS))
         far = np.append(far, True)
         self.limit = float(_TILTS[max(far.argmax() - 1, 0)])
 
