@@ -1731,6 +1731,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                           'dp_saddle/engine/largest_loss_levels.py'),
                                                       'dp_saddle.engine.largest_loss_levels._log_most': ( 'engine/largest_loss_levels.html#_log_most',
                                                                                                           'dp_saddle/engine/largest_loss_levels.py'),
+                                                      'dp_saddle.engine.largest_loss_levels._sharpest': ( 'engine/largest_loss_levels.html#_sharpest',
+                                                                                                          'dp_saddle/engine/largest_loss_levels.py'),
                                                       'dp_saddle.engine.largest_loss_levels._sharpness': ( 'engine/largest_loss_levels.html#_sharpness',
                                                                                                            'dp_saddle/engine/largest_loss_levels.py'),
                                                       'dp_saddle.engine.largest_loss_levels._to_cut': ( 'engine/largest_loss_levels.html#_to_cut',

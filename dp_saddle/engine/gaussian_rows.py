@@ -894,8 +894,9 @@ def _joined(tables):
 @patch
 def plans(self:Rows, n, goal, known=None):
     "The _Plan of all rows, a few at a time; those with too many nodes are not ok."
-    none = {v: np.full((len(n), 1), np.nan) for v in _Plan._fields}
-    whole = _Plan(**none)._replace(lined=none['t'] != 0, sure=none['t'] != 0, ok=none['t'] == 0)
+    whole = _Plan(*np.full((len(_Plan._fields), len(n), 1), np.nan))
+    yes = np.ones((len(n), 1), bool)
+    whole = whole._replace(lined=yes, sure=yes.copy(), ok=~yes)
     last, end = self.reach(n, goal)
     pairs = np.arange(len(n)).reshape(2 if known is None else 1, -1)     # planned together
     nodes = self.coarse(last, end)[-1][pairs, 0]

@@ -821,7 +821,7 @@ def counted_levels(
     -------
     the Levels of the sharpest steps alone, with their valley
     """
-    sharpest = max((part for part in parts if _is_cut(part[0])), key=_sharpness)
+    sharpest = _sharpest(parts)
     levels = Levels([sharpest], 0., log_delta)
     levels.whole = [part for part in parts if part is not sharpest]
     levels.valley = _valley(levels.kinds[0], min(tilt, levels.ends[0] - 1))
@@ -841,13 +841,16 @@ def may_be_counted(
     -------
     True or False
     """
-    sharpest, _ = max((part for part in plrv.parts if _is_cut(part[0])), key=_sharpness)
-    return isinstance(sharpest, SubsampledGaussianLoss)
+    return isinstance(_sharpest(plrv.parts)[0], SubsampledGaussianLoss)
 
 # %% ../../nbs/engine/largest_loss_levels.ipynb #362370be
 def _sharpness(part):
     "Sensitivity over noise, of the sharpest branch of a (PLRV, count) pair."
     return max(branch.mu for _, branch in _branches(part[0]))
+
+def _sharpest(parts):
+    "Of those that are cut, the pair with the sharpest branch."
+    return max((part for part in parts if _is_cut(part[0])), key=_sharpness)
 
 @patch
 def is_near(self:Levels, x):
