@@ -701,12 +701,6 @@ def of_a_sum(c):
     assert c < 1
 
 
-@check("engine.laplace_polynomials", "_LEAST_D", wrong=(2.**-60,))
-def digits_of_a_sum(c):
-    "The last digit of the sensitivity, a double, is one of the sum's 128."
-    assert c*2.**-52 >= 2.**-128
-
-
 # --- PRV accountant
 
 @check("engine.prv_bands", "SHARES", wrong=SMALLER)

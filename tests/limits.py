@@ -20,6 +20,7 @@ import argparse
 import contextlib
 import datetime
 import io
+import itertools
 import json
 import logging
 import math
@@ -34,12 +35,13 @@ import numpy as np
 from scipy.special import log_ndtr
 
 import dp_saddle as dp
+import oracles
 import peers
 from dp_saddle.accounting import best_accountant
 from dp_saddle.engine.gaussian_rows import epsilon_of_sampled, pair_of
-from dp_saddle.engine.laplace_polynomials import ExactLaplaceCurve, coefficients, terms_for
 from dp_saddle.engine.line import CgfTable
 from dp_saddle.engine.stacked_kinds import kind_of
+from dp_saddle.losses import LaplaceLoss
 from dp_saddle.losses.long_lines import quotient
 
 COUNT = 1 << 12  # of an array on which an operation is timed
@@ -191,20 +193,20 @@ def of_lines(run, delta):
 
 
 def of_exact_sums(run, delta):
-    "Those of the sum in whole numbers, at both ends and once between."
-    table = ExactLaplaceCurve(run.remove)
-    eps, _ = table.root(math.log(delta))
-    _, S, _, _ = table.shifts(128)
-    U = (table.reach - eps) / 2
-    sets = int((S < U * 2.0**128).sum())
-    return dict(whole=3 * sets * terms_for(table.n, U, 128))
+    "Those of the sum of `oracles.few_laplace` in whole numbers, at both ends and once between."
+    parts = [(p.mu, n) for p, n in run.remove.parts]
+    U = (sum(n * d for d, n in parts) - best_accountant(run).epsilon(delta).estimate) / 2
+    taken = itertools.product(*(range(n + 1) for _, n in parts))
+    sets = sum(sum(j * d for j, (d, _) in zip(js, parts, strict=True)) < U for js in taken)
+    steps = sum(n for _, n in parts)
+    return dict(whole=3 * sets * oracles.laplace_terms(steps, U, WHOLE_BITS // 2))
 
 
 def needs_of(run, delta):
     table = CgfTable(run.remove)
     if table.closed_form:
         return dict(tail=TAILS)
-    if ExactLaplaceCurve.fit(run.remove):
+    if all(isinstance(p, LaplaceLoss) and p.rate == 1 for p, _ in run.remove.parts):
         return of_exact_sums(run, delta)
     return of_lines(run, delta)
 
@@ -212,7 +214,6 @@ def needs_of(run, delta):
 def timed(ask):
     "(CPU seconds, what it said) of one call; what was kept of earlier ones is forgotten."
     pair_of.cache_clear()
-    coefficients.cache_clear()
     with (
         warnings.catch_warnings(),
         contextlib.redirect_stdout(io.StringIO()),

@@ -14,6 +14,7 @@ their exact binary value.
 |---|---|---|
 | `one_step` | probabilities of the half-lines on which dP > e^eps dQ, closed form | 40+ digits |
 | `gaussian` | closed form | 40+ digits |
+| `few_laplace` | a finite sum of powers, closed form | 40+ digits |
 | `finite` | every multinomial class, masses under P and Q where P > e^eps Q | 40+ digits |
 | `contour_mp` | integral along *bent rays*; M(z) by rigorous balls | value and error estimate |
 | `by_fft` | losses on a grid that keeps P- and Q-mass, tilted FFT, doubles | (lo, hi) |
@@ -25,6 +26,7 @@ Gauss-Legendre, and the balls of M(z) are integrated along a polygon.
 Regenerate golden.json: python oracles.py
 """
 
+import itertools
 import json
 import math
 import os
@@ -100,6 +102,52 @@ def _digits(f, rel=REL):
             return new
         old, dps = new, 2 * dps
     raise ArithmeticError('no convergence')
+
+
+# ---------------- few Laplace steps, closed form
+
+
+def laplace_terms(n, u, bits):
+    "So many terms that those beyond move the sum of `few_laplace` by less than 2^-bits."
+    size, k = float(n + bits + 1), 0
+    while size > 0 or k < 2 * u:
+        k += 1
+        size += math.log2(u / k)
+    return k + 1
+
+
+def few_laplace(kinds, eps, bits=400):
+    """delta of (count, sensitivity over scale) pairs of Laplace steps, not sampled: the sum over
+    sets of steps of nbs/engine/endpoint_expansion, exercise 1, to `bits` binary digits."""
+    with mp.workprec(2 * bits):
+        n, eps = sum(k for k, _ in kinds), mpf(eps)
+        U, total = (sum(k * mpf(d) for k, d in kinds) - eps) / 2, mpf(0)
+        if U <= 0:
+            return mpf(0)
+        terms = laplace_terms(n, float(U), bits)
+        for js in itertools.product(*(range(k + 1) for k, _ in kinds)):
+            u, J = U - sum(j * mpf(d) for j, (_, d) in zip(js, kinds, strict=True)), sum(js)
+            if u > 0 and J < n:
+                sets = math.prod(math.comb(k, j) for j, (k, _) in zip(js, kinds, strict=True))
+                total += 2 * sets * _horner(_laplace_coefficients(n, J, terms), u)
+        return total * mp.exp(-U) / 2**n
+
+
+def _laplace_coefficients(n, J, terms):
+    "Of w^k in (1 + w)^(n-J-1) (1 - w)^(J-1), J < n: whole numbers."
+    plus = [math.comb(n - J - 1, k) for k in range(terms)]
+    if J == 0:
+        return list(itertools.accumulate(plus))
+    minus = [(-1) ** k * math.comb(J - 1, k) for k in range(J)]
+    return [sum(minus[i] * plus[k - i] for i in range(min(k + 1, J))) for k in range(terms)]
+
+
+def _horner(c, u):
+    "sum c_k u^(k+1)/(k+1)!"
+    a = mpf(0)
+    for k in reversed(range(len(c))):
+        a = c[k] + a * u / (k + 2)
+    return u * a
 
 
 # ---------------- one step, closed form

@@ -190,5 +190,5 @@ __getattr__, __dir__, __all__ = door(__name__, {
     "circles": "GridCurve infinite_part sum_on_circle",
     "prv_bands": "chernoff_reach on_grid PRVAccountant prv_band", "fourier_grids":
         "checked_grid FourierAccountant fourier_curves fourier_tail newton_from_left",
-    "tilted_fft": "connect_the_dots TiltedFFT", "lattices": "LatticeLoss", "laplace_polynomials": ""
+    "tilted_fft": "connect_the_dots TiltedFFT", "lattices": "LatticeLoss"
 })
