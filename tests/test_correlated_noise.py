@@ -23,12 +23,8 @@ from dp_saddle import (
 )
 from dp_saddle.base import TooDear
 from dp_saddle.sampling import correlated_noise as page
-from dp_saddle.sampling.correlated_noise import (
-    Lattice,
-    LognormalBands,
-    LognormalChain,
-    LognormalPairs,
-)
+from dp_saddle.sampling.correlated_noise import Lattice, LognormalChain, LognormalPairs
+from dp_saddle.sampling.rings import LognormalBands
 
 
 def ar(b, lam, sigma): return LognormalChain([0.] + (b - 1)*[lam], b*[1/sigma])
@@ -359,17 +355,6 @@ def test_the_other_direction_needs_no_contour(monkeypatch):
     epsilon(step(.9), delta=1e-5)
     assert min(asked) > 1
 
-@pytest.mark.parametrize('name', ['ring', 'chain'])
-def test_weak_points_have_lattices_that_say_something(name):
-    "Little is asked of a far point, but not less than the theorem does: eta is small."
-    noise, b = RINGS['two']
-    kernel = ar(9, .5, 1.) if name == 'chain' else \
-        page.bands_of(*(K/9 for K in page.ring_of(noise, b)))
-    t = np.array([90.])
-    at = kernel.lattice(t, np.array([-60.]), -10.)
-    assert kernel.log_more(at.h, t)[0] < .1
-    assert kernel.log_more(2*at.h, t)[0] == math.inf
-
 @pytest.mark.parametrize('bad, words', [
     (dict(batches=19), 'as batches, 19, or as several epochs, got 20'),
     (dict(noise=MatrixFactorization(bands=[1., -.5], steps=20)), r'C\^T C >= 0'),
@@ -445,101 +430,6 @@ def test_blocks():
     with pytest.raises(ValueError, match='noise must have one band, or two inverse_bands'):
         page.chain_of(MATRICES['bands'], 1.)
 
-@pytest.mark.parametrize('K', [.5, 1.6])
-@pytest.mark.parametrize('around', [0., .4, -.2])
-def test_two_bins_of_bands_by_an_integral(K, around):
-    "A number of each in the other: a ring of two. They are two bins of a chain."
-    s, t, a = .7, .6, .3
-    bins = LognormalBands([[s, around], [t, a]])
-    var, cov = s*s + around**2, a*s + around*t
-    slope = cov/var
-    low, about, high = bins.puts(K)
-    exact = put_of_two(K, slope, (math.sqrt(var), math.sqrt(t*t + a*a - slope*cov)))
-    assert bins.closed == (around != 0) and math.isinf(bins.rate) == (around < 0)
-    assert low - 1e-14 <= exact <= high + 1e-14 and high - low < 1e-6*K
-    assert about == pytest.approx(exact, rel=1e-9)
-
-def transform_of_two(u, B):
-    "E e^{-uS}, Re u > 0, of two bins with logarithms Bz: a fine sum over the plane."
-    g = np.linspace(-10, 10, 1001)
-    z = np.stack(np.meshgrid(g, g, indexing='ij'))
-    S = np.exp(np.tensordot(B, z, 1) - (B*B).sum(1)[:, None, None]/2).mean(0)
-    return (np.exp(-(z*z).sum(0)/2 - u*S)).sum()*(g[1] - g[0])**2/(2*math.pi)
-
-RING_OF_TWO = LognormalBands([[.8, .6], [.7, .2]])
-
-@pytest.mark.parametrize('h', [1.2, 1., .8])
-def test_what_a_coarse_lattice_of_bands_leaves_out(h):
-    "A ring of two, turned: the error is seen, within the bound, and not far below it."
-    one, r, angle, turn = RING_OF_TWO, 4., 1.4, .7
-    np.testing.assert_allclose(one.matrix, [[.8, .6], [.2, .7]])
-    exact = transform_of_two(r*np.exp(1j*angle), one.matrix)
-    grown = math.exp(turn**2*one.total/2)
-    def at(h, n): return Lattice(h, h*np.arange(-n, n + 1), np.array([r]), np.array([angle - turn]),
-                                 np.array([turn]))
-    coarse = at(h, math.ceil(9/h))
-    error = abs(one.transform(coarse)[0][0]*grown - exact)
-    assert 1e-13 < error <= grown*one.left_out(coarse, page.PARTS)[0] < 1e4*error
-    fine = at(.15, 60)
-    value, _, rounding = one.transform(fine)
-    off = grown*(rounding + one.left_out(fine, page.PARTS))[0]
-    assert abs(value[0]*grown - exact) <= off < 1e-11
-
-def test_ends_of_a_lattice_of_bands():
-    one, zero = RING_OF_TWO, np.zeros(1)
-    exact = transform_of_two(3., one.matrix).real
-    for first, last in ((-20, 60), (-25, 25), (-60, 18)):
-        at = Lattice(.1, .1*np.arange(first, last + 1), np.array([3.]), zero, zero)
-        lost = abs(one.transform(at)[0][0].real - exact)
-        assert 1e-4 < lost <= one.left_out(at, page.PARTS)[0]
-
-@pytest.mark.parametrize('around', [False, True])
-@pytest.mark.parametrize('p', [2, 3, 4])
-def test_bands_are_summed_one_after_the_other(p, around):
-    "The same lattice, all of its places at once."
-    rng, b = np.random.default_rng(p), p + 2
-    bands = rng.uniform(.1, .6, (b, p))
-    if not around:
-        for j in range(p): bands[j, j+1:] = 0
-    made = LognormalBands(bands)
-    x = 1.1*np.arange(-1, 2)
-    at = Lattice(1.1, x, np.array([2.]), np.array([.3]), np.array([.4]))
-    z = np.stack(np.meshgrid(*b*[x], indexing='ij')).reshape(b, -1)
-    weight = np.exp(-(z*z).sum(0)/2 + 1j*at.tau*(made.shift @ z))*(1.1/math.sqrt(2*math.pi))**b
-    rate = 2*np.exp(.3j)*(made.w @ np.exp(made.matrix @ z))
-    assert made.closed == around
-    np.testing.assert_array_equal(made.moves, bands.max(0))
-    assert made.sway == pytest.approx(made.matrix.sum(0).max(), rel=1e-5)
-    assert made.transform(at)[0][0] == pytest.approx((weight*np.exp(-rate)).sum(), rel=1e-12)
-
-@pytest.mark.parametrize('p', [3, 4])
-def test_fewer_columns_cost_what_is_said(p, monkeypatch):
-    "A ring with some of its columns, and with all: the distance is claimed, and is seen."
-    made = LognormalBands(np.tile([.6, .4, .3, .2][:p], (2*p, 1)))
-    at = Lattice(.8, .8*np.arange(-4, 5), np.array([3.]), np.array([.5]), np.array([.7]))
-    exact, _, rounding = made.transform(at)
-    seen = []
-    for cut in (1e-3, 1e-2, .1):
-        monkeypatch.setattr(page, '_CUT', cut)
-        found, _, off = made.transform(at)
-        seen.append(abs(found - exact).item())
-        assert 1e-9 < off - rounding and seen[-1] <= off + rounding
-        assert off < 5*cut
-    assert max(seen) > 1e-6
-
-@pytest.mark.parametrize('K', [.5, 1.6])
-@pytest.mark.parametrize('row', [(.5, .2), (-.6, .3)])
-def test_pairs_meet_bands(row, K):
-    "Three bins, one by the last two: the same covariance by what makes it, another lattice."
-    pairs = LognormalPairs([(0., 0.), (.4, 0.), row], [.8, .6, .9])
-    A = np.linalg.cholesky(pairs.K)
-    bands = LognormalBands([[A[j, j - k] if j >= k else 0. for k in range(3)] for j in range(3)])
-    found, others = pairs.puts(K), bands.puts(K)
-    assert found[1] == pytest.approx(others[1], rel=1e-9)
-    assert found[0] <= others[2] and others[0] <= found[2] < found[0]*(1 + 1e-8)
-    assert math.isinf(pairs.rate) == (row[0] < 0)
-    assert pairs.total == pytest.approx(np.linalg.inv(pairs.K).sum(), rel=1e-12)
-
 def test_pairs_that_are_a_chain():
     "Nothing is kept of the last but one: the same lattice, the same sum; its rounding is counted."
     chain = LognormalChain([0., -.6, .8, .5], [.7, .4, .9, .6])
@@ -576,47 +466,6 @@ def test_three_bands_of_the_inverse_by_simulation():
     long = MatrixFactorization(inverse_bands=[1., -.4, -.2], steps=300)
     assert page.pairs_of(long, 1., 300) is None and page.pairs_of(HALVES, 1., 20) is None
 
-def in_epochs(noise, b):
-    "The sums of columns that are whole epochs apart: of K, M."
-    return noise.matrix().reshape(noise.steps, -1, b).sum(1)
-
-JAX = np.array([1., .5, .25, .125])/math.sqrt(1.328125)
-RINGS = {'two': (MatrixFactorization(bands=[1., .7], steps=15), 5),
-         'three': (MatrixFactorization(bands=[1., .5, .2], steps=14), 7),
-         'four': (MatrixFactorization(bands=JAX, steps=100), 10),
-         'open': (MatrixFactorization(bands=[1., .5], steps=6), 6),
-         'one': (MatrixFactorization(C=np.diag(1. + np.arange(8.))), 4)}
-
-@pytest.mark.parametrize('name', RINGS)
-def test_rings_are_below_and_above(name):
-    "K is the Gram matrix of sums of columns, and is as near to what is made as is claimed."
-    noise, b = RINGS[name]
-    M = in_epochs(noise, b)
-    low, high = page.ring_of(noise, b)
-    np.testing.assert_allclose(low, M.T @ M, rtol=1e-13, atol=1e-13)
-    np.testing.assert_allclose(high, M.T @ M, rtol=1e-13, atol=1e-13)
-    kernel = page.bands_of(low, high)
-    made = kernel.matrix @ kernel.matrix.T
-    np.testing.assert_allclose(kernel.var, np.diag(made), rtol=1e-13)
-    np.testing.assert_allclose(kernel.matrix @ kernel.shift, 1., rtol=1e-12)
-    assert kernel.closed == (name not in ('open', 'one')) and not math.isinf(kernel.rate)
-    assert (np.abs(made - M.T @ M) <= kernel.away*made).all() and 0 < kernel.away < 1e-12
-
-@pytest.mark.parametrize('K', [.6, 1., 1.5])
-def test_what_nearly_the_same_covariance_costs(K):
-    "One bin, in closed form: a covariance that is off by a seen share, and what is claimed of it."
-    def put(v): return K*stats.norm.cdf(math.log(K)/v**.5 + v**.5/2) \
-        - stats.norm.cdf(math.log(K)/v**.5 - v**.5/2)
-    kernel, v, seen = LognormalBands([[.8, 0.], [.8, 0.], [.8, 0.], [.8, 0.]]), .64, 1e-3
-    exact = kernel.puts(K)
-    kernel.away = seen
-    low, about, high = kernel.puts(K)
-    assert about == pytest.approx(exact[1], rel=1e-9)
-    claimed = (high - about) - (exact[2] - exact[1])
-    assert max(abs(put(v*(1 + sign*seen)) - put(v)) for sign in (-1, 1)) < claimed
-    assert claimed == pytest.approx(2*seen*.8*stats.norm.pdf(0), rel=1e-3)
-    assert kernel.known().mu > .8*(1 + seen)
-
 @pytest.mark.parametrize('name', ['bands', 'buffers', 'three of the inverse', 'C'])
 def test_a_chain_covers_a_matrix(name):
     "Entry by entry; and where all entries are alike, by a single number."
@@ -627,86 +476,9 @@ def test_a_chain_covers_a_matrix(name):
     one = page.covering(np.full((3, 3), 2.))
     assert one.b == 1 and 2 < one.var[0] < 2 + 1e-8
 
-@pytest.mark.parametrize('name', RINGS)
-def test_a_chain_is_above_a_ring(name):
-    "What bounds the transform of bands: it is at least the transform, at real arguments."
-    noise, b = RINGS[name]
-    kernel = page.bands_of(*(K/9 for K in page.ring_of(noise, b)))
-    rng, few = np.random.default_rng(3), page.TILTS[20::20]
-    X = rng.standard_normal((20000, b)) @ kernel.matrix.T
-    each = np.exp(-np.multiply.outer(few, np.exp(X - kernel.var/2).mean(1)))
-    most = np.exp(kernel.most(few))
-    assert (most > each.mean(1) - 4*each.std(1)/141).all()
-    assert (most < 2*each.mean(1))[:3].all()
-
-@pytest.mark.filterwarnings('ignore:the bounds hold')
-@pytest.mark.parametrize('name, sigma', [('two', 3.), ('open', 2.)])
-def test_rings_by_simulation(name, sigma):
-    "Both directions, four standard errors; the bounds are near each other."
-    noise, b = RINGS[name]
-    M, rng = in_epochs(noise, b), np.random.default_rng(8)
-    K = M.T @ M/sigma**2
-    X, i = rng.standard_normal((100000, len(M))) @ M/sigma, rng.integers(b, size=100000)
-    def log_S(X): return np.log(np.exp(X - np.diag(K)/2).mean(1))
-    each = (np.maximum(1 - np.exp(.4 - log_S(X + K[i])), 0),
-            np.maximum(1 - np.exp(.4 + log_S(X)), 0))
-    run = CorrelatedBins(Gaussian(sigma=sigma), batches=b, noise=noise)
-    for way, v in zip(('remove', 'add'), each, strict=True):
-        found, error = ContourAccountant(getattr(run, way)).delta(.4), 4*v.std()/math.sqrt(100000)
-        assert 0 < found.lower - error < v.mean() < found.upper + error
-        assert found.upper < 1.001*found.lower
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings('ignore:the bounds hold')
-def test_four_bands_over_ten_epochs():
-    "Both directions, two eps: widths below a tenth (adding, a fiftieth); simulation is between."
-    noise, b = RINGS['four']
-    run = CorrelatedBins(Gaussian(sigma=4.), batches=b, noise=noise)
-    M, rng = in_epochs(noise, b)/4, np.random.default_rng(8)
-    K = M.T @ M
-    X, i = rng.standard_normal((200000, len(M))) @ M, rng.integers(b, size=200000)
-    def log_S(X): return np.log(np.exp(X - np.diag(K)/2).mean(1))
-    for eps, way, width in ((.5, 'add', .02), (1., 'add', .02), (.5, 'remove', .01),
-                            (1., 'remove', .1)):
-        v = np.maximum(1 - np.exp(eps - log_S(X + K[i]) if way == 'remove'
-                                  else eps + log_S(X)), 0)
-        found, error = ContourAccountant(getattr(run, way)).delta(eps), 4*v.std()/447
-        assert found.lower - error < v.mean() < found.upper + error
-        assert found.lower < found.upper < (1 + width)*found.lower
-
 def test_what_no_chain_serves_is_named():
     "`sampling.tree_noise` has trees for these."
-    with pytest.raises(TooDear, match='noise must have at most 4 bands'):
+    with pytest.raises(TooDear, match='noise must have few bands'):
         page.kernels_around(MatrixFactorization(inverse_bands=[1., -.5], steps=40), 1., 20)
     with pytest.raises(ValueError, match='fall with the lag'):
         page.kernels_around(MatrixFactorization(C=[[1e-6, 0.], [1., 1.]]), 1., 2)
-
-# what a second reading of the proofs found
-
-@pytest.mark.filterwarnings('ignore:the bounds hold')
-def test_hardly_any_noise():
-    "e^x is beyond a double at the end of a table's lattice: its bound is as good with less."
-    given = dict(batches=4, noise=MatrixFactorization(bands=[1., .5], steps=8))
-    for sigma in (.01, .014):
-        step = CorrelatedBins(Gaussian(sigma=sigma), **given)
-        low, _, up = ContourAccountant(step).delta(20.)
-        assert 0 <= low <= up == 1          # it overflowed
-
-def test_equal_matrices_share_what_nobody_can_change():
-    from dp_saddle.sampling.matrix_factorizations import ring_of
-    one, other = (MatrixFactorization(bands=[1., .5], steps=12) for _ in range(2))
-    assert one == other and hash(one) == hash(other)
-    for held in (one.column, *ring_of(one, 6)):
-        with pytest.raises(ValueError, match='read-only'): held[...] = .01
-    assert ring_of(other, 6) is ring_of(one, 6)
-
-def test_a_ring_of_four_bands_keeps_its_memory():
-    "A sum with more numbers than fit is refused, not begun."
-    noise = MatrixFactorization(bands=.5**np.arange(4), steps=80)
-    step = CorrelatedBins(Gaussian(sigma=4.), batches=8, noise=noise)
-    bands = step.chains[0]
-    assert bands.closed and bands.p == 4
-    class At: r = np.ones(1)
-    for n, dear in ((20, False), (40, True)):
-        At.x = np.zeros(n)
-        assert (bands.work(At) == np.inf) == dear

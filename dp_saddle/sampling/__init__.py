@@ -101,7 +101,7 @@ __getattr__, __dir__, __all__ = door(__name__, {
     "large_jumps": "",
     "bins": "BallsInBins BinDraw",
     "matrix_factorizations": "MatrixFactorization",
-    "few_columns": "", "correlated_noise": "", "tree_noise": "CorrelatedBins",
+    "few_columns": "", "correlated_noise": "", "rings": "", "tree_noise": "CorrelatedBins",
     "two_level": "TwoLevelSampled",
     "zero_out": "FixedSizeZeroOut",
     "fixed_sizes":

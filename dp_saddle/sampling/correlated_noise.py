@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['TILTS', 'PARTS', 'LognormalChain', 'Lattice', 'Contour', 'chain_of', 'chains_around',
-           'covering', 'LognormalPairs', 'pairs_of', 'LognormalBands', 'bands_of',
-           'kernels_around', 'CorrelatedLoss', 'CorrelatedBins']
+           'covering', 'look_above', 'LognormalPairs', 'pairs_of', 'kernels_around',
+           'CorrelatedLoss', 'CorrelatedBins']
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f103
 from dataclasses import dataclass, field
@@ -29,9 +29,8 @@ from ..losses import FiniteLoss
 from ..mechanisms import Gaussian, Mechanism
 from ..plrv import PLRV, GaussianLoss
 from .bins import BallsInBins
-from .few_columns import few_columns, summed_out
 from .lognormal_means import even_step
-from .matrix_factorizations import MatrixFactorization, ring_of
+from .matrix_factorizations import MatrixFactorization
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f105
 # Rounding: may grow, never shrink.
@@ -70,13 +69,9 @@ _FIRST_EPS = np.geomspace(.01, 20, 80)         # of a first guess
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1ba
 # Tuning: only time and width depend on it.
-_FINE, _COARSE, _DEEPER = 22., 6., 5.    # nats below the put; of many sums at once, removing
+_FINE = 22.                              # nats below the put, of pairs
 _COARSE_STEP, _END, _EACH = 1.1, 3., 7    # a first look's lattice, its end, and one tilt in so many
-_CUT, _RANK, _MOST_IN_RING = 1e-13, 5, 1 << 24   # of a ring: columns left out, kept; numbers
-_FEW = 4                                 # columns that stay as they are
-_DEAR, _CHEAP = 20., 8.                  # products that a factor takes; that take as long as one
-_MOST_BANDS, _PLACES, _MOST_PLACES = 4, 16., 5e9  # that are summed as they are
-_LONGEST_FOLD, _PERIODS, _FARTHEST = 200, 400, 1e-6  # lags; rows of a ring unrolled; off by
+
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f10c
 def _variances(slope, std):
@@ -97,7 +92,8 @@ def _rows(slope, var):
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f10d
 class LognormalChain:
     "S, the mean of lognormal numbers of mean 1 whose logarithms are a Gaussian Markov chain."
-    away, together, plain = 0., _TOGETHER, False    # far from K; points of a lattice; not above phi
+    away, deeper = 0., 0.               # far from K; nats more that are left out, removing
+    together, plain = _TOGETHER, False  # points of a lattice; sizes of terms are not above phi
     def __init__(self,
         slope,  # what X_j keeps of the last one, 1-d; the first is 0
         std,    # of what is added, > 0, likewise
@@ -667,7 +663,7 @@ def _planned(self:LognormalChain, K):
 @patch
 def _plan(self:LognormalChain, K):
     v, about = self.guess(K)
-    goal = about - self.digits - _DEEPER*(K > 1)*(self.digits == _COARSE)
+    goal = about - self.digits - self.deeper*(K > 1)
     least, line, parts = inf, None, ()
     for tried in self._contours(K, v, goal):
         lattices = self._lattices(tried, K, goal)
@@ -797,7 +793,7 @@ def covering(
     if slope > _STEEPEST: return LognormalChain([0.], [sqrt(top)])
     return _blocks(len(K), top, slope, len(K))
 
-def _look_above(made, K, h):
+def look_above(made, K, h):
     "What `look` says: the bound by a chain above K, the rest by a lattice that is coarser yet."
     most, few = covering(K).look[1], TILTS[::_EACH]
     x = h*np.arange(-ceil(_END/h*sqrt(made.widest)), ceil(_END/h*sqrt(made.widest)) + 1)
@@ -849,7 +845,7 @@ def _known(self:LognormalPairs, inverse):
 
 @patch(cached=True)
 def look(self:LognormalPairs):
-    return _look_above(self, np.maximum(self.K, 0), _COARSE_STEP/sqrt(self.precision))
+    return look_above(self, np.maximum(self.K, 0), _COARSE_STEP/sqrt(self.precision))
 
 @patch
 def work(self:LognormalPairs, at): return self.b*len(at.x)*len(at.x)**2*len(at.r)
@@ -909,188 +905,13 @@ def known(self:LognormalChain):
     mu = sqrt(self.var.max())*(1 + self.away + (self.off.max() + _TERM_ULPS)*ULP)
     return GaussianLoss(mu)
 
-# %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1b1
-class LognormalBands(LognormalChain):
-    "S for logarithms that are a moving average of normal numbers, which may go around a ring."
-    together, plain = 1, True
-    def __init__(self,
-        bands,  # what X_j has of z_{j-k}, shape (b, p), b >= 2p; z_{-1} is the last one
-    ):
-        """Parameters
-        ----------
-        bands
-            what X_j has of z_{j-k}, shape (b, p), b >= 2p; z_{-1} is the last one
-        """
-        self.bands, self.plans = np.asarray(bands, float), {}
-        (self.b, self.p), self.precision, self.widest = self.bands.shape, 1., 1.
-        self.matrix, j = np.zeros((self.b, self.b)), np.arange(self.b)
-        for k in range(self.p): self.matrix[j, j-k] = self.bands[:, k]
-        self.closed = bool(np.triu(self.matrix, 1).any())
-        self.var = (self.bands**2).sum(1)
-        self.off, self.w = np.full(self.b, self.p + _VARIANCE_ULPS), np.exp(-self.var/2)/self.b
-        self.shift = np.linalg.solve(self.matrix, np.ones(self.b))
-        self.total, self.ones = float(self.shift @ self.shift), float(np.abs(self.shift).max())
-        self.moves, self.integrals = np.abs(self.bands).max(0), self.b
-        self.rate = 1/self.b if (self.bands >= 0).all() else inf
-        self.sway = float(self.matrix.sum(0).max()*(1 + _SUM_ROUNDING))
-        self.digits = _COARSE if self.closed and self.p >= _MOST_BANDS else _FINE
-
-# %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1c1
-@patch(cached=True)
-def look(self:LognormalBands):
-    "The bound is that of a chain above, whose order goes along both sides of a ring at once."
-    j, b = np.arange(self.b), self.b
-    order = np.where(j % 2, b - 1 - j//2, j//2) if self.closed else j
-    K = np.maximum(self.matrix @ self.matrix.T, 0)[np.ix_(order, order)]
-    return _look_above(self, K, _COARSE_STEP)
-
-# %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1b2
-
-@patch
-def _log_high(self:LognormalBands, at): return 0.
-
-@patch
-def _ends(self:LognormalBands, h, theta, r, tau, nats, less):
-    near = np.sqrt(2*less) + self.rate*r*np.cos(theta - tau)*self.sway
-    end = ceil(np.minimum(np.sqrt(2*nats), near).max()/h)
-    high = ceil(sqrt(2*(less if self.rate < inf else nats).max())/h)
-    x, spare = h*np.arange(-end, high + 1), float(np.exp(-nats.max()))
-    return Lattice(h, x, r, theta - tau, tau, spare)
-
-@patch
-def work(self:LognormalBands, at):
-    n = float(len(at.x))
-    around = n**self.p*_RANK**(self.p - 2)*self.closed      # numbers at once, where most are
-    if around > _MOST_IN_RING: return inf
-    return (self.b*n**self.p*_DEAR + around*(n + _DEAR))*len(at.r)/_CHEAP
-
-# %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1b3
-@patch
-def _factor(self:LognormalBands, at, k, j):
-    "Of X_j at u number k: an axis for each z, the oldest first."
-    row, grown = self.bands[j], np.ones(())
-    for i in range(self.p if self.closed else min(j + 1, self.p))[::-1]:
-        grown = np.multiply.outer(grown, np.exp(row[i]*at.x))
-    u = at.r[k]*self.w[j]*complex(np.cos(at.psi[k]), np.sin(at.psi[k]))
-    return np.exp(-u*grown)
-
-@patch
-def _root(self:LognormalBands, at):
-    "Of the weights of a place: half of what a sum over it takes."
-    return np.exp(-at.x**2/2/2)*sqrt(at.h/sqrt(2*pi))
-
-# %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1b4
-@patch
-def transform(self:LognormalBands,
-    at,  # a Lattice
-):       # (complex, > 0, >= 0), shape of u
-    """(The sum over the lattice, its modulus, what it is off by), all over e^{tau^2 total/2}.
-
-    Parameters
-    ----------
-    at
-        a Lattice
-
-    Returns
-    -------
-    (complex, > 0, >= 0), shape of u
-    """
-    found, off, grown = np.array([self._around(at, k) for k in range(len(at.r))]).T
-    return found, np.abs(found), self._mass(at.h)*off.real + self._rounding(at, grown.real)
-
-# %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1c2
-@patch
-def _around(self:LognormalBands, at, k):
-    "(The sum over all z, what fewer columns cost, by how much the last places round more)."
-    n, state, root, ends, off = len(at.x), self.p - 1, self._root(at), [], 0.
-    every, cut = root[:, None], max(at.spare, _CUT)
-    for _ in range(state - 1): every = np.multiply.outer(every[:, 0], root).reshape(-1, 1)
-    F, old = (every, n) if self.closed else (np.ones((1, 1)), 1)
-    for j in range(self.b):
-        g = self._factor(at, k, j)*root*np.exp(1j*at.tau[k]*self.shift[j]*at.x)
-        if j < state:
-            F = g.reshape(old, -1, n, 1)*F.reshape(old, -1, 1, F.shape[1])
-            F = np.moveaxis(F, 0, -1).reshape(-1, F.shape[-1]*old)
-            if self.closed: ends.insert(0, np.eye(F.shape[1]))
-        else: F = summed_out(F, g*root.reshape(-1, *state*[1]))
-        if j != state - 1 and j < self.b - state and F.shape[1] > _FEW:
-            F, V, lost = few_columns(F, cut)
-            ulps = (2*len(V) + _TERM_ULPS)*sqrt(len(V))
-            if j > state: ulps += (2*V.shape[1] + _TERM_ULPS)*sqrt(V.size)    # else V times 1
-            ends[0], off = V @ ends[0], off + lost + ulps*np.linalg.norm(F)*ULP
-    if not self.closed: return by_halves(every[:, 0]*F[:, 0]), 0., 1.
-    return self._closed(F, ends, off)
-
-# %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1c3
-@patch
-def _closed(self:LognormalBands, F, ends, off):
-    "Where the last places meet the first."
-    n, ulps, grown = round(len(F)**(1/(self.p - 1))), 0., 1.
-    for V in ends:
-        grown *= sqrt((np.abs(V) @ np.abs(V).T).sum(1).max())
-        ulps += len(V) + log2(n) + _TERM_ULPS
-        F = F.reshape(-1, n, len(V)).swapaxes(0, 1) @ V.reshape(len(V), -1, n).transpose(2, 0, 1)
-        F = by_halves(F)
-    return F.item(), off + ulps*grown*ULP, grown
-
-@patch
-def _rounding(self:LognormalBands, at, grown):
-    "What a sum is off by, at most."
-    reach, tau = np.abs(at.x).max(), np.abs(at.tau)[:, None]
-    rows, away = np.abs(self.bands).sum(1), np.abs(self.matrix @ self.shift - 1)
-    moved = _PHASE_ULPS*(self.p + 1)*(1 + tau*rows*self.ones) + tau*away/ULP
-    ulps = _RATE_ULPS + self.var*self.off + 2*reach*rows + moved
-    ulps = ulps/(exp(1)*np.cos(at.psi))[:, None] + _PHASE_ULPS*(tau*np.abs(self.shift)*reach + 1)
-    ulps = ulps + reach**2 + 2*_TERM_ULPS + len(at.x)
-    ulps = ulps.sum(1) + (grown - 1)*ulps[:, 1-self.p:].sum(1)
-    return ulps*ULP*self._mass(at.h)*(1 + _SUM_ROUNDING)
-
-# %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1bb
-def _unrolled(K, p):
-    "What makes a ring of p bands: rows of the factor of one that goes on and on, (b, p)."
-    b = len(K)
-    j = np.arange(b*ceil(_PERIODS/b) if K[0, -1] else b)
-    lag = np.abs(np.subtract.outer(j, j))
-    A = np.linalg.cholesky(np.where(lag < p, K[np.ix_(j % b, j % b)], 0))[-b:]
-    k = np.arange(len(j) - b, len(j))[:, None] - np.arange(p)
-    return np.where(k < 0, 0, np.take_along_axis(A, np.maximum(k, 0), 1))
-
-# %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1b6
-def bands_of(
-    low, high,  # at most and at least K, (b, b)
-):              # a LognormalBands, or None where there is none
-    """That of K nearly, and how far away it is; None for many bands, or where K is no covariance.
-
-    Parameters
-    ----------
-    low, high
-        at most and at least K, (b, b)
-
-    Returns
-    -------
-    a LognormalBands, or None where there is none
-    """
-    b = len(low)
-    lag = np.abs(np.subtract.outer(np.arange(b), np.arange(b)))
-    p = max(int(np.minimum(lag, b - lag)[(low != 0) | (high != 0)].max()) + 1, 2)
-    around = _PLACES**(p - 1)*bool(high[0, -1]) + _DEAR
-    if p > _MOST_BANDS or b < 2*p or b*_PLACES**p*around > _MOST_PLACES: return None
-    try: bands = LognormalBands(_unrolled((low + high)/2, p))
-    except np.linalg.LinAlgError: return None
-    made = bands.matrix @ bands.matrix.T
-    some, off = made > 0, _TERM_ULPS*ULP*high.max()
-    far = np.maximum(high - made, made - low) + np.where(made == 0, 0, off)
-    if far[~some].any(): return None
-    bands.away = float((far[some]/made[some]).max()*(1 + _SUM_ROUNDING))
-    return bands if bands.away < _FARTHEST else None
-
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1b7
 def kernels_around(
     noise,    # a MatrixFactorization of whole epochs, C^T C >= 0
     sigma,    # noise std over sensitivity, > 0
     batches,  # of each epoch
 ):            # (LognormalChain, LognormalChain)
-    """Below and above for a record in one of these in each epoch: bands if they serve, or chains.
+    """Below and above for a record in one of these: pairs if they serve, or chains.
 
     Parameters
     ----------
@@ -1105,16 +926,10 @@ def kernels_around(
     -------
     (LognormalChain, LognormalChain)
     """
-    simple = noise.num_bands == 1 or noise.kind == 'inverse_bands' and len(noise.given) <= 2
-    if simple and noise.steps == batches: return chains_around(noise, sigma)
     if (kernel := pairs_of(noise, sigma, batches)) is not None: return kernel, kernel
-    least, most = ring_of(noise, batches) if noise.num_bands < _LONGEST_FOLD else (None, None)
-    kernel = None if least is None else bands_of(least/sigma**2, most/sigma**2)
-    if kernel is not None: return kernel, kernel
     if noise.steps == batches: return chains_around(noise, sigma)
-    raise TooDear(f"noise must have at most {_MOST_BANDS} bands, and few batches, for several "
-                  f"epochs in the same bins, got {quoted(noise)}: noise.gaussian(sigma, epochs=) "
-                  "is an upper bound")
+    raise TooDear("noise must have few bands, and few batches, for several epochs in the same "
+                  f"bins, got {quoted(noise)}: noise.gaussian(sigma, epochs=) is an upper bound")
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f12a
 class _OwnPuts:

@@ -18,10 +18,10 @@ from dp_saddle.sampling.correlated_noise import (
     CorrelatedBins,
     Lattice,
     LognormalChain,
-    kernels_around,
-    ring_of,
 )
 from .lognormal_means import repeated
+from .matrix_factorizations import ring_of
+from .rings import rings_around
 
 # %% ../../nbs/sampling/tree_noise.ipynb #7ee50006
 # Rounding: may grow, never shrink.
@@ -397,7 +397,7 @@ def any_around(
     (LognormalChain, LognormalChain)
     """
     dear = not 1 < batches <= _MOST_BATCHES or noise.num_bands*noise.steps > _MOST_ENTRIES
-    try: found = kernels_around(noise, sigma, batches)
+    try: found = rings_around(noise, sigma, batches)
     except ValueError:
         if dear: raise
     else:
