@@ -655,27 +655,34 @@ def _planned(self:LognormalChain, K):
     step = 2.**-ceil(log2(max(self.guess(K)[0]*K, 1)))
     K = exp(step*round(log(K)/step))
     if len(self.plans) > _KEPT: self.plans.clear()
-    if (found := self.plans.get(K)) is None: found = self.plans[K] = self._plan(K)
-    return found
+    if K not in self.plans: self.plans[K] = self._plan(K)
+    if self.plans[K] is None:
+        raise TooDear("sigma must be smaller for this noise, or batches fewer: a sum is too long")
+    return self.plans[K]
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f122
-
 @patch
 def _plan(self:LognormalChain, K):
+    "(A Contour, turns, the transform on it, what that is off by), or None: more than is done."
     v, about = self.guess(K)
     goal = about - self.digits - self.deeper*(K > 1)
     least, line, parts = inf, None, ()
     for tried in self._contours(K, v, goal):
+        if least == inf and line is not None and tried.n > _PAST*line.n: break
         lattices = self._lattices(tried, K, goal)
         if (work := sum(map(self.work, lattices))) > _PAST*least: break
-        if work < least: least, line, parts = work, tried, lattices
-    if least > _MOST_WORK:
-        raise TooDear("sigma must be smaller for this noise, or batches fewer: a sum is too long")
+        if work < least or line is None: least, line, parts = work, tried, lattices
+    if least > _MOST_WORK or self.log_rounded(line, parts, K) > about: return None
     tau, left_out = (np.concatenate(v) for v in
                      zip(*((at.tau, self.left_out(at, PARTS)) for at in parts), strict=True))
     value, _, off = (np.concatenate(v) for v in zip(*map(self.transform, parts), strict=True))
     ulps = _TERM_ULPS*(1 + tau**2*self.total) + len(tau)
     return line, tau, value, off + left_out + np.abs(value)*ulps*ULP
+
+@patch
+def log_rounded(self:LognormalChain, line, parts, K):
+    "About log of what roundings cost a put whose terms are no smaller than 1; a chain's are."
+    return -inf
 
 @patch
 def _lattices(self:LognormalChain, line, K, goal):

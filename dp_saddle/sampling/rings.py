@@ -6,11 +6,12 @@
 __all__ = ['LognormalBands', 'bands_of', 'rings_around']
 
 # %% ../../nbs/sampling/rings.ipynb #217c0004
+from copy import copy
 from math import ceil, exp, inf, log2, pi, sqrt
 
 import numpy as np
 
-from ..base import ULP, by_halves, patch
+from ..base import ULP, TooDear, by_halves, patch, safe_log
 from dp_saddle.sampling.correlated_noise import (
     Lattice,
     LognormalChain,
@@ -30,9 +31,12 @@ _SUM_ROUNDING = 1e-6      # of a bound, relative
 
 # %% ../../nbs/sampling/rings.ipynb #217c0007
 # Tuning: only time and width depend on it.
-_FINE, _COARSE, _DEEPER = 22., 6., 5.    # nats below the put; of many sums at once, removing
+_FINE, _COARSE, _DEEPER, _FINER = 22., 6., 5., 15.   # nats below the put; of many sums at once
+_VAGUE = .1                              # of delta, removing: a wider one is asked finely
+_ROUND = 1e-14                           # what a step's rounding is beside 1, about
 _COARSE_STEP = 1.1                       # a first look's lattice
-_CUT, _RANK, _MOST_IN_RING = 1e-13, 5, 1 << 24   # of a ring: columns left out, kept; numbers
+_CUT, _RANK, _MOST_IN_RING = 1e-13, 5, 1 << 25   # of a ring: columns left out, kept; numbers
+_SHARE = 16                              # parts of what may be left out, one for each step
 _FEW = 4                                 # columns that stay as they are
 _DEAR, _CHEAP = 20., 8.                  # products that a factor takes; that take as long as one
 _MOST_BANDS, _PLACES, _MOST_PLACES = 4, 16., 5e9  # that are summed as they are
@@ -74,10 +78,31 @@ def look(self:LognormalBands):
     K = np.maximum(self.matrix @ self.matrix.T, 0)[np.ix_(order, order)]
     return look_above(self, K, _COARSE_STEP)
 
+@patch(cached=True)
+def finer(self:LognormalBands):
+    "The same, with plans of more digits."
+    made = copy(self)
+    made.plans, made.digits, made.deeper = {}, _FINER, 0.
+    return made
+
+@patch
+def puts(self:LognormalBands, K):
+    "As a chain's; of a finer sum where a coarse one says little of delta, removing."
+    found = super(LognormalBands, self).puts(K)
+    vague = found[2] - found[0] > _VAGUE*(1 - K + found[2])
+    if self.digits != _COARSE or K <= 1 or not vague: return found
+    try: return self.finer.puts(K)
+    except TooDear: return found
+
 # %% ../../nbs/sampling/rings.ipynb #5c20f1b2
 
 @patch
 def _log_high(self:LognormalBands, at): return 0.
+
+@patch
+def log_rounded(self:LognormalBands, line, parts, K):
+    tau = np.concatenate([at.tau for at in parts])
+    return safe_log(np.abs(line.weights(K)) @ np.exp(tau**2*self.total/2)*self.b*_ROUND)
 
 @patch
 def _ends(self:LognormalBands, h, theta, r, tau, nats, less):
@@ -125,30 +150,71 @@ def transform(self:LognormalBands,
     -------
     (complex, > 0, >= 0), shape of u
     """
-    found, off, grown = np.array([self._around(at, k) for k in range(len(at.r))]).T
+    each = self._around if self.closed else self._along
+    found, off, grown = np.array([each(at, k) for k in range(len(at.r))]).T
     return found, np.abs(found), self._mass(at.h)*off.real + self._rounding(at, grown.real)
 
+@patch
+def _weighed(self:LognormalBands, at, k, j):
+    "A factor and its phase, with half of the weights of its new place."
+    phase = np.exp(1j*at.tau[k]*self.shift[j]*at.x)
+    return self._factor(at, k, j)*(self._root(at)*phase)
+
+@patch
+def _along(self:LognormalBands, at, k):
+    "What `_around` says, where nothing goes around: there is one column."
+    F, every, root = np.ones((1, 1)), np.ones((1, 1)), self._root(at)
+    for j in range(self.b):
+        g = self._weighed(at, k, j)
+        if j >= self.p - 1: F = summed_out(F, g*root.reshape(-1, *(self.p - 1)*[1]))
+        else: F, every = (F*g.reshape(-1, len(root))).reshape(-1, 1), np.outer(every, root)
+    return by_halves(every.reshape(-1, 1)*F)[0], 0., 1.
+
 # %% ../../nbs/sampling/rings.ipynb #5c20f1c2
+def _fewer(F, V, cut):
+    "(U, V', what UV' is off by): FV nearly, by fewer columns, V' with orthonormal rows."
+    if F.shape[1] <= _FEW or not cut: return F, V, 0.
+    U, W, lost = few_columns(np.ascontiguousarray(F), cut)
+    r, terms = len(W), int((V != 0).sum(0).max())
+    ulps = (2*r + _TERM_ULPS)*sqrt(r) + (2*terms + _TERM_ULPS)*sqrt(W.size)
+    return U, W @ V, lost + ulps*np.linalg.norm(U)*ULP
+
+def _first_sum(held, F, g, cut):
+    "For one place at a time of those that meet last: (columns, what makes all, what is lost)."
+    (n, _, y), found = F.shape, []
+    for a, b in zip(held, F, strict=True):
+        b, V, lost = _fewer(b, np.eye(y), cut)
+        b = summed_out((a*b[:, None]).reshape(-1, b.shape[1]), g)
+        U, V, less = _fewer(b, V, cut)
+        found.append((U, V, lost, less))
+    columns, parts, *lost = zip(*found, strict=True)
+    ends = np.cumsum([0] + [len(V) for V in parts])
+    W = np.zeros((ends[-1], y, n), complex)
+    for i, V in enumerate(parts): W[ends[i]:ends[i+1], :, i] = V
+    return np.concatenate(columns, 1), W.reshape(-1, y*n), np.linalg.norm(lost, axis=1).sum()
+
+
+# %% ../../nbs/sampling/rings.ipynb #217c000d
 @patch
 def _around(self:LognormalBands, at, k):
     "(The sum over all z, what fewer columns cost, by how much the last places round more)."
-    n, state, root, ends, off = len(at.x), self.p - 1, self._root(at), [], 0.
-    every, cut = root[:, None], max(at.spare, _CUT)
-    for _ in range(state - 1): every = np.multiply.outer(every[:, 0], root).reshape(-1, 1)
-    F, old = (every, n) if self.closed else (np.ones((1, 1)), 1)
+    n, state, F, ends, off = len(at.x), self.p - 1, self._root(at), [], 0.
+    inner, cut = F.reshape(-1, *state*[1]), max(at.spare/_SHARE, _CUT)
+    for _ in range(state - 1): F = np.multiply.outer(F, inner.ravel())
+    F = F.reshape(-1, 1)
     for j in range(self.b):
-        g = self._factor(at, k, j)*root*np.exp(1j*at.tau[k]*self.shift[j]*at.x)
-        if j < state:
-            F = g.reshape(old, -1, n, 1)*F.reshape(old, -1, 1, F.shape[1])
-            F = np.moveaxis(F, 0, -1).reshape(-1, F.shape[-1]*old)
-            if self.closed: ends.insert(0, np.eye(F.shape[1]))
-        else: F = summed_out(F, g*root.reshape(-1, *state*[1]))
-        if j != state - 1 and j < self.b - state and F.shape[1] > _FEW:
-            F, V, lost = few_columns(F, cut)
-            ulps = (2*len(V) + _TERM_ULPS)*sqrt(len(V))
-            if j > state: ulps += (2*V.shape[1] + _TERM_ULPS)*sqrt(V.size)    # else V times 1
-            ends[0], off = V @ ends[0], off + lost + ulps*np.linalg.norm(F)*ULP
-    if not self.closed: return by_halves(every[:, 0]*F[:, 0]), 0., 1.
+        g, y, lost, cut = self._weighed(at, k, j), F.shape[1], 0., cut*(j < self.b - state)
+        if j == state - 1:
+            held = g.reshape(n, -1, n, 1)
+            continue
+        if j > state: F = summed_out(F, g*inner)
+        elif j == state: F, V, lost = _first_sum(held, F.reshape(n, -1, y), g*inner, cut)
+        else:
+            F = np.moveaxis(g.reshape(n, -1, n, 1)*F.reshape(n, -1, 1, y), 0, -1).reshape(-1, n*y)
+            V = np.eye(n*y)
+        if j <= state: ends.insert(0, V)
+        F, ends[0], less = _fewer(F, ends[0], cut)
+        off += lost + less
     return self._closed(F, ends, off)
 
 # %% ../../nbs/sampling/rings.ipynb #5c20f1c3
