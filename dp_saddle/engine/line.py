@@ -1615,6 +1615,6 @@ def is_below(self:SingleStepTable, goal, eps):
 @patch
 def epsilon(self:SingleStepTable, delta, floor=0., near=None):
     "As a CgfTable's; nothing, where no line serves."
-    if floor > 0 and self.lines.log_most(floor) <= log(delta): return 0., 0., floor
+    if floor > 0 and self.lines.log_most(floor, log(delta)) <= log(delta): return 0., 0., floor
     if not self.lines.at(self.lines.first_eps(log(delta))): return 0., 0., inf
     return CgfTable.epsilon(self, delta, floor, near)

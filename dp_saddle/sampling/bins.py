@@ -122,7 +122,7 @@ class _OwnLines:
         "About the eps with this log of delta."
         return self.epoch.first_eps(log_delta, self.sign)
 
-    def log_most(self, eps):
+    def log_most(self, eps, enough=inf):
         "log of an upper bound on delta, at once."
         return 0. if self.sign > 0 else self.epoch.log_put_most(eps)
 

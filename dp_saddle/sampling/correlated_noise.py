@@ -92,8 +92,7 @@ def _rows(slope, var):
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f10d
 class LognormalChain:
     "S, the mean of lognormal numbers of mean 1 whose logarithms are a Gaussian Markov chain."
-    away, deeper = 0., 0.               # far from K; nats more that are left out, removing
-    together, plain = _TOGETHER, False  # points of a lattice; sizes of terms are not above phi
+    away, together, plain = 0., _TOGETHER, False    # far from K; points of a lattice; not above phi
     def __init__(self,
         slope,  # what X_j keeps of the last one, 1-d; the first is 0
         std,    # of what is added, > 0, likewise
@@ -145,7 +144,7 @@ class Lattice(NamedTuple):
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1a1
 @patch
-def _mass(self:LognormalChain, h):
+def mass(self:LognormalChain, h):
     "1 + q of the theorem, at most."
     rate = 2*pi**2/(h**2*self.precision)
     return exp(self.integrals*2*exp(-rate)/(1 - exp(-2*rate)))
@@ -153,7 +152,7 @@ def _mass(self:LognormalChain, h):
 @patch
 def _share(self:LognormalChain, h):
     "The rate at which factors grow where t falls, at most; inf without association."
-    mass = self._mass(h)
+    mass = self.mass(h)
     return self.rate*mass/(2 - mass) if mass < 2 else inf
 
 @patch
@@ -214,7 +213,7 @@ def cut(self:LognormalChain,
     -------
     two pairs, each a number or shape of u
     """
-    n, mass, share = self.integrals, self._mass(at.h), self._share(at.h)
+    n, mass, share = self.integrals, self.mass(at.h), self._share(at.h)
     low, high, twice = -at.x[0], at.x[-1], 2*self.widest
     above = np.minimum(log(n) - high**2/twice, self._log_high(at))
     near = np.maximum(low - share*at.r*np.cos(at.psi)*self.sway, 0)
@@ -243,8 +242,8 @@ def left_out(self:LognormalChain,
     psi, t = np.abs(at.psi)[:, None], at.r*np.cos(at.psi)
     a = np.multiply.outer(pi/2 - np.abs(at.psi), parts)/self.moves.max()
     grown = self._share(at.h)*at.r[:, None]*self._fallen(psi, a)
-    most = np.minimum(self.most(t) + self.log_more(at.h, t), log(self._mass(at.h)))
-    grown = np.minimum(grown + most[:, None], log(self._mass(at.h)))
+    most = np.minimum(self.most(t) + self.log_more(at.h, t), log(self.mass(at.h)))
+    grown = np.minimum(grown + most[:, None], log(self.mass(at.h)))
     each = self._log_missed(at.h, a, np.abs(at.tau)[:, None]) + grown
     cut = sum(np.minimum(end, part*np.exp(most)) for end, part in self.cut(at))
     found = np.exp(each.min(1)) + cut
@@ -606,6 +605,16 @@ def log_put_most(self:LognormalChain,
     off = safe_log(self.away*sqrt(2/pi*self.var.max()))
     return float(np.logaddexp(most, off)) + _SUM_ROUNDING
 
+@patch
+def put_most(self:LognormalChain, K):
+    "An upper bound on the put at K > 1, at once."
+    return K
+
+@patch
+def log_put_roughly(self:LognormalChain, K):
+    "log of an upper bound on the put, by a sum of few digits; inf where there is none."
+    return inf
+
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1a0
 @patch
 def work(self:LognormalChain,
@@ -665,7 +674,7 @@ def _planned(self:LognormalChain, K):
 def _plan(self:LognormalChain, K):
     "(A Contour, turns, the transform on it, what that is off by), or None: more than is done."
     v, about = self.guess(K)
-    goal = about - self.digits - self.deeper*(K > 1)
+    goal = self.goal(K, about)
     least, line, parts = inf, None, ()
     for tried in self._contours(K, v, goal):
         if least == inf and line is not None and tried.n > _PAST*line.n: break
@@ -678,6 +687,11 @@ def _plan(self:LognormalChain, K):
     value, _, off = (np.concatenate(v) for v in zip(*map(self.transform, parts), strict=True))
     ulps = _TERM_ULPS*(1 + tau**2*self.total) + len(tau)
     return line, tau, value, off + left_out + np.abs(value)*ulps*ULP
+
+@patch
+def goal(self:LognormalChain, K, about):
+    "log of what a plan leaves out, about; that of the put is given."
+    return about - self.digits
 
 @patch
 def log_rounded(self:LognormalChain, line, parts, K):
@@ -800,9 +814,27 @@ def covering(
     if slope > _STEEPEST: return LognormalChain([0.], [sqrt(top)])
     return _blocks(len(K), top, slope, len(K))
 
-def look_above(made, K, h):
-    "What `look` says: the bound by a chain above K, the rest by a lattice that is coarser yet."
-    most, few = covering(K).look[1], TILTS[::_EACH]
+def look_above(
+    made,   # a LognormalChain of any kind
+    above,  # one above it in the order of Kahane
+    h,      # step of a lattice
+):          # (nats at the first tilts, at all)
+    """What `look` says: the bound by the one above, the rest by a lattice that is coarser yet.
+
+    Parameters
+    ----------
+    made
+        a LognormalChain of any kind
+    above
+        one above it in the order of Kahane
+    h
+        step of a lattice
+
+    Returns
+    -------
+    (nats at the first tilts, at all)
+    """
+    most, few = above.look[1], TILTS[::_EACH]
     x = h*np.arange(-ceil(_END/h*sqrt(made.widest)), ceil(_END/h*sqrt(made.widest)) + 1)
     found = made.transform(Lattice(h, x, few, 0*few, 0*few))[0].real
     found = safe_log(np.maximum(found, 0))
@@ -852,7 +884,7 @@ def _known(self:LognormalPairs, inverse):
 
 @patch(cached=True)
 def look(self:LognormalPairs):
-    return look_above(self, np.maximum(self.K, 0), _COARSE_STEP/sqrt(self.precision))
+    return look_above(self, covering(np.maximum(self.K, 0)), _COARSE_STEP/sqrt(self.precision))
 
 @patch
 def work(self:LognormalPairs, at): return self.b*len(at.x)*len(at.x)**2*len(at.r)
@@ -980,10 +1012,16 @@ def scale(self:_OwnPuts, eps):
 def cancellation(self:_OwnPuts, shift): return np.where(np.asarray(shift) == 0, 0., inf)
 
 @patch
-def log_most(self:_OwnPuts, eps):
-    "log of an upper bound on delta, at once."
+def log_most(self:_OwnPuts, eps, enough=inf):
+    "log of an upper bound on delta, at once; by a sum of few digits, where that is not `enough`."
     most = float(self.known.log_delta(eps)) + _SUM_ROUNDING
-    return most if self.sign > 0 else min(most, eps + self.chain.log_put_most(exp(-eps)))
+    if eps > _SAFE: return most
+    K = exp(self.sign*eps)
+    if self.sign > 0:
+        left = 1 - K + self.chain.put_most(K) + _TERM_ULPS*ULP*K
+        return min(most, safe_log(max(left, 0)) + _SUM_ROUNDING)
+    most = min(most, eps + self.chain.log_put_most(K))
+    return most if most <= enough else min(most, eps + self.chain.log_put_roughly(K))
 
 @patch
 def first_eps(self:_OwnPuts, log_delta):

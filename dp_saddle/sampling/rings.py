@@ -15,6 +15,7 @@ from ..base import ULP, TooDear, by_halves, patch, safe_log
 from dp_saddle.sampling.correlated_noise import (
     Lattice,
     LognormalChain,
+    covering,
     kernels_around,
     look_above,
 )
@@ -31,8 +32,9 @@ _SUM_ROUNDING = 1e-6      # of a bound, relative
 
 # %% ../../nbs/sampling/rings.ipynb #217c0007
 # Tuning: only time and width depend on it.
-_FINE, _COARSE, _DEEPER, _FINER = 22., 6., 5., 15.   # nats below the put; of many sums at once
-_VAGUE = .1                              # of delta, removing: a wider one is asked finely
+_FINE, _BESIDE = (22., 22.), 14.         # nats below the put, adding and removing; below delta
+_COARSE, _VAGUE = (6., 11.), 5.          # the same of a ring of so many bands that it is dear
+_ROUGH = 2.                              # that tell whether more are asked, adding
 _ROUND = 1e-14                           # what a step's rounding is beside 1, about
 _COARSE_STEP = 1.1                       # a first look's lattice
 _CUT, _RANK, _MOST_IN_RING = 1e-13, 5, 1 << 25   # of a ring: columns left out, kept; numbers
@@ -66,33 +68,52 @@ class LognormalBands(LognormalChain):
         self.moves, self.integrals = np.abs(self.bands).max(0), self.b
         self.rate = 1/self.b if (self.bands >= 0).all() else inf
         self.sway = float(self.matrix.sum(0).max()*(1 + _SUM_ROUNDING))
-        self.digits = _COARSE if self.closed and self.p >= _MOST_BANDS else _FINE
-        self.deeper = _DEEPER*(self.digits == _COARSE)
+        dear = self.closed and self.p >= _MOST_BANDS
+        self.digits, self.beside = (_COARSE, _VAGUE) if dear else (_FINE, _BESIDE)
 
 # %% ../../nbs/sampling/rings.ipynb #5c20f1c1
 @patch(cached=True)
-def look(self:LognormalBands):
-    "The bound is that of a chain above, whose order goes along both sides of a ring at once."
+def cover(self:LognormalBands):
+    "A chain above, whose order goes along both sides of a ring at once."
     j, b = np.arange(self.b), self.b
     order = np.where(j % 2, b - 1 - j//2, j//2) if self.closed else j
-    K = np.maximum(self.matrix @ self.matrix.T, 0)[np.ix_(order, order)]
-    return look_above(self, K, _COARSE_STEP)
+    return covering(np.maximum(self.matrix @ self.matrix.T, 0)[np.ix_(order, order)])
 
 @patch(cached=True)
-def finer(self:LognormalBands):
-    "The same, with plans of more digits."
+def look(self:LognormalBands): return look_above(self, self.cover, _COARSE_STEP)
+
+@patch
+def put_most(self:LognormalBands, K):
+    "That of the chain above."
+    far = self.away*sqrt(2/pi*self.var.max())*(1 + _SUM_ROUNDING)
+    try: return self.cover.puts(K)[2] + far
+    except TooDear: return K
+
+@patch
+def log_put_most(self:LognormalBands, K):
+    "By the table, or by the chain above."
+    most = super(LognormalBands, self).log_put_most(K)
+    return min(most, safe_log(self.put_most(K)) + _SUM_ROUNDING)
+
+# %% ../../nbs/sampling/rings.ipynb #217c000e
+@patch
+def goal(self:LognormalBands, K, about):
+    "log of what a plan leaves out, about: less than the put and, removing, less than delta."
+    if K <= 1: return about - self.digits[0]
+    delta = safe_log(max(1 - K + self.put_most(K), ULP))
+    return min(about - self.digits[1], delta - self.beside)
+
+@patch(cached=True)
+def rougher(self:LognormalBands):
+    "The same, with plans of few digits."
     made = copy(self)
-    made.plans, made.digits, made.deeper = {}, _FINER, 0.
+    made.plans, made.digits = {}, (_ROUGH, _ROUGH)
     return made
 
 @patch
-def puts(self:LognormalBands, K):
-    "As a chain's; of a finer sum where a coarse one says little of delta, removing."
-    found = super(LognormalBands, self).puts(K)
-    vague = found[2] - found[0] > _VAGUE*(1 - K + found[2])
-    if self.digits != _COARSE or K <= 1 or not vague: return found
-    try: return self.finer.puts(K)
-    except TooDear: return found
+def log_put_roughly(self:LognormalBands, K):
+    try: return safe_log(self.rougher.puts(K)[2]) + _SUM_ROUNDING
+    except TooDear: return inf
 
 # %% ../../nbs/sampling/rings.ipynb #5c20f1b2
 
@@ -152,7 +173,7 @@ def transform(self:LognormalBands,
     """
     each = self._around if self.closed else self._along
     found, off, grown = np.array([each(at, k) for k in range(len(at.r))]).T
-    return found, np.abs(found), self._mass(at.h)*off.real + self._rounding(at, grown.real)
+    return found, np.abs(found), self.mass(at.h)*off.real + self._rounding(at, grown.real)
 
 @patch
 def _weighed(self:LognormalBands, at, k, j):
@@ -239,7 +260,7 @@ def _rounding(self:LognormalBands, at, grown):
     ulps = ulps/(exp(1)*np.cos(at.psi))[:, None] + _PHASE_ULPS*(tau*np.abs(self.shift)*reach + 1)
     ulps = ulps + reach**2 + 2*_TERM_ULPS + len(at.x)
     ulps = ulps.sum(1) + (grown - 1)*ulps[:, 1-self.p:].sum(1)
-    return ulps*ULP*self._mass(at.h)*(1 + _SUM_ROUNDING)
+    return ulps*ULP*self.mass(at.h)*(1 + _SUM_ROUNDING)
 
 # %% ../../nbs/sampling/rings.ipynb #5c20f1bb
 def _unrolled(K, p):
