@@ -32,7 +32,7 @@ _SUM_ROUNDING = 1e-6      # of a bound, relative
 
 # %% ../../nbs/sampling/rings.ipynb #217c0007
 # Tuning: only time and width depend on it.
-_FINE, _BESIDE = (22., 22.), 14.         # nats below the put, adding and removing; below delta
+_FINE, _BESIDE = (22., 22.), 15.         # nats below the put, adding and removing; below delta
 _COARSE, _VAGUE = (6., 11.), 5.          # the same of a ring of so many bands that it is dear
 _ROUGH = 2.                              # that tell whether more are asked, adding
 _ROUND = 1e-14                           # what a step's rounding is beside 1, about
@@ -183,13 +183,14 @@ def _weighed(self:LognormalBands, at, k, j):
 
 @patch
 def _along(self:LognormalBands, at, k):
-    "What `_around` says, where nothing goes around: there is one column."
-    F, every, root = np.ones((1, 1)), np.ones((1, 1)), self._root(at)
+    "What `_around` says, where nothing goes around: one column, and sums by halves."
+    F, weight = np.ones(()), self._root(at)**2
     for j in range(self.b):
-        g = self._weighed(at, k, j)
-        if j >= self.p - 1: F = summed_out(F, g*root.reshape(-1, *(self.p - 1)*[1]))
-        else: F, every = (F*g.reshape(-1, len(root))).reshape(-1, 1), np.outer(every, root)
-    return by_halves(every.reshape(-1, 1)*F)[0], 0., 1.
+        if j < self.p or (self.bands[j] != self.bands[j-1]).any(): g = self._factor(at, k, j)
+        F = F[..., None]*g
+        if j >= self.p - 1: F = by_halves(F)
+        F = F*(weight*np.exp(1j*at.tau[k]*self.shift[j]*at.x))
+    return by_halves(F.ravel()), 0., 1.
 
 # %% ../../nbs/sampling/rings.ipynb #5c20f1c2
 def _fewer(F, V, cut):
@@ -253,12 +254,13 @@ def _closed(self:LognormalBands, F, ends, off):
 @patch
 def _rounding(self:LognormalBands, at, grown):
     "What a sum is off by, at most."
-    reach, tau = np.abs(at.x).max(), np.abs(at.tau)[:, None]
+    tau, n = np.abs(at.tau)[:, None], len(at.x)
+    reach, terms = (np.abs(at.x).max(), n) if self.closed else (1., log2(n) + 1)
     rows, away = np.abs(self.bands).sum(1), np.abs(self.matrix @ self.shift - 1)
     moved = _PHASE_ULPS*(self.p + 1)*(1 + tau*rows*self.ones) + tau*away/ULP
     ulps = _RATE_ULPS + self.var*self.off + 2*reach*rows + moved
     ulps = ulps/(exp(1)*np.cos(at.psi))[:, None] + _PHASE_ULPS*(tau*np.abs(self.shift)*reach + 1)
-    ulps = ulps + reach**2 + 2*_TERM_ULPS + len(at.x)
+    ulps = ulps + reach**2 + 2*_TERM_ULPS + terms
     ulps = ulps.sum(1) + (grown - 1)*ulps[:, 1-self.p:].sum(1)
     return ulps*ULP*self.mass(at.h)*(1 + _SUM_ROUNDING)
 
