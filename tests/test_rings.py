@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dp_saddle import ContourAccountant, CorrelatedBins, Gaussian, MatrixFactorization
+from dp_saddle import (
+    ContourAccountant,
+    CorrelatedBins,
+    Gaussian,
+    MatrixFactorization,
+    epsilon,
+)
 from dp_saddle.sampling import rings as page
 from dp_saddle.sampling.correlated_noise import (
     PARTS,
@@ -241,3 +247,56 @@ def test_a_ring_of_four_bands_keeps_its_memory():
     for n, dear in ((20, False), (40, True)):
         At.x = np.zeros(n)
         assert (bands.work(At) == np.inf) == dear
+
+def test_one_place_at_a_time():
+    "Those that meet last: the columns of all parts make the sum, but for what is said."
+    rng, n, y = np.random.default_rng(4), 7, 9
+    x = np.linspace(-1.5, 1.5, n)
+    held = np.exp(-(x[:, None, None] + x[:, None] + x)**2/3 + .5j*x)[..., None]
+    g = np.exp(-(x[:, None, None] - x[:, None] + x)**2/4 + 0j)
+    F = (np.exp(-np.subtract.outer(x, x)**2)[..., None]*np.exp(-np.outer(x, np.arange(y)))[:, None]
+         + 1e-6*rng.normal(size=(n, n, y)) + 0j)
+    exact = np.einsum('iabk,abc,iay->bcyi', held, g, F).reshape(n*n, y*n)
+    for cut in (1e-7, 1e-3, .1):
+        U, W, lost = page.summed_in_parts(held, F, g, cut)
+        np.testing.assert_allclose(W @ W.conj().T, np.eye(len(W)), atol=1e-12)
+        seen = np.linalg.norm(exact - U @ W)
+        assert 0 < seen < n*lost and lost < 4*math.sqrt(n)*cut and len(W) < n*y
+
+@pytest.mark.parametrize('p', [2, 3])
+def test_roundings_of_bands_that_do_not_close(p):
+    "A sum in more digits: the distance is below what is said, which is some hundred ulps a place."
+    b = 24
+    bands = np.tile([.5, .3, .2][:p], (b, 1))
+    for j in range(p - 1): bands[j, j+1:] = 0
+    made = LognormalBands(bands)
+    at = Lattice(.5, .5*np.arange(-9, 9), np.array([6.]), np.array([1.2]), np.array([.8]))
+    x, F = at.x.astype(np.longdouble), np.ones((), np.clongdouble)
+    u = np.longdouble(6)*np.exp(np.clongdouble(1.2j))
+    rule = at.h/np.sqrt(2*np.longdouble(np.pi))
+    for j in range(b):
+        row, grown = made.bands[j], np.ones((), np.longdouble)
+        for a in row[:min(j + 1, p)][::-1]: grown = np.multiply.outer(grown, np.exp(a*x))
+        F = F[..., None]*np.exp(-u*np.longdouble(made.w[j])*grown)
+        if j >= p - 1: F = F.sum(0)
+        F = F*np.exp(-x*x/2 + 1j*np.longdouble(.8*made.shift[j])*x)*rule
+    found, _, off = made.transform(at)
+    assert abs(found[0] - F.sum()) < off[0] < 300*b*2.**-53
+
+@pytest.mark.parametrize('name', ['two', 'three', 'open'])
+def test_a_chain_above_bounds_both_puts(name):
+    noise, b = RINGS[name]
+    kernel = page.bands_of(*(K/9 for K in ring_of(noise, b)))
+    for K in (.6, .8, 1.4, 2.):
+        low, _, high = kernel.puts(K)
+        if K > 1: assert low < kernel.put_most(K) < K
+        else: assert high <= math.exp(kernel.log_put_roughly(K)) < 2.5*high
+        assert math.log(high) < kernel.log_put_most(K)
+
+def test_adding_is_asked_roughly():
+    "At the eps of removing a sum of two digits says enough; none of more is made."
+    step = CorrelatedBins(Gaussian(sigma=2.), batches=10,
+                          noise=MatrixFactorization(bands=[1., .5], steps=30))
+    step.chains[1].plans.clear()
+    assert epsilon(step, delta=1e-5) == pytest.approx(2.20905, abs=1e-5)
+    assert min(step.chains[1].plans) > 1

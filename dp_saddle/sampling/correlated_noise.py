@@ -688,6 +688,7 @@ def _plan(self:LognormalChain, K):
     ulps = _TERM_ULPS*(1 + tau**2*self.total) + len(tau)
     return line, tau, value, off + left_out + np.abs(value)*ulps*ULP
 
+# %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1f0
 @patch
 def goal(self:LognormalChain, K, about):
     "log of what a plan leaves out, about; that of the put is given."
