@@ -7,29 +7,41 @@ __all__ = ['few_columns', 'summed_out']
 
 # %% ../../nbs/sampling/few_columns.ipynb #fc000004
 from functools import lru_cache
-from math import sqrt
 
 import numpy as np
 
 # %% ../../nbs/sampling/few_columns.ipynb #fc000006
 # Tuning: only time depends on it.
-_SKETCH = 32      # sums of rows that tell, at first
+_SKETCH = 64      # sums of rows that tell, at first
 _KEPT = 64        # tables of signs
+_ROWS = 1024      # whose distance is measured at once
 
 # %% ../../nbs/sampling/few_columns.ipynb #fc000010
 
 @lru_cache(_KEPT)
-def _signs(k, n): return np.random.default_rng(0).choice([-1., 1.], (k, n))/sqrt(k)
+def _signs(k, n): return np.random.default_rng(0).choice([-1., 1.], (k, 1, n))
+
+def _sums(F, k):
+    "k sums of rows, each of every k-th, with random signs; what is left beside the first."
+    n, rows = len(F)//k, F.view(float)
+    sums = (_signs(k, n) @ rows[:n*k].reshape(n, k, -1).swapaxes(0, 1))[:, 0]
+    sums[:len(F) - n*k] += rows[n*k:]
+    return sums.view(complex)
 
 def _row_space(F, cut):
     "(Singular values of sums of rows, or of F; their vectors, orthonormal rows)."
     k = _SKETCH
-    while k < min(F.shape):
-        sums = (_signs(k, len(F)) @ F.view(float)).view(complex)
-        s, V = np.linalg.svd(sums, False)[1:]
-        if s[-k//4:].sum() < cut: return s, V
+    while k < len(F)//2:
+        s, V = np.linalg.svd(_sums(F, k), False)[1:]
+        if k >= 2*F.shape[1] or s[-k//4:].sum() < cut: return s, V
         k *= 2
     return np.linalg.svd(F, False)[1:]
+
+# %% ../../nbs/sampling/few_columns.ipynb #fc00001a
+def _distance(F, U, V):
+    "The norm of F - UV, some rows at a time."
+    each = (np.linalg.norm(F[i:i+_ROWS] - U[i:i+_ROWS] @ V) for i in range(0, len(F), _ROWS))
+    return float(np.linalg.norm(list(each)))
 
 def few_columns(
     F,    # complex, C-contiguous, (rows, columns)
@@ -51,7 +63,7 @@ def few_columns(
     s, V = _row_space(F, cut)
     V = V[:max(int((np.cumsum(s[::-1]**2)[::-1] > cut**2).sum()), 1)]
     U = F @ V.conj().T
-    return U, V, np.linalg.norm(F - U @ V)
+    return U, V, _distance(F, U, V)
 
 # %% ../../nbs/sampling/few_columns.ipynb #fc000015
 def summed_out(
