@@ -185,7 +185,7 @@ def test_a_chain_is_above_a_ring(name):
     assert (most < 2*each.mean(1))[:3].all()
 
 @pytest.mark.filterwarnings('ignore:the bounds hold')
-@pytest.mark.parametrize('name, sigma', [('two', 3.), ('open', 2.)])
+@pytest.mark.parametrize('name, sigma', [('two', 3.), ('open', 2.), ('three', 3.)])
 def test_rings_by_simulation(name, sigma):
     "Both directions, four standard errors; the bounds are near each other."
     noise, b = RINGS[name]

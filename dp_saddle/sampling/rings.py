@@ -32,8 +32,8 @@ _SUM_ROUNDING = 1e-6      # of a bound, relative
 
 # %% ../../nbs/sampling/rings.ipynb #217c0007
 # Tuning: only time and width depend on it.
-_FINE, _BESIDE = (22., 22.), 17.         # nats below the put, adding and removing; below delta
-_COARSE, _VAGUE = (6., 11.), 5.          # the same of a ring of so many bands that it is dear
+_FINE, _COARSE = (22., 22.), (6., 11.)   # nats below the put, adding and removing; if it is dear
+_BESIDE = 17., 11., 5.                   # below delta, removing: of two bands, or no ring; more
 _ROUGH = 2.                              # that tell whether more are asked, adding
 _ROUND = 1e-14                           # what a step's rounding is beside 1, about
 _COARSE_STEP = 1.1                       # a first look's lattice
@@ -68,8 +68,8 @@ class LognormalBands(LognormalChain):
         self.moves, self.integrals = np.abs(self.bands).max(0), self.b
         self.rate = 1/self.b if (self.bands >= 0).all() else inf
         self.sway = float(self.matrix.sum(0).max()*(1 + _SUM_ROUNDING))
-        dear = self.closed and self.p >= _MOST_BANDS
-        self.digits, self.beside = (_COARSE, _VAGUE) if dear else (_FINE, _BESIDE)
+        self.digits = _COARSE if self.closed and self.p >= _MOST_BANDS else _FINE
+        self.beside = _BESIDE[(min(self.p, _MOST_BANDS) - 2)*self.closed]
 
 # %% ../../nbs/sampling/rings.ipynb #5c20f1b2
 
