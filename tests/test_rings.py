@@ -218,6 +218,7 @@ def test_four_bands_over_ten_epochs():
         found, error = ContourAccountant(getattr(run, way)).delta(eps), 4*v.std()/447
         assert found.lower - error < v.mean() < found.upper + error
         assert found.lower < found.upper < (1 + width)*found.lower
+    assert 1.75 < epsilon(run, delta=1e-5) < 1.81     # a known batch: 3.34
 
 # what a second reading of the proofs found
 
@@ -290,11 +291,11 @@ def test_a_chain_above_bounds_both_puts(name):
     for K in (.6, .8, 1.4, 2.):
         low, _, high = kernel.puts(K)
         if K > 1: assert low < kernel.put_most(K) < K
-        else: assert high <= math.exp(kernel.log_put_roughly(K)) < 2.5*high
+        else: assert high <= math.exp(kernel.log_put_roughly(K)) < 4*high
         assert math.log(high) < kernel.log_put_most(K)
 
 def test_adding_is_asked_roughly():
-    "At the eps of removing a sum of two digits says enough; none of more is made."
+    "At the eps of removing a sum of few digits says enough; none of more is made."
     step = CorrelatedBins(Gaussian(sigma=2.), batches=10,
                           noise=MatrixFactorization(bands=[1., .5], steps=30))
     step.chains[1].plans.clear()

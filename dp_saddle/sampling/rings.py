@@ -34,7 +34,7 @@ _SUM_ROUNDING = 1e-6      # of a bound, relative
 # Tuning: only time and width depend on it.
 _FINE, _COARSE = (22., 22.), (6., 11.)   # nats below the put, adding and removing; if it is dear
 _BESIDE = 17., 11., 5.                   # below delta, removing: of two bands, or no ring; more
-_ROUGH = 2.                              # that tell whether more are asked, adding
+_ROUGH = 1.2                             # that tell whether more are asked, adding
 _ROUND = 1e-14                           # what a step's rounding is beside 1, about
 _COARSE_STEP = 1.1                       # a first look's lattice
 _CUT, _RANK, _MOST_IN_RING = 1e-13, 5, 24e6   # of a ring: columns left out, kept; numbers
