@@ -33,7 +33,7 @@ _SUM_ROUNDING = 1e-6      # of a bound, relative
 # %% ../../nbs/sampling/rings.ipynb #217c0007
 # Tuning: only time and width depend on it.
 _FINE, _COARSE = (22., 22.), (6., 11.)   # nats below the put, adding and removing; if it is dear
-_BESIDE = 17., 11., 5.                   # below delta, removing: of two bands, or no ring; more
+_BESIDE = 17., 6., 5.                    # below delta, removing: of two bands, three, four
 _ROUGH = 1.2                             # that tell whether more are asked, adding
 _ROUND = 1e-14                           # what a step's rounding is beside 1, about
 _COARSE_STEP = 1.1                       # a first look's lattice
@@ -69,7 +69,7 @@ class LognormalBands(LognormalChain):
         self.rate = 1/self.b if (self.bands >= 0).all() else inf
         self.sway = float(self.matrix.sum(0).max()*(1 + _SUM_ROUNDING))
         self.digits = _COARSE if self.closed and self.p >= _MOST_BANDS else _FINE
-        self.beside = _BESIDE[(min(self.p, _MOST_BANDS) - 2)*self.closed]
+        self.beside = _BESIDE[min(self.p, _MOST_BANDS) - 2]
 
 # %% ../../nbs/sampling/rings.ipynb #5c20f1b2
 
