@@ -17,6 +17,10 @@ def dotted(path):
 
 # {name within the package: its file}; {folder: its door}.
 MODULES = {dotted(path): path for path in sorted(LIBRARY.rglob("[a-z]*.py"))}
+# The comments above numbers: what breaks if one changes, and what steers nothing.
+KINDS = "Proved", "Rounding", "Tuning"
+OTHERS = ("What is drawn", "What is served", "What is written", "What is shown",
+          "Said by others", "Names")
 # The chapters of the book, in their order.
 BOOK = sorted(NBS.glob("[01]*.ipynb"))
 DOORS = {path.parent.name: path for path in sorted(LIBRARY.glob("*/__init__.py"))}

@@ -47,7 +47,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import house
-from house import LIBRARY, NOTEBOOK_OF, tests_of
+from house import KINDS, LIBRARY, NOTEBOOK_OF, OTHERS, tests_of
 
 ROOT = Path(__file__).resolve().parent.parent
 CHAPTERS = {module: path for module, path in NOTEBOOK_OF.items() if module in house.MODULES}
@@ -112,13 +112,13 @@ def negated(node):
         yield test, ast.UnaryOp(ast.Not(), test)
 
 def kinds(lines):
-    "For each line at the head of a module: 'proved', 'rounding', 'tuning' or nothing."
+    "For each line at the head of a module: a kind or another heading, in lower case, or nothing."
     kind = ""
     for line in lines:
         text = line.decode()
-        if found := re.match(r"# (Proved|Rounding|Tuning)\b", text):
+        if found := re.match(rf"# ({'|'.join(KINDS + OTHERS)})\b", text):
             kind = found[1].lower()
-        elif re.match(r"(def|class|@|# %%|# What is|# Said by others|# Names)", text):
+        elif re.match(r"(def|class|@|# %%)", text):
             kind = ""
         yield kind
 

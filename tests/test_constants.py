@@ -6,13 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from house import MODULES
+from house import KINDS, MODULES, OTHERS
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT/"nbs"/"base/constants.ipynb"
-KINDS = "Proved", "Rounding", "Tuning"
-OTHERS = ("What is drawn", "What is served", "What is written", "What is shown",
-          "Said by others", "Names")
 KIND = re.compile(rf"#\s*({'|'.join(KINDS + OTHERS)})\b")
 WORDS = "theorem", "derived", "range", "measured", "open"
 

@@ -42,6 +42,7 @@ _TAIL_ULPS = 64           # of a normal tail, besides its exponent
 _LOG_ULPS = 16            # of a logarithm, a power and a sum of terms
 _BOUND_ROUNDING = 1e-6    # of a bound on what is left out, relative
 _EXACT_ULPS = 64          # of the runs beyond the cut
+_ENDS = 4                 # blocks' lengths that count besides the frequency
 
 # %% ../../nbs/sampling/one_epoch.ipynb #5266426b
 # Tuning: only time and width depend on it. The panels and lines.
@@ -50,7 +51,6 @@ LOWEST = -13.             # where panels begin
 _TURN = 14.               # by how much an exponent may change in a panel, radians or nats
 _LONGEST = 2.             # a panel, sigmas
 _ELLIPSES = np.array([2., 2.5, 3., 3.5, 4.2, 5., 6.3, 8.])
-_ENDS = 4                 # blocks' lengths that rounding counts besides the frequency
 _SCANNED = 120            # places at which a decay is looked at, and octaves
 MIDDLE = -6., 3., .5     # Gaussians that a decay is seen from: from, to, step
 _MOST = 1 << 22, 1 << 10  # terms of a line: so many, or so many for each bin,
