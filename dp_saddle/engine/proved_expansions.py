@@ -229,7 +229,7 @@ class EdgeworthInterval(Accountant):
     def __init__(self,
         mechanism,        # a Mechanism, or a PLRV for one direction only
         order=1,          # of the expansion; 1 if proof='moments', else 1 to 8
-        proof='moments',  # four 'moments' of the steps (the paper's; wide), or their 'transform'
+        proof='moments',  # four 'moments' and the decay (the paper's; wide), or the 'transform'
     ):
         """Parameters
         ----------
@@ -238,7 +238,7 @@ class EdgeworthInterval(Accountant):
         order
             of the expansion; 1 if proof='moments', else 1 to 8
         proof
-            four 'moments' of the steps (the paper's; wide), or their 'transform'
+            four 'moments' and the decay (the paper's; wide), or the 'transform'
         """
         super().__init__(mechanism)
         check_series_order(1, order)
