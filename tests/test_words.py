@@ -65,8 +65,7 @@ NUMBERED = re.compile(r"\bchapter 0\d")
 RIDDLE = re.compile(r"\b(again|all of it|most of it|nobody|nothing|owes?|straight up)\b",
                     flags=re.I)
 TORN = re.compile(r"""title[=(]\s*f?['"](…|\.\.\.|(?:and|but|or|than|along|with|which)\b)""")
-WORDS_A_MINUTE = 200                # of who reads to understand
-MINUTES = {"ten minutes": 10, "quarter of an hour": 15, "half an hour": 30}
+WORDS_A_MINUTE = 120                # of who follows each line
 
 def odd_in(text): return [words for words in ODD if words in " ".join(text.split())]
 
@@ -125,7 +124,10 @@ def test_the_preface_takes_as_long_as_it_says():
                   flags=re.S)
     before, after = text.split("## Exercises")
     words = len(before.split()) + len(after[after.find("\n## "):].split())
-    said = [minutes for phrase, minutes in MINUTES.items() if f"{phrase} takes you" in text.lower()]
-    assert len(said) == 1 and said[0] - 5 <= words/WORDS_A_MINUTE <= said[0], (words, said)
+    said = int(re.search(r"preface takes (\d+) minutes to read", text)[1])
+    assert said - 5 <= words/WORDS_A_MINUTE <= said, words
     index = markdown(ROOT/"nbs"/"index.ipynb")
-    assert "loss variable in a quarter of an hour" in index and said == [15]
+    assert "loss variable in a quarter of an hour" in index and f"Preface ({said})" in index
+    for hours, route in ((1/2, "Half an hour, "), (2, "Two hours, ")):
+        line = next(line for line in index.splitlines() if line.startswith(f"- **{route}"))
+        assert 50*hours < sum(map(int, re.findall(r"\((\d+)\)", line))) <= 60*hours, line

@@ -214,20 +214,22 @@ def _as_one(dots, weights, p, mesh, up):
     return GridLoss(-len(Q), np.r_[Q[::-1], rest, P], end)
 
 # %% ../../nbs/engine/tilted_fft.ipynb #4d0a51c7
-def _marked(plrv, mesh, side, marks):
-    "The dots of both directions to a side; `marks` has those of before."
-    reverse = plrv.reverse
-    for loss in counted((plrv, reverse), 'curve'):
-        if (loss, mesh, side) not in marks: marks[loss, mesh, side] = _mark(loss, mesh, side)
-    D, E = marks[plrv, mesh, side], marks[reverse, mesh, side].copy()
+_KEPT = 4   # Tuning: dots of a loss that are kept, 32 MB each at most
+
+def _marked(plrv, mesh, side):
+    "The dots of both directions to a side; a loss keeps its own."
+    reverse = plrv.kept(('reverse',), lambda: plrv.reverse)
+    D, E = (loss.kept(('dots', mesh, side), partial(_mark, loss, mesh, side), _KEPT)
+            for loss in counted((plrv, reverse), 'curve'))
+    E = E.copy()
     E[0] = D[0] + plrv.p_inf - reverse.p_inf                     # the same at eps = 0
     return D, E
 
-def _joined(plrv, mesh, up, marks):
-    "`connect_the_dots`, its dots kept in `marks`: both bounds need those above."
+def _joined(plrv, mesh, up):
+    "`connect_the_dots`, not checked: both bounds need the dots above."
     a, masses = exp(mesh), (plrv.p_inf, plrv.reverse.p_inf)
-    above = _marked(plrv, mesh, 1, marks)
-    dots = above if up else _both_lowered(_marked(plrv, mesh, -1, marks), above, masses, a)
+    above = _marked(plrv, mesh, 1)
+    dots = above if up else _both_lowered(_marked(plrv, mesh, -1), above, masses, a)
     weights = _weights_beyond(dots, a, 1 if up else -1)
     if weights is not None: return _as_one(dots, weights, masses[0], mesh, up)
     if up:
@@ -261,7 +263,7 @@ def connect_the_dots(
         raise TypeError(f"plrv must be a PLRV, such as `step.remove`, got {quoted(plrv)}")
     checks.real(0, 1, mesh=mesh)
     checks.flag(up=up)
-    return _joined(plrv, float(mesh), up, {})
+    return _joined(plrv, float(mesh), up)
 
 # %% ../../nbs/engine/tilted_fft.ipynb #6a8dc949
 class GridSteps(NamedTuple):
@@ -410,9 +412,9 @@ def _good_mesh(plrv):
     atom = max(np.abs(p.atoms[0]).max(initial=0.) for p, _ in parts)
     return atom/ceil(atom/mesh) if atom else mesh
 
-def _dotted_grid(parts, table, mesh, marks):
+def _dotted_grid(parts, table, mesh):
     "Of the dots of each step's curve."
-    sides = [[GridSteps(0., *_joined(p, mesh, up, marks), n) for p, n in parts]
+    sides = [[GridSteps(0., *_joined(p, mesh, up), n) for p, n in parts]
              for up in (False, True)]
     both = zip(parts, sides[-1], strict=True)
     gone = sum(n*(steps.p_inf - p.p_inf) for (p, n), steps in both)
@@ -507,28 +509,27 @@ class TiltedFFT(Accountant):
             mesh = float(mesh)
         checks.count(FEWEST, max_points=max_points)
         self.max_points, self.grids, self.cuts = max_points, {}, {}
-        marks = {}                       # of both directions' steps
         for plrv in counted(self.directions, 'grid'):
             if plrv.parts and plrv.p_inf < 1 and plrv.ess_sup > 0:
-                self._put(plrv, mesh, marks)
+                self._put(plrv, mesh)
 
 # %% ../../nbs/engine/tilted_fft.ipynb #2d91c7e4
 @patch
-def _put(self:TiltedFFT, plrv, mesh, marks):
+def _put(self:TiltedFFT, plrv, mesh):
     "The grid of a loss; none, and so nothing known from below, where a lower one has no dots."
     try:
-        self.grids[plrv] = _grid(plrv, mesh, marks)
+        self.grids[plrv] = _grid(plrv, mesh)
     except ValueError:
         if plrv in self.asked: raise
 
 # %% ../../nbs/engine/tilted_fft.ipynb #fb20679b
 @np.errstate(all='ignore')
-def _grid(plrv, mesh, marks):
+def _grid(plrv, mesh):
     "The lattice of its losses if there is one and no mesh is asked for; else dots."
     table, lattice = CgfTable(plrv, shortcut=False), None if mesh else _lattice(plrv.parts)
     mesh, *offsets = lattice or (mesh or _good_mesh(plrv),)
     table.limit_tilts(_MAX_TILT/mesh)          # beyond, e^{t mesh} is out of proportion
-    if not lattice: return _dotted_grid(plrv.parts, table, mesh, marks)
+    if not lattice: return _dotted_grid(plrv.parts, table, mesh)
     wide = max(max(p.ess_sup, -p.ess_inf) for p, _ in plrv.parts) >= mesh*_MAX_LATTICE
     if wide: return Grid(table, mesh, [], whole=plrv)
     return _exact_grid(plrv.parts, table, mesh, *offsets)
@@ -572,7 +573,7 @@ def _cut_to(self:TiltedFFT, grid, eps, log_delta):
     cut = self.cuts[plrv, nats]
     if _circle(cut, eps, log_delta)[1] <= self.max_points: return cut
     if plrv not in self.cuts:
-        self.cuts[plrv] = _dotted_grid(plrv.parts, grid.table, _good_mesh(plrv), {})
+        self.cuts[plrv] = _dotted_grid(plrv.parts, grid.table, _good_mesh(plrv))
     return self.cuts[plrv]
 
 # %% ../../nbs/engine/tilted_fft.ipynb #8d5a2226
