@@ -35,11 +35,11 @@ def methods():
     "[(class, known, comes out, cost)] of the table of methods."
     return [(re.search(r"`(\w+)", row[0])[1], *row[2:]) for row in table("The methods")]
 
-def picture():
-    "{name in the picture: (style, what is known, what comes out)}."
+def picture(name="METHODS"):
+    "{name in the picture: (style, what is known, what comes out)}, or another table of its cell."
     drawn = next(text(c) for c in cells(PAGE) if "METHODS = {" in text(c))
     return next(ast.literal_eval(node.value) for node in ast.parse(drawn).body
-                if isinstance(node, ast.Assign) and node.targets[0].id == "METHODS")
+                if isinstance(node, ast.Assign) and node.targets[0].id == name)
 
 def test_the_classes_are_there():
     assert len(methods()) > 10
@@ -55,6 +55,13 @@ def test_the_picture_names_the_chapters():
     drawn = {int(number) for name in picture() for number in re.findall(r", (\d+)$", name)}
     linked = {int(n) for row in table("The methods") for n in re.findall(r"\]\((\d\d)_", row[0])}
     assert drawn == linked
+
+def test_arrows():
+    "Each goes from one method to another, and the text below has a link to what is done there."
+    told = next(text(c) for c in cells(PAGE) if "An arrow says" in text(c))
+    for done, ends in picture("ARROWS").items():
+        assert set(ends) < picture().keys(), ends
+        assert f"[{done}](".replace("\n", " ") in told, done
 
 def test_costs_are_those_of_the_benchmark():
     "Within a factor of three: the table promises orders of magnitude."
