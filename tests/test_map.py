@@ -10,7 +10,7 @@ import pytest
 import source
 
 import dp_saddle
-from house import DOORS, NBS, ROOT
+from house import BOOK, DOORS, NBS, ROOT
 
 PAGE = NBS/"map.ipynb"
 WORDS_A_MINUTE, LINES_A_MINUTE = 200, 20
@@ -76,7 +76,7 @@ def test_costs_are_those_of_the_benchmark():
         known += 1
     assert known > 6
 
-def minutes(page):
+def minutes(page, words_a_minute=WORDS_A_MINUTE, lines_a_minute=LINES_A_MINUTE):
     "As the map counts them: without folds and exercises."
     words = lines = 0
     for cell in cells(page):
@@ -86,7 +86,7 @@ def minutes(page):
             words += len(shown.split())
         elif not re.search(r"^#\| *(hide|code-fold)", text(cell), flags=re.M):
             lines += sum(bool(line.strip()) for line in text(cell).splitlines())
-    return words/WORDS_A_MINUTE + lines/LINES_A_MINUTE
+    return words/words_a_minute + lines/lines_a_minute
 
 @pytest.mark.parametrize("heading", ["Routes", "One paper"])
 def test_minutes(heading):
@@ -105,6 +105,11 @@ def test_minutes(heading):
             assert part or float(number) > min(true - 10, .75*true), (link, true)
             counted += 1
     assert counted > 6
+
+@pytest.mark.parametrize("page", BOOK, ids=lambda page: page.stem)
+def test_no_chapter_takes_more_than_an_hour(page):
+    "Nor for whoever stops at each line: 75 words a minute, 15 lines of code."
+    assert 20 < minutes(page, 75, 15) < 60
 
 def test_every_paper_has_a_route_of_three_or_four_pages():
     rows = table("One paper")
