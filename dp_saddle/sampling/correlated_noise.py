@@ -1119,8 +1119,12 @@ def loss_of(self:CorrelatedBins, direction):
         return BallsInBins(Gaussian(sigma=1/std.pop()), batches=self.batches).loss_of(direction)
     return CorrelatedLoss(self.chains, direction)
 
+_BESIDE_OTHERS = ("an epoch of correlated noise that stands beside other steps is charged as if "
+                  "each record's batch were known")
+
 @patch(as_prop=True)
 def _unamplified(self:CorrelatedBins):
     "A loss in each direction that dominates, for epochs beside others."
-    none = FiniteLoss(np.zeros(1), np.zeros(1))
-    return {way: self.chains[1].known().over(none) for way in ('remove', 'add')}
+    loss = self.chains[1].known().over(FiniteLoss(np.zeros(1), np.zeros(1)))
+    loss.apart = _BESIDE_OTHERS
+    return dict.fromkeys(('remove', 'add'), loss)
