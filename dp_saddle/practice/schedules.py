@@ -63,6 +63,8 @@ from ..sampling import BallsInBins
 # %% ../../nbs/practice/schedules.ipynb #3d50fba7
 # What is served: what is beyond is refused.
 _MOST_STEPS = 10**8     # of a schedule: an array of this size is the answer
+_MOST_OTHERS = 1 << 10  # kinds of steps that are no Gaussians: more would take very long,
+_SECONDS_EACH = .1      # about so many seconds each, it is said
 # Tuning: only time and memory depend on it.
 _ROWS_AT_ONCE = 1 << 11 # prefixes that are asked at once
 _FEW, _MOST_ALONE = 24, 100     # prefixes that are bounded one by one,
@@ -79,8 +81,6 @@ _MOST_AHEAD = 1024      # times what came lately, that a budget is tried with
 _MOST_PLANNED = 1 << 50 # steps that it is tried with
 _MOST_KINDS = 32        # of steps, composed one by one; more are put between few
 _MOST_TABLES = 128      # of steps, likewise, where all prefixes are asked for
-_MOST_OTHERS = 1 << 10  # that are no Gaussians, beside these
-_SECONDS_EACH = .1      # that such a kind takes
 
 # %% ../../nbs/practice/schedules.ipynb #b6741e13
 def _pairs(schedule, name='schedule'):

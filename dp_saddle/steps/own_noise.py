@@ -32,17 +32,17 @@ from dp_saddle.steps.interpolation import (
 _MIXED_ULPS = 16           # of a loss on a sample, relative
 _DOT_ULPS = 1024           # of a dot from its weights, besides two a term
 _LEAST_LOWERED = 1e-295    # a dot is lowered by that at least: a curve that ends stays convex
+# What is served: what is beyond is refused.
+_NEARLY_ONE = 1e-3         # the integral of a density whose loss is only estimated misses 1 by less
 # Tuning: only time and width depend on it.
 _PER_STD = 256             # of a mesh, over a loss's std; of cells, over the fall of a curve
 FINEST, _COARSEST = 1e-10, .25            # nats
 _FALL = 12.                # nats by which a curve has fallen where its cells are twice as wide
-_TABLE, _NEAREST = 1 << 14, 1e-12          # places where widths are known; the first, over the last
+_NODES, _NEAREST = 1 << 13, 1e-12          # places where widths are known; the first, over the last
 _ASIDE = .02, 1e-6         # of a mesh: how far the largest loss is beyond a multiple, or before it
 _ALIGNED, _BITS = 1 << 20, 33              # multiples up to this of so many bits are exact
 _SPARE = 1e-6              # of what is left: a curve's slope may be that much more
 _MOVES = 1e-13*10.**np.arange(9)           # how far outwards dots are moved
-_NODES = 1 << 13           # of a loss that is only estimated
-_NEARLY_ONE = 1e-3         # of its integral
 
 # %% ../../nbs/steps/own_noise.ipynb #71a7a1a1
 class Part(NamedTuple):
@@ -67,7 +67,7 @@ def _on_sample(side, up, rate, direction):
 def _widths(curve):
     "(places from 0 to the largest loss, how wide cells may be there in a curve's own measure)."
     end = curve.losses[-1]
-    x = np.append(0., np.geomspace(_NEAREST*end, end, _TABLE)[:-1])
+    x = np.append(0., np.geomspace(_NEAREST*end, end, _NODES)[:-1])
     D = np.maximum(curve.delta(x), _LEAST_LOWERED)
     slope = curve.S[np.searchsorted(curve.losses, x)] - D       # - dD/dx
     fallen = np.log(D[0]/D)/_FALL
