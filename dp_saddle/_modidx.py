@@ -6934,6 +6934,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                            'dp_saddle.steps.own_noise._law': ('steps/own_noise.html#_law', 'dp_saddle/steps/own_noise.py'),
                                            'dp_saddle.steps.own_noise._lowered': ( 'steps/own_noise.html#_lowered',
                                                                                    'dp_saddle/steps/own_noise.py'),
+                                           'dp_saddle.steps.own_noise._of_one_height': ( 'steps/own_noise.html#_of_one_height',
+                                                                                         'dp_saddle/steps/own_noise.py'),
                                            'dp_saddle.steps.own_noise._on_sample': ( 'steps/own_noise.html#_on_sample',
                                                                                      'dp_saddle/steps/own_noise.py'),
                                            'dp_saddle.steps.own_noise._raised': ( 'steps/own_noise.html#_raised',

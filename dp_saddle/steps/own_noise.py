@@ -36,7 +36,7 @@ _LEAST_LOWERED = 1e-295    # a dot is lowered by that at least: a curve that end
 _NEARLY_ONE = 1e-3         # the integral of a density whose loss is only estimated misses 1 by less
 # Tuning: only time and width depend on it.
 _PER_STD = 256             # of a mesh, over a loss's std; of cells, over the fall of a curve
-FINEST, _COARSEST = 1e-10, .25            # nats
+FINEST = 1e-10             # nats
 _FALL = 12.                # nats by which a curve has fallen where its cells are twice as wide
 _NODES, _NEAREST = 1 << 13, 1e-12          # places where widths are known; the first, over the last
 _ASIDE = .02, 1e-6         # of a mesh: how far the largest loss is beyond a multiple, or before it
@@ -82,7 +82,7 @@ def _knots(curve, mesh, factor):
     while left.size:
         places = mesh*(left + size*np.array([[0.], [.5], [1.]]))
         fine = np.interp(places, x, width).min(0)*factor
-        good = (size*mesh <= np.minimum(fine, _COARSEST)) | (size == 1)
+        good = (size*mesh <= np.minimum(fine, 1)) | (size == 1)
         found.append(left[good])
         size = max(size//2, 1)
         left = np.concatenate([left[~good], left[~good] + size])
@@ -154,11 +154,18 @@ def _lowered(curves):
     return [(np.append(max(first - p, 0.), D[1:]), min(p, first), g) for D, p, g in curves]
 
 # %% ../../nbs/steps/own_noise.ipynb #5a100325
+def _of_one_height(parts, up):
+    "The weights, all times at least (or at most) 1: both curves begin at one height again."
+    heights = [w @ -np.expm1(-x) + p for w, p, x in parts]
+    first = (max if up else min)(heights)
+    return [(w*(first/height), p*(first/height), x) if height else (w, p, x)
+            for (w, p, x), height in zip(parts, heights, strict=True)]
+
 def _law(curves, up, mesh):
     "The LatticeLoss, removing, of both directions' dots."
     side = 1 if up else -1
     parts = [(_beyond(D, g, side), p, g[1:]) for D, p, g in (_raised if up else _lowered)(curves)]
-    (w, p, x), (v, r, z) = parts
+    (w, p, x), (v, r, z) = _of_one_height(parts, up)
     rest = 1 - p - w.sum() - v @ np.exp(-z)
     if rest < 0 and up:
         raise ValueError("sensitivity must be smaller for this noise: nearly all is lost")
@@ -323,7 +330,7 @@ def _beside(reach, fine, up):
 def _mesh(self:AdditiveNoise, parts, up):
     "(mesh, how much finer than by default cells are)."
     reach = max(one.curve.losses.max(initial=0.) for some in parts for one in some)
-    own = min(max(_std(parts)/_PER_STD, FINEST), _COARSEST)
+    own = min(max(_std(parts)/_PER_STD, FINEST), 1.)
     return _beside(reach, self.mesh or own, up), (self.mesh or own)/own
 
 # %% ../../nbs/steps/own_noise.ipynb #5e1f0c2a
