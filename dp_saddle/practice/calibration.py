@@ -40,23 +40,21 @@ from ..saddlepoint import SaddlePointMSD
 # Names.
 _WHOLE = ('steps', 'epochs', 'batch_size', 'accumulate', 'count', 'max_batch_size', 'bands',
           'unit_records', 'size', 'dataset_size', 'batches', 'draws', 'bins', 'records', 'n')
+_MORE, _LESS = 1., -1.    # what more of them does to the cost; of others it is tried
+_SLOPES = {**dict.fromkeys(('sigma', 'scale', 'noise_multiplier', 'dataset_size'), _LESS),
+           **dict.fromkeys(('rate', 'steps', 'epochs', 'count', 'batch_size', 'accumulate', 'rho'),
+                           _MORE)}
+# What is served: what is beyond is refused.
+_LARGEST = 1e12           # value of a parameter
+_LEAST_NOISE = 1/16       # sigma over sensitivity of sampled steps
 # Tuning: only time and width depend on it.
-_SLOPES = {  # about d log mu / d log parameter; those of others are tried
-    'sigma': -1., 'scale': -1., 'noise_multiplier': -1., 'rate': 1.,
-    'steps': .5, 'epochs': .5, 'count': .5, 'batch_size': 1., 'accumulate': 1.,
-    'rho': 1., 'dataset_size': -1.}
 _FIRST_RATE = exp(-1.)    # where the search begins; for all others at 1;
 _GROWTH = 4               # and so many times less, or more, each, where that is refused; of strides
-_TRIED_NEXT = 1.1, 4, 1/4, 16, 1/16   # to see what more of a parameter does
-_LARGEST = 1e12           # and what it does not go beyond
 _ROUGHLY = 1e-3           # relative: what the estimate is asked for,
 _NEARLY = 4e-7            # and how near to the target the answer is
 _MOST_LESS_NOISE = .6     # in log noise, at a stride: little noise takes long to account
-_WHOLE_STRIDE = 1.01      # of whole numbers, more than 1
 _MOST_TRIED = 60          # numbers that are tried, of any search
-_NUDGE = 1e-7             # relative, where rounding makes the answer miss
-_REFUSED = 100.           # log mu where the builder refuses
-_LOWEST, _HIGHEST, _LOG_MU_ERROR = -60., 30., 1e-9  # log mu, between which it is looked for
+_LOWEST, _HIGHEST = -60., 30.     # log mu, between which it is looked for
 _MU_DELTA = 1e-10         # down to which mu is met, if nothing is said
 
 # %% ../../nbs/practice/calibration.ipynb #9308c4df
@@ -64,7 +62,7 @@ _MU_DELTA = 1e-10         # down to which mu is met, if nothing is said
 def _log_mu(eps, log_delta):
     "log of the mu whose Gaussian mechanism has this delta at this eps: a Crossing."
     def below(m): return log_delta - gaussian_log_delta(eps, exp(m))
-    low, high = invert(below, _LOWEST, _HIGHEST, rtol=0., atol=_LOG_MU_ERROR)
+    low, high = invert(below, _LOWEST, _HIGHEST)
     return Crossing(low, min(high, _HIGHEST))
 
 class _Target(NamedTuple):
@@ -150,6 +148,8 @@ def _called(builder, parameter):
                     f"got one that takes ({', '.join(signature.parameters)})")
 
 # %% ../../nbs/practice/calibration.ipynb #ec0f1414
+_REFUSED = _HIGHEST - _LOWEST     # the cost where the builder refuses: no other is larger
+
 def _cost(build, parameter, bound, target):
     "log mu of the run over that of the target, as a function of the parameter's value."
     def cost(x):
@@ -197,7 +197,7 @@ def stride(self:_Search, u, k):
     "Where the k-th stride from u leads to."
     least = self.near/_GROWTH or _ROUGHLY
     if self.whole:
-        least = max(least, _WHOLE_STRIDE*exp(-u))
+        least = max(least, exp(-u))
     here = self.miss(u)
     extra = copysign(least*_GROWTH**k, self.slope if here < 0 else -self.slope)
     step = extra - here/self.slope
@@ -299,10 +299,7 @@ def _built(build, x):
 # %% ../../nbs/practice/calibration.ipynb #ffcf512d
 # Tuning: only time and width depend on it.
 _MAX_CHORDS, _STEEPER = 10, 1.3  # evaluations of eps; its log over that of mu, about
-_LONGEST_CHORD, _FAR = 1.5, 1e9   # in log parameter; noise that is looked for by bounds
-_HIGH_RATE = .9           # that builders take
-_LEAST_NOISE = 1/16       # sigma over sensitivity of sampled steps that is looked for
-_AHEAD = .02              # a stride for a slope
+_FAR = 1e9                # noise that is looked for by bounds
 
 def _towards(known, y, slope):
     "Where a parabola through the last three (log eps, u) is at y; of one point, a line."
@@ -330,7 +327,7 @@ def _by_chords(build, target, u, slope, nearest=False):
             if not rise*slope > 0: break
             if 0 <= left <= _NEARLY*abs(rise)*eps and abs(u - v) < _TOO_FAR: return exp(u)
         stride = _towards(known, goal, rise) - copysign(_NEARLY/2, rise) - u
-        u += max(-_MOST_LESS_NOISE, min(stride, _LONGEST_CHORD))
+        u += max(-_MOST_LESS_NOISE, min(stride, _MOST_LESS_NOISE))
     return met[min(met)] if met and nearest else None
 
 # %% ../../nbs/practice/calibration.ipynb #5280ad71
@@ -369,7 +366,8 @@ def _check_noise(kind, target):
 # %% ../../nbs/practice/calibration.ipynb #c41d5e03
 def _tried(cost, parameter, first):
     "1 or -1: does more of the parameter cost more? By the nearest value that shows it; or 0."
-    for by in (2, *_TRIED_NEXT[1::2]) if parameter in _WHOLE else _TRIED_NEXT:
+    powers = (1, 2) if parameter in _WHOLE else (1, -1, 2, -2)
+    for by in (_GROWTH**k for k in powers):
         more = cost(first*by) - cost(first)
         if more and abs(more) < _REFUSED/2: return copysign(1., more*(by - 1))
     return 0.
@@ -416,18 +414,14 @@ def _from_afar(build, target, parameter):
 
 def _ahead(kind, target, slope):
     "(how far the target is in log noise or rate, the slope of log eps there), as foreseen."
-    (mu, rate, n), goal = kind, log(target.eps)
-    least, fall, v = -inf if slope < 0 else log(rate/_HIGH_RATE), _STEEPER, 0.
+    (mu, rate, n), goal, furthest = kind, log(target.eps), log(_LARGEST)
+    least = -furthest if slope < 0 else log(rate/_FIRST_RATE)
     def at(v):                                  # so much more noise, or so much less rate
         less = exp(-v)
         return _foreseen(*((mu*less, rate) if slope < 0 else (mu, rate*less)), n, target.delta)
-    for _ in range(_MOST_TRIED):
-        here = at(v)
-        if not (steep := (here - at(v + _AHEAD))/_AHEAD) > 0: break
-        stride = max((here - goal)/steep, -_MOST_LESS_NOISE, least - v)
-        v, fall = min(v + stride, log(_LARGEST)), steep
-        if abs(stride) < _ROUGHLY: break
-    return -slope*v, slope*fall
+    v = invert(lambda v: at(v) - goal, least, furthest, guess=0., rtol=0., atol=_ROUGHLY).low
+    fall = (at(v) - at(v + _ROUGHLY))/_ROUGHLY
+    return -slope*v, slope*(fall if fall > 0 else _STEEPER)
 
 
 # %% ../../nbs/practice/calibration.ipynb #7c91030c
@@ -447,7 +441,7 @@ def _nudged(value, excess, parameter, slope):
     "The value, moved to where the target is met, if rounding makes it miss."
     for k in range(_MOST_TRIED):
         if excess(value) <= 0: return value
-        less = value*(1 - copysign(_NUDGE, slope)*2**k)
+        less = value*(1 - copysign(_NEARLY, slope)*2**k)
         value = value - int(copysign(1, slope)) if parameter in _WHOLE else less
     raise ValueError(f"{parameter} cannot be found: at {value:.4g} still no bound meets the target")
 
