@@ -284,7 +284,7 @@ def _roughly(build, parameter, target, bounds):
 # %% ../../nbs/practice/calibration.ipynb #eb04bf4f
 # Tuning: only time and width depend on it.
 _TOO_FAR = .1             # in log parameter: a stride that says too little of the slope
-_EDGE, _SHORT = 1e-6, .9  # of it: where it misses; strides to there, of what is left
+_EDGE = 1e-6              # of it: where it misses
 _FURTHEST = 3.            # of log noise, from the constant noise, in an optimal schedule
 _SOLVED = 1e-12           # of the log of its cost
 
@@ -298,7 +298,6 @@ def _built(build, x):
 
 # %% ../../nbs/practice/calibration.ipynb #ffcf512d
 # Tuning: only time and width depend on it.
-_MAX_CHORDS, _STEEPER = 10, 1.3  # evaluations of eps; its log over that of mu, about
 _FAR = 1e9                # noise that is looked for by bounds
 
 def _towards(known, y, slope):
@@ -315,7 +314,7 @@ def _towards(known, y, slope):
 def _by_chords(build, target, u, slope, nearest=False):
     "The value, along log eps, of about this slope, from u; if none fits, the nearest, or None."
     known, rise, goal, met = [], slope, log(target.eps), {}
-    for _ in range(_MAX_CHORDS):
+    for _ in range(_MOST_TRIED):
         run = _built(build, exp(u)) if u < log(_FAR) else None
         eps = inf if run is None else epsilon(run, delta=target.delta)
         if not 0 < eps < inf or any(log(eps) == y for y, _ in known): break
@@ -421,7 +420,7 @@ def _ahead(kind, target, slope):
         return _foreseen(*((mu*less, rate) if slope < 0 else (mu, rate*less)), n, target.delta)
     v = invert(lambda v: at(v) - goal, least, furthest, guess=0., rtol=0., atol=_ROUGHLY).low
     fall = (at(v) - at(v + _ROUGHLY))/_ROUGHLY
-    return -slope*v, slope*(fall if fall > 0 else _STEEPER)
+    return -slope*v, slope*(fall if fall > 0 else 1)
 
 
 # %% ../../nbs/practice/calibration.ipynb #7c91030c
@@ -469,7 +468,7 @@ def _furthest(value, excess, parameter, slope):
         if excess(ahead) <= 0:
             value, before, gap = ahead, gap, -excess(ahead)
             if gap > before/2: slope /= _GROWTH          # it was taken to be too steep
-            left, room = gap/abs(slope)*_SHORT, room - stride if room > stride else inf
+            left, room = gap/abs(slope), room - stride if room > stride else inf
         elif stride == least: break
         else: room = stride
     return value
@@ -493,12 +492,12 @@ def _found(build, target, parameter, of_eps, of_mu):
     if not target.delta: *ways, certified = [_pure]*2          # the largest loss is what is asked
     u, slope = _roughly(build, parameter, target, ways)
     excess = _log_excess(build, target)
-    value = _by_chords(build, target, u, slope*_STEEPER, nearest=True) if smooth else None
+    value = _by_chords(build, target, u, slope, nearest=True) if smooth else None
     if value is None:
         value = _exactly(build, parameter, target, certified, u, slope)
         if not of_eps: return value
         value = _nudged(value, excess, parameter, slope)
-    return _furthest(value, excess, parameter, slope*_STEEPER)
+    return _furthest(value, excess, parameter, slope)
 
 # %% ../../nbs/practice/calibration.ipynb #1fe1c8d8
 @tracked('calibrate')
