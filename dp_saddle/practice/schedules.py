@@ -77,8 +77,6 @@ _STRETCHES, _FALL = 16, 5e-3     # of what it leaves of delta: at most so many, 
 _MOST_EXACT = 800       # prefixes of few outcomes, summed exactly; of Gaussian steps, by a formula
 _EACH = 1 << 12         # prefixes of equal steps, each; then about 1/_EACH apart,
 _MOST_BETWEEN = 1 << 16 # and so many between them where the chord is not proved
-_MOST_AHEAD = 1024      # times what came lately, that a budget is tried with
-_MOST_PLANNED = 1 << 50 # steps that it is tried with
 _MOST_KINDS = 32        # of steps, composed one by one; more are put between few
 _MOST_TABLES = 128      # of steps, likewise, where all prefixes are asked for
 
@@ -813,9 +811,9 @@ def _fits_with_more(self:Budget, need):
     while self._ahead:
         plan = need + Counter({m: n*self._ahead for m, n in recent.items()})
         too_much = self._over and plan >= self._over
-        if sum(plan.values()) < _MOST_PLANNED and not too_much:
+        if sum(plan.values()) < _MOST_STEPS and not too_much:
             if self._cost(plan) <= self.eps:
-                self._fits, self._ahead = plan, min(2*self._ahead, _MOST_AHEAD)
+                self._fits, self._ahead = plan, 2*self._ahead
                 return True
             self._over = plan
         self._ahead //= 2
