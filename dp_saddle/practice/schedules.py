@@ -67,9 +67,8 @@ _MOST_OTHERS = 1 << 10  # kinds of steps that are no Gaussians: more would take 
 _SECONDS_EACH = .1      # about so many seconds each, it is said
 # Tuning: only time and memory depend on it.
 _ROWS_AT_ONCE = 1 << 11 # prefixes that are asked at once
-_FEW, _MOST_ALONE = 24, 100     # prefixes that are bounded one by one,
+_FEW, _MOST_ALONE = 24, 100     # prefixes that are bounded one by one; more first share lines,
 _LITTLE = .01           # until those between are too large by this, relative, at most
-_TOGETHER = 4            # more of them first share lines,
 _NEARLY = 2e-3          # and the width of an eps, relative, at which a short line is enough
 _MOST_WITH_MASS = 12    # prefixes of steps with mass at infinity, likewise
 _MOST_OUTCOMES = 1 << 10 # of a step that tables are made of
@@ -340,7 +339,7 @@ def _widest(eps, known):
 def _first_alone(kinds, which, eps, good, delta, left=None):
     "The bounds; where they are not good, and of few kinds, on longer lines or by the front door."
     bad = np.flatnonzero(~good[:_of_few_kinds(which, _MOST_KINDS)])
-    if len(bad) > _TOGETHER:
+    if len(bad) > _FEW:
         first = slice(bad[-1] + 1)
         least = delta if left is None else left[bad[-1]]     # for finite losses
         found, fine = _on_long_lines(kinds, which[first], least)
