@@ -147,7 +147,7 @@ def test_one_line_for_each_direction_makes_the_curve(run, directions, asked, bui
 
 def test_where_a_line_is_too_wide_the_accountant_is_asked(asked):
     "Once, about these points alone; and the bound is what it makes of them."
-    run, alpha = 5*S(.4, .1), np.linspace(.01, .99, 50)
+    run, alpha = 3*S(.3, .1), np.linspace(.01, .99, 50)
     f = tradeoff(run, fpr=alpha)
     assert len(asked) == 1 and 0 < len(asked[0]) <= 2*alpha.size
     eps = np.unique(asked[0])

@@ -124,8 +124,7 @@ def test_a_turned_path_that_is_cut_or_coarse_says_so(d, q, monkeypatch):
     "Fewer points, and a path across at a small height: wide balls that hold the truth."
     step, t, s = balls.LaplaceStep(arb(d), arb(q), 'remove'), arb(2), arb(50)
     exact = step.turned(t, s, 1, 2)[0]
-    monkeypatch.setattr(balls, '_NATS', 1.)
-    monkeypatch.setattr(balls, '_MORE_NATS', 1.)
+    monkeypatch.setattr(balls, '_TINY', 2.)
     low = step.turned(t, s, 1, 2)[0]
     assert low.overlaps(exact) and low.rad() > 1e6*exact.rad()
     assert abs(low.mid() - exact).abs_lower() > 1e3*exact.rad()

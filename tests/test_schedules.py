@@ -339,10 +339,10 @@ def test_coarser_grids_are_above_the_truth(seed, monkeypatch):
     "And the coarser, the higher: kinds that lie on a coarser grid are on the finer one, too."
     steps, found = scattered(18, seed), []
     exact = ContourAccountant(Composition(tuple((m, 1) for m in steps))).epsilon(1e-5)
-    for powers in ((1, 1), (3, 3), (12, 12)):
-        monkeypatch.setattr('dp_saddle.practice.merged_steps._POWERS_OF_BOTH', (powers,))
+    for ratio in (1.02, 1.02**3, 1.02**12):
+        monkeypatch.setattr('dp_saddle.practice.merged_steps._RATIO', ratio)
         merged = MergedSteps(steps)
-        assert merged.along == 'both' and merged.powers == powers
+        assert merged.along == 'both' and merged.powers == (1, 2)
         (bound,), _ = merged.upper_epsilon(merged.table(merged.between(
             dict.fromkeys(steps, 1)))[None], 1e-5)
         assert exact.lower <= bound

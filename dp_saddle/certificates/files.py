@@ -45,6 +45,11 @@ _PIECES = 8           # of a line's smoothing: what form 1 means
 # What is served: what is beyond is refused.
 _LARGEST_EPS = 1e30   # nats: beyond, exponentials of balls overflow
 _MOST_NODES = 1 << 20 # a certificate with more is not read
+_LONG, _LONGEST = 10., 60.  # seconds of a verification that are worth a warning; that it may take
+_KIND = 4e-6           # about what it takes: seconds of a node, for each kind of step, and once;
+_SAMPLED_LAPLACE = 25e-6, 3e-6     # more for such a kind, and for its sensitivity over scale;
+_BINS = .3, 5.         # for a line of an epoch of bins, for each unit of its tilt and 5 more;
+_EACH = 2e-4, .025     # of a kind of step, for each plan, and for each line
 # What is written.
 _DIGITS = 13          # of the bounds, rounded outwards
 _SMALLEST = Decimal('1e-999999')  # that is written: what is less is between 0 and this
@@ -54,11 +59,6 @@ _RTOL = 1e-12         # relative error of delta that a line aims at
 _SAME = 1e-3          # nats of e^{t eps} by which eps may move and keep its line
 _MOVES = 40           # of an end, each twice as far
 _FIRST_MOVE = 1e-13   # relative
-_KIND = 4e-6           # seconds of a node, for each kind of step, and once
-_SAMPLED_LAPLACE = 25e-6, 3e-6     # more for such a kind, and for its sensitivity over scale
-_BINS = .3, 5.        # seconds for a line of an epoch of bins, for each unit of its tilt and 5 more
-_EACH = 2e-4, .025    # seconds of a kind of step, for each plan, and for each line
-_LONG, _LONGEST = 10., 60.  # seconds of a verification that are worth a warning; that it may take
 
 # %% ../../nbs/certificates/files.ipynb #ee97eb04
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ __all__ = ['BIN_BITS', 'whole_moments', 'BinRay', 'bin_values', 'BinsStep', 'bin
 from math import ceil, cos, exp, floor, inf, lgamma, log, pi, sqrt
 from typing import NamedTuple
 
-from ..base import TooDear, capped_exp, patch
+from ..base import TooDear, capped_exp, invert, patch
 from dp_saddle.certificates.interval_transforms import (
     FiniteStep,
     GaussianStep,
@@ -26,24 +26,21 @@ except ImportError:      # the extra `certificate`: nothing but a verification n
 # %% ../../nbs/certificates/interval_bins.ipynb #b1ba0005
 # Proved: change one and a theorem is broken.
 _STRIP = .95              # of the widest strips, of x and of g: below 1
-# Tuning: only time and width depend on it.
-_SHAPE = 4.               # of the Gamma law that the ray is for, at least
-_AIM = 60.                # nats: errors of e^-60 of M(t); at each new try
-_MORE, _TRIES = 1.5, 3    # so much more
-_ENOUGH = 1e-20           # of M(t): then no new try
-_FADED = 56.              # nats: M is not looked for where it is so far below M(t)
-_ANGLES = 40              # that are tried
-_RANGE = 15.              # about what the nodes reach to the right, nats
-_SPARE = 192              # bits
-_UNSEEN = 40.             # nats: terms so far below the aim are left out
-_STRIDE = .5              # nats between places where the nodes may end
-_ROUGH = 400, .1          # points of a rough sum on each side; how far apart
-_MOST_NODES = 1 << 17
+# What is served: what is beyond is refused.
+_MOST_NODES = 1 << 17     # of a ray
 _MOST_WORK = 1 << 33      # bits of all sums of a ray: about three minutes
 _MOST_ORDER = 1 << 12     # of a moment, a few seconds
 _MOST_MOVED = 1 << 10     # order over sigma: some tens of seconds
+# Tuning: only time and width depend on it.
+_SHAPE = 4.               # of the Gamma law that the ray is for, at least
+_AIM = 60.                # nats: errors, and what is not looked for, are e^-60 of M(t);
+_MORE, _TRIES = 1.5, 3    # at each new try so much more
+_ENOUGH = 1e-20           # of M(t): then no new try
+_RANGE = 15.              # about what the nodes reach to the right, nats
+_SPARE = 192              # bits
+_UNSEEN = 40.             # nats: terms so far below the aim are left out
+_ROUGH = 400, .1          # points of a rough sum on each side; how far apart
 _LARGEST = 14             # order: above, only a bound
-_LOW_BITS = 64
 BIN_BITS = 2048           # that noise and frequencies of bins must be known to
 
 # %% ../../nbs/certificates/interval_bins.ipynb #b1ba0007
@@ -93,11 +90,11 @@ class _Plan(NamedTuple):
 # %% ../../nbs/certificates/interval_bins.ipynb #f0258568
 
 def _log_gamma(kappa, s):
-    with ctx.workprec(_LOW_BITS):
-        return float(abs(acb(kappa, s).lgamma().exp()).log())
+    return float(abs(acb(kappa, s).lgamma().exp()).log())
 
 def _gap(kappa, sizes, s, aim):
-    "pi/2 less the angle that is cheapest: its nats to aim at, for each angle."
+    "pi/2 less the angle that is cheapest; its nats to aim at."
+    from scipy.optimize import minimize_scalar  # slow to load: where it is needed
     at_0, at_s = sizes
     def needed(gap):
         edges = [pi/2 - gap + sign*_STRIP*gap for sign in (1, -1)]
@@ -107,7 +104,8 @@ def _gap(kappa, sizes, s, aim):
     def cost(gap):
         lost = max(at_0 - at_s - s*(pi/2 - gap), 0.)
         return ((aim + lost)/kappa + _RANGE)*needed(gap)/gap
-    gap = min((pi/2*j/_ANGLES for j in range(1, _ANGLES + 1)), key=cost)
+    if s == 0: return pi/2, needed(pi/2)
+    gap = float(minimize_scalar(cost, bounds=(0, pi/2), method='bounded').x)
     return gap, needed(gap)
 
 # %% ../../nbs/certificates/interval_bins.ipynb #b1ba000c
@@ -123,10 +121,9 @@ def _right_end(mu, T, a, k, alpha, log_tail):
     "(x where the nodes may end, how deep phi is there, nats)."
     half = log(cos(alpha)/(2*T))
     constant = (k*log(2*k) - k if k else 0.) - lgamma(k + 1) - k*log(cos(alpha))
-    x = max(log(k - a), 0.)
-    while constant + T*(deep := _log_phi(mu, x + half)) - a*x > log_tail - 1:
-        x += _STRIDE
-    return x, -deep
+    def miss(x): return constant + T*_log_phi(mu, x + half) - a*x - log_tail + 1
+    x = invert(miss, max(log(k - a), 0.), enough=-1.).high
+    return x, -_log_phi(mu, x + half)
 
 # %% ../../nbs/certificates/interval_bins.ipynb #f2f064d8
 def _planned(mu, T, a, s, aim):
@@ -392,7 +389,7 @@ class BinsStep(Step):
 
     def values(self, t, h, count):
         "M at t + ijh."
-        end = sqrt(2*self.bins*_FADED)/float(self.mu)
+        end = sqrt(2*self.bins*_AIM)/float(self.mu)
         some = count if float(h)*count <= end else min(count, ceil(end/float(h)) + 1)
         M, whole = bin_values(self.mu, self.bins, self.power(t), h, some)
         if self.removes: M = [v.conjugate() for v in M]

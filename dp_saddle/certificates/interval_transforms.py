@@ -31,33 +31,27 @@ _TOP = .9                 # of the highest line for a bound beyond a frequency: 
 _INSIDE = .98             # of the widest strip there: below 1
 # What is served: what is beyond is refused.
 LOUDEST = 50              # sensitivity over scale of sampled Laplace noise, on a line
-# Tuning: only time and width depend on it.
-PRECISION = 128           # bits of a ball's midpoint
-_NATS = 52.               # a quadrature aims at an error of e^-52 of M
-_MORE_NATS = 20.          # ... and begins and ends so much further out
 _MOST_NODES = 1 << 20     # of one quadrature, for each amount; terms of a binomial tail
+_MOST_PANELS = 1 << 14    # of another
+_MOST_PRODUCTS = 1 << 28  # of sums of powers, each about .1 microseconds
+# Tuning: only time and width depend on it.
+PRECISION = 128           # bits of a ball's midpoint; so often, at most, a place is halved
+_NATS = 52.               # a quadrature aims at an error of e^-52 of M
+_TINY = 80.               # nats: terms so far below are left out of it, or of a sum
 _FAR = 10.                # beyond (1 + t) mu an upper sum ends
 _PIECE = 5.               # a piece of it, times its whole length
 _FIRST_SUMS = 128         # sums that take all the same terms; then twice as many, and so on
-_TINY = 80.               # nats: terms so far below the largest are left out of a sum
 _NEAR = 2.                # exponents so near to another, times a row's length, are expanded
-_MOST_PANELS = 1 << 14    # of it, or of another
-_MOST_PRODUCTS = 1 << 28  # of sums of powers, each about .1 microseconds
 
 # %% ../../nbs/certificates/interval_transforms.ipynb #955f4f28
 _AXES = semi_axes(ELLIPSE)   # of ellipses around panels of half-length 1, exactly
 # Tuning: only time and width depend on it.
-_TRIED = 57, .25, 5.      # heights that are tried: so many, each e^-.25 of the last, from 5 down
 _ROUGH_NODES = 200        # of a sum in doubles
-_WIDEST = 4.              # half-width of a strip
+_WIDEST = 5.              # half-width of a strip; height of a line beyond a frequency
 _MOST_ROOTS = 256         # of a polynomial,
-_BITS = 512, 2048         # at one of these precisions,
-_ROOT_BITS = 160          # known so well
-_BISECTIONS = 200         # of a place
-_DOUBLINGS = 1100         # of its first ends
+_BITS = 512, 2048         # at one of these precisions
 _TURN = 20                # nats: what a factor e^{...} may grow by in an ellipse
 _POINTS = 40              # of Gauss's rule on a panel
-_LONGEST = .5             # half-length of a panel, nats
 _TURNED = 25., .125       # the path is turned at frequencies above 25 and 1/8 of the tilt
 FINE = .02               # pieces of an upper sum: so much longer, each, than the last
 
@@ -466,7 +460,7 @@ def ends(self:MixtureStep,
     -------
     (low, high), numbers
     """
-    far = 2*_NATS + _MORE_NATS
+    far = _NATS + _TINY
     if not self.removes:
         middle = t*float(self.least)
         half = sqrt(far + 2*max(0., float(self.log_norm(arb(t))) - self.log_least(t)))
@@ -655,12 +649,12 @@ def modulus(self:MixtureStep,
 @patch
 def beyond(self:MixtureStep, t, s):
     "Bounds on the atoms' and the density's part of M beyond `s`: (0, J(a)) for the best a."
-    count, ratio, most = _TRIED
-    top = min(pi/2/self.turn*_TOP, most)
+    from scipy.optimize import minimize_scalar  # slow to load: where it is needed
+    top = min(pi/2/self.turn*_TOP, _WIDEST)
     ends = self.ends(float(t))
-    a = min((top*exp(-ratio*k) for k in range(count)),
-            key=lambda a: self.rough_size(float(t), float(s), a, ends))
-    return arb(0), self.modulus(t, s, a)
+    def size(a): return self.rough_size(float(t), float(s), a, ends)
+    a = minimize_scalar(size, bounds=(0, top), method='bounded').x
+    return arb(0), self.modulus(t, s, float(a))
 
 # %% ../../nbs/certificates/interval_transforms.ipynb #995341f6
 def roots_of(
@@ -694,7 +688,7 @@ def roots_of(
                 a[int(k)] = q*(-(int(k)*mu)**2/2).exp()
             try:
                 near = min(abs(r).lower() for r in acb_poly(a).roots())
-                return acb_poly(a).roots(tol=near*arb(2)**-_ROOT_BITS)
+                return acb_poly(a).roots(tol=near*arb(2)**-PRECISION)
             except ValueError:              # two of them are not told apart
                 continue
     return None
@@ -779,7 +773,7 @@ def place(self:MixtureStep,
     sides = (lambda x: self.w(x) < goal), (lambda x: self.w(x) > goal)
     ends = [-1/self.mu.mid(), 1/self.mu.mid()]
     for k, beyond in enumerate(sides):
-        for _ in range(_DOUBLINGS):
+        for _ in range(PRECISION):
             if beyond(ends[k]):
                 break
             ends[k] *= 2
@@ -790,7 +784,7 @@ def place(self:MixtureStep,
 
 def _last(beyond, x, far):
     "The last of the points from x, which is `beyond`, to `far` that is found to be beyond."
-    for _ in range(_BISECTIONS):
+    for _ in range(PRECISION):
         middle = ((x + far)/2).mid()
         x, far = (middle, far) if beyond(middle) else (x, middle)
     return x
@@ -917,7 +911,7 @@ def straight(self:LaplaceStep, t, h, count):
     width, height = _AXES
     power, q = self.power(t), self.rate
     fastest = max(float(h)*(count - 1), abs(float(power)), 1.)
-    panels = equal_panels(-self.d, self.d, min(_LONGEST, 1/height, _TURN/height/fastest))
+    panels = equal_panels(-self.d, self.d, min(1, _TURN/fastest)/height)
     rule, half = gauss_rule(panels), panels[0][1]
     y = [(1 - q + q*l.exp()).log() for l, _ in rule]
     terms = zip(rule, y, strict=True)
@@ -997,7 +991,7 @@ def leg_error(
 def turned(self:LaplaceStep, t, h, first, count):
     "As `straight`, for k = first, ..., count - 1: along the turned path."
     x, s = self.power(t) - arb(.5), h*first
-    top = min((_NATS + _MORE_NATS)/float(s), pi)
+    top = min(_TINY/float(s), pi)
     c, v, error = [], [], self.across(t, s, arb(top))
     for (u, gap), sign in zip(self.ends, (-1, 1), strict=True):
         panels = leg_panels(float(gap), abs(float(x)), float(h)*(count - 1), top)

@@ -35,7 +35,7 @@ from dp_saddle.saddlepoint import (
 # %% ../../nbs/edgeworth/accountants.ipynb #06e00015
 # Tuning: only time and width depend on it.
 FAR_STDS = 40               # eps at which a normal delta is below all doubles
-ROOT_POINTS, ROOT_TOLERANCE = 2000, 1e-14   # the grid, and the root, of an estimated eps
+ROOT_POINTS = 2000          # of the grid on which an estimated eps is bracketed
 LOWEST_ALPHA = -6           # below, delta is 1 to many digits
 GAUSSIAN_FALL = 90          # e^{-xv - v^2/2} < e^-45 beyond sqrt(x^2 + 90) - x
 LAYER = 200                 # 1 - e^{-std v} has risen at this over std
@@ -108,7 +108,7 @@ def _root(self:EdgeworthAccountant, plrv, delta):
     def miss(eps):
         return self._value(plrv, np.array([eps]))[0] - delta
     left, right = grid[max(below[0] - 1, 0)], grid[below[0]]
-    return min(invert(miss, left, right, atol=ROOT_TOLERANCE*grid[-1]).high, right)
+    return min(invert(miss, left, right).high, right)
 
 # %% ../../nbs/edgeworth/accountants.ipynb #5e08ac23
 class TiltedEdgeworth(TiltedAccountant):

@@ -8,7 +8,7 @@ __all__ = ['SPAN_BITS', 'NEAR', 'LEFT_OUT', 'log_mgf', 'missing', 'NodeLoss', 's
            'logs_of_changes', 'log_delta_of_atoms', 'SharedSums', 'FiniteLoss']
 
 # %% ../../nbs/losses/nodes.ipynb #e60f5520
-from math import comb, exp, inf, sqrt
+from math import ceil, comb, exp, inf, log, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -77,8 +77,7 @@ _UNFELT = 50.             # nats by which a node has fallen that is left out of 
 LEFT_OUT = 1e-22          # of all weights: what may be left out, from the first frequency on
 _NEAR_0 = 1/4             # |1 + w|^2, below which its logarithm is taken as it is
 _LOW_TILT = 4             # tilts up to here share their nodes
-_EACH, _APART, _FARTHEST = 32, 1.1, 150   # frequencies whose noise is asked: the first, then so far
-                                          # apart, so many
+_EACH, _APART = 32, 1.1   # frequencies whose noise is asked: the first, then so far apart
 _FEW_NODES = 1 << 13      # a path with more is not kept
 
 # %% ../../nbs/losses/nodes.ipynb #0c5c7fd0
@@ -658,8 +657,9 @@ def _noise_of(size, eta, y, band, h):
 @keeps_answers
 def _some_of(n):
     "(Places below `n`, the last among them; for each place, which of these is the next.)"
-    at = np.append(np.arange(min(n, _EACH)), _EACH*_APART**np.arange(_FARTHEST)).astype(int)
-    at = np.unique(np.minimum(at, n - 1))
+    more = max(ceil(log(n/_EACH)/log(_APART)), 0)
+    at = np.append(np.arange(min(n, _EACH)), _EACH*_APART**np.arange(more)).astype(int)
+    at = np.unique(np.append(at, n - 1))
     return at, np.searchsorted(at, np.arange(n))
 
 # %% ../../nbs/losses/nodes.ipynb #3a12c1e1
@@ -960,7 +960,6 @@ def _mass_without(logp, logq):
 # Tuning: only time and memory depend on it.
 _FEW = 256                 # eps at a time that are
 _ZERO_EXPONENT = -1 << 60  # of a mass of 0
-_OUT_OF_SIGHT = -2000      # a power of 2 below all doubles
 
 def _scaled(m, k):
     "m 2^k with m in [1/2, 1), or 0."
@@ -971,7 +970,7 @@ def _total(*pairs):
     "The sum of masses m 2^k."
     m, k = (np.array(v) for v in zip(*pairs, strict=True))
     top = k.max(0)
-    shifted = np.ldexp(m, np.maximum(k - top, _OUT_OF_SIGHT).astype(np.intc))
+    shifted = np.ldexp(m, np.maximum(k - top, np.iinfo(np.intc).min).astype(np.intc))
     return _scaled(shifted.sum(0), top)
 
 # %% ../../nbs/losses/nodes.ipynb #0a0c7c03

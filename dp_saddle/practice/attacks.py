@@ -47,10 +47,8 @@ _ABOVE_INFINITE = 1e-9  # relative: above the mass at infinity delta is asked fo
 
 # Tuning: only time and width depend on it.
 _LOOKED_AT = 128, 512   # points of a curve; and of one on a grid, or where a spline was off
-_NEXT = 2               # where rates are many: corners next to the best one, on either side
 _CROWDING = 1.5         # denser near eps = 0
 _SMALLEST = 1e-12       # the delta down to which it is followed
-_SERVES = 1e-9          # what the bounds of a spline's points may be apart
 _ZOOMS, _CELLS = 5, 15   # how often, and how finely, the best eps is looked for,
 _CLOSER = 2              # and on the curve itself
 FINER, _MORE = 8, 2700 # points in a cell where the two nearly touch, in all cells at most,
@@ -124,7 +122,7 @@ def _near_best(eps, delta, x, side):
         rise, slope = np.diff(at_0[order]), np.diff((at_1 - at_0)[order])
         meet = np.nan_to_num(-rise/slope, nan=-inf)          # line i is best up to meet[i]
     best = np.searchsorted(np.maximum.accumulate(meet), x)[:, None]
-    best = np.clip(best + np.arange(-_NEXT, _NEXT + 1), 0, eps.size - 1)
+    best = np.clip(best + np.arange(-1, 2), 0, eps.size - 1)
     return np.c_[order[best], np.full(x.size, eps.size - 1)]
 
 # %% ../../nbs/practice/attacks.ipynb #260ac8d4
@@ -210,7 +208,7 @@ def _best_of(accountant, x, sides):
     curve = _curve(accountant, x)
     look = _look(curve, x, sides)
     up, points = look.found.upper, look.eps[look.best]
-    wide = (_apart(look) > curve.serves*_size(look, curve.at, sides)).any(0) & (x < 1)
+    wide = (_apart(look) > _MATTERS*_size(look, curve.at, sides)).any(0) & (x < 1)
     if wide.any(): up[:, wide] = _upper_delta(accountant, look.near[:, wide], x, *sides)
     at_points = _made(sides, points, look.delta.upper[look.best], x)
     return np.maximum(_made(sides, look.near, up, x), at_points).max(0)
@@ -221,7 +219,6 @@ class _Curve(NamedTuple):
     delta: object   # a function of eps: Bounds on delta
     end: float      # the eps beyond which none is best
     counts: tuple   # how many points are looked at; and where a spline through them is off
-    serves: float   # a width, relative to what is made of it, that is enough
     at: np.ndarray  # with these fpr; else the accountant is asked, for more or for its warning
 
 def _curve(accountant, x):
@@ -233,10 +230,10 @@ def _curve(accountant, x):
     if by_lines and least < 1:
         rates = (rarest, 1 - likeliest) if x.all() else (0., 0.)
         rough = accountant.rough_curve(least, rates)
-        if rough: return _Curve(*rough, _LOOKED_AT, _SERVES, x)
+        if rough: return _Curve(*rough, _LOOKED_AT, x)
     def delta(eps): return _announced(accountant, eps, lambda _: inf)
     counts = _LOOKED_AT if by_lines else _LOOKED_AT[1:]
-    return _Curve(delta, _end(accountant, least), counts, _MATTERS, rarest)
+    return _Curve(delta, _end(accountant, least), counts, rarest)
 
 # %% ../../nbs/practice/attacks.ipynb #6b0a7c08
 def _best_test(first, second, fpr, *sides):
@@ -401,7 +398,6 @@ def _lowered(log_missed, terms, plrv, eps):
 # Tuning: only time and width depend on it.
 _NEAREST = -1e-3        # the largest tilt
 _MOST_WORK = 1 << 23    # times points of each loss's grid
-_DEVIATIONS = 3.        # of the tilted loss: so far apart are the eps of a line
 _CUTS = 2.**np.arange(-8, 40, .5)     # frequencies that are tried, over X
 
 def _tail(plrv, t, s):
@@ -460,7 +456,7 @@ def _left_of(terms, s, eps, line, t, X, tail):
 def _missed_on_lines(plrv, eps):
     "The same at increasing eps, each line for some that are near to one another."
     out, start, tilts = np.full(eps.shape, -inf), 0, _tilts(plrv, eps)
-    ends = eps + _DEVIATIONS*np.sqrt(plrv.cumulants_on(tilts, 2)[1])
+    ends = eps + np.sqrt(plrv.cumulants_on(tilts, 2)[1])
     while start < eps.size:
         stop = max(np.searchsorted(eps, ends[start], side='right'), start + 1)
         some = slice(start, stop)
@@ -469,9 +465,6 @@ def _missed_on_lines(plrv, eps):
     return out
 
 # %% ../../nbs/practice/attacks.ipynb #6b0a7c12
-# Tuning: only time and width depend on it.
-_NEARLY_ALL = .9        # a delta above which 1 - delta is looked for in closed form; by a line
-                        # where 1 - delta matters no more
 def _least_missed(plrv, eps, curve):
     "Lower bounds on log(1 - delta) of one direction; -inf where there is none."
     exact = _missed_in_form(plrv, eps)
@@ -483,8 +476,8 @@ def _least_missed(plrv, eps, curve):
     return found
 
 def _surely_missed(accountant, eps, curve):
-    "Lower bounds on log(1 - delta), from upper bounds on delta, and where these are nearly 1."
-    best, near = log_missed_of(eps, curve), np.flatnonzero(curve > _NEARLY_ALL)
+    "Lower bounds on log(1 - delta), from upper bounds on delta, and where these are the larger."
+    best, near = log_missed_of(eps, curve), np.flatnonzero(curve > 1/2)
     if near.size:
         each = [_least_missed(plrv, eps[near], curve[near]) for plrv in accountant.directions]
         best[near] = np.maximum(best[near], np.min(each, axis=0))

@@ -27,7 +27,6 @@ _LEAST_POINT = 1e-290       # a probability that still has its digits
 _THRESHOLDS = 256           # of the first half that are tried
 _SHARES = .02, .05, .1, .2, .5   # of the canaries about which a guess is made
 _EPS_STEP, _EPS_END = .01, 20.   # the eps that are tried, one by one, for a single run
-_LEAST_RATE = 1e-15         # a rate that a normal quantile is asked for
 
 # %% ../../nbs/practice/audits.ipynb #d8e0455e
 def rate_bound(
@@ -81,7 +80,7 @@ def _rates(scores_in, scores_out, at, miss):
 def _beyond(run):
     "How far rates are above the certified curve, in standard deviations of a normal score."
     def value(a, b, delta):
-        rates = np.clip([a, tpr(run, fpr=1 - b)], _LEAST_RATE, 1 - _LEAST_RATE)
+        rates = np.clip([a, tpr(run, fpr=1 - b)], ULP, 1 - ULP)
         return ndtri(rates[0]) - ndtri(rates[1])
     return value
 

@@ -40,23 +40,21 @@ from ..saddlepoint import SaddlePointMSD
 # Names.
 _WHOLE = ('steps', 'epochs', 'batch_size', 'accumulate', 'count', 'max_batch_size', 'bands',
           'unit_records', 'size', 'dataset_size', 'batches', 'draws', 'bins', 'records', 'n')
+_MORE, _LESS = 1., -1.    # what more of them does to the cost; of others it is tried
+_SLOPES = {**dict.fromkeys(('sigma', 'scale', 'noise_multiplier', 'dataset_size'), _LESS),
+           **dict.fromkeys(('rate', 'steps', 'epochs', 'count', 'batch_size', 'accumulate', 'rho'),
+                           _MORE)}
+# What is served: what is beyond is refused.
+_LARGEST = 1e12           # value of a parameter
+_LEAST_NOISE = 1/16       # sigma over sensitivity of sampled steps
 # Tuning: only time and width depend on it.
-_SLOPES = {  # about d log mu / d log parameter; those of others are tried
-    'sigma': -1., 'scale': -1., 'noise_multiplier': -1., 'rate': 1.,
-    'steps': .5, 'epochs': .5, 'count': .5, 'batch_size': 1., 'accumulate': 1.,
-    'rho': 1., 'dataset_size': -1.}
 _FIRST_RATE = exp(-1.)    # where the search begins; for all others at 1;
 _GROWTH = 4               # and so many times less, or more, each, where that is refused; of strides
-_TRIED_NEXT = 1.1, 4, 1/4, 16, 1/16   # to see what more of a parameter does
-_LARGEST = 1e12           # and what it does not go beyond
 _ROUGHLY = 1e-3           # relative: what the estimate is asked for,
 _NEARLY = 4e-7            # and how near to the target the answer is
 _MOST_LESS_NOISE = .6     # in log noise, at a stride: little noise takes long to account
-_WHOLE_STRIDE = 1.01      # of whole numbers, more than 1
 _MOST_TRIED = 60          # numbers that are tried, of any search
-_NUDGE = 1e-7             # relative, where rounding makes the answer miss
-_REFUSED = 100.           # log mu where the builder refuses
-_LOWEST, _HIGHEST, _LOG_MU_ERROR = -60., 30., 1e-9  # log mu, between which it is looked for
+_LOWEST, _HIGHEST = -60., 30.     # log mu, between which it is looked for
 _MU_DELTA = 1e-10         # down to which mu is met, if nothing is said
 
 # %% ../../nbs/practice/calibration.ipynb #9308c4df
@@ -64,7 +62,7 @@ _MU_DELTA = 1e-10         # down to which mu is met, if nothing is said
 def _log_mu(eps, log_delta):
     "log of the mu whose Gaussian mechanism has this delta at this eps: a Crossing."
     def below(m): return log_delta - gaussian_log_delta(eps, exp(m))
-    low, high = invert(below, _LOWEST, _HIGHEST, rtol=0., atol=_LOG_MU_ERROR)
+    low, high = invert(below, _LOWEST, _HIGHEST)
     return Crossing(low, min(high, _HIGHEST))
 
 class _Target(NamedTuple):
@@ -150,6 +148,8 @@ def _called(builder, parameter):
                     f"got one that takes ({', '.join(signature.parameters)})")
 
 # %% ../../nbs/practice/calibration.ipynb #ec0f1414
+_REFUSED = _HIGHEST - _LOWEST     # the cost where the builder refuses: no other is larger
+
 def _cost(build, parameter, bound, target):
     "log mu of the run over that of the target, as a function of the parameter's value."
     def cost(x):
@@ -197,7 +197,7 @@ def stride(self:_Search, u, k):
     "Where the k-th stride from u leads to."
     least = self.near/_GROWTH or _ROUGHLY
     if self.whole:
-        least = max(least, _WHOLE_STRIDE*exp(-u))
+        least = max(least, exp(-u))
     here = self.miss(u)
     extra = copysign(least*_GROWTH**k, self.slope if here < 0 else -self.slope)
     step = extra - here/self.slope
@@ -284,7 +284,7 @@ def _roughly(build, parameter, target, bounds):
 # %% ../../nbs/practice/calibration.ipynb #eb04bf4f
 # Tuning: only time and width depend on it.
 _TOO_FAR = .1             # in log parameter: a stride that says too little of the slope
-_EDGE, _SHORT = 1e-6, .9  # of it: where it misses; strides to there, of what is left
+_EDGE = 1e-6              # of it: where it misses
 _FURTHEST = 3.            # of log noise, from the constant noise, in an optimal schedule
 _SOLVED = 1e-12           # of the log of its cost
 
@@ -298,11 +298,7 @@ def _built(build, x):
 
 # %% ../../nbs/practice/calibration.ipynb #ffcf512d
 # Tuning: only time and width depend on it.
-_MAX_CHORDS, _STEEPER = 10, 1.3  # evaluations of eps; its log over that of mu, about
-_LONGEST_CHORD, _FAR = 1.5, 1e9   # in log parameter; noise that is looked for by bounds
-_HIGH_RATE = .9           # that builders take
-_LEAST_NOISE = 1/16       # sigma over sensitivity of sampled steps that is looked for
-_AHEAD = .02              # a stride for a slope
+_FAR = 1e9                # noise that is looked for by bounds
 
 def _towards(known, y, slope):
     "Where a parabola through the last three (log eps, u) is at y; of one point, a line."
@@ -318,7 +314,7 @@ def _towards(known, y, slope):
 def _by_chords(build, target, u, slope, nearest=False):
     "The value, along log eps, of about this slope, from u; if none fits, the nearest, or None."
     known, rise, goal, met = [], slope, log(target.eps), {}
-    for _ in range(_MAX_CHORDS):
+    for _ in range(_MOST_TRIED):
         run = _built(build, exp(u)) if u < log(_FAR) else None
         eps = inf if run is None else epsilon(run, delta=target.delta)
         if not 0 < eps < inf or any(log(eps) == y for y, _ in known): break
@@ -330,7 +326,7 @@ def _by_chords(build, target, u, slope, nearest=False):
             if not rise*slope > 0: break
             if 0 <= left <= _NEARLY*abs(rise)*eps and abs(u - v) < _TOO_FAR: return exp(u)
         stride = _towards(known, goal, rise) - copysign(_NEARLY/2, rise) - u
-        u += max(-_MOST_LESS_NOISE, min(stride, _LONGEST_CHORD))
+        u += max(-_MOST_LESS_NOISE, min(stride, _MOST_LESS_NOISE))
     return met[min(met)] if met and nearest else None
 
 # %% ../../nbs/practice/calibration.ipynb #5280ad71
@@ -369,7 +365,8 @@ def _check_noise(kind, target):
 # %% ../../nbs/practice/calibration.ipynb #c41d5e03
 def _tried(cost, parameter, first):
     "1 or -1: does more of the parameter cost more? By the nearest value that shows it; or 0."
-    for by in (2, *_TRIED_NEXT[1::2]) if parameter in _WHOLE else _TRIED_NEXT:
+    powers = (1, 2) if parameter in _WHOLE else (1, -1, 2, -2)
+    for by in (_GROWTH**k for k in powers):
         more = cost(first*by) - cost(first)
         if more and abs(more) < _REFUSED/2: return copysign(1., more*(by - 1))
     return 0.
@@ -416,18 +413,14 @@ def _from_afar(build, target, parameter):
 
 def _ahead(kind, target, slope):
     "(how far the target is in log noise or rate, the slope of log eps there), as foreseen."
-    (mu, rate, n), goal = kind, log(target.eps)
-    least, fall, v = -inf if slope < 0 else log(rate/_HIGH_RATE), _STEEPER, 0.
+    (mu, rate, n), goal, furthest = kind, log(target.eps), log(_LARGEST)
+    least = -furthest if slope < 0 else log(rate/_FIRST_RATE)
     def at(v):                                  # so much more noise, or so much less rate
         less = exp(-v)
         return _foreseen(*((mu*less, rate) if slope < 0 else (mu, rate*less)), n, target.delta)
-    for _ in range(_MOST_TRIED):
-        here = at(v)
-        if not (steep := (here - at(v + _AHEAD))/_AHEAD) > 0: break
-        stride = max((here - goal)/steep, -_MOST_LESS_NOISE, least - v)
-        v, fall = min(v + stride, log(_LARGEST)), steep
-        if abs(stride) < _ROUGHLY: break
-    return -slope*v, slope*fall
+    v = invert(lambda v: at(v) - goal, least, furthest, guess=0., rtol=0., atol=_ROUGHLY).low
+    fall = (at(v) - at(v + _ROUGHLY))/_ROUGHLY
+    return -slope*v, slope*(fall if fall > 0 else 1)
 
 
 # %% ../../nbs/practice/calibration.ipynb #7c91030c
@@ -447,7 +440,7 @@ def _nudged(value, excess, parameter, slope):
     "The value, moved to where the target is met, if rounding makes it miss."
     for k in range(_MOST_TRIED):
         if excess(value) <= 0: return value
-        less = value*(1 - copysign(_NUDGE, slope)*2**k)
+        less = value*(1 - copysign(_NEARLY, slope)*2**k)
         value = value - int(copysign(1, slope)) if parameter in _WHOLE else less
     raise ValueError(f"{parameter} cannot be found: at {value:.4g} still no bound meets the target")
 
@@ -475,7 +468,7 @@ def _furthest(value, excess, parameter, slope):
         if excess(ahead) <= 0:
             value, before, gap = ahead, gap, -excess(ahead)
             if gap > before/2: slope /= _GROWTH          # it was taken to be too steep
-            left, room = gap/abs(slope)*_SHORT, room - stride if room > stride else inf
+            left, room = gap/abs(slope), room - stride if room > stride else inf
         elif stride == least: break
         else: room = stride
     return value
@@ -499,12 +492,12 @@ def _found(build, target, parameter, of_eps, of_mu):
     if not target.delta: *ways, certified = [_pure]*2          # the largest loss is what is asked
     u, slope = _roughly(build, parameter, target, ways)
     excess = _log_excess(build, target)
-    value = _by_chords(build, target, u, slope*_STEEPER, nearest=True) if smooth else None
+    value = _by_chords(build, target, u, slope, nearest=True) if smooth else None
     if value is None:
         value = _exactly(build, parameter, target, certified, u, slope)
         if not of_eps: return value
         value = _nudged(value, excess, parameter, slope)
-    return _furthest(value, excess, parameter, slope*_STEEPER)
+    return _furthest(value, excess, parameter, slope)
 
 # %% ../../nbs/practice/calibration.ipynb #1fe1c8d8
 @tracked('calibrate')

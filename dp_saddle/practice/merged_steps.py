@@ -8,7 +8,7 @@ __all__ = ['Cell', 'MergedSteps', 'RenyiSums']
 # %% ../../nbs/practice/merged_steps.ipynb #92ede3c9
 from collections import Counter
 from copy import copy
-from math import ceil, floor, inf, log
+from math import ceil, floor, log
 from typing import NamedTuple
 
 import numpy as np
@@ -33,17 +33,14 @@ _COARSE_ULPS = 8        # of a sensitivity over noise that is rounded up
 _SCALE_ROUNDING = 16*ULP # of sums of a few terms, relative to their sizes
 _WEIGHT_UNIT = 2.**-30  # weights are whole multiples: sums of 2^23 of them have no rounding
 # Tuning: only time and width depend on it.
-_MUS = 1e-6, 10.        # sensitivity over noise: steps beyond keep their own kind
-_CLIP = 16.             # above the largest, a power of 2: what is divided by it loses nothing
-_RATIO = 1.02           # of neighbouring noises or rates; or a power of it. The first with at
-_POWERS = tuple((n, n) for n in (1, 2, 4, 8, 16, 32))
-_MOST_ROWS = 400        # most so many kinds is taken, or the last. Where rates and noises vary,
-_MOST_OF_BOTH = 210     # fewer: powers of the rate, which is rounded, of the noise, which is split
-_POWERS_OF_BOTH = (1, 2), (3, 6), (3, 9), (6, 18), (12, 36), (24, 36)
+_MUS = 1e-6, 16.        # sensitivity over noise: steps beyond keep their own kind. The largest is
+                        # a power of 2: what is divided by it loses nothing
+_RATIO = 1.02           # of neighbouring noises or rates; or a power of it: the first with at
+_MOST_ROWS = 400        # most so many kinds is taken,
+_MOST_OF_BOTH = 210     # or, where rates and noises vary, so many
 _FEW = 16               # different rates, or noises, that are kept as they are
 _COARSE = 1.05          # ratio of noises, and of rates, whose divergences alone are asked
 _ORDERS = .5, 128, 20   # less 1: from, to, how many
-_TRIED = 4              # powers of the ratio, of which two are the neighbours
 
 # %% ../../nbs/practice/merged_steps.ipynb #d96173c5
 class Cell(NamedTuple):
@@ -80,27 +77,25 @@ def _at(base, rate): return base if rate == 1 else PoissonSubsampled(base=base, 
 def _raised(weight): return min(ceil(weight/_WEIGHT_UNIT)*_WEIGHT_UNIT, 1.)
 
 # %% ../../nbs/practice/merged_steps.ipynb #254b65a6
-def _noise_cell(mu, rate, ratio, power=1):
-    "The neighbours in noise of a step with this mu, and the weight of the one with less noise."
-    first = floor(-log(mu)/(power*log(ratio))) - 1       # rounding of log may be off by one
-    powers = range(first, first + _TRIED)
-    grid = np.array([ratio**(power*k) for k in powers])
-    table = norm_counts([[mu]], grid, 1/_CLIP, _CLIP)[0]
-    j = int(table[:grid.size].argmax())
-    high, low = (_at(Gaussian(sigma=float(sigma)), rate) for sigma in grid[j:j + 2])
-    return Cell(high, low, _raised(table[grid.size + j]), (0, rate), (powers[j], powers[j] + 1))
-
-# %% ../../nbs/practice/merged_steps.ipynb #e53cc34b
-def _next_rate(rate, ratio, power=1):
-    "k, where ratio^-(power k) is the smallest of these that is at least this rate."
-    k = floor(-log(rate)/(power*log(ratio))) + 1
-    while ratio**-(power*k) < rate: k -= 1
+def _next(x, ratio, power=1):
+    "k, where 1/ratio^(power k) is the smallest of these that is at least x."
+    k = floor(-log(x)/(power*log(ratio))) + 1            # rounding of log may be off by one
+    while 1/ratio**(power*k) < x: k -= 1
     return k
 
+def _noise_cell(mu, rate, ratio, power=1):
+    "The neighbours in noise of a step with this mu, and the weight of the one with less noise."
+    k = _next(mu, ratio, power)
+    grid = np.array([ratio**(power*k), ratio**(power*(k + 1))])
+    weight = norm_counts([[mu]], grid, 1/_MUS[1], _MUS[1])[0, len(grid)]
+    high, low = (_at(Gaussian(sigma=float(sigma)), rate) for sigma in grid)
+    return Cell(high, low, _raised(weight), (0, rate), (k, k + 1))
+
+# %% ../../nbs/practice/merged_steps.ipynb #e53cc34b
 def _rate_cell(base, rate, ratio, power=1):
     "The neighbours in rate of a step, and the weight of the one with more of it."
-    k = _next_rate(rate, ratio, power)
-    high, low = ratio**-(power*k), ratio**-(power*(k + 1))
+    k = _next(rate, ratio, power)
+    high, low = 1/ratio**(power*k), 1/ratio**(power*(k + 1))
     weight = _raised((rate - low)/(high - low)*(1 + _WEIGHT_ROUNDING))
     chain = 1, base.sigma, base.sensitivity
     return Cell(_at(base, high), _at(base, low), weight, chain, (k, k + 1))
@@ -124,11 +119,10 @@ class MergedSteps:
         one = len(rates) <= _FEW or len(noises) <= _FEW
         self.along = ('noise' if len(rates) <= _FEW else 'rate') if one else 'both'
         self._families = [] if known is None else known.families()
-        most = _MOST_ROWS if one else _MOST_OF_BOTH
-        for self.powers in _POWERS if one else _POWERS_OF_BOTH:
-            self._start()
-            if self._add(kinds, most): break
-        else: self._add(kinds, inf)
+        self.most = _MOST_ROWS if one else _MOST_OF_BOTH
+        self.powers = (1, 1) if one else (1, 2)     # of the rate, which is rounded; of the noise
+        while not self._are_few(kinds):
+            self.powers = tuple(2*power for power in self.powers)
 
 # %% ../../nbs/practice/merged_steps.ipynb #61cd3790
 
@@ -138,11 +132,13 @@ def _start(self:MergedSteps):
     self.places, self._rows = {}, None          # {kind: (chain, place)}; these in order
 
 @patch
-def _add(self:MergedSteps, kinds, most):
-    "Look at these kinds, too: are there at most so many rows, beside the others?"
+def _are_few(self:MergedSteps, kinds):
+    "Look at all kinds: are the rows few, beside the others, or is the next grid too coarse?"
+    self._start()
+    coarse = _RATIO**(2*max(self.powers)) > 2
     for step in kinds:
         self.cell(step)
-        if len(self.places) > most + self.others: return False
+        if len(self.places) > self.most + self.others and not coarse: return False
     return True
 
 # %% ../../nbs/practice/merged_steps.ipynb #c36e26f2
@@ -181,7 +177,7 @@ def _new_cell(self:MergedSteps, step):
     mu, rate, base = known
     of_rate, of_noise = self.powers
     if self.along == 'rate': return _rate_cell(base, rate, _RATIO, of_rate)
-    if self.along == 'both': rate = _RATIO**-(of_rate*_next_rate(rate, _RATIO, of_rate))
+    if self.along == 'both': rate = 1/_RATIO**(of_rate*_next(rate, _RATIO, of_rate))
     return _noise_cell(mu, rate, _RATIO, of_noise)
 
 # %% ../../nbs/practice/merged_steps.ipynb #6608b7c4
@@ -320,12 +316,12 @@ def _coarse(step):
     mu, rate, _ = known
     i = ceil(log(mu)/log(_COARSE)) - 1
     while _COARSE**i < mu*(1 + _COARSE_ULPS*ULP): i += 1
-    return i, _next_rate(rate, _COARSE)
+    return i, _next(rate, _COARSE)
 
 def _divergences(place):
     "Bounds on K at the orders, of a step of `_coarse`, for both directions."
     i, k = place
-    step = _at(Gaussian(sigma=1., sensitivity=_COARSE**i), _COARSE**-k)
+    step = _at(Gaussian(sigma=1., sensitivity=_COARSE**i), 1/_COARSE**k)
     both = [LossFamily([step], way, tilts=_TILTS) for way in ('remove', 'add')]
     return np.array([(family.K + family.error)[0] for family in both])
 

@@ -63,11 +63,12 @@ from ..sampling import BallsInBins
 # %% ../../nbs/practice/schedules.ipynb #3d50fba7
 # What is served: what is beyond is refused.
 _MOST_STEPS = 10**8     # of a schedule: an array of this size is the answer
+_MOST_OTHERS = 1 << 10  # kinds of steps that are no Gaussians: more would take very long,
+_SECONDS_EACH = .1      # about so many seconds each, it is said
 # Tuning: only time and memory depend on it.
 _ROWS_AT_ONCE = 1 << 11 # prefixes that are asked at once
-_FEW, _MOST_ALONE = 24, 100     # prefixes that are bounded one by one,
+_FEW, _MOST_ALONE = 24, 100     # prefixes that are bounded one by one; more first share lines,
 _LITTLE = .01           # until those between are too large by this, relative, at most
-_TOGETHER = 4            # more of them first share lines,
 _NEARLY = 2e-3          # and the width of an eps, relative, at which a short line is enough
 _MOST_WITH_MASS = 12    # prefixes of steps with mass at infinity, likewise
 _MOST_OUTCOMES = 1 << 10 # of a step that tables are made of
@@ -75,12 +76,8 @@ _STRETCHES, _FALL = 16, 5e-3     # of what it leaves of delta: at most so many, 
 _MOST_EXACT = 800       # prefixes of few outcomes, summed exactly; of Gaussian steps, by a formula
 _EACH = 1 << 12         # prefixes of equal steps, each; then about 1/_EACH apart,
 _MOST_BETWEEN = 1 << 16 # and so many between them where the chord is not proved
-_MOST_AHEAD = 1024      # times what came lately, that a budget is tried with
-_MOST_PLANNED = 1 << 50 # steps that it is tried with
 _MOST_KINDS = 32        # of steps, composed one by one; more are put between few
 _MOST_TABLES = 128      # of steps, likewise, where all prefixes are asked for
-_MOST_OTHERS = 1 << 10  # that are no Gaussians, beside these
-_SECONDS_EACH = .1      # that such a kind takes
 
 # %% ../../nbs/practice/schedules.ipynb #b6741e13
 def _pairs(schedule, name='schedule'):
@@ -342,7 +339,7 @@ def _widest(eps, known):
 def _first_alone(kinds, which, eps, good, delta, left=None):
     "The bounds; where they are not good, and of few kinds, on longer lines or by the front door."
     bad = np.flatnonzero(~good[:_of_few_kinds(which, _MOST_KINDS)])
-    if len(bad) > _TOGETHER:
+    if len(bad) > _FEW:
         first = slice(bad[-1] + 1)
         least = delta if left is None else left[bad[-1]]     # for finite losses
         found, fine = _on_long_lines(kinds, which[first], least)
@@ -813,9 +810,9 @@ def _fits_with_more(self:Budget, need):
     while self._ahead:
         plan = need + Counter({m: n*self._ahead for m, n in recent.items()})
         too_much = self._over and plan >= self._over
-        if sum(plan.values()) < _MOST_PLANNED and not too_much:
+        if sum(plan.values()) < _MOST_STEPS and not too_much:
             if self._cost(plan) <= self.eps:
-                self._fits, self._ahead = plan, min(2*self._ahead, _MOST_AHEAD)
+                self._fits, self._ahead = plan, 2*self._ahead
                 return True
             self._over = plan
         self._ahead //= 2

@@ -50,14 +50,12 @@ _SHAPES = -.9, 100.        # of the number of tries, likewise
 
 # Tuning: only time and width depend on it.
 FINER = 50                # orders, and points, between neighbours of the best
-_POINTS = 200              # of a curve where a shift is looked for
+_POINTS = 100              # of a curve where a shift is looked for; of coarser cells of one
 _CELLS = 800               # of a curve that is integrated,
-_FAR = 1e-4                # down to this part of the delta that is asked,
-_REACH, _TAIL = 1.5, 8     # and so much further in eps; with a tail of coarser cells to here,
-_COARSER = 100             # so many
-_SHORTEST = 1e-9           # nats: a curve that is integrated goes so far at least
+_FAR = 1e-4                # down to this part of the delta that is asked;
+_TAIL = 8                  # with coarser cells to so often that eps
 _POWERS = .05, 1e4, 100    # of the exponential weights: from, to, how many
-_NEGLIGIBLE = 1e-9         # what delta need not matter beside 1, where a shift ends
+_NEGLIGIBLE = 1e-9         # what delta need not matter beside 1, where a shift ends; also in nats
 _LEVELS = 1e-12, .5, 16    # deltas whose eps say something of a smaller eps
 
 # %% ../../nbs/practice/selection.ipynb #92a332a4
@@ -270,10 +268,10 @@ def _profile(self:Geometric, curve, other, delta):
 class _Weighted:
     "m E delta(x - T), from above, at the nodes of a grid, for many r."
     def __init__(self, mean, curve, other, delta):
-        end = _REACH*curve.epsilon(max(min(delta/mean, 1/2)*_FAR, TINY)).upper
-        end = max(end, _SHORTEST) if end < inf else 1.
-        below = np.linspace(-end, 0, _COARSER)[:-1]
-        above = np.r_[np.linspace(0, end, _CELLS), np.geomspace(end, _TAIL*end, _COARSER)[1:]]
+        end = curve.epsilon(max(min(delta/mean, 1/2)*_FAR, TINY)).upper
+        end = max(end, _NEGLIGIBLE) if end < inf else 1.
+        below = np.linspace(-end, 0, _POINTS)[:-1]
+        above = np.r_[np.linspace(0, end, _CELLS), np.geomspace(end, _TAIL*end, _POINTS)[1:]]
         turned = 1 - np.exp(below)*(1 - other.delta(-below).upper)
         self.x, self.upper = np.r_[below, above], np.r_[turned, curve.delta(above).upper]
         self.mean, self.other = mean, other

@@ -21,6 +21,7 @@ from ..mechanisms import Gaussian, PoissonSubsampled
 _CHUNK = 64         # kinds of steps that a worker takes at once
 _RETRIES = 4        # of a chunk whose worker was lost
 _FEW_DELTAS = 2     # of a run: more of them share a line
+# What is drawn.
 _SMALL_PRINT = 7    # of the numbers there
 
 # %% ../../nbs/practice/sweeps.ipynb #969978e4

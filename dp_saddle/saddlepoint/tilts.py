@@ -11,18 +11,16 @@ from math import inf, sqrt
 
 import numpy as np
 
-from ..base import NEWTON_STEPS, TINY, ULP, checks
+from ..base import NEWTON_STEPS, RTOL, TINY, checks
 from ..plrv import as_composition
 
 # %% ../../nbs/saddlepoint/tilts.ipynb #9cbbe972
 # Tuning: only time and width depend on it.
 SMALLEST_TILT = 1e-14       # below, delta is 1 to all digits, or the loss beyond all measure
-FIRST_TILT = 1e-12          # the smallest that is tried first
-TILT_TOLERANCE = 1e-6       # an error of the tilt shows in delta as its square
+TILT_TOLERANCE = 1e-6       # an error of the tilt shows in delta as its square; a tilt this near to
+                            # an end of the grid is not a saddle-point
 FINE_TOLERANCE = 1e-10      # where the tilt itself is asked for
 LEAP = 16                   # one step changes a tilt by at most this factor
-BRACKET_ULPS = 4            # a bracket this narrow is a number
-END_MARGIN = 1e-9           # a tilt this near to an end of the grid is not a saddle-point
 
 # %% ../../nbs/saddlepoint/tilts.ipynb #b50b0464
 def saddle_pull(
@@ -93,7 +91,7 @@ def solve_increasing(
     -------
     tilts, shape of guess
     """
-    t, last = np.clip(guess, FIRST_TILT, limit/2), np.full(guess.shape, inf)
+    t, last = np.clip(guess, SMALLEST_TILT, limit/2), np.full(guess.shape, inf)
     low, high, todo = np.zeros(t.shape), np.full(t.shape, limit), np.arange(t.size)
     for _ in range(NEWTON_STEPS):
         x = t[todo]
@@ -103,7 +101,7 @@ def solve_increasing(
         new, trusted = _newton_or_half(x, value, slope, low[todo], high[todo], last[todo])
         t[todo], last[todo] = new, np.abs(new - x)
         moves = (last[todo] > tol*x) | ~trusted
-        apart = high[todo] > low[todo]*(1 + BRACKET_ULPS*ULP)
+        apart = high[todo] > low[todo]*(1 + RTOL)
         todo = todo[moves & apart & (new > SMALLEST_TILT)]
         if not todo.size:
             break
@@ -182,7 +180,7 @@ def saddle_point(
     flat, limit = eps.ravel(), plrv.largest_tilt
     guess = asymptotic_saddle_point(plrv, flat)
     t = tilts_for(plrv, flat, saddle_pull, guess, limit, FINE_TOLERANCE)
-    smallest, largest = SMALLEST_TILT*(1 + END_MARGIN), limit*(1 - END_MARGIN)
+    smallest, largest = SMALLEST_TILT*(1 + TILT_TOLERANCE), limit*(1 - TILT_TOLERANCE)
     check_tilts(plrv, 'eps: its saddle-point', t, smallest, largest)
     return t.reshape(eps.shape)[()]
 

@@ -32,17 +32,17 @@ from dp_saddle.steps.interpolation import (
 _MIXED_ULPS = 16           # of a loss on a sample, relative
 _DOT_ULPS = 1024           # of a dot from its weights, besides two a term
 _LEAST_LOWERED = 1e-295    # a dot is lowered by that at least: a curve that ends stays convex
+# What is served: what is beyond is refused.
+_NEARLY_ONE = 1e-3         # the integral of a density whose loss is only estimated misses 1 by less
 # Tuning: only time and width depend on it.
 _PER_STD = 256             # of a mesh, over a loss's std; of cells, over the fall of a curve
-FINEST, _COARSEST = 1e-10, .25            # nats
+FINEST = 1e-10             # nats
 _FALL = 12.                # nats by which a curve has fallen where its cells are twice as wide
-_TABLE, _NEAREST = 1 << 14, 1e-12          # places where widths are known; the first, over the last
+_NODES, _NEAREST = 1 << 13, 1e-12          # places where widths are known; the first, over the last
 _ASIDE = .02, 1e-6         # of a mesh: how far the largest loss is beyond a multiple, or before it
 _ALIGNED, _BITS = 1 << 20, 33              # multiples up to this of so many bits are exact
 _SPARE = 1e-6              # of what is left: a curve's slope may be that much more
 _MOVES = 1e-13*10.**np.arange(9)           # how far outwards dots are moved
-_NODES = 1 << 13           # of a loss that is only estimated
-_NEARLY_ONE = 1e-3         # of its integral
 
 # %% ../../nbs/steps/own_noise.ipynb #71a7a1a1
 class Part(NamedTuple):
@@ -67,7 +67,7 @@ def _on_sample(side, up, rate, direction):
 def _widths(curve):
     "(places from 0 to the largest loss, how wide cells may be there in a curve's own measure)."
     end = curve.losses[-1]
-    x = np.append(0., np.geomspace(_NEAREST*end, end, _TABLE)[:-1])
+    x = np.append(0., np.geomspace(_NEAREST*end, end, _NODES)[:-1])
     D = np.maximum(curve.delta(x), _LEAST_LOWERED)
     slope = curve.S[np.searchsorted(curve.losses, x)] - D       # - dD/dx
     fallen = np.log(D[0]/D)/_FALL
@@ -82,7 +82,7 @@ def _knots(curve, mesh, factor):
     while left.size:
         places = mesh*(left + size*np.array([[0.], [.5], [1.]]))
         fine = np.interp(places, x, width).min(0)*factor
-        good = (size*mesh <= np.minimum(fine, _COARSEST)) | (size == 1)
+        good = (size*mesh <= np.minimum(fine, 1)) | (size == 1)
         found.append(left[good])
         size = max(size//2, 1)
         left = np.concatenate([left[~good], left[~good] + size])
@@ -154,11 +154,18 @@ def _lowered(curves):
     return [(np.append(max(first - p, 0.), D[1:]), min(p, first), g) for D, p, g in curves]
 
 # %% ../../nbs/steps/own_noise.ipynb #5a100325
+def _of_one_height(parts, up):
+    "The weights, all times at least (or at most) 1: both curves begin at one height again."
+    heights = [w @ -np.expm1(-x) + p for w, p, x in parts]
+    first = (max if up else min)(heights)
+    return [(w*(first/height), p*(first/height), x) if height else (w, p, x)
+            for (w, p, x), height in zip(parts, heights, strict=True)]
+
 def _law(curves, up, mesh):
     "The LatticeLoss, removing, of both directions' dots."
     side = 1 if up else -1
     parts = [(_beyond(D, g, side), p, g[1:]) for D, p, g in (_raised if up else _lowered)(curves)]
-    (w, p, x), (v, r, z) = parts
+    (w, p, x), (v, r, z) = _of_one_height(parts, up)
     rest = 1 - p - w.sum() - v @ np.exp(-z)
     if rest < 0 and up:
         raise ValueError("sensitivity must be smaller for this noise: nearly all is lost")
@@ -323,7 +330,7 @@ def _beside(reach, fine, up):
 def _mesh(self:AdditiveNoise, parts, up):
     "(mesh, how much finer than by default cells are)."
     reach = max(one.curve.losses.max(initial=0.) for some in parts for one in some)
-    own = min(max(_std(parts)/_PER_STD, FINEST), _COARSEST)
+    own = min(max(_std(parts)/_PER_STD, FINEST), 1.)
     return _beside(reach, self.mesh or own, up), (self.mesh or own)/own
 
 # %% ../../nbs/steps/own_noise.ipynb #5e1f0c2a
