@@ -248,7 +248,7 @@ def test_allowances_are_felt(monkeypatch, name, value):
     assert wide is None or wide.width > 2*usual.width
 
 def test_a_strip_that_is_too_coarse_is_refused(monkeypatch):
-    in_both(monkeypatch, _NATS=12., TURNED=(.1,))
+    in_both(monkeypatch, FINE_NATS=12., TURNED=(.1,))
     rows.pair_of.cache_clear()
     assert rows.epsilon_of_sampled(run_of(*USUAL[0][:3]), 1e-5) is None
     rows.pair_of.cache_clear()
@@ -327,7 +327,7 @@ def test_many_runs_and_what_is_none():
 def test_any_number_at_once(monkeypatch, at_once):
     "Alone or all together: proved the same way."
     usual = rows.epsilons_of_sampled([run_of(*u[:3]) for u in USUAL], [u[3] for u in USUAL])
-    monkeypatch.setattr(rows, '_TOGETHER', (at_once,)*4)
+    monkeypatch.setattr(rows, 'TOGETHER', at_once)
     found = rows.epsilons_of_sampled([run_of(*u[:3]) for u in USUAL], [u[3] for u in USUAL])
     for one, other in zip(usual, found, strict=True):
         assert one.lower <= other.upper and other.lower <= one.upper
@@ -460,7 +460,7 @@ def test_ends_and_tangents_of_bad_plans(monkeypatch):
         known = rows.epsilon_of_sampled(run, delta)
         lost = 10**rng.uniform(3, 12)
         bad = dict(_LOST=lost, _HARM=lost*10**rng.uniform(0, 5), _STRIP=1e3,
-                   _WIDTH=.1*rng.choice([1e-7, 1e-4, 1]), _SETTLED=10**rng.uniform(-5, .5))
+                   _SETTLED=10**rng.uniform(-5, .5))
         with monkeypatch.context() as patch:
             for name, value in bad.items(): patch.setattr(rows, name, value)
             rows.pair_of.cache_clear()

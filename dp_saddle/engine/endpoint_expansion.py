@@ -51,7 +51,7 @@ _MOST_D, _LEAST_RATE = 16., 2.**-20    # sensitivity over scale, and rates
 _MOST_STEPS, _MOST_SHIFTS = 1 << 9, 1 << 8
 _CUTS = 2.**np.arange(3, 14.5, .25)    # where the line may end, in nodes
 _NATS = 64.                  # of the transform's nodes, over nats: beyond these they cost
-_LONGER = 1, 1.1, 1.25, 1.5, 2, 3      # periods that are tried
+_LONGER = 2.**np.arange(0, 1.7, .125)   # periods that are tried
 _OTHERS = np.array([0., 1/16, 1/4, 1/2, 3/4, 5/4, 3/2, 2, 3, 5, 9])   # tilts of aliases, over t
 
 # %% ../../nbs/engine/endpoint_expansion.ipynb #fcd11885

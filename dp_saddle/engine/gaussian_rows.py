@@ -38,9 +38,11 @@ from dp_saddle.engine.gaussian_tables import (
     FALLS,
     LEAST,
     TILTS,
+    TOGETHER,
     GaussianTable,
     like_blocks,
 )
+from .largest_loss_levels import MOST_STEPS
 from .small_losses import guess_of, shortened, taken_away
 from .solve import Known
 from .stacked_kinds import alike, grouped, kind_of, rows_of
@@ -76,8 +78,7 @@ _LAST_TILT = 2.5, 2., 6., 10.     # the last, a and b of a normal loss' tilt: re
 _RARE, _APART = (2.3, 5.), 4.     # no larger than where hits are all; std: how far these are, then
 _LOST, _HARM = .3, 3.             # of what rounding moves delta by: what an end may lose; may do
 _SPARE = 2.                       # nats of room beyond that, where the end is chosen
-_RTOL, _SHARE = 1e-10, 72         # of delta: aimed at, and a plan loses at most one part of it
-_WIDTH = 1e-10                    # of eps, nats: or that
+_RTOL, _SHARE = 1e-10, 72         # of delta, or of eps in nats: aimed at; a plan loses one part
 _CANCELS = 1e6, 300               # a line's terms may be larger than their sum by 1e6 t/(n + 300)
 _SAME, _DIGITS = 2*pi*150, 4.     # nodes that no time depends on; nats of cancelling, for a nat
 _CUTS = 2.**np.r_[np.arange(-.5, .55, .1), .7, .9, 1.2, 1.6, 2, 3, 4, 6]    # tried, of the guess
@@ -96,7 +97,6 @@ _LONG, _FINE = 1 << 12, 1 << 12   # nodes of lines that are not kept, or have ot
                                   # may be tried again
 _SOONER = 2.**np.arange(-12, -1.4, .25)    # of the guess: where a line without small losses ends;
 _SETTLED, _LEAST_PART = 1e-14, 1/8         # of Newton's method
-_MOST_RUN = 10**8                 # steps that are asked here
 LEAST_DELTA = 1e-200              # asked here
 
 with np.errstate(divide='ignore'):
@@ -447,7 +447,7 @@ def _next_to(line, plan, goal, start=None, wide=1):
         e = np.maximum(e + step, _LEAST_PART*e).astype(float, copy=False)
         if (bend*step**2 < _SETTLED*total).all(): break
     total, rise, bend, fall = (v.astype(float, copy=False) for v in (total, rise, bend, fall))
-    most = np.minimum(np.maximum(_RTOL, _WIDTH*fall)*wide, _NO_LARGE)
+    most = np.minimum(_RTOL*np.maximum(fall, 1)*wide, _NO_LARGE)
     line = line._replace(at=at, total=total, rise=rise, bend=bend, fall=fall, most=most)
     return line._replace(size=1 + np.abs(line.base) + np.abs(goal)), e
 
@@ -829,7 +829,7 @@ def one_kind(
     """
     steps = run.steps if type(run) is Composition else ((run, 1),)
     steps = [(step, n) for step, n in steps if n]
-    if len(steps) != 1 or not 1 < steps[0][1] <= _MOST_RUN: return None
+    if len(steps) != 1 or not 1 < steps[0][1] <= MOST_STEPS: return None
     (step, n), = steps
     return (kind, n) if (kind := kind_of(step)) else None
 
@@ -862,10 +862,6 @@ def epsilon_of_sampled(
         noted(Known.ZERO, 0.)
         return Bounds(0., 0., 0.)
     return _in_order(*pair.bounds([n, n], [delta, delta])[:, 0].tolist())
-
-# %% ../../nbs/engine/gaussian_rows.ipynb #588fd1c9
-# Tuning: only time and memory depend on it. Many runs at once.
-_TOGETHER = 1 << 11, 1 << 17            # nodes of tables, of increments
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #01rowsboth
 def both_ways(
@@ -901,7 +897,7 @@ def plans(self:Rows, n, goal, known=None):
     pairs = np.arange(len(n)).reshape(2 if known is None else 1, -1)     # planned together
     nodes = self.coarse(last, end)[-1][pairs, 0]
     fits = np.flatnonzero((nodes < MOST_NODES).all(0))
-    for i in like_blocks(nodes[0][fits], np.full(len(fits), self.amounts), _TOGETHER[0]):
+    for i in like_blocks(nodes[0][fits], np.full(len(fits), self.amounts), TOGETHER):
         rows = pairs[:, fits[i]]
         r, tables = rows.ravel(), [self.part(own).tabulate(last[own], end[own]) for own in rows]
         eps = None if known is None else known[r]
@@ -936,7 +932,7 @@ def solve(self:Rows, plan, left, n, goal):
         way, later = (plan.t[left], asked[left], turned, plan.end[left]), [left[:0]]
         spacing = self.part(left).spacing(*way)
         counts = np.maximum(np.sqrt((asked*plan.X)[left, 0]), self.amounts)
-        for i in like_blocks(spacing[-1][:, 0], counts, _TOGETHER[1]):
+        for i in like_blocks(spacing[-1][:, 0], counts, TOGETHER):
             r = left[i]
             own = _some(plan, r), turned, asked[r], [v[i] for v in spacing], n[r], goal[r]
             *lines, asked[r], again = self.part(r).on_lines(*own)
@@ -996,7 +992,6 @@ def epsilons_of_sampled(
 _ADDED = 4                              # ULP of a sum of m numbers, besides m
 
 # Tuning: only time, memory and width depend on it. Several kinds.
-_OTHERS = FiniteLoss, LaplaceLoss, MixtureLoss      # losses of steps beside
 _FEW, _WIDE = 64, 32.                   # of more kinds bounds may be so many times as wide
 
 
@@ -1176,7 +1171,7 @@ def _kinds(run):
         elif type(step) is Gaussian: plain.append(n*(step.sensitivity/step.sigma)**2)
         else: others.append((step, n))
     several = counts and len(counts) + bool(plain) + bool(others) > 1
-    if not several or sum(counts.values()) > _MOST_RUN: return None
+    if not several or sum(counts.values()) > MOST_STEPS: return None
     losses = [[(step.loss_of(way), n) for step, n in others] for way in ('remove', 'add') if others]
     if not all(_is_beside(part) for v in losses for part in v): return None
     if all(step.symmetric for step, _ in others): losses[1:] = losses[:1]
@@ -1185,7 +1180,8 @@ def _kinds(run):
 def _is_beside(part):
     "May such steps stand beside rows?"
     loss, _ = part
-    return isinstance(loss, _OTHERS) and not loss.p_inf and loss.dominated is None
+    if not isinstance(loss, (FiniteLoss, LaplaceLoss, MixtureLoss)): return False
+    return not loss.p_inf and loss.dominated is None
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #01kinds7b
 def epsilon_of_kinds(

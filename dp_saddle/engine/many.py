@@ -12,7 +12,7 @@ __all__ = ['FLAT', 'mixing_bounds', 'SplitCounts', 'split_steps', 'smaller_steps
 import os
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
-from math import ceil, inf, log, pi
+from math import ceil, inf, log, pi, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -30,9 +30,10 @@ from dp_saddle.base import (
 from .gaussian_epsilons import gaussian_log_bounds
 from .gaussian_rows import log_aliases, rule
 from .gaussian_tables import cgfs_of
-from .line import log_curve
+from .largest_loss_levels import NEGLIGIBLE
+from .line import FIRST_TILT, SIDE, WIDEST, log_curve
 from .smoothing import Smoothing
-from .solve import newton
+from .solve import LONGEST, newton
 from .stacked_kinds import alike, decays_of, kinds_of, lines_of, rows_of, step_of
 from ..mechanisms import Gaussian
 from ..plrv import MAX_GRID
@@ -55,20 +56,12 @@ _EDGE = 1 + 1e-12        # of the place of the last node
 
 # %% ../../nbs/engine/many.ipynb #8267957a
 # Tuning: only time and width depend on it.
-_FIRST_TILT, _LAST_TILT, _TILT_RATIO = .02, 1e6, .05   # a family's tilts; log of their ratio
+_LAST_TILT, _TILT_RATIO = 1e6, .05                     # a family's tilts; log of their ratio
 _FREQUENCIES = 2.**np.arange(-4, 10.8, .25)            # times the tilt: as far as nodes go
-_WITH_CORNERS = -6      # but these, where there are corners: lines are no better for them
 _KEPT = 4000                                           # lines of one kind: 200 MB at most
-_SEVERAL = 3                                           # kinds are rows of one array
-_SHORT, _SPARE = 1 << 10, 64    # rows have twice the nodes, up to so many; others so many more
 _MAX_NODES = 1 << 11                                   # of a line
 _BLOCK = 1 << 18                                       # records times nodes in one job
-_CUT = 23                                              # nats below the goal: what a line may lose
 _PIECES = 8                                            # of a smoothing: few nats are missing
-_SPREAD = 3              # (w x)^2/3: half the variance of 8 pieces of width w, times x^2
-_WIDEST, _WIDEST_TILT = 5., 60                         # a spline's piece: nats, and over the tilt
-_MOST_WIDENED = 50                                     # in the exponent of a width
-_FARTHEST = 20                                         # nats Newton's method may go at once
 _SLACK = 1e-9                                          # nats it aims beyond the goal
 _CLOSE, _GOOD, _OF_EPS = 1e-7, .02, 5e-4     # log delta: converged; good enough; of eps, too
 FLAT = 8                                               # the slope is taken to be at least t/8
@@ -171,7 +164,7 @@ def smaller_steps(
 # %% ../../nbs/engine/many.ipynb #6ffe7f26
 def tilt_grid(
     losses,            # PLRVs
-    first=_FIRST_TILT, # > 0
+    first=FIRST_TILT,  # > 0
     last=_LAST_TILT,   # at most; and no larger than the losses' largest
 ):                     # increasing, 5 % apart
     """Tilts for a LossFamily.
@@ -348,9 +341,8 @@ def smooth(self:LossFamily):
 def _together(self:LossFamily, js, of):
     "{j: what of(Rows) says}, for those of the losses j that can be rows, if they are several."
     js, out = [j for j in js if self.kinds[j]], {}
-    if len(js) < _SEVERAL: return out
     kinds = [self.kinds[j] for j in js]
-    for places in (some for some in alike(kinds) if len(some) >= _SEVERAL):
+    for places in alike(kinds):
         found = of(rows_of([kinds[k] for k in places], self.direction == 'add'))
         out.update((js[k], v) for k, v in zip(places, found, strict=True) if v is not None)
     return out
@@ -369,7 +361,7 @@ def _rows(self:LossFamily, used, shapes, one):
 def decay(self:LossFamily, i, used):
     """On the tilt of index `i`: frequencies, and log of a bound on |M| beyond each, a row for each
     loss; 0 for those not in the mask `used`, shape (steps,)."""
-    s = self.t[i]*_FREQUENCIES[:None if self.smooth else _WITH_CORNERS]
+    s = self.t[i]*_FREQUENCIES
     new = [j for j in np.flatnonzero(used).tolist() if (i, j) not in self._decay]
     found = self._together(new, lambda rows: decays_of(rows, self.t[i], s))
     self._decay |= {(i, j): v for j, v in found.items()}
@@ -408,14 +400,13 @@ class LineTable(NamedTuple):
 
 @patch
 def _make_lines(self:LossFamily, i, h, n, js):
-    "Lines of the losses j, kept, where there are none of `n` nodes; with some more, for next time."
+    "Lines of the losses j, kept, where there are none of `n` nodes."
     if len(self._lines) > _KEPT: self._lines.clear()
     def is_short(line): return line is None or line.change.size < n
     new, t = [j for j in js if is_short(self._lines.get((i, h, j)))], self.t[i]
-    many, some = n + min(n, max(_SHORT - n, _SPARE)), n + min(n//2, _SPARE)
-    found = self._together(new, lambda rows: lines_of(rows, t, h, many))
+    found = self._together(new, lambda rows: lines_of(rows, t, h, n))
     for j in new:
-        self._lines[i, h, j] = found.get(j) or self.loss(j).line(t, h*np.arange(some))
+        self._lines[i, h, j] = found.get(j) or self.loss(j).line(t, h*np.arange(n))
 
 # %% ../../nbs/engine/many.ipynb #0f68bc77
 def log_off(
@@ -576,9 +567,10 @@ class LinePlan(NamedTuple):
 def _spacings(family, i, K, eps, goal):
     "Between nodes on tilt i, so that aliasing takes less than e^(goal - cut), for each record."
     t, u = family.t[i], family.t[i+1:]
-    right = K[:, i+1:] + log_chernoff_factor(u) - np.multiply.outer(eps, u) - goal[:, None] + _CUT
+    spare = NEGLIGIBLE - goal
+    right = K[:, i+1:] + log_chernoff_factor(u) - np.multiply.outer(eps, u) + spare[:, None]
     right = (right/(u - t)).min(1, initial=inf)
-    X = np.maximum(np.logaddexp(0, _CUT - goal)/t, np.where(right < inf, right, 0))
+    X = np.maximum(np.logaddexp(0, spare)/t, np.where(right < inf, right, 0))
     return (2*pi/_rounded_up(X)).astype(np.float32).astype(float)     # k h is a double
 
 def _rounded_up(x):
@@ -607,10 +599,11 @@ def _lines(family, i, mixed, used, K, eps, goal):
     "A line on tilt i for each record, good to e^(goal - cut): a LinePlan."
     t, h = family.t[i], _spacings(family, i, K, eps, goal)
     s, tail = _tails(family, i, mixed, used)
-    most = goal - _CUT + t*eps
+    most = goal - NEGLIGIBLE + t*eps
     n, s, tail = _last_nodes(s, tail, most, h, family.most_nodes, lambda s: 2.**np.ceil(np.log2(s)))
-    excess = np.clip((tail - most)/_PIECES, 0, _MOST_WIDENED)
-    w = np.minimum(_rounded_up(2/s*np.exp(excess)), min(_WIDEST, _WIDEST_TILT/t))
+    (nats, over_tilt, _, growth), unit = WIDEST, sqrt(Smoothing(1., _PIECES).variance)
+    excess = np.clip((tail - most)/_PIECES, 0, growth)
+    w = np.minimum(_rounded_up(2/s*np.exp(excess)), min(nats, over_tilt/t)/unit)
     w = np.where(tail > most, w, 0)
     pairs, place = np.unique(w + 1j*s, return_inverse=True)
     smoothed = [Smoothing(pair.real, _PIECES).log_bound(t, pair.imag) for pair in pairs]
@@ -667,19 +660,17 @@ def _factor(self:LineBatch, h):
     return weight*smoothing.transform(z), np.abs(weight)*smoothing.rounding(z)
 
 # %% ../../nbs/engine/many.ipynb #23e26df8
-_PIECE = 16           # Tuning: nodes whose terms are summed first
-
 @patch
 def _set_terms(self:LineBatch, change, factor, h):
     "Keep them, shape (records, nodes), and with zeros at the end as pieces."
     self.change, self.h, nodes = change, h, change.shape[1]
-    padded = np.pad(np.exp(change)*factor, ((0, 0), (0, -nodes % _PIECE)))
-    self.c, self.pieces = padded[:, :nodes], padded.reshape(len(change), -1, _PIECE)
+    padded = np.pad(np.exp(change)*factor, ((0, 0), (0, -nodes % SIDE)))
+    self.c, self.pieces = padded[:, :nodes], padded.reshape(len(change), -1, SIDE)
 
 @patch
 def _sums(self:LineBatch, eps):
     "Of the terms, turned to one eps for each record: the real part; the imaginary, times s."
-    k, first = np.arange(_PIECE), _PIECE*np.arange(self.pieces.shape[1])
+    k, first = np.arange(SIDE), SIDE*np.arange(self.pieces.shape[1])
     turn, jump = (np.exp(-1j*eps[:, None]*(self.h*at)) for at in (k, first))
     inner = self.pieces @ np.stack([turn, k*turn], axis=2)
     terms = jump[:, :, None]*inner
@@ -743,7 +734,7 @@ def log_delta(self:LineBatch, eps, side):
 @patch
 def smoothing_cost(self:LineBatch, fall):
     "What smoothing adds to log delta, about, where its slope is -`fall`, shape (records,)."
-    return (self.width*fall)**2/_SPREAD
+    return Smoothing(self.width, _PIECES).variance*fall**2/2
 
 # %% ../../nbs/engine/many.ipynb #f3c3e035
 @patch
@@ -763,7 +754,7 @@ def _newton(self:LineBatch, goal, e, high, side, floor, best):
         nonlocal batch
         if len(rows) < len(batch.base): batch = self.of(rows)
         value, fall = batch.log_delta(e, side)
-        miss = np.clip(value - goal[rows], -_FARTHEST, _FARTHEST)
+        miss = np.clip(value - goal[rows], -LONGEST, LONGEST)
         proved, least = side*miss <= 0, floor[rows]
         best[rows] = np.where(proved, side*np.minimum(side*best[rows], side*e), best[rows])
         done[rows] = (e <= least) & (miss <= 0) | proved & (np.abs(miss) < _CLOSE)
@@ -783,7 +774,7 @@ def epsilon(self:LineBatch, goal, high, side, floor):
     best = (high if side > 0 else floor).copy()
     best, done = self._newton(goal, e, high, side, floor, best)
     value, fall = self.log_delta(best, 0)
-    gap = np.clip(side*(goal - value), 0, _MOST_WIDENED) + self.smoothing_cost(fall)
+    gap = np.clip(side*(goal - value), 0, LONGEST) + self.smoothing_cost(fall)
     gap += self.reach > _SHIFTED*best                       # of the certificate, in log delta
     guess = np.clip(best - side*gap/self.t, best/2, 2*best)
     good = gap < np.minimum(_GOOD, _OF_EPS*fall*best)
@@ -873,7 +864,7 @@ def _plans(family, i, first, last, used, K, eps, goal):
     h = np.minimum(*(_spacings(family, i, k, np.maximum(e - _BEFORE/t, 0), goals)
                      for k, e in zip((tilted_sum(family, *first), K), eps, strict=True)))
     s, tail = _tails(family, i, first, used)
-    most = goal - _CUT + t*np.maximum(eps[0] - _BEFORE/t, 0)
+    most = goal - NEGLIGIBLE + t*np.maximum(eps[0] - _BEFORE/t, 0)
     n, _, tail = _last_nodes(s, tail, most, h, family.most_nodes)
     return LinePlan(i, h, n, 0*h, tail)
 

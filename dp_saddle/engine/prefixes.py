@@ -13,6 +13,7 @@ import numpy as np
 
 from ..base import TINY, ULP, capped_exp, capped_expm1, counted, log_chernoff_factor, patch
 from .gaussian_rows import rule
+from .line import FIRST_TILT
 from dp_saddle.engine.many import (
     FLAT,
     LossFamily,
@@ -44,11 +45,10 @@ _GOOD = 3e-4                    # of eps that noise may cost, at most
 _POLISHED, _NEAR = 2, .01       # steps on the parabola, where it is this near, over t
 _AIM = 1e-12                    # beyond the goal, of eps
 _COARSE, _BETWEEN = .6, (.4, 32.)  # tilts tried first: log of their ratio, ends,
-_FARTHER, _LEAST_TILT = 8., .02 # how much farther, and how far down
+_FARTHER = 8.                   # how much farther
 _AROUND = 5.                    # tilts that a family has beyond the best
 _BEYOND, _EVERY = 16., 4        # and tilts that dismiss a direction: up to where, every 4th
 _LEAST_GROWTH = 1e-6            # over the largest of all kinds: guesses never stand still
-_MOST_NODES = 1 << 12           # of a line: few prefixes need more
 _EARLY = 1 << 10                # these are of the first such part of a schedule, and of all
 _ROWS, _TERMS = 1 << 9, 1 << 16  # at a time: records, and terms of a line's prefixes
 
@@ -93,7 +93,7 @@ def _best_tilts(kinds, counts, delta):
         t = t[::max(1, round(_COARSE*len(t)/log(t[-1]/first)))]
         K = counts @ np.array([p.real_cgf(t) for p in losses])
         best = t[((K + log_chernoff_factor(t) - log(delta))/t).argmin(1)]
-        lower, higher = best.min() == t[0] > _LEAST_TILT, best.max() == t[-1] >= last/2
+        lower, higher = best.min() == t[0] > FIRST_TILT, best.max() == t[-1] >= last/2
         if not (lower or higher): return best
         first, last = first/_FARTHER**lower, last*_FARTHER**higher
 
@@ -102,7 +102,7 @@ def families_for(
     kinds,     # mechanisms
     schedule,  # a Schedule of them
     delta,     # that will be asked for, in (0, 1)
-    most_nodes=_MOST_NODES,  # of a line
+    most_nodes=None,  # of a line; 2048, if not given
 ):             # a LossFamily for each direction that matters
     """The kinds' losses, at the tilts that prefixes of this schedule need.
 
@@ -115,7 +115,7 @@ def families_for(
     delta
         that will be asked for, in (0, 1)
     most_nodes
-        of a line
+        of a line; 2048, if not given
 
     Returns
     -------

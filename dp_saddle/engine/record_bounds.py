@@ -15,6 +15,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from scipy.special import erfcx, log_ndtr, ndtri_exp
 
 from dp_saddle.base import (
+    LARGEST_LOG,
     TINY,
     ULP,
     bisect,
@@ -23,6 +24,7 @@ from dp_saddle.base import (
     patch,
     safe_log,
 )
+from .gaussian_epsilons import SMALL_MU
 from .line import BELOW_CHERNOFF
 from dp_saddle.engine.many import (
     SplitCounts,
@@ -227,7 +229,6 @@ def raised_between(
 # Rounding: may grow, never shrink.
 _LEAST = 5e-324          # reported for a delta that underflows, unless no loss exceeds eps
 # Tuning: only time and width depend on it.
-_LOG_VANISHING = -700    # below it, Chernoff's bound is the answer
 _NEAR = .1               # log delta: bound and value of a good line
 
 def _delta_side(family, side, mixed, eps):
@@ -235,7 +236,7 @@ def _delta_side(family, side, mixed, eps):
     K, good = tilted_sum(family, *mixed), np.ones(len(eps), bool)
     chernoff = np.minimum(log_chernoff(family, K, eps).min(1), 0)
     bound = chernoff.copy() if side > 0 else np.full(len(eps), -inf)
-    live = np.flatnonzero(mixed.counts.any(1) & (chernoff > _LOG_VANISHING))
+    live = np.flatnonzero(mixed.counts.any(1) & (chernoff > -LARGEST_LOG))
 
     def serve(some, batch):
         "What a line says of its records; is its bound near its value?"
@@ -339,7 +340,6 @@ def log_missed_of(
 _TINY = 1e-300            # before a logarithm
 _SMALLEST = 1e-320        # of a drop in delta, before its logarithm
 # Tuning: only time and width depend on it.
-_LEAST_MU = 1e-12         # that is looked at
 _NEGLIGIBLE = 1e-12       # a delta(0) for which mu is 0
 
 def _log_slope(at, curve, missed):
@@ -407,10 +407,10 @@ def dominating_mu(
     mu, shape (records,); inf where none is proved to be large enough
     """
     missed = log_missed_of(at, curve) if missed is None else missed
-    def above(mu): return gaussian_above(at, curve, np.maximum(mu, _LEAST_MU), missed).all(0)
+    def above(mu): return gaussian_above(at, curve, np.maximum(mu, SMALL_MU), missed).all(0)
     most = np.sqrt(-2*missed[0]) + np.sqrt(2*at[-1] - 2*missed[0]) + 1
     high = bisect(above, np.zeros(most.shape), most)[1]
-    high = np.maximum(high, _LEAST_MU)            # what was asked
+    high = np.maximum(high, SMALL_MU)             # what was asked
     high = np.where((high < most) | above(high), high, inf)
     return np.where((at[-1] > 0) | (curve[0] > _NEGLIGIBLE), high, 0.)
 
@@ -460,7 +460,8 @@ def __array_ufunc__(self:BoundsTable, ufunc, method, *inputs, **options):
     return getattr(ufunc, method)(*plain, **options)
 
 # %% ../../nbs/engine/record_bounds.ipynb #4610c1ee
-_SHOWN, _DIGITS = 5, 6          # Tuning: rows at each end, and digits
+# What is shown.
+_SHOWN, _DIGITS = 5, 6          # rows at each end, and digits
 
 @patch
 def _lines(self:BoundsTable):

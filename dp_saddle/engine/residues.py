@@ -9,7 +9,7 @@ __all__ = ['residue', 'GDPResidueFilter']
 import numpy as np
 from scipy.special import erf
 
-from ..base import Saved, checks, patch, quoted
+from ..base import Saved, bisect, checks, patch, quoted
 from .cost_sums import as_count
 from .gaussian_epsilons import gaussian_epsilon, gaussian_log_bounds
 
@@ -21,8 +21,6 @@ _RESIDUE_BUDGETS = 1e-6, 1e4  # their squares, and eps of them, have their digit
 _GOAL_ROUNDING = 1e-14        # of a total variation, absolute; and of what it is times
 _SQUARE_ROUNDING = 1e-15      # of a difference of squares, relative
 _GRANTED = 1e-12              # of a budget's square: so that steps that fill it are let in
-# Tuning: only time and width depend on it.
-_HALVINGS = 60                # of the interval in which a residue is
 
 # %% ../../nbs/engine/residues.ipynb #d7c809d9
 def residue(
@@ -50,11 +48,7 @@ def residue(
     # the log of (1 + e^eps)/2 times it
     goal = np.log(np.where(fits, variation, 1.)) + np.logaddexp(0, eps) - np.log(2)
     goal -= _GOAL_ROUNDING*(1 + eps)
-    low, high = np.zeros(mu.shape), mu
-    for _ in range(_HALVINGS):
-        middle = (low + high)/2
-        proved = gaussian_log_bounds(middle, eps)[2] <= goal
-        low, high = np.where(proved, middle, low), np.where(proved, high, middle)
+    low, _ = bisect(lambda mu: ~(gaussian_log_bounds(mu, eps)[2] <= goal), 0*mu, mu)
     return np.where(asked > 0, np.where(fits, low, np.nan), mu)[()]
 
 # %% ../../nbs/engine/residues.ipynb #4c8d2bf4

@@ -13,6 +13,7 @@ import numpy as np
 from scipy.special import log1p, log_ndtr, ndtr
 
 from ..base import LARGEST_LOG, TINY, ULP, bisect, log_chernoff_factor, patch
+from .transform_grids import COARSE_NATS, FINE_NATS, SHIFT
 
 # %% ../../nbs/engine/small_losses.ipynb #01rare07
 # Proved: change one and a theorem is broken.
@@ -37,10 +38,9 @@ _OF_BOUND = 1e-6       # of what is so small that few digits of it matter, relat
 # Tuning: only time and width depend on it.
 _WIDTH = .1                                # std over which a share rises
 _BEGIN, _APART = 10.5, 6.                  # widths: where it begins, how far below eps it is
-_NATS, _COARSE = 44., 22.                  # how small the error of a rule is, of a coarse one
 _STRIPS, _AROUND = (1., 2., 4.), 3.        # strips on the axis, and around a path, in std of
-_PATHS = np.array([1.5, 2.5, 4., 6.])      # the density times the share; heights of paths, and
-_SHIFT, _WORTH = 2., 1.5                   # of one with nodes; by how much these are fewer
+_PATHS = np.array([1.5, 2.5, 4., 6.])      # the density times the share; heights of paths
+_WORTH = 1.5                               # by how much the nodes of one are fewer
 _FROM_BELOW, _MOST_SHARE = .95, .9         # of the guess of eps; and of M, what a share may have
 _TILTS = np.exp(np.linspace(log(.5), log(200), 20))
 _CENTERS, _HALVINGS = (1., 50.), 8         # std: of centres; of a search
@@ -122,7 +122,7 @@ def edge(self:SmallLossShare, v, h):
 @patch
 def coarse(self:SmallLossShare):
     "(v, h) of a coarse rule."
-    return self.rule_for(_STRIPS[-1]/sqrt(self.blunt), _COARSE)
+    return self.rule_for(_STRIPS[-1]/sqrt(self.blunt), COARSE_NATS)
 
 # %% ../../nbs/engine/small_losses.ipynb #01rare211
 @patch
@@ -304,7 +304,7 @@ def log_fades(self:SmallLossShare, t, K, s):
     std, most = 1/sqrt(self.blunt), _HEIGHT[0]*pi/self.mu
     v = min(_AROUND*std, most/2)
     paths = np.minimum(_PATHS*std, most - v)
-    v, h = self.rule_for(v, _NATS + paths[-1]**2*self.blunt/2)
+    v, h = self.rule_for(v, FINE_NATS + paths[-1]**2*self.blunt/2)
     g, at, bounds = self.law(t, K, h), self.at_end(t) - K, []
     strip = self.edge(v, h)*np.exp(self.log_whole(g, t, K, v))
     for a in paths:
@@ -339,13 +339,13 @@ def rule(self:SmallLossShare, t, K, last):
     integral) of the rule with the fewest nodes, for frequencies up to `last`."""
     (wide, h), std = self.coarse(), 1/sqrt(self.blunt)
     g, most = self.law(t, K, h), _HEIGHT[1]*pi/self.mu
-    high = min(_SHIFT*std, most/2)
+    high = min(SHIFT*std, most/2)
     heights = [(0., min(times*std, most)) for times in _STRIPS] + [(high, high)]
     found = []
     for a, v in heights:
         cells = self.log_whole(g, t, K, wide) if a else self.log_cells(g, t, K, v, last)
         edge = cells + (a + v)**2*self.blunt/2
-        h = float(np.float32(2*pi*v/(_NATS + max(edge, 0))))
+        h = float(np.float32(2*pi*v/(FINE_NATS + max(edge, 0))))
         found.append((h, a, v, edge))
     straight, path = max(found[:-1]), found[-1]
     return path if path[0] > _WORTH*straight[0] else straight

@@ -18,7 +18,9 @@ from scipy.special import expm1, log1p, logsumexp
 
 from dp_saddle.base import (
     LARGEST_LOG,
+    LENGTHEN,
     MANY_NODES,
+    NEWTON_STEPS,
     SAFE_LOG,
     SMALLEST,
     ULP,
@@ -28,6 +30,7 @@ from dp_saddle.base import (
     checks,
     counted,
     decaying_sums,
+    invert,
     patch,
     quoted,
     tail_sums,
@@ -41,7 +44,7 @@ from dp_saddle.engine.circles import (
     log_transform,
 )
 from .known_parts import widened_to
-from .line import CgfTable, reach_of
+from .line import BELOW_CHERNOFF, CgfTable, cluster_size, reach_of
 from ..losses import FiniteLoss
 from ..mechanisms import Accountant
 from ..plrv import MASS_ERROR, PLRV, Bounds, ComposedLoss
@@ -68,7 +71,6 @@ _SMALLEST_LOG = -760             # e^-760 is e^-15 of the smallest double, half 
 
 # %% ../../nbs/engine/tilted_fft.ipynb #8189cafd
 # Tuning: only time and width depend on it.
-_FIRST_DOTS, _MORE_DOTS = 4, 1.25                  # how far the dots go, and how much further
 _LAST_DOT = 1e-303                                 # where they may end
 _MAX_DOTS = 1 << 22                                # in all, and, times nodes, of a block
 _MOVES = 1e-13*10.**np.arange(9)                   # how far outwards the dots are moved
@@ -78,8 +80,7 @@ _MAX_TILT = 20                                     # times mesh
 _PER_STD, _WIDEST, FINEST, _COARSEST = 64, 40., 1 << 18, .5            # of a mesh that is found
 _LOG_ALIAS, _LOG_CUT_ALIAS = log(1e-12), log(1e-8) # of the aliases allowed, over delta
 _SMOOTH_SHARE = 1/6                                # of the lower curve in an estimate
-_MAX_LOSS, _ROOM = 4.5, 3                          # nats: what a shared tilt may cost
-_MAX_SEARCH, _SCAN, _REACH = 60, 65, 4             # of an eps; the last over tilt
+_SCAN, _REACH = 65, 4                              # of an eps; the last over tilt
 
 # %% ../../nbs/engine/tilted_fft.ipynb #8eacda83
 def _dot_weights(D, a):
@@ -98,10 +99,9 @@ def _dots_rounding(count, a):
 # %% ../../nbs/engine/tilted_fft.ipynb #a97f8908
 def _last_dot(plrv, mesh):
     "The loss up to which dots are needed, nats."
-    end = _FIRST_DOTS*mesh
-    while end < plrv.ess_sup and plrv.log_delta(np.array([end]))[0] > -LARGEST_LOG:
-        end *= _MORE_DOTS
-    end = min(end, max(plrv.ess_sup, 0))
+    def above(eps): return plrv.log_delta(np.array([eps]))[0] + LARGEST_LOG
+    most = max(plrv.ess_sup, 0.)
+    end = min(invert(above, mesh, max(most, 2*mesh), rtol=LENGTHEN).high, most)
     if end > LARGEST_LOG:
         raise ValueError("the loss must be below 700 nats to join its dots, "
             f"got one that goes up to {end:.3g}: use ContourAccountant")
@@ -111,7 +111,7 @@ def _last_dot(plrv, mesh):
     return end
 
 # %% ../../nbs/engine/tilted_fft.ipynb #4a0c7c01
-# Tuning: only what is said depends on it.
+# What is shown.
 _NODES_A_SECOND, _LONG = 5e7, 1.      # of a curve; seconds that are announced
 
 def _say_price(nodes):
@@ -580,14 +580,13 @@ def _cut_to(self:TiltedFFT, grid, eps, log_delta):
 def _cluster(table, eps):
     "How many of the increasing eps one tilt serves, and log of Chernoff's bound at those."
     G = table.exponents(eps)
-    loss = np.maximum.accumulate(G - G.min(1, keepdims=True), 0).min(1)
-    count = max(1, int(np.searchsorted(loss, _MAX_LOSS)))
+    count = cluster_size(G)
     return count, table.log_chernoff(G[:count]).min(1)
 
 @patch
 def _finite_bounds(self:TiltedFFT, grid, eps, log_chernoff):
     "Of the cluster eps: one transform, and Chernoff's bound where that is smaller."
-    curve = self._curve(grid, eps, log_chernoff - _ROOM)
+    curve = self._curve(grid, eps, log_chernoff - BELOW_CHERNOFF)
     low, mid, up = curve.bounds(eps)
     if (less := np.exp(np.minimum(log_chernoff, 0)) < up).any():
         table, at = grid.table, eps[less]
@@ -654,7 +653,7 @@ def _search(self:TiltedFFT, plrv, goals):
     last = grid.table.ess_sup*(1 - _AT_END)
     left, right, ends = 0., min(high, last), [0., None, high]
     eps = min(max(guess, 0.), high, last)
-    for _ in range(_MAX_SEARCH):
+    for _ in range(NEWTON_STEPS):
         curve = self._curve(grid, np.array([eps]), np.log(goals[1:2]))
         reach = _REACH/curve.t
         scan = np.linspace(max(eps - reach, 0.), min(eps + reach, last), _SCAN)

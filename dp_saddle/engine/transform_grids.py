@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['FAR', 'TWICE', 'WEIGHT', 'LOG', 'PRODUCT', 'BOUND_ULPS', 'OF_BOUND', 'TURNED',
-           'MOST_NODES', 'Rows', 'Grid', 'circle']
+           'FINE_NATS', 'COARSE_NATS', 'SHIFT', 'MOST_NODES', 'Rows', 'Grid', 'circle']
 
 # %% ../../nbs/engine/transform_grids.ipynb #01grid04
 from math import ceil, inf, log, log2, pi, sqrt
@@ -41,8 +41,9 @@ OF_BOUND = 1e-6        # of what is so small that few digits of it matter, relat
 
 # %% ../../nbs/engine/transform_grids.ipynb #01grid08
 # Tuning: only time depends on it.
-_STD, _NATS, TURNED = 4., 44., (.7, 1.1)         # of a strip: its height, how small its error
-_SHIFT, _WORTH = 2., 1.3          # of a path: height, std; by how much its nodes are fewer
+_STD, TURNED = 4., (.7, 1.1)      # of a strip: its height, how far a grid may turn
+FINE_NATS, COARSE_NATS = 44., 22. # how small the error of a rule is, of a coarse one
+SHIFT, _WORTH = 2., 1.3          # of a path: height, std; by how much its nodes are fewer
 _LOW = .22                        # of pi sigma^2: the highest path of the tail
 _LITTLE = 1e-20                   # beyond an end: nothing nearer is asked for
 MOST_NODES = 1 << 11              # of a grid, or of a table
@@ -262,9 +263,9 @@ def steep(self:Rows, t):
 def spacing(self:Rows, t, cut, turned, end):
     "(b, a, std, h, end, first node, count) of each row's Grid."
     b, most, std = self.heights(t)
-    a, angle = np.minimum(_SHIFT*std, most/2), b*self.mu**2
-    straight = b/(_NATS + b*angle/2 + turned*cut*angle*self.spread(end))
-    shifted = a/(_NATS + TWICE*(a*self.mu)**2)
+    a, angle = np.minimum(SHIFT*std, most/2), b*self.mu**2
+    straight = b/(FINE_NATS + b*angle/2 + turned*cut*angle*self.spread(end))
+    shifted = a/(FINE_NATS + TWICE*(a*self.mu)**2)
     shifts = shifted > _WORTH*straight
     h = 2*pi*np.where(shifts, shifted, straight)
     a, b = np.where(shifts, a, 0), np.where(shifts, a, b)

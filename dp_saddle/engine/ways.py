@@ -43,6 +43,7 @@ from .gaussian_curves import epsilon_of_run, log_delta_of_run
 from .gaussian_rows import epsilon_of_kinds
 from .known_parts import ATOM_ULPS, composed_atoms
 from dp_saddle.engine.largest_loss_levels import (
+    NEGLIGIBLE,
     can_be_cut,
     has_mixtures,
     may_be_counted,
@@ -63,7 +64,6 @@ from dp_saddle.engine.line import (
 )
 from .solve import WORTH_A_TRY, Curve, Known, Stop, facts_of
 from dp_saddle.engine.sorted_runs import (
-    NEGLIGIBLE,
     LeveledTable,
     LineCache,
     UpperTable,
@@ -97,10 +97,9 @@ _BOUNDS = len(Bounds._fields)     # lower, estimate, upper
 
 # Tuning: only time and width depend on it.
 _TOO_WIDE, _NEXT_TO_0 = 1e-6, 1e-313  # widths of delta worth a warning: relative, and at all
-_OF_MIXTURES = 1e-9          # relative width at which runs of mixtures are sorted,
-_FEW_ASKED = 16              # where so few are asked;
-_OF_TURNED = 1e-9            # and where the other direction's curve is not enough
-_MOST_OUTCOMES = 1 << 10     # of finite steps, one by one, beside others
+_NARROWER = 1e-9             # relative width at which runs of mixtures are sorted, where so few
+_FEW_ASKED = 16              # are asked; and where the other direction's curve is not enough
+_MOST_OUTCOMES = 1 << 10     # one by one, beside others; more atoms of a loss are a lattice's
 _ALIKE = 1.1                 # quotient of the gaps that one line is to serve
 _TURNED = 100, -300          # delta for e^eps - 1, and log delta: the other direction is asked
 _WAYS = 6                    # at most, beside its own: a line, three sorts, all nodes, simpler
@@ -208,8 +207,6 @@ def _dominated(plrv):
     return ComposedLoss([(p if p.dominating is None else p.dominating, n) for p, n in plrv.parts])
 
 # %% ../../nbs/engine/ways.ipynb #01whole1
-_FINE_LATTICE = 1000      # Tuning: more atoms of a loss are a lattice that one transform takes
-
 def _brings_its_own(run):
     "Has one of its steps no loss, and an accountant of its own?"
     steps = run.as_steps() if isinstance(run, Mechanism) else ()
@@ -230,7 +227,7 @@ def _on_a_lattice(run):
     lattice = bool(parts) and all(getattr(part, 'lattice', False) for part in parts)
     return bool(one and one.dominated) or lattice
 
-def _is_fine(plrv): return isinstance(plrv, FiniteLoss) and plrv.atoms[0].size > _FINE_LATTICE
+def _is_fine(plrv): return isinstance(plrv, FiniteLoss) and plrv.atoms[0].size > _MOST_OUTCOMES
 
 # %% ../../nbs/engine/ways.ipynb #9efeb481
 def _line(kind):
@@ -407,7 +404,7 @@ def refuse(self:_OneDirection):
 def enough(self:_OneDirection):
     "The relative width that one line has to have: a mixture's levels are often narrower."
     mixed = not self.own and has_mixtures(self.plrv) and 'levels' in self.sorts
-    return _OF_MIXTURES if mixed else WORTH_A_TRY
+    return _NARROWER if mixed else WORTH_A_TRY
 
 # %% ../../nbs/engine/ways.ipynb #f5eae452
 @patch
@@ -477,7 +474,7 @@ def log_delta(self:_OneDirection, eps, least):
             one.why = Stop.TOO_WIDE
             with attempt(_TURNED_ROUND) as one: one.bounds = self._turned_round(eps[turn])
             logs[:, turn] = _tighter(logs[:, turn], one.bounds)
-        if not (wide := is_wide(np.where(turn, _OF_TURNED, enough))).any(): break
+        if not (wide := is_wide(np.where(turn, _NARROWER, enough))).any(): break
         one.why = _why_left(table)
     return logs, is_wide(WORTH_A_TRY)
 
