@@ -30,8 +30,8 @@ _TOLD_APART = 4           # values that differ by so many errors are not the sam
 # What is served: what is beyond is refused.
 _MISSING = 1e-5                            # mass beyond the cells
 # Tuning: only time and width depend on it.
-_CELLS, _FEW_CELLS = 1 << 17, 1 << 13      # of the line; where little depends on it, as of the
-                                           # places from which the cells are laid out
+_CELLS, _FEW_CELLS = 1 << 17, 1 << 13      # of the line; where little depends on it
+_TABLE = 1 << 12                           # places from which the cells are laid out
 _LOG_TAIL, _FARTHEST = -140., 1e9          # where they end: log f falls by so much; over the scale
 _LONGER = 1.25                                  # how they are looked for
 _KEEP_OFF = .4                             # of a cell: no other end is so near to a given point
@@ -367,7 +367,7 @@ def cells(self:Density,
     their ends, increasing
     """
     centers = np.array([self.center, self.center + shift])
-    u = np.linspace(*np.arcsinh(np.subtract.outer([low, high], centers)/self.scale), _FEW_CELLS)
+    u = np.linspace(*np.arcsinh(np.subtract.outer([low, high], centers)/self.scale), _TABLE)
     table = np.sort((centers + self.scale*np.sinh(u)).ravel())
     place = np.arcsinh(np.subtract.outer(table, centers)/self.scale).sum(1)
     x = np.interp(np.linspace(place[0], place[-1], count + 1), place, table)
