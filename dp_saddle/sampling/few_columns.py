@@ -6,19 +6,18 @@
 __all__ = ['few_columns', 'summed_out']
 
 # %% ../../nbs/sampling/few_columns.ipynb #fc000004
-from functools import lru_cache
-
 import numpy as np
+
+from ..base import keeps_answers
 
 # %% ../../nbs/sampling/few_columns.ipynb #fc000006
 # Tuning: only time depends on it.
 _SKETCH = 64      # sums of rows that tell, at first
-_KEPT = 64        # tables of signs
 _ROWS = 1024      # whose distance is measured at once
 
 # %% ../../nbs/sampling/few_columns.ipynb #fc000010
 
-@lru_cache(_KEPT)
+@keeps_answers
 def _signs(k, n): return np.random.default_rng(0).choice([-1., 1.], (k, 1, n))
 
 def _sums(F, k):

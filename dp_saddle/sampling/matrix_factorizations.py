@@ -20,7 +20,7 @@ from ..mechanisms import Gaussian
 _WAYS = 'C', 'column', 'bands', 'inverse_bands', 'buffers'
 # Rounding: may grow, never shrink.
 _SUM_ULPS = 16            # of a sum of products, besides one for each term
-# Tuning: only time and width depend on it.
+# What is served: what is beyond is refused.
 _MOST_WORK = 4e9          # products in a search over all patterns
 
 # %% ../../nbs/sampling/matrix_factorizations.ipynb #5c20f007

@@ -30,7 +30,7 @@ from dp_saddle.base import (
     patch,
     safe_log,
 )
-from .lognormal_moments import BLOCK
+from .lognormal_means import BLOCK
 
 # %% ../../nbs/sampling/one_epoch.ipynb #88bc18a7
 # Proved: change one and a theorem is broken.

@@ -12,9 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..base import ULP, patch
+from ..base import ULP, kept_answer, patch
 from ..plrv import GaussianLoss
 from dp_saddle.sampling.correlated_noise import (
+    DIGITS,
+    LEAST,
+    MOST_ENTRIES,
     CorrelatedBins,
     Lattice,
     LognormalChain,
@@ -36,14 +39,11 @@ _SLACK = 1e-9             # by which a tree's covariance is away from the entrie
 
 # %% ../../nbs/sampling/tree_noise.ipynb #7ee50007
 # Tuning: only time and width depend on it.
-_LEAST = 1e-150           # less is taken for 0
-_DIGITS, _APART = 30., 24.       # nats below the put that the plan leaves out; of two trees
+_APART = 24.              # nats below the put that the plan leaves out, of two trees
 _LEVELS, _NUGGET = 16, .01      # of a tree; least variance of a number, of the largest
 _SLOPES = 1 - np.geomspace(.02, .9, 40)      # of a chain
 _LENGTHS = np.unique(np.geomspace(2, 200, 25).astype(int))    # of its blocks
 _MOST_BATCHES = 1024      # on trees
-_MOST_ENTRIES = 3e8       # of a matrix, times its bands
-_KEPT = 16                # kernels
 
 # %% ../../nbs/sampling/tree_noise.ipynb #7ee5000b
 class LognormalTree(LognormalChain):
@@ -122,7 +122,7 @@ def _known(self:LognormalTree):
         i, a = self.above[j], self.slope[j]
         rows[j] += a*(rows[i] - self.var[i]*a*leaves[j])
     self.w = np.where(self.leaf, np.exp(-self.var/2)/self.b, 0)
-    self.plans, self.moves, self.digits = {}, np.ones(1), _DIGITS
+    self.plans, self.moves, self.digits = {}, np.ones(1), DIGITS
     self.widest = float(self.var.max()*(1 + self.off.max()*ULP))
     self.precision = float(precision.max()*(1 + _SUM_ROUNDING))
     self.ones = float(np.abs(ones).max() + _SUM_ROUNDING*self.precision)
@@ -151,7 +151,7 @@ def _factor_of(self:LognormalTree, at, j):
 def _kernel_of(at, y, s):
     "From the places y of the number above."
     N = np.exp(-((at.x - y[:, None])/s)**2/2)*(at.h/(s*sqrt(2*pi)))
-    return np.where(N < _LEAST, 0, N)
+    return np.where(N < LEAST, 0, N)
 
 # %% ../../nbs/sampling/tree_noise.ipynb #7ee50010
 @patch
@@ -159,14 +159,13 @@ def _sent(self:LognormalTree, at, j, F, kernels):
     "The message of a number to the one above."
     a, s = self.slope[j], self.std[j]
     y, key = a*at.x if self.above[j] >= 0 else np.zeros(1), (a, s, self.above[j] >= 0)
-    if len(kernels) > _KEPT: kernels.clear()
-    if key not in kernels: kernels[key] = _kernel_of(at, y, s)
+    kernel = kept_answer(kernels, key, lambda: _kernel_of(at, y, s))
     kappa = at.tau*self.turn[j]/s**2
     go, come = np.multiply.outer(at.x, kappa), np.multiply.outer(y, kappa)
     ulps = _PHASE_ULPS*(np.abs(go) + 1) + _KERNEL_ULPS*(at.x/s)[:, None]**2
     f, e = F.f*np.exp(1j*go), F.e + ulps*F.m
     real = not (at.tau.any() or at.psi.any())
-    columns = kernels[key] @ np.concatenate([f.real, *([] if real else [f.imag]), F.m, e], 1)
+    columns = kernel @ np.concatenate([f.real, *([] if real else [f.imag]), F.m, e], 1)
     re, *im, m, e = np.split(columns, columns.shape[1]//len(at.r), 1)
     ulps = _PHASE_ULPS*(np.abs(come) + 1) + _KERNEL_ULPS*(y/s)[:, None]**2
     ulps = ulps + _KERNEL_ULPS*(self.turned[j]*at.tau/s)**2 + _TERM_ULPS + len(at.x)
@@ -193,10 +192,10 @@ def transform(self:LognormalTree,
         F = self._factor_of(at, j) if self.leaf[j] else held.pop(j)
         f, m, e = self._sent(at, j, F, kernels)
         if (c := self.count[j]) > 1:
-            part = e/np.maximum(m, _LEAST) + _POWER_ULPS
+            part = e/np.maximum(m, LEAST) + _POWER_ULPS
             f, m = (repeated(v, c, np.multiply) for v in (f, m))
             e = c*part*m
-        little = m < _LEAST
+        little = m < LEAST
         f[little], m[little], e[little] = 0, 0, 0
         F, i = _Message(f, m, e), self.above[j]
         held[i] = held[i].times(F) if i in held else F
@@ -396,7 +395,7 @@ def any_around(
     -------
     (LognormalChain, LognormalChain)
     """
-    dear = not 1 < batches <= _MOST_BATCHES or noise.num_bands*noise.steps > _MOST_ENTRIES
+    dear = not 1 < batches <= _MOST_BATCHES or noise.num_bands*noise.steps > MOST_ENTRIES
     try: found = rings_around(noise, sigma, batches)
     except ValueError:
         if dear: raise
