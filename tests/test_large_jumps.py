@@ -118,7 +118,7 @@ def test_a_hundred_epochs_of_jumps():
     assert .74 < found.lower < .780881 < found.upper < .809 and found.width < 3e-7
 
 @pytest.mark.parametrize('n, sigma, T, d, low, up', [
-    pytest.param(2, .6, 10**5, 1e-12, 1.5985130, 1.5985322, marks=pytest.mark.slow),
+    (2, .6, 10**5, 1e-12, 1.5985130, 1.5985322),
     pytest.param(5, .6, 10**5, 1e-12, 1.7724016, 1.7724181, marks=pytest.mark.xfail(
         strict=True, reason='8e-6 apart, as a warning says: rounding of cut moments'))])
 def test_large_jumps(n, sigma, T, d, low, up):
