@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['SIDE', 'TABLE_ROUNDING', 'LOG_SMALLEST', 'FIRST_TILT', 'WORSE', 'ROUNDS', 'FINE',
-           'WIDEST', 'SHARE', 'BELOW_CHERNOFF', 'BETWEEN', 'CgfTable', 'reach_of',
-           'log_p_inf_of', 'Plan', 'Line', 'formula', 'outcomes_of', 'curve_of',
-           'cluster_size', 'log_curve', 'enumerated_table', 'is_enumerable',
+           'WIDEST', 'SHARE', 'BELOW_CHERNOFF', 'BETWEEN', 'OF_SPREAD', 'CgfTable',
+           'reach_of', 'log_p_inf_of', 'Plan', 'Line', 'formula', 'outcomes_of',
+           'curve_of', 'cluster_size', 'log_curve', 'enumerated_table', 'is_enumerable',
            'SingleStepTable']
 
 # %% ../../nbs/engine/line.ipynb #787d4058
@@ -615,6 +615,7 @@ def plan(self:CgfTable,
 
 # %% ../../nbs/engine/line.ipynb #d2c5dd19
 BETWEEN = np.arange(1, 8)/8   # Tuning: cuts, or eps, that are tried between two
+OF_SPREAD = 12                # Tuning: the variance of a spline is its pieces times w^2 over this
 
 def _nearest(t, most, tau, s, log_tail, i):
     "The first cut before s[i] that serves a smoothed line, or this; log of what is beyond it."
@@ -638,7 +639,7 @@ def _fine(self:CgfTable, t, p):
 @patch
 def _width_needed(self:CgfTable, t, s, excess, p):
     "The width that takes so many nats off the terms beyond s, or as many as it is worth."
-    (nats, over_tilt, half, growth), spread = WIDEST, 1/sqrt(Smoothing(1., p).variance)
+    (nats, over_tilt, half, growth), spread = WIDEST, sqrt(OF_SPREAD/p)
     w = 2/s*np.exp(min(excess/p, growth))
     costs = t*(t + 1)*(w/spread)**2/2/self.rtol  # of what is asked: delta'' is about t(t+1) delta
     w *= max(costs, 1)**(-1/(p + 2))

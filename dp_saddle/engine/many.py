@@ -31,7 +31,7 @@ from .gaussian_epsilons import gaussian_log_bounds
 from .gaussian_rows import log_aliases, rule
 from .gaussian_tables import cgfs_of
 from .largest_loss_levels import NEGLIGIBLE
-from .line import FIRST_TILT, SIDE, WIDEST, log_curve
+from .line import FIRST_TILT, OF_SPREAD, SIDE, WIDEST, log_curve
 from .smoothing import Smoothing
 from .solve import LONGEST, newton
 from .stacked_kinds import alike, decays_of, kinds_of, lines_of, rows_of, step_of
@@ -601,9 +601,9 @@ def _lines(family, i, mixed, used, K, eps, goal):
     s, tail = _tails(family, i, mixed, used)
     most = goal - NEGLIGIBLE + t*eps
     n, s, tail = _last_nodes(s, tail, most, h, family.most_nodes, lambda s: 2.**np.ceil(np.log2(s)))
-    (nats, over_tilt, _, growth), unit = WIDEST, sqrt(Smoothing(1., _PIECES).variance)
+    (nats, over_tilt, _, growth), spread = WIDEST, sqrt(OF_SPREAD/_PIECES)
     excess = np.clip((tail - most)/_PIECES, 0, growth)
-    w = np.minimum(_rounded_up(2/s*np.exp(excess)), min(nats, over_tilt/t)/unit)
+    w = np.minimum(_rounded_up(2/s*np.exp(excess)), min(nats, over_tilt/t)*spread)
     w = np.where(tail > most, w, 0)
     pairs, place = np.unique(w + 1j*s, return_inverse=True)
     smoothed = [Smoothing(pair.real, _PIECES).log_bound(t, pair.imag) for pair in pairs]

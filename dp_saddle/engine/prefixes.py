@@ -50,6 +50,7 @@ _AROUND = 5.                    # tilts that a family has beyond the best
 _BEYOND, _EVERY = 16., 4        # and tilts that dismiss a direction: up to where, every 4th
 _LEAST_GROWTH = 1e-6            # over the largest of all kinds: guesses never stand still
 _EARLY = 1 << 10                # these are of the first such part of a schedule, and of all
+_MOST_NODES = 1 << 12           # of a line: few prefixes need more
 _ROWS, _TERMS = 1 << 9, 1 << 16  # at a time: records, and terms of a line's prefixes
 
 # %% ../../nbs/engine/prefixes.ipynb #a2774f98
@@ -102,7 +103,7 @@ def families_for(
     kinds,     # mechanisms
     schedule,  # a Schedule of them
     delta,     # that will be asked for, in (0, 1)
-    most_nodes=None,  # of a line; 2048, if not given
+    most_nodes=_MOST_NODES,  # of a line
 ):             # a LossFamily for each direction that matters
     """The kinds' losses, at the tilts that prefixes of this schedule need.
 
@@ -115,7 +116,7 @@ def families_for(
     delta
         that will be asked for, in (0, 1)
     most_nodes
-        of a line; 2048, if not given
+        of a line
 
     Returns
     -------
