@@ -27,9 +27,9 @@ gc.set_threshold(20_000)  # as in conftest.py
 LEFT_OUT = re.compile(r"^#\|\s*(eval:\s*false|slow|thorough)", re.M)
 NBS = Path(__file__).resolve().parent.parent / "nbs"
 # The longest first: then no worker is left alone with one of them. (Only time depends on it.)
-LONGEST = """gaussian_rows 05_tilting 09_individual densities 11_live_curves saddle_point line
-    07_prv_fft prv opacus interval_transforms many schedules 06_edgeworth ways five_minutes
-    record_bounds largest_loss_levels own_noise""".split()
+LONGEST = """06_edgeworth 03_contour opacus prv saddle_point 10_accounting 11_live_curves 07_prv_fft
+    endpoint_expansion own_noise ways many schedules 09_individual 08_filters laplace tree_noise
+    largest_loss_levels interval_transforms transform_grids 02_mechanisms zero_out""".split()
 
 
 class Shell(CaptureShell):
