@@ -1,11 +1,11 @@
 """One letter, one meaning: what a chapter defines a letter to be is what the glossary says, or the
 glossary says that it means something else there."""
-import json
 import re
 
 import pytest
 
 from house import BOOK, NBS
+from test_words import markdown
 
 PAGES = [NBS/"preface.ipynb", *BOOK]
 # "Write $X$ for the ...", "let $X$ be a ...", "with $X$ the ...", "where $X$ is the ..."
@@ -20,10 +20,8 @@ SAME = 4                 # letters that two words begin with, if they are the sa
 
 
 def text(path):
-    "What is written up to the exercises, without displayed formulas and folds."
-    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-    written = "\n\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
-    written = re.sub(r"\$\$.*?\$\$", "", written, flags=re.S)
+    "What is written up to the exercises, without displayed formulas."
+    written = re.sub(r"\$\$.*?\$\$", "", markdown(path), flags=re.S)
     return written.split("\n## Exercises")[0]
 
 
@@ -36,18 +34,15 @@ def letter(symbol):
 
 
 def words(phrase):
-    "The beginnings of its words; formulas are words of their letters."
+    "The beginnings of its words of three letters and more, but for the commonest."
     return {word[:SAME].lower() for word in re.findall(r"[A-Za-z]{3,}", phrase)
             } - {"the", "with", "and", "for", "that", "whic", "from", "its"}
 
 
 def definitions(written):
     "[(letter, what it is said to be)]."
-    found = []
-    for form in DEFINED:
-        for symbol, what in form.findall(written):
-            if letter(symbol) not in (None, *NUMBERS): found.append((letter(symbol), what))
-    return found
+    found = [(letter(symbol), what) for form in DEFINED for symbol, what in form.findall(written)]
+    return [(symbol, what) for symbol, what in found if symbol not in (None, *NUMBERS)]
 
 
 def glossary():
@@ -74,7 +69,7 @@ def unlike(pages):
     for name, written in pages:
         for symbol, what in definitions(written):
             if symbol in second.get(name, ()): continue
-            meant = table.get(symbol) or others.setdefault(symbol, [(what)])
+            meant = table.get(symbol) or others.setdefault(symbol, [what])
             if not any(words(what) & words(meaning) for meaning in meant):
                 missed.append((name, symbol, what))
     return missed

@@ -14,7 +14,6 @@ import numpy as np
 from scipy import fft
 
 from dp_saddle.base import (
-    FEW_NODES,
     LARGEST_LOG,
     NEWTON_STEPS,
     TINY,
@@ -30,9 +29,10 @@ from ..mechanisms import Accountant
 # %% ../../nbs/engine/fourier_grids.ipynb #f0f00006
 # Proved: change one and a theorem is broken.
 _THM8_RATE, _THM8_SIGMA, _THM8_FACTOR = .2, 4, 5                   # of [FA Thm 8]
+# What is served: what is beyond is refused.
+_LEAST_POINTS, _MOST_POINTS = 16, 1 << 24                                     # of a Fourier grid
 # Tuning: only time and width depend on it.
 _FOURIER_TILT, _BEYOND = 1e4, 1e-15                                          # of a window L
-_MOST_POINTS = 1 << 24                                                       # of a Fourier grid
 _FIRST_POINTS, _LAST_POINTS, _GOAL, _PROBES = 1 << 15, 1 << 22, 1e-9, 9      # where n is found
 _MISS, _STUCK = 1e-13, 1e-6                                # relative to delta
 
@@ -139,7 +139,7 @@ def checked_grid(
         checks.real(0, inf, L=L)
         L = float(L)
     if n is not None:
-        checks.count(FEW_NODES, n=n)
+        checks.count(_LEAST_POINTS, n=n)
         n = int(n)
         if n % 2 or n > _MOST_POINTS:
             raise ValueError(f"n must be even and at most 2^24, got {n}")

@@ -14,7 +14,7 @@ from math import ceil, inf, log
 import numpy as np
 from scipy import fft
 
-from ..base import FEW_NODES, TINY, checks, log_chernoff_factor, quoted
+from ..base import TINY, checks, log_chernoff_factor, quoted
 from .counted_norms import gaussian_deltas, gaussian_epsilons, gaussian_mus
 from .many import LossFamily, mixing_bounds, split_steps, tilted_sum
 from .record_bounds import delta_bounds, dominating_mu, epsilon_bounds
@@ -28,6 +28,8 @@ _RDP_ROUNDING = 1e-11            # of a Renyi divergence, relative
 _ROWS = 1 << 13                      # records, or points of their curves, at a time
 _POINTS = 1 << 16                # of the Fourier engine
 _KEPT_GRIDS = 4                  # tables of so many grids are kept
+# What is served: what is beyond is refused.
+_LEAST_POINTS = 16               # of the Fourier engine
 # What is shown.
 _NODES_A_SECOND, _LONG = 3e4, 1.5 # of all noises, tables and lines; seconds that are announced
 
@@ -130,7 +132,7 @@ def _engine_epsilon(table, delta, grid, rate, engine, L, n):
     if engine == 'fourier':
         if L is not None:
             checks.real(0, inf, L=L)
-        checks.count(FEW_NODES, n=n)
+        checks.count(_LEAST_POINTS, n=n)
         out[1] = _fourier_epsilon(grid, rate, table, delta, out[2], L, n + n % 2)
     return out
 

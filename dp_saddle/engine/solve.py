@@ -381,7 +381,7 @@ def _ask(self:_Search, eps):
 # %% ../../nbs/engine/solve.ipynb #47a33af6
 @patch
 def _says_nothing(self:Invertible, search, top):
-    "Will a first line say nothing, and others be asked? One of many nodes is built only once."
+    "Will a first line say nothing, and others be asked?"
     often = search.dark >= (1 if self.known else _IN_THE_DARK)
     again = self.first_nodes < self.max_nodes or self.known
     if often and again and top < inf: self.stop = Stop.SAYS_NOTHING
