@@ -956,7 +956,8 @@ def _warn(self:ContourAccountant, plrv, too_wide):
     elif line and line.closed_form:
         why = f"{holds}: eps and the losses are known to rounding only"
     elif line and line.rough:
-        why = f"{holds}: atoms are smoothed; make eps_resolution = {eps_resolution:g} smaller"
+        why = (f"{holds}: atoms are smoothed; make eps_resolution = {eps_resolution:g} smaller, "
+               "unless eps is the largest loss")
     else: why = f"{holds}: more cancels here than doubles carry; look at upper - lower"
     warnings.warn(why, stacklevel=users_level())
 
