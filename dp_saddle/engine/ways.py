@@ -315,7 +315,7 @@ WAYS += (
     Way('WorstCaseAccountant', "steps that are known by their moments only",
         "proved bounds without a law", 'steps/worst_case#Bounds-of-such-a-run', whole=_by_moments),
     Way('TiltedFFT', "losses on a lattice, or bracketed between two", "one transform for all eps",
-        'engine/tilted_fft#The-tilted-transform', whole=_on_a_lattice),
+        'prv_fft/tilted_fft#The-tilted-transform', whole=_on_a_lattice),
 )
 _OF_TABLES = [way for way in WAYS if way.table]
 _WITHOUT = {question: [(way.name, ask) for way in WAYS if (ask := getattr(way, question))]
