@@ -32,7 +32,6 @@ from ..plrv import MASS_ERROR
 # %% ../../nbs/engine/solve.ipynb #501e0008
 # Tuning: only time and width depend on it. The search.
 _PATIENCE, _NEAR = 20, 1e-10 # after so many steps a bracket of so many nats is enough
-_LEAVE = 8                   # of a width worth another way: what a line may cost that has one
 _MAX_LINES, _COSTLY = 20, 5  # and lines that it uses; one with all nodes counts so many
 _SHORT_OF = 1 - 10.**-np.arange(1, 9)  # of an upper end: where the lower one is looked for
 _NEXT_TO = 10.**-np.arange(8, 16, 2)   # and below the largest loss, before any search
@@ -43,7 +42,6 @@ WELL_KNOWN = .4             # nats between bounds, for the slope of the estimate
 _SETTLED = 1/4, .1           # of the bounds' distance, which is at most .1 nats: near enough
 CLOSE = 2                    # nats by which a line's terms may have grown since it was built
 _NEARLY = .5                 # of the last miss, of a step: larger ones do not bend as a cubic does
-_OUTWARDS = 8                # times as far each time, where Newton's method does not lead,
 
 # %% ../../nbs/engine/solve.ipynb #501e0009
 # Tuning: only time and width depend on it. The ends, and where a search stops early.
@@ -397,7 +395,7 @@ def _is_misled(self:Invertible, goal, guess):
 def _leaves_it(self:Invertible, search, at, eps, top):
     "Is there another way, and does smoothing cost much of eps? Once the line has said its all."
     if not (self.others and self.nodes_ran_out and top < inf): return None
-    plan, scale = search.line.plan, _LEAVE*WORTH_A_TRY*min(eps, 1.)
+    plan, scale = search.line.plan, WORTH_A_TRY*min(eps, 1.)
     costs = (plan.t + 1)*plan.smoothing.variance/2 > scale
     said = abs(at.miss) <= at.width or search.cancellation(at.root) > CLOSE
     if costs and said: self.stop = Stop.SMOOTHED
@@ -457,7 +455,7 @@ def _ahead(before, eps, at):
 def _between(low, high, top, eps, root, so_far):
     "The middle; outwards while an end is where the search began: nearly there for roots beyond."
     count, scale = so_far
-    step = scale*_OUTWARDS**count
+    step = scale*2**count
     if low is None: return max(eps/2, eps - step)
     if not low and root <= 0: return _by_its_log(eps, root)
     if high == top and root < inf: return high - (high - eps)*.5**min(2**count, _NEARER)
