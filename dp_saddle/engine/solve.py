@@ -50,7 +50,6 @@ _INWARDS, _ROUNDS_INWARDS = .1, 3    # and that first ones make up for where an 
 _NEARBY = .1                 # relative width of eps: wider, single steps are asked; to begin at
 WORTH_A_TRY = 3e-7           # a width, as in the warning, that is worth another way
 _DARK, _IN_THE_DARK = 30, 3  # nats between bounds that say nothing; so many times in a row: give up
-_AT_END = .99                # of the largest loss: from here on an eps may be at the very end
 _NEARER = 16                 # halvings at a time, at most, of the distance to an upper end
 _SHARED_ROUNDS = 2           # of many eps together: a second line where the first one led,
 _SHARED_DOWN = 32            # whose guess may be so many times too large
@@ -283,7 +282,7 @@ def nearby(self:Invertible, near, goal):
 @patch
 def _given_up(self:Invertible, goal, guess, up, root=None):
     "What is known of an eps that is not looked for: from next to the largest loss, or a line."
-    low = self._near_end(goal, up) if up > _AT_END*self.ess_sup else 0.
+    low = self._near_end(goal, up) if self.ess_sup < inf else 0.
     noted(Known.CHERNOFF, up, last=True)
     if root is None or not root[-1]: return low, guess, up
     eps, line, _ = root
