@@ -186,6 +186,11 @@ def nodes_at(self:PLRV, t):
 
 # %% ../../nbs/plrv/protocol.ipynb #7bdab355
 @patch
+def slopes_about(self:PLRV, t):
+    "K' and K'', shape (2, t), at a 1-d array `t` of tilts >= 0, quickly: to plan with, likewise."
+    return self.cumulants_on(t, 2)
+
+@patch
 def known_cgfs(self:PLRV, t):
     "(K, what it is off by at most), shape (2, t), at a 1-d array `t` of tilts > 0."
     return np.array([self.known_cgf(x) for x in t.tolist()]).T
@@ -231,12 +236,12 @@ def has_grid(self:PLRV):
 
 @patch
 def _largest_tilt(self:PLRV):
+    if self.nodes_at(MAX_TILT) <= MAX_GRID: return MAX_TILT
     if not self.has_grid:
         known = f", got {1/self.mu:g}" if hasattr(self, 'mu') else ""
         raise ValueError(f"noise over sensitivity (sigma or scale) must be larger for this method"
                          f"{known}: its loss needs a grid of more than {MAX_GRID} points; "
                          "with rate = 1 it is a bound from above, in closed form")
-    if self.nodes_at(MAX_TILT) <= MAX_GRID: return MAX_TILT
     halvings = range(ceil(log2(MAX_TILT/SMALL_TILT)))
     def fits(k): return self.nodes_at(MAX_TILT*.5**k) <= MAX_GRID
     return MAX_TILT*.5**bisect_left(halvings, True, key=fits)
