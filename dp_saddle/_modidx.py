@@ -1777,6 +1777,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                           'dp_saddle/engine/line.py'),
                                        'dp_saddle.engine.line.CgfTable._width_needed': ( 'engine/line.html#cgftable._width_needed',
                                                                                          'dp_saddle/engine/line.py'),
+                                       'dp_saddle.engine.line.CgfTable.atoms': ( 'engine/line.html#cgftable.atoms',
+                                                                                 'dp_saddle/engine/line.py'),
                                        'dp_saddle.engine.line.CgfTable.basic_bounds': ( 'engine/line.html#cgftable.basic_bounds',
                                                                                         'dp_saddle/engine/line.py'),
                                        'dp_saddle.engine.line.CgfTable.basic_crossing': ( 'engine/line.html#cgftable.basic_crossing',

@@ -19,7 +19,6 @@ from dp_saddle.base import (
     cached_property,
     in_blocks,
     keeps_answers,
-    kept_answer,
     log_chernoff_factor,
     log_expm1,
     patch,
@@ -201,16 +200,15 @@ def _binomials(n):
     return np.array([float(x) for x in row])
 
 def _powers(c, n):
-    "The powers 0 to n of a polynomial, cut."
-    rows = [np.eye(1, _ORDER + 1)[0]]
-    for _ in range(n): rows.append(np.convolve(rows[-1], c)[:_ORDER + 1])
-    return np.array(rows)
+    "The powers 0 to n of a polynomial, cut: twice as many with each product."
+    rows = np.array([np.eye(1, _ORDER + 1)[0], c])
+    while len(rows) <= n: rows = np.append(rows, _products(rows[1:], rows[-1]), 0)
+    return rows[:n + 1]
 
 def _products(a, b):
     "Products of polynomials, cut, over the last axis."
-    out = np.zeros(np.broadcast_shapes(a.shape, b.shape))
-    for i in range(_ORDER + 1): out[..., i:] += a[..., i, None]*b[..., :_ORDER + 1 - i]
-    return out
+    k, padded = np.arange(_ORDER + 1), np.append(b, np.zeros((*b.shape[:-1], _ORDER)), -1)
+    return (a[..., None, :] @ padded[..., k - k[:, None]])[..., 0, :]
 
 # %% ../../nbs/engine/endpoint_expansion.ipynb #e5b9d745
 @patch
@@ -347,9 +345,9 @@ def on_line(self:SingularPart,
 @patch
 def log_alias(self:SingularPart,
     t,    # tilt of the line, > 0
-    X,    # period, nats
+    X,    # period, nats; or several, shape (k, 1)
     eps,  # nats, 1-d
-):        # shape of eps
+):        # shape of eps; or (k, eps)
     """log of a bound on the terms k != 0 of the curve of |D|.
 
     Parameters
@@ -357,18 +355,19 @@ def log_alias(self:SingularPart,
     t
         tilt of the line, > 0
     X
-        period, nats
+        period, nats; or several, shape (k, 1)
     eps
         nats, 1-d
 
     Returns
     -------
-    shape of eps
+    shape of eps; or (k, eps)
     """
-    u, log_c, size = kept_answer(self.beside, t, lambda: self._at_tilts_beside(t))
-    bounds = log_c - log_expm1(np.abs(u - t)*X) - np.multiply.outer(eps, u)
+    if t not in self.beside: self.beside[t] = self._at_tilts_beside(t)
+    u, log_c, size = self.beside[t]
+    bounds = log_c - log_expm1(np.multiply.outer(X, np.abs(u - t))) - np.multiply.outer(eps, u)
     bounds += _EXPONENT_ULPS*ULP*(size + np.multiply.outer(np.abs(eps), u))
-    left, right = bounds[:, u < t].min(1), bounds[:, u > t].min(1)
+    left, right = bounds[..., u < t].min(-1), bounds[..., u > t].min(-1)
     nothing = eps + X > self.farthest*(1 + LOSS_ULPS*ULP)
     return np.logaddexp(left, np.where(nothing, -inf, right))
 
@@ -405,8 +404,9 @@ def period(self:SingularPart,
     -------
     nats, at least X; or None
     """
-    for longer in _LONGER:
-        if (self.log_alias(t, X*longer, eps) <= goal).all(): return X*longer
+    periods = X*_LONGER[:, None]
+    enough = np.flatnonzero((self.log_alias(t, periods, eps) <= goal).all(1))
+    if enough.size: return float(periods[enough[0], 0])
 
 # %% ../../nbs/engine/endpoint_expansion.ipynb #30e98b9d
 @patch
@@ -429,10 +429,9 @@ def over(self:SingularPart,
     """
     moved, unit = LOSS_ULPS*ULP*(self.loss_reach + np.abs(eps)), line.base - line.plan.t*eps
     size = 1 + abs(line.base) + line.plan.t*(np.abs(eps) + self.reach)
-    plus, minus = self.curve(np.concatenate([eps - moved, eps, eps + moved]))
-    plus, minus = (x.reshape(-1, eps.size) for x in (plus, minus))
+    both = self.curve(np.concatenate([eps - moved, eps, eps + moved]))
     with np.errstate(over='ignore'):
-        plus, minus = (np.exp(safe_log(x) - unit) for x in (plus, minus))
+        plus, minus = np.exp(safe_log(both.reshape(2, -1, eps.size)) - unit)
     off = ULP*(_CURVE_ULPS + len(self.shifts[0]) + _EXPONENT_ULPS*size)
     low = plus[2]*(1 - off) - minus[0]*(1 + off)
     return low, plus[1] - minus[1], plus[0]*(1 + off) - minus[2]*(1 - off)

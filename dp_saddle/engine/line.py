@@ -157,7 +157,7 @@ class CgfTable(Invertible):
         if self.closed_form: return
         known = _MOST_OFF/(LOSS_ULPS*ULP*self.reach + TINY) if self.rough else inf
         self.limit = self.steepest = min(plrv.largest_tilt, known)  # of what the table holds
-        self.atoms, self.above = atoms_apart(plrv, self.reach), {}    # K, rounded up, where asked
+        self.above = {}                                             # K, rounded up, where asked
         if plrv.whole: self._first_tilts(FIRST_TILT, min(_LAST_TILT, self.limit))
         elif plrv.some_uncut: self._first_tilts(_LEAST_TILT, self.limit)
         else: self._first_tilts(_FIRST_OF_PART*self.limit, self.limit)
@@ -195,6 +195,10 @@ def log_p_inf_of(plrv):
     return log(plrv.p_inf) + allowance*np.array([[-1], [0], [1]])
 
 # %% ../../nbs/engine/line.ipynb #13818322
+@patch(cached=True)
+def atoms(self:CgfTable):
+    "The AtomsPart of a run whose steps all have atoms, or None."
+    return atoms_apart(self.plrv, self.reach)
 
 @patch
 def _first_tilts(self:CgfTable, first, last):
