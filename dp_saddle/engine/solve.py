@@ -466,7 +466,7 @@ def _between(low, high, top, eps, root, so_far):
     if high == top: return min((eps + high)/2, eps + step)
     return (low + high)/2
 
-# %% ../../nbs/engine/solve.ipynb #be23217a
+# %% ../../nbs/engine/solve.ipynb #be23217c
 _SIDES = np.array([[-1.], [1.]])      # of a lower end, and an upper one
 
 def _apart(bound, estimate):
@@ -474,6 +474,7 @@ def _apart(bound, estimate):
     with np.errstate(invalid='ignore'): far = np.abs(bound - estimate)
     return np.nan_to_num(np.minimum(far, LONGEST))
 
+# %% ../../nbs/engine/solve.ipynb #be23217a
 def _edges(line, start, fall, goals, enough):
     """Where delta is proved to be at least, and at most, each goal, from `start` on; or 0, and
     `enough`; both of shape (2, goals). And where it is about the goal."""
