@@ -183,6 +183,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                        'dp_saddle.base.checks._is_number': ('base/checks.html#_is_number', 'dp_saddle/base/checks.py'),
                                        'dp_saddle.base.checks._is_watched': ('base/checks.html#_is_watched', 'dp_saddle/base/checks.py'),
                                        'dp_saddle.base.checks._like': ('base/checks.html#_like', 'dp_saddle/base/checks.py'),
+                                       'dp_saddle.base.checks._one_by_one': ('base/checks.html#_one_by_one', 'dp_saddle/base/checks.py'),
                                        'dp_saddle.base.checks._overwrite': ('base/checks.html#_overwrite', 'dp_saddle/base/checks.py'),
                                        'dp_saddle.base.checks._price': ('base/checks.html#_price', 'dp_saddle/base/checks.py'),
                                        'dp_saddle.base.checks._read': ('base/checks.html#_read', 'dp_saddle/base/checks.py'),

@@ -430,8 +430,8 @@ def over(self:SingularPart,
     moved, unit = LOSS_ULPS*ULP*(self.loss_reach + np.abs(eps)), line.base - line.plan.t*eps
     size = 1 + abs(line.base) + line.plan.t*(np.abs(eps) + self.reach)
     both = self.curve(np.concatenate([eps - moved, eps, eps + moved]))
-    with np.errstate(over='ignore'):
-        plus, minus = np.exp(safe_log(both.reshape(2, -1, eps.size)) - unit)
+    with np.errstate(over='ignore', divide='ignore'):
+        plus, minus = np.exp(np.log(both.reshape(2, -1, eps.size)) - unit)
     off = ULP*(_CURVE_ULPS + len(self.shifts[0]) + _EXPONENT_ULPS*size)
     low = plus[2]*(1 - off) - minus[0]*(1 + off)
     return low, plus[1] - minus[1], plus[0]*(1 + off) - minus[2]*(1 - off)
@@ -545,7 +545,8 @@ def line_for(self:EndsTable,
         plan = self.best_plan(t, X, eps, goal)
         if not plan: return CgfTable.line_for(self, eps, log_delta)
         line = self.line(plan)
-        _, mid, _ = line.log_bounds(eps)
+        total = line.sums(eps)[0] + plan.known.over(line, eps)[1]
+        mid = line.base - plan.t*eps + safe_log(np.maximum(total, 0))
         if not (mid < log_delta - 1).any(): break
         log_delta = np.minimum(log_delta, np.maximum(mid, log_delta - NATS))
     return line

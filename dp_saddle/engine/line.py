@@ -814,9 +814,7 @@ def sums(self:Line,
     """
     noise = self.rounding + self.slope*np.abs(eps) + self.tail
     if len(eps)*len(self.s) >= _MANY_TERMS: return self._sums_by_sides(eps), noise + self.of_sides
-    blocks = in_blocks(eps, len(self.s))
-    total = [(_turned(e, self.s)*self.c).real.sum(1) for e in blocks]
-    return np.concatenate(total), noise
+    return (_turned(eps, self.s)*self.c).real.sum(1), noise
 
 def _turned(eps, s): return np.exp(-1j*np.multiply.outer(eps, s))
 
@@ -835,7 +833,7 @@ def alias(self:Line,
     -------
     shape of eps
     """
-    t, reach = self.plan.t, self.plan.smoothing.reach
+    t, reach = self.plan.t, self.plan.smoothing.reach if self.plan.w else 0.
     log_alias, size = self.table.log_alias(t, self.plan.X, eps, reach), t*np.abs(eps)
     log_bound = log_alias - (self.base - t*eps) + LOG_ULPS*ULP*(abs(self.base) + size)
     return capped_exp(log_bound)*(1 + TABLE_ROUNDING)
@@ -1587,7 +1585,7 @@ class SingleStepTable(CgfTable):
         True or False
         """
         alone = [n for _, n in plrv.parts] == [1]
-        return alone and getattr(plrv.parts[0][0], 'own_lines', None) is not None
+        return alone and plrv.parts[0][0].own_lines is not None
 
     def line_for(self, eps, log_delta):
         "What serves these eps, or knows nothing."

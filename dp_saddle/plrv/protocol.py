@@ -147,6 +147,9 @@ def cumulants_on(self:PLRV, t, order):
     return self.cumulants(t, order)
 
 # %% ../../nbs/plrv/protocol.ipynb #6f0d2b18
+PLRV.own_lines = PLRV.cut_table = None       # what it has of its own: lines, a table of its cut
+PLRV.lattice, PLRV.branches = False, ()      # is it on one? the laws of which it is a mixture
+
 @patch
 def exchanged(self:PLRV, other):
     "The `other` loss, of the pair with P and Q exchanged, which dominates as this one does."
