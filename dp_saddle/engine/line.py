@@ -401,18 +401,18 @@ def right_aliases(self:CgfTable,
     the table's tilts u > t, 1-d; and for each eps and u, shape (eps, tilts):
     """
     if (t, period) not in self.right: self.right[t, period] = self._beyond(t, period)
-    u, log_c, size = self.right[t, period]
+    u, log_c, size, _ = self.right[t, period]
     low, far = eps - reach, np.abs(eps) + reach
     return u, log_c + size - np.multiply.outer(low - _MOMENT_ULPS*ULP*far, u)
 
 @patch
 def _beyond(self:CgfTable, t, period):
-    "The tilts beyond t; what of these bounds does not depend on eps; and its rounding."
+    "The tilts beyond t; what of these bounds does not depend on eps, its rounding; the left's."
     beyond = slice(np.searchsorted(self.u, t, side='right'), None)
     u, K, factor = self.u[beyond], self.K[beyond], self.factor[beyond]
     x = (u - t)*period
-    size = 1 + np.abs(K) + np.abs(factor) + x
-    return u, K + factor - log_expm1(x), _MOMENT_ULPS*ULP*size
+    size, left = 1 + np.abs(K) + np.abs(factor) + x, self.plrv.log_mass - log_expm1(t*period)
+    return u, K + factor - log_expm1(x), _MOMENT_ULPS*ULP*size, left
 
 # %% ../../nbs/engine/line.ipynb #6b2f0e15
 @patch
@@ -446,7 +446,7 @@ def log_alias(self:CgfTable,
     if felt.any():
         right[felt] = log_right[felt].min(1, initial=inf)
         if log_right.size: right[felt] += self._above(log_right[felt].argmin(1) + first)
-    return np.logaddexp(self.plrv.log_mass - log_expm1(t*period), right)
+    return np.logaddexp(self.right[t, period][-1], right)
 
 @patch
 def _above(self:CgfTable, i):
