@@ -2691,6 +2691,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                    'dp_saddle/engine/transform_grids.py'),
                                                   'dp_saddle.engine.transform_grids._octaves': ( 'engine/transform_grids.html#_octaves',
                                                                                                  'dp_saddle/engine/transform_grids.py'),
+                                                  'dp_saddle.engine.transform_grids._over': ( 'engine/transform_grids.html#_over',
+                                                                                              'dp_saddle/engine/transform_grids.py'),
                                                   'dp_saddle.engine.transform_grids._second': ( 'engine/transform_grids.html#_second',
                                                                                                 'dp_saddle/engine/transform_grids.py'),
                                                   'dp_saddle.engine.transform_grids._turn': ( 'engine/transform_grids.html#_turn',
