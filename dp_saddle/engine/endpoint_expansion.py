@@ -25,7 +25,7 @@ from dp_saddle.base import (
     safe_log,
 )
 from .known_parts import KnownPart
-from .line import SHARE, WORSE, CgfTable, Plan, reach_of
+from .line import SHARE, WORSE, CgfTable, Plan
 from ..losses import LOSS_ULPS, LaplaceLoss
 
 # %% ../../nbs/engine/endpoint_expansion.ipynb #8ed71eaf
@@ -177,7 +177,7 @@ class SingularPart(KnownPart):
         self.kinds = [step_of(loss, n, sigma) for loss, n in plrv.parts]
         self.steps = sum(kind.steps for kind in self.kinds)
         self.reach = sum(k.steps*max(abs(k.low), abs(k.high)) for k in self.kinds)
-        self.loss_reach, self.beside = reach_of(plrv), {}       # what is known at tilts
+        self.beside = {}                                            # what is known at tilts
         self.farthest = sum(k.steps*k.high for k in self.kinds)     # shift
 
     @cached_property
@@ -427,7 +427,7 @@ def over(self:SingularPart,
     -------
     (lower, estimate, upper), each of shape of eps
     """
-    moved, unit = LOSS_ULPS*ULP*(self.loss_reach + np.abs(eps)), line.base - line.plan.t*eps
+    moved, unit = LOSS_ULPS*ULP*(line.table.reach + np.abs(eps)), line.base - line.plan.t*eps
     size = 1 + abs(line.base) + line.plan.t*(np.abs(eps) + self.reach)
     both = self.curve(np.concatenate([eps - moved, eps, eps + moved]))
     with np.errstate(over='ignore', divide='ignore'):

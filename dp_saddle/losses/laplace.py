@@ -314,6 +314,7 @@ def split(self:LaplaceLoss, t, x):
 # %% ../../nbs/losses/laplace.ipynb #00agl008
 class PlainLaplaceLoss(LaplaceLoss):
     "Loss of a Laplace step that is not sampled, rate 1: its transform by a formula."
+    last = None, None       # the tilt that was asked last, and what is known there
     def tabulated(self, t): return self.formula(t)[0]
 
 @patch
@@ -344,9 +345,10 @@ def formula(self:PlainLaplaceLoss,
 # %% ../../nbs/losses/laplace.ipynb #00agl010
 @patch
 def known_cgf(self:PlainLaplaceLoss, t):
-    "(K(t), what it is off by at most), at a tilt `t` >= -1/2, a number; kept."
+    "(K(t), what it is off by at most), at a tilt `t` >= -1/2, a number; the last one is kept."
     if t < 0: return LaplaceLoss.known_cgf(self, t)
-    return self.kept(('formula', t), lambda: tuple(v.item() for v in self.formula(t)))
+    if (last := self.last)[0] != t: self.last = last = t, tuple(v.item() for v in self.formula(t))
+    return last[1]
 
 @patch
 def known_cgfs(self:PlainLaplaceLoss, t):
