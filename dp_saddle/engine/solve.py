@@ -480,11 +480,12 @@ def _edges(line, start, fall, goals, enough):
     `enough`; both of shape (2, goals). And where it is about the goal."""
     ends, best = start, np.zeros(start.shape) + [[0.], [enough]]
     for k in range(END_STEPS):
-        logs = line.log_bounds(ends.ravel()).reshape(-1, *ends.shape)
-        short = np.minimum([goals - logs[0, 0], logs[2, 1] - goals], LONGEST)
+        asked = ends[:1] if (ends[0] == ends[1]).all() else ends
+        logs = line.log_bounds(asked.ravel()).reshape(-1, *asked.shape)
+        short = np.minimum([goals - logs[0, 0], logs[2, -1] - goals], LONGEST)
         best = np.where(short <= 0, _SIDES*np.minimum(_SIDES*best, _SIDES*ends), best)
         if not k:
-            apart = _apart(np.array([logs[0, 0], logs[2, 1]]), logs[1])
+            apart = _apart(np.array([logs[0, 0], logs[2, -1]]), logs[1])
             miss = logs[1, 0] - goals
             mid = ends[0] + np.where(np.abs(miss) < _INWARDS, miss, 0.)/fall
         left = (short > 0) & (_SIDES*ends < _SIDES*[[0.], [enough]])
