@@ -38,8 +38,8 @@ PARTS = {
     "The book": ("preface", "0", "1", "glossary"),
     "Using it": ("accounting/", "practice/", "command/", "interop/"),
     "The engine room": ("engine/", "plrv/", "losses/", "mechanisms/", "saddlepoint/",
-                        "edgeworth/", "filters/", "individual/", "steps/", "sampling/",
-                        "certificates/", "widgets/", "base/"),
+                        "edgeworth/", "prv_fft/", "filters/", "individual/", "steps/",
+                        "sampling/", "certificates/", "widgets/", "base/"),
     "The papers": ("papers/", "benchmark"),
     "More": ("commands", "api/index", "gallery", "references"),
 }

@@ -16,12 +16,11 @@ __getattr__, __dir__, __all__ = door(__name__, {
         "adaptive_clipping AdditiveNoise banded_matrix_factorization BoundedRange "
         "exponential_delta exponential_epsilon ExponentialMechanism GaussianDP group "
         "privacy_profile PrivacyProfile RenyiDP tree_aggregation TruncatedPoisson ZCDP",
-    "engine":
-        "connect_the_dots ContourAccountant EdgeworthInterval FourierAccountant PRVAccountant "
-        "TiltedFFT",
+    "engine": "ContourAccountant",
+    "prv_fft": "connect_the_dots FourierAccountant PRVAccountant TiltedFFT",
     "saddlepoint":
         "GaussianLimit MomentsAccountant rdp SaddlePointCLT SaddlePointMSD",
-    "edgeworth": "EdgeworthAccountant TiltedEdgeworth",
+    "edgeworth": "EdgeworthAccountant EdgeworthInterval TiltedEdgeworth",
     "sampling":
         "BallsInBins BinBatches CorrelatedBins CyclicPoissonBatches fixed_size FixedSize "
         "FixedSizeBatches laplace_reports MatrixFactorization PoissonBatches PoissonReplaceOne "

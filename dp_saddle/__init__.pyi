@@ -10,12 +10,8 @@ from .certificates.files import certify as certify
 from .certificates.files import load_certificate as load_certificate
 from .certificates.files import verify as verify
 from .edgeworth import EdgeworthAccountant as EdgeworthAccountant
+from .edgeworth import EdgeworthInterval as EdgeworthInterval
 from .edgeworth import TiltedEdgeworth as TiltedEdgeworth
-from .engine import FourierAccountant as FourierAccountant
-from .engine import PRVAccountant as PRVAccountant
-from .engine.proved_expansions import EdgeworthInterval as EdgeworthInterval
-from .engine.tilted_fft import TiltedFFT as TiltedFFT
-from .engine.tilted_fft import connect_the_dots as connect_the_dots
 from .engine.ways import ContourAccountant as ContourAccountant
 from .filters import GDPFilter as GDPFilter
 from .filters import GDPOdometer as GDPOdometer
@@ -73,6 +69,10 @@ from .practice.selection import TruncatedNegativeBinomial as TruncatedNegativeBi
 from .practice.selection import selected as selected
 from .practice.sweeps import sweep as sweep
 from .practice.training_configs import read_run as read_run
+from .prv_fft import FourierAccountant as FourierAccountant
+from .prv_fft import PRVAccountant as PRVAccountant
+from .prv_fft import TiltedFFT as TiltedFFT
+from .prv_fft import connect_the_dots as connect_the_dots
 from .saddlepoint import GaussianLimit as GaussianLimit
 from .saddlepoint import MomentsAccountant as MomentsAccountant
 from .saddlepoint import SaddlePointCLT as SaddlePointCLT

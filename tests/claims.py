@@ -117,23 +117,23 @@ def gauss(quotient):
 
 # --- Edgeworth, Berry and Esseen
 
-@check("engine.berry_esseen", "PRAWITZ_SUP", wrong=SMALLER)
-@check("engine.proved_expansions", "KERNEL_CURVE", wrong=SMALLER)
+@check("edgeworth.berry_esseen", "PRAWITZ_SUP", wrong=SMALLER)
+@check("edgeworth.proved_expansions", "KERNEL_CURVE", wrong=SMALLER)
 def kernel(_):
     "Prawitz's kernel times 2 pi t: its largest value, and its curvature at 0."
     t = np.linspace(1e-3, .999, 999)
-    size = 2*math.pi*t*np.abs(of("engine.berry_esseen", "prawitz_kernel")(t))
-    assert (size <= of("engine.berry_esseen", "PRAWITZ_SUP")).all()
-    assert (size <= 1 + of("engine.proved_expansions", "KERNEL_CURVE")*t*t).all()
+    size = 2*math.pi*t*np.abs(of("edgeworth.berry_esseen", "prawitz_kernel")(t))
+    assert (size <= of("edgeworth.berry_esseen", "PRAWITZ_SUP")).all()
+    assert (size <= 1 + of("edgeworth.proved_expansions", "KERNEL_CURVE")*t*t).all()
 
 
-@check("engine.proved_expansions", "CHORD", wrong=LARGER)
+@check("edgeworth.proved_expansions", "CHORD", wrong=LARGER)
 def chord(c):
     "u^2 is a quarter below its chord from 0 to 1."
     assert 1/2*1/2 <= 2/c
 
 
-@check("engine.proved_expansions", "CRAMER", wrong=SMALLER)
+@check("edgeworth.proved_expansions", "CRAMER", wrong=SMALLER)
 def cramer(c):
     "Hermite's polynomials, over sqrt(j!): the first is 1 at 0."
     x = np.linspace(-8, 8, 321)
@@ -142,28 +142,28 @@ def cramer(c):
         assert (np.abs(he)*np.exp(-x*x/4) <= c*math.sqrt(math.factorial(j))).all()
 
 
-@check("engine.proved_expansions", "NORMAL_4", "NORMAL_8", wrong=SMALLER)
+@check("edgeworth.proved_expansions", "NORMAL_4", "NORMAL_8", wrong=SMALLER)
 def normal_moments(_):
     x, w = np.polynomial.hermite_e.hermegauss(9)
     for name, power in (("NORMAL_4", 4), ("NORMAL_8", 8)):
-        assert w @ x**power/w.sum() <= of("engine.proved_expansions", name)*(1 + 1e-12)
+        assert w @ x**power/w.sum() <= of("edgeworth.proved_expansions", name)*(1 + 1e-12)
 
 
-@check("engine.proved_expansions", "FOURTH", wrong=LARGER)
+@check("edgeworth.proved_expansions", "FOURTH", wrong=LARGER)
 def from_the_origin(_):
     "The integral of a u^4/24 over u is u^4/96."
     u = np.array([0., .01, .02])
-    cells = of("engine.proved_expansions", "_cells")(u, 0*u, 0., 0., 0.)
+    cells = of("edgeworth.proved_expansions", "_cells")(u, 0*u, 0., 0., 0.)
     assert cells[0] >= 3*u[1]**4/96*(1 - 1e-12)
 
 
-@check("engine.proved_expansions", ("MOVED", 0), wrong=SMALLER)
+@check("edgeworth.proved_expansions", ("MOVED", 0), wrong=SMALLER)
 @check("losses.tilted_cumulants", "_OF_VAR", wrong=SMALLER)
 def moved_variance(_):
     "By a change e of the variance phi He_j changes by half of |x phi He_j| e, the normal law too."
     x = np.linspace(0, 9, 901)
     density = np.exp(-x*x/2)/math.sqrt(2*math.pi)
-    least = of("engine.proved_expansions", "MOVED")[0]*of("losses.tilted_cumulants", "_OF_VAR")
+    least = of("edgeworth.proved_expansions", "MOVED")[0]*of("losses.tilted_cumulants", "_OF_VAR")
     for j in range(16):
         he = np.polynomial.hermite_e.hermeval(x, np.eye(16)[j])
         assert (np.abs(x*density*he)/2).max()/math.sqrt(math.factorial(j)) <= least
@@ -172,12 +172,12 @@ def moved_variance(_):
     assert moved <= of("losses.tilted_cumulants", "_OF_VAR")*e
 
 
-@check("engine.proved_expansions", ("MOVED", 1), wrong=SMALLER)
+@check("edgeworth.proved_expansions", ("MOVED", 1), wrong=SMALLER)
 def moved_place(c):
     assert special.ndtr(.005) - special.ndtr(-.005) <= c*.01
 
 
-@check("engine.proved_expansions", "AT_ORIGIN", wrong=SMALLER)
+@check("edgeworth.proved_expansions", "AT_ORIGIN", wrong=SMALLER)
 def at_origin(c):
     "Of all grids that there are: what e_1 u + e_2 u^2/2 on them adds, e_1 and e_2 in turn."
     of_mean, of_var = (of("losses.tilted_cumulants", name) for name in ("_OF_MEAN", "_OF_VAR"))
@@ -185,32 +185,32 @@ def at_origin(c):
     step = end/np.exp2(np.arange(9, 16))
     first = np.maximum((.01/step).astype(int), 1)*step
     weights = np.log(end/first) + step/first            # the sum of step/u, at most
-    factor = of("engine.berry_esseen", "PRAWITZ_SUP")/math.pi
+    factor = of("edgeworth.berry_esseen", "PRAWITZ_SUP")/math.pi
     assert (factor*first <= c*of_mean).all()
     assert (factor*(first**2/4 + weights*step**2/8) <= c*of_var).all()
 
 
-@check("engine.berry_esseen", "CHI", "BEND", wrong=SMALLER)
+@check("edgeworth.berry_esseen", "CHI", "BEND", wrong=SMALLER)
 def decay(_):
     "cos x - 1 + x^2/2 touches chi x^3."
     x = np.linspace(.1, 6.2, 6000)
     gain = np.cos(x) - 1 + x*x/2
-    assert (gain <= of("engine.berry_esseen", "CHI")*x**3).all()
-    assert (gain <= of("engine.berry_esseen", "BEND")*x**3/(4*math.pi)*(1 + 1e-12)).all()
+    assert (gain <= of("edgeworth.berry_esseen", "CHI")*x**3).all()
+    assert (gain <= of("edgeworth.berry_esseen", "BEND")*x**3/(4*math.pi)*(1 + 1e-12)).all()
 
 
-@check("engine.berry_esseen", "CHI_PLACE", wrong=SMALLER)
+@check("edgeworth.berry_esseen", "CHI_PLACE", wrong=SMALLER)
 def decay_place(c):
     def slope(x): return x*x + 2*x*mp.sin(x) + 6*(mp.cos(x) - 1)
     assert mp.findroot(slope, 4.) <= 2*mp.pi*c
 
 
-@check("engine.berry_esseen", "COTANGENT", wrong=LARGER)
+@check("edgeworth.berry_esseen", "COTANGENT", wrong=LARGER)
 def cotangent(_):
     "1/x - cot x is x/3 at 0."
     t = np.linspace(1e-3, .99, 100)
     lean = np.hypot(1, 1/(np.pi*t) - 1/np.tan(np.pi*t))
-    assert (lean <= of("engine.berry_esseen", "kernel_lean")(t)*(1 + 1e-12)).all()
+    assert (lean <= of("edgeworth.berry_esseen", "kernel_lean")(t)*(1 + 1e-12)).all()
 
 
 def esseen():
@@ -222,12 +222,12 @@ def esseen():
     return n, (p*p + q*q)/math.sqrt(p*q), far
 
 
-@check("engine.berry_esseen", *(("SHEVTSOVA", i, j) for i in range(3) for j in range(2)
+@check("edgeworth.berry_esseen", *(("SHEVTSOVA", i, j) for i in range(3) for j in range(2)
                                 if (i, j) != (0, 1)), wrong=SMALLER)
 @check("saddlepoint.tilted_clt", "BERRY_ESSEEN", "IDENTICAL_STEPS", wrong=SMALLER)
 def lattice(_):
     n, K3, far = esseen()
-    assert far <= of("engine.berry_esseen", "berry_esseen")(n, K3)
+    assert far <= of("edgeworth.berry_esseen", "berry_esseen")(n, K3)
     for name in ("BERRY_ESSEEN", "IDENTICAL_STEPS"):
         assert far <= of("saddlepoint.tilted_clt", name)*K3/math.sqrt(n)
 
@@ -238,15 +238,16 @@ ZEROS = [("IDENTICAL_TERMS", 0, 1), ("IDENTICAL_TERMS", 1, 0), ("IDENTICAL_TERMS
          ("IDENTICAL_CROSS", 1, 1)]
 
 
-@check("engine.berry_esseen", "OF_T4", wrong=SMALLER)
+@check("edgeworth.berry_esseen", "OF_T4", wrong=SMALLER)
 def cut_off(c):
     "Of the integral of e^{-u^2/2}/u beyond T/pi, over pi: times T^4 at most this."
     v = np.linspace(.1, 6, 500)
     assert (math.pi**3*v**4*special.exp1(v*v/2)/2 <= c).all()
 
 
-@check("engine.berry_esseen", "THIRD", "FOURTH", "FOURTH_ROOT", "THREE_HALVES", "OF_K4", "OF_LAM2",
-       "OF_KT3", "OF_KT3_2", "OF_LAM_KT3", "OF_LAM2_IDENTICAL", "OF_T", "OF_LAM_T", "OF_LAM_T3",
+@check("edgeworth.berry_esseen", "THIRD", "FOURTH", "FOURTH_ROOT", "THREE_HALVES", "OF_K4",
+       "OF_LAM2", "OF_KT3", "OF_KT3_2", "OF_LAM_KT3", "OF_LAM2_IDENTICAL", "OF_T", "OF_LAM_T",
+       "OF_LAM_T3",
        "OF_T4_ANY", "REGULAR_T", "FAR_TOP", "FAR_BOTTOM", "REMAINDER_START",
        "REMAINDER_OVER", "FREE_END", "SLOPE", *(("REMAINDER", i) for i in range(5)),
        *(("NEAR_TERMS", i, j) for i in range(5) for j in (0, 1)), ("NEAR_TERMS", 0, 2, 0),
@@ -405,8 +406,8 @@ def exchanged(c):
     assert np.linalg.norm(np.array([1., 0]) - np.array([-1., 0])) <= c
 
 
-@check("engine.residues", "_TV", wrong=EITHER)
-@check("engine.counted_norms", "_TV", wrong=EITHER)
+@check("filters.residues", "_TV", wrong=EITHER)
+@check("individual.counted_norms", "_TV", wrong=EITHER)
 def total_variation(c):
     for mu in (.1, 1., 3.):
         assert abs(special.erf(mu/c) - (2*special.ndtr(mu/2) - 1)) < 1e-14
@@ -651,16 +652,16 @@ def exact_differences(c):
 
 # --- circles, lattices, ends
 
-@check("engine.lattices", "_TURN", wrong=EITHER)
+@check("prv_fft.lattices", "_TURN", wrong=EITHER)
 def turn(c):
     with mp.workdps(80):
         assert abs(mp.mpf(c.numerator)/c.denominator - 2*mp.pi) < mp.mpf(10)**-57
 
 
-@check("engine.lattices", "_WORDS", wrong=LARGER)
+@check("prv_fft.lattices", "_WORDS", wrong=LARGER)
 def words(_):
     x = np.array([1, 10**9 + 7, 2**53 - 1])
-    found = of("engine.lattices", "_turned")(Fraction(1, 7), x)
+    found = of("prv_fft.lattices", "_turned")(Fraction(1, 7), x)
     exact = [np.exp(2j*math.pi*(v % 7)/7) for v in x.tolist()]
     assert np.allclose(found, exact, rtol=0, atol=1e-14)
 
@@ -703,20 +704,20 @@ def of_a_sum(c):
 
 # --- PRV accountant
 
-@check("engine.prv_bands", "SHARES", wrong=SMALLER)
+@check("prv_fft.prv_bands", "SHARES", wrong=SMALLER)
 def shares(_):
     "All that fails, by Hoeffding and by Chernoff, is within delta_error."
     plrv = (50*PoissonSubsampled(Gaussian(sigma=1.), rate=.2)).remove
     eps_error, delta_error, (part, n) = .1, 1e-6, plrv.parts[0]
-    mesh = of("engine.prv_bands", "prv_band")(plrv, eps_error, delta_error, 10**7).curve.mesh
-    reach = of("engine.prv_bands", "chernoff_reach")(plrv, 1e9, delta_error)
+    mesh = of("prv_fft.prv_bands", "prv_band")(plrv, eps_error, delta_error, 10**7).curve.mesh
+    reach = of("prv_fft.prv_bands", "chernoff_reach")(plrv, 1e9, delta_error)
     t = np.geomspace(.1, 40, 400)
     K = part.real_cgf(t)
     spent = 2*math.exp(-2*eps_error**2/(n*mesh**2)) + 2*np.exp((n*K - t*reach.sum).min())
     assert spent + 2*n*np.exp((K - t*reach.steps[0]).min()) <= delta_error
 
 
-@check("engine.prv_bands", "_HOEFFDING", wrong=EITHER)
+@check("prv_fft.prv_bands", "_HOEFFDING", wrong=EITHER)
 def hoeffdings_tilt(c):
     "At it E e^{s (X - E X)} <= e^{s^2 h^2/8} of each step says what the share grants."
     k, share = 100, 1e-9
@@ -725,7 +726,7 @@ def hoeffdings_tilt(c):
     assert k*s*s/8 - s*root <= math.log(share/2)*(1 - 1e-12)
 
 
-@check("engine.fourier_grids", "_THM8_RATE", "_THM8_SIGMA", "_THM8_FACTOR", wrong=EITHER)
+@check("prv_fft.fourier_grids", "_THM8_RATE", "_THM8_SIGMA", "_THM8_FACTOR", wrong=EITHER)
 def conditions(_):
     test_prv_fft.test_the_conditions_of_the_tail_bound()
 

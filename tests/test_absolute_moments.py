@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dp_saddle import Discrete, Gaussian, PoissonSubsampled, SaddlePointCLT
-from dp_saddle.engine.berry_esseen import step_moments
+from dp_saddle.edgeworth.berry_esseen import step_moments
 from dp_saddle.losses.absolute_moments import lyapunov_most
 from dp_saddle.losses.densities import DensityLoss, SubsampledGaussianLoss
 from dp_saddle.losses.laplace import LaplaceLoss

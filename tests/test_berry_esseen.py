@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from dp_saddle import Gaussian, Laplace, PoissonSubsampled, RandomizedResponse
-from dp_saddle.engine.berry_esseen import (
+from dp_saddle.edgeworth.berry_esseen import (
     berry_esseen,
     moment_bound,
     prawitz_bound,

@@ -75,4 +75,4 @@ def test_the_kinds_are_read_as_they_are_written():
             "E = 5   # Rounding: in the line\ndef f():\n    F = 6\nG = 7\n# %% cell\nH = 8\n"
             "# Rounding: i\nI = 9\n# What is served: j\nJ = 10\n")
     assert constants(text) == {"A", "B", "C", "E", "I"}
-    assert "FFT_ULPS" in constants(MODULES["engine.circles"].read_text(encoding="utf-8"))
+    assert "FFT_ULPS" in constants(MODULES["prv_fft.circles"].read_text(encoding="utf-8"))

@@ -18,7 +18,7 @@ THOROUGH = """01_plrv plrv/gaussian_release plrv/sums losses/nodes losses/densit
     losses/gaussian engine/line engine/transform_grids engine/stacked_kinds
     engine/small_losses engine/gaussian_rows engine/ways 04_saddlepoint
     saddlepoint/tilts saddlepoint/tilted_clt saddlepoint/moments 05_tilting
-    06_edgeworth engine/lattices
+    06_edgeworth prv_fft/lattices
     steps/own_noise 08_filters engine/many engine/prefixes
     accounting/best_answers 10_accounting
     practice/merged_steps certificates/files""".split()

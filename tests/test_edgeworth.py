@@ -21,8 +21,7 @@ from dp_saddle import (
     SaddlePointCLT,
     TiltedEdgeworth,
 )
-from dp_saddle.edgeworth import edgeworth_tail, standard_cumulants
-from dp_saddle.engine import transform_bound
+from dp_saddle.edgeworth import edgeworth_tail, standard_cumulants, transform_bound
 from dp_saddle.saddlepoint import saddle_point
 from odd import ODD, ODD_DELTA, ODD_EPS, S, truth_of
 

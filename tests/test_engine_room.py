@@ -45,7 +45,7 @@ def test_who_uses_it_is_there(path):
 
 def test_who_uses_the_lattices():
     "Two other folders import `LatticeLoss` from the engine's door."
-    assert used_by("engine/lattices") == (
+    assert used_by("prv_fft/lattices") == (
         "**Used by** [More kinds of steps](../steps/index.ipynb) and "
         "[Ways to draw batches](../sampling/index.ipynb).")
     assert used_by("certificates/verification") == "**Used by** [Certificates](" \

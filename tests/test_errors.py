@@ -78,11 +78,13 @@ from dp_saddle import (
 )
 from dp_saddle.base import explorer
 from dp_saddle.command import main as cli
-from dp_saddle.engine import gaussian_epsilon, norm_counts, transform_bound
-from dp_saddle.engine.berry_esseen import step_moments
-from dp_saddle.engine.tilted_fft import connect_the_dots
+from dp_saddle.edgeworth import transform_bound
+from dp_saddle.edgeworth.berry_esseen import step_moments
+from dp_saddle.engine import gaussian_epsilon
+from dp_saddle.individual import norm_counts
 from dp_saddle.losses import FiniteLoss
 from dp_saddle.practice import schedules, training_configs
+from dp_saddle.prv_fft.tilted_fft import connect_the_dots
 from dp_saddle.saddlepoint import (
     TiltedAccountant,
     asymptotic_epsilon,

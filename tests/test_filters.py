@@ -25,7 +25,8 @@ from dp_saddle import (
     RDPOdometer,
     epsilon,
 )
-from dp_saddle.engine import gaussian_epsilon, residue
+from dp_saddle.engine import gaussian_epsilon
+from dp_saddle.filters import residue
 from oracles import gaussian
 
 # Sums

@@ -28,9 +28,9 @@ from dp_saddle import (
     individual_epsilon,
     rdp,
 )
-from dp_saddle.engine import norm_counts
 from dp_saddle.engine.many import LossFamily
 from dp_saddle.engine.record_bounds import BoundsTable, delta_bounds
+from dp_saddle.individual import norm_counts
 from dp_saddle.plrv import Bounds
 from oracles import gaussian
 
@@ -602,7 +602,7 @@ class Begun(Exception):
 def test_a_terminal_is_told_the_price(monkeypatch, capsys):
     "Before they are begun, and once."
     def begun(*_): raise Begun
-    monkeypatch.setattr('dp_saddle.engine.record_engines.LossFamily', begun)
+    monkeypatch.setattr('dp_saddle.individual.record_engines.LossFamily', begun)
     monkeypatch.setattr('sys.stderr.isatty', lambda: True, raising=False)
     for sigma, rate, told in ((2., .013, False), (.1, .013, True), (.1, 1., False)):
         book = IndividualAccountant(sigma, 1., rate)

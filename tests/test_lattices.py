@@ -16,9 +16,9 @@ from dp_saddle import (
     PoissonSubsampled,
     TiltedFFT,
 )
-from dp_saddle.engine.lattices import LatticeLoss, chirped
 from dp_saddle.losses import nodes as losses
 from dp_saddle.losses.nodes import FiniteLoss
+from dp_saddle.prv_fft.lattices import LatticeLoss, chirped
 
 REPLACED = PoissonReplaceOne(sigma=1., rate=.01)
 

@@ -15,13 +15,14 @@ BELOW = {
     "losses": ("plrv",),
     "mechanisms": ("losses",),       # and chapter 2 names them
     "saddlepoint": ("mechanisms",),  # estimates of chapters 4 and 5, which the engine bounds
-    "edgeworth": ("saddlepoint",),   # those of chapter 6; its intervals are the engine's
-    "engine": ("edgeworth",),
+    "edgeworth": ("saddlepoint",),   # those of chapter 6, and its interval
+    "engine": ("saddlepoint",),
+    "prv_fft": ("engine",),
     "filters": ("engine",),
     "individual": ("filters",),
-    "steps": ("engine",),
+    "steps": ("prv_fft",),
     "sampling": ("steps",),
-    "accounting": ("sampling",),
+    "accounting": ("sampling", "edgeworth"),
     "practice": ("accounting", "individual"),
     "certificates": ("practice",),   # but for the verifier, which trusts nobody
     "command": ("certificates",),

@@ -605,3 +605,15 @@ def test_why_a_line_is_left():
     table.others = False
     table.epsilon(1e-8)
     assert table.stop is None
+
+@pytest.mark.parametrize("run", [n*Laplace(scale=s) for n, s in ((2, 1.), (20, 5.), (100, 1.))])
+def test_eps_of_basic_composition_needs_no_line(run):
+    "There delta is 0, but for the rounding of the largest loss."
+    (step, n), = run.steps
+    largest = n/step.scale
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter('always')
+        found = ContourAccountant(run).delta(np.array([largest*(1 - 1e-3), largest]))
+    assert not any('max_nodes' in str(w.message) for w in said)
+    assert found.lower[1] == 0 <= found.upper[1] < 1e-14*.5**n*largest
+    assert 0 < found.lower[0] <= found.upper[0]

@@ -58,7 +58,7 @@ LONG_MODULES = {
     "practice.schedules": (650,
         "prefixes by tables, by outcomes, by moments; the files they come from could have a "
         "room of their own"),
-    "engine.tilted_fft": (490,
+    "prv_fft.tilted_fft": (490,
         "dots, lattices, and one transform of both: dots could be parted from it"),
 }
 

@@ -145,8 +145,8 @@ def test_pictures_are_sharp(path):
             assert shown and wide >= 2*shown >= 700, (key, wide, shown)
 
 # Pages of the classes of a chapter, which has the pictures.
-CLASSES = ("plrv/", "mechanisms/", "saddlepoint/", "edgeworth/", "filters/", "individual/",
-           "accounting/", "widgets/")
+CLASSES = ("plrv/", "mechanisms/", "saddlepoint/", "edgeworth/", "prv_fft/", "filters/",
+           "individual/", "accounting/", "widgets/")
 
 def test_every_chapter_has_a_picture():
     "What there is to see in it."

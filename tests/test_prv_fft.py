@@ -23,8 +23,8 @@ from dp_saddle import (
     without_replacement,
 )
 from dp_saddle.base import decaying_sums
-from dp_saddle.engine import GridCurve, fourier_grids, fourier_tail, on_grid, sum_on_circle
-from dp_saddle.engine.circles import log_transform
+from dp_saddle.prv_fft import GridCurve, fourier_grids, fourier_tail, on_grid, sum_on_circle
+from dp_saddle.prv_fft.circles import log_transform
 from odd import ODD, ODD_DELTA, ODD_EPS, S, truth_of
 
 

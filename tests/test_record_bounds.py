@@ -12,7 +12,7 @@ from dp_saddle import (
     Laplace,
     PoissonSubsampled,
 )
-from dp_saddle.engine import noise_families, norm_counts, record_bounds
+from dp_saddle.engine import record_bounds
 from dp_saddle.engine.many import LossFamily, on_lines, split_steps, tilted_sum
 from dp_saddle.engine.record_bounds import (
     delta_bounds,
@@ -21,6 +21,7 @@ from dp_saddle.engine.record_bounds import (
     gaussian_above,
     upper_epsilon,
 )
+from dp_saddle.individual import noise_families, norm_counts
 from dp_saddle.plrv import gaussian_log_delta
 from oracles import gaussian
 from test_many import KINDS, families  # noqa: F401 (a fixture)

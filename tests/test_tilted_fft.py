@@ -23,10 +23,10 @@ from dp_saddle import (
     TiltedFFT,
     connect_the_dots,
 )
-from dp_saddle.engine import tilted_fft
-from dp_saddle.engine.tilted_fft import TiltedCurve
 from dp_saddle.losses.nodes import FiniteLoss
 from dp_saddle.plrv import ComposedLoss, GaussianLoss
+from dp_saddle.prv_fft import tilted_fft
+from dp_saddle.prv_fft.tilted_fft import TiltedCurve
 from odd import ODD, S
 from test_prv_fft import contained
 

@@ -1145,6 +1145,7 @@ def _by_lines(self:CgfTable, eps, floor, lines):
     chernoff = self.log_chernoff(G).min(1)
     out, before = np.repeat(self.log_p_inf, len(eps), 1), sorted(lines)
     by_line = (chernoff > LOG_SMALLEST) & (np.logaddexp(chernoff, out[2]) > floor)
+    by_line &= self.ess_sup - eps > 2*LOSS_ULPS*ULP*self.reach    # else rounding is all there is
     left, rest = np.flatnonzero(by_line), np.flatnonzero(~by_line)
     if rest.size:
         room = safe_log(np.exp(floor[rest]) - np.exp(out[2, rest]))

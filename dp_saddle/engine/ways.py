@@ -315,7 +315,7 @@ WAYS += (
     Way('WorstCaseAccountant', "steps that are known by their moments only",
         "proved bounds without a law", 'steps/worst_case#Bounds-of-such-a-run', whole=_by_moments),
     Way('TiltedFFT', "losses on a lattice, or bracketed between two", "one transform for all eps",
-        'engine/tilted_fft#The-tilted-transform', whole=_on_a_lattice),
+        'prv_fft/tilted_fft#The-tilted-transform', whole=_on_a_lattice),
 )
 _OF_TABLES, _OF_RUNS = ([w for w in WAYS if w.table], [w for w in WAYS if w.whole])
 _WITHOUT = {question: [(way.name, ask) for way in WAYS if (ask := getattr(way, question))]
@@ -956,7 +956,8 @@ def _warn(self:ContourAccountant, plrv, too_wide):
     elif line and line.closed_form:
         why = f"{holds}: eps and the losses are known to rounding only"
     elif line and line.rough:
-        why = f"{holds}: atoms are smoothed; make eps_resolution = {eps_resolution:g} smaller"
+        why = (f"{holds}: atoms are smoothed; make eps_resolution = {eps_resolution:g} smaller, "
+               "unless eps is the largest loss")
     else: why = f"{holds}: more cancels here than doubles carry; look at upper - lower"
     warnings.warn(why, stacklevel=users_level())
 

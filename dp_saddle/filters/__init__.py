@@ -2,20 +2,29 @@
 
 You need this folder if you ask how the filters of chapter 8 are written. Its one result: Gaussian
 and Rényi filters and odometers, for a run or for each record. Used by the ledgers of the practice
-part and the adapters to other libraries. (The residue filter is made by the engine, Residues, and
-has its door here.)
+part and the adapters to other libraries.
 
 Its protocol. `.step(cost)` takes the step or refuses it, and says which, for a run or for each
 record; `.would_exceed(cost)` asks only. `.spent` is the sum so far, `.epsilon(delta)` belongs to
 the whole budget of a filter, and to the next crossing of an odometer.
+
+From `cost_sums`:
+    CostFilter: A ledger with a cap, which it never passes
+    CostOdometer: A ledger that is read at the multiples of an increment
+    MU: squares add [GDP 3.2]
+    promised: A filter's budget, with all that rounding may let in
+    RHO: divergences add: Feldman and Zrnic (2021)
+
+From `residues`:
+    GDPResidueFilter: A fully adaptive filter with a Gaussian budget, for eps-DP and for Gaussian
+        steps, in any order: all steps together are `budget`-GDP, whoever chooses them
+    residue: What an eps-DP step leaves of a Gaussian budget
 
 From `costs`:
     GDPFilter: Fully adaptive Gaussian filter [GDP Alg. 2, Thm C.1]: all steps together are
         `budget`-GDP, whoever chooses them
     GDPOdometer: Gaussian odometer [GDP C.5]: `bound` is sqrt(m) increments at the m-th crossing;
         for all, or for each of n records
-    GDPResidueFilter: A fully adaptive filter with a Gaussian budget, for eps-DP and for Gaussian
-        steps, in any order: all steps together are `budget`-GDP, whoever chooses them
     IndividualGDPFilter: Individual Gaussian filter [GDP Alg. 1, Thm 4.1]: each of n records
         leaves before it has spent `budget`; fully adaptive
     RDPFilter: Fully adaptive Renyi filter of Feldman and Zrnic (2021) at one order; for all, or
@@ -33,7 +42,7 @@ __all__ = []
 from ..base.doors import door
 
 __getattr__, __dir__, __all__ = door(__name__, {
-    "costs":
-        "GDPFilter GDPOdometer GDPResidueFilter IndividualGDPFilter RDPFilter "
-        "RDPOdometer",
+    "cost_sums": "CostFilter CostOdometer MU promised RHO",
+    "residues": "GDPResidueFilter residue",
+    "costs": "GDPFilter GDPOdometer IndividualGDPFilter RDPFilter RDPOdometer",
 })

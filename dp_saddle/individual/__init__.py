@@ -7,6 +7,20 @@ of gradient norms and the adapters to other libraries.
 Its protocol. `.step(norms)` counts a step of all records; `.epsilon(delta)` and `.delta(eps)`
 report bounds for each record, `.rdp(order)` and `.step_rdp(norms, order)` may decide.
 
+From `counted_norms`:
+    noise_grid: The noise grid: given, or so many values from sigma on, evenly in the logarithm
+    norm_counts: Counts of each record's noise levels [GDP D.2], and their split by total
+        variation
+
+From `record_engines`:
+    chosen_rows: The counts of some records
+    noise_families: A LossFamily of the steps at these noises for each direction; rate 1 has but
+        one
+    table_delta: delta of any number of records
+    table_epsilon: eps of any number of records
+    table_mu: Each record's mu: its curve is above the record's down to delta, by so many pieces
+    table_renyi: Bounds on each record's Renyi divergence of this order, nats, shape (records,)
+
 From `record_accountant`:
     IndividualAccountant: What a Poisson-sampled Gaussian run cost each record, from its gradient
         norms [GDP App
@@ -21,5 +35,8 @@ __all__ = []
 from ..base.doors import door
 
 __getattr__, __dir__, __all__ = door(__name__, {
+    "counted_norms": "noise_grid norm_counts",
+    "record_engines":
+        "chosen_rows noise_families table_delta table_epsilon table_mu table_renyi",
     "record_accountant": "IndividualAccountant",
 })

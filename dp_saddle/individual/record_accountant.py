@@ -11,10 +11,9 @@ from math import inf
 import numpy as np
 
 from ..base import Saved, checks, patch
-from dp_saddle.engine import (
+from .counted_norms import noise_grid, norm_counts
+from dp_saddle.individual.record_engines import (
     chosen_rows,
-    noise_grid,
-    norm_counts,
     table_delta,
     table_epsilon,
     table_mu,

@@ -18,12 +18,12 @@ from dp_saddle.engine import (
     LossFamily,
     Schedule,
     families_for,
-    norm_counts,
     prefix_epsilon,
     split_steps,
     sum_rounding,
     upper_epsilon,
 )
+from ..individual import norm_counts
 from ..mechanisms import Gaussian, Mechanism, PoissonSubsampled
 
 # %% ../../nbs/practice/merged_steps.ipynb #827bcce2

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from ..base import as_path, checks, quoted
-from ..engine import BoundsTable, norm_counts, table_epsilon
-from ..individual import IndividualAccountant
+from ..engine import BoundsTable
+from ..individual import IndividualAccountant, norm_counts, table_epsilon
 from ..plrv import Bounds
 
 # %% ../../nbs/practice/norm_stores.ipynb #3fb088d3

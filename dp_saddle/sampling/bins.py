@@ -17,7 +17,7 @@ from scipy.special import log_ndtr, polygamma
 
 import dp_saddle
 from ..base import TINY, ULP, checks, patch, quoted, safe_log
-from ..engine import CgfTable, ContourAccountant, TiltedFFT
+from ..engine import CgfTable, ContourAccountant
 from ..losses import FiniteLoss
 from ..mechanisms import Gaussian, Mechanism, PoissonSubsampled
 from dp_saddle.plrv import (
@@ -29,6 +29,7 @@ from dp_saddle.plrv import (
     raised,
     sum_raised,
 )
+from ..prv_fft import TiltedFFT
 from .epoch_planner import epoch_of
 from .large_jumps import CutTable
 from .lognormal_moments import bin_moments

@@ -25,7 +25,6 @@ from dp_saddle.base import (
     quoted,
     safe_log,
 )
-from ..engine import LatticeLoss, connect_the_dots
 from ..losses import FiniteLoss, NodeLoss, cuts_at_corner, legendre_panels
 from dp_saddle.mechanisms import (
     ApproxDP,
@@ -35,6 +34,7 @@ from dp_saddle.mechanisms import (
     PoissonSubsampled,
 )
 from ..plrv import PLRV, ComposedLoss, gaussian_log_delta
+from ..prv_fft import LatticeLoss, connect_the_dots
 from .zero_out import FixedSizeZeroOut
 
 # %% ../../nbs/sampling/fixed_sizes.ipynb #863c0551

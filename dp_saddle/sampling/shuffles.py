@@ -12,8 +12,9 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from ..base import bisect, checks, quoted, safe_log
-from ..engine import ContourAccountant, TiltedFFT
+from ..engine import ContourAccountant
 from ..mechanisms import Discrete, Gaussian
+from ..prv_fft import TiltedFFT
 from .bins import BallsInBins
 
 # %% ../../nbs/sampling/shuffles.ipynb #955d5888

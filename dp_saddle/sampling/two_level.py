@@ -26,10 +26,11 @@ from dp_saddle.base import (
     safe_log,
     traced,
 )
-from ..engine import ContourAccountant, TiltedFFT
+from ..engine import ContourAccountant
 from ..losses import FiniteLoss
 from ..mechanisms import FOR_ANY, Composition, Mechanism
 from ..plrv import composed
+from ..prv_fft import TiltedFFT
 
 # %% ../../nbs/sampling/two_level.ipynb #2a1e0005
 # Rounding: may grow, never shrink.

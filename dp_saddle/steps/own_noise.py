@@ -15,9 +15,9 @@ import numpy as np
 from scipy.optimize import isotonic_regression
 
 from ..base import ULP, patch, quoted, safe_log
-from ..engine import LatticeLoss
 from ..losses import NodeLoss, log_mix
 from ..mechanisms import Mechanism
+from ..prv_fft import LatticeLoss
 from dp_saddle.steps.interpolation import (
     SUMMED,
     UNSURE,

@@ -21,9 +21,10 @@ from dp_saddle.base import (
     log_chernoff_factor,
     slider_near,
 )
-from ..edgeworth import edgeworth_tail, standard_cumulants
-from ..engine import ContourAccountant, FourierAccountant, transform_bound
+from ..edgeworth import edgeworth_tail, standard_cumulants, transform_bound
+from ..engine import ContourAccountant
 from ..mechanisms import Gaussian, PoissonSubsampled
+from ..prv_fft import FourierAccountant
 from ..saddlepoint import saddle_point
 from dp_saddle.widgets.runs import (
     down,
