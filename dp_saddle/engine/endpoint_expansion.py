@@ -14,6 +14,7 @@ import numpy as np
 from dp_saddle.base import (
     END_STEPS,
     LINE_NODES,
+    MANY_NODES,
     NATS,
     ULP,
     cached_property,
@@ -517,6 +518,7 @@ def best_plan(self:EndsTable, t, X, eps, goal):
         if nodes >= fewest: continue
         fewest, i = nodes, fits[0]
         best = Plan(t, period, float(s[i]), 0., float(log_tail[i]), False, known=main)
+        if nodes <= 2*MANY_NODES: break                 # another part would cost more
     return best
 
 # %% ../../nbs/engine/endpoint_expansion.ipynb #5624cb76
