@@ -640,7 +640,14 @@ def counted(
     -------
     the same items, one by one
     """
-    with Task(name, len(items) if of is None and hasattr(items, '__len__') else of) as task:
+    known = len(items) if hasattr(items, '__len__') else of
+    if known not in (0, 1): return _one_by_one(items, Task(name, of or known))
+    still_here()
+    return iter(items)
+
+def _one_by_one(items, task):
+    "The items, each a part of the task."
+    with task:
         for item in items:
             task.next()
             yield item

@@ -303,7 +303,7 @@ def in_blocks(
     a list of arrays: x in parts, at least one
     """
     rows = max(1, int(AT_ONCE/max(each, 1)))
-    return np.array_split(x, max(1, -(-len(x)//rows)))
+    return [x] if len(x) <= rows else np.array_split(x, -(-len(x)//rows))
 
 # %% ../../nbs/base/numerics.ipynb #3dba8880
 # Proved: change one and a theorem is broken.

@@ -14,19 +14,19 @@ import numpy as np
 from dp_saddle.base import (
     END_STEPS,
     LINE_NODES,
+    MANY_NODES,
     NATS,
     ULP,
     cached_property,
     in_blocks,
     keeps_answers,
-    kept_answer,
     log_chernoff_factor,
     log_expm1,
     patch,
     safe_log,
 )
 from .known_parts import KnownPart
-from .line import SHARE, WORSE, CgfTable, Plan, reach_of
+from .line import SHARE, WORSE, CgfTable, Plan
 from ..losses import LOSS_ULPS, LaplaceLoss
 
 # %% ../../nbs/engine/endpoint_expansion.ipynb #8ed71eaf
@@ -178,7 +178,7 @@ class SingularPart(KnownPart):
         self.kinds = [step_of(loss, n, sigma) for loss, n in plrv.parts]
         self.steps = sum(kind.steps for kind in self.kinds)
         self.reach = sum(k.steps*max(abs(k.low), abs(k.high)) for k in self.kinds)
-        self.loss_reach, self.beside = reach_of(plrv), {}       # what is known at tilts
+        self.beside = {}                                            # what is known at tilts
         self.farthest = sum(k.steps*k.high for k in self.kinds)     # shift
 
     @cached_property
@@ -201,16 +201,15 @@ def _binomials(n):
     return np.array([float(x) for x in row])
 
 def _powers(c, n):
-    "The powers 0 to n of a polynomial, cut."
-    rows = [np.eye(1, _ORDER + 1)[0]]
-    for _ in range(n): rows.append(np.convolve(rows[-1], c)[:_ORDER + 1])
-    return np.array(rows)
+    "The powers 0 to n of a polynomial, cut: twice as many with each product."
+    rows = np.array([np.eye(1, _ORDER + 1)[0], c])
+    while len(rows) <= n: rows = np.append(rows, _products(rows[1:], rows[-1]), 0)
+    return rows[:n + 1]
 
 def _products(a, b):
     "Products of polynomials, cut, over the last axis."
-    out = np.zeros(np.broadcast_shapes(a.shape, b.shape))
-    for i in range(_ORDER + 1): out[..., i:] += a[..., i, None]*b[..., :_ORDER + 1 - i]
-    return out
+    k, padded = np.arange(_ORDER + 1), np.append(b, np.zeros((*b.shape[:-1], _ORDER)), -1)
+    return (a[..., None, :] @ padded[..., k - k[:, None]])[..., 0, :]
 
 # %% ../../nbs/engine/endpoint_expansion.ipynb #e5b9d745
 @patch
@@ -347,9 +346,9 @@ def on_line(self:SingularPart,
 @patch
 def log_alias(self:SingularPart,
     t,    # tilt of the line, > 0
-    X,    # period, nats
+    X,    # period, nats; or several, shape (k, 1)
     eps,  # nats, 1-d
-):        # shape of eps
+):        # shape of eps; or (k, eps)
     """log of a bound on the terms k != 0 of the curve of |D|.
 
     Parameters
@@ -357,18 +356,19 @@ def log_alias(self:SingularPart,
     t
         tilt of the line, > 0
     X
-        period, nats
+        period, nats; or several, shape (k, 1)
     eps
         nats, 1-d
 
     Returns
     -------
-    shape of eps
+    shape of eps; or (k, eps)
     """
-    u, log_c, size = kept_answer(self.beside, t, lambda: self._at_tilts_beside(t))
-    bounds = log_c - log_expm1(np.abs(u - t)*X) - np.multiply.outer(eps, u)
+    if t not in self.beside: self.beside[t] = self._at_tilts_beside(t)
+    u, log_c, size = self.beside[t]
+    bounds = log_c - log_expm1(np.multiply.outer(X, np.abs(u - t))) - np.multiply.outer(eps, u)
     bounds += _EXPONENT_ULPS*ULP*(size + np.multiply.outer(np.abs(eps), u))
-    left, right = bounds[:, u < t].min(1), bounds[:, u > t].min(1)
+    left, right = bounds[..., u < t].min(-1), bounds[..., u > t].min(-1)
     nothing = eps + X > self.farthest*(1 + LOSS_ULPS*ULP)
     return np.logaddexp(left, np.where(nothing, -inf, right))
 
@@ -405,8 +405,9 @@ def period(self:SingularPart,
     -------
     nats, at least X; or None
     """
-    for longer in _LONGER:
-        if (self.log_alias(t, X*longer, eps) <= goal).all(): return X*longer
+    periods = X*_LONGER[:, None]
+    enough = np.flatnonzero((self.log_alias(t, periods, eps) <= goal).all(1))
+    if enough.size: return float(periods[enough[0], 0])
 
 # %% ../../nbs/engine/endpoint_expansion.ipynb #30e98b9d
 @patch
@@ -427,12 +428,11 @@ def over(self:SingularPart,
     -------
     (lower, estimate, upper), each of shape of eps
     """
-    moved, unit = LOSS_ULPS*ULP*(self.loss_reach + np.abs(eps)), line.base - line.plan.t*eps
+    moved, unit = LOSS_ULPS*ULP*(line.table.reach + np.abs(eps)), line.base - line.plan.t*eps
     size = 1 + abs(line.base) + line.plan.t*(np.abs(eps) + self.reach)
-    plus, minus = self.curve(np.concatenate([eps - moved, eps, eps + moved]))
-    plus, minus = (x.reshape(-1, eps.size) for x in (plus, minus))
-    with np.errstate(over='ignore'):
-        plus, minus = (np.exp(safe_log(x) - unit) for x in (plus, minus))
+    both = self.curve(np.concatenate([eps - moved, eps, eps + moved]))
+    with np.errstate(over='ignore', divide='ignore'):
+        plus, minus = np.exp(np.log(both.reshape(2, -1, eps.size)) - unit)
     off = ULP*(_CURVE_ULPS + len(self.shifts[0]) + _EXPONENT_ULPS*size)
     low = plus[2]*(1 - off) - minus[0]*(1 + off)
     return low, plus[1] - minus[1], plus[0]*(1 + off) - minus[2]*(1 - off)
@@ -518,6 +518,7 @@ def best_plan(self:EndsTable, t, X, eps, goal):
         if nodes >= fewest: continue
         fewest, i = nodes, fits[0]
         best = Plan(t, period, float(s[i]), 0., float(log_tail[i]), False, known=main)
+        if nodes <= 2*MANY_NODES: break                 # another part would cost more
     return best
 
 # %% ../../nbs/engine/endpoint_expansion.ipynb #5624cb76
@@ -546,7 +547,8 @@ def line_for(self:EndsTable,
         plan = self.best_plan(t, X, eps, goal)
         if not plan: return CgfTable.line_for(self, eps, log_delta)
         line = self.line(plan)
-        _, mid, _ = line.log_bounds(eps)
+        total = line.sums(eps)[0] + plan.known.over(line, eps)[1]
+        mid = line.base - plan.t*eps + safe_log(np.maximum(total, 0))
         if not (mid < log_delta - 1).any(): break
         log_delta = np.minimum(log_delta, np.maximum(mid, log_delta - NATS))
     return line

@@ -1006,7 +1006,7 @@ class _MixedRun:
                   for kinds, n in grouped(counts)]
         each = np.concatenate([n*both[0].variance for _, n, both in groups])
         main = [kind for kinds, *_ in groups for kind in kinds][each.argmax()]
-        spread = plain + each.sum() + sum(p.cumulants_on(np.zeros(1), 2)[1, 0] for p in others[:1])
+        spread = plain + each.sum() + sum(p.slopes_about(np.zeros(1))[1, 0] for p in others[:1])
         self.pair = pair_of(*main)                                 # stands for all in a plan
         for _, n, both in groups:
             for rows, unit in zip(both, self.pair.unit, strict=True): rows.unit = 0*n + unit
@@ -1034,7 +1034,7 @@ def table(self:_MixedRun, side, goal):
     mean, falls = mean + self.plain*(u + 1/2), falls - self.plain*(FALLS*self.pair.unit[side])**2/2
     for p in self.beside(side):
         if u[0, -1] > p.largest_tilt: return None
-        each = p.tabulated(u[0]), *p.cumulants_on(u[0], 2)
+        each = p.tabulated(u[0]), *p.slopes_about(u[0])
         K, mean, variance = _plus((K, mean, variance), each)
     some = some._replace(K=K, mean=mean, variance=variance, falls=falls, last=np.log(lost))
     return some, (last, ends)

@@ -525,7 +525,7 @@ class Levels:
 # %% ../../nbs/engine/largest_loss_levels.ipynb #716557bb
 def _branches(p):
     "(log-weight, loss) of each law that a mixture of laws may be; of others, of the one there is."
-    return zip(p.logw, p.branches, strict=True) if hasattr(p, 'branches') else [(0., p)]
+    return zip(p.logw, p.branches, strict=True) if p.branches else [(0., p)]
 
 def _is_cut(p):
     "Is this a sampled Gaussian step, removing, or a mixture of such laws, and none too sharp?"
@@ -703,7 +703,7 @@ def _of_kinds(self:Levels, windows):
 @patch
 def _joined(self:Levels, kind, parts):
     first, step = self.kind_of.index(kind), self.kinds[kind]
-    if not hasattr(step, 'branches'): return parts[first]
+    if not step.branches: return parts[first]
     return step.in_windows({number - first: loss for number, loss in parts.items()})
 
 # %% ../../nbs/engine/largest_loss_levels.ipynb #535ff0de

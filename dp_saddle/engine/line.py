@@ -157,7 +157,7 @@ class CgfTable(Invertible):
         if self.closed_form: return
         known = _MOST_OFF/(LOSS_ULPS*ULP*self.reach + TINY) if self.rough else inf
         self.limit = self.steepest = min(plrv.largest_tilt, known)  # of what the table holds
-        self.atoms, self.above = atoms_apart(plrv, self.reach), {}    # K, rounded up, where asked
+        self.above = {}                                             # K, rounded up, where asked
         if plrv.whole: self._first_tilts(FIRST_TILT, min(_LAST_TILT, self.limit))
         elif plrv.some_uncut: self._first_tilts(_LEAST_TILT, self.limit)
         else: self._first_tilts(_FIRST_OF_PART*self.limit, self.limit)
@@ -195,6 +195,10 @@ def log_p_inf_of(plrv):
     return log(plrv.p_inf) + allowance*np.array([[-1], [0], [1]])
 
 # %% ../../nbs/engine/line.ipynb #13818322
+@patch(cached=True)
+def atoms(self:CgfTable):
+    "The AtomsPart of a run whose steps all have atoms, or None."
+    return atoms_apart(self.plrv, self.reach)
 
 @patch
 def _first_tilts(self:CgfTable, first, last):
@@ -397,18 +401,18 @@ def right_aliases(self:CgfTable,
     the table's tilts u > t, 1-d; and for each eps and u, shape (eps, tilts):
     """
     if (t, period) not in self.right: self.right[t, period] = self._beyond(t, period)
-    u, log_c, size = self.right[t, period]
+    u, log_c, size, _ = self.right[t, period]
     low, far = eps - reach, np.abs(eps) + reach
     return u, log_c + size - np.multiply.outer(low - _MOMENT_ULPS*ULP*far, u)
 
 @patch
 def _beyond(self:CgfTable, t, period):
-    "The tilts beyond t; what of these bounds does not depend on eps; and its rounding."
+    "The tilts beyond t; what of these bounds does not depend on eps, its rounding; the left's."
     beyond = slice(np.searchsorted(self.u, t, side='right'), None)
     u, K, factor = self.u[beyond], self.K[beyond], self.factor[beyond]
     x = (u - t)*period
-    size = 1 + np.abs(K) + np.abs(factor) + x
-    return u, K + factor - log_expm1(x), _MOMENT_ULPS*ULP*size
+    size, left = 1 + np.abs(K) + np.abs(factor) + x, self.plrv.log_mass - log_expm1(t*period)
+    return u, K + factor - log_expm1(x), _MOMENT_ULPS*ULP*size, left
 
 # %% ../../nbs/engine/line.ipynb #6b2f0e15
 @patch
@@ -442,7 +446,7 @@ def log_alias(self:CgfTable,
     if felt.any():
         right[felt] = log_right[felt].min(1, initial=inf)
         if log_right.size: right[felt] += self._above(log_right[felt].argmin(1) + first)
-    return np.logaddexp(self.plrv.log_mass - log_expm1(t*period), right)
+    return np.logaddexp(self.right[t, period][-1], right)
 
 @patch
 def _above(self:CgfTable, i):
@@ -810,9 +814,7 @@ def sums(self:Line,
     """
     noise = self.rounding + self.slope*np.abs(eps) + self.tail
     if len(eps)*len(self.s) >= _MANY_TERMS: return self._sums_by_sides(eps), noise + self.of_sides
-    blocks = in_blocks(eps, len(self.s))
-    total = [(_turned(e, self.s)*self.c).real.sum(1) for e in blocks]
-    return np.concatenate(total), noise
+    return (_turned(eps, self.s)*self.c).real.sum(1), noise
 
 def _turned(eps, s): return np.exp(-1j*np.multiply.outer(eps, s))
 
@@ -831,7 +833,7 @@ def alias(self:Line,
     -------
     shape of eps
     """
-    t, reach = self.plan.t, self.plan.smoothing.reach
+    t, reach = self.plan.t, self.plan.smoothing.reach if self.plan.w else 0.
     log_alias, size = self.table.log_alias(t, self.plan.X, eps, reach), t*np.abs(eps)
     log_bound = log_alias - (self.base - t*eps) + LOG_ULPS*ULP*(abs(self.base) + size)
     return capped_exp(log_bound)*(1 + TABLE_ROUNDING)
@@ -1584,7 +1586,7 @@ class SingleStepTable(CgfTable):
         True or False
         """
         alone = [n for _, n in plrv.parts] == [1]
-        return alone and getattr(plrv.parts[0][0], 'own_lines', None) is not None
+        return alone and plrv.parts[0][0].own_lines is not None
 
     def line_for(self, eps, log_delta):
         "What serves these eps, or knows nothing."

@@ -244,7 +244,7 @@ def _searched(self:Invertible, goal, finite_goal, guess, enough):
     root = self._newton(goal, finite_goal, guess, enough)
     if root is None: return _by(Known.ZERO, 0., 0., 0.)
     if self.stop: return self._given_up(goal, guess, self.enough(finite_goal), root)
-    (low, up), (eps, line, _) = self._ends(root, goal, finite_goal, enough), root
+    (low, eps, up), (_, line, _) = self._ends(root, goal, finite_goal, enough), root
     if WORTH_A_TRY < up - low < inf: low, up = _by_halves(line, goal, low, up)
     if not self.closed_form and up - low > min(WORTH_A_TRY, _NEARBY*up):
         low = max(low, self.basic_crossing(0, goal, up)[0])
@@ -258,9 +258,9 @@ def _searched(self:Invertible, goal, finite_goal, guess, enough):
 # %% ../../nbs/engine/solve.ipynb #752cc653
 @patch
 def _ends(self:Invertible, root, goal, finite_goal, enough):
-    "Proved ends of an eps, around its root."
-    low, up = _edges_of(root, goal, enough)
-    return low, up if up < enough else self.enough(finite_goal)
+    "Proved ends of an eps, around its root, and what it is between them."
+    low, eps, up = _edges_of(root, goal, enough)
+    return low, eps, up if up < enough else self.enough(finite_goal)
 
 # %% ../../nbs/engine/solve.ipynb #752cc654
 @patch
@@ -285,10 +285,9 @@ def _given_up(self:Invertible, goal, guess, up, root=None):
     low = self._near_end(goal, up) if self.ess_sup < inf else 0.
     noted(Known.CHERNOFF, up, last=True)
     if root is None or not root[-1]: return low, guess, up
-    eps, line, _ = root
-    noted(line, eps)
-    ends = _edges_of(root, goal, up)
-    low, up = max(low, ends[0]), min(up, ends[1])
+    noted(root[1], root[0])
+    least, eps, most = _edges_of(root, goal, up)
+    low, up = max(low, least), min(up, most)
     return low, min(max(eps, low), up), up
 
 @patch
@@ -308,9 +307,9 @@ def _newton(self:Invertible, goal, finite_goal, eps, high):
         if (found := search.probe(eps)) is None: break
         at, line = found, search.line
         if self._says_nothing(search, top): return eps, line, 0.
-        new, off = _ahead(before, eps, at)
+        new, off, fall = _ahead(before, eps, at)
         if self._leaves_it(search, at, eps, top) or self._is_near(at, off):
-            return new if 0 < new < high else eps, line, at.fall or 0.
+            return new if 0 < new < high else eps, line, fall or 0.
         low, high = (eps, high) if at.miss > 0 else (low, eps)
         known = _NEAR if step > _PATIENCE else _NEAR*min(high, 1.) if high == top else 0.
         if _is_settled(at) or high - (low or 0.) < known: break
@@ -402,16 +401,17 @@ def _leaves_it(self:Invertible, search, at, eps, top):
 
 @patch
 def _is_near(self:Invertible, at, off):
-    "Is a root that is off by so many nats known as well as the bounds, on a short line?"
-    return off <= at.width < _SETTLED[1] and not self.nodes_ran_out
+    "Is a root off by so little, in nats, that a step to the ends takes it in, on a short line?"
+    return off*off <= at.width*abs(at.miss) and at.width < _SETTLED[1] and not self.nodes_ran_out
 
 # %% ../../nbs/engine/solve.ipynb #5ab2182c
 def _edges_of(root, goal, enough):
-    "Where delta is proved to be at least, and at most, the goal; or 0, and `enough`."
+    "Where delta is proved to be at least, is about, and is at most the goal; ends 0 and `enough`."
     eps, line, fall = root
     at_end = enough - eps < _NEAR*min(eps, 1.)
     start = np.array([[eps], [enough if at_end else eps]])
-    return tuple(_edges(line, start, fall, goal, enough)[:, 0].tolist())
+    (low, up), mid = _edges(line, start, fall, goal, enough)
+    return low.item(), mid.item(), up.item()
 
 # %% ../../nbs/engine/solve.ipynb #5ab2182d
 @patch
@@ -439,16 +439,18 @@ def _is_settled(at):
 
 def _ahead(before, eps, at):
     """(Where the cubic through two points and their slopes meets the goal, what its last term is,
-    in nats); where Newton's method leads, and inf, as long as it bends otherwise."""
-    if before is None or inf in (at.root, before[1].root): return at.root, inf
+    in nats, how fast log delta falls there); Newton's, and inf, as long as it bends otherwise."""
+    tangent = at.root, inf, at.fall
+    if before is None or inf in (at.root, before[1].root): return tangent
     last, old = before
-    if not abs(at.miss) < _NEARLY*abs(old.miss): return at.root, inf
+    if not abs(at.miss) < _NEARLY*abs(old.miss): return tangent
     apart = old.miss - at.miss
     chord = (last - eps)/apart
     bend, twist = (chord + 1/at.fall)/apart, -(1/old.fall + 2*chord + 1/at.fall)/apart**2
     more = at.miss**2*(bend - twist*old.miss)
-    if not abs(more)*at.fall < _NEARLY*abs(at.miss): return at.root, inf
-    return at.root + more, abs(twist)*at.fall*(at.miss*old.miss)**2
+    if not abs(more)*at.fall < _NEARLY*abs(at.miss): return tangent
+    flat = 1/at.fall + 2*more/at.miss - twist*at.miss**2
+    return at.root + more, abs(twist)*at.fall*(at.miss*old.miss)**2, 1/max(flat, TINY)
 
 # %% ../../nbs/engine/solve.ipynb #639dd920
 def _between(low, high, top, eps, root, so_far):
@@ -461,7 +463,7 @@ def _between(low, high, top, eps, root, so_far):
     if high == top: return min((eps + high)/2, eps + step)
     return (low + high)/2
 
-# %% ../../nbs/engine/solve.ipynb #be23217a
+# %% ../../nbs/engine/solve.ipynb #be23217c
 _SIDES = np.array([[-1.], [1.]])      # of a lower end, and an upper one
 
 def _apart(bound, estimate):
@@ -469,15 +471,20 @@ def _apart(bound, estimate):
     with np.errstate(invalid='ignore'): far = np.abs(bound - estimate)
     return np.nan_to_num(np.minimum(far, LONGEST))
 
+# %% ../../nbs/engine/solve.ipynb #be23217a
 def _edges(line, start, fall, goals, enough):
     """Where delta is proved to be at least, and at most, each goal, from `start` on; or 0, and
-    `enough`; both of shape (2, goals)."""
+    `enough`; both of shape (2, goals). And where it is about the goal."""
     ends, best = start, np.zeros(start.shape) + [[0.], [enough]]
     for k in range(END_STEPS):
-        logs = line.log_bounds(ends.ravel()).reshape(-1, *ends.shape)
-        short = np.minimum([goals - logs[0, 0], logs[2, 1] - goals], LONGEST)
+        asked = ends[:1] if (ends[0] == ends[1]).all() else ends
+        logs = line.log_bounds(asked.ravel()).reshape(-1, *asked.shape)
+        short = np.minimum([goals - logs[0, 0], logs[2, -1] - goals], LONGEST)
         best = np.where(short <= 0, _SIDES*np.minimum(_SIDES*best, _SIDES*ends), best)
-        if not k: apart = _apart(np.array([logs[0, 0], logs[2, 1]]), logs[1])
+        if not k:
+            apart = _apart(np.array([logs[0, 0], logs[2, -1]]), logs[1])
+            miss = logs[1, 0] - goals
+            mid = ends[0] + np.where(np.abs(miss) < _INWARDS, miss, 0.)/fall
         left = (short > 0) & (_SIDES*ends < _SIDES*[[0.], [enough]])
         left |= (-_INWARDS < short) & (short < -apart*bool(k)) & (k < _ROUNDS_INWARDS)
         if not left.any(): break
@@ -485,7 +492,7 @@ def _edges(line, start, fall, goals, enough):
         step = (short + LENGTHEN*2**k*more)/fall
         moved = np.clip(ends + _SIDES*(step + NUDGE*(1 + ends)), 0, enough)
         ends = np.where(left, moved, ends)
-    return best
+    return best, mid
 
 # %% ../../nbs/engine/solve.ipynb #be23217b
 def _by_halves(line, goal, low, up):
@@ -572,6 +579,6 @@ def _together(line, built, goals, top):
         new = np.clip(at + miss/fall[some], built[some]/_SHARED_DOWN, 2*built[some])
         return new, settled[some] | dark[some]
     eps = np.where(dark, 0, newton(ask, built))
-    ends = _edges(line, np.array([eps, eps]), fall, goals, top)
+    ends, _ = _edges(line, np.array([eps, eps]), fall, goals, top)
     good = settled & (line.cancellation(eps - built) <= CLOSE) & (ends[0] > 0) & (ends[1] < top)
     return np.array([np.where(good, ends[0], np.nan), eps, np.where(good, ends[1], np.nan)])

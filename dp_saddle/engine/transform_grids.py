@@ -88,6 +88,10 @@ def low(self:Rows, t, std):
     return -self.sigma*np.where(self.adds, np.minimum(far, sloped), std)
 
 # %% ../../nbs/engine/transform_grids.ipynb #01rowsodds
+def _over(add, terms):
+    "The terms of all amounts added, (rows, x): of one amount, the term."
+    return terms[:, 0] if terms.shape[1] == 1 else add.reduce(terms, 1)
+
 @patch
 def log_odds(self:Rows, x):
     "log of q e^l at outcomes, (rows, amounts, x)."
@@ -97,7 +101,7 @@ def log_odds(self:Rows, x):
 @patch
 def log_w(self:Rows, x):
     "log of w at outcomes."
-    return np.logaddexp(self.log_p, np.logaddexp.reduce(self.log_odds(x), 1))
+    return np.logaddexp(self.log_p, _over(np.logaddexp, self.log_odds(x)))
 
 @patch
 def lost(self:Rows, n, end):
@@ -118,13 +122,13 @@ def turned(self:Rows, odds, angle):
     _, q = self.in_precision(odds.dtype)
     angles = ((self.exact/self.mu).astype(odds.dtype)*angle)[:, :, None]
     real = (odds - q) - odds*(2*np.sin(angles/2)**2)
-    return np.add.reduce(real, 1), np.add.reduce(odds*np.sin(angles), 1)
+    return _over(np.add, real), _over(np.add, odds*np.sin(angles))
 
 @patch
 def parts(self:Rows, odds, angle):
     "(real part of w, imaginary part), where a few digits do."
     angles = (self.c*angle)[:, :, None]
-    return self.none + np.add.reduce(odds*np.cos(angles), 1), np.add.reduce(odds*np.sin(angles), 1)
+    return self.none + _over(np.add, odds*np.cos(angles)), _over(np.add, odds*np.sin(angles))
 
 @patch
 def log_size(self:Rows, odds, angle):
@@ -314,9 +318,9 @@ def log_w_of(self:Rows, x):
     m, q = self.in_precision(x.dtype)
     l = (x[:, None] - m/2)*m
     more = q*np.expm1(l)
-    odds, change = more + q, np.add.reduce(more, 1)
+    odds, change = more + q, _over(np.add, more)
     sizes = odds*(np.abs(l) + m*m) + self.of_sum*np.abs(more)
-    return l, odds, np.log1p(change), np.add.reduce(sizes, 1)/(1 + change)
+    return l, odds, np.log1p(change), _over(np.add, sizes)/(1 + change)
 
 # %% ../../nbs/engine/transform_grids.ipynb #01gridturn
 @patch
@@ -325,13 +329,13 @@ def moved_there(self:Rows, odds, l, size):
     m, q = self.in_precision(float)                   # a few digits do
     odds, l, inverse = odds.astype(float), l.astype(float), np.exp(-size.astype(float))
     sizes = odds*(_TURNED_TERM + self.of_sum + np.abs(l) + m*m) + self.of_sum*np.abs(odds - q)
-    parts = np.add.reduce(odds + q, 1)*(self.amounts > 1)
-    return (np.add.reduce(sizes, 1) + _OF_SQUARE*parts*(1 + parts)*inverse)*inverse
+    parts = _over(np.add, odds + q)*(self.amounts > 1)
+    return (_over(np.add, sizes) + _OF_SQUARE*parts*(1 + parts)*inverse)*inverse
 
 @patch
 def mean_odds(self:Rows, odds):
     "The sum of q e^l, times the amounts: what the angle of w at small heights is, over 1/w."
-    return np.add.reduce(self.c[:, :, None]*odds, 1)
+    return _over(np.add, self.c[:, :, None]*odds)
 
 # %% ../../nbs/engine/transform_grids.ipynb #fd4b8b64
 @patch

@@ -217,14 +217,14 @@ def _parts(run):
     plrv = run.remove if isinstance(run, Mechanism) else run
     return [part for part, _ in plrv.parts] if isinstance(plrv, ComposedLoss) else [plrv]
 
-def _by_moments(run): return any(getattr(part, 'moments_only', False) for part in _parts(run))
+def _by_moments(run): return any(part.moments_only for part in _parts(run))
 
 def _on_a_lattice(run):
     "Are its losses on one, or bracketed between two? Of a composed loss that is given: fine ones?"
     parts = _parts(run)
     if isinstance(run, ComposedLoss): return all(map(_is_fine, parts))
     one = parts[0] if len(parts) == 1 and isinstance(parts[0], FiniteLoss) else None
-    lattice = bool(parts) and all(getattr(part, 'lattice', False) for part in parts)
+    lattice = bool(parts) and all(part.lattice for part in parts)
     return bool(one and one.dominated) or lattice
 
 def _is_fine(plrv): return isinstance(plrv, FiniteLoss) and plrv.atoms[0].size > _MOST_OUTCOMES
@@ -317,7 +317,7 @@ WAYS += (
     Way('TiltedFFT', "losses on a lattice, or bracketed between two", "one transform for all eps",
         'prv_fft/tilted_fft#The-tilted-transform', whole=_on_a_lattice),
 )
-_OF_TABLES = [way for way in WAYS if way.table]
+_OF_TABLES, _OF_RUNS = ([w for w in WAYS if w.table], [w for w in WAYS if w.whole])
 _WITHOUT = {question: [(way.name, ask) for way in WAYS if (ask := getattr(way, question))]
             for question in ('epsilon', 'delta')}
 
@@ -336,12 +336,12 @@ def whole_way(
     -------
     a Way, or None: a contour for each direction
     """
-    return next((way for way in WAYS if way.whole and way.whole(run)), None)
+    return next((way for way in _OF_RUNS if way.whole(run)), None)
 
 # %% ../../nbs/engine/ways.ipynb #3f13cc5d
 def _cut_table(plrv):
     "The kind of table that knows a cut of some steps, where it fits."
-    kinds = [p.cut_table for p, _ in plrv.parts if getattr(p, 'cut_table', None)]
+    kinds = [p.cut_table for p, _ in plrv.parts if p.cut_table]
     return kinds[0] if kinds and kinds[0].fit(plrv) else None
 
 # %% ../../nbs/engine/ways.ipynb #3286a6d6

@@ -210,6 +210,7 @@ def oriented(self:SubsampledLoss, l, logp0):
 def base_loss(self:SubsampledLoss, x):
     "The base loss at which the subsampled loss is `x`, nats, any shape; -inf below its support."
     x, q = np.asarray(x if self.top == 'remove' else -np.asarray(x), float), self.rate
+    if q == 1: return x
     y = np.minimum(x, _LARGE)
     with np.errstate(divide='ignore', invalid='ignore', over='ignore'):
         v = expm1(y)/q

@@ -314,6 +314,7 @@ def split(self:LaplaceLoss, t, x):
 # %% ../../nbs/losses/laplace.ipynb #00agl008
 class PlainLaplaceLoss(LaplaceLoss):
     "Loss of a Laplace step that is not sampled, rate 1: its transform by a formula."
+    last = None, None       # the tilt that was asked last, and what is known there
     def tabulated(self, t): return self.formula(t)[0]
 
 @patch
@@ -334,7 +335,8 @@ def formula(self:PlainLaplaceLoss,
     t = np.asarray(t, float)
     mu, x, span = self.mu, t*self.mu, -expm1(-(1 + 2*t)*self.mu)
     with np.errstate(over='ignore', invalid='ignore'):
-        second = ((t + 1)*expm1mx(x) + t*expm1mx(-(1 + t)*mu))/(2*t + 1)
+        up, down = expm1mx(np.array([x, -(1 + t)*mu]))
+        second = ((t + 1)*up + t*down)/(2*t + 1)
     K = np.where(x <= _SMALL, np.log1p(second), x + np.log1p(-t*span/(2*t + 1)))
     near, far, of_x = _CGF_ULPS
     off = np.where(x <= _SMALL, near*K, far + of_x*x)
@@ -343,14 +345,25 @@ def formula(self:PlainLaplaceLoss,
 # %% ../../nbs/losses/laplace.ipynb #00agl010
 @patch
 def known_cgf(self:PlainLaplaceLoss, t):
-    "(K(t), what it is off by at most), at a tilt `t` >= -1/2, a number."
+    "(K(t), what it is off by at most), at a tilt `t` >= -1/2, a number; the last one is kept."
     if t < 0: return LaplaceLoss.known_cgf(self, t)
-    return tuple(v.item() for v in self.formula(t))
+    if (last := self.last)[0] != t: self.last = last = t, tuple(v.item() for v in self.formula(t))
+    return last[1]
 
 @patch
 def known_cgfs(self:PlainLaplaceLoss, t):
     "(K, what it is off by at most), shape (2, t), at a 1-d array `t` of tilts > 0."
     return np.array(self.formula(t))
+
+# %% ../../nbs/losses/laplace.ipynb #00agl10b
+@patch
+def slopes_about(self:PlainLaplaceLoss, t):
+    "K' and K'', shape (2, t), at a 1-d array `t` of tilts >= 0, by the moments of a gap."
+    mu, a, K = self.mu, t + 1/2, self.formula(t)[0]
+    up, down = np.exp(t*mu - K)/2, np.exp(-(1 + t)*mu - K)/2
+    first, second = (sc.gammainc(2 + k, 2*a*mu)/a**(2 + k) for k in range(2))
+    gap, square = 2*mu*down + up*first/2, (2*mu)**2*down + up*second
+    return np.array([mu - gap, square - gap*gap])
 
 # %% ../../nbs/losses/laplace.ipynb #00agl012
 @patch

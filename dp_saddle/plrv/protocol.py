@@ -147,6 +147,9 @@ def cumulants_on(self:PLRV, t, order):
     return self.cumulants(t, order)
 
 # %% ../../nbs/plrv/protocol.ipynb #6f0d2b18
+PLRV.own_lines = PLRV.cut_table = None       # what it has of its own: lines, a table of its cut
+PLRV.lattice, PLRV.branches = False, ()      # is it on one? the laws of which it is a mixture
+
 @patch
 def exchanged(self:PLRV, other):
     "The `other` loss, of the pair with P and Q exchanged, which dominates as this one does."
@@ -185,6 +188,11 @@ def nodes_at(self:PLRV, t):
     return 1
 
 # %% ../../nbs/plrv/protocol.ipynb #7bdab355
+@patch
+def slopes_about(self:PLRV, t):
+    "K' and K'', shape (2, t), at a 1-d array `t` of tilts >= 0, quickly: to plan with, likewise."
+    return self.cumulants_on(t, 2)
+
 @patch
 def known_cgfs(self:PLRV, t):
     "(K, what it is off by at most), shape (2, t), at a 1-d array `t` of tilts > 0."
@@ -231,12 +239,12 @@ def has_grid(self:PLRV):
 
 @patch
 def _largest_tilt(self:PLRV):
+    if self.nodes_at(MAX_TILT) <= MAX_GRID: return MAX_TILT
     if not self.has_grid:
         known = f", got {1/self.mu:g}" if hasattr(self, 'mu') else ""
         raise ValueError(f"noise over sensitivity (sigma or scale) must be larger for this method"
                          f"{known}: its loss needs a grid of more than {MAX_GRID} points; "
                          "with rate = 1 it is a bound from above, in closed form")
-    if self.nodes_at(MAX_TILT) <= MAX_GRID: return MAX_TILT
     halvings = range(ceil(log2(MAX_TILT/SMALL_TILT)))
     def fits(k): return self.nodes_at(MAX_TILT*.5**k) <= MAX_GRID
     return MAX_TILT*.5**bisect_left(halvings, True, key=fits)

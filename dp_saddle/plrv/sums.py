@@ -116,6 +116,11 @@ def tabulated(self:ComposedLoss, t):
     "K at increasing tilts `t` > 0, 1-d, quickly."
     return sum(n*p.tabulated(t) for p, n in self.parts)
 
+@patch
+def slopes_about(self:ComposedLoss, t):
+    "K' and K'', shape (2, t), at a 1-d array `t` of tilts >= 0, quickly."
+    return sum(n*p.slopes_about(t) for p, n in self.parts)
+
 # %% ../../nbs/plrv/sums.ipynb #219cf05f
 @patch
 def cgf_on(self:ComposedLoss, z):
