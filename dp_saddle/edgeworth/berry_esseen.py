@@ -66,8 +66,7 @@ IDENTICAL_CROSS = ((0, 0, 9, 8, 2), (1, 0, 8, 12, 1.5))
 # %% ../../nbs/edgeworth/berry_esseen.ipynb #81a314dd
 # Tuning: only time and width depend on it.
 PANELS = 400                         # of each integral
-FREE = .03, .06, .1, .15             # free parameters that are tried ...
-SPLITS = .25, 1/pi                   # ... and splits of the integrals
+FREE = .03, .06, .1, .15             # free parameters that are tried
 FREQUENCIES = 2.**np.arange(0, 44, 1/4)   # in units of 1/std: where a transform is bounded
 
 # %% ../../nbs/edgeworth/berry_esseen.ipynb #66b8e02d
@@ -517,7 +516,7 @@ def smallest_moment_bound(
     smooth = decay_integral(plrv, sqrt(var))
     closed = [moment_bound(*m, identical=same, smooth=how, eps=e)
               for same in {False, identical} for how in (None, smooth) for e in FREE]
-    quadrature = [prawitz_bound(*m, largest, eps=e, t_s=t_s) for e in FREE for t_s in SPLITS]
+    quadrature = [prawitz_bound(*m, largest, eps=e) for e in FREE]
     return np.nanmin([_third_moment_bound(plrv, m, var, identical), *closed, *quadrature])
 
 # %% ../../nbs/edgeworth/berry_esseen.ipynb #02b00002

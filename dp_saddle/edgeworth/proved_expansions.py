@@ -63,9 +63,8 @@ TINY_VARIANCE = 1e-190      # below, its powers are beyond doubles
 
 # %% ../../nbs/edgeworth/proved_expansions.ipynb #e6b0a006
 # Tuning: only time and width depend on it.
-FIRST_END, LAST_END = 12, 32            # U is between these of FREQUENCIES: 8 to 256
+LAST_END = 32               # U is at most this of FREQUENCIES: 256
 MOST_EXPONENTIALS = 1 << 24 # a grid up to U has fewer points where steps have many nodes
-TAYLOR_END = .01            # up to here |f - g| by Taylor's formula alone
 CROSSING_POINTS = 1025      # on which the ends of an interval are bracketed
 
 # %% ../../nbs/edgeworth/proved_expansions.ipynb #7e80f3bc
@@ -97,8 +96,8 @@ class _SeriesTransform:
 # %% ../../nbs/edgeworth/proved_expansions.ipynb #b8269474
 def _grid(plrv, tails):
     "Which of FREQUENCIES is U, and the frequencies up to there, from 0."
-    small = tails[::-1].cumsum()[::-1][FIRST_END:LAST_END] < LEAST_BOUND
-    end = FIRST_END + np.argmax(np.append(small, True))
+    small = tails[::-1].cumsum()[::-1][:LAST_END] < LEAST_BOUND
+    end = np.argmax(np.append(small, True))
     nodes = sum(p.nodes_at(0.) for p, _ in plrv.parts)
     count = 1 << int(np.log2(min(2*LINE_NODES, 1 + MOST_EXPONENTIALS/nodes)))
     return end, FREQUENCIES[end]/count*np.arange(count + 1)
@@ -113,15 +112,14 @@ def _distance(plrv, mean, std, g, u):
 
 # %% ../../nbs/edgeworth/proved_expansions.ipynb #f8aeac6f
 def _cells(u, h, size, lambda_4, of_third):
-    """(the integral of |f - g|/u up to the first of the grid's cells, where each cell ends, its
-    part of the integral): bounds, from |f - g| on the grid."""
+    """(the integral of |f - g|/u over the first of the grid's cells, by Taylor's formula; where
+    each other cell ends, its part of the integral): bounds, from |f - g| on the grid."""
     step = u[1]
     C2 = 1 + sqrt(NORMAL_4)*size
     C4 = NORMAL_4 + lambda_4 + sqrt(NORMAL_8)*size
     cells = (h[1:] + h[:-1])/2 + step**2/CHORD*np.minimum(C2, u[1:]*(of_third + u[1:]/2*C4))
-    first = max(int(TAYLOR_END/step), 1)
-    origin = (C4/(FOURTH*FACTORIAL[4])*u[first] + of_third/(THIRD*FACTORIAL[THIRD]))*u[first]**THIRD
-    return origin, u[first + 1:], step*cells[first:]/u[first:-1]
+    origin = (C4/(FOURTH*FACTORIAL[4])*step + of_third/(THIRD*FACTORIAL[THIRD]))*step**THIRD
+    return origin, u[2:], step*cells[1:]/u[1:-1]
 
 # %% ../../nbs/edgeworth/proved_expansions.ipynb #03000001
 def _true_cumulants(plrv, var, third):

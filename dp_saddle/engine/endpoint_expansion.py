@@ -46,12 +46,9 @@ _LOG_ROUNDING = 1e-6         # of logarithms of bounds that are themselves small
 # Tuning: only time and width depend on it.
 _ORDER = 12                  # terms of a step's expansion; rounding is counted up to here
 _SIGMAS = 2.**np.arange(1, 19, 2)      # the poles that are tried
-_CANCEL = 3                  # nats by which the main part may be larger than M
 _MOST_D, _LEAST_RATE = 16., 2.**-20    # sensitivity over scale, and rates
-_MOST_STEPS, _MOST_SHIFTS = 1 << 9, 1 << 8
+_MOST_SHIFTS = 1 << 8
 _CUTS = 2.**np.arange(3, 14.5, .25)    # where the line may end, in nodes
-_NATS = 64.                  # of the transform's nodes, over nats: beyond these they cost
-_LONGER = 2.**np.arange(0, 1.7, .125)   # periods that are tried
 _OTHERS = np.array([0., 1/16, 1/4, 1/2, 3/4, 5/4, 3/2, 2, 3, 5, 9])   # tilts of aliases, over t
 
 # %% ../../nbs/engine/endpoint_expansion.ipynb #fcd11885
@@ -405,7 +402,7 @@ def period(self:SingularPart,
     -------
     nats, at least X; or None
     """
-    periods = X*_LONGER[:, None]
+    periods = X*np.array([[1], [2]])
     enough = np.flatnonzero((self.log_alias(t, periods, eps) <= goal).all(1))
     if enough.size: return float(periods[enough[0], 0])
 
@@ -462,7 +459,7 @@ class EndsTable(CgfTable):
             return False
         sizes = all(p.mu <= _MOST_D and p.rate >= _LEAST_RATE for p, _ in parts)
         shifts = np.prod([n + 1. for _, n in parts])
-        few = 1 < sum(n for _, n in parts) <= _MOST_STEPS and shifts <= _MOST_SHIFTS
+        few = 1 < sum(n for _, n in parts) and shifts <= _MOST_SHIFTS
         return bool(sizes and few)
 
     def main(self, sigma):
@@ -495,7 +492,7 @@ def stand(self:EndsTable,
     t, width = self.u[near], max(p.ess_sup - p.ess_inf for p, _ in self.plrv.parts)
     with np.errstate(over='ignore', invalid='ignore', divide='ignore'):
         X = self.periods(t, eps, goal, self.log_chernoff(G))
-        score = np.log(X*t*(_NATS + t*width)) + loss[near]/2
+        score = np.log(X*t*(NATS + t*width)) + loss[near]/2
     best = np.where(np.isnan(score), inf, score).argmin()
     return float(t[best]), float(X[best])
 
@@ -509,7 +506,7 @@ def best_plan(self:EndsTable, t, X, eps, goal):
     s, best, fewest = 2*pi/X*_CUTS, None, LINE_NODES
     for sigma in _SIGMAS.tolist():
         main = self.main(sigma)
-        if main.log_size(t, np.array([1/(t + sigma)]))[0][0] > K + _CANCEL: continue
+        if main.log_size(t, np.array([1/(t + sigma)]))[0][0] > K: continue
         period = main.period(t, X, eps, np.maximum(goal, most - t*eps))
         log_tail = main.log_tail(t, s, known) - np.log(np.pi*s)
         fits = np.flatnonzero(log_tail <= most)

@@ -14,6 +14,7 @@ import numpy as np
 from scipy.special import expit, expm1, log1p, log_ndtr
 
 from dp_saddle.base import (
+    LARGEST_LOG,
     NATS,
     SAFE_LOG,
     TINY,
@@ -42,25 +43,20 @@ _TINY_GAIN = -300.     # log of a quotient r from which on log(1 + r) is r, to a
 
 # %% ../../nbs/engine/largest_loss_levels.ipynb #fd5de34a
 # Tuning: only time and width depend on it.
-_DROPPED = 21.         # outcomes so many nats rarer than delta are not resolved,
-NEGLIGIBLE = 23        # what is so many below it counts as nothing,
+NEGLIGIBLE = 23        # nats: what is so many rarer than delta counts as nothing,
 FINER = 4              # and of mixtures what is so many more
-_FAR = 40.             # widths below a window, where its grid begins; deviations that matter
 _LEAST_END = 14.       # widths above a window, at least, where it is cut
 _MOST_END = 60.
 _OUTWEIGHED = 60.      # nats by which a window's fall outweighs the loss's rise at its end
-_NARROW = .25, .2      # width of a window in nats of the base loss: .25/sqrt(x), .2 at most
-_WIDEST = .25          # of a standard deviation of an outcome
+_WIDTH = .25           # of a window: in 1/sqrt(x) nats of the base loss, 1 at most, and in stds
 _SPACING = 3., 2.      # from one to the next: 3/sqrt(x), 2 at most, or half of the loss
 _MOST_KINDS = 8        # of steps: more kinds can be cut, but take long
 MOST_STEPS = 1 << 28   # beyond, a level is known to 3e-6 or worse
 _SHARPEST = 8.         # sensitivity/sigma: from here on windows take too many nodes
-_LONGEST = 8.          # standard deviations of an outcome, at most
 _ROOM = 4.             # widths, at least, from one cut to the next
 _START = 8.            # widths by which the first cut is below what eps needs,
 _LOWEST = 4.           # but no more standard deviations below a kind's mean: there is nothing
 _TILTS = 30., 60       # times 2^k over the largest loss's size: tilts that are tried
-_DEVIATIONS = 1e3      # where a kind's last cut may be, at most, from its mean
 _PLACES = 4096         # at which a valley, or a convex part, is looked for
 _SAME_VALLEY = 1/2     # standard deviations of an outcome: as near, a cut may be kept
 
@@ -154,7 +150,7 @@ def noise_at(self:WindowedGaussianLoss, x, log_w=None): return self.part.noise_a
 def ends(self:WindowedGaussianLoss, t):
     "(low, high): where the window has all but vanished, and the sharp end."
     low, _ = GaussianMixtureLoss.ends(self, 0.)
-    return max(low, self.low - _FAR*self.width), self.end
+    return max(low, self.low - sqrt(2*LARGEST_LOG)*self.width), self.end
 
 @patch
 def at(self:WindowedGaussianLoss, x, h):
@@ -516,11 +512,10 @@ class Levels:
         self.kind_of, self.log_counts, self.losses = zip(*each, strict=True)
         self.groups = _groups(len(cut), apart)
         self.kept, self.tables, self.base = {}, {}, None        # windows made so far; of who asks
-        self.ends, (scale, most) = self._largest_outcomes(), _NARROW
-        self.widths = [min(min(most, scale/sqrt(max(x, TINY)))*p.s2, _WIDEST/p.mu)
+        self.ends = self._largest_outcomes()
+        self.widths = [_WIDTH*min(p.s2/sqrt(max(x, 1)), 1/p.mu)
                        for p, x in zip(self.losses, self.ends, strict=True)]
         self.cuts = self._cuts(0. if self.whole else eps)
-
 
 # %% ../../nbs/engine/largest_loss_levels.ipynb #716557bb
 def _branches(p):
@@ -607,14 +602,15 @@ def log_above(self:Levels, outcomes, widths):
 @patch
 def _largest_outcomes(self:Levels):
     "Of each loss, from which on it matters no more, whatever the windows' widths will be."
-    dropped = _DROPPED + FINER*any(_is_mixed(p) for p in self.kinds)
+    dropped = NEGLIGIBLE + FINER*any(_is_mixed(p) for p in self.kinds)
     allowed = self.log_delta - dropped - log(len(self.losses))
     least = np.array([p.c[1] for p in self.losses])
-    most = np.array([p.c[-1] + _DEVIATIONS/p.mu for p in self.losses])
+    most = [p.c[-1] + sqrt(2*max(n - allowed, 0.)*p.s2*(1 + _WIDTH**2))
+            for p, n in zip(self.losses, self.log_counts, strict=True)]       # e^{-z^2/2} is more
     def rare(outcomes):
         each = zip(self.losses, self.log_counts, outcomes, strict=True)
-        return [n + _log_above(p, x, _WIDEST/p.mu) <= allowed for p, n, x in each]
-    return bisect(rare, least, most)[1].tolist()
+        return [n + _log_above(p, x, _WIDTH/p.mu) <= allowed for p, n, x in each]
+    return bisect(rare, least, np.array(most))[1].tolist()
 
 # %% ../../nbs/engine/largest_loss_levels.ipynb #534b476c
 @patch
@@ -648,7 +644,7 @@ def _next(self:Levels, part, x, width):
     scale, most = _SPACING
     l = (2*x - 1)/(2*part.s2)
     loss = float(part.mixed(l))
-    step = min(max(most, loss/2), scale/sqrt(max(_bend(part, x), TINY)), _LONGEST*part.mu)
+    step = min(max(most, loss/2), scale/sqrt(max(_bend(part, x), TINY)))
     return float(part.mixed(l + max(step, _ROOM*width)))
 
 # %% ../../nbs/engine/largest_loss_levels.ipynb #00ac0027
@@ -660,10 +656,9 @@ def _bend(part, x):
 def _is_heavy(p):
     "Is the log-density of a loss, of any branch, convex somewhere?"
     def convex(part):
-        x = np.linspace(0, part.c[-1] + _FAR/part.mu, _PLACES)
+        x = np.linspace(0, part.c[-1] + sqrt(2*LARGEST_LOG)/part.mu, _PLACES)
         return (_bend(part, x) > part.s2).any()
     return p.kept(('heavy',), lambda: any(convex(branch) for _, branch in _branches(p)))
-
 
 # %% ../../nbs/engine/largest_loss_levels.ipynb #5f55b52f
 @patch

@@ -38,12 +38,11 @@ _OF_BOUND = 1e-6       # of what is so small that few digits of it matter, relat
 # Tuning: only time and width depend on it.
 _WIDTH = .1                                # std over which a share rises
 _BEGIN, _APART = 10.5, 6.                  # widths: where it begins, how far below eps it is
-_STRIPS, _AROUND = (1., 2., 4.), 3.        # strips on the axis, and around a path, in std of
-_PATHS = np.array([1.5, 2.5, 4., 6.])      # the density times the share; heights of paths
-_WORTH = 1.5                               # by how much the nodes of one are fewer
+_STRIP = 4.                                # heights of a strip and of a path that bounds a tail,
+_WORTH = 1.5                               # std; by how much the nodes of one are fewer
 _FROM_BELOW, _MOST_SHARE = .95, .9         # of the guess of eps; and of M, what a share may have
 _TILTS = np.exp(np.linspace(log(.5), log(200), 20))
-_CENTERS, _HALVINGS = (1., 50.), 8         # std: of centres; of a search
+_HALVINGS = 8                              # of a search
 
 # %% ../../nbs/engine/small_losses.ipynb #01rare12
 class SmallLossShare(NamedTuple):
@@ -122,7 +121,7 @@ def edge(self:SmallLossShare, v, h):
 @patch
 def coarse(self:SmallLossShare):
     "(v, h) of a coarse rule."
-    return self.rule_for(_STRIPS[-1]/sqrt(self.blunt), COARSE_NATS)
+    return self.rule_for(_STRIP/sqrt(self.blunt), COARSE_NATS)
 
 # %% ../../nbs/engine/small_losses.ipynb #01rare211
 @patch
@@ -245,14 +244,14 @@ def split_for(
     -------
     a SmallLossShare, or None where losses have to be too small
     """
-    law, (first, last) = SmallLossShare(mu, rate, end, 0., _WIDTH), _CENTERS
-    last = min(law.outcome(eps), end, last) - _APART*_WIDTH
-    if not (last > first and (end - mu/2)*mu < LARGEST_LOG): return None
+    law = SmallLossShare(mu, rate, end, 0., _WIDTH)
+    last = min(law.outcome(eps), end) - _APART*_WIDTH
+    if not (last > 0 and (end - mu/2)*mu < LARGEST_LOG): return None
     law = law._replace(center=last)
     too_much = law.too_much(n, eps)
     if not too_much(last, most): return law
-    if too_much(first, most): return None
-    center, _ = bisect(lambda c: too_much(c, most), first, last, halvings=_HALVINGS)
+    if too_much(0., most): return None
+    center, _ = bisect(lambda c: too_much(c, most), 0., last, halvings=_HALVINGS)
     return law._replace(center=center)
 
 # %% ../../nbs/engine/small_losses.ipynb #01rare41
@@ -301,18 +300,15 @@ def bent(self:SmallLossShare, y, angle):
 @patch
 def log_fades(self:SmallLossShare, t, K, s):
     "log of a bound on |B(t + is')|/M_1(t) for all s' from s on, K being log M_1(t); shape of s."
-    std, most = 1/sqrt(self.blunt), _HEIGHT[0]*pi/self.mu
-    v = min(_AROUND*std, most/2)
-    paths = np.minimum(_PATHS*std, most - v)
-    v, h = self.rule_for(v, FINE_NATS + paths[-1]**2*self.blunt/2)
-    g, at, bounds = self.law(t, K, h), self.at_end(t) - K, []
+    a = min(_STRIP/sqrt(self.blunt), _HEIGHT[0]*pi/self.mu/2)    # of the path, and of its strip
+    v, h = self.rule_for(a, FINE_NATS + a*a*self.blunt/2)
+    g, at = self.law(t, K, h), self.at_end(t) - K
     strip = self.edge(v, h)*np.exp(self.log_whole(g, t, K, v))
-    for a in paths:
-        size, turn = self.bent(g.y, a*self.mu)
-        path = np.exp(g.logp + g.share + (1 + t)*np.log(size) - K)
-        inside = np.exp(-np.outer(s, turn)) @ path + np.exp(g.first)
-        bounds.append(exp(a*a*self.blunt/2)*(inside + strip) + self.sharp(at, h, a, v, 0))
-    return np.log(np.min(bounds, 0)) + _OF_BOUND
+    size, turn = self.bent(g.y, a*self.mu)
+    path = np.exp(g.logp + g.share + (1 + t)*np.log(size) - K)
+    inside = np.exp(-np.outer(s, turn)) @ path + np.exp(g.first)
+    bound = exp(a*a*self.blunt/2)*(inside + strip) + self.sharp(at, h, a, v, 0)
+    return np.log(bound) + _OF_BOUND
 
 # %% ../../nbs/engine/small_losses.ipynb #01rare51
 @patch
@@ -339,15 +335,13 @@ def rule(self:SmallLossShare, t, K, last):
     integral) of the rule with the fewest nodes, for frequencies up to `last`."""
     (wide, h), std = self.coarse(), 1/sqrt(self.blunt)
     g, most = self.law(t, K, h), _HEIGHT[1]*pi/self.mu
-    high = min(SHIFT*std, most/2)
-    heights = [(0., min(times*std, most)) for times in _STRIPS] + [(high, high)]
-    found = []
-    for a, v in heights:
+    high, found = min(SHIFT*std, most/2), []
+    for a, v in ((0., min(_STRIP*std, most)), (high, high)):
         cells = self.log_whole(g, t, K, wide) if a else self.log_cells(g, t, K, v, last)
         edge = cells + (a + v)**2*self.blunt/2
         h = float(np.float32(2*pi*v/(FINE_NATS + max(edge, 0))))
         found.append((h, a, v, edge))
-    straight, path = max(found[:-1]), found[-1]
+    straight, path = found
     return path if path[0] > _WORTH*straight[0] else straight
 
 # %% ../../nbs/engine/small_losses.ipynb #01rare53

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import lambertw, log_ndtr
 
-from ..base import EXTENDED, SERIES_REACH, ULP, expm1mx, keeps_answers, patch
+from ..base import EXTENDED, NEGLIGIBLE, SERIES_REACH, ULP, expm1mx, keeps_answers, patch
 
 # %% ../../nbs/engine/transform_grids.ipynb #01grid07
 # Proved: change one and a theorem is broken.
@@ -42,10 +42,9 @@ OF_BOUND = 1e-6        # of what is so small that few digits of it matter, relat
 # %% ../../nbs/engine/transform_grids.ipynb #01grid08
 # Tuning: only time depends on it.
 _STD, TURNED = 4., (.7, 1.1)      # of a strip: its height, how far a grid may turn
-FINE_NATS, COARSE_NATS = 44., 22. # how small the error of a rule is, of a coarse one
+FINE_NATS = 44.                   # how small the error of a rule is; of a coarse one,
+COARSE_NATS = FINE_NATS/2         # which is known to half as many digits
 SHIFT, _WORTH = 2., 1.3          # of a path: height, std; by how much its nodes are fewer
-_LOW = .22                        # of pi sigma^2: the highest path of the tail
-_LITTLE = 1e-20                   # beyond an end: nothing nearer is asked for
 MOST_NODES = 1 << 11              # of a grid, or of a table
 _INNER = .8                       # of the root of how many frequencies: factors of the inner kind
 
@@ -434,7 +433,7 @@ def left(self:Rows, g, P, K, least):
     return np.exp(far - K)/FAR[0]
 
 @patch
-def beyond(self:Rows, g, P, K, at, angle, little=_LITTLE):
+def beyond(self:Rows, g, P, K, at, angle, little=NEGLIGIBLE):
     "What of an edge up to this height is left of its cells, and right, over e^K, (rows, powers)."
     left, right = self.left(g, P, K, self.log_p), self.outside(at)
     if (np.maximum(left, right) < little).all(): return left, right
@@ -505,7 +504,7 @@ def grid_up_to(self:Rows, t, cut, end, most):
 def moduli(self:Rows, g, s, at):
     "log of a bound on |M_1|/M_1(t) beyond each s, best near `at`, (rows, s)."
     P, k = g.power, g.K.astype(float)
-    a = np.minimum(at*g.mean*(g.std*self.mu)**2, np.minimum(_LOW*pi*self.s2, g.a + g.b))
+    a = np.minimum(at*g.mean*(g.std*self.mu)**2, np.minimum(_HEIGHT[1]/2*pi*self.s2, g.a + g.b))
     angle, c = a/self.s2, np.minimum(g.a + g.b, pi*self.s2/2 - a)
     real, imag = self.parts(g.odds, angle)
     bent = P*np.log(real*real + imag*imag)/2

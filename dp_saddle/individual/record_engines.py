@@ -72,9 +72,7 @@ def _renyi_epsilon(families, table, delta):
 # %% ../../nbs/individual/record_engines.ipynb #985dd49c
 # Tuning: only the estimates of the Fourier engine depend on it.
 _WINDOW = 1.5                          # half of it over the largest eps, and 1 more
-_BELOW, _SMALLEST, _RANGE = .2, 3, 1e3 # eps of the table: one below 0, the first, at least
-_VALUES = 96                           # so many, evenly
-_LEAST_TOP = 1e-9                      # of the table
+_VALUES = 96                           # eps of the table, evenly, and one below 0
 _NODES = np.arange(4)                  # of the interpolation
 _FOURIER_BLOCK = 1 << 23               # records times points
 
@@ -114,10 +112,9 @@ def _inverse(log_delta, eps, goal):
 # %% ../../nbs/individual/record_engines.ipynb #f19ba0f2
 def _fourier_epsilon(grid, rate, table, delta, high, L, n):
     "Estimates of eps of each record [GDP D.1], `high` an upper bound on each."
-    C, top = split_steps(table).counts, max(high.max(), _LEAST_TOP)
+    C, top = split_steps(table).counts, high.max() or 1.
     L = L or _WINDOW*top + 1
-    first = max(high[high > 0].min(initial=top)/_SMALLEST, top/_RANGE)
-    eps = np.concatenate([[-_BELOW*top], np.linspace(first, top, _VALUES)])
+    eps = top/_VALUES*np.arange(-1, _VALUES + 1)
     W, out, goal = _plancherel_weights(eps, L, n), np.zeros(len(C)), log(delta)
     blocks = np.array_split(np.arange(len(C)), ceil(len(C)*n/_FOURIER_BLOCK))
     for F, moved in _fourier_table(grid, rate, L, n):

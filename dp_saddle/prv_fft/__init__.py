@@ -15,8 +15,10 @@ From `circles`:
     sum_on_circle: The law of the sum of the parts on a circle [PRV Alg. 1]
 
 From `prv_bands`:
-    chernoff_reach: How far up a sum and its steps reach, by Chernoff's bound at 64 tilts
-    on_grid: A loss, conditioned on a window, on the multiples of a mesh [PRV Alg. 2]
+    chernoff_reach: How far up a sum and its steps reach, by Chernoff's bound at 300 tilts [PRV
+        5.5]: the sum is beyond with probability delta_error/6, unless infinite, all steps
+        together with half of that
+    on_grid: A loss in a window on the multiples of a mesh, shifted to keep the mean [PRV Alg. 2]
     PRVAccountant: The PRV accountant [PRV Alg. 1, 2, Thm 5.5]: bounds proved from a grid
     prv_band: Mesh, windows, circle and curve of one direction, and what the errors become [PRV
         5.5]

@@ -30,7 +30,6 @@ _LIGHT = 1e-14                   # after the power, what the FFT adds to the lig
 _LOG_NOTHING = -50               # log of a power that is left to the FFT
 _MAX_SUMS = 1 << 26              # weights times frequencies of the core
 FEWEST = 64                         # points of a grid: a memory budget
-_LONG_CORE = 1 << 16             # places: in a longer core weights of 0 are looked for
 
 # %% ../../nbs/prv_fft/circles.ipynb #5b6aa992
 def circle_length(
@@ -81,8 +80,7 @@ def _core(w, light):
     return slice(low, len(w) - np.searchsorted(np.cumsum(square[::-1]), most))
 
 def _there(w, core):
-    "The places of the core's weights; of a long core without those of 0."
-    if core.stop - core.start <= _LONG_CORE: return core
+    "The places of the core's weights without those of 0."
     return core.start + np.flatnonzero(w[core])
 
 # %% ../../nbs/prv_fft/circles.ipynb #7b354f7f

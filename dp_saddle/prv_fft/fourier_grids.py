@@ -32,7 +32,7 @@ _THM8_RATE, _THM8_SIGMA, _THM8_FACTOR = .2, 4, 5                   # of [FA Thm 
 # What is served: what is beyond is refused.
 _LEAST_POINTS, _MOST_POINTS = 16, 1 << 24                                     # of a Fourier grid
 # Tuning: only time and width depend on it.
-_FOURIER_TILT, _BEYOND = 1e4, 1e-15                                          # of a window L
+_BEYOND = 1e-15                                                     # of a window L
 _FIRST_POINTS, _LAST_POINTS, _GOAL, _PROBES = 1 << 15, 1 << 22, 1e-9, 9      # where n is found
 _MISS, _STUCK = 1e-13, 1e-6                                # relative to delta
 
@@ -109,8 +109,7 @@ def fourier_curves(
     for p, _ in plrv.parts: _density(p, np.zeros(1))      # is there one?
     if not L:
         with np.errstate(all='ignore'):
-            reach = [chernoff_reach(side, _FOURIER_TILT, _BEYOND) for side in (plrv, plrv.reverse)]
-        L = 1 + max(one.sum for one in reach)
+            L = 1 + max(chernoff_reach(side, _BEYOND)[0] for side in (plrv, plrv.reverse))
     found, settled = _settled(plrv, L, n)
     if not settled:
         warnings.warn(f"a Fourier grid of {found[1]} points has not settled: `error` says how good "
