@@ -14,6 +14,7 @@ import numpy as np
 from scipy.special import erfcx, ndtr
 
 from dp_saddle.base import (
+    ELLIPSE,
     FEW_NODES,
     NATS,
     TINY,
@@ -24,8 +25,10 @@ from dp_saddle.base import (
     legendre,
     patch,
     safe_log,
+    semi_axes,
 )
 from .lognormal_means import even_step
+from .one_epoch import CELLS
 
 # %% ../../nbs/sampling/branch_cut.ipynb #5f163b44
 # Rounding: may grow, never shrink.
@@ -38,11 +41,9 @@ _BOUND_ROUNDING = 1e-6    # of a bound, relative
 # %% ../../nbs/sampling/branch_cut.ipynb #a9e52f52
 # Tuning: only time and width depend on it.
 _PANELS = 4               # of each leg of a path, at least
-_ELLIPSES = np.array([[2.], [3.], [4.5], [7.]])
-_ANGLES = .6*pi, pi, 25   # to which a path may turn
+_ANGLES = np.linspace(.6*pi, pi, 25)      # to which a path may turn
 _SHARES = 1., .45         # of w, that bounds are tried with
 _HEIGHT = .8              # of the strip
-_CELLS = 400              # of a bound's integral
 _BOX = .125               # of x
 _LEFT_OUT = 33.                # nats below delta: nothing. 37 widen bounds at 1e-100
 _REACH = 2.               # of K: by how much it may be smaller
@@ -87,9 +88,8 @@ class Turning:
 @patch
 def angle(self:Turning, y):
     "The angle to turn to at Im x = `y`: there the bound on the terms is least, about."
-    angles = np.linspace(*_ANGLES)
-    size = ((angles + y)*self.epoch.sigma)**2/2 + self.w*np.cos(angles)
-    return float(angles[size.argmin()])
+    size = ((_ANGLES + y)*self.epoch.sigma)**2/2 + self.w*np.cos(_ANGLES)
+    return float(_ANGLES[size.argmin()])
 
 # %% ../../nbs/sampling/branch_cut.ipynb #ac3cbdad
 def fronts(w):
@@ -150,9 +150,9 @@ class Leg(NamedTuple):
         return (self.start + self.turn*(middle + half*x)).ravel(), (self.turn*half*w).ravel()
 
     def rectangles(self):
-        "(Re from, Re to, Im from, Im to) around each panel's ellipses, shape (ellipses, panels)."
+        "(Re from, Re to, Im from, Im to) around each panel's ellipse, 1-d."
         middle, half = self.halves
-        along, aside = (half*(_ELLIPSES + sign/_ELLIPSES)/2 for sign in (1, -1))
+        along, aside = (half*axis for axis in semi_axes(ELLIPSE))
         if self.turn == 1: at, off = (middle - along, middle + along), self.start.imag
         else: at, off = (middle - along, middle + along), self.start.real
         sides = off - aside, off + aside
@@ -223,15 +223,15 @@ def _missing(self:Turning, c, path):
     "What the rule and the path's end leave out, over n(c)."
     end, grown = path.end, (self.epoch.sigma*path.theta)**2/2
     last = grown + self.w*cos(path.theta)*exp(self.b*end) - c*end - end*end/2
-    out, c = capped_exp(last)*mills(c + end), c[:, None, None]
+    out, c = capped_exp(last)*mills(c + end), c[:, None]
     for leg in path.legs:
         low, high, down, up = leg.rectangles()
         cosine = np.maximum(np.cos(self.b*down), np.cos(self.b*up))
         cosine = np.where((down <= 0) | (self.b*up > 2*pi), 1, cosine)
         size = np.maximum(np.abs(down), up)**2/2 + np.log(leg.halves[1])
         size += self.w*cosine*np.exp(self.b*np.where(cosine > 0, high, low))
-        logs = size + np.log(gauss_error(FEW_NODES, _ELLIPSES)) + np.maximum(-c*low, -c*high)
-        out = out + capped_exp(logs.min(1)).sum(1)
+        logs = size + log(gauss_error(FEW_NODES, ELLIPSE)) + np.maximum(-c*low, -c*high)
+        out = out + capped_exp(logs).sum(1)
     return out*(1 + _BOUND_ROUNDING)
 
 # %% ../../nbs/sampling/branch_cut.ipynb #add7e7f6
@@ -297,8 +297,8 @@ def constants(self:Turning, y):
     "(C, D) of the claim *in the strip*, at most, at the height `y`."
     sigma, w, theta = self.epoch.sigma, self.w, self.angle(y)
     low, high = -sigma*(theta + y), sigma*(theta - y)
-    edges = np.linspace(low, high, _CELLS + 1)
-    middle, half = (edges[1:] + edges[:-1])/2, (high - low)/_CELLS/2
+    edges = np.linspace(low, high, CELLS + 1)
+    middle, half = (edges[1:] + edges[:-1])/2, (high - low)/CELLS/2
     steepest = max(-low, high) + w/sigma                   # of the exponent
     terms = np.exp(middle*middle/2 + w*np.cos(y + middle/sigma))
     turns = np.exp(np.array([low, high])**2/2).sum()

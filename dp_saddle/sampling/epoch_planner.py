@@ -30,6 +30,8 @@ from .lognormal_means import LARGEST_ORDER
 from .one_epoch import LOWEST, Beyond, LikelihoodRatioMean, log_gain, log_option
 
 # %% ../../nbs/sampling/epoch_planner.ipynb #13e9951d
+# Proved: change one and a theorem is broken.
+_MOST_PARTS = 10          # of an option: what underflows in more of them is not counted
 # Rounding: may grow, never shrink.
 _LOG_ULPS = 16            # of a logarithm of a sum, and of what is added to it
 _CELL_ROUNDING = 1e-12    # of a cell's probability, and of a sum of cells, relative
@@ -37,17 +39,12 @@ _UNDER = 2.**-1045        # of all that underflows in bounds, more than that
 
 # %% ../../nbs/sampling/epoch_planner.ipynb #34c0f42a
 # Tuning: only time and width depend on it.
-_TILTS = .02, 100., 128   # of a first look, over the standard deviation of S
-_FARTHER = 10.            # adding, where no tilt is too large
-_TILTS_OF_REST = .3, 20., 24      # of what is left of K - S, likewise
-_CUTS = np.arange(-1, 14, .05)    # of the Gaussians, that are tried
-_LOST = 30.               # nats below delta: nothing
+_TILTS = np.geomspace(.02, 1e3, 163)  # of a first look, over the standard deviation of S
+_CUTS = np.linspace(-1, 15, 321)  # of the Gaussians, that are tried
 _WORSE = 2.               # nats by which the runs of a line may be more than delta,
 _CONDITION = 5.           # of which a nat of log X is so many
-_MOST_PARTS = 10          # of an option
 _NEARBY = 2.              # log of the quotient of tilts that aliases are bounded with
-_CUT_OF_GUESS = 5.        # one bin is small below
-_HIGH, _STEP = 15., .5    # where the panels of a first look end, and their steps
+_CUT_OF_GUESS, _STEP = 5., .5     # one bin is small below; of the panels of a first look
 _EDGES_OF_CELLS = np.arange(-600, 501)/50     # Gaussians
 _TILTS_OF_CELLS = np.geomspace(.5, 300, 24)   # over e^eps
 _NARROW = 1e-8            # relative width that is good enough where there are few bins
@@ -98,9 +95,7 @@ class Look(NamedTuple):
 def look(self:LikelihoodRatioMean, sign, top):
     "With tilts of a `sign`, Gaussians up to `top`; not proved: plans are made from it."
     edges = np.linspace(LOWEST, top, ceil((top - LOWEST)/_STEP) + 1)
-    first, last, count = _TILTS
-    if sign < 0: last *= _FARTHER
-    at, v = self.nodes(edges, FEW_NODES), sign*np.geomspace(first, last, count)/self.std
+    at, v = self.nodes(edges, FEW_NODES), sign*_TILTS/self.std
     grown = np.multiply.outer(v, at.y - 1/self.T)
     grown = np.where(grown < SAFE_LOG, grown, inf)
     def sums(f): return (f(grown)*at.w).reshape(len(v), -1, FEW_NODES).sum(2)
@@ -111,7 +106,7 @@ def look(self:LikelihoodRatioMean, sign, top):
 @patch
 def looks(self:LikelihoodRatioMean, sign):
     "The first look up to the last edge, kept."
-    if sign not in self.kept: self.kept[sign] = self.look(sign, _HIGH)
+    if sign not in self.kept: self.kept[sign] = self.look(sign, float(_CUTS[-1]))
     return self.kept[sign]
 
 # %% ../../nbs/sampling/epoch_planner.ipynb #af004215
@@ -179,7 +174,7 @@ def guess(self:LikelihoodRatioMean,
 def rest(self:LikelihoodRatioMean):
     "(tilts w < 0, upper bounds of log E e^{wS'}), S' without one bin, kept."
     if 'rest' not in self.kept:
-        w = -np.geomspace(*_TILTS_OF_REST)/self.std
+        w = self.looks(-1).v
         at = self.nodes(self.edges(LOWEST, self.dead(w[-1]), -w[-1]))
         self.kept['rest'] = w, self.log_mean(at, w)*(1 - 1/self.T)
     return self.kept['rest']
@@ -241,7 +236,7 @@ def parts(self:LikelihoodRatioMean, K, about, top):
     while i != last:
         j, least = last, (i or 0) + 1
         while j > least and look.exponents(self.T, i, j, K).min() > about + _WORSE: j -= 1
-        plans.append(self.planned(look, i, j, float(look.edges[j]), K, about - _LOST))
+        plans.append(self.planned(look, i, j, float(look.edges[j]), K, about - NATS))
         if not self.count(*plans[-1][:-1]) or len(plans) > _MOST_PARTS: return None
         i = j
     return self.lines(plans)
@@ -298,11 +293,12 @@ def option(self:LikelihoodRatioMean,
     if not self.served: return None
     about = float(self.guess(np.array([K]), sign)[0])
     if sign > 0:
-        beyond = self.beyond(K, about - _LOST)
+        beyond = self.beyond(K, about - NATS)
         parts = self.parts(K, about, beyond.cut)
     else:
         look, beyond = self.looks(-1), None
-        parts = self.lines([self.planned(look, None, len(look.edges) - 1, _HIGH, K, about - _LOST)])
+        last = len(look.edges) - 1, float(look.edges[-1])
+        parts = self.lines([self.planned(look, None, *last, K, about - NATS)])
     if not parts: return None
     rate = max(abs(part.v) for part in parts)*K
     found = EpochCurve(sign, parts + [beyond] if beyond else parts, rate)

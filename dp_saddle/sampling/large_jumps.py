@@ -15,6 +15,7 @@ from scipy.special import log_ndtr
 
 from dp_saddle.base import (
     LINE_NODES,
+    NATS,
     SAFE_LOG,
     ULP,
     capped_exp,
@@ -25,8 +26,9 @@ from dp_saddle.base import (
     safe_log,
 )
 from ..engine import NOTHING, CgfTable, KnownPart
+from ..losses import LOWEST_LOG
 from ..plrv import MASS_ERROR
-from .truncated_moments import CutSum, cut_loss, cuts_of
+from .truncated_moments import TILTS, CutSum, cut_loss, cuts_of
 
 # %% ../../nbs/sampling/large_jumps.ipynb #df000007
 # Rounding: may grow, never shrink.
@@ -37,15 +39,10 @@ _UNDER = 2.**-1040        # of what underflows in a mass, more than that
 # %% ../../nbs/sampling/large_jumps.ipynb #df000008
 # Tuning: only time and width depend on it.
 _MISSING = 17.            # nats below delta: what may be missing above the cuts
-_TILTS = np.geomspace(1, 3000, 60)    # that bound it,
 _RTOL = 1e-8              # relative error of delta that is aimed at below the cuts, at least
-_MOST_WINDOWS, _PER_TILT = 5, 1.  # of a line; and for each unit of its tilt: below, 04db serves;
-_MOST_PLACES = 12_000     # and places of all of them
-_GUESSES, _FIRST_GUESS, _LEAST_GUESS = 4, -30., -200. # of an eps or a delta, for a cut; log delta,
-_NEAR = 4.                # nats by which it may be wrong
-_OF_JUMPS = .01           # of delta, at least, is left to lines when eps is guessed
-_ENOUGH = 4.              # an eps is searched for up to so many times the first guess
-_GROWN = 2.               # nats by which terms may grow on one line
+_MOST_WINDOWS = 5         # of a line, and no more than its tilt: below, moments serve
+_GUESSES = 4              # of an eps or a delta, for a cut
+_NEAR = 4.                # nats by which a line may be away from where it was planned
 
 # %% ../../nbs/sampling/large_jumps.ipynb #df00000b
 @dataclass(frozen=True)
@@ -189,7 +186,7 @@ def tilts_of(
     if not all(hasattr(p, 'reverse') for p, _ in plrv.parts): return nothing
     other = [(p.reverse, n) for p, n in plrv.parts]
     if any(p.p_inf for p, _ in other): return nothing
-    u = np.array([u for u in _TILTS if all(p.nodes_at(u) <= LINE_NODES for p, _ in other)])
+    u = np.array([u for u in TILTS if all(p.nodes_at(u) <= LINE_NODES for p, _ in other)])
     def log_mean(p):
         if epoch := getattr(p, 'cut_at', None): return u*(u + 1)/2*epoch.std**2
         return p.reverse.tabulated(u)
@@ -382,10 +379,10 @@ def _guessed(self:CutTable, goal):
     for _ in range(_GUESSES):
         if not (table := self.at(eps, goal)): return np.nan, inf
         P, _, Q, _ = table.masses()
-        of_lines = max(exp(goal) - max(P - exp(eps)*Q, 0.), _OF_JUMPS*exp(goal))
+        of_lines = max(exp(goal) - max(P - exp(eps)*Q, 0.), exp(goal)/2)
         before, (eps, _) = eps, table.first_eps(log(of_lines))
-        if not 0 < eps < inf: return most, _ENOUGH*most
-    return eps, _ENOUGH*max(most, eps, before)
+        if not 0 < eps < inf: return most, 2*most
+    return eps, 2*max(most, eps, before)
 
 # %% ../../nbs/sampling/large_jumps.ipynb #79012e6d
 @patch
@@ -403,8 +400,8 @@ def _near_end(self:CutTable, goal, up, low=0.): return low   # no largest loss i
 @patch
 def line_for(self:CutTable, eps, log_delta):
     "What serves these eps: a line below cuts, and what is above; nothing where that takes long."
-    guess, top, last = _FIRST_GUESS, float(eps.max()), None
-    if log_delta is not None: guess = max(float(np.min(log_delta)), _LEAST_GUESS)
+    guess, top, last = -NATS, float(eps.max()), None
+    if log_delta is not None: guess = max(float(np.min(log_delta)), LOWEST_LOG)
     if self.last[0] == (asked := (top, float(eps.min()), guess)): return self.last[1]
     for _ in range(_GUESSES):
         table = self.at(top, guess)
@@ -415,7 +412,7 @@ def line_for(self:CutTable, eps, log_delta):
         self.nodes_ran_out |= table.nodes_ran_out
         about, last = found.log_bounds(eps)[1].min(), table
         if abs(about - guess) < _NEAR: break
-        guess = max(float(about), _LEAST_GUESS)
+        guess = max(float(about), LOWEST_LOG)
     self.last = asked, found
     return found
 
@@ -433,9 +430,9 @@ def is_short(self:CutRun, eps, log_delta):
     lowest = self.exponents(eps).argmin(1)
     tilts = self.u[lowest]
     windows = max(self.plrv.windows_at(float(t)) for t in tilts)
-    if windows > min(_MOST_WINDOWS, _PER_TILT*tilts.min()): return False
+    if windows > min(_MOST_WINDOWS, tilts.min()): return False
     plan = self.plan(eps, np.full(eps.shape, log_delta + log(self.rtol)))
-    return windows*ceil(plan.X*plan.cut/(2*pi)) < _MOST_PLACES and not plan.nodes_ran_out
+    return windows*ceil(plan.X*plan.cut/(2*pi)) < LINE_NODES and not plan.nodes_ran_out
 
 # %% ../../nbs/sampling/large_jumps.ipynb #df00001c
 @patch
@@ -457,6 +454,6 @@ def log_delta(self:CutTable, eps, floor=-inf):
     while left.size:
         line, first = self.line_for(eps[left[:1]], goal), eps[left[0]]
         noted(line, first)
-        some = (eps[left] == first) | (line.cancellation(eps[left] - first) < _GROWN)
+        some = (eps[left] == first) | (line.cancellation(eps[left] - first) < _NEAR)
         out[:, left[some]], left = line.log_bounds(eps[left[some]]), left[~some]
     return out

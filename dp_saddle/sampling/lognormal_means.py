@@ -18,6 +18,7 @@ from ..base import NATS, SAFE_LOG, ULP, by_halves, patch
 # %% ../../nbs/sampling/lognormal_means.ipynb #08715ea4
 # Proved: change one and a theorem is broken.
 _NEAR_ONE = .5            # of |u|/T: below, phi is taken from 1
+BLOCK = 16                # terms that a product of matrices adds in any order
 # Rounding: may grow, never shrink.
 _PLACE_ULPS = 8           # of u Y, besides the exponent's size
 _TERM_ULPS = 16           # of a term; and of a sum of 16 terms, and of such sums by halves
@@ -25,13 +26,12 @@ _PHI_SHARE = .25          # of log phi beside the terms it is summed from: 8 ulp
 _ROUGHLY = 1e-10          # of all terms: what rounding does at most to a sum of them
 _PRODUCT_ULPS = 4, 8      # of a product of power series, and of each step of the recurrence
 _UNDER = 2.**-1021        # what underflows in a product of two numbers, and more
+_NOTHING = 760.           # e^-760 is 0
 _GROWN = 4                # times the largest coefficient and (k + 1)^2, in the recurrence
 
 # %% ../../nbs/sampling/lognormal_means.ipynb #2d9793dc
 # Tuning: only time and width depend on it.
-BLOCK = 16                # terms that a product of matrices adds in any order: as many as ulps
-_ROWS, _LONG = 256, 3.    # places at a time, and nats from the first to the last
-_NOTHING = 760.           # e^-760 is 0
+_LONG = 3.                # nats from the first to the last of the places at a time
 _MOST_LOG = 500.          # of a moment of whole order
 _MOST_WHOLE = 93          # orders of these
 LARGEST_ORDER = 61        # of a moment
@@ -442,7 +442,7 @@ def chances(self:BinMean,
     (complex, real), each of shape of x
     """
     logs = []
-    rows = max(1, min(_ROWS, int(_LONG/(x[1] - x[0]))))
+    rows = max(1, int(_LONG/(x[1] - x[0])))
     for block in np.split(x, range(rows, len(x), rows)):
         found = self.series(block, path, k + 1, self.T < k)
         scale = self.T*found.log_c - k*found.m*log(2)

@@ -38,16 +38,14 @@ _TERM_ULPS = 16           # of a term, and of a sum, besides half of how many te
 _EVEN_ULPS = 4            # by which a row's frequencies, and their phases, may miss
 _GAMMA_ULPS = 8           # of log Gamma and the other exponents
 _FALL_ROUNDING = 1e-6     # of a slope
+_FARTHEST = 200.          # frequency of a row of BLOCK, from the first on: no phase is longer
 _NOT_LESS = 1e-3          # nats, of a chance of k points where it is looked at
 
 # %% ../../nbs/sampling/lognormal_moments.ipynb #ca4a91a7
 # Tuning: only time and width depend on it.
 _TURN = 2.                # sigmas by which a path of g is turned, at most
 _APART = 3.               # how far apart rays are, in units in which a ray is good for 1
-_ORDERS = 2.25, 5.5, 18, 36, LARGEST_ORDER   # largest of a family > 0; below 0 they double
 _ROUGH = 10.              # nats of a first look
-_NEXT_END = 4             # from place to place, of those where a sum may end, that are tried
-_FARTHEST = 200.          # frequency of a row of BLOCK, from the first on
 _TRIED = np.geomspace(.001, .98, 60)      # parts of the widest strip
 _ENDS = np.r_[np.linspace(0, 3, 40), 3*1.08**np.arange(1, 61)]    # where a sum may end
 
@@ -215,9 +213,9 @@ def _range(self:BinMoments, order):
         wanted = f"the order must be in [{self.smallest:g}, {self.largest:g}]"
         raise ValueError(f"{wanted}, got {order:g}")
     if order >= 0:
-        tops = _ORDERS if self.proves else _ORDERS[-2:]
-        i = next(i for i, top in enumerate(tops) if order <= top)
-        return (0., *tops)[i], min(tops[i], self.largest)
+        high, least = LARGEST_ORDER, 2 if self.proves else LARGEST_ORDER/2
+        while high/2 >= max(order, least): high /= 2
+        return high/2 if high/2 >= least else 0., min(high, self.largest)
     far = max(0, ceil(log2(-order/FEW_ORDERS)))
     high = -FEW_ORDERS*2.**(far - 1) if far else 0.
     return max(-FEW_ORDERS*2.**far, self.smallest), high
@@ -288,13 +286,13 @@ def _right_end(self:Counts):
     b, T = 1/self.mean.sigma, self.mean.T
     all_small = log(T) + b*b/2 - b*ndtri(np.exp(-self.mean.nats/T))     # S may be as little
     first = int(np.searchsorted(_ENDS, min(all_small, _ENDS[-1])))
-    tries = [*range(first, len(_ENDS), _NEXT_END), *range(len(_ENDS))]
+    tries = [*range(first, len(_ENDS)), *range(len(_ENDS))]
     for high in tries:
         if self._is_end(places[high], path): break
     else:
         raise ValueError("sigma must be larger for this method: the noise of a bin over its "
                          f"sensitivity is {self.mean.sigma:g}")
-    low = high - _NEXT_END if high > first else -1
+    low = high - 1 if high > first else -1
     while high - low > 1:
         middle = (low + high)//2
         low, high = (low, middle) if self._is_end(places[middle], path) else (middle, high)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..base import SMALLEST, ULP, checks, invert, quoted
+from ..base import NATS, SMALLEST, ULP, checks, invert, quoted
 from .shuffle_model import MOST_EPS, MOST_REPORTS, binomial_law
 from ..steps import PrivacyProfile
 
@@ -35,7 +35,7 @@ _ROUGH = 1.               # nats of rounding leave nothing to be known
 _WIDE = 7.                # a period in stds
 # stds up to which the curve is asked, and at how many points from the last one on; and beyond
 _REACHES, _POINTS, _FURTHER = (9., 22.), (500, 100), 40
-_LOW, _TOP, _HALVINGS = 1e-4, 60., 14      # where the tilt is looked for
+_LOW, _HALVINGS = 1e-4, 14         # where the tilt is looked for
 _TILTS, _EVERY = .15, 16  # stds, and points, of which the tilt of one is looked for
 _NODES = 32               # ratios of a density that are kept
 _SURE = 1e-9              # that the chances of a row add up to 1
@@ -210,7 +210,7 @@ def _tilts(at, l, w, n):
     some = np.unique(np.floor(at/_TILTS), return_index=True)[1]
     some = np.union1d(some, np.r_[:len(at):_EVERY, at.argmax()])
     some = some[np.argsort(at[some])]
-    few, most = l[some], np.log((_TOP - np.log(w.min()))/l.max(1))
+    few, most = l[some], np.log((NATS - np.log(w.min()))/l.max(1))
     high = most[some]
     low = np.minimum(np.log(_LOW/np.sqrt(n*(w*few*few).sum(1))), high - 1)
     for _ in range(_HALVINGS):
