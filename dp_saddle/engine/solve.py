@@ -248,7 +248,8 @@ def _searched(self:Invertible, goal, finite_goal, guess, enough):
     if root is None: return _by(Known.ZERO, 0., 0., 0.)
     if self.stop: return self._given_up(goal, guess, self.enough(finite_goal), root)
     (low, up), (eps, line, _) = self._ends(root, goal, finite_goal, enough), root
-    if WORTH_A_TRY < up - low < inf: low, up = _by_halves(line, goal, low, up)
+    asked = low or not getattr(line, 'dear', False)
+    if asked and WORTH_A_TRY < up - low < inf: low, up = _by_halves(line, goal, low, up)
     if not self.closed_form and up - low > min(WORTH_A_TRY, _NEARBY*up):
         low = max(low, self.basic_crossing(0, goal, up)[0])
         up = min(up, self.basic_crossing(1, goal, up)[1])
@@ -482,6 +483,7 @@ def _edges(line, start, fall, goals, enough):
         best = np.where(short <= 0, _SIDES*np.minimum(_SIDES*best, _SIDES*ends), best)
         if not k: apart = _apart(np.array([logs[0, 0], logs[2, 1]]), logs[1])
         left = (short > 0) & (_SIDES*ends < _SIDES*[[0.], [enough]])
+        if not logs[0, 0].max() > -inf and getattr(line, 'dear', False): left[0] = False
         left |= (-_INWARDS < short) & (short < -apart*bool(k)) & (k < _ROUNDS_INWARDS)
         if not left.any(): break
         more = apart + np.maximum(short, 0)*(k > 0)
