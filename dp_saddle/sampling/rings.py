@@ -40,7 +40,7 @@ _FINE, _COARSE = (22., 22.), (6.5, 11.)   # nats below the put, adding and remov
 _BESIDE = 17., 6., 5.                    # below delta, removing: of two bands, three, four
 _ROUGH = 1.2                             # that tell whether more are asked, adding
 _ROUND = 1e-14                           # what a step's rounding is beside 1, about
-_FARTHER, _GROWN = 1.5*PARTS[1::2]**2, 2*PARTS[1::2]   # of a bent path: angles; nats, a factor's
+_FARTHER, _GROWN = 1.5*PARTS[1::2]**2, 2*PARTS[2::2**2]   # of a bent path: angles; nats, a factor's
 _CUT, _RANK, _MOST_IN_RING = 1e-13, 5, 12e6   # of a ring: columns left out, kept; numbers
 _SHARE = 16                              # parts of what may be left out, one for each step
 _DEAR, _CHEAP = 20., 8.                  # products that a factor takes; that take as long as one
@@ -139,6 +139,7 @@ def log_bent(self:LognormalBands, at):
 
 @patch
 def bent_steps(self:LognormalBands, r, psi, nats):
+    if not self.closed or self.p == 2: return 0.         # these sums take less than a plan
     a, size = self._bends(r[:, None], psi, TURNS)
     need = nats[..., None, None] + size + log(len(_FARTHER) + 1)
     bent = (2*pi*a/np.maximum(need, 1)).min(-1).max(-1)
