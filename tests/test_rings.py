@@ -73,6 +73,68 @@ def test_ends_of_a_lattice_of_bands():
         lost = abs(one.transform(at)[0][0].real - exact)
         assert 1e-4 < lost <= one.left_out(at, PARTS)[0]
 
+@pytest.mark.parametrize('h', [1.1, .95])
+@pytest.mark.parametrize('psi', [0., .5])
+def test_what_a_bent_path_leaves_out(h, psi):
+    "A ring of three bands against a finer lattice: within the bound, which is below the strips'."
+    bands = LognormalBands(np.tile([.6, .3, .1], (7, 1)))
+    def at(h, n): return Lattice(h, h*np.arange(-n, n + 1), np.array([.3]), np.array([psi]),
+                                 np.array([.4]))
+    coarse, fine = at(h, math.ceil(9/h)), at(.5, 18)
+    error = abs((bands.transform(coarse)[0] - bands.transform(fine)[0]).item())
+    bent = math.exp(bands.log_bent(coarse)[0])
+    assert 1e-13 < error < bent < 1e6*error
+    assert bent < .2*math.exp(straight(bands, coarse))
+
+def straight(bands, at):
+    "log of what the best strip leaves out, compared with 1."
+    a = (math.pi/2 - at.psi)*np.linspace(.001, 1, 1000)/bands.moves.max()
+    logs = a*at.tau*bands.ones + a*a/2 - 2*math.pi*a/at.h - np.log1p(-np.exp(-2*math.pi*a/at.h))
+    return logs.min() + math.log(2*bands.b)
+
+def test_a_large_factor_is_no_place_for_a_bend():
+    "What is said of a factor near its cliff: no less than the error of one bin, seen."
+    one = LognormalBands(np.tile([.8, 0.], (4, 1)))
+    for r in (3., 30., 300.):
+        at = Lattice(1.2, 1.2*np.arange(-9, 10), np.array([r]), np.zeros(1), np.zeros(1))
+        fine = Lattice(.3, .3*np.arange(-36, 37), *at[2:])
+        error = abs((one.transform(at)[0] - one.transform(fine)[0]).item())
+        assert error < math.exp(one.log_bent(at)[0])
+
+@pytest.mark.parametrize('h', [0, 1.2, 2.])
+@pytest.mark.parametrize('s', [.01, 1., 20., 300.])
+def test_what_a_factor_costs(s, h):
+    "-log E e^{-sY} of one normal number, or of its lattice: at most what is said, and not far."
+    one, z = LognormalBands(np.tile([.8, 0.], (4, 1))), np.linspace(-20, 20, 4001)
+    if h: z = h*np.arange(-20, 21)
+    p = np.exp(-z*z/2)/np.exp(-z*z/2).sum()
+    cost = -math.log(p @ np.exp(-s*np.exp(.8*z - .32)))
+    q = 2*math.exp(-2*math.pi**2/h**2) if h else 0.
+    rho = (1 + 1.1*q)/(1 - 1.1*q)
+    found = one.grown(np.array([s*rho]), 1 + 1.1*q)[0]
+    assert cost <= found <= s*rho and found < 2*cost + .1
+    if s > 5: assert found < .8*s
+
+def test_ends_of_independent_places():
+    made = LognormalBands(np.tile([.6, .3], (6, 1)))
+    for h in (.3, .8):
+        x = h*np.arange(-5, 8)
+        (low, _), (high, _) = made.cut(Lattice(h, x, np.ones(1), np.zeros(1), np.zeros(1)))
+        for found, y in ((low, h - x[0]), (high, h + x[-1])):
+            exact = h*stats.norm.pdf(y + h*np.arange(400)).sum()
+            assert 6*exact < found < 6*1.2*exact
+
+@pytest.mark.filterwarnings('ignore:the bounds', 'ignore:eps is known')
+def test_no_lower_end_is_looked_for_in_vain():
+    "Where nothing is known from below at eps, no sum is made for what is reported."
+    noise, b = RINGS['four']
+    step = CorrelatedBins(Gaussian(sigma=1.), batches=b, noise=noise)
+    step.chains[1].plans.clear()
+    found = ContourAccountant(step).epsilon(1e-5)
+    assert found.lower == 0 < found.upper == epsilon(step, delta=1e-5)
+    assert 17.8 < found.upper < 17.86
+    assert not any(plan is not None for plan in step.chains[1].plans.values())
+
 @pytest.mark.parametrize('around', [False, True])
 @pytest.mark.parametrize('p', [2, 3, 4])
 def test_bands_are_summed_one_after_the_other(p, around):

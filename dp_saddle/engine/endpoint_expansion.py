@@ -49,6 +49,7 @@ _SIGMAS = 2.**np.arange(1, 19, 2)      # the poles that are tried
 _MOST_D, _LEAST_RATE = 16., 2.**-20    # sensitivity over scale, and rates
 _MOST_SHIFTS = 1 << 8
 _CUTS = 2.**np.arange(3, 14.5, .25)    # where the line may end, in nodes
+_LONGER = 2.**np.arange(0, 1.7, .125)   # periods that are tried
 _OTHERS = np.array([0., 1/16, 1/4, 1/2, 3/4, 5/4, 3/2, 2, 3, 5, 9])   # tilts of aliases, over t
 
 # %% ../../nbs/engine/endpoint_expansion.ipynb #fcd11885
@@ -402,7 +403,7 @@ def period(self:SingularPart,
     -------
     nats, at least X; or None
     """
-    periods = X*np.array([[1], [2]])
+    periods = X*_LONGER[:, None]
     enough = np.flatnonzero((self.log_alias(t, periods, eps) <= goal).all(1))
     if enough.size: return float(periods[enough[0], 0])
 

@@ -7,12 +7,16 @@ __all__ = ['LognormalBands', 'summed_in_parts', 'bands_of', 'rings_around']
 
 # %% ../../nbs/sampling/rings.ipynb #217c0004
 from copy import copy
-from math import ceil, exp, inf, log2, pi, sqrt
+from math import ceil, exp, inf, log, log1p, log2, pi, sqrt
 
 import numpy as np
 
 from ..base import ULP, TooDear, by_halves, patch, safe_log
 from dp_saddle.sampling.correlated_noise import (
+    COARSE_STEP,
+    EVEN,
+    PARTS,
+    TURNS,
     Lattice,
     LognormalChain,
     covering,
@@ -32,14 +36,13 @@ _SUM_ROUNDING = 1e-6      # of a bound, relative
 
 # %% ../../nbs/sampling/rings.ipynb #217c0007
 # Tuning: only time and width depend on it.
-_FINE, _COARSE = (22., 22.), (6., 11.)   # nats below the put, adding and removing; if it is dear
+_FINE, _COARSE = (22., 22.), (6.5, 11.)   # nats below the put, adding and removing; if it is dear
 _BESIDE = 17., 6., 5.                    # below delta, removing: of two bands, three, four
 _ROUGH = 1.2                             # that tell whether more are asked, adding
 _ROUND = 1e-14                           # what a step's rounding is beside 1, about
-_COARSE_STEP = 1.1                       # a first look's lattice
-_CUT, _RANK, _MOST_IN_RING = 1e-13, 5, 24e6   # of a ring: columns left out, kept; numbers
+_FARTHER, _GROWN = 1.5*PARTS[1::2]**2, 2*PARTS[2::2**2]   # of a bent path: angles; nats, a factor's
+_CUT, _RANK, _MOST_IN_RING = 1e-13, 5, 12e6   # of a ring: columns left out, kept; numbers
 _SHARE = 16                              # parts of what may be left out, one for each step
-_FEW = 4                                 # columns that stay as they are
 _DEAR, _CHEAP = 20., 8.                  # products that a factor takes; that take as long as one
 _MOST_BANDS, _PLACES, _MOST_PLACES = 4, 16., 5e9  # that are summed as they are
 _LONGEST_FOLD, _PERIODS, _FARTHEST = 200, 400, 1e-6  # lags; rows of a ring unrolled; off by
@@ -84,9 +87,10 @@ def log_rounded(self:LognormalBands, line, parts, K):
 @patch
 def _ends(self:LognormalBands, h, theta, r, tau, nats, less):
     near = np.sqrt(2*less) + self.rate*r*np.cos(theta - tau)*self.sway
-    end = ceil(np.minimum(np.sqrt(2*nats), near).max()/h)
-    high = ceil(sqrt(2*(less if self.rate < inf else nats).max())/h)
-    x, spare = h*np.arange(-end, high + 1), float(np.exp(-nats.max()))
+    def first(nats): return np.sqrt(np.maximum(2*(nats + log(h/sqrt(2*pi))), 2)) # left out
+    low = ceil(np.minimum(first(nats), near).max()/h) - 1
+    high = ceil(first(less if self.rate < inf else nats).max()/h) - 1
+    x, spare = h*np.arange(-low, high + 1), float(np.exp(-nats.max()))
     return Lattice(h, x, r, theta - tau, tau, spare)
 
 @patch
@@ -95,6 +99,66 @@ def work(self:LognormalBands, at):
     around = n**self.p*_RANK**(self.p - 2)*self.closed      # numbers at once, where most are
     if around > _MOST_IN_RING: return inf
     return (self.b*n**self.p*_DEAR + around*(n + _DEAR))*len(at.r)/_CHEAP
+
+# %% ../../nbs/sampling/rings.ipynb #b3470002
+
+@patch
+def cut(self:LognormalBands, at):
+    n, mass, share = self.b, self.mass(at.h), self.share(at.h)
+    low, high = at.h - at.x[0], at.h + at.x[-1]             # the first that are left out
+    def beyond(y): return at.h*exp(-y*y/2)/sqrt(2*pi)/(1 - exp(-at.h*y))
+    near = np.maximum(low - share*at.r*np.cos(at.psi)*self.sway, 0)
+    part = n*beyond(high)*(share/self.rate if share < inf else inf)
+    return (n*mass*beyond(low), n*np.exp(-near**2/2)), (n*mass*beyond(high), part)
+
+
+# %% ../../nbs/sampling/rings.ipynb #b3470004
+@patch
+def _bends(self:LognormalBands, r, psi, tau):
+    "(Heights of bent paths, log of what stands there beside e^{-2 pi height/h}), per path."
+    r, psi, tau = (np.asarray(v)[..., None, None] for v in (r, psi, tau))
+    free, var = np.maximum(pi/2 - psi, ULP), self.var.max()
+    beyond = np.minimum(np.append(0, _FARTHER), free)
+    a = (free + beyond)/self.moves.max()
+    many = np.maximum((psi + a[..., -1:]*self.moves > pi/2).sum(-1, keepdims=True), 1)
+    ends = np.log(_GROWN*sqrt(2)*exp(pi/2/2)/self.w.max())[:, None] - np.log(r)
+    x = np.maximum(ends - np.append(beyond[..., 1:], inf + 0*free, -1), 0)
+    law = np.log(many) - x**2/(2*var) - np.log(np.maximum(x*sqrt(2*pi/var), 1))
+    return a, np.minimum(law, 0) + many*_GROWN[:, None] + a*tau*self.ones + a*a/2 + log(2*sqrt(2))
+
+
+# %% ../../nbs/sampling/rings.ipynb #b3470007
+
+@patch
+def log_bent(self:LognormalBands, at):
+    h, (a, size) = at.h, self._bends(at.r, np.abs(at.psi), np.abs(at.tau))
+    logs = np.logaddexp.reduce(size - 2*pi*a/h, -1).min(-1)
+    rate = 2*pi**2/(h**2*(1 + 2**2))
+    off = (self.p - 1)*log1p(2*exp(-rate)/(1 - exp(-2*rate)))
+    return logs + off + log(self.mass(h)*2*self.b) - np.log(-np.expm1(-2*pi*a[..., 0, 0]/h))
+
+@patch
+def bent_steps(self:LognormalBands, r, psi, nats):
+    if not self.closed or self.p == 2: return 0.         # these sums take less than a plan
+    a, size = self._bends(r[:, None], psi, TURNS)
+    need = nats[..., None, None] + size + log(len(_FARTHER) + 1)
+    bent = (2*pi*a/np.maximum(need, 1)).min(-1).max(-1)
+    if self.rate == inf: return bent
+    a = pi/2*PARTS/self.moves.max()
+    even = self.fallen(self.rate*r[:, None], 0., a) + a*a/2 + log(2*self.b) + EVEN
+    return np.minimum(bent, (2*pi*a/even).max(-1, keepdims=True))
+
+
+# %% ../../nbs/sampling/rings.ipynb #b3470006
+@patch
+def grown(self:LognormalBands, s, mass):
+    "log of 1/E e^{-sY}, at most: a logarithm moved by -m costs m^2/2v, and makes Y smaller."
+    if np.isinf(s).any(): return s
+    v, off = self.var.min(), log(mass/(2 - mass)) + _TERM_ULPS*ULP if mass < 2 else inf
+    x = np.log1p(np.maximum(s, 0)*v)
+    m = x*(1 - np.log1p(x)/(2 + x))
+    return np.minimum(s, m*m/(2*v) + s*np.exp(-m) + off + 2*m*sqrt(off/v))
+
 
 # %% ../../nbs/sampling/rings.ipynb #5c20f1b3
 @patch
@@ -120,7 +184,7 @@ def cover(self:LognormalBands):
     return covering(np.maximum(self.matrix @ self.matrix.T, 0)[np.ix_(order, order)])
 
 @patch(cached=True)
-def look(self:LognormalBands): return look_above(self, self.cover, _COARSE_STEP)
+def look(self:LognormalBands): return look_above(self, self.cover, COARSE_STEP)
 
 @patch
 def put_most(self:LognormalBands, K):
@@ -195,7 +259,7 @@ def _along(self:LognormalBands, at, k):
 # %% ../../nbs/sampling/rings.ipynb #5c20f1c2
 def _fewer(F, V, cut):
     "(U, V', what UV' is off by): FV nearly, by fewer columns, V' with orthonormal rows."
-    if F.shape[1] <= _FEW or not cut: return F, V, 0.
+    if F.shape[1] == 1 or not cut: return F, V, 0.
     U, W, lost = few_columns(np.ascontiguousarray(F), cut)
     r, terms = len(W), int((V != 0).sum(0).max())
     ulps = (2*r + _TERM_ULPS)*sqrt(r) + (2*terms + _TERM_ULPS)*sqrt(W.size)
