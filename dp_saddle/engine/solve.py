@@ -46,6 +46,7 @@ _NEARLY = .5                 # of the last miss, of a step: larger ones do not b
 # %% ../../nbs/engine/solve.ipynb #501e0009
 # Tuning: only time and width depend on it. The ends, and where a search stops early.
 LONGEST = 10                # nats that such a step makes up for at most
+_INWARDS, _ROUNDS_INWARDS = .1, 3    # and that first ones make up for where an end is proved
 _NEARBY = .1                 # relative width of eps: wider, single steps are asked; to begin at
 WORTH_A_TRY = 3e-7           # a width, as in the warning, that is worth another way
 _DARK, _IN_THE_DARK = 30, 3  # nats between bounds that say nothing; so many times in a row: give up
@@ -484,9 +485,10 @@ def _edges(line, start, fall, goals, enough):
         if not k:
             apart = _apart(np.array([logs[0, 0], logs[2, -1]]), logs[1])
             miss = logs[1, 0] - goals
-            mid = ends[0] + np.where(np.abs(miss) < _SETTLED[1], miss, 0.)/fall
+            mid = ends[0] + np.where(np.abs(miss) < _INWARDS, miss, 0.)/fall
         left = (short > 0) & (_SIDES*ends < _SIDES*[[0.], [enough]])
         if not logs[0, 0].max() > -inf and getattr(line, 'dear', False): left[0] = False
+        left |= (-_INWARDS < short) & (short < -apart*bool(k)) & (k < _ROUNDS_INWARDS)
         if not left.any(): break
         more = apart + np.maximum(short, 0)*(k > 0)
         step = (short + LENGTHEN*2**k*more)/fall

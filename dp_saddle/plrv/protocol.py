@@ -239,12 +239,12 @@ def has_grid(self:PLRV):
 
 @patch
 def _largest_tilt(self:PLRV):
-    if self.nodes_at(MAX_TILT) <= MAX_GRID: return MAX_TILT
     if not self.has_grid:
         known = f", got {1/self.mu:g}" if hasattr(self, 'mu') else ""
         raise ValueError(f"noise over sensitivity (sigma or scale) must be larger for this method"
                          f"{known}: its loss needs a grid of more than {MAX_GRID} points; "
                          "with rate = 1 it is a bound from above, in closed form")
+    if self.nodes_at(MAX_TILT) <= MAX_GRID: return MAX_TILT
     halvings = range(ceil(log2(MAX_TILT/SMALL_TILT)))
     def fits(k): return self.nodes_at(MAX_TILT*.5**k) <= MAX_GRID
     return MAX_TILT*.5**bisect_left(halvings, True, key=fits)
