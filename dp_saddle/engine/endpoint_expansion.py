@@ -27,6 +27,7 @@ from dp_saddle.base import (
 )
 from .known_parts import KnownPart
 from .line import SHARE, WORSE, CgfTable, Plan
+from .solve import CLOSE
 from ..losses import LOSS_ULPS, LaplaceLoss
 
 # %% ../../nbs/engine/endpoint_expansion.ipynb #8ed71eaf
@@ -507,7 +508,7 @@ def best_plan(self:EndsTable, t, X, eps, goal):
     s, best, fewest = 2*pi/X*_CUTS, None, LINE_NODES
     for sigma in _SIGMAS.tolist():
         main = self.main(sigma)
-        if main.log_size(t, np.array([1/(t + sigma)]))[0][0] > K + WORSE: continue
+        if main.log_size(t, np.array([1/(t + sigma)]))[0][0] > K + CLOSE: continue
         period = main.period(t, X, eps, np.maximum(goal, most - t*eps))
         log_tail = main.log_tail(t, s, known) - np.log(np.pi*s)
         fits = np.flatnonzero(log_tail <= most)

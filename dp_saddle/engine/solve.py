@@ -403,7 +403,8 @@ def _leaves_it(self:Invertible, search, at, eps, top):
 @patch
 def _is_near(self:Invertible, at, off):
     "Is a root off by so little, in nats, that a step to the ends takes it in, on a short line?"
-    return off*off <= at.width*abs(at.miss) and at.width < _SETTLED[1] and not self.nodes_ran_out
+    near = off*off <= LENGTHEN*at.width*abs(at.miss)
+    return near and at.width < _SETTLED[1] and not self.nodes_ran_out
 
 # %% ../../nbs/engine/solve.ipynb #5ab2182c
 def _edges_of(root, goal, enough):

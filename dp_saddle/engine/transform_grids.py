@@ -45,6 +45,7 @@ _STD, TURNED = 4., (.7, 1.1)      # of a strip: its height, how far a grid may t
 FINE_NATS = 44.                   # how small the error of a rule is; of a coarse one,
 COARSE_NATS = FINE_NATS/2         # which is known to half as many digits
 SHIFT, _WORTH = 2., 1.3          # of a path: height, std; by how much its nodes are fewer
+_LOW = .22                        # of pi sigma^2: the highest path of the tail
 MOST_NODES = 1 << 11              # of a grid, or of a table
 _INNER = .8                       # of the root of how many frequencies: factors of the inner kind
 
@@ -504,7 +505,7 @@ def grid_up_to(self:Rows, t, cut, end, most):
 def moduli(self:Rows, g, s, at):
     "log of a bound on |M_1|/M_1(t) beyond each s, best near `at`, (rows, s)."
     P, k = g.power, g.K.astype(float)
-    a = np.minimum(at*g.mean*(g.std*self.mu)**2, np.minimum(_HEIGHT[1]/2*pi*self.s2, g.a + g.b))
+    a = np.minimum(at*g.mean*(g.std*self.mu)**2, np.minimum(_LOW*pi*self.s2, g.a + g.b))
     angle, c = a/self.s2, np.minimum(g.a + g.b, pi*self.s2/2 - a)
     real, imag = self.parts(g.odds, angle)
     bent = P*np.log(real*real + imag*imag)/2
