@@ -1,6 +1,7 @@
 """sampling.rings: noise of a few bands, and a record that keeps its batch. References: two bins by
 one integral over a closed form; all places of a lattice at once; pairs; simulation."""
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -363,3 +364,23 @@ def test_adding_is_asked_roughly():
     step.chains[1].plans.clear()
     assert epsilon(step, delta=1e-5) == pytest.approx(2.20905, abs=1e-5)
     assert min(step.chains[1].plans) > 1
+
+def test_a_lag_that_is_next_to_nothing():
+    "It turns no factor, as far as doubles see: what that factor grows by is then unknown."
+    def asked(bands):
+        noise = MatrixFactorization(bands=bands, steps=24)
+        step = CorrelatedBins(Gaussian(sigma=2.), batches=8, noise=noise)
+        with warnings.catch_warnings():
+            warnings.simplefilter('ignore')              # these bounds are wide, and say so
+            return ContourAccountant(step).epsilon(1e-3)
+    few, found = asked([1., .3]), asked([1., .3, 0., 1e-7])
+    assert 0 < found.lower <= found.upper < 1.01*few.upper
+    assert found.upper > few.lower
+
+def test_ends_where_logarithms_are_not_associated():
+    "Signs differ: nothing is known of a sum beside another, so it is not below all that there are."
+    bands = LognormalBands([[.1574, -.2991], [-.5555, -.3124]])
+    assert bands.rate == math.inf and bands.sway < 0
+    at = Lattice(1.309, 1.309*np.arange(-1, 8), np.array([.972]), np.array([0.]), np.array([-.159]))
+    (_, low), (_, high) = bands.cut(at)
+    assert low >= bands.b and high == math.inf

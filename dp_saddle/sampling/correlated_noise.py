@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dp_saddle.base import (
+    TINY,
     ULP,
     TooDear,
     by_halves,
@@ -163,9 +164,9 @@ def share(self:LognormalChain, h):
 
 @patch
 def fallen(self:LognormalChain, size, psi, a, mass=1.):
-    "log of what factors of this size grow by on the strips' ends, where their cosines fall."
+    "log of what factors of this size, maybe inf, grow by on the strips' ends: their cosines fall."
     turned = np.multiply.outer(a, self.moves)
-    fall = np.cos(psi)[..., None] - np.cos(np.asarray(psi)[..., None] + turned)
+    fall = np.cos(psi)[..., None] - np.cos(np.asarray(psi)[..., None] + turned) + TINY
     return self.grown(np.asarray(size)[..., None]*fall, mass).sum(-1)
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1c4
@@ -224,7 +225,7 @@ def cut(self:LognormalChain,
     n, mass, share = self.integrals, self.mass(at.h), self.share(at.h)
     low, high, twice = -at.x[0], at.x[-1], 2*self.widest
     above = np.minimum(log(n) - high**2/twice, self._log_high(at))
-    near = np.maximum(low - share*at.r*np.cos(at.psi)*self.sway, 0)
+    near = np.maximum(low - share*at.r*np.cos(at.psi)*self.sway, 0) if share < inf else 0.
     part = n*exp(-high**2/twice)*(share/self.rate if share < inf else inf)
     return ((n*mass*exp(-low**2/twice), n*np.exp(-near**2/twice)), (mass*np.exp(above), part))
 

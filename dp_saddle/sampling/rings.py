@@ -41,7 +41,7 @@ _BESIDE = 17., 6., 5.                    # below delta, removing: of two bands, 
 _ROUGH = 1.2                             # that tell whether more are asked, adding
 _ROUND = 1e-14                           # what a step's rounding is beside 1, about
 _FARTHER, _GROWN = 1.5*PARTS[1::2]**2, 2*PARTS[2::2**2]   # of a bent path: angles; nats, a factor's
-_CUT, _RANK, _MOST_IN_RING = 1e-13, 5, 12e6   # of a ring: columns left out, kept; numbers
+_CUT, _RANK, _MOST_IN_RING = 1e-13, 5, 24e6   # of a ring: columns left out, kept; numbers
 _SHARE = 16                              # parts of what may be left out, one for each step
 _DEAR, _CHEAP = 20., 8.                  # products that a factor takes; that take as long as one
 _MOST_BANDS, _PLACES, _MOST_PLACES = 4, 16., 5e9  # that are summed as they are
@@ -107,7 +107,7 @@ def cut(self:LognormalBands, at):
     n, mass, share = self.b, self.mass(at.h), self.share(at.h)
     low, high = at.h - at.x[0], at.h + at.x[-1]             # the first that are left out
     def beyond(y): return at.h*exp(-y*y/2)/sqrt(2*pi)/(1 - exp(-at.h*y))
-    near = np.maximum(low - share*at.r*np.cos(at.psi)*self.sway, 0)
+    near = np.maximum(low - share*at.r*np.cos(at.psi)*self.sway, 0) if share < inf else 0.
     part = n*beyond(high)*(share/self.rate if share < inf else inf)
     return (n*mass*beyond(low), n*np.exp(-near**2/2)), (n*mass*beyond(high), part)
 
