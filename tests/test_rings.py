@@ -384,3 +384,57 @@ def test_ends_where_logarithms_are_not_associated():
     at = Lattice(1.309, 1.309*np.arange(-1, 8), np.array([.972]), np.array([0.]), np.array([-.159]))
     (_, low), (_, high) = bands.cut(at)
     assert low >= bands.b and high == math.inf
+
+UNEVEN = LognormalBands(np.tile([.7, .5, .2], (7, 1))*np.linspace(.8, 1.2, 7)[:, None])
+
+@pytest.mark.parametrize('mass', [1., 1.2, 1.6])
+def test_what_a_factor_costs_is_as_claimed(mass):
+    "Not below the least of the claim over m, nor Jensen's bound, and near the lesser of them."
+    v, log_rho = (UNEVEN.bands**2).sum(1).min(), math.log(mass/(2 - mass))
+    m = np.linspace(0, 60, 60001)
+    for s in .01, .5, 3., 40., 1e4:                      # s has the factor rho already
+        cost = m*m/(2*v) + s*np.exp(-m) + log_rho + 2*m*math.sqrt(log_rho/v)
+        least, found = min(cost.min(), s), UNEVEN.grown(np.array([s]), mass)[0]
+        assert least*(1 - 1e-6) <= found <= 1.3*least    # the grid of m is this fine
+
+@pytest.mark.parametrize('h, r, psi, tau', [(1.3, 2., .4, .7), (.9, 40., 1.1, -1.2),
+                                            (1.6, .05, -.2, 0.)])
+def test_a_bent_path_is_as_claimed(h, r, psi, tau):
+    "The claim's bound, term by term, for the best of the gammas that are tried."
+    x = h*np.arange(-12, 12)
+    at = Lattice(h, x, np.array([r]), np.array([psi]), np.array([tau]))
+    moves, ones = np.abs(UNEVEN.bands).max(0), np.abs(UNEVEN.shift).max()
+    v, w = UNEVEN.var.max(), UNEVEN.w.max()
+    f, s = math.pi/2 - abs(psi), 2*math.pi**2/5/h**2
+    d = [min(one, f) for one in (0., *page.FARTHER)]
+    alpha = [(f + one)/moves.max() for one in d]
+    n = max(1, sum(alpha[-1]*move > f for move in moves))
+    eps = 2*math.exp(-s)/(1 - math.exp(-2*s))
+    def law(y):
+        if y <= 0: return 1.
+        return min(1., n*math.exp(-y*y/2/v)*min(1., math.sqrt(v/2/math.pi)/y))
+    def claimed(gamma):
+        xi = math.log(gamma*math.sqrt(2)*math.exp(math.pi/4)/r/w)
+        laws = [law(xi - after) for after in d[1:]] + [1.]
+        return sum(math.exp(a*abs(tau)*ones + a*a/2 - 2*math.pi*a/h)*T
+                   for a, T in zip(alpha, laws, strict=True))*2*math.sqrt(2)*math.exp(n*gamma)
+    of_all = 2*7*UNEVEN.mass(h)*(1 + eps)**2/(1 - math.exp(-2*math.pi*alpha[0]/h))
+    best = of_all*min(claimed(gamma) for gamma in page.GROWN)
+    assert math.exp(UNEVEN.log_bent(at)[0]) == pytest.approx(best, rel=1e-10)
+
+@pytest.mark.parametrize('h', [.8, 2.2])
+def test_ends_of_independent_places_are_as_claimed(h):
+    "Both ends, alone and beside phi, by sums of the places that are left out."
+    r, psi = .3, .2
+    at = Lattice(h, h*np.arange(-6, 8), np.array([r]), np.array([psi]), np.array([.5]))
+    (low, beside), (high, part) = UNEVEN.cut(at)
+    places = h*np.arange(200)
+    def left(y): return h*np.exp(-(y + places)**2/2).sum()/math.sqrt(2*math.pi)
+    rho = UNEVEN.mass(h)/(2 - UNEVEN.mass(h))
+    near = 7*h - rho/7*r*math.cos(psi)*UNEVEN.sway        # the first below; moved by its factors
+    assert rho > 1.1 or h < 1
+    def just_above(bound, sums): return sums*(1 - 1e-12) <= bound < 1.01*sums
+    assert just_above(low, 7*UNEVEN.mass(h)*left(7*h))
+    assert beside == pytest.approx([7*math.exp(-near**2/2)], rel=1e-10)
+    assert just_above(high, 7*UNEVEN.mass(h)*left(8*h))
+    assert just_above(part, 7*rho*left(8*h))

@@ -408,7 +408,7 @@ def _is_near(self:Invertible, at, off):
 
 # %% ../../nbs/engine/solve.ipynb #5ab2182c
 def _edges_of(root, goal, enough):
-    "Where delta is proved to be at least, is about, and is at most the goal; ends 0 and `enough`."
+    "Where delta is proved to be at least the goal, is about it, and is proved to be at most it."
     eps, line, fall = root
     at_end = enough - eps < _NEAR*min(eps, 1.)
     start = np.array([[eps], [enough if at_end else eps]])
@@ -440,8 +440,8 @@ def _is_settled(at):
     return abs(at.miss) <= at.width*part < most
 
 def _ahead(before, eps, at):
-    """(Where the cubic through two points and their slopes meets the goal, what its last term is,
-    in nats, how fast log delta falls there); Newton's, and inf, as long as it bends otherwise."""
+    """(Where the cubic through two points and their slopes meets the goal; what its last term is,
+    nats; how fast log delta falls there). As long as it bends otherwise: Newton's, and inf."""
     tangent = at.root, inf, at.fall
     if before is None or inf in (at.root, before[1].root): return tangent
     last, old = before
@@ -475,8 +475,8 @@ def _apart(bound, estimate):
 
 # %% ../../nbs/engine/solve.ipynb #be23217a
 def _edges(line, start, fall, goals, enough):
-    """Where delta is proved to be at least, and at most, each goal, from `start` on; or 0, and
-    `enough`; both of shape (2, goals). And where it is about the goal."""
+    """(Where delta is proved to be at least, and at most, each goal, from `start` on, or 0 and
+    `enough`, shape (2, goals); where it is about the goal, shape (goals,))."""
     ends, best = start, np.zeros(start.shape) + [[0.], [enough]]
     for k in range(END_STEPS):
         asked = ends[:1] if (ends[0] == ends[1]).all() else ends
