@@ -112,7 +112,7 @@ def test_where_terms_cancel(steps, delta, monkeypatch):
     assert np.allclose(rough.s, exact.s.astype(float), rtol=ULP, atol=0)
     assert (exact.off[0, 1:] < .01*rough.off[0, 1:]).all()
     assert (abs(exact.change - rough.change) <= exact.off + rough.off).all()
-    monkeypatch.setattr(rows, '_FINE', 0)
+    never_again(monkeypatch)
     alone = rows.pair_of.__wrapped__(*one(2., .01))
     assert np.isnan(alone.bounds([steps, steps], [delta, delta])).all()
     low, up = by_lines(run, delta)
@@ -126,7 +126,7 @@ def test_few_rare_steps_on_a_long_line(setting):
     pair = rows.pair_of(*one(*setting[:2]))
     *_, line = planned(pair, *setting[2:])
     kept = [v for each in (pair, *pair.each) for v in each.known.values()]
-    assert max(max(sizes(v), default=0) for v in kept) < 1 << 14 < line.c.shape[1]
+    assert max(max(sizes(v), default=0) for v in kept) < 1 << 13 < line.c.shape[1]
 
 def sizes(kept):
     "Of the arrays in what is kept."
@@ -134,6 +134,10 @@ def sizes(kept):
         yield kept.size
     for v in kept if isinstance(kept, tuple) else ():
         yield from sizes(v)
+
+def never_again(monkeypatch):
+    "What is not narrow is not tried in full precision."
+    monkeypatch.setattr(rows.Rows, 'finer', lambda self, ready: ready._replace(step=None))
 
 def in_both(monkeypatch, **values):
     "Another value for what rows and their grids share."
@@ -294,7 +298,7 @@ def test_many_runs_at_once(monkeypatch):
     """As alone, where none is tried again in full precision: who is answered, but for a few that
     are just narrow enough one way and, of fewer steps than 30, those whose tail just fits a class
     or one question; and bounds that meet and are no wider than twice; in any order."""
-    monkeypatch.setattr(rows, '_FINE', 0)
+    never_again(monkeypatch)
     rows.pair_of.cache_clear()
     asked = [*random_runs(25, 300), *((run_of(*u[:3]), u[3]) for u in USUAL)]
     runs, deltas = zip(*asked, strict=True)
@@ -459,15 +463,18 @@ def test_ends_and_tangents_of_bad_plans(monkeypatch):
         rows.pair_of.cache_clear()
         known = rows.epsilon_of_sampled(run, delta)
         lost = 10**rng.uniform(3, 12)
-        bad = dict(_LOST=lost, _HARM=lost*10**rng.uniform(0, 5), _STRIP=1e3,
-                   _SETTLED=10**rng.uniform(-5, .5))
+        far = 10**rng.uniform(-8, -1)
+        def next_to(*a, own=vars(rows)['_next_to'], far=far):
+            line, e = own(*a)
+            return line, e*(1 + far)
+        bad = dict(_HARM=lost, _STRIP=1e3, _next_to=next_to)
         with monkeypatch.context() as patch:
             for name, value in bad.items(): patch.setattr(rows, name, value)
             rows.pair_of.cache_clear()
             found = rows.epsilon_of_sampled(run, delta)
         if known is None or found is None: continue
         answered += 1
-        assert found.lower <= known.upper and known.lower <= found.upper, (run, delta, bad)
+        assert found.lower <= known.upper and known.lower <= found.upper, (run, delta, lost, far)
     rows.pair_of.cache_clear()
     assert answered > 10
 
@@ -475,7 +482,7 @@ FARTHER = (.53, 1.2e-4, 13241, 1e-5), (.51, .0255, 12809, 1e-5)
 
 @pytest.mark.parametrize('setting', FARTHER, ids=str)
 def test_a_line_may_end_farther_than_planned(setting, monkeypatch):
-    "One grid serves it if its strips do: up to 1.4 times the plan's frequency and far beyond."
+    "One grid serves it if its strips do: up to 1.2 times the plan's frequency and far beyond."
     sigma, rate, n, delta = setting
     asked, own = [], rows.Rows.up_to
     def up_to(self, grid, cut):
@@ -486,7 +493,7 @@ def test_a_line_may_end_farther_than_planned(setting, monkeypatch):
     with np.errstate(all='ignore'):
         ready = pair.ready(n, n, np.log(delta))
     assert len(asked) == 1 and ready.step
-    assert asked[0] > 1.4*ready.plan.guess[0, 0]
+    assert asked[0] > 1.2*ready.plan.guess[0, 0]
 
 def test_plans_of_many_are_rounded_up():
     "K_1 at the tilts of the aliases, from a table of each direction: just above losses/nodes's."
@@ -717,7 +724,7 @@ def test_a_line_that_ends_too_early_is_made_again(monkeypatch):
     run = run_of(2., .01, 1000) + run_of(3., .02, 500) + Gaussian(sigma=8.)
     usual = rows.epsilon_of_kinds(run, 1e-6)
     for cut in (.3, 4.):
-        monkeypatch.setattr(rows, '_FIRST_CUT', cut)
+        monkeypatch.setattr(rows, '_ROOM', cut)
         found = rows.epsilon_of_kinds(run, 1e-6)
         assert max(abs(np.subtract(found[:3], usual[:3]))) < NARROW/10
 
@@ -797,7 +804,7 @@ def test_mixtures_on_a_machine_of_doubles(setting, monkeypatch):
 
 def test_mixtures_at_once_and_one_by_one(monkeypatch):
     "Runs of all shapes together are the runs alone, where none is tried again in full precision."
-    monkeypatch.setattr(rows, '_FINE', 0)
+    never_again(monkeypatch)
     asked = [*random_mixtures(74, 50), (run_of(2., .01, 3000), 1e-5), (5*Laplace(scale=2.), 1e-5)]
     together = rows.epsilons_of_sampled(*zip(*asked, strict=True))
     alone = [rows.epsilon_of_sampled(*each) for each in asked]

@@ -35,7 +35,7 @@ _LIKELY, _GUESSES = .4, 5         # delta at most, where it is guessed; and how 
 # %% ../../nbs/engine/gaussian_curves.ipynb #c5a1e008
 def _classes(goal):
     "Number of the class of log delta, 1-d."
-    return np.floor(ALIKE[1]*np.log2(-goal))
+    return np.floor(ALIKE*np.log2(-goal))
 
 def _same(classes):
     "The places of each class."

@@ -74,29 +74,27 @@ _NEAR_ONE = 1/4        # of 1, in a logarithm in the precision of the nodes
 # %% ../../nbs/engine/gaussian_rows.ipynb #92ad7065
 # Tuning: only time and width depend on it. The table and the plan.
 _LAST_STEP = 1/32                        # which is a power of 2, or of 2^(1/32)
-_LAST_TILT = 2.5, 2., 6., 10.     # the last, a and b of a normal loss' tilt: removing, adding
+_LAST_TILT = 2.5, 2.              # the last: so many times a normal loss' tilt, and more
 _RARE, _APART = (2.3, 5.), 4.     # no larger than where hits are all; std: how far these are, then
-_LOST, _HARM = .3, 3.             # of what rounding moves delta by: what an end may lose; may do
-_SPARE = 2.                       # nats of room beyond that, where the end is chosen
+_HARM = .3                        # of what rounding moves delta by: what an end may lose, or do
 _RTOL, _SHARE = 1e-10, 72         # of delta, or of eps in nats: aimed at; a plan loses one part
-_CANCELS = 1e6, 300               # a line's terms may be larger than their sum by 1e6 t/(n + 300)
+_CANCELS = 1e6                    # a line's terms may be larger than their sum by 1e6 t/n
 _SAME, _DIGITS = 2*pi*150, 4.     # nodes that no time depends on; nats of cancelling, for a nat
 _CUTS = 2.**np.r_[np.arange(-.5, .55, .1), .7, .9, 1.2, 1.6, 2, 3, 4, 6]    # tried, of the guess
-_FIRST_CUT = 1.4                  # what a first grid serves, likewise
 _END_STEP = log(2)/16                       # ends are powers of e^this; every second one
 _LATER = 2*_END_STEP*np.arange(36)          # of the following is tried
-ALIKE, _WITHIN, _AWAY = (1, 2), (.75, .25), .1   # classes in an octave of n, of log delta; place
-_ROOM, ALONE = 1.2, 1e5           # so much longer there; more steps are alone
+ALIKE = 2                         # classes in an octave of log delta: one in that of n
+_WITHIN, _AWAY = (.75, .25), .1   # the place that is planned for; nats of log delta from there
+_ROOM, ALONE = 1.2, 1e5           # so much longer there, and a first grid; more steps are alone
 _FAR_BELOW = .72                  # a tilt so much below the saddle-point: eps is not known yet
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #92ad7066
 # Tuning: only time and width depend on it. Grids, lines, searches.
 _STRIP = 5e-12                    # what strips may add in all steps
 _MOST_NODES = 1 << 17             # of a line, and of lines of several kinds at a time
-_LONG, _FINE = 1 << 12, 1 << 12   # nodes of lines that are not kept, or have others beside; that
-                                  # may be tried again
+_LONG = 1 << 12                   # nodes of lines that are not kept, nor tried again, nor have
+                                  # others beside
 _SOONER = 2.**np.arange(-12, -1.4, .25)    # of the guess: where a line without small losses ends;
-_SETTLED, _LEAST_PART = 1e-14, 1/8         # of Newton's method
 LEAST_DELTA = 1e-200              # asked here
 
 with np.errstate(divide='ignore'):
@@ -125,14 +123,13 @@ def hits_only(self:Rows, n, goal):
 @patch
 def room(self:Rows, end, most):
     "The tilts up to which ends add less than `most`, a logarithm, shape of `end`."
-    below = (end*self.mu)**2/2 + most - _SPARE
-    return below/np.maximum(self.log_w(end), TINY) - 1
+    return ((end*self.mu)**2/2 + most)/np.maximum(self.log_w(end), TINY) - 1
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #01rowsend3
 @patch
 def end_for(self:Rows, floor, goal):
     "Where the law of a step may end, removing, (rows, 1)."
-    spare = -2*(floor + goal + log(_LOST))
+    spare = -2*(floor + goal + log(_HARM))
     hits = self.means + np.sqrt(np.maximum(spare + 2*self.log_q, 0))
     end = np.maximum(np.sqrt(spare), np.maximum.reduce(hits, 1, keepdims=True))
     return self.sigma*np.exp(_END_STEP*np.ceil(np.log(end)/_END_STEP))
@@ -149,9 +146,9 @@ def later(self:Rows, end, most, need):
 @patch
 def reach(self:Rows, n, goal):
     "(how far the table is to go, where the law of a step ends or, adding, the grid), (rows, 1)."
-    normal, floor, (a, b, c, d) = self.normal(n, goal), _floor(n, goal), _LAST_TILT
-    last, end = np.where(self.adds, c*normal + d, a*normal + b), self.end_for(floor, goal)
-    last, most = np.exp2(np.ceil(np.log2(last))), floor + log(_HARM)
+    normal, floor, (a, b) = self.normal(n, goal), _floor(n, goal), _LAST_TILT
+    last, end = np.exp2(np.ceil(np.log2(a*normal + b))), self.end_for(floor, goal)
+    most = floor + log(_HARM)
     tilt = np.where(self.adds, inf, self.room(end, most))
     if (tilt < last).any(): last, end = self.shorter(n, goal, end, most, last)
     return last, np.where(self.adds, 1 + self.sigma*FAR[1], end)
@@ -248,7 +245,7 @@ def tilts(self:Rows, steps, n, goal, e, last=inf):
     X = np.maximum(to_right.min(2), -lost/u)
     cut = np.minimum(self.cuts(steps, n, lost + gone - steps.K), last*self.unit)
     cancels = np.minimum(steps.poles - gone - goal, -LEAST)
-    too_much = np.exp(cancels)*(n + _CANCELS[1])/(_CANCELS[0]*u)
+    too_much = np.exp(cancels)*n/(_CANCELS*u)
     cost = (X*cut + _SAME)*np.maximum(too_much, 1)*np.exp(np.maximum(cancels, 0)/_DIGITS)
     cost = np.where(steps.last < _floor(n, goal) + log(_HARM), cost, inf)
     i = cost.argmin(1)
@@ -435,7 +432,7 @@ def _next_to(line, plan, goal, start=None, wide=1):
     "(the _Lines at a last eps of Newton's method, from the plan's or `start` on; the root)."
     turn, t = -1j*line.s, plan.t
     bend = np.add.reduce(np.abs(line.c)*line.s**2, 1, keepdims=True)
-    e = np.maximum(line.base + plan.sum - goal, _LEAST_PART)/t
+    e = np.maximum(line.base + plan.sum - goal, 1/2)/t
     if start is not None: e = np.where(start > 0, start, e)
     for _ in range(END_STEPS):
         terms = np.exp(e*turn)*line.c
@@ -444,8 +441,8 @@ def _next_to(line, plan, goal, start=None, wide=1):
         some = np.maximum(total, TINY)
         miss, fall, at = line.base - t*e + np.log(some) - goal, t - rise/some, e
         step = np.where(total > 0, miss/fall, -e)       # what is not above 0 is rounding: too far
-        e = np.maximum(e + step, _LEAST_PART*e).astype(float, copy=False)
-        if (bend*step**2 < _SETTLED*total).all(): break
+        e = np.maximum(e + step, e/2).astype(float, copy=False)
+        if (bend*step**2 < ULP*total).all(): break
     total, rise, bend, fall = (v.astype(float, copy=False) for v in (total, rise, bend, fall))
     most = np.minimum(_RTOL*np.maximum(fall, 1)*wide, _NO_LARGE)
     line = line._replace(at=at, total=total, rise=rise, bend=bend, fall=fall, most=most)
@@ -513,8 +510,8 @@ def class_of(
     -------
     (the least n, then n and goal that are planned for)
     """
-    (k, j), (a, b) = (floor(m*log2(v)) for m, v in zip(ALIKE, (n, -goal))), _WITHIN
-    return 2.**(k/ALIKE[0]), 2.**((k + a)/ALIKE[0]), -2.**((j + b)/ALIKE[1])
+    k, j, (a, b) = floor(log2(n)), floor(ALIKE*log2(-goal)), _WITHIN
+    return 2.**k, 2.**(k + a), -2.**((j + b)/ALIKE)
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #6ae156dd
 def _fits(g, plan, n, turned):
@@ -526,7 +523,7 @@ def _fits(g, plan, n, turned):
 def fitted(self:Rows, plan, n):
     "(grid, cut, fades) for n steps and more, or None."
     if not plan.ok.all(): return None
-    asked, X = _FIRST_CUT*plan.guess, plan.X
+    asked, X = _ROOM*plan.guess, plan.X
     for turned in TURNED:
         g = self.grid(plan.t, self.spacing(plan.t, asked, turned, plan.end))
         if g is None: return None
@@ -628,7 +625,7 @@ def _exactly(law):
 @patch
 def finer(self:Rows, ready):
     "The _CachedPlan with the same line in the nodes' precision; without a step where it is long."
-    if ready.law is None or ready.step.s.shape[1] > _FINE: return ready._replace(step=None)
+    if ready.law is None or ready.step.s.shape[1] > _LONG: return ready._replace(step=None)
     return ready._replace(step=self.step(ready.plan, *_exactly(ready.law)))
 
 @patch
@@ -927,7 +924,7 @@ def solve(self:Rows, plan, left, n, goal):
     none = np.full(n.shape, np.nan)
     found = _Found(plan.lined, none.copy(), np.repeat(none, 2, axis=1), none > 0, plan.u,
                    _of_all(n, plan.top))
-    left, asked = left[(plan.ok & plan.lined)[left, 0]], _FIRST_CUT*plan.guess
+    left, asked = left[(plan.ok & plan.lined)[left, 0]], _ROOM*plan.guess
     for turned in TURNED:
         way, later = (plan.t[left], asked[left], turned, plan.end[left]), [left[:0]]
         spacing = self.part(left).spacing(*way)
@@ -1087,7 +1084,7 @@ def on_line(self:_MixedRun, side, plan, ends, asked, turned):
 def fitted(self:_MixedRun, side, plan, own):
     "The _Step of the whole run, or None."
     h, (_, ends) = 2*pi/plan.X, own
-    asked = _FIRST_CUT*plan.guess + h
+    asked = _ROOM*plan.guess + h
     for turned in (*TURNED, TURNED[-1]):             # closer, and as far as is known by then
         if not asked < h*(_LONG if self.others else _MOST_NODES): return None
         if not (found := self.on_line(side, plan, ends, asked, turned)): return None
