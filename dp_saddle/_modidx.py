@@ -1647,8 +1647,6 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                         'dp_saddle/engine/line.py'),
                                        'dp_saddle.engine.line.CgfTable._coarse': ( 'engine/line.html#cgftable._coarse',
                                                                                    'dp_saddle/engine/line.py'),
-                                       'dp_saddle.engine.line.CgfTable._cut_near': ( 'engine/line.html#cgftable._cut_near',
-                                                                                     'dp_saddle/engine/line.py'),
                                        'dp_saddle.engine.line.CgfTable._exponents_so_far': ( 'engine/line.html#cgftable._exponents_so_far',
                                                                                              'dp_saddle/engine/line.py'),
                                        'dp_saddle.engine.line.CgfTable._fine': ( 'engine/line.html#cgftable._fine',

@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['SIDE', 'TABLE_ROUNDING', 'LOG_SMALLEST', 'FIRST_TILT', 'WORSE', 'ROUNDS', 'FINE',
-           'WIDEST', 'SHARE', 'BELOW_CHERNOFF', 'BETWEEN', 'OF_SPREAD', 'CgfTable',
-           'reach_of', 'log_p_inf_of', 'Plan', 'Line', 'formula', 'outcomes_of',
-           'curve_of', 'cluster_size', 'log_curve', 'enumerated_table', 'is_enumerable',
+           'WIDEST', 'SHARE', 'BELOW_CHERNOFF', 'BETWEEN', 'CgfTable', 'reach_of',
+           'log_p_inf_of', 'Plan', 'Line', 'formula', 'outcomes_of', 'curve_of',
+           'cluster_size', 'log_curve', 'enumerated_table', 'is_enumerable',
            'SingleStepTable']
 
 # %% ../../nbs/engine/line.ipynb #787d4058
@@ -88,7 +88,6 @@ LOG_SMALLEST = -760          # delta below e^-760 is below all doubles
 _LEAST_TILT = 1e-5           # no tilt is smaller than this, or than this part of a limit,
 FIRST_TILT = .02            # the table begins with tilts from here
 _LAST_TILT = 30              # ... to here,
-_MOST_OFF = 8.               # nats that rounding of atoms' losses may cost at a tilt,
 _FEW_TILTS = 30              # ... so many,
 _FIRST_OF_PART = 1e-4        # ... or of the largest tilt of a part of a law
 _LONGER = 1.1, 100, 18       # how the table grows: from, to (in units of its last tilt), how many;
@@ -102,11 +101,9 @@ WORSE = 6                    # nats by which a line may be worse conditioned tha
 ROUNDS = 3                   # refinements of an eps that is enough,
 _GUESS_ROUNDS = 8            # and of a first guess
 _MAX_WORK = 1 << 29          # nodes of a line times points of each loss's grid
-_FIRST_CUT = 16              # the first cut that is tried, as a part of the guess
-_CUTS = 2.**np.arange(0, 24, .5)       # and all that are tried, in its units;
-_NEAR_CUTS = 2.**np.arange(-1.5, 2, .25)  # but first these, in units of the guess
+_CUTS = 2.**np.arange(-4, 20, .5)       # that are tried, in units of the guess
 FINE = .75                  # a smoothing costs at most the resolution: this times w^2 and pieces
-WIDEST = 4, 49, 300, 50     # a spline's std, nats; times the tilt; its half; log of its growth
+WIDEST = 64                 # a spline's whole width: nats, and times the tilt
 _SHORT = 1 << 13             # terms of a line that are made at a time
 _MANY_TERMS = 1 << 15        # terms in all, from which on sums go by rows and columns
 
@@ -115,7 +112,6 @@ _MANY_TERMS = 1 << 15        # terms in all, from which on sums go by rows and c
 SHARE = 24                   # what a plan may lose: this part of rtol
 BELOW_CHERNOFF = 3          # nats: the first guess of log delta
 _CLUSTER = 4.5               # nats of cancellation that eps on one line may have
-_HARDLY = 1e-4               # of delta, what a line may lose that is to show another's is larger
 
 # %% ../../nbs/engine/line.ipynb #7e4f7028
 # Tuning: only time and width depend on it. What is tried where one line is not enough.
@@ -155,7 +151,7 @@ class CgfTable(Invertible):
         self.closed_form = _closed_form(plrv, self.reach, self.log_p_inf) if shortcut else None
         self.rough = all(p.atoms[0].size for p, _ in plrv.parts)     # |M| need not decay
         if self.closed_form: return
-        known = _MOST_OFF/(LOSS_ULPS*ULP*self.reach + TINY) if self.rough else inf
+        known = 1/(LOSS_ULPS*ULP*self.reach + TINY) if self.rough else inf
         self.limit = self.steepest = min(plrv.largest_tilt, known)  # of what the table holds
         self.above = {}                                             # K, rounded up, where asked
         if plrv.whole: self._first_tilts(FIRST_TILT, min(_LAST_TILT, self.limit))
@@ -603,8 +599,7 @@ def plan(self:CgfTable,
     most = (goal + t*eps).min()
     most_nodes = _MAX_WORK/self.plrv.nodes_at(t)
     limit, first = (min(n, most_nodes)*2*np.pi/X for n in (self.max_nodes, self.first_nodes))
-    if near := self._cut_near(guess, t, most, limit): return Plan(t, X, *near)
-    s = np.sort(np.append(min(guess/_FIRST_CUT, first)*_CUTS, first))
+    s = np.sort(np.append(min(guess, first)*_CUTS, first))
     log_tail = self.log_tail(t, s) - np.log(np.pi*s)
     for tau in (Smoothing(0., self.pieces), self._fine(t, self.pieces))[self.rough:]:
         smoothed = log_tail + tau.log_bound(t, s)
@@ -619,7 +614,6 @@ def plan(self:CgfTable,
 
 # %% ../../nbs/engine/line.ipynb #d2c5dd19
 BETWEEN = np.arange(1, 8)/8   # Tuning: cuts, or eps, that are tried between two
-OF_SPREAD = 12                # Tuning: the variance of a spline is its pieces times w^2 over this
 
 def _nearest(t, most, tau, s, log_tail, i):
     "The first cut before s[i] that serves a smoothed line, or this; log of what is beyond it."
@@ -643,11 +637,11 @@ def _fine(self:CgfTable, t, p):
 @patch
 def _width_needed(self:CgfTable, t, s, excess, p):
     "The width that takes so many nats off the terms beyond s, or as many as it is worth."
-    (nats, over_tilt, half, growth), spread = WIDEST, sqrt(OF_SPREAD/p)
-    w = 2/s*np.exp(min(excess/p, growth))
-    costs = t*(t + 1)*(w/spread)**2/2/self.rtol  # of what is asked: delta'' is about t(t+1) delta
-    w *= max(costs, 1)**(-1/(p + 2))
-    return min(w, nats*spread, over_tilt*spread/t, 2*half/(p*t))
+    log_w, fine = log(2/s) + excess/p, self._fine(t, p)
+    variance = log(fine.variance) + 2*(log_w - log(fine.width))
+    costs = log(t*(t + 1)/2/self.rtol) + variance    # of what is asked: delta'' is t(t+1) delta
+    log_w -= max(costs, 0)/(p + 2)
+    return min(float(capped_exp(log_w)), WIDEST/(p*max(t, 1)))
 
 # %% ../../nbs/engine/line.ipynb #01fine02
 @patch
@@ -701,16 +695,6 @@ def log_cost(self:CgfTable,
     plan = self.plan(eps, log(self.rtol/SHARE) + chernoff - BELOW_CHERNOFF)
     if not plan.nodes_ran_out: return np.full(eps.shape, -inf)
     return log(plan.t*(plan.t + 1)*plan.smoothing.variance/2) + chernoff - BELOW_CHERNOFF
-
-@patch
-def _cut_near(self:CgfTable, guess, t, most, limit):
-    "(cut, width, log_tail, did nodes run out?) of a plan that stops near the guess; None if none."
-    if self.rough: return None
-    s = guess*_NEAR_CUTS
-    log_tail = self.log_tail(t, s) - np.log(np.pi*s)
-    fits = np.flatnonzero((log_tail <= most) & (s <= limit))
-    if not fits.size or not fits[0]: return None
-    return float(s[fits[0]]), 0., float(log_tail[fits[0]]), False
 
 # %% ../../nbs/engine/line.ipynb #fd5ddebd
 class Line(NamedTuple):
@@ -1467,7 +1451,7 @@ def is_below(self:CgfTable,
     """
     at = np.array([eps])
     if self.closed_form: return self.closed_form.log_bounds(at)[2, 0] <= goal
-    line = self.line(self.plan(at, np.array([goal + log(_HARDLY)])))
+    line = self.line(self.plan(at, np.array([goal + log(self.rtol)])))
     noted(line, eps)
     return line.log_above(at)[0] <= goal
 

@@ -12,7 +12,7 @@ __all__ = ['FLAT', 'mixing_bounds', 'SplitCounts', 'split_steps', 'smaller_steps
 import os
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
-from math import ceil, inf, log, pi, sqrt
+from math import ceil, inf, log, pi
 from typing import NamedTuple
 
 import numpy as np
@@ -31,7 +31,7 @@ from .gaussian_epsilons import gaussian_log_bounds
 from .gaussian_rows import log_aliases, rule
 from .gaussian_tables import cgfs_of
 from .largest_loss_levels import NEGLIGIBLE
-from .line import FIRST_TILT, OF_SPREAD, SIDE, WIDEST, log_curve
+from .line import FIRST_TILT, SIDE, WIDEST, log_curve
 from .smoothing import Smoothing
 from .solve import LONGEST, newton
 from .stacked_kinds import alike, decays_of, kinds_of, lines_of, rows_of, step_of
@@ -62,10 +62,10 @@ _KEPT = 4000                                           # lines of one kind: 200 
 _MAX_NODES = 1 << 11                                   # of a line
 _BLOCK = 1 << 18                                       # records times nodes in one job
 _PIECES = 8                                            # of a smoothing: few nats are missing
-_SLACK = 1e-9                                          # nats it aims beyond the goal
-_CLOSE, _GOOD, _OF_EPS = 1e-7, .02, 5e-4     # log delta: converged; good enough; of eps, too
-FLAT = 8                                               # the slope is taken to be at least t/8
+_CLOSE = 2e-9                                          # log delta: converged; it aims at half
+_GOOD = 5e-4                                           # of eps: good enough
 _SHIFTED = .03                                         # of eps: more smoothing needs another line
+FLAT = 8                                               # the slope is taken to be at least t/8
 _BEFORE = 4                                            # a line serves eps from 4/t below the guess
 
 # %% ../../nbs/engine/many.ipynb #3cc9109c
@@ -601,9 +601,8 @@ def _lines(family, i, mixed, used, K, eps, goal):
     s, tail = _tails(family, i, mixed, used)
     most = goal - NEGLIGIBLE + t*eps
     n, s, tail = _last_nodes(s, tail, most, h, family.most_nodes, lambda s: 2.**np.ceil(np.log2(s)))
-    (nats, over_tilt, _, growth), spread = WIDEST, sqrt(OF_SPREAD/_PIECES)
-    excess = np.clip((tail - most)/_PIECES, 0, growth)
-    w = np.minimum(_rounded_up(2/s*np.exp(excess)), min(nats, over_tilt/t)*spread)
+    w = _rounded_up(2/s*capped_exp(np.maximum(tail - most, 0)/_PIECES))
+    w = np.minimum(w, WIDEST/(_PIECES*max(t, 1)))
     w = np.where(tail > most, w, 0)
     pairs, place = np.unique(w + 1j*s, return_inverse=True)
     smoothed = [Smoothing(pair.real, _PIECES).log_bound(t, pair.imag) for pair in pairs]
@@ -758,7 +757,7 @@ def _newton(self:LineBatch, goal, e, high, side, floor, best):
         proved, least = side*miss <= 0, floor[rows]
         best[rows] = np.where(proved, side*np.minimum(side*best[rows], side*e), best[rows])
         done[rows] = (e <= least) & (miss <= 0) | proved & (np.abs(miss) < _CLOSE)
-        new = e + (miss + side*_SLACK)/np.maximum(fall, self.t/FLAT)
+        new = e + (miss + side*_CLOSE/2)/np.maximum(fall, self.t/FLAT)
         return np.clip(new, least, high[rows]), done[rows]
     newton(ask, e)
     return best, done
@@ -777,7 +776,7 @@ def epsilon(self:LineBatch, goal, high, side, floor):
     gap = np.clip(side*(goal - value), 0, LONGEST) + self.smoothing_cost(fall)
     gap += self.reach > _SHIFTED*best                       # of the certificate, in log delta
     guess = np.clip(best - side*gap/self.t, best/2, 2*best)
-    good = gap < np.minimum(_GOOD, _OF_EPS*fall*best)
+    good = gap < _GOOD*fall*best
     return best, guess, done & (good | (best <= floor))
 
 # %% ../../nbs/engine/many.ipynb #ca2bf53e
