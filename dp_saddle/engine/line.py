@@ -637,7 +637,7 @@ def _fine(self:CgfTable, t, p):
 @patch
 def _width_needed(self:CgfTable, t, s, excess, p):
     "The width that takes so many nats off the terms beyond s, or as many as it is worth."
-    log_w, fine = log(2/s) + excess/p, self._fine(t, p)
+    log_w, fine = log(2/s) + min(excess/p, -LOG_SMALLEST), self._fine(t, p)
     variance = log(fine.variance) + 2*(log_w - log(fine.width))
     costs = log(t*(t + 1)/2/self.rtol) + variance    # of what is asked: delta'' is t(t+1) delta
     log_w -= max(costs, 0)/(p + 2)
