@@ -39,7 +39,7 @@ _SCALE_ULPS = 16        # of log delta - K + t eps
 _COMPARED = 1 - 8*ULP   # of a sum that is compared with delta
 _SHARE = .01            # of noise that the slope's may take, twice: any share is right
 # Tuning: only time and width depend on it.
-_EACH, _MOST_APART = 64, 1 << 10 # prefixes asked for as records: so many, then 1/_EACH apart
+_EACH = 64                      # prefixes asked for as records: so many, then 1/_EACH apart
 _EXCESS = 1e-10                 # of eps that a proof may cost
 _GOOD = 3e-4                    # of eps that noise may cost, at most
 _POLISHED, _NEAR = 2, .01       # steps on the parabola, where it is this near, over t
@@ -47,8 +47,7 @@ _AIM = 1e-12                    # beyond the goal, of eps
 _COARSE, _BETWEEN = .6, (.4, 32.)  # tilts tried first: log of their ratio, ends,
 _FARTHER = 8.                   # how much farther
 _AROUND = 5.                    # tilts that a family has beyond the best
-_BEYOND, _EVERY = 16., 4        # and tilts that dismiss a direction: up to where, every 4th
-_LEAST_GROWTH = 1e-6            # over the largest of all kinds: guesses never stand still
+_BEYOND = 16.                   # and up to where tilts dismiss a direction
 _EARLY = 1 << 10                # these are of the first such part of a schedule, and of all
 _MOST_NODES = 1 << 12           # of a line: few prefixes need more
 _ROWS, _TERMS = 1 << 9, 1 << 16  # at a time: records, and terms of a line's prefixes
@@ -73,7 +72,7 @@ class Schedule(NamedTuple):
 def _marks(n):
     "Lengths of the prefixes that are records: the first ones, then as far apart as may be."
     out = [*range(1, min(n, _EACH) + 1)]
-    while out[-1] < n: out.append(min(n, out[-1] + min(_MOST_APART, max(1, out[-1]//_EACH))))
+    while out[-1] < n: out.append(min(n, out[-1] + max(1, out[-1]//_EACH)))
     return np.array(out)
 
 def _records(schedule, rows, at):
@@ -218,7 +217,7 @@ def grows(self:_Line, eps):
     _, log_size, angle = self.last
     terms = np.exp(log_size + 1j*(angle - eps*self.s))
     growth = K*terms.real.sum() + x @ terms.real - y @ terms.imag
-    return np.maximum(growth, max(_LEAST_GROWTH*growth.max(), TINY))
+    return np.maximum(growth, TINY)
 
 def _guesses(growth, schedule, steps, before, eps):
     "On a parabola in what grows, through eps at both ends and where it was less by `before`."
@@ -249,8 +248,8 @@ def _fill(family, schedule, marks, table, spans, eps, delta, out, good):
 
 # %% ../../nbs/engine/prefixes.ipynb #8df52c23
 def _octaves(family, first):
-    "Some tilts from the first to beyond the family's, by octaves: from the middle up, then down."
-    tilts = tilt_grid(family.losses, first, _BEYOND*family.t[-1])[::_EVERY]
+    "Tilts from the first to beyond the family's, by octaves: from the middle up, then down."
+    tilts = tilt_grid(family.losses, first, _BEYOND*family.t[-1])
     octave, middle = np.ceil(np.log2(tilts)), ceil(log2(family.t[0]*family.t[-1])/2)
     for k in sorted(set(octave), key=lambda k: (k < middle, abs(k - middle))):
         yield tilts[octave == k]
