@@ -12,6 +12,7 @@ import sys
 import warnings
 from contextlib import nullcontext
 from functools import partial
+from inspect import signature
 from itertools import islice
 from math import inf, log
 from typing import NamedTuple
@@ -103,7 +104,6 @@ _MOST_OUTCOMES = 1 << 10     # one by one, beside others; more atoms of a loss a
 _ALIKE = 1.1                 # quotient of the gaps that one line is to serve
 _TURNED = 100, -300          # delta for e^eps - 1, and log delta: the other direction is asked
 _WAYS = 6                    # at most, beside its own: a line, three sorts, all nodes, simpler
-_USUAL = 1e-10, 1e-6, 1 << 18    # settings of an accountant that asks rows first
 
 # %% ../../nbs/engine/ways.ipynb #a65ae417
 class Way(NamedTuple):
@@ -1041,18 +1041,22 @@ def completed(
         known[unknown] = asked
     return found
 
-# %% ../../nbs/engine/ways.ipynb #ce544e7d
+# %% ../../nbs/engine/ways.ipynb #01usual1
 @patch
 def _attempted(self:ContourAccountant):
     "It writes down itself what it tries."
     return nullcontext()
 
+# Its settings where none is given: rows are asked first.
+_USUAL = [p.default for p in signature(ContourAccountant).parameters.values()][1:]
+
 @patch
 def _unasked(self:ContourAccountant, quickly, x):
     "What is known without an accountant, by one of these two; or None."
-    usual = self._settings == _USUAL and self.sorts
+    usual = [*self._settings, self.sorts] == _USUAL
     with asking: return quickly(self.mechanism, x) if usual else None
 
+# %% ../../nbs/engine/ways.ipynb #ce544e7d
 @patch
 def epsilon(self:ContourAccountant, delta) -> Bounds:
     """Bounds on the smallest eps >= 0, nats, for `delta` in (0, 1), a number or an array; inf where
