@@ -292,15 +292,13 @@ def summed_in_parts(
     """
     (n, _, y), found = F.shape, []
     for a, b in zip(held, F, strict=True):
-        b, V, lost = _fewer(b, np.eye(y), cut)
-        b = summed_out((a*b[:, None]).reshape(-1, b.shape[1]), g)
-        U, V, less = _fewer(b, V, cut)
-        found.append((U, V, lost, less))
-    columns, parts, *lost = zip(*found, strict=True)
+        b = summed_out((a*b[:, None]).reshape(-1, y), g)
+        found.append(_fewer(b, np.eye(y), cut))
+    columns, parts, lost = zip(*found, strict=True)
     ends = np.cumsum([0] + [len(V) for V in parts])
     W = np.zeros((ends[-1], y, n), complex)
     for i, V in enumerate(parts): W[ends[i]:ends[i+1], :, i] = V
-    return np.concatenate(columns, 1), W.reshape(-1, y*n), np.linalg.norm(lost, axis=1).sum()
+    return np.concatenate(columns, 1), W.reshape(-1, y*n), float(np.linalg.norm(lost))
 
 # %% ../../nbs/sampling/rings.ipynb #217c000d
 @patch
