@@ -403,7 +403,7 @@ def _rounding(self:LognormalBands, at, grown, tilt):
     "What a tilted sum is off by, at most."
     tau, n, c, mean = np.abs(at.tau)[:, None], len(at.x), tilt.rise, tilt.mean[:, None]
     reach, far, terms = (x := np.abs(at.x).max()), x + mean, n
-    if not self.closed: reach, far, terms = 1 + mean, 1., log2(n) + 1
+    if not self.closed: reach, far, terms = 1 + at.h + mean, sqrt(1 + at.h), log2(n) + 1
     rows, away = np.abs(self.bands).sum(1), np.abs(self.matrix @ self.shift - 1)
     moved = _PHASE_ULPS*(self.p + 1)*(1 + tau*rows*self.ones) + tau*away/ULP
     ulps = _RATE_ULPS + self.var*self.off + 2*reach*rows + moved
