@@ -309,6 +309,7 @@ def _weighed(self:LognormalBands, at, k, j, tilt):
     factor = self._factor(at, k, j)*self._risen(at, k, j, tilt)
     return factor*(self._root(at, tilt.mean[k])*phase)
 
+# %% ../../nbs/sampling/rings.ipynb #7113d003
 @patch
 def _along(self:LognormalBands, at, k, tilt):
     "What `_around` says, where nothing goes around: one column, and sums by halves."
@@ -398,6 +399,7 @@ def _closed(self:LognormalBands, F, ends, off):
         F = by_halves(F)
     return F.item(), off + ulps*grown*ULP, grown
 
+# %% ../../nbs/sampling/rings.ipynb #7113d004
 @patch
 def _rounding(self:LognormalBands, at, grown, tilt):
     "What a tilted sum is off by, at most."
@@ -413,6 +415,7 @@ def _rounding(self:LognormalBands, at, grown, tilt):
     ulps = ulps.sum(1) + (grown - 1)*ulps[:, 1-self.p:].sum(1)
     return (ulps + self._off_tilt(tilt, reach))*ULP*self.mass(at.h)
 
+# %% ../../nbs/sampling/rings.ipynb #7113d005
 @patch
 def _off_tilt(self:LognormalBands, tilt, reach):
     "What a tilt that is rounded does to a sum, ulps: all places have one mean, all nats are off."
