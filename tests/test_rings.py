@@ -5,7 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import optimize, stats
 
 from dp_saddle import (
     ContourAccountant,
@@ -438,3 +438,74 @@ def test_ends_of_independent_places_are_as_claimed(h):
     assert beside == pytest.approx([7*math.exp(-near**2/2)], rel=1e-10)
     assert just_above(high, 7*UNEVEN.mass(h)*left(8*h))
     assert just_above(part, 7*rho*left(8*h))
+
+def tapered(p, around):
+    "Bands of a ring, or of a moving average that begins: rows that differ."
+    rows = np.outer(1 + .1*np.cos(np.arange(2*p)), [.5, .25, .12, .06][:p])
+    return LognormalBands(rows if around else np.where(np.tri(2*p, p, dtype=bool), rows, 0))
+
+def lattice_at(r, psi, tau, n=11, h=.8):
+    return Lattice(h, h*np.arange(-n + 3, 4), *(np.array([float(v)]) for v in (r, psi, tau)))
+
+def all_places(made, at):
+    "The sum over all places at once, in more digits than doubles have, of two or three bands."
+    B, x = made.matrix.astype(np.longdouble), at.x.astype(np.longdouble)
+    z = x[np.indices(made.b*(len(x),)).reshape(made.b, -1)]
+    log_w = -(B*B).sum(1)/2 - np.log(np.longdouble(made.b))
+    u = at.r[0]*np.exp(1j*at.psi[0].astype(np.longdouble))
+    size = -(z*z).sum(0)/2 + made.b*np.log(at.h/np.sqrt(2*np.longdouble(np.pi)))
+    size = size - u*np.exp(log_w[:, None] + B @ z).sum(0)
+    return np.exp(size + 1j*at.tau[0]*(made.shift.astype(np.longdouble) @ z)).sum()
+
+POINTS = [(.5, 1., .8), (40., .7, 0.), (300., 0., 0.), (300., .4, -.5)]
+
+@pytest.mark.parametrize('r, psi, tau', POINTS)
+@pytest.mark.parametrize('p, n', [(2, 11), (3, 6)])
+@pytest.mark.parametrize('around', [False, True])
+def test_a_tilted_sum_is_the_same(p, n, around, r, psi, tau):
+    "As all places at once, in more digits: also where the sum is small, in proportion to it."
+    made, at = tapered(p, around), lattice_at(r, psi, tau, n)
+    (found,), _, (off,) = made.transform(at)
+    error = abs(found - all_places(made, at))
+    assert error < off < 1e-9*math.exp(-made.tilted(at).nats[0])
+
+@pytest.mark.parametrize('p', [2, 3, 4])
+def test_a_tilt_takes_out_the_largest_term(p):
+    "Nearly: of all places together, by a minimiser; and exactly what its mean says."
+    made, t = tapered(p, True), np.array([.1, 5., 80., 900.])
+    tilt = made.tilted(Lattice(1., np.arange(-3., 4), t, 0*t, 0*t))
+    w = np.exp(-(made.matrix**2).sum(1)/2)/made.b
+    for k, one in enumerate(t):
+        least = optimize.minimize(lambda z, one=one: z @ z/2 + one*w @ np.exp(made.matrix @ z),
+                                  np.zeros(made.b), tol=1e-10).fun
+        assert .98*least < tilt.nats[k] <= least*(1 + 1e-9)
+        z = np.full(made.b, -tilt.mean[k])
+        np.testing.assert_allclose(made.matrix.T @ tilt.rise[k], -z, rtol=1e-12)
+        def nats(m, c=tilt.rise[k]/tilt.mean[k], one=one):
+            return m*c @ (1 + np.log(one*w/(m*c))) - made.b*m*m/2
+        assert tilt.nats[k] == pytest.approx(nats(tilt.mean[k]), rel=1e-12)
+        assert max(nats(tilt.mean[k]*.99), nats(tilt.mean[k]*1.01)) < tilt.nats[k]
+
+def test_a_factor_that_grows_where_another_falls_is_not_tilted():
+    "Some d are negative: nothing is taken out, and the sum is as good as it was."
+    made = LognormalBands([[.2, .5], [.6, .1], [.2, .5], [.6, .1]])
+    assert not made.even.any()
+    at = lattice_at(5., .3, .2)
+    assert made.tilted(at).nats == 0
+    (found,), _, (off,) = made.transform(at)
+    assert abs(found - all_places(made, at)) < off < 1e-11
+
+@pytest.mark.filterwarnings('ignore:the bounds hold')
+def test_adding_with_much_noise_is_known_from_both_sides():
+    "Ten epochs at sigma 10, where the put is e^-13 and phi e^-33: by draws that are moved there."
+    noise = MatrixFactorization(bands=[1, .5, .25, .125], steps=100)
+    ring = CorrelatedBins(Gaussian(sigma=10.*math.sqrt(1.328125)), batches=10, noise=noise)
+    below, above = ring.chains
+    low, _, high = above.puts(.5)
+    assert below is above and 0 < low <= high < 1.03*low
+    B, mean = above.matrix, 1.3
+    z = np.random.default_rng(5).standard_normal((400_000, above.b)) - mean
+    S = np.exp(z @ B.T - (B*B).sum(1)/2).mean(1)
+    each = np.maximum(.5 - S, 0)*np.exp(mean*z.sum(1) + above.b*mean**2/2)
+    spread = 5*each.std()/math.sqrt(len(each))
+    assert low - spread < each.mean() < high + spread and spread < .2*low

@@ -95,7 +95,7 @@ def _rows(slope, var):
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f10d
 class LognormalChain:
     "S, the mean of lognormal numbers of mean 1 whose logarithms are a Gaussian Markov chain."
-    away, together, plain = 0., _TOGETHER, False    # far from K; points of a lattice; not above phi
+    away, together = 0., _TOGETHER                  # far from K; points that share a lattice
     def __init__(self,
         slope,  # what X_j keeps of the last one, 1-d; the first is 0
         std,    # of what is added, > 0, likewise
@@ -548,7 +548,7 @@ def lattice(self:LognormalChain,
     t = r[:, None]*np.maximum(np.cos(psi), ULP)
     phi, size = self.about(t), log_weight[:, None] + TURNS**2*self.total/2
     size = np.where((psi < _SAFE_TURN) & (psi > -ULP), size, inf)
-    worst = np.maximum((phi + size).min(1)[:, None] + _WORSE, goal + _ROUNDED + phi*self.plain)
+    worst = np.maximum((phi + size).min(1)[:, None] + _WORSE, goal + _ROUNDED)
     psi, most = np.maximum(psi, 0)[:, :, None], self.most(t)
     a = (pi/2 - psi)*PARTS/self.moves.max()
     least = np.maximum(nats, log(2*self.integrals) + EVEN - most)[:, :, None]
