@@ -35,6 +35,7 @@ _FORM_ULPS = 64           # of what is made of it
 
 # What is served: what is beyond is refused.
 _MOST_REPORTS, _MOST_ROWS = 10**15, 8
+_SURE = 1e-9              # by which the chances of a row may be off 1
 # Tuning: only time and width depend on it.
 _SMOOTH = .04             # std of the noise that is added, times the tilt
 _CUT = 4.                 # of its stds the frequencies end
@@ -42,7 +43,6 @@ _DECAYED = 20.            # nats: a transform below by that is not summed; alias
 _PARTS = 4                # into which frequencies are cut
 _POINTS, _FURTHER = 500, 100       # of the curve: where delta is no less than e^-37, and beyond
 _HALVINGS = 11            # of the range where a tilt is looked for: 37 nats
-_SURE = 1e-9              # that the chances of a row add up to 1
 
 # %% ../../nbs/sampling/privacy_blanket.ipynb #b1a4000a
 class Blanket(NamedTuple):
