@@ -232,7 +232,7 @@ def test_what_is_not_summed_is_charged(monkeypatch):
     ids=['two', 'bits', 'noise'])
 @pytest.mark.parametrize('n, most', [(10**3, 300_000), (10**5, 25_000), (10**9, 10_000)])
 def test_frequencies_that_are_asked(monkeypatch, known, n, most):
-    "So many for all points of a curve, tilts at a fifth of them: no time depends on the machine."
+    "So many for all points of a curve, and some tilts for each: no time depends on the machine."
     sizes, transform, tilted = [], page.log_sum_transform, vars(page)['_tilted']
     def counted(y, *rest):
         sizes.append(y.size)
@@ -244,7 +244,7 @@ def test_frequencies_that_are_asked(monkeypatch, known, n, most):
     monkeypatch.setattr(page, 'log_sum_transform', counted)
     monkeypatch.setattr(page, '_tilted', looked)
     points = len(shuffled_blanket(known, n=n).eps)
-    assert sum(sizes) < most and len(sizes) < 12 and sum(rows) < 6*points
+    assert sum(sizes) < most and len(sizes) < 12 and sum(rows) < 12*points
 
 @pytest.mark.parametrize('known, n', [
     (subset_selection(eps0=2., values=2), 300), (subset_selection(eps0=4., values=9), 10**4),
@@ -255,7 +255,7 @@ def test_what_is_passed_over_is_small(known, n):
     (p,), (q,), (w,) = known
     g = np.exp(np.array([0., .01, .2]))[:, None]
     l, sizes = (p - g*q)/w, p + g*q
-    line = vars(page)['_lines'](np.arange(3.), l, sizes, w, n)
+    line = vars(page)['_lines'](l, sizes, w, n)
     rows, low, high = vars(page)['_cells'](line, w, n)
     for row in range(3):
         y = np.arange(line.end[row])*line.h[row]

@@ -47,7 +47,6 @@ _OF_NORMAL = {3: 3}       # the fourth cumulant is the fourth central moment les
 _LEAST_SIGMA = .15        # over sensitivity
 _LARGEST_GROUP = 8        # records of one user: 22 patterns, and seconds
 _MOST_SPREAD = 3e6        # batches times sigma^2
-# Tuning: only time and width depend on it.
 _FAR_OUT = -60.           # log delta, where a step's own curve ends
 
 # %% ../../nbs/sampling/bins.ipynb #77dec301

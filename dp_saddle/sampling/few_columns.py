@@ -8,12 +8,11 @@ __all__ = ['few_columns', 'summed_out']
 # %% ../../nbs/sampling/few_columns.ipynb #fc000004
 import numpy as np
 
-from ..base import keeps_answers
+from ..base import in_blocks, keeps_answers
 
 # %% ../../nbs/sampling/few_columns.ipynb #fc000006
 # Tuning: only time depends on it.
 _SKETCH = 64      # sums of rows that tell, at first
-_ROWS = 1024      # whose distance is measured at once
 
 # %% ../../nbs/sampling/few_columns.ipynb #fc000010
 
@@ -39,8 +38,8 @@ def _row_space(F, cut):
 # %% ../../nbs/sampling/few_columns.ipynb #fc00001a
 def _distance(F, U, V):
     "The norm of F - UV, some rows at a time."
-    each = (np.linalg.norm(F[i:i+_ROWS] - U[i:i+_ROWS] @ V) for i in range(0, len(F), _ROWS))
-    return float(np.linalg.norm(list(each)))
+    rows = zip(*(in_blocks(v, F.shape[1]) for v in (F, U)), strict=True)
+    return float(np.linalg.norm([np.linalg.norm(f - u @ V) for f, u in rows]))
 
 def few_columns(
     F,    # complex, C-contiguous, (rows, columns)

@@ -15,9 +15,11 @@ import numpy as np
 from scipy.special import log1p, logsumexp, ndtr
 
 from dp_saddle.base import (
+    NATS,
     SAFE_LOG,
     SMALLEST,
     TINY,
+    bisect,
     checks,
     find_roots,
     keeps_answers,
@@ -45,18 +47,16 @@ _CURVE_ERROR = 1e-12      # Rounding: of each term of a curve, relative
 # What is served: what is beyond is refused.
 _MOST_DRAWS = 10**6       # of a batch with replacement
 # Tuning: only time and width depend on it.
-_LOG_RARE = -50.          # log probability, below which many draws do: it is at infinity
+_LOG_RARE = -50.          # log probability, below which many draws do: it is at infinity,
+                          # and of the mass there, where the curve is that of a pair
 _LOG_CUT_OFF = -100.      # log of the mass at infinity that a step on a lattice is given
-_LOG_NEARER = -60.        # ... or that, where the curve is that of a pair
-_END_GROWTH = 1.1         # the end of its losses is looked for in such strides
 _MESHES_IN_A_STD = 32     # of the lattice of a step: so fine,
 FINER_MESHES = 256       # or so, where the curve is that of a pair,
 _MESHES_TO_THE_END = 3e4  # but with at most so many points,
 _LARGEST_MESH = .25       # and at least this fine; nats
 _OUTCOMES = 2048          # of a table of a pair's losses
-_SIGMAS, _STEP, _FINE_STEP = 12, 1/8, .03         # of its nodes: as good as the integral
+_STEP, _FINE_STEP = 1/8, .03       # of a pair's nodes, in sigma and its square: as the integral
 _PANEL_STEPS = 8          # ... on panels, where a function has a corner
-_LOG_LEFT_OUT = -80.      # log probability of draws that a pair is without
 
 # %% ../../nbs/sampling/fixed_sizes.ipynb #0fec207b
 class ReplaceOneLoss(NodeLoss):
@@ -79,6 +79,7 @@ class ReplaceOneLoss(NodeLoss):
             log of their weights, shape (j,)
         """
         self.sigma, self.l, self.logw = sigma, places, logw
+        self._reach = sqrt(2*NATS)*sigma          # a normal number is further with less than e^-37
 
     @property
     def reverse(self):
@@ -105,7 +106,7 @@ def loss(self:ReplaceOneLoss, x):
 @patch
 def outcome(self:ReplaceOneLoss, s):
     "The outcome whose loss is `s`, nats; any shape."
-    s, reach = np.asarray(s, float), _SIGMAS*self.sigma
+    s, reach = np.asarray(s, float), self._reach
     while self.loss(reach) <= np.abs(s).max(initial=0.):
         reach *= 2
     table = np.linspace(-reach, reach, _OUTCOMES + 1)
@@ -132,7 +133,7 @@ def cdf(self:ReplaceOneLoss, s):
 @patch
 def _range(self:ReplaceOneLoss, t):
     "Outcomes that matter at tilts up to t."
-    return -self.l.max() - _SIGMAS*self.sigma, (2*t + 1)*self.l.max() + _SIGMAS*self.sigma
+    return -self.l.max() - self._reach, (2*t + 1)*self.l.max() + self._reach
 
 @patch
 def _step(self:ReplaceOneLoss): return min(self.sigma*_STEP, _FINE_STEP*self.sigma**2)
@@ -269,7 +270,7 @@ def with_replacement(
     given = _checked(sigma, batch_size, dataset_size, replacement=True)
     checks.count(1, steps=steps)
     draws = given['batch_size'], given['dataset_size']
-    l, logw, _ = _draws(*draws, _LOG_LEFT_OUT, _LOG_LEFT_OUT)
+    l, logw, _ = _draws(*draws)
     step = ReplaceOneLoss(given['sigma'], l.astype(float), logw)
     return ComposedLoss([(step, int(steps))])
 
@@ -326,15 +327,13 @@ class SymmetricCurve(PLRV):
 # %% ../../nbs/sampling/fixed_sizes.ipynb #c2b0759f
 def _end(curve, sigma, log_mass=_LOG_CUT_OFF):
     "The loss beyond which a mass of e^log_mass is left, nats."
-    end = 1.
-    while curve(np.array([end]), 1)[0] > log_mass:
-        end *= _END_GROWTH
-        if end > SAFE_LOG:
-            raise ValueError("sigma must be larger (about .1, with replacement about 1) where one "
-                             "record is replaced, "
-                             f"got {quoted(sigma)}: losses of {end:.0f} nats are too "
-                             "many for a lattice")
-    return end
+    def left(end): return float(curve(np.array([end]), 1)[0])
+    if left(SAFE_LOG) > log_mass:
+        raise ValueError("sigma must be larger (about .1, with replacement about 1) where one "
+                         "record is replaced, "
+                         f"got {quoted(sigma)}: losses of {SAFE_LOG:.0f} nats are too "
+                         "many for a lattice")
+    return float(bisect(lambda end: left(end) <= log_mass, 1., SAFE_LOG)[1])
 
 def lattice_loss(
     logp, logq, losses, mesh,  # as for `LatticeLoss`
@@ -539,7 +538,7 @@ def _mirrored_loss(sigma, rate):
     if rate == 1: return Gaussian(sigma=sigma, sensitivity=_TWICE).remove
     curve = _mirrored_curve(sigma, rate)
     pair = ReplaceOneLoss(sigma, np.array([0., 1.]), np.log([1 - rate, rate]))
-    end = _end(curve, sigma, _LOG_NEARER)
+    end = _end(curve, sigma, _LOG_RARE)
     mesh = _mesh(sqrt(pair.cumulants(0., 2)[1]), end, FINER_MESHES)
-    loss = _on_a_lattice(curve, end, mesh, lost=exp(_LOG_NEARER))
+    loss = _on_a_lattice(curve, end, mesh, lost=exp(_LOG_RARE))
     return loss.over(_on_a_lattice(curve, end, mesh, up=False))

@@ -13,7 +13,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..base import NATS, SMALLEST, ULP, checks, invert, quoted
+from dp_saddle.base import (
+    FEW_NODES,
+    NATS,
+    SAFE_LOG,
+    SMALLEST,
+    ULP,
+    bisect,
+    checks,
+    invert,
+    quoted,
+)
 from .shuffle_model import MOST_EPS, MOST_REPORTS, binomial_law
 from ..steps import PrivacyProfile
 
@@ -25,21 +35,14 @@ _FORM_ULPS = 64           # of what is made of it
 
 # What is served: what is beyond is refused.
 _MOST_REPORTS, _MOST_ROWS = 10**15, 8
+_SURE = 1e-9              # by which the chances of a row may be off 1
 # Tuning: only time and width depend on it.
 _SMOOTH = .04             # std of the noise that is added, times the tilt
 _CUT = 4.                 # of its stds the frequencies end
 _DECAYED = 20.            # nats: a transform below by that is not summed; aliases are, too
-_PARTS, _SHORT = 4, 8     # into which frequencies are cut, down to so many
-_DEEP = 500.              # nats below which Chernoff's bound is enough, as where
-_ROUGH = 1.               # nats of rounding leave nothing to be known
-_WIDE = 7.                # a period in stds
-# stds up to which the curve is asked, and at how many points from the last one on; and beyond
-_REACHES, _POINTS, _FURTHER = (9., 22.), (500, 100), 40
-_LOW, _HALVINGS = 1e-4, 14         # where the tilt is looked for
-_TILTS, _EVERY = .15, 16  # stds, and points, of which the tilt of one is looked for
-_NODES = 32               # ratios of a density that are kept
-_SURE = 1e-9              # that the chances of a row add up to 1
-_STDS = 40.               # of a count that is looked at
+_PARTS = 4                # into which frequencies are cut
+_POINTS, _FURTHER = 500, 100       # of the curve: where delta is no less than e^-37, and beyond
+_HALVINGS = 11            # of the range where a tilt is looked for: 37 nats
 
 # %% ../../nbs/sampling/privacy_blanket.ipynb #b1a4000a
 class Blanket(NamedTuple):
@@ -205,19 +208,11 @@ def _tilted(c, l, w, n):
     return n*np.log(M), n*mean, n*((w*l*l*(1 + grown)).sum(1)/M - mean**2)
 
 # %% ../../nbs/sampling/privacy_blanket.ipynb #b1a40012
-def _tilts(at, l, w, n):
-    "Where log of the transform - 2 log c is least, about, for each row of l; `at`: its eps."
-    some = np.unique(np.floor(at/_TILTS), return_index=True)[1]
-    some = np.union1d(some, np.r_[:len(at):_EVERY, at.argmax()])
-    some = some[np.argsort(at[some])]
-    few, most = l[some], np.log((NATS - np.log(w.min()))/l.max(1))
-    high = most[some]
-    low = np.minimum(np.log(_LOW/np.sqrt(n*(w*few*few).sum(1))), high - 1)
-    for _ in range(_HALVINGS):
-        u = (low + high)/2
-        past = np.exp(u)*_tilted(np.exp(u), few, w, n)[1] > 2
-        low, high = np.where(past, low, u), np.where(past, u, high)
-    return np.exp(most + np.interp(at, at[some], u - most[some]))
+def _tilts(l, w, n):
+    "Where log of the transform - 2 log c is least, about, for each row of l."
+    most = np.log((NATS - np.log(w.min()))/l.max(1))
+    def past(u): return np.exp(u)*_tilted(np.exp(u), l, w, n)[1] > 2
+    return np.exp(bisect(past, most - NATS, most, halvings=_HALVINGS)[0])
 
 # %% ../../nbs/sampling/privacy_blanket.ipynb #b1a40013
 class _Line(NamedTuple):
@@ -231,12 +226,12 @@ class _Line(NamedTuple):
     l: np.ndarray       # values, (points, outcomes)
     grown: np.ndarray   # and e^{cl} - 1
 
-def _lines(at, l, sizes, w, n):
+def _lines(l, sizes, w, n):
     "The lines of all rows of l."
-    c = _tilts(at, l, w, n)
+    c, stds = _tilts(l, w, n), sqrt(2*NATS)           # in the middle of a period
     K, _, square = _tilted(c, l, w, n)
     std = np.sqrt(np.maximum(square, 0))
-    wide = _WIDE*np.sqrt(std*std + 2/c**2)
+    wide = stds*np.sqrt(std*std + 2/c**2)
     h = 2*pi/np.maximum(wide, (_DECAYED - K)/c)
     end = np.ceil(_CUT*c/_SMOOTH/h) + 1
     grown = np.expm1(c[:, None]*l)
@@ -265,7 +260,7 @@ def _cells(line, w, n):
         power = np.minimum(power + line.off[of]*np.hypot(line.c[of], y), 0)
         A = np.sqrt(-n*np.expm1(2/n*power))*(1 - ULP*_FORM_ULPS)
         large = A - line.std[of]*line.h[of]*(high - 1 - low)/2 < least
-        short = high - low <= _SHORT
+        short = high - low <= 2*_PARTS
         kept.append(tuple(v[large & short] for v in cells))
         cells = _cut(*(v[large & ~short] for v in cells))
     of, low, high = (np.concatenate(v) for v in zip(*kept, strict=True))
@@ -307,9 +302,8 @@ def _of_pair(eps, p, q, w, n):
     l, sizes = (p - g*q)/w, p + g*q
     found = np.zeros(len(eps))
     if not (live := l.max(1) > 0).any(): return found
-    at = eps[live]*sqrt(n/((p - q)**2/w).sum())       # in stds of the loss
-    line = _lines(at, l[live], sizes[live], w, n)
-    near, option = (line.K > -_DEEP) & (line.off*line.c < _ROUGH), exp(-1)/line.c
+    line = _lines(l[live], sizes[live], w, n)
+    near, option = (line.K > -SAFE_LOG) & (line.off*line.c < 1), exp(-1)/line.c
     if near.any(): option[near] = _option(_Line(*(v[near] for v in line)), w, n)
     ulps = ULP*_FORM_ULPS*(1 + abs(line.K))
     with np.errstate(over='ignore'):
@@ -353,10 +347,10 @@ def _grid(blanket, n):
         losses = np.log(p/q)[(p > 0) & (q > 0)]
         spread = np.where(w > 0, (p - q)**2/w, 0.).sum(1).max()
     top = float(losses.max(initial=0.))*(1 + ULP*_FORM_ULPS) + ULP*_FORM_ULPS
-    stops = [0., *(min(x*sqrt(spread/n), top) for x in _REACHES), top]
-    parts = [np.linspace(*ends, count)[:-1]
-             for *ends, count in zip(stops, stops[1:], (*_POINTS, _FURTHER)) if ends[0] < ends[1]]
-    return np.concatenate([*parts, np.zeros(0)]), top
+    near = min(sqrt(2*NATS*spread/n), top)
+    if not near: return np.zeros(0), top
+    eps = np.append(np.linspace(0, near, _POINTS), np.geomspace(near, top, _FURTHER)[1:])
+    return eps[eps < top], top
 
 # %% ../../nbs/sampling/privacy_blanket.ipynb #b1a4001d
 def shuffled_blanket(
@@ -408,7 +402,7 @@ class ResponseCounts:
         total = exp(eps0) + values - 1
         self.p, self.q, self.others, self.n = exp(eps0)/total, 1/total, (values - 1)/total, n
         mean = n*self.q
-        reach = _STDS*(1 + sqrt(mean))
+        reach = NATS*(1 + sqrt(mean))       # Bernstein's inequality: less is left than e^-NATS
         self.i = np.arange(max(0, floor(mean - reach)), min(n - 1, ceil(mean + reach)) + 1.)
         self.b, self.off = binomial_law(n - 1, self.i, log(self.q), log1p(-self.q))
 
@@ -471,8 +465,9 @@ def laplace_reports(
     a Blanket
     """
     checks.real(0, MOST_EPS, '(]', eps0=eps0)
-    k, step = exp(-eps0/2), expm1(eps0/2)/_NODES
-    t, w = 1 + step*np.arange(_NODES + 1), np.zeros(_NODES + 1)
+    nodes = 2*FEW_NODES                 # ratios of a density that are kept
+    k, step = exp(-eps0/2), expm1(eps0/2)/nodes
+    t, w = 1 + step*np.arange(nodes + 1), np.zeros(nodes + 1)
     part = k*step/2/(t[1:] + t[:-1])
     w[1:] += part/t[1:]
     w[:-1] += part/t[:-1]

@@ -18,6 +18,7 @@ from ..base import TINY, ULP, TooDear, by_halves, patch, safe_log
 from dp_saddle.sampling.correlated_noise import (
     COARSE_STEP,
     EVEN,
+    FINE,
     PARTS,
     TURNS,
     Lattice,
@@ -40,13 +41,10 @@ _SUM_ROUNDING = 1e-6      # of a bound, relative
 
 # %% ../../nbs/sampling/rings.ipynb #217c0007
 # Tuning: only time and width depend on it.
-_FINE, _COARSE = (22., 22.), (6.5, 11.)   # nats below the put, adding and removing; if it is dear
+_COARSE = 6.5, 11.                       # nats below the put, adding and removing, if it is dear
 _BESIDE = 17., 6., 5.                    # below delta, removing: of two bands, three, four
-_ROUGH = 1.2                             # that tell whether more are asked, adding
-_ROUND = 1e-14                           # what a step's rounding is beside 1, about
 FARTHER, GROWN = 1.5*PARTS[1::2]**2, 2*PARTS[2::2**2]   # of a bent path: angles; nats, a factor's
 _CUT, _RANK, _MOST_IN_RING = 1e-13, 5, 24e6   # of a ring: columns left out, kept; numbers
-_SHARE = 16                              # parts of what may be left out, one for each step
 _DEAR, _CHEAP = 20., 8.                  # products that a factor takes; that take as long as one
 _MOST_BANDS, _PLACES, _MOST_PLACES = 4, 16., 5e9  # that are summed as they are
 _LONGEST_FOLD, _PERIODS, _FARTHEST = 200, 400, 1e-6  # lags; rows of a ring unrolled; off by
@@ -77,7 +75,7 @@ class LognormalBands(LognormalChain):
         self.even = even if (even > 0).all() else 0*even
         self.rate = 1/self.b if (self.bands >= 0).all() else inf
         self.sway = float(self.matrix.sum(0).max()*(1 + _SUM_ROUNDING))
-        self.digits = _COARSE if self.closed and self.p >= _MOST_BANDS else _FINE
+        self.digits = _COARSE if self.closed and self.p >= _MOST_BANDS else (FINE, FINE)
         self.beside = _BESIDE[min(self.p, _MOST_BANDS) - 2]
 
 # %% ../../nbs/sampling/rings.ipynb #5c20f1b2
@@ -88,7 +86,8 @@ def _log_high(self:LognormalBands, at): return 0.
 @patch
 def log_rounded(self:LognormalBands, line, parts, K):
     size = np.concatenate([at.tau**2*self.total/2 - self.tilted(at).nats for at in parts])
-    return safe_log(np.abs(line.weights(K)) @ np.exp(size)*self.b*_ROUND)
+    step = (_RATE_ULPS + 2*_TERM_ULPS)*ULP         # what its rounding is beside 1, about
+    return safe_log(np.abs(line.weights(K)) @ np.exp(size)*self.b*step)
 
 @patch
 def _ends(self:LognormalBands, h, theta, r, tau, nats, less):
@@ -267,7 +266,7 @@ def goal(self:LognormalBands, K, about):
 def rougher(self:LognormalBands):
     "The same, with plans of few digits."
     made = copy(self)
-    made.plans, made.digits = {}, (_ROUGH, _ROUGH)
+    made.plans, made.digits = {}, (1., 1.)
     return made
 
 @patch
@@ -369,7 +368,7 @@ def summed_in_parts(
 def _around(self:LognormalBands, at, k, tilt):
     "(The sum over all z, what fewer columns cost, by how much the last places round more)."
     n, state, F, ends, off = len(at.x), self.p - 1, self._root(at, tilt.mean[k]), [], 0.
-    inner, cut = F.reshape(-1, *state*[1]), max(at.spare*exp(tilt.nats[k])/_SHARE, _CUT)
+    inner, cut = F.reshape(-1, *state*[1]), max(at.spare*exp(tilt.nats[k])/self.b, _CUT)
     for _ in range(state - 1): F = np.multiply.outer(F, inner.ravel())
     F = F.reshape(-1, 1)
     for j in range(self.b):

@@ -12,7 +12,7 @@ from math import ceil, exp, expm1, floor, log, log1p, sqrt, tanh
 import numpy as np
 from scipy.special import gammaln
 
-from ..base import HUGE, ULP, checks
+from ..base import HUGE, NATS, ULP, checks
 from ..steps import PrivacyProfile
 
 # %% ../../nbs/sampling/shuffle_model.ipynb #5c10fe05
@@ -28,10 +28,8 @@ _PLACE_ULPS = 16          # of a threshold
 # What is served: what is beyond is refused.
 MOST_EPS, MOST_REPORTS = 100., 10**9   # nats; reports, or values of the data
 # Tuning: only time and width depend on it.
-_POINTS, _REACH = 1200, 22.         # of the curve, up to so many standard deviations;
-_FURTHER = 200                      # and beyond
-_ABOVE = 6.                         # standard deviations above the mean: the last level
-_WORK, _FEWEST, _MOST = 4e6, 16, 2048   # probabilities that are computed; levels
+_POINTS, _FURTHER = 1200, 200       # of the curve, up to 21 standard deviations; and beyond
+_WORK, _MOST = 4e6, 2048            # probabilities that are computed; levels
 
 # %% ../../nbs/sampling/shuffle_model.ipynb #5c10fe0a
 def binomial_law(
@@ -91,9 +89,9 @@ def clone_levels(
     mean = others*exp(logp)
     low = max(0, ceil(mean - sqrt(2*_TAIL*mean)))
     top = min(others, floor(mean + (_TAIL + sqrt(_TAIL*(_TAIL + 2*2*2*mean)))/2))
-    last = min(top, ceil(mean + _ABOVE*(1 + sqrt(mean))))
+    last = min(top, ceil(mean + sqrt(2*NATS)*(1 + sqrt(mean))))     # nothing is beyond
     p, off = binomial_law(others, np.arange(low, top + 1.), logp, logq)
-    most = np.clip(_WORK/sqrt(_TAIL*(mean + 1)/2), _FEWEST, _MOST)
+    most = min(_WORK/sqrt(_TAIL*(mean + 1)/2), _MOST)
     start = np.unique(np.linspace(low, last, int(most)).astype(int))
     return start, np.add.reduceat(p, start - low), off + ULP*_TERM_ULPS*len(p)
 
@@ -130,7 +128,7 @@ def upper_curve(
 # %% ../../nbs/sampling/shuffle_model.ipynb #5c10fe11
 def _points(eps0, mean):
     "Where the curve is asked, in [0, eps0), increasing."
-    near = np.linspace(0, min(1., _REACH/sqrt(mean + 1)), _POINTS)[:-1]
+    near = np.linspace(0, min(1., sqrt(2*_TAIL/(mean + 1))), _POINTS)[:-1]
     eps = np.arctanh(near*tanh(eps0/2))*2
     return np.append(eps, np.linspace(eps[-1], eps0, _FURTHER)[1:-1])
 

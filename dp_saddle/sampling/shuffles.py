@@ -6,12 +6,12 @@
 __all__ = ['max_slices', 'shuffled_lower_bound']
 
 # %% ../../nbs/sampling/shuffles.ipynb #d9bf21b0
-from math import inf, log1p
+from math import inf, log1p, sqrt
 
 import numpy as np
 from scipy.special import log_ndtr
 
-from ..base import bisect, checks, quoted, safe_log
+from ..base import NATS, bisect, checks, quoted, safe_log
 from ..engine import ContourAccountant
 from ..mechanisms import Discrete, Gaussian
 from ..prv_fft import TiltedFFT
@@ -29,8 +29,6 @@ _LOG_LOST, _LOST = -690., 1e-290  # of a probability that may be 0; and of all s
 
 # Tuning: only time and width depend on it.
 _SLICES = 800             # of the largest sum; of two of them, finer
-_LOG_LOWEST = -40.        # log of what is below the first,
-_FAR = 14                 # and so many sigmas above the record's place begins the last
 _ENOUGH = .97             # of what no amplification costs: then nothing more is asked
 
 # %% ../../nbs/sampling/shuffles.ipynb #aa5b825a
@@ -46,8 +44,9 @@ def _log_tail(c, mean, sigma, batches):
 # %% ../../nbs/sampling/shuffles.ipynb #67784d4e
 def _ends(sigma, batches):
     "Thresholds between which nearly all happens."
-    def seen(c): return _log_cdf(c, _SEEN, sigma, batches) >= _LOG_LOWEST
-    return float(bisect(seen, _SEEN - _FAR*sigma, _SEEN + _FAR*sigma)[0]), _SEEN + _FAR*sigma
+    far = sqrt(2*NATS)*sigma                    # what is beyond is less than e^-NATS
+    def seen(c): return _log_cdf(c, _SEEN, sigma, batches) >= -NATS
+    return float(bisect(seen, _SEEN - far, _SEEN + far)[0]), _SEEN + far
 
 def _least(log_top, log_other, delta):
     "log((p - delta)/q), made smaller by what both may be off by; -inf where it is none."

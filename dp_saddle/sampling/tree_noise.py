@@ -16,6 +16,7 @@ from ..base import ULP, kept_answer, patch
 from ..plrv import GaussianLoss
 from dp_saddle.sampling.correlated_noise import (
     DIGITS,
+    FINE,
     LEAST,
     MOST_ENTRIES,
     CorrelatedBins,
@@ -39,7 +40,6 @@ _SLACK = 1e-9             # by which a tree's covariance is away from the entrie
 
 # %% ../../nbs/sampling/tree_noise.ipynb #7ee50007
 # Tuning: only time and width depend on it.
-_APART = 24.              # nats below the put that the plan leaves out, of two trees
 _LEVELS, _NUGGET = 16, .01      # of a tree; least variance of a number, of the largest
 _SLOPES = 1 - np.geomspace(.02, .9, 40)      # of a chain
 _LENGTHS = np.unique(np.geomspace(2, 200, 25).astype(int))    # of its blocks
@@ -371,7 +371,7 @@ def trees_around(
         tried = [around(K, above) for around in (clusters_around, decay_around)]
         return pick(filter(None, tried), key=lambda pair: pair[0])
     (least, below), (most, over) = nearest(low, False, max), nearest(high, True, min)
-    if most > least*(1 + _SUM_ROUNDING): below.digits = over.digits = _APART
+    if most > least*(1 + _SUM_ROUNDING): below.digits = over.digits = FINE
     return below, over
 
 # %% ../../nbs/sampling/tree_noise.ipynb #7ee500b1
