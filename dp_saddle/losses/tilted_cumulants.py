@@ -105,6 +105,14 @@ def circles(self:LaplaceLoss, t, spread, K):
     return 1/turn + 0*t, np.array([self.log_strips(t, K) + 1]*2)
 
 # %% ../../nbs/losses/tilted_cumulants.ipynb #564f7364
+class _Rounded(NamedTuple):
+    "What the nodes say at tilts t >= 0, 1-d, and what rounding takes it off by."
+    log_T: np.ndarray
+    mean: np.ndarray
+    var: np.ndarray
+    of_mean: np.ndarray
+    of_var: np.ndarray
+
 def _by_strip(log_near, r, log_T, mean, var):
     "What K' and K'' are off by, for the errors of the sums; `log_near` at t - r and t + r."
     with np.errstate(over='ignore', invalid='ignore', divide='ignore'):
@@ -135,14 +143,6 @@ def _slope_costs(self:NodeLoss, grid):
     return self.kept(('slope costs', grid.most), make)
 
 # %% ../../nbs/losses/tilted_cumulants.ipynb #6f4a88c1
-class _Rounded(NamedTuple):
-    "What the nodes say at tilts t >= 0, 1-d, and what rounding takes it off by."
-    log_T: np.ndarray
-    mean: np.ndarray
-    var: np.ndarray
-    of_mean: np.ndarray
-    of_var: np.ndarray
-
 def _rounding(t, grid, costs):
     "A _Rounded at tilts t >= 0, 1-d."
     x = np.multiply.outer(t, grid.y)
