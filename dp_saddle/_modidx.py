@@ -3627,6 +3627,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                           'dp_saddle/losses/tilted_cumulants.py'),
                                                    'dp_saddle.losses.tilted_cumulants._Costs': ( 'losses/tilted_cumulants.html#_costs',
                                                                                                  'dp_saddle/losses/tilted_cumulants.py'),
+                                                   'dp_saddle.losses.tilted_cumulants._Rounded': ( 'losses/tilted_cumulants.html#_rounded',
+                                                                                                   'dp_saddle/losses/tilted_cumulants.py'),
                                                    'dp_saddle.losses.tilted_cumulants._by_neighbours': ( 'losses/tilted_cumulants.html#_by_neighbours',
                                                                                                          'dp_saddle/losses/tilted_cumulants.py'),
                                                    'dp_saddle.losses.tilted_cumulants._by_strip': ( 'losses/tilted_cumulants.html#_by_strip',

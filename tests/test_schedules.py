@@ -359,7 +359,7 @@ def test_what_was_tabulated_serves_on(monkeypatch):
         asked.extend((m, direction) for m in steps if m not in old)
         of_family(self, steps, direction, known)
     monkeypatch.setattr(LossFamily, '__init__', counting)
-    monkeypatch.setattr('dp_saddle.practice.merged_steps._MOST_OF_BOTH', 80)
+    monkeypatch.setattr('dp_saddle.practice.merged_steps._MOST_ROWS', 160)
     steps = scattered(60)
     first = MergedSteps(steps[:25])
     first.families()

@@ -9,8 +9,9 @@ __all__ = ['BIN_BITS', 'whole_moments', 'BinRay', 'bin_values', 'BinsStep', 'bin
 from math import ceil, cos, exp, floor, inf, lgamma, log, pi, sqrt
 from typing import NamedTuple
 
-from ..base import TooDear, capped_exp, invert, patch
+from ..base import NATS, TooDear, capped_exp, invert, patch
 from dp_saddle.certificates.interval_transforms import (
+    PRECISION,
     FiniteStep,
     GaussianStep,
     Step,
@@ -33,13 +34,10 @@ _MOST_ORDER = 1 << 12     # of a moment, a few seconds
 _MOST_MOVED = 1 << 10     # order over sigma: some tens of seconds
 # Tuning: only time and width depend on it.
 _SHAPE = 4.               # of the Gamma law that the ray is for, at least
-_AIM = 60.                # nats: errors, and what is not looked for, are e^-60 of M(t);
-_MORE, _TRIES = 1.5, 3    # at each new try so much more
-_ENOUGH = 1e-20           # of M(t): then no new try
+_AIM = 60.                # nats: errors, and what is not looked for, are e^-60 of M(t)
 _RANGE = 15.              # about what the nodes reach to the right, nats
-_SPARE = 192              # bits
 _UNSEEN = 40.             # nats: terms so far below the aim are left out
-_ROUGH = 400, .1          # points of a rough sum on each side; how far apart
+_ROUGH = 40               # of a rough sum: how far it goes to each side, in stds
 _LARGEST = 14             # order: above, only a bound
 BIN_BITS = 2048           # that noise and frequencies of bins must be known to
 
@@ -111,11 +109,11 @@ def _gap(kappa, sizes, s, aim):
 # %% ../../nbs/certificates/interval_bins.ipynb #b1ba000c
 def _log_phi(mu, x):
     "log E exp(-e^x Y), about; doubles."
-    side, step = _ROUGH
-    g = [step*i for i in range(-side, side + 1)]
+    each = 2*ceil(max(mu, 1))
+    g = [i/each for i in range(-_ROUGH*each, _ROUGH*each + 1)]
     logs = [-b*b/2 - capped_exp(x + mu*b - mu*mu/2) for b in g]
     top = max(logs)
-    return top + log(sum(exp(l - top) for l in logs)*step/sqrt(2*pi))
+    return top + log(sum(exp(l - top) for l in logs)/each/sqrt(2*pi))
 
 def _right_end(mu, T, a, k, alpha, log_tail):
     "(x where the nodes may end, how deep phi is there, nats)."
@@ -344,20 +342,19 @@ def bin_values(
     -------
     ([E S^(a - ijh) for j = 0, ..., count - 1], a bound on E S^a), balls
     """
-    order, s, aim, best = float(a), float(h)*(count - 1), _AIM, None
+    order, s, best = float(a), float(h)*(count - 1), None
     if abs(order)*min(float(mu), 1.) > _MOST_MOVED:
         raise TooDear(f"tilt must be at most {_MOST_MOVED} times sigma in bins, got {order:g}")
-    for _ in range(_TRIES):
+    for aim in (_AIM, 2*_AIM):
         plan = _planned(float(mu), T, order, s, aim)
         more = plan.k*_RANGE + (plan.k*float(mu))**2/2
-        bits = ceil((plan.nats + _UNSEEN + more)/log(2)) + _SPARE
+        bits = ceil((plan.nats + _UNSEEN + more)/log(2)) + PRECISION
         _check_work(plan, bits)
         with ctx.workprec(max(bits, ctx.prec)):
             values, whole = BinRay(mu, T, a, plan).moments(h, count)
         wide = max(v.real.rad() for v in values)/whole if whole.is_finite() else arb(inf)
         if best is None or wide < best[0]: best = wide, values, whole
-        if wide <= _ENOUGH: break
-        aim *= _MORE
+        if wide <= exp(-NATS): break
     return best[1:]
 
 # %% ../../nbs/certificates/interval_bins.ipynb #b1ba001a

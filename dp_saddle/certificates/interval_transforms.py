@@ -13,7 +13,7 @@ __all__ = ['LOUDEST', 'PRECISION', 'FINE', 'ONLY_ABOVE', 'around', 'power_sums',
 # %% ../../nbs/certificates/interval_transforms.ipynb #e7740891
 import cmath
 from fractions import Fraction
-from math import ceil, exp, inf, log, pi, sqrt
+from math import ceil, exp, floor, inf, log, pi, sqrt
 
 from ..base import ELLIPSE, SAFE_LOG, TooDear, patch, quoted, semi_axes, still_here
 
@@ -37,22 +37,15 @@ _MOST_PRODUCTS = 1 << 28  # of sums of powers, each about .1 microseconds
 # Tuning: only time and width depend on it.
 PRECISION = 128           # bits of a ball's midpoint; so often, at most, a place is halved
 _NATS = 52.               # a quadrature aims at an error of e^-52 of M
-_TINY = 80.               # nats: terms so far below are left out of it, or of a sum
-_FAR = 10.                # beyond (1 + t) mu an upper sum ends
-_PIECE = 5.               # a piece of it, times its whole length
-_FIRST_SUMS = 128         # sums that take all the same terms; then twice as many, and so on
-_NEAR = 2.                # exponents so near to another, times a row's length, are expanded
+
 
 # %% ../../nbs/certificates/interval_transforms.ipynb #955f4f28
 _AXES = semi_axes(ELLIPSE)   # of ellipses around panels of half-length 1, exactly
+_TINY = PRECISION*log(2)     # nats: terms so far below, a last digit, are left out of a sum
 # Tuning: only time and width depend on it.
-_ROUGH_NODES = 200        # of a sum in doubles
-_WIDEST = 5.              # half-width of a strip; height of a line beyond a frequency
 _MOST_ROOTS = 256         # of a polynomial,
-_BITS = 512, 2048         # at one of these precisions
+_BITS = 2048              # in this precision
 _TURN = 20                # nats: what a factor e^{...} may grow by in an ellipse
-_POINTS = 40              # of Gauss's rule on a panel
-_TURNED = 25., .125       # the path is turned at frequencies above 25 and 1/8 of the tilt
 FINE = .02               # pieces of an upper sum: so much longer, each, than the last
 
 # %% ../../nbs/certificates/interval_transforms.ipynb #9ba8a550
@@ -60,7 +53,7 @@ def _bunches(y, width):
     "Indices of all exponents, in lists: near ones together."
     z, found = [complex(v) for v in y], []
     for j in sorted(range(len(z)), key=lambda j: z[j].imag):
-        if found and abs(z[j] - z[found[-1][0]])*width <= _NEAR:
+        if found and abs(z[j] - z[found[-1][0]])*width <= 1:
             found[-1].append(j)
         else:
             found.append([j])
@@ -161,7 +154,7 @@ def power_sums(
     sums, last = [], 0
     while last < count:
         still_here()
-        first, last = last, min(max(2*last, _FIRST_SUMS), count)
+        first, last = last, min(max(2*last, len(c), 1), count)
         now = [size + first*v.real for size, v in zip(sizes, y, strict=True)]
         rest = sum((size.exp() for size in now if size < least), arb(0))
         large = [k for k, size in enumerate(now) if not size < least]
@@ -489,8 +482,8 @@ def log_size(self:MixtureStep,
     norm = self.log_norm(t)
     if not self.removes or norm < self.log_least(float(t)) + _NATS:
         return norm
-    far = (1 + t)*self.mu + _FAR
-    count = min(ceil(far*far/_PIECE), _MOST_PANELS)
+    far = (1 + t)*self.mu + sqrt(2*_NATS)
+    count = min(ceil(far*far/2), _MOST_PANELS)
     x = [far*k/count for k in range(count + 1)]
     terms = (((1 + t)*w - a*a/2).exp() for a, w in zip(x, self.log_w(x[1:]), strict=False))
     first = self.cut_error(t, arb(0), arb(0), far)
@@ -605,8 +598,8 @@ def rough_size(self:MixtureStep,
     p = self.power(t)
     low, high = ends
     exponents = []
-    for k in range(_ROUGH_NODES + 1):
-        x = -low + (low + high)*k/_ROUGH_NODES
+    for k in range(floor(-2*low), ceil(2*high)):
+        x = k/2
         w = self.rough_log_w(x, a)
         exponents.append(p*w.real - s*w.imag - x*x/2)
     most = max(exponents)
@@ -634,7 +627,7 @@ def modulus(self:MixtureStep,
     -------
     a ball
     """
-    half = min(pi/2/self.turn - a, _WIDEST)*_INSIDE
+    half = min(pi/2/self.turn - a, _HIGHEST[2])*_INSIDE
     j, step = self.grid(float(t), (a + half,), half)
     g = [acb(step*k, a) for k in j]
     power = self.power(t)
@@ -650,7 +643,7 @@ def modulus(self:MixtureStep,
 def beyond(self:MixtureStep, t, s):
     "Bounds on the atoms' and the density's part of M beyond `s`: (0, J(a)) for the best a."
     from scipy.optimize import minimize_scalar  # slow to load: where it is needed
-    top = min(pi/2/self.turn*_TOP, _WIDEST)
+    top = min(pi/2/self.turn*_TOP, _HIGHEST[2])
     ends = self.ends(float(t))
     def size(a): return self.rough_size(float(t), float(s), a, ends)
     a = minimize_scalar(size, bounds=(0, top), method='bounded').x
@@ -681,17 +674,15 @@ def roots_of(
     degree = steps[-1]
     if c[0] or degree > _MOST_ROOTS or any(k.denominator > 1 for k in steps):
         return None
-    for bits in _BITS:
-        with ctx.workprec(bits):
-            mu, a = arb(c[1])/arb(sigma), [arb(0)]*(int(degree) + 1)
-            for k, q in zip(steps, p(), strict=True):
-                a[int(k)] = q*(-(int(k)*mu)**2/2).exp()
-            try:
-                near = min(abs(r).lower() for r in acb_poly(a).roots())
-                return acb_poly(a).roots(tol=near*arb(2)**-PRECISION)
-            except ValueError:              # two of them are not told apart
-                continue
-    return None
+    with ctx.workprec(_BITS):
+        mu, a = arb(c[1])/arb(sigma), [arb(0)]*(int(degree) + 1)
+        for k, q in zip(steps, p(), strict=True):
+            a[int(k)] = q*(-(int(k)*mu)**2/2).exp()
+        try:
+            near = min(abs(r).lower() for r in acb_poly(a).roots())
+            return acb_poly(a).roots(tol=near*arb(2)**-PRECISION)
+        except ValueError:                  # two of them are not told apart
+            return None
 
 # %% ../../nbs/certificates/interval_transforms.ipynb #4c9c0939
 class LatticeStep(MixtureStep):
@@ -808,6 +799,9 @@ def curve(self:MixtureStep, eps):
     return positive_part(normal_tail(-x) - grown*moved)
 
 # %% ../../nbs/certificates/interval_transforms.ipynb #300c37bd
+# By the theorem, terms that may grow by e^_TURN are off by e^-_TINY.
+_POINTS = ceil((_TINY + _TURN)/(2*log(ELLIPSE)))
+
 def gauss_rule(
     panels,  # [(middle, half-length)], balls
 ):           # [(node, weight)]
@@ -1011,8 +1005,7 @@ def density_at(self:LaplaceStep, t, h, count):
     if count > 1 and self.rate != 1 and not self.d <= LOUDEST:
         raise ValueError(f"scale must be at least 1/{LOUDEST} of the sensitivity for this proof")
     if self.rate != 1:
-        low, part = _TURNED
-        first = max(low, part*abs(float(self.power(t))))
+        first = max(_TURN, abs(float(self.power(t))))      # so far, panels are as long
         few = min(count, ceil(first/float(h)) + 1) if h > 0 else count
         sums = self.straight(t, h, few)
         while len(sums) < count:

@@ -6,14 +6,14 @@
 __all__ = ['EdgeworthAccountant', 'TiltedEdgeworth']
 
 # %% ../../nbs/edgeworth/accountants.ipynb #06e00013
-from math import inf
+from math import inf, log, sqrt
 from typing import NamedTuple
 
 import numpy as np
 from numpy.polynomial.hermite_e import hermeval
 from scipy.special import log_ndtr
 
-from ..base import MANY_NODES, TINY, invert, legendre, patch
+from ..base import MANY_NODES, NATS, SMALLEST, TINY, invert, legendre, patch
 from dp_saddle.edgeworth.expansions import (
     StandardCumulants,
     correction,
@@ -34,11 +34,8 @@ from dp_saddle.saddlepoint import (
 
 # %% ../../nbs/edgeworth/accountants.ipynb #06e00015
 # Tuning: only time and width depend on it.
-FAR_STDS = 40               # eps at which a normal delta is below all doubles
 ROOT_POINTS = 2000          # of the grid on which an estimated eps is bracketed
 LOWEST_ALPHA = -6           # below, delta is 1 to many digits
-GAUSSIAN_FALL = 90          # e^{-xv - v^2/2} < e^-45 beyond sqrt(x^2 + 90) - x
-LAYER = 200                 # 1 - e^{-std v} has risen at this over std
 
 # %% ../../nbs/edgeworth/accountants.ipynb #b140c740
 class _Sequences(NamedTuple):
@@ -101,7 +98,8 @@ def _root(self:EdgeworthAccountant, plrv, delta):
     if plrv not in self.sequences:
         return 0.
     mean, std, _ = self.sequences[plrv].loss
-    grid = np.linspace(0, min(max(mean, 0) + FAR_STDS*std, plrv.ess_sup), ROOT_POINTS)
+    far = sqrt(-2*log(SMALLEST))*std             # where a normal delta is below all doubles
+    grid = np.linspace(0, min(max(mean, 0) + far, plrv.ess_sup), ROOT_POINTS)
     below = np.flatnonzero(self._value(plrv, grid) <= delta)
     if not below.size:
         return plrv.ess_sup
@@ -151,8 +149,8 @@ def _hermite_ratio(a, alpha, std, series):
     nodes, weights = legendre(MANY_NODES)
     nodes = (nodes + 1)/2
     x, std = np.maximum(alpha, LOWEST_ALPHA)[:, None], std[:, None]
-    end = np.sqrt(x*x + GAUSSIAN_FALL) - x
-    layer = np.minimum(end, LAYER/std)
+    end = np.sqrt(x*x + 2*NATS) - x
+    layer = np.minimum(end, NATS/std)
     v = np.concatenate([layer*nodes, layer + (end - layer)*nodes], axis=1)
     weight = np.concatenate([layer*weights, (end - layer)*weights], axis=1)
     weight = weight*np.exp(-(x + v/2)*v)*-np.expm1(-std*v)

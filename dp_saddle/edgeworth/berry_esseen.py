@@ -66,7 +66,7 @@ IDENTICAL_CROSS = ((0, 0, 9, 8, 2), (1, 0, 8, 12, 1.5))
 # %% ../../nbs/edgeworth/berry_esseen.ipynb #81a314dd
 # Tuning: only time and width depend on it.
 PANELS = 400                         # of each integral
-FREE = .03, .06, .1, .15             # free parameters that are tried
+FREE = .06, .15                      # free parameters that are tried
 FREQUENCIES = 2.**np.arange(0, 44, 1/4)   # in units of 1/std: where a transform is bounded
 
 # %% ../../nbs/edgeworth/berry_esseen.ipynb #66b8e02d

@@ -14,7 +14,7 @@ from math import ceil, inf, log
 import numpy as np
 from scipy import fft
 
-from ..base import TINY, checks, log_chernoff_factor, quoted
+from ..base import TINY, checks, in_blocks, log_chernoff_factor, quoted
 from dp_saddle.engine import (
     LossFamily,
     delta_bounds,
@@ -74,7 +74,6 @@ def _renyi_epsilon(families, table, delta):
 _WINDOW = 1.5                          # half of it over the largest eps, and 1 more
 _VALUES = 96                           # eps of the table, evenly, and one below 0
 _NODES = np.arange(4)                  # of the interpolation
-_FOURIER_BLOCK = 1 << 23               # records times points
 
 @lru_cache(2)
 def _fourier_table(grid, rate, L, n):
@@ -116,7 +115,7 @@ def _fourier_epsilon(grid, rate, table, delta, high, L, n):
     L = L or _WINDOW*top + 1
     eps = top/_VALUES*np.arange(-1, _VALUES + 1)
     W, out, goal = _plancherel_weights(eps, L, n), np.zeros(len(C)), log(delta)
-    blocks = np.array_split(np.arange(len(C)), ceil(len(C)*n/_FOURIER_BLOCK))
+    blocks = in_blocks(np.arange(len(C)), n)
     for F, moved in _fourier_table(grid, rate, L, n):
         for rows in blocks:
             G = np.exp(C[rows] @ F.real + 1j*(C[rows] @ F.imag))

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..accounting import delta as delta_of
 from ..accounting import epsilon as epsilon_of
-from ..base import ULP, checks, patch, quoted
+from ..base import NEGLIGIBLE, ULP, checks, patch, quoted
 from ..engine import ContourAccountant
 from ..mechanisms import Gaussian, Laplace, PoissonSubsampled
 from ..practice import calibrate
@@ -26,16 +26,16 @@ _SIGMA_ULPS = 8           # of the std of several Gaussian mechanisms as one
 # Said by others: pfl.
 _SURE = 1e-3              # that proportions add up to 1
 # Tuning: only time and width depend on it.
-_POINTS, _LONGER = 400, 1.25      # of the curve of a cohort's mechanisms; its end, so much further
-_NOTHING, _SHARE = 1e-20, 1e-6    # a delta where it ends; of the target's, over the rounds
-_NEARLY, _SHORT, _TRIES = 1e-4, 2e-5, 40   # how near the budget is met, and aimed at
+_POINTS = 400             # of the curve of a cohort's mechanisms
+_SHARE = 1e-6             # of the target's delta, over the rounds: there the curve ends
+_NEARLY, _TRIES = 1e-4, 40        # how near the budget is met; the half of it is aimed at
 
 # %% ../../nbs/interop/pfl.ipynb #9f1a0009
 def _curve_of(run, least):
     "A PrivacyProfile above the curve of a run, down to this delta."
     asked, end = ContourAccountant(run), 1.
     top = asked.epsilon(0.).upper
-    while end < top and asked.delta(end).upper > least: end *= _LONGER
+    while end < top and asked.delta(end).upper > least: end *= 2
     eps = np.linspace(0, min(end, top), _POINTS)
     upper = np.minimum.accumulate(asked.delta(eps).upper)
     if top < inf: eps, upper = [*eps[eps < top], top], [*upper[eps < top], 0.]
@@ -45,7 +45,7 @@ def one_cohort(
     mechanisms,       # names, 'gaussian' or 'laplace', one or more
     noises,           # > 0, stds and scales over the clips, as many
     rate,             # of the cohort's Poisson sample, in (0, 1]
-    least=_NOTHING,   # a delta below which the curve of several kinds is not asked
+    least=NEGLIGIBLE, # a delta below which the curve of several kinds is not asked
 ):                    # a mechanism: one round
     """What mechanisms release together of one cohort.
 
@@ -157,7 +157,7 @@ def _check_one_for_each(self:JointAccountant):
 @patch
 def _of(self:JointAccountant, names, noises):
     "All rounds of some mechanisms."
-    least = self.delta*_SHARE/self.num_compositions if self.delta else _NOTHING
+    least = self.delta*_SHARE/self.num_compositions if self.delta else NEGLIGIBLE
     return self.num_compositions*one_cohort(names, noises, self.sampling_probability, least)
 
 @patch(as_prop=True)
@@ -183,5 +183,5 @@ def _found(self:JointAccountant):
                   in zip(self.mechanisms, self.budget_proportions, strict=True)]
         spent = epsilon_of(self._of(self.mechanisms, noises), delta=self.delta)
         if 0 <= self.epsilon - spent <= _NEARLY*self.epsilon: return noises
-        large *= self.epsilon/spent*(1 - _SHORT)
+        large *= self.epsilon/spent*(1 - _NEARLY/2)
     raise ValueError(f"epsilon cannot be met at delta {self.delta}, got {self.epsilon}")

@@ -55,7 +55,6 @@ _PHASE = 6             # a phase s mu, of its size: mu is off by 4
 _LEG_NODES = 500          # about how many nodes the legs of a bent path and the atoms take
 _FEET = 12                # base losses at which paths leave the real axis for `decay`, at most
 _MANY_PANELS = 128        # of a Laplace, from which on they are longer where its loss is flatter
-_SMALL = 1.               # t mu, up to which M - 1 of the formula is summed by its second order
 
 # %% ../../nbs/losses/laplace.ipynb #57d788d5
 class LaplaceLoss(SubsampledLoss):
@@ -337,9 +336,9 @@ def formula(self:PlainLaplaceLoss,
     with np.errstate(over='ignore', invalid='ignore'):
         up, down = expm1mx(np.array([x, -(1 + t)*mu]))
         second = ((t + 1)*up + t*down)/(2*t + 1)
-    K = np.where(x <= _SMALL, np.log1p(second), x + np.log1p(-t*span/(2*t + 1)))
+    K = np.where(x <= 1, np.log1p(second), x + np.log1p(-t*span/(2*t + 1)))
     near, far, of_x = _CGF_ULPS
-    off = np.where(x <= _SMALL, near*K, far + of_x*x)
+    off = np.where(x <= 1, near*K, far + of_x*x)
     return K, ULP*(off + _MU_ULPS*x*np.minimum(1, (1 + 2*t)*mu))
 
 # %% ../../nbs/losses/laplace.ipynb #00agl010

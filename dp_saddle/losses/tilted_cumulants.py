@@ -38,8 +38,7 @@ _FOUR_ULPS, _OF_ROOM = 8, 1e-12         # of sums of four terms; of B
 # Tuning: only time and width depend on it.
 _OF_RADIUS = 2**-7       # a difference's step, over h: a power of two
 _RADII = 40              # how often h is halved
-_ROWS = 5                # that `_rounding` has
-_STEPS, _TEN = 100, 10.  # an error by differences is rounded up to one of so many per power of 10
+_STEPS = 100             # an error by differences is rounded up to one of so many per power of 2
 
 # %% ../../nbs/losses/tilted_cumulants.ipynb #b73e90a3
 @patch
@@ -106,6 +105,14 @@ def circles(self:LaplaceLoss, t, spread, K):
     return 1/turn + 0*t, np.array([self.log_strips(t, K) + 1]*2)
 
 # %% ../../nbs/losses/tilted_cumulants.ipynb #564f7364
+class _Rounded(NamedTuple):
+    "What the nodes say at tilts t >= 0, 1-d, and what rounding takes it off by."
+    log_T: np.ndarray
+    mean: np.ndarray
+    var: np.ndarray
+    of_mean: np.ndarray
+    of_var: np.ndarray
+
 def _by_strip(log_near, r, log_T, mean, var):
     "What K' and K'' are off by, for the errors of the sums; `log_near` at t - r and t + r."
     with np.errstate(over='ignore', invalid='ignore', divide='ignore'):
@@ -137,7 +144,7 @@ def _slope_costs(self:NodeLoss, grid):
 
 # %% ../../nbs/losses/tilted_cumulants.ipynb #6f4a88c1
 def _rounding(t, grid, costs):
-    "log T, m and V at tilts t >= 0, 1-d; what m and V are off by: five rows."
+    "A _Rounded at tilts t >= 0, 1-d."
     x = np.multiply.outer(t, grid.y)
     e, size = grid.logw + x, np.abs(x)
     top = e.max(1)
@@ -156,7 +163,7 @@ def _rounding(t, grid, costs):
     of_mean += np.exp(-log_T)*(costs.drift + abs(grid.drift)*whole)
     of_var = (p*d*d*cost).sum(1) + var*whole + 2*(p*d) @ costs.moved
     sure = _ROOM*ULP/(ULP*(cost.max(1) + whole) < _FEW)
-    return np.array([log_T, mean, var, sure*of_mean, sure*of_var])
+    return _Rounded(log_T, mean, var, sure*of_mean, sure*of_var)
 
 # %% ../../nbs/losses/tilted_cumulants.ipynb #e70853f4
 @patch
@@ -178,7 +185,7 @@ def slopes_off(self:NodeLoss,
     def rounded(tilts, grid):
         with np.errstate(divide='ignore', over='ignore', invalid='ignore'):
             return _rounding(tilts, grid, self._slope_costs(grid))
-    rows = np.empty((_ROWS, t.size))
+    rows = np.empty((len(_Rounded._fields), t.size))
     log_T, mean, var, *off = self.over_grids(t, rounded, rows, NEAR)
     r, near = self.circles(t, np.sqrt(var), log_T)
     of_drift = np.exp(self.kept(('strips of the drift',), self.log_drift_strips)[1] - log_T)
@@ -235,8 +242,8 @@ def _by_neighbours(plrv, t, value):
 
 # %% ../../nbs/losses/tilted_cumulants.ipynb #7f375540
 def _rounded_up(x):
-    "Positive numbers, to the next of a hundred steps of a power of ten."
-    unit = np.power(_TEN, np.floor(np.log10(np.maximum(x, TINY))) + 1)/_STEPS
+    "Positive numbers, to the next but one of a hundred steps of a power of two."
+    unit = np.exp2(np.floor(np.log2(np.maximum(x, TINY))) + 1)/_STEPS
     return np.where(np.isfinite(x), (np.floor(x/unit) + 2)*unit, inf)
 
 @patch

@@ -46,13 +46,11 @@ _DOWN = 1e-15           # of the terms of `tradeoff` and of a risk, added up: li
 _ABOVE_INFINITE = 1e-9  # relative: above the mass at infinity delta is asked for
 
 # Tuning: only time and width depend on it.
-_LOOKED_AT = 128, 512   # points of a curve; and of one on a grid, or where a spline was off
-_CROWDING = 1.5         # denser near eps = 0
+_LOOKED_AT = 128        # points of a curve; of one on a grid, or where a spline was off, 4 times
 _SMALLEST = 1e-12       # the delta down to which it is followed
-_ZOOMS, _CELLS = 5, 15   # how often, and how finely, the best eps is looked for,
-_CLOSER = 2              # and on the curve itself
-FINER, _MORE = 8, 2700 # points in a cell where the two nearly touch, in all cells at most,
-_NEARLY_TOUCH = 1e-2, 1e-4  # relative, in mu: first, and where they are that near even then
+_ZOOMS = 5              # how often, ever nearer, the best eps is looked for
+FINER = 8               # points between two, where one is looked for, or the two nearly touch,
+_NEARLY_TOUCH = 1e-3    # relative, in mu
 _MATTERS = 1e-6         # of what is made of delta, relative: the width of delta that is worth a
                         # warning, a spline's error; also of the smallest false positive rate
 _MATTERS_TO_MU = 1e-4   # and of delta itself, where a Gaussian curve is to cover it
@@ -71,7 +69,7 @@ def _end(accountant, least):
     top = accountant.epsilon(least).upper if least < 1 else inf
     return top if 0 < top < inf else 1.
 
-def _points(end, count): return np.linspace(0, 1, count)**_CROWDING*end
+def _points(end, count=_LOOKED_AT): return np.linspace(0, 1, count)**2*end
 
 def _announced(accountant, eps, least):
     "Bounds on delta; a width that is more than `least(bounds)` anywhere is announced."
@@ -131,14 +129,14 @@ def _best_points(eps, delta, x, side):
     some = in_blocks(x[:, None], eps.size)
     return np.concatenate([side(eps, delta, fpr).argmax(1) for fpr in some])
 
-def _zoom(side, delta, eps, best, x, zooms):
+def _zoom(side, delta, eps, best, x):
     "Near which eps, shape of x, the side is largest; around the points with index `best`."
     low, high = eps[np.maximum(best - 1, 0)], eps[np.minimum(best + 1, len(eps) - 1)]
-    row = np.arange(x.size)
-    for _ in range(zooms):
-        e = low[:, None] + (high - low)[:, None]*np.linspace(0, 1, _CELLS)
+    row, parts = np.arange(x.size), np.linspace(0, 1, 2*FINER)
+    for _ in range(_ZOOMS):
+        e = low[:, None] + (high - low)[:, None]*parts
         i = side(e, delta(e), x[:, None]).argmax(1)
-        low, near, high = (e[row, np.clip(i + j, 0, _CELLS - 1)] for j in (-1, 0, 1))
+        low, near, high = (e[row, np.clip(i + j, 0, parts.size - 1)] for j in (-1, 0, 1))
     return near
 
 # %% ../../nbs/practice/attacks.ipynb #260ac8d5
@@ -157,8 +155,7 @@ def _look(curve, x, sides):
         delta = curve.delta(eps)
         spline = _spline(eps, _likely(delta))
         best = [_best_points(eps, _likely(delta), x, side) for side in sides]
-        near = [_zoom(side, spline, eps, i, x, _ZOOMS)
-                for side, i in zip(sides, best, strict=True)]
+        near = [_zoom(side, spline, eps, i, x) for side, i in zip(sides, best, strict=True)]
         near, best = np.array(near), np.array(best)
         look = _Look(eps, delta, best, near, _at_once(curve.delta, near))
         off = np.abs(spline(look.near) - _likely(look.found))
@@ -178,7 +175,7 @@ def _closer(curve, look, x, sides, wrong):
     near = look.near.copy()
     def delta(eps): return _likely(_at_once(curve.delta, eps))
     for row, (side, some) in enumerate(zip(sides, wrong, strict=True)):
-        near[row, some] = _zoom(side, delta, look.eps, look.best[row, some], x[some], _CLOSER)
+        near[row, some] = _zoom(side, delta, look.eps, look.best[row, some], x[some])
     return look._replace(near=near, found=_at_once(curve.delta, near))
 
 # %% ../../nbs/practice/attacks.ipynb #260ac8d6
@@ -226,14 +223,14 @@ def _curve(accountant, x):
     rarest, likeliest = x[x > 0].min(initial=1.), x[x < 1].max(initial=0.)
     felt = _MATTERS*min(rarest, 1 - likeliest)
     least = _least(accountant, max(min(_SMALLEST, felt), TINY))
+    counts = _LOOKED_AT, (2*2)*_LOOKED_AT
     by_lines = hasattr(accountant, 'rough_curve')
     if by_lines and least < 1:
         rates = (rarest, 1 - likeliest) if x.all() else (0., 0.)
         rough = accountant.rough_curve(least, rates)
-        if rough: return _Curve(*rough, _LOOKED_AT, x)
+        if rough: return _Curve(*rough, counts, x)
     def delta(eps): return _announced(accountant, eps, lambda _: inf)
-    counts = _LOOKED_AT if by_lines else _LOOKED_AT[1:]
-    return _Curve(delta, _end(accountant, least), counts, rarest)
+    return _Curve(delta, _end(accountant, least), counts if by_lines else counts[1:], rarest)
 
 # %% ../../nbs/practice/attacks.ipynb #6b0a7c08
 def _best_test(first, second, fpr, *sides):
@@ -397,8 +394,7 @@ def _lowered(log_missed, terms, plrv, eps):
 # %% ../../nbs/practice/attacks.ipynb #6b0a7c10
 # Tuning: only time and width depend on it.
 _NEAREST = -1e-3        # the largest tilt
-_MOST_WORK = 1 << 23    # times points of each loss's grid
-_CUTS = 2.**np.arange(-8, 40, .5)     # frequencies that are tried, over X
+
 
 def _tail(plrv, t, s):
     "log of a bound on what lies beyond each frequency."
@@ -416,8 +412,7 @@ _TERM_ULPS = 32         # of a term and the sum, of its phase; of the logarithm 
 
 def _frequencies(plrv, t, X, K):
     "The nodes of a line; none if atoms keep the tail from falling."
-    most = min(LINE_NODES, _MOST_WORK/plrv.nodes_at(0.))
-    cuts = _CUTS[_CUTS < most]*2*np.pi/X
+    cuts = np.exp2(np.arange(0, 2*np.log2(LINE_NODES))/2)*2*np.pi/X
     tails = _tail(plrv, t, cuts) - K
     if not tails.min() < 0:
         return np.empty(0)
@@ -510,7 +505,7 @@ def _with_more(accountant, eps, bounds, new):
 
 def _covering_mu(accountant, eps, bounds):
     "(mu, eps, Bounds): the smallest mu above the curve; more points where the two nearly touch."
-    for nearly in (*_NEARLY_TOUCH, 0):
+    for nearly in (_NEARLY_TOUCH, 0):
         curve = np.minimum.accumulate(bounds.upper)
         known = [v[:, None] for v in (eps, curve, _surely_missed(accountant, eps, curve))]
         mu = float(dominating_mu(*known)[0])
@@ -518,8 +513,7 @@ def _covering_mu(accountant, eps, bounds):
             return mu, eps, bounds
         at, curve, missed = known
         near = np.flatnonzero(~gaussian_above(at, curve, mu*(1 - nearly), missed)[:, 0])
-        cells = min(FINER, 1 + _MORE//max(near.size, 1))
-        between = np.diff(eps)[near, None]*np.arange(1, cells)/cells
+        between = np.diff(eps)[near, None]*np.arange(1, FINER)/FINER
         new = (eps[near, None] + between).ravel()
         eps, bounds = _with_more(accountant, eps, bounds, new)
 
@@ -567,7 +561,7 @@ def gdp(
     if infinite*(1 + _ABOVE_INFINITE) >= delta:
         raise ValueError(f"delta must be larger than {infinite:g}, "
                          f"the probability of an infinite loss, got {quoted(delta)}")
-    eps = _points(_end(accountant, delta), _LOOKED_AT[0])
+    eps = _points(_end(accountant, delta), 2*_LOOKED_AT)
     bounds = _announced(accountant, eps, lambda bounds: _MATTERS_TO_MU*bounds.upper)
     if eps[-1] == 0 or bounds.upper[0] <= TINY:
         return GDP(0., delta, 0.)

@@ -25,7 +25,7 @@ _GUESS_ULPS = 6             # the chance of a right guess, rounded up
 _LEAST_POINT = 1e-290       # a probability that still has its digits
 # Tuning: only time and width depend on it.
 _THRESHOLDS = 256           # of the first half that are tried
-_SHARES = .02, .05, .1, .2, .5   # of the canaries about which a guess is made
+_SHARES = 5                 # of the canaries guesses are about 1/2, 1/4, ...: so many are tried
 _EPS_STEP, _EPS_END = .01, 20.   # the eps that are tried, one by one, for a single run
 
 # %% ../../nbs/practice/audits.ipynb #d8e0455e
@@ -173,9 +173,9 @@ def _refuted(delta, canaries, guesses, right, miss):
 def _by_one_run(scores_in, scores_out, delta, miss, seed):
     "The bound from the scores of the canaries that one run had, and of those that it had not."
     rng, m = np.random.default_rng(seed), scores_in.size + scores_out.size
-    numbers = sorted({max(int(share*m), 1) for share in _SHARES})
+    numbers = sorted({max(m >> k, 1) for k in range(1, 1 + _SHARES)})
     found = [(n, _guessed(scores_in, scores_out, n, rng)) for n in numbers]
-    return max(_refuted(delta, m, n, right, miss/len(_SHARES)) for n, right in found)
+    return max(_refuted(delta, m, n, right, miss/_SHARES) for n, right in found)
 
 # %% ../../nbs/practice/audits.ipynb #256e3235
 @dataclass(frozen=True)

@@ -48,13 +48,12 @@ _SLOPES = {**dict.fromkeys(('sigma', 'scale', 'noise_multiplier', 'dataset_size'
 _LARGEST = 1e12           # value of a parameter
 _LEAST_NOISE = 1/16       # sigma over sensitivity of sampled steps
 # Tuning: only time and width depend on it.
-_FIRST_RATE = exp(-1.)    # where the search begins; for all others at 1;
-_GROWTH = 4               # and so many times less, or more, each, where that is refused; of strides
+_GROWTH = 4               # so many times less, or more, where a first value is refused; of strides
 _ROUGHLY = 1e-3           # relative: what the estimate is asked for,
 _NEARLY = 4e-7            # and how near to the target the answer is
 _MOST_LESS_NOISE = .6     # in log noise, at a stride: little noise takes long to account
 _MOST_TRIED = 60          # numbers that are tried, of any search
-_LOWEST, _HIGHEST = -60., 30.     # log mu, between which it is looked for
+_WIDEST = 60.             # log mu is looked for between this and its negative
 _MU_DELTA = 1e-10         # down to which mu is met, if nothing is said
 
 # %% ../../nbs/practice/calibration.ipynb #9308c4df
@@ -62,8 +61,8 @@ _MU_DELTA = 1e-10         # down to which mu is met, if nothing is said
 def _log_mu(eps, log_delta):
     "log of the mu whose Gaussian mechanism has this delta at this eps: a Crossing."
     def below(m): return log_delta - gaussian_log_delta(eps, exp(m))
-    low, high = invert(below, _LOWEST, _HIGHEST)
-    return Crossing(low, min(high, _HIGHEST))
+    low, high = invert(below, -_WIDEST, _WIDEST)
+    return Crossing(low, min(high, _WIDEST))
 
 class _Target(NamedTuple):
     "What is to be met: delta(eps) <= delta."
@@ -120,7 +119,7 @@ def _pure(run, target):
     raise ValueError("delta must be > 0 for a run whose losses have no finite largest, got 0")
 
 def _mu(run, target):
-    return log(max(gdp(run, delta=target.delta).mu, exp(_LOWEST))) - target.log_mu
+    return log(max(gdp(run, delta=target.delta).mu, exp(-_WIDEST))) - target.log_mu
 
 # %% ../../nbs/practice/calibration.ipynb #6552cbed
 def _called(builder, parameter):
@@ -148,7 +147,7 @@ def _called(builder, parameter):
                     f"got one that takes ({', '.join(signature.parameters)})")
 
 # %% ../../nbs/practice/calibration.ipynb #ec0f1414
-_REFUSED = _HIGHEST - _LOWEST     # the cost where the builder refuses: no other is larger
+_REFUSED = 2*_WIDEST              # the cost where the builder refuses: no other is larger
 
 def _cost(build, parameter, bound, target):
     "log mu of the run over that of the target, as a function of the parameter's value."
@@ -286,7 +285,6 @@ def _roughly(build, parameter, target, bounds):
 _TOO_FAR = .1             # in log parameter: a stride that says too little of the slope
 _EDGE = 1e-6              # of it: where it misses
 _FURTHEST = 3.            # of log noise, from the constant noise, in an optimal schedule
-_SOLVED = 1e-12           # of the log of its cost
 
 # %% ../../nbs/practice/calibration.ipynb #e7590b39
 def _built(build, x):
@@ -297,9 +295,6 @@ def _built(build, x):
 
 
 # %% ../../nbs/practice/calibration.ipynb #ffcf512d
-# Tuning: only time and width depend on it.
-_FAR = 1e9                # noise that is looked for by bounds
-
 def _towards(known, y, slope):
     "Where a parabola through the last three (log eps, u) is at y; of one point, a line."
     (y0, u0), *others = known[-1:-4:-1]
@@ -315,7 +310,7 @@ def _by_chords(build, target, u, slope, nearest=False):
     "The value, along log eps, of about this slope, from u; if none fits, the nearest, or None."
     known, rise, goal, met = [], slope, log(target.eps), {}
     for _ in range(_MOST_TRIED):
-        run = _built(build, exp(u)) if u < log(_FAR) else None
+        run = _built(build, exp(u)) if u < log(_LARGEST) else None
         eps = inf if run is None else epsilon(run, delta=target.delta)
         if not 0 < eps < inf or any(log(eps) == y for y, _ in known): break
         known.append((log(eps), u))
@@ -386,7 +381,7 @@ def _first_line(cost, parameter, first):
 def _begins(parameter):
     "Where a search may begin, one after the other: of rates ever less, of whole numbers more."
     first, by = (1, _GROWTH) if parameter in _WHOLE else (1., 1/_GROWTH)
-    if parameter == 'rate': first = _FIRST_RATE
+    if parameter == 'rate': first = 1/2
     return (first*by**k for k in range(_MOST_TRIED) if first*by**k < _LARGEST)
 
 def _first(parameter, build):
@@ -414,7 +409,7 @@ def _from_afar(build, target, parameter):
 def _ahead(kind, target, slope):
     "(how far the target is in log noise or rate, the slope of log eps there), as foreseen."
     (mu, rate, n), goal, furthest = kind, log(target.eps), log(_LARGEST)
-    least = -furthest if slope < 0 else log(rate/_FIRST_RATE)
+    least = -furthest if slope < 0 else log(2*rate)
     def at(v):                                  # so much more noise, or so much less rate
         less = exp(-v)
         return _foreseen(*((mu*less, rate) if slope < 0 else (mu, rate*less)), n, target.delta)
@@ -589,7 +584,7 @@ def _cheapest(u, weights, rates, counts, eps, delta):
             'jac': lambda v: -excess(v)[1]/unit}
     found = minimize(lambda v: log((weights*np.exp(2*v)).sum()), u, jac=lambda v: 2*share(v),
                      bounds=[(v - _FURTHEST, v + _FURTHEST) for v in u], constraints=[room],
-                     method='SLSQP', options=dict(ftol=_SOLVED))
+                     method='SLSQP', options=dict(ftol=_NEARLY))
     return found.x
 
 # %% ../../nbs/practice/calibration.ipynb #c84ee21e

@@ -17,7 +17,15 @@ import numpy as np
 from scipy.special import expm1
 
 from ..accounting import mechanism_of
-from ..base import LINE_NODES, SAFE_LOG, SMALLEST, checks, in_blocks, quoted
+from dp_saddle.base import (
+    LINE_NODES,
+    SAFE_LOG,
+    SMALLEST,
+    ULP,
+    checks,
+    in_blocks,
+    quoted,
+)
 from ..engine import CgfTable, ContourAccountant
 from ..losses import SubsampledGaussianLoss, log_mix
 from ..mechanisms import Composition, Gaussian, Mechanism, PoissonSubsampled
@@ -28,11 +36,10 @@ from ..plrv import composed
 _RICHARDSON = 4/3, 1/3
 # Tuning: only time and precision depend on it, and no bound does.
 _RTOL = 1e-10               # of the line on which slopes are summed
-_STEP, _CURVE_STEP = 1e-3, 1e-4  # of differences, relative to the parameter: of K, of curves,
+_STEP = 1e-3                # of differences, relative to the parameter: of K, of curves,
 FINE_STEP = 1e-6           # and of curves that are known to all digits, but have corners,
 _SHORTER, _LITTLE = 4, .01  # made shorter so often, while log delta changes by more than that
 _FEW = 1 << 7               # first frequencies whose exponentials are taken; columns of tables
-_EVEN = 1e-12               # of the last frequency: differences that pass for equal
 
 # %% ../../nbs/practice/derivatives.ipynb #30eb6748
 def _outcomes(loss, t, shifted):
@@ -82,7 +89,7 @@ def _less_one(e, high):
 def _is_even(z):
     "Are these frequencies, many, equally spaced?"
     apart = np.diff(z.imag)
-    return len(z) > _FEW and np.ptp(apart) <= _EVEN*np.abs(z.imag).max()
+    return len(z) > _FEW and np.ptp(apart) <= 2*ULP*np.abs(z.imag).max()
 
 def _sums_less_one(power, y, high, weights):
     "sum (e^{power y} - 1) e^-high weights over y, for each row of weights; far out by two tables."
@@ -250,7 +257,7 @@ def _line_for(plrv, eps, delta, rough):
 def _by_differences(mechanism, direction, eps):
     "The slopes from the estimates of log delta."
     plrv, steps = composed(getattr(mechanism, direction)), mechanism.as_steps()
-    part = FINE_STEP if CgfTable(plrv).closed_form else _CURVE_STEP
+    part = FINE_STEP if CgfTable(plrv).closed_form else _STEP
     curve = partial(_log_estimate, plrv)
     def slope(i, name, value):
         m, n = steps[i]

@@ -36,11 +36,9 @@ _WEIGHT_UNIT = 2.**-30  # weights are whole multiples: sums of 2^23 of them have
 _MUS = 1e-6, 16.        # sensitivity over noise: steps beyond keep their own kind. The largest is
                         # a power of 2: what is divided by it loses nothing
 _RATIO = 1.02           # of neighbouring noises or rates; or a power of it: the first with at
-_MOST_ROWS = 400        # most so many kinds is taken,
-_MOST_OF_BOTH = 210     # or, where rates and noises vary, so many
+_MOST_ROWS = 400        # most so many kinds is taken, or, where rates and noises vary, half of them
 _FEW = 16               # different rates, or noises, that are kept as they are
-_COARSE = 1.05          # ratio of noises, and of rates, whose divergences alone are asked
-_ORDERS = .5, 128, 20   # less 1: from, to, how many
+_ORDERS = 128, 20       # less 1: from 1/2 to the first, how many
 
 # %% ../../nbs/practice/merged_steps.ipynb #d96173c5
 class Cell(NamedTuple):
@@ -119,7 +117,7 @@ class MergedSteps:
         one = len(rates) <= _FEW or len(noises) <= _FEW
         self.along = ('noise' if len(rates) <= _FEW else 'rate') if one else 'both'
         self._families = [] if known is None else known.families()
-        self.most = _MOST_ROWS if one else _MOST_OF_BOTH
+        self.most = _MOST_ROWS if one else _MOST_ROWS//2
         self.powers = (1, 1) if one else (1, 2)     # of the rate, which is rounded; of the noise
         while not self._are_few(kinds):
             self.powers = tuple(2*power for power in self.powers)
@@ -310,6 +308,8 @@ def prefixes(self:MergedSteps,
     return prefix_epsilon(families_for(list(self.rows), schedule, delta), schedule, delta)
 
 # %% ../../nbs/practice/merged_steps.ipynb #8563e840
+_COARSE = _RATIO**2   # of noises, and of rates, whose divergences alone are asked
+
 def _coarse(step):
     "A step that costs at least as much, of few; None for what is no Gaussian, sampled or not."
     if (known := _gaussian(step)) is None: return None
@@ -326,7 +326,7 @@ def _divergences(place):
     return np.array([(family.K + family.error)[0] for family in both])
 
 # %% ../../nbs/practice/merged_steps.ipynb #6c54a779
-_TILTS = np.geomspace(*_ORDERS)
+_TILTS = np.geomspace(1/2, *_ORDERS)
 
 class RenyiSums:
     "A bound on eps, quick and wide, of Gaussian steps, sampled or not, that come one by one."

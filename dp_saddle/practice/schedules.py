@@ -66,15 +66,12 @@ _MOST_STEPS = 10**8     # of a schedule: an array of this size is the answer
 _MOST_OTHERS = 1 << 10  # kinds of steps that are no Gaussians: more would take very long,
 _SECONDS_EACH = .1      # about so many seconds each, it is said
 # Tuning: only time and memory depend on it.
-_ROWS_AT_ONCE = 1 << 11 # prefixes that are asked at once
-_FEW, _MOST_ALONE = 24, 100     # prefixes that are bounded one by one; more first share lines,
-_LITTLE = .01           # until those between are too large by this, relative, at most
-_NEARLY = 2e-3          # and the width of an eps, relative, at which a short line is enough
-_MOST_WITH_MASS = 12    # prefixes of steps with mass at infinity, likewise
+_FEW, _MOST_ALONE = 16, 100     # prefixes that are bounded one by one; more first share lines,
+_LITTLE = .01           # until those between are too large by this, relative, at most; also a width
+                        # at which a short line is enough; a change of delta that lines share
 _MOST_OUTCOMES = 1 << 10 # of a step that tables are made of
-_STRETCHES, _FALL = 16, 5e-3     # of what it leaves of delta: at most so many, log of a ratio
 _MOST_EXACT = 800       # prefixes of few outcomes, summed exactly; of Gaussian steps, by a formula
-_EACH = 1 << 12         # prefixes of equal steps, each; then about 1/_EACH apart,
+_EACH = 1 << 12         # prefixes of equal steps, each; then about 1/_EACH apart; asked at once,
 _MOST_BETWEEN = 1 << 16 # and so many between them where the chord is not proved
 _MOST_KINDS = 32        # of steps, composed one by one; more are put between few
 _MOST_TABLES = 128      # of steps, likewise, where all prefixes are asked for
@@ -170,7 +167,7 @@ def _soon(kinds, counts, delta):
         with warnings.catch_warnings():
             warnings.simplefilter('ignore')
             at = ContourAccountant(run, max_nodes=LINE_NODES, levels=False).epsilon(delta)
-        if at.width <= _NEARLY*at.upper: return at.upper
+        if at.width <= _LITTLE*at.upper: return at.upper
     return _alone(kinds, counts, delta)
 
 def _few(rows, most=_FEW):
@@ -219,14 +216,14 @@ def _prefixes_by_moments(kinds, which, delta):
     return out
 
 # %% ../../nbs/practice/schedules.ipynb #1d0f8e00
-def _at_some(kinds, which, delta, most=_MOST_WITH_MASS):
+def _at_some(kinds, which, delta, most=_FEW):
     "Upper bounds after some of the steps: elsewhere, those of the next one."
     at = _few(np.arange(len(which)), most)
     counts = [np.bincount(which[:i + 1], minlength=len(kinds)) for i in at]
     eps = np.array([_alone(kinds, row, delta) for row in counted(counts, 'prefix')])
     return eps[np.searchsorted(at, np.arange(len(which)))]
 
-def _blocks(rows): return np.array_split(rows, ceil(len(rows)/_ROWS_AT_ONCE)) if len(rows) else []
+def _blocks(rows): return np.array_split(rows, ceil(len(rows)/_EACH)) if len(rows) else []
 
 def _on_lines(kinds, which, delta, **nodes):
     "(Families of the kinds of these steps, a Schedule of them), for `prefix_epsilon`."
@@ -257,7 +254,7 @@ def _exactly(kinds, which):
     run = _run_of(kinds, np.bincount(which, minlength=len(kinds)))
     sides = [as_composition(plrv) for plrv in (run.remove, run.add)]
     finite = all(isinstance(part, FiniteLoss) for plrv in sides for part, _ in plrv.parts)
-    if not finite or any(composed_atoms(plrv) is None for plrv in sides): return _MOST_WITH_MASS
+    if not finite or any(composed_atoms(plrv) is None for plrv in sides): return _FEW
     return _MOST_ALONE if len(kinds) > 1 else _MOST_EXACT
 
 # %% ../../nbs/practice/schedules.ipynb #5e36e518
@@ -277,7 +274,7 @@ def _with_mass(kinds, which, delta):
 def _stretches(left):
     "(begin, end) of steps after which nearly as much is left, where anything is."
     fall = np.log(left[0]/left[left > 0]) if left[0] > 0 else np.empty(0)
-    step = max(fall.max(initial=0)/_STRETCHES, _FALL)
+    step = max(fall.max(initial=0)/_FEW, _LITTLE)
     _, begin = np.unique(np.ceil(fall/step), return_index=True)
     return zip(begin, [*begin[1:], fall.size])
 
@@ -428,7 +425,7 @@ _CHORD_ULPS = 8         # of eps: what a chord between two of them may lose
 
 def _raised_by(families, at, eps, delta):
     "`raised_between` of all neighbours, some thousands at a time."
-    blocks = np.array_split(np.arange(len(at) - 1), ceil(2*len(at)/_ROWS_AT_ONCE))
+    blocks = np.array_split(np.arange(len(at) - 1), ceil(2*len(at)/_EACH))
     parts = [np.append(some, some[-1] + 1) for some in blocks]
     return np.concatenate([raised_between(families, at[i], eps[i], delta) for i in parts])
 

@@ -34,7 +34,7 @@ _LEAST_POINTS, _MOST_POINTS = 16, 1 << 24                                     # 
 # Tuning: only time and width depend on it.
 _BEYOND = 1e-15                                                     # of a window L
 _FIRST_POINTS, _LAST_POINTS, _GOAL, _PROBES = 1 << 15, 1 << 22, 1e-9, 9      # where n is found
-_MISS, _STUCK = 1e-13, 1e-6                                # relative to delta
+_MISS = 1e-13                                              # relative to delta
 
 # %% ../../nbs/prv_fft/fourier_grids.ipynb #b577380a
 def _density(plrv, s):
@@ -171,7 +171,7 @@ def newton_from_left(
         with np.errstate(all='ignore'):
             new = np.where(live, eps - miss/slope, eps)
         eps = np.where(new < end, np.maximum(new, eps), inf)
-    near = np.abs(curve.delta(np.minimum(eps, 1/TINY)) - delta) < _STUCK*delta
+    near = np.abs(curve.delta(np.minimum(eps, 1/TINY)) - delta) < _GOAL*delta
     stuck = np.where(eps == 0, curve.delta(0*eps) > delta, ~near)
     return np.where(stuck, np.maximum(curve.epsilon(delta), 0), eps)
 

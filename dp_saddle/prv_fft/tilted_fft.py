@@ -18,6 +18,7 @@ from scipy.special import expm1, log1p, logsumexp
 from dp_saddle.base import (
     LARGEST_LOG,
     MANY_NODES,
+    NATS,
     NEWTON_STEPS,
     SAFE_LOG,
     SMALLEST,
@@ -73,7 +74,7 @@ _MOVES = 1e-13*10.**np.arange(9)                   # how far outwards the dots a
 _SAME, _MAX_LATTICE = 1e-10, 1 << 20               # gaps that pass for 0; points of a lattice,
 _MAX_CUT = 1 << 36                                 # of one that is cut
 _MAX_TILT = 20                                     # times mesh
-_PER_STD, _WIDEST, _FINEST = 64, 40., 1 << 18       # of a mesh that is found
+_PER_STD, _FINEST = 64, 1 << 18                    # of a mesh that is found
 _LOG_LOST = log(1e-12)                             # of aliases, and of mass left out, over delta
 _SMOOTH_SHARE = 1/6                                # of the lower curve in an estimate
 _REACH = 4                                         # over tilt, of what one transform shows
@@ -381,7 +382,7 @@ def _exact_grid(parts, table, mesh, offsets):
 def _good_mesh(plrv):
     "A mesh for a composition, nats."
     parts = plrv.parts
-    wide = max(min(max(p.ess_sup, p.reverse.ess_sup), _WIDEST) for p, _ in parts)
+    wide = max(min(max(p.ess_sup, p.reverse.ess_sup), NATS) for p, _ in parts)
     fine = sqrt(plrv.cumulants(0.)[1]/sum(n for _, n in parts))/_PER_STD
     mesh = max(fine, wide/_FINEST)
     atom = max(np.abs(p.atoms[0]).max(initial=0.) for p, _ in parts)

@@ -13,6 +13,8 @@ import numpy as np
 from scipy.special import log1p
 
 from dp_saddle.base import (
+    HUGE,
+    NEWTON_STEPS,
     SMALLEST,
     TINY,
     ULP,
@@ -26,17 +28,12 @@ from ..mechanisms import Accountant, Mechanism, gaussian_mu
 from ..plrv import Bounds, as_composition
 from .one_tilt import TiltedAccountant
 from .tilted_clt import SUM_ULPS, cgf_error
-from .tilts import check_tilts
+from .tilts import TILT_TOLERANCE, check_tilts
 
 # %% ../../nbs/saddlepoint/moments.ipynb #bdf91fdc
 # Rounding: may grow, never shrink.
 MOMENTS_ROUNDING = 1e-12    # of log delta by moments, and of a Berry-Esseen error
 FAR_ULPS = 16               # of K beyond a grid, in units in the last place of its terms
-
-# %% ../../nbs/saddlepoint/moments.ipynb #ab362841
-# Tuning: only time and width depend on it.
-_GAUSSIAN = 1e-6, 1e6       # mu of Gaussian steps only, whose tilt is looked for apart
-_GAUSSIAN_STEPS, _AT_MOST = 8, 8  # steps, none of which makes it so many times smaller
 
 # %% ../../nbs/saddlepoint/moments.ipynb #5f182b28
 def moments_pull(
@@ -222,8 +219,8 @@ def epsilon(self:MomentsAccountant, delta) -> Bounds:
     """Bounds on the smallest eps >= 0, nats, for `delta` in (0, 1), a number or an array; inf where
     no eps has it. Of Gaussian steps alone in closed form, for one `delta`."""
     one = isinstance(delta, float) and SMALLEST < delta < 1
-    mu, (low, high) = gaussian_mu(self.mechanism) if one else 0., _GAUSSIAN
-    if not low < mu < high: return TiltedAccountant.epsilon(self, delta)
+    mu = gaussian_mu(self.mechanism) if one else 0.
+    if not 1/HUGE < mu < HUGE: return TiltedAccountant.epsilon(self, delta)
     t, tight = self._best_tilt(mu, log(delta)), self.pull is moments_pull
     K, factor = mu*mu*t*(t + 1)/2, -t*log1p(1/t) - log1p(t) if tight else 0.
     eps = max(float(K + factor - log(delta))/t, 0.)
@@ -234,9 +231,10 @@ def epsilon(self:MomentsAccountant, delta) -> Bounds:
 def _best_tilt(self:MomentsAccountant, mu, goal):
     "Newton's method, from the tilt of the classic conversion on."
     t = sqrt(-2*goal)/mu
-    for _ in range(_GAUSSIAN_STEPS if self.pull is moments_pull else 0):
-        miss = mu*mu*t*t/2 + log1p(t) + goal
-        t = max(t - miss/(mu*mu*t + 1/(1 + t)), t/_AT_MOST)
+    for _ in range(NEWTON_STEPS if self.pull is moments_pull else 0):
+        miss, last = mu*mu*t*t/2 + log1p(t) + goal, t
+        t = max(t - miss/(mu*mu*t + 1/(1 + t)), t/2)
+        if abs(t - last) <= TILT_TOLERANCE*t: break
     return float(t)
 
 # %% ../../nbs/saddlepoint/moments.ipynb #5a6cafdc

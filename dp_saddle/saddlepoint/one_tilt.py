@@ -17,6 +17,7 @@ from ..losses import missing
 from ..mechanisms import Accountant
 from ..plrv import MASS_ERROR, Bounds
 from dp_saddle.saddlepoint.tilts import (
+    FINE_TOLERANCE,
     SMALLEST_TILT,
     cgf_and_cumulants,
     check_tilts,
@@ -25,10 +26,6 @@ from dp_saddle.saddlepoint.tilts import (
     solve_increasing,
     tilts_for,
 )
-
-# %% ../../nbs/saddlepoint/one_tilt.ipynb #b2c43409
-# Tuning: only time and width depend on it.
-INVERSE_TOLERANCE = 1e-11   # where eps is
 
 # %% ../../nbs/saddlepoint/one_tilt.ipynb #46f3c878
 class LossFacts(NamedTuple):
@@ -183,7 +180,7 @@ def _tilt_of_delta(self:TiltedAccountant, plrv, log_delta):
         eps, value, slope = self._at(plrv, t)
         return log_delta[i] - value, t*slope
     eps = mean - ndtri_exp(log_delta - log(2))*sqrt(var)
-    return solve_increasing(step, normal_tilt(eps, mean, var), limit, INVERSE_TOLERANCE)
+    return solve_increasing(step, normal_tilt(eps, mean, var), limit, FINE_TOLERANCE)
 
 @patch
 def prove_epsilon(self:TiltedAccountant,

@@ -19,7 +19,7 @@ from ..plrv import as_composition
 SMALLEST_TILT = 1e-14       # below, delta is 1 to all digits, or the loss beyond all measure
 TILT_TOLERANCE = 1e-6       # an error of the tilt shows in delta as its square; a tilt this near to
                             # an end of the grid is not a saddle-point
-FINE_TOLERANCE = 1e-10      # where the tilt itself is asked for
+FINE_TOLERANCE = 1e-10      # where the tilt itself is asked for, or eps at a tilt
 LEAP = 16                   # one step changes a tilt by at most this factor
 
 # %% ../../nbs/saddlepoint/tilts.ipynb #b50b0464

@@ -30,13 +30,11 @@ _TOLD_APART = 4           # values that differ by so many errors are not the sam
 # What is served: what is beyond is refused.
 _MISSING = 1e-5                            # mass beyond the cells
 # Tuning: only time and width depend on it.
-_CELLS, _FEW_CELLS = 1 << 17, 1 << 13      # of the line; where little depends on it
-_TABLE = 1 << 12                           # places from which the cells are laid out
+_CELLS, _FEW_CELLS = 1 << 17, 1 << 13      # of the line; where little depends on it, as
+                                           # places from which cells are laid out
 _LOG_TAIL, _FARTHEST = -140., 1e9          # where they end: log f falls by so much; over the scale
 _LONGER = 1.25                                  # how they are looked for
-_KEEP_OFF = .4                             # of a cell: no other end is so near to a given point
 _TO_AN_END = np.geomspace(1e-12, .05, 800) # where f falls to 0: so near to it, over the scale
-_UNEVEN = 257                              # points at which evenness is looked at
 
 # %% ../../nbs/steps/interpolation.ipynb #ca4b9168
 class Chords(NamedTuple):
@@ -367,7 +365,7 @@ def cells(self:Density,
     their ends, increasing
     """
     centers = np.array([self.center, self.center + shift])
-    u = np.linspace(*np.arcsinh(np.subtract.outer([low, high], centers)/self.scale), _TABLE)
+    u = np.linspace(*np.arcsinh(np.subtract.outer([low, high], centers)/self.scale), _FEW_CELLS)
     table = np.sort((centers + self.scale*np.sinh(u)).ravel())
     place = np.arcsinh(np.subtract.outer(table, centers)/self.scale).sum(1)
     x = np.interp(np.linspace(place[0], place[-1], count + 1), place, table)
@@ -376,7 +374,7 @@ def cells(self:Density,
     x = x[(x > low) & (x < high)]
     k = np.searchsorted(given, x)
     near = np.minimum(x - given[k - 1], given[k] - x)
-    return np.union1d(x[near > _KEEP_OFF*np.gradient(x)], given)
+    return np.union1d(x[near > np.gradient(x)/2], given)
 
 # %% ../../nbs/steps/interpolation.ipynb #96bf0193
 @patch
@@ -457,7 +455,7 @@ def check_even(self:Density):
         raise ValueError("support must have the center in its middle with even=True, "
                          f"got {quoted(self.support)} and center = {c:g}")
     far = min(self.end(1) - c, c - self.end(-1))
-    u = np.r_[0., np.geomspace(min(self.scale, far)/_UNEVEN, far, _UNEVEN)[:-1]]
+    u = np.r_[0., np.geomspace(min(self.scale, far)/_FEW_CELLS, far, _FEW_CELLS)[:-1]]
     right, left = self.values(c + u), self.values(c - u)
     if np.isinf(right).any(): right, left, u = (x[np.isfinite(right)] for x in (right, left, u))
     noise = self.ulps*ULP*(1 + np.abs(right))

@@ -39,9 +39,10 @@ _PER_STD = 256             # of a mesh, over a loss's std; of cells, over the fa
 FINEST = 1e-10             # nats
 _FALL = 12.                # nats by which a curve has fallen where its cells are twice as wide
 _NODES, _NEAREST = 1 << 13, 1e-12          # places where widths are known; the first, over the last
-_ASIDE = .02, 1e-6         # of a mesh: how far the largest loss is beyond a multiple, or before it
+_ASIDE = .02               # of a mesh: how far the largest loss is beyond a multiple
 _ALIGNED, _BITS = 1 << 20, 33              # multiples up to this of so many bits are exact
-_SPARE = 1e-6              # of what is left: a curve's slope may be that much more
+_SPARE = 1e-6              # of what is left: a curve's slope may be that much more; of a mesh: so
+                           # far before a multiple the largest loss is
 _MOVES = 1e-13*10.**np.arange(9)           # how far outwards dots are moved
 
 # %% ../../nbs/steps/own_noise.ipynb #71a7a1a1
@@ -322,8 +323,7 @@ def _beside(reach, fine, up):
     count = ceil(reach/fine)
     if count > _ALIGNED: return 2.**ceil(log2(fine))
     if count <= 1: return fine
-    below, above = _ASIDE
-    share, exponent = frexp(reach/(count + (-above if up else below)))
+    share, exponent = frexp(reach/(count + (-_SPARE if up else _ASIDE)))
     return ldexp((ceil if up else floor)(ldexp(share, _BITS)), exponent - _BITS)
 
 @patch

@@ -24,9 +24,7 @@ from dp_saddle.steps.known_by_moments import (
 
 # %% ../../nbs/steps/worst_case.ipynb #4e9c7a31
 # Tuning: only time and width depend on it.
-_SHARES = 4.              # of delta, for steps known by moments: powers of 1/4,
-_MOST_OF_DELTA = .9       # the largest at most this part of it,
-_TRIED_SHARES = 4         # and so many of them
+_SHARES = 4               # of delta, for steps known by moments: 4 powers of 1/4
 _ROUNDS = 8               # in which delta is shared anew, if it falls
 _HARDLY_LESS = .98        # by more than this factor
 
@@ -50,8 +48,8 @@ def _together(bare, delta):
 
 def _exponents(delta):
     "k, of the largest 4^-k below each delta, 1-d, that are a share of it, shape (few, delta)."
-    first = np.ceil(-np.log(_MOST_OF_DELTA*np.maximum(delta, SMALLEST))/log(_SHARES))
-    return np.maximum(first, 1) + np.arange(_TRIED_SHARES)[:, None]
+    first = np.floor(-np.log(np.maximum(delta, SMALLEST))/log(_SHARES)) + 1
+    return first + np.arange(_SHARES)[:, None]
 
 # %% ../../nbs/steps/worst_case.ipynb #0dc52bb1
 class WorstCaseAccountant(Accountant):
@@ -103,7 +101,7 @@ def _dominated(self:WorstCaseAccountant, question, plrv, x, together, k):
     "(what is proved from above by laws, warnings); inf where the contour has no answer."
     rest, bare = _with_laws(plrv, together)
     def make():
-        return ComposedLoss(rest + ([(_together(bare, _SHARES**-k), 1)] if bare else []))
+        return ComposedLoss(rest + ([(_together(bare, float(_SHARES)**-k), 1)] if bare else []))
     def ask():
         return getattr(self._contour((plrv, together, k if bare else 0.), make), question)(x).upper
     up, said = _tried(ask)

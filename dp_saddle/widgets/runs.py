@@ -17,6 +17,7 @@ import numpy as np
 from dp_saddle.base import (  # noqa: F401
     DIGITS,
     FEW_DIGITS,
+    LINE_NODES,
     SAFE_LOG,
     TINY,
     Explorer,
@@ -47,7 +48,6 @@ CURVE_EPS = np.geomspace(.01, 100, 49)     # nats
 DELTAS = 1e-12, 1                          # the vertical axis
 START = dict(sigma=1., rate=.01, steps=1000)
 # Tuning: only time, and the width of what is drawn, depend on it.
-QUICK_NODES = 1 << 13        # where few steps or small rates need more, bounds are a little wider
 
 # %% ../../nbs/widgets/runs.ipynb #de4f5de3
 def sampled_run(sigma, rate, steps):
@@ -57,7 +57,7 @@ def sampled_run(sigma, rate, steps):
 
 def quick(run):
     "The certified accountant of a run, with few nodes: a little wider where few steps matter."
-    return ContourAccountant(run, max_nodes=QUICK_NODES, levels=False)
+    return ContourAccountant(run, max_nodes=LINE_NODES//2, levels=False)   # bounds a little wider
 
 def up(x, digits=DIGITS):
     "An upper bound in so many digits, a text: rounded up."
