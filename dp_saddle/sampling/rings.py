@@ -12,9 +12,9 @@ from math import ceil, exp, inf, log, log1p, log2, pi, sqrt
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import lambertw
+from scipy.special import lambertw, xlogy
 
-from ..base import TINY, ULP, TooDear, by_halves, patch, safe_log
+from ..base import SAFE_LOG, TINY, ULP, TooDear, by_halves, patch, safe_log
 from dp_saddle.sampling.correlated_noise import (
     COARSE_STEP,
     EVEN,
@@ -168,18 +168,17 @@ def grown(self:LognormalBands, s, mass):
 
 # %% ../../nbs/sampling/rings.ipynb #5c20f1b3
 @patch
-def _power(self:LognormalBands, at, j, c):
-    "e^{cX_j}: an axis for each z, the oldest first."
-    row, made = c*self.bands[j], np.ones(())
-    for i in range(self.p if self.closed else min(j + 1, self.p))[::-1]:
-        made = np.multiply.outer(made, np.exp(row[i]*at.x))
-    return made
+def _row(self:LognormalBands, j):
+    "What X_j has of each z, the oldest first."
+    return self.bands[j, (self.p if self.closed else min(j + 1, self.p)) - 1::-1]
 
 @patch
 def _factor(self:LognormalBands, at, k, j):
-    "Of X_j at u number k, likewise."
+    "Of X_j at u number k: an axis for each z, likewise."
+    grown = np.ones(())
+    for a in self._row(j): grown = np.multiply.outer(grown, np.exp(a*at.x))
     u = at.r[k]*self.w[j]*complex(np.cos(at.psi[k]), np.sin(at.psi[k]))
-    return np.exp(-u*self._power(at, j, 1.))
+    return np.exp(-u*grown)
 
 @patch
 def _root(self:LognormalBands, at, mean):
@@ -223,11 +222,11 @@ def tilted(self:LognormalBands,
     """
     tw, even = np.multiply.outer(at.r*np.cos(at.psi), self.w), self.even
     if not even.all(): return Tilt(0*at.r, 0*tw, 0*tw, 0*at.r)
-    each = even.sum()/self.b
+    known, tw, each = (tw > TINY).all(1), np.maximum(tw, TINY), even.sum()/self.b
     log_fit = np.log(tw/even) @ even/even.sum()
-    mean = np.maximum(each*lambertw(np.exp(log_fit)/each).real, TINY)
+    mean = np.where(known, each*lambertw(np.exp(log_fit)/each).real, 0)
     rise = np.multiply.outer(mean, even)
-    top = rise*(np.log(rise/tw) - 1)
+    top = xlogy(rise, rise/tw) - rise
     return Tilt(mean, rise, top, -top.sum(1) - self.b*mean**2/2)
 
 # %% ../../nbs/sampling/rings.ipynb #5c20f1c1
@@ -298,8 +297,10 @@ def transform(self:LognormalBands,
 
 @patch
 def _risen(self:LognormalBands, at, k, j, tilt):
-    "What a factor is tilted by."
-    return self._power(at, j, tilt.rise[k, j])*np.exp(-tilt.top[k, j])
+    "What a factor is tilted by: e^{cX - m}, a double, so that 0 times it is 0."
+    X = 0.
+    for a in self._row(j): X = np.add.outer(X, a*at.x)
+    return np.exp(np.minimum(tilt.rise[k, j]*X - tilt.top[k, j], SAFE_LOG))
 
 @patch
 def _weighed(self:LognormalBands, at, k, j, tilt):
@@ -368,7 +369,8 @@ def summed_in_parts(
 def _around(self:LognormalBands, at, k, tilt):
     "(The sum over all z, what fewer columns cost, by how much the last places round more)."
     n, state, F, ends, off = len(at.x), self.p - 1, self._root(at, tilt.mean[k]), [], 0.
-    inner, cut = F.reshape(-1, *state*[1]), max(at.spare*exp(tilt.nats[k])/self.b, _CUT)
+    spare = at.spare*exp(min(tilt.nats[k], SAFE_LOG))
+    inner, cut = F.reshape(-1, *state*[1]), max(spare/self.b, _CUT)
     for _ in range(state - 1): F = np.multiply.outer(F, inner.ravel())
     F = F.reshape(-1, 1)
     for j in range(self.b):
