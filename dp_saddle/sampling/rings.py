@@ -71,8 +71,7 @@ class LognormalBands(LognormalChain):
         self.shift = np.linalg.solve(self.matrix, np.ones(self.b))
         self.total, self.ones = float(self.shift @ self.shift), float(np.abs(self.shift).max())
         self.moves, self.integrals = np.abs(self.bands).max(0), self.b
-        even = np.linalg.solve(self.matrix.T, np.ones(self.b))
-        self.even = even if (even > 0).all() else 0*even
+        self.columns = self.matrix.sum(0)               # B^T 1
         self.rate = 1/self.b if (self.bands >= 0).all() else inf
         self.sway = float(self.matrix.sum(0).max()*(1 + _SUM_ROUNDING))
         self.digits = _COARSE if self.closed and self.p >= _MOST_BANDS else (FINE, FINE)
@@ -168,22 +167,18 @@ def grown(self:LognormalBands, s, mass):
 
 # %% ../../nbs/sampling/rings.ipynb #5c20f1b3
 @patch
-def _row(self:LognormalBands, j):
-    "What X_j has of each z, the oldest first."
-    return self.bands[j, (self.p if self.closed else min(j + 1, self.p)) - 1::-1]
-
-@patch
-def _factor(self:LognormalBands, at, k, j):
-    "Of X_j at u number k: an axis for each z, likewise."
-    grown = np.ones(())
-    for a in self._row(j): grown = np.multiply.outer(grown, np.exp(a*at.x))
+def _factor(self:LognormalBands, at, k, j, tilt):
+    "Of X_j at u number k, tilted: an axis for each z, the oldest first."
+    X = 0.
+    for a in self.bands[j, (self.p if self.closed else min(j + 1, self.p)) - 1::-1]:
+        X = np.add.outer(X, a*at.x)
     u = at.r[k]*self.w[j]*complex(np.cos(at.psi[k]), np.sin(at.psi[k]))
-    return np.exp(-u*grown)
+    return np.exp(tilt.rise[k]*X - tilt.top[k, j] - u*np.exp(np.minimum(X, SAFE_LOG)))
 
 @patch
-def _root(self:LognormalBands, at, mean):
-    "Of the weights of a place: half of what a sum over it takes."
-    return np.exp(-(at.x + mean)**2/2/2)*sqrt(at.h/sqrt(2*pi))
+def _roots(self:LognormalBands, at, mean):
+    "Of the weights of all places: half of what a sum over one takes."
+    return np.exp(-np.add.outer(mean, at.x)**2/2/2)*sqrt(at.h/sqrt(2*pi))
 
 # %% ../../nbs/sampling/rings.ipynb #7113d001
 class Tilt(NamedTuple):
@@ -191,18 +186,18 @@ class Tilt(NamedTuple):
 
     Parameters
     ----------
-    mean
-        what all places are moved by, 1-d
     rise
-        c of each factor, >= 0, shape (u, factors)
+        c, >= 0: each factor is taken e^{cX} times
+    mean
+        by how much the places are moved, shape (u, places)
     top
-        log of the largest of a factor times e^{cX}, likewise
+        log of the largest of each factor times e^{cX}, likewise
     nats
         the sum is e^{-nats} times that of what is left, 1-d
     """
-    mean: np.ndarray   # what all places are moved by, 1-d
-    rise: np.ndarray   # c of each factor, >= 0, shape (u, factors)
-    top: np.ndarray    # log of the largest of a factor times e^{cX}, likewise
+    rise: np.ndarray   # c, >= 0: each factor is taken e^{cX} times
+    mean: np.ndarray   # by how much the places are moved, shape (u, places)
+    top: np.ndarray    # log of the largest of each factor times e^{cX}, likewise
     nats: np.ndarray   # the sum is e^{-nats} times that of what is left, 1-d
 
 @patch
@@ -220,14 +215,13 @@ def tilted(self:LognormalBands,
     -------
     a Tilt
     """
-    tw, even = np.multiply.outer(at.r*np.cos(at.psi), self.w), self.even
-    if not even.all(): return Tilt(0*at.r, 0*tw, 0*tw, 0*at.r)
-    known, tw, each = (tw > TINY).all(1), np.maximum(tw, TINY), even.sum()/self.b
-    log_fit = np.log(tw/even) @ even/even.sum()
-    mean = np.where(known, each*lambertw(np.exp(log_fit)/each).real, 0)
-    rise = np.multiply.outer(mean, even)
-    top = xlogy(rise, rise/tw) - rise
-    return Tilt(mean, rise, top, -top.sum(1) - self.b*mean**2/2)
+    tw = np.multiply.outer(at.r*np.cos(at.psi), self.w)
+    known, tw, each = (tw > TINY).all(1), np.maximum(tw, TINY), self.columns @ self.columns/self.b
+    each = max(float(each), ULP)
+    rise = np.where(known, lambertw(each*np.exp(np.log(tw).mean(1))).real/each, 0)
+    mean = np.multiply.outer(rise, self.columns)
+    top = xlogy(rise[:, None], rise[:, None]/tw) - rise[:, None]
+    return Tilt(rise, mean, top, -top.sum(1) - (mean**2).sum(1)/2)
 
 # %% ../../nbs/sampling/rings.ipynb #5c20f1c1
 @patch(cached=True)
@@ -296,29 +290,22 @@ def transform(self:LognormalBands,
     return less*found, less*np.abs(found), less*off*(1 + _SUM_ROUNDING)
 
 @patch
-def _risen(self:LognormalBands, at, k, j, tilt):
-    "What a factor is tilted by: e^{cX - m}, a double, so that 0 times it is 0."
-    X = 0.
-    for a in self._row(j): X = np.add.outer(X, a*at.x)
-    return np.exp(np.minimum(tilt.rise[k, j]*X - tilt.top[k, j], SAFE_LOG))
-
-@patch
-def _weighed(self:LognormalBands, at, k, j, tilt):
+def _weighed(self:LognormalBands, at, k, j, tilt, root):
     "A factor and its phase, with half of the weights of its new place."
     phase = np.exp(1j*at.tau[k]*self.shift[j]*at.x)
-    factor = self._factor(at, k, j)*self._risen(at, k, j, tilt)
-    return factor*(self._root(at, tilt.mean[k])*phase)
+    return self._factor(at, k, j, tilt)*(root*phase)
 
 # %% ../../nbs/sampling/rings.ipynb #7113d003
 @patch
 def _along(self:LognormalBands, at, k, tilt):
     "What `_around` says, where nothing goes around: one column, and sums by halves."
-    F, weight = np.ones(()), self._root(at, tilt.mean[k])**2
+    F, weight = np.ones(()), self._roots(at, tilt.mean[k])**2
     for j in range(self.b):
-        if j < self.p or (self.bands[j] != self.bands[j-1]).any(): g = self._factor(at, k, j)
-        F = F[..., None]*(g*self._risen(at, k, j, tilt))
+        new = j < self.p or (self.bands[j] != self.bands[j-1]).any()
+        g = self._factor(at, k, j, tilt) if new else g
+        F = F[..., None]*g
         if j >= self.p - 1: F = by_halves(F)
-        F = F*(weight*np.exp(1j*at.tau[k]*self.shift[j]*at.x))
+        F = F*(weight[j]*np.exp(1j*at.tau[k]*self.shift[j]*at.x))
     return by_halves(F.ravel()), 0., 1.
 
 # %% ../../nbs/sampling/rings.ipynb #5c20f1c2
@@ -368,13 +355,14 @@ def summed_in_parts(
 @patch
 def _around(self:LognormalBands, at, k, tilt):
     "(The sum over all z, what fewer columns cost, by how much the last places round more)."
-    n, state, F, ends, off = len(at.x), self.p - 1, self._root(at, tilt.mean[k]), [], 0.
-    spare = at.spare*exp(min(tilt.nats[k], SAFE_LOG))
-    inner, cut = F.reshape(-1, *state*[1]), max(spare/self.b, _CUT)
-    for _ in range(state - 1): F = np.multiply.outer(F, inner.ravel())
+    n, state, roots, ends, off = len(at.x), self.p - 1, self._roots(at, tilt.mean[k]), [], 0.
+    cut = max(at.spare*exp(min(tilt.nats[k], SAFE_LOG))/self.b, _CUT)
+    F = np.ones(())
+    for root in roots[-state:]: F = np.multiply.outer(F, root)
     F = F.reshape(-1, 1)
     for j in range(self.b):
-        g, y, lost, cut = self._weighed(at, k, j, tilt), F.shape[1], 0., cut*(j < self.b - state)
+        g, inner = self._weighed(at, k, j, tilt, roots[j]), roots[j-state].reshape(-1, *state*[1])
+        y, lost, cut = F.shape[1], 0., cut*(j < self.b - state)
         if j == state - 1:
             held = g.reshape(n, -1, n, 1)
             continue
@@ -404,25 +392,19 @@ def _closed(self:LognormalBands, F, ends, off):
 @patch
 def _rounding(self:LognormalBands, at, grown, tilt):
     "What a tilted sum is off by, at most."
-    tau, n, c, mean = np.abs(at.tau)[:, None], len(at.x), tilt.rise, tilt.mean[:, None]
+    tau, n, c, mean = np.abs(at.tau)[:, None], len(at.x), tilt.rise[:, None], np.abs(tilt.mean)
     reach, far, terms = (x := np.abs(at.x).max()), x + mean, n
-    if not self.closed: reach, far, terms = 1 + at.h + mean, sqrt(1 + at.h), log2(n) + 1
+    if not self.closed:
+        reach, far, terms = 1 + at.h + mean.max(1, keepdims=True), sqrt(1 + at.h), log2(n) + 1
     rows, away = np.abs(self.bands).sum(1), np.abs(self.matrix @ self.shift - 1)
     moved = _PHASE_ULPS*(self.p + 1)*(1 + tau*rows*self.ones) + tau*away/ULP
     ulps = _RATE_ULPS + self.var*self.off + 2*reach*rows + moved
     most = (1 + c)*np.exp(c*np.log1p(1/np.maximum(c, TINY)) - 1)/np.cos(at.psi)[:, None]
-    ulps = ulps*most + _PHASE_ULPS*(tau*np.abs(self.shift)*reach + 1) + _TILT_ULPS*c*reach*rows
-    ulps = ulps + far**2 + (2 + 1)*_TERM_ULPS + terms
+    ulps = ulps*most + _PHASE_ULPS*(tau*np.abs(self.shift)*reach + 1)
+    ulps = ulps + (_TILT_ULPS + self.p)*c*reach*rows + far**2 + 2*_TERM_ULPS + terms
     ulps = ulps.sum(1) + (grown - 1)*ulps[:, 1-self.p:].sum(1)
-    return (ulps + self._off_tilt(tilt, reach))*ULP*self.mass(at.h)
-
-# %% ../../nbs/sampling/rings.ipynb #7113d005
-@patch
-def _off_tilt(self:LognormalBands, tilt, reach):
-    "What a tilt that is rounded does to a sum, ulps: all places have one mean, all nats are off."
-    uneven = np.abs(self.matrix.T @ self.even - 1).sum()*(self.even > 0).all()/ULP
-    nats = (np.abs(tilt.top).sum(1) + tilt.mean**2*self.b)*(self.b + _TERM_ULPS)
-    return nats + tilt.mean*np.ravel(reach)*(uneven + self.b)
+    nats = (np.abs(tilt.top) + mean**2).sum(1)*(self.b + _TERM_ULPS)
+    return (ulps + nats)*ULP*self.mass(at.h)
 
 # %% ../../nbs/sampling/rings.ipynb #5c20f1bb
 def _unrolled(K, p):
