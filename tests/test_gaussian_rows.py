@@ -464,7 +464,8 @@ def test_ends_and_tangents_of_bad_plans(monkeypatch):
         known = rows.epsilon_of_sampled(run, delta)
         lost = 10**rng.uniform(3, 12)
         far = 10**rng.uniform(-8, -1)
-        def next_to(*a, own=vars(rows)['_next_to'], far=far):
+        own = vars(rows)['_next_to']
+        def next_to(*a, own=own, far=far):
             line, e = own(*a)
             return line, e*(1 + far)
         bad = dict(_HARM=lost, _STRIP=1e3, _next_to=next_to)

@@ -476,7 +476,8 @@ def tilts_of(made, t):
 @pytest.mark.parametrize('p', [2, 3, 4])
 def test_a_tilt_takes_out_the_largest_term(p, signs):
     "Nearly: of all places together, by a minimiser; and exactly what its c says, which is best."
-    made, t = LognormalBands(tapered(p, True).bands*signs**np.arange(p)), np.array([.1, 5., 80., 900.])
+    made = LognormalBands(tapered(p, True).bands*signs**np.arange(p))
+    t = np.array([.1, 5., 80., 900.])
     tilt, w = tilts_of(made, t), np.exp(-(made.matrix**2).sum(1)/2)/made.b
     np.testing.assert_allclose(tilt.mean, tilt.rise[:, None]*made.matrix.sum(0), rtol=1e-12)
     for one, c, nats in zip(t, tilt.rise, tilt.nats, strict=True):
@@ -494,9 +495,9 @@ def test_where_nothing_can_be_taken_out():
     tilt = tilts_of(made, np.array([1e-320, 1e-300, 1e12]))
     assert tilt.rise[0] == 0 and tilt.nats[0] == 0 and tilt.nats[2] > 750
     assert all(np.isfinite(v).all() for v in tilt)
-    for made in (made, tapered(2, False)):
+    for each in (made, tapered(2, False)):
         for r in (1e-320, 1e7, 1e15):
-            found, _, off = made.transform(lattice_at(r, 0., 0.))
+            found, _, off = each.transform(lattice_at(r, 0., 0.))
             assert np.isfinite(found).all() and np.isfinite(off).all()
 
 @pytest.mark.filterwarnings('ignore:the bounds hold')

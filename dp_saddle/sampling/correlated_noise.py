@@ -67,8 +67,7 @@ PARTS = np.linspace(.05, 1, 20)               # of the widest strip
 _WORSE, _ROUNDED = 1., 23.       # nats: a turn may be worse; terms' size over the goal, at least
 _TOGETHER, EVEN = 6, 4.          # points that share a lattice; nats of 1/eta, at least
 _ROUGH_STEP, _ROUGH_ENDS = .25, (20., 8.)      # a table's lattice: over a std, and its ends
-_SAFE = 12.                       # eps that are looked at, nats
-_MOST_PAIRS = 256                 # batches of chains of pairs
+_SAFE, _MOST_PAIRS = 12., 256     # eps that are looked at, nats; batches of chains of pairs
 _STEEPEST, _LONGEST_BLOCK = .999, 64           # slopes, and blocks, of chains around a matrix
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1ba
@@ -1037,8 +1036,7 @@ def log_most(self:_OwnPuts, eps, enough=inf):
 @patch
 def first_eps(self:_OwnPuts, log_delta):
     "About the eps with this log of delta, nats: adding."
-    eps = TILTS[TILTS < _SAFE]
-    logs = [e + self.chain.guess(exp(-e))[1] for e in eps]
+    logs = [e + self.chain.guess(exp(-e))[1] for e in (eps := TILTS[TILTS < _SAFE])]
     return float(np.interp(-log_delta, -np.minimum.accumulate(logs), eps))
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f12d

@@ -302,7 +302,7 @@ def _along(self:LognormalBands, at, k, tilt):
     F, weight = np.ones(()), self._roots(at, tilt.mean[k])**2
     for j in range(self.b):
         new = j < self.p or (self.bands[j] != self.bands[j-1]).any()
-        g = self._factor(at, k, j, tilt) if new else g
+        if new: g = self._factor(at, k, j, tilt)
         F = F[..., None]*g
         if j >= self.p - 1: F = by_halves(F)
         F = F*(weight[j]*np.exp(1j*at.tau[k]*self.shift[j]*at.x))
