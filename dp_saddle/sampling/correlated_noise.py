@@ -1033,10 +1033,12 @@ def log_most(self:_OwnPuts, eps, enough=inf):
     most = min(most, eps + self.chain.log_put_most(K))
     return most if most <= enough else min(most, eps + self.chain.log_put_roughly(K))
 
+# %% ../../nbs/sampling/correlated_noise.ipynb #7113d006
 @patch
 def first_eps(self:_OwnPuts, log_delta):
     "About the eps with this log of delta, nats: adding."
-    logs = [e + self.chain.guess(exp(-e))[1] for e in (eps := TILTS[TILTS < _SAFE])]
+    eps = TILTS[TILTS < _SAFE]
+    logs = [e + self.chain.guess(exp(-e))[1] for e in eps]
     return float(np.interp(-log_delta, -np.minimum.accumulate(logs), eps))
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f12d
