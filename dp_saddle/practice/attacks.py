@@ -47,6 +47,7 @@ _ABOVE_INFINITE = 1e-9  # relative: above the mass at infinity delta is asked fo
 
 # Tuning: only time and width depend on it.
 _LOOKED_AT = 128        # points of a curve; of one on a grid, or where a spline was off, 4 times
+_CROWDING = 1.5         # denser near eps = 0
 _SMALLEST = 1e-12       # the delta down to which it is followed
 _ZOOMS = 5              # how often, ever nearer, the best eps is looked for
 FINER = 8               # points between two, where one is looked for, or the two nearly touch,
@@ -69,7 +70,7 @@ def _end(accountant, least):
     top = accountant.epsilon(least).upper if least < 1 else inf
     return top if 0 < top < inf else 1.
 
-def _points(end, count=_LOOKED_AT): return np.linspace(0, 1, count)**2*end
+def _points(end, count=_LOOKED_AT): return np.linspace(0, 1, count)**_CROWDING*end
 
 def _announced(accountant, eps, least):
     "Bounds on delta; a width that is more than `least(bounds)` anywhere is announced."

@@ -47,9 +47,9 @@ _CURVE_ERROR = 1e-12      # Rounding: of each term of a curve, relative
 # What is served: what is beyond is refused.
 _MOST_DRAWS = 10**6       # of a batch with replacement
 # Tuning: only time and width depend on it.
-_LOG_RARE = -50.          # log probability, below which many draws do: it is at infinity,
-                          # and of the mass there, where the curve is that of a pair
+_LOG_RARE = -50.          # log probability, below which many draws do: it is at infinity
 _LOG_CUT_OFF = -100.      # log of the mass at infinity that a step on a lattice is given
+_LOG_NEARER = -60.        # ... or that, where the curve is that of a pair
 _MESHES_IN_A_STD = 32     # of the lattice of a step: so fine,
 FINER_MESHES = 256       # or so, where the curve is that of a pair,
 _MESHES_TO_THE_END = 3e4  # but with at most so many points,
@@ -57,6 +57,7 @@ _LARGEST_MESH = .25       # and at least this fine; nats
 _OUTCOMES = 2048          # of a table of a pair's losses
 _STEP, _FINE_STEP = 1/8, .03       # of a pair's nodes, in sigma and its square: as the integral
 _PANEL_STEPS = 8          # ... on panels, where a function has a corner
+_LOG_LEFT_OUT = -80.      # log probability of draws that a pair is without
 
 # %% ../../nbs/sampling/fixed_sizes.ipynb #0fec207b
 class ReplaceOneLoss(NodeLoss):
@@ -270,7 +271,7 @@ def with_replacement(
     given = _checked(sigma, batch_size, dataset_size, replacement=True)
     checks.count(1, steps=steps)
     draws = given['batch_size'], given['dataset_size']
-    l, logw, _ = _draws(*draws)
+    l, logw, _ = _draws(*draws, _LOG_LEFT_OUT, _LOG_LEFT_OUT)
     step = ReplaceOneLoss(given['sigma'], l.astype(float), logw)
     return ComposedLoss([(step, int(steps))])
 
@@ -538,7 +539,7 @@ def _mirrored_loss(sigma, rate):
     if rate == 1: return Gaussian(sigma=sigma, sensitivity=_TWICE).remove
     curve = _mirrored_curve(sigma, rate)
     pair = ReplaceOneLoss(sigma, np.array([0., 1.]), np.log([1 - rate, rate]))
-    end = _end(curve, sigma, _LOG_RARE)
+    end = _end(curve, sigma, _LOG_NEARER)
     mesh = _mesh(sqrt(pair.cumulants(0., 2)[1]), end, FINER_MESHES)
-    loss = _on_a_lattice(curve, end, mesh, lost=exp(_LOG_RARE))
+    loss = _on_a_lattice(curve, end, mesh, lost=exp(_LOG_NEARER))
     return loss.over(_on_a_lattice(curve, end, mesh, up=False))
