@@ -69,6 +69,11 @@ MEANT = {
     'EdgeworthInterval in compare(': (1e-2, 'it tries other tilts and free parameters'),
     'epsilon_after: two kinds': (1e-4, 'lines of prefixes are others: two of twelve are wider'),
     'newer: epsilon(selected, Poisson)': (1e-4, 'an upper bound, from finer cells'),
+    'epsilon_after(dpsgd(without-replacement': (5e-2, 'others are bounded one by one'),
+    'connect_the_dots(': (1, 'a few points more; what is below 1e-30 is smaller'),
+    'with_replacement: cgf(real)': (1e-14, 'its nodes end where a normal number has e^-37'),
+    'transform_bound': (3e-2, 'it tries two free parameters; smaller here'),
+    'gdp(': (3e-3, 'its points are others; regret by .3 per cent'),
 }
 
 QUESTIONS = {}  # {text: function without arguments}, in the order they are asked

@@ -66,7 +66,7 @@ _MOST_STEPS = 10**8     # of a schedule: an array of this size is the answer
 _MOST_OTHERS = 1 << 10  # kinds of steps that are no Gaussians: more would take very long,
 _SECONDS_EACH = .1      # about so many seconds each, it is said
 # Tuning: only time and memory depend on it.
-_FEW, _MOST_ALONE = 16, 100     # prefixes that are bounded one by one; more first share lines,
+_FEW, _MOST_ALONE = 24, 100     # prefixes that are bounded one by one; more first share lines,
 _LITTLE = .01           # until those between are too large by this, relative, at most; also a width
                         # at which a short line is enough; a change of delta that lines share
 _MOST_OUTCOMES = 1 << 10 # of a step that tables are made of
