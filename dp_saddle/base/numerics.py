@@ -655,6 +655,8 @@ def invert(
 # Rounding: may grow, never shrink.
 _ROOT_ULPS = 4                                             # the width of a bracket at the end
 _NORMAL = np.finfo(float).tiny                             # the smallest double with all digits
+# Tuning: only time and width depend on it.
+_MAX_CUTS = 2046                                           # so many halvings reach any double
 
 class _Brackets(NamedTuple):
     "Ends a and b, and c, the end that was lost last; what f is there."
@@ -722,7 +724,7 @@ def find_roots(
     end = f(high, *args)
     brackets = _Brackets(low, high, high, f(low, *args), end, end)
     with np.errstate(all='ignore'):                            # the first cut is in the middle
-        while True:
+        for _ in range(_MAX_CUTS):
             roots[left], least, more = _roots(brackets)
             if not more.any():
                 break
