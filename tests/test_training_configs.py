@@ -441,3 +441,11 @@ def test_a_configuration_in_a_checkpoint(tmp_path):
     path.write_bytes(b'garbage')
     with pytest.raises(ValueError, match='a checkpoint of numbers') as error: read_run(path)
     assert str(error.value).count('run.pt') == 1
+
+@pytest.mark.parametrize('digits', [13, 15, 17])
+def test_a_rate_as_it_is_printed_is_the_quotient(tmp_path, digits):
+    path = tmp_path/'run.json'
+    rate = float(f'{64/60_000:.{digits}g}')
+    data = BASE | dict(batch_size=64, dataset_size=60_000, sample_rate=rate)
+    path.write_text(json.dumps(data))
+    assert read_run(path) == loader(1.1, 64, 60_000, epochs=2)

@@ -12,16 +12,7 @@ from fractions import Fraction
 from math import ceil, isclose
 from typing import NamedTuple
 
-from dp_saddle.base import (
-    ULP,
-    UNCLEAR,
-    as_path,
-    checks,
-    kind_of,
-    known,
-    lines_of,
-    read_file,
-)
+from ..base import UNCLEAR, as_path, checks, kind_of, known, lines_of, read_file
 from .histories import is_history, read_history, run_of_history
 from dp_saddle.practice.run_files import (
     WORDS,
@@ -398,6 +389,8 @@ def _is_of_clients(self):
     return True
 
 # %% ../../nbs/practice/training_configs.ipynb #b47797e4
+_SAME = 1e-12     # Tuning: a quotient that was rounded to a double
+
 def _sizes(self, clients):
     "{word: value}: the rate, or the batch and the data set, as far as it is not given."
     self.data = self.given.get('dataset_size')
@@ -412,7 +405,7 @@ def _sizes(self, clients):
     if batch is None or self.data is None:
         for word in of_batch: del self.used[word]
         return {'rate': rate}
-    if not isclose(rate, batch/self.data, rel_tol=2*ULP):
+    if not isclose(rate, batch/self.data, rel_tol=_SAME):
         raise ValueError(f"rate {rate} is not batch_size {batch} over dataset_size {self.data}, by "
                          f"{_places(self, list(self.used.values())[len(before):])}: leave one out, "
                          f"or say {self.named('rate')}")
