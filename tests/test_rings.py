@@ -521,7 +521,7 @@ def test_what_roundings_of_a_tilted_sum_are(p, r, psi, tau):
     phase, rate, term, slope = (vars(page)[f'_{name}_ULPS'] for name in
                                 ('PHASE', 'RATE', 'TERM', 'TILT'))
     places = np.abs(made.shift)*abs(tau)
-    exponent = rate + made.var*made.off + 2*reach*rows
+    exponent = rate + made.var*made.off + p*reach*rows
     exponent = exponent + phase*(p + 1)*(1 + abs(tau)*rows*np.abs(made.shift).max())
     exponent = exponent + abs(tau)*np.abs(made.matrix @ made.shift - 1)*2**52
     largest = (1 + c)*(1 + 1/c)**c/(math.e*math.cos(psi))

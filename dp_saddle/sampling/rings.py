@@ -73,7 +73,7 @@ class LognormalBands(LognormalChain):
         self.moves, self.integrals = np.abs(self.bands).max(0), self.b
         self.columns = self.matrix.sum(0)               # B^T 1
         self.rate = 1/self.b if (self.bands >= 0).all() else inf
-        self.sway = float(self.matrix.sum(0).max()*(1 + _SUM_ROUNDING))
+        self.sway = float(self.columns.max()*(1 + _SUM_ROUNDING))
         self.digits = _COARSE if self.closed and self.p >= _MOST_BANDS else (FINE, FINE)
         self.beside = _BESIDE[min(self.p, _MOST_BANDS) - 2]
 
@@ -398,7 +398,7 @@ def _rounding(self:LognormalBands, at, grown, tilt):
         reach, far, terms = 1 + at.h + mean.max(1, keepdims=True), sqrt(1 + at.h), log2(n) + 1
     rows, away = np.abs(self.bands).sum(1), np.abs(self.matrix @ self.shift - 1)
     moved = _PHASE_ULPS*(self.p + 1)*(1 + tau*rows*self.ones) + tau*away/ULP
-    ulps = _RATE_ULPS + self.var*self.off + 2*reach*rows + moved
+    ulps = _RATE_ULPS + self.var*self.off + self.p*reach*rows + moved
     most = (1 + c)*np.exp(c*np.log1p(1/np.maximum(c, TINY)) - 1)/np.cos(at.psi)[:, None]
     ulps = ulps*most + _PHASE_ULPS*(tau*np.abs(self.shift)*reach + 1)
     ulps = ulps + (_TILT_ULPS + self.p)*c*reach*rows + far**2 + 2*_TERM_ULPS + terms
