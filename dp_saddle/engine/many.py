@@ -6,12 +6,11 @@
 __all__ = ['FLAT', 'mixing_bounds', 'SplitCounts', 'split_steps', 'smaller_steps', 'tilt_grid',
            'total_variation', 'total_variations', 'LossFamily', 'LineTable', 'log_off',
            'sum_rounding', 'tilted_sum', 'log_chernoff', 'LinePlan', 'LineBatch',
-           'on_lines', 'stretches']
+           'relative_error', 'on_lines', 'stretches']
 
 # %% ../../nbs/engine/many.ipynb #6873b163
 import os
 from concurrent.futures import ThreadPoolExecutor
-from copy import copy
 from math import ceil, inf, log, pi
 from typing import NamedTuple
 
@@ -613,82 +612,103 @@ class LineBatch:
     """Records on one line: sum_k Re(c_k e^{-i eps s_k}) e^{base - t eps} is delta, but for what
     noise and aliasing bound [SP 23]."""
     def __init__(self,
-        family,  # a LossFamily
-        plan,    # a LinePlan
-        table,   # the family's LineTable of that line
-        mixed,   # the records' steps, a SplitCounts
-        K,       # bounds on their K at the family's tilts, `tilted_sum`, shape (records, tilts)
-        tail,    # log of a bound on what lies beyond the last node, shape (records,)
+        t,         # its tilt
+        plan,      # a LinePlan
+        base,      # the records' K at the tilt, shape (records,)
+        change,    # how K changes from there to each node, shape (records, nodes)
+        off,       # what base is off by, at most; as all that follows a number or of each record
+        relative,  # what a term is off by, relative to its size, shape (..., nodes)
+        tail,      # log of a bound on what lies beyond the last node
     ):
         """Parameters
         ----------
-        family
-            a LossFamily
+        t
+            its tilt
         plan
             a LinePlan
-        table
-            the family's LineTable of that line
-        mixed
-            the records' steps, a SplitCounts
-        K
-            bounds on their K at the family's tilts, `tilted_sum`, shape (records, tilts)
+        base
+            the records' K at the tilt, shape (records,)
+        change
+            how K changes from there to each node, shape (records, nodes)
+        off
+            what base is off by, at most; as all that follows a number or of each record
+        relative
+            what a term is off by, relative to its size, shape (..., nodes)
         tail
-            log of a bound on what lies beyond the last node, shape (records,)
+            log of a bound on what lies beyond the last node
         """
-        self.t, self.s = family.t[plan.tilt], plan.h*np.arange(plan.nodes)
+        self.t, self.h, self.s = t, plan.h, plan.h*np.arange(plan.nodes)
         self.width, self.reach = plan.width, Smoothing(plan.width, _PIECES).reach
-        self.base = mixed.counts @ table.K
-        self.off = sum_rounding(len(table.K))*(mixed.counts @ np.abs(table.K))
-        change = mixed.counts @ table.change.real + 1j*(mixed.counts @ table.change.imag)
-        factor, off = self._factor(plan.h)
-        self._set_terms(change, factor, plan.h)
-        size, relative = np.abs(self.c), self._relative_error(table, mixed)
+        self.base, self.off, self.change = base, off + 0*base, change
+        factor, rounding = self._factor()
+        self._set_terms(factor)
+        size = np.abs(self.c)
         self.noise = (size*(relative + (plan.nodes + _SUM_ULPS)*ULP)).sum(1)
-        self.noise += (np.exp(change.real)*(1 + relative)) @ off
-        lost = tail - self.base + self.off + _SCALE_ROUNDING*(np.abs(tail) + np.abs(self.base))
+        if self.width: self.noise += (np.exp(change.real)*(1 + relative)) @ rounding
+        lost = tail - base + off + _SCALE_ROUNDING*(np.abs(tail) + np.abs(base))
         self.noise += capped_exp(lost)
         self.slope = _PHASE_ROUNDING*size @ self.s
-        self._set_alias(family, plan, K)
+
 
 # %% ../../nbs/engine/many.ipynb #4c600ef1
 @patch
-def _factor(self:LineBatch, h):
+def _factor(self:LineBatch):
     "What each node's transform is multiplied with: the rule, smoothed [SP 23]; rounding of that."
     z, smoothing = self.t + 1j*self.s, Smoothing(self.width, _PIECES)
-    weight = rule(z, h)
+    weight = rule(z, self.h)
     return weight*smoothing.transform(z), np.abs(weight)*smoothing.rounding(z)
+
 
 # %% ../../nbs/engine/many.ipynb #23e26df8
 @patch
-def _set_terms(self:LineBatch, change, factor, h):
-    "Keep them, shape (records, nodes), and with zeros at the end as pieces."
-    self.change, self.h, nodes = change, h, change.shape[1]
-    padded = np.pad(np.exp(change)*factor, ((0, 0), (0, -nodes % SIDE)))
-    self.c, self.pieces = padded[:, :nodes], padded.reshape(len(change), -1, SIDE)
+def _set_terms(self:LineBatch, factor):
+    "Keep them as pieces, with zeros at the end; and as `c`, shape (records, nodes)."
+    records, nodes = self.change.shape
+    padded = np.zeros((records, nodes + -nodes % SIDE), complex)
+    self.c, self.pieces = padded[:, :nodes], padded.reshape(records, -1, SIDE)
+    np.exp(self.change, out=self.c)
+    self.c *= factor
 
 @patch
-def _sums(self:LineBatch, eps):
-    "Of the terms, turned to one eps for each record: the real part; the imaginary, times s."
+def _sums(self:LineBatch, eps, rows):
+    "Of the terms of some records, turned to an eps of each: real part; the imaginary, times s."
     k, first = np.arange(SIDE), SIDE*np.arange(self.pieces.shape[1])
     turn, jump = (np.exp(-1j*eps[:, None]*(self.h*at)) for at in (k, first))
-    inner = self.pieces @ np.stack([turn, k*turn], axis=2)
+    inner = self.pieces[rows] @ np.stack([turn, k*turn], axis=2)
     terms = jump[:, :, None]*inner
     slope = terms[:, :, 0].imag @ first + terms[:, :, 1].imag.sum(1)
     return terms[:, :, 0].real.sum(1), self.h*slope
 
+
 # %% ../../nbs/engine/many.ipynb #a5044e08
-@patch
-def _relative_error(self:LineBatch, table, mixed):
-    "Of each term: rounding, and what mixing may add to it or take away."
+def relative_error(
+    table,  # a LineTable
+    mixed,  # the records' steps, a SplitCounts
+    many,   # what rounding may take off a sum over these, relative: `sum_rounding`, or more
+    whole,  # has no record a part of a step?
+):          # shape (records, nodes)
+    """What each term of records on a line is off by, relative to its size: rounding and mixing.
+
+    Parameters
+    ----------
+    table
+        a LineTable
+    mixed
+        the records' steps, a SplitCounts
+    many
+        what rounding may take off a sum over these, relative: `sum_rounding`, or more
+    whole
+        has no record a part of a step?
+
+    Returns
+    -------
+    shape (records, nodes)
+    """
     counts, steps, spread = mixed
-    many = sum_rounding(len(counts.T))
     off = table.error[:, None] + many*np.abs(table.change)
     def over(log_error): return _TERM_ULPS*ULP + (1 + many)*(counts @ (off + log_error))
-    if (counts == np.round(counts)).all():
-        log_error, mixed = over(table.log_error), spread.any()
-    else:
-        log_error, mixed = over(log_off(table.log_error)), True
-    if not mixed or table.mixing is None:
+    log_error = over(table.log_error if whole else log_off(table.log_error))
+    if table.mixing is None or whole and not spread.any():
         return capped_expm1(log_error)
     error = capped_expm1(log_error + (1 + many)*(spread @ table.mixing))
     if not error.max() > 2:
@@ -696,6 +716,7 @@ def _relative_error(self:LineBatch, table, mixed):
     size = over(table.log_error) + (1 + many)*(steps @ table.jump)
     both = 1 + capped_exp(size)                   # both are small there
     return np.minimum(error, both)
+
 
 # %% ../../nbs/engine/many.ipynb #25ec0a58
 @patch
@@ -707,77 +728,88 @@ def _set_alias(self:LineBatch, family, plan, K):
     self.u = u*(1 - _SCALE_ROUNDING)
 
 @patch
-def _alias(self:LineBatch, eps):
-    "log of a bound on them, at one eps for each record."
-    right = (self.right - eps[:, None]*self.u).min(1, initial=inf)
+def _alias(self:LineBatch, eps, rows):
+    "log of a bound on them, for some records, at an eps of each."
+    right = (self.right[rows] - eps[:, None]*self.u).min(1, initial=inf)
     return np.logaddexp(self.left, right)
+
+def _batch(family, plan, table, mixed, K, tail):
+    "A LineBatch of records of a family, with their `tilted_sum` K and what aliasing may add."
+    many = sum_rounding(len(table.K))
+    base, off = mixed.counts @ table.K, many*(mixed.counts @ np.abs(table.K))
+    change = mixed.counts @ table.change.real + 1j*(mixed.counts @ table.change.imag)
+    whole = (mixed.counts == np.round(mixed.counts)).all()
+    relative = relative_error(table, mixed, many, whole)
+    batch = LineBatch(family.t[plan.tilt], plan, base, change, off, relative, tail)
+    batch._set_alias(family, plan, K)
+    return batch
+
 
 # %% ../../nbs/engine/many.ipynb #77134010
 @patch
-def log_delta(self:LineBatch, eps, side):
-    """log of an upper (`side` 1) or a lower bound (-1), or of the value (0), at one `eps` for each
-    record, shape (records,); and how fast it falls."""
+def log_delta(self:LineBatch, eps, side, rows=slice(None)):
+    """log of an upper (`side` 1) or a lower bound (-1) at an `eps` of each record, or of these
+    `rows`; how fast it falls; and how far it is from log of the value there, about."""
+    shifted = eps + self.reach if side < 0 else eps
+    base, off, noise, slope = (v[rows] for v in (self.base, self.off, self.noise, self.slope))
+    (total, turned), noise = self._sums(shifted, rows), noise + slope*shifted
+    scale, fall = base - self.t*shifted, self.t - turned/np.where(total > 0, total, inf)
     if side < 0:
-        eps = eps + self.reach
-    total, turned = self._sums(eps)
-    scale, fall = self.base - self.t*eps, self.t - turned/np.where(total > 0, total, inf)
-    total += side*(self.noise + self.slope*eps)
-    if side < 0:
-        far = self._alias(eps - self.reach) - scale + self.off
-        far += _SCALE_ROUNDING*(1 + np.abs(self.base) + self.t*eps)
-        total -= capped_exp(far)
-    log_total = safe_log(np.maximum(total, 0))
-    sizes = 1 + np.abs(self.base) + self.t*eps + np.where(total > 0, np.abs(log_total), 0)
-    return scale + log_total + side*(self.off + _SCALE_ROUNDING*sizes), fall
+        far = self._alias(eps, rows) - scale + off
+        far += _SCALE_ROUNDING*(1 + np.abs(base) + self.t*shifted)
+        noise = noise + capped_exp(far)
+    log_total = safe_log(np.maximum(total + side*noise, 0))
+    sizes = 1 + np.abs(base) + self.t*shifted + np.where(total > 0, np.abs(log_total), 0)
+    off = off + _SCALE_ROUNDING*sizes
+    lost = np.abs(log_total - np.log(np.where(total > 0, total, 1))) + off
+    lost = np.where(total > 0, lost + (side < 0)*fall*self.reach, inf)
+    return scale + log_total + side*off, fall, lost
 
+
+# %% ../../nbs/engine/many.ipynb #f3c3e035
 @patch
 def smoothing_cost(self:LineBatch, fall):
     "What smoothing adds to log delta, about, where its slope is -`fall`, shape (records,)."
     return Smoothing(self.width, _PIECES).variance*fall**2/2
 
-# %% ../../nbs/engine/many.ipynb #f3c3e035
-@patch
-def of(self:LineBatch, rows):
-    "The LineBatch of these records only: `rows`, a 1-d array of indices."
-    out = copy(self)
-    for name in ('change', 'c', 'pieces', 'base', 'off', 'noise', 'slope', 'right'):
-        setattr(out, name, getattr(self, name)[rows])
-    return out
 
 # %% ../../nbs/engine/many.ipynb #4e9daaee
 @patch
 def _newton(self:LineBatch, goal, e, high, side, floor, best):
-    "From e on: the best that is proved, and for whom the search is over."
-    batch, done, goal = self, np.zeros(len(e), bool), goal + np.zeros(len(e))
+    "From e on: the best that is proved, slope and gap to the value there; is the search over?"
+    done, fall, gap = np.zeros(len(e), bool), np.zeros(len(e)), np.full(len(e), inf)
     def ask(rows, e):
-        nonlocal batch
-        if len(rows) < len(batch.base): batch = self.of(rows)
-        value, fall = batch.log_delta(e, side)
-        miss = np.clip(value - goal[rows], -LONGEST, LONGEST)
-        proved, least = side*miss <= 0, floor[rows]
-        best[rows] = np.where(proved, side*np.minimum(side*best[rows], side*e), best[rows])
+        value, slope, lost = self.log_delta(e, side, rows)
+        miss, least = np.clip(value - goal[rows], -LONGEST, LONGEST), floor[rows]
+        proved = side*miss <= 0
+        better = proved & (side*e <= side*best[rows])
+        for kept, new in ((best, e), (fall, slope), (gap, lost - side*miss)):
+            kept[rows] = np.where(better, new, kept[rows])
         done[rows] = (e <= least) & (miss <= 0) | proved & (np.abs(miss) < _CLOSE)
-        new = e + (miss + side*_CLOSE/2)/np.maximum(fall, self.t/FLAT)
+        new = e + (miss + side*_CLOSE/2)/np.maximum(slope, self.t/FLAT)
         return np.clip(new, least, high[rows]), done[rows]
     newton(ask, e)
-    return best, done
+    return best, fall, gap, done
 
 
 # %% ../../nbs/engine/many.ipynb #5609efec
 @patch
-def epsilon(self:LineBatch, goal, high, side, floor):
-    """Where the bound of that `side` is `goal`, a logarithm, between `floor` and `high`, arrays of
-    shape (records,): (bounds that are proved, rounded away from the truth; where a better line
-    should look; is none needed?)."""
-    e = np.where(floor > 0, floor, np.maximum(high - 2/self.t, 0))     # mostly remove costs more
+def epsilon(self:LineBatch, goal, high, side, floor, guess):
+    """Where the bound of that `side` is `goal`, a logarithm, between `floor` and `high`, from a
+    `guess` on, arrays of shape (records,): (bounds that are proved, rounded away from the truth;
+    where a better line should look; is none needed?)."""
     best = (high if side > 0 else floor).copy()
-    best, done = self._newton(goal, e, high, side, floor, best)
-    value, fall = self.log_delta(best, 0)
-    gap = np.clip(side*(goal - value), 0, LONGEST) + self.smoothing_cost(fall)
+    goal = goal + 0*best
+    best, fall, gap, done = self._newton(goal, guess, high, side, floor, best)
+    unknown = np.flatnonzero(gap == inf)
+    value, fall[unknown], _ = self.log_delta(best[unknown], 0, unknown)
+    gap[unknown] = side*(goal[unknown] - value)
+    gap = np.clip(gap, 0, LONGEST) + self.smoothing_cost(fall)
     gap += self.reach > _SHIFTED*best                       # of the certificate, in log delta
     guess = np.clip(best - side*gap/self.t, best/2, 2*best)
     good = gap < _GOOD*fall*best
     return best, guess, done & (good | (best <= floor))
+
 
 # %% ../../nbs/engine/many.ipynb #ca2bf53e
 _FEW_RECORDS = 256    # Tuning: on a line, they had better join others
@@ -847,7 +879,7 @@ def on_lines(
         tilt, _ = _tilts(family, mixed.spread, K, eps, goal)
 
     def work(plan, table, rows, tail):
-        serve(rows, LineBatch(family, plan, table, mixed.of(rows), K[rows], tail))
+        serve(rows, _batch(family, plan, table, mixed.of(rows), K[rows], tail))
     jobs = _jobs(family, tilt, mixed, K, eps, goal)
     if (os.cpu_count() or 1) == 1:                # a browser's Python starts no thread
         for job in counted(jobs, 'group'): work(*job)

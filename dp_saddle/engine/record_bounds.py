@@ -54,7 +54,8 @@ def _one_side(family, side, mixed, delta, floor):
         "What a line says of its records."
         r = rows[some]
         most = np.maximum(high[r], bound[r])
-        bound[r], guess[r], done[r] = batch.epsilon(log_delta, most, side, floor[r])
+        e = np.where(floor[r] > 0, floor[r], np.maximum(most - 2/batch.t, 0))
+        bound[r], guess[r], done[r] = batch.epsilon(log_delta, most, side, floor[r], e)
     for attempt in range(_ATTEMPTS):
         rows = np.flatnonzero(~done & ~stuck)
         if not rows.size: break
@@ -180,7 +181,7 @@ def _raise_pairs(batch, rows, ends, delta):
     above, raised, at = _above_chord(batch, i, ends[rows]), np.zeros(i.size), ends[rows]
     for _ in range(2):
         at[i], at[i + 1] = ends[rows[i]] + raised, ends[rows[i + 1]] + raised
-        value, fall = batch.log_delta(at, 1)
+        value, fall, _ = batch.log_delta(at, 1)
         total = np.exp(np.maximum(value[i], value[i + 1])) + above
         slowest = np.maximum(np.minimum(fall[i], fall[i + 1]), TINY)
         proved, more = total <= most, np.maximum(np.log(total/delta), ULP)/slowest
@@ -241,8 +242,8 @@ def _delta_side(family, side, mixed, eps):
     def serve(some, batch):
         "What a line says of its records; is its bound near its value?"
         rows, e = live[some], eps[live[some]]
-        bound[rows] = np.minimum(batch.log_delta(e, side)[0], chernoff[rows])
-        value, fall = batch.log_delta(e, 0)
+        found, fall, lost = batch.log_delta(e, side)
+        bound[rows], value = np.minimum(found, chernoff[rows]), found - side*lost
         good[rows] = bound[rows] + batch.smoothing_cost(fall) <= value + _NEAR
     if live.size:
         guess = chernoff[live] - BELOW_CHERNOFF
