@@ -58,7 +58,6 @@ ANSWERED = {
     'outcomes': (RandomizedResponse(eps=1.) + 3*G(.54, 8e-7), dict(eps=1.)),
     'counts': (10*G(.5, 1e-6), dict(eps=3.)),
     'levels': (10*two(.5, 1e-6), dict(eps=3.)),
-    'kinds': (2*two(.65, 9e-7) + two(1.57, 2.9e-8), dict(eps=43.3)),
     'all nodes': (20*DiscreteGaussian(sigma=6.), dict(delta=1e-200)),
     'TiltedFFT': (20*AdditiveNoise(**LOGISTIC), dict(delta=1e-5)),
     'WorstCaseAccountant': (3*ZCDP(rho=.1), dict(delta=1e-5)),

@@ -4,8 +4,7 @@
 
 # %% auto #0
 __all__ = ['NEGLIGIBLE', 'FINER', 'MOST_STEPS', 'log_window', 'WindowedGaussianLoss', 'LevelLoss',
-           'Levels', 'has_mixtures', 'can_be_cut', 'several_are_cut', 'counted_levels',
-           'may_be_counted']
+           'Levels', 'has_mixtures', 'can_be_cut', 'counted_levels', 'may_be_counted']
 
 # %% ../../nbs/engine/largest_loss_levels.ipynb #9cf061be
 from math import comb, inf, log, pi, sqrt
@@ -492,7 +491,6 @@ class Levels:
         parts,      # (PLRV, count) pairs
         eps,        # the least eps that matters, nats, >= 0
         log_delta,  # log of the least delta that matters
-        apart=False,  # is each level cut into those of one kind of step?
     ):
         """Parameters
         ----------
@@ -502,15 +500,12 @@ class Levels:
             the least eps that matters, nats, >= 0
         log_delta
             log of the least delta that matters
-        apart
-            is each level cut into those of one kind of step?
         """
         cut = _to_cut(parts)
         self.kinds, self.counts = zip(*cut, strict=True)
         self.whole, self.log_delta = [part for part in parts if part not in cut], log_delta
         each = [(kind, log(n) + w, p) for kind, (k, n) in enumerate(cut) for w, p in _branches(k)]
         self.kind_of, self.log_counts, self.losses = zip(*each, strict=True)
-        self.groups = _groups(len(cut), apart)
         self.kept, self.tables, self.base = {}, {}, None        # windows made so far; of who asks
         self.ends = self._largest_outcomes()
         self.widths = [_WIDTH*min(p.s2/sqrt(max(x, 1)), 1/p.mu)
@@ -580,10 +575,6 @@ def outcomes_at(self:Levels, loss):
 def last(self:Levels):
     "The number of the last cut; levels are between neighbours."
     return len(self.cuts) - 1
-
-def _groups(kinds, apart):
-    "The kinds of which a level may have an outcome in its window: all, or one at a time; ranges."
-    return [range(k, k + 1) for k in range(kinds)] if apart else [range(kinds)]
 
 # %% ../../nbs/engine/largest_loss_levels.ipynb #7ca8fc1e
 def _log_above(part, x, width=0.):
@@ -731,38 +722,22 @@ def _all_counts(self:Levels): return (*self.counts, *(n for _, n in self.whole))
 # %% ../../nbs/engine/largest_loss_levels.ipynb #8cfb8133
 @patch
 def level(self:Levels,
-    cut,      # the number of the window's lower cut, 0 to `last` - 1
-    group=0,  # of kinds: its number in `groups`
-):            # a LevelLoss
-    """The runs where this group has an outcome in the window, groups before none; none has above.
+    cut,  # the number of the window's lower cut, 0 to `last` - 1
+):        # a LevelLoss
+    """The runs with some outcome in the window, and none above it.
 
     Parameters
     ----------
     cut
         the number of the window's lower cut, 0 to `last` - 1
-    group
-        of kinds: its number in `groups`
 
     Returns
     -------
     a LevelLoss
     """
-    each = zip(self.kind_of, self.cuts[cut], self.cuts[cut + 1], strict=True)
-    ends = [b if k >= self.groups[group].stop else a for k, a, b in each]
-    inside = self._of_kinds(self._windows_of(cut, group))
-    return LevelLoss(self._all_counts, self._below(ends), inside)
-
-@patch
-def _windows_of(self:Levels, cut, group):
-    "{number of a loss of this group: the window between a cut and the next}."
-    each = enumerate(zip(self.kind_of, self.cuts[cut], self.cuts[cut + 1], strict=True))
-    return {number: (a, b) for number, (k, a, b) in each if k in self.groups[group] and a < b}
-
-@patch
-def above(self:Levels, cut):
-    "What `level` is asked for all that is above a cut."
-    places = [(k, group) for k in range(cut, self.last) for group in range(len(self.groups))]
-    return [place for place in places if self._windows_of(*place)]
+    ends = enumerate(zip(self.cuts[cut], self.cuts[cut + 1], strict=True))
+    inside = self._of_kinds({number: (a, b) for number, (a, b) in ends if a < b})
+    return LevelLoss(self._all_counts, self._below(self.cuts[cut]), inside)
 
 
 # %% ../../nbs/engine/largest_loss_levels.ipynb #ed4d5691
@@ -774,25 +749,8 @@ def log_left_out(self:Levels):
               for (number, _, _), loss in self.kept.items()]
     ends = [mass + loss.log_window_at_end()
             for mass, loss in zip(beyond, self.kept.values(), strict=True)]
-    either = float(np.logaddexp.reduce(ends)) + log(_MEASURES*len(self.cuts)*len(self.groups))
+    either = float(np.logaddexp.reduce(ends)) + log(_MEASURES*len(self.cuts))
     return np.logaddexp(missing, either), either
-
-# %% ../../nbs/engine/largest_loss_levels.ipynb #00acapart2
-def several_are_cut(
-    plrv,  # a ComposedLoss that `can_be_cut`
-):         # True or False
-    """Are there several kinds of steps that are cut, so that each may have levels of its own?
-
-    Parameters
-    ----------
-    plrv
-        a ComposedLoss that `can_be_cut`
-
-    Returns
-    -------
-    True or False
-    """
-    return len(_to_cut(plrv.parts)) > 1
 
 # %% ../../nbs/engine/largest_loss_levels.ipynb #9902b839
 def counted_levels(

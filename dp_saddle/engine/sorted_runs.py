@@ -154,7 +154,7 @@ class LeveledTable(CgfTable):
     def __init__(self,
         plrv,      # a ComposedLoss that `can_be_cut`
         *settings, # as a CgfTable's: rtol, eps_resolution, max_nodes
-        by='levels',  # or 'kinds': each level is cut into those of one kind of step; or 'counts'
+        by='levels',  # or 'counts', of large losses
     ):
         """Parameters
         ----------
@@ -163,17 +163,17 @@ class LeveledTable(CgfTable):
         *settings
             as a CgfTable's: rtol, eps_resolution, max_nodes
         by
-            or 'kinds': each level is cut into those of one kind of step; or 'counts'
+            or 'counts', of large losses
         """
         super().__init__(plrv, *settings, shortcut=False)
         self.kept, self.by, finer = LineCache(), by, FINER*has_mixtures(plrv)
         self.nothing, self.serves = NEGLIGIBLE + finer, _SERVES + finer
 
-    def part(self, levels, kind, *place):
+    def part(self, levels, kind, place):
         "The table of a level, or of what is `below` one, with what it has learnt before."
         still_here()
         if (kind, place) not in levels.tables:
-            levels.tables[kind, place] = self._table(getattr(levels, kind)(*place))
+            levels.tables[kind, place] = self._table(getattr(levels, kind)(place))
         return levels.tables[kind, place]
 
 # %% ../../nbs/engine/sorted_runs.ipynb #01levels2
@@ -183,7 +183,7 @@ def _levels(self:LeveledTable, eps, log_delta):
     if self.levels:
         levels, least, same = self.levels
         if log_delta == same and eps >= least*_SAME_CUTS: return levels
-    levels = Levels(self.plrv.parts, eps, log_delta, self.by == 'kinds')
+    levels = Levels(self.plrv.parts, eps, log_delta)
     self.levels = levels, eps, log_delta
     return levels
 
@@ -194,7 +194,7 @@ def _tables(self:LeveledTable, eps, log_delta, base=None):
     levels = self._levels(float(eps.min()), float(log_delta.min()))
     if base is None: base = self._base(levels, eps, log_delta)
     tables = [self.part(levels, 'below', base)]
-    tables += [self.part(levels, 'level', *place) for place in levels.above(base)]
+    tables += [self.part(levels, 'level', cut) for cut in range(base, levels.last)]
     return tables, (*levels.log_left_out(), self.log_p_inf)
 
 # %% ../../nbs/engine/sorted_runs.ipynb #2fce2bbc

@@ -48,7 +48,6 @@ from dp_saddle.engine.largest_loss_levels import (
     can_be_cut,
     has_mixtures,
     may_be_counted,
-    several_are_cut,
 )
 from dp_saddle.engine.line import (
     BELOW_CHERNOFF,
@@ -103,7 +102,7 @@ _FEW_ASKED = 16              # are asked; and where the other direction's curve 
 _MOST_OUTCOMES = 1 << 10     # one by one, beside others; more atoms of a loss are a lattice's
 _ALIKE = 1.1                 # quotient of the gaps that one line is to serve
 _TURNED = 100, -300          # delta for e^eps - 1, and log delta: the other direction is asked
-_WAYS = 6                    # at most, beside its own: a line, three sorts, all nodes, simpler
+_WAYS = 5                    # at most, beside its own: a line, two sorts, all nodes, simpler
 
 # %% ../../nbs/engine/ways.ipynb #a65ae417
 class Way(NamedTuple):
@@ -296,9 +295,6 @@ WAYS += (
     Way('levels', "sampled Gaussians, removing: by the largest loss",
         "9 digits of delta, where a line has none", 'engine/largest_loss_levels#A-level',
         table=_sorted_by('levels')),
-    Way('kinds', "several kinds of these: by the largest loss of each kind",
-        "7 digits of delta next to 1e-101, where levels of unlike kinds know 1",
-        'engine/largest_loss_levels#Levels-of-a-single-kind', table=_sorted_by('kinds')),
 )
 
 # %% ../../nbs/engine/ways.ipynb #f72c74f0
@@ -389,8 +385,7 @@ def sorts_of(self:_OneDirection, line):
     if is_enumerable(self.plrv): return {'all outcomes': enumerated_table}
     if GivenOutcomes.fit(self.plrv): return {'outcomes': GivenOutcomes}
     if not can_be_cut(self.plrv): return {}
-    fits = {'counts': may_be_counted(self.plrv), 'levels': True,
-            'kinds': several_are_cut(self.plrv)}
+    fits = {'counts': may_be_counted(self.plrv), 'levels': True}
     return {by: partial(LeveledTable, by=by) for by in fits if fits[by]}
 
 # %% ../../nbs/engine/ways.ipynb #3286a6d8
