@@ -332,7 +332,7 @@ def test_a_spline_has_room(steps, direction, eps):
       (S(24.36455189870502, 9.031636690721855e-05), 1)), 1.2026502477805918e-4, .1),
 ])
 def test_two_clumps_in_a_level(steps, eps, width):
-    "Levels of unlike kinds, next to a delta of 1e-200: wider than elsewhere, and a warning says so."
+    "Levels of unlike kinds, next to a delta of 1e-200: wider than others, and a warning says so."
     run = asked.make(steps).remove
     answer = asked.ask(lambda: ContourAccountant(run), 'delta', eps)
     assert answer.warned and 0 < answer.low <= answer.up < answer.low*(1 + width)
