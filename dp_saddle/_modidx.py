@@ -2354,8 +2354,6 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                              'dp_saddle/engine/ways.py'),
                                        'dp_saddle.engine.ways.ContourAccountant._attempted': ( 'engine/ways.html#contouraccountant._attempted',
                                                                                                'dp_saddle/engine/ways.py'),
-                                       'dp_saddle.engine.ways.ContourAccountant._closer': ( 'engine/ways.html#contouraccountant._closer',
-                                                                                            'dp_saddle/engine/ways.py'),
                                        'dp_saddle.engine.ways.ContourAccountant._epsilon_of': ( 'engine/ways.html#contouraccountant._epsilon_of',
                                                                                                 'dp_saddle/engine/ways.py'),
                                        'dp_saddle.engine.ways.ContourAccountant._too_wide': ( 'engine/ways.html#contouraccountant._too_wide',

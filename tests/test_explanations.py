@@ -9,7 +9,6 @@ from dp_saddle import (
     ZCDP,
     AdditiveNoise,
     BallsInBins,
-    Discrete,
     DiscreteGaussian,
     Gaussian,
     Geometric,
@@ -37,8 +36,6 @@ def bins(n, sigma, batches): return n*BallsInBins(Gaussian(sigma=sigma), batches
 def log_logistic(x): return -np.abs(x) - 2*np.log1p(np.exp(-np.abs(x)))
 
 LOGISTIC = dict(log_density=log_logistic, sensitivity=.5, log_concave=True, even=True)
-P = .3, .25, .2, .12, .08, .03, .02
-Q = .02, .03, .08, .12, .2, .25, .3
 
 # One question for each way, that it answers: {way: (run, question)}.
 ANSWERED = {
@@ -66,7 +63,6 @@ ANSWERED = {
 # And for ways that improve an answer, or would.
 ASKED = {
     'dominating losses': (bins(2, 3.93, 3), dict(eps=7.56)),
-    'between the ends': (103*Discrete(p=P, q=Q), dict(delta=1e-111)),
 }
 
 def ask(run, question):

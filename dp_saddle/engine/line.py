@@ -4,10 +4,9 @@
 
 # %% auto #0
 __all__ = ['SIDE', 'TABLE_ROUNDING', 'LOG_SMALLEST', 'FIRST_TILT', 'WORSE', 'ROUNDS', 'FINE',
-           'WIDEST', 'SHARE', 'BELOW_CHERNOFF', 'BETWEEN', 'CgfTable', 'reach_of',
-           'log_p_inf_of', 'Plan', 'Line', 'formula', 'outcomes_of', 'curve_of',
-           'cluster_size', 'log_curve', 'enumerated_table', 'is_enumerable',
-           'SingleStepTable']
+           'WIDEST', 'SHARE', 'BELOW_CHERNOFF', 'CgfTable', 'reach_of', 'log_p_inf_of',
+           'Plan', 'Line', 'formula', 'outcomes_of', 'curve_of', 'cluster_size',
+           'log_curve', 'enumerated_table', 'is_enumerable', 'SingleStepTable']
 
 # %% ../../nbs/engine/line.ipynb #787d4058
 from functools import partial
@@ -613,12 +612,12 @@ def plan(self:CgfTable,
     return _with_room(Plan(t, X, first, tau.width, beyond, True, tau.pieces, self.atoms))
 
 # %% ../../nbs/engine/line.ipynb #d2c5dd19
-BETWEEN = np.arange(1, 8)/8   # Tuning: cuts, or eps, that are tried between two
+_BETWEEN = np.arange(1, 8)/8   # Tuning: cuts that are tried between two
 
 def _nearest(t, most, tau, s, log_tail, i):
     "The first cut before s[i] that serves a smoothed line, or this; log of what is beyond it."
     if i and tau.width:
-        between = s[i - 1]*(s[i]/s[i - 1])**BETWEEN
+        between = s[i - 1]*(s[i]/s[i - 1])**_BETWEEN
         beyond = log_tail[i - 1] + np.log(s[i - 1]/between) + tau.log_bound(t, between)
         fits = np.flatnonzero(beyond <= most)
         if fits.size: return between[fits[0]], beyond[fits[0]]

@@ -51,7 +51,6 @@ from dp_saddle.engine.largest_loss_levels import (
 )
 from dp_saddle.engine.line import (
     BELOW_CHERNOFF,
-    BETWEEN,
     LOG_SMALLEST,
     CgfTable,
     SingleStepTable,
@@ -135,7 +134,7 @@ class Way(NamedTuple):
     whole: object = None    # function of a run: is it asked for the whole run, by an accountant?
 
 _OWN_LINES, _CUT_STEPS, _AT_ZERO, _NO_LOSS = 'own lines', 'cut steps', 'eps = 0', 'no loss'
-_TURNED_ROUND, _BETWEEN_ENDS = 'other direction', 'between the ends'
+_TURNED_ROUND = 'other direction'
 
 # %% ../../nbs/engine/ways.ipynb #01closed24
 def _sampled_gaussian(run):
@@ -304,8 +303,6 @@ WAYS += (
     Way('dominating losses', "steps whose losses a simpler one dominates: from above only",
         "a finite bound, where lines say nothing", 'engine/ways#The-order-of-the-ways',
         table=_dominating),
-    Way(_BETWEEN_ENDS, "ends of eps that are close already", "8 digits in place of 7",
-        'engine/ways#The-accountant'),
     Way('SelectionAccountant', "runs of which the best is published",
         "less than the sum of all tries", 'practice/selection#Both-bounds', whole=_brings_its_own),
     Way('WorstCaseAccountant', "steps that are known by their moments only",
@@ -868,27 +865,7 @@ def _epsilon_of(self:ContourAccountant, plrv, delta, floor, few):
         others = at_first or _dominated(plrv)                 # who may know a finite one
         if done and not (found[2] == inf and others): break
         one.why = _why_left(table)
-    wide = WORTH_A_TRY < found[2] - max(found[0], floor) < _NEAR_ENDS*found[2]
-    if not wide: return found
-    with attempt(_BETWEEN_ENDS) as one: one.bounds = self._closer(plrv, delta, found)
-    return one.bounds
-
-# %% ../../nbs/engine/ways.ipynb #01closer2
-# Tuning: only time and width depend on it.
-_NEAR_ENDS, _CLOSER = 1e-5, 2    # ends so close, relative, are looked at again, so often,
-
-@patch
-def _closer(self:ContourAccountant, plrv, delta, found):
-    "The same ends, where they are close already, by what delta is between them."
-    low, mid, up = found
-    goal = log(delta)
-    slack = LOG_ULPS*ULP*(1 + abs(goal))
-    for _ in range(_CLOSER):
-        eps = low + (up - low)*BETWEEN
-        least, _, most = self._tried[plrv].log_delta(eps, goal - NEGLIGIBLE)[0]
-        low = eps[least - slack >= goal].max(initial=low)
-        up = eps[most + slack <= goal].min(initial=up)
-    return low, min(max(mid, low), up), up
+    return found
 
 # %% ../../nbs/engine/ways.ipynb #0ff3bb60
 def _rough(losses):
