@@ -83,7 +83,7 @@ From `record_bounds`:
         are good
 
 From `prefixes`:
-    families_for: The kinds' losses, at the tilts that prefixes of this schedule need
+    families_for: The kinds' losses, as a schedule of them is asked for
     prefix_epsilon: Upper bounds on eps after each step, the larger of all directions, and which
         are good
     Schedule: Steps in order, by the rows of a LossFamily

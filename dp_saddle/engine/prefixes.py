@@ -6,15 +6,15 @@
 __all__ = ['Schedule', 'families_for', 'prefix_epsilon']
 
 # %% ../../nbs/engine/prefixes.ipynb #2af71d54
-from math import ceil, log, log2
+from math import ceil, log
 from typing import NamedTuple
 
 import numpy as np
 
-from ..base import TINY, ULP, counted, log_chernoff_factor
+from ..base import AT_ONCE, TINY, ULP, counted
 from .gaussian_rows import rule
-from .line import FIRST_TILT
 from dp_saddle.engine.many import (
+    BLOCK,
     LineBatch,
     LossFamily,
     log_chernoff,
@@ -22,7 +22,6 @@ from dp_saddle.engine.many import (
     split_steps,
     stretches,
     sum_rounding,
-    tilt_grid,
     tilted_sum,
 )
 from .record_bounds import delta_bounds, upper_epsilon
@@ -33,13 +32,7 @@ _PART_ULPS = 8          # of what is added up from prefix to prefix, beside one 
 _COMPARED = 1 - 8*ULP   # of a sum that is compared with delta
 # Tuning: only time and width depend on it.
 _EACH = 24                      # prefixes asked for as records: so many, then 1/_EACH apart
-_COARSE, _BETWEEN = .6, (.4, 32.)  # tilts tried first: log of their ratio, ends,
-_FARTHER = 8.                   # how much farther
-_AROUND = 5.                    # tilts that a family has beyond the best
-_BEYOND = 16.                   # and up to where tilts dismiss a direction
-_EARLY = 1 << 10                # these are of the first such part of a schedule, and of all
 _MOST_NODES = 1 << 12           # of a line: few prefixes need more
-_ROWS, _TERMS = 1 << 9, 1 << 16  # at a time: records, and terms of a line's prefixes
 
 
 # %% ../../nbs/engine/prefixes.ipynb #a2774f98
@@ -74,36 +67,17 @@ def _records(schedule, rows, at):
         return np.cumsum(parts, axis=0)
     return np.concatenate([sums(np.ones(len(row))), sums(weight)], axis=1)
 
-# %% ../../nbs/engine/prefixes.ipynb #c2d089ed
-def _best_tilts(kinds, counts, delta):
-    "Where Renyi's bound is best for each of these counts of steps, removing: tilts."
-    losses, (first, last) = [m.remove for m in kinds], _BETWEEN
-    while True:
-        t = tilt_grid(losses, first, last)
-        t = t[::max(1, round(_COARSE*len(t)/log(t[-1]/first)))]
-        K = counts @ np.array([p.real_cgf(t) for p in losses])
-        best = t[((K + log_chernoff_factor(t) - log(delta))/t).argmin(1)]
-        lower, higher = best.min() == t[0] > FIRST_TILT, best.max() == t[-1] >= last/2
-        if not (lower or higher): return best
-        first, last = first/_FARTHER**lower, last*_FARTHER**higher
-
 # %% ../../nbs/engine/prefixes.ipynb #4679f2a0
 def families_for(
     kinds,     # mechanisms
-    schedule,  # a Schedule of them
-    delta,     # that will be asked for, in (0, 1)
     most_nodes=_MOST_NODES,  # of a line
 ):             # a LossFamily for each direction that matters
-    """The kinds' losses, at the tilts that prefixes of this schedule need.
+    """The kinds' losses, as a schedule of them is asked for.
 
     Parameters
     ----------
     kinds
         mechanisms
-    schedule
-        a Schedule of them
-    delta
-        that will be asked for, in (0, 1)
     most_nodes
         of a line
 
@@ -111,15 +85,9 @@ def families_for(
     -------
     a LossFamily for each direction that matters
     """
-    n = len(schedule.which)
-    ends = np.array([max(1, n//_EARLY), n]) if n > 1 else np.array([n])
-    counts = _records(schedule, len(kinds), ends)[:, :len(kinds)]
-    best = _best_tilts(kinds, counts, delta)
     both = ('remove',) if all(m.symmetric for m in kinds) else ('remove', 'add')
-    def tilts(way):
-        losses = [getattr(m, way) for m in kinds]
-        return tilt_grid(losses, best.min()/_AROUND, best.max()*_AROUND)
-    return [LossFamily(kinds, way, tilts=tilts(way), most_nodes=most_nodes) for way in both]
+    return [LossFamily(kinds, way, most_nodes=most_nodes) for way in both]
+
 
 # %% ../../nbs/engine/prefixes.ipynb #f6fac7f5
 def _running(array, schedule, steps):
@@ -141,7 +109,7 @@ def _batches(t, plan, table, first, last, schedule, begin, end):
     off = many*(last.counts @ np.abs(table.K))
     K, change = first.counts @ table.K, first.counts @ table.change
     tail = plan.tail - K + off + relative[:, 0]
-    size = _TERMS//plan.nodes
+    size = ceil(BLOCK/plan.nodes)
     for at in range(begin, end - 1, size):
         steps = slice(at, min(at + size, end - 1))
         base, changes = (_running(array, schedule, steps) + before
@@ -182,74 +150,31 @@ def _fill(family, schedule, marks, table, spans, eps, delta, out, good):
             out[some], good[some] = np.maximum(out[some], new), good[some] & fine
 
 
-# %% ../../nbs/engine/prefixes.ipynb #8df52c23
-def _octaves(family, first):
-    "Tilts from the first to beyond the family's, by octaves: from the middle up, then down."
-    tilts = tilt_grid(family.losses, first, _BEYOND*family.t[-1])
-    octave, middle = np.ceil(np.log2(tilts)), ceil(log2(family.t[0]*family.t[-1])/2)
-    for k in sorted(set(octave), key=lambda k: (k < middle, abs(k - middle))):
-        yield tilts[octave == k]
-
-def _in_use(family, table, tilts):
-    "(A LossFamily of the kinds that these records have, at these tilts; the records of it)."
-    kinds = len(family.steps)
-    steps = table[:, :kinds].any(0)
-    used = np.flatnonzero(steps | np.append(False, steps[:-1]))
-    some = [family.steps[j] for j in used]
-    few = LossFamily(some, family.direction, tilts=tilts, most_nodes=family.most_nodes)
-    return few, table[:, np.append(used, used + kinds)]
-
-def _least_chernoff(family, table, eps, tilts):
-    "log of Chernoff's bound on each record's delta at its eps: the least at these few tilts."
-    few, table = _in_use(family, table, tilts)
-    return log_chernoff(few, tilted_sum(few, *split_steps(table)), eps).min(1)
-
-# %% ../../nbs/engine/prefixes.ipynb #8df52c25
-def _dismissed_soon(family, table, eps, goal, first):
-    "Is each record's log delta proved to be at most the goal, at its eps, by tilts from the first?"
-    out = np.zeros(len(eps), bool)
-    for tilts in _octaves(family, first):
-        rows = np.flatnonzero(~out)
-        if not rows.size: break
-        out[rows] = _least_chernoff(family, table[rows], eps[rows], tilts) <= goal
-    return out
-
 # %% ../../nbs/engine/prefixes.ipynb #8df52c24
 def _dismissed(family, table, eps, delta):
     "Is the delta of each record proved to be at most this one, at its eps?"
     bound = log_chernoff(family, tilted_sum(family, *split_steps(table)), eps)
-    out, last = bound.min(1) <= log(delta), bound.argmin(1) == len(family.t) - 1
-    far = np.flatnonzero(~out & last & (eps > 0))
-    if far.size and not family.smooth:
-        out[far] = _dismissed_soon(family, table[far], eps[far], log(delta), family.t[-1])
+    out = bound.min(1) <= log(delta)
     rest = np.flatnonzero(~out & (eps > 0))
     if rest.size:
         found = delta_bounds([family], table[rest], eps[rest], both=False)[2]
         out[rest] = found <= delta*_COMPARED
     return out
 
+
 # %% ../../nbs/engine/prefixes.ipynb #3bf3b76f
-
-def _blocks(rows): return np.array_split(rows, ceil(len(rows)/_ROWS)) if len(rows) else []
-
 def _direction(family, schedule, marks, table, delta, out, good):
     "Put into `out` what this direction says, where that is more."
-    starts, every = np.append(0, marks[:-1]), np.arange(len(marks))
-    least = np.minimum.reduceat(out, starts)
-    soon, more = least.any() and family.smooth, every >= 0
-    if soon:
-        more = ~_dismissed_soon(family, table, least, log(delta), family.t[0])
-    for some in _blocks(every[more]):
-        asked = _in_use(family, table[some], family.t) if soon else (family, table[some])
-        more[some] = ~_dismissed(*asked, least[some], delta)
+    least = np.minimum.reduceat(out, np.append(0, marks[:-1]))
+    more = ~_dismissed(family, table, least, delta)
     eps, fine = np.zeros(len(marks)), np.ones(len(marks), bool)
-    for some in _blocks(np.flatnonzero(more | np.append(more[1:], False))):
-        eps[some], fine[some] = upper_epsilon([family], *split_steps(table[some]), delta)
+    some = np.flatnonzero(more | np.append(more[1:], False))
+    eps[some], fine[some] = upper_epsilon([family], *split_steps(table[some]), delta)
     at = marks[more] - 1
     out[at], good[at] = np.maximum(out[at], eps[more]), good[at] & fine[more]
     spans = np.flatnonzero(more[1:] & (np.diff(marks) > 1))
-    for some in _blocks(spans):
-        _fill(family, schedule, marks, table, some, eps, delta, out, good)
+    if spans.size: _fill(family, schedule, marks, table, spans, eps, delta, out, good)
+
 
 # %% ../../nbs/engine/prefixes.ipynb #378e2d2e
 def prefix_epsilon(
@@ -277,8 +202,11 @@ def prefix_epsilon(
     table = _records(schedule, rows, marks)
     for family in families:
         _direction(family, schedule, marks, table, delta, out, good)
-    for some in counted(_blocks(np.setdiff1d(np.flatnonzero(~good), marks - 1)), 'block'):
+    left = np.setdiff1d(np.flatnonzero(~good), marks - 1)
+    blocks = np.array_split(left, ceil(2*rows*left.size/AT_ONCE)) if left.size else []
+    for some in counted(blocks, 'block'):
         found, good[some] = upper_epsilon(
             families, *split_steps(_records(schedule, rows, some + 1)), delta)
         out[some] = np.minimum(out[some], found)
     return out, good
+

@@ -305,7 +305,7 @@ def prefixes(self:MergedSteps,
     cells = [self.cell(step) for step in kinds]
     row = np.array([self.rows[cell.high] for cell in cells])
     schedule = Schedule(row, np.array([cell.weight for cell in cells]), which)
-    return prefix_epsilon(families_for(list(self.rows), schedule, delta), schedule, delta)
+    return prefix_epsilon(families_for(list(self.rows)), schedule, delta)
 
 # %% ../../nbs/practice/merged_steps.ipynb #8563e840
 _COARSE = _RATIO**2   # of noises, and of rates, whose divergences alone are asked

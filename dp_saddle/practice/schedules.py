@@ -35,7 +35,6 @@ from dp_saddle.base import (
 )
 from dp_saddle.engine import (
     ContourAccountant,
-    LossFamily,
     Schedule,
     composed_atoms,
     epsilon_without,
@@ -140,14 +139,6 @@ def _kinds(entries):
     return list(known), np.repeat(*which.T), size, count
 
 
-# %% ../../nbs/practice/schedules.ipynb #a03fa1f0
-def _families(kinds):
-    "Their losses, tabulated together, for each direction that matters."
-    if not kinds:
-        return []
-    both = ('remove',) if all(m.symmetric for m in kinds) else ('remove', 'add')
-    return [LossFamily(kinds, direction) for direction in both]
-
 # %% ../../nbs/practice/schedules.ipynb #4cbafd06
 
 def _run_of(kinds, counts):
@@ -225,11 +216,11 @@ def _at_some(kinds, which, delta, most=_FEW):
 
 def _blocks(rows): return np.array_split(rows, ceil(len(rows)/_EACH)) if len(rows) else []
 
-def _on_lines(kinds, which, delta, **nodes):
+def _on_lines(kinds, which, **nodes):
     "(Families of the kinds of these steps, a Schedule of them), for `prefix_epsilon`."
     used, place = np.unique(which, return_inverse=True)
     schedule = Schedule(np.arange(len(used)), np.ones(len(used)), place)
-    return families_for([kinds[j] for j in used], schedule, delta, **nodes), schedule
+    return families_for([kinds[j] for j in used], **nodes), schedule
 
 # %% ../../nbs/practice/schedules.ipynb #1f503dd5
 def _left_by_mass(kinds, which, delta):
@@ -265,7 +256,7 @@ def _with_mass(kinds, which, delta):
     if len(which) <= most or most == _MOST_EXACT or not _have_tables(kinds): return eps
     left, good = _left_by_mass(kinds, which, delta), np.ones(len(which), bool)
     for begin, end in _stretches(left):
-        found, fine = prefix_epsilon(*_on_lines(kinds, which[:end], left[end - 1]), left[end - 1])
+        found, fine = prefix_epsilon(*_on_lines(kinds, which[:end]), left[end - 1])
         good[begin:end] = fine[begin:]
         eps[begin:end] = np.minimum(eps[begin:end], found[begin:])
     return _first_alone(kinds, which, eps, good, delta, left)
@@ -303,8 +294,8 @@ def _prefixes_of_few(kinds, which, delta):
         counts = np.cumsum(which[:, None] == np.arange(len(kinds)), axis=0)
         return np.array([_alone(kinds, row, delta) for row in counts])
     if len(kinds) == 1:
-        return _equal_steps(_families(kinds), kinds, len(which), delta)
-    bounds = prefix_epsilon(*_on_lines(kinds, which, delta), delta)
+        return _equal_steps(families_for(kinds), kinds, len(which), delta)
+    bounds = prefix_epsilon(*_on_lines(kinds, which), delta)
     return _first_alone(kinds, which, *bounds, delta)
 
 # %% ../../nbs/practice/schedules.ipynb #5754dabc
@@ -315,7 +306,7 @@ def _of_few_kinds(which, most):
 
 def _on_long_lines(kinds, which, delta):
     "(Upper bounds on eps after the first steps, are they good?), on lines of more nodes."
-    families, first = _on_lines(kinds, which, delta, most_nodes=LINE_NODES)
+    families, first = _on_lines(kinds, which, most_nodes=LINE_NODES)
     if families[0].smooth: return prefix_epsilon(families, first, delta)
     return inf, np.zeros(len(which), bool)        # corners are no better on longer lines
 
