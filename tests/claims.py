@@ -806,12 +806,6 @@ def one_batch(_):
 
 # --- rounding allowances that are inequalities
 
-@check("engine.record_bounds", "_BEND", wrong=LARGER)
-def chord_between_counts(c):
-    "u^2 is a quarter below its chord from 0 to 1."
-    assert 1/2*1/2 <= 2/c
-
-
 @check("base.numerics", "_FAR", wrong=SMALLER)
 def next_to_an_exponential(c):
     assert 1 + c <= ULP*math.exp(c)

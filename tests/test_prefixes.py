@@ -10,6 +10,7 @@ from dp_saddle import (
     PoissonSubsampled,
     epsilon_after,
 )
+from dp_saddle.engine import prefixes
 from dp_saddle.engine.many import split_steps
 from dp_saddle.engine.prefixes import Schedule, families_for, prefix_epsilon
 from dp_saddle.engine.record_bounds import upper_epsilon
@@ -147,6 +148,17 @@ def test_noise_makes_a_bound_larger():
     noisier, good = prefix_epsilon(families, schedule, 1e-6)
     assert good[400:].all() and (noisier >= exact).all()
     assert np.mean(noisier[400:] > exact[400:]) > .9
+
+def test_some_prefixes_of_very_many(monkeypatch):
+    "One that is not asked costs at most what the next does that is; the last of a stretch is."
+    kinds, which = [S(1., .02), S(2., .02)], np.random.default_rng(2).integers(0, 2, 3000)
+    every, _ = bounded(kinds, which, 1e-6)
+    monkeypatch.setattr(prefixes, '_MOST_ASKED', 100)
+    some, good = bounded(kinds, which, 1e-6)
+    assert good[100:].all() and (some >= every*(1 - 1e-9)).all()
+    apart = 1 + np.arange(1, 3001)//100
+    later = np.minimum(np.arange(3000) + apart, 2999)
+    assert (some <= every[later]*(1 + 1e-9)).all() and (some > every*(1 + 1e-6)).mean() > 1/2
 
 def test_equal_or_no_steps_are_not_asked_here():
     assert epsilon_after([], delta=1e-6).size == 0

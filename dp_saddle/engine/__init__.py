@@ -77,8 +77,6 @@ From `record_bounds`:
     gaussian_above: Is the Gaussian curve proved to be above the chord (in e^eps) of each cell
         [GDP 5.1]?
     log_missed_of: Lower bounds on log(1 - delta), by convexity from those at larger eps as well
-    raised_between: By how much the chord between neighbouring counts has to be raised to bound
-        eps between them
     upper_epsilon: Upper bounds on eps, the larger of all directions [SP 23], and which of them
         are good
 
@@ -108,6 +106,6 @@ __getattr__, __dir__, __all__ = door(__name__, {
         "ContourAccountant completed delta_without epsilon_without WAYS whole_way",
     "many": "LossFamily mixing_bounds on_lines split_steps sum_rounding tilted_sum",
     "record_bounds": "BoundsTable delta_bounds dominating_mu epsilon_bounds gaussian_above "
-        "log_missed_of raised_between upper_epsilon",
+        "log_missed_of upper_epsilon",
     "prefixes": "families_for prefix_epsilon Schedule",
 })

@@ -639,9 +639,9 @@ class LineBatch:
         """
         self.t, self.h, self.s = t, plan.h, plan.h*np.arange(plan.nodes)
         self.width, self.reach = plan.width, Smoothing(plan.width, _PIECES).reach
-        self.base, self.off, self.change = base, off + 0*base, change
+        self.base, self.off = base, off + 0*base
         factor, rounding = self._factor()
-        self._set_terms(factor)
+        self._set_terms(change, factor)
         size = np.abs(self.c)
         self.noise = (size*(relative + (plan.nodes + _SUM_ULPS)*ULP)).sum(1)
         if self.width: self.noise += (np.exp(change.real)*(1 + relative)) @ rounding
@@ -661,12 +661,12 @@ def _factor(self:LineBatch):
 
 # %% ../../nbs/engine/many.ipynb #23e26df8
 @patch
-def _set_terms(self:LineBatch, factor):
+def _set_terms(self:LineBatch, change, factor):
     "Keep them as pieces, with zeros at the end; and as `c`, shape (records, nodes)."
-    records, nodes = self.change.shape
+    records, nodes = change.shape
     padded = np.zeros((records, nodes + -nodes % SIDE), complex)
     self.c, self.pieces = padded[:, :nodes], padded.reshape(records, -1, SIDE)
-    np.exp(self.change, out=self.c)
+    np.exp(change, out=self.c)
     self.c *= factor
 
 @patch

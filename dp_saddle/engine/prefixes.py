@@ -33,6 +33,7 @@ _COMPARED = 1 - 8*ULP   # of a sum that is compared with delta
 # Tuning: only time and width depend on it.
 _EACH = 24                      # prefixes asked for as records: so many, then 1/_EACH apart
 _MOST_NODES = 1 << 12           # of a line: few prefixes need more
+_MOST_ASKED = 1 << 18           # one by one; later each of so many parts of the steps so far
 
 
 # %% ../../nbs/engine/prefixes.ipynb #a2774f98
@@ -102,19 +103,20 @@ def _running(array, schedule, steps):
 
 
 # %% ../../nbs/engine/prefixes.ipynb #86b754df
-def _batches(t, plan, table, first, last, schedule, begin, end):
-    "(steps, a LineBatch of the prefixes that end with them), of one stretch, from the left."
+def _batches(t, plan, table, first, last, schedule, begin, end, apart):
+    "(steps, a LineBatch of each such prefix among those that end with them), of one stretch."
     many = sum_rounding(len(table.K)) + (end - begin + _PART_ULPS)*ULP
     relative = relative_error(table, last, many, table.mixing is None)
     off = many*(last.counts @ np.abs(table.K))
     K, change = first.counts @ table.K, first.counts @ table.change
     tail = plan.tail - K + off + relative[:, 0]
-    size = ceil(BLOCK/plan.nodes)
-    for at in range(begin, end - 1, size):
-        steps = slice(at, min(at + size, end - 1))
+    size = apart*ceil(BLOCK/plan.nodes/apart)
+    for stop in range(end - 1 - (end - 2 - begin)//size*size, end, size):
+        steps = slice(max(begin, stop - size), stop)
         base, changes = (_running(array, schedule, steps) + before
                          for array, before in ((table.K, K), (table.change, change)))
-        yield steps, LineBatch(t, plan, base, changes, off, relative, tail + base)
+        some = slice((len(base) - 1) % apart, None, apart)      # the last one, too
+        yield steps, LineBatch(t, plan, base[some], changes[some], off, relative, tail + base[some])
         K, change = base[-1], changes[-1]
 
 
@@ -142,11 +144,15 @@ def _fill(family, schedule, marks, table, spans, eps, delta, out, good):
     for plan, kinds, which in counted(found, 'stretch'):
         i, t, begin = spans[which], family.t[plan.tilt], first.of([which])
         growth = _growth(t, plan, kinds, begin, eps[i])
-        earlier, span = steps[which] @ growth, marks[i:i + 2]
+        earlier, span = steps[which] @ growth, marks[i:i + 2].tolist()
         guess = _guesses(growth, schedule, slice(*span), earlier, eps[i - 1:i + 2])
-        for some, batch in _batches(t, plan, kinds, begin, last.of([which]), schedule, *span):
-            at = guess[some.start - span[0]:some.stop - span[0]]
+        each = 1 + span[0]//_MOST_ASKED
+        ends = begin, last.of([which])
+        for some, batch in _batches(t, plan, kinds, *ends, schedule, *span, each):
+            n = some.stop - some.start
+            at = guess[:some.stop - span[0]][-n:][(n - 1) % each::each]
             new, _, fine = batch.epsilon(goal, np.full(at.size, eps[i + 1]), 1, 0*at, at)
+            new, fine = (np.repeat(v, each)[-n:] for v in (new, fine))
             out[some], good[some] = np.maximum(out[some], new), good[some] & fine
 
 

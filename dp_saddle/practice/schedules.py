@@ -23,6 +23,7 @@ from dp_saddle.base import (
     TooDear,
     checks,
     counted,
+    in_blocks,
     kind_of,
     known,
     log_chernoff_factor,
@@ -40,9 +41,7 @@ from dp_saddle.engine import (
     epsilon_without,
     families_for,
     prefix_epsilon,
-    raised_between,
     sum_rounding,
-    upper_epsilon,
 )
 from ..losses import FiniteLoss
 from dp_saddle.mechanisms import (
@@ -70,8 +69,6 @@ _LITTLE = .01           # until those between are too large by this, relative, a
                         # at which a short line is enough; a change of delta that lines share
 _MOST_OUTCOMES = 1 << 10 # of a step that tables are made of
 _MOST_EXACT = 800       # prefixes of few outcomes, summed exactly; of Gaussian steps, by a formula
-_EACH = 1 << 12         # prefixes of equal steps, each; then about 1/_EACH apart; asked at once,
-_MOST_BETWEEN = 1 << 16 # and so many between them where the chord is not proved
 _MOST_KINDS = 32        # of steps, composed one by one; more are put between few
 _MOST_TABLES = 128      # of steps, likewise, where all prefixes are asked for
 
@@ -167,14 +164,6 @@ def _few(rows, most=_FEW):
         return rows
     return rows[np.unique(np.geomspace(1, len(rows), most).astype(int) - 1)]
 
-# %% ../../nbs/practice/schedules.ipynb #91a6b57b
-def _bounded(families, kinds, counts, delta):
-    "Upper bounds on eps of these counts, shape (rows, kinds)."
-    eps, good = upper_epsilon(families, counts, counts, 0*counts, delta)
-    for i in counted(_few(np.flatnonzero(~good)), 'prefix'):
-        eps[i] = min(eps[i], _alone(kinds, counts[i], delta))
-    return eps
-
 # %% ../../nbs/practice/schedules.ipynb #464d54b0
 def _moments(plrvs):
     "(tilts; bounds on each K there, shape (tilts, plrvs); those that are nothing at 0 and ulps)."
@@ -196,7 +185,7 @@ def _prefixes_by_moments(kinds, which, delta):
     tables, out = [_moments(side) for side in sides], np.zeros(len(which))
     before, all_rows = np.zeros(len(kinds)), np.arange(len(which))
     some = set(_few(all_rows).tolist())
-    for rows in _blocks(all_rows):
+    for rows in in_blocks(all_rows, len(kinds)):
         counts = before + np.cumsum(which[rows, None] == np.arange(len(kinds)), axis=0)
         before = counts[-1]
         for side, table in zip(sides, tables, strict=True):
@@ -213,8 +202,6 @@ def _at_some(kinds, which, delta, most=_FEW):
     counts = [np.bincount(which[:i + 1], minlength=len(kinds)) for i in at]
     eps = np.array([_alone(kinds, row, delta) for row in counted(counts, 'prefix')])
     return eps[np.searchsorted(at, np.arange(len(which)))]
-
-def _blocks(rows): return np.array_split(rows, ceil(len(rows)/_EACH)) if len(rows) else []
 
 def _on_lines(kinds, which, **nodes):
     "(Families of the kinds of these steps, a Schedule of them), for `prefix_epsilon`."
@@ -293,8 +280,8 @@ def _prefixes_of_few(kinds, which, delta):
     if len(which) <= _MOST_EXACT and all(type(m) is Gaussian for m in kinds):
         counts = np.cumsum(which[:, None] == np.arange(len(kinds)), axis=0)
         return np.array([_alone(kinds, row, delta) for row in counts])
-    if len(kinds) == 1:
-        return _equal_steps(families_for(kinds), kinds, len(which), delta)
+    if len(kinds) == 1 and (exact := _summed_exactly(kinds[0], len(which), delta)) is not None:
+        return exact
     bounds = prefix_epsilon(*_on_lines(kinds, which), delta)
     return _first_alone(kinds, which, *bounds, delta)
 
@@ -374,13 +361,6 @@ def _merged(kinds):
     return merged
 
 # %% ../../nbs/practice/schedules.ipynb #6c0a7c02
-def _some_counts(steps):
-    "Counts from 1 to `steps`: each of the first, then about 1/_EACH apart."
-    more = max(0, ceil(log(steps/_EACH)*_EACH))
-    later = _EACH*np.exp(np.arange(1, more + 1)/_EACH)
-    counts = np.append(np.arange(1, min(steps, _EACH) + 1), np.minimum(np.floor(later), steps))
-    return np.unique(counts)
-
 def _summed_exactly(kind, steps, delta):
     "Upper bounds on eps after each of so many equal steps, if all outcomes can be listed; or None."
     run = (steps*kind).remove
@@ -392,45 +372,6 @@ def _summed_exactly(kind, steps, delta):
     eps = np.array([_alone([kind], [n], delta) for n in counted(at, 'prefix')])
     return eps[np.searchsorted(at, every)]
 
-# %% ../../nbs/practice/schedules.ipynb #6c0a7c05
-def _equal_steps(families, kinds, steps, delta):
-    "Upper bounds on eps after each of so many equal steps."
-    exact = _summed_exactly(kinds[0], steps, delta)
-    if exact is not None:
-        return exact
-    def bounded(counts):
-        blocks = [_bounded(families, kinds, some[:, None], delta)
-                  for some in counted(_blocks(counts), 'block')]
-        return np.concatenate(blocks) if blocks else np.empty(0)
-    at = _some_counts(steps)
-    eps = np.minimum.accumulate(bounded(at)[::-1])[::-1]
-    raised, wide = np.zeros(len(at)), np.flatnonzero(np.diff(at) > 1)
-    if wide.size:
-        first = wide[0]
-        raised[first + 1:] = _raised_by(families, at[first:], eps[first:], delta)
-    return _between(at, eps, raised, bounded)
-
-# %% ../../nbs/practice/schedules.ipynb #6c0a7c03
-# Rounding: may grow, never shrink.
-_CHORD_ULPS = 8         # of eps: what a chord between two of them may lose
-
-def _raised_by(families, at, eps, delta):
-    "`raised_between` of all neighbours, some thousands at a time."
-    blocks = np.array_split(np.arange(len(at) - 1), ceil(2*len(at)/_EACH))
-    parts = [np.append(some, some[-1] + 1) for some in blocks]
-    return np.concatenate([raised_between(families, at[i], eps[i], delta) for i in parts])
-
-def _between(at, eps, raised, bounded):
-    "Upper bounds at all counts from those at some: on raised chords, or bounded(counts)."
-    every = np.arange(1, int(at[-1]) + 1)
-    end = np.searchsorted(at, every)
-    known = every == at[end]
-    chord = (np.interp(every, at, eps) + raised[end])*(1 + _CHORD_ULPS*ULP)
-    out = np.where(known, eps[end], np.minimum(chord, eps[end]))
-    missing = np.flatnonzero(~known & np.isinf(raised[end]))
-    if missing.size <= _MOST_BETWEEN:
-        out[missing] = np.minimum(out[missing], bounded(every[missing].astype(float)))
-    return out
 
 # %% ../../nbs/practice/schedules.ipynb #b14ab6d6
 _BY_EPOCHS = 'shuffle', 'fixed-order', 'balls-in-bins'   # what is paid when an epoch begins
