@@ -35,7 +35,6 @@ from ..plrv import composed
 # Richardson's: what two central quotients count, the nearer and the farther.
 _RICHARDSON = 4/3, 1/3
 # Tuning: only time and precision depend on it, and no bound does.
-_RTOL = 1e-10               # of the line on which slopes are summed
 _STEP = 1e-3                # of differences, relative to the parameter: of K, of curves,
 FINE_STEP = 1e-6           # and of curves that are known to all digits, but have corners,
 _SHORTER, _LITTLE = 4, .01  # made shorter so often, while log delta changes by more than that
@@ -250,7 +249,7 @@ def line_slopes(
 def _line_for(plrv, eps, delta, rough):
     "The line that serves this eps; None where there are atoms, moments alone, or too few nodes."
     if plrv.p_inf or any(p.moments_only or p.atoms[0].size for p, _ in plrv.parts): return None
-    table = CgfTable(plrv, _RTOL, max_nodes=LINE_NODES, shortcut=False)
+    table = CgfTable(plrv, max_nodes=LINE_NODES, shortcut=False)
     line = table.line_for(np.array([eps]), np.array([log(delta)]))
     return None if table.nodes_ran_out and not rough else line
 
@@ -275,7 +274,7 @@ def _log_estimate(plrv, eps):
     "log delta of a loss at one eps, about; of the smallest double where that is 0."
     with warnings.catch_warnings():
         warnings.simplefilter('ignore')          # it is an estimate that is asked for
-        return log(max(ContourAccountant(plrv, rtol=_RTOL).delta(eps).estimate, SMALLEST))
+        return log(max(ContourAccountant(plrv).delta(eps).estimate, SMALLEST))
 
 def _short_of_corners(curve, eps, h):
     "A step in which the curve changes little, so that it has no end there."
