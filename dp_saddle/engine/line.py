@@ -144,7 +144,7 @@ class CgfTable(Invertible):
         """
         self.plrv, self.rtol, self.resolution = plrv, rtol, eps_resolution
         self.max_nodes, self.first_nodes = max_nodes, min(first_nodes or max_nodes, max_nodes)
-        self.nodes_ran_out = self.known = False
+        self.nodes_ran_out = False
         self.reach, self.log_p_inf = reach_of(plrv), log_p_inf_of(plrv)
         self.ess_sup = plrv.ess_sup + LOSS_ULPS*ULP*self.reach
         self.closed_form = _closed_form(plrv, self.reach, self.log_p_inf) if shortcut else None

@@ -32,7 +32,6 @@ _PART_ULPS = 8          # of what is added up from prefix to prefix, beside one 
 _COMPARED = 1 - 8*ULP   # of a sum that is compared with delta
 # Tuning: only time and width depend on it.
 _EACH = 24                      # prefixes asked for as records: so many, then 1/_EACH apart
-_MOST_NODES = 1 << 12           # of a line: few prefixes need more
 _MOST_ASKED = 1 << 18           # one by one; later each of so many parts of the steps so far
 
 
@@ -71,7 +70,7 @@ def _records(schedule, rows, at):
 # %% ../../nbs/engine/prefixes.ipynb #4679f2a0
 def families_for(
     kinds,     # mechanisms
-    most_nodes=_MOST_NODES,  # of a line
+    most_nodes=None,  # of a line, if not as many as a LossFamily has
 ):             # a LossFamily for each direction that matters
     """The kinds' losses, as a schedule of them is asked for.
 
@@ -80,7 +79,7 @@ def families_for(
     kinds
         mechanisms
     most_nodes
-        of a line
+        of a line, if not as many as a LossFamily has
 
     Returns
     -------

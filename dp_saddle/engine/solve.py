@@ -33,8 +33,7 @@ from ..plrv import MASS_ERROR
 # Tuning: only time and width depend on it. The search.
 _PATIENCE, _NEAR = 20, 1e-10 # after so many steps a bracket of so many nats is enough
 _MAX_LINES, _COSTLY = 20, 5  # and lines that it uses; one with all nodes counts so many
-_SHORT_OF = 1 - 10.**-np.arange(1, 9)  # of an upper end: where the lower one is looked for
-_NEXT_TO = 10.**-np.arange(8, 16, 2)   # and below the largest loss, before any search
+_NEXT_TO = 10.**-np.arange(8, 16, 2)   # of the largest loss: where a lower end is looked for
 STEP_OF_SCALE = 1e-6         # of the difference quotient, in units of the curve's own scale,
 _NEWTON_SHORTER, _STEEP = .01, 1e-4  # and times that where log delta falls by more nats on it,
 _LEAST_ULPS = 1 << 10        # but so much of eps at least: else it is all rounding
@@ -49,7 +48,7 @@ LONGEST = 10                # nats that such a step makes up for at most
 _INWARDS, _ROUNDS_INWARDS = .1, 3    # and that first ones make up for where an end is proved
 _NEARBY = .1                 # relative width of eps: wider, single steps are asked; to begin at
 WORTH_A_TRY = 3e-7           # a width, as in the warning, that is worth another way
-_DARK, _IN_THE_DARK = 30, 3  # nats between bounds that say nothing; so many times in a row: give up
+_DARK = 30                   # nats between bounds that say nothing
 _NEARER = 16                 # halvings at a time, at most, of the distance to an upper end
 _SHARED_ROUNDS = 2           # of many eps together: a second line where the first one led,
 _SHARED_DOWN = 32            # whose guess may be so many times too large
@@ -209,7 +208,6 @@ def epsilon(self:Invertible,
     if inverse: return _by(self.closed_form, *inverse(delta))
     goal, finite_goal = log(delta), log(delta - p_inf*(1 + MASS_ERROR))
     known = near and near[2] - near[0] < _NEARBY*near[2]
-    self.known = bool(known) and not self.closed_form
     guess, enough = self.nearby(near, finite_goal) if known else self.first_eps(finite_goal)
     if enough <= floor and (proved := self.enough(finite_goal)) <= floor:
         return _by(Known.CHERNOFF, 0., 0., proved)
@@ -227,7 +225,6 @@ class Stop(Enum):
     NO_LINE = "no line of it is short enough"
     NODES = "a line with as many nodes as it may have smooths too much"
     MISLED = "single steps prove the first guess to be far too large"
-    SAYS_NOTHING = "the line's bounds are too wide to lead anywhere"
     SMOOTHED = "smoothing costs much of eps"
 
 def _by(known, *bounds):
@@ -250,7 +247,6 @@ def _searched(self:Invertible, goal, finite_goal, guess, enough):
     if not self.closed_form and up - low > min(WORTH_A_TRY, _NEARBY*up):
         low = max(low, self.basic_crossing(0, goal, up)[0])
         up = min(up, self.basic_crossing(1, goal, up)[1])
-        if up < inf and not self.others: low = max(low, self._near_end(goal, up, low))
         noted(Known.SINGLE_STEPS, up, last=True)
         noted(line, eps)
     else: noted(line, eps, last=True)
@@ -282,22 +278,13 @@ def nearby(self:Invertible, near, goal):
 # %% ../../nbs/engine/solve.ipynb #ae18cdbe
 @patch
 def _given_up(self:Invertible, goal, guess, up, root=None):
-    "What is known of an eps that is not looked for: from next to the largest loss, or a line."
-    low = self._near_end(goal, up) if self.ess_sup < inf else 0.
+    "What is known of an eps that is not looked for: by a line, if there is one."
     noted(Known.CHERNOFF, up, last=True)
-    if root is None or not root[-1]: return low, guess, up
+    if root is None or not root[-1]: return 0., guess, up
     noted(root[1], root[0])
-    least, eps, most = _edges_of(root, goal, up)
-    low, up = max(low, least), min(up, most)
+    low, eps, most = _edges_of(root, goal, up)
+    up = min(up, most)
     return low, min(max(eps, low), up), up
-
-@patch
-def _near_end(self:Invertible, goal, up, low=0.):
-    "The largest of some eps below `up` whose delta is proved to be at least the goal, or `low`."
-    eps = up*_SHORT_OF[up*_SHORT_OF > low]
-    if not eps.size or low and self.log_delta(eps[:1])[0, 0] < goal: return low
-    enough = self.log_delta(eps)[0] >= goal
-    return eps[enough].max(initial=low)
 
 # %% ../../nbs/engine/solve.ipynb #f1fe0a6e
 @patch
@@ -307,7 +294,6 @@ def _newton(self:Invertible, goal, finite_goal, eps, high):
     for step in counted(range(NEWTON_STEPS), 'step', f'at most {NEWTON_STEPS}'):
         if (found := search.probe(eps)) is None: break
         at, line = found, search.line
-        if self._says_nothing(search, top): return eps, line, 0.
         new, off, fall = _ahead(before, eps, at)
         if self._leaves_it(search, at, eps, top) or self._is_near(at, off):
             return new if 0 < new < high else eps, line, fall or 0.
@@ -343,7 +329,7 @@ class _Search:
             and of that without the mass at infinity
         """
         self.table, self.goal, self.finite_goal = table, goal, np.array([finite_goal])
-        self.line, self.lines, self.asked, self.dark = None, 0, 0, 0
+        self.line, self.lines = None, 0
 
     def cancellation(self, eps):
         "By how many nats more cancels at `eps` than where the line was built."
@@ -354,9 +340,7 @@ class _Search:
         if self.cancellation(eps) > CLOSE and not self._build(eps): return None
         at = self._ask(eps)
         forgotten = self.table.forgets and at.width > _DARK > self.knew
-        if forgotten and self._build(eps): at = self._ask(eps)
-        self.asked, self.dark = self.asked + 1, self.dark + 1 if at.width > _DARK else 0
-        return at
+        return self._ask(eps) if forgotten and self._build(eps) else at
 
 # %% ../../nbs/engine/solve.ipynb #01search2
 @patch
@@ -376,14 +360,6 @@ def _ask(self:_Search, eps):
     return at
 
 # %% ../../nbs/engine/solve.ipynb #47a33af6
-@patch
-def _says_nothing(self:Invertible, search, top):
-    "Will a first line say nothing, and others be asked?"
-    often = search.dark >= (1 if self.known else _IN_THE_DARK)
-    again = self.first_nodes < self.max_nodes or self.known
-    if often and again and top < inf: self.stop = Stop.SAYS_NOTHING
-    return self.stop
-
 @patch
 def _is_misled(self:Invertible, goal, guess):
     "Is there another way, and do single steps prove a guess to be far too large?"
