@@ -32,6 +32,7 @@ from .solve import CLOSE, WORTH_A_TRY, Curve, Known, derived
 # Tuning: only time and width depend on it.
 _LEVEL_WORK = 1 << 26        # nodes of a level's line times points of a grid, at most
 _LEAST_NODES = 64            # of a level's line
+_ONE_CUT = 20                # nats that log delta may differ for one set of cuts
 _ONE_SCALE = 20.             # and eps, by this factor, for one set of lines
 SIMILAR = 1.1                # quotient of the eps that one set of cuts, or one line, is for
 _MOST_COUNTS = 40            # of large losses, one by one
@@ -249,7 +250,7 @@ def log_delta(self:LeveledTable, eps, floor=-inf):
     goal = np.maximum(np.maximum(self.basic_bounds(eps)[0], floor), LOG_SMALLEST)
     out, left, self.by_levels = np.repeat(self.log_p_inf, len(eps), 1), np.argsort(eps), True
     while left.size:
-        near = goal[left] > goal[left[0]] - NEGLIGIBLE
+        near = goal[left] > goal[left[0]] - _ONE_CUT
         some, left = left[near], left[~near]
         tables, left_out = self._tables(eps[some], goal[some])
         nothing = goal[some] - self.nothing
