@@ -636,7 +636,7 @@ def test_kinds_that_are_none():
                 sampled + ApproxDP(eps=.1, delta=1e-9), sampled + ZCDP(rho=.01),
                 sampled + TruncatedPoisson(sigma=2., rate=.01, dataset_size=10000,
                                            max_batch_size=120),
-                sampled + run_of(2., .7, 3), sampled + run_of(.1, .01, 3), 0*sampled + sampled,
+                sampled + run_of(2., .95, 3), sampled + run_of(.1, .01, 3), 0*sampled + sampled,
                 None):
         assert rows.epsilon_of_kinds(run, 1e-5) is None
     several = sampled + Gaussian(sigma=3.)

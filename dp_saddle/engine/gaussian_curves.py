@@ -7,11 +7,11 @@ __all__ = ['epsilon_of_run', 'log_delta_of_run']
 
 # %% ../../nbs/engine/gaussian_curves.ipynb #c5a1e004
 import sys
-from math import ceil, log
+from math import log
 
 import numpy as np
 
-from ..base import SMALLEST, noted, patch
+from ..base import END_STEPS, SMALLEST, in_blocks, noted, patch
 from dp_saddle.engine.gaussian_rows import (
     ALIKE,
     ALONE,
@@ -23,14 +23,13 @@ from dp_saddle.engine.gaussian_rows import (
     pair_of,
 )
 from .solve import Known
-from .transform_grids import Rows
+from .transform_grids import MOST_NODES, Rows
 from ..plrv import Bounds
 
 # %% ../../nbs/engine/gaussian_curves.ipynb #c5a1e006
 # Tuning: only time and width depend on it.
-_AT_ONCE, _SHORT = 64, 1 << 10    # questions of one line; its nodes, where these are several
 _SHARP = 7e-13, 4e-12             # width of eps, nats; of log delta: wider ones are asked finely
-_LIKELY, _GUESSES = .4, 5         # delta at most, where it is guessed; and how often
+_LIKELY = .4                      # delta at most, where it is guessed
 
 # %% ../../nbs/engine/gaussian_curves.ipynb #c5a1e008
 def _classes(goal):
@@ -46,7 +45,7 @@ def has_line(self:Rows, n, goal):
     "Has the class of a goal a short line that is kept?"
     if n > ALONE: return False
     step = self.kept(self.ready, *class_of(n, goal)).step
-    return step is not None and step.s.shape[1] <= _SHORT
+    return step is not None and step.s.shape[1] <= MOST_NODES
 
 # %% ../../nbs/engine/gaussian_curves.ipynb #c5a1e009
 @patch
@@ -59,7 +58,7 @@ def of_run(self:Rows, n, goal, eps=None):
         if not alone and not self.has_line(n, goal[asked[same[0]]]):
             noted(Known.NO_LINE, np.nan)
             continue
-        for r in np.array_split(asked[same], ceil(len(same)/_AT_ONCE)):
+        for r in in_blocks(asked[same], 2*MOST_NODES):
             own = np.full((2*len(r), 1), float(n)), both_ways(goal[r])
             out[:, r] = self.answers(*own, None if eps is None else both_ways(eps[r]), most)
     if not alone: out[:, out[2] - out[0] > 2*most] = np.nan
@@ -77,7 +76,7 @@ def goals_at(self:Rows, n, eps):
     "About log delta at eps, 1-d, n steps; nan where that is not found."
     spread, most = np.sqrt(n*self.variance[0, 0]), log(_LIKELY)
     goal = most - np.maximum(eps/spread - spread/2, 0)**2/2
-    for _ in range(_GUESSES):
+    for _ in range(END_STEPS):
         goal = np.clip(goal, log(LEAST_DELTA), most)
         for r in _same(before := _classes(goal)):
             curve = self.kept(self.leading, *class_of(n, goal[r[0]])[1:])

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..base import TINY, ULP, log_chernoff_factor, patch
+from ..base import NATS, TINY, ULP, log_chernoff_factor, patch
 from dp_saddle.engine.transform_grids import (
-    COARSE_NATS,
     FAR,
+    FINE_NATS,
     LOG,
     MOST_NODES,
     PRODUCT,
@@ -33,15 +33,13 @@ TILTS = 2.**-np.cumsum(np.repeat([0, 1/16, 1/8, 1/4], [1, 4, 2, 26]))[::-1]   # 
 LEAST = -200.                     # logarithm of a weight: products of less are slow
 FALLS = 2.**np.arange(-14, 8, .75)      # frequencies at which M is looked at, in units of a row's
 _MUCH = 8.                        # noise from which that is more than 1/rate
-_COARSELY = COARSE_NATS, FAR[0]   # a coarse strip: how small its error, nats; std where it ends;
-_CLOSELY = 34., FAR[1]            # and one of a table that is all that is known
 TOGETHER = 1 << 16               # nodes of some tables
 
 # %% ../../nbs/engine/gaussian_tables.ipynb #01rowscoarse
 @patch
-def coarse(self:Rows, last, end, strip=_COARSELY):
+def coarse(self:Rows, last, end, nats=FINE_NATS/2, std=FAR[0]):
     "(height, h, end, first node, count) of a coarse grid for tilts up to `last`, each (rows, 1)."
-    b, (nats, std) = self.heights(last)[0], strip
+    b = self.heights(last)[0]
     h = 2*pi*b/(nats + (b*self.mu)**2/2)
     return b, h, end, *self.places(self.low(last, std), end, h)
 
@@ -235,7 +233,8 @@ def in_octaves(self:Rows, u):
     "The same of rows that have a grid each for their tilts u, (rows, tilts), (rows, 2, tilts)."
     last, P, out = u[:, -1:], self.first + self.sign*u, np.full((len(u), 2, u.shape[1]), np.nan)
     end = np.where(self.adds, 1, 1 + last) + FAR[1]*self.sigma
-    coarse, at = self.coarse(last, end, _CLOSELY), np.where(self.adds, -inf, self.at_end(end, P))
+    coarse = self.coarse(last, end, NATS, FAR[1])
+    at = np.where(self.adds, -inf, self.at_end(end, P))
     nodes, wrong = coarse[-1][:, 0], self.few_digits(P)/FAR[1]
     fits = np.flatnonzero(nodes*self.amounts < TOGETHER)
     for i in like_blocks(nodes[fits], np.full(len(fits), self.amounts), TOGETHER):

@@ -14,7 +14,6 @@ import numpy as np
 from ..base import AT_ONCE, TINY, ULP, counted
 from .gaussian_rows import rule
 from dp_saddle.engine.many import (
-    BLOCK,
     LineBatch,
     LossFamily,
     log_chernoff,
@@ -109,7 +108,7 @@ def _batches(t, plan, table, first, last, schedule, begin, end, apart):
     off = many*(last.counts @ np.abs(table.K))
     K, change = first.counts @ table.K, first.counts @ table.change
     tail = plan.tail - K + off + relative[:, 0]
-    size = apart*ceil(BLOCK/plan.nodes/apart)
+    size = apart*ceil(AT_ONCE/plan.nodes/apart)
     for stop in range(end - 1 - (end - 2 - begin)//size*size, end, size):
         steps = slice(max(begin, stop - size), stop)
         base, changes = (_running(array, schedule, steps) + before

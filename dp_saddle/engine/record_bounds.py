@@ -15,6 +15,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from scipy.special import erfcx, log_ndtr, ndtri_exp
 
 from dp_saddle.base import (
+    END_STEPS,
     LARGEST_LOG,
     TINY,
     ULP,
@@ -27,6 +28,7 @@ from dp_saddle.base import (
 from .gaussian_epsilons import SMALL_MU
 from .line import BELOW_CHERNOFF
 from dp_saddle.engine.many import (
+    GOOD,
     SplitCounts,
     log_chernoff,
     on_lines,
@@ -36,10 +38,6 @@ from dp_saddle.engine.many import (
 )
 from .ways import ContourAccountant
 from ..plrv import Bounds, log_phi_gap
-
-# %% ../../nbs/engine/record_bounds.ipynb #972cf78a
-# Tuning: only time and width depend on it.
-_ATTEMPTS, _GAIN = 6, 1e-3    # lines for a record; what the next must gain
 
 # %% ../../nbs/engine/record_bounds.ipynb #c661c2e4
 def _one_side(family, side, mixed, delta, floor):
@@ -56,13 +54,13 @@ def _one_side(family, side, mixed, delta, floor):
         most = np.maximum(high[r], bound[r])
         e = np.where(floor[r] > 0, floor[r], np.maximum(most - 2/batch.t, 0))
         bound[r], guess[r], done[r] = batch.epsilon(log_delta, most, side, floor[r], e)
-    for attempt in range(_ATTEMPTS):
+    for attempt in range(END_STEPS):
         rows = np.flatnonzero(~done & ~stuck)
         if not rows.size: break
         before, goal = bound[rows], np.full(rows.size, log_delta)
         on_lines(family, mixed.of(rows), K[rows], guess[rows], goal, serve, rounded=attempt > 0)
         if side > 0: high = np.minimum(high, bound)
-        gained = np.abs(bound[rows] - before) > _GAIN*before
+        gained = np.abs(bound[rows] - before) > GOOD*before
         stuck[rows] = (attempt > 0) & ~gained                # no better for another line
     return np.where(mixed.steps.any(1), bound, 0.), done
 
@@ -267,8 +265,6 @@ def log_missed_of(
 # Rounding: may grow, never shrink.
 _TINY = 1e-300            # before a logarithm
 _SMALLEST = 1e-320        # of a drop in delta, before its logarithm
-# Tuning: only time and width depend on it.
-_NEGLIGIBLE = 1e-12       # a delta(0) for which mu is 0
 
 def _log_slope(at, curve, missed):
     "log of minus the slope of each chord, in e^eps."
@@ -340,7 +336,7 @@ def dominating_mu(
     high = bisect(above, np.zeros(most.shape), most)[1]
     high = np.maximum(high, SMALL_MU)             # what was asked
     high = np.where((high < most) | above(high), high, inf)
-    return np.where((at[-1] > 0) | (curve[0] > _NEGLIGIBLE), high, 0.)
+    return np.where((at[-1] > 0) | (curve[0] > SMALL_MU), high, 0.)
 
 # %% ../../nbs/engine/record_bounds.ipynb #30af3f39
 class BoundsTable(NDArrayOperatorsMixin, Sequence):

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import log1p, log_ndtr, ndtr
 
 from ..base import LARGEST_LOG, TINY, ULP, bisect, log_chernoff_factor, patch
-from .transform_grids import COARSE_NATS, FINE_NATS, SHIFT
+from .transform_grids import FINE_NATS, SHIFT, STRIP, WORTH
 
 # %% ../../nbs/engine/small_losses.ipynb #01rare07
 # Proved: change one and a theorem is broken.
@@ -38,8 +38,6 @@ _OF_BOUND = 1e-6       # of what is so small that few digits of it matter, relat
 # Tuning: only time and width depend on it.
 _WIDTH = .1                                # std over which a share rises
 _BEGIN, _APART = 10.5, 6.                  # widths: where it begins, how far below eps it is
-_STRIP = 4.                                # heights of a strip and of a path that bounds a tail,
-_WORTH = 1.5                               # std; by how much the nodes of one are fewer
 _FROM_BELOW, _MOST_SHARE = .95, .9         # of the guess of eps; and of M, what a share may have
 _TILTS = np.exp(np.linspace(log(.5), log(200), 20))
 _HALVINGS = 8                              # of a search
@@ -121,7 +119,7 @@ def edge(self:SmallLossShare, v, h):
 @patch
 def coarse(self:SmallLossShare):
     "(v, h) of a coarse rule."
-    return self.rule_for(_STRIP/sqrt(self.blunt), COARSE_NATS)
+    return self.rule_for(STRIP/sqrt(self.blunt), FINE_NATS/2)
 
 # %% ../../nbs/engine/small_losses.ipynb #01rare211
 @patch
@@ -300,7 +298,7 @@ def bent(self:SmallLossShare, y, angle):
 @patch
 def log_fades(self:SmallLossShare, t, K, s):
     "log of a bound on |B(t + is')|/M_1(t) for all s' from s on, K being log M_1(t); shape of s."
-    a = min(_STRIP/sqrt(self.blunt), _HEIGHT[0]*pi/self.mu/2)    # of the path, and of its strip
+    a = min(STRIP/sqrt(self.blunt), _HEIGHT[0]*pi/self.mu/2)    # of the path, and of its strip
     v, h = self.rule_for(a, FINE_NATS + a*a*self.blunt/2)
     g, at = self.law(t, K, h), self.at_end(t) - K
     strip = self.edge(v, h)*np.exp(self.log_whole(g, t, K, v))
@@ -336,13 +334,13 @@ def rule(self:SmallLossShare, t, K, last):
     (wide, h), std = self.coarse(), 1/sqrt(self.blunt)
     g, most = self.law(t, K, h), _HEIGHT[1]*pi/self.mu
     high, found = min(SHIFT*std, most/2), []
-    for a, v in ((0., min(_STRIP*std, most)), (high, high)):
+    for a, v in ((0., min(STRIP*std, most)), (high, high)):
         cells = self.log_whole(g, t, K, wide) if a else self.log_cells(g, t, K, v, last)
         edge = cells + (a + v)**2*self.blunt/2
         h = float(np.float32(2*pi*v/(FINE_NATS + max(edge, 0))))
         found.append((h, a, v, edge))
     straight, path = found
-    return path if path[0] > _WORTH*straight[0] else straight
+    return path if path[0] > WORTH*straight[0] else straight
 
 # %% ../../nbs/engine/small_losses.ipynb #01rare53
 @patch

@@ -12,7 +12,7 @@ from math import ceil, fsum, log, sqrt
 import numpy as np
 from scipy.special import log1p
 
-from ..base import EXTENDED, TINY, ULP, in_blocks
+from ..base import EXTENDED, RTOL, TINY, ULP, in_blocks
 from .transform_grids import Rows
 from ..losses import LEAST_SHARE
 from ..mechanisms import Gaussian, MixtureOfGaussians, PoissonSubsampled
@@ -27,17 +27,16 @@ _TWICE = 2.            # a quotient of two transforms, each off by as much
 _LOG_ULPS = 16         # of a logarithm of a quotient, and of K
 
 # Tuning: only time and width depend on it.
-_STRIP = 1e-15         # what a strip is to add at most
 _NODES = 256                          # of a row, about: so many rows are taken at a time
 _DECAY_CUT = 32.       # tilts up to which nodes serve a decay
 
-# Tuning: only time depends on it. What is a row, of one amount and of several:
-_MOST_RATE = .5, .9                    # probability of any
-_LEAST_NOISE, _MOST_NOISE = (.3, .12), 1e15    # over the largest
+# Tuning: only time depends on it. What is a row:
+_MOST_RATE = .9                        # probability of any
+_LEAST_NOISE, _MOST_NOISE = .12, 1e15  # over the largest
 _MOST_AMOUNTS, _LEAST = 64, 1e-6       # how many; the least over the largest
 
 # Tuning: only time and memory depend on it.
-_GROUP, _GROUP_AMOUNTS = 32, 256       # kinds at a time, amounts of all of them
+_GROUP = 32                            # amounts of the kinds that are taken at a time
 
 # %% ../../nbs/engine/stacked_kinds.ipynb #01mixed20
 def kind_of(
@@ -64,8 +63,7 @@ def kind_of(
 
 def _is_row(sigma, amounts, shares, rate):
     "Are noise and rate of such a kind those of a row?"
-    noise, moved, several = sigma/amounts[-1], rate*fsum(shares), len(amounts) > 1
-    usual = _LEAST_NOISE[several] <= noise <= _MOST_NOISE and moved <= _MOST_RATE[several]
+    usual = _LEAST_NOISE <= sigma/amounts[-1] <= _MOST_NOISE and rate*fsum(shares) <= _MOST_RATE
     return usual and rate*min(shares) >= LEAST_SHARE
 
 def amounts_of(
@@ -194,7 +192,7 @@ def grouped(
     """
     every = sorted(counts)
     for places in alike(every):
-        most = max(1, min(_GROUP, _GROUP_AMOUNTS//amounts_of(every[places[0]])))
+        most = max(1, _GROUP//amounts_of(every[places[0]]))
         for some in np.array_split(places, ceil(len(places)/most)):
             kinds = [every[k] for k in some]
             yield kinds, np.array([[counts[kind]] for kind in kinds], float)
@@ -204,7 +202,7 @@ def _grid(rows, t, cut):
     "(a Grid of tilt t for frequencies up to the cut, rho: (rows, 1)); None for too many nodes."
     tilts, cuts = np.full(rows.mu.shape, t), np.full(rows.mu.shape, cut)
     end = np.where(rows.adds, 1, 1 + t) + _FAR*rows.sigma
-    if (g := rows.grid_up_to(tilts, cuts, end, _STRIP)) is None: return None
+    if (g := rows.grid_up_to(tilts, cuts, end, RTOL)) is None: return None
     at = rows.at_end(end, 1 + t) - g.K.astype(float)
     return g, np.where(rows.adds, 0, np.exp(at)/_FAR*rows.few_digits(1 + t))
 

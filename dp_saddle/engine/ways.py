@@ -63,6 +63,7 @@ from dp_saddle.engine.line import (
 )
 from .solve import WORTH_A_TRY, Curve, Known, Stop, facts_of
 from dp_saddle.engine.sorted_runs import (
+    SIMILAR,
     LeveledTable,
     LineCache,
     UpperTable,
@@ -95,12 +96,11 @@ from ..plrv import Bounds, ComposedLoss
 _BOUNDS = len(Bounds._fields)     # lower, estimate, upper
 
 # Tuning: only time and width depend on it.
-_TOO_WIDE, _NEXT_TO_0 = 1e-6, 1e-313  # widths of delta worth a warning: relative, and at all
+_TOO_WIDE = 1e-6             # relative width of delta that is worth a warning
 _NARROWER = 1e-9             # relative width at which runs of mixtures are sorted, where so few
 _FEW_ASKED = 16              # are asked; and where the other direction's curve is not enough
 _MOST_OUTCOMES = 1 << 10     # one by one, beside others; more atoms of a loss are a lattice's
-_ALIKE = 1.1                 # quotient of the gaps that one line is to serve
-_TURNED = 100, -300          # delta for e^eps - 1, and log delta: the other direction is asked
+_TURNED = 100                # delta for e^eps - 1: the other direction is asked
 _WAYS = 5                    # at most, beside its own: a line, two sorts, all nodes, simpler
 
 # %% ../../nbs/engine/ways.ipynb #a65ae417
@@ -489,8 +489,7 @@ def _really(way, table):
 @patch
 def _may_turn(self:_OneDirection, eps, log_most):
     "Where may one line of the other direction know more?"
-    times, least = _TURNED
-    small = (log_most > least) & (log_expm1(np.maximum(eps, TINY)) < log_most + log(times))
+    small = log_expm1(np.maximum(eps, TINY)) < log_most + log(_TURNED)
     known = not (self.own or self.cut or self.line.closed_form)
     return small & (known and all(hasattr(p, 'reverse') for p, _ in self.plrv.parts))
 
@@ -532,7 +531,7 @@ def lines_for(self:_OneDirection,
     left, G, chernoff = left[~little], G[~little], chernoff[~little]
     while left.size:
         still_here()
-        n = min(cluster_size(G), np.count_nonzero(eps[left] <= _ALIKE*eps[left[0]]))
+        n = min(cluster_size(G), np.count_nonzero(eps[left] <= SIMILAR*eps[left[0]]))
         line = self.line_for(eps[left[:n]], chernoff[:n], least[left[:n]])
         n += _how_many(line, eps[left[n:]], least[left[n:]])
         served.append((left[:n], line))
@@ -800,7 +799,7 @@ def _tried(self:ContourAccountant):
 def delta_of(self:ContourAccountant, plrv, eps, floor):
     logs, wide = self._tried[plrv].log_delta(eps, np.maximum(safe_log(floor), LOG_SMALLEST))
     low, mid, up = _deltas(logs)
-    self._warn(plrv, ((up - low)[wide] > self._too_wide()*up[wide] + _NEXT_TO_0).any())
+    self._warn(plrv, ((up - low)[wide] > self._too_wide()*up[wide] + TINY).any())
     return low, mid, up
 
 def _deltas(logs):
