@@ -35,6 +35,7 @@ From `fourier_grids`:
 From `tilted_fft`:
     connect_the_dots: A law on multiples of the mesh whose curves, of both directions, are nowhere
         below (up) or nowhere above those of `plrv` (Doroshenko et al. 2022)
+    MOVES: how far outwards dots are moved
     TiltedFFT: FFT with a tilt: proved bounds with relative precision for delta down to 1e-290
 
 From `lattices`:
@@ -55,5 +56,5 @@ __getattr__, __dir__, __all__ = door(__name__, {
     "prv_bands": "chernoff_reach on_grid PRVAccountant prv_band",
     "fourier_grids":
         "checked_grid FourierAccountant fourier_curves fourier_tail newton_from_left",
-    "tilted_fft": "connect_the_dots TiltedFFT", "lattices": "LatticeLoss",
+    "tilted_fft": "connect_the_dots MOVES TiltedFFT", "lattices": "LatticeLoss",
 })

@@ -13,7 +13,7 @@ import numpy as np
 from scipy import fft
 from scipy.special import log1p
 
-from ..base import LARGEST_LOG, TINY, ULP, decaying_sums, patch, tail_sums
+from ..base import LARGEST_LOG, NATS, TINY, ULP, decaying_sums, patch, tail_sums
 from ..losses import increment_noise, increments
 from ..plrv import MASS_ERROR
 
@@ -25,11 +25,11 @@ _LIGHT_ULPS = 32                 # the sum of the weights that are not summed on
 LOG_ULPS = 8                     # of a complex logarithm, and of n times it; of an exponential
 _NULL_ULPS = 4                   # of N, the decaying sums, times the mesh
 _CURVE_ULPS = 16                 # of the last operations on T and N, and of tails that are added
+# What is served: what is beyond is refused.
+FEWEST = 64                      # points of a grid: a memory budget
 # Tuning: only time and width depend on it.
 _LIGHT = 1e-14                   # after the power, what the FFT adds to the lightest weights
-_LOG_NOTHING = -50               # log of a power that is left to the FFT
 _MAX_SUMS = 1 << 26              # weights times frequencies of the core
-FEWEST = 64                         # points of a grid: a memory budget
 
 # %% ../../nbs/prv_fft/circles.ipynb #5b6aa992
 def circle_length(
@@ -131,7 +131,7 @@ def log_transform(
     place, scale = start + np.arange(len(w)), fft_rounding(points)*sqrt(points)
     change, error = _by_fft(w, place, points, scale)
     size, near = np.maximum(np.abs(1 + change) + error, TINY), 0.
-    m, core = np.flatnonzero(n*np.log(size) > _LOG_NOTHING)[-1] + 1, _core(w, _LIGHT/(n*scale))
+    m, core = np.flatnonzero(n*np.log(size) > -NATS)[-1] + 1, _core(w, _LIGHT/(n*scale))
     if core.start < core.stop and m*len(w[_there(w, core)]) <= _MAX_SUMS:
         change[:m], near = _by_sums(w, place, core, points, n, m, scale)
         size[:m] = TINY                                   # their error is known already

@@ -33,6 +33,7 @@ from ..prv_fft import TiltedFFT
 from .epoch_planner import epoch_of
 from .large_jumps import CutTable
 from .lognormal_moments import bin_moments
+from .one_epoch import CELLS
 from .truncated_moments import PLACE_COST
 from ..steps import MixedLoss
 
@@ -368,7 +369,6 @@ _CELL_ULPS = 2048         # of a chance, over the larger of its tails
 _TEST_ROUNDING = 1e-12    # of what a test shows
 # Tuning: only time and width depend on it.
 _REACH = 9.               # stds from both means begin the outer cells
-_NODES = 400              # of a batch's mean and variance
 _WEIGHTS = np.geomspace(.2, 2.5, 7)           # z, over the odds of being drawn
 _LIGHTER = np.array([.3, .6, 1., 1.5])        # and for little noise e^{-these/sigma^2}
 _COARSE, _FINE = (1600, 10), (8000, 25)       # cells at most, and of a std
@@ -385,7 +385,7 @@ def _cells(g, mean):
 
 def _in_cells(b, z, most, per_std):
     "(q, p, what they are off by) of log(1 + zY) in cells of a mesh; b = 1/sigma."
-    x = np.linspace(-_REACH, _REACH + b, _NODES)
+    x = np.linspace(-_REACH, _REACH + b, CELLS)
     u, weight = np.log1p(z*np.exp(b*x - b*b/2)), np.exp(-x*x/2)
     weight /= weight.sum()
     mesh = max(sqrt(weight @ (u - weight @ u)**2)/per_std, (u[-1] - u[0])/most)

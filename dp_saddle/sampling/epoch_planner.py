@@ -25,9 +25,22 @@ from dp_saddle.base import (
     safe_log,
 )
 from ..losses import LOWEST_LOG
-from .branch_cut import GUESSES, eps_of_jump, folded_line, log_jump
+from dp_saddle.sampling.branch_cut import (
+    GUESSES,
+    NARROW,
+    eps_of_jump,
+    folded_line,
+    log_jump,
+)
 from .lognormal_means import LARGEST_ORDER
-from .one_epoch import LOWEST, Beyond, LikelihoodRatioMean, log_gain, log_option
+from dp_saddle.sampling.one_epoch import (
+    CELLS,
+    LOWEST,
+    Beyond,
+    LikelihoodRatioMean,
+    log_gain,
+    log_option,
+)
 
 # %% ../../nbs/sampling/epoch_planner.ipynb #13e9951d
 # Proved: change one and a theorem is broken.
@@ -45,9 +58,6 @@ _WORSE = 2.               # nats by which the runs of a line may be more than de
 _CONDITION = 5.           # of which a nat of log X is so many
 _NEARBY = 2.              # log of the quotient of tilts that aliases are bounded with
 _CUT_OF_GUESS, _STEP = 5., .5     # one bin is small below; of the panels of a first look
-_EDGES_OF_CELLS = np.arange(-600, 501)/50     # Gaussians
-_TILTS_OF_CELLS = np.geomspace(.5, 300, 24)   # over e^eps
-_NARROW = 1e-8            # relative width that is good enough where there are few bins
 
 # %% ../../nbs/sampling/epoch_planner.ipynb #25abcbaf
 @keeps_answers
@@ -303,7 +313,7 @@ def option(self:LikelihoodRatioMean,
     rate = max(abs(part.v) for part in parts)*K
     found = EpochCurve(sign, parts + [beyond] if beyond else parts, rate)
     alone = self.many or sign > 0 and rate > LARGEST_ORDER      # of which moments know nothing
-    return found if alone or found.width(eps) < _NARROW else None         # else they know more
+    return found if alone or found.width(eps) < NARROW else None         # else they know more
 
 # %% ../../nbs/sampling/epoch_planner.ipynb #2c7f141e
 @patch
@@ -358,10 +368,10 @@ def first_eps(self:LikelihoodRatioMean, log_delta, sign):
 @patch
 def log_put_most(self:LikelihoodRatioMean, eps):
     "log of an upper bound on one epoch's delta adding, at an `eps`, nats."
-    g, eps = _EDGES_OF_CELLS, min(eps, SAFE_LOG)
+    g, eps = np.linspace(LOWEST, -LOWEST, CELLS + 1), min(eps, SAFE_LOG)
     below, above = ndtr(g), ndtr(-g)
     chance = np.where(g[1:] > 0, above[:-1] - above[1:], below[1:] - below[:-1])
     chance = np.concatenate([below[:1], chance, above[-1:]])
-    u, y = _TILTS_OF_CELLS*exp(eps), np.concatenate([[0.], self.part(g)])
+    u, y = _TILTS/self.std*exp(eps), np.concatenate([[0.], self.part(g)])
     log_phi = np.log(np.exp(-np.multiply.outer(u, y)) @ chance) + _CELL_ROUNDING
     return float((self.T*log_phi + eps + u*exp(-eps) - 1 - np.log(u)).min()) + _CELL_ROUNDING

@@ -24,7 +24,13 @@ from dp_saddle.base import (
     invert,
     quoted,
 )
-from .shuffle_model import MOST_EPS, MOST_REPORTS, binomial_law
+from dp_saddle.sampling.shuffle_model import (
+    FURTHER,
+    MOST_EPS,
+    MOST_REPORTS,
+    POINTS,
+    binomial_law,
+)
 from ..steps import PrivacyProfile
 
 # %% ../../nbs/sampling/privacy_blanket.ipynb #b1a40005
@@ -41,7 +47,6 @@ _SMOOTH = .04             # std of the noise that is added, times the tilt
 _CUT = 4.                 # of its stds the frequencies end
 _DECAYED = 20.            # nats: a transform below by that is not summed; aliases are, too
 _PARTS = 4                # into which frequencies are cut
-_POINTS, _FURTHER = 500, 100       # of the curve: where delta is no less than e^-37, and beyond
 _HALVINGS = 11            # of the range where a tilt is looked for: 37 nats
 
 # %% ../../nbs/sampling/privacy_blanket.ipynb #b1a4000a
@@ -349,7 +354,7 @@ def _grid(blanket, n):
     top = float(losses.max(initial=0.))*(1 + ULP*_FORM_ULPS) + ULP*_FORM_ULPS
     near = min(sqrt(2*NATS*spread/n), top)
     if not near: return np.zeros(0), top
-    eps = np.append(np.linspace(0, near, _POINTS), np.geomspace(near, top, _FURTHER)[1:])
+    eps = np.append(np.linspace(0, near, POINTS), np.geomspace(near, top, FURTHER)[1:])
     return eps[eps < top], top
 
 # %% ../../nbs/sampling/privacy_blanket.ipynb #b1a4001d

@@ -28,7 +28,14 @@ from dp_saddle.base import (
 from ..plrv import PLRV, ComposedLoss, Decay, LineValues
 from .epoch_planner import epoch_of
 from .lognormal_moments import log_gamma, rows_of
-from .one_epoch import LOWEST, MIDDLE, LikelihoodRatioMean
+from dp_saddle.sampling.one_epoch import (
+    CELLS,
+    LOWEST,
+    MIDDLE,
+    MOST_TERMS,
+    SCANNED,
+    LikelihoodRatioMean,
+)
 
 # %% ../../nbs/sampling/truncated_moments.ipynb #5603f5de
 # Proved: change one and a theorem is broken.
@@ -52,14 +59,11 @@ _WIDER = 5.               # from window to window 1 + y grows by so much over th
 _SMALLER = np.geomspace(.02, .99, 24)     # tilts that aliases are bounded with, over the line's
 _LARGER = np.geomspace(.1, 12, 24)        # and above, in roots of it
 _ENDS = np.geomspace(.5, 3e3, 120)        # where a sum may end, in roots of the tilt
-_MOST_TERMS = 1 << 25     # frequencies times nodes of a line
 _NATS = 250.              # by which a transform is shown to fall
-_FIRST, _STEP = .05, .08  # frequencies at which it is looked at
+_FIRST = .05              # frequency at which it is looked at, over the standard deviation
 _RARE = .01               # of them in a tilted epoch: of no use
-_PLACES = 200             # frequencies at which a decay is bounded
-_FINER = 1.5              # than panels of a line, sampling/one_epoch
 _CUTS = np.arange(48, 640)/16             # that are tried
-_LOOKED, _SMALL = 800, 2. # Gaussians that may be a cut; what is below is no jump
+_SMALL = 2.               # nats of a moment: what is below is no jump
 
 # %% ../../nbs/sampling/truncated_moments.ipynb #cf859e07
 # Tuning: only time and width depend on it. The loss.
@@ -189,7 +193,7 @@ def falling(self:LikelihoodRatioMean,
     last = self.falls_from(v, mass, top, _NATS)
     if last == inf: return Falling(np.full(1, inf), np.zeros(1))
     first = min(_FIRST/self.std, last/2)
-    w = np.geomspace(first, last, ceil(log(last/first)/_STEP) + 1)
+    w = np.geomspace(first, last, SCANNED)
     few = float(at.g[(self.T*(mass - np.cumsum(p)) < _RARE*mass).argmax()])
     ends = (LOWEST, max(few, top)), (middle, top)
     found = [self._fallen(v, *some, w)/mass for some in ends]
@@ -302,8 +306,8 @@ def places(self:Window,
     kept = self.kept                     # one look: another thread may put a longer one there
     if kept and (kept.full or count <= len(kept.N)): return kept
     v, h = self.v, 2*pi/self.X
-    at, more = self.epoch.both(*self.ends, _FINER*(v + count*h))
-    most = _MOST_TERMS//(len(at.g) + (0 if more is None else len(more.g)))
+    at, more = self.epoch.both(*self.ends, v + count*h)
+    most = MOST_TERMS//(len(at.g) + (0 if more is None else len(more.g)))
     full, count = count > most, max(min(count, most), len(kept.N) if kept else 1)
     base, N, off, _ = self.epoch.powers(at, more, v, h, count)
     self.kept = Places(base, N, off, np.log1p(1j*h*np.arange(count)/v), full)
@@ -505,7 +509,7 @@ def _decay(self:Window, a):
     v, drop = self.v, self.log_drop(w := self.falls.w)
     if w[0] == inf: return np.full(1, inf), np.full(1, inf)
     phi, r, first = np.arctan(w/v), a*w/v, (a + 1)*w/v*(1 + _BOUND_ROUNDING)
-    s = np.union1d(first, np.geomspace(first[0], first[-1], _PLACES))
+    s = np.union1d(first, np.geomspace(first[0], first[-1], SCANNED))
     gammas = log_gamma_at(a + 1 + 1j*s).real - log(2*pi)
     inside = np.add.outer(gammas, log_fan(a, r) - r*phi) + np.multiply.outer(s, phi)
     inside[s[:, None] < first] = inf
@@ -601,7 +605,7 @@ def _number(self:CutMoments, a):
 def _cuts(self:CutMoments, order):
     "-inf, the first cut, below which jumps do no harm at this order, and others up to the last."
     epoch, far = self.epoch, order + _WIDER*sqrt(order)
-    g = np.linspace(0, self.cut, _LOOKED)
+    g = np.linspace(0, self.cut, CELLS + 1)
     y = epoch.part(g)
     harm = (order*y*y > 1) & (log(epoch.T) + log_ndtr(-g) + far*y > 0)
     cuts = [-inf, float(g[harm.argmax()]) if harm.any() else self.cut]

@@ -31,6 +31,7 @@ from ..losses import FiniteLoss
 from ..mechanisms import FOR_ANY, Composition, Mechanism
 from ..plrv import composed
 from ..prv_fft import TiltedFFT
+from ..steps import FALL
 
 # %% ../../nbs/sampling/two_level.ipynb #2a1e0005
 # Rounding: may grow, never shrink.
@@ -40,7 +41,7 @@ _LOSS_ULPS = 4.           # of a loss, in ulp of itself or 1
 # Tuning: only time and width depend on it.
 _TABLE, _NEAREST = 1 << 9, 1e-9         # places where a curve is looked at; the first over the last
 _FINE = 256               # atoms of a loss, beyond which its run is asked of the tilted FFT
-_PER_FALL, _FALL = 128, 12.             # points for each factor of e that it falls; and as deep
+_PER_FALL = 128           # points for each factor of e that it falls
 _MASS_ULPS = 4            # of a mass at infinity: so much of a curve above it is rounding
 
 # %% ../../nbs/sampling/two_level.ipynb #2a1e0009
@@ -85,7 +86,7 @@ def places(
     if end == 0: return np.zeros(1)
     x = np.append(0., np.geomspace(_NEAREST*end, end, _TABLE))
     log_delta = np.log(np.maximum(delta(x), NEGLIGIBLE))
-    fallen = (log_delta[0] - log_delta)/_FALL
+    fallen = (log_delta[0] - log_delta)/FALL
     slope = np.maximum(-np.gradient(log_delta, x), 1/end)
     per_nat = _PER_FALL*slope/(1 + fallen**2)
     count = np.append(0., np.cumsum((per_nat[1:] + per_nat[:-1])/2*np.diff(x)))
@@ -404,7 +405,8 @@ def loss_of(self:TwoLevelSampled, direction):
     return loss.over(below) if direction == 'remove' else loss.over(below).reverse
 
 _APART = "the curve of a run on a sample is known at some thousand points"
-_USUAL = 1e-3          # Tuning: what they leave open of delta, relatively, without a warning
+# What is shown.
+_USUAL = 1e-3          # what they leave open of delta, relatively, without a warning
 
 # %% ../../nbs/sampling/two_level.ipynb #2a1e0118
 @patch(as_prop=True)

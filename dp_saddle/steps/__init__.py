@@ -34,6 +34,7 @@ From `builders`:
 From `own_noise`:
     AdditiveNoise: A number that one record moves by at most `sensitivity`, released with noise of
         your own, on the line [SP Remark 2.11]
+    FALL: nats by which a curve has fallen where its cells are twice as wide
 
 From `known_by_moments`:
     BoundedRange: The worst step whose losses are all in [shift - eps, shift]: one of these two
@@ -77,7 +78,7 @@ __getattr__, __dir__, __all__ = door(__name__, {
         "adaptive_clipping banded_matrix_factorization group MixedLoss "
         "tree_aggregation TreeNode TruncatedPoisson",
     "interpolation": "",
-    "own_noise": "AdditiveNoise",
+    "own_noise": "AdditiveNoise FALL",
     "known_by_moments":
         "BoundedRange exponential_delta exponential_epsilon ExponentialMechanism ZCDP",
     "guarantees": "GaussianDP privacy_profile PrivacyProfile RenyiDP",
