@@ -43,7 +43,7 @@ OF_BOUND = 1e-6        # of what is so small that few digits of it matter, relat
 # Tuning: only time depends on it.
 STRIP, TURNED = 4., (.7, 1.1)     # of a strip: its height, std; how far a grid may turn
 FINE_NATS = 44.                   # how small the error of a rule is; of a coarse one, half of it
-SHIFT, WORTH = 2., 1.3            # of a path: height, std; by how much its nodes are fewer
+SHIFT, WORTH = 2., 1.5            # of a path: height, std; by how much its nodes are fewer
 _LOW = .22                        # of pi sigma^2: the highest path of the tail
 MOST_NODES = 1 << 11              # of a grid, a table, or a line of many
 _INNER = .8                       # of the root of how many frequencies: factors of the inner kind
