@@ -67,7 +67,7 @@ MEANT = {
     'gdp(dpsgd(without-replacement': (0.5, 'how much less the run may cost is that of one pair'),
     'prawitz_bound(': (1e-3, 'its integrals have equally many panels'),
     'EdgeworthInterval in compare(': (1e-2, 'it tries other tilts and free parameters'),
-    'epsilon_after: two kinds': (1e-4, 'lines of prefixes are others: two of twelve are wider'),
+    'epsilon_after: two kinds': (2e-4, 'lines of prefixes are others: two of twelve are wider'),
     'newer: epsilon(selected, Poisson)': (1e-4, 'an upper bound, from finer cells'),
     'epsilon_after(dpsgd(without-replacement': (5e-2, 'others are bounded one by one'),
     'connect_the_dots(': (1, 'a few points more; what is below 1e-30 is smaller'),

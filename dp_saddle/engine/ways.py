@@ -96,7 +96,7 @@ from ..plrv import Bounds, ComposedLoss
 _BOUNDS = len(Bounds._fields)     # lower, estimate, upper
 
 # Tuning: only time and width depend on it.
-_TOO_WIDE = 1e-6             # relative width of delta that is worth a warning
+_TOO_WIDE, _NEXT_TO_0 = 1e-6, 1e-313  # widths of delta worth a warning: relative, and at all
 _NARROWER = 1e-9             # relative width at which runs of mixtures are sorted, where so few
 _FEW_ASKED = 16              # are asked; and where the other direction's curve is not enough
 _MOST_OUTCOMES = 1 << 10     # one by one, beside others; more atoms of a loss are a lattice's
@@ -799,7 +799,7 @@ def _tried(self:ContourAccountant):
 def delta_of(self:ContourAccountant, plrv, eps, floor):
     logs, wide = self._tried[plrv].log_delta(eps, np.maximum(safe_log(floor), LOG_SMALLEST))
     low, mid, up = _deltas(logs)
-    self._warn(plrv, ((up - low)[wide] > self._too_wide()*up[wide] + TINY).any())
+    self._warn(plrv, ((up - low)[wide] > self._too_wide()*up[wide] + _NEXT_TO_0).any())
     return low, mid, up
 
 def _deltas(logs):
