@@ -336,7 +336,7 @@ def dominating_mu(
     high = bisect(above, np.zeros(most.shape), most)[1]
     high = np.maximum(high, SMALL_MU)             # what was asked
     high = np.where((high < most) | above(high), high, inf)
-    return np.where((at[-1] > 0) | (curve[0] > SMALL_MU), high, 0.)
+    return np.where((at[-1] > 0) | (curve[0] > 0), high, 0.)
 
 # %% ../../nbs/engine/record_bounds.ipynb #30af3f39
 class BoundsTable(NDArrayOperatorsMixin, Sequence):
