@@ -635,7 +635,8 @@ class Reference:
                 v = min(v, mpf(1))           # doubles may sum to a little more than 1
                 return v*(1 - mpf(EXACT)), v*(1 + mpf(EXACT))
         moved = ULPS*2**-53*(self.size + abs(eps) + 1e-6)
-        low, up = (self._at(eps + side*moved, -side) for side in (1, -1))
+        low, up = self._at(eps + moved, -1), self._at(max(eps - moved, 0), 1)
+        up += max(moved - eps, 0)                     # a curve falls no steeper than eps grows
         off = QUADRATURE if len(self.continuous) < 3 else 10*QUADRATURE
         if self.rough: off = BY_CDFS
         return low*(1 - mpf(off)), up*(1 + mpf(off))
