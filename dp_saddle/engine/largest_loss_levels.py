@@ -14,7 +14,6 @@ from scipy.special import expit, expm1, log1p, log_ndtr
 
 from dp_saddle.base import (
     LARGEST_LOG,
-    LINE_NODES,
     NATS,
     SAFE_LOG,
     TINY,
@@ -57,6 +56,7 @@ _ROOM = 4.             # widths, at least, from one cut to the next
 _START = 8.            # widths by which the first cut is below what eps needs,
 _LOWEST = 4.           # but no more standard deviations below a kind's mean: there is nothing
 _TILTS = 30., 60       # times 2^k over the largest loss's size: tilts that are tried
+_PLACES = 4096         # at which a valley, or a convex part, is looked for
 _SAME_VALLEY = 1/2     # standard deviations of an outcome: as near, a cut may be kept
 
 # %% ../../nbs/engine/largest_loss_levels.ipynb #0a328b44
@@ -647,7 +647,7 @@ def _bend(part, x):
 def _is_heavy(p):
     "Is the log-density of a loss, of any branch, convex somewhere?"
     def convex(part):
-        x = np.linspace(0, part.c[-1] + sqrt(2*LARGEST_LOG)/part.mu, LINE_NODES)
+        x = np.linspace(0, part.c[-1] + sqrt(2*LARGEST_LOG)/part.mu, _PLACES)
         return (_bend(part, x) > part.s2).any()
     return p.kept(('heavy',), lambda: any(convex(branch) for _, branch in _branches(p)))
 
@@ -739,7 +739,6 @@ def level(self:Levels,
     inside = self._of_kinds({number: (a, b) for number, (a, b) in ends if a < b})
     return LevelLoss(self._all_counts, self._below(self.cuts[cut]), inside)
 
-
 # %% ../../nbs/engine/largest_loss_levels.ipynb #ed4d5691
 @patch
 def log_left_out(self:Levels):
@@ -813,7 +812,7 @@ def is_near(self:Levels, x):
 def _valley(part, t):
     "The outcome between a small loss and a large one that is rarest at tilt t; None if none is."
     if not isinstance(part, SubsampledGaussianLoss): return None
-    x = np.linspace(0, 1 + t, LINE_NODES)
+    x = np.linspace(0, 1 + t, _PLACES)
     l = (2*x - 1)/(2*part.s2)
     falls = x - (1 + t)*expit(l - log1p(-part.rate) + log(part.rate))
     bottom = np.flatnonzero((falls[:-1] > 0) & (falls[1:] <= 0) & (part.mixed(l[:-1]) > 0))

@@ -223,7 +223,6 @@ def total_variations(
     _, _, log_tv = gaussian_log_bounds(rows.mu[:, 0], np.zeros(len(rows.every)))
     return rows.rate[:, 0]*np.exp(log_tv)*(1 + (_SUM_EXTRA + _TV_ULPS)*ULP)
 
-
 # %% ../../nbs/engine/many.ipynb #63d36bac
 class LossFamily:
     """The losses of different steps in one direction, as rows: `K` at the tilts `t`, what it is off
@@ -287,7 +286,6 @@ def _hardest(self:LossFamily):
         least = found.setdefault(kind[1:] if kind else j, j)
         if kind and kind < self.kinds[least]: found[kind[1:]] = j
     return [self.loss(j) for j in found.values()]
-
 
 # %% ../../nbs/engine/many.ipynb #63d36bad
 @patch(cached=True)
@@ -649,7 +647,6 @@ class LineBatch:
         self.noise += capped_exp(lost)
         self.slope = _PHASE_ROUNDING*size @ self.s
 
-
 # %% ../../nbs/engine/many.ipynb #4c600ef1
 @patch
 def _factor(self:LineBatch):
@@ -657,7 +654,6 @@ def _factor(self:LineBatch):
     z, smoothing = self.t + 1j*self.s, Smoothing(self.width, _PIECES)
     weight = rule(z, self.h)
     return weight*smoothing.transform(z), np.abs(weight)*smoothing.rounding(z)
-
 
 # %% ../../nbs/engine/many.ipynb #23e26df8
 @patch
@@ -678,7 +674,6 @@ def _sums(self:LineBatch, eps, rows):
     terms = jump[:, :, None]*inner
     slope = terms[:, :, 0].imag @ first + terms[:, :, 1].imag.sum(1)
     return terms[:, :, 0].real.sum(1), self.h*slope
-
 
 # %% ../../nbs/engine/many.ipynb #a5044e08
 def relative_error(
@@ -717,7 +712,6 @@ def relative_error(
     both = 1 + capped_exp(size)                   # both are small there
     return np.minimum(error, both)
 
-
 # %% ../../nbs/engine/many.ipynb #25ec0a58
 @patch
 def _set_alias(self:LineBatch, family, plan, K):
@@ -744,7 +738,6 @@ def _batch(family, plan, table, mixed, K, tail):
     batch._set_alias(family, plan, K)
     return batch
 
-
 # %% ../../nbs/engine/many.ipynb #77134010
 @patch
 def log_delta(self:LineBatch, eps, side, rows=slice(None)):
@@ -765,13 +758,11 @@ def log_delta(self:LineBatch, eps, side, rows=slice(None)):
     lost = np.where(total > 0, lost + (side < 0)*fall*self.reach, inf)
     return scale + log_total + side*off, fall, lost
 
-
 # %% ../../nbs/engine/many.ipynb #f3c3e035
 @patch
 def smoothing_cost(self:LineBatch, fall):
     "What smoothing adds to log delta, about, where its slope is -`fall`, shape (records,)."
     return Smoothing(self.width, _PIECES).variance*fall**2/2
-
 
 # %% ../../nbs/engine/many.ipynb #4e9daaee
 @patch
@@ -791,7 +782,6 @@ def _newton(self:LineBatch, goal, e, high, side, floor, best):
     newton(ask, e)
     return best, fall, gap, done
 
-
 # %% ../../nbs/engine/many.ipynb #5609efec
 @patch
 def epsilon(self:LineBatch, goal, high, side, floor, guess):
@@ -802,14 +792,14 @@ def epsilon(self:LineBatch, goal, high, side, floor, guess):
     goal = goal + 0*best
     best, fall, gap, done = self._newton(goal, guess, high, side, floor, best)
     unknown = np.flatnonzero(gap == inf)
-    value, fall[unknown], _ = self.log_delta(best[unknown], 0, unknown)
-    gap[unknown] = side*(goal[unknown] - value)
+    if unknown.size:
+        value, fall[unknown], _ = self.log_delta(best[unknown], 0, unknown)
+        gap[unknown] = side*(goal[unknown] - value)
     gap = np.clip(gap, 0, LONGEST) + self.smoothing_cost(fall)
     gap += self.reach > _SHIFTED*best                       # of the certificate, in log delta
     guess = np.clip(best - side*gap/self.t, best/2, 2*best)
     good = gap < GOOD*fall*best
     return best, guess, done & (good | (best <= floor))
-
 
 # %% ../../nbs/engine/many.ipynb #ca2bf53e
 _FEW_RECORDS = 256    # Tuning: on a line, they had better join others

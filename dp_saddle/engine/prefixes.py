@@ -33,7 +33,6 @@ _COMPARED = 1 - 8*ULP   # of a sum that is compared with delta
 _EACH = 24                      # prefixes asked for as records: so many, then 1/_EACH apart
 _MOST_ASKED = 1 << 18           # one by one; later each of so many parts of the steps so far
 
-
 # %% ../../nbs/engine/prefixes.ipynb #a2774f98
 class Schedule(NamedTuple):
     """Steps in order, by the rows of a LossFamily.
@@ -87,7 +86,6 @@ def families_for(
     both = ('remove',) if all(m.symmetric for m in kinds) else ('remove', 'add')
     return [LossFamily(kinds, way, most_nodes=most_nodes) for way in both]
 
-
 # %% ../../nbs/engine/prefixes.ipynb #f6fac7f5
 def _running(array, schedule, steps):
     "Running sums of the steps' rows of an array, or of what lies between two rows."
@@ -98,7 +96,6 @@ def _running(array, schedule, steps):
         w = weight[kind].reshape(-1, *[1]*(array.ndim - 1))
         part = w*part + (1 - w)*below[row[kind]]
     return np.cumsum(part, axis=0)
-
 
 # %% ../../nbs/engine/prefixes.ipynb #86b754df
 def _batches(t, plan, table, first, last, schedule, begin, end, apart):
@@ -117,7 +114,6 @@ def _batches(t, plan, table, first, last, schedule, begin, end, apart):
         yield steps, LineBatch(t, plan, base[some], changes[some], off, relative, tail + base[some])
         K, change = base[-1], changes[-1]
 
-
 # %% ../../nbs/engine/prefixes.ipynb #b15ac7e4
 def _growth(t, plan, table, first, eps):
     "By how much a step of each kind, > 0, raises the sum of the first prefix at its eps, about."
@@ -131,7 +127,6 @@ def _guesses(growth, schedule, steps, before, eps):
     x, y, rise = grown/grown[-1], -before/grown[-1], eps[2] - eps[1]
     bend = (eps[0] - eps[1] - rise*y)/(y*(y - 1)) if eps[0] > 0 else 0.
     return eps[1] + rise*x + np.clip(bend, -abs(rise), abs(rise))*x*(x - 1)
-
 
 # %% ../../nbs/engine/prefixes.ipynb #e24a9e91
 def _fill(family, schedule, marks, table, spans, eps, delta, out, good):
@@ -153,7 +148,6 @@ def _fill(family, schedule, marks, table, spans, eps, delta, out, good):
             new, fine = (np.repeat(v, each)[-n:] for v in (new, fine))
             out[some], good[some] = np.maximum(out[some], new), good[some] & fine
 
-
 # %% ../../nbs/engine/prefixes.ipynb #8df52c24
 def _dismissed(family, table, eps, delta):
     "Is the delta of each record proved to be at most this one, at its eps?"
@@ -164,7 +158,6 @@ def _dismissed(family, table, eps, delta):
         found = delta_bounds([family], table[rest], eps[rest], both=False)[2]
         out[rest] = found <= delta*_COMPARED
     return out
-
 
 # %% ../../nbs/engine/prefixes.ipynb #3bf3b76f
 def _direction(family, schedule, marks, table, delta, out, good):
@@ -178,7 +171,6 @@ def _direction(family, schedule, marks, table, delta, out, good):
     out[at], good[at] = np.maximum(out[at], eps[more]), good[at] & fine[more]
     spans = np.flatnonzero(more[1:] & (np.diff(marks) > 1))
     if spans.size: _fill(family, schedule, marks, table, spans, eps, delta, out, good)
-
 
 # %% ../../nbs/engine/prefixes.ipynb #378e2d2e
 def prefix_epsilon(
@@ -213,4 +205,3 @@ def prefix_epsilon(
             families, *split_steps(_records(schedule, rows, some + 1)), delta)
         out[some] = np.minimum(out[some], found)
     return out, good
-

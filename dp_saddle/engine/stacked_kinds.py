@@ -12,7 +12,7 @@ from math import ceil, fsum, log, sqrt
 import numpy as np
 from scipy.special import log1p
 
-from ..base import EXTENDED, RTOL, TINY, ULP, in_blocks
+from ..base import EXTENDED, TINY, ULP, in_blocks
 from .transform_grids import Rows
 from ..losses import LEAST_SHARE
 from ..mechanisms import Gaussian, MixtureOfGaussians, PoissonSubsampled
@@ -202,7 +202,7 @@ def _grid(rows, t, cut):
     "(a Grid of tilt t for frequencies up to the cut, rho: (rows, 1)); None for too many nodes."
     tilts, cuts = np.full(rows.mu.shape, t), np.full(rows.mu.shape, cut)
     end = np.where(rows.adds, 1, 1 + t) + _FAR*rows.sigma
-    if (g := rows.grid_up_to(tilts, cuts, end, RTOL)) is None: return None
+    if (g := rows.grid_up_to(tilts, cuts, end, ULP)) is None: return None
     at = rows.at_end(end, 1 + t) - g.K.astype(float)
     return g, np.where(rows.adds, 0, np.exp(at)/_FAR*rows.few_digits(1 + t))
 

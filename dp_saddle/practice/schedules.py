@@ -112,7 +112,6 @@ def _check_total(total):
         raise TooDear("count must add up to at most 10^8 over the schedule, "
                          f"got {total}: ask epsilon for a prefix")
 
-
 # %% ../../nbs/practice/schedules.ipynb #06ckinds
 def _different(entries):
     "(the objects among them, each once; the place among these of each entry), in order."
@@ -134,7 +133,6 @@ def _kinds(entries):
     _check_total(int(size @ count))
     which = np.concatenate([np.empty((0, 2), np.int32), *(runs[i] for i in place)])
     return list(known), np.repeat(*which.T), size, count
-
 
 # %% ../../nbs/practice/schedules.ipynb #4cbafd06
 
@@ -371,7 +369,6 @@ def _summed_exactly(kind, steps, delta):
     at = _few(every, _MOST_EXACT)
     eps = np.array([_alone([kind], [n], delta) for n in counted(at, 'prefix')])
     return eps[np.searchsorted(at, every)]
-
 
 # %% ../../nbs/practice/schedules.ipynb #b14ab6d6
 _BY_EPOCHS = 'shuffle', 'fixed-order', 'balls-in-bins'   # what is paid when an epoch begins
