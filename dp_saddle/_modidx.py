@@ -1856,6 +1856,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                        'dp_saddle.engine.many.LossFamily.tv': ( 'engine/many.html#lossfamily.tv',
                                                                                 'dp_saddle/engine/many.py'),
                                        'dp_saddle.engine.many.SplitCounts': ('engine/many.html#splitcounts', 'dp_saddle/engine/many.py'),
+                                       'dp_saddle.engine.many.SplitCounts.left_out': ( 'engine/many.html#splitcounts.left_out',
+                                                                                       'dp_saddle/engine/many.py'),
                                        'dp_saddle.engine.many.SplitCounts.of': ( 'engine/many.html#splitcounts.of',
                                                                                  'dp_saddle/engine/many.py'),
                                        'dp_saddle.engine.many.SplitCounts.rounded': ( 'engine/many.html#splitcounts.rounded',

@@ -13,7 +13,7 @@ from dp_saddle import (
     PoissonSubsampled,
 )
 from dp_saddle.engine import record_bounds
-from dp_saddle.engine.many import LossFamily, on_lines, split_steps, tilted_sum
+from dp_saddle.engine.many import GOOD, LossFamily, on_lines, split_steps, tilted_sum
 from dp_saddle.engine.record_bounds import (
     delta_bounds,
     dominating_mu,
@@ -65,13 +65,14 @@ def test_whole_counts_lose_nothing(families):
 @settings(max_examples=25)
 @given(st.integers(0, 7), st.integers(1, 400), st.floats(0, 1), st.floats(1e-9, .1))
 def test_mixtures_are_between_their_kinds(families, j, steps, w, delta):
-    "Split steps cost at most what the larger kind costs, and at least what the smaller one does."
+    """Split steps cost at most what the larger kind costs, but for what a good line may be off by,
+    and at least what the smaller one does."""
     table = np.zeros((1, 16))
     table[0, j], table[0, 8 + j] = steps, w*steps
     low, _, up = epsilon_bounds(families, table, delta)[:, 0]
     larger = ContourAccountant(steps*KINDS[j]).epsilon(delta)
     smaller = ContourAccountant(steps*KINDS[j + 1]).epsilon(delta).upper if j < 7 else 0.
-    assert low <= smaller*(1 + 1e-12) and up <= larger.upper*(1 + 1e-6)
+    assert low <= smaller*(1 + 1e-12) and up <= larger.upper*(1 + GOOD)
     assert up >= smaller*(1 - 1e-9)
 
 def test_no_records_and_no_steps(families):
@@ -89,10 +90,10 @@ def test_small_total_variation_needs_no_line(families):
 def test_few_rare_steps_are_said_to_be_bad_and_capped():
     step = PoissonSubsampled(base=Gaussian(sigma=1.), rate=.002)
     pair = [LossFamily([step], direction) for direction in ('remove', 'add')]
-    counts = np.array([[10.], [1000.]])
+    counts = np.array([[5.], [1000.]])
     bound, good = upper_epsilon(pair, counts, counts, 0*counts, 1e-5)
     assert good.tolist() == [False, True]
-    truth = [ContourAccountant(n*step).epsilon(1e-5).upper for n in (10, 1000)]
+    truth = [ContourAccountant(n*step).epsilon(1e-5).upper for n in (5, 1000)]
     assert bound[0] > 1.1*truth[0]
     capped = epsilon_bounds(pair, whole(counts), 1e-5)[2]
     assert capped == pytest.approx(truth, rel=1e-6) and capped[0] >= truth[0]*(1 - 1e-12)
@@ -164,7 +165,7 @@ def test_no_loss_needs_no_gaussian():
 
 # Few steps, rarely sampled
 
-@pytest.mark.parametrize('rate, helps', [(.01, True), (.0015, False)])
+@pytest.mark.parametrize('rate, helps', [(.01, True), (.0002, False)])
 def test_smoothing_of_a_line_that_ends_too_soon(rate, helps):
     """Ten split steps: the smoothing beyond the last point is a small part of eps; or it is not,
     and the answer is that of steps that are rounded down in noise."""

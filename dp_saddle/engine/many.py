@@ -30,7 +30,6 @@ from dp_saddle.base import (
 from .gaussian_epsilons import gaussian_log_bounds
 from .gaussian_rows import log_aliases, rule
 from .gaussian_tables import cgfs_of
-from .largest_loss_levels import NEGLIGIBLE
 from .line import FIRST_TILT, SIDE, WIDEST, log_curve
 from .smoothing import Smoothing
 from .solve import LONGEST, newton
@@ -61,7 +60,8 @@ _LAST_TILT, _TILT_RATIO = 1e6, .05                     # a family's tilts; log o
 _FREQUENCIES = 2.**np.arange(-4, 10.8, .25)            # times the tilt: as far as nodes go
 _KEPT = 4000                                           # lines of one kind: 200 MB at most
 _PIECES = 8                                            # of a smoothing: few nats are missing
-_CLOSE = 2e-9                                          # log delta: converged; it aims at half
+_CLOSE = 2e-9                                          # of delta: left out by a line; converged
+_ROUGH = 1e-5                                          # left out where bounds are of two kinds
 GOOD = 5e-4                                            # of eps: good enough
 _SHIFTED = .03                                         # of eps: more smoothing needs another line
 FLAT = 8                                               # the slope is taken to be at least t/8
@@ -119,6 +119,11 @@ class SplitCounts(NamedTuple):
         which = which[:, None]
         counts = np.where(which, self.steps, self.counts)
         return SplitCounts(counts, self.steps, np.where(which, 0, self.spread))
+
+    def left_out(self):
+        "log of the part of delta that a line may leave out: more where bounds are of two kinds."
+        exact = (self.counts == self.steps).all(1)
+        return np.log(np.where(exact, _CLOSE, _ROUGH))
 
 # %% ../../nbs/engine/many.ipynb #337bf37a
 def _next(counts):
@@ -561,13 +566,12 @@ class LinePlan(NamedTuple):
             yield LinePlan(self.tilt, h, n, w), np.flatnonzero(same)
 
 # %% ../../nbs/engine/many.ipynb #8318bef2
-def _spacings(family, i, K, eps, goal):
-    "Between nodes on tilt i, so that aliasing takes less than e^(goal - cut), for each record."
+def _spacings(family, i, K, eps, least):
+    "Between nodes on tilt i, so that aliasing takes less than e^least, for each record."
     t, u = family.t[i], family.t[i+1:]
-    spare = NEGLIGIBLE - goal
-    right = K[:, i+1:] + log_chernoff_factor(u) - np.multiply.outer(eps, u) + spare[:, None]
+    right = K[:, i+1:] + log_chernoff_factor(u) - np.multiply.outer(eps, u) - least[:, None]
     right = (right/(u - t)).min(1, initial=inf)
-    X = np.maximum(np.logaddexp(0, spare)/t, np.where(right < inf, right, 0))
+    X = np.maximum(np.logaddexp(0, -least)/t, np.where(right < inf, right, 0))
     return (2*pi/_rounded_up(X)).astype(np.float32).astype(float)     # k h is a double
 
 def _rounded_up(x):
@@ -592,11 +596,11 @@ def _last_nodes(s, tail, most, h, most_nodes, round_up=np.asarray):
     return n, s[end], tail[np.arange(len(h)), end]
 
 # %% ../../nbs/engine/many.ipynb #3421597c
-def _lines(family, i, mixed, used, K, eps, goal):
-    "A line on tilt i for each record, good to e^(goal - cut): a LinePlan."
-    t, h = family.t[i], _spacings(family, i, K, eps, goal)
+def _lines(family, i, mixed, used, K, eps, least):
+    "A line on tilt i for each record, good to e^least: a LinePlan."
+    t, h = family.t[i], _spacings(family, i, K, eps, least)
     s, tail = _tails(family, i, mixed, used)
-    most = goal - NEGLIGIBLE + t*eps
+    most = least + t*eps
     n, s, tail = _last_nodes(s, tail, most, h, family.most_nodes, lambda s: 2.**np.ceil(np.log2(s)))
     w = _rounded_up(2/s*capped_exp(np.maximum(tail - most, 0)/_PIECES))
     w = np.minimum(w, WIDEST/(_PIECES*max(t, 1)))
@@ -823,13 +827,13 @@ def _joined(lines):
     return LinePlan(lines.tilt, h[which], nodes[which].astype(int), width[which], lines.tail)
 
 # %% ../../nbs/engine/many.ipynb #879ab364
-def _jobs(family, tilt, mixed, K, eps, goal):
+def _jobs(family, tilt, mixed, K, eps, least):
     "(a LinePlan, its LineTable, records, their tails), in blocks."
     split = mixed.spread.any()
     for i in np.unique(tilt):
         rows = np.flatnonzero(tilt == i)
         here, from_eps = mixed.of(rows), np.maximum(eps[rows] - _BEFORE/family.t[i], 0)
-        lines = _joined(_lines(family, i, here, _in_use(here), K[rows], from_eps, goal[rows]))
+        lines = _joined(_lines(family, i, here, _in_use(here), K[rows], from_eps, least[rows]))
         for plan, same in lines.shared():
             table = family.line(i, plan.h, plan.nodes, _in_use(here.of(same)), split)
             for some in np.array_split(same, ceil(same.size*plan.nodes/AT_ONCE)):
@@ -870,7 +874,7 @@ def on_lines(
 
     def work(plan, table, rows, tail):
         serve(rows, _batch(family, plan, table, mixed.of(rows), K[rows], tail))
-    jobs = _jobs(family, tilt, mixed, K, eps, goal)
+    jobs = _jobs(family, tilt, mixed, K, eps, goal + mixed.left_out())
     if (os.cpu_count() or 1) == 1:                # a browser's Python starts no thread
         for job in counted(jobs, 'group'): work(*job)
         return
@@ -879,13 +883,13 @@ def on_lines(
             job.result()
 
 # %% ../../nbs/engine/many.ipynb #6bc57e05
-def _plans(family, i, first, last, used, K, eps, goal):
+def _plans(family, i, first, last, used, K, eps, least):
     "A LinePlan on tilt i that serves from the records `first` up to `last`, not smoothed."
-    t, goals = family.t[i], np.full(len(K), goal)
-    h = np.minimum(*(_spacings(family, i, k, np.maximum(e - _BEFORE/t, 0), goals)
+    t = family.t[i]
+    h = np.minimum(*(_spacings(family, i, k, np.maximum(e - _BEFORE/t, 0), least)
                      for k, e in zip((tilted_sum(family, *first), K), eps, strict=True)))
     s, tail = _tails(family, i, first, used)
-    most = goal - NEGLIGIBLE + t*np.maximum(eps[0] - _BEFORE/t, 0)
+    most = least + t*np.maximum(eps[0] - _BEFORE/t, 0)
     n, _, tail = _last_nodes(s, tail, most, h, family.most_nodes)
     return LinePlan(i, h, n, 0*h, tail)
 
@@ -913,12 +917,12 @@ def stretches(
     -------
     (LinePlan, with the tail of its first prefix; LineTable; which of the stretches)
     """
-    K = tilted_sum(family, *last)
+    K, least = tilted_sum(family, *last), goal + last.left_out()
     tilt, _ = _tilts(family, last.spread, K, eps[1], np.full(len(K), goal))
     for i in np.unique(tilt):
         rows = np.flatnonzero(tilt == i)
         ends, used = (first.of(rows), last.of(rows)), _in_use(last.of(rows))
-        lines = _plans(family, i, *ends, used, K[rows], [e[rows] for e in eps], goal)
+        lines = _plans(family, i, *ends, used, K[rows], [e[rows] for e in eps], least[rows])
         for plan, same in lines.shared():
             table = family.line(i, plan.h, plan.nodes, used, last.spread.any())
             for j in same: yield plan._replace(tail=float(lines.tail[j])), table, int(rows[j])
