@@ -41,7 +41,7 @@ from ..plrv import Bounds, log_phi_gap
 
 # %% ../../nbs/engine/record_bounds.ipynb #c661c2e4
 # Tuning: only time and width depend on it.
-_PROMISE = .1            # of eps: what another line must promise where steps are split
+_PROMISE = .05           # of eps: what another line must promise where steps are split
 
 def _one_side(family, side, mixed, delta, floor):
     "Bounds on eps, one for each record, and which of them are good: within some per cent of delta."
