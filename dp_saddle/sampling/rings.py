@@ -248,6 +248,11 @@ def log_put_most(self:LognormalBands, K):
     return min(most, safe_log(self.put_most(K)) + _SUM_ROUNDING)
 
 # %% ../../nbs/sampling/rings.ipynb #217c000e
+
+@patch
+def spread(self:LognormalBands):
+    return float(self.columns @ self.columns)/self.b**2*(1 + _SUM_ROUNDING)
+
 @patch
 def goal(self:LognormalBands, K, about):
     "log of what a plan leaves out, about: less than the put and, removing, less than delta."
