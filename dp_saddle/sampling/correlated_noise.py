@@ -62,7 +62,7 @@ _WIDER = np.array([.4, .6, .8, 1., 1.3])       # strips to the left, over the op
 _NARROWER, _LARGEST_ALPHA = .85, 1.45          # to the right; and the largest angle
 _XI = 12*np.linspace(0, 1, 121)**2             # where an integrand is bounded
 _BENDS = 1.5*np.linspace(0, 1, 31)**2             # turns that are tried there
-_FEWEST, _MOST, _PAST = 5, 2000, 1.5           # points of a contour; work, over the least
+_MOST, _PAST = 2000, 1.5           # points of a contour; work, over the least
 TURNS = 2.4*np.linspace(0, 1, 61)**2             # turns of a path that are tried,
 _SAFE_TURN = 1.56                              # and the angle that is left, at most
 PARTS = np.linspace(.05, 1, 20)               # of the widest strip
@@ -447,7 +447,7 @@ def _contours(self:LognormalChain, K, v, goal):
         for left in np.minimum(alpha*_WIDER, _LARGEST_ALPHA - alpha):
             logs = self._log_sizes(alpha + left, mu, K)[0], of_right
             h = min(2*pi*d/max(I - goal, 1) for d, I in zip((left, right), logs, strict=True))
-            n = max(ceil(end/h), _FEWEST)
+            n = max(ceil(end/h), 1)
             found.append((n, Contour(float(np.sin(alpha)), mu, h, n, float(left), right)))
         n, line = min(found, key=lambda pair: pair[0])
         if n < _MOST: yield line
