@@ -311,6 +311,23 @@ def test_much_noise(sigma, eps):
 def test_little_noise_and_a_large_eps_are_charged_as_known():
     assert delta(step(.2), eps=50.) <= delta(HALVES.gaussian(.2), eps=50.)*(1 + 1e-5)
 
+@pytest.mark.parametrize('kernel', [
+    ar(2, .5, 1.), ar(20, .3, .3), ar(5, -.5, .5), LognormalBands(np.tile([.6, .3], (6, 1))),
+    page.pairs_of(MatrixFactorization(inverse_bands=[1., -.4, -.2], steps=6), .6, 6)])
+def test_what_is_known_at_once_holds_what_a_sum_says(kernel):
+    "Both bounds in both directions; and the lower ones are not far, where there is little noise."
+    for direction in ('remove', 'add'):
+        puts = page.CorrelatedLoss((kernel, kernel), direction).own_lines
+        for eps in (.1, .5, 1., 3., 6.):
+            low, high = deltas(kernel, eps)[direction == 'add']
+            least = math.exp(puts.log_least(eps, puts.sign))
+            assert least <= high + 1e-12 and max(low, 0) <= math.exp(puts.log_most(eps)) + 1e-12
+    if kernel.var.max() < 4: return
+    for direction in ('remove', 'add'):
+        puts = page.CorrelatedLoss((kernel, kernel), direction).own_lines
+        low, _ = deltas(kernel, .5)[direction == 'add']
+        assert math.exp(puts.log_least(.5, puts.sign)) > low/20
+
 def test_an_epsilon_takes_few_transforms(monkeypatch):
     "Puts near each other share a plan, and few points share a lattice."
     taken, transform = [], LognormalChain.transform

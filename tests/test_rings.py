@@ -126,14 +126,19 @@ def test_ends_of_independent_places():
             assert 6*exact < found < 6*1.2*exact
 
 @pytest.mark.filterwarnings('ignore:the bounds', 'ignore:eps is known')
-def test_no_lower_end_is_looked_for_in_vain():
+def test_no_lower_end_is_looked_for_in_vain(monkeypatch):
     "Where nothing is known from below at eps, no sum is made for what is reported."
     noise, b = RINGS['four']
-    step = CorrelatedBins(Gaussian(sigma=1.), batches=b, noise=noise)
-    step.chains[1].plans.clear()
-    found = ContourAccountant(step).epsilon(1e-5)
-    assert found.lower == 0 < found.upper == epsilon(step, delta=1e-5)
-    assert 17.8 < found.upper < 17.86
+    taken, transform = [], LognormalBands.transform
+    def noticed(self, at):
+        taken.append(len(at.x))
+        return transform(self, at)
+    monkeypatch.setattr(LognormalBands, 'transform', noticed)
+    for sigma, most in ((1.5, 8.55), (2., 5.6)):
+        step = CorrelatedBins(Gaussian(sigma=sigma), batches=b, noise=noise)
+        found = ContourAccountant(step).epsilon(1e-5)
+        assert found.lower == 0 < found.upper == epsilon(step, delta=1e-5) < most
+    assert len(taken) == 2 and max(taken) < 9           # those of the first look
     assert not any(plan is not None for plan in step.chains[1].plans.values())
 
 @pytest.mark.parametrize('around', [False, True])
@@ -291,6 +296,25 @@ def test_equal_matrices_share_what_nobody_can_change():
     for held in (one.column, *ring_of(one, 6)):
         with pytest.raises(ValueError, match='read-only'): held[...] = .01
     assert ring_of(other, 6) is ring_of(one, 6)
+
+@pytest.mark.filterwarnings('ignore:the bounds hold')
+@pytest.mark.parametrize('sigma', [1e-12, .003, .01, .03, .1, .2])
+@pytest.mark.parametrize('given', [
+    dict(bands=[1., .5, .25, .125], steps=40), dict(bands=[.8, .6], steps=30),
+    dict(bands=[.8, .5, .3], steps=10), dict(bands=6*[.4], steps=10), dict(bands=[1.], steps=20),
+    dict(bands=[1., .5, .3, .2, .1], steps=20), dict(inverse_bands=[1., -.5], steps=20),
+    dict(inverse_bands=[1., -.5], steps=10), dict(inverse_bands=[1., -.5, -.2], steps=10)],
+    ids=str)
+def test_little_noise_is_known_at_once(given, sigma):
+    """Ten batches, eps up to 1e24: between what each batch has alone and a known batch, with
+    no other warning than that of wide bounds. There raw errors of NumPy were raised."""
+    noise = MatrixFactorization(**given)
+    step = CorrelatedBins(Gaussian(sigma=sigma), batches=10, noise=noise)
+    found = ContourAccountant(step).epsilon(1e-5)
+    known = epsilon(noise.gaussian(sigma, epochs=noise.steps//10), delta=1e-5)
+    assert known - 2*math.log(10) - .15*known < found.lower < found.upper < known*(1 + 1e-6)
+    low, _, up = ContourAccountant(step).delta(known)
+    assert low <= up and (up <= 1e-5*(1 + 1e-3) or sigma < .001)     # or eps has no such digits
 
 @pytest.mark.filterwarnings('ignore:the bounds hold')
 def test_hardly_any_noise():

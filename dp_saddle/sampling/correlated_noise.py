@@ -15,6 +15,7 @@ from math import ceil, exp, inf, log, log2, pi, sqrt
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import log_ndtr
 
 from dp_saddle.base import (
     SAFE_LOG,
@@ -23,6 +24,7 @@ from dp_saddle.base import (
     TooDear,
     by_halves,
     checks,
+    invert,
     kept_answer,
     log_expm1,
     patch,
@@ -31,7 +33,7 @@ from dp_saddle.base import (
 )
 from ..losses import LOWEST_LOG, FiniteLoss
 from ..mechanisms import Gaussian, Mechanism
-from ..plrv import PLRV, GaussianLoss
+from ..plrv import PLRV, GaussianLoss, gaussian_log_delta
 from .bins import BallsInBins
 from .lognormal_means import BLOCK, even_step
 from .matrix_factorizations import MatrixFactorization
@@ -60,7 +62,7 @@ _WIDER = np.array([.4, .6, .8, 1., 1.3])       # strips to the left, over the op
 _NARROWER, _LARGEST_ALPHA = .85, 1.45          # to the right; and the largest angle
 _XI = 12*np.linspace(0, 1, 121)**2             # where an integrand is bounded
 _BENDS = 1.5*np.linspace(0, 1, 31)**2             # turns that are tried there
-_FEWEST, _MOST, _PAST = 5, 2000, 1.5           # points of a contour; work, over the least
+_MOST, _PAST = 2000, 1.5           # points of a contour; work, over the least
 TURNS = 2.4*np.linspace(0, 1, 61)**2             # turns of a path that are tried,
 _SAFE_TURN = 1.56                              # and the angle that is left, at most
 PARTS = np.linspace(.05, 1, 20)               # of the widest strip
@@ -96,6 +98,7 @@ def _rows(slope, var):
 class LognormalChain:
     "S, the mean of lognormal numbers of mean 1 whose logarithms are a Gaussian Markov chain."
     away, together = 0., _TOGETHER                  # far from K; points that share a lattice
+    leaf, many = ..., np.ones(1)                    # what are its bins, and how many are alike
     def __init__(self,
         slope,  # what X_j keeps of the last one, 1-d; the first is 0
         std,    # of what is added, > 0, likewise
@@ -119,6 +122,7 @@ class LognormalChain:
         self.sway = float(_rows(self.slope, self.var).max()*(1 + _SUM_ROUNDING))
         self.widest = float(self.var.max()*(1 + self.off.max()*ULP))
 
+    def spread(self): return self.sway*min(self.rate, 1)    # of the logarithms' mean, at most
     def grown(self, s, mass): return s                  # log of 1/E e^{-sY}, by Jensen's inequality
     def log_bent(self, at): return inf                  # log of what another path misses: none
     def bent_steps(self, r, psi, nats): return 0.       # and its steps
@@ -177,23 +181,8 @@ def _log_missed(self:LognormalChain, h, a, turned=0.):
     return size - 2*pi*a/h - np.log(-np.expm1(-2*pi*a/h))
 
 @patch
-def log_more(self:LognormalChain,
-    h,  # step
-    t,  # > 0, any shape
-):      # shape of t
-    """log of 1/(1 - eta) of the theorem, at most; inf where it says nothing.
-
-    Parameters
-    ----------
-    h
-        step
-    t
-        > 0, any shape
-
-    Returns
-    -------
-    shape of t
-    """
+def log_more(self:LognormalChain, h, t):
+    "log of 1/(1 - eta) of the theorem for a step h, t > 0, at most; inf where it says nothing."
     a = pi/2*PARTS/self.moves.max()
     size = self.share(h)*np.asarray(t)[..., None]
     size = self._log_missed(h, a) + self.fallen(size, 0., a, self.mass(h))
@@ -337,21 +326,15 @@ def transform(self:LognormalChain,
     f, m, e = (by_halves(v.reshape(-1, len(at.r))) for v in (f, m, e))
     return f, m, e*ULP*(1 + _SUM_ROUNDING)
 
-# %% ../../nbs/sampling/correlated_noise.ipynb #5c20f11c
-@patch
-def _rough(self:LognormalChain):
-    "A Lattice for the tilts."
-    std = sqrt(self.var.max())
-    h = even_step(min(_ROUGH_STEP*std, 1/sqrt(2*self.precision)))
-    low, high = (ceil(end*std/h) for end in _ROUGH_ENDS)
-    return Lattice(h, h*np.arange(-low, high + 1), TILTS, 0*TILTS, 0*TILTS)
-
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1c7
 @patch(cached=True)
 def look(self:LognormalChain):
     "(About log phi at the tilts where it is no double's end, what it is at most at all)."
     if self.rate == inf: return LognormalChain(np.abs(self.slope), self.std).look
-    at = self._rough()
+    std = sqrt(self.var.max())
+    h = even_step(min(_ROUGH_STEP*std, 1/sqrt(2*self.precision)))
+    low, high = (ceil(end*std/h) for end in _ROUGH_ENDS)
+    at = Lattice(h, h*np.arange(-low, high + 1), TILTS, 0*TILTS, 0*TILTS)
     value, _, off = self.transform(at)
     total, (low, high) = value.real + off + _UNDER*self.integrals*len(at.x), self.cut(at)
     less, tried = np.exp(-self.log_more(at.h, at.r)), []
@@ -365,37 +348,13 @@ def look(self:LognormalChain):
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1d7
 @patch
-def most(self:LognormalChain,
-    t,  # >= 0, any shape
-):      # shape of t
-    """log of an upper bound on phi(t): it is convex.
-
-    Parameters
-    ----------
-    t
-        >= 0, any shape
-
-    Returns
-    -------
-    shape of t
-    """
+def most(self:LognormalChain, t):
+    "log of an upper bound on phi(t), t >= 0, any shape: it is convex."
     return np.interp(t, np.append(0, TILTS), np.append(0, self.look[1]))
 
 @patch
-def about(self:LognormalChain,
-    t,  # > 0, any shape
-):      # shape of t
-    """About log phi(t).
-
-    Parameters
-    ----------
-    t
-        > 0, any shape
-
-    Returns
-    -------
-    shape of t
-    """
+def about(self:LognormalChain, t):
+    "About log phi(t), t > 0, any shape."
     return np.interp(t, TILTS[:len(self.look[0])], self.look[0])
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f117
@@ -444,20 +403,8 @@ def slope(self:Contour):
     return self.mu*(1j*cos*np.cosh(self.xi) - self.s*np.sinh(self.xi))
 
 @patch
-def weights(self:Contour,
-    K,  # > 0
-):      # complex, 1-d
-    """Of the transform, 1-d.
-
-    Parameters
-    ----------
-    K
-        > 0
-
-    Returns
-    -------
-    complex, 1-d
-    """
+def weights(self:Contour, K):
+    "Of the transform, 1-d, for a put at K > 0."
     weight = np.exp(self.u*K)*self.slope/(1j*pi*self.u**2)*self.h
     weight[0] /= 2
     return weight
@@ -481,23 +428,8 @@ def _log_sizes(self:LognormalChain, alpha, mu, K):
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f11a
 @patch
-def missed(self:LognormalChain,
-    line,  # a Contour
-    K,     # > 0
-):         # > 0
-    """What the contour's step and end leave out of the put, at most.
-
-    Parameters
-    ----------
-    line
-        a Contour
-    K
-        > 0
-
-    Returns
-    -------
-    > 0
-    """
+def missed(self:LognormalChain, line, K):
+    "What a Contour's step and end leave out of the put at K > 0, at most."
     alpha = np.arcsin(line.s)
     def strip(d, to): return self._log_sizes(to, line.mu, K)[0] - log_expm1(2*pi*d/line.h)
     end = self._log_sizes(alpha, line.mu, K)[np.searchsorted(_XI, line.xi[-1], 'right') - 1]
@@ -515,7 +447,7 @@ def _contours(self:LognormalChain, K, v, goal):
         for left in np.minimum(alpha*_WIDER, _LARGEST_ALPHA - alpha):
             logs = self._log_sizes(alpha + left, mu, K)[0], of_right
             h = min(2*pi*d/max(I - goal, 1) for d, I in zip((left, right), logs, strict=True))
-            n = max(ceil(end/h), _FEWEST)
+            n = max(ceil(end/h), 1)
             found.append((n, Contour(float(np.sin(alpha)), mu, h, n, float(left), right)))
         n, line = min(found, key=lambda pair: pair[0])
         if n < _MOST: yield line
@@ -574,20 +506,8 @@ def _ends(self:LognormalChain, h, theta, r, tau, nats, less):
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f120
 @patch
-def guess(self:LognormalChain,
-    K,  # > 0
-):      # (tilt, nats)
-    """(Where e^{vK} phi(v)/v^2 is least, about log E(K - S)_+).
-
-    Parameters
-    ----------
-    K
-        > 0
-
-    Returns
-    -------
-    (tilt, nats)
-    """
+def guess(self:LognormalChain, K):
+    "(Where e^{vK} phi(v)/v^2 is least, about log E(K - S)_+, nats), K > 0."
     tilts = TILTS[:len(self.look[0])]
     tilts = tilts[tilts*K < SAFE_LOG]
     logs = tilts*K + self.about(tilts) - 2*np.log(tilts)
@@ -614,50 +534,20 @@ def log_put_most(self:LognormalChain,
     off = safe_log(self.away*sqrt(2/pi*self.var.max()))
     return float(np.logaddexp(most, off)) + _SUM_ROUNDING
 
-@patch
-def put_most(self:LognormalChain, K):
-    "An upper bound on the put at K > 1, at once."
-    return K
-
-@patch
-def log_put_roughly(self:LognormalChain, K):
-    "log of an upper bound on the put, by a sum of few digits; inf where there is none."
-    return inf
+# Upper bounds on a put, where there are better ones: at K > 1, at once; log, of few digits.
+LognormalChain.put_most = lambda self, K: K
+LognormalChain.log_put_roughly = lambda self, K: inf
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1a0
 @patch
-def work(self:LognormalChain,
-    at,  # a Lattice
-):       # how many
-    """Products that a transform takes.
-
-    Parameters
-    ----------
-    at
-        a Lattice
-
-    Returns
-    -------
-    how many
-    """
+def work(self:LognormalChain, at):
+    "Products that a transform on a Lattice takes."
     return self.b*len(at.x)**2*len(at.r)
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f121
 @patch
-def puts(self:LognormalChain,
-    K,  # > 0
-):      # (lower, estimate, upper)
-    """Bounds on E(K - S)_+; TooDear where they take too much.
-
-    Parameters
-    ----------
-    K
-        > 0
-
-    Returns
-    -------
-    (lower, estimate, upper)
-    """
+def puts(self:LognormalChain, K):
+    "(lower, estimate, upper) of E(K - S)_+, K > 0; TooDear where they take too much."
     line, tau, value, off = self._planned(K)
     weight, grown = line.weights(K), np.exp(tau**2*self.total/2)
     off = off + np.abs(value*line.u)*(_TERM_ULPS*K*ULP)
@@ -697,15 +587,9 @@ def _plan(self:LognormalChain, K):
     return line, tau, value, off + left_out + np.abs(value)*ulps*ULP
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1f0
-@patch
-def goal(self:LognormalChain, K, about):
-    "log of what a plan leaves out, about; that of the put is given."
-    return about - self.digits
-
-@patch
-def log_rounded(self:LognormalChain, line, parts, K):
-    "About log of what roundings cost a put whose terms are no smaller than 1; a chain's are."
-    return -inf
+# About log of what a plan leaves out, given that of the put; of what roundings cost: nothing.
+LognormalChain.goal = lambda self, K, about: about - self.digits
+LognormalChain.log_rounded = lambda self, line, parts, K: -inf
 
 @patch
 def _lattices(self:LognormalChain, line, K, goal):
@@ -953,6 +837,13 @@ def known(self:LognormalChain):
     mu = sqrt(self.var.max())*(1 + self.away + (self.off.max() + _TERM_ULPS)*ULP)
     return GaussianLoss(mu)
 
+@patch(cached=True)
+def alone(self:LognormalChain):
+    "(Stds of the logarithms, at most what they are; which part of the bins has them)."
+    var, at = np.unique(self.var[self.leaf], return_inverse=True)
+    off = self.away + (self.off.max() + _TERM_ULPS)*ULP
+    return np.sqrt(var)*(1 - off), np.bincount(at, self.many[self.leaf] + 0*at)/self.b
+
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1b7
 def kernels_around(
     noise,    # a MatrixFactorization of whole epochs, C^T C >= 0
@@ -985,6 +876,7 @@ class _OwnPuts:
     def __init__(self, chains, direction):
         (self.below, self.chain), self.sign = chains, 1 - 2*(direction == 'add')
         self.known = self.chain.known()
+        self.is_known = self.log_least(_SAFE, self.sign) > -log(2)
         self.dear = getattr(self.chain, 'closed', False)  # to look for lower ends in vain
 
     def at(self, eps):
@@ -999,22 +891,32 @@ class _OwnPuts:
 
 @patch
 def _log_bounds(self:_OwnPuts, eps):
-    most = self.log_most(eps)
-    if eps > _SAFE: return [-inf, most, most]
-    K = exp(self.sign*eps)
+    most, K = self.log_most(eps), exp(self.sign*min(eps, _SAFE))
+    least, *_ = known = [self.log_least(eps, self.sign), most, most]
+    if eps > _SAFE or self.is_known: return known
     try: low, found = self.below.puts(K)[0], np.array(self.chain.puts(K))
-    except TooDear: return [-inf, most, most]
+    except TooDear: return [-inf, most, most] if self.dear else known    # or it looks for ends
     found[0] = low
     found = 1 - K + found if self.sign > 0 else found/K
     off = np.array([-1, 0, 1])*(_TERM_ULPS*ULP*(K if self.sign > 0 else found))
     logs = safe_log(np.maximum(found + off, 0))
     ulps = _TERM_ULPS + 2*np.abs(np.maximum(logs, LOWEST_LOG))
-    return np.minimum(logs + np.array([-1, 0, 1])*ULP*ulps, most)
+    return np.clip(logs + np.array([-1, 0, 1])*ULP*ulps, least, most)
+
+@patch
+def log_least(self:_OwnPuts, eps, sign):
+    "log of a lower bound on delta, at once: by what each bin has alone."
+    mu, part = self.below.alone
+    logs = gaussian_log_delta(eps + sign*log(self.below.b), mu)
+    if sign > 0: return float(np.logaddexp.reduce(logs + np.log(part))) - _SUM_ROUNDING
+    left = 1 - self.below.b*float(part @ -np.expm1(logs))*(1 + _SUM_ROUNDING)
+    return safe_log(max(left, 0)) - _SUM_ROUNDING
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f12c
 
 @patch
 def scale(self:_OwnPuts, eps):
+    if self.is_known: return self.known.mu
     K = exp(-min(eps, _SAFE))
     return 1/(self.chain.guess(K)[0]*K)
 
@@ -1025,20 +927,30 @@ def cancellation(self:_OwnPuts, shift): return np.where(np.asarray(shift) == 0, 
 def log_most(self:_OwnPuts, eps, enough=inf):
     "log of an upper bound on delta, at once; by a sum of few digits, where that is not `enough`."
     most = float(self.known.log_delta(eps)) + _SUM_ROUNDING
-    if eps > _SAFE: return most
-    K = exp(self.sign*eps)
+    mean, K = self.known.mu**2/2, exp(self.sign*min(eps, _SAFE))
+    if self.sign < 0 and eps > mean:                # S is at least e to the mean of logarithms
+        std = max(sqrt(self.chain.spread())*(1 + self.chain.away), TINY)
+        most = min(most, float(log_ndtr((mean - eps)/std)) + _SUM_ROUNDING)
+    if self.is_known or most <= enough < inf or self.sign > 0 and eps > _SAFE: return most
     if self.sign > 0:
         left = 1 - K + self.chain.put_most(K) + _TERM_ULPS*ULP*K
         return min(most, safe_log(max(left, 0)) + _SUM_ROUNDING)
-    most = min(most, eps + self.chain.log_put_most(K))
-    return most if most <= enough else min(most, eps + self.chain.log_put_roughly(K))
+    most = min(most, self.chain.log_put_most(K) - log(K))
+    if most <= enough or eps > _SAFE: return most
+    return min(most, self.chain.log_put_roughly(K) - log(K))
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #7113d006
 @patch
 def first_eps(self:_OwnPuts, log_delta):
-    "About the eps with this log of delta, nats: adding."
+    "About the eps with this log of delta, nats: adding, or of bounds; or of what is known."
+    if self.log_least(_SAFE, self.sign) > log_delta or self.is_known:
+        return self.known.mu*(self.known.mu/2 + sqrt(-2*log_delta))
+    if self.dear and self.sign > 0:
+        low = invert(lambda eps: self.log_least(eps, 1) - log_delta, 0., _SAFE).high
+        apart = invert(lambda eps: self.log_most(eps) - log_delta, 0., _SAFE).high - low
+        if apart < min(low, 1): return low + apart**2/2       # near it, if both are near
     eps = TILTS[TILTS < _SAFE]
-    logs = [e + self.chain.guess(exp(-e))[1] for e in eps]
+    logs = [max(e + self.chain.guess(exp(-e))[1], self.log_least(e, self.sign)) for e in eps]
     return float(np.interp(-log_delta, -np.minimum.accumulate(logs), eps))
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f12d

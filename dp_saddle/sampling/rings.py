@@ -47,7 +47,7 @@ FARTHER, GROWN = 1.5*PARTS[1::2]**2, 2*PARTS[2::2**2]   # of a bent path: angles
 _CUT, _RANK, _MOST_IN_RING = 1e-13, 5, 24e6   # of a ring: columns left out, kept; numbers
 _DEAR, _CHEAP = 20., 8.                  # products that a factor takes; that take as long as one
 _MOST_BANDS, _PLACES, _MOST_PLACES = 4, 16., 5e9  # that are summed as they are
-_LONGEST_FOLD, _PERIODS, _FARTHEST = 200, 400, 1e-6  # lags; rows of a ring unrolled; off by
+_LONGEST_FOLD = 200                      # lags, of which twice as many are unrolled
 
 # %% ../../nbs/sampling/rings.ipynb #5c20f1b1
 class LognormalBands(LognormalChain):
@@ -248,6 +248,11 @@ def log_put_most(self:LognormalBands, K):
     return min(most, safe_log(self.put_most(K)) + _SUM_ROUNDING)
 
 # %% ../../nbs/sampling/rings.ipynb #217c000e
+
+@patch
+def spread(self:LognormalBands):
+    return float(self.columns @ self.columns)/self.b**2*(1 + _SUM_ROUNDING)
+
 @patch
 def goal(self:LognormalBands, K, about):
     "log of what a plan leaves out, about: less than the put and, removing, less than delta."
@@ -410,7 +415,7 @@ def _rounding(self:LognormalBands, at, grown, tilt):
 def _unrolled(K, p):
     "What makes a ring of p bands: rows of the factor of one that goes on and on, (b, p)."
     b = len(K)
-    j = np.arange(b*ceil(_PERIODS/b) if K[0, -1] else b)
+    j = np.arange(b*ceil(2*_LONGEST_FOLD/b) if K[0, -1] else b)
     lag = np.abs(np.subtract.outer(j, j))
     A = np.linalg.cholesky(np.where(lag < p, K[np.ix_(j % b, j % b)], 0))[-b:]
     k = np.arange(len(j) - b, len(j))[:, None] - np.arange(p)
@@ -443,7 +448,7 @@ def bands_of(
     far = np.maximum(high - made, made - low) + np.where(made == 0, 0, off)
     if far[~some].any(): return None
     bands.away = float((far[some]/made[some]).max()*(1 + _SUM_ROUNDING))
-    return bands if bands.away < _FARTHEST else None
+    return bands if bands.away < _SUM_ROUNDING else None
 
 # %% ../../nbs/sampling/rings.ipynb #217c000a
 def rings_around(
