@@ -69,6 +69,7 @@ _OF_CHANGE = 1.3          # |e^x - 1| is at most so often |x| there
 
 # %% ../../nbs/losses/nodes.ipynb #a6a3a450
 # Tuning: only time and width depend on it.
+_DIRECT = 1 << 17         # entries of a (frequencies x nodes) table that is filled one by one
 _RUN = 64                 # neighbouring frequencies that follow from one by a product,
 _FIRST_BAND = 1 << 12     # among so many first ones; later, where phases are known to less,
 _LONGER = 4               # so often as many, at most, and as many nodes in a product
@@ -537,7 +538,7 @@ class _Band(NamedTuple):
 
 def _bands(y, s):
     "The _Bands: each as long as all before it, with longer runs and larger pieces."
-    if s.size*y.size <= LINE_NODES: return [_Band(s, np.arange(y.size), 1, 1)]
+    if s.size*y.size <= _DIRECT: return [_Band(s, np.arange(y.size), 1, 1)]
     bands, k = [], 0
     while k < s.size:
         felt = np.flatnonzero(np.imag(y)*s[k] < -log(LEFT_OUT))
@@ -570,7 +571,7 @@ def increments(
     -------
     shape (k,)
     """
-    if s.size*y.size <= LINE_NODES: return by_halves(p[:, None]*_turned_less_1(y, s))
+    if s.size*y.size <= _DIRECT: return by_halves(p[:, None]*_turned_less_1(y, s))
     h, out = (s[-1] - s[0])/(s.size - 1), []
     for band in _bands(y, s):
         felt = band.felt
