@@ -36,6 +36,8 @@ _TERM, _OF_POWER = 64, 2 # of a term of a moment, besides sizes; its power's bas
 _GAMMA = 64              # of a normal law's moment
 _SUM_ULPS = 8            # of sums of four terms, and of sums over kinds, one for each besides
 _FEW, _ROOM = 1e-3, 1.01 # errors that are small against 1, for products of errors
+# Tuning: only time and width depend on it.
+_OF_STD = 1/8            # where cosh is taken, in units of 1/std
 
 # %% ../../nbs/losses/absolute_moments.ipynb #00af0012
 @patch
@@ -282,7 +284,7 @@ def known_moment(self:GaussianLoss, t, order):
 
 def _by_cosh(plrv, t, mean, var, off):
     "Bounds on E(L - m)^2 and E(L - m)^4, m the computed mean, from K nearby."
-    V, h = var + off[1] + off[0]**2, 1/2/np.sqrt(max(var, TINY))
+    V, h = var + off[1] + off[0]**2, _OF_STD/np.sqrt(max(var, TINY))
     h = min(h, t + 1/2)
     (K, error), *around = (plrv.known_cgf(x) for x in (t, t + h, t - h))
     def grown(k, wrong, v):
