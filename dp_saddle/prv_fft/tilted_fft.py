@@ -78,6 +78,7 @@ _MAX_TILT = 20                                     # times mesh
 _PER_STD = 64                                      # of a mesh that is found
 _LOG_LOST = log(1e-12)                             # of aliases, and of mass left out, over delta
 _SMOOTH_SHARE = 1/6                                # of the lower curve in an estimate
+_REACH = 4                                         # over tilt, of what one transform shows
 
 # %% ../../nbs/prv_fft/tilted_fft.ipynb #8eacda83
 def _dot_weights(D, a):
@@ -637,7 +638,7 @@ def _search(self:TiltedFFT, plrv, goals):
     eps = min(max(guess, 0.), high, last)
     for _ in range(NEWTON_STEPS):
         curve = self._curve(grid, np.array([eps]), np.log(goals[1:2]))
-        reach = 2/curve.t                              # of what one transform shows
+        reach = _REACH/curve.t
         first, end = max(eps - reach, 0.), min(eps + reach, last)
         at_first, at_end, ends = _crossings(curve, first, end, goals, ends)
         too_low, too_high = not at_end[1] and end < right*(1 - _AT_END), at_first[1] and first > 0
