@@ -25,6 +25,8 @@ from dp_saddle.steps.known_by_moments import (
 # %% ../../nbs/steps/worst_case.ipynb #4e9c7a31
 # Tuning: only time and width depend on it.
 _SHARES = 4               # of delta, for steps known by moments: 4 powers of 1/4
+_ROUNDS = 8               # in which delta is shared anew, if it falls
+_HARDLY_LESS = .98        # by more than this factor
 
 # %% ../../nbs/steps/worst_case.ipynb #0dc52ba3
 def _witnessed(plrv):
@@ -138,11 +140,10 @@ def delta_of(self:WorstCaseAccountant, plrv, eps, floor):
     _, mid, up = self.moments.delta_of(plrv, np.minimum(eps, HUGE), floor)
     if one := _alone(plrv):
         up, said = np.array([exponential_delta(eps=one.eps, steps=1, at=e) for e in eps]), []
-    fell = one is None
-    while fell:                                # what is shared fell by half: it is shared anew
+    for _ in range(0 if one else _ROUNDS):
         before = up
         up, said = self._by_laws('delta', plrv, eps, before, before)
-        fell = (up < before/2).any()
+        if (up > _HARDLY_LESS*before).all(): break
     _say(said)
     low = in_order(self._below('delta', plrv, eps), up)
     return low, np.clip(mid, low, up), up
