@@ -3521,7 +3521,6 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                         'dp_saddle.losses.nodes._second_order': ( 'losses/nodes.html#_second_order',
                                                                                   'dp_saddle/losses/nodes.py'),
                                         'dp_saddle.losses.nodes._some': ('losses/nodes.html#_some', 'dp_saddle/losses/nodes.py'),
-                                        'dp_saddle.losses.nodes._some_of': ('losses/nodes.html#_some_of', 'dp_saddle/losses/nodes.py'),
                                         'dp_saddle.losses.nodes._span': ('losses/nodes.html#_span', 'dp_saddle/losses/nodes.py'),
                                         'dp_saddle.losses.nodes._table_rounding': ( 'losses/nodes.html#_table_rounding',
                                                                                     'dp_saddle/losses/nodes.py'),

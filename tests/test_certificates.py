@@ -43,7 +43,8 @@ from dp_saddle import (
 from dp_saddle.base import checks
 from dp_saddle.certificates import verification
 from dp_saddle.certificates.files import Certificate
-from dp_saddle.certificates.interval_bins import BIN_BITS, bin_values
+from dp_saddle.certificates.interval_bins import bin_values
+from dp_saddle.certificates.interval_transforms import MOST_BITS
 from dp_saddle.command import main as cli
 from peers import SETTINGS
 
@@ -371,7 +372,7 @@ def test_the_chance_that_all_losses_are_largest_is_a_lower_bound():
 def test_bins_of_much_noise_are_enclosed():
     "Errors of the noise, which is known to so many bits, grow by hundreds of nats on a ray."
     sigma, bins = 17.8, 20
-    with ctx.workprec(BIN_BITS):
+    with ctx.workprec(MOST_BITS):
         (at_0, far), whole = bin_values(1/arb(sigma), bins, arb(-5), arb(395.7), 2)
         assert max(v.real.rad() for v in (at_0, far)) < 1e-20
         assert abs(far) < abs(at_0) < whole + 1e-20

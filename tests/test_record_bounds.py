@@ -65,15 +65,21 @@ def test_whole_counts_lose_nothing(families):
 @settings(max_examples=25)
 @given(st.integers(0, 7), st.integers(1, 400), st.floats(0, 1), st.floats(1e-9, .1))
 def test_mixtures_are_between_their_kinds(families, j, steps, w, delta):
-    """Split steps cost at most what the larger kind costs, but for what a good line may be off by,
-    and at least what the smaller one does."""
+    """Split steps cost at most what the larger kind costs, and at least what the smaller one does.
+    A bound that is good is not asked for again at the larger kind: it may be too large by GOOD (by
+    half of it in thousands of draws, for a step or two, mixed or not). One that is not is capped
+    there."""
     table = np.zeros((1, 16))
     table[0, j], table[0, 8 + j] = steps, w*steps
     low, _, up = epsilon_bounds(families, table, delta)[:, 0]
+    _, (good,) = upper_epsilon(families, *split_steps(table), delta)
     larger = ContourAccountant(steps*KINDS[j]).epsilon(delta)
-    smaller = ContourAccountant(steps*KINDS[j + 1]).epsilon(delta).upper if j < 7 else 0.
-    assert low <= smaller*(1 + 1e-12) and up <= larger.upper*(1 + GOOD)
-    assert up >= smaller*(1 - 1e-9)
+    assert up <= larger.upper*(1 + good*GOOD)
+    if j == 7:
+        assert low == 0
+        return
+    smaller = ContourAccountant(steps*KINDS[j + 1]).epsilon(delta)
+    assert low <= smaller.upper and smaller.lower <= up
 
 def test_no_records_and_no_steps(families):
     assert epsilon_bounds(families, np.zeros((3, 16)), 1e-5).tolist() == [[0.]*3]*3

@@ -285,7 +285,7 @@ def test_a_lattice_that_is_cut(monkeypatch):
     run = ComposedLoss([(FiniteLoss(logp, logp - losses, losses), 50)])
     whole = TiltedFFT(run)
     assert all(grid.whole is None for grid in whole.grids.values())
-    monkeypatch.setattr(tilted_fft, '_MAX_LATTICE', 1 << 10)
+    monkeypatch.setattr(tilted_fft, 'AT_ONCE', 1 << 9)
     cut = TiltedFFT(run)
     assert cut.grids and all(grid.whole is not None for grid in cut.grids.values())
     for ask, x in (('delta', [.1, 1., 6.]), ('epsilon', [1e-3, 1e-8])):

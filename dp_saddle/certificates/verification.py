@@ -12,8 +12,9 @@ from math import ceil, comb, factorial, inf, sqrt
 from typing import NamedTuple
 
 from ..base import TooDear, counted, patch
-from .interval_bins import BIN_BITS, bins_step
+from .interval_bins import bins_step
 from dp_saddle.certificates.interval_transforms import (
+    MOST_BITS,
     ONLY_ABOVE,
     PRECISION,
     GaussianStep,
@@ -373,7 +374,7 @@ def _in_bins(step): return step['mechanism'] in ('BallsInBins', 'BinDraw')
 def _step(step, direction):
     if 'bins' in step: step = dict(sigma=step['sigma'], batches=step['bins'])    # of one draw
     return (bins_step if 'batches' in step else as_step)(step, direction)
-def _bits(run): return BIN_BITS if any(map(_in_bins, run)) else PRECISION
+def _bits(run): return MOST_BITS if any(map(_in_bins, run)) else PRECISION
 
 # %% ../../nbs/certificates/verification.ipynb #710d17e3
 def lost(

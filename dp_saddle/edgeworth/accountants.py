@@ -6,15 +6,17 @@
 __all__ = ['EdgeworthAccountant', 'TiltedEdgeworth']
 
 # %% ../../nbs/edgeworth/accountants.ipynb #06e00013
-from math import inf, log, sqrt
+from math import inf
 from typing import NamedTuple
 
 import numpy as np
 from numpy.polynomial.hermite_e import hermeval
 from scipy.special import log_ndtr
 
-from ..base import MANY_NODES, NATS, SMALLEST, TINY, invert, legendre, patch
+from ..base import MANY_NODES, NATS, TINY, invert, legendre, patch
 from dp_saddle.edgeworth.expansions import (
+    FAR,
+    ROOT_POINTS,
     StandardCumulants,
     correction,
     correction_exponent,
@@ -34,7 +36,6 @@ from dp_saddle.saddlepoint import (
 
 # %% ../../nbs/edgeworth/accountants.ipynb #06e00015
 # Tuning: only time and width depend on it.
-ROOT_POINTS = 2000          # of the grid on which an estimated eps is bracketed
 LOWEST_ALPHA = -6           # below, delta is 1 to many digits
 
 # %% ../../nbs/edgeworth/accountants.ipynb #b140c740
@@ -98,8 +99,7 @@ def _root(self:EdgeworthAccountant, plrv, delta):
     if plrv not in self.sequences:
         return 0.
     mean, std, _ = self.sequences[plrv].loss
-    far = sqrt(-2*log(SMALLEST))*std             # where a normal delta is below all doubles
-    grid = np.linspace(0, min(max(mean, 0) + far, plrv.ess_sup), ROOT_POINTS)
+    grid = np.linspace(0, min(max(mean, 0) + FAR*std, plrv.ess_sup), ROOT_POINTS)
     below = np.flatnonzero(self._value(plrv, grid) <= delta)
     if not below.size:
         return plrv.ess_sup

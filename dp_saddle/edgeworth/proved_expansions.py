@@ -34,7 +34,12 @@ from dp_saddle.edgeworth.berry_esseen import (
     smallest_moment_bound,
     upper_gamma,
 )
-from .expansions import edgeworth_tail, hermite_series, standard_cumulants
+from dp_saddle.edgeworth.expansions import (
+    ROOT_POINTS,
+    edgeworth_tail,
+    hermite_series,
+    standard_cumulants,
+)
 from ..losses import moved_normal
 from ..mechanisms import Accountant
 from ..plrv import Bounds, as_composition
@@ -65,7 +70,6 @@ TINY_VARIANCE = 1e-190      # below, its powers are beyond doubles
 # Tuning: only time and width depend on it.
 LAST_END = 32               # U is at most this of FREQUENCIES: 256
 MOST_EXPONENTIALS = 1 << 24 # a grid up to U has fewer points where steps have many nodes
-CROSSING_POINTS = 1025      # on which the ends of an interval are bracketed
 
 # %% ../../nbs/edgeworth/proved_expansions.ipynb #7e80f3bc
 class _SeriesTransform:
@@ -298,7 +302,7 @@ def _ends(self:EdgeworthInterval, plrv, delta):
     reach = self.chernoff[plrv].epsilon_of(plrv, np.array([delta]), None)[2][0]
     if not 0 < reach < inf:
         return 0., 0., reach
-    grid = np.linspace(0, reach, CROSSING_POINTS)
+    grid = np.linspace(0, reach, ROOT_POINTS)
     left, right = _cells_of_grid(_fallen(self.delta_of(plrv, grid, None), delta))
     def has_fallen(eps):
         "Each of the three at an eps of its own."

@@ -37,8 +37,6 @@ _GAMMA = 64              # of a normal law's moment
 _SUM_ULPS = 8            # of sums of four terms, and of sums over kinds, one for each besides
 _FEW, _ROOM = 1e-3, 1.01 # errors that are small against 1, for products of errors
 # Tuning: only time and width depend on it.
-_FELT = 1e-13            # of a moment: less than that is not bounded better
-_SHARP = 2.              # sensitivity/sigma, from which on no better bound is tried
 _OF_STD = 1/8            # where cosh is taken, in units of 1/std
 
 # %% ../../nbs/losses/absolute_moments.ipynb #00af0012
@@ -182,12 +180,11 @@ def corner_off(self:NodeLoss,
 @patch
 def corner_off(self:SubsampledGaussianLoss, t, mean, std, K, order):
     by_both, removing = NodeLoss.corner_off(self, t, mean, std, K, order), self.top == 'remove'
-    if self.mu > _SHARP or (by_both < _FELT*std**order).all(): return by_both
     q, served = self.rate, shared_tilts(t + NEAR)
     grown = order/self.s2*((order - 1)/2 + (1 + t)*removing)
     near, moved = (self.log_corners(t, served, back) for back in (0., float(order)))
     size = 2**(order - 1)*(q/(1 - q) + np.abs(mean))**order
-    return np.minimum(by_both, size*(np.exp(near - K) + np.exp(moved + grown - K)))
+    return np.fmin(by_both, size*(np.exp(near - K) + np.exp(moved + grown - K)))
 
 @patch
 def corner_off(self:LaplaceLoss, t, mean, std, K, order):

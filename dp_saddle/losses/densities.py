@@ -60,8 +60,6 @@ _STEEP_END = 4.           # so often may the end of a support be off by what d i
 # %% ../../nbs/losses/densities.ipynb #402b7a9f
 # Tuning: only time and width depend on it.
 _SHIFTS = 13              # shifts that `decay` knows: 1, 1/2, 1/4, ...
-_AROUND = 2               # and tries, so far around the best
-_STEEP = 1.               # t r mu^2, from which on the tilt matters more than the density
 
 # %% ../../nbs/losses/densities.ipynb #57434869
 class TrapezoidLoss(NodeLoss):
@@ -729,7 +727,7 @@ def at_tilt(self:GaussianMixtureLoss,
     if self.top == 'remove' or t <= 0: return self
     steps = [c - self.c[0] for c in self.c[1:]]
     steep = [t*odds*d*d*self.mu**2 for d, odds in zip(steps, self._odds(t), strict=True)]
-    if not max(steep) > _STEEP: return self
+    if not max(steep) > 1: return self      # the density matters more than the tilt
     def make():
         lower = copy(self)
         lower.set_path(1/(self.mu*sqrt(1 + sum(sc.lambertw(v).real for v in steep))))
@@ -761,7 +759,7 @@ def shifts_for(self:GaussianMixtureLoss, t, s):
         p = np.exp(size - size.max())
         return p @ y.imag/(p.sum()*least)
     best = 2*s*self.kept(('turn', t), turn)/self.growth
-    low, high = min(best[0]/_AROUND, 1.), max(best[-1]*_AROUND, least)
+    low, high = min(best[0]/2, 1.), max(2*best[-1], least)         # and the next on either side
     return tuple(f for f in self.shifts if low <= f <= high) or self.shifts
 
 # %% ../../nbs/losses/densities.ipynb #00abc003

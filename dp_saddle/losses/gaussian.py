@@ -29,7 +29,6 @@ LOG_ULPS = 8                # of a logarithm that numbers of its size are added 
 LOWEST_LOG = -1e4           # below, no bound on a logarithm needs to be relative
 
 # Tuning: only time and width depend on it.
-_PLAIN_ENOUGH = 1e-7        # the last step in plain doubles, relative
 _LEAST_FALL = 1e-3          # times 1/mu: a slope, where doubles have none
 
 # %% ../../nbs/losses/gaussian.ipynb #d4cfb327
@@ -90,7 +89,7 @@ def plain_epsilon_of_mu(
         found = erfc(-a/sqrt(2))/2 - second
         if not (found > 0 and second > 0): break
         last, eps = eps, max(eps + (log(found) - goal)*found/second, 0.)
-        if abs(eps - last) <= _PLAIN_ENOUGH*last: break
+        if abs(eps - last) <= sqrt(ULP)*last: break        # the next one is below an ULP
     return eps
 
 # %% ../../nbs/losses/gaussian.ipynb #6ef1594b

@@ -53,8 +53,6 @@ _FLAT_ULPS = 4            # of an outcome: where its search ends
 # %% ../../nbs/losses/mixtures.ipynb #eee863c6
 # What is served: what is beyond is refused.
 MOST_COMPONENTS = 2000    # of a mixture
-# Tuning: only time and width depend on it.
-_CLOSE, _SLOW = 1e-9, .01 # ends where a step so small is no such part of the last: it is rounding
 
 # %% ../../nbs/losses/mixtures.ipynb #8802dcfc
 def merged(
@@ -418,7 +416,7 @@ def outcome(self:MixtureLoss, y):
         step = (top + np.log(w.sum(0)) - goal)*self.s2*w.sum(0)/(c*w).sum(0)
         x, size = x - step, np.abs(step)
         flat = size <= _FLAT_ULPS*ULP*(1 + np.abs(x))
-        if np.all(flat | (size <= _CLOSE*(1 + np.abs(x))) & (size > _SLOW*before)): break
+        if np.all(flat | (size <= sqrt(ULP)*(1 + np.abs(x))) & (size > before/2)): break
         before = size
     return np.where(inside, x, -inf)
 

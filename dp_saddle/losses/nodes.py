@@ -8,7 +8,7 @@ __all__ = ['SPAN_BITS', 'NEAR', 'LEFT_OUT', 'log_mgf', 'missing', 'NodeLoss', 's
            'logs_of_changes', 'log_delta_of_atoms', 'SharedSums', 'FiniteLoss']
 
 # %% ../../nbs/losses/nodes.ipynb #e60f5520
-from math import ceil, comb, exp, inf, log, sqrt
+from math import comb, inf, log, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ from dp_saddle.base import (
     AT_ONCE,
     EXTENDED,
     FEW_NODES,
+    LINE_NODES,
     SAFE_LOG,
     TINY,
     ULP,
@@ -25,7 +26,6 @@ from dp_saddle.base import (
     checks,
     expm1mx,
     in_blocks,
-    keeps_answers,
     legendre,
     patch,
     quoted,
@@ -72,13 +72,10 @@ _OF_CHANGE = 1.3          # |e^x - 1| is at most so often |x| there
 _DIRECT = 1 << 17         # entries of a (frequencies x nodes) table that is filled one by one
 _RUN = 64                 # neighbouring frequencies that follow from one by a product,
 _FIRST_BAND = 1 << 12     # among so many first ones; later, where phases are known to less,
-_LONGER = 4, 8            # so often as many, at most, and as many nodes in a product
-_UNFELT = 50.             # nats by which a node has fallen that is left out of a line
-LEFT_OUT = 1e-22          # of all weights: what may be left out, from the first frequency on
+_LONGER = 4               # so often as many, at most, and as many nodes in a product
+LEFT_OUT = 1e-22          # of all weights: what may be left out, from the first frequency on; of
+                          # one, from where it has fallen so far
 _NEAR_0 = 1/4             # |1 + w|^2, below which its logarithm is taken as it is
-_LOW_TILT = 4             # tilts up to here share their nodes
-_EACH, _APART = 32, 1.1   # frequencies whose noise is asked: the first, then so far apart
-_FEW_NODES = 1 << 13      # a path with more is not kept
 
 # %% ../../nbs/losses/nodes.ipynb #0c5c7fd0
 def _second_order(exponents, terms, w):
@@ -294,7 +291,7 @@ def singular_at(self:NodeLoss, t):
 # %% ../../nbs/losses/nodes.ipynb #71072b05
 def _span(x):
     "1, 2, ...: which factor of eight a tilt or a frequency is in."
-    return np.ceil(np.log2(np.maximum(x, _LOW_TILT))/SPAN_BITS)
+    return np.ceil(np.log2(np.maximum(x, 2))/SPAN_BITS)
 
 @patch
 def cgf_on(self:NodeLoss, z):
@@ -379,7 +376,7 @@ def shared_tilts(
     -------
     of that shape
     """
-    return np.exp2(np.ceil(np.log2(np.maximum(t, _LOW_TILT))))
+    return np.exp2(np.ceil(np.log2(np.maximum(t, 1))))
 
 @patch
 def over_grids(self:NodeLoss,
@@ -544,11 +541,11 @@ def _bands(y, s):
     if s.size*y.size <= _DIRECT: return [_Band(s, np.arange(y.size), 1, 1)]
     bands, k = [], 0
     while k < s.size:
-        felt = np.flatnonzero(np.imag(y)*s[k] < _UNFELT)
-        longer, larger = (min(max(k//_FIRST_BAND, 1), most) for most in _LONGER)
+        felt = np.flatnonzero(np.imag(y)*s[k] < -log(LEFT_OUT))
+        longer = min(max(k//_FIRST_BAND, 1), _LONGER)
         last = k + max(k, _FIRST_BAND)
         run = min(_RUN, s[k:last].size)*longer
-        bands.append(_Band(s[k:last], felt, run, _PIECE*larger))
+        bands.append(_Band(s[k:last], felt, run, _PIECE*longer))
         k = last
     return bands
 
@@ -641,26 +638,16 @@ def _noise_of(size, eta, y, band, h):
     turn, product = _TURN[complex_y], _PRODUCT[complex_y]
     p, off, rest = size[felt], eta[felt], 0.
     if felt.size < y.size:
-        rest = np.delete(size*(eta + ULP*(1 + halves) + exp(-_UNFELT)), felt).sum()
+        rest = np.delete(size*(eta + ULP*(1 + halves) + LEFT_OUT), felt).sum()
         halves += 1
     def noise(frequencies, ulps, bent=0):
-        at, first = _some_of(frequencies.size)
-        phase = np.outer(frequencies[at], size_y)
+        phase = np.outer(frequencies, size_y)
         a = np.minimum(phase, 2)
-        return ((a*(off + ULP*(ulps - bent*(2 - a))) + ULP*_PHASE*phase) @ p)[first]
+        return ((a*(off + ULP*(ulps - bent*(2 - a))) + ULP*_PHASE*phase) @ p)
     neighbours = noise(h*np.arange(run), _OF_STEP*turn + _PRODUCT[1] + sqrt(2)*piece + halves)
     starts = [noise(some, turn + product + halves, _BENT[complex_y]) for some in
               in_blocks(s[::run], felt.size)]
     return np.add.outer(np.concatenate(starts) + rest, neighbours).ravel()[:s.size]
-
-# %% ../../nbs/losses/nodes.ipynb #27820b71
-@keeps_answers
-def _some_of(n):
-    "(Places below `n`, the last among them; for each place, which of these is the next.)"
-    more = max(ceil(log(n/_EACH)/log(_APART)), 0)
-    at = np.append(np.arange(min(n, _EACH)), _EACH*_APART**np.arange(more)).astype(int)
-    at = np.unique(np.append(at, n - 1))
-    return at, np.searchsorted(at, np.arange(n))
 
 # %% ../../nbs/losses/nodes.ipynb #3a12c1e1
 def _log_of_1_and(w):
@@ -688,7 +675,7 @@ def _weights(self:NodeLoss, t, s, shift, K):
         felt = size > LEFT_OUT/size.size
         if felt.all(): return y, p, y_off, off, 0.
         return *(v[felt] for v in (y, p, y_off, off)), 2*float(size[~felt] @ np.abs(y[~felt]))
-    if self.nodes_at(t) > _FEW_NODES: return make()
+    if self.nodes_at(t) > LINE_NODES: return make()
     return self.kept(('weights', t, shift, 0. if self.fixed_nodes else s), make)
 
 @patch
@@ -876,7 +863,7 @@ def log_modulus(self:NodeLoss, t, s, shifts):
         off = np.broadcast_arrays(*self.moduli_off(t, shares, *paths), paths[0])[:2]
         density = [v[:, len(self.atoms[0]):] for v in (*paths, *off)]
         return list(zip(*turning(t, *density), strict=True))
-    few = self.fixed_nodes and self.nodes_at(t)*len(shifts) <= _FEW_NODES
+    few = self.fixed_nodes and self.nodes_at(t)*len(shifts) <= LINE_NODES
     turned = self.kept(('turning', t, tuple(shifts)), make) if few else make()
     if not turned: return np.full((len(shifts), len(s)), -inf)
     return np.array([log_sum_turned(s, *path) for path in turned])
@@ -957,9 +944,9 @@ def _mass_without(logp, logq):
     return np.exp(logp[np.isinf(logq)]).sum()
 
 # %% ../../nbs/losses/nodes.ipynb #0a0c7c02
+_ZERO_EXPONENT = np.iinfo(np.int64).min//2    # of a mass of 0
 # Tuning: only time and memory depend on it.
 _FEW = 256                 # eps at a time that are
-_ZERO_EXPONENT = -1 << 60  # of a mass of 0
 
 def _scaled(m, k):
     "m 2^k with m in [1/2, 1), or 0."

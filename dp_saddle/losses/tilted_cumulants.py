@@ -37,7 +37,6 @@ _SMALL_ETA, _OF_ETA = .05, 1.1          # a logarithm's error, by that of 1 + x
 _FOUR_ULPS, _OF_ROOM = 8, 1e-12         # of sums of four terms; of B
 # Tuning: only time and width depend on it.
 _OF_RADIUS = 2**-7       # a difference's step, over h: a power of two
-_RADII = 40              # how often h is halved
 _STEPS = 100             # an error by differences is rounded up to one of so many per power of 2
 
 # %% ../../nbs/losses/tilted_cumulants.ipynb #b73e90a3
@@ -221,10 +220,8 @@ def _room(plrv, t, mean, h):
 def _radius(plrv, t, mean, var):
     "(h, A): the largest of some powers of two; A = inf if none will do."
     h = np.exp2(np.floor(np.log2(min(1/2/np.sqrt(max(var, TINY)), t + 1/2))))
-    for radius in h*.5**np.arange(_RADII):
-        A = _room(plrv, t, mean, radius)
-        if A < inf:
-            break
+    radius = h
+    while (A := _room(plrv, t, mean, radius)) == inf and radius > ULP*h: radius /= 2
     return radius, A
 
 # %% ../../nbs/losses/tilted_cumulants.ipynb #86f33b89

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import inf
 
 import numpy as np
-from scipy.special import betaincinv, expit, ndtri
+from scipy.special import betaincinv, expit, logit, ndtri
 from scipy.stats import binom
 
 from ..accounting import best_accountant, epsilon
@@ -26,7 +26,7 @@ _LEAST_POINT = 1e-290       # a probability that still has its digits
 # Tuning: only time and width depend on it.
 _THRESHOLDS = 256           # of the first half that are tried
 _SHARES = 5                 # of the canaries guesses are about 1/2, 1/4, ...: so many are tried
-_EPS_STEP, _EPS_END = .01, 20.   # the eps that are tried, one by one, for a single run
+_EPS_STEP = .01             # between the eps that are tried, one by one, for a single run
 
 # %% ../../nbs/practice/audits.ipynb #d8e0455e
 def rate_bound(
@@ -165,8 +165,10 @@ def _guessed(scores_in, scores_out, guesses, rng):
     return int((~there[order[:low]]).sum() + there[order[there.size - guesses + low:]].sum())
 
 def _refuted(delta, canaries, guesses, right, miss):
-    "The last of the eps, tried upwards, that so many right guesses refute; or 0."
-    tried = np.arange(0, _EPS_END, _EPS_STEP)
+    """The last of the eps, tried upwards, that so many right guesses refute; or 0. None is refuted
+    at which all guesses are right more often than `miss`."""
+    end = logit(miss**(1/guesses))
+    tried = np.arange(0, max(end, 0) + _EPS_STEP, _EPS_STEP)
     stands = np.append(_tails(tried, delta, canaries, guesses, right) > miss, True)
     return float(tried[max(stands.argmax() - 1, 0)])
 

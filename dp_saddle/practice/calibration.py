@@ -17,6 +17,8 @@ import numpy as np
 
 from ..accounting import best_accountant, epsilon, mechanism_of
 from dp_saddle.base import (
+    HUGE,
+    NEWTON_STEPS,
     SMALLEST,
     TINY,
     Crossing,
@@ -50,19 +52,16 @@ _LEAST_NOISE = 1/16       # sigma over sensitivity of sampled steps
 # Tuning: only time and width depend on it.
 _GROWTH = 4               # so many times less, or more, where a first value is refused; of strides
 _ROUGHLY = 1e-3           # relative: what the estimate is asked for,
-_NEARLY = 4e-7            # and how near to the target the answer is
+_EDGE = 1e-6              # and so far from the answer, which is nearer than half of it, it misses
 _MOST_LESS_NOISE = .6     # in log noise, at a stride: little noise takes long to account
-_MOST_TRIED = 60          # numbers that are tried, of any search
-_WIDEST = 60.             # log mu is looked for between this and its negative
-_MU_DELTA = 1e-10         # down to which mu is met, if nothing is said
 
 # %% ../../nbs/practice/calibration.ipynb #9308c4df
 @keeps_answers
 def _log_mu(eps, log_delta):
     "log of the mu whose Gaussian mechanism has this delta at this eps: a Crossing."
     def below(m): return log_delta - gaussian_log_delta(eps, exp(m))
-    low, high = invert(below, -_WIDEST, _WIDEST)
-    return Crossing(low, min(high, _WIDEST))
+    low, high = invert(below, -log(HUGE), log(HUGE))
+    return Crossing(low, min(high, log(HUGE)))
 
 class _Target(NamedTuple):
     "What is to be met: delta(eps) <= delta."
@@ -80,6 +79,9 @@ class _Target(NamedTuple):
         return _log_mu(self.eps, log(max(delta, SMALLEST))).high - self.log_mu
 
 # %% ../../nbs/practice/calibration.ipynb #a942de78
+# The delta down to which mu is met, if nothing is said.
+_OF_GDP = inspect.signature(gdp).parameters['delta'].default
+
 def _target(eps, mu, advantage, delta):
     "The target, checked."
     if sum(x is not None for x in (eps, mu, advantage)) != 1:
@@ -93,7 +95,7 @@ def _target(eps, mu, advantage, delta):
     if mu is not None:
         checks.real(0, inf, mu=mu)
         if delta is not None: checks.real(0, 1, delta=delta)
-        mu, delta = float(mu), _MU_DELTA if delta is None else float(delta)
+        mu, delta = float(mu), _OF_GDP if delta is None else float(delta)
         return _Target(epsilon(Gaussian(sigma=1/mu), delta=delta), delta, mu)
     checks.real(0, 1, advantage=advantage)
     return _Target(0., float(advantage))
@@ -119,7 +121,7 @@ def _pure(run, target):
     raise ValueError("delta must be > 0 for a run whose losses have no finite largest, got 0")
 
 def _mu(run, target):
-    return log(max(gdp(run, delta=target.delta).mu, exp(-_WIDEST))) - target.log_mu
+    return log(max(gdp(run, delta=target.delta).mu, 1/HUGE)) - target.log_mu
 
 # %% ../../nbs/practice/calibration.ipynb #6552cbed
 def _called(builder, parameter):
@@ -147,7 +149,8 @@ def _called(builder, parameter):
                     f"got one that takes ({', '.join(signature.parameters)})")
 
 # %% ../../nbs/practice/calibration.ipynb #ec0f1414
-_REFUSED = 2*_WIDEST              # the cost where the builder refuses: no other is larger
+_REFUSED = 2*log(HUGE)            # the cost where the builder refuses: no other is larger
+_NEARLY = _EDGE/2                 # how near to the target the answer is
 
 def _cost(build, parameter, bound, target):
     "log mu of the run over that of the target, as a function of the parameter's value."
@@ -216,7 +219,7 @@ def learn(self:_Search, u, ahead):
 @patch
 def bracket(self:_Search, u):
     "(a u that meets the target, a u that misses it), or twice the u that is found."
-    for k in range(_MOST_TRIED):
+    for k in range(NEWTON_STEPS):
         here, ahead = self.miss(u), self.stride(u, k)
         if here == 0 or (here < 0 and ahead == u):
             return u, u
@@ -283,7 +286,6 @@ def _roughly(build, parameter, target, bounds):
 # %% ../../nbs/practice/calibration.ipynb #eb04bf4f
 # Tuning: only time and width depend on it.
 _TOO_FAR = .1             # in log parameter: a stride that says too little of the slope
-_EDGE = 1e-6              # of it: where it misses
 _FURTHEST = 3.            # of log noise, from the constant noise, in an optimal schedule
 
 # %% ../../nbs/practice/calibration.ipynb #e7590b39
@@ -309,7 +311,7 @@ def _towards(known, y, slope):
 def _by_chords(build, target, u, slope, nearest=False):
     "The value, along log eps, of about this slope, from u; if none fits, the nearest, or None."
     known, rise, goal, met = [], slope, log(target.eps), {}
-    for _ in range(_MOST_TRIED):
+    for _ in range(NEWTON_STEPS):
         run = _built(build, exp(u)) if u < log(_LARGEST) else None
         eps = inf if run is None else epsilon(run, delta=target.delta)
         if not 0 < eps < inf or any(log(eps) == y for y, _ in known): break
@@ -382,7 +384,7 @@ def _begins(parameter):
     "Where a search may begin, one after the other: of rates ever less, of whole numbers more."
     first, by = (1, _GROWTH) if parameter in _WHOLE else (1., 1/_GROWTH)
     if parameter == 'rate': first = 1/2
-    return (first*by**k for k in range(_MOST_TRIED) if first*by**k < _LARGEST)
+    return (first*by**k for k in range(NEWTON_STEPS) if first*by**k < _LARGEST)
 
 def _first(parameter, build):
     "A value that the builder takes, where the search begins."
@@ -433,7 +435,7 @@ def _exactly(build, parameter, target, bound, u, slope):
 
 def _nudged(value, excess, parameter, slope):
     "The value, moved to where the target is met, if rounding makes it miss."
-    for k in range(_MOST_TRIED):
+    for k in range(NEWTON_STEPS):
         if excess(value) <= 0: return value
         less = value*(1 - copysign(_NEARLY, slope)*2**k)
         value = value - int(copysign(1, slope)) if parameter in _WHOLE else less
@@ -454,7 +456,7 @@ def _furthest(value, excess, parameter, slope):
     "The value, moved to where a millionth further, or the next, misses; slope: of log eps, about."
     whole, most = parameter in _WHOLE, 1. if parameter == 'rate' else _LARGEST
     gap, left, room = inf, 0., inf   # left: to the target; room: to what misses
-    for _ in range(_MOST_TRIED):
+    for _ in range(NEWTON_STEPS):
         least = 1/(value or 1) if whole else _EDGE
         stride = max(min(left, room/2, _TOO_FAR), least)
         ahead = value*(1 + copysign(stride, slope))
@@ -584,7 +586,7 @@ def _cheapest(u, weights, rates, counts, eps, delta):
             'jac': lambda v: -excess(v)[1]/unit}
     found = minimize(lambda v: log((weights*np.exp(2*v)).sum()), u, jac=lambda v: 2*share(v),
                      bounds=[(v - _FURTHEST, v + _FURTHEST) for v in u], constraints=[room],
-                     method='SLSQP', options=dict(ftol=_NEARLY))
+                     method='SLSQP', options=dict(ftol=_NEARLY/2))
     return found.x
 
 # %% ../../nbs/practice/calibration.ipynb #c84ee21e

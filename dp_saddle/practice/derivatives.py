@@ -10,7 +10,7 @@ __all__ = ['FINE_STEP', 'parameters', 'changed', 'cgf_slopes', 'CurveSlopes', 'l
 import warnings
 from dataclasses import fields, replace
 from functools import partial
-from math import inf, log
+from math import inf, isqrt, log
 from typing import NamedTuple
 
 import numpy as np
@@ -38,7 +38,6 @@ _RICHARDSON = 4/3, 1/3
 _STEP = 1e-3                # of differences, relative to the parameter: of K, of curves,
 FINE_STEP = 1e-6           # and of curves that are known to all digits, but have corners,
 _SHORTER, _LITTLE = 4, .01  # made shorter so often, while log delta changes by more than that
-_FEW = 1 << 7               # first frequencies whose exponentials are taken; columns of tables
 
 # %% ../../nbs/practice/derivatives.ipynb #30eb6748
 def _outcomes(loss, t, shifted):
@@ -86,20 +85,21 @@ def _less_one(e, high):
     return out
 
 def _is_even(z):
-    "Are these frequencies, many, equally spaced?"
+    "Are these frequencies equally spaced?"
     apart = np.diff(z.imag)
-    return len(z) > _FEW and np.ptp(apart) <= 2*ULP*np.abs(z.imag).max()
+    return apart.size > 0 and np.ptp(apart) <= 2*ULP*np.abs(z.imag).max()
 
 def _sums_less_one(power, y, high, weights):
     "sum (e^{power y} - 1) e^-high weights over y, for each row of weights; far out by two tables."
-    first = len(power) if not _is_even(power) else _FEW
+    first = columns = isqrt(len(power))
+    if not _is_even(power): first = len(power)
     near = in_blocks(power[:first], y.size)
     found = [weights @ _less_one(np.multiply.outer(z, y), high).T for z in near]
     if far := len(power) - first:
         z = power[first:]
-        rows = np.exp(np.multiply.outer(z[::_FEW], y) - high)
-        columns = np.exp(np.multiply.outer(y, z[:_FEW] - z[0]))
-        sums = ((weights[:, None]*rows) @ columns).reshape(len(weights), -1)[:, :far]
+        rows = np.exp(np.multiply.outer(z[::columns], y) - high)
+        turned = np.exp(np.multiply.outer(y, z[:columns] - z[0]))
+        sums = ((weights[:, None]*rows) @ turned).reshape(len(weights), -1)[:, :far]
         found.append(sums - (weights @ np.exp(-high))[:, None])
     return np.concatenate(found, axis=1)
 

@@ -33,8 +33,8 @@ _COARSE_ULPS = 8        # of a sensitivity over noise that is rounded up
 _SCALE_ROUNDING = 16*ULP # of sums of a few terms, relative to their sizes
 _WEIGHT_UNIT = 2.**-30  # weights are whole multiples: sums of 2^23 of them have no rounding
 # Tuning: only time and width depend on it.
-_MUS = 1e-6, 16.        # sensitivity over noise: steps beyond keep their own kind. The largest is
-                        # a power of 2: what is divided by it loses nothing
+_LARGEST_MU = 16.       # sensitivity over noise: steps beyond keep their own kind. It is a power
+                        # of 2: what is divided by it loses nothing
 _RATIO = 1.02           # of neighbouring noises or rates; or a power of it: the first with at
 _MOST_ROWS = 400        # most so many kinds is taken, or, where rates and noises vary, half of them
 _FEW = 16               # different rates, or noises, that are kept as they are
@@ -68,7 +68,7 @@ def _gaussian(step):
     base, rate = (step.base, step.rate) if isinstance(step, PoissonSubsampled) else (step, 1.)
     if not isinstance(base, Gaussian): return None
     mu = base.sensitivity/base.sigma
-    return (mu, rate, base) if _MUS[0] <= mu <= _MUS[1] else None
+    return (mu, rate, base) if mu <= _LARGEST_MU else None
 
 def _at(base, rate): return base if rate == 1 else PoissonSubsampled(base=base, rate=rate)
 
@@ -85,7 +85,7 @@ def _noise_cell(mu, rate, ratio, power=1):
     "The neighbours in noise of a step with this mu, and the weight of the one with less noise."
     k = _next(mu, ratio, power)
     grid = np.array([ratio**(power*k), ratio**(power*(k + 1))])
-    weight = norm_counts([[mu]], grid, 1/_MUS[1], _MUS[1])[0, len(grid)]
+    weight = norm_counts([[mu]], grid, 1/_LARGEST_MU, _LARGEST_MU)[0, len(grid)]
     high, low = (_at(Gaussian(sigma=float(sigma)), rate) for sigma in grid)
     return Cell(high, low, _raised(weight), (0, rate), (k, k + 1))
 

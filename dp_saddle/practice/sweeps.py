@@ -19,8 +19,6 @@ from ..mechanisms import Gaussian, PoissonSubsampled
 # %% ../../nbs/practice/sweeps.ipynb #635a0949
 # Tuning: only time depends on it.
 _CHUNK = 64         # kinds of steps that a worker takes at once
-_RETRIES = 4        # of a chunk whose worker was lost
-_FEW_DELTAS = 2     # of a run: more of them share a line
 # What is drawn.
 _SMALL_PRINT = 7    # of the numbers there
 
@@ -91,13 +89,12 @@ def _of_steps(pairs, steps, delta):
 def _step(sigma, rate): return PoissonSubsampled(base=Gaussian(sigma=sigma), rate=rate)
 
 def _in_rows(pairs, steps, delta):
-    "What rows answer of them, the others nan; of many deltas, which share a line, nothing."
+    "What rows answer of them, the others nan; of several deltas, which share a line, nothing."
     shape = len(pairs), steps.size, delta.size
-    if delta.size > _FEW_DELTAS: return np.full(shape, np.nan)
+    if delta.size > 1: return np.full(shape, np.nan)
     runs = [n*_step(*pair) for pair in pairs for n in steps.tolist()]
-    found = [epsilons_of_sampled(runs, [goal]*len(runs)) for goal in delta.tolist()]
-    upper = [[at.upper if at else np.nan for at in each] for each in found]
-    return np.array(upper).T.reshape(shape)
+    found = epsilons_of_sampled(runs, delta.tolist()*len(runs))
+    return np.array([at.upper if at else np.nan for at in found]).reshape(shape)
 
 # %% ../../nbs/practice/sweeps.ipynb #a10494b1
 def sweep(
@@ -134,7 +131,7 @@ def sweep(
     elif not hasattr(client, 'gather'):
         raise TypeError(f"client must be a dask.distributed.Client or None, got {quoted(client)}")
     else:
-        futures = client.map(_of_steps, chunks, steps=grid[2], delta=grid[3], retries=_RETRIES)
+        futures = client.map(_of_steps, chunks, steps=grid[2], delta=grid[3])
         parts = client.gather(futures)
     settings = np.meshgrid(*grid, indexing='ij')
     columns = {name: v.ravel() for name, v in zip(_NAMES, settings, strict=True)}

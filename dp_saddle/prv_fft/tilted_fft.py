@@ -16,6 +16,7 @@ from scipy import fft
 from scipy.special import expm1, log1p, logsumexp
 
 from dp_saddle.base import (
+    AT_ONCE,
     LARGEST_LOG,
     MANY_NODES,
     NATS,
@@ -71,10 +72,10 @@ _SMALLEST_LOG = -760             # e^-760 is e^-15 of the smallest double, half 
 # Tuning: only time and width depend on it.
 _MAX_DOTS = 1 << 22                                # in all, and, times nodes, of a block
 MOVES = 1e-13*10.**np.arange(9)                    # how far outwards dots are moved
-_SAME, _MAX_LATTICE = 1e-10, 1 << 20               # gaps that pass for 0; points of a lattice,
-_MAX_CUT = 1 << 36                                 # of one that is cut
+_SAME = 1e-10                                      # gaps that pass for 0, over the largest loss
+_MAX_CUT = 1 << 36                                 # points of a lattice that is cut
 _MAX_TILT = 20                                     # times mesh
-_PER_STD, _FINEST = 64, 1 << 18                    # of a mesh that is found
+_PER_STD = 64                                      # of a mesh that is found
 _LOG_LOST = log(1e-12)                             # of aliases, and of mass left out, over delta
 _SMOOTH_SHARE = 1/6                                # of the lower curve in an estimate
 _REACH = 4                                         # over tilt, of what one transform shows
@@ -211,12 +212,10 @@ def _as_one(dots, weights, p, mesh, up):
     return GridLoss(-len(Q), np.r_[Q[::-1], rest, P], end)
 
 # %% ../../nbs/prv_fft/tilted_fft.ipynb #4d0a51c7
-_KEPT = 4   # Tuning: dots of a loss that are kept, 32 MB each at most
-
 def _marked(plrv, mesh, side):
     "The dots of both directions to a side; a loss keeps its own."
     reverse = plrv.kept(('reverse',), lambda: plrv.reverse)
-    D, E = (loss.kept(('dots', mesh, side), partial(_mark, loss, mesh, side), _KEPT)
+    D, E = (loss.kept(('dots', mesh, side), partial(_mark, loss, mesh, side), 2)   # both sides
             for loss in counted((plrv, reverse), 'curve'))
     E = E.copy()
     E[0] = D[0] + plrv.p_inf - reverse.p_inf                     # the same at eps = 0
@@ -360,7 +359,7 @@ def _lattice(parts):
         while gap > _SAME*size:                                  # Euclid
             mesh, gap = gap, mesh % gap if mesh else 0.
     mesh = mesh or 1.
-    if size >= mesh*_MAX_LATTICE: mesh = min(map(_last_bit, losses))
+    if size >= 2*mesh*AT_ONCE: mesh = min(map(_last_bit, losses))
     return (mesh, [l[0] for l in losses]) if size < mesh*_MAX_CUT else None
 
 # %% ../../nbs/prv_fft/tilted_fft.ipynb #7661dfe3
@@ -384,7 +383,7 @@ def _good_mesh(plrv):
     parts = plrv.parts
     wide = max(min(max(p.ess_sup, p.reverse.ess_sup), NATS) for p, _ in parts)
     fine = sqrt(plrv.cumulants(0.)[1]/sum(n for _, n in parts))/_PER_STD
-    mesh = max(fine, wide/_FINEST)
+    mesh = max(fine, 2*wide/AT_ONCE)
     atom = max(np.abs(p.atoms[0]).max(initial=0.) for p, _ in parts)
     return atom/ceil(atom/mesh) if atom else mesh
 
@@ -506,7 +505,7 @@ def _grid(plrv, mesh):
     mesh, *offsets = lattice or (mesh or _good_mesh(plrv),)
     table.limit_tilts(_MAX_TILT/mesh)          # beyond, e^{t mesh} is out of proportion
     if not lattice: return _dotted_grid(plrv.parts, table, mesh)
-    wide = max(max(p.ess_sup, -p.ess_inf) for p, _ in plrv.parts) >= mesh*_MAX_LATTICE
+    wide = max(max(p.ess_sup, -p.ess_inf) for p, _ in plrv.parts) >= 2*mesh*AT_ONCE
     if wide: return Grid(table, mesh, [], whole=plrv)
     return _exact_grid(plrv.parts, table, mesh, *offsets)
 

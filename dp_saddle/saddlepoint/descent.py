@@ -18,10 +18,10 @@ from ..losses import FiniteLoss
 from .one_tilt import TiltedAccountant
 
 # %% ../../nbs/saddlepoint/descent.ipynb #705af78e
+THIRD = 3                   # the series begins with the third cumulant
 # Tuning: only time and width depend on it.
 MAX_ORDER = 8               # of a series: beyond, the rounding of its cumulants shows
 MOST_TERMS = 12             # of a series that is given its cumulants
-THIRD = 3                   # the series begins with the third cumulant
 
 # %% ../../nbs/saddlepoint/descent.ipynb #2237028b
 FACTORIAL = factorial(np.arange(25))               # k!

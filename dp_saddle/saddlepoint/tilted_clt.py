@@ -25,7 +25,7 @@ from dp_saddle.base import (
 from ..losses import lyapunov_most, moved_normal
 from ..plrv import GaussianLoss, as_composition, log_phi_gap
 from .one_tilt import TiltedAccountant
-from .tilts import cgf_and_cumulants, check_tilts
+from .tilts import SMALLEST_TILT, cgf_and_cumulants, check_tilts
 
 # %% ../../nbs/saddlepoint/tilted_clt.ipynb #17eaaed5
 # Proved: change one and a theorem is broken.
@@ -44,7 +44,6 @@ END_ROUNDING = 1e-12        # relative, of the eps that moments prove to be enou
 DELTA_WIDTHS = np.array([-1, -.7, -.45, -.2, 0, .3])
 EPSILON_WIDTHS = np.linspace(-1.5, 2.5, 17)
 TOO_CLOSE = .2              # tilts nearer than so many widths count as one
-LEAST_SHARE = 8             # no tilt below this part of the saddle-point
 SEARCH_POINTS = 65          # on which the lower bound's crossing is bracketed
 
 # %% ../../nbs/saddlepoint/tilted_clt.ipynb #3da8d9ae
@@ -125,7 +124,7 @@ def _spread(t, K2, widths):
     "Tilts around each of t, in widths of its saddle, those too close to another left out."
     width = 1/np.sqrt(K2 + 1/t**2 + 1/(1 + t)**2)[:, None] + 0*widths
     t, width = (v.ravel() for v in np.broadcast_arrays(t[:, None], width))
-    u = np.maximum(t + width*np.tile(widths, t.size//widths.size), t/LEAST_SHARE)
+    u = np.maximum(t + width*np.tile(widths, t.size//widths.size), SMALLEST_TILT)
     i = np.argsort(u)
     apart = np.r_[0, np.cumsum(np.diff(u[i])/width[i[1:]])]
     return u[i][np.unique(np.floor(apart/TOO_CLOSE), return_index=True)[1]]

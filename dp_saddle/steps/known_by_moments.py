@@ -52,7 +52,6 @@ _MOST_STEPS = 2000        # of a non-adaptive run whose outcomes are summed for 
 _NEAR = .03               # (t + 1) eps below which K is a series: what is left out is 1e-15 of it;
                           # t eps below which h of the two ends is taken apart
 _SLOPE_STEP = 1e-4        # of a difference quotient, relative
-_LEAST_CURVED = 1e-12     # and the least of it, in squares of the range
 
 # %% ../../nbs/steps/known_by_moments.ipynb #12c9f484
 class MomentsLoss(PLRV):
@@ -339,7 +338,7 @@ def slopes(self:BoundedRangeLoss, t, order):
     curved = (first(t + h) - first(np.maximum(t - h, 0)))/(h + np.minimum(t, h))
     curved = np.where(near, small[1], curved)
     rows = [np.where(near, small[0], first(t))]
-    rows.append(np.clip(curved, _LEAST_CURVED*self.eps**2, self.eps**2))
+    rows.append(np.clip(curved, ULP*self.eps**2, self.eps**2))
     return np.array(rows + [0*t]*order)[:order]
 
 @patch

@@ -19,6 +19,8 @@ from ..losses import NodeLoss, log_mix
 from ..mechanisms import Mechanism
 from ..prv_fft import MOVES, LatticeLoss
 from dp_saddle.steps.interpolation import (
+    FEW_CELLS,
+    NEAREST,
     SUMMED,
     UNSURE,
     AtomsCurve,
@@ -38,9 +40,8 @@ _NEARLY_ONE = 1e-3         # the integral of a density whose loss is only estima
 _PER_STD = 256             # of a mesh, over a loss's std; of cells, over the fall of a curve
 FINEST = 1e-10             # nats
 FALL = 12.                 # nats by which a curve has fallen where its cells are twice as wide
-_NODES, _NEAREST = 1 << 13, 1e-12          # places where widths are known; the first, over the last
 _ASIDE = .02               # of a mesh: how far the largest loss is beyond a multiple
-_ALIGNED, _BITS = 1 << 20, 33              # multiples up to this of so many bits are exact
+_ALIGNED = 1 << 20         # multiples up to this are exact: a mesh has so many bits less
 _SPARE = 1e-6              # of what is left: a curve's slope may be that much more; of a mesh: so
                            # far before a multiple the largest loss is
 
@@ -67,7 +68,7 @@ def _on_sample(side, up, rate, direction):
 def _widths(curve):
     "(places from 0 to the largest loss, how wide cells may be there in a curve's own measure)."
     end = curve.losses[-1]
-    x = np.append(0., np.geomspace(_NEAREST*end, end, _NODES)[:-1])
+    x = np.append(0., np.geomspace(NEAREST*end, end, FEW_CELLS)[:-1])
     D = np.maximum(curve.delta(x), _LEAST_LOWERED)
     slope = curve.S[np.searchsorted(curve.losses, x)] - D       # - dD/dx
     fallen = np.log(D[0]/D)/FALL
@@ -240,7 +241,7 @@ def _check(self:AdditiveNoise):
     self.set_floats(0, inf, sensitivity=self.sensitivity, log_density_ulps=self.log_density_ulps)
     self.set_floats(-inf, inf, center=self.center)
     if not np.array_equal(self.slope, inf): self.set_floats(0, inf, slope=self.slope)
-    if self.mesh is not None: self.set_floats(_NEAREST, 1, mesh=self.mesh)
+    if self.mesh is not None: self.set_floats(NEAREST, 1, mesh=self.mesh)
     for name in ('support', 'inflections'):
         object.__setattr__(self, name, _increasing(name, getattr(self, name)))
     if len(self.support) != 2 or not self.support[0] <= self.center <= self.support[1]:
@@ -312,6 +313,8 @@ def _parts(self:AdditiveNoise, rate, up):
             for some, direction in zip(sides, ('remove', 'add'), strict=True)]
 
 # %% ../../nbs/steps/own_noise.ipynb #874572d6
+_BITS = np.finfo(float).nmant + 2 - _ALIGNED.bit_length()
+
 def _std(parts):
     "Of the losses of both directions, about 0."
     remove, add = (some[0].curve for some in parts)
@@ -435,7 +438,7 @@ def estimates(self:AdditiveNoise):
     if self.support != (-inf, inf):
         raise ValueError("support must be the whole line where neither log_concave nor inflections "
                          f"are said, got {quoted(self.support)}")
-    x = density.cells(density.end(-1), density.end(1) + s, s, _NODES)
+    x = density.cells(density.end(-1), density.end(1) + s, s, FEW_CELLS)
     logp, logq, log_h = density.values(x - s), density.values(x), np.log(np.gradient(x))
     total = np.exp(logq + log_h).sum()
     if not abs(total - 1) < _NEARLY_ONE:
