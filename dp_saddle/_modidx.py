@@ -1296,8 +1296,6 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                    'dp_saddle/engine/gaussian_rows.py'),
                                                 'dp_saddle.engine.gaussian_rows.Rows.without_small_losses': ( 'engine/gaussian_rows.html#rows.without_small_losses',
                                                                                                               'dp_saddle/engine/gaussian_rows.py'),
-                                                'dp_saddle.engine.gaussian_rows._CachedPlan': ( 'engine/gaussian_rows.html#_cachedplan',
-                                                                                                'dp_saddle/engine/gaussian_rows.py'),
                                                 'dp_saddle.engine.gaussian_rows._Found': ( 'engine/gaussian_rows.html#_found',
                                                                                            'dp_saddle/engine/gaussian_rows.py'),
                                                 'dp_saddle.engine.gaussian_rows._Lines': ( 'engine/gaussian_rows.html#_lines',
