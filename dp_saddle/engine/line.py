@@ -17,6 +17,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from dp_saddle.base import (
+    AT_ONCE,
     END_STEPS,
     LENGTHEN,
     MANY_NODES,
@@ -111,10 +112,6 @@ _MANY_TERMS = 1 << 15        # terms in all, from which on sums go by rows and c
 SHARE = 24                   # what a plan may lose: this part of rtol
 BELOW_CHERNOFF = 3          # nats: the first guess of log delta
 _CLUSTER = 4.5               # nats of cancellation that eps on one line may have
-
-# %% ../../nbs/engine/line.ipynb #7e4f7028
-# Tuning: only time and width depend on it. What is tried where one line is not enough.
-_MANY_OUTCOMES = 1 << 19     # of finite steps: so many are summed, after a line
 
 # %% ../../nbs/engine/line.ipynb #419d7688
 class CgfTable(Invertible):
@@ -1480,10 +1477,10 @@ def _likely_atoms(plrv, most, losses_of=None):
     losses, logp, least = np.zeros(1), np.zeros(1), LOG_SMALLEST - _log_number(plrv)
     for part, n in plrv.parts:
         l, w = part.atoms[0] if losses_of is None else losses_of(part), part.atoms[1]
-        if log_outcomes(l.size, n) > log(_MANY_OUTCOMES): return None
+        if log_outcomes(l.size, n) > log(AT_ONCE): return None
         l, w = multinomial(l, w, n)
         l, w = l[w > least], w[w > least]
-        if len(l)*len(losses) > _MANY_OUTCOMES: return None
+        if len(l)*len(losses) > AT_ONCE: return None
         losses, logp = np.add.outer(losses, l).ravel(), np.add.outer(logp, w).ravel()
         losses, logp = losses[logp > least], logp[logp > least]
         if len(losses) > most: return None
@@ -1510,8 +1507,8 @@ def enumerated_table(
     table = CgfTable(plrv, *settings)
     left_out = np.array([[-inf], [-inf], [LOG_SMALLEST]])
     log_p_inf = np.logaddexp(table.log_p_inf, left_out)
-    table.closed_form = (_enumerated(plrv, table.log_p_inf, _MANY_OUTCOMES)
-                         or _enumerated(plrv, log_p_inf, _MANY_OUTCOMES, _likely_atoms))
+    table.closed_form = (_enumerated(plrv, table.log_p_inf, AT_ONCE)
+                         or _enumerated(plrv, log_p_inf, AT_ONCE, _likely_atoms))
     return table
 
 def is_enumerable(
@@ -1529,8 +1526,8 @@ def is_enumerable(
     True or False
     """
     if not all(isinstance(p, FiniteLoss) for p, _ in plrv.parts): return False
-    few = _log_number(plrv) <= log(_MANY_OUTCOMES)
-    return bool(few or _likely_atoms(plrv, _MANY_OUTCOMES) is not None)
+    few = _log_number(plrv) <= log(AT_ONCE)
+    return bool(few or _likely_atoms(plrv, AT_ONCE) is not None)
 
 # %% ../../nbs/engine/line.ipynb #72db5815
 class SingleStepTable(CgfTable):

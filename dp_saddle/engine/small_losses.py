@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import log1p, log_ndtr, ndtr
 
 from ..base import LARGEST_LOG, TINY, ULP, bisect, log_chernoff_factor, patch
-from .transform_grids import FINE_NATS, SHIFT, STRIP, WORTH
+from .transform_grids import FINE_NATS, STRIP, WORTH
 
 # %% ../../nbs/engine/small_losses.ipynb #01rare07
 # Proved: change one and a theorem is broken.
@@ -332,9 +332,9 @@ def rule(self:SmallLossShare, t, K, last):
     """(step of the nodes, height of the path or 0, that of the strip around it, log of an edge's
     integral) of the rule with the fewest nodes, for frequencies up to `last`."""
     (wide, h), std = self.coarse(), 1/sqrt(self.blunt)
-    g, most = self.law(t, K, h), _HEIGHT[1]*pi/self.mu
-    high, found = min(SHIFT*std, most/2), []
-    for a, v in ((0., min(STRIP*std, most)), (high, high)):
+    g, found = self.law(t, K, h), []
+    high = min(STRIP*std, _HEIGHT[1]*pi/self.mu)
+    for a, v in ((0., high), (high/2, high/2)):
         cells = self.log_whole(g, t, K, wide) if a else self.log_cells(g, t, K, v, last)
         edge = cells + (a + v)**2*self.blunt/2
         h = float(np.float32(2*pi*v/(FINE_NATS + max(edge, 0))))
