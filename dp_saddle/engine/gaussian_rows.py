@@ -78,22 +78,21 @@ _LAST_TILT = 2.5, 2.              # the last: so many times a normal loss' tilt,
 _RARE, _APART = (2.3, 5.), 4.     # no larger than where hits are all; std: how far these are, then
 _HARM = .3                        # of what rounding moves delta by: what an end may lose, or do
 _RTOL, _SHARE = 1e-10, 72         # of delta, or of eps in nats: aimed at; a plan loses one part
-_CANCELS = 1e6                    # a line's terms may be larger than their sum by 1e6 t/n
 _SAME, _DIGITS = 2*pi*150, 4.     # nodes that no time depends on; nats of cancelling, for a nat
 _CUTS = 2.**np.r_[np.arange(-.5, .55, .1), .7, .9, 1.2, 1.6, 2, 3, 4, 6]    # tried, of the guess
 _END_STEP = log(2)/16                       # ends are powers of e^this; every second one
 _LATER = 2*_END_STEP*np.arange(36)          # of the following is tried
 ALIKE = 2                         # classes in an octave of log delta: one in that of n
-_WITHIN, _AWAY = (.75, .25), .1   # the place that is planned for; nats of log delta from there
+_WITHIN = .75, .25                # the place that is planned for, of n and of log delta
 _ROOM, ALONE = 1.2, 1e5           # so much longer there, and a first grid; more steps are alone
 _FAR_BELOW = .72                  # a tilt so much below the saddle-point: eps is not known yet
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #92ad7066
 # Tuning: only time and width depend on it. Grids, lines, searches.
 _STRIP = 5e-12                    # what strips may add in all steps
-_MOST_NODES = 1 << 17             # of a line, and of lines of several kinds at a time
-_LONG = 1 << 12                   # nodes of lines that are not kept, nor tried again, nor have
-                                  # others beside
+_LONGEST = 1 << 17                # nodes of a line, and of lines of several kinds at a time
+_LONG = 1 << 12                   # of lines that are not kept, nor tried again, nor have others
+                                  # beside
 _SOONER = 2.**np.arange(-12, -1.4, .25)    # of the guess: where a line without small losses ends;
 LEAST_DELTA = 1e-200              # asked here
 
@@ -175,7 +174,7 @@ class _Plan(NamedTuple):
     end: np.ndarray     # where the law of a step ends
     X: np.ndarray       # period, nats
     guess: np.ndarray   # of the cut
-    digits: np.ndarray  # nats by which its terms may be larger than their sum, in its class, about
+    digits: np.ndarray  # nats by which its terms may be larger than their sum, about
     lined: np.ndarray   # has the row a line?
     sure: np.ndarray    # is eps known well enough to dismiss the other direction?
     ok: np.ndarray      # can it be trusted?
@@ -249,8 +248,7 @@ def tilts(self:Rows, steps, n, goal, e, last=inf):
     X = np.maximum(to_right.min(2), -lost/u)
     cut = np.minimum(self.cuts(steps, n, lost + gone - steps.K), last*self.unit)
     cancels = np.minimum(steps.poles - gone - goal, -LEAST)
-    too_much = np.exp(cancels)*n/(_CANCELS*u)
-    cost = (X*cut + _SAME)*np.maximum(too_much, 1)*np.exp(np.maximum(cancels, 0)/_DIGITS)
+    cost = (X*cut + _SAME)*np.exp(np.maximum(cancels, 0)/_DIGITS)
     cost = np.where(steps.last < _floor(n, goal) + log(_HARM), cost, inf)
     i = cost.argmin(1)
     j = to_right[r, i].argmin(1)
@@ -277,10 +275,10 @@ def placed(self:Rows, table, n, goal, known=None, near=None):
     little = self.adds & (over.min(1, keepdims=True) < goal)
     if little.any(): j = np.where(little[:, 0], over.argmin(1), j)
     ok, r = cost < inf, self.every
-    if near is None: ok &= X*cut < 2*pi*_MOST_NODES
+    if near is None: ok &= X*cut < 2*pi*_LONGEST
     about = goal + t*e - steps.K[r, i][:, None]
     return _Plan(about, t, u[r, j][:, None], j[:, None], None, table.end, X, cut,
-                 np.maximum(digits, 0) - _AWAY*goal, ~little, sure, ok | little)
+                 np.maximum(digits, 0), ~little, sure, ok | little)
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #b48228b9
 @patch
@@ -530,7 +528,7 @@ def fitted(self:Rows, plan, n):
         g = self.up_to(g, asked)
         if _fits(g, plan, n, turned).all(): break
     else: return None
-    return (g, cut, fades) if (cut*X < 2*pi*_MOST_NODES).all() else None
+    return (g, cut, fades) if (cut*X < 2*pi*_LONGEST).all() else None
 
 @patch
 def served(self:Rows, plan, n):
@@ -944,7 +942,7 @@ def on_lines(self:Rows, plan, turned, asked, spacing, n, goal):
     g = self.grid(plan.t, spacing)
     if g is None: return np.nan, np.nan, False, asked, self.every[:0]
     cut, fades, ok = self.tail(g, plan, n)
-    ok &= (cut*plan.X < 2*pi*_MOST_NODES)[:, 0]
+    ok &= (cut*plan.X < 2*pi*_LONGEST)[:, 0]
     last = cut + 2*pi/plan.X
     g = self.up_to(g, last)
     fits = ok & _fits(g, plan, n, turned)[:, 0]
@@ -1059,7 +1057,7 @@ def blocks(self:_MixedRun, side, ends, terms):
     "(steps of each kind, (kinds, 1), their Rows, their ends): few enough for a line of so many."
     for (n, both, _), end in counted(list(zip(self.groups, ends, strict=True)), 'group'):
         rows = both[side]
-        parts = np.array_split(rows.every, min(len(n), ceil(len(n)*terms/_MOST_NODES)))
+        parts = np.array_split(rows.every, min(len(n), ceil(len(n)*terms/_LONGEST)))
         for r in parts: yield n[r], rows if len(parts) == 1 else rows.part(r), end[r]
 
 @patch
@@ -1085,7 +1083,7 @@ def fitted(self:_MixedRun, side, plan, own):
     h, (_, ends) = 2*pi/plan.X, own
     asked = _ROOM*plan.guess + h
     for turned in (*TURNED, TURNED[-1]):             # closer, and as far as is known by then
-        if not asked < h*(_LONG if self.others else _MOST_NODES): return None
+        if not asked < h*(_LONG if self.others else _LONGEST): return None
         if not (found := self.on_line(side, plan, ends, asked, turned)): return None
         one, fades, strip, *sums = found
         cut, fades, ok = self.tail(side, plan, fades)

@@ -21,6 +21,7 @@ from dp_saddle.base import (
     END_STEPS,
     LENGTHEN,
     MANY_NODES,
+    NATS,
     NEWTON_STEPS,
     TINY,
     ULP,
@@ -85,15 +86,13 @@ _UPPER_ROUNDING = 1e-9       # of the log of the upper bound from single steps, 
 # %% ../../nbs/engine/line.ipynb #c4c95379
 # Tuning: only time and width depend on it. The table.
 LOG_SMALLEST = -760          # delta below e^-760 is below all doubles
-_LEAST_TILT = 1e-5           # no tilt is smaller than this, or than this part of a limit,
-FIRST_TILT = .02            # the table begins with tilts from here
+_LEAST_TILT = 1e-5           # no tilt is smaller than this, or than this part of a limit
+FIRST_TILT = .02             # the table begins with tilts from here
 _LAST_TILT = 30              # ... to here,
-_FEW_TILTS = 30              # ... so many,
-_FIRST_OF_PART = 1e-4        # ... or of the largest tilt of a part of a law
-_LONGER = 1.1, 100, 18       # how the table grows: from, to (in units of its last tilt), how many;
-                             # as many downwards, from its first tilt over the first of these
+_FEW_TILTS = 30              # ... so many;
+_LONGER = 1.1, 100           # it grows as much, from here to here in units of its last tilt;
+                             # as much downwards, from its first tilt over the first of these
 _ROOM = 1 + 1e-9             # quotient of two tilts that have another one between them
-_DECAYED = 60                # nats by which |M|^2 falls up to the guess of the cut
 WORSE = 6                    # nats by which a line may be worse conditioned than the best
 
 # %% ../../nbs/engine/line.ipynb #5eed0000
@@ -152,7 +151,7 @@ class CgfTable(Invertible):
         self.above = {}                                             # K, rounded up, where asked
         if plrv.whole: self._first_tilts(FIRST_TILT, min(_LAST_TILT, self.limit))
         elif plrv.some_uncut: self._first_tilts(_LEAST_TILT, self.limit)
-        else: self._first_tilts(_FIRST_OF_PART*self.limit, self.limit)
+        else: self._first_tilts(_LEAST_TILT*self.limit, self.limit)
 
 # %% ../../nbs/engine/line.ipynb #ebb5b4a0
 CgfTable.steep = False     # are atoms known, so that a guess may be next to the largest loss?
@@ -195,7 +194,7 @@ def atoms(self:CgfTable):
 @patch
 def _first_tilts(self:CgfTable, first, last):
     self.u = self.K = np.empty(0)
-    self.tabulate(_geometric(first, last, _FEW_TILTS))
+    self.tabulate(_geometric(first, last))
 
 @patch
 def limit_tilts(self:CgfTable,
@@ -233,7 +232,7 @@ def tabulate(self:CgfTable,
     self.factor, self.slopes, self.right = log_chernoff_factor(u), None, {}
 
 @keeps_answers
-def _geometric(first, last, count): return np.geomspace(first, last, count)
+def _geometric(first, last): return np.geomspace(first, last, _FEW_TILTS)
 
 # %% ../../nbs/engine/line.ipynb #94858c91
 @patch
@@ -273,9 +272,9 @@ def _minimum_is_beyond(self:CgfTable, G, lowest):
 
 @patch
 def _larger_tilts(self:CgfTable):
-    (first, most, count), last = _LONGER, self.u[-1]
+    (first, most), last = _LONGER, self.u[-1]
     most = min(most, self.limit/last)
-    return last*_geometric(min(first, most), most, count)
+    return last*_geometric(min(first, most), most)
 
 @patch
 def _minimum_is_before(self:CgfTable, lowest):
@@ -283,8 +282,8 @@ def _minimum_is_before(self:CgfTable, lowest):
 
 @patch
 def _smaller_tilts(self:CgfTable):
-    first, _, count = _LONGER
-    return _geometric(_LEAST_TILT, float(self.u[0])/first, count)
+    first, _ = _LONGER
+    return _geometric(_LEAST_TILT, float(self.u[0])/first)
 
 # %% ../../nbs/engine/line.ipynb #3f05569c
 @patch
@@ -487,7 +486,7 @@ def periods(self:CgfTable, t, eps, goal, log_c):
 def _guessed_cuts(self:CgfTable):
     "Where |M| would have decayed if the loss were normal, for each tilt and smaller ones."
     _, curvature = self._slopes()
-    return np.sqrt(_DECAYED/np.minimum.accumulate(np.maximum(curvature, TINY)))
+    return np.sqrt(NATS/np.minimum.accumulate(np.maximum(curvature, TINY)))
 
 @patch
 def _slopes(self:CgfTable):
