@@ -91,8 +91,8 @@ _FAR_BELOW = .72                  # a tilt so much below the saddle-point: eps i
 # Tuning: only time and width depend on it. Grids, lines, searches.
 _STRIP = 5e-12                    # what strips may add in all steps
 _LONGEST = 1 << 17                # nodes of a line, and of lines of several kinds at a time
-_LONG = 1 << 12                   # of lines that are not kept, nor tried again, nor have others
-                                  # beside
+_LONG = 1 << 12                   # of lines that are not kept, nor tried again, nor have
+                                  # others beside
 _SOONER = 2.**np.arange(-12, -1.4, .25)    # of the guess: where a line without small losses ends;
 LEAST_DELTA = 1e-200              # asked here
 

@@ -20,8 +20,8 @@ from dp_saddle.base import (
     AT_ONCE,
     END_STEPS,
     LENGTHEN,
+    LINE_NODES,
     MANY_NODES,
-    NATS,
     NEWTON_STEPS,
     TINY,
     ULP,
@@ -89,10 +89,11 @@ LOG_SMALLEST = -760          # delta below e^-760 is below all doubles
 _LEAST_TILT = 1e-5           # no tilt is smaller than this, or than this part of a limit
 FIRST_TILT = .02             # the table begins with tilts from here
 _LAST_TILT = 30              # ... to here,
-_FEW_TILTS = 30              # ... so many;
-_LONGER = 1.1, 100           # it grows as much, from here to here in units of its last tilt;
-                             # as much downwards, from its first tilt over the first of these
+_FEW_TILTS = 30              # ... so many
+_LONGER = 1.1, 100, 18       # how the table grows: from, to (in units of its last tilt), how many;
+                             # as many downwards, from its first tilt over the first of these
 _ROOM = 1 + 1e-9             # quotient of two tilts that have another one between them
+_DECAYED = 60                # nats by which |M|^2 falls up to the guess of the cut
 WORSE = 6                    # nats by which a line may be worse conditioned than the best
 
 # %% ../../nbs/engine/line.ipynb #5eed0000
@@ -104,7 +105,7 @@ _CUTS = 2.**np.arange(-4, 20, .5)       # that are tried, in units of the guess
 FINE = .75                  # a smoothing costs at most the resolution: this times w^2 and pieces
 WIDEST = 64                 # a spline's whole width: nats, and times the tilt
 _SHORT = 1 << 13             # terms of a line that are made at a time
-_MANY_TERMS = 1 << 15        # terms in all, from which on sums go by rows and columns
+
 
 # %% ../../nbs/engine/line.ipynb #7e4f7027
 # Tuning: only time and width depend on it. The curve.
@@ -194,7 +195,7 @@ def atoms(self:CgfTable):
 @patch
 def _first_tilts(self:CgfTable, first, last):
     self.u = self.K = np.empty(0)
-    self.tabulate(_geometric(first, last))
+    self.tabulate(_geometric(first, last, _FEW_TILTS))
 
 @patch
 def limit_tilts(self:CgfTable,
@@ -232,7 +233,7 @@ def tabulate(self:CgfTable,
     self.factor, self.slopes, self.right = log_chernoff_factor(u), None, {}
 
 @keeps_answers
-def _geometric(first, last): return np.geomspace(first, last, _FEW_TILTS)
+def _geometric(first, last, count): return np.geomspace(first, last, count)
 
 # %% ../../nbs/engine/line.ipynb #94858c91
 @patch
@@ -272,9 +273,9 @@ def _minimum_is_beyond(self:CgfTable, G, lowest):
 
 @patch
 def _larger_tilts(self:CgfTable):
-    (first, most), last = _LONGER, self.u[-1]
+    (first, most, count), last = _LONGER, self.u[-1]
     most = min(most, self.limit/last)
-    return last*_geometric(min(first, most), most)
+    return last*_geometric(min(first, most), most, count)
 
 @patch
 def _minimum_is_before(self:CgfTable, lowest):
@@ -282,8 +283,8 @@ def _minimum_is_before(self:CgfTable, lowest):
 
 @patch
 def _smaller_tilts(self:CgfTable):
-    first, _ = _LONGER
-    return _geometric(_LEAST_TILT, float(self.u[0])/first)
+    first, _, count = _LONGER
+    return _geometric(_LEAST_TILT, float(self.u[0])/first, count)
 
 # %% ../../nbs/engine/line.ipynb #3f05569c
 @patch
@@ -486,7 +487,7 @@ def periods(self:CgfTable, t, eps, goal, log_c):
 def _guessed_cuts(self:CgfTable):
     "Where |M| would have decayed if the loss were normal, for each tilt and smaller ones."
     _, curvature = self._slopes()
-    return np.sqrt(NATS/np.minimum.accumulate(np.maximum(curvature, TINY)))
+    return np.sqrt(_DECAYED/np.minimum.accumulate(np.maximum(curvature, TINY)))
 
 @patch
 def _slopes(self:CgfTable):
@@ -792,7 +793,7 @@ def sums(self:Line,
     (the sum, bound on tail and rounding), each of shape of eps
     """
     noise = self.rounding + self.slope*np.abs(eps) + self.tail
-    if len(eps)*len(self.s) >= _MANY_TERMS: return self._sums_by_sides(eps), noise + self.of_sides
+    if len(eps)*len(self.s) >= LINE_NODES: return self._sums_by_sides(eps), noise + self.of_sides
     return (_turned(eps, self.s)*self.c).real.sum(1), noise
 
 def _turned(eps, s): return np.exp(-1j*np.multiply.outer(eps, s))
@@ -1531,7 +1532,6 @@ def is_enumerable(
 # %% ../../nbs/engine/line.ipynb #72db5815
 class SingleStepTable(CgfTable):
     "A table of one step that has lines of its own."
-    costly = 1
     def __init__(self,
         plrv,      # a ComposedLoss that `fit`s
         *settings, # as a CgfTable's, not needed

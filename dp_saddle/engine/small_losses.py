@@ -38,9 +38,9 @@ _OF_BOUND = 1e-6       # of what is so small that few digits of it matter, relat
 # Tuning: only time and width depend on it.
 _WIDTH = .1                                # std over which a share rises
 _BEGIN, _APART = 10.5, 6.                  # widths: where it begins, how far below eps it is
-_FROM_BELOW, _MOST_SHARE = .95, .9         # of the guess of eps; and of M, what a share may have
-_TILTS = np.exp(np.linspace(log(.5), log(200), 20))
+_FROM_BELOW = .95                          # of the guess of eps
 _HALVINGS = 8                              # of a search
+_TILTS = np.exp(np.linspace(log(.5), log(200), 20))
 
 # %% ../../nbs/engine/small_losses.ipynb #01rare12
 class SmallLossShare(NamedTuple):
@@ -434,7 +434,7 @@ def rest(
     miss = np.expm1(np.minimum(off, _NO_LARGE))
     far = np.where(off < _NO_LARGE, miss/(1 - miss) + _POWER*ULP, inf)
     r, missed = B/M, (missed*(1 + far) + size*far)/np.abs(M)*(1 + _OF_BOUND)
-    if not np.abs(r).max() < _MOST_SHARE: r = r + np.nan
+    if not np.abs(r).max() < 1: r = r + np.nan
     log_rest = log1p(-r)
     return log_rest, missed/np.abs(1 - r) + _POWER*ULP*np.abs(log_rest)
 
