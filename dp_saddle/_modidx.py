@@ -1520,8 +1520,6 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                              'dp_saddle/engine/largest_loss_levels.py'),
                                                       'dp_saddle.engine.largest_loss_levels.Levels.beyond': ( 'engine/largest_loss_levels.html#levels.beyond',
                                                                                                               'dp_saddle/engine/largest_loss_levels.py'),
-                                                      'dp_saddle.engine.largest_loss_levels.Levels.is_near': ( 'engine/largest_loss_levels.html#levels.is_near',
-                                                                                                               'dp_saddle/engine/largest_loss_levels.py'),
                                                       'dp_saddle.engine.largest_loss_levels.Levels.last': ( 'engine/largest_loss_levels.html#levels.last',
                                                                                                             'dp_saddle/engine/largest_loss_levels.py'),
                                                       'dp_saddle.engine.largest_loss_levels.Levels.level': ( 'engine/largest_loss_levels.html#levels.level',

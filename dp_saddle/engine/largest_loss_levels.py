@@ -56,7 +56,6 @@ _ROOM = 4.             # widths, at least, from one cut to the next; twice to th
 _LOWEST = 4.           # standard deviations below a kind's mean: there is nothing
 _TILTS = 30., 60       # times 2^k over the largest loss's size: tilts that are tried
 _PLACES = 4096         # at which a valley, or a convex part, is looked for
-_SAME_VALLEY = 1/2     # standard deviations of an outcome: as near, a cut may be kept
 
 # %% ../../nbs/engine/largest_loss_levels.ipynb #0a328b44
 def log_window(
@@ -802,11 +801,6 @@ def _sharpness(part):
 def _sharpest(parts):
     "Of those that are cut, the pair with the sharpest branch."
     return max((part for part in parts if _is_cut(part[0])), key=_sharpness)
-
-@patch
-def is_near(self:Levels, x):
-    "Is this outcome as good a place to cut at as the valley is?"
-    return self.valley is not None and abs(x - self.valley) < _SAME_VALLEY/self.losses[0].mu
 
 def _valley(part, t):
     "The outcome between a small loss and a large one that is rarest at tilt t; None if none is."

@@ -318,12 +318,11 @@ def any_alone(parts, eps):
 # %% ../../nbs/engine/sorted_runs.ipynb #f7d830ee
 @patch
 def _counts(self:LeveledTable, eps, log_delta):
-    "The Levels of before that were counted, where their valley is about the same; or others."
+    "The Levels of before that were counted, where their valley is the same; or others."
     best, before = self.exponents(eps[:1])[0].argmin(), self.counts
     counts = counted_levels(self.plrv.parts, log_delta.min(), float(self.u[best]))
-    if not (before and counts.valley and before.log_delta == counts.log_delta
-            and before.is_near(counts.valley)):
-        self.counts = counts
+    same = before and (before.log_delta, before.valley) == (counts.log_delta, counts.valley)
+    if not same: self.counts = counts
     return self.counts
 
 # %% ../../nbs/engine/sorted_runs.ipynb #01levels4
