@@ -494,7 +494,7 @@ def test_a_line_may_end_farther_than_planned(setting, monkeypatch):
     with np.errstate(all='ignore'):
         ready = pair.ready(n, n, np.log(delta))
     assert len(asked) == 1 and ready.step
-    assert asked[0] > 1.2*ready.plan.guess[0, 0]
+    assert asked[0] > 1.2*ready.guess[0, 0]
 
 def test_plans_of_many_are_rounded_up():
     "K_1 at the tilts of the aliases, from a table of each direction: just above losses/nodes's."

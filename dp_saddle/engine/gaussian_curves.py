@@ -44,7 +44,8 @@ def _same(classes):
 def has_line(self:Rows, n, goal):
     "Has the class of a goal a short line that is kept?"
     if n > ALONE: return False
-    step = self.kept(self.ready, *class_of(n, goal)).step
+    ready = self.kept(self.ready, *class_of(n, goal))
+    step = ready and ready.step
     return step is not None and step.s.shape[1] <= MOST_NODES
 
 # %% ../../nbs/engine/gaussian_curves.ipynb #c5a1e009

@@ -10,7 +10,7 @@ from math import inf
 
 import numpy as np
 
-from ..base import SMALLEST, ULP, checks, find_roots
+from ..base import SMALLEST, TINY, ULP, checks, find_roots
 from .known_parts import widened
 from ..plrv import gaussian_log_delta
 
@@ -19,8 +19,6 @@ from ..plrv import gaussian_log_delta
 _MAX_MU = 1e9                # its square is an eps
 # Rounding: may grow, never shrink.
 _ROOT_ERROR = 1e-12          # of an eps, and of its mu: what a root may be off by
-# Tuning: only time and width depend on it.
-_LEAST_MU = 1e-150           # below it eps is 0 in doubles
 
 # %% ../../nbs/engine/gaussian_epsilons.ipynb #1de61d78
 def _fitting(mu, delta):
@@ -50,7 +48,7 @@ def gaussian_epsilon(
     """
     delta = checks.array(0, 1, '[)', delta=delta)
     mu, delta = _fitting(checks.array(0, _MAX_MU, '[)', mu=mu), delta)
-    goal, safe = np.log(np.maximum(delta, SMALLEST)), np.maximum(mu, _LEAST_MU)
+    goal, safe = np.log(np.maximum(delta, SMALLEST)), np.maximum(mu, TINY)
 
     def miss(eps, mu, goal):
         return gaussian_log_delta(eps, mu) - goal

@@ -78,21 +78,20 @@ _LAST_TILT = 2.5, 2.              # the last: so many times a normal loss' tilt,
 _RARE, _APART = (2.3, 5.), 4.     # no larger than where hits are all; std: how far these are, then
 _HARM = .3                        # of what rounding moves delta by: what an end may lose, or do
 _RTOL, _SHARE = 1e-10, 72         # of delta, or of eps in nats: aimed at; a plan loses one part
-_CANCELS = 1e6                    # a line's terms may be larger than their sum by 1e6 t/n
 _SAME, _DIGITS = 2*pi*150, 4.     # nodes that no time depends on; nats of cancelling, for a nat
 _CUTS = 2.**np.r_[np.arange(-.5, .55, .1), .7, .9, 1.2, 1.6, 2, 3, 4, 6]    # tried, of the guess
 _END_STEP = log(2)/16                       # ends are powers of e^this; every second one
 _LATER = 2*_END_STEP*np.arange(36)          # of the following is tried
 ALIKE = 2                         # classes in an octave of log delta: one in that of n
-_WITHIN, _AWAY = (.75, .25), .1   # the place that is planned for; nats of log delta from there
+_WITHIN = .75, .25                # the place that is planned for, of n and of log delta
 _ROOM, ALONE = 1.2, 1e5           # so much longer there, and a first grid; more steps are alone
 _FAR_BELOW = .72                  # a tilt so much below the saddle-point: eps is not known yet
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #92ad7066
 # Tuning: only time and width depend on it. Grids, lines, searches.
 _STRIP = 5e-12                    # what strips may add in all steps
-_MOST_NODES = 1 << 17             # of a line, and of lines of several kinds at a time
-_LONG = 1 << 12                   # nodes of lines that are not kept, nor tried again, nor have
+_LONGEST = 1 << 17                # nodes of a line, and of lines of several kinds at a time
+_LONG = 1 << 12                   # of lines that are not kept, nor tried again, nor have
                                   # others beside
 _SOONER = 2.**np.arange(-12, -1.4, .25)    # of the guess: where a line without small losses ends;
 LEAST_DELTA = 1e-200              # asked here
@@ -175,10 +174,13 @@ class _Plan(NamedTuple):
     end: np.ndarray     # where the law of a step ends
     X: np.ndarray       # period, nats
     guess: np.ndarray   # of the cut
-    digits: np.ndarray  # nats by which its terms may be larger than their sum, in its class, about
+    digits: np.ndarray  # nats by which its terms may be larger than their sum, about
     lined: np.ndarray   # has the row a line?
     sure: np.ndarray    # is eps known well enough to dismiss the other direction?
     ok: np.ndarray      # can it be trusted?
+    table: object = None  # of a class: of both directions, or of adding where that may be dismissed
+    step: object = None   # the _Step of its lines, where they were found
+    law: object = None    # (grid, cut, how far M has fallen there) that this is made of
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #ae9f6d62
 def _some(found, rows):
@@ -189,7 +191,8 @@ def _some(found, rows):
 
 def _put(whole, rows, part):
     "Write these rows of a plan, of what is found, of arrays."
-    for v, own in zip(whole, part, strict=True): v[rows] = own
+    for v, own in zip(whole, part, strict=True):
+        if own is not None: v[rows] = own
 
 @patch(as_prop=True, cached=True)
 def each(self:Rows):
@@ -245,8 +248,7 @@ def tilts(self:Rows, steps, n, goal, e, last=inf):
     X = np.maximum(to_right.min(2), -lost/u)
     cut = np.minimum(self.cuts(steps, n, lost + gone - steps.K), last*self.unit)
     cancels = np.minimum(steps.poles - gone - goal, -LEAST)
-    too_much = np.exp(cancels)*n/(_CANCELS*u)
-    cost = (X*cut + _SAME)*np.maximum(too_much, 1)*np.exp(np.maximum(cancels, 0)/_DIGITS)
+    cost = (X*cut + _SAME)*np.exp(np.maximum(cancels, 0)/_DIGITS)
     cost = np.where(steps.last < _floor(n, goal) + log(_HARM), cost, inf)
     i = cost.argmin(1)
     j = to_right[r, i].argmin(1)
@@ -273,10 +275,10 @@ def placed(self:Rows, table, n, goal, known=None, near=None):
     little = self.adds & (over.min(1, keepdims=True) < goal)
     if little.any(): j = np.where(little[:, 0], over.argmin(1), j)
     ok, r = cost < inf, self.every
-    if near is None: ok &= X*cut < 2*pi*_MOST_NODES
+    if near is None: ok &= X*cut < 2*pi*_LONGEST
     about = goal + t*e - steps.K[r, i][:, None]
     return _Plan(about, t, u[r, j][:, None], j[:, None], None, table.end, X, cut,
-                 np.maximum(digits, 0) - _AWAY*goal, ~little, sure, ok | little)
+                 np.maximum(digits, 0), ~little, sure, ok | little)
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #b48228b9
 @patch
@@ -486,13 +488,6 @@ def _log_delta(line, plan, e):
     return line, mid, short*np.array([-1., 1.]), narrow.all(1, keepdims=True)
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #6ae156dc
-class _CachedPlan(NamedTuple):
-    "What a class of questions shares; None from where it is not found."
-    table: object = None   # of both directions; or of adding, where that may be dismissed
-    plan: object = None
-    step: object = None
-    law: object = None     # (grid, cut, how far M has fallen there) that the step is made of
-
 def class_of(
     n,     # steps
     goal,  # log delta
@@ -533,7 +528,7 @@ def fitted(self:Rows, plan, n):
         g = self.up_to(g, asked)
         if _fits(g, plan, n, turned).all(): break
     else: return None
-    return (g, cut, fades) if (cut*X < 2*pi*_MOST_NODES).all() else None
+    return (g, cut, fades) if (cut*X < 2*pi*_LONGEST).all() else None
 
 @patch
 def served(self:Rows, plan, n):
@@ -543,8 +538,8 @@ def served(self:Rows, plan, n):
 # %% ../../nbs/engine/gaussian_rows.ipynb #6ae156de
 @patch
 def ready(self:Rows, least, n, goal):
-    "The _CachedPlan of both directions, or of removing where adding has no line or waits."
-    if (table := self.table_for(n, goal)) is None: return _CachedPlan()
+    "The _Plan, with what it is made of, of both directions; of removing if adding waits; or None."
+    if (table := self.table_for(n, goal)) is None: return None
     plan = self.placed(table, *np.full((2, 2, 1), [[[n]], [[goal]]]))
     long, together = plan.long[0], (plan.sure & plan.lined).all()
     if together and not long:
@@ -556,7 +551,7 @@ def ready(self:Rows, least, n, goal):
     rounded = _some(table._replace(top=top, grid=None), [1])
     removing, part = self.each[0], _some(plan, [0])
     if not together or long:
-        found = _CachedPlan(rounded, plan) if long else removing.with_step(rounded, part, least, n)
+        found = part if long else removing.with_step(rounded, part, least, n)
         if least < n or found.step: return found
     other = removing.without_small_losses(_some(table, [0]), part, n, goal)
     if other: return other._replace(table=rounded)
@@ -565,7 +560,7 @@ def ready(self:Rows, least, n, goal):
 # %% ../../nbs/engine/gaussian_rows.ipynb #6ae156d0
 @patch
 def ready_adding(self:Rows, least, n, goal):
-    "The _CachedPlan of adding."
+    "The _Plan of adding, likewise."
     table, adding = _some(self.table_for(n, goal), [1]), self.each[1]
     plan = adding.plan(table, np.array([[n]]), np.array([[goal]]), -inf)
     return adding.with_step(table, plan, least, n)
@@ -579,7 +574,7 @@ def long(self:_Plan):
 # %% ../../nbs/engine/gaussian_rows.ipynb #01rowsrare2
 @patch
 def without_small_losses(self:Rows, table, plan, n, goal):
-    "The _CachedPlan of removing, n steps alone, without what small losses give, or None."
+    "The _Plan of removing, n steps alone, without what small losses give, or None."
     if self.amounts > 1: return None
     mu, rate, lost = self.mu.item(), self.rate.item(), log(_RTOL/_SHARE)
     if not (eps := guess_of(mu, rate, exp(goal)/n)): return None
@@ -597,24 +592,25 @@ def without_small_losses(self:Rows, table, plan, n, goal):
     off, h = step.off + step.error, float(step.s[0, 1])
     rest, unsure = law.rest(t, float(g.K[0, 0]), h, step.change, off)
     lost = np.logaddexp(step.lost, law.unreached(n, least) - log(n))
-    return _CachedPlan(table, plan, step._replace(rest=rest, unsure=unsure, least=least, lost=lost))
+    step = step._replace(rest=rest, unsure=unsure, least=least, lost=lost)
+    return plan._replace(table=table, step=step)
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #6ae156df
 @patch
 def with_step(self:Rows, table, plan, least, n):
-    "The _CachedPlan of `least` steps and more; of a class with room, and no step if that is long."
+    "The _Plan with its step for `least` and more; of a class with room, and no step if long."
     if least < n:
         plan = plan._replace(X=plan.X*_ROOM, guess=plan.guess*_ROOM)
-        if plan.long.any(): return _CachedPlan(table, plan)
+        if plan.long.any(): return plan
     law = self.fitted(plan, least)
-    return _CachedPlan(table, plan, self.step(plan, *law) if law else None, law)
+    return plan._replace(table=table, step=self.step(plan, *law) if law else None, law=law)
 
 @patch
 def ready_for(self:Rows, make, n, goal):
-    "The _CachedPlan of a question's class, kept; where that has no line, of the question alone."
+    "The _Plan of a question's class, kept; where that has no line, of the question alone; or None."
     if n > ALONE: return make(n, n, goal)
     ready = self.kept(make, *class_of(n, goal))
-    return make(n, n, goal) if ready.step is None and ready.plan is not None else ready
+    return ready if ready is None or ready.step else make(n, n, goal)
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #01rowsfine0
 def _exactly(law):
@@ -624,9 +620,9 @@ def _exactly(law):
 
 @patch
 def finer(self:Rows, ready):
-    "The _CachedPlan with the same line in the nodes' precision; without a step where it is long."
+    "The _Plan with the same line in the nodes' precision; without a step where it is long."
     if ready.law is None or ready.step.s.shape[1] > _LONG: return ready._replace(step=None)
-    return ready._replace(step=self.step(ready.plan, *_exactly(ready.law)))
+    return ready._replace(step=self.step(ready, *_exactly(ready.law)))
 
 @patch
 def finely(self:Rows, least, n, goal):
@@ -664,9 +660,9 @@ def _note(known, eps, last=False):
     "Keep the dict that says what a row is, for `explain`."
     noted(SimpleNamespace(facts=lambda _: [known]), eps, last=last)
 
-def _note_rows(rows, ready, line, n, e):
+def _note_rows(rows, plan, line, n, e):
     "Keep what rows with lines are, and the parts of their errors at `e`, (rows, 1)."
-    step, plan, gone = ready.step, ready.plan, line.base - ready.plan.t*e
+    step, gone = plan.step, line.base - plan.t*e
     total, moved = line.total + (e - line.at)*line.rise, np.abs(e - line.at)
     tail = np.exp(np.minimum(n*step.fades - np.log(pi*step.cut), 0))*(1 + OF_BOUND)
     off = moved*(moved*line.bend + _TERM_ULPS*line.slope + ULP*np.abs(line.rise))
@@ -692,19 +688,20 @@ def _facts_of(r, plan, step, taken, errors, gone, total):
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #6f0e8074
 @patch
-def solved(self:Rows, ready, n, goal, eps=None, start=None, wide=1):
+def solved(self:Rows, plan, n, goal, eps=None, start=None, wide=1):
     """The _Found of rows with lines, of eps, `wide` times as wide as elsewhere, or at `eps` of log
     delta; `start` is about eps. A row has as many goals as the next; if several, n is (1, 1)."""
-    plan, line = ready.plan, self.lines(ready.step, n, ready.plan)
+    step, line = plan.step, self.lines(plan.step, n, plan)
     if (each := len(goal)//len(plan.t)) > 1:
+        plan = plan._replace(table=None, step=None, law=None)       # as many rows as before
         line, plan = (_some(v, np.repeat(np.arange(len(plan.t)), each)) for v in (line, plan))
     if eps is None:
         line, mid = _next_to(line, plan, goal, start, wide)
         ends, good = _ends(line, plan, mid, goal)
     else: line, mid, ends, good = _log_delta(line, plan, eps)
-    good &= (ends[:, :1] if eps is None else eps) >= ready.step.least
+    good &= (ends[:, :1] if eps is None else eps) >= step.least
     if tracing() and each == 1:
-        _note_rows(self, ready, line, n, ends[:, 1:] if eps is None else eps)
+        _note_rows(self, plan, line, n, ends[:, 1:] if eps is None else eps)
     return _Found(plan.lined, mid, ends, good, plan.u, _of_all(n, plan.top))
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #6f0e8075
@@ -754,8 +751,8 @@ def found(self:Rows, n, goal, eps=None, rough=None):
     asked, n, half = (n.item(0), goal.item(0)), n[:1], len(goal)//2
     start = None if rough is None else rough.mid
     ready = self.ready_for(self.ready if rough is None else self.finely, *asked)
-    if ready.step is None: return None
-    if len(ready.plan.t) > 1: return self.solved(ready, n, goal, eps, start)
+    if ready is None or not ready.step: return None
+    if len(ready.t) > 1: return self.solved(ready, n, goal, eps, start)
     own = [[v if v is None else v[r] for v in (goal, eps, start)]
            for r in (slice(half), slice(half, None))]
     first = self.each[0].solved(ready, n, *own[0])
@@ -889,7 +886,7 @@ def plans(self:Rows, n, goal, known=None):
     "The _Plan of all rows, a few at a time; those with too many nodes are not ok."
     whole = _Plan(*np.full((len(_Plan._fields), len(n), 1), np.nan))
     yes = np.ones((len(n), 1), bool)
-    whole = whole._replace(lined=yes, sure=yes.copy(), ok=~yes)
+    whole = whole._replace(lined=yes, sure=yes.copy(), ok=~yes, table=None, step=None, law=None)
     last, end = self.reach(n, goal)
     pairs = np.arange(len(n)).reshape(2 if known is None else 1, -1)     # planned together
     nodes = self.coarse(last, end)[-1][pairs, 0]
@@ -945,12 +942,12 @@ def on_lines(self:Rows, plan, turned, asked, spacing, n, goal):
     g = self.grid(plan.t, spacing)
     if g is None: return np.nan, np.nan, False, asked, self.every[:0]
     cut, fades, ok = self.tail(g, plan, n)
-    ok &= (cut*plan.X < 2*pi*_MOST_NODES)[:, 0]
+    ok &= (cut*plan.X < 2*pi*_LONGEST)[:, 0]
     last = cut + 2*pi/plan.X
     g = self.up_to(g, last)
     fits = ok & _fits(g, plan, n, turned)[:, 0]
     step = self.step(plan, g, np.where(fits[:, None], cut, 0), fades)
-    found = self.solved(_CachedPlan(None, plan, step), n, goal)
+    found = self.solved(plan._replace(step=step), n, goal)
     return *found[1:3], found.good & fits[:, None], last, np.flatnonzero(ok & ~fits)
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #8f93565f
@@ -1060,7 +1057,7 @@ def blocks(self:_MixedRun, side, ends, terms):
     "(steps of each kind, (kinds, 1), their Rows, their ends): few enough for a line of so many."
     for (n, both, _), end in counted(list(zip(self.groups, ends, strict=True)), 'group'):
         rows = both[side]
-        parts = np.array_split(rows.every, min(len(n), ceil(len(n)*terms/_MOST_NODES)))
+        parts = np.array_split(rows.every, min(len(n), ceil(len(n)*terms/_LONGEST)))
         for r in parts: yield n[r], rows if len(parts) == 1 else rows.part(r), end[r]
 
 @patch
@@ -1086,7 +1083,7 @@ def fitted(self:_MixedRun, side, plan, own):
     h, (_, ends) = 2*pi/plan.X, own
     asked = _ROOM*plan.guess + h
     for turned in (*TURNED, TURNED[-1]):             # closer, and as far as is known by then
-        if not asked < h*(_LONG if self.others else _MOST_NODES): return None
+        if not asked < h*(_LONG if self.others else _LONGEST): return None
         if not (found := self.on_line(side, plan, ends, asked, turned)): return None
         one, fades, strip, *sums = found
         cut, fades, ok = self.tail(side, plan, fades)
@@ -1136,7 +1133,7 @@ def found(self:_MixedRun, side, plan, own, goal):
         _note({'kind': Known.CHERNOFF.value, 'direction': _WAYS[side]}, np.nan)
         return _without_line(plan.u, _of_all(1, plan.top))
     if not plan.ok or not (step := self.fitted(side, plan, own)): return None
-    ready, wide = _CachedPlan(None, plan, step), _WIDE if self.kinds > _FEW else 1
+    ready, wide = plan._replace(step=step), _WIDE if self.kinds > _FEW else 1
     return self.pair.each[side].solved(ready, np.ones((1, 1)), goal, wide=wide)
 
 

@@ -7,7 +7,7 @@ __all__ = ['ATOM_ULPS', 'FEW_OUTCOMES', 'KnownPart', 'widened', 'widened_to', 'c
            'log_outcomes', 'multinomial', 'AtomsPart', 'atoms_apart']
 
 # %% ../../nbs/engine/known_parts.ipynb #4b0a7e04
-from math import inf, log, prod
+from math import inf, log, log2, prod
 
 import numpy as np
 from scipy.special import gammaln
@@ -32,7 +32,6 @@ _NOT_NOTHING = -1e300        # an upper bound where a logarithm is infinite in d
 
 # Tuning: only time and width depend on it.
 FEW_OUTCOMES = 1 << 16       # of finite steps: so many are summed at once
-_ATOM_SIDE = 1 << 9          # columns of an atoms' sum
 
 # %% ../../nbs/engine/known_parts.ipynb #a70f0001
 class KnownPart:
@@ -283,7 +282,7 @@ def on_line(self:AtomsPart, t, s, base):
 def _sum_of_atoms(t, s, l, w):
     """(T, S): e^T S is sum_j e^{w_j + (t + is) l_j}, S = 1 at s = 0; `s` equally spaced from 0: by
     rows and columns."""
-    size, columns = w + t*l, s[:_ATOM_SIDE]
+    size, side = w + t*l, 1 << int(log2(len(s))/2)
     top = size.max() + log(np.exp(size - size.max()).sum())
-    rows = np.exp(1j*np.multiply.outer(s[::_ATOM_SIDE], l))*np.exp(size - top)
-    return top, (rows @ np.exp(1j*np.multiply.outer(l, columns))).ravel()[:len(s)]
+    rows = np.exp(1j*np.multiply.outer(s[::side], l))*np.exp(size - top)
+    return top, (rows @ np.exp(1j*np.multiply.outer(l, s[:side]))).ravel()[:len(s)]

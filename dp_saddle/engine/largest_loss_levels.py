@@ -52,12 +52,10 @@ _SPACING = 3., 2.      # from one to the next: 3/sqrt(x), 2 at most, or half of 
 _MOST_KINDS = 8        # of steps: more kinds can be cut, but take long
 MOST_STEPS = 1 << 28   # beyond, a level is known to 3e-6 or worse
 _SHARPEST = 8.         # sensitivity/sigma: from here on windows take too many nodes
-_ROOM = 4.             # widths, at least, from one cut to the next
-_START = 8.            # widths by which the first cut is below what eps needs,
-_LOWEST = 4.           # but no more standard deviations below a kind's mean: there is nothing
+_ROOM = 4.             # widths, at least, from one cut to the next; twice to the first from eps
+_LOWEST = 4.           # standard deviations below a kind's mean: there is nothing
 _TILTS = 30., 60       # times 2^k over the largest loss's size: tilts that are tried
 _PLACES = 4096         # at which a valley, or a convex part, is looked for
-_SAME_VALLEY = 1/2     # standard deviations of an outcome: as near, a cut may be kept
 
 # %% ../../nbs/engine/largest_loss_levels.ipynb #0a328b44
 def log_window(
@@ -608,7 +606,7 @@ def _largest_outcomes(self:Levels):
 def _cuts(self:Levels, eps):
     "Outcomes of each of the losses at increasing values, each up to its largest."
     widths = [w/p.s2 for w, p in zip(self.widths, self.losses, strict=True)]
-    start = -_START*max(widths)
+    start = -2*_ROOM*max(widths)
     loss = max(float(p.mixed(start)) for p in self.losses)         # all kinds have such a loss
     if eps > 0:
         least = eps/sum(self.counts)
@@ -803,11 +801,6 @@ def _sharpness(part):
 def _sharpest(parts):
     "Of those that are cut, the pair with the sharpest branch."
     return max((part for part in parts if _is_cut(part[0])), key=_sharpness)
-
-@patch
-def is_near(self:Levels, x):
-    "Is this outcome as good a place to cut at as the valley is?"
-    return self.valley is not None and abs(x - self.valley) < _SAME_VALLEY/self.losses[0].mu
 
 def _valley(part, t):
     "The outcome between a small loss and a large one that is rarest at tilt t; None if none is."

@@ -17,8 +17,10 @@ import numpy as np
 from scipy.special import gammaln
 
 from dp_saddle.base import (
+    AT_ONCE,
     END_STEPS,
     LENGTHEN,
+    LINE_NODES,
     MANY_NODES,
     NEWTON_STEPS,
     TINY,
@@ -84,11 +86,10 @@ _UPPER_ROUNDING = 1e-9       # of the log of the upper bound from single steps, 
 # %% ../../nbs/engine/line.ipynb #c4c95379
 # Tuning: only time and width depend on it. The table.
 LOG_SMALLEST = -760          # delta below e^-760 is below all doubles
-_LEAST_TILT = 1e-5           # no tilt is smaller than this, or than this part of a limit,
-FIRST_TILT = .02            # the table begins with tilts from here
+_LEAST_TILT = 1e-5           # no tilt is smaller than this, or than this part of a limit
+FIRST_TILT = .02             # the table begins with tilts from here
 _LAST_TILT = 30              # ... to here,
-_FEW_TILTS = 30              # ... so many,
-_FIRST_OF_PART = 1e-4        # ... or of the largest tilt of a part of a law
+_FEW_TILTS = 30              # ... so many
 _LONGER = 1.1, 100, 18       # how the table grows: from, to (in units of its last tilt), how many;
                              # as many downwards, from its first tilt over the first of these
 _ROOM = 1 + 1e-9             # quotient of two tilts that have another one between them
@@ -104,17 +105,13 @@ _CUTS = 2.**np.arange(-4, 20, .5)       # that are tried, in units of the guess
 FINE = .75                  # a smoothing costs at most the resolution: this times w^2 and pieces
 WIDEST = 64                 # a spline's whole width: nats, and times the tilt
 _SHORT = 1 << 13             # terms of a line that are made at a time
-_MANY_TERMS = 1 << 15        # terms in all, from which on sums go by rows and columns
+
 
 # %% ../../nbs/engine/line.ipynb #7e4f7027
 # Tuning: only time and width depend on it. The curve.
 SHARE = 24                   # what a plan may lose: this part of rtol
 BELOW_CHERNOFF = 3          # nats: the first guess of log delta
 _CLUSTER = 4.5               # nats of cancellation that eps on one line may have
-
-# %% ../../nbs/engine/line.ipynb #7e4f7028
-# Tuning: only time and width depend on it. What is tried where one line is not enough.
-_MANY_OUTCOMES = 1 << 19     # of finite steps: so many are summed, after a line
 
 # %% ../../nbs/engine/line.ipynb #419d7688
 class CgfTable(Invertible):
@@ -155,7 +152,7 @@ class CgfTable(Invertible):
         self.above = {}                                             # K, rounded up, where asked
         if plrv.whole: self._first_tilts(FIRST_TILT, min(_LAST_TILT, self.limit))
         elif plrv.some_uncut: self._first_tilts(_LEAST_TILT, self.limit)
-        else: self._first_tilts(_FIRST_OF_PART*self.limit, self.limit)
+        else: self._first_tilts(_LEAST_TILT*self.limit, self.limit)
 
 # %% ../../nbs/engine/line.ipynb #ebb5b4a0
 CgfTable.steep = False     # are atoms known, so that a guess may be next to the largest loss?
@@ -796,7 +793,7 @@ def sums(self:Line,
     (the sum, bound on tail and rounding), each of shape of eps
     """
     noise = self.rounding + self.slope*np.abs(eps) + self.tail
-    if len(eps)*len(self.s) >= _MANY_TERMS: return self._sums_by_sides(eps), noise + self.of_sides
+    if len(eps)*len(self.s) >= LINE_NODES: return self._sums_by_sides(eps), noise + self.of_sides
     return (_turned(eps, self.s)*self.c).real.sum(1), noise
 
 def _turned(eps, s): return np.exp(-1j*np.multiply.outer(eps, s))
@@ -1480,10 +1477,10 @@ def _likely_atoms(plrv, most, losses_of=None):
     losses, logp, least = np.zeros(1), np.zeros(1), LOG_SMALLEST - _log_number(plrv)
     for part, n in plrv.parts:
         l, w = part.atoms[0] if losses_of is None else losses_of(part), part.atoms[1]
-        if log_outcomes(l.size, n) > log(_MANY_OUTCOMES): return None
+        if log_outcomes(l.size, n) > log(AT_ONCE): return None
         l, w = multinomial(l, w, n)
         l, w = l[w > least], w[w > least]
-        if len(l)*len(losses) > _MANY_OUTCOMES: return None
+        if len(l)*len(losses) > AT_ONCE: return None
         losses, logp = np.add.outer(losses, l).ravel(), np.add.outer(logp, w).ravel()
         losses, logp = losses[logp > least], logp[logp > least]
         if len(losses) > most: return None
@@ -1510,8 +1507,8 @@ def enumerated_table(
     table = CgfTable(plrv, *settings)
     left_out = np.array([[-inf], [-inf], [LOG_SMALLEST]])
     log_p_inf = np.logaddexp(table.log_p_inf, left_out)
-    table.closed_form = (_enumerated(plrv, table.log_p_inf, _MANY_OUTCOMES)
-                         or _enumerated(plrv, log_p_inf, _MANY_OUTCOMES, _likely_atoms))
+    table.closed_form = (_enumerated(plrv, table.log_p_inf, AT_ONCE)
+                         or _enumerated(plrv, log_p_inf, AT_ONCE, _likely_atoms))
     return table
 
 def is_enumerable(
@@ -1529,13 +1526,12 @@ def is_enumerable(
     True or False
     """
     if not all(isinstance(p, FiniteLoss) for p, _ in plrv.parts): return False
-    few = _log_number(plrv) <= log(_MANY_OUTCOMES)
-    return bool(few or _likely_atoms(plrv, _MANY_OUTCOMES) is not None)
+    few = _log_number(plrv) <= log(AT_ONCE)
+    return bool(few or _likely_atoms(plrv, AT_ONCE) is not None)
 
 # %% ../../nbs/engine/line.ipynb #72db5815
 class SingleStepTable(CgfTable):
     "A table of one step that has lines of its own."
-    costly = 1
     def __init__(self,
         plrv,      # a ComposedLoss that `fit`s
         *settings, # as a CgfTable's, not needed

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import log1p, log_ndtr, ndtr
 
 from ..base import LARGEST_LOG, TINY, ULP, bisect, log_chernoff_factor, patch
-from .transform_grids import FINE_NATS, SHIFT, STRIP, WORTH
+from .transform_grids import FINE_NATS, STRIP, WORTH
 
 # %% ../../nbs/engine/small_losses.ipynb #01rare07
 # Proved: change one and a theorem is broken.
@@ -38,9 +38,9 @@ _OF_BOUND = 1e-6       # of what is so small that few digits of it matter, relat
 # Tuning: only time and width depend on it.
 _WIDTH = .1                                # std over which a share rises
 _BEGIN, _APART = 10.5, 6.                  # widths: where it begins, how far below eps it is
-_FROM_BELOW, _MOST_SHARE = .95, .9         # of the guess of eps; and of M, what a share may have
-_TILTS = np.exp(np.linspace(log(.5), log(200), 20))
+_FROM_BELOW = .95                          # of the guess of eps
 _HALVINGS = 8                              # of a search
+_TILTS = np.exp(np.linspace(log(.5), log(200), 20))
 
 # %% ../../nbs/engine/small_losses.ipynb #01rare12
 class SmallLossShare(NamedTuple):
@@ -332,9 +332,9 @@ def rule(self:SmallLossShare, t, K, last):
     """(step of the nodes, height of the path or 0, that of the strip around it, log of an edge's
     integral) of the rule with the fewest nodes, for frequencies up to `last`."""
     (wide, h), std = self.coarse(), 1/sqrt(self.blunt)
-    g, most = self.law(t, K, h), _HEIGHT[1]*pi/self.mu
-    high, found = min(SHIFT*std, most/2), []
-    for a, v in ((0., min(STRIP*std, most)), (high, high)):
+    g, found = self.law(t, K, h), []
+    high = min(STRIP*std, _HEIGHT[1]*pi/self.mu)
+    for a, v in ((0., high), (high/2, high/2)):
         cells = self.log_whole(g, t, K, wide) if a else self.log_cells(g, t, K, v, last)
         edge = cells + (a + v)**2*self.blunt/2
         h = float(np.float32(2*pi*v/(FINE_NATS + max(edge, 0))))
@@ -434,7 +434,7 @@ def rest(
     miss = np.expm1(np.minimum(off, _NO_LARGE))
     far = np.where(off < _NO_LARGE, miss/(1 - miss) + _POWER*ULP, inf)
     r, missed = B/M, (missed*(1 + far) + size*far)/np.abs(M)*(1 + _OF_BOUND)
-    if not np.abs(r).max() < _MOST_SHARE: r = r + np.nan
+    if not np.abs(r).max() < 1: r = r + np.nan
     log_rest = log1p(-r)
     return log_rest, missed/np.abs(1 - r) + _POWER*ULP*np.abs(log_rest)
 

@@ -31,35 +31,32 @@ from ..plrv import MASS_ERROR
 
 # %% ../../nbs/engine/solve.ipynb #501e0008
 # Tuning: only time and width depend on it. The search.
-_PATIENCE, _NEAR = 20, 1e-10 # after so many steps a bracket of so many nats is enough
-_MAX_LINES, _COSTLY = 20, 5  # and lines that it uses; one with all nodes counts so many
+_NEAR = 1e-10                # of an upper end that is enough: nearer is next to it
+_MAX_LINES = 20              # that a search uses
 _NEXT_TO = 10.**-np.arange(8, 16, 2)   # of the largest loss: where a lower end is looked for
 STEP_OF_SCALE = 1e-6         # of the difference quotient, in units of the curve's own scale,
 _NEWTON_SHORTER, _STEEP = .01, 1e-4  # and times that where log delta falls by more nats on it,
 _LEAST_ULPS = 1 << 10        # but so much of eps at least: else it is all rounding
 WELL_KNOWN = .4             # nats between bounds, for the slope of the estimate to be used
-_SETTLED = 1/4, .1           # of the bounds' distance, which is at most .1 nats: near enough
+_SETTLED = 1/4               # of the bounds' distance: near enough, if that is
+_AT_GOAL = .1                # so many nats at most; from as near to a goal steps go inwards
 CLOSE = 2                    # nats by which a line's terms may have grown since it was built
 _NEARLY = .5                 # of the last miss, of a step: larger ones do not bend as a cubic does
 
 # %% ../../nbs/engine/solve.ipynb #501e0009
 # Tuning: only time and width depend on it. The ends, and where a search stops early.
 LONGEST = 10                # nats that such a step makes up for at most
-_INWARDS, _ROUNDS_INWARDS = .1, 3    # and that first ones make up for where an end is proved
 _NEARBY = .1                 # relative width of eps: wider, single steps are asked; to begin at
 WORTH_A_TRY = 3e-7           # a width, as in the warning, that is worth another way
 _DARK = 30                   # nats between bounds that say nothing
 _NEARER = 16                 # halvings at a time, at most, of the distance to an upper end
-_SHARED_ROUNDS = 2           # of many eps together: a second line where the first one led,
-_SHARED_DOWN = 32            # whose guess may be so many times too large
+_SHARED_ROUNDS = 2           # of many eps together: a second line where the first one led
 
 # %% ../../nbs/engine/solve.ipynb #501e0011
 class Invertible:
     "A table whose eps of a delta is found by its lines, and proved at both ends."
     others = False    # is there another way, if its lines say too little?
     forgets = False   # may its line know nothing a little away, where terms have hardly grown?
-    costly = _COSTLY  # as many lines does one count that has all its nodes
-    known = False     # was eps known nearly, when it was asked last?
     stop = None       # the Stop at which the last search was given up
 
 # %% ../../nbs/engine/solve.ipynb #501ecu02
@@ -298,7 +295,7 @@ def _newton(self:Invertible, goal, finite_goal, eps, high):
         if self._leaves_it(search, at, eps, top) or self._is_near(at, off):
             return new if 0 < new < high else eps, line, fall or 0.
         low, high = (eps, high) if at.miss > 0 else (low, eps)
-        known = _NEAR if step > _PATIENCE else _NEAR*min(high, 1.) if high == top else 0.
+        known = _NEAR*min(high, 1.) if high == top else 0.
         if _is_settled(at) or high - (low or 0.) < known: break
         if low is None and new <= 0:
             low, new, last = 0., self._above_zero(line, goal, eps, at), inf
@@ -349,7 +346,7 @@ def _build(self:_Search, eps):
     if self.lines >= _MAX_LINES: return False
     self.line = self.table.line_for(np.array([eps]), self.finite_goal)
     self.built, self.knew = eps, inf                # what is known where it was built
-    self.lines += self.table.costly if self.table.nodes_ran_out else 1
+    self.lines += 1
     return True
 
 @patch
@@ -380,7 +377,7 @@ def _leaves_it(self:Invertible, search, at, eps, top):
 def _is_near(self:Invertible, at, off):
     "Is a root off by so little, in nats, that a step to the ends takes it in, on a short line?"
     near = off*off <= LENGTHEN*at.width*abs(at.miss)
-    return near and at.width < _SETTLED[1] and not self.nodes_ran_out
+    return near and at.width < _AT_GOAL and not self.nodes_ran_out
 
 # %% ../../nbs/engine/solve.ipynb #5ab2182c
 def _edges_of(root, goal, enough):
@@ -412,8 +409,7 @@ def _by_its_log(eps, root):
 # %% ../../nbs/engine/solve.ipynb #639dd91f
 
 def _is_settled(at):
-    part, most = _SETTLED
-    return abs(at.miss) <= at.width*part < most
+    return abs(at.miss) <= at.width*_SETTLED < _AT_GOAL
 
 def _ahead(before, eps, at):
     """(Where the cubic through two points and their slopes meets the goal; what its last term is,
@@ -462,10 +458,10 @@ def _edges(line, start, fall, goals, enough):
         if not k:
             apart = _apart(np.array([logs[0, 0], logs[2, -1]]), logs[1])
             miss = logs[1, 0] - goals
-            mid = ends[0] + np.where(np.abs(miss) < _INWARDS, miss, 0.)/fall
+            mid = ends[0] + np.where(np.abs(miss) < _AT_GOAL, miss, 0.)/fall
         left = (short > 0) & (_SIDES*ends < _SIDES*[[0.], [enough]])
         if not logs[0, 0].max() > -inf and getattr(line, 'dear', False): left[0] = False
-        left |= (-_INWARDS < short) & (short < -apart*bool(k)) & (k < _ROUNDS_INWARDS)
+        left |= (-_AT_GOAL < short) & (short < -apart*bool(k))
         if not left.any(): break
         more = apart + np.maximum(short, 0)*(k > 0)
         step = (short + LENGTHEN*2**k*more)/fall
@@ -554,8 +550,8 @@ def _together(line, built, goals, top):
         miss, width = mid[0] - goals[some], up[0] - low[0]
         dark[some] = (width > _DARK).all()
         fall[some] = np.where(mid[0] > mid[1], (mid[0] - mid[1])/h, fall[some])
-        settled[some] = np.abs(miss) <= np.minimum(width*_SETTLED[0], _SETTLED[1])
-        new = np.clip(at + miss/fall[some], built[some]/_SHARED_DOWN, 2*built[some])
+        settled[some] = np.abs(miss) <= np.minimum(width*_SETTLED, _AT_GOAL)
+        new = np.clip(at + miss/fall[some], 0, 2*built[some])
         return new, settled[some] | dark[some]
     eps = np.where(dark, 0, newton(ask, built))
     ends, _ = _edges(line, np.array([eps, eps]), fall, goals, top)

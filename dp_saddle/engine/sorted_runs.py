@@ -11,7 +11,17 @@ from math import inf, log
 
 import numpy as np
 
-from ..base import RTOL, TINY, by_halves, counted, invert, patch, safe_log, still_here
+from dp_saddle.base import (
+    MANY_NODES,
+    RTOL,
+    TINY,
+    by_halves,
+    counted,
+    invert,
+    patch,
+    safe_log,
+    still_here,
+)
 from dp_saddle.engine.largest_loss_levels import (
     FINER,
     NEGLIGIBLE,
@@ -31,7 +41,6 @@ from .solve import CLOSE, WORTH_A_TRY, Curve, Known, derived
 # %% ../../nbs/engine/sorted_runs.ipynb #50270008
 # Tuning: only time and width depend on it.
 _LEVEL_WORK = 1 << 26        # nodes of a level's line times points of a grid, at most
-_LEAST_NODES = 64            # of a level's line
 _ONE_CUT = 20                # nats that log delta may differ for one set of cuts
 _ONE_SCALE = 20.             # and eps, by this factor, for one set of lines
 SIMILAR = 1.1                # quotient of the eps that one set of cuts, or one line, is for
@@ -199,7 +208,7 @@ def _tables(self:LeveledTable, eps, log_delta, base=None):
 
 @patch
 def _table(self:LeveledTable, loss):
-    nodes = max(_LEAST_NODES, min(self.max_nodes, int(_LEVEL_WORK/loss.nodes_at(0.))))
+    nodes = max(MANY_NODES, min(self.max_nodes, int(_LEVEL_WORK/loss.nodes_at(0.))))
     table = CgfTable(loss, self.rtol, self.resolution, nodes, shortcut=False)
     table.downwards = CLOSE
     return table
@@ -309,12 +318,11 @@ def any_alone(parts, eps):
 # %% ../../nbs/engine/sorted_runs.ipynb #f7d830ee
 @patch
 def _counts(self:LeveledTable, eps, log_delta):
-    "The Levels of before that were counted, where their valley is about the same; or others."
+    "The Levels of before that were counted, where their valley is the same; or others."
     best, before = self.exponents(eps[:1])[0].argmin(), self.counts
     counts = counted_levels(self.plrv.parts, log_delta.min(), float(self.u[best]))
-    if not (before and counts.valley and before.log_delta == counts.log_delta
-            and before.is_near(counts.valley)):
-        self.counts = counts
+    same = before and (before.log_delta, before.valley) == (counts.log_delta, counts.valley)
+    if not same: self.counts = counts
     return self.counts
 
 # %% ../../nbs/engine/sorted_runs.ipynb #01levels4

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['FAR', 'TWICE', 'WEIGHT', 'LOG', 'PRODUCT', 'BOUND_ULPS', 'OF_BOUND', 'STRIP', 'TURNED',
-           'FINE_NATS', 'SHIFT', 'WORTH', 'MOST_NODES', 'Rows', 'Grid', 'circle']
+           'FINE_NATS', 'WORTH', 'MOST_NODES', 'Rows', 'Grid', 'circle']
 
 # %% ../../nbs/engine/transform_grids.ipynb #01grid04
 from math import ceil, inf, log, log2, pi, sqrt
@@ -43,7 +43,7 @@ OF_BOUND = 1e-6        # of what is so small that few digits of it matter, relat
 # Tuning: only time depends on it.
 STRIP, TURNED = 4., (.7, 1.1)     # of a strip: its height, std; how far a grid may turn
 FINE_NATS = 44.                   # how small the error of a rule is; of a coarse one, half of it
-SHIFT, WORTH = 2., 1.5            # of a path: height, std; by how much its nodes are fewer
+WORTH = 1.5                       # by how much the nodes of a path are fewer
 _LOW = .22                        # of pi sigma^2: the highest path of the tail
 MOST_NODES = 1 << 11              # of a grid, a table, or a line of many
 _INNER = .8                       # of the root of how many frequencies: factors of the inner kind
@@ -265,8 +265,8 @@ def steep(self:Rows, t):
 @patch
 def spacing(self:Rows, t, cut, turned, end):
     "(b, a, std, h, end, first node, count) of each row's Grid."
-    b, most, std = self.heights(t)
-    a, angle = np.minimum(SHIFT*std, most/2), b*self.mu**2
+    b, _, std = self.heights(t)
+    a, angle = b/2, b*self.mu**2                              # half as high, with a strip as low
     straight = b/(FINE_NATS + b*angle/2 + turned*cut*angle*self.spread(end))
     shifted = a/(FINE_NATS + TWICE*(a*self.mu)**2)
     shifts = shifted > WORTH*straight

@@ -570,7 +570,6 @@ def line_for(self:_OneDirection, eps, chernoff, least):
 # %% ../../nbs/engine/ways.ipynb #f4bb72e7
 class GivenOutcomes(CgfTable):
     "A table of a composition with few finite steps: the others' curve, given what these gave."
-    costly = 1         # its lines are many small ones
     forgets = True
     def __init__(self,
         plrv,      # a ComposedLoss that `fit`s
