@@ -20,6 +20,7 @@ from ..saddlepoint import THIRD, cumulant_powers
 # %% ../../nbs/edgeworth/expansions.ipynb #06e00005
 FAR = sqrt(-2*log(SMALLEST))    # stds: beyond, a normal delta is below all doubles
 # Tuning: only time and width depend on it.
+_FAR_HERMITE = 1e3      # beyond, the exponential beside a series is 0
 ROOT_POINTS = 1025      # of the grid on which an eps is bracketed, where a curve may not fall
 
 # %% ../../nbs/edgeworth/expansions.ipynb #4c78a973
@@ -127,4 +128,4 @@ def correction_exponent(x):
 def correction(x, lam):
     "What is added to the normal tail, over e^{-x^2/2}."
     coefficients = np.append(hermite_series(lam)[1:], 0.)
-    return hermeval(np.clip(x, -FAR, FAR), coefficients)/sqrt(2*pi)
+    return hermeval(np.clip(x, -_FAR_HERMITE, _FAR_HERMITE), coefficients)/sqrt(2*pi)

@@ -89,7 +89,8 @@ LOG_SMALLEST = -760          # delta below e^-760 is below all doubles
 _LEAST_TILT = 1e-5           # no tilt is smaller than this, or than this part of a limit
 FIRST_TILT = .02             # the table begins with tilts from here
 _LAST_TILT = 30              # ... to here,
-_FEW_TILTS = 30              # ... so many
+_FEW_TILTS = 30              # ... so many,
+_FIRST_OF_PART = 1e-4        # ... or from here, of the largest tilt of a part of a law
 _LONGER = 1.1, 100, 18       # how the table grows: from, to (in units of its last tilt), how many;
                              # as many downwards, from its first tilt over the first of these
 _ROOM = 1 + 1e-9             # quotient of two tilts that have another one between them
@@ -152,7 +153,7 @@ class CgfTable(Invertible):
         self.above = {}                                             # K, rounded up, where asked
         if plrv.whole: self._first_tilts(FIRST_TILT, min(_LAST_TILT, self.limit))
         elif plrv.some_uncut: self._first_tilts(_LEAST_TILT, self.limit)
-        else: self._first_tilts(_LEAST_TILT*self.limit, self.limit)
+        else: self._first_tilts(_FIRST_OF_PART*self.limit, self.limit)
 
 # %% ../../nbs/engine/line.ipynb #ebb5b4a0
 CgfTable.steep = False     # are atoms known, so that a guess may be next to the largest loss?

@@ -39,10 +39,11 @@ from dp_saddle.engine.many import (
 from .ways import ContourAccountant
 from ..plrv import Bounds, log_phi_gap
 
-# %% ../../nbs/engine/record_bounds.ipynb #c661c2e4
+# %% ../../nbs/engine/record_bounds.ipynb #c661c2e3
 # Tuning: only time and width depend on it.
 _PROMISE = .05           # of eps: what another line must promise where steps are split
 
+# %% ../../nbs/engine/record_bounds.ipynb #c661c2e4
 def _one_side(family, side, mixed, delta, floor):
     "Bounds on eps, one for each record, and which of them are good: within some per cent of delta."
     log_delta, K = log(delta), tilted_sum(family, *mixed)

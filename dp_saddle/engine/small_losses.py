@@ -435,8 +435,9 @@ def rest(
     far = np.where(off < _NO_LARGE, miss/(1 - miss) + _POWER*ULP, inf)
     r, missed = B/M, (missed*(1 + far) + size*far)/np.abs(M)*(1 + _OF_BOUND)
     if not np.abs(r).max() < 1: r = r + np.nan
-    log_rest = log1p(-r)
-    return log_rest, missed/np.abs(1 - r) + _POWER*ULP*np.abs(log_rest)
+    log_rest, least = log1p(-r), np.abs(1 - r) - missed
+    unsure = np.where(least > 0, missed/np.maximum(least, TINY), inf)
+    return log_rest, unsure + _POWER*ULP*np.abs(log_rest)
 
 # %% ../../nbs/engine/small_losses.ipynb #01rare581
 def taken_away(

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..accounting import delta as delta_of
 from ..accounting import epsilon as epsilon_of
-from ..base import NEGLIGIBLE, NEWTON_STEPS, ULP, checks, patch, quoted
+from ..base import NEGLIGIBLE, ULP, checks, patch, quoted
 from ..engine import ContourAccountant
 from ..mechanisms import Gaussian, Laplace, PoissonSubsampled
 from ..practice import calibrate
@@ -28,7 +28,7 @@ _SURE = 1e-3              # that proportions add up to 1
 # Tuning: only time and width depend on it.
 _POINTS = 400             # of the curve of a cohort's mechanisms
 _SHARE = 1e-6             # of the target's delta, over the rounds: there the curve ends
-_NEARLY = 1e-4            # how near the budget is met; the half of it is aimed at
+_NEARLY, _TRIES = 1e-4, 40        # how near the budget is met; the half of it is aimed at
 
 # %% ../../nbs/interop/pfl.ipynb #9f1a0009
 def _curve_of(run, least):
@@ -178,7 +178,7 @@ def _found(self:JointAccountant):
         return calibrate(lambda noise: self._of([name], [noise]), eps=eps, delta=self.delta,
                          parameter='noise')
     large = self.epsilon
-    for _ in range(NEWTON_STEPS):
+    for _ in range(_TRIES):
         noises = [alone(name, large*share) for name, share
                   in zip(self.mechanisms, self.budget_proportions, strict=True)]
         spent = epsilon_of(self._of(self.mechanisms, noises), delta=self.delta)

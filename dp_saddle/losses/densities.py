@@ -416,7 +416,7 @@ def ends(self:GaussianMixtureLoss, t):
     if self.top == 'add':
         left = sqrt(max(_EDGE**2 + 2*self._rarity(t), 1.))
         return -sigma*left - max(t, 0.)*self.c[0], last + _EDGE*sigma
-    hit = max(0., *self._hits(t))
+    hit, t = max(0., *self._hits(t)), max(t, 0.)       # P is looked at, too, where t < 0
     return -_EDGE*sigma, last*(t + 1) + sigma*sqrt(_EDGE**2 + 2*hit)
 
 # %% ../../nbs/losses/densities.ipynb #ff90d096

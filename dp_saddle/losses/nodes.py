@@ -232,7 +232,7 @@ class NodeLoss(PLRV):
 # %% ../../nbs/losses/nodes.ipynb #8bb3cceb
 @patch
 def path(self:NodeLoss,
-    t,                # a tilt >= -1/2: tilts from t/8 to t are served (for t <= 4: from -1/2)
+    t,                # a tilt >= -1/2: tilts from t/8 to t are served (for t <= 1: from -1/2)
     s,                # a frequency >= 0: served are 0 to s; on a shifted path s/8 to s
     shift,            # 0: real axis, 1: farthest path, or a share; or an array, shape (k, 1)
     precision=float,  # of the nodes on the real axis: float or base/numerics's EXTENDED
@@ -243,7 +243,7 @@ def path(self:NodeLoss,
     Parameters
     ----------
     t
-        a tilt >= -1/2: tilts from t/8 to t are served (for t <= 4: from -1/2)
+        a tilt >= -1/2: tilts from t/8 to t are served (for t <= 1: from -1/2)
     s
         a frequency >= 0: served are 0 to s; on a shifted path s/8 to s
     shift

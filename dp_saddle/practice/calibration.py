@@ -18,7 +18,6 @@ import numpy as np
 from ..accounting import best_accountant, epsilon, mechanism_of
 from dp_saddle.base import (
     HUGE,
-    NEWTON_STEPS,
     SMALLEST,
     TINY,
     Crossing,
@@ -52,7 +51,9 @@ _LEAST_NOISE = 1/16       # sigma over sensitivity of sampled steps
 # Tuning: only time and width depend on it.
 _GROWTH = 4               # so many times less, or more, where a first value is refused; of strides
 _ROUGHLY = 1e-3           # relative: what the estimate is asked for,
-_EDGE = 1e-6              # and so far from the answer, which is nearer than half of it, it misses
+_EDGE = 1e-6              # and so far from the answer it misses
+_NEARLY = _EDGE/2         # how near to the target the answer is
+_MOST_TRIED = 60          # numbers that are tried, of any search
 _MOST_LESS_NOISE = .6     # in log noise, at a stride: little noise takes long to account
 
 # %% ../../nbs/practice/calibration.ipynb #9308c4df
@@ -150,7 +151,6 @@ def _called(builder, parameter):
 
 # %% ../../nbs/practice/calibration.ipynb #ec0f1414
 _REFUSED = 2*log(HUGE)            # the cost where the builder refuses: no other is larger
-_NEARLY = _EDGE/2                 # how near to the target the answer is
 
 def _cost(build, parameter, bound, target):
     "log mu of the run over that of the target, as a function of the parameter's value."
@@ -219,7 +219,7 @@ def learn(self:_Search, u, ahead):
 @patch
 def bracket(self:_Search, u):
     "(a u that meets the target, a u that misses it), or twice the u that is found."
-    for k in range(NEWTON_STEPS):
+    for k in range(_MOST_TRIED):
         here, ahead = self.miss(u), self.stride(u, k)
         if here == 0 or (here < 0 and ahead == u):
             return u, u
@@ -311,7 +311,7 @@ def _towards(known, y, slope):
 def _by_chords(build, target, u, slope, nearest=False):
     "The value, along log eps, of about this slope, from u; if none fits, the nearest, or None."
     known, rise, goal, met = [], slope, log(target.eps), {}
-    for _ in range(NEWTON_STEPS):
+    for _ in range(_MOST_TRIED):
         run = _built(build, exp(u)) if u < log(_LARGEST) else None
         eps = inf if run is None else epsilon(run, delta=target.delta)
         if not 0 < eps < inf or any(log(eps) == y for y, _ in known): break
@@ -384,7 +384,7 @@ def _begins(parameter):
     "Where a search may begin, one after the other: of rates ever less, of whole numbers more."
     first, by = (1, _GROWTH) if parameter in _WHOLE else (1., 1/_GROWTH)
     if parameter == 'rate': first = 1/2
-    return (first*by**k for k in range(NEWTON_STEPS) if first*by**k < _LARGEST)
+    return (first*by**k for k in range(_MOST_TRIED) if first*by**k < _LARGEST)
 
 def _first(parameter, build):
     "A value that the builder takes, where the search begins."
@@ -435,7 +435,7 @@ def _exactly(build, parameter, target, bound, u, slope):
 
 def _nudged(value, excess, parameter, slope):
     "The value, moved to where the target is met, if rounding makes it miss."
-    for k in range(NEWTON_STEPS):
+    for k in range(_MOST_TRIED):
         if excess(value) <= 0: return value
         less = value*(1 - copysign(_NEARLY, slope)*2**k)
         value = value - int(copysign(1, slope)) if parameter in _WHOLE else less
@@ -456,7 +456,7 @@ def _furthest(value, excess, parameter, slope):
     "The value, moved to where a millionth further, or the next, misses; slope: of log eps, about."
     whole, most = parameter in _WHOLE, 1. if parameter == 'rate' else _LARGEST
     gap, left, room = inf, 0., inf   # left: to the target; room: to what misses
-    for _ in range(NEWTON_STEPS):
+    for _ in range(_MOST_TRIED):
         least = 1/(value or 1) if whole else _EDGE
         stride = max(min(left, room/2, _TOO_FAR), least)
         ahead = value*(1 + copysign(stride, slope))

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..base import ULP, log_chernoff_factor, patch
+from ..base import NEGLIGIBLE, ULP, log_chernoff_factor, patch
 from dp_saddle.engine import (
     LossFamily,
     Schedule,
@@ -68,7 +68,7 @@ def _gaussian(step):
     base, rate = (step.base, step.rate) if isinstance(step, PoissonSubsampled) else (step, 1.)
     if not isinstance(base, Gaussian): return None
     mu = base.sensitivity/base.sigma
-    return (mu, rate, base) if mu <= _LARGEST_MU else None
+    return (mu, rate, base) if NEGLIGIBLE <= mu <= _LARGEST_MU else None
 
 def _at(base, rate): return base if rate == 1 else PoissonSubsampled(base=base, rate=rate)
 

@@ -279,7 +279,7 @@ def _missing(self:CutRun, u):
 # %% ../../nbs/sampling/large_jumps.ipynb #df000017
 class CutTable(CgfTable):
     "Tables of a composition below cuts, chosen for each eps."
-    costly, closed_form, atoms = 1, None, None
+    closed_form, atoms = None, None
     first_nodes = max_nodes = 0                    # it is never left
     def __init__(self,
         plrv,      # a ComposedLoss that `fit`s

@@ -327,8 +327,10 @@ def end(self:Density,
     def felt(log_far):
         value, = self.values(np.array([self.center + side*exp(log_far)]))
         return value - self.peak - 2*log(NEGLIGIBLE)
-    first = log(max(w, 2*np.abs(self.turns - self.center).max(initial=0.)))
-    found = invert(felt, first, max(first, log(_FARTHEST*w)))
+    first = far = max(w, 2*np.abs(self.turns - self.center).max(initial=0.))
+    while far < _FARTHEST*w and felt(log(far)) > 0: far *= 2       # no further out than needed
+    if far == first: return self.center + side*far
+    found = invert(felt, log(far/2), log(far))
     return self.center + side*exp(found.high if found.high < inf else found.low)
 
 # %% ../../nbs/steps/interpolation.ipynb #a699e647
