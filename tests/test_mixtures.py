@@ -474,3 +474,16 @@ def test_nothing_at_zero_by_quadrature():
             true = float(mp.quad(lambda x, e=eps: gap(x, e), [-8, -3, -1, end]))
             low, _, up = ContourAccountant(loss).delta(eps)
             assert low <= true*(1 + 1e-12) and true <= up*(1 + 1e-12) and up < low*(1 + 1e-8)
+
+@pytest.mark.parametrize('t', [-.48, -.3, -.05])
+def test_negative_tilts_of_large_steps_reach_both_laws(t):
+    "K at tilts between -1/2 and 0, which the best attack takes, against quadrature."
+    q, mu = .05, 20
+    loss = MixtureOfGaussians(sigma=1/mu, sensitivities=(0., 1.), probabilities=(1 - q, q)).remove
+
+    def term(x):
+        ratio = 1 - q + q*mp.exp(mu*x - mp.mpf(mu)**2/2)
+        return mp.npdf(x)*ratio**(t + 1)
+    truth = mp.log(mp.quad(term, np.linspace(-12, mu + 12, 80).tolist()))
+    line = loss.line(t, np.array([0., .5]))
+    assert abs(line.K - truth) <= line.error < 1e-10

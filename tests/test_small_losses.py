@@ -1,5 +1,6 @@
 "engine/small_losses: what small losses cannot reach, and lines without it."
 from math import log
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -149,3 +150,12 @@ def test_terms():
     _, wrong = taken_away(10, rest, np.array([1e-18, .2]), c, 0*wrong)
     assert np.isinf(wrong).tolist() == [False, True]
     assert SmallLossShare(1., .1, 9., 3., .1).blunt == pytest.approx(101)
+
+@pytest.mark.parametrize('share, missed', [(.5, 1e-12), (.8, .08), (.95, .02), (.95, .06)])
+def test_a_share_that_is_off_moves_the_rest_by_no_more(share, missed):
+    "log(1 - r), r off by as much as is said: next to a share of 1 the first order is too little."
+    told = SimpleNamespace(shares=lambda *_: (np.array([[share]]), np.array([[missed]])))
+    log_rest, unsure = SmallLossShare.rest(told, 1., 0., .1, np.zeros((1, 1)), np.zeros((1, 1)))
+    test = np.log(1 - share) - np.log(max(1 - share - missed, 0.) or 5e-324)
+    assert log_rest[0, 0] == pytest.approx(np.log(1 - share))
+    assert unsure[0, 0] >= test*(1 - 1e-3) and (unsure[0, 0] == np.inf) == (share + missed >= 1)
