@@ -307,6 +307,7 @@ def scale(self:Density):
     while falls(w) and w > 1/HUGE: w /= 2
     return w
 
+# %% ../../nbs/steps/interpolation.ipynb #91aa6c71
 @patch
 def end(self:Density,
     side,  # 1: the right one, -1: the left one
