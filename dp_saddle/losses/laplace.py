@@ -52,6 +52,7 @@ _PHASE = 6             # a phase s mu, of its size: mu is off by 4
 
 # %% ../../nbs/losses/laplace.ipynb #00agl06t
 # Tuning: only time and width depend on it.
+_LEG_NODES = 500          # about how many nodes the legs of a bent path and the atoms take
 _FEET = 12                # base losses at which paths leave the real axis for `decay`, at most
 _MANY_PANELS = 128        # of a Laplace, from which on they are longer where its loss is flatter
 
@@ -237,7 +238,7 @@ def _on_panels(self:LaplaceLoss, cuts):
 @patch
 def nodes_at(self:LaplaceLoss, t):
     panels = sum((x.high - x.low)/_longest_panel(x.slope, t, 0.) for x in self._stretches(t))
-    return FEW_NODES*panels + len(self.atoms[0])
+    return _LEG_NODES + FEW_NODES*panels
 
 @patch
 def log_strip(self:LaplaceLoss, t, s0, s1, shift):

@@ -47,11 +47,13 @@ _ABOVE_INFINITE = 1e-9  # relative: above the mass at infinity delta is asked fo
 
 # Tuning: only time and width depend on it.
 _LOOKED_AT = 128        # points of a curve; of one on a grid, or where a spline was off, 4 times
+_CROWDING = 1.5         # denser near eps = 0
+_SMALLEST = 1e-12       # the delta down to which it is followed
+_ZOOMS = 5              # how often, ever nearer, the best eps is looked for
 FINER = 8               # points between two, where one is looked for, or the two nearly touch,
 _NEARLY_TOUCH = 1e-3    # relative, in mu
 _MATTERS = 1e-6         # of what is made of delta, relative: the width of delta that is worth a
-                        # warning, a spline's error; of the smallest false positive rate;
-                        # of the curve's end: how near the best eps is found
+                        # warning, a spline's error; also of the smallest false positive rate
 _MATTERS_TO_MU = 1e-4   # and of delta itself, where a Gaussian curve is to cover it
 
 # %% ../../nbs/practice/attacks.ipynb #da95a73b
@@ -68,7 +70,7 @@ def _end(accountant, least):
     top = accountant.epsilon(least).upper if least < 1 else inf
     return top if 0 < top < inf else 1.
 
-def _points(end, count=_LOOKED_AT): return np.linspace(0, 1, count)**2*end
+def _points(end, count=_LOOKED_AT): return np.linspace(0, 1, count)**_CROWDING*end
 
 def _announced(accountant, eps, least):
     "Bounds on delta; a width that is more than `least(bounds)` anywhere is announced."
@@ -132,11 +134,11 @@ def _zoom(side, delta, eps, best, x):
     "Near which eps, shape of x, the side is largest; around the points with index `best`."
     low, high = eps[np.maximum(best - 1, 0)], eps[np.minimum(best + 1, len(eps) - 1)]
     row, parts = np.arange(x.size), np.linspace(0, 1, 2*FINER)
-    while (high - low > _MATTERS*eps[-1]).any():
+    for _ in range(_ZOOMS):
         e = low[:, None] + (high - low)[:, None]*parts
         i = side(e, delta(e), x[:, None]).argmax(1)
-        low, high = (e[row, np.clip(i + j, 0, parts.size - 1)] for j in (-1, 1))
-    return (low + high)/2
+        low, near, high = (e[row, np.clip(i + j, 0, parts.size - 1)] for j in (-1, 0, 1))
+    return near
 
 # %% ../../nbs/practice/attacks.ipynb #260ac8d5
 class _Look(NamedTuple):
@@ -221,7 +223,7 @@ def _curve(accountant, x):
     "The _Curve for these fpr."
     rarest, likeliest = x[x > 0].min(initial=1.), x[x < 1].max(initial=0.)
     felt = _MATTERS*min(rarest, 1 - likeliest)
-    least = _least(accountant, max(felt, TINY))
+    least = _least(accountant, max(min(_SMALLEST, felt), TINY))
     counts = _LOOKED_AT, (2*2)*_LOOKED_AT
     by_lines = hasattr(accountant, 'rough_curve')
     if by_lines and least < 1:
@@ -391,15 +393,19 @@ def _lowered(log_missed, terms, plrv, eps):
     return log_missed - ULP*(moved + allowance + _SHIFT_ULPS*size)
 
 # %% ../../nbs/practice/attacks.ipynb #6b0a7c10
+# Tuning: only time and width depend on it.
+_NEAREST = -1e-3        # the largest tilt
+
+
 def _tail(plrv, t, s):
     "log of a bound on what lies beyond each frequency."
     bounds = [n*np.logaddexp(*p.decay(t, s)) for p, n in plrv.parts]
     return sum(bounds) - np.log(np.pi*s)
 
 def _tilts(plrv, eps):
-    "The saddle-points of e^{K(t) - t eps}/(t (1 + t)), between -1 and 0."
-    def beyond(t): return plrv.cumulants_on(t, 1)[0] - 1/t - 1/(1 + t) >= eps
-    return bisect(beyond, np.full(eps.shape, -1.), np.zeros(eps.shape))[1]
+    "Where K'(t) = eps, between -1/2 and 0."
+    def beyond(t): return plrv.cumulants_on(t, 1)[0] >= eps
+    return bisect(beyond, np.full(eps.shape, -.5), np.full(eps.shape, _NEAREST))[1]
 
 # %% ../../nbs/practice/attacks.ipynb #6b0a7c11
 # Rounding: may grow, never shrink.

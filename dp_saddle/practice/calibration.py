@@ -17,7 +17,6 @@ import numpy as np
 
 from ..accounting import best_accountant, epsilon, mechanism_of
 from dp_saddle.base import (
-    HUGE,
     SMALLEST,
     TINY,
     Crossing,
@@ -51,18 +50,19 @@ _LEAST_NOISE = 1/16       # sigma over sensitivity of sampled steps
 # Tuning: only time and width depend on it.
 _GROWTH = 4               # so many times less, or more, where a first value is refused; of strides
 _ROUGHLY = 1e-3           # relative: what the estimate is asked for,
-_EDGE = 1e-6              # and so far from the answer it misses
-_NEARLY = _EDGE/2         # how near to the target the answer is
-_MOST_TRIED = 60          # numbers that are tried, of any search
+_NEARLY = 4e-7            # and how near to the target the answer is
 _MOST_LESS_NOISE = .6     # in log noise, at a stride: little noise takes long to account
+_MOST_TRIED = 60          # numbers that are tried, of any search
+_WIDEST = 60.             # log mu is looked for between this and its negative
+_MU_DELTA = 1e-10         # down to which mu is met, if nothing is said
 
 # %% ../../nbs/practice/calibration.ipynb #9308c4df
 @keeps_answers
 def _log_mu(eps, log_delta):
     "log of the mu whose Gaussian mechanism has this delta at this eps: a Crossing."
     def below(m): return log_delta - gaussian_log_delta(eps, exp(m))
-    low, high = invert(below, -log(HUGE), log(HUGE))
-    return Crossing(low, min(high, log(HUGE)))
+    low, high = invert(below, -_WIDEST, _WIDEST)
+    return Crossing(low, min(high, _WIDEST))
 
 class _Target(NamedTuple):
     "What is to be met: delta(eps) <= delta."
@@ -80,9 +80,6 @@ class _Target(NamedTuple):
         return _log_mu(self.eps, log(max(delta, SMALLEST))).high - self.log_mu
 
 # %% ../../nbs/practice/calibration.ipynb #a942de78
-# The delta down to which mu is met, if nothing is said.
-_OF_GDP = inspect.signature(gdp).parameters['delta'].default
-
 def _target(eps, mu, advantage, delta):
     "The target, checked."
     if sum(x is not None for x in (eps, mu, advantage)) != 1:
@@ -96,7 +93,7 @@ def _target(eps, mu, advantage, delta):
     if mu is not None:
         checks.real(0, inf, mu=mu)
         if delta is not None: checks.real(0, 1, delta=delta)
-        mu, delta = float(mu), _OF_GDP if delta is None else float(delta)
+        mu, delta = float(mu), _MU_DELTA if delta is None else float(delta)
         return _Target(epsilon(Gaussian(sigma=1/mu), delta=delta), delta, mu)
     checks.real(0, 1, advantage=advantage)
     return _Target(0., float(advantage))
@@ -122,7 +119,7 @@ def _pure(run, target):
     raise ValueError("delta must be > 0 for a run whose losses have no finite largest, got 0")
 
 def _mu(run, target):
-    return log(max(gdp(run, delta=target.delta).mu, 1/HUGE)) - target.log_mu
+    return log(max(gdp(run, delta=target.delta).mu, exp(-_WIDEST))) - target.log_mu
 
 # %% ../../nbs/practice/calibration.ipynb #6552cbed
 def _called(builder, parameter):
@@ -150,7 +147,7 @@ def _called(builder, parameter):
                     f"got one that takes ({', '.join(signature.parameters)})")
 
 # %% ../../nbs/practice/calibration.ipynb #ec0f1414
-_REFUSED = 2*log(HUGE)            # the cost where the builder refuses: no other is larger
+_REFUSED = 2*_WIDEST              # the cost where the builder refuses: no other is larger
 
 def _cost(build, parameter, bound, target):
     "log mu of the run over that of the target, as a function of the parameter's value."
@@ -286,6 +283,7 @@ def _roughly(build, parameter, target, bounds):
 # %% ../../nbs/practice/calibration.ipynb #eb04bf4f
 # Tuning: only time and width depend on it.
 _TOO_FAR = .1             # in log parameter: a stride that says too little of the slope
+_EDGE = 1e-6              # of it: where it misses
 _FURTHEST = 3.            # of log noise, from the constant noise, in an optimal schedule
 
 # %% ../../nbs/practice/calibration.ipynb #e7590b39
@@ -586,7 +584,7 @@ def _cheapest(u, weights, rates, counts, eps, delta):
             'jac': lambda v: -excess(v)[1]/unit}
     found = minimize(lambda v: log((weights*np.exp(2*v)).sum()), u, jac=lambda v: 2*share(v),
                      bounds=[(v - _FURTHEST, v + _FURTHEST) for v in u], constraints=[room],
-                     method='SLSQP', options=dict(ftol=_NEARLY/2))
+                     method='SLSQP', options=dict(ftol=_NEARLY))
     return found.x
 
 # %% ../../nbs/practice/calibration.ipynb #c84ee21e
