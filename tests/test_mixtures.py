@@ -477,7 +477,7 @@ def test_nothing_at_zero_by_quadrature():
 
 @pytest.mark.parametrize('t', [-.48, -.3, -.05])
 def test_negative_tilts_of_large_steps_reach_both_laws(t):
-    "K at tilts between -1/2 and 0, which the best attack takes, against quadrature."
+    "K at tilts between -1/2 and 0, against quadrature: one step in 20, and that a large one."
     q, mu = .05, 20
     loss = MixtureOfGaussians(sigma=1/mu, sensitivities=(0., 1.), probabilities=(1 - q, q)).remove
 
