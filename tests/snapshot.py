@@ -76,7 +76,7 @@ MEANT = {
     'epsilon_after(dpsgd(without-replacement': (5e-2, 'others are bounded one by one'),
     'connect_the_dots(': (1, 'a few points more; what is below 1e-30 is smaller'),
     'with_replacement: cgf(real)': (1e-14, 'its nodes end where a normal number has e^-37'),
-    'transform_bound': (1, "smaller: a third moment's error is, and two parameters are tried"),
+    'transform_bound': (.75, "smaller: a third moment's error is, and two parameters are tried"),
     'gdp(': (3e-3, 'its points are others; regret by .3 per cent'),
 }
 

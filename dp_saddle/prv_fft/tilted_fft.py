@@ -30,6 +30,7 @@ from dp_saddle.base import (
     checks,
     counted,
     decaying_sums,
+    in_blocks,
     invert,
     patch,
     quoted,
@@ -69,8 +70,9 @@ _AT_END = 1e-9                   # nearer to the end of the support, relative, n
 _SMALLEST_LOG = -760             # e^-760 is e^-15 of the smallest double, half of which is 0
 
 # %% ../../nbs/prv_fft/tilted_fft.ipynb #8189cafd
+# What is served: what is beyond is refused.
+_MAX_DOTS = 1 << 22                                # of a curve
 # Tuning: only time and width depend on it.
-_MAX_DOTS = 1 << 22                                # in all, and, times nodes, of a block
 MOVES = 1e-13*10.**np.arange(9)                    # how far outwards dots are moved
 _SAME = 1e-10                                      # gaps that pass for 0, over the largest loss
 _MAX_CUT = 1 << 36                                 # points of a lattice that is cut
@@ -124,7 +126,7 @@ def _mark(plrv, mesh, side):
     x = mesh*np.arange(ceil(_last_dot(plrv, mesh)/mesh) + 2)
     nodes = int(max(plrv.nodes_at(0.), MANY_NODES))
     _say_price(len(x)*nodes)
-    blocks = np.array_split(x, 1 + len(x)*nodes//_MAX_DOTS)
+    blocks = in_blocks(x, nodes)
     curve, reach = partial(plrv.log_delta_to, side=side), reach_of(plrv)
     logs = [widened_to(side, curve, block, _CURVE_ULPS*ULP, reach)
             for block in counted(blocks, 'block')]
