@@ -13,7 +13,6 @@ import numpy as np
 
 from ..base import END_STEPS, SMALLEST, in_blocks, noted, patch
 from dp_saddle.engine.gaussian_rows import (
-    ALIKE,
     ALONE,
     LEAST_DELTA,
     both_ways,
@@ -34,7 +33,7 @@ _LIKELY = .4                      # delta at most, where it is guessed
 # %% ../../nbs/engine/gaussian_curves.ipynb #c5a1e008
 def _classes(goal):
     "Number of the class of log delta, 1-d."
-    return np.floor(ALIKE*np.log2(-goal))
+    return np.floor(np.sqrt(-goal))
 
 def _same(classes):
     "The places of each class."
