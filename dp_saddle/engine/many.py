@@ -601,7 +601,7 @@ def _lines(family, i, mixed, used, K, eps, least):
     t, h = family.t[i], _spacings(family, i, K, eps, least)
     s, tail = _tails(family, i, mixed, used)
     most = least + t*eps
-    n, s, tail = _last_nodes(s, tail, most, h, family.most_nodes, lambda s: 2.**np.ceil(np.log2(s)))
+    n, s, tail = _last_nodes(s, tail, most, h, family.most_nodes, _rounded_up)
     w = _rounded_up(2/s*capped_exp(np.maximum(tail - most, 0)/_PIECES))
     w = np.minimum(w, WIDEST/(_PIECES*max(t, 1)))
     w = np.where(tail > most, w, 0)
@@ -641,7 +641,7 @@ class LineBatch:
         """
         self.t, self.h, self.s = t, plan.h, plan.h*np.arange(plan.nodes)
         self.width, self.reach = plan.width, Smoothing(plan.width, _PIECES).reach
-        self.base, self.off = base, off + 0*base
+        self.base, self.off, self.missing = base, off + 0*base, _CLOSE + 0*base
         factor, rounding = self._factor()
         self._set_terms(change, factor)
         size = np.abs(self.c)
@@ -740,6 +740,7 @@ def _batch(family, plan, table, mixed, K, tail):
     relative = relative_error(table, mixed, many, whole)
     batch = LineBatch(family.t[plan.tilt], plan, base, change, off, relative, tail)
     batch._set_alias(family, plan, K)
+    batch.missing = np.exp(mixed.left_out())
     return batch
 
 # %% ../../nbs/engine/many.ipynb #77134010
@@ -774,14 +775,16 @@ def _newton(self:LineBatch, goal, e, high, side, floor, best):
     "From e on: the best that is proved, slope and gap to the value there; is the search over?"
     done, fall, gap = np.zeros(len(e), bool), np.zeros(len(e)), np.full(len(e), inf)
     def ask(rows, e):
-        value, slope, lost = self.log_delta(e, side, rows)
+        some = rows if len(rows) < len(goal) else slice(None)     # all: without a copy
+        value, slope, lost = self.log_delta(e, side, some)
         miss, least = np.clip(value - goal[rows], -LONGEST, LONGEST), floor[rows]
+        near = self.missing[rows]
         proved = side*miss <= 0
         better = proved & (side*e <= side*best[rows])
         for kept, new in ((best, e), (fall, slope), (gap, lost - side*miss)):
             kept[rows] = np.where(better, new, kept[rows])
-        done[rows] = (e <= least) & (miss <= 0) | proved & (np.abs(miss) < _CLOSE)
-        new = e + (miss + side*_CLOSE/2)/np.maximum(slope, self.t/FLAT)
+        done[rows] = (e <= least) & (miss <= 0) | proved & (np.abs(miss) < near)
+        new = e + (miss + side*near/2)/np.maximum(slope, self.t/FLAT)
         return np.clip(new, least, high[rows]), done[rows]
     newton(ask, e)
     return best, fall, gap, done

@@ -49,6 +49,7 @@ def _one_side(family, side, mixed, delta, floor):
     log_delta, K = log(delta), tilted_sum(family, *mixed)
     renyi = (K + log_chernoff_factor(family.t) - log_delta)/family.t
     high = np.maximum(renyi.min(1), floor)
+    first = high - BELOW_CHERNOFF/family.t[renyi.argmin(1)]
     bound, guess = (high if side > 0 else floor).copy(), high.copy()
     done = ~mixed.counts.any(1) | (high <= floor)
     stuck = np.zeros(len(done), bool)
@@ -56,7 +57,7 @@ def _one_side(family, side, mixed, delta, floor):
         "What a line says of its records."
         r = rows[some]
         most = np.maximum(high[r], bound[r])
-        e = np.where(floor[r] > 0, floor[r], np.maximum(most - 2/batch.t, 0))
+        e = np.where(floor[r] > 0, floor[r], np.maximum(guess[r] if attempt else first[r], 0))
         bound[r], guess[r], done[r] = batch.epsilon(log_delta, most, side, floor[r], e)
     for attempt in range(END_STEPS):
         rows = np.flatnonzero(~done & ~stuck)
