@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['GOOD', 'FLAT', 'mixing_bounds', 'SplitCounts', 'split_steps', 'smaller_steps',
-           'tilt_grid', 'total_variation', 'total_variations', 'LossFamily', 'LineTable',
-           'log_off', 'sum_rounding', 'tilted_sum', 'log_chernoff', 'LinePlan',
-           'LineBatch', 'relative_error', 'on_lines', 'stretches']
+           'tilt_grid', 'total_variation', 'total_variations', 'LossFamily', 'LinePlan',
+           'log_off', 'sum_rounding', 'tilted_sum', 'log_chernoff', 'LineBatch',
+           'relative_error', 'on_lines', 'stretches']
 
 # %% ../../nbs/engine/many.ipynb #6873b163
 import os
@@ -36,7 +36,7 @@ from .solve import LONGEST, newton
 from .stacked_kinds import alike, decays_of, kinds_of, lines_of, rows_of, step_of
 from .transform_grids import MOST_NODES
 from ..mechanisms import Gaussian
-from ..plrv import MAX_GRID
+from ..plrv import MAX_GRID, LineValues
 
 # %% ../../nbs/engine/many.ipynb #8450b05a
 # Proved: change one and a theorem is broken.
@@ -374,32 +374,47 @@ def decay(self:LossFamily, i, used):
         return self._decay[i, j],
     return s, self._rows(used, [((s.size,), float)], one)[0]
 
-# %% ../../nbs/engine/many.ipynb #744c6230
-class LineTable(NamedTuple):
-    """K of each loss of a family on a line t + is, as rows; and what mixing neighbours adds there.
+# %% ../../nbs/engine/many.ipynb #8c338209
+class LinePlan(NamedTuple):
+    """A line that records share, and what its family says there; or the lines of some on one tilt,
+    with arrays of shape (records,).
 
     Parameters
     ----------
-    K
-        at t, shape (steps,)
-    error
-        what that is off by, at most, shape (steps,)
-    change
-        K(t + is) - K(t), shape (steps, nodes)
-    log_error
-        log(1 + relative error of e^change), shape (steps, nodes)
+    tilt
+        which of the family's, an integer
+    h
+        from node to node
+    nodes
+        how many
+    width
+        of a piece of the smoothing; 0: none
+    tail
+        log of a bound on what lies beyond the last node, if it is one record's
+    values
+        of each loss as rows, (steps,) and (steps, nodes), if they are known
     mixing
-        `mixing_bounds` there, shape (steps, nodes), or None
+        `mixing_bounds` there, (steps, nodes), if steps are mixed
     jump
-        the other one, shape (steps, nodes), or None
+        the other one, likewise
     """
-    K: np.ndarray         # at t, shape (steps,)
-    error: np.ndarray     # what that is off by, at most, shape (steps,)
-    change: np.ndarray    # K(t + is) - K(t), shape (steps, nodes)
-    log_error: np.ndarray # log(1 + relative error of e^change), shape (steps, nodes)
-    mixing: np.ndarray    # `mixing_bounds` there, shape (steps, nodes), or None
-    jump: np.ndarray      # the other one, shape (steps, nodes), or None
+    tilt: int          # which of the family's, an integer
+    h: float           # from node to node
+    nodes: int         # how many
+    width: float = 0.  # of a piece of the smoothing; 0: none
+    tail: float = None # log of a bound on what lies beyond the last node, if it is one record's
+    values: LineValues = None # of each loss as rows, (steps,) and (steps, nodes), if they are known
+    mixing: np.ndarray = None # `mixing_bounds` there, (steps, nodes), if steps are mixed
+    jump: np.ndarray = None   # the other one, likewise
 
+    def shared(self):
+        "(LinePlan, records that use it) for each different one, the longest first."
+        plans = set(zip(self.h, self.nodes, self.width, strict=True))
+        for h, n, w in sorted(plans, key=lambda plan: -plan[1]):
+            same = (self.h == h) & (self.nodes == n) & (self.width == w)
+            yield LinePlan(self.tilt, h, n, w), np.flatnonzero(same)
+
+# %% ../../nbs/engine/many.ipynb #744c6230
 @patch
 def _make_lines(self:LossFamily, i, h, n, js):
     "Lines of the losses j, kept, where there are none of `n` nodes."
@@ -430,21 +445,21 @@ def log_off(
 
 # %% ../../nbs/engine/many.ipynb #edf34657
 @patch
-def line(self:LossFamily, i, h, n, used, mixed):
-    """A LineTable on the tilt of index `i`, at `n` nodes, an integer, `h` apart, for the losses in
-    the mask `used`, shape (steps,); with what mixing adds if `mixed`."""
+def line(self:LossFamily, plan, used, mixed):
+    """The LinePlan with what the losses in the mask `used`, shape (steps,), say there; and with
+    what mixing adds if `mixed`."""
+    i, h, n, *_ = plan
     self._make_lines(i, h, n, np.flatnonzero(used).tolist())
     def one(j):
         line = self._lines[i, h, j]
         return line.K, line.error, line.change[:n], line.log_error[:n]
     shapes = [((), float), ((), float), ((n,), complex), ((n,), float)]
-    K, error, change, log_error = self._rows(used, shapes, one)
-    if not mixed: return LineTable(K, error, change, log_error, None, None)
+    values = K, error, change, log_error = LineValues(*self._rows(used, shapes, one))
+    if not mixed: return plan._replace(values=values)
     at = K[:, None] + change
     off = error[:, None] + ULP*np.abs(at)
     mixing, _ = mixing_bounds(at, off + log_off(log_error))
-    extra = mixing, mixing_bounds(at, off + log_error)[1]
-    return LineTable(K, error, change, log_error, *extra)
+    return plan._replace(values=values, mixing=mixing, jump=mixing_bounds(at, off + log_error)[1])
 
 # %% ../../nbs/engine/many.ipynb #90b11852
 def sum_rounding(
@@ -534,36 +549,6 @@ def _tilts(family, spread, K, eps, goal):
     forbidden = (away < 0) | (away > _MOST_DOWN) | (G > least + _MOST_LOST)
     tilt = np.where(forbidden, inf, score).argmin(1)
     return tilt, share[np.arange(len(tilt)), tilt]
-
-# %% ../../nbs/engine/many.ipynb #8c338209
-class LinePlan(NamedTuple):
-    """A line that records share; or the lines of some on one tilt, with arrays of shape (records,).
-
-    Parameters
-    ----------
-    tilt
-        which of the family's, an integer
-    h
-        from node to node
-    nodes
-        how many
-    width
-        of a piece of the smoothing; 0: none
-    tail
-        log of a bound on what lies beyond the last node, if it is one record's
-    """
-    tilt: int          # which of the family's, an integer
-    h: float           # from node to node
-    nodes: int         # how many
-    width: float       # of a piece of the smoothing; 0: none
-    tail: float = None # log of a bound on what lies beyond the last node, if it is one record's
-
-    def shared(self):
-        "(LinePlan, records that use it) for each different one, the longest first."
-        plans = set(zip(self.h, self.nodes, self.width, strict=True))
-        for h, n, w in sorted(plans, key=lambda plan: -plan[1]):
-            same = (self.h == h) & (self.nodes == n) & (self.width == w)
-            yield LinePlan(self.tilt, h, n, w), np.flatnonzero(same)
 
 # %% ../../nbs/engine/many.ipynb #8318bef2
 def _spacings(family, i, K, eps, least):
@@ -681,7 +666,7 @@ def _sums(self:LineBatch, eps, rows):
 
 # %% ../../nbs/engine/many.ipynb #a5044e08
 def relative_error(
-    table,  # a LineTable
+    plan,   # a LinePlan, with what a family says there
     mixed,  # the records' steps, a SplitCounts
     many,   # what rounding may take off a sum over these, relative: `sum_rounding`, or more
     whole,  # has no record a part of a step?
@@ -690,8 +675,8 @@ def relative_error(
 
     Parameters
     ----------
-    table
-        a LineTable
+    plan
+        a LinePlan, with what a family says there
     mixed
         the records' steps, a SplitCounts
     many
@@ -703,16 +688,16 @@ def relative_error(
     -------
     shape (records, nodes)
     """
-    counts, steps, spread = mixed
+    (counts, steps, spread), table = mixed, plan.values
     off = table.error[:, None] + many*np.abs(table.change)
     def over(log_error): return _TERM_ULPS*ULP + (1 + many)*(counts @ (off + log_error))
     log_error = over(table.log_error if whole else log_off(table.log_error))
-    if table.mixing is None or whole and not spread.any():
+    if plan.mixing is None or whole and not spread.any():
         return capped_expm1(log_error)
-    error = capped_expm1(log_error + (1 + many)*(spread @ table.mixing))
+    error = capped_expm1(log_error + (1 + many)*(spread @ plan.mixing))
     if not error.max() > 2:
         return error
-    size = over(table.log_error) + (1 + many)*(steps @ table.jump)
+    size = over(table.log_error) + (1 + many)*(steps @ plan.jump)
     both = 1 + capped_exp(size)                   # both are small there
     return np.minimum(error, both)
 
@@ -731,13 +716,13 @@ def _alias(self:LineBatch, eps, rows):
     right = (self.right[rows] - eps[:, None]*self.u).min(1, initial=inf)
     return np.logaddexp(self.left, right)
 
-def _batch(family, plan, table, mixed, K, tail):
+def _batch(family, plan, mixed, K, tail):
     "A LineBatch of records of a family, with their `tilted_sum` K and what aliasing may add."
-    many = sum_rounding(len(table.K))
+    table, many = plan.values, sum_rounding(len(plan.values.K))
     base, off = mixed.counts @ table.K, many*(mixed.counts @ np.abs(table.K))
     change = mixed.counts @ table.change.real + 1j*(mixed.counts @ table.change.imag)
     whole = (mixed.counts == np.round(mixed.counts)).all()
-    relative = relative_error(table, mixed, many, whole)
+    relative = relative_error(plan, mixed, many, whole)
     batch = LineBatch(family.t[plan.tilt], plan, base, change, off, relative, tail)
     batch._set_alias(family, plan, K)
     return batch
@@ -828,16 +813,16 @@ def _joined(lines):
 
 # %% ../../nbs/engine/many.ipynb #879ab364
 def _jobs(family, tilt, mixed, K, eps, least):
-    "(a LinePlan, its LineTable, records, their tails), in blocks."
+    "(a LinePlan, records, their tails), in blocks."
     split = mixed.spread.any()
     for i in np.unique(tilt):
         rows = np.flatnonzero(tilt == i)
         here, from_eps = mixed.of(rows), np.maximum(eps[rows] - _BEFORE/family.t[i], 0)
         lines = _joined(_lines(family, i, here, _in_use(here), K[rows], from_eps, least[rows]))
         for plan, same in lines.shared():
-            table = family.line(i, plan.h, plan.nodes, _in_use(here.of(same)), split)
+            line = family.line(plan, _in_use(here.of(same)), split)
             for some in np.array_split(same, ceil(same.size*plan.nodes/AT_ONCE)):
-                yield plan, table, rows[some], lines.tail[some]
+                yield line, rows[some], lines.tail[some]
 
 # %% ../../nbs/engine/many.ipynb #a5753384
 def on_lines(
@@ -872,8 +857,8 @@ def on_lines(
         K = np.where(larger[:, None], tilted_sum(family, *mixed), K)
         tilt, _ = _tilts(family, mixed.spread, K, eps, goal)
 
-    def work(plan, table, rows, tail):
-        serve(rows, _batch(family, plan, table, mixed.of(rows), K[rows], tail))
+    def work(plan, rows, tail):
+        serve(rows, _batch(family, plan, mixed.of(rows), K[rows], tail))
     jobs = _jobs(family, tilt, mixed, K, eps, goal + mixed.left_out())
     if (os.cpu_count() or 1) == 1:                # a browser's Python starts no thread
         for job in counted(jobs, 'group'): work(*job)
@@ -899,7 +884,7 @@ def stretches(
     first, last,  # the records at the ends of each stretch, two SplitCounts
     eps,          # what is known of eps at both, nats, two arrays
     goal,         # log of the delta that is asked for
-):                # (LinePlan, with the tail of its first prefix; LineTable; which of the stretches)
+):                # (LinePlan, with the tail of its first prefix; which of the stretches)
     """A line for each of them, those of one line one after the other.
 
     Parameters
@@ -915,7 +900,7 @@ def stretches(
 
     Returns
     -------
-    (LinePlan, with the tail of its first prefix; LineTable; which of the stretches)
+    (LinePlan, with the tail of its first prefix; which of the stretches)
     """
     K, least = tilted_sum(family, *last), goal + last.left_out()
     tilt, _ = _tilts(family, last.spread, K, eps[1], np.full(len(K), goal))
@@ -924,5 +909,5 @@ def stretches(
         ends, used = (first.of(rows), last.of(rows)), _in_use(last.of(rows))
         lines = _plans(family, i, *ends, used, K[rows], [e[rows] for e in eps], least[rows])
         for plan, same in lines.shared():
-            table = family.line(i, plan.h, plan.nodes, used, last.spread.any())
-            for j in same: yield plan._replace(tail=float(lines.tail[j])), table, int(rows[j])
+            line = family.line(plan, used, last.spread.any())
+            for j in same: yield line._replace(tail=float(lines.tail[j])), int(rows[j])
