@@ -65,7 +65,6 @@ from .solve import WORTH_A_TRY, Curve, Known, Stop, facts_of
 from dp_saddle.engine.sorted_runs import (
     SIMILAR,
     LeveledTable,
-    LineCache,
     UpperTable,
     any_alone,
     chernoff_bound,
@@ -588,7 +587,6 @@ class GivenOutcomes(CgfTable):
         self.log_p_inf_of_finite = log_p_inf_of(finite)
         self.rest = _OneDirection(rest, settings, True), _OneDirection(rest.reverse, settings, True)
         self.allowance = FORM_ULPS + ATOM_ULPS*gammaln(2 + sum(n for _, n in finite.parts))
-        self.kept = LineCache()
 
     @staticmethod
     def fit(
@@ -732,7 +730,7 @@ def line_for(self:GivenOutcomes, eps, log_delta):
             self.nodes_ran_out |= ways.ran_out()
         return new, self.summed([(list(numbers), below, line)
                                  for (numbers, below), line in new.items()])
-    return self.kept.line(summed, eps, log_delta)
+    return self.summed_line(summed, eps, log_delta)
 
 # %% ../../nbs/engine/ways.ipynb #211699a7
 @patch
