@@ -44,7 +44,7 @@ def lines():
          ('delta', 'direction 1 of 2')),
     (lambda: ContourAccountant(30*Laplace(scale=20.) + 40*Laplace(scale=50.)).epsilon(1e-6),
      ('epsilon', 'step 1 of at most')),
-    (lambda: ContourAccountant(10*RARE).epsilon(1e-30), ('epsilon', 'way 2 of at most 5', 'level')),
+    (lambda: ContourAccountant(10*RARE).epsilon(1e-30), ('epsilon', 'way 2 of at most 11', 'level')),
     (lambda: calibrate(lambda s: 3*Laplace(scale=s), eps=1., delta=1e-3), ('calibrate', 'delta')),
     (lambda: gdp(2*Laplace(scale=2.)), ('gdp', 'delta')),
     (lambda: tradeoff(3*SAMPLED, fpr=.1), ('tradeoff', 'delta')),
