@@ -22,9 +22,11 @@ from dp_saddle.base import (
     still_here,
 )
 from dp_saddle.engine.largest_loss_levels import (
+    FINER,
     NEGLIGIBLE,
     Levels,
     counted_levels,
+    has_mixtures,
 )
 from dp_saddle.engine.line import (
     BELOW_CHERNOFF,
@@ -173,7 +175,7 @@ class LeveledTable(CgfTable):
             or 'counts', of large losses
         """
         super().__init__(plrv, *settings, shortcut=False)
-        self.by = by
+        self.by, self.nothing = by, NEGLIGIBLE + FINER*has_mixtures(plrv)
 
     def part(self, levels, kind, place):
         "The table of a level, or of what is `below` one, with what it has learnt before."
@@ -217,9 +219,9 @@ def _base(self:LeveledTable, levels, eps, log_delta):
     "A cut below which one line serves, or nothing matters: the highest, or that of before."
     def serves(cut):
         part = self.part(levels, 'below', cut)
-        if (part.log_cost(eps) > log_delta - NEGLIGIBLE).any(): return False
-        low, _, up = part.log_delta(eps, log_delta - NEGLIGIBLE)
-        return (_log_minus(up, low) < log_delta - NEGLIGIBLE).all()
+        if (part.log_cost(eps) > log_delta - self.nothing).any(): return False
+        low, _, up = part.log_delta(eps, log_delta - self.nothing)
+        return (_log_minus(up, low) < log_delta - self.nothing).all()
     low, high = 0, levels.last if levels.base is None else levels.base
     if not serves(high):
         while high - low > 1:
@@ -234,7 +236,7 @@ def _base(self:LeveledTable, levels, eps, log_delta):
 def line_for(self:LeveledTable, eps, log_delta):
     "What serves these eps: lines of the levels that matter."
     tables, left_out = self._tables(eps, log_delta)
-    nothing = log_delta - NEGLIGIBLE
+    nothing = log_delta - self.nothing
     def summed(lines):
         new = {table: lines.get(table) or _level_for(table, eps, nothing)
                for table in counted(tables, 'level')}
@@ -261,7 +263,7 @@ def log_delta(self:LeveledTable, eps, floor=-inf):
         near = goal[left] > goal[left[0]] - _ONE_CUT
         some, left = left[near], left[~near]
         tables, left_out = self._tables(eps[some], goal[some])
-        nothing = goal[some] - NEGLIGIBLE
+        nothing = goal[some] - self.nothing
         logs = [table.log_delta(eps[some], nothing) for table in counted(tables, 'level')]
         out[:, some] = _added(logs, *left_out)
     return out
@@ -293,7 +295,7 @@ def first_eps(self:LeveledTable, goal):
         tilts, eps = sum(len(table.u) for table in tables), _where_all_are(tables, goal, enough)
         eps = max(eps, RTOL*enough)                     # coarse tables may say too much
         for table in tables:
-            if table.leading_order()(eps) > goal - NEGLIGIBLE: table.exponents(np.array([eps]))
+            if table.leading_order()(eps) > goal - self.nothing: table.exponents(np.array([eps]))
         if sum(len(table.u) for table in tables) == tilts: break
     return eps, enough
 
