@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from dp_saddle import Composition, ContourAccountant, Gaussian, Laplace, PoissonSubsampled
 from dp_saddle.base.numerics import ULP
 from dp_saddle.engine.many import (
+    LinePlan,
     LossFamily,
     SplitCounts,
     mixing_bounds,
@@ -124,19 +125,21 @@ def test_a_family_with_corners_takes_what_a_smooth_one_has(families):
 
 def test_lines_are_kept_and_cut(families):
     family, used = families[0], np.ones(8, bool)
-    short, long = (family.line(100, .5, n, used, False) for n in (30, 90))
-    again = family.line(100, .5, 30, used, True)
+    plans = [LinePlan(100, .5, n) for n in (30, 90)]
+    short, long = (family.line(plan, used, False).values for plan in plans)
+    mixed = family.line(plans[0], used, True)
+    again = mixed.values
     assert short.change.shape == again.change.shape == (8, 30) and long.change.shape == (8, 90)
     assert long.change[:, :30] == pytest.approx(short.change, rel=1e-12, abs=1e-15)
     assert np.array_equal(again.change, long.change[:, :30])
-    assert short.mixing is None and again.mixing.shape == (8, 30)
+    assert family.line(plans[0], used, False).mixing is None and mixed.mixing.shape == (8, 30)
     z = family.t[100] + .5j*np.arange(30)
     truth = KINDS[2].remove.cgf(z) - KINDS[2].remove.cgf(z[:1])
     assert short.change[2] == pytest.approx(truth, rel=1e-9, abs=1e-12)
 
 def test_losses_that_are_not_used_cost_nothing(families):
     used = np.arange(8) == 3
-    table = families[0].line(50, .3, 20, used, False)
+    table = families[0].line(LinePlan(50, .3, 20), used, False).values
     s, decay = families[0].decay(50, used)
     assert table.change[3].any() and not np.delete(table.change, 3, axis=0).any()
     assert decay[3].any() and not np.delete(decay, 3, axis=0).any() and s.size == decay.shape[1]

@@ -12,7 +12,7 @@ from dp_saddle import (
 )
 from dp_saddle.engine import prefixes
 from dp_saddle.engine.many import split_steps
-from dp_saddle.engine.prefixes import Schedule, families_for, prefix_epsilon
+from dp_saddle.engine.prefixes import families_for, prefix_epsilon
 from dp_saddle.engine.record_bounds import upper_epsilon
 
 pytestmark = pytest.mark.filterwarnings('error', 'ignore:max_nodes')
@@ -25,8 +25,7 @@ def run_of(kinds, which):
     return Composition(tuple((m, n) for m, n in zip(kinds, counts, strict=True) if n))
 
 def bounded(kinds, which, delta):
-    schedule = Schedule(np.arange(len(kinds)), np.ones(len(kinds)), which)
-    return prefix_epsilon(families_for(kinds), schedule, delta)
+    return prefix_epsilon(families_for(kinds), which, np.ones(len(which)), delta)
 
 def random_schedule(seed):
     "(kinds, which, delta): noises and rates, in any order or in blocks; a Laplace in some."
@@ -106,30 +105,28 @@ def test_a_large_step_among_small_ones():
 def test_steps_between_two_kinds():
     "Split steps cost at least what they are split from, and as much as records say."
     kinds, rng = [S(1., .01), S(1.05, .01), S(1.1, .01)], np.random.default_rng(3)
-    schedule = Schedule(np.array([0, 0, 1, 1, 2]), np.array([1, .4, 1., .3, 1]),
-                        rng.integers(0, 5, 4000))
+    which = rng.integers(0, 5, 4000)
+    row, weight = np.array([0, 0, 1, 1, 2])[which], np.array([1, .4, 1., .3, 1])[which]
     families = families_for(kinds)
-    eps, good = prefix_epsilon(families, schedule, 1e-6)
+    eps, good = prefix_epsilon(families, row, weight, 1e-6)
     at = np.arange(1500, 4000, 499)
-    taken = [schedule.which[:n] for n in at]
-    steps, weights = ([np.bincount(schedule.row[some], w[some], 3) for some in taken]
-                      for w in (np.ones(5), schedule.weight))
+    steps, weights = ([np.bincount(row[:n], w[:n], 3) for n in at]
+                      for w in (np.ones(4000), weight))
     table = np.concatenate([steps, weights], axis=1)
     records = upper_epsilon(families, *split_steps(table), 1e-6)[0]
     assert good[at - 1].all()             # on a tilt that a stretch shares mixing costs more
     assert eps[at - 1] == pytest.approx(records, rel=3e-5)
-    larger = run_of(kinds, schedule.row[schedule.which])        # each step its costlier neighbour
+    larger = run_of(kinds, row)        # each step its costlier neighbour
     assert eps[-1] < ContourAccountant(larger).epsilon(1e-6).upper
 
 def test_the_other_direction_takes_no_line():
     "Adding is dismissed after the first steps, too: at tilts beyond those of a long schedule."
     kinds, which = [S(1., .005), S(2., .01)], np.tile([0, 1], 40)
-    many, few = (Schedule(np.arange(2), np.ones(2), np.tile(which, n)) for n in (2000, 1))
     remove, add = families_for(kinds)
-    alone, _ = prefix_epsilon([remove], few, 1e-5)
+    alone, _ = prefix_epsilon([remove], which, np.ones(80), 1e-5)
     def asked(*args): pytest.fail('a line was asked for')
     add.line = add.decay = asked
-    both, _ = prefix_epsilon([remove, add], few, 1e-5)
+    both, _ = prefix_epsilon([remove, add], which, np.ones(80), 1e-5)
     assert (both == alone).all()
     for n in (1, 7, 40):
         assert ContourAccountant(run_of(kinds, which[:n]).add).delta(both[n - 1]).upper <= 1e-5
@@ -137,15 +134,15 @@ def test_the_other_direction_takes_no_line():
 def test_noise_makes_a_bound_larger():
     "What terms may be off by is added, not taken away."
     kinds, which = [S(1., .02), S(2., .02)], np.tile([0, 1], 500)
-    schedule = Schedule(np.arange(2), np.ones(2), which)
-    families = families_for(kinds)
-    exact, _ = prefix_epsilon(families, schedule, 1e-6)
+    whole, families = np.ones(1000), families_for(kinds)
+    exact, _ = prefix_epsilon(families, which, whole, 1e-6)
     line = families[0].line
     def noisy(*args):
-        table = line(*args)
-        return table._replace(log_error=table.log_error + 1e-8)
+        plan = line(*args)
+        values = plan.values._replace(log_error=plan.values.log_error + 1e-8)
+        return plan._replace(values=values)
     families[0].line = noisy
-    noisier, good = prefix_epsilon(families, schedule, 1e-6)
+    noisier, good = prefix_epsilon(families, which, whole, 1e-6)
     assert good[400:].all() and (noisier >= exact).all()
     assert np.mean(noisier[400:] > exact[400:]) > .9
 

@@ -4,7 +4,7 @@ import pytest
 
 from dp_saddle import Gaussian, Laplace, MixtureOfGaussians, PoissonSubsampled
 from dp_saddle.base.numerics import EXTENDED, ULP
-from dp_saddle.engine.many import LossFamily
+from dp_saddle.engine.many import LinePlan, LossFamily
 from dp_saddle.engine.stacked_kinds import decays_of, kind_of, lines_of, rows_of
 from dp_saddle.engine.transform_grids import Rows
 from dp_saddle.losses.densities import SubsampledGaussianLoss
@@ -79,9 +79,10 @@ def test_a_family_with_rows_and_others(way, monkeypatch):
     together, alone, used = LossFamily(steps, way), LossFamily(steps, way), np.ones(15, bool)
     i = int(np.searchsorted(alone.t, 3.))
     s, fall = together.decay(i, used)
-    mine = together.line(i, .3, 90, used, True)
+    plan = LinePlan(i, .3, 90)
+    mine = together.line(plan, used, True).values
     monkeypatch.setattr(LossFamily, '_together', lambda self, js, of: {})
-    theirs, (_, its) = alone.line(i, .3, 90, used, True), alone.decay(i, used)
+    theirs, (_, its) = alone.line(plan, used, True).values, alone.decay(i, used)
     assert mine.K == pytest.approx(theirs.K, rel=1e-12, abs=1e-15)
     assert (abs(np.expm1(mine.change - theirs.change))
             <= 1.1*(np.expm1(mine.log_error) + np.expm1(theirs.log_error)))[:, :20].all()
@@ -111,9 +112,10 @@ def test_what_is_a_row():
     assert kind_of(PoissonSubsampled(mixture((1.5,), (1.,)), rate=.02)) == (3., (1.5,), (1.,), .02)
     twice = PoissonSubsampled(mixture((0., 1.5), (.9, .1)), rate=.2)      # .1*.2 is no double
     assert kind_of(twice) == (3., (1.5,), (.1,), .2)
-    for c, p in (((.5, 1.5), (.98, .02)), ((2.,), (1.,)), ((0., 1.5), (.05, .95)), ((0.,), (1.,)),
+    assert kind_of(mixture((0., 1.5), (.05, .95))) == (3., (1.5,), (.95,), 1.)
+    for c, p in (((.5, 1.5), (.98, .02)), ((2.,), (1.,)), ((0.,), (1.,)),
                  ((0., 1e-30), (.98, .02)), ((0., 1., 40.), (.9, .09, .01)),
-                 ((0., 1., 2.), (.05, .9, .05)), ((0., 1e-9, 1.), (.9, .05, .05)),
+                 ((1., 2.), (.9, .1)), ((0., 1e-9, 1.), (.9, .05, .05)),
                  (tuple(range(66)), (.35, *[.01]*65))):
         assert kind_of(mixture(c, p)) is None
     rare = PoissonSubsampled(mixture((0., 1., 1.5), (.2, .8, 1e-300)), rate=1e-30)

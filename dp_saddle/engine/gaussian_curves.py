@@ -28,7 +28,6 @@ from ..plrv import Bounds
 # %% ../../nbs/engine/gaussian_curves.ipynb #c5a1e006
 # Tuning: only time and width depend on it.
 _SHARP = 7e-13, 4e-12             # width of eps, nats; of log delta: wider ones are asked finely
-_LIKELY = .4                      # delta at most, where it is guessed
 
 # %% ../../nbs/engine/gaussian_curves.ipynb #c5a1e008
 def _classes(goal):
@@ -74,7 +73,7 @@ def leading(self:Rows, n, goal):
 @patch
 def goals_at(self:Rows, n, eps):
     "About log delta at eps, 1-d, n steps; nan where that is not found."
-    spread, most = np.sqrt(n*self.variance[0, 0]), log(_LIKELY)
+    spread, most = np.sqrt(n*self.variance[0, 0]), log(1/2)
     goal = most - np.maximum(eps/spread - spread/2, 0)**2/2
     for _ in range(END_STEPS):
         goal = np.clip(goal, log(LEAST_DELTA), most)

@@ -19,6 +19,7 @@ from dp_saddle.base import (
     EXTENDED,
     LENGTHEN,
     LINE_NODES,
+    MANY_NODES,
     NUDGE,
     TINY,
     ULP,
@@ -37,7 +38,6 @@ from dp_saddle.engine.gaussian_tables import (
     FALLS,
     LEAST,
     TILTS,
-    TOGETHER,
     GaussianTable,
     like_blocks,
 )
@@ -51,6 +51,7 @@ from dp_saddle.engine.transform_grids import (
     LOG,
     MOST_NODES,
     OF_BOUND,
+    TOGETHER,
     TURNED,
     TWICE,
     Rows,
@@ -76,18 +77,16 @@ _LAST_STEP = 1/32                        # which is a power of 2, or of 2^(1/32)
 _LAST_TILT = 2.5, 2.              # the last: so many times a normal loss' tilt, and more
 _RARE, _APART = (2.3, 5.), 4.     # no larger than where hits are all; std: how far these are, then
 _HARM = .3                        # of what rounding moves delta by: what an end may lose, or do
-_RTOL, _SHARE = 1e-10, 72         # of delta, or of eps in nats: aimed at; a plan loses one part
+_RTOL, _LOST = 1e-10, 1.4e-12     # of delta, or of eps in nats: aimed at; plans, strips may lose
 _SAME, _DIGITS = 2*pi*150, 4.     # nodes that no time depends on; nats of cancelling, for a nat
 _CUTS = 2.**np.r_[np.arange(-.5, .55, .1), .7, .9, 1.2, 1.6, 2, 3, 4, 6]    # tried, of the guess
-_END_STEP = log(2)/16                       # ends are powers of e^this; every second one
-_LATER = 2*_END_STEP*np.arange(36)          # of the following is tried
+_END_STEP = log(2)/16             # ends are powers of e^this; every second one is tried
 _WITHIN = .75, .25                # the place that is planned for, of n and of the root
 _ROOM, ALONE = 1.2, 1e5           # so much longer there, and a first grid; more steps are alone
 _FAR_BELOW = .72                  # a tilt so much below the saddle-point: eps is not known yet
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #92ad7066
 # Tuning: only time and width depend on it. Grids, lines, searches.
-_STRIP = 5e-12                    # what strips may add in all steps
 _LONGEST = 1 << 17                # nodes of a line, and of lines of several kinds at a time
 _LONG = 1 << 12                   # of lines that are not kept, nor tried again, nor have
                                   # others beside
@@ -134,7 +133,7 @@ def end_for(self:Rows, floor, goal):
 @patch
 def later(self:Rows, end, most, need):
     "The first end, from `end` on, that serves tilts up to `need`, and up to which it does."
-    ends = end*np.exp(_LATER)
+    ends = end*np.exp(2*_END_STEP*np.arange(MANY_NODES))
     k = (self.room(ends, most) >= need).argmax(1)
     end = ends[self.every, k][:, None]
     return end, self.room(end, most)
@@ -240,7 +239,7 @@ def cuts(self:Rows, steps, n, need):
 @patch
 def tilts(self:Rows, steps, n, goal, e, last=inf):
     "(t, X, cut, cost, digits) of each row's shortest line, and the places of both tilts."
-    u, r, lost, gone = steps.u, self.every, goal + log(_RTOL/_SHARE), steps.u*e
+    u, r, lost, gone = steps.u, self.every, goal + log(_LOST), steps.u*e
     over = np.maximum(steps.factor - gone - lost, TINY)/u[:, -1:]
     to_right = over[:, None, :]*_NEAR
     X = np.maximum(to_right.min(2), -lost/u)
@@ -294,7 +293,7 @@ def tail(self:Rows, g, plan, n):
 
 def _first_cut(s, fades, plan, n):
     "The first of some frequencies beyond which n steps have fallen far enough; as `tail`."
-    fits = n*fades - np.log(pi*s) <= plan.sum + log(_RTOL/_SHARE)
+    fits = n*fades - np.log(pi*s) <= plan.sum + log(_LOST)
     r, k = np.arange(len(s)), fits.argmax(1)
     return s[r, k][:, None], fades[r, k][:, None], fits.any(1)
 
@@ -510,7 +509,7 @@ def class_of(
 def _fits(g, plan, n, turned):
     "Do strips add little to a line? At first to its sum, on the axis; then to its terms."
     closer = (turned == TURNED[0]) & (g.a == 0)
-    return n*g.strip <= _STRIP*np.exp(-np.where(closer, plan.digits, 0))
+    return n*g.strip <= _LOST*np.exp(-np.where(closer, plan.digits, 0))
 
 @patch
 def fitted(self:Rows, plan, n):
@@ -574,7 +573,7 @@ def long(self:_Plan):
 def without_small_losses(self:Rows, table, plan, n, goal):
     "The _Plan of removing, n steps alone, without what small losses give, or None."
     if self.amounts > 1: return None
-    mu, rate, lost = self.mu.item(), self.rate.item(), log(_RTOL/_SHARE)
+    mu, rate, lost = self.mu.item(), self.rate.item(), log(_LOST)
     if not (eps := guess_of(mu, rate, exp(goal)/n)): return None
     nearer = self.plan(table, *np.array([[[n]], [[goal]]]), -inf, np.array([[eps]]))
     plan = nearer if nearer.ok.all() else plan
@@ -584,8 +583,8 @@ def without_small_losses(self:Rows, table, plan, n, goal):
     law, least, cut, fades = found
     if not plan.X.item()*cut < 2*pi*LINE_NODES: return None
     cut = np.array([[cut]])
-    g = self.grid_up_to(plan.t, cut + 2*pi/plan.X, plan.end, _STRIP/n)
-    if g is None or not (n*g.strip <= _STRIP).all(): return None
+    g = self.grid_up_to(plan.t, cut + 2*pi/plan.X, plan.end, _LOST/n)
+    if g is None or not (n*g.strip <= _LOST).all(): return None
     step = self.step(plan, g, cut, (fades + (K - g.K).astype(float))/n)
     off, h = step.off + step.error, float(step.s[0, 1])
     rest, unsure = law.rest(t, float(g.K[0, 0]), h, step.change, off)
@@ -1086,7 +1085,7 @@ def fitted(self:_MixedRun, side, plan, own):
         one, fades, strip, *sums = found
         cut, fades, ok = self.tail(side, plan, fades)
         if not ok: return None
-        if cut + h <= asked and strip <= _STRIP*np.exp(-plan.digits*(turned == TURNED[0])):
+        if cut + h <= asked and strip <= _LOST*np.exp(-plan.digits*(turned == TURNED[0])):
             return self.step(side, plan, one._replace(cut=cut, fades=fades), *sums)
         asked = cut + h
     return None

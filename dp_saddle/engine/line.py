@@ -23,6 +23,7 @@ from dp_saddle.base import (
     LINE_NODES,
     MANY_NODES,
     NEWTON_STEPS,
+    RTOL,
     TINY,
     ULP,
     capped_exp,
@@ -93,14 +94,12 @@ _FEW_TILTS = 30              # ... so many,
 _FIRST_OF_PART = 1e-4        # ... or from here, of the largest tilt of a part of a law
 _LONGER = 1.1, 100, 18       # how the table grows: from, to (in units of its last tilt), how many;
                              # as many downwards, from its first tilt over the first of these
-_ROOM = 1 + 1e-9             # quotient of two tilts that have another one between them
 _DECAYED = 60                # nats by which |M|^2 falls up to the guess of the cut
 WORSE = 6                    # nats by which a line may be worse conditioned than the best
 
 # %% ../../nbs/engine/line.ipynb #5eed0000
 # Tuning: only time and width depend on it. The plan of a line.
-ROUNDS = 3                   # refinements of an eps that is enough,
-_GUESS_ROUNDS = 8            # and of a first guess
+ROUNDS = 3                   # refinements of an eps that is enough
 _MAX_WORK = 1 << 29          # nodes of a line times points of each loss's grid
 _CUTS = 2.**np.arange(-4, 20, .5)       # that are tried, in units of the guess
 FINE = .75                  # a smoothing costs at most the resolution: this times w^2 and pieces
@@ -270,7 +269,7 @@ def _exponents_so_far(self:CgfTable, eps):
 @patch
 def _minimum_is_beyond(self:CgfTable, G, lowest):
     at_end = lowest == len(self.u) - 1
-    return (G[at_end, -1] > LOG_SMALLEST).any() and self.u[-1]*_ROOM < self.limit
+    return (G[at_end, -1] > LOG_SMALLEST).any() and self.u[-1]*(1 + RTOL) < self.limit
 
 @patch
 def _larger_tilts(self:CgfTable):
@@ -295,7 +294,7 @@ def _coarse(self:CgfTable, G, lowest):
     rise = np.maximum(G[row, i - 1], G[row, i + 1]) - G[row, i]
     if not (coarse := rise > 1).any(): return i[:0]
     i = np.unique(i[coarse])
-    return i[self.u[i + 1]/self.u[i - 1] > _ROOM]
+    return i[self.u[i + 1]/self.u[i - 1] > 1 + RTOL]
 
 @patch
 def _halfway(self:CgfTable, i):
@@ -1250,7 +1249,7 @@ def first_eps(self:CgfTable,
         elif self._may_go_on(): self.tabulate(self._larger_tilts())
         if len(self.u) == tilts: break
     enough = min(self.ess_sup, about + self.plrv.rounding)
-    for _ in range(_GUESS_ROUNDS):
+    for _ in range(END_STEPS):
         tilts, (guess, beyond) = len(self.u), self._guess(goal, enough)
         if beyond and (self.steep or not self.rough): self.exponents(np.array([guess]))
         if len(self.u) == tilts: break
@@ -1261,7 +1260,7 @@ def first_eps(self:CgfTable,
 def _may_go_on(self:CgfTable):
     "May the table have steeper tilts, which no guess looks for and no limit rules out?"
     free = not self.steep and self.limit == self.steepest
-    return free and self.u[-1]*_ROOM < self.limit
+    return free and self.u[-1]*(1 + RTOL) < self.limit
 
 @patch
 def _guess(self:CgfTable, goal, enough):

@@ -36,12 +36,9 @@ from dp_saddle.engine.many import (
     split_steps,
     tilted_sum,
 )
+from .solve import WELL_KNOWN
 from .ways import ContourAccountant
 from ..plrv import Bounds, log_phi_gap
-
-# %% ../../nbs/engine/record_bounds.ipynb #c661c2e3
-# Tuning: only time and width depend on it.
-_PROMISE = .05           # of eps: what another line must promise where steps are split
 
 # %% ../../nbs/engine/record_bounds.ipynb #c661c2e4
 def _one_side(family, side, mixed, delta, floor):
@@ -66,8 +63,7 @@ def _one_side(family, side, mixed, delta, floor):
         on_lines(family, mixed.of(rows), K[rows], guess[rows], goal, serve, rounded=attempt > 0)
         if side > 0: high = np.minimum(high, bound)
         gained = np.abs(bound[rows] - before) > GOOD*before
-        hopeless = mixed.spread[rows].any(1) & (guess[rows] > (1 - _PROMISE)*bound[rows])
-        stuck[rows] = (attempt > 0) & ~gained | hopeless     # no better for another line
+        stuck[rows] = (attempt > 0) & ~gained                # no better for another line
     return np.where(mixed.steps.any(1), bound, 0.), done
 
 # %% ../../nbs/engine/record_bounds.ipynb #4c1eb7ab
@@ -160,8 +156,6 @@ def epsilon_bounds(
 # %% ../../nbs/engine/record_bounds.ipynb #8c46308c
 # Rounding: may grow, never shrink.
 _LEAST = 5e-324          # reported for a delta that underflows, unless no loss exceeds eps
-# Tuning: only time and width depend on it.
-_NEAR = .1               # log delta: bound and value of a good line
 
 def _delta_side(family, side, mixed, eps):
     "Bounds of one side on each record's delta at its eps, and which of them are good."
@@ -175,7 +169,7 @@ def _delta_side(family, side, mixed, eps):
         rows, e = live[some], eps[live[some]]
         found, fall, lost = batch.log_delta(e, side)
         bound[rows], value = np.minimum(found, chernoff[rows]), found - side*lost
-        good[rows] = bound[rows] + batch.smoothing_cost(fall) <= value + _NEAR
+        good[rows] = bound[rows] + batch.smoothing_cost(fall) <= value + WELL_KNOWN
     if live.size:
         guess = chernoff[live] - BELOW_CHERNOFF
         on_lines(family, mixed.of(live), K[live], eps[live], guess, serve)

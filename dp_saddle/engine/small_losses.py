@@ -37,7 +37,7 @@ _OF_BOUND = 1e-6       # of what is so small that few digits of it matter, relat
 # %% ../../nbs/engine/small_losses.ipynb #01rare08
 # Tuning: only time and width depend on it.
 _WIDTH = .1                                # std over which a share rises
-_BEGIN, _APART = 10.5, 6.                  # widths: where it begins, how far below eps it is
+_APART = 6.                                # widths: how far below eps it is
 _FROM_BELOW = .95                          # of the guess of eps
 _HALVINGS = 8                              # of a search
 _TILTS = np.exp(np.linspace(log(.5), log(200), 20))
@@ -269,7 +269,7 @@ class _Law(NamedTuple):
 @patch
 def law(self:SmallLossShare, t, K, h, a=0.):
     "The _Law at a tilt, on the axis or at a height, K being log M_1(t)."
-    y, L, logp = self.nodes(self.center - _BEGIN*self.width, h)
+    y, L, logp = self.nodes(self.center - sqrt(2*FINE_NATS)*self.width, h)
     share = log_ndtr((y - self.center)/self.width)
     falls = (self.center - y[0])/self.width**2 - max(y[0], 0)
     e, turned = logp + share + (1 + t)*L - K, 0*y

@@ -32,14 +32,13 @@ from ..plrv import MASS_ERROR
 # %% ../../nbs/engine/solve.ipynb #501e0008
 # Tuning: only time and width depend on it. The search.
 _NEAR = 1e-10                # of an upper end that is enough: nearer is next to it
-_MAX_LINES = 20              # that a search uses
 _NEXT_TO = 10.**-np.arange(8, 16, 2)   # of the largest loss: where a lower end is looked for
 STEP_OF_SCALE = 1e-6         # of the difference quotient, in units of the curve's own scale,
 _NEWTON_SHORTER, _STEEP = .01, 1e-4  # and times that where log delta falls by more nats on it,
 _LEAST_ULPS = 1 << 10        # but so much of eps at least: else it is all rounding
-WELL_KNOWN = .4             # nats between bounds, for the slope of the estimate to be used
+WELL_KNOWN = .1              # nats between bounds, for the slope of the estimate to be used; or to
 _SETTLED = 1/4               # of the bounds' distance: near enough, if that is
-_AT_GOAL = .1                # so many nats at most; from as near to a goal steps go inwards
+                             # a goal: from as near steps go inwards
 CLOSE = 2                    # nats by which a line's terms may have grown since it was built
 _NEARLY = .5                 # of the last miss, of a step: larger ones do not bend as a cubic does
 
@@ -343,7 +342,7 @@ class _Search:
 @patch
 def _build(self:_Search, eps):
     "A line for this eps; False where that would be one too many."
-    if self.lines >= _MAX_LINES: return False
+    if self.lines >= END_STEPS: return False
     self.line = self.table.line_for(np.array([eps]), self.finite_goal)
     self.built, self.knew = eps, inf                # what is known where it was built
     self.lines += 1
@@ -377,7 +376,7 @@ def _leaves_it(self:Invertible, search, at, eps, top):
 def _is_near(self:Invertible, at, off):
     "Is a root off by so little, in nats, that a step to the ends takes it in, on a short line?"
     near = off*off <= LENGTHEN*at.width*abs(at.miss)
-    return near and at.width < _AT_GOAL and not self.nodes_ran_out
+    return near and at.width < WELL_KNOWN and not self.nodes_ran_out
 
 # %% ../../nbs/engine/solve.ipynb #5ab2182c
 def _edges_of(root, goal, enough):
@@ -409,7 +408,7 @@ def _by_its_log(eps, root):
 # %% ../../nbs/engine/solve.ipynb #639dd91f
 
 def _is_settled(at):
-    return abs(at.miss) <= at.width*_SETTLED < _AT_GOAL
+    return abs(at.miss) <= at.width*_SETTLED < WELL_KNOWN
 
 def _ahead(before, eps, at):
     """(Where the cubic through two points and their slopes meets the goal; what its last term is,
@@ -458,10 +457,10 @@ def _edges(line, start, fall, goals, enough):
         if not k:
             apart = _apart(np.array([logs[0, 0], logs[2, -1]]), logs[1])
             miss = logs[1, 0] - goals
-            mid = ends[0] + np.where(np.abs(miss) < _AT_GOAL, miss, 0.)/fall
+            mid = ends[0] + np.where(np.abs(miss) < WELL_KNOWN, miss, 0.)/fall
         left = (short > 0) & (_SIDES*ends < _SIDES*[[0.], [enough]])
         if not logs[0, 0].max() > -inf and getattr(line, 'dear', False): left[0] = False
-        left |= (-_AT_GOAL < short) & (short < -apart*bool(k))
+        left |= (-WELL_KNOWN < short) & (short < -apart*bool(k))
         if not left.any(): break
         more = apart + np.maximum(short, 0)*(k > 0)
         step = (short + LENGTHEN*2**k*more)/fall
@@ -550,7 +549,7 @@ def _together(line, built, goals, top):
         miss, width = mid[0] - goals[some], up[0] - low[0]
         dark[some] = (width > _DARK).all()
         fall[some] = np.where(mid[0] > mid[1], (mid[0] - mid[1])/h, fall[some])
-        settled[some] = np.abs(miss) <= np.minimum(width*_SETTLED, _AT_GOAL)
+        settled[some] = np.abs(miss) <= np.minimum(width*_SETTLED, WELL_KNOWN)
         new = np.clip(at + miss/fall[some], 0, 2*built[some])
         return new, settled[some] | dark[some]
     eps = np.where(dark, 0, newton(ask, built))

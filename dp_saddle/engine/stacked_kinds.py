@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import log1p
 
 from ..base import EXTENDED, TINY, ULP, in_blocks
-from .transform_grids import Rows
+from .transform_grids import MOST_NODES, TOGETHER, Rows
 from ..losses import LEAST_SHARE
 from ..mechanisms import Gaussian, MixtureOfGaussians, PoissonSubsampled
 from ..plrv import LineValues
@@ -31,12 +31,8 @@ _NODES = 256                          # of a row, about: so many rows are taken 
 _DECAY_CUT = 32.       # tilts up to which nodes serve a decay
 
 # Tuning: only time depends on it. What is a row:
-_MOST_RATE = .9                        # probability of any
 _LEAST_NOISE, _MOST_NOISE = .12, 1e15  # over the largest
 _MOST_AMOUNTS, _LEAST = 64, 1e-6       # how many; the least over the largest
-
-# Tuning: only time and memory depend on it.
-_GROUP = 32                            # amounts of the kinds that are taken at a time
 
 # %% ../../nbs/engine/stacked_kinds.ipynb #01mixed20
 def kind_of(
@@ -63,7 +59,7 @@ def kind_of(
 
 def _is_row(sigma, amounts, shares, rate):
     "Are noise and rate of such a kind those of a row?"
-    usual = _LEAST_NOISE <= sigma/amounts[-1] <= _MOST_NOISE and rate*fsum(shares) <= _MOST_RATE
+    usual = _LEAST_NOISE <= sigma/amounts[-1] <= _MOST_NOISE and rate*fsum(shares) < 1
     return usual and rate*min(shares) >= LEAST_SHARE
 
 def amounts_of(
@@ -192,7 +188,7 @@ def grouped(
     """
     every = sorted(counts)
     for places in alike(every):
-        most = max(1, _GROUP//amounts_of(every[places[0]]))
+        most = max(1, TOGETHER//(MOST_NODES*amounts_of(every[places[0]])))
         for some in np.array_split(places, ceil(len(places)/most)):
             kinds = [every[k] for k in some]
             yield kinds, np.array([[counts[kind]] for kind in kinds], float)

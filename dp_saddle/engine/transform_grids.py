@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['FAR', 'TWICE', 'WEIGHT', 'LOG', 'PRODUCT', 'BOUND_ULPS', 'OF_BOUND', 'STRIP', 'TURNED',
-           'FINE_NATS', 'WORTH', 'MOST_NODES', 'Rows', 'Grid', 'circle']
+           'FINE_NATS', 'WORTH', 'MOST_NODES', 'TOGETHER', 'Rows', 'Grid', 'circle']
 
 # %% ../../nbs/engine/transform_grids.ipynb #01grid04
 from math import ceil, inf, log, log2, pi, sqrt
@@ -46,6 +46,7 @@ FINE_NATS = 44.                   # how small the error of a rule is; of a coars
 WORTH = 1.5                       # by how much the nodes of a path are fewer
 _LOW = .22                        # of pi sigma^2: the highest path of the tail
 MOST_NODES = 1 << 11              # of a grid, a table, or a line of many
+TOGETHER = 1 << 16                # nodes of some of them
 _INNER = .8                       # of the root of how many frequencies: factors of the inner kind
 
 # %% ../../nbs/engine/transform_grids.ipynb #4f619d23

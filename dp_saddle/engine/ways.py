@@ -65,7 +65,6 @@ from .solve import WORTH_A_TRY, Curve, Known, Stop, facts_of
 from dp_saddle.engine.sorted_runs import (
     SIMILAR,
     LeveledTable,
-    LineCache,
     UpperTable,
     any_alone,
     chernoff_bound,
@@ -101,7 +100,6 @@ _NARROWER = 1e-9             # relative width at which runs of mixtures are sort
 _FEW_ASKED = 16              # are asked; and where the other direction's curve is not enough
 _MOST_OUTCOMES = 1 << 10     # one by one, beside others; more atoms of a loss are a lattice's
 _TURNED = 100                # delta for e^eps - 1: the other direction is asked
-_WAYS = 5                    # at most, beside its own: a line, two sorts, all nodes, simpler
 
 # %% ../../nbs/engine/ways.ipynb #a65ae417
 class Way(NamedTuple):
@@ -453,7 +451,7 @@ def log_delta(self:_OneDirection, eps, least):
     "log of (lower, estimate, upper), shape (3, eps), and where the upper one is good enough alone."
     wide, logs = np.full(eps.shape, True), np.repeat([[-inf], [-inf], [0.]], len(eps), 1)
     few = len(eps) <= _FEW_ASKED
-    for way, table in counted(self.tries(), 'way', f'at most {_WAYS + self.own}'):
+    for way, table in counted(self.tries(), 'way', f'at most {len(_OF_TABLES)}'):
         if self._was_asked(table): continue
         floor, is_line = np.maximum(logs[0], least)[wide], table is self.tables.get('line')
         with attempt(way.name) as one: one.bounds = table.log_delta(eps[wide], floor)
@@ -588,7 +586,6 @@ class GivenOutcomes(CgfTable):
         self.log_p_inf_of_finite = log_p_inf_of(finite)
         self.rest = _OneDirection(rest, settings, True), _OneDirection(rest.reverse, settings, True)
         self.allowance = FORM_ULPS + ATOM_ULPS*gammaln(2 + sum(n for _, n in finite.parts))
-        self.kept = LineCache()
 
     @staticmethod
     def fit(
@@ -732,7 +729,7 @@ def line_for(self:GivenOutcomes, eps, log_delta):
             self.nodes_ran_out |= ways.ran_out()
         return new, self.summed([(list(numbers), below, line)
                                  for (numbers, below), line in new.items()])
-    return self.kept.line(summed, eps, log_delta)
+    return self.summed_line(summed, eps, log_delta)
 
 # %% ../../nbs/engine/ways.ipynb #211699a7
 @patch
@@ -847,7 +844,7 @@ def epsilon_of(self:ContourAccountant, plrv, delta, floor):
 def _epsilon_of(self:ContourAccountant, plrv, delta, floor, few):
     "(lower, estimate, upper) of one eps, nats."
     found, tried = (0., inf, inf), self._tried[plrv]
-    ways = counted(tried.tries(), 'way', f'at most {_WAYS + tried.own}')
+    ways = counted(tried.tries(), 'way', f'at most {len(_OF_TABLES)}')
     for number, (way, table) in enumerate(ways):
         if number == 1 and tried.is_zero(delta): return 0., 0., 0.
         with attempt(way.name) as one:

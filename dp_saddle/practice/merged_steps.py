@@ -16,7 +16,6 @@ import numpy as np
 from ..base import NEGLIGIBLE, ULP, log_chernoff_factor, patch
 from dp_saddle.engine import (
     LossFamily,
-    Schedule,
     families_for,
     prefix_epsilon,
     split_steps,
@@ -303,9 +302,8 @@ def prefixes(self:MergedSteps,
     two arrays of shape (steps,), as from `upper_epsilon`
     """
     cells = [self.cell(step) for step in kinds]
-    row = np.array([self.rows[cell.high] for cell in cells])
-    schedule = Schedule(row, np.array([cell.weight for cell in cells]), which)
-    return prefix_epsilon(families_for(list(self.rows)), schedule, delta)
+    row, weight = np.array([(self.rows[cell.high], cell.weight) for cell in cells]).T[:, which]
+    return prefix_epsilon(families_for(list(self.rows)), row.astype(int), weight, delta)
 
 # %% ../../nbs/practice/merged_steps.ipynb #8563e840
 _COARSE = _RATIO**2   # of noises, and of rates, whose divergences alone are asked

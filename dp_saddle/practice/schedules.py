@@ -36,7 +36,6 @@ from dp_saddle.base import (
 )
 from dp_saddle.engine import (
     ContourAccountant,
-    Schedule,
     composed_atoms,
     epsilon_without,
     families_for,
@@ -202,10 +201,10 @@ def _at_some(kinds, which, delta, most=_FEW):
     return eps[np.searchsorted(at, np.arange(len(which)))]
 
 def _on_lines(kinds, which, **nodes):
-    "(Families of the kinds of these steps, a Schedule of them), for `prefix_epsilon`."
+    "(Families of the kinds of these steps, their places there, none split), for `prefix_epsilon`."
     used, place = np.unique(which, return_inverse=True)
-    schedule = Schedule(np.arange(len(used)), np.ones(len(used)), place)
-    return families_for([kinds[j] for j in used], **nodes), schedule
+    families = families_for([kinds[j] for j in used], **nodes)
+    return families, place, np.broadcast_to(1., place.shape)
 
 # %% ../../nbs/practice/schedules.ipynb #1f503dd5
 def _left_by_mass(kinds, which, delta):
@@ -291,8 +290,8 @@ def _of_few_kinds(which, most):
 
 def _on_long_lines(kinds, which, delta):
     "(Upper bounds on eps after the first steps, are they good?), on lines of more nodes."
-    families, first = _on_lines(kinds, which, most_nodes=LINE_NODES)
-    if families[0].smooth: return prefix_epsilon(families, first, delta)
+    families, *first = _on_lines(kinds, which, most_nodes=LINE_NODES)
+    if families[0].smooth: return prefix_epsilon(families, *first, delta)
     return inf, np.zeros(len(which), bool)        # corners are no better on longer lines
 
 # %% ../../nbs/practice/schedules.ipynb #90a323d6
