@@ -34,6 +34,10 @@ from dp_saddle.saddlepoint import (
     clt_log_delta,
 )
 
+# %% ../../nbs/edgeworth/accountants.ipynb #06e00015
+# Tuning: only time and width depend on it.
+LOWEST_ALPHA = -6           # below, delta is 1 to many digits
+
 # %% ../../nbs/edgeworth/accountants.ipynb #b140c740
 class _Sequences(NamedTuple):
     "What an accountant keeps of a direction: both sequences by their cumulants."
@@ -144,7 +148,7 @@ def _hermite_ratio(a, alpha, std, series):
     "Mean of the series at a + v, v > 0 of density in proportion to the claim's weight."
     nodes, weights = legendre(MANY_NODES)
     nodes = (nodes + 1)/2
-    x, std = alpha[:, None], std[:, None]
+    x, std = np.maximum(alpha, LOWEST_ALPHA)[:, None], std[:, None]
     end = np.sqrt(x*x + 2*NATS) - x
     layer = np.minimum(end, NATS/std)
     v = np.concatenate([layer*nodes, layer + (end - layer)*nodes], axis=1)
