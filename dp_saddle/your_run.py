@@ -22,7 +22,7 @@ from dp_saddle.accounting import (
     dpsgd,
     epsilon,
 )
-from .base import checks, in_order, quoted, round_outwards
+from .base import RAREST, checks, in_order, quoted, round_outwards
 from .practice import advantage, bayes_risk, calibrate, explain, report, tpr, tradeoff
 
 # %% ../nbs/your_run.ipynb #e141e8bc
@@ -118,7 +118,6 @@ def _typed(q):
 # %% ../nbs/your_run.ipynb #c41838c6
 # Tuning: only what is drawn depends on it.
 _POINTS = 81
-_LEAST_DELTA = 1e-12
 _FALSE_ALARMS = .01
 
 def curve(
@@ -136,7 +135,7 @@ def curve(
     a dict: eps, and delta above it
     """
     accountant = best_accountant(q.run)
-    reach = accountant.epsilon(min(_LEAST_DELTA, q.delta)).upper
+    reach = accountant.epsilon(min(RAREST, q.delta)).upper
     eps = np.linspace(0, reach if 0 < reach < inf else 1., _POINTS)
     return dict(eps=eps.tolist(), delta=accountant.delta(eps).upper.tolist())
 

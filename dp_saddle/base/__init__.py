@@ -72,7 +72,7 @@ From `numerics`:
     NATS: of a sum e^-37 is left out: half a last digit
     NEGLIGIBLE: a probability that is as good as none
     NEWTON_STEPS: of Newton's method, which settles long before
-    NUDGE: and this part of the root more
+    RAREST: a delta, or a rate, down to which a curve is followed if nothing is said
     round_outwards: x in decimal digits, on the safe side of what the double (or the Decimal) is
     rounded_up: The double that an exact bound is
     RTOL: relative width of a bracket: about as narrow as doubles allow
@@ -90,6 +90,7 @@ From `numerics`:
     ULP: 2^-52: from 1 to the next double
     ways_to_draw: All ways in which n draws may be of these kinds, whatever their order
     weighted_expm1mx: exp(logw) (e^x - 1 - x), also where e^x overflows but its weight does not
+    WIDE: of what is made of delta, relative: a width that is worth a warning
 
 From `checks`:
     asking: a context, of whoever asks what is kept, or adds to it
@@ -158,10 +159,10 @@ __getattr__, __dir__, __all__ = door(__name__, {
         "AT_ONCE bisect by_halves capped_exp capped_expm1 Crossing decaying_sums END_STEPS "
         "ELLIPSE expm1mx EXTENDED FEW_NODES find_roots gauss_error HUGE in_blocks in_order invert "
         "LARGEST_LOG legendre LENGTHEN LINE_NODES log_chernoff_factor log_expm1 MANY_NODES "
-        "NATS NEGLIGIBLE NEWTON_STEPS NUDGE round_outwards rounded_up RTOL SAFE_LOG safe_log "
+        "NATS NEGLIGIBLE NEWTON_STEPS RAREST round_outwards rounded_up RTOL SAFE_LOG safe_log "
         "semi_axes "
         "SERIES_REACH SMALLEST tail_sums tilts_up_to TINY two_sum ULP ways_to_draw "
-        "weighted_expm1mx",
+        "weighted_expm1mx WIDE",
     "checks":
         "asking cached_property counted end_line KEPT kept_answer keeps_answers MadeInTurn "
         "patch Saved show_progress still_here Task TooDear tracked users_level",

@@ -5,12 +5,12 @@
 # %% auto #0
 __all__ = ['ULP', 'TINY', 'SMALLEST', 'HUGE', 'EXTENDED', 'SERIES_REACH', 'SAFE_LOG', 'LARGEST_LOG',
            'AT_ONCE', 'FEW_NODES', 'MANY_NODES', 'LINE_NODES', 'NEGLIGIBLE', 'NATS',
-           'ELLIPSE', 'RTOL', 'NEWTON_STEPS', 'END_STEPS', 'LENGTHEN', 'NUDGE', 'expm1mx',
-           'weighted_expm1mx', 'log_expm1', 'safe_log', 'capped_exp', 'capped_expm1',
-           'log_chernoff_factor', 'tilts_up_to', 'two_sum', 'by_halves', 'tail_sums',
-           'decaying_sums', 'in_blocks', 'Rule', 'legendre', 'gauss_error', 'semi_axes',
-           'round_outwards', 'rounded_up', 'in_order', 'bisect', 'Crossing', 'invert',
-           'find_roots', 'ways_to_draw']
+           'WIDE', 'RAREST', 'ELLIPSE', 'RTOL', 'NEWTON_STEPS', 'END_STEPS', 'LENGTHEN',
+           'expm1mx', 'weighted_expm1mx', 'log_expm1', 'safe_log', 'capped_exp',
+           'capped_expm1', 'log_chernoff_factor', 'tilts_up_to', 'two_sum', 'by_halves',
+           'tail_sums', 'decaying_sums', 'in_blocks', 'Rule', 'legendre', 'gauss_error',
+           'semi_axes', 'round_outwards', 'rounded_up', 'in_order', 'bisect', 'Crossing',
+           'invert', 'find_roots', 'ways_to_draw']
 
 # %% ../../nbs/base/numerics.ipynb #0f3bd572
 from decimal import Context, Decimal
@@ -368,6 +368,8 @@ FEW_NODES, MANY_NODES = 16, 50
 LINE_NODES = 1 << 14     # of a line of frequencies that takes no time to speak of
 NEGLIGIBLE = 1e-30       # a probability that is as good as none
 NATS = 37.               # of a sum e^-37 is left out: half a last digit
+WIDE = 1e-6              # of what is made of delta, relative: a width that is worth a warning
+RAREST = 1e-12           # a delta, or a rate, down to which a curve is followed if nothing is said
 
 # %% ../../nbs/base/numerics.ipynb #50c467f5
 # Proved: change one and a theorem is broken.
@@ -491,7 +493,6 @@ _PATIENCE = 3          # calls that need not halve it
 NEWTON_STEPS = 300     # of Newton's method, which settles long before
 END_STEPS = 30         # from the root to an end
 LENGTHEN = .01         # by which such a step is too long, relatively, doubled each time,
-NUDGE = RTOL           # and this part of the root more
 
 def bisect(
     true_at,  # function of arrays of the shape of low: truth values, each for its own element

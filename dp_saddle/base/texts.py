@@ -96,7 +96,7 @@ _SYNONYMS = {               # as `_plain` has them
     'batch': 'batch_size', 'numexample': 'dataset_size', 'numrecord': 'dataset_size',
     'type': 'mechanism', 'kind': 'mechanism', 'distribution': 'law'}
 # Tuning: only what is offered depends on it.
-_SHORT, _MIDDLE = 3, 6      # letters of a name that has no typing error, and at most one
+_A_TYPO = 3      # letters of a name, beyond which there may be one, and twice so many another
 
 # %% ../../nbs/base/texts.ipynb #ebfcf7a2
 def _plain(name):
@@ -120,7 +120,7 @@ def _is_near(a, b):
     "Is a the plain name b, with a typing error?"
     digits = [re.sub('[^0-9]', '', x) for x in (a, b)]
     return (a[:1] == b[:1] and digits[0] == digits[1]
-            and _typos(a, b) <= (len(b) > _SHORT) + (len(b) > _MIDDLE))
+            and _typos(a, b) <= min((len(b) - 1)//_A_TYPO, 2))
 
 def meant(
     name,          # as it was written

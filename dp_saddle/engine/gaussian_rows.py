@@ -20,7 +20,7 @@ from dp_saddle.base import (
     LENGTHEN,
     LINE_NODES,
     MANY_NODES,
-    NUDGE,
+    RTOL,
     TINY,
     ULP,
     Task,
@@ -470,7 +470,7 @@ def _ends(line, plan, e, goal):
         good = short <= 0
         if k and good.all(): break
         longer = 1 + np.sign(short)*LENGTHEN*2**k
-        step = short*longer/line.fall + NUDGE*(1 + e)
+        step = short*longer/line.fall + RTOL*(1 + e)
         e = np.where(good & (k > 0), e, e + sides*step)            # at first inwards, too
     return e, (good & narrow).all(1, keepdims=True)
 

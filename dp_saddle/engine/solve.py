@@ -19,7 +19,7 @@ from dp_saddle.base import (
     END_STEPS,
     LENGTHEN,
     NEWTON_STEPS,
-    NUDGE,
+    RTOL,
     TINY,
     ULP,
     counted,
@@ -464,7 +464,7 @@ def _edges(line, start, fall, goals, enough):
         if not left.any(): break
         more = apart + np.maximum(short, 0)*(k > 0)
         step = (short + LENGTHEN*2**k*more)/fall
-        moved = np.clip(ends + _SIDES*(step + NUDGE*(1 + ends)), 0, enough)
+        moved = np.clip(ends + _SIDES*(step + RTOL*(1 + ends)), 0, enough)
         ends = np.where(left, moved, ends)
     return best, mid
 

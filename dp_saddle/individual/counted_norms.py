@@ -25,7 +25,6 @@ _SQUARE_ROUNDING, _EXP_ROUNDING = 1e-13, 8*ULP   # of a sum over the grid; of an
 _SIDE_ROUNDING = 1e-12           # of a mean of these, of its complement, and of both at mu <= 10
 # Tuning: only time and width depend on it.
 _GRID_REACH = 100                # the noise grid ends at so many sigma
-_GUESS_SHARE = 1e-9              # taken so much smaller, and then tested
 
 # %% ../../nbs/individual/counted_norms.ipynb #04c6f2fb
 def noise_grid(sigma, sigma_grid):
@@ -102,7 +101,7 @@ def _means(k, w, grid):
     share = np.divide(w, k, out=0*w, where=k > 0)*(1 - 2*_WEIGHT_ROUNDING) - lost
     share = np.maximum(share, 0)
     near, far = (share*v[:-1] + (1 - share)*v[1:] for v in (T, rest))
-    x = np.where(near < .5, erfinv(near), erfcinv(np.maximum(far, TINY)))*(1 - _GUESS_SHARE)
+    x = np.where(near < .5, erfinv(near), erfcinv(np.maximum(far, TINY)))*(1 - 2*_SIDE_ROUNDING)
     below = erf(x) <= near*(1 - _SIDE_ROUNDING), erfc(x) >= far*(1 + _SIDE_ROUNDING)
     return np.where(np.where(near < .5, *below), np.clip(_TV*x, edge[1:], edge[:-1]), edge[1:])
 

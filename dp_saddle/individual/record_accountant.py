@@ -26,7 +26,6 @@ from ..plrv import Bounds
 _SIGMAS = .1, 1e6                # noise over the clip: the losses have their digits
 _MAX_CLIP = 1e300
 # Tuning: only time and width depend on it.
-_IN_PLACE = 1 << 22              # counts: from here on no copy is made for a step
 
 # %% ../../nbs/individual/record_accountant.ipynb #79d20745
 class IndividualAccountant(Saved):
@@ -82,8 +81,8 @@ def step(self:IndividualAccountant, norms):
     new = self._counted(norms)
     if self.n is None:
         self.n, self.counts = len(new), np.zeros(new.shape)
-    into = self.counts if self.counts.size >= _IN_PLACE else None
-    self.counts, self.steps = np.add(self.counts, new, out=into), self.steps + 1
+    self.counts += new
+    self.steps += 1
 
 # %% ../../nbs/individual/record_accountant.ipynb #d8568717
 @patch
@@ -201,7 +200,7 @@ def _check(self:IndividualAccountant, sigma, clip, rate, n):
 
 @patch
 def state(self:IndividualAccountant):
-    return {'counts': self.counts, 'steps': np.array(self.steps)}
+    return {'counts': self.counts.copy(), 'steps': np.array(self.steps)}
 
 @patch
 def restore(self:IndividualAccountant,

@@ -14,7 +14,7 @@ from math import ceil, inf, log
 import numpy as np
 from scipy import fft
 
-from ..base import TINY, checks, in_blocks, log_chernoff_factor, quoted
+from ..base import TINY, checks, in_blocks, keeps_answers, log_chernoff_factor, quoted
 from dp_saddle.engine import (
     LossFamily,
     delta_bounds,
@@ -35,14 +35,13 @@ _RDP_ROUNDING = 1e-11            # of a Renyi divergence, relative
 # Tuning: only time and width depend on it.
 _ROWS = 1 << 13                      # records, or points of their curves, at a time
 _POINTS = 1 << 16                # of the Fourier engine
-_KEPT_GRIDS = 4                  # tables of so many grids are kept
 # What is served: what is beyond is refused.
 _LEAST_POINTS = 16               # of the Fourier engine
 # What is shown.
 _NODES_A_SECOND, _LONG = 3e4, 1.5 # of all noises, tables and lines; seconds that are announced
 
 # %% ../../nbs/individual/record_engines.ipynb #acba0830
-@lru_cache(_KEPT_GRIDS)
+@keeps_answers
 def noise_families(grid, rate):
     "A LossFamily of the steps at these noises for each direction; rate 1 has but one."
     steps = sampled_kinds(map(float, grid), rate)
@@ -208,7 +207,7 @@ def table_delta(
 
 # %% ../../nbs/individual/record_engines.ipynb #b4733e74
 
-@lru_cache(_KEPT_GRIDS)
+@keeps_answers
 def _known_cgfs(grid, rate, order):  # (K, its error) at each noise, for each direction; kept
     t = np.array([order - 1.])
     families = noise_families(grid, rate)

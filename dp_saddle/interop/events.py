@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from ..accounting import delta, epsilon, mechanism_of
-from ..base import checks, patch, quoted
+from ..base import RAREST, checks, patch, quoted
 from ..engine import ContourAccountant
 from dp_saddle.mechanisms import (
     ApproxDP,
@@ -56,9 +56,6 @@ from dp_saddle.steps import (
 # Rounding: may grow, never shrink.
 SMALLEST_SHARE = 1e-300       # a lie less likely than this is no privacy
 QUANTILE_ROUNDING = 1e-13     # relative, of two normal quantiles and what they are taken of
-# Tuning: only time and width depend on it.
-SMALLEST_RATE = 1e-12         # the false positive rate down to which one mu is to cover
-LARGEST_RANGE = 100.          # of an exponential mechanism; beyond, it is taken as eps-DP
 
 # %% ../../nbs/interop/events.ipynb #57fce730
 def absent(
@@ -146,8 +143,8 @@ def _mechanism(event, relation):
 # %% ../../nbs/interop/events.ipynb #ee3d99d3
 def _of_range(eps):
     "An exponential mechanism; beyond its largest eps what is eps-DP."
-    small = 0 < eps <= LARGEST_RANGE
-    return ExponentialMechanism(eps=eps) if small else _as_stated(eps, 0.)
+    try: return ExponentialMechanism(eps=eps)
+    except ValueError: return _as_stated(eps, 0.)
 
 def _as_stated(eps, delta):
     "The worst step of this guarantee; (0, 0) costs nothing."
@@ -499,7 +496,7 @@ def _whole_mu(accountant):
         return 0.
     run = accountant.composition
     infinite = max(plrv.p_inf for plrv in ContourAccountant(run).directions)
-    return inf if infinite >= SMALLEST_RATE/2 else gdp(run, delta=SMALLEST_RATE).mu
+    return inf if infinite >= RAREST/2 else gdp(run, delta=RAREST).mu
 
 @patch(as_prop=True)
 def _contains_non_dp_event(self:SaddlePrivacyAccountant):

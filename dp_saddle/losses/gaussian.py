@@ -13,7 +13,7 @@ from sys import float_info
 
 from scipy.special import ndtri
 
-from ..base import END_STEPS, LENGTHEN, NEWTON_STEPS, NUDGE, SAFE_LOG, SMALLEST, TINY
+from ..base import END_STEPS, LENGTHEN, NEWTON_STEPS, RTOL, SAFE_LOG, SMALLEST, TINY
 from ..plrv import Bounds, gaussian_fall
 
 # %% ../../nbs/losses/gaussian.ipynb #01closed07
@@ -27,9 +27,6 @@ LOSS_ULPS = 16              # of losses and eps, and of the log of what is compu
 FORM_ULPS = 256             # of a curve in closed form, at least
 LOG_ULPS = 8                # of a logarithm that numbers of its size are added to; of an exp
 LOWEST_LOG = -1e4           # below, no bound on a logarithm needs to be relative
-
-# Tuning: only time and width depend on it.
-_LEAST_FALL = 1e-3          # times 1/mu: a slope, where doubles have none
 
 # %% ../../nbs/losses/gaussian.ipynb #d4cfb327
 def epsilon_of_mu(
@@ -57,7 +54,7 @@ def epsilon_of_mu(
         if ends := _by_tangent(eps, at.fall, miss, off): return ends
         if not at.fall > 0 or abs(miss) <= off: break        # no other eps is known better
         eps = max(eps + miss/at.fall, 0.)
-    return _outwards(eps, mu, at.fall or _LEAST_FALL/mu, goal, off, doubt)
+    return _outwards(eps, mu, at.fall or 1/mu, goal, off, doubt)
 
 def _off(eps, at):
     "What the log delta of a Fall is off by, the place's error included."
@@ -98,7 +95,7 @@ def _by_tangent(eps, fall, miss, off):
     bend = _BEND*(abs(miss) + off)*(1 + 1/fall) if fall > 0 else inf
     if bend > _BENT or bend*abs(miss) > off: return None
     root = eps + miss/fall
-    reach = (off + bend*(abs(miss) + off))/fall + NUDGE*max(eps, root)
+    reach = (off + bend*(abs(miss) + off))/fall + RTOL*max(eps, root)
     return Bounds(max(root - reach, 0.), max(root, 0.), root + reach)
 
 def _gaussian_bound(eps, mu, side):
@@ -109,7 +106,7 @@ def _gaussian_bound(eps, mu, side):
 # %% ../../nbs/losses/gaussian.ipynb #6ef1594c
 def _outwards(eps, mu, fall, goal, off, doubt):
     "Bounds on the eps whose log delta is `goal`: ends that move away from a near one."
-    nudge = NUDGE*(1 + eps)
+    nudge = RTOL*(1 + eps)
     step = off*(1 + LENGTHEN)/fall + LOSS_ULPS*ULP*eps + nudge
     low, up = max(eps - step, 0.), eps + step
     for k in range(END_STEPS):

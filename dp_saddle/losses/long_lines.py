@@ -28,7 +28,6 @@ _FACTOR = 1.25         # a complex product
 
 # Tuning: only time depends on it.
 _LONG = 1 << 11        # a line, from so many frequencies on
-_LATEST = 1/16         # of a line: a kind whose tables begin later is asked for its line
 _AFFORDED = 1e-11      # of a line's terms, about: what a kind's tables may be off by
 
 # %% ../../nbs/losses/long_lines.ipynb #00agq008
@@ -201,7 +200,7 @@ def _by_tables(tabled, t, h, first, count):
 def _afforded(loss, n, t, s):
     "The Quotient of a loss, if n of them are known to enough; or None."
     q = quotient(loss, t, s[1], loss.known_cgf(t))
-    if not q or q.first > _LATEST*len(s): return None
+    if not q or q.first >= len(s): return None
     first = s[q.first]
     return q if n*(q.off + q.drift*first)*t/(t + first) <= _AFFORDED else None
 

@@ -12,6 +12,7 @@ from math import inf
 import numpy as np
 
 from dp_saddle.base import (
+    WIDE,
     MadeInTurn,
     Task,
     asking,
@@ -31,8 +32,6 @@ from ..plrv import NOTHING, PLRV, Bounds, composed
 # Rounding: may grow, never shrink. Both relative to p_inf, which is known to MASS_ERROR.
 _NEAR_MASS = 2e-12        # a delta so near to p_inf may be on either side of it
 _ABOVE_MASS = 5e-12       # a delta so far above it is not
-_WIDE = 1e-6              # Tuning: how far apart is said, of delta relatively
-_OWN_SHARE = 2            # Tuning: ... where a method's own width is less than half of it
 _SHARE_BELOW = 2/3        # Tuning: of the law below, in an estimate between two laws on a grid
 
 # %% ../../nbs/mechanisms/accountants.ipynb #288ff75e
@@ -106,7 +105,7 @@ def _from_both_sides(method, plrv, x, floor):
     with towards('from below'): low, less, _ = method(plrv.dominated, x, floor)
     share = 0 if _is_less_by_nature(plrv) else _SHARE_BELOW
     mid = np.clip(share*less + (1 - share)*mid, low, up)
-    return low, mid, up, np.where(up < inf, up - low - _OWN_SHARE*own, 0)
+    return low, mid, up, np.where(up < inf, up - low - own, 0)
 
 # %% ../../nbs/mechanisms/accountants.ipynb #a741fe3e
 _NO_PAIR = "no worst pair of neighbours is known for this way of drawing batches"
@@ -117,7 +116,7 @@ def _say_where_wide(self:Accountant, low, up, apart, top):
     a millionth, of delta or in eps, and more than is usual for these losses, or for the method."""
     if self.from_above and any(map(_is_less_by_nature, self.asked)): return
     usual = [part.usual for plrv in self.asked for part, _ in plrv.parts]
-    limit = max([_WIDE, *usual])*(up if top < inf else 1)
+    limit = max([WIDE, *usual])*(up if top < inf else 1)
     if ((apart > limit) & (np.where(up < inf, up, 0) - low > limit)).any():
         parts = (part for plrv in self.asked for part, _ in plrv.parts)
         reasons = dict.fromkeys(p.apart or _NO_PAIR for p in parts if p.dominated is not None)

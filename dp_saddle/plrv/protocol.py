@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..base import HUGE, ULP, asking, kept_answer, patch, quoted
+from ..base import HUGE, KEPT, ULP, asking, kept_answer, patch, quoted
 
 # %% ../../nbs/plrv/protocol.ipynb #bda44a17
 # Rounding: may grow, never shrink.
@@ -199,14 +199,12 @@ def known_cgfs(self:PLRV, t):
     return np.array([self.known_cgf(x) for x in t.tolist()]).T
 
 # %% ../../nbs/plrv/protocol.ipynb #470a4c54
-_KEPT = 16  # Tuning: answers of a loss, of each name: a grid has some MB at most
-
 @patch
 def kept(self:PLRV,
-    key,         # a name, and what else the answer depends on: a tuple
-    make,        # a function without arguments: the answer
-    most=_KEPT,  # how many are kept under this name
-):               # the answer, not to be changed
+    key,        # a name, and what else the answer depends on: a tuple
+    make,       # a function without arguments: the answer
+    most=KEPT,  # how many are kept under this name
+):              # the answer, not to be changed
     """make(), or what it was when this key was asked before.
 
     Parameters

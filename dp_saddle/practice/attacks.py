@@ -18,8 +18,10 @@ from dp_saddle.base import (
     AT_ONCE,
     LINE_NODES,
     NATS,
+    RAREST,
     TINY,
     ULP,
+    WIDE,
     bisect,
     checks,
     in_blocks,
@@ -48,13 +50,10 @@ _ABOVE_INFINITE = 1e-9  # relative: above the mass at infinity delta is asked fo
 # Tuning: only time and width depend on it.
 _LOOKED_AT = 128        # points of a curve; of one on a grid, or where a spline was off, 4 times
 _CROWDING = 1.5         # denser near eps = 0
-_SMALLEST = 1e-12       # the delta down to which it is followed
 _ZOOMS = 5              # how often, ever nearer, the best eps is looked for
-FINER = 8               # points between two, where one is looked for, or the two nearly touch,
+FINER = 8               # points between two, where one is looked for, or the two nearly touch
 _NEARLY_TOUCH = 1e-3    # relative, in mu
-_MATTERS = 1e-6         # of what is made of delta, relative: the width of delta that is worth a
-                        # warning, a spline's error; also of the smallest false positive rate
-_MATTERS_TO_MU = 1e-4   # and of delta itself, where a Gaussian curve is to cover it
+_MATTERS_TO_MU = 1e-4   # a width of delta itself, where a Gaussian curve is to cover it
 
 # %% ../../nbs/practice/attacks.ipynb #da95a73b
 
@@ -90,7 +89,7 @@ def _upper_delta(accountant, eps, x, *sides):
     least = x[x > 0].min(initial=1.)
     def allowed(bounds):
         rows = zip(sides, eps, bounds.upper, strict=True)
-        return _MATTERS*np.abs([side(e, upper, least) for side, e, upper in rows])
+        return WIDE*np.abs([side(e, upper, least) for side, e, upper in rows])
     return _announced(accountant, eps, allowed).upper
 
 # %% ../../nbs/practice/attacks.ipynb #ffc737dc
@@ -160,7 +159,7 @@ def _look(curve, x, sides):
         near, best = np.array(near), np.array(best)
         look = _Look(eps, delta, best, near, _at_once(curve.delta, near))
         off = np.abs(spline(look.near) - _likely(look.found))
-        wrong = off > _apart(look) + _MATTERS*_size(look, x, sides)
+        wrong = off > _apart(look) + WIDE*_size(look, x, sides)
         if not wrong.any(): return look
     return _closer(curve, look, x, sides, wrong)
 
@@ -206,7 +205,7 @@ def _best_of(accountant, x, sides):
     curve = _curve(accountant, x)
     look = _look(curve, x, sides)
     up, points = look.found.upper, look.eps[look.best]
-    wide = (_apart(look) > _MATTERS*_size(look, curve.at, sides)).any(0) & (x < 1)
+    wide = (_apart(look) > WIDE*_size(look, curve.at, sides)).any(0) & (x < 1)
     if wide.any(): up[:, wide] = _upper_delta(accountant, look.near[:, wide], x, *sides)
     at_points = _made(sides, points, look.delta.upper[look.best], x)
     return np.maximum(_made(sides, look.near, up, x), at_points).max(0)
@@ -222,8 +221,8 @@ class _Curve(NamedTuple):
 def _curve(accountant, x):
     "The _Curve for these fpr."
     rarest, likeliest = x[x > 0].min(initial=1.), x[x < 1].max(initial=0.)
-    felt = _MATTERS*min(rarest, 1 - likeliest)
-    least = _least(accountant, max(min(_SMALLEST, felt), TINY))
+    felt = WIDE*min(rarest, 1 - likeliest)
+    least = _least(accountant, max(min(RAREST, felt), TINY))
     counts = _LOOKED_AT, (2*2)*_LOOKED_AT
     by_lines = hasattr(accountant, 'rough_curve')
     if by_lines and least < 1:
@@ -466,7 +465,7 @@ def _least_missed(plrv, eps, curve):
     exact = _missed_in_form(plrv, eps)
     if exact is not None:
         return _lowered(*exact, plrv, eps)
-    found, near = np.full(eps.shape, -inf), np.flatnonzero(curve > 1 - _MATTERS)
+    found, near = np.full(eps.shape, -inf), np.flatnonzero(curve > 1 - WIDE)
     if near.size:
         found[near] = _missed_on_lines(plrv, eps[near])
     return found

@@ -17,6 +17,7 @@ from ..accounting import RELATIONS, Run, Table, best_accountant, dpsgd
 from dp_saddle.base import (
     DIGITS,
     FEW_DIGITS,
+    NATS,
     PAGE,
     checks,
     counted,
@@ -36,8 +37,6 @@ _KNOWN = .995             # of what eps is at most, from where on one number is 
 _SHOWN = 90               # characters of a reason why there is none
 _HEIGHT, _BAR = .3, .6    # of a row in a picture, inches; of a bar in a row
 _MARK = dict(ms=10, mew=2)
-# Tuning: only what is compared depends on it.
-_SPARE = 6                # standard deviations of a Poisson sample's size, above which it is cut
 
 # %% ../../nbs/practice/comparison.ipynb #cdc9e3fa
 class Scheme(NamedTuple):
@@ -141,7 +140,7 @@ def _run_of(scheme, max_batch_size, noise=None, **given):
 
 def _most_in_a_batch(batch_size, dataset_size):
     "Where a sample is cut, if nobody says."
-    return min(ceil(batch_size + _SPARE*sqrt(batch_size)), dataset_size)
+    return min(ceil(batch_size + sqrt(2*NATS*batch_size)), dataset_size)
 
 # %% ../../nbs/practice/comparison.ipynb #51d4fc0c
 class SamplingBounds(NamedTuple):

@@ -114,7 +114,6 @@ def _word_of(keys):
 # %% ../../nbs/practice/training_configs.ipynb #916946ec
 _REFERENCE = re.compile(r'\$\{(\.*)([\w.-]+)\}')
 _LONGEST = 200      # Tuning: characters of a text in which references are followed
-_ROUNDS = 8         # Tuning: references that lead to references
 
 def _at(tree, keys):
     "What stands under the keys; KeyError, IndexError or TypeError if nothing does."
@@ -125,9 +124,10 @@ def _filled(value, tree, keys):
     "A value with its references followed; UNCLEAR if one leads nowhere."
     def leads(found):
         return (*(keys[:-len(found[1])] if found[1] else ()), *found[2].split('.'))
-    for _ in range(_ROUNDS):
-        if not isinstance(value, str) or '${' not in value: return value
-        if len(value) > _LONGEST: break
+    seen = set()
+    while isinstance(value, str) and '${' in value:
+        if len(value) > _LONGEST or (value, keys) in seen: return UNCLEAR
+        seen.add((value, keys))
         try:
             if whole := _REFERENCE.fullmatch(value):
                 keys = leads(whole)
@@ -135,8 +135,8 @@ def _filled(value, tree, keys):
             else:
                 value = _REFERENCE.sub(lambda m: str(_at(tree, leads(m))), value)
         except (LookupError, TypeError, ValueError):
-            break
-    return UNCLEAR
+            return UNCLEAR
+    return value
 
 # %% ../../nbs/practice/training_configs.ipynb #4042fbd3
 _SAMPLINGS = {

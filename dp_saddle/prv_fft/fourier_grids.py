@@ -16,6 +16,7 @@ from scipy import fft
 from dp_saddle.base import (
     LARGEST_LOG,
     NEWTON_STEPS,
+    RTOL,
     TINY,
     checks,
     patch,
@@ -34,7 +35,6 @@ _LEAST_POINTS, _MOST_POINTS = 16, 1 << 24                                     # 
 # Tuning: only time and width depend on it.
 _BEYOND = 1e-15                                                     # of a window L
 _FIRST_POINTS, _LAST_POINTS, _GOAL, _PROBES = 1 << 15, 1 << 22, 1e-9, 9      # where n is found
-_MISS = 1e-13                                              # relative to delta
 
 # %% ../../nbs/prv_fft/fourier_grids.ipynb #b577380a
 def _density(plrv, s):
@@ -165,7 +165,7 @@ def newton_from_left(
     eps, end = 0*delta, curve.first + curve.mesh*len(curve.mass)
     for _ in range(NEWTON_STEPS):
         miss, slope = curve.delta(eps) - delta, curve.slope(eps)
-        live = (miss > _MISS*delta) & (eps < inf)
+        live = (miss > RTOL*delta) & (eps < inf)
         if not live.any():
             break
         with np.errstate(all='ignore'):

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from ..base import RTOL, TINY, ULP, Crossing, checks, invert, patch, quoted
+from ..base import AT_ONCE, RTOL, TINY, ULP, Crossing, checks, invert, patch, quoted
 from ..mechanisms import Accountant
 from ..plrv import Bounds, GaussianLoss
 from .moments import MOMENTS_ROUNDING
@@ -21,10 +21,6 @@ from .tilted_clt import BERRY_ESSEEN, clt_log_delta, normal_error
 # %% ../../nbs/saddlepoint/normal_limits.ipynb #a7b71836
 # Rounding: may grow, never shrink.
 LIMIT_ULPS = 16             # of eps and of a normal quantile, likewise
-
-# %% ../../nbs/saddlepoint/normal_limits.ipynb #18685ada
-# Tuning: only time and width depend on it.
-_MOST_NODES = 1 << 20       # of a loss whose transform is taken, besides lines: 200 MB
 
 # %% ../../nbs/saddlepoint/normal_limits.ipynb #8fe62adb
 class NormalLoss(NamedTuple):
@@ -72,7 +68,7 @@ def _check_grid(plrv, kind):
         _ = plrv.largest_tilt                    # or an error that names the noise
         return
     for part, _ in plrv.parts:
-        if part.nodes_at(1.) > _MOST_NODES:
+        if part.nodes_at(1.) > AT_ONCE:
             known = f", got {1/part.mu:g}" if hasattr(part, 'mu') else ""
             raise ValueError(f"noise over sensitivity (sigma or scale) must be larger{known}: the "
                              f"transform of its loss takes {float(part.nodes_at(1.)):.1e} nodes")

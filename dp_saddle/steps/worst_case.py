@@ -25,8 +25,6 @@ from dp_saddle.steps.known_by_moments import (
 # %% ../../nbs/steps/worst_case.ipynb #4e9c7a31
 # Tuning: only time and width depend on it.
 _SHARES = 4               # of delta, for steps known by moments: 4 powers of 1/4
-_ROUNDS = 8               # in which delta is shared anew, if it falls
-_HARDLY_LESS = .98        # by more than this factor
 
 # %% ../../nbs/steps/worst_case.ipynb #0dc52ba3
 def _witnessed(plrv):
@@ -140,10 +138,10 @@ def delta_of(self:WorstCaseAccountant, plrv, eps, floor):
     _, mid, up = self.moments.delta_of(plrv, np.minimum(eps, HUGE), floor)
     if one := _alone(plrv):
         up, said = np.array([exponential_delta(eps=one.eps, steps=1, at=e) for e in eps]), []
-    for _ in range(0 if one else _ROUNDS):
-        before = up
-        up, said = self._by_laws('delta', plrv, eps, before, before)
-        if (up > _HARDLY_LESS*before).all(): break
+    shares = _exponents(up) if one else None
+    while not np.array_equal(shares, found := _exponents(up)):
+        shares = found
+        up, said = self._by_laws('delta', plrv, eps, up, up)
     _say(said)
     low = in_order(self._below('delta', plrv, eps), up)
     return low, np.clip(mid, low, up), up

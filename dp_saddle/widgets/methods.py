@@ -198,14 +198,13 @@ STANDARDISED = np.linspace(-4, 4, 97)
 DIFFERENCES = -.4, .6          # the vertical axis
 # Tuning: only time, and the width of what is drawn, depend on it.
 REACH, INTERVALS = 60, 1200    # of the contour: how far, over the root of the variance; pieces
-SHORTER = .7                   # where a rare large loss is tilted up, M explodes: so a smaller tilt
 
 def _tail_of_sum(plrv, x):
     "P[L > x] by its contour integral, (1/2 pi i) int M(z) e^{-xz}/z dz, at an array; to some 1e-6."
     std = sqrt(plrv.cumulants(0., 2)[1])
-    mean, t = plrv.cumulants(0., 1)[0], 1/std
+    mean, t = plrv.cumulants(0., 1)[0], 1/std    # smaller, where M explodes at rare large losses
     while plrv.cgf(t) - t*mean > 1:
-        t *= SHORTER
+        t /= 2
     z = t + 1j*np.linspace(0, REACH/std, INTERVALS + 1)
     weight = np.where(np.arange(INTERVALS + 1), 1, .5)/z*(REACH/std/INTERVALS/pi)
     return (np.exp(plrv.cgf(z) - np.multiply.outer(x, z)) @ weight).real
