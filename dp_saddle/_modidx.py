@@ -6394,6 +6394,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                                'dp_saddle/sampling/truncated_moments.py'),
                                                       'dp_saddle.sampling.truncated_moments.Window.enough': ( 'sampling/truncated_moments.html#window.enough',
                                                                                                               'dp_saddle/sampling/truncated_moments.py'),
+                                                      'dp_saddle.sampling.truncated_moments.Window.falls': ( 'sampling/truncated_moments.html#window.falls',
+                                                                                                             'dp_saddle/sampling/truncated_moments.py'),
                                                       'dp_saddle.sampling.truncated_moments.Window.log_decay': ( 'sampling/truncated_moments.html#window.log_decay',
                                                                                                                  'dp_saddle/sampling/truncated_moments.py'),
                                                       'dp_saddle.sampling.truncated_moments.Window.log_drop': ( 'sampling/truncated_moments.html#window.log_drop',

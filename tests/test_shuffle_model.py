@@ -131,7 +131,7 @@ def test_what_is_left_out_is_charged(monkeypatch):
 
 def test_few_levels_are_a_bound(monkeypatch):
     exact = by_scipy(2., 3000, .05)
-    monkeypatch.setattr(page, '_MOST', 16)
+    monkeypatch.setattr(page, '_WORK', 2e3)
     found = delta(shuffled_reports(eps0=2., n=3000), eps=.05)
     assert 1.001*exact < found < 1.2*exact
 

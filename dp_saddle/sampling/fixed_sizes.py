@@ -53,10 +53,9 @@ _LOG_NEARER = -60.        # ... or that, where the curve is that of a pair
 _MESHES_IN_A_STD = 32     # of the lattice of a step: so fine,
 FINER_MESHES = 256       # or so, where the curve is that of a pair,
 _MESHES_TO_THE_END = 3e4  # but with at most so many points,
-_LARGEST_MESH = .25       # and at least this fine; nats
 _OUTCOMES = 2048          # of a table of a pair's losses
-_STEP, _FINE_STEP = 1/8, .03       # of a pair's nodes, in sigma and its square: as the integral
-_PANEL_STEPS = 8          # ... on panels, where a function has a corner
+_FINE = .24               # of a panel of a pair's outcomes, in sigma squared; at most sigma
+_PANEL_STEPS = 8          # nodes of a panel, as the integral asks
 _LOG_LEFT_OUT = -80.      # log probability of draws that a pair is without
 
 # %% ../../nbs/sampling/fixed_sizes.ipynb #0fec207b
@@ -137,7 +136,7 @@ def _range(self:ReplaceOneLoss, t):
     return -self.l.max() - self._reach, (2*t + 1)*self.l.max() + self._reach
 
 @patch
-def _step(self:ReplaceOneLoss): return min(self.sigma*_STEP, _FINE_STEP*self.sigma**2)
+def _step(self:ReplaceOneLoss): return min(self.sigma, _FINE*self.sigma**2)/_PANEL_STEPS
 
 @patch
 def nodes_at(self:ReplaceOneLoss, t):
@@ -368,7 +367,7 @@ def _on_a_lattice(curve, end, mesh, up=True, lost=0.):
     return lattice_loss(logp, logq, np.append(losses, inf), mesh)
 
 def _mesh(std, end, fineness=_MESHES_IN_A_STD):
-    return min(max(std/fineness, end/_MESHES_TO_THE_END), _LARGEST_MESH)
+    return max(std/fineness, end/_MESHES_TO_THE_END)
 
 # %% ../../nbs/sampling/fixed_sizes.ipynb #3827b510
 @dataclass(frozen=True, kw_only=True)

@@ -19,6 +19,7 @@ from dp_saddle.sampling.lognormal_means import (
     BLOCK,
     FEW_ORDERS,
     LARGEST_ORDER,
+    PARTS,
     BinMean,
     Path,
     even_step,
@@ -46,7 +47,6 @@ _NOT_LESS = 1e-3          # nats, of a chance of k points where it is looked at
 _TURN = 2.                # sigmas by which a path of g is turned, at most
 _APART = 3.               # how far apart rays are, in units in which a ray is good for 1
 _ROUGH = 10.              # nats of a first look
-_TRIED = np.geomspace(.001, .98, 60)      # parts of the widest strip
 _ENDS = np.r_[np.linspace(0, 3, 40), 3*1.08**np.arange(1, 61)]    # where a sum may end
 
 # %% ../../nbs/sampling/lognormal_moments.ipynb #6a4a3a59
@@ -240,7 +240,7 @@ def _worst(corners, beta):
 @patch
 def _step(self:Counts, alpha, corners):
     "The step of log |u|, that leaves out e^-40 at the corners."
-    y = (pi/2 - alpha)*_TRIED
+    y = (pi/2 - alpha)*PARTS
     both = np.logaddexp(_worst(corners, alpha + y), _worst(corners, alpha - y))
     return even_step((2*pi*y/(self.mean.digits + 2 + np.maximum(both, 0))).max())
 
@@ -249,7 +249,7 @@ def _path(self:Counts, alpha, corners):
     "The path of g, likewise."
     sigma, (first, last) = self.mean.sigma, self.g_ends
     theta = min(alpha, _TURN/sigma)
-    beta = alpha + (pi/2 - alpha)*_TRIED
+    beta = alpha + (pi/2 - alpha)*PARTS
     nats = self.mean.nats + 2 + _worst(corners, beta) + (sigma*(2*theta + beta - alpha))**2/2
     h = even_step((2*pi*sigma*(beta - alpha + theta)/nats).max())
     return Path(alpha, theta, h, h*np.arange(ceil(first/h) - 1, floor(last/h) + 2))
@@ -411,7 +411,7 @@ def moment(self:Counts, order):
 def _left_out(self:Counts, ray, order, s):
     "What steps and ends leave out, relative to E S^order, at frequencies s."
     kappa, (alpha, theta, h, _), sigma = self.k - order, ray.path, self.mean.sigma
-    y, beta = (pi/2 - alpha)*_TRIED, alpha + (pi/2 - alpha)*_TRIED
+    y, beta = (pi/2 - alpha)*PARTS, alpha + (pi/2 - alpha)*PARTS
     up = log_condition(kappa, s, beta)
     both = np.logaddexp(up, log_condition(kappa, s, alpha - y))
     with np.errstate(over='ignore'):

@@ -19,7 +19,6 @@ from dp_saddle.sampling.correlated_noise import (
     COARSE_STEP,
     EVEN,
     FINE,
-    PARTS,
     TURNS,
     Lattice,
     LognormalChain,
@@ -28,6 +27,7 @@ from dp_saddle.sampling.correlated_noise import (
     look_above,
 )
 from .few_columns import few_columns, summed_out
+from .lognormal_means import PARTS
 from .matrix_factorizations import ring_of
 
 # %% ../../nbs/sampling/rings.ipynb #217c0006

@@ -11,7 +11,7 @@ from math import ceil, inf
 
 import numpy as np
 
-from ..base import checks, patch, quoted
+from ..base import ULP, checks, patch, quoted
 
 # %% ../../nbs/sampling/samplers.ipynb #e05e801a
 class Sampler:
@@ -88,8 +88,6 @@ class WholeEpochs(Sampler):
         self.kept, self.first = bool(kept), None
 
 # %% ../../nbs/sampling/samplers.ipynb #c971ae29
-_MOST_BATCHES = 1 << 53    # Tuning: of an epoch: nobody draws them
-
 class PoissonBatches(Sampler):
     "Poisson samples: each record is in each batch on its own."
     def __init__(self, *,
@@ -114,7 +112,7 @@ class PoissonBatches(Sampler):
         """
         checks.real(0, 1, '(]', rate=rate)
         if max_batch_size is not None: checks.count(1, max_batch_size=max_batch_size)
-        batches = ceil(min(1/float(rate), _MOST_BATCHES))
+        batches = ceil(min(1/float(rate), 1/ULP))        # nobody draws more
         super().__init__(dataset_size, batches, steps, seed)
         self.rate, self.most = float(rate), min(max_batch_size or inf, self.dataset_size)
 

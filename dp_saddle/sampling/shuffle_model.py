@@ -29,7 +29,7 @@ _PLACE_ULPS = 16          # of a threshold
 MOST_EPS, MOST_REPORTS = 100., 10**9   # nats; reports, or values of the data
 # Tuning: only time and width depend on it.
 POINTS, FURTHER = 500, 150          # of a curve: where delta is at least e^-37, and beyond
-_WORK, _MOST = 4e6, 2048            # probabilities that are computed; levels
+_WORK = 4e6               # probabilities that are computed, for each of them
 
 # %% ../../nbs/sampling/shuffle_model.ipynb #5c10fe0a
 def binomial_law(
@@ -91,8 +91,8 @@ def clone_levels(
     top = min(others, floor(mean + (_TAIL + sqrt(_TAIL*(_TAIL + 2*2*2*mean)))/2))
     last = min(top, ceil(mean + sqrt(2*NATS)*(1 + sqrt(mean))))     # nothing is beyond
     p, off = binomial_law(others, np.arange(low, top + 1.), logp, logq)
-    most = min(_WORK/sqrt(_TAIL*(mean + 1)/2), _MOST)
-    start = np.unique(np.linspace(low, last, int(most)).astype(int))
+    most = int(_WORK/sqrt(_TAIL*(mean + 1)/2))
+    start = np.unique(np.linspace(low, last, most).astype(int))
     return start, np.add.reduceat(p, start - low), off + ULP*_TERM_ULPS*len(p)
 
 # %% ../../nbs/sampling/shuffle_model.ipynb #5c10fe0e

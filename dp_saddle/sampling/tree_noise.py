@@ -42,7 +42,6 @@ _SLACK = 1e-9             # by which a tree's covariance is away from the entrie
 # Tuning: only time and width depend on it.
 _LEVELS, _NUGGET = 16, .01      # of a tree; least variance of a number, of the largest
 _SLOPES = 1 - np.geomspace(.02, .9, 40)      # of a chain
-_LENGTHS = np.unique(np.geomspace(2, 200, 25).astype(int))    # of its blocks
 _MOST_BATCHES = 1024      # on trees
 
 # %% ../../nbs/sampling/tree_noise.ipynb #7ee5000b
@@ -298,7 +297,7 @@ def _decay(K, d, above):
     with np.errstate(divide='ignore', invalid='ignore', over='ignore'):
         v = np.where(ends > 0, ends/powers, 0)
     found, D = [], (d*d).mean()
-    for length in [b] if above else _LENGTHS[_LENGTHS <= b]:
+    for length in [b] if above else 2**np.arange(1, b.bit_length()):
         most = v[:, :length-1].max(1) if above else v[:, :length-1].min(1)
         most = np.maximum(most, _NUGGET) if above else np.minimum(most, 1 - _NUGGET)
         inside = (length - lag[:length-1])*(b/length)

@@ -58,7 +58,6 @@ _ROOTS = .35              # square roots of orders that share windows are so far
 _WIDER = 5.               # from window to window 1 + y grows by so much over the root of the order
 _SMALLER = np.geomspace(.02, .99, 24)     # tilts that aliases are bounded with, over the line's
 _LARGER = np.geomspace(.1, 12, 24)        # and above, in roots of it
-_ENDS = np.geomspace(.5, 3e3, 120)        # where a sum may end, in roots of the tilt
 _NATS = 250.              # by which a transform is shown to fall
 _FIRST = .05              # frequency at which it is looked at, over the standard deviation
 _RARE = .01               # of them in a tilted epoch: of no use
@@ -240,7 +239,7 @@ class Window:
         log_all
             log of the moment of that order of all windows, about
         """
-        self.epoch, self.ends, self.v, self.falls, self.kept = epoch, ends, v, None, None
+        self.epoch, self.ends, self.v, self.kept = epoch, ends, v, None
         self.last = None, None                     # an order, and its decay
         self.u = np.concatenate([v*_SMALLER, v + sqrt(v)*_LARGER])
         at, more = epoch.both(*ends, float(self.u[-1]))
@@ -344,6 +343,12 @@ def of_base(self:Window):
     return -T*log1p(-wrong) + _LOG_ULPS*ULP*T*(1 + abs(log(phi)))
 
 # %% ../../nbs/sampling/truncated_moments.ipynb #7dc4eca9
+@patch(cached=True)
+def falls(self:Window):
+    "The Falling of one bin's transform up to its lower cut."
+    low, high = self.ends
+    return self.epoch.falling(self.v, high if low == -inf else low)
+
 @patch
 def log_drop(self:Window,
     w,  # frequencies >= 0, any shape
@@ -359,13 +364,9 @@ def log_drop(self:Window,
     -------
     shape of w
     """
-    T = self.epoch.T
-    if self.falls is None:
-        low, high = self.ends
-        self.falls = self.epoch.falling(self.v, high if low == -inf else low)
     i = np.searchsorted(self.falls.w, w, side='right')
     least = np.append(0., self.falls.least)[i]
-    return self.front + (T - 1)*np.log1p(self.share - least)
+    return self.front + (self.epoch.T - 1)*np.log1p(self.share - least)
 
 @patch
 def log_end(self:Window,
@@ -409,7 +410,8 @@ def enough(self:Window,
     -------
     an integer
     """
-    w = self.v*s/(a + 1) + sqrt(self.v)*_ENDS
+    if self.falls.w[0] == inf: return 1           # it is not known to fall
+    w = np.maximum(self.falls.w, self.v*s/(a + 1)*(1 + _BOUND_ROUNDING))
     enough = np.flatnonzero(self.log_end(a, s, w) < log_all - NATS)
     w = w[enough[0]] if enough.size else w[-1]
     return ceil(w*self.X/(2*pi)) + 2
