@@ -75,14 +75,14 @@ test-levels: .venv/test.stamp  ## all tests, at each level of tests/levels.py; t
 lint: .venv/test.stamp  ## ruff, on notebooks too
 	$(BIN)/ruff check
 
-test-slow: .venv/all.stamp .venv/browser.stamp docs  ## the slow tests, on every page of the site too, and the cells that notebooks leave out
+test-slow: .venv/all.stamp .venv/browser.stamp docs  ## the slow tests, on every page of the site and in JupyterLab, and the cells that notebooks leave out
 	$(BIN)/nbdev_test --flags "slow thorough"
 	$(BIN)/pytest -q -m slow --hypothesis-profile=slow
 
 test-arrival: .venv/test.stamp  ## build sdist and wheel, install each and build the site, all from nothing
 	$(BIN)/pytest -q -m arrival tests/test_arrival.py
 
-test-browser: .venv/browser.stamp docs  ## open the site and JupyterLab in Chromium (apt-get install chromium chromium-driver)
+test-browser: .venv/browser.stamp docs  ## open the site in Chromium (apt-get install chromium chromium-driver)
 	$(BIN)/pytest -q -n 2 --dist worksteal -m "browser and not slow" tests/browser
 
 mutants: .venv/test.stamp  ## put small mistakes into copies of the library: each must be noticed; takes hours

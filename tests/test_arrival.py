@@ -151,6 +151,7 @@ def test_install(built, tmp_path):
     assert "usage: dp-saddle" in run(python.parent / "dp-saddle", "--help", cwd=tmp_path)
 
 
+@pytest.mark.slow
 def test_floors(built, tmp_path):
     "The oldest versions that settings.ini allows."
     if sys.version_info >= (3, 12):
@@ -204,6 +205,7 @@ def generated(project):
             for path in (*files, project / "pyproject.toml")}
 
 
+@pytest.mark.slow
 def test_nbdev_3(tmp_path):
     "The next nbdev, before this one: it exports and cleans the same, and the notebooks run in it."
     project, newer = copy(tmp_path / "project"), tmp_path / "newer"

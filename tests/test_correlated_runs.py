@@ -336,8 +336,9 @@ def test_a_matrix_that_bins_do_not_take():
     known = signs['fixed-order', 'zero-out'].most
     assert signs['balls-in-bins', 'add-remove'].most == known > 0
 
-def test_bins_for_several_epochs_in_the_table():
+def test_bins_for_several_epochs_in_the_table(monkeypatch):
     "Kept: at the same place in each epoch. Anew: anywhere in each."
+    monkeypatch.setattr('dp_saddle.sampling.two_level._PER_FALL', 8)    # other rows: coarser
     given = SIZES | dict(batch_size=20, epochs=2, delta=1e-5)
     table = compare_sampling(**given, noise=noise(4, bands=[1., .5]))
     most = {b.scheme.sampling: b.most for b in table.bounds

@@ -119,7 +119,7 @@ def in_mpmath(mu, q, power, z):
 @pytest.mark.parametrize('direction', ['remove', 'add'])
 def test_slopes_of_the_transform(sigma, rate, direction):
     power = {'remove': lambda z: 1 + z, 'add': lambda z: -z}[direction]
-    s = np.array([0., .5, 3.])
+    s = np.array([0., 2.])
     with mp.workdps(20):
         found = cgf_slopes(S(sigma, rate), direction, 2.5 + 1j*s)
         for k, frequency in enumerate(s):

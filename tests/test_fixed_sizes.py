@@ -197,11 +197,11 @@ def test_published_fixed_sizes(sigma, published):
     assert pair.epsilon(1e-5).lower < epsilon(run, delta=1e-5)
 
 def test_with_replacement_is_above_its_pairs():
-    given = dict(sigma=2., batch_size=50, dataset_size=500)
-    run = 30*FixedSize(replacement=True, **given)
-    pair = PRVAccountant(with_replacement(**given, steps=30), eps_error=.02).epsilon(1e-5)
+    given = dict(sigma=2., batch_size=10, dataset_size=100)
+    run = 10*FixedSize(replacement=True, **given)
+    pair = PRVAccountant(with_replacement(**given, steps=10), eps_error=.02).epsilon(1e-5)
     removed = fixed_size(relation='add-remove', replacement=True, **given)
-    assert max(pair.lower, ContourAccountant(30*removed).epsilon(1e-5).lower) < epsilon(
+    assert max(pair.lower, ContourAccountant(10*removed).epsilon(1e-5).lower) < epsilon(
         run, delta=1e-5)
 
 @pytest.mark.filterwarnings('ignore:the bounds hold')

@@ -232,7 +232,8 @@ def elsewhere(tmp_path, monkeypatch):
 EACH = 3      # values for each parameter in the ordinary run, others for the next one
 
 @pytest.mark.parametrize('name', [*RIGHT, *METHODS])
-def test_an_odd_value_is_refused_by_name_or_right(name):
+def test_an_odd_value_is_refused_by_name_or_right(name, monkeypatch):
+    monkeypatch.setattr("dp_saddle.sampling.two_level._PER_FALL", 8)    # of compare_sampling
     for i, (one, par) in enumerate(CALLS):
         keys = [key for j, key in enumerate(ODD) if (j + 5*i) % len(ODD) < EACH]
         for key in keys if one == name and (name, par) not in COSTLY else (): check(name, par, key)

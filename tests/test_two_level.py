@@ -53,7 +53,7 @@ def coarse(monkeypatch):
     def forget():
         for kept in (page.pairs_of_run, page.pair_under): kept.cache_clear()
     forget()
-    monkeypatch.setattr(page, '_PER_FALL', 24)
+    monkeypatch.setattr(page, '_PER_FALL', 12)
     yield
     forget()
 

@@ -28,7 +28,7 @@ SIZES = dict(sigma=.8, batch_size=2, dataset_size=5)
 @pytest.fixture
 def coarse(monkeypatch):
     "Fewer points, for noise that no other test has: losses are kept."
-    monkeypatch.setattr('dp_saddle.sampling.two_level._PER_FALL', 24)
+    monkeypatch.setattr('dp_saddle.sampling.two_level._PER_FALL', 8)
 
 GAMMAS = 1., 1.2, 2., 6., 30.
 
@@ -158,15 +158,15 @@ def test_an_emptied_record_with_replacement():
     with pytest.raises(ValueError, match="got 'zero-out': 'replace-one' holds for it, too"):
         fixed_size(relation='zero-out', replacement=True, **SIZES)
 
-def test_events():
+def test_events(coarse):
     "Zero-out neighbours of dp_accounting, which they call REPLACE_SPECIAL."
     accounting = pytest.importorskip('dp_accounting')
     from dp_saddle.interop import SaddlePrivacyAccountant, as_event
-    step = FixedSizeZeroOut(sigma=2., batch_size=5, dataset_size=50)
-    event = accounting.SampledWithoutReplacementDpEvent(50, 5, accounting.GaussianDpEvent(2.))
+    step = FixedSizeZeroOut(sigma=2.0625, batch_size=5, dataset_size=50)
+    event = accounting.SampledWithoutReplacementDpEvent(50, 5, accounting.GaussianDpEvent(2.0625))
     assert as_event(step) == event
     special = accounting.NeighboringRelation.REPLACE_SPECIAL
     ours = SaddlePrivacyAccountant(special).compose(event, 10)
     assert ours.get_epsilon(1e-5) == epsilon(10*step, delta=1e-5)
-    again = accounting.SampledWithReplacementDpEvent(50, 5, accounting.GaussianDpEvent(2.))
+    again = accounting.SampledWithReplacementDpEvent(50, 5, accounting.GaussianDpEvent(2.0625))
     assert not SaddlePrivacyAccountant(special).supports(again)

@@ -110,6 +110,7 @@ def fits_a_screen(browser):
     assert shown <= pixels, (shown, pixels)
 
 
+@pytest.mark.slow
 def test_an_explorer_in_jupyterlab(browser, lab):
     browser.get(lab)
     one = lambda css: browser.find_element('css selector', css)
