@@ -30,7 +30,6 @@ from dp_saddle.base import (
     checks,
     counted,
     decaying_sums,
-    in_blocks,
     invert,
     patch,
     quoted,
@@ -71,7 +70,7 @@ _SMALLEST_LOG = -760             # e^-760 is e^-15 of the smallest double, half 
 
 # %% ../../nbs/prv_fft/tilted_fft.ipynb #8189cafd
 # What is served: what is beyond is refused.
-_MAX_DOTS = 1 << 22                                # of a curve
+_MAX_DOTS = 1 << 22                                # of a curve; times nodes, of a block
 # Tuning: only time and width depend on it.
 MOVES = 1e-13*10.**np.arange(9)                    # how far outwards dots are moved
 _SAME = 1e-10                                      # gaps that pass for 0, over the largest loss
@@ -126,7 +125,7 @@ def _mark(plrv, mesh, side):
     x = mesh*np.arange(ceil(_last_dot(plrv, mesh)/mesh) + 2)
     nodes = int(max(plrv.nodes_at(0.), MANY_NODES))
     _say_price(len(x)*nodes)
-    blocks = in_blocks(x, nodes)
+    blocks = np.array_split(x, 1 + len(x)*nodes//_MAX_DOTS)      # large: these share sums
     curve, reach = partial(plrv.log_delta_to, side=side), reach_of(plrv)
     logs = [widened_to(side, curve, block, _CURVE_ULPS*ULP, reach)
             for block in counted(blocks, 'block')]
