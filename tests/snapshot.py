@@ -77,9 +77,9 @@ MEANT = {
     'connect_the_dots(': (1, 'a few points more; what is below 1e-30 is smaller'),
     'with_replacement: cgf(real)': (1e-14, 'its nodes end where a normal number has e^-37'),
     'transform_bound': (.75, "smaller: a third moment's error is, and two parameters are tried"),
-    'ContourAccountant(1000 Poisson(Gaussian(1), .01)).delta(array)': (
+    'ContourAccountant(1000 Poisson(Gaussian(1), .01)).delta(': (
         1e-11,
-        'classes are others: one of four is wider, one narrower',
+        'classes are others: three of twenty are wider, ten narrower',
     ),
     'gdp(': (3e-3, 'its points are others; regret by .3 per cent'),
 }
