@@ -9,6 +9,7 @@ from scipy.special import ndtr
 from dp_saddle import BallsInBins, ContourAccountant, Gaussian
 from dp_saddle.engine.line import CgfTable
 from dp_saddle.plrv import ComposedLoss
+from dp_saddle.sampling import branch_cut as page
 from dp_saddle.sampling.bins import BinsLoss
 from dp_saddle.sampling.branch_cut import (
     Turning,
@@ -116,6 +117,23 @@ def test_any_step_says_the_same():
 def test_refuses_where_no_jump_rules():
     for sigma, T, eps in ((1., 1000, .14), (5., 10, .25), (2., 10**5, .008)):
         assert folded_line(LikelihoodRatioMean(sigma, T), np.exp(eps), -12.) is None
+
+@pytest.mark.parametrize('sigma, T, eps', [(1., 6000, .01), (1., 10000, .03)])
+def test_a_line_of_any_length_is_true(monkeypatch, sigma, T, eps):
+    "Where no jump rules terms are beyond what doubles hold: then nothing is said."
+    monkeypatch.setattr(page, '_MOST_PLACES', np.inf)
+    line, K = folded_line(LikelihoodRatioMean(sigma, T), np.exp(eps), -12.), np.exp([eps])
+    low, _, up = line.bounds(K)[:, 0]
+    least, _, most = np.exp(moments_line(sigma, T, eps))
+    assert line.exponents(K).max() > 600 and low <= most and least <= up
+
+def test_a_misled_value_is_bounded(monkeypatch):
+    "Whatever phi is, of the errors said: its power, for many bins."
+    turn, c = Turning(LikelihoodRatioMean(.5, 1000), 1.5), np.array([1., 2.])
+    monkeypatch.setattr(Turning, 'phi', lambda self, c: (-.9 + 0*c, .1 + 0*c, 3 + 0*c, 3 + 0*c))
+    found = turn.values(c)
+    assert (found.log_size + np.log(found.off) >= 1000*np.log(6 + .1*2**.5)).all()
+    assert not np.sin(found.angle).any()
 
 @pytest.mark.parametrize('d', [1e-3, 1e-12, 1e-100])
 def test_widths(d):

@@ -361,7 +361,7 @@ def bounds(self:Part,
     sides = [capped_exp(alias[:, some].min(1, initial=SAFE_LOG))
              for some in (self.u < self.v, self.u > self.v)]
     most = capped_exp(option.min(1))*(1 + _BOUND_ROUNDING)
-    up = np.minimum(total + noise, most)
+    up = np.minimum(np.where(size < exp(SAFE_LOG), total + noise, inf), most)
     low = np.clip(total - noise - sum(sides)*(1 + _BOUND_ROUNDING), 0, up)
     return np.array([low, np.clip(total, low, up), up])
 
