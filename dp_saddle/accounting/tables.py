@@ -18,7 +18,7 @@ from ..base import checks, counted, quoted
 from ..plrv import Bounds
 
 # %% ../../nbs/accounting/tables.ipynb #df3d1c22
-# Tuning: only time and width depend on it.
+# What is shown.
 _SHOWN_OF_AN_ERROR = 100  # characters, in a table
 
 # %% ../../nbs/accounting/tables.ipynb #68ac599e

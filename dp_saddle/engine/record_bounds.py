@@ -40,6 +40,10 @@ from .solve import WELL_KNOWN
 from .ways import ContourAccountant
 from ..plrv import Bounds, log_phi_gap
 
+# %% ../../nbs/engine/record_bounds.ipynb #c661c2e3
+# Tuning: only time and width depend on it.
+_PROMISE = .05           # of eps: what another line must promise where steps are split
+
 # %% ../../nbs/engine/record_bounds.ipynb #c661c2e4
 def _one_side(family, side, mixed, delta, floor):
     "Bounds on eps, one for each record, and which of them are good: within some per cent of delta."
@@ -63,7 +67,8 @@ def _one_side(family, side, mixed, delta, floor):
         on_lines(family, mixed.of(rows), K[rows], guess[rows], goal, serve, rounded=attempt > 0)
         if side > 0: high = np.minimum(high, bound)
         gained = np.abs(bound[rows] - before) > GOOD*before
-        stuck[rows] = (attempt > 0) & ~gained                # no better for another line
+        hopeless = mixed.spread[rows].any(1) & (guess[rows] > (1 - _PROMISE)*bound[rows])
+        stuck[rows] = (attempt > 0) & ~gained | hopeless     # no better for another line
     return np.where(mixed.steps.any(1), bound, 0.), done
 
 # %% ../../nbs/engine/record_bounds.ipynb #4c1eb7ab
