@@ -235,7 +235,7 @@ def test_what_a_short_contour_misses():
         u = line.u
         weight = np.exp(u*K)*line.slope/(1j*math.pi*u*u)*line.h
         weight[0] /= 2
-        at = chain.lattice(u, np.log(np.abs(weight)), -40.)
+        at, = chain.lattices(u, np.log(np.abs(weight)), -40., len(u))
         value = (weight*np.exp(at.tau**2*chain.total/2)*chain.transform(at)[0]).real.sum()
         assert 1e-12 < abs(value - exact) <= chain.missed(line, K)
 
@@ -391,7 +391,7 @@ def test_other_questions_are_refused_by_name(monkeypatch):
     with pytest.raises(ValueError, match='mechanism must be one of'): to_steps(step(1.))
     with pytest.raises(ValueError, match='noise must be independent for this method'):
         ContourAccountant(step(1.), levels=False)
-    monkeypatch.setattr(page, '_MOST_WORK', 1e4)
+    monkeypatch.setattr(LognormalChain, 'most_work', 1e4)
     with pytest.raises(TooDear, match='batches fewer'): ar(40, 0., 2.).puts(1.1)
 
 def covariance(chain):

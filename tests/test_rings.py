@@ -126,9 +126,7 @@ def test_ends_of_independent_places():
             assert 6*exact < found < 6*1.2*exact
 
 @pytest.mark.filterwarnings('ignore:the bounds', 'ignore:eps is known')
-@pytest.mark.parametrize('sigma, most', [
-    (2., 5.6), pytest.param(1.5, 8.55, marks=pytest.mark.slow)])
-def test_no_lower_end_is_looked_for_in_vain(monkeypatch, sigma, most):
+def test_no_lower_end_is_looked_for_in_vain(monkeypatch):
     "Where nothing is known from below at eps, no sum is made for what is reported."
     noise, b = RINGS['four']
     taken, transform = [], LognormalBands.transform
@@ -136,9 +134,9 @@ def test_no_lower_end_is_looked_for_in_vain(monkeypatch, sigma, most):
         taken.append(len(at.x))
         return transform(self, at)
     monkeypatch.setattr(LognormalBands, 'transform', noticed)
-    step = CorrelatedBins(Gaussian(sigma=sigma), batches=b, noise=noise)
+    step = CorrelatedBins(Gaussian(sigma=1.5), batches=b, noise=noise)
     found = ContourAccountant(step).epsilon(1e-5)
-    assert found.lower == 0 < found.upper == epsilon(step, delta=1e-5) < most
+    assert found.lower == 0 < found.upper == epsilon(step, delta=1e-5) < 8.55
     assert len(taken) == 1 and max(taken) < 9           # those of the first look
     assert not any(plan is not None for plan in step.chains[1].plans.values())
 
@@ -213,7 +211,8 @@ def test_rings_are_below_and_above(name):
     np.testing.assert_allclose(kernel.var, np.diag(made), rtol=1e-13)
     np.testing.assert_allclose(kernel.matrix @ kernel.shift, 1., rtol=1e-12)
     assert kernel.closed == (name not in ('open', 'one')) and not math.isinf(kernel.rate)
-    assert (np.abs(made - M.T @ M) <= kernel.away*made).all() and 0 < kernel.away < 1e-12
+    off = np.abs(made[::-1, ::-1] - M.T @ M)            # its last place is the first
+    assert (off <= kernel.away*made[::-1, ::-1]).all() and 0 < kernel.away < 1e-12
 
 @pytest.mark.parametrize('K', [.6, 1., 1.5])
 def test_what_nearly_the_same_covariance_costs(K):
@@ -237,7 +236,7 @@ def test_weak_points_have_lattices_that_say_something(name):
     kernel = ar(9, .5, 1.) if name == 'chain' else \
         page.bands_of(*(K/9 for K in ring_of(noise, b)))
     t = np.array([90.])
-    at = kernel.lattice(t, np.array([-60.]), -10.)
+    at, = kernel.lattices(t, np.array([-60.]), -10.)
     assert kernel.log_more(at.h, t)[0] < .1
     assert kernel.log_more(2*at.h, t)[0] == math.inf
 
@@ -379,7 +378,7 @@ def test_a_chain_above_bounds_both_puts(name):
     for K in (.6, .8, 1.4, 2.):
         low, _, high = kernel.puts(K)
         if K > 1: assert low < kernel.put_most(K) < K
-        else: assert high <= math.exp(kernel.log_put_roughly(K)) < 4*high
+        else: assert high <= kernel.rougher.puts(K)[2] < 4*high
         assert math.log(high) < kernel.log_put_most(K)
 
 def test_adding_is_asked_roughly():
@@ -551,10 +550,10 @@ def test_what_roundings_of_a_tilted_sum_are(p, r, psi, tau):
     exponent = exponent + abs(tau)*np.abs(made.matrix @ made.shift - 1)*2**52
     largest = (1 + c)*(1 + 1/c)**c/(math.e*math.cos(psi))
     each = exponent*largest + phase*(places*reach + 1) + (slope + p)*c*reach*rows
-    each = each + (1 + h) + 2*term + math.log2(len(at.x)) + 1
+    each = each + (1 + h) + 2*term + len(at.x)
     nats = (np.abs(tilt.top) + tilt.mean**2).sum()*(made.b + term)
     expected = (each.sum() + nats)*2.**-52*made.mass(h)*math.exp(-tilt.nats[0])
-    assert off == pytest.approx(expected, rel=1e-5)
+    assert off == pytest.approx(expected, rel=1e-5, abs=0)
 
 def test_columns_are_left_out_of_what_is_left():
     "As many nats as are taken out of a sum, its columns may leave out more."

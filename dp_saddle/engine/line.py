@@ -1574,8 +1574,12 @@ class SingleStepTable(CgfTable):
 # %% ../../nbs/engine/line.ipynb #d9c447f7
 @patch
 def log_delta(self:SingleStepTable, eps, floor=-inf):
-    "log of (lower, estimate, upper) of delta, shape (3, eps)."
+    "log of (lower, estimate, upper) of delta, shape (3, eps); below `floor` what is known at once."
     out, left = np.repeat(self.log_p_inf, len(eps), 1), np.argsort(eps)
+    asked = zip(eps.tolist(), np.broadcast_to(floor, len(eps)).tolist(), strict=True)
+    most = [self.lines.log_most(e, f) if f > LOG_SMALLEST else inf for e, f in asked]
+    less = np.array(most) <= floor
+    out[1:, less], left = np.array(most)[less], left[~less[left]]
     while left.size:
         line, first = self.line_for(eps[left], None), eps[left[0]]
         noted(line, first)

@@ -97,6 +97,7 @@ class LognormalChain:
     "S, the mean of lognormal numbers of mean 1 whose logarithms are a Gaussian Markov chain."
     away, together = 0., _TOGETHER                  # far from K; points that share a lattice
     leaf, many = ..., np.ones(1)                    # what are its bins, and how many are alike
+    most_work = _MOST_WORK
     def __init__(self,
         slope,  # what X_j keeps of the last one, 1-d; the first is 0
         std,    # of what is added, > 0, likewise
@@ -449,29 +450,10 @@ def _contours(self:LognormalChain, K, v, goal):
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f11e
 @patch
-def lattice(self:LognormalChain,
-    u,           # points, 1-d
-    log_weight,  # log of the modulus of the weight of each, nats, likewise
-    goal,        # nats
-):               # a Lattice
-    """The Lattice for these points, that leaves out about e^goal.
-
-    Parameters
-    ----------
-    u
-        points, 1-d
-    log_weight
-        log of the modulus of the weight of each, nats, likewise
-    goal
-        nats
-
-    Returns
-    -------
-    a Lattice
-    """
-    r, theta = np.abs(u), np.angle(u)
+def _turned(self:LognormalChain, r, theta, log_weight, goal):
+    "(Steps, turns, nats that the ends leave out, also over phi) for points re^{i theta}, 1-d each."
     psi = theta[:, None] - TURNS
-    nats = log_weight[:, None] - goal + log(len(u)*2*self.integrals) + TURNS**2*self.total/2
+    nats = log_weight[:, None] - goal + log(len(r)*2*self.integrals) + TURNS**2*self.total/2
     t = r[:, None]*np.maximum(np.cos(psi), ULP)
     phi, size = self.about(t), log_weight[:, None] + TURNS**2*self.total/2
     size = np.where((psi < _SAFE_TURN) & (psi > -ULP), size, inf)
@@ -485,8 +467,37 @@ def lattice(self:LognormalChain,
     h = np.where(phi + size <= worst, h, 0)
     best = (h/np.maximum(nats, 1)**(self.together == 1 and 1/2)).argmax(1)[:, None]
     nats, most, h = (np.take_along_axis(v, best, 1)[:, 0] for v in (nats, most, h))
-    h, tau = even_step(float(h.min())), TURNS[best[:, 0]]
-    return self._ends(h, theta, r, tau, np.maximum(nats, 1), np.maximum(nats + most, 1))
+    return h, TURNS[best[:, 0]], np.maximum(nats, 1), np.maximum(nats + most, 1)
+
+@patch
+def lattices(self:LognormalChain,
+    u,           # points, 1-d
+    log_weight,  # log of the modulus of the weight of each, nats, likewise
+    goal,        # nats
+    together=1,  # points that share one
+):               # list of Lattice
+    """Those for these points that leave out about e^goal together.
+
+    Parameters
+    ----------
+    u
+        points, 1-d
+    log_weight
+        log of the modulus of the weight of each, nats, likewise
+    goal
+        nats
+    together
+        points that share one
+
+    Returns
+    -------
+    list of Lattice
+    """
+    at = np.abs(u), np.angle(u)
+    each = [np.array_split(v, ceil(len(u)/together))
+            for v in (*self._turned(*at, log_weight, goal), *at)]
+    return [self._ends(even_step(float(h.min())), theta, r, tau, nats, less)
+            for h, tau, nats, less, r, theta in zip(*each, strict=True)]
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f11f
 @patch
@@ -529,9 +540,9 @@ def log_put_most(self:LognormalChain,
     off = safe_log(self.away*sqrt(2/pi*self.var.max()))
     return float(np.logaddexp(most, off)) + _SUM_ROUNDING
 
-# Upper bounds on a put, where there are better ones: at K > 1, at once; log, of few digits.
+# An upper bound on a put, where there is a better one, at K > 1; the same with plans of few digits.
 LognormalChain.put_most = lambda self, K: K
-LognormalChain.log_put_roughly = lambda self, K: inf
+LognormalChain.rougher = None
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1a0
 @patch
@@ -564,17 +575,41 @@ def _planned(self:LognormalChain, K):
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f122
 @patch
-def _plan(self:LognormalChain, K):
-    "(A Contour, turns, the transform on it, what that is off by), or None: more than is done."
-    v, about = self.guess(K)
-    goal = self.goal(K, about)
-    least, line, parts = inf, None, ()
+def chosen(self:LognormalChain,
+    K,     # > 0
+    goal,  # nats
+):         # (a Contour, its Lattices), or None: more than is done
+    """What a put is made of, for an error of about e^goal.
+
+    Parameters
+    ----------
+    K
+        > 0
+    goal
+        nats
+
+    Returns
+    -------
+    (a Contour, its Lattices), or None: more than is done
+    """
+    (v, about), least, line = self.guess(K), inf, None
     for tried in self._contours(K, v, goal):
         if least == inf and line is not None and tried.n > _PAST*line.n: break
-        lattices = self._lattices(tried, K, goal)
+        some = slice(None, None, _TOGETHER)
+        lattices = self.lattices(tried.u[some], safe_log(np.abs(tried.weights(K)))[some], goal)
         if (work := sum(map(self.work, lattices))) > _PAST*least: break
-        if work < least or line is None: least, line, parts = work, tried, lattices
-    if least > _MOST_WORK or self.log_rounded(line, parts, K) > about: return None
+        if work < least or line is None: least, line = work, tried
+    if line is None: return None
+    parts = self.lattices(line.u, safe_log(np.abs(line.weights(K))), goal, self.together)
+    too_dear = sum(map(self.work, parts)) > self.most_work
+    return None if too_dear or self.log_rounded(line, parts, K) > about else (line, parts)
+
+@patch
+def _plan(self:LognormalChain, K):
+    "(A Contour, turns, the transform on it, what that is off by), or None."
+    made = self.chosen(K, self.goal(K, self.guess(K)[1]))
+    if made is None: return None
+    line, parts = made
     tau, left_out = (np.concatenate(v) for v in
                      zip(*((at.tau, self.left_out(at, PARTS)) for at in parts), strict=True))
     value, _, off = (np.concatenate(v) for v in zip(*map(self.transform, parts), strict=True))
@@ -585,13 +620,6 @@ def _plan(self:LognormalChain, K):
 # About log of what a plan leaves out, given that of the put; of what roundings cost: nothing.
 LognormalChain.goal = lambda self, K, about: about - self.digits
 LognormalChain.log_rounded = lambda self, line, parts, K: -inf
-
-@patch
-def _lattices(self:LognormalChain, line, K, goal):
-    "Lattices for the points of a Contour, some at a time."
-    logs, n = safe_log(np.abs(line.weights(K))), ceil((line.n + 1)/self.together)
-    return [self.lattice(u, weight, goal - log(n)) for u, weight in
-            zip(np.array_split(line.u, n), np.array_split(logs, n), strict=True)]
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f125
 def chain_of(
@@ -929,14 +957,27 @@ def log_most(self:_OwnPuts, eps, enough=inf):
         return min(most, safe_log(max(left, 0)) + _SUM_ROUNDING)
     most = min(most, self.chain.log_put_most(K) - log(K))
     if most <= enough or eps > _SAFE: return most
-    return min(most, self.chain.log_put_roughly(K) - log(K))
+    return min(most, safe_log(self._roughly(K)[2]) + _SUM_ROUNDING - log(K))
+
+@patch
+def _roughly(self:_OwnPuts, K):
+    "(lower, estimate, upper) of a put, by few digits."
+    try: return self.chain.rougher.puts(K) if self.chain.rougher else (0., K, K)
+    except TooDear: return 0., K, K
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #7113d006
 @patch
 def first_eps(self:_OwnPuts, log_delta):
-    "About the eps with this log of delta, nats: adding, or of bounds; or of what is known."
+    "About the eps with this log of delta, nats; or that of what is known."
     if self.log_least(_SAFE, self.sign) > log_delta or self.is_known:
         return self.known.mu*(self.known.mu/2 + sqrt(-2*log_delta))
+    eps = self._about(log_delta)
+    fits = self.sign > 0 and self.chain.rougher and self.chain.fits(exp(eps))
+    return self._nearer(eps, log_delta) if fits else eps
+
+@patch
+def _about(self:_OwnPuts, log_delta):
+    "From bounds, or as if it were adding."
     if self.dear and self.sign > 0:
         low = invert(lambda eps: self.log_least(eps, 1) - log_delta, 0., _SAFE).high
         apart = invert(lambda eps: self.log_most(eps) - log_delta, 0., _SAFE).high - low
@@ -944,6 +985,17 @@ def first_eps(self:_OwnPuts, log_delta):
     eps = TILTS[TILTS < _SAFE]
     logs = [max(e + self.chain.guess(exp(-e))[1], self.log_least(e, self.sign)) for e in eps]
     return float(np.interp(-log_delta, -np.minimum.accumulate(logs), eps))
+
+@patch
+def _nearer(self:_OwnPuts, eps, log_delta):
+    "Nearer, removing, by two puts of few digits: the root of -log delta is nearly a line."
+    def root(eps):
+        delta = 1 - exp(eps) + self._roughly(exp(eps))[1]
+        return sqrt(-log(min(max(delta, exp(2*log_delta)), 1/2)))
+    goal, at = sqrt(-log_delta), root(eps)
+    far = goal/at*eps
+    rise = root(far) - at
+    return min(max(far + (goal - root(far))*(far - eps)/rise, 0.), _SAFE) if rise else far
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f12d
 

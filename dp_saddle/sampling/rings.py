@@ -8,6 +8,7 @@ __all__ = ['FARTHER', 'GROWN', 'LognormalBands', 'Tilt', 'summed_in_parts', 'ban
 
 # %% ../../nbs/sampling/rings.ipynb #217c0004
 from copy import copy
+from itertools import pairwise
 from math import ceil, exp, inf, log, log1p, log2, pi, sqrt
 from typing import NamedTuple
 
@@ -42,17 +43,17 @@ _SUM_ROUNDING = 1e-6      # of a bound, relative
 # %% ../../nbs/sampling/rings.ipynb #217c0007
 # Tuning: only time and width depend on it.
 _COARSE = 6.5, 11.                       # nats below the put, adding and removing, if it is dear
-_BESIDE = 17., 6., 5.                    # below delta, removing: of two bands, three, four
+_BESIDE = 17., 6., 4.                    # below delta, removing: of two bands, three, four
 FARTHER, GROWN = 1.5*PARTS[1::2]**2, 2*PARTS[2::2**2]   # of a bent path: angles; nats, a factor's
 _CUT, _RANK, _MOST_IN_RING = 1e-13, 5, 24e6   # of a ring: columns left out, kept; numbers
-_DEAR, _CHEAP = 20., 8.                  # products that a factor takes; that take as long as one
+_DEAR, _CHEAP = 20., 8.                  # products that a factor takes; by how much few digits may
 _MOST_BANDS, _PLACES, _MOST_PLACES = 4, 16., 5e9  # that are summed as they are
 _LONGEST_FOLD = 200                      # lags, of which twice as many are unrolled
 
 # %% ../../nbs/sampling/rings.ipynb #5c20f1b1
 class LognormalBands(LognormalChain):
     "S for logarithms that are a moving average of normal numbers, which may go around a ring."
-    together = 1
+    together, is_rough = 1, False
     def __init__(self,
         bands,  # what X_j has of z_{j-k}, shape (b, p), b >= 2p; z_{-1} is the last one
     ):
@@ -102,7 +103,8 @@ def work(self:LognormalBands, at):
     n = float(len(at.x))
     around = n**self.p*_RANK**(self.p - 2)*self.closed      # numbers at once, where most are
     if around > _MOST_IN_RING: return inf
-    return (self.b*n**self.p*_DEAR + around*(n + _DEAR))*len(at.r)/_CHEAP
+    factors = self.b if self.closed else len(np.unique(self.bands, axis=0))
+    return ((factors*_DEAR + self.b)*n**self.p + around*(n + _DEAR))*len(at.r)
 
 # %% ../../nbs/sampling/rings.ipynb #b3470002
 
@@ -144,7 +146,6 @@ def log_bent(self:LognormalBands, at):
 
 @patch
 def bent_steps(self:LognormalBands, r, psi, nats):
-    if not self.closed or self.p == 2: return 0.         # these sums take less than a plan
     a, size = self._bends(r[:, None], psi, TURNS)
     need = nats[..., None, None] + size + log(len(FARTHER) + 1)
     bent = (2*pi*a/np.maximum(need, 1)).min(-1).max(-1)
@@ -257,20 +258,46 @@ def spread(self:LognormalBands):
 def goal(self:LognormalBands, K, about):
     "log of what a plan leaves out, about: less than the put and, removing, less than delta."
     if K <= 1: return about - self.digits[0]
-    delta = safe_log(max(1 - K + self.put_most(K), ULP))
-    return min(about - self.digits[1], delta - self.beside)
+    first = self._beside(K, about, self.put_most(K))
+    if self.is_rough or self.chosen(K, first) is None: return first
+    less = self._beside(K, about, self._nearly(K))
+    return first if self.chosen(K, less) is None else less
+
+@patch
+def _beside(self:LognormalBands, K, about, put):
+    return min(about - self.digits[1], safe_log(max(1 - K + put, ULP)) - self.beside)
+
+@patch
+def fits(self:LognormalBands,
+    K,  # > 1
+):      # True or False
+    """Is a put there no more than is done, as far as is known at once?
+
+    Parameters
+    ----------
+    K
+        > 1
+
+    Returns
+    -------
+    True or False
+    """
+    return self.chosen(K, self._beside(K, self.guess(K)[1], self.put_most(K))) is not None
+
+@patch
+def _nearly(self:LognormalBands, K):
+    "About the put at K > 1, not far below: by few digits, or at most."
+    try: _, found, high = self.rougher.puts(K)
+    except TooDear: return self.put_most(K)
+    return min(max(found, K - 1 + (high - found)*exp(-2)), self.put_most(K))
 
 @patch(cached=True)
 def rougher(self:LognormalBands):
     "The same, with plans of few digits."
     made = copy(self)
-    made.plans, made.digits = {}, (1., 1.)
+    made.plans, made.digits, made.beside, made.is_rough = {}, (1., 1.), 1., True
+    made.most_work = self.most_work/_CHEAP
     return made
-
-@patch
-def log_put_roughly(self:LognormalBands, K):
-    try: return safe_log(self.rougher.puts(K)[2]) + _SUM_ROUNDING
-    except TooDear: return inf
 
 # %% ../../nbs/sampling/rings.ipynb #5c20f1b4
 @patch
@@ -303,13 +330,13 @@ def _weighed(self:LognormalBands, at, k, j, tilt, root):
 # %% ../../nbs/sampling/rings.ipynb #7113d003
 @patch
 def _along(self:LognormalBands, at, k, tilt):
-    "What `_around` says, where nothing goes around: one column, and sums by halves."
+    "What `_around` says, where nothing goes around: one column."
     F, weight = np.ones(()), self._roots(at, tilt.mean[k])**2
     for j in range(self.b):
         new = j < self.p or (self.bands[j] != self.bands[j-1]).any()
         if new: g = self._factor(at, k, j, tilt)
-        F = F[..., None]*g
-        if j >= self.p - 1: F = by_halves(F)
+        if j < self.p - 1: F = F[..., None]*g
+        else: F = summed_out(F.reshape(-1, 1), g).reshape(g.shape[1:])
         F = F*(weight[j]*np.exp(1j*at.tau[k]*self.shift[j]*at.x))
     return by_halves(F.ravel()), 0., 1.
 
@@ -398,28 +425,31 @@ def _closed(self:LognormalBands, F, ends, off):
 def _rounding(self:LognormalBands, at, grown, tilt):
     "What a tilted sum is off by, at most."
     tau, n, c, mean = np.abs(at.tau)[:, None], len(at.x), tilt.rise[:, None], np.abs(tilt.mean)
-    reach, far, terms = (x := np.abs(at.x).max()), x + mean, n
-    if not self.closed:
-        reach, far, terms = 1 + at.h + mean.max(1, keepdims=True), sqrt(1 + at.h), log2(n) + 1
+    reach, far = (x := np.abs(at.x).max()), x + mean
+    if not self.closed: reach, far = 1 + at.h + mean.max(1, keepdims=True), sqrt(1 + at.h)
     rows, away = np.abs(self.bands).sum(1), np.abs(self.matrix @ self.shift - 1)
     moved = _PHASE_ULPS*(self.p + 1)*(1 + tau*rows*self.ones) + tau*away/ULP
     ulps = _RATE_ULPS + self.var*self.off + self.p*reach*rows + moved
     most = (1 + c)*np.exp(c*np.log1p(1/np.maximum(c, TINY)) - 1)/np.cos(at.psi)[:, None]
     ulps = ulps*most + _PHASE_ULPS*(tau*np.abs(self.shift)*reach + 1)
-    ulps = ulps + (_TILT_ULPS + self.p)*c*reach*rows + far**2 + 2*_TERM_ULPS + terms
+    ulps = ulps + (_TILT_ULPS + self.p)*c*reach*rows + far**2 + 2*_TERM_ULPS + n
     ulps = ulps.sum(1) + (grown - 1)*ulps[:, 1-self.p:].sum(1)
     nats = (np.abs(tilt.top) + mean**2).sum(1)*(self.b + _TERM_ULPS)
     return (ulps + nats)*ULP*self.mass(at.h)
 
 # %% ../../nbs/sampling/rings.ipynb #5c20f1bb
 def _unrolled(K, p):
-    "What makes a ring of p bands: rows of the factor of one that goes on and on, (b, p)."
+    """What makes p bands: rows of the factor of K, or of a ring that goes on and on, (b, p). Rows
+    that are nearly alike are one."""
     b = len(K)
     j = np.arange(b*ceil(2*_LONGEST_FOLD/b) if K[0, -1] else b)
     lag = np.abs(np.subtract.outer(j, j))
     A = np.linalg.cholesky(np.where(lag < p, K[np.ix_(j % b, j % b)], 0))[-b:]
     k = np.arange(len(j) - b, len(j))[:, None] - np.arange(p)
-    return np.where(k < 0, 0, np.take_along_axis(A, np.maximum(k, 0), 1))
+    rows = np.where(k < 0, 0, np.take_along_axis(A, np.maximum(k, 0), 1))
+    for last, row in pairwise(rows):
+        if np.abs(row - last).max() < _TERM_ULPS*ULP*row.max(): row[:] = last
+    return rows
 
 # %% ../../nbs/sampling/rings.ipynb #5c20f1b6
 def bands_of(
@@ -436,7 +466,7 @@ def bands_of(
     -------
     a LognormalBands, or None where there is none
     """
-    b = len(low)
+    low, high, b = low[::-1, ::-1], high[::-1, ::-1], len(low)  # its factor has the rows of C
     lag = np.abs(np.subtract.outer(np.arange(b), np.arange(b)))
     p = max(int(np.minimum(lag, b - lag)[(low != 0) | (high != 0)].max()) + 1, 2)
     around = _PLACES**(p - 1)*bool(high[0, -1]) + _DEAR
