@@ -389,6 +389,38 @@ def test_adding_is_asked_roughly():
     assert epsilon(step, delta=1e-5) == pytest.approx(2.20905, abs=1e-5)
     assert min(step.chains[1].plans) > 1
 
+@pytest.mark.filterwarnings('ignore:the bounds hold')
+def test_adding_is_dismissed_beside_removing():
+    "Its delta is below what removing has at least: no sum of many digits is made for it."
+    step = CorrelatedBins(Gaussian(sigma=2.), batches=10,
+                          noise=MatrixFactorization(bands=[1., .5], steps=30))
+    step.chains[1].plans.clear()
+    both = ContourAccountant(step).delta(np.array([2., 2.2]))
+    assert min(step.chains[1].plans) > 1
+    alone = ContourAccountant(step.remove).delta(np.array([2., 2.2]))
+    np.testing.assert_array_equal(both[:3], alone[:3])
+    assert (ContourAccountant(step.add).delta(np.array([2., 2.2])).upper < alone.lower).all()
+
+def test_rows_of_many_batches_are_those_of_the_matrix():
+    "But for the first ones, which the last steps make: so a factor is found once for all."
+    noise = MatrixFactorization(bands=[1., .5, .25], steps=100)
+    kernel = page.bands_of(*ring_of(noise, 100))
+    assert len(np.unique(kernel.bands, axis=0)) == 3 and kernel.away < 1e-13
+    np.testing.assert_allclose(kernel.bands[50], [1., .5, .25], rtol=1e-14)
+    gram = noise.matrix().T @ noise.matrix()
+    made = (kernel.matrix @ kernel.matrix.T)[::-1, ::-1]
+    np.testing.assert_allclose(made, gram, rtol=1e-13, atol=1e-15)
+
+@pytest.mark.filterwarnings('ignore:the bounds hold')
+@pytest.mark.parametrize('log_delta', [-4., -9., -14.])
+def test_a_first_eps_is_near(log_delta):
+    "By two puts of few digits: one plan of many serves."
+    noise = MatrixFactorization(bands=[1., .5, .25], steps=30)
+    step = CorrelatedBins(Gaussian(sigma=1.5), batches=30, noise=noise)
+    first = step.remove.own_lines.first_eps(log_delta)
+    exact = ContourAccountant(step.remove).epsilon(math.exp(log_delta))
+    assert abs(first - exact.upper) < .01*exact.upper
+
 def test_a_lag_that_is_next_to_nothing():
     "It turns no factor, as far as doubles see: what that factor grows by is then unknown."
     def asked(bands):
