@@ -145,7 +145,7 @@ NOTHING = Curve(lambda eps: np.repeat([[-inf], [-inf], [0.]], len(eps), 1), lamb
 
 # %% ../../nbs/engine/solve.ipynb #a742819f
 class Probe(NamedTuple):
-    """What is known of log delta at one eps, while it is looked for.
+    """What is known of log delta at one eps, while it is looked for; and the line that says so.
 
     Parameters
     ----------
@@ -157,12 +157,29 @@ class Probe(NamedTuple):
         how fast log delta falls, per nat; None where it does not
     root
         where Newton's method leads, inf where it does not lead
+    line
+        in a search: the line,
+    built
+        for which eps it was built,
+    knew
+        the width there, and
+    lines
+        how many were built so far
     """
     miss: float   # log delta - goal
     width: float  # upper - lower, of log delta
     fall: float   # how fast log delta falls, per nat; None where it does not
     root: float   # where Newton's method leads, inf where it does not lead
+    line: object = None  # in a search: the line,
+    built: float = None  # for which eps it was built,
+    knew: float = inf    # the width there, and
+    lines: int = 0       # how many were built so far
 
+    def cancellation(self, eps):
+        "By how many nats more cancels at `eps` than where the line was built."
+        return self.line.cancellation(eps - self.built)
+
+# %% ../../nbs/engine/solve.ipynb #01probe1
 def probe_of(line, eps, goal):
     "The same of anything that answers log_bounds, by a difference quotient."
     least = _LEAST_ULPS*ULP*eps
@@ -286,74 +303,45 @@ def _given_up(self:Invertible, goal, guess, up, root=None):
 @patch
 def _newton(self:Invertible, goal, finite_goal, eps, high):
     "(the root, a line that says so, how fast log delta falls there or 0); None if 0 is enough."
-    low, top, search, last, before = None, high, _Search(self, goal, finite_goal), inf, None
+    low, top, last, before, at = None, high, inf, None, None
     for step in counted(range(NEWTON_STEPS), 'step', f'at most {NEWTON_STEPS}'):
-        if (found := search.probe(eps)) is None: break
-        at, line = found, search.line
+        if (found := self._probe(at, eps, goal, finite_goal)) is None: break
+        at = found
         new, off, fall = _ahead(before, eps, at)
-        if self._leaves_it(search, at, eps, top) or self._is_near(at, off):
-            return new if 0 < new < high else eps, line, fall or 0.
+        if self._leaves_it(at, eps, top) or self._is_near(at, off):
+            return new if 0 < new < high else eps, at.line, fall or 0.
         low, high = (eps, high) if at.miss > 0 else (low, eps)
         known = _NEAR*min(high, 1.) if high == top else 0.
         if _is_settled(at) or high - (low or 0.) < known: break
         if low is None and new <= 0:
-            low, new, last = 0., self._above_zero(line, goal, eps, at), inf
+            low, new, last = 0., self._above_zero(goal, eps, at), inf
             if not new: return None
         bracketed = low is not None and high < top
-        slow = bracketed and abs(new - eps) > last/2 and search.cancellation(new) > CLOSE
+        slow = bracketed and abs(new - eps) > last/2 and at.cancellation(new) > CLOSE
         if slow or not (low or 0.) < new < high:
-            new = _between(low, high, top, eps, at.root, (step, line.scale(eps)))
+            new = _between(low, high, top, eps, at.root, (step, at.line.scale(eps)))
         if abs(new - eps) <= 2*ULP*eps: break
         before, eps, last = (eps, at), new, abs(new - eps)
-    return eps, line, at.fall or 1/eps
+    return eps, at.line, at.fall or 1/eps
 
 # %% ../../nbs/engine/solve.ipynb #01search1
-class _Search:
-    "The line of a search; another where its terms have grown, or it says nothing any more."
-    def __init__(self,
-        table,        # a CgfTable
-        goal,         # log of the delta that is looked for,
-        finite_goal,  # and of that without the mass at infinity
-    ):
-        """Parameters
-        ----------
-        table
-            a CgfTable
-        goal
-            log of the delta that is looked for,
-        finite_goal
-            and of that without the mass at infinity
-        """
-        self.table, self.goal, self.finite_goal = table, goal, np.array([finite_goal])
-        self.line, self.lines = None, 0
-
-    def cancellation(self, eps):
-        "By how many nats more cancels at `eps` than where the line was built."
-        return inf if self.line is None else self.line.cancellation(eps - self.built)
-
-    def probe(self, eps):
-        "A Probe; None where that would be one line too many."
-        if self.cancellation(eps) > CLOSE and not self._build(eps): return None
-        at = self._ask(eps)
-        forgotten = self.table.forgets and at.width > _DARK > self.knew
-        return self._ask(eps) if forgotten and self._build(eps) else at
-
-# %% ../../nbs/engine/solve.ipynb #01search2
 @patch
-def _build(self:_Search, eps):
-    "A line for this eps; False where that would be one too many."
-    if self.lines >= END_STEPS: return False
-    self.line = self.table.line_for(np.array([eps]), self.finite_goal)
-    self.built, self.knew = eps, inf                # what is known where it was built
-    self.lines += 1
-    return True
+def _probe(self:Invertible, before, eps, goal, finite_goal):
+    """A Probe, by the line of the one before; by another where its terms have grown, or it says
+    nothing any more. Where that would be one too many: by the same line, or None."""
+    at, lines = None, before.lines if before else 0
+    if before and not before.cancellation(eps) > CLOSE:
+        at = _asked(before.line, eps, goal, before.built, before.knew, lines)
+        if not (self.forgets and at.width > _DARK > at.knew): return at
+    if lines == END_STEPS: return at
+    line = self.line_for(np.array([eps]), np.array([finite_goal]))
+    at = _asked(line, eps, goal, eps, inf, lines + 1)
+    return at._replace(knew=at.width)
 
-@patch
-def _ask(self:_Search, eps):
-    line = self.line
-    at = line.probe(eps, self.goal) if hasattr(line, 'probe') else probe_of(line, eps, self.goal)
-    if eps == self.built: self.knew = at.width
-    return at
+def _asked(line, eps, goal, built, knew, lines):
+    "The Probe of a line, with what is known of the line."
+    at = line.probe(eps, goal) if hasattr(line, 'probe') else probe_of(line, eps, goal)
+    return at._replace(line=line, built=built, knew=knew, lines=lines)
 
 # %% ../../nbs/engine/solve.ipynb #47a33af6
 @patch
@@ -363,12 +351,12 @@ def _is_misled(self:Invertible, goal, guess):
 
 # %% ../../nbs/engine/solve.ipynb #5ab2182b
 @patch
-def _leaves_it(self:Invertible, search, at, eps, top):
+def _leaves_it(self:Invertible, at, eps, top):
     "Is there another way, and does smoothing cost much of eps? Once the line has said its all."
     if not (self.others and self.nodes_ran_out and top < inf): return None
-    plan, scale = search.line.plan, WORTH_A_TRY*min(eps, 1.)
+    plan, scale = at.line.plan, WORTH_A_TRY*min(eps, 1.)
     costs = (plan.t + 1)*plan.smoothing.variance/2 > scale
-    said = abs(at.miss) <= at.width or search.cancellation(at.root) > CLOSE
+    said = abs(at.miss) <= at.width or at.cancellation(at.root) > CLOSE
     if costs and said: self.stop = Stop.SMOOTHED
     return self.stop
 
@@ -395,9 +383,9 @@ def _from_zero(self:Invertible, goal, eps, miss):
     return eps*above/(above - miss) if above > 0 else 0.
 
 @patch
-def _above_zero(self:Invertible, line, goal, eps, at):
+def _above_zero(self:Invertible, goal, eps, at):
     "Where about the goal is, between 0 and `eps`; 0 if eps = 0 is enough."
-    known = line.log_bounds(np.zeros(1))[0, 0] > goal
+    known = at.line.log_bounds(np.zeros(1))[0, 0] > goal
     new = eps if known else self._from_zero(goal, eps, at.miss)
     return min(new, _by_its_log(eps, at.root))
 
