@@ -8,7 +8,6 @@ __all__ = ['ALONE', 'LEAST_DELTA', 'rule', 'log_aliases', 'class_of', 'pair_of',
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #df968905
 from math import ceil, exp, floor, fsum, inf, log, log2, pi, sqrt
-from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
@@ -43,7 +42,7 @@ from dp_saddle.engine.gaussian_tables import (
 )
 from .largest_loss_levels import MOST_STEPS
 from .small_losses import guess_of, shortened, taken_away
-from .solve import Known
+from .solve import CHERNOFF, NO_LINE, ZERO
 from .stacked_kinds import alike, grouped, kind_of, rows_of
 from dp_saddle.engine.transform_grids import (
     BOUND_ULPS,
@@ -653,10 +652,6 @@ def _is_below(found, goal, eps):
 # %% ../../nbs/engine/gaussian_rows.ipynb #586ac0e2
 _WAYS = 'removing', 'adding'
 
-def _note(known, eps, last=False):
-    "Keep the dict that says what a row is, for `explain`."
-    noted(SimpleNamespace(facts=lambda _: [known]), eps, last=last)
-
 def _note_rows(rows, plan, line, n, e):
     "Keep what rows with lines are, and the parts of their errors at `e`, (rows, 1)."
     step, gone = plan.step, line.base - plan.t*e
@@ -669,9 +664,9 @@ def _note_rows(rows, plan, line, n, e):
               'rounding': line.rounding - tail + line.slope*e + off + line.common*total}
     taken = [] if step.rest is None else ['small losses']
     for r, adds in enumerate(rows.adds[:, 0]):
-        found = {'kind': Known.CHERNOFF.value}
+        found = CHERNOFF
         if plan.lined[r]: found = _facts_of(r, plan, step, taken, errors, gone, total)
-        _note({'direction': _WAYS[int(adds)]} | found, float(e[r, 0]), last=not adds)
+        noted({'direction': _WAYS[int(adds)]} | found, float(e[r, 0]), last=not adds)
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #5c338a92
 def _facts_of(r, plan, step, taken, errors, gone, total):
@@ -728,7 +723,7 @@ def answers(self:Rows, n, goal, eps=None, most=np.inf):
     is wider than `most` is asked from exact losses, too."""
     with np.errstate(all='ignore'):
         if (found := self.asked(n, goal, eps, most)) is not None: return _larger(found, goal, eps)
-    noted(Known.NO_LINE, np.nan)
+    noted(NO_LINE, np.nan)
     return np.full((len(Bounds._fields), len(goal)//2), np.nan)
 
 @patch
@@ -754,7 +749,7 @@ def found(self:Rows, n, goal, eps=None, rough=None):
            for r in (slice(half), slice(half, None))]
     first = self.each[0].solved(ready, n, *own[0])
     second, below = _dismissed(ready.table, n, *_where(first.ends[:, :1], *own[0][:2]))
-    if below.all(): _note({'kind': Known.CHERNOFF.value, 'direction': _WAYS[1]}, np.nan)
+    if below.all(): noted(CHERNOFF | {'direction': _WAYS[1]}, np.nan)
     else:
         ready = self.ready_for(self.ready_adding if rough is None else self.adding_finely, *asked)
         if ready.step is None: return None
@@ -850,7 +845,7 @@ def epsilon_of_sampled(
     if (asked := one_kind(run)) is None: return None
     pair, n = pair_of(*asked[0]), asked[1]
     if pair.is_free(n, delta):
-        noted(Known.ZERO, 0.)
+        noted(ZERO, 0.)
         return Bounds(0., 0., 0.)
     return _in_order(*pair.bounds([n, n], [delta, delta])[:, 0].tolist())
 
@@ -1127,7 +1122,7 @@ def found(self:_MixedRun, side, plan, own, goal):
     "What is _Found of a direction, or None."
     plan = plan._replace(top=self.rounded_up(side, own, plan.place.item(), plan.u))
     if not plan.lined:
-        _note({'kind': Known.CHERNOFF.value, 'direction': _WAYS[side]}, np.nan)
+        noted(CHERNOFF | {'direction': _WAYS[side]}, np.nan)
         return _without_line(plan.u, _of_all(1, plan.top))
     if not plan.ok or not (step := self.fitted(side, plan, own)): return None
     ready, wide = plan._replace(step=step), _WIDE if self.kinds > _FEW else 1
@@ -1195,5 +1190,5 @@ def epsilon_of_kinds(
     if not isinstance(delta, float) or not LEAST_DELTA < delta < .5: return None
     if not (kinds := _kinds(run)): return None
     with Task('epsilon'), np.errstate(all='ignore'): found = kinds.bounds(delta)
-    if not found: noted(Known.NO_LINE, np.nan)
+    if not found: noted(NO_LINE, np.nan)
     return _in_order(*found) if found else None

@@ -61,7 +61,15 @@ from dp_saddle.engine.line import (
     outcomes_of,
     reach_of,
 )
-from .solve import WORTH_A_TRY, Curve, Known, Stop, facts_of
+from dp_saddle.engine.solve import (
+    LARGEST_LOSS,
+    NO_LINE,
+    WORTH_A_TRY,
+    ZERO,
+    Curve,
+    Stop,
+    facts_of,
+)
 from dp_saddle.engine.sorted_runs import (
     SIMILAR,
     LeveledTable,
@@ -428,7 +436,7 @@ def is_zero(self:_OneDirection, delta):
     if not self.is_nothing(delta): return False
     with attempt(_AT_ZERO) as one:
         one.bounds = 0., 0., 0.
-        noted(Known.ZERO, 0.)
+        noted(ZERO, 0.)
     return True
 
 # %% ../../nbs/engine/ways.ipynb #43dd4ca5
@@ -828,7 +836,7 @@ def epsilon_of(self:ContourAccountant, plrv, delta, floor):
     if nothing:
         with attempt(_NO_LOSS) as one:
             one.bounds = 0*floor, 0*floor, +floor
-            noted(Known.LARGEST_LOSS, 0.)
+            noted(LARGEST_LOSS, 0.)
         return one.bounds
     if delta.size > 1 and not self._tried[plrv].own: found = self._tried[plrv].shared(delta)
     few, most = delta.size <= _FEW_ASKED, WORTH_A_TRY*np.minimum(found[2], 1)
@@ -981,7 +989,7 @@ def _as_attempt(name, ask, run, x):
     with attempt(name) as one:
         one.bounds = ask(run, x)
         asked = [line for line, _ in one.lines]
-        if Known.NO_LINE in asked: one.why = Stop.NO_LINE
+        if NO_LINE in asked: one.why = Stop.NO_LINE
         elif not one.bounds: one.why = Stop.TOO_WIDE if asked else Stop.OTHER_KIND
     return one.bounds
 
