@@ -190,7 +190,7 @@ def log_p_inf_of(plrv):
 # %% ../../nbs/engine/line.ipynb #13818322
 @patch(cached=True)
 def atoms(self:CgfTable):
-    "The AtomsPart of a run whose steps all have atoms, or None."
+    "The atoms, as a KnownPart, of a run whose steps all have some; or None."
     return atoms_apart(self.plrv, self.reach)
 
 @patch
