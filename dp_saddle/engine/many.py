@@ -605,6 +605,7 @@ class LineBatch:
         off,       # what base is off by, at most; as all that follows a number or of each record
         relative,  # what a term is off by, relative to its size, shape (..., nodes)
         tail,      # log of a bound on what lies beyond the last node
+        missing=_CLOSE, # the part of delta that the line may leave out
     ):
         """Parameters
         ----------
@@ -622,10 +623,12 @@ class LineBatch:
             what a term is off by, relative to its size, shape (..., nodes)
         tail
             log of a bound on what lies beyond the last node
+        missing
+            the part of delta that the line may leave out
         """
         self.t, self.h, self.s = t, plan.h, plan.h*np.arange(plan.nodes)
         self.width, self.reach = plan.width, Smoothing(plan.width, _PIECES).reach
-        self.base, self.off, self.missing = base, off + 0*base, _CLOSE + 0*base
+        self.base, self.off, self.missing = base, off + 0*base, missing + 0*base
         factor, rounding = self._factor()
         self._set_terms(change, factor)
         size = np.abs(self.c)
@@ -722,9 +725,9 @@ def _batch(family, plan, mixed, K, tail):
     change = mixed.counts @ table.change.real + 1j*(mixed.counts @ table.change.imag)
     whole = (mixed.counts == np.round(mixed.counts)).all()
     relative = relative_error(plan, mixed, many, whole)
-    batch = LineBatch(family.t[plan.tilt], plan, base, change, off, relative, tail)
+    own = base, change, off, relative, tail, np.exp(mixed.left_out())
+    batch = LineBatch(family.t[plan.tilt], plan, *own)
     batch._set_alias(family, plan, K)
-    batch.missing = np.exp(mixed.left_out())
     return batch
 
 # %% ../../nbs/engine/many.ipynb #77134010
