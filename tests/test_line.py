@@ -33,9 +33,10 @@ from dp_saddle import (
     epsilon,
 )
 from dp_saddle.base.numerics import EXTENDED
+from dp_saddle.engine.known_parts import composed_atoms
 from dp_saddle.engine.line import CgfTable, Plan, is_enumerable
 from dp_saddle.engine.smoothing import PIECES, Smoothing
-from dp_saddle.engine.solve import Stop
+from dp_saddle.engine.solve import SMOOTHED
 from dp_saddle.losses.nodes import log_delta_of_atoms
 from dp_saddle.plrv import ComposedLoss, GaussianLoss, composed
 
@@ -393,7 +394,7 @@ def test_small_budgets_overlap_large_ones(mix):
 def test_smoothing_on_and_off_atoms(eps):
     "Forty answers, not enumerated but smoothed: the exact sum is inside, on an atom too."
     table = CgfTable((40*RR(.2)).remove, shortcut=False)
-    exact, table.atoms = log_delta_of_atoms(eps, *table.atoms.sums), None
+    exact, table.atoms = log_delta_of_atoms(eps, *composed_atoms(table.plrv)), None
     low, _, up = table.log_delta(np.array([eps]))
     assert low[0] <= exact + 1e-11 and exact <= up[0] + 1e-11 and up[0] - low[0] < 1e-2
 
@@ -600,7 +601,7 @@ def test_why_a_line_is_left():
     assert plain.stop is None
     table.others = True
     found = table.epsilon(1e-8)
-    assert table.stop is Stop.SMOOTHED
+    assert table.stop == SMOOTHED
     assert found[0] <= exact[2] and exact[0] <= found[2]
     table.others = False
     table.epsilon(1e-8)

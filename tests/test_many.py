@@ -15,6 +15,7 @@ from dp_saddle.engine.many import (
     smaller_steps,
     split_steps,
     tilted_sum,
+    whole_steps,
 )
 
 pytestmark = pytest.mark.filterwarnings('error')
@@ -62,7 +63,8 @@ def test_what_mixing_adds_is_added_where_steps_are_mixed_only(families):
     steps[:, 0] = 7
     spread = np.zeros((2, 8))
     spread[1, 0] = 1.
-    (plain, mixed), above = tilted_sum(family, counts, steps, spread), family.K + family.error
+    plain, mixed = tilted_sum(family, SplitCounts(counts, steps, spread))
+    above = family.K + family.error
     assert plain == pytest.approx(counts[0] @ above, rel=1e-9, abs=2e-12)
     split = counts[1] @ above + 7*family.jump[0]
     assert mixed == pytest.approx(np.minimum(split, 7*above[0]), rel=1e-9, abs=2e-12)
@@ -80,7 +82,7 @@ def test_tilted_sum_covers_mixtures(families, weights, cell):
     truth = np.log1p(gain).sum(0)*(1 - 32*ULP)                            # as doubles know it
     table = np.zeros((1, 16))
     table[0, cell[0]], table[0, 8 + cell[0]] = len(w), w.sum()
-    bound = tilted_sum(family, *split_steps(table))[0, family.t < 50]
+    bound = tilted_sum(family, split_steps(table))[0, family.t < 50]
     assert (truth <= bound).all()
 
 # The steps of records
@@ -148,7 +150,7 @@ def test_losses_that_are_not_used_cost_nothing(families):
 def test_every_line_brackets_the_truth(families, log_goal):
     "At eps that the line was not made for, too."
     counts = np.random.default_rng(2).integers(0, 60, (6, 8)).astype(float)
-    mixed = SplitCounts(counts, counts, 0*counts)
+    mixed = whole_steps(counts)
     runs = [Composition(tuple(zip(KINDS, map(int, row), strict=True))) for row in counts]
     accounts = [ContourAccountant(run.remove) for run in runs]
     eps = np.array([max(a.epsilon(np.exp(log_goal)).estimate, .1) for a in accounts])
@@ -162,15 +164,15 @@ def test_every_line_brackets_the_truth(families, log_goal):
                 assert lower <= np.log(truth.upper) and np.log(truth.lower) <= upper
             assert (fall > 0).all()
         seen.extend(rows)
-    on_lines(families[0], mixed, tilted_sum(families[0], *mixed), eps, np.full(6, log_goal), look)
+    on_lines(families[0], mixed, tilted_sum(families[0], mixed), eps, np.full(6, log_goal), look)
     assert sorted(seen) == list(range(6))
 
 def test_an_error_on_a_line_is_raised(families):
     counts = np.ones((2, 8))
     def broken(rows, batch):
         raise RuntimeError('asked for it')
-    mixed = SplitCounts(counts, counts, 0*counts)
-    K, one = tilted_sum(families[0], *mixed), np.ones(2)
+    mixed = whole_steps(counts)
+    K, one = tilted_sum(families[0], mixed), np.ones(2)
     with pytest.raises(RuntimeError, match='asked for it'):
         on_lines(families[0], mixed, K, one, -one, broken)
 
@@ -178,9 +180,9 @@ def test_without_threads(families, monkeypatch):
     "Of one processor no thread is asked: a browser's Python has none."
     def refused(*a): raise RuntimeError("can't start new thread")
     counts, served = np.ones((2, 8)), []
-    mixed = SplitCounts(counts, counts, 0*counts)
+    mixed = whole_steps(counts)
     monkeypatch.setattr('dp_saddle.engine.many.os.cpu_count', lambda: 1)
     monkeypatch.setattr('dp_saddle.engine.many.ThreadPoolExecutor', refused)
-    K, one = tilted_sum(families[0], *mixed), np.ones(2)
+    K, one = tilted_sum(families[0], mixed), np.ones(2)
     on_lines(families[0], mixed, K, one, -one, lambda rows, batch: served.extend(rows))
     assert sorted(served) == [0, 1]

@@ -113,7 +113,7 @@ def test_steps_between_two_kinds():
     steps, weights = ([np.bincount(row[:n], w[:n], 3) for n in at]
                       for w in (np.ones(4000), weight))
     table = np.concatenate([steps, weights], axis=1)
-    records = upper_epsilon(families, *split_steps(table), 1e-6)[0]
+    records = upper_epsilon(families, split_steps(table), 1e-6)[0]
     assert good[at - 1].all()             # on a tilt that a stretch shares mixing costs more
     assert eps[at - 1] == pytest.approx(records, rel=3e-5)
     larger = run_of(kinds, row)        # each step its costlier neighbour

@@ -13,7 +13,14 @@ from dp_saddle import (
     PoissonSubsampled,
 )
 from dp_saddle.engine import record_bounds
-from dp_saddle.engine.many import GOOD, LossFamily, on_lines, split_steps, tilted_sum
+from dp_saddle.engine.many import (
+    GOOD,
+    LossFamily,
+    on_lines,
+    split_steps,
+    tilted_sum,
+    whole_steps,
+)
 from dp_saddle.engine.record_bounds import (
     delta_bounds,
     dominating_mu,
@@ -72,7 +79,7 @@ def test_mixtures_are_between_their_kinds(families, j, steps, w, delta):
     table = np.zeros((1, 16))
     table[0, j], table[0, 8 + j] = steps, w*steps
     low, _, up = epsilon_bounds(families, table, delta)[:, 0]
-    _, (good,) = upper_epsilon(families, *split_steps(table), delta)
+    _, (good,) = upper_epsilon(families, split_steps(table), delta)
     larger = ContourAccountant(steps*KINDS[j]).epsilon(delta)
     assert up <= larger.upper*(1 + good*GOOD)
     if j == 7:
@@ -90,14 +97,14 @@ def test_no_records_and_no_steps(families):
 def test_small_total_variation_needs_no_line(families):
     counts = np.zeros((1, 8))
     counts[0, 7] = 1.
-    bound, good = upper_epsilon(families, counts, counts, 0*counts, .5)
+    bound, good = upper_epsilon(families, whole_steps(counts), .5)
     assert bound[0] == 0 and good[0]
 
 def test_few_rare_steps_are_said_to_be_bad_and_capped():
     step = PoissonSubsampled(base=Gaussian(sigma=1.), rate=.002)
     pair = [LossFamily([step], direction) for direction in ('remove', 'add')]
     counts = np.array([[5.], [1000.]])
-    bound, good = upper_epsilon(pair, counts, counts, 0*counts, 1e-5)
+    bound, good = upper_epsilon(pair, whole_steps(counts), 1e-5)
     assert good.tolist() == [False, True]
     truth = [ContourAccountant(n*step).epsilon(1e-5).upper for n in (5, 1000)]
     assert bound[0] > 1.1*truth[0]
@@ -119,7 +126,7 @@ def test_chapter_01_is_asked_only_where_it_can_help(monkeypatch):
     steps = rng.multinomial(400, np.full(24, 1/24), 3).astype(float)
     split = np.concatenate([steps, steps/2], axis=1)
     low, _, up = epsilon_bounds(both, split, 1e-5)
-    assert not upper_epsilon(both, *split_steps(split), 1e-5)[1].all() and not asked
+    assert not upper_epsilon(both, split_steps(split), 1e-5)[1].all() and not asked
     assert (0 < low).all() and (low < up).all()
     one = np.zeros((1, 48))
     one[0, 0] = one[0, 24] = 1         # one step, and the capped bound is engine/line's
@@ -181,7 +188,7 @@ def test_smoothing_of_a_line_that_ends_too_soon(rate, helps):
     families, widths = noise_families(tuple(grid), rate), []
     top = epsilon_bounds(families, counts, 1e-5)[2]
     mixed = split_steps(counts)
-    on_lines(families[0], mixed, tilted_sum(families[0], *mixed), top, np.log([1e-5]),
+    on_lines(families[0], mixed, tilted_sum(families[0], mixed), top, np.log([1e-5]),
              lambda rows, batch: widths.append(batch.width))
     down = epsilon_bounds(families, np.c_[mixed.steps, mixed.steps], 1e-5)[2]
     if helps:

@@ -65,9 +65,9 @@ def test_every_prefix_is_bounded(schedule, delta):
 def test_many_equal_steps(step, delta, steps, most, monkeypatch):
     "Prefixes between those that were asked for, against engine/line; and few are asked for."
     asked = []
-    def counting(families, counts, *rest):
-        asked.append(len(counts))
-        return upper_epsilon(families, counts, *rest)
+    def counting(families, mixed, delta):
+        asked.append(len(mixed.counts))
+        return upper_epsilon(families, mixed, delta)
     monkeypatch.setattr(prefixes, 'upper_epsilon', counting)
     eps = epsilon_after(steps*step, delta=delta)
     assert eps.shape == (steps,) and (np.diff(eps) >= 0).all() and sum(asked) < most

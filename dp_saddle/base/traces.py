@@ -25,8 +25,8 @@ class Attempt:
         """
         self.way, self.direction = way, direction
         self.bounds = None   # (lower, estimate, upper) as it found them; None where it was refused
-        self.why = None      # the reason why it was not the last one, an Enum
-        self.lines = []      # (what answers `facts` or `log_bounds`, where: nats)
+        self.why = None      # why it was not the last one, in words
+        self.lines = []      # (what answers `facts` or `log_bounds`, or a dict; where: nats)
         self.own = True      # are lines that are noted within it its own?
 
 class Trace:
@@ -82,7 +82,7 @@ def attempt(
 
 # %% ../../nbs/base/traces.ipynb #4d5e594e
 def noted(
-    line,        # what gave bounds: it answers `facts`, or `log_bounds`
+    line,        # what gave bounds: it answers `facts`, or `log_bounds`; or a dict of facts
     eps,         # where, nats, a number
     last=False,  # is it what answers in the end, so that others were on the way to it?
 ):
@@ -91,7 +91,7 @@ def noted(
     Parameters
     ----------
     line
-        what gave bounds: it answers `facts`, or `log_bounds`
+        what gave bounds: it answers `facts`, or `log_bounds`; or a dict of facts
     eps
         where, nats, a number
     last

@@ -24,7 +24,6 @@ from dp_saddle.base import (
     patch,
     safe_log,
 )
-from .known_parts import KnownPart
 from .line import SHARE, WORSE, CgfTable, Plan
 from .solve import CLOSE
 from ..losses import LOSS_ULPS, LaplaceLoss
@@ -152,9 +151,9 @@ def curves(
     return out
 
 # %% ../../nbs/engine/endpoint_expansion.ipynb #b2899c72
-class SingularPart(KnownPart):
-    "What the ends of a composition of Laplace steps do to its transform."
-    name, rest_is_a_measure = 'singular part', False
+class SingularPart:
+    "What the ends of a composition of Laplace steps do to its transform: a part as a KnownPart is."
+    name, rest_is_a_measure, growth = 'singular part', False, 0.
     def __init__(self,
         plrv,   # a ComposedLoss of LaplaceLosses, removing
         sigma,  # >= 2: minus the pole

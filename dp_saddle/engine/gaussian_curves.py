@@ -21,7 +21,7 @@ from dp_saddle.engine.gaussian_rows import (
     one_kind,
     pair_of,
 )
-from .solve import Known
+from .solve import NO_LINE
 from .transform_grids import MOST_NODES, Rows
 from ..plrv import Bounds
 
@@ -55,7 +55,7 @@ def of_run(self:Rows, n, goal, eps=None):
     alone, most = len(goal) == 1 and eps is None, _SHARP[eps is not None]
     for same in _same(_classes(goal[asked])):
         if not alone and not self.has_line(n, goal[asked[same[0]]]):
-            noted(Known.NO_LINE, np.nan)
+            noted(NO_LINE, np.nan)
             continue
         for r in in_blocks(asked[same], 2*MOST_NODES):
             own = np.full((2*len(r), 1), float(n)), both_ways(goal[r])

@@ -8,7 +8,6 @@ __all__ = ['ALONE', 'LEAST_DELTA', 'rule', 'log_aliases', 'class_of', 'pair_of',
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #df968905
 from math import ceil, exp, floor, fsum, inf, log, log2, pi, sqrt
-from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
@@ -43,7 +42,7 @@ from dp_saddle.engine.gaussian_tables import (
 )
 from .largest_loss_levels import MOST_STEPS
 from .small_losses import guess_of, shortened, taken_away
-from .solve import Known
+from .solve import CHERNOFF, NO_LINE, ZERO
 from .stacked_kinds import alike, grouped, kind_of, rows_of
 from dp_saddle.engine.transform_grids import (
     BOUND_ULPS,
@@ -636,26 +635,21 @@ def adding_finely(self:Rows, least, n, goal):
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #6f0e8073
 class _Found(NamedTuple):
-    "What a row's line says of eps, or of log delta; or its Chernoff bound: (rows, 1) but the ends."
+    """What a row's line says of eps, or of log delta, (rows, 1) but the ends; of a row without one
+    the upper end is Chernoff's bound."""
     lined: np.ndarray  # has it a line?
     mid: np.ndarray    # where its sum is the goal, or its logarithm
     ends: np.ndarray   # lower and upper, (rows, 2)
     good: np.ndarray   # are they proved, and narrow?
-    u: np.ndarray      # tilt of the Chernoff bound
-    K: np.ndarray      # K there, rounded up
 
-def _is_below(found, goal, eps):
-    "Is delta at eps proved to be at most e^goal, by Chernoff's bound at u?"
-    factor = log_chernoff_factor(found.u)
-    size = 1 + np.abs(found.K) + found.u*eps + np.abs(factor) + np.abs(goal)
-    return found.K - found.u*eps + factor + BOUND_ULPS*ULP*size <= goal
+def _chernoff(u, K, factor, goal, eps=None):
+    "Chernoff's bound on the eps of a goal, with K at u rounded up; or, at `eps`, on log delta."
+    off = goal if eps is None else u*eps
+    most = K + factor - off + BOUND_ULPS*ULP*(1 + np.abs(K) + np.abs(factor) + np.abs(off))
+    return most/u if eps is None else most
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #586ac0e2
 _WAYS = 'removing', 'adding'
-
-def _note(known, eps, last=False):
-    "Keep the dict that says what a row is, for `explain`."
-    noted(SimpleNamespace(facts=lambda _: [known]), eps, last=last)
 
 def _note_rows(rows, plan, line, n, e):
     "Keep what rows with lines are, and the parts of their errors at `e`, (rows, 1)."
@@ -669,9 +663,9 @@ def _note_rows(rows, plan, line, n, e):
               'rounding': line.rounding - tail + line.slope*e + off + line.common*total}
     taken = [] if step.rest is None else ['small losses']
     for r, adds in enumerate(rows.adds[:, 0]):
-        found = {'kind': Known.CHERNOFF.value}
+        found = CHERNOFF
         if plan.lined[r]: found = _facts_of(r, plan, step, taken, errors, gone, total)
-        _note({'direction': _WAYS[int(adds)]} | found, float(e[r, 0]), last=not adds)
+        noted({'direction': _WAYS[int(adds)]} | found, float(e[r, 0]), last=not adds)
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #5c338a92
 def _facts_of(r, plan, step, taken, errors, gone, total):
@@ -699,21 +693,18 @@ def solved(self:Rows, plan, n, goal, eps=None, start=None, wide=1):
     good &= (ends[:, :1] if eps is None else eps) >= step.least
     if tracing() and each == 1:
         _note_rows(self, plan, line, n, ends[:, 1:] if eps is None else eps)
-    return _Found(plan.lined, mid, ends, good, plan.u, _of_all(n, plan.top))
+    return _Found(plan.lined, mid, ends, good)
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #6f0e8075
-def _without_line(u, K):
-    "The _Found of rows by Chernoff's bounds alone, with K at u, rounded up."
-    no, none = np.zeros(u.shape, bool), np.full(u.shape, np.nan)
-    return _Found(no, none, np.repeat(none, 2, axis=1), no, u, K)
+def _without_line(most):
+    "The _Found of rows by Chernoff's bounds alone."
+    no, none = np.zeros(most.shape, bool), np.full(most.shape, np.nan)
+    return _Found(no, none, np.concatenate([none, most], 1), no)
 
-def _dismissed(table, n, goal, eps):
-    "(the _Found of rows by Chernoff's bounds at eps alone, are these below the goal?)."
-    K = _of_all(n, table.top)
-    k = (K + table.factor - table.u*eps).argmin(1)[:, None]
-    u, K = (np.take_along_axis(v, k, 1) for v in (table.u, K))
-    found = _without_line(u, K)
-    return found, _is_below(found, goal, eps)
+def _by_table(table, n, goal, eps=None):
+    "The same by the tilts of a table with tops: the least of their bounds."
+    most = _chernoff(table.u, _of_all(n, table.top), table.factor, goal, eps)
+    return _without_line(most.min(1, keepdims=True))
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #1953d7bc
 @patch
@@ -727,8 +718,8 @@ def answers(self:Rows, n, goal, eps=None, most=np.inf):
     """(lower, estimate, upper) of eps or, at `eps`, of log delta, (3, settings); nan likewise. What
     is wider than `most` is asked from exact losses, too."""
     with np.errstate(all='ignore'):
-        if (found := self.asked(n, goal, eps, most)) is not None: return _larger(found, goal, eps)
-    noted(Known.NO_LINE, np.nan)
+        if (found := self.asked(n, goal, eps, most)) is not None: return _larger(found, eps)
+    noted(NO_LINE, np.nan)
     return np.full((len(Bounds._fields), len(goal)//2), np.nan)
 
 @patch
@@ -753,8 +744,9 @@ def found(self:Rows, n, goal, eps=None, rough=None):
     own = [[v if v is None else v[r] for v in (goal, eps, start)]
            for r in (slice(half), slice(half, None))]
     first = self.each[0].solved(ready, n, *own[0])
-    second, below = _dismissed(ready.table, n, *_where(first.ends[:, :1], *own[0][:2]))
-    if below.all(): _note({'kind': Known.CHERNOFF.value, 'direction': _WAYS[1]}, np.nan)
+    second = _by_table(ready.table, n, *own[0][:2])
+    below = (second.ends[:, 1:] <= first.ends[:, :1]).all()
+    if below: noted(CHERNOFF | {'direction': _WAYS[1]}, np.nan)
     else:
         ready = self.ready_for(self.ready_adding if rough is None else self.adding_finely, *asked)
         if ready.step is None: return None
@@ -762,19 +754,17 @@ def found(self:Rows, n, goal, eps=None, rough=None):
     return _Found(*map(np.concatenate, zip(first, second, strict=True)))
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #1953d7bd
-def _where(low, goal, eps):
-    "(log delta, eps) where the other direction is to be smaller: `low` is what is not known."
-    return (goal, low) if eps is None else (low, eps)
+def _settled(found):
+    "Has adding a line, or is it proved to be smaller than removing without one?"
+    half = len(found.mid)//2
+    return found.lined[half:] | (found.ends[half:, 1:] <= found.ends[:half, :1])
 
-def _larger(found, goal, eps=None):
+def _larger(found, eps=None):
     """Of removing and adding, eps, or log delta at `eps`: (lower, estimate, upper), (3, settings),
     nan where it is not proved."""
-    half = len(goal)//2
-    low, lined, second = found.ends[:half, :1], found.lined[half:], found.good[half:]
-    if not lined.all():
-        at = _where(np.concatenate([low, low]), goal, eps)
-        second = np.where(lined, second, _is_below(found, *at)[half:])
-    good = found.good[:half] & second
+    half = len(found.mid)//2
+    low, lined = found.ends[:half, :1], found.lined[half:]
+    good = found.good[:half] & np.where(lined, found.good[half:], _settled(found))
     if eps is None: good &= low > 0
     def larger(v): return np.where(lined, np.maximum(v[:half], v[half:]), v[:half])
     bounds = np.array([larger(v) for v in (found.ends[:, :1], found.mid, found.ends[:, 1:])])
@@ -850,7 +840,7 @@ def epsilon_of_sampled(
     if (asked := one_kind(run)) is None: return None
     pair, n = pair_of(*asked[0]), asked[1]
     if pair.is_free(n, delta):
-        noted(Known.ZERO, 0.)
+        noted(ZERO, 0.)
         return Bounds(0., 0., 0.)
     return _in_order(*pair.bounds([n, n], [delta, delta])[:, 0].tolist())
 
@@ -902,12 +892,11 @@ def together(self:Rows, n, goal):
     half, plan = len(n)//2, self.plans(n, goal)
     sure = np.concatenate([np.full(half, True), plan.sure[:half, 0]])
     found = self.solve(plan, np.flatnonzero(sure), n, goal)
-    known = np.tile(found.ends[:half, :1], (2, 1))
-    settled = sure & (found.lined | _is_below(found, goal, known))[:, 0]
-    wait = half + np.flatnonzero(found.good[:half, 0] & ~settled[half:])
+    settled = sure[half:] & _settled(found)[:, 0]
+    wait = half + np.flatnonzero(found.good[:half, 0] & ~settled)
     if not wait.size: return found
-    some = self.part(wait)
-    plan = some.plans(n[wait], goal[wait], known[wait])
+    some, known = self.part(wait), found.ends[wait - half, :1]
+    plan = some.plans(n[wait], goal[wait], known)
     _put(found, wait, some.solve(plan, some.every, n[wait], goal[wait]))
     return found
 
@@ -915,9 +904,9 @@ def together(self:Rows, n, goal):
 @patch
 def solve(self:Rows, plan, left, n, goal):
     "What is _Found of the rows `left`."
-    none = np.full(n.shape, np.nan)
-    found = _Found(plan.lined, none.copy(), np.repeat(none, 2, axis=1), none > 0, plan.u,
-                   _of_all(n, plan.top))
+    most = _chernoff(plan.u, _of_all(n, plan.top), log_chernoff_factor(plan.u), goal)
+    found = _without_line(most)._replace(lined=plan.lined)
+    found.ends[plan.lined[:, 0]] = np.nan
     left, asked = left[(plan.ok & plan.lined)[left, 0]], _ROOM*plan.guess
     for turned in TURNED:
         way, later = (plan.t[left], asked[left], turned, plan.end[left]), [left[:0]]
@@ -974,7 +963,7 @@ def epsilons_of_sampled(
         kind, n = zip(*(kinds[k] for k in some), strict=True)
         rows = rows_of(kind*2, np.repeat([[False], [True]], len(some), axis=0))
         n, goal = both_ways(np.array(n, float)), both_ways(np.log(np.array(delta, float)[some]))
-        with np.errstate(all='ignore'): found = _larger(rows.together(n, goal), goal)
+        with np.errstate(all='ignore'): found = _larger(rows.together(n, goal))
         for k, each in zip(some, found.T.tolist(), strict=True): out[k] = _in_order(*each)
     return out
 
@@ -1127,8 +1116,9 @@ def found(self:_MixedRun, side, plan, own, goal):
     "What is _Found of a direction, or None."
     plan = plan._replace(top=self.rounded_up(side, own, plan.place.item(), plan.u))
     if not plan.lined:
-        _note({'kind': Known.CHERNOFF.value, 'direction': _WAYS[side]}, np.nan)
-        return _without_line(plan.u, _of_all(1, plan.top))
+        noted(CHERNOFF | {'direction': _WAYS[side]}, np.nan)
+        factor = log_chernoff_factor(plan.u)
+        return _without_line(_chernoff(plan.u, _of_all(1, plan.top), factor, goal))
     if not plan.ok or not (step := self.fitted(side, plan, own)): return None
     ready, wide = plan._replace(step=step), _WIDE if self.kinds > _FEW else 1
     return self.pair.each[side].solved(ready, np.ones((1, 1)), goal, wide=wide)
@@ -1149,7 +1139,7 @@ def bounds(self:_MixedRun, delta):
         adding = self.pair.each[1].placed(two, ones[1:], goal[1:], first.ends[:, :1])
     if not (second := self.found(1, adding, own[1], goal[1:])): return None
     found = _Found(*map(np.concatenate, zip(first, second, strict=True)))
-    return _larger(found, goal)[:, 0].tolist()
+    return _larger(found)[:, 0].tolist()
 
 # %% ../../nbs/engine/gaussian_rows.ipynb #01kinds07
 def _kinds(run):
@@ -1195,5 +1185,5 @@ def epsilon_of_kinds(
     if not isinstance(delta, float) or not LEAST_DELTA < delta < .5: return None
     if not (kinds := _kinds(run)): return None
     with Task('epsilon'), np.errstate(all='ignore'): found = kinds.bounds(delta)
-    if not found: noted(Known.NO_LINE, np.nan)
+    if not found: noted(NO_LINE, np.nan)
     return _in_order(*found) if found else None

@@ -4,9 +4,10 @@
 
 # %% auto #0
 __all__ = ['ATOM_ULPS', 'FEW_OUTCOMES', 'KnownPart', 'widened', 'widened_to', 'composed_atoms',
-           'log_outcomes', 'multinomial', 'AtomsPart', 'atoms_apart']
+           'log_outcomes', 'multinomial', 'atoms_apart']
 
 # %% ../../nbs/engine/known_parts.ipynb #4b0a7e04
+from functools import partial
 from math import inf, log, log2, prod
 
 import numpy as np
@@ -35,16 +36,33 @@ FEW_OUTCOMES = 1 << 16       # of finite steps: so many are summed at once
 
 # %% ../../nbs/engine/known_parts.ipynb #a70f0001
 class KnownPart:
-    "Part of a law that a line does not carry: its curve is added. What is left may be a measure."
-    name, rest_is_a_measure = '', True
+    "Part of a law that a line does not carry: its curve is added. What is left is a measure."
+    rest_is_a_measure = True
     growth = 0.    # nats by which its own error grows with each nat of eps
+    def __init__(self,
+        name,        # for `explain`
+        log_bounds,  # of eps, 1-d: log of (lower, estimate, upper) of its curve, each of that shape
+        on_line,     # of (t, s, base): its transform at t + is over e^base, s equally spaced from
+                     # 0; a bound on its modulus; what it is off by, in ULP of that
+    ):
+        """Parameters
+        ----------
+        name
+            for `explain`
+        log_bounds
+            of eps, 1-d: log of (lower, estimate, upper) of its curve, each of that shape
+        on_line
+            of (t, s, base): its transform at t + is over e^base, s equally spaced from 0; a
+            bound on its modulus; what it is off by, in ULP of that
+        """
+        self.name, self.log_bounds, self.on_line = name, log_bounds, on_line
 
     def log_alias(self,
         t,    # tilt of the line, > 0
         X,    # period, nats
         eps,  # nats, 1-d
     ):        # a number, or shape of eps
-        """log of a bound on its own aliases, where what is left is no measure.
+        """log of a bound on its own aliases: there are none, for what is left is a measure.
 
         Parameters
         ----------
@@ -61,26 +79,28 @@ class KnownPart:
         """
         return -inf
 
-    def over(self,
-        line,  # a Line
-        eps,   # nats, 1-d
-    ):         # (lower, estimate, upper), each of shape of eps
-        """Its curve over e^{base - t eps}, from its `log_bounds`.
+# %% ../../nbs/engine/known_parts.ipynb #a70f0011
+@patch
+def over(self:KnownPart,
+    line,  # a Line
+    eps,   # nats, 1-d
+):         # (lower, estimate, upper), each of shape of eps
+    """Its curve over e^{base - t eps}, from its `log_bounds`.
 
-        Parameters
-        ----------
-        line
-            a Line
-        eps
-            nats, 1-d
+    Parameters
+    ----------
+    line
+        a Line
+    eps
+        nats, 1-d
 
-        Returns
-        -------
-        (lower, estimate, upper), each of shape of eps
-        """
-        unit, logs = line.base - line.plan.t*eps, np.array(self.log_bounds(eps))
-        off = LOG_ULPS*ULP*(1 + np.abs(unit) + np.abs(np.maximum(logs, LOWEST_LOG)))
-        with np.errstate(over='ignore'): return np.exp(logs - unit + off*np.array([[-1], [0], [1]]))
+    Returns
+    -------
+    (lower, estimate, upper), each of shape of eps
+    """
+    unit, logs = line.base - line.plan.t*eps, np.array(self.log_bounds(eps))
+    off = LOG_ULPS*ULP*(1 + np.abs(unit) + np.abs(np.maximum(logs, LOWEST_LOG)))
+    with np.errstate(over='ignore'): return np.exp(logs - unit + off*np.array([[-1], [0], [1]]))
 
 # %% ../../nbs/engine/known_parts.ipynb #6f09ae29
 def widened(
@@ -207,50 +227,38 @@ def multinomial(
     return losses, logp
 
 # %% ../../nbs/engine/known_parts.ipynb #99c3a434
-class AtomsPart(KnownPart):
-    "The outcomes in which no density is drawn from: a sum of exponentials, a curve that is a sum."
-    name = 'atoms'
-    def __init__(self,
-        parts,  # (PLRV, count) pairs, each with atoms
-        sums,   # of their atoms: what `composed_atoms` says
-        reach,  # nats: a loss is off by at most 16 ulp of it
-    ):
-        """Parameters
-        ----------
-        parts
-            (PLRV, count) pairs, each with atoms
-        sums
-            of their atoms: what `composed_atoms` says
-        reach
-            nats: a loss is off by at most 16 ulp of it
-        """
-        self.parts, self.sums, self.reach = parts, sums, reach
+def _curve_of_atoms(parts, losses, logp, reach, eps):
+    "log of (lower, estimate, upper) of the part of delta that the enumerated atoms have."
+    largest, steps = np.abs(np.maximum(logp, LOWEST_LOG)).max(), sum(n for _, n in parts)
+    allowance = ULP*(FORM_ULPS + ATOM_ULPS*largest + ATOM_ULPS*gammaln(2 + steps))
+    return widened(lambda e: log_delta_of_atoms(e, losses, logp), eps, allowance, reach)
 
-    def log_bounds(self,
-        eps,  # nats, 1-d
-    ):        # log of (lower, estimate, upper), each of shape of eps
-        """The part of delta that the enumerated atoms have.
+# %% ../../nbs/engine/known_parts.ipynb #a70f0002
+def _line_of_atoms(parts, t, s, base):
+    "A known part's `on_line`."
+    sums = [(n, *_sum_of_atoms(t, s, *p.atoms)) for p, n in parts]
+    A = prod(power(v, n) for n, _, v in sums)*np.exp(sum(n*top for n, top, _ in sums) - base)
+    reach = sum(n*np.abs(p.atoms[0]).max() for p, n in parts)
+    exponents = abs(base) + sum(n*abs(top) for n, top, _ in sums)
+    exponents = exponents + np.hypot(t, s)*reach
+    (step, atom), ulps = _ATOM_STEP_ULPS, _FACTOR_ULPS + _ATOM_EXPONENT_ULPS*exponents
+    return A, abs(A[0]), ulps + sum(n*(step + atom*p.atoms[0].size) for p, n in parts)
 
-        Parameters
-        ----------
-        eps
-            nats, 1-d
-
-        Returns
-        -------
-        log of (lower, estimate, upper), each of shape of eps
-        """
-        logp, steps = self.sums[1], sum(n for _, n in self.parts)
-        largest = np.abs(np.maximum(logp, LOWEST_LOG)).max()
-        allowance = ULP*(FORM_ULPS + ATOM_ULPS*largest + ATOM_ULPS*gammaln(2 + steps))
-        return widened(lambda e: log_delta_of_atoms(e, *self.sums), eps, allowance, self.reach)
+# %% ../../nbs/engine/known_parts.ipynb #bd27736e
+def _sum_of_atoms(t, s, l, w):
+    """(T, S): e^T S is sum_j e^{w_j + (t + is) l_j}, S = 1 at s = 0; `s` equally spaced from 0: by
+    rows and columns."""
+    size, side = w + t*l, 1 << int(log2(len(s))/2)
+    top = size.max() + log(np.exp(size - size.max()).sum())
+    rows = np.exp(1j*np.multiply.outer(s[::side], l))*np.exp(size - top)
+    return top, (rows @ np.exp(1j*np.multiply.outer(l, s[:side]))).ravel()[:len(s)]
 
 # %% ../../nbs/engine/known_parts.ipynb #4b0a7e0b
 def atoms_apart(
     plrv,   # a ComposedLoss
     reach,  # nats: a loss is off by at most 16 ulp of it
-):          # an AtomsPart, or None where outcomes cannot be enumerated
-    """The atoms of a composition as a known part.
+):          # a KnownPart, or None where outcomes cannot be enumerated
+    """The outcomes in which no density is drawn from: a sum of exponentials, a curve that is a sum.
 
     Parameters
     ----------
@@ -261,28 +269,8 @@ def atoms_apart(
 
     Returns
     -------
-    an AtomsPart, or None where outcomes cannot be enumerated
+    a KnownPart, or None where outcomes cannot be enumerated
     """
-    sums = composed_atoms(plrv)
-    return None if sums is None else AtomsPart(plrv.parts, sums, reach)
-
-# %% ../../nbs/engine/known_parts.ipynb #a70f0002
-@patch
-def on_line(self:AtomsPart, t, s, base):
-    "A known part's `on_line`."
-    sums = [(n, *_sum_of_atoms(t, s, *p.atoms)) for p, n in self.parts]
-    A = prod(power(v, n) for n, _, v in sums)*np.exp(sum(n*top for n, top, _ in sums) - base)
-    reach = sum(n*np.abs(p.atoms[0]).max() for p, n in self.parts)
-    exponents = abs(base) + sum(n*abs(top) for n, top, _ in sums)
-    exponents = exponents + np.hypot(t, s)*reach
-    (step, atom), ulps = _ATOM_STEP_ULPS, _FACTOR_ULPS + _ATOM_EXPONENT_ULPS*exponents
-    return A, abs(A[0]), ulps + sum(n*(step + atom*p.atoms[0].size) for p, n in self.parts)
-
-# %% ../../nbs/engine/known_parts.ipynb #bd27736e
-def _sum_of_atoms(t, s, l, w):
-    """(T, S): e^T S is sum_j e^{w_j + (t + is) l_j}, S = 1 at s = 0; `s` equally spaced from 0: by
-    rows and columns."""
-    size, side = w + t*l, 1 << int(log2(len(s))/2)
-    top = size.max() + log(np.exp(size - size.max()).sum())
-    rows = np.exp(1j*np.multiply.outer(s[::side], l))*np.exp(size - top)
-    return top, (rows @ np.exp(1j*np.multiply.outer(l, s[:side]))).ravel()[:len(s)]
+    if (sums := composed_atoms(plrv)) is None: return None
+    curve = partial(_curve_of_atoms, plrv.parts, *sums, reach)
+    return KnownPart('atoms', curve, partial(_line_of_atoms, plrv.parts))

@@ -49,15 +49,16 @@ from dp_saddle.engine.known_parts import (
 )
 from .smoothing import CHORD_ULPS, KNOTS, PIECES, Smoothing
 from dp_saddle.engine.solve import (
+    CHERNOFF,
     CLOSE,
     LONGEST,
     NOTHING,
+    SINGLE_STEPS,
     STEP_OF_SCALE,
     WELL_KNOWN,
     WORTH_A_TRY,
     Curve,
     Invertible,
-    Known,
     Probe,
     probe_of,
 )
@@ -189,7 +190,7 @@ def log_p_inf_of(plrv):
 # %% ../../nbs/engine/line.ipynb #13818322
 @patch(cached=True)
 def atoms(self:CgfTable):
-    "The AtomsPart of a run whose steps all have atoms, or None."
+    "The atoms, as a KnownPart, of a run whose steps all have some; or None."
     return atoms_apart(self.plrv, self.reach)
 
 @patch
@@ -1130,7 +1131,7 @@ def _by_lines(self:CgfTable, eps, floor, lines):
     if rest.size:
         room = safe_log(np.exp(floor[rest]) - np.exp(out[2, rest]))
         out[2, rest] = np.logaddexp(self.log_moment(eps[rest], G[rest], room), out[2, rest])
-        noted(Known.CHERNOFF, eps[rest[0]])
+        noted(CHERNOFF, eps[rest[0]])
     while left.size:
         first, n = _kept_from(before, eps[left])
         first, n = (first, n) if n else (float(eps[left[0]]), cluster_size(G[left]))
@@ -1167,7 +1168,7 @@ def _by_one_line(self:CgfTable, line, eps, G):
     if self.nodes_ran_out or (up - low > 1).any():
         least, most = self.basic_bounds(eps)
         low, up = np.maximum(low, least), np.minimum(up, most)
-        noted(Known.SINGLE_STEPS, eps[0])
+        noted(SINGLE_STEPS, eps[0])
     low = np.minimum(low, up)
     return low, np.clip(mid, low, up), up
 

@@ -131,7 +131,7 @@ def _fill(family, row, weight, marks, table, spans, eps, delta, out, good):
 # %% ../../nbs/engine/prefixes.ipynb #8df52c24
 def _dismissed(family, table, eps, delta):
     "Is the delta of each record proved to be at most this one, at its eps?"
-    bound = log_chernoff(family, tilted_sum(family, *split_steps(table)), eps)
+    bound = log_chernoff(family, tilted_sum(family, split_steps(table)), eps)
     out = bound.min(1) <= log(delta)
     rest = np.flatnonzero(~out & (eps > 0))
     if rest.size:
@@ -146,7 +146,7 @@ def _direction(family, row, weight, marks, table, delta, out, good):
     more = ~_dismissed(family, table, least, delta)
     eps, fine = np.zeros(len(marks)), np.ones(len(marks), bool)
     some = np.flatnonzero(more | np.append(more[1:], False))
-    eps[some], fine[some] = upper_epsilon([family], *split_steps(table[some]), delta)
+    eps[some], fine[some] = upper_epsilon([family], split_steps(table[some]), delta)
     at = marks[more] - 1
     out[at], good[at] = np.maximum(out[at], eps[more]), good[at] & fine[more]
     spans = np.flatnonzero(more[1:] & (np.diff(marks) > 1))
@@ -185,6 +185,6 @@ def prefix_epsilon(
     blocks = np.array_split(left, ceil(2*rows*left.size/AT_ONCE)) if left.size else []
     for some in counted(blocks, 'block'):
         found, good[some] = upper_epsilon(
-            families, *split_steps(_records(row, weight, rows, some + 1)), delta)
+            families, split_steps(_records(row, weight, rows, some + 1)), delta)
         out[some] = np.minimum(out[some], found)
     return out, good

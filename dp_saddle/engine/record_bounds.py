@@ -29,12 +29,12 @@ from .gaussian_epsilons import SMALL_MU
 from .line import BELOW_CHERNOFF
 from dp_saddle.engine.many import (
     GOOD,
-    SplitCounts,
     log_chernoff,
     on_lines,
     smaller_steps,
     split_steps,
     tilted_sum,
+    whole_steps,
 )
 from .solve import WELL_KNOWN
 from .ways import ContourAccountant
@@ -47,7 +47,7 @@ _PROMISE = .05           # of eps: what another line must promise where steps ar
 # %% ../../nbs/engine/record_bounds.ipynb #c661c2e4
 def _one_side(family, side, mixed, delta, floor):
     "Bounds on eps, one for each record, and which of them are good: within some per cent of delta."
-    log_delta, K = log(delta), tilted_sum(family, *mixed)
+    log_delta, K = log(delta), tilted_sum(family, mixed)
     renyi = (K + log_chernoff_factor(family.t) - log_delta)/family.t
     high = np.maximum(renyi.min(1), floor)
     first = high - BELOW_CHERNOFF/family.t[renyi.argmin(1)]
@@ -73,18 +73,18 @@ def _one_side(family, side, mixed, delta, floor):
 
 # %% ../../nbs/engine/record_bounds.ipynb #4c1eb7ab
 def upper_epsilon(
-    families,               # a LossFamily for each direction
-    counts, steps, spread,  # the records' steps, as in `SplitCounts`, shape (records, kinds)
-    delta,                  # in (0, 1)
-):                          # two arrays of shape (records,): the bounds; are they good?
+    families,  # a LossFamily for each direction
+    mixed,     # the records' steps, a SplitCounts
+    delta,     # in (0, 1)
+):             # two arrays of shape (records,): the bounds; are they good?
     """Upper bounds on eps, the larger of all directions [SP 23], and which of them are good.
 
     Parameters
     ----------
     families
         a LossFamily for each direction
-    counts, steps, spread
-        the records' steps, as in `SplitCounts`, shape (records, kinds)
+    mixed
+        the records' steps, a SplitCounts
     delta
         in (0, 1)
 
@@ -92,12 +92,11 @@ def upper_epsilon(
     -------
     two arrays of shape (records,): the bounds; are they good?
     """
-    mixed = SplitCounts(counts, steps, spread)
-    bound, good = np.zeros(len(counts)), np.ones(len(counts), bool)
+    bound, good = np.zeros(len(mixed.counts)), np.ones(len(mixed.counts), bool)
     for family in families:
         bound, done = _one_side(family, 1, mixed, delta, bound)
         good &= done
-    zero = counts @ families[0].tv <= delta                  # total variations add up at most
+    zero = mixed.counts @ families[0].tv <= delta                  # total variations add up at most
     return np.where(zero, 0, bound), good | zero
 
 # %% ../../nbs/engine/record_bounds.ipynb #28a412b3
@@ -113,7 +112,7 @@ def _cap_by_largest(families, steps, bound, least, ask):
     """At most what ask(run, rows) says of all steps at the record's largest: once for each kind,
     if least(a SplitCounts of these) is below the bound."""
     first, counts = _all_largest(steps)
-    lower = steps.any(1) & (bound > least(SplitCounts(counts, counts, 0*counts)))
+    lower = steps.any(1) & (bound > least(whole_steps(counts)))
     for j in np.unique(first[lower]):
         rows = np.flatnonzero((first == j) & lower)
         run = int(counts[rows[0], j])*families[0].step(j)
@@ -147,7 +146,7 @@ def epsilon_bounds(
     (lower, estimate, upper), shape (3, records)
     """
     mixed = split_steps(table)
-    bound, good = upper_epsilon(families, *mixed, delta)
+    bound, good = upper_epsilon(families, mixed, delta)
     bad = np.flatnonzero(~good)
     if bad.size:
         cap = bound[bad]
@@ -164,7 +163,7 @@ _LEAST = 5e-324          # reported for a delta that underflows, unless no loss 
 
 def _delta_side(family, side, mixed, eps):
     "Bounds of one side on each record's delta at its eps, and which of them are good."
-    K, good = tilted_sum(family, *mixed), np.ones(len(eps), bool)
+    K, good = tilted_sum(family, mixed), np.ones(len(eps), bool)
     chernoff = np.minimum(log_chernoff(family, K, eps).min(1), 0)
     bound = chernoff.copy() if side > 0 else np.full(len(eps), -inf)
     live = np.flatnonzero(mixed.counts.any(1) & (chernoff > -LARGEST_LOG))

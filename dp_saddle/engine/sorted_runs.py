@@ -35,7 +35,7 @@ from dp_saddle.engine.line import (
     CgfTable,
     log_curve,
 )
-from .solve import CLOSE, WORTH_A_TRY, Curve, Known, derived
+from .solve import CHERNOFF, CLOSE, WORTH_A_TRY, Curve, derived
 
 # %% ../../nbs/engine/sorted_runs.ipynb #50270008
 # Tuning: only time and width depend on it.
@@ -88,7 +88,7 @@ def chernoff_bound(
         up, nothing = table.log_moment(eps, table.exponents(eps)), np.full(eps.shape, -inf)
         return np.array([nothing, nothing, np.where(eps < table.ess_sup, up, -inf)])
     def cancellation(shift): return np.maximum(abs(shift)*tilt - spare, 0)
-    def facts(eps): return [{'kind': Known.CHERNOFF.value, 'tilt': float(tilt)}]
+    def facts(eps): return [CHERNOFF | {'tilt': float(tilt)}]
     return Curve(log_bounds, lambda eps: 1/tilt, cancellation, facts, from_above=True)
 
 # %% ../../nbs/engine/sorted_runs.ipynb #ad2c54bd

@@ -61,7 +61,7 @@ def _renyi_epsilon(families, table, delta):
     mixed = split_steps(table)
 
     def upper(family):
-        K = tilted_sum(family, *mixed)
+        K = tilted_sum(family, mixed)
         eps = (K + log_chernoff_factor(family.t) - log(delta))/family.t
         return np.maximum(eps.min(1), 0)
     up = np.max([upper(family) for family in families], axis=0)

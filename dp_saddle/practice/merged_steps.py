@@ -277,7 +277,7 @@ def upper_epsilon(self:MergedSteps,
     -------
     two arrays of shape (runs,): the bounds; are they good?
     """
-    return upper_epsilon(self.families(), *split_steps(table), delta)
+    return upper_epsilon(self.families(), split_steps(table), delta)
 
 # %% ../../nbs/practice/merged_steps.ipynb #b1c4eafa
 @patch
