@@ -2079,6 +2079,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                         'dp_saddle.engine.solve.Probe': ('engine/solve.html#probe', 'dp_saddle/engine/solve.py'),
                                         'dp_saddle.engine.solve.Probe.cancellation': ( 'engine/solve.html#probe.cancellation',
                                                                                        'dp_saddle/engine/solve.py'),
+                                        'dp_saddle.engine.solve.Stop': ('engine/solve.html#stop', 'dp_saddle/engine/solve.py'),
                                         'dp_saddle.engine.solve._ahead': ('engine/solve.html#_ahead', 'dp_saddle/engine/solve.py'),
                                         'dp_saddle.engine.solve._apart': ('engine/solve.html#_apart', 'dp_saddle/engine/solve.py'),
                                         'dp_saddle.engine.solve._asked': ('engine/solve.html#_asked', 'dp_saddle/engine/solve.py'),

@@ -22,8 +22,8 @@ from dp_saddle import (
     selected,
 )
 from dp_saddle.base import attempt, traced, tracing
-from dp_saddle.engine.solve import MISLED
-from dp_saddle.engine.ways import NO_SHORT_LINE, OTHER_KIND, WAYS
+from dp_saddle.engine.solve import Stop
+from dp_saddle.engine.ways import WAYS
 from dp_saddle.practice.explanations import PAGES, page_of
 from house import NBS, headings
 
@@ -130,9 +130,9 @@ def test_what_is_taken_away():
 def test_what_was_refused_says_why():
     said = explain(10*G(1., 1e-7), delta=1e-12)
     why = {one.way: one.why for one in said.tried if one.why}
-    assert why == {'closed form': OTHER_KIND, 'rows': NO_SHORT_LINE,
-                   'rows of several kinds': OTHER_KIND,
-                   'one line': MISLED}
+    assert why == {'closed form': Stop.OTHER_KIND.value, 'rows': Stop.NO_LINE.value,
+                   'rows of several kinds': Stop.OTHER_KIND.value,
+                   'one line': Stop.MISLED.value}
     assert 'tried: rows: no line of it is short enough' in str(said)
     assert len(said.tried) == len(set((one.way, one.direction) for one in said.tried))
 

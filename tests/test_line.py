@@ -36,7 +36,7 @@ from dp_saddle.base.numerics import EXTENDED
 from dp_saddle.engine.known_parts import composed_atoms
 from dp_saddle.engine.line import CgfTable, Plan, is_enumerable
 from dp_saddle.engine.smoothing import PIECES, Smoothing
-from dp_saddle.engine.solve import SMOOTHED
+from dp_saddle.engine.solve import Stop
 from dp_saddle.losses.nodes import log_delta_of_atoms
 from dp_saddle.plrv import ComposedLoss, GaussianLoss, composed
 
@@ -601,7 +601,7 @@ def test_why_a_line_is_left():
     assert plain.stop is None
     table.others = True
     found = table.epsilon(1e-8)
-    assert table.stop == SMOOTHED
+    assert table.stop is Stop.SMOOTHED
     assert found[0] <= exact[2] and exact[0] <= found[2]
     table.others = False
     table.epsilon(1e-8)

@@ -25,7 +25,7 @@ class Attempt:
         """
         self.way, self.direction = way, direction
         self.bounds = None   # (lower, estimate, upper) as it found them; None where it was refused
-        self.why = None      # why it was not the last one, in words
+        self.why = None      # the reason why it was not the last one, an Enum
         self.lines = []      # (what answers `facts` or `log_bounds`, or a dict; where: nats)
         self.own = True      # are lines that are noted within it its own?
 

@@ -4,11 +4,11 @@
 
 # %% auto #0
 __all__ = ['STEP_OF_SCALE', 'WELL_KNOWN', 'CLOSE', 'LONGEST', 'WORTH_A_TRY', 'CHERNOFF',
-           'SINGLE_STEPS', 'LARGEST_LOSS', 'ZERO', 'NO_LINE', 'NOTHING', 'MISLED',
-           'SMOOTHED', 'Invertible', 'Curve', 'derived', 'facts_of', 'Probe', 'probe_of',
-           'newton']
+           'SINGLE_STEPS', 'LARGEST_LOSS', 'ZERO', 'NO_LINE', 'NOTHING', 'Invertible',
+           'Curve', 'derived', 'facts_of', 'Probe', 'probe_of', 'Stop', 'newton']
 
 # %% ../../nbs/engine/solve.ipynb #501e0005
+from enum import Enum
 from functools import partial
 from math import exp, inf, log
 from typing import NamedTuple
@@ -56,7 +56,7 @@ class Invertible:
     "A table whose eps of a delta is found by its lines, and proved at both ends."
     others = False    # is there another way, if its lines say too little?
     forgets = False   # may its line know nothing a little away, where terms have hardly grown?
-    stop = None       # why the last search was given up, in words
+    stop = None       # the Stop at which the last search was given up
 
 # %% ../../nbs/engine/solve.ipynb #501ecu02
 class Curve(NamedTuple):
@@ -227,9 +227,14 @@ def epsilon(self:Invertible,
     return self._searched(goal, finite_goal, guess, enough)
 
 # %% ../../nbs/engine/solve.ipynb #01lnstop
-# Why a search was left to the next way.
-MISLED = "single steps prove the first guess to be far too large"
-SMOOTHED = "smoothing costs much of eps"
+class Stop(Enum):
+    "Why a way was left to the next one."
+    OTHER_KIND = "the run, or the question, is of another kind"
+    TOO_WIDE = "its bounds are wider than they may be"
+    NO_LINE = "no line of it is short enough"
+    NODES = "a line with as many nodes as it may have smooths too much"
+    MISLED = "single steps prove the first guess to be far too large"
+    SMOOTHED = "smoothing costs much of eps"
 
 def _by(known, *bounds):
     "Bounds on eps, with a note of what they are known by."
@@ -240,7 +245,7 @@ def _by(known, *bounds):
 @patch
 def _searched(self:Invertible, goal, finite_goal, guess, enough):
     "(lower, estimate, upper) of an eps, by Newton's method from a guess on; then its two ends."
-    self.stop = MISLED if self._is_misled(goal, guess) else None
+    self.stop = Stop.MISLED if self._is_misled(goal, guess) else None
     if self.stop: return self._given_up(goal, guess, self.enough(finite_goal))
     root = self._newton(goal, finite_goal, guess, enough)
     if root is None: return _by(ZERO, 0., 0., 0.)
@@ -348,7 +353,7 @@ def _leaves_it(self:Invertible, at, eps, top):
     plan, scale = at.line.plan, WORTH_A_TRY*min(eps, 1.)
     costs = (plan.t + 1)*plan.smoothing.variance/2 > scale
     said = abs(at.miss) <= at.width or at.cancellation(at.root) > CLOSE
-    if costs and said: self.stop = SMOOTHED
+    if costs and said: self.stop = Stop.SMOOTHED
     return self.stop
 
 @patch

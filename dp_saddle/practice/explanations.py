@@ -138,7 +138,8 @@ def _bounds_of(one, found):
 def _tried(one, found):
     "An attempt as a Tried."
     lines = [_plain(line) for part, eps in one.lines for line in facts_of(part, eps)]
-    return Tried(one.way, one.direction, _bounds_of(one, found), one.why or '', tuple(lines))
+    why = one.why.value if one.why else ''
+    return Tried(one.way, one.direction, _bounds_of(one, found), why, tuple(lines))
 
 # %% ../../nbs/practice/explanations.ipynb #aa18f29b
 def explain(
