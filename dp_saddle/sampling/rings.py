@@ -67,6 +67,7 @@ class LognormalBands(LognormalChain):
         self.matrix, j = np.zeros((self.b, self.b)), np.arange(self.b)
         for k in range(self.p): self.matrix[j, j-k] = self.bands[:, k]
         self.closed = bool(np.triu(self.matrix, 1).any())
+        self.factors = self.b if self.closed else len(np.unique(self.bands, axis=0))
         self.var = (self.bands**2).sum(1)
         self.off, self.w = np.full(self.b, self.p + _VARIANCE_ULPS), np.exp(-self.var/2)/self.b
         self.shift = np.linalg.solve(self.matrix, np.ones(self.b))
@@ -103,8 +104,7 @@ def work(self:LognormalBands, at):
     n = float(len(at.x))
     around = n**self.p*_RANK**(self.p - 2)*self.closed      # numbers at once, where most are
     if around > _MOST_IN_RING: return inf
-    factors = self.b if self.closed else len(np.unique(self.bands, axis=0))
-    return ((factors*_DEAR + self.b)*n**self.p + around*(n + _DEAR))*len(at.r)
+    return ((self.factors*_DEAR + self.b)*n**self.p + around*(n + _DEAR))*len(at.r)
 
 # %% ../../nbs/sampling/rings.ipynb #b3470002
 
