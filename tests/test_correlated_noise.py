@@ -484,6 +484,27 @@ def test_three_bands_of_the_inverse_by_simulation():
     long = MatrixFactorization(inverse_bands=[1., -.4, -.2], steps=300)
     assert page.pairs_of(long, 1., 300) is None and page.pairs_of(HALVES, 1., 20) is None
 
+@pytest.mark.parametrize('b, sigma, eps', [
+    (10, 4., .209), (10, 2., 2.31), (3, 2., 2.09), (10, 1., 3.68), (10, 10., .2)])
+def test_pairs_are_as_tight_as_a_chain(b, sigma, eps):
+    "For much noise, for a small delta: the same interval, nearly; few points of a contour."
+    chain = ar(b, .5, sigma)
+    pairs = LognormalPairs([(a, 0.) for a in chain.slope], chain.std)
+    (low, high), (least, most) = deltas(pairs, eps)
+    remove, add = deltas(chain, eps)
+    assert low <= remove[1] and remove[0] <= high and least <= add[1] and add[0] <= most
+    assert most < least*(1 + 1e-7) and high - low < max(2e-3*high, 1e-10)
+    for _, tau, *_ in pairs.plans.values(): assert len(tau) < 60
+
+def test_what_is_too_little_for_doubles_is_not_guessed():
+    "Of a coarse lattice: where nothing is left, nothing is said; elsewhere it is about phi."
+    chain = ar(10, .5, 4.)
+    pairs = LognormalPairs([(a, 0.) for a in chain.slope], chain.std)
+    about, n = pairs.look[0], len(pairs.look[0])
+    assert 80 < n < len(page.TILTS) and page.TILTS[n-1] > 150
+    n = min(n, len(chain.look[0]))
+    np.testing.assert_allclose(about[:n], chain.look[0][:n], rtol=.05, atol=1e-5)
+
 @pytest.mark.parametrize('name', ['bands', 'buffers', 'three of the inverse', 'C'])
 def test_a_chain_covers_a_matrix(name):
     "Entry by entry; and where all entries are alike, by a single number."

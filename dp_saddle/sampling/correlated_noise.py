@@ -15,7 +15,7 @@ from math import ceil, exp, inf, log, log2, pi, sqrt
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import log_ndtr
+from scipy.special import lambertw, log_ndtr
 
 from dp_saddle.base import (
     NATS,
@@ -64,7 +64,7 @@ _XI = 12*np.linspace(0, 1, 121)**2             # where an integrand is bounded
 _MOST, _PAST = 2000, 1.5           # points of a contour; work, over the least
 TURNS = 2.4*np.linspace(0, 1, 61)**2             # turns of a path that are tried,
 _SAFE_TURN = 1.56                              # and the angle that is left, at most
-_WORSE = 1.                      # nats: so much worse may the terms of a turn be
+_WORSE, _TERMS = 1., 25.         # nats: so much worse may the terms of a turn be; over the goal
 _TOGETHER, EVEN = 6, 4.          # points that share a lattice; nats of 1/eta, at least
 _ROUGH_STEP = .25                # of a table's lattice, over a std
 _SAFE, _MOST_PAIRS = 12., 256     # eps that are looked at, nats; batches of chains of pairs
@@ -73,6 +73,7 @@ _STEEPEST = .999                               # slope of chains around a matrix
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1ba
 # Tuning: only time and width depend on it.
 FINE = 22.                               # nats below the put, of pairs, bands and trees
+_LESS, _DEEPEST = 9., 26.                # below delta, removing; below the put, of pairs, at most
 COARSE_STEP, _END, _EACH = 1.1, 3., 7    # a first look's lattice, its end, and one tilt in so many
 
 
@@ -475,7 +476,7 @@ def lattice(self:LognormalChain,
     t = r[:, None]*np.maximum(np.cos(psi), ULP)
     phi, size = self.about(t), log_weight[:, None] + TURNS**2*self.total/2
     size = np.where((psi < _SAFE_TURN) & (psi > -ULP), size, inf)
-    worst = np.maximum((phi + size).min(1)[:, None] + _WORSE, goal + FINE)
+    worst = np.maximum((phi + size).min(1)[:, None] + _WORSE, goal + _TERMS)
     psi, most = np.maximum(psi, 0)[:, :, None], self.most(t)
     a = (pi/2 - psi)*PARTS/self.moves.max()
     least = np.maximum(nats, log(2*self.integrals) + EVEN - most)[:, :, None]
@@ -703,6 +704,7 @@ def look_above(
     made,   # a LognormalChain of any kind
     above,  # one above it in the order of Kahane
     h,      # step of a lattice
+    far=0., # by how much the last tilt moves its places, about
 ):          # (nats at the first tilts, at all)
     """What `look` says: the bound by the one above, the rest by a lattice that is coarser yet.
 
@@ -714,16 +716,21 @@ def look_above(
         one above it in the order of Kahane
     h
         step of a lattice
+    far
+        by how much the last tilt moves its places, about
 
     Returns
     -------
     (nats at the first tilts, at all)
     """
     most, few = above.look[1], TILTS[::_EACH]
-    x = h*np.arange(-ceil(_END/h*sqrt(made.widest)), ceil(_END/h*sqrt(made.widest)) + 1)
+    end = _END*sqrt(made.widest)
+    x = h*np.arange(-ceil((end + far)/h), ceil(end/h) + 1)
     found = made.transform(Lattice(h, x, few, 0*few, 0*few))[0].real
-    found = safe_log(np.maximum(found, 0))
-    return np.clip(np.interp(TILTS, few, found - found[0]), -TILTS, most), most
+    few, found = (v[found > sqrt(LEAST)] for v in (few, found))
+    tilts = TILTS[TILTS <= few[-1]]
+    about = np.interp(tilts, few, np.log(found/found[0]))
+    return np.clip(about, -tilts, most[:len(tilts)]), most
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1d2
 class LognormalPairs(LognormalChain):
@@ -769,7 +776,17 @@ def _known(self:LognormalPairs, inverse):
 
 @patch(cached=True)
 def look(self:LognormalPairs):
-    return look_above(self, covering(np.maximum(self.K, 0)), COARSE_STEP/sqrt(self.precision))
+    far = float(lambertw(TILTS[-1]/self.total).real)    # m where m total = te^{-m}, for all alike
+    cover = covering(np.maximum(self.K, 0))
+    return look_above(self, cover, COARSE_STEP/sqrt(self.precision), far)
+
+@patch
+def goal(self:LognormalPairs, K, about):
+    if K <= 1: return about - self.digits
+    spread, alone = np.logaddexp.reduce(self.K, None) - 2*log(self.b), self.var.max()
+    delta = max(float(gaussian_log_delta(log(K) + more, sqrt(v)))
+                for more, v in ((0, spread), (log(self.b), alone)))
+    return about - min(max(self.digits, about - delta + _LESS), _DEEPEST)
 
 @patch
 def work(self:LognormalPairs, at): return self.b*len(at.x)*len(at.x)**2*len(at.r)
