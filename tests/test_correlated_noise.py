@@ -239,6 +239,28 @@ def test_what_a_short_contour_misses():
         value = (weight*np.exp(at.tau**2*chain.total/2)*chain.transform(at)[0]).real.sum()
         assert 1e-12 < abs(value - exact) <= chain.missed(line, K)
 
+@pytest.mark.parametrize('kernel', [
+    LognormalChain([0., .5], [2., 2.]), LognormalPairs([[0., 0.], [.5, 0.]], [2., 2.])])
+def test_a_large_eps_adding_has_its_tilts(kernel):
+    "K is small: the vertex of the contour is beyond a thousand, and the put far below K."
+    K = 2e-5
+    low, _, high = kernel.puts(K)
+    exact = put_of_two(K, .5, (2., 2.))
+    assert kernel.guess(K)[0] > 1e5 and exact < 1e-4*K
+    assert low - 1e-16 <= exact <= high + 1e-16 and high < low*(1 + 1e-5)
+
+def test_a_contour_that_has_no_end_is_none():
+    "Where an integrand never falls to the goal, all at once: no two points that say nothing."
+    bands = LognormalBands(np.tile([1e-4, 5e-5], (8, 1)))
+    assert not list(bands._contours(1., 154., -28.))
+    with pytest.raises(TooDear, match='sigma must be smaller'): bands.puts(1.001)
+
+def test_a_kernel_of_pairs_has_an_end():
+    "Numbers that no memory holds are not asked for, whatever the noise."
+    pairs = LognormalPairs(np.tile([.5, .1], (10, 1)), np.full(10, 1e-4))
+    assert pairs.work(Lattice(1., np.arange(400.), *np.zeros((3, 6)))) == math.inf
+    with pytest.raises(TooDear, match='sigma must be smaller'): pairs.puts(math.exp(.5))
+
 def test_points_of_a_contour():
     "1 - sin(alpha) cosh(xi) cancels: the points are known to some ulps of their modulus."
     line = page.Contour(s=math.sin(1.2), mu=3., h=.01, n=200, left=.1, right=.1)

@@ -53,27 +53,25 @@ _UNDER = 1e-144           # of what is taken for 0, for each place and step
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f106
 # What is served: what is beyond is refused.
 MOST_ENTRIES = 3e8        # of a matrix, times its bands
-_MOST_WORK = 4e10         # products of a transform
+_MOST_WORK, _MOST_PLACES = 4e10, 300      # products of a transform; places of a kernel of pairs
 # Tuning: only time and width depend on it.
 DIGITS = 30.              # nats below the put that the plan leaves out
 LEAST = 1e-150            # less is taken for 0
-TILTS = np.append(np.geomspace(1e-6, .05, 15), np.geomspace(.06, 3000., 125))   # of a table
+TILTS = np.concatenate(list(map(np.geomspace, (1e-6, .06, 4e3), (.05, 3e3, 1e6), (15, 125, 20))))
 _ALPHAS = np.geomspace(1.2, .06, 14)           # openings of a contour: until one is past the best,
-_STRIP = .85                                   # of the widest strip around a contour
+_STRIP, _ROUGH_STEP = .85, .25     # of the widest strip around a contour; of a table, over a std
 _XI = 12*np.linspace(0, 1, 121)**2             # where an integrand is bounded
 _MOST, _PAST = 2000, 1.5           # points of a contour; work, over the least
 TURNS = 2.4*np.linspace(0, 1, 61)**2             # turns of a path that are tried,
 _SAFE_TURN = 1.56                              # and the angle that is left, at most
 _WORSE, _TERMS = 1., 25.         # nats: so much worse may the terms of a turn be; over the goal
 _TOGETHER, EVEN = 6, 4.          # points that share a lattice; nats of 1/eta, at least
-_ROUGH_STEP = .25                # of a table's lattice, over a std
 _SAFE, _MOST_PAIRS = 12., 256     # eps that are looked at, nats; batches of chains of pairs
 _STEEPEST = .999                               # slope of chains around a matrix
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1ba
 # Tuning: only time and width depend on it.
-FINE = 22.                               # nats below the put, of pairs, bands and trees
-_LESS, _DEEPEST = 9., 26.                # below delta, removing; below the put, of pairs, at most
+FINE, _LESS, _DEEPEST = 22., 9., 26.     # nats below the put; of pairs below delta, and at most
 COARSE_STEP, _END, _EACH = 1.1, 3., 7    # a first look's lattice, its end, and one tilt in so many
 
 
@@ -442,7 +440,8 @@ def _contours(self:LognormalChain, K, v, goal):
     for alpha in _ALPHAS:
         mu, right = v/(1 - np.sin(alpha)), float(_STRIP*alpha)
         left = float(_STRIP*min(alpha, pi/2 - alpha))
-        end = _XI[(self._log_sizes(alpha, mu, K) > goal).argmin()]
+        if (sizes := self._log_sizes(alpha, mu, K))[-1] > goal: continue        # it has no end
+        end = _XI[(sizes > goal).argmin()]
         logs = [self._log_sizes(to, mu, K)[0] for to in (alpha + left, alpha - right)]
         h = min(2*pi*d/max(I - goal, 1) for d, I in zip((left, right), logs, strict=True))
         n = max(ceil(end/h), 1)
@@ -700,11 +699,12 @@ def covering(
     if slope > _STEEPEST: return LognormalChain([0.], [sqrt(top)])
     return _blocks(len(K), top, slope, len(K))
 
+# %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1db
 def look_above(
     made,   # a LognormalChain of any kind
     above,  # one above it in the order of Kahane
     h,      # step of a lattice
-    far=0., # by how much the last tilt moves its places, about
+    moves=None,  # how a place moves with all logarithms; None: no tilt that moves it far
 ):          # (nats at the first tilts, at all)
     """What `look` says: the bound by the one above, the rest by a lattice that is coarser yet.
 
@@ -716,20 +716,23 @@ def look_above(
         one above it in the order of Kahane
     h
         step of a lattice
-    far
-        by how much the last tilt moves its places, about
+    moves
+        how a place moves with all logarithms; None: no tilt that moves it far
 
     Returns
     -------
     (nats at the first tilts, at all)
     """
     most, few = above.look[1], TILTS[::_EACH]
-    end = _END*sqrt(made.widest)
-    x = h*np.arange(-ceil((end + far)/h), ceil(end/h) + 1)
+    m = np.minimum(lambertw(few/made.total).real, sqrt(1 - log(LEAST)/made.total) - 1)
+    if moves is None: few, moves = few[m*made.ones <= _END], 0
+    low, high = _END*sqrt(made.widest) + np.array([m[-1]*moves, 0])
+    x = h*np.arange(-ceil(low/h), ceil(high/h) + 1)
     found = made.transform(Lattice(h, x, few, 0*few, 0*few))[0].real
     few, found = (v[found > sqrt(LEAST)] for v in (few, found))
     tilts = TILTS[TILTS <= few[-1]]
-    about = np.interp(tilts, few, np.log(found/found[0]))
+    nats = np.maximum(few[0] - np.log(found/found[0]), few[0])
+    about = -np.exp(np.interp(np.log(tilts), np.log(few), np.log(nats)))
     return np.clip(about, -tilts, most[:len(tilts)]), most
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1d2
@@ -771,25 +774,24 @@ def _known(self:LognormalPairs, inverse):
     self.ones = float(np.abs(inverse.sum(1)).max() + _SUM_ROUNDING*self.precision)
     self.total = float((((1 - self.slope.sum(1))/self.std)**2).sum())
     self.sway = float(np.abs(self.K).sum(1).max()*(1 + _SUM_ROUNDING))
-    beside = inverse - np.diag(np.diag(inverse))
-    self.rate = 1/self.b if (beside <= 0).all() else inf
+    self.rate = 1/self.b if (np.tril(inverse, -1) <= 0).all() else inf
 
 @patch(cached=True)
 def look(self:LognormalPairs):
-    far = float(lambertw(TILTS[-1]/self.total).real)    # m where m total = te^{-m}, for all alike
-    cover = covering(np.maximum(self.K, 0))
-    return look_above(self, cover, COARSE_STEP/sqrt(self.precision), far)
+    return look_above(self, covering(np.maximum(self.K, 0)), COARSE_STEP/sqrt(self.precision), 1)
+
+# %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1da
 
 @patch
 def goal(self:LognormalPairs, K, about):
     if K <= 1: return about - self.digits
-    spread, alone = np.logaddexp.reduce(self.K, None) - 2*log(self.b), self.var.max()
-    delta = max(float(gaussian_log_delta(log(K) + more, sqrt(v)))
-                for more, v in ((0, spread), (log(self.b), alone)))
+    at, spread = log(K) + np.array([0, log(self.b)]), np.logaddexp.reduce(self.K, None)
+    delta = gaussian_log_delta(at, np.sqrt([spread - 2*log(self.b), self.var.max()])).max()
     return about - min(max(self.digits, about - delta + _LESS), _DEEPEST)
 
 @patch
-def work(self:LognormalPairs, at): return self.b*len(at.x)*len(at.x)**2*len(at.r)
+def work(self:LognormalPairs, at):
+    return self.b*len(at.x)*len(at.x)**2*len(at.r) if len(at.x) < _MOST_PLACES else inf
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1d4
 @patch
