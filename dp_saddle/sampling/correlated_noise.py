@@ -60,7 +60,7 @@ LEAST = 1e-150            # less is taken for 0
 TILTS = np.concatenate(list(map(np.geomspace, (1e-6, .06, 4e3), (.05, 3e3, 1e6), (15, 125, 20))))
 _ALPHAS = np.geomspace(1.2, .06, 14)           # openings of a contour: until one is past the best,
 _STRIP, _ROUGH_STEP = .85, .25     # of the widest strip around a contour; of a table, over a std
-_XI = 12*np.linspace(0, 1, 121)**2             # where an integrand is bounded
+_XI, _HEIGHTS = 12*np.linspace(0, 1, 121)**2, np.append(np.geomspace(.004, .04, 6), PARTS)  # tried
 _MOST, _PAST = 2000, 1.5           # points of a contour; work, over the least
 TURNS = 2.4*np.linspace(0, 1, 61)**2             # turns of a path that are tried,
 _SAFE_TURN = 1.56                              # and the angle that is left, at most
@@ -180,7 +180,7 @@ def _log_missed(self:LognormalChain, h, a, turned=0.):
 @patch
 def log_more(self:LognormalChain, h, t):
     "log of 1/(1 - eta) of the theorem for a step h, t > 0, at most; inf where it says nothing."
-    a = pi/2*PARTS/self.moves.max()
+    a = pi/2*_HEIGHTS/self.moves.max()
     size = self.share(h)*np.asarray(t)[..., None]
     size = self._log_missed(h, a) + self.fallen(size, 0., a, self.mass(h))
     eta = np.exp(np.minimum(size.min(-1), 0))
@@ -477,7 +477,7 @@ def lattice(self:LognormalChain,
     size = np.where((psi < _SAFE_TURN) & (psi > -ULP), size, inf)
     worst = np.maximum((phi + size).min(1)[:, None] + _WORSE, goal + _TERMS)
     psi, most = np.maximum(psi, 0)[:, :, None], self.most(t)
-    a = (pi/2 - psi)*PARTS/self.moves.max()
+    a = (pi/2 - psi)*_HEIGHTS/self.moves.max()
     least = np.maximum(nats, log(2*self.integrals) + EVEN - most)[:, :, None]
     grown = self.fallen(self.rate*r[:, None, None], psi, a) + most[:, :, None]
     grown = np.minimum(grown, 0) + least + a*TURNS[:, None]*self.ones + a*a*self.precision/2
@@ -576,7 +576,7 @@ def _plan(self:LognormalChain, K):
         if work < least or line is None: least, line, parts = work, tried, lattices
     if least > _MOST_WORK or self.log_rounded(line, parts, K) > about: return None
     tau, left_out = (np.concatenate(v) for v in
-                     zip(*((at.tau, self.left_out(at, PARTS)) for at in parts), strict=True))
+                     zip(*((at.tau, self.left_out(at, _HEIGHTS)) for at in parts), strict=True))
     value, _, off = (np.concatenate(v) for v in zip(*map(self.transform, parts), strict=True))
     ulps = _TERM_ULPS*(1 + tau**2*self.total) + len(tau)
     return line, tau, value, off + left_out + np.abs(value)*ulps*ULP
