@@ -5550,6 +5550,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                                     'dp_saddle/sampling/correlated_noise.py'),
                                                      'dp_saddle.sampling.correlated_noise.LognormalPairs._step': ( 'sampling/correlated_noise.html#lognormalpairs._step',
                                                                                                                    'dp_saddle/sampling/correlated_noise.py'),
+                                                     'dp_saddle.sampling.correlated_noise.LognormalPairs.goal': ( 'sampling/correlated_noise.html#lognormalpairs.goal',
+                                                                                                                  'dp_saddle/sampling/correlated_noise.py'),
                                                      'dp_saddle.sampling.correlated_noise.LognormalPairs.look': ( 'sampling/correlated_noise.html#lognormalpairs.look',
                                                                                                                   'dp_saddle/sampling/correlated_noise.py'),
                                                      'dp_saddle.sampling.correlated_noise.LognormalPairs.work': ( 'sampling/correlated_noise.html#lognormalpairs.work',

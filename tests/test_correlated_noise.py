@@ -239,6 +239,28 @@ def test_what_a_short_contour_misses():
         value = (weight*np.exp(at.tau**2*chain.total/2)*chain.transform(at)[0]).real.sum()
         assert 1e-12 < abs(value - exact) <= chain.missed(line, K)
 
+@pytest.mark.parametrize('kernel', [
+    LognormalChain([0., .5], [2., 2.]), LognormalPairs([[0., 0.], [.5, 0.]], [2., 2.])])
+def test_a_large_eps_adding_has_its_tilts(kernel):
+    "K is small: the vertex of the contour is beyond a thousand, and the put far below K."
+    K = 2e-5
+    low, _, high = kernel.puts(K)
+    exact = put_of_two(K, .5, (2., 2.))
+    assert kernel.guess(K)[0] > 1e5 and exact < 1e-4*K
+    assert low - 1e-16 <= exact <= high + 1e-16 and high < low*(1 + 1e-5)
+
+def test_a_contour_that_has_no_end_is_none():
+    "Where an integrand never falls to the goal, all at once: no two points that say nothing."
+    bands = LognormalBands(np.tile([1e-4, 5e-5], (8, 1)))
+    assert not list(bands._contours(1., 154., -28.))
+    with pytest.raises(TooDear, match='sigma must be smaller'): bands.puts(1.001)
+
+def test_a_kernel_of_pairs_has_an_end():
+    "Numbers that no memory holds are not asked for, whatever the noise."
+    pairs = LognormalPairs(np.tile([.5, .1], (10, 1)), np.full(10, 1e-4))
+    assert pairs.work(Lattice(1., np.arange(400.), *np.zeros((3, 6)))) == math.inf
+    with pytest.raises(TooDear, match='sigma must be smaller'): pairs.puts(math.exp(.5))
+
 def test_points_of_a_contour():
     "1 - sin(alpha) cosh(xi) cancels: the points are known to some ulps of their modulus."
     line = page.Contour(s=math.sin(1.2), mu=3., h=.01, n=200, left=.1, right=.1)
@@ -483,6 +505,27 @@ def test_three_bands_of_the_inverse_by_simulation():
         assert found.upper < found.lower*(1 + 1e-6)
     long = MatrixFactorization(inverse_bands=[1., -.4, -.2], steps=300)
     assert page.pairs_of(long, 1., 300) is None and page.pairs_of(HALVES, 1., 20) is None
+
+@pytest.mark.parametrize('b, sigma, eps', [
+    (10, 4., .209), (10, 2., 2.31), (3, 2., 2.09), (10, 1., 3.68), (10, 10., .2)])
+def test_pairs_are_as_tight_as_a_chain(b, sigma, eps):
+    "For much noise, for a small delta: the same interval, nearly; few points of a contour."
+    chain = ar(b, .5, sigma)
+    pairs = LognormalPairs([(a, 0.) for a in chain.slope], chain.std)
+    (low, high), (least, most) = deltas(pairs, eps)
+    remove, add = deltas(chain, eps)
+    assert low <= remove[1] and remove[0] <= high and least <= add[1] and add[0] <= most
+    assert most < least*(1 + 1e-7) and high - low < max(2e-3*high, 1e-10)
+    for _, tau, *_ in pairs.plans.values(): assert len(tau) < 60
+
+def test_what_is_too_little_for_doubles_is_not_guessed():
+    "Of a coarse lattice: where nothing is left, nothing is said; elsewhere it is about phi."
+    chain = ar(10, .5, 4.)
+    pairs = LognormalPairs([(a, 0.) for a in chain.slope], chain.std)
+    about, n = pairs.look[0], len(pairs.look[0])
+    assert 80 < n < len(page.TILTS) and page.TILTS[n-1] > 150
+    n = min(n, len(chain.look[0]))
+    np.testing.assert_allclose(about[:n], chain.look[0][:n], rtol=.05, atol=1e-5)
 
 @pytest.mark.parametrize('name', ['bands', 'buffers', 'three of the inverse', 'C'])
 def test_a_chain_covers_a_matrix(name):

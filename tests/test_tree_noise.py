@@ -222,3 +222,15 @@ def test_several_epochs_of_any_matrix():
         any_around(MatrixFactorization(bands=np.ones(5), steps=2200), 1., 1100)
     with pytest.raises(ValueError, match='C\\^T C >= 0'):
         any_around(MatrixFactorization(bands=[1., -.5, .1, .1, .1, .1], steps=16), 1., 8)
+
+def test_much_noise_on_a_tree():
+    "Precisions of thousands: small heights serve; a put by simulation, four standard errors."
+    noise = MatrixFactorization(buffers=([.9, .4], [.2, .3]), steps=12)
+    _, tree = any_around(noise, 40., 12)
+    low, _, high = tree.puts(math.exp(-.02))
+    K = covariance(tree)
+    X = np.random.default_rng(6).multivariate_normal(-np.diag(K)/2, K, 40000)
+    each = np.maximum(math.exp(-.02) - np.exp(X).mean(1), 0)
+    assert 1e-5 < low <= high < low*(1 + 1e-8)
+    assert abs(low - each.mean()) < 4*each.std()/200
+    assert 0 < tree.log_more(.011, np.array([132.]))[0] < .1

@@ -15,7 +15,7 @@ from math import ceil, exp, inf, log, log2, pi, sqrt
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import log_ndtr
+from scipy.special import lambertw, log_ndtr
 
 from dp_saddle.base import (
     NATS,
@@ -53,26 +53,26 @@ _UNDER = 1e-144           # of what is taken for 0, for each place and step
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f106
 # What is served: what is beyond is refused.
 MOST_ENTRIES = 3e8        # of a matrix, times its bands
-_MOST_WORK = 4e10         # products of a transform
+_MOST_WORK, _MOST_PLACES = 4e10, 300      # products of a transform; places of a kernel of pairs
 # Tuning: only time and width depend on it.
 DIGITS = 30.              # nats below the put that the plan leaves out
 LEAST = 1e-150            # less is taken for 0
-TILTS = np.append(np.geomspace(1e-6, .05, 15), np.geomspace(.06, 3000., 125))   # of a table
+TILTS = np.concatenate([np.geomspace(1e-6, .05, 15), np.geomspace(.06, 3e3, 125),
+                        np.geomspace(4e3, 1e6, 20)])            # of a table
 _ALPHAS = np.geomspace(1.2, .06, 14)           # openings of a contour: until one is past the best,
-_STRIP = .85                                   # of the widest strip around a contour
-_XI = 12*np.linspace(0, 1, 121)**2             # where an integrand is bounded
+_STRIP, _ROUGH_STEP = .85, .25     # of the widest strip around a contour; of a table, over a std
+_XI, _HEIGHTS = 12*np.linspace(0, 1, 121)**2, np.append(np.geomspace(.004, .04, 6), PARTS)  # tried
 _MOST, _PAST = 2000, 1.5           # points of a contour; work, over the least
 TURNS = 2.4*np.linspace(0, 1, 61)**2             # turns of a path that are tried,
 _SAFE_TURN = 1.56                              # and the angle that is left, at most
-_WORSE = 1.                      # nats: so much worse may the terms of a turn be
+_WORSE, _TERMS = 1., 25.         # nats: so much worse may the terms of a turn be; over the goal
 _TOGETHER, EVEN = 6, 4.          # points that share a lattice; nats of 1/eta, at least
-_ROUGH_STEP = .25                # of a table's lattice, over a std
 _SAFE, _MOST_PAIRS = 12., 256     # eps that are looked at, nats; batches of chains of pairs
 _STEEPEST = .999                               # slope of chains around a matrix
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1ba
 # Tuning: only time and width depend on it.
-FINE = 22.                               # nats below the put, of pairs, bands and trees
+FINE, _LESS, _DEEPEST = 22., 9., 26.     # nats below the put; of pairs below delta, and at most
 COARSE_STEP, _END, _EACH = 1.1, 3., 7    # a first look's lattice, its end, and one tilt in so many
 
 
@@ -182,7 +182,7 @@ def _log_missed(self:LognormalChain, h, a, turned=0.):
 @patch
 def log_more(self:LognormalChain, h, t):
     "log of 1/(1 - eta) of the theorem for a step h, t > 0, at most; inf where it says nothing."
-    a = pi/2*PARTS/self.moves.max()
+    a = pi/2*_HEIGHTS/self.moves.max()
     size = self.share(h)*np.asarray(t)[..., None]
     size = self._log_missed(h, a) + self.fallen(size, 0., a, self.mass(h))
     eta = np.exp(np.minimum(size.min(-1), 0))
@@ -442,7 +442,8 @@ def _contours(self:LognormalChain, K, v, goal):
     for alpha in _ALPHAS:
         mu, right = v/(1 - np.sin(alpha)), float(_STRIP*alpha)
         left = float(_STRIP*min(alpha, pi/2 - alpha))
-        end = _XI[(self._log_sizes(alpha, mu, K) > goal).argmin()]
+        if (sizes := self._log_sizes(alpha, mu, K))[-1] > goal: continue        # it has no end
+        end = _XI[(sizes > goal).argmin()]
         logs = [self._log_sizes(to, mu, K)[0] for to in (alpha + left, alpha - right)]
         h = min(2*pi*d/max(I - goal, 1) for d, I in zip((left, right), logs, strict=True))
         n = max(ceil(end/h), 1)
@@ -457,9 +458,9 @@ def _turned(self:LognormalChain, r, theta, log_weight, goal):
     t = r[:, None]*np.maximum(np.cos(psi), ULP)
     phi, size = self.about(t), log_weight[:, None] + TURNS**2*self.total/2
     size = np.where((psi < _SAFE_TURN) & (psi > -ULP), size, inf)
-    worst = np.maximum((phi + size).min(1)[:, None] + _WORSE, goal + FINE)
+    worst = np.maximum((phi + size).min(1)[:, None] + _WORSE, goal + _TERMS)
     psi, most = np.maximum(psi, 0)[:, :, None], self.most(t)
-    a = (pi/2 - psi)*PARTS/self.moves.max()
+    a = (pi/2 - psi)*_HEIGHTS/self.moves.max()
     least = np.maximum(nats, log(2*self.integrals) + EVEN - most)[:, :, None]
     grown = self.fallen(self.rate*r[:, None, None], psi, a) + most[:, :, None]
     grown = np.minimum(grown, 0) + least + a*TURNS[:, None]*self.ones + a*a*self.precision/2
@@ -611,7 +612,7 @@ def _plan(self:LognormalChain, K):
     if made is None: return None
     line, parts = made
     tau, left_out = (np.concatenate(v) for v in
-                     zip(*((at.tau, self.left_out(at, PARTS)) for at in parts), strict=True))
+                     zip(*((at.tau, self.left_out(at, _HEIGHTS)) for at in parts), strict=True))
     value, _, off = (np.concatenate(v) for v in zip(*map(self.transform, parts), strict=True))
     ulps = _TERM_ULPS*(1 + tau**2*self.total) + len(tau)
     return line, tau, value, off + left_out + np.abs(value)*ulps*ULP
@@ -727,10 +728,12 @@ def covering(
     if slope > _STEEPEST: return LognormalChain([0.], [sqrt(top)])
     return _blocks(len(K), top, slope, len(K))
 
+# %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1db
 def look_above(
     made,   # a LognormalChain of any kind
     above,  # one above it in the order of Kahane
     h,      # step of a lattice
+    moves=None,  # how a place moves with all logarithms; None: no tilt that moves it far
 ):          # (nats at the first tilts, at all)
     """What `look` says: the bound by the one above, the rest by a lattice that is coarser yet.
 
@@ -742,16 +745,24 @@ def look_above(
         one above it in the order of Kahane
     h
         step of a lattice
+    moves
+        how a place moves with all logarithms; None: no tilt that moves it far
 
     Returns
     -------
     (nats at the first tilts, at all)
     """
     most, few = above.look[1], TILTS[::_EACH]
-    x = h*np.arange(-ceil(_END/h*sqrt(made.widest)), ceil(_END/h*sqrt(made.widest)) + 1)
+    m = np.minimum(lambertw(few/made.total).real, sqrt(1 - log(LEAST)/made.total) - 1)
+    if moves is None: few, moves = few[m*made.ones <= _END], 0
+    low, high = _END*sqrt(made.widest) + np.array([m[-1]*moves, 0])
+    x = h*np.arange(-ceil(low/h), ceil(high/h) + 1)
     found = made.transform(Lattice(h, x, few, 0*few, 0*few))[0].real
-    found = safe_log(np.maximum(found, 0))
-    return np.clip(np.interp(TILTS, few, found - found[0]), -TILTS, most), most
+    few, found = (v[found > sqrt(LEAST)] for v in (few, found))
+    tilts = TILTS[TILTS <= few[-1]]
+    nats = np.maximum(few[0] - np.log(found/found[0]), few[0])
+    about = -np.exp(np.interp(np.log(tilts), np.log(few), np.log(nats)))
+    return np.clip(about, -tilts, most[:len(tilts)]), most
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1d2
 class LognormalPairs(LognormalChain):
@@ -792,15 +803,24 @@ def _known(self:LognormalPairs, inverse):
     self.ones = float(np.abs(inverse.sum(1)).max() + _SUM_ROUNDING*self.precision)
     self.total = float((((1 - self.slope.sum(1))/self.std)**2).sum())
     self.sway = float(np.abs(self.K).sum(1).max()*(1 + _SUM_ROUNDING))
-    beside = inverse - np.diag(np.diag(inverse))
-    self.rate = 1/self.b if (beside <= 0).all() else inf
+    self.rate = 1/self.b if (np.tril(inverse, -1) <= 0).all() else inf
 
 @patch(cached=True)
 def look(self:LognormalPairs):
-    return look_above(self, covering(np.maximum(self.K, 0)), COARSE_STEP/sqrt(self.precision))
+    return look_above(self, covering(np.maximum(self.K, 0)), COARSE_STEP/sqrt(self.precision), 1)
+
+# %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1da
 
 @patch
-def work(self:LognormalPairs, at): return self.b*len(at.x)*len(at.x)**2*len(at.r)
+def goal(self:LognormalPairs, K, about):
+    if K <= 1: return about - self.digits
+    at, spread = log(K) + np.array([0, log(self.b)]), np.logaddexp.reduce(self.K, None)
+    delta = gaussian_log_delta(at, np.sqrt([spread - 2*log(self.b), self.var.max()])).max()
+    return about - min(max(self.digits, about - delta + _LESS), _DEEPEST)
+
+@patch
+def work(self:LognormalPairs, at):
+    return self.b*len(at.x)*len(at.x)**2*len(at.r) if len(at.x) < _MOST_PLACES else inf
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1d4
 @patch
