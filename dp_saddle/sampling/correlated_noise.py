@@ -72,7 +72,7 @@ _STEEPEST = .999                               # slope of chains around a matrix
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1ba
 # Tuning: only time and width depend on it.
-FINE, _LESS, _DEEPEST = 22., 9., 26.     # nats below the put; of pairs below delta, and at most
+FINE, _LESS, _DEEPEST = 22., 9., 25.     # nats below the put; of pairs below delta, and at most
 COARSE_STEP, _END, _EACH = 1.1, 3., 7    # a first look's lattice, its end, and one tilt in so many
 
 
