@@ -1013,9 +1013,10 @@ def _nearer(self:_OwnPuts, eps, log_delta):
         delta = 1 - exp(eps) + self._roughly(exp(eps))[1]
         return sqrt(-log(min(max(delta, exp(2*log_delta)), 1/2)))
     goal, at = sqrt(-log_delta), root(eps)
-    far = goal/at*eps
-    rise = root(far) - at
-    return min(max(far + (goal - root(far))*(far - eps)/rise, 0.), _SAFE) if rise else far
+    far = min(goal/at*eps, _SAFE)
+    rise, most = root(far) - at, 2**2*abs(far - eps)
+    more = (goal - root(far))*(far - eps)/rise if rise else 0.
+    return min(max(far + min(max(more, -most), most), 0.), _SAFE)
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f12d
 
