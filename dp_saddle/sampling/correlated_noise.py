@@ -65,15 +65,15 @@ _XI, _HEIGHTS = 12*np.linspace(0, 1, 121)**2, np.append(np.geomspace(.004, .04, 
 _MOST, _PAST = 2000, 1.5           # points of a contour; work, over the least
 TURNS = 2.4*np.linspace(0, 1, 61)**2             # turns of a path that are tried,
 _SAFE_TURN = 1.56                              # and the angle that is left, at most
-_WORSE, _TERMS = 1., 25.         # nats: so much worse may the terms of a turn be; over the goal
-_TOGETHER, EVEN = 6, 4.          # points that share a lattice; nats of 1/eta, at least
+_TERMS = 25.                     # nats over the goal that terms may have, whatever the turn
+_TOGETHER, EVEN = 6, 4.          # points that share a lattice, or one that is asked; nats of 1/eta
 _SAFE, _MOST_PAIRS = 12., 256     # eps that are looked at, nats; batches of chains of pairs
 _STEEPEST = .999                               # slope of chains around a matrix
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1ba
 # Tuning: only time and width depend on it.
-FINE, _LESS, _DEEPEST = 22., 9., 25.     # nats below the put; of pairs below delta, and at most
-COARSE_STEP, _END, _EACH = 1.1, 3., 7    # a first look's lattice, its end, and one tilt in so many
+FINE = 22.                               # nats below the put, of pairs, bands and trees
+COARSE_STEP, _END = 1.1, 3.              # a first look's lattice, and its end
 
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f10c
@@ -458,7 +458,7 @@ def _turned(self:LognormalChain, r, theta, log_weight, goal):
     t = r[:, None]*np.maximum(np.cos(psi), ULP)
     phi, size = self.about(t), log_weight[:, None] + TURNS**2*self.total/2
     size = np.where((psi < _SAFE_TURN) & (psi > -ULP), size, inf)
-    worst = np.maximum((phi + size).min(1)[:, None] + _WORSE, goal + _TERMS)
+    worst = np.maximum((phi + size).min(1)[:, None] + 1, goal + _TERMS)    # a nat worse
     psi, most = np.maximum(psi, 0)[:, :, None], self.most(t)
     a = (pi/2 - psi)*_HEIGHTS/self.moves.max()
     least = np.maximum(nats, log(2*self.integrals) + EVEN - most)[:, :, None]
@@ -752,7 +752,7 @@ def look_above(
     -------
     (nats at the first tilts, at all)
     """
-    most, few = above.look[1], TILTS[::_EACH]
+    most, few = above.look[1], TILTS[::_TOGETHER]
     m = np.minimum(lambertw(few/made.total).real, sqrt(1 - log(LEAST)/made.total) - 1)
     if moves is None: few, moves = few[m*made.ones <= _END], 0
     low, high = _END*sqrt(made.widest) + np.array([m[-1]*moves, 0])
@@ -816,7 +816,7 @@ def goal(self:LognormalPairs, K, about):
     if K <= 1: return about - self.digits
     at, spread = log(K) + np.array([0, log(self.b)]), np.logaddexp.reduce(self.K, None)
     delta = gaussian_log_delta(at, np.sqrt([spread - 2*log(self.b), self.var.max()])).max()
-    return about - min(max(self.digits, about - delta + _LESS), _DEEPEST)
+    return about - min(max(self.digits, about - delta + DIGITS - FINE), _TERMS)
 
 @patch
 def work(self:LognormalPairs, at):
