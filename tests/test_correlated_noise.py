@@ -252,7 +252,7 @@ def test_a_large_eps_adding_has_its_tilts(kernel):
 def test_a_contour_that_has_no_end_is_none():
     "Where an integrand never falls to the goal, all at once: no two points that say nothing."
     bands = LognormalBands(np.tile([1e-4, 5e-5], (8, 1)))
-    assert not list(bands._contours(1., 154., -28.))
+    assert bands.chosen(1.001, -28.) is None
     with pytest.raises(TooDear, match='sigma must be smaller'): bands.puts(1.001)
 
 def test_a_kernel_of_pairs_has_an_end():
@@ -515,7 +515,7 @@ def test_pairs_are_as_tight_as_a_chain(b, sigma, eps):
     (low, high), (least, most) = deltas(pairs, eps)
     remove, add = deltas(chain, eps)
     assert low <= remove[1] and remove[0] <= high and least <= add[1] and add[0] <= most
-    assert most < least*(1 + 1e-7) and high - low < max(2e-3*high, 1e-10)
+    assert most < least*(1 + 1e-7) and high - low < max(2e-3*high, 2e-10)
     for _, tau, *_ in pairs.plans.values(): assert len(tau) < 60
 
 def test_what_is_too_little_for_doubles_is_not_guessed():

@@ -419,7 +419,7 @@ def test_a_first_eps_is_near(log_delta):
     step = CorrelatedBins(Gaussian(sigma=1.5), batches=30, noise=noise)
     first = step.remove.own_lines.first_eps(log_delta)
     exact = ContourAccountant(step.remove).epsilon(math.exp(log_delta))
-    assert abs(first - exact.upper) < .01*exact.upper
+    assert abs(first - exact.upper) < .02*exact.upper
 
 def test_a_lag_that_is_next_to_nothing():
     "It turns no factor, as far as doubles see: what that factor grows by is then unknown."

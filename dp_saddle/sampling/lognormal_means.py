@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['BLOCK', 'PARTS', 'LARGEST_ORDER', 'FEW_ORDERS', 'repeated', 'power_series',
-           'last_of_power', 'BinMean', 'Path', 'even_step', 'Series', 'in_units']
+           'last_of_power', 'BinMean', 'Path', 'even_step', 'block_dot', 'Series',
+           'in_units']
 
 # %% ../../nbs/sampling/lognormal_means.ipynb #75b518b5
 from math import cos, floor, inf, log, log2, pi, sqrt
@@ -214,7 +215,7 @@ def even_step(
     return floor(h/unit)*unit
 
 # %% ../../nbs/sampling/lognormal_means.ipynb #3a91e9ce
-def _dot(a, b):
+def block_dot(a, b):
     "a @ b for a of shape (x, g): sixteen terms at a time, and these sums by halves."
     rest = -a.shape[1] % BLOCK
     if rest:
@@ -225,7 +226,7 @@ def _dot(a, b):
     return by_halves(a @ flat).reshape(-1, *b.shape[1:])
 
 def _sum_ulps(count):
-    "Of a sum of so many terms by `_dot`."
+    "Of a sum of so many terms by `block_dot`."
     return _TERM_ULPS + log2(count)
 
 # %% ../../nbs/sampling/lognormal_means.ipynb #3941ec0e
@@ -361,8 +362,8 @@ def series(self:BinMean,
     v, near = np.multiply.outer(part.r, np.exp(part.log_Y)), np.count_nonzero(part.r < _NEAR_ONE)
     terms, moduli, less = _first_terms(v, path, near)
     with np.errstate(divide='ignore', invalid='ignore'):
-        log_phi = np.log(_dot(terms, part.weights()))
-    if near: log_phi[:near] = log1p(_dot(less, part.weights()) - part.lost[0])
+        log_phi = np.log(block_dot(terms, part.weights()))
+    if near: log_phi[:near] = log1p(block_dot(less, part.weights()) - part.lost[0])
     size = moduli @ part.moduli()
     size[:near] = np.abs(less) @ part.moduli() + part.lost[1]
     a, sizes, bits = _higher(part, terms, moduli if self.proves else None, k, path)
@@ -390,7 +391,7 @@ def _higher(part, terms, sizes, k, path):
     front = np.exp(np.multiply.outer(j, np.log(r/r[-1])))
     weighted = terms*part.turn
     halves = [weighted.real, weighted.imag] if np.iscomplexobj(weighted) else [weighted]
-    sums = [_dot(v, powers).T*front for v in halves]
+    sums = [block_dot(v, powers).T*front for v in halves]
     whole = (sums[0] + 1j*sums[1] if len(sums) > 1 else sums[0])*turn
     if sizes is None: return whole, np.zeros(whole.shape), bits
     return whole, ((sizes*part.ulps) @ powers).T*front, bits

@@ -263,6 +263,8 @@ def goal(self:LognormalBands, K, about):
     less = self._beside(K, about, self._nearly(K))
     return first if self.chosen(K, less) is None else less
 
+# %% ../../nbs/sampling/rings.ipynb #217c0018
+
 @patch
 def _beside(self:LognormalBands, K, about, put):
     return min(about - self.digits[1], safe_log(max(1 - K + put, ULP)) - self.beside)
@@ -287,10 +289,10 @@ def fits(self:LognormalBands,
 @patch
 def _nearly(self:LognormalBands, K):
     "About the put at K > 1, not far below: by few digits, or at most."
-    try: _, found, high = self.rougher.puts(K)
-    except TooDear: return self.put_most(K)
+    _, found, high = self._roughly(K)
     return min(max(found, K - 1 + (high - found)*exp(-2)), self.put_most(K))
 
+# %% ../../nbs/sampling/rings.ipynb #217c0016
 @patch(cached=True)
 def rougher(self:LognormalBands):
     "The same, with plans of few digits."
@@ -298,6 +300,45 @@ def rougher(self:LognormalBands):
     made.plans, made.digits, made.beside, made.is_rough = {}, (1., 1.), 1., True
     made.most_work = self.most_work/_CHEAP
     return made
+
+@patch
+def _roughly(self:LognormalBands, K):
+    "(lower, estimate, upper) of a put, by few digits."
+    try: return self.rougher.puts(K)
+    except TooDear: return 0., K, K
+
+@patch
+def log_put_roughly(self:LognormalBands, K):
+    return safe_log(self._roughly(K)[2]) + _SUM_ROUNDING
+
+# %% ../../nbs/sampling/rings.ipynb #217c0017
+@patch
+def nearer(self:LognormalBands,
+    eps,        # a guess, nats
+    log_delta,  # its goal
+):              # nats
+    """Nearer to the eps of a log delta, removing: the root of -log delta is nearly a line.
+
+    Parameters
+    ----------
+    eps
+        a guess, nats
+    log_delta
+        its goal
+
+    Returns
+    -------
+    nats
+    """
+    if not self.fits(exp(eps)): return eps
+    def root(eps):
+        delta = 1 - exp(eps) + self._roughly(exp(eps))[1]
+        return sqrt(-log(min(max(delta, exp(2*log_delta)), 1/2)))
+    goal, at = sqrt(-log_delta), root(eps)
+    far = min(goal/at, 2)*eps
+    rise, most = root(far) - at, 2**2*abs(far - eps)
+    more = (goal - root(far))*(far - eps)/rise if rise else 0.
+    return max(far + min(max(more, -most), most), 0.)
 
 # %% ../../nbs/sampling/rings.ipynb #5c20f1b4
 @patch

@@ -18,13 +18,12 @@ from dp_saddle.sampling.correlated_noise import (
     DIGITS,
     FINE,
     LEAST,
-    MOST_ENTRIES,
     CorrelatedBins,
     Lattice,
     LognormalChain,
 )
 from .lognormal_means import repeated
-from .matrix_factorizations import ring_of
+from .matrix_factorizations import MOST_ENTRIES, ring_of
 from .rings import rings_around
 
 # %% ../../nbs/sampling/tree_noise.ipynb #7ee50006
