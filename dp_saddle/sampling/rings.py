@@ -20,6 +20,7 @@ from dp_saddle.sampling.correlated_noise import (
     COARSE_STEP,
     EVEN,
     FINE,
+    SAFE_EPS,
     TURNS,
     Lattice,
     LognormalChain,
@@ -53,7 +54,7 @@ _LONGEST_FOLD = 200                      # lags, of which twice as many are unro
 # %% ../../nbs/sampling/rings.ipynb #5c20f1b1
 class LognormalBands(LognormalChain):
     "S for logarithms that are a moving average of normal numbers, which may go around a ring."
-    together, is_rough = 1, False
+    together, is_rough, most_work = 1, False, LognormalChain.most_work/2
     def __init__(self,
         bands,  # what X_j has of z_{j-k}, shape (b, p), b >= 2p; z_{-1} is the last one
     ):
@@ -102,9 +103,10 @@ def _ends(self:LognormalBands, h, theta, r, tau, nats, less):
 @patch
 def work(self:LognormalBands, at):
     n = float(len(at.x))
-    around = n**self.p*_RANK**(self.p - 2)*self.closed      # numbers at once, where most are
-    if around > _MOST_IN_RING: return inf
-    return ((self.factors*_DEAR + self.b)*n**self.p + around*(n + _DEAR))*len(at.r)
+    held = n**self.p*(_RANK**(self.p - 2) if self.closed else 1)  # numbers at once, where most are
+    if held > _MOST_IN_RING: return inf
+    around = held*(n + _DEAR)*self.closed
+    return ((self.factors*_DEAR + self.b)*n**self.p + around)*len(at.r)
 
 # %% ../../nbs/sampling/rings.ipynb #b3470002
 
@@ -330,15 +332,15 @@ def nearer(self:LognormalBands,
     -------
     nats
     """
-    if not self.fits(exp(eps)): return eps
+    if eps > SAFE_EPS or not self.fits(exp(eps)): return eps
     def root(eps):
         delta = 1 - exp(eps) + self._roughly(exp(eps))[1]
         return sqrt(-log(min(max(delta, exp(2*log_delta)), 1/2)))
     goal, at = sqrt(-log_delta), root(eps)
-    far = min(goal/at, 2)*eps
+    far = min(goal/at*eps, SAFE_EPS)
     rise, most = root(far) - at, 2**2*abs(far - eps)
     more = (goal - root(far))*(far - eps)/rise if rise else 0.
-    return max(far + min(max(more, -most), most), 0.)
+    return min(max(far + min(max(more, -most), most), 0.), SAFE_EPS)
 
 # %% ../../nbs/sampling/rings.ipynb #5c20f1b4
 @patch
