@@ -6148,6 +6148,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                 'dp_saddle/sampling/rings.py'),
                                           'dp_saddle.sampling.rings.LognormalBands.bent_steps': ( 'sampling/rings.html#lognormalbands.bent_steps',
                                                                                                   'dp_saddle/sampling/rings.py'),
+                                          'dp_saddle.sampling.rings.LognormalBands.best': ( 'sampling/rings.html#lognormalbands.best',
+                                                                                            'dp_saddle/sampling/rings.py'),
                                           'dp_saddle.sampling.rings.LognormalBands.cover': ( 'sampling/rings.html#lognormalbands.cover',
                                                                                              'dp_saddle/sampling/rings.py'),
                                           'dp_saddle.sampling.rings.LognormalBands.cut': ( 'sampling/rings.html#lognormalbands.cut',

@@ -400,23 +400,8 @@ def period(self:SingularPart,
 
 # %% ../../nbs/engine/endpoint_expansion.ipynb #30e98b9d
 @patch
-def over(self:SingularPart,
-    line,  # a Line
-    eps,   # nats, 1-d
-):         # (lower, estimate, upper), each of shape of eps
-    """Its curve over e^{base - t eps}.
-
-    Parameters
-    ----------
-    line
-        a Line
-    eps
-        nats, 1-d
-
-    Returns
-    -------
-    (lower, estimate, upper), each of shape of eps
-    """
+def over(self:SingularPart, line, eps):
+    "A known part's `over`."
     moved, unit = LOSS_ULPS*ULP*(line.table.reach + np.abs(eps)), line.base - line.plan.t*eps
     size = 1 + abs(line.base) + line.plan.t*(np.abs(eps) + self.reach)
     both = self.curve(np.concatenate([eps - moved, eps, eps + moved]))

@@ -1579,8 +1579,8 @@ def log_delta(self:SingleStepTable, eps, floor=-inf):
     out, left = np.repeat(self.log_p_inf, len(eps), 1), np.argsort(eps)
     asked = zip(eps.tolist(), np.broadcast_to(floor, len(eps)).tolist(), strict=True)
     most = [self.lines.log_most(e, f) if f > LOG_SMALLEST else inf for e, f in asked]
-    less = np.array(most) <= floor
-    out[1:, less], left = np.array(most)[less], left[~less[left]]
+    less = (most := np.array(most)) <= floor
+    out[1:, less], left = most[less], left[~less[left]]
     while left.size:
         line, first = self.line_for(eps[left], None), eps[left[0]]
         noted(line, first)

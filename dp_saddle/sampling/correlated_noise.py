@@ -65,7 +65,7 @@ _MOST, _PAST = 2000, 1.5           # points of a contour; work, over the least
 TURNS = 2.4*np.linspace(0, 1, 61)**2             # turns of a path that are tried,
 _SAFE_TURN = 1.56                              # and the angle that is left, at most
 _TERMS = 25.                     # nats over the goal that terms may have, whatever the turn
-_TOGETHER, EVEN = 6, 4.          # points that share a lattice, or one that is asked; nats of 1/eta
+_TOGETHER, EVEN = 6, 4.          # points that share a lattice, of which one is asked; nats of 1/eta
 SAFE_EPS, _MOST_PAIRS = 12., 256     # eps that are looked at, nats; batches of chains of pairs
 _STEEPEST = .999                               # slope of chains around a matrix
 
@@ -600,8 +600,7 @@ def chosen(self:LognormalChain,
 @patch
 def _plan(self:LognormalChain, K):
     "(A Contour, turns, the transform on it, what that is off by), or None."
-    made = self.chosen(K, self.goal(K, self.guess(K)[1]))
-    if made is None: return None
+    if (made := self.best(K)) is None: return None
     line, parts = made
     tau, left_out = (np.concatenate(v) for v in
                      zip(*((at.tau, self.left_out(at, _HEIGHTS)) for at in parts), strict=True))
@@ -612,6 +611,7 @@ def _plan(self:LognormalChain, K):
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1f0
 # About log of what a plan leaves out, given that of the put; of what roundings cost: nothing.
 LognormalChain.goal = lambda self, K, about: about - self.digits
+LognormalChain.best = lambda self, K: self.chosen(K, self.goal(K, self.guess(K)[1]))
 LognormalChain.log_rounded = lambda self, line, parts, K: -inf
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f125

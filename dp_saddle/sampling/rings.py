@@ -260,10 +260,14 @@ def spread(self:LognormalBands):
 def goal(self:LognormalBands, K, about):
     "log of what a plan leaves out, about: less than the put and, removing, less than delta."
     if K <= 1: return about - self.digits[0]
-    first = self._beside(K, about, self.put_most(K))
-    if self.is_rough or self.chosen(K, first) is None: return first
-    less = self._beside(K, about, self._nearly(K))
-    return first if self.chosen(K, less) is None else less
+    return self._beside(K, about, self.put_most(K))
+
+@patch
+def best(self:LognormalBands, K):
+    "What is chosen for a put; removing, with more digits if they are no more than is done."
+    made, about = super(LognormalBands, self).best(K), self.guess(K)[1]
+    if K <= 1 or made is None or self.is_rough: return made
+    return self.chosen(K, self._beside(K, about, self._nearly(K))) or made
 
 # %% ../../nbs/sampling/rings.ipynb #217c0018
 
@@ -286,7 +290,7 @@ def fits(self:LognormalBands,
     -------
     True or False
     """
-    return self.chosen(K, self._beside(K, self.guess(K)[1], self.put_most(K))) is not None
+    return super(LognormalBands, self).best(K) is not None
 
 @patch
 def _nearly(self:LognormalBands, K):
@@ -337,9 +341,9 @@ def nearer(self:LognormalBands,
         delta = 1 - exp(eps) + self._roughly(exp(eps))[1]
         return sqrt(-log(min(max(delta, exp(2*log_delta)), 1/2)))
     goal, at = sqrt(-log_delta), root(eps)
-    far = min(goal/at*eps, SAFE_EPS)
-    rise, most = root(far) - at, 2**2*abs(far - eps)
-    more = (goal - root(far))*(far - eps)/rise if rise else 0.
+    there = root(far := min(goal/at*eps, SAFE_EPS))
+    rise, most = there - at, 2**2*abs(far - eps)
+    more = (goal - there)*(far - eps)/rise if rise else 0.
     return min(max(far + min(max(more, -most), most), 0.), SAFE_EPS)
 
 # %% ../../nbs/sampling/rings.ipynb #5c20f1b4
