@@ -68,8 +68,9 @@ def test_last_digit_of_the_first():
 def test_one_bin_is_a_gaussian():
     for sigma in (.3, 1., 5.):
         for eps in (0., .5, 3.):
-            wanted = np.exp(gaussian_log_delta(eps, 1/sigma))
-            assert delta(bins(sigma, 1), eps=eps) == pytest.approx(wanted, rel=1e-12)
+            log_delta = float(np.log(delta(bins(sigma, 1), eps=eps)))
+            wanted = float(gaussian_log_delta(eps, 1/sigma))
+            assert log_delta == pytest.approx(wanted, rel=1e-13, abs=1e-13)
     assert bins(1., 7, draws=7).symmetric and bins(1., 1).symmetric and not bins(1., 2).symmetric
     assert epsilon(bins(1., 7, draws=7), delta=1e-5) == pytest.approx(epsilon(7*NOISE, delta=1e-5))
 
