@@ -4,7 +4,7 @@ from .accounting import compare as compare
 from .accounting import delta as delta
 from .accounting import dpsgd as dpsgd
 from .accounting import epsilon as epsilon
-from .base.checks import show_progress as show_progress
+from .base.progress import show_progress as show_progress
 from .certificates.files import Certificate as Certificate
 from .certificates.files import certify as certify
 from .certificates.files import load_certificate as load_certificate

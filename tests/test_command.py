@@ -877,7 +877,7 @@ class Terminal(io.StringIO):
 def test_progress_on_a_terminal_alone(file, seen, monkeypatch):
     "After a second a line on stderr, gone at the end; nothing where nobody looks."
     epsilon_of, now = ContourAccountant.epsilon, [0.]
-    monkeypatch.setattr('dp_saddle.base.checks.monotonic', lambda: now[0])
+    monkeypatch.setattr('dp_saddle.base.progress.monotonic', lambda: now[0])
     def slow(*given, **named):
         now[0] += .7
         return epsilon_of(*given, **named)

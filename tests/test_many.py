@@ -181,8 +181,8 @@ def test_without_threads(families, monkeypatch):
     def refused(*a): raise RuntimeError("can't start new thread")
     counts, served = np.ones((2, 8)), []
     mixed = whole_steps(counts)
-    monkeypatch.setattr('dp_saddle.engine.many.os.cpu_count', lambda: 1)
-    monkeypatch.setattr('dp_saddle.engine.many.ThreadPoolExecutor', refused)
+    monkeypatch.setattr('dp_saddle.base.progress.os.cpu_count', lambda: 1)
+    monkeypatch.setattr('dp_saddle.base.progress.ThreadPoolExecutor', refused)
     K, one = tilted_sum(families[0], mixed), np.ones(2)
     on_lines(families[0], mixed, K, one, -one, lambda rows, batch: served.extend(rows))
     assert sorted(served) == [0, 1]

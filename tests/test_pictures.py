@@ -153,8 +153,8 @@ def test_every_chapter_has_a_picture():
     without = {page(path) for path in BOOK if path.stem != "index"
                and not page(path).startswith(CLASSES)
                if not any("image/png" in o.get("data", {}) for *_, out in cells(path) for o in out)}
-    assert without <= {"glossary", "base/constants", "base/texts", "base/checks", "base/traces",
-                       "practice/training_configs", "practice/histories",
+    assert without <= {"glossary", "base/constants", "base/texts", "base/checks", "base/progress",
+                       "base/traces", "practice/training_configs", "practice/histories",
                        "command/main", "command/words", "interop/events", "interop/pfl",
                        "papers/items", "base/doors", "faq",
                        "your_run"}                         # its pictures are drawn by its form

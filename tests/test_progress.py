@@ -26,7 +26,7 @@ from dp_saddle import (
     tradeoff,
     verify,
 )
-from dp_saddle.base.checks import Task, counted, still_here
+from dp_saddle.base.progress import Task, counted, in_threads, still_here
 
 SAMPLED = PoissonSubsampled(base=Gaussian(sigma=2.), rate=.01)
 RARE = PoissonSubsampled(base=Gaussian(sigma=2.), rate=1e-6)
@@ -58,7 +58,7 @@ def lines():
 def test_what_is_told(monkeypatch, lines, ask, words):
     "The outermost task first, and a word for all within; an empty line at the end."
     clock = iter(range(10**9))
-    monkeypatch.setattr('dp_saddle.base.checks.monotonic', lambda: next(clock))   # a second a look
+    monkeypatch.setattr('dp_saddle.base.progress.monotonic', lambda: next(clock))    # 1 s a look
     with warnings.catch_warnings():
         warnings.simplefilter('ignore')
         ask()
@@ -70,7 +70,7 @@ def test_verification_is_told(monkeypatch, lines):
     made = certify(100*SAMPLED, delta=1e-5)
     lines.clear()
     clock = iter(range(10**9))
-    monkeypatch.setattr('dp_saddle.base.checks.monotonic', lambda: next(clock))
+    monkeypatch.setattr('dp_saddle.base.progress.monotonic', lambda: next(clock))
     assert verify(made)
     assert lines[0].startswith('verify') and lines[-1] == ''
 
@@ -88,6 +88,17 @@ def test_not_more_often_than_can_be_read(lines):
         while len(lines) < 3 and time.monotonic() < start + 30: task.next()
     took = time.monotonic() - start
     assert 3 <= len(lines) <= 3 + 5*took and task.at > 1000
+
+def test_after_an_error_no_job_begins():
+    "Else who is interrupted waits for all that was asked."
+    done = []
+    def work(job):
+        if not job: raise KeyError(job)
+        time.sleep(.01)
+        done.append(job)
+    with pytest.raises(KeyError):
+        in_threads(work, [(job,) for job in range(500)], 'job')
+    assert len(done) < 250
 
 def test_the_work_of_two_threads(lines):
     "Each has its own tasks, and ends only its own."
@@ -113,10 +124,10 @@ def test_after_an_error(lines):
 
 SLOW = textwrap.dedent("""
     import warnings
-    from dp_saddle.base import checks
-    from dp_saddle.base.checks import Task, users_level
+    from dp_saddle.base import progress
+    from dp_saddle.base.progress import Task, users_level
     now = 0.
-    checks.monotonic = lambda: now
+    progress.monotonic = lambda: now
     def warn(): warnings.warn('wide', stacklevel=users_level())
     with Task('sleep', 3) as task:
         for _ in range(3):

@@ -96,9 +96,6 @@ From `checks`:
     asking: a context, of whoever asks what is kept, or adds to it
     cached_property: A property that is computed once: where two threads ask at a time, the first
         answer counts
-    counted: The items of a loop that may take long: who waits is told how far it is
-    end_line: Clear the line, if there is one: the work is done, or something else is to be
-        written
     KEPT: answers of a function, of some MB at most
     kept_answer: make(), or what it was when this key was asked before; of too many answers the
         oldest goes
@@ -107,10 +104,16 @@ From `checks`:
         `asking`
     patch: Make the function a method (or a property) of the class that its first parameter names
     Saved: What can be saved and goes on where it was
+    TooDear: What is asked would take more work than is allowed: nothing of it was done
+
+From `progress`:
+    counted: The items of a loop that may take long: who waits is told how far it is
+    end_line: Clear the line, if there is one: the work is done, or something else is to be
+        written
+    in_threads: A function of each job, in as many threads as there are processors
     show_progress: Who is told how far a long computation is; TypeError for anything else
     still_here: What long work calls now and then: writes the line, if it is due
     Task: Work that may take long, as a context: who waits is told how far it is
-    TooDear: What is asked would take more work than is allowed: nothing of it was done
     tracked: Makes every call of a function a Task
     users_level: How many calls above its caller the first line outside the caller's library is
 
@@ -164,8 +167,9 @@ __getattr__, __dir__, __all__ = door(__name__, {
         "SERIES_REACH SMALLEST tail_sums tilts_up_to TINY two_sum ULP ways_to_draw "
         "weighted_expm1mx WIDE",
     "checks":
-        "asking cached_property counted end_line KEPT kept_answer keeps_answers MadeInTurn "
-        "patch Saved show_progress still_here Task TooDear tracked users_level",
+        "asking cached_property KEPT kept_answer keeps_answers MadeInTurn patch Saved TooDear",
+    "progress":
+        "counted end_line in_threads show_progress still_here Task tracked users_level",
     "traces": "attempt noted towards traced tracing",
     "constants": "",
     "pictures": "band_of dots_of label_lines PAGE shades style_of use_style",

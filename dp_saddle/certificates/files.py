@@ -32,6 +32,7 @@ from dp_saddle.base import (
     round_outwards,
     told,
     tracked,
+    users_level,
 )
 from ..engine import CgfTable, ContourAccountant
 from ..mechanisms import Composition, Mechanism
@@ -412,11 +413,11 @@ def _warn_of_lines(certificate):
     if loudest > LOUDEST and any(plan['by'] == 'line' for plan in plans):
         warnings.warn("verify will refuse this certificate: it has a line, and sampled Laplace "
                       f"noise with a scale below 1/{LOUDEST} of the sensitivity",
-                      stacklevel=checks.users_level())
+                      stacklevel=users_level())
     elif seconds > _LONG:
         warnings.warn(f"verify will take about {seconds:.0f} seconds for this certificate (say so, "
                       "seconds=..., beyond 60): its lines are long",
-                      stacklevel=checks.users_level())
+                      stacklevel=users_level())
 
 # %% ../../nbs/certificates/files.ipynb #97eb7367
 @tracked('certify')

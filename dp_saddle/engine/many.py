@@ -9,8 +9,6 @@ __all__ = ['GOOD', 'mixing_bounds', 'SplitCounts', 'whole_steps', 'split_steps',
            'relative_error', 'on_lines', 'stretches']
 
 # %% ../../nbs/engine/many.ipynb #6873b163
-import os
-from concurrent.futures import ThreadPoolExecutor
 from math import ceil, inf, log, pi
 from typing import NamedTuple
 
@@ -22,7 +20,7 @@ from dp_saddle.base import (
     ULP,
     capped_exp,
     capped_expm1,
-    counted,
+    in_threads,
     log_chernoff_factor,
     patch,
     safe_log,
@@ -867,12 +865,7 @@ def on_lines(
     def work(plan, rows, tail):
         serve(rows, _batch(family, plan, mixed.of(rows), K[rows], tail))
     jobs = _jobs(family, tilt, mixed, K, eps, goal + mixed.left_out())
-    if (os.cpu_count() or 1) == 1:                # a browser's Python starts no thread
-        for job in counted(jobs, 'group'): work(*job)
-        return
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for job in counted([pool.submit(work, *job) for job in jobs], 'group'):
-            job.result()
+    in_threads(work, jobs, 'group')
 
 # %% ../../nbs/engine/many.ipynb #6bc57e05
 def _plans(family, i, first, last, used, K, eps, least):

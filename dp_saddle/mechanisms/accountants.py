@@ -22,6 +22,7 @@ from dp_saddle.base import (
     patch,
     quoted,
     towards,
+    users_level,
 )
 from ..losses import FiniteLoss, missing
 from .composition import Mechanism
@@ -121,14 +122,14 @@ def _say_where_wide(self:Accountant, low, up, apart, top):
         parts = (part for plrv in self.asked for part, _ in plrv.parts)
         reasons = dict.fromkeys(p.apart or _NO_PAIR for p in parts if p.dominated is not None)
         warnings.warn(f"the bounds hold, but are far apart: {'; '.join(reasons)}; look at "
-                      "upper - lower", stacklevel=checks.users_level())
+                      "upper - lower", stacklevel=users_level())
 
 @patch
 def _say_if_unknown(self:Accountant, up):
     "A warning, where a method says nothing: then the bound is what never is exceeded."
     if np.isnan(up).any():
         warnings.warn("nothing is proved from above at some of these: more overflows or cancels "
-                      "than doubles carry", stacklevel=checks.users_level())
+                      "than doubles carry", stacklevel=users_level())
 
 # %% ../../nbs/mechanisms/accountants.ipynb #460793d4
 @patch
