@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from dp_saddle.base.numerics import ULP
-from dp_saddle.engine.largest_loss_levels import WindowedGaussianLoss
 from dp_saddle.losses.densities import SubsampledGaussianLoss
 from dp_saddle.losses.laplace import LaplaceLoss
 from dp_saddle.losses.mixtures import MixtureLoss
 from dp_saddle.losses.nodes import FiniteLoss
+from dp_saddle.losses.windows import WindowedGaussianLoss
 from dp_saddle.plrv import moduli as plrv_moduli
 from dp_saddle.steps.builders import MixedLoss
 

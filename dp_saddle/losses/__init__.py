@@ -50,6 +50,10 @@ From `densities`:
     SubsampledGaussianLoss: Loss of a Poisson-subsampled Gaussian step [SP App
     SubsampledLoss: Loss of a Poisson-subsampled step over a symmetric base [SP App
 
+From `windows`:
+    WindowedGaussianLoss: The loss of removing, for outcomes in a window and before `end`, as a
+        law: its weights are divided by e^`log_mass`
+
 From `mixtures`:
     components: The components, checked: a ValueError or TypeError names what is wrong
     LEAST_SHARE: of a component: below, it would not be told from none
@@ -97,6 +101,7 @@ __getattr__, __dir__, __all__ = door(__name__, {
     "densities":
         "DensityLoss GaussianMixtureLoss log_mix SubsampledGaussianLoss "
         "SubsampledLoss",
+    "windows": "WindowedGaussianLoss",
     "mixtures":
         "components LEAST_SHARE mixture_loss MixtureLoss of_a_group on_a_sample",
     "laplace": "LaplaceLoss PlainLaplaceLoss",
