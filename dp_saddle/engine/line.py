@@ -1588,11 +1588,16 @@ def log_delta(self:SingleStepTable, eps, floor=-inf):
         out[:, left[some]], left = line.log_bounds(eps[left[some]]), left[~some]
     return out
 
+
+# %% ../../nbs/engine/line.ipynb #01ownep9
+
 @patch
 def first_eps(self:SingleStepTable, goal): return self.lines.first_eps(goal), inf
 
 @patch
-def enough(self:SingleStepTable, goal): return inf
+def enough(self:SingleStepTable, goal):
+    "What its lines say of that, if they do."
+    return self.lines.enough(goal) if hasattr(self.lines, 'enough') else inf
 
 @patch
 def is_below(self:SingleStepTable, goal, eps):
