@@ -23,7 +23,9 @@ from dp_saddle import (
 )
 from dp_saddle.base import TooDear
 from dp_saddle.sampling import correlated_noise as page
-from dp_saddle.sampling.correlated_noise import Lattice, LognormalChain, LognormalPairs
+from dp_saddle.sampling import lognormal_chains as chains
+from dp_saddle.sampling.correlated_noise import LognormalPairs
+from dp_saddle.sampling.lognormal_chains import Lattice, LognormalChain
 from dp_saddle.sampling.rings import LognormalBands
 
 
@@ -119,7 +121,7 @@ def test_a_turned_path_continues_the_transform(angle, turn):
     value, moduli, rounding = chain.transform(at)
     grown = math.exp(turn**2*chain.total/2)
     exact = complex(lognormal_transform(r*np.exp(1j*angle), s, -s*s/2))
-    off = grown*(rounding + chain.left_out(at, page.PARTS))[0]
+    off = grown*(rounding + chain.left_out(at, chains.PARTS))[0]
     assert abs(value[0]*grown - exact) <= off < 1e-8
     assert abs(exact) <= grown*moduli[0]*(1 + 1e-9)
     real = float(lognormal_transform(r*math.cos(angle - turn), s, -s*s/2).real)
@@ -135,7 +137,7 @@ def test_what_a_coarse_lattice_leaves_out(h):
     exact = complex(lognormal_transform(r*np.exp(1j*angle), 1., -1/2))
     grown = math.exp(turn**2/2)
     error = abs(chain.transform(at)[0][0]*grown - exact)
-    bound = grown*chain.left_out(at, page.PARTS)[0]
+    bound = grown*chain.left_out(at, chains.PARTS)[0]
     assert error <= bound < 3000*error
 
 def test_ends_of_a_lattice():
@@ -147,7 +149,7 @@ def test_ends_of_a_lattice():
     for first, last in ((-25, 90), (-120, 25), (-30, 30)):
         at = Lattice(.1, .1*np.arange(first, last + 1), r, zero, zero)
         lost = abs(exact - chain.transform(at)[0][0])
-        assert 1e-9 < lost <= chain.left_out(at, page.PARTS)[0]
+        assert 1e-9 < lost <= chain.left_out(at, chains.PARTS)[0]
 
 @pytest.mark.parametrize('b, t', [(1, 3.), (3, 20.), (3, 100.)])
 @pytest.mark.parametrize('h', [.8, 1., 1.2])
@@ -178,7 +180,7 @@ def test_what_a_moved_lattice_misses(t, spread):
 
 def test_a_table_bounds_the_transform():
     "One bin by mpmath, above at and between the tilts; tight; and slopes below 0 have it too."
-    chain, tilts = LognormalChain([0.], [1.2]), page.TILTS
+    chain, tilts = LognormalChain([0.], [1.2]), chains.TILTS
     for t in (tilts[30], (tilts[60] + 2*tilts[61])/3, tilts[90], .01):
         exact = math.log(lognormal_transform(t, 1.2, -.72).real)
         assert exact < chain.most(t) < exact + .02
@@ -231,7 +233,7 @@ def test_what_a_short_contour_misses():
     exact = K*stats.norm.cdf(math.log(K) + .5) - stats.norm.cdf(math.log(K) - .5)
     assert chain.puts(K)[0] - 1e-15 <= exact <= chain.puts(K)[2] + 1e-15
     for n, h in ((9, .35), (8, .5), (14, .2)):
-        line = page.Contour(s=math.sin(.6), mu=4., h=h, n=n, left=.5, right=.45)
+        line = chains.Contour(s=math.sin(.6), mu=4., h=h, n=n, left=.5, right=.45)
         u = line.u
         weight = np.exp(u*K)*line.slope/(1j*math.pi*u*u)*line.h
         weight[0] /= 2
@@ -263,7 +265,7 @@ def test_a_kernel_of_pairs_has_an_end():
 
 def test_points_of_a_contour():
     "1 - sin(alpha) cosh(xi) cancels: the points are known to some ulps of their modulus."
-    line = page.Contour(s=math.sin(1.2), mu=3., h=.01, n=200, left=.1, right=.1)
+    line = chains.Contour(s=math.sin(1.2), mu=3., h=.01, n=200, left=.1, right=.1)
     with mp.workdps(40):
         for xi, u, slope in zip(line.xi, line.u, line.slope, strict=True):
             z, s = mp.mpf(float(xi)), mp.mpf(line.s)
@@ -359,7 +361,7 @@ def test_an_epsilon_takes_few_transforms(monkeypatch):
     monkeypatch.setattr(LognormalChain, 'transform', noticed)
     found = ContourAccountant(step(1.01).add).epsilon(1e-5)     # nobody else's: kernels are kept
     table, *others = taken
-    assert table == len(page.TILTS) and max(others) <= 6 and 4 <= len(others) <= 10
+    assert table == len(chains.TILTS) and max(others) <= 6 and 4 <= len(others) <= 10
     assert found.upper - found.lower < 1e-9
 
 def test_a_kernel_is_kept_by_value():
@@ -523,7 +525,7 @@ def test_what_is_too_little_for_doubles_is_not_guessed():
     chain = ar(10, .5, 4.)
     pairs = LognormalPairs([(a, 0.) for a in chain.slope], chain.std)
     about, n = pairs.look[0], len(pairs.look[0])
-    assert 80 < n < len(page.TILTS) and page.TILTS[n-1] > 150
+    assert 80 < n < len(chains.TILTS) and chains.TILTS[n-1] > 150
     n = min(n, len(chain.look[0]))
     np.testing.assert_allclose(about[:n], chain.look[0][:n], rtol=.05, atol=1e-5)
 
@@ -543,3 +545,16 @@ def test_what_no_chain_serves_is_named():
         page.kernels_around(MatrixFactorization(inverse_bands=[1., -.5], steps=40), 1., 20)
     with pytest.raises(ValueError, match='fall with the lag'):
         page.kernels_around(MatrixFactorization(C=[[1e-6, 0.], [1., 1.]]), 1., 2)
+
+@pytest.mark.parametrize('lam', [.2, .26, .42])
+def test_delta_below_its_roundings_has_an_eps(lam):
+    "Removing, little noise, a tiny delta: an upper end is the known batch's, if no sum has one."
+    noise = MatrixFactorization(inverse_bands=[1, -lam], steps=38)
+    step = CorrelatedBins(Gaussian(sigma=.509), batches=38, noise=noise)
+    known = noise.gaussian(.509)
+    with pytest.warns(UserWarning, match='wider than asked'):
+        found = ContourAccountant(step).epsilon(1e-8)
+    mu = known.sensitivity/known.sigma
+    most = mu*(mu/2 + math.sqrt(-2*math.log(1e-8)))
+    assert 0 < found.lower <= found.upper <= most*(1 + 1e-12)
+    assert stats.norm.sf(most/mu - mu/2) < 1e-8/2

@@ -408,7 +408,7 @@ def test_a_hundred_random_runs_by_simulation(): check_by_simulation(range(100), 
 
 def test_an_epsilon_asks_for_few_puts(monkeypatch):
     "Ends are sought no finer than a put is known: some twenty of them, where it were fifty."
-    from dp_saddle.sampling.correlated_noise import LognormalChain
+    from dp_saddle.sampling.lognormal_chains import LognormalChain
     asked, puts = set(), LognormalChain.puts
     def noticed(self, K):
         asked.add(K)

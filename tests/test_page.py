@@ -20,9 +20,6 @@ EXPORTED_WIDTH, READERS_WIDTH, CELL_LINES, MODULE_LINES = 100, 88, 25, 450
 LONG_CELLS = {}
 # Modules that are longer: how long at most, and why. What could be cut says so.
 LONG_MODULES = {
-    "sampling.correlated_noise": (690,
-        "chains, pairs and the step share one contour and one plan; what comes before the "
-        "step could have a page of its own"),
     "interop.opacus": (610,
         "what Opacus calls and what its users call: hooks, loaders, guards, ghosts; the norms "
         "of records, at the end, could have a room of their own"),
@@ -46,8 +43,6 @@ LONG_MODULES = {
     "sampling.truncated_moments": (470,
         "moments below a cut, and the loss that they make; that, from 'The loss' on, could "
         "have a room of its own"),
-    "engine.largest_loss_levels": (630,
-        "windows, levels and counts are cut by one class, and of one loss"),
     "losses.nodes": (740,
         "what all sums over nodes share: K, its rounding, its lines, what is kept"),
     "losses.densities": (560,

@@ -15,7 +15,7 @@ from dp_saddle import (
     epsilon,
 )
 from dp_saddle.base import TooDear
-from dp_saddle.sampling.correlated_noise import TILTS, Lattice, LognormalChain
+from dp_saddle.sampling.lognormal_chains import TILTS, Lattice, LognormalChain
 from dp_saddle.sampling.tree_noise import (
     LognormalTree,
     any_around,

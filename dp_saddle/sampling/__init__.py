@@ -92,16 +92,15 @@ __all__ = []
 from ..base.doors import door
 
 __getattr__, __dir__, __all__ = door(__name__, {
-    "lognormal_means": "",
-    "lognormal_moments": "bin_moments",
-    "one_epoch": "",
-    "branch_cut": "",
+    "lognormal_means": "", "lognormal_moments": "bin_moments",
+    "one_epoch": "", "branch_cut": "",
     "epoch_planner": "",
     "truncated_moments": "",
     "large_jumps": "",
     "bins": "BallsInBins BinDraw",
     "matrix_factorizations": "MatrixFactorization",
-    "few_columns": "", "correlated_noise": "", "rings": "", "tree_noise": "CorrelatedBins",
+    "few_columns": "", "bent_paths": "", "lognormal_chains": "",
+    "correlated_noise": "", "rings": "", "tree_noise": "CorrelatedBins",
     "two_level": "TwoLevelSampled",
     "zero_out": "FixedSizeZeroOut",
     "fixed_sizes":

@@ -24,7 +24,7 @@ def _sums(F, k):
     n, rows = len(F)//k, F.view(float)
     sums = (_signs(k, n) @ rows[:n*k].reshape(n, k, -1).swapaxes(0, 1))[:, 0]
     sums[:len(F) - n*k] += rows[n*k:]
-    return sums.view(complex)
+    return sums.view(F.dtype)
 
 def _row_space(F, cut):
     "(Singular values of sums of rows, or of F; their vectors, orthonormal rows)."
@@ -42,7 +42,7 @@ def _distance(F, U, V):
     return float(np.linalg.norm([np.linalg.norm(f - u @ V) for f, u in rows]))
 
 def few_columns(
-    F,    # complex, C-contiguous, (rows, columns)
+    F,    # real or complex, C-contiguous, (rows, columns)
     cut,  # what may be left out, about, in Frobenius' norm; > 0
 ):        # (U, V with orthonormal rows, the norm of F - UV)
     """F nearly, by as few columns as serve, found from sums of rows.
@@ -50,7 +50,7 @@ def few_columns(
     Parameters
     ----------
     F
-        complex, C-contiguous, (rows, columns)
+        real or complex, C-contiguous, (rows, columns)
     cut
         what may be left out, about, in Frobenius' norm; > 0
 

@@ -14,14 +14,8 @@ import numpy as np
 
 from ..base import ULP, kept_answer, patch
 from ..plrv import GaussianLoss
-from dp_saddle.sampling.correlated_noise import (
-    DIGITS,
-    FINE,
-    LEAST,
-    CorrelatedBins,
-    Lattice,
-    LognormalChain,
-)
+from .correlated_noise import FINE, CorrelatedBins
+from .lognormal_chains import DIGITS, LEAST, Lattice, LognormalChain
 from .lognormal_means import repeated
 from .matrix_factorizations import MOST_ENTRIES, ring_of
 from .rings import rings_around
@@ -125,6 +119,7 @@ def _known(self:LognormalTree):
     self.precision = float(precision.max()*(1 + _SUM_ROUNDING))
     self.ones = float(np.abs(ones).max() + _SUM_ROUNDING*self.precision)
     self.rate = 1. if free else 1/self.b
+    if free: self.bent = None                          # a place moves with all below it
     self.sway = float(rows.max()*(1 + _SUM_ROUNDING))/(self.b*self.rate)
 
 # %% ../../nbs/sampling/tree_noise.ipynb #7ee5000f
