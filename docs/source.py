@@ -423,7 +423,7 @@ def shared(made, to=Path("docs/_build/static/explorers")):
         out[call] = f"{figure}{source}</figure>"
     return out
 
-THUMBNAIL, COLOURS = 480, 96   # pixels across, twice what is shown; and colours
+THUMBNAIL, COLOURS = 480, 64   # pixels across, twice what is shown; and colours
 
 def thumbnail(png, path):
     "The picture, smaller."
