@@ -89,16 +89,28 @@ def test_not_more_often_than_can_be_read(lines):
     took = time.monotonic() - start
     assert 3 <= len(lines) <= 3 + 5*took and task.at > 1000
 
+def test_so_many_jobs_at_a_time():
+    at_work, seen = set(), []
+    def work(job):
+        at_work.add(job)
+        seen.append(len(at_work))
+        time.sleep(.002)
+        at_work.discard(job)
+        return job
+    for most in (1, 2):
+        assert in_threads(work, [(job,) for job in range(40)], 'job', most) == list(range(40))
+        assert max(seen) <= most
+
 def test_after_an_error_no_job_begins():
     "Else who is interrupted waits for all that was asked."
     done = []
     def work(job):
         if not job: raise KeyError(job)
-        time.sleep(.01)
+        time.sleep(.1)
         done.append(job)
     with pytest.raises(KeyError):
-        in_threads(work, [(job,) for job in range(500)], 'job')
-    assert len(done) < 250
+        in_threads(work, [(job,) for job in range(2000)], 'job')
+    assert len(done) < 1000
 
 def test_the_work_of_two_threads(lines):
     "Each has its own tasks, and ends only its own."

@@ -232,6 +232,7 @@ def in_threads(
     work,  # a function of a job's parts
     jobs,  # tuples
     name,  # what each of them is, in a word or two
+    most=inf,  # jobs at a time, >= 1: each takes memory
 ):         # what `work` gives, in the order of the jobs
     """A function of each job, in as many threads as there are processors. It asks no accountant:
     who waits for it may hold `asking`.
@@ -244,14 +245,17 @@ def in_threads(
         tuples
     name
         what each of them is, in a word or two
+    most
+        jobs at a time, >= 1: each takes memory
 
     Returns
     -------
     what `work` gives, in the order of the jobs
     """
-    if (os.cpu_count() or 1) == 1:                # a browser's Python starts no thread
+    threads = min(os.cpu_count() or 1, most)
+    if threads == 1:                              # a browser's Python starts no thread
         return [work(*job) for job in counted(jobs, name)]
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with ThreadPoolExecutor(threads) as pool:
         waiting = [pool.submit(work, *job) for job in jobs]
         with Task(name, len(waiting)) as task:
             try: return [_result_of(job, task) for job in waiting]

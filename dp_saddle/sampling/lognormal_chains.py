@@ -629,7 +629,7 @@ def _plan(self:LognormalChain, K):
     line, parts = made
     tau, left_out = (np.concatenate(v) for v in
                      zip(*((at.tau, self.left_out(at, _HEIGHTS)) for at in parts), strict=True))
-    found = in_threads(self.transform, [(at,) for at in parts], 'point')
+    found = in_threads(self.transform, [(at,) for at in parts], 'point', self.at_once(parts))
     value, _, off = (np.concatenate(v) for v in zip(*found, strict=True))
     ulps = _TERM_ULPS*(1 + tau**2*self.total) + len(tau)
     return line, tau, value, off + left_out + np.abs(value)*ulps*ULP
@@ -637,6 +637,7 @@ def _plan(self:LognormalChain, K):
 # %% ../../nbs/sampling/lognormal_chains.ipynb #5c20f1f0
 # About log of what a plan leaves out, given that of the put; of what roundings cost: nothing.
 LognormalChain.goal = lambda self, K, about: about - self.digits
+LognormalChain.at_once = lambda self, parts: inf               # sums that fit into memory
 LognormalChain.best = lambda self, K: self.chosen(K, self.goal(K, self.guess(K)[1]))
 LognormalChain.log_rounded = lambda self, line, parts, K: -inf
 

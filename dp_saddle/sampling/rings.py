@@ -94,10 +94,21 @@ def _ends(self:LognormalBands, h, theta, r, tau, nats, less):
     x, spare = h*np.arange(-low, high + 1), float(np.exp(-nats.max()))
     return Lattice(h, x, r, theta - tau, tau, spare)
 
+
+# %% ../../nbs/sampling/rings.ipynb #217c00f2
+@patch
+def _held(self:LognormalBands, at):
+    "Numbers at once, where most are."
+    return float(len(at.x))**self.p*(_RANK**(self.p - 2) if self.closed else 1)
+
+@patch
+def at_once(self:LognormalBands, parts):
+    "Sums: two of the largest."
+    return int(2*_MOST_IN_RING/max(map(self._held, parts)))
+
 @patch
 def work(self:LognormalBands, at):
-    n = float(len(at.x))
-    held = n**self.p*(_RANK**(self.p - 2) if self.closed else 1)  # numbers at once, where most are
+    n, held = float(len(at.x)), self._held(at)
     if held > _MOST_IN_RING: return inf
     around = held*(n + _DEAR)*self.closed
     return ((self.factors*_DEAR + self.b)*n**self.p + around)*len(at.r)
@@ -218,24 +229,25 @@ def spread(self:LognormalBands):
 def goal(self:LognormalBands, K, about):
     "log of what a plan leaves out, about: less than the put and, removing, less than delta."
     if K <= 1: return about - self.digits[0]
-    return self._beside(K, about, self.put_most(K))
+    return self._beside(K, about, self.put_most(K), self.digits[1], self.beside)
 
 @patch
 def best(self:LognormalBands, K):
     "What is chosen for a put; removing, by what one digit says."
-    about, rougher = self.guess(K)[1], self.rougher
+    about = self.guess(K)[1]
     if K <= 1 or self.is_rough: return self.chosen(K, self.goal(K, about))
-    if (rough := rougher.best(K)) is None: return None
-    near = self._nearly(K)
-    goals = [made._beside(K, about, near) for made in (self, self.coarser)]
-    return self.chosen(K, goals[0]) or self.chosen(K, goals[1]) or rough
+    if not self.fits(K): return None
+    near, few = self._nearly(K), (_COARSE[1], _BESIDE[-1])
+    for some in dict.fromkeys([(self.digits[1], self.beside), few]):
+        if made := self.chosen(K, self._beside(K, about, near, *some)): return made
+    return self.rougher.best(K)
 
 # %% ../../nbs/sampling/rings.ipynb #217c0018
-
 @patch
-def _beside(self:LognormalBands, K, about, put):
-    beside = safe_log(max(1 - K + put, ULP)) - self.beside
-    return min(about - self.digits[1], max(beside, log(K*self.b*ULP)))
+def _beside(self:LognormalBands, K, about, put, digits, beside):
+    "log of what a plan leaves out, about: so many nats below the put, and below delta."
+    least = safe_log(max(1 - K + put, ULP)) - beside
+    return min(about - digits, max(least, log(K*self.b*ULP)))
 
 @patch
 def fits(self:LognormalBands,
@@ -252,7 +264,7 @@ def fits(self:LognormalBands,
     -------
     True or False
     """
-    return self.rougher.best(K) is not None
+    return self._roughly(K)[0] > 0                # a put is at least K - 1
 
 @patch
 def _nearly(self:LognormalBands, K):
@@ -264,20 +276,10 @@ def _nearly(self:LognormalBands, K):
 @patch(cached=True)
 def rougher(self:LognormalBands):
     "The same, with plans of one digit, in a part of the time."
-    made = self._with((1., 1.), 1.)
-    made.most_work = self.most_work/_CHEAP
-    return made
-
-@patch(cached=True)
-def coarser(self:LognormalBands):
-    "The same, with plans of few digits."
-    return self._with(_COARSE, _BESIDE[-1])
-
-@patch
-def _with(self:LognormalBands, digits, beside):
     made = copy(self)
-    made.look = self.look                        # one serves all
-    made.plans, made.digits, made.beside, made.is_rough = {}, digits, beside, True
+    made.look = self.look                        # one serves both
+    made.plans, made.digits, made.beside, made.is_rough = {}, (1., 1.), 1., True
+    made.most_work = self.most_work/_CHEAP
     return made
 
 # %% ../../nbs/sampling/rings.ipynb #217c00f1
