@@ -139,7 +139,7 @@ def _factor_of(self:LognormalTree, at, j):
     v = np.multiply.outer(self.w[j]*np.exp(at.x), at.r)
     m = np.exp(-v*np.cos(at.psi))
     ulps = v*(_RATE_ULPS + self.var[j]*self.off[j])
-    return _Message(m*np.exp(-1j*v*np.sin(at.psi)), m, m*ulps)
+    return _Message(m*np.exp(-1j*v*np.sin(at.psi)) if at.psi.any() else m, m, m*ulps)
 
 def _kernel_of(at, y, s):
     "From the places y of the number above."
@@ -156,13 +156,14 @@ def _sent(self:LognormalTree, at, j, F, kernels):
     kappa = at.tau*self.turn[j]/s**2
     go, come = np.multiply.outer(at.x, kappa), np.multiply.outer(y, kappa)
     ulps = _PHASE_ULPS*(np.abs(go) + 1) + _KERNEL_ULPS*(at.x/s)[:, None]**2
-    f, e = F.f*np.exp(1j*go), F.e + ulps*F.m
-    real = not (at.tau.any() or at.psi.any())
-    columns = kernel @ np.concatenate([f.real, *([] if real else [f.imag]), F.m, e], 1)
-    re, *im, m, e = np.split(columns, columns.shape[1]//len(at.r), 1)
+    turned = bool(at.psi.any() or at.tau.any())
+    f, e = F.f*np.exp(1j*go) if turned else F.m, F.e + ulps*F.m
+    columns = kernel @ np.concatenate([f.real, f.imag]*turned + [F.m, e], 1)
+    *parts, m, e = np.split(columns, columns.shape[1]//len(at.r), 1)
     ulps = _PHASE_ULPS*(np.abs(come) + 1) + _KERNEL_ULPS*(y/s)[:, None]**2
     ulps = ulps + _KERNEL_ULPS*(self.turned[j]*at.tau/s)**2 + _TERM_ULPS + len(at.x)
-    return _Message((re + 1j*im[0])*np.exp(-1j*come) if im else re + 0j, m, e + ulps*m)
+    f = (parts[0] + 1j*parts[1])*np.exp(-1j*come) if turned else m
+    return _Message(f, m, e + ulps*m)
 
 # %% ../../nbs/sampling/tree_noise.ipynb #7ee50011
 @patch
