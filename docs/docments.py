@@ -97,7 +97,7 @@ def completed(text):
         indent, prefix, body = " "*first.col_offset, "", ""
         if first.lineno == node.lineno: continue    # all in one line
         if own:
-            prefix, body = literal(ast.get_source_segment(text, first))
+            prefix, body = literal("\n".join(lines[first.lineno - 1:first.end_lineno]).strip())
         written = section(said, result, indent)
         if not prefix: written = [line.replace("\\", "\\\\") for line in written]
         start = f'{indent}{prefix}"""{body}'.rstrip() if own else f'{indent}"""'

@@ -1,6 +1,7 @@
 """The docstring of a folder's door, for `help`: what its first notebook says of the folder and of
 its protocol, and what each name at the door is."""
 import ast
+import functools
 import json
 import re
 import textwrap
@@ -22,6 +23,7 @@ def first_line(node):
     said = " ".join((ast.get_docstring(node) or "").partition("\n\n")[0].split())
     return re.split(r"(?<=[a-z\])])\. (?=[A-Z])", said)[0].rstrip(".")
 
+@functools.cache
 def meanings(path):
     "{name: what a module says of it}: of a constant, the comment behind it."
     text = path.read_text(encoding="utf-8")
