@@ -20,9 +20,13 @@ def name_of(path): return path.relative_to(NBS).with_suffix("").as_posix()
 @lru_cache(None)
 def notebooks(): return {name_of(path): nbformat.read(path, as_version=4) for path in NOTEBOOKS}
 
-def used_by(name):
+@lru_cache(None)
+def known():
+    "(The page of each module, the title of each page)."
     titles = {name: source.title_of(nb) for name, nb in notebooks().items()}
-    return source.used_by(name, source.chapters(notebooks()), titles)
+    return source.chapters(notebooks()), titles
+
+def used_by(name): return source.used_by(name, *known())
 
 def first_text(name):
     return next(c.source for c in notebooks()[name].cells if c.cell_type == "markdown")
@@ -58,8 +62,7 @@ def test_pages_of_a_folder_come_before_other_folders():
 
 def test_the_site_says_it_below_the_result():
     nb = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell(first_text("engine/line"))])
-    titles = {name: source.title_of(nb) for name, nb in notebooks().items()}
-    source.with_users(nb, "engine/line", source.chapters(notebooks()), titles)
+    source.with_users(nb, "engine/line", *known())
     assert re.search(r"rounding\. \*\*Used by\*\* \[", nb.cells[0].source)
 
 @pytest.mark.parametrize("folder", DOORS)

@@ -1,5 +1,6 @@
 """The house stands: who may import whom, and that no name with an underscore leaves its module."""
 import ast
+import functools
 import importlib
 import re
 
@@ -57,14 +58,17 @@ def below(here):
         places |= below(lower)
     return places
 
+@functools.cache
 def tree(path):
     return ast.parse(path.read_text(encoding="utf-8"))
 
 def is_private(name):
     return name.startswith("_") and not (name.startswith("__") and name.endswith("__"))
 
+@functools.cache
 def imports(path):
     "(module of ours, name) for all that a file imports from the package; '' is the package."
+    found = []
     here = path.parent.relative_to(LIBRARY).parts if LIBRARY in path.parents else ()
     for node in ast.walk(tree(path)):
         if not isinstance(node, ast.ImportFrom):
@@ -77,7 +81,8 @@ def imports(path):
         module = re.sub(r"^dp_saddle\.?", "", module)
         for alias in node.names:
             is_module = not module and alias.name in {*MODULES, *BELOW}
-            yield (alias.name, None) if is_module else (module, alias.name)
+            found.append((alias.name, None) if is_module else (module, alias.name))
+    return found
 
 def pages(folder):
     "The pages of a folder, in the order of its door."
