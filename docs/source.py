@@ -263,9 +263,10 @@ def anchor(cell, named):
 
 def reference(cell, depth):
     "Below an exported cell: where its public names stand in the reference."
+    if "export" not in directives(cell): return []
     names = [n.name for n in body(cell.source) if isinstance(n, api.DEFINED)
              and n.name in api.rooms() and not api.is_patch(n)]
-    if "export" not in directives(cell) or not names: return []
+    if not names: return []
     top = "../"*depth
     pages = [(name, f"{top}api/{api.dotted(api.rooms()[name])}.html#api-{name}") for name in names]
     links = ", ".join(f'<a id="api-{name}" href="{to}"><code>{name}</code></a>'
