@@ -20,7 +20,7 @@ from dp_saddle.engine import (
     delta_bounds,
     dominating_mu,
     epsilon_bounds,
-    mixing_bounds,
+    jump_bounds,
     sampled_kinds,
     split_steps,
     step_of,
@@ -217,7 +217,7 @@ def table_renyi(table, order, grid, rate):
     "Bounds on each record's Renyi divergence of this order, nats, shape (records,)."
     mixed = split_steps(table)
     checks.real(1, 1 + noise_families(grid, rate)[0].t[-1], '(]', order=order)
-    up = [np.minimum(mixed.counts @ (K + e) + mixed.steps @ mixing_bounds(K, e)[1],
+    up = [np.minimum(mixed.counts @ (K + e) + mixed.steps @ jump_bounds(K, e),
                      mixed.steps @ (K + e)) for K, e in _known_cgfs(grid, rate, float(order))]
     return np.max(up, axis=0)*(1 + _RDP_ROUNDING)/(order - 1)
 
