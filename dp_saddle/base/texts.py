@@ -319,11 +319,10 @@ def _not_deep(read, text):
         level = [found := read(text)]
     except RecursionError:
         level = found = None
-    for _ in range(_LEVELS if level else 0):
-        inner = (x.values() if isinstance(x, dict) else x for x in level
-                 if isinstance(x, (dict, list)))
-        level = [v for x in inner for v in x]
-        if not level: return found
+    for _ in range(_LEVELS + 1 if level else 0):
+        inner = [x for x in level if isinstance(x, (dict, list))]
+        if not inner: return found
+        level = [v for x in inner for v in (x.values() if isinstance(x, dict) else x)]
     raise ValueError(f"brackets must stand at most {_LEVELS} deep within each other")
 
 # %% ../../nbs/base/texts.ipynb #23a3ae9d

@@ -36,7 +36,8 @@ from dp_saddle.base import (
 from ..mechanisms import Composition, Gaussian, PoissonSubsampled
 
 # %% ../../nbs/practice/run_files.ipynb #d5b7a61d
-_LONG_EXPONENT = re.compile(r'[eE][+-]?[0_]*(?![0_])\d[\d_]{4}')     # 1e999999999 never ends
+_BETWEEN_DIGITS = re.compile(r'(?<=\d)_(?=\d)')
+_LONG_EXPONENT = re.compile(r'[eE][+-]?0*[1-9]\d{4}')     # 1e999999999 never ends
 
 def exact(
     text,  # '512/60000', '1e4', '.5', ...
@@ -52,8 +53,9 @@ def exact(
     -------
     a Fraction
     """
-    top, _, bottom = text.partition('/')
-    if _LONG_EXPONENT.search(text): raise ValueError(f"must fit into a double, got {quoted(text)}")
+    plain = _BETWEEN_DIGITS.sub('', text)          # Python 3.10's fractions know no underscore
+    top, _, bottom = plain.partition('/')
+    if _LONG_EXPONENT.search(plain): raise ValueError(f"must fit into a double, got {quoted(text)}")
     try:
         return Fraction(top)/Fraction(bottom or '1')
     except (ValueError, ZeroDivisionError):
