@@ -17,7 +17,7 @@ from scipy import special, stats
 import test_berry_esseen
 import test_builders
 import test_known_by_moments
-import test_many
+import test_mixed_steps
 import test_prv_fft
 import test_shuffles
 from dp_saddle import Gaussian, Laplace, PoissonSubsampled, RenyiDP
@@ -336,21 +336,21 @@ def cosh(c):
 
 # --- many compositions
 
-@check("engine.many", "_GROWTH", wrong=(0,))
-@check("engine.many", "_REACH", wrong=(2.2,))
+@check("engine.mixed_steps", "_GROWTH", wrong=(0,))
+@check("engine.mixed_steps", "_REACH", wrong=(2.2,))
 def mixing(_):
     for u in (.1, -1.4, 1.4j, .9 + .9j, 1.e-8):
-        test_many.test_mixing_bounds_hold(u)
-    test_many.test_mixing_promises_nothing_for_wide_gaps()
+        test_mixed_steps.test_mixing_bounds_hold(u)
+    test_mixed_steps.test_mixing_promises_nothing_for_wide_gaps()
 
 
-@check("engine.many", "_HOEFFDING", wrong=LARGER)
+@check("engine.mixed_steps", "_HOEFFDING", wrong=LARGER)
 @check("steps.known_by_moments", "_HOEFFDING", wrong=EITHER)
 @check("steps.known_by_moments", ("_SERIES", 0), wrong=EITHER)
 def hoeffding(_):
     "A fair coin of 0 and x has x^2/8, at small x; K of a small range by its terms."
     x = 1e-3
-    jump = of("engine.many", "jump_bounds")(np.array([[0.], [x]]))[0, 0]
+    jump = of("engine.mixed_steps", "jump_bounds")(np.array([[0.], [x]]))[0, 0]
     assert math.log1p(.5*math.expm1(x)) - .5*x <= jump*(1 + 1e-9)
     test_known_by_moments.test_small_ranges_against_fifty_digits(1e-4)
 

@@ -26,7 +26,7 @@ LONG_MODULES = {
     "practice.training_configs": (532,
         "names in use, and what a value may mean beside others; the names could have a page of "
         "their own"),
-    "engine.many": (562,
+    "engine.many": (520,
         "records on shared lines, and what each of their sums is off by, beside it; the "
         "family of losses could have a room of its own"),
     "certificates.interval_transforms": (770,

@@ -11,7 +11,7 @@ from dp_saddle import (
     epsilon_after,
 )
 from dp_saddle.engine import prefixes
-from dp_saddle.engine.many import split_steps
+from dp_saddle.engine.mixed_steps import split_steps
 from dp_saddle.engine.prefixes import families_for, prefix_epsilon
 from dp_saddle.engine.record_bounds import upper_epsilon
 

@@ -13,14 +13,8 @@ from dp_saddle import (
     PoissonSubsampled,
 )
 from dp_saddle.engine import record_bounds
-from dp_saddle.engine.many import (
-    GOOD,
-    LossFamily,
-    on_lines,
-    split_steps,
-    tilted_sum,
-    whole_steps,
-)
+from dp_saddle.engine.many import GOOD, LossFamily, on_lines, tilted_sum
+from dp_saddle.engine.mixed_steps import split_steps, whole_steps
 from dp_saddle.engine.record_bounds import (
     delta_bounds,
     dominating_mu,

@@ -52,17 +52,19 @@ From `ways`:
     WAYS: every Way in which a question is answered, in the order they are asked
     whole_way: The first of the `WAYS` that is asked for the whole run
 
-From `many`:
-    LossFamily: The losses of different steps in one direction, as rows: `K` at the tilts `t`,
-        what it is off by (`error`) and what mixing neighbours adds (`mixing`, `jump`), total
-        variations (`tv`), and lines through the tilts
+From `mixed_steps`:
     jump_bounds: Bounds on Re(log(1 - w + w e^u) - wu), w from 0 to 1, of the same u: they hold
         for any difference (Hoeffding 1963)
     mixing_bounds: Bounds on |log(1 - w + w e^u) - wu|/(w(1 - w)), w from 0 to 1, u the difference
         of K between neighbouring rows, and to 0 after the last
-    on_lines: Put each record on a line [SP 23] that is good for its eps, and serve them
     split_steps: What bounds from above are computed with: the steps split between two kinds, [GDP
         D.2]
+
+From `many`:
+    LossFamily: The losses of different steps in one direction, as rows: `K` at the tilts `t`,
+        what it is off by (`error`) and what mixing neighbours adds (`mixing`, `jump`), total
+        variations (`tv`), and lines through the tilts
+    on_lines: Put each record on a line [SP 23] that is good for its eps, and serve them
     sum_rounding: Of a record's sum over kinds, counts times K, in any order: Higham, section 3.1
     tilted_sum: A bound on K of each record at the tilts of the family, mixtures included
         (Hoeffding 1963)
@@ -105,7 +107,8 @@ __getattr__, __dir__, __all__ = door(__name__, {
     "stacked_kinds": "sampled_kinds step_of", "small_losses": "", "gaussian_tables": "",
     "gaussian_rows": "epsilons_of_sampled", "gaussian_curves": "", "sorted_runs": "", "ways":
         "ContourAccountant completed delta_without epsilon_without WAYS whole_way",
-    "many": "LossFamily jump_bounds mixing_bounds on_lines split_steps sum_rounding tilted_sum",
+    "mixed_steps": "jump_bounds mixing_bounds split_steps",
+    "many": "LossFamily on_lines sum_rounding tilted_sum",
     "record_bounds": "BoundsTable delta_bounds dominating_mu epsilon_bounds gaussian_above "
         "log_missed_of upper_epsilon",
     "prefixes": "families_for prefix_epsilon",

@@ -17,11 +17,11 @@ from dp_saddle.engine.many import (
     LossFamily,
     log_chernoff,
     relative_error,
-    split_steps,
     stretches,
     sum_rounding,
     tilted_sum,
 )
+from .mixed_steps import split_steps
 from .record_bounds import delta_bounds, upper_epsilon
 
 # %% ../../nbs/engine/prefixes.ipynb #7347f17c

@@ -27,15 +27,8 @@ from dp_saddle.base import (
 )
 from .gaussian_epsilons import SMALL_MU
 from .line import BELOW_CHERNOFF
-from dp_saddle.engine.many import (
-    GOOD,
-    log_chernoff,
-    on_lines,
-    smaller_steps,
-    split_steps,
-    tilted_sum,
-    whole_steps,
-)
+from .many import GOOD, log_chernoff, on_lines, tilted_sum
+from .mixed_steps import smaller_steps, split_steps, whole_steps
 from .solve import WELL_KNOWN
 from .ways import ContourAccountant
 from ..plrv import Bounds, log_phi_gap

@@ -61,6 +61,7 @@ def exact(
     except (ValueError, ZeroDivisionError):
         raise ValueError(f"must be a number or a fraction, got {quoted(text)}") from None
 
+# %% ../../nbs/practice/run_files.ipynb #d5b7fb1d
 def number(
     text,  # '512/60000', '1e-5', 'inf', ...
 ):         # the double nearest to it
