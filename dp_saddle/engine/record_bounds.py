@@ -38,12 +38,13 @@ from ..plrv import Bounds, log_phi_gap
 _PROMISE = .05           # of eps: what another line must promise where steps are split
 
 # %% ../../nbs/engine/record_bounds.ipynb #c661c2e4
-def _one_side(family, side, mixed, delta, floor):
-    "Bounds on eps, one for each record, and which of them are good: within some per cent of delta."
+def _one_side(family, side, mixed, delta, floor, about=inf):
+    """Bounds on eps, one for each record, and which of them are good: within some per cent of
+    delta. `about`: where to look first, if Chernoff's bound is not less."""
     log_delta, K = log(delta), tilted_sum(family, mixed)
     renyi = (K + log_chernoff_factor(family.t) - log_delta)/family.t
     high = np.maximum(renyi.min(1), floor)
-    first = high - BELOW_CHERNOFF/family.t[renyi.argmin(1)]
+    first = np.minimum(high - BELOW_CHERNOFF/family.t[renyi.argmin(1)], about)
     bound, guess = (high if side > 0 else floor).copy(), high.copy()
     done = ~mixed.counts.any(1) | (high <= floor)
     stuck = np.zeros(len(done), bool)
@@ -147,7 +148,8 @@ def epsilon_bounds(
         def ask(run, _): return ContourAccountant(run).epsilon(delta).upper
         _cap_by_largest(families, mixed.steps[bad], cap, least_of, ask)
         bound[bad] = cap
-    least, _ = _one_side(families[0], -1, smaller_steps(table), delta, np.zeros(len(table)))
+    zero = np.zeros(len(table))
+    least, _ = _one_side(families[0], -1, smaller_steps(table), delta, zero, bound)
     return np.array([np.minimum(least, bound), bound, bound])
 
 # %% ../../nbs/engine/record_bounds.ipynb #8c46308c
