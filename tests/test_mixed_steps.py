@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dp_saddle.engine.mixed_steps import jump_bounds, mixing_bounds
+from dp_saddle.engine.mixed_steps import jump_bounds, mixing_bounds, split_steps
 
 
 @pytest.mark.parametrize('u', [.1, -1.4, 1.4j, .9 + .9j, 1e-8])
@@ -33,3 +33,10 @@ def test_after_the_last_kind_comes_no_loss():
     both, last = np.array([[.3], [.1]]), np.array([[.1], [0.]])
     for bounds in (mixing_bounds, jump_bounds):
         assert bounds(both)[1] == bounds(last)[0] and bounds(both).shape == (2, 1)
+
+@pytest.mark.parametrize('steps', [.25, 1., 3.])
+def test_what_is_split_is_bounded_for_fractions_of_a_step_too(steps):
+    "By concavity: weights of this sum have no larger sum of w(1 - w) than equal ones."
+    for share in (.1, .5, .9):
+        found = split_steps(np.array([[steps, 0, share*steps, 0]])).spread[0, 0]
+        assert found == pytest.approx(steps*share*(1 - share), rel=1e-14, abs=0)

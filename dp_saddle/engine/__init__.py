@@ -53,12 +53,11 @@ From `ways`:
     whole_way: The first of the `WAYS` that is asked for the whole run
 
 From `mixed_steps`:
-    jump_bounds: Bounds on Re(log(1 - w + w e^u) - wu), w from 0 to 1, of the same u: they hold
-        for any difference (Hoeffding 1963)
-    mixing_bounds: Bounds on |log(1 - w + w e^u) - wu|/(w(1 - w)), w from 0 to 1, u the difference
-        of K between neighbouring rows, and to 0 after the last
-    split_steps: What bounds from above are computed with: the steps split between two kinds, [GDP
-        D.2]
+    jump_bounds: Bounds on Re(log(1 - w + w e^u) - wu), for any w from 0 to 1 and any such u,
+        however large (Hoeffding 1963)
+    mixing_bounds: Bounds on |log(1 - w + w e^u) - wu|, to be multiplied by w(1 - w), for w from 0
+        to 1 and u the difference of K between neighbouring rows, and to 0 after the last
+    split_steps: What bounds from above are computed with: the steps split between two kinds
 
 From `many`:
     LossFamily: The losses of different steps in one direction, as rows: `K` at the tilts `t`,

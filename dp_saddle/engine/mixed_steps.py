@@ -18,7 +18,7 @@ from ..base import ULP
 _GROWTH = 3              # e^{3|u|}/cos^2|u| in the bound on what mixing adds, proved below
 _REACH = 1.5             # < pi/2: up to this |u| it holds
 _HOEFFDING = 8           # log E e^X <= E X + x^2/8 for X between 0 and x: Hoeffding (1963)
-_NO_BOUND = 1e300        # where it does not
+_NO_BOUND = 1e300        # where the first bound does not hold
 # Rounding: may grow, never shrink.
 _ENTRY_ULPS = 8          # of a difference of neighbours' K, relative
 
@@ -34,8 +34,8 @@ def mixing_bounds(
     K,       # of neighbouring steps, as rows, shape (steps, ...), real or complex
     error=0, # what that is off by, at most, in that shape or a number
 ):           # shape of K
-    """Bounds on |log(1 - w + w e^u) - wu|/(w(1 - w)), w from 0 to 1, u the difference of K between
-    neighbouring rows, and to 0 after the last.
+    """Bounds on |log(1 - w + w e^u) - wu|, to be multiplied by w(1 - w), for w from 0 to 1 and u
+    the difference of K between neighbouring rows, and to 0 after the last.
 
     Parameters
     ----------
@@ -59,8 +59,8 @@ def jump_bounds(
     K,       # of neighbouring steps, as rows, shape (steps, ...), real or complex
     error=0, # what that is off by, at most, in that shape or a number
 ):           # shape of K
-    """Bounds on Re(log(1 - w + w e^u) - wu), w from 0 to 1, of the same u: they hold for any
-    difference (Hoeffding 1963).
+    """Bounds on Re(log(1 - w + w e^u) - wu), for any w from 0 to 1 and any such u, however large
+    (Hoeffding 1963).
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def whole_steps(counts):
 def split_steps(
     table,  # steps from each kind to the next, and sums of their weights, shape (records, 2 kinds)
 ):          # a SplitCounts
-    """What bounds from above are computed with: the steps split between two kinds, [GDP D.2].
+    """What bounds from above are computed with: the steps split between two kinds.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ def split_steps(
     a SplitCounts
     """
     k, w = np.split(table, 2, axis=1)
-    return SplitCounts(w + _next(k - w), k, w*(k - w)/np.maximum(k, 1))
+    return SplitCounts(w + _next(k - w), k, w*(k - w)/np.where(k > 0, k, 1))
 
 def smaller_steps(
     table,  # as for `split_steps`, shape (records, 2 kinds)
