@@ -15,7 +15,7 @@ if os.environ.get("TESTS_IN_DOUBLES"):  # levels.py; before anything else of the
 
 # Thousands of tests keep a million objects: to look through them for garbage as often as for a
 # small program takes a fifth of the time, and finds nothing.
-gc.set_threshold(20_000)
+gc.set_threshold(100_000)
 os.environ.setdefault("MPLBACKEND", "Agg")  # no window
 # With nbformat comes a grammar of addresses that takes a second to compile, and judges no notebook.
 sys.modules.setdefault("rfc3987_syntax", None)
@@ -48,3 +48,9 @@ def pytest_collection_modifyitems(config, items):
         for example in SLOW[test[0]][test[1]]
         if example not in ids
     ]
+
+
+def pytest_collection_finish(session):
+    "What has been collected stays to the end: it is not looked through any more."
+    gc.collect()
+    gc.freeze()

@@ -23,7 +23,7 @@ from fastcore.parallel import parallel
 from matplotlib.figure import Figure
 from nbdev.config import get_config
 
-gc.set_threshold(20_000)  # as in conftest.py
+gc.set_threshold(100_000)  # as in conftest.py
 LEFT_OUT = re.compile(r"^#\|\s*(eval:\s*false|slow|thorough)", re.M)
 NBS = Path(__file__).resolve().parent.parent / "nbs"
 # The longest first: then no worker is left alone with one of them. (Only time depends on it.)
