@@ -27,7 +27,7 @@ from dp_saddle.base import (
 from .gaussian_epsilons import gaussian_log_bounds
 from .gaussian_rows import log_aliases, rule
 from .gaussian_tables import cgfs_of
-from .line import FIRST_TILT, WIDEST, log_curve
+from .line import FIRST_TILT, SIDE, WIDEST, log_curve
 from .mixed_steps import jump_bounds, mixing_bounds
 from .smoothing import Smoothing
 from .solve import LONGEST, newton
@@ -52,7 +52,6 @@ _EDGE = 1 + 1e-12        # of the place of the last node
 # Tuning: only time and width depend on it.
 _LAST_TILT, _TILT_RATIO = 1e6, .05                     # a family's tilts; log of their ratio
 _FREQUENCIES = 2.**np.arange(-4, 10.8, .25)            # times the tilt: as far as nodes go
-_SIDE = 32                                             # columns of a sum over rows and columns
 _KEPT = 4000                                           # lines of one kind: 200 MB at most
 _PIECES = 8                                            # of a smoothing: few nats are missing
 _CLOSE = 2e-9                                          # of delta: left out by a line; converged
@@ -452,7 +451,7 @@ def _tilts(family, spread, K, eps, goal):
     score = np.maximum(share, log(_MIXING_SHARE)) + _PER_TILT*away + price
     forbidden = (best < away) | (G > least + _MOST_LOST)
     chosen = np.where(forbidden, inf, score).argmin(1)[:, None]
-    return (np.take_along_axis(v, chosen, 1)[:, 0] for v in (tilts, share))
+    return tuple(np.take_along_axis(v, chosen, 1)[:, 0] for v in (tilts, share))
 
 # %% ../../nbs/engine/many.ipynb #8318bef2
 def _spacings(family, i, K, eps, least):
@@ -555,15 +554,15 @@ def _factor(self:LineBatch):
 def _set_terms(self:LineBatch, change, factor):
     "Keep them as pieces, with zeros at the end; and as `c`, shape (records, nodes)."
     records, nodes = change.shape
-    padded = np.zeros((records, nodes + -nodes % _SIDE), complex)
-    self.c, self.pieces = padded[:, :nodes], padded.reshape(records, -1, _SIDE)
+    padded = np.zeros((records, nodes + -nodes % SIDE), complex)
+    self.c, self.pieces = padded[:, :nodes], padded.reshape(records, -1, SIDE)
     np.exp(change, out=self.c)
     self.c *= factor
 
 @patch
 def _sums(self:LineBatch, eps, rows):
     "Of the terms of some records, turned to an eps of each: real part; the imaginary, times s."
-    k, first = np.arange(_SIDE), _SIDE*np.arange(self.pieces.shape[1])
+    k, first = np.arange(SIDE), SIDE*np.arange(self.pieces.shape[1])
     turn, jump = (np.exp(-1j*eps[:, None]*(self.h*at)) for at in (k, first))
     inner = self.pieces[rows] @ np.stack([turn, k*turn], axis=2)
     terms = jump[:, :, None]*inner
@@ -727,7 +726,7 @@ def _joined(lines):
 
 # %% ../../nbs/engine/many.ipynb #879ab364
 def _jobs(family, tilt, mixed, K, eps, least):
-    "(a LinePlan, steps of records, of the kinds in use; which they are, their tails), in blocks."
+    "(a LinePlan, records' steps of the kinds in use, the records, their tails), in blocks."
     split = mixed.spread.any()
     for i in np.unique(tilt):
         rows = np.flatnonzero(tilt == i)

@@ -39,7 +39,7 @@ _PROMISE = .05           # of eps: what another line must promise where steps ar
 
 # %% ../../nbs/engine/record_bounds.ipynb #c661c2e4
 def _one_side(family, side, mixed, delta, floor, about=inf):
-    "Bounds on each record's eps, sought at `about` if that is less; are they good to a per cent?"
+    "Bounds on each eps, first looked for at `about`; which are within some per cent of delta."
     log_delta, K = log(delta), tilted_sum(family, mixed)
     renyi = (K + log_chernoff_factor(family.t) - log_delta)/family.t
     high = np.maximum(renyi.min(1), floor)
