@@ -10,9 +10,9 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 # Chapters whose code asks for more than doubles, directly or by what they import.
-QUICK = ['steps/builders']
-THOROUGH = """01_plrv plrv/gaussian_release plrv/sums losses/nodes losses/densities
-    engine/largest_loss_levels losses/windows losses/mixtures
+QUICK = ['losses/windows']
+THOROUGH = """01_plrv steps/builders plrv/gaussian_release plrv/sums losses/nodes losses/densities
+    engine/largest_loss_levels losses/mixtures
     losses/laplace losses/steepest_descent losses/long_lines
     mechanisms/finite_pairs mechanisms/accountants 02_mechanisms
     losses/gaussian engine/line engine/transform_grids engine/stacked_kinds

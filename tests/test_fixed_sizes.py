@@ -150,7 +150,7 @@ def test_random_neighbours_in_the_plane_cost_no_more():
     z, h2 = np.stack(np.meshgrid(x, x), -1).reshape(-1, 2), (x[1] - x[0])**2/(2*np.pi)
     base = np.exp(-(z**2).sum(1)/2)*h2
     def ratio(c): return np.exp(z @ c - c @ c/2)
-    for _ in range(30):
+    for _ in range(10):
         c = rng.normal(size=(2, 2))
         c *= (rng.random((2, 1))**.5)/np.linalg.norm(c, axis=1, keepdims=True)
         P, Q = ((1 - rate) + rate*ratio(v) for v in c)
@@ -198,10 +198,10 @@ def test_published_fixed_sizes(sigma, published):
 
 def test_with_replacement_is_above_its_pairs():
     given = dict(sigma=2., batch_size=10, dataset_size=100)
-    run = 10*FixedSize(replacement=True, **given)
-    pair = PRVAccountant(with_replacement(**given, steps=10), eps_error=.02).epsilon(1e-5)
+    run = 3*FixedSize(replacement=True, **given)
+    pair = PRVAccountant(with_replacement(**given, steps=3), eps_error=.02).epsilon(1e-5)
     removed = fixed_size(relation='add-remove', replacement=True, **given)
-    assert max(pair.lower, ContourAccountant(10*removed).epsilon(1e-5).lower) < epsilon(
+    assert max(pair.lower, ContourAccountant(3*removed).epsilon(1e-5).lower) < epsilon(
         run, delta=1e-5)
 
 @pytest.mark.filterwarnings('ignore:the bounds hold')

@@ -300,7 +300,7 @@ def test_many_runs_at_once(monkeypatch):
     or one question; and bounds that meet and are no wider than twice; in any order."""
     never_again(monkeypatch)
     rows.pair_of.cache_clear()
-    asked = [*random_runs(25, 300), *((run_of(*u[:3]), u[3]) for u in USUAL)]
+    asked = [*random_runs(25, 150), *((run_of(*u[:3]), u[3]) for u in USUAL)]
     runs, deltas = zip(*asked, strict=True)
     together = rows.epsilons_of_sampled(runs, deltas)
     answered = alone_only = together_only = 0
@@ -313,7 +313,7 @@ def test_many_runs_at_once(monkeypatch):
             assert found.lower <= alone.upper and alone.lower <= found.upper, (run, delta)
             assert found.width <= 2*alone.width + 4e-16*found.upper + NARROW, (run, delta)
             answered += 1
-    assert answered >= 150 and together_only <= 1 and alone_only <= 1
+    assert answered >= 75 and together_only <= 1 and alone_only <= 1
     back = rows.epsilons_of_sampled(runs[::-1], deltas[::-1])[::-1]
     for one, other in zip(together, back, strict=True):
         assert not (one and other) or one.lower <= other.upper and other.lower <= one.upper
@@ -553,8 +553,8 @@ def meets_the_accountant(run, delta):
     return True
 
 def test_several_kinds_on_one_line():
-    answered = [meets_the_accountant(*asked) for asked in random_kinds(41, 40)]
-    assert sum(answered) >= 28
+    answered = [meets_the_accountant(*asked) for asked in random_kinds(41, 20)]
+    assert sum(answered) >= 14
 
 @pytest.mark.slow
 def test_more_of_several_kinds():
@@ -582,8 +582,8 @@ def with_others(seed, count):
         yield run, 10**-chance.uniform(2, 14)
 
 def test_others_beside():
-    answered = [meets_the_accountant(*asked) for asked in with_others(43, 40)]
-    assert sum(answered) >= 34
+    answered = [meets_the_accountant(*asked) for asked in with_others(43, 20)]
+    assert sum(answered) >= 17
 
 @pytest.mark.slow
 def test_more_others_beside():

@@ -241,7 +241,7 @@ def test_many_deltas_share_lines(made):
     found = ContourAccountant(asked.make(((S(.6, 1e-5), 2),))).epsilon(deltas)
     assert (found.upper - found.lower < 1e-11).all() and 0 < len(made) <= 12
     with mp.workdps(30):
-        for k in (0, 25, 59):
+        for k in (0, 59):
             assert delta_of_two_steps(found.upper[k], .6, 1e-5) <= deltas[k]
             assert deltas[k] <= delta_of_two_steps(found.lower[k], .6, 1e-5)
 
@@ -252,7 +252,7 @@ def test_no_delta_is_asked_alone(made):
     found = ContourAccountant(run).epsilon(deltas)
     assert 0 < len(made) <= 6
     assert (np.diff(found.lower) <= 0).all() and (found.upper - found.lower < 1e-10).all()
-    for k in (0, 61, 62, 74, 75):
+    for k in (0, 61, 75):
         alone = ContourAccountant(run).epsilon(deltas[k])
         assert found.lower[k] <= alone.upper and alone.lower <= found.upper[k]
 

@@ -280,9 +280,9 @@ def test_prefixes_of_steps_with_mass_at_infinity():
     each = [epsilon(sum(mixed[1:n], 1*mixed[0]), delta=1e-5) for n in (1, 2, 3, 4)]
     assert np.allclose(spent, each) and np.isinf(spent[3]) and spent[2] < 2
     fixed = PoissonReplaceOne(sigma=2., rate=.01)
-    spent = epsilon_after(12*fixed, delta=1e-5)
+    spent = epsilon_after(5*fixed, delta=1e-5)
     assert (np.diff(spent) >= 0).all()
-    assert spent[-1] == epsilon(12*fixed, delta=1e-5) and spent[6] >= epsilon(7*fixed, delta=1e-5)
+    assert spent[-1] == epsilon(5*fixed, delta=1e-5) and spent[2] >= epsilon(3*fixed, delta=1e-5)
 
 def delta_of_responses(steps, x):
     "delta at x of ApproxDP steps (eps, delta): all sums of +-eps, exactly."
@@ -404,12 +404,12 @@ def test_entries_of_several_steps():
     "One answer for each entry, of whatever steps it consists."
     both = Gaussian(sigma=3.) + Laplace(scale=2.)
     draws = BallsInBins(Gaussian(sigma=1.), batches=3, draws=2)
-    schedule = [Gaussian(sigma=3.), (both, 2), 0*both, draws, (1*Gaussian(sigma=3.), 2)]
-    runs = [Gaussian(sigma=3.), both, both, 0*both, draws, Gaussian(sigma=3.), Gaussian(sigma=3.)]
+    schedule = [(both, 2), 0*both, draws, 1*Gaussian(sigma=3.)]
+    runs = [both, both, 0*both, draws, Gaussian(sigma=3.)]
     found = epsilon_after(schedule, delta=1e-5)
     wanted = [epsilon(sum(runs[:i + 1], 0*both), delta=1e-5) for i in range(len(runs))]
     assert (found >= np.array(wanted)*(1 - 1e-9)).all()
-    assert found == pytest.approx(wanted, rel=2e-3) and found[2] == found[3]
+    assert found == pytest.approx(wanted, rel=2e-3) and found[1] == found[2]
     assert len(epsilon_after(2*draws, delta=1e-5)) == 4           # draw by draw
     assert not len(epsilon_after([], delta=1e-5)) and epsilon_after([0*both], delta=1e-5) == 0
     with pytest.raises(ValueError, match='add up to at most 10.8'):

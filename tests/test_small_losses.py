@@ -37,13 +37,13 @@ def test_as_by_lines(setting):
 
 def test_random_runs_meet_the_lines():
     chance, split = np.random.default_rng(11), 0
-    for _ in range(24):
+    for _ in range(12):
         sigma, rate = np.exp(chance.uniform(np.log((.3, 2e-4)), np.log((.9, .02)))).tolist()
         steps, delta = int(np.exp(chance.uniform(.7, 5))), float(10**-chance.uniform(4, 12))
         split += split_of(sigma, rate, steps, delta)[0] is not None
         if rows.epsilon_of_sampled(run_of(sigma, rate, steps), delta):
             found_beside_lines((sigma, rate, steps, delta))
-    assert split > 12
+    assert split > 6
 
 
 def test_a_guess_above_the_answer_is_no_answer(monkeypatch):
@@ -88,7 +88,7 @@ def test_shares(setting, t):
         for h in (.02, 1.):
             B, off = law.shares(t, K, h, count)
             ways.add(law.rule(t, K, h*count)[1] > 0)
-            for k in (0, 7, 399):
+            for k in (7, 399):
                 true = complex(by_sum(law, mp.mpc(t, h*k))*mp.exp(-mp.mpf(K)))
                 assert abs(B[k] - true) < off[k]/10 < 1e-11
             s = h*np.array([7., 399.])

@@ -263,6 +263,7 @@ def _largest_after(kinds, which):
 def _prefixes(kinds, which, delta):
     "Upper bounds on eps after each step, not yet in order."
     if not delta: return _largest_after(kinds, which)
+    if len(which) <= _FEW: return _at_some(kinds, which, delta)
     many = len(kinds) > _MOST_TABLES
     return (_prefixes_of_many if many else _prefixes_of_few)(kinds, which, delta)
 
@@ -272,8 +273,6 @@ def _prefixes_of_few(kinds, which, delta):
         return _with_mass(kinds, which, delta)
     if any(m.remove.moments_only for m in kinds):
         return _prefixes_by_moments(kinds, which, delta)
-    if not kinds:
-        return np.zeros(0)
     if len(which) <= _MOST_EXACT and all(type(m) is Gaussian for m in kinds):
         counts = np.cumsum(which[:, None] == np.arange(len(kinds)), axis=0)
         return np.array([_alone(kinds, row, delta) for row in counts])
