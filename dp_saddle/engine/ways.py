@@ -478,7 +478,7 @@ def log_delta(self:_OneDirection, eps, least):
 
 # %% ../../nbs/engine/ways.ipynb #01turned3
 def _tighter(one, other):
-    "The tighter of two bounds on either side, and the estimate of the narrower; nan says nothing."
+    "The tighter of two bounds on either side, and the narrower's estimate; other's nan says nothing."
     low, up = np.fmax(one[0], other[0]), np.fmin(one[2], other[2])
     mid = np.where(other[2] + one[0] < one[2] + other[0], other[1], one[1])
     return low, np.fmin(np.fmax(mid, low), up), up
@@ -808,10 +808,10 @@ def delta_of(self:ContourAccountant, plrv, eps, floor):
 
 def _deltas(logs):
     "(lower, estimate, upper) of delta, from their logs: what exp may lose is allowed for."
-    allowance = LOG_ULPS*ULP*np.array([[-1], [0], [1]])
-    low, mid, up = np.exp(np.minimum(logs + allowance, 0))
-    up = np.minimum(up + SMALLEST, 1)          # below 1e-308 doubles are rounded by that
-    return np.maximum(low - SMALLEST, 0), mid, np.where(logs[2] == -inf, 0, up)
+    low, mid, up = np.exp(np.minimum(logs, 0))
+    off = LOG_ULPS*ULP                         # of delta itself: added to a large log it is lost
+    up = np.minimum(up*(1 + off) + SMALLEST, 1)     # below 1e-308 doubles are rounded by that
+    return np.maximum(low*(1 - off) - SMALLEST, 0), mid, np.where(logs[2] == -inf, 0, up)
 
 # %% ../../nbs/engine/ways.ipynb #01levelh
 @patch
