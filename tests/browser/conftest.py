@@ -13,10 +13,13 @@ SITE = Path(__file__).parents[2] / 'docs' / '_build' / 'html'
 CHROMIUM, DRIVER = (shutil.which(name) for name in ('chromium', 'chromedriver'))
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads who goes together
 def pytest_collection_modifyitems(items):
     for item in items:
         if 'browser' in str(item.path):
             item.add_marker('browser')
+            if {'begun', 'somewhere'} & {*item.fixturenames}:  # one worker starts Python, once
+                item.add_marker(pytest.mark.xdist_group('python'))
             if not (CHROMIUM and DRIVER):
                 item.add_marker(
                     pytest.mark.skip(

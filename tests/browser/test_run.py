@@ -607,6 +607,7 @@ def another_tab(browser):
     browser.switch_to.window(here)
 
 
+@pytest.mark.slow
 def test_what_a_folded_cell_loads_is_told_at_the_one_that_asks(browser, served, begun, another_tab):
     "Imports are folded: the first cell that stands open needs them, and says what they load."
     browser.get(served + 'preface.html')

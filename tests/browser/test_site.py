@@ -53,7 +53,7 @@ UNOPENED = [p for p in MADE if p not in SAMPLE]
 BOOK = [p for p in PAGES if p not in MADE]
 DOORS = {'index.html', '03_contour.html', '11_live_curves.html', 'your_run.html',
          'five_minutes.html', 'papers/items.html'}
-OF_ITS_PAGE = re.compile(r'tag_run-\d+|docutils|align-\w+')
+OF_ITS_PAGE = re.compile(r'tag_run-\d+|docutils|align-\w+|xref|myst')
 
 
 def parts(shape):
