@@ -84,7 +84,7 @@ test-arrival: .venv/test.stamp  ## build sdist and wheel, install each and build
 	$(BIN)/pytest -q -m arrival tests/test_arrival.py
 
 test-browser: .venv/browser.stamp docs  ## open the site in Chromium (apt-get install chromium chromium-driver)
-	$(BIN)/pytest -q -n 2 --dist loadgroup -m "browser and not slow" tests/browser
+	$(BIN)/pytest -q -n 2 -m "browser and not slow" tests/browser
 
 mutants: .venv/test.stamp  ## put small mistakes into copies of the library: each must be noticed; takes hours
 	$(BIN)/python tests/mutate.py --count 20

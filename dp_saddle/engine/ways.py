@@ -478,7 +478,7 @@ def log_delta(self:_OneDirection, eps, least):
 
 # %% ../../nbs/engine/ways.ipynb #01turned3
 def _tighter(one, other):
-    "The tighter of two bounds on either side, and the narrower's estimate; other's nan says nothing."
+    "The tighter of two bounds on either side, and the narrower's estimate; other may be nan."
     low, up = np.fmax(one[0], other[0]), np.fmin(one[2], other[2])
     mid = np.where(other[2] + one[0] < one[2] + other[0], other[1], one[1])
     return low, np.fmin(np.fmax(mid, low), up), up

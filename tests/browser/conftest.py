@@ -2,6 +2,7 @@
 
 import functools
 import http.server
+import re
 import shutil
 import threading
 from pathlib import Path
@@ -13,13 +14,23 @@ SITE = Path(__file__).parents[2] / 'docs' / '_build' / 'html'
 CHROMIUM, DRIVER = (shutil.which(name) for name in ('chromium', 'chromedriver'))
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads who goes together
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    "Of several workers, one has all tests of Python in the browser: so it is started once."
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Together(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            alone = not re.search(r'test_(run|keyboard)\.py', nodeid)
+            return nodeid if alone else 'Python in the browser'
+
+    return Together(config, log)
+
+
 def pytest_collection_modifyitems(items):
     for item in items:
         if 'browser' in str(item.path):
             item.add_marker('browser')
-            if {'begun', 'somewhere'} & {*item.fixturenames}:  # one worker starts Python, once
-                item.add_marker(pytest.mark.xdist_group('python'))
             if not (CHROMIUM and DRIVER):
                 item.add_marker(
                     pytest.mark.skip(
