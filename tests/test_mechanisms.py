@@ -373,3 +373,27 @@ def test_settings_of_few_bits():
 def test_discrete_noise_that_is_next_to_none(scale):
     "1/scale would be infinite, and its bounds useless: refused, as other noise of that size."
     with pytest.raises(ValueError, match='scale must be in'): DiscreteLaplace(scale=scale)
+
+class PlainGaussian(Mechanism):
+    "Written without `@dataclass`: what it is, no comparison sees."
+    symmetric = True
+    def __init__(self, mu): object.__setattr__(self, 'mu', mu)
+    def loss_of(self, direction): return GaussianLoss(self.mu)
+
+class PlainPair(FiniteMechanism):
+    def __init__(self, p): object.__setattr__(self, 'p', p)
+    def pair(self):
+        logs = np.log([self.p, 1 - self.p])
+        return FinitePair(logs, logs[::-1], logs - logs[::-1], 4.)
+
+def test_plain_classes_are_not_taken_for_one_another():
+    both = PlainGaussian(.1) + PlainGaussian(3.)
+    assert [count for _, count in both.steps] == [1, 1] and len((2*both).steps) == 2
+    known = Gaussian(sigma=10.) + Gaussian(sigma=1/3)
+    assert epsilon(both, delta=1e-6) == pytest.approx(epsilon(known, delta=1e-6), rel=1e-12)
+    step = PlainGaussian(1.)
+    assert (step + step).steps == ((step, 2),) and step != PlainGaussian(1.)
+    pairs = PlainPair(.5) + PlainPair(.9)
+    assert [count for _, count in pairs.steps] == [1, 1]
+    known = Discrete(p=[.5, .5], q=[.5, .5]) + Discrete(p=[.9, .1], q=[.1, .9])
+    assert .7 < delta(pairs, eps=.1) == pytest.approx(delta(known, eps=.1), rel=1e-12)

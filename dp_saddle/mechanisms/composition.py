@@ -18,7 +18,7 @@ from ..plrv import ComposedLoss
 FOR_ANY = 'the neighbours that its guarantee is for'
 
 # %% ../../nbs/mechanisms/composition.ipynb #6eb37b35
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)    # a plain class of this kind: equal to itself alone
 class Mechanism:
     "A private step, or several: `a + b` and `n * a` compose; `.remove` and `.add` are its losses."
     __array_ufunc__ = None      # numpy integers must leave `n * a` to us

@@ -228,7 +228,7 @@ def compare_sampling(
     dataset_size,   # records, >= 1
     epochs,         # passes over the data set, > 0
     delta,          # in (0, 1)
-    max_batch_size=None, # where Poisson samples are cut, >= 1; default: batch + 6 sqrt(batch)
+    max_batch_size=None, # where Poisson samples are cut, >= 1; default: batch + 8.6 sqrt(batch)
     noise=None,     # a MatrixFactorization, or {name: one}, beside independent noise
 ) -> SamplingTable: # a row for each way of drawing and relation, and each noise
     """One run under every way of drawing its batches: what eps is at least and at most, between
@@ -247,7 +247,7 @@ def compare_sampling(
     delta
         in (0, 1)
     max_batch_size
-        where Poisson samples are cut, >= 1; default: batch + 6 sqrt(batch)
+        where Poisson samples are cut, >= 1; default: batch + 8.6 sqrt(batch)
     noise
         a MatrixFactorization, or {name: one}, beside independent noise
 
