@@ -59,7 +59,8 @@ def test_replace_one_proves_nothing(plrv, build):
 
 @pytest.mark.parametrize('plrv', [
     without_replacement(sigma=4., rate=.05, steps=4000),
-    with_replacement(sigma=20., batch_size=500, dataset_size=5000, steps=4000)],
+    pytest.param(with_replacement(sigma=20., batch_size=500, dataset_size=5000, steps=4000),
+                 marks=pytest.mark.slow)],
     ids=['without', 'with'])
 def test_replace_one_for_many_steps(plrv):
     "What is near to normal: central limits are within a percent, and their bounds hold."

@@ -270,7 +270,7 @@ def test_each_curve_is_asked_once(monkeypatch):
 def test_a_terminal_is_told_the_price(monkeypatch, capsys):
     monkeypatch.setattr('sys.stderr.isatty', lambda: True, raising=False)
     loss = Gaussian(sigma=1.).remove
-    for mesh, told in ((1e-2, False), (1e-4, True)):
+    for mesh, told in ((1e-2, False), (3e-5, True)):
         connect_the_dots(loss, mesh)
         assert ('dots of each curve take about' in capsys.readouterr().err) == told
 

@@ -263,7 +263,6 @@ def _largest_after(kinds, which):
 def _prefixes(kinds, which, delta):
     "Upper bounds on eps after each step, not yet in order."
     if not delta: return _largest_after(kinds, which)
-    if len(which) <= _FEW: return _at_some(kinds, which, delta)
     many = len(kinds) > _MOST_TABLES
     return (_prefixes_of_many if many else _prefixes_of_few)(kinds, which, delta)
 
@@ -271,6 +270,7 @@ def _prefixes_of_few(kinds, which, delta):
     "The same, each kind as it is."
     if any(plrv.p_inf for m in kinds for plrv in (m.remove, m.add)):
         return _with_mass(kinds, which, delta)
+    if len(which) <= _FEW: return _at_some(kinds, which, delta)
     if any(m.remove.moments_only for m in kinds):
         return _prefixes_by_moments(kinds, which, delta)
     if len(which) <= _MOST_EXACT and all(type(m) is Gaussian for m in kinds):
