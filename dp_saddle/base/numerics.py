@@ -237,9 +237,11 @@ def by_halves(
     -------
     shape (...)
     """
+    sums = np.empty_like(terms, shape=(-(-len(terms)//2), *terms.shape[1:]))
     while half := len(terms)//2:
-        sums, rest = terms[:half] + terms[half:2*half], terms[2*half:]
-        terms = np.concatenate([sums, rest]) if len(rest) else sums
+        np.add(terms[:half], terms[half:2*half], out=sums[:half])
+        if len(terms) % 2: sums[half] = terms[-1]
+        terms = sums = sums[:len(terms) - half]
     return terms[0]
 
 def tail_sums(
