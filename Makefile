@@ -64,8 +64,7 @@ test-all: .venv/all.stamp sync lint  ## make test with all of them installed: no
 	$(PYTEST) --ignore tests/test_project.py --ignore tests/browser
 
 # Where what is stored is compared with what is computed: answers, tables, outputs of cells, references.
-# (Of the random questions, those that say how many answers may be wide.)
-STORED := $(addprefix tests/test_,snapshot.py widgets.py runnable.py exercises.py peers_tests.py) tests/test_questions.py::test_cheap_questions
+STORED := $(addprefix tests/test_,snapshot.py widgets.py runnable.py exercises.py peers_tests.py)
 
 test-level: .venv/test.stamp  ## the tests of what is stored, as a processor without AVX computes (tests/levels.py)
 	$(BIN)/python tests/levels.py sse -n auto --dist worksteal $(STORED)

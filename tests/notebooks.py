@@ -27,9 +27,10 @@ gc.set_threshold(100_000)  # as in conftest.py
 LEFT_OUT = re.compile(r"^#\|\s*(eval:\s*false|slow|thorough)", re.M)
 NBS = Path(__file__).resolve().parent.parent / "nbs"
 # The longest first: then no worker is left alone with one of them. (Only time depends on it.)
-LONGEST = """06_edgeworth 03_contour opacus prv saddle_point 10_accounting 11_live_curves 07_prv_fft
-    endpoint_expansion own_noise ways many schedules 09_individual 08_filters laplace tree_noise
-    largest_loss_levels interval_transforms transform_grids 02_mechanisms zero_out""".split()
+LONGEST = """tree_noise 03_contour bins zero_out 06_edgeworth two_level endpoint_expansion prv
+    transform_grids normal_limits 10_accounting interval_transforms largest_loss_levels opacus laplace
+    11_live_curves 05_tilting saddle_point proved_expansions 09_individual 07_prv_fft 02_mechanisms
+    densities fixed_sizes shuffle_model""".split()
 
 
 class Shell(CaptureShell):

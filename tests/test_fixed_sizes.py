@@ -198,7 +198,7 @@ def test_published_fixed_sizes(sigma, published):
     assert pair.epsilon(1e-5).lower < epsilon(run, delta=1e-5)
 
 def test_with_replacement_is_above_its_pairs():
-    given = dict(sigma=2., batch_size=10, dataset_size=100)
+    given = dict(sigma=2., batch_size=3, dataset_size=20)
     run = 3*FixedSize(replacement=True, **given)
     pair = PRVAccountant(with_replacement(**given, steps=3), eps_error=.02).epsilon(1e-5)
     removed = fixed_size(relation='add-remove', replacement=True, **given)
