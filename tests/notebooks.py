@@ -28,9 +28,9 @@ LEFT_OUT = re.compile(r"^#\|\s*(eval:\s*false|slow|thorough)", re.M)
 NBS = Path(__file__).resolve().parent.parent / "nbs"
 # The longest first: then no worker is left alone with one of them. (Only time depends on it.)
 LONGEST = """tree_noise 03_contour bins zero_out 06_edgeworth two_level endpoint_expansion prv
-    transform_grids normal_limits 10_accounting interval_transforms largest_loss_levels opacus laplace
-    11_live_curves 05_tilting saddle_point proved_expansions 09_individual 07_prv_fft 02_mechanisms
-    densities fixed_sizes shuffle_model""".split()
+    transform_grids normal_limits 10_accounting interval_transforms largest_loss_levels opacus
+    laplace 11_live_curves 05_tilting saddle_point proved_expansions 09_individual 07_prv_fft
+    02_mechanisms densities fixed_sizes shuffle_model""".split()
 
 
 class Shell(CaptureShell):

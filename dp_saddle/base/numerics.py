@@ -244,6 +244,7 @@ def by_halves(
         terms = sums = sums[:len(terms) - half]
     return terms[0]
 
+# %% ../../nbs/base/numerics.ipynb #7d41c0a9
 def tail_sums(
     p,  # shape (j,)
 ):      # shape (j,)
