@@ -248,11 +248,11 @@ def test_bins_of_a_run(length, epochs, steps):
     assert run.at_least(1e-5) == pytest.approx(whole, rel=1e-6)
 
 def test_bins_over_epochs():
-    run = dpsgd(sigma=1., batch_size=5, dataset_size=30, epochs=2, sampling='balls-in-bins')
+    run = dpsgd(sigma=1., batch_size=5, dataset_size=100, epochs=2, sampling='balls-in-bins')
     after = epsilon_after(run, delta=1e-5)
-    step = BallsInBins(Gaussian(sigma=1.), batches=6)
+    step = BallsInBins(Gaussian(sigma=1.), batches=20)
     each = [epsilon(n*step, delta=1e-5) for n in (1, 2)]
-    assert after == pytest.approx(np.repeat(each, 6), rel=1e-4)
+    assert after == pytest.approx(np.repeat(each, 20), rel=1e-4)
     assert 'each record in one random batch of an epoch' in report(run, delta=1e-5)
     budget = Budget(eps=each[1]*1.001, delta=1e-5)
     budget.spend(step, 2)

@@ -404,12 +404,12 @@ def test_entries_of_several_steps():
     "One answer for each entry, of whatever steps it consists."
     both = Gaussian(sigma=3.) + Laplace(scale=2.)
     draws = BallsInBins(Gaussian(sigma=1.), batches=3, draws=2)
-    schedule = [(both, 2), 0*both, draws, 1*Gaussian(sigma=3.)]
-    runs = [both, both, 0*both, draws, Gaussian(sigma=3.)]
+    schedule = [Gaussian(sigma=3.), (both, 2), 0*both, draws, (1*Gaussian(sigma=3.), 2)]
+    runs = [Gaussian(sigma=3.), both, both, 0*both, draws, Gaussian(sigma=3.), Gaussian(sigma=3.)]
     found = epsilon_after(schedule, delta=1e-5)
     wanted = [epsilon(sum(runs[:i + 1], 0*both), delta=1e-5) for i in range(len(runs))]
     assert (found >= np.array(wanted)*(1 - 1e-9)).all()
-    assert found == pytest.approx(wanted, rel=2e-3) and found[1] == found[2]
+    assert found == pytest.approx(wanted, rel=2e-3) and found[2] == found[3]
     assert len(epsilon_after(2*draws, delta=1e-5)) == 4           # draw by draw
     assert not len(epsilon_after([], delta=1e-5)) and epsilon_after([0*both], delta=1e-5) == 0
     with pytest.raises(ValueError, match='add up to at most 10.8'):
