@@ -404,7 +404,8 @@ def _about(self:_OwnPuts, log_delta):
     "From bounds, or as if it were adding."
     if self.dear and self.sign > 0:
         low = invert(lambda eps: self.log_least(eps, 1) - log_delta, 0., SAFE_EPS).high
-        apart = invert(lambda eps: self.log_most(eps) - log_delta, 0., SAFE_EPS).high - low
+        high = max(self.enough(log_delta), low)
+        apart = invert(lambda eps: self.log_most(eps) - log_delta, low, high).high - low
         if apart < min(low, 1): return low + apart**2/2       # near it, if both are near
     eps = TILTS[TILTS < SAFE_EPS]
     logs = [max(e + self.chain.guess(exp(-e))[1], self.log_least(e, self.sign)) for e in eps]

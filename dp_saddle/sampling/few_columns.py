@@ -8,11 +8,12 @@ __all__ = ['few_columns', 'summed_out']
 # %% ../../nbs/sampling/few_columns.ipynb #fc000004
 import numpy as np
 
-from ..base import in_blocks, keeps_answers
+from ..base import keeps_answers
 
 # %% ../../nbs/sampling/few_columns.ipynb #fc000006
 # Tuning: only time depends on it.
 _SKETCH = 64      # sums of rows that tell, at first
+_BLOCK = 1 << 14  # numbers that are multiplied at a time
 
 # %% ../../nbs/sampling/few_columns.ipynb #fc000010
 
@@ -36,10 +37,17 @@ def _row_space(F, cut):
     return np.linalg.svd(F, False)[1:]
 
 # %% ../../nbs/sampling/few_columns.ipynb #fc00001a
-def _distance(F, U, V):
-    "The norm of F - UV, some rows at a time."
-    rows = zip(*(in_blocks(v, F.shape[1]) for v in (F, U)), strict=True)
-    return float(np.linalg.norm([np.linalg.norm(f - u @ V) for f, u in rows]))
+def _onto(F, V):
+    "(U = FV^*, the norm of F - UV), some rows at a time: a processor has them at hand."
+    U, star, left = np.empty((len(F), len(V)), F.dtype), V.conj().T, []
+    rows = max(_BLOCK//F.shape[1], 1)
+    for k in range(0, len(F), rows):
+        f, u = F[k:k + rows], U[k:k + rows]
+        np.matmul(f, star, out=u)
+        nearly = u @ V
+        nearly -= f
+        left.append(np.linalg.norm(nearly))
+    return U, float(np.linalg.norm(left))
 
 def few_columns(
     F,    # real or complex, C-contiguous, (rows, columns)
@@ -60,8 +68,8 @@ def few_columns(
     """
     s, V = _row_space(F, cut)
     V = V[:max(int((np.cumsum(s[::-1]**2)[::-1] > cut**2).sum()), 1)]
-    U = F @ V.conj().T
-    return U, V, _distance(F, U, V)
+    U, off = _onto(F, V)
+    return U, V, off
 
 # %% ../../nbs/sampling/few_columns.ipynb #fc000015
 def summed_out(

@@ -41,6 +41,7 @@ _SUM_ROUNDING = 1e-6      # of a bound, relative
 _COARSE = 6.5, 11.                       # nats below the put, adding and removing, if it is dear
 _BESIDE = 17., 7., 5.                    # below delta, removing: of two bands, three, four
 _CUT, _RANK, _MOST_IN_RING = 1e-13, 5, 24e6   # of a ring: columns left out, kept; numbers
+_LOOK = 1e-6                             # left out by columns of a first look
 _DEAR, _CHEAP = 20., 8.                  # products that a factor takes; by how much few digits may
 _MOST_BANDS, _PLACES, _MOST_PLACES = 4, 16., 5e9  # that are summed as they are
 _LONGEST_FOLD = 200                      # lags, of which twice as many are unrolled
@@ -49,6 +50,7 @@ _LONGEST_FOLD = 200                      # lags, of which twice as many are unro
 class LognormalBands(LognormalChain):
     "S for logarithms that are a moving average of normal numbers, which may go around a ring."
     together, is_rough, most_work = 1, False, LognormalChain.most_work/2
+    least_cut = 0.
     def __init__(self,
         bands,  # what X_j has of z_{j-k}, shape (b, p), b >= 2p; z_{-1} is the last one
     ):
@@ -144,8 +146,9 @@ def _factor(self:LognormalBands, at, k, j, tilt):
     for a in self.bands[j, (self.p if self.closed else min(j + 1, self.p)) - 1::-1]:
         X = np.add.outer(X, a*at.x)
     turn = complex(np.cos(at.psi[k]), np.sin(at.psi[k])) if at.psi[k] else 1.
-    u = at.r[k]*self.w[j]*turn
-    return np.exp(tilt.rise[k]*X - tilt.top[k, j] - u*np.exp(np.minimum(X, SAFE_LOG)))
+    g = -(at.r[k]*self.w[j]*turn)*np.exp(np.minimum(X, SAFE_LOG))
+    g += tilt.rise[k]*X - tilt.top[k, j]
+    return np.exp(g, out=g)
 
 @patch
 def _roots(self:LognormalBands, at, mean):
@@ -204,7 +207,11 @@ def cover(self:LognormalBands):
     return covering(np.maximum(self.matrix @ self.matrix.T, 0)[np.ix_(order, order)])
 
 @patch(cached=True)
-def look(self:LognormalBands): return look_above(self, self.cover, COARSE_STEP)
+def look(self:LognormalBands):
+    "As of a chain, with columns of a few digits."
+    made = copy(self)
+    made.least_cut = _LOOK
+    return look_above(made, self.cover, COARSE_STEP)
 
 @patch
 def put_most(self:LognormalBands, K):
@@ -399,10 +406,11 @@ def summed_in_parts(
     -------
     (columns, what makes all of them, what is lost)
     """
-    (n, _, y), found = F.shape, []
+    (n, places, y), found = F.shape, []
+    both = np.empty((places, n, y), np.result_type(held, F))
     for a, b in zip(held, F, strict=True):
-        b = summed_out((a*b[:, None]).reshape(-1, y), g)
-        found.append(_fewer(b, np.eye(y), cut))
+        np.multiply(a, b[:, None], out=both)
+        found.append(_fewer(summed_out(both.reshape(-1, y), g), np.eye(y), cut))
     columns, parts, lost = zip(*found, strict=True)
     ends = np.cumsum([0] + [len(V) for V in parts])
     W = np.zeros((ends[-1], y, n), columns[0].dtype)
@@ -414,7 +422,7 @@ def summed_in_parts(
 def _around(self:LognormalBands, at, k, tilt):
     "(The sum over all z, what fewer columns cost, by how much the last places round more)."
     n, state, roots, ends, off = len(at.x), self.p - 1, self._roots(at, tilt.mean[k]), [], 0.
-    cut = max(at.spare*exp(min(tilt.nats[k], SAFE_LOG))/self.b, _CUT)
+    cut = max(at.spare*exp(min(tilt.nats[k], SAFE_LOG))/self.b, self.least_cut, _CUT)
     F = np.ones(())
     for root in roots[-state:]: F = np.multiply.outer(F, root)
     F = F.reshape(-1, 1)
