@@ -5318,6 +5318,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                      'dp_saddle/sampling/bins.py'),
                                          'dp_saddle.sampling.bins.BinsLoss.known_cgf': ( 'sampling/bins.html#binsloss.known_cgf',
                                                                                          'dp_saddle/sampling/bins.py'),
+                                         'dp_saddle.sampling.bins.BinsLoss.largest_tilt': ( 'sampling/bins.html#binsloss.largest_tilt',
+                                                                                            'dp_saddle/sampling/bins.py'),
                                          'dp_saddle.sampling.bins.BinsLoss.line': ( 'sampling/bins.html#binsloss.line',
                                                                                     'dp_saddle/sampling/bins.py'),
                                          'dp_saddle.sampling.bins.BinsLoss.log_delta': ( 'sampling/bins.html#binsloss.log_delta',
