@@ -125,7 +125,7 @@ def test_ends_of_independent_places():
 
 @pytest.mark.filterwarnings('ignore:the bounds', 'ignore:eps is known')
 def test_no_lower_end_is_looked_for_in_vain(monkeypatch):
-    "Where nothing is known from below at eps, no sum is made for what is reported."
+    "Where a sum would be too long, none is made: one batch alone is known from below at once."
     noise, b = RINGS['four']
     taken, transform = [], LognormalBands.transform
     def noticed(self, at):
@@ -134,7 +134,7 @@ def test_no_lower_end_is_looked_for_in_vain(monkeypatch):
     monkeypatch.setattr(LognormalBands, 'transform', noticed)
     step = CorrelatedBins(Gaussian(sigma=1.3), batches=b, noise=noise)
     found = ContourAccountant(step).epsilon(1e-5)
-    assert found.lower == 0 < found.upper == epsilon(step, delta=1e-5) < 10.6
+    assert 10.4 < found.lower < found.upper == epsilon(step, delta=1e-5) < 10.6
     assert len(taken) == 1 and max(taken) < 9           # those of the first look
     assert not any(plan is not None for plan in step.chains[1].plans.values())
 
@@ -418,6 +418,21 @@ def test_a_first_eps_is_near(log_delta):
     first = step.remove.own_lines.first_eps(log_delta)
     exact = ContourAccountant(step.remove).epsilon(math.exp(log_delta))
     assert abs(first - exact.upper) < .02*exact.upper
+
+@pytest.mark.filterwarnings('ignore:the bounds hold')
+@pytest.mark.parametrize('name', ['two', 'four'])
+def test_ends_beyond_what_a_sum_knows(name):
+    "Roundings are more than delta: the ends are by one batch alone, and by one that is known."
+    noise, b = RINGS[name]
+    std = np.sqrt(np.diag(ring_of(noise, b)[0]))/4
+    def alone(eps, shift, mu): return stats.norm.cdf(mu/2 - (eps + shift)/mu) \
+        - math.exp(eps + shift)*stats.norm.cdf(-mu/2 - (eps + shift)/mu)
+    def least(eps): return np.mean([alone(eps, math.log(b), mu) for mu in std]) - 1e-12
+    def most(eps): return alone(eps, 0., std.max()) - 1e-12
+    by_one, known = (optimize.brentq(f, 1., 9.) for f in (least, most))
+    found = ContourAccountant(CorrelatedBins(Gaussian(sigma=4.), batches=b, noise=noise).remove)
+    low, _, up = found.epsilon(1e-12)
+    assert by_one - .01 < low and up < known*(1 + 1e-3)
 
 def test_a_lag_that_is_next_to_nothing():
     "It turns no factor, as far as doubles see: what that factor grows by is then unknown."

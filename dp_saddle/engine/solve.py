@@ -251,8 +251,8 @@ def _searched(self:Invertible, goal, finite_goal, guess, enough):
     if root is None: return _by(ZERO, 0., 0., 0.)
     if self.stop: return self._given_up(goal, guess, self.enough(finite_goal), root)
     (low, eps, up), (_, line, _) = self._ends(root, goal, finite_goal, enough), root
-    asked = low or not getattr(line, 'dear', False)
-    if asked and WORTH_A_TRY < up - low < inf: low, up = _by_halves(line, goal, low, up)
+    asked = line if low else getattr(line, 'at_once', None) or line
+    if WORTH_A_TRY < up - low < inf: low, up = _by_halves(asked, goal, low, up)
     if not self.closed_form and up - low > min(WORTH_A_TRY, _NEARBY*up):
         low = max(low, self.basic_crossing(0, goal, up)[0])
         up = min(up, self.basic_crossing(1, goal, up)[1])
@@ -443,7 +443,7 @@ def _edges(line, start, fall, goals, enough):
             miss = logs[1, 0] - goals
             mid = ends[0] + np.where(np.abs(miss) < WELL_KNOWN, miss, 0.)/fall
         left = (short > 0) & (_SIDES*ends < _SIDES*[[0.], [enough]])
-        if not logs[0, 0].max() > -inf and getattr(line, 'dear', False): left[0] = False
+        if not logs[0, 0].max() > -inf and getattr(line, 'at_once', None): left[0] = False
         left |= (-WELL_KNOWN < short) & (short < -apart*bool(k))
         if not left.any(): break
         more = apart + np.maximum(short, 0)*(k > 0)

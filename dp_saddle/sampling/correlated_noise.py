@@ -317,13 +317,23 @@ def kernels_around(
                   f"bins, got {quoted(noise)}: noise.gaussian(sigma, epochs=) is an upper bound")
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f12a
+class _AtOnce:
+    "What is known of such a curve without a long sum."
+    def __init__(self, curve): self.curve = curve
+
+    def log_bounds(self, eps):
+        "log of (lower, upper, upper) of delta at `eps`, nats, 1-d: shape (3, eps)."
+        most = [self.curve.log_most(float(e)) for e in eps]
+        return np.array([[self.curve.log_least(e, self.curve.sign) for e in eps], most, most])
+
 class _OwnPuts:
     "One epoch's curve in a direction, as an accountant asks for it."
     def __init__(self, chains, direction):
         (self.below, self.chain), self.sign = chains, 1 - 2*(direction == 'add')
         self.known = self.chain.known()
         self.is_known = self.log_least(SAFE_EPS, self.sign) > -log(2)
-        self.dear = getattr(self.chain, 'closed', False)  # to look for lower ends in vain
+        dear = getattr(self.chain, 'closed', False)       # to look for lower ends in vain
+        self.at_once = _AtOnce(self) if dear else None
 
     def at(self, eps):
         "What serves an eps, a number: itself."
@@ -341,7 +351,7 @@ def _log_bounds(self:_OwnPuts, eps):
     least, *_ = known = [self.log_least(eps, self.sign), most, most]
     if eps > SAFE_EPS or self.is_known: return known
     try: low, found = self.below.puts(K)[0], np.array(self.chain.puts(K))
-    except TooDear: return [-inf, most, most] if self.dear else known    # or it looks for ends
+    except TooDear: return [-inf, most, most] if self.at_once else known # or it looks for ends
     found[0] = low
     found = 1 - K + found if self.sign > 0 else found/K
     off = np.array([-1, 0, 1])*(_TERM_ULPS*ULP*(K if self.sign > 0 else found))
@@ -402,7 +412,7 @@ def enough(self:_OwnPuts, log_delta):
 @patch
 def _about(self:_OwnPuts, log_delta):
     "From bounds, or as if it were adding."
-    if self.dear and self.sign > 0:
+    if self.at_once and self.sign > 0:
         low = invert(lambda eps: self.log_least(eps, 1) - log_delta, 0., SAFE_EPS).high
         high = max(self.enough(log_delta), low)
         apart = invert(lambda eps: self.log_most(eps) - log_delta, low, high).high - low
