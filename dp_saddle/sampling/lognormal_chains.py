@@ -247,8 +247,11 @@ def left_out(self:LognormalChain,
 # %% ../../nbs/sampling/lognormal_chains.ipynb #5c20f111
 def kernel_of(at, t, s):
     "For places that are t stds away; what is nearly nothing is 0."
-    N = np.exp(-t*t/2)*(at.h/(s*sqrt(2*pi)))
-    return np.where(N < LEAST, 0, N)
+    N = -t*t/2
+    np.exp(N, out=N)
+    N *= at.h/(s*sqrt(2*pi))
+    N[N < LEAST] = 0
+    return N
 
 def phases_of(at, kappa):
     "(e^{i kappa x}, what it is off by, ulps), shape (x, u)."

@@ -7,15 +7,16 @@ __all__ = ['LognormalTree', 'clusters_around', 'decay_around', 'trees_around', '
 
 # %% ../../nbs/sampling/tree_noise.ipynb #7ee50004
 from collections import Counter
-from math import ceil, inf, pi, sqrt
+from math import ceil, inf, sqrt
 from typing import NamedTuple
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from ..base import ULP, kept_answer, patch
 from ..plrv import GaussianLoss
 from .correlated_noise import FINE, CorrelatedBins
-from .lognormal_chains import DIGITS, LEAST, Lattice, LognormalChain
+from .lognormal_chains import DIGITS, LEAST, Lattice, LognormalChain, kernel_of
 from .lognormal_means import repeated
 from .matrix_factorizations import MOST_ENTRIES, ring_of
 from .rings import rings_around
@@ -141,18 +142,21 @@ def _factor_of(self:LognormalTree, at, j):
     ulps = v*(_RATE_ULPS + self.var[j]*self.off[j])
     return _Message(m*np.exp(-1j*v*np.sin(at.psi)) if at.psi.any() else m, m, m*ulps)
 
-def _kernel_of(at, y, s):
-    "From the places y of the number above."
-    N = np.exp(-((at.x - y[:, None])/s)**2/2)*(at.h/(s*sqrt(2*pi)))
-    return np.where(N < LEAST, 0, N)
+def _kernel(at, a, s, root):
+    "A row for each place of the number above; diagonals are alike where all of that is kept."
+    if root: return kernel_of(at, at.x[None]/s, s)
+    if a != 1: return kernel_of(at, (at.x - a*at.x[:, None])/s, s)
+    n = len(at.x)
+    each = kernel_of(at, at.h*np.arange(1 - n, n)/s, s)
+    return np.ascontiguousarray(sliding_window_view(each, n)[::-1])
 
 # %% ../../nbs/sampling/tree_noise.ipynb #7ee50010
 @patch
 def _sent(self:LognormalTree, at, j, F, kernels):
     "The message of a number to the one above."
-    a, s = self.slope[j], self.std[j]
-    y, key = a*at.x if self.above[j] >= 0 else np.zeros(1), (a, s, self.above[j] >= 0)
-    kernel = kept_answer(kernels, key, lambda: _kernel_of(at, y, s))
+    a, s, root = kind = self.slope[j], self.std[j], self.above[j] < 0
+    kernel = kept_answer(kernels, kind, lambda: _kernel(at, *kind))
+    y = np.zeros(1) if root else a*at.x
     kappa = at.tau*self.turn[j]/s**2
     go, come = np.multiply.outer(at.x, kappa), np.multiply.outer(y, kappa)
     ulps = _PHASE_ULPS*(np.abs(go) + 1) + _KERNEL_ULPS*(at.x/s)[:, None]**2
