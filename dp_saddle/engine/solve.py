@@ -185,6 +185,7 @@ def probe_of(line, eps, goal):
         h = max(_NEWTON_SHORTER*h, least)
         low, mid, up = line.log_bounds(np.array([eps, eps + h]))
     (miss, ahead), width = mid - goal, up[0] - low[0]
+    if getattr(line, 'from_above', False): width = 2*(up[0] - mid[0])
     fall = (miss - ahead)/h if miss > -inf else 0.
     if not 0 < fall < inf: return Probe(miss, width, None, inf)
     return Probe(miss, width, fall, eps + miss/fall if width < WELL_KNOWN else inf)

@@ -328,6 +328,7 @@ class _AtOnce:
 
 class _OwnPuts:
     "One epoch's curve in a direction, as an accountant asks for it."
+    from_above = True        # the estimate is of the kernel above; that below may be far from it
     def __init__(self, chains, direction):
         (self.below, self.chain), self.sign = chains, 1 - 2*(direction == 'add')
         self.known = self.chain.known()
