@@ -84,10 +84,11 @@ class BinsLoss(PLRV):
         served = self.mean.smallest <= self._order(t) <= self.mean.largest
         return PLACE_COST if served else inf
 
-    @property
-    def largest_tilt(self):
-        "Of the last order that is served."
-        return self.mean.largest - 1 if self.direction == 'remove' else -self.mean.smallest
+# %% ../../nbs/sampling/bins.ipynb #77dec302
+@patch(as_prop=True)
+def largest_tilt(self:BinsLoss):
+    "Of the last order that is served."
+    return self.mean.largest - 1 if self.direction == 'remove' else -self.mean.smallest
 
 # %% ../../nbs/sampling/bins.ipynb #0e29c1cb
 @patch

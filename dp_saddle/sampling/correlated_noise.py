@@ -316,7 +316,7 @@ def kernels_around(
     raise TooDear("noise must have few bands, and few batches, for several epochs in the same "
                   f"bins, got {quoted(noise)}: noise.gaussian(sigma, epochs=) is an upper bound")
 
-# %% ../../nbs/sampling/correlated_noise.ipynb #5c20f12a
+# %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1a2
 class _AtOnce:
     "What is known of such a curve without a long sum."
     def __init__(self, curve): self.curve = curve
@@ -326,6 +326,7 @@ class _AtOnce:
         most = [self.curve.log_most(float(e)) for e in eps]
         return np.array([[self.curve.log_least(e, self.curve.sign) for e in eps], most, most])
 
+# %% ../../nbs/sampling/correlated_noise.ipynb #5c20f12a
 class _OwnPuts:
     "One epoch's curve in a direction, as an accountant asks for it."
     from_above = True        # the estimate is of the kernel above; that below may be far from it

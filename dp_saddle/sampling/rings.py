@@ -49,8 +49,7 @@ _LONGEST_FOLD = 200                      # lags, of which twice as many are unro
 # %% ../../nbs/sampling/rings.ipynb #5c20f1b1
 class LognormalBands(LognormalChain):
     "S for logarithms that are a moving average of normal numbers, which may go around a ring."
-    together, is_rough, most_work = 1, False, LognormalChain.most_work/2
-    least_cut = 0.
+    together, is_rough, most_work, least_cut = 1, False, LognormalChain.most_work/2, 0.
     def __init__(self,
         bands,  # what X_j has of z_{j-k}, shape (b, p), b >= 2p; z_{-1} is the last one
     ):
@@ -213,6 +212,7 @@ def look(self:LognormalBands):
     made.least_cut = _LOOK
     return look_above(made, self.cover, COARSE_STEP)
 
+# %% ../../nbs/sampling/rings.ipynb #5c20f1c9
 @patch
 def put_most(self:LognormalBands, K):
     "That of the chain above."
