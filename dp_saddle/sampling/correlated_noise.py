@@ -48,6 +48,7 @@ _SLACK = 1e-9             # by which a chain's covariance is away from the entri
 _MOST_PLACES, _MOST_PAIRS = 300, 256     # of a kernel of pairs; batches of chains of pairs
 # Tuning: only time and width depend on it.
 SAFE_EPS, _STEEPEST = 12., .999          # eps that are looked at, nats; slope of chains around
+_NARROW = 1e-4                           # of delta: bounds that are wider are asked from finer sums
 
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1ba
@@ -187,6 +188,7 @@ def look_above(
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1d2
 class LognormalPairs(LognormalChain):
     "S for logarithms of which each keeps something of the last two."
+    finer = None
     def __init__(self,
         slope,  # what X_j keeps of the last one and of that before, shape (b, 2)
         std,    # of what is added, > 0, 1-d
@@ -349,24 +351,33 @@ class _OwnPuts:
 
 @patch
 def _log_bounds(self:_OwnPuts, eps):
-    most, K = self.log_most(eps), exp(self.sign*min(eps, SAFE_EPS))
+    most = self.log_most(eps)
     least, *_ = known = [self.log_least(eps, self.sign), most, most]
     if eps > SAFE_EPS or self.is_known: return known
-    try: low, found = self.below.puts(K)[0], np.array(self.chain.puts(K))
+    try: found = self._deltas(self.below, self.chain, eps)
     except TooDear: return [-inf, most, most] if self.at_once else known # or it looks for ends
-    found[0] = low
-    found = 1 - K + found if self.sign > 0 else found/K
-    off = np.array([-1, 0, 1])*(_TERM_ULPS*ULP*(K if self.sign > 0 else found))
-    logs = safe_log(np.maximum(found + off, 0))
+    wide = self.sign > 0 and found[2] > (1 + _NARROW)*found[0]
+    if wide and self.below.finer and self.chain.finer:
+        found = self._deltas(self.below.finer, self.chain.finer, eps)
+    logs = safe_log(np.maximum(found, 0)).astype(float)
     ulps = _TERM_ULPS + 2*np.abs(np.maximum(logs, LOWEST_LOG))
     return np.clip(logs + np.array([-1, 0, 1])*ULP*ulps, least, most)
 
 @patch
+def _deltas(self:_OwnPuts, below, above, eps):
+    "(lower, estimate, upper) of delta, by puts of both kernels."
+    K = np.exp(self.sign*above.w.dtype.type(min(eps, SAFE_EPS)))
+    found = np.array(above.puts(K))
+    found[0] = below.puts(K)[0]
+    found = 1 - K + found if self.sign > 0 else found/K
+    return found + np.array([-1, 0, 1])*(_TERM_ULPS*above.ulp*(K if self.sign > 0 else found))
+
+@patch
 def log_least(self:_OwnPuts, eps, sign):
     "log of a lower bound on delta, at once: by what each bin has alone."
+    if sign > 0: return self.below.log_alone(eps) - _SUM_ROUNDING
     mu, part = self.below.alone
-    logs = gaussian_log_delta(eps + sign*log(self.below.b), mu)
-    if sign > 0: return float(np.logaddexp.reduce(logs + np.log(part))) - _SUM_ROUNDING
+    logs = gaussian_log_delta(eps - log(self.below.b), mu)
     left = 1 - self.below.b*float(part @ -np.expm1(logs))*(1 + _SUM_ROUNDING)
     return safe_log(max(left, 0)) - _SUM_ROUNDING
 

@@ -4,15 +4,17 @@
 
 # %% auto #0
 __all__ = ['DIGITS', 'LEAST', 'TILTS', 'TURNS', 'TERMS', 'TOGETHER', 'EVEN', 'LognormalChain',
-           'Lattice', 'kernel_of', 'phases_of', 'Contour']
+           'Lattice', 'pi_of', 'kernel_of', 'phases_of', 'Contour']
 
 # %% ../../nbs/sampling/lognormal_chains.ipynb #1c000004
+from copy import copy
 from math import ceil, exp, inf, log, log2, pi, sqrt
 from typing import NamedTuple
 
 import numpy as np
 
 from dp_saddle.base import (
+    EXTENDED,
     NATS,
     SAFE_LOG,
     TINY,
@@ -25,7 +27,7 @@ from dp_saddle.base import (
     patch,
     safe_log,
 )
-from ..plrv import GaussianLoss
+from ..plrv import GaussianLoss, gaussian_log_delta
 from .bent_paths import BentPath
 from .lognormal_means import PARTS, block_dot, even_step
 
@@ -44,7 +46,7 @@ _UNDER = 1e-144           # of what is taken for 0, for each place and step
 # What is served: what is beyond is refused.
 _MOST_WORK = 4e10         # products of a transform
 # Tuning: only time and width depend on it.
-DIGITS = 30.              # nats below the put that the plan leaves out
+DIGITS, _BELOW = 30., 12.       # nats below the put that a plan leaves out; below delta, at last
 LEAST = 1e-150            # less is taken for 0
 TILTS = np.concatenate([np.geomspace(1e-6, .05, 15), np.geomspace(.06, 3e3, 125),
                         np.geomspace(4e3, 1e6, 20)])            # of a table
@@ -79,7 +81,7 @@ class LognormalChain:
     "S, the mean of lognormal numbers of mean 1 whose logarithms are a Gaussian Markov chain."
     away, together = 0., TOGETHER                  # far from K; points that share a lattice
     leaf, many = ..., np.ones(1)                    # what are its bins, and how many are alike
-    most_work = _MOST_WORK
+    most_work, ulp = _MOST_WORK, ULP
     def __init__(self,
         slope,  # what X_j keeps of the last one, 1-d; the first is 0
         std,    # of what is added, > 0, likewise
@@ -245,11 +247,14 @@ def left_out(self:LognormalChain,
     return (found + _UNDER*self.integrals*len(at.x))*(1 + _SUM_ROUNDING)
 
 # %% ../../nbs/sampling/lognormal_chains.ipynb #5c20f111
+
+def pi_of(x): return np.arccos(-np.ones((), x.dtype))
+
 def kernel_of(at, t, s):
     "For places that are t stds away; what is nearly nothing is 0."
     N = -t*t/2
     np.exp(N, out=N)
-    N *= at.h/(s*sqrt(2*pi))
+    N *= at.h/(s*np.sqrt(2*pi_of(t)))
     N[N < LEAST] = 0
     return N
 
@@ -304,7 +309,7 @@ def transform(self:LognormalChain,
     """
     f, last = np.multiply.outer(self._start(at), np.ones(len(at.r))), None
     m, e, turned = f, 0*f, bool(at.psi.any() or at.tau.any())
-    for j, step in enumerate(zip(self.slope.tolist(), self.std.tolist(), strict=True)):
+    for j, step in enumerate(zip(self.slope, self.std, strict=True)):
         if step != last: N, come, of_come, go, of_go = self._step(at, *step)
         f, last = f*come if turned else f, step
         columns = self._moved(N, np.concatenate([f.real, f.imag]*turned + [m, e + of_come*m], -1))
@@ -314,7 +319,7 @@ def transform(self:LognormalChain,
         f = (parts[0] + 1j*parts[1])*go*g if turned else m
         f, m, e = (np.where(m < LEAST, 0, v) for v in (f, m, e))
     f, m, e = (by_halves(v.reshape(-1, len(at.r))) for v in (f, m, e))
-    return f, m, e*ULP*(1 + _SUM_ROUNDING)
+    return f, m, e*self.ulp*(1 + _SUM_ROUNDING)
 
 # %% ../../nbs/sampling/lognormal_chains.ipynb #5c20f1c7
 @patch(cached=True)
@@ -379,23 +384,28 @@ class Contour(NamedTuple):
         return self.h*np.arange(self.n + 1)
 
 # %% ../../nbs/sampling/lognormal_chains.ipynb #5c20f118
+@patch
+def of(self:Contour, number):
+    "The same, in numbers of another precision."
+    return self._replace(s=number(self.s), mu=number(self.mu), h=number(self.h))
+
 @patch(as_prop=True)
 def u(self:Contour):
     "Its points, 1-d."
     less = self.s*2*np.sinh(self.xi/2)**2
-    cos = sqrt((1 - self.s)*(1 + self.s))
+    cos = np.sqrt((1 - self.s)*(1 + self.s))
     return self.mu*((1 - self.s - less) + 1j*cos*np.sinh(self.xi))
 
 @patch(as_prop=True)
 def slope(self:Contour):
     "u', 1-d."
-    cos = sqrt((1 - self.s)*(1 + self.s))
+    cos = np.sqrt((1 - self.s)*(1 + self.s))
     return self.mu*(1j*cos*np.cosh(self.xi) - self.s*np.sinh(self.xi))
 
 @patch
 def weights(self:Contour, K):
     "Of the transform, 1-d, for a put at K > 0."
-    weight = np.exp(self.u*K)*self.slope/(1j*pi*self.u**2)*self.h
+    weight = np.exp(self.u*K)*self.slope/(1j*pi_of(self.xi)*self.u**2)*self.h
     weight[0] /= 2
     return weight
 
@@ -575,11 +585,12 @@ def work(self:LognormalChain, at):
 def puts(self:LognormalChain, K):
     "(lower, estimate, upper) of E(K - S)_+, K > 0; TooDear where they take too much."
     line, tau, value, off = self._planned(K)
-    weight, grown = line.weights(K), np.exp(tau**2*self.total/2)
-    off = off + np.abs(value*line.u)*(_TERM_ULPS*K*ULP)
-    error = (np.abs(weight)*grown) @ off*(1 + _SUM_ROUNDING) + self.missed(line, K)
+    exact = line.of(self.w.dtype.type)
+    weight, grown = exact.weights(K), np.exp(tau**2*self.total/2)
+    off = off + np.abs(value*exact.u)*(_TERM_ULPS*K*self.ulp)
+    error = (np.abs(weight)*grown) @ off*(1 + _SUM_ROUNDING) + self.missed(line, float(K))
     error += self.away*sqrt(2/pi*self.var.max())*(1 + _SUM_ROUNDING)
-    total = float((weight*grown*value).real.sum())
+    total = (weight*grown*value).real.sum()
     low, high = max(total - error, K - 1, 0.), min(total + error, K)
     return low, min(max(total, low), high), high
 
@@ -626,16 +637,26 @@ def chosen(self:LognormalChain,
 
 # %% ../../nbs/sampling/lognormal_chains.ipynb #5c20f1dd
 @patch
+def exactly(self:LognormalChain, line, parts):
+    "Of a Contour's Lattices points and places, in the precision of what is summed."
+    number, ends = self.w.dtype.type, np.cumsum([len(at.r) for at in parts])[:-1]
+    def on(at, u):
+        tau = at.tau.astype(number)
+        return at._replace(x=at.x.astype(number), r=np.abs(u), psi=np.angle(u) - tau, tau=tau)
+    return [on(at, u) for at, u in zip(parts, np.split(line.of(number).u, ends), strict=True)]
+
+@patch
 def _plan(self:LognormalChain, K):
     "(A Contour, turns, the transform on it, what that is off by), or None."
     if (made := self.best(K)) is None: return None
     line, parts = made
     tau, left_out = (np.concatenate(v) for v in
                      zip(*((at.tau, self.left_out(at, _HEIGHTS)) for at in parts), strict=True))
-    found = in_threads(self.transform, [(at,) for at in parts], 'point', self.at_once(parts))
+    exact = [(at,) for at in self.exactly(line, parts)]
+    found = in_threads(self.transform, exact, 'point', self.at_once(parts))
     value, _, off = (np.concatenate(v) for v in zip(*found, strict=True))
     ulps = _TERM_ULPS*(1 + tau**2*self.total) + len(tau)
-    return line, tau, value, off + left_out + np.abs(value)*ulps*ULP
+    return line, tau, value, off + left_out + np.abs(value)*ulps*self.ulp
 
 # %% ../../nbs/sampling/lognormal_chains.ipynb #5c20f1f0
 # About log of what a plan leaves out, given that of the put; of what roundings cost: nothing.
@@ -643,6 +664,40 @@ LognormalChain.goal = lambda self, K, about: about - self.digits
 LognormalChain.at_once = lambda self, parts: inf               # sums that fit into memory
 LognormalChain.best = lambda self, K: self.chosen(K, self.goal(K, self.guess(K)[1]))
 LognormalChain.log_rounded = lambda self, line, parts, K: -inf
+
+# %% ../../nbs/sampling/lognormal_chains.ipynb #f1e20001
+@patch
+def log_alone(self:LognormalChain, log_K):
+    "log of what one batch alone says that E(S - K)_+ is at least, about."
+    mu, part = self.alone
+    logs = gaussian_log_delta(log_K + log(self.b), mu)
+    return float(np.logaddexp.reduce(logs + np.log(part)))
+
+@patch
+def _best_for_delta(self:LognormalChain, K):
+    "What is chosen for a put where E(S - K)_+ is asked for, and is small."
+    delta, least = 1 - K + self.puts(K)[0], K*self.b*float(np.finfo(EXTENDED).eps)
+    about = np.logaddexp(safe_log(max(delta, 0)), self.log_alone(log(K)))
+    return self.chosen(K, max(float(about) - _BELOW, log(least)))
+
+@patch
+def in_finer_numbers(self:LognormalChain):
+    "A copy that sums in these; it is planned as before, for more digits."
+    made = copy(self)
+    made.plans, made.ulp = {}, float(np.finfo(EXTENDED).eps)
+    made.missed, made.left_out = self.missed, self.left_out
+    made.best = self._best_for_delta
+    return made
+
+@patch(cached=True)
+def finer(self:LognormalChain):
+    "The same in numbers of 64 bits, to as many digits; None where there are none."
+    if EXTENDED is np.float64: return None
+    made = self.in_finer_numbers()
+    made.slope, made.std = self.slope.astype(EXTENDED), self.std.astype(EXTENDED)
+    made.w = np.exp(-_variances(made.slope, made.std)[0]/2)/self.b
+    made.total = ((1 - made.slope)**2/made.std**2).sum()
+    return made
 
 # %% ../../nbs/sampling/lognormal_chains.ipynb #5c20f129
 @patch

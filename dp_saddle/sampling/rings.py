@@ -14,7 +14,16 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import lambertw, xlogy
 
-from ..base import SAFE_LOG, TINY, ULP, TooDear, by_halves, patch, safe_log
+from dp_saddle.base import (
+    EXTENDED,
+    SAFE_LOG,
+    TINY,
+    ULP,
+    TooDear,
+    by_halves,
+    patch,
+    safe_log,
+)
 from dp_saddle.sampling.correlated_noise import (
     COARSE_STEP,
     FINE,
@@ -24,7 +33,7 @@ from dp_saddle.sampling.correlated_noise import (
     look_above,
 )
 from .few_columns import few_columns, summed_out
-from .lognormal_chains import Lattice, LognormalChain
+from .lognormal_chains import Lattice, LognormalChain, pi_of
 from .matrix_factorizations import ring_of
 
 # %% ../../nbs/sampling/rings.ipynb #217c0006
@@ -83,7 +92,7 @@ def _log_high(self:LognormalBands, at): return 0.
 @patch
 def log_rounded(self:LognormalBands, line, parts, K):
     size = np.concatenate([at.tau**2*self.total/2 - self.tilted(at).nats for at in parts])
-    step = (_RATE_ULPS + 2*_TERM_ULPS)*ULP         # what its rounding is beside 1, about
+    step = (_RATE_ULPS + 2*_TERM_ULPS)*self.ulp    # what its rounding is beside 1, about
     return safe_log(np.abs(line.weights(K)) @ np.exp(size)*self.b*step)
 
 @patch
@@ -144,7 +153,7 @@ def _factor(self:LognormalBands, at, k, j, tilt):
     X = 0.
     for a in self.bands[j, (self.p if self.closed else min(j + 1, self.p)) - 1::-1]:
         X = np.add.outer(X, a*at.x)
-    turn = complex(np.cos(at.psi[k]), np.sin(at.psi[k])) if at.psi[k] else 1.
+    turn = np.cos(at.psi[k]) + 1j*np.sin(at.psi[k]) if at.psi[k] else 1.
     g = -(at.r[k]*self.w[j]*turn)*np.exp(np.minimum(X, SAFE_LOG))
     g += tilt.rise[k]*X - tilt.top[k, j]
     return np.exp(g, out=g)
@@ -152,7 +161,7 @@ def _factor(self:LognormalBands, at, k, j, tilt):
 @patch
 def _roots(self:LognormalBands, at, mean):
     "Of the weights of all places: half of what a sum over one takes."
-    return np.exp(-np.add.outer(mean, at.x)**2/2/2)*sqrt(at.h/sqrt(2*pi))
+    return np.exp(-np.add.outer(mean, at.x)**2/2/2)*np.sqrt(at.h/np.sqrt(2*pi_of(at.x)))
 
 # %% ../../nbs/sampling/rings.ipynb #7113d001
 class Tilt(NamedTuple):
@@ -189,12 +198,13 @@ def tilted(self:LognormalBands,
     -------
     a Tilt
     """
-    tw = np.multiply.outer(at.r*np.cos(at.psi), self.w)
+    tw = np.multiply.outer(at.r*np.cos(at.psi), self.w).astype(float, copy=False)
     known, tw, each = (tw > TINY).all(1), np.maximum(tw, TINY), self.columns @ self.columns/self.b
     each = max(float(each), ULP)
     rise = np.where(known, lambertw(each*np.exp(np.log(tw).mean(1))).real/each, 0)
-    mean = np.multiply.outer(rise, self.columns)
     top = xlogy(rise[:, None], rise[:, None]/tw) - rise[:, None]
+    rise, top = rise.astype(at.r.dtype), top.astype(at.r.dtype)
+    mean = np.multiply.outer(rise, self.columns)
     return Tilt(rise, mean, top, -top.sum(1) - (mean**2).sum(1)/2)
 
 # %% ../../nbs/sampling/rings.ipynb #5c20f1c1
@@ -287,6 +297,18 @@ def rougher(self:LognormalBands):
     made.look = self.look                        # one serves both
     made.plans, made.digits, made.beside, made.is_rough = {}, (1., 1.), 1., True
     made.most_work = self.most_work/_CHEAP
+    return made
+
+# %% ../../nbs/sampling/rings.ipynb #f1e20002
+@patch(cached=True)
+def finer(self:LognormalBands):
+    "As of a chain; None where columns would have to be few."
+    if EXTENDED is np.float64 or self.closed and self.p > 2: return None
+    made = self.in_finer_numbers()
+    left = 1 - self.matrix @ self.shift.astype(EXTENDED)
+    made.shift = self.shift + np.linalg.solve(self.matrix, left.astype(float)).astype(EXTENDED)
+    made.total, made.columns = made.shift @ made.shift, self.matrix.astype(EXTENDED).sum(0)
+    made.w = np.exp(-(self.bands.astype(EXTENDED)**2).sum(1)/2)/self.b
     return made
 
 # %% ../../nbs/sampling/rings.ipynb #217c00f1
@@ -423,6 +445,7 @@ def _around(self:LognormalBands, at, k, tilt):
     "(The sum over all z, what fewer columns cost, by how much the last places round more)."
     n, state, roots, ends, off = len(at.x), self.p - 1, self._roots(at, tilt.mean[k]), [], 0.
     cut = max(at.spare*exp(min(tilt.nats[k], SAFE_LOG))/self.b, self.least_cut, _CUT)
+    cut *= self.ulp == ULP                             # else all columns are kept
     F = np.ones(())
     for root in roots[-state:]: F = np.multiply.outer(F, root)
     F = F.reshape(-1, 1)
@@ -452,7 +475,7 @@ def _closed(self:LognormalBands, F, ends, off):
         ulps += len(V) + log2(n) + _TERM_ULPS
         F = F.reshape(-1, n, len(V)).swapaxes(0, 1) @ V.reshape(len(V), -1, n).transpose(2, 0, 1)
         F = by_halves(F)
-    return F.item(), off + ulps*grown*ULP, grown
+    return F.item(), off + ulps*grown*self.ulp, grown
 
 # %% ../../nbs/sampling/rings.ipynb #7113d004
 @patch
@@ -462,14 +485,14 @@ def _rounding(self:LognormalBands, at, grown, tilt):
     reach, far = (x := np.abs(at.x).max()), x + mean
     if not self.closed: reach, far = 1 + at.h + mean.max(1, keepdims=True), sqrt(1 + at.h)
     rows, away = np.abs(self.bands).sum(1), np.abs(self.matrix @ self.shift - 1)
-    moved = _PHASE_ULPS*(self.p + 1)*(1 + tau*rows*self.ones) + tau*away/ULP
+    moved = _PHASE_ULPS*(self.p + 1)*(1 + tau*rows*self.ones) + tau*away/self.ulp
     ulps = _RATE_ULPS + self.var*self.off + self.p*reach*rows + moved
     most = (1 + c)*np.exp(c*np.log1p(1/np.maximum(c, TINY)) - 1)/np.cos(at.psi)[:, None]
     ulps = ulps*most + _PHASE_ULPS*(tau*np.abs(self.shift)*reach + 1)
     ulps = ulps + (_TILT_ULPS + self.p)*c*reach*rows + far**2 + 2*_TERM_ULPS + n
     ulps = ulps.sum(1) + (grown - 1)*ulps[:, 1-self.p:].sum(1)
     nats = (np.abs(tilt.top) + mean**2).sum(1)*(self.b + _TERM_ULPS)
-    return (ulps + nats)*ULP*self.mass(at.h)
+    return (ulps + nats)*self.ulp*self.mass(at.h)
 
 # %% ../../nbs/sampling/rings.ipynb #5c20f1bb
 def _unrolled(K, p):
