@@ -14,6 +14,7 @@ from dp_saddle import (
     MatrixFactorization,
     epsilon,
 )
+from dp_saddle.base import EXTENDED
 from dp_saddle.sampling import rings as page
 from dp_saddle.sampling.bent_paths import BentPath
 from dp_saddle.sampling.correlated_noise import LognormalPairs
@@ -420,7 +421,7 @@ def test_a_first_eps_is_near(log_delta):
     assert abs(first - exact.upper) < .02*exact.upper
 
 @pytest.mark.filterwarnings('ignore:the bounds hold')
-@pytest.mark.parametrize('name', ['two', 'four'])
+@pytest.mark.parametrize('name', ['three', 'four'])
 def test_ends_beyond_what_a_sum_knows(name):
     "Roundings are more than delta: the ends are by one batch alone, and by one that is known."
     noise, b = RINGS[name]
@@ -429,10 +430,39 @@ def test_ends_beyond_what_a_sum_knows(name):
         - math.exp(eps + shift)*stats.norm.cdf(-mu/2 - (eps + shift)/mu)
     def least(eps): return np.mean([alone(eps, math.log(b), mu) for mu in std]) - 1e-12
     def most(eps): return alone(eps, 0., std.max()) - 1e-12
-    by_one, known = (optimize.brentq(f, 1., 9.) for f in (least, most))
+    by_one, known = (optimize.brentq(f, .3, 9.) for f in (least, most))
     found = ContourAccountant(CorrelatedBins(Gaussian(sigma=4.), batches=b, noise=noise).remove)
     low, _, up = found.epsilon(1e-12)
     assert by_one - .01 < low and up < known*(1 + 1e-3)
+
+def drawn_delta(K, eps, count=400000):
+    "(E(S - e^eps)_+, its standard error): a bin's logarithm is drawn about where S is e^eps."
+    rng, b, v = np.random.default_rng(11), len(K), np.diag(K)
+    far = (eps + math.log(b) + v/2)/v
+    X = rng.standard_normal((count, b)) @ np.linalg.cholesky(K).T
+    j = rng.integers(b, size=count)
+    X += far[j, None]*K[j]
+    more = np.exp(far*X - far**2*v/2).mean(1)                  # of the density
+    each = np.maximum(np.exp(X - v/2).mean(1) - math.exp(eps), 0)/more
+    return each.mean(), each.std()/math.sqrt(count)
+
+FINER = {'ring': (RINGS['two'][0], RINGS['two'][1], 2.5), 'open': (*RINGS['open'], 1.5),
+         'chain': (MatrixFactorization(inverse_bands=[1., -.6], steps=12), 12, 1.5)}
+
+@pytest.mark.skipif(EXTENDED is np.float64, reason='numbers of 64 bits are needed')
+@pytest.mark.filterwarnings('ignore:the bounds hold')
+@pytest.mark.parametrize('delta', [1e-9, 1e-12])
+@pytest.mark.parametrize('name', FINER)
+def test_tiny_deltas_of_a_removal(name, delta):
+    "In numbers of 64 bits, beside draws that are all where S is large."
+    noise, b, sigma = FINER[name]
+    step = CorrelatedBins(Gaussian(sigma=sigma), batches=b, noise=noise)
+    low, _, up = ContourAccountant(step.remove).epsilon(delta)
+    M = in_epochs(noise, b)/sigma
+    for eps, side in ((low, -1), (up, 1)):
+        mean, off = drawn_delta(M.T @ M, eps)
+        assert off < .04*mean and side*(mean - delta) < 4*off
+    assert up - low < .02*up
 
 def test_a_lag_that_is_next_to_nothing():
     "It turns no factor, as far as doubles see: what that factor grows by is then unknown."

@@ -177,15 +177,16 @@ class Probe(NamedTuple):
 
 # %% ../../nbs/engine/solve.ipynb #01probe1
 def probe_of(line, eps, goal):
-    "The same of anything that answers log_bounds, by a difference quotient."
+    """The same of anything that answers log_bounds, by a difference quotient; or by bounds that are
+    for searches alone."""
+    bounds = getattr(line, 'searched', line.log_bounds)
     least = _LEAST_ULPS*ULP*eps
     h = max(STEP_OF_SCALE*line.scale(eps), least)
-    low, mid, up = line.log_bounds(np.array([eps, eps + h]))
+    low, mid, up = bounds(np.array([eps, eps + h]))
     while mid[1] < mid[0] - _STEEP and h > least:     # next to the largest loss, or beyond
         h = max(_NEWTON_SHORTER*h, least)
-        low, mid, up = line.log_bounds(np.array([eps, eps + h]))
+        low, mid, up = bounds(np.array([eps, eps + h]))
     (miss, ahead), width = mid - goal, up[0] - low[0]
-    if getattr(line, 'from_above', False): width = 2*(up[0] - mid[0])
     fall = (miss - ahead)/h if miss > -inf else 0.
     if not 0 < fall < inf: return Probe(miss, width, None, inf)
     return Probe(miss, width, fall, eps + miss/fall if width < WELL_KNOWN else inf)
@@ -459,10 +460,14 @@ def _by_halves(line, goal, low, up):
     def bounds(eps): return line.log_bounds(np.array([eps]))[:, 0] - goal
     def above(x): return -bounds(-x)[0]
     def below(eps): return bounds(eps)[2]
-    least, _, most = bounds(up)
-    near = (least - most)*LENGTHEN if least > -inf else 0.
-    low = max(low, -invert(above, -up, -low, enough=near).high)
-    return low, min(invert(below, low, up, enough=near).high, up)
+    def looked_for(low, end):
+        least, _, most = bounds(end)
+        near = (least - most)*LENGTHEN if least > -inf else 0.
+        low = max(low, -invert(above, -up, -low, enough=near).high)
+        return low, min(invert(below, low, up, enough=near).high, up)
+    low, found = looked_for(low, up)
+    far = found == up > 2*low > 0                        # bounds are too far apart there
+    return looked_for(low, low) if far else (low, found)
 
 # %% ../../nbs/engine/solve.ipynb #5de6c858
 @patch

@@ -49,6 +49,7 @@ _MOST_PLACES, _MOST_PAIRS = 300, 256     # of a kernel of pairs; batches of chai
 # Tuning: only time and width depend on it.
 SAFE_EPS, _STEEPEST = 12., .999          # eps that are looked at, nats; slope of chains around
 _NARROW = 1e-4                           # of delta: bounds that are wider are asked from finer sums
+_TRUSTED, _DOUBTFUL = .01, 2.            # nats: how near an estimate is, in a search; asked finer
 
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1ba
@@ -331,7 +332,6 @@ class _AtOnce:
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f12a
 class _OwnPuts:
     "One epoch's curve in a direction, as an accountant asks for it."
-    from_above = True        # the estimate is of the kernel above; that below may be far from it
     def __init__(self, chains, direction):
         (self.below, self.chain), self.sign = chains, 1 - 2*(direction == 'add')
         self.known = self.chain.known()
@@ -350,18 +350,26 @@ class _OwnPuts:
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f12b
 
 @patch
-def _log_bounds(self:_OwnPuts, eps):
+def _log_bounds(self:_OwnPuts, eps, finer=True):
     most = self.log_most(eps)
     least, *_ = known = [self.log_least(eps, self.sign), most, most]
     if eps > SAFE_EPS or self.is_known: return known
     try: found = self._deltas(self.below, self.chain, eps)
     except TooDear: return [-inf, most, most] if self.at_once else known # or it looks for ends
-    wide = self.sign > 0 and found[2] > (1 + _NARROW)*found[0]
-    if wide and self.below.finer and self.chain.finer:
-        found = self._deltas(self.below.finer, self.chain.finer, eps)
+    if finer: found = self._nearer(found, eps)
     logs = safe_log(np.maximum(found, 0)).astype(float)
     ulps = _TERM_ULPS + 2*np.abs(np.maximum(logs, LOWEST_LOG))
     return np.clip(logs + np.array([-1, 0, 1])*ULP*ulps, least, most)
+
+# %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1a3
+@patch
+def _nearer(self:_OwnPuts, found, eps):
+    "The same where they are near; else from finer numbers, if there are some: the better of both."
+    wide = self.sign > 0 and found[2] > (1 + _NARROW)*found[0]
+    if not wide or not self.below.finer or not self.chain.finer: return found
+    try: low, mid, up = self._deltas(self.below.finer, self.chain.finer, eps)
+    except TooDear: return found
+    return np.array([max(low, found[0]), mid, min(up, found[2])])
 
 @patch
 def _deltas(self:_OwnPuts, below, above, eps):
@@ -372,6 +380,18 @@ def _deltas(self:_OwnPuts, below, above, eps):
     found = 1 - K + found if self.sign > 0 else found/K
     return found + np.array([-1, 0, 1])*(_TERM_ULPS*above.ulp*(K if self.sign > 0 else found))
 
+# %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1a5
+@patch
+def searched(self:_OwnPuts, eps):
+    "What a search goes by: the estimate, which is of the kernel above, and how near it may be."
+    _, mid, up = np.array([self._log_bounds(float(e), finer=False) for e in eps]).T
+    if self.sign > 0 and self.chain.finer:
+        if not (up - mid < _DOUBTFUL).all(): _, mid, up = self.log_bounds(eps)
+        up = np.minimum(up, mid + _TRUSTED)
+    with np.errstate(invalid='ignore'): low = np.where(mid > -inf, 2*mid - up, -inf)
+    return np.array([low, mid, up])
+
+# %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1a4
 @patch
 def log_least(self:_OwnPuts, eps, sign):
     "log of a lower bound on delta, at once: by what each bin has alone."

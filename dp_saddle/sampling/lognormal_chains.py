@@ -309,7 +309,7 @@ def transform(self:LognormalChain,
     """
     f, last = np.multiply.outer(self._start(at), np.ones(len(at.r))), None
     m, e, turned = f, 0*f, bool(at.psi.any() or at.tau.any())
-    for j, step in enumerate(zip(self.slope, self.std, strict=True)):
+    for j, step in enumerate(zip(self.slope.tolist(), self.std.tolist(), strict=True)):
         if step != last: N, come, of_come, go, of_go = self._step(at, *step)
         f, last = f*come if turned else f, step
         columns = self._moved(N, np.concatenate([f.real, f.imag]*turned + [m, e + of_come*m], -1))
@@ -665,7 +665,21 @@ LognormalChain.at_once = lambda self, parts: inf               # sums that fit i
 LognormalChain.best = lambda self, K: self.chosen(K, self.goal(K, self.guess(K)[1]))
 LognormalChain.log_rounded = lambda self, line, parts, K: -inf
 
-# %% ../../nbs/sampling/lognormal_chains.ipynb #f1e20001
+# %% ../../nbs/sampling/lognormal_chains.ipynb #5c20f129
+@patch
+def known(self:LognormalChain):
+    "The loss of a record that is known to be in the batch that tells most: it dominates."
+    mu = sqrt(self.var.max())*(1 + self.away + (self.off.max() + _TERM_ULPS)*ULP)
+    return GaussianLoss(mu)
+
+@patch(cached=True)
+def alone(self:LognormalChain):
+    "(Stds of the logarithms, at most what they are; which part of the bins has them)."
+    var, at = np.unique(self.var[self.leaf], return_inverse=True)
+    off = self.away + (self.off.max() + _TERM_ULPS)*ULP
+    return np.sqrt(var)*(1 - off), np.bincount(at, self.many[self.leaf] + 0*at)/self.b
+
+# %% ../../nbs/sampling/lognormal_chains.ipynb #f1e20004
 @patch
 def log_alone(self:LognormalChain, log_K):
     "log of what one batch alone says that E(S - K)_+ is at least, about."
@@ -680,35 +694,21 @@ def _best_for_delta(self:LognormalChain, K):
     about = np.logaddexp(safe_log(max(delta, 0)), self.log_alone(log(K)))
     return self.chosen(K, max(float(about) - _BELOW, log(least)))
 
+# %% ../../nbs/sampling/lognormal_chains.ipynb #f1e20005
 @patch
 def in_finer_numbers(self:LognormalChain):
-    "A copy that sums in these; it is planned as before, for more digits."
+    "A copy that is to sum in these; its plans are those of doubles, for more digits."
     made = copy(self)
-    made.plans, made.ulp = {}, float(np.finfo(EXTENDED).eps)
-    made.missed, made.left_out = self.missed, self.left_out
-    made.best = self._best_for_delta
+    made.plans, made.look, made.ulp = {}, self.look, float(np.finfo(EXTENDED).eps)
+    made.missed, made.left_out, made.best = self.missed, self.left_out, self._best_for_delta
     return made
 
 @patch(cached=True)
 def finer(self:LognormalChain):
-    "The same in numbers of 64 bits, to as many digits; None where there are none."
+    "The same in numbers of 64 bits; None where there are none."
     if EXTENDED is np.float64: return None
     made = self.in_finer_numbers()
     made.slope, made.std = self.slope.astype(EXTENDED), self.std.astype(EXTENDED)
     made.w = np.exp(-_variances(made.slope, made.std)[0]/2)/self.b
     made.total = ((1 - made.slope)**2/made.std**2).sum()
     return made
-
-# %% ../../nbs/sampling/lognormal_chains.ipynb #5c20f129
-@patch
-def known(self:LognormalChain):
-    "The loss of a record that is known to be in the batch that tells most: it dominates."
-    mu = sqrt(self.var.max())*(1 + self.away + (self.off.max() + _TERM_ULPS)*ULP)
-    return GaussianLoss(mu)
-
-@patch(cached=True)
-def alone(self:LognormalChain):
-    "(Stds of the logarithms, at most what they are; which part of the bins has them)."
-    var, at = np.unique(self.var[self.leaf], return_inverse=True)
-    off = self.away + (self.off.max() + _TERM_ULPS)*ULP
-    return np.sqrt(var)*(1 - off), np.bincount(at, self.many[self.leaf] + 0*at)/self.b
