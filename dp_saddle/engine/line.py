@@ -57,6 +57,7 @@ from dp_saddle.engine.solve import (
     STEP_OF_SCALE,
     WELL_KNOWN,
     WORTH_A_TRY,
+    ZERO,
     Curve,
     Invertible,
     Probe,
@@ -1608,5 +1609,8 @@ def is_below(self:SingleStepTable, goal, eps):
 def epsilon(self:SingleStepTable, delta, floor=0., near=None):
     "As a CgfTable's; nothing, where no line serves."
     if floor > 0 and self.lines.log_most(floor, log(delta)) <= log(delta): return 0., 0., floor
+    if hasattr(self.lines, 'log_known') and self.lines.log_known(0.) <= log(delta):
+        noted(ZERO, 0., last=True)
+        return 0., 0., 0.
     if not self.lines.at(self.lines.first_eps(log(delta))): return 0., 0., inf
     return CgfTable.epsilon(self, delta, floor, near)

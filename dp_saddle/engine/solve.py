@@ -460,14 +460,11 @@ def _by_halves(line, goal, low, up):
     def bounds(eps): return line.log_bounds(np.array([eps]))[:, 0] - goal
     def above(x): return -bounds(-x)[0]
     def below(eps): return bounds(eps)[2]
-    def looked_for(low, end):
-        least, _, most = bounds(end)
-        near = (least - most)*LENGTHEN if least > -inf else 0.
-        low = max(low, -invert(above, -up, -low, enough=near).high)
-        return low, min(invert(below, low, up, enough=near).high, up)
-    low, found = looked_for(low, up)
-    far = found == up > 2*low > 0                        # bounds are too far apart there
-    return looked_for(low, low) if far else (low, found)
+    least, _, most = bounds(up)
+    near = (least - most)*LENGTHEN
+    if not near > -WELL_KNOWN or hasattr(line, 'searched'): near = 0.   # two curves'
+    low = max(low, -invert(above, -up, -low, enough=near).high)
+    return low, min(invert(below, low, up, enough=near).high, up)
 
 # %% ../../nbs/engine/solve.ipynb #5de6c858
 @patch

@@ -100,7 +100,7 @@ __getattr__, __dir__, __all__ = door(__name__, {
     "bins": "BallsInBins BinDraw",
     "matrix_factorizations": "MatrixFactorization",
     "few_columns": "", "bent_paths": "", "lognormal_chains": "",
-    "correlated_noise": "", "rings": "", "tree_noise": "CorrelatedBins",
+    "small_deltas": "", "correlated_noise": "", "rings": "", "tree_noise": "CorrelatedBins",
     "two_level": "TwoLevelSampled",
     "zero_out": "FixedSizeZeroOut",
     "fixed_sizes":

@@ -32,6 +32,7 @@ from dp_saddle.sampling.lognormal_chains import (
     phases_of,
 )
 from .matrix_factorizations import MatrixFactorization, entries_of
+from .small_deltas import log_alone
 
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f105
@@ -395,7 +396,7 @@ def searched(self:_OwnPuts, eps):
 @patch
 def log_least(self:_OwnPuts, eps, sign):
     "log of a lower bound on delta, at once: by what each bin has alone."
-    if sign > 0: return self.below.log_alone(eps) - _SUM_ROUNDING
+    if sign > 0: return log_alone(self.below, eps) - _SUM_ROUNDING
     mu, part = self.below.alone
     logs = gaussian_log_delta(eps - log(self.below.b), mu)
     left = 1 - self.below.b*float(part @ -np.expm1(logs))*(1 + _SUM_ROUNDING)
@@ -410,12 +411,15 @@ def scale(self:_OwnPuts, eps):
     return 1/(self.chain.guess(K)[0]*K)
 
 @patch
+def log_known(self:_OwnPuts, eps): return float(self.known.log_delta(eps)) + _SUM_ROUNDING
+
+@patch
 def cancellation(self:_OwnPuts, shift): return np.where(np.asarray(shift) == 0, 0., inf)
 
 @patch
 def log_most(self:_OwnPuts, eps, enough=inf):
     "log of an upper bound on delta, at once; by a sum of few digits, where that is not `enough`."
-    most = float(self.known.log_delta(eps)) + _SUM_ROUNDING
+    most = self.log_known(eps)
     mean, K = self.known.mu**2/2, exp(self.sign*min(eps, SAFE_EPS))
     if self.sign < 0 and eps > mean:                # S is at least e to the mean of logarithms
         std = max(sqrt(self.chain.spread())*(1 + self.chain.away), TINY)

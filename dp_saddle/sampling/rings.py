@@ -35,6 +35,7 @@ from dp_saddle.sampling.correlated_noise import (
 from .few_columns import few_columns, summed_out
 from .lognormal_chains import Lattice, LognormalChain, pi_of
 from .matrix_factorizations import ring_of
+from .small_deltas import in_finer_numbers
 
 # %% ../../nbs/sampling/rings.ipynb #217c0006
 # Rounding: may grow, never shrink.
@@ -304,7 +305,7 @@ def rougher(self:LognormalBands):
 def finer(self:LognormalBands):
     "As of a chain; None where columns would have to be few."
     if EXTENDED is np.float64 or self.closed and self.p > 2: return None
-    made = self.in_finer_numbers()
+    made = in_finer_numbers(self)
     left = 1 - self.matrix @ self.shift.astype(EXTENDED)
     made.shift = self.shift + np.linalg.solve(self.matrix, left.astype(float)).astype(EXTENDED)
     made.total, made.columns = made.shift @ made.shift, self.matrix.astype(EXTENDED).sum(0)
