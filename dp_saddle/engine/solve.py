@@ -462,7 +462,7 @@ def _by_halves(line, goal, low, up):
     def below(eps): return bounds(eps)[2]
     least, _, most = bounds(up)
     near = (least - most)*LENGTHEN
-    if not near > -WELL_KNOWN or hasattr(line, 'searched'): near = 0.   # two curves'
+    if not near > -WELL_KNOWN**2: near = 0.         # they may be two curves
     low = max(low, -invert(above, -up, -low, enough=near).high)
     return low, min(invert(below, low, up, enough=near).high, up)
 

@@ -402,6 +402,9 @@ def log_least(self:_OwnPuts, eps, sign):
     left = 1 - self.below.b*float(part @ -np.expm1(logs))*(1 + _SUM_ROUNDING)
     return safe_log(max(left, 0)) - _SUM_ROUNDING
 
+@patch
+def log_known(self:_OwnPuts, eps): return float(self.known.log_delta(eps)) + _SUM_ROUNDING
+
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f12c
 
 @patch
@@ -409,9 +412,6 @@ def scale(self:_OwnPuts, eps):
     if self.is_known: return self.known.mu
     K = exp(-min(eps, SAFE_EPS))
     return 1/(self.chain.guess(K)[0]*K)
-
-@patch
-def log_known(self:_OwnPuts, eps): return float(self.known.log_delta(eps)) + _SUM_ROUNDING
 
 @patch
 def cancellation(self:_OwnPuts, shift): return np.where(np.asarray(shift) == 0, 0., inf)

@@ -251,8 +251,7 @@ def pi_of(x):
 
 def kernel_of(at, t, s):
     "For places that are t stds away; what is nearly nothing is 0."
-    N = -t*t/2
-    np.exp(N, out=N)
+    N = np.exp(-t*t/2)
     N *= at.h/(s*np.sqrt(2*pi_of(t)))
     N[N < LEAST] = 0
     return N
