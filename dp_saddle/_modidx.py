@@ -4859,6 +4859,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                        'dp_saddle/practice/training_configs.py'),
                                                      'dp_saddle.practice.training_configs._name_of': ( 'practice/training_configs.html#_name_of',
                                                                                                        'dp_saddle/practice/training_configs.py'),
+                                                     'dp_saddle.practice.training_configs._note_what_is_not_used': ( 'practice/training_configs.html#_note_what_is_not_used',
+                                                                                                                     'dp_saddle/practice/training_configs.py'),
                                                      'dp_saddle.practice.training_configs._places': ( 'practice/training_configs.html#_places',
                                                                                                       'dp_saddle/practice/training_configs.py'),
                                                      'dp_saddle.practice.training_configs._question': ( 'practice/training_configs.html#_question',

@@ -23,7 +23,7 @@ LONG_MODULES = {
     "interop.opacus": (610,
         "what Opacus calls and what its users call: hooks, loaders, guards, ghosts; the norms "
         "of records, at the end, could have a room of their own"),
-    "practice.training_configs": (532,
+    "practice.training_configs": (539,
         "names in use, and what a value may mean beside others; the names could have a page of "
         "their own"),
     "engine.many": (520,

@@ -347,6 +347,19 @@ def test_words_of_the_line_say_what_is_missing(tmp_path, capsys):
     assert 'privacy.noise_multiplier (line 4) is not used: --sigma comes first' in err
     assert 'privacy.delta' not in err
 
+def test_what_stands_beside_a_given_word_is_named(tmp_path, capsys):
+    "Factors of a batch, and a key that denies the sampling: neither is dropped in silence."
+    path = tmp_path/'run.yaml'
+    path.write_text('noise_multiplier: 2\nepochs: 2\ndataset_size: 1000\nbatch_size: 64\n'
+                    'accumulate_grad_batches: 4\npoisson_sampling: false\n')
+    words = 'epsilon', '--run', path, '--sampling', 'poisson', '--delta', '1e-5'
+    _, whole, err = asked(capsys, *words)
+    assert 'poisson_sampling (line 6) is not used: --sampling comes first' in err
+    assert 'accumulate_grad_batches' in err and 'accumulate_grad_batches (line 5) is not' not in err
+    _, out, err = asked(capsys, *words, '--batch-size', 64)
+    assert 'accumulate_grad_batches (line 5) is not used: --batch-size comes first' in err
+    assert out != whole
+
 def test_a_length_may_be_several(tmp_path, capsys):
     path = config(tmp_path, sampling='poisson')
     answer = json.loads(asked(capsys, 'epsilon', '--run', path, '--steps', 5, 10, '--json')[1])

@@ -598,6 +598,18 @@ class RunFile(NamedTuple):
         return '\n'.join([*lines, *self.notes])
 
 # %% ../../nbs/practice/training_configs.ipynb #563d7fcb
+_BESIDE = {'batch_size': sorted(_FACTORS), 'sampling': ['not_poisson']}  # said with a word, too
+
+def _note_what_is_not_used(self):
+    "Keys of what was given, and what stands beside them."
+    for word, value in self.given.items():
+        first = '' if value is None else f': {self.named(word)} comes first'
+        beside = [] if value is None else _BESIDE.get(word, ())
+        names = [word, *(name for name in beside if name not in self.given)]
+        for entries in (self.found.get(name, ()) for name in names):
+            unused = [e for e in entries if e.has_value or e.word == 'not_poisson'][:1]
+            self.notes += [f'{self.where(entry)} is not used{first}' for entry in unused]
+
 def _understood(tree, given, line, named):
     "The RunFile of a configuration. ValueError where a word is missing, or has two values."
     self = Reading(_entries(tree), given, line, named)
@@ -605,10 +617,7 @@ def _understood(tree, given, line, named):
     (delta, why), (eps, why_not) = (_question(self, word) for word in ('delta', 'eps'))
     for entry in self.usable('clip')[:1]:
         self.notes.append(f'{self.where(entry)} is not needed: the noise is said in units of it')
-    for word in given:
-        for entry in self.usable(word)[:1]:
-            first = '' if given[word] is None else f': {named(word)} comes first'
-            self.notes.append(f'{self.where(entry)} is not used{first}')
+    _note_what_is_not_used(self)
     said = [dict(word=entry.word if entry.word == 'device_batch' else _SAYS.get(word, word),
                  value=entry.value, key=shown_keys(entry.keys), line=line(entry.keys))
             for word, entry in self.used.items()]
