@@ -610,6 +610,7 @@ def _note_what_is_not_used(self):
             unused = [e for e in entries if e.has_value or e.word == 'not_poisson'][:1]
             self.notes += [f'{self.where(entry)} is not used{first}' for entry in unused]
 
+# %% ../../nbs/practice/training_configs.ipynb #563d7fcc
 def _understood(tree, given, line, named):
     "The RunFile of a configuration. ValueError where a word is missing, or has two values."
     self = Reading(_entries(tree), given, line, named)
