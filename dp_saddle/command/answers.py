@@ -227,6 +227,7 @@ def _title(said):
     else:
         title = f"sigma {shown(said['sigma'])}, rate {shown(said['rate'])}"
         title += ' (Poisson sampling)' if said['rate'] < 1 else ''
+    if said.get('matrix') and said['sampling'] == 'balls-in-bins': title += ', kept in all epochs'
     if said.get('max_batch_size'): title += f", at most {said['max_batch_size']} records a step"
     return title + (f", the best of {said['tries']} tries" if said.get('tries') else '')
 

@@ -933,6 +933,9 @@ def _warn(self:ContourAccountant, plrv, too_wide):
     elif line and line.rough:
         why = (f"{holds}: atoms are smoothed; make eps_resolution = {eps_resolution:g} smaller, "
                "unless eps is the largest loss")
+    elif 'own lines' in self._tried[plrv].tables:
+        why = (f"{holds}: nothing nearer is proved of this step, or more cancels than doubles "
+               "carry; look at upper - lower")
     else: why = f"{holds}: more cancels here than doubles carry; look at upper - lower"
     warnings.warn(why, stacklevel=users_level())
 

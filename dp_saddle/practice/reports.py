@@ -105,6 +105,7 @@ _SAMPLING = {
     'truncated-poisson': 'Poisson, a fresh sample at each step, of which large ones are cut at '
                          'random',
     'balls-in-bins': 'each record in one random batch of an epoch, on its own',
+    'kept-bins': 'each record in one random batch of an epoch, on its own, kept in all epochs',
     'several-bins': 'each record in some random batches of an epoch, on its own',
     'without-replacement': 'batches of one size, each drawn anew without replacement',
     'with-replacement': 'batches of one size, each drawn anew with replacement',
@@ -119,7 +120,9 @@ _SAMPLING = {
 # %% ../../nbs/practice/reports.ipynb #f816ccf6
 def _ways(run):
     "How batches are drawn: a name for each way, as for `dpsgd`."
-    if isinstance(run, Run): return [run.sampling]
+    if isinstance(run, Run):
+        kept = run.noise is not None and run.sampling == 'balls-in-bins'
+        return ['kept-bins' if kept else run.sampling]
     if isinstance(run, RunSum): return [way for part, n in run.parts if n for way in _ways(part)]
     return list((1*run).drawn) if isinstance(run, Mechanism) else ['pair']
 
