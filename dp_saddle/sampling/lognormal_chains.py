@@ -251,10 +251,8 @@ def pi_of(x):
 
 def kernel_of(at, t, s):
     "For places that are t stds away; what is nearly nothing is 0."
-    N = np.exp(-t*t/2)
-    N *= at.h/(s*np.sqrt(2*pi_of(t)))
-    N[N < LEAST] = 0
-    return N
+    N = np.exp(-t*t/2)*(at.h/(s*np.sqrt(2*pi_of(t))))
+    return np.where(N < LEAST, 0, N)
 
 def phases_of(at, kappa):
     "(e^{i kappa x}, what it is off by, ulps), shape (x, u)."
@@ -327,7 +325,7 @@ def look(self:LognormalChain):
     std = sqrt(self.var.max())
     h = even_step(min(_ROUGH_STEP*std, 1/sqrt(2*self.precision)))
     low, high = (ceil(sqrt(nats)*std/h) for nats in (-log(LEAST), 2*NATS))
-    at = Lattice(h, h*np.arange(-low, high + 1), TILTS, 0*TILTS, 0*TILTS)
+    at = Lattice(h, h*np.arange(-low, high + 1), few := TILTS[::2], 0*few, 0*few)
     value, _, off = self.transform(at)
     total, (low, high) = value.real + off + _UNDER*self.integrals*len(at.x), self.cut(at)
     less, tried = np.exp(-self.log_more(at.h, at.r)), []
@@ -335,9 +333,11 @@ def look(self:LognormalChain):
                         (0, low[1] + high[1])):
         left = np.maximum(less - part/np.maximum(less, ULP), 0)
         tried.append(safe_log(total + whole) - safe_log(left))
-    most = np.minimum(np.min(tried, 0) + _SUM_ROUNDING, 0)
-    about = np.maximum(safe_log(np.maximum(value.real, 0)), -at.r)
-    return about[value.real > sqrt(LEAST)], np.minimum.accumulate(most)
+    most = np.minimum.accumulate(np.minimum(np.min(tried, 0) + _SUM_ROUNDING, 0))
+    known = value.real > sqrt(LEAST)
+    about = np.maximum(np.log(value.real[known]), -few[known])
+    about = np.interp(TILTS[TILTS <= few[known][-1]], few[known], about)
+    return about, np.interp(TILTS, few, most)
 
 # %% ../../nbs/sampling/lognormal_chains.ipynb #5c20f1d7
 @patch
