@@ -361,7 +361,7 @@ def test_an_epsilon_takes_few_transforms(monkeypatch):
     monkeypatch.setattr(LognormalChain, 'transform', noticed)
     found = ContourAccountant(step(1.01).add).epsilon(1e-5)     # nobody else's: kernels are kept
     table, *others = taken
-    assert table == len(chains.TILTS) and max(others) <= 6 and 4 <= len(others) <= 10
+    assert table == len(chains.TILTS[::2]) and max(others) <= 6 and 4 <= len(others) <= 10
     assert found.upper - found.lower < 1e-9
 
 def test_a_kernel_is_kept_by_value():

@@ -335,9 +335,9 @@ def look(self:LognormalChain):
         tried.append(safe_log(total + whole) - safe_log(left))
     most = np.minimum.accumulate(np.minimum(np.min(tried, 0) + _SUM_ROUNDING, 0))
     known = value.real > sqrt(LEAST)
-    about = np.maximum(np.log(value.real[known]), -few[known])
-    about = np.interp(TILTS[TILTS <= few[known][-1]], few[known], about)
-    return about, np.interp(TILTS, few, most)
+    about = np.maximum(safe_log(np.maximum(value.real, 0)), -few)
+    tilts = TILTS[TILTS <= few[known].max(initial=0.)]
+    return np.interp(tilts, few, about), np.interp(TILTS, few, most)
 
 # %% ../../nbs/sampling/lognormal_chains.ipynb #5c20f1d7
 @patch
