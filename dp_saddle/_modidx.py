@@ -5518,8 +5518,6 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                                 'dp_saddle/sampling/correlated_noise.py'),
                                                      'dp_saddle.sampling.correlated_noise._OwnPuts._about': ( 'sampling/correlated_noise.html#_ownputs._about',
                                                                                                               'dp_saddle/sampling/correlated_noise.py'),
-                                                     'dp_saddle.sampling.correlated_noise._OwnPuts._beside_others': ( 'sampling/correlated_noise.html#_ownputs._beside_others',
-                                                                                                                      'dp_saddle/sampling/correlated_noise.py'),
                                                      'dp_saddle.sampling.correlated_noise._OwnPuts._deltas': ( 'sampling/correlated_noise.html#_ownputs._deltas',
                                                                                                                'dp_saddle/sampling/correlated_noise.py'),
                                                      'dp_saddle.sampling.correlated_noise._OwnPuts._log_bounds': ( 'sampling/correlated_noise.html#_ownputs._log_bounds',

@@ -457,13 +457,18 @@ def _edges(line, start, fall, goals, enough):
 # %% ../../nbs/engine/solve.ipynb #be23217b
 def _by_halves(line, goal, low, up):
     "Both ends where log delta falls too steeply for steps, from two that hold."
-    def bounds(eps): return line.log_bounds(np.array([eps]))[:, 0] - goal
+    proved = [up]                                   # whatever it was asked for
+    def bounds(eps):
+        found = line.log_bounds(np.array([eps]))[:, 0] - goal
+        if found[2] <= 0: proved.append(eps)
+        return found
     def above(x): return -bounds(-x)[0]
     def below(eps): return bounds(eps)[2]
     least, _, most = bounds(up)
     near = (least - most)*LENGTHEN
     if not near > -WELL_KNOWN**2: near = 0.         # they may be two curves
     low = max(low, -invert(above, -up, -low, enough=near).high)
+    up = max(min(proved), low)
     return low, min(invert(below, low, up, enough=near).high, up)
 
 # %% ../../nbs/engine/solve.ipynb #5de6c858

@@ -50,7 +50,6 @@ _MOST_PLACES, _MOST_PAIRS = 300, 256     # of a kernel of pairs; batches of chai
 # Tuning: only time and width depend on it.
 SAFE_EPS, _STEEPEST = 12., .999          # eps that are looked at, nats; slope of chains around
 _NARROW = 1e-4                           # of delta: bounds that are wider are asked from finer sums
-_REMEMBERED = 256                        # bounds that help others
 _TRUSTED, _DOUBTFUL = .01, 2.            # nats: how near an estimate is, in a search; asked finer
 
 
@@ -336,7 +335,7 @@ class _OwnPuts:
     "One epoch's curve in a direction, as an accountant asks for it."
     def __init__(self, chains, direction):
         (self.below, self.chain), self.sign = chains, 1 - 2*(direction == 'add')
-        self.known, self.proved = self.chain.known(), {}
+        self.known = self.chain.known()
         self.is_known = self.log_least(SAFE_EPS, self.sign) > -log(2)
         dear = getattr(self.chain, 'closed', False)       # to look for lower ends in vain
         self.at_once = _AtOnce(self) if dear else None
@@ -361,8 +360,7 @@ def _log_bounds(self:_OwnPuts, eps, finer=True):
     if finer: found = self._nearer(found, eps)
     logs = safe_log(np.maximum(found, 0)).astype(float)
     ulps = _TERM_ULPS + 2*np.abs(np.maximum(logs, LOWEST_LOG))
-    bounds = np.clip(logs + np.array([-1, 0, 1])*ULP*ulps, least, most)
-    return self._beside_others(eps, bounds) if finer else bounds
+    return np.clip(logs + np.array([-1, 0, 1])*ULP*ulps, least, most)
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1a3
 @patch
@@ -372,7 +370,8 @@ def _nearer(self:_OwnPuts, found, eps):
     if not wide or not self.below.finer or not self.chain.finer: return found
     try: low, mid, up = self._deltas(self.below.finer, self.chain.finer, eps)
     except TooDear: return found
-    return np.array([max(low, found[0]), mid, min(up, found[2])])
+    low, up = max(low, found[0]), min(up, found[2])
+    return np.array([low, min(max(mid, low), up), up])
 
 @patch
 def _deltas(self:_OwnPuts, below, above, eps):
@@ -403,15 +402,6 @@ def log_least(self:_OwnPuts, eps, sign):
     logs = gaussian_log_delta(eps - log(self.below.b), mu)
     left = 1 - self.below.b*float(part @ -np.expm1(logs))*(1 + _SUM_ROUNDING)
     return safe_log(max(left, 0)) - _SUM_ROUNDING
-
-@patch
-def _beside_others(self:_OwnPuts, eps, bounds):
-    "Delta falls: what was proved from above at less holds here, too, and from below at more."
-    low, mid, up = bounds
-    for at, (least, most) in list(self.proved.items()):
-        low, up = max(low, least) if at >= eps else low, min(up, most) if at <= eps else up
-    if len(self.proved) < _REMEMBERED: self.proved[eps] = low, up
-    return np.array([low, min(max(mid, low), up), up])
 
 @patch
 def log_known(self:_OwnPuts, eps): return float(self.known.log_delta(eps)) + _SUM_ROUNDING
