@@ -8,12 +8,11 @@ __all__ = ['few_columns', 'summed_out']
 # %% ../../nbs/sampling/few_columns.ipynb #fc000004
 import numpy as np
 
-from ..base import keeps_answers
+from ..base import in_blocks, keeps_answers
 
 # %% ../../nbs/sampling/few_columns.ipynb #fc000006
 # Tuning: only time depends on it.
 _SKETCH = 64      # sums of rows that tell, at first
-_BLOCK = 1 << 14  # numbers that are multiplied at a time
 
 # %% ../../nbs/sampling/few_columns.ipynb #fc000010
 
@@ -37,17 +36,14 @@ def _row_space(F, cut):
     return np.linalg.svd(F, False)[1:]
 
 # %% ../../nbs/sampling/few_columns.ipynb #fc00001a
-def _onto(F, V):
-    "(U = FV^*, the norm of F - UV), some rows at a time: a processor has them at hand."
-    U, star, left = np.empty((len(F), len(V)), F.dtype), V.conj().T, []
-    rows = max(_BLOCK//F.shape[1], 1)
-    for k in range(0, len(F), rows):
-        f, u = F[k:k + rows], U[k:k + rows]
-        np.matmul(f, star, out=u)
+def _distance(F, U, V):
+    "The norm of F - UV, some rows at a time."
+    rows = zip(*(in_blocks(v, F.shape[1]) for v in (F, U)), strict=True)
+    def left(f, u):
         nearly = u @ V
-        nearly -= f
-        left.append(np.linalg.norm(nearly))
-    return U, float(np.linalg.norm(left))
+        nearly -= f             # a second array of that size would take longer than the product
+        return np.linalg.norm(nearly)
+    return float(np.linalg.norm([left(f, u) for f, u in rows]))
 
 def few_columns(
     F,    # real or complex, C-contiguous, (rows, columns)
@@ -68,8 +64,8 @@ def few_columns(
     """
     s, V = _row_space(F, cut)
     V = V[:max(int((np.cumsum(s[::-1]**2)[::-1] > cut**2).sum()), 1)]
-    U, off = _onto(F, V)
-    return U, V, off
+    U = F @ V.conj().T
+    return U, V, _distance(F, U, V)
 
 # %% ../../nbs/sampling/few_columns.ipynb #fc000015
 def summed_out(

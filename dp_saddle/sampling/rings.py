@@ -446,7 +446,7 @@ def _around(self:LognormalBands, at, k, tilt):
     "(The sum over all z, what fewer columns cost, by how much the last places round more)."
     n, state, roots, ends, off = len(at.x), self.p - 1, self._roots(at, tilt.mean[k]), [], 0.
     cut = max(at.spare*exp(min(tilt.nats[k], SAFE_LOG))/self.b, self.least_cut, _CUT)
-    cut *= self.ulp == ULP                             # else all columns are kept
+    if self.ulp < ULP: cut = 0.                        # all columns are kept
     F = np.ones(())
     for root in roots[-state:]: F = np.multiply.outer(F, root)
     F = F.reshape(-1, 1)
