@@ -52,7 +52,7 @@ from house import KINDS, LIBRARY, NOTEBOOK_OF, OTHERS, tests_of
 ROOT = Path(__file__).resolve().parent.parent
 CHAPTERS = {module: path for module, path in NOTEBOOK_OF.items() if module in house.MODULES}
 # What every mutant is judged by at the end, beside its own chapter and tests.
-BUILT_ON_IT = dict.fromkeys(("base.numerics", "plrv.protocol", "plrv.moduli",
+BUILT_ON_IT = dict.fromkeys(("base.numerics", "plrv.protocol", "losses.moduli",
                              "plrv.gaussian_release", "plrv.sums", "losses.nodes",
                              "losses.densities", "mechanisms.composition",
                              "mechanisms.finite_pairs", "mechanisms.accountants"), ["engine.line"])

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from dp_saddle.base.numerics import ULP
+from dp_saddle.losses import moduli as sums_of_moduli
 from dp_saddle.losses.densities import SubsampledGaussianLoss
 from dp_saddle.losses.laplace import LaplaceLoss
 from dp_saddle.losses.mixtures import MixtureLoss
 from dp_saddle.losses.nodes import FiniteLoss
 from dp_saddle.losses.windows import WindowedGaussianLoss
-from dp_saddle.plrv import moduli as plrv_moduli
 from dp_saddle.steps.builders import MixedLoss
 
 BARE = SubsampledGaussianLoss(1 / 0.8, 0.001, 'remove')
@@ -57,7 +57,7 @@ def test_sums_of_moduli_are_rounded_up(name):
 @pytest.mark.parametrize('name', LOSSES)
 def test_a_shortfall_is_noticed(name, monkeypatch):
     "Where nothing is rounded up, some are below."
-    monkeypatch.setattr(plrv_moduli, 'ULP', 0.0)
+    monkeypatch.setattr(sums_of_moduli, 'ULP', 0.0)
     loss = LOSSES[name]
     loss.__dict__.pop('answers', None)
     gaps = [float(found(loss, t, s) - moduli(loss, t, s)) for t, s in PLACES]
@@ -67,7 +67,7 @@ def test_a_shortfall_is_noticed(name, monkeypatch):
 
 def over(t, y, logw):
     "log_moduli of nodes that are exact, at frequency 0, over the sum in 50 digits; in ULP."
-    found = plrv_moduli.log_moduli(t, np.zeros(1), np.array(y) + 0j, np.array(logw) + 0j, (0, 0))
+    found = sums_of_moduli.log_moduli(t, np.zeros(1), np.array(y) + 0j, np.array(logw) + 0j, (0, 0))
     with mp.workdps(50):
         terms = [mp.exp(mp.mpf(w) + mp.mpf(t) * mp.mpf(l)) for l, w in zip(y, logw, strict=True)]
         return float((mp.mpf(float(found[0])) - mp.log(mp.fsum(terms))) / ULP)
@@ -85,7 +85,7 @@ FALLS = 1.7673, [582.25, 578.638], [511 * ULP, 0.0]
 def test_each_allowance_of_a_sum_is_needed(name, case, monkeypatch):
     "The sums are rounded up; without one of the allowances, one of them is not."
     assert over(*case) > 0
-    monkeypatch.setattr(plrv_moduli, name, 0)
+    monkeypatch.setattr(sums_of_moduli, name, 0)
     assert over(*case) < 0
 
 
@@ -139,7 +139,7 @@ def test_sums_of_logarithms_are_rounded_up():
     rng = np.random.default_rng(1)
     for k in (1, 2, 7, 40):
         counts, logs = rng.integers(1, 10**6, k), rng.normal(size=k)
-        found = plrv_moduli.sum_raised([n * v for n, v in zip(counts, logs, strict=True)])
+        found = sums_of_moduli.sum_raised([n * v for n, v in zip(counts, logs, strict=True)])
         with mp.workdps(50):
             exact = mp.fsum(int(n) * mp.mpf(v) for n, v in zip(counts, logs, strict=True))
             assert 0 <= float(mp.mpf(float(found)) - exact) <= 2 * k * ULP * (counts @ abs(logs))

@@ -13,7 +13,6 @@ from .runs import Composable
 from ..base import attempt, checks
 from dp_saddle.engine import (
     ContourAccountant,
-    completed,
     delta_without,
     epsilon_without,
     epsilons_of_sampled,
@@ -144,8 +143,8 @@ def bounds_of(
     -------
     the larger of both directions
     """
-    found = _WITHOUT[question](_accounted(run), x)
-    return completed(found, x, lambda rest: _by_accountant(question, run, rest))
+    def otherwise(rest): return _by_accountant(question, run, rest)
+    return _WITHOUT[question](_accounted(run), x, otherwise)
 
 def _by_accountant(question, run, x):
     "The same, by the best accountant."

@@ -99,6 +99,7 @@ From `checks`:
     KEPT: answers of a function, of some MB at most
     kept_answer: make(), or what it was when this key was asked before; of too many answers the
         oldest goes
+    Keeps: A class whose objects keep answers under names, `KEPT` of each name
     keeps_answers: Keep a function's answers
     MadeInTurn: A class that asks while one of it is made: its constructor, and its heirs', hold
         `asking`
@@ -167,7 +168,8 @@ __getattr__, __dir__, __all__ = door(__name__, {
         "SERIES_REACH SMALLEST tail_sums tilts_up_to TINY two_sum ULP ways_to_draw "
         "weighted_expm1mx WIDE",
     "checks":
-        "asking cached_property KEPT kept_answer keeps_answers MadeInTurn patch Saved TooDear",
+        "asking cached_property KEPT kept_answer Keeps keeps_answers MadeInTurn patch Saved "
+        "TooDear",
     "progress":
         "counted end_line in_threads show_progress still_here Task tracked users_level",
     "traces": "attempt noted towards traced tracing",

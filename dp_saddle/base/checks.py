@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['KEPT', 'asking', 'TooDear', 'real', 'count', 'flag', 'choice', 'instance', 'array',
            'whole_numbers', 'as_doubles', 'cached_property', 'patch', 'keeps_answers',
-           'kept_answer', 'MadeInTurn', 'Saved']
+           'kept_answer', 'Keeps', 'MadeInTurn', 'Saved']
 
 # %% ../../nbs/base/checks.ipynb #29c0e849
 import json
@@ -345,6 +345,32 @@ def kept_answer(
         if len(answers) >= most: answers.pop(list(answers)[0], None)
         answers[key] = found = make()
     return found
+
+# %% ../../nbs/base/checks.ipynb #470a4c54
+class Keeps:
+    "A class whose objects keep answers under names, `KEPT` of each name."
+    def kept(self,
+        key,        # a name, and what else the answer depends on: a tuple
+        make,       # a function without arguments: the answer
+        most=KEPT,  # how many are kept under this name
+    ):              # the answer, not to be changed
+        """make(), or what it was when this key was asked before.
+
+        Parameters
+        ----------
+        key
+            a name, and what else the answer depends on: a tuple
+        make
+            a function without arguments: the answer
+        most
+            how many are kept under this name
+
+        Returns
+        -------
+        the answer, not to be changed
+        """
+        answers = self.__dict__.setdefault('answers', {}).setdefault(key[0], {})
+        return kept_answer(answers, key, make, most)
 
 # %% ../../nbs/base/checks.ipynb #9a5e27b4
 asking = RLock()          # a context, of whoever asks what is kept, or adds to it

@@ -26,8 +26,8 @@ from dp_saddle.base import (
     patch,
     semi_axes,
 )
-from ..losses import lyapunov_most
-from ..plrv import as_composition, raised, sum_raised
+from ..losses import lyapunov_most, raised, sum_raised
+from ..plrv import as_composition
 from ..saddlepoint import BERRY_ESSEEN, FACTORIAL
 
 # %% ../../nbs/edgeworth/berry_esseen.ipynb #7743e052

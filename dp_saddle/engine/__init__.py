@@ -46,7 +46,6 @@ From `gaussian_rows`:
 
 From `ways`:
     ContourAccountant: The exact accountant: [SP 23] by the trapezoidal rule, every bound proved
-    completed: What was found and, where nothing was, what is asked
     delta_without: The delta of such steps, of one kind if sampled, likewise
     epsilon_without: The eps of Gaussian steps, sampled or not, where no accountant is needed
     WAYS: every Way in which a question is answered, in the order they are asked
@@ -105,7 +104,7 @@ __getattr__, __dir__, __all__ = door(__name__, {
     "endpoint_expansion": "", "largest_loss_levels": "", "transform_grids": "",
     "stacked_kinds": "sampled_kinds step_of", "small_losses": "", "gaussian_tables": "",
     "gaussian_rows": "epsilons_of_sampled", "gaussian_curves": "", "sorted_runs": "", "ways":
-        "ContourAccountant completed delta_without epsilon_without WAYS whole_way",
+        "ContourAccountant delta_without epsilon_without WAYS whole_way",
     "mixed_steps": "jump_bounds mixing_bounds split_steps",
     "many": "LossFamily on_lines sum_rounding tilted_sum",
     "record_bounds": "BoundsTable delta_bounds dominating_mu epsilon_bounds gaussian_above "

@@ -27,8 +27,10 @@ from dp_saddle.losses import (
     GaussianMixtureLoss,
     SubsampledGaussianLoss,
     WindowedGaussianLoss,
+    raised,
+    sum_raised,
 )
-from ..plrv import PLRV, Decay, LineValues, raised, sum_raised
+from ..plrv import PLRV, Decay, LineValues
 
 # %% ../../nbs/engine/largest_loss_levels.ipynb #660fe70e
 # Proved: change one and a theorem is broken.

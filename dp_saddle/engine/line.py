@@ -227,7 +227,7 @@ def tabulate(self:CgfTable,
         > 0, 1-d, increasing
     """
     still_here()
-    u, K = tilts, self.plrv.tabulated(tilts)
+    u, K = tilts, sum(n*p.tabulated(tilts) for p, n in self.plrv.parts)
     if self.u.size:
         u, first = np.unique(np.append(self.u, u), return_index=True)
         K = np.append(self.K, K)[first]
@@ -1250,7 +1250,7 @@ def first_eps(self:CgfTable,
         if about < self.ess_sup: self.exponents(np.array([about]))
         elif self._may_go_on(): self.tabulate(self._larger_tilts())
         if len(self.u) == tilts: break
-    enough = min(self.ess_sup, about + self.plrv.rounding)
+    enough = min(self.ess_sup, about + LOSS_ULPS*ULP*self.reach)
     for _ in range(END_STEPS):
         tilts, (guess, beyond) = len(self.u), self._guess(goal, enough)
         if beyond and (self.steep or not self.rough): self.exponents(np.array([guess]))

@@ -4,13 +4,11 @@
 
 # %% auto #0
 __all__ = ['WAYS', 'Way', 'epsilon_in_closed_form', 'delta_in_closed_form', 'whole_way',
-           'GivenOutcomes', 'ContourAccountant', 'epsilon_without', 'delta_without',
-           'completed']
+           'GivenOutcomes', 'ContourAccountant', 'epsilon_without', 'delta_without']
 
 # %% ../../nbs/engine/ways.ipynb #f4665404
 import sys
 import warnings
-from contextlib import nullcontext
 from functools import partial
 from inspect import signature
 from itertools import islice
@@ -364,7 +362,7 @@ class _OneDirection:
         self.sorted_first = False        # was a line not enough, where its runs, sorted, were?
         self.tables = {}
         self.own = sorts and SingleStepTable.fit(plrv)
-        self.cut = sorts and _cut_table(plrv)
+        self.cut = sorts and not self.own and _cut_table(plrv)
         self.largest = plrv.ess_sup + LOSS_ULPS*ULP*reach_of(plrv)
 
 # %% ../../nbs/engine/ways.ipynb #3286a6d7
@@ -589,8 +587,8 @@ class GivenOutcomes(CgfTable):
             as a CgfTable's: rtol, eps_resolution, max_nodes
         """
         super().__init__(plrv, *settings, shortcut=False)
-        finite, rest = _parted(plrv)
-        (self.losses, self.logp, self.errors), rest = outcomes_of(finite), ComposedLoss(rest)
+        finite, rest = map(ComposedLoss, _parted(plrv))
+        self.losses, self.logp, self.errors = outcomes_of(finite)
         self.log_p_inf_of_finite = log_p_inf_of(finite)
         self.rest = _OneDirection(rest, settings, True), _OneDirection(rest.reverse, settings, True)
         self.allowance = FORM_ULPS + ATOM_ULPS*gammaln(2 + sum(n for _, n in finite.parts))
@@ -611,14 +609,14 @@ class GivenOutcomes(CgfTable):
         True or False
         """
         finite, rest = _parted(plrv)
-        few = finite.parts and composed_atoms(finite, _MOST_OUTCOMES)
+        few = finite and composed_atoms(ComposedLoss(finite), _MOST_OUTCOMES)
         return bool(few and few[0].size and rest and all(hasattr(p, 'reverse') for p, _ in rest))
 
 # %% ../../nbs/engine/ways.ipynb #05144e97
 def _parted(plrv):
-    "(the ComposedLoss of the finite steps, the others' parts)."
-    finite = [(p, n) for p, n in plrv.parts if isinstance(p, FiniteLoss)]
-    return ComposedLoss(finite), [(p, n) for p, n in plrv.parts if not isinstance(p, FiniteLoss)]
+    "(the parts that are finite, the others)."
+    def some(finite): return [(p, n) for p, n in plrv.parts if isinstance(p, FiniteLoss) == finite]
+    return some(True), some(False)
 
 # %% ../../nbs/engine/ways.ipynb #977f4df7
 @patch
@@ -865,8 +863,7 @@ def _epsilon_of(self:ContourAccountant, plrv, delta, floor, few):
         if few and not number: enough = min(enough, tried.enough*found[2])
         done = not max(found[0], floor) + enough < found[2] < inf
         at_first = table in (tried.tables.get(_OWN_LINES), tried.tables.get(_CUT_STEPS))
-        others = at_first or _dominated(plrv)                 # who may know a finite one
-        if done and not (found[2] == inf and others): break
+        if done and (found[2] < inf or not (at_first or _dominated(plrv))): break    # who may know
         one.why = _why_left(table)
     return found
 
@@ -943,7 +940,8 @@ def _warn(self:ContourAccountant, plrv, too_wide):
 def epsilon_without(
     run,    # a mechanism, or anything else
     delta,  # in (0, 1), a number or an array; or anything else
-) -> Bounds | None:  # on eps, nats; None, or nan in an array, where an accountant has to be asked
+    ask=None,        # function of such a delta: Bounds, where the rest is asked
+) -> Bounds | None:  # on eps, nats; without `ask`: None, or nan in an array, where nothing is known
     """The eps of Gaussian steps, sampled or not, where no accountant is needed.
 
     Parameters
@@ -952,18 +950,21 @@ def epsilon_without(
         a mechanism, or anything else
     delta
         in (0, 1), a number or an array; or anything else
+    ask
+        function of such a delta: Bounds, where the rest is asked
 
     Returns
     -------
-    on eps, nats; None, or nan in an array, where an accountant has to be asked
+    on eps, nats; without `ask`: None, or nan in an array, where nothing is known
     """
-    return _first_of('epsilon', run, delta)
+    return _first_of('epsilon', run, delta, ask)
 
 # %% ../../nbs/engine/ways.ipynb #c98c04af
 def delta_without(
     run,  # a mechanism, or anything else
     eps,  # >= 0, nats, a number or an array; or anything else
-) -> Bounds | None:  # on delta; None, or nan in an array, where an accountant has to be asked
+    ask=None,        # function of such an eps: Bounds, where the rest is asked
+) -> Bounds | None:  # on delta; without `ask`: None, or nan in an array, where nothing is known
     """The delta of such steps, of one kind if sampled, likewise.
 
     Parameters
@@ -972,20 +973,22 @@ def delta_without(
         a mechanism, or anything else
     eps
         >= 0, nats, a number or an array; or anything else
+    ask
+        function of such an eps: Bounds, where the rest is asked
 
     Returns
     -------
-    on delta; None, or nan in an array, where an accountant has to be asked
+    on delta; without `ask`: None, or nan in an array, where nothing is known
     """
-    return _first_of('delta', run, eps)
+    return _first_of('delta', run, eps, ask)
 
-def _first_of(question, run, x):
-    "What the first of the `WAYS` without an accountant says that knows it, or None."
-    trace, x = tracing(), checks.as_doubles(x)
-    for name, ask in _WITHOUT[question]:
-        found = ask(run, x) if trace is None else _as_attempt(name, ask, run, x)
-        if found: return found
-    return None
+def _first_of(question, run, x, ask):
+    "What the first of the `WAYS` without an accountant says that knows it, the rest by `ask`."
+    trace, doubles = tracing(), checks.as_doubles(x)
+    for name, way in _WITHOUT[question]:
+        found = way(run, doubles) if trace is None else _as_attempt(name, way, run, doubles)
+        if found: return _completed(found, x, ask) if ask else found
+    return ask(x) if ask else None
 
 def _as_attempt(name, ask, run, x):
     "The same of one way, as an attempt."
@@ -997,54 +1000,34 @@ def _as_attempt(name, ask, run, x):
     return one.bounds
 
 # %% ../../nbs/engine/ways.ipynb #01c10dc1
-def completed(
-    found,  # Bounds, nan where they are not known; or None
-    x,      # where: a number or an array
-    ask,    # function of such: Bounds
-) -> Bounds:
-    """What was found and, where nothing was, what is asked.
-
-    Parameters
-    ----------
-    found
-        Bounds, nan where they are not known; or None
-    x
-        where: a number or an array
-    ask
-        function of such: Bounds
-    """
-    if found is None: return ask(x)
+def _completed(found, x, ask):
+    "What was found, Bounds, and of x, where they are nan, what is asked."
     if type(found.upper) is float or not (unknown := np.isnan(found.upper)).any(): return found
     for known, asked in zip(found[:_BOUNDS], ask(np.asarray(x)[unknown])[:_BOUNDS], strict=True):
         known[unknown] = asked
     return found
 
 # %% ../../nbs/engine/ways.ipynb #01usual1
-@patch
-def _attempted(self:ContourAccountant):
-    "It writes down itself what it tries."
-    return nullcontext()
+ContourAccountant.traces_itself = True
 
 # Its settings where none is given: rows are asked first.
 _USUAL = [p.default for p in signature(ContourAccountant).parameters.values()][1:]
 
 @patch
-def _unasked(self:ContourAccountant, quickly, x):
-    "What is known without an accountant, by one of these two; or None."
+def _first(self:ContourAccountant, quickly, x, ask):
+    "What is known without an accountant, by one of these two, and what is asked."
     usual = [*self._settings, self.sorts] == _USUAL
-    with asking: return quickly(self.mechanism, x) if usual else None
+    with asking: return quickly(self.mechanism, x, ask) if usual else ask(x)
 
 # %% ../../nbs/engine/ways.ipynb #ce544e7d
 @patch
 def epsilon(self:ContourAccountant, delta) -> Bounds:
     """Bounds on the smallest eps >= 0, nats, for `delta` in (0, 1), a number or an array; inf where
     no eps has it. One `delta` of Gaussian steps has a formula; sampled ones have rows."""
-    found = self._unasked(epsilon_without, delta)
-    return completed(found, delta, lambda rest: Accountant.epsilon(self, rest))
+    return self._first(epsilon_without, delta, lambda rest: Accountant.epsilon(self, rest))
 
 @patch
 def delta(self:ContourAccountant, eps) -> Bounds:
     """Bounds on delta at `eps` >= 0, nats, a number or an array, the larger of both directions;
     likewise."""
-    found = self._unasked(delta_without, eps)
-    return completed(found, eps, lambda rest: Accountant.delta(self, rest))
+    return self._first(delta_without, eps, lambda rest: Accountant.delta(self, rest))

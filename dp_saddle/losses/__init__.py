@@ -26,6 +26,17 @@ From `gaussian`:
     plain_epsilon_of_mu: Where the formula in plain doubles, in which digits cancel, has this
         delta: for a start
 
+From `moduli`:
+    LOG_SUM_ULPS: of two bounds' logarithms, which are added up twice: of 1 and their sizes
+    log_moduli: log of the sum of the moduli of w e^{(t + is)y}, rounded up
+    log_sum_turned: log of the sum of the sizes times e^{-s turn}, and e^largest, rounded up
+    raised: A bound's logarithm, up by so many `ULP` of 1 and of its size; -inf stays
+    sum_raised: The sum of arrays, products of two numbers each, raised by what their sizes may
+        cost
+    turning: (log of the largest modulus of w e^{ty}, all moduli over it, Im y), these up, this
+        down by what y and logw are off by, `moved` and `weighed` ULP, and by rounding; of rows
+        likewise
+
 From `nodes`:
     cuts_at_corner: Ends of panels in [low, high]: evenly, and at the corner
     FiniteLoss: The loss of a pair of probability vectors: its atoms are all there is
@@ -95,6 +106,7 @@ __getattr__, __dir__, __all__ = door(__name__, {
     "gaussian":
         "delta_of_mu delta_of_sampled_step epsilon_of_mu epsilon_of_sampled_step "
         "FORM_ULPS LOG_ULPS LOSS_ULPS LOWEST_LOG plain_epsilon_of_mu",
+    "moduli": "LOG_SUM_ULPS log_moduli log_sum_turned raised sum_raised turning",
     "nodes":
         "cuts_at_corner FiniteLoss increment_noise increments legendre_panels "
         "log_delta_of_atoms logs_of_changes missing NodeLoss SharedSums",

@@ -16,6 +16,7 @@ from scipy.special import expm1
 
 from ..base import FEW_NODES, TINY, ULP, expm1mx, patch, safe_log
 from .densities import SubsampledLoss, off_of_log
+from .moduli import log_moduli, raised
 from dp_saddle.losses.nodes import (
     NEAR,
     SPAN_BITS,
@@ -24,7 +25,7 @@ from dp_saddle.losses.nodes import (
     legendre_panels,
     logs_of_changes,
 )
-from ..plrv import Decay, LineValues, log_moduli, raised
+from ..plrv import Decay, LineValues
 
 # %% ../../nbs/losses/laplace.ipynb #00agl006
 # Proved: change one and a theorem is broken.

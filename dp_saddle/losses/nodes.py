@@ -32,15 +32,8 @@ from dp_saddle.base import (
     safe_log,
     weighted_expm1mx,
 )
-from dp_saddle.plrv import (
-    PLRV,
-    Decay,
-    LineValues,
-    log_moduli,
-    log_sum_turned,
-    raised,
-    turning,
-)
+from .moduli import log_moduli, log_sum_turned, raised, turning
+from ..plrv import PLRV, Decay, LineValues
 
 # %% ../../nbs/losses/nodes.ipynb #a640bfa0
 # Proved: change one and a theorem is broken.

@@ -7,6 +7,7 @@ __all__ = ['Accountant']
 
 # %% ../../nbs/mechanisms/accountants.ipynb #a8a38866
 import warnings
+from contextlib import nullcontext
 from math import inf
 
 import numpy as np
@@ -25,7 +26,7 @@ from dp_saddle.base import (
     users_level,
 )
 from ..losses import FiniteLoss, missing
-from .composition import Mechanism
+from .composition import Composition, Mechanism
 from .samples import gaussian_mu
 from ..plrv import NOTHING, PLRV, Bounds, composed
 
@@ -60,7 +61,8 @@ def asked(self:Accountant):
     "The losses to look at: one, if it is one, or if both are the same."
     m = self.mechanism
     if isinstance(m, PLRV): return [composed(m)]
-    return [composed(plrv) for plrv in ([m.remove] if m.symmetric else [m.remove, m.add])]
+    losses = [m.remove] if m.symmetric else [m.remove, m.add]
+    return losses if isinstance(m, Composition) else list(map(composed, losses))
 
 # %% ../../nbs/mechanisms/accountants.ipynb #2e2a8596
 @patch(as_prop=True)
@@ -72,7 +74,7 @@ def _names(self:Accountant):
 @patch
 def _attempted(self:Accountant):
     "A context in which a direction is asked, for a trace: an attempt with the method's name."
-    return attempt(type(self).__name__, own=False)
+    return nullcontext() if self.traces_itself else attempt(type(self).__name__, own=False)
 
 @patch(cached=True)
 def directions(self:Accountant):
@@ -82,6 +84,7 @@ def directions(self:Accountant):
 # %% ../../nbs/mechanisms/accountants.ipynb #91820724
 Accountant.takes_moments = False      # is a bound on K at real tilts > 0 enough?
 Accountant.from_above = False         # is the lower bound of no concern to whoever asks?
+Accountant.traces_itself = False      # does the method write down what it tries, for a trace?
 
 @patch
 def _check_served(self:Accountant):
@@ -152,20 +155,21 @@ def _most(self:Accountant, method, x, top):
 
 # %% ../../nbs/mechanisms/accountants.ipynb #5e0d1a04
 def _with_end(method, plrv, x, floor, end, bounds):
-    "What the method says of a loss at x, and at one end of its curve what is known there."
+    """What the method says of a loss at x and, at one end of its curve, what the loss says there:
+    `bounds`, a name."""
     here = x == end
     if not here.any(): return method(plrv, x, floor)
-    out = np.repeat(np.array(bounds)[:, None], x.size, 1)
+    out = np.repeat(np.array(getattr(plrv, bounds), float)[:, None], x.size, 1)
     if not here.all(): out[:, ~here] = method(plrv, x[~here], floor[~here])
     return out
 
 @patch
 def _up_to_inf(self:Accountant, plrv, eps, floor):
-    return _with_end(self.delta_of, plrv, eps, floor, inf, plrv.mass_bounds)
+    return _with_end(self.delta_of, plrv, eps, floor, inf, 'mass_bounds')
 
 @patch
 def _down_to_0(self:Accountant, plrv, delta, floor):
-    return _with_end(self._around_mass, plrv, delta, floor, 0., plrv.largest_bounds)
+    return _with_end(self._around_mass, plrv, delta, floor, 0., 'largest_bounds')
 
 # %% ../../nbs/mechanisms/accountants.ipynb #efd70bad
 @patch

@@ -25,6 +25,7 @@ class Mechanism:
     symmetric = False           # is the loss of adding known to be that of removing?
     drawn = ('none',)           # how its batches are drawn: words of `report`
     knobs = ()                  # names of fields that say how it is computed, not what it is
+    unamplified = None          # simpler losses that dominate, by direction, if any are known
 
     def loss_of(self, direction):
         "The loss in a direction, 'remove' or 'add', a PLRV: what a class of this kind defines."
@@ -111,7 +112,7 @@ def __radd__(self:Mechanism, other):
 @patch
 def __mul__(self:Mechanism, steps):
     checks.count(0, steps=steps)
-    return Composition(tuple((m, n*int(steps)) for m, n in self.as_steps()))
+    return Composition(((self, int(steps)),))
 
 Mechanism.__rmul__ = Mechanism.__mul__
 
@@ -181,7 +182,7 @@ def as_steps(self:Composition):
     "The (mechanism, count) pairs it consists of."
     return self.steps
 
-@patch(as_prop=True)
+@patch(cached=True)
 def symmetric(self:Composition):
     "Is adding the same as removing?"
     return all(m.symmetric for m, _ in self.steps)
@@ -195,8 +196,9 @@ def loss_of(self:Composition, direction):
 
 def _among_others(step, direction):
     "Its loss; where noise is too small for a grid, one that dominates, if one is known."
-    plrv, simpler = getattr(step, direction), getattr(step, '_unamplified', None)
-    return simpler[direction] if simpler and not plrv.has_grid else plrv
+    plrv = getattr(step, direction)
+    if type(step).unamplified is None or plrv.has_grid: return plrv
+    return step.unamplified[direction] if step.unamplified else plrv
 
 # %% ../../nbs/mechanisms/composition.ipynb #e534b460
 @patch(as_prop=True)

@@ -94,7 +94,7 @@ _NO_GRID = ("a sampled step has too little noise for a grid, and is charged with
             "sampling: an upper bound only")
 
 @patch(cached=True)
-def _unamplified(self:PoissonSubsampled):
+def unamplified(self:PoissonSubsampled):
     "The losses without the gain from sampling: they dominate, and nothing is known from below."
     losses = {way: self.base.loss_of(way) for way in ('remove', 'add')}
     if not isinstance(losses['add'], (GaussianLoss, PlainLaplaceLoss)): return None

@@ -20,17 +20,6 @@ From `protocol`:
         `p_inf_exact`: known to all digits; `atoms`: their losses and log-probabilities;
         `loss_ulps`: what losses may be off by
 
-From `moduli`:
-    LOG_SUM_ULPS: of two bounds' logarithms, which are added up twice: of 1 and their sizes
-    log_moduli: log of the sum of the moduli of w e^{(t + is)y}, rounded up
-    log_sum_turned: log of the sum of the sizes times e^{-s turn}, and e^largest, rounded up
-    raised: A bound's logarithm, up by so many `ULP` of 1 and of its size; -inf stays
-    sum_raised: The sum of arrays, products of two numbers each, raised by what their sizes may
-        cost
-    turning: (log of the largest modulus of w e^{ty}, all moduli over it, Im y), these up, this
-        down by what y and logw are off by, `moved` and `weighed` ULP, and by rounding; of rows
-        likewise
-
 From `gaussian_release`:
     gaussian_fall: `gaussian_log_delta` at one eps, and its slope: in microseconds
     gaussian_log_delta: log of the privacy curve of a Gaussian mechanism or any composition of
@@ -57,7 +46,6 @@ from ..base.doors import door
 
 __getattr__, __dir__, __all__ = door(__name__, {
     "protocol": "Bounds Decay LineValues MASS_ERROR MAX_GRID PLRV",
-    "moduli": "LOG_SUM_ULPS log_moduli log_sum_turned raised sum_raised turning",
     "gaussian_release": "gaussian_fall gaussian_log_delta GaussianLoss log_phi_gap",
     "sums": "as_composition composed ComposedLoss NOTHING",
 })

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..base import HUGE, KEPT, ULP, asking, kept_answer, patch, quoted
+from ..base import HUGE, ULP, Keeps, asking, patch, quoted
 
 # %% ../../nbs/plrv/protocol.ipynb #bda44a17
 # Rounding: may grow, never shrink.
@@ -95,7 +95,7 @@ MAX_TILT = 1e9*2**30 # of a loss that is no sum over a grid
 _OWED = 'cgf cumulants reverse log_delta line decay cdf abs_moment density'.split()
 
 # %% ../../nbs/plrv/protocol.ipynb #c726b8dd
-class PLRV:
+class PLRV(Keeps):
     """The law of one privacy loss L = log dP/dQ(X), X ~ P, in nats [SP 10]. `ess_inf`, `ess_sup`:
     ends of its support; `p_inf`: mass at +infinity [SP Remark 2.10], `p_inf_exact`: known to all
     digits; `atoms`: their losses and log-probabilities; `loss_ulps`: what losses may be off by."""
@@ -162,10 +162,7 @@ def cgf_on(self:PLRV, z):
     return self.cgf(z)
 
 # %% ../../nbs/plrv/protocol.ipynb #34e0bca7
-@patch(as_prop=True)
-def moments_only(self:PLRV):
-    "Is a bound on K at real tilts > 0 all that is known?"
-    return False
+PLRV.moments_only = False      # is a bound on K at real tilts > 0 all that is known?
 
 @patch(as_prop=True)
 def proves(self:PLRV):
@@ -198,39 +195,14 @@ def known_cgfs(self:PLRV, t):
     "(K, what it is off by at most), shape (2, t), at a 1-d array `t` of tilts > 0."
     return np.array([self.known_cgf(x) for x in t.tolist()]).T
 
-# %% ../../nbs/plrv/protocol.ipynb #470a4c54
-@patch
-def kept(self:PLRV,
-    key,        # a name, and what else the answer depends on: a tuple
-    make,       # a function without arguments: the answer
-    most=KEPT,  # how many are kept under this name
-):              # the answer, not to be changed
-    """make(), or what it was when this key was asked before.
-
-    Parameters
-    ----------
-    key
-        a name, and what else the answer depends on: a tuple
-    make
-        a function without arguments: the answer
-    most
-        how many are kept under this name
-
-    Returns
-    -------
-    the answer, not to be changed
-    """
-    answers = self.__dict__.setdefault('answers', {}).setdefault(key[0], {})
-    return kept_answer(answers, key, make, most)
-
 # %% ../../nbs/plrv/protocol.ipynb #505dad6b
-@patch(as_prop=True)
+@patch(cached=True)
 def largest_tilt(self:PLRV):
     """The largest tilt whose grid fits: delta is below all doubles before it is reached.
     ValueError if the noise is too small for any grid."""
-    return self.kept(('largest tilt',), self._largest_tilt)
+    return self._largest_tilt()
 
-@patch(as_prop=True)
+@patch(cached=True)
 def has_grid(self:PLRV):
     "Is its noise large enough for a grid?"
     return self.nodes_at(SMALL_TILT) <= MAX_GRID

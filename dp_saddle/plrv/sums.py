@@ -34,6 +34,11 @@ def _sum(values):
     "The sum of doubles, rounded once."
     return fsum(values) if all(map(isfinite, values)) else sum(values)
 
+def _dominated(parts):
+    "What the true composition dominates, where some steps only dominate the true ones; or None."
+    if all(p.dominated is None for p, _ in parts): return None
+    return ComposedLoss([(p if p.dominated is None else p.dominated, n) for p, n in parts])
+
 class ComposedLoss(PLRV):
     "Sum of independent losses [SP 2.2]. No steps at all: the loss is 0."
     def __init__(self,
@@ -49,6 +54,7 @@ class ComposedLoss(PLRV):
         self.ess_sup = _sum([n*p.ess_sup for p, n in self.parts])
         self.loss_ulps = sum(n*p.loss_ulps for p, n in self.parts)
         self.endless = any(p.endless for p, _ in self.parts)
+        self.dominated = _dominated(self.parts)
         if [n for _, n in self.parts] == [1]:
             (only, _), = self.parts
             self.p_inf, self.p_inf_exact = only.p_inf, only.p_inf_exact
@@ -61,12 +67,6 @@ class ComposedLoss(PLRV):
 def reverse(self:ComposedLoss):
     "The composition of the pairs with P and Q exchanged."
     return ComposedLoss([(p.reverse, n) for p, n in self.parts])
-
-@patch(cached=True)
-def dominated(self:ComposedLoss):
-    "What the true composition dominates, where some steps only dominate the true ones; or None."
-    if all(p.dominated is None for p, _ in self.parts): return None
-    return ComposedLoss([(p if p.dominated is None else p.dominated, n) for p, n in self.parts])
 
 @patch
 def cgf(self:ComposedLoss, z):

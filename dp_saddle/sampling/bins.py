@@ -18,17 +18,9 @@ from scipy.special import log_ndtr, polygamma
 import dp_saddle
 from ..base import TINY, ULP, checks, patch, quoted, safe_log
 from ..engine import CgfTable, ContourAccountant
-from ..losses import FiniteLoss
+from ..losses import FiniteLoss, raised, sum_raised
 from ..mechanisms import Gaussian, Mechanism, PoissonSubsampled
-from dp_saddle.plrv import (
-    PLRV,
-    ComposedLoss,
-    Decay,
-    GaussianLoss,
-    LineValues,
-    raised,
-    sum_raised,
-)
+from ..plrv import PLRV, ComposedLoss, Decay, GaussianLoss, LineValues
 from ..prv_fft import TiltedFFT
 from .epoch_planner import epoch_of
 from .large_jumps import CutTable
@@ -67,7 +59,8 @@ class BinsLoss(PLRV):
             'remove' or 'add'
         """
         self.mean, self.direction, self.known, self.curve = mean, direction, {}, None
-        self.dominating = GaussianLoss(1/mean.sigma)
+        # of the last order that is served
+        self.largest_tilt = mean.largest - 1 if direction == 'remove' else -mean.smallest
 
     @property
     def reverse(self):
@@ -75,20 +68,21 @@ class BinsLoss(PLRV):
         direction = 'add' if self.direction == 'remove' else 'remove'
         return self.exchanged(BinsLoss(self.mean, direction))
 
-    def _order(self, t):
-        "M(t) is the moment of S of this order."
-        return 1 + t if self.direction == 'remove' else -t
-
     def nodes_at(self, t):
         "What an evaluation at tilts up to `t`, a number, takes: more than fits, if it cannot be."
         served = self.mean.smallest <= self._order(t) <= self.mean.largest
         return PLACE_COST if served else inf
 
 # %% ../../nbs/sampling/bins.ipynb #77dec302
-@patch(as_prop=True)
-def largest_tilt(self:BinsLoss):
-    "Of the last order that is served."
-    return self.mean.largest - 1 if self.direction == 'remove' else -self.mean.smallest
+@patch
+def _order(self:BinsLoss, t):
+    "M(t) is the moment of S of this order."
+    return 1 + t if self.direction == 'remove' else -t
+
+@patch(cached=True)
+def dominating(self:BinsLoss):
+    "The loss of a batch that is known."
+    return GaussianLoss(1/self.mean.sigma)
 
 # %% ../../nbs/sampling/bins.ipynb #0e29c1cb
 @patch
@@ -245,6 +239,7 @@ def abs_moment(self:BinsLoss, t=0., order=3):
 # %% ../../nbs/sampling/bins.ipynb #04eonega
 def _one_gaussian(base):
     "The Gaussian that this is, or that several on one batch are; else TypeError."
+    if isinstance(base, Gaussian): return base
     try: one = PoissonSubsampled(base, rate=1.).base
     except TypeError: one = None
     if isinstance(one, Gaussian): return one
@@ -290,7 +285,7 @@ class BallsInBins(Mechanism):
         self._check_size()
 
 # %% ../../nbs/sampling/bins.ipynb #cec07fd4
-@patch(as_prop=True)
+@patch(cached=True)
 def symmetric(self:BallsInBins):
     "Is adding the same as removing?"
     return self.draws == self.batches

@@ -552,7 +552,7 @@ _BESIDE_OTHERS = ("an epoch of correlated noise that stands beside other steps i
                   "each record's batch were known")
 
 @patch(as_prop=True)
-def _unamplified(self:CorrelatedBins):
+def unamplified(self:CorrelatedBins):
     "A loss in each direction that dominates, for epochs beside others."
     loss = self.chains[1].known().over(FiniteLoss(np.zeros(1), np.zeros(1)))
     loss.apart = _BESIDE_OTHERS

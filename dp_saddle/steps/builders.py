@@ -17,9 +17,9 @@ import numpy as np
 from scipy import special as sc
 
 from ..base import ULP, capped_expm1, checks, keeps_answers, patch, quoted
-from ..losses import NodeLoss
+from ..losses import LOG_SUM_ULPS, NodeLoss, raised
 from ..mechanisms import Gaussian, Mechanism, PoissonSubsampled
-from ..plrv import LOG_SUM_ULPS, PLRV, Decay, LineValues, raised
+from ..plrv import PLRV, Decay, LineValues
 
 # %% ../../nbs/steps/builders.ipynb #8eaa8358
 # Proved: change one and a theorem is broken.
