@@ -135,12 +135,20 @@ def try_it(python, place):
 
 
 def test_install(built, tmp_path):
-    "The wheel with what it requires; then the source distribution: the same, file by file."
+    "The wheel, which `build` makes of the source distribution, with what it requires."
+    python = fresh_python(tmp_path)
+    (wheel,) = built.glob("*.whl")
+    run(python, "-m", "pip", "install", "-q", "--no-compile", wheel, cwd=tmp_path)
+    try_it(python, tmp_path)
+
+
+@pytest.mark.slow
+def test_install_of_the_source(built, tmp_path):
+    "The wheel, then the source distribution in its place: the same, file by file."
     python = fresh_python(tmp_path)
     options = "-q", "--no-compile"
     (wheel,), (sdist,) = built.glob("*.whl"), built.glob("*.tar.gz")
     run(python, "-m", "pip", "install", *options, wheel, cwd=tmp_path)
-    try_it(python, tmp_path)
     required, files = installed(python, tmp_path), run(python, "-c", FILES, cwd=tmp_path)
     assert len(files.splitlines()) > 50
     run(python, "-m", "pip", "uninstall", "-q", "-y", "dp_saddle", cwd=tmp_path)
