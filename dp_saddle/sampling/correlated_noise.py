@@ -32,7 +32,7 @@ from dp_saddle.sampling.lognormal_chains import (
     phases_of,
 )
 from .matrix_factorizations import MatrixFactorization, entries_of
-from .small_deltas import log_alone
+from .small_deltas import log_alone, log_beyond
 
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f105
@@ -51,6 +51,8 @@ _MOST_PLACES, _MOST_PAIRS = 300, 256     # of a kernel of pairs; batches of chai
 SAFE_EPS, _STEEPEST = 12., .999          # eps that are looked at, nats; slope of chains around
 _NARROW = 1e-4                           # of delta: bounds that are wider are asked from finer sums
 _TRUSTED, _DOUBTFUL = .01, 2.            # nats: how near an estimate is, in a search; asked finer
+_KNOWN_AT, _FAR, _APART = 1e-7, 1e-10, .1     # deltas: of a known place, and where no sum is tried;
+                                         # nats between bounds, where it is asked
 
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1ba
@@ -355,12 +357,15 @@ def _log_bounds(self:_OwnPuts, eps, finer=True):
     most = self.log_most(eps)
     least, *_ = known = [self.log_least(eps, self.sign), most, most]
     if eps > SAFE_EPS or self.is_known: return known
+    if self.at_once and self.sign > 0 and most < log(_FAR): return self._beyond(eps, known)
     try: found = self._deltas(self.below, self.chain, eps)
-    except TooDear: return [-inf, most, most] if self.at_once else known # or it looks for ends
+    except TooDear: return self._beyond(eps, known) if self.at_once else known
     if finer: found = self._nearer(found, eps)
     logs = safe_log(np.maximum(found, 0)).astype(float)
     ulps = _TERM_ULPS + 2*np.abs(np.maximum(logs, LOWEST_LOG))
-    return np.clip(logs + np.array([-1, 0, 1])*ULP*ulps, least, most)
+    logs = np.clip(logs + np.array([-1, 0, 1])*ULP*ulps, least, most)
+    wide = self.at_once and logs[2] > logs[0] + _APART
+    return np.minimum(logs, self._beyond(eps, logs)[2]) if wide else logs
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1a3
 @patch
@@ -372,6 +377,24 @@ def _nearer(self:_OwnPuts, found, eps):
     except TooDear: return found
     low, up = max(low, found[0]), min(up, found[2])
     return np.array([low, min(max(mid, low), up), up])
+
+@patch
+def _beyond(self:_OwnPuts, eps, known):
+    "Of a dear kernel, without a sum at eps: lower ends are looked for elsewhere, at once."
+    most = known[2]
+    if self.sign > 0 and eps > self.known_place[0]:
+        beyond = log_beyond(eps, *self.known_place, self.known.mu, self.chain.unlike)
+        most = min(most, beyond + _SUM_ROUNDING)
+    return [-inf, most, most]
+
+@patch(cached=True)
+def known_place(self:_OwnPuts):
+    "(eps, log of an upper bound on delta there), removing: where a sum knows it well."
+    eps = self.first_eps(log(_KNOWN_AT))
+    most = self.log_most(eps)
+    try: found = self._deltas(self.below, self.chain, eps)[2]
+    except TooDear: return eps, most
+    return eps, min(most, safe_log(max(found, 0)) + _SUM_ROUNDING)
 
 @patch
 def _deltas(self:_OwnPuts, below, above, eps):
