@@ -5519,6 +5519,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                                'dp_saddle/sampling/correlated_noise.py'),
                                                      'dp_saddle.sampling.correlated_noise._OwnPuts._deltas': ( 'sampling/correlated_noise.html#_ownputs._deltas',
                                                                                                                'dp_saddle/sampling/correlated_noise.py'),
+                                                     'dp_saddle.sampling.correlated_noise._OwnPuts._log_beyond': ( 'sampling/correlated_noise.html#_ownputs._log_beyond',
+                                                                                                                   'dp_saddle/sampling/correlated_noise.py'),
                                                      'dp_saddle.sampling.correlated_noise._OwnPuts._log_bounds': ( 'sampling/correlated_noise.html#_ownputs._log_bounds',
                                                                                                                    'dp_saddle/sampling/correlated_noise.py'),
                                                      'dp_saddle.sampling.correlated_noise._OwnPuts._nearer': ( 'sampling/correlated_noise.html#_ownputs._nearer',

@@ -51,8 +51,8 @@ _MOST_PLACES, _MOST_PAIRS = 300, 256     # of a kernel of pairs; batches of chai
 SAFE_EPS, _STEEPEST = 12., .999          # eps that are looked at, nats; slope of chains around
 _NARROW = 1e-4                           # of delta: bounds that are wider are asked from finer sums
 _TRUSTED, _DOUBTFUL = .01, 2.            # nats: how near an estimate is, in a search; asked finer
-_KNOWN_AT, _FAR, _APART = 1e-7, 1e-10, .1     # deltas: of a known place, and where no sum is tried;
-                                         # nats between bounds, where it is asked
+_FAR, _APART = 5e-11, .1                 # delta where no sum of a dear kernel is tried; nats of
+                                         # width from which on a known place is asked
 
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1ba
@@ -381,16 +381,19 @@ def _nearer(self:_OwnPuts, found, eps):
 @patch
 def _beyond(self:_OwnPuts, eps, known):
     "Of a dear kernel, without a sum at eps: lower ends are looked for elsewhere, at once."
-    most = known[2]
-    if self.sign > 0 and eps > self.known_place[0]:
-        beyond = log_beyond(eps, *self.known_place, self.known.mu, self.chain.unlike)
-        most = min(most, beyond + _SUM_ROUNDING)
+    most = min(known[2], self._log_beyond(eps) if self.sign > 0 else inf)
     return [-inf, most, most]
+
+@patch
+def _log_beyond(self:_OwnPuts, eps):
+    at, most = self.known_place
+    if eps < at: return inf
+    return log_beyond(eps, at, most, self.known.mu, self.chain.unlike) + _SUM_ROUNDING
 
 @patch(cached=True)
 def known_place(self:_OwnPuts):
     "(eps, log of an upper bound on delta there), removing: where a sum knows it well."
-    eps = self.first_eps(log(_KNOWN_AT))
+    eps = self.first_eps(log(self.chain.known_at))
     most = self.log_most(eps)
     try: found = self._deltas(self.below, self.chain, eps)[2]
     except TooDear: return eps, most
@@ -462,6 +465,8 @@ def first_eps(self:_OwnPuts, log_delta):
     "About the eps with this log of delta, nats; or that of what is known."
     if self.log_least(SAFE_EPS, self.sign) > log_delta or self.is_known:
         return self.enough(log_delta)
+    if self.at_once and self.sign > 0 and log_delta < log(_FAR):
+        return invert(lambda eps: self._log_beyond(eps) - log_delta, self.known_place[0]).high
     eps = self._about(log_delta)
     return self.chain.nearer(eps, log_delta) if self.sign > 0 else eps
 

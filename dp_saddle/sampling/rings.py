@@ -50,6 +50,7 @@ _SUM_ROUNDING = 1e-6      # of a bound, relative
 # Tuning: only time and width depend on it.
 _COARSE = 6.5, 11.                       # nats below the put, adding and removing, if it is dear
 _BESIDE = 17., 7., 5.                    # below delta, removing: of two bands, three, four
+_KNOWN_AT = 1e-7, 1e-7, 1e-6             # delta of a place that is known well, likewise
 _CUT, _RANK, _MOST_IN_RING = 1e-13, 5, 24e6   # of a ring: columns left out, kept; numbers
 _LOOK = 1e-6                             # left out by columns of a first look
 _DEAR, _CHEAP = 20., 8.                  # products that a factor takes; by how much few digits may
@@ -85,7 +86,8 @@ class LognormalBands(LognormalChain):
         self.rate = 1/self.b if (self.bands >= 0).all() else inf
         self.sway = float(self.columns.max()*(1 + _SUM_ROUNDING))
         self.digits = _COARSE if self.closed and self.p >= _MOST_BANDS else (FINE, FINE)
-        self.beside = _BESIDE[min(self.p, _MOST_BANDS) - 2]
+        few = min(self.p, _MOST_BANDS) - 2
+        self.beside, self.known_at = _BESIDE[few], _KNOWN_AT[few]
 
 # %% ../../nbs/sampling/rings.ipynb #5c20f1b2
 
