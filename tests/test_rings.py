@@ -8,6 +8,7 @@ import pytest
 from scipy import optimize, stats
 
 from dp_saddle import (
+    BallsInBins,
     ContourAccountant,
     CorrelatedBins,
     Gaussian,
@@ -15,6 +16,7 @@ from dp_saddle import (
     epsilon,
 )
 from dp_saddle.base import EXTENDED
+from dp_saddle.plrv import GaussianLoss
 from dp_saddle.sampling import rings as page
 from dp_saddle.sampling.bent_paths import BentPath
 from dp_saddle.sampling.correlated_noise import LognormalPairs
@@ -22,6 +24,7 @@ from dp_saddle.sampling.lognormal_chains import TILTS, Lattice
 from dp_saddle.sampling.lognormal_means import PARTS
 from dp_saddle.sampling.matrix_factorizations import ring_of
 from dp_saddle.sampling.rings import LognormalBands
+from dp_saddle.sampling.small_deltas import log_beyond
 from test_correlated_noise import ar, put_of_two
 
 
@@ -423,7 +426,8 @@ def test_a_first_eps_is_near(log_delta):
 @pytest.mark.filterwarnings('ignore:the bounds hold')
 @pytest.mark.parametrize('name', ['three', 'four'])
 def test_ends_beyond_what_a_sum_knows(name):
-    "Roundings are more than delta: the ends are by one batch alone, and by one that is known."
+    """Roundings are more than delta: the ends are by one batch alone and by a place where the curve
+    is known, nearer than by a known batch; beside draws that are all where S is large."""
     noise, b = RINGS[name]
     std = np.sqrt(np.diag(ring_of(noise, b)[0]))/4
     def alone(eps, shift, mu): return stats.norm.cdf(mu/2 - (eps + shift)/mu) \
@@ -433,7 +437,10 @@ def test_ends_beyond_what_a_sum_knows(name):
     by_one, known = (optimize.brentq(f, .3, 9.) for f in (least, most))
     found = ContourAccountant(CorrelatedBins(Gaussian(sigma=4.), batches=b, noise=noise).remove)
     low, _, up = found.epsilon(1e-12)
-    assert by_one - .01 < low and up < known*(1 + 1e-3)
+    assert by_one - .01 < low and up < by_one + .7*(known - by_one)
+    for eps, side in ((low, -1), (up, 1))*(name == 'four'):     # of three, draws say little
+        mean, off = drawn_delta(ring_of(noise, b)[0]/16, eps)
+        assert off < .05*mean and side*(mean - 1e-12) < 4*off
 
 def drawn_delta(K, eps, count=400000):
     "(E(S - e^eps)_+, its standard error): a bin's logarithm is drawn about where S is e^eps."
@@ -642,3 +649,16 @@ def test_adding_with_much_noise_is_known_from_both_sides():
     each = np.maximum(.5 - S, 0)*np.exp(mean*z.sum(1) + above.b*mean**2/2)
     spread = 5*each.std()/math.sqrt(len(each))
     assert low - spread < each.mean() < high + spread and spread < .2*low
+
+@pytest.mark.parametrize('place', [1e-5, 1e-8])
+@pytest.mark.parametrize(('sigma', 'bins'), [(1.1, 10), (2., 10), (.7, 40)])
+def test_a_curve_beyond_a_known_place(sigma, bins, place):
+    "Of independent noise, whose curve is known: above it, and nearer than a known batch."
+    exact, mu = ContourAccountant(BallsInBins(Gaussian(sigma=sigma), batches=bins).remove), 1/sigma
+    at = exact.epsilon(place).upper
+    for eps in np.linspace(at, 1.6*at, 5):
+        low, _, up = np.log(exact.delta(eps))
+        most = log_beyond(eps, at, math.log(exact.delta(at).upper), mu)
+        unlike = log_beyond(eps, at, math.log(exact.delta(at).upper), mu, bins)
+        assert low <= most + 1e-9 and most <= unlike + 1e-9
+        assert unlike < GaussianLoss(mu).log_delta(eps) - .5 and unlike < up + 6

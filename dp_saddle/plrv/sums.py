@@ -39,6 +39,7 @@ def _dominated(parts):
     if all(p.dominated is None for p, _ in parts): return None
     return ComposedLoss([(p if p.dominated is None else p.dominated, n) for p, n in parts])
 
+# %% ../../nbs/plrv/sums.ipynb #6fbf8951
 class ComposedLoss(PLRV):
     "Sum of independent losses [SP 2.2]. No steps at all: the loss is 0."
     def __init__(self,

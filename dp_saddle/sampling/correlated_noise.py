@@ -379,6 +379,16 @@ def _nearer(self:_OwnPuts, found, eps):
     return np.array([low, min(max(mid, low), up), up])
 
 @patch
+def _deltas(self:_OwnPuts, below, above, eps):
+    "(lower, estimate, upper) of delta, by puts of both kernels."
+    K = np.exp(self.sign*above.w.dtype.type(min(eps, SAFE_EPS)))
+    found = np.array(above.puts(K))
+    found[0] = below.puts(K)[0]
+    found = 1 - K + found if self.sign > 0 else found/K
+    return found + np.array([-1, 0, 1])*(_TERM_ULPS*above.ulp*(K if self.sign > 0 else found))
+
+# %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1a6
+@patch
 def _beyond(self:_OwnPuts, eps, known):
     "Of a dear kernel, without a sum at eps: lower ends are looked for elsewhere, at once."
     most = min(known[2], self._log_beyond(eps) if self.sign > 0 else inf)
@@ -398,15 +408,6 @@ def known_place(self:_OwnPuts):
     try: found = self._deltas(self.below, self.chain, eps)[2]
     except TooDear: return eps, most
     return eps, min(most, safe_log(max(found, 0)) + _SUM_ROUNDING)
-
-@patch
-def _deltas(self:_OwnPuts, below, above, eps):
-    "(lower, estimate, upper) of delta, by puts of both kernels."
-    K = np.exp(self.sign*above.w.dtype.type(min(eps, SAFE_EPS)))
-    found = np.array(above.puts(K))
-    found[0] = below.puts(K)[0]
-    found = 1 - K + found if self.sign > 0 else found/K
-    return found + np.array([-1, 0, 1])*(_TERM_ULPS*above.ulp*(K if self.sign > 0 else found))
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1a5
 @patch
@@ -475,6 +476,7 @@ def enough(self:_OwnPuts, log_delta):
     "An eps with at most this log of delta: the known batch has half of it there, at most."
     return self.known.mu*(self.known.mu/2 + sqrt(-2*log_delta))
 
+# %% ../../nbs/sampling/correlated_noise.ipynb #7113d007
 @patch
 def _about(self:_OwnPuts, log_delta):
     "From bounds, or as if it were adding."
