@@ -359,13 +359,12 @@ def _log_bounds(self:_OwnPuts, eps, finer=True):
     if eps > SAFE_EPS or self.is_known: return known
     if self.at_once and self.sign > 0 and most < log(_FAR): return self._beyond(eps, known)
     try: found = self._deltas(self.below, self.chain, eps)
-    except TooDear: return self._beyond(eps, known) if self.at_once else known
+    except TooDear: return self._beyond(eps, known)
     if finer: found = self._nearer(found, eps)
     logs = safe_log(np.maximum(found, 0)).astype(float)
     ulps = _TERM_ULPS + 2*np.abs(np.maximum(logs, LOWEST_LOG))
     logs = np.clip(logs + np.array([-1, 0, 1])*ULP*ulps, least, most)
-    wide = self.at_once and logs[2] > logs[0] + _APART
-    return np.minimum(logs, self._beyond(eps, logs)[2]) if wide else logs
+    return np.minimum(logs, self._beyond(eps, logs)[2]) if logs[2] > logs[1] + _APART else logs
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1a3
 @patch
@@ -390,15 +389,16 @@ def _deltas(self:_OwnPuts, below, above, eps):
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1a6
 @patch
 def _beyond(self:_OwnPuts, eps, known):
-    "Of a dear kernel, without a sum at eps: lower ends are looked for elsewhere, at once."
+    "Without a sum at eps; lower ends of a dear kernel are looked for elsewhere, at once."
     most = min(known[2], self._log_beyond(eps) if self.sign > 0 else inf)
-    return [-inf, most, most]
+    return [-inf if self.at_once else known[0], most, most]
 
 @patch
 def _log_beyond(self:_OwnPuts, eps):
     at, most = self.known_place
     if eps < at: return inf
-    return log_beyond(eps, at, most, self.known.mu, self.chain.unlike) + _SUM_ROUNDING
+    unlike = 1 if self.chain.alike else self.chain.b
+    return log_beyond(eps, at, most, self.known.mu, unlike) + _SUM_ROUNDING
 
 @patch(cached=True)
 def known_place(self:_OwnPuts):

@@ -75,8 +75,8 @@ class LognormalBands(LognormalChain):
         for k in range(self.p): self.matrix[j, j-k] = self.bands[:, k]
         self.closed = bool(np.triu(self.matrix, 1).any())
         kinds = len(np.unique(self.bands, axis=0))
-        self.factors, self.unlike = self.b if self.closed else kinds, self.b
-        if self.closed and kinds == 1: self.unlike = 1          # all bins are alike
+        self.factors = self.b if self.closed else kinds
+        self.alike = self.closed and kinds == 1
         self.var = (self.bands**2).sum(1)
         self.off, self.w = np.full(self.b, self.p + _VARIANCE_ULPS), np.exp(-self.var/2)/self.b
         self.shift = np.linalg.solve(self.matrix, np.ones(self.b))
