@@ -5533,6 +5533,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                               'dp_saddle/sampling/correlated_noise.py'),
                                                      'dp_saddle.sampling.correlated_noise._OwnPuts.first_eps': ( 'sampling/correlated_noise.html#_ownputs.first_eps',
                                                                                                                  'dp_saddle/sampling/correlated_noise.py'),
+                                                     'dp_saddle.sampling.correlated_noise._OwnPuts.is_far': ( 'sampling/correlated_noise.html#_ownputs.is_far',
+                                                                                                              'dp_saddle/sampling/correlated_noise.py'),
                                                      'dp_saddle.sampling.correlated_noise._OwnPuts.known_place': ( 'sampling/correlated_noise.html#_ownputs.known_place',
                                                                                                                    'dp_saddle/sampling/correlated_noise.py'),
                                                      'dp_saddle.sampling.correlated_noise._OwnPuts.log_bounds': ( 'sampling/correlated_noise.html#_ownputs.log_bounds',

@@ -356,15 +356,16 @@ class _OwnPuts:
 def _log_bounds(self:_OwnPuts, eps, finer=True):
     most = self.log_most(eps)
     least, *_ = known = [self.log_least(eps, self.sign), most, most]
-    if eps > SAFE_EPS or self.is_known: return known
-    if self.at_once and self.sign > 0 and most < log(_FAR): return self._beyond(eps, known)
+    if self.is_known: return known
+    if eps > SAFE_EPS or self.is_far(most): return self._beyond(eps, known)
     try: found = self._deltas(self.below, self.chain, eps)
     except TooDear: return self._beyond(eps, known)
     if finer: found = self._nearer(found, eps)
     logs = safe_log(np.maximum(found, 0)).astype(float)
     ulps = _TERM_ULPS + 2*np.abs(np.maximum(logs, LOWEST_LOG))
     logs = np.clip(logs + np.array([-1, 0, 1])*ULP*ulps, least, most)
-    return np.minimum(logs, self._beyond(eps, logs)[2]) if logs[2] > logs[1] + _APART else logs
+    if logs[2] <= logs[1] + _APART or self.chain.finer and not finer: return logs
+    return np.minimum(logs, self._beyond(eps, logs)[2])
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1a3
 @patch
@@ -391,7 +392,12 @@ def _deltas(self:_OwnPuts, below, above, eps):
 def _beyond(self:_OwnPuts, eps, known):
     "Without a sum at eps; lower ends of a dear kernel are looked for elsewhere, at once."
     most = min(known[2], self._log_beyond(eps) if self.sign > 0 else inf)
-    return [-inf if self.at_once else known[0], most, most]
+    return [-inf if self.at_once and eps <= SAFE_EPS else known[0], most, most]
+
+@patch
+def is_far(self:_OwnPuts, log_delta):
+    "Is this below what sums of a dear kernel know, removing, and are there no finer ones?"
+    return self.at_once and self.sign > 0 and log_delta < log(_FAR) and not self.chain.finer
 
 @patch
 def _log_beyond(self:_OwnPuts, eps):
@@ -405,6 +411,7 @@ def known_place(self:_OwnPuts):
     "(eps, log of an upper bound on delta there), removing: where a sum knows it well."
     eps = self.first_eps(log(self.chain.known_at))
     most = self.log_most(eps)
+    if eps > SAFE_EPS: return eps, most
     try: found = self._deltas(self.below, self.chain, eps)[2]
     except TooDear: return eps, most
     return eps, min(most, safe_log(max(found, 0)) + _SUM_ROUNDING)
@@ -466,7 +473,7 @@ def first_eps(self:_OwnPuts, log_delta):
     "About the eps with this log of delta, nats; or that of what is known."
     if self.log_least(SAFE_EPS, self.sign) > log_delta or self.is_known:
         return self.enough(log_delta)
-    if self.at_once and self.sign > 0 and log_delta < log(_FAR):
+    if self.is_far(log_delta):
         return invert(lambda eps: self._log_beyond(eps) - log_delta, self.known_place[0]).high
     eps = self._about(log_delta)
     return self.chain.nearer(eps, log_delta) if self.sign > 0 else eps
