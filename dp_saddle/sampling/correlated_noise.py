@@ -406,6 +406,7 @@ def _log_beyond(self:_OwnPuts, eps):
     unlike = 1 if self.chain.alike else self.chain.b
     return log_beyond(eps, at, most, self.known.mu, unlike) + _SUM_ROUNDING
 
+# %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1a7
 @patch(cached=True)
 def known_place(self:_OwnPuts):
     "(eps, log of an upper bound on delta there), removing: where a sum knows it well."

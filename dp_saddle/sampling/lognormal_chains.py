@@ -80,7 +80,6 @@ class LognormalChain:
     away, together = 0., TOGETHER                  # far from K; points that share a lattice
     leaf, many = ..., np.ones(1)                    # what are its bins, and how many are alike
     most_work, ulp = _MOST_WORK, ULP
-    alike, known_at = False, 1e-7   # are all bins alike? delta of a place that is known well
     def __init__(self,
         slope,  # what X_j keeps of the last one, 1-d; the first is 0
         std,    # of what is added, > 0, likewise

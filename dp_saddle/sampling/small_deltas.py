@@ -19,6 +19,7 @@ from .lognormal_chains import LognormalChain, variances_of
 # %% ../../nbs/sampling/small_deltas.ipynb #f1e30006
 # Tuning: only time and width depend on it.
 _BELOW = 12.      # nats below delta that a plan leaves out
+_KNOWN_AT = 1e-7  # delta of a place that is known well
 
 # %% ../../nbs/sampling/small_deltas.ipynb #f1e20004
 def log_alone(
@@ -111,3 +112,6 @@ def log_beyond(
     def above(x): return float(gaussian_log_delta(x, mu)) - goal
     place = invert(above, log(-expm1(goal))).low
     return float(gaussian_log_delta(eps - at + place, mu)) - log(unlike)
+
+# Are all bins alike? Where is a curve known?
+LognormalChain.alike, LognormalChain.known_at = False, _KNOWN_AT
