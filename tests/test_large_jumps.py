@@ -171,3 +171,9 @@ def test_few_digits_below_a_cut():
     least = ContourAccountant(epochs(1, 5.5, 1394)).epsilon(delta).lower
     most = ContourAccountant(9*Gaussian(sigma=5.5)).epsilon(delta).upper
     assert 0 < least <= up <= most and low <= up
+
+@pytest.mark.parametrize('sigma', [4.9, 4.97])
+def test_a_first_eps_where_all_is_rounding(sigma):
+    "Far beyond the eps that is asked for a line knows a bound alone, and the search goes on by it."
+    found = ContourAccountant((5*BallsInBins(Gaussian(sigma=sigma), batches=1000)).remove)
+    assert found.epsilon(1e-12).width < 1e-7

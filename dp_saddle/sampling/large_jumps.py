@@ -410,7 +410,8 @@ def line_for(self:CutTable, eps, log_delta):
         if not table.is_short(eps, guess): return NOTHING
         found = table.served(eps, guess)
         self.nodes_ran_out |= table.nodes_ran_out
-        about, last = found.log_bounds(eps)[1].min(), table
+        _, about, most = found.log_bounds(eps)
+        about, last = np.where(about > -inf, about, most).min(), table    # all may be rounding
         if abs(about - guess) < _NEAR: break
         guess = max(float(about), LOWEST_LOG)
     self.last = asked, found
