@@ -21,7 +21,7 @@ from dp_saddle import (
     report,
     to_steps,
 )
-from dp_saddle.base import TooDear
+from dp_saddle.base import EXTENDED, TooDear
 from dp_saddle.sampling import correlated_noise as page
 from dp_saddle.sampling import lognormal_chains as chains
 from dp_saddle.sampling.correlated_noise import LognormalPairs
@@ -519,6 +519,27 @@ def test_pairs_are_as_tight_as_a_chain(b, sigma, eps):
     assert low <= remove[1] and remove[0] <= high and least <= add[1] and add[0] <= most
     assert most < least*(1 + 1e-7) and high - low < max(2e-3*high, 2e-10)
     for _, tau, *_ in pairs.plans.values(): assert len(tau) < 60
+
+@pytest.mark.skipif(EXTENDED is np.float64, reason='numbers of 64 bits are needed')
+@pytest.mark.parametrize('eps', [2.5, 3.5])
+def test_pairs_know_small_deltas(eps):
+    "Three bins: given two logarithms, a closed form; sums of what is positive lose no digit."
+    made = LognormalPairs([[0, 0], [.5, 0], [.4, .3]], [.6, .5, .5])
+    K, v, h = math.exp(eps), made.var, .04
+    z = h*np.arange(-300, 400)
+    X, weight = .6*z[:, None], np.exp(-(z[:, None]**2 + z**2)/2)*h*h/(2*math.pi)
+    Y = .5*X + .5*z
+    rest = 3*K - np.exp(X - v[0]/2) - np.exp(Y - v[1]/2)
+    mean = np.exp(.4*Y + .3*X + .125 - v[2]/2)
+    d = np.log(mean/np.maximum(rest, 1e-300))/.5 + .25
+    call = np.where(rest > 0, mean*stats.norm.cdf(d) - rest*stats.norm.cdf(d - .5), mean - rest)/3
+    truth = (weight*call).sum()
+    strike = np.exp(made.finer.w.dtype.type(eps))
+    low, _, high = (float(1 - strike + put) for put in made.finer.puts(strike))
+    assert low <= truth*(1 + 1e-8) and truth*(1 - 1e-8) <= high
+    assert high - low < (1e-3, .01)[eps > 3]*truth
+    least, _, most = made.puts(K)
+    assert most - least > 30*(high - low)
 
 def test_what_is_too_little_for_doubles_is_not_guessed():
     "Of a coarse lattice: where nothing is left, nothing is said; elsewhere it is about phi."

@@ -437,7 +437,7 @@ def test_ends_beyond_what_a_sum_knows(name):
     by_one, known = (optimize.brentq(f, .3, 9.) for f in (least, most))
     found = ContourAccountant(CorrelatedBins(Gaussian(sigma=4.), batches=b, noise=noise).remove)
     low, _, up = found.epsilon(1e-12)
-    assert by_one - .01 < low and up < by_one + .7*(known - by_one)
+    assert by_one - .01 < low and up < by_one + .5*(known - by_one)
     for eps, side in ((low, -1), (up, 1))*(name == 'four'):     # of three, draws say little
         mean, off = drawn_delta(ring_of(noise, b)[0]/16, eps)
         assert off < .05*mean and side*(mean - 1e-12) < 4*off
@@ -659,6 +659,5 @@ def test_a_curve_beyond_a_known_place(sigma, bins, place):
     for eps in np.linspace(at, 1.6*at, 5):
         low, _, up = np.log(exact.delta(eps))
         most = log_beyond(eps, at, math.log(exact.delta(at).upper), mu)
-        unlike = log_beyond(eps, at, math.log(exact.delta(at).upper), mu, bins)
-        assert low <= most + 1e-9 and most <= unlike + 1e-9
-        assert unlike < GaussianLoss(mu).log_delta(eps) - .5 and unlike < up + 6
+        assert low <= most + 1e-9 and most < GaussianLoss(mu).log_delta(eps) - .5
+        assert most < up + 6

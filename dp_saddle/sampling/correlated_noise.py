@@ -15,7 +15,7 @@ from math import ceil, exp, inf, log, sqrt
 import numpy as np
 from scipy.special import lambertw, log_ndtr
 
-from ..base import TINY, ULP, TooDear, checks, invert, patch, quoted, safe_log
+from ..base import EXTENDED, TINY, ULP, TooDear, checks, invert, patch, quoted, safe_log
 from ..losses import LOWEST_LOG, FiniteLoss
 from ..mechanisms import Gaussian, Mechanism
 from ..plrv import PLRV, gaussian_log_delta
@@ -32,7 +32,12 @@ from dp_saddle.sampling.lognormal_chains import (
     phases_of,
 )
 from .matrix_factorizations import MatrixFactorization, entries_of
-from .small_deltas import log_alone, log_beyond
+from dp_saddle.sampling.small_deltas import (
+    in_finer_numbers,
+    log_alone,
+    log_beyond,
+    made_of,
+)
 
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f105
@@ -53,6 +58,9 @@ _NARROW = 1e-4                           # of delta: bounds that are wider are a
 _TRUSTED, _DOUBTFUL = .01, 2.            # nats: how near an estimate is, in a search; asked finer
 _FAR, _APART = 5e-11, .1                 # delta where no sum of a dear kernel is tried; nats of
                                          # width from which on a known place is asked
+_MOST_KNOWN, _FEW_KNOWN = 5, 2           # such places; of a dear kernel
+_DEAR = 100.                             # a product in finer numbers, over one in doubles
+_WELL = 4.                               # delta there, over what sums are off by
 
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1ba
@@ -192,7 +200,7 @@ def look_above(
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1d2
 class LognormalPairs(LognormalChain):
     "S for logarithms of which each keeps something of the last two."
-    finer = None
+    most_finer_work = LognormalChain.most_work/_DEAR
     def __init__(self,
         slope,  # what X_j keeps of the last one and of that before, shape (b, 2)
         std,    # of what is added, > 0, 1-d
@@ -205,14 +213,9 @@ class LognormalPairs(LognormalChain):
             of what is added, > 0, 1-d
         """
         self.slope, self.std, self.b = np.asarray(slope, float), np.asarray(std, float), len(std)
-        self.plans, self.moves = {}, np.ones(1)
-        made, sizes, age = np.diag(self.std), np.diag(self.std), np.arange(self.b)
-        L = np.diag(1/self.std)
-        for j, (rows, s) in enumerate(zip(self.slope, self.std, strict=True)):
-            for k, a in enumerate(rows[:j], 1):
-                made[j] += a*made[j-k]
-                sizes[j] += abs(a)*sizes[j-k]
-                L[j, j-k] = -a/s
+        self.plans, self.moves, age = {}, np.ones(1), np.arange(self.b)
+        (made, sizes), L = made_of(self.slope, self.std), np.diag(1/self.std)
+        for k, a in enumerate(self.slope.T, 1): L[age[k:], age[:-k]] = -a[k:]/self.std[k:]
         self.K, inverse = made @ made.T, L.T @ L
         self.var = (made**2).sum(1)
         ages = np.maximum(age[:, None] - age, 0)*_VARIANCE_ULPS
@@ -230,6 +233,16 @@ def _known(self:LognormalPairs, inverse):
     self.total = float((((1 - self.slope.sum(1))/self.std)**2).sum())
     self.sway = float(np.abs(self.K).sum(1).max()*(1 + _SUM_ROUNDING))
     self.rate = 1/self.b if (np.tril(inverse, -1) <= 0).all() else inf
+
+@patch(cached=True)
+def finer(self:LognormalPairs):
+    "As of a chain, where that is not too long."
+    if EXTENDED is np.float64: return None
+    made = in_finer_numbers(self)
+    made.slope, made.std = self.slope.astype(EXTENDED), self.std.astype(EXTENDED)
+    made.w = np.exp(-(made_of(made.slope, made.std)[0]**2).sum(1)/2)/self.b
+    made.total = (((1 - made.slope.sum(1))/made.std)**2).sum()
+    return made
 
 @patch(cached=True)
 def look(self:LognormalPairs):
@@ -266,7 +279,9 @@ def _step(self:LognormalPairs, at, a, s):
 def _start(self:LognormalPairs, at): return np.outer(at.x == 0, at.x == 0)
 
 @patch
-def _moved(self:LognormalPairs, N, columns): return N @ columns.swapaxes(0, 1)
+def _moved(self:LognormalPairs, N, columns):
+    if N.dtype == float: return N @ columns.swapaxes(0, 1)
+    return np.einsum('aij,akj->aik', N, np.ascontiguousarray(columns.transpose(1, 2, 0)))
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1d6
 def pairs_of(
@@ -329,8 +344,8 @@ class _AtOnce:
 
     def log_bounds(self, eps):
         "log of (lower, upper, upper) of delta at `eps`, nats, 1-d: shape (3, eps)."
-        most = [self.curve.log_most(float(e)) for e in eps]
-        return np.array([[self.curve.log_least(e, self.curve.sign) for e in eps], most, most])
+        most = [self.curve.log_most_beyond(float(e)) for e in eps]
+        return np.array([[self.curve.log_least_along(float(e)) for e in eps], most, most])
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f12a
 class _OwnPuts:
@@ -364,8 +379,9 @@ def _log_bounds(self:_OwnPuts, eps, finer=True):
     logs = safe_log(np.maximum(found, 0)).astype(float)
     ulps = _TERM_ULPS + 2*np.abs(np.maximum(logs, LOWEST_LOG))
     logs = np.clip(logs + np.array([-1, 0, 1])*ULP*ulps, least, most)
-    if logs[2] <= logs[1] + _APART or self.chain.finer and not finer: return logs
-    return np.minimum(logs, self._beyond(eps, logs)[2])
+    if self.chain.finer and not finer: return logs
+    if logs[0] < logs[1] - _APART: logs = np.maximum(logs, self.log_least_along(eps))
+    return np.minimum(logs, self.log_most_beyond(eps)) if logs[2] > logs[1] + _APART else logs
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1a3
 @patch
@@ -391,8 +407,9 @@ def _deltas(self:_OwnPuts, below, above, eps):
 @patch
 def _beyond(self:_OwnPuts, eps, known):
     "Without a sum at eps; lower ends of a dear kernel are looked for elsewhere, at once."
-    most = min(known[2], self._log_beyond(eps) if self.sign > 0 else inf)
-    return [-inf if self.at_once and eps <= SAFE_EPS else known[0], most, most]
+    most = min(known[2], self.log_most_beyond(eps))
+    if self.at_once and eps <= SAFE_EPS: return [-inf, most, most]
+    return [min(max(known[0], self.log_least_along(eps)), most), most, most]
 
 @patch
 def is_far(self:_OwnPuts, log_delta):
@@ -400,29 +417,50 @@ def is_far(self:_OwnPuts, log_delta):
     return self.at_once and self.sign > 0 and log_delta < log(_FAR) and not self.chain.finer
 
 @patch
-def _log_beyond(self:_OwnPuts, eps):
-    at, most = self.known_place
-    if eps < at: return inf
-    unlike = 1 if self.chain.alike else self.chain.b
-    return log_beyond(eps, at, most, self.known.mu, unlike) + _SUM_ROUNDING
+def log_least_along(self:_OwnPuts, eps):
+    "log of a lower bound on delta: at once, and along lines."
+    least = self.log_least(eps, self.sign)
+    return max(least, self.below.log_along_lines(eps) - _SUM_ROUNDING) if self.sign > 0 else least
+
+@patch
+def log_most_beyond(self:_OwnPuts, eps):
+    "log of an upper bound on delta: at once, and by places where it is known."
+    if self.sign < 0: return self.log_most(eps)
+    most = [log_beyond(eps, at, up, self.known.mu) for at, up in self.known_places if at <= eps]
+    return min(self.log_most(eps), min(most, default=inf) + _SUM_ROUNDING)
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1a7
 @patch(cached=True)
-def known_place(self:_OwnPuts):
-    "(eps, log of an upper bound on delta there), removing: where a sum knows it well."
-    eps = self.first_eps(log(self.chain.known_at))
+def known_places(self:_OwnPuts):
+    "(eps, log of an upper bound on delta there) each, removing: where sums know it well."
+    eps, last, places = self.first_eps(log(self.chain.known_at)), None, []
+    for _ in range(_FEW_KNOWN if self.at_once and not self.chain.finer else _MOST_KNOWN):
+        mid, up = self._known_at(eps)
+        places.append((eps, up))
+        goal = safe_log(_WELL*(exp(up) - exp(mid)))     # what sums are off by, some times
+        if not -inf < goal < mid - log(2): break
+        root = sqrt(-mid)                               # a line, where a curve is a Gaussian's
+        slope = (root - last[1])/(eps - last[0]) if last else sqrt(root/eps/self.known.mu/sqrt(2))
+        if not slope > 0: break
+        eps, last = min(eps + (sqrt(-goal) - root)/slope, SAFE_EPS), (eps, root)
+    return places
+
+@patch
+def _known_at(self:_OwnPuts, eps):
+    "log of (estimate, upper) of delta, by the best of its sums."
     most = self.log_most(eps)
-    if eps > SAFE_EPS: return eps, most
-    try: found = self._deltas(self.below, self.chain, eps)[2]
-    except TooDear: return eps, most
-    return eps, min(most, safe_log(max(found, 0)) + _SUM_ROUNDING)
+    if eps > SAFE_EPS: return most, most
+    try: _, *found = self._nearer(self._deltas(self.below, self.chain, eps), eps)
+    except TooDear: return most, most
+    mid, up = safe_log(np.maximum(found, 0)).astype(float) + _SUM_ROUNDING
+    return min(mid, most), min(up, most)
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1a5
 @patch
 def searched(self:_OwnPuts, eps):
     "What a search goes by: the estimate, which is of the kernel above, and how near it may be."
     _, mid, up = np.array([self._log_bounds(float(e), finer=False) for e in eps]).T
-    if self.sign > 0 and self.chain.finer:
+    if self.sign > 0 and not self.is_known and self.chain.finer:
         if not (up - mid < _DOUBTFUL).all(): _, mid, up = self.log_bounds(eps)
         up = np.minimum(up, mid + _TRUSTED)
     with np.errstate(invalid='ignore'): low = np.where(mid > -inf, 2*mid - up, -inf)
@@ -475,7 +513,8 @@ def first_eps(self:_OwnPuts, log_delta):
     if self.log_least(SAFE_EPS, self.sign) > log_delta or self.is_known:
         return self.enough(log_delta)
     if self.is_far(log_delta):
-        return invert(lambda eps: self._log_beyond(eps) - log_delta, self.known_place[0]).high
+        def above(eps): return self.log_most_beyond(eps) - log_delta
+        return invert(above, self.known_places[0][0]).high
     eps = self._about(log_delta)
     return self.chain.nearer(eps, log_delta) if self.sign > 0 else eps
 

@@ -76,7 +76,6 @@ class LognormalBands(LognormalChain):
         self.closed = bool(np.triu(self.matrix, 1).any())
         kinds = len(np.unique(self.bands, axis=0))
         self.factors = self.b if self.closed else kinds
-        self.alike = self.closed and kinds == 1
         self.var = (self.bands**2).sum(1)
         self.off, self.w = np.full(self.b, self.p + _VARIANCE_ULPS), np.exp(-self.var/2)/self.b
         self.shift = np.linalg.solve(self.matrix, np.ones(self.b))
@@ -90,6 +89,9 @@ class LognormalBands(LognormalChain):
         self.beside, self.known_at = _BESIDE[few], _KNOWN_AT[few]
 
 # %% ../../nbs/sampling/rings.ipynb #5c20f1b2
+
+@patch(cached=True)
+def covariance(self:LognormalBands): return self.matrix @ self.matrix.T
 
 @patch
 def _log_high(self:LognormalBands, at): return 0.

@@ -41,7 +41,7 @@ _MOST_BATCHES = 1024      # on trees
 # %% ../../nbs/sampling/tree_noise.ipynb #7ee5000b
 class LognormalTree(LognormalChain):
     "S for logarithms that are the leaves of a tree of normal numbers."
-    finer = None
+    finer = covariance = None
     def __init__(self,
         above,       # of each number the one above it, an earlier one; -1: none
         slope,       # what it keeps of that, >= 0
