@@ -455,19 +455,21 @@ def drawn_delta(K, eps, count=400000):
 
 @pytest.mark.parametrize('seed', range(4))
 def test_a_curve_from_below_along_lines(seed):
-    "Random kernels, some with entries below 0: at most what draws say, and mostly near it."
-    rng = np.random.default_rng(seed)
-    b, near = int(rng.integers(2, 14)), []
-    for M in (rng.standard_normal((b, b)), rng.uniform(0, 1, (b, b)), np.eye(b) + np.eye(b, k=1)):
+    "Random kernels, some with entries below 0: at most what draws say, and often near it."
+    rng, near = np.random.default_rng(seed), []
+    while len(near) < 3:
+        b = int(rng.integers(2, 10))
+        M = (rng.standard_normal((b, b)), rng.uniform(0, 1, (b, b)), np.eye(b))[len(near)]
         K = M @ M.T
         K *= rng.uniform(.2, 1.5)**2/K.max()
         mu = math.sqrt(np.diag(K).max())
-        eps = mu*mu/2 + mu*rng.uniform(1, 5)
-        mean, off = drawn_delta(K, eps, 200000)
+        eps = mu*mu/2 + mu*rng.uniform(.5, 6)
+        mean, off = drawn_delta(K, eps, 100000)
+        if not off < .05*mean: continue
         low = max(log_along(K, eps, width) for width in (0, 1, 2, 4, 8))
         assert math.exp(low) < mean + 5*off
-        if off < .05*mean: near.append(math.log(mean) - low)
-    assert near and min(near) < .2
+        near.append(math.log(mean) - low)
+    assert min(near) < .2
 
 FINER = {'ring': (RINGS['two'][0], RINGS['two'][1], 2.5), 'open': (*RINGS['open'], 1.5),
          'chain': (MatrixFactorization(inverse_bands=[1., -.6], steps=12), 12, 1.5)}
