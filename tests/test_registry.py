@@ -75,7 +75,7 @@ def test_what_is_not_registered_has_no_name(own):
     @dataclass(frozen=True)
     class OfMany(Mechanism): sigma: float = 1.
     for kind in (OfMany, type('Never', (Mechanism,), {})):
-        with pytest.raises(ValueError, match='only these have a name'): to_steps(kind())
+        with pytest.raises(ValueError, match='must have a name in a file'): to_steps(kind())
 
 
 def test_a_function_cannot_be_in_a_file(own):

@@ -21,7 +21,7 @@ from zipfile import ZipFile
 
 import numpy as np
 
-from .texts import as_path, kind_of, quoted, read_bytes, read_json
+from .texts import as_path, kind_of, meant, quoted, read_bytes, read_json
 
 # %% ../../nbs/base/checks.ipynb #272c4e83
 class TooDear(ValueError):
@@ -134,7 +134,8 @@ def choice(
     """
     (name, x), = named.items()
     if not isinstance(x, str) or x not in options:
-        raise ValueError(f"{name} must be {' or '.join(map(repr, options))}, got {quoted(x)}")
+        words = ' or '.join(map(repr, options))
+        raise ValueError(f"{name} must be {words}, got {quoted(x)}{meant(x, options)}")
 
 # %% ../../nbs/base/checks.ipynb #67161cf4
 def instance(

@@ -452,9 +452,9 @@ def _not_in_a_file(mechanism):
     "The ValueError for a step that has no name in a file."
     functions = [name for name, value in vars(mechanism).items() if callable(value)]
     why = (f"a function such as its {functions[0]} cannot be in a file" if functions
-           else "only these have a name in a file")
-    return ValueError(f"mechanism must be one of {', '.join(REGISTRY)} to be a step in a file, "
-                      f"got {quoted(mechanism)}: {why}; epsilon, delta and report serve it")
+           else f"only {', '.join(REGISTRY)} have one")
+    return ValueError("mechanism must have a name in a file, where a file or a certificate is "
+                      f"made, got {quoted(mechanism)}: epsilon, delta and report serve it; {why}")
 
 def to_steps(
     run,  # a mechanism, a composition, a schedule as for `epsilon_after`, or what `dpsgd` returns
