@@ -6383,6 +6383,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                 'dp_saddle/sampling/small_deltas.py'),
                                                  'dp_saddle.sampling.small_deltas.log_along': ( 'sampling/small_deltas.html#log_along',
                                                                                                 'dp_saddle/sampling/small_deltas.py'),
+                                                 'dp_saddle.sampling.small_deltas.log_along_adding': ( 'sampling/small_deltas.html#log_along_adding',
+                                                                                                       'dp_saddle/sampling/small_deltas.py'),
                                                  'dp_saddle.sampling.small_deltas.log_beyond': ( 'sampling/small_deltas.html#log_beyond',
                                                                                                  'dp_saddle/sampling/small_deltas.py'),
                                                  'dp_saddle.sampling.small_deltas.made_of': ( 'sampling/small_deltas.html#made_of',

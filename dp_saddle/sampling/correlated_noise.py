@@ -419,8 +419,8 @@ def is_far(self:_OwnPuts, log_delta):
 @patch
 def log_least_along(self:_OwnPuts, eps):
     "log of a lower bound on delta: at once, and along lines."
-    least = self.log_least(eps, self.sign)
-    return max(least, self.below.log_along_lines(eps) - _SUM_ROUNDING) if self.sign > 0 else least
+    along = self.below.log_along_lines(eps, self.sign) if eps > 0 else -inf
+    return max(self.log_least(eps, self.sign), along - _SUM_ROUNDING)
 
 @patch
 def log_most_beyond(self:_OwnPuts, eps):

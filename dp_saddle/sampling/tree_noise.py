@@ -365,13 +365,14 @@ def trees_around(
     -------
     (LognormalTree, LognormalTree)
     """
-    low, high = np.maximum(low, 0)*(1 - _SLACK), high*(1 + _SLACK)
+    entries, low, high = low, np.maximum(low, 0)*(1 - _SLACK), high*(1 + _SLACK)
     def nearest(K, above, pick):
         with np.errstate(over='ignore', invalid='ignore'):          # with hardly any noise
             tried = [around(K, above) for around in (clusters_around, decay_around)]
         return pick(filter(None, tried), key=lambda pair: pair[0])
     (least, below), (most, over) = nearest(low, False, max), nearest(high, True, min)
     if most > least*(1 + _SUM_ROUNDING): below.digits = over.digits = FINE
+    below.covariance = entries                  # for bounds along lines: not that of the tree
     return below, over
 
 # %% ../../nbs/sampling/tree_noise.ipynb #7ee500b1
