@@ -412,7 +412,7 @@ def test_other_questions_are_refused_by_name(monkeypatch):
         CorrelatedBins(3*Gaussian(sigma=1.), batches=20, noise=HALVES)
     with pytest.raises(TypeError, match='noise must be a MatrixFactorization'):
         CorrelatedBins(Gaussian(sigma=1.), batches=20, noise=[1., -.5])
-    with pytest.raises(ValueError, match='mechanism must be one of'): to_steps(step(1.))
+    with pytest.raises(ValueError, match='must have a name in a file'): to_steps(step(1.))
     with pytest.raises(ValueError, match='noise must be independent for this method'):
         ContourAccountant(step(1.), levels=False)
     monkeypatch.setattr(LognormalChain, 'most_work', 1e4)

@@ -56,7 +56,7 @@ def test_bins_with_noise_are_correlated_bins():
     step = BallsInBins(base=Gaussian(sigma=1.), batches=4, noise=made)
     assert step == CorrelatedBins(Gaussian(sigma=1.), batches=4, noise=made)
     assert not isinstance(step, BallsInBins)
-    with pytest.raises(ValueError, match='mechanism must be one of'): to_steps(step)
+    with pytest.raises(ValueError, match='must have a name in a file'): to_steps(step)
 
 def test_bins_without_noise_are_what_they_were():
     step = BallsInBins(Gaussian(sigma=1.), batches=4, noise=None)

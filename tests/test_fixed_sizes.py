@@ -94,6 +94,15 @@ def test_many_draws_of_one_record():
     with pytest.raises(ValueError, match='batch_size must be in'):
         with_replacement(sigma=1., batch_size=10**7, dataset_size=10)
 
+@pytest.mark.parametrize('sigma', [.1, .2])
+def test_replace_one_with_little_noise(sigma):
+    "Losses of hundreds of nats, on a lattice that is not wider than it may be."
+    step = FixedSize(sigma=sigma, batch_size=10, dataset_size=20)
+    bounds = ContourAccountant(step).epsilon(1e-5)
+    two = ContourAccountant(Gaussian(sigma=sigma, sensitivity=2.)).epsilon(1e-5)  # never sampled
+    assert bounds.upper < two.upper and two.lower - 2 < bounds.lower
+    assert bounds.upper - bounds.lower < 3e-4*bounds.upper
+
 @pytest.mark.parametrize('build, how, match', [
     (without_replacement, dict(sigma=0, rate=.1), 'sigma'),
     (without_replacement, dict(sigma=1., rate=1.), 'rate'),

@@ -52,6 +52,7 @@ _LOG_CUT_OFF = -100.      # log of the mass at infinity that a step on a lattice
 _LOG_NEARER = -60.        # ... or that, where the curve is that of a pair
 _MESHES_IN_A_STD = 32     # of the lattice of a step: so fine,
 FINER_MESHES = 256       # or so, where the curve is that of a pair,
+_WIDEST = .5              # no wider, nats,
 _MESHES_TO_THE_END = 3e4  # but with at most so many points,
 _OUTCOMES = 2048          # of a table of a pair's losses
 _FINE = .24               # of a panel of a pair's outcomes, in sigma squared; at most sigma
@@ -367,7 +368,7 @@ def _on_a_lattice(curve, end, mesh, up=True, lost=0.):
     return lattice_loss(logp, logq, np.append(losses, inf), mesh)
 
 def _mesh(std, end, fineness=_MESHES_IN_A_STD):
-    return max(std/fineness, end/_MESHES_TO_THE_END)
+    return max(min(std/fineness, _WIDEST), end/_MESHES_TO_THE_END)
 
 # %% ../../nbs/sampling/fixed_sizes.ipynb #3827b510
 @dataclass(frozen=True, kw_only=True)
