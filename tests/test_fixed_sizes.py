@@ -94,6 +94,7 @@ def test_many_draws_of_one_record():
     with pytest.raises(ValueError, match='batch_size must be in'):
         with_replacement(sigma=1., batch_size=10**7, dataset_size=10)
 
+@pytest.mark.filterwarnings('ignore:the bounds hold')
 @pytest.mark.parametrize('sigma', [.1, .2])
 def test_replace_one_with_little_noise(sigma):
     "Losses of hundreds of nats, on a lattice that is not wider than it may be."
