@@ -266,7 +266,7 @@ def test_a_file_that_is_no_text(tmp_path):
 def test_lists_that_are_refused():
     with pytest.raises(ValueError, match='steps must be a list'):
         from_steps({})
-    with pytest.raises(ValueError, match='must have a name in a file, .* got Own.* only Gaussian, '):
+    with pytest.raises(ValueError, match='a name in a file, .* got Own.* only Gaussian, '):
         to_steps([type('Own', (Gaussian,), {})(sigma=1.)])
 
 def test_prefixes_of_steps_with_mass_at_infinity():
