@@ -57,7 +57,7 @@ SAFE_EPS, _STEEPEST = 12., .999          # eps that are looked at, nats; slope o
 _NARROW = 1e-4                           # of delta: bounds that are wider are asked from finer sums
 _TRUSTED, _DOUBTFUL = .01, 2.            # nats: how near an estimate is, in a search; asked finer
 _FAR, _APART = 5e-11, .1                 # delta where no sum of a dear kernel is tried; nats of
-                                         # width from which on a known place is asked
+_APART_BELOW = .5                        # width from which on known places are asked, or lines
 _MOST_KNOWN, _FEW_KNOWN = 5, 2           # such places; of a dear kernel
 _DEAR = 100.                             # a product in finer numbers, over one in doubles
 _WELL = 4.                               # delta there, over what sums are off by
@@ -368,7 +368,7 @@ class _OwnPuts:
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f12b
 
 @patch
-def _log_bounds(self:_OwnPuts, eps, finer=True):
+def _log_bounds(self:_OwnPuts, eps, finer=True, below=True):
     most = self.log_most(eps)
     least, *_ = known = [self.log_least(eps, self.sign), most, most]
     if self.is_known: return known
@@ -380,7 +380,8 @@ def _log_bounds(self:_OwnPuts, eps, finer=True):
     ulps = _TERM_ULPS + 2*np.abs(np.maximum(logs, LOWEST_LOG))
     logs = np.clip(logs + np.array([-1, 0, 1])*ULP*ulps, least, most)
     if self.chain.finer and not finer: return logs
-    if logs[0] < logs[1] - _APART: logs = np.maximum(logs, self.log_least_along(eps))
+    if below and logs[0] < logs[1] - _APART_BELOW:
+        logs = np.maximum(logs, self.log_least_along(eps))
     return np.minimum(logs, self.log_most_beyond(eps)) if logs[2] > logs[1] + _APART else logs
 
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f1a3
@@ -461,7 +462,8 @@ def searched(self:_OwnPuts, eps):
     "What a search goes by: the estimate, which is of the kernel above, and how near it may be."
     _, mid, up = np.array([self._log_bounds(float(e), finer=False) for e in eps]).T
     if self.sign > 0 and not self.is_known and self.chain.finer:
-        if not (up - mid < _DOUBTFUL).all(): _, mid, up = self.log_bounds(eps)
+        if not (up - mid < _DOUBTFUL).all():
+            _, mid, up = np.array([self._log_bounds(float(e), below=False) for e in eps]).T
         up = np.minimum(up, mid + _TRUSTED)
     with np.errstate(invalid='ignore'): low = np.where(mid > -inf, 2*mid - up, -inf)
     return np.array([low, mid, up])

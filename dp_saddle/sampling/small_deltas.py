@@ -22,7 +22,7 @@ from .lognormal_chains import LognormalChain, variances_of
 # Tuning: only time and width depend on it.
 _BELOW = 12.      # nats below delta that a plan leaves out
 _KNOWN_AT = 1e-7  # delta of a place that is known well
-_MOST_BINS = 200  # of lines
+_MOST_BINS, _MOST_PAIRS = 200, 1e6     # of lines; of two lines, times bins
 # Where a curve is known, at first; the work of a sum in finer numbers.
 LognormalChain.known_at, LognormalChain.most_finer_work = _KNOWN_AT, inf
 
@@ -191,7 +191,8 @@ def log_along(
     x = _line_ends(moved, eps)
     logs = _log_mean(log_ndtr(moved - x[:, None]))
     top, some = logs.max(), slice(None, None, width + 1)
-    gain = np.exp(logs - top) - np.exp(eps + log_ndtr(-x) - top)
+    less = np.exp(np.minimum(eps + log_ndtr(-x) - top, 0))
+    gain = np.maximum(np.exp(logs - top) - less, 0)     # without lines that gain nothing
     moved, x, alike = moved[some], x[some], alike[some, some]
     i, j = np.triu_indices(len(x), 1)
     apart = np.sqrt(np.maximum(2 + 2*alike[i, j], TINY))
@@ -228,7 +229,7 @@ def log_along_adding(
     x = find_roots(more, low, high, (np.arange(len(low)),))
     x = np.where(np.isnan(x), low, x)
     whole, less = log_ndtr(x), eps + _log_mean(log_ndtr(x[:, None] - moved))
-    return float((whole + safe_log(np.maximum(-np.expm1(less - whole), 0))).max())
+    return float((whole + safe_log(-np.expm1(np.minimum(less - whole, 0)))).max())
 
 @patch
 def log_along_lines(self:LognormalChain, eps, sign):
@@ -237,4 +238,5 @@ def log_along_lines(self:LognormalChain, eps, sign):
     if self.b > _MOST_BINS or self.covariance is None: return -inf
     along = log_along if sign > 0 else log_along_adding
     widths = [0, *(2**k for k in range(ceil(log2(self.b))))]
-    return max(along(self.covariance*(1 - self.away), eps, width) for width in widths)
+    short = [w for w in widths if (self.b/(w + 1))**2*self.b <= _MOST_PAIRS]
+    return max(along(self.covariance*(1 - self.away), eps, width) for width in short)
