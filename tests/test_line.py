@@ -514,13 +514,13 @@ def test_where_the_basic_bounds_cross(mix, goal):
     "What is left where a sum of nodes says nothing: both ends, to 13 digits, of where the bounds \
     from single steps fall through the goal."
     table, exact = CgfTable(mix.remove), ContourAccountant(mix.remove).epsilon(goal)
-    def bound(side, eps): return table.basic_bounds(np.array([eps]))[side][0]
-    for side in (0, 1):
-        low, high = table.basic_crossing(side, np.log(goal), 3e4)
+    def bound(side, eps): return table.basic_bound(np.array([eps]), side)[0]
+    for side in (-1, 1):
+        low, high = table.basic_crossing(side, np.log(goal), 0.0, 3e4)
         assert 0 <= low <= high <= 3e4 and high - low <= 2e-13*high + 1e-50
         assert bound(side, high) <= np.log(goal)
         assert low == 0 or bound(side, low) > np.log(goal)
-        assert low <= exact.upper if side == 0 else exact.lower <= high
+        assert low <= exact.upper if side < 0 else exact.lower <= high
 
 def test_no_line_is_made_twice(monkeypatch):
     "Just below the end of a support, at the largest tilt, a plan does not change any more."

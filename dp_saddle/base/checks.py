@@ -373,6 +373,12 @@ class Keeps:
         answers = self.__dict__.setdefault('answers', {}).setdefault(key[0], {})
         return kept_answer(answers, key, make, most)
 
+    def __copy__(self):
+        "The same, which has kept nothing yet."
+        made = object.__new__(type(self))
+        vars(made).update(vars(self), answers={})
+        return made
+
 # %% ../../nbs/base/checks.ipynb #9a5e27b4
 asking = RLock()          # a context, of whoever asks what is kept, or adds to it
 

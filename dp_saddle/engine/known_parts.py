@@ -104,7 +104,7 @@ def over(self:KnownPart,
 
 # %% ../../nbs/engine/known_parts.ipynb #6f09ae29
 def widened(
-    log_delta,  # a function of eps
+    log_delta,  # a function of eps, of shape (3, ...): for the lower bound, the estimate, the upper
     eps,        # nats, an array of any shape
     allowance,  # what the logarithm may be off by, >= 0
     reach,      # the largest loss, nats, >= 0
@@ -115,7 +115,7 @@ def widened(
     Parameters
     ----------
     log_delta
-        a function of eps
+        a function of eps, of shape (3, ...): for the lower bound, the estimate, the upper
     eps
         nats, an array of any shape
     allowance
@@ -127,13 +127,20 @@ def widened(
     -------
     (lower, estimate, upper), each of shape of eps
     """
-    low, up = (widened_to(side, log_delta, eps, allowance, reach) for side in (-1, 1))
-    return low, log_delta(eps), up
+    low, mid, up = log_delta(np.array([_moved(side, eps, reach) for side in (-1, 0, 1)]))
+    return _with_room(-1, low, allowance), mid, _with_room(1, up, allowance)
+
+def _moved(side, eps, reach): return eps - side*LOSS_ULPS*ULP*(reach + np.abs(eps))
+
+def _with_room(side, log, allowance):
+    log = log + side*(allowance + LOSS_ULPS*ULP*np.abs(np.maximum(log, LOWEST_LOG)))
+    return np.maximum(log, _NOT_NOTHING) if side > 0 else log
 
 # %% ../../nbs/engine/known_parts.ipynb #0c1a7001
 def widened_to(
     side,  # 1: the upper bound alone; -1: the lower
-    log_delta, eps, allowance, reach,  # as for `widened`
+    log_delta,  # a function of eps, of any shape
+    eps, allowance, reach,  # as for `widened`
 ):         # shape of eps
     """One of the two bounds, at a third of the price.
 
@@ -141,16 +148,16 @@ def widened_to(
     ----------
     side
         1: the upper bound alone; -1: the lower
-    log_delta, eps, allowance, reach
+    log_delta
+        a function of eps, of any shape
+    eps, allowance, reach
         as for `widened`
 
     Returns
     -------
     shape of eps
     """
-    log = log_delta(eps - side*LOSS_ULPS*ULP*(reach + np.abs(eps)))
-    log += side*(allowance + LOSS_ULPS*ULP*np.abs(np.maximum(log, LOWEST_LOG)))
-    return np.maximum(log, _NOT_NOTHING) if side > 0 else log
+    return _with_room(side, log_delta(_moved(side, eps, reach)), allowance)
 
 # %% ../../nbs/engine/known_parts.ipynb #3a84243a
 def composed_atoms(

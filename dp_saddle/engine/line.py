@@ -45,6 +45,7 @@ from dp_saddle.engine.known_parts import (
     composed_atoms,
     log_outcomes,
     multinomial,
+    widened,
     widened_to,
 )
 from .smoothing import CHORD_ULPS, KNOTS, PIECES, Smoothing
@@ -74,7 +75,7 @@ from dp_saddle.losses import (
     log_delta_of_atoms,
     quotients_on,
 )
-from ..plrv import GaussianLoss
+from ..plrv import MAX_GRID, GaussianLoss
 
 # %% ../../nbs/engine/line.ipynb #344f81a1
 # Rounding: may grow, never shrink (base/numerics).
@@ -92,8 +93,9 @@ LOG_SMALLEST = -760          # delta below e^-760 is below all doubles
 _LEAST_TILT = 1e-5           # no tilt is smaller than this, or than this part of a limit
 FIRST_TILT = .02             # the table begins with tilts from here
 _LAST_TILT = 30              # ... to here,
-_FEW_TILTS = 30              # ... so many,
+_FEW_TILTS = 40              # ... so many,
 _FIRST_OF_PART = 1e-4        # ... or from here, of the largest tilt of a part of a law
+_SHARES = 1/4, 1/2, 3/4      # of the way to a neighbour, where G rises by more than a nat
 _LONGER = 1.1, 100, 18       # how the table grows: from, to (in units of its last tilt), how many;
                              # as many downwards, from its first tilt over the first of these
 _DECAYED = 60                # nats by which |M|^2 falls up to the guess of the cut
@@ -258,7 +260,7 @@ def exponents(self:CgfTable,
         lowest = G.argmin(1)
         if self._minimum_is_beyond(G, lowest): self.tabulate(self._larger_tilts())
         elif self._minimum_is_before(lowest): self.tabulate(self._smaller_tilts())
-        elif (coarse := self._coarse(G, lowest)).size: self.tabulate(self._halfway(coarse))
+        elif (coarse := self._coarse(G, lowest)).size: self.tabulate(self._between(coarse))
         else: return G
     return self._exponents_so_far(eps)
 
@@ -299,9 +301,10 @@ def _coarse(self:CgfTable, G, lowest):
     return i[self.u[i + 1]/self.u[i - 1] > 1 + RTOL]
 
 @patch
-def _halfway(self:CgfTable, i):
+def _between(self:CgfTable, i):
+    "Tilts on both sides of these places, up to their neighbours."
     below, at, above = (self.u[i + d] for d in (-1, 0, 1))
-    return np.unique(np.sqrt(np.append(at*below, at*above)))
+    return np.unique([at*(other/at)**share for other in (below, above) for share in _SHARES])
 
 # %% ../../nbs/engine/line.ipynb #139903f9
 @patch
@@ -593,9 +596,14 @@ def plan(self:CgfTable,
     -------
     a Plan
     """
+    plan = self._plan(eps, goal, inf)
+    if plan.cut*plan.X <= 2*np.pi*_MAX_WORK/MAX_GRID: return plan
+    return self._plan(eps, goal, _MAX_WORK/self.plrv.nodes_at(plan.t))   # where it may be too long
+
+@patch
+def _plan(self:CgfTable, eps, goal, most_nodes):
     t, X, guess = self.place(eps, goal)
     most = (goal + t*eps).min()
-    most_nodes = _MAX_WORK/self.plrv.nodes_at(t)
     limit, first = (min(n, most_nodes)*2*np.pi/X for n in (self.max_nodes, self.first_nodes))
     s = np.sort(np.append(min(guess, first)*_CUTS, first))
     log_tail = self.log_tail(t, s) - np.log(np.pi*s)
@@ -949,8 +957,8 @@ def _at_least(part, eps, low, mid, up):
 
 # %% ../../nbs/engine/line.ipynb #cb6b6b43
 def formula(
-    log_delta,  # function of (eps, side=0): log delta without the mass at infinity;
-                # side 1 or -1: losses are moved up or down by what they are off by
+    log_delta,  # function of eps, shape (3, n): log delta without the mass at infinity, where the
+                # losses are less by what they are off by, as they are, and more
     allowance,  # what that may be off by, besides the rounding of losses and eps, >= 0
     reach,      # the largest loss, nats, >= 0; 0 where errors are each loss's own
     log_p_inf,  # log of (lower, estimate, upper) of the mass at infinity, shape (3, 1)
@@ -961,8 +969,8 @@ def formula(
     Parameters
     ----------
     log_delta
-        function of (eps, side=0): log delta without the mass at infinity; side 1 or -1:
-        losses are moved up or down by what they are off by
+        function of eps, shape (3, n): log delta without the mass at infinity, where the
+        losses are less by what they are off by, as they are, and more
     allowance
         what that may be off by, besides the rounding of losses and eps, >= 0
     reach
@@ -981,9 +989,7 @@ def formula(
     return Curve(log_bounds, np.positive, np.zeros_like, facts)
 
 def _formula_bounds(log_delta, allowance, reach, log_p_inf, eps):
-    low, up = (widened_to(side, partial(log_delta, side=side), eps, allowance, reach)
-               for side in (-1, 1))
-    return np.logaddexp([low, log_delta(eps), up], log_p_inf)
+    return np.logaddexp(widened(log_delta, eps, allowance, reach), log_p_inf)
 
 def _formula_facts(log_bounds, kind, eps):
     low, mid, up = log_bounds(np.array([eps]))[:, 0]
@@ -1000,8 +1006,8 @@ def outcomes_of(plrv, most=FEW_OUTCOMES, of=composed_atoms):
 
 def curve_of(
     losses, logp, errors,  # what `outcomes_of` gives
-):                         # function of (eps, side=0), for `formula`
-    """log delta of outcomes; a side has losses moved by their errors. Sums of many are made once.
+):                         # function of eps, shape (3, n), for `formula`
+    """log delta of outcomes: losses less by their errors, as they are, and more by them.
 
     Parameters
     ----------
@@ -1010,15 +1016,15 @@ def curve_of(
 
     Returns
     -------
-    function of (eps, side=0), for `formula`
+    function of eps, shape (3, n), for `formula`
     """
-    return partial(_log_delta_moved, losses, logp, errors, {})
+    few, sides = len(losses) <= FEW_OUTCOMES, (losses - errors, losses, losses + errors)
+    def curve(l):                            # sums of many are made once
+        return partial(log_delta_of_atoms, losses=l, logp=logp) if few else SharedSums(l, logp)
+    return partial(_on_each_side, [curve(l) for l in sides])
 
-def _log_delta_moved(losses, logp, errors, sums, eps, side=0):
-    "`sums` has what is made once for a side."
-    if len(losses) <= FEW_OUTCOMES: return log_delta_of_atoms(eps, losses + side*errors, logp)
-    if side not in sums: sums[side] = SharedSums(losses + side*errors, logp)
-    return sums[side](eps)
+def _on_each_side(curves, eps):
+    return np.array([curve(at) for curve, at in zip(curves, eps, strict=True)])
 
 # %% ../../nbs/engine/line.ipynb #b5e262f0
 def _closed_form(plrv, reach, log_p_inf):
@@ -1029,7 +1035,7 @@ def _closed_form(plrv, reach, log_p_inf):
     if enumerated: return enumerated
     (loss, n), *more = plrv.parts
     if more or n > 1 or not loss.closed: return None
-    found = formula(partial(_log_delta_of, loss), FORM_ULPS*ULP, reach, log_p_inf)
+    found = formula(loss.log_delta, FORM_ULPS*ULP, reach, log_p_inf)
     if not isinstance(loss, GaussianLoss): return found
     return found._replace(inverse=partial(epsilon_of_mu, loss.mu))
 
@@ -1041,9 +1047,7 @@ def _enumerated(plrv, log_p_inf, most, of=composed_atoms):
     curve, kind = curve_of(*outcomes), {'kind': 'outcomes', 'outcomes': len(outcomes[0])}
     return formula(curve, ULP*(FORM_ULPS + ATOM_ULPS*gammaln(2 + steps)), 0., log_p_inf, **kind)
 
-def _log_delta_of(loss, eps, side=0): return loss.log_delta(eps)
-
-def _no_loss(eps, side=0):
+def _no_loss(eps):
     "log (1 - e^eps)_+."
     return np.log(-np.expm1(np.minimum(eps, -TINY))) + np.where(eps >= 0, -inf, 0)
 
@@ -1189,13 +1193,26 @@ def basic_bounds(self:CgfTable,
     -------
     (lower, upper), each of shape of eps
     """
-    parts = self.plrv.parts
-    steps = sum(n for _, n in parts)
-    if not self.plrv.whole: return np.full(eps.shape, -inf), np.full(eps.shape, self.plrv.log_mass)
-    low = np.max([log_curve(p, eps, -1) for p, _ in parts], axis=0)
+    return self.basic_bound(eps, -1), self.basic_bound(eps, 1)
+
+@patch
+def basic_bound(self:CgfTable, eps, side):
+    "One of them: of side -1 the lower, of side 1 the upper."
+    return self._basic_most(eps) if side > 0 else self._basic_least(eps)
+
+@patch
+def _basic_least(self:CgfTable, eps):
+    if not self.plrv.whole: return np.full(eps.shape, -inf)
+    low = np.max([log_curve(p, eps, -1) for p, _ in self.plrv.parts], axis=0)
     if self.atoms is not None: low = np.maximum(low, self.atoms.log_bounds(eps)[0])
-    up = np.logaddexp.reduce([log(n) + log_curve(p, eps/steps, 1) for p, n in parts], axis=0)
-    return low - _LOWER_ROUNDING*(1 + np.abs(low)), up + _UPPER_ROUNDING
+    return low - _LOWER_ROUNDING*(1 + np.abs(low))
+
+@patch
+def _basic_most(self:CgfTable, eps):
+    if not self.plrv.whole: return np.full(eps.shape, self.plrv.log_mass)
+    each = eps/sum(n for _, n in self.plrv.parts)
+    curves = [log(n) + log_curve(p, each, 1) for p, n in self.plrv.parts]
+    return np.logaddexp.reduce(curves, axis=0) + _UPPER_ROUNDING
 
 def log_curve(p, eps, side=0):
     "log delta of one step, its mass at infinity included; or its bound of a side."
@@ -1206,27 +1223,30 @@ def log_curve(p, eps, side=0):
 # %% ../../nbs/engine/line.ipynb #fee1a51f
 @patch
 def basic_crossing(self:CgfTable,
-    side,  # 0: of the lower bound, 1: of the upper
-    goal,  # log of the delta that is wanted
-    high,  # where the search ends, nats, > 0
-):         # a Crossing: above and below the goal, nats
-    """Where one of the basic bounds falls through the goal, between 0 and `high`.
+    side,   # -1: of the lower bound, 1: of the upper
+    goal,   # log of the delta that is wanted
+    low,    # where the search begins, nats, >= 0
+    high,   # where it ends, nats, > low
+):          # a Crossing: above and below the goal, nats
+    """Where one of the basic bounds falls through the goal, between `low` and `high`.
 
     Parameters
     ----------
     side
-        0: of the lower bound, 1: of the upper
+        -1: of the lower bound, 1: of the upper
     goal
         log of the delta that is wanted
+    low
+        where the search begins, nats, >= 0
     high
-        where the search ends, nats, > 0
+        where it ends, nats, > low
 
     Returns
     -------
     a Crossing: above and below the goal, nats
     """
-    def above(eps): return self.basic_bounds(np.array([eps]))[side][0] - goal
-    return invert(above, 0., high)
+    def above(eps): return self.basic_bound(np.array([eps]), side)[0] - goal
+    return invert(above, low, high)
 
 # %% ../../nbs/engine/line.ipynb #1b44e6ed
 @patch

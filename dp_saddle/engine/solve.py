@@ -256,8 +256,8 @@ def _searched(self:Invertible, goal, finite_goal, guess, enough):
     asked = line if low else getattr(line, 'at_once', None) or line
     if WORTH_A_TRY < up - low < inf: low, up = _by_halves(asked, goal, low, up)
     if not self.closed_form and up - low > min(WORTH_A_TRY, _NEARBY*up):
-        low = max(low, self.basic_crossing(0, goal, up)[0])
-        up = min(up, self.basic_crossing(1, goal, up)[1])
+        low = max(low, self.basic_crossing(-1, goal, low, up)[0])
+        up = min(up, self.basic_crossing(1, goal, low, up)[1])
         noted(SINGLE_STEPS, up, last=True)
         noted(line, eps)
     else: noted(line, eps, last=True)
@@ -276,8 +276,8 @@ def _at_end(self:Invertible, goal, guess, enough):
     "An eps next to one that is enough, of proved delta: by single steps and atoms, or lines; or 0."
     ends, near = enough*(1 - _NEXT_TO), enough*(1 - _NEAR) <= guess < enough
     if self.closed_form or enough == inf or not near and enough < self.ess_sup: return 0.
-    if self.basic_bounds(ends[:1])[0][0] >= goal:
-        low = self.basic_crossing(0, goal, enough)[0]
+    if self.basic_bound(ends[:1], -1)[0] >= goal:
+        low = self.basic_crossing(-1, goal, 0., enough)[0]
         if enough - low <= _NEXT_TO[0]*min(enough, 1.): return low
     return ends[self.log_delta(ends)[0] >= goal].max(initial=0.) if near else 0.
 
@@ -345,7 +345,7 @@ def _asked(line, eps, goal, built, knew, lines):
 @patch
 def _is_misled(self:Invertible, goal, guess):
     "Is there another way, and do single steps prove a guess to be far too large?"
-    return bool(self.others) and self.basic_bounds(np.array([guess]))[1][0] < goal - _DARK
+    return bool(self.others) and self.basic_bound(np.array([guess]), 1)[0] < goal - _DARK
 
 # %% ../../nbs/engine/solve.ipynb #5ab2182b
 @patch

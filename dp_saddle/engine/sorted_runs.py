@@ -257,7 +257,7 @@ def _level_for(table, eps, nothing):
 @patch
 def log_delta(self:LeveledTable, eps, floor=-inf):
     "log of (lower, estimate, upper) of delta, shape (3, eps)."
-    goal = np.maximum(np.maximum(self.basic_bounds(eps)[0], floor), LOG_SMALLEST)
+    goal = np.maximum(np.maximum(self.basic_bound(eps, -1), floor), LOG_SMALLEST)
     out, left, self.by_levels = np.repeat(self.log_p_inf, len(eps), 1), np.argsort(eps), True
     while left.size:
         near = goal[left] > goal[left[0]] - _ONE_CUT

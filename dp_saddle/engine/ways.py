@@ -559,7 +559,7 @@ def _how_many(line, eps, least):
 def line_for(self:_OneDirection, eps, chernoff, least):
     "The line with the narrowest bounds at these eps, of all that may be tried."
     best, narrowest = None, inf
-    known = np.maximum(self.line.basic_bounds(eps)[0], least)
+    known = np.maximum(self.line.basic_bound(eps, -1), least)
     tries = islice(enumerate(self.tries()), int(self.sorted_first), None)
     for number, (_, table) in tries:
         line = table.line_for(eps, known if number else chernoff - BELOW_CHERNOFF)

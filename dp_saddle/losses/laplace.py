@@ -255,7 +255,7 @@ def for_lines(self:LaplaceLoss):
     "The same loss, whose nodes serve tilts from t/2 to t: a line asks for one."
     def make():
         near = copy(self)
-        near.tilts, near.felt, near.answers = 2, {}, {}
+        near.tilts, near.felt = 2, {}
         return near
     return self.kept(('for lines',), make)
 

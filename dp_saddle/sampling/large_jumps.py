@@ -219,9 +219,9 @@ class CutRun(CgfTable):
         super().__init__(CutSum(below + rest), max(rtol, _RTOL), *others, shortcut=False)
         self.run, self.pairs, self.jumps = plrv, pairs, {}
 
-    def basic_bounds(self, eps):
+    def basic_bound(self, eps, side):
         "Single steps say nothing of it, at any `eps`."
-        return np.full(eps.shape, -inf), np.zeros(eps.shape)
+        return np.full(eps.shape, 0. if side > 0 else -inf)
 
 # %% ../../nbs/sampling/large_jumps.ipynb #df00000f
 @patch
