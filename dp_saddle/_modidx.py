@@ -2076,6 +2076,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                         'dp_saddle.engine.solve._edges_of': ('engine/solve.html#_edges_of', 'dp_saddle/engine/solve.py'),
                                         'dp_saddle.engine.solve._is_settled': ( 'engine/solve.html#_is_settled',
                                                                                 'dp_saddle/engine/solve.py'),
+                                        'dp_saddle.engine.solve._says_little': ( 'engine/solve.html#_says_little',
+                                                                                 'dp_saddle/engine/solve.py'),
                                         'dp_saddle.engine.solve._together': ('engine/solve.html#_together', 'dp_saddle/engine/solve.py'),
                                         'dp_saddle.engine.solve.derived': ('engine/solve.html#derived', 'dp_saddle/engine/solve.py'),
                                         'dp_saddle.engine.solve.facts_of': ('engine/solve.html#facts_of', 'dp_saddle/engine/solve.py'),

@@ -350,8 +350,10 @@ def _is_misled(self:Invertible, goal, guess):
 # %% ../../nbs/engine/solve.ipynb #5ab2182b
 @patch
 def _leaves_it(self:Invertible, at, eps, top):
-    "Is there another way, and does smoothing cost much of eps? Once the line has said its all."
-    if not (self.others and self.nodes_ran_out and top < inf): return None
+    """Is there another way, and does the line say little of the goal, or its smoothing cost much of
+    eps? The latter once it has said its all."""
+    if self.others and _says_little(at): self.stop = Stop.TOO_WIDE
+    if not (self.others and self.nodes_ran_out and top < inf): return self.stop
     plan, scale = at.line.plan, WORTH_A_TRY*min(eps, 1.)
     costs = (plan.t + 1)*plan.smoothing.variance/2 > scale
     said = abs(at.miss) <= at.width or at.cancellation(at.root) > CLOSE
@@ -392,6 +394,9 @@ def _by_its_log(eps, root):
     return eps*max(exp(root/eps - 1), .5**_NEARER)
 
 # %% ../../nbs/engine/solve.ipynb #639dd91f
+def _says_little(at):
+    "Is the goal amid bounds that are so far apart that no other eps makes them better?"
+    return at.width > WELL_KNOWN and abs(at.miss) <= min(at.width, CLOSE)*_SETTLED
 
 def _is_settled(at):
     return abs(at.miss) <= at.width*_SETTLED < WELL_KNOWN
