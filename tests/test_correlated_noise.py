@@ -3,6 +3,7 @@ integral over a closed form; lognormal transforms by mpmath; sums over lattices 
 balls in bins; simulation."""
 import itertools
 import math
+import warnings
 
 import mpmath as mp
 import numpy as np
@@ -399,7 +400,7 @@ def test_the_other_direction_needs_no_contour(monkeypatch):
 
 @pytest.mark.parametrize('bad, words', [
     (dict(batches=19), 'as batches, 19, or as several epochs, got 20'),
-    (dict(noise=MatrixFactorization(bands=[1., -.5], steps=20)), r'C\^T C >= 0'),
+    (dict(noise=MatrixFactorization(bands=[1., -.5, -.25], steps=20)), r'C\^T C >= 0'),
     (dict(noise=MatrixFactorization(buffers=([1.], [.1]), steps=10**5), batches=10**5),
      'batches must be fewer'),
     (dict(batches=0), 'batches must be an integer >= 1')])
@@ -579,3 +580,43 @@ def test_delta_below_its_roundings_has_an_eps(lam):
     most = mu*(mu/2 + math.sqrt(-2*math.log(1e-8)))
     assert 0 < found.lower <= found.upper <= most*(1 + 1e-12)
     assert stats.norm.sf(most/mu - mu/2) < 1e-8/2
+
+
+@pytest.mark.parametrize("given", [
+    {"inverse_bands": [1, .7]},
+    {"inverse_bands": [-1, -.5, .2]},
+    {"inverse_bands": [1, .6, -.3]},
+    {"inverse_bands": [1, .5, .1]},
+    {"bands": [1, -.6]},
+    {"column": [2, -1, .6]},
+    {"C": [[1, 0, 0], [.5, 1, 0], [.2, .5, 1]]},
+], ids=str)
+def test_no_record_is_worse_whatever_its_signs(given):
+    "Three batches: densities in space, for all signs of a record's gradients. The worst is served."
+    steps = {} if "C" in given or "column" in given else {"steps": 3}
+    noise, x, eps = MatrixFactorization(**given, **steps), np.arange(-8, 8, .2), .7
+    X = np.stack(np.meshgrid(x, x, x))
+
+    def density(mean):
+        return np.exp(-((X - mean[:, None, None, None])**2).sum(0)/2)/(2*np.pi)**1.5
+
+    Q, worst = density(np.zeros(3)), np.zeros(2)
+    for signs in itertools.product((1,), (1, -1), (1, -1)):
+        P = sum(density(column) for column in (noise.matrix()*signs/1.5).T)/3
+        found = [np.maximum(A - np.exp(eps)*B, 0).sum()*.2**3 for A, B in ((P, Q), (Q, P))]
+        worst = np.maximum(worst, found)
+    step = CorrelatedBins(Gaussian(sigma=1.5), batches=3, noise=noise)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)       # three bands of both signs: chains
+        bounds = [ContourAccountant(way).delta(eps) for way in (step.remove, step.add)]
+    for truth, (low, _, up, *_) in zip(worst, bounds):
+        assert low*.997 <= truth <= up*1.003                # the sum's step
+    if step.chains[0] is step.chains[1]:
+        assert np.allclose([b.upper for b in bounds], worst, rtol=3e-3)
+
+
+def test_signs_that_no_mirror_takes_away_are_refused():
+    for bands in ([1, .5, .2], [1, -1., .5]):
+        with pytest.raises(ValueError, match="a negative entry"):
+            CorrelatedBins(Gaussian(sigma=2.), batches=10,
+                           noise=MatrixFactorization(inverse_bands=bands, steps=10))

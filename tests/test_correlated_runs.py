@@ -156,7 +156,7 @@ def test_at_least():
         found = run(sampling, 2)
         assert epsilon(found, delta=1e-5)*(1 - 1e-7) < found.at_least(1e-5) \
             < epsilon(found, delta=1e-5)
-    signs = dict(bands=[1., -.5])
+    signs = dict(bands=[1., -.5, -.25])
     for found in (run('shuffle'), run('cyclic-poisson'), run('none', said=signs),
                   run('balls-in-bins', 2, signs)):
         assert found.at_least(1e-5) == 0 and not found.holds_below
@@ -180,7 +180,7 @@ def test_what_nobody_has_proved(sampling):
     (dict(sampling='truncated-poisson', max_batch_size=20), ValueError, 'nothing is proved'),
     (dict(sampling='cyclic-poisson', batch_size=20, epochs=2), ValueError, 'at most 2 .* got 4'),
     (dict(sampling='cyclic-poisson', noise=None), ValueError, "independent noise 'poisson' costs"),
-    (dict(noise=noise(4, bands=[1., -.5])), ValueError, r'C\^T C >= 0 for random batches')])
+    (dict(noise=noise(4, bands=[1., -.5, -.25])), ValueError, r'C\^T C >= 0 for random batches')])
 def test_what_does_not_fit_is_named(bad, kind, words):
     given = SIZES | dict(epochs=1, sampling='balls-in-bins', noise=noise(4)) | bad
     with pytest.raises(kind, match=words): dpsgd(**given)
@@ -289,7 +289,7 @@ def table():
     """Bands of any number of steps; a matrix of another size; one with negative entries of C^T C,
     which bins do not take."""
     made = {'half': noise(9), 'other': MatrixFactorization(C=np.eye(3) + .5*np.eye(3, k=-1)),
-            'signs': noise(4, bands=[1., -.5])}
+            'signs': noise(4, bands=[1., -.5, -.25])}
     quick = [s for s in comparison.SCHEMES if 'replacement' not in s.sampling]
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(comparison, 'SCHEMES', quick)

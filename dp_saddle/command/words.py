@@ -405,5 +405,10 @@ def parsed(
     where = '' if command else ': the command comes first, then its options'
     _check_flags(command or parser, words, where)
     found, more = parser.parse_known_args(words)
-    if more: parser.error(f"unknown words: {quoted(' '.join(more))}")
+    if more: parser.error(f"unknown words: {quoted(' '.join(more))}{_named_file(more)}")
     return found
+
+def _named_file(words):
+    "What to say where one of these is the name of a run's file."
+    names = [word for word in words if word.lower().endswith(('.yaml', '.yml', '.json', '.toml'))]
+    return f"; a file is named by --run {quoted(names[0])}" if names else ''

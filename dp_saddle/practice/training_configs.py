@@ -501,6 +501,8 @@ def _missing(self, word):
              for e in self.found.get(name, ()) if not e.has_value]
     none = f', and {_places(self, empty)} has none' if empty else ''
     if word == 'sampling':
+        if refused := self.found.get('not_poisson'):
+            none = f', and {_places(self, refused)} says only how they are not'
         return ValueError(f"sampling is needed: no key says how batches are drawn{none}. Add "
                           "`sampling: poisson` or `sampling: shuffle` to the file (or "
                           f"`poisson_sampling: true`), or say {self.named('sampling')}")

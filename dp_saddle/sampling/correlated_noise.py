@@ -88,7 +88,7 @@ def chain_of(
     a LognormalChain
     """
     if noise.kind == 'inverse_bands' and len(noise.given) <= 2:
-        first, *rest = noise.given.tolist()
+        first, *rest = noise.unsigned.given.tolist()
         slope = [0.] + (noise.steps - 1)*[-rest[0]/first if rest else 0.]
         return LognormalChain(slope, noise.steps*[1/abs(first)/sigma])
     if noise.num_bands == 1:
@@ -306,8 +306,10 @@ def pairs_of(
     """
     three = noise.kind == 'inverse_bands' and len(noise.given) == 2 + 1
     if not three or noise.steps != batches or batches > _MOST_PAIRS: return None
-    first, *rest = noise.given.tolist()
-    slope = np.tile([-x/first for x in rest], (batches, 1))
+    first, *rest = noise.unsigned.given.tolist()
+    a, b = (-x/first for x in rest)
+    if (a/2)**2*(1 - _TERM_ULPS*ULP) < -b: return None       # C^T C may have an entry below 0
+    slope = np.tile([a, b], (batches, 1))
     slope[0], slope[1, 1:] = 0, 0
     return LognormalPairs(slope, np.full(batches, 1/abs(first)/sigma))
 
@@ -541,7 +543,7 @@ def _about(self:_OwnPuts, log_delta):
 # %% ../../nbs/sampling/correlated_noise.ipynb #5c20f12d
 
 @lru_cache(2)      # a run is built again and again, and its plans need not be
-def _kept_kernels(around, noise, sigma, batches): return around(noise, sigma, batches)
+def _kept_kernels(around, noise, sigma, batches): return around(noise.unsigned, sigma, batches)
 
 class CorrelatedLoss(PLRV):
     """The loss of one epoch with correlated noise, log S removing, -log S adding: its curve is

@@ -355,6 +355,15 @@ def ring_of(
     for ends in (low, high): ends.setflags(write=False)         # kept, and shared
     return low, high
 
+# %% ../../nbs/sampling/matrix_factorizations.ipynb #51675001
+@patch(cached=True)
+def unsigned(self:MatrixFactorization):
+    "DCD, the same noise for gradients of alternating signs, where the first two diagonals differ."
+    c, given = self.column, self.given
+    if c is None or self.kind == 'buffers' or len(c) == 1 or c[0]*c[1] >= 0: return self
+    turned = np.where(np.arange(len(given)) % 2, -given, given)
+    return MatrixFactorization(**{self.kind: turned}, steps=self.steps)
+
 # %% ../../nbs/sampling/matrix_factorizations.ipynb #5c20f013
 @patch
 def gaussian(self:MatrixFactorization,
