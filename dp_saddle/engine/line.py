@@ -93,9 +93,8 @@ LOG_SMALLEST = -760          # delta below e^-760 is below all doubles
 _LEAST_TILT = 1e-5           # no tilt is smaller than this, or than this part of a limit
 FIRST_TILT = .02             # the table begins with tilts from here
 _LAST_TILT = 30              # ... to here,
-_FEW_TILTS = 40              # ... so many,
+_FEW_TILTS = 30              # ... so many,
 _FIRST_OF_PART = 1e-4        # ... or from here, of the largest tilt of a part of a law
-_SHARES = 1/4, 1/2, 3/4      # of the way to a neighbour, where G rises by more than a nat
 _LONGER = 1.1, 100, 18       # how the table grows: from, to (in units of its last tilt), how many;
                              # as many downwards, from its first tilt over the first of these
 _DECAYED = 60                # nats by which |M|^2 falls up to the guess of the cut
@@ -260,7 +259,7 @@ def exponents(self:CgfTable,
         lowest = G.argmin(1)
         if self._minimum_is_beyond(G, lowest): self.tabulate(self._larger_tilts())
         elif self._minimum_is_before(lowest): self.tabulate(self._smaller_tilts())
-        elif (coarse := self._coarse(G, lowest)).size: self.tabulate(self._between(coarse))
+        elif (coarse := self._coarse(G, lowest)).size: self.tabulate(self._halfway(coarse))
         else: return G
     return self._exponents_so_far(eps)
 
@@ -301,10 +300,9 @@ def _coarse(self:CgfTable, G, lowest):
     return i[self.u[i + 1]/self.u[i - 1] > 1 + RTOL]
 
 @patch
-def _between(self:CgfTable, i):
-    "Tilts on both sides of these places, up to their neighbours."
+def _halfway(self:CgfTable, i):
     below, at, above = (self.u[i + d] for d in (-1, 0, 1))
-    return np.unique([at*(other/at)**share for other in (below, above) for share in _SHARES])
+    return np.unique(np.sqrt(np.append(at*below, at*above)))
 
 # %% ../../nbs/engine/line.ipynb #139903f9
 @patch
