@@ -256,13 +256,13 @@ def test_a_contour_that_has_no_end_is_none():
     "Where an integrand never falls to the goal, all at once: no two points that say nothing."
     bands = LognormalBands(np.tile([1e-4, 5e-5], (8, 1)))
     assert bands.chosen(1.001, -28.) is None
-    with pytest.raises(TooDear, match='sigma must be smaller'): bands.puts(1.001)
+    with pytest.raises(TooDear, match='batches must be fewer'): bands.puts(1.001)
 
 def test_a_kernel_of_pairs_has_an_end():
     "Numbers that no memory holds are not asked for, whatever the noise."
     pairs = LognormalPairs(np.tile([.5, .1], (10, 1)), np.full(10, 1e-4))
     assert pairs.work(Lattice(1., np.arange(400.), *np.zeros((3, 6)))) == math.inf
-    with pytest.raises(TooDear, match='sigma must be smaller'): pairs.puts(math.exp(.5))
+    with pytest.raises(TooDear, match='batches must be fewer'): pairs.puts(math.exp(.5))
 
 def test_points_of_a_contour():
     "1 - sin(alpha) cosh(xi) cancels: the points are known to some ulps of their modulus."

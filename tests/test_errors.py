@@ -280,8 +280,8 @@ CALLS = {
         batches=9, delta=1e-5)],
     'CorrelatedBins.__post_init__': [
         lambda: dp_saddle.CorrelatedBins(Gaussian(sigma=1.), batches=3, noise=HALF),
-        lambda: dp_saddle.CorrelatedBins(Gaussian(sigma=1.), batches=2, noise=dp_saddle.
-                                         MatrixFactorization(bands=[1., -.5], steps=2))],
+        lambda: dp_saddle.CorrelatedBins(Gaussian(sigma=1.), batches=3, noise=dp_saddle.
+                                         MatrixFactorization(bands=[1., -.5, -.25], steps=3))],
     'Run.shuffles': [lambda: dpsgd(sigma=1., batch_size=1, dataset_size=2, epochs=1, noise=HALF,
                                    sampling='shuffle').shuffles()],
     'MatrixFactorization.__init__': [

@@ -174,11 +174,11 @@ def test_what_is_missing_is_asked_for_by_name(tmp_path, data, said):
     assert len(error.replace(str(tmp_path), '')) < 400
 
 @pytest.mark.parametrize('more', [
-    'max_steps: 100_000', 'max_steps: 100k', 'disable_dp: True', 'use_dp: no', 'use_dp: 0',
+    'max_steps: 100_00', 'max_steps: 100k', 'disable_dp: True', 'use_dp: no', 'use_dp: 0',
     'use_dp: maybe', 'noise_decay: 0.99', 'noise_schedule: {type: exponential}',
     'noise_schedule: [1.0, 2.0]', 'noise_type: [laplace]', 'mechanism: {name: laplace}',
     'mechanism: {kind: laplace, sigma: 1.1}', 'noise_mechanism: {family: laplace}',
-    'logical_batch_size: 1_024', 'unit_records: 5_0', 'examples_per_user: 10x', 'tries: 3',
+    'logical_batch_size: 1_24', 'unit_records: 5_0', 'examples_per_user: 10x', 'tries: 3',
     'tries: {geometric: 10}', 'relation: 5', 'relation: [replace-one]', 'microbatches: 1_6',
     'poisson_sampling: False', 'sampling_method: uniform', 'truncated_batch_size: 1_000',
     'num_bands: 4_0', 'sample_rate: 5%', 'dp_sigma: 0_5', 'sampler: {name: RandomSampler}',
@@ -462,3 +462,14 @@ def test_a_rate_as_it_is_printed_is_the_quotient(tmp_path, digits):
     data = BASE | dict(batch_size=64, dataset_size=60_000, sample_rate=rate)
     path.write_text(json.dumps(data))
     assert read_run(path) == loader(1.1, 64, 60_000, epochs=2)
+
+def test_thousands_may_be_set_apart(tmp_path):
+    "50_000 in YAML is a number, as in Python; digits set apart in another way are refused."
+    needs('x.yaml')
+    path = tmp_path/'run.yaml'
+    text = "noise_multiplier: 1.1\nbatch_size: 20\nnum_train: 50_000\nepochs: 2\n" \
+           "sampling: poisson\n"
+    path.write_text(text)
+    assert read_run(path).dataset_size == 50_000
+    path.write_text(text.replace('50_000', '5_00_00'))
+    with pytest.raises(ValueError, match=r'num_train \(line 3\)'): read_run(path)

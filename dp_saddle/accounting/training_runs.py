@@ -371,7 +371,7 @@ def dpsgd(
     *, sigma,      # noise multiplier, > 0: std of the noise over the clip, on the SUM of gradients
     batch_size,    # records per batch, >= 1; times accumulate, at most dataset_size
     dataset_size,  # records, >= 1; if cut or added or removed, with the one that may be missing
-    sampling,      # "poisson", "truncated-poisson", "balls-in-bins", "shuffle", "none"; see below
+    sampling=None, # needed: "poisson", "truncated-poisson", "balls-in-bins", "shuffle", "none", ...
     epochs=None,   # passes over the data set, > 0, may be fractional; give this or
     steps=None,    # steps of the optimizer, >= 0
     accumulate=1,  # batches whose gradients are summed into one step, >= 1
@@ -394,7 +394,7 @@ def dpsgd(
     dataset_size
         records, >= 1; if cut or added or removed, with the one that may be missing
     sampling
-        "poisson", "truncated-poisson", "balls-in-bins", "shuffle", "none"; see below
+        needed: "poisson", "truncated-poisson", "balls-in-bins", "shuffle", "none", ...
     epochs
         passes over the data set, > 0, may be fractional; give this or
     steps

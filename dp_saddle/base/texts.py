@@ -219,6 +219,7 @@ def told(
 _LARGEST = int(sys.float_info.max)
 _DIGITS = len(str(-_LARGEST))
 # What YAML calls a number.
+_THOUSANDS = re.compile(r'[1-9][0-9]{0,2}(_[0-9]{3})+')      # 60_000
 _NUMBER = re.compile(r'[-+]?(0|[1-9][0-9]*)?(\.[0-9]*)?([eE][-+]?[0-9]+)?')
 # What is served: what is beyond is refused.
 _MOST_BYTES, _MOST_YAML = 1 << 24, 1 << 20   # of a file
@@ -360,6 +361,10 @@ _BOOLEANS = 'true', 'True', 'TRUE', 'false', 'False', 'FALSE'
 _SWITCHES = dict(yes=True, no=False, on=True, off=False)     # as trainers read them
 
 # %% ../../nbs/base/texts.ipynb #9b74d727
+
+def _without_marks(text): return text.replace('_', '') if _THOUSANDS.fullmatch(text) else text
+
+# %% ../../nbs/base/texts.ipynb #9b74d726
 def _loader():
     "PyYAML's safe loader, with what has one reading alone."
     import yaml
@@ -374,8 +379,9 @@ def _loader():
             return _once([[self.construct_object(x, True) for x in pair] for pair in node.value])
         def plain(self, node):
             if node.value in _BOOLEANS: return node.value.lower() == 'true'
-            if not re.search('[0-9]', node.value) or not _NUMBER.fullmatch(node.value): refuse(node)
-            return (_double if re.search('[.eE]', node.value) else _whole)(node.value)
+            text = _without_marks(node.value)
+            if not re.search('[0-9]', text) or not _NUMBER.fullmatch(text): refuse(node)
+            return (_double if re.search('[.eE]', text) else _whole)(text)
     def refuse(node): raise yaml.MarkedYAMLError(problem_mark=node.start_mark)
     for kind in ('int', 'float', 'bool'): Loader.add_constructor(_TAG + kind, Loader.plain)
     for kind in ('null', 'str', 'seq'):

@@ -59,6 +59,12 @@ def _tell(task, done, of):
 _MISTAKES = (ValueError, TypeError, ArithmeticError, OSError, ImportError, RecursionError,
              MemoryError)
 
+def _said(error):
+    "A mistake in a line."
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    return str(error).replace('\n', ' ') or 'no memory is left'
+
 # %% ../../nbs/command/main.ipynb #438e90d9
 def main(
     argv=None,  # a list of words; those of the command line if not given
@@ -93,5 +99,5 @@ def main(
             sys.stdout = None
         except _MISTAKES as error:
             status = DEAR if isinstance(error, (TooDear, MemoryError)) else 2
-            parser.error(str(error).replace('\n', ' ') or 'no memory is left', status)
+            parser.error(_said(error), status)
     return answer.status

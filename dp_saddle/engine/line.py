@@ -598,6 +598,8 @@ def plan(self:CgfTable,
     if plan.cut*plan.X <= 2*np.pi*_MAX_WORK/MAX_GRID: return plan
     return self._plan(eps, goal, _MAX_WORK/self.plrv.nodes_at(plan.t))   # where it may be too long
 
+# %% ../../nbs/engine/line.ipynb #975ab15c
+
 @patch
 def _plan(self:CgfTable, eps, goal, most_nodes):
     t, X, guess = self.place(eps, goal)
@@ -1197,6 +1199,8 @@ def basic_bounds(self:CgfTable,
 def basic_bound(self:CgfTable, eps, side):
     "One of them: of side -1 the lower, of side 1 the upper."
     return self._basic_most(eps) if side > 0 else self._basic_least(eps)
+
+# %% ../../nbs/engine/line.ipynb #7233ce9d
 
 @patch
 def _basic_least(self:CgfTable, eps):

@@ -916,6 +916,8 @@ def _too_wide(self:ContourAccountant):
     rtol, eps_resolution, _ = self._settings
     return max(_TOO_WIDE, rtol, eps_resolution)
 
+# %% ../../nbs/engine/ways.ipynb #0ff3bb5e
+
 @patch
 def _warn(self:ContourAccountant, plrv, too_wide):
     ran_out = self._tried[plrv].ran_out()
@@ -923,8 +925,9 @@ def _warn(self:ContourAccountant, plrv, too_wide):
     line = self._tried[plrv].tables.get('line')         # lines of its own may be all there is
     _, eps_resolution, max_nodes = self._settings
     holds = "the bounds hold, but are wider than asked"
+    look = "look at upper - lower: explain(run, delta=) prints both"
     if ran_out:
-        why = f"max_nodes = {max_nodes} reached: {holds}; raise it, or look at upper - lower"
+        why = f"max_nodes = {max_nodes} reached: {holds}; raise it, or {look}"
     elif line and line.closed_form:
         why = f"{holds}: eps and the losses are known to rounding only"
     elif line and line.rough:
@@ -932,8 +935,8 @@ def _warn(self:ContourAccountant, plrv, too_wide):
                "unless eps is the largest loss")
     elif 'own lines' in self._tried[plrv].tables:
         why = (f"{holds}: nothing nearer is proved of this step, or more cancels than doubles "
-               "carry; look at upper - lower")
-    else: why = f"{holds}: more cancels here than doubles carry; look at upper - lower"
+               f"carry; {look}")
+    else: why = f"{holds}: more cancels here than doubles carry; {look}"
     warnings.warn(why, stacklevel=users_level())
 
 # %% ../../nbs/engine/ways.ipynb #ac3681bd

@@ -125,7 +125,7 @@ def _say_where_wide(self:Accountant, low, up, apart, top):
         parts = (part for plrv in self.asked for part, _ in plrv.parts)
         reasons = dict.fromkeys(p.apart or _NO_PAIR for p in parts if p.dominated is not None)
         warnings.warn(f"the bounds hold, but are far apart: {'; '.join(reasons)}; look at "
-                      "upper - lower", stacklevel=users_level())
+                      "upper - lower: explain(run, delta=) prints both", stacklevel=users_level())
 
 @patch
 def _say_if_unknown(self:Accountant, up):

@@ -11,8 +11,8 @@ from math import inf
 
 import numpy as np
 
-from ..accounting import bounds_of
-from ..base import checks, patch, quoted, traced
+from ..accounting import Composable, bounds_of
+from ..base import checks, in_order, patch, quoted, traced
 from ..engine import WAYS, facts_of
 from ..plrv import Bounds
 
@@ -170,10 +170,16 @@ def explain(
     else: checks.real(0, 1, '[)', delta=delta)
     question, name, x = ('epsilon', 'delta', delta) if eps is None else ('delta', 'eps', eps)
     with traced() as trace: bounds = bounds_of(question, run, float(x))
-    if not getattr(run, 'holds_below', True): bounds = bounds._replace(lower=0.)
+    if not getattr(run, 'holds_below', True):
+        bounds = bounds._replace(lower=_least(run, delta, bounds.upper))
     with np.errstate(all='ignore'):
         tried = [_tried(one, dict(trace.found)) for one in trace.attempts]
     return Explanation(name, float(x), Bounds(*map(float, bounds)), tuple(tried))
+
+def _least(run, delta, upper):
+    "What eps is at least where the bound says nothing below: for some data sets of such a run."
+    known = delta and isinstance(run, Composable)
+    return in_order(run.at_least(float(delta)), upper) if known else 0.
 
 # %% ../../nbs/practice/explanations.ipynb #f4f86545
 _FEW = 3       # lines of one way that are shown in words

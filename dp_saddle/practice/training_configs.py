@@ -43,7 +43,7 @@ SYNONYMS = {
     'num_nodes': 'num_nodes nnodes',
     'dataset_size': 'dataset_size num_examples n_train num_train_examples num_samples n_samples '
                     'num_train_samples number_of_examples num_records n_records train_size '
-                    'training_data_size training_set_size data_n dataset_n data_size',
+                    'training_data_size training_set_size data_n dataset_n data_size num_train',
     'epochs': 'epochs num_epochs num_train_epochs n_epochs max_epochs train_epochs',
     'steps': 'max_steps steps num_steps n_steps num_updates iterations num_iterations max_iters '
              'train_steps total_steps num_train_steps training_steps dp_steps',
@@ -460,8 +460,7 @@ _COVERED = {     # {word of `dpsgd`: those of a file that need not be clear wher
     'dataset_size': ('dataset_size', 'clients'),
     **dict.fromkeys(_LENGTH, ('epochs', 'steps', 'rounds')),
     'sampling': ('sampling', 'max_batch_size'),
-    **{word: (word,) for word in ('unit_records', 'relation', 'tries', 'matrix',
-                                        'max_batch_size')}}
+    **{word: (word,) for word in ('unit_records', 'relation', 'tries', 'matrix', 'max_batch_size')}}
 _ASKED_LATER = 'clip', 'delta', 'eps', 'privacy_unit', 'not_poisson', *_FACTORS
 
 def _refuse_unclear(self):
@@ -499,10 +498,9 @@ def _missing(self, word):
     "The ValueError that asks for a word."
     empty = [e for name in (word, *(k for k, v in _SAYS.items() if v == word))
              for e in self.found.get(name, ()) if not e.has_value]
-    none = f', and {_places(self, empty)} has none' if empty else ''
+    has = 'says only how they are not' if 'not_poisson' in self.found else 'has none'
+    none = f', and {_places(self, empty)} {has}' if empty else ''
     if word == 'sampling':
-        if refused := self.found.get('not_poisson'):
-            none = f', and {_places(self, refused)} says only how they are not'
         return ValueError(f"sampling is needed: no key says how batches are drawn{none}. Add "
                           "`sampling: poisson` or `sampling: shuffle` to the file (or "
                           f"`poisson_sampling: true`), or say {self.named('sampling')}")

@@ -42,7 +42,8 @@ _UNDER = 1e-144           # of what is taken for 0, for each place and step
 
 # %% ../../nbs/sampling/lognormal_chains.ipynb #1c000007
 # What is served: what is beyond is refused.
-_MOST_WORK = 4e10         # products of a transform
+_MOST_WORK, _MOST_PLACES = 4e10, 1 << 13    # products of a transform; places of its lattice
+_TOO_LONG = "batches must be fewer for this noise, or sigma another: a sum is too long"
 # Tuning: only time and width depend on it.
 DIGITS = 30.                    # nats below the put that the plan leaves out
 LEAST = 1e-150            # less is taken for 0
@@ -326,6 +327,7 @@ def look(self:LognormalChain):
     h = even_step(min(_ROUGH_STEP*std, 1/sqrt(2*self.precision)))
     low, high = (ceil(sqrt(nats)*std/h) for nats in (-log(LEAST), 2*NATS))
     at = Lattice(h, h*np.arange(-low, high + 1), few := TILTS[::2], 0*few, 0*few)
+    if self.work(at) == inf: raise TooDear(_TOO_LONG)
     value, _, off = self.transform(at)
     total, (low, high) = value.real + off + _UNDER*self.integrals*len(at.x), self.cut(at)
     less, tried = np.exp(-self.log_more(at.h, at.r)), []
@@ -334,9 +336,8 @@ def look(self:LognormalChain):
         left = np.maximum(less - part/np.maximum(less, ULP), 0)
         tried.append(safe_log(total + whole) - safe_log(left))
     most = np.minimum.accumulate(np.minimum(np.min(tried, 0) + _SUM_ROUNDING, 0))
-    known = value.real > sqrt(LEAST)
     about = np.maximum(safe_log(np.maximum(value.real, 0)), -few)
-    tilts = TILTS[TILTS <= few[known].max(initial=0.)]
+    tilts = TILTS[TILTS <= few[value.real > sqrt(LEAST)].max(initial=0.)]
     return np.interp(tilts, few, about), np.interp(TILTS, few, most)
 
 # %% ../../nbs/sampling/lognormal_chains.ipynb #5c20f1d7
@@ -575,8 +576,8 @@ LognormalChain.nearer = lambda self, eps, log_delta: eps
 # %% ../../nbs/sampling/lognormal_chains.ipynb #5c20f1a0
 @patch
 def work(self:LognormalChain, at):
-    "Products that a transform on a Lattice takes."
-    return self.b*len(at.x)**2*len(at.r)
+    "Products that a transform on a Lattice takes; inf for more places than a matrix is made for."
+    return self.b*len(at.x)**2*len(at.r) if len(at.x) <= _MOST_PLACES else inf
 
 # %% ../../nbs/sampling/lognormal_chains.ipynb #5c20f121
 @patch
@@ -598,8 +599,7 @@ def _planned(self:LognormalChain, K):
     step = 2.**-ceil(log2(max(self.guess(K)[0]*K, 1)))
     K = exp(step*round(log(K)/step))
     plan = kept_answer(self.plans, K, lambda: self._plan(K))
-    if plan is None:
-        raise TooDear("sigma must be smaller for this noise, or batches fewer: a sum is too long")
+    if plan is None: raise TooDear(_TOO_LONG)
     return plan
 
 # %% ../../nbs/sampling/lognormal_chains.ipynb #5c20f122
