@@ -327,7 +327,7 @@ def look(self:LognormalChain):
     h = even_step(min(_ROUGH_STEP*std, 1/sqrt(2*self.precision)))
     low, high = (ceil(sqrt(nats)*std/h) for nats in (-log(LEAST), 2*NATS))
     at = Lattice(h, h*np.arange(-low, high + 1), few := TILTS[::2], 0*few, 0*few)
-    if self.work(at) == inf: raise TooDear(_TOO_LONG)
+    if len(at.x) > _MOST_PLACES: raise TooDear(_TOO_LONG)
     value, _, off = self.transform(at)
     total, (low, high) = value.real + off + _UNDER*self.integrals*len(at.x), self.cut(at)
     less, tried = np.exp(-self.log_more(at.h, at.r)), []
