@@ -103,7 +103,8 @@ def _checked(kind, given):
     square = a.ndim == 2 and a.shape[0] == a.shape[1]
     if not a.size or not (square if kind == 'C' else a.ndim == 1):
         wanted = 'square' if kind == 'C' else '1-d'
-        raise ValueError(f"{kind} must be {wanted} and not empty, got shape {a.shape}")
+        whole = '; a whole matrix is C=' if a.ndim == 2 and kind != 'C' else ''
+        raise ValueError(f"{kind} must be {wanted} and not empty, got shape {a.shape}{whole}")
     if kind == 'C' and np.triu(a, 1).any():
         raise ValueError(f"C must be lower triangular, got {np.abs(np.triu(a, 1)).max():g} above")
     first = np.diag(a) if kind == 'C' else a[:1]
