@@ -408,7 +408,6 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                       'dp_saddle.base.texts._toml': ('base/texts.html#_toml', 'dp_saddle/base/texts.py'),
                                       'dp_saddle.base.texts._typos': ('base/texts.html#_typos', 'dp_saddle/base/texts.py'),
                                       'dp_saddle.base.texts._whole': ('base/texts.html#_whole', 'dp_saddle/base/texts.py'),
-                                      'dp_saddle.base.texts._without_marks': ('base/texts.html#_without_marks', 'dp_saddle/base/texts.py'),
                                       'dp_saddle.base.texts._yaml': ('base/texts.html#_yaml', 'dp_saddle/base/texts.py'),
                                       'dp_saddle.base.texts.as_path': ('base/texts.html#as_path', 'dp_saddle/base/texts.py'),
                                       'dp_saddle.base.texts.kind_of': ('base/texts.html#kind_of', 'dp_saddle/base/texts.py'),

@@ -229,7 +229,7 @@ def test_dpsgd_refuses(change, message):
         dpsgd(**(DPSGD | change))
 
 def test_sampling_has_no_default():
-    with pytest.raises(TypeError, match='sampling'):
+    with pytest.raises(ValueError, match="sampling must be 'poisson' or .*'shuffle' or .*got None"):
         dpsgd(sigma=1., batch_size=10, dataset_size=100, epochs=1)
 
 def test_shuffled_batches_of_a_loader_that_drops_the_last():

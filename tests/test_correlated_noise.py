@@ -417,7 +417,7 @@ def test_other_questions_are_refused_by_name(monkeypatch):
     with pytest.raises(ValueError, match='noise must be independent for this method'):
         ContourAccountant(step(1.), levels=False)
     monkeypatch.setattr(LognormalChain, 'most_work', 1e4)
-    with pytest.raises(TooDear, match='batches fewer'): ar(40, 0., 2.).puts(1.1)
+    with pytest.raises(TooDear, match='batches must be fewer'): ar(40, 0., 2.).puts(1.1)
 
 def covariance(chain):
     "Of its logarithms, from slopes and stds."

@@ -361,10 +361,6 @@ _BOOLEANS = 'true', 'True', 'TRUE', 'false', 'False', 'FALSE'
 _SWITCHES = dict(yes=True, no=False, on=True, off=False)     # as trainers read them
 
 # %% ../../nbs/base/texts.ipynb #9b74d727
-
-def _without_marks(text): return text.replace('_', '') if _THOUSANDS.fullmatch(text) else text
-
-# %% ../../nbs/base/texts.ipynb #9b74d726
 def _loader():
     "PyYAML's safe loader, with what has one reading alone."
     import yaml
@@ -379,9 +375,8 @@ def _loader():
             return _once([[self.construct_object(x, True) for x in pair] for pair in node.value])
         def plain(self, node):
             if node.value in _BOOLEANS: return node.value.lower() == 'true'
-            text = _without_marks(node.value)
-            if not re.search('[0-9]', text) or not _NUMBER.fullmatch(text): refuse(node)
-            return (_double if re.search('[.eE]', text) else _whole)(text)
+            if not re.search('[0-9]', node.value) or not _NUMBER.fullmatch(node.value): refuse(node)
+            return (_double if re.search('[.eE]', node.value) else _whole)(node.value)
     def refuse(node): raise yaml.MarkedYAMLError(problem_mark=node.start_mark)
     for kind in ('int', 'float', 'bool'): Loader.add_constructor(_TAG + kind, Loader.plain)
     for kind in ('null', 'str', 'seq'):
@@ -409,6 +404,7 @@ def _lenient():
             return _once(pair for pair in pairs if isinstance(pair[0], str))
         def plain(self, node):
             if (switch := _SWITCHES.get(node.value.lower())) is not None: return switch
+            if _THOUSANDS.fullmatch(node.value): node.value = node.value.replace('_', '')
             try: return strict.plain(self, node)
             except (ValueError, yaml.YAMLError): return UNCLEAR
     def refuse(at): raise yaml.MarkedYAMLError(problem_mark=at)

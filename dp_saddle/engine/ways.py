@@ -916,7 +916,7 @@ def _too_wide(self:ContourAccountant):
     rtol, eps_resolution, _ = self._settings
     return max(_TOO_WIDE, rtol, eps_resolution)
 
-# %% ../../nbs/engine/ways.ipynb #0ff3bb5e
+# %% ../../nbs/engine/ways.ipynb #0ff3bbaa
 
 @patch
 def _warn(self:ContourAccountant, plrv, too_wide):
